@@ -1,0 +1,42 @@
+// Exact small-float arithmetic, shared by constant folding, `eval` and `emu`.
+//
+// A storage float (f16, bf16, f8e4m3, f8e5m2, tf32) is held as its bits; every conversion here
+// rounds once, to nearest even, and keeps subnormals. Conversions *to* f8 saturate to the largest
+// finite value (as PTX cvt.rn.satfinite does); f8e4m3 has no infinity and its NaN is 0x7f. Any NaN
+// becomes the canonical one, of sign +: f32 0x7fffffff, f16 and bf16 0x7fff, f8 0x7f; only bf16 to
+// f32 and tf32_truncate keep the bits that there are.
+#ifndef TK_LANG_NUMBER_H
+#define TK_LANG_NUMBER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+static inline uint32_t f32_bits(float x)     { union { float f; uint32_t u; } v = {.f = x}; return v.u; }
+static inline float    f32_from(uint32_t b)  { union { uint32_t u; float f; } v = {.u = b}; return v.f; }
+static inline uint64_t f64_bits(double x)    { union { double f; uint64_t u; } v = {.f = x}; return v.u; }
+static inline double   f64_from(uint64_t b)  { union { uint64_t u; double f; } v = {.u = b}; return v.f; }
+
+float    f16_to_f32(uint16_t h);
+float    bf16_to_f32(uint16_t h);
+float    e4m3_to_f32(uint8_t b);
+float    e5m2_to_f32(uint8_t b);
+
+uint16_t f16_from_f32(float x);        // to nearest even
+uint16_t f16_from_f64(double x);       // one rounding, not by way of f32
+uint16_t bf16_from_f32(float x);
+uint16_t bf16_from_f64(double x);
+uint8_t  e4m3_from_f32(float x);       // saturating
+uint8_t  e5m2_from_f32(float x);       // saturating
+float    tf32_round(float x);          // nearest, ties away (cvt.rna.tf32.f32): low 13 bits clear
+float    tf32_truncate(float x);       // low 13 bits cleared
+
+float    f32_max_nan(float a, float b);    // propagates NaN (canonical 0x7fffffff), -0 < +0
+float    f32_min_nan(float a, float b);
+
+// Integers as the language defines them: wrapping, floored division, long shifts give zero.
+int64_t  int_div_floor(int64_t a, int64_t b);    // b != 0; INT64_MIN / -1 wraps
+int64_t  int_mod_floor(int64_t a, int64_t b);    // takes the sign of b
+// To an integer of 1 .. 64 bits: truncates, saturates, NaN gives 0. Unsigned 64 bits come as bits.
+int64_t  f64_to_int_sat(double x, int bits, bool is_signed);
+
+#endif
