@@ -1,0 +1,135 @@
+// Sources and the session that owns them.
+//
+// All files share one space of offsets: the first file begins at 1, each next one after the
+// terminator of the last. So a span is two numbers, tokens and nodes carry no file, and 0 is left
+// to mean nowhere. Lines are found when someone asks: the first question about a file builds its
+// table of line starts.
+//
+//     a.tk "x;\n"   offsets 1 .. 4     b.tk "y"   offsets 5 .. 6
+//
+// A column counts characters (code points), as editors do, and a tab is one of them.
+
+#include "lang/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { MAX_SOURCE = 1 << 30 };       // far below the 4 GiB of offsets that all files share
+
+Session *session_new(void)
+{
+    Session *s = calloc(1, sizeof *s);
+    if (!s) { fprintf(stderr, "tkc: out of memory\n"); abort(); }
+    s->arena = arena_new();
+    s->next_base = 1;
+    return s;
+}
+
+void session_free(Session *s)
+{
+    if (!s) return;
+    arena_free(s->arena);
+    free(s);
+}
+
+Arena *session_arena(Session *s)
+{
+    return s->arena;
+}
+
+Source *source_add(Session *s, const char *path, const char *text, size_t n)
+{
+    if (n > MAX_SOURCE || n > UINT32_MAX - 1 - s->next_base) ice("%s: sources of more than 4 GiB", path);
+    SourceFile *f = NEW(s->arena, SourceFile);
+    char *copy = arena_alloc(s->arena, n + 1);
+    if (n) memcpy(copy, text, n);
+    f->pub.path = arena_printf(s->arena, "%s", path);
+    f->pub.text = copy;
+    f->pub.size = (uint32_t)n;
+    f->pub.base = s->next_base;
+    s->next_base += (uint32_t)n + 1;
+    vec_push(s->arena, &s->sources, f);
+    return &f->pub;
+}
+
+static bool read_all(FILE *in, Buf *text)
+{
+    char block[1 << 16];
+    size_t got;
+    while ((got = fread(block, 1, sizeof block, in)) > 0) {
+        buf_add(text, block, got);
+        if (text->n > MAX_SOURCE) { errno = EFBIG; return false; }
+    }
+    return !ferror(in);
+}
+
+Source *source_read(Session *s, const char *path, char **error)
+{
+    bool standard = strcmp(path, "-") == 0;
+    struct stat st;
+    FILE *in = NULL;
+    errno = 0;
+    if (standard) in = stdin;
+    else if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) errno = EISDIR;
+    else in = fopen(path, "rb");
+
+    Buf text = {0};
+    Source *src = NULL;
+    if (in && read_all(in, &text)) src = source_add(s, standard ? "<stdin>" : path, text.p ? text.p : "", text.n);
+    else if (error) *error = arena_printf(s->arena, "%s: %s", path, strerror(errno ? errno : EIO));
+    if (in && !standard) fclose(in);
+    buf_free(&text);
+    return src;
+}
+
+static void build_lines(Session *s, SourceFile *f)
+{
+    uint32_t lines = 1, at = 1;
+    for (uint32_t i = 0; i < f->pub.size; i++) lines += f->pub.text[i] == '\n';
+    f->line_starts = NEW_N(s->arena, uint32_t, lines);
+    for (uint32_t i = 0; i < f->pub.size; i++)
+        if (f->pub.text[i] == '\n') f->line_starts[at++] = i + 1;
+    f->lines = lines;
+}
+
+static SourceFile *file_of(Session *s, Pos p)
+{
+    uint32_t lo = 0, hi = s->sources.n;
+    while (lo < hi) {                            // the last file whose base is at most p
+        uint32_t mid = (lo + hi) / 2;
+        if (s->sources.at[mid]->pub.base <= p) lo = mid + 1; else hi = mid;
+    }
+    return p != 0 && lo > 0 ? s->sources.at[lo - 1] : NULL;
+}
+
+LineCol span_where(Session *s, Pos p)
+{
+    SourceFile *f = file_of(s, p);
+    if (!f) return (LineCol){0};
+    if (!f->line_starts) build_lines(s, f);
+    uint32_t off = p - f->pub.base;
+    if (off > f->pub.size) off = f->pub.size;
+    uint32_t lo = 0, hi = f->lines;
+    while (lo < hi) {
+        uint32_t mid = (lo + hi) / 2;
+        if (f->line_starts[mid] <= off) lo = mid + 1; else hi = mid;
+    }
+    uint32_t start = f->line_starts[lo - 1];
+    uint32_t end = lo < f->lines ? f->line_starts[lo] - 1 : f->pub.size;
+    if (end > start && f->pub.text[end - 1] == '\r') end--;
+    uint32_t col = 1;
+    for (uint32_t i = start; i < off; i++) col += (f->pub.text[i] & 0xc0) != 0x80;
+    return (LineCol){&f->pub, lo, col, {f->pub.text + start, end - start}};
+}
+
+Str span_text(Session *s, Span sp)
+{
+    SourceFile *f = file_of(s, sp.lo);
+    if (!f || sp.hi < sp.lo) return (Str){"", 0};
+    uint32_t lo = sp.lo - f->pub.base, hi = sp.hi - f->pub.base;
+    if (lo > f->pub.size) lo = f->pub.size;
+    if (hi > f->pub.size) hi = f->pub.size;
+    return (Str){f->pub.text + lo, hi - lo};
+}
