@@ -1,0 +1,60 @@
+// Binding: from the arguments of one launch and what the compiler says of the kernel (lang/launch.h) to
+// dimensions, checks, the variant to run, and the machine parameter block.
+//
+//   bind.c     dimensions, equations, guards, overlap, variant
+//   slots.c    LaunchSlot list -> parameter block; scratch; the launch itself
+#ifndef TK_RUNTIME_BIND_H
+#define TK_RUNTIME_BIND_H
+
+#include "lang/launch.h"
+#include "runtime/device.h"
+
+typedef struct BindArg {               // what one launch gives for one parameter
+    const char *origin;                // words for messages: "x.npy"; NULL: none
+    bool     absent;                   // an out tensor that the caller wants made: shape is computed
+    bool     scalar;                   // ival and fval, else a tensor
+    Elem     elem;                     // of the tensor; of the scalar, EL_none: a literal that takes the parameter's type
+    int      rank;
+    int64_t  dim[MAX_RANK];
+    int64_t  stride[MAX_RANK];         // in elements
+    uint64_t address;                  // 0 is legal while nothing is launched
+    int64_t  ival;
+    double   fval;
+    bool     is_float;                 // the scalar was written as a float: fval, else ival
+} BindArg;
+
+typedef struct Bound {
+    const LaunchInfo *info;            // the variant to launch (after bind_variant)
+    int64_t dims[MAX_DIMS];
+    int64_t scalars[MAX_PARAMS];
+    int64_t strides[MAX_PARAMS * 16];
+    int8_t  dim_param[MAX_DIMS], dim_index[MAX_DIMS];   // where a dimension was found; param -1: fixed, -2: not found
+    BindArg *args;
+    int      nargs;
+} Bound;
+
+// Solves dimensions and computes the shapes of absent outputs (their dim and stride are filled in), then checks
+// kinds, element types, ranks, equations, strides and guards. One line of words on failure.
+bool bind_args(const LaunchInfo *info, BindArg *args, int nargs, Bound *out, Buf *err);
+// With addresses known: no written memory overlaps another argument; then picks the variant: `info` when every
+// fact holds and every tensor is 16-byte aligned, else info->general (NULL general: *variant is NULL and `why` says
+// which fact failed).
+bool bind_overlap(const Bound *b, Buf *err);
+const LaunchInfo *bind_variant(const Bound *b, Buf *why);
+int64_t bind_eval(const Bound *b, LExpr e);
+void    bind_contiguous(BindArg *a);                     // strides of a C-order tensor
+
+// A launch made ready: parameters by value and scratch memory. May be launched again and again.
+typedef struct Prepared {
+    DeviceLaunch launch;
+    void        *storage;              // parameter values, tensor maps
+    void       **params;
+    int          nscratch;
+    uint64_t     scratch[8], scratch_bytes[8];
+    bool         empty;                // no blocks: launching does nothing
+} Prepared;
+bool prepare(Device *d, const LaunchInfo *variant, const Bound *b, const DeviceKernel *k, Prepared *out, Buf *err);
+bool prepared_launch(Device *d, const Prepared *p, Buf *err);      // zeroes scratch, launches
+void prepared_free(Device *d, Prepared *p);
+
+#endif

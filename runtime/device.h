@@ -1,0 +1,116 @@
+// Devices: where kernels run. A device is a row of functions; everything above it (arguments,
+// launches, tests, timing) is written once and knows no driver.
+//
+//   cuda   a GPU, through the driver API of libcuda.so.1, loaded when it is asked for (cuda.c)
+//   emu    the PTX that the GPU would get, on the CPU (emu_device.c)
+//   eval   the tile IR's meaning on host memory; takes no PTX (eval_device.c)
+//
+// Every call that can fail returns false (or NULL, or 0) after adding one line of words to `err`, the
+// driver's own among them. Memory is addressed by 64-bit device addresses.
+//
+//     Device *dev = device_open("auto", NULL, &err);
+//     uint64_t x = dev->ops->alloc(dev, 4096, "x", &err);
+//     DeviceModule *m = dev->ops->load(dev, ptx, strlen(ptx), NULL, &err);
+//     DeviceKernel k;  dev->ops->find(dev, m, "scale", &k, &err);
+//     dev->ops->launch(dev, &(DeviceLaunch){.kernel = &k, .grid = {8, 1, 1}, .block = {128, 1, 1}, .params = p}, &err);
+//     dev->ops->sync(dev, &err);
+#ifndef TK_RUNTIME_DEVICE_H
+#define TK_RUNTIME_DEVICE_H
+
+#include "lang/lang.h"
+
+typedef struct Device Device;
+typedef struct DeviceModule DeviceModule;
+
+typedef enum DeviceFill { FILL_ZERO, FILL_NAN, FILL_INF, FILL_RANDOM } DeviceFill;   // junk is every fill but zero
+
+typedef struct DeviceOptions {
+    int         ordinal;               // cuda: which GPU
+    const char *driver;                // cuda: path of the driver library; NULL: libcuda.so.1
+    void      (*print)(void *ctx, const char *text, size_t n);   // what kernels print; NULL: standard output
+    void       *print_ctx;
+} DeviceOptions;
+
+typedef struct DeviceKernel {
+    DeviceModule *module;
+    void         *handle;
+    char          name[128];           // shortened in messages only
+    int           registers;           // a thread; 0: not known
+    int           local_bytes;         // a thread (spills and local arrays)
+    int           static_smem;         // bytes a block
+    int           max_threads;         // a block; 0: not known
+} DeviceKernel;
+
+typedef struct DeviceLaunch {
+    const DeviceKernel *kernel;
+    uint32_t grid[3], block[3];
+    uint32_t cluster[3];               // 0, 0, 0 and 1, 1, 1: no clusters
+    uint32_t smem;                     // dynamic shared memory, bytes
+    void   **params;                   // addresses of the values, as for cuLaunchKernel
+} DeviceLaunch;
+
+// A tensor map: arguments as cuTensorMapEncodeTiled, dimension 0 innermost. For im2col, `im2col` is set, box
+// is unused and the corners, channels and pixels say the window.
+typedef struct TensorMapSpec {
+    Elem     elem;
+    uint32_t rank;
+    uint64_t address;
+    uint64_t dims[5];
+    uint64_t strides[5];               // bytes; [0] is not read
+    uint32_t box[5];
+    uint8_t  swizzle;                  // 0, 32, 64, 128
+    bool     im2col;
+    int      lower[3], upper[3];
+    uint32_t channels, pixels;
+} TensorMapSpec;
+typedef struct TensorMap { _Alignas(64) uint8_t bytes[128]; } TensorMap;
+
+typedef struct DeviceOps {
+    const char *name, *meaning;
+    bool        runs_ptx;              // false: the tile IR is run on `host` memory instead
+    Device   *(*open)(const DeviceOptions *opt, Buf *err);
+    void      (*close)(Device *d);
+    uint64_t  (*alloc)(Device *d, uint64_t bytes, const char *name, Buf *err);   // never 0; 256-aligned; 0 bytes are legal
+    void      (*free)(Device *d, uint64_t address);
+    bool      (*write)(Device *d, uint64_t to, const void *from, uint64_t bytes, Buf *err);
+    bool      (*read)(Device *d, void *to, uint64_t from, uint64_t bytes, Buf *err);
+    bool      (*fill)(Device *d, uint64_t to, uint64_t bytes, DeviceFill fill, uint64_t seed, Buf *err);
+    void     *(*host)(Device *d, uint64_t address, uint64_t bytes);              // bytes on this machine, or NULL
+    // PTX text or cubin -> module; `log` (or NULL) takes what the assembler says of registers and spills.
+    DeviceModule *(*load)(Device *d, const char *code, size_t n, Buf *log, Buf *err);
+    void      (*unload)(Device *d, DeviceModule *m);
+    bool      (*find)(Device *d, DeviceModule *m, const char *entry, DeviceKernel *out, Buf *err);
+    bool      (*launch)(Device *d, const DeviceLaunch *l, Buf *err);             // may return before it has run
+    bool      (*tensor_map)(Device *d, const TensorMapSpec *spec, TensorMap *out, Buf *err);
+    bool      (*sync)(Device *d, Buf *err);
+    bool      (*mark)(Device *d, int i, Buf *err);                               // notes the time of everything so far as mark i
+    bool      (*between)(Device *d, int i, int j, double *us, Buf *err);         // waits for mark j
+} DeviceOps;
+
+struct Device {
+    const DeviceOps *ops;
+    char       description[160];       // "NVIDIA H200, sm_90, 132 multiprocessors, 139 GiB, driver CUDA 13.0"
+    char       arch[16];               // the target to compile for: "sm_90a"; "" on eval
+    int        ptx_version;            // newest .version that it takes, 90 for 9.0; 0: any
+    int        processors;             // multiprocessors, 0: not known
+    uint64_t   l2_bytes, memory_bytes; // 0: not known
+    uint32_t   max_smem;               // dynamic, bytes a block; 0: not known
+    DeviceFill junk;                   // emu: what registers, shared and local memory hold before a write
+    uint64_t   junk_seed;              //      (FILL_ZERO means random)
+    bool       check_races;            // emu: off is faster; on by default
+};
+
+extern const DeviceOps *const device_table[];      // cuda, emu, eval, NULL
+const DeviceOps *device_find(const char *name);    // NULL: no such device
+// `name` from the table, or "auto": cuda if there is a GPU, else emu. NULL when it cannot be had.
+Device *device_open(const char *name, const DeviceOptions *opt, Buf *err);
+void    device_close(Device *d);                   // NULL is fine
+// A line for each device, "name  description" or "name  why it is not there": `tkc devices`.
+void    device_list(const DeviceOptions *opt, Buf *out);
+
+// ".version 8.7" in PTX text -> 87; 0 when there is none (a cubin, say).
+int         ptx_text_version(const char *ptx, size_t n);
+int         ptx_version_of_driver(int cuda_version);   // cuDriverGetVersion's 12040 -> 84
+const char *cuda_release_of_ptx(int ptx_version);      // 84 -> "12.4", or NULL when we do not know
+
+#endif

@@ -1,0 +1,137 @@
+// The runtime as the command line sees it: compile and run a kernel on a device, run test items, time.
+//
+//   args.c      "x=random:f32[37,1000]" -> tensors and scalars
+//   compile.c   typed kernel -> tile IR -> PTX -> loaded module, cached by meaning
+//   run.c       a kernel on arguments: `tkc run`
+//   test.c      test items on a device: `tkc test`
+//   bench.c     timing: `tkc bench`
+//
+//     Buf err = {0};
+//     Device  *dev = device_open("auto", NULL, &err);
+//     Runtime *rt  = runtime_new(session, dev, NULL);
+//     RunArg args[2] = {0};  arg_parse("x=random:f32[37,1000]", 0, 0, &args[0], &err);
+//     RunResult r;
+//     if (run_kernel(rt, file, sema_find_kernel(file, "softmax"), args, 1, NULL, 0, &r, &err)) run_print(&r, stdout);
+//     else if (err.n) fprintf(stderr, "tkc: %s\n", err.p);      // and diagnostics, if any, are in the session
+#ifndef TK_RUNTIME_TK_RUN_H
+#define TK_RUNTIME_TK_RUN_H
+
+#include "lower/lower.h"
+#include "runtime/bind.h"
+#include "runtime/device.h"
+#include "runtime/tensor.h"
+
+// ---- args.c --------------------------------------------------------------------------------------
+
+typedef struct RunArg {                // one NAME=SPEC
+    char       *name, *spec;           // owned
+    bool        scalar;
+    bool        is_path;               // SPEC names a file: read for in and inout parameters, written for out parameters
+    Elem        as;                    // is_path: "bf16:file.npy", else EL_none
+    HostTensor  tensor;                // made at once for random:, zeros:, ones:, iota:, full(V):, uniform(LO,HI):, randint(LO,HI):
+    bool        is_float;
+    int64_t     ival;
+    double      fval;
+} RunArg;
+
+// NAME=SPEC. SPEC is KIND:TYPE[SHAPE] with KIND of random, uniform(lo,hi), randint(lo,hi), zeros, ones, full(v), iota;
+// a number, true or false; FILE.npy; or ELEM:FILE.npy, which says that a file of u2 holds bf16 (u1: f8), or converts
+// floats to ELEM. Random data depend on the name, on `position` and on `seed` alone.
+bool arg_parse(const char *text, int position, uint64_t seed, RunArg *out, Buf *err);
+void arg_free(RunArg *a);
+extern const char arg_help[];          // the same in words, for --help
+
+// ---- compile.c -----------------------------------------------------------------------------------
+
+typedef struct RuntimeOptions {
+    CompileOptions compile;            // target NULL: the device's own (Device.arch)
+    uint64_t seed;                     // of random data
+    bool     twice;                    // tests: run each kernel again with other junk; outputs must be bit-equal
+    bool     times;                    // tests: milliseconds of each
+    FILE    *print_to;                 // what kernels print; NULL: standard output
+} RuntimeOptions;
+
+typedef struct Runtime Runtime;        // one session's kernels on one device
+typedef struct Compiled Compiled;      // a kernel instance, ready to launch
+
+Runtime *runtime_new(Session *s, Device *dev, const RuntimeOptions *opt);   // opt may be NULL
+void     runtime_free(Runtime *rt);    // not the device
+Device  *runtime_device(const Runtime *rt);
+// From the cache when the same meaning was compiled before. NULL: err, or diagnostics in the session.
+Compiled *runtime_compile(Runtime *rt, const TKernel *k, Buf *err);
+const LaunchInfo *compiled_info(const Compiled *c);
+typedef struct CompileStats { int compiled, reused; double ms; } CompileStats;
+CompileStats runtime_stats(const Runtime *rt);
+
+// ---- run.c ---------------------------------------------------------------------------------------
+
+typedef struct KernelArg {             // by parameter of the kernel
+    const char *origin;                // for messages, may be NULL
+    bool        scalar, is_float;
+    Elem        elem;                  // scalar: EL_none is a literal
+    int64_t     ival;
+    double      fval;
+    HostTensor *tensor;                // in, inout: given; out: data NULL is made here (elem and shape filled in)
+    double     *bound;                 // out: on eval, malloc'ed error bounds by element, NULL if none
+} KernelArg;
+
+typedef struct RunControl {
+    bool       on_eval;                // run on the tile IR whatever the device is (references)
+    DeviceFill junk;                   // of unwritten outputs and dead lanes; FILL_ZERO: random
+    uint64_t   junk_seed;
+    bool       reversed;               // eval: programs from last to first
+    bool       bounds;                 // eval: fill KernelArg.bound
+} RunControl;
+
+// Binds, copies in, launches (compiling the general variant when a fact fails), copies out and inout tensors back.
+bool kernel_launch(Runtime *rt, const TKernel *k, KernelArg *args, int nargs, const RunControl *ctl, Buf *err);
+
+typedef struct RunResult { int n; struct { Sym name; ParamMode mode; HostTensor tensor; const char *saved; } out[MAX_PARAMS]; } RunResult;
+
+// Instantiates `kernel` with what the arguments say of its dimensions and types, runs it, saves `out=file.npy`.
+// Every parameter but out tensors must be given; an out tensor may be, to give its shape.
+bool run_kernel(Runtime *rt, SemaFile *file, const Node *kernel, RunArg *args, int nargs,
+                const SemaValue *set, int nset, RunResult *result, Buf *err);
+void run_print(const RunResult *r, FILE *to);          // "y: f32[37, 1000]" and the tensor, or where it was saved
+void run_result_free(RunResult *r);
+// What arguments say of a kernel's compile-time names: dimensions that stand alone in tensor types, and element types.
+int  infer_values(const Node *kernel, const RunArg *args, int nargs, SemaValue *out, int max, Buf *err);   // -1: error
+
+// ---- test.c --------------------------------------------------------------------------------------
+
+typedef struct TestOptions {
+    const char    *device;             // "eval", "emu", "cuda", "auto"
+    DeviceOptions  device_options;
+    RuntimeOptions run;
+    const char    *filter;             // only tests whose "file: name" holds this; NULL: all
+    bool           verbose;            // a line for each test that passes, too
+    DiagStyle      diag_style;
+    bool           color;
+    FILE          *to;                 // NULL: standard output
+} TestOptions;
+typedef struct TestCounts { int passed, failed, skipped; } TestCounts;
+
+// Files and folders (searched for *.tk, in order of name). Prints failures, counts, and the closing line
+// "N passed, N failed, N skipped". False when something failed or nothing could be run.
+bool test_paths(const char *const *paths, int n, const TestOptions *opt, TestCounts *counts);
+bool test_run(Runtime *rt, const TTest *t, const TestOptions *opt, Buf *report);   // one test
+
+// ---- bench.c -------------------------------------------------------------------------------------
+
+typedef struct BenchOptions {
+    int    warmup, rounds;             // 0: 5 and 50
+    bool   warm_cache;                 // do not flush the L2 cache between rounds
+    double flops;                      // of one launch; 0: not known
+} BenchOptions;
+typedef struct BenchResult {
+    double median_us, min_us;
+    double bytes;                      // of the tensors: in once, out once, inout twice
+    double gbs, tflops;                // by the median
+    int    rounds;
+} BenchResult;
+
+bool bench_kernel(Runtime *rt, const TKernel *k, KernelArg *args, int nargs, const BenchOptions *opt, BenchResult *out, Buf *err);
+void bench_head(FILE *to);
+void bench_row(FILE *to, const char *kernel, const char *shape, const BenchResult *r);
+
+#endif
