@@ -485,3 +485,41 @@ Val *b_cast(Builder *b, Elem e, Val *a)
 {
     return b_op(b, OP_T_cast, 0, type_with(a->type, e), 1, &a);
 }
+
+// ---- operands by role ----------------------------------------------------------------------------
+
+Val *op_else(const Op *op)
+{
+    return op->flags & HAS_ELSE ? op->in[op->nin - 1] : NULL;
+}
+
+Val *op_where(const Op *op)
+{
+    if (!(op->flags & HAS_WHERE)) return NULL;
+    return op->in[op->code == OP_T_ptrload ? 1 : op->nin - 1];
+}
+
+Val *op_acc(const Op *op)
+{
+    return op->flags & HAS_ACC ? op->in[2] : NULL;
+}
+
+int op_first_axis(const Op *op)
+{
+    return op->code == OP_T_reduce ? 1 : op->code == OP_T_dot ? 2 + !!(op->flags & HAS_ACC) : op->nin;
+}
+
+Val *op_value(const Op *op)
+{
+    switch (op->code) {
+    case OP_T_store:    return op->in[op->nin - 1];
+    case OP_T_ptrstore: return op->in[1];
+    case OP_T_atomic:   return op->in[1 + op->nidx];
+    default:            return NULL;
+    }
+}
+
+Val *op_compare(const Op *op)
+{
+    return op->code == OP_T_atomic && op->sub == TA_cas ? op->in[2 + op->nidx] : NULL;
+}
