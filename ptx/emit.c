@@ -1,0 +1,246 @@
+// An LLVM module into PTX, through the LLVM-C interface.
+//
+// Three things here are not obvious.
+//
+//   Shared-memory pointers are 32 bits (-nvptx-short-ptr). Without that each shared address is a 64-bit
+//   register pair. The option exists only on LLVM's command line, and changes the data layout, which is
+//   therefore always taken from the target machine.
+//
+//   LLVM's middle end is nearly skipped. The tile IR has done the thinking; a short list of clean-up
+//   passes gives the same machine code as O3 in a tenth of the time.
+//
+//   The NVPTX code generator ends the process when it meets what it cannot select (an instruction newer
+//   than the PTX version, say). A handler gets the words first, and jumps back into ptx_finish, which
+//   returns false with the words and never touches that module again: its memory is leaked on purpose.
+#include "ptx/emit.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <llvm-c/Analysis.h>
+#include <llvm-c/ErrorHandling.h>
+#include <llvm-c/IRReader.h>
+#include <llvm-c/Support.h>
+#include <llvm-c/TargetMachine.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+
+const char ptx_default_passes[] = "early-cse,instcombine<no-verify-fixpoint>,simplifycfg,adce";
+
+static const char triple[] = "nvptx64-nvidia-cuda";
+
+struct PtxUnit {
+    const Target        *target;
+    PtxOptions           opt;
+    LLVMContextRef       context;
+    LLVMModuleRef        module;
+    LLVMTargetMachineRef machine;
+    int                  machine_ptx;  // the version that it was made for
+    LLVMTargetDataRef    layout;
+    Buf                  problems;
+    bool                 failed;       // LLVM reported an error
+    bool                 abandoned;    // LLVM would have ended the process: nothing of it may be touched
+};
+
+// Declared by no header of an LLVM that has other targets: Target.h lists those of its own build.
+extern void LLVMInitializeNVPTXTargetInfo(void);
+extern void LLVMInitializeNVPTXTarget(void);
+extern void LLVMInitializeNVPTXTargetMC(void);
+extern void LLVMInitializeNVPTXAsmPrinter(void);
+
+static _Thread_local jmp_buf *fatal_return;
+static _Thread_local PtxUnit *fatal_unit;
+
+static void problem(PtxUnit *u, const char *words) {
+    buf_puts(&u->problems, words);
+    if (u->problems.n > 0 && u->problems.p[u->problems.n - 1] != '\n') buf_putc(&u->problems, '\n');
+}
+
+static void on_fatal(const char *reason) {
+    if (fatal_return == NULL) ice("LLVM gave up: %s", reason);
+    problem(fatal_unit, reason);
+    longjmp(*fatal_return, 1);
+}
+
+static void on_diagnostic(LLVMDiagnosticInfoRef info, void *unit) {
+    LLVMDiagnosticSeverity severity = LLVMGetDiagInfoSeverity(info);
+    if (severity != LLVMDSError && severity != LLVMDSWarning) return;
+    PtxUnit *u = unit;
+    char *words = LLVMGetDiagInfoDescription(info);
+    problem(u, words);
+    LLVMDisposeMessage(words);
+    if (severity == LLVMDSError) u->failed = true;
+}
+
+static LLVMTargetRef nvptx;
+
+static void start(void) {
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+    const char *const args[] = {"tkc", "-nvptx-short-ptr"};
+    LLVMParseCommandLineOptions(2, args, NULL);
+    LLVMInstallFatalErrorHandler(on_fatal);
+    char *words = NULL;
+    if (LLVMGetTargetFromTriple(triple, &nvptx, &words)) ice("this LLVM has no NVPTX target: %s", words);
+}
+
+static double now_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+static double lap(const PtxUnit *u, const char *stage, double since) {
+    double now = now_ms();
+    if (u->opt.timing != NULL) u->opt.timing(u->opt.timing_ctx, stage, now - since);
+    return now;
+}
+
+static void make_machine(PtxUnit *u) {
+    if (u->machine_ptx == u->opt.ptx_version) return;
+    if (u->machine != NULL) LLVMDisposeTargetMachine(u->machine);
+    u->machine_ptx = u->opt.ptx_version;
+    char features[16];
+    snprintf(features, sizeof features, "+ptx%d", u->opt.ptx_version);
+    u->machine = LLVMCreateTargetMachine(nvptx, triple, u->target->name, features, (LLVMCodeGenOptLevel)u->opt.level,
+                                         LLVMRelocDefault, LLVMCodeModelDefault);
+    if (u->machine == NULL) ice("LLVM has no machine for %s", u->target->name);
+}
+
+static PtxUnit *unit_new(const Target *t, const PtxOptions *opt) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, start);
+    PtxUnit *u = calloc(1, sizeof *u);
+    if (u == NULL) ice("out of memory");
+    u->target = t;
+    if (opt != NULL) u->opt = *opt;
+    ptx_need(u, t->ptx);
+    if (u->opt.passes == NULL) u->opt.passes = ptx_default_passes;
+    u->context = LLVMContextCreate();
+    LLVMContextSetDiagnosticHandler(u->context, on_diagnostic, u);
+    make_machine(u);
+    u->layout = LLVMCreateTargetDataLayout(u->machine);
+    return u;
+}
+
+static void adopt(PtxUnit *u, LLVMModuleRef module) {
+    u->module = module;
+    LLVMSetTarget(module, triple);
+    LLVMSetModuleDataLayout(module, u->layout);
+}
+
+PtxUnit *ptx_open(const Target *t, const PtxOptions *opt) {
+    PtxUnit *u = unit_new(t, opt);
+    adopt(u, LLVMModuleCreateWithNameInContext("tk", u->context));
+    return u;
+}
+
+PtxUnit *ptx_open_text(const Target *t, const PtxOptions *opt, const char *text, size_t n, Buf *err) {
+    PtxUnit *u = unit_new(t, opt);
+    LLVMMemoryBufferRef buffer = LLVMCreateMemoryBufferWithMemoryRangeCopy(text, n, "text");
+    LLVMModuleRef module = NULL;
+    char *words = NULL;
+    if (LLVMParseIRInContext(u->context, buffer, &module, &words)) {     // takes the buffer
+        buf_puts(err, words);
+        LLVMDisposeMessage(words);
+        ptx_close(u);
+        return NULL;
+    }
+    adopt(u, module);
+    return u;
+}
+
+LLVMContextRef ptx_context(const PtxUnit *u) { return u->context; }
+LLVMModuleRef ptx_module(const PtxUnit *u) { return u->module; }
+LLVMTargetDataRef ptx_layout(const PtxUnit *u) { return u->layout; }
+int ptx_version(const PtxUnit *u) { return u->opt.ptx_version; }
+const char *ptx_problems(const PtxUnit *u) { return u->problems.n > 0 ? u->problems.p : ""; }
+
+void ptx_need(PtxUnit *u, int version) {
+    if (u->opt.ptx_version < version) u->opt.ptx_version = version;
+}
+
+static bool verified(PtxUnit *u) {
+    char *words = NULL;
+    bool bad = LLVMVerifyModule(u->module, LLVMReturnStatusAction, &words);
+    if (bad) problem(u, words);
+    LLVMDisposeMessage(words);
+    return !bad;
+}
+
+static bool run_passes(PtxUnit *u) {
+    if (u->opt.passes[0] == '\0') return true;
+    LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+    LLVMErrorRef error = LLVMRunPasses(u->module, u->opt.passes, u->machine, options);
+    LLVMDisposePassBuilderOptions(options);
+    if (error == NULL) return true;
+    char *words = LLVMGetErrorMessage(error);
+    problem(u, words);
+    LLVMDisposeErrorMessage(words);
+    return false;
+}
+
+static bool generate(PtxUnit *u, Buf *ptx) {
+    LLVMMemoryBufferRef text = NULL;
+    char *words = NULL;
+    if (LLVMTargetMachineEmitToMemoryBuffer(u->machine, u->module, LLVMAssemblyFile, &words, &text)) {
+        problem(u, words);
+        LLVMDisposeMessage(words);
+        return false;
+    }
+    buf_add(ptx, LLVMGetBufferStart(text), LLVMGetBufferSize(text));
+    LLVMDisposeMemoryBuffer(text);
+    return true;
+}
+
+static bool finish(PtxUnit *u, Buf *llvm, Buf *ptx) {
+    double t = now_ms();
+    make_machine(u);                                         // ptx_need may have raised the version
+    if (u->opt.verify) {
+        if (!verified(u)) return false;
+        t = lap(u, "llvm verify", t);
+    }
+    if (!run_passes(u)) return false;
+    t = lap(u, "llvm passes", t);
+    if (llvm != NULL) {
+        char *text = LLVMPrintModuleToString(u->module);
+        buf_puts(llvm, text);
+        LLVMDisposeMessage(text);
+        t = lap(u, "llvm text", t);
+    }
+    if (ptx != NULL) {
+        if (!generate(u, ptx)) return false;
+        lap(u, "llvm nvptx", t);
+    }
+    return !u->failed;
+}
+
+bool ptx_finish(PtxUnit *u, Buf *llvm, Buf *ptx) {
+    jmp_buf back;
+    jmp_buf *outer_return = fatal_return;
+    PtxUnit *outer_unit = fatal_unit;
+    fatal_return = &back;
+    fatal_unit = u;
+    volatile bool ok = false;
+    if (setjmp(back) == 0) ok = finish(u, llvm, ptx);
+    else u->abandoned = true;
+    fatal_return = outer_return;
+    fatal_unit = outer_unit;
+    return ok && !u->abandoned;
+}
+
+void ptx_close(PtxUnit *u) {
+    if (u == NULL) return;
+    if (!u->abandoned) {
+        if (u->module != NULL) LLVMDisposeModule(u->module);
+        LLVMDisposeTargetData(u->layout);
+        LLVMDisposeTargetMachine(u->machine);
+        LLVMContextDispose(u->context);
+    }
+    buf_free(&u->problems);
+    free(u);
+}
