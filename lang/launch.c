@@ -1,0 +1,223 @@
+// Launch expressions: evaluated, and written as text; and the launch of a kernel as comment lines.
+//
+//     M 128 cdiv  N 256 cdiv  mul        "cdiv(M, 128) * cdiv(N, 256)"        M = 300, N = 256: 3
+//
+// Arithmetic is that of the language's index type: 64 bits, wrapping, division and remainder floor, and a
+// division by zero gives 0 (the guard that refuses such a launch is evaluated like everything else, and
+// no evaluation may fail). Text has no more parentheses than its reader needs.
+//
+// What launch_print writes goes into the head of a PTX file, one fact a line, so that a launcher in any
+// language can read there what it must pass and check:
+//
+//     // tk: kernel scale entry scale_f32
+//     // tk: param x: f32[N]
+//     // tk: param y: out f32[N]
+//     // tk: dim N = x.dim(0)
+//     // tk: check y.dim(0) == N
+//     // tk: guard N % 4 == 0 -- `where` at scale.tk:3
+//     // tk: slot 0: 8 bytes, address of x
+//     // tk: blocks cdiv(N, 1024), threads 128, shared 0
+#include "lang/launch.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum { STACK = 64 };                   // deeper expressions do not come from programs people write
+
+// clang-format off
+//              name        in  precedence: 0 atom or call, then as in C
+static const struct { const char *name; int in, level; } ops[] = {
+    [L_CONST]  = { "",      0, 0 },  [L_DIM]    = { "",      0, 0 },
+    [L_SCALAR] = { "",      0, 0 },  [L_STRIDE] = { "",      0, 0 },
+    [L_ADD]    = { "+",     2, 3 },  [L_SUB]    = { "-",     2, 3 },
+    [L_MUL]    = { "*",     2, 2 },  [L_DIV]    = { "/",     2, 2 },
+    [L_MOD]    = { "%",     2, 2 },  [L_CDIV]   = { "cdiv",  2, 0 },
+    [L_MIN]    = { "min",   2, 0 },  [L_MAX]    = { "max",   2, 0 },
+    [L_EQ]     = { "==",    2, 5 },  [L_NE]     = { "!=",    2, 5 },
+    [L_LT]     = { "<",     2, 4 },  [L_LE]     = { "<=",    2, 4 },
+    [L_AND]    = { "&&",    2, 6 },  [L_OR]     = { "||",    2, 7 },
+    [L_NOT]    = { "!",     1, 1 },  [L_SELECT] = { "?",     3, 8 },
+};
+// clang-format on
+
+static int64_t floor_div(int64_t a, int64_t b) {
+    if (b == 0) return 0;
+    if (b == -1) return (int64_t)(0 - (uint64_t)a);
+    int64_t q = a / b;
+    return a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
+}
+
+static int64_t floor_mod(int64_t a, int64_t b) {
+    return b == 0 ? 0 : (int64_t)((uint64_t)a - (uint64_t)floor_div(a, b) * (uint64_t)b);
+}
+
+static int64_t apply(LOp op, int64_t a, int64_t b) {
+    uint64_t x = (uint64_t)a, y = (uint64_t)b;
+    switch (op) {
+    case L_ADD:  return (int64_t)(x + y);
+    case L_SUB:  return (int64_t)(x - y);
+    case L_MUL:  return (int64_t)(x * y);
+    case L_DIV:  return floor_div(a, b);
+    case L_MOD:  return floor_mod(a, b);
+    case L_CDIV: return floor_div(a, b) + (floor_mod(a, b) != 0);
+    case L_MIN:  return a < b ? a : b;
+    case L_MAX:  return a > b ? a : b;
+    case L_EQ:   return a == b;
+    case L_NE:   return a != b;
+    case L_LT:   return a < b;
+    case L_LE:   return a <= b;
+    case L_AND:  return a && b;
+    case L_OR:   return a || b;
+    default:     ice("launch expression: operator %d has not two operands", op);
+    }
+}
+
+int64_t launch_eval(LExpr e, const int64_t *dims, const int64_t *scalars, const int64_t *strides) {
+    int64_t stack[STACK] = {0};
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < e.n; i++) {
+        LStep s = e.at[i];
+        int in = ops[s.op].in;
+        if (n < (uint32_t)in || n - (uint32_t)in >= STACK) ice("launch expression: step %u has the wrong depth", i);
+        int64_t *top = stack + n - in;
+        switch (s.op) {
+        case L_CONST:  top[0] = s.arg; break;
+        case L_DIM:    top[0] = dims[s.arg]; break;
+        case L_SCALAR: top[0] = scalars[s.arg]; break;
+        case L_STRIDE: top[0] = strides[s.arg]; break;
+        case L_NOT:    top[0] = !top[0]; break;
+        case L_SELECT: top[0] = top[0] ? top[1] : top[2]; break;
+        default:       top[0] = apply(s.op, top[0], top[1]); break;
+        }
+        n = n - (uint32_t)in + 1;
+    }
+    if (n != 1) ice("launch expression: leaves %u values", n);
+    return stack[0];
+}
+
+// ---- text ----------------------------------------------------------------------------------------
+
+typedef struct Piece { char *text; int level; } Piece;
+
+static char *leaf(Arena *a, const LaunchInfo *info, LStep s) {
+    switch (s.op) {
+    case L_DIM:    return arena_printf(a, "%s", info->dims[s.arg].name->s);
+    case L_SCALAR: return arena_printf(a, "%s", info->params[s.arg].name->s);
+    case L_STRIDE: return arena_printf(a, "%s.stride(%d)", info->params[s.arg / 16].name->s, (int)(s.arg % 16));
+    default:       return arena_printf(a, "%lld", (long long)s.arg);
+    }
+}
+
+// In parentheses if it binds more loosely than `level` allows.
+static char *within(Arena *a, Piece p, int level) { return p.level <= level ? p.text : arena_printf(a, "(%s)", p.text); }
+
+static Piece compose(Arena *a, LOp op, const Piece *in) {
+    const char *name = ops[op].name;
+    int level = ops[op].level;
+    if (op == L_NOT) return (Piece){arena_printf(a, "!%s", within(a, in[0], 1)), 1};
+    if (op == L_SELECT)
+        return (Piece){arena_printf(a, "%s ? %s : %s", within(a, in[0], 7), within(a, in[1], 7), within(a, in[2], 8)), 8};
+    if (level == 0) return (Piece){arena_printf(a, "%s(%s, %s)", name, in[0].text, in[1].text), 0};
+    if (op == L_SUB && strcmp(in[0].text, "0") == 0) return (Piece){arena_printf(a, "-%s", within(a, in[1], 0)), 1};
+    bool same = op == L_ADD || op == L_MUL || op == L_AND || op == L_OR;    // a + (b - c) needs none, a - (b + c) does
+    bool compares = level == 4 || level == 5;                               // (a < b) == c
+    int left = compares ? 3 : level;
+    int right = compares ? 3 : same && op != L_MUL ? level : level - 1;
+    return (Piece){arena_printf(a, "%s %s %s", within(a, in[0], left), name, within(a, in[1], right)), level};
+}
+
+char *launch_expr_text(Arena *a, const LaunchInfo *info, LExpr e) {
+    Piece stack[STACK] = {0};
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < e.n; i++) {
+        LStep s = e.at[i];
+        int in = ops[s.op].in;
+        if (n < (uint32_t)in || n - (uint32_t)in >= STACK) ice("launch expression: step %u has the wrong depth", i);
+        Piece *top = stack + n - in;
+        *top = in == 0 ? (Piece){leaf(a, info, s), s.op == L_CONST && s.arg < 0} : compose(a, s.op, top);
+        n = n - (uint32_t)in + 1;
+    }
+    return n == 1 ? stack[0].text : arena_printf(a, "?");
+}
+
+// ---- the head of a PTX file ----------------------------------------------------------------------
+
+typedef struct Printer { const LaunchInfo *info; Arena *arena; Buf *out; } Printer;
+
+static const char *text(Printer *p, LExpr e) { return launch_expr_text(p->arena, p->info, e); }
+static const char *param_name(const Printer *p, int i) { return p->info->params[i].name->s; }
+
+static void print_param(Printer *p, const LaunchParam *q) {
+    static const char *const modes[] = {"", "out ", "inout "};
+    buf_printf(p->out, "// tk: param %s: %s", q->name->s, modes[q->mode]);
+    if (q->kind == PK_POINTER) buf_putc(p->out, '*');
+    buf_puts(p->out, elem_name(q->elem));
+    if (q->kind == PK_TENSOR) {
+        buf_putc(p->out, '[');
+        for (int i = 0; i < q->rank; i++) buf_printf(p->out, "%s%s", i > 0 ? ", " : "", text(p, q->dim[i]));
+        buf_putc(p->out, ']');
+        if (q->strided) buf_puts(p->out, " strided");
+    }
+    buf_putc(p->out, '\n');
+}
+
+static void print_dims(Printer *p) {
+    const LaunchInfo *info = p->info;
+    for (int d = 0; d < info->ndims; d++)
+        if (info->dims[d].fixed >= 0)
+            buf_printf(p->out, "// tk: dim %s = %lld\n", info->dims[d].name->s, (long long)info->dims[d].fixed);
+    for (int i = 0; i < info->nparams; i++)
+        for (int j = 0; j < info->params[i].rank; j++) {
+            int solved = info->params[i].solves[j];
+            if (solved >= 0) buf_printf(p->out, "// tk: dim %s = %s.dim(%d)\n", info->dims[solved].name->s, param_name(p, i), j);
+            else buf_printf(p->out, "// tk: check %s.dim(%d) == %s\n", param_name(p, i), j, text(p, info->params[i].dim[j]));
+        }
+}
+
+static void print_guards(Printer *p, const char *word, const LaunchGuard *g, int n) {
+    for (int i = 0; i < n; i++) {
+        const char *cond = text(p, g[i].cond);
+        buf_printf(p->out, "// tk: %s %s", word, cond);
+        if (g[i].text != NULL && strcmp(g[i].text, cond) != 0) buf_printf(p->out, " -- %s", g[i].text);
+        buf_putc(p->out, '\n');
+    }
+}
+
+static void print_map(Printer *p, const LaunchSlot *s) {
+    buf_printf(p->out, "tensor map of %s, dimensions", param_name(p, s->a));
+    for (int i = 0; i < s->rank; i++) buf_printf(p->out, " %d", s->map_dim[i]);
+    buf_puts(p->out, ", box");
+    for (int i = 0; i < s->rank; i++) buf_printf(p->out, " %u", s->box[i]);
+    buf_printf(p->out, ", swizzle %d", s->swizzle);
+}
+
+static void print_slot(Printer *p, int i, const LaunchSlot *s) {
+    buf_printf(p->out, "// tk: slot %d: %d bytes, ", i, s->size);
+    switch (s->kind) {
+    case SLOT_POINTER:   buf_printf(p->out, "address of %s", param_name(p, s->a)); break;
+    case SLOT_SCALAR:    buf_printf(p->out, "%s", param_name(p, s->a)); break;
+    case SLOT_DIM:       buf_printf(p->out, "%s", p->info->dims[s->a].name->s); break;
+    case SLOT_STRIDE:    buf_printf(p->out, "%s.stride(%d)", param_name(p, s->a), s->b); break;
+    case SLOT_EXPR:      buf_puts(p->out, text(p, s->expr)); break;
+    case SLOT_SCRATCH:   buf_printf(p->out, "address of %s zeroed bytes", text(p, s->expr)); break;
+    case SLOT_TENSORMAP: print_map(p, s); break;
+    }
+    buf_putc(p->out, '\n');
+}
+
+void launch_print(const LaunchInfo *info, Buf *out) {
+    Printer p = {info, arena_new(), out};
+    buf_printf(out, "// tk: kernel %s", info->kernel->s);
+    if (info->entry != NULL) buf_printf(out, " entry %s", info->entry);
+    buf_putc(out, '\n');
+    for (int i = 0; i < info->nparams; i++) print_param(&p, &info->params[i]);
+    print_dims(&p);
+    print_guards(&p, "guard", info->guards, info->nguards);
+    print_guards(&p, "fact", info->facts, info->nfacts);
+    for (int i = 0; i < info->nslots; i++) print_slot(&p, i, &info->slots[i]);
+    if (info->blocks.n > 0) buf_printf(out, "// tk: blocks %s, threads %d, shared %u", text(&p, info->blocks), info->threads, info->smem);
+    else if (info->programs.n > 0) buf_printf(out, "// tk: programs %s", text(&p, info->programs));
+    if (info->cluster > 1) buf_printf(out, ", cluster %d", info->cluster);
+    buf_putc(out, '\n');
+    arena_free(p.arena);
+}

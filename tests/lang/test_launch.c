@@ -1,0 +1,138 @@
+// Launch expressions: arithmetic at its edges, text that reads back as the same tree, the head of a PTX file.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lang/launch.h"
+
+#define CODE(...) ((LExpr){(const LStep[]){__VA_ARGS__}, sizeof((const LStep[]){__VA_ARGS__}) / sizeof(LStep)})
+#define K(v) {L_CONST, (v)}
+#define DIM(i) {L_DIM, (i)}
+#define DO(op) {L_##op, 0}
+
+static int64_t binary(LOp op, int64_t a, int64_t b) {
+    return launch_eval((LExpr){(const LStep[]){K(a), K(b), {op, 0}}, 3}, NULL, NULL, NULL);
+}
+
+static void arithmetic(void **state) {
+    (void)state;
+    assert_int_equal(binary(L_ADD, INT64_MAX, 1), INT64_MIN);
+    assert_int_equal(binary(L_MUL, INT64_MAX, 2), -2);
+    assert_int_equal(binary(L_DIV, 7, 2), 3);
+    assert_int_equal(binary(L_DIV, -7, 2), -4);
+    assert_int_equal(binary(L_DIV, 7, -2), -4);
+    assert_int_equal(binary(L_DIV, -7, -2), 3);
+    assert_int_equal(binary(L_DIV, 7, 0), 0);
+    assert_int_equal(binary(L_DIV, INT64_MIN, -1), INT64_MIN);
+    assert_int_equal(binary(L_MOD, 7, 0), 0);
+    assert_int_equal(binary(L_MOD, -7, 4), 1);
+    assert_int_equal(binary(L_MOD, 7, -4), -1);
+    assert_int_equal(binary(L_MOD, INT64_MIN, -1), 0);
+    assert_int_equal(binary(L_CDIV, 0, 128), 0);
+    assert_int_equal(binary(L_CDIV, 1, 128), 1);
+    assert_int_equal(binary(L_CDIV, 128, 128), 1);
+    assert_int_equal(binary(L_CDIV, 129, 128), 2);
+    assert_int_equal(binary(L_CDIV, -1, 128), 0);
+    assert_int_equal(binary(L_CDIV, 5, 0), 0);
+    assert_int_equal(binary(L_MIN, -3, 2), -3);
+    assert_int_equal(binary(L_MAX, -3, 2), 2);
+    assert_int_equal(binary(L_AND, 2, 4), 1);
+    assert_int_equal(binary(L_OR, 0, 0), 0);
+    assert_int_equal(binary(L_LE, 4, 4), 1);
+    assert_int_equal(binary(L_LT, 4, 4), 0);
+}
+
+static void symbols(void **state) {
+    (void)state;
+    int64_t dims[] = {300, 256}, scalars[] = {7, 9}, strides[32] = {[16 + 1] = 1000};
+    assert_int_equal(launch_eval(CODE(DIM(0), K(128), DO(CDIV), DIM(1), K(256), DO(CDIV), DO(MUL)), dims, scalars, strides), 3);
+    assert_int_equal(launch_eval(CODE({L_SCALAR, 1}, {L_STRIDE, 17}, DO(ADD)), dims, scalars, strides), 1009);
+    assert_int_equal(launch_eval(CODE(DIM(0), K(300), DO(EQ), K(1), K(2), DO(SELECT)), dims, scalars, strides), 1);
+    assert_int_equal(launch_eval(CODE(DIM(0), DO(NOT), K(1), K(2), DO(SELECT)), dims, scalars, strides), 2);
+}
+
+typedef struct Kernel { Session *s; LaunchInfo info; LaunchDim dims[3]; LaunchParam params[3]; } Kernel;
+
+static void kernel_init(Kernel *k) {
+    static const LStep m[] = {DIM(0)}, n[] = {DIM(1)}, n2[] = {DIM(1), K(2), DO(MUL)};
+    memset(k, 0, sizeof *k);
+    k->s = session_new();
+    k->dims[0] = (LaunchDim){sym(k->s, "M"), -1};
+    k->dims[1] = (LaunchDim){sym(k->s, "N"), -1};
+    k->dims[2] = (LaunchDim){sym(k->s, "D"), 64};
+    k->params[0] = (LaunchParam){.kind = PK_TENSOR, .name = sym(k->s, "x"), .elem = EL_bf16, .rank = 2, .dim = {{m, 1}, {n, 1}}, .solves = {0, 1}};
+    k->params[1] = (LaunchParam){.kind = PK_TENSOR, .mode = PM_OUT, .name = sym(k->s, "y"), .elem = EL_f32, .rank = 1, .dim = {{n2, 3}}, .solves = {-1}};
+    k->params[2] = (LaunchParam){.kind = PK_SCALAR, .name = sym(k->s, "a"), .elem = EL_f32};
+    k->info = (LaunchInfo){.kernel = sym(k->s, "scale"), .entry = "scale", .dims = k->dims, .ndims = 3, .params = k->params, .nparams = 3};
+}
+
+static void text(void **state) {
+    (void)state;
+    Kernel k;
+    kernel_init(&k);
+    Arena *a = session_arena(k.s);
+#define TEXT(expected, ...) assert_string_equal(launch_expr_text(a, &k.info, CODE(__VA_ARGS__)), expected)
+    TEXT("cdiv(M, 128) * cdiv(N, 256)", DIM(0), K(128), DO(CDIV), DIM(1), K(256), DO(CDIV), DO(MUL));
+    TEXT("(M + 1) * N", DIM(0), K(1), DO(ADD), DIM(1), DO(MUL));
+    TEXT("M + 1 - N", DIM(0), K(1), DO(ADD), DIM(1), DO(SUB));
+    TEXT("M - (1 + N)", DIM(0), K(1), DIM(1), DO(ADD), DO(SUB));
+    TEXT("M * (N / 2)", DIM(0), DIM(1), K(2), DO(DIV), DO(MUL));
+    TEXT("M * N / 2", DIM(0), DIM(1), DO(MUL), K(2), DO(DIV));
+    TEXT("M % 8 == 0 && N <= 1024", DIM(0), K(8), DO(MOD), K(0), DO(EQ), DIM(1), K(1024), DO(LE), DO(AND));
+    TEXT("!(M < N)", DIM(0), DIM(1), DO(LT), DO(NOT));
+    TEXT("M < N ? M : N + 1", DIM(0), DIM(1), DO(LT), DIM(0), DIM(1), K(1), DO(ADD), DO(SELECT));
+    TEXT("-M", K(0), DIM(0), DO(SUB));
+    TEXT("(M < N) == 1", DIM(0), DIM(1), DO(LT), K(1), DO(EQ));
+    TEXT("x.stride(1) * a", {L_STRIDE, 1}, {L_SCALAR, 2}, DO(MUL));
+    TEXT("-1", K(-1));
+#undef TEXT
+    session_free(k.s);
+}
+
+static void head(void **state) {
+    (void)state;
+    Kernel k;
+    kernel_init(&k);
+    static const LStep guard[] = {DIM(1), K(1024), DO(LE)}, blocks[] = {DIM(0), K(4), DO(CDIV)}, bytes[] = {DIM(0), K(8), DO(MUL)};
+    k.info.guards = &(LaunchGuard){{guard, 3}, "N <= BLOCK = 1024 (scale.tk:5)"};
+    k.info.nguards = 1;
+    k.info.slots = (LaunchSlot[]){
+        {.kind = SLOT_POINTER, .size = 8, .a = 1}, {.kind = SLOT_SCALAR, .size = 4, .a = 2}, {.kind = SLOT_DIM, .size = 4, .a = 1},
+        {.kind = SLOT_STRIDE, .size = 8, .a = 0, .b = 0}, {.kind = SLOT_SCRATCH, .size = 8, .expr = {bytes, 3}},
+        {.kind = SLOT_TENSORMAP, .size = 128, .a = 0, .rank = 2, .map_dim = {1, 0}, .box = {64, 128}, .swizzle = 128},
+    };
+    k.info.nslots = 6;
+    k.info.blocks = (LExpr){blocks, 3};
+    k.info.threads = 128;
+    k.info.smem = 49152;
+    Buf out = {0};
+    launch_print(&k.info, &out);
+    assert_string_equal(out.p, "// tk: kernel scale entry scale\n"
+                               "// tk: param x: bf16[M, N]\n"
+                               "// tk: param y: out f32[N * 2]\n"
+                               "// tk: param a: f32\n"
+                               "// tk: dim D = 64\n"
+                               "// tk: dim M = x.dim(0)\n"
+                               "// tk: dim N = x.dim(1)\n"
+                               "// tk: check y.dim(0) == N * 2\n"
+                               "// tk: guard N <= 1024 -- N <= BLOCK = 1024 (scale.tk:5)\n"
+                               "// tk: slot 0: 8 bytes, address of y\n"
+                               "// tk: slot 1: 4 bytes, a\n"
+                               "// tk: slot 2: 4 bytes, N\n"
+                               "// tk: slot 3: 8 bytes, x.stride(0)\n"
+                               "// tk: slot 4: 8 bytes, address of M * 8 zeroed bytes\n"
+                               "// tk: slot 5: 128 bytes, tensor map of x, dimensions 1 0, box 64 128, swizzle 128\n"
+                               "// tk: blocks cdiv(M, 4), threads 128, shared 49152\n");
+    buf_free(&out);
+    session_free(k.s);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(arithmetic), cmocka_unit_test(symbols), cmocka_unit_test(text), cmocka_unit_test(head)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
