@@ -63,7 +63,7 @@ typedef struct TensorMapSpec {
     int      lower[3], upper[3];
     uint32_t channels, pixels;
 } TensorMapSpec;
-typedef struct TensorMap { _Alignas(64) uint8_t bytes[128]; } TensorMap;
+typedef struct TensorMap { _Alignas(128) uint8_t bytes[128]; } TensorMap;
 
 typedef struct DeviceOps {
     const char *name, *meaning;

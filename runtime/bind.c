@@ -1,0 +1,300 @@
+// Binding: what a launch means in numbers, and whether it may be made.
+//
+//     kernel softmax(x: f32[M, N], y: out f32[M, N])     x is f32[37, 1000], y is absent
+//
+//     M = 37    from `x`, dimension 0              y must be f32[37, 1000]: made so
+//     N = 1000  from `x`, dimension 1              guard N <= BLOCK = 1024 holds
+//
+// A dimension is solved by the first given argument whose dimension is the bare symbol; every other
+// occurrence is an equation. Each refusal is one line that names the parameter, the dimension, what was
+// expected with where that came from, and what was found.
+
+#include "runtime/internal.h"
+
+#include <string.h>
+
+enum { FIXED = -1, UNKNOWN = -2 };
+
+int64_t bind_eval(const Bound *b, LExpr e)
+{
+    return launch_eval(e, b->dims, b->scalars, b->strides);
+}
+
+void bind_contiguous(BindArg *a)
+{
+    int64_t step = 1;
+    for (int d = a->rank - 1; d >= 0; d--) { a->stride[d] = step; step *= a->dim[d] > 0 ? a->dim[d] : 1; }
+}
+
+static const char *name_of(const LaunchInfo *info, int p) { return info->params[p].name->s; }
+
+static void from_text(const BindArg *a, Buf *err)
+{
+    if (a->origin) buf_printf(err, " (%s)", a->origin);
+}
+
+// "`x` (x.npy)"
+static void arg_text(const LaunchInfo *info, const BindArg *args, int p, Buf *err)
+{
+    buf_printf(err, "`%s`", name_of(info, p));
+    from_text(&args[p], err);
+}
+
+// "N = 1000 (`x`, dimension 1)"
+static void dim_text(const Bound *b, int k, Buf *err)
+{
+    buf_printf(err, "%s = %lld", b->info->dims[k].name->s, (long long)b->dims[k]);
+    if (b->dim_param[k] >= 0) buf_printf(err, " (`%s`, dimension %d)", name_of(b->info, b->dim_param[k]), b->dim_index[k]);
+    else if (b->dim_param[k] == FIXED) buf_puts(err, " (fixed when it was compiled)");
+}
+
+// " with M = 37 (...), N = 5 (...)" for the dimensions that an expression reads.
+static void expr_dims_text(const Bound *b, LExpr e, Buf *err)
+{
+    uint32_t seen = 0;
+    for (uint32_t i = 0; i < e.n; i++) {
+        if (e.at[i].op == L_SCALAR)
+            buf_printf(err, "%s%s = %lld", seen ? ", " : " with ", name_of(b->info, (int)e.at[i].arg), (long long)b->scalars[e.at[i].arg]);
+        else if (e.at[i].op == L_STRIDE)
+            buf_printf(err, "%sstride of `%s`, dimension %d = %lld", seen ? ", " : " with ", name_of(b->info, (int)(e.at[i].arg / 16)),
+                       (int)(e.at[i].arg % 16), (long long)b->strides[e.at[i].arg]);
+        else if (e.at[i].op == L_DIM && !(seen >> e.at[i].arg & 1)) {
+            buf_puts(err, seen ? ", " : " with ");
+            dim_text(b, (int)e.at[i].arg, err);
+        } else continue;
+        seen |= e.at[i].op == L_DIM ? 1u << e.at[i].arg : 1u << 31;
+    }
+}
+
+static bool bare_dim(LExpr e, int *k)
+{
+    if (e.n != 1 || e.at[0].op != L_DIM) return false;
+    *k = (int)e.at[0].arg;
+    return true;
+}
+
+// ---- kinds ---------------------------------------------------------------------------------------
+
+static bool check_scalar(const LaunchInfo *info, BindArg *args, int p, Bound *b, Buf *err)
+{
+    const LaunchParam *want = &info->params[p];
+    BindArg *a = &args[p];
+    if (!a->scalar) {
+        arg_text(info, args, p, err);
+        buf_printf(err, " is a tensor; the kernel takes a number of type %s", elem_name(want->elem));
+        return false;
+    }
+    if (a->elem != EL_none && a->elem != want->elem) {
+        arg_text(info, args, p, err);
+        buf_printf(err, " is of type %s; the kernel takes %s", elem_name(a->elem), elem_name(want->elem));
+        return false;
+    }
+    if (a->is_float && !elem_is_float(want->elem)) {
+        arg_text(info, args, p, err);
+        buf_printf(err, " is %.17g; the kernel takes an integer (%s)", a->fval, elem_name(want->elem));
+        return false;
+    }
+    if (!a->is_float && elem_is_float(want->elem)) a->fval = (double)a->ival;
+    int bits = elem_bits(want->elem);
+    if (!elem_is_float(want->elem) && bits < 64) {
+        bool    sgn = elem_is_signed(want->elem);
+        int64_t hi = want->elem == EL_bool ? 1 : sgn ? (INT64_C(1) << (bits - 1)) - 1 : (INT64_C(1) << bits) - 1;
+        int64_t lo = sgn ? -hi - 1 : 0;
+        if (a->ival < lo || a->ival > hi) {
+            arg_text(info, args, p, err);
+            buf_printf(err, " is %lld; %s holds %lld to %lld", (long long)a->ival, elem_name(want->elem), (long long)lo, (long long)hi);
+            return false;
+        }
+    }
+    b->scalars[p] = elem_is_float(want->elem) ? 0 : a->ival;
+    return true;
+}
+
+static bool check_tensor(const LaunchInfo *info, BindArg *args, int p, Buf *err)
+{
+    const LaunchParam *want = &info->params[p];
+    BindArg *a = &args[p];
+    if (a->scalar) {
+        arg_text(info, args, p, err);
+        buf_printf(err, " is a number; the kernel takes a %s of %s", want->kind == PK_POINTER ? "pointer to memory" : "tensor", elem_name(want->elem));
+        return false;
+    }
+    if (a->absent) { a->elem = want->elem; if (want->kind == PK_TENSOR) a->rank = want->rank; return true; }
+    if (a->elem != want->elem) {
+        arg_text(info, args, p, err);
+        buf_printf(err, " holds %s; the kernel takes %s", elem_name(a->elem), elem_name(want->elem));
+        return false;
+    }
+    if (want->kind == PK_TENSOR && a->rank != want->rank) {
+        arg_text(info, args, p, err);
+        buf_printf(err, " has %d dimension%s; the kernel takes %d", a->rank, a->rank == 1 ? "" : "s", want->rank);
+        return false;
+    }
+    return true;
+}
+
+// ---- dimensions ----------------------------------------------------------------------------------
+
+static void solve(Bound *b, int k, int64_t value, int p, int d)
+{
+    if (b->dim_param[k] != UNKNOWN) return;
+    b->dims[k] = value;
+    b->dim_param[k] = (int8_t)p;
+    b->dim_index[k] = (int8_t)d;
+}
+
+static bool solve_dims(const LaunchInfo *info, const BindArg *args, Bound *b, Buf *err)
+{
+    for (int k = 0; k < info->ndims; k++) {
+        b->dim_param[k] = UNKNOWN;
+        if (info->dims[k].fixed >= 0) solve(b, k, info->dims[k].fixed, FIXED, 0);
+    }
+    for (int p = 0; p < info->nparams; p++) {
+        const LaunchParam *want = &info->params[p];
+        if (want->kind != PK_TENSOR || args[p].absent) continue;
+        for (int d = 0; d < want->rank; d++) {
+            int k = want->solves[d];
+            if (k >= 0 || bare_dim(want->dim[d], &k)) solve(b, k, args[p].dim[d], p, d);
+        }
+    }
+    for (int k = 0; k < info->ndims; k++) {
+        if (b->dim_param[k] != UNKNOWN) continue;
+        buf_printf(err, "dimension %s is not known: no argument that is given has it alone as a dimension", info->dims[k].name->s);
+        for (int p = 0; p < info->nparams; p++)
+            for (int d = 0, at = -1; d < info->params[p].rank; d++)
+                if (info->params[p].kind == PK_TENSOR && bare_dim(info->params[p].dim[d], &at) && at == k) {
+                    buf_printf(err, " (give `%s` its shape)", name_of(info, p));
+                    return false;
+                }
+        return false;
+    }
+    return true;
+}
+
+static bool shape_outputs(const LaunchInfo *info, BindArg *args, const Bound *b, Buf *err)
+{
+    for (int p = 0; p < info->nparams; p++) {
+        const LaunchParam *want = &info->params[p];
+        if (want->kind != PK_TENSOR || !args[p].absent) continue;
+        for (int d = 0; d < want->rank; d++) {
+            args[p].dim[d] = bind_eval(b, want->dim[d]);
+            if (args[p].dim[d] >= 0) continue;
+            buf_printf(err, "`%s` would have %lld elements along dimension %d", name_of(info, p), (long long)args[p].dim[d], d);
+            expr_dims_text(b, want->dim[d], err);
+            return false;
+        }
+        bind_contiguous(&args[p]);
+    }
+    return true;
+}
+
+static bool check_equations(const LaunchInfo *info, const BindArg *args, const Bound *b, Buf *err)
+{
+    for (int p = 0; p < info->nparams; p++) {
+        const LaunchParam *want = &info->params[p];
+        if (want->kind != PK_TENSOR) continue;
+        for (int d = 0; d < want->rank; d++) {
+            int64_t expected = bind_eval(b, want->dim[d]);
+            if (expected == args[p].dim[d]) continue;
+            int k;
+            arg_text(info, args, p, err);
+            buf_printf(err, " has %lld elements along dimension %d, not %lld", (long long)args[p].dim[d], d, (long long)expected);
+            if (bare_dim(want->dim[d], &k)) { buf_puts(err, ": "); dim_text(b, k, err); }
+            else expr_dims_text(b, want->dim[d], err);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool check_strides(const LaunchInfo *info, const BindArg *args, Bound *b, Buf *err)
+{
+    for (int p = 0; p < info->nparams; p++) {
+        const LaunchParam *want = &info->params[p];
+        if (want->kind != PK_TENSOR) continue;
+        for (int d = 0; d < want->rank; d++) b->strides[p * 16 + d] = args[p].stride[d];
+        int in = want->rank - 1;
+        if (in < 0 || want->strided || args[p].dim[in] <= 1 || args[p].stride[in] == 1) continue;
+        arg_text(info, args, p, err);
+        buf_printf(err, " has stride %lld along its last dimension; it must be 1 (or the parameter declared `strided`)", (long long)args[p].stride[in]);
+        return false;
+    }
+    return true;
+}
+
+static bool check_guards(const LaunchInfo *info, const Bound *b, Buf *err)
+{
+    for (int i = 0; i < info->nguards; i++) {
+        if (bind_eval(b, info->guards[i].cond)) continue;
+        buf_printf(err, "`%s` cannot run here: %s does not hold", info->kernel->s, info->guards[i].text);
+        expr_dims_text(b, info->guards[i].cond, err);
+        return false;
+    }
+    return true;
+}
+
+bool bind_args(const LaunchInfo *info, BindArg *args, int nargs, Bound *b, Buf *err)
+{
+    memset(b, 0, sizeof *b);
+    b->info = info;
+    b->args = args;
+    b->nargs = nargs;
+    if (nargs != info->nparams) {
+        buf_printf(err, "`%s` has %d parameter%s, %d argument%s given", info->kernel->s, info->nparams, info->nparams == 1 ? "" : "s",
+                   nargs, nargs == 1 ? " was" : "s were");
+        return false;
+    }
+    for (int p = 0; p < nargs; p++)
+        if (!(info->params[p].kind == PK_SCALAR ? check_scalar(info, args, p, b, err) : check_tensor(info, args, p, err))) return false;
+    return solve_dims(info, args, b, err) && shape_outputs(info, args, b, err) && check_equations(info, args, b, err)
+        && check_strides(info, args, b, err) && check_guards(info, b, err);
+}
+
+// ---- with addresses ------------------------------------------------------------------------------
+
+// Bytes from `address` on that an argument can touch; strides are not negative.
+static uint64_t extent_of(const BindArg *a)
+{
+    uint64_t last = 0;
+    if (a->scalar) return 0;
+    for (int d = 0; d < a->rank; d++) {
+        if (a->dim[d] <= 0) return 0;
+        last += (uint64_t)(a->dim[d] - 1) * (uint64_t)a->stride[d];
+    }
+    return (last + 1) * (uint64_t)elem_bytes(a->elem);
+}
+
+bool bind_overlap(const Bound *b, Buf *err)
+{
+    const LaunchInfo *info = b->info;
+    for (int w = 0; w < b->nargs; w++) {
+        if (info->params[w].kind == PK_SCALAR || info->params[w].mode == PM_IN) continue;
+        uint64_t at = b->args[w].address, size = extent_of(&b->args[w]);
+        for (int p = 0; p < b->nargs; p++) {
+            bool later = info->params[p].mode == PM_IN || p > w;         // each pair once
+            if (p == w || !later || info->params[p].kind == PK_SCALAR) continue;
+            uint64_t other = b->args[p].address, n = extent_of(&b->args[p]);
+            if (!size || !n || at >= other + n || other >= at + size) continue;
+            buf_printf(err, "`%s` is written and shares memory with `%s`", name_of(info, w), name_of(info, p));
+            return false;
+        }
+    }
+    return true;
+}
+
+const LaunchInfo *bind_variant(const Bound *b, Buf *why)
+{
+    const LaunchInfo *info = b->info;
+    if (!info->nfacts && !info->general) return info;
+    for (int p = 0; p < b->nargs; p++) {
+        if (info->params[p].kind != PK_TENSOR || b->args[p].address % 16 == 0) continue;
+        if (why) buf_printf(why, "`%s` is not 16-byte aligned", name_of(info, p));
+        return info->general;
+    }
+    for (int i = 0; i < info->nfacts; i++) {
+        if (bind_eval(b, info->facts[i].cond)) continue;
+        if (why) buf_printf(why, "%s does not hold", info->facts[i].text);
+        return info->general;
+    }
+    return info;
+}

@@ -1,0 +1,459 @@
+// The device `cuda`: a GPU, through the driver API. The only file that knows the driver.
+//
+// libcuda.so.1 is loaded when the device is opened, so that one binary runs with and without a GPU.
+// Functions that came later than CUDA 11.0 may be missing; what needs them then says which release
+// has them. Work goes to the default stream of the device's primary context, which other libraries in
+// the process share. Every error is one line: what we were doing, then the driver's own words.
+//
+// A fault inside a kernel shows at a later call. So the device remembers what it launched last and
+// names it in the error of that call.
+
+#include "runtime/internal.h"
+#include "runtime/cuda_driver.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MARKS = 4096, LOG_BYTES = 64 << 10, STATIC_SMEM = 48 << 10 };
+
+typedef struct Driver {
+#define X(field, symbol, since, params) CuResult (*field) params;
+    CUDA_FUNCTIONS(X)
+#undef X
+} Driver;
+
+typedef struct Function Function;
+struct Function {                        // one per entry asked for, owned by its module
+    Function  *next;
+    CuFunction f;
+    uint32_t   smem_allowed;
+    bool       big_clusters;
+};
+struct DeviceModule { CuModule module; Function *functions; };
+
+typedef struct Cuda {
+    Device    pub;
+    Driver    cu;
+    void     *library;
+    CuDevice  device;
+    CuContext context;
+    int       version;                   // 12040
+    CuEvent   marks[MARKS];
+    Buf       last;                      // the launch that a later error may belong to
+} Cuda;
+
+static const struct { const char *symbol, *since; } function_names[] = {
+#define X(field, symbol, since, params) {#symbol, since},
+    CUDA_FUNCTIONS(X)
+#undef X
+};
+
+// ---- errors --------------------------------------------------------------------------------------
+
+static void driver_words(const Cuda *c, CuResult r, Buf *err)
+{
+    const char *name = NULL, *text = NULL;
+    c->cu.error_name(r, &name);
+    c->cu.error_text(r, &text);
+    buf_printf(err, "the driver says \"%s\"", text ? text : "unknown error");
+    buf_printf(err, " (%s, %d)", name ? name : "no name", r);
+}
+
+// True when r is success. `doing` completes "cuda: cannot ...".
+static bool ok(Cuda *c, CuResult r, Buf *err, const char *doing, const char *what)
+{
+    if (r == CU_OK) return true;
+    buf_printf(err, "cuda: cannot %s%s%s: ", doing, what ? " " : "", what ? what : "");
+    driver_words(c, r, err);
+    return false;
+}
+
+// The same for calls that wait for a kernel, or may report its fault.
+static bool ok_late(Cuda *c, CuResult r, Buf *err, const char *doing, const char *what)
+{
+    if (ok(c, r, err, doing, what)) return true;
+    if (c->last.n && r != CU_INVALID_VALUE && r != CU_OUT_OF_MEMORY) buf_printf(err, "; the last launch was %s", c->last.p);
+    return false;
+}
+
+static bool since(const void *function, const char *what, const char *release, Buf *err)
+{
+    if (function) return true;
+    buf_printf(err, "cuda: the driver is too old for %s, which came with CUDA %s", what, release);
+    return false;
+}
+
+// ---- opening -------------------------------------------------------------------------------------
+
+static bool load_symbols(Cuda *c, const char *path, Buf *err)
+{
+    c->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!c->library) {
+        const char *why = dlerror();
+        buf_puts(err, "cuda: no NVIDIA driver: ");
+        one_line(err, why ? why : path, strlen(why ? why : path));
+        return false;
+    }
+    void **slot = (void **)(void *)&c->cu;
+    for (size_t i = 0; i < sizeof function_names / sizeof *function_names; i++) {
+        slot[i] = dlsym(c->library, function_names[i].symbol);
+        if (slot[i] || strcmp(function_names[i].since, "11.0") != 0) continue;
+        buf_printf(err, "cuda: the driver library %s has no %s: a driver for CUDA 11.0 or later is needed", path, function_names[i].symbol);
+        return false;
+    }
+    return true;
+}
+
+static void choose_arch(Device *d, int major, int minor)
+{
+    static const struct { int cc; const char *arch; } exact[] = {
+        {80, "sm_80"}, {86, "sm_86"}, {89, "sm_89"}, {90, "sm_90a"}, {100, "sm_100a"}, {120, "sm_120a"},
+    };
+    const char *arch = "sm_80";                           // 'a' targets run on their own GPU only, the others on later ones too
+    for (size_t i = 0; i < sizeof exact / sizeof *exact; i++) {
+        bool own = strchr(exact[i].arch, 'a') != NULL;
+        if (own ? exact[i].cc == major * 10 + minor : exact[i].cc <= major * 10 + minor) arch = exact[i].arch;
+    }
+    snprintf(d->arch, sizeof d->arch, "%s", arch);
+}
+
+static int device_attr(Cuda *c, int attribute)
+{
+    int v = 0;
+    return c->cu.device_attr(&v, attribute, c->device) == CU_OK ? v : 0;
+}
+
+static bool describe(Cuda *c, Buf *err)
+{
+    Device *d = &c->pub;
+    char    name[64] = "GPU";
+    size_t  memory = 0;
+    c->cu.device_name(name, sizeof name, c->device);
+    name[sizeof name - 1] = 0;
+    c->cu.device_memory(&memory, c->device);
+    int major = device_attr(c, CU_DEV_MAJOR), minor = device_attr(c, CU_DEV_MINOR);
+    d->processors = device_attr(c, CU_DEV_PROCESSORS);
+    d->l2_bytes = (uint64_t)device_attr(c, CU_DEV_L2_BYTES);
+    d->max_smem = (uint32_t)device_attr(c, CU_DEV_SMEM_OPTIN);
+    d->memory_bytes = memory;
+    d->ptx_version = ptx_version_of_driver(c->version);
+    snprintf(d->description, sizeof d->description, "%s, sm_%d%d, %d multiprocessors, %.0f GiB, driver for CUDA %d.%d", name, major, minor,
+             d->processors, (double)memory / (1 << 30), c->version / 1000, c->version % 1000 / 10);
+    if (major < 8) {
+        buf_printf(err, "cuda: %s is an sm_%d%d; sm_80 (Ampere) or later is needed", name, major, minor);
+        return false;
+    }
+    choose_arch(d, major, minor);
+    return true;
+}
+
+static bool start(Cuda *c, const DeviceOptions *opt, Buf *err)
+{
+    int count = 0;
+    CuResult r = c->cu.init(0);
+    if (r == CU_NO_DEVICE) { buf_puts(err, "cuda: the driver finds no GPU: "); driver_words(c, r, err); return false; }
+    if (!ok(c, r, err, "start the driver", NULL)) return false;
+    if (!ok(c, c->cu.driver_version(&c->version), err, "ask the driver's version", NULL)) return false;
+    if (c->version < 11000) {
+        buf_printf(err, "cuda: the driver is for CUDA %d.%d; 11.0 or later is needed", c->version / 1000, c->version % 1000 / 10);
+        return false;
+    }
+    if (!ok(c, c->cu.device_count(&count), err, "count the GPUs", NULL)) return false;
+    if (opt->ordinal < 0 || opt->ordinal >= count) {
+        if (!count) buf_puts(err, "cuda: the driver finds no GPU");
+        else buf_printf(err, "cuda: there is no GPU %d; there %s %d, from 0", opt->ordinal, count == 1 ? "is" : "are", count);
+        return false;
+    }
+    if (!ok(c, c->cu.device_get(&c->device, opt->ordinal), err, "get the GPU", NULL) || !describe(c, err)) return false;
+    if (!ok(c, c->cu.context_retain(&c->context, c->device), err, "make a context on", c->pub.description)) { c->context = NULL; return false; }
+    return ok(c, c->cu.context_use(c->context), err, "use the context on", c->pub.description);
+}
+
+static void cuda_close(Device *d)
+{
+    Cuda *c = (Cuda *)d;
+    if (c->context) {
+        c->cu.context_use(c->context);
+        for (int i = 0; i < MARKS; i++) if (c->marks[i]) c->cu.event_destroy(c->marks[i]);
+        c->cu.context_release(c->device);
+    }
+    if (c->library) dlclose(c->library);
+    buf_free(&c->last);
+    free(c);
+}
+
+static Device *cuda_open(const DeviceOptions *opt, Buf *err)
+{
+    Cuda *c = checked_alloc(sizeof *c);
+    c->pub.ops = &cuda_ops;
+    if (load_symbols(c, opt->driver ? opt->driver : "libcuda.so.1", err) && start(c, opt, err)) return &c->pub;
+    cuda_close(&c->pub);
+    return NULL;
+}
+
+static Cuda *use(Device *d)
+{
+    Cuda *c = (Cuda *)d;
+    c->cu.context_use(c->context);
+    return c;
+}
+
+// ---- memory --------------------------------------------------------------------------------------
+
+static uint64_t cuda_alloc(Device *d, uint64_t bytes, const char *name, Buf *err)
+{
+    Cuda *c = use(d);
+    CuPtr p = 0;
+    CuResult r = c->cu.alloc(&p, bytes ? bytes : 256);
+    if (r == CU_OK) return p;
+    char what[160];
+    snprintf(what, sizeof what, "%.3f GiB for `%s`", (double)bytes / (1 << 30), name);
+    ok_late(c, r, err, "allocate", what);
+    return 0;
+}
+
+static void cuda_free(Device *d, uint64_t address)
+{
+    if (address) use(d)->cu.free(address);
+}
+
+static bool cuda_write(Device *d, uint64_t to, const void *from, uint64_t bytes, Buf *err)
+{
+    Cuda *c = use(d);
+    return !bytes || ok_late(c, c->cu.write(to, from, bytes), err, "copy to the GPU", NULL);
+}
+
+static bool cuda_read(Device *d, void *to, uint64_t from, uint64_t bytes, Buf *err)
+{
+    Cuda *c = use(d);
+    return !bytes || ok_late(c, c->cu.read(to, from, bytes), err, "copy from the GPU", NULL);
+}
+
+static bool cuda_fill(Device *d, uint64_t to, uint64_t bytes, DeviceFill fill, uint64_t seed, Buf *err)
+{
+    enum { PIECE = 16 << 20 };
+    Cuda *c = use(d);
+    if (!bytes) return true;
+    if (fill == FILL_ZERO || fill == FILL_NAN)
+        return ok_late(c, c->cu.set8(to, fill == FILL_ZERO ? 0 : 0xff, bytes, NULL), err, "fill memory", NULL);
+    if (fill == FILL_INF && bytes % 2 == 0)
+        return ok_late(c, c->cu.set16(to, seed & 1 ? 0x7c00 : 0x7f80, bytes / 2, NULL), err, "fill memory", NULL);
+    void *piece = checked_alloc(bytes < PIECE ? bytes : PIECE);
+    bool  fine = true;
+    for (uint64_t at = 0; at < bytes && fine; at += PIECE) {
+        uint64_t n = bytes - at < PIECE ? bytes - at : PIECE;
+        junk_fill(piece, n, fill, fill == FILL_RANDOM ? seed + at : seed);
+        fine = cuda_write(d, to + at, piece, n, err);
+    }
+    free(piece);
+    return fine;
+}
+
+static void *cuda_host(Device *d, uint64_t address, uint64_t bytes) { (void)d; (void)address; (void)bytes; return NULL; }
+
+// ---- modules -------------------------------------------------------------------------------------
+
+static void version_text(int ptx, Buf *err) { buf_printf(err, "%d.%d", ptx / 10, ptx % 10); }
+
+static void too_old(const Cuda *c, int version, Buf *err)
+{
+    const char *release = cuda_release_of_ptx(version);
+    buf_puts(err, "cuda: the code is PTX ");
+    version_text(version, err);
+    buf_printf(err, ", but the driver (for CUDA %d.%d) takes up to ", c->version / 1000, c->version % 1000 / 10);
+    version_text(c->pub.ptx_version, err);
+    buf_printf(err, ": install a driver for CUDA %s or later", release ? release : "of today");
+}
+
+static DeviceModule *cuda_load(Device *d, const char *code, size_t n, Buf *log, Buf *err)
+{
+    Cuda *c = use(d);
+    bool  cubin = n >= 4 && memcmp(code, "\177ELF", 4) == 0;
+    int   version = cubin ? 0 : ptx_text_version(code, n);
+    if (version && d->ptx_version && version > d->ptx_version) { too_old(c, version, err); return NULL; }
+
+    char *text = copy_text(code, n), *info = checked_alloc(LOG_BYTES), *errors = checked_alloc(LOG_BYTES);
+    enum { OPTIONS = 5 };
+    int   options[OPTIONS] = {CU_JITOPT_INFO_LOG, CU_JITOPT_INFO_LOG_BYTES, CU_JITOPT_ERROR_LOG, CU_JITOPT_ERROR_LOG_BYTES, CU_JITOPT_LOG_VERBOSE};
+    void *values[OPTIONS] = {info, (void *)(uintptr_t)(LOG_BYTES - 1), errors, (void *)(uintptr_t)(LOG_BYTES - 1), (void *)(uintptr_t)1};
+    CuModule module = NULL;
+    CuResult r = c->cu.module_load(&module, text, OPTIONS, options, values);
+    DeviceModule *m = NULL;
+    if (r == CU_OK) {
+        m = checked_alloc(sizeof *m);
+        m->module = module;
+        if (log && info[0]) { buf_puts(log, info); if (log->p[log->n - 1] != '\n') buf_putc(log, '\n'); }
+    } else if (r == CU_UNSUPPORTED_PTX_VERSION && version && d->ptx_version) too_old(c, version, err);
+    else {
+        ok_late(c, r, err, "load the code", NULL);
+        if (errors[0]) { buf_puts(err, "; its assembler: "); one_line(err, errors, strlen(errors)); }
+    }
+    free(text);
+    free(info);
+    free(errors);
+    return m;
+}
+
+static void cuda_unload(Device *d, DeviceModule *m)
+{
+    if (!m) return;
+    use(d)->cu.module_unload(m->module);
+    for (Function *f = m->functions, *next; f; f = next) { next = f->next; free(f); }
+    free(m);
+}
+
+static int function_attr(Cuda *c, CuFunction f, int attribute)
+{
+    int v = 0;
+    return c->cu.function_attr(&v, attribute, f) == CU_OK ? v : 0;
+}
+
+static bool cuda_find(Device *d, DeviceModule *m, const char *entry, DeviceKernel *out, Buf *err)
+{
+    Cuda *c = use(d);
+    CuFunction f = NULL;
+    CuResult r = c->cu.module_function(&f, m->module, entry);
+    if (r == CU_NOT_FOUND) { buf_printf(err, "cuda: the code has no entry `%s`: ", entry); driver_words(c, r, err); return false; }
+    if (!ok_late(c, r, err, "find the entry", entry)) return false;
+    Function *fn = checked_alloc(sizeof *fn);
+    fn->f = f;
+    fn->next = m->functions;
+    m->functions = fn;
+    *out = (DeviceKernel){.module = m, .handle = fn, .registers = function_attr(c, f, CU_FN_REGISTERS),
+                          .local_bytes = function_attr(c, f, CU_FN_LOCAL_BYTES), .static_smem = function_attr(c, f, CU_FN_SHARED_BYTES),
+                          .max_threads = function_attr(c, f, CU_FN_MAX_THREADS)};
+    snprintf(out->name, sizeof out->name, "%s", entry);
+    return true;
+}
+
+// ---- launching -----------------------------------------------------------------------------------
+
+static bool allow_smem(Cuda *c, const DeviceLaunch *l, Function *fn, Buf *err)
+{
+    uint32_t fixed = (uint32_t)l->kernel->static_smem;
+    if (l->smem <= fn->smem_allowed || l->smem + fixed <= STATIC_SMEM) return true;
+    if (c->pub.max_smem && l->smem + fixed > c->pub.max_smem) {
+        buf_printf(err, "cuda: `%s` needs %.1f KiB of shared memory a block; this GPU has %.1f", l->kernel->name,
+                   (l->smem + fixed) / 1024.0, c->pub.max_smem / 1024.0);
+        return false;
+    }
+    if (!ok_late(c, c->cu.function_set(fn->f, CU_FN_MAX_DYNAMIC_SHARED, (int)l->smem), err, "allow shared memory for", l->kernel->name)) return false;
+    fn->smem_allowed = l->smem;
+    return true;
+}
+
+static bool launch_clusters(Cuda *c, const DeviceLaunch *l, Function *fn, CuResult *r, Buf *err)
+{
+    if (!since((const void *)(uintptr_t)c->cu.launch_ex, "clusters", "11.8", err)) return false;
+    uint32_t size = l->cluster[0] * l->cluster[1] * l->cluster[2];
+    if (size > 8 && !fn->big_clusters) {
+        if (!ok_late(c, c->cu.function_set(fn->f, CU_FN_NON_PORTABLE_CLUSTER, 1), err, "allow large clusters for", l->kernel->name)) return false;
+        fn->big_clusters = true;
+    }
+    CuLaunchAttr attr = {.id = CU_ATTR_CLUSTER, .value.cluster = {l->cluster[0], l->cluster[1], l->cluster[2]}};
+    CuLaunchConfig config = {
+        .grid_x = l->grid[0], .grid_y = l->grid[1], .grid_z = l->grid[2],
+        .block_x = l->block[0], .block_y = l->block[1], .block_z = l->block[2], .smem = l->smem, .attrs = &attr, .nattrs = 1,
+    };
+    *r = c->cu.launch_ex(&config, fn->f, l->params, NULL);
+    return true;
+}
+
+static bool cuda_launch(Device *d, const DeviceLaunch *l, Buf *err)
+{
+    Cuda *c = use(d);
+    Function *fn = l->kernel->handle;
+    CuResult r;
+    uint32_t threads = l->block[0] * l->block[1] * l->block[2];
+    if (l->kernel->max_threads && threads > (uint32_t)l->kernel->max_threads) {
+        buf_printf(err, "cuda: `%s` is launched with %u threads a block, but at most %d fit: it uses %d registers a thread", l->kernel->name, threads,
+                   l->kernel->max_threads, l->kernel->registers);
+        return false;
+    }
+    if (!allow_smem(c, l, fn, err)) return false;
+    if (l->cluster[0] > 1 || l->cluster[1] > 1 || l->cluster[2] > 1) {
+        if (!launch_clusters(c, l, fn, &r, err)) return false;
+    } else
+        r = c->cu.launch(fn->f, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2], l->smem, NULL, l->params, NULL);
+    Buf what = {0};
+    launch_text(l, &what);
+    bool fine = ok_late(c, r, err, "launch", what.p);
+    if (fine) {
+        buf_free(&c->last);
+        c->last = what;
+    } else buf_free(&what);
+    return fine;
+}
+
+static bool cuda_map(Device *d, const TensorMapSpec *s, TensorMap *out, Buf *err)
+{
+    static const int types[EL_COUNT] = {
+        [EL_bool] = CU_MAP_U8, [EL_i8] = CU_MAP_U8, [EL_u8] = CU_MAP_U8, [EL_f8e4m3] = CU_MAP_U8, [EL_f8e5m2] = CU_MAP_U8,
+        [EL_i16] = CU_MAP_U16, [EL_u16] = CU_MAP_U16, [EL_f16] = CU_MAP_F16, [EL_bf16] = CU_MAP_BF16, [EL_i32] = CU_MAP_I32,
+        [EL_u32] = CU_MAP_U32, [EL_f32] = CU_MAP_F32, [EL_i64] = CU_MAP_I64, [EL_u64] = CU_MAP_U64, [EL_index] = CU_MAP_I64,
+        [EL_f64] = CU_MAP_F64,
+    };
+    static const uint32_t ones[5] = {1, 1, 1, 1, 1};
+    Cuda *c = use(d);
+    int   swizzle = s->swizzle == 128 ? CU_MAP_SWIZZLE_128 : s->swizzle == 64 ? CU_MAP_SWIZZLE_64 : s->swizzle == 32 ? CU_MAP_SWIZZLE_32 : CU_MAP_SWIZZLE_OFF;
+    void *base = (void *)(uintptr_t)s->address;
+    CuTensorMap map = {0};
+    CuResult r;
+    if (s->im2col) {
+        if (!since((const void *)(uintptr_t)c->cu.map_im2col, "tensor maps", "12.0", err)) return false;
+        r = c->cu.map_im2col(&map, types[s->elem], s->rank, base, s->dims, s->strides + 1, s->lower, s->upper, s->channels, s->pixels, ones,
+                             CU_MAP_INTERLEAVE_OFF, swizzle, CU_MAP_L2_128, CU_MAP_OOB_ZERO);
+    } else {
+        if (!since((const void *)(uintptr_t)c->cu.map_tiled, "tensor maps", "12.0", err)) return false;
+        r = c->cu.map_tiled(&map, types[s->elem], s->rank, base, s->dims, s->strides + 1, s->box, ones, CU_MAP_INTERLEAVE_OFF, swizzle,
+                            CU_MAP_L2_128, CU_MAP_OOB_ZERO);
+    }
+    memcpy(out->bytes, &map, sizeof out->bytes);
+    if (r == CU_OK) return true;
+    Buf what = {0};                                        // what TMA asks: 16-byte strides and base, boxes of at most 256
+    buf_printf(&what, "of %s, dimensions", elem_name(s->elem));
+    for (uint32_t i = 0; i < s->rank; i++) buf_printf(&what, "%s %llu", i ? " x" : "", (unsigned long long)s->dims[i]);
+    buf_puts(&what, ", strides in bytes");
+    for (uint32_t i = 1; i < s->rank; i++) buf_printf(&what, "%s %llu", i > 1 ? "," : "", (unsigned long long)s->strides[i]);
+    buf_puts(&what, ", box");
+    for (uint32_t i = 0; i < s->rank && !s->im2col; i++) buf_printf(&what, "%s %u", i ? " x" : "", s->box[i]);
+    buf_printf(&what, ", swizzle %d, address %% 16 = %d", s->swizzle, (int)(s->address % 16));
+    ok(c, r, err, "encode a tensor map", what.p);
+    buf_free(&what);
+    return false;
+}
+
+// ---- waiting and timing --------------------------------------------------------------------------
+
+static bool cuda_sync(Device *d, Buf *err)
+{
+    Cuda *c = use(d);
+    return ok_late(c, c->cu.context_sync(), err, "finish on the GPU", NULL);
+}
+
+static bool cuda_mark(Device *d, int i, Buf *err)
+{
+    Cuda *c = use(d);
+    if (i < 0 || i >= MARKS) { buf_printf(err, "there is no mark %d", i); return false; }
+    if (!c->marks[i] && !ok(c, c->cu.event_create(&c->marks[i], 0), err, "make an event", NULL)) { c->marks[i] = NULL; return false; }
+    return ok_late(c, c->cu.event_record(c->marks[i], NULL), err, "record an event", NULL);
+}
+
+static bool cuda_between(Device *d, int i, int j, double *us, Buf *err)
+{
+    Cuda *c = use(d);
+    float ms = 0;
+    if (i < 0 || j < 0 || i >= MARKS || j >= MARKS || !c->marks[i] || !c->marks[j]) { buf_printf(err, "there is no mark %d or %d", i, j); return false; }
+    if (!ok_late(c, c->cu.event_sync(c->marks[j]), err, "wait for an event", NULL)) return false;
+    if (!ok_late(c, c->cu.event_elapsed(&ms, c->marks[i], c->marks[j]), err, "read the time between events", NULL)) return false;
+    *us = (double)ms * 1e3;
+    return true;
+}
+
+const DeviceOps cuda_ops = {
+    .name = "cuda", .meaning = "a GPU, through the driver", .runs_ptx = true,
+    .open = cuda_open, .close = cuda_close, .alloc = cuda_alloc, .free = cuda_free, .write = cuda_write, .read = cuda_read,
+    .fill = cuda_fill, .host = cuda_host, .load = cuda_load, .unload = cuda_unload, .find = cuda_find, .launch = cuda_launch,
+    .tensor_map = cuda_map, .sync = cuda_sync, .mark = cuda_mark, .between = cuda_between,
+};

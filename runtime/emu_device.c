@@ -1,0 +1,194 @@
+// The device `emu`: the emulator (emu/emu.h) behind the device table. A launch runs at once; what the
+// emulator finds wrong (out of bounds, races, missing waits, ...) is the launch's error.
+
+#include "runtime/internal.h"
+
+#include "emu/emu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MARKS = 4096, SHOWN_FAULTS = 3 };
+
+_Static_assert((int)FILL_ZERO == (int)EMU_FILL_ZERO && (int)FILL_NAN == (int)EMU_FILL_NAN && (int)FILL_INF == (int)EMU_FILL_INF
+               && (int)FILL_RANDOM == (int)EMU_FILL_RANDOM, "the two enums are one");
+
+typedef struct Emu {
+    Device      pub;
+    EmuContext *context;
+    void      (*print)(void *, const char *, size_t);
+    void       *print_ctx;
+    double      marks[MARKS];
+} Emu;
+
+struct DeviceModule { EmuModule *emu; };
+
+static EmuContext *context_of(Device *d) { return ((Emu *)d)->context; }
+
+static bool said(Device *d, EmuStatus status, Buf *err)
+{
+    if (status == EMU_OK) return true;
+    const char *text = emu_message(context_of(d));
+    one_line(err, text, strlen(text));
+    return false;
+}
+
+static Device *emu_open(const DeviceOptions *opt, Buf *err)
+{
+    EmuContext *context = emu_create();
+    if (!context) { buf_puts(err, "out of memory for the emulator"); return NULL; }
+    Emu *e = checked_alloc(sizeof *e);
+    e->context = context;
+    e->print = opt->print;
+    e->print_ctx = opt->print_ctx;
+    e->pub.ops = &emu_ops;
+    e->pub.check_races = true;
+    e->pub.max_smem = 227 << 10;
+    snprintf(e->pub.arch, sizeof e->pub.arch, "sm_90a");
+    snprintf(e->pub.description, sizeof e->pub.description, "emulates the PTX of a GPU (sm_90a) on the CPU, with checked memory");
+    return &e->pub;
+}
+
+static void emu_close(Device *d)
+{
+    emu_destroy(context_of(d));
+    free(d);
+}
+
+static uint64_t emu_alloc_(Device *d, uint64_t bytes, const char *name, Buf *err)
+{
+    uint64_t at = 0;
+    return said(d, emu_alloc(context_of(d), bytes ? bytes : 1, name, &at), err) ? at : 0;
+}
+
+static void emu_free_(Device *d, uint64_t address) { emu_free(context_of(d), address); }
+
+static bool emu_write_(Device *d, uint64_t to, const void *from, uint64_t bytes, Buf *err)
+{
+    return !bytes || said(d, emu_write(context_of(d), to, from, bytes), err);
+}
+
+static bool emu_read_(Device *d, void *to, uint64_t from, uint64_t bytes, Buf *err)
+{
+    return !bytes || said(d, emu_read(context_of(d), to, from, bytes), err);
+}
+
+static bool emu_fill_(Device *d, uint64_t to, uint64_t bytes, DeviceFill fill, uint64_t seed, Buf *err)
+{
+    return !bytes || said(d, emu_fill(context_of(d), to, bytes, (EmuFill)fill, seed), err);
+}
+
+static void *emu_host_(Device *d, uint64_t address, uint64_t bytes) { return emu_host(context_of(d), address, bytes); }
+
+static DeviceModule *emu_load_(Device *d, const char *code, size_t n, Buf *log, Buf *err)
+{
+    (void)log;
+    EmuModule *module = emu_load(context_of(d), code, n);
+    if (!module) {
+        buf_puts(err, "the emulator refuses the PTX: ");
+        said(d, EMU_INVALID, err);
+        return NULL;
+    }
+    DeviceModule *m = checked_alloc(sizeof *m);
+    m->emu = module;
+    return m;
+}
+
+static void emu_unload_(Device *d, DeviceModule *m)
+{
+    if (!m) return;
+    emu_unload(context_of(d), m->emu);
+    free(m);
+}
+
+static bool emu_find(Device *d, DeviceModule *m, const char *entry, DeviceKernel *out, Buf *err)
+{
+    (void)d;
+    const EmuKernel *k = emu_find_kernel(m->emu, entry);
+    if (!k) { buf_printf(err, "the PTX has no entry `%s`", entry); return false; }
+    *out = (DeviceKernel){.module = m, .handle = (void *)(uintptr_t)k->name, .local_bytes = (int)k->local_bytes,
+                          .static_smem = (int)k->static_shared, .max_threads = (int)k->maxntid[0]};
+    snprintf(out->name, sizeof out->name, "%s", entry);
+    return true;
+}
+
+static void fault_text(const EmuFault *f, Buf *err)
+{
+    if (f->file) buf_printf(err, "%s:%u:%u: ", f->file, f->line, f->column);
+    buf_printf(err, "%s: ", emu_fault_name(f->kind));
+    one_line(err, f->message ? f->message : "", f->message ? strlen(f->message) : 0);
+    buf_printf(err, " (block %u", f->block[0]);
+    if (f->block[1] || f->block[2]) buf_printf(err, ", %u, %u", f->block[1], f->block[2]);
+    buf_printf(err, ", warp %u, lane %u, PTX line %u)", f->warp, f->lane, f->ptx_line);
+}
+
+static bool emu_launch_(Device *d, const DeviceLaunch *l, Buf *err)
+{
+    Emu *e = (Emu *)d;
+    EmuReport  report = {0};
+    EmuOptions options = {
+        .junk_seed = d->junk_seed, .junk = (EmuFill)d->junk, .allow_races = !d->check_races, .no_counters = true,
+        .print = e->print, .print_data = e->print_ctx,
+    };
+    bool clusters = l->cluster[0] > 1 || l->cluster[1] > 1 || l->cluster[2] > 1;
+    EmuStatus status = emu_launch(e->context, l->kernel->module->emu, l->kernel->handle, l->grid, l->block,
+                                  clusters ? l->cluster : NULL, l->smem, l->params, &options, &report);
+    if (status != EMU_OK) {
+        if (status == EMU_FAULTED) {
+            for (size_t i = 0; i < report.n_faults && i < SHOWN_FAULTS; i++) {
+                if (i) buf_puts(err, "; ");
+                fault_text(&report.faults[i], err);
+            }
+            if (report.n_faults > SHOWN_FAULTS) buf_printf(err, "; and %zu more", report.n_faults - SHOWN_FAULTS);
+        } else said(d, status, err);
+        buf_puts(err, " in ");
+        launch_text(l, err);
+    }
+    emu_report_free(&report);
+    return status == EMU_OK;
+}
+
+static bool emu_map(Device *d, const TensorMapSpec *s, TensorMap *out, Buf *err)
+{
+    static const int types[EL_COUNT] = {
+        [EL_bool] = EMU_TM_U8, [EL_i8] = EMU_TM_U8, [EL_u8] = EMU_TM_U8, [EL_f8e4m3] = EMU_TM_U8, [EL_f8e5m2] = EMU_TM_U8,
+        [EL_i16] = EMU_TM_U16, [EL_u16] = EMU_TM_U16, [EL_f16] = EMU_TM_F16, [EL_bf16] = EMU_TM_BF16, [EL_i32] = EMU_TM_S32,
+        [EL_u32] = EMU_TM_U32, [EL_f32] = EMU_TM_F32, [EL_i64] = EMU_TM_S64, [EL_u64] = EMU_TM_U64, [EL_index] = EMU_TM_S64,
+        [EL_f64] = EMU_TM_F64,
+    };
+    static const uint32_t ones[5] = {1, 1, 1, 1, 1};
+    int swizzle = s->swizzle == 128 ? EMU_TM_SWIZZLE_128B : s->swizzle == 64 ? EMU_TM_SWIZZLE_64B
+                : s->swizzle == 32 ? EMU_TM_SWIZZLE_32B : EMU_TM_SWIZZLE_NONE;
+    EmuTensorMap map;
+    EmuStatus status = s->im2col
+        ? emu_tensor_map_encode_im2col(context_of(d), &map, types[s->elem], s->rank, s->address, s->dims, s->strides + 1, s->lower,
+                                       s->upper, s->channels, s->pixels, ones, EMU_TM_INTERLEAVE_NONE, swizzle, 2, EMU_TM_OOB_ZERO)
+        : emu_tensor_map_encode_tiled(context_of(d), &map, types[s->elem], s->rank, s->address, s->dims, s->strides + 1, s->box, ones,
+                                      EMU_TM_INTERLEAVE_NONE, swizzle, 2, EMU_TM_OOB_ZERO);
+    if (!said(d, status, err)) return false;
+    memcpy(out->bytes, map.bytes, sizeof out->bytes);
+    return true;
+}
+
+static bool emu_sync(Device *d, Buf *err) { (void)d; (void)err; return true; }
+
+static bool emu_mark(Device *d, int i, Buf *err)
+{
+    if (i < 0 || i >= MARKS) { buf_printf(err, "there is no mark %d", i); return false; }
+    ((Emu *)d)->marks[i] = now_us();
+    return true;
+}
+
+static bool emu_between(Device *d, int i, int j, double *us, Buf *err)
+{
+    (void)err;
+    *us = ((Emu *)d)->marks[j] - ((Emu *)d)->marks[i];
+    return true;
+}
+
+const DeviceOps emu_ops = {
+    .name = "emu", .meaning = "the GPU's PTX, on the CPU, with checked memory", .runs_ptx = true,
+    .open = emu_open, .close = emu_close, .alloc = emu_alloc_, .free = emu_free_, .write = emu_write_, .read = emu_read_,
+    .fill = emu_fill_, .host = emu_host_, .load = emu_load_, .unload = emu_unload_, .find = emu_find, .launch = emu_launch_,
+    .tensor_map = emu_map, .sync = emu_sync, .mark = emu_mark, .between = emu_between,
+};

@@ -1,0 +1,23 @@
+// What the files of runtime/ share and nobody else needs.
+#ifndef TK_RUNTIME_INTERNAL_H
+#define TK_RUNTIME_INTERNAL_H
+
+#include "runtime/tk_run.h"
+
+extern const DeviceOps cuda_ops, emu_ops, eval_ops;
+
+void *checked_alloc(size_t size);                        // zeroed, never NULL: aborts when memory is out
+char *copy_text(const char *s, size_t n);
+double now_us(void);
+void junk_fill(void *p, uint64_t bytes, DeviceFill fill, uint64_t seed);   // what DeviceOps.fill writes
+// One line out of many: newlines become "; ", trailing ones go.
+void one_line(Buf *out, const char *text, size_t n);
+void launch_text(const DeviceLaunch *l, Buf *out);       // "`scale` (grid 8, block 128, 0 bytes of shared memory)"
+
+// compile.c: code of one variant on the runtime's device, and the tile IR for eval.
+bool  compiled_kernel(Runtime *rt, Compiled *c, const LaunchInfo **info, DeviceKernel *k, bool general, Buf *err);
+Fn   *compiled_eval(const Compiled *c);                  // not lowered
+Session *runtime_session(const Runtime *rt);
+const RuntimeOptions *runtime_options(const Runtime *rt);
+
+#endif

@@ -1,0 +1,139 @@
+// The machine parameters of a launch: LaunchSlot by LaunchSlot, values into one block of storage.
+//
+// Storage is laid out like this; `params` points into it, as the driver wants it:
+//
+//     [ slot 0 ][ slot 1 ] ...      each 64-byte aligned: a tensor map needs that, the rest does not mind
+//
+// Scratch memory (partial results, semaphores) belongs to the prepared launch and is zeroed before each
+// one. A tensor map over an empty tensor is made with one element along each empty dimension: the
+// kernel makes no trip there, but the driver takes no zero.
+
+#include "runtime/internal.h"
+
+#include "lang/number.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CELL = 128 };                                       // the largest slot, a tensor map
+
+static void put_int(void *to, int size, int64_t v)
+{
+    int32_t w = (int32_t)v;
+    if (size == 4) memcpy(to, &w, 4);
+    else memcpy(to, &v, 8);
+}
+
+static bool fits(int size, int64_t v) { return size != 4 || (v >= INT32_MIN && v <= INT32_MAX); }
+
+static bool put_scalar(void *to, const LaunchSlot *s, Elem e, const BindArg *a, Buf *err, const char *name)
+{
+    if (s->size != elem_bytes(e)) {
+        buf_printf(err, "parameter `%s` of type %s has %d bytes in the code", name, elem_name(e), s->size);
+        return false;
+    }
+    if (elem_is_float(e)) elem_set(e, to, 0, a->fval);
+    else elem_set_int(e, to, 0, a->ival);
+    return true;
+}
+
+static bool put_map(Device *d, void *to, const LaunchSlot *s, const Bound *b, Buf *err)
+{
+    const BindArg *a = &b->args[s->a];
+    TensorMapSpec spec = {.elem = a->elem, .rank = s->rank, .address = a->address, .swizzle = s->swizzle};
+    TensorMap map;
+    for (int i = 0; i < s->rank && i < 5; i++) {
+        int dim = s->map_dim[i];
+        spec.dims[i] = dim >= 0 && dim < a->rank && a->dim[dim] > 0 ? (uint64_t)a->dim[dim] : 1;
+        spec.strides[i] = dim >= 0 && dim < a->rank ? (uint64_t)a->stride[dim] * (uint64_t)elem_bytes(a->elem) : 16;
+        spec.box[i] = s->box[i];
+    }
+    if (!d->ops->tensor_map(d, &spec, &map, err)) {
+        buf_printf(err, " (tensor map of `%s`)", b->info->params[s->a].name->s);
+        return false;
+    }
+    memcpy(to, &map, sizeof map);
+    return true;
+}
+
+static bool put_scratch(Device *d, void *to, const LaunchSlot *s, const Bound *b, Prepared *p, Buf *err)
+{
+    int64_t bytes = bind_eval(b, s->expr);
+    if (bytes < 0 || p->nscratch == (int)(sizeof p->scratch / sizeof *p->scratch)) {
+        buf_printf(err, "the kernel asks for scratch memory that cannot be (%lld bytes, number %d)", (long long)bytes, p->nscratch + 1);
+        return false;
+    }
+    uint64_t at = d->ops->alloc(d, (uint64_t)bytes, "scratch", err);
+    if (!at) return false;
+    p->scratch[p->nscratch] = at;
+    p->scratch_bytes[p->nscratch++] = (uint64_t)bytes;
+    put_int(to, 8, (int64_t)at);
+    return true;
+}
+
+static bool put_slot(Device *d, void *to, const LaunchSlot *s, const Bound *b, Prepared *p, Buf *err)
+{
+    const LaunchInfo *info = b->info;
+    int64_t v = 0;
+    switch (s->kind) {
+    case SLOT_POINTER:   put_int(to, 8, (int64_t)b->args[s->a].address); return true;
+    case SLOT_SCALAR:    return put_scalar(to, s, info->params[s->a].elem, &b->args[s->a], err, info->params[s->a].name->s);
+    case SLOT_TENSORMAP: return put_map(d, to, s, b, err);
+    case SLOT_SCRATCH:   return put_scratch(d, to, s, b, p, err);
+    case SLOT_DIM:       v = b->dims[s->a]; break;
+    case SLOT_STRIDE:    v = b->strides[s->a * 16 + s->b]; break;
+    case SLOT_EXPR:      v = bind_eval(b, s->expr); break;
+    }
+    if (fits(s->size, v)) { put_int(to, s->size, v); return true; }
+    buf_printf(err, "`%s` is too large for this code: ", info->kernel->s);
+    if (s->kind == SLOT_DIM) buf_printf(err, "%s = %lld", info->dims[s->a].name->s, (long long)v);
+    else if (s->kind == SLOT_STRIDE) buf_printf(err, "stride of `%s`, dimension %d = %lld", info->params[s->a].name->s, s->b, (long long)v);
+    else buf_printf(err, "machine parameter %d = %lld", (int)(s - info->slots), (long long)v);
+    buf_puts(err, " needs more than 32 bits");
+    return false;
+}
+
+bool prepare(Device *d, const LaunchInfo *info, const Bound *bound, const DeviceKernel *k, Prepared *out, Buf *err)
+{
+    Bound b = *bound;
+    *out = (Prepared){0};
+    b.info = info;
+    int64_t blocks = bind_eval(&b, info->blocks), cluster = info->cluster > 1 ? info->cluster : 1;
+    if (blocks < 0 || blocks > INT32_MAX || blocks % cluster) {
+        buf_printf(err, "`%s` cannot be launched with %lld blocks%s", info->kernel->s, (long long)blocks,
+                   blocks > INT32_MAX ? ": a grid has at most 2^31 - 1" : "");
+        return false;
+    }
+    out->empty = blocks == 0;
+    out->launch = (DeviceLaunch){.kernel = k, .grid = {(uint32_t)blocks, 1, 1}, .block = {(uint32_t)info->threads, 1, 1},
+                                 .cluster = {(uint32_t)cluster, 1, 1}, .smem = info->smem};
+    size_t bytes = (size_t)CELL * (size_t)(info->nslots + 1);
+    out->storage = aligned_alloc(CELL, bytes);
+    if (!out->storage) { buf_puts(err, "out of memory"); return false; }
+    memset(out->storage, 0, bytes);
+    out->params = checked_alloc(sizeof(void *) * (size_t)(info->nslots + 1));
+    out->launch.params = out->params;
+    for (int i = 0; i < info->nslots; i++) {
+        out->params[i] = (char *)out->storage + (size_t)CELL * (size_t)i;
+        if (put_slot(d, out->params[i], &info->slots[i], &b, out, err)) continue;
+        prepared_free(d, out);
+        return false;
+    }
+    return true;
+}
+
+bool prepared_launch(Device *d, const Prepared *p, Buf *err)
+{
+    if (p->empty) return true;
+    for (int i = 0; i < p->nscratch; i++)
+        if (!d->ops->fill(d, p->scratch[i], p->scratch_bytes[i], FILL_ZERO, 0, err)) return false;
+    return d->ops->launch(d, &p->launch, err);
+}
+
+void prepared_free(Device *d, Prepared *p)
+{
+    for (int i = 0; i < p->nscratch; i++) d->ops->free(d, p->scratch[i]);
+    free(p->storage);
+    free(p->params);
+    *p = (Prepared){0};
+}
