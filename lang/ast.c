@@ -99,6 +99,7 @@ static const struct { uint8_t bit; const char *word; } flag_words[] = {
     {PARAM_STRIDED, "strided"},
     {FN_EXPR, "expr"},
     {NODE_PAREN, "paren"},
+    {BLOCK_VALUE, "value"},
 };
 
 static void print_node(Session *s, const Node *n, uint32_t indent, Str role, Buf *out)

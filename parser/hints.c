@@ -1,0 +1,264 @@
+// Words for syntax errors: what was expected, what was found, and advice.
+//
+// The list of what was expected comes from trying every token on the automaton, so it is exact; it is
+// then told as a person would: an expression, not the nine tokens that may begin one. Soft keywords
+// are left out where a name may stand, operators where something definite may.
+//
+//     f(a b)       expected `,`, `)` or an operator, found `b`
+//     let = 3      expected a name, found `=`
+//
+// Advice is two tables: spellings of other languages, and pairs of neighbouring tokens that betray a
+// habit from one. "*" stands for any token, "NAME" for any word.
+
+#include "parser/internal.h"
+
+#include <string.h>
+
+enum { MAX_EXPECTED = 5 };
+
+typedef struct Words { const char *at[64]; int n; } Words;
+
+static void say(Words *w, const char *text)
+{
+    for (int i = 0; i < w->n; i++)
+        if (strcmp(w->at[i], text) == 0) return;
+    if (w->n < 64) w->at[w->n++] = text;
+}
+
+static bool begins_operand(int k)
+{
+    return token_info[k].cls == TC_EXPR || k == T_MINUS || k == T_TILDE || k == T_LPAREN || k == T_COLON;
+}
+
+const char *expected_words(const Parser *p)
+{
+    bool ok[TOKEN_KINDS] = {false};
+    for (int k = 1; k < TOKEN_KINDS; k++) ok[k] = grammar_accepts(p->grammar, &k, 1);
+    bool name = ok[T_NAME], expression = ok[T_INT], statement = ok[T_LET], binary = ok[T_PLUS];
+    bool type = name && ok[T_STAR] && !expression && !binary, item = ok[T_IMPORT] && ok[T_TUNE];
+    if (ok[T_BAR]) ok[T_LBAR] = false;
+
+    Arena *a = session_arena(p->s);
+    Words definite = {0}, kinds = {0};
+    if (item) say(&kinds, "an item (`kernel`, `fn`, `test`, `tune`, `import`)");
+    else if (statement) say(&kinds, "a statement");
+    else if (expression) say(&kinds, "an expression");
+    else if (type) say(&kinds, "a type");
+    else if (name) say(&kinds, "a name");
+    for (int k = 1; k < TOKEN_KINDS; k++) {
+        const TokenInfo *t = &token_info[k];
+        bool soft = k >= T_TRUE && k <= T_STRIDED && k != T_TRUE && k != T_FALSE && k != T_FN;
+        if (!ok[k] || t->cls == TC_HIDDEN || k == T_NAME) continue;
+        if ((item || statement) && t->cls != TC_MARK) continue;
+        if ((statement || expression) && (begins_operand(k) || k == T_SEMI)) { if (k != T_SEMI || statement) continue; }
+        if (type && (k == T_LPAREN || k == T_STAR || k == T_FN || soft)) continue;
+        if (name && soft) continue;
+        if (binary && (t->cls == TC_BINARY || k == T_LPAREN || k == T_LBRACKET || k == T_LGEN || k == T_ELSE)) continue;
+        if (t->cls == TC_ASSIGN && k != T_ASSIGN) continue;
+        bool described = k == T_STRING || k == T_INT || k == T_FLOAT;
+        say(&definite, described ? t->spelling : arena_printf(a, "`%s`", t->spelling));
+    }
+    for (int i = 0; i < kinds.n; i++) say(&definite, kinds.at[i]);
+    if (binary && definite.n < MAX_EXPECTED) say(&definite, "an operator");
+
+    Buf b = {0};
+    int n = definite.n < MAX_EXPECTED ? definite.n : MAX_EXPECTED;
+    for (int i = 0; i < n; i++) buf_printf(&b, "%s%s", i == 0 ? "" : i + 1 < n ? ", " : " or ", definite.at[i]);
+    const char *words = arena_printf(a, "%s", b.n ? b.p : "something else");
+    buf_free(&b);
+    return words;
+}
+
+const char *found_words(const Parser *p, const Token *t)
+{
+    if (t->kind == 0 || t->flags & TOKEN_VIRTUAL) return token_info[t->kind].spelling;
+    Str text = token_text(p, *t);
+    if (t->kind == T_STRING && text.n > 24) return "a string";
+    return arena_printf(session_arena(p->s), "`%.*s%s`", text.n > 40 ? 40 : (int)text.n, text.p, text.n > 40 ? "..." : "");
+}
+
+// ---- advice --------------------------------------------------------------------------------------
+
+typedef struct Foreign {
+    const char *word, *help;
+    const char *instead;                 // fits in its place as it is, or NULL
+} Foreign;
+
+// clang-format off
+static const Foreign foreign[] = {
+    {"def",         "functions are written `fn name(x: f32[M]) -> f32[m] { ... }`, kernels `kernel name(...) grid (...) { ... }`", NULL},
+    {"func",        "functions are written `fn name(x: f32[M]) -> f32[m] { ... }`", "fn"},
+    {"function",    "functions are written `fn name(x: f32[M]) -> f32[m] { ... }`", "fn"},
+    {"fun",         "functions are written `fn name(x: f32[M]) -> f32[m] { ... }`", "fn"},
+    {"void",        "a kernel has no result, and writes to its `out` parameters", NULL},
+    {"__global__",  "kernels are written `kernel name(x: f32[M, N], y: out f32[M, N]) grid (m in M) { ... }`", NULL},
+    {"__device__",  "functions are written `fn name(x: f32[M]) -> f32[m] { ... }`; all of them are inlined", NULL},
+    {"__shared__",  "shared memory is the compiler's work; tiles live where they fit", NULL},
+    {"struct",      "there are no structs; tuples `(a, b)` hold several values", NULL},
+    {"class",       "there are no classes; tuples `(a, b)` hold several values", NULL},
+    {"include",     "files are brought in with `import \"path.tk\";`", NULL},
+    {"from",        "files are brought in with `import \"path.tk\";`", NULL},
+    {"template",    "generics stand after the name: `fn name<T: float, B = 64>(...)`", NULL},
+    {"constexpr",   "names in `<>` and all that is computed from them are compile-time values already", NULL},
+    {"auto",        "values are named with `let x = ...;`, variables with `var x = ...;`", "let"},
+    {"const",       "values are named with `let x = ...;`", NULL},
+    {"mut",         "a variable that changes is declared with `var x = ...;`", NULL},
+    {"int",         "integers are `i32` and `i64`; a value is named with `let i = ...;`", NULL},
+    {"long",        "64-bit integers are `i64`", NULL},
+    {"unsigned",    "unsigned integers are `u8`, `u16`, `u32`, `u64`", NULL},
+    {"half",        "the 16-bit float is `f16`", "f16"},
+    {"double",      "the 64-bit float is `f64`", "f64"},
+    {"float16",     "the element types are `f16`, `bf16`, `f32`, `f64`, `f8e4m3`, `f8e5m2`", "f16"},
+    {"bfloat16",    "the element types are `f16`, `bf16`, `f32`, `f64`, `f8e4m3`, `f8e5m2`", "bf16"},
+    {"float32",     "the element types are `f16`, `bf16`, `f32`, `f64`, `f8e4m3`, `f8e5m2`", "f32"},
+    {"float64",     "the element types are `f16`, `bf16`, `f32`, `f64`, `f8e4m3`, `f8e5m2`", "f64"},
+    {"fp16",        "the element types are `f16`, `bf16`, `f32`, `f64`, `f8e4m3`, `f8e5m2`", "f16"},
+    {"fp32",        "the element types are `f16`, `bf16`, `f32`, `f64`, `f8e4m3`, `f8e5m2`", "f32"},
+    {"fp8",         "the 8-bit floats are `f8e4m3` and `f8e5m2`", NULL},
+    {"int8",        "the integers are `i8` ... `i64`, `u8` ... `u64`", "i8"},
+    {"int32",       "the integers are `i8` ... `i64`, `u8` ... `u64`", "i32"},
+    {"int64",       "the integers are `i8` ... `i64`, `u8` ... `u64`", "i64"},
+    {"uint8",       "the integers are `i8` ... `i64`, `u8` ... `u64`", "u8"},
+    {"uint32",      "the integers are `i8` ... `i64`, `u8` ... `u64`", "u32"},
+    {"int32_t",     "the integers are `i8` ... `i64`, `u8` ... `u64`", "i32"},
+    {"int64_t",     "the integers are `i8` ... `i64`, `u8` ... `u64`", "i64"},
+    {"size_t",      "sizes and indices are of type `index`", "index"},
+    {"usize",       "sizes and indices are of type `index`", "index"},
+    {"and",         "logical and is `&&`", "&&"},
+    {"not",         "logical not is `!`", NULL},
+    {"is",          "equality is `==`", "=="},
+    {"elif",        "write `else if`", "else if"},
+    {"elseif",      "write `else if`", "else if"},
+    {"lambda",      "function values are written `|x| x + 1`", NULL},
+    {"True",        "truth is `true`", "true"},
+    {"False",       "falsehood is `false`", "false"},
+    {"None",        "there is no null value", NULL},
+    {"null",        "there is no null value", NULL},
+    {"nullptr",     "there is no null value", NULL},
+    {"pass",        "an empty block is `{ }`", NULL},
+    {"del",         "nothing is freed by hand", NULL},
+    {"switch",      "write `if ... else if ...`", NULL},
+    {"match",       "write `if ... else if ...`", NULL},
+    {"goto",        "there is `for`, `while`, `break` and `continue`", NULL},
+    {"do",          "there is `for` and `while`", NULL},
+    {"loop",        "an endless loop is `while true { ... }`", NULL},
+    {"tl",          "there is no `tl`: an axis `let n = 0 .. N by B;` replaces `tl.arange`, indexing `x[m, n]` replaces `tl.load` and `tl.store`", NULL},
+    {"triton",      "there is no `triton` module; kernels are `kernel name<...>(...) grid (...) { ... }`", NULL},
+    {"torch",       "there is no `torch` module; functions are called by name: `exp(x)`, `sum(x over n)`", NULL},
+    {"np",          "there is no `np` module; functions are called by name: `exp(x)`, `sum(x over n)`", NULL},
+    {"arange",      "an axis is made by a range: `let n = 0 .. N by B;`, and is its own index tile", NULL},
+    {"program_id",  "the grid names its indices: `grid (m in M by BM)`", NULL},
+    {"threadIdx",   "there are no threads: an axis `let n = 0 .. N by B;` is spread over them by the compiler", NULL},
+    {"blockIdx",    "the grid names its indices: `grid (m in M by BM)`", NULL},
+    {"blockDim",    "the grid names its indices and their extents: `grid (m in M by BM)`", NULL},
+    {"gridDim",     "the grid names its indices: `grid (m in M by BM)`", NULL},
+    {"__syncthreads", "barriers are inserted by the compiler", NULL},
+};
+
+typedef struct Habit { const char *before, *here, *help; } Habit;
+
+static const Habit habits[] = {
+    {"for",    "(",     "a loop is written `for i in 0 .. n { ... }`, without parentheses"},
+    {"let",    "mut",   "a variable that changes is declared with `var x = ...;`"},
+    {"grid",   "NAME",  "the grid's ranges stand in parentheses: `grid (m in M by BM)`"},
+    {"+",      "+",     "write `i += 1`"},
+    {"*",      "*",     "powers are `pow(x, y)`"},
+    {"&",      "*",     "nothing has an address here; tensors are parameters"},
+    {"*",      "&",     "nothing has an address here; tensors are parameters"},
+    {"(",      "&",     "there are no references: `out` and `inout` parameters are written to"},
+    {",",      "&",     "there are no references: `out` and `inout` parameters are written to"},
+    {":",      "&",     "there are no references: `out` and `inout` parameters are written to"},
+    {"out",    "NAME",  "the mode stands before the type: `y: out f32[M]`"},
+    {"inout",  "NAME",  "the mode stands before the type: `y: inout f32[M]`"},
+    {":",      "=",     "write `let x = ...;` or `var x = ...;`"},
+    {"=",      ">",     "function values are written `|x| x + 1`, results `-> f32[m]`"},
+    {":",      ":",     "names are not qualified"},
+    {"||",     "*",     "a function value has parameters: `|x| ...`"},
+    {"*",      "||",    "a function value has parameters: `|x| ...`"},
+    {"*",      "over",  "`over` names axes after the arguments of a call: `sum(x over n)`"},
+    {"*",      "with",  "`with` follows a launch: `matmul(a, b) with (warps = 4)`"},
+    {"*",      "..",    "a range stands after `in`, or is named first: `let n = lo .. hi by B;`"},
+    {"*",      "by",    "a range stands after `in`, or is named first: `let n = lo .. hi by B;`"},
+    {"NAME",   "if",    "a choice is written `c ? a : b`"},
+    {")",      "if",    "a choice is written `c ? a : b`"},
+    {"as",     "*",     "`as` takes an element type, or a pointer to one: `x as bf16`"},
+};
+// clang-format on
+
+static const Foreign *find_foreign(Str name)
+{
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
+        if (strlen(foreign[i].word) == name.n && memcmp(foreign[i].word, name.p, name.n) == 0) return &foreign[i];
+    return NULL;
+}
+
+const char *foreign_spelling(Str name)
+{
+    const Foreign *f = find_foreign(name);
+    return f ? f->help : NULL;
+}
+
+static bool fits(const Parser *p, const char *pattern, const Token *t)
+{
+    if (strcmp(pattern, "*") == 0) return true;
+    if (!t || t->kind == 0) return false;
+    if (strcmp(pattern, "NAME") == 0) return t->kind == T_NAME;
+    Str text = token_text(p, *t);
+    return strlen(pattern) == text.n && memcmp(pattern, text.p, text.n) == 0;
+}
+
+// A word of another language here, or just before, where it was read as a name.
+static bool hint_foreign(const Parser *p, Diag *d, const Token *before, const Token *here)
+{
+    const Foreign *f = here->kind == T_NAME ? find_foreign(token_text(p, *here)) : NULL;
+    if (f) {
+        diag_help(d, "%s", f->help);
+        if (f->instead) diag_fix(d, here->span, f->instead);
+        return true;
+    }
+    f = before && before->kind == T_NAME ? find_foreign(token_text(p, *before)) : NULL;
+    if (f) {
+        diag_help(d, "%s", f->help);
+        if (f->instead) diag_fix(d, before->span, f->instead);
+    }
+    return f;
+}
+
+static bool hint_special(const Parser *p, Diag *d, const Token *before, const Token *here)
+{
+    int name = T_NAME, open = T_LBRACE;
+    const TokenInfo *info = &token_info[here->kind];
+    bool keyword = here->kind >= T_TRUE && here->kind <= T_STRIDED;
+    if (keyword && grammar_accepts(p->grammar, &name, 1) && !grammar_accepts(p->grammar, (int[]){T_INT}, 1)) {
+        diag_note(d, "`%s` is a keyword and cannot be a name", info->spelling);
+        return true;
+    }
+    if (here->kind == T_ASSIGN && grammar_accepts(p->grammar, &open, 1)) {
+        diag_help(d, "equality is `==`");
+        diag_fix(d, here->span, "==");
+        return true;
+    }
+    if (here->kind == T_OR && grammar_accepts(p->grammar, (int[]){T_LOR}, 1)) {
+        diag_help(d, "logical or is `||`");
+        diag_fix(d, here->span, "||");
+        return true;
+    }
+    if (here->kind == T_COLON && before && before->kind == T_NAME && grammar_accepts(p->grammar, (int[]){T_ASSIGN}, 1) &&
+        !grammar_accepts(p->grammar, (int[]){T_PLUS}, 1)) {
+        diag_help(d, "`let` takes the type of its value; `var x: f32 = ...` states one, and `... as f32` converts");
+        return true;
+    }
+    return false;
+}
+
+void hint(const Parser *p, Diag *d, uint32_t at)
+{
+    const Token *here = &p->tokens.at[at], *before = at ? here - 1 : NULL;
+    if (hint_special(p, d, before, here) || hint_foreign(p, d, before, here)) return;
+    for (size_t i = 0; i < sizeof habits / sizeof *habits; i++) {
+        if (!fits(p, habits[i].before, before) || !fits(p, habits[i].here, here)) continue;
+        if (strcmp(habits[i].before, "*") == 0 && strcmp(habits[i].here, "*") == 0) continue;
+        diag_help(d, "%s", habits[i].help);
+        return;
+    }
+}
