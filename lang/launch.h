@@ -1,0 +1,91 @@
+// What a launcher must know of a compiled kernel, besides its code: parameters, how dimensions are
+// found, what must hold, how many programs there are, and which machine parameters the entry takes.
+//
+// Everything that depends on the arguments is a launch expression: a few words of postfix code over
+// the kernel's symbols (dimensions, scalar arguments, strides), evaluated on the host in 64 bits. An
+// ahead-of-time artifact carries the same as comments in its PTX head.
+#ifndef TK_LANG_LAUNCH_H
+#define TK_LANG_LAUNCH_H
+
+#include "lang/lang.h"
+
+typedef enum LOp {                     // stack effect
+    L_CONST,                           // -> value
+    L_DIM,                             // -> dims[arg]
+    L_SCALAR,                          // -> integer scalar parameter params[arg]
+    L_STRIDE,                          // -> stride in elements of params[arg / 16], dimension arg % 16
+    L_ADD, L_SUB, L_MUL, L_DIV, L_MOD, // a b -> a op b (division and remainder floor; by zero gives 0)
+    L_CDIV, L_MIN, L_MAX,              // a b -> ...
+    L_EQ, L_NE, L_LT, L_LE, L_AND, L_OR, L_NOT, L_SELECT,   // comparisons give 0 or 1; c a b -> c ? a : b
+} LOp;
+typedef struct LStep { LOp op; int64_t arg; } LStep;
+typedef struct LExpr { const LStep *at; uint32_t n; } LExpr;
+
+enum { MAX_RANK = 8, MAX_DIMS = 32, MAX_PARAMS = 48 };
+
+typedef enum ParamMode { PM_IN, PM_OUT, PM_INOUT } ParamMode;
+typedef enum ParamKind { PK_TENSOR, PK_POINTER, PK_SCALAR } ParamKind;
+
+typedef struct LaunchParam {           // one parameter of the kernel as written
+    ParamKind   kind;
+    ParamMode   mode;
+    Sym         name;
+    Elem        elem;
+    int         rank;
+    bool        strided;               // inner stride may differ from 1
+    LExpr       dim[MAX_RANK];         // what each dimension must equal
+    int         solves[MAX_RANK];      // index into dims that this occurrence defines, or -1: an equation to check
+} LaunchParam;
+
+typedef struct LaunchDim {             // a dimension symbol
+    Sym         name;
+    int64_t     fixed;                 // its compile-time value (checked at launch), or -1
+} LaunchDim;
+
+typedef struct LaunchGuard {           // must be true, or the launch is refused with `text`
+    LExpr       cond;
+    const char *text;                  // "N <= BLOCK = 1024 (softmax.tk:5)"
+} LaunchGuard;
+
+typedef enum SlotKind {                // one machine parameter of the entry, in order
+    SLOT_POINTER,                      // u64 address of params[a]
+    SLOT_SCALAR,                       // params[a] by value, its element type
+    SLOT_DIM,                          // dims[a] as i32 or i64 (size)
+    SLOT_STRIDE,                       // stride in elements of params[a] dimension b, i64
+    SLOT_EXPR,                         // expr evaluated on the host, i32 or i64 (grid extents, magic numbers)
+    SLOT_TENSORMAP,                    // 128-byte CUtensorMap over params[a], see box/swizzle
+    SLOT_SCRATCH,                      // zeroed device memory of `expr` bytes (partials, semaphores, print buffer)
+} SlotKind;
+typedef struct LaunchSlot {
+    SlotKind kind;
+    uint8_t  size;                     // bytes of the machine parameter
+    int      a, b;
+    LExpr    expr;
+    uint8_t  rank;                     // SLOT_TENSORMAP: dimensions of the map, innermost first
+    uint8_t  swizzle;                  // 0, 32, 64, 128
+    int8_t   map_dim[5];               // dimension of params[a] behind each map dimension
+    uint32_t box[5];
+} LaunchSlot;
+
+typedef struct LaunchInfo {
+    const char   *entry;               // symbol in the PTX
+    Sym           kernel;
+    LaunchParam  *params;  int nparams;
+    LaunchDim    *dims;    int ndims;
+    LaunchGuard  *guards;  int nguards;
+    LaunchGuard  *facts;   int nfacts; // what the specialised variant assumes; when one fails, or a tensor's address
+                                       // is not a multiple of 16, or an offset passes 2^31 elements, use `general`
+    LaunchSlot   *slots;   int nslots;
+    LExpr         programs;            // how many programs the grid has
+    LExpr         blocks;              // how many blocks are launched (x), in units of clusters' blocks
+    int           threads;             // per block
+    int           cluster;             // blocks per cluster (1: none)
+    uint32_t      smem;                // dynamic shared memory, bytes
+    struct LaunchInfo *general;        // variant that assumes nothing, or NULL
+} LaunchInfo;
+
+int64_t launch_eval(LExpr e, const int64_t *dims, const int64_t *scalars, const int64_t *strides /* [param * 16 + dim] */);
+void    launch_print(const LaunchInfo *info, Buf *out);       // as `// tk: ...` comment lines
+char   *launch_expr_text(Arena *a, const LaunchInfo *info, LExpr e);   // "cdiv(M, 128) * cdiv(N, 256)"
+
+#endif

@@ -1,0 +1,152 @@
+// How a tile access reaches memory.
+//
+// An access x[i, j] is decomposed once: each index into its affine form, each dimension into "proved in
+// range" or "to be checked", the tile into the axis along which elements are adjacent. The layout pass
+// asks for the vector width that pays, the code generator for everything.
+//
+//     x[m, n]   m = axis(lo, M), n = axis(0, N)         proved both: an axis's live lanes end at the dimension
+//     x[b, p * stride + r - pad, c]                     the middle index is checked, the others are proved
+//
+// A width of v elements needs: the index's axis to start at a multiple of v, the other dimensions'
+// strides and the axis's own bound to be multiples of v. What is not known is assumed, as a launch fact,
+// by the specialised variant of the kernel; the general one then moves single elements.
+#include "lower/access.h"
+
+#include <string.h>
+
+static bool same_expr(LExpr a, LExpr b) {
+    if (a.n != b.n) return false;
+    for (uint32_t i = 0; i < a.n; i++) if (a.at[i].op != b.at[i].op || a.at[i].arg != b.at[i].arg) return false;
+    return true;
+}
+
+static bool constant(LExpr e, int64_t *v) {
+    for (uint32_t i = 0; i < e.n; i++) if (e.at[i].op == L_DIM || e.at[i].op == L_SCALAR || e.at[i].op == L_STRIDE) return false;
+    *v = launch_eval(e, NULL, NULL, NULL);
+    return true;
+}
+
+// v <= the dimension
+static bool within(Facts *s, const Val *v, LExpr dim) {
+    LExpr e;
+    int64_t a, b;
+    const Op *d = v->def;
+    if (host_expr(s, v, &e)) {
+        if (same_expr(e, dim)) return true;
+        if (constant(e, &a) && constant(dim, &b)) return a <= b;
+    }
+    if (!d) return false;
+    if (d->code == OP_T_fun && d->sub == TF_min) return within(s, d->in[0], dim) || within(s, d->in[1], dim);
+    if (d->code == OP_T_binary && d->sub == OP_sub && fact_range(s, d->in[1]).lo >= 0) return within(s, d->in[0], dim);
+    return false;
+}
+
+// v < the dimension, for a scalar: a loop's counter, a remainder, min(x, n - 1)
+static bool below(Facts *s, const Val *v, LExpr dim) {
+    const Op *d = v->def;
+    int64_t c, n;
+    if (!d) {
+        const Op *o = v->region->owner;
+        return o && o->code == OP_T_for && v == v->region->args.at[0] && within(s, o->in[1], dim);
+    }
+    if (d->code == OP_T_const) { c = d->imm; return constant(dim, &n) && c < n; }
+    if (d->code == OP_T_fun && d->sub == TF_min) return below(s, d->in[0], dim) || below(s, d->in[1], dim);
+    if (d->code == OP_T_binary && d->sub == OP_rem) return within(s, d->in[1], dim) && fact_range(s, d->in[1]).lo >= 0;
+    if (d->code == OP_T_binary && d->sub == OP_sub && fact_range(s, d->in[1]).lo >= 1) return within(s, d->in[0], dim);
+    if (d->code == OP_T_binary && d->sub == OP_add)
+        for (int i = 0; i < 2; i++)
+            if (d->in[i]->def && d->in[i]->def->code == OP_T_const && d->in[i]->def->imm == 0) return below(s, d->in[1 - i], dim);
+    return false;
+}
+
+static bool proved(Facts *s, const Access *a, int d) {
+    const Affine *f = &a->aff[d];
+    const Val *idx = a->idx[d];
+    if (idx->type.rank == 0) return fact_range(s, idx).lo >= 0 && below(s, idx, a->p->dim[d]);
+    if (f->ntile || f->naxis != 1 || f->axis[0].k != 1 || f->axis[0].scale) return false;
+    const Val *axis = f->axis[0].axis;                          // exactly lo + i?
+    Affine lo;
+    memset(&lo, 0, sizeof lo);
+    if (axis_lo(axis)->def && axis_lo(axis)->def->code == OP_T_const) lo.c = axis_lo(axis)->def->imm;
+    else { lo.term[0] = (AffTerm){axis_lo(axis), 1}; lo.nterm = 1; }
+    if (f->c != lo.c || f->nterm != lo.nterm || (lo.nterm && (f->term[0].v != lo.term[0].v || f->term[0].k != 1))) return false;
+    return fact_range(s, axis_lo(axis)).lo >= 0 && within(s, axis_hi(axis), a->p->dim[d]);
+}
+
+static bool divides_uniform(Facts *s, const Affine *f, int64_t v) {
+    if (f->c % v) return false;
+    for (int i = 0; i < f->nterm; i++)
+        if (f->term[i].k % v && !fact_divides(s, f->term[i].v, v)) return false;
+    return true;
+}
+
+static bool axis_elsewhere(const Access *a, const Val *axis, int but) {
+    for (int d = 0; d < a->nidx; d++)
+        if (d != but && type_axis(&a->idx[d]->type, axis) >= 0) return true;
+    return false;
+}
+
+static int widest(Facts *s, const Access *a) {
+    int last = a->nidx - 1;
+    const Affine *f = &a->aff[last];
+    const Val *axis = a->type.axis[a->contiguous];
+    int v = 16 / elem_bytes(a->elem);
+    if (!s || a->elem == EL_bool) return 1;
+    if (!a->proved[last]) return 1;
+    for (; v > 1; v /= 2) {
+        bool ok = divides_uniform(s, f, v);
+        ok = ok && ((axis->def->flags & AXIS_FULL) ? axis_extent(axis) % v == 0 : fact_divides(s, axis_hi(axis), v));
+        for (int d = 0; d < last && ok; d++) ok = fact_stride_divides(s, a->param, d, v);
+        if (ok) return v;
+    }
+    return 1;
+}
+
+static bool union_axes(const Op *op, Type *t) {
+    Type u = type_scalar(EL_index);
+    for (int i = 0; i < op->nidx; i++) {
+        int first = op->code == OP_T_copy_async ? 3 : 1;
+        u = type_union(u, op->in[first + i]->type);
+    }
+    *t = u;
+    return true;
+}
+
+bool access_of(Facts *s, const Op *op, Access *a) {
+    memset(a, 0, sizeof *a);
+    int first = op->code == OP_T_copy_async ? 3 : 1;
+    const Val *tensor = op->in[first - 1];
+    a->op = op;
+    a->param = (int)tensor->def->imm;
+    a->p = &facts_fn(s)->launch->params[a->param];
+    a->elem = a->p->elem;
+    a->nidx = op->nidx;
+    a->idx = op->in + first;
+    if (op->code == OP_T_load) a->type = op->out[0]->type;
+    else if (op->code == OP_T_store) a->type = type_union(op->in[1 + op->nidx]->type, (union_axes(op, &a->type), a->type));
+    else union_axes(op, &a->type);
+    a->contiguous = -1;
+    a->vec = 1;
+    for (int d = 0; d < a->nidx; d++) {
+        if (!affine_of(a->idx[d], &a->aff[d])) {                // too long: one opaque tile
+            memset(&a->aff[d], 0, sizeof a->aff[d]);
+            if (a->idx[d]->type.rank) { a->aff[d].tile[0] = (AffTerm){a->idx[d], 1}; a->aff[d].ntile = 1; }
+            else { a->aff[d].term[0] = (AffTerm){a->idx[d], 1}; a->aff[d].nterm = 1; }
+        }
+    }
+    for (int d = 0; d < a->nidx; d++) a->proved[d] = proved(s, a, d);
+    if (!a->nidx || a->p->strided) return true;
+    const Affine *f = &a->aff[a->nidx - 1];
+    for (int i = 0; i < f->naxis; i++)
+        if (f->axis[i].k == 1 && !f->axis[i].scale && !axis_elsewhere(a, f->axis[i].axis, a->nidx - 1)) a->contiguous = type_axis(&a->type, f->axis[i].axis);
+    for (int i = 0; i < f->ntile; i++)
+        if (a->contiguous >= 0 && type_axis(&f->tile[i].v->type, a->type.axis[a->contiguous]) >= 0) a->contiguous = -1;
+    if (a->contiguous >= 0 && !f->ntile && f->naxis == 1) a->vec = widest(s, a);
+    return true;
+}
+
+int access_vec(const Access *a, const Layout *l) {
+    if (a->contiguous < 0) return 1;
+    int v = layout_vec(l, a->contiguous);
+    return v < a->vec ? v : a->vec;
+}

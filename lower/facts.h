@@ -1,0 +1,36 @@
+// Facts about index arithmetic: ranges, divisors, affine forms, host expressions. See facts.c.
+#ifndef TK_LOWER_FACTS_H
+#define TK_LOWER_FACTS_H
+
+#include "lower/build.h"
+
+typedef struct Facts Facts;
+typedef struct Range { int64_t lo, hi; } Range;           // inclusive
+
+// An index as  c + sum k * scalar + sum k * scale * lane(axis) + sum k * tile.
+typedef struct AffTerm { Val *v; int64_t k; } AffTerm;
+typedef struct AffAxis { Val *axis; int64_t k; Val *scale; } AffAxis;      // scale: a scalar, or NULL
+enum { AFF_TERMS = 12, AFF_AXES = 6, AFF_TILES = 4 };
+typedef struct Affine {
+    int64_t c;
+    AffTerm term[AFF_TERMS];  int nterm;
+    AffAxis axis[AFF_AXES];   int naxis;
+    AffTerm tile[AFF_TILES];  int ntile;
+} Affine;
+
+Facts *facts_new(Fn *f);
+Fn    *facts_fn(const Facts *s);
+Range  fact_range(Facts *s, const Val *v);
+bool   fact_fits32(Facts *s, const Val *v);               // value and all that it is made of fit in i32
+int64_t fact_divisor(Facts *s, const Val *v);             // a power of two that divides it, <= 4096
+// True when v % d == 0 is known, or could be added to what the specialised variant assumes.
+bool   fact_divides(Facts *s, const Val *v, int64_t d);
+bool   fact_stride_divides(Facts *s, int param, int dim, int64_t d);
+bool   fact_same(const Val *a, const Val *b);             // structurally equal pure values
+bool   fact_at_most(Facts *s, const Val *a, const Val *b);   // a <= b is known
+bool   affine_of(const Val *index, Affine *out);          // false: too many terms
+bool   host_expr(Facts *s, const Val *v, LExpr *out);     // computable by the launcher
+Val   *axis_lo(const Val *axis);
+Val   *axis_hi(const Val *axis);
+
+#endif

@@ -1,0 +1,113 @@
+// Laid-out tile IR -> LLVM IR, for one thread. The only files that know LLVM are llvm_*.c and ptx/.
+//
+//   llvm_gen.c      module, kernel function, parameters, regions, loops
+//   llvm_elem.c     elementwise ops and conversions            llvm_math.c   functions (instance of math.h)
+//   llvm_mem.c      addresses, predicates, loads, stores       llvm_atomic.c atomics, raw pointers, print
+//   llvm_reduce.c   reductions: registers, shuffles, shared memory
+//   llvm_convert.c  layout changes through registers or shared memory
+//   llvm_mma.c      tensor cores: mma.sync, ldmatrix           llvm_hopper.c wgmma, TMA, mbarriers, roles
+//
+// A tile is one LLVM value per register of its layout. Elements of 8 and 16 bits are born and die in
+// packed 32-bit words (loads, stores, tensor cores), so a register may be "part i of this word" until
+// somebody needs the element itself; then it is extracted, once.
+#ifndef TK_LOWER_GEN_H
+#define TK_LOWER_GEN_H
+
+#include <llvm-c/Core.h>
+
+#include "lower/facts.h"
+#include "lower/layout.h"
+#include "lower/lower.h"
+
+typedef struct Reg {
+    LLVMValueRef v;              // the element, or NULL while only in a word
+    LLVMValueRef word;           // i32 that holds it (16-bit: 2 elements, 8-bit: 4), or NULL
+    uint8_t      part;
+} Reg;
+typedef struct Tile { Reg *r; int n; } Tile;
+
+typedef struct Edge { LLVMBasicBlockRef from; LLVMValueRef *vals; } Edge;
+typedef struct LoopGen {         // where break and continue go
+    const Op *op;
+    LLVMBasicBlockRef next, exit;
+    VEC(Edge) to_next, to_exit;
+    struct LoopGen *outer;
+} LoopGen;
+
+typedef struct Gen {
+    Session *session;
+    Arena   *arena;
+    Fn      *f;
+    Facts   *facts;
+    const CompileOptions *opt;
+    LLVMContextRef C;
+    LLVMModuleRef  M;
+    LLVMBuilderRef B;
+    LLVMTypeRef    i1, i8, i16, i32, i64, f16, f32, f64, v, gptr, sptr;
+    LLVMValueRef   fn;
+    LLVMValueRef  *param;        // machine parameters, by slot
+    LLVMValueRef   tid, lane, warp;      // warp: within the program's warps
+    LLVMValueRef   smem;         // dynamic shared memory
+    uint32_t       scratch;      // its byte offset of the area for reductions and conversions
+    uint32_t       scratch_size;
+    uint32_t       smem_used;
+    Tile          *tile;         // by Val.id
+    bool          *wanted;       // index arithmetic that somebody needs as values, by Val.id
+    LoopGen       *loop;
+    LLVMBasicBlockRef exit;
+    bool           dead;         // the current block has its terminator
+    uint32_t       dirty;        // tensors stored to since the last barrier, by parameter
+    uint32_t       read;         // inout tensors loaded from since the last barrier
+    bool           one_warp;     // each program is one warp: no block barriers
+    int            program_threads;
+    void          *ext;          // state of llvm_hopper.c
+} Gen;
+
+// ---- llvm_gen.c
+LLVMTypeRef  gen_type(Gen *g, const Val *v);                       // of one element
+bool         gen_is32(Gen *g, const Val *v);                       // an index kept in 32 bits
+LLVMValueRef gen_i32(Gen *g, int64_t v);
+LLVMValueRef gen_i64(Gen *g, int64_t v);
+LLVMValueRef gen_call(Gen *g, const char *intrinsic, int n, LLVMValueRef *args, int ntypes, LLVMTypeRef *types);
+LLVMValueRef gen_asm(Gen *g, LLVMTypeRef ret, const char *text, const char *constraints, int n, LLVMValueRef *args, bool effect, bool convergent);
+LLVMBasicBlockRef gen_block(Gen *g, const char *name);
+void         gen_barrier(Gen *g);                                  // of the program's threads
+LLVMValueRef gen_smem(Gen *g, LLVMValueRef byte_offset);           // i32 -> shared pointer
+LLVMValueRef gen_scratch(Gen *g, uint32_t bytes);                  // i32 offset of an area that no live value uses
+LLVMValueRef gen_param(Gen *g, SlotKind kind, int a, int b);
+LLVMValueRef gen_lexpr(Gen *g, LExpr e);                           // i64
+void         gen_region(Gen *g, Region *r);
+void         gen_op(Gen *g, Op *op);
+typedef void GenFn(Gen *g, Op *op);
+extern GenFn *const gen_table[OP_T_COUNT];
+
+// ---- tiles
+Tile        *gen_tile(Gen *g, const Val *v);                       // allocates registers when new
+LLVMValueRef gen_get(Gen *g, const Val *v, int reg);
+LLVMValueRef gen_get64(Gen *g, const Val *v, int reg);             // an integer, widened to i64
+LLVMValueRef gen_word(Gen *g, const Val *v, int reg, int n);       // n consecutive 8- or 16-bit registers as an i32
+void         gen_set(Gen *g, const Val *v, int reg, LLVMValueRef x);
+void         gen_set_word(Gen *g, const Val *v, int reg, int n, LLVMValueRef word);
+int         *gen_reg_map(Gen *g, const Val *from, const Val *operand);   // register of operand behind each of from
+LLVMValueRef gen_lane_coord(Gen *g, const Layout *l, int axis);    // i32: what lane and warp add to the coordinate
+int64_t      gen_reg_coord(const Layout *l, int axis, int reg);    // what the register adds
+LLVMValueRef gen_owner(Gen *g, const Layout *l);                   // i1, or NULL when there are no replicas
+LLVMValueRef gen_live(Gen *g, const Val *axis, const Layout *l, int pos, int reg, int span);   // i1 or NULL (always live)
+bool         gen_always_live(Gen *g, const Val *axis, const Layout *l, int pos);
+LLVMValueRef gen_affine(Gen *g, const Affine *a);                  // i64: the uniform part c + sum k * scalar
+
+// ---- llvm_elem.c
+LLVMValueRef gen_to_f32(Gen *g, LLVMValueRef x, Elem e);           // from a storage float's bits
+LLVMValueRef gen_from_f32(Gen *g, LLVMValueRef x, Elem e);
+LLVMValueRef gen_fun(Gen *g, TFun fun, Elem e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c);
+LLVMValueRef gen_binary(Gen *g, AstOp op, Elem e, LLVMValueRef a, LLVMValueRef b);
+LLVMValueRef gen_shuffle_xor(Gen *g, LLVMValueRef x, int mask);    // any element type
+// ---- llvm_math.c
+LLVMValueRef gen_math(Gen *g, TFun fun, Elem e, LLVMValueRef a);
+LLVMValueRef gen_divide(Gen *g, Elem e, LLVMValueRef a, LLVMValueRef b, bool precise);
+
+#define X(name, ...) GenFn emit_##name;
+TILE_OPS(X)
+#undef X
+
+#endif

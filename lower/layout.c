@@ -1,0 +1,231 @@
+// The algebra of layouts: making, projecting, comparing, evaluating. See layout.h for the idea.
+#include "lower/layout.h"
+
+#include <string.h>
+
+static int log2_floor(int64_t n) { int b = 0; while ((n >> (b + 1)) > 0) b++; return b; }
+
+static void set_offsets(Layout *l) {
+    int at = 0;
+    for (int i = 0; i < l->naxes; i++) { l->off[i] = (uint8_t)at; at += l->bits[i]; }
+    if (at > 32) ice("layout atom of %d bits", at);
+}
+
+static uint32_t axis_mask(const Layout *l, int axis) { return (uint32_t)((((uint64_t)1 << l->bits[axis]) - 1) << l->off[axis]); }
+
+// ---- making --------------------------------------------------------------------------------------
+
+// Vector first, then lanes along the fastest axis as far as it goes and on to the next, then warps over
+// what is left (slower axes first filled from the fastest unfinished one), then registers.
+const Layout *layout_blocked(Arena *a, const Type *t, const Blocked *wish) {
+    Layout *l = NEW(a, Layout);
+    l->naxes = t->rank;
+    int left[MAX_AXES], used[MAX_AXES] = {0};               // bits of each axis rounded up, bits given out
+    for (int i = 0; i < t->rank; i++) {
+        int64_t e = axis_extent(t->axis[i]);
+        left[i] = e <= 1 ? 0 : log2_floor(e - 1) + 1;
+    }
+    typedef struct Bit { uint8_t axis, bit; } Bit;
+    Bit reg[MAX_REG_BITS], lane[LANE_BITS], warp[MAX_WARP_BITS];
+    int nreg = 0, nlane = 0, nwarp = 0, want_warp = log2_floor(wish->warps);
+    if (t->rank) {
+        int f = wish->order[0];
+        for (int v = log2_floor(wish->vec); v > 0 && left[f] > 0; v--) { reg[nreg++] = (Bit){(uint8_t)f, (uint8_t)used[f]++}; left[f]--; }
+    }
+    for (int i = 0; i < t->rank; i++)
+        while (nlane < LANE_BITS && left[wish->order[i]] > 0) { int x = wish->order[i]; lane[nlane++] = (Bit){(uint8_t)x, (uint8_t)used[x]++}; left[x]--; }
+    for (int i = t->rank - 1; i >= 0; i--)
+        while (nwarp < want_warp && left[wish->order[i]] > 0) { int x = wish->order[i]; warp[nwarp++] = (Bit){(uint8_t)x, (uint8_t)used[x]++}; left[x]--; }
+    for (int i = 0; i < t->rank; i++) l->bits[i] = (uint8_t)used[i];
+    set_offsets(l);
+#define PACK(b) ((uint32_t)1 << (l->off[(b).axis] + (b).bit))
+    l->nreg = (uint8_t)nreg;
+    l->nwarp = (uint8_t)want_warp;
+    for (int i = 0; i < nreg; i++) l->reg[i] = PACK(reg[i]);
+    for (int i = 0; i < nlane; i++) l->lane[i] = PACK(lane[i]);
+    for (int i = 0; i < nwarp; i++) l->warp[i] = PACK(warp[i]);
+#undef PACK
+    for (int i = 0; i < t->rank; i++) {
+        int x = wish->order[i];
+        int64_t n = (axis_extent(t->axis[x]) + ((int64_t)1 << l->bits[x]) - 1) >> l->bits[x];
+        if (n > 1) l->rep[l->nrep++] = (Rep){(uint8_t)x, (uint16_t)n};
+    }
+    return l;
+}
+
+const Layout *layout_replicated(Arena *a, int warps) {
+    Layout *l = NEW(a, Layout);
+    l->nwarp = (uint8_t)log2_floor(warps);
+    return l;
+}
+
+const Layout *layout_mma_acc(Arena *a, const Type *t, int row, int col, int warps_m, int warps_n) {
+    Layout *l = NEW(a, Layout);
+    l->naxes = t->rank;
+    int wm = log2_floor(warps_m), wn = log2_floor(warps_n);
+    l->bits[row] = (uint8_t)(4 + wm);
+    l->bits[col] = (uint8_t)(3 + wn);
+    set_offsets(l);
+    uint32_t r = (uint32_t)1 << l->off[row], c = (uint32_t)1 << l->off[col];
+    l->nreg = 2;
+    l->reg[0] = c; l->reg[1] = r << 3;
+    l->lane[0] = c << 1; l->lane[1] = c << 2;
+    for (int i = 0; i < 3; i++) l->lane[2 + i] = r << i;
+    for (int i = 0; i < wm; i++) l->warp[l->nwarp++] = r << (4 + i);
+    for (int i = 0; i < wn; i++) l->warp[l->nwarp++] = c << (3 + i);
+    for (int k = 0; k < 2; k++) {
+        int x = k ? row : col;
+        int64_t n = (axis_extent(t->axis[x]) + ((int64_t)1 << l->bits[x]) - 1) >> l->bits[x];
+        if (n > 1) l->rep[l->nrep++] = (Rep){(uint8_t)x, (uint16_t)n};
+    }
+    for (int i = 0; i < t->rank; i++)                          // batch axes: registers
+        if (i != row && i != col && axis_extent(t->axis[i]) > 1) l->rep[l->nrep++] = (Rep){(uint8_t)i, (uint16_t)axis_extent(t->axis[i])};
+    return l;
+}
+
+// ---- projecting ----------------------------------------------------------------------------------
+
+static uint32_t repack(const Layout *from, const Layout *to, const int *map, uint32_t v) {
+    uint32_t r = 0;
+    for (int i = 0; i < from->naxes; i++)
+        if (map[i] >= 0) r |= ((v & axis_mask(from, i)) >> from->off[i]) << to->off[map[i]];
+    return r;
+}
+
+static void axis_map(const Type *from, const Type *to, int *map) {
+    for (int i = 0; i < from->rank; i++) map[i] = type_axis(to, from->axis[i]);
+}
+
+static Layout *remap(Arena *a, const Layout *l, int naxes, const int *map) {
+    Layout *p = NEW(a, Layout);
+    p->naxes = (uint8_t)naxes;
+    for (int i = 0; i < l->naxes; i++) if (map[i] >= 0) p->bits[map[i]] = l->bits[i];
+    set_offsets(p);
+    for (int i = 0; i < l->nreg; i++) {
+        uint32_t v = repack(l, p, map, l->reg[i]);
+        if (v) p->reg[p->nreg++] = v;
+    }
+    for (int i = 0; i < LANE_BITS; i++) p->lane[i] = repack(l, p, map, l->lane[i]);
+    p->nwarp = l->nwarp;
+    for (int i = 0; i < l->nwarp; i++) p->warp[i] = repack(l, p, map, l->warp[i]);
+    for (int i = 0; i < l->nrep; i++)
+        if (map[l->rep[i].axis] >= 0) p->rep[p->nrep++] = (Rep){(uint8_t)map[l->rep[i].axis], l->rep[i].count};
+    return p;
+}
+
+const Layout *layout_project(Arena *a, const Layout *l, const Type *from, const Type *to) {
+    int map[MAX_AXES];
+    axis_map(from, to, map);
+    return remap(a, l, to->rank, map);
+}
+
+const Layout *layout_rename(Arena *a, const Layout *l, const Type *from, const Type *to, const Val *old, const Val *fresh) {
+    int map[MAX_AXES];
+    for (int i = 0; i < from->rank; i++) map[i] = type_axis(to, from->axis[i] == old ? fresh : from->axis[i]);
+    return remap(a, l, to->rank, map);
+}
+
+int layout_project_reg(const Layout *l, const Type *from, const Type *to, int reg) {
+    int map[MAX_AXES], out = 0, bit = 0, stride;
+    axis_map(from, to, map);
+    for (int i = 0; i < l->nreg; i++) {
+        uint32_t keep = 0;
+        for (int x = 0; x < l->naxes; x++) if (map[x] >= 0) keep |= axis_mask(l, x);
+        if (l->reg[i] & keep) { out |= ((reg >> i) & 1) << bit; bit++; }
+    }
+    stride = 1 << bit;
+    reg >>= l->nreg;
+    for (int i = 0; i < l->nrep; i++) {
+        int digit = reg % l->rep[i].count;
+        reg /= l->rep[i].count;
+        if (map[l->rep[i].axis] >= 0) { out += digit * stride; stride *= l->rep[i].count; }
+    }
+    return out;
+}
+
+// ---- evaluating ----------------------------------------------------------------------------------
+
+int layout_regs(const Layout *l) {
+    int n = 1 << l->nreg;
+    for (int i = 0; i < l->nrep; i++) n *= l->rep[i].count;
+    return n;
+}
+
+void layout_coord(const Layout *l, int reg, int lane, int warp, int64_t *coord) {
+    uint32_t v = 0;
+    for (int i = 0; i < l->nreg; i++)  if (reg >> i & 1)  v ^= l->reg[i];
+    for (int i = 0; i < LANE_BITS; i++) if (lane >> i & 1) v ^= l->lane[i];
+    for (int i = 0; i < l->nwarp; i++) if (warp >> i & 1) v ^= l->warp[i];
+    for (int i = 0; i < l->naxes; i++) coord[i] = (v & axis_mask(l, i)) >> l->off[i];
+    reg >>= l->nreg;
+    int64_t unit[MAX_AXES];
+    for (int i = 0; i < l->naxes; i++) unit[i] = (int64_t)1 << l->bits[i];
+    for (int i = 0; i < l->nrep; i++) {
+        coord[l->rep[i].axis] += reg % l->rep[i].count * unit[l->rep[i].axis];
+        unit[l->rep[i].axis] *= l->rep[i].count;
+        reg /= l->rep[i].count;
+    }
+}
+
+bool layout_equal(const Layout *a, const Layout *b) {
+    if (a == b) return true;
+    if (!a || !b || a->naxes != b->naxes || a->nreg != b->nreg || a->nwarp != b->nwarp || a->nrep != b->nrep) return false;
+    return !memcmp(a->bits, b->bits, a->naxes) && !memcmp(a->reg, b->reg, sizeof *a->reg * a->nreg) &&
+           !memcmp(a->lane, b->lane, sizeof a->lane) && !memcmp(a->warp, b->warp, sizeof *a->warp * a->nwarp) &&
+           !memcmp(a->rep, b->rep, sizeof *a->rep * a->nrep);
+}
+
+bool layout_covers(const Layout *l, const Type *t) {
+    for (int i = 0; i < t->rank; i++) {
+        uint32_t seen = 0;
+        int64_t n = (int64_t)1 << l->bits[i];
+        for (int b = 0; b < l->nreg; b++)  seen |= l->reg[b] & axis_mask(l, i);
+        for (int b = 0; b < LANE_BITS; b++) seen |= l->lane[b] & axis_mask(l, i);
+        for (int b = 0; b < l->nwarp; b++) seen |= l->warp[b] & axis_mask(l, i);
+        for (int r = 0; r < l->nrep; r++)  if (l->rep[r].axis == i) n *= l->rep[r].count;
+        if (seen != axis_mask(l, i) || n < axis_extent(t->axis[i])) return false;
+    }
+    return true;
+}
+
+uint32_t layout_replica_lanes(const Layout *l) {
+    uint32_t m = 0;
+    for (int i = 0; i < LANE_BITS; i++) if (!l->lane[i]) m |= 1u << i;
+    return m;
+}
+
+uint32_t layout_replica_warps(const Layout *l) {
+    uint32_t m = 0;
+    for (int i = 0; i < l->nwarp; i++) if (!l->warp[i]) m |= 1u << i;
+    return m;
+}
+
+int layout_vec(const Layout *l, int axis) {
+    int b = 0;
+    while (b < l->nreg && l->reg[b] == (uint32_t)1 << (l->off[axis] + b) && b < l->bits[axis]) b++;
+    return 1 << b;
+}
+
+// ---- text ----------------------------------------------------------------------------------------
+
+static void print_bases(const Layout *l, const char *name, const uint32_t *base, int n, Buf *out) {
+    if (!n) return;
+    buf_printf(out, " %s", name);
+    for (int i = 0; i < n; i++) {
+        buf_puts(out, " (");
+        for (int x = 0; x < l->naxes; x++) buf_printf(out, "%s%u", x ? "," : "", (base[i] & axis_mask(l, x)) >> l->off[x]);
+        buf_puts(out, ")");
+    }
+}
+
+void layout_print(const Layout *l, const Type *t, Buf *out) {
+    buf_puts(out, "L{");
+    for (int i = 0; i < l->naxes; i++) buf_printf(out, "%s%s %d", i ? " x " : "", t->axis[i]->name ? t->axis[i]->name->s : "axis", 1 << l->bits[i]);
+    buf_puts(out, l->naxes ? ";" : "scalar;");
+    print_bases(l, "reg", l->reg, l->nreg, out);
+    if (l->naxes) print_bases(l, "lane", l->lane, LANE_BITS, out);
+    if (l->naxes) print_bases(l, "warp", l->warp, l->nwarp, out);
+    for (int i = 0; i < l->nrep; i++)
+        buf_printf(out, " times %d %s", l->rep[i].count, t->axis[l->rep[i].axis]->name ? t->axis[l->rep[i].axis]->name->s : "axis");
+    buf_puts(out, "}");
+}

@@ -1,0 +1,146 @@
+// Layout changes: within a lane by renaming registers, otherwise through shared memory.
+//
+// The tile is written in the source's layout and read in the target's, as a row-major array whose rows
+// run along the axis in which the target holds vectors, each row 16 bytes longer than it need be so that
+// rows start in different banks. Both sides move the widest vectors their layouts have.
+#include "lower/gen.h"
+
+#include <string.h>
+
+static bool same_lanes(const Layout *a, const Layout *b) {
+    return a->naxes == b->naxes && a->nwarp == b->nwarp && !memcmp(a->bits, b->bits, a->naxes) &&
+           !memcmp(a->lane, b->lane, sizeof a->lane) && !memcmp(a->warp, b->warp, sizeof *a->warp * a->nwarp);
+}
+
+static bool by_registers(Gen *g, const Val *x, const Val *o) {
+    int nx = layout_regs(x->layout), no = layout_regs(o->layout);
+    if (!same_lanes(x->layout, o->layout)) return false;
+    for (int r = 0; r < no; r++) {
+        int64_t want[MAX_AXES], have[MAX_AXES];
+        int from = -1;
+        layout_coord(o->layout, r, 0, 0, want);
+        for (int q = 0; q < nx && from < 0; q++) {
+            layout_coord(x->layout, q, 0, 0, have);
+            if (!memcmp(want, have, sizeof *want * x->type.rank)) from = q;
+        }
+        if (from < 0) return false;
+        gen_set(g, o, r, gen_get(g, x, from));
+    }
+    return true;
+}
+
+typedef struct Mem { int fast; int64_t stride[MAX_AXES]; int64_t elems; } Mem;      // row-major, in elements
+
+static int64_t extent_of(const Layout *l, int pos) {
+    int64_t n = (int64_t)1 << l->bits[pos];
+    for (int i = 0; i < l->nrep; i++) if (l->rep[i].axis == pos) n *= l->rep[i].count;
+    return n;
+}
+
+static Mem arrange(const Val *x, const Layout *to) {
+    Mem m = {0};
+    int best = -1, size = elem_bytes((Elem)x->type.elem);
+    for (int i = 0; i < x->type.rank; i++) if (layout_vec(to, i) > best) { best = layout_vec(to, i); m.fast = i; }
+    if (best == 1) for (int i = 0; i < x->type.rank; i++) if (to->lane[0] == (uint32_t)1 << to->off[i]) m.fast = i;
+    int64_t at = 1;
+    for (int k = 0; k < x->type.rank; k++) {
+        int i = k == 0 ? m.fast : k <= m.fast ? k - 1 : k;
+        int64_t a = extent_of(x->layout, i), b = extent_of(to, i);
+        m.stride[i] = at;
+        at *= a > b ? a : b;
+        if (k == 0 && x->type.rank > 1) at += 16 / size > 0 ? 16 / size : 1;
+    }
+    m.elems = at;
+    return m;
+}
+
+static LLVMValueRef lane_offset(Gen *g, const Layout *l, const Mem *m, int rank, int size) {
+    LLVMValueRef sum = NULL;
+    for (int i = 0; i < rank; i++) {
+        LLVMValueRef c = LLVMBuildMul(g->B, gen_lane_coord(g, l, i), gen_i32(g, m->stride[i] * size), "");
+        sum = sum ? LLVMBuildAdd(g->B, sum, c, "") : c;
+    }
+    return sum ? sum : gen_i32(g, 0);
+}
+
+static int64_t reg_offset(const Layout *l, const Mem *m, int rank, int size, int r) {
+    int64_t c[MAX_AXES], at = 0;
+    layout_coord(l, r, 0, 0, c);
+    for (int i = 0; i < rank; i++) at += c[i] * m->stride[i] * size;
+    return at;
+}
+
+static int run(const Layout *l, int fast, int size) {
+    int v = layout_vec(l, fast);
+    while (v * size > 16) v /= 2;
+    return v;
+}
+
+static LLVMValueRef bytes_of(Gen *g, LLVMValueRef x, Elem e) {
+    if (e == EL_bool) return LLVMBuildZExt(g->B, x, g->i8, "");
+    if (e == EL_f32) return LLVMBuildBitCast(g->B, x, g->i32, "");
+    if (e == EL_f64) return LLVMBuildBitCast(g->B, x, g->i64, "");
+    return x;
+}
+static LLVMValueRef of_bytes(Gen *g, LLVMValueRef x, Elem e) {
+    if (e == EL_bool) return LLVMBuildTrunc(g->B, x, g->i1, "");
+    if (e == EL_f32) return LLVMBuildBitCast(g->B, x, g->f32, "");
+    if (e == EL_f64) return LLVMBuildBitCast(g->B, x, g->f64, "");
+    return x;
+}
+
+void emit_convert(Gen *g, Op *op) {
+    Val *x = op->in[0], *o = op->out[0];
+    Elem e = (Elem)x->type.elem;
+    int rank = x->type.rank;
+    if (by_registers(g, x, o)) return;
+    bool narrow = e == EL_index && gen_is32(g, x);
+    int size = narrow ? 4 : elem_bytes(e);
+    Mem m = arrange(x, o->layout);
+    LLVMTypeRef unit = e == EL_bool ? g->i8 : LLVMIntTypeInContext(g->C, (unsigned)size * 8);
+    LLVMValueRef area = gen_scratch(g, (uint32_t)(m.elems * size));
+    gen_barrier(g);
+    LLVMValueRef owner = gen_owner(g, x->layout);
+    LLVMBasicBlockRef write = NULL, go = NULL;
+    if (owner) {
+        write = gen_block(g, "put"); go = gen_block(g, "got");
+        LLVMBuildCondBr(g->B, owner, write, go);
+        LLVMPositionBuilderAtEnd(g->B, write);
+    }
+    int n = layout_regs(x->layout), v = run(x->layout, m.fast, size);
+    LLVMValueRef at = LLVMBuildAdd(g->B, lane_offset(g, x->layout, &m, rank, size), area, "");
+    for (int r = 0; r < n; r += v) {
+        LLVMValueRef p = gen_smem(g, LLVMBuildAdd(g->B, at, gen_i32(g, reg_offset(x->layout, &m, rank, size, r)), ""));
+        LLVMValueRef st;
+        if (size < 4 && v * size >= 4 && e != EL_bool) {
+            LLVMTypeRef vt = LLVMVectorType(g->i32, (unsigned)(v * size / 4));
+            LLVMValueRef w = LLVMGetUndef(vt);
+            for (int i = 0; i < v; i += 4 / size) w = LLVMBuildInsertElement(g->B, w, gen_word(g, x, r + i, 4 / size), gen_i32(g, i * size / 4), "");
+            st = LLVMBuildStore(g->B, w, p);
+        } else if (v > 1) {
+            LLVMValueRef w = LLVMGetUndef(LLVMVectorType(unit, (unsigned)v));
+            for (int i = 0; i < v; i++) w = LLVMBuildInsertElement(g->B, w, bytes_of(g, gen_get(g, x, r + i), e), gen_i32(g, i), "");
+            st = LLVMBuildStore(g->B, w, p);
+        } else {
+            st = LLVMBuildStore(g->B, bytes_of(g, gen_get(g, x, r), e), p);
+        }
+        LLVMSetAlignment(st, (unsigned)(v * size));
+    }
+    if (owner) { LLVMBuildBr(g->B, go); LLVMPositionBuilderAtEnd(g->B, go); }
+    gen_barrier(g);
+    n = layout_regs(o->layout);
+    v = run(o->layout, m.fast, size);
+    at = LLVMBuildAdd(g->B, lane_offset(g, o->layout, &m, rank, size), area, "");
+    for (int r = 0; r < n; r += v) {
+        LLVMValueRef p = gen_smem(g, LLVMBuildAdd(g->B, at, gen_i32(g, reg_offset(o->layout, &m, rank, size, r)), ""));
+        if (size < 4 && v * size >= 4 && e != EL_bool) {
+            LLVMValueRef w = LLVMBuildLoad2(g->B, LLVMVectorType(g->i32, (unsigned)(v * size / 4)), p, "");
+            LLVMSetAlignment(w, (unsigned)(v * size));
+            for (int i = 0; i < v; i += 4 / size) gen_set_word(g, o, r + i, 4 / size, LLVMBuildExtractElement(g->B, w, gen_i32(g, i * size / 4), ""));
+        } else {
+            LLVMValueRef w = LLVMBuildLoad2(g->B, v > 1 ? LLVMVectorType(unit, (unsigned)v) : unit, p, "");
+            LLVMSetAlignment(w, (unsigned)(v * size));
+            for (int i = 0; i < v; i++) gen_set(g, o, r + i, of_bytes(g, v > 1 ? LLVMBuildExtractElement(g->B, w, gen_i32(g, i), "") : w, e));
+        }
+    }
+}

@@ -1,0 +1,329 @@
+// Loads and stores of tiles: one address per lane, constants per register, a predicate where needed.
+//
+// The affine form of each index (access.h) splits an address into a part that is the same for the whole
+// program (64-bit, computed once), a part of the lane, and a part of the register that is a constant along
+// the contiguous dimension or a multiple of a stride elsewhere:
+//
+//     &x[m, n]  =  x + ((lo_m * stride + lo_n) + (lane_m * stride + lane_n)) * size  +  reg_m * stride * size  +  reg_n * size
+//
+// A predicate is the conjunction of: the axes' lanes are alive, unproved indices are in range, and, for
+// stores, this lane owns the element. A load that is predicated off leaves 0 (or `else`) in its registers.
+// Loads of `in` tensors are pure; those of `inout` ones are ordered, with a barrier when another thread of
+// the program may have stored what is read.
+#include "lower/access.h"
+#include "lower/gen.h"
+
+#include <string.h>
+
+typedef struct Coord { int64_t at; LLVMValueRef v; } Coord;
+
+typedef struct Addr {
+    Gen          *g;
+    Access        a;
+    const Layout *l;
+    Type          type;                 // of the layout's axes
+    LLVMValueRef  stride[MAX_RANK];     // i64 elements; NULL: 1
+    LLVMValueRef  base;                 // i64 address of this lane's register 0 without opaque parts
+    LLVMValueRef  coef[MAX_AXES];       // i64 elements per step of an axis; NULL: kcoef
+    int64_t       kcoef[MAX_AXES];
+    LLVMValueRef  lane[MAX_AXES];       // i32 coordinate
+    VEC(Coord)    moved[MAX_AXES];      // base part for a register coordinate of an axis with a run-time coefficient
+    int          *tile_map[MAX_RANK][AFF_TILES];
+    LLVMValueRef  uniform[MAX_RANK];    // i64: the index's uniform part, for checks
+} Addr;
+
+static LLVMValueRef mul64(Gen *g, LLVMValueRef a, LLVMValueRef b) { return b ? LLVMBuildMul(g->B, a, b, "") : a; }
+static LLVMValueRef add64(Gen *g, LLVMValueRef a, LLVMValueRef b) { return !a ? b : !b ? a : LLVMBuildAdd(g->B, a, b, ""); }
+
+static LLVMValueRef scale_of(Gen *g, const AffAxis *x) {
+    LLVMValueRef k = x->scale ? gen_get64(g, x->scale, 0) : NULL;
+    if (x->k != 1 || !k) k = k ? LLVMBuildMul(g->B, k, gen_i64(g, x->k), "") : gen_i64(g, x->k);
+    return k;
+}
+
+static void open_addr(Gen *g, Addr *s, const Op *op, const Layout *l, const Type *type) {
+    memset(s, 0, sizeof *s);
+    s->g = g;
+    s->l = l;
+    s->type = *type;
+    access_of(g->facts, op, &s->a);
+    Access *a = &s->a;
+    for (int d = 0; d < a->nidx; d++) {
+        bool inner = d == a->nidx - 1 && !a->p->strided;
+        s->stride[d] = inner ? NULL : gen_param(g, SLOT_STRIDE, a->param, d);
+    }
+    LLVMValueRef sum = NULL;
+    for (int d = 0; d < a->nidx; d++) {
+        s->uniform[d] = gen_affine(g, &a->aff[d]);
+        sum = add64(g, sum, mul64(g, s->uniform[d], s->stride[d]));
+        for (int i = 0; i < a->aff[d].naxis; i++) {
+            const AffAxis *x = &a->aff[d].axis[i];
+            int pos = type_axis(type, x->axis);
+            if (!s->stride[d] && !x->scale) { s->kcoef[pos] += x->k; continue; }
+            s->coef[pos] = add64(g, s->coef[pos], mul64(g, scale_of(g, x), s->stride[d]));
+        }
+        for (int t = 0; t < a->aff[d].ntile; t++) {
+            int n = l ? layout_regs(l) : 1;
+            int *map = NEW_N(g->arena, int, n);
+            const Type *tt = &a->aff[d].tile[t].v->type;
+            for (int r = 0; r < n && tt->rank; r++) map[r] = layout_project_reg(l, type, tt, r);
+            s->tile_map[d][t] = map;
+        }
+    }
+    for (int i = 0; i < type->rank; i++) {
+        s->lane[i] = gen_lane_coord(g, l, i);
+        LLVMValueRef x = LLVMBuildZExt(g->B, s->lane[i], g->i64, "");
+        if (s->coef[i]) sum = add64(g, sum, LLVMBuildMul(g->B, x, s->coef[i], ""));
+        if (s->kcoef[i]) sum = add64(g, sum, s->kcoef[i] == 1 ? x : LLVMBuildMul(g->B, x, gen_i64(g, s->kcoef[i]), ""));
+    }
+    LLVMValueRef p = LLVMBuildPtrToInt(g->B, gen_param(g, SLOT_POINTER, a->param, 0), g->i64, "");
+    s->base = sum ? LLVMBuildAdd(g->B, p, LLVMBuildMul(g->B, sum, gen_i64(g, elem_bytes(a->elem)), ""), "") : p;
+}
+
+// Address of register r: a 64-bit value and a constant byte offset.
+static LLVMValueRef address(Addr *s, int r, int64_t *imm) {
+    Gen *g = s->g;
+    Access *a = &s->a;
+    int size = elem_bytes(a->elem);
+    LLVMValueRef at = s->base;
+    *imm = 0;
+    for (int i = 0; i < s->type.rank; i++) {
+        int64_t c = gen_reg_coord(s->l, i, r);
+        *imm += c * s->kcoef[i] * size;
+        if (!c || !s->coef[i]) continue;
+        LLVMValueRef off = NULL;
+        for (uint32_t k = 0; k < s->moved[i].n; k++) if (s->moved[i].at[k].at == c) off = s->moved[i].at[k].v;
+        if (!off) {
+            off = LLVMBuildMul(g->B, s->coef[i], gen_i64(g, c * size), "");
+            vec_push(g->arena, &s->moved[i], ((Coord){c, off}));
+        }
+        at = LLVMBuildAdd(g->B, at, off, "");
+    }
+    for (int d = 0; d < a->nidx; d++)
+        for (int t = 0; t < a->aff[d].ntile; t++) {
+            const AffTerm *x = &a->aff[d].tile[t];
+            LLVMValueRef v = gen_get64(g, x->v, s->tile_map[d][t][r]);
+            v = mul64(g, v, s->stride[d]);
+            at = LLVMBuildAdd(g->B, at, LLVMBuildMul(g->B, v, gen_i64(g, x->k * size), ""), "");
+        }
+    return at;
+}
+
+// The index of dimension d at register r, i64.
+static LLVMValueRef index_at(Addr *s, int d, int r) {
+    Gen *g = s->g;
+    const Affine *f = &s->a.aff[d];
+    LLVMValueRef x = s->uniform[d];
+    for (int i = 0; i < f->naxis; i++) {
+        int pos = type_axis(&s->type, f->axis[i].axis);
+        LLVMValueRef c = LLVMBuildAdd(g->B, s->lane[pos], gen_i32(g, gen_reg_coord(s->l, pos, r)), "");
+        x = LLVMBuildAdd(g->B, x, LLVMBuildMul(g->B, LLVMBuildZExt(g->B, c, g->i64, ""), scale_of(g, &f->axis[i]), ""), "");
+    }
+    for (int t = 0; t < f->ntile; t++) {
+        LLVMValueRef v = gen_get64(g, f->tile[t].v, s->tile_map[d][t][r]);
+        x = LLVMBuildAdd(g->B, x, LLVMBuildMul(g->B, v, gen_i64(g, f->tile[t].k), ""), "");
+    }
+    return x;
+}
+
+static LLVMValueRef both(Gen *g, LLVMValueRef a, LLVMValueRef b) { return !a ? b : !b ? a : LLVMBuildAnd(g->B, a, b, ""); }
+
+typedef struct PredCache { VEC(Coord) live[MAX_AXES]; LLVMValueRef uniform; bool made; } PredCache;
+
+// NULL: always. `alive` leaves out the range checks: what `else` must not replace.
+static LLVMValueRef predicate(Addr *s, PredCache *c, int r, int span, LLVMValueRef *in_range) {
+    Gen *g = s->g;
+    LLVMValueRef p = NULL, q = NULL;
+    for (int i = 0; i < s->type.rank; i++) {
+        if (gen_always_live(g, s->type.axis[i], s->l, i)) continue;
+        int64_t at = gen_reg_coord(s->l, i, r);
+        LLVMValueRef x = NULL;
+        for (uint32_t k = 0; k < c->live[i].n; k++) if (c->live[i].at[k].at == at) x = c->live[i].at[k].v;
+        if (!x) {
+            x = gen_live(g, s->type.axis[i], s->l, i, r, i == s->a.contiguous ? 1 : 1);
+            vec_push(g->arena, &c->live[i], ((Coord){at, x}));
+        }
+        p = both(g, p, x);
+    }
+    (void)span;
+    for (int d = 0; d < s->a.nidx; d++) {
+        if (s->a.proved[d]) continue;
+        bool uniform = s->a.idx[d]->type.rank == 0;
+        if (uniform && c->made) continue;
+        LLVMValueRef ok = LLVMBuildICmp(g->B, LLVMIntULT, index_at(s, d, r), gen_lexpr(g, s->a.p->dim[d]), "");
+        if (uniform) c->uniform = both(g, c->uniform, ok);
+        else q = both(g, q, ok);
+    }
+    c->made = true;
+    q = both(g, q, c->uniform);
+    *in_range = q;
+    return both(g, p, q);
+}
+
+// ---- the instructions ----------------------------------------------------------------------------
+
+static const char *space_of(int bytes) { return bytes == 1 ? "b8" : bytes == 2 ? "b16" : bytes == 8 ? "b64" : "b32"; }
+
+// Loads `bytes` (1, 2, 4, 8, 16) at addr + imm: the words in out[]; 8 is a b64 when the elements are.
+static void load_words(Gen *g, const Addr *s, LLVMValueRef addr, int64_t imm, LLVMValueRef pred, int bytes, bool wide, LLVMValueRef *out) {
+    char text[320], cons[96];
+    int unit = wide ? 8 : bytes < 4 ? bytes : 4, n = bytes / unit, k = 0, m = 0;
+    bool readonly = s->a.p->mode == PM_IN;
+    char reg = unit == 8 ? 'l' : unit <= 2 ? 'h' : 'r';
+    const char *type = space_of(unit);
+    if (unit == 1) { type = "u8"; }
+    if (pred) {
+        k += snprintf(text + k, sizeof text - (size_t)k, "{\n.reg .pred p;\nsetp.ne.b32 p, $%d, 0;\n", n + 2);
+        for (int i = 0; i < n; i++) k += snprintf(text + k, sizeof text - (size_t)k, "mov.%s $%d, 0;\n", unit == 8 ? "b64" : unit <= 2 ? "b16" : "b32", i);
+        k += snprintf(text + k, sizeof text - (size_t)k, "@p ");
+    }
+    k += snprintf(text + k, sizeof text - (size_t)k, "ld.global%s%s.%s %s", readonly ? ".nc" : "", n == 4 ? ".v4" : n == 2 ? ".v2" : "", type, n > 1 ? "{" : "");
+    for (int i = 0; i < n; i++) k += snprintf(text + k, sizeof text - (size_t)k, "%s$%d", i ? ", " : "", i);
+    k += snprintf(text + k, sizeof text - (size_t)k, "%s, [$%d + $%d];%s", n > 1 ? "}" : "", n, n + 1, pred ? "\n}" : "");
+    for (int i = 0; i < n; i++) m += snprintf(cons + m, sizeof cons - (size_t)m, "=%s%c,", pred ? "&" : "", reg);
+    m += snprintf(cons + m, sizeof cons - (size_t)m, "l,n%s%s", pred ? ",r" : "", readonly ? "" : ",~{memory}");
+    LLVMTypeRef t = unit == 8 ? g->i64 : unit <= 2 ? g->i16 : g->i32, types[4] = {t, t, t, t};
+    LLVMTypeRef ret = n == 1 ? t : LLVMStructTypeInContext(g->C, types, (unsigned)n, 0);
+    LLVMValueRef args[3] = {addr, gen_i32(g, imm), pred ? LLVMBuildZExt(g->B, pred, g->i32, "") : NULL};
+    LLVMValueRef x = gen_asm(g, ret, text, cons, pred ? 3 : 2, args, !readonly, false);
+    for (int i = 0; i < n; i++) out[i] = n == 1 ? x : LLVMBuildExtractValue(g->B, x, (unsigned)i, "");
+}
+
+static void store_words(Gen *g, LLVMValueRef addr, int64_t imm, LLVMValueRef pred, int bytes, bool wide, LLVMValueRef *in) {
+    char text[256], cons[64];
+    int unit = wide ? 8 : bytes < 4 ? bytes : 4, n = bytes / unit, k = 0, m = 0;
+    LLVMValueRef args[8];
+    if (pred) k += snprintf(text + k, sizeof text - (size_t)k, "{\n.reg .pred p;\nsetp.ne.b32 p, $%d, 0;\n@p ", n + 2);
+    k += snprintf(text + k, sizeof text - (size_t)k, "st.global%s.%s [$%d + $%d], %s", n == 4 ? ".v4" : n == 2 ? ".v2" : "", unit == 1 ? "u8" : space_of(unit), n, n + 1, n > 1 ? "{" : "");
+    for (int i = 0; i < n; i++) k += snprintf(text + k, sizeof text - (size_t)k, "%s$%d", i ? ", " : "", i);
+    snprintf(text + k, sizeof text - (size_t)k, "%s;%s", n > 1 ? "}" : "", pred ? "\n}" : "");
+    for (int i = 0; i < n; i++) { m += snprintf(cons + m, sizeof cons - (size_t)m, "%c,", unit == 8 ? 'l' : unit <= 2 ? 'h' : 'r'); args[i] = in[i]; }
+    snprintf(cons + m, sizeof cons - (size_t)m, "l,n%s,~{memory}", pred ? ",r" : "");
+    args[n] = addr;
+    args[n + 1] = gen_i32(g, imm);
+    if (pred) args[n + 2] = LLVMBuildZExt(g->B, pred, g->i32, "");
+    gen_asm(g, LLVMVoidTypeInContext(g->C), text, cons, n + 2 + (pred != NULL), args, true, false);
+}
+
+static LLVMValueRef as_element(Gen *g, LLVMValueRef w, Elem e) {       // a loaded unit -> an element
+    switch (e) {
+    case EL_bool: return LLVMBuildICmp(g->B, LLVMIntNE, w, LLVMConstInt(LLVMTypeOf(w), 0, 0), "");
+    case EL_f32:  return LLVMBuildBitCast(g->B, w, g->f32, "");
+    case EL_f64:  return LLVMBuildBitCast(g->B, w, g->f64, "");
+    default:      return elem_bits(e) == 8 ? LLVMBuildTrunc(g->B, w, g->i8, "") : w;
+    }
+}
+
+static LLVMValueRef as_unit(Gen *g, LLVMValueRef x, Elem e) {
+    switch (e) {
+    case EL_bool: return LLVMBuildZExt(g->B, x, g->i16, "");
+    case EL_f32:  return LLVMBuildBitCast(g->B, x, g->i32, "");
+    case EL_f64:  return LLVMBuildBitCast(g->B, x, g->i64, "");
+    default:      return elem_bits(e) == 8 ? LLVMBuildZExt(g->B, x, g->i16, "") : x;
+    }
+}
+
+// ---- the ops -------------------------------------------------------------------------------------
+
+static bool stores_inside(const Region *r, const Val *tensor) {
+    for (const Op *op = r->first; op; op = op->next) {
+        if ((op->code == OP_T_store || op->code == OP_T_atomic) && op->in[0]->def == tensor->def) return true;
+        for (int i = 0; i < op->nreg; i++) if (stores_inside(op->reg[i], tensor)) return true;
+    }
+    return false;
+}
+
+// What this program stored, or will store in an earlier trip of a loop around, must be visible.
+static void order_before_load(Gen *g, const Op *op) {
+    const Val *tensor = op->in[0];
+    int p = (int)tensor->def->imm;
+    if (g->f->launch->params[p].mode != PM_INOUT) return;
+    bool hazard = g->dirty >> p & 1;
+    for (const Region *r = op->parent; r && r->owner && !hazard; r = r->owner->parent)
+        if (r->owner->code != OP_T_if) hazard = stores_inside(r, tensor);
+    if (hazard) gen_barrier(g);
+    g->read |= 1u << p;
+}
+
+static bool same_place(const Op *load, const Op *store) {
+    for (int i = 0; i < store->nidx; i++) if (!fact_same(load->in[1 + i], store->in[1 + i])) return false;
+    return load->nidx == store->nidx;
+}
+
+static bool only_same_place(const Region *r, const Op *store) {        // every load of the tensor reads where it is stored
+    for (const Op *op = r->first; op; op = op->next) {
+        if (op->code == OP_T_load && op->in[0] == store->in[0] && !same_place(op, store)) return false;
+        for (int i = 0; i < op->nreg; i++) if (!only_same_place(op->reg[i], store)) return false;
+    }
+    return true;
+}
+
+static void order_before_store(Gen *g, const Op *op) {
+    int p = (int)op->in[0]->def->imm;
+    if (g->f->launch->params[p].mode == PM_INOUT && (g->read | g->dirty) >> p & 1 && !only_same_place(&g->f->body, op)) gen_barrier(g);
+    g->dirty |= 1u << p;
+}
+
+void emit_load(Gen *g, Op *op) {
+    Val *o = op->out[0];
+    Elem e = (Elem)o->type.elem;
+    int n = gen_tile(g, o)->n, size = elem_bytes(e);
+    Addr s;
+    PredCache cache = {0};
+    order_before_load(g, op);
+    const Layout *l = o->type.rank ? o->layout : layout_replicated(g->arena, 1);
+    open_addr(g, &s, op, l, &o->type);
+    int vec = access_vec(&s.a, l);
+    Val *other = op->flags & HAS_ELSE ? op->in[1 + op->nidx] : NULL;
+    int *other_map = other ? gen_reg_map(g, o, other) : NULL;
+    for (int r = 0; r < n; r += vec) {
+        int64_t imm;
+        LLVMValueRef words[4], in_range;
+        LLVMValueRef p = predicate(&s, &cache, r, vec, &in_range), at = address(&s, r, &imm);
+        load_words(g, &s, at, imm, p, vec * size, size == 8, words);
+        for (int i = 0; i < vec; i++) {
+            if (size >= 4 || vec * size < 4) {
+                if (vec > 1 && size < 4) {                              // two 8-bit elements in a 16-bit unit
+                    LLVMValueRef w = LLVMBuildZExt(g->B, words[0], g->i32, "");
+                    gen_set_word(g, o, r, vec, w);
+                    break;
+                }
+                gen_set(g, o, r + i, as_element(g, words[i], e));
+            } else if (i % (4 / size) == 0) {
+                gen_set_word(g, o, r + i, 4 / size, words[i * size / 4]);
+            }
+        }
+        if (!other || !in_range) continue;
+        for (int i = 0; i < vec; i++)
+            gen_set(g, o, r + i, LLVMBuildSelect(g->B, in_range, gen_get(g, o, r + i), gen_get(g, other, other_map[r + i]), ""));
+    }
+}
+
+void emit_store(Gen *g, Op *op) {
+    Val *v = op->in[1 + op->nidx];
+    Elem e = (Elem)v->type.elem;
+    int size = elem_bytes(e);
+    Addr s;
+    PredCache cache = {0};
+    order_before_store(g, op);
+    const Layout *l = v->layout;
+    if (!v->type.rank) l = layout_replicated(g->arena, g->f->warps);
+    open_addr(g, &s, op, l, &v->type);
+    int vec = access_vec(&s.a, l), n = layout_regs(l);
+    LLVMValueRef owner = gen_owner(g, l);
+    for (int r = 0; r < n; r += vec) {
+        int64_t imm;
+        LLVMValueRef words[4], in_range;
+        LLVMValueRef p = both(g, predicate(&s, &cache, r, vec, &in_range), owner), at = address(&s, r, &imm);
+        for (int i = 0; i < vec; i++) {
+            if (size >= 4) words[i] = as_unit(g, gen_get(g, v, r + i), e);
+            else if (vec * size < 4) {
+                words[0] = vec == 1 ? as_unit(g, gen_get(g, v, r), e) : LLVMBuildTrunc(g->B, gen_word(g, v, r, vec), g->i16, "");
+                break;
+            } else if (i % (4 / size) == 0) {
+                words[i * size / 4] = gen_word(g, v, r + i, 4 / size);
+            }
+        }
+        store_words(g, at, imm, p, vec * size, size == 8, words);
+    }
+}

@@ -1,0 +1,166 @@
+// Reductions: registers first, then shuffles between lanes, then warps through shared memory.
+//
+// Which step handles which part of an axis is read off the layout: register bits and repetitions are
+// folded in place, lane bits are folded by a butterfly, warp bits by exchanging one partial per output
+// register. The order is fixed, so results are the same from run to run, and every lane ends with the
+// result (the output's layout has the reduced bits as replicas). Dead lanes hold the neutral element: the
+// pass `lanes` saw to that.
+#include "lower/gen.h"
+
+#include <string.h>
+
+typedef struct Pair { LLVMValueRef v, i; } Pair;        // i: the index, for argmax and argmin
+
+typedef struct Red { Gen *g; TReduce kind; Elem e; bool arg; } Red;      // e: element type of the folding
+
+static LLVMValueRef fold1(Red *s, LLVMValueRef a, LLVMValueRef b) {
+    Gen *g = s->g;
+    switch (s->kind) {
+    case TR_sum:   return gen_binary(g, OP_add, s->e, a, b);
+    case TR_prod:  return gen_binary(g, OP_mul, s->e, a, b);
+    case TR_any:   return LLVMBuildOr(g->B, a, b, "");
+    case TR_every: return LLVMBuildAnd(g->B, a, b, "");
+    default:       return gen_fun(g, s->kind == TR_max ? TF_max : TF_min, s->e, a, b, NULL);
+    }
+}
+
+// The better of two, the lower index on ties; NaN is better than any number.
+static Pair fold(Red *s, Pair a, Pair b) {
+    Gen *g = s->g;
+    if (!s->arg) return (Pair){fold1(s, a.v, b.v), NULL};
+    AstOp op = s->kind == TR_argmax ? OP_gt : OP_lt;
+    LLVMValueRef better = gen_binary(g, op, s->e, b.v, a.v), tie = gen_binary(g, OP_eq, s->e, b.v, a.v);
+    if (elem_is_float(s->e)) {
+        LLVMValueRef an = LLVMBuildFCmp(g->B, LLVMRealUNO, a.v, a.v, ""), bn = LLVMBuildFCmp(g->B, LLVMRealUNO, b.v, b.v, "");
+        better = LLVMBuildOr(g->B, better, LLVMBuildAnd(g->B, bn, LLVMBuildNot(g->B, an, ""), ""), "");
+        tie = LLVMBuildOr(g->B, tie, LLVMBuildAnd(g->B, an, bn, ""), "");
+    }
+    LLVMValueRef lower = LLVMBuildICmp(g->B, LLVMIntSLT, b.i, a.i, "");
+    LLVMValueRef take = LLVMBuildOr(g->B, better, LLVMBuildAnd(g->B, tie, lower, ""), "");
+    return (Pair){LLVMBuildSelect(g->B, take, b.v, a.v, ""), LLVMBuildSelect(g->B, take, b.i, a.i, "")};
+}
+
+static Pair fold_tree(Red *s, Pair *p, int n) {
+    for (int step = 1; step < n; step *= 2)
+        for (int i = 0; i + step < n; i += 2 * step) p[i] = fold(s, p[i], p[i + step]);
+    return p[0];
+}
+
+static uint32_t bits_of(const Layout *l, int pos) { return (uint32_t)((((uint64_t)1 << l->bits[pos]) - 1) << l->off[pos]); }
+
+static Pair shuffle(Red *s, Pair p, int mask) {
+    return (Pair){gen_shuffle_xor(s->g, p.v, mask), s->arg ? gen_shuffle_xor(s->g, p.i, mask) : NULL};
+}
+
+static bool in_loop(const Op *op) {
+    for (const Region *r = op->parent; r && r->owner; r = r->owner->parent)
+        if (r->owner->code != OP_T_if) return true;
+    return false;
+}
+
+static LLVMTypeRef memory_type(Gen *g, LLVMTypeRef t) { return t == g->i1 ? g->i8 : t; }
+static void put(Gen *g, LLVMValueRef at, LLVMValueRef x) {
+    LLVMTypeRef t = memory_type(g, LLVMTypeOf(x));
+    if (t != LLVMTypeOf(x)) x = LLVMBuildZExt(g->B, x, t, "");
+    LLVMBuildStore(g->B, x, gen_smem(g, at));
+}
+static LLVMValueRef take(Gen *g, LLVMValueRef at, LLVMTypeRef t) {
+    LLVMValueRef x = LLVMBuildLoad2(g->B, memory_type(g, t), gen_smem(g, at), "");
+    return t == g->i1 ? LLVMBuildTrunc(g->B, x, t, "") : x;
+}
+
+// Across warps: slot (warp, register, lane) of 8 bytes; 16 for argmax. When nothing but the reduction
+// distinguishes lanes, one slot a warp is enough and the lanes share the reading.
+static void across_warps(Red *s, const Op *op, Pair *out, int n, const Layout *l, uint32_t warp_bits, uint32_t kept_lanes) {
+    Gen *g = s->g;
+    int unit = s->arg ? 16 : 8, lanes = kept_lanes ? 32 : 1;
+    bool lead = !kept_lanes;
+    LLVMTypeRef vt = LLVMTypeOf(out[0].v), it = s->arg ? LLVMTypeOf(out[0].i) : NULL;
+    uint32_t area = g->smem_used;
+    g->smem_used += (uint32_t)(g->f->warps * n * lanes * unit);
+    if (in_loop(op)) gen_barrier(g);
+    LLVMBasicBlockRef write = gen_block(g, "put"), go = gen_block(g, "got");
+    if (lead) {
+        LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntEQ, g->lane, gen_i32(g, 0), ""), write, go);
+        LLVMPositionBuilderAtEnd(g->B, write);
+    }
+    LLVMValueRef row = LLVMBuildMul(g->B, g->warp, gen_i32(g, n * lanes * unit), "");
+    LLVMValueRef col = lead ? NULL : LLVMBuildMul(g->B, g->lane, gen_i32(g, unit), "");
+    LLVMValueRef mine = LLVMBuildAdd(g->B, row, gen_i32(g, area), "");
+    if (col) mine = LLVMBuildAdd(g->B, mine, col, "");
+    for (int r = 0; r < n; r++) {
+        put(g, LLVMBuildAdd(g->B, mine, gen_i32(g, r * lanes * unit), ""), out[r].v);
+        if (s->arg) put(g, LLVMBuildAdd(g->B, mine, gen_i32(g, r * lanes * unit + 8), ""), out[r].i);
+    }
+    if (lead) { LLVMBuildBr(g->B, go); LLVMPositionBuilderAtEnd(g->B, go); }
+    else LLVMDeleteBasicBlock(write), LLVMDeleteBasicBlock(go);
+    gen_barrier(g);
+    int nb = 0, bit[MAX_WARP_BITS];
+    for (int i = 0; i < l->nwarp; i++) if (warp_bits >> i & 1) bit[nb++] = i;
+    LLVMValueRef base = LLVMBuildAnd(g->B, g->warp, gen_i32(g, ~warp_bits), "");
+    for (int r = 0; r < n; r++) {
+        Pair p[32];
+        int reads = lead ? 1 : 1 << nb;
+        for (int k = 0; k < reads; k++) {
+            LLVMValueRef w = base;
+            for (int b = 0; b < nb; b++) {
+                LLVMValueRef x;
+                if (lead) {
+                    x = LLVMBuildAnd(g->B, b ? LLVMBuildLShr(g->B, g->lane, gen_i32(g, b), "") : g->lane, gen_i32(g, 1), "");
+                    x = LLVMBuildShl(g->B, x, gen_i32(g, bit[b]), "");
+                } else {
+                    x = gen_i32(g, (k >> b & 1) << bit[b]);
+                }
+                w = LLVMBuildOr(g->B, w, x, "");
+            }
+            LLVMValueRef at = LLVMBuildAdd(g->B, LLVMBuildMul(g->B, w, gen_i32(g, n * lanes * unit), ""), gen_i32(g, area + (uint32_t)(r * lanes * unit)), "");
+            if (col) at = LLVMBuildAdd(g->B, at, col, "");
+            p[k] = (Pair){take(g, at, vt), s->arg ? take(g, LLVMBuildAdd(g->B, at, gen_i32(g, 8), ""), it) : NULL};
+        }
+        out[r] = fold_tree(s, p, reads);
+        if (lead) for (int b = 0; b < nb; b++) out[r] = fold(s, out[r], shuffle(s, out[r], 1 << b));
+    }
+}
+
+void emit_reduce(Gen *g, Op *op) {
+    Val *x = op->in[0], *o = op->out[0];
+    const Layout *l = x->layout;
+    Red s = {g, (TReduce)op->sub, (Elem)x->type.elem, op->sub == TR_argmax || op->sub == TR_argmin};
+    bool widen = elem_is_storage(s.e);
+    int regs = gen_tile(g, x)->n, n = gen_tile(g, o)->n, per = regs / n, *fill = NEW_N(g->arena, int, n);
+    Pair *part = NEW_N(g->arena, Pair, regs), *out = NEW_N(g->arena, Pair, n);
+    uint32_t reduced = 0, lane_bits = 0, warp_bits = 0, kept = 0;
+    for (int i = 1; i < op->nin; i++) reduced |= bits_of(l, type_axis(&x->type, op->in[i]));
+    if (widen) s.e = EL_f32;
+
+    int pos = s.arg ? type_axis(&x->type, op->in[1]) : 0;
+    LLVMValueRef first = s.arg ? LLVMBuildAdd(g->B, gen_get64(g, axis_lo(op->in[1]), 0), LLVMBuildZExt(g->B, gen_lane_coord(g, l, pos), g->i64, ""), "") : NULL;
+    for (int r = 0; r < regs; r++) {
+        int to = o->type.rank ? layout_project_reg(l, &x->type, &o->type, r) : 0;
+        LLVMValueRef v = gen_get(g, x, r);
+        if (x->type.elem == EL_index && gen_is32(g, x) && !gen_is32(g, o) && !s.arg) v = LLVMBuildSExt(g->B, v, g->i64, "");
+        if (widen) v = gen_to_f32(g, v, (Elem)x->type.elem);
+        Pair p = {v, s.arg ? LLVMBuildAdd(g->B, first, gen_i64(g, gen_reg_coord(l, pos, r)), "") : NULL};
+        part[to * per + fill[to]++] = p;
+    }
+    for (int r = 0; r < n; r++) out[r] = fold_tree(&s, part + r * per, fill[r]);
+    for (int i = 0; i < LANE_BITS; i++) {
+        if (l->lane[i] & reduced) lane_bits |= 1u << i;
+        else if (l->lane[i]) kept |= 1u << i;
+    }
+    for (int i = 0; i < l->nwarp; i++) if (l->warp[i] & reduced) warp_bits |= 1u << i;
+    for (int i = 0; i < LANE_BITS; i++)
+        if (lane_bits >> i & 1) for (int r = 0; r < n; r++) out[r] = fold(&s, out[r], shuffle(&s, out[r], 1 << i));
+    if (warp_bits) across_warps(&s, op, out, n, l, warp_bits, kept);
+    for (int r = 0; r < n; r++) {
+        LLVMValueRef v = out[r].v;
+        if (s.arg) {
+            LLVMValueRef none = LLVMBuildICmp(g->B, LLVMIntSGE, gen_get64(g, axis_lo(op->in[1]), 0), gen_get64(g, axis_hi(op->in[1]), 0), "");
+            v = LLVMBuildSelect(g->B, none, gen_i64(g, -1), out[r].i, "");
+            if (gen_is32(g, o)) v = LLVMBuildTrunc(g->B, v, g->i32, "");
+        } else if (widen) {
+            v = gen_from_f32(g, v, (Elem)o->type.elem);
+        }
+        gen_set(g, o, r, v);
+    }
+}

@@ -1,0 +1,37 @@
+// From a checked kernel to PTX: the one door that tkc and the runtime use.
+#ifndef TK_LOWER_LOWER_H
+#define TK_LOWER_LOWER_H
+
+#include "lower/ir.h"
+
+typedef struct Target Target;              // ptx/ptx.h: what a GPU can do
+
+typedef struct Schedule {                  // how a kernel maps; 0 means: the cost model decides
+    int warps, stages, groups, cluster;
+} Schedule;
+
+typedef struct CompileOptions {
+    const Target *target;
+    Schedule      schedule;
+    int           math;                    // 0 default, 1 strict (no contraction), 2 fast
+    bool          verify;                  // run the verifier after each pass
+    bool          general;                 // the variant that assumes nothing of the arguments
+    bool          line_info;               // .loc directives
+    const char   *after;                   // stop after this pass
+    const char   *dump_dir;                // NN-pass.tir after each pass
+    void        (*timing)(void *ctx, const char *stage, double ms);
+    void         *timing_ctx;
+} CompileOptions;
+
+typedef struct PassInfo { const char *name, *meaning; int from_level, to_level; } PassInfo;
+extern const PassInfo pass_table[];
+extern const int pass_count;
+
+// Runs the tile passes on f. Returns false (with a diagnostic in the session) when the kernel cannot be lowered.
+bool  lower_run(Fn *f, const CompileOptions *opt);
+// LLVM module of several kernels -> text. Each fn must have been lowered. `llvm` and `ptx` may be NULL.
+bool  lower_emit(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *llvm, Buf *ptx);
+void  layout_print_all(Fn *f, Buf *out);   // --emit=layout
+void  report_print(Fn *f, Buf *out);       // --emit=report: decisions, buffers, bytes, flops
+
+#endif
