@@ -99,3 +99,7 @@ DIAG(E0409, error, test_statement,   "%s in a test")
 DIAG(E0410, error, test_shape,       "%s")
 DIAG(E0411, error, test_expect,      "%s")
 DIAG(E0412, error, inside_tile,      "tile parameter of a kernel: %s")
+// ---- E05xx: lowering -----------------------------------------------------------------------------
+DIAG(E0501, error, smem_overflow,    "kernel `%s` needs %.1f KiB of shared memory; a block on %s has %.1f KiB")
+DIAG(E0502, error, backend,          "the code generator failed: %s")
+DIAG(E0503, error, cannot_write,     "cannot write %s: %s")

@@ -1,0 +1,10 @@
+// The standard library, lang/std/*.tk, as it is embedded in the binary (std_embed.cmake).
+#ifndef TK_LANG_STD_EMBED_H
+#define TK_LANG_STD_EMBED_H
+
+#include <stddef.h>
+
+const char *std_source(const char *name, size_t *size);      // "prelude.tk"; NULL if there is none
+const char *std_name(int i);                                 // the i-th file, NULL past the last
+
+#endif

@@ -1,0 +1,778 @@
+// Builtins: one row each. A row's handler gets the arguments as entities (lazy rows: as written) and
+// gives an entity; the elementwise functions come from TFUNS and share one handler.
+//
+// The library (lang/std) is written in the language on top of these; what can be said there is not here.
+#include "sema/internal.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct Call {               // of a builtin
+    const Builtin *b;
+    const Node *node;               // NULL when called as a function value
+    const Arg  *args; int n;
+    Span        at;
+} Call;
+
+typedef Ent Handler(Check *c, const Call *k);
+
+struct Builtin {
+    const char *name;
+    int8_t      lo, hi;             // positional arguments; hi < 0: any number
+    Handler    *handler;
+    int         code;               // TFun, TReduce, TAtomic
+    uint8_t     flags;
+    const char *meaning;
+};
+
+enum { OVER = 1, LAZY = 2, TYPED = 4, NAMED = 8 };     // may have `over`, takes syntax, `<T>`, named arguments
+
+// ---- elementwise functions -------------------------------------------------------------------------
+
+typedef struct FunRow { const char *name; int n; char cls; } FunRow;
+
+static const FunRow fun_rows[TF_COUNT] = {
+#define X(name, n, cls, meaning) [TF_##name] = {#name, n, #cls[0]},
+    TFUNS(X)
+#undef X
+};
+
+static bool fun_operand(Check *c, const FunRow *f, TExpr **x, Span at, bool keeps) {
+    Elem e = (*x)->type.elem;
+    if ((*x)->type.ptr || e == EL_bool || (f->cls == 'f' && !elem_is_float(e)) || (f->cls == 'i' && !elem_is_int(e))) {
+        Diag *d = report(c, E_operand_type, at, f->name, type_text(c, (*x)->type));
+        if (elem_is_int(e) && f->cls == 'f') diag_help(d, "convert it with `as f32`");
+        return false;
+    }
+    if (elem_is_storage(e) && !keeps) *x = tx_cast(c, *x, EL_f32, at);
+    return true;
+}
+
+static Ent fun_of(Check *c, TFun fun, const Ent *args, int n, Span at) {
+    const FunRow *f = &fun_rows[fun];
+    bool all_const = true, keeps = fun == TF_min || fun == TF_max || fun == TF_isnan;
+    for (int i = 0; i < n; i++) {
+        all_const = all_const && (args[i].kind == EN_int || args[i].kind == EN_float);
+        if (args[i].kind == EN_bool) {
+            report(c, E_operand_type, at, f->name, "bool");
+            return ent_error();
+        }
+    }
+    if (all_const) return fold_fun(c, fun, args, n, at);
+    if (n == 1) {
+        TExpr *x = value_of(c, args[0], at);
+        if (!x || !fun_operand(c, f, &x, at, keeps)) return ent_error();
+        TType t = x->type;
+        if (fun == TF_isnan) t.elem = EL_bool;
+        return ent_value(tx_fun(c, fun, t, at, x, NULL, NULL));
+    }
+    Ent a = args[0], b = args[1], d = n > 2 ? args[2] : ent_void();
+    TType t;
+    if (!unify(c, &a, &b, keeps, OP_none, at, &t)) return ent_error();
+    if (n > 2) {                                     // fma: all three to one type
+        if (!unify(c, &a, &d, keeps, OP_none, at, &t) || !unify(c, &b, &d, keeps, OP_none, at, &t) || !unify(c, &a, &d, keeps, OP_none, at, &t)) return ent_error();
+        t.naxes = 0;
+        if (!type_union(c, &t, a.x->type, at) || !type_union(c, &t, b.x->type, at) || !type_union(c, &t, d.x->type, at)) return ent_error();
+    }
+    TExpr *x = a.x;
+    if (!fun_operand(c, f, &x, at, keeps)) return ent_error();
+    return ent_value(tx_fun(c, fun, t, at, a.x, b.x, n > 2 ? d.x : NULL));
+}
+
+static Ent do_fun(Check *c, const Call *k) {
+    Ent args[4];
+    for (int i = 0; i < k->n && i < 4; i++) args[i] = k->args[i].e;
+    return fun_of(c, (TFun)k->b->code, args, k->n, k->at);
+}
+
+// ---- reductions ------------------------------------------------------------------------------------
+
+static const Node *over_list(const Call *k) { return k->node ? k->node->kid[2] : NULL; }
+
+static TExpr *reduce_over(Check *c, TReduce r, TExpr *x, TAxis **axes, int n, Span at) {
+    Elem e = x->type.elem;
+    bool logic = r == TR_any || r == TR_every, arg = r == TR_argmax || r == TR_argmin;
+    const char *names[] = {
+#define X(name) #name,
+        TREDUCES(X)
+#undef X
+    };
+    if (x->type.ptr || logic != (e == EL_bool)) {
+        Diag *d = report(c, E_operand_type, at, names[r], type_text(c, x->type));
+        if (logic) diag_help(d, "compare with `!= 0`");
+        else if (e == EL_bool) diag_help(d, "count with `sum(c as i32 over n)`, or use `any` and `every`");
+        return NULL;
+    }
+    if (elem_is_storage(e) && (r == TR_sum || r == TR_prod)) x = tx_cast(c, x, EL_f32, at);
+    TType t = x->type;
+    for (int i = 0; i < n; i++) t = type_without(t, axes[i]);
+    if (arg) t.elem = EL_index;
+    TExpr *red = tx_new(c, TX_reduce, t, at, 1, x);
+    red->op = (uint8_t)r;
+    red->naxes = (uint8_t)n;
+    red->axis = NEW_N(c->a, TAxis *, n);
+    memcpy(red->axis, axes, sizeof *axes * (size_t)n);
+    return red;
+}
+
+// The axes named by `over`; each must be in x, once.
+static int over_axes(Check *c, const Call *k, TType t, TAxis **axes) {
+    const Node *over = over_list(k);
+    int n = 0;
+    for (uint32_t i = 0; over && i < over->nkid; i++) {
+        Ent ax = want_axis(c, over->kid[i], "what to reduce over");
+        if (ax.kind != EN_axis) return -1;
+        bool twice = false;
+        for (int j = 0; j < n; j++) twice = twice || axes[j] == ax.axis;
+        if (!type_has(t, ax.axis) || twice || n == MAX_AXES) {
+            Diag *d = report(c, E_over_axis, over->kid[i]->span, ax.axis->name->s);
+            diag_primary(d, "the value is %s", type_text(c, t));
+            return -1;
+        }
+        axes[n++] = ax.axis;
+    }
+    return n;
+}
+
+static Ent do_reduce(Check *c, const Call *k) {
+    TReduce r = (TReduce)k->b->code;
+    if (!over_list(k) || over_list(k)->nkid == 0) {
+        bool elementwise = r == TR_max || r == TR_min;
+        if (elementwise && k->n >= 2) {              // max(a, b, c): elementwise, left to right
+            Ent acc = k->args[0].e;
+            for (int i = 1; i < k->n; i++) {
+                Ent two[2] = {acc, k->args[i].e};
+                acc = fun_of(c, r == TR_max ? TF_max : TF_min, two, 2, k->at);
+                if (acc.kind == EN_error) break;
+            }
+            return acc;
+        }
+        Diag *d = report(c, E_over_missing, k->at, k->b->name);
+        if (k->n > 0 && k->args[0].e.kind == EN_value && k->args[0].e.x->type.naxes) diag_help(d, "write `%s(... over %s)`", k->b->name, k->args[0].e.x->type.axis[0]->name->s);
+        return ent_error();
+    }
+    if (k->n != 1) {
+        report(c, E_argument_count, k->at, k->b->name, "one argument before `over`", k->n);
+        return ent_error();
+    }
+    TExpr *x = value_of(c, k->args[0].e, k->args[0].span);
+    TAxis *axes[MAX_AXES];
+    int n = x ? over_axes(c, k, x->type, axes) : -1;
+    if (n < 0) return ent_error();
+    if ((r == TR_argmax || r == TR_argmin) && n != 1) {
+        report(c, E_argument_count, k->at, k->b->name, "one axis", n);
+        return ent_error();
+    }
+    return ent_value(reduce_over(c, r, x, axes, n, k->at));
+}
+
+// mean = sum / number of live lanes; NaN over none.
+static Ent do_mean(Check *c, const Call *k) {
+    TExpr *x = value_of(c, k->args[0].e, k->args[0].span);
+    TAxis *axes[MAX_AXES];
+    if (!x) return ent_error();
+    int n = over_axes(c, k, x->type, axes);
+    if (n == 0) report(c, E_over_missing, k->at, "mean");
+    if (n <= 0) return ent_error();
+    if (!elem_is_float(x->type.elem)) {
+        Diag *d = report(c, E_operand_type, k->at, "mean", type_text(c, x->type));
+        diag_help(d, "convert it with `as f32`");
+        return ent_error();
+    }
+    TExpr *sum = reduce_over(c, TR_sum, x, axes, n, k->at);
+    if (!sum) return ent_error();
+    Ent count = ent_int(1, k->at);
+    for (int i = 0; i < n; i++) {
+        TExpr *len = ix(c, OP_sub, axis_end(c, axes[i], k->at), axes[i]->lo, k->at);
+        Ent e = len->kind == TX_const ? ent_int(len->ival, k->at) : ent_value(len);
+        count = i == 0 ? e : binary(c, OP_mul, count, e, k->at, k->at, k->at);
+    }
+    return binary(c, OP_div, ent_value(sum), count, k->at, k->at, k->at);
+}
+
+// ---- dot -------------------------------------------------------------------------------------------
+
+static bool dot_result(Elem a, Elem b, Elem *r) {
+    bool f8a = a == EL_f8e4m3 || a == EL_f8e5m2, f8b = b == EL_f8e4m3 || b == EL_f8e5m2;
+    bool i8a = a == EL_i8 || a == EL_u8, i8b = b == EL_i8 || b == EL_u8;
+    if (i8a && i8b) return *r = EL_i32, true;
+    if (f8a && f8b) return *r = EL_f32, true;
+    if (a != b) return false;
+    if (a == EL_f16 || a == EL_bf16 || a == EL_f32) return *r = EL_f32, true;
+    return a == EL_f64 ? *r = EL_f64, true : false;
+}
+
+static bool dot_prec(Check *c, const Arg *a, Elem e, DotPrec *out) {
+    static const char *const names[] = {[DP_default] = "default", [DP_tf32x3] = "tf32x3", [DP_tf32] = "tf32", [DP_ieee] = "ieee"};
+    const Node *n = a->node;
+    Str s = {0};
+    if (n->kind == N_string) s = n->str;
+    else if (n->kind == N_name) s = (Str){n->sym->s, n->sym->n};
+    for (int i = 0; i < 4; i++) {
+        if (strlen(names[i]) != s.n || memcmp(names[i], s.p, s.n) != 0) continue;
+        if (e != EL_f32 && i != DP_default && i != DP_ieee) {
+            report(c, E_dot_axis, a->span, arena_printf(c->a, "precision `%s` is for f32, not %s", names[i], elem_name(e)));
+            return false;
+        }
+        *out = (DotPrec)i;
+        return true;
+    }
+    Diag *d = report(c, E_dot_axis, a->span, "this is not a precision of `dot`");
+    diag_help(d, "there are `tf32x3` (the default), `tf32` and `ieee`");
+    return false;
+}
+
+static bool dot_axes(Check *c, const Call *k, TExpr *a, TExpr *b, TAxis **axes, int *n) {
+    *n = 0;
+    const Node *over = over_list(k);
+    for (uint32_t i = 0; over && i < over->nkid; i++) {
+        Ent ax = want_axis(c, over->kid[i], "what to contract");
+        if (ax.kind != EN_axis) return false;
+        const TExpr *lacks = !type_has(a->type, ax.axis) ? a : !type_has(b->type, ax.axis) ? b : NULL;
+        if (lacks) {
+            Diag *d = report(c, E_dot_axis, over->kid[i]->span, arena_printf(c->a, "`dot` contracts axis `%s`, which one side lacks", ax.axis->name->s));
+            diag_label(d, lacks->span, "this is %s", type_text(c, lacks->type));
+            note_values(c, d);
+            return false;
+        }
+        for (int j = 0; j < *n; j++) {
+            if (axes[j] == ax.axis) return true;
+        }
+        axes[(*n)++] = ax.axis;
+    }
+    if (*n > 0) return true;
+    TAxis *shared[MAX_AXES];
+    int ns = 0;
+    for (int i = 0; i < a->type.naxes; i++) {
+        if (type_has(b->type, a->type.axis[i])) shared[ns++] = a->type.axis[i];
+    }
+    if (ns == 1) {
+        axes[(*n)++] = shared[0];
+        return true;
+    }
+    Diag *d = report(c, E_dot_axis, k->at, ns == 0 ? "the sides of `dot` share no axis to contract" : "the sides of `dot` share several axes: say which to contract");
+    diag_label(d, a->span, "this is %s", type_text(c, a->type));
+    diag_label(d, b->span, "this is %s", type_text(c, b->type));
+    if (ns > 1) diag_help(d, "write `over %s`", shared[ns - 1]->name->s);
+    else diag_help(d, "two axes are the same only if one range made both");
+    note_values(c, d);
+    return false;
+}
+
+static Ent do_dot(Check *c, const Call *k) {
+    DotPrec prec = DP_default;
+    const Arg *pos[2] = {NULL, NULL}, *named = NULL;
+    for (int i = 0, p = 0; i < k->n; i++) {
+        if (k->args[i].name && strcmp(k->args[i].name->s, "prec") == 0) named = &k->args[i];
+        else if (!k->args[i].name && p < 2) pos[p++] = &k->args[i];
+        else {
+            report(c, E_argument_count, k->args[i].span, "dot", "2 arguments, and `prec = ...`", k->n);
+            return ent_error();
+        }
+    }
+    if (!pos[1]) {
+        report(c, E_argument_count, k->at, "dot", "2 arguments", pos[0] ? 1 : 0);
+        return ent_error();
+    }
+    TExpr *a = k->node ? eval_value(c, pos[0]->node) : value_of(c, pos[0]->e, pos[0]->span);
+    TExpr *b = k->node ? eval_value(c, pos[1]->node) : value_of(c, pos[1]->e, pos[1]->span);
+    if (!a || !b) return ent_error();
+    Elem e;
+    if (a->type.ptr || b->type.ptr || !dot_result(a->type.elem, b->type.elem, &e)) {
+        Diag *d = report(c, E_dot_types, k->at, type_text(c, a->type), type_text(c, b->type));
+        diag_help(d, a->type.elem != b->type.elem ? "convert one side with `as`" : "it multiplies f16, bf16, f8, f32, f64, i8 and u8; convert with `as`, or write `sum(a * b over k)`");
+        note_values(c, d);
+        return ent_error();
+    }
+    TAxis *axes[MAX_AXES];
+    int n;
+    if (named && !dot_prec(c, named, a->type.elem, &prec)) return ent_error();
+    if (!dot_axes(c, k, a, b, axes, &n)) return ent_error();
+    TType t = type_scalar(e);
+    if (!type_union(c, &t, a->type, k->at) || !type_union(c, &t, b->type, k->at)) return ent_error();
+    for (int i = 0; i < n; i++) t = type_without(t, axes[i]);
+    TExpr *x = tx_new(c, TX_dot, t, k->at, 2, a, b);
+    x->op = (uint8_t)prec;
+    x->naxes = (uint8_t)n;
+    x->axis = NEW_N(c->a, TAxis *, n);
+    memcpy(x->axis, axes, sizeof *axes * (size_t)n);
+    return ent_value(x);
+}
+
+// ---- making tiles ----------------------------------------------------------------------------------
+
+static bool generic_elem(Check *c, const Call *k, Elem *out) {      // <T>; false: reported, or none and *out unchanged
+    const Node *g = k->node ? k->node->kid[1] : NULL;
+    if (!g || g->nkid == 0) return true;
+    if (g->nkid != 1) {
+        report(c, E_argument_count, g->span, k->b->name, "one element type", (int)g->nkid);
+        return false;
+    }
+    Ent e = eval(c, g->kid[0]);
+    if (e.kind == EN_error) return false;
+    if (e.kind == EN_type) {
+        *out = e.elem;
+        return true;
+    }
+    report(c, E_generic_kind, g->kid[0]->span, "T", "an element type", ent_text(c, e));
+    return false;
+}
+
+static bool axes_of(Check *c, const Arg *args, int n, TType *t) {
+    for (int i = 0; i < n; i++) {
+        Ent e = args[i].e;
+        if (e.kind == EN_value && e.x->kind == TX_axis) e = (Ent){.kind = EN_axis, .axis = e.x->axis[0]};
+        if (e.kind != EN_axis) {
+            Diag *d = report(c, E_not_axis, args[i].span, ent_text(c, e));
+            if (e.dim > 0) diag_help(d, "`:%s` is the axis of that dimension", c->k->dims[e.dim - 1].name->s);
+            else if (e.kind == EN_int) diag_help(d, "make one: `let n = 0 .. %lld`", (long long)e.i);
+            return false;
+        }
+        if (!type_add(c, t, e.axis, args[i].span)) return false;
+    }
+    return true;
+}
+
+static Ent filled(Check *c, TExpr *v, TType t, Span at) { return v ? ent_value(tx_splat(c, v, t, at)) : ent_error(); }
+
+static Ent do_zeros(Check *c, const Call *k) {
+    Elem e = EL_f32;
+    if (!generic_elem(c, k, &e)) return ent_error();
+    TType t = type_scalar(e);
+    if (!axes_of(c, k->args, k->n, &t)) return ent_error();
+    TExpr *v = elem_is_float(e) ? tx_const_float(c, k->b->code, e, k->at) : tx_const_int(c, k->b->code, e, k->at);
+    return filled(c, v, t, k->at);
+}
+
+static Ent do_full(Check *c, const Call *k) {
+    Elem e = EL_none;
+    if (!generic_elem(c, k, &e)) return ent_error();
+    TExpr *v = e == EL_none ? value_of(c, k->args[0].e, k->args[0].span) : value_exact(c, k->args[0].e, type_scalar(e), k->args[0].span, "the value");
+    if (!v) return ent_error();
+    TType t = v->type;
+    if (!axes_of(c, k->args + 1, k->n - 1, &t)) return ent_error();
+    return filled(c, v, t, k->at);
+}
+
+static Ent do_where(Check *c, const Call *k) {
+    if (k->args[0].e.kind == EN_bool) return k->args[k->args[0].e.i ? 1 : 2].e;
+    return select_of(c, k->args[0].e, k->args[1].e, k->args[2].e, k->at);
+}
+
+static Ent do_bitcast(Check *c, const Call *k) {
+    Elem e = EL_none;
+    if (!generic_elem(c, k, &e)) return ent_error();
+    if (e == EL_none) {
+        report(c, E_generic_missing, k->at, "T", "bitcast");
+        return ent_error();
+    }
+    TExpr *x = value_of(c, k->args[0].e, k->args[0].span);
+    if (!x) return ent_error();
+    if (x->type.ptr || elem_bits(x->type.elem) != elem_bits(e) || e == EL_bool || x->type.elem == EL_bool || e == EL_index || x->type.elem == EL_index) {
+        report(c, E_bitcast_width, k->at, type_text(c, x->type), elem_name(e));
+        return ent_error();
+    }
+    TType t = x->type;
+    t.elem = e;
+    return ent_value(t.elem == x->type.elem ? x : tx_new(c, TX_bitcast, t, k->at, 1, x));
+}
+
+static Ent do_rename(Check *c, const Call *k) {
+    TExpr *x = value_of(c, k->args[0].e, k->args[0].span);
+    TType from = {0}, to = {0};
+    if (!x || !axes_of(c, k->args + 1, 1, &from) || !axes_of(c, k->args + 2, 1, &to)) return ent_error();
+    TAxis *m = from.axis[0], *n = to.axis[0];
+    bool has = type_has(x->type, m), same = m->extent == n->extent && ((m->full && n->full) || (tx_same(m->hi, n->hi) && tx_same(m->lo, n->lo)));
+    if (!has || !same || type_has(x->type, n)) {
+        const char *why = !has ? "the value does not have it" : type_has(x->type, n) ? "the value has both" : "their ranges may differ in length";
+        Diag *d = report(c, E_rename_axes, k->at, m->name->s, n->name->s, why);
+        diag_label(d, m->span, "%s", axis_text(c, m));
+        diag_label(d, n->span, "%s", axis_text(c, n));
+        return ent_error();
+    }
+    TType t = type_without(x->type, m);
+    if (!type_add(c, &t, n, k->at)) return ent_error();
+    TExpr *r = tx_new(c, TX_rename, t, k->at, 1, x);
+    r->axis = NEW_N(c->a, TAxis *, 2);
+    r->axis[0] = m;
+    r->axis[1] = n;
+    r->naxes = 2;
+    return ent_value(r);
+}
+
+// ---- scalars of axes, integers ------------------------------------------------------------------------
+
+enum { FIRST, LAST, END, LENGTH };
+
+static Ent do_axis_scalar(Check *c, const Call *k) {
+    Ent e = k->args[0].e;
+    if (e.kind == EN_value && e.x->kind == TX_axis) e = (Ent){.kind = EN_axis, .axis = e.x->axis[0]};
+    if (e.kind != EN_axis) {
+        Diag *d = report(c, E_not_axis, k->args[0].span, ent_text(c, e));
+        if (e.kind == EN_value && e.x->type.naxes == 0) diag_help(d, "it is a scalar already");
+        return ent_error();
+    }
+    TExpr *x = k->b->code == FIRST ? e.axis->lo : axis_end(c, e.axis, k->at);
+    if (k->b->code == LAST) x = ix(c, OP_sub, x, tx_const_int(c, 1, EL_index, k->at), k->at);
+    if (k->b->code == LENGTH) x = ix(c, OP_sub, x, e.axis->lo, k->at);
+    return x->kind == TX_const ? ent_int(x->ival, k->at) : ent_value(x);
+}
+
+static Ent do_cdiv(Check *c, const Call *k) {
+    Ent a = k->args[0].e, b = k->args[1].e;
+    Ent top = binary(c, OP_sub, binary(c, OP_add, a, b, k->at, k->args[0].span, k->args[1].span), ent_int(1, k->at), k->at, k->at, k->at);
+    return binary(c, OP_div, top, b, k->at, k->at, k->args[1].span);
+}
+
+static Ent do_pow2(Check *c, const Call *k) {
+    Ent e = k->args[0].e;
+    if (e.kind == EN_error) return e;
+    if (e.kind != EN_int) {
+        report(c, E_not_comptime, k->args[0].span, "the argument of `next_pow2`");
+        return ent_error();
+    }
+    int64_t r;
+    if (next_pow2(e.i, &r)) return ent_int(r, k->at);
+    report(c, E_const_overflow, k->at, "next_pow2");
+    return ent_error();
+}
+
+static Ent do_log2(Check *c, const Call *k) {
+    Ent e = k->args[0].e;
+    if (e.kind != EN_int) return fun_of(c, TF_log2, &e, 1, k->at);
+    if (e.i <= 0 || (e.i & (e.i - 1))) return fun_of(c, TF_log2, &e, 1, k->at);
+    return ent_int(__builtin_ctzll((unsigned long long)e.i), k->at);
+}
+
+static Ent do_precise(Check *c, const Call *k) {
+    const Node *n = k->args[0].node;
+    if (n && n->kind == N_binary && n->op == OP_div) {
+        Ent two[2] = {eval(c, n->kid[0]), eval(c, n->kid[1])};
+        if (two[0].kind == EN_error || two[1].kind == EN_error) return ent_error();
+        return fun_of(c, TF_div_rn, two, 2, k->at);
+    }
+    if (n && n->kind == N_call && n->nkid == 4 && n->kid[0]->kind == N_name && strcmp(n->kid[0]->sym->s, "sqrt") == 0) {
+        Ent x = eval(c, n->kid[3]);
+        return x.kind == EN_error ? x : fun_of(c, TF_sqrt_rn, &x, 1, k->at);
+    }
+    Diag *d = report(c, E_operand_type, k->at, "precise", "this");
+    diag_help(d, "write `precise(a / b)` or `precise(sqrt(x))`");
+    return ent_error();
+}
+
+// ---- pointers and atomics ------------------------------------------------------------------------------
+
+static const Arg *named_arg(const Call *k, const char *name) {
+    for (int i = 0; i < k->n; i++) {
+        if (k->args[i].name && strcmp(k->args[i].name->s, name) == 0) return &k->args[i];
+    }
+    return NULL;
+}
+
+static int positional(const Call *k) {
+    int n = 0;
+    for (int i = 0; i < k->n; i++) n += !k->args[i].name;
+    return n;
+}
+
+static TExpr *pointer_arg(Check *c, Ent e, Span at) {
+    if (e.kind == EN_error) return NULL;
+    if (e.kind == EN_value && e.x->type.ptr) return e.x;
+    Diag *d = report(c, E_pointer, at, arena_printf(c->a, "a pointer is needed here, not %s", ent_text(c, e)));
+    if (e.kind == EN_tensor) diag_help(d, "a tensor is read with `x[...]` and written with `x[...] = v`");
+    return NULL;
+}
+
+// A mask, for raw pointers: NULL when there is none. Its axes join *t.
+static bool mask_arg(Check *c, const Arg *a, TType *t, TExpr **out) {
+    *out = NULL;
+    if (!a) return true;
+    Ent e = a->e.kind == EN_error && a->node ? eval(c, a->node) : a->e;
+    if (e.kind == EN_bool && e.i) return true;
+    TExpr *x = value_of(c, e, a->span);
+    if (!x) return false;
+    if (x->type.elem != EL_bool || x->type.ptr) {
+        report(c, E_type_mismatch, a->span, "the condition", type_text(c, x->type), "bool");
+        return false;
+    }
+    *out = x;
+    return type_union(c, t, x->type, a->span);
+}
+
+static Ent do_load(Check *c, const Call *k) {
+    TExpr *p = pointer_arg(c, k->args[0].e, k->args[0].span), *mask, *other = NULL;
+    if (!p) return ent_error();
+    TType t = p->type;
+    t.ptr = false;
+    const Arg *o = named_arg(k, "other");
+    if (!mask_arg(c, named_arg(k, "where"), &t, &mask)) return ent_error();
+    if (o) {
+        other = value_exact(c, o->e, type_scalar(t.elem), o->span, "`other`");
+        if (!other || !type_union(c, &t, other->type, o->span)) return ent_error();
+    }
+    return ent_value(tx_new(c, TX_ptrload, t, k->at, 3, p, mask, other));
+}
+
+static Ent do_store(Check *c, const Call *k) {
+    if (positional(k) < 2) {
+        report(c, E_argument_count, k->at, "store", "a pointer and a value", k->n);
+        return ent_error();
+    }
+    TExpr *p = pointer_arg(c, k->args[0].e, k->args[0].span), *mask;
+    if (!p) return ent_error();
+    TType t = p->type;
+    if (!mask_arg(c, named_arg(k, "where"), &t, &mask)) return ent_error();
+    TExpr *v = value_exact(c, k->args[1].e, type_scalar(t.elem), k->args[1].span, "the value stored");
+    if (!v) return ent_error();
+    for (int i = 0; i < v->type.naxes; i++) {
+        if (type_has(p->type, v->type.axis[i])) continue;
+        Diag *d = report(c, E_store_axis, k->args[1].span, v->type.axis[i]->name->s);
+        blame_axis(c, d, v, v->type.axis[i]);
+        return ent_error();
+    }
+    TStmt *s = ts_emit(c, TS_ptrstore, k->at);
+    s->idx = NEW(c->a, TExpr *);
+    s->idx[0] = p;
+    s->nidx = 1;
+    s->value = v;
+    s->cond = mask;
+    return ent_void();
+}
+
+static bool atomic_takes(TAtomic op, Elem e) {
+    int bits = elem_bits(e);
+    bool fl = elem_is_float(e);
+    if (e == EL_bool || e == EL_index) return false;
+    switch (op) {
+    case TA_add: return fl ? e == EL_f32 || e == EL_f64 || e == EL_f16 || e == EL_bf16 : bits >= 32;
+    case TA_min: case TA_max: return fl ? e == EL_f32 || e == EL_f64 : bits >= 32;
+    case TA_and: case TA_or: case TA_xor: return !fl && bits >= 32;
+    default: return bits >= 32;
+    }
+}
+
+static Ent do_atomic(Check *c, const Call *k) {
+    TAtomic op = (TAtomic)k->b->code;
+    int want = op == TA_cas ? 3 : 2;
+    if (positional(k) != want) {
+        report(c, E_argument_count, k->at, k->b->name, op == TA_cas ? "a place, the expected and the new value" : "a place and a value", positional(k));
+        return ent_error();
+    }
+    TTensor *tensor = NULL;
+    TExpr *idx[MAX_RANK], *mask = NULL, *cmp = NULL;
+    TType t;
+    int n;
+    const Node *place = k->args[0].node;
+    bool lazy = k->node != NULL;
+    if (lazy && place->kind == N_index) {
+        n = lvalue_index(c, place, &tensor, idx, &t);
+        if (n < 0) return ent_error();
+    } else {
+        Ent e = lazy ? eval(c, place) : k->args[0].e;
+        idx[0] = pointer_arg(c, e, k->args[0].span);
+        if (!idx[0]) return ent_error();
+        n = 1;
+        t = idx[0]->type;
+        t.ptr = false;
+    }
+    TType place_type = t;
+    if (tensor && named_arg(k, "where")) {
+        report(c, E_pointer, named_arg(k, "where")->span, "`where` is for raw pointers; an index out of a tensor's range is skipped");
+        return ent_error();
+    }
+    if (!mask_arg(c, named_arg(k, "where"), &t, &mask)) return ent_error();
+    if (!atomic_takes(op, t.elem)) {
+        report(c, E_operand_type, k->at, k->b->name, elem_name(t.elem));
+        return ent_error();
+    }
+    TExpr *v[2] = {NULL, NULL};
+    for (int i = 1; i < want; i++) {
+        Ent e = lazy ? eval(c, k->args[i].node) : k->args[i].e;
+        v[i - 1] = value_exact(c, e, type_scalar(t.elem), k->args[i].span, "the value");
+        if (!v[i - 1] || !type_union(c, &t, v[i - 1]->type, k->args[i].span)) return ent_error();
+    }
+    (void)place_type;
+    TExpr *value = v[want - 2];
+    if (op == TA_cas) cmp = v[0];
+    TExpr *x = tx_new(c, TX_atomic, t, k->at, 0);
+    x->op = (uint8_t)op;
+    x->tensor = tensor;
+    x->nidx = (uint8_t)n;
+    x->nkid = tensor ? 2u + (uint32_t)n : 4u;
+    x->kid = NEW_N(c->a, TExpr *, x->nkid);
+    x->kid[0] = value;
+    x->kid[1] = cmp;
+    for (int i = 0; i < n; i++) x->kid[2 + i] = idx[i];
+    if (!tensor) x->kid[3] = mask;
+    return ent_value(x);
+}
+
+// ---- effects -------------------------------------------------------------------------------------------
+
+static bool text_arg(const Call *k, int i, Str *out) {
+    if (i >= k->n || k->args[i].e.kind != EN_str) return false;
+    *out = k->args[i].e.str;
+    return true;
+}
+
+static Ent do_static_assert(Check *c, const Call *k) {
+    Ent e = k->args[0].e;
+    Str s = {0};
+    text_arg(k, 1, &s);
+    if (e.kind == EN_value) {
+        report(c, E_not_comptime, k->args[0].span, "the condition of `static_assert`");
+    } else if (e.kind != EN_bool) {
+        report(c, E_condition, k->args[0].span, "the condition of `static_assert`", ent_text(c, e));
+    } else if (!e.i) {
+        Diag *d = report(c, E_static_assert, k->args[0].span, s.n ? ": " : "", s.n ? arena_printf(c->a, "%.*s", (int)s.n, s.p) : "");
+        note_values(c, d);
+    }
+    return ent_void();
+}
+
+static Ent do_assert(Check *c, const Call *k) {
+    Str s = {0};
+    if (!text_arg(k, 1, &s)) s = span_text(c->s, k->args[0].span);
+    Ent e = k->args[0].e;
+    if (e.kind == EN_bool && e.i) return ent_void();
+    TExpr *x = e.kind == EN_bool ? tx_const_int(c, 0, EL_bool, k->at) : NULL;
+    if (e.kind == EN_value && e.x->type.elem == EL_bool && e.x->type.naxes > 0) {
+        TType t = e.x->type;                          // a tile must hold at every live lane
+        x = reduce_over(c, TR_every, e.x, t.axis, t.naxes, k->at);
+    }
+    if (!x && !cond_of(c, e, k->args[0].span, "the condition of `assert`", &x)) return ent_error();
+    TStmt *st = ts_emit(c, TS_assert, k->at);
+    st->cond = x;
+    st->str = s;
+    return ent_void();
+}
+
+static Ent do_print(Check *c, const Call *k) {
+    Str s = {0};
+    int first = text_arg(k, 0, &s) ? 1 : 0;
+    if (k->n == first) ts_emit(c, TS_print, k->at)->str = s;
+    for (int i = first; i < k->n; i++) {
+        TExpr *x = value_of(c, k->args[i].e, k->args[i].span);
+        if (!x) return ent_error();
+        TStmt *st = ts_emit(c, TS_print, k->at);
+        st->str = i == first && s.n ? s : span_text(c->s, k->args[i].span);
+        st->value = x;
+    }
+    return ent_void();
+}
+
+// ---- the table -----------------------------------------------------------------------------------------
+
+// clang-format off
+#define FUN(name, n)            {#name, n, n, do_fun, TF_##name, 0, NULL}
+#define RED(name)               {#name, 1, 1, do_reduce, TR_##name, OVER, "reduction"}
+#define ATOMIC(name, n)         {"atomic_" #name, n, n + 1, do_atomic, TA_##name, LAZY | NAMED, "atomic operation; gives the old value"}
+static const Builtin builtins[] = {
+    FUN(exp, 1),   FUN(exp2, 1),  FUN(log, 1),   FUN(sqrt, 1),  FUN(rsqrt, 1), FUN(sin, 1),   FUN(cos, 1),
+    FUN(tanh, 1),  FUN(erf, 1),   FUN(floor, 1), FUN(ceil, 1),  FUN(round, 1), FUN(trunc, 1), FUN(abs, 1),
+    FUN(fma, 3),   FUN(div_rn, 2), FUN(sqrt_rn, 1), FUN(isnan, 1),
+    RED(sum), RED(prod), RED(any), RED(every), RED(argmax), RED(argmin),
+    {"max",           1, -1, do_reduce,        TR_max,  OVER,         "greater, elementwise; with `over`, greatest along axes"},
+    {"min",           1, -1, do_reduce,        TR_min,  OVER,         "lesser, elementwise; with `over`, least along axes"},
+    {"log2",          1,  1, do_log2,          0,       0,            "logarithm to base 2; an integer for a compile-time power of two"},
+    {"mean",          1,  1, do_mean,          0,       OVER,         "sum by number of live lanes"},
+    {"dot",           2,  3, do_dot,           0,       OVER | LAZY | NAMED, "contraction of a shared axis"},
+    {"zeros",         0, -1, do_zeros,         0,       TYPED,        "a tile of zeros over axes"},
+    {"ones",          0, -1, do_zeros,         1,       TYPED,        "a tile of ones over axes"},
+    {"full",          1, -1, do_full,          0,       TYPED,        "a value over axes"},
+    {"where",         3,  3, do_where,         0,       0,            "elementwise choice"},
+    {"select",        3,  3, do_where,         0,       0,            "elementwise choice"},
+    {"bitcast",       1,  1, do_bitcast,       0,       TYPED,        "the same bits as another type"},
+    {"rename",        3,  3, do_rename,        0,       0,            "a tile with one axis called another"},
+    {"first",         1,  1, do_axis_scalar,   FIRST,   0,            "an axis's first index"},
+    {"last",          1,  1, do_axis_scalar,   LAST,    0,            "an axis's last live index"},
+    {"end",           1,  1, do_axis_scalar,   END,     0,            "one past an axis's last live index"},
+    {"length",        1,  1, do_axis_scalar,   LENGTH,  0,            "how many lanes of an axis are live"},
+    {"cdiv",          2,  2, do_cdiv,          0,       0,            "quotient rounded up"},
+    {"next_pow2",     1,  1, do_pow2,          0,       0,            "least power of two that is not less, at compile time"},
+    {"precise",       1,  1, do_precise,       0,       LAZY,         "correctly rounded division or square root"},
+    {"load",          1,  3, do_load,          0,       NAMED,        "read through a pointer: where =, other ="},
+    {"store",         2,  3, do_store,         0,       NAMED,        "write through a pointer: where ="},
+    ATOMIC(add, 2), ATOMIC(min, 2), ATOMIC(max, 2), ATOMIC(and, 2), ATOMIC(or, 2), ATOMIC(xor, 2), ATOMIC(xchg, 2), ATOMIC(cas, 3),
+    {"static_assert", 1,  2, do_static_assert, 0,       0,            "must hold at compile time"},
+    {"assert",        1,  2, do_assert,        0,       0,            "must hold at run time"},
+    {"print",         1, -1, do_print,         0,       0,            "print a text and values"},
+};
+// clang-format on
+
+static const char *const const_names[] = {"inf", "nan", "PI", "LN2", "LOG2E"};
+
+int builtin_count(void) { return (int)(sizeof builtins / sizeof *builtins); }
+const char *builtin_name_at(int i) { return builtins[i].name; }
+const char *builtin_name(const Builtin *b) { return b->name; }
+bool builtin_is_lazy(const Builtin *b) { return b->flags & LAZY; }
+
+const Builtin *builtin_find(Sym name) {
+    for (size_t i = 0; i < sizeof builtins / sizeof *builtins; i++) {
+        if (strcmp(builtins[i].name, name->s) == 0) return &builtins[i];
+    }
+    return NULL;
+}
+
+bool builtin_const(Check *c, Sym name, Span at, Ent *out) {
+    static const double values[] = {INFINITY, NAN, 3.14159265358979323846, 0.69314718055994530942, 1.44269504088896340736};
+    static const char *const kinds[] = {"float", "int", "bool", "type", "fn", "axis"};
+    Elem e = elem_by_name((Str){name->s, name->n});
+    (void)c;
+    if (e != EL_none) {
+        *out = (Ent){.kind = EN_type, .elem = e, .span = at};
+        return true;
+    }
+    for (size_t i = 0; i < sizeof const_names / sizeof *const_names; i++) {
+        if (strcmp(const_names[i], name->s) == 0) return *out = ent_float(values[i], at), true;
+    }
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (i != 0 && strcmp(kinds[i], name->s) == 0) return *out = (Ent){.kind = EN_kind, .kindname = name, .span = at}, true;
+    }
+    return false;
+}
+
+static bool args_ok(Check *c, const Call *k) {
+    const Builtin *b = k->b;
+    for (int i = 0; i < k->n; i++) {
+        if (k->args[i].name && !(b->flags & NAMED)) {
+            report(c, E_argument_name, k->args[i].span, b->name, k->args[i].name->s);
+            return false;
+        }
+        if (k->args[i].name && strcmp(k->args[i].name->s, "where") != 0 && strcmp(k->args[i].name->s, "other") != 0 && strcmp(k->args[i].name->s, "prec") != 0) {
+            report(c, E_argument_name, k->args[i].span, b->name, k->args[i].name->s);
+            return false;
+        }
+        bool value = k->args[i].e.kind != EN_void || b->flags & LAZY;
+        if (!value) {
+            report(c, E_not_value, k->args[i].span, "nothing");
+            return false;
+        }
+    }
+    if (k->n < b->lo || (b->hi >= 0 && k->n > b->hi)) {
+        const char *want = b->lo == b->hi ? arena_printf(c->a, "%d argument%s", b->lo, b->lo == 1 ? "" : "s")
+                         : b->hi < 0      ? arena_printf(c->a, "at least %d argument%s", b->lo, b->lo == 1 ? "" : "s")
+                                          : arena_printf(c->a, "%d to %d arguments", b->lo, b->hi);
+        Diag *d = report(c, E_argument_count, k->at, b->name, want, k->n);
+        if (b->meaning) diag_help(d, "`%s`: %s", b->name, b->meaning);
+        return false;
+    }
+    if (over_list(k) && over_list(k)->nkid && !(b->flags & OVER)) {
+        report(c, E_argument_name, over_list(k)->span, b->name, "over");
+        return false;
+    }
+    if (k->node && k->node->kid[1] && k->node->kid[1]->nkid && !(b->flags & TYPED)) {
+        report(c, E_generic_unknown, k->node->kid[1]->span, b->name, "");
+        return false;
+    }
+    return true;
+}
+
+Ent builtin_call(Check *c, const Builtin *b, const Node *n, const Arg *args, int nargs, Span at) {
+    Call k = {.b = b, .node = n, .args = args, .n = nargs, .at = at};
+    if (!args_ok(c, &k) || c->too_big) return ent_error();
+    for (int i = 0; i < nargs; i++) {
+        if (args[i].e.kind == EN_unknown) return ent_unknown();
+    }
+    return b->handler(c, &k);
+}

@@ -1,0 +1,144 @@
+// A file's items and what it sees: its own, over those of the files it imports, over the prelude
+// (lang/std/prelude.tk), over the builtins. An imported file sees only what it imports itself.
+//
+// `import "std/norm.tk"` is found in the library embedded in the compiler; any other path is relative
+// to the importing file.
+#include "sema/internal.h"
+
+#include "lang/std_embed.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Loaded { const char *path; Scope *own; } Loaded;
+typedef struct Loader { SemaFile *f; Check *c; VEC(Loaded) files; Scope *prelude; } Loader;
+
+static Scope *load_items(Loader *l, Node *file, const char *path, bool main, int depth);
+
+static void add_fn(Loader *l, Scope *sc, const Node *n, Scope *env) {
+    Bind *b = scope_find_here(sc, n->sym);
+    FnItem *item = NEW(l->c->a, FnItem);
+    *item = (FnItem){.node = n, .env = env};
+    if (b && b->ent.kind == EN_fn) {
+        FnItem *last = b->ent.fn;
+        while (last->next) last = last->next;
+        last->next = item;
+        return;
+    }
+    if (b) {
+        Diag *d = diag(l->f->s, E_redefined, name_at(n), n->sym->s);
+        diag_label(d, b->span, "first here");
+        return;
+    }
+    scope_bind(l->c, sc, n->sym, (Ent){.kind = EN_fn, .fn = item, .span = name_at(n)}, name_at(n));
+}
+
+static void add_kernel(Loader *l, Scope *sc, const Node *n) {
+    Bind *b = scope_find_here(sc, n->sym);
+    if (b) {
+        Diag *d = diag(l->f->s, E_redefined, name_at(n), n->sym->s);
+        diag_label(d, b->span, "first here");
+        return;
+    }
+    scope_bind(l->c, sc, n->sym, (Ent){.kind = EN_kernel, .node = n, .span = name_at(n)}, name_at(n));
+}
+
+static const char *relative(Arena *a, const char *from, Str to) {
+    const char *slash = strrchr(from, '/');
+    if (to.n && to.p[0] == '/') slash = NULL;
+    int dir = slash ? (int)(slash - from) + 1 : 0;
+    return arena_printf(a, "%.*s%.*s", dir, from, (int)to.n, to.p);
+}
+
+static Scope *import_file(Loader *l, const Node *n, const char *from, int depth) {
+    Session *s = l->f->s;
+    Arena *a = session_arena(s);
+    bool lib = n->str.n > 4 && memcmp(n->str.p, "std/", 4) == 0;
+    const char *path = lib ? arena_printf(a, "%.*s", (int)n->str.n, n->str.p) : relative(a, from, n->str);
+    for (uint32_t i = 0; i < l->files.n; i++) {
+        if (strcmp(l->files.at[i].path, path) == 0) return l->files.at[i].own;     // NULL: being loaded, a cycle
+    }
+    Source *src = NULL;
+    char *why = NULL;
+    size_t size;
+    if (lib) {
+        const char *text = std_source(path + 4, &size);
+        if (text) {
+            src = source_add(s, path, text, size);
+            src->builtin = true;
+        } else why = "the standard library has no such file";
+    } else {
+        src = source_read(s, path, &why);
+    }
+    if (!src || depth > 32) {
+        diag(s, E_import_failed, n->span, arena_printf(a, "%.*s", (int)n->str.n, n->str.p), why ? why : "imports are nested too deeply");
+        return NULL;
+    }
+    return load_items(l, parse_file(s, src), path, false, depth + 1);
+}
+
+// Copies the names of one scope into another; functions of one name become overloads.
+static void merge_scope(Loader *l, Scope *to, const Scope *from) {
+    for (const Bind *b = from->first; b; b = b->next) {
+        if (b->ent.kind == EN_fn) {
+            for (FnItem *i = b->ent.fn; i; i = i->next) add_fn(l, to, i->node, i->env);
+        } else if (!scope_find_here(to, b->name)) {
+            scope_bind(l->c, to, b->name, b->ent, b->span);
+        }
+    }
+}
+
+static Scope *load_items(Loader *l, Node *file, const char *path, bool main, int depth) {
+    Check *c = l->c;
+    Scope *imports = scope_new(c, l->prelude), *own = scope_new(c, imports);
+    Loaded entry = {.path = path};
+    vec_push(c->a, &l->files, entry);
+    uint32_t slot = l->files.n - 1;
+    for (uint32_t i = 0; file && i < file->nkid; i++) {
+        const Node *n = file->kid[i];
+        if (!n) continue;
+        if (n->kind == N_import) {
+            Scope *from = import_file(l, n, path, depth);
+            if (from) merge_scope(l, imports, from);
+        } else if (n->kind == N_fn && n->sym) {
+            add_fn(l, own, n, own);
+            if (main) vec_push(c->a, &l->f->fns, n);
+        } else if (n->kind == N_kernel && n->sym) {
+            add_kernel(l, own, n);
+            if (main) vec_push(c->a, &l->f->kernels, n);
+        } else if (n->kind == N_test && main) {
+            vec_push(c->a, &l->f->tests, n);
+        }
+    }
+    l->files.at[slot].own = own;
+    return own;
+}
+
+SemaFile *sema_file(Session *s, Node *file) {
+    SemaFile *f = NEW(session_arena(s), SemaFile);
+    f->s = s;
+    f->root = file;
+    Loader l = {.f = f};
+    l.c = check_new(f);
+    size_t n;
+    const char *text = std_source("prelude.tk", &n);
+    if (text) {
+        Source *src = source_add(s, "std/prelude.tk", text, n);
+        src->builtin = true;
+        l.prelude = load_items(&l, parse_file(s, src), "std/prelude.tk", false, 0);
+    }
+    const char *path = "";
+    if (file && file->span.hi) path = span_where(s, file->span.lo).src->path;
+    f->scope = load_items(&l, file, path, true, 0);
+    return f;
+}
+
+int sema_kernel_count(const SemaFile *f) { return (int)f->kernels.n; }
+const Node *sema_kernel(const SemaFile *f, int i) { return f->kernels.at[i]; }
+
+const Node *sema_find_kernel(const SemaFile *f, const char *name) {
+    for (uint32_t i = 0; i < f->kernels.n; i++) {
+        if (strcmp(f->kernels.at[i]->sym->s, name) == 0) return f->kernels.at[i];
+    }
+    return NULL;
+}

@@ -1,0 +1,471 @@
+// Expressions: what an operation on entities gives.
+//
+// Two compile-time numbers fold. Otherwise operands become values of one element type and the result
+// has the union of their axes; nothing else about shapes can go wrong. The element types follow one
+// small lattice (join_elem):
+//
+//     number literal + x     the literal takes x's type, if it can: `x + 1`, `x * 0.5`
+//     integer + float        the float's type (f32 for a storage float)
+//     storage floats         f32, unless the operation keeps them: compare, select, min, max
+//     integer + integer      the wider; index wins; the result must hold both, else it is an error
+#include "sema/internal.h"
+
+#include "lang/number.h"
+
+// ---- values --------------------------------------------------------------------------------------
+
+static TExpr *not_a_value(Check *c, Ent e, Span at) {
+    if (e.kind == EN_error) return NULL;
+    Diag *d = report(c, E_not_value, at, ent_text(c, e));
+    if (e.kind == EN_tensor) diag_help(d, "read it with an index: `%s[...]`", e.tensor->name ? e.tensor->name->s : "x");
+    if (e.kind == EN_fn || e.kind == EN_lambda || e.kind == EN_builtin) diag_help(d, "call it");
+    return NULL;
+}
+
+TExpr *value_of(Check *c, Ent e, Span at) {
+    switch ((EntKind)e.kind) {
+    case EN_int:   return tx_const_int(c, e.i, int_fits(e.i, EL_i32) ? EL_i32 : EL_i64, at);
+    case EN_float: return tx_const_float(c, e.f, EL_f32, at);
+    case EN_bool:  return tx_const_int(c, e.i, EL_bool, at);
+    case EN_axis:  return tx_axis(c, e.axis, at);
+    case EN_value: return e.x;
+    default:       return not_a_value(c, e, at);
+    }
+}
+
+static TExpr *literal_range(Check *c, Ent e, Elem el, Span at) {
+    report(c, E_literal_range, at, ent_text(c, e), elem_name(el));
+    return NULL;
+}
+
+TExpr *value_as(Check *c, Ent e, Elem el, Span at) {
+    if (e.kind == EN_int && elem_is_int(el)) return int_fits(e.i, el) ? tx_const_int(c, e.i, el, at) : literal_range(c, e, el, at);
+    if (e.kind == EN_int && elem_is_float(el)) return tx_const_float(c, (double)e.i, el, at);
+    if (e.kind == EN_float && elem_is_float(el)) return tx_const_float(c, e.f, el, at);
+    return value_of(c, e, at);
+}
+
+TExpr *index_of(Check *c, Ent e, Span at, const char *what) {
+    if (e.kind == EN_error) return NULL;
+    if (e.kind == EN_int) return tx_const_int(c, e.i, EL_index, at);
+    if (e.kind == EN_axis) return tx_axis(c, e.axis, at);
+    if (e.kind == EN_value && elem_is_int(e.x->type.elem) && !e.x->type.ptr) return e.x;
+    report(c, E_index_type, at, what, ent_text(c, e));
+    return NULL;
+}
+
+TExpr *scalar_index(Check *c, Ent e, Span at, const char *what) {
+    if (e.kind == EN_error) return NULL;
+    bool scalar = e.kind == EN_int || (e.kind == EN_value && e.x->type.naxes == 0);
+    if (!scalar) {
+        Diag *d = report(c, E_type_mismatch, at, what, ent_text(c, e), "a scalar integer");
+        if (e.kind == EN_axis) diag_help(d, "`first(%s)`, `last(%s)` and `end(%s)` are scalars", e.axis->name->s, e.axis->name->s, e.axis->name->s);
+        return NULL;
+    }
+    TExpr *x = index_of(c, e, at, what);
+    return x ? tx_cast(c, x, EL_index, at) : NULL;
+}
+
+bool cond_of(Check *c, Ent e, Span at, const char *what, TExpr **out) {
+    if (e.kind == EN_error) return false;
+    if (e.kind == EN_value && e.x->type.elem == EL_bool && e.x->type.naxes == 0 && !e.x->type.ptr) {
+        *out = e.x;
+        return true;
+    }
+    Diag *d = report(c, E_condition, at, what, ent_text(c, e));
+    if (e.kind == EN_value && e.x->type.elem == EL_bool) {
+        diag_help(d, "control flow is uniform: choose elements with `where(c, a, b)`, or reduce with `any(c over %s)`", e.x->type.axis[0]->name->s);
+    } else if (e.kind == EN_int || (e.kind == EN_value && elem_is_int(e.x->type.elem))) diag_help(d, "compare with `!= 0`");
+    return false;
+}
+
+static const char *as_text(Check *c, Elem to, Span at) {
+    Str src = span_text(c->s, at);
+    bool atom = true;
+    int depth = 0;
+    for (size_t i = 0; i < src.n; i++) {
+        char ch = src.p[i];
+        if (ch == '(' || ch == '[') depth++;
+        else if (ch == ')' || ch == ']') depth--;
+        else if (depth == 0 && ch == ' ') atom = false;
+    }
+    return arena_printf(c->a, atom ? "%.*s as %s" : "(%.*s) as %s", (int)src.n, src.p, elem_name(to));
+}
+
+TExpr *value_exact(Check *c, Ent e, TType want, Span at, const char *what) {
+    if (e.kind == EN_error) return NULL;
+    bool adapts = want.ptr ? false : e.kind == EN_int ? elem_is_int(want.elem) || elem_is_float(want.elem) : e.kind == EN_float && elem_is_float(want.elem);
+    TExpr *x = adapts ? value_as(c, e, want.elem, at) : value_of(c, e, at);
+    if (!x) return NULL;
+    if (x->type.elem != want.elem || x->type.ptr != want.ptr) {
+        const char *have = e.kind == EN_int || e.kind == EN_float ? ent_text(c, e) : type_text(c, x->type);
+        TType w = {.elem = want.elem, .ptr = want.ptr};
+        Diag *d = report(c, E_element_type, at, what, have, type_text(c, w));
+        if (!want.ptr && !x->type.ptr && want.elem != EL_bool) {
+            diag_help(d, "convert it with `as %s`", elem_name(want.elem));
+            diag_fix(d, at, as_text(c, want.elem, at));
+        }
+        note_values(c, d);
+        return NULL;
+    }
+    return x;
+}
+
+TExpr *eval_value(Check *c, const Node *n) { return value_of(c, eval(c, n), n->span); }
+
+// ---- element types -------------------------------------------------------------------------------
+
+static Elem literal_with(Check *c, Ent lit, Elem el, bool keeps, AstOp op, Span at) {
+    if (el == EL_bool || lit.kind == EN_bool) {
+        if (el == EL_bool && lit.kind == EN_bool) return EL_bool;
+        report(c, E_operand_type, at, op_spellings[op], arena_printf(c->a, "%s and %s", elem_name(el), ent_text(c, lit)));
+        return EL_none;
+    }
+    if (elem_is_int(el)) {
+        if (lit.kind == EN_float) return EL_f32;
+        if (int_fits(lit.i, el)) return el;
+        literal_range(c, lit, el, at);
+        return EL_none;
+    }
+    if (!elem_is_storage(el)) return el;
+    double v = lit.kind == EN_int ? (double)lit.i : lit.f;
+    return keeps && float_fits(v, el) ? el : EL_f32;
+}
+
+static Elem join_values(Check *c, Elem a, Elem b, bool keeps, AstOp op, Span at) {
+    if (a == EL_bool || b == EL_bool) {
+        if (a == b) return EL_bool;
+    } else if (elem_is_float(a) || elem_is_float(b)) {
+        if (a == b) return elem_is_storage(a) && !keeps ? EL_f32 : a;
+        return a == EL_f64 || b == EL_f64 ? EL_f64 : EL_f32;
+    } else {
+        if (a == b) return a;
+        if (a == EL_index && b != EL_u64) return a;
+        if (b == EL_index && a != EL_u64) return b;
+        bool ua = elem_info[a].cls == EC_UINT, ub = elem_info[b].cls == EC_UINT;
+        Elem wide = elem_bits(a) >= elem_bits(b) ? a : b;
+        if (ua == ub) return wide;
+        if (elem_bits(a) != elem_bits(b) && elem_info[wide].cls == EC_INT) return wide;
+        Diag *d = report(c, E_mixed_sign, at, op_spellings[op], elem_name(a), elem_name(b));
+        diag_help(d, "convert one of them with `as`");
+        return EL_none;
+    }
+    report(c, E_operand_type, at, op_spellings[op], arena_printf(c->a, "%s and %s", elem_name(a), elem_name(b)));
+    return EL_none;
+}
+
+Elem join_elem(Check *c, Ent a, Ent b, bool keeps, AstOp op, Span at) {
+    if (is_const(a) && is_const(b)) {
+        if (a.kind == EN_bool && b.kind == EN_bool) return EL_bool;
+        if (a.kind == EN_bool || b.kind == EN_bool) return literal_with(c, a, EL_bool, keeps, op, at);
+        if (a.kind == EN_float || b.kind == EN_float) return EL_f32;
+        return int_fits(a.i, EL_i32) && int_fits(b.i, EL_i32) ? EL_i32 : EL_i64;
+    }
+    if (is_const(a)) return literal_with(c, a, b.x->type.elem, keeps, op, at);
+    if (is_const(b)) return literal_with(c, b, a.x->type.elem, keeps, op, at);
+    return join_values(c, a.x->type.elem, b.x->type.elem, keeps, op, at);
+}
+
+static bool to_operand(Check *c, Ent *e, Span at) {
+    if (is_const(*e)) return true;
+    TExpr *x = value_of(c, *e, at);
+    if (!x) return false;
+    *e = ent_value(x);
+    return true;
+}
+
+// Both to values of one element type; *t gets it and the union of the axes.
+bool unify(Check *c, Ent *a, Ent *b, bool keeps, AstOp op, Span at, TType *t) {
+    if (!to_operand(c, a, at) || !to_operand(c, b, at)) return false;
+    bool pa = a->kind == EN_value && a->x->type.ptr, pb = b->kind == EN_value && b->x->type.ptr;
+    if (pa || pb) {
+        report(c, E_operand_type, at, op_spellings[op], arena_printf(c->a, "%s and %s", ent_text(c, *a), ent_text(c, *b)));
+        return false;
+    }
+    Elem e = join_elem(c, *a, *b, keeps, op, at);
+    if (e == EL_none) return false;
+    TExpr *x = value_as(c, *a, e, at), *y = value_as(c, *b, e, at);
+    if (!x || !y) return false;
+    *t = type_scalar(e);
+    if (!type_union(c, t, x->type, at) || !type_union(c, t, y->type, at)) return false;
+    *a = ent_value(tx_cast(c, x, e, x->span));
+    *b = ent_value(tx_cast(c, y, e, y->span));
+    return true;
+}
+
+// ---- operators -----------------------------------------------------------------------------------
+
+enum { BOOLS = 1, INTS = 2, FLOATS = 4, KEEPS = 8, COMPARES = 16 };
+
+static const uint8_t takes[OP_COUNT] = {
+    [OP_add] = INTS | FLOATS, [OP_sub] = INTS | FLOATS, [OP_mul] = INTS | FLOATS, [OP_div] = INTS | FLOATS,
+    [OP_rem] = INTS,          [OP_shl] = INTS,          [OP_shr] = INTS,
+    [OP_and] = INTS | BOOLS,  [OP_or] = INTS | BOOLS,   [OP_xor] = INTS | BOOLS,
+    [OP_land] = BOOLS,        [OP_lor] = BOOLS,
+    [OP_eq] = INTS | FLOATS | BOOLS | KEEPS | COMPARES, [OP_ne] = INTS | FLOATS | BOOLS | KEEPS | COMPARES,
+    [OP_lt] = INTS | FLOATS | KEEPS | COMPARES,         [OP_le] = INTS | FLOATS | KEEPS | COMPARES,
+    [OP_gt] = INTS | FLOATS | KEEPS | COMPARES,         [OP_ge] = INTS | FLOATS | KEEPS | COMPARES,
+};
+
+static bool class_ok(uint8_t row, Elem e) {
+    return e == EL_bool ? row & BOOLS : elem_is_int(e) ? row & INTS : row & FLOATS;
+}
+
+static Ent operand_error(Check *c, AstOp op, Elem e, Span at) {
+    Diag *d = report(c, E_operand_type, at, op_spellings[op], elem_name(e));
+    if (e == EL_bool) diag_help(d, "convert it with `as i32`");
+    else if (op == OP_rem) diag_help(d, "write `x - floor(x / y) * y`");
+    else if (op == OP_land || op == OP_lor) diag_help(d, "compare with `!= 0`");
+    return ent_error();
+}
+
+static Ent pointer_add(Check *c, AstOp op, Ent p, Ent i, Span at) {
+    TExpr *by = index_of(c, i, at, "what is added to a pointer");
+    if (!by) return ent_error();
+    if (op == OP_sub) by = tx_new(c, TX_unary, by->type, at, 1, tx_cast(c, by, EL_index, at)), by->op = OP_neg, by->type.elem = EL_index;
+    TType t = p.x->type;
+    if (!type_union(c, &t, by->type, at)) return ent_error();
+    TExpr *x = tx_new(c, TX_binary, t, at, 2, p.x, by);
+    x->op = OP_add;
+    return ent_value(x);
+}
+
+static bool is_ptr(Ent e) { return e.kind == EN_value && e.x->type.ptr; }
+
+// `false && x` is false whatever x is, and `true && x` is x: compile-time switches cost nothing.
+static bool logic_shortcut(AstOp op, Ent a, Ent b, Ent *r) {
+    if (a.kind != EN_bool) {
+        if (b.kind != EN_bool) return false;
+        Ent t = a;
+        a = b;
+        b = t;
+    }
+    bool decides = op == OP_land ? !a.i : a.i;
+    *r = decides ? a : b;
+    return true;
+}
+
+Ent binary(Check *c, AstOp op, Ent a, Ent b, Span at, Span pa, Span pb) {
+    if (a.kind == EN_error || b.kind == EN_error || c->too_big) return ent_error();
+    if (a.kind == EN_unknown || b.kind == EN_unknown) return ent_unknown();
+    Ent r;
+    if ((op == OP_land || op == OP_lor) && logic_shortcut(op, a, b, &r) && (is_const(r) || (r.kind == EN_value && r.x->type.elem == EL_bool))) return r;
+    if (is_const(a) && is_const(b)) return fold_binary(c, op, a, b, at);
+    if (a.kind == EN_type && b.kind == EN_type && (op == OP_eq || op == OP_ne)) return ent_bool((a.elem == b.elem) == (op == OP_eq), at);
+    if (a.kind == EN_axis && b.kind == EN_axis && a.axis == b.axis && op == OP_eq) { /* all true, but let it be computed */ }
+    if (is_ptr(a) && (op == OP_add || op == OP_sub) && !is_ptr(b)) return pointer_add(c, op, a, b, at);
+    if (is_ptr(b) && op == OP_add && !is_ptr(a)) return pointer_add(c, op, b, a, at);
+    if (!to_operand(c, &a, pa) || !to_operand(c, &b, pb)) return ent_error();
+    uint8_t row = takes[op];
+    TType t;
+    if (!unify(c, &a, &b, row & KEEPS, op, at, &t)) return ent_error();
+    if (!class_ok(row, t.elem)) return operand_error(c, op, t.elem, at);
+    if (row & COMPARES) t.elem = EL_bool;
+    TExpr *x = tx_new(c, TX_binary, t, at, 2, a.x, b.x);
+    x->op = (uint8_t)(op == OP_land ? OP_and : op == OP_lor ? OP_or : op);
+    return ent_value(x);
+}
+
+Ent unary(Check *c, AstOp op, Ent a, Span at) {
+    if (a.kind == EN_error || c->too_big) return ent_error();
+    if (a.kind == EN_unknown) return a;
+    if (is_const(a)) return fold_unary(c, op, a, at);
+    TExpr *x = value_of(c, a, at);
+    if (!x) return ent_error();
+    uint8_t row = op == OP_not ? BOOLS : op == OP_bnot ? INTS : INTS | FLOATS;
+    if (x->type.ptr || !class_ok(row, x->type.elem)) {
+        Diag *d = report(c, E_operand_type, at, op_spellings[op], type_text(c, x->type));
+        if (op == OP_not && !x->type.ptr) diag_help(d, "compare with `== 0`");
+        return ent_error();
+    }
+    if (elem_is_storage(x->type.elem)) x = tx_cast(c, x, EL_f32, at);
+    TExpr *r = tx_new(c, TX_unary, x->type, at, 1, x);
+    r->op = (uint8_t)op;
+    return ent_value(r);
+}
+
+Ent select_of(Check *c, Ent cond, Ent a, Ent b, Span at) {
+    if (cond.kind == EN_error || a.kind == EN_error || b.kind == EN_error) return ent_error();
+    TExpr *k = value_of(c, cond, at);
+    if (!k) return ent_error();
+    if (k->type.elem != EL_bool || k->type.ptr) {
+        report(c, E_type_mismatch, at, "the condition", type_text(c, k->type), "bool");
+        return ent_error();
+    }
+    TType t;
+    if (is_ptr(a) && is_ptr(b) && a.x->type.elem == b.x->type.elem) {
+        t = a.x->type;
+        if (!type_union(c, &t, b.x->type, at)) return ent_error();
+    } else if (!unify(c, &a, &b, true, OP_none, at, &t)) return ent_error();
+    if (!type_union(c, &t, k->type, at)) return ent_error();
+    return ent_value(tx_new(c, TX_select, t, at, 3, k, a.x, b.x));
+}
+
+static int64_t wrap_to(int64_t v, Elem e) {
+    int bits = elem_bits(e);
+    if (bits == 64) return v;
+    uint64_t u = (uint64_t)v & (((uint64_t)1 << bits) - 1);
+    if (elem_info[e].cls == EC_INT && u >> (bits - 1)) u |= ~(uint64_t)0 << bits;
+    return (int64_t)u;
+}
+
+Ent cast_to(Check *c, Ent e, Elem to, Span at) {
+    if (e.kind == EN_error || e.kind == EN_unknown) return e;
+    if (to == EL_bool && !(e.kind == EN_bool || (e.kind == EN_value && e.x->type.elem == EL_bool))) {
+        Diag *d = report(c, E_type_mismatch, at, "this", ent_text(c, e), "bool");
+        diag_help(d, "compare with `!= 0`");
+        return ent_error();
+    }
+    if (is_const(e)) {
+        if (to == EL_bool) return ent_value(tx_const_int(c, e.i, EL_bool, at));
+        if (elem_is_float(to)) return ent_value(tx_const_float(c, e.kind == EN_float ? e.f : (double)e.i, to, at));
+        int64_t v = e.kind == EN_float ? f64_to_int_sat(e.f, elem_bits(to), elem_info[to].cls == EC_INT) : wrap_to(e.i, to);
+        return ent_value(tx_const_int(c, v, to, at));
+    }
+    TExpr *x = value_of(c, e, at);
+    if (!x) return ent_error();
+    if (x->type.ptr) {
+        report(c, E_pointer, at, "a pointer does not convert");
+        return ent_error();
+    }
+    return ent_value(tx_cast(c, x, to, at));
+}
+
+// ---- the walk ------------------------------------------------------------------------------------
+
+static Ent eval_ternary(Check *c, const Node *n) {
+    Ent cond = eval(c, n->kid[0]);
+    if (cond.kind == EN_error || cond.kind == EN_unknown) return cond;
+    if (cond.kind == EN_bool) return eval(c, n->kid[cond.i ? 1 : 2]);
+    Ent a = eval(c, n->kid[1]), b = eval(c, n->kid[2]);
+    for (int i = 0; i < 2; i++) {
+        Ent arm = i ? b : a;
+        if (arm.kind == EN_value && tx_has_effect(arm.x)) {
+            report(c, E_runtime_effect, n->kid[1 + i]->span, "both sides of a run-time `? :` are computed, so neither may have an effect");
+            return ent_error();
+        }
+    }
+    return select_of(c, cond, a, b, n->span);
+}
+
+static Ent eval_cast(Check *c, const Node *n) {
+    Ent e = eval(c, n->kid[0]);
+    Elem to;
+    if (!eval_elem(c, n->kid[1], &to)) return ent_error();
+    return cast_to(c, e, to, n->span);
+}
+
+static Ent eval_field(Check *c, const Node *n) {
+    if (n->kid[0]->kind == N_name && !scope_find(c->scope, n->kid[0]->sym)) {
+        name_lookup(c, n->kid[0]);                       // tl.load: the name says more than the field
+        return ent_error();
+    }
+    Ent e = eval(c, n->kid[0]);
+    if (e.kind == EN_error) return e;
+    for (int i = 0; e.kind == EN_tuple && e.tuple->names && i < e.tuple->n; i++) {
+        if (e.tuple->names[i] == n->sym) return e.tuple->at[i];
+    }
+    report(c, E_no_field, n->name_span.hi ? n->name_span : n->span, ent_text(c, e), n->sym ? n->sym->s : "?");
+    return ent_error();
+}
+
+static Ent eval_tuple(Check *c, const Node *n) {
+    Tuple *t = NEW(c->a, Tuple);
+    t->n = (int)n->nkid;
+    t->at = NEW_N(c->a, Ent, n->nkid);
+    for (uint32_t i = 0; i < n->nkid; i++) t->at[i] = eval(c, n->kid[i]);
+    return (Ent){.kind = EN_tuple, .tuple = t, .span = n->span};
+}
+
+static Ent eval_lambda(Check *c, const Node *n) {
+    const Node *domain = n->kid[0];
+    for (uint32_t i = 0; domain && i < domain->nkid; i++) {
+        if (domain->kid[i] && domain->kid[i]->kind == N_clause) return view_make(c, n);
+    }
+    Lambda *l = NEW(c->a, Lambda);
+    *l = (Lambda){.node = n, .env = c->scope, .rt_depth = c->rt_depth};
+    return (Ent){.kind = EN_lambda, .lambda = l, .span = n->span};
+}
+
+static Ent eval_colon_dim(Check *c, const Node *n) {
+    if (!n->sym) return ent_error();
+    Bind *b = scope_find(c->scope, n->sym);
+    if (!b) {
+        Diag *d = report(c, E_unknown_name, n->span, n->sym->s);
+        suggest_name(c, d, n->sym, name_at(n));
+        return ent_error();
+    }
+    b->used = true;
+    if (b->ent.kind == EN_axis) return b->ent;
+    TAxis *ax = canonical_axis(c, b->ent, n->sym, n->span);
+    return ax ? (Ent){.kind = EN_axis, .axis = ax, .span = n->span} : ent_error();
+}
+
+static Ent eval_binary(Check *c, const Node *n) {
+    Ent a = eval(c, n->kid[0]);
+    if ((n->op == OP_land || n->op == OP_lor) && a.kind == EN_bool && a.i == (n->op == OP_lor)) return a;
+    Ent b = eval(c, n->kid[1]);
+    return binary(c, (AstOp)n->op, a, b, n->span, n->kid[0]->span, n->kid[1]->span);
+}
+
+static Ent eval_string(const Node *n) { return (Ent){.kind = EN_str, .str = n->str, .span = n->span}; }
+
+static Ent eval_type_node(Check *c, const Node *n) {
+    Elem e;
+    if (n->kind == N_type_name && n->sym) {
+        Bind *b = scope_find(c->scope, n->sym);
+        if (b) { b->used = true; return b->ent; }
+    }
+    return eval_elem(c, n, &e) ? (Ent){.kind = EN_type, .elem = e, .span = n->span} : ent_error();
+}
+
+// A variable's every use has its own place.
+static Ent eval_name(Check *c, const Node *n) {
+    Ent e = name_lookup(c, n);
+    if (e.kind == EN_value && (e.x->kind == TX_var || e.x->kind == TX_dim)) {
+        TExpr *x = tx_new(c, (TExprKind)e.x->kind, e.x->type, n->span, 0);
+        if (e.x->kind == TX_var) x->var = e.x->var;
+        else x->dim = e.x->dim;
+        e.x = x;
+    }
+    return e;
+}
+
+static Ent eval_kind(Check *c, const Node *n) {
+    switch ((NodeKind)n->kind) {
+    case N_name:      return eval_name(c, n);
+    case N_int:       return ent_int(n->ival, n->span);
+    case N_float:     return ent_float(n->fval, n->span);
+    case N_bool:      return ent_bool(n->ival != 0, n->span);
+    case N_string:    return eval_string(n);
+    case N_unary:     return unary(c, (AstOp)n->op, eval(c, n->kid[0]), n->span);
+    case N_binary:    return eval_binary(c, n);
+    case N_ternary:   return eval_ternary(c, n);
+    case N_cast:      return eval_cast(c, n);
+    case N_call:      return eval_call(c, n);
+    case N_index:     return eval_index(c, n);
+    case N_colon_dim: return eval_colon_dim(c, n);
+    case N_range:     return range_axis(c, NULL, n);
+    case N_lambda:    return eval_lambda(c, n);
+    case N_field:     return eval_field(c, n);
+    case N_tuple:     return eval_tuple(c, n);
+    case N_type_name: case N_type_tensor: case N_type_ptr: return eval_type_node(c, n);
+    case N_error_stmt: return ent_error();
+    default:
+        report(c, E_not_value, n->span, n->kind == N_with ? "a launch" : n->kind == N_colon ? "`:`" : "this");
+        return ent_error();
+    }
+}
+
+Ent eval(Check *c, const Node *n) {
+    if (!n || c->too_big) return ent_error();
+    if (c->depth >= MAX_NEST) {
+        c->too_big = true;
+        report(c, E_too_big, n->span, MAX_NEST, "expressions inside each other");
+        return ent_error();
+    }
+    c->depth++;
+    Ent e = eval_kind(c, n);
+    c->depth--;
+    return e;
+}

@@ -1,0 +1,269 @@
+// Indexing: loads, stores and views.
+//
+// An index is one entity per dimension: a number, an integer scalar or tile, an axis, or `:`. What is
+// read has the union of the indices' axes. A *view* is a function with a domain standing for a tensor:
+//
+//     let h = |m in M, k in K| silu(g[m, k])        h[m, k]  ->  the body with m and k bound to the index
+//
+// so indexing a view is inlining it. Outside its domain it gives 0, or the `else`, as a tensor does; the
+// select that this takes is left out where the index is an axis of the same range.
+#include "sema/internal.h"
+
+#include <string.h>
+
+// ---- what is indexed -------------------------------------------------------------------------------
+
+static bool resolve(Check *c, const Node *n, TensorRef **out, Ent *idx) {
+    Ent base = eval(c, n->kid[0]);
+    if (base.kind != EN_tensor) {
+        if (base.kind == EN_error) return false;
+        Diag *d = report(c, E_not_tensor, n->kid[0]->span, ent_text(c, base));
+        if (base.kind == EN_value && !base.x->type.ptr) diag_help(d, "a tile is used whole; its axes align by name");
+        if (base.kind == EN_value && base.x->type.ptr) diag_help(d, "write `load(p + i)` and `store(p + i, v)`");
+        if (base.kind == EN_fn || base.kind == EN_lambda) diag_help(d, "only a function with a domain, `|m in M| ...`, can be indexed");
+        return false;
+    }
+    TensorRef *t = base.tensor;
+    *out = t;
+    int given = (int)n->nkid - 2;
+    if (given != t->rank) {
+        Diag *d = report(c, E_index_count, n->span, t->name ? t->name->s : "view", t->rank, t->rank == 1 ? "" : "s", given, given == 1 ? "ex is" : "ices are");
+        if (base.span.hi) diag_label(d, base.span, "declared here");
+        return false;
+    }
+    bool ok = true;
+    for (int i = 0; i < given; i++) {
+        const Node *k = n->kid[2 + i];
+        if (!k) return false;
+        if (k->kind == N_colon) {
+            TAxis *ax = canonical_axis(c, t->dim[i], NULL, k->span);
+            idx[i] = ax ? (Ent){.kind = EN_axis, .axis = ax, .span = k->span} : ent_error();
+            for (int j = 0; ax && j < i; j++) {
+                if (n->kid[2 + j]->kind != N_colon || idx[j].kind != EN_axis || idx[j].axis != ax) continue;
+                Diag *d = report(c, E_colon_twice, k->span, ax->name->s + 1);
+                diag_label(d, n->kid[2 + j]->span, "the same axis, so this would be the diagonal");
+                diag_help(d, "make a second axis with `let e = 0 .. %s`, and index with `e`", ax->name->s + 1);
+                ok = false;
+            }
+        } else {
+            idx[i] = eval(c, k);
+        }
+        if (idx[i].kind == EN_error) ok = false;
+    }
+    return ok;
+}
+
+static bool index_exprs(Check *c, const Node *n, const Ent *idx, int rank, TExpr **out, TType *t) {
+    bool ok = true;
+    for (int i = 0; i < rank; i++) {
+        out[i] = index_of(c, idx[i], n->kid[2 + i]->span, "an index");
+        ok = out[i] && type_union(c, t, out[i]->type, n->kid[2 + i]->span) && ok;
+    }
+    return ok;
+}
+
+static bool may_read(Check *c, const TTensor *t, Span at) {
+    if (t->mode != PM_OUT) return true;
+    Diag *d = report(c, E_read_output, at, t->name->s);
+    diag_help(d, "declare it `inout` to read it too");
+    return false;
+}
+
+static TExpr *load_expr(Check *c, TTensor *t, TExpr **idx, TType type, TExpr *other, Span at) {
+    TExpr *x = tx_new(c, TX_load, type, at, 0);
+    x->tensor = t;
+    x->nidx = (uint8_t)t->rank;
+    x->nkid = (uint32_t)t->rank + 1;
+    x->kid = NEW_N(c->a, TExpr *, x->nkid);
+    for (int i = 0; i < t->rank; i++) x->kid[i] = idx[i];
+    x->kid[t->rank] = other;
+    return x;
+}
+
+// ---- views -----------------------------------------------------------------------------------------
+
+Ent view_make(Check *c, const Node *n) {
+    const Node *domain = n->kid[0];
+    TensorRef *t = NEW(c->a, TensorRef);
+    t->view = NEW(c->a, Lambda);
+    *t->view = (Lambda){.node = n, .env = c->scope, .rt_depth = c->rt_depth};
+    if (domain->nkid > MAX_RANK) {
+        report(c, E_too_many, n->span, MAX_RANK, "dimensions in a tensor");
+        return ent_error();
+    }
+    for (uint32_t i = 0; i < domain->nkid; i++) {
+        const Node *k = domain->kid[i];
+        Range r;
+        if (k->kind != N_clause || !k->kid[0]) {
+            Diag *d = report(c, E_range_runtime, k->span);
+            diag_help(d, "each parameter of a view has a range: `|m in M, k in K| ...`");
+            return ent_error();
+        }
+        if (!range_eval(c, k->kid[0], &r)) return ent_error();
+        t->lo[i] = r.lo;
+        t->dim[i] = r.hi;
+        if (t->dim[i].kind == EN_value) t->dim[i].x = keep_simple(c, t->dim[i].x, k->sym, k->span);
+        if (t->lo[i].kind == EN_value) t->lo[i].x = keep_simple(c, t->lo[i].x, k->sym, k->span);
+        t->rank++;
+    }
+    return (Ent){.kind = EN_tensor, .tensor = t, .span = n->span};
+}
+
+static Ent view_body(Check *c, TensorRef *t, const Ent *idx, const Node *n, Span at) {
+    Arg args[MAX_RANK];
+    for (int i = 0; i < t->rank; i++) args[i] = (Arg){.e = idx[i], .span = n ? n->kid[2 + i]->span : at};
+    return call_lambda(c, t->view, args, t->rank, at, t->name);
+}
+
+// The element type of a view is that of its body; asked only when a view is passed where `T[M, K]` is wanted.
+Elem tensor_elem(Check *c, TensorRef *t, Span at) {
+    if (t->elem_known) return t->elem;
+    TBody scratch = {0}, *was = c->body;
+    uint32_t guards = c->guards.n;
+    Ent idx[MAX_RANK];
+    c->body = &scratch;
+    for (int i = 0; i < t->rank; i++) idx[i] = ent_value(tx_var(c, var_new(c, t->view->node->kid[0]->kid[i]->sym, type_scalar(EL_index), false, at), at));
+    Ent e = view_body(c, t, idx, NULL, at);
+    c->body = was;
+    c->guards.n = guards;
+    t->elem_known = true;
+    TExpr *x = value_of(c, e, at);
+    return t->elem = x && !x->type.ptr ? x->type.elem : EL_none;
+}
+
+static bool below(const TExpr *x, const TExpr *hi) {          // x <= hi, plainly
+    if (tx_same(x, hi)) return true;
+    if (x->kind == TX_const && hi->kind == TX_const) return x->ival <= hi->ival;
+    return x->kind == TX_fun && x->op == TF_min && (below(x->kid[0], hi) || below(x->kid[1], hi));
+}
+
+static bool above(Check *c, const TExpr *x, const TExpr *lo) {   // x >= lo, plainly; counters start at their first value
+    if (tx_same(x, lo)) return true;
+    if (x->kind == TX_const && lo->kind == TX_const) return x->ival >= lo->ival;
+    if (x->kind == TX_var && !x->var->mutable && (uint32_t)x->var->id < c->init.n && c->init.at[x->var->id]) return above(c, c->init.at[x->var->id], lo);
+    return false;
+}
+
+static TExpr *as_index(Check *c, Ent e, Span at) { return e.kind == EN_int ? tx_const_int(c, e.i, EL_index, at) : e.x; }
+
+static Ent inside(Check *c, Ent i, Ent lo, Ent hi, Span at) {
+    TExpr *l = as_index(c, lo, at), *h = as_index(c, hi, at);
+    bool low_ok = false, high_ok = false;
+    if (i.kind == EN_axis) {
+        low_ok = above(c, i.axis->lo, l);
+        high_ok = below(i.axis->hi, h);
+    } else if (i.kind == EN_int) {
+        low_ok = l->kind == TX_const && i.i >= l->ival;
+        high_ok = h->kind == TX_const && i.i < h->ival;
+    } else if (i.kind == EN_value && i.x->kind == TX_var) {
+        low_ok = above(c, i.x, l);
+        uint32_t id = (uint32_t)i.x->var->id;
+        high_ok = id < c->limit.n && c->limit.at[id] && below(c->limit.at[id], h);
+    }
+    Ent r = ent_bool(true, at);
+    if (!low_ok) r = binary(c, OP_land, r, binary(c, OP_ge, i, lo, at, at, at), at, at, at);
+    if (!high_ok) r = binary(c, OP_land, r, binary(c, OP_lt, i, hi, at, at, at), at, at, at);
+    return r;
+}
+
+static Ent view_load(Check *c, TensorRef *t, Ent *idx, Ent other, const Node *n) {
+    Span at = n->span;
+    Ent in = ent_bool(true, at);
+    for (int i = 0; i < t->rank; i++) {
+        Span ki = n->kid[2 + i]->span;
+        if (idx[i].kind != EN_axis && idx[i].kind != EN_int) {
+            TExpr *x = index_of(c, idx[i], ki, "an index");
+            if (!x) return ent_error();
+            idx[i] = ent_value(keep(c, x, sym(c->s, "i"), ki));
+        }
+        in = binary(c, OP_land, in, inside(c, idx[i], t->lo[i], t->dim[i], ki), ki, ki, ki);
+    }
+    Ent v = view_body(c, t, idx, n, at);
+    if (in.kind == EN_error || (in.kind == EN_bool && in.i)) return v;
+    if (v.kind == EN_error) return v;
+    TExpr *x = value_of(c, v, at);
+    if (!x) return ent_error();
+    if (other.kind == EN_void) other = x->type.elem == EL_bool ? ent_bool(false, at) : ent_int(0, at);
+    TExpr *o = value_exact(c, other, x->type, at, "the value after `else`");
+    return o ? select_of(c, in, ent_value(x), ent_value(o), at) : ent_error();
+}
+
+// ---- loads and stores --------------------------------------------------------------------------------
+
+Ent eval_index(Check *c, const Node *n) {
+    TensorRef *t = NULL;
+    Ent idx[MAX_RANK] = {0};
+    if (!resolve(c, n, &t, idx)) return ent_error();
+    Ent other = n->kid[1] ? eval(c, n->kid[1]) : ent_void();
+    if (other.kind == EN_error) return other;
+    if (t->view) return view_load(c, t, idx, other, n);
+    TExpr *x[MAX_RANK], *o = NULL;
+    TType type = type_scalar(t->elem);
+    if (!index_exprs(c, n, idx, t->rank, x, &type) || !may_read(c, t->t, n->kid[0]->span)) return ent_error();
+    if (other.kind != EN_void) {
+        o = value_exact(c, other, type_scalar(t->elem), n->kid[1]->span, "the value after `else`");
+        if (!o || !type_union(c, &type, o->type, n->kid[1]->span)) return ent_error();
+    }
+    return ent_value(load_expr(c, t->t, x, type, o, n->span));
+}
+
+static bool may_write(Check *c, const TensorRef *t, Span at) {
+    if (t->view) {
+        report(c, E_write_input, at, t->name ? t->name->s : "a view");
+        return false;
+    }
+    if (t->t->mode != PM_IN) return true;
+    Diag *d = report(c, E_write_input, at, t->name->s);
+    diag_help(d, "declare it `out` or `inout`");
+    return false;
+}
+
+// Every axis of the value stored must be one of the index's.
+static bool axes_within(Check *c, const TExpr *v, TType idx, const char *name, Span at) {
+    for (int i = 0; i < v->type.naxes; i++) {
+        TAxis *ax = v->type.axis[i];
+        if (type_has(idx, ax)) continue;
+        Diag *d = report(c, E_store_axis, at, ax->name->s);
+        blame_axis(c, d, v, ax);
+        TType shown = idx;
+        shown.elem = EL_index;
+        diag_primary(d, "the value is %s, the index has axes %s", type_text(c, v->type), idx.naxes ? strchr(type_text(c, shown), '[') : "[]");
+        diag_help(d, "reduce over `%s`, or index `%s` with it", ax->name->s, name);
+        note_values(c, d);
+        return false;
+    }
+    return true;
+}
+
+void store_index(Check *c, const Node *target, AstOp op, Ent value, Span vspan, Span at) {
+    TensorRef *t = NULL;
+    Ent idx[MAX_RANK] = {0};
+    if (!resolve(c, target, &t, idx) || !may_write(c, t, target->kid[0]->span)) return;
+    TExpr *x[MAX_RANK];
+    TType type = type_scalar(t->elem);
+    if (!index_exprs(c, target, idx, t->rank, x, &type) || value.kind == EN_error) return;
+    if (op != OP_none) {
+        if (!may_read(c, t->t, target->kid[0]->span)) return;
+        for (int i = 0; i < t->rank; i++) x[i] = keep(c, x[i], sym(c->s, "i"), target->span);
+        TExpr *old = load_expr(c, t->t, x, type, NULL, target->span);
+        value = binary(c, op, ent_value(old), value, at, target->span, vspan);
+    }
+    TExpr *v = value_exact(c, value, type_scalar(t->elem), vspan, "the value stored");
+    if (!v || !axes_within(c, v, type, t->name->s, vspan)) return;
+    TStmt *s = ts_emit(c, TS_store, at);
+    s->tensor = t->t;
+    s->value = v;
+    s->nidx = (uint8_t)t->rank;
+    s->idx = NEW_N(c->a, TExpr *, t->rank ? t->rank : 1);
+    memcpy(s->idx, x, sizeof *x * (size_t)t->rank);
+}
+
+int lvalue_index(Check *c, const Node *n, TTensor **out, TExpr **x, TType *type) {
+    TensorRef *t = NULL;
+    Ent idx[MAX_RANK] = {0};
+    if (!resolve(c, n, &t, idx) || !may_write(c, t, n->kid[0]->span)) return -1;
+    *type = type_scalar(t->elem);
+    if (!index_exprs(c, n, idx, t->rank, x, type)) return -1;
+    *out = t->t;
+    return t->rank;
+}

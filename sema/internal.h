@@ -1,0 +1,284 @@
+// What the files of sema share. The public face is typed.h.
+//
+// sema is a partial evaluator over the syntax tree. Evaluating an expression gives an *entity*: either
+// something known at compile time (a number, an element type, a function, an axis, a tensor, a tuple)
+// or a run-time value, which is a typed expression. Evaluating a statement appends typed statements to
+// the body being built. A call of a `fn` evaluates its body in place with the parameters bound to the
+// arguments' entities: inlining, generics and function values all fall out of that.
+//
+//     let e = exp(x[m, n] - max(x[m, n] over n))      x: tensor, m: value (index), n: axis, e: value f32[n]
+//
+// One instance of a kernel is one run. When the run meets a dimension that has to be a number and is
+// not (`:` was used on it), it says so in Check.fix, finishes quietly, and the instance is run again.
+#ifndef TK_SEMA_INTERNAL_H
+#define TK_SEMA_INTERNAL_H
+
+#include "sema/typed.h"
+
+typedef struct Check Check;
+typedef struct Scope Scope;
+typedef struct Ent Ent;
+typedef struct Builtin Builtin;
+
+// ---- entities ------------------------------------------------------------------------------------
+
+typedef enum EntKind {
+    EN_error,       // already reported; agrees with everything
+    EN_void,        // a call for its effect
+    EN_unknown,     // a dimension not known yet, in the default of a `<>` name
+    EN_int, EN_float, EN_bool, EN_str,   // compile-time numbers: exact, of no element type until they meet one
+    EN_type,        // an element type
+    EN_kind,        // float, int, bool, type, fn, axis: what a generic may be
+    EN_fn,          // fn items of one name (overloads)
+    EN_lambda,      // function value with its environment
+    EN_builtin,
+    EN_kernel,      // only tests may call one
+    EN_tensor,      // tensor parameter or view
+    EN_axis,
+    EN_value,       // run-time
+    EN_tuple,
+} EntKind;
+
+typedef struct FnItem {             // a fn item; overloads are chained in order of declaration
+    const Node    *node;
+    Scope         *env;             // its file's scope
+    struct FnItem *next;
+} FnItem;
+
+typedef struct Lambda { const Node *node; Scope *env; int rt_depth; } Lambda;
+
+typedef struct Tuple { Ent *at; int n; Sym *names; } Tuple;      // names: fields of a merge's record, else NULL
+
+struct Ent {
+    uint8_t kind;                   // EntKind
+    char    origin;                 // of a `<>` name's value, as in TBinding; 0: none
+    int16_t dim;                    // 1 + index of the kernel dimension that this number or value is; 0: none
+    Span    span;                   // where it was written
+    union {
+        int64_t i; double f; Str str; Elem elem; Sym kindname;
+        FnItem *fn; Lambda *lambda; const Builtin *builtin; const Node *node;
+        struct TensorRef *tensor; TAxis *axis; TExpr *x; Tuple *tuple;
+    };
+};
+
+typedef struct TensorRef {          // a tensor, as names see it
+    TTensor *t;                     // parameter, or
+    Lambda  *view;                  // function with a domain
+    Sym      name;
+    Elem     elem;                  // of a view: found when first asked for
+    bool     elem_known;
+    int      rank;
+    Ent      dim[MAX_RANK];         // EN_int or EN_value of type index
+    Ent      lo[MAX_RANK];          // of a view's domain; EN_int 0 for tensors
+} TensorRef;
+
+// ---- scope.c -------------------------------------------------------------------------------------
+
+typedef struct Bind { Sym name; Ent ent; Span span; bool used; struct Bind *next; } Bind;
+struct Scope { Scope *up; Bind *first; };
+
+Scope *scope_new(Check *c, Scope *up);
+Scope *scope_push(Check *c);                                 // makes it current
+void   scope_pop(Check *c, Scope *was);
+Bind  *scope_find_here(const Scope *sc, Sym name);
+Bind  *scope_find(const Scope *sc, Sym name);
+Bind  *scope_bind(Check *c, Scope *sc, Sym name, Ent e, Span span);
+Ent    name_lookup(Check *c, const Node *name);              // reports what is not there
+void   suggest_name(Check *c, Diag *d, Sym name, Span at);
+
+// ---- file.c --------------------------------------------------------------------------------------
+
+struct SemaFile {
+    Session *s;
+    Node    *root;
+    Scope   *scope;                 // items of the file and what it imports, over the prelude
+    VEC(const Node *) kernels, tests, fns;
+};
+
+// ---- the run -------------------------------------------------------------------------------------
+
+typedef struct Frame {              // an inlined call
+    struct Frame *up;
+    const Node   *fn;               // fn or lambda
+    Span          call;
+    Sym           name;
+    const char   *values;           // "<BK = 64>" or ""
+    int           first_axis;       // axes with at least this id were made inside
+    int           rt_depth;         // run-time control nesting at the start of the body
+    bool          returned, host;
+    Ent           result;
+} Frame;
+
+typedef struct Loop {
+    struct Loop *up;
+    TStmt *outer, *inner;           // break leaves outer, continue goes on with inner (clauses make nested loops)
+    int    first_var;               // variables with a smaller id were declared outside
+    VEC(TVar *) carried;
+    Frame *frame;
+} Loop;
+
+struct Check {
+    Session  *s;
+    Arena    *a;
+    SemaFile *file;
+    TKernel  *k;
+    Scope    *scope;
+    TBody    *body;                 // statements are appended here
+    Frame    *frame;
+    Loop     *loop;
+    int       rt_depth;             // nesting of run-time `for`, `while`, `if`
+    int       nodes, depth;
+    bool      too_big;              // reported; everything is EN_error from here on
+    bool      host;                 // a test's reference: all dimensions are known
+    VEC(TAxis *) canon;             // :D axes, by dimension and by number
+    VEC(Ent) canon_key;
+    VEC(TExpr *) init;              // by variable id: its first value, for blaming
+    VEC(TExpr *) limit;             // by variable id: what a loop's or grid's counter stays below
+    VEC(TGuard) guards;
+    VEC(bool) fix;                  // by dimension: must be a number
+    VEC(bool) dim_seen;             // by dimension: used other than by its name
+    VEC(int)  dim_uses;             // by dimension: how often it stands in the parameters' types
+    Span     *dim_span;
+    bool      again;                // a dimension was added to fix: run once more
+    const SemaValue *set, *known;
+    int       nset, nknown;
+};
+
+enum { MAX_INLINE_DEPTH = 64, MAX_NODES = 200000, MAX_NEST = 1000 };
+
+// ---- report.c ------------------------------------------------------------------------------------
+
+#define report(c, ...) with_chain((c), diag((c)->s, __VA_ARGS__))
+Diag *with_chain(Check *c, Diag *d);                         // adds the instance chain
+void  note_values(Check *c, Diag *d);                        // compile-time names, their values and origins
+const char *elem_text(Check *c, Elem e);
+const char *type_text(Check *c, TType t);                    // "f32[m, n]"
+const char *ent_text(Check *c, Ent e);                       // "the number 3", "f32[m]", "axis `m`"
+const char *axis_text(Check *c, const TAxis *ax);            // "0 .. N by 1024"
+const char *expr_text(Check *c, const TExpr *x);             // short, for guards
+const char *place_text(Check *c, Span at);                   // "softmax.tk:5"
+void  blame_axis(Check *c, Diag *d, const TExpr *x, const TAxis *ax);
+
+// ---- consteval.c ---------------------------------------------------------------------------------
+
+static inline bool is_const(Ent e) { return e.kind == EN_int || e.kind == EN_float || e.kind == EN_bool; }
+static inline Ent  ent_error(void) { return (Ent){.kind = EN_error}; }
+static inline Ent  ent_unknown(void) { return (Ent){.kind = EN_unknown}; }
+static inline Ent  ent_void(void)  { return (Ent){.kind = EN_void}; }
+static inline Ent  ent_int(int64_t i, Span at) { return (Ent){.kind = EN_int, .i = i, .span = at}; }
+static inline Ent  ent_bool(bool b, Span at)   { return (Ent){.kind = EN_bool, .i = b, .span = at}; }
+static inline Ent  ent_float(double f, Span at) { return (Ent){.kind = EN_float, .f = f, .span = at}; }
+static inline Ent  ent_value(TExpr *x) { return x ? (Ent){.kind = EN_value, .x = x, .span = x->span} : ent_error(); }
+Ent  fold_unary(Check *c, AstOp op, Ent a, Span at);
+Ent  fold_binary(Check *c, AstOp op, Ent a, Ent b, Span at);
+Ent  fold_fun(Check *c, TFun f, const Ent *args, int n, Span at);
+bool want_int(Check *c, const Node *n, const char *what, int64_t *out);    // evaluates; must be a compile-time integer
+bool int_fits(int64_t v, Elem e);
+bool float_fits(double v, Elem e);                            // exactly
+bool next_pow2(int64_t v, int64_t *out);
+
+// ---- tree.c: constructors of typed nodes ---------------------------------------------------------
+
+TType  type_scalar(Elem e);
+bool   type_has(TType t, const TAxis *ax);
+bool   type_add(Check *c, TType *t, TAxis *ax, Span at);      // keeps the order by id; reports too many
+bool   type_union(Check *c, TType *t, TType of, Span at);
+TType  type_without(TType t, const TAxis *ax);
+bool   type_same(TType a, TType b);
+bool   type_same_axes(TType a, TType b);
+TExpr *tx_new(Check *c, TExprKind kind, TType t, Span at, int nkid, ...);    // kids as TExpr *
+TExpr *tx_const_int(Check *c, int64_t v, Elem e, Span at);
+TExpr *tx_const_float(Check *c, double v, Elem e, Span at);
+TExpr *tx_var(Check *c, TVar *v, Span at);
+TExpr *tx_dim(Check *c, int dim, Span at);
+TExpr *tx_axis(Check *c, TAxis *ax, Span at);
+TExpr *tx_cast(Check *c, TExpr *x, Elem e, Span at);          // x itself when there is nothing to do
+TExpr *tx_splat(Check *c, TExpr *x, TType t, Span at);
+TExpr *tx_fun(Check *c, TFun f, TType t, Span at, TExpr *a, TExpr *b, TExpr *d);
+TStmt *ts_new(Check *c, TStmtKind kind, Span at);             // not yet in a body
+TStmt *ts_emit(Check *c, TStmtKind kind, Span at);
+TVar  *var_new(Check *c, Sym name, TType t, bool mutable, Span at);
+TAxis *axis_new(Check *c, Sym name, int64_t extent, TExpr *lo, TExpr *hi, Span at);
+TVar  *let_var(Check *c, Sym name, TExpr *x, bool mutable, Span at);      // emits its definition
+TExpr *keep(Check *c, TExpr *x, Sym name, Span at);           // x, or a variable holding it when x is not free to repeat
+TExpr *keep_simple(Check *c, TExpr *x, Sym name, Span at);    // a const, variable, dimension or arithmetic of them
+bool   tx_same(const TExpr *a, const TExpr *b);               // structurally equal
+bool   tx_is_host(Check *c, const TExpr *x);                  // made of constants, dimensions and integer scalar parameters
+bool   tx_is_free(const TExpr *x);                            // may be repeated and moved at will
+bool   tx_has_effect(const TExpr *x);
+
+// ---- infer_expr.c --------------------------------------------------------------------------------
+
+Ent    eval(Check *c, const Node *n);
+TExpr *eval_value(Check *c, const Node *n);                   // as a run-time value; NULL: error, reported
+TExpr *value_of(Check *c, Ent e, Span at);                    // numbers take their own type: i32, f32, bool
+TExpr *value_as(Check *c, Ent e, Elem el, Span at);           // numbers take `el`; a value keeps its type
+TExpr *value_exact(Check *c, Ent e, TType want, Span at, const char *what);    // elem must be want's; broadcast to its axes
+TExpr *index_of(Check *c, Ent e, Span at, const char *what);  // an integer scalar or tile
+TExpr *scalar_index(Check *c, Ent e, Span at, const char *what);   // an integer scalar, cast to index
+Ent    binary(Check *c, AstOp op, Ent a, Ent b, Span at, Span pa, Span pb);
+Ent    unary(Check *c, AstOp op, Ent a, Span at);
+Ent    select_of(Check *c, Ent cond, Ent a, Ent b, Span at);
+Ent    cast_to(Check *c, Ent e, Elem to, Span at);
+Elem   join_elem(Check *c, Ent a, Ent b, bool keeps_storage, AstOp op, Span at);   // EL_none: reported
+bool   unify(Check *c, Ent *a, Ent *b, bool keeps_storage, AstOp op, Span at, TType *t);   // to values of one element type
+bool   cond_of(Check *c, Ent e, Span at, const char *what, TExpr **out);           // a bool scalar
+
+// ---- types.c: type expressions -------------------------------------------------------------------
+
+bool   eval_elem(Check *c, const Node *type, Elem *out);      // f32 or T
+bool   eval_type(Check *c, const Node *type, TType *out);     // element, tile or pointer type of values
+
+// ---- axes.c --------------------------------------------------------------------------------------
+
+typedef struct Range { Ent lo, hi; bool by; int64_t step; Span span; const Node *node; } Range;
+bool   range_eval(Check *c, const Node *n, Range *r);          // a range, or N for 0 .. N
+Ent    range_axis(Check *c, Sym name, const Node *n);          // `let n = N by B`
+TAxis *canonical_axis(Check *c, Ent dim, Sym name, Span at);   // :D; may ask for another run
+bool   dim_fixed(Check *c, Ent dim, int64_t *v, Span at);      // the number, or a stand-in and another run
+Ent    want_axis(Check *c, const Node *n, const char *what);   // EN_axis or EN_error
+TExpr *axis_end(Check *c, const TAxis *ax, Span at);           // min(lo + extent, hi)
+TExpr *ix(Check *c, AstOp op, TExpr *a, TExpr *b, Span at);     // index arithmetic, folding what is obvious
+void   guard_add(Check *c, TExpr *cond, const char *text, Span at);
+Span   name_at(const Node *n);
+
+// ---- infer_index.c -------------------------------------------------------------------------------
+
+Ent  eval_index(Check *c, const Node *n);                      // x[i, :] else v, as a value
+void store_index(Check *c, const Node *target, AstOp op, Ent value, Span vspan, Span at);
+int  lvalue_index(Check *c, const Node *n, TTensor **t, TExpr **idx, TType *type);    // for atomics; rank, or -1: reported
+Elem tensor_elem(Check *c, TensorRef *t, Span at);             // EL_none: reported
+Ent  view_make(Check *c, const Node *lambda);
+
+// ---- call.c --------------------------------------------------------------------------------------
+
+typedef struct Arg { Ent e; const Node *node; Sym name; Span span; } Arg;    // name: of a named argument
+Ent  eval_call(Check *c, const Node *n);
+Ent  call_lambda(Check *c, Lambda *l, const Arg *args, int n, Span at, Sym name);
+Ent  call_entity(Check *c, Ent callee, const Arg *args, int n, Span at);
+Ent  call_fn_item(Check *c, FnItem *f, const Node *generics, const Arg *args, int n, Span at, Sym name);
+
+// ---- builtin.c -----------------------------------------------------------------------------------
+
+const Builtin *builtin_find(Sym name);
+const char    *builtin_name(const Builtin *b);
+int            builtin_count(void);
+const char    *builtin_name_at(int i);
+bool           builtin_is_lazy(const Builtin *b);               // takes its arguments as written
+Ent            builtin_call(Check *c, const Builtin *b, const Node *n, const Arg *args, int nargs, Span at);   // n: the call, or NULL
+bool           builtin_const(Check *c, Sym name, Span at, Ent *out);     // inf, nan, PI, element types, kinds
+
+// ---- infer_stmt.c --------------------------------------------------------------------------------
+
+void check_block(Check *c, const Node *block);                 // with a scope of its own
+void check_stmts(Check *c, const Node *block);                 // in the current scope
+void counter_bounds(Check *c, const TVar *v, TExpr *lo, TExpr *hi);
+void bind_name(Check *c, const Node *name, Ent e);
+
+// ---- kernel.c ------------------------------------------------------------------------------------
+
+Check   *check_new(SemaFile *f);
+bool     generic_bind(Check *c, Scope *sc, const Node *g, Ent e, char origin, Span at);
+TKernel *reference_instance(SemaFile *f, FnItem *fn, const Arg *args, int nargs, Span at);
+
+#endif

@@ -1,0 +1,535 @@
+// Instances. A kernel with its compile-time names resolved, its dimensions set up, its grid made and
+// its body inlined is a TKernel.
+//
+// A compile-time name gets its value from, in this order: what the caller sets, the tensor it stands in
+// (`D` in `q: T[H, S, D]`, when that dimension is known), its default, and the fallback after `or`, which
+// is taken when the default asks for a dimension that is not known. A dimension that has to be a number
+// (`:` stands for it) gets one the same way, 128 at last; either way the number becomes a guard, `D == 128`.
+//
+// Which dimensions must be numbers is found while the body is checked, so an instance may be run a few
+// times: each run adds what the one before asked for (Check.fix).
+#include "sema/internal.h"
+
+#include <string.h>
+
+enum { FALLBACK_DIM = 128 };
+
+Check *check_new(SemaFile *f) {
+    Arena *a = session_arena(f->s);
+    Check *c = NEW(a, Check);
+    c->s = f->s;
+    c->a = a;
+    c->file = f;
+    c->scope = f->scope;
+    c->k = NEW(a, TKernel);
+    return c;
+}
+
+// ---- compile-time parameters ---------------------------------------------------------------------------
+
+static bool kind_accepts(const char *kind, Ent e) {
+    if (strcmp(kind, "float") == 0) return e.kind == EN_type && elem_is_float(e.elem);
+    if (strcmp(kind, "type") == 0) return e.kind == EN_type;
+    if (strcmp(kind, "int") == 0) return e.kind == EN_int;
+    if (strcmp(kind, "bool") == 0) return e.kind == EN_bool;
+    if (strcmp(kind, "axis") == 0) return e.kind == EN_axis;
+    if (strcmp(kind, "fn") == 0) return e.kind == EN_fn || e.kind == EN_lambda || e.kind == EN_builtin;
+    return e.kind != EN_value && e.kind != EN_void;
+}
+
+static const char *kind_words(const char *kind) {
+    static const char *const rows[][2] = {{"float", "a float type"}, {"type", "an element type"}, {"int", "an integer"}, {"bool", "true or false"}, {"axis", "an axis"}, {"fn", "a function"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (strcmp(rows[i][0], kind) == 0) return rows[i][1];
+    }
+    return "known at compile time";
+}
+
+bool generic_bind(Check *c, Scope *sc, const Node *g, Ent e, char origin, Span at) {
+    const char *kind = g->kid[0] && g->kid[0]->sym ? g->kid[0]->sym->s : "";
+    if (e.kind == EN_error) return false;
+    if (strcmp(kind, "bool") == 0 && e.kind == EN_int && (e.i == 0 || e.i == 1)) e = ent_bool(e.i, e.span);
+    if (!*kind && g->kid[1] && g->kid[1]->kind == N_bool && e.kind == EN_int && (e.i == 0 || e.i == 1)) e = ent_bool(e.i, e.span);
+    if (e.kind == EN_value && e.dim > 0 && (strcmp(kind, "int") == 0 || !*kind)) {
+        int64_t v;
+        int16_t dim = e.dim;
+        if (!dim_fixed(c, e, &v, at)) return false;
+        e = ent_int(v, at);
+        e.dim = dim;
+    }
+    if (!kind_accepts(kind, e)) {
+        Diag *d = report(c, E_generic_kind, at, g->sym->s, kind_words(kind), ent_text(c, e));
+        diag_label(d, name_at(g), "declared here");
+        return false;
+    }
+    e.origin = origin;
+    scope_bind(c, sc, g->sym, e, name_at(g));
+    return true;
+}
+
+static const SemaValue *find_value(const SemaValue *v, int n, Sym name, bool is_type) {
+    for (int i = 0; i < n; i++) {
+        if (strcmp(v[i].name, name->s) == 0 && v[i].is_type == is_type) return &v[i];
+    }
+    return NULL;
+}
+
+static void add_binding(Check *c, Sym name, Ent e, char origin, Span at) {
+    TBinding *all = NEW_N(c->a, TBinding, c->k->nbindings + 1);
+    if (c->k->nbindings) memcpy(all, c->k->bindings, sizeof *all * (size_t)c->k->nbindings);
+    TBinding *b = &all[c->k->nbindings++];
+    *b = (TBinding){.name = name, .ival = e.kind == EN_type ? 0 : e.i, .elem = e.kind == EN_type ? e.elem : EL_none, .is_type = e.kind == EN_type, .origin = origin, .span = at};
+    c->k->bindings = all;
+}
+
+static int find_dim(const Check *c, Sym name) {
+    for (int i = 0; i < c->k->ndims; i++) {
+        if (c->k->dims[i].name == name) return i;
+    }
+    return -1;
+}
+
+// Dimensions as the default of a `<>` name sees them: numbers if known, else nothing is known.
+static Ent default_of(Check *c, const Node *g) {
+    Scope *was = scope_push(c);
+    for (int i = 0; i < c->k->ndims; i++) {
+        Sym name = c->k->dims[i].name;
+        if (scope_find_here(c->scope->up, name)) continue;
+        const SemaValue *v = find_value(c->known, c->nknown, name, false);
+        if (!v) v = find_value(c->set, c->nset, name, false);
+        scope_bind(c, c->scope, name, v ? ent_int(v->ival, g->span) : ent_unknown(), g->span);
+        if (c->dim_seen.n > (uint32_t)i) c->dim_seen.at[i] = true;
+    }
+    Ent e = eval(c, g->kid[1]);
+    c->scope = was;
+    return e;
+}
+
+static Ent generic_value(Check *c, const Node *g, char *origin) {
+    Ent e = ent_void();
+    const SemaValue *v = find_value(c->set, c->nset, g->sym, true);
+    if (!v) v = find_value(c->set, c->nset, g->sym, false);
+    *origin = 's';
+    if (!v) {
+        *origin = 'i';
+        v = find_value(c->known, c->nknown, g->sym, true);
+        if (!v && find_dim(c, g->sym) >= 0) v = find_value(c->known, c->nknown, g->sym, false);
+    }
+    Span at = {0};
+    if (v) return v->is_type ? (Ent){.kind = EN_type, .elem = v->elem, .span = at} : ent_int(v->ival, at);
+    *origin = 'd';
+    if (g->kid[1]) e = default_of(c, g);
+    if (e.kind == EN_unknown && g->kid[2]) {
+        *origin = 'f';
+        e = eval(c, g->kid[2]);
+    }
+    if (e.kind == EN_error || e.kind == EN_int || e.kind == EN_bool || e.kind == EN_type || e.kind == EN_fn || e.kind == EN_lambda || e.kind == EN_builtin) return e;
+    if (e.kind != EN_void && e.kind != EN_unknown) return e;
+    Diag *d = report(c, E_generic_missing, name_at(g), g->sym->s, c->k->name->s);
+    if (e.kind == EN_unknown) diag_help(d, "its default needs a dimension that is known only at the launch: name a fallback, `= ... or 1024`");
+    diag_help(d, "set it: `--set %s=...`", g->sym->s);
+    return ent_error();
+}
+
+static void bind_generics(Check *c, const Node *kernel) {
+    const Node *gs = kernel->kid[0];
+    for (uint32_t i = 0; gs && i < gs->nkid; i++) {
+        const Node *g = gs->kid[i];
+        char origin = 'd';
+        if (!g->sym) continue;
+        Ent e = generic_value(c, g, &origin);
+        int dim = find_dim(c, g->sym);
+        e.dim = (int16_t)(dim + 1);
+        if (!generic_bind(c, c->scope, g, e, origin, g->span)) {
+            scope_bind(c, c->scope, g->sym, ent_error(), name_at(g));
+            continue;
+        }
+        e = scope_find_here(c->scope, g->sym)->ent;
+        if (e.kind == EN_int || e.kind == EN_bool || e.kind == EN_type) add_binding(c, g->sym, e, origin, origin == 's' || origin == 'i' ? (Span){0} : name_at(g));
+        if (dim >= 0 && e.kind == EN_int) {
+            if (e.i < 0) {
+                report(c, E_set_value, name_at(g), g->sym->s, "negative");
+                continue;
+            }
+            c->k->dims[dim].fixed = e.i;
+        }
+    }
+}
+
+static void check_set(Check *c, const Node *kernel) {
+    const Node *gs = kernel->kid[0];
+    for (int i = 0; i < c->nset; i++) {
+        bool found = false;
+        for (uint32_t j = 0; gs && j < gs->nkid; j++) found = found || (gs->kid[j]->sym && strcmp(gs->kid[j]->sym->s, c->set[i].name) == 0);
+        for (int j = 0; j < c->k->ndims; j++) found = found || strcmp(c->k->dims[j].name->s, c->set[i].name) == 0;
+        if (found) continue;
+        Diag *d = report(c, E_set_unknown, name_at(kernel), kernel->sym->s, c->set[i].name);
+        Buf b = {0};
+        for (uint32_t j = 0; gs && j < gs->nkid; j++) buf_printf(&b, "%s`%s`", b.n ? ", " : "", gs->kid[j]->sym->s);
+        if (b.n) diag_help(d, "it has %s", b.p);
+        buf_free(&b);
+    }
+}
+
+// ---- dimensions ------------------------------------------------------------------------------------------
+
+static void dim_symbol(Check *c, Sym name, Span at) {
+    if (find_dim(c, name) >= 0) return;
+    if (c->k->ndims == MAX_DIMS) {
+        report(c, E_too_many, at, MAX_DIMS, "dimensions");
+        return;
+    }
+    c->k->dims[c->k->ndims++] = (LaunchDim){.name = name, .fixed = -1};
+}
+
+static bool is_scalar_param(const Node *kernel, Sym name) {
+    const Node *ps = kernel->kid[1];
+    for (uint32_t i = 0; ps && i < ps->nkid; i++) {
+        const Node *p = ps->kid[i];
+        if (p->sym == name && p->kid[0] && p->kid[0]->kind == N_type_name) return true;
+    }
+    return false;
+}
+
+static void dim_symbols(Check *c, const Node *kernel, const Node *n, bool alone, bool *solved) {
+    if (!n) return;
+    if (n->kind == N_name && n->sym) {
+        if (is_scalar_param(kernel, n->sym) || scope_find(c->file->scope, n->sym)) return;
+        dim_symbol(c, n->sym, n->span);
+        int i = find_dim(c, n->sym);
+        if (i >= 0 && alone) solved[i] = true;
+        if (i >= 0) {
+            while (c->dim_uses.n <= (uint32_t)i) vec_push(c->a, &c->dim_uses, 0);
+            c->dim_uses.at[i]++;
+        }
+        return;
+    }
+    if (n->kind == N_call) {                          // cdiv(K, 32): the callee is no dimension
+        for (uint32_t i = 3; i < n->nkid; i++) dim_symbols(c, kernel, n->kid[i], false, solved);
+        return;
+    }
+    for (uint32_t i = 0; i < n->nkid; i++) dim_symbols(c, kernel, n->kid[i], false, solved);
+}
+
+static void collect_dims(Check *c, const Node *kernel, bool *solved) {
+    const Node *ps = kernel->kid[1];
+    c->k->dims = NEW_N(c->a, LaunchDim, MAX_DIMS);
+    for (uint32_t i = 0; ps && i < ps->nkid; i++) {
+        const Node *t = ps->kid[i]->kid[0];
+        for (uint32_t j = 1; t && t->kind == N_type_tensor && j < t->nkid; j++) dim_symbols(c, kernel, t->kid[j], true, solved);
+    }
+}
+
+static void bind_dims(Check *c, const Node *kernel) {
+    for (int i = 0; i < c->k->ndims; i++) {
+        LaunchDim *d = &c->k->dims[i];
+        Span at = c->dim_span[i].hi ? c->dim_span[i] : name_at(kernel);
+        Ent e;
+        if (d->fixed < 0 && c->fix.at[i]) {
+            char origin = 's';
+            const SemaValue *v = find_value(c->set, c->nset, d->name, false);
+            if (!v) origin = 'i', v = find_value(c->known, c->nknown, d->name, false);
+            if (!v) origin = 'f';
+            d->fixed = v ? v->ival : FALLBACK_DIM;
+            if (d->fixed < 0) {
+                report(c, E_set_value, at, d->name->s, "negative");
+                d->fixed = FALLBACK_DIM;
+            }
+            add_binding(c, d->name, ent_int(d->fixed, at), origin, origin == 'f' ? at : (Span){0});
+        }
+        Bind *b = scope_find_here(c->scope, d->name);
+        if (d->fixed >= 0) {
+            TExpr *cond = tx_new(c, TX_binary, type_scalar(EL_bool), at, 2, tx_dim(c, i, at), tx_const_int(c, d->fixed, EL_index, at));
+            cond->op = OP_eq;
+            guard_add(c, cond, arena_printf(c->a, "%s == %lld (%s)", d->name->s, (long long)d->fixed, place_text(c, at)), at);
+            e = ent_int(d->fixed, at);
+        } else {
+            e = ent_value(tx_dim(c, i, at));
+        }
+        e.dim = (int16_t)(i + 1);
+        if (!b) scope_bind(c, c->scope, d->name, e, at);
+    }
+}
+
+// ---- parameters ------------------------------------------------------------------------------------------
+
+static TExpr *dim_expr(Check *c, const Node *n, Ent *out) {
+    Ent e = eval(c, n);
+    *out = e;
+    if (e.kind == EN_int) {
+        if (e.dim > 0) return tx_dim(c, e.dim - 1, n->span);
+        if (e.i < 0) {
+            report(c, E_set_value, n->span, "a dimension", "negative");
+            return NULL;
+        }
+        return tx_const_int(c, e.i, EL_index, n->span);
+    }
+    TExpr *x = scalar_index(c, e, n->span, "a dimension");
+    if (!x) return NULL;
+    if (!tx_is_host(c, x)) {
+        report(c, E_not_comptime, n->span, "a dimension of a kernel's tensor");
+        return NULL;
+    }
+    int16_t dim = e.dim;
+    *out = ent_value(x);
+    out->dim = dim;
+    return x;
+}
+
+static void tensor_param(Check *c, const Node *p, int i, LaunchParam *lp) {
+    const Node *type = p->kid[0];
+    TTensor *t = NEW(c->a, TTensor);
+    TensorRef *ref = NEW(c->a, TensorRef);
+    Ent e = {.kind = EN_tensor, .tensor = ref, .span = name_at(p)};
+    *t = (TTensor){.param = i, .name = p->sym, .mode = lp->mode, .strided = lp->strided, .rank = (int)type->nkid - 1};
+    *ref = (TensorRef){.t = t, .name = p->sym, .rank = t->rank, .elem_known = true};
+    bool ok = eval_elem(c, type->kid[0], &t->elem);
+    if (ok && t->elem == EL_index) {
+        report(c, E_kernel_param, type->span, "of type `index`: say i32 or i64");
+        ok = false;
+    }
+    if (t->rank > MAX_RANK) {
+        report(c, E_too_many, type->span, MAX_RANK, "dimensions in a tensor");
+        ok = false;
+        t->rank = ref->rank = 0;
+    }
+    for (int k = 0; k < t->rank; k++) {
+        ref->lo[k] = ent_int(0, type->span);
+        if (type->kid[1 + k]->kind == N_colon) {
+            report(c, E_kernel_param, type->kid[1 + k]->span, "a tensor with an unnamed dimension");
+            ok = false;
+            continue;
+        }
+        t->dim[k] = dim_expr(c, type->kid[1 + k], &ref->dim[k]);
+        ok = ok && t->dim[k];
+    }
+    ref->elem = t->elem;
+    lp->kind = PK_TENSOR;
+    lp->elem = t->elem;
+    lp->rank = t->rank;
+    c->k->tensor[i] = t;
+    scope_bind(c, c->scope, p->sym, ok ? e : ent_error(), name_at(p));
+}
+
+static void scalar_param(Check *c, const Node *p, int i, LaunchParam *lp) {
+    const Node *type = p->kid[0];
+    TType t = {0};
+    Ent e = ent_error();
+    lp->kind = type->kind == N_type_ptr ? PK_POINTER : PK_SCALAR;
+    if (type->kind == N_type_name && type->sym && !scope_find(c->scope, type->sym) && !elem_by_name((Str){type->sym->s, type->sym->n}) &&
+        (!strcmp(type->sym->s, "axis") || !strcmp(type->sym->s, "type") || !strcmp(type->sym->s, "fn") || !strcmp(type->sym->s, "int") || !strcmp(type->sym->s, "float"))) {
+        Diag *d = report(c, E_kernel_param, type->span, arena_printf(c->a, "of kind `%s`", type->sym->s));
+        diag_help(d, "what is known at compile time stands in `<>`");
+    } else if (eval_type(c, type, &t)) {
+        if (t.elem == EL_index || (p->flags & (PARAM_OUT | PARAM_INOUT))) {
+            report(c, E_kernel_param, type->span, t.elem == EL_index ? "of type `index`: say i32 or i64" : "a scalar that is written: declare a tensor of rank 0, `f32[]`");
+        } else {
+            TVar *v = var_new(c, p->sym, t, false, name_at(p));
+            v->param = i;
+            c->k->scalar[i] = v;
+            e = ent_value(tx_var(c, v, name_at(p)));
+        }
+    }
+    lp->elem = t.elem;
+    scope_bind(c, c->scope, p->sym, e, name_at(p));
+}
+
+static void bind_params(Check *c, const Node *kernel) {
+    const Node *ps = kernel->kid[1];
+    int n = ps ? (int)ps->nkid : 0;
+    if (n > MAX_PARAMS) {
+        report(c, E_too_many, ps->span, MAX_PARAMS, "parameters");
+        n = MAX_PARAMS;
+    }
+    c->k->nparams = n;
+    c->k->params = NEW_N(c->a, LaunchParam, n + 1);
+    c->k->tensor = NEW_N(c->a, TTensor *, n + 1);
+    c->k->scalar = NEW_N(c->a, TVar *, n + 1);
+    for (int pass = 0; pass < 2; pass++) {             // scalars first: dimensions may be made of them
+        for (int i = 0; i < n; i++) {
+            const Node *p = ps->kid[i];
+            LaunchParam *lp = &c->k->params[i];
+            if (!p->sym) continue;
+            lp->name = p->sym;
+            lp->mode = p->flags & PARAM_OUT ? PM_OUT : p->flags & PARAM_INOUT ? PM_INOUT : PM_IN;
+            lp->strided = p->flags & PARAM_STRIDED;
+            bool tensor = p->kid[0] && p->kid[0]->kind == N_type_tensor;
+            if (tensor != (pass == 1)) continue;
+            Bind *b = scope_find_here(c->scope, p->sym);
+            if (b && find_dim(c, p->sym) < 0) {
+                Diag *d = report(c, E_redefined, name_at(p), p->sym->s);
+                diag_label(d, b->span, "first here");
+                continue;
+            }
+            if (tensor) tensor_param(c, p, i, lp);
+            else if (p->kid[0] && p->kid[0]->kind != N_error_stmt) scalar_param(c, p, i, lp);
+            else {
+                if (!p->kid[0]) report(c, E_kernel_param, p->span, "without a type");
+                scope_bind(c, c->scope, p->sym, ent_error(), name_at(p));
+            }
+        }
+    }
+}
+
+// ---- where, grid -------------------------------------------------------------------------------------------
+
+static void check_where(Check *c, const Node *kernel, bool *solved) {
+    const Node *list = kernel->kid[2];
+    for (uint32_t i = 0; list && i < list->nkid; i++) {
+        const Node *w = list->kid[i];
+        Span at = w->span;
+        Ent e;
+        bool equation = w->kind == N_binary && w->op == OP_eq && w->name_span.hi - w->name_span.lo == 1 && w->kid[0]->kind == N_name;
+        if (equation) {
+            Sym name = w->kid[0]->sym;
+            Ent value = eval(c, w->kid[1]);
+            Bind *b = scope_find_here(c->scope, name);
+            if (!b) {                                 // a name for an expression
+                scope_bind(c, c->scope, name, value, at);
+                continue;
+            }
+            int dim = find_dim(c, name);
+            b->used = true;
+            if (dim >= 0) solved[dim] = true, c->dim_uses.at[dim]++;
+            Ent left = dim >= 0 ? ent_value(tx_dim(c, dim, at)) : b->ent;
+            e = binary(c, OP_eq, left, value, at, at, at);
+        } else {
+            e = eval(c, w);
+        }
+        Str text = span_text(c->s, at);
+        if (e.kind == EN_bool && !e.i) {
+            Diag *d = report(c, E_where_false, at, arena_printf(c->a, "%.*s", (int)text.n, text.p), c->k->name->s);
+            note_values(c, d);
+        }
+        TExpr *cond;
+        if (e.kind == EN_bool || !cond_of(c, e, at, "a `where` clause", &cond)) continue;
+        if (!tx_is_host(c, cond)) {
+            report(c, E_grid_range, at);
+            continue;
+        }
+        guard_add(c, cond, arena_printf(c->a, "%.*s (%s)", (int)text.n, text.p, place_text(c, at)), at);
+    }
+}
+
+static void check_grid(Check *c, const Node *kernel) {
+    const Node *list = kernel->kid[3];
+    int n = list ? (int)list->nkid : 0;
+    c->k->grid = NEW_N(c->a, TGrid, n + 1);
+    for (int i = 0; i < n; i++) {
+        const Node *k = list->kid[i];
+        Range r;
+        if (!k->sym) continue;
+        if (!k->kid[0] || !range_eval(c, k->kid[0], &r)) {
+            scope_bind(c, c->scope, k->sym, ent_error(), name_at(k));
+            continue;
+        }
+        TExpr *lo = r.lo.kind == EN_int ? tx_const_int(c, r.lo.i, EL_index, r.span) : r.lo.x;
+        TExpr *hi = r.hi.kind == EN_int ? tx_const_int(c, r.hi.i, EL_index, r.span) : r.hi.x;
+        if (!tx_is_host(c, lo) || !tx_is_host(c, hi)) {
+            Diag *d = report(c, E_grid_range, r.span);
+            diag_help(d, "use dimensions and integer parameters");
+            scope_bind(c, c->scope, k->sym, ent_error(), name_at(k));
+            continue;
+        }
+        TGrid *g = &c->k->grid[c->k->ngrid++];
+        *g = (TGrid){.lo = lo, .hi = hi, .step = r.by ? r.step : 1};
+        g->var = var_new(c, k->sym, type_scalar(EL_index), false, name_at(k));
+        counter_bounds(c, g->var, lo, hi);
+        Ent e = ent_value(tx_var(c, g->var, name_at(k)));
+        if (r.by) {
+            g->axis = axis_new(c, k->sym, r.step, e.x, hi, r.span);
+            if (lo->kind == TX_const && hi->kind == TX_const && (hi->ival - lo->ival) % r.step == 0) g->axis->full = true;
+            e = (Ent){.kind = EN_axis, .axis = g->axis, .span = name_at(k)};
+        }
+        Bind *b = scope_find_here(c->scope, k->sym);
+        if (b) {
+            Diag *d = report(c, E_redefined, name_at(k), k->sym->s);
+            diag_label(d, b->span, "first here");
+        }
+        scope_bind(c, c->scope, k->sym, e, name_at(k));
+    }
+}
+
+// ---- the run -----------------------------------------------------------------------------------------------
+
+static void unsolved_dims(Check *c, const Node *kernel, const bool *solved) {
+    for (int i = 0; i < c->k->ndims; i++) {
+        if (solved[i]) {
+            Bind *b = scope_find_here(c->scope, c->k->dims[i].name);
+            if (c->dim_uses.at[i] > 1 || (b && b->used) || c->dim_seen.at[i]) continue;
+            Diag *d = report(c, E_dim_once, c->dim_span[i].hi ? c->dim_span[i] : name_at(kernel), c->k->dims[i].name->s);
+            diag_help(d, "a misspelt name makes a new dimension");
+            continue;
+        }
+        report(c, E_dim_unsolved, c->dim_span[i].hi ? c->dim_span[i] : name_at(kernel), c->k->dims[i].name->s);
+    }
+}
+
+static void dim_spans(Check *c, const Node *n) {
+    if (!n) return;
+    if (n->kind == N_name) {
+        int i = find_dim(c, n->sym);
+        if (i >= 0 && c->dim_span[i].hi == 0) c->dim_span[i] = n->span;
+    }
+    for (uint32_t i = 0; i < n->nkid; i++) dim_spans(c, n->kid[i]);
+}
+
+static Check *run_kernel(SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *known, int nknown, const Check *last) {
+    Check *c = check_new(f);
+    bool *solved = NEW_N(c->a, bool, MAX_DIMS + 1);
+    c->set = set;
+    c->nset = nset;
+    c->known = known;
+    c->nknown = nknown;
+    c->body = &c->k->body;
+    c->k->name = kernel->sym;
+    c->k->span = name_at(kernel);
+    c->k->decl = kernel;
+    scope_push(c);
+    collect_dims(c, kernel, solved);
+    c->dim_span = NEW_N(c->a, Span, MAX_DIMS + 1);
+    dim_spans(c, kernel->kid[1]);
+    for (int i = 0; i < c->k->ndims; i++) {
+        vec_push(c->a, &c->fix, last && (uint32_t)i < last->fix.n && last->fix.at[i]);
+        vec_push(c->a, &c->dim_seen, false);
+        if (c->dim_uses.n <= (uint32_t)i) vec_push(c->a, &c->dim_uses, 0);
+    }
+    check_set(c, kernel);
+    bind_generics(c, kernel);
+    bind_dims(c, kernel);
+    bind_params(c, kernel);
+    check_where(c, kernel, solved);
+    check_grid(c, kernel);
+    check_block(c, kernel->kid[4]);
+    unsolved_dims(c, kernel, solved);
+    c->k->guards = c->guards.at;
+    c->k->nguards = (int)c->guards.n;
+    return c;
+}
+
+TKernel *sema_instance(SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *dims, int ndims) {
+    if (!kernel || !kernel->sym) return NULL;
+    int before = diag_count(f->s), errors = diag_errors(f->s);
+    Check *c = NULL;
+    for (int run = 0; run <= MAX_DIMS; run++) {
+        c = run_kernel(f, kernel, set, nset, dims, ndims, c);
+        if (!c->again) break;
+        diag_forget(f->s, before);
+    }
+    return diag_errors(f->s) > errors ? NULL : c->k;
+}
+
+// Kernels whose compile-time names all have values of their own.
+static bool has_defaults(const Node *kernel) {
+    const Node *gs = kernel->kid[0];
+    for (uint32_t i = 0; gs && i < gs->nkid; i++) {
+        if (!gs->kid[i]->kid[1]) return false;
+    }
+    return true;
+}
+
+void sema_check(SemaFile *f) {
+    for (uint32_t i = 0; i < f->kernels.n; i++) {
+        if (has_defaults(f->kernels.at[i])) sema_instance(f, f->kernels.at[i], NULL, 0, NULL, 0);
+    }
+}

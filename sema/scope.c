@@ -1,0 +1,133 @@
+// Names. A scope is a short list of bindings with a scope around it; lists are searched in order,
+// newest first, since symbols are interned and a comparison is one instruction.
+//
+// Order around a kernel's body: block scopes, parameters and compile-time names, the file's items and
+// imports, the prelude (lang/std/prelude.tk), and behind all of them the builtins, which are a table.
+#include "sema/internal.h"
+
+#include <string.h>
+
+Scope *scope_new(Check *c, Scope *up) {
+    Scope *sc = NEW(c->a, Scope);
+    sc->up = up;
+    return sc;
+}
+
+Scope *scope_push(Check *c) {
+    Scope *was = c->scope;
+    c->scope = scope_new(c, was);
+    return was;
+}
+
+void scope_pop(Check *c, Scope *was) { c->scope = was; }
+
+Bind *scope_find_here(const Scope *sc, Sym name) {
+    for (Bind *b = sc->first; b; b = b->next) {
+        if (b->name == name) return b;
+    }
+    return NULL;
+}
+
+Bind *scope_find(const Scope *sc, Sym name) {
+    for (; sc; sc = sc->up) {
+        Bind *b = scope_find_here(sc, name);
+        if (b) return b;
+    }
+    return NULL;
+}
+
+Bind *scope_bind(Check *c, Scope *sc, Sym name, Ent e, Span span) {
+    Bind *b = NEW(c->a, Bind);
+    *b = (Bind){.name = name, .ent = e, .span = span, .next = sc->first};
+    sc->first = b;
+    return b;
+}
+
+// ---- unknown names -------------------------------------------------------------------------------
+
+typedef struct Foreign { const char *theirs, *ours; } Foreign;   // what users of Triton, CUDA and NumPy write
+
+static const Foreign foreign[] = {
+    {"tl",            "axes stand for pointers and masks: write `x[m, n]` to load and `y[m, n] = v` to store"},
+    {"triton",        "axes stand for pointers and masks: write `x[m, n]` to load and `y[m, n] = v` to store"},
+    {"arange",        "an axis is made by a range: `let n = 0 .. N by 128`"},
+    {"range",         "an axis is made by a range: `let n = 0 .. N by 128`"},
+    {"program_id",    "the grid names its programs: `grid (m in M by 128)`"},
+    {"num_programs",  "the grid names its programs: `grid (m in M by 128)`"},
+    {"threadIdx",     "a kernel is written for a whole tile; how it maps to threads is the schedule's matter"},
+    {"blockIdx",      "the grid names its programs: `grid (m in M by 128)`"},
+    {"blockDim",      "a tile's size is the `by` of its range"},
+    {"gridDim",       "the grid's size follows from its ranges"},
+    {"__syncthreads", "barriers are inserted by the compiler"},
+    {"syncthreads",   "barriers are inserted by the compiler"},
+    {"debug_barrier", "barriers are inserted by the compiler"},
+    {"expf",          "write `exp(x)`"},
+    {"sqrtf",         "write `sqrt(x)`"},
+    {"fabs",          "write `abs(x)`"},
+    {"fmaxf",         "write `max(a, b)`"},
+    {"fminf",         "write `min(a, b)`"},
+    {"maximum",       "write `max(a, b)`"},
+    {"minimum",       "write `min(a, b)`"},
+    {"atomicAdd",     "write `atomic_add(x[i], v)`"},
+    {"matmul",        "write `dot(a, b over k)`, or `import \"std/matmul.tk\"`"},
+    {"transpose",     "index a tensor in the order of its dimensions; tiles have no order to transpose"},
+    {"trans",         "index a tensor in the order of its dimensions; tiles have no order to transpose"},
+    {"reshape",       "make an axis over the product and divide its index"},
+    {"expand_dims",   "tiles align by their axes; there is nothing to expand"},
+    {"broadcast_to",  "tiles align by their axes; `full(v, m, n)` makes one of given axes"},
+    {"float",         "element types are f16, bf16, f32, f64"},
+    {"double",        "write `f64`"},
+    {"half",          "write `f16`"},
+    {"float32",       "write `f32`"},
+    {"float16",       "write `f16`"},
+    {"bfloat16",      "write `bf16`"},
+    {"int32",         "write `i32`"},
+    {"int64",         "write `i64`"},
+    {"char",          "write `i8`"},
+    {"long",          "write `i64`"},
+    {"None",          "leave the argument out"},
+    {"True",          "write `true`"},
+    {"False",         "write `false`"},
+    {"INFINITY",      "write `inf`"},
+    {"NAN",           "write `nan`"},
+};
+
+typedef struct Guess { const char *name; int distance; } Guess;
+
+static void consider(Guess *g, const char *have, const char *name) {
+    int d = edit_distance(have, name);
+    if (d < g->distance) *g = (Guess){name, d};
+}
+
+void suggest_name(Check *c, Diag *d, Sym name, Span at) {
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
+        if (strcmp(foreign[i].theirs, name->s) == 0) {
+            diag_help(d, "%s", foreign[i].ours);
+            return;
+        }
+    }
+    Guess g = {NULL, name->n <= 2 ? 2 : name->n <= 5 ? 3 : 4};   // a distance below this is a guess worth making
+    if (name->n <= 1) return;
+    for (const Scope *sc = c->scope; sc; sc = sc->up) {
+        for (const Bind *b = sc->first; b; b = b->next) consider(&g, name->s, b->name->s);
+    }
+    for (int i = 0; i < builtin_count(); i++) consider(&g, name->s, builtin_name_at(i));
+    if (!g.name) return;
+    diag_help(d, "did you mean `%s`?", g.name);
+    diag_fix(d, at, g.name);
+}
+
+Ent name_lookup(Check *c, const Node *n) {
+    Bind *b = scope_find(c->scope, n->sym);
+    if (b) {
+        b->used = true;
+        return b->ent;
+    }
+    Ent e = {0};
+    if (builtin_const(c, n->sym, n->span, &e)) return e;
+    const Builtin *f = builtin_find(n->sym);
+    if (f) return (Ent){.kind = EN_builtin, .builtin = f, .span = n->span};
+    Diag *d = report(c, E_unknown_name, n->span, n->sym->s);
+    suggest_name(c, d, n->sym, n->span);
+    return ent_error();
+}

@@ -1,0 +1,375 @@
+// `--emit=typed`: the typed tree as text. Variables are numbered where two share a name in the order of
+// their making, so that a dump is the same from run to run; types stand after `:` where a value is
+// defined; conversions are written `f32(x)`.
+//
+//     let e: f32[n] = exp((x[m, n] - t))
+#include "sema/internal.h"
+
+#include <string.h>
+
+typedef struct Printer { Session *s; const TKernel *k; Buf *out; int indent; } Printer;
+
+static void put_expr(Printer *p, const TExpr *x);
+static void put_body(Printer *p, const TBody *b);
+
+static void line(Printer *p) { buf_printf(p->out, "\n%*s", p->indent * 4, ""); }
+
+static void put_var(Printer *p, const TVar *v) {
+    if (v->param >= 0) buf_printf(p->out, "%s", v->name->s);
+    else buf_printf(p->out, "%s.%d", v->name ? v->name->s : "_", v->id);
+}
+
+static void put_axis(Printer *p, const TAxis *ax) {
+    if (ax->name->s[0] == ':') buf_puts(p->out, ax->name->s);
+    else buf_printf(p->out, "%s'%d", ax->name->s, ax->id);
+}
+
+static void put_type(Printer *p, TType t) {
+    if (t.ptr) buf_putc(p->out, '*');
+    buf_puts(p->out, t.elem == EL_none ? "void" : elem_name(t.elem));
+    for (int i = 0; i < t.naxes; i++) {
+        buf_puts(p->out, i ? ", " : "[");
+        put_axis(p, t.axis[i]);
+    }
+    if (t.naxes) buf_putc(p->out, ']');
+}
+
+static void put_float(Printer *p, double v) {
+    if (v != v) buf_puts(p->out, "nan");
+    else if (v > 1.7976931348623157e308) buf_puts(p->out, "inf");
+    else if (v < -1.7976931348623157e308) buf_puts(p->out, "-inf");
+    else {
+        char s[40];
+        for (int digits = 6; digits <= 17; digits++) {
+            snprintf(s, sizeof s, "%.*g", digits, v);
+            double back;
+            if (sscanf(s, "%lf", &back) == 1 && back == v) break;
+        }
+        buf_puts(p->out, s);
+        if (!strpbrk(s, ".en")) buf_puts(p->out, ".0");
+    }
+}
+
+static void put_list(Printer *p, TExpr *const *x, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) {
+        if (i) buf_puts(p->out, ", ");
+        if (x[i]) put_expr(p, x[i]);
+        else buf_putc(p->out, '_');
+    }
+}
+
+static void put_over(Printer *p, const TExpr *x) {
+    buf_puts(p->out, " over ");
+    for (int i = 0; i < x->naxes; i++) {
+        if (i) buf_puts(p->out, ", ");
+        put_axis(p, x->axis[i]);
+    }
+}
+
+static const char *fun_name(int f) {
+    static const char *const names[] = {
+#define X(name, n, cls, meaning) [TF_##name] = #name,
+        TFUNS(X)
+#undef X
+    };
+    return names[f];
+}
+
+static const char *reduce_name(int r) {
+    static const char *const names[] = {
+#define X(name) [TR_##name] = #name,
+        TREDUCES(X)
+#undef X
+    };
+    return names[r];
+}
+
+static const char *atomic_name(int a) {
+    static const char *const names[] = {
+#define X(name) [TA_##name] = #name,
+        TATOMICS(X)
+#undef X
+    };
+    return names[a];
+}
+
+static void put_block(Printer *p, const TExpr *x) {
+    buf_puts(p->out, "{");
+    p->indent++;
+    put_body(p, &x->body);
+    line(p);
+    put_expr(p, x->kid[0]);
+    p->indent--;
+    line(p);
+    buf_puts(p->out, "}");
+}
+
+static void put_expr(Printer *p, const TExpr *x) {
+    static const char *const precs[] = {[DP_default] = "", [DP_tf32x3] = ", tf32x3", [DP_tf32] = ", tf32", [DP_ieee] = ", ieee"};
+    Buf *o = p->out;
+    switch ((TExprKind)x->kind) {
+    case TX_const:
+        if (x->type.elem == EL_bool) buf_puts(o, x->ival ? "true" : "false");
+        else if (elem_is_float(x->type.elem)) put_float(p, x->fval);
+        else buf_printf(o, "%lld", (long long)x->ival);
+        break;
+    case TX_var: put_var(p, x->var); break;
+    case TX_dim: buf_puts(o, p->k->dims[x->dim].name->s); break;
+    case TX_axis: put_axis(p, x->axis[0]); break;
+    case TX_unary: buf_puts(o, op_spellings[x->op]); put_expr(p, x->kid[0]); break;
+    case TX_binary:
+        buf_putc(o, '(');
+        put_expr(p, x->kid[0]);
+        buf_printf(o, " %s ", op_spellings[x->op]);
+        put_expr(p, x->kid[1]);
+        buf_putc(o, ')');
+        break;
+    case TX_select: buf_puts(o, "select("); put_list(p, x->kid, 3); buf_putc(o, ')'); break;
+    case TX_cast: buf_printf(o, "%s(", elem_name(x->type.elem)); put_expr(p, x->kid[0]); buf_putc(o, ')'); break;
+    case TX_bitcast: buf_printf(o, "bitcast<%s>(", elem_name(x->type.elem)); put_expr(p, x->kid[0]); buf_putc(o, ')'); break;
+    case TX_fun: buf_printf(o, "%s(", fun_name(x->op)); put_list(p, x->kid, x->nkid); buf_putc(o, ')'); break;
+    case TX_reduce: buf_printf(o, "%s(", reduce_name(x->op)); put_expr(p, x->kid[0]); put_over(p, x); buf_putc(o, ')'); break;
+    case TX_dot: buf_puts(o, "dot("); put_list(p, x->kid, 2); put_over(p, x); buf_printf(o, "%s)", precs[x->op]); break;
+    case TX_load:
+        buf_printf(o, "%s[", x->tensor->name->s);
+        put_list(p, x->kid, x->nidx);
+        buf_putc(o, ']');
+        if (x->kid[x->nidx]) {
+            buf_puts(o, " else ");
+            put_expr(p, x->kid[x->nidx]);
+        }
+        break;
+    case TX_ptrload: buf_puts(o, "load("); put_list(p, x->kid, x->nkid); buf_putc(o, ')'); break;
+    case TX_splat: buf_puts(o, "splat<"); put_type(p, x->type); buf_puts(o, ">("); put_expr(p, x->kid[0]); buf_putc(o, ')'); break;
+    case TX_rename:
+        buf_puts(o, "rename(");
+        put_expr(p, x->kid[0]);
+        buf_puts(o, ", ");
+        put_axis(p, x->axis[0]);
+        buf_puts(o, ", ");
+        put_axis(p, x->axis[1]);
+        buf_putc(o, ')');
+        break;
+    case TX_block: put_block(p, x); break;
+    case TX_atomic:
+        buf_printf(o, "atomic_%s(%s[", atomic_name(x->op), x->tensor ? x->tensor->name->s : "");
+        put_list(p, x->kid + 2, x->nidx);
+        buf_puts(o, "]");
+        for (int i = 0; i < 2; i++) {
+            if (!x->kid[1 - i]) continue;
+            buf_puts(o, ", ");
+            put_expr(p, x->kid[1 - i]);
+        }
+        if (!x->tensor && x->kid[3]) {
+            buf_puts(o, " where ");
+            put_expr(p, x->kid[3]);
+        }
+        buf_putc(o, ')');
+        break;
+    case TX_COUNT: break;
+    }
+}
+
+static void put_braces(Printer *p, const TBody *b) {
+    buf_puts(p->out, " {");
+    p->indent++;
+    put_body(p, b);
+    p->indent--;
+    line(p);
+    buf_puts(p->out, "}");
+}
+
+static void put_range(Printer *p, const TAxis *ax) {
+    put_axis(p, ax);
+    buf_puts(p->out, " = ");
+    put_expr(p, ax->lo);
+    buf_puts(p->out, " .. ");
+    put_expr(p, ax->hi);
+    buf_printf(p->out, ", %lld lanes%s", (long long)ax->extent, ax->full ? ", full" : "");
+}
+
+static void put_for(Printer *p, const TStmt *s) {
+    if (s->label) buf_printf(p->out, "%s: ", s->label->s);
+    buf_puts(p->out, "for ");
+    put_var(p, s->var);
+    buf_puts(p->out, " in ");
+    put_expr(p, s->lo);
+    buf_puts(p->out, " .. ");
+    put_expr(p, s->hi);
+    buf_printf(p->out, " by %lld", (long long)s->step);
+    if (s->axis) {
+        buf_puts(p->out, " (axis ");
+        put_range(p, s->axis);
+        buf_putc(p->out, ')');
+    }
+    put_braces(p, &s->body);
+    if (!s->merge_result) return;
+    buf_puts(p->out, " merge {");
+    p->indent++;
+    for (int i = 0; i < s->ncarried; i++) {
+        line(p);
+        put_var(p, s->carried[i]);
+        buf_puts(p->out, " from ");
+        put_var(p, s->merge_x[i]);
+        buf_puts(p->out, ", ");
+        put_var(p, s->merge_y[i]);
+    }
+    put_body(p, &s->merge_body);
+    for (int i = 0; i < s->ncarried; i++) {
+        line(p);
+        put_var(p, s->carried[i]);
+        buf_puts(p->out, " = ");
+        if (s->merge_result[i]) put_expr(p, s->merge_result[i]);
+    }
+    p->indent--;
+    line(p);
+    buf_puts(p->out, "}");
+}
+
+static void put_text(Printer *p, Str s) {
+    buf_putc(p->out, '"');
+    for (size_t i = 0; i < s.n; i++) {
+        if (s.p[i] == '"' || s.p[i] == '\\') buf_putc(p->out, '\\');
+        if (s.p[i] == '\n') buf_puts(p->out, "\\n");
+        else buf_putc(p->out, s.p[i]);
+    }
+    buf_putc(p->out, '"');
+}
+
+static void put_stmt(Printer *p, const TStmt *s) {
+    Buf *o = p->out;
+    switch ((TStmtKind)s->kind) {
+    case TS_let:
+        buf_puts(o, s->var->mutable ? "var " : "let ");
+        put_var(p, s->var);
+        buf_puts(o, ": ");
+        put_type(p, s->var->type);
+        buf_puts(o, " = ");
+        put_expr(p, s->value);
+        break;
+    case TS_assign: put_var(p, s->var); buf_puts(o, " = "); put_expr(p, s->value); break;
+    case TS_store:
+        buf_printf(o, "%s[", s->tensor->name->s);
+        put_list(p, s->idx, s->nidx);
+        buf_puts(o, "] = ");
+        put_expr(p, s->value);
+        break;
+    case TS_ptrstore:
+        buf_puts(o, "store(");
+        put_expr(p, s->idx[0]);
+        buf_puts(o, ", ");
+        put_expr(p, s->value);
+        if (s->cond) {
+            buf_puts(o, " where ");
+            put_expr(p, s->cond);
+        }
+        buf_putc(o, ')');
+        break;
+    case TS_eval: buf_puts(o, "eval "); put_expr(p, s->value); break;
+    case TS_for: put_for(p, s); break;
+    case TS_while:
+        buf_puts(o, "while");
+        if (s->cond_body.n) put_braces(p, &s->cond_body);
+        buf_putc(o, ' ');
+        put_expr(p, s->cond);
+        put_braces(p, &s->body);
+        break;
+    case TS_if:
+        buf_puts(o, "if ");
+        put_expr(p, s->cond);
+        put_braces(p, &s->body);
+        if (s->orelse.n) {
+            buf_puts(o, " else");
+            put_braces(p, &s->orelse);
+        }
+        break;
+    case TS_break: case TS_continue:
+        buf_puts(o, s->kind == TS_break ? "break" : "continue");
+        if (s->target->kind == TS_for) {
+            buf_putc(o, ' ');
+            put_var(p, s->target->var);
+        }
+        break;
+    case TS_assert: buf_puts(o, "assert "); put_expr(p, s->cond); buf_putc(o, ' '); put_text(p, s->str); break;
+    case TS_print:
+        buf_puts(o, "print ");
+        put_text(p, s->str);
+        if (s->value) {
+            buf_puts(o, ", ");
+            put_expr(p, s->value);
+        }
+        break;
+    case TS_COUNT: break;
+    }
+}
+
+// The axes are listed where they are first seen by the reader: at the head of the kernel for those of
+// the grid, else in the statement that makes them. Those of `let` and `:` are listed at the head too.
+static void put_body(Printer *p, const TBody *b) {
+    for (uint32_t i = 0; i < b->n; i++) {
+        line(p);
+        put_stmt(p, b->at[i]);
+    }
+}
+
+static void put_params(Printer *p) {
+    static const char *const modes[] = {[PM_IN] = "", [PM_OUT] = "out ", [PM_INOUT] = "inout "};
+    const TKernel *k = p->k;
+    for (int i = 0; i < k->nparams; i++) {
+        const LaunchParam *lp = &k->params[i];
+        buf_printf(p->out, "%s%s: %s%s%s%s", i ? ", " : "", lp->name ? lp->name->s : "_", modes[lp->mode], lp->strided ? "strided " : "", lp->kind == PK_POINTER ? "*" : "", elem_name(lp->elem));
+        if (lp->kind != PK_TENSOR || !k->tensor[i]) continue;
+        buf_putc(p->out, '[');
+        put_list(p, k->tensor[i]->dim, (uint32_t)k->tensor[i]->rank);
+        buf_putc(p->out, ']');
+    }
+}
+
+static void put_bindings(Printer *p) {
+    static const char *const words[128] = {['d'] = "default", ['f'] = "fallback", ['s'] = "set", ['i'] = "inferred"};
+    const TKernel *k = p->k;
+    for (int i = 0; i < k->nbindings; i++) {
+        const TBinding *b = &k->bindings[i];
+        buf_printf(p->out, "    %s = ", b->name->s);
+        if (b->is_type) buf_puts(p->out, elem_name(b->elem));
+        else buf_printf(p->out, "%lld", (long long)b->ival);
+        buf_printf(p->out, " (%s)\n", words[(unsigned char)b->origin & 127] ? words[(unsigned char)b->origin & 127] : "?");
+    }
+}
+
+void typed_print(Session *s, const TKernel *k, Buf *out) {
+    Printer p = {.s = s, .k = k, .out = out};
+    buf_printf(out, "kernel %s(", k->name->s);
+    put_params(&p);
+    buf_puts(out, ")\n");
+    put_bindings(&p);
+    for (int i = 0; i < k->nguards; i++) {
+        buf_puts(out, "    guard ");
+        put_expr(&p, k->guards[i].cond);
+        buf_printf(out, "    // %s\n", k->guards[i].text);
+    }
+    for (int i = 0; i < k->ngrid; i++) {
+        const TGrid *g = &k->grid[i];
+        buf_puts(out, "    grid ");
+        put_var(&p, g->var);
+        buf_puts(out, " in ");
+        put_expr(&p, g->lo);
+        buf_puts(out, " .. ");
+        put_expr(&p, g->hi);
+        buf_printf(out, " by %lld", (long long)g->step);
+        if (g->axis) {
+            buf_puts(out, ", axis ");
+            put_range(&p, g->axis);
+        }
+        buf_putc(out, '\n');
+    }
+    for (uint32_t i = 0; i < k->axes.n; i++) {
+        buf_puts(out, "    axis ");
+        put_range(&p, k->axes.at[i]);
+        buf_putc(out, '\n');
+    }
+    buf_puts(out, "{");
+    p.indent = 1;
+    put_body(&p, &k->body);
+    buf_puts(out, "\n}\n");
+}
