@@ -285,7 +285,6 @@ bool bind_overlap(const Bound *b, Buf *err)
 const LaunchInfo *bind_variant(const Bound *b, Buf *why)
 {
     const LaunchInfo *info = b->info;
-    if (!info->nfacts && !info->general) return info;
     for (int p = 0; p < b->nargs; p++) {
         if (info->params[p].kind != PK_TENSOR || b->args[p].address % 16 == 0) continue;
         if (why) buf_printf(why, "`%s` is not 16-byte aligned", name_of(info, p));

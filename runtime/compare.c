@@ -53,6 +53,18 @@ static bool exactly_equal(const HostTensor *a, int64_t i, const HostTensor *b, i
     return x == y || (isnan(x) && isnan(y));
 }
 
+static bool holds(AstOp op, double a, double b)
+{
+    switch (op) {
+    case OP_ne: return a != b;
+    case OP_lt: return a < b;
+    case OP_le: return a <= b;
+    case OP_gt: return a > b;
+    case OP_ge: return a >= b;
+    default:    return false;
+    }
+}
+
 static double rms_of(const HostTensor *t)
 {
     int64_t n = tensor_count(t), finite = 0;
@@ -94,9 +106,9 @@ CompareResult tensor_compare(const HostTensor *got, const HostTensor *expected, 
             den += e * e;
             if (error > r.max_error) r.max_error = error;
         }
-        bool bad = !(error <= allowed);
+        bool bad = spec->op == OP_approx || spec->op == OP_eq ? !(error <= allowed) : !holds(spec->op, g, e);
         if (bad) r.differ++;
-        double badness = !bad ? 0 : isinf(error) ? INFINITY : allowed > 0 ? error / allowed : error > 0 ? 1e300 : 0;
+        double badness = !bad ? 0 : spec->op != OP_approx && spec->op != OP_eq ? 1 : isinf(error) ? INFINITY : allowed > 0 ? error / allowed : error > 0 ? 1e300 : 0;
         if (badness < worst || (badness == worst && !(error > r.error))) continue;
         worst = badness;
         r.worst = i; r.got = g; r.expected = e; r.error = error; r.allowed = allowed;
@@ -120,10 +132,11 @@ void compare_text(const CompareResult *r, const HostTensor *got, const CompareSp
 {
     if (r->shape_error) { buf_puts(out, r->shape_error); return; }
     buf_printf(out, "%lld of %lld element%s %s", (long long)r->differ, (long long)r->count, r->count == 1 ? "" : "s",
-               spec->op == OP_approx ? "out of bounds" : "differ");
+               spec->op == OP_approx ? "out of bounds" : spec->op == OP_eq ? "differ" : "wrong");
     if (r->worst < 0) return;
     buf_puts(out, "; worst at ");
     index_text(got, r->worst, out);
+    if (spec->op != OP_approx && spec->op != OP_eq) { buf_printf(out, ": %.9g %s %.9g does not hold", r->got, op_spellings[spec->op], r->expected); return; }
     buf_printf(out, ": %.9g, expected %.9g", r->got, r->expected);
     if (isfinite(r->error)) buf_printf(out, " (error %.3g, allowed %.3g", r->error, r->allowed);
     else buf_puts(out, " (one is not finite");

@@ -17,6 +17,22 @@ void launch_text(const DeviceLaunch *l, Buf *out);       // "`scale` (grid 8, bl
 // compile.c: code of one variant on the runtime's device, and the tile IR for eval.
 bool  compiled_kernel(Runtime *rt, Compiled *c, const LaunchInfo **info, DeviceKernel *k, bool general, Buf *err);
 Fn   *compiled_eval(const Compiled *c);                  // not lowered
+// launch.c
+bool  param_written(const LaunchParam *p);               // out, inout and whatever a pointer points to
+typedef struct OpenLaunch {                              // a kernel bound to device memory
+    Device     *device, *host;                           // host: an eval device opened for this launch, or NULL
+    Compiled   *compiled;
+    const LaunchInfo *info;                              // of the variant
+    Bound      *bound;
+    BindArg    *args;
+    int         nargs;
+    bool        on_eval;
+    DeviceKernel kernel;                                 // not on eval
+    Prepared    prepared;
+} OpenLaunch;
+bool  launch_open(Runtime *rt, const TKernel *k, KernelArg *args, int nargs, const RunControl *ctl, OpenLaunch *l, Buf *err);
+void  launch_close(OpenLaunch *l);                       // after a failed launch_open too
+
 Session *runtime_session(const Runtime *rt);
 const RuntimeOptions *runtime_options(const Runtime *rt);
 

@@ -67,7 +67,7 @@ bool tensor_reinterpret(HostTensor *t, Elem elem);
 // zero is judged by the scale of its tensor), and bound is what `eval` says of its own rounding in sums and
 // dots, where it was carried. NaN equals NaN, an infinity equals itself and nothing else. With neither rel nor
 // abs given, rel is that of the coarser element type: f64 1e-12, f32 1e-5, f16 2e-3, bf16 1.6e-2, f8 0.13,
-// integers 0. `==` compares bits, but -0 == 0 and NaN == NaN.
+// integers 0. `==` compares values: -0 == 0 and NaN == NaN. The other comparisons must hold at every element.
 
 typedef struct CompareResult {
     bool    ok;

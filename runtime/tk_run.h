@@ -2,6 +2,7 @@
 //
 //   args.c      "x=random:f32[37,1000]" -> tensors and scalars
 //   compile.c   typed kernel -> tile IR -> PTX -> loaded module, cached by meaning
+//   launch.c    a kernel on host tensors
 //   run.c       a kernel on arguments: `tkc run`
 //   test.c      test items on a device: `tkc test`
 //   bench.c     timing: `tkc bench`
@@ -63,7 +64,7 @@ const LaunchInfo *compiled_info(const Compiled *c);
 typedef struct CompileStats { int compiled, reused; double ms; } CompileStats;
 CompileStats runtime_stats(const Runtime *rt);
 
-// ---- run.c ---------------------------------------------------------------------------------------
+// ---- launch.c ------------------------------------------------------------------------------------
 
 typedef struct KernelArg {             // by parameter of the kernel
     const char *origin;                // for messages, may be NULL
@@ -85,6 +86,8 @@ typedef struct RunControl {
 
 // Binds, copies in, launches (compiling the general variant when a fact fails), copies out and inout tensors back.
 bool kernel_launch(Runtime *rt, const TKernel *k, KernelArg *args, int nargs, const RunControl *ctl, Buf *err);
+
+// ---- run.c ---------------------------------------------------------------------------------------
 
 typedef struct RunResult { int n; struct { Sym name; ParamMode mode; HostTensor tensor; const char *saved; } out[MAX_PARAMS]; } RunResult;
 

@@ -1,0 +1,127 @@
+// A kernel instance, compiled and loaded once for each meaning.
+//
+// Two instances are the same when their tile IR prints the same: the text holds every extent, constant,
+// guard and compile-time value, and nothing else. So tests that call one kernel on many shapes compile it
+// once, unless a shape decides a compile-time value. An instance has two variants, each made when it is
+// first needed: the one that uses all host facts, and the general one.
+//
+//     typed kernel -> ir_build -> text = key -> hit? -> lower_run -> lower_emit -> Device.load
+
+#include "runtime/internal.h"
+
+#include "ptx/ptx.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Variant {
+    const LaunchInfo *info;
+    DeviceModule *module;
+    DeviceKernel  kernel;
+    bool          tried;
+} Variant;
+
+struct Compiled {
+    Compiled *next;
+    char     *key;
+    const TKernel *typed;
+    Fn       *eval;                  // as built, for the device eval and for references
+    Variant   variant[2];            // 0: assumes the facts, 1: general
+};
+
+struct Runtime {
+    Session       *session;
+    Device        *device;
+    RuntimeOptions opt;
+    Compiled      *cache;
+    CompileStats   stats;
+};
+
+Runtime *runtime_new(Session *s, Device *dev, const RuntimeOptions *opt)
+{
+    Runtime *rt = checked_alloc(sizeof *rt);
+    rt->session = s;
+    rt->device = dev;
+    if (opt) rt->opt = *opt;
+    if (!rt->opt.compile.target && dev->arch[0]) rt->opt.compile.target = target_find(dev->arch);
+    if (!rt->opt.compile.target) rt->opt.compile.target = target_default;
+    return rt;
+}
+
+void runtime_free(Runtime *rt)
+{
+    if (!rt) return;
+    for (Compiled *c = rt->cache, *next; c; c = next) {
+        next = c->next;
+        for (int i = 0; i < 2; i++)
+            if (c->variant[i].module && (i == 0 || c->variant[1].module != c->variant[0].module))
+                rt->device->ops->unload(rt->device, c->variant[i].module);
+        free(c->key);
+        free(c);
+    }
+    free(rt);
+}
+
+Device  *runtime_device(const Runtime *rt)               { return rt->device; }
+Session *runtime_session(const Runtime *rt)              { return rt->session; }
+const RuntimeOptions *runtime_options(const Runtime *rt) { return &rt->opt; }
+CompileStats runtime_stats(const Runtime *rt)            { return rt->stats; }
+const LaunchInfo *compiled_info(const Compiled *c)       { return c->variant[0].info ? c->variant[0].info : c->eval->launch; }
+Fn      *compiled_eval(const Compiled *c)                { return c->eval; }
+
+Compiled *runtime_compile(Runtime *rt, const TKernel *k, Buf *err)
+{
+    Fn *f = ir_build(rt->session, k);
+    if (!f) { buf_printf(err, "`%s` could not be turned into tile IR", k->name->s); return NULL; }
+    Buf key = {0};
+    ir_print(f, &key);
+    for (int i = 0; i < k->ndims; i++) buf_printf(&key, "\n%s = %lld", k->dims[i].name->s, (long long)k->dims[i].fixed);
+    for (Compiled *c = rt->cache; c; c = c->next)
+        if (strcmp(c->key, key.p) == 0) { buf_free(&key); rt->stats.reused++; return c; }
+    Compiled *c = checked_alloc(sizeof *c);
+    c->key = key.p;
+    c->typed = k;
+    c->eval = f;
+    c->next = rt->cache;
+    rt->cache = c;
+    return c;
+}
+
+static bool make_variant(Runtime *rt, Compiled *c, Variant *v, bool general, Buf *err)
+{
+    CompileOptions opt = rt->opt.compile;
+    const Device  *d = rt->device;
+    double start = now_us();
+    Fn *f = ir_build(rt->session, c->typed);               // lowering changes it, eval needs the one that was built
+    Buf ptx = {0}, log = {0};
+    opt.general = general;
+    v->tried = true;
+    if (!f || !lower_run(f, &opt) || !lower_emit(rt->session, &f, 1, &opt, NULL, &ptx)) {
+        buf_printf(err, "`%s` does not compile for %s", c->typed->name->s, opt.target->name);
+        buf_free(&ptx);
+        return false;
+    }
+    v->module = d->ops->load(rt->device, ptx.p, ptx.n, &log, err);
+    bool fine = v->module && d->ops->find(rt->device, v->module, f->launch->entry, &v->kernel, err);
+    if (fine) v->info = f->launch;
+    rt->stats.compiled++;
+    rt->stats.ms += (now_us() - start) * 1e-3;
+    buf_free(&ptx);
+    buf_free(&log);
+    return fine;
+}
+
+bool compiled_kernel(Runtime *rt, Compiled *c, const LaunchInfo **info, DeviceKernel *k, bool general, Buf *err)
+{
+    Variant *fast = &c->variant[0], *v = &c->variant[general];
+    if (general && !v->tried && fast->info && fast->info->general) {           // both stand in one module
+        v->tried = true;
+        v->module = fast->module;
+        if (rt->device->ops->find(rt->device, v->module, fast->info->general->entry, &v->kernel, err)) v->info = fast->info->general;
+    }
+    if (!v->tried && !make_variant(rt, c, v, general, err)) return false;
+    if (!v->info) { if (!err->n) buf_printf(err, "`%s` did not compile", c->typed->name->s); return false; }
+    *info = v->info;
+    *k = v->kernel;
+    return true;
+}

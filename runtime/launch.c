@@ -1,0 +1,155 @@
+// One launch of a kernel on host tensors: bind, copy in, launch, copy out.
+//
+//     open      compile, bind, make outputs, device memory (outputs full of junk), parameter block
+//     launch    as often as one likes (`tkc bench` does)
+//     close     frees all
+//
+// On eval the tile IR is run on host memory in place of PTX; a reference is, whatever the device.
+
+#include "runtime/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool param_written(const LaunchParam *p) { return p->kind == PK_POINTER || (p->kind == PK_TENSOR && p->mode != PM_IN); }
+
+static void describe_arg(const KernelArg *a, BindArg *b)
+{
+    *b = (BindArg){.origin = a->origin, .scalar = a->scalar, .is_float = a->is_float, .ival = a->ival, .fval = a->fval};
+    if (a->scalar) { b->elem = a->elem; return; }
+    const HostTensor *t = a->tensor;
+    b->absent = !t || !t->data;
+    if (b->absent) return;
+    b->elem = t->elem;
+    b->rank = t->rank;
+    memcpy(b->dim, t->dim, sizeof b->dim);
+    bind_contiguous(b);
+}
+
+static bool make_outputs(const LaunchInfo *info, KernelArg *args, const BindArg *bound, Buf *err)
+{
+    for (int p = 0; p < info->nparams; p++) {
+        const LaunchParam *want = &info->params[p];
+        if (want->kind == PK_SCALAR || !bound[p].absent) continue;
+        if (want->mode != PM_OUT || want->kind != PK_TENSOR || !args[p].tensor) {
+            buf_printf(err, "`%s` has no value", want->name->s);
+            return false;
+        }
+        if (!tensor_make(args[p].tensor, want->elem, want->rank, bound[p].dim, err)) return false;
+    }
+    return true;
+}
+
+static DeviceFill junk_of(const RunControl *ctl) { return ctl->junk == FILL_ZERO ? FILL_RANDOM : ctl->junk; }
+
+// Copies in what is read, fills what is only written with junk.
+static bool copy_in(OpenLaunch *l, const KernelArg *args, const RunControl *ctl, Buf *err)
+{
+    Device *d = l->device;
+    for (int p = 0; p < l->info->nparams; p++) {
+        const LaunchParam *want = &l->info->params[p];
+        if (want->kind == PK_SCALAR) continue;
+        const HostTensor *t = args[p].tensor;
+        size_t bytes = tensor_bytes(t);
+        l->args[p].address = d->ops->alloc(d, bytes, want->name->s, err);
+        if (!l->args[p].address) return false;
+        bool only_out = want->kind == PK_TENSOR && want->mode == PM_OUT;
+        bool fine = only_out ? d->ops->fill(d, l->args[p].address, bytes, junk_of(ctl), ctl->junk_seed + (uint64_t)p, err)
+                             : d->ops->write(d, l->args[p].address, t->data, bytes, err);
+        if (!fine) return false;
+    }
+    return true;
+}
+
+static bool copy_out(OpenLaunch *l, KernelArg *args, Buf *err)
+{
+    for (int p = 0; p < l->info->nparams; p++) {
+        if (!param_written(&l->info->params[p])) continue;
+        if (!l->device->ops->read(l->device, args[p].tensor->data, l->args[p].address, tensor_bytes(args[p].tensor), err)) return false;
+    }
+    return true;
+}
+
+// Chooses the variant, now that its facts can be asked, and makes the parameter block.
+static bool ready(Runtime *rt, OpenLaunch *l, Buf *err)
+{
+    if (!compiled_kernel(rt, l->compiled, &l->info, &l->kernel, false, err)) return false;
+    l->bound->info = l->info;
+    if (bind_variant(l->bound, NULL) != l->info && !compiled_kernel(rt, l->compiled, &l->info, &l->kernel, true, err)) return false;
+    return prepare(l->device, l->info, l->bound, &l->kernel, &l->prepared, err);
+}
+
+bool launch_open(Runtime *rt, const TKernel *k, KernelArg *args, int nargs, const RunControl *ctl, OpenLaunch *l, Buf *err)
+{
+    *l = (OpenLaunch){.device = runtime_device(rt), .nargs = nargs};
+    l->on_eval = ctl->on_eval || !l->device->ops->runs_ptx;
+    l->compiled = runtime_compile(rt, k, err);
+    if (!l->compiled) return false;
+    if (nargs > MAX_PARAMS) { buf_printf(err, "more than %d arguments", MAX_PARAMS); return false; }
+    if (l->on_eval && l->device->ops->runs_ptx) l->device = l->host = device_open("eval", NULL, err);
+    l->args = checked_alloc(sizeof *l->args * MAX_PARAMS);
+    l->bound = checked_alloc(sizeof *l->bound);
+    for (int p = 0; p < nargs; p++) describe_arg(&args[p], &l->args[p]);
+    l->info = compiled_eval(l->compiled)->launch;
+    return bind_args(l->info, l->args, nargs, l->bound, err) && make_outputs(l->info, args, l->args, err)
+        && copy_in(l, args, ctl, err) && bind_overlap(l->bound, err) && (l->on_eval || ready(rt, l, err));
+}
+
+void launch_close(OpenLaunch *l)
+{
+    prepared_free(l->device, &l->prepared);
+    for (int p = 0; l->args && p < l->nargs; p++)
+        if (l->args[p].address) l->device->ops->free(l->device, l->args[p].address);
+    free(l->args);
+    free(l->bound);
+    device_close(l->host);
+    *l = (OpenLaunch){0};
+}
+
+static bool run_eval(Runtime *rt, const OpenLaunch *l, KernelArg *args, const RunControl *ctl, Buf *err)
+{
+    EvalArg     eval[MAX_PARAMS] = {0};
+    EvalOptions opt = {.junk = (uint32_t)ctl->junk_seed, .reversed = ctl->reversed, .print_to = runtime_options(rt)->print_to};
+    if (!opt.print_to) opt.print_to = stdout;
+    for (int p = 0; p < l->info->nparams; p++) {
+        const BindArg *a = &l->args[p];
+        eval[p].ival = a->ival;
+        eval[p].fval = a->fval;
+        if (l->info->params[p].kind == PK_SCALAR) continue;
+        eval[p].ival = (int64_t)a->address;
+        eval[p].tensor.data = (void *)(uintptr_t)a->address;
+        memcpy(eval[p].tensor.dims, a->dim, sizeof a->dim);
+        memcpy(eval[p].tensor.strides, a->stride, sizeof a->stride);
+        if (!ctl->bounds || !param_written(&l->info->params[p])) continue;
+        free(args[p].bound);
+        args[p].bound = checked_alloc(sizeof(double) * ((size_t)tensor_count(args[p].tensor) + 1));
+        opt.bound[p] = args[p].bound;
+    }
+    char *fault = NULL;
+    Span  at = {0};
+    if (ir_eval(compiled_eval(l->compiled), eval, l->bound->dims, &opt, &fault, &at)) return true;
+    if (at.hi) {
+        LineCol where = span_where(runtime_session(rt), at.lo);
+        buf_printf(err, "%s:%u:%u: ", where.src->path, where.line, where.col);
+    }
+    buf_printf(err, "%s in `%s`", fault ? fault : "trapped", l->info->kernel->s);
+    return false;
+}
+
+static bool run_ptx(const OpenLaunch *l, const RunControl *ctl, Buf *err)
+{
+    l->device->junk = junk_of(ctl);
+    l->device->junk_seed = ctl->junk_seed;
+    return prepared_launch(l->device, &l->prepared, err) && l->device->ops->sync(l->device, err);
+}
+
+bool kernel_launch(Runtime *rt, const TKernel *k, KernelArg *args, int nargs, const RunControl *ctl, Buf *err)
+{
+    static const RunControl plain;
+    OpenLaunch l;
+    if (!ctl) ctl = &plain;
+    bool fine = launch_open(rt, k, args, nargs, ctl, &l, err)
+             && (l.on_eval ? run_eval(rt, &l, args, ctl, err) : run_ptx(&l, ctl, err)) && copy_out(&l, args, err);
+    launch_close(&l);
+    return fine;
+}

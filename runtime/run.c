@@ -1,0 +1,183 @@
+// `tkc run`: a kernel on arguments that the command line gave.
+//
+//     specs -> what they say of dimensions and types -> instance -> launch -> results printed or saved
+
+#include "runtime/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const RunArg *find_arg(const RunArg *args, int n, const char *name)
+{
+    for (int i = 0; i < n; i++) if (strcmp(args[i].name, name) == 0) return &args[i];
+    return NULL;
+}
+
+static const Node *kernel_params(const Node *kernel) { return kernel->kid[1]; }
+
+static const char *nearest_param(const Node *kernel, const char *name)
+{
+    const Node *params = kernel_params(kernel), *best = NULL;
+    int least = 3;
+    for (uint32_t i = 0; i < params->nkid; i++) {
+        int d = edit_distance(params->kid[i]->sym->s, name);
+        if (d < least) { least = d; best = params->kid[i]; }
+    }
+    return best ? best->sym->s : NULL;
+}
+
+static bool known_names(const Node *kernel, const RunArg *args, int nargs, Buf *err)
+{
+    const Node *params = kernel_params(kernel);
+    for (int i = 0; i < nargs; i++) {
+        bool found = false;
+        for (uint32_t p = 0; p < params->nkid; p++) found |= strcmp(params->kid[p]->sym->s, args[i].name) == 0;
+        for (int j = 0; j < i; j++)
+            if (strcmp(args[j].name, args[i].name) == 0) { buf_printf(err, "argument `%s` is given twice", args[i].name); return false; }
+        if (found) continue;
+        const char *near = nearest_param(kernel, args[i].name);
+        buf_printf(err, "`%s` has no parameter `%s`", kernel->sym->s, args[i].name);
+        if (near) { buf_printf(err, "; did you mean `%s`?", near); return false; }
+        for (uint32_t p = 0; p < params->nkid; p++) buf_printf(err, "%s `%s`", p ? "," : "; it has", params->kid[p]->sym->s);
+        return false;
+    }
+    return true;
+}
+
+static int add_value(SemaValue v, SemaValue *out, int n, int max)
+{
+    for (int i = 0; i < n; i++) if (strcmp(out[i].name, v.name) == 0) return n;      // the first stands; binding compares
+    if (n < max) out[n++] = v;
+    return n;
+}
+
+// The file's 16-bit words may be bf16 and its bytes f8: then it says nothing of the type.
+static bool says_elem(const RunArg *a)
+{
+    return a->as != EL_none || !a->is_path || (a->tensor.elem != EL_u16 && a->tensor.elem != EL_u8);
+}
+
+int infer_values(const Node *kernel, const RunArg *args, int nargs, SemaValue *out, int max, Buf *err)
+{
+    const Node *params = kernel_params(kernel);
+    int n = 0;
+    if (!known_names(kernel, args, nargs, err)) return -1;
+    for (uint32_t p = 0; p < params->nkid; p++) {
+        const Node   *param = params->kid[p], *type = param->nkid ? param->kid[0] : NULL;
+        const RunArg *a = find_arg(args, nargs, param->sym->s);
+        if (!a || !a->tensor.data || !type || type->kind != N_type_tensor) continue;
+        const Node *elem = type->kid[0];
+        if (elem && elem->sym && elem_by_name((Str){elem->sym->s, elem->sym->n}) == EL_none && says_elem(a))
+            n = add_value((SemaValue){.name = elem->sym->s, .is_type = true, .elem = a->tensor.elem}, out, n, max);
+        if ((int)type->nkid - 1 != a->tensor.rank) {
+            buf_printf(err, "`%s` (%s) has %d dimension%s; the kernel takes %d", a->name, a->spec, a->tensor.rank,
+                       a->tensor.rank == 1 ? "" : "s", (int)type->nkid - 1);
+            return -1;
+        }
+        for (int d = 0; d < a->tensor.rank; d++) {
+            const Node *dim = type->kid[1 + d];
+            if (dim && dim->kind == N_name)
+                n = add_value((SemaValue){.name = dim->sym->s, .ival = a->tensor.dim[d]}, out, n, max);
+        }
+    }
+    return n;
+}
+
+static bool convert(HostTensor *t, Elem to, Buf *err)
+{
+    HostTensor other;
+    if (t->elem == to || tensor_reinterpret(t, to)) return true;
+    if (!tensor_make(&other, to, t->rank, t->dim, err)) return false;
+    for (int64_t i = 0, n = tensor_count(t); i < n; i++) {
+        if (elem_is_float(t->elem) || elem_is_float(to)) elem_set(to, other.data, i, elem_get(t->elem, t->data, i));
+        else elem_set_int(to, other.data, i, elem_get_int(t->elem, t->data, i));
+    }
+    tensor_free(t);
+    *t = other;
+    return true;
+}
+
+// Reads the files of parameters that are read.
+static bool load_files(const Node *kernel, RunArg *args, int nargs, Buf *err)
+{
+    const Node *params = kernel_params(kernel);
+    for (uint32_t p = 0; p < params->nkid; p++) {
+        RunArg *a = (RunArg *)(uintptr_t)find_arg(args, nargs, params->kid[p]->sym->s);
+        if (!a || !a->is_path || a->tensor.data || params->kid[p]->flags & PARAM_OUT) continue;
+        if (!npy_read(a->spec, &a->tensor, err)) return false;
+        if (a->as != EL_none && !convert(&a->tensor, a->as, err)) return false;
+    }
+    return true;
+}
+
+static bool bind_specs(const TKernel *k, RunArg *args, int nargs, KernelArg *out, RunResult *result, Buf *err)
+{
+    for (int p = 0; p < k->nparams; p++) {
+        const LaunchParam *want = &k->params[p];
+        RunArg *a = (RunArg *)(uintptr_t)find_arg(args, nargs, want->name->s);
+        bool    made = want->kind == PK_TENSOR && want->mode == PM_OUT;
+        if (!a && !made) {
+            buf_printf(err, "`%s` needs an argument for `%s` (%s%s)", k->name->s, want->name->s, elem_name(want->elem),
+                       want->kind == PK_SCALAR ? ", a number" : want->kind == PK_POINTER ? ", a tensor whose memory it points to" : "[...]");
+            return false;
+        }
+        out[p].origin = a ? a->spec : NULL;
+        if (a && a->scalar) {
+            out[p].scalar = true;
+            out[p].is_float = a->is_float;
+            out[p].ival = a->ival;
+            out[p].fval = a->fval;
+            continue;
+        }
+        if (want->kind == PK_SCALAR) { buf_printf(err, "`%s` is a number (%s), not `%s`", want->name->s, elem_name(want->elem), a->spec); return false; }
+        if (a && a->is_path && a->tensor.data) tensor_reinterpret(&a->tensor, want->elem);
+        if (!param_written(want)) { out[p].tensor = &a->tensor; continue; }
+        HostTensor *t = &result->out[result->n].tensor;
+        result->out[result->n].name = want->name;
+        result->out[result->n].mode = want->mode;
+        if (made && a && a->is_path) result->out[result->n].saved = a->spec;
+        if (a && a->tensor.data && !tensor_copy(t, &a->tensor, err)) return false;
+        out[p].tensor = t;
+        result->n++;
+    }
+    return true;
+}
+
+bool run_kernel(Runtime *rt, SemaFile *file, const Node *kernel, RunArg *args, int nargs,
+                const SemaValue *set, int nset, RunResult *result, Buf *err)
+{
+    enum { MAX_VALUES = 64 };
+    SemaValue  known[MAX_VALUES];
+    KernelArg *list = checked_alloc(sizeof *list * MAX_PARAMS);
+    *result = (RunResult){0};
+    int  n = load_files(kernel, args, nargs, err) ? infer_values(kernel, args, nargs, known, MAX_VALUES, err) : -1;
+    TKernel *k = n < 0 ? NULL : sema_instance(file, kernel, set, nset, known, n);
+    bool ok = k && bind_specs(k, args, nargs, list, result, err) && kernel_launch(rt, k, list, k->nparams, NULL, err);
+    for (int i = 0; ok && i < result->n; i++)
+        if (result->out[i].saved) ok = npy_write(result->out[i].saved, &result->out[i].tensor, err);
+    free(list);
+    return ok;
+}
+
+void run_print(const RunResult *r, FILE *to)
+{
+    Buf text = {0};
+    for (int i = 0; i < r->n; i++) {
+        buf_printf(&text, "%s: ", r->out[i].name->s);
+        tensor_type_text(&r->out[i].tensor, &text);
+        if (r->out[i].saved) buf_printf(&text, " saved as %s\n", r->out[i].saved);
+        else {
+            buf_putc(&text, '\n');
+            tensor_print(&r->out[i].tensor, 0, &text);
+            buf_putc(&text, '\n');
+        }
+    }
+    if (text.n) fwrite(text.p, 1, text.n, to);
+    buf_free(&text);
+}
+
+void run_result_free(RunResult *r)
+{
+    for (int i = 0; i < r->n; i++) tensor_free(&r->out[i].tensor);
+    *r = (RunResult){0};
+}

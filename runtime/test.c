@@ -1,0 +1,341 @@
+// The test runner: test items, step by step, on a device.
+//
+// The tensors of a test live on the host. Each launch copies in what it reads and copies out what it
+// wrote, so that references can run on eval beside kernels on any device. With `twice`, a launch is
+// made again with other junk in dead lanes, registers, shared memory and unwritten outputs (on eval
+// also with the programs from last to first, where no atomic makes that visible): whatever then differs
+// was never defined.
+//
+//     FAIL  softmax.tk:21:5: rows (M = 37, N = 1000), on emu
+//           expect ~ within rel 1e-05: 3 of 37000 elements out of bounds; worst at [3, 17]: 0.1234, expected 0.1235 (...)
+
+#include "runtime/internal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "lang/ast.h"
+
+typedef struct Run {
+    Runtime     *rt;
+    const TTest *test;
+    HostTensor  *tensor;              // by number
+    double     **bound;               // by number, NULL where eval said nothing
+    Buf         *report;
+} Run;
+
+static void where_text(Session *s, Span at, Buf *out)
+{
+    if (!at.hi) return;
+    LineCol w = span_where(s, at.lo);
+    buf_printf(out, "%s:%u:%u: ", w.src->path, w.line, w.col);
+}
+
+static bool step_make(Run *r, const TStep *s)
+{
+    Buf name = {0};
+    buf_printf(&name, "%.*s", (int)r->test->name.n, r->test->name.p);
+    FillSpec fill = {.make = s->make, .lo = s->lo, .hi = s->hi, .values = s->values, .seed = runtime_options(r->rt)->seed,
+                     .stream = rng_stream(name.p ? name.p : "", s->result)};
+    bool fine = tensor_make(&r->tensor[s->result], s->elem, s->rank, s->shape, r->report);
+    if (fine) tensor_fill(&r->tensor[s->result], &fill);
+    buf_free(&name);
+    return fine;
+}
+
+// ---- launches ------------------------------------------------------------------------------------
+
+static bool makes_output(const LaunchParam *p) { return p->kind == PK_TENSOR && p->mode == PM_OUT; }
+
+// Arguments of the launch; `number[p]` is the tensor behind parameter p, -1 for scalars.
+static bool gather(Run *r, const TStep *s, KernelArg *args, int *number)
+{
+    const TKernel *k = s->kernel;
+    int made = 0, next = 0;
+    for (int p = 0; p < k->nparams; p++) {
+        bool out = makes_output(&k->params[p]);
+        const TValue *v = s->nargs == k->nparams ? &s->args[p] : out ? NULL : next < s->nargs ? &s->args[next++] : NULL;
+        number[p] = out ? s->result + made++ : v ? v->tensor : -1;
+        args[p] = (KernelArg){0};
+        if (!out && !v) { buf_printf(r->report, "no argument for `%s`", k->params[p].name->s); return false; }
+        if (number[p] >= r->test->ntensors) { buf_printf(r->report, "there is no tensor %d", number[p]); return false; }
+        if (number[p] >= 0) { args[p].tensor = &r->tensor[number[p]]; continue; }
+        args[p].scalar = true;
+        args[p].elem = v->elem;
+        args[p].is_float = elem_is_float(v->elem);
+        args[p].ival = v->ival;
+        args[p].fval = v->fval;
+    }
+    return true;
+}
+
+static bool has_atomics(const Region *region)
+{
+    for (const Op *op = region->first; op; op = op->next) {
+        if (op->code == OP_T_atomic) return true;
+        for (int i = 0; i < op->nreg; i++)
+            if (has_atomics(op->reg[i])) return true;
+    }
+    return false;
+}
+
+static bool same_bytes(Run *r, const TStep *s, const KernelArg *first, const KernelArg *again, const char *what)
+{
+    const TKernel *k = s->kernel;
+    for (int p = 0; p < k->nparams; p++) {
+        if (!param_written(&k->params[p])) continue;
+        const HostTensor *a = first[p].tensor, *b = again[p].tensor;
+        size_t size = (size_t)elem_bytes(a->elem);
+        for (int64_t i = 0, n = tensor_count(a); i < n; i++) {
+            const char *x = (const char *)a->data + (size_t)i * size, *y = (const char *)b->data + (size_t)i * size;
+            if (memcmp(x, y, size) == 0) continue;
+            buf_printf(r->report, "`%s`: element %lld of `%s` depends on %s (%.9g, then %.9g)", k->name->s, (long long)i,
+                       k->params[p].name->s, what, elem_get(a->elem, a->data, i), elem_get(b->elem, b->data, i));
+            return false;
+        }
+    }
+    return true;
+}
+
+typedef struct Again { KernelArg args[MAX_PARAMS]; HostTensor tensor[MAX_PARAMS]; } Again;
+
+// A second set of what is written: inout tensors as they were, out tensors not made yet.
+static bool duplicate(const TKernel *k, const KernelArg *args, Again *g, Buf *err)
+{
+    for (int p = 0; p < k->nparams; p++) {
+        g->args[p] = args[p];
+        g->args[p].bound = NULL;
+        if (!param_written(&k->params[p])) continue;
+        g->args[p].tensor = &g->tensor[p];
+        if (args[p].tensor->data && !tensor_copy(&g->tensor[p], args[p].tensor, err)) return false;
+    }
+    return true;
+}
+
+static void again_free(Again *g, const TKernel *k)
+{
+    for (int p = 0; p < k->nparams; p++) { tensor_free(&g->tensor[p]); free(g->args[p].bound); }
+    free(g);
+}
+
+static bool launch_again(Run *r, const TStep *s, const KernelArg *args, Again *g, bool on_eval)
+{
+    const TKernel *k = s->kernel;
+    RunControl ctl = {.on_eval = on_eval, .junk = FILL_INF, .junk_seed = 0x5eed0002};
+    Again *reversed = NULL;
+    bool fine = true;
+    Compiled *c = on_eval ? runtime_compile(r->rt, k, r->report) : NULL;
+    if (c && !has_atomics(&compiled_eval(c)->body)) {
+        reversed = checked_alloc(sizeof *reversed);
+        fine = duplicate(k, g->args, reversed, r->report);
+    }
+    fine = fine && kernel_launch(r->rt, k, g->args, k->nparams, &ctl, r->report)
+        && same_bytes(r, s, args, g->args, "junk in dead lanes, in unwritten memory or in registers");
+    if (fine && reversed) {
+        ctl.reversed = true;
+        fine = kernel_launch(r->rt, k, reversed->args, k->nparams, &ctl, r->report)
+            && same_bytes(r, s, args, reversed->args, "the order of the programs, a race");
+    }
+    if (reversed) again_free(reversed, k);
+    return fine;
+}
+
+static bool step_launch(Run *r, const TStep *s)
+{
+    const TKernel *k = s->kernel;
+    KernelArg *args = checked_alloc(sizeof *args * MAX_PARAMS);
+    int        number[MAX_PARAMS];
+    Device    *d = runtime_device(r->rt);
+    bool       on_eval = s->reference || !d->ops->runs_ptx;
+    bool       twice = runtime_options(r->rt)->twice && !s->reference && d->ops != &cuda_ops;
+    RunControl ctl = {.on_eval = on_eval, .junk = FILL_NAN, .junk_seed = 0x5eed0001, .bounds = on_eval};
+    Again     *g = twice ? checked_alloc(sizeof *g) : NULL;
+    bool fine = gather(r, s, args, number) && (!g || duplicate(k, args, g, r->report))
+             && kernel_launch(r->rt, k, args, k->nparams, &ctl, r->report) && (!g || launch_again(r, s, args, g, on_eval));
+    for (int p = 0; p < k->nparams; p++) {
+        if (!args[p].bound) continue;
+        free(r->bound[number[p]]);
+        r->bound[number[p]] = args[p].bound;
+    }
+    if (g) again_free(g, k);
+    free(args);
+    return fine;
+}
+
+// ---- expectations --------------------------------------------------------------------------------
+
+static bool value_of(Run *r, const TValue *v, HostTensor *scalar, const HostTensor **out)
+{
+    *scalar = (HostTensor){0};
+    if (v->tensor >= 0) {
+        *out = v->tensor < r->test->ntensors ? &r->tensor[v->tensor] : NULL;
+        if (*out && (*out)->data) return true;
+        buf_printf(r->report, "tensor %d has not been made", v->tensor);
+        return false;
+    }
+    Elem e = v->elem == EL_none ? EL_f64 : v->elem;
+    if (!tensor_make(scalar, e, 0, NULL, r->report)) return false;
+    if (elem_is_float(e)) elem_set(e, scalar->data, 0, v->fval);
+    else elem_set_int(e, scalar->data, 0, v->ival);
+    *out = scalar;
+    return true;
+}
+
+static bool step_expect(Run *r, const TStep *s)
+{
+    HostTensor sl, sr = {0};
+    const HostTensor *left = NULL, *right = NULL;
+    bool fine = value_of(r, &s->left, &sl, &left) && value_of(r, &s->right, &sr, &right);
+    if (fine) {
+        CompareSpec spec = {.op = s->op, .rel = s->rel, .abs = s->abs,
+                            .bound_got = s->left.tensor >= 0 ? r->bound[s->left.tensor] : NULL,
+                            .bound_expected = s->right.tensor >= 0 ? r->bound[s->right.tensor] : NULL};
+        CompareResult c = tensor_compare(left, right, &spec);
+        fine = c.ok && !c.shape_error;
+        if (!fine) {
+            buf_printf(r->report, "expect %s", op_spellings[s->op]);
+            if (s->rel != 0) buf_printf(r->report, " within rel %g", s->rel);
+            if (s->abs != 0) buf_printf(r->report, "%s abs %g", s->rel != 0 ? "," : " within", s->abs);
+            buf_puts(r->report, ": ");
+            compare_text(&c, left->rank ? left : right, &spec, r->report);
+            if (c.shape_error) {
+                buf_puts(r->report, ": ");
+                tensor_type_text(left, r->report);
+                buf_puts(r->report, " and ");
+                tensor_type_text(right, r->report);
+            }
+        }
+    }
+    tensor_free(&sl);
+    tensor_free(&sr);
+    return fine;
+}
+
+// ---- a test --------------------------------------------------------------------------------------
+
+bool test_run(Runtime *rt, const TTest *t, const TestOptions *opt, Buf *report)
+{
+    (void)opt;
+    Run r = {.rt = rt, .test = t, .report = report};
+    size_t n = (size_t)(t->ntensors > 0 ? t->ntensors : 1);
+    r.tensor = checked_alloc(sizeof *r.tensor * n);
+    r.bound = checked_alloc(sizeof *r.bound * n);
+    bool fine = true;
+    for (int i = 0; i < t->nsteps && fine; i++) {
+        const TStep *s = &t->steps[i];
+        size_t start = report->n;
+        fine = s->kind == STEP_make ? step_make(&r, s) : s->kind == STEP_launch ? step_launch(&r, s) : step_expect(&r, s);
+        if (fine) continue;
+        Buf words = {0};                                  // the place goes before the words
+        where_text(runtime_session(rt), s->span, &words);
+        buf_puts(&words, report->p ? report->p + start : "failed");
+        report->n = start;
+        buf_add(report, words.p, words.n);
+        buf_free(&words);
+    }
+    for (int i = 0; i < t->ntensors; i++) { tensor_free(&r.tensor[i]); free(r.bound[i]); }
+    free(r.tensor);
+    free(r.bound);
+    return fine;
+}
+
+// ---- files ---------------------------------------------------------------------------------------
+
+typedef struct Runner { const TestOptions *opt; Device *device; FILE *to; TestCounts *counts; } Runner;
+
+static void show_diags(Runner *r, Session *s)
+{
+    if (!diag_count(s)) return;
+    diag_print(s, r->to, r->opt->diag_style, r->opt->color);
+    diag_forget(s, 0);
+}
+
+static void run_one(Runner *r, Runtime *rt, const char *path, const TTest *t)
+{
+    Session *s = runtime_session(rt);
+    Buf name = {0}, report = {0};
+    buf_printf(&name, "%s: %.*s%s%s", path, (int)t->name.n, t->name.p, t->case_text && t->case_text[0] ? " " : "", t->case_text ? t->case_text : "");
+    if (!r->opt->filter || strstr(name.p, r->opt->filter)) {
+        double start = now_us();
+        bool   fine = test_run(rt, t, r->opt, &report);
+        double ms = (now_us() - start) * 1e-3;
+        if (fine) r->counts->passed++;
+        else r->counts->failed++;
+        if (!fine || r->opt->verbose || r->opt->run.times) {
+            fprintf(r->to, "%s  %s, on %s", fine ? "ok  " : "FAIL", name.p, r->device->ops->name);
+            if (r->opt->run.times) fprintf(r->to, "  %.1f ms", ms);
+            fputc('\n', r->to);
+        }
+        if (!fine) fprintf(r->to, "      %s\n", report.p ? report.p : "failed");
+        show_diags(r, s);
+        fflush(r->to);
+    }
+    buf_free(&name);
+    buf_free(&report);
+}
+
+static void run_file(Runner *r, const char *path)
+{
+    Session *s = session_new();
+    char    *error = NULL;
+    Source  *src = source_read(s, path, &error);
+    if (!src) {
+        fprintf(r->to, "FAIL  %s: %s\n", path, error ? error : "cannot be read");
+        r->counts->failed++;
+        session_free(s);
+        return;
+    }
+    TTest   **tests = NULL;
+    SemaFile *file = sema_file(s, parse_file(s, src));
+    int       n = sema_tests(file, &tests), errors = diag_errors(s);
+    show_diags(r, s);
+    if (errors) { fprintf(r->to, "FAIL  %s: %d error%s\n", path, errors, errors == 1 ? "" : "s"); r->counts->failed++; }
+    Runtime *rt = runtime_new(s, r->device, &r->opt->run);
+    for (int i = 0; i < n; i++) run_one(r, rt, path, tests[i]);
+    runtime_free(rt);
+    session_free(s);
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
+
+static void run_path(Runner *r, const char *path)
+{
+    struct stat st;
+    if (strcmp(path, "-") != 0 && stat(path, &st) != 0) {
+        fprintf(r->to, "FAIL  %s: %s\n", path, strerror(errno));
+        r->counts->failed++;
+        return;
+    }
+    if (strcmp(path, "-") == 0 || !S_ISDIR(st.st_mode)) { run_file(r, path); return; }
+    struct dirent **entries;
+    int n = scandir(path, &entries, NULL, by_name);
+    for (int i = 0; i < n; i++) {
+        const char *name = entries[i]->d_name, *dot = strrchr(name, '.');
+        Buf full = {0};
+        buf_printf(&full, "%s/%s", path, name);
+        bool folder = stat(full.p, &st) == 0 && S_ISDIR(st.st_mode);
+        if (name[0] != '.' && (folder || (dot && strcmp(dot, ".tk") == 0))) run_path(r, full.p);
+        buf_free(&full);
+        free(entries[i]);
+    }
+    if (n >= 0) free(entries);
+}
+
+bool test_paths(const char *const *paths, int n, const TestOptions *opt, TestCounts *counts)
+{
+    Buf err = {0};
+    Runner r = {.opt = opt, .to = opt->to ? opt->to : stdout, .counts = counts};
+    *counts = (TestCounts){0};
+    r.device = device_open(opt->device ? opt->device : "auto", &opt->device_options, &err);
+    if (!r.device) { fprintf(r.to, "%s\n", err.p); buf_free(&err); return false; }
+    for (int i = 0; i < n; i++) run_path(&r, paths[i]);
+    bool any = counts->passed + counts->failed + counts->skipped > 0;
+    if (!any && opt->filter) fprintf(r.to, "no test matches `%s`\n", opt->filter);
+    else if (!any) fprintf(r.to, "no tests\n");
+    fprintf(r.to, "%d passed, %d failed, %d skipped\n", counts->passed, counts->failed, counts->skipped);
+    device_close(r.device);
+    return any && counts->failed == 0;
+}
