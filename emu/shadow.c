@@ -1,0 +1,165 @@
+// Races in shared memory, by vector clocks.
+//
+// An *agent* is a warp or one of its three asynchronous helpers (cp.async, bulk copies, wgmma); each has a
+// clock. Every warp knows, per agent, the latest clock that it is ordered after: its vector clock. Barriers,
+// mbarriers and waits join these: arriving releases ("what I have seen"), waiting acquires. A word of
+// shared memory remembers its last write and its last two readers as (agent, clock); an access that
+// conflicts with a record it is not ordered after is a race.
+//
+//     record   | clock 24 | agent 11 | bytes 4 | instruction 22 | atomic 1 |
+//
+// A second vector, fv, is joined at the same places but only moves forward at fence.proxy.async: the writes
+// that an asynchronous reader (wgmma operands, bulk stores) may rely on.
+#include "emu/exec.h"
+
+enum { CLOCK_MAX = (1 << 24) - 1 };
+
+static uint64_t record_of(uint32_t agent, uint32_t clock, uint32_t bytes, uint32_t insn, bool atomic) {
+    return (uint64_t)(clock > CLOCK_MAX ? 0 : clock) << 38 | (uint64_t)(agent & 2047) << 27 | (uint64_t)(bytes & 15) << 23 | (uint64_t)(insn & 0x3fffff) << 1 | atomic;
+}
+static uint32_t record_clock(uint64_t r)  { return (uint32_t)(r >> 38); }
+static uint32_t record_agent(uint64_t r)  { return (uint32_t)(r >> 27) & 2047; }
+static uint32_t record_bytes(uint64_t r)  { return (uint32_t)(r >> 23) & 15; }
+static uint32_t record_insn(uint64_t r)   { return (uint32_t)(r >> 1) & 0x3fffff; }
+
+void vc_join(uint32_t *to, const uint32_t *from, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) to[i] = to[i] > from[i] ? to[i] : from[i];
+}
+
+uint32_t *vc_new(const Cluster *c) {
+    uint32_t *vc = calloc(2 * (size_t)c->clocks, sizeof *vc);
+    if (!vc) abort();
+    return vc;
+}
+
+void vc_release(Warp *w, uint32_t *to) {
+    uint32_t n = w->cluster->clocks;
+    vc_join(to, w->vc, n);
+    vc_join(to + n, w->fv, n);
+    w->vc[w->agent]++;
+}
+
+void vc_acquire(Warp *w, const uint32_t *from) {
+    uint32_t n = w->cluster->clocks;
+    vc_join(w->vc, from, n);
+    vc_join(w->fv, from + n, n);
+}
+
+void shadow_init(Block *b, uint32_t offset, uint32_t size) {
+    if (!(offset & 3) && !(size & 3)) {
+        memset(b->init + (offset >> 2), 15, size >> 2);
+        return;
+    }
+    for (uint32_t o = offset; o < offset + size; o++) b->init[o >> 2] |= (uint8_t)(1u << (o & 3));
+}
+
+bool shadow_is_init(const Block *b, uint32_t offset, uint32_t size) {
+    if (!(offset & 3) && !(size & 3)) {
+        for (uint32_t i = offset >> 2; i < (offset + size) >> 2; i++)
+            if (b->init[i] != 15) return false;
+        return true;
+    }
+    for (uint32_t o = offset; o < offset + size; o++)
+        if (!(b->init[o >> 2] >> (o & 3) & 1)) return false;
+    return true;
+}
+
+static const SharedVar *var_in(const SharedVar *list, uint32_t offset) {
+    for (const SharedVar *v = list; v; v = v->next)
+        if (offset >= v->offset && offset - v->offset < v->size) return v;
+    return NULL;
+}
+
+const SharedVar *shared_var_at(const Launch *launch, uint32_t offset) {
+    const SharedVar *v = var_in(launch->kernel->shared_vars, offset);
+    return v ? v : var_in(launch->module->func_shared_vars, offset);
+}
+
+void shared_describe(const Launch *launch, uint32_t offset, char *out, size_t n) {
+    const SharedVar *v = shared_var_at(launch, offset);
+    uint32_t base = launch_dynamic_base(launch);
+    if (v) snprintf(out, n, "`%s` + %u", v->name, offset - v->offset);
+    else if (offset >= launch->shared_size) snprintf(out, n, "offset %u is %u bytes past the end of the block's %u", offset - SHARED_START, offset - launch->shared_size, launch->shared_size - SHARED_START);
+    else if (offset < SHARED_START) snprintf(out, n, "address %u is before its start (%u)", offset, SHARED_START);
+    else if (offset >= base) snprintf(out, n, "dynamic shared memory + %u", offset - base);
+    else snprintf(out, n, "offset %u", offset - SHARED_START);
+}
+
+static void report(Warp *w, const Insn *in, int lane, uint32_t offset, uint64_t old, bool write, bool old_write) {
+    static const char *const helper[] = {"", "cp.async", "a bulk copy", "wgmma"};
+    char where[160], other[160];
+    uint32_t agent = record_agent(old), kind = agent & 3, warp = agent >> 2;
+    const Insn *first = &w->launch->module->code[record_insn(old)];
+    const Warp *who = &w->cluster->warps[warp];
+    shared_describe(w->launch, offset, where, sizeof where);
+    insn_place(w->launch, first, other, sizeof other);
+    if (kind)
+        fault(w, in, lane, EMU_FAULT_MISSING_WAIT, "%s of %s, which %s of warp %u (at %s) still %s: no wait for it orders the two",
+              write ? "write" : "read", where, helper[kind], who->id, other, old_write ? "writes" : "reads");
+    else if (who->block != w->block)
+        fault(w, in, lane, EMU_FAULT_RACE, "%s of %s races with the %s by warp %u of block %u of the cluster at %s: no barrier between them",
+              write ? "write" : "read", where, old_write ? "write" : "read", who->id, who->block->rank, other);
+    else
+        fault(w, in, lane, EMU_FAULT_RACE, "%s of %s races with the %s by warp %u at %s: no barrier between them",
+              write ? "write" : "read", where, old_write ? "write" : "read", who->id, other);
+}
+
+static inline bool ordered(uint64_t r, const uint32_t *vc) { return record_clock(r) <= vc[record_agent(r)]; }
+
+// One word. Returns the record it conflicts with, 0 if none.
+static uint64_t touch(Shadow *s, uint64_t mine, const uint32_t *vc, uint32_t bytes, bool write, bool *old_write) {
+    uint32_t agent = record_agent(mine);
+    uint64_t bad = 0, old = s->write;
+    if (old && record_agent(old) != agent && record_bytes(old) & bytes && !(old & mine & 1) && !ordered(old, vc)) bad = old, *old_write = true;
+    if (!write) {
+        if (record_agent(s->read[0]) != agent && s->read[0]) s->read[1] = s->read[0];
+        else if (record_clock(s->read[0]) == record_clock(mine)) mine |= s->read[0] & 15ull << 23;
+        s->read[0] = mine;
+        return bad;
+    }
+    for (int i = 0; i < 2 && !bad; i++) {
+        uint64_t r = s->read[i];
+        if (r && record_agent(r) != agent && record_bytes(r) & bytes && !(r & mine & 1) && !ordered(r, vc)) bad = r, *old_write = false;
+    }
+    if (old && record_agent(old) == agent && record_clock(old) == record_clock(mine)) mine |= old & 15ull << 23;
+    s->write = mine;
+    s->read[0] = s->read[1] = 0;
+    return bad;
+}
+
+void shadow_access(Warp *w, const Insn *in, int lane, uint32_t address, uint32_t size, bool write, bool atomic) {
+    uint32_t offset, insn = (uint32_t)(in - w->launch->module->code);
+    Block *b = shared_block(w, address, &offset);
+    uint64_t mine = record_of(w->agent, w->vc[w->agent], 15, insn, atomic);
+    for (uint32_t at = offset, end = offset + size; at < end; at = (at | 3) + 1) {
+        uint32_t from = at & 3, to = (end - (at & ~3u) < 4 ? end - (at & ~3u) : 4), bytes = ((1u << to) - 1) & ~((1u << from) - 1);
+        bool old_write = false;
+        uint64_t bad = touch(&b->shadow[at >> 2], (mine & ~(15ull << 23)) | (uint64_t)bytes << 23, w->vc, bytes, write, &old_write);
+        if (bad) report(w, in, lane, at, bad, write, old_write);
+    }
+}
+
+// An access by an asynchronous helper: `vc` is what its issuer had seen, `fv` (for reads) what it may rely
+// on having been fenced.
+void shadow_async(Warp *w, const Insn *in, Block *b, uint32_t offset, uint32_t size, bool write,
+                  uint32_t agent, uint32_t clock, const uint32_t *vc, const uint32_t *fv) {
+    uint32_t insn = (uint32_t)(in - w->launch->module->code);
+    for (uint32_t at = offset & ~3u; at < offset + size; at += 4) {
+        Shadow *s = &b->shadow[at >> 2];
+        bool old_write = false;
+        uint64_t before = s->write, bad = touch(s, record_of(agent, clock, 15, insn, false), vc, 15, write, &old_write);
+        if (bad) {
+            report(w, in, __builtin_ctz(w->active ? w->active : 1), at, bad, write, old_write);
+            return;
+        }
+        if (fv && !write && before && !(record_agent(before) & 3) && record_clock(before) > fv[record_agent(before)]) {
+            char where[160], other[160];
+            shared_describe(w->launch, at, where, sizeof where);
+            insn_place(w->launch, &w->launch->module->code[record_insn(before)], other, sizeof other);
+            fault(w, in, __builtin_ctz(w->active ? w->active : 1), EMU_FAULT_MISSING_FENCE,
+                  "%s is read through the asynchronous proxy, but no `fence.proxy.async` follows the store by warp %u at %s",
+                  where, w->cluster->warps[record_agent(before) >> 2].id, other);
+            return;
+        }
+    }
+}

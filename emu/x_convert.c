@@ -1,0 +1,316 @@
+// cvt, in all its forms.
+//
+// A conversion goes through one of two exact carriers: a 64-bit integer with its signedness, or a
+// double. Rounding to the destination happens once, from there. The commonest pairs have loops of
+// their own.
+#include <fenv.h>
+#include <math.h>
+
+#include "emu/x_arith.h"
+
+enum { FTZ = 1, SAT = 2, RELU = 4, FINITE = 8, TO_INTEGER = 16 };
+
+typedef uint32_t u32;
+typedef uint64_t u64;
+typedef int64_t  s64;
+
+typedef struct Conversion {
+    Type to, from;
+    int  round;                   // R_*; with TO_INTEGER: of the value itself
+    int  flags;
+    u32  to_bits;                 // of the destination register, for sign extension
+} Conversion;
+
+static double round_integral(double x, int mode) {
+    return mode == R_rz ? trunc(x) : mode == R_rm ? floor(x) : mode == R_rp ? ceil(x) : nearbyint(x);
+}
+
+// ---- Small floats in any rounding mode: round to nearest, then step back if that was the wrong side
+
+static double half_from_bits(uint16_t h, bool bf) { return (double)(bf ? bf16_to_f32(h) : f16_to_f32(h)); }
+
+static uint16_t half_rounded(double x, bool bf, int mode, int flags) {
+    if (x != x) return 0x7fff;
+    if (flags & RELU && !(x > 0)) x = 0;
+    uint16_t h = bf ? bf16_from_f64(x) : f16_from_f64(x);
+    double v = half_from_bits(h, bf);
+    bool away = v < 0 || (v == 0 && h & 0x8000);
+    if (mode == R_rz && fabs(v) > fabs(x)) h--;
+    if (mode == R_rm && v > x) h = (uint16_t)(away ? h + 1 : h == 0 ? 0x8001 : h - 1);
+    if (mode == R_rp && v < x) h = (uint16_t)(away ? h == 0x8000 ? 1 : h - 1 : h + 1);
+    if (flags & FINITE) {
+        uint16_t most = bf ? 0x7f7f : 0x7bff;
+        if ((h & 0x7fff) > most) h = (uint16_t)((h & 0x8000) | most);
+    }
+    return h;
+}
+
+static u32 tf32_of(float x, int mode, int flags) {
+    u32 b = f32_bits(x);
+    if (x != x) return 0x7fffffff;
+    if (flags & RELU && !(x > 0)) return 0;
+    if (mode == R_rna) b = f32_bits(tf32_round(x));
+    else if (mode == R_rz) b &= ~0x1fffu;
+    else if ((b & 0x7f800000u) != 0x7f800000u) b = (b + 0xfff + (b >> 13 & 1)) & ~0x1fffu;
+    if (flags & FINITE && (b & 0x7fffffffu) >= 0x7f800000u) b = (b & 0x80000000u) | 0x7f7fe000u;
+    return b;
+}
+
+static u32 f8_of(float x, bool e5m2, int flags) {
+    if (flags & RELU && !(x > 0) && x == x) x = 0;
+    return e5m2 ? e5m2_from_f32(x) : e4m3_from_f32(x);
+}
+
+// ---- Single values
+
+static s64 clamp_integer(double x, Type t) {
+    u32 bits = type_bits(t);
+    bool s = type_is_signed(t);
+    if (bits == 64 && !s) return x >= 18446744073709551616.0 ? -1 : x <= 0 ? 0 : (s64)(u64)x;
+    if (bits == 64) return x >= 9223372036854775808.0 ? INT64_MAX : x < -9223372036854775808.0 ? INT64_MIN : (s64)x;
+    double top = s ? ldexp(1, (int)bits - 1) - 1 : ldexp(1, (int)bits) - 1, low = s ? -ldexp(1, (int)bits - 1) : 0;
+    return (s64)(x > top ? top : x < low ? low : x);
+}
+
+static u64 to_integer(double x, const Conversion *c) {
+    u32 bits = type_bits(c->to);
+    if (x != x) return c->from == T_f64 || bits == 64 ? 1ull << (bits - 1) : 0;
+    return (u64)clamp_integer(round_integral(x, c->round), c->to);
+}
+
+static u64 from_double(double x, const Conversion *c) {
+    if (c->flags & SAT) x = x > 1 ? 1 : x > 0 ? x : 0;
+    switch (c->to) {
+    case T_f64: return f64_bits(x);
+    case T_f32: {
+        if (c->round > 0 && !(c->flags & TO_INTEGER)) {
+            static const int modes[] = {FE_TONEAREST, FE_TOWARDZERO, FE_DOWNWARD, FE_UPWARD};
+            fesetround(modes[c->round & 3]);
+        }
+        volatile double v = x;
+        volatile float f = (float)v;
+        fesetround(FE_TONEAREST);
+        return canonical(c->flags & FTZ ? flush(f) : f);
+    }
+    case T_f16:  return half_rounded(x, false, c->flags & TO_INTEGER ? R_rn : c->round, c->flags);
+    case T_bf16: return half_rounded(x, true, c->flags & TO_INTEGER ? R_rn : c->round, c->flags);
+    case T_tf32: return tf32_of((float)x, c->round, c->flags);
+    default:     return to_integer(x, c);
+    }
+}
+
+static u64 from_integer(s64 v, bool is_signed, const Conversion *c) {
+    u32 bits = type_bits(c->to);
+    if (type_kind(c->to) == 'F') {
+        if (c->to == T_f32 || c->to == T_f64) {
+            static const int modes[] = {FE_TONEAREST, FE_TOWARDZERO, FE_DOWNWARD, FE_UPWARD};
+            int mode = c->round < 0 ? 0 : c->round & 3;
+            if (mode) fesetround(modes[mode]);
+            volatile s64 sv = v;
+            volatile u64 uv = (u64)v;
+            volatile double dv = 0;
+            volatile float fv = 0;
+            if (c->to == T_f32) fv = is_signed ? (float)sv : (float)uv;
+            else dv = is_signed ? (double)sv : (double)uv;
+            if (mode) fesetround(FE_TONEAREST);
+            if (c->to == T_f64) return f64_bits(dv);
+            float f = fv;
+            if (c->flags & SAT) f = f > 1 ? 1 : f > 0 ? f : 0;
+            return f32_bits(f);
+        }
+        double x = is_signed ? (double)v : (double)(u64)v;           // halves: 53 bits are plenty below 65520
+        if ((is_signed && (s64)x != v) || (!is_signed && (x >= 18446744073709551616.0 || (u64)x != (u64)v))) {
+            double near = is_signed ? (double)(v >> 1 | (v & 1)) * 2 : (double)((u64)v >> 1 | ((u64)v & 1)) * 2;
+            x = near;
+        }
+        return half_rounded(x, c->to == T_bf16, c->round, c->flags);
+    }
+    if (c->flags & SAT) {
+        bool s = type_is_signed(c->to);
+        if (s) {
+            s64 top = bits == 64 ? INT64_MAX : (1ll << (bits - 1)) - 1, low = bits == 64 ? INT64_MIN : -(1ll << (bits - 1));
+            if (!is_signed) v = (u64)v > (u64)top ? top : v;
+            else v = v > top ? top : v < low ? low : v;
+        } else {
+            u64 top = bits == 64 ? ~0ull : (1ull << bits) - 1;
+            if (is_signed && v < 0) v = 0;
+            else if ((u64)v > top) v = (s64)top;
+        }
+    }
+    return (u64)v;
+}
+
+static u64 convert_one(u64 a, const Conversion *c) {
+    u32 bits = type_bits(c->from);
+    u64 r;
+    switch (c->from) {
+    case T_f64: case T_f32: case T_f16: case T_bf16: {
+        double x = c->from == T_f64 ? f64_from(a) : c->from == T_f32 ? (double)(c->flags & FTZ ? flush(f32_from((u32)a)) : f32_from((u32)a))
+                 : half_from_bits((uint16_t)a, c->from == T_bf16);
+        if (c->flags & TO_INTEGER && type_kind(c->to) == 'F') x = x - x == 0 ? copysign(round_integral(x, c->round), x) : x;
+        r = from_double(x, c);
+        break;
+    }
+    default: {
+        bool s = type_is_signed(c->from);
+        s64 v = s ? (s64)(a << (64 - bits)) >> (64 - bits) : (s64)(bits == 64 ? a : a & ((1ull << bits) - 1));
+        r = from_integer(v, s, c);
+    }
+    }
+    u32 n = type_bits(c->to);
+    if (n < 32 && type_kind(c->to) != 'F')               // fill the 32-bit slot, by sign
+        r = type_is_signed(c->to) ? (u64)((s64)(r << (64 - n)) >> (64 - n)) : r & ((1ull << n) - 1);
+    return r;
+}
+
+static void x_convert(Warp *w, const Insn *in) {
+    const Conversion *c = in->extra;
+    bool wide_from = type_bits(c->from) == 64, wide_to = type_bits(c->to) == 64;
+    EACH_ACTIVE({
+        u64 r = convert_one(wide_from ? lane64(w, in->a)[l] : lane32(w, in->a)[l], c);
+        if (wide_to) lane64(w, in->d)[l] = r;
+        else lane32(w, in->d)[l] = (u32)r;
+    });
+}
+
+// ---- Frequent pairs
+
+#define QUICK(name, D, S, expr)                                                       \
+    static void name(Warp *w, const Insn *in) {                                       \
+        D *d = slot_at(w, in->d);                                                     \
+        const S *a = slot_at(w, in->a);                                               \
+        EACH(D, expr);                                                                \
+    }
+QUICK(u64_u32, u64, u32, a[l])            QUICK(s64_s32, u64, int32_t, (u64)(s64)a[l])   QUICK(u32_u64, u32, u64, (u32)a[l])
+QUICK(u32_u32, u32, u32, a[l])            QUICK(u32_u16, u32, u32, a[l] & 0xffff)        QUICK(s32_s16, u32, u32, (u32)(int32_t)(int16_t)a[l])
+QUICK(u32_u8, u32, u32, a[l] & 0xff)      QUICK(s32_s8, u32, u32, (u32)(int32_t)(int8_t)a[l])
+QUICK(f32_s32, u32, int32_t, f32_bits((float)a[l])) QUICK(f32_bf16, u32, u32, a[l] << 16)
+QUICK(f64_f32, u64, float, f64_bits((double)a[l]))
+static void f32_f16(Warp *w, const Insn *in) {
+    u32 *d = lane32(w, in->d);
+    const u32 *a = lane32(w, in->a);
+    EACH_ACTIVE(d[l] = f32_bits(f16_to_f32((uint16_t)a[l])));
+}
+static inline u32 bf16_round(u32 b) { return (b & 0x7fffffffu) > 0x7f800000u ? 0x7fff : (b + 0x7fff + (b >> 16 & 1)) >> 16; }
+QUICK(bf16_f32, u32, u32, bf16_round(a[l]))
+static void bf16x2_f32(Warp *w, const Insn *in) {
+    u32 *d = slot_at(w, in->d);
+    const u32 *a = slot_at(w, in->a), *b = slot_at(w, in->b);
+    EACH(u32, bf16_round(a[l]) << 16 | bf16_round(b[l]));
+}
+
+static const struct { Type to, from; InsnFn *fn; } quick[] = {
+    {T_u64, T_u32, u64_u32}, {T_s64, T_u32, u64_u32}, {T_b64, T_u32, u64_u32}, {T_s64, T_s32, s64_s32}, {T_u64, T_s32, s64_s32},
+    {T_u32, T_u64, u32_u64}, {T_s32, T_s64, u32_u64}, {T_u32, T_s64, u32_u64}, {T_s32, T_u64, u32_u64},
+    {T_u32, T_u32, u32_u32}, {T_s32, T_s32, u32_u32}, {T_u32, T_s32, u32_u32}, {T_s32, T_u32, u32_u32},
+    {T_u16, T_u32, u32_u32}, {T_s16, T_u32, u32_u32}, {T_u16, T_u64, u32_u64},
+    {T_u32, T_u16, u32_u16}, {T_s32, T_u16, u32_u16}, {T_s32, T_s16, s32_s16}, {T_u32, T_s16, s32_s16},
+    {T_u32, T_u8, u32_u8}, {T_s32, T_u8, u32_u8}, {T_u16, T_u8, u32_u8}, {T_s32, T_s8, s32_s8}, {T_u32, T_s8, s32_s8}, {T_s16, T_s8, s32_s8},
+    {T_f32, T_s32, f32_s32}, {T_f32, T_bf16, f32_bf16}, {T_f32, T_f16, f32_f16}, {T_bf16, T_f32, bf16_f32}, {T_f64, T_f32, f64_f32},
+};
+
+// ---- Pairs: x2 types
+
+static void x_pack(Warp *w, const Insn *in) {            // d = {a, b} from two f32
+    const Conversion *c = in->extra;
+    u32 *d = lane32(w, in->d);
+    const float *a = slot_at(w, in->a), *b = slot_at(w, in->b);
+    EACH_ACTIVE({
+        float x = c->flags & FTZ ? flush(a[l]) : a[l]; float y = c->flags & FTZ ? flush(b[l]) : b[l];
+        if (c->to == T_f16x2 || c->to == T_bf16x2) {
+            bool bf = c->to == T_bf16x2;
+            d[l] = (u32)half_rounded((double)x, bf, c->round, c->flags) << 16 | half_rounded((double)y, bf, c->round, c->flags);
+        } else {
+            bool e5m2 = c->to == T_e5m2x2;
+            d[l] = f8_of(x, e5m2, c->flags) << 8 | f8_of(y, e5m2, c->flags);
+        }
+    });
+}
+
+static void x_repack(Warp *w, const Insn *in) {          // pairs to pairs
+    const Conversion *c = in->extra;
+    u32 *d = lane32(w, in->d);
+    const u32 *a = lane32(w, in->a);
+    EACH_ACTIVE({
+        u32 x = a[l]; u32 r = 0;
+        for (int h = 0; h < 2; h++) {
+            float v = c->from == T_f16x2 ? f16_to_f32((uint16_t)(x >> 16 * h)) : c->from == T_bf16x2 ? bf16_to_f32((uint16_t)(x >> 16 * h))
+                    : c->from == T_e4m3x2 ? e4m3_to_f32((uint8_t)(x >> 8 * h)) : e5m2_to_f32((uint8_t)(x >> 8 * h));
+            if (c->to == T_f16x2 || c->to == T_bf16x2) r |= (u32)half_rounded((double)v, c->to == T_bf16x2, R_rn, c->flags) << 16 * h;
+            else r |= f8_of(v, c->to == T_e5m2x2, c->flags) << 8 * h;
+        }
+        d[l] = r;
+    });
+}
+
+static void x_cvt_pack(Warp *w, const Insn *in) {        // cvt.pack.sat: imm = bits, aux = signed
+    u32 *d = lane32(w, in->d);
+    const int32_t *a = slot_at(w, in->a), *b = slot_at(w, in->b);
+    u32 n = (u32)in->imm, keep = n == 32 ? ~0u : (1u << n) - 1;
+    s64 top = in->aux ? (1ll << (n - 1)) - 1 : (1ll << n) - 1, low = in->aux ? -(1ll << (n - 1)) : 0;
+    EACH_ACTIVE({
+        s64 x = a[l]; s64 y = b[l];
+        if (in->flags) { x = (s64)(u32)x; y = (s64)(u32)y; }
+        x = x > top ? top : x < low ? low : x;
+        y = y > top ? top : y < low ? low : y;
+        u32 r = ((u32)x & keep) << n | ((u32)y & keep);
+        if (in->c != NO_SLOT) r |= 2 * n < 32 ? lane32(w, in->c)[l] << (2 * n) : 0;
+        d[l] = r;
+    });
+}
+
+static void decode_cvt_pack(Dec *d) {
+    dec_mod(d, "sat");
+    Type t = dec_need_type(d), from = dec_need_type(d), tc = dec_type(d);
+    dec_count(d, tc ? 4 : 3, tc ? 4 : 3);
+    uint32_t a = dec_src(d, 1, T_b32), b = dec_src(d, 2, T_b32), c = tc ? dec_src(d, 3, T_b32) : NO_SLOT, to = dec_dst(d, 0, T_b32);
+    if (type_bits(t) > 16) dec_error(d, "cvt.pack to .%s", type_name(t));
+    Insn *in = dec_emit(d, x_cvt_pack);
+    in->d = to, in->a = a, in->b = b, in->c = c, in->imm = type_bits(t), in->aux = type_is_signed(t), in->flags = from == T_u32;
+}
+
+static bool pair_type(Type t) { return t == T_f16x2 || t == T_bf16x2 || t == T_e4m3x2 || t == T_e5m2x2; }
+
+static void decode_cvt(Dec *d) {
+    if (dec_mod(d, "pack")) { decode_cvt_pack(d); return; }
+    static const struct { const char *name; int round, flags; } roundings[] = {
+        {"rn", R_rn, 0}, {"rz", R_rz, 0}, {"rm", R_rm, 0}, {"rp", R_rp, 0}, {"rna", R_rna, 0},
+        {"rni", R_rn, TO_INTEGER}, {"rzi", R_rz, TO_INTEGER}, {"rmi", R_rm, TO_INTEGER}, {"rpi", R_rp, TO_INTEGER}};
+    Conversion *c = dec_alloc(d, sizeof *c);
+    c->round = -1;
+    for (size_t i = 0; i < sizeof roundings / sizeof *roundings; i++)
+        if (dec_mod(d, roundings[i].name)) c->round = roundings[i].round, c->flags |= roundings[i].flags;
+    if (dec_mod(d, "ftz")) c->flags |= FTZ;
+    if (dec_mod(d, "sat")) c->flags |= SAT;
+    if (dec_mod(d, "relu")) c->flags |= RELU;
+    if (dec_mod(d, "satfinite")) c->flags |= FINITE;
+    c->to = dec_need_type(d);
+    c->from = dec_need_type(d);
+    c->to_bits = 32;
+    if (type_bits(c->to) == 128 || type_bits(c->from) == 128 || c->to == T_pred || c->from == T_pred)
+        dec_error(d, "cvt.%s.%s", type_name(c->to), type_name(c->from));
+    if (pair_type(c->to)) {
+        bool two = c->from == T_f32;
+        if (!two && !pair_type(c->from)) dec_error(d, "cvt.%s.%s", type_name(c->to), type_name(c->from));
+        dec_count(d, two ? 3 : 2, two ? 3 : 2);
+        uint32_t a = dec_src(d, 1, c->from), b = two ? dec_src(d, 2, c->from) : NO_SLOT, to = dec_dst(d, 0, c->to);
+        bool plain = two && c->to == T_bf16x2 && c->round <= R_rn && !c->flags;
+        Insn *in = dec_emit(d, plain ? bf16x2_f32 : two ? x_pack : x_repack);
+        in->d = to, in->a = a, in->b = b, in->extra = c;
+        return;
+    }
+    if (type_kind(c->to) == 'V' || type_kind(c->from) == 'V' || type_bits(c->to) < 8 || type_bits(c->from) < 8 ||
+        c->to == T_e4m3 || c->to == T_e5m2 || c->from == T_e4m3 || c->from == T_e5m2 || c->from == T_tf32)
+        dec_error(d, "cvt.%s.%s is not supported", type_name(c->to), type_name(c->from));
+    dec_count(d, 2, 2);
+    uint32_t a = dec_src(d, 1, c->from), to = dec_dst(d, 0, c->to);
+    InsnFn *fn = x_convert;
+    if (!c->flags && c->round <= R_rn)
+        for (size_t i = 0; i < sizeof quick / sizeof *quick; i++)
+            if (quick[i].to == c->to && quick[i].from == c->from) fn = quick[i].fn;
+    Insn *in = dec_emit(d, fn);
+    in->d = to, in->a = a, in->extra = c;
+    if (type_kind(c->to) != 'F' && type_kind(c->from) == 'F' && c->round < 0) c->round = R_rz;
+}
+
+const InsnDef VARIANT(defs_convert)[] = {{"cvt", decode_cvt, EMU_CLASS_CONVERT}, {NULL, NULL, 0}};

@@ -1,0 +1,200 @@
+// mov in its forms (plain, packing, unpacking, special registers), and addresses: cvta, isspacep, mapa.
+#include <time.h>
+
+#include "emu/exec.h"
+
+typedef uint32_t u32;
+typedef uint64_t u64;
+
+static void mov_32(Warp *w, const Insn *in) {
+    u32 *d = slot_at(w, in->d);
+    const u32 *a = slot_at(w, in->a);
+    EACH(u32, a[l]);
+}
+static void mov_64(Warp *w, const Insn *in) {
+    u64 *d = slot_at(w, in->d);
+    const u64 *a = slot_at(w, in->a);
+    EACH(u64, a[l]);
+}
+static void mov_128(Warp *w, const Insn *in) {
+    char *d = slot_at(w, in->d);
+    const char *a = slot_at(w, in->a);
+    EACH_ACTIVE(memmove(d + 16 * l, a + 16 * l, 16));
+}
+static void mov_pred(Warp *w, const Insn *in) {
+    u32 *d = pred(w, in->d);
+    *d = blend_pred(*d, *pred(w, in->a), w->active);
+}
+
+static u64 element(const Warp *w, uint32_t slot, uint32_t bits, int l) {
+    return bits == 64 ? lane64(w, slot)[l] : lane32(w, slot)[l] & (bits == 32 ? 0xffffffffu : (1u << bits) - 1);
+}
+
+static void x_pack(Warp *w, const Insn *in) {            // imm = bits of an element, aux = of the whole
+    u32 part = (u32)in->imm;
+    EACH_ACTIVE({
+        u64 v[2] = {0, 0};
+        for (u32 i = 0; i < in->n; i++) v[i * part / 64] |= element(w, in->list[i], part, l) << (i * part & 63);
+        if (in->aux == 128) memcpy((char *)slot_at(w, in->d) + 16 * l, v, 16);
+        else if (in->aux == 64) lane64(w, in->d)[l] = v[0];
+        else lane32(w, in->d)[l] = (u32)v[0];
+    });
+}
+static void x_unpack(Warp *w, const Insn *in) {
+    u32 part = (u32)in->imm;
+    EACH_ACTIVE({
+        u64 v[2] = {0, 0};
+        if (in->aux == 128) memcpy(v, (char *)slot_at(w, in->a) + 16 * l, 16);
+        else v[0] = in->aux == 64 ? lane64(w, in->a)[l] : lane32(w, in->a)[l];
+        for (u32 i = 0; i < in->n; i++) {
+            u64 e = v[i * part / 64] >> (i * part & 63);
+            if (in->list[i] == NO_SLOT) continue;
+            if (part == 64) lane64(w, in->list[i])[l] = e;
+            else lane32(w, in->list[i])[l] = part == 32 ? (u32)e : (u32)e & ((1u << part) - 1);
+        }
+    });
+}
+
+static void x_clock(Warp *w, const Insn *in) {           // imm: 0 clock, 1 clock_hi, 2 clock64, 3.. globaltimer
+    u64 v;
+    if (in->imm < 3) {
+        v = 0;
+        for (int i = 0; i < EMU_CLASS_COUNT; i++) v += w->count.instructions[i];
+        v *= 4;
+    } else {
+        struct timespec t;
+        clock_gettime(CLOCK_REALTIME, &t);
+        v = (u64)t.tv_sec * 1000000000u + (u64)t.tv_nsec;
+    }
+    if (in->imm == 1 || in->imm == 5) v >>= 32;
+    EACH_ACTIVE({
+        if (in->imm == 2 || in->imm == 3) lane64(w, in->d)[l] = v;
+        else lane32(w, in->d)[l] = (u32)v;
+    });
+}
+
+static Type of_bits(uint32_t bits) { return bits == 8 ? T_b8 : bits == 16 ? T_b16 : bits == 32 ? T_b32 : bits == 64 ? T_b64 : T_none; }
+
+static void decode_mov(Dec *d) {
+    Type t = dec_need_type(d);
+    dec_count(d, 2, 2);
+    const Operand *to = dec_op(d, 0), *from = dec_op(d, 1);
+    uint32_t bits = type_bits(t);
+    if (from->kind == O_VEC || to->kind == O_VEC) {
+        const Operand *v = from->kind == O_VEC ? from : to;
+        if (from->kind == to->kind || v->n < 1 || bits % v->n || !of_bits(bits / v->n)) dec_error(d, "a `mov` of %u parts", v->n);
+        uint32_t part = bits / v->n, slots[16], other;
+        Type pt = of_bits(part);
+        if (from->kind == O_VEC) {
+            for (uint32_t i = 0; i < v->n; i++) slots[i] = dec_src_op(d, &v->items[i], pt);
+            other = dec_dst(d, 0, t);
+        } else {
+            other = dec_src(d, 1, t);
+            for (uint32_t i = 0; i < v->n; i++) slots[i] = v->items[i].kind == O_SINK ? NO_SLOT : dec_dst_op(d, &v->items[i], pt);
+        }
+        Insn *in = dec_emit(d, from->kind == O_VEC ? x_pack : x_unpack);
+        *(from->kind == O_VEC ? &in->d : &in->a) = other;
+        in->imm = part, in->aux = bits;
+        memcpy(dec_list(d, in, v->n), slots, v->n * sizeof *slots);
+        return;
+    }
+    if (from->kind == O_SPECIAL && from->type != T_pred) {
+        static const char *const names[] = {"%clock", "%clock_hi", "%clock64", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi"};
+        uint32_t slot = dec_dst(d, 0, from->type);
+        Insn *in = dec_emit(d, x_clock);
+        in->d = slot;
+        for (int i = 0; i < 6; i++)
+            if (str_is(from->name, names[i])) in->imm = i;
+        return;
+    }
+    uint32_t a = dec_src(d, 1, t), slot = dec_dst(d, 0, t);
+    Insn *in = dec_emit(d, t == T_pred ? mov_pred : bits <= 32 ? mov_32 : bits == 64 ? mov_64 : mov_128);
+    in->d = slot, in->a = a;
+}
+
+// ---- Addresses. Global, constant and kernel parameter addresses are generic ones already; shared and
+//      local windows lie where no allocation can.
+
+static void x_cvta(Warp *w, const Insn *in) {            // imm: window; aux: 1 = to the space
+    u64 *d = slot_at(w, in->d);
+    const u64 *a = slot_at(w, in->a);
+    u64 window = (u64)in->imm;
+    if (in->aux) EACH(u64, a[l] & (window ? 0xffffffffull : ~0ull));
+    else EACH(u64, window ? window | (a[l] & 0xffffffffull) : a[l]);
+}
+
+static void decode_cvta(Dec *d) {
+    bool to = dec_mod(d, "to");
+    uint8_t space = dec_space(d);
+    Type t = dec_need_type(d);
+    dec_count(d, 2, 2);
+    if (type_bits(t) != 64) dec_error(d, "only 64-bit addresses are supported");
+    uint32_t a = dec_src(d, 1, t), slot = dec_dst(d, 0, t);
+    Insn *in = dec_emit(d, x_cvta);
+    in->d = slot, in->a = a, in->aux = to;
+    in->imm = space == SPACE_SHARED || space == SPACE_CLUSTER ? (int64_t)SHARED_WINDOW : space == SPACE_LOCAL ? (int64_t)LOCAL_WINDOW : 0;
+}
+
+static void x_isspacep(Warp *w, const Insn *in) {
+    u32 m = 0, *d = pred(w, in->d);
+    EACH_ACTIVE({
+        u64 a = lane64(w, in->a)[l]; u64 window = a & WINDOW_MASK; bool yes;
+        switch (in->imm) {
+        case SPACE_SHARED:  yes = window == SHARED_WINDOW && (u32)a >> RANK_SHIFT == w->block->rank; break;
+        case SPACE_CLUSTER: yes = window == SHARED_WINDOW; break;
+        case SPACE_LOCAL:   yes = window == LOCAL_WINDOW; break;
+        case SPACE_PARAM:   yes = window == PARAM_WINDOW; break;
+        case SPACE_CONST:   yes = false; break;
+        default:            yes = window != SHARED_WINDOW && window != LOCAL_WINDOW && window != PARAM_WINDOW; break;
+        }
+        m |= (u32)yes << l;
+    });
+    *d = blend_pred(*d, m, w->active);
+}
+static void decode_isspacep(Dec *d) {
+    uint8_t space = dec_space(d);
+    dec_count(d, 2, 2);
+    uint32_t a = dec_src(d, 1, T_u64), p = dec_pred_dst(d, dec_op(d, 0));
+    Insn *in = dec_emit(d, x_isspacep);
+    in->d = p, in->a = a, in->imm = space;
+}
+
+static void x_mapa(Warp *w, const Insn *in) {            // aux: generic
+    const u32 *b = lane32(w, in->b);
+    EACH_ACTIVE({
+        u64 a = in->type == T_u64 ? lane64(w, in->a)[l] : lane32(w, in->a)[l];
+        u64 r = (a & ((1u << RANK_SHIFT) - 1)) | (u64)(b[l] & 0xff) << RANK_SHIFT;
+        if (in->aux) r |= SHARED_WINDOW;
+        if (b[l] >= w->cluster->n_blocks)
+            fault(w, in, l, EMU_FAULT_BAD_OPERAND, "`mapa` to block %u of a cluster of %u", b[l], w->cluster->n_blocks);
+        if (in->type == T_u64) lane64(w, in->d)[l] = r;
+        else lane32(w, in->d)[l] = (u32)r;
+    });
+}
+static void decode_mapa(Dec *d) {
+    uint8_t space = dec_space(d);
+    Type t = dec_need_type(d);
+    dec_count(d, 3, 3);
+    uint32_t a = dec_src(d, 1, t), b = dec_src(d, 2, T_u32), slot = dec_dst(d, 0, t);
+    Insn *in = dec_emit(d, x_mapa);
+    in->d = slot, in->a = a, in->b = b, in->aux = space == SPACE_GENERIC, in->type = type_bits(t) == 64 ? T_u64 : T_u32;
+}
+static void x_getctarank(Warp *w, const Insn *in) {
+    EACH_ACTIVE({
+        u64 a = in->type == T_u64 ? lane64(w, in->a)[l] : lane32(w, in->a)[l];
+        lane32(w, in->d)[l] = (u32)a >> RANK_SHIFT;
+    });
+}
+static void decode_getctarank(Dec *d) {
+    dec_space(d);
+    Type t = dec_need_type(d);
+    dec_count(d, 2, 2);
+    uint32_t a = dec_src(d, 1, t), slot = dec_dst(d, 0, T_u32);
+    Insn *in = dec_emit(d, x_getctarank);
+    in->d = slot, in->a = a, in->type = type_bits(t) == 64 ? T_u64 : T_u32;
+}
+
+const InsnDef VARIANT(defs_move)[] = {
+    {"mov", decode_mov, EMU_CLASS_MOVE},           {"cvta", decode_cvta, EMU_CLASS_MOVE}, {"isspacep", decode_isspacep, EMU_CLASS_MOVE},
+    {"mapa", decode_mapa, EMU_CLASS_MOVE},         {"getctarank", decode_getctarank, EMU_CLASS_MOVE}, {NULL, NULL, 0},
+};

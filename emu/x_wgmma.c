@@ -1,0 +1,2 @@
+#include "emu/exec.h"
+const InsnDef VARIANT(defs_wgmma)[] = {{NULL, NULL, 0}};
