@@ -1,0 +1,72 @@
+// A file from the command line to checked kernels.
+#include "tkc/compile.h"
+
+#include <string.h>
+
+#include "tkc/values.h"
+
+static bool pass_exists(const char *name) {
+    const char *names[128] = {"build"};                      // what the passes start from
+    int n = 1;
+    for (int i = 0; i < pass_count && n < 128; i++) names[n++] = pass_info(i)->name;
+    for (int i = 0; i < n; i++)
+        if (strcmp(names[i], name) == 0) return true;
+    const char *near = nearest(name, names, n);
+    if (near != NULL) wrong_use("--after: there is no pass `%s`; did you mean `%s`?", name, near);
+    else wrong_use("--after: there is no pass `%s`: tkc --passes lists them", name);
+    return false;
+}
+
+int compile_options(const Options *opt, CompileOptions *out) {
+    *out = (CompileOptions){
+        .target = opt->arch != NULL ? target_find(opt->arch) : NULL,
+        .verify = opt->verify,
+        .general = opt->general,
+        .line_info = opt->line_info,
+        .after = opt->after,
+        .dump_dir = opt->dump_dir,
+    };
+    if (opt->math != NULL) out->math = strcmp(opt->math, "strict") == 0 ? 1 : strcmp(opt->math, "fast") == 0 ? 2 : 0;
+    if (opt->after != NULL && !pass_exists(opt->after)) return USAGE;
+    if (opt->dump_dir != NULL && !make_folder(opt->dump_dir)) return FAILED;
+    return schedule_read(opt, &out->schedule);
+}
+
+const Source *open_source(Session *s, const Options *opt, int *status) {
+    const char *path = opt->operands.n > 0 ? opt->operands.at[0] : NULL;
+    if (path == NULL) {
+        *status = wrong_use("no file was given; see tkc %s%s--help", opt->command, opt->command[0] != '\0' ? " " : "");
+        return NULL;
+    }
+    char *error = NULL;
+    const Source *src = source_read(s, path, &error);
+    if (src == NULL) *status = fail("%s", error);
+    return src;
+}
+
+int pick_kernels(const SemaFile *file, const char *path, const char *name, bool one, const Node **out, int max) {
+    int count = sema_kernel_count(file), n = 0;
+    const char *names[MAX_KERNELS];
+    for (int i = 0; i < count && n < max && n < MAX_KERNELS; i++) {
+        out[n] = sema_kernel(file, i);
+        names[n] = out[n]->sym != NULL ? out[n]->sym->s : "";
+        n++;
+    }
+    if (name != NULL) {
+        const Node *found = sema_find_kernel(file, name);
+        if (found != NULL) return out[0] = found, 1;
+        const char *near = nearest(name, names, n);
+        if (near != NULL) fail("%s has no kernel `%s`; did you mean `%s`?", path, name, near);
+        else fail("%s has no kernel `%s`", path, name);
+        return 0;
+    }
+    if (n == 0) fail("%s has no kernel", path);
+    if (one && n > 1) {
+        Buf list = {0};
+        for (int i = 0; i < n; i++) buf_printf(&list, "%s%s", i > 0 ? ", " : "", names[i]);
+        fail("%s has %d kernels: choose with --kernel (%s)", path, n, list.p);
+        buf_free(&list);
+        return 0;
+    }
+    return n;
+}

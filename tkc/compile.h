@@ -1,0 +1,17 @@
+// What emit, run and test share: options of the compilation, and a file read and checked.
+#ifndef TK_TKC_COMPILE_H
+#define TK_TKC_COMPILE_H
+
+#include "lower/lower.h"
+#include "tkc/tkc.h"
+
+// DONE, or reported. The target stays NULL when --arch is not given.
+int compile_options(const Options *opt, CompileOptions *out);
+// The only operand, as a file; NULL: reported, *status says how.
+const Source *open_source(Session *s, const Options *opt, int *status);
+// --kernel, or the only kernel when `one`, or all. The count; 0: reported.
+int pick_kernels(const SemaFile *file, const char *path, const char *name, bool one, const Node **out, int max);
+
+enum { MAX_KERNELS = 256 };
+
+#endif

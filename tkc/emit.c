@@ -1,0 +1,288 @@
+// tkc FILE --emit=STAGE: the stages, from tokens to machine code.
+//
+//     tokens   ast   |   typed   tile   |   layout   llvm   ptx   cubin   report
+//     one file           each kernel        all kernels, lowered
+//
+// Each kernel of the file is specialised with what --set says of it; those that are lowered go into one
+// module. The PTX opens with what a launcher must know: values, dimensions, guards, parameters.
+#include <string.h>
+#include <sys/resource.h>
+
+#include "tkc/compile.h"
+#include "tkc/tkc.h"
+#include "tkc/values.h"
+
+// ---- --time --------------------------------------------------------------------------------------
+
+typedef struct Clock { double start, last; Buf rows; } Clock;
+
+static void clock_row(void *ctx, const char *stage, double ms) { buf_printf(&((Clock *)ctx)->rows, "%-16s %9.3f ms\n", stage, ms); }
+
+static void lap(Clock *c, const char *stage) {
+    double now = now_ms();
+    clock_row(c, stage, now - c->last);
+    c->last = now;
+}
+
+static void clock_print(Clock *c) {
+    struct rusage use;
+    getrusage(RUSAGE_SELF, &use);
+    clock_row(c, "total", now_ms() - c->start);
+    fprintf(stderr, "%s%-16s %9.1f MiB\n", c->rows.p, "peak memory", (double)use.ru_maxrss / 1024);
+    buf_free(&c->rows);
+}
+
+// ---- one compilation -----------------------------------------------------------------------------
+
+typedef enum Stage { ST_tokens, ST_ast, ST_typed, ST_tile, ST_layout, ST_llvm, ST_ptx, ST_cubin, ST_report } Stage;
+
+typedef struct Job {
+    const Options *opt;
+    const char    *path;
+    Stage          stage;
+    Session       *s;
+    CompileOptions compile;
+    Clock          clock;
+    Buf            out;
+    TKernel       *kernel[MAX_KERNELS];
+    Fn            *fn[MAX_KERNELS];
+    int            n;
+} Job;
+
+static Stage stage_of(const Options *opt) {
+    static const char *const names[] = {"tokens", "ast", "typed", "tile", "layout", "llvm", "ptx", "cubin", "report"};
+    const char *name = opt->emit != NULL ? opt->emit : opt->after != NULL ? "tile" : "ptx";
+    int i = 0;
+    while (strcmp(names[i], name) != 0) i++;
+    return (Stage)i;
+}
+
+static void list_kernels(Job *j, const SemaFile *file) {
+    for (int i = 0; i < sema_kernel_count(file); i++) {
+        const Node *k = sema_kernel(file, i);
+        LineCol at = span_where(j->s, k->span.lo);
+        buf_printf(&j->out, "%-24s %s:%u\n", k->sym->s, j->path, at.line);
+    }
+}
+
+// The kernels of the file, specialised.
+static int instantiate(Job *j, SemaFile *file) {
+    const Node *nodes[MAX_KERNELS];
+    Values all, set, dims;
+    int status = values_read(j->opt, session_arena(j->s), &all);
+    if (status != DONE) return status;
+    int n = pick_kernels(file, j->path, j->opt->kernel, false, nodes, MAX_KERNELS);
+    if (n == 0) return FAILED;
+    status = values_check(&all, nodes, n);
+    if (status != DONE) return status;
+    for (int i = 0; i < n; i++) {
+        values_for(&all, nodes[i], &set, &dims);
+        TKernel *k = sema_instance(file, nodes[i], set.at, set.n, dims.at, dims.n);
+        if (k != NULL) j->kernel[j->n++] = k;
+    }
+    lap(&j->clock, "check");
+    return report_diags(j->s, j->opt) && j->n == n ? DONE : FAILED;
+}
+
+static int build(Job *j) {
+    for (int i = 0; i < j->n; i++) {
+        j->fn[i] = ir_build(j->s, j->kernel[i]);
+        if (j->fn[i] == NULL) {
+            if (report_diags(j->s, j->opt)) fail("%s: kernel `%s` cannot be built", j->path, j->kernel[i]->name->s);
+            return FAILED;
+        }
+    }
+    lap(&j->clock, "build");
+    return DONE;
+}
+
+static int lower(Job *j) {
+    bool ok = true;
+    for (int i = 0; i < j->n; i++) {
+        bool lowered = lower_run(j->fn[i], &j->compile);
+        if (!lowered && diag_errors(j->s) == 0) fail("%s: kernel `%s` cannot be lowered", j->path, j->kernel[i]->name->s);
+        ok &= lowered;
+    }
+    lap(&j->clock, "passes");
+    return report_diags(j->s, j->opt) && ok ? DONE : FAILED;
+}
+
+// ---- PTX and after -------------------------------------------------------------------------------
+
+static void print_binding(Job *j, const TBinding *b, Buf *out) {
+    buf_printf(out, "// tk: value %s = ", b->name->s);
+    if (b->is_type) buf_puts(out, elem_name(b->elem));
+    else buf_printf(out, "%lld", (long long)b->ival);
+    const char *origin = b->origin == 'd' ? "default" : b->origin == 'f' ? "fallback" : b->origin == 's' ? "set" : "inferred";
+    buf_printf(out, " (%s", origin);
+    if (b->span.hi != 0 && b->origin != 's') {
+        LineCol at = span_where(j->s, b->span.lo);
+        if (at.src != NULL) buf_printf(out, ", %s:%u:%u", at.src->path, at.line, at.col);
+    }
+    buf_puts(out, ")\n");
+}
+
+static void ptx_head(Job *j, Buf *out) {
+    buf_printf(out, "// %s, compiled by tkc %s for %s\n", j->path, TK_VERSION, j->compile.target->name);
+    for (int i = 0; i < j->n; i++) {
+        buf_puts(out, "//\n");
+        const LaunchInfo *info = j->fn[i]->launch;
+        if (info == NULL) continue;
+        launch_print(info, out);
+        for (int b = 0; b < j->kernel[i]->nbindings; b++) print_binding(j, &j->kernel[i]->bindings[b], out);
+        if (info->general != NULL) {
+            buf_puts(out, "//\n// the same where a fact does not hold:\n");
+            launch_print(info->general, out);
+        }
+    }
+    buf_putc(out, '\n');
+}
+
+static int emit_code(Job *j, Buf *llvm, Buf *ptx) {
+    Buf text = {0};
+    bool ok = lower_emit(j->s, j->fn, j->n, &j->compile, llvm, ptx != NULL ? &text : NULL);
+    lap(&j->clock, "code");
+    ok = report_diags(j->s, j->opt) && ok;
+    if (ok && ptx != NULL) {
+        ptx_head(j, ptx);
+        const char *body = text.n > 0 ? strstr(text.p, ".version") : NULL;     // LLVM's own head says nothing
+        if (body != NULL) buf_puts(ptx, body);
+    }
+    buf_free(&text);
+    if (!ok && diag_errors(j->s) == 0) fail("%s: no code was made", j->path);
+    return ok ? DONE : FAILED;
+}
+
+static int emit_cubin(Job *j) {
+    Buf ptx = {0}, log = {0}, err = {0};
+    int status = emit_code(j, NULL, &ptx);
+    if (status == DONE && !cubin_make(session_arena(j->s), ptx.p, ptx.n, j->compile.target, NULL, &j->out, &log, &err)) {
+        if (log.n > 0) fputs(log.p, stderr);
+        status = fail("%s: %s", j->path, err.p);
+    }
+    lap(&j->clock, "ptxas");
+    buf_free(&ptx), buf_free(&log), buf_free(&err);
+    return status;
+}
+
+// What the assembler says of each kernel, or why it says nothing.
+static void report_code(Job *j, const Buf *ptx) {
+    Arena *a = session_arena(j->s);
+    if (ptxas_path(a) == NULL) {
+        buf_puts(&j->out, "\nmachine code: not known, there is no ptxas here\n");
+        return;
+    }
+    Buf cubin = {0}, log = {0}, err = {0};
+    PtxasInfo *e = NEW_N(a, PtxasInfo, 2 * MAX_KERNELS);
+    if (!cubin_make(a, ptx->p, ptx->n, j->compile.target, NULL, &cubin, &log, &err))
+        buf_printf(&j->out, "\nmachine code: %s\n", err.p);
+    else
+        for (int i = 0, n = ptxas_parse(log.p, e, 2 * MAX_KERNELS); i < n; i++) {
+            buf_printf(&j->out, "\nmachine code of %s (%s)\n", e[i].entry, j->compile.target->name);
+            buf_printf(&j->out, "  registers    %d a thread\n", e[i].registers);
+            buf_printf(&j->out, "  spills       %d bytes stored, %d loaded\n", e[i].spill_stores, e[i].spill_loads);
+            buf_printf(&j->out, "  stack        %d bytes\n", e[i].stack);
+            for (int k = 0; k < j->n; k++) {
+                const LaunchInfo *info = j->fn[k]->launch;
+                if (info == NULL || info->entry == NULL || strcmp(info->entry, e[i].entry) != 0) continue;
+                int blocks = target_occupancy(j->compile.target, info->threads, e[i].registers, info->smem + (uint32_t)e[i].smem);
+                buf_printf(&j->out, "  occupancy    %d blocks a multiprocessor, %d of %u threads\n", blocks, blocks * info->threads,
+                           j->compile.target->threads_sm);
+            }
+        }
+    buf_free(&cubin), buf_free(&log), buf_free(&err);
+}
+
+static int emit_report(Job *j) {
+    Buf ptx = {0};
+    for (int i = 0; i < j->n; i++) report_print(j->fn[i], &j->out);
+    int status = emit_code(j, NULL, &ptx);
+    if (status == DONE) report_code(j, &ptx);
+    buf_free(&ptx);
+    return status;
+}
+
+static int emit_lowered(Job *j) {
+    int status = lower(j);
+    if (status != DONE) return status;
+    switch (j->stage) {
+    case ST_layout:
+        for (int i = 0; i < j->n; i++) layout_print_all(j->fn[i], &j->out);
+        return DONE;
+    case ST_llvm:   return emit_code(j, &j->out, NULL);
+    case ST_ptx:    return emit_code(j, NULL, &j->out);
+    case ST_cubin:  return emit_cubin(j);
+    case ST_report: return emit_report(j);
+    default:        break;
+    }
+    for (int i = 0; i < j->n; i++) ir_print(j->fn[i], &j->out);         // tile --after
+    return DONE;
+}
+
+static int emit_kernels(Job *j, Node *tree) {
+    SemaFile *file = sema_file(j->s, tree);
+    lap(&j->clock, "names");
+    if (!report_diags(j->s, j->opt)) return FAILED;
+    if (j->opt->list) return list_kernels(j, file), DONE;
+    int status = instantiate(j, file);
+    if (status != DONE) return status;
+    if (j->stage == ST_typed) {
+        for (int i = 0; i < j->n; i++) typed_print(j->s, j->kernel[i], &j->out);
+        return DONE;
+    }
+    status = build(j);
+    if (status != DONE) return status;
+    if (j->stage > ST_tile || j->opt->after != NULL || j->opt->dump_dir != NULL) return emit_lowered(j);
+    for (int i = 0; i < j->n; i++) ir_print(j->fn[i], &j->out);
+    return DONE;
+}
+
+static int emit_file(Job *j) {
+    int status = DONE;
+    const Source *src = open_source(j->s, j->opt, &status);
+    if (src == NULL) return status;
+    lap(&j->clock, "read");
+    if (j->stage == ST_tokens) {
+        tokens_print(j->s, src, &j->out);
+        return report_diags(j->s, j->opt) ? DONE : FAILED;
+    }
+    Node *tree = parse_file(j->s, src);
+    lap(&j->clock, "parse");
+    if (j->stage != ST_ast) return emit_kernels(j, tree);
+    ast_print(j->s, tree, &j->out);                          // of a broken file too: it shows how the parser recovered
+    return report_diags(j->s, j->opt) ? DONE : FAILED;
+}
+
+static int print_passes(void) {
+    Buf out = {0};
+    buf_puts(&out, "");
+    for (int i = 0; i < pass_count; i++) {
+        const PassInfo *p = pass_info(i);
+        buf_printf(&out, "%2d  %-10s level %d -> %d  %s\n", i + 1, p->name, p->from_level, p->to_level, p->meaning);
+    }
+    bool ok = output_write(NULL, out.p, out.n);
+    buf_free(&out);
+    return ok ? DONE : FAILED;
+}
+
+int main_emit(const Options *opt) {
+    if (opt->passes) return print_passes();
+    if (opt->operands.n > 1) return wrong_use("one file at a time: `%s` is the second", opt->operands.at[1]);
+    static Job j;                                            // large, and there is one
+    j = (Job){.opt = opt, .stage = stage_of(opt), .clock = {.start = now_ms()}};
+    j.clock.last = j.clock.start;
+    j.path = opt->operands.n > 0 ? opt->operands.at[0] : "";
+    int status = compile_options(opt, &j.compile);
+    if (status != DONE) return status;
+    if (j.compile.target == NULL) j.compile.target = target_default;
+    if (opt->time) j.compile.timing = clock_row, j.compile.timing_ctx = &j.clock;
+    j.s = session_new();
+    status = emit_file(&j);
+    bool whole = status == DONE || ((j.stage == ST_tokens || j.stage == ST_ast) && j.out.n > 0);
+    if (whole && !output_write(opt->out, j.out.n > 0 ? j.out.p : "", j.out.n)) status = FAILED;
+    if (opt->time) clock_print(&j.clock);
+    buf_free(&j.out);
+    buf_free(&j.clock.rows);
+    session_free(j.s);
+    return status;
+}

@@ -1,0 +1,114 @@
+// Options: one table, from which the parser, --help, the man page and the reference in docs/ are made.
+//
+// A row: letter (or 0), name, kind, name of its value (choices: a|b|c), the commands that take it, meaning. The
+// name, with _ for -, is the field of Options that holds it.
+#ifndef TK_TKC_OPTIONS_H
+#define TK_TKC_OPTIONS_H
+
+#include "lang/lang.h"
+
+enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP = 32, C_ALL = 63, C_COMPILES = C_EMIT | C_RUN | C_TEST };
+
+// clang-format off
+//    letter name    kind    value                                                        commands
+#define OPTIONS(X) \
+    X(0,   emit,      CHOICE, "tokens|ast|typed|tile|layout|llvm|ptx|cubin|report",        C_EMIT, \
+      "what to write: a stage of the compilation (default: ptx; tile with --after)") \
+    X('o', out,       TEXT,   "FILE",                                                      C_EMIT | C_HELP, \
+      "where to write it (default: standard output)") \
+    X('k', kernel,    TEXT,   "NAME",                                                      C_EMIT | C_RUN, \
+      "this kernel only (default: all of the file)") \
+    X(0,   arch,      ARCH,   "ARCH",                                                      C_COMPILES, \
+      "the GPU to compile for (default: sm_90a, or the device's own)") \
+    X(0,   set,       LIST,   "NAME=VALUE",                                                C_EMIT | C_RUN, \
+      "a compile-time value or a dimension: an integer, true, false or an element type; may be given again") \
+    X(0,   with,      LIST,   "NAME=VALUE",                                                C_EMIT | C_RUN, \
+      "part of the schedule: warps, stages, groups or cluster; may be given again") \
+    X(0,   math,      CHOICE, "default|strict|fast",                                       C_COMPILES, \
+      "strict: no multiply and add becomes an fma; fast: approximate division, square root and functions") \
+    X(0,   general,   FLAG,   "",                                                          C_EMIT, \
+      "the variant that assumes nothing of the arguments") \
+    X('l', line_info, FLAG,   "",                                                          C_EMIT, \
+      "line numbers of the source in the PTX") \
+    X(0,   after,     TEXT,   "PASS",                                                      C_EMIT, \
+      "stop after this pass of the tile IR") \
+    X(0,   dump_dir,  TEXT,   "FOLDER",                                                    C_EMIT, \
+      "write the tile IR after each pass there, as NN-pass.tir") \
+    X(0,   passes,    FLAG,   "",                                                          C_EMIT, \
+      "list the passes and end") \
+    X(0,   list,      FLAG,   "",                                                          C_EMIT, \
+      "list the file's kernels and end") \
+    X(0,   verify,    FLAG,   "",                                                          C_COMPILES, \
+      "check the tile IR after each pass") \
+    X(0,   time,      FLAG,   "",                                                          C_EMIT | C_TEST, \
+      "a row of milliseconds for each stage (tests: for each test), on standard error") \
+    X('d', device,    CHOICE, "auto|cuda|emu|eval",                                        C_RUN | C_TEST, \
+      "where to run: a GPU, the emulator, the evaluator; auto is the GPU if there is one, else the emulator") \
+    X(0,   gpu,       NUMBER, "N",                                                         C_RUN | C_TEST | C_DEVICES, \
+      "which GPU, from 0") \
+    X(0,   driver,    TEXT,   "FILE",                                                      C_RUN | C_TEST | C_DEVICES, \
+      "the driver's library (default: libcuda.so.1)") \
+    X('a', arg,       LIST,   "NAME=SPEC",                                                 C_RUN, \
+      "an argument, as without --arg; may be given again") \
+    X(0,   seed,      NUMBER, "N",                                                         C_RUN | C_TEST, \
+      "of random data (default: 0)") \
+    X('R', filter,    TEXT,   "TEXT",                                                      C_TEST, \
+      "only tests whose file and name hold this") \
+    X(0,   twice,     FLAG,   "",                                                          C_TEST, \
+      "run each kernel again with other junk where nothing may be read; results must be equal to the bit") \
+    X('v', verbose,   FLAG,   "",                                                          C_TEST, \
+      "a line for each test that passes, too") \
+    X(0,   diag,      CHOICE, "rich|short|json",                                           C_COMPILES, \
+      "how mistakes in the source are shown (default: rich)") \
+    X(0,   color,     CHOICE, "auto|always|never",                                         C_COMPILES, \
+      "colours (default: auto: on a terminal, unless NO_COLOR is set)") \
+    X(0,   man,       FLAG,   "",                                                          C_HELP, \
+      "the manual page, for man -l") \
+    X(0,   markdown,  FLAG,   "",                                                          C_HELP, \
+      "the same as Markdown") \
+    X('h', help,      FLAG,   "",                                                          C_ALL, \
+      "this text") \
+    X('V', version,   FLAG,   "",                                                          C_ALL, \
+      "the version")
+// clang-format on
+
+typedef enum OptKind { OPT_FLAG, OPT_TEXT, OPT_LIST, OPT_CHOICE, OPT_ARCH, OPT_NUMBER } OptKind;
+
+typedef struct OptList { const char **at; int n; } OptList;
+
+// The field's type by kind.
+typedef bool        OptFLAG;
+typedef const char *OptTEXT;
+typedef OptList     OptLIST;
+typedef const char *OptCHOICE;         // one of the choices, or NULL
+typedef const char *OptARCH;           // a name in the target table, or NULL
+typedef int64_t     OptNUMBER;         // 0 when not given
+
+typedef struct Options {
+    const char *command;               // "" when none was named
+    OptList     operands;              // what is no option, the command not included
+#define X(letter, name, kind, value, commands, meaning) Opt##kind name;
+    OPTIONS(X)
+#undef X
+} Options;
+
+typedef struct Option {
+    char        letter;
+    const char *name;                  // "dump-dir"
+    OptKind     kind;
+    const char *value;
+    unsigned    commands;
+    const char *meaning;
+    size_t      offset;                // in Options
+} Option;
+
+extern const Option option_table[];
+extern const int    option_count;
+
+// False: the command line is wrong, and that has been reported. Strings point into argv.
+bool options_parse(int argc, char **argv, Arena *a, Options *out);
+// The one of n names nearest to `text`, or NULL when none is near.
+const char *nearest(const char *text, const char *const *names, int n);
+bool number_parse(const char *text, int64_t *out);         // decimal, 0x.., _ between digits, a sign
+
+#endif

@@ -1,0 +1,135 @@
+// Messages and files.
+//
+// A file is written whole or not at all: into a temporary beside it, which takes its name when every
+// byte is there. Standard output is checked as files are: a full disk or a closed pipe is a failure
+// with a line, not silence.
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tkc/tkc.h"
+
+static void message(const char *fmt, va_list args) {
+    fflush(stdout);
+    fputs("tkc: ", stderr);
+    vfprintf(stderr, fmt, args);
+    fputc('\n', stderr);
+}
+
+int fail(const char *fmt, ...) {
+    va_list args;
+    va_start(args, fmt);
+    message(fmt, args);
+    va_end(args);
+    return FAILED;
+}
+
+int wrong_use(const char *fmt, ...) {
+    va_list args;
+    va_start(args, fmt);
+    message(fmt, args);
+    va_end(args);
+    return USAGE;
+}
+
+static bool write_stdout(const char *bytes, size_t n) {
+    if (fwrite(bytes, 1, n, stdout) == n) return true;
+    fail("standard output: %s", strerror(errno));
+    return false;
+}
+
+bool output_finish(void) {
+    static bool reported;
+    if (ferror(stdout) == 0 && fflush(stdout) == 0) return true;
+    if (!reported) fail("standard output: %s", strerror(errno));
+    reported = true;
+    return false;
+}
+
+// What a new file may be read by: mkstemp's 0600 is meant for secrets.
+static mode_t usual_mode(void) {
+    mode_t mask = umask(0);
+    umask(mask);
+    return 0666 & ~mask;
+}
+
+static bool write_all(int fd, const char *bytes, size_t n) {
+    while (n > 0) {
+        ssize_t done = write(fd, bytes, n);
+        if (done < 0 && errno == EINTR) continue;
+        if (done <= 0) return false;
+        bytes += done;
+        n -= (size_t)done;
+    }
+    return true;
+}
+
+static bool write_in_place(const char *path, const char *bytes, size_t n) {   // devices, pipes
+    FILE *f = fopen(path, "wb");
+    bool ok = f != NULL && fwrite(bytes, 1, n, f) == n;
+    if (f != NULL && fclose(f) != 0) ok = false;
+    if (!ok) fail("%s: %s", path, strerror(errno));
+    return ok;
+}
+
+bool output_write(const char *path, const char *bytes, size_t n) {
+    if (path == NULL || strcmp(path, "-") == 0) return write_stdout(bytes, n) && output_finish();
+    struct stat there;
+    if (stat(path, &there) == 0 && !S_ISREG(there.st_mode)) return write_in_place(path, bytes, n);
+    Buf temporary = {0};
+    buf_printf(&temporary, "%s.XXXXXX", path);
+    int fd = mkstemp(temporary.p);
+    bool ok = fd >= 0 && write_all(fd, bytes, n) && fchmod(fd, usual_mode()) == 0;
+    int error = errno;
+    if (fd >= 0 && close(fd) != 0 && ok) ok = false, error = errno;
+    if (ok && rename(temporary.p, path) != 0) ok = false, error = errno;
+    if (!ok) {
+        if (fd >= 0) unlink(temporary.p);
+        fail("%s: %s", path, strerror(error));
+    }
+    buf_free(&temporary);
+    return ok;
+}
+
+bool make_folder(const char *path) {
+    Buf part = {0};
+    bool ok = true;
+    for (const char *p = path; ok; p++) {
+        if ((*p == '/' && p > path) || *p == '\0') {
+            ok = mkdir(part.p, 0777) == 0 || errno == EEXIST;
+            if (*p == '\0') break;
+        }
+        buf_putc(&part, *p);
+    }
+    struct stat there;
+    if (ok && (stat(path, &there) != 0 || !S_ISDIR(there.st_mode))) ok = false, errno = ENOTDIR;
+    if (!ok) fail("%s: %s", path, strerror(errno));
+    buf_free(&part);
+    return ok;
+}
+
+bool wants_color(const Options *opt, FILE *to) {
+    if (opt->color != NULL && strcmp(opt->color, "auto") != 0) return strcmp(opt->color, "always") == 0;
+    const char *none = getenv("NO_COLOR"), *term = getenv("TERM");
+    return (none == NULL || *none == '\0') && term != NULL && strcmp(term, "dumb") != 0 && isatty(fileno(to));
+}
+
+DiagStyle diag_style(const Options *opt) {
+    if (opt->diag == NULL || strcmp(opt->diag, "rich") == 0) return DIAG_rich;
+    return strcmp(opt->diag, "short") == 0 ? DIAG_short : DIAG_json;
+}
+
+bool report_diags(Session *s, const Options *opt) {
+    fflush(stdout);
+    diag_print(s, stderr, diag_style(opt), wants_color(opt, stderr));
+    return diag_errors(s) == 0;
+}
+
+double now_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}

@@ -1,0 +1,86 @@
+// tkc run FILE NAME=SPEC...: one kernel on data. All of it is runtime/; this is what the command line says.
+#include <string.h>
+
+#include "runtime/tk_run.h"
+#include "tkc/compile.h"
+#include "tkc/tkc.h"
+#include "tkc/values.h"
+
+enum { MAX_ARGS = 2 * MAX_PARAMS };
+
+typedef struct Run {
+    const Options *opt;
+    Session       *s;
+    RunArg         arg[MAX_ARGS];
+    int            n;
+    Buf            err;
+} Run;
+
+static int read_args(Run *r) {
+    const Options *opt = r->opt;
+    int words = opt->operands.n - 1 + opt->arg.n;
+    if (words > MAX_ARGS) return wrong_use("more than %d arguments", MAX_ARGS);
+    for (int i = 0; i < words; i++) {
+        const char *text = i < opt->operands.n - 1 ? opt->operands.at[1 + i] : opt->arg.at[i - (opt->operands.n - 1)];
+        if (!arg_parse(text, r->n, (uint64_t)opt->seed, &r->arg[r->n], &r->err)) return wrong_use("%s", r->err.p);
+        r->n++;
+    }
+    return DONE;
+}
+
+// Diagnostics, if there are any, say why; else the words in err.
+static int failed(Run *r, const char *path) {
+    bool silent = report_diags(r->s, r->opt);
+    if (silent || r->err.n > 0) return fail("%s: %s", path, r->err.n > 0 ? r->err.p : "the kernel cannot be run");
+    return FAILED;
+}
+
+static int run_on(Run *r, Device *dev, SemaFile *file, const Node *kernel, const CompileOptions *compile, const Values *set) {
+    const char *path = r->opt->operands.at[0];
+    Runtime *rt = runtime_new(r->s, dev, &(RuntimeOptions){.compile = *compile, .seed = (uint64_t)r->opt->seed});
+    RunResult result;
+    bool ok = run_kernel(rt, file, kernel, r->arg, r->n, set->at, set->n, &result, &r->err);
+    int status = DONE;
+    if (ok) {
+        report_diags(r->s, r->opt);                          // warnings
+        run_print(&result, stdout);
+    } else {
+        status = failed(r, path);
+    }
+    run_result_free(&result);
+    runtime_free(rt);
+    return status;
+}
+
+static int run_file(Run *r) {
+    const Options *opt = r->opt;
+    CompileOptions compile;
+    Values set;
+    int status = compile_options(opt, &compile);
+    if (status == DONE) status = values_read(opt, session_arena(r->s), &set);
+    if (status == DONE) status = opt->operands.n == 0 ? wrong_use("no file was given; see tkc run --help") : read_args(r);
+    if (status != DONE) return status;
+    const Source *src = open_source(r->s, opt, &status);
+    if (src == NULL) return status;
+    SemaFile *file = sema_file(r->s, parse_file(r->s, src));
+    if (!report_diags(r->s, opt)) return FAILED;
+    const Node *kernels[MAX_KERNELS];
+    if (pick_kernels(file, opt->operands.at[0], opt->kernel, true, kernels, MAX_KERNELS) == 0) return FAILED;
+    if ((status = values_check(&set, kernels, 1)) != DONE) return status;
+    DeviceOptions where = {.ordinal = (int)opt->gpu, .driver = opt->driver};
+    Device *dev = device_open(opt->device != NULL ? opt->device : "auto", &where, &r->err);
+    if (dev == NULL) return fail("%s", r->err.p);
+    status = run_on(r, dev, file, kernels[0], &compile, &set);
+    device_close(dev);
+    return status;
+}
+
+int main_run(const Options *opt) {
+    static Run r;                                            // large, and there is one
+    r = (Run){.opt = opt, .s = session_new()};
+    int status = run_file(&r);
+    for (int i = 0; i < r.n; i++) arg_free(&r.arg[i]);
+    buf_free(&r.err);
+    session_free(r.s);
+    return status;
+}

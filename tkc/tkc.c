@@ -1,0 +1,125 @@
+// tkc: which command, and what is said of each.
+#include <signal.h>
+#include <string.h>
+
+#include "runtime/tk_run.h"
+#include "tkc/tkc.h"
+
+// clang-format off
+const Command command_table[] = {
+    { "", C_EMIT, "FILE.tk [--emit=STAGE] [-o FILE] [options]",
+      "compile a file of kernels",
+      "Writes one stage of the compilation of FILE.tk (- is standard input): the PTX of all its kernels in one module, or "
+      "any stage before or after. A compile-time parameter takes its value from --set, else its default; a default that "
+      "depends on a dimension takes its fallback, and the PTX's head says so, beside what a launcher must pass and check.\n"
+      "Stages: tokens, ast (the syntax tree), typed (one instance of each kernel, everything inlined), tile (the tile IR), "
+      "layout (which thread holds what), llvm, ptx, cubin (machine code, by ptxas), report (registers, shared memory, "
+      "bytes, flops, what each line led to).", NULL,
+      "tkc softmax.tk -o softmax.ptx\n"
+      "tkc matmul.tk --arch=sm_80 --set BM=64 --set T=f16\n"
+      "tkc matmul.tk --emit=tile --after=pipeline --kernel=matmul",
+      main_emit },
+    { "run", C_RUN, "run FILE.tk [NAME=SPEC...] [options]",
+      "run a kernel on data",
+      "Compiles one kernel, runs it on the arguments given and prints its outputs, or saves them. Dimensions and element "
+      "types are found from the arguments, and checked.\n"
+      "Out tensors that are not named are made with the shape that the others give them, and printed. Arguments:", arg_help,
+      "tkc run softmax.tk x=random:f32[37,1000]\n"
+      "tkc run scale.tk --device=cuda x=x.npy a=0.5 y=y.npy",
+      main_run },
+    { "test", C_TEST, "test PATH... [options]",
+      "run the test items of files",
+      "Runs the `test` items of each file, and of each *.tk below each folder, on one device, and ends with a line `N passed, "
+      "N failed, N skipped`.", NULL,
+      "tkc test examples --device=emu\n"
+      "tkc test softmax.tk --device=eval --twice",
+      main_test },
+    { "explain", C_EXPLAIN, "explain CODE...",
+      "what an error's code means",
+      "Prints what stands in docs/errors.md of each code: the rule, a wrong example and a right one.", NULL,
+      "tkc explain E0213",
+      main_explain },
+    { "devices", C_DEVICES, "devices",
+      "the devices of this machine, and the targets",
+      "Prints a line for each device, with the reason where one cannot be used, and the table of targets.", NULL,
+      "tkc devices",
+      main_devices },
+    { "help", C_HELP, "help [COMMAND]",
+      "this text, or that of a command",
+      "", NULL,
+      "tkc help run\n"
+      "tkc help --man | man -l -",
+      main_help },
+};
+// clang-format on
+const int command_count = sizeof command_table / sizeof *command_table;
+
+const Command *command_find(const char *name) {
+    for (int i = 0; i < command_count; i++)
+        if (strcmp(command_table[i].name, name) == 0) return &command_table[i];
+    return NULL;
+}
+
+static int print(void (*make)(Buf *out)) {
+    Buf out = {0};
+    make(&out);
+    bool ok = output_write(NULL, out.p, out.n);
+    buf_free(&out);
+    return ok ? DONE : FAILED;
+}
+
+static int print_help(const Command *c) {
+    if (c->name[0] == '\0') return print(help_all);
+    Buf out = {0};
+    help_command(c, &out);
+    bool ok = output_write(NULL, out.p, out.n);
+    buf_free(&out);
+    return ok ? DONE : FAILED;
+}
+
+int main_help(const Options *opt) {
+    if (opt->man || opt->markdown) {
+        Buf out = {0};
+        (opt->man ? help_man : help_markdown)(&out);
+        bool ok = output_write(opt->out, out.p, out.n);
+        buf_free(&out);
+        return ok ? DONE : FAILED;
+    }
+    if (opt->operands.n > 1) return wrong_use("help takes one command");
+    const char *name = opt->operands.n == 1 ? opt->operands.at[0] : "";
+    const Command *c = command_find(name);
+    if (c != NULL) return print_help(c);
+    const char *names[16];
+    for (int i = 0; i < command_count; i++) names[i] = command_table[i].name;
+    const char *near = nearest(name, names, command_count);
+    if (near != NULL && near[0] != '\0') return wrong_use("there is no command `%s`; did you mean `%s`?", name, near);
+    return wrong_use("there is no command `%s`", name);
+}
+
+static int dispatch(int argc, char **argv, Arena *a) {
+    if (argc < 2) {
+        Buf out = {0};
+        help_all(&out);
+        fwrite(out.p, 1, out.n, stderr);
+        buf_free(&out);
+        return USAGE;
+    }
+    Options opt;
+    if (!options_parse(argc, argv, a, &opt)) return USAGE;
+    const Command *c = command_find(opt.command);
+    if (opt.help) return print_help(c);
+    if (opt.version) {
+        printf("tkc %s\n", TK_VERSION);
+        return DONE;
+    }
+    return c->run(&opt);
+}
+
+int main(int argc, char **argv) {
+    signal(SIGPIPE, SIG_IGN);          // a closed pipe is a failed write, and says so
+    Arena *a = arena_new();
+    int status = dispatch(argc, argv, a);
+    if (!output_finish() && status == DONE) status = FAILED;
+    arena_free(a);
+    return status;
+}

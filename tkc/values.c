@@ -1,0 +1,121 @@
+// Values from the command line.
+//
+// A name is a compile-time parameter if it stands in the kernel's <>, a dimension if it stands in the
+// shape of a tensor parameter. A name that no kernel of the file has is a mistake worth a line: a
+// misspelt --set that changes nothing is found days later.
+#include "tkc/values.h"
+
+#include <string.h>
+
+// ---- what a kernel declares ----------------------------------------------------------------------
+
+enum { GENERICS = 0, PARAMS = 1 };     // children of a kernel node
+
+static const Node *list_of(const Node *kernel, int which) { return kernel->kid[which]; }
+
+static bool has_generic(const Node *kernel, const char *name) {
+    const Node *list = list_of(kernel, GENERICS);
+    for (uint32_t i = 0; list != NULL && i < list->nkid; i++)
+        if (list->kid[i] != NULL && list->kid[i]->sym != NULL && strcmp(list->kid[i]->sym->s, name) == 0) return true;
+    return false;
+}
+
+// Calls `see` for each name in the shapes of the tensors, until it gives true.
+static bool each_dim(const Node *n, bool (*see)(void *ctx, const char *name), void *ctx) {
+    if (n == NULL) return false;
+    if (n->kind == N_name && n->sym != NULL) return see(ctx, n->sym->s);
+    for (uint32_t i = n->kind == N_type_tensor ? 1 : 0; i < n->nkid; i++)   // kid 0 is the element type
+        if (each_dim(n->kid[i], see, ctx)) return true;
+    return false;
+}
+
+static bool is_name(void *ctx, const char *name) { return strcmp(ctx, name) == 0; }
+
+static bool has_dim(const Node *kernel, const char *name) {
+    return !has_generic(kernel, name) && each_dim(list_of(kernel, PARAMS), is_name, (void *)(uintptr_t)name);
+}
+
+void values_for(const Values *all, const Node *kernel, Values *set, Values *dims) {
+    set->n = dims->n = 0;
+    for (int i = 0; i < all->n; i++) {
+        if (has_generic(kernel, all->at[i].name)) set->at[set->n++] = all->at[i];
+        else if (has_dim(kernel, all->at[i].name)) dims->at[dims->n++] = all->at[i];
+    }
+}
+
+typedef struct Names { const char *at[256]; int n; } Names;
+
+static bool collect(void *ctx, const char *name) {
+    Names *names = ctx;
+    if (names->n < 256) names->at[names->n++] = name;
+    return false;
+}
+
+static void collect_names(const Node *kernel, Names *names) {
+    const Node *generics = list_of(kernel, GENERICS);
+    for (uint32_t i = 0; generics != NULL && i < generics->nkid; i++)
+        if (generics->kid[i] != NULL && generics->kid[i]->sym != NULL) collect(names, generics->kid[i]->sym->s);
+    each_dim(list_of(kernel, PARAMS), collect, names);
+}
+
+int values_check(const Values *all, const Node *const *kernels, int n) {
+    for (int i = 0; i < all->n; i++) {
+        const char *name = all->at[i].name;
+        bool known = false;
+        for (int k = 0; k < n && !known; k++) known = has_generic(kernels[k], name) || has_dim(kernels[k], name);
+        if (known) continue;
+        Names names = {.n = 0};
+        for (int k = 0; k < n; k++) collect_names(kernels[k], &names);
+        const char *near = nearest(name, names.at, names.n);
+        if (near != NULL) return fail("--set %s: no kernel has such a compile-time parameter or dimension; did you mean `%s`?", name, near);
+        return fail("--set %s: no kernel has such a compile-time parameter or dimension", name);
+    }
+    return DONE;
+}
+
+// ---- NAME=VALUE ----------------------------------------------------------------------------------
+
+static bool value_parse(const char *text, SemaValue *out) {
+    if (number_parse(text, &out->ival)) return true;
+    if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0) {
+        out->ival = text[0] == 't';
+        return true;
+    }
+    out->elem = elem_by_name((Str){text, strlen(text)});
+    out->is_type = out->elem != EL_none;
+    return out->is_type;
+}
+
+int values_read(const Options *opt, Arena *a, Values *out) {
+    out->n = 0;
+    for (int i = 0; i < opt->set.n; i++) {
+        const char *text = opt->set.at[i], *sign = strchr(text, '=');
+        if (sign == NULL || sign == text) return wrong_use("--set %s: NAME=VALUE is wanted", text);
+        SemaValue v = {.name = arena_printf(a, "%.*s", (int)(sign - text), text)};
+        if (!value_parse(sign + 1, &v))
+            return wrong_use("--set %s: `%s` is no integer, true, false or element type", text, sign + 1);
+        if (out->n == MAX_VALUES) return wrong_use("--set: more than %d values", MAX_VALUES);
+        for (int k = 0; k < out->n; k++)
+            if (strcmp(out->at[k].name, v.name) == 0) return wrong_use("--set %s: %s is given twice", text, v.name);
+        out->at[out->n++] = v;
+    }
+    return DONE;
+}
+
+int schedule_read(const Options *opt, Schedule *out) {
+    static const char *const names[] = {"warps", "stages", "groups", "cluster"};
+    int *const fields[] = {&out->warps, &out->stages, &out->groups, &out->cluster};
+    *out = (Schedule){0};
+    for (int i = 0; i < opt->with.n; i++) {
+        const char *text = opt->with.at[i];
+        size_t n = strcspn(text, "=");
+        int64_t value = 0;
+        int row = 0;
+        while (row < 4 && (strlen(names[row]) != n || memcmp(names[row], text, n) != 0)) row++;
+        if (row == 4) return wrong_use("--with %s: NAME is one of warps, stages, groups, cluster", text);
+        if (text[n] != '=' || !number_parse(text + n + 1, &value) || value < 1 || value > 64)
+            return wrong_use("--with %s: %s=N is wanted, N from 1 to 64", text, names[row]);
+        *fields[row] = (int)value;
+    }
+    return DONE;
+}
