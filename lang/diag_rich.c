@@ -171,7 +171,7 @@ static int by_line(const void *x, const void *y)
 }
 
 // Cuts a long line to a window around its first mark and moves the marks along.
-static void window(Mark *marks, uint32_t n)
+static void window(Arena *arena, Mark *marks, uint32_t n)
 {
     Str line = marks[0].text;
     if (line.n > LONG_LINE) {
@@ -179,11 +179,17 @@ static void window(Mark *marks, uint32_t n)
         while (lo > 0 && (line.p[lo] & 0xc0) == 0x80) lo--;
         size_t hi = lo + WINDOW < line.n ? lo + WINDOW : line.n;
         while (hi < line.n && (line.p[hi] & 0xc0) == 0x80) hi++;
-        line = (Str){line.p + lo, hi - lo};
+        const char *before = lo > 0 ? "... " : "", *after = hi < line.n ? " ..." : "";
+        uint32_t shown = (uint32_t)(hi - lo), shift = (uint32_t)strlen(before);
         for (uint32_t i = 0; i < n; i++) {
-            marks[i].lo = marks[i].lo - lo < line.n ? (uint32_t)(marks[i].lo - lo) : (uint32_t)line.n;
-            marks[i].hi = marks[i].hi - lo < line.n ? (uint32_t)(marks[i].hi - lo) : (uint32_t)line.n;
+            marks[i].lo = shift + (marks[i].lo - lo < shown ? (uint32_t)(marks[i].lo - lo) : shown);
+            marks[i].hi = shift + (marks[i].hi - lo < shown ? (uint32_t)(marks[i].hi - lo) : shown);
         }
+        char *cut = arena_alloc(arena, shift + shown + strlen(after) + 1);
+        memcpy(cut, before, shift);
+        memcpy(cut + shift, line.p + lo, shown);
+        strcpy(cut + shift + shown, after);
+        line = (Str){cut, shift + shown + strlen(after)};
     }
     for (uint32_t i = 0; i < n; i++) {
         Mark *m = &marks[i];
@@ -238,9 +244,9 @@ static void draw_hanging(Page *p, const Mark *marks, uint32_t n, const Mark *bes
     }
 }
 
-static void draw_line(Page *p, Mark *marks, uint32_t n)
+static void draw_line(Session *s, Page *p, Mark *marks, uint32_t n)
 {
-    window(marks, n);
+    window(s->arena, marks, n);
     numbered(p, marks[0].line, marks[0].text);
     const Mark *beside = &marks[n - 1];
     for (uint32_t i = 0; i + 1 < n; i++)
@@ -270,7 +276,7 @@ static void draw_file(Session *s, Page *p, Mark *marks, uint32_t n, const Mark *
         } else if (before && line > before + 2) {
             inked(p, INK_rule, "...\n");
         }
-        draw_line(p, marks + i, end - i);
+        draw_line(s, p, marks + i, end - i);
         before = line;
     }
 }

@@ -392,6 +392,11 @@ bool grammar_accepts(const void *parser, const int *kinds, int n)
     return true;
 }
 
+bool grammar_is_soft(int kind)
+{
+    return kind < (int)(sizeof yyFallback / sizeof yyFallback[0]) && yyFallback[kind] == T_NAME;
+}
+
 bool grammar_drop(void *parser)
 {
     yyParser *y = parser;

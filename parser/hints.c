@@ -8,7 +8,7 @@
 //     let = 3      expected a name, found `=`
 //
 // Advice is two tables: spellings of other languages, and pairs of neighbouring tokens that betray a
-// habit from one. "*" stands for any token, "NAME" for any word.
+// habit from one. "ANY" stands for any token, "NAME" for any word.
 
 #include "parser/internal.h"
 
@@ -30,41 +30,58 @@ static bool begins_operand(int k)
     return token_info[k].cls == TC_EXPR || k == T_MINUS || k == T_TILDE || k == T_LPAREN || k == T_COLON;
 }
 
+// What is worth naming first; the rest comes in the order of the tokens.
+static const uint8_t first_named[] = {T_SEMI, T_RPAREN, T_RBRACKET, T_RGEN, T_RBAR, T_LBRACE, T_COMMA, T_RBRACE, T_ASSIGN};
+
+// Where an expression could end: what is too much of a choice to be named.
+static bool is_crowd(const bool *ok, int k)
+{
+    const TokenInfo *t = &token_info[k];
+    if (t->cls == TC_BINARY || t->cls == TC_WORD || k == T_LPAREN || k == T_LBRACKET || k == T_LGEN) return true;
+    if (k == T_ASSIGN) return ok[T_RPAREN];
+    if (k == T_RBRACE || k == T_COLON || k == T_COMMA) return ok[T_SEMI];
+    return k == T_DOTDOT && (ok[T_SEMI] || ok[T_RPAREN] || ok[T_LBRACE]);
+}
+
+static void say_token(const Parser *p, Words *w, int k)
+{
+    const char *spelling = token_info[k].spelling;
+    bool described = k == T_STRING || k == T_INT || k == T_FLOAT;
+    say(w, described ? spelling : arena_printf(session_arena(p->s), "`%s`", spelling));
+}
+
 const char *expected_words(const Parser *p)
 {
-    bool ok[TOKEN_KINDS] = {false};
+    bool ok[TOKEN_KINDS] = {false}, hide[TOKEN_KINDS] = {false};
     for (int k = 1; k < TOKEN_KINDS; k++) ok[k] = grammar_accepts(p->grammar, &k, 1);
-    bool name = ok[T_NAME], expression = ok[T_INT], statement = ok[T_LET], binary = ok[T_PLUS];
+    bool name = ok[T_NAME], expression = ok[T_INT] && !ok[T_RBAR], statement = ok[T_LET], binary = ok[T_PLUS];
     bool type = name && ok[T_STAR] && !expression && !binary, item = ok[T_IMPORT] && ok[T_TUNE];
-    if (ok[T_BAR]) ok[T_LBAR] = false;
 
-    Arena *a = session_arena(p->s);
-    Words definite = {0}, kinds = {0};
-    if (item) say(&kinds, "an item (`kernel`, `fn`, `test`, `tune`, `import`)");
-    else if (statement) say(&kinds, "a statement");
-    else if (expression) say(&kinds, "an expression");
-    else if (type) say(&kinds, "a type");
-    else if (name) say(&kinds, "a name");
     for (int k = 1; k < TOKEN_KINDS; k++) {
         const TokenInfo *t = &token_info[k];
-        bool soft = k >= T_TRUE && k <= T_STRIDED && k != T_TRUE && k != T_FALSE && k != T_FN;
-        if (!ok[k] || t->cls == TC_HIDDEN || k == T_NAME) continue;
-        if ((item || statement) && t->cls != TC_MARK) continue;
-        if ((statement || expression) && (begins_operand(k) || k == T_SEMI)) { if (k != T_SEMI || statement) continue; }
-        if (type && (k == T_LPAREN || k == T_STAR || k == T_FN || soft)) continue;
-        if (name && soft) continue;
-        if (binary && (t->cls == TC_BINARY || k == T_LPAREN || k == T_LBRACKET || k == T_LGEN || k == T_ELSE)) continue;
-        if (t->cls == TC_ASSIGN && k != T_ASSIGN) continue;
-        bool described = k == T_STRING || k == T_INT || k == T_FLOAT;
-        say(&definite, described ? t->spelling : arena_printf(a, "`%s`", t->spelling));
+        bool soft = (k >= T_IMPORT && k <= T_STRIDED) && name && grammar_is_soft(k);
+        hide[k] = !ok[k] || t->cls == TC_HIDDEN || k == T_NAME || soft || (t->cls == TC_ASSIGN && k != T_ASSIGN) ||
+                  (k == T_LBAR && ok[T_BAR]) || ((item || statement) && (t->cls != TC_MARK || k == T_SEMI || k == T_LBRACE || begins_operand(k))) ||
+                  (expression && begins_operand(k)) || (type && (k == T_LPAREN || k == T_STAR || k == T_FN)) ||
+                  (binary && is_crowd(ok, k));
     }
-    for (int i = 0; i < kinds.n; i++) say(&definite, kinds.at[i]);
-    if (binary && definite.n < MAX_EXPECTED) say(&definite, "an operator");
+
+    Words w = {0};
+    for (size_t i = 0; i < sizeof first_named; i++)
+        if (!hide[first_named[i]]) say_token(p, &w, first_named[i]);
+    if (item) say(&w, "an item (`kernel`, `fn`, `test`, `tune`, `import`)");
+    else if (statement) say(&w, "a statement");
+    else if (expression) say(&w, "an expression");
+    else if (type) say(&w, "a type");
+    else if (name) say(&w, "a name");
+    for (int k = 1; k < TOKEN_KINDS; k++)
+        if (!hide[k]) say_token(p, &w, k);
+    if (w.n > MAX_EXPECTED - binary) w.n = MAX_EXPECTED - binary;
+    if (binary) say(&w, "an operator");
 
     Buf b = {0};
-    int n = definite.n < MAX_EXPECTED ? definite.n : MAX_EXPECTED;
-    for (int i = 0; i < n; i++) buf_printf(&b, "%s%s", i == 0 ? "" : i + 1 < n ? ", " : " or ", definite.at[i]);
-    const char *words = arena_printf(a, "%s", b.n ? b.p : "something else");
+    for (int i = 0; i < w.n; i++) buf_printf(&b, "%s%s", i == 0 ? "" : i + 1 < w.n ? ", " : " or ", w.at[i]);
+    const char *words = arena_printf(session_arena(p->s), "%s", w.n ? b.p : "something else");
     buf_free(&b);
     return words;
 }
@@ -163,8 +180,6 @@ static const Habit habits[] = {
     {"grid",   "NAME",  "the grid's ranges stand in parentheses: `grid (m in M by BM)`"},
     {"+",      "+",     "write `i += 1`"},
     {"*",      "*",     "powers are `pow(x, y)`"},
-    {"&",      "*",     "nothing has an address here; tensors are parameters"},
-    {"*",      "&",     "nothing has an address here; tensors are parameters"},
     {"(",      "&",     "there are no references: `out` and `inout` parameters are written to"},
     {",",      "&",     "there are no references: `out` and `inout` parameters are written to"},
     {":",      "&",     "there are no references: `out` and `inout` parameters are written to"},
@@ -172,13 +187,12 @@ static const Habit habits[] = {
     {"inout",  "NAME",  "the mode stands before the type: `y: inout f32[M]`"},
     {":",      "=",     "write `let x = ...;` or `var x = ...;`"},
     {"=",      ">",     "function values are written `|x| x + 1`, results `-> f32[m]`"},
-    {":",      ":",     "names are not qualified"},
-    {"||",     "*",     "a function value has parameters: `|x| ...`"},
-    {"*",      "||",    "a function value has parameters: `|x| ...`"},
-    {"*",      "over",  "`over` names axes after the arguments of a call: `sum(x over n)`"},
-    {"*",      "with",  "`with` follows a launch: `matmul(a, b) with (warps = 4)`"},
-    {"*",      "..",    "a range stands after `in`, or is named first: `let n = lo .. hi by B;`"},
-    {"*",      "by",    "a range stands after `in`, or is named first: `let n = lo .. hi by B;`"},
+    {"ANY",    "||",    "a function value has parameters: `|x| ...`"},
+    {"ANY",    "&",     "nothing has an address here; tensors are parameters"},
+    {"ANY",    "over",  "`over` names axes after the arguments of a call: `sum(x over n)`"},
+    {"ANY",    "with",  "`with` follows a launch: `matmul(a, b) with (warps = 4)`"},
+    {"ANY",    "..",    "a range stands after `in`, or is named first: `let n = lo .. hi by B;`"},
+    {"ANY",    "by",    "a range stands after `in`, or is named first: `let n = lo .. hi by B;`"},
     {"NAME",   "if",    "a choice is written `c ? a : b`"},
     {")",      "if",    "a choice is written `c ? a : b`"},
     {"as",     "*",     "`as` takes an element type, or a pointer to one: `x as bf16`"},
@@ -200,7 +214,7 @@ const char *foreign_spelling(Str name)
 
 static bool fits(const Parser *p, const char *pattern, const Token *t)
 {
-    if (strcmp(pattern, "*") == 0) return true;
+    if (strcmp(pattern, "ANY") == 0) return true;
     if (!t || t->kind == 0) return false;
     if (strcmp(pattern, "NAME") == 0) return t->kind == T_NAME;
     Str text = token_text(p, *t);
@@ -233,6 +247,14 @@ static bool hint_special(const Parser *p, Diag *d, const Token *before, const To
         diag_note(d, "`%s` is a keyword and cannot be a name", info->spelling);
         return true;
     }
+    if (here->kind == T_COLON && here[1].kind == T_COLON && here[1].flags & TOKEN_GLUED) {
+        diag_help(d, "names are not qualified: what a file imports is there by its own name");
+        return true;
+    }
+    if (here->kind == T_COMMA && grammar_accepts(p->grammar, (int[]){T_DOTDOT}, 1) && !grammar_accepts(p->grammar, (int[]){T_SEMI}, 1)) {
+        diag_help(d, "choices stand in brackets, `BM in [64, 128];`, or are a range, `stages in 2 .. 7;`");
+        return true;
+    }
     if (here->kind == T_ASSIGN && grammar_accepts(p->grammar, &open, 1)) {
         diag_help(d, "equality is `==`");
         diag_fix(d, here->span, "==");
@@ -257,7 +279,6 @@ void hint(const Parser *p, Diag *d, uint32_t at)
     if (hint_special(p, d, before, here) || hint_foreign(p, d, before, here)) return;
     for (size_t i = 0; i < sizeof habits / sizeof *habits; i++) {
         if (!fits(p, habits[i].before, before) || !fits(p, habits[i].here, here)) continue;
-        if (strcmp(habits[i].before, "*") == 0 && strcmp(habits[i].here, "*") == 0) continue;
         diag_help(d, "%s", habits[i].help);
         return;
     }

@@ -63,6 +63,7 @@ void  TkParseFree(void *parser, void (*release)(void *));
 void  TkParse(void *parser, int kind, Token token, Parser *p);
 bool  grammar_accepts(const void *parser, const int *kinds, int n);
 bool  grammar_drop(void *parser);
+bool  grammar_is_soft(int kind);         // a name, where it is no keyword
 
 // hints.c
 const char *expected_words(const Parser *p);                       // "`,`, `)` or an operator"

@@ -80,12 +80,15 @@ static void report_unknown(Lexer *l, const char *p, const char *end)
     else if (n <= 40) words = arena_printf(session_arena(l->s), "character%s `%.*s`", chars > 1 ? "s" : "", (int)n, p);
     else words = "characters";
     Diag *d = diag(l->s, E_unknown_char, at, words);
+    bool known = false;
     for (size_t i = 0; i < sizeof known_bad / sizeof *known_bad; i++) {
         size_t k = strlen(known_bad[i].bytes);
         if (k > n || memcmp(p, known_bad[i].bytes, k) != 0) continue;
         diag_help(d, "%s", known_bad[i].help);
+        known = true;
         if (known_bad[i].instead && k == n) diag_fix(d, at, known_bad[i].instead);
     }
+    if (!known && (unsigned char)*p >= 0x80) diag_help(d, "outside of strings and comments everything is ASCII");
     l->flags |= TOKEN_QUIET;
 }
 
@@ -116,10 +119,18 @@ static const char *skip_string(Lexer *l, const char *start, const char *p, const
                       "there are `\\n`, `\\t`, `\\\"` and `\\\\`");
     }
     if (p < end && *p == '"') return p + 1;
-    while (p > start + 1 && (p[-1] == '\r' || p[-1] == ' ')) p--;
+    while (p > start + 1 && strchr("\r\t ;){", p[-1])) p--;        // more likely the line's than the string's
     diag_primary(diag(l->s, E_open_string, span_of(l, start, p)), "the line ends before a second `\"`");
-    l->flags |= TOKEN_QUIET;
     return p;
+}
+
+// 'text', as other languages have it.
+static void report_quotes(Lexer *l, const char *start, const char *end)
+{
+    Diag *d = diag(l->s, E_unknown_char, span_of(l, start, start + 1), "character `'`");
+    int n = (int)(end - start) - 2;
+    diag_help(d, "strings stand between `\"`");
+    if (n < 60) diag_fix(d, span_of(l, start, end), arena_printf(session_arena(l->s), "\"%.*s\"", n, start + 1));
 }
 
 static void add(Lexer *l, int kind, const char *lo, const char *hi)
@@ -201,10 +212,11 @@ Tokens lex(Session *s, const Source *src)
         // -- numbers and strings
         int                  { TOKEN(INT) }
         float                { TOKEN(FLOAT) }
-        (digit | float) word* { bad_number(&l, start, p); TOKEN(INT) }
         "." digit+           { float_digits(&l, start, p); TOKEN(FLOAT) }
+        (digit | float | "." digit+) word* { bad_number(&l, start, p); TOKEN(INT) }
         digit [0-9_]* "." / [^.0-9a-zA-Z_]  { float_digits(&l, start, p); TOKEN(FLOAT) }
         ["]                  { p = skip_string(&l, start, p, end); TOKEN(STRING) }
+        "'" [^'\n]* "'"      { report_quotes(&l, start, p); TOKEN(STRING) }
 
         // -- marks
         "("    { TOKEN(LPAREN) }     ")"    { TOKEN(RPAREN) }     "["    { TOKEN(LBRACKET) }   "]"    { TOKEN(RBRACKET) }

@@ -64,14 +64,27 @@ static void feed(Parser *p, int kind, Token t)
 static bool semicolon_missing(const Parser *p, uint32_t i)
 {
     const Token *t = &p->tokens.at[i];
-    if (i == 0 || !(t->flags & TOKEN_FIRST || t->kind == T_RBRACE || t->kind == 0 || begins_statement(t->kind))) return false;
+    bool fresh = t->flags & TOKEN_FIRST || t->kind == T_RBRACE || t->kind == 0;
+    if (i == 0 || !(fresh || (begins_statement(t->kind) && t->kind != T_IF && t->kind != T_FOR))) return false;     // c if x, f for x
     return grammar_accepts(p->grammar, (int[]){T_SEMI, kind_here(p, t)}, 2);
+}
+
+// Is this next to something already reported, or before a bracket that was missing in the same statement?
+static bool is_quiet(const Parser *p, uint32_t i)
+{
+    if (p->tokens.at[i].flags & TOKEN_QUIET) return diag_errors(p->s) > 0;
+    for (; i < p->tokens.n; i++) {
+        const Token *t = &p->tokens.at[i];
+        if (t->flags & TOKEN_VIRTUAL && t->kind != T_RBRACE) return true;
+        if (t->kind == T_SEMI || t->kind == T_LBRACE || t->kind == T_RBRACE || t->kind == 0) break;
+    }
+    return false;
 }
 
 static void report(Parser *p, uint32_t i, bool semicolon)
 {
+    if (is_quiet(p, i)) return;
     const Token *t = &p->tokens.at[i];
-    if (t->flags & TOKEN_QUIET && diag_errors(p->s) > 0) return;
     if (++p->errors >= MAX_SYNTAX_ERRORS) p->stop = true;
     Diag *d;
     if (semicolon) {
@@ -86,8 +99,9 @@ static void report(Parser *p, uint32_t i, bool semicolon)
     hint(p, d, i);
 }
 
-// The first token past what is given up: after a `;` or a block, or before what begins anew.
-// `depth` counts the brackets that the statement has open.
+// The first token past what is given up: in a block, after a `;` or an inner block, or before what
+// begins a statement; between items, before what begins one. `depth` counts the brackets that the
+// statement has open.
 static uint32_t skip(const Parser *p, uint32_t i, uint32_t depth, bool in_block)
 {
     const Tokens *t = &p->tokens;
@@ -99,11 +113,11 @@ static uint32_t skip(const Parser *p, uint32_t i, uint32_t depth, bool in_block)
             if (depth == 0) return j;
             depth--;
             bool ends = t->at[j + 1].flags & TOKEN_FIRST || next == T_RBRACE || next == 0;
-            if (k == T_RBRACE && depth == 0 && ends && next != T_ELSE) return j + 1;
+            if (in_block && k == T_RBRACE && depth == 0 && ends && next != T_ELSE) return j + 1;
             continue;
         }
         if (depth > 0) continue;
-        if (k == T_SEMI) return j + 1;
+        if (k == T_SEMI && in_block) return j + 1;
         if (j == i || !(t->at[j].flags & TOKEN_FIRST)) continue;
         if (in_block ? begins_statement(k) : begins_item(t, j)) return j;
     }

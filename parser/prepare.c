@@ -60,14 +60,14 @@ static void close_missing(Balance *b, const Token *at)
     Token *open = top_open(b);
     const char *closer = token_info[closer_of(open->kind)].spelling;
     Diag *d = diag(b->s, E_unclosed, open->span, token_info[open->kind].spelling);
-    if (at->kind == 0) diag_label(d, at->span, "the file ends here");
+    Pos end = b->out.at[b->out.n - 1].span.hi;
+    if (at->kind == 0) diag_label(d, (Span){end, end}, "the file ends here");
     else if (at->kind == T_SEMI || at->kind == T_LBRACE || is_closer(at->kind)) diag_label(d, at->span, "`%s` should come before this", closer);
     else diag_label(d, at->span, "a new item begins here");
     if (open->kind == T_LBRACE && b->suspect_open.hi && b->suspect_open.lo > open->span.lo) {
         diag_label(d, b->suspect_open, "or this `{` is the one,");
         diag_label(d, b->suspect_close, "for its `}` is indented differently");
     }
-    Pos end = b->out.at[b->out.n - 1].span.hi;
     Token t = {(uint8_t)closer_of(open->kind), TOKEN_VIRTUAL | TOKEN_QUIET, {end, end}};
     vec_push(b->arena, &b->out, t);
     b->open.n--;

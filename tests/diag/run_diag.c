@@ -1,0 +1,147 @@
+// Diagnostics as they are printed. Each case is NAME.tk with the rich rendering it should draw beside
+// it in NAME.txt (empty, if nothing is wrong with it).
+//
+//     run_diag FILE.tk...            compares
+//     run_diag --bless FILE.tk...    writes the .txt files anew
+//     run_diag --codes FILE.txt...   every code has a case among these files, and a section in the docs
+//     run_diag --docs FILE.md        the sections' examples: the first one draws its code, the second nothing
+//
+// Each source also goes through the short and JSON forms, which must have a line for each message.
+
+#define _GNU_SOURCE
+#include "tests/golden.h"
+
+#include "lang/ast.h"
+#ifdef TK_HAVE_SEMA
+#include "sema/typed.h"
+#endif
+
+static const char *const codes[] = {
+#define DIAG(code, severity, name, format) #code,
+#include "lang/diags.h"
+#undef DIAG
+};
+enum { CODES = sizeof codes / sizeof *codes };
+
+static void check_source(Session *s, const Source *src)
+{
+    Node *file = parse_file(s, src);
+#ifdef TK_HAVE_SEMA
+    if (diag_errors(s) == 0) sema_check(sema_file(s, file));
+#else
+    (void)file;
+#endif
+}
+
+// Is the code one that this program can draw?
+static bool can_check(const char *code)
+{
+#ifdef TK_HAVE_SEMA
+    (void)code;
+    return true;
+#else
+    return strncmp(code, "E01", 3) == 0;
+#endif
+}
+
+static char *render(const char *name, const char *text, size_t n, DiagStyle style)
+{
+    Session *s = session_new();
+    check_source(s, source_add(s, name, text, n));
+    char *out;
+    GOLDEN_CAPTURE(out, f, diag_print(s, f, style, false));
+    session_free(s);
+    return out;
+}
+
+static int count(const char *text, const char *what)
+{
+    int n = 0;
+    for (const char *p = text; (p = strstr(p, what)); p += strlen(what)) n++;
+    return n;
+}
+
+static bool check_case(const char *path, bool bless)
+{
+    size_t n = 0;
+    char *text = golden_read(path, &n);
+    if (!text) { perror(path); return false; }
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    char *rich = render(name, text, n, DIAG_rich), *brief = render(name, text, n, DIAG_short), *json = render(name, text, n, DIAG_json);
+    char *golden = golden_path(path, ".txt");
+    bool ok = golden_check(golden, rich, bless);
+    int lines = count(rich, "error[E") + count(rich, "warning[E") + count(rich, "remark[E");
+    int unshown = count(brief, " not shown\n");
+    if (count(brief, "\n") - unshown != lines || count(json, "\n") - unshown != lines) {
+        printf("%s: %d messages, but\n%s%s", path, lines, brief, json);
+        ok = false;
+    }
+    free(golden), free(json), free(brief), free(rich), free(text);
+    return ok;
+}
+
+static bool check_codes(char **files, int nfiles)
+{
+    bool seen[CODES] = {false}, ok = true;
+    for (int i = 0; i < nfiles; i++) {
+        size_t n = 0;
+        char *text = golden_read(files[i], &n), mark[16];
+        for (int k = 0; text && k < CODES; k++) {
+            snprintf(mark, sizeof mark, "[%s]", codes[k]);
+            seen[k] |= strstr(text, mark) != NULL;
+        }
+        free(text);
+    }
+    for (int k = 0; k < CODES; k++) {
+        if (!can_check(codes[k])) continue;
+        if (!seen[k]) printf("%s: no case in tests/diag draws it\n", codes[k]), ok = false;
+        if (!diag_explain(codes[k])) printf("%s: no section in docs/errors.md\n", codes[k]), ok = false;
+    }
+    return ok;
+}
+
+// The nth block between ```tk and ``` of a section, or NULL.
+static const char *example(const char *section, int nth, size_t *n)
+{
+    const char *p = section;
+    for (int i = 0; p && i <= nth; i++) {
+        p = strstr(p, "```tk\n");
+        if (!p) return NULL;
+        p += 6;
+        const char *end = strstr(p, "```");
+        *n = end ? (size_t)(end - p) : strlen(p);
+        if (i == nth) return p;
+        p = end ? end + 3 : NULL;
+    }
+    return NULL;
+}
+
+static bool check_docs(void)
+{
+    bool ok = true;
+    for (int k = 0; k < CODES; k++) {
+        const char *section = diag_explain(codes[k]);
+        if (!section || !can_check(codes[k])) continue;
+        size_t n = 0;
+        const char *wrong = example(section, 0, &n);
+        char *out = wrong ? render("wrong.tk", wrong, n, DIAG_short) : NULL;
+        char mark[16];
+        snprintf(mark, sizeof mark, " %s: ", codes[k]);
+        if (!out || !strstr(out, mark)) printf("%s: the first example of its section draws\n%s", codes[k], out ? out : "nothing: there is none\n"), ok = false;
+        free(out);
+        const char *right = example(section, 1, &n);
+        out = right ? render("right.tk", right, n, DIAG_short) : NULL;
+        if (!out || strstr(out, "error: ")) printf("%s: the second example of its section draws\n%s", codes[k], out ? out : "nothing: there is none\n"), ok = false;
+        free(out);
+    }
+    return ok;
+}
+
+int main(int argc, char **argv)
+{
+    bool bless = argc > 1 && strcmp(argv[1], "--bless") == 0, ok = true;
+    if (argc > 1 && strcmp(argv[1], "--codes") == 0) return check_codes(argv + 2, argc - 2) ? 0 : 1;
+    if (argc > 1 && strcmp(argv[1], "--docs") == 0) return check_docs() ? 0 : 1;
+    for (int i = 1 + bless; i < argc; i++) ok &= check_case(argv[i], bless);
+    return ok ? 0 : 1;
+}
