@@ -80,7 +80,7 @@ static void archs(void **state)
         set("minor", rows[i].minor);
         Device *d = opened();
         assert_string_equal(d->arch, rows[i].arch);
-        device_close(d);
+        d->ops->close(d);
     }
 }
 
@@ -111,7 +111,7 @@ static void memory(void **state)
     assert_says(&err, "cannot copy from the GPU: the driver says \"invalid argument\"");
     d->ops->free(d, x);
     d->ops->free(d, none);
-    device_close(d);
+    d->ops->close(d);
     assert_int_equal(get("live"), 0);
 }
 
@@ -133,7 +133,7 @@ static void modules(void **state)
     d->ops->unload(d, m);
     assert_null(d->ops->load(d, "syntax error", 12, NULL, &err));
     assert_says(&err, "its assembler: ptxas application ptx input, line 3; fatal   : Parsing error; ptxas fatal");
-    device_close(d);
+    d->ops->close(d);
     set("version", 12040);
     d = opened();
     const char *newer = ".version 8.7\n.target sm_90a\n";
@@ -141,7 +141,7 @@ static void modules(void **state)
     assert_says(&err, "the code is PTX 8.7, but the driver (for CUDA 12.4) takes up to 8.4: install a driver for CUDA 12.8 or later");
     assert_non_null(m = d->ops->load(d, ptx, strlen(ptx), NULL, &err));
     d->ops->unload(d, m);
-    device_close(d);
+    d->ops->close(d);
     buf_free(&log);
     assert_int_equal(get("live"), 0);
 }
@@ -192,7 +192,7 @@ static void launches(void **state)
     assert_false(d->ops->mark(d, -1, &err));
     assert_says(&err, "there is no mark -1");
     d->ops->unload(d, m);
-    device_close(d);
+    d->ops->close(d);
     assert_int_equal(get("live"), 0);
 }
 
@@ -213,7 +213,7 @@ static void maps(void **state)
     s.channels = 64; s.pixels = 128; s.lower[0] = -1;
     assert_true(d->ops->tensor_map(d, &s, &map, &err));
     assert_non_null(strstr(calls(), "im2col -1 0 channels 64 pixels 128\n"));
-    device_close(d);
+    d->ops->close(d);
 
     d = cuda_ops.open(&(DeviceOptions){.driver = FAKE_OLD_PATH}, &err);      // opens, but has no clusters and no tensor maps
     assert_non_null(d);
@@ -225,7 +225,7 @@ static void maps(void **state)
     assert_false(d->ops->launch(d, &(DeviceLaunch){.kernel = &k, .grid = {8, 1, 1}, .block = {32, 1, 1}, .cluster = {2, 1, 1}}, &err));
     assert_says(&err, "the driver is too old for clusters, which came with CUDA 11.8");
     d->ops->unload(d, m);
-    device_close(d);
+    d->ops->close(d);
 }
 
 static void versions(void **state)
