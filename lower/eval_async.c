@@ -5,7 +5,7 @@
 void plan_async(Eval *e) { (void)e; }
 void free_async(Eval *e) { (void)e; }
 
-#define LATER(name) void eval_##name(Eval *e, const Step *s) { eval_fault(e, s->op->span, "level 2 op %s", op_info[s->op->code].name); }
+#define LATER(op_) void eval_##op_(Eval *e, const Step *s) { eval_fault(e, s->op->span, "level 2 op %s", op_info[s->op->code].name); }
 LATER(convert)
 LATER(buffer)
 LATER(buffer_load)

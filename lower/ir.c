@@ -198,7 +198,7 @@ bool op_inside(const Op *op, const Region *r)
 
 static Op *first_inside(const Op *op, int from)
 {
-    for (int i = from; i < op->nreg; i++)
+    for (int i = from; i < 2 && i < op->nreg; i++)
         if (op->reg[i]->first) return op->reg[i]->first;
     return NULL;
 }
