@@ -50,7 +50,7 @@ _Noreturn void dec_error(Dec *d, const char *format, ...) {
     longjmp(*d->on_error, 1);
 }
 
-void *dec_alloc(Dec *d, size_t n) { return arena_alloc(&d->module->arena, n); }
+void *dec_alloc(Dec *d, size_t n) { return emu_arena_alloc(&d->module->arena, n); }
 
 static void spell(const Dec *d, char *out, size_t n) {   // the opcode as written
     size_t at = (size_t)snprintf(out, n, "%.*s", (int)(d->name.n < 60 ? d->name.n : 60), d->name.s);

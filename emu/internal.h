@@ -286,8 +286,8 @@ struct EmuContext {
 };
 
 typedef struct Arena Arena;
-void *arena_alloc(Arena **, size_t);
-void  arena_free(Arena **);
+void *emu_arena_alloc(Arena **, size_t);
+void  emu_arena_free(Arena **);
 
 enum { MAX_PARAM_BYTES = 32768 };
 
@@ -341,7 +341,7 @@ static inline uint64_t rng_next(uint64_t *s) {                 // splitmix64
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
     return z ^ (z >> 31);
 }
-void junk_fill(void *, size_t, EmuFill, uint64_t seed);
+void emu_junk_fill(void *, size_t, EmuFill, uint64_t seed);
 
 // ---- Running
 

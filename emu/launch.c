@@ -94,10 +94,10 @@ static void warp_create(Warp *w, Block *b, uint32_t id, uint32_t index, uint32_t
     w->local[0] = need(32 * (size_t)k->local_bytes);
     w->local[1] = need(32 * (size_t)m->func_local_bytes);
     if (!w->base[BASE_REGS] || !w->base[BASE_FUNCS]) abort();
-    junk_fill(w->base[BASE_REGS], regs, junk, seed);
-    junk_fill(w->base[BASE_FUNCS], funcs, junk, seed + 1);
-    junk_fill(w->local[0], 32 * (size_t)k->local_bytes, junk, seed + 2);
-    junk_fill(w->local[1], 32 * (size_t)m->func_local_bytes, junk, seed + 3);
+    emu_junk_fill(w->base[BASE_REGS], regs, junk, seed);
+    emu_junk_fill(w->base[BASE_FUNCS], funcs, junk, seed + 1);
+    emu_junk_fill(w->local[0], 32 * (size_t)k->local_bytes, junk, seed + 2);
+    emu_junk_fill(w->local[1], 32 * (size_t)m->func_local_bytes, junk, seed + 3);
     if (m->has_functions) w->stack = need(CALL_DEPTH * sizeof *w->stack);
     w->live = threads >= 32 ? 0xffffffffu : (1u << threads) - 1;
     w->mask = w->live;
@@ -139,7 +139,7 @@ static Cluster *cluster_create(Launch *launch, uint64_t index) {
         uint32_t words = (launch->shared_size + 3) / 4;
         b->shared = aligned_alloc(1024, (launch->shared_size + 1023) & ~(size_t)1023);
         if (!b->shared) abort();
-        junk_fill(b->shared, launch->shared_size, launch->options.junk ? launch->options.junk : EMU_FILL_RANDOM,
+        emu_junk_fill(b->shared, launch->shared_size, launch->options.junk ? launch->options.junk : EMU_FILL_RANDOM,
                   launch->options.junk_seed + 77 * index + r);
         b->init = need(words);
         b->n_warps = b->n_live = warps;

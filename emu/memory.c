@@ -12,7 +12,7 @@
 
 struct Arena { Arena *next; size_t used, size; };
 
-void *arena_alloc(Arena **arena, size_t size) {
+void *emu_arena_alloc(Arena **arena, size_t size) {
     size = (size + 15) & ~(size_t)15;
     if (!*arena || (*arena)->size - (*arena)->used < size) {
         size_t room = size > 65536 ? size : 65536;
@@ -26,7 +26,7 @@ void *arena_alloc(Arena **arena, size_t size) {
     return memset(p, 0, size);
 }
 
-void arena_free(Arena **arena) {
+void emu_arena_free(Arena **arena) {
     for (Arena *a = *arena, *next; a; a = next) {
         next = a->next;
         free(a);
@@ -177,7 +177,7 @@ EmuStatus emu_read(EmuContext *ctx, void *bytes, uint64_t address, size_t size) 
     return EMU_OK;
 }
 
-void junk_fill(void *to, size_t size, EmuFill fill, uint64_t seed) {
+void emu_junk_fill(void *to, size_t size, EmuFill fill, uint64_t seed) {
     uint8_t *p = to;
     uint64_t word = fill == EMU_FILL_NAN ? ~0ull : fill == EMU_FILL_INF ? 0x7f807f807f807f80ull : 0;
     for (size_t i = 0; i < size; i += 8) {
@@ -190,7 +190,7 @@ EmuStatus emu_fill(EmuContext *ctx, uint64_t address, size_t size, EmuFill fill,
     if (!size) return EMU_OK;
     Alloc *a = checked(ctx, "fill", address, size);
     if (!a) return EMU_INVALID;
-    junk_fill(a->bytes + (address - a->address), size, fill, seed);
+    emu_junk_fill(a->bytes + (address - a->address), size, fill, seed);
     mark(a, address - a->address, size, fill == EMU_FILL_ZERO);
     return EMU_OK;
 }

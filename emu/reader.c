@@ -131,7 +131,7 @@ bool str_is(Str s, const char *text) { return strlen(text) == s.n && !memcmp(s.s
 static bool str_same(Str a, Str b)   { return a.n == b.n && !memcmp(a.s, b.s, a.n); }
 
 static char *copy_str(Reader *r, Str s) {
-    char *p = arena_alloc(&r->module->arena, s.n + 1);
+    char *p = emu_arena_alloc(&r->module->arena, s.n + 1);
     memcpy(p, s.s, s.n);
     return p;
 }
@@ -269,7 +269,7 @@ static Sym *declare(Reader *r, Str name, SymKind kind, uint32_t scope) {
     Sym *s = find_in(r, name, scope);
     if (s && (s->kind == SYM_FUNC || s->external) && kind == s->kind) return s;
     if (s) fail(r, "`%.*s` is declared twice", (int)name.n, name.s);
-    s = arena_alloc(&r->module->arena, sizeof *s);
+    s = emu_arena_alloc(&r->module->arena, sizeof *s);
     uint32_t h = hash_of(name, scope);
     *s = (Sym){.next = r->hash[h], .name = name, .kind = kind, .scope = scope, .slot = NO_SLOT, .in_func = r->func && !r->func->is_kernel};
     return r->hash[h] = s;
@@ -358,7 +358,7 @@ static void declare_registers(Reader *r) {               // after .reg
             expect(r, '>');
             if (n < 1 || n > (1u << 20)) fail(r, "a range of %llu registers", (unsigned long long)n);
             s->count = (uint32_t)n;
-            s->range = arena_alloc(&r->module->arena, n * sizeof *s->range);
+            s->range = emu_arena_alloc(&r->module->arena, n * sizeof *s->range);
             memset(s->range, 0xff, n * sizeof *s->range);
         }
     } while (accept(r, ','));
@@ -468,7 +468,7 @@ static void declare_variable(Reader *r, uint8_t space, bool external) {
             char *name = copy_str(r, d.name);
             if (emu_alloc(r->module->context, s->size, name, &s->offset)) longjmp(*r->d.on_error, 1);
             s->placed = true;
-            struct GlobalVar *g = arena_alloc(&r->module->arena, sizeof *g);
+            struct GlobalVar *g = emu_arena_alloc(&r->module->arena, sizeof *g);
             *g = (struct GlobalVar){r->module->globals, name, s->offset, s->size};
             r->module->globals = g;
             if (s->size) emu_fill(r->module->context, s->offset, s->size, EMU_FILL_ZERO, 0);
@@ -517,8 +517,8 @@ void reader_place_shared(Dec *d, Sym *s) {
     if (at + s->size > (1u << 24)) dec_error(d, "`%.*s` does not fit into shared memory", (int)name.n, name.s);
     s->offset = at;
     *end = (uint32_t)(at + s->size - SHARED_START);
-    SharedVar *v = arena_alloc(&m->arena, sizeof *v);
-    char *text = arena_alloc(&m->arena, name.n + 1);
+    SharedVar *v = emu_arena_alloc(&m->arena, sizeof *v);
+    char *text = emu_arena_alloc(&m->arena, name.n + 1);
     memcpy(text, name.s, name.n);
     *v = (SharedVar){*list, text, (uint32_t)at, (uint32_t)s->size, false};
     *list = v;
@@ -608,7 +608,7 @@ static Operand list_of(Reader *r, char close) {
         expect(r, close);
     }
     r->nesting--;
-    o.items = arena_alloc(&r->module->arena, (o.n + 1) * sizeof *items);
+    o.items = emu_arena_alloc(&r->module->arena, (o.n + 1) * sizeof *items);
     memcpy(o.items, items, o.n * sizeof *items);
     return o;
 }
@@ -638,7 +638,7 @@ static Operand address(Reader *r) {                      // after [
     }
     expect(r, ']');
     if (n) {
-        o.items = arena_alloc(&r->module->arena, n * sizeof *items);
+        o.items = emu_arena_alloc(&r->module->arena, n * sizeof *items);
         memcpy(o.items, items, n * sizeof *items);
         o.n = n;
     }
@@ -662,7 +662,7 @@ static Operand operand(Reader *r) {
     }
     if (peek(r) == '|') {
         r->p++;
-        o.pair = arena_alloc(&r->module->arena, sizeof *o.pair);
+        o.pair = emu_arena_alloc(&r->module->arena, sizeof *o.pair);
         *o.pair = operand(r);
     }
     return o;
@@ -737,9 +737,9 @@ static void branch_targets(Reader *r, Str name) {        // L: .branchtargets a,
         names[s->n_labels++] = need_word(r, "a label");
     } while (accept(r, ','));
     expect(r, ';');
-    s->labels = arena_alloc(&r->module->arena, s->n_labels * sizeof *s->labels);
+    s->labels = emu_arena_alloc(&r->module->arena, s->n_labels * sizeof *s->labels);
     for (uint32_t i = 0; i < s->n_labels; i++) {         // a nameless symbol that carries the name to patch
-        s->labels[i] = arena_alloc(&r->module->arena, sizeof(Sym));
+        s->labels[i] = emu_arena_alloc(&r->module->arena, sizeof(Sym));
         *s->labels[i] = (Sym){.name = names[i], .kind = SYM_LABEL, .scope = r->scope, .pc = NO_SLOT};
     }
     if (r->n_tables == r->cap_tables) {
@@ -875,7 +875,7 @@ static void kernel_params(Reader *r, Kernel *k) {
         } while (accept(r, ','));
         expect(r, ')');
     }
-    EmuParam *copy = arena_alloc(&r->module->arena, (n + 1) * sizeof *copy);
+    EmuParam *copy = emu_arena_alloc(&r->module->arena, (n + 1) * sizeof *copy);
     memcpy(copy, list, n * sizeof *copy);
     k->info.params = copy;
     k->info.n_params = n;
@@ -911,8 +911,8 @@ static void entry(Reader *r) {
     Str name = need_word(r, "a kernel's name");
     for (Kernel *k = m->kernels; k; k = k->next)
         if (str_is(name, k->info.name)) fail(r, "kernel `%.*s` is defined twice", (int)name.n, name.s);
-    Kernel *k = arena_alloc(&m->arena, sizeof *k);
-    Func *f = arena_alloc(&m->arena, sizeof *f);
+    Kernel *k = emu_arena_alloc(&m->arena, sizeof *k);
+    Func *f = emu_arena_alloc(&m->arena, sizeof *f);
     f->is_kernel = true;
     k->info.name = copy_str(r, name);
     k->reg_bytes = SP_COUNT * 128;
@@ -954,7 +954,7 @@ static uint32_t func_params(Reader *r, Sym **out, uint32_t most) {     // after 
         Decl d = declaration(r);
         Sym *s;
         if (str_is(d.name, "_")) {
-            s = arena_alloc(&r->module->arena, sizeof *s);
+            s = emu_arena_alloc(&r->module->arena, sizeof *s);
             *s = (Sym){.name = d.name, .kind = SYM_VAR, .slot = NO_SLOT};
         } else s = declare(r, d.name, SYM_VAR, r->scope);
         uint32_t *bytes = &r->module->func_local_bytes;
@@ -988,7 +988,7 @@ static void function(Reader *r) {
     launch_bounds(r, &ignored);
     Sym *s = declare(r, name, SYM_FUNC, 0);
     if (!s->func) {
-        s->func = arena_alloc(&m->arena, sizeof *s->func);
+        s->func = emu_arena_alloc(&m->arena, sizeof *s->func);
         *s->func = (Func){.name = name, .entry = NO_SLOT};
     }
     Func *f = r->func = s->func;
@@ -1086,7 +1086,7 @@ EmuModule *emu_load(EmuContext *ctx, const char *ptx, size_t length) {
     m->has_functions = has_functions(ptx, length);
     m->next = ctx->modules;
     ctx->modules = m;
-    char *text = arena_alloc(&m->arena, length + 1);     // names point into it
+    char *text = emu_arena_alloc(&m->arena, length + 1);     // names point into it
     memcpy(text, ptx, length);
     r->module = m;
     r->p = text;
@@ -1110,7 +1110,7 @@ EmuModule *emu_load(EmuContext *ctx, const char *ptx, size_t length) {
         top_level(r);
         if (!m->target) context_error(ctx, EMU_INVALID, "line 1: no `.target`"), longjmp(on_error, 1);
         check_calls(r);
-        m->by_index = arena_alloc(&m->arena, (m->n_kernels + 1) * sizeof *m->by_index);
+        m->by_index = emu_arena_alloc(&m->arena, (m->n_kernels + 1) * sizeof *m->by_index);
         size_t i = 0;
         for (Kernel *k = m->kernels; k; k = k->next) {
             m->by_index[i++] = k;
@@ -1140,7 +1140,7 @@ void emu_unload(EmuContext *ctx, EmuModule *m) {
             free(m->const_hash);
             free(m->locs);
             free(m->files);
-            arena_free(&m->arena);
+            emu_arena_free(&m->arena);
             free(m);
             return;
         }

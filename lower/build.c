@@ -417,6 +417,7 @@ static void grid(Bld *s) {
         if (!i) {                     // says that the program exists: bounds and products follow from it
             Val *last = b_binary(&s->b, OP_sub, count[0], b_const(&s->b, EL_index, 1));
             at = b_op(&s->b, OP_T_fun, TF_min, type_scalar(EL_index), 2, (Val *[]){at, last});
+            at->def->attr = 1;        // not negative: see fact_range
         }
         Val *first = g->step == 1 ? at : b_binary(&s->b, OP_mul, at, b_const(&s->b, EL_index, g->step));
         first = b_binary(&s->b, OP_add, lo[i], first);

@@ -9,4 +9,6 @@ LExpr       launch_expr(Arena *a, const TKernel *k, const TExpr *e);   // a host
 LExpr       launch_const(Arena *a, int64_t v);
 LExpr       launch_join(Arena *a, LOp op, LExpr x, LExpr y);      // x y op
 
+LExpr       launch_join_const(Arena *a, LOp op, LExpr x, int64_t c);   // x c op
+
 #endif

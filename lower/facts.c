@@ -178,6 +178,7 @@ static Range range_of(Facts *s, const Val *v) {
     case OP_T_fun:
         if (d->sub == TF_min || d->sub == TF_max) {
             Range a = fact_range(s, d->in[0]), b = fact_range(s, d->in[1]);
+            if (d->attr && d->sub == TF_min) return (Range){0, max64(0, min64(a.hi, b.hi))};      // the number of a program that exists
             return d->sub == TF_min ? (Range){min64(a.lo, b.lo), min64(a.hi, b.hi)} : (Range){max64(a.lo, b.lo), max64(a.hi, b.hi)};
         }
         return whole(v);

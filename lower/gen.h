@@ -102,6 +102,8 @@ LLVMValueRef gen_from_f32(Gen *g, LLVMValueRef x, Elem e);
 LLVMValueRef gen_fun(Gen *g, TFun fun, Elem e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c);
 LLVMValueRef gen_binary(Gen *g, AstOp op, Elem e, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef gen_shuffle_xor(Gen *g, LLVMValueRef x, int mask);    // any element type
+// ---- llvm_mma.c
+uint32_t     gen_dot_scratch(Gen *g);                              // bytes of scratch that the function's dots will ask for
 // ---- llvm_math.c
 LLVMValueRef gen_math(Gen *g, TFun fun, Elem e, LLVMValueRef a);
 LLVMValueRef gen_divide(Gen *g, Elem e, LLVMValueRef a, LLVMValueRef b, bool precise);

@@ -74,6 +74,8 @@ LExpr launch_join(Arena *a, LOp op, LExpr x, LExpr y) {
     return (LExpr){s, x.n + y.n + 1};
 }
 
+LExpr launch_join_const(Arena *a, LOp op, LExpr x, int64_t c) { return launch_join(a, op, x, launch_const(a, c)); }
+
 static LExpr programs(Arena *a, const TKernel *k) {
     LExpr n = launch_const(a, 1);
     for (int i = 0; i < k->ngrid; i++) {

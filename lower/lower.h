@@ -3,8 +3,8 @@
 #define TK_LOWER_LOWER_H
 
 #include "lower/ir.h"
+#include "ptx/ptx.h"
 
-typedef struct Target Target;              // ptx/ptx.h: what a GPU can do
 
 typedef struct Schedule {                  // how a kernel maps; 0 means: the cost model decides
     int warps, stages, groups, cluster;
@@ -24,8 +24,8 @@ typedef struct CompileOptions {
 } CompileOptions;
 
 typedef struct PassInfo { const char *name, *meaning; int from_level, to_level; } PassInfo;
-extern const PassInfo pass_table[];
 extern const int pass_count;
+const PassInfo *pass_info(int i);          // in the order in which they run
 
 // Runs the tile passes on f. Returns false (with a diagnostic in the session) when the kernel cannot be lowered.
 bool  lower_run(Fn *f, const CompileOptions *opt);

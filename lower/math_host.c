@@ -74,10 +74,9 @@ float math_approx_f32(MathOp op, float x, float y)
 // `y`, `step` floats further from 0.
 static float further(float y, int step)
 {
-    uint32_t u = f32_bits(y), mag = u & 0x7fffffffu;
-    if (mag == 0 || mag >= 0x7f800000u) return y;
-    mag += (uint32_t)step;
-    return f32_from((u & 0x80000000u) | (mag < 0x7f800000u ? mag : 0x7f800000u));
+    int64_t mag = (int64_t)(f32_bits(y) & 0x7fffffffu) + step;
+    mag = mag < 0 ? 0 : mag > 0x7f800000 ? 0x7f800000 : mag;
+    return copysignf(f32_from((uint32_t)mag), y);
 }
 
 // The result of approximate step `op` of x, off by all that the PTX ISA (9.1) allows it.

@@ -24,7 +24,7 @@ TExpr *ix(Check *c, AstOp op, TExpr *a, TExpr *b, Span at) {
     if (ka && kb && op == OP_sub && !__builtin_sub_overflow(a->ival, b->ival, &r)) return tx_const_int(c, r, EL_index, at);
     if (ka && a->ival == 0 && op == OP_add) return b;
     if (kb && b->ival == 0 && (op == OP_add || op == OP_sub)) return a;
-    TExpr *x = tx_new(c, TX_binary, type_scalar(op >= OP_eq && op <= OP_ge ? EL_bool : EL_index), at, 2, a, b);
+    TExpr *x = tx_new(c, TX_binary, ttype_scalar(op >= OP_eq && op <= OP_ge ? EL_bool : EL_index), at, 2, a, b);
     x->op = (uint8_t)op;
     return x;
 }
@@ -43,7 +43,7 @@ TExpr *axis_end(Check *c, const TAxis *ax, Span at) {
     if (ax->full || guarded(c, ax, at)) return ax->hi;
     TExpr *top = ix(c, OP_add, ax->lo, tx_const_int(c, ax->extent, EL_index, at), at);
     if (top->kind == TX_const && ax->hi->kind == TX_const) return top->ival < ax->hi->ival ? top : ax->hi;
-    return tx_fun(c, TF_min, type_scalar(EL_index), at, top, ax->hi, NULL);
+    return tx_fun(c, TF_min, ttype_scalar(EL_index), at, top, ax->hi, NULL);
 }
 
 void guard_add(Check *c, TExpr *cond, const char *text, Span at) {

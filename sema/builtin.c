@@ -40,7 +40,7 @@ static const FunRow fun_rows[TF_COUNT] = {
 static bool fun_operand(Check *c, const FunRow *f, TExpr **x, Span at, bool keeps) {
     Elem e = (*x)->type.elem;
     if ((*x)->type.ptr || e == EL_bool || (f->cls == 'f' && !elem_is_float(e)) || (f->cls == 'i' && !elem_is_int(e))) {
-        Diag *d = report(c, E_operand_type, at, f->name, type_text(c, (*x)->type));
+        Diag *d = report(c, E_operand_type, at, f->name, ttype_text(c, (*x)->type));
         if (elem_is_int(e) && f->cls == 'f') diag_help(d, "convert it with `as f32`");
         return false;
     }
@@ -72,7 +72,7 @@ static Ent fun_of(Check *c, TFun fun, const Ent *args, int n, Span at) {
     if (n > 2) {                                     // fma: all three to one type
         if (!unify(c, &a, &d, keeps, OP_none, at, &t) || !unify(c, &b, &d, keeps, OP_none, at, &t) || !unify(c, &a, &d, keeps, OP_none, at, &t)) return ent_error();
         t.naxes = 0;
-        if (!type_union(c, &t, a.x->type, at) || !type_union(c, &t, b.x->type, at) || !type_union(c, &t, d.x->type, at)) return ent_error();
+        if (!ttype_union(c, &t, a.x->type, at) || !ttype_union(c, &t, b.x->type, at) || !ttype_union(c, &t, d.x->type, at)) return ent_error();
     }
     TExpr *x = a.x;
     if (!fun_operand(c, f, &x, at, keeps)) return ent_error();
@@ -98,7 +98,7 @@ static TExpr *reduce_over(Check *c, TReduce r, TExpr *x, TAxis **axes, int n, Sp
 #undef X
     };
     if (x->type.ptr || logic != (e == EL_bool)) {
-        Diag *d = report(c, E_operand_type, at, names[r], type_text(c, x->type));
+        Diag *d = report(c, E_operand_type, at, names[r], ttype_text(c, x->type));
         if (logic) diag_help(d, "compare with `!= 0`");
         else if (e == EL_bool) diag_help(d, "count with `sum(c as i32 over n)`, or use `any` and `every`");
         return NULL;
@@ -126,7 +126,7 @@ static int over_axes(Check *c, const Call *k, TType t, TAxis **axes) {
         for (int j = 0; j < n; j++) twice = twice || axes[j] == ax.axis;
         if (!type_has(t, ax.axis) || twice || n == MAX_AXES) {
             Diag *d = report(c, E_over_axis, over->kid[i]->span, ax.axis->name->s);
-            diag_primary(d, "the value is %s", type_text(c, t));
+            diag_primary(d, "the value is %s", ttype_text(c, t));
             return -1;
         }
         axes[n++] = ax.axis;
@@ -175,7 +175,7 @@ static Ent do_mean(Check *c, const Call *k) {
     if (n == 0) report(c, E_over_missing, k->at, "mean");
     if (n <= 0) return ent_error();
     if (!elem_is_float(x->type.elem)) {
-        Diag *d = report(c, E_operand_type, k->at, "mean", type_text(c, x->type));
+        Diag *d = report(c, E_operand_type, k->at, "mean", ttype_text(c, x->type));
         diag_help(d, "convert it with `as f32`");
         return ent_error();
     }
@@ -231,7 +231,7 @@ static bool dot_axes(Check *c, const Call *k, TExpr *a, TExpr *b, TAxis **axes, 
         const TExpr *lacks = !type_has(a->type, ax.axis) ? a : !type_has(b->type, ax.axis) ? b : NULL;
         if (lacks) {
             Diag *d = report(c, E_dot_axis, over->kid[i]->span, arena_printf(c->a, "`dot` contracts axis `%s`, which one side lacks", ax.axis->name->s));
-            diag_label(d, lacks->span, "this is %s", type_text(c, lacks->type));
+            diag_label(d, lacks->span, "this is %s", ttype_text(c, lacks->type));
             note_values(c, d);
             return false;
         }
@@ -251,8 +251,8 @@ static bool dot_axes(Check *c, const Call *k, TExpr *a, TExpr *b, TAxis **axes, 
         return true;
     }
     Diag *d = report(c, E_dot_axis, k->at, ns == 0 ? "the sides of `dot` share no axis to contract" : "the sides of `dot` share several axes: say which to contract");
-    diag_label(d, a->span, "this is %s", type_text(c, a->type));
-    diag_label(d, b->span, "this is %s", type_text(c, b->type));
+    diag_label(d, a->span, "this is %s", ttype_text(c, a->type));
+    diag_label(d, b->span, "this is %s", ttype_text(c, b->type));
     if (ns > 1) diag_help(d, "write `over %s`", shared[ns - 1]->name->s);
     else diag_help(d, "two axes are the same only if one range made both");
     note_values(c, d);
@@ -279,7 +279,7 @@ static Ent do_dot(Check *c, const Call *k) {
     if (!a || !b) return ent_error();
     Elem e;
     if (a->type.ptr || b->type.ptr || !dot_result(a->type.elem, b->type.elem, &e)) {
-        Diag *d = report(c, E_dot_types, k->at, type_text(c, a->type), type_text(c, b->type));
+        Diag *d = report(c, E_dot_types, k->at, ttype_text(c, a->type), ttype_text(c, b->type));
         diag_help(d, a->type.elem != b->type.elem ? "convert one side with `as`" : "it multiplies f16, bf16, f8, f32, f64, i8 and u8; convert with `as`, or write `sum(a * b over k)`");
         note_values(c, d);
         return ent_error();
@@ -288,8 +288,8 @@ static Ent do_dot(Check *c, const Call *k) {
     int n;
     if (named && !dot_prec(c, named, a->type.elem, &prec)) return ent_error();
     if (!dot_axes(c, k, a, b, axes, &n)) return ent_error();
-    TType t = type_scalar(e);
-    if (!type_union(c, &t, a->type, k->at) || !type_union(c, &t, b->type, k->at)) return ent_error();
+    TType t = ttype_scalar(e);
+    if (!ttype_union(c, &t, a->type, k->at) || !ttype_union(c, &t, b->type, k->at)) return ent_error();
     for (int i = 0; i < n; i++) t = type_without(t, axes[i]);
     TExpr *x = tx_new(c, TX_dot, t, k->at, 2, a, b);
     x->op = (uint8_t)prec;
@@ -338,7 +338,7 @@ static Ent filled(Check *c, TExpr *v, TType t, Span at) { return v ? ent_value(t
 static Ent do_zeros(Check *c, const Call *k) {
     Elem e = EL_f32;
     if (!generic_elem(c, k, &e)) return ent_error();
-    TType t = type_scalar(e);
+    TType t = ttype_scalar(e);
     if (!axes_of(c, k->args, k->n, &t)) return ent_error();
     TExpr *v = elem_is_float(e) ? tx_const_float(c, k->b->code, e, k->at) : tx_const_int(c, k->b->code, e, k->at);
     return filled(c, v, t, k->at);
@@ -347,7 +347,7 @@ static Ent do_zeros(Check *c, const Call *k) {
 static Ent do_full(Check *c, const Call *k) {
     Elem e = EL_none;
     if (!generic_elem(c, k, &e)) return ent_error();
-    TExpr *v = e == EL_none ? value_of(c, k->args[0].e, k->args[0].span) : value_exact(c, k->args[0].e, type_scalar(e), k->args[0].span, "the value");
+    TExpr *v = e == EL_none ? value_of(c, k->args[0].e, k->args[0].span) : value_exact(c, k->args[0].e, ttype_scalar(e), k->args[0].span, "the value");
     if (!v) return ent_error();
     TType t = v->type;
     if (!axes_of(c, k->args + 1, k->n - 1, &t)) return ent_error();
@@ -369,7 +369,7 @@ static Ent do_bitcast(Check *c, const Call *k) {
     TExpr *x = value_of(c, k->args[0].e, k->args[0].span);
     if (!x) return ent_error();
     if (x->type.ptr || elem_bits(x->type.elem) != elem_bits(e) || e == EL_bool || x->type.elem == EL_bool || e == EL_index || x->type.elem == EL_index) {
-        report(c, E_bitcast_width, k->at, type_text(c, x->type), elem_name(e));
+        report(c, E_bitcast_width, k->at, ttype_text(c, x->type), elem_name(e));
         return ent_error();
     }
     TType t = x->type;
@@ -492,11 +492,11 @@ static bool mask_arg(Check *c, const Arg *a, TType *t, TExpr **out) {
     TExpr *x = value_of(c, e, a->span);
     if (!x) return false;
     if (x->type.elem != EL_bool || x->type.ptr) {
-        report(c, E_type_mismatch, a->span, "the condition", type_text(c, x->type), "bool");
+        report(c, E_type_mismatch, a->span, "the condition", ttype_text(c, x->type), "bool");
         return false;
     }
     *out = x;
-    return type_union(c, t, x->type, a->span);
+    return ttype_union(c, t, x->type, a->span);
 }
 
 static Ent do_load(Check *c, const Call *k) {
@@ -507,8 +507,8 @@ static Ent do_load(Check *c, const Call *k) {
     const Arg *o = named_arg(k, "other");
     if (!mask_arg(c, named_arg(k, "where"), &t, &mask)) return ent_error();
     if (o) {
-        other = value_exact(c, o->e, type_scalar(t.elem), o->span, "`other`");
-        if (!other || !type_union(c, &t, other->type, o->span)) return ent_error();
+        other = value_exact(c, o->e, ttype_scalar(t.elem), o->span, "`other`");
+        if (!other || !ttype_union(c, &t, other->type, o->span)) return ent_error();
     }
     return ent_value(tx_new(c, TX_ptrload, t, k->at, 3, p, mask, other));
 }
@@ -522,7 +522,7 @@ static Ent do_store(Check *c, const Call *k) {
     if (!p) return ent_error();
     TType t = p->type;
     if (!mask_arg(c, named_arg(k, "where"), &t, &mask)) return ent_error();
-    TExpr *v = value_exact(c, k->args[1].e, type_scalar(t.elem), k->args[1].span, "the value stored");
+    TExpr *v = value_exact(c, k->args[1].e, ttype_scalar(t.elem), k->args[1].span, "the value stored");
     if (!v) return ent_error();
     for (int i = 0; i < v->type.naxes; i++) {
         if (type_has(p->type, v->type.axis[i])) continue;
@@ -588,8 +588,8 @@ static Ent do_atomic(Check *c, const Call *k) {
     TExpr *v[2] = {NULL, NULL};
     for (int i = 1; i < want; i++) {
         Ent e = lazy ? eval(c, k->args[i].node) : k->args[i].e;
-        v[i - 1] = value_exact(c, e, type_scalar(t.elem), k->args[i].span, "the value");
-        if (!v[i - 1] || !type_union(c, &t, v[i - 1]->type, k->args[i].span)) return ent_error();
+        v[i - 1] = value_exact(c, e, ttype_scalar(t.elem), k->args[i].span, "the value");
+        if (!v[i - 1] || !ttype_union(c, &t, v[i - 1]->type, k->args[i].span)) return ent_error();
     }
     (void)place_type;
     TExpr *value = v[want - 2];

@@ -242,11 +242,11 @@ static bool match_tile(Match *m, int i, const Node *type, Arg *a) {
     for (int k = 0; x && k < x->type.naxes; k++) {
         if (!type_has(t, x->type.axis[k])) {
             t.elem = x->type.elem;
-            return mismatch(m, i, a, type_text(c, t));
+            return mismatch(m, i, a, ttype_text(c, t));
         }
     }
     if (!x && !eval_elem(c, type->kid[0], &t.elem)) return false;
-    if (!x) x = value_exact(c, a->e, type_scalar(t.elem), a->span, "the argument");
+    if (!x) x = value_exact(c, a->e, ttype_scalar(t.elem), a->span, "the argument");
     if (!x) return false;
     a->e = ent_value(x);
     return true;
@@ -289,7 +289,7 @@ static bool match_name(Match *m, int i, const Node *type, Arg *a) {
     if (e == EL_bool && a->e.kind == EN_bool) return true;
     if (!is_const(a->e) && a->e.kind != EN_value) return mismatch(m, i, a, elem_name(e));
     if (a->e.kind == EN_value && a->e.x->type.naxes > 0) return mismatch(m, i, a, arena_printf(c->a, "a scalar %s", elem_name(e)));
-    TExpr *x = value_exact(c, a->e, type_scalar(e), a->span, "the argument");
+    TExpr *x = value_exact(c, a->e, ttype_scalar(e), a->span, "the argument");
     if (!x) return false;
     a->e = ent_value(x);
     return true;
@@ -453,7 +453,7 @@ static Ent check_result(Check *c, const Node *type, Ent e, const Frame *f, Span 
     if (!x) return ent_error();
     for (int i = 0; i < x->type.naxes; i++) {
         if (type_has(want, x->type.axis[i])) continue;
-        Diag *d = report(c, E_type_mismatch, at, "the result", type_text(c, x->type), type_text(c, want));
+        Diag *d = report(c, E_type_mismatch, at, "the result", ttype_text(c, x->type), ttype_text(c, want));
         blame_axis(c, d, x, x->type.axis[i]);
         return ent_error();
     }

@@ -98,9 +98,9 @@ TExpr *value_exact(Check *c, Ent e, TType want, Span at, const char *what) {
     TExpr *x = adapts ? value_as(c, e, want.elem, at) : value_of(c, e, at);
     if (!x) return NULL;
     if (x->type.elem != want.elem || x->type.ptr != want.ptr) {
-        const char *have = e.kind == EN_int || e.kind == EN_float ? ent_text(c, e) : type_text(c, x->type);
+        const char *have = e.kind == EN_int || e.kind == EN_float ? ent_text(c, e) : ttype_text(c, x->type);
         TType w = {.elem = want.elem, .ptr = want.ptr};
-        Diag *d = report(c, E_element_type, at, what, have, type_text(c, w));
+        Diag *d = report(c, E_element_type, at, what, have, ttype_text(c, w));
         if (!want.ptr && !x->type.ptr && want.elem != EL_bool) {
             diag_help(d, "convert it with `as %s`", elem_name(want.elem));
             diag_fix(d, at, as_text(c, want.elem, at));
@@ -186,8 +186,8 @@ bool unify(Check *c, Ent *a, Ent *b, bool keeps, AstOp op, Span at, TType *t) {
     if (e == EL_none) return false;
     TExpr *x = value_as(c, *a, e, at), *y = value_as(c, *b, e, at);
     if (!x || !y) return false;
-    *t = type_scalar(e);
-    if (!type_union(c, t, x->type, at) || !type_union(c, t, y->type, at)) return false;
+    *t = ttype_scalar(e);
+    if (!ttype_union(c, t, x->type, at) || !ttype_union(c, t, y->type, at)) return false;
     *a = ent_value(tx_cast(c, x, e, x->span));
     *b = ent_value(tx_cast(c, y, e, y->span));
     return true;
@@ -224,7 +224,7 @@ static Ent pointer_add(Check *c, AstOp op, Ent p, Ent i, Span at) {
     if (!by) return ent_error();
     if (op == OP_sub) by = tx_new(c, TX_unary, by->type, at, 1, tx_cast(c, by, EL_index, at)), by->op = OP_neg, by->type.elem = EL_index;
     TType t = p.x->type;
-    if (!type_union(c, &t, by->type, at)) return ent_error();
+    if (!ttype_union(c, &t, by->type, at)) return ent_error();
     TExpr *x = tx_new(c, TX_binary, t, at, 2, p.x, by);
     x->op = OP_add;
     return ent_value(x);
@@ -274,7 +274,7 @@ Ent unary(Check *c, AstOp op, Ent a, Span at) {
     if (!x) return ent_error();
     uint8_t row = op == OP_not ? BOOLS : op == OP_bnot ? INTS : INTS | FLOATS;
     if (x->type.ptr || !class_ok(row, x->type.elem)) {
-        Diag *d = report(c, E_operand_type, at, op_spellings[op], type_text(c, x->type));
+        Diag *d = report(c, E_operand_type, at, op_spellings[op], ttype_text(c, x->type));
         if (op == OP_not && !x->type.ptr) diag_help(d, "compare with `== 0`");
         return ent_error();
     }
@@ -289,15 +289,15 @@ Ent select_of(Check *c, Ent cond, Ent a, Ent b, Span at) {
     TExpr *k = value_of(c, cond, at);
     if (!k) return ent_error();
     if (k->type.elem != EL_bool || k->type.ptr) {
-        report(c, E_type_mismatch, at, "the condition", type_text(c, k->type), "bool");
+        report(c, E_type_mismatch, at, "the condition", ttype_text(c, k->type), "bool");
         return ent_error();
     }
     TType t;
     if (is_ptr(a) && is_ptr(b) && a.x->type.elem == b.x->type.elem) {
         t = a.x->type;
-        if (!type_union(c, &t, b.x->type, at)) return ent_error();
+        if (!ttype_union(c, &t, b.x->type, at)) return ent_error();
     } else if (!unify(c, &a, &b, true, OP_none, at, &t)) return ent_error();
-    if (!type_union(c, &t, k->type, at)) return ent_error();
+    if (!ttype_union(c, &t, k->type, at)) return ent_error();
     return ent_value(tx_new(c, TX_select, t, at, 3, k, a.x, b.x));
 }
 
@@ -443,7 +443,7 @@ static Ent eval_kind(Check *c, const Node *n) {
     case N_ternary:   return eval_ternary(c, n);
     case N_cast:      return eval_cast(c, n);
     case N_call:      return eval_call(c, n);
-    case N_index:     return eval_index(c, n);
+    case N_index:     return sema_index(c, n);
     case N_colon_dim: return eval_colon_dim(c, n);
     case N_range:     return range_axis(c, NULL, n);
     case N_lambda:    return eval_lambda(c, n);

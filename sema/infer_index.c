@@ -57,7 +57,7 @@ static bool index_exprs(Check *c, const Node *n, const Ent *idx, int rank, TExpr
     bool ok = true;
     for (int i = 0; i < rank; i++) {
         out[i] = index_of(c, idx[i], n->kid[2 + i]->span, "an index");
-        ok = out[i] && type_union(c, t, out[i]->type, n->kid[2 + i]->span) && ok;
+        ok = out[i] && ttype_union(c, t, out[i]->type, n->kid[2 + i]->span) && ok;
     }
     return ok;
 }
@@ -122,7 +122,7 @@ Elem tensor_elem(Check *c, TensorRef *t, Span at) {
     uint32_t guards = c->guards.n;
     Ent idx[MAX_RANK];
     c->body = &scratch;
-    for (int i = 0; i < t->rank; i++) idx[i] = ent_value(tx_var(c, var_new(c, t->view->node->kid[0]->kid[i]->sym, type_scalar(EL_index), false, at), at));
+    for (int i = 0; i < t->rank; i++) idx[i] = ent_value(tx_var(c, var_new(c, t->view->node->kid[0]->kid[i]->sym, ttype_scalar(EL_index), false, at), at));
     Ent e = view_body(c, t, idx, NULL, at);
     c->body = was;
     c->guards.n = guards;
@@ -190,7 +190,7 @@ static Ent view_load(Check *c, TensorRef *t, Ent *idx, Ent other, const Node *n)
 
 // ---- loads and stores --------------------------------------------------------------------------------
 
-Ent eval_index(Check *c, const Node *n) {
+Ent sema_index(Check *c, const Node *n) {
     TensorRef *t = NULL;
     Ent idx[MAX_RANK] = {0};
     if (!resolve(c, n, &t, idx)) return ent_error();
@@ -198,11 +198,11 @@ Ent eval_index(Check *c, const Node *n) {
     if (other.kind == EN_error) return other;
     if (t->view) return view_load(c, t, idx, other, n);
     TExpr *x[MAX_RANK], *o = NULL;
-    TType type = type_scalar(t->elem);
+    TType type = ttype_scalar(t->elem);
     if (!index_exprs(c, n, idx, t->rank, x, &type) || !may_read(c, t->t, n->kid[0]->span)) return ent_error();
     if (other.kind != EN_void) {
-        o = value_exact(c, other, type_scalar(t->elem), n->kid[1]->span, "the value after `else`");
-        if (!o || !type_union(c, &type, o->type, n->kid[1]->span)) return ent_error();
+        o = value_exact(c, other, ttype_scalar(t->elem), n->kid[1]->span, "the value after `else`");
+        if (!o || !ttype_union(c, &type, o->type, n->kid[1]->span)) return ent_error();
     }
     return ent_value(load_expr(c, t->t, x, type, o, n->span));
 }
@@ -227,7 +227,7 @@ static bool axes_within(Check *c, const TExpr *v, TType idx, const char *name, S
         blame_axis(c, d, v, ax);
         TType shown = idx;
         shown.elem = EL_index;
-        diag_primary(d, "the value is %s, the index has axes %s", type_text(c, v->type), idx.naxes ? strchr(type_text(c, shown), '[') : "[]");
+        diag_primary(d, "the value is %s, the index has axes %s", ttype_text(c, v->type), idx.naxes ? strchr(ttype_text(c, shown), '[') : "[]");
         diag_help(d, "reduce over `%s`, or index `%s` with it", ax->name->s, name);
         note_values(c, d);
         return false;
@@ -240,7 +240,7 @@ void store_index(Check *c, const Node *target, AstOp op, Ent value, Span vspan, 
     Ent idx[MAX_RANK] = {0};
     if (!resolve(c, target, &t, idx) || !may_write(c, t, target->kid[0]->span)) return;
     TExpr *x[MAX_RANK];
-    TType type = type_scalar(t->elem);
+    TType type = ttype_scalar(t->elem);
     if (!index_exprs(c, target, idx, t->rank, x, &type) || value.kind == EN_error) return;
     if (op != OP_none) {
         if (!may_read(c, t->t, target->kid[0]->span)) return;
@@ -248,7 +248,7 @@ void store_index(Check *c, const Node *target, AstOp op, Ent value, Span vspan, 
         TExpr *old = load_expr(c, t->t, x, type, NULL, target->span);
         value = binary(c, op, ent_value(old), value, at, target->span, vspan);
     }
-    TExpr *v = value_exact(c, value, type_scalar(t->elem), vspan, "the value stored");
+    TExpr *v = value_exact(c, value, ttype_scalar(t->elem), vspan, "the value stored");
     if (!v || !axes_within(c, v, type, t->name->s, vspan)) return;
     TStmt *s = ts_emit(c, TS_store, at);
     s->tensor = t->t;
@@ -262,7 +262,7 @@ int lvalue_index(Check *c, const Node *n, TTensor **out, TExpr **x, TType *type)
     TensorRef *t = NULL;
     Ent idx[MAX_RANK] = {0};
     if (!resolve(c, n, &t, idx) || !may_write(c, t, n->kid[0]->span)) return -1;
-    *type = type_scalar(t->elem);
+    *type = ttype_scalar(t->elem);
     if (!index_exprs(c, n, idx, t->rank, x, type)) return -1;
     *out = t->t;
     return t->rank;

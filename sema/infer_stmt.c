@@ -61,7 +61,7 @@ static TExpr *var_value(Check *c, const Node *n, TType *want) {
     TExpr *x = value_exact(c, e, *want, n->kid[0]->span, "the value");
     for (int i = 0; x && i < x->type.naxes; i++) {
         if (type_has(*want, x->type.axis[i])) continue;
-        report(c, E_type_mismatch, n->kid[0]->span, "the value", type_text(c, x->type), type_text(c, *want));
+        report(c, E_type_mismatch, n->kid[0]->span, "the value", ttype_text(c, x->type), ttype_text(c, *want));
         return NULL;
     }
     return x ? tx_splat(c, x, *want, n->span) : NULL;
@@ -112,7 +112,7 @@ static void assign_var(Check *c, TVar *v, Ent value, Span vspan, Span at) {
         TAxis *ax = x->type.axis[i];
         if (type_has(v->type, ax)) continue;
         Diag *d = report(c, E_assign_axis, vspan, ax->name->s, v->name->s);
-        diag_primary(d, "the value is %s, `%s` is %s", type_text(c, x->type), v->name->s, type_text(c, v->type));
+        diag_primary(d, "the value is %s, `%s` is %s", ttype_text(c, x->type), v->name->s, ttype_text(c, v->type));
         diag_label(d, v->span, "`%s` keeps the type that it has here", v->name->s);
         blame_axis(c, d, x, ax);
         diag_help(d, "reduce over `%s`, or give `%s` the axis where it is declared: `full(..., %s)`", ax->name->s, v->name->s, ax->name->s);
@@ -170,8 +170,8 @@ static void check_assign(Check *c, const Node *n) {
     if (n->op != OP_none) {
         e = binary(c, (AstOp)n->op, ent_value(tx_var(c, v, target->span)), e, at, target->span, vspan);
         if (e.kind == EN_value && e.x->type.elem != v->type.elem && e.kind != EN_error) {
-            Diag *d = report(c, E_element_type, at, arena_printf(c->a, "`%s %s ...`", v->name->s, op_spellings[n->op]), type_text(c, e.x->type), elem_name(v->type.elem));
-            diag_label(d, v->span, "`%s` is %s", v->name->s, type_text(c, v->type));
+            Diag *d = report(c, E_element_type, at, arena_printf(c->a, "`%s %s ...`", v->name->s, op_spellings[n->op]), ttype_text(c, e.x->type), elem_name(v->type.elem));
+            diag_label(d, v->span, "`%s` is %s", v->name->s, ttype_text(c, v->type));
             diag_help(d, "write `%s = (...) as %s`, or declare `%s` as %s", v->name->s, elem_name(v->type.elem), v->name->s, elem_name(e.x->type.elem));
             return;
         }
@@ -206,7 +206,7 @@ static void loop_clauses(Check *c, const Node *n, uint32_t i, Loop *l) {
     TExpr *lo = keep_simple(c, bound_expr(c, r.lo, r.span), name, r.span);
     TExpr *hi = keep_simple(c, bound_expr(c, r.hi, r.span), name, r.span);
     TStmt *s = ts_emit(c, TS_for, n->span);
-    s->var = var_new(c, name, type_scalar(EL_index), false, name_at(k));
+    s->var = var_new(c, name, ttype_scalar(EL_index), false, name_at(k));
     s->lo = lo;
     s->hi = hi;
     s->step = r.by ? r.step : 1;
@@ -288,8 +288,8 @@ static void check_merge(Check *c, const Node *n, Loop *l) {
             TExpr *x = value_exact(c, v, s->carried[i]->type, m->span, arena_printf(c->a, "the merged `%s`", s->carried[i]->name->s));
             if (!x) continue;
             TType t = s->carried[i]->type, both = t;
-            if (!type_union(c, &both, x->type, m->span) || !type_same_axes(both, t)) {
-                report(c, E_type_mismatch, m->span, arena_printf(c->a, "the merged `%s`", s->carried[i]->name->s), type_text(c, x->type), type_text(c, t));
+            if (!ttype_union(c, &both, x->type, m->span) || !type_same_axes(both, t)) {
+                report(c, E_type_mismatch, m->span, arena_printf(c->a, "the merged `%s`", s->carried[i]->name->s), ttype_text(c, x->type), ttype_text(c, t));
                 continue;
             }
             s->merge_result[i] = tx_splat(c, x, t, m->span);

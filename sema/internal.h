@@ -152,7 +152,7 @@ enum { MAX_INLINE_DEPTH = 64, MAX_NODES = 200000, MAX_NEST = 1000 };
 Diag *with_chain(Check *c, Diag *d);                         // adds the instance chain
 void  note_values(Check *c, Diag *d);                        // compile-time names, their values and origins
 const char *elem_text(Check *c, Elem e);
-const char *type_text(Check *c, TType t);                    // "f32[m, n]"
+const char *ttype_text(Check *c, TType t);                    // "f32[m, n]"
 const char *ent_text(Check *c, Ent e);                       // "the number 3", "f32[m]", "axis `m`"
 const char *axis_text(Check *c, const TAxis *ax);            // "0 .. N by 1024"
 const char *expr_text(Check *c, const TExpr *x);             // short, for guards
@@ -179,10 +179,10 @@ bool next_pow2(int64_t v, int64_t *out);
 
 // ---- tree.c: constructors of typed nodes ---------------------------------------------------------
 
-TType  type_scalar(Elem e);
+TType  ttype_scalar(Elem e);
 bool   type_has(TType t, const TAxis *ax);
 bool   type_add(Check *c, TType *t, TAxis *ax, Span at);      // keeps the order by id; reports too many
-bool   type_union(Check *c, TType *t, TType of, Span at);
+bool   ttype_union(Check *c, TType *t, TType of, Span at);
 TType  type_without(TType t, const TAxis *ax);
 bool   type_same(TType a, TType b);
 bool   type_same_axes(TType a, TType b);
@@ -244,7 +244,7 @@ Span   name_at(const Node *n);
 
 // ---- infer_index.c -------------------------------------------------------------------------------
 
-Ent  eval_index(Check *c, const Node *n);                      // x[i, :] else v, as a value
+Ent  sema_index(Check *c, const Node *n);                      // x[i, :] else v, as a value
 void store_index(Check *c, const Node *target, AstOp op, Ent value, Span vspan, Span at);
 int  lvalue_index(Check *c, const Node *n, TTensor **t, TExpr **idx, TType *type);    // for atomics; rank, or -1: reported
 Elem tensor_elem(Check *c, TensorRef *t, Span at);             // EL_none: reported

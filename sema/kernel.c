@@ -239,7 +239,7 @@ static void bind_dims(Check *c, const Node *kernel) {
         }
         Bind *b = scope_find_here(c->scope, d->name);
         if (d->fixed >= 0) {
-            TExpr *cond = tx_new(c, TX_binary, type_scalar(EL_bool), at, 2, tx_dim(c, i, at), tx_const_int(c, d->fixed, EL_index, at));
+            TExpr *cond = tx_new(c, TX_binary, ttype_scalar(EL_bool), at, 2, tx_dim(c, i, at), tx_const_int(c, d->fixed, EL_index, at));
             cond->op = OP_eq;
             guard_add(c, cond, arena_printf(c->a, "%s == %lld (%s)", d->name->s, (long long)d->fixed, place_text(c, at)), at);
             e = ent_int(d->fixed, at);
@@ -433,7 +433,7 @@ static void check_grid(Check *c, const Node *kernel) {
         }
         TGrid *g = &c->k->grid[c->k->ngrid++];
         *g = (TGrid){.lo = lo, .hi = hi, .step = r.by ? r.step : 1};
-        g->var = var_new(c, k->sym, type_scalar(EL_index), false, name_at(k));
+        g->var = var_new(c, k->sym, ttype_scalar(EL_index), false, name_at(k));
         counter_bounds(c, g->var, lo, hi);
         Ent e = ent_value(tx_var(c, g->var, name_at(k)));
         if (r.by) {

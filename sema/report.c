@@ -62,7 +62,7 @@ Diag *with_chain(Check *c, Diag *d) {
 
 const char *elem_text(Check *c, Elem e) { (void)c; return e == EL_none ? "nothing" : elem_name(e); }
 
-const char *type_text(Check *c, TType t) {
+const char *ttype_text(Check *c, TType t) {
     const char *elem = t.ptr ? arena_printf(c->a, "*%s", elem_name(t.elem)) : elem_text(c, t.elem);
     if (t.naxes == 0) return elem;
     const char *r = arena_printf(c->a, "%s[%s", elem, t.axis[0]->name->s);
@@ -87,7 +87,7 @@ const char *ent_text(Check *c, Ent e) {
     case EN_kernel:  return arena_printf(c->a, "the kernel `%s`", e.node->sym->s);
     case EN_tensor:  return e.tensor->view ? "a view" : arena_printf(c->a, "the tensor `%s`", e.tensor->name->s);
     case EN_axis:    return arena_printf(c->a, "axis `%s`", e.axis->name->s);
-    case EN_value:   return type_text(c, e.x->type);
+    case EN_value:   return ttype_text(c, e.x->type);
     case EN_tuple:   return arena_printf(c->a, "%d values", e.tuple->n);
     }
     return "?";

@@ -8,7 +8,7 @@
 
 #include "lang/number.h"
 
-TType type_scalar(Elem e) { return (TType){.elem = e}; }
+TType ttype_scalar(Elem e) { return (TType){.elem = e}; }
 
 bool type_has(TType t, const TAxis *ax) {
     for (int i = 0; i < t.naxes; i++) {
@@ -29,7 +29,7 @@ bool type_add(Check *c, TType *t, TAxis *ax, Span at) {
     return true;
 }
 
-bool type_union(Check *c, TType *t, TType of, Span at) {
+bool ttype_union(Check *c, TType *t, TType of, Span at) {
     for (int i = 0; i < of.naxes; i++) {
         if (!type_add(c, t, of.axis[i], at)) return false;
     }
@@ -78,7 +78,7 @@ TExpr *tx_new(Check *c, TExprKind kind, TType t, Span at, int nkid, ...) {
 }
 
 TExpr *tx_const_int(Check *c, int64_t v, Elem e, Span at) {
-    TExpr *x = tx_new(c, TX_const, type_scalar(e), at, 0);
+    TExpr *x = tx_new(c, TX_const, ttype_scalar(e), at, 0);
     x->ival = v;
     return x;
 }
@@ -95,7 +95,7 @@ static double round_to(double v, Elem e) {
 }
 
 TExpr *tx_const_float(Check *c, double v, Elem e, Span at) {
-    TExpr *x = tx_new(c, TX_const, type_scalar(e), at, 0);
+    TExpr *x = tx_new(c, TX_const, ttype_scalar(e), at, 0);
     x->fval = round_to(v, e);
     return x;
 }
@@ -107,13 +107,13 @@ TExpr *tx_var(Check *c, TVar *v, Span at) {
 }
 
 TExpr *tx_dim(Check *c, int dim, Span at) {
-    TExpr *x = tx_new(c, TX_dim, type_scalar(EL_index), at, 0);
+    TExpr *x = tx_new(c, TX_dim, ttype_scalar(EL_index), at, 0);
     x->dim = dim;
     return x;
 }
 
 TExpr *tx_axis(Check *c, TAxis *ax, Span at) {
-    TType t = type_scalar(EL_index);
+    TType t = ttype_scalar(EL_index);
     t.axis[t.naxes++] = ax;
     TExpr *x = tx_new(c, TX_axis, t, at, 0);
     x->axis = NEW(c->a, TAxis *);

@@ -1,0 +1,306 @@
+// Layouts: every tile gets one, and conversions go where two meet.
+//
+// Anchors first: products on tensor cores dictate the accumulator's layout; then memory accesses, the
+// deepest and largest first, ask for neighbouring lanes on neighbouring bytes; what is left gets a plain
+// layout. From each anchor the layout flows along elementwise ops, reductions, loops and branches to
+// every value whose axes are among its own (as the projection on them), so that conversions remain only
+// where two anchors meet: typically between a product and a store.
+//
+//     x[m, n] load      -> blocked: 8 bf16 a lane along n, lanes along n, warps along m
+//     max(x over n)     -> its projection on m: replicas in the lanes along n
+//     x - max           -> nothing to do: the operand's layout is the projection of the result's
+//
+// A store converts first when its layout would touch partial 32-byte sectors and a blocked one would not.
+#include "lower/access.h"
+#include "lower/mma.h"
+#include "lower/passes.h"
+
+#include <string.h>
+
+typedef VEC(Op *) Ops;
+typedef struct Assign {
+    Fn     *f;
+    Facts  *facts;
+    const CompileOptions *opt;
+    Ops     all;                     // in program order
+    Ops    *users;                   // by Val.id: ops that have it as operand, result or region argument
+    VEC(Val *) work;
+} Assign;
+
+static void list_ops(Assign *s, Region *r, int depth) {
+
+    for (Op *op = r->first; op; op = op->next) {
+        op->attr = op->code == OP_T_load || op->code == OP_T_store ? depth : op->attr;
+        vec_push(s->f->arena, &s->all, op);
+        for (int i = 0; i < op->nreg; i++) list_ops(s, op->reg[i], depth + (op->code == OP_T_for || op->code == OP_T_while));
+    }
+}
+
+static bool is_tile(const Val *v) { return v->type.kind == TY_TILE && v->type.rank > 0; }
+
+static void set(Assign *s, Val *v, const Layout *l) {
+    if (!is_tile(v) || v->layout) return;
+    v->layout = l;
+    vec_push(s->f->arena, &s->work, v);
+}
+
+static bool subset(const Type *a, const Type *b) {
+    for (int i = 0; i < a->rank; i++) if (type_axis(b, a->axis[i]) < 0) return false;
+    return true;
+}
+
+static void flow(Assign *s, const Val *from, Val *to) {
+    if (is_tile(to) && !to->layout && subset(&to->type, &from->type))
+        set(s, to, layout_project(s->f->arena, from->layout, &from->type, &to->type));
+}
+
+static bool elementwise(const Op *op) {
+    switch (op->code) {
+    case OP_T_unary: case OP_T_binary: case OP_T_select: case OP_T_cast: case OP_T_bitcast: case OP_T_fun: case OP_T_splat: return true;
+    default: return false;
+    }
+}
+
+// The values that a loop's or branch's results are the same as, position by position.
+static void tie(Assign *s, const Op *op, const Val *v) {
+    int n = op->nout, lead = op->code == OP_T_for ? 3 : 0;
+    for (int i = 0; i < n; i++) {
+        Val *same[64];
+        int k = 0;
+        bool hit = false;
+        same[k++] = op->out[i];
+        if (op->code != OP_T_if) same[k++] = op->in[lead + i];
+        for (int r = 0; r < op->nreg; r++)
+            if (op->code != OP_T_if) same[k++] = op->reg[r]->args.at[(op->code == OP_T_for) + i];
+        for (uint32_t q = 0; q < s->all.n && k < 60; q++) {          // terminators that lead here
+            const Op *t = s->all.at[q];
+            if (!strchr(op_info[t->code].flags, 'T')) continue;
+            const Op *owner = t->parent->owner;
+            bool mine = t->code == OP_T_yield || t->code == OP_T_condition ? owner == op : false;
+            if (t->code == OP_T_break || t->code == OP_T_continue) {
+                int64_t up = t->imm;
+                const Op *o = owner;
+                while (o && ((o->code == OP_T_if) || up-- > 0)) o = o->parent->owner;
+                mine = o == op;
+            }
+            if (mine) same[k++] = t->in[(t->code == OP_T_condition) + i];
+        }
+        for (int a = 0; a < k; a++) hit |= same[a] == v;
+        if (hit) for (int a = 0; a < k; a++) flow(s, v, same[a]);
+    }
+}
+
+static void spread(Assign *s, Val *v) {
+    Ops *u = &s->users[v->id];
+    for (uint32_t i = 0; i < u->n; i++) {
+        Op *op = u->at[i];
+        if (elementwise(op)) {
+            for (int k = 0; k < op->nin; k++) flow(s, v, op->in[k]);
+            flow(s, v, op->out[0]);
+        } else if (op->code == OP_T_load || op->code == OP_T_ptrload || op->code == OP_T_atomic) {
+            if (v == op->out[0]) for (int k = 0; k < op->nin; k++) flow(s, v, op->in[k]);
+            else if (op->code != OP_T_load) flow(s, v, op->out[0]);
+        } else if (op->code == OP_T_store || op->code == OP_T_ptrstore) {
+            for (int k = 0; k < op->nin; k++) flow(s, v, op->in[k]);
+        } else if (op->code == OP_T_reduce) {
+            if (v == op->in[0]) flow(s, v, op->out[0]);
+        } else if (op->code == OP_T_rename && v == op->in[0]) {
+            if (!op->out[0]->layout) set(s, op->out[0], layout_rename(s->f->arena, v->layout, &v->type, &op->out[0]->type, op->in[1], op->in[2]));
+        } else if (op->code == OP_T_rename) {
+            if (!op->in[0]->layout) set(s, op->in[0], layout_rename(s->f->arena, v->layout, &v->type, &op->in[0]->type, op->in[2], op->in[1]));
+        } else if (op->code == OP_T_dot) {
+            if (op->flags & HAS_ACC) { flow(s, v, op->in[2]); flow(s, v, op->out[0]); }
+        } else if (op->code == OP_T_for || op->code == OP_T_while || op->code == OP_T_if) {
+            tie(s, op, v);
+        } else if (strchr(op_info[op->code].flags, 'T')) {
+            const Op *o = op->parent->owner;
+            int64_t up = op->code == OP_T_break || op->code == OP_T_continue ? op->imm : -1;
+            if (up >= 0) while (o && (o->code == OP_T_if || up-- > 0)) o = o->parent->owner;
+            if (o) tie(s, o, v);
+        }
+    }
+}
+
+static void settle(Assign *s) {
+    while (s->work.n) { Val *v = s->work.at[--s->work.n]; spread(s, v); }
+}
+
+// ---- anchors -------------------------------------------------------------------------------------
+
+static const Layout *plain(Assign *s, const Type *t, int first, int vec) {
+    Blocked b = {.vec = vec, .warps = s->f->warps};
+    int n = 0;
+    if (first >= 0) b.order[n++] = first;
+    for (int i = t->rank - 1; i >= 0; i--) if (i != first) b.order[n++] = i;
+    return layout_blocked(s->f->arena, t, &b);
+}
+
+static const Layout *for_access(Assign *s, const Op *op, const Type *t) {
+    Access a;
+    access_of(s->facts, op, &a);
+    int first = a.contiguous < 0 ? -1 : type_axis(t, a.type.axis[a.contiguous]);
+    int vec = a.vec;
+    int64_t per = type_lanes(t) / ((int64_t)s->f->warps * 32);          // no wider than what each lane gets
+    while (vec > 1 && vec > per && vec * elem_bytes(a.elem) > 4) vec /= 2;
+    return plain(s, t, first, vec);
+}
+
+static int64_t weight(const Op *op) {
+    const Val *v = op->code == OP_T_store ? op->in[1 + op->nidx] : op->out[0];
+    return (op->attr << 40) + type_lanes(&v->type) * elem_bytes((Elem)v->type.elem) * 2 + (op->code == OP_T_load);
+}
+
+static void anchor_dots(Assign *s) {
+    for (uint32_t i = 0; i < s->all.n; i++) {
+        Op *op = s->all.at[i];
+        if (op->code != OP_T_dot || op->out[0]->layout || !is_tile(op->out[0])) continue;
+        MmaChoice c;
+        if (mma_choose(s->opt->target, op, s->f->warps, &c)) set(s, op->out[0], layout_mma_acc(s->f->arena, &op->out[0]->type, c.row, c.col, c.warps_m, c.warps_n));
+        else set(s, op->out[0], plain(s, &op->out[0]->type, -1, 1));
+        settle(s);
+    }
+}
+
+static void anchor_memory(Assign *s) {
+    for (;;) {
+        Op *best = NULL;
+        for (uint32_t i = 0; i < s->all.n; i++) {
+            Op *op = s->all.at[i];
+            if (op->code != OP_T_load && op->code != OP_T_store) continue;
+            const Val *v = op->code == OP_T_store ? op->in[1 + op->nidx] : op->out[0];
+            if (!is_tile(v) || v->layout) continue;
+            if (!best || weight(op) > weight(best)) best = op;
+        }
+        if (!best) return;
+        Val *v = best->code == OP_T_store ? best->in[1 + best->nidx] : best->out[0];
+        set(s, v, for_access(s, best, &v->type));
+        settle(s);
+    }
+}
+
+static void anchor_rest(Assign *s) {
+    for (uint32_t i = 0; i < s->all.n; i++) {
+        Op *op = s->all.at[i];
+        for (int k = 0; k < op->nout; k++)
+            if (is_tile(op->out[k]) && !op->out[k]->layout) { set(s, op->out[k], plain(s, &op->out[k]->type, -1, 1)); settle(s); }
+        for (int r = 0; r < op->nreg; r++)
+            for (uint32_t k = 0; k < op->reg[r]->args.n; k++) {
+                Val *v = op->reg[r]->args.at[k];
+                if (is_tile(v) && !v->layout) { set(s, v, plain(s, &v->type, -1, 1)); settle(s); }
+            }
+    }
+}
+
+// ---- conversions ---------------------------------------------------------------------------------
+
+static Val *converted(Assign *s, Op *at, Val *v, const Layout *l) {
+    if (!is_tile(v) || layout_equal(v->layout, l)) return v;
+    Op *d = v->def;
+    Builder b = {s->f, NULL, at, at->span};
+    if (d && (d->code == OP_T_index || d->code == OP_T_live)) {         // cheaper to make again
+        Val *c = b_op(&b, (OpCode)d->code, d->sub, v->type, d->nin, d->in);
+        c->layout = l;
+        return c;
+    }
+    if (d && d->code == OP_T_splat && d->in[0]->type.rank == 0) {
+        Val *c = b_op(&b, OP_T_splat, 0, v->type, 1, d->in);
+        c->layout = l;
+        return c;
+    }
+    Val *c = b_op(&b, OP_T_convert, 0, v->type, 1, &v);
+    c->layout = l;
+    c->name = v->name;
+    return c;
+}
+
+static void need(Assign *s, Op *op, int i, const Layout *l, const Type *of) {
+    Val *v = op->in[i];
+    if (is_tile(v) && subset(&v->type, of)) op->in[i] = converted(s, op, v, layout_project(s->f->arena, l, of, &v->type));
+}
+
+// The result of op in layout `made`, for users that expect its own.
+static void result_as(Assign *s, Op *op, int i, const Layout *made) {
+    Val *o = op->out[i];
+    if (!is_tile(o) || layout_equal(o->layout, made)) return;
+    Op *cv = op_new(s->f, OP_T_convert, op->span, 1, &o, 1);
+    cv->out[0]->type = o->type;
+    cv->out[0]->layout = o->layout;
+    cv->out[0]->name = o->name;
+    replace_uses(&s->f->body, o, cv->out[0]);
+    cv->in[0] = o;
+    o->layout = made;
+    op_after(op, cv);
+}
+
+// Bytes that a warp touches in one run of the contiguous axis.
+static int64_t run_bytes(const Access *a, const Layout *l, int pos) {
+    int64_t n = layout_vec(l, pos);
+    for (int i = 0; i < LANE_BITS; i++) if (l->lane[i] == (uint32_t)n << l->off[pos]) n *= 2;
+    return n * elem_bytes(a->elem);
+}
+
+static void fit_store(Assign *s, Op *op) {
+    Val *v = op->in[1 + op->nidx];
+    Access a;
+    if (!is_tile(v)) return;
+    access_of(s->facts, op, &a);
+    if (a.contiguous >= 0) {
+        int pos = type_axis(&v->type, a.type.axis[a.contiguous]);
+        const Layout *l = for_access(s, op, &v->type);
+        if (run_bytes(&a, v->layout, pos) < 32 && run_bytes(&a, l, pos) >= 32 && type_lanes(&v->type) >= 256) v = op->in[1 + op->nidx] = converted(s, op, v, l);
+    }
+    for (int i = 1; i <= op->nidx; i++) need(s, op, i, v->layout, &v->type);
+}
+
+static void insert_conversions(Assign *s) {
+    for (uint32_t q = 0; q < s->all.n; q++) {
+        Op *op = s->all.at[q];
+        Val *o = op->nout ? op->out[0] : NULL;
+        if (elementwise(op) && is_tile(o)) for (int i = 0; i < op->nin; i++) need(s, op, i, o->layout, &o->type);
+        else if (op->code == OP_T_load && is_tile(o)) for (int i = 1; i < op->nin; i++) need(s, op, i, o->layout, &o->type);
+        else if ((op->code == OP_T_ptrload || op->code == OP_T_atomic) && is_tile(o)) for (int i = 0; i < op->nin; i++) need(s, op, i, o->layout, &o->type);
+        else if (op->code == OP_T_store) fit_store(s, op);
+        else if (op->code == OP_T_ptrstore) {
+            Val *w = op->in[0]->type.rank >= op->in[1]->type.rank ? op->in[0] : op->in[1];
+            if (is_tile(w)) for (int i = 0; i < op->nin; i++) need(s, op, i, w->layout, &w->type);
+        } else if (op->code == OP_T_reduce && is_tile(o)) result_as(s, op, 0, layout_project(s->f->arena, op->in[0]->layout, &op->in[0]->type, &o->type));
+        else if (op->code == OP_T_rename && is_tile(o)) result_as(s, op, 0, layout_rename(s->f->arena, op->in[0]->layout, &op->in[0]->type, &o->type, op->in[1], op->in[2]));
+        else if (op->code == OP_T_dot && (op->flags & HAS_ACC) && is_tile(o)) need(s, op, 2, o->layout, &o->type);
+        else if (op->code == OP_T_for || op->code == OP_T_while) {
+            int lead = op->code == OP_T_for ? 3 : 0;
+            for (int i = 0; i < op->nout; i++) {
+                const Layout *l = op->out[i]->layout;
+                if (!is_tile(op->out[i])) continue;
+                op->in[lead + i] = converted(s, op, op->in[lead + i], l);
+                for (int r = 0; r < op->nreg; r++)
+                    if (!layout_equal(op->reg[r]->args.at[(op->code == OP_T_for) + i]->layout, l)) ice("a carried tile has two layouts");
+            }
+        } else if (strchr(op_info[op->code].flags, 'T') && op->parent->owner) {
+            const Op *owner = op->parent->owner;
+            int64_t up = op->code == OP_T_break || op->code == OP_T_continue ? op->imm : -1;
+            if (up >= 0) while (owner && (owner->code == OP_T_if || up-- > 0)) owner = owner->parent->owner;
+            int first = op->code == OP_T_condition;
+            for (int i = 0; owner && i < owner->nout && first + i < op->nin; i++)
+                if (is_tile(owner->out[i])) op->in[first + i] = converted(s, op, op->in[first + i], owner->out[i]->layout);
+        }
+    }
+}
+
+bool assign_layouts(Fn *f, const CompileOptions *opt) {
+    Assign s = {.f = f, .facts = facts_new(f), .opt = opt};
+    ir_number(f);
+    list_ops(&s, &f->body, 0);
+    s.users = NEW_N(f->arena, Ops, f->nvals + 1);
+    for (uint32_t i = 0; i < s.all.n; i++) {
+        Op *op = s.all.at[i];
+        for (int k = 0; k < op->nin; k++)  vec_push(f->arena, &s.users[op->in[k]->id], op);
+        for (int k = 0; k < op->nout; k++) vec_push(f->arena, &s.users[op->out[k]->id], op);
+        for (int r = 0; r < op->nreg; r++)
+            for (uint32_t k = 0; k < op->reg[r]->args.n; k++) vec_push(f->arena, &s.users[op->reg[r]->args.at[k]->id], op);
+    }
+    anchor_dots(&s);
+    anchor_memory(&s);
+    anchor_rest(&s);
+    insert_conversions(&s);
+    return true;
+}

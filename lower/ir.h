@@ -1,0 +1,207 @@
+// The tile IR: SSA with structured regions. Values are tiles whose axes are values too.
+//
+//     kernel @scale(x: f32[N], y: out f32[N], a: f32) grid cdiv(N, 1024) {
+//       %0 = tensor x                         : tensor<f32, 1>
+//       ...
+//       %n = axis %lo, %N {1024}              : axis<1024>
+//       %i = index %n                         : index[%n]
+//       %v = load %0, %i                      : f32[%n]
+//       %w = binary.mul %v, %a                : f32[%n]      // %a : f32 broadcasts over %n
+//       store %1, %i, %w
+//     }
+//
+// A tile's type is an element type and a list of axis values, in a canonical order (by number); that is
+// where its dead lanes can be read off, and why there are no mask operands, transposes or broadcasts:
+// an elementwise operand may lack axes of the result. Axes are made in the region where they are used,
+// so a type may name only axes that dominate it. Two levels share the data structure (see ops.h): level
+// 1 is the meaning (`eval` runs it); level 2 adds shared-memory rings, asynchronous copies and roles.
+//
+// Ops live in doubly linked lists owned by regions; uses are found by walking, never kept by hand.
+#ifndef TK_LOWER_IR_H
+#define TK_LOWER_IR_H
+
+#include "lower/ops.h"
+#include "sema/typed.h"
+
+typedef struct Op Op;
+typedef struct Val Val;
+typedef struct Region Region;
+typedef struct Fn Fn;
+typedef struct Layout Layout;
+
+typedef enum OpCode {
+#define X(name, sub, lo, hi, out, reg, flags, level, meaning) OP_T_##name,
+    TILE_OPS(X)
+#undef X
+    OP_T_COUNT
+} OpCode;
+
+typedef enum SubTable { SUB_NONE, SUB_BINARY, SUB_FUN, SUB_REDUCE, SUB_ATOMIC, SUB_PREC } SubTable;
+
+typedef struct OpInfo {
+    const char *name;
+    uint8_t     sub, in_lo, in_hi, out, regions, level;
+    const char *flags, *meaning;
+} OpInfo;
+extern const OpInfo op_info[OP_T_COUNT];
+
+typedef enum TypeKind { TY_NONE, TY_TILE, TY_AXIS, TY_TENSOR, TY_BUFFER, TY_MBAR } TypeKind;
+
+typedef struct Type {
+    uint8_t  kind;                  // TypeKind
+    uint8_t  elem;                  // TY_TILE, TY_TENSOR, TY_BUFFER
+    bool     ptr;                   // TY_TILE: of addresses of elem
+    uint8_t  rank;                  // TY_TILE: number of axes (0: a scalar); TY_TENSOR, TY_BUFFER: dimensions
+    uint8_t  swizzle;               // TY_BUFFER: 0, 32, 64, 128 bytes
+    uint8_t  order[MAX_AXES];       // TY_BUFFER: dimensions from innermost to outermost
+    Val     *axis[MAX_AXES];        // TY_TILE: its axes, by number
+    int64_t  shape[MAX_AXES];       // TY_AXIS: [0] is the extent; TY_BUFFER: the extents of one stage
+} Type;
+
+struct Val {
+    Op      *def;                   // NULL for a region's argument
+    Region  *region;                // of which it is an argument
+    uint32_t id;                    // dense in the function; printed order after ir_number
+    Type     type;
+    Sym      name;                  // from the source, or NULL
+    const Layout *layout;           // after the pass `layout`; NULL for scalars, axes, tensors
+};
+
+enum {                              // Op.flags
+    HAS_ELSE = 1, HAS_ACC = 2, HAS_WHERE = 4, AXIS_FULL = 8,
+    NO_BOUNDS = 16,                 // load, store: every live lane is proved in range
+};
+
+struct Op {
+    uint16_t code;                  // OpCode
+    uint8_t  sub;                   // AstOp, TFun, TReduce, TAtomic, DotPrec by OpInfo.sub
+    uint8_t  flags;
+    uint8_t  nidx;                  // load, store, atomic, copies: number of index operands
+    uint8_t  nreg;
+    uint16_t nin, nout;
+    uint16_t cap;                   // operand slots allocated
+    int64_t  imm;
+    int64_t  attr;
+    Str      str;
+    Span     span;
+    Val    **in, **out;
+    Region  *reg[2];
+    Region  *parent;
+    Op      *prev, *next;
+};
+
+struct Region {
+    Op      *first, *last;
+    Op      *owner;                 // NULL: the function's body
+    VEC(Val *) args;
+};
+
+struct Fn {                         // one kernel, specialised
+    Session *session;
+    Arena   *arena;
+    const TKernel *kernel;          // names, params, dims, grid, guards
+    LaunchInfo *launch;             // params, dims, guards, programs (from build.c); slots and threads later
+    Region   body;
+    uint32_t nvals;
+    int      level;                 // 1 or 2
+    bool     fast;                  // variant that may assume launch->facts
+    int      warps;                 // that run one program, chosen by the pass `schedule`
+    uint32_t buffer_bytes;          // shared memory of the rings, laid out by the pass `pipeline`
+};
+
+// ---- ir.c: building and changing -----------------------------------------------------------------
+
+Fn   *fn_new(Session *s, const TKernel *k);
+Val  *val_new(Fn *f, Type t);
+Op   *op_new(Fn *f, OpCode code, Span span, int nin, Val *const *in, int nout);   // results get fresh values, types unset; its regions are made, empty
+void  op_append(Region *r, Op *op);
+void  op_before(Op *at, Op *op);
+void  op_after(Op *at, Op *op);
+void  op_remove(Op *op);                                   // unlinks, keeps operands
+void  op_add_operand(Fn *f, Op *op, Val *v);               // as the last one
+void  op_insert_operand(Fn *f, Op *op, int at, Val *v);
+void  op_remove_operand(Op *op, int at);
+Region *region_new(Fn *f, Op *owner);
+Val  *region_arg(Fn *f, Region *r, Type t);
+void  replace_uses(Region *in, Val *from, Val *to);        // everywhere inside, types too
+bool  val_used(const Region *in, const Val *v);            // as an operand or in a type
+bool  op_has(const Op *op, char flag);                     // one of the letters of OpInfo.flags
+bool  op_inside(const Op *op, const Region *r);
+// Ops of a region and of all regions inside, in print order: prev NULL gives the first; NULL after the last.
+Op   *op_walk(const Region *root, const Op *prev);
+// Operands by role; NULL when the op has none.
+Val  *op_else(const Op *op);                               // load, ptrload
+Val  *op_where(const Op *op);                              // ptrload, ptrstore, atomic
+Val  *op_acc(const Op *op);                                // dot
+Val  *op_value(const Op *op);                              // store, ptrstore, atomic
+Val  *op_compare(const Op *op);                            // atomic.cas
+int   op_first_axis(const Op *op);                         // reduce, dot: in[this .. nin) are the axes
+bool  op_compares(AstOp op);                               // eq .. ge: gives bool
+const char *sub_name(SubTable table, int sub);             // "add" of SUB_BINARY; NULL if there is none
+int   sub_find(SubTable table, Str name);                  // -1 if there is none
+// Copies ops of `from` before `at` (or at the end of `into` when at is NULL), mapping values by map[id] (grown as
+// needed); axes in types are mapped too.
+typedef struct ValMap { Val **at; uint32_t n; Arena *arena; } ValMap;
+Val  *map_get(const ValMap *m, Val *v);                    // itself when it is not mapped
+void  map_set(ValMap *m, Val *from, Val *to);
+Type  map_type(const ValMap *m, Type t);                   // its axes mapped
+Op   *op_clone(Fn *f, const Op *op, ValMap *m);            // not linked
+void  region_clone(Fn *f, const Region *from, Region *into, Op *at, ValMap *m);
+void  ir_number(Fn *f);                                    // ids in print order; sorts the axes of every type anew (a ValMap does not survive it)
+
+Type  type_scalar(Elem e);
+Type  type_tile(Elem e, int naxes, Val *const *axes);      // sorts by id
+Type  type_with(Type t, Elem e);                           // same axes, other element
+Type  type_union(Type a, Type b);                          // a's elem, both's axes
+Type  type_minus(Type t, int n, Val *const *axes);
+int   type_axis(const Type *t, const Val *axis);           // position, or -1
+bool  type_equal(const Type *a, const Type *b);
+static inline int64_t axis_extent(const Val *axis) { return axis->type.shape[0]; }
+int64_t type_lanes(const Type *t);                         // product of extents
+
+// Convenience: make, append to a region (at its end), give the result.
+typedef struct Builder { Fn *f; Region *r; Op *before; Span span; } Builder;    // before: insert there instead of at the end
+Val  *b_op(Builder *b, OpCode code, int sub, Type t, int nin, Val *const *in);
+Val  *b_const(Builder *b, Elem e, int64_t v);
+Val  *b_float(Builder *b, Elem e, double v);
+Val  *b_binary(Builder *b, AstOp op, Val *a, Val *c);      // result axes: union; comparison gives bool
+Val  *b_cast(Builder *b, Elem e, Val *a);
+void  b_insert(Builder *b, Op *op);
+
+// ---- ir_print.c, ir_parse.c, ir_verify.c ---------------------------------------------------------
+
+void  ir_print(Fn *f, Buf *out);                           // numbers first
+Fn   *ir_parse(Session *s, const Source *src, const TKernel *k);   // what ir_print wrote; NULL when an error was reported
+int   ir_verify(Fn *f, Buf *problems);                     // number of violations, each a line: op text, rule broken
+void  type_text(const Type *t, Buf *out);
+void  op_text(const Fn *f, const Op *op, Buf *out);        // one line, regions left out; as numbered so far
+
+// ---- build.c: typed tree -> level 1 --------------------------------------------------------------
+
+Fn   *ir_build(Session *s, const TKernel *k);
+
+// ---- eval.c: the meaning ------------------------------------------------------------------------
+// Runs all programs of the grid on host memory, whole tiles at a time. No globals, and f is only read.
+
+typedef struct EvalTensor { void *data; int64_t dims[MAX_RANK]; int64_t strides[MAX_RANK]; } EvalTensor;   // strides in elements
+typedef struct EvalArg { EvalTensor tensor; int64_t ival; double fval; } EvalArg;     // by parameter; a pointer is tensor.data
+typedef struct EvalReport {           // what is legal to run but worth telling; lines for people, at most 20 of them
+    int64_t  gathers;                 // lanes of data-dependent loads without `else` that were out of range
+    int64_t  races;                   // elements that two programs touched, one of them writing, not by atomics
+    Buf      text;
+} EvalReport;
+typedef struct EvalOptions {
+    uint32_t junk;                    // seed of what dead lanes hold (what `out` memory holds before is the caller's affair)
+    bool     reversed;                // programs from last to first
+    bool     trap_gathers;            // an out-of-range gather without `else` is a fault
+    double  *bound[MAX_PARAMS];       // NULL, or a dense f64 array of the tensor's shape: error bounds, read for in, written for out
+    FILE    *print_to;                // NULL: prints are dropped
+    bool     print_all;               // by every program and each time; else by program 0, once an op
+    EvalReport *report;               // NULL: nobody wants it (races then cost nothing)
+} EvalOptions;
+// False when something trapped (x / 0, an assert ...): *fault says what (the caller frees it), *at where.
+bool  ir_eval(Fn *f, const EvalArg *args, const int64_t *dims, const EvalOptions *opt, char **fault, Span *at);
+// The value of a pure op of level 1 on scalar constants, as it would evaluate; false when it traps or cannot be told.
+bool  eval_constant(Fn *f, const Op *op, int64_t *imm);
+
+#endif

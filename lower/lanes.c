@@ -1,0 +1,116 @@
+// Dead lanes: puts neutral elements where a reduction or a contraction would count them.
+//
+// Until here no value says what its dead lanes hold, and none may depend on it. A sum needs 0 there, a
+// maximum -inf, a contraction 0 in both operands. Where the producer is known to leave just that (a load
+// leaves 0 in lanes it does not touch), nothing is done; elsewhere a select on the axis's live lanes is
+// inserted, right before the use. Axes whose lanes are all alive cost nothing: the code generator sees a
+// constant condition.
+//
+//     %s = reduce.sum %e, %n           %l = live %n   %z = select %l, %e, 0   %s = reduce.sum %z, %n
+#include "lower/passes.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct Dead { bool known; double c; } Dead;      // what the dead lanes along an axis hold
+
+static double const_value(const Op *d) {
+    if (!elem_is_float((Elem)d->out[0]->type.elem)) return (double)d->imm;
+    double x;
+    memcpy(&x, &d->imm, sizeof x);
+    return x;
+}
+
+static Dead dead_value(const Val *v, const Val *axis) {
+    const Op *d = v->def;
+    Dead a, b, none = {false, 0};
+    if (!d) return none;
+    switch (d->code) {
+    case OP_T_const: return (Dead){true, const_value(d)};
+    case OP_T_load:  return (Dead){!(d->flags & HAS_ELSE) && type_axis(&v->type, axis) >= 0, 0};
+    case OP_T_splat: case OP_T_rename: return d->in[0]->def && d->in[0]->def->code == OP_T_const ? (Dead){true, const_value(d->in[0]->def)} : none;
+    case OP_T_cast:
+        a = dead_value(d->in[0], axis);
+        return a.known && (a.c == 0 || isinf(a.c)) && elem_is_float((Elem)v->type.elem) ? a : none;
+    case OP_T_select:
+        if (d->in[0]->def && d->in[0]->def->code == OP_T_live && d->in[0]->def->in[0] == axis) return dead_value(d->in[2], axis);
+        a = dead_value(d->in[1], axis);
+        b = dead_value(d->in[2], axis);
+        return a.known && b.known && a.c == b.c ? a : none;
+    case OP_T_binary:
+        if (!elem_is_float((Elem)v->type.elem)) return none;
+        a = dead_value(d->in[0], axis);
+        b = dead_value(d->in[1], axis);
+        if (!a.known || !b.known) return none;
+        if (d->sub == OP_add) return (Dead){true, a.c + b.c};
+        if (d->sub == OP_sub) return (Dead){true, a.c - b.c};
+        if (d->sub == OP_mul) return (Dead){true, a.c * b.c};
+        return none;
+    case OP_T_unary:
+        a = dead_value(d->in[0], axis);
+        return d->sub == OP_neg && a.known ? (Dead){true, -a.c} : none;
+    case OP_T_fun:
+        if (d->sub == TF_fma && d->nin == 3) {
+            Dead c = dead_value(d->in[2], axis);
+            a = dead_value(d->in[0], axis);
+            b = dead_value(d->in[1], axis);
+            return a.known && b.known && c.known ? (Dead){true, a.c * b.c + c.c} : none;
+        }
+        return none;
+    default: return none;
+    }
+}
+
+static double lowest(Elem e) { return elem_is_float(e) ? -INFINITY : elem_is_signed(e) ? -ldexp(1, elem_bits(e) - 1) : 0; }
+static double highest(Elem e) { return elem_is_float(e) ? INFINITY : ldexp(1, elem_bits(e) - elem_is_signed(e)) - 1; }
+
+static double neutral(TReduce kind, Elem e) {
+    switch (kind) {
+    case TR_prod: case TR_every: return 1;
+    case TR_max: case TR_argmax: return lowest(e);
+    case TR_min: case TR_argmin: return highest(e);
+    default: return 0;
+    }
+}
+
+static Val *constant(Builder *b, Elem e, double x) {
+    if (elem_is_float(e)) {
+        if (e == EL_f8e4m3 && isinf(x)) x = copysign(448, x);        // it has no infinity
+        return b_float(b, e, x);
+    }
+    return b_const(b, e, x >= 0x1p63 ? (elem_is_signed(e) ? INT64_MAX : -1) : (int64_t)x);
+}
+
+// The operand with `fill` in the dead lanes of the axes.
+static Val *filled(Fn *f, Op *at, Val *x, Val *const *axes, int n, double fill) {
+    Builder b = {f, NULL, at, at->span};
+    for (int i = 0; i < n; i++) {
+        Val *axis = axes[i];
+        if (type_axis(&x->type, axis) < 0) continue;
+        Dead d = dead_value(x, axis);
+        bool pow2 = (axis_extent(axis) & (axis_extent(axis) - 1)) == 0;
+        if ((axis->def->flags & AXIS_FULL) && pow2) continue;
+        if (d.known && d.c == fill && (fill != 0 || !signbit(d.c))) continue;
+        Val *alive = b_op(&b, OP_T_live, 0, type_tile(EL_bool, 1, &axis), 1, &axis);
+        Val *c = constant(&b, (Elem)x->type.elem, fill);
+        x = b_op(&b, OP_T_select, 0, x->type, 3, (Val *[]){alive, x, c});
+    }
+    return x;
+}
+
+static bool fill_region(Fn *f, Region *r) {
+    bool changed = false;
+    for (Op *op = r->first; op; op = op->next) {
+        for (int i = 0; i < op->nreg; i++) changed |= fill_region(f, op->reg[i]);
+        int values = op->code == OP_T_reduce ? 1 : op->code == OP_T_dot ? 2 : 0, first = values + (op->flags & HAS_ACC ? 1 : 0);
+        for (int i = 0; i < values; i++) {
+            double fill = op->code == OP_T_dot ? 0 : neutral((TReduce)op->sub, (Elem)op->in[i]->type.elem);
+            Val *x = filled(f, op, op->in[i], op->in + first, op->nin - first, fill);
+            changed |= x != op->in[i];
+            op->in[i] = x;
+        }
+    }
+    return changed;
+}
+
+bool lanes(Fn *f) { return fill_region(f, &f->body); }

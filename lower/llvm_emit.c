@@ -1,0 +1,198 @@
+// From laid-out functions to an LLVM module and its PTX: one entry each, all in one module.
+//
+// The entry's machine parameters are the launch slots: addresses, outer strides, dimensions, scalars, the
+// number of programs. What index arithmetic nobody needs as a value (loads fold it into addresses) is
+// found first, so that it is never emitted.
+#include "lower/access.h"
+#include "lower/build.h"
+#include "lower/gen.h"
+#include "ptx/emit.h"
+
+#include <string.h>
+
+// ---- launch slots --------------------------------------------------------------------------------
+
+static void slot(Arena *a, LaunchInfo *l, LaunchSlot s) {
+    LaunchSlot *grown = NEW_N(a, LaunchSlot, l->nslots + 1);
+    if (l->nslots) memcpy(grown, l->slots, sizeof *grown * (size_t)l->nslots);
+    grown[l->nslots++] = s;
+    l->slots = grown;
+}
+
+static void make_slots(Fn *f) {
+    LaunchInfo *l = f->launch;
+    for (int i = 0; i < l->nparams; i++) {
+        const LaunchParam *p = &l->params[i];
+        if (p->kind == PK_SCALAR) {
+            slot(f->arena, l, (LaunchSlot){.kind = SLOT_SCALAR, .size = (uint8_t)elem_bytes(p->elem), .a = i});
+            continue;
+        }
+        slot(f->arena, l, (LaunchSlot){.kind = SLOT_POINTER, .size = 8, .a = i});
+        for (int d = 0; d < p->rank - !p->strided; d++) slot(f->arena, l, (LaunchSlot){.kind = SLOT_STRIDE, .size = 8, .a = i, .b = d});
+    }
+    for (int i = 0; i < l->ndims; i++)
+        if (l->dims[i].fixed < 0) slot(f->arena, l, (LaunchSlot){.kind = SLOT_DIM, .size = f->fast ? 4 : 8, .a = i});
+    slot(f->arena, l, (LaunchSlot){.kind = SLOT_EXPR, .size = 8, .expr = l->programs});
+}
+
+static LLVMTypeRef slot_type(Gen *g, const LaunchSlot *s) {
+    switch (s->kind) {
+    case SLOT_POINTER: case SLOT_SCRATCH: return g->gptr;
+    case SLOT_TENSORMAP: return LLVMPointerTypeInContext(g->C, 0);
+    case SLOT_SCALAR: {
+        Elem e = g->f->launch->params[s->a].elem;
+        if (e == EL_f32) return g->f32;
+        if (e == EL_f64) return g->f64;
+        return LLVMIntTypeInContext(g->C, (unsigned)elem_bits(e));
+    }
+    default: return s->size == 4 ? g->i32 : g->i64;
+    }
+}
+
+static void attribute(Gen *g, unsigned at, const char *key, const char *value) {
+    LLVMAddAttributeAtIndex(g->fn, at, LLVMCreateStringAttribute(g->C, key, (unsigned)strlen(key), value, (unsigned)strlen(value)));
+}
+static void enum_attribute(Gen *g, unsigned at, const char *name, uint64_t v) {
+    LLVMAddAttributeAtIndex(g->fn, at, LLVMCreateEnumAttribute(g->C, LLVMGetEnumAttributeKindForName(name, strlen(name)), v));
+}
+
+static void make_function(Gen *g) {
+    LaunchInfo *l = g->f->launch;
+    LLVMTypeRef types[128];
+    char text[32];
+    if (l->nslots > 128) ice("kernel %s has %d machine parameters", l->entry, l->nslots);
+    for (int i = 0; i < l->nslots; i++) types[i] = slot_type(g, &l->slots[i]);
+    LLVMTypeRef ft = LLVMFunctionType(LLVMVoidTypeInContext(g->C), types, (unsigned)l->nslots, 0);
+    g->fn = LLVMAddFunction(g->M, l->entry, ft);
+    LLVMSetFunctionCallConv(g->fn, 71);                        // ptx_kernel
+    snprintf(text, sizeof text, "%d", l->threads);
+    attribute(g, (unsigned)LLVMAttributeFunctionIndex, "nvvm.reqntid", text);
+    enum_attribute(g, (unsigned)LLVMAttributeFunctionIndex, "nounwind", 0);
+    g->param = NEW_N(g->arena, LLVMValueRef, l->nslots);
+    for (int i = 0; i < l->nslots; i++) {
+        const LaunchSlot *s = &l->slots[i];
+        unsigned at = (unsigned)i + 1;
+        g->param[i] = LLVMGetParam(g->fn, (unsigned)i);
+        if (s->kind == SLOT_POINTER) {
+            const LaunchParam *p = &l->params[s->a];
+            LLVMSetValueName2(g->param[i], p->name->s, p->name->n);
+            if (p->kind == PK_TENSOR) enum_attribute(g, at, "noalias", 0);
+            enum_attribute(g, at, "align", p->kind == PK_TENSOR && g->f->fast ? 16 : (uint64_t)elem_bytes(p->elem));
+        } else if (s->kind == SLOT_TENSORMAP) {
+            LLVMTypeRef map = LLVMArrayType2(g->i8, 128);
+            LLVMAddAttributeAtIndex(g->fn, at, LLVMCreateTypeAttribute(g->C, LLVMGetEnumAttributeKindForName("byval", 5), map));
+            enum_attribute(g, at, "align", 64);
+            attribute(g, at, "nvvm.grid_constant", "");
+        }
+    }
+    for (int i = 0; i < l->nslots; i++)                        // a bool comes as a byte
+        if (l->slots[i].kind == SLOT_SCALAR && l->params[l->slots[i].a].elem == EL_bool) g->param[i] = NULL;
+}
+
+// ---- which index arithmetic is needed as values --------------------------------------------------
+
+static bool lazy(const Val *v) {
+    if (!v->def || v->type.rank == 0) return false;
+    if (v->def->code == OP_T_index || v->def->code == OP_T_live) return true;
+    return v->type.elem == EL_index && (v->def->code == OP_T_binary || v->def->code == OP_T_splat || v->def->code == OP_T_cast);
+}
+
+static void want(Gen *g, const Val *v) { g->wanted[v->id] = true; }
+
+static void want_region(Gen *g, const Region *r) {
+    for (const Op *op = r->last; op; op = op->prev) {
+        bool active = op->nout == 0;
+        for (int i = 0; i < op->nout; i++) active |= g->wanted[op->out[i]->id] || !lazy(op->out[i]);
+        for (int i = op->nreg - 1; i >= 0; i--) want_region(g, op->reg[i]);
+        if (!active) continue;
+        int first = op->code == OP_T_copy_async ? 3 : 1;
+        bool access = op->code == OP_T_load || op->code == OP_T_store || op->code == OP_T_copy_async;
+        for (int i = 0; i < op->nin; i++)
+            if (!access || i < first || i >= first + op->nidx) want(g, op->in[i]);
+        if (!access) continue;
+        Access a;
+        access_of(g->facts, op, &a);
+        for (int d = 0; d < a.nidx; d++) {
+            const Affine *x = &a.aff[d];
+            for (int t = 0; t < x->ntile; t++) want(g, x->tile[t].v);
+            for (int t = 0; t < x->nterm; t++) want(g, x->term[t].v);
+            for (int t = 0; t < x->naxis; t++) if (x->axis[t].scale) want(g, x->axis[t].scale);
+        }
+    }
+}
+
+// ---- one kernel ----------------------------------------------------------------------------------
+
+static uint32_t convert_bytes(const Region *r) {
+    uint32_t n = 0;
+    for (const Op *op = r->first; op; op = op->next) {
+        if (op->code == OP_T_convert) {
+            int64_t lanes = 1;
+            for (int i = 0; i < op->out[0]->type.rank; i++) {
+                int64_t e = axis_extent(op->out[0]->type.axis[i]), p = 1;
+                while (p < e) p *= 2;
+                lanes *= p + 16;
+            }
+            uint32_t bytes = (uint32_t)(lanes * elem_bytes((Elem)op->out[0]->type.elem));
+            n = bytes > n ? bytes : n;
+        }
+        for (int i = 0; i < op->nreg; i++) { uint32_t m = convert_bytes(op->reg[i]); n = m > n ? m : n; }
+    }
+    return n;
+}
+
+static void emit_kernel(Session *s, Fn *f, const CompileOptions *opt, PtxUnit *unit, LLVMValueRef smem) {
+    LLVMContextRef C = ptx_context(unit);
+    Gen g = {.session = s, .arena = f->arena, .f = f, .facts = facts_new(f), .opt = opt, .C = C, .M = ptx_module(unit)};
+    g.i1 = LLVMInt1TypeInContext(C); g.i8 = LLVMInt8TypeInContext(C); g.i16 = LLVMInt16TypeInContext(C); g.i32 = LLVMInt32TypeInContext(C);
+    g.i64 = LLVMInt64TypeInContext(C); g.f16 = LLVMHalfTypeInContext(C); g.f32 = LLVMFloatTypeInContext(C); g.f64 = LLVMDoubleTypeInContext(C);
+    g.gptr = LLVMPointerTypeInContext(C, 1); g.sptr = LLVMPointerTypeInContext(C, 3);
+    g.smem = smem;
+    ir_number(f);
+    g.tile = NEW_N(f->arena, Tile, f->nvals + 1);
+    g.wanted = NEW_N(f->arena, bool, f->nvals + 1);
+    g.B = LLVMCreateBuilderInContext(C);
+    g.one_warp = f->warps == 1;
+    g.program_threads = f->launch->threads;
+    g.smem_used = f->buffer_bytes;
+    g.scratch = (g.smem_used + 15) & ~15u;
+    g.scratch_size = 0;
+    make_slots(f);
+    make_function(&g);
+    want_region(&g, &f->body);
+    g.scratch_size = convert_bytes(&f->body);
+    uint32_t dots = gen_dot_scratch(&g);
+    if (dots > g.scratch_size) g.scratch_size = dots;
+    g.smem_used = g.scratch + ((g.scratch_size + 15) & ~15u);
+    LLVMPositionBuilderAtEnd(g.B, gen_block(&g, "entry"));
+    g.exit = gen_block(&g, "exit");
+    for (int i = 0; i < f->launch->nslots; i++)
+        if (!g.param[i]) g.param[i] = LLVMBuildICmp(g.B, LLVMIntNE, LLVMGetParam(g.fn, (unsigned)i), LLVMConstInt(g.i8, 0, 0), "");
+    g.tid = gen_call(&g, "llvm.nvvm.read.ptx.sreg.tid.x", 0, NULL, 0, NULL);
+    g.lane = LLVMBuildAnd(g.B, g.tid, gen_i32(&g, 31), "");
+    g.warp = f->warps == 1 ? gen_i32(&g, 0) : LLVMBuildLShr(g.B, g.tid, gen_i32(&g, 5), "");
+    gen_region(&g, &f->body);
+    if (!g.dead) LLVMBuildBr(g.B, g.exit);
+    LLVMPositionBuilderAtEnd(g.B, g.exit);
+    LLVMBuildRetVoid(g.B);
+    LLVMDisposeBuilder(g.B);
+    f->launch->smem = g.smem_used;
+}
+
+bool lower_emit(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *llvm, Buf *ptx) {
+    PtxOptions po = {.timing = opt->timing, .timing_ctx = opt->timing_ctx, .verify = opt->verify};
+    PtxUnit *unit = ptx_open(opt->target, &po);
+    LLVMContextRef C = ptx_context(unit);
+    LLVMValueRef smem = LLVMAddGlobalInAddressSpace(ptx_module(unit), LLVMArrayType2(LLVMInt8TypeInContext(C), 0), "smem", 3);
+    LLVMSetAlignment(smem, 1024);
+    LLVMSetLinkage(smem, LLVMExternalLinkage);
+    for (int i = 0; i < n; i++) {
+        emit_kernel(s, fns[i], opt, unit, smem);
+        if (fns[i]->launch->smem > opt->target->smem_block)
+            diag(s, E_smem_overflow, fns[i]->kernel->span, fns[i]->launch->entry, (double)fns[i]->launch->smem / 1024, opt->target->name, (double)opt->target->smem_block / 1024);
+    }
+    bool ok = diag_errors(s) == 0 && ptx_finish(unit, llvm, ptx);
+    if (!ok && diag_errors(s) == 0) diag(s, E_backend, fns[0]->kernel->span, ptx_problems(unit));
+    ptx_close(unit);
+    return ok;
+}

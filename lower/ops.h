@@ -1,0 +1,70 @@
+// The tile IR's op table. Enum, names, printer, parser, verifier and the reference in docs/ops.md are
+// derived from these rows; `eval_<name>` and `emit_<name>` complete a row, so that a forgotten piece is
+// a link error.
+//
+//   sub      which table the suffix comes from: binary.add, fun.exp, reduce.sum, atomic.max, dot.tf32
+//   in       operands, lo .. hi (255: any number);  out: results (255: as many as carried);  reg: regions
+//   flags    P pure   R reads memory   W writes memory   T ends a region   S has side effects, not memory   A asynchronous
+//   level    1 values   2 buffers, tokens and roles (legal only after the pass `pipeline`)
+//
+// Operand order is part of the meaning column. [x..] repeats; `?` may be missing (see flags HAS_*).
+#ifndef TK_LOWER_OPS_H
+#define TK_LOWER_OPS_H
+// clang-format off
+//    name          sub     in lo,hi out reg flags  level  meaning
+#define TILE_OPS(X) \
+    X(const,        NONE,    0,  0,   1,  0, "P",   1, "a number: imm (integers, bool; floats as f64 bits)") \
+    X(dim,          NONE,    0,  0,   1,  0, "P",   1, "run-time dimension imm of the kernel, index") \
+    X(scalar,       NONE,    0,  0,   1,  0, "P",   1, "scalar or pointer parameter imm") \
+    X(tensor,       NONE,    0,  0,   1,  0, "P",   1, "tensor parameter imm") \
+    X(extent,       NONE,    1,  1,   1,  0, "P",   1, "tensor; size of its dimension imm, index") \
+    X(program,      NONE,    0,  0,   1,  0, "P",   1, "linear number of this program, index") \
+    X(axis,         NONE,    2,  2,   1,  0, "P",   1, "lo, hi: lanes lo + i for i < imm; lane i is dead iff lo + i >= hi; flag AXIS_FULL: none is dead") \
+    X(index,        NONE,    1,  1,   1,  0, "P",   1, "axis; its index tile lo + i") \
+    X(live,         NONE,    1,  1,   1,  0, "P",   1, "axis; bool tile, true on live lanes") \
+    X(unary,        BINARY,  1,  1,   1,  0, "P",   1, "x; neg, not (bool), bnot (integers)") \
+    X(binary,       BINARY,  2,  2,   1,  0, "P",   1, "a, b of one element type; arithmetic, comparison (bool), bits") \
+    X(select,       NONE,    3,  3,   1,  0, "P",   1, "cond, a, b; elementwise") \
+    X(cast,         NONE,    1,  1,   1,  0, "P",   1, "x; value conversion: to nearest even, saturating to integers and f8, NaN to 0") \
+    X(bitcast,      NONE,    1,  1,   1,  0, "P",   1, "x; same bits") \
+    X(fun,          FUN,     1,  3,   1,  0, "P",   1, "a, b?, c?; elementwise function") \
+    X(splat,        NONE,    1,  1,   1,  0, "P",   1, "x; repeated over the result's axes that x lacks") \
+    X(rename,       NONE,    3,  3,   1,  0, "P",   1, "x, from, to; axis `from` is called `to`") \
+    X(reduce,       REDUCE,  2, 255,  1,  0, "P",   1, "x, axis..; over live lanes; argmax and argmin give the axis's value, lowest on ties, -1 over none") \
+    X(dot,          PREC,    3, 255,  1,  0, "P",   1, "a, b, acc? (HAS_ACC), axis..; sum over the axes of a * b, plus acc; dead lanes add nothing") \
+    X(load,         NONE,    1, 255,  1,  0, "R",   1, "tensor, index.. (nidx), else? (HAS_ELSE); dead lanes are not touched; out of range gives else or 0") \
+    X(store,        NONE,    2, 255,  0,  0, "W",   1, "tensor, index.. (nidx), value; dead lanes and out of range are skipped") \
+    X(ptrload,      NONE,    1,  3,   1,  0, "R",   1, "address, where? (HAS_WHERE), else? (HAS_ELSE)") \
+    X(ptrstore,     NONE,    2,  3,   0,  0, "W",   1, "address, value, where? (HAS_WHERE)") \
+    X(atomic,       ATOMIC,  2, 255,  1,  0, "RW",  1, "tensor, index.. (nidx), value, compare? (cas); or pointer (nidx 0), value, compare?, where? (HAS_WHERE); the old value") \
+    X(for,          NONE,    3, 255, 255, 1, "",    1, "lo, hi, step, carried..; region args: counter, carried..; ends in yield") \
+    X(while,        NONE,    0, 255, 255, 2, "",    1, "carried..; region 0 (args: carried) ends in condition c, carried..; region 1 (args: carried) ends in yield") \
+    X(if,           NONE,    1,  1,  255, 2, "",    1, "cond; regions end in yield (or break, continue)") \
+    X(yield,        NONE,    0, 255,  0,  0, "T",   1, "value..: results of an if, carried values of a loop") \
+    X(condition,    NONE,    1, 255,  0,  0, "T",   1, "c, carried..: goes on while c") \
+    X(break,        NONE,    0, 255,  0,  0, "T",   1, "carried..: leaves the imm-th enclosing loop (0: innermost)") \
+    X(continue,     NONE,    0, 255,  0,  0, "T",   1, "carried..: next trip of the imm-th enclosing loop") \
+    X(assert,       NONE,    1,  1,   0,  0, "S",   1, "cond; else str is reported") \
+    X(print,        NONE,    0,  1,   0,  0, "S",   1, "value?; str before it") \
+    /* level 2: buffers are shared memory, `stage` is an i32 scalar that picks a slot of a ring */ \
+    X(convert,      NONE,    1,  1,   1,  0, "P",   2, "x in another layout") \
+    X(buffer,       NONE,    0,  0,   1,  0, "S",   2, "shared memory ring of imm stages, see Type.shape, swizzle") \
+    X(buffer_load,  NONE,    2,  2,   1,  0, "R",   2, "buffer, stage; the tile (ldmatrix where the layout allows)") \
+    X(buffer_store, NONE,    3,  3,   0,  0, "W",   2, "buffer, stage, tile") \
+    X(copy_async,   NONE,    3, 255,  0,  0, "RWA", 2, "buffer, stage, tensor, index.. (nidx): cp.async of a tile; out of range and dead lanes give 0") \
+    X(copy_commit,  NONE,    0,  0,   0,  0, "A",   2, "closes this thread's group of async copies") \
+    X(copy_wait,    NONE,    0,  0,   0,  0, "S",   2, "until at most imm groups are in flight") \
+    X(barrier,      NONE,    0,  0,   0,  0, "S",   2, "all threads of the block (imm > 0: named barrier imm, of attr threads)") \
+    X(mbar,         NONE,    0,  0,   1,  0, "S",   2, "ring of imm mbarriers, each expecting attr arrivals") \
+    X(mbar_expect,  NONE,    2,  2,   0,  0, "S",   2, "bar, stage: arrive expecting imm bytes") \
+    X(mbar_arrive,  NONE,    2,  2,   0,  0, "S",   2, "bar, stage") \
+    X(mbar_wait,    NONE,    3,  3,   0,  0, "S",   2, "bar, stage, parity: until the phase of that parity is complete") \
+    X(tma_load,     NONE,    4, 255,  0,  0, "RWA", 2, "buffer, stage, bar, tensor, coordinate.. (nidx, one a dimension, i32 of lane 0)") \
+    X(tma_store,    NONE,    3, 255,  0,  0, "RWA", 2, "buffer, stage, tensor, coordinate.. (nidx); closes a bulk group") \
+    X(tma_wait,     NONE,    0,  0,   0,  0, "S",   2, "until at most imm bulk store groups still read shared memory") \
+    X(fence_async,  NONE,    0,  0,   0,  0, "S",   2, "generic shared writes before it are seen by TMA and wgmma after it") \
+    X(wgmma,        NONE,    4, 255,  1,  0, "RA",  2, "a (buffer or register tile), b buffer, acc, stage, use_acc?, axis: starts acc + a * b; not readable before wgmma_wait") \
+    X(wgmma_wait,   NONE,    0, 255, 255, 0, "S",   2, "accumulators..: until at most imm groups are in flight; results are readable") \
+    X(roles,        NONE,    0,  0,   0,  2, "",    2, "region 0 is run by the producer warp group, region 1 by the consumers; imm consumer groups")
+// clang-format on
+#endif

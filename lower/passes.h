@@ -1,0 +1,15 @@
+// The tile passes, one function each. `true` from those that change the function says that they did.
+#ifndef TK_LOWER_PASSES_H
+#define TK_LOWER_PASSES_H
+
+#include "lower/lower.h"
+
+bool simplify(Fn *f);                                          // simplify.c: folding, CSE, dead code, identities, dot with accumulator
+bool contract(Fn *f);                                          // simplify.c: a * b + c -> fma
+bool hoist(Fn *f);                                             // simplify.c: loop-invariant values out of loops
+bool lanes(Fn *f);                                             // lanes.c: neutral elements into dead lanes where they would count
+bool schedule(Fn *f, const CompileOptions *opt);               // schedule.c: warps, programs a block
+bool pipeline(Fn *f, const CompileOptions *opt);               // pipeline.c: rings of shared memory and asynchronous copies
+bool assign_layouts(Fn *f, const CompileOptions *opt);         // assign.c: layouts of all tiles, conversions between them
+
+#endif

@@ -1,0 +1,43 @@
+// How many warps run a program, and how many programs share a block.
+//
+// A program that reduces keeps its rows in registers, about 32 elements a lane, so that the row is read
+// once with many bytes in flight; one that only moves and maps takes fewer. Programs of one warp go four
+// to a block. Kernels with matrix products take eight warps, or four when the product is small.
+#include "lower/build.h"
+#include "lower/passes.h"
+
+#include "ptx/ptx.h"
+
+typedef struct Sizes { int64_t lanes, dot; bool reduces, pointers; } Sizes;
+
+static void measure(const Region *r, Sizes *s) {
+    for (const Op *op = r->first; op; op = op->next) {
+        for (int i = 0; i < op->nout; i++)
+            if (op->out[i]->type.kind == TY_TILE && op->code != OP_T_index && op->code != OP_T_live) {
+                int64_t n = type_lanes(&op->out[i]->type);
+                if (n > s->lanes) s->lanes = n;
+                if (op->code == OP_T_dot && n > s->dot) s->dot = n;
+            }
+        s->reduces |= op->code == OP_T_reduce;
+        s->pointers |= op->code == OP_T_print || op->code == OP_T_assert;
+        for (int i = 0; i < op->nreg; i++) measure(op->reg[i], s);
+    }
+}
+
+static int pow2_up(int64_t n) { int p = 1; while (p < n) p *= 2; return p; }
+
+bool schedule(Fn *f, const CompileOptions *opt) {
+    Sizes s = {0};
+    measure(&f->body, &s);
+    int each = s.reduces ? 32 : 16, warps;
+    if (s.dot) warps = s.dot >= 128 * 128 ? 8 : s.dot >= 32 * 32 ? 4 : 1;
+    else warps = pow2_up((s.lanes + 32 * each - 1) / (32 * each));
+    if (warps > 32) warps = 32;
+    if (opt->schedule.warps) warps = opt->schedule.warps;
+    f->warps = warps;
+    LaunchInfo *l = f->launch;
+    int per_block = warps == 1 ? 4 : 1;
+    l->threads = warps * 32 * per_block;
+    l->blocks = per_block == 1 ? l->programs : launch_join_const(f->arena, L_CDIV, l->programs, per_block);
+    return true;
+}
