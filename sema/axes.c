@@ -101,6 +101,7 @@ TAxis *canonical_axis(Check *c, Ent dim, Sym name, Span at) {
                                    : arena_printf(c->a, ":%lld", (long long)v);
     TAxis *ax = axis_new(c, sym(c->s, text), v, tx_const_int(c, 0, EL_index, at), tx_const_int(c, v, EL_index, at), at);
     vec_push(c->a, &c->canon, ax);
+    axis_runs_over(c, ax, dim.dim);
     vec_push(c->a, &c->k->axes, ax);
     Ent key = {.kind = EN_int, .dim = dim.dim, .i = v};
     vec_push(c->a, &c->canon_key, key);
@@ -143,9 +144,12 @@ static TExpr *bound(Check *c, Ent e, Span at) {
     return e.kind == EN_int ? tx_const_int(c, e.i, EL_index, at) : e.x;
 }
 
-static bool at_most(const TExpr *x, int64_t n) {
+static bool at_most(Check *c, const TExpr *x, int64_t n) {
     if (x->kind == TX_const) return x->ival <= n;
-    return x->kind == TX_fun && x->op == TF_min && (at_most(x->kid[0], n) || at_most(x->kid[1], n));
+    if (x->kind == TX_var && !x->var->mutable && !((uint32_t)x->var->id < c->limit.n && c->limit.at[x->var->id]) && (uint32_t)x->var->id < c->init.n && c->init.at[x->var->id]) {
+        return at_most(c, c->init.at[x->var->id], n);
+    }
+    return x->kind == TX_fun && x->op == TF_min && (at_most(c, x->kid[0], n) || at_most(c, x->kid[1], n));
 }
 
 static bool is_zero(const TExpr *x) { return x->kind == TX_const && x->ival == 0; }
@@ -153,7 +157,7 @@ static bool is_zero(const TExpr *x) { return x->kind == TX_const && x->ival == 0
 // `let n = lo .. hi by B` has B lanes, which must be enough.
 static bool demand_fits(Check *c, const Range *r, TExpr *lo, TExpr *hi) {
     Span at = r->span;
-    if (is_zero(lo) && at_most(hi, r->step)) return true;
+    if (is_zero(lo) && at_most(c, hi, r->step)) return true;
     TExpr *len = ix(c, OP_sub, hi, lo, at), *b = tx_const_int(c, r->step, EL_index, at);
     if (len->kind == TX_const) {
         if (len->ival <= r->step) return true;
@@ -211,6 +215,7 @@ Ent range_axis(Check *c, Sym name, const Node *n) {
     TAxis *ax = axis_new(c, name, extent, lo, hi, n->span);
     if (!r.by) ax->full = true;
     vec_push(c->a, &c->k->axes, ax);
+    axis_runs_over(c, ax, r.hi.dim);
     return (Ent){.kind = EN_axis, .axis = ax, .span = n->span};
 }
 

@@ -30,7 +30,7 @@ static bool enter(Check *c, Entered *e, const Node *fn, Sym name, Span call, con
         return false;
     }
     *e = (Entered){.was_body = c->body, .was_scope = c->scope, .was_loop = c->loop};
-    e->frame = (Frame){.up = c->frame, .fn = fn, .call = call, .name = name, .values = values, .first_axis = c->k->naxes, .rt_depth = c->rt_depth, .result = {.kind = EN_void}};
+    e->frame = (Frame){.up = c->frame, .fn = fn, .call = call, .name = name, .values = values, .first_axis = c->k->naxes, .first_var = c->k->nvars, .rt_depth = c->rt_depth, .result = {.kind = EN_void}};
     c->frame = &e->frame;
     c->scope = sc;
     c->body = &e->body;
@@ -460,6 +460,23 @@ static Ent check_result(Check *c, const Node *type, Ent e, const Frame *f, Span 
     return ent_value(tx_splat(c, x, want, at));
 }
 
+static Ent fn_body(Check *c, Match *m, Entered *e, const Node *body, Span *where) {
+    Span at = body ? body->span : m->fn->span;
+    Ent r = ent_void();
+    if (m->fn->flags & FN_EXPR || (body && body->kind != N_block)) r = eval(c, body);
+    else if (body) {
+        check_stmts(c, body);
+        r = e->frame.returned ? e->frame.result : ent_void();
+        if (!e->frame.returned && m->fn->kid[2] && !c->too_big) {
+            report(c, E_return_missing, name_at(m->fn), m->fn->sym->s);
+            r = ent_error();
+        }
+        if (r.span.hi) at = r.span;
+    }
+    if (where) *where = at;
+    return r;
+}
+
 static Ent run_fn(Check *c, Match *m, Arg *args, Span at) {
     const Node *fn = m->fn, *params = fn->kid[1], *body = fn->kid[3];
     Entered e;
@@ -469,18 +486,8 @@ static Ent run_fn(Check *c, Match *m, Arg *args, Span at) {
         if (!p->sym || scope_find_here(m->sc, p->sym)) continue;
         scope_bind(c, m->sc, p->sym, bind_once(c, args[i].e, p->sym, args[i].span), name_at(p));
     }
-    Ent r = ent_void();
-    Span where = body ? body->span : fn->span;
-    if (fn->flags & FN_EXPR || (body && body->kind != N_block)) r = eval(c, body);
-    else if (body) {
-        check_stmts(c, body);
-        r = e.frame.returned ? e.frame.result : ent_void();
-        if (!e.frame.returned && fn->kid[2] && !c->too_big) {
-            report(c, E_return_missing, name_at(fn), fn->sym->s);
-            r = ent_error();
-        }
-        if (r.span.hi) where = r.span;
-    }
+    Span where;
+    Ent r = fn_body(c, m, &e, body, &where);
     r = check_result(c, fn->kid[2], r, &e.frame, where);
     return leave(c, &e, r, at);
 }
@@ -499,29 +506,59 @@ static bool speculate(Check *c, Match *m, const Node *generics, const Arg *args,
     return ok;
 }
 
-Ent call_fn_item(Check *c, FnItem *f, const Node *generics, const Arg *args, int n, Span at, Sym name) {
+// The overload that these arguments match; its parameters are left in `sc`, its arguments in `out`.
+static FnItem *pick_overload(Check *c, FnItem *f, const Node *generics, const Arg *args, int n, Arg *out, Span at, Match *m) {
     FnItem *pick = f;
-    int np = 0;
-    for (FnItem *g = f; g; g = g->next) {
-        int k = g->node->kid[1] ? (int)g->node->kid[1]->nkid : 0;
-        if (k > np) np = k;
-    }
-    Arg *out = NEW_N(c->a, Arg, np + 1);
     if (f->next) {
         for (pick = f; pick; pick = pick->next) {
-            Match m = {.c = c, .fn = pick->node, .sc = scope_new(c, pick->env), .call = at};
-            if (speculate(c, &m, generics, args, n, out)) break;
+            *m = (Match){.c = c, .fn = pick->node, .sc = scope_new(c, pick->env), .call = at};
+            if (speculate(c, m, generics, args, n, out)) break;
         }
         if (!pick) {
-            Diag *d = report(c, E_no_overload, at, name->s);
+            Diag *d = report(c, E_no_overload, at, f->node->sym->s);
             for (int i = 0; i < n; i++) diag_label(d, args[i].span, "%s", ent_text(c, args[i].e));
             for (FnItem *g = f; g; g = g->next) diag_label(d, name_at(g->node), "tried");
-            return ent_error();
+            return NULL;
         }
     }
-    Match m = {.c = c, .fn = pick->node, .sc = scope_new(c, pick->env), .call = at};
-    if (!match_all(&m, generics, args, n, out)) return ent_error();
+    *m = (Match){.c = c, .fn = pick->node, .sc = scope_new(c, pick->env), .call = at};
+    return match_all(m, generics, args, n, out) ? pick : NULL;
+}
+
+static Arg *room_for_args(Check *c, const FnItem *f) {
+    uint32_t np = 0;
+    for (const FnItem *g = f; g; g = g->next) {
+        if (g->node->kid[1] && g->node->kid[1]->nkid > np) np = g->node->kid[1]->nkid;
+    }
+    return NEW_N(c->a, Arg, np + 1);
+}
+
+Ent call_fn_item(Check *c, FnItem *f, const Node *generics, const Arg *args, int n, Span at) {
+    Arg *out = room_for_args(c, f);
+    Match m;
+    if (!pick_overload(c, f, generics, args, n, out, at, &m)) return ent_error();
     return run_fn(c, &m, out, at);
+}
+
+// A test's reference: the same, but the body is the kernel's, and the axes of its result may leave it.
+Ent call_reference(Check *c, FnItem *f, const Node *generics, const Arg *args, int n, Span at, const Node **fn, Scope **sc) {
+    Arg *out = room_for_args(c, f);
+    Match m;
+    if (!pick_overload(c, f, generics, args, n, out, at, &m)) return ent_error();
+    const Node *params = m.fn->kid[1], *body = m.fn->kid[3];
+    Entered e;
+    if (!enter(c, &e, m.fn, m.fn->sym, at, values_text(&m), m.sc)) return ent_error();
+    c->body = e.was_body;
+    for (uint32_t i = 0; params && i < params->nkid; i++) {
+        const Node *p = params->kid[i];
+        if (p->sym && !scope_find_here(m.sc, p->sym)) scope_bind(c, m.sc, p->sym, bind_once(c, out[i].e, p->sym, out[i].span), name_at(p));
+    }
+    Ent r = fn_body(c, &m, &e, body, NULL);
+    c->frame = e.frame.up;
+    c->scope = e.was_scope;
+    *fn = m.fn;
+    *sc = m.sc;
+    return r;
 }
 
 // ---- calls -----------------------------------------------------------------------------------------
@@ -531,7 +568,7 @@ static Ent call_any(Check *c, Ent callee, const Node *generics, const Arg *args,
         if (args[i].e.kind == EN_error) return ent_error();
     }
     switch ((EntKind)callee.kind) {
-    case EN_fn: return call_fn_item(c, callee.fn, generics, args, n, at, callee.fn->node->sym);
+    case EN_fn: return call_fn_item(c, callee.fn, generics, args, n, at);
     case EN_lambda: return call_lambda(c, callee.lambda, args, n, at, NULL);
     case EN_builtin: return builtin_call(c, callee.builtin, NULL, args, n, at);
     default: break;

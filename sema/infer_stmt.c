@@ -367,7 +367,8 @@ static void check_if(Check *c, const Node *n) {
 
 // What a function gives: a variable's value is its value now.
 static void give(Check *c, Ent e, Span at) {
-    if (e.kind == EN_value && e.x->kind == TX_var && e.x->var->mutable) e.x = keep(c, e.x, e.x->var->name, at);
+    bool outer = e.kind == EN_value && e.x->kind == TX_var && e.x->var->mutable && e.x->var->id < c->frame->first_var;
+    if (outer) e.x = keep(c, e.x, e.x->var->name, at);
     c->frame->result = e;
     c->frame->result.span = at;
     c->frame->returned = true;

@@ -103,7 +103,7 @@ typedef struct Frame {              // an inlined call
     Span          call;
     Sym           name;
     const char   *values;           // "<BK = 64>" or ""
-    int           first_axis;       // axes with at least this id were made inside
+    int           first_axis, first_var;    // axes and variables with at least this id were made inside
     int           rt_depth;         // run-time control nesting at the start of the body
     bool          returned, host;
     Ent           result;
@@ -132,6 +132,7 @@ struct Check {
     bool      host;                 // a test's reference: all dimensions are known
     VEC(TAxis *) canon;             // :D axes, by dimension and by number
     VEC(Ent) canon_key;
+    VEC(int) axis_dim;              // by axis id: 1 + the dimension that it runs over, or 0
     VEC(TExpr *) init;              // by variable id: its first value, for blaming
     VEC(TExpr *) limit;             // by variable id: what a loop's or grid's counter stays below
     VEC(TGuard) guards;
@@ -198,6 +199,7 @@ TExpr *tx_fun(Check *c, TFun f, TType t, Span at, TExpr *a, TExpr *b, TExpr *d);
 TStmt *ts_new(Check *c, TStmtKind kind, Span at);             // not yet in a body
 TStmt *ts_emit(Check *c, TStmtKind kind, Span at);
 TVar  *var_new(Check *c, Sym name, TType t, bool mutable, Span at);
+void   axis_runs_over(Check *c, const TAxis *ax, int dim);
 TAxis *axis_new(Check *c, Sym name, int64_t extent, TExpr *lo, TExpr *hi, Span at);
 TVar  *let_var(Check *c, Sym name, TExpr *x, bool mutable, Span at);      // emits its definition
 TExpr *keep(Check *c, TExpr *x, Sym name, Span at);           // x, or a variable holding it when x is not free to repeat
@@ -256,7 +258,8 @@ typedef struct Arg { Ent e; const Node *node; Sym name; Span span; } Arg;    // 
 Ent  eval_call(Check *c, const Node *n);
 Ent  call_lambda(Check *c, Lambda *l, const Arg *args, int n, Span at, Sym name);
 Ent  call_entity(Check *c, Ent callee, const Arg *args, int n, Span at);
-Ent  call_fn_item(Check *c, FnItem *f, const Node *generics, const Arg *args, int n, Span at, Sym name);
+Ent  call_fn_item(Check *c, FnItem *f, const Node *generics, const Arg *args, int n, Span at);
+Ent  call_reference(Check *c, FnItem *f, const Node *generics, const Arg *args, int n, Span at, const Node **fn, Scope **sc);
 
 // ---- builtin.c -----------------------------------------------------------------------------------
 
@@ -279,6 +282,5 @@ void bind_name(Check *c, const Node *name, Ent e);
 
 Check   *check_new(SemaFile *f);
 bool     generic_bind(Check *c, Scope *sc, const Node *g, Ent e, char origin, Span at);
-TKernel *reference_instance(SemaFile *f, FnItem *fn, const Arg *args, int nargs, Span at);
 
 #endif

@@ -427,7 +427,7 @@ static void check_grid(Check *c, const Node *kernel) {
         TExpr *hi = r.hi.kind == EN_int ? tx_const_int(c, r.hi.i, EL_index, r.span) : r.hi.x;
         if (!tx_is_host(c, lo) || !tx_is_host(c, hi)) {
             Diag *d = report(c, E_grid_range, r.span);
-            diag_help(d, "use dimensions and integer parameters");
+            diag_help(d, "use dimensions and integer parameters; a grid over bounds read from a tensor is not supported yet");
             scope_bind(c, c->scope, k->sym, ent_error(), name_at(k));
             continue;
         }

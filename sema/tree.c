@@ -176,6 +176,11 @@ TAxis *axis_new(Check *c, Sym name, int64_t extent, TExpr *lo, TExpr *hi, Span a
     return ax;
 }
 
+void axis_runs_over(Check *c, const TAxis *ax, int dim) {
+    while (c->axis_dim.n <= (uint32_t)ax->id) vec_push(c->a, &c->axis_dim, 0);
+    c->axis_dim.at[ax->id] = dim;
+}
+
 static void remember(Check *c, const TVar *v, TExpr *x) {
     while (c->init.n <= (uint32_t)v->id) vec_push(c->a, &c->init, NULL);
     c->init.at[v->id] = x;

@@ -1,5 +1,6 @@
 // Typed trees as they are printed. Each case is NAME.tk with what sema makes of it beside it in
-// NAME.txt: every kernel, with its defaults, then the steps of its tests. Lines at the head of the file
+// NAME.txt: every kernel, with its defaults, then the steps of its tests (their
+// kernels only in the first case). Lines at the head of the file
 //
 //     // set BM = 64          // dim N = 100          // set T = f16
 //
@@ -39,7 +40,7 @@ static void print_value(Buf *out, TValue v)
     else buf_printf(out, "%s %lld", elem_name(v.elem), (long long)v.ival);
 }
 
-static void print_step(Session *s, const TStep *t, Buf *out)
+static void print_step(Session *s, const TStep *t, bool kernels, Buf *out)
 {
     static const char *const makes[] = {"random", "zeros", "ones", "full", "iota", "randint", "values"};
     if (t->kind == STEP_make) {
@@ -55,7 +56,7 @@ static void print_step(Session *s, const TStep *t, Buf *out)
             print_value(out, t->args[i]);
         }
         buf_puts(out, ")\n");
-        typed_print(s, t->kernel, out);
+        if (kernels) typed_print(s, t->kernel, out);
     } else {
         buf_puts(out, "  expect ");
         print_value(out, t->left);
@@ -86,7 +87,7 @@ static char *dump(const char *path)
     int nt = sema_tests(f, &tests);
     for (int i = 0; i < nt; i++) {
         buf_printf(&out, "test \"%.*s\" %s\n", (int)tests[i]->name.n, tests[i]->name.p, tests[i]->case_text ? tests[i]->case_text : "");
-        for (int j = 0; j < tests[i]->nsteps; j++) print_step(s, &tests[i]->steps[j], &out);
+        for (int j = 0; j < tests[i]->nsteps; j++) print_step(s, &tests[i]->steps[j], i == 0 || tests[i - 1]->name.p != tests[i]->name.p, &out);
     }
     char *messages;
     GOLDEN_CAPTURE(messages, to, diag_print(s, to, DIAG_rich, false));
