@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds build/tkc, and shows what it does: for a few examples the source, the
+# PTX, a run and the check, on the best device there is (the emulator when there is no GPU).
+#
+#     ./demo.sh                      the usual examples
+#     ./demo.sh examples/softmax.tk  these
+set -u
+. "$(dirname "$0")/scripts/setup.sh"
+
+usual=(vector_add softmax matmul attention)
+
+# The first `tkc run ...` in the file's comments, as words.
+run_line() { sed -n 's|^// *\(\$ *\)\{0,1\}tkc run |tkc run |p' "$1" | head -1; }
+
+# The heart of the PTX: from the first global load, or from the entry.
+ptx_excerpt() {
+    local first
+    first=$(grep -n -m1 -E '^\s*(@%p[0-9]+ )?(ld\.global|cp\.async)' "$1" | cut -d: -f1)
+    [ -n "$first" ] || first=$(grep -n -m1 '\.entry' "$1" | cut -d: -f1)
+    sed -n "${first:-1},$((${first:-1} + 11))p" "$1"
+}
+
+show() {
+    local file=$1 name ptx start status=0
+    name=$(basename "$file" .tk)
+    ptx=$(mktemp)
+    printf '\n================ %s\n\n' "$file"
+    cat "$file"
+    start=$(date +%s%N)
+    build/tkc "$file" --emit=ptx -o "$ptx" || { rm -f "$ptx"; return 1; }
+    printf '\n---------------- PTX, made in %d ms (%d lines)\n\n' $((($(date +%s%N) - start) / 1000000)) "$(wc -l <"$ptx")"
+    ptx_excerpt "$ptx"
+    rm -f "$ptx"
+    local words
+    read -r -a words <<<"$(run_line "$file")"
+    if [ ${#words[@]} -gt 2 ]; then
+        printf '\n---------------- %s\n\n' "${words[*]}"
+        build/tkc run --device="$device" "${words[@]:2}" || status=1
+    fi
+    printf '\n---------------- check: tkc test %s --device=%s\n\n' "$file" "$device"
+    build/tkc test "$file" --device="$device" || status=1
+    return $status
+}
+
+setup_packages
+setup_build release build --target tkc
+say "build/tkc: $(build/tkc --version), $(($(stat -c %s build/tkc) / 1000000)) MB"
+build/tkc devices
+# `cuda` stands first when it can be used; a line that names a reason has a colon after the name.
+if build/tkc devices | grep -q '^cuda *NVIDIA'; then device=cuda; else device=emu; fi
+say "running on $device"
+
+files=("$@")
+if [ ${#files[@]} -eq 0 ]; then
+    for name in "${usual[@]}"; do [ -f "examples/$name.tk" ] && files+=("examples/$name.tk"); done
+fi
+[ ${#files[@]} -gt 0 ] || die "there are no examples"
+
+failed=()
+for file in "${files[@]}"; do
+    [ -f "$file" ] || die "$file: no such file"
+    show "$file" || failed+=("$file")
+done
+printf '\n'
+[ ${#failed[@]} -eq 0 ] || die "failed: ${failed[*]}"
+say "all ${#files[@]} examples agree with their tests on $device"

@@ -1,0 +1,17 @@
+# FILE compiles for ARCH with no other option, ptxas takes the PTX, and nothing spills.
+execute_process(COMMAND ${TKC} ${FILE} --arch=${ARCH} --emit=report
+                OUTPUT_VARIABLE report ERROR_VARIABLE words RESULT_VARIABLE status)
+message("${report}${words}")
+if(NOT status EQUAL 0)
+    message(FATAL_ERROR "tkc ${FILE} --arch=${ARCH} failed with ${status}")
+elseif(report MATCHES "there is no ptxas")
+    message("skipped: there is no ptxas")
+elseif(NOT report MATCHES "machine code of ")
+    message(FATAL_ERROR "ptxas did not take it")
+endif()
+string(REGEX MATCHALL "spills +[^\n]*" lines "${report}")
+foreach(line IN LISTS lines)
+    if(NOT line MATCHES "spills +0 bytes stored, 0 loaded")
+        message(FATAL_ERROR "it spills: ${line}")
+    endif()
+endforeach()
