@@ -313,7 +313,7 @@ Node *make_body(Parser *p, Node *block)
         Diag *d = diag(p->s, E_missing, after, "`;`");
         diag_help(d, "end the statement");
         diag_fix(d, after, ";");
-        block->kid[block->nkid - 1] = make(p, N_expr_stmt, value->span, 1, value);
+        value = make(p, N_expr_stmt, value->span, 1, value);
     } else {
         Diag *d = diag(p->s, E_stray_value, value->span);
         diag_primary(d, "nothing takes this");
@@ -321,10 +321,10 @@ Node *make_body(Parser *p, Node *block)
         diag_help(d, "in a function, return it");
         const char *text = text_of(p, value);
         if (text) diag_fix(d, value->span, arena_printf(session_arena(p->s), "return %s;", text));
-        block->kid[block->nkid - 1] = make(p, N_error_stmt, value->span, 0);
+        value = make(p, N_error_stmt, value->span, 0);
     }
-    block->flags &= (uint8_t)~BLOCK_VALUE;
-    return block;
+    block->kid[block->nkid - 1] = value;
+    return make_list(p, N_block, block->span, (Nodes){block->kid, block->nkid, block->nkid});
 }
 
 static void check_target(Parser *p, const Node *n)

@@ -185,6 +185,7 @@ type(A) ::= typename(B) LBRACKET dims(C) RBRACKET(D).
                                                       A = make_list(p, N_type_tensor, span_join(B->span, D.span), all); }
 type(A) ::= STAR(B) type(C).                        { A = make(p, N_type_ptr, span_join(B.span, C->span), 1, C); }
 type(A) ::= LPAREN(B) types(C) RPAREN(D).           { A = make_list(p, N_type_tuple, span_join(B.span, D.span), C); }
+type(A) ::= LPAREN(B) types(C) COMMA RPAREN(D).     { A = make_list(p, N_type_tuple, span_join(B.span, D.span), C); }
 types(A) ::= type(B).                               { A = (Nodes){0}; push(p, &A, B); }
 types(A) ::= types(A) COMMA type(B).                { push(p, &A, B); }
 
@@ -317,6 +318,7 @@ postfix(A) ::= postfix(B) LPAREN args(C) RPAREN(D). { A = make_call(p, B, NULL, 
 postfix(A) ::= postfix(B) LGEN(G) genargs(C) RGEN(H) LPAREN args(D) RPAREN(E).
                                                     { A = make_call(p, B, make_list(p, N_list, span_join(G.span, H.span), C), D, E); }
 postfix(A) ::= postfix(B) WITH LPAREN namedlist(C) RPAREN(D). { A = make_with(p, B, C, D); }
+postfix(A) ::= postfix(B) WITH LPAREN namedlist(C) COMMA RPAREN(D). { A = make_with(p, B, C, D); }
 
 primary(A) ::= NAME(B).                             { A = make_named(p, N_name, B.span, B, 0); }
 primary(A) ::= INT(B).                              { A = make_int(p, B); }
@@ -397,11 +399,16 @@ bool grammar_is_soft(int kind)
     return kind < (int)(sizeof yyFallback / sizeof yyFallback[0]) && yyFallback[kind] == T_NAME;
 }
 
+// A block that is closed but not yet reduced goes as a whole: without its `}` it would seem open.
 bool grammar_drop(void *parser)
 {
     yyParser *y = parser;
-    if (y->yytos <= y->yystack) return false;
-    yy_pop_parser_stack(y);
+    bool block = y->yytos->major == T_RBRACE;
+    do {
+        if (y->yytos <= y->yystack) return false;
+        block = block && y->yytos->major != T_LBRACE;
+        yy_pop_parser_stack(y);
+    } while (block);
     return true;
 }
 }

@@ -138,6 +138,7 @@ static uint32_t give_up(Parser *p, uint32_t i, bool again)
         if (!grammar_drop(p->grammar)) ice("the grammar takes BAD nowhere");
     Pos lo = t->span.lo, hi = next > i ? p->tokens.at[next - 1].span.hi : lo;
     TkParse(p->grammar, T_BAD, (Token){T_BAD, 0, {lo, hi}}, p);
+    if (again && next == i) ice("no way on from a token that recovery stopped at");
     return next;
 }
 

@@ -21,6 +21,8 @@
 
 #include <string.h>
 
+enum { MAX_BRACKET_ERRORS = 100 };       // a text with more is no program
+
 typedef VEC(uint32_t) Opens;             // indices in the output of brackets still open
 
 typedef struct Balance {
@@ -29,6 +31,7 @@ typedef struct Balance {
     Tokens in, out;
     Opens open;
     Span suspect_open, suspect_close;    // a pair of braces whose indentations differ
+    int reported;
 } Balance;
 
 static int closer_of(int opener)
@@ -54,10 +57,9 @@ static void check_indentation(Balance *b, const Token *open, const Token *close)
     }
 }
 
-// Closes the innermost bracket without a token in the text. `at` is where that showed.
-static void close_missing(Balance *b, const Token *at)
+static void report_unclosed(Balance *b, const Token *open, const Token *at)
 {
-    Token *open = top_open(b);
+    if (++b->reported > MAX_BRACKET_ERRORS) return;
     const char *closer = token_info[closer_of(open->kind)].spelling;
     Diag *d = diag(b->s, E_unclosed, open->span, token_info[open->kind].spelling);
     Pos end = b->out.at[b->out.n - 1].span.hi;
@@ -68,6 +70,14 @@ static void close_missing(Balance *b, const Token *at)
         diag_label(d, b->suspect_open, "or this `{` is the one,");
         diag_label(d, b->suspect_close, "for its `}` is indented differently");
     }
+}
+
+// Closes the innermost bracket without a token in the text. `at` is where that showed.
+static void close_missing(Balance *b, const Token *at)
+{
+    const Token *open = top_open(b);
+    report_unclosed(b, open, at);
+    Pos end = b->out.at[b->out.n - 1].span.hi;
     Token t = {(uint8_t)closer_of(open->kind), TOKEN_VIRTUAL | TOKEN_QUIET, {end, end}};
     vec_push(b->arena, &b->out, t);
     b->open.n--;
@@ -109,8 +119,10 @@ void balance(Session *s, Tokens *tokens)
             bool inner_brace = false;            // a ) or ] does not close a { on its way out
             for (uint32_t k = fits; k < b.open.n; k++) inner_brace |= b.out.at[b.open.at[k]].kind == T_LBRACE;
             if (fits == 0 || inner_brace) {
-                Diag *d = diag(s, E_unopened, t.span, token_info[t.kind].spelling);
-                if (b.open.n) diag_label(d, top_open(&b)->span, "the innermost open bracket is this one");
+                if (++b.reported <= MAX_BRACKET_ERRORS) {
+                    Diag *d = diag(s, E_unopened, t.span, token_info[t.kind].spelling);
+                    if (b.open.n) diag_label(d, top_open(&b)->span, "the innermost open bracket is this one");
+                }
                 if (i + 1 < b.in.n) b.in.at[i + 1].flags |= TOKEN_QUIET;
                 continue;
             }
