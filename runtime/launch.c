@@ -106,34 +106,55 @@ void launch_close(OpenLaunch *l)
     *l = (OpenLaunch){0};
 }
 
+// Error bounds come with what is read and go with what is written: an array of its own for each output, which
+// for an inout tensor begins as what it was.
+static void carry_bounds(const OpenLaunch *l, KernelArg *args, EvalOptions *opt)
+{
+    for (int p = 0; p < l->info->nparams; p++) {
+        if (param_written(&l->info->params[p])) {
+            double *before = args[p].bound;
+            size_t  n = (size_t)tensor_count(args[p].tensor);
+            args[p].bound = checked_alloc(sizeof(double) * (n + 1));
+            if (before) memcpy(args[p].bound, before, sizeof(double) * n);
+        }
+        opt->bound[p] = args[p].bound;
+    }
+}
+
 static bool run_eval(Runtime *rt, const OpenLaunch *l, KernelArg *args, const RunControl *ctl, Buf *err)
 {
     EvalArg     eval[MAX_PARAMS] = {0};
-    EvalOptions opt = {.junk = (uint32_t)ctl->junk_seed, .reversed = ctl->reversed, .print_to = runtime_options(rt)->print_to};
+    EvalReport  report = {0};
+    EvalOptions opt = {.junk = (uint32_t)ctl->junk_seed, .reversed = ctl->reversed, .print_to = runtime_options(rt)->print_to,
+                       .report = ctl->notes ? &report : NULL};
     if (!opt.print_to) opt.print_to = stdout;
     for (int p = 0; p < l->info->nparams; p++) {
         const BindArg *a = &l->args[p];
         eval[p].ival = a->ival;
         eval[p].fval = a->fval;
         if (l->info->params[p].kind == PK_SCALAR) continue;
-        eval[p].ival = (int64_t)a->address;
         eval[p].tensor.data = (void *)(uintptr_t)a->address;
         memcpy(eval[p].tensor.dims, a->dim, sizeof a->dim);
         memcpy(eval[p].tensor.strides, a->stride, sizeof a->stride);
-        if (!ctl->bounds || !param_written(&l->info->params[p])) continue;
-        free(args[p].bound);
-        args[p].bound = checked_alloc(sizeof(double) * ((size_t)tensor_count(args[p].tensor) + 1));
-        opt.bound[p] = args[p].bound;
     }
+    if (ctl->bounds) carry_bounds(l, args, &opt);
     char *fault = NULL;
     Span  at = {0};
-    if (ir_eval(compiled_eval(l->compiled), eval, l->bound->dims, &opt, &fault, &at)) return true;
-    if (at.hi) {
-        LineCol where = span_where(runtime_session(rt), at.lo);
-        buf_printf(err, "%s:%u:%u: ", where.src->path, where.line, where.col);
-    }
-    buf_printf(err, "%s in `%s`", fault ? fault : "trapped", l->info->kernel->s);
-    return false;
+    bool  fine = ir_eval(compiled_eval(l->compiled), eval, l->bound->dims, &opt, &fault, &at);
+    if (!fine) {
+        if (at.hi) {
+            LineCol where = span_where(runtime_session(rt), at.lo);
+            buf_printf(err, "%s:%u:%u: ", where.src->path, where.line, where.col);
+        }
+        buf_printf(err, "%s in `%s`", fault ? fault : "trapped", l->info->kernel->s);
+    } else if (report.races) {
+        buf_printf(err, "`%s` races: ", l->info->kernel->s);
+        one_line(err, report.text.p, report.text.n);
+        fine = false;
+    } else if (report.text.n) buf_add(ctl->notes, report.text.p, report.text.n);
+    buf_free(&report.text);
+    free(fault);
+    return fine;
 }
 
 static bool run_ptx(const OpenLaunch *l, const RunControl *ctl, Buf *err)

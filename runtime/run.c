@@ -152,7 +152,7 @@ bool run_kernel(Runtime *rt, SemaFile *file, const Node *kernel, RunArg *args, i
     *result = (RunResult){0};
     int  n = load_files(kernel, args, nargs, err) ? infer_values(kernel, args, nargs, known, MAX_VALUES, err) : -1;
     TKernel *k = n < 0 ? NULL : sema_instance(file, kernel, set, nset, known, n);
-    bool ok = k && bind_specs(k, args, nargs, list, result, err) && kernel_launch(rt, k, list, k->nparams, NULL, err);
+    bool ok = k && bind_specs(k, args, nargs, list, result, err) && kernel_launch(rt, k, list, k->nparams, &(RunControl){.notes = &result->notes}, err);
     for (int i = 0; ok && i < result->n; i++)
         if (result->out[i].saved) ok = npy_write(result->out[i].saved, &result->out[i].tensor, err);
     free(list);
@@ -173,11 +173,13 @@ void run_print(const RunResult *r, FILE *to)
         }
     }
     if (text.n) fwrite(text.p, 1, text.n, to);
+    if (r->notes.n) fputs(r->notes.p, stderr);
     buf_free(&text);
 }
 
 void run_result_free(RunResult *r)
 {
     for (int i = 0; i < r->n; i++) tensor_free(&r->out[i].tensor);
+    buf_free(&r->notes);
     *r = (RunResult){0};
 }

@@ -62,7 +62,11 @@ static bool gather(Run *r, const TStep *s, KernelArg *args, int *number)
         args[p] = (KernelArg){0};
         if (!out && !v) { buf_printf(r->report, "no argument for `%s`", k->params[p].name->s); return false; }
         if (number[p] >= r->test->ntensors) { buf_printf(r->report, "there is no tensor %d", number[p]); return false; }
-        if (number[p] >= 0) { args[p].tensor = &r->tensor[number[p]]; continue; }
+        if (number[p] >= 0) {
+            args[p].tensor = &r->tensor[number[p]];
+            args[p].bound = r->bound[number[p]];
+            continue;
+        }
         args[p].scalar = true;
         args[p].elem = v->elem;
         args[p].is_float = elem_is_float(v->elem);
@@ -117,7 +121,7 @@ static bool duplicate(const TKernel *k, const KernelArg *args, Again *g, Buf *er
 
 static void again_free(Again *g, const TKernel *k)
 {
-    for (int p = 0; p < k->nparams; p++) { tensor_free(&g->tensor[p]); free(g->args[p].bound); }
+    for (int p = 0; p < k->nparams; p++) tensor_free(&g->tensor[p]);
     free(g);
 }
 
@@ -151,15 +155,18 @@ static bool step_launch(Run *r, const TStep *s)
     Device    *d = runtime_device(r->rt);
     bool       on_eval = s->reference || !d->ops->runs_ptx;
     bool       twice = runtime_options(r->rt)->twice && !s->reference && d->ops != &cuda_ops;
-    RunControl ctl = {.on_eval = on_eval, .junk = FILL_NAN, .junk_seed = 0x5eed0001, .bounds = on_eval};
+    Buf        notes = {0};
+    RunControl ctl = {.on_eval = on_eval, .junk = FILL_NAN, .junk_seed = 0x5eed0001, .bounds = on_eval, .notes = twice ? &notes : NULL};
     Again     *g = twice ? checked_alloc(sizeof *g) : NULL;
+    memset(number, 0xff, sizeof number);
     bool fine = gather(r, s, args, number) && (!g || duplicate(k, args, g, r->report))
              && kernel_launch(r->rt, k, args, k->nparams, &ctl, r->report) && (!g || launch_again(r, s, args, g, on_eval));
     for (int p = 0; p < k->nparams; p++) {
-        if (!args[p].bound) continue;
+        if (number[p] < 0 || !param_written(&k->params[p]) || (on_eval && args[p].bound == r->bound[number[p]])) continue;
         free(r->bound[number[p]]);
-        r->bound[number[p]] = args[p].bound;
+        r->bound[number[p]] = on_eval ? args[p].bound : NULL;
     }
+    buf_free(&notes);
     if (g) again_free(g, k);
     free(args);
     return fine;

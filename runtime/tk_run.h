@@ -73,7 +73,7 @@ typedef struct KernelArg {             // by parameter of the kernel
     int64_t     ival;
     double      fval;
     HostTensor *tensor;                // in, inout: given; out: data NULL is made here (elem and shape filled in)
-    double     *bound;                 // out: on eval, malloc'ed error bounds by element, NULL if none
+    double     *bound;                 // RunControl.bounds: error bounds by element, or NULL; what is written gets its own (malloc)
 } KernelArg;
 
 typedef struct RunControl {
@@ -81,7 +81,8 @@ typedef struct RunControl {
     DeviceFill junk;                   // of unwritten outputs and dead lanes; FILL_ZERO: random
     uint64_t   junk_seed;
     bool       reversed;               // eval: programs from last to first
-    bool       bounds;                 // eval: fill KernelArg.bound
+    bool       bounds;                 // eval: KernelArg.bound
+    Buf       *notes;                  // eval: looks for races (an error) and gathers out of range (lines here); NULL: does not
 } RunControl;
 
 // Binds, copies in, launches (compiling the general variant when a fact fails), copies out and inout tensors back.
@@ -89,8 +90,9 @@ bool kernel_launch(Runtime *rt, const TKernel *k, KernelArg *args, int nargs, co
 
 // ---- run.c ---------------------------------------------------------------------------------------
 
-typedef struct RunResult { int n; struct { Sym name; ParamMode mode; HostTensor tensor; const char *saved; } out[MAX_PARAMS]; } RunResult;
+typedef struct RunResult { int n; struct { Sym name; ParamMode mode; HostTensor tensor; const char *saved; } out[MAX_PARAMS]; Buf notes; } RunResult;
 
+// `notes` are lines that people may want to see: gathers out of range, found on eval.
 // Instantiates `kernel` with what the arguments say of its dimensions and types, runs it, saves `out=file.npy`.
 // Every parameter but out tensors must be given; an out tensor may be, to give its shape.
 bool run_kernel(Runtime *rt, SemaFile *file, const Node *kernel, RunArg *args, int nargs,

@@ -183,7 +183,7 @@ static void launches(void **state)
     fail_in("cuCtxSynchronize", 700);
     assert_false(d->ops->sync(d, &err));
     assert_says(&err, "cannot finish on the GPU: the driver says \"an illegal memory access was encountered\" (CUDA_ERROR_ILLEGAL_ADDRESS, 700); the last launch was `scale`");
-    double us;
+    double us = 0;
     fail_in("", 0);
     assert_true(d->ops->mark(d, 0, &err) && d->ops->mark(d, 1, &err) && d->ops->between(d, 0, 1, &us, &err));
     assert_true(us == 500);
