@@ -120,6 +120,7 @@ typedef enum Wait {
     W_CLUSTER,                    // barrier.cluster.wait: b = generation
     W_MBARRIER,                   // a = address, b = parity
     W_REGISTERS,                  // setmaxnreg.inc: a = registers
+    W_WGMMA,                      // for the other warps of the warpgroup to issue: a = sequence number
     W_RETRY,                      // polls; ready again when anything else happened
 } Wait;
 
@@ -155,7 +156,7 @@ struct Warp {
     Cluster *cluster;
     uint32_t live;                // lanes that have not exited
     uint32_t id;                  // in the block
-    uint32_t agent;               // in the cluster, for vector clocks: agents agent .. agent + 3
+    uint32_t agent;               // in the cluster, for vector clocks: agents agent .. agent + 7
     Group    groups[33];          // the others; [n_groups] is scratch
     uint32_t n_groups;
     uint32_t turns;               // for fairness between groups
@@ -169,9 +170,9 @@ struct Warp {
     CpAsync *copies;              // cp.async in flight
     uint32_t n_copies, cap_copies, copy_clock;
     uint32_t copy_group[32];      // lane's current cp.async group
-    uint32_t bulk_group[32], bulk_clock;
+    uint32_t bulk_group[32], bulk_clock, store_clock;
     AsyncOp *wgmma_first, **wgmma_last;      // in program order
-    uint32_t wgmma_group, wgmma_clock;
+    uint32_t wgmma_group, wgmma_clock;       // of the group being filled; sequence number of the last issued
     bool     wgmma_fenced;
     uint8_t *inflight;            // per register slot/4: 1 read, 2 written by a wgmma in flight; or NULL
     uint32_t n_inflight;
@@ -236,26 +237,26 @@ struct Cluster {
     bool     give_up;             // try_wait answers no in this round: nothing else can move
 };
 
-enum { AGENT_WARP, AGENT_COPY, AGENT_BULK, AGENT_WGMMA, AGENTS };
+enum { AGENT_WARP, AGENT_COPY, AGENT_BULK, AGENT_STORE, AGENT_WGMMA, AGENTS = 8 };
 enum { ASYNC_LOAD, ASYNC_STORE };
 
 struct AsyncOp {
     AsyncOp *next;
     void   (*read)(AsyncOp *);    // a store's first half: takes the bytes out of shared memory
-    void   (*run)(AsyncOp *);     // all, or the rest
-    uint8_t *bytes_read;
+    void   (*run)(AsyncOp *);     // all of it, or the rest
     Warp    *warp;
     const Insn *in;
-    uint8_t  kind, lane, read_done, done;
+    uint8_t  kind, lane;          // ASYNC_*
+    bool     read_done, done;
     uint32_t group, clock;
-    uint32_t dst, bytes;          // shared address; bytes
-    uint64_t src, mbar;           // global address (or tensor map); mbarrier's shared address
-    uint32_t mask;                // multicast: blocks
+    uint32_t shared, size;        // its shared memory: full address, bytes
+    uint64_t global;              // or the other shared address
+    uint32_t mbar, blocks;        // mbarrier's shared address; multicast mask, 0: the address says
     int32_t  coord[5], offset[3];
-    const uint8_t *map;
-    uint64_t desc[2];
+    uint8_t  map[128];
+    uint8_t *bytes;               // a store's bytes between its halves
+    uint64_t desc[2];             // wgmma
     bool     scale_d;
-    uint32_t *vc;                 // what its issuer had seen
 };
 
 #define SHARED_START   1024u
@@ -331,6 +332,7 @@ struct EmuModule {
 };
 
 Alloc  *memory_find(EmuContext *, uint64_t address);           // the one that holds it, else NULL
+void    memory_mark_written(EmuContext *, uint64_t address, size_t size);
 void    memory_describe(EmuContext *, uint64_t address, size_t size, char *out, size_t n);
 const struct SourceFile *module_file(const EmuModule *, uint32_t number);
 EmuStatus context_error(EmuContext *, EmuStatus, const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -380,11 +382,33 @@ uint32_t warp_run(Warp *, uint32_t quantum);                   // instructions d
 
 // launch.c
 bool async_step(Cluster *, bool all);                          // completes pending bulk operations
+void async_sweep(Cluster *);                                   // drops those that are done
 void async_append(Cluster *, AsyncOp *);
 AsyncOp *async_new(Warp *, const Insn *);
 void barrier_complete(Block *, uint32_t id);
 bool barrier_is_full(const Block *, uint32_t id);
 void cluster_barrier_check(Cluster *);
+// mbarrier.c
+Mbarrier *mbar_find(Block *, uint32_t offset);
+void mbar_init(Block *, uint32_t offset, uint32_t count);
+void mbar_drop(Block *, uint32_t offset);
+void mbar_arrive(Warp *, const Insn *, int lane, Block *, Mbarrier *, uint32_t count, int64_t expect, bool release);
+void mbar_complete(AsyncOp *, uint32_t address, int64_t bytes);        // complete_tx by a bulk operation
+void mbar_check(Block *, Mbarrier *);
+
+// tensormap.c
+uint32_t tensor_box_bytes(const uint8_t map[128], bool im2col);
+bool tensor_check(Warp *, const Insn *, int lane, const uint8_t map[128], uint32_t rank, bool im2col);
+void tensor_walk(AsyncOp *, bool im2col, uint8_t *box, bool load, int reduce);
+uint32_t tensor_swizzle(const uint8_t map[128]);
+
+// bulk.c: the halves of bulk operations
+void bulk_load(AsyncOp *);
+void bulk_read(AsyncOp *);
+void bulk_store(AsyncOp *);
+
+uint64_t atomic_apply(uint8_t *p, int op, Type, uint64_t b);   // x_atomic.c; op indexes add min max inc dec and or xor
+
 void warp_drain(Warp *);                                       // x_async.c: what it left in flight
 uint32_t launch_dynamic_base(const Launch *);                  // offset of dynamic shared memory
 

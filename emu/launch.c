@@ -105,7 +105,7 @@ static void warp_create(Warp *w, Block *b, uint32_t id, uint32_t index, uint32_t
     w->limit = 0xffffffffu;
     w->wgmma_last = &w->wgmma_first;
     w->rng = seed;
-    w->copy_clock = w->bulk_clock = w->wgmma_clock = 1;
+    w->copy_clock = w->bulk_clock = w->store_clock = 1;
     if (launch->races) {
         w->vc = vc_new(b->cluster);
         w->fv = w->vc + b->cluster->clocks;
@@ -169,8 +169,7 @@ static void add_counters(EmuCounters *to, const EmuCounters *from) {
 }
 
 static void async_free(AsyncOp *op) {
-    free(op->vc);
-    free(op->bytes_read);
+    free(op->bytes);
     free(op);
 }
 
@@ -269,7 +268,7 @@ static void warp_finish(Warp *w) {
 static void describe_wait(const Warp *w, const Group *g, char *out, size_t n) {
     char place[160], what[200], where[160];
     const Insn *code = w->launch->module->code;
-    bool retries = g->wait == W_CONVERGE || g->wait == W_MBARRIER || g->wait == W_REGISTERS;
+    bool retries = g->wait == W_CONVERGE || g->wait == W_MBARRIER || g->wait == W_REGISTERS || g->wait == W_WGMMA;
     insn_place(w->launch, &code[retries ? g->pc : g->pc - 1], place, sizeof place);
     switch (g->wait) {
     case W_CONVERGE:
@@ -292,6 +291,7 @@ static void describe_wait(const Warp *w, const Group *g, char *out, size_t n) {
                 snprintf(what + at, sizeof what - (size_t)at, ", which lacks %lld of %u arrivals and %lld bytes", (long long)b->mbars[i].pending, b->mbars[i].count, (long long)b->mbars[i].tx);
         break;
     }
+    case W_WGMMA: snprintf(what, sizeof what, "the other warps of its warpgroup to issue wgmma %u", (uint32_t)g->a); break;
     default: snprintf(what, sizeof what, "its turn"); break;
     }
     snprintf(out, n, "%s (%s)", what, place);
@@ -313,7 +313,7 @@ static void report_deadlock(Cluster *c) {
                 if (w->groups[k].wait == W_CONVERGE) g = &w->groups[k], kind = EMU_FAULT_DIVERGENCE;
             describe_wait(w, g, one, sizeof one);
             if (!first || (kind == EMU_FAULT_DIVERGENCE && g->wait == W_CONVERGE && first->groups[0].wait != W_CONVERGE)) {
-                bool retries = g->wait == W_CONVERGE || g->wait == W_MBARRIER || g->wait == W_REGISTERS;
+                bool retries = g->wait == W_CONVERGE || g->wait == W_MBARRIER || g->wait == W_REGISTERS || g->wait == W_WGMMA;
                 first = w;
                 in = &c->launch->module->code[retries ? g->pc : g->pc - 1];
             }
@@ -512,9 +512,22 @@ void async_append(Cluster *c, AsyncOp *op) {
     if (c->launch->options.async == EMU_ASYNC_EAGER) async_step(c, true);
 }
 
+void async_sweep(Cluster *c) {
+    AsyncOp **p = &c->async_first;
+    while (*p) {
+        AsyncOp *op = *p;
+        if (!op->done) { p = &op->next; continue; }
+        *p = op->next;
+        c->n_async--;
+        async_free(op);
+    }
+    c->async_last = p;
+}
+
 // Completes the oldest pending operation (any of them, by order_seed), or all.
 bool async_step(Cluster *c, bool all) {
     bool any = false;
+    async_sweep(c);
     while (c->async_first) {
         AsyncOp **p = &c->async_first;
         if (!all && c->launch->options.order_seed)
@@ -523,7 +536,7 @@ bool async_step(Cluster *c, bool all) {
         *p = op->next;
         if (!op->next) c->async_last = p;
         c->n_async--;
-        if (!op->done) op->run(op);
+        op->run(op);
         c->progress++;
         async_free(op);
         any = true;

@@ -194,3 +194,8 @@ EmuStatus emu_fill(EmuContext *ctx, uint64_t address, size_t size, EmuFill fill,
     mark(a, address - a->address, size, fill == EMU_FILL_ZERO);
     return EMU_OK;
 }
+
+void memory_mark_written(EmuContext *ctx, uint64_t address, size_t size) {
+    Alloc *a = memory_find(ctx, address);
+    if (a && size <= a->size - (address - a->address)) mark(a, address - a->address, size, true);
+}

@@ -1,24 +1,24 @@
 // Races in shared memory, by vector clocks.
 //
-// An *agent* is a warp or one of its three asynchronous helpers (cp.async, bulk copies, wgmma); each has a
-// clock. Every warp knows, per agent, the latest clock that it is ordered after: its vector clock. Barriers,
+// An *agent* is a warp or one of its asynchronous helpers (cp.async, bulk loads, bulk stores, wgmma); each
+// has a clock. Every warp knows, per agent, the latest clock that it is ordered after: its vector clock. Barriers,
 // mbarriers and waits join these: arriving releases ("what I have seen"), waiting acquires. A word of
 // shared memory remembers its last write and its last two readers as (agent, clock); an access that
 // conflicts with a record it is not ordered after is a race.
 //
-//     record   | clock 24 | agent 11 | bytes 4 | instruction 22 | atomic 1 |
+//     record   | clock 23 | agent 12 | bytes 4 | instruction 22 | atomic 1 |
 //
 // A second vector, fv, is joined at the same places but only moves forward at fence.proxy.async: the writes
 // that an asynchronous reader (wgmma operands, bulk stores) may rely on.
 #include "emu/exec.h"
 
-enum { CLOCK_MAX = (1 << 24) - 1 };
+enum { CLOCK_MAX = (1 << 23) - 1 };
 
 static uint64_t record_of(uint32_t agent, uint32_t clock, uint32_t bytes, uint32_t insn, bool atomic) {
-    return (uint64_t)(clock > CLOCK_MAX ? 0 : clock) << 38 | (uint64_t)(agent & 2047) << 27 | (uint64_t)(bytes & 15) << 23 | (uint64_t)(insn & 0x3fffff) << 1 | atomic;
+    return (uint64_t)(clock > CLOCK_MAX ? 0 : clock) << 39 | (uint64_t)(agent & 4095) << 27 | (uint64_t)(bytes & 15) << 23 | (uint64_t)(insn & 0x3fffff) << 1 | atomic;
 }
-static uint32_t record_clock(uint64_t r)  { return (uint32_t)(r >> 38); }
-static uint32_t record_agent(uint64_t r)  { return (uint32_t)(r >> 27) & 2047; }
+static uint32_t record_clock(uint64_t r)  { return (uint32_t)(r >> 39); }
+static uint32_t record_agent(uint64_t r)  { return (uint32_t)(r >> 27) & 4095; }
 static uint32_t record_bytes(uint64_t r)  { return (uint32_t)(r >> 23) & 15; }
 static uint32_t record_insn(uint64_t r)   { return (uint32_t)(r >> 1) & 0x3fffff; }
 
@@ -86,15 +86,15 @@ void shared_describe(const Launch *launch, uint32_t offset, char *out, size_t n)
 }
 
 static void report(Warp *w, const Insn *in, int lane, uint32_t offset, uint64_t old, bool write, bool old_write) {
-    static const char *const helper[] = {"", "cp.async", "a bulk copy", "wgmma"};
+    static const char *const helper[] = {"", "a cp.async", "a bulk copy", "a bulk store", "a wgmma"};
     char where[160], other[160];
-    uint32_t agent = record_agent(old), kind = agent & 3, warp = agent >> 2;
+    uint32_t agent = record_agent(old), kind = agent % AGENTS, warp = agent / AGENTS;
     const Insn *first = &w->launch->module->code[record_insn(old)];
     const Warp *who = &w->cluster->warps[warp];
     shared_describe(w->launch, offset, where, sizeof where);
     insn_place(w->launch, first, other, sizeof other);
     if (kind)
-        fault(w, in, lane, EMU_FAULT_MISSING_WAIT, "%s of %s, which %s of warp %u (at %s) still %s: no wait for it orders the two",
+        fault(w, in, lane, EMU_FAULT_MISSING_WAIT, "%s of %s, which %s of warp %u (%s) %s: no wait orders the two",
               write ? "write" : "read", where, helper[kind], who->id, other, old_write ? "writes" : "reads");
     else if (who->block != w->block)
         fault(w, in, lane, EMU_FAULT_RACE, "%s of %s races with the %s by warp %u of block %u of the cluster at %s: no barrier between them",
@@ -152,13 +152,13 @@ void shadow_async(Warp *w, const Insn *in, Block *b, uint32_t offset, uint32_t s
             report(w, in, __builtin_ctz(w->active ? w->active : 1), at, bad, write, old_write);
             return;
         }
-        if (fv && !write && before && !(record_agent(before) & 3) && record_clock(before) > fv[record_agent(before)]) {
+        if (fv && !write && before && record_agent(before) % AGENTS == AGENT_WARP && record_clock(before) > fv[record_agent(before)]) {
             char where[160], other[160];
             shared_describe(w->launch, at, where, sizeof where);
             insn_place(w->launch, &w->launch->module->code[record_insn(before)], other, sizeof other);
             fault(w, in, __builtin_ctz(w->active ? w->active : 1), EMU_FAULT_MISSING_FENCE,
                   "%s is read through the asynchronous proxy, but no `fence.proxy.async` follows the store by warp %u at %s",
-                  where, w->cluster->warps[record_agent(before) >> 2].id, other);
+                  where, w->cluster->warps[record_agent(before) / AGENTS].id, other);
             return;
         }
     }

@@ -156,7 +156,5 @@ static void decode_cp(Dec *d) {
     dec_list(d, in, 1)[0] = from.a;
 }
 
-void VARIANT(decode_bulk)(Dec *d, bool reduce) { (void)reduce; dec_error(d, "unknown instruction `cp.async.bulk`"); }
-void VARIANT(decode_copy_arrive)(Dec *d) { dec_error(d, "unknown instruction `cp.async.mbarrier`"); }
 
 const InsnDef VARIANT(defs_async)[] = {{"cp", decode_cp, EMU_CLASS_ASYNC}, {NULL, NULL, 0}};

@@ -72,6 +72,10 @@ static u64 atomically(uint8_t *p, Op op, Type t, u64 b, u64 c) {
     return old;
 }
 
+#ifndef EMU_V3
+u64 atomic_apply(uint8_t *p, int op, Type t, u64 b) { return atomically(p, (Op)op, t, b, 0); }
+#endif
+
 static void x_atomic(Warp *w, const Insn *in) {          // list: vec results (or none), vec b, vec c
     Type t = (Type)in->type;
     u32 size = type_bits(t) / 8, vec = in->vec;

@@ -1,9 +1,8 @@
-// Synchronisation: barriers of the block, the warp and the cluster, fences, mbarriers, setmaxnreg, and
-// remote stores that complete on an mbarrier.
+// Synchronisation: barriers of the block, the warp and the cluster, fences, setmaxnreg. Mbarriers have a
+// file of their own.
 //
-// An mbarrier's state is kept beside the block, keyed by its address; its eight bytes of shared memory only
-// hold a token. A wait that is not satisfied parks its lanes until the phase completes; see launch.c for
-// what happens when nothing can move.
+// A block's barrier counts warps, 32 threads each, as the hardware does; warps that have exited do not
+// count towards a barrier of the whole block.
 #include "emu/exec.h"
 
 typedef uint32_t u32;
@@ -192,9 +191,6 @@ static void decode_setmaxnreg(Dec *d) {
     Insn *in = dec_emit(d, x_setmaxnreg);
     in->imm = n, in->aux = inc;
 }
-
-void VARIANT(decode_st_async)(Dec *d) { dec_error(d, "unknown instruction `st.async`"); }
-void VARIANT(decode_red_async)(Dec *d) { dec_error(d, "unknown instruction `red.async`"); }
 
 const InsnDef VARIANT(defs_sync)[] = {
     {"bar", decode_bar, EMU_CLASS_BARRIER},       {"barrier", decode_bar, EMU_CLASS_BARRIER}, {"membar", decode_membar, EMU_CLASS_BARRIER},

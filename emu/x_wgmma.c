@@ -1,2 +1,388 @@
-#include "emu/exec.h"
-const InsnDef VARIANT(defs_wgmma)[] = {{NULL, NULL, 0}};
+// wgmma: asynchronous matrix products of a warpgroup, four warps and 64 rows, with operands in shared memory
+// (described by 64-bit descriptors) or, for A, in registers.
+//
+// A wgmma is one operation of four warps: it can start when all four have issued it, and when one of them
+// waits for it, it is complete for all. So each warp queues what it issues, and a wait runs the queue of the
+// whole warpgroup up to there; before that neither shared memory is read nor an accumulator written. In
+// between the registers are marked, and touching them is reported (warps.c).
+//
+// Where an element lies, from the descriptor (start, LBO, SBO; span S = 32, 64 or 128 bytes of swizzle):
+//
+//     K-major   none   start + mn/8 * SBO + mn%8 * 16 + kb/16 * LBO + kb%16         kb = k in bytes
+//               S      start + mn/8 * SBO + mn%8 * S + kb
+//     MN-major  none   start + mb/16 * SBO + mb%16 + k%8 * 16 + k/8 * LBO           mb = mn in bytes
+//               S      start + mb/S * LBO + mb%S + k%8 * S + k/8 * SBO
+//
+// and with a swizzle address bits 4.. are exclusive-ored with bits 7.. (the base offset subtracted). As with
+// mma.sync, products are exact, sums in double, rounded once per instruction.
+#include "emu/fragments.h"
+
+typedef uint32_t u32;
+typedef uint64_t u64;
+
+typedef struct Wgmma {
+    u32  n, k;
+    Type d, a, b;
+    bool registers;               // A comes from registers
+    bool trans_a, trans_b, satfinite;
+    int  sign_a, sign_b;
+    u32  nd, na;                  // registers
+} Wgmma;
+
+typedef struct Operands { double a[64][32], b[32][256]; } Operands;
+
+// ---- Descriptors
+
+typedef struct Place { u32 start, lead, stride, mask, span, base; } Place;
+
+static Place place_of(u64 desc) {
+    static const u32 masks[] = {0, 7, 3, 1};
+    u32 mode = (u32)(desc >> 62);
+    return (Place){(u32)(desc & 0x3fff) << 4, (u32)(desc >> 16 & 0x3fff) << 4, (u32)(desc >> 32 & 0x3fff) << 4,
+                   masks[mode], mode ? 16 * (masks[mode] + 1) : 0, (u32)(desc >> 49) & 7};
+}
+
+// The 16 bytes that hold bytes kb.. of row mn (K-major), or bytes mb.. of column k (MN-major).
+static u32 chunk_at(const Place *p, bool mn_major, u32 row, u32 byte) {
+    u32 at;
+    if (!mn_major) at = p->span ? p->start + row / 8 * p->stride + row % 8 * p->span + byte
+                                : p->start + row / 8 * p->stride + row % 8 * 16 + byte / 16 * p->lead;
+    else at = p->span ? p->start + byte / p->span * p->lead + byte % p->span + row % 8 * p->span + row / 8 * p->stride
+                      : p->start + byte / 16 * p->stride + row % 8 * 16 + row / 8 * p->lead;
+    return p->mask ? at ^ (((at >> 7) - p->base) & p->mask) << 4 : at;
+}
+
+// Visits the operand's 16-byte chunks: rows x bytes, K-major; k x bytes of mn otherwise.
+#define EACH_CHUNK(place, mn_major, mn, k, size, ...)                                         \
+    do {                                                                                      \
+        u32 rows_ = (mn_major) ? (k) : (mn), bytes_ = ((mn_major) ? (mn) : (k)) * (size);     \
+        for (u32 row = 0; row < rows_; row++)                                                 \
+            for (u32 byte = 0; byte < bytes_; byte += 16) {                                   \
+                u32 at = chunk_at(place, mn_major, row, byte) & 0x3ffff;                      \
+                __VA_ARGS__;                                                                  \
+            }                                                                                 \
+    } while (0)
+
+static double element_of(const uint8_t *p, Type t, u32 i) {
+    u32 size = type_bits(t) / 8, word = 0;
+    memcpy(&word, p + i * size, size);
+    return element_is_float(t) ? element_float(word, t, 0) : (double)element_int(word, t, 0);
+}
+
+static void fetch(const Block *b, u64 desc, bool mn_major, Type t, u32 mn, u32 k, double *out, u32 mn_step, u32 k_step) {
+    Place p = place_of(desc);
+    u32 size = type_bits(t) / 8, per = 16 / size;
+    EACH_CHUNK(&p, mn_major, mn, k, size, {
+        const uint8_t *from = b->shared + at;
+        double *to = out + (mn_major ? row * k_step + byte / size * mn_step : row * mn_step + byte / size * k_step);
+        u32 step = mn_major ? mn_step : k_step;
+        if (at + 16 > b->shared_size) {
+            for (u32 i = 0; i < per; i++) to[i * step] = 0;
+            continue;
+        }
+        switch (t) {
+        case T_bf16:
+            for (u32 i = 0; i < 8; i++) {
+                uint16_t h;
+                memcpy(&h, from + 2 * i, 2);
+                to[i * step] = (double)f32_from((u32)h << 16);
+            }
+            break;
+        default:
+            for (u32 i = 0; i < per; i++) to[i * step] = element_of(from, t, i);
+        }
+    });
+}
+
+#ifdef EMU_V3
+#define MULTIPLY_ADD(a, b, c) __builtin_fma(a, b, c)
+#else
+#define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))          // the same: the product is exact
+#endif
+
+// acc[64][n] += a[64][k] * b[k][n], four rows and eight columns at a time.
+static void multiply(const Operands *o, u32 n, u32 k, double (*acc)[256]) {
+    for (u32 i = 0; i < 64; i += 4)
+        for (u32 j = 0; j < n; j += 8) {
+            double s[4][8];
+            for (u32 r = 0; r < 4; r++) memcpy(s[r], &acc[i + r][j], sizeof s[r]);
+            for (u32 x = 0; x < k; x++) {
+                const double *b = &o->b[x][j];
+                for (u32 r = 0; r < 4; r++) {
+                    double a = o->a[i + r][x];
+                    for (u32 c = 0; c < 8; c++) s[r][c] = MULTIPLY_ADD(a, b[c], s[r][c]);
+                }
+            }
+            for (u32 r = 0; r < 4; r++) memcpy(&acc[i + r][j], s[r], sizeof s[r]);
+        }
+}
+
+static void run(Warp *const warps[4], AsyncOp *const ops[4]) {
+    const Wgmma *t = ops[0]->in->extra;
+    Operands *o = malloc(sizeof *o);
+    double (*acc)[256] = malloc(64 * sizeof *acc);
+    if (!o || !acc) abort();
+    if (t->registers) {
+        u32 e = 32 / type_bits(t->a);
+        for (u32 i = 0; i < 4; i++)
+            for (u32 r = 0; r < 4; r++) {
+                const u32 *reg = lane32(warps[i], ops[i]->in->list[t->nd + r]);
+                for (u32 l = 0; l < 32; l++)
+                    for (u32 h = 0; h < e; h++) {
+                        double *to = &o->a[16 * i + l / 4 + 8 * (r & 1)][e * (l % 4) + h + 4 * e * (r >> 1)];
+                        *to = element_is_float(t->a) ? element_float(reg[l], t->a, h) : (double)element_int(reg[l], t->a, h);
+                    }
+            }
+    } else fetch(warps[0]->block, ops[0]->desc[0], t->trans_a, t->a, 64, t->k, &o->a[0][0], 32, 1);
+    fetch(warps[0]->block, ops[0]->desc[1], t->trans_b, t->b, t->n, t->k, &o->b[0][0], 1, 256);
+    if (t->sign_a * t->sign_b < 0)
+        for (u32 i = 0; i < 64; i++)
+            for (u32 x = 0; x < t->k; x++) o->a[i][x] = -o->a[i][x];
+    bool half = t->d == T_f16, integer = t->d == T_s32;
+    for (u32 i = 0; i < 4; i++)
+        for (u32 r = 0; r < t->n / 2; r++) {
+            const u32 *reg = lane32(warps[i], ops[i]->in->list[half ? r / 2 : r]);
+            for (u32 l = 0; l < 32; l++) {
+                double *to = &acc[16 * i + l / 4 + 8 * (r >> 1 & 1)][8 * (r >> 2) + 2 * (l % 4) + (r & 1)];
+                if (!ops[i]->scale_d) *to = 0;
+                else *to = half ? (double)f16_to_f32((uint16_t)(reg[l] >> 16 * (r & 1))) : integer ? (double)(int32_t)reg[l] : (double)f32_from(reg[l]);
+            }
+        }
+    multiply(o, t->n, t->k, acc);
+    for (u32 i = 0; i < 4; i++)
+        for (u32 r = 0; r < t->n / 2; r++) {
+            u32 *reg = lane32(warps[i], ops[i]->in->list[half ? r / 2 : r]);
+            for (u32 l = 0; l < 32; l++) {
+                double v = acc[16 * i + l / 4 + 8 * (r >> 1 & 1)][8 * (r >> 2) + 2 * (l % 4) + (r & 1)];
+                if (half) {
+                    u32 h = v != v ? 0x7fff : f16_from_f64(v);
+                    reg[l] = r & 1 ? (reg[l] & 0xffff) | h << 16 : (reg[l] & 0xffff0000u) | h;
+                } else if (integer) {
+                    if (t->satfinite) v = v > INT32_MAX ? INT32_MAX : v < INT32_MIN ? INT32_MIN : v;
+                    reg[l] = (u32)(int64_t)v;
+                } else reg[l] = canonical((float)v);
+            }
+        }
+    free(o);
+    free(acc);
+}
+
+// ---- The warpgroup's queue
+
+static AsyncOp *queued(Warp *w, u32 sequence) {
+    AsyncOp *op = w->wgmma_first;
+    while (op && op->clock != sequence) op = op->next;
+    return op;
+}
+
+// Runs what is pending up to `sequence` for all four warps. Needs them to have issued that many.
+static void run_until(Warp *w, u32 sequence) {
+    Block *b = w->block;
+    Warp *warps[4];
+    for (u32 i = 0; i < 4; i++) warps[i] = b->warps[(w->id & ~3u) + i];
+    for (AsyncOp *op = w->wgmma_first; op && op->clock <= sequence; op = op->next) {
+        if (op->done) continue;
+        AsyncOp *ops[4];
+        bool all = true;
+        for (u32 i = 0; i < 4; i++) all &= (ops[i] = queued(warps[i], op->clock)) != NULL;
+        if (!all) continue;
+        for (u32 i = 0; i < 4; i++) ops[i]->done = true;
+        run(warps, ops);
+    }
+}
+
+static void mark(Warp *w, const Insn *in, const Wgmma *t) {
+    if (!w->inflight) {
+        w->inflight = calloc(1, w->launch->kernel->reg_bytes / 4 + 64);
+        if (!w->inflight) abort();
+    }
+    for (u32 i = 0; i < in->n; i++)
+        if (!(in->list[i] & 3)) w->inflight[in->list[i] >> 2] |= i < t->nd ? 2 : 1;
+}
+
+static void check_operand(Warp *w, const Insn *in, Warp *const warps[4], u64 desc, bool mn_major, Type type, u32 mn, u32 k, u32 clock,
+                          const u32 *vc, const u32 *fv, char name) {
+    Block *b = w->block;
+    Place p = place_of(desc);
+    char where[160];
+    bool told = false;
+    EACH_CHUNK(&p, mn_major, mn, k, type_bits(type) / 8, {
+        if (told) continue;
+        if (at < SHARED_START || at + 16 > b->shared_size) {
+            shared_describe(w->launch, at, where, sizeof where);
+            fault(w, in, 0, EMU_FAULT_OUT_OF_BOUNDS, "the descriptor of %c (start %u, leading %u, stride %u) leads out of shared memory: %s", name, p.start, p.lead, p.stride, where);
+            told = true;
+            continue;
+        }
+        if (!w->launch->options.allow_uninitialised && !shadow_is_init(b, at, 16)) {
+            shared_describe(w->launch, at, where, sizeof where);
+            fault(w, in, 0, EMU_FAULT_UNINITIALISED, "wgmma reads %c from shared memory that nothing wrote: %s", name, where);
+            told = true;
+        }
+        if (w->launch->races) shadow_async(w, in, b, at, 16, false, warps[0]->agent + AGENT_WGMMA, clock, vc, fv);
+    });
+}
+
+// When the fourth warp has issued an operation it may start: then its operands must be ready.
+static void started(Warp *w, const Insn *in, u32 sequence) {
+    const Wgmma *t = in->extra;
+    Warp *warps[4];
+    AsyncOp *ops[4];
+    for (u32 i = 0; i < 4; i++) {
+        warps[i] = w->block->warps[(w->id & ~3u) + i];
+        if (!(ops[i] = queued(warps[i], sequence))) return;
+    }
+    for (u32 i = 1; i < 4; i++)
+        if (ops[i]->in != ops[0]->in || ops[i]->desc[0] != ops[0]->desc[0] || ops[i]->desc[1] != ops[0]->desc[1]) {
+            fault_stop(w, in, 0, EMU_FAULT_DIVERGENCE, "the warps of a warpgroup issue different wgmmas, or with different descriptors");
+            return;
+        }
+    u32 *vc = NULL, *fv = NULL, n = w->cluster->clocks;
+    if (w->launch->races) {
+        vc = vc_new(w->cluster), fv = vc + n;
+        for (u32 i = 0; i < 4; i++) vc_join(vc, warps[i]->vc, n), vc_join(fv, warps[i]->fv, n);
+    }
+    if (!t->registers) check_operand(w, in, warps, ops[0]->desc[0], t->trans_a, t->a, 64, t->k, sequence, vc, fv, 'A');
+    check_operand(w, in, warps, ops[0]->desc[1], t->trans_b, t->b, t->n, t->k, sequence, vc, fv, 'B');
+    free(vc);
+    EmuAsync mode = w->launch->options.async;
+    if (mode == EMU_ASYNC_EAGER || (mode == EMU_ASYNC_RANDOM && rng_next(&w->rng) & 1)) run_until(w, sequence);
+}
+
+static void x_wgmma(Warp *w, const Insn *in) {           // a, b: descriptors; c: scale-d; list: d, then A's registers
+    const Wgmma *t = in->extra;
+    if (!warp_converge(w, in, 0xffffffffu)) return;
+    if ((w->id & ~3u) + 4 > w->block->n_warps) {
+        fault_stop(w, in, 0, EMU_FAULT_DIVERGENCE, "wgmma needs a warpgroup of four warps; the block has %u", w->block->n_warps);
+        return;
+    }
+    if (!w->wgmma_fenced) {
+        fault(w, in, 0, EMU_FAULT_MISSING_FENCE, "a wgmma with no `wgmma.fence` before it");
+        w->wgmma_fenced = true;
+    }
+    u32 p = *pred(w, in->c);
+    if (p && p != 0xffffffffu) fault(w, in, 0, EMU_FAULT_BAD_OPERAND, "scale-d of a wgmma differs between lanes");
+    AsyncOp *op = async_new(w, in);
+    op->desc[0] = in->a == NO_SLOT ? 0 : lane64(w, in->a)[0];
+    op->desc[1] = lane64(w, in->b)[0];
+    op->scale_d = p != 0;
+    op->group = w->wgmma_group;
+    op->clock = ++w->wgmma_clock;
+    *w->wgmma_last = op;
+    w->wgmma_last = &op->next;
+    w->n_inflight++;
+    w->count.mma_flops += 2ull * 16 * t->n * t->k;
+    mark(w, in, t);
+    started(w, in, op->clock);
+    w->cluster->progress++;
+    for (u32 i = 0; i < 4; i++) {                        // someone may wait for this one
+        Warp *peer = w->block->warps[(w->id & ~3u) + i];
+        for (u32 g = 0; g < peer->n_groups; g++)
+            if (peer->groups[g].wait == W_WGMMA) peer->groups[g].wait = READY;
+    }
+}
+
+static void x_wgmma_fence(Warp *w, const Insn *in) {
+    if (warp_converge(w, in, 0xffffffffu)) w->wgmma_fenced = true;
+}
+static void x_wgmma_commit(Warp *w, const Insn *in) {
+    if (warp_converge(w, in, 0xffffffffu)) w->wgmma_group++;
+}
+
+static void x_wgmma_wait(Warp *w, const Insn *in) {      // imm: groups that may stay in flight
+    if (!warp_converge(w, in, 0xffffffffu)) return;
+    u32 last = 0;
+    for (AsyncOp *op = w->wgmma_first; op; op = op->next)
+        if (op->group + (u32)in->imm < w->wgmma_group) last = op->clock;
+    if (!last) return;
+    for (u32 i = 0; i < 4; i++)
+        if (w->block->warps[(w->id & ~3u) + i]->wgmma_clock < last) {
+            warp_block(w, W_WGMMA, last, 0, w->pc - 1);
+            return;
+        }
+    run_until(w, last);
+    if (w->launch->races) {
+        u32 *known = &w->vc[w->block->warps[w->id & ~3u]->agent + AGENT_WGMMA];
+        if (*known < last) *known = last;
+    }
+    while (w->wgmma_first && w->wgmma_first->clock <= last) {
+        AsyncOp *op = w->wgmma_first;
+        w->wgmma_first = op->next;
+        w->n_inflight--;
+        free(op);
+    }
+    if (!w->wgmma_first) w->wgmma_last = &w->wgmma_first;
+    memset(w->inflight, 0, w->launch->kernel->reg_bytes / 4 + 64);
+    for (AsyncOp *op = w->wgmma_first; op; op = op->next) mark(w, op->in, op->in->extra);
+}
+
+// ---- Decoding
+
+static void registers(Dec *d, const Operand *o, u32 want, bool write, u32 *slots, u32 *n) {
+    if (o->kind != O_VEC || o->n != want) dec_error(d, "this wgmma needs %u registers here, not %u", want, o->kind == O_VEC ? o->n : 1);
+    for (u32 i = 0; i < want; i++) slots[(*n)++] = write ? dec_dst_op(d, &o->items[i], T_b32) : dec_src_op(d, &o->items[i], T_b32);
+}
+
+static void shape(Dec *d, Wgmma *t) {
+    for (u32 i = 0; i < d->n_mods; i++) {
+        unsigned m, n, k;
+        char text[32];
+        if (d->used >> i & 1 || d->mods[i].n > 30 || d->mods[i].s[0] != 'm') continue;
+        memcpy(text, d->mods[i].s, d->mods[i].n);
+        text[d->mods[i].n] = 0;
+        if (sscanf(text, "m%un%uk%u", &m, &n, &k) != 3 || m != 64) continue;
+        d->used |= 1u << i;
+        t->n = n, t->k = k;
+        return;
+    }
+    dec_error(d, "`wgmma.mma_async` needs a shape m64nNkK");
+}
+
+static void decode_wgmma(Dec *d) {
+    bool fence = dec_mod(d, "fence"), commit = dec_mod(d, "commit_group"), wait = dec_mod(d, "wait_group");
+    dec_mod(d, "sync");
+    dec_mod(d, "aligned");
+    if (fence || commit || wait) {
+        dec_count(d, wait, wait);
+        int64_t n = wait ? dec_imm(d, 0) : 0;
+        if (n < 0 || n > 1000) dec_error(d, "`wgmma.wait_group` of %lld", (long long)n);
+        dec_emit(d, fence ? x_wgmma_fence : commit ? x_wgmma_commit : x_wgmma_wait)->imm = n;
+        d->module->code[d->module->n_code - 1].cls = EMU_CLASS_BARRIER;
+        return;
+    }
+    if (!dec_mod(d, "mma_async")) dec_error(d, "`wgmma` needs .mma_async, .fence, .commit_group or .wait_group");
+    if (dec_has(d, "sp")) dec_error(d, "unknown instruction `wgmma.mma_async.sp`");
+    Wgmma *t = dec_alloc(d, sizeof *t);
+    shape(d, t);
+    t->satfinite = dec_mod(d, "satfinite");
+    t->d = dec_need_type(d), t->a = dec_need_type(d), t->b = dec_need_type(d);
+    u32 bits = type_bits(t->a), k = bits ? 256 / bits : 0;
+    bool f8 = t->a == T_e4m3 || t->a == T_e5m2, i8 = t->a == T_s8 || t->a == T_u8, sixteen = t->a == T_f16 || t->a == T_bf16;
+    bool good = t->k == k && t->n >= 8 && t->n <= 256 && t->n % 8 == 0;
+    if (f8) good &= (t->b == T_e4m3 || t->b == T_e5m2) && (t->d == T_f32 || t->d == T_f16);
+    else if (i8) good &= (t->b == T_s8 || t->b == T_u8) && t->d == T_s32 && (t->n <= 32 || t->n % 16 == 0);
+    else good &= t->b == t->a && (t->d == T_f32 || (t->d == T_f16 && t->a == T_f16)) && (sixteen || t->a == T_tf32);
+    if (!good) dec_error(d, "`wgmma.m64n%uk%u` of .%s.%s.%s does not exist", t->n, t->k, type_name(t->d), type_name(t->a), type_name(t->b));
+    t->nd = t->d == T_f16 ? t->n / 4 : t->n / 2;
+    t->registers = dec_op(d, 1)->kind == O_VEC;
+    t->na = t->registers ? 4 : 0;
+    t->sign_a = t->sign_b = 1;
+    u32 want = i8 ? 4 : sixteen ? t->registers ? 7 : 8 : 6, slots[300], n = 0;
+    dec_count(d, want, want);
+    registers(d, dec_op(d, 0), t->nd, true, slots, &n);
+    if (t->registers) registers(d, dec_op(d, 1), 4, false, slots, &n);
+    u32 a = t->registers ? NO_SLOT : dec_src(d, 1, T_b64), b = dec_src(d, 2, T_b64), c = dec_pred(d, dec_op(d, 3));
+    if (!i8) {
+        t->sign_a = (int)dec_imm(d, 4), t->sign_b = (int)dec_imm(d, 5);
+        if ((t->sign_a != 1 && t->sign_a != -1) || (t->sign_b != 1 && t->sign_b != -1)) dec_error(d, "a wgmma's scales are 1 or -1");
+    }
+    if (sixteen) {
+        if (!t->registers) t->trans_a = dec_imm(d, 6) != 0;
+        t->trans_b = dec_imm(d, t->registers ? 6 : 7) != 0;
+    }
+    Insn *in = dec_emit(d, x_wgmma);
+    in->a = a, in->b = b, in->c = c, in->extra = t;
+    memcpy(dec_list(d, in, n), slots, n * sizeof *slots);
+}
+
+const InsnDef VARIANT(defs_wgmma)[] = {{"wgmma", decode_wgmma, EMU_CLASS_MMA}, {NULL, NULL, 0}};

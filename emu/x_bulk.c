@@ -1,0 +1,236 @@
+// cp.async.bulk and cp.async.bulk.tensor: issue, commit and wait. What they move is in bulk.c.
+//
+// At issue everything is checked (alignment, bounds, barriers, races against what the issuer has not
+// synchronised with); the bytes move later, when something waits for them (EmuOptions.async).
+#include "emu/bulk.h"
+
+typedef uint32_t u32;
+typedef uint64_t u64;
+
+static u64 at_lane(const Warp *w, u32 slot, bool narrow, int64_t imm, int l) {
+    return narrow ? (u32)(lane32(w, slot)[l] + (u32)imm) : lane64(w, slot)[l] + (u64)imm;
+}
+
+static bool shared_range(Warp *w, const Insn *in, int l, u32 at, u32 size, u32 align, Block **b, u32 *offset) {
+    char where[160];
+    *b = shared_block(w, at, offset);
+    if (*offset & (align - 1)) {
+        shared_describe(w->launch, *offset, where, sizeof where);
+        fault(w, in, l, EMU_FAULT_MISALIGNED, "a bulk copy needs shared memory aligned to %u bytes: %s", align, where);
+        return false;
+    }
+    if (*b && *offset >= SHARED_START && *offset <= (*b)->shared_size && size <= (*b)->shared_size - *offset) return true;
+    shared_describe(w->launch, *offset, where, sizeof where);
+    fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "a bulk copy of %u bytes in shared memory: %s", size, where);
+    return false;
+}
+
+static bool issue(Warp *w, const Insn *in, const BulkSpec *s, int l, AsyncOp *op) {
+    u64 shared_at = s->load ? at_lane(w, s->dst, s->narrow_dst, s->dst_imm, l) : at_lane(w, s->src, s->narrow_src, s->src_imm, l);
+    u64 global_at = s->load ? at_lane(w, s->src, s->narrow_src, s->src_imm, l) : at_lane(w, s->dst, s->narrow_dst, s->dst_imm, l);
+    char where[160];
+    Block *b;
+    u32 offset;
+    op->lane = (uint8_t)l;
+    op->shared = (u32)shared_at;
+    op->global = global_at;
+    if (s->load) {
+        op->mbar = (u32)at_lane(w, s->mbar, s->narrow_mbar, s->mbar_imm, l);
+        op->blocks = s->mask == NO_SLOT ? 0 : lane32(w, s->mask)[l] & 0xffff;
+        if (op->blocks >> w->cluster->n_blocks) {
+            fault(w, in, l, EMU_FAULT_BAD_OPERAND, "a multicast to blocks 0x%x of a cluster of %u", op->blocks, w->cluster->n_blocks);
+            return false;
+        }
+    }
+    if (s->tensor) {
+        if (global_at & 63) {
+            fault(w, in, l, EMU_FAULT_MISALIGNED, "the tensor map is not 64-byte aligned");
+            return false;
+        }
+        for (u32 i = 0; i < 128; i += 16) {
+            const uint8_t *p = memory_at(w, in, l, SPACE_GENERIC, global_at + i, 16, false);
+            if (!p) return false;
+            memcpy(op->map + i, p, 16);
+        }
+        if (!tensor_check(w, in, l, op->map, s->rank, s->im2col)) return false;
+        for (u32 i = 0; i < s->rank; i++) op->coord[i] = (int32_t)lane32(w, s->coord[i])[l];
+        for (u32 i = 0; i < s->n_offsets; i++) op->offset[i] = (int32_t)(lane32(w, s->offset[i])[l] & 0xffff);
+        op->size = tensor_box_bytes(op->map, s->im2col);
+        if (!shared_range(w, in, l, op->shared, op->size, 128, &b, &offset)) return false;
+    } else {
+        op->size = lane32(w, s->size)[l];
+        if (op->size & 15) {
+            fault(w, in, l, EMU_FAULT_MISALIGNED, "a bulk copy of %u bytes, not a multiple of 16", op->size);
+            return false;
+        }
+        if (!shared_range(w, in, l, op->shared, op->size, 16, &b, &offset)) return false;
+        if (s->to_cluster) {
+            Block *from;
+            u32 from_offset;
+            if (!shared_range(w, in, l, (u32)global_at, op->size, 16, &from, &from_offset)) return false;
+            op->bytes = malloc(op->size + 16);
+            if (!op->bytes) abort();
+            memcpy(op->bytes, from->shared + from_offset, op->size);
+            if (w->launch->races) shadow_async(w, in, from, from_offset, op->size, false, w->agent + AGENT_BULK, w->bulk_clock, w->vc, w->fv);
+        } else if (op->size) {
+            memory_describe(w->launch->context, global_at, op->size, where, sizeof where);
+            if (global_at & 15) {
+                fault(w, in, l, EMU_FAULT_MISALIGNED, "a bulk copy needs global memory aligned to 16 bytes: %s", where);
+                return false;
+            }
+            if (!emu_host(w->launch->context, global_at, op->size)) {
+                fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "a bulk copy %s %u bytes: %s", s->load ? "reads" : "writes", op->size, where);
+                return false;
+            }
+        }
+    }
+    if (s->load) {
+        op->kind = ASYNC_LOAD, op->run = bulk_load, op->clock = w->bulk_clock++;
+        if (w->launch->races)
+            for (u32 r = 0; r < w->cluster->n_blocks; r++)
+                if (op->blocks ? op->blocks >> r & 1 : &w->cluster->blocks[r] == b)
+                    shadow_async(w, in, &w->cluster->blocks[r], offset, op->size, true, w->agent + AGENT_BULK, op->clock, w->vc, NULL);
+        return true;
+    }
+    op->kind = ASYNC_STORE, op->run = bulk_store, op->read = bulk_read, op->clock = w->store_clock++, op->group = w->bulk_group[l];
+    if (!w->launch->options.allow_uninitialised && !shadow_is_init(b, offset, op->size)) {
+        u32 i = 0;
+        while (i < op->size && shadow_is_init(b, offset + i, 4)) i += 4;
+        shared_describe(w->launch, offset + i, where, sizeof where);
+        fault(w, in, l, EMU_FAULT_UNINITIALISED, "a bulk store of %u bytes reads shared memory that nothing wrote: %s", op->size, where);
+    }
+    if (w->launch->races) shadow_async(w, in, b, offset, op->size, false, w->agent + AGENT_STORE, op->clock, w->vc, w->fv);
+    return true;
+}
+
+static void x_bulk(Warp *w, const Insn *in) {
+    const BulkSpec *s = in->extra;
+    EACH_ACTIVE({
+        AsyncOp *op = async_new(w, in);
+        if (issue(w, in, s, l, op)) async_append(w->cluster, op);
+        else { free(op->bytes); free(op); }
+    });
+}
+
+static void x_commit(Warp *w, const Insn *in) {
+    (void)in;
+    EACH_ACTIVE(w->bulk_group[l]++);
+}
+
+static void x_wait(Warp *w, const Insn *in) {            // imm: groups that may stay, aux: .read
+    Cluster *c = w->cluster;
+    u32 oldest = w->store_clock;
+    for (AsyncOp *op = c->async_first; op; op = op->next) {
+        if (op->warp != w || op->kind != ASYNC_STORE || op->done) continue;
+        if (!(w->active >> op->lane & 1) || op->group + (u32)in->imm >= w->bulk_group[op->lane]) {
+            if (!op->read_done && op->clock < oldest) oldest = op->clock;
+            continue;
+        }
+        if (in->aux) op->read(op);
+        else op->run(op);
+    }
+    async_sweep(c);
+    if (w->launch->races && w->vc[w->agent + AGENT_STORE] < oldest - 1) w->vc[w->agent + AGENT_STORE] = oldest - 1;
+}
+
+static void x_hint(Warp *w, const Insn *in) { (void)w, (void)in; }
+
+static void address_part(Dec *d, const Operand *o, uint8_t space, u32 *slot, int64_t *imm, bool *narrow) {
+    Insn at = {0};
+    dec_address(d, o, &at, space);
+    *slot = at.a, *imm = at.imm, *narrow = at.flags & ADDR32;
+    if (at.space == SPACE_PARAM && space != SPACE_SHARED && space != SPACE_CLUSTER) *imm |= (int64_t)PARAM_WINDOW;
+}
+
+static void coordinates(Dec *d, const Operand *o, BulkSpec *s) {
+    if (o->kind != O_ADDR || o->n != 1 || o->items[0].kind != O_VEC || o->items[0].n != s->rank)
+        dec_error(d, "a tensor copy of %u dimensions needs [map, {%u coordinates}]", s->rank, s->rank);
+    for (u32 i = 0; i < s->rank; i++) s->coord[i] = dec_src_op(d, &o->items[0].items[i], T_s32);
+}
+
+static int reduction(Dec *d) {
+    static const char *const names[] = {"add", "min", "max", "inc", "dec", "and", "or", "xor"};
+    for (int i = 0; i < 8; i++)
+        if (dec_mod(d, names[i])) return i;
+    dec_error(d, "`cp.reduce.async.bulk` needs an operation");
+}
+
+void VARIANT(decode_bulk)(Dec *d, bool reduce) {
+    if (reduce && (!dec_mod(d, "async") || !dec_mod(d, "bulk"))) dec_error(d, "`cp.reduce` needs .async.bulk");
+    if (dec_mod(d, "commit_group")) {
+        dec_count(d, 0, 0);
+        dec_emit(d, x_commit);
+        return;
+    }
+    if (dec_mod(d, "wait_group")) {
+        bool read = dec_mod(d, "read");
+        dec_count(d, 1, 1);
+        int64_t n = dec_imm(d, 0);
+        if (n < 0 || n > 1 << 20) dec_error(d, "`cp.async.bulk.wait_group` of %lld", (long long)n);
+        Insn *in = dec_emit(d, x_wait);
+        in->imm = n, in->aux = read;
+        return;
+    }
+    BulkSpec *s = dec_alloc(d, sizeof *s);
+    s->reduce = -1, s->mask = s->mbar = s->size = NO_SLOT;
+    bool prefetch = dec_mod(d, "prefetch");
+    s->tensor = dec_mod(d, "tensor");
+    static const char *const ranks[] = {"1d", "2d", "3d", "4d", "5d"};
+    for (u32 i = 0; s->tensor && i < 5; i++)
+        if (dec_mod(d, ranks[i])) s->rank = i + 1;
+    if (s->tensor && !s->rank) dec_error(d, "a tensor copy needs .1d to .5d");
+    dec_mod(d, "tile");
+    s->im2col = dec_mod(d, "im2col_no_offs");
+    bool offsets = dec_mod(d, "im2col");
+    s->im2col |= offsets;
+    bool group = dec_mod(d, "bulk_group"), mbar = dec_mod(d, "mbarrier::complete_tx::bytes"), multicast = dec_mod(d, "multicast::cluster");
+    dec_mod(d, "cta_group::1");
+    if (reduce) s->reduce = reduction(d);
+    // Destination first, source second: each is .global or one of the shared names.
+    int first = -1, second = -1;
+    for (u32 i = 0; i < d->n_mods; i++) {
+        int what = str_is(d->mods[i], "global") ? 0 : str_is(d->mods[i], "shared::cta") ? 1 : str_is(d->mods[i], "shared::cluster") ? 2 : -1;
+        if (what < 0) continue;
+        d->used |= 1u << i;
+        if (first < 0) first = what;
+        else second = what;
+    }
+    dec_cache_hints(d);
+    if (prefetch) {
+        dec_emit(d, x_hint);
+        return;
+    }
+    if (first < 0 || (second < 0 && !(s->tensor && first == 0))) dec_error(d, "a bulk copy needs a destination and a source");
+    s->load = first != 0;
+    s->to_cluster = s->load && second == 1;
+    if (s->load != mbar || s->load == group) dec_error(d, "a bulk %s needs %s", s->load ? "load" : "store", s->load ? ".mbarrier::complete_tx::bytes" : ".bulk_group");
+    if (reduce) {
+        dec_mod(d, "noftz");
+        if (!s->tensor) s->type = dec_need_type(d);
+        if (!s->tensor && (type_bits(s->type) < 16 || type_bits(s->type) > 64)) dec_error(d, "a bulk reduction of .%s", type_name(s->type));
+        if (s->type == T_b32 || s->type == T_b64) s->type = s->type == T_b32 ? T_u32 : T_u64;
+    }
+    u32 i = 0;
+    const Operand *dst = dec_op(d, i++), *src = dec_op(d, i++);
+    if (s->tensor) {
+        const Operand *map = s->load ? src : dst, *mem = s->load ? dst : src;
+        coordinates(d, map, s);
+        address_part(d, mem, s->load ? first == 1 ? SPACE_SHARED : SPACE_CLUSTER : SPACE_SHARED, s->load ? &s->dst : &s->src,
+                     s->load ? &s->dst_imm : &s->src_imm, s->load ? &s->narrow_dst : &s->narrow_src);
+        address_part(d, map, SPACE_GENERIC, s->load ? &s->src : &s->dst, s->load ? &s->src_imm : &s->dst_imm, s->load ? &s->narrow_src : &s->narrow_dst);
+    } else {
+        address_part(d, dst, first ? SPACE_CLUSTER : SPACE_GLOBAL, &s->dst, &s->dst_imm, &s->narrow_dst);
+        address_part(d, src, second ? SPACE_CLUSTER : SPACE_GLOBAL, &s->src, &s->src_imm, &s->narrow_src);
+        s->size = dec_src(d, i++, T_u32);
+    }
+    if (s->load) address_part(d, dec_op(d, i++), SPACE_CLUSTER, &s->mbar, &s->mbar_imm, &s->narrow_mbar);
+    if (offsets && s->load) {
+        const Operand *o = dec_op(d, i++);
+        if (o->kind != O_VEC || o->n + 2 != s->rank) dec_error(d, "an im2col copy of %u dimensions needs %u offsets", s->rank, s->rank - 2);
+        s->n_offsets = o->n;
+        for (u32 k = 0; k < o->n; k++) s->offset[k] = dec_src_op(d, &o->items[k], T_u16);
+    }
+    if (multicast) s->mask = dec_src(d, i++, T_u16);
+    if (i != d->n_ops) dec_error(d, "a bulk copy with %u operands too many", d->n_ops - i);
+    dec_emit(d, x_bulk)->extra = s;
+}
