@@ -93,6 +93,7 @@ typedef enum AstOp {
 } AstOp;
 
 enum { AST_MAX_DEPTH = 500 };       // so that walks may recurse
+// NODE_PAREN: written in parentheses, which the span includes.
 enum { PARAM_OUT = 1, PARAM_INOUT = 2, PARAM_STRIDED = 4, FN_EXPR = 8, NODE_PAREN = 16, BLOCK_VALUE = 32 };
 
 typedef struct Node Node;
@@ -103,7 +104,7 @@ struct Node {
     uint16_t depth;         // 1 + the deepest kid's; the parser accepts none above AST_MAX_DEPTH
     uint32_t nkid;
     Span     span;          // the whole construct
-    Span     name_span;     // of sym, where it has one
+    Span     name_span;     // of sym, where it has one; of the operator of unary, binary, assign; of str
     Sym      sym;
     union {
         int64_t  ival;      // literals above INT64_MAX wrap (u64)

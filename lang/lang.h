@@ -1,7 +1,7 @@
 // lang: the nouns of the whole project, in reading order. Every other folder reads this first.
 //
 //   arena.c    memory by lifetime           text.c    strings, interned symbols, builders
-//   source.c   files, spans, line:column    diag.c    errors: collect, sort, render
+//   source.c   files, spans, line:column    diag.c    errors: collect, sort, print (diag_rich.c draws them)
 //   elem.c     element types                ast.c     walk and dump of the syntax tree (ast.h)
 //   number.c   exact small floats (number.h)
 #ifndef TK_LANG_LANG_H

@@ -238,6 +238,31 @@ static bool hint_foreign(const Parser *p, Diag *d, const Token *before, const To
     return f;
 }
 
+// `retrun x;`, `kernl f(...)`: a word that begins a statement or an item and is nearly a keyword.
+static bool hint_misspelled(const Parser *p, Diag *d, const Token *before, const Token *here)
+{
+    const Token *word = here->kind == T_NAME && here->flags & TOKEN_FIRST ? here : before;
+    if (!word || word->kind != T_NAME) return false;
+    const Token *ahead = word > p->tokens.at ? word - 1 : NULL;
+    bool begins = !ahead || word->flags & TOKEN_FIRST || ahead->kind == T_SEMI || ahead->kind == T_LBRACE || ahead->kind == T_RBRACE;
+    Str text = token_text(p, *word);
+    if (!begins || text.n < 2 || text.n > 12) return false;
+    char spelled[16];
+    memcpy(spelled, text.p, text.n);
+    spelled[text.n] = 0;
+    for (int k = T_IMPORT; k <= T_ELSE; k++) {
+        const TokenInfo *info = &token_info[k];
+        bool at_items = p->open.n == 0;
+        if (info->cls != (at_items ? TC_ITEM : TC_STMT) && !(k == T_ELSE && !at_items)) continue;
+        int distance = edit_distance(spelled, info->spelling);
+        if (distance > (strlen(info->spelling) >= 6 ? 2 : 1)) continue;
+        diag_help(d, "is `%s` meant?", info->spelling);
+        diag_fix(d, word->span, info->spelling);
+        return true;
+    }
+    return false;
+}
+
 static bool hint_special(const Parser *p, Diag *d, const Token *before, const Token *here)
 {
     int name = T_NAME, open = T_LBRACE;
@@ -276,7 +301,7 @@ static bool hint_special(const Parser *p, Diag *d, const Token *before, const To
 void hint(const Parser *p, Diag *d, uint32_t at)
 {
     const Token *here = &p->tokens.at[at], *before = at ? here - 1 : NULL;
-    if (hint_special(p, d, before, here) || hint_foreign(p, d, before, here)) return;
+    if (hint_special(p, d, before, here) || hint_foreign(p, d, before, here) || hint_misspelled(p, d, before, here)) return;
     for (size_t i = 0; i < sizeof habits / sizeof *habits; i++) {
         if (!fits(p, habits[i].before, before) || !fits(p, habits[i].here, here)) continue;
         diag_help(d, "%s", habits[i].help);

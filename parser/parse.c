@@ -42,6 +42,13 @@ static bool begins_item(const Tokens *t, uint32_t i)
     return k == T_KERNEL || k == T_FN || k == T_TUNE || k == T_GRAPH ? word : (k == T_TEST || k == T_IMPORT) && next == T_STRING;
 }
 
+// An item whose first word is wrong: `kernl f(...)` on a line of its own, after the end of something.
+static bool may_begin_item(const Tokens *t, uint32_t i)
+{
+    int before = t->at[i - 1].kind, next = t->at[i].kind ? t->at[i + 1].kind : 0;
+    return t->at[i].kind == T_NAME && (before == T_RBRACE || before == T_SEMI) && (next == T_NAME || next == T_STRING);
+}
+
 // ---- feeding -------------------------------------------------------------------------------------
 
 // `|` closes the domain that was opened last if no bracket has been opened since; else it may open one.
@@ -119,7 +126,7 @@ static uint32_t skip(const Parser *p, uint32_t i, uint32_t depth, bool in_block)
         if (depth > 0) continue;
         if (k == T_SEMI && in_block) return j + 1;
         if (j == i || !(t->at[j].flags & TOKEN_FIRST)) continue;
-        if (in_block ? begins_statement(k) : begins_item(t, j)) return j;
+        if (in_block ? begins_statement(k) : begins_item(t, j) || may_begin_item(t, j)) return j;
     }
 }
 

@@ -27,7 +27,11 @@ static void check_source(Session *s, const Source *src)
 {
     Node *file = parse_file(s, src);
 #ifdef TK_HAVE_SEMA
-    if (diag_errors(s) == 0) sema_check(sema_file(s, file));
+    if (diag_errors(s) > 0) return;
+    SemaFile *checked = sema_file(s, file);
+    TTest **tests = NULL;
+    sema_check(checked);
+    sema_tests(checked, &tests);
 #else
     (void)file;
 #endif

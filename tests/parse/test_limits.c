@@ -122,6 +122,39 @@ static void hopeless_files_are_given_up(void **state)
     assert_true(errors > 20 && errors < 1000);
 }
 
+// What is left of each item and statement around a mistake.
+static void recovery_keeps_what_it_can(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "kernel a(x: f32[M] y: f32[M]) { }\n"
+        "fn b(x: f32) -> f32 { let = 3; let c = |a| { let ; a }; if x { let 1; return x; } else { x = ; } return x }\n"
+        "fn d(x: f32) = ;\n"
+        "tune e { M in 3; K in [1]; key M; }\n";
+    static const int want[] = {
+        N_fn, N_block, N_error_stmt, N_let, N_block, N_error_stmt, N_if, N_block, N_error_stmt, N_return, N_block, N_error_stmt, N_return,
+        N_tune, N_error_stmt, N_tune_choice, N_tune_key,
+    };
+    Session *s = session_new();
+    Node *file = parse(s, text, sizeof text - 1);
+    assert_int_equal(diag_errors(s), 8);
+    int seen[64], n = 0;
+    const Node *todo[256];
+    int left = 0;
+    todo[left++] = file;
+    while (left > 0) {
+        const Node *node = todo[--left];
+        bool kept = node->kind == N_fn || node->kind == N_tune || node->kind == N_block || (node->kind >= N_let && node->kind <= N_error_stmt) ||
+                    node->kind == N_tune_choice || node->kind == N_tune_key;
+        if (kept && n < 64) seen[n++] = node->kind;
+        for (uint32_t i = node->nkid; i-- > 0;)
+            if (node->kid[i]) todo[left++] = node->kid[i];
+    }
+    assert_int_equal(n, sizeof want / sizeof *want);
+    for (int i = 0; i < n; i++) assert_int_equal(seen[i], want[i]);
+    session_free(s);
+}
+
 static void every_cut_of_a_program_parses_or_reports(void **state)
 {
     (void)state;
@@ -160,6 +193,7 @@ int main(void)
         cmocka_unit_test(depth_is_limited_whatever_makes_it),
         cmocka_unit_test(long_files_are_fine),
         cmocka_unit_test(hopeless_files_are_given_up),
+        cmocka_unit_test(recovery_keeps_what_it_can),
         cmocka_unit_test(every_cut_of_a_program_parses_or_reports),
         cmocka_unit_test(spellings_of_others_are_known),
     };
