@@ -108,8 +108,11 @@ static void spread(Assign *s, Val *v) {
             if (!op->out[0]->layout) set(s, op->out[0], layout_rename(s->f->arena, v->layout, &v->type, &op->out[0]->type, op->in[1], op->in[2]));
         } else if (op->code == OP_T_rename) {
             if (!op->in[0]->layout) set(s, op->in[0], layout_rename(s->f->arena, v->layout, &v->type, &op->in[0]->type, op->in[2], op->in[1]));
-        } else if (op->code == OP_T_dot) {
-            if (op->flags & HAS_ACC) { flow(s, v, op->in[2]); flow(s, v, op->out[0]); }
+        } else if (op->code == OP_T_dot || op->code == OP_T_wgmma) {
+            if (op->flags & HAS_ACC) { flow(s, v, op->in[op->code == OP_T_dot ? 2 : 4]); flow(s, v, op->out[0]); }
+        } else if (op->code == OP_T_wgmma_wait) {
+            for (int k = 0; k < op->nin; k++)
+                if (op->in[k] == v || op->out[k] == v) { flow(s, v, op->in[k]); flow(s, v, op->out[k]); }
         } else if (op->code == OP_T_for || op->code == OP_T_while || op->code == OP_T_if) {
             tie(s, op, v);
         } else if (strchr(op_info[op->code].flags, 'T')) {
@@ -153,6 +156,12 @@ static int64_t weight(const Op *op) {
 static void anchor_dots(Assign *s) {
     for (uint32_t i = 0; i < s->all.n; i++) {
         Op *op = s->all.at[i];
+        if (op->code == OP_T_wgmma && !op->out[0]->layout) {          // 16 rows a warp, 64 a warp group
+            int first = 4 + ((op->flags & HAS_ACC) != 0);
+            const Type *t = &op->out[0]->type;
+            set(s, op->out[0], layout_mma_acc(s->f->arena, t, type_axis(t, op->in[first]), type_axis(t, op->in[first + 1]), s->f->warps, 1));
+            settle(s);
+        }
         if (op->code != OP_T_dot || op->out[0]->layout || !is_tile(op->out[0])) continue;
         MmaChoice c;
         if (mma_choose(s->opt->target, op, s->f->warps, &c)) set(s, op->out[0], layout_mma_acc(s->f->arena, &op->out[0]->type, c.row, c.col, c.warps_m, c.warps_n));
@@ -266,6 +275,8 @@ static void insert_conversions(Assign *s) {
         } else if (op->code == OP_T_reduce && is_tile(o)) result_as(s, op, 0, layout_project(s->f->arena, op->in[0]->layout, &op->in[0]->type, &o->type));
         else if (op->code == OP_T_rename && is_tile(o)) result_as(s, op, 0, layout_rename(s->f->arena, op->in[0]->layout, &op->in[0]->type, &o->type, op->in[1], op->in[2]));
         else if (op->code == OP_T_dot && (op->flags & HAS_ACC) && is_tile(o)) need(s, op, 2, o->layout, &o->type);
+        else if (op->code == OP_T_wgmma && (op->flags & HAS_ACC)) need(s, op, 4, o->layout, &o->type);
+        else if (op->code == OP_T_wgmma_wait) { for (int i = 0; i < op->nin; i++) need(s, op, i, op->out[i]->layout, &op->out[i]->type); }
         else if (op->code == OP_T_for || op->code == OP_T_while) {
             int lead = op->code == OP_T_for ? 3 : 0;
             for (int i = 0; i < op->nout; i++) {

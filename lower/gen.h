@@ -96,6 +96,12 @@ LLVMValueRef gen_live(Gen *g, const Val *axis, const Layout *l, int pos, int reg
 bool         gen_always_live(Gen *g, const Val *axis, const Layout *l, int pos);
 LLVMValueRef gen_affine(Gen *g, const Affine *a);                  // i64: the uniform part c + sum k * scalar
 
+// ---- llvm_mem.c: where a tile access touches global memory
+typedef struct Addr Addr;
+Addr        *addr_open(Gen *g, const Op *op, const Layout *l, const Type *type);
+LLVMValueRef addr_at(Addr *s, int reg, int64_t *imm);              // i64; *imm: bytes to add
+LLVMValueRef addr_live(Addr *s, int reg);                          // i1: the lane is live and in range; NULL: always
+
 // ---- llvm_elem.c
 LLVMValueRef gen_to_f32(Gen *g, LLVMValueRef x, Elem e);           // from a storage float's bits
 LLVMValueRef gen_from_f32(Gen *g, LLVMValueRef x, Elem e);

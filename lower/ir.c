@@ -347,16 +347,19 @@ bool val_used(const Region *in, const Val *v)
     return false;
 }
 
+static uint32_t number_region(Region *r, uint32_t n)
+{
+    for (uint32_t i = 0; i < r->args.n; i++) r->args.at[i]->id = n++;
+    for (Op *op = r->first; op; op = op->next) {
+        for (int i = 0; i < op->nout; i++) op->out[i]->id = n++;
+        for (int k = 0; k < op->nreg; k++) n = number_region(op->reg[k], n);
+    }
+    return n;
+}
+
 void ir_number(Fn *f)
 {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < f->body.args.n; i++) f->body.args.at[i]->id = n++;
-    for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) {
-        for (int i = 0; i < op->nout; i++) op->out[i]->id = n++;
-        for (int k = 0; k < op->nreg; k++)
-            for (uint32_t i = 0; i < op->reg[k]->args.n; i++) op->reg[k]->args.at[i]->id = n++;
-    }
-    f->nvals = n;
+    f->nvals = number_region(&f->body, 0);
     for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) {
         for (int i = 0; i < op->nout; i++) type_sort(&op->out[i]->type);
         for (int k = 0; k < op->nreg; k++)

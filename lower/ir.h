@@ -106,6 +106,8 @@ struct Fn {                         // one kernel, specialised
     int      level;                 // 1 or 2
     bool     fast;                  // variant that may assume launch->facts
     int      warps;                 // that run one program, chosen by the pass `schedule`
+    int      groups;                // consumer warp groups of a kernel with roles, else 0
+    const char *roles_refused;      // why the pass `pipeline` made no warp roles, for the report
     uint32_t buffer_bytes;          // shared memory of the rings, laid out by the pass `pipeline`
 };
 

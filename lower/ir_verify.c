@@ -425,7 +425,7 @@ static void want_same_types(Check *c, int n, Val *const *a, Val *const *b, const
 static void want_args(Check *c, const Region *r, int lead, int n, Val *const *types)
 {
     if ((int)r->args.n != lead + n) problem(c, "the region has %u arguments, not %d", r->args.n, lead + n);
-    else want_same_types(c, n, r->args.at + lead, types, "region arguments");
+    else if (n) want_same_types(c, n, r->args.at + lead, types, "region arguments");
 }
 
 static void check_for(Check *c, const Op *op)
@@ -587,9 +587,12 @@ static void check_wgmma(Check *c, const Op *op)
 {
     if (op->in[0]->type.kind != TY_BUFFER) want_tiles(c, op, 0, 1);
     want_kind(c, op, 1, TY_BUFFER, "a buffer");
-    if (!type_equal(&op->in[2]->type, &op->out[0]->type)) problem(c, "the accumulator's type is not the result's");
-    want_scalar_int(c, op, 3, "the stage");
-    want_kind(c, op, op->nin - 1, TY_AXIS, "an axis");
+    want_scalar_int(c, op, 2, "the stage of a");
+    want_scalar_int(c, op, 3, "the stage of b");
+    int acc = (op->flags & HAS_ACC) != 0;
+    if (op->nin != 7 + acc) { problem(c, "the operands are a, b, two stages, the accumulator if there is one, and three axes"); return; }
+    if (acc && !type_equal(&op->in[4]->type, &op->out[0]->type)) problem(c, "the accumulator's type is not the result's");
+    for (int i = 4 + acc; i < op->nin; i++) want_kind(c, op, i, TY_AXIS, "an axis");
 }
 
 static void check_wgmma_wait(Check *c, const Op *op)

@@ -141,6 +141,25 @@ static uint32_t convert_bytes(const Region *r) {
     return n;
 }
 
+// The rings are free once the loop of products is over: conversions may use their memory, if all come later.
+static bool rings_are_free(const Fn *f) {
+    if (!f->groups) return false;
+    for (const Op *op = f->body.first; op; op = op->next) {
+        if (op->code != OP_T_roles) continue;
+        bool seen = false;
+        for (const Op *x = op->reg[1]->first; x; x = x->next) {
+            bool loop = x->nreg > 0, products = false;
+            for (const Op *y = loop ? x->reg[0]->first : NULL; y; y = y->next) {
+                products |= y->code == OP_T_wgmma;
+                if (y->code == OP_T_convert) return false;
+            }
+            if (x->code == OP_T_convert && !seen) return false;
+            seen |= products;
+        }
+    }
+    return true;
+}
+
 static void emit_kernel(Session *s, Fn *f, const CompileOptions *opt, PtxUnit *unit, LLVMValueRef smem) {
     LLVMContextRef C = ptx_context(unit);
     Gen g = {.session = s, .arena = f->arena, .f = f, .facts = facts_new(f), .opt = opt, .C = C, .M = ptx_module(unit)};
@@ -155,22 +174,23 @@ static void emit_kernel(Session *s, Fn *f, const CompileOptions *opt, PtxUnit *u
     g.one_warp = f->warps == 1;
     g.program_threads = f->launch->threads;
     g.smem_used = f->buffer_bytes;
-    g.scratch = (g.smem_used + 15) & ~15u;
-    g.scratch_size = 0;
     make_slots(f);
     make_function(&g);
     want_region(&g, &f->body);
+    bool over = rings_are_free(f);
+    g.scratch = over ? 0 : (f->buffer_bytes + 15) & ~15u;
     g.scratch_size = convert_bytes(&f->body);
     uint32_t dots = gen_dot_scratch(&g);
     if (dots > g.scratch_size) g.scratch_size = dots;
     g.smem_used = g.scratch + ((g.scratch_size + 15) & ~15u);
+    if (g.smem_used < f->buffer_bytes) g.smem_used = f->buffer_bytes;
     LLVMPositionBuilderAtEnd(g.B, gen_block(&g, "entry"));
     g.exit = gen_block(&g, "exit");
     for (int i = 0; i < f->launch->nslots; i++)
         if (!g.param[i]) g.param[i] = LLVMBuildICmp(g.B, LLVMIntNE, LLVMGetParam(g.fn, (unsigned)i), LLVMConstInt(g.i8, 0, 0), "");
     g.tid = gen_call(&g, "llvm.nvvm.read.ptx.sreg.tid.x", 0, NULL, 0, NULL);
     g.lane = LLVMBuildAnd(g.B, g.tid, gen_i32(&g, 31), "");
-    g.warp = f->warps == 1 ? gen_i32(&g, 0) : LLVMBuildLShr(g.B, g.tid, gen_i32(&g, 5), "");
+    g.warp = g.one_warp ? gen_i32(&g, 0) : LLVMBuildLShr(g.B, g.tid, gen_i32(&g, 5), "");
     gen_region(&g, &f->body);
     if (!g.dead) LLVMBuildBr(g.B, g.exit);
     LLVMPositionBuilderAtEnd(g.B, g.exit);
@@ -179,8 +199,14 @@ static void emit_kernel(Session *s, Fn *f, const CompileOptions *opt, PtxUnit *u
     f->launch->smem = g.smem_used;
 }
 
+// Accumulators of a wgmma in flight must not move, so their copies have to be coalesced; nothing else needs it.
+static int code_level(Fn **fns, int n) {
+    for (int i = 0; i < n; i++) if (fns[i]->groups) return 1;
+    return 0;
+}
+
 bool lower_emit(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *llvm, Buf *ptx) {
-    PtxOptions po = {.timing = opt->timing, .timing_ctx = opt->timing_ctx, .verify = opt->verify};
+    PtxOptions po = {.level = code_level(fns, n), .timing = opt->timing, .timing_ctx = opt->timing_ctx, .verify = opt->verify};
     PtxUnit *unit = ptx_open(opt->target, &po);
     LLVMContextRef C = ptx_context(unit);
     LLVMValueRef smem = LLVMAddGlobalInAddressSpace(ptx_module(unit), LLVMArrayType2(LLVMInt8TypeInContext(C), 0), "smem", 3);

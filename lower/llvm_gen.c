@@ -21,8 +21,8 @@ LLVMValueRef gen_call(Gen *g, const char *name, int n, LLVMValueRef *args, int n
 }
 
 LLVMValueRef gen_asm(Gen *g, LLVMTypeRef ret, const char *text, const char *constraints, int n, LLVMValueRef *args, bool effect, bool convergent) {
-    LLVMTypeRef types[300];
-    if (n > 300) ice("inline assembly with %d operands", n);
+    LLVMTypeRef types[520];
+    if (n > 520) ice("inline assembly with %d operands", n);
     for (int i = 0; i < n; i++) types[i] = LLVMTypeOf(args[i]);
     LLVMTypeRef ft = LLVMFunctionType(ret, types, (unsigned)n, 0);
     LLVMValueRef f = LLVMGetInlineAsm(ft, text, strlen(text), constraints, strlen(constraints), effect, 0, LLVMInlineAsmDialectATT, 0);

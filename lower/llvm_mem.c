@@ -16,8 +16,9 @@
 #include <string.h>
 
 typedef struct Coord { int64_t at; LLVMValueRef v; } Coord;
+typedef struct PredCache { VEC(Coord) live[MAX_AXES]; LLVMValueRef uniform; bool made; } PredCache;
 
-typedef struct Addr {
+struct Addr {
     Gen          *g;
     Access        a;
     const Layout *l;
@@ -30,7 +31,8 @@ typedef struct Addr {
     VEC(Coord)    moved[MAX_AXES];      // base part for a register coordinate of an axis with a run-time coefficient
     int          *tile_map[MAX_RANK][AFF_TILES];
     LLVMValueRef  uniform[MAX_RANK];    // i64: the index's uniform part, for checks
-} Addr;
+    PredCache     cache;                // for addr_live
+};
 
 static LLVMValueRef mul64(Gen *g, LLVMValueRef a, LLVMValueRef b) { return b ? LLVMBuildMul(g->B, a, b, "") : a; }
 static LLVMValueRef add64(Gen *g, LLVMValueRef a, LLVMValueRef b) { return !a ? b : !b ? a : LLVMBuildAdd(g->B, a, b, ""); }
@@ -127,8 +129,6 @@ static LLVMValueRef index_at(Addr *s, int d, int r) {
 }
 
 static LLVMValueRef both(Gen *g, LLVMValueRef a, LLVMValueRef b) { return !a ? b : !b ? a : LLVMBuildAnd(g->B, a, b, ""); }
-
-typedef struct PredCache { VEC(Coord) live[MAX_AXES]; LLVMValueRef uniform; bool made; } PredCache;
 
 // NULL: always. `alive` leaves out the range checks: what `else` must not replace.
 static LLVMValueRef predicate(Addr *s, PredCache *c, int r, int span, LLVMValueRef *in_range) {
@@ -326,4 +326,17 @@ void emit_store(Gen *g, Op *op) {
         }
         store_words(g, at, imm, p, vec * size, size == 8, words);
     }
+}
+
+// ---- for llvm_copy.c -----------------------------------------------------------------------------
+
+Addr *addr_open(Gen *g, const Op *op, const Layout *l, const Type *type) {
+    Addr *s = NEW(g->arena, Addr);
+    open_addr(g, s, op, l, type);
+    return s;
+}
+LLVMValueRef addr_at(Addr *s, int reg, int64_t *imm) { return address(s, reg, imm); }
+LLVMValueRef addr_live(Addr *s, int reg) {
+    LLVMValueRef in_range;
+    return predicate(s, &s->cache, reg, 1, &in_range);
 }

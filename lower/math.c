@@ -4,7 +4,7 @@
 // function are computed and one is selected; constants sit in the instructions; nothing is looked up
 // in memory. The special-function unit (EX2, RCP, RSQ, LG2) is used where its error leaves room,
 // which on a Hopper was measured over all inputs (docs/math.md), and otherwise polynomials are
-// (bench/math_fit.py). Only sin and cos have a second, rare path: arguments from 2^17 on are
+// (bench/math_fit.py). Only sin and cos have a second, rare path: arguments from 2^18 on are
 // multiplied by as many bits of 2/pi as they need.
 //
 //     exp(x)    n = rint(x log2(e) - 1/2),  f = x log2(e) - n in 0 .. 1,  2^f by EX2,  2^n by its bits
@@ -150,8 +150,8 @@ static V log32(const Kit *k, V x, double per_e, double per_log)
     return pick(k, fine, y, fun(k, MOP_lg2_ftz, up));
 }
 
-// Quarter turns of |x| mod 4 and the rest, by Payne and Hanek: x times those 96 bits of 2/pi that
-// make up its last two integer bits and 94 bits of fraction. vals: quarter turns, remainder.
+// Quarter turns of x mod 4, plus 3, and the rest, by Payne and Hanek: x times those 96 bits of 2/pi
+// that make up its last two integer bits and 94 bits of fraction.
 static void turns32(MathBuilder *b, V *vals, const void *env)
 {
     static const uint32_t TWO_OVER_PI[] = {
@@ -192,28 +192,30 @@ static void turns32(MathBuilder *b, V *vals, const void *env)
     V sign = int_op(k, MOP_ashr, bits(k, x), whole(k, 31));          // all ones for a negative x
     V q32  = step(w, MOP_trunc, w->i, q, NULL, NULL);
     q32  = int_op(k, MOP_isub, int_op(k, MOP_ixor, q32, sign), sign);
+    q32  = int_op(k, MOP_iadd, q32, whole(k, 3));
     sign = int_op(k, MOP_iand, sign, whole(k, 0x80000000));
     r32  = unbits(k, int_op(k, MOP_ixor, bits(k, r32), sign));
     V finite = int_op(k, MOP_ult, u, whole(k, 0x7f800000));
-    vals[0] = q32;
+    vals[0] = pick_int(k, finite, q32, whole(k, 0xffffffff));
     vals[1] = pick(k, finite, r32, unbits(k, whole(k, 0x7fffffff)));
 }
 
-// sin(x + quarter * pi / 2). x = q pi/2 + r with q in the low bits of a float's mantissa.
-static V sine32(const Kit *k, V x, int quarter)
+// sin(x) or cos(x). x = j pi/2 + r, j + 3 in the low bits of n; so n's bit 0 tells cos(r) from sin(r)
+// for the cosine, n - 1's for the sine, and the sign stays where bit 1 is set. (For a NaN, whose bits
+// are all ones, it does. Both share n and r, if the compiler meets both.)
+static V sine32(const Kit *k, V x, bool cosine)
 {
     static const double SIN[] = {-0x1.990d72p-13, 0x1.1106aap-7, -0x1.555544p-3};      // 2^-27.7
     static const double COS[] = {0x1.999126p-16, -0x1.6c0af4p-10, 0x1.555548p-5, -0.5, 1};
-    V n = mad(k, x, num(k, 0x1.45f306p-1), num(k, MAGIC32));
-    V j = sub(k, n, num(k, MAGIC32));
+    V n = mad(k, x, num(k, 0x1.45f306p-1), num(k, MAGIC32 + 3));
+    V j = sub(k, n, num(k, MAGIC32 + 3));
     V r = mad(k, j, num(k, -0x1.921fb4p+0), x);        // three negative parts: -0 stays -0
     r = mad(k, j, num(k, -0x1.4442dp-24), r);
     r = mad(k, j, num(k, -0x1.846988p-48), r);
-    V huge = at_least(k, mag(k, x), num(k, 0x1p17));
+    V huge = at_least(k, mag(k, x), num(k, 0x1p18));
     V vals[2] = {bits(k, n), r};
     k->b->rarely(k->b, huge, turns32, vals, (MathType[]){k->i, k->f}, 2, &x);
-    V q = vals[0];
-    if (quarter) q = int_op(k, MOP_iadd, q, whole(k, (uint64_t)quarter));
+    V q = cosine ? vals[0] : int_op(k, MOP_isub, vals[0], whole(k, 1));
     r = vals[1];
 
     V s = mul(k, r, r);
@@ -221,7 +223,8 @@ static V sine32(const Kit *k, V x, int quarter)
     V by_cos = horner(k, s, COS, COUNT(COS));
     V even = int_op(k, MOP_ieq, int_op(k, MOP_iand, q, whole(k, 1)), whole(k, 0));
     V y = pick(k, even, by_sin, by_cos);
-    V flip = int_op(k, MOP_iand, int_op(k, MOP_shl, q, whole(k, 30)), whole(k, 0x80000000));
+    V keep = int_op(k, MOP_iand, int_op(k, MOP_shl, q, whole(k, 30)), whole(k, 0x80000000));
+    V flip = int_op(k, MOP_ixor, keep, whole(k, 0x80000000));
     return unbits(k, int_op(k, MOP_ixor, bits(k, y), flip));
 }
 
@@ -273,8 +276,8 @@ static V build32(const Kit *k, MathFn fn, MathMode mode, V x, V y)
     case MATH_recip: return fun(k, precise ? MOP_rcp_rn : fast ? MOP_rcp_ftz : MOP_rcp, x);
     case MATH_div:
         return step(k, precise ? MOP_div_rn : fast ? MOP_div_ftz : MOP_div_full, k->f, x, y, NULL);
-    case MATH_sin:   return fast ? fun(k, MOP_sin_ftz, x) : sine32(k, x, 0);
-    case MATH_cos:   return fast ? fun(k, MOP_cos_ftz, x) : sine32(k, x, 1);
+    case MATH_sin:   return fast ? fun(k, MOP_sin_ftz, x) : sine32(k, x, false);
+    case MATH_cos:   return fast ? fun(k, MOP_cos_ftz, x) : sine32(k, x, true);
     case MATH_tanh:  return fast ? fun(k, MOP_tanh, x) : tanh32(k, x);
     case MATH_erf:   return fast ? erf_fast(k, x) : erf32(k, x);
     case MATH_sigmoid:
@@ -436,11 +439,13 @@ static void turns64(MathBuilder *b, V *vals, const void *env)
     V flip = int_op(k, MOP_iand, int_op(k, MOP_ixor, sign, back), whole(k, 1ull << 63));
     V finite = int_op(k, MOP_ult, u, whole(k, 0x7ff0000000000000));
     r = unbits(k, int_op(k, MOP_ixor, bits(k, r), flip));
-    vals[0] = int_op(k, MOP_isub, int_op(k, MOP_ixor, q, sign), sign);
+    q = int_op(k, MOP_isub, int_op(k, MOP_ixor, q, sign), sign);
+    q = int_op(k, MOP_iadd, q, whole(k, 3));
+    vals[0] = pick_int(k, finite, q, whole(k, UINT64_MAX));
     vals[1] = pick(k, finite, r, unbits(k, whole(k, 0x7ff8000000000000)));
 }
 
-static V sine64(const Kit *k, V x, int quarter)
+static V sine64(const Kit *k, V x, bool cosine)
 {
     static const double SIN[] = {                                              // 2^-57.5
         0x1.5d6b1fdd26e3fp-33, -0x1.ae5ddd5f7c170p-26, 0x1.71de34ca2b0b4p-19, -0x1.a01a019b4b70ep-13,
@@ -450,16 +455,15 @@ static V sine64(const Kit *k, V x, int quarter)
         -0x1.8f7c8b08e0eb0p-37, 0x1.1ee98ae3a7f58p-29, -0x1.27e4f77ad565cp-22, 0x1.a01a019beb593p-16,
         -0x1.6c16c16c1498ep-10, 0x1.5555555555548p-5, -0.5, 1,
     };
-    V n = mad(k, x, num(k, 0x1.45f306dc9c883p-1), num(k, MAGIC64));
-    V j = sub(k, n, num(k, MAGIC64));
+    V n = mad(k, x, num(k, 0x1.45f306dc9c883p-1), num(k, MAGIC64 + 3));
+    V j = sub(k, n, num(k, MAGIC64 + 3));
     V r = mad(k, j, num(k, -0x1.921fb54442d18p+0), x);
     r = mad(k, j, num(k, -0x1.1a62633145c06p-54), r);
     r = mad(k, j, num(k, -0x1.c1cd129024e08p-107), r);
     V huge = at_least(k, mag(k, x), num(k, 0x1p30));
     V vals[2] = {bits(k, n), r};
     k->b->rarely(k->b, huge, turns64, vals, (MathType[]){k->i, k->f}, 2, &x);
-    V q = vals[0];
-    if (quarter) q = int_op(k, MOP_iadd, q, whole(k, (uint64_t)quarter));
+    V q = cosine ? vals[0] : int_op(k, MOP_isub, vals[0], whole(k, 1));
     r = vals[1];
 
     V s = mul(k, r, r);
@@ -467,7 +471,8 @@ static V sine64(const Kit *k, V x, int quarter)
     V by_cos = horner(k, s, COS, COUNT(COS));
     V even = int_op(k, MOP_ieq, int_op(k, MOP_iand, q, whole(k, 1)), whole(k, 0));
     V y = pick(k, even, by_sin, by_cos);
-    V flip = int_op(k, MOP_iand, int_op(k, MOP_shl, q, whole(k, 62)), whole(k, 1ull << 63));
+    V keep = int_op(k, MOP_iand, int_op(k, MOP_shl, q, whole(k, 62)), whole(k, 1ull << 63));
+    V flip = int_op(k, MOP_ixor, keep, whole(k, 1ull << 63));
     return unbits(k, int_op(k, MOP_ixor, bits(k, y), flip));
 }
 
@@ -519,8 +524,8 @@ static V build64(const Kit *k, MathFn fn, V x, V y)
     case MATH_rsqrt:   return fun(k, MOP_rcp_rn, fun(k, MOP_sqrt_rn, x));
     case MATH_recip:   return fun(k, MOP_rcp_rn, x);
     case MATH_div:     return step(k, MOP_div_rn, k->f, x, y, NULL);
-    case MATH_sin:     return sine64(k, x, 0);
-    case MATH_cos:     return sine64(k, x, 1);
+    case MATH_sin:     return sine64(k, x, false);
+    case MATH_cos:     return sine64(k, x, true);
     case MATH_tanh:    return tanh64(k, x);
     case MATH_erf:     return erf64(k, x);
     case MATH_sigmoid:

@@ -17,33 +17,35 @@
 typedef enum MathType { MT_I1, MT_I32, MT_I64, MT_F32, MT_F64 } MathType;
 
 typedef enum MathMode {
-    MATH_DEFAULT,          // within 2 ulp of the correctly rounded result
+    MATH_DEFAULT,          // as near as the table says
     MATH_FAST,             // `--math=fast`: the approximate instructions, subnormals flushed
     MATH_PRECISE,          // correctly rounded: div, sqrt and recip alone differ from the default
     MATH_MODES
 } MathMode;
 
-// The functions. `ulp` is the largest distance from the correctly rounded result in f32, counted in
-// floats, as measured over all inputs (docs/math.md); results below 2^-126 may be 2^-126 off
-// instead. `ulp64` is that of f64. `issue` and `mufu` are the instructions of the f32 form on sm_90:
-// all of those on the common path, and those of them that the special-function unit executes at a
-// quarter of the rate of the others or less. `fast` is the pair of the approximate form.
+// The functions. `ulp` is the largest distance from the correctly rounded f32 result, counted in
+// floats, over all 2^32 inputs on a Hopper (docs/math.md); results below 2^-126 may be 2^-126 off
+// instead. `ulp64` is that of f64, over random inputs. `issue` counts the instructions of the f32 form
+// on sm_90, its constants in registers, and `mufu` those of them that go to the special-function unit
+// (a quarter of the rate or less). `fast` is that pair for the approximate form.
 //
-//  name     args  ulp ulp64 issue mufu  fast    meaning              how
+// clang-format off
+//  name     args ulp ulp64 issue mufu  fast  meaning                how
 #define MATH_FNS(X)                                                                                 \
-  X(exp,     1,    2,  1,    8,   1,    2, 1,   "e^x",                "2^n by exponent bits, EX2 of the fraction")   \
-  X(exp2,    1,    2,  1,    4,   1,    1, 1,   "2^x",                "EX2")                         \
-  X(log,     1,    1,  1,   27,   1,    2, 1,   "natural logarithm",  "degree 10 about 1; LG2 for 0, inf and NaN")   \
-  X(log2,    1,    1,  1,   27,   1,    1, 1,   "logarithm to base 2", "as log")                     \
-  X(sqrt,    1,    1,  0,    4,   1,    1, 1,   "square root",        "SQRT; sqrt.rn.f64")           \
-  X(rsqrt,   1,    2,  1,    4,   1,    1, 1,   "1 / sqrt(x)",        "RSQ; two roundings in f64")   \
-  X(recip,   1,    1,  0,    4,   1,    1, 1,   "1 / x",              "RCP; rcp.rn.f64")             \
-  X(div,     2,    2,  0,    9,   1,    2, 1,   "x / y",              "div.full.f32; div.rn.f64")    \
-  X(sin,     1,    2,  2,   20,   0,    2, 1,   "sine",               "three-part pi/2; a branch from 2^17 on")      \
-  X(cos,     1,    2,  2,   20,   0,    2, 1,   "cosine",             "as sin")                      \
-  X(tanh,    1,    2,  2,   14,   2,    1, 1,   "hyperbolic tangent", "degree 9, or 1 - 2 / (e^2x + 1) from 0.6")    \
-  X(erf,     1,    2,  2,   18,   1,    5, 1,   "error function",     "degree 11, or 1 - 2^p(x) from 0.8")           \
-  X(sigmoid, 1,    4,  3,    9,   2,    4, 2,   "1 / (1 + e^-x)",     "EX2 as in exp, one FMA, RCP")
+  X(exp,     1,   2,  1,    8,    1,    2, 1, "e^x",                 "2^n by exponent bits, EX2 of the fraction")    \
+  X(exp2,    1,   2,  1,    4,    1,    1, 1, "2^x",                 "EX2")                          \
+  X(log,     1,   1,  1,    23,   1,    2, 1, "natural logarithm",   "degree 10 about 1; LG2 for 0, infinity, NaN")  \
+  X(log2,    1,   2,  1,    23,   1,    1, 1, "logarithm to base 2", "as log")                       \
+  X(sqrt,    1,   1,  0,    4,    1,    1, 1, "square root",         "SQRT; sqrt.rn.f64")            \
+  X(rsqrt,   1,   2,  1,    4,    1,    1, 1, "1 / sqrt(x)",         "RSQ; sqrt and reciprocal in f64") \
+  X(recip,   1,   1,  0,    7,    1,    1, 1, "1 / x",               "RCP; rcp.rn.f64")              \
+  X(div,     2,   2,  0,    8,    1,    2, 1, "x / y",               "div.full.f32; div.rn.f64")     \
+  X(sin,     1,   2,  1,    22,   0,    2, 1, "sine",                "pi/2 in three parts; a branch from 2^18 on")   \
+  X(cos,     1,   2,  1,    21,   0,    2, 1, "cosine",              "as sin")                       \
+  X(tanh,    1,   2,  1,    13,   2,    1, 1, "hyperbolic tangent",  "degree 9; 1 - 2 / (e^2x + 1) from 0.59")       \
+  X(erf,     1,   1,  1,    18,   1,    6, 1, "error function",      "degree 11; 1 - 2^p(x) from 0.85") \
+  X(sigmoid, 1,   4,  2,    9,    2,    4, 2, "1 / (1 + e^-x)",      "exp's parts, one FMA, RCP")
+// clang-format on
 
 typedef enum MathFn {
 #define X(name, ...) MATH_##name,

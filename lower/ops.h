@@ -48,22 +48,22 @@
     X(print,        NONE,    0,  1,   0,  0, "S",   1, "value?; str before it") \
     /* level 2: buffers are shared memory, `stage` is an i32 scalar that picks a slot of a ring */ \
     X(convert,      NONE,    1,  1,   1,  0, "P",   2, "x in another layout") \
-    X(buffer,       NONE,    0,  0,   1,  0, "S",   2, "shared memory ring of imm stages, see Type.shape, swizzle") \
+    X(buffer,       NONE,    0,  0,   1,  0, "S",   2, "shared memory ring of imm stages at byte attr, see Type.shape, swizzle") \
     X(buffer_load,  NONE,    2,  2,   1,  0, "R",   2, "buffer, stage; the tile (ldmatrix where the layout allows)") \
     X(buffer_store, NONE,    3,  3,   0,  0, "W",   2, "buffer, stage, tile") \
     X(copy_async,   NONE,    3, 255,  0,  0, "RWA", 2, "buffer, stage, tensor, index.. (nidx): cp.async of a tile; out of range and dead lanes give 0") \
     X(copy_commit,  NONE,    0,  0,   0,  0, "A",   2, "closes this thread's group of async copies") \
     X(copy_wait,    NONE,    0,  0,   0,  0, "S",   2, "until at most imm groups are in flight") \
     X(barrier,      NONE,    0,  0,   0,  0, "S",   2, "all threads of the block (imm > 0: named barrier imm, of attr threads)") \
-    X(mbar,         NONE,    0,  0,   1,  0, "S",   2, "ring of imm mbarriers, each expecting attr arrivals") \
+    X(mbar,         NONE,    0,  0,   1,  0, "S",   2, "ring of imm mbarriers at byte attr; the type says how many arrivals complete a phase") \
     X(mbar_expect,  NONE,    2,  2,   0,  0, "S",   2, "bar, stage: arrive expecting imm bytes") \
     X(mbar_arrive,  NONE,    2,  2,   0,  0, "S",   2, "bar, stage") \
     X(mbar_wait,    NONE,    3,  3,   0,  0, "S",   2, "bar, stage, parity: until the phase of that parity is complete") \
-    X(tma_load,     NONE,    4, 255,  0,  0, "RWA", 2, "buffer, stage, bar, tensor, coordinate.. (nidx, one a dimension, i32 of lane 0)") \
+    X(tma_load,     NONE,    4, 255,  0,  0, "RWA", 2, "buffer, stage, bar, tensor, coordinate.. (nidx, one a dimension, index of lane 0); imm: number of the tensor map") \
     X(tma_store,    NONE,    3, 255,  0,  0, "RWA", 2, "buffer, stage, tensor, coordinate.. (nidx); closes a bulk group") \
     X(tma_wait,     NONE,    0,  0,   0,  0, "S",   2, "until at most imm bulk store groups still read shared memory") \
     X(fence_async,  NONE,    0,  0,   0,  0, "S",   2, "generic shared writes before it are seen by TMA and wgmma after it") \
-    X(wgmma,        NONE,    4, 255,  1,  0, "RA",  2, "a (buffer or register tile), b buffer, acc, stage, use_acc?, axis: starts acc + a * b; not readable before wgmma_wait") \
+    X(wgmma,        NONE,    7,  8,   1,  0, "RA",  2, "a (buffer or register tile), b buffer, stage of a, stage of b, acc? (HAS_ACC), row, col, k axis: starts acc + a * b; not readable before wgmma_wait; attr 1: a, 2: b has k as its outer dimension") \
     X(wgmma_wait,   NONE,    0, 255, 255, 0, "S",   2, "accumulators..: until at most imm groups are in flight; results are readable") \
     X(roles,        NONE,    0,  0,   0,  2, "",    2, "region 0 is run by the producer warp group, region 1 by the consumers; imm consumer groups")
 // clang-format on

@@ -15,6 +15,7 @@ typedef bool PassFn(Fn *f, const CompileOptions *opt);
 static bool run_simplify(Fn *f, const CompileOptions *o) { (void)o; simplify(f); return true; }
 static bool run_contract(Fn *f, const CompileOptions *o) { if (o->math != 1 && contract(f)) simplify(f); return true; }
 static bool run_hoist(Fn *f, const CompileOptions *o)    { (void)o; hoist(f); return true; }
+static bool run_pipeline(Fn *f, const CompileOptions *o) { return hopper(f, o) || pipeline(f, o); }
 static bool run_lanes(Fn *f, const CompileOptions *o)    { (void)o; if (lanes(f)) simplify(f); return true; }
 
 // clang-format off
@@ -24,7 +25,7 @@ static const struct { PassInfo info; PassFn *run; } passes[] = {
     {{"hoist",    "moves what a loop does not change out of it",                                          1, 1}, run_hoist},
     {{"schedule", "chooses warps for a program and programs for a block",                                 1, 1}, schedule},
     {{"lanes",    "puts neutral elements into dead lanes where a reduction would count them",             1, 1}, run_lanes},
-    {{"pipeline", "gives the operands of products rings in shared memory, filled ahead of use",           1, 2}, pipeline},
+    {{"pipeline", "gives the operands of products rings in shared memory, filled ahead of use",           1, 2}, run_pipeline},
     {{"layout",   "assigns every tile to registers, lanes and warps; inserts conversions",                2, 2}, assign_layouts},
 };
 // clang-format on

@@ -9,6 +9,7 @@ bool contract(Fn *f);                                          // simplify.c: a 
 bool hoist(Fn *f);                                             // simplify.c: loop-invariant values out of loops
 bool lanes(Fn *f);                                             // lanes.c: neutral elements into dead lanes where they would count
 bool schedule(Fn *f, const CompileOptions *opt);               // schedule.c: warps, programs a block
+bool hopper(Fn *f, const CompileOptions *opt);                 // hopper.c: TMA rings, wgmma, producer and consumers; false: not this kernel
 bool pipeline(Fn *f, const CompileOptions *opt);               // pipeline.c: rings of shared memory and asynchronous copies
 bool assign_layouts(Fn *f, const CompileOptions *opt);         // assign.c: layouts of all tiles, conversions between them
 

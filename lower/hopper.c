@@ -1,0 +1,445 @@
+// Warp roles on Hopper: the loop of products becomes a producer that fills shared memory by TMA and
+// consumers that run wgmma on it.
+//
+//     for k in K by BK {                             roles {                       // producer: one thread
+//         acc += dot(a[m, k], b[k, n]);                for ... { wait empty; expect full; tma_load a, b }
+//     }                                       ->     } and {                       // consumers: 1 or 2 warp groups
+//     c[m, n] = acc as bf16;                           for ... { wait full; acc = wgmma a, b, acc; wait 1; release }
+//                                                      c[m, n] = acc as bf16;
+//                                                    }
+//
+// Applies to a kernel whose body has one loop with products at its top level, when every product is of
+// 16-bit floats over one axis, its rows come in 64s, and each operand is a plain load inside the loop: an
+// axis or a scalar per dimension, innermost contiguous, of a read-only tensor. Along the contracted axis
+// the axis must end where the tensor does, because TMA fills with zeros there and nowhere else.
+//
+// With a single product into a carried accumulator one wgmma group stays in flight across trips and a
+// stage is released one trip late; otherwise each product is waited for. What comes before the loop and
+// is not plain scalar arithmetic, and all that follows it, is the consumers'.
+//
+// Declines (returns false, function unchanged) when anything is not so; the reason goes to the report.
+#include "lower/access.h"
+#include "lower/passes.h"
+
+#include <string.h>
+
+enum { MAX_DOTS = 4, SPAN = 128, MAX_STAGES = 8, SYNC_BYTES = 1024 };      // SPAN: bytes of the widest swizzle
+
+typedef struct Operand {
+    Op     *load;
+    Access  a;
+    Val    *outer, *inner;          // axes of the tile as it lies in memory: inner is contiguous
+    int     outer_dim;
+    uint32_t bytes;                 // of one stage
+    int     swizzle;
+    Val    *buffer;
+    int     map;                    // number of the tensor map
+} Operand;
+
+typedef struct Product {
+    Op     *dot;
+    Val    *row, *col, *k;
+    Operand op[2];
+} Product;
+
+typedef struct Hop {
+    Fn     *f;
+    const CompileOptions *opt;
+    Facts  *facts;
+    Op     *loop;
+    Product p[MAX_DOTS];
+    int     np, groups, stages, maps;
+    uint32_t stage_bytes;
+    bool    pipelined;              // one group in flight across trips
+    Val    *full, *empty;
+} Hop;
+
+static bool decline(Hop *h, const char *why) {
+    h->f->roles_refused = why;
+    return false;
+}
+
+// ---- does it apply? ------------------------------------------------------------------------------
+
+static bool has_dot(const Region *r) {
+    for (const Op *op = r->first; op; op = op->next) {
+        if (op->code == OP_T_dot) return true;
+        for (int i = 0; i < op->nreg; i++) if (has_dot(op->reg[i])) return true;
+    }
+    return false;
+}
+
+static int uses(const Region *r, const Val *v) {
+    int n = 0;
+    for (const Op *op = r->first; op; op = op->next) {
+        for (int i = 0; i < op->nin; i++) n += op->in[i] == v;
+        for (int i = 0; i < op->nreg; i++) n += uses(op->reg[i], v);
+    }
+    return n;
+}
+
+// A scalar that the producer can compute too: pure arithmetic on parameters and the loop's counter.
+static bool computable(const Hop *h, const Val *v) {
+    const Op *d = v->def;
+    if (!d) return v == h->loop->reg[0]->args.at[0];
+    if (v->type.rank || !op_has(d, 'P') || d->code == OP_T_reduce || d->code == OP_T_dot) return false;
+    if (d->parent != h->loop->parent && d->parent != h->loop->reg[0]) return false;
+    for (int i = 0; i < d->nin; i++) if (d->in[i]->type.kind == TY_TILE && !computable(h, d->in[i])) return false;
+    return true;
+}
+
+static bool same_expr(LExpr a, LExpr b) {
+    if (a.n != b.n) return false;
+    for (uint32_t i = 0; i < a.n; i++) if (a.at[i].op != b.at[i].op || a.at[i].arg != b.at[i].arg) return false;
+    return true;
+}
+
+static const char *operand_of(Hop *h, Operand *o, Val *v, const Val *k) {
+    Op *load = v->def;
+    if (!load || load->code != OP_T_load || load->parent != h->loop->reg[0]) return "an operand of a product is not loaded in the loop";
+    o->load = load;
+    access_of(h->facts, load, &o->a);
+    const Access *a = &o->a;
+    if (a->p->mode != PM_IN || a->p->strided || (load->flags & HAS_ELSE)) return "an operand's tensor is not a plain input";
+    if (a->nidx < 2 || a->nidx > 5 || v->type.rank != 2) return "an operand's tile has not two axes";
+    if (uses(&h->f->body, v) != 1) return "an operand is used elsewhere too";
+    for (int d = 0; d < a->nidx; d++) {
+        const Affine *x = &a->aff[d];
+        if (x->ntile || x->naxis > 1) return "an operand is gathered";
+        for (int t = 0; t < x->nterm; t++) if (!computable(h, x->term[t].v)) return "an operand's address depends on loaded values";
+        if (!x->naxis) continue;
+        if (x->axis[0].k != 1 || x->axis[0].scale) return "an operand is strided";
+        if (d == a->nidx - 1) o->inner = x->axis[0].axis;
+        else { o->outer = x->axis[0].axis; o->outer_dim = d; }
+        if (x->axis[0].axis != k) continue;
+        LExpr end;
+        if (!a->proved[d] || !host_expr(h->facts, axis_hi(k), &end) || !same_expr(end, a->p->dim[d])) return "the contracted axis does not end with the tensor";
+    }
+    if (!o->inner || !o->outer || o->inner == o->outer) return "an operand's innermost dimension has no axis";
+    int64_t in = axis_extent(o->inner) * 2, out = axis_extent(o->outer);
+    if (out > 256) return "an operand's tile has more than 256 rows";
+    if (o->inner == k) {
+        if (in % SPAN && in != 64 && in != 32) return "the contracted extent is no multiple of 64";
+    } else if (in % SPAN) {
+        return "an extent is no multiple of 64";
+    }
+    for (int d = 0; d + 1 < a->nidx; d++) if (!fact_stride_divides(h->facts, a->param, d, 8)) return "rows are not known to be 16-byte aligned";
+    o->swizzle = in % SPAN == 0 ? SPAN : (int)in;
+    o->bytes = (uint32_t)(in * out);
+    return NULL;
+}
+
+static const char *product_of(Hop *h, Product *p, Op *dot) {
+    Elem e = (Elem)dot->in[0]->type.elem;
+    const Type *t = &dot->out[0]->type;
+    int first = 2 + ((dot->flags & HAS_ACC) != 0);
+    p->dot = dot;
+    if ((e != EL_bf16 && e != EL_f16) || dot->in[1]->type.elem != e || t->elem != EL_f32) return "a product is not of 16-bit floats";
+    if (dot->nin != first + 1 || t->rank != 2) return "a product is not of two matrices over one axis";
+    p->k = dot->in[first];
+    for (int i = 0; i < 2; i++) {
+        if (type_axis(&dot->in[0]->type, t->axis[i]) >= 0) p->row = t->axis[i];
+        else p->col = t->axis[i];
+    }
+    if (!p->row || !p->col || type_axis(&dot->in[1]->type, p->col) < 0) return "a product has a batch axis";
+    int64_t m = axis_extent(p->row), n = axis_extent(p->col), k = axis_extent(p->k);
+    if (m % 64 || (m != 64 && m % 128)) return "the rows of a product are no multiple of 64";
+    if (n % 8 || n > 256 || k % 16) return "the extents of a product do not fit wgmma";
+    for (int i = 0; i < 2; i++) {
+        const char *why = operand_of(h, &p->op[i], dot->in[i], p->k);
+        if (why) return why;
+    }
+    return NULL;
+}
+
+static bool applies(Hop *h) {
+    for (Op *op = h->f->body.first; op; op = op->next) {
+        if (op->code == OP_T_dot) return decline(h, "a product stands outside of the loop");
+        bool inside = false;
+        for (int i = 0; i < op->nreg; i++) inside |= has_dot(op->reg[i]);
+        if (!inside) continue;
+        if (op->code != OP_T_for || h->loop) return decline(h, "the products are not in one loop");
+        h->loop = op;
+    }
+    if (!h->loop) return false;
+    Region *r = h->loop->reg[0];
+    for (Op *op = r->first; op; op = op->next) {
+        for (int i = 0; i < op->nreg; i++) if (has_dot(op->reg[i])) return decline(h, "a product is in an inner loop or branch");
+        if (op->code == OP_T_break || op->code == OP_T_continue) return decline(h, "the loop has a break");
+        if (op->code != OP_T_dot) continue;
+        if (h->np == MAX_DOTS) return decline(h, "the loop has too many products");
+        const char *why = product_of(h, &h->p[h->np++], op);
+        if (why) return decline(h, why);
+    }
+    int64_t rows = axis_extent(h->p[0].row);
+    for (int i = 0; i < h->np; i++) if (axis_extent(h->p[i].row) != rows) return decline(h, "products differ in rows");
+    h->groups = rows >= 128 ? 2 : 1;
+    if (rows / 64 / h->groups * axis_extent(h->p[0].col) / 2 > 160) return decline(h, "the accumulator does not fit the registers");
+    for (int i = 0; i < h->np; i++) h->stage_bytes += h->p[i].op[0].bytes + h->p[i].op[1].bytes;
+    int64_t room = (int64_t)h->opt->target->smem_block - SYNC_BYTES - 4096;      // 4096: small reductions
+    h->stages = (int)(room / h->stage_bytes);
+    if (h->opt->schedule.stages && h->stages > h->opt->schedule.stages) h->stages = h->opt->schedule.stages;
+    if (h->stages > MAX_STAGES) h->stages = MAX_STAGES;
+    if (h->stages < 2) return decline(h, "two stages of the operands do not fit shared memory");
+    const Op *dot = h->p[0].dot;
+    if (h->np == 1 && (dot->flags & HAS_ACC)) {
+        const Op *y = r->last;
+        for (int i = 0; i < y->nin; i++)
+            if (y->in[i] == dot->out[0] && dot->in[2] == r->args.at[1 + i] && uses(&h->f->body, dot->out[0]) == 1 && uses(&h->f->body, dot->in[2]) == 1) h->pipelined = true;
+    }
+    return true;
+}
+
+// ---- buffers, barriers, tensor maps --------------------------------------------------------------
+
+static Val *buffer(Hop *h, Builder *b, const Operand *o, uint32_t *at) {
+    Type t = {.kind = TY_BUFFER, .elem = (uint8_t)o->a.elem, .rank = 2, .swizzle = (uint8_t)o->swizzle, .order = {1, 0}};
+    t.shape[0] = axis_extent(o->outer);
+    t.shape[1] = axis_extent(o->inner);
+    Val *v = b_op(b, OP_T_buffer, 0, t, 0, NULL);
+    v->def->imm = h->stages;
+    v->def->attr = *at;
+    v->name = o->a.p->name;
+    *at += o->bytes * (uint32_t)h->stages;
+    return v;
+}
+
+static int tensor_map(Hop *h, const Operand *o) {
+    LaunchInfo *l = h->f->launch;
+    LaunchSlot s = {.kind = SLOT_TENSORMAP, .size = 128, .a = o->a.param, .b = h->maps, .rank = (uint8_t)o->a.nidx, .swizzle = (uint8_t)o->swizzle};
+    for (int i = 0; i < o->a.nidx; i++) {
+        int d = o->a.nidx - 1 - i;                             // innermost first
+        s.map_dim[i] = (int8_t)d;
+        s.box[i] = i == 0 ? (uint32_t)o->swizzle / 2 : d == o->outer_dim ? (uint32_t)axis_extent(o->outer) : 1;
+    }
+    LaunchSlot *grown = NEW_N(h->f->arena, LaunchSlot, l->nslots + 1);
+    if (l->nslots) memcpy(grown, l->slots, sizeof *grown * (size_t)l->nslots);
+    grown[l->nslots++] = s;
+    l->slots = grown;
+    return h->maps++;
+}
+
+static Val *mbar(Builder *b, int stages, int arrivals, uint32_t *at) {
+    Val *v = b_op(b, OP_T_mbar, 0, (Type){.kind = TY_MBAR, .shape = {arrivals}}, 0, NULL);
+    v->def->imm = stages;
+    v->def->attr = *at;
+    *at += 8 * (uint32_t)stages;
+    return v;
+}
+
+// ---- the ring's position -------------------------------------------------------------------------
+
+typedef struct Ring { Val *stage, *phase; } Ring;
+
+static Val *i32(Builder *b, int64_t v) { return b_const(b, EL_i32, v); }
+
+static Ring advance(Hop *h, Builder *b, Ring r) {
+    Val *next = b_binary(b, OP_add, r.stage, i32(b, 1)), *wrap = b_binary(b, OP_eq, next, i32(b, h->stages));
+    Val *flip = b_binary(b, OP_xor, r.phase, i32(b, 1));
+    return (Ring){b_op(b, OP_T_select, 0, type_scalar(EL_i32), 3, (Val *[]){wrap, i32(b, 0), next}),
+                  b_op(b, OP_T_select, 0, type_scalar(EL_i32), 3, (Val *[]){wrap, flip, r.phase})};
+}
+
+static Op *effect(Builder *b, OpCode code, int n, Val *const *in) {
+    Op *op = op_new(b->f, code, b->span, n, in, 0);
+    b_insert(b, op);
+    return op;
+}
+
+// A `for` like the loop, carrying `n` values and the ring's position.
+static Op *ring_loop(Hop *h, Builder *b, int n, Val *const *init, Builder *inner, Ring *ring) {
+    Val *in[3 + 64];
+    for (int i = 0; i < 3; i++) in[i] = h->loop->in[i];
+    for (int i = 0; i < n; i++) in[3 + i] = init[i];
+    in[3 + n] = i32(b, 0);
+    in[4 + n] = i32(b, 0);
+    Op *loop = op_new(h->f, OP_T_for, h->loop->span, 5 + n, in, n + 2);
+    for (int i = 0; i < n + 2; i++) loop->out[i]->type = in[3 + i]->type;
+    loop->str = h->loop->str;
+    b_insert(b, loop);
+    *inner = (Builder){h->f, loop->reg[0], NULL, h->loop->span};
+    region_arg(h->f, loop->reg[0], type_scalar(EL_index))->name = h->loop->reg[0]->args.at[0]->name;
+    for (int i = 0; i < n; i++) region_arg(h->f, loop->reg[0], in[3 + i]->type)->name = h->loop->reg[0]->args.at[1 + i]->name;
+    ring->stage = region_arg(h->f, loop->reg[0], type_scalar(EL_i32));
+    ring->phase = region_arg(h->f, loop->reg[0], type_scalar(EL_i32));
+    return loop;
+}
+
+// ---- the producer --------------------------------------------------------------------------------
+
+static Val *coordinate(Hop *h, Builder *b, const Affine *x, ValMap *m) {
+    (void)h;
+    Val *sum = b_const(b, EL_index, x->c);
+    for (int i = 0; i < x->nterm; i++) {
+        Val *v = map_get(m, x->term[i].v);
+        if (x->term[i].k != 1) v = b_binary(b, OP_mul, v, b_const(b, EL_index, x->term[i].k));
+        sum = b_binary(b, OP_add, sum, v);
+    }
+    return sum;
+}
+
+static void producer(Hop *h, Region *r) {
+    Builder b = {h->f, r, NULL, h->loop->span}, in;
+    Ring ring;
+    Op *loop = ring_loop(h, &b, 0, NULL, &in, &ring);
+    ValMap map = {.arena = h->f->arena};
+    Region *old = h->loop->reg[0];
+    map_set(&map, old->args.at[0], loop->reg[0]->args.at[0]);
+    for (Op *op = old->first; op; op = op->next)               // the scalars that addresses are made of
+        if (op->nout == 1 && op->out[0]->type.kind == TY_TILE && op->out[0]->type.rank == 0 && computable(h, op->out[0])) {
+            Op *c = op_clone(h->f, op, &map);
+            op_append(loop->reg[0], c);
+        }
+    Val *other = b_binary(&in, OP_xor, ring.phase, i32(&in, 1));
+    effect(&in, OP_T_mbar_wait, 3, (Val *[]){h->empty, ring.stage, other});
+    effect(&in, OP_T_mbar_expect, 2, (Val *[]){h->full, ring.stage})->imm = h->stage_bytes;
+    for (int i = 0; i < h->np; i++)
+        for (int k = 0; k < 2; k++) {
+            Operand *o = &h->p[i].op[k];
+            Val *args[4 + MAX_RANK] = {o->buffer, ring.stage, h->full, o->load->in[0]};
+            for (int d = 0; d < o->a.nidx; d++) args[4 + d] = coordinate(h, &in, &o->a.aff[d], &map);
+            Op *t = effect(&in, OP_T_tma_load, 4 + o->a.nidx, args);
+            t->nidx = (uint8_t)o->a.nidx;
+            t->imm = o->map;
+            t->span = o->load->span;
+        }
+    ring = advance(h, &in, ring);
+    effect(&in, OP_T_yield, 2, (Val *[]){ring.stage, ring.phase});
+    effect(&b, OP_T_yield, 0, NULL);
+}
+
+// ---- the consumers -------------------------------------------------------------------------------
+
+static Val *wait(Builder *b, Val *acc, int in_flight) {
+    Op *w = op_new(b->f, OP_T_wgmma_wait, b->span, 1, &acc, 1);
+    w->out[0]->type = acc->type;
+    w->imm = in_flight;
+    b_insert(b, w);
+    return w->out[0];
+}
+
+static Val *multiply(Hop *h, Builder *b, const Product *p, Ring ring, ValMap *m) {
+    Val *in[8] = {p->op[0].buffer, p->op[1].buffer, ring.stage, ring.stage};
+    int n = 4;
+    bool acc = p->dot->flags & HAS_ACC;
+    if (acc) in[n++] = map_get(m, p->dot->in[2]);
+    in[n++] = map_get(m, p->row);
+    in[n++] = map_get(m, p->col);
+    in[n++] = map_get(m, p->k);
+    Type t = p->dot->out[0]->type;
+    Val *axes[MAX_AXES];
+    for (int i = 0; i < t.rank; i++) axes[i] = map_get(m, t.axis[i]);
+    (void)h;
+    b->span = p->dot->span;
+    Val *v = b_op(b, OP_T_wgmma, 0, type_tile(EL_f32, t.rank, axes), n, in);
+    v->def->attr = (p->op[0].outer == p->k) | (p->op[1].outer == p->k) << 1;
+    if (acc) v->def->flags |= HAS_ACC;
+    return v;
+}
+
+static bool is_ring_load(const Hop *h, const Op *op) {
+    for (int i = 0; i < h->np; i++) if (h->p[i].op[0].load == op || h->p[i].op[1].load == op) return true;
+    return false;
+}
+
+static void release(Hop *h, Builder *b, Val *stage) { effect(b, OP_T_mbar_arrive, 2, (Val *[]){h->empty, stage}); }
+
+// One trip late: the group that read the previous stage is done once at most one is in flight.
+static void release_previous(Hop *h, Builder *b, Val *counter, Ring ring) {
+    Val *later = b_binary(b, OP_gt, counter, h->loop->in[0]);
+    Op *branch = op_new(h->f, OP_T_if, b->span, 1, &later, 0);
+    b_insert(b, branch);
+    Builder t = {h->f, branch->reg[0], NULL, b->span}, e = {h->f, branch->reg[1], NULL, b->span};
+    Val *first = b_binary(&t, OP_eq, ring.stage, i32(&t, 0)), *before = b_binary(&t, OP_sub, ring.stage, i32(&t, 1));
+    Val *stage = b_op(&t, OP_T_select, 0, type_scalar(EL_i32), 3, (Val *[]){first, i32(&t, h->stages - 1), before});
+    release(h, &t, stage);
+    effect(&t, OP_T_yield, 0, NULL);
+    effect(&e, OP_T_yield, 0, NULL);
+}
+
+static void consumers(Hop *h, Region *r) {
+    Builder b = {h->f, r, NULL, h->loop->span}, in;
+    Region *old = h->loop->reg[0];
+    int n = h->loop->nout;
+    Ring ring;
+    Op *loop = ring_loop(h, &b, n, h->loop->in + 3, &in, &ring);
+    ValMap map = {.arena = h->f->arena};
+    for (int i = 0; i <= n; i++) map_set(&map, old->args.at[i], loop->reg[0]->args.at[i]);
+    effect(&in, OP_T_mbar_wait, 3, (Val *[]){h->full, ring.stage, ring.phase});
+    for (Op *op = old->first; op; op = op->next) {
+        if (is_ring_load(h, op)) continue;
+        int p = -1;
+        for (int i = 0; i < h->np; i++) if (h->p[i].dot == op) p = i;
+        if (p >= 0) {
+            Val *v = multiply(h, &in, &h->p[p], ring, &map);
+            map_set(&map, op->out[0], wait(&in, v, h->pipelined));
+        } else if (op->code == OP_T_yield) {
+            Val *out[64 + 2];
+            for (int i = 0; i < n; i++) out[i] = map_get(&map, op->in[i]);
+            if (h->pipelined) release_previous(h, &in, loop->reg[0]->args.at[0], ring);
+            else release(h, &in, ring.stage);
+            ring = advance(h, &in, ring);
+            out[n] = ring.stage;
+            out[n + 1] = ring.phase;
+            effect(&in, OP_T_yield, n + 2, out);
+        } else {
+            Op *c = op_clone(h->f, op, &map);
+            op_append(loop->reg[0], c);
+        }
+    }
+    for (int i = 0; i < n; i++) {
+        Val *v = loop->out[i];
+        v->name = h->loop->out[i]->name;
+        if (h->pipelined && old->last->in[i] == h->p[0].dot->out[0]) v = wait(&b, v, 0);
+        replace_uses(&h->f->body, h->loop->out[i], v);
+    }
+}
+
+// ---- putting it together -------------------------------------------------------------------------
+
+static bool common(const Hop *h, const Op *op) {
+    for (int i = 0; i < op->nout; i++) if (op->out[i]->type.kind == TY_TILE && (op->out[i]->type.rank || !computable(h, op->out[i]))) return false;
+    for (int i = 0; i < op->nin; i++) if (op->in[i]->type.kind == TY_TILE && !computable(h, op->in[i])) return false;
+    return op->nout > 0 && op_has(op, 'P');
+}
+
+bool hopper(Fn *f, const CompileOptions *opt) {
+    Hop h = {.f = f, .opt = opt, .facts = facts_new(f)};
+    if (!opt->target->has_wgmma || !f->fast || !applies(&h)) return false;
+
+    Builder b = {f, NULL, h.loop, h.loop->span};
+    uint32_t at = 0;
+    for (int i = 0; i < h.np; i++)
+        for (int k = 0; k < 2; k++) {
+            h.p[i].op[k].buffer = buffer(&h, &b, &h.p[i].op[k], &at);
+            h.p[i].op[k].map = tensor_map(&h, &h.p[i].op[k]);
+        }
+    h.full = mbar(&b, h.stages, 1, &at);
+    h.empty = mbar(&b, h.stages, h.groups, &at);
+    f->groups = h.groups;
+    f->warps = 4 * h.groups;
+    f->launch->threads = 128 * (h.groups + 1);
+    f->launch->blocks = f->launch->programs;
+    f->buffer_bytes = at;
+
+    Op *roles = op_new(f, OP_T_roles, h.loop->span, 0, NULL, 0);
+    roles->imm = h.groups;
+    op_before(h.loop, roles);
+    producer(&h, roles->reg[0]);
+    for (Op *op = f->body.first, *next; op != roles; op = next) {      // the consumers' part of the prologue
+        next = op->next;
+        if (common(&h, op) || op->code == OP_T_buffer || op->code == OP_T_mbar) continue;
+        op_remove(op);
+        op_append(roles->reg[1], op);
+    }
+    consumers(&h, roles->reg[1]);
+    op_remove(h.loop);
+    for (Op *op = roles->next, *next; op; op = next) {
+        next = op->next;
+        op_remove(op);
+        op_append(roles->reg[1], op);
+    }
+    Builder end = {f, roles->reg[1], NULL, roles->span};
+    effect(&end, OP_T_yield, 0, NULL);
+    return true;
+}

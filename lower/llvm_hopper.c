@@ -1,0 +1,238 @@
+// Hopper's own: roles, mbarriers, TMA, wgmma.
+//
+// Shared memory holds the rings (1024-byte aligned stages, as swizzled TMA and wgmma want them), then the
+// mbarriers, then what the rest of the kernel asks for. A tile of R rows by C columns lies in chunks of
+// one swizzle span, 64 columns of 16 bits, each R rows of 128 bytes; a chunk is one TMA box. wgmma reads
+// it through a descriptor made of the address and, by which of its dimensions is contracted,
+//
+//     K-major (columns are k):   stride 8 rows = 1024;  next 16 of k: + 32 bytes, every 64th: the next chunk
+//     MN-major (rows are k):     stride 8 rows = 1024, from chunk to chunk R * 128;  next 16 of k: + 16 rows
+//
+// Accumulators are threaded through every instruction as tied operands, also through the waits, so that
+// nothing moves a use before its wait (reference: PTX ISA, asynchronous warpgroup level matrix instructions).
+#include "lower/gen.h"
+
+#include <string.h>
+
+static LLVMValueRef call(Gen *g, const char *name, int n, LLVMValueRef *args) { return gen_call(g, name, n, args, 0, NULL); }
+
+static LLVMValueRef add(Gen *g, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildAdd(g->B, a, b, ""); }
+static LLVMValueRef mul(Gen *g, LLVMValueRef a, int64_t k) { return LLVMBuildMul(g->B, a, gen_i32(g, k), ""); }
+
+// ---- barriers ------------------------------------------------------------------------------------
+
+static LLVMValueRef mbar_at(Gen *g, const Val *bar, LLVMValueRef stage) {
+    return gen_smem(g, add(g, gen_i32(g, bar->def->attr), LLVMBuildShl(g->B, stage, gen_i32(g, 3), "")));
+}
+
+static void if_thread(Gen *g, LLVMValueRef cond, LLVMBasicBlockRef *go) {
+    LLVMBasicBlockRef yes = gen_block(g, "one");
+    *go = gen_block(g, "all");
+    LLVMBuildCondBr(g->B, cond, yes, *go);
+    LLVMPositionBuilderAtEnd(g->B, yes);
+}
+
+static void rejoin(Gen *g, LLVMBasicBlockRef go) {
+    LLVMBuildBr(g->B, go);
+    LLVMPositionBuilderAtEnd(g->B, go);
+}
+
+void emit_mbar(Gen *g, Op *op) {
+    LLVMBasicBlockRef go;
+    if_thread(g, LLVMBuildICmp(g->B, LLVMIntEQ, g->tid, gen_i32(g, 0), ""), &go);
+    for (int i = 0; i < op->imm; i++)
+        call(g, "llvm.nvvm.mbarrier.init.shared", 2, (LLVMValueRef[]){gen_smem(g, gen_i32(g, op->attr + 8 * i)), gen_i32(g, op->out[0]->type.shape[0])});
+    rejoin(g, go);
+}
+
+void emit_mbar_expect(Gen *g, Op *op) {
+    LLVMValueRef bar = mbar_at(g, op->in[0], gen_get(g, op->in[1], 0));
+    call(g, "llvm.nvvm.mbarrier.arrive.expect.tx.scope.cta.space.cta", 2, (LLVMValueRef[]){bar, gen_i32(g, op->imm)});
+}
+
+// One arrival for each consumer warp group.
+void emit_mbar_arrive(Gen *g, Op *op) {
+    LLVMBasicBlockRef go;
+    LLVMValueRef bar = mbar_at(g, op->in[0], gen_get(g, op->in[1], 0));
+    if_thread(g, LLVMBuildICmp(g->B, LLVMIntEQ, LLVMBuildAnd(g->B, g->tid, gen_i32(g, 127), ""), gen_i32(g, 0), ""), &go);
+    call(g, "llvm.nvvm.mbarrier.arrive.scope.cta.space.cta", 2, (LLVMValueRef[]){bar, gen_i32(g, 1)});
+    rejoin(g, go);
+}
+
+void emit_mbar_wait(Gen *g, Op *op) {
+    LLVMValueRef bar = mbar_at(g, op->in[0], gen_get(g, op->in[1], 0)), parity = gen_get(g, op->in[2], 0);
+    LLVMBasicBlockRef spin = gen_block(g, "spin"), go = gen_block(g, "ready");
+    LLVMBuildBr(g->B, spin);
+    LLVMPositionBuilderAtEnd(g->B, spin);
+    LLVMValueRef ok = call(g, "llvm.nvvm.mbarrier.try.wait.parity.scope.cta.space.cta", 2, (LLVMValueRef[]){bar, parity});
+    LLVMBuildCondBr(g->B, ok, go, spin);
+    LLVMPositionBuilderAtEnd(g->B, go);
+}
+
+void emit_fence_async(Gen *g, Op *op) {
+    (void)op;
+    call(g, "llvm.nvvm.fence.proxy.async.shared_cta", 0, NULL);
+}
+
+// ---- roles ---------------------------------------------------------------------------------------
+
+// Registers after the exchange: the producer gives up what the consumers take (hopper.md 1.6).
+static const struct { int groups, producer, consumer; } exchange[] = {{2, 40, 232}, {3, 32, 160}};
+
+static void take_registers(Gen *g, int groups, bool consumer) {
+    for (size_t i = 0; i < sizeof exchange / sizeof *exchange; i++)
+        if (exchange[i].groups == groups)
+            call(g, consumer ? "llvm.nvvm.setmaxnreg.inc.sync.aligned.u32" : "llvm.nvvm.setmaxnreg.dec.sync.aligned.u32", 1,
+                 (LLVMValueRef[]){gen_i32(g, consumer ? exchange[i].consumer : exchange[i].producer)});
+}
+
+void emit_roles(Gen *g, Op *op) {
+    LLVMBasicBlockRef produce = gen_block(g, "producer"), first = gen_block(g, "first"), consume = gen_block(g, "consumers");
+    call(g, "llvm.nvvm.fence.mbarrier_init.release.cluster", 0, NULL);
+    call(g, "llvm.nvvm.barrier.cta.sync.aligned.all", 1, (LLVMValueRef[]){gen_i32(g, 0)});
+    LLVMValueRef group = LLVMBuildLShr(g->B, g->tid, gen_i32(g, 7), "");
+    group = call(g, "llvm.nvvm.shfl.sync.idx.i32", 4, (LLVMValueRef[]){gen_i32(g, -1), group, gen_i32(g, 0), gen_i32(g, 31)});
+    LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntEQ, group, gen_i32(g, 0), ""), produce, consume);
+
+    LLVMPositionBuilderAtEnd(g->B, produce);
+    take_registers(g, (int)op->imm, false);
+    LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntEQ, g->tid, gen_i32(g, 0), ""), first, g->exit);
+    LLVMPositionBuilderAtEnd(g->B, first);
+    gen_region(g, op->reg[0]);
+    if (!g->dead) LLVMBuildBr(g->B, g->exit);
+
+    LLVMPositionBuilderAtEnd(g->B, consume);
+    g->dead = false;
+    take_registers(g, (int)op->imm, true);
+    LLVMValueRef warp = LLVMBuildLShr(g->B, g->tid, gen_i32(g, 5), "");
+    warp = call(g, "llvm.nvvm.shfl.sync.idx.i32", 4, (LLVMValueRef[]){gen_i32(g, -1), warp, gen_i32(g, 0), gen_i32(g, 31)});
+    g->warp = LLVMBuildSub(g->B, warp, gen_i32(g, 4), "");
+    g->program_threads = (int)op->imm * 128;
+    gen_region(g, op->reg[1]);
+}
+
+// ---- TMA -----------------------------------------------------------------------------------------
+
+static uint32_t stage_bytes(const Type *t) { return (uint32_t)(t->shape[0] * t->shape[1] * elem_bytes((Elem)t->elem)); }
+
+static LLVMValueRef stage_at(Gen *g, const Val *buffer, LLVMValueRef stage) {        // i32 offset in shared memory
+    return add(g, gen_i32(g, buffer->def->attr), mul(g, stage, stage_bytes(&buffer->type)));
+}
+
+void emit_buffer(Gen *g, Op *op) { (void)g; (void)op; }
+
+void emit_tma_load(Gen *g, Op *op) {
+    Val *buf = op->in[0];
+    const Type *t = &buf->type;
+    int span = t->swizzle / elem_bytes((Elem)t->elem), chunks = (int)(t->shape[1] / span), rank = op->nidx;
+    LLVMValueRef at = stage_at(g, buf, gen_get(g, op->in[1], 0)), bar = mbar_at(g, op->in[2], gen_get(g, op->in[1], 0));
+    LLVMValueRef map = gen_param(g, SLOT_TENSORMAP, (int)op->in[3]->def->imm, (int)op->imm);
+    LLVMTypeRef p7 = LLVMPointerTypeInContext(g->C, 7);
+    char name[64];
+    snprintf(name, sizeof name, "llvm.nvvm.cp.async.bulk.tensor.g2s.tile.%dd", rank);
+    for (int c = 0; c < chunks; c++) {
+        LLVMValueRef a[16];
+        int n = 0;
+        uint32_t off = (uint32_t)c * (uint32_t)t->shape[0] * t->swizzle;
+        a[n++] = LLVMBuildAddrSpaceCast(g->B, gen_smem(g, add(g, at, gen_i32(g, off))), p7, "");
+        a[n++] = bar;
+        a[n++] = map;
+        for (int d = rank - 1; d >= 0; d--) {                                // innermost first
+            LLVMValueRef x = gen_get(g, op->in[4 + d], 0);
+            if (LLVMTypeOf(x) != g->i32) x = LLVMBuildTrunc(g->B, x, g->i32, "");
+            if (d == rank - 1 && c) x = add(g, x, gen_i32(g, c * span));
+            a[n++] = x;
+        }
+        a[n++] = LLVMConstInt(g->i16, 0, 0);                                 // no multicast, no cache hint
+        a[n++] = gen_i64(g, 0);
+        a[n++] = LLVMConstInt(g->i1, 0, 0);
+        a[n++] = LLVMConstInt(g->i1, 0, 0);
+        a[n++] = gen_i32(g, 0);
+        call(g, name, n, a);
+    }
+}
+
+// ---- wgmma ---------------------------------------------------------------------------------------
+
+// Descriptor of the stage's first element (PTX ISA, matrix descriptor format).
+static LLVMValueRef descriptor(Gen *g, const Val *buf, LLVMValueRef at, bool mn_major) {
+    const Type *t = &buf->type;
+    int64_t lead = mn_major ? t->shape[0] * t->swizzle / 16 : 1, stride = 8 * t->swizzle / 16;
+    int64_t mode = t->swizzle == 128 ? 1 : t->swizzle == 64 ? 2 : 3;
+    LLVMValueRef base = LLVMBuildPtrToInt(g->B, gen_smem(g, at), g->i32, "");
+    base = LLVMBuildAnd(g->B, LLVMBuildLShr(g->B, base, gen_i32(g, 4), ""), gen_i32(g, 0x3fff), "");
+    return LLVMBuildOr(g->B, LLVMBuildZExt(g->B, base, g->i64, ""), gen_i64(g, mode << 62 | stride << 32 | lead << 16), "");
+}
+
+// Bytes from the stage's start to step `k` (of 16) of rows `row` on.
+static int64_t step_offset(const Type *t, bool mn_major, int k, int row) {
+    int span = t->swizzle / 2;
+    if (mn_major) return (int64_t)k * 16 * t->swizzle + row / span * t->shape[0] * t->swizzle + row % span * 2;
+    int per = span / 16;
+    return (int64_t)(k / per) * t->shape[0] * t->swizzle + k % per * 32 + (int64_t)row * t->swizzle;
+}
+
+static LLVMTypeRef acc_struct(Gen *g, int n) {
+    LLVMTypeRef t[256];
+    for (int i = 0; i < n; i++) t[i] = g->f32;
+    return LLVMStructTypeInContext(g->C, t, (unsigned)n, 0);
+}
+
+// A whole product in one piece of assembly: fence, every m64nNk16 step on its block of accumulators, commit.
+// Descriptors advance by constants.
+void emit_wgmma(Gen *g, Op *op) {
+    Val *o = op->out[0], *a = op->in[0], *b = op->in[1];
+    bool acc_in = op->flags & HAS_ACC, ta = op->attr & 1, tb = op->attr >> 1 & 1;
+    const Val *row = op->in[4 + acc_in], *k_axis = op->in[6 + acc_in];
+    int regs = gen_tile(g, o)->n, groups = g->f->groups, blocks = (int)(axis_extent(row) / 64 / groups), per = regs / blocks;
+    int steps = (int)(axis_extent(k_axis) / 16), n = 0, da = acc_in ? 2 * regs : regs, db = da + 1;
+    const char *types = a->type.elem == EL_bf16 ? "bf16.bf16" : "f16.f16";
+    LLVMValueRef args[520];
+    Buf text = {0}, cons = {0};
+
+    // This group's 64 rows: in the layout they are the warps' bits, repeated `blocks` times.
+    LLVMValueRef at_a = stage_at(g, a, gen_get(g, op->in[2], 0)), at_b = stage_at(g, b, gen_get(g, op->in[3], 0));
+    if (groups > 1) at_a = add(g, at_a, mul(g, LLVMBuildLShr(g->B, g->warp, gen_i32(g, 2), ""), step_offset(&a->type, ta, 0, 64)));
+    for (int i = 0; i < regs; i++) buf_puts(&cons, "=f,");
+    for (int i = 0; i < regs && acc_in; i++) { buf_printf(&cons, "%d,", i); args[n++] = gen_get(g, op->in[4], i); }
+    buf_puts(&cons, "l,l");
+    args[n++] = descriptor(g, a, at_a, ta);
+    args[n++] = descriptor(g, b, at_b, tb);
+
+    buf_puts(&text, "{\n.reg .b64 da, db;\nwgmma.fence.sync.aligned;\n");
+    for (int m = 0; m < blocks; m++)
+        for (int k = 0; k < steps; k++) {
+            buf_printf(&text, "add.s64 da, $%d, %lld;\nadd.s64 db, $%d, %lld;\n", da, (long long)step_offset(&a->type, ta, k, m * 64 * groups) / 16,
+                       db, (long long)step_offset(&b->type, tb, k, 0) / 16);
+            buf_printf(&text, "wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s {", per * 2, types);
+            for (int i = 0; i < per; i++) buf_printf(&text, "%s$%d", i ? ", " : "", m * per + i);
+            buf_printf(&text, "}, da, db, %d, 1, 1, %d, %d;\n", acc_in || k > 0, ta, tb);
+        }
+    buf_puts(&text, "wgmma.commit_group.sync.aligned;\n}");
+    LLVMValueRef r = gen_asm(g, acc_struct(g, regs), text.p, cons.p, n, args, true, true);
+    for (int i = 0; i < regs; i++) gen_set(g, o, i, LLVMBuildExtractValue(g->B, r, (unsigned)i, ""));
+    buf_free(&text);
+    buf_free(&cons);
+}
+
+void emit_wgmma_wait(Gen *g, Op *op) {
+    int n = 0;
+    for (int i = 0; i < op->nin; i++) n += gen_tile(g, op->in[i])->n;
+    LLVMValueRef *acc = NEW_N(g->arena, LLVMValueRef, n);
+    Buf text = {0}, cons = {0};
+    int k = 0;
+    for (int i = 0; i < op->nin; i++) for (int r = 0; r < gen_tile(g, op->in[i])->n; r++) acc[k++] = gen_get(g, op->in[i], r);
+    buf_printf(&text, "wgmma.wait_group.sync.aligned %d;", (int)op->imm);
+    for (int i = 0; i < n; i++) buf_puts(&cons, "=f,");
+    for (int i = 0; i < n; i++) buf_printf(&cons, "%s%d", i ? "," : "", i);
+    LLVMValueRef r = gen_asm(g, acc_struct(g, n), text.p, cons.p, n, acc, true, true);
+    k = 0;
+    for (int i = 0; i < op->nin; i++)
+        for (int q = 0; q < gen_tile(g, op->in[i])->n; q++) gen_set(g, op->out[i], q, LLVMBuildExtractValue(g->B, r, (unsigned)k++, ""));
+    buf_free(&text);
+    buf_free(&cons);
+}
+
+void emit_tma_store(Gen *g, Op *op) { (void)g; ice("tma_store of %d coordinates", op->nidx); }
+void emit_tma_wait(Gen *g, Op *op)  { (void)g; ice("tma_wait %d", (int)op->imm); }
+
