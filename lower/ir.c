@@ -280,7 +280,7 @@ bool type_equal(const Type *a, const Type *b)
 {
     if (a->kind != b->kind || a->elem != b->elem || a->ptr != b->ptr || a->rank != b->rank || a->swizzle != b->swizzle)
         return false;
-    int shape = a->kind == TY_AXIS ? 1 : a->kind == TY_BUFFER ? a->rank : 0;
+    int shape = a->kind == TY_AXIS || a->kind == TY_MBAR ? 1 : a->kind == TY_BUFFER ? a->rank : 0;
     for (int i = 0; i < shape; i++)
         if (a->shape[i] != b->shape[i]) return false;
     for (int i = 0; i < a->rank; i++) {
@@ -504,7 +504,7 @@ Val *op_where(const Op *op)
 
 Val *op_acc(const Op *op)
 {
-    return op->flags & HAS_ACC ? op->in[2] : NULL;
+    return op->flags & HAS_ACC ? op->in[op->code == OP_T_wgmma ? 4 : 2] : NULL;
 }
 
 int op_first_axis(const Op *op)

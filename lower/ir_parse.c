@@ -273,8 +273,10 @@ static Type buffer_type(Parse *p)
 static Type type(Parse *p)
 {
     Type t = {0};
-    if (accept(p, "mbar")) return (Type){.kind = TY_MBAR};
-    if (accept(p, "axis")) {
+    if (accept(p, "mbar")) {
+        expect(p, "<");
+        t = (Type){.kind = TY_MBAR, .shape = {integer(p)}};
+    } else if (accept(p, "axis")) {
         expect(p, "<");
         t = (Type){.kind = TY_AXIS, .shape = {integer(p)}};
     } else if (accept(p, "tensor")) {
@@ -473,8 +475,10 @@ static void head(Parse *p)
         else if (accept(p, "grid"))  l->programs = launch_expression(p);
         else if (accept(p, "level")) p->f->level = (int)integer(p);
         else if (accept(p, "warps")) p->f->warps = (int)integer(p);
+        else if (accept(p, "groups")) p->f->groups = (int)integer(p);
+        else if (accept(p, "shared")) p->f->buffer_bytes = (uint32_t)integer(p);
         else if (accept(p, "fast"))  p->f->fast = true;
-        else wrong(p, "dims, guard, fact, grid, level, warps, fast or `{`");
+        else wrong(p, "dims, guard, fact, grid, level, warps, groups, shared, fast or `{`");
     }
     l->guards = guards.at;
     l->nguards = (int)guards.n;

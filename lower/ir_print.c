@@ -137,7 +137,7 @@ void type_text(const Type *t, Buf *out)
 {
     switch ((TypeKind)t->kind) {
     case TY_NONE:   buf_puts(out, "none"); break;
-    case TY_MBAR:   buf_puts(out, "mbar"); break;
+    case TY_MBAR:   buf_printf(out, "mbar<%" PRId64 ">", t->shape[0]); break;
     case TY_AXIS:   buf_printf(out, "axis<%" PRId64 ">", t->shape[0]); break;
     case TY_TENSOR: buf_printf(out, "tensor<%s, %d>", elem_name((Elem)t->elem), t->rank); break;
     case TY_TILE:
@@ -193,7 +193,8 @@ void number_text(Elem e, int64_t imm, Buf *out)
 const char *operand_word(const Op *op, int i)
 {
     if (op->code == OP_T_axis) return NULL;
-    if ((op->flags & HAS_ACC) && op->code == OP_T_dot && i == 2) return "acc";
+    if ((op->flags & HAS_ACC) && i == (op->code == OP_T_wgmma ? 4 : 2)) return "acc";
+    if (op->code == OP_T_wgmma && i == 4 + !!(op->flags & HAS_ACC)) return "over";
     if ((op->code == OP_T_reduce || op->code == OP_T_dot) && i == op_first_axis(op)) return "over";
     if ((op->flags & HAS_ELSE) && i == op->nin - 1) return "else";
     if ((op->flags & HAS_WHERE) && i == (op->code == OP_T_ptrload ? 1 : op->nin - 1)) return "where";
@@ -359,6 +360,8 @@ static void put_head(const Fn *f, Buf *out)
     }
     if (f->level != 1) buf_printf(out, "\n    level %d", f->level);
     if (f->warps) buf_printf(out, "\n    warps %d", f->warps);
+    if (f->groups) buf_printf(out, "\n    groups %d", f->groups);
+    if (f->buffer_bytes) buf_printf(out, "\n    shared %u", f->buffer_bytes);
     if (f->fast) buf_puts(out, "\n    fast");
     buf_putc(out, '\n');
 }
