@@ -119,6 +119,8 @@ static Piece compose(Arena *a, LOp op, const Piece *in) {
         return (Piece){arena_printf(a, "%s ? %s : %s", within(a, in[0], 7), within(a, in[1], 7), within(a, in[2], 8)), 8};
     if (level == 0) return (Piece){arena_printf(a, "%s(%s, %s)", name, in[0].text, in[1].text), 0};
     if (op == L_SUB && strcmp(in[0].text, "0") == 0) return (Piece){arena_printf(a, "-%s", within(a, in[1], 0)), 1};
+    bool zero = strcmp(in[1].text, "0") == 0, one = strcmp(in[1].text, "1") == 0;
+    if ((zero && (op == L_ADD || op == L_SUB)) || (one && (op == L_MUL || op == L_DIV))) return in[0];   // nobody wrote that
     bool same = op == L_ADD || op == L_MUL || op == L_AND || op == L_OR;    // a + (b - c) needs none, a - (b + c) does
     bool compares = level == 4 || level == 5;                               // (a < b) == c
     int left = compares ? 3 : level;

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Sourced by demo.sh and test.sh: says things, finds what is missing, installs it.
 #
 #     . scripts/setup.sh

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "runtime/cuda_link.h"
 #include "tkc/compile.h"
 #include "tkc/tkc.h"
 #include "tkc/values.h"
@@ -156,7 +157,7 @@ static int emit_code(Job *j, Buf *llvm, Buf *ptx) {
 static int emit_cubin(Job *j) {
     Buf ptx = {0}, log = {0}, err = {0};
     int status = emit_code(j, NULL, &ptx);
-    if (status == DONE && !cubin_make(session_arena(j->s), ptx.p, ptx.n, j->compile.target, NULL, &j->out, &log, &err)) {
+    if (status == DONE && !cubin_make(session_arena(j->s), ptx.p, ptx.n, j->compile.target, cuda_cubin, &j->out, &log, &err)) {
         if (log.n > 0) fputs(log.p, stderr);
         status = fail("%s: %s", j->path, err.p);
     }

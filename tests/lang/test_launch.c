@@ -86,6 +86,7 @@ static void text(void **state) {
     TEXT("M % 8 == 0 && N <= 1024", DIM(0), K(8), DO(MOD), K(0), DO(EQ), DIM(1), K(1024), DO(LE), DO(AND));
     TEXT("!(M < N)", DIM(0), DIM(1), DO(LT), DO(NOT));
     TEXT("M < N ? M : N + 1", DIM(0), DIM(1), DO(LT), DIM(0), DIM(1), K(1), DO(ADD), DO(SELECT));
+    TEXT("max(M, 0) * N", DIM(0), K(0), DO(SUB), K(0), DO(MAX), K(1), DO(MUL), DIM(1), DO(MUL));
     TEXT("-M", K(0), DIM(0), DO(SUB));
     TEXT("(M < N) == 1", DIM(0), DIM(1), DO(LT), K(1), DO(EQ));
     TEXT("x.stride(1) * a", {L_STRIDE, 1}, {L_SCALAR, 2}, DO(MUL));
