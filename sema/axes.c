@@ -91,6 +91,7 @@ static bool extent_ok(Check *c, int64_t n, Span at) {
 
 TAxis *canonical_axis(Check *c, Ent dim, Sym name, Span at) {
     int64_t v;
+    if (dim.dim > 0 && (uint32_t)dim.dim <= c->dim_seen.n) c->dim_seen.at[dim.dim - 1] = true;
     if (!dim_fixed(c, dim, &v, at) || !extent_ok(c, v, at)) return NULL;
     for (uint32_t i = 0; i < c->canon.n; i++) {
         Ent key = c->canon_key.at[i];
@@ -146,6 +147,7 @@ static TExpr *bound(Check *c, Ent e, Span at) {
 
 static bool at_most(Check *c, const TExpr *x, int64_t n) {
     if (x->kind == TX_const) return x->ival <= n;
+    if (x->kind == TX_cast && x->type.elem == EL_index && elem_is_int(x->kid[0]->type.elem)) return at_most(c, x->kid[0], n);
     if (x->kind == TX_var && !x->var->mutable && !((uint32_t)x->var->id < c->limit.n && c->limit.at[x->var->id]) && (uint32_t)x->var->id < c->init.n && c->init.at[x->var->id]) {
         return at_most(c, c->init.at[x->var->id], n);
     }
@@ -219,13 +221,16 @@ Ent range_axis(Check *c, Sym name, const Node *n) {
     return (Ent){.kind = EN_axis, .axis = ax, .span = n->span};
 }
 
-Ent want_axis(Check *c, const Node *n, const char *what) {
-    (void)what;
-    Ent e = eval(c, n);
+// e as an axis: an axis, or its own index tile.
+Ent as_axis(Check *c, Ent e, Span at) {
     if (e.kind == EN_axis || e.kind == EN_error) return e;
-    if (e.kind == EN_value && e.x->kind == TX_axis) return (Ent){.kind = EN_axis, .axis = e.x->axis[0], .span = n->span};
-    Diag *d = report(c, E_not_axis, n->span, ent_text(c, e));
-    if (n->kind == N_name && (e.kind == EN_int || e.kind == EN_value) && e.dim > 0) diag_help(d, "`:%s` is the axis of dimension `%s`", n->sym->s, n->sym->s);
-    else if (n->kind == N_name && e.kind == EN_value && e.x->type.naxes == 0) diag_help(d, "a range without `by` gives a scalar index; `%s in ... by 16` makes an axis", n->sym->s);
+    if (e.kind == EN_value && e.x->kind == TX_axis) return (Ent){.kind = EN_axis, .axis = e.x->axis[0], .span = at};
+    Str name = span_text(c->s, at);
+    Diag *d = report(c, E_not_axis, at, ent_text(c, e));
+    if (e.dim > 0) diag_help(d, "`:%s` is the axis of that dimension", c->k->dims[e.dim - 1].name->s);
+    else if (e.kind == EN_int) diag_help(d, "make one: `let n = 0 .. %lld`", (long long)e.i);
+    else if (e.kind == EN_value && e.x->kind == TX_var) diag_help(d, "a range without `by` gives a scalar index; `%.*s in ... by 16` makes an axis", (int)name.n, name.p);
     return ent_error();
 }
+
+Ent want_axis(Check *c, const Node *n) { return as_axis(c, eval(c, n), n->span); }

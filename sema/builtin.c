@@ -120,7 +120,7 @@ static int over_axes(Check *c, const Call *k, TType t, TAxis **axes) {
     const Node *over = over_list(k);
     int n = 0;
     for (uint32_t i = 0; over && i < over->nkid; i++) {
-        Ent ax = want_axis(c, over->kid[i], "what to reduce over");
+        Ent ax = want_axis(c, over->kid[i]);
         if (ax.kind != EN_axis) return -1;
         bool twice = false;
         for (int j = 0; j < n; j++) twice = twice || axes[j] == ax.axis;
@@ -226,7 +226,7 @@ static bool dot_axes(Check *c, const Call *k, TExpr *a, TExpr *b, TAxis **axes, 
     *n = 0;
     const Node *over = over_list(k);
     for (uint32_t i = 0; over && i < over->nkid; i++) {
-        Ent ax = want_axis(c, over->kid[i], "what to contract");
+        Ent ax = want_axis(c, over->kid[i]);
         if (ax.kind != EN_axis) return false;
         const TExpr *lacks = !type_has(a->type, ax.axis) ? a : !type_has(b->type, ax.axis) ? b : NULL;
         if (lacks) {
@@ -320,14 +320,8 @@ static bool generic_elem(Check *c, const Call *k, Elem *out) {      // <T>; fals
 
 static bool axes_of(Check *c, const Arg *args, int n, TType *t) {
     for (int i = 0; i < n; i++) {
-        Ent e = args[i].e;
-        if (e.kind == EN_value && e.x->kind == TX_axis) e = (Ent){.kind = EN_axis, .axis = e.x->axis[0]};
-        if (e.kind != EN_axis) {
-            Diag *d = report(c, E_not_axis, args[i].span, ent_text(c, e));
-            if (e.dim > 0) diag_help(d, "`:%s` is the axis of that dimension", c->k->dims[e.dim - 1].name->s);
-            else if (e.kind == EN_int) diag_help(d, "make one: `let n = 0 .. %lld`", (long long)e.i);
-            return false;
-        }
+        Ent e = as_axis(c, args[i].e, args[i].span);
+        if (e.kind == EN_error) return false;
         if (!type_add(c, t, e.axis, args[i].span)) return false;
     }
     return true;
@@ -406,12 +400,8 @@ enum { FIRST, LAST, END, LENGTH };
 
 static Ent do_axis_scalar(Check *c, const Call *k) {
     Ent e = k->args[0].e;
-    if (e.kind == EN_value && e.x->kind == TX_axis) e = (Ent){.kind = EN_axis, .axis = e.x->axis[0]};
-    if (e.kind != EN_axis) {
-        Diag *d = report(c, E_not_axis, k->args[0].span, ent_text(c, e));
-        if (e.kind == EN_value && e.x->type.naxes == 0) diag_help(d, "it is a scalar already");
-        return ent_error();
-    }
+    e = as_axis(c, e, k->args[0].span);
+    if (e.kind == EN_error) return e;
     TExpr *x = k->b->code == FIRST ? e.axis->lo : axis_end(c, e.axis, k->at);
     if (k->b->code == LAST) x = ix(c, OP_sub, x, tx_const_int(c, 1, EL_index, k->at), k->at);
     if (k->b->code == LENGTH) x = ix(c, OP_sub, x, e.axis->lo, k->at);
@@ -420,6 +410,7 @@ static Ent do_axis_scalar(Check *c, const Call *k) {
 
 static Ent do_cdiv(Check *c, const Call *k) {
     Ent a = k->args[0].e, b = k->args[1].e;
+    if (b.kind == EN_value) b = ent_value(keep(c, b.x, sym(c->s, "by"), k->args[1].span));
     Ent top = binary(c, OP_sub, binary(c, OP_add, a, b, k->at, k->args[0].span, k->args[1].span), ent_int(1, k->at), k->at, k->at, k->at);
     return binary(c, OP_div, top, b, k->at, k->at, k->args[1].span);
 }

@@ -189,6 +189,7 @@ static bool match_tensor(Match *m, int i, const Node *type, const Arg *a) {
             return mismatch(m, i, a, "a tensor, or a view whose ranges start at 0");
         }
         Ent have_dim = t->dim[k];
+        if (have_dim.dim > 0 && (uint32_t)have_dim.dim <= c->dim_seen.n) c->dim_seen.at[have_dim.dim - 1] = true;
         if (dim->kind == N_colon) continue;
         Bind *b = dim->kind == N_name ? scope_find_here(m->sc, dim->sym) : NULL;
         if (dim->kind == N_name && !b) {
@@ -222,7 +223,7 @@ static bool match_tile(Match *m, int i, const Node *type, Arg *a) {
         const Node *dim = type->kid[k];
         if (dim->kind == N_name && !scope_find(m->sc, dim->sym)) unknown = unknown < 0 ? (int)k : (int)type->nkid;
         else {
-            Ent ax = want_axis(c, dim, "a dimension of a tile's type");
+            Ent ax = want_axis(c, dim);
             if (ax.kind != EN_axis || !type_add(c, &t, ax.axis, dim->span)) return false;
         }
     }

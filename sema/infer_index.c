@@ -13,6 +13,17 @@
 
 // ---- what is indexed -------------------------------------------------------------------------------
 
+// A dimension is used when it is indexed, unless by an axis or counter of another dimension: that is how
+// a misspelt dimension looks.
+static void note_use(Check *c, Ent dim, Ent idx) {
+    if (dim.dim <= 0 || (uint32_t)dim.dim > c->dim_seen.n) return;
+    const TExpr *end = NULL;
+    if (idx.kind == EN_axis) end = idx.axis->hi;
+    else if (idx.kind == EN_value && idx.x->kind == TX_var && (uint32_t)idx.x->var->id < c->limit.n) end = c->limit.at[idx.x->var->id];
+    bool foreign = end && end->kind == TX_dim && end->dim != dim.dim - 1;
+    if (!foreign) c->dim_seen.at[dim.dim - 1] = true;
+}
+
 static bool resolve(Check *c, const Node *n, TensorRef **out, Ent *idx) {
     Ent base = eval(c, n->kid[0]);
     if (base.kind != EN_tensor) {
@@ -49,6 +60,7 @@ static bool resolve(Check *c, const Node *n, TensorRef **out, Ent *idx) {
             idx[i] = eval(c, k);
         }
         if (idx[i].kind == EN_error) ok = false;
+        else note_use(c, t->dim[i], idx[i]);
     }
     return ok;
 }

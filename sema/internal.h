@@ -238,7 +238,8 @@ bool   range_eval(Check *c, const Node *n, Range *r);          // a range, or N 
 Ent    range_axis(Check *c, Sym name, const Node *n);          // `let n = N by B`
 TAxis *canonical_axis(Check *c, Ent dim, Sym name, Span at);   // :D; may ask for another run
 bool   dim_fixed(Check *c, Ent dim, int64_t *v, Span at);      // the number, or a stand-in and another run
-Ent    want_axis(Check *c, const Node *n, const char *what);   // EN_axis or EN_error
+Ent    as_axis(Check *c, Ent e, Span at);                       // EN_axis or EN_error
+Ent    want_axis(Check *c, const Node *n);
 TExpr *axis_end(Check *c, const TAxis *ax, Span at);           // min(lo + extent, hi)
 TExpr *ix(Check *c, AstOp op, TExpr *a, TExpr *b, Span at);     // index arithmetic, folding what is obvious
 void   guard_add(Check *c, TExpr *cond, const char *text, Span at);

@@ -98,9 +98,12 @@ static Ent default_of(Check *c, const Node *g) {
         const SemaValue *v = find_value(c->known, c->nknown, name, false);
         if (!v) v = find_value(c->set, c->nset, name, false);
         scope_bind(c, c->scope, name, v ? ent_int(v->ival, g->span) : ent_unknown(), g->span);
-        if (c->dim_seen.n > (uint32_t)i) c->dim_seen.at[i] = true;
     }
     Ent e = eval(c, g->kid[1]);
+    for (int i = 0; i < c->k->ndims; i++) {
+        const Bind *b = scope_find_here(c->scope, c->k->dims[i].name);
+        if (b && b->used) c->dim_seen.at[i] = true;
+    }
     c->scope = was;
     return e;
 }
@@ -149,6 +152,8 @@ static void bind_generics(Check *c, const Node *kernel) {
         if (dim >= 0 && e.kind == EN_int) {
             if (e.i < 0) {
                 report(c, E_set_value, name_at(g), g->sym->s, "negative");
+                scope_bind(c, c->scope, g->sym, ent_error(), name_at(g));
+                c->k->dims[dim].fixed = FALLBACK_DIM;
                 continue;
             }
             c->k->dims[dim].fixed = e.i;
@@ -498,6 +503,10 @@ static Check *run_kernel(SemaFile *f, const Node *kernel, const SemaValue *set, 
     bind_generics(c, kernel);
     bind_dims(c, kernel);
     bind_params(c, kernel);
+    for (int i = 0; i < c->k->ndims; i++) {            // standing in a type is no use
+        Bind *b = scope_find_here(c->scope, c->k->dims[i].name);
+        if (b) b->used = false;
+    }
     check_where(c, kernel, solved);
     check_grid(c, kernel);
     check_block(c, kernel->kid[4]);
@@ -532,4 +541,6 @@ void sema_check(SemaFile *f) {
     for (uint32_t i = 0; i < f->kernels.n; i++) {
         if (has_defaults(f->kernels.at[i])) sema_instance(f, f->kernels.at[i], NULL, 0, NULL, 0);
     }
+    TTest **tests;
+    sema_tests(f, &tests);
 }

@@ -31,17 +31,22 @@ static const char *binding_value(const TBinding *b, char *buf, size_t n) {
 
 void note_values(Check *c, Diag *d) {
     char buf[32];
+    Buf all = {0};
     for (int i = 0; c->k && i < c->k->nbindings; i++) {
         const TBinding *b = &c->k->bindings[i];
-        if (b->span.hi) diag_note(d, "%s = %s (%s, %s)", b->name->s, binding_value(b, buf, sizeof buf), origin_word(b->origin), place_text(c, b->span));
-        else diag_note(d, "%s = %s (%s)", b->name->s, binding_value(b, buf, sizeof buf), origin_word(b->origin));
+        buf_printf(&all, "%s%s = %s (%s", i ? "; " : "", b->name->s, binding_value(b, buf, sizeof buf), origin_word(b->origin));
+        if (b->span.hi) buf_printf(&all, ", %s", place_text(c, b->span));
+        buf_putc(&all, ')');
     }
+    if (all.n) diag_note(d, "%s", all.p);
+    buf_free(&all);
 }
 
 Diag *with_chain(Check *c, Diag *d) {
     int shown = 0;
     for (const Frame *f = c->frame; f; f = f->up) {
         if (!f->up && !f->fn) break;
+        if (f->up && f->up->fn == f->fn && f->up->call.lo == f->call.lo) continue;    // a recursion says it once
         if (++shown > 6) {
             diag_note(d, "... and more calls around");
             break;

@@ -5,6 +5,8 @@
 // imports, the prelude (lang/std/prelude.tk), and behind all of them the builtins, which are a table.
 #include "sema/internal.h"
 
+#include "parser/parser.h"
+
 #include <string.h>
 
 Scope *scope_new(Check *c, Scope *up) {
@@ -45,20 +47,11 @@ Bind *scope_bind(Check *c, Scope *sc, Sym name, Ent e, Span span) {
 
 // ---- unknown names -------------------------------------------------------------------------------
 
-typedef struct Foreign { const char *theirs, *ours; } Foreign;   // what users of Triton, CUDA and NumPy write
+typedef struct Foreign { const char *theirs, *ours; } Foreign;   // besides the parser's table: functions of Triton, CUDA and NumPy
 
 static const Foreign foreign[] = {
-    {"tl",            "axes stand for pointers and masks: write `x[m, n]` to load and `y[m, n] = v` to store"},
-    {"triton",        "axes stand for pointers and masks: write `x[m, n]` to load and `y[m, n] = v` to store"},
-    {"arange",        "an axis is made by a range: `let n = 0 .. N by 128`"},
     {"range",         "an axis is made by a range: `let n = 0 .. N by 128`"},
-    {"program_id",    "the grid names its programs: `grid (m in M by 128)`"},
     {"num_programs",  "the grid names its programs: `grid (m in M by 128)`"},
-    {"threadIdx",     "a kernel is written for a whole tile; how it maps to threads is the schedule's matter"},
-    {"blockIdx",      "the grid names its programs: `grid (m in M by 128)`"},
-    {"blockDim",      "a tile's size is the `by` of its range"},
-    {"gridDim",       "the grid's size follows from its ranges"},
-    {"__syncthreads", "barriers are inserted by the compiler"},
     {"syncthreads",   "barriers are inserted by the compiler"},
     {"debug_barrier", "barriers are inserted by the compiler"},
     {"expf",          "write `exp(x)`"},
@@ -76,18 +69,7 @@ static const Foreign foreign[] = {
     {"expand_dims",   "tiles align by their axes; there is nothing to expand"},
     {"broadcast_to",  "tiles align by their axes; `full(v, m, n)` makes one of given axes"},
     {"float",         "element types are f16, bf16, f32, f64"},
-    {"double",        "write `f64`"},
-    {"half",          "write `f16`"},
-    {"float32",       "write `f32`"},
-    {"float16",       "write `f16`"},
-    {"bfloat16",      "write `bf16`"},
-    {"int32",         "write `i32`"},
-    {"int64",         "write `i64`"},
     {"char",          "write `i8`"},
-    {"long",          "write `i64`"},
-    {"None",          "leave the argument out"},
-    {"True",          "write `true`"},
-    {"False",         "write `false`"},
     {"INFINITY",      "write `inf`"},
     {"NAN",           "write `nan`"},
 };
@@ -100,6 +82,11 @@ static void consider(Guess *g, const char *have, const char *name) {
 }
 
 void suggest_name(Check *c, Diag *d, Sym name, Span at) {
+    const char *local = foreign_spelling((Str){name->s, name->n});
+    if (local) {
+        diag_help(d, "%s", local);
+        return;
+    }
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
         if (strcmp(foreign[i].theirs, name->s) == 0) {
             diag_help(d, "%s", foreign[i].ours);

@@ -216,7 +216,7 @@ const Node *sema_find_kernel(const SemaFile *f, const char *name);    // NULL if
 // One instance. `set` gives compile-time values, `dims` what is known of dimensions (from arguments); both
 // may be empty. Returns NULL when an error was reported.
 TKernel  *sema_instance(SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *dims, int ndims);
-void      sema_check(SemaFile *f);                      // instantiates every kernel with its defaults, to report errors
+void      sema_check(SemaFile *f);                      // every kernel with its defaults, and every test, to report errors
 void      typed_print(Session *s, const TKernel *k, Buf *out);
 
 // ---- test items ----------------------------------------------------------------------------------

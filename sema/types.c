@@ -35,7 +35,7 @@ bool eval_type(Check *c, const Node *n, TType *out) {
     if (!eval_elem(c, n->kid[0], &out->elem)) return false;
     bool ok = true;
     for (uint32_t i = 1; i < n->nkid; i++) {
-        Ent ax = want_axis(c, n->kid[i], "a dimension of a tile's type");
+        Ent ax = want_axis(c, n->kid[i]);
         ok = ax.kind == EN_axis && type_add(c, out, ax.axis, n->kid[i]->span) && ok;
     }
     return ok;
