@@ -218,6 +218,7 @@ const Node *sema_find_kernel(const SemaFile *f, const char *name);    // NULL if
 TKernel  *sema_instance(SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *dims, int ndims);
 void      sema_check(SemaFile *f);                      // every kernel with its defaults, and every test, to report errors
 void      typed_print(Session *s, const TKernel *k, Buf *out);
+int       typed_verify(const TKernel *k, Buf *out);     // how many promises of this file the tree breaks; sema's bugs, in words
 
 // ---- test items ----------------------------------------------------------------------------------
 // A test runs as a list of steps over numbered tensors, all sizes known.

@@ -57,6 +57,7 @@ static void print_step(Session *s, const TStep *t, bool kernels, Buf *out)
         }
         buf_puts(out, ")\n");
         if (kernels) typed_print(s, t->kernel, out);
+        typed_verify(t->kernel, out);
     } else {
         buf_puts(out, "  expect ");
         print_value(out, t->left);
@@ -81,7 +82,9 @@ static char *dump(const char *path)
     SemaFile *f = sema_file(s, root);
     for (int i = 0; i < sema_kernel_count(f); i++) {
         TKernel *k = sema_instance(f, sema_kernel(f, i), v.set, v.nset, v.dim, v.ndim);
-        if (k) typed_print(s, k, &out);
+        if (!k) continue;
+        typed_print(s, k, &out);
+        typed_verify(k, &out);
     }
     TTest **tests;
     int nt = sema_tests(f, &tests);
