@@ -55,7 +55,7 @@ typedef struct Type {
     uint8_t  swizzle;               // TY_BUFFER: 0, 32, 64, 128 bytes
     uint8_t  order[MAX_AXES];       // TY_BUFFER: dimensions from innermost to outermost
     Val     *axis[MAX_AXES];        // TY_TILE: its axes, by number
-    int64_t  shape[MAX_AXES];       // TY_AXIS: [0] is the extent; TY_BUFFER: the extents of one stage
+    int64_t  shape[MAX_AXES];       // TY_AXIS: [0] is the extent; TY_BUFFER: the extents of one stage; TY_MBAR: [0] arrivals complete a phase
 } Type;
 
 struct Val {
@@ -80,6 +80,7 @@ struct Op {
     uint8_t  nreg;
     uint16_t nin, nout;
     uint16_t cap;                   // operand slots allocated
+    uint32_t mark;                  // scratch of the pass at work
     int64_t  imm;
     int64_t  attr;
     Str      str;
@@ -103,6 +104,7 @@ struct Fn {                         // one kernel, specialised
     LaunchInfo *launch;             // params, dims, guards, programs (from build.c); slots and threads later
     Region   body;
     uint32_t nvals;
+    const struct Target *target;    // ptx/ptx.h; NULL before lower_run
     int      level;                 // 1 or 2
     bool     fast;                  // variant that may assume launch->facts
     int      warps;                 // that run one program, chosen by the pass `schedule`
@@ -134,10 +136,11 @@ Op   *op_walk(const Region *root, const Op *prev);
 // Operands by role; NULL when the op has none.
 Val  *op_else(const Op *op);                               // load, ptrload
 Val  *op_where(const Op *op);                              // ptrload, ptrstore, atomic
-Val  *op_acc(const Op *op);                                // dot
+Val  *op_acc(const Op *op);                                // dot, wgmma
 Val  *op_value(const Op *op);                              // store, ptrstore, atomic
 Val  *op_compare(const Op *op);                            // atomic.cas
 int   op_first_axis(const Op *op);                         // reduce, dot: in[this .. nin) are the axes
+Op   *op_target(const Op *op);                             // the loop that a break or continue is for, or NULL
 bool  op_compares(AstOp op);                               // eq .. ge: gives bool
 const char *sub_name(SubTable table, int sub);             // "add" of SUB_BINARY; NULL if there is none
 int   sub_find(SubTable table, Str name);                  // -1 if there is none

@@ -32,6 +32,6 @@ bool  lower_run(Fn *f, const CompileOptions *opt);
 // LLVM module of several kernels -> text. Each fn must have been lowered. `llvm` and `ptx` may be NULL.
 bool  lower_emit(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *llvm, Buf *ptx);
 void  layout_print_all(Fn *f, Buf *out);   // --emit=layout
-void  report_print(Fn *f, Buf *out);       // --emit=report: decisions, buffers, bytes, flops
+void  report_print(Fn *f, Buf *out);   // --emit=report: decisions, buffers, widths, refusals
 
 #endif

@@ -35,15 +35,15 @@ typedef enum MathMode {
   X(exp,     1,   2,  1,    8,    1,    2, 1, "e^x",                 "2^n by exponent bits, EX2 of the fraction")    \
   X(exp2,    1,   2,  1,    4,    1,    1, 1, "2^x",                 "EX2")                          \
   X(log,     1,   1,  1,    23,   1,    2, 1, "natural logarithm",   "degree 10 about 1; LG2 for 0, infinity, NaN")  \
-  X(log2,    1,   2,  1,    23,   1,    1, 1, "logarithm to base 2", "as log")                       \
+  X(log2,    1,   2,  2,    23,   1,    1, 1, "logarithm to base 2", "as log")                       \
   X(sqrt,    1,   1,  0,    4,    1,    1, 1, "square root",         "SQRT; sqrt.rn.f64")            \
   X(rsqrt,   1,   2,  1,    4,    1,    1, 1, "1 / sqrt(x)",         "RSQ; sqrt and reciprocal in f64") \
   X(recip,   1,   1,  0,    7,    1,    1, 1, "1 / x",               "RCP; rcp.rn.f64")              \
   X(div,     2,   2,  0,    8,    1,    2, 1, "x / y",               "div.full.f32; div.rn.f64")     \
-  X(sin,     1,   2,  1,    22,   0,    2, 1, "sine",                "pi/2 in three parts; a branch from 2^18 on")   \
-  X(cos,     1,   2,  1,    21,   0,    2, 1, "cosine",              "as sin")                       \
+  X(sin,     1,   2,  2,    22,   0,    2, 1, "sine",                "pi/2 in three parts; a branch from 2^18 on")   \
+  X(cos,     1,   2,  2,    21,   0,    2, 1, "cosine",              "as sin")                       \
   X(tanh,    1,   2,  1,    13,   2,    1, 1, "hyperbolic tangent",  "degree 9; 1 - 2 / (e^2x + 1) from 0.59")       \
-  X(erf,     1,   1,  1,    18,   1,    6, 1, "error function",      "degree 11; 1 - 2^p(x) from 0.85") \
+  X(erf,     1,   2,  1,    18,   1,    6, 1, "error function",      "degree 11; 1 - 2^p(x) from 0.85") \
   X(sigmoid, 1,   4,  2,    9,    2,    4, 2, "1 / (1 + e^-x)",      "exp's parts, one FMA, RCP")
 // clang-format on
 

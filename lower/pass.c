@@ -63,6 +63,7 @@ static void verify(Fn *f, const char *pass) {
 
 bool lower_run(Fn *f, const CompileOptions *opt) {
     f->fast = !opt->general;
+    f->target = opt->target;
     if (opt->verify) verify(f, "build");
     if (opt->dump_dir && !dump(f, opt->dump_dir, 0, "build")) return false;
     if (opt->after && !strcmp(opt->after, "build")) return true;

@@ -10,6 +10,7 @@ bool hoist(Fn *f);                                             // simplify.c: lo
 bool lanes(Fn *f);                                             // lanes.c: neutral elements into dead lanes where they would count
 bool schedule(Fn *f, const CompileOptions *opt);               // schedule.c: warps, programs a block
 bool hopper(Fn *f, const CompileOptions *opt);                 // hopper.c: TMA rings, wgmma, producer and consumers; false: not this kernel
+bool dot_to_reduce(Fn *f);                                         // matvec.c: products with a vector become sums
 bool pipeline(Fn *f, const CompileOptions *opt);               // pipeline.c: rings of shared memory and asynchronous copies
 bool assign_layouts(Fn *f, const CompileOptions *opt);         // assign.c: layouts of all tiles, conversions between them
 

@@ -196,8 +196,8 @@ static void report_code(Job *j, const Buf *ptx) {
 
 static int emit_report(Job *j) {
     Buf ptx = {0};
-    for (int i = 0; i < j->n; i++) report_print(j->fn[i], &j->out);
     int status = emit_code(j, NULL, &ptx);
+    for (int i = 0; i < j->n && status == DONE; i++) report_print(j->fn[i], &j->out);
     if (status == DONE) report_code(j, &ptx);
     buf_free(&ptx);
     return status;

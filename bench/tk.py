@@ -1,0 +1,93 @@
+"""Kernels of tkc on torch tensors, for benchmarks: compiles a .tk file with `tkc --emit=ptx`, loads the PTX through the
+CUDA driver and launches it as its head says (`// tk: slot ...`, `// tk: blocks ...`), as any launcher could.
+
+    k = tk.Kernel("examples/softmax.tk", "softmax", x=x, y=y)      # specialised on these tensors' shapes
+    k()                                                            # launches on torch's current stream
+"""
+import ctypes, os, re, subprocess, torch
+from cuda.bindings import driver as cu
+
+TKC = os.environ.get("TKC", "build/tkc")
+ELEM = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32", torch.float64: "f64", torch.int32: "i32", torch.int64: "i64",
+        torch.int8: "i8", torch.uint8: "u8", torch.bool: "bool", torch.float8_e4m3fn: "f8e4m3", torch.float8_e5m2: "f8e5m2"}
+MAP = {"bf16": "BFLOAT16", "f16": "FLOAT16", "f32": "FLOAT32", "f64": "FLOAT64", "i32": "INT32", "i64": "INT64", "i8": "UINT8", "u8": "UINT8",
+       "f8e4m3": "UINT8", "f8e5m2": "UINT8"}
+CTYPE = {"i32": ctypes.c_int32, "u32": ctypes.c_uint32, "i64": ctypes.c_int64, "u64": ctypes.c_uint64, "f32": ctypes.c_float, "f64": ctypes.c_double,
+         "bool": ctypes.c_uint8, "index": ctypes.c_int64}
+
+
+def ck(r):
+    if r[0] != cu.CUresult.CUDA_SUCCESS: raise RuntimeError(f"{r[0]}")
+    return r[1] if len(r) > 1 else None
+
+
+def cdiv(a, b): return -(-a // b)
+
+
+def expr(text, env):
+    text = text.replace("&&", " and ").replace("||", " or ")
+    return int(eval(text, {"cdiv": cdiv, "min": min, "max": max}, env))
+
+
+class View:                                        # what an expression may ask of a tensor
+    def __init__(self, t): self.t = t
+    def dim(self, i): return self.t.shape[i]
+    def stride(self, i): return self.t.stride(i)
+
+
+def compile_ptx(path, kernel, sets, extra=()):
+    args = [TKC, path, "--emit=ptx", "--kernel=" + kernel, "--arch=sm_90a"] + [f"--set={k}={v}" for k, v in sets.items()] + list(extra)
+    r = subprocess.run(args, capture_output=True, text=True)
+    if r.returncode: raise RuntimeError(r.stderr)
+    return r.stdout
+
+
+class Kernel:
+    def __init__(self, path, kernel, sets=None, extra=(), **tensors):
+        torch.zeros(1, device="cuda")
+        self.tensors = tensors
+        ptx = compile_ptx(path, kernel, sets or {}, extra)
+        head = [l[7:] for l in ptx.splitlines() if l.startswith("// tk: ")]
+        env = {n: View(t) for n, t in tensors.items() if isinstance(t, torch.Tensor)}
+        env.update({n: t for n, t in tensors.items() if not isinstance(t, torch.Tensor)})
+        kinds = {}
+        for l in head:
+            if m := re.match(r"param (\w+): (?:out |inout |strided )*\*?(\w+)", l): kinds[m[1]] = m[2]
+            if m := re.match(r"dim (\w+) = (.*)", l): env[m[1]] = expr(m[2], env)
+        for l in head:
+            if m := re.match(r"(check|guard|fact) (.*?)(?: -- .*)?$", l):
+                if not expr(m[2], env): raise RuntimeError(f"{kernel}: {m[2]} does not hold")
+        self.values, self.keep = [], []
+        for l in head:
+            m = re.match(r"slot \d+: (\d+) bytes, (.*)", l)
+            if not m: continue
+            size, what = int(m[1]), m[2]
+            if mm := re.match(r"address of (\w+)", what): v = ctypes.c_uint64(tensors[mm[1]].data_ptr())
+            elif mm := re.match(r"tensor map of (\w+), dimensions ([\d ]+), box ([\d ]+), swizzle (\d+)", what): v = self.tensor_map(tensors[mm[1]], kinds[mm[1]], mm)
+            elif what in kinds: v = CTYPE[kinds[what]](env[what])
+            else: v = (ctypes.c_int32 if size == 4 else ctypes.c_int64)(expr(what, env))
+            self.values.append(v)
+        ptrs = [v.getPtr() if hasattr(v, "getPtr") else ctypes.addressof(v) for v in self.values]
+        self.params = (ctypes.c_void_p * len(ptrs))(*ptrs)
+        m = next(re.match(r"blocks (.*), threads (\d+), shared (\d+)", l) for l in head if l.startswith("blocks "))
+        self.blocks, self.threads, self.shared = expr(m[1], env), int(m[2]), int(m[3])
+        entry = next(l for l in head if l.startswith("kernel ")).split(" entry ")[1]
+        self.module = ck(cu.cuModuleLoadData(ptx.encode() + b"\0"))
+        self.function = ck(cu.cuModuleGetFunction(self.module, entry.encode()))
+        ck(cu.cuFuncSetAttribute(self.function, cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, self.shared))
+        self.regs = ck(cu.cuFuncGetAttribute(cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NUM_REGS, self.function))
+        self.local = ck(cu.cuFuncGetAttribute(cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, self.function))
+
+    def tensor_map(self, t, elem, m):
+        dims, box = [int(x) for x in m[2].split()], [int(x) for x in m[3].split()]
+        D, n = cu, len(dims)
+        return ck(cu.cuTensorMapEncodeTiled(getattr(D.CUtensorMapDataType, "CU_TENSOR_MAP_DATA_TYPE_" + MAP[elem]), n, t.data_ptr(),
+            [cu.cuuint64_t(max(t.shape[d], 1)) for d in dims], [cu.cuuint64_t(t.stride(d) * t.element_size()) for d in dims[1:]],
+            [cu.cuuint32_t(b) for b in box], [cu.cuuint32_t(1)] * n, D.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+            getattr(D.CUtensorMapSwizzle, "CU_TENSOR_MAP_SWIZZLE_" + {"0": "NONE"}.get(m[4], m[4] + "B")),
+            D.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B, D.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE))
+
+    def __call__(self):
+        if self.blocks:
+            ck(cu.cuLaunchKernel(self.function, self.blocks, 1, 1, self.threads, 1, 1, self.shared, torch.cuda.current_stream().cuda_stream,
+                                 ctypes.addressof(self.params), 0))

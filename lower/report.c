@@ -1,0 +1,126 @@
+// What was decided, for people: `--emit=report` and `--emit=layout`.
+//
+//     matmul: 8 warps in 2 consumer groups + 1 producer, 384 threads, programs cdiv(M, 128) * cdiv(N, 256)
+//       shared memory   192.1 KiB: ring a 4 x 16.0 KiB, ring b 4 x 32.0 KiB, mbarriers 64 B
+//       mm.tk:5   load a      TMA boxes of 64 x 128, swizzle 128
+//       mm.tk:5   dot         wgmma m64n256k16, one group in flight
+//       mm.tk:6   store c     16 bytes a lane, after a conversion of 64.0 KiB through shared memory
+//
+// Each line names the source line that led to it; a refusal names its reason.
+#include "lower/access.h"
+#include "lower/mma.h"
+#include "lower/passes.h"
+
+#include <string.h>
+
+typedef struct Rpt { Fn *f; Facts *facts; Buf *out; } Rpt;
+
+static void where(Rpt *r, const Op *op) {
+    if (!op->span.hi) { buf_puts(r->out, "  -            "); return; }
+    LineCol w = span_where(r->f->session, op->span.lo);
+    const char *base = strrchr(w.src->path, '/');
+    char text[64];
+    snprintf(text, sizeof text, "%s:%u", base ? base + 1 : w.src->path, w.line);
+    buf_printf(r->out, "  %-14s ", text);
+}
+
+static const char *param_name(const Rpt *r, const Val *tensor) { return r->f->launch->params[tensor->def->imm].name->s; }
+
+static void access_line(Rpt *r, const Op *op) {
+    Access a;
+    const Val *v = op->code == OP_T_store ? op->in[1 + op->nidx] : op->out[0];
+    access_of(r->facts, op, &a);
+    where(r, op);
+    buf_printf(r->out, "%-5s %-10s ", op->code == OP_T_store ? "store" : "load", param_name(r, op->in[0]));
+    int vec = v->type.rank && v->layout ? access_vec(&a, v->layout) : 1;
+    buf_printf(r->out, "%d bytes a lane", vec * elem_bytes(a.elem));
+    if (v->type.rank && v->layout) buf_printf(r->out, ", %d of them", layout_regs(v->layout) / vec);
+    if (v->type.rank && a.contiguous < 0) buf_puts(r->out, "; no axis runs along the innermost dimension: single elements");
+    else if (v->type.rank && vec * elem_bytes(a.elem) < 16) {
+        if (a.vec * elem_bytes(a.elem) < 16) buf_puts(r->out, "; more is not known to be aligned and in range");
+        else buf_puts(r->out, "; the layout has no longer runs");
+    }
+    for (int d = 0; d < a.nidx; d++) if (!a.proved[d]) buf_printf(r->out, "; index %d is checked", d);
+    buf_putc(r->out, '\n');
+}
+
+static void dot_line(Rpt *r, const Op *op) {
+    MmaChoice c;
+    where(r, op);
+    buf_puts(r->out, "dot              ");
+    if (op->out[0]->type.rank && mma_choose(r->f->target, op, r->f->warps, &c)) buf_printf(r->out, "mma.sync, %d x %d warps", c.warps_m, c.warps_n);
+    else buf_puts(r->out, "multiply and add in registers");
+    buf_putc(r->out, '\n');
+}
+
+static void region(Rpt *r, const Region *reg) {
+    for (const Op *op = reg->first; op; op = op->next) {
+        switch (op->code) {
+        case OP_T_load: case OP_T_store: access_line(r, op); break;
+        case OP_T_dot: dot_line(r, op); break;
+        case OP_T_wgmma: {
+            int first = 4 + ((op->flags & HAS_ACC) != 0);
+            where(r, op);
+            buf_printf(r->out, "dot              wgmma m64n%lldk16, %lld rows over %d warp groups\n", (long long)axis_extent(op->in[first + 1]),
+                       (long long)axis_extent(op->in[first]), r->f->groups);
+            break;
+        }
+        case OP_T_tma_load: {
+            const Type *t = &op->in[0]->type;
+            where(r, op);
+            buf_printf(r->out, "load  %-10s TMA, %lld x %lld, swizzle %d, %lld stages\n", param_name(r, op->in[3]), (long long)t->shape[0], (long long)t->shape[1],
+                       t->swizzle, (long long)op->in[0]->def->imm);
+            break;
+        }
+        case OP_T_copy_async:
+            where(r, op);
+            buf_printf(r->out, "load  %-10s cp.async, %lld stages\n", param_name(r, op->in[2]), (long long)op->in[0]->def->imm);
+            break;
+        case OP_T_convert:
+            where(r, op);
+            buf_printf(r->out, "convert          %.1f KiB to another layout\n", (double)type_lanes(&op->out[0]->type) * elem_bytes((Elem)op->out[0]->type.elem) / 1024);
+            break;
+        case OP_T_reduce:
+            where(r, op);
+            buf_printf(r->out, "reduce           over %d registers, then lanes%s\n", op->in[0]->layout ? layout_regs(op->in[0]->layout) : 1,
+                       r->f->warps > 1 ? " and warps" : "");
+            break;
+        default: break;
+        }
+        for (int i = 0; i < op->nreg; i++) region(r, op->reg[i]);
+    }
+}
+
+void report_print(Fn *f, Buf *out) {
+    const LaunchInfo *l = f->launch;
+    Rpt r = {f, facts_new(f), out};
+    buf_printf(out, "%s: %d warp%s a program", l->kernel->s, f->warps, f->warps == 1 ? "" : "s");
+    if (f->groups) buf_printf(out, " in %d consumer group%s and 1 producer", f->groups, f->groups == 1 ? "" : "s");
+    buf_printf(out, ", %d threads a block, blocks %s\n", l->threads, launch_expr_text(f->arena, l, l->blocks));
+    if (l->smem || f->buffer_bytes) buf_printf(out, "  shared memory  %.1f KiB of %.1f KiB, rings %.1f KiB\n", l->smem / 1024.0, f->target->smem_block / 1024.0, f->buffer_bytes / 1024.0);
+    if (f->roles_refused) buf_printf(out, "  no warp roles: %s\n", f->roles_refused);
+    region(&r, &f->body);
+    for (int i = 0; i < l->nfacts; i++) buf_printf(out, "  assumes        %s\n", l->facts[i].text);
+}
+
+static void layouts(const Region *reg, Buf *out) {
+    for (uint32_t i = 0; i < reg->args.n; i++)
+        if (reg->args.at[i]->layout) { buf_printf(out, "  %%%-5u ", reg->args.at[i]->id); layout_print(reg->args.at[i]->layout, &reg->args.at[i]->type, out); buf_putc(out, '\n'); }
+    for (const Op *op = reg->first; op; op = op->next) {
+        for (int i = 0; i < op->nout; i++) {
+            const Val *v = op->out[i];
+            if (!v->layout) continue;
+            buf_printf(out, "  %%%-5u %-8s ", v->id, op_info[op->code].name);
+            layout_print(v->layout, &v->type, out);
+            buf_putc(out, '\n');
+        }
+        for (int i = 0; i < op->nreg; i++) layouts(op->reg[i], out);
+    }
+}
+
+void layout_print_all(Fn *f, Buf *out) {
+    ir_number(f);
+    ir_print(f, out);
+    buf_printf(out, "\nlayouts of @%s, %d warps\n", f->launch->kernel->s, f->warps);
+    layouts(&f->body, out);
+}
