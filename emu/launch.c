@@ -311,7 +311,12 @@ static void report_deadlock(Cluster *c) {
             const Group *g = &w->groups[0];
             for (uint32_t k = 0; k < w->n_groups; k++)
                 if (w->groups[k].wait == W_CONVERGE) g = &w->groups[k], kind = EMU_FAULT_DIVERGENCE;
-            describe_wait(w, g, one, sizeof one);
+            size_t used = 0;
+            for (uint32_t k = 0; k < w->n_groups && k < 2 && used < sizeof one; k++) {
+                char part[400];
+                describe_wait(w, &w->groups[k], part, sizeof part);
+                used += (size_t)snprintf(one + used, sizeof one - used, "%s%s", k ? ", and for " : "", part);
+            }
             if (!first || (kind == EMU_FAULT_DIVERGENCE && g->wait == W_CONVERGE && first->groups[0].wait != W_CONVERGE)) {
                 bool retries = g->wait == W_CONVERGE || g->wait == W_MBARRIER || g->wait == W_REGISTERS || g->wait == W_WGMMA;
                 first = w;
@@ -353,7 +358,7 @@ static bool cluster_slice(Cluster *c, uint64_t steps) {  // true: it has ended
             if (atomic_load_explicit(&launch->stop, memory_order_relaxed)) return true;
         }
         c->give_up = false;
-        if (launch->options.async == EMU_ASYNC_RANDOM && c->n_async && rng_next(&c->rng) & 1) async_step(c, false);
+        if (launch->options.async == EMU_ASYNC_RANDOM && c->n_async && rng_next(&c->rng) & 1 && async_step(c, false)) continue;
         if (busy && ++rounds % 1024) continue;
         if (async_step(c, false) || busy) continue;
         if (ran && used < steps) {                       // all are polling: another block may have to run first

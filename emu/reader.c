@@ -441,7 +441,10 @@ static void initialise(Reader *r, const Decl *d, uint8_t *to, uint64_t size, uin
         if (s && s->kind == SYM_VAR) value = s->offset;
         else if (!s || s->kind != SYM_FUNC) fail(r, "`%.*s` is not declared", (int)name.n, name.s);
         if (accept(r, '+')) value += integer(r);
-        if (wrapped) expect(r, ')');
+        if (wrapped) {
+            expect(r, ')');
+            if (accept(r, '+')) value += integer(r);
+        }
     } else {
         Operand o = expression(r, 0);
         value = o.bits;

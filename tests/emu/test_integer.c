@@ -1,0 +1,174 @@
+// Integer, logic, shift, bit and comparison instructions against plain C written another way.
+#include "kit.h"
+
+typedef __int128 s128;
+typedef int64_t s64;
+typedef int32_t s32;
+
+static u64 field(u64 a, unsigned pos, unsigned len, unsigned width, bool sign) {   // bit by bit, as the manual does
+    u64 r = 0;
+    unsigned msb = width - 1;
+    pos &= 255, len &= 255;
+    u64 s = !sign || len == 0 ? 0 : a >> (pos + len - 1 < msb ? pos + len - 1 : msb) & 1;
+    for (unsigned i = 0; i <= msb; i++) r |= (i < len && pos + i <= msb ? a >> (pos + i) & 1 : s) << i;
+    return r;
+}
+static u64 insert(u64 a, u64 b, unsigned pos, unsigned len, unsigned width) {
+    pos &= 255, len &= 255;
+    for (unsigned i = 0; i < len && pos + i < width; i++) b = (b & ~(1ull << (pos + i))) | (a >> i & 1) << (pos + i);
+    return b;
+}
+static u64 reverse(u64 a, unsigned n) {
+    u64 r = 0;
+    for (unsigned i = 0; i < n; i++) r |= (a >> i & 1) << (n - 1 - i);
+    return r;
+}
+static u64 highest(u64 a, int n, bool sign) {
+    if (sign && a >> (n - 1) & 1) a = ~a;
+    for (int i = n - 1; i >= 0; i--) if (a >> i & 1) return (u32)i;
+    return 0xffffffffu;
+}
+static u32 table3(u32 a, u32 b, u32 c, unsigned t) {
+    u32 r = 0;
+    for (int i = 0; i < 32; i++) r |= (t >> ((a >> i & 1) * 4 + (b >> i & 1) * 2 + (c >> i & 1)) & 1u) << i;
+    return r;
+}
+static u32 prmt(u32 a, u32 b, u32 c) {
+    u32 r = 0;
+    for (int i = 0; i < 4; i++) {
+        u32 s = c >> 4 * i & 15, x = (s & 4 ? b : a) >> 8 * (s & 3) & 255;
+        r |= (s & 8 ? x & 128 ? 255 : 0 : x) << 8 * i;
+    }
+    return r;
+}
+static u32 dp4a(u32 a, u32 b, u32 c) { for (int i = 0; i < 4; i++) c += (u32)((int)(int8_t)(a >> 8 * i) * (int)(uint8_t)(b >> 8 * i)); return c; }
+
+#define W32 "cvt.u64.u32 %D, %d;"
+#define W16 "cvt.u64.u16 %D, %hd;"
+#define WP  "selp.u64 %D, 1, 0, %p;"
+#define A ((u32)a)
+#define B ((u32)b)
+#define C ((u32)c)
+#define SA ((s32)a)
+#define SB ((s32)b)
+#define SC ((s32)c)
+
+// clang-format off
+#define OPS(X) \
+  X(add_s32,    "add.s32 %d, %a, %b;" W32,                (u32)(A + B)) \
+  X(add_u64,    "add.u64 %D, %A, %B;",                    a + b) \
+  X(add_s16,    "add.s16 %hd, %ha, %hb;" W16,             (uint16_t)(a + b)) \
+  X(add_sat,    "add.sat.s32 %d, %a, %b;" W32,            (u32)((s64)SA + SB > INT32_MAX ? INT32_MAX : (s64)SA + SB < INT32_MIN ? INT32_MIN : SA + (s64)SB)) \
+  X(sub_s32,    "sub.s32 %d, %a, %b;" W32,                (u32)(A - B)) \
+  X(sub_s64,    "sub.s64 %D, %A, %B;",                    a - b) \
+  X(addc,       "add.cc.u32 %r3, %a, %b; addc.cc.u32 %r4, %b, %c; addc.u32 %r5, 0, 0; mov.b64 %D, {%r4, %r5};", (u64)B + C + (((u64)A + B) >> 32)) \
+  X(subc,       "sub.cc.u32 %r3, %a, %b; subc.u32 %d, %c, 0;" W32, (u32)(C - (A < B))) \
+  X(madc,       "mad.lo.cc.u32 %r3, %a, %b, %c; madc.hi.u32 %r4, %a, %b, 7; mov.b64 %D, {%r3, %r4};", (u64)A * B + C + (7ull << 32)) \
+  X(mul_lo,     "mul.lo.s32 %d, %a, %b;" W32,             (u32)(A * B)) \
+  X(mul_hi_s,   "mul.hi.s32 %d, %a, %b;" W32,             (u32)((u64)((s64)SA * SB) >> 32)) \
+  X(mul_hi_u,   "mul.hi.u32 %d, %a, %b;" W32,             (u64)A * B >> 32) \
+  X(mul_wide_s, "mul.wide.s32 %D, %a, %b;",               (u64)((s64)SA * SB)) \
+  X(mul_wide_16,"mul.wide.u16 %d, %ha, %hb;" W32,         (u32)((uint16_t)a * (u32)(uint16_t)b)) \
+  X(mul_wide_s16,"mul.wide.s16 %d, %ha, %hb;" W32,        (u32)((s32)(int16_t)a * (int16_t)b)) \
+  X(mul_hi_s64, "mul.hi.s64 %D, %A, %B;",                 (u64)(((s128)(s64)a * (s64)b) >> 64)) \
+  X(mul_hi_u64, "mul.hi.u64 %D, %A, %B;",                 (u64)(((unsigned __int128)a * b) >> 64)) \
+  X(mad_lo,     "mad.lo.s32 %d, %a, %b, %c;" W32,         (u32)(A * B + C)) \
+  X(mad_wide,   "mad.wide.s32 %D, %a, %b, %C;",           (u64)((s64)SA * SB) + c) \
+  X(mad_hi,     "mad.hi.u32 %d, %a, %b, %c;" W32,         (u32)(((u64)A * B >> 32) + C)) \
+  X(mad_64,     "mad.lo.u64 %D, %A, %B, %C;",             a * b + c) \
+  X(mul24,      "mul24.lo.s32 %d, %a, %b;" W32,           (u32)((s64)((s32)(A << 8) >> 8) * ((s32)(B << 8) >> 8))) \
+  X(sad,        "sad.s32 %d, %a, %b, %c;" W32,            (u32)(C + (u32)(SA > SB ? (s64)SA - SB : (s64)SB - SA))) \
+  X(div_s32,    "div.s32 %d, %a, %b;" W32,                B ? (u32)((s64)SA / SB) : 0xffffffffu) \
+  X(div_u32,    "div.u32 %d, %a, %b;" W32,                B ? A / B : 0xffffffffu) \
+  X(rem_s32,    "rem.s32 %d, %a, %b;" W32,                B ? (u32)((s64)SA % SB) : A) \
+  X(rem_u64,    "rem.u64 %D, %A, %B;",                    b ? a % b : a) \
+  X(div_s64,    "div.s64 %D, %A, %B;",                    b ? (u64)((s128)(s64)a / (s64)b) : ~0ull) \
+  X(abs_s32,    "abs.s32 %d, %a;" W32,                    SA < 0 ? (u32)(0 - A) : A) \
+  X(neg_s64,    "neg.s64 %D, %A;",                        0 - a) \
+  X(min_s32,    "min.s32 %d, %a, %b;" W32,                (u32)(SA < SB ? SA : SB)) \
+  X(max_u32,    "max.u32 %d, %a, %b;" W32,                A > B ? A : B) \
+  X(min_s64,    "min.s64 %D, %A, %B;",                    (u64)((s64)a < (s64)b ? (s64)a : (s64)b)) \
+  X(max_s16,    "max.s16 %hd, %ha, %hb;" W16,             (uint16_t)((int16_t)a > (int16_t)b ? a : b)) \
+  X(min_u16x2,  "min.u16x2 %d, %a, %b;" W32,              ((a & 0xffff) < (b & 0xffff) ? a & 0xffff : b & 0xffff) | ((A >> 16) < (B >> 16) ? A >> 16 : B >> 16) << 16) \
+  X(and_b32,    "and.b32 %d, %a, %b;" W32,                A & B) \
+  X(or_b64,     "or.b64 %D, %A, %B;",                     a | b) \
+  X(xor_b16,    "xor.b16 %hd, %ha, %hb;" W16,             (uint16_t)(a ^ b)) \
+  X(not_b32,    "not.b32 %d, %a;" W32,                    (u32)~A) \
+  X(cnot_b32,   "cnot.b32 %d, %a;" W32,                   A == 0) \
+  X(shl_b32,    "shl.b32 %d, %a, %b;" W32,                B > 31 ? 0 : (u32)(A << B)) \
+  X(shl_b64,    "shl.b64 %D, %A, %b;",                    B > 63 ? 0 : a << B) \
+  X(shl_b16,    "shl.b16 %hd, %ha, %b;" W16,              B > 15 ? 0 : (uint16_t)(a << B)) \
+  X(shr_u32,    "shr.u32 %d, %a, %b;" W32,                B > 31 ? 0 : A >> B) \
+  X(shr_s32,    "shr.s32 %d, %a, %b;" W32,                (u32)(SA >> (B > 31 ? 31 : B))) \
+  X(shr_s16,    "shr.s16 %hd, %ha, %b;" W16,              (uint16_t)((int16_t)a >> (B > 15 ? 15 : B))) \
+  X(shr_s64,    "shr.s64 %D, %A, %b;",                    (u64)((s64)a >> (B > 63 ? 63 : B))) \
+  X(shf_l,      "shf.l.wrap.b32 %d, %a, %b, %c;" W32,     (u32)(((u64)B << 32 | A) << (C & 31) >> 32)) \
+  X(shf_r,      "shf.r.clamp.b32 %d, %a, %b, %c;" W32,    (u32)(((u64)B << 32 | A) >> (C > 32 ? 32 : C))) \
+  X(lop3,       "lop3.b32 %d, %a, %b, %c, 0xca;" W32,     table3(A, B, C, 0xca)) \
+  X(lop3_96,    "lop3.b32 %d, %a, %b, %c, 150;" W32,      A ^ B ^ C) \
+  X(popc,       "popc.b32 %d, %a;" W32,                   (u64)__builtin_popcount(A)) \
+  X(popc64,     "popc.b64 %d, %A;" W32,                   (u64)__builtin_popcountll(a)) \
+  X(clz,        "clz.b32 %d, %a;" W32,                    A ? 31 - highest(A, 32, false) : 32) \
+  X(bfind_s,    "bfind.s32 %d, %a;" W32,                  highest(A, 32, true)) \
+  X(bfind_u64,  "bfind.shiftamt.u64 %d, %A;" W32,         a ? 63 - highest(a, 64, false) : 0xffffffffu) \
+  X(brev,       "brev.b32 %d, %a;" W32,                   reverse(A, 32)) \
+  X(brev64,     "brev.b64 %D, %A;",                       reverse(a, 64)) \
+  X(bfe_u32,    "bfe.u32 %d, %a, %b, %c;" W32,            field(A, B, C, 32, false)) \
+  X(bfe_s32,    "bfe.s32 %d, %a, %b, %c;" W32,            field(A, B, C, 32, true)) \
+  X(bfe_s64,    "bfe.s64 %D, %A, %b, %c;",                field(a, B, C, 64, true)) \
+  X(bfi_b32,    "bfi.b32 %d, %a, %b, %c, %b;" W32,        insert(A, B, C, B, 32)) \
+  X(bfi_b64,    "bfi.b64 %D, %A, %B, %c, %b;",            insert(a, b, C, B, 64)) \
+  X(bmsk,       "bmsk.clamp.b32 %d, %a, %b;" W32,         insert(~0ull, 0, A > 31 ? 255 : A, B > 32 ? 32 : B, 32)) \
+  X(szext,      "szext.wrap.s32 %d, %a, %b;" W32,         (B & 31) ? (u32)((s32)(A << (32 - (B & 31))) >> (32 - (B & 31))) : 0) \
+  X(prmt,       "prmt.b32 %d, %a, %b, %c;" W32,           prmt(A, B, C)) \
+  X(prmt_imm,   "prmt.b32 %d, %a, %b, 0x5410;" W32,       (A & 0xffff) | B << 16) \
+  X(dp4a,       "dp4a.s32.u32 %d, %a, %b, %c;" W32,       dp4a(A, B, C)) \
+  X(setp_lt,    "setp.lt.s32 %p, %a, %b;" WP,             SA < SB) \
+  X(setp_hi,    "setp.hi.u32 %p, %a, %b;" WP,             A > B) \
+  X(setp_64,    "setp.ge.s64 %p, %A, %B;" WP,             (s64)a >= (s64)b) \
+  X(setp_16,    "setp.le.u16 %p, %ha, %hb;" WP,           (uint16_t)a <= (uint16_t)b) \
+  X(setp_and,   "setp.ne.s32 %q, %c, 0; setp.gt.and.s32 %p|%s, %a, %b, %q;" WP, SA > SB && C) \
+  X(setp_pair,  "setp.eq.s32 %s|%p, %a, %b;" WP,          A != B) \
+  X(setp_not,   "setp.ne.s32 %q, %c, 0; setp.gt.or.s32 %p, %a, %b, !%q;" WP, SA > SB || !C) \
+  X(pred_logic, "setp.lt.s32 %q, %a, %b; setp.lt.s32 %s, %b, %c; and.pred %p, %q, %s; not.pred %p, %p;" WP, !(SA < SB && SB < SC)) \
+  X(set_u32,    "set.lt.u32.s32 %d, %a, %b;" W32,         SA < SB ? 0xffffffffu : 0) \
+  X(set_f32,    "set.lt.f32.s32 %d, %a, %b;" W32,         SA < SB ? 0x3f800000u : 0) \
+  X(selp,       "setp.gt.s32 %q, %c, 0; selp.b32 %d, %a, %b, %q;" W32, SC > 0 ? A : B) \
+  X(slct,       "slct.u32.s32 %d, %a, %b, %c;" W32,       SC >= 0 ? A : B) \
+  X(guard,      "setp.gt.s32 %q, %c, 0; mov.u32 %d, %a; @!%q mov.u32 %d, %b;" W32, SC > 0 ? A : B) \
+  X(mov_pack,   "mov.b32 %d, {%ha, %hb};" W32,            (u32)((a & 0xffff) | (b & 0xffff) << 16)) \
+  X(mov_unpack, "mov.b32 {%h1, %h2}, %a; mov.b32 %d, {%h2, %h1};" W32, (u32)(A << 16 | A >> 16)) \
+  X(mov_sink,   "mov.b64 {_, %d}, %A;" W32,               a >> 32) \
+  X(cvt_s8,     "cvt.s32.s8 %d, %a;" W32,                 (u32)(s32)(int8_t)a) \
+  X(cvt_s64_s16,"cvt.s64.s16 %D, %ha;",                   (u64)(s64)(int16_t)a) \
+  X(cvt_sat,    "cvt.sat.u8.s32 %d, %a;" W32,             (u32)(SA < 0 ? 0 : SA > 255 ? 255 : SA)) \
+  X(cvt_sat16,  "cvt.sat.s16.s64 %hd, %A;" W16,           (uint16_t)((s64)a > 32767 ? 32767 : (s64)a < -32768 ? -32768 : (s64)a)) \
+  X(cvt_wide,   "cvt.u32.u64 %d, %A; cvt.s64.s32 %D, %d;", (u64)(s64)SA) \
+  X(cvt_pack,   "cvt.pack.sat.s16.s32 %d, %a, %b;" W32,   (u32)((SA > 32767 ? 32767 : SA < -32768 ? -32768 : SA) & 0xffff) << 16 | ((SB > 32767 ? 32767 : SB < -32768 ? -32768 : SB) & 0xffff))
+
+#define X(name, body, want) static u64 want_##name(u64 a, u64 b, u64 c) { (void)a, (void)b, (void)c; return (u64)(want); }
+OPS(X)
+#undef X
+
+static void check(const char *name, const char *body, u64 (*want)(u64, u64, u64)) {
+    static u64 a[LANES], b[LANES], c[LANES], d[LANES];
+    inputs(a, 0), inputs(b, 1), inputs(c, 2);
+    run_body(body, a, b, c, d);
+    for (int i = 0; i < LANES; i++)
+        if (d[i] != want(a[i], b[i], c[i]))
+            fail_msg("%s(0x%llx, 0x%llx, 0x%llx) = 0x%llx, not 0x%llx", name, (unsigned long long)a[i], (unsigned long long)b[i],
+                     (unsigned long long)c[i], (unsigned long long)d[i], (unsigned long long)want(a[i], b[i], c[i]));
+}
+
+#define X(name, body, want) static void test_##name(void **state) { (void)state; check(#name, body, want_##name); }
+OPS(X)
+#undef X
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+#define X(name, body, want) cmocka_unit_test(test_##name),
+        OPS(X)
+#undef X
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
