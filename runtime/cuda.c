@@ -73,7 +73,7 @@ static bool ok(Cuda *c, CuResult r, Buf *err, const char *doing, const char *wha
 static bool ok_late(Cuda *c, CuResult r, Buf *err, const char *doing, const char *what)
 {
     if (ok(c, r, err, doing, what)) return true;
-    if (c->last.n && r != CU_INVALID_VALUE && r != CU_OUT_OF_MEMORY) buf_printf(err, "; the last launch was %s", c->last.p);
+    if (c->last.n && r >= CU_FIRST_FAULT && r <= CU_LAST_FAULT) buf_printf(err, "; the last launch was %s", c->last.p);
     return false;
 }
 
@@ -263,7 +263,7 @@ static void too_old(const Cuda *c, int version, Buf *err)
     version_text(version, err);
     buf_printf(err, ", but the driver (for CUDA %d.%d) takes up to ", c->version / 1000, c->version % 1000 / 10);
     version_text(c->pub.ptx_version, err);
-    buf_printf(err, ": install a driver for CUDA %s or later", release ? release : "of today");
+    if (release) buf_printf(err, ": install a driver for CUDA %s or later", release);
 }
 
 static DeviceModule *cuda_load(Device *d, const char *code, size_t n, Buf *log, Buf *err)

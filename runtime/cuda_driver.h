@@ -22,6 +22,7 @@ typedef struct CuEventT    *CuEvent;
 enum {
     CU_OK = 0, CU_INVALID_VALUE = 1, CU_OUT_OF_MEMORY = 2, CU_NO_DEVICE = 100, CU_NO_BINARY_FOR_GPU = 209, CU_INVALID_PTX = 218,
     CU_UNSUPPORTED_PTX_VERSION = 222, CU_NOT_FOUND = 500,
+    CU_FIRST_FAULT = 700, CU_LAST_FAULT = 799,           // of a kernel: illegal address, misaligned, assert, ...
 
     CU_DEV_PROCESSORS = 16, CU_DEV_L2_BYTES = 38, CU_DEV_MAJOR = 75, CU_DEV_MINOR = 76, CU_DEV_SMEM_OPTIN = 97,
 

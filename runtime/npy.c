@@ -207,10 +207,10 @@ bool npy_read(const char *path, HostTensor *out, Buf *err)
     void *p = st.st_size ? mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
     close(fd);
     if (p == MAP_FAILED) { buf_printf(err, "%s: %s", path, strerror(errno)); return false; }
-    buf_printf(err, "%s: ", path);
-    size_t mark = err->n;
-    bool ok = npy_parse(p, (size_t)st.st_size, out, err);
-    if (ok) { err->n = mark - strlen(path) - 2; err->p[err->n] = 0; }
+    Buf  why = {0};
+    bool ok = npy_parse(p, (size_t)st.st_size, out, &why);
+    if (!ok) buf_printf(err, "%s: %s", path, why.p);
+    buf_free(&why);
     if (p) munmap(p, (size_t)st.st_size);
     return ok;
 }

@@ -18,6 +18,13 @@ static const char source[] =
     "    let n = N by BLOCK;\n"
     "    let e = exp(x[m, n] - max(x[m, n] over n));\n"
     "    y[m, n] = e / sum(e over n);\n"
+    "}\n"
+    "\n"
+    "kernel double<T: float = f32>(x: T[M, D], y: out T[M, D], off: i32)\n"
+    "    where D % 4 == 0\n"
+    "    grid (m in M by 16)\n"
+    "{\n"
+    "    y[m, :] = (x[m, :] * 2.0 + off) as T;\n"
     "}\n";
 
 static const char tests[] =
@@ -102,6 +109,29 @@ static void axpy_on(const char *device)
 
 static void on_eval(void **state) { (void)state; axpy_on("eval"); }
 static void on_emu(void **state) { (void)state; axpy_on("emu"); }
+
+// Element types and the lengths of `:` axes come from the arguments.
+static void generic(void **state)
+{
+    (void)state;
+    static const char *const devices[] = {"eval", "emu"};
+    for (int i = 0; i < 2; i++) {
+        World w = world(devices[i]);
+        HostTensor y = RUN(&w, "double", "x=iota:bf16[5,12]", "off=1");
+        assert_int_equal(y.elem, EL_bf16);
+        assert_true(y.rank == 2 && y.dim[1] == 12 && elem_get(y.elem, y.data, 59) == 119);
+        tensor_free(&y);
+        y = RUN(&w, "double", "x=iota:f32[5,8]", "off=-1");
+        assert_true(y.elem == EL_f32 && elem_get(y.elem, y.data, 39) == 77);
+        tensor_free(&y);
+        FAILS(&w, "", "double", "x=iota:f32[5,6]", "off=1");       // D is a number: a diagnostic, not a guard
+        assert_int_equal(diag_errors(w.s), 1);
+        diag_forget(w.s, 0);
+        FAILS(&w, "`off` (2.5) is 2.5; the kernel takes an integer (i32)", "double", "x=iota:f32[5,8]", "off=2.5");
+        FAILS(&w, "`off` is a number (i32), not `ones:i32[1]`", "double", "x=iota:f32[5,8]", "off=ones:i32[1]");
+        end(&w);
+    }
+}
 
 static void agree(void **state)
 {
@@ -204,7 +234,7 @@ static void timing(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest all[] = {cmocka_unit_test(on_eval), cmocka_unit_test(on_emu), cmocka_unit_test(agree), cmocka_unit_test(files),
+    const struct CMUnitTest all[] = {cmocka_unit_test(on_eval), cmocka_unit_test(on_emu), cmocka_unit_test(generic), cmocka_unit_test(agree), cmocka_unit_test(files),
                                      cmocka_unit_test(runner_eval), cmocka_unit_test(runner_emu), cmocka_unit_test(timing)};
     return cmocka_run_group_tests(all, NULL, NULL);
 }
