@@ -85,6 +85,7 @@ Bind  *scope_find(const Scope *sc, Sym name);
 Bind  *scope_bind(Check *c, Scope *sc, Sym name, Ent e, Span span);
 Ent    name_lookup(Check *c, const Node *name);              // reports what is not there
 void   suggest_name(Check *c, Diag *d, Sym name, Span at);
+void   suggest_type(Check *c, Diag *d, Sym name, Span at);
 
 // ---- file.c --------------------------------------------------------------------------------------
 
@@ -278,6 +279,10 @@ void check_block(Check *c, const Node *block);                 // with a scope o
 void check_stmts(Check *c, const Node *block);                 // in the current scope
 void counter_bounds(Check *c, const TVar *v, TExpr *lo, TExpr *hi);
 void bind_name(Check *c, const Node *name, Ent e);
+
+// ---- names.c ---------------------------------------------------------------------------------------
+
+void check_names(SemaFile *f, const Node *item);               // reports what no instance could know
 
 // ---- kernel.c ------------------------------------------------------------------------------------
 

@@ -457,11 +457,11 @@ static void check_grid(Check *c, const Node *kernel) {
 
 // ---- the run -----------------------------------------------------------------------------------------------
 
-static void unsolved_dims(Check *c, const Node *kernel, const bool *solved) {
+static void unsolved_dims(Check *c, const Node *kernel, const bool *solved, bool warn) {
     for (int i = 0; i < c->k->ndims; i++) {
         if (solved[i]) {
             Bind *b = scope_find_here(c->scope, c->k->dims[i].name);
-            if (c->dim_uses.at[i] > 1 || (b && b->used) || c->dim_seen.at[i]) continue;
+            if (!warn || c->dim_uses.at[i] > 1 || (b && b->used) || c->dim_seen.at[i]) continue;
             Diag *d = report(c, E_dim_once, c->dim_span[i].hi ? c->dim_span[i] : name_at(kernel), c->k->dims[i].name->s);
             diag_help(d, "a misspelt name makes a new dimension");
             continue;
@@ -482,6 +482,7 @@ static void dim_spans(Check *c, const Node *n) {
 static Check *run_kernel(SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *known, int nknown, const Check *last) {
     Check *c = check_new(f);
     bool *solved = NEW_N(c->a, bool, MAX_DIMS + 1);
+    int errors = diag_errors(c->s);
     c->set = set;
     c->nset = nset;
     c->known = known;
@@ -510,7 +511,7 @@ static Check *run_kernel(SemaFile *f, const Node *kernel, const SemaValue *set, 
     check_where(c, kernel, solved);
     check_grid(c, kernel);
     check_block(c, kernel->kid[4]);
-    unsolved_dims(c, kernel, solved);
+    unsolved_dims(c, kernel, solved, diag_errors(c->s) == errors);
     c->k->guards = c->guards.at;
     c->k->nguards = (int)c->guards.n;
     return c;
@@ -543,4 +544,6 @@ void sema_check(SemaFile *f) {
     }
     TTest **tests;
     sema_tests(f, &tests);
+    for (uint32_t i = 0; i < f->kernels.n; i++) check_names(f, f->kernels.at[i]);
+    for (uint32_t i = 0; i < f->fns.n; i++) check_names(f, f->fns.at[i]);
 }

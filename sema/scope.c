@@ -81,27 +81,45 @@ static void consider(Guess *g, const char *have, const char *name) {
     if (d < g->distance) *g = (Guess){name, d};
 }
 
-void suggest_name(Check *c, Diag *d, Sym name, Span at) {
+static Guess guess_for(Sym name) {                       // a distance below this is a guess worth making
+    return (Guess){NULL, name->n <= 3 ? 2 : name->n <= 6 ? 3 : 4};
+}
+
+static bool advise(Diag *d, Sym name) {
     const char *local = foreign_spelling((Str){name->s, name->n});
-    if (local) {
-        diag_help(d, "%s", local);
-        return;
+    for (size_t i = 0; !local && i < sizeof foreign / sizeof *foreign; i++) {
+        if (strcmp(foreign[i].theirs, name->s) == 0) local = foreign[i].ours;
     }
-    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
-        if (strcmp(foreign[i].theirs, name->s) == 0) {
-            diag_help(d, "%s", foreign[i].ours);
-            return;
-        }
-    }
-    Guess g = {NULL, name->n <= 2 ? 2 : name->n <= 5 ? 3 : 4};   // a distance below this is a guess worth making
-    if (name->n <= 1) return;
+    if (local) diag_help(d, "%s", local);
+    return local;
+}
+
+static void offer(Diag *d, Guess g, Span at) {
+    if (!g.name) return;
+    diag_help(d, "did you mean `%s`?", g.name);
+    diag_fix(d, at, g.name);
+}
+
+void suggest_name(Check *c, Diag *d, Sym name, Span at) {
+    if (advise(d, name) || name->n <= 1) return;
+    Guess g = guess_for(name);
     for (const Scope *sc = c->scope; sc; sc = sc->up) {
         for (const Bind *b = sc->first; b; b = b->next) consider(&g, name->s, b->name->s);
     }
     for (int i = 0; i < builtin_count(); i++) consider(&g, name->s, builtin_name_at(i));
-    if (!g.name) return;
-    diag_help(d, "did you mean `%s`?", g.name);
-    diag_fix(d, at, g.name);
+    offer(d, g, at);
+}
+
+void suggest_type(Check *c, Diag *d, Sym name, Span at) {
+    if (advise(d, name) || name->n <= 1) return;
+    Guess g = guess_for(name);
+    for (const Scope *sc = c->scope; sc; sc = sc->up) {
+        for (const Bind *b = sc->first; b; b = b->next) {
+            if (b->ent.kind == EN_type) consider(&g, name->s, b->name->s);
+        }
+    }
+    for (int e = EL_none + 1; e < EL_COUNT; e++) consider(&g, name->s, elem_name((Elem)e));
+    offer(d, g, at);
 }
 
 Ent name_lookup(Check *c, const Node *n) {
