@@ -10,6 +10,8 @@ if(TKC_WERROR)
 endif()
 if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
     add_compile_options(-Wno-missing-field-initializers)     # clang has {0} right, gcc 12 does not
+else()
+    add_compile_options(-Wno-pass-failed)                    # "not vectorized", at -O1: so what
 endif()
 
 find_program(TK_LLD NAMES ld.lld-22 ld.lld ld.lld-21 ld.lld-20)

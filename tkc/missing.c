@@ -1,7 +1,8 @@
-// Stands in, at the end of the link, for functions of libraries that are not finished: weak, so that
-// the real ones win wherever they exist.
+// Stands in, at the end of the link, for libraries that TKC_WITHOUT leaves out: weak, so that the real
+// functions win wherever they exist.
 #include <string.h>
 
+#include "runtime/cuda_link.h"
 #include "runtime/tk_run.h"
 
 #define WEAK __attribute__((weak))
@@ -39,6 +40,10 @@ WEAK int sema_tests(SemaFile *f, TTest ***tests) { (void)f; *tests = NULL; retur
 WEAK Fn *ir_build(Session *s, const TKernel *k) { (void)s, (void)k; return NULL; }
 WEAK void ir_print(Fn *f, Buf *out) { (void)f, (void)out; }
 
+WEAK bool cuda_cubin(const char *ptx, size_t n, const Target *t, Buf *cubin, Buf *words) {
+    (void)ptx, (void)n, (void)t, (void)cubin;
+    return buf_puts(words, "this build has no devices"), false;
+}
 WEAK const char arg_help[] = "";
 WEAK bool arg_parse(const char *text, int position, uint64_t seed, RunArg *out, Buf *err) {
     (void)text, (void)position, (void)seed, (void)out;
