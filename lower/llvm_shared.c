@@ -342,8 +342,6 @@ bool buffer_load_is_fused(Gen *g, const Op *load) {
     return true;
 }
 
-void emit_buffer(Gen *g, Op *op) { (void)g; (void)op; }
-
 void emit_buffer_load(Gen *g, Op *op) {
     if (buffer_load_is_fused(g, op)) return;
     Shared s = shared_buffer(g, op);
