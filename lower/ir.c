@@ -218,6 +218,17 @@ Op *op_walk(const Region *root, const Op *prev)
     }
 }
 
+Op *op_target(const Op *op)
+{
+    int64_t depth = op->imm;
+    const Region *r = op->parent;
+    for (Op *at = r ? r->owner : NULL; at; r = at->parent, at = r ? r->owner : NULL) {
+        bool loop = at->code == OP_T_for || (at->code == OP_T_while && r == at->reg[1]);
+        if (loop && depth-- == 0) return at;
+    }
+    return NULL;
+}
+
 // ---- types ---------------------------------------------------------------------------------------
 
 Type type_scalar(Elem e)

@@ -478,16 +478,9 @@ static void check_condition(Check *c, const Op *op)
 
 static void check_leave(Check *c, const Op *op)
 {
-    int64_t depth = op->imm;
-    const Region *r = op->parent;
-    for (const Op *at = r->owner; at; r = at->parent, at = r->owner) {
-        bool loop = at->code == OP_T_for || (at->code == OP_T_while && r == at->reg[1]);
-        if (!loop) continue;
-        if (depth-- > 0) continue;
-        want_results(c, op, 0, at);
-        return;
-    }
-    problem(c, "there is no loop to leave");
+    const Op *loop = op_target(op);
+    if (loop) want_results(c, op, 0, loop);
+    else      problem(c, "there is no loop to leave");
 }
 
 static void check_break(Check *c, const Op *op)    { check_leave(c, op); }

@@ -27,6 +27,7 @@ extern Rule *const simplify_rules[OP_T_COUNT];
 Val  *simp_emit(Simp *s, Op *at, OpCode code, int sub, Type t, int nin, Val *const *in);   // or an equal value made before
 Val  *simp_const(Simp *s, Op *at, Elem e, int64_t imm);
 Val  *simp_as(Simp *s, Op *at, Val *v, const Type *t);        // v, splat over t's axes if it lacks some
+Val  *simp_now(const Simp *s, Val *v);        // what has taken its place (results of inlined regions may be replaced again)
 void  simp_replace(Simp *s, Val *from, Val *to);
 uint32_t simp_uses(const Simp *s, const Val *v);
 bool  reads_only(const Fn *f, const Op *op);                  // a load of a tensor that nobody writes
