@@ -14,8 +14,10 @@
 //     f32 0x33800001 (just over 2^-24) -> f16: exponent 103, 10 below 113, shift 13 + 10 = 23
 //     (0x800001 + 0x3fffff + 1) >> 23 = 1 -> 0x0001, the smallest subnormal
 //
-// NaNs come out as the hardware gives them: one canonical NaN per format, without its sign. Only
-// bf16 to f32 keeps a payload, being no more than a shift.
+// NaNs come out as the hardware gives them (compared with a Hopper over all f32 inputs): one canonical
+// NaN per format, without its sign. Exceptions: bf16 to f32 is no more than a shift; f64 keeps sign and
+// the upper part of the payload, made quiet; tf32 cuts the payload off, so that a NaN of a low payload
+// becomes infinity.
 
 #include "lang/number.h"
 
@@ -93,8 +95,9 @@ uint16_t f16_from_f64(double x)
 {
     uint64_t u = f64_bits(x), mag = u & INT64_MAX;
     uint32_t r = narrow64(mag, 10, 1009), sign = (uint32_t)(u >> 48) & 0x8000u;
-    r = (r < 0x7c00 ? r : 0x7c00) | sign;
-    return (uint16_t)(mag > 0x7ff0000000000000u ? 0x7fff : r);
+    r = r < 0x7c00 ? r : 0x7c00;
+    r = mag > 0x7ff0000000000000u ? 0x7e00 | (uint32_t)(mag >> 42 & 0x1ff) : r;
+    return (uint16_t)(r | sign);
 }
 
 uint16_t bf16_from_f32(float x)             // the same exponent range: round in place
@@ -108,8 +111,9 @@ uint16_t bf16_from_f64(double x)
 {
     uint64_t u = f64_bits(x), mag = u & INT64_MAX;
     uint32_t r = narrow64(mag, 7, 897), sign = (uint32_t)(u >> 48) & 0x8000u;
-    r = (r < 0x7f80 ? r : 0x7f80) | sign;
-    return (uint16_t)(mag > 0x7ff0000000000000u ? 0x7fff : r);
+    r = r < 0x7f80 ? r : 0x7f80;
+    r = mag > 0x7ff0000000000000u ? 0x7fc0 | (uint32_t)(mag >> 45 & 0x3f) : r;
+    return (uint16_t)(r | sign);
 }
 
 uint8_t e4m3_from_f32(float x)              // largest finite: 0x7e = 448
@@ -131,8 +135,7 @@ uint8_t e5m2_from_f32(float x)              // largest finite: 0x7b = 57344
 float tf32_round(float x)
 {
     uint32_t u = f32_bits(x), mag = u & 0x7fffffffu;
-    uint32_t r = mag > 0x7f800000u ? F32_NAN : u + 0x1000;
-    return f32_from(r & ~0x1fffu);
+    return f32_from((mag > 0x7f800000u ? u : u + 0x1000) & ~0x1fffu);
 }
 
 float tf32_truncate(float x)

@@ -2,9 +2,9 @@
 //
 // A storage float (f16, bf16, f8e4m3, f8e5m2, tf32) is held as its bits; every conversion here
 // rounds once, to nearest even, and keeps subnormals. Conversions *to* f8 saturate to the largest
-// finite value (as PTX cvt.rn.satfinite does); f8e4m3 has no infinity and its NaN is 0x7f. Any NaN
-// becomes the canonical one, of sign +: f32 0x7fffffff, f16 and bf16 0x7fff, f8 0x7f; only bf16 to
-// f32 and tf32_truncate keep the bits that there are.
+// finite value (as PTX cvt.rn.satfinite does); f8e4m3 has no infinity and its NaN is 0x7f. A NaN
+// becomes the canonical one, of sign +: f32 0x7fffffff, f16 and bf16 0x7fff, f8 0x7f; but bf16 to f32,
+// f64 to 16 bits, and tf32 keep its sign and what they hold of its payload, as the hardware does.
 #ifndef TK_LANG_NUMBER_H
 #define TK_LANG_NUMBER_H
 

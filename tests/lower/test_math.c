@@ -176,7 +176,10 @@ static void special_values(void **state)
             }
     x[n++] = NAN;
     for (int f = 0; f < MATH_FN_COUNT; f++) {
-        if (math_fns[f].args == 1) { check32((MathFn)f, MATH_DEFAULT, x, NULL, n, math_fns[f].ulp32); continue; }
+        if (math_fns[f].args == 1) {
+            check32((MathFn)f, MATH_DEFAULT, x, NULL, n, math_fns[f].ulp32);
+            continue;
+        }
         for (size_t shift = 0; shift < n; shift++) {
             for (size_t i = 0; i < n; i++) y[i] = x[(i + shift) % n];
             check32((MathFn)f, MATH_DEFAULT, x, y, n, math_fns[f].ulp32);
