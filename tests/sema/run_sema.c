@@ -10,6 +10,7 @@
 //     run_sema FILE.tk...            compares
 //     run_sema --bless FILE.tk...    writes the .txt files anew
 //     run_sema --show FILE.tk...     prints
+//     run_sema --page FILE.md        the page's examples have no errors
 #define _GNU_SOURCE
 #include "tests/golden.h"
 
@@ -103,9 +104,35 @@ static char *dump(const char *path)
     return all.p;
 }
 
+// Every ```tk block of a page is a program without errors.
+static bool check_page(const char *path)
+{
+    size_t n = 0;
+    char *text = golden_read(path, &n);
+    if (!text) { perror(path); return false; }
+    bool ok = true;
+    for (char *p = text; (p = strstr(p, "```tk\n")); ) {
+        p += 6;
+        char *end = strstr(p, "```"), *messages;
+        Session *s = session_new();
+        Node *root = parse_file(s, source_add(s, "page.tk", p, end ? (size_t)(end - p) : strlen(p)));
+        if (diag_errors(s) == 0) sema_check(sema_file(s, root));
+        int line = 1;
+        for (char *q = text; q < p; q++) line += *q == '\n';
+        GOLDEN_CAPTURE(messages, to, diag_print(s, to, DIAG_rich, false));
+        if (*messages) printf("%s:%d: this example draws\n%s", path, line, messages), ok = false;
+        free(messages);
+        session_free(s);
+        p = end ? end + 3 : p;
+    }
+    free(text);
+    return ok;
+}
+
 int main(int argc, char **argv)
 {
     bool bless = argc > 1 && strcmp(argv[1], "--bless") == 0, show = argc > 1 && strcmp(argv[1], "--show") == 0, ok = true;
+    if (argc > 2 && strcmp(argv[1], "--page") == 0) return check_page(argv[2]) ? 0 : 1;
     for (int i = bless || show ? 2 : 1; i < argc; i++) {
         char *text = dump(argv[i]), *golden = golden_path(argv[i], ".txt");
         if (show) fputs(text, stdout);
