@@ -282,6 +282,17 @@ bool bind_overlap(const Bound *b, Buf *err)
     return true;
 }
 
+bool slot_fits(const Bound *b, const LaunchSlot *s, int64_t *v)
+{
+    switch (s->kind) {
+    case SLOT_DIM:    *v = b->dims[s->a]; break;
+    case SLOT_STRIDE: *v = b->strides[s->a * 16 + s->b]; break;
+    case SLOT_EXPR:   *v = bind_eval(b, s->expr); break;
+    default:          return true;
+    }
+    return s->size != 4 || (*v >= INT32_MIN && *v <= INT32_MAX);
+}
+
 const LaunchInfo *bind_variant(const Bound *b, Buf *why)
 {
     const LaunchInfo *info = b->info;
@@ -293,6 +304,12 @@ const LaunchInfo *bind_variant(const Bound *b, Buf *why)
     for (int i = 0; i < info->nfacts; i++) {
         if (bind_eval(b, info->facts[i].cond)) continue;
         if (why) buf_printf(why, "%s does not hold", info->facts[i].text);
+        return info->general;
+    }
+    for (int i = 0; i < info->nslots; i++) {
+        int64_t v;
+        if (slot_fits(b, &info->slots[i], &v)) continue;
+        if (why) buf_printf(why, "machine parameter %d = %lld needs more than 32 bits", i, (long long)v);
         return info->general;
     }
     return info;

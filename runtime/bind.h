@@ -37,7 +37,7 @@ typedef struct Bound {
 // kinds, element types, ranks, equations, strides and guards. One line of words on failure.
 bool bind_args(const LaunchInfo *info, BindArg *args, int nargs, Bound *out, Buf *err);
 // With addresses known: no written memory overlaps another argument; then picks the variant: `info` when every
-// fact holds and every tensor is 16-byte aligned, else info->general (NULL general: *variant is NULL and `why` says
+// fact holds, every tensor is 16-byte aligned and each number fits its machine parameter, else info->general (NULL general: *variant is NULL and `why` says
 // which fact failed).
 bool bind_overlap(const Bound *b, Buf *err);
 const LaunchInfo *bind_variant(const Bound *b, Buf *why);

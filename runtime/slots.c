@@ -24,8 +24,6 @@ static void put_int(void *to, int size, int64_t v)
     else memcpy(to, &v, 8);
 }
 
-static bool fits(int size, int64_t v) { return size != 4 || (v >= INT32_MIN && v <= INT32_MAX); }
-
 static bool put_scalar(void *to, const LaunchSlot *s, Elem e, const BindArg *a, Buf *err, const char *name)
 {
     if (s->size != elem_bytes(e)) {
@@ -80,11 +78,9 @@ static bool put_slot(Device *d, void *to, const LaunchSlot *s, const Bound *b, P
     case SLOT_SCALAR:    return put_scalar(to, s, info->params[s->a].elem, &b->args[s->a], err, info->params[s->a].name->s);
     case SLOT_TENSORMAP: return put_map(d, to, s, b, err);
     case SLOT_SCRATCH:   return put_scratch(d, to, s, b, p, err);
-    case SLOT_DIM:       v = b->dims[s->a]; break;
-    case SLOT_STRIDE:    v = b->strides[s->a * 16 + s->b]; break;
-    case SLOT_EXPR:      v = bind_eval(b, s->expr); break;
+    default: break;
     }
-    if (fits(s->size, v)) { put_int(to, s->size, v); return true; }
+    if (slot_fits(b, s, &v)) { put_int(to, s->size, v); return true; }
     buf_printf(err, "`%s` is too large for this code: ", info->kernel->s);
     if (s->kind == SLOT_DIM) buf_printf(err, "%s = %lld", info->dims[s->a].name->s, (long long)v);
     else if (s->kind == SLOT_STRIDE) buf_printf(err, "stride of `%s`, dimension %d = %lld", info->params[s->a].name->s, s->b, (long long)v);

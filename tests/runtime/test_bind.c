@@ -181,6 +181,13 @@ static void variants(void **state)
     args[0].address += 4;
     assert_ptr_equal(bind_variant(&b, &why), &general);
     assert_says(&why, "`a` is not 16-byte aligned");
+    good(args);
+    args[0].dim[0] = INT64_C(1) << 40;
+    slots[0] = (LaunchSlot){.kind = SLOT_DIM, .size = 4, .a = M};
+    info.nslots = 1;
+    assert_true(bind_args(&info, args, 5, &b, &err));
+    assert_ptr_equal(bind_variant(&b, &why), &general);
+    assert_says(&why, "machine parameter 0 = 1099511627776 needs more than 32 bits");
     assert_int_equal(err.n, 0);
 }
 
