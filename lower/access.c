@@ -38,6 +38,7 @@ static bool within(Facts *s, const Val *v, LExpr dim) {
     if (!d) return false;
     if (d->code == OP_T_fun && d->sub == TF_min) return within(s, d->in[0], dim) || within(s, d->in[1], dim);
     if (d->code == OP_T_binary && d->sub == OP_sub && fact_range(s, d->in[1]).lo >= 0) return within(s, d->in[0], dim);
+    if (d->code == OP_T_binary && d->sub == OP_add && fact_range(s, d->in[1]).hi <= 0) return within(s, d->in[0], dim);
     return false;
 }
 
@@ -53,6 +54,7 @@ static bool below(Facts *s, const Val *v, LExpr dim) {
     if (d->code == OP_T_fun && d->sub == TF_min) return below(s, d->in[0], dim) || below(s, d->in[1], dim);
     if (d->code == OP_T_binary && d->sub == OP_rem) return within(s, d->in[1], dim) && fact_range(s, d->in[1]).lo >= 0;
     if (d->code == OP_T_binary && d->sub == OP_sub && fact_range(s, d->in[1]).lo >= 1) return within(s, d->in[0], dim);
+    if (d->code == OP_T_binary && d->sub == OP_add && fact_range(s, d->in[1]).hi <= -1) return within(s, d->in[0], dim);
     if (d->code == OP_T_binary && d->sub == OP_add)
         for (int i = 0; i < 2; i++)
             if (d->in[i]->def && d->in[i]->def->code == OP_T_const && d->in[i]->def->imm == 0) return below(s, d->in[1 - i], dim);

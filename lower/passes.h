@@ -7,6 +7,7 @@
 bool simplify(Fn *f);                                          // simplify.c: folding, CSE, dead code, identities, dot with accumulator
 bool contract(Fn *f);                                          // simplify.c: a * b + c -> fma
 bool hoist(Fn *f);                                             // simplify.c: loop-invariant values out of loops
+bool chunk(Fn *f);                                             // chunk.c: axes too long for registers become loops
 bool lanes(Fn *f);                                             // lanes.c: neutral elements into dead lanes where they would count
 bool schedule(Fn *f, const CompileOptions *opt);               // schedule.c: warps, programs a block
 bool hopper(Fn *f, const CompileOptions *opt);                 // hopper.c: TMA rings, wgmma, producer and consumers; false: not this kernel

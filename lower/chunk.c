@@ -1,0 +1,251 @@
+// Tiles too big for registers: an axis longer than a program can hold becomes a loop over chunks of it.
+//
+//     let e = exp(x[m, n] - max(x[m, n] over n));          n: 131072 lanes
+//     y[m, n] = e / sum(e over n);
+//
+//     top = for n0 .. by 8192 { max(top, max(x[m, n'] over n')) }            each consumer re-reads what it
+//     den = for n0 .. by 8192 { den + sum(exp(x[m, n'] - top) over n') }     needs; a row of this length
+//     for n0 .. by 8192 { y[m, n'] = exp(x[m, n'] - top) / den }             comes from L2 the second time
+//
+// A sink is an op that ends the axis: a reduction over it, a store or atomic along it. Each sink gets a
+// loop that computes, for one chunk, just what it depends on; neighbouring sinks that do not depend on one
+// another share a loop. Everything between must be pure and every load from a tensor that the program does
+// not write, so that reading again is the same. Where that fails the kernel stays as it is.
+#include "lower/passes.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { LIMIT = 16384, CHUNK = 8192, MAX_SINKS = 16 };      // lanes: 16 warps of 32 registers; 8 warps
+
+typedef struct Chunk {
+    Fn     *f;
+    Val    *axis;
+    Region *r;
+    int64_t extent;                 // of a chunk
+    Op     *sink[MAX_SINKS];
+    int     n;
+} Chunk;
+
+static bool mentions(const Op *op, const Val *axis) {
+    for (int i = 0; i < op->nin; i++)  if (type_axis(&op->in[i]->type, axis) >= 0 || op->in[i] == axis) return true;
+    for (int i = 0; i < op->nout; i++) if (type_axis(&op->out[i]->type, axis) >= 0) return true;
+    return false;
+}
+
+static bool inside(const Region *r, const Val *axis) {
+    for (const Op *op = r->first; op; op = op->next) {
+        if (mentions(op, axis)) return true;
+        for (int i = 0; i < op->nreg; i++) if (inside(op->reg[i], axis)) return true;
+    }
+    return false;
+}
+
+static bool collect(Chunk *c) {
+    for (Op *op = c->r->first; op; op = op->next) {
+        for (int i = 0; i < op->nreg; i++) if (inside(op->reg[i], c->axis)) return false;
+        if (!mentions(op, c->axis)) continue;
+        bool sink = op->code == OP_T_store || op->code == OP_T_atomic || (op->code == OP_T_reduce && type_axis(&op->out[0]->type, c->axis) < 0);
+        if (op->code == OP_T_atomic && val_used(&c->f->body, op->out[0])) return false;
+        if (sink && c->n == MAX_SINKS) return false;
+        if (sink) { c->sink[c->n++] = op; continue; }
+        bool load = op->code == OP_T_load && c->f->launch->params[op->in[0]->def->imm].mode == PM_IN;
+        if (!load && !op_has(op, 'P')) return false;
+        if (op->code == OP_T_dot || op->code == OP_T_rename) return false;
+    }
+    return c->n > 0;
+}
+
+// ---- what a sink needs ---------------------------------------------------------------------------
+
+static bool before(const Op *a, const Op *b) {          // in one region
+    for (const Op *x = a->next; x; x = x->next) if (x == b) return true;
+    return false;
+}
+
+// Everything that v depends on and that lies in the region is defined before `at`, but for tiles over the axis.
+static bool available(const Chunk *c, const Val *v, const Op *at) {
+    const Op *d = v->def;
+    if (!d || d->parent != c->r) return true;
+    if (v->type.kind == TY_TILE && type_axis(&v->type, c->axis) >= 0) {
+        for (int i = 0; i < d->nin; i++) if (!available(c, d->in[i], at)) return false;
+        return true;
+    }
+    return before(d, at);
+}
+
+static bool joins(const Chunk *c, const Op *first, const Op *op) {
+    for (int i = 0; i < op->nin; i++) if (!available(c, op->in[i], first)) return false;
+    return true;
+}
+
+static Val *slice(Chunk *c, Region *into, ValMap *m, Val *v) {
+    Val *have = map_get(m, v);
+    if (have != v || v->type.kind != TY_TILE || type_axis(&v->type, c->axis) < 0) return have;
+    for (int i = 0; i < v->def->nin; i++) slice(c, into, m, v->def->in[i]);
+    op_append(into, op_clone(c->f, v->def, m));
+    return map_get(m, v);
+}
+
+// ---- reductions, chunk by chunk ------------------------------------------------------------------
+
+static double neutral(TReduce kind, Elem e) {
+    bool fl = elem_is_float(e), sign = elem_is_signed(e);
+    switch (kind) {
+    case TR_prod: case TR_every: return 1;
+    case TR_max: case TR_argmax: return fl ? -INFINITY : sign ? -ldexp(1, elem_bits(e) - 1) : 0;
+    case TR_min: case TR_argmin: return fl ? INFINITY : ldexp(1, elem_bits(e) - sign) - 1;
+    default: return 0;
+    }
+}
+
+static Val *filled(Builder *b, Type t, double x) {
+    Elem e = (Elem)t.elem;
+    Val *v = elem_is_float(e) ? b_float(b, e, x) : b_const(b, e, x >= 0x1p63 ? (elem_is_signed(e) ? INT64_MAX : -1) : (int64_t)x);
+    return t.rank ? b_op(b, OP_T_splat, 0, t, 1, &v) : v;
+}
+
+static Val *combine(Builder *b, TReduce kind, Val *acc, Val *x) {
+    switch (kind) {
+    case TR_sum:   return b_binary(b, OP_add, acc, x);
+    case TR_prod:  return b_binary(b, OP_mul, acc, x);
+    case TR_any:   return b_binary(b, OP_or, acc, x);
+    case TR_every: return b_binary(b, OP_and, acc, x);
+    default:       return b_op(b, OP_T_fun, kind == TR_max ? TF_max : TF_min, acc->type, 2, (Val *[]){acc, x});
+    }
+}
+
+// The index and the value that it has: a later chunk wins only with a better value, NaN before all others.
+static void combine_arg(Builder *b, TReduce kind, Val *best, Val *at, Val *x, Val *i, Val **best2, Val **at2) {
+    Val *better = b_binary(b, kind == TR_argmax ? OP_gt : OP_lt, x, best);
+    if (elem_is_float((Elem)x->type.elem)) {
+        Type t = type_with(x->type, EL_bool);
+        Val *xn = b_op(b, OP_T_fun, TF_isnan, t, 1, &x), *bn = b_op(b, OP_T_fun, TF_isnan, t, 1, &best);
+        better = b_binary(b, OP_or, better, b_binary(b, OP_and, xn, b_op(b, OP_T_unary, OP_not, t, 1, &bn)));
+    }
+    better = b_binary(b, OP_or, better, b_binary(b, OP_lt, at, b_const(b, (Elem)at->type.elem, 0)));
+    *best2 = b_op(b, OP_T_select, 0, x->type, 3, (Val *[]){better, x, best});
+    *at2 = b_op(b, OP_T_select, 0, at->type, 3, (Val *[]){better, i, at});
+}
+
+// ---- the loop of sinks first .. last-1 -----------------------------------------------------------
+
+static bool is_arg(const Op *op) { return op->sub == TR_argmax || op->sub == TR_argmin; }
+
+static void loop_of(Chunk *c, int first, int last) {
+    Fn *f = c->f;
+    Builder b = {f, NULL, c->sink[first], c->sink[first]->span};
+    Val *init[3 + 2 * MAX_SINKS], *next[2 * MAX_SINKS];
+    int n = 0;
+    init[0] = c->axis->def->in[0];
+    init[1] = c->axis->def->in[1];
+    init[2] = b_const(&b, EL_index, c->extent);
+    for (int i = first; i < last; i++) {
+        Op *s = c->sink[i];
+        if (s->code != OP_T_reduce) continue;
+        if (is_arg(s)) {
+            init[3 + n++] = filled(&b, type_with(s->out[0]->type, (Elem)s->in[0]->type.elem), neutral((TReduce)s->sub, (Elem)s->in[0]->type.elem));
+            init[3 + n++] = filled(&b, s->out[0]->type, -1);
+        } else {
+            init[3 + n++] = filled(&b, s->out[0]->type, neutral((TReduce)s->sub, (Elem)s->out[0]->type.elem));
+        }
+    }
+    Op *loop = op_new(f, OP_T_for, b.span, 3 + n, init, n);
+    for (int i = 0; i < n; i++) loop->out[i]->type = init[3 + i]->type;
+    op_before(c->sink[first], loop);
+    Region *r = loop->reg[0];
+    Builder in = {f, r, NULL, b.span};
+    Val *counter = region_arg(f, r, type_scalar(EL_index));
+    for (int i = 0; i < n; i++) region_arg(f, r, init[3 + i]->type);
+
+    ValMap map = {.arena = f->arena};
+    Val *axis = b_op(&in, OP_T_axis, 0, (Type){.kind = TY_AXIS, .shape = {c->extent}}, 2, (Val *[]){counter, init[1]});
+    axis->def->imm = c->extent;
+    axis->name = c->axis->name;
+    if ((c->axis->def->flags & AXIS_FULL) && axis_extent(c->axis) % c->extent == 0) axis->def->flags |= AXIS_FULL;
+    map_set(&map, c->axis, axis);
+    int k = 0;
+    for (int i = first; i < last; i++) {
+        Op *s = c->sink[i];
+        in.span = s->span;
+        for (int q = 0; q < s->nin; q++) slice(c, r, &map, s->in[q]);
+        Op *part = op_clone(f, s, &map);
+        op_append(r, part);
+        if (s->code != OP_T_reduce) continue;
+        Val *acc = r->args.at[1 + k];
+        if (is_arg(s)) {
+            TReduce value = s->sub == TR_argmax ? TR_max : TR_min;
+            Val *top = b_op(&in, OP_T_reduce, (int)value, acc->type, part->nin, part->in);
+            combine_arg(&in, (TReduce)s->sub, acc, r->args.at[2 + k], top, part->out[0], &next[k], &next[k + 1]);
+            replace_uses(&f->body, s->out[0], loop->out[k + 1]);
+            k += 2;
+        } else {
+            next[k] = combine(&in, (TReduce)s->sub, acc, part->out[0]);
+            replace_uses(&f->body, s->out[0], loop->out[k]);
+            loop->out[k]->name = s->out[0]->name;
+            k++;
+        }
+    }
+    Op *y = op_new(f, OP_T_yield, b.span, n, next, 0);
+    op_append(r, y);
+}
+
+static bool chunk_axis(Fn *f, Val *axis, int64_t lanes) {
+    Chunk c = {.f = f, .axis = axis, .r = axis->def->parent, .extent = axis_extent(axis)};
+    while (c.extent > 32 && lanes / axis_extent(axis) * c.extent > CHUNK) c.extent = (c.extent + 1) / 2;
+    int64_t p = 1;
+    while (p < c.extent) p *= 2;
+    c.extent = p;
+    if (c.extent >= axis_extent(axis) || !collect(&c)) return false;
+    for (int i = 0; i < c.n;) {
+        int last = i + 1;
+        while (last < c.n && joins(&c, c.sink[i], c.sink[last])) last++;
+        loop_of(&c, i, last);
+        i = last;
+    }
+    for (int i = 0; i < c.n; i++) op_remove(c.sink[i]);
+    return true;
+}
+
+// The axis to cut: the longest one of the biggest tile.
+static Val *biggest(const Region *r, Val *best, int64_t *lanes, Val *const *refused, int n) {
+    for (const Op *op = r->first; op; op = op->next) {
+        for (int i = 0; i < op->nout; i++) {
+            const Type *t = &op->out[i]->type;
+            if (t->kind != TY_TILE || !t->rank || type_lanes(t) <= LIMIT || type_lanes(t) <= *lanes) continue;
+            Val *longest = t->axis[0];
+            for (int k = 1; k < t->rank; k++) if (axis_extent(t->axis[k]) > axis_extent(longest)) longest = t->axis[k];
+            bool no = false;
+            for (int k = 0; k < n; k++) no |= refused[k] == longest;
+            if (no) continue;
+            best = longest;
+            *lanes = type_lanes(t);
+        }
+        for (int i = 0; i < op->nreg; i++) best = biggest(op->reg[i], best, lanes, refused, n);
+    }
+    return best;
+}
+
+static bool has_dot(const Region *r) {
+    for (const Op *op = r->first; op; op = op->next) {
+        if (op->code == OP_T_dot) return true;
+        for (int i = 0; i < op->nreg; i++) if (has_dot(op->reg[i])) return true;
+    }
+    return false;
+}
+
+bool chunk(Fn *f) {
+    Val *refused[16];
+    int n = 0;
+    bool changed = false;
+    if (has_dot(&f->body)) return false;                    // accumulators live in many warps' registers
+    for (int tries = 0; tries < 32 && n < 16; tries++) {
+        int64_t lanes = 0;
+        Val *axis = biggest(&f->body, NULL, &lanes, refused, n);
+        if (!axis) break;
+        if (!chunk_axis(f, axis, lanes)) { refused[n++] = axis; continue; }
+        simplify(f);
+        changed = true;
+    }
+    return changed;
+}
