@@ -22,8 +22,10 @@ if(TK_LLD)
 endif()
 
 if(TKC_STATIC)
-    add_compile_options(-ffunction-sections -fdata-sections -fno-pie)
-    add_link_options(-no-pie -Wl,--gc-sections)              # no-pie: LLVM has 100 000 relocations to run at start
+    set(loaded $<STREQUAL:$<TARGET_PROPERTY:TYPE>,MODULE_LIBRARY>)
+    set(program $<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>)
+    add_compile_options(-ffunction-sections -fdata-sections $<$<NOT:${loaded}>:-fno-pie>)
+    add_link_options($<${program}:-no-pie> -Wl,--gc-sections)   # else LLVM has 100 000 relocations to run at start
     if(TK_LLD)
         add_link_options(-Wl,--icf=all)
     endif()

@@ -12,8 +12,8 @@ static const char *explanation(const char *code) {
     if (text != NULL || *digits == '\0' || strlen(digits) > 4) return text;
     for (const char *c = digits; *c != '\0'; c++)
         if (!isdigit((unsigned char)*c)) return NULL;
-    char full[8];
-    snprintf(full, sizeof full, "E%.*s%s", 4 - (int)strlen(digits), "0000", digits);
+    char full[] = "E0000";
+    memcpy(full + sizeof full - 1 - strlen(digits), digits, strlen(digits));
     return diag_explain(full);
 }
 
