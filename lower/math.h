@@ -1,8 +1,8 @@
 // The mathematical functions of the language, each written once as a sequence of elementary steps.
 //
 // A MathBuilder gives the steps their meaning. lower/llvm_math.c makes LLVM IR of them; the host
-// instance (lower/math_host.c) carries them out, for `eval`, for constant folding, and to measure
-// the error of every function over all of its inputs without a GPU; bench/math_ptx.c prints PTX.
+// instance (lower/math_host.c) carries them out, so that the error of every function can be measured
+// over all of its inputs without a GPU; bench/math_ptx.c prints PTX.
 // All steps but the approximate ones are rounded once, to nearest even, and keep subnormals, so that
 // host and GPU agree in every bit; results of the approximate ones differ by their stated error.
 //
