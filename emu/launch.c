@@ -254,13 +254,9 @@ static void warp_finish(Warp *w) {
     b->n_live--;
     c->n_live--;
     c->progress++;
-    b->free_registers += (int64_t)w->registers * 32;
     for (uint32_t i = 0; i < 16; i++)
         if (b->barriers[i].waiting && !b->barriers[i].expected && barrier_is_full(b, i)) barrier_complete(b, i);
     cluster_barrier_check(c);
-    for (uint32_t i = 0; i < b->n_warps; i++)
-        for (uint32_t g = 0; g < b->warps[i]->n_groups; g++)
-            if (b->warps[i]->groups[g].wait == W_REGISTERS) b->warps[i]->groups[g].wait = READY;
 }
 
 // ---- Deadlock, in words
