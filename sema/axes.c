@@ -127,7 +127,7 @@ bool range_eval(Check *c, const Node *n, Range *r) {
     bool is_range = n->kind == N_range;
     const Node *lo = is_range ? n->kid[0] : NULL, *hi = is_range ? n->kid[1] : n, *by = is_range ? n->kid[2] : NULL;
     r->lo = lo ? eval(c, lo) : ent_int(0, n->span);
-    r->hi = hi ? eval(c, hi) : ent_error();
+    r->hi = hi ? eval(c, hi) : ent_error(c);
     bool ok = bound_ok(c, &r->lo, lo ? lo : n);
     ok = hi && bound_ok(c, &r->hi, hi) && ok;
     if (!by) return ok;
@@ -198,21 +198,21 @@ static bool constant_length(const TExpr *lo, const TExpr *hi, int64_t *n) {
 
 Ent range_axis(Check *c, Sym name, const Node *n) {
     Range r;
-    if (!range_eval(c, n, &r)) return ent_error();
+    if (!range_eval(c, n, &r)) return ent_error(c);
     if (!name) name = sym(c->s, "range");
     TExpr *lo = keep_simple(c, bound(c, r.lo, r.span), name, r.span);
     TExpr *hi = keep_simple(c, bound(c, r.hi, r.span), name, r.span);
     int64_t extent = r.step;
     if (r.by) {
-        if (!demand_fits(c, &r, lo, hi)) return ent_error();
+        if (!demand_fits(c, &r, lo, hi)) return ent_error(c);
     } else if (constant_length(lo, hi, &extent)) {
         if (extent < 0) extent = 0;
-        if (!extent_ok(c, extent, r.span)) return ent_error();
+        if (!extent_ok(c, extent, r.span)) return ent_error(c);
     } else {
         Diag *d = report(c, E_range_runtime, r.span);
         diag_help(d, "say how many lanes a tile of it has: `by 128`");
         if (r.hi.dim > 0) diag_help(d, "or make `%s` a compile-time name of the kernel: `<%s = 128>`", c->k->dims[r.hi.dim - 1].name->s, c->k->dims[r.hi.dim - 1].name->s);
-        return ent_error();
+        return ent_error(c);
     }
     TAxis *ax = axis_new(c, name, extent, lo, hi, n->span);
     if (!r.by) ax->full = true;
@@ -230,7 +230,7 @@ Ent as_axis(Check *c, Ent e, Span at) {
     if (e.dim > 0) diag_help(d, "`:%s` is the axis of that dimension", c->k->dims[e.dim - 1].name->s);
     else if (e.kind == EN_int) diag_help(d, "make one: `let n = 0 .. %lld`", (long long)e.i);
     else if (e.kind == EN_value && e.x->kind == TX_var) diag_help(d, "a range without `by` gives a scalar index; `%.*s in ... by 16` makes an axis", (int)name.n, name.p);
-    return ent_error();
+    return ent_error(c);
 }
 
 Ent want_axis(Check *c, const Node *n) { return as_axis(c, eval(c, n), n->span); }

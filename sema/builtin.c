@@ -55,27 +55,27 @@ static Ent fun_of(Check *c, TFun fun, const Ent *args, int n, Span at) {
         all_const = all_const && (args[i].kind == EN_int || args[i].kind == EN_float);
         if (args[i].kind == EN_bool) {
             report(c, E_operand_type, at, f->name, "bool");
-            return ent_error();
+            return ent_error(c);
         }
     }
     if (all_const) return fold_fun(c, fun, args, n, at);
     if (n == 1) {
         TExpr *x = value_of(c, args[0], at);
-        if (!x || !fun_operand(c, f, &x, at, keeps)) return ent_error();
+        if (!x || !fun_operand(c, f, &x, at, keeps)) return ent_error(c);
         TType t = x->type;
         if (fun == TF_isnan) t.elem = EL_bool;
         return ent_value(tx_fun(c, fun, t, at, x, NULL, NULL));
     }
     Ent a = args[0], b = args[1], d = n > 2 ? args[2] : ent_void();
     TType t;
-    if (!unify(c, &a, &b, keeps, OP_none, at, &t)) return ent_error();
+    if (!unify(c, &a, &b, keeps, OP_none, at, &t)) return ent_error(c);
     if (n > 2) {                                     // fma: all three to one type
-        if (!unify(c, &a, &d, keeps, OP_none, at, &t) || !unify(c, &b, &d, keeps, OP_none, at, &t) || !unify(c, &a, &d, keeps, OP_none, at, &t)) return ent_error();
+        if (!unify(c, &a, &d, keeps, OP_none, at, &t) || !unify(c, &b, &d, keeps, OP_none, at, &t) || !unify(c, &a, &d, keeps, OP_none, at, &t)) return ent_error(c);
         t.naxes = 0;
-        if (!ttype_union(c, &t, a.x->type, at) || !ttype_union(c, &t, b.x->type, at) || !ttype_union(c, &t, d.x->type, at)) return ent_error();
+        if (!ttype_union(c, &t, a.x->type, at) || !ttype_union(c, &t, b.x->type, at) || !ttype_union(c, &t, d.x->type, at)) return ent_error(c);
     }
     TExpr *x = a.x;
-    if (!fun_operand(c, f, &x, at, keeps)) return ent_error();
+    if (!fun_operand(c, f, &x, at, keeps)) return ent_error(c);
     return ent_value(tx_fun(c, fun, t, at, a.x, b.x, n > 2 ? d.x : NULL));
 }
 
@@ -149,19 +149,19 @@ static Ent do_reduce(Check *c, const Call *k) {
         }
         Diag *d = report(c, E_over_missing, k->at, k->b->name);
         if (k->n > 0 && k->args[0].e.kind == EN_value && k->args[0].e.x->type.naxes) diag_help(d, "write `%s(... over %s)`", k->b->name, k->args[0].e.x->type.axis[0]->name->s);
-        return ent_error();
+        return ent_error(c);
     }
     if (k->n != 1) {
         report(c, E_argument_count, k->at, k->b->name, "one argument before `over`", k->n);
-        return ent_error();
+        return ent_error(c);
     }
     TExpr *x = value_of(c, k->args[0].e, k->args[0].span);
     TAxis *axes[MAX_AXES];
     int n = x ? over_axes(c, k, x->type, axes) : -1;
-    if (n < 0) return ent_error();
+    if (n < 0) return ent_error(c);
     if ((r == TR_argmax || r == TR_argmin) && n != 1) {
         report(c, E_argument_count, k->at, k->b->name, "one axis", n);
-        return ent_error();
+        return ent_error(c);
     }
     return ent_value(reduce_over(c, r, x, axes, n, k->at));
 }
@@ -170,17 +170,17 @@ static Ent do_reduce(Check *c, const Call *k) {
 static Ent do_mean(Check *c, const Call *k) {
     TExpr *x = value_of(c, k->args[0].e, k->args[0].span);
     TAxis *axes[MAX_AXES];
-    if (!x) return ent_error();
+    if (!x) return ent_error(c);
     int n = over_axes(c, k, x->type, axes);
     if (n == 0) report(c, E_over_missing, k->at, "mean");
-    if (n <= 0) return ent_error();
+    if (n <= 0) return ent_error(c);
     if (!elem_is_float(x->type.elem)) {
         Diag *d = report(c, E_operand_type, k->at, "mean", ttype_text(c, x->type));
         diag_help(d, "convert it with `as f32`");
-        return ent_error();
+        return ent_error(c);
     }
     TExpr *sum = reduce_over(c, TR_sum, x, axes, n, k->at);
-    if (!sum) return ent_error();
+    if (!sum) return ent_error(c);
     Ent count = ent_int(1, k->at);
     for (int i = 0; i < n; i++) {
         TExpr *len = ix(c, OP_sub, axis_end(c, axes[i], k->at), axes[i]->lo, k->at);
@@ -267,29 +267,29 @@ static Ent do_dot(Check *c, const Call *k) {
         else if (!k->args[i].name && p < 2) pos[p++] = &k->args[i];
         else {
             report(c, E_argument_count, k->args[i].span, "dot", "2 arguments, and `prec = ...`", k->n);
-            return ent_error();
+            return ent_error(c);
         }
     }
     if (!pos[1]) {
         report(c, E_argument_count, k->at, "dot", "2 arguments", pos[0] ? 1 : 0);
-        return ent_error();
+        return ent_error(c);
     }
     TExpr *a = k->node ? eval_value(c, pos[0]->node) : value_of(c, pos[0]->e, pos[0]->span);
     TExpr *b = k->node ? eval_value(c, pos[1]->node) : value_of(c, pos[1]->e, pos[1]->span);
-    if (!a || !b) return ent_error();
+    if (!a || !b) return ent_error(c);
     Elem e;
     if (a->type.ptr || b->type.ptr || !dot_result(a->type.elem, b->type.elem, &e)) {
         Diag *d = report(c, E_dot_types, k->at, ttype_text(c, a->type), ttype_text(c, b->type));
         diag_help(d, a->type.elem != b->type.elem ? "convert one side with `as`" : "it multiplies f16, bf16, f8, f32, f64, i8 and u8; convert with `as`, or write `sum(a * b over k)`");
         note_values(c, d);
-        return ent_error();
+        return ent_error(c);
     }
     TAxis *axes[MAX_AXES];
     int n;
-    if (named && !dot_prec(c, named, a->type.elem, &prec)) return ent_error();
-    if (!dot_axes(c, k, a, b, axes, &n)) return ent_error();
+    if (named && !dot_prec(c, named, a->type.elem, &prec)) return ent_error(c);
+    if (!dot_axes(c, k, a, b, axes, &n)) return ent_error(c);
     TType t = ttype_scalar(e);
-    if (!ttype_union(c, &t, a->type, k->at) || !ttype_union(c, &t, b->type, k->at)) return ent_error();
+    if (!ttype_union(c, &t, a->type, k->at) || !ttype_union(c, &t, b->type, k->at)) return ent_error(c);
     for (int i = 0; i < n; i++) t = type_without(t, axes[i]);
     TExpr *x = tx_new(c, TX_dot, t, k->at, 2, a, b);
     x->op = (uint8_t)prec;
@@ -327,24 +327,24 @@ static bool axes_of(Check *c, const Arg *args, int n, TType *t) {
     return true;
 }
 
-static Ent filled(Check *c, TExpr *v, TType t, Span at) { return v ? ent_value(tx_splat(c, v, t, at)) : ent_error(); }
+static Ent filled(Check *c, TExpr *v, TType t, Span at) { return v ? ent_value(tx_splat(c, v, t, at)) : ent_error(c); }
 
 static Ent do_zeros(Check *c, const Call *k) {
     Elem e = EL_f32;
-    if (!generic_elem(c, k, &e)) return ent_error();
+    if (!generic_elem(c, k, &e)) return ent_error(c);
     TType t = ttype_scalar(e);
-    if (!axes_of(c, k->args, k->n, &t)) return ent_error();
+    if (!axes_of(c, k->args, k->n, &t)) return ent_error(c);
     TExpr *v = elem_is_float(e) ? tx_const_float(c, k->b->code, e, k->at) : tx_const_int(c, k->b->code, e, k->at);
     return filled(c, v, t, k->at);
 }
 
 static Ent do_full(Check *c, const Call *k) {
     Elem e = EL_none;
-    if (!generic_elem(c, k, &e)) return ent_error();
+    if (!generic_elem(c, k, &e)) return ent_error(c);
     TExpr *v = e == EL_none ? value_of(c, k->args[0].e, k->args[0].span) : value_exact(c, k->args[0].e, ttype_scalar(e), k->args[0].span, "the value");
-    if (!v) return ent_error();
+    if (!v) return ent_error(c);
     TType t = v->type;
-    if (!axes_of(c, k->args + 1, k->n - 1, &t)) return ent_error();
+    if (!axes_of(c, k->args + 1, k->n - 1, &t)) return ent_error(c);
     return filled(c, v, t, k->at);
 }
 
@@ -355,16 +355,16 @@ static Ent do_where(Check *c, const Call *k) {
 
 static Ent do_bitcast(Check *c, const Call *k) {
     Elem e = EL_none;
-    if (!generic_elem(c, k, &e)) return ent_error();
+    if (!generic_elem(c, k, &e)) return ent_error(c);
     if (e == EL_none) {
         report(c, E_generic_missing, k->at, "T", "bitcast");
-        return ent_error();
+        return ent_error(c);
     }
     TExpr *x = value_of(c, k->args[0].e, k->args[0].span);
-    if (!x) return ent_error();
+    if (!x) return ent_error(c);
     if (x->type.ptr || elem_bits(x->type.elem) != elem_bits(e) || e == EL_bool || x->type.elem == EL_bool || e == EL_index || x->type.elem == EL_index) {
         report(c, E_bitcast_width, k->at, ttype_text(c, x->type), elem_name(e));
-        return ent_error();
+        return ent_error(c);
     }
     TType t = x->type;
     t.elem = e;
@@ -374,7 +374,7 @@ static Ent do_bitcast(Check *c, const Call *k) {
 static Ent do_rename(Check *c, const Call *k) {
     TExpr *x = value_of(c, k->args[0].e, k->args[0].span);
     TType from = {0}, to = {0};
-    if (!x || !axes_of(c, k->args + 1, 1, &from) || !axes_of(c, k->args + 2, 1, &to)) return ent_error();
+    if (!x || !axes_of(c, k->args + 1, 1, &from) || !axes_of(c, k->args + 2, 1, &to)) return ent_error(c);
     TAxis *m = from.axis[0], *n = to.axis[0];
     bool has = type_has(x->type, m), same = m->extent == n->extent && ((m->full && n->full) || (tx_same(m->hi, n->hi) && tx_same(m->lo, n->lo)));
     if (!has || !same || type_has(x->type, n)) {
@@ -382,10 +382,10 @@ static Ent do_rename(Check *c, const Call *k) {
         Diag *d = report(c, E_rename_axes, k->at, m->name->s, n->name->s, why);
         diag_label(d, m->span, "%s", axis_text(c, m));
         diag_label(d, n->span, "%s", axis_text(c, n));
-        return ent_error();
+        return ent_error(c);
     }
     TType t = type_without(x->type, m);
-    if (!type_add(c, &t, n, k->at)) return ent_error();
+    if (!type_add(c, &t, n, k->at)) return ent_error(c);
     TExpr *r = tx_new(c, TX_rename, t, k->at, 1, x);
     r->axis = NEW_N(c->a, TAxis *, 2);
     r->axis[0] = m;
@@ -420,12 +420,12 @@ static Ent do_pow2(Check *c, const Call *k) {
     if (e.kind == EN_error) return e;
     if (e.kind != EN_int) {
         report(c, E_not_comptime, k->args[0].span, "the argument of `next_pow2`");
-        return ent_error();
+        return ent_error(c);
     }
     int64_t r;
     if (next_pow2(e.i, &r)) return ent_int(r, k->at);
     report(c, E_const_overflow, k->at, "next_pow2");
-    return ent_error();
+    return ent_error(c);
 }
 
 static Ent do_log2(Check *c, const Call *k) {
@@ -439,7 +439,7 @@ static Ent do_precise(Check *c, const Call *k) {
     const Node *n = k->args[0].node;
     if (n && n->kind == N_binary && n->op == OP_div) {
         Ent two[2] = {eval(c, n->kid[0]), eval(c, n->kid[1])};
-        if (two[0].kind == EN_error || two[1].kind == EN_error) return ent_error();
+        if (two[0].kind == EN_error || two[1].kind == EN_error) return ent_error(c);
         return fun_of(c, TF_div_rn, two, 2, k->at);
     }
     if (n && n->kind == N_call && n->nkid == 4 && n->kid[0]->kind == N_name && strcmp(n->kid[0]->sym->s, "sqrt") == 0) {
@@ -448,7 +448,7 @@ static Ent do_precise(Check *c, const Call *k) {
     }
     Diag *d = report(c, E_operand_type, k->at, "precise", "this");
     diag_help(d, "write `precise(a / b)` or `precise(sqrt(x))`");
-    return ent_error();
+    return ent_error(c);
 }
 
 // ---- pointers and atomics ------------------------------------------------------------------------------
@@ -492,14 +492,14 @@ static bool mask_arg(Check *c, const Arg *a, TType *t, TExpr **out) {
 
 static Ent do_load(Check *c, const Call *k) {
     TExpr *p = pointer_arg(c, k->args[0].e, k->args[0].span), *mask, *other = NULL;
-    if (!p) return ent_error();
+    if (!p) return ent_error(c);
     TType t = p->type;
     t.ptr = false;
     const Arg *o = named_arg(k, "other");
-    if (!mask_arg(c, named_arg(k, "where"), &t, &mask)) return ent_error();
+    if (!mask_arg(c, named_arg(k, "where"), &t, &mask)) return ent_error(c);
     if (o) {
         other = value_exact(c, o->e, ttype_scalar(t.elem), o->span, "`other`");
-        if (!other || !ttype_union(c, &t, other->type, o->span)) return ent_error();
+        if (!other || !ttype_union(c, &t, other->type, o->span)) return ent_error(c);
     }
     return ent_value(tx_new(c, TX_ptrload, t, k->at, 3, p, mask, other));
 }
@@ -507,19 +507,19 @@ static Ent do_load(Check *c, const Call *k) {
 static Ent do_store(Check *c, const Call *k) {
     if (positional(k) < 2) {
         report(c, E_argument_count, k->at, "store", "a pointer and a value", k->n);
-        return ent_error();
+        return ent_error(c);
     }
     TExpr *p = pointer_arg(c, k->args[0].e, k->args[0].span), *mask;
-    if (!p) return ent_error();
+    if (!p) return ent_error(c);
     TType t = p->type;
-    if (!mask_arg(c, named_arg(k, "where"), &t, &mask)) return ent_error();
+    if (!mask_arg(c, named_arg(k, "where"), &t, &mask)) return ent_error(c);
     TExpr *v = value_exact(c, k->args[1].e, ttype_scalar(t.elem), k->args[1].span, "the value stored");
-    if (!v) return ent_error();
+    if (!v) return ent_error(c);
     for (int i = 0; i < v->type.naxes; i++) {
         if (type_has(p->type, v->type.axis[i])) continue;
         Diag *d = report(c, E_store_axis, k->args[1].span, v->type.axis[i]->name->s);
         blame_axis(c, d, v, v->type.axis[i]);
-        return ent_error();
+        return ent_error(c);
     }
     TStmt *s = ts_emit(c, TS_ptrstore, k->at);
     s->idx = NEW(c->a, TExpr *);
@@ -547,7 +547,7 @@ static Ent do_atomic(Check *c, const Call *k) {
     int want = op == TA_cas ? 3 : 2;
     if (positional(k) != want) {
         report(c, E_argument_count, k->at, k->b->name, op == TA_cas ? "a place, the expected and the new value" : "a place and a value", positional(k));
-        return ent_error();
+        return ent_error(c);
     }
     TTensor *tensor = NULL;
     TExpr *idx[MAX_RANK], *mask = NULL, *cmp = NULL;
@@ -557,11 +557,11 @@ static Ent do_atomic(Check *c, const Call *k) {
     bool lazy = k->node != NULL;
     if (lazy && place->kind == N_index) {
         n = lvalue_index(c, place, &tensor, idx, &t);
-        if (n < 0) return ent_error();
+        if (n < 0) return ent_error(c);
     } else {
         Ent e = lazy ? eval(c, place) : k->args[0].e;
         idx[0] = pointer_arg(c, e, k->args[0].span);
-        if (!idx[0]) return ent_error();
+        if (!idx[0]) return ent_error(c);
         n = 1;
         t = idx[0]->type;
         t.ptr = false;
@@ -569,18 +569,18 @@ static Ent do_atomic(Check *c, const Call *k) {
     TType place_type = t;
     if (tensor && named_arg(k, "where")) {
         report(c, E_pointer, named_arg(k, "where")->span, "`where` is for raw pointers; an index out of a tensor's range is skipped");
-        return ent_error();
+        return ent_error(c);
     }
-    if (!mask_arg(c, named_arg(k, "where"), &t, &mask)) return ent_error();
+    if (!mask_arg(c, named_arg(k, "where"), &t, &mask)) return ent_error(c);
     if (!atomic_takes(op, t.elem)) {
         report(c, E_operand_type, k->at, k->b->name, elem_name(t.elem));
-        return ent_error();
+        return ent_error(c);
     }
     TExpr *v[2] = {NULL, NULL};
     for (int i = 1; i < want; i++) {
         Ent e = lazy ? eval(c, k->args[i].node) : k->args[i].e;
         v[i - 1] = value_exact(c, e, ttype_scalar(t.elem), k->args[i].span, "the value");
-        if (!v[i - 1] || !ttype_union(c, &t, v[i - 1]->type, k->args[i].span)) return ent_error();
+        if (!v[i - 1] || !ttype_union(c, &t, v[i - 1]->type, k->args[i].span)) return ent_error(c);
     }
     (void)place_type;
     TExpr *value = v[want - 2];
@@ -631,7 +631,7 @@ static Ent do_assert(Check *c, const Call *k) {
         TType t = e.x->type;                          // a tile must hold at every live lane
         x = reduce_over(c, TR_every, e.x, t.axis, t.naxes, k->at);
     }
-    if (!x && !cond_of(c, e, k->args[0].span, "the condition of `assert`", &x)) return ent_error();
+    if (!x && !cond_of(c, e, k->args[0].span, "the condition of `assert`", &x)) return ent_error(c);
     TStmt *st = ts_emit(c, TS_assert, k->at);
     st->cond = x;
     st->str = s;
@@ -644,7 +644,7 @@ static Ent do_print(Check *c, const Call *k) {
     if (k->n == first) ts_emit(c, TS_print, k->at)->str = s;
     for (int i = first; i < k->n; i++) {
         TExpr *x = value_of(c, k->args[i].e, k->args[i].span);
-        if (!x) return ent_error();
+        if (!x) return ent_error(c);
         TStmt *st = ts_emit(c, TS_print, k->at);
         st->str = i == first && s.n ? s : span_text(c->s, k->args[i].span);
         st->value = x;
@@ -761,7 +761,7 @@ static bool args_ok(Check *c, const Call *k) {
 
 Ent builtin_call(Check *c, const Builtin *b, const Node *n, const Arg *args, int nargs, Span at) {
     Call k = {.b = b, .node = n, .args = args, .n = nargs, .at = at};
-    if (!args_ok(c, &k) || c->too_big) return ent_error();
+    if (!args_ok(c, &k) || c->too_big) return ent_error(c);
     for (int i = 0; i < nargs; i++) {
         if (args[i].e.kind == EN_unknown) return ent_unknown();
     }

@@ -68,7 +68,7 @@ static Ent leave(Check *c, Entered *e, Ent result, Span at) {
     c->scope = e->was_scope;
     c->body = e->was_body;
     c->loop = e->was_loop;
-    if (bad) return ent_error();
+    if (bad) return ent_error(c);
     if (e->body.n == 0) return result;
     if (result.kind != EN_value) {
         for (uint32_t i = 0; i < e->body.n; i++) vec_push(c->a, c->body, e->body.at[i]);
@@ -96,11 +96,11 @@ Ent call_lambda(Check *c, Lambda *l, const Arg *args, int n, Span at, Sym name) 
     if (np != n) {
         Diag *d = report(c, E_argument_count, at, name ? name->s : "|...|", arena_printf(c->a, "%d argument%s", np, np == 1 ? "" : "s"), n);
         diag_label(d, l->node->span, "the function value");
-        return ent_error();
+        return ent_error(c);
     }
     Scope *sc = scope_new(c, l->env);
     Entered e;
-    if (!enter(c, &e, l->node, name, at, "", sc)) return ent_error();
+    if (!enter(c, &e, l->node, name, at, "", sc)) return ent_error(c);
     for (int i = 0; i < np; i++) {
         const Node *p = params->kid[i];
         if (p->sym) scope_bind(c, sc, p->sym, bind_once(c, args[i].e, p->sym, args[i].span), name_at(p));
@@ -432,7 +432,7 @@ static Ent check_result(Check *c, const Node *type, Ent e, const Frame *f, Span 
     if (type->kind == N_type_tuple) {
         if (e.kind != EN_tuple || e.tuple->n != (int)type->nkid) {
             report(c, E_tuple_count, at, (int)type->nkid, type->nkid == 1 ? "" : "s", e.kind == EN_tuple ? e.tuple->n : 1, "s");
-            return ent_error();
+            return ent_error(c);
         }
         for (int i = 0; i < e.tuple->n; i++) e.tuple->at[i] = check_result(c, type->kid[i], e.tuple->at[i], f, at);
         return e;
@@ -443,20 +443,20 @@ static Ent check_result(Check *c, const Node *type, Ent e, const Frame *f, Span 
         if (known && ok) return e;
         if (known) {
             report(c, E_type_mismatch, at, "the result", ent_text(c, e), type->sym->s);
-            return ent_error();
+            return ent_error(c);
         }
     }
     TType want;
-    if (escapes(c, f, e, at) || !eval_type(c, type, &want)) return ent_error();
+    if (escapes(c, f, e, at) || !eval_type(c, type, &want)) return ent_error(c);
     if (e.kind == EN_int && want.elem == EL_index && want.naxes == 0) return e;
     if (e.kind == EN_bool && want.elem == EL_bool && want.naxes == 0) return e;
     TExpr *x = value_exact(c, e, want, at, "the result");
-    if (!x) return ent_error();
+    if (!x) return ent_error(c);
     for (int i = 0; i < x->type.naxes; i++) {
         if (type_has(want, x->type.axis[i])) continue;
         Diag *d = report(c, E_type_mismatch, at, "the result", ttype_text(c, x->type), ttype_text(c, want));
         blame_axis(c, d, x, x->type.axis[i]);
-        return ent_error();
+        return ent_error(c);
     }
     return ent_value(tx_splat(c, x, want, at));
 }
@@ -470,7 +470,7 @@ static Ent fn_body(Check *c, Match *m, Entered *e, const Node *body, Span *where
         r = e->frame.returned ? e->frame.result : ent_void();
         if (!e->frame.returned && m->fn->kid[2] && !c->too_big) {
             report(c, E_return_missing, name_at(m->fn), m->fn->sym->s);
-            r = ent_error();
+            r = ent_error(c);
         }
         if (r.span.hi) at = r.span;
     }
@@ -481,7 +481,7 @@ static Ent fn_body(Check *c, Match *m, Entered *e, const Node *body, Span *where
 static Ent run_fn(Check *c, Match *m, Arg *args, Span at) {
     const Node *fn = m->fn, *params = fn->kid[1], *body = fn->kid[3];
     Entered e;
-    if (!enter(c, &e, fn, fn->sym, at, values_text(m), m->sc)) return ent_error();
+    if (!enter(c, &e, fn, fn->sym, at, values_text(m), m->sc)) return ent_error(c);
     for (uint32_t i = 0; params && i < params->nkid; i++) {
         const Node *p = params->kid[i];
         if (!p->sym || scope_find_here(m->sc, p->sym)) continue;
@@ -497,12 +497,13 @@ static bool speculate(Check *c, Match *m, const Node *generics, const Arg *args,
     int before = diag_count(c->s);
     uint32_t guards = c->guards.n;
     TBody scratch = {0}, *was = c->body;
-    bool again = c->again;
+    bool again = c->again, failed = c->failed;
     c->body = &scratch;
     bool ok = match_all(m, generics, args, n, out);
     c->body = was;
     c->guards.n = guards;
     c->again = again;
+    c->failed = failed;
     diag_forget(c->s, before);
     return ok;
 }
@@ -537,7 +538,7 @@ static Arg *room_for_args(Check *c, const FnItem *f) {
 Ent call_fn_item(Check *c, FnItem *f, const Node *generics, const Arg *args, int n, Span at) {
     Arg *out = room_for_args(c, f);
     Match m;
-    if (!pick_overload(c, f, generics, args, n, out, at, &m)) return ent_error();
+    if (!pick_overload(c, f, generics, args, n, out, at, &m)) return ent_error(c);
     return run_fn(c, &m, out, at);
 }
 
@@ -545,10 +546,10 @@ Ent call_fn_item(Check *c, FnItem *f, const Node *generics, const Arg *args, int
 Ent call_reference(Check *c, FnItem *f, const Node *generics, const Arg *args, int n, Span at, const Node **fn, Scope **sc) {
     Arg *out = room_for_args(c, f);
     Match m;
-    if (!pick_overload(c, f, generics, args, n, out, at, &m)) return ent_error();
+    if (!pick_overload(c, f, generics, args, n, out, at, &m)) return ent_error(c);
     const Node *params = m.fn->kid[1], *body = m.fn->kid[3];
     Entered e;
-    if (!enter(c, &e, m.fn, m.fn->sym, at, values_text(&m), m.sc)) return ent_error();
+    if (!enter(c, &e, m.fn, m.fn->sym, at, values_text(&m), m.sc)) return ent_error(c);
     c->body = e.was_body;
     for (uint32_t i = 0; params && i < params->nkid; i++) {
         const Node *p = params->kid[i];
@@ -566,7 +567,7 @@ Ent call_reference(Check *c, FnItem *f, const Node *generics, const Arg *args, i
 
 static Ent call_any(Check *c, Ent callee, const Node *generics, const Arg *args, int n, Span at, Span callee_at) {
     for (int i = 0; i < n; i++) {
-        if (args[i].e.kind == EN_error) return ent_error();
+        if (args[i].e.kind == EN_error) return ent_error(c);
     }
     switch ((EntKind)callee.kind) {
     case EN_fn: return call_fn_item(c, callee.fn, generics, args, n, at);
@@ -578,7 +579,7 @@ static Ent call_any(Check *c, Ent callee, const Node *generics, const Arg *args,
     if (callee.kind == EN_kernel) diag_help(d, "only `test` items launch kernels; move the shared code to a `fn`");
     if (callee.kind == EN_tensor) diag_help(d, "index it: `x[...]`");
     if (callee.kind == EN_type) diag_help(d, "convert with `x as %s`", elem_name(callee.elem));
-    return ent_error();
+    return ent_error(c);
 }
 
 Ent call_entity(Check *c, Ent callee, const Arg *args, int n, Span at) {
@@ -595,7 +596,7 @@ Ent eval_call(Check *c, const Node *n) {
     bool bad = false;
     for (int i = 0; i < nargs; i++) {
         const Node *a = n->kid[3 + i];
-        if (!a) return ent_error();
+        if (!a) return ent_error(c);
         args[i] = (Arg){.node = a, .span = a->span};
         if (a->kind == N_named) {
             args[i].name = a->sym;
@@ -604,12 +605,12 @@ Ent eval_call(Check *c, const Node *n) {
         if (!lazy) args[i].e = eval(c, args[i].node);
         bad = bad || args[i].e.kind == EN_error;
     }
-    if (bad && !lazy) return ent_error();
+    if (bad && !lazy) return ent_error(c);
     if (callee.kind == EN_builtin) return builtin_call(c, callee.builtin, n, args, nargs, n->span);
     if (n->kid[2]) {
         Diag *d = report(c, E_not_callable, n->kid[2]->span, "`over` in a call of something other than a reduction");
         diag_help(d, "pass axes as arguments");
-        return ent_error();
+        return ent_error(c);
     }
     return call_any(c, callee, n->kid[1], args, nargs, n->span, n->kid[0]->span);
 }

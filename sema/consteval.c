@@ -9,7 +9,7 @@
 
 static Ent overflow(Check *c, AstOp op, int64_t a, int64_t b, Span at) {
     report(c, E_const_overflow, at, arena_printf(c->a, "%lld %s %lld", (long long)a, op_spellings[op], (long long)b));
-    return ent_error();
+    return ent_error(c);
 }
 
 static double as_double(Ent e) { return e.kind == EN_float ? e.f : (double)e.i; }
@@ -24,7 +24,7 @@ Ent fold_unary(Check *c, AstOp op, Ent a, Span at) {
     if (op == OP_bnot && a.kind == EN_int) return ent_int(~a.i, at);
     Diag *d = report(c, E_operand_type, at, op_spellings[op], ent_text(c, a));
     if (op == OP_not) diag_help(d, "compare with `== 0`");
-    return ent_error();
+    return ent_error(c);
 }
 
 static Ent fold_ints(Check *c, AstOp op, int64_t a, int64_t b, Span at) {
@@ -34,7 +34,7 @@ static Ent fold_ints(Check *c, AstOp op, int64_t a, int64_t b, Span at) {
     case OP_sub: return __builtin_sub_overflow(a, b, &r) ? overflow(c, op, a, b, at) : ent_int(r, at);
     case OP_mul: return __builtin_mul_overflow(a, b, &r) ? overflow(c, op, a, b, at) : ent_int(r, at);
     case OP_div: case OP_rem:
-        if (b == 0) { report(c, E_const_div_zero, at); return ent_error(); }
+        if (b == 0) { report(c, E_const_div_zero, at); return ent_error(c); }
         if (a == INT64_MIN && b == -1) return op == OP_div ? overflow(c, op, a, b, at) : ent_int(0, at);
         return ent_int(op == OP_div ? int_div_floor(a, b) : int_mod_floor(a, b), at);
     case OP_shl:
@@ -55,7 +55,7 @@ static Ent fold_ints(Check *c, AstOp op, int64_t a, int64_t b, Span at) {
     default: break;
     }
     report(c, E_operand_type, at, op_spellings[op], "integers");
-    return ent_error();
+    return ent_error(c);
 }
 
 static Ent fold_floats(Check *c, AstOp op, double a, double b, Span at) {
@@ -64,7 +64,7 @@ static Ent fold_floats(Check *c, AstOp op, double a, double b, Span at) {
     case OP_sub: return ent_float(a - b, at);
     case OP_mul: return ent_float(a * b, at);
     case OP_div:
-        if (b == 0) { report(c, E_const_div_zero, at); return ent_error(); }
+        if (b == 0) { report(c, E_const_div_zero, at); return ent_error(c); }
         return ent_float(a / b, at);
     case OP_eq:  return ent_bool(a == b, at);
     case OP_ne:  return ent_bool(a != b, at);
@@ -75,7 +75,7 @@ static Ent fold_floats(Check *c, AstOp op, double a, double b, Span at) {
     default: break;
     }
     report(c, E_operand_type, at, op_spellings[op], "floats");
-    return ent_error();
+    return ent_error(c);
 }
 
 static Ent fold_bools(Check *c, AstOp op, bool a, bool b, Span at) {
@@ -87,14 +87,14 @@ static Ent fold_bools(Check *c, AstOp op, bool a, bool b, Span at) {
     default: break;
     }
     report(c, E_operand_type, at, op_spellings[op], "bools");
-    return ent_error();
+    return ent_error(c);
 }
 
 Ent fold_binary(Check *c, AstOp op, Ent a, Ent b, Span at) {
     if (a.kind == EN_bool && b.kind == EN_bool) return fold_bools(c, op, a.i, b.i, at);
     if (a.kind == EN_bool || b.kind == EN_bool) {
         report(c, E_operand_type, at, op_spellings[op], arena_printf(c->a, "%s and %s", ent_text(c, a), ent_text(c, b)));
-        return ent_error();
+        return ent_error(c);
     }
     if (a.kind == EN_int && b.kind == EN_int) return fold_ints(c, op, a.i, b.i, at);
     return fold_floats(c, op, as_double(a), as_double(b), at);
@@ -138,7 +138,7 @@ Ent fold_fun(Check *c, TFun f, const Ent *args, int n, Span at) {
     case TF_fma:   return ent_float(fma(x, y, as_double(args[2])), at);
     case TF_div_rn: return fold_binary(c, OP_div, ent_float(x, at), ent_float(y, at), at);
     case TF_isnan: return ent_bool(isnan(x), at);
-    default: return ent_error();
+    default: return ent_error(c);
     }
 }
 

@@ -216,15 +216,15 @@ static Ent operand_error(Check *c, AstOp op, Elem e, Span at) {
     if (e == EL_bool) diag_help(d, "convert it with `as i32`");
     else if (op == OP_rem) diag_help(d, "write `x - floor(x / y) * y`");
     else if (op == OP_land || op == OP_lor) diag_help(d, "compare with `!= 0`");
-    return ent_error();
+    return ent_error(c);
 }
 
 static Ent pointer_add(Check *c, AstOp op, Ent p, Ent i, Span at) {
     TExpr *by = index_of(c, i, at, "what is added to a pointer");
-    if (!by) return ent_error();
+    if (!by) return ent_error(c);
     if (op == OP_sub) by = tx_new(c, TX_unary, by->type, at, 1, tx_cast(c, by, EL_index, at)), by->op = OP_neg, by->type.elem = EL_index;
     TType t = p.x->type;
-    if (!ttype_union(c, &t, by->type, at)) return ent_error();
+    if (!ttype_union(c, &t, by->type, at)) return ent_error(c);
     TExpr *x = tx_new(c, TX_binary, t, at, 2, p.x, by);
     x->op = OP_add;
     return ent_value(x);
@@ -246,7 +246,7 @@ static bool logic_shortcut(AstOp op, Ent a, Ent b, Ent *r) {
 }
 
 Ent binary(Check *c, AstOp op, Ent a, Ent b, Span at, Span pa, Span pb) {
-    if (a.kind == EN_error || b.kind == EN_error || c->too_big) return ent_error();
+    if (a.kind == EN_error || b.kind == EN_error || c->too_big) return ent_error(c);
     if (a.kind == EN_unknown || b.kind == EN_unknown) return ent_unknown();
     Ent r;
     if ((op == OP_land || op == OP_lor) && logic_shortcut(op, a, b, &r) && (is_const(r) || (r.kind == EN_value && r.x->type.elem == EL_bool))) return r;
@@ -255,10 +255,10 @@ Ent binary(Check *c, AstOp op, Ent a, Ent b, Span at, Span pa, Span pb) {
     if (a.kind == EN_axis && b.kind == EN_axis && a.axis == b.axis && op == OP_eq) { /* all true, but let it be computed */ }
     if (is_ptr(a) && (op == OP_add || op == OP_sub) && !is_ptr(b)) return pointer_add(c, op, a, b, at);
     if (is_ptr(b) && op == OP_add && !is_ptr(a)) return pointer_add(c, op, b, a, at);
-    if (!to_operand(c, &a, pa) || !to_operand(c, &b, pb)) return ent_error();
+    if (!to_operand(c, &a, pa) || !to_operand(c, &b, pb)) return ent_error(c);
     uint8_t row = takes[op];
     TType t;
-    if (!unify(c, &a, &b, row & KEEPS, op, at, &t)) return ent_error();
+    if (!unify(c, &a, &b, row & KEEPS, op, at, &t)) return ent_error(c);
     if (!class_ok(row, t.elem)) return operand_error(c, op, t.elem, at);
     if (row & COMPARES) t.elem = EL_bool;
     TExpr *x = tx_new(c, TX_binary, t, at, 2, a.x, b.x);
@@ -267,16 +267,16 @@ Ent binary(Check *c, AstOp op, Ent a, Ent b, Span at, Span pa, Span pb) {
 }
 
 Ent unary(Check *c, AstOp op, Ent a, Span at) {
-    if (a.kind == EN_error || c->too_big) return ent_error();
+    if (a.kind == EN_error || c->too_big) return ent_error(c);
     if (a.kind == EN_unknown) return a;
     if (is_const(a)) return fold_unary(c, op, a, at);
     TExpr *x = value_of(c, a, at);
-    if (!x) return ent_error();
+    if (!x) return ent_error(c);
     uint8_t row = op == OP_not ? BOOLS : op == OP_bnot ? INTS : INTS | FLOATS;
     if (x->type.ptr || !class_ok(row, x->type.elem)) {
         Diag *d = report(c, E_operand_type, at, op_spellings[op], ttype_text(c, x->type));
         if (op == OP_not && !x->type.ptr) diag_help(d, "compare with `== 0`");
-        return ent_error();
+        return ent_error(c);
     }
     if (elem_is_storage(x->type.elem)) x = tx_cast(c, x, EL_f32, at);
     TExpr *r = tx_new(c, TX_unary, x->type, at, 1, x);
@@ -285,19 +285,19 @@ Ent unary(Check *c, AstOp op, Ent a, Span at) {
 }
 
 Ent select_of(Check *c, Ent cond, Ent a, Ent b, Span at) {
-    if (cond.kind == EN_error || a.kind == EN_error || b.kind == EN_error) return ent_error();
+    if (cond.kind == EN_error || a.kind == EN_error || b.kind == EN_error) return ent_error(c);
     TExpr *k = value_of(c, cond, at);
-    if (!k) return ent_error();
+    if (!k) return ent_error(c);
     if (k->type.elem != EL_bool || k->type.ptr) {
         report(c, E_type_mismatch, at, "the condition", ttype_text(c, k->type), "bool");
-        return ent_error();
+        return ent_error(c);
     }
     TType t;
     if (is_ptr(a) && is_ptr(b) && a.x->type.elem == b.x->type.elem) {
         t = a.x->type;
-        if (!ttype_union(c, &t, b.x->type, at)) return ent_error();
-    } else if (!unify(c, &a, &b, true, OP_none, at, &t)) return ent_error();
-    if (!ttype_union(c, &t, k->type, at)) return ent_error();
+        if (!ttype_union(c, &t, b.x->type, at)) return ent_error(c);
+    } else if (!unify(c, &a, &b, true, OP_none, at, &t)) return ent_error(c);
+    if (!ttype_union(c, &t, k->type, at)) return ent_error(c);
     return ent_value(tx_new(c, TX_select, t, at, 3, k, a.x, b.x));
 }
 
@@ -314,7 +314,7 @@ Ent cast_to(Check *c, Ent e, Elem to, Span at) {
     if (to == EL_bool && !(e.kind == EN_bool || (e.kind == EN_value && e.x->type.elem == EL_bool))) {
         Diag *d = report(c, E_type_mismatch, at, "this", ent_text(c, e), "bool");
         diag_help(d, "compare with `!= 0`");
-        return ent_error();
+        return ent_error(c);
     }
     if (is_const(e)) {
         if (to == EL_bool) return ent_value(tx_const_int(c, e.i, EL_bool, at));
@@ -323,10 +323,10 @@ Ent cast_to(Check *c, Ent e, Elem to, Span at) {
         return ent_value(tx_const_int(c, v, to, at));
     }
     TExpr *x = value_of(c, e, at);
-    if (!x) return ent_error();
+    if (!x) return ent_error(c);
     if (x->type.ptr) {
         report(c, E_pointer, at, "a pointer does not convert");
-        return ent_error();
+        return ent_error(c);
     }
     return ent_value(tx_cast(c, x, to, at));
 }
@@ -342,7 +342,7 @@ static Ent eval_ternary(Check *c, const Node *n) {
         Ent arm = i ? b : a;
         if (arm.kind == EN_value && tx_has_effect(arm.x)) {
             report(c, E_runtime_effect, n->kid[1 + i]->span, "both sides of a run-time `? :` are computed, so neither may have an effect");
-            return ent_error();
+            return ent_error(c);
         }
     }
     return select_of(c, cond, a, b, n->span);
@@ -351,22 +351,18 @@ static Ent eval_ternary(Check *c, const Node *n) {
 static Ent eval_cast(Check *c, const Node *n) {
     Ent e = eval(c, n->kid[0]);
     Elem to;
-    if (!eval_elem(c, n->kid[1], &to)) return ent_error();
+    if (!eval_elem(c, n->kid[1], &to)) return ent_error(c);
     return cast_to(c, e, to, n->span);
 }
 
 static Ent eval_field(Check *c, const Node *n) {
-    if (n->kid[0]->kind == N_name && !scope_find(c->scope, n->kid[0]->sym)) {
-        name_lookup(c, n->kid[0]);                       // tl.load: the name says more than the field
-        return ent_error();
-    }
     Ent e = eval(c, n->kid[0]);
     if (e.kind == EN_error) return e;
     for (int i = 0; e.kind == EN_tuple && e.tuple->names && i < e.tuple->n; i++) {
         if (e.tuple->names[i] == n->sym) return e.tuple->at[i];
     }
     report(c, E_no_field, n->name_span.hi ? n->name_span : n->span, ent_text(c, e), n->sym ? n->sym->s : "?");
-    return ent_error();
+    return ent_error(c);
 }
 
 static Ent eval_tuple(Check *c, const Node *n) {
@@ -388,17 +384,17 @@ static Ent eval_lambda(Check *c, const Node *n) {
 }
 
 static Ent eval_colon_dim(Check *c, const Node *n) {
-    if (!n->sym) return ent_error();
+    if (!n->sym) return ent_error(c);
     Bind *b = scope_find(c->scope, n->sym);
     if (!b) {
         Diag *d = report(c, E_unknown_name, n->span, n->sym->s);
         suggest_name(c, d, n->sym, name_at(n));
-        return ent_error();
+        return ent_error(c);
     }
     b->used = true;
     if (b->ent.kind == EN_axis) return b->ent;
     TAxis *ax = canonical_axis(c, b->ent, n->sym, n->span);
-    return ax ? (Ent){.kind = EN_axis, .axis = ax, .span = n->span} : ent_error();
+    return ax ? (Ent){.kind = EN_axis, .axis = ax, .span = n->span} : ent_error(c);
 }
 
 static Ent eval_binary(Check *c, const Node *n) {
@@ -416,7 +412,7 @@ static Ent eval_type_node(Check *c, const Node *n) {
         Bind *b = scope_find(c->scope, n->sym);
         if (b) { b->used = true; return b->ent; }
     }
-    return eval_elem(c, n, &e) ? (Ent){.kind = EN_type, .elem = e, .span = n->span} : ent_error();
+    return eval_elem(c, n, &e) ? (Ent){.kind = EN_type, .elem = e, .span = n->span} : ent_error(c);
 }
 
 // A variable's every use has its own place.
@@ -450,19 +446,19 @@ static Ent eval_kind(Check *c, const Node *n) {
     case N_field:     return eval_field(c, n);
     case N_tuple:     return eval_tuple(c, n);
     case N_type_name: case N_type_tensor: case N_type_ptr: return eval_type_node(c, n);
-    case N_error_stmt: return ent_error();
+    case N_error_stmt: return ent_error(c);
     default:
         report(c, E_not_value, n->span, n->kind == N_with ? "a launch" : n->kind == N_colon ? "`:`" : "this");
-        return ent_error();
+        return ent_error(c);
     }
 }
 
 Ent eval(Check *c, const Node *n) {
-    if (!n || c->too_big) return ent_error();
+    if (!n || c->too_big) return ent_error(c);
     if (c->depth >= MAX_NEST) {
         c->too_big = true;
         report(c, E_too_big, n->span, MAX_NEST, "expressions inside each other");
-        return ent_error();
+        return ent_error(c);
     }
     c->depth++;
     Ent e = eval_kind(c, n);

@@ -48,7 +48,7 @@ static bool resolve(Check *c, const Node *n, TensorRef **out, Ent *idx) {
         if (!k) return false;
         if (k->kind == N_colon) {
             TAxis *ax = canonical_axis(c, t->dim[i], NULL, k->span);
-            idx[i] = ax ? (Ent){.kind = EN_axis, .axis = ax, .span = k->span} : ent_error();
+            idx[i] = ax ? (Ent){.kind = EN_axis, .axis = ax, .span = k->span} : ent_error(c);
             for (int j = 0; ax && j < i; j++) {
                 if (n->kid[2 + j]->kind != N_colon || idx[j].kind != EN_axis || idx[j].axis != ax) continue;
                 Diag *d = report(c, E_colon_twice, k->span, ax->name->s + 1);
@@ -101,7 +101,7 @@ Ent view_make(Check *c, const Node *n) {
     *t->view = (Lambda){.node = n, .env = c->scope, .rt_depth = c->rt_depth};
     if (domain->nkid > MAX_RANK) {
         report(c, E_too_many, n->span, MAX_RANK, "dimensions in a tensor");
-        return ent_error();
+        return ent_error(c);
     }
     for (uint32_t i = 0; i < domain->nkid; i++) {
         const Node *k = domain->kid[i];
@@ -109,9 +109,9 @@ Ent view_make(Check *c, const Node *n) {
         if (k->kind != N_clause || !k->kid[0]) {
             Diag *d = report(c, E_range_runtime, k->span);
             diag_help(d, "each parameter of a view has a range: `|m in M, k in K| ...`");
-            return ent_error();
+            return ent_error(c);
         }
-        if (!range_eval(c, k->kid[0], &r)) return ent_error();
+        if (!range_eval(c, k->kid[0], &r)) return ent_error(c);
         t->lo[i] = r.lo;
         t->dim[i] = r.hi;
         if (t->dim[i].kind == EN_value) t->dim[i].x = keep_simple(c, t->dim[i].x, k->sym, k->span);
@@ -185,7 +185,7 @@ static Ent view_load(Check *c, TensorRef *t, Ent *idx, Ent other, const Node *n)
         Span ki = n->kid[2 + i]->span;
         if (idx[i].kind != EN_axis && idx[i].kind != EN_int) {
             TExpr *x = index_of(c, idx[i], ki, "an index");
-            if (!x) return ent_error();
+            if (!x) return ent_error(c);
             idx[i] = ent_value(keep(c, x, sym(c->s, "i"), ki));
         }
         in = binary(c, OP_land, in, inside(c, idx[i], t->lo[i], t->dim[i], ki), ki, ki, ki);
@@ -194,10 +194,10 @@ static Ent view_load(Check *c, TensorRef *t, Ent *idx, Ent other, const Node *n)
     if (in.kind == EN_error || (in.kind == EN_bool && in.i)) return v;
     if (v.kind == EN_error) return v;
     TExpr *x = value_of(c, v, at);
-    if (!x) return ent_error();
+    if (!x) return ent_error(c);
     if (other.kind == EN_void) other = x->type.elem == EL_bool ? ent_bool(false, at) : ent_int(0, at);
     TExpr *o = value_exact(c, other, x->type, at, "the value after `else`");
-    return o ? select_of(c, in, ent_value(x), ent_value(o), at) : ent_error();
+    return o ? select_of(c, in, ent_value(x), ent_value(o), at) : ent_error(c);
 }
 
 // ---- loads and stores --------------------------------------------------------------------------------
@@ -205,16 +205,16 @@ static Ent view_load(Check *c, TensorRef *t, Ent *idx, Ent other, const Node *n)
 Ent sema_index(Check *c, const Node *n) {
     TensorRef *t = NULL;
     Ent idx[MAX_RANK] = {0};
-    if (!resolve(c, n, &t, idx)) return ent_error();
+    if (!resolve(c, n, &t, idx)) return ent_error(c);
     Ent other = n->kid[1] ? eval(c, n->kid[1]) : ent_void();
     if (other.kind == EN_error) return other;
     if (t->view) return view_load(c, t, idx, other, n);
     TExpr *x[MAX_RANK], *o = NULL;
     TType type = ttype_scalar(t->elem);
-    if (!index_exprs(c, n, idx, t->rank, x, &type) || !may_read(c, t->t, n->kid[0]->span)) return ent_error();
+    if (!index_exprs(c, n, idx, t->rank, x, &type) || !may_read(c, t->t, n->kid[0]->span)) return ent_error(c);
     if (other.kind != EN_void) {
         o = value_exact(c, other, ttype_scalar(t->elem), n->kid[1]->span, "the value after `else`");
-        if (!o || !ttype_union(c, &type, o->type, n->kid[1]->span)) return ent_error();
+        if (!o || !ttype_union(c, &type, o->type, n->kid[1]->span)) return ent_error(c);
     }
     return ent_value(load_expr(c, t->t, x, type, o, n->span));
 }

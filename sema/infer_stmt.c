@@ -18,7 +18,7 @@ void bind_name(Check *c, const Node *name, Ent e) {
 static Ent let_entity(Check *c, Ent e, Sym name, Span at) {
     if (e.kind == EN_void) {
         report(c, E_not_value, at, "nothing");
-        return ent_error();
+        return ent_error(c);
     }
     if (e.kind == EN_tensor && e.tensor->view && !e.tensor->name) e.tensor->name = name;
     if (e.kind != EN_value) return e;
@@ -46,7 +46,7 @@ static void check_let(Check *c, const Node *n) {
     }
     for (int i = 0; i < names; i++) {
         const Node *name = n->kid[1 + i];
-        bind_name(c, name, fits ? let_entity(c, e.tuple->at[i], name->sym, name_at(name)) : ent_error());
+        bind_name(c, name, fits ? let_entity(c, e.tuple->at[i], name->sym, name_at(name)) : ent_error(c));
     }
 }
 
@@ -72,7 +72,7 @@ static void check_var(Check *c, const Node *n) {
     TType t = {0};
     TExpr *x = var_value(c, n, &t);
     if (!x) {
-        bind_name(c, name, ent_error());
+        bind_name(c, name, ent_error(c));
         return;
     }
     TVar *v = let_var(c, name->sym, x, true, name_at(name));
@@ -197,7 +197,7 @@ static void loop_clauses(Check *c, const Node *n, uint32_t i, Loop *l) {
     const Node *clauses = n->kid[0], *k = clauses->kid[i];
     Range r;
     if (!k->kid[0] || !range_eval(c, k->kid[0], &r)) {
-        if (k->sym) scope_bind(c, c->scope, k->sym, ent_error(), name_at(k));
+        if (k->sym) scope_bind(c, c->scope, k->sym, ent_error(c), name_at(k));
         if (i + 1 < clauses->nkid) loop_clauses(c, n, i + 1, l);
         else check_block(c, n->kid[2]);
         return;
@@ -264,7 +264,7 @@ static void check_merge(Check *c, const Node *n, Loop *l) {
     s->merge_x = NEW_N(c->a, TVar *, s->ncarried + 1);
     s->merge_y = NEW_N(c->a, TVar *, s->ncarried + 1);
     s->merge_result = NEW_N(c->a, TExpr *, s->ncarried + 1);
-    Ent f = m->kind == N_lambda ? eval(c, m) : ent_error();
+    Ent f = m->kind == N_lambda ? eval(c, m) : ent_error(c);
     if (f.kind != EN_lambda) {
         if (f.kind != EN_error) report(c, E_merge_shape, m->span, "`merge` takes a function of two states: `|x, y| ...`");
         return;

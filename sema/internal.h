@@ -129,6 +129,7 @@ struct Check {
     Loop     *loop;
     int       rt_depth;             // nesting of run-time `for`, `while`, `if`
     int       nodes, depth;
+    bool      failed;               // something came out as an error: there must be a report
     bool      too_big;              // reported; everything is EN_error from here on
     bool      host;                 // a test's reference: all dimensions are known
     VEC(TAxis *) canon;             // :D axes, by dimension and by number
@@ -164,13 +165,14 @@ void  blame_axis(Check *c, Diag *d, const TExpr *x, const TAxis *ax);
 // ---- consteval.c ---------------------------------------------------------------------------------
 
 static inline bool is_const(Ent e) { return e.kind == EN_int || e.kind == EN_float || e.kind == EN_bool; }
-static inline Ent  ent_error(void) { return (Ent){.kind = EN_error}; }
+static inline Ent  ent_error(Check *c) { c->failed = true; return (Ent){.kind = EN_error}; }    // after a report
+
 static inline Ent  ent_unknown(void) { return (Ent){.kind = EN_unknown}; }
 static inline Ent  ent_void(void)  { return (Ent){.kind = EN_void}; }
 static inline Ent  ent_int(int64_t i, Span at) { return (Ent){.kind = EN_int, .i = i, .span = at}; }
 static inline Ent  ent_bool(bool b, Span at)   { return (Ent){.kind = EN_bool, .i = b, .span = at}; }
 static inline Ent  ent_float(double f, Span at) { return (Ent){.kind = EN_float, .f = f, .span = at}; }
-static inline Ent  ent_value(TExpr *x) { return x ? (Ent){.kind = EN_value, .x = x, .span = x->span} : ent_error(); }
+static inline Ent  ent_value(TExpr *x) { return (Ent){.kind = x ? EN_value : EN_error, .x = x, .span = x ? x->span : (Span){0}}; }
 Ent  fold_unary(Check *c, AstOp op, Ent a, Span at);
 Ent  fold_binary(Check *c, AstOp op, Ent a, Ent b, Span at);
 Ent  fold_fun(Check *c, TFun f, const Ent *args, int n, Span at);

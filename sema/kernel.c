@@ -131,7 +131,7 @@ static Ent generic_value(Check *c, const Node *g, char *origin) {
     Diag *d = report(c, E_generic_missing, name_at(g), g->sym->s, c->k->name->s);
     if (e.kind == EN_unknown) diag_help(d, "its default needs a dimension that is known only at the launch: name a fallback, `= ... or 1024`");
     diag_help(d, "set it: `--set %s=...`", g->sym->s);
-    return ent_error();
+    return ent_error(c);
 }
 
 static void bind_generics(Check *c, const Node *kernel) {
@@ -144,7 +144,7 @@ static void bind_generics(Check *c, const Node *kernel) {
         int dim = find_dim(c, g->sym);
         e.dim = (int16_t)(dim + 1);
         if (!generic_bind(c, c->scope, g, e, origin, g->span)) {
-            scope_bind(c, c->scope, g->sym, ent_error(), name_at(g));
+            scope_bind(c, c->scope, g->sym, ent_error(c), name_at(g));
             continue;
         }
         e = scope_find_here(c->scope, g->sym)->ent;
@@ -152,7 +152,7 @@ static void bind_generics(Check *c, const Node *kernel) {
         if (dim >= 0 && e.kind == EN_int) {
             if (e.i < 0) {
                 report(c, E_set_value, name_at(g), g->sym->s, "negative");
-                scope_bind(c, c->scope, g->sym, ent_error(), name_at(g));
+                scope_bind(c, c->scope, g->sym, ent_error(c), name_at(g));
                 c->k->dims[dim].fixed = FALLBACK_DIM;
                 continue;
             }
@@ -313,13 +313,13 @@ static void tensor_param(Check *c, const Node *p, int i, LaunchParam *lp) {
     lp->elem = t->elem;
     lp->rank = t->rank;
     c->k->tensor[i] = t;
-    scope_bind(c, c->scope, p->sym, ok ? e : ent_error(), name_at(p));
+    scope_bind(c, c->scope, p->sym, ok ? e : ent_error(c), name_at(p));
 }
 
 static void scalar_param(Check *c, const Node *p, int i, LaunchParam *lp) {
     const Node *type = p->kid[0];
     TType t = {0};
-    Ent e = ent_error();
+    Ent e = {.kind = EN_error};
     lp->kind = type->kind == N_type_ptr ? PK_POINTER : PK_SCALAR;
     if (type->kind == N_type_name && type->sym && !scope_find(c->scope, type->sym) && !elem_by_name((Str){type->sym->s, type->sym->n}) &&
         (!strcmp(type->sym->s, "axis") || !strcmp(type->sym->s, "type") || !strcmp(type->sym->s, "fn") || !strcmp(type->sym->s, "int") || !strcmp(type->sym->s, "float"))) {
@@ -370,7 +370,7 @@ static void bind_params(Check *c, const Node *kernel) {
             else if (p->kid[0] && p->kid[0]->kind != N_error_stmt) scalar_param(c, p, i, lp);
             else {
                 if (!p->kid[0]) report(c, E_kernel_param, p->span, "without a type");
-                scope_bind(c, c->scope, p->sym, ent_error(), name_at(p));
+                scope_bind(c, c->scope, p->sym, ent_error(c), name_at(p));
             }
         }
     }
@@ -425,7 +425,7 @@ static void check_grid(Check *c, const Node *kernel) {
         Range r;
         if (!k->sym) continue;
         if (!k->kid[0] || !range_eval(c, k->kid[0], &r)) {
-            scope_bind(c, c->scope, k->sym, ent_error(), name_at(k));
+            scope_bind(c, c->scope, k->sym, ent_error(c), name_at(k));
             continue;
         }
         TExpr *lo = r.lo.kind == EN_int ? tx_const_int(c, r.lo.i, EL_index, r.span) : r.lo.x;
@@ -433,7 +433,7 @@ static void check_grid(Check *c, const Node *kernel) {
         if (!tx_is_host(c, lo) || !tx_is_host(c, hi)) {
             Diag *d = report(c, E_grid_range, r.span);
             diag_help(d, "use dimensions and integer parameters; a grid over bounds read from a tensor is not supported yet");
-            scope_bind(c, c->scope, k->sym, ent_error(), name_at(k));
+            scope_bind(c, c->scope, k->sym, ent_error(c), name_at(k));
             continue;
         }
         TGrid *g = &c->k->grid[c->k->ngrid++];
@@ -526,7 +526,9 @@ TKernel *sema_instance(SemaFile *f, const Node *kernel, const SemaValue *set, in
         if (!c->again) break;
         diag_forget(f->s, before);
     }
-    return diag_errors(f->s) > errors ? NULL : c->k;
+    if (diag_errors(f->s) > errors) return NULL;
+    if (c->failed) ice("kernel %s: something is wrong, and nothing was said", kernel->sym->s);
+    return c->k;
 }
 
 // Kernels whose compile-time names all have values of their own.

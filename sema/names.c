@@ -10,7 +10,7 @@
 typedef struct Names { Check *c; Scope *own; } Names;
 
 static void declare(Names *w, Sym name) {
-    if (name && !scope_find_here(w->own, name)) scope_bind(w->c, w->own, name, ent_error(), (Span){0});
+    if (name && !scope_find_here(w->own, name)) scope_bind(w->c, w->own, name, (Ent){.kind = EN_error}, (Span){0});
 }
 
 static void declare_dims(Names *w, const Node *n) {

@@ -134,5 +134,5 @@ Ent name_lookup(Check *c, const Node *n) {
     if (f) return (Ent){.kind = EN_builtin, .builtin = f, .span = n->span};
     Diag *d = report(c, E_unknown_name, n->span, n->sym->s);
     suggest_name(c, d, n->sym, n->span);
-    return ent_error();
+    return ent_error(c);
 }

@@ -116,7 +116,7 @@ static Ent make_values(Tester *t, const Node *n, Elem e) {
     double *v = NEW_N(c->a, double, cap + 1);
     shape[0] = (int64_t)n->nkid - 3;
     for (uint32_t i = 3; i < n->nkid; i++) {
-        if (!flatten(t, n->kid[i], 1, shape, &rank, v, &count, cap)) return ent_error();
+        if (!flatten(t, n->kid[i], 1, shape, &rank, v, &count, cap)) return ent_error(c);
     }
     if (rank < 0) rank = 1;
     TStep *s = add_step(t, STEP_make, n->span);
@@ -150,7 +150,7 @@ static Ent make_tensor(Tester *t, const Maker *m, const Node *n) {
         Ent e = eval(c, g->kid[0]);
         if (e.kind != EN_type || g->nkid > 1) {
             if (e.kind != EN_error) report(c, E_generic_kind, g->span, "T", "one element type", ent_text(c, e));
-            return ent_error();
+            return ent_error(c);
         }
         made.elem = e.elem;
     }
@@ -162,24 +162,24 @@ static Ent make_tensor(Tester *t, const Maker *m, const Node *n) {
     for (uint32_t i = 3; i < n->nkid; i++) {
         const Node *a = n->kid[i];
         if (a->kind == N_named) {
-            if (!maker_named(t, m, a, &made)) return ent_error();
+            if (!maker_named(t, m, a, &made)) return ent_error(c);
             continue;
         }
         if (given++ < m->values) {
-            if (!number(t, a, &v[given - 1])) return ent_error();
+            if (!number(t, a, &v[given - 1])) return ent_error(c);
             continue;
         }
         int64_t d;
-        if (!want_int(c, a, "a dimension of a test's tensor", &d)) return ent_error();
+        if (!want_int(c, a, "a dimension of a test's tensor", &d)) return ent_error(c);
         if (d < 0 || made.rank == MAX_RANK || __builtin_mul_overflow(count, d > 0 ? d : 1, &count) || count > (int64_t)1 << 32) {
             report(c, E_test_shape, a->span, d < 0 ? "a dimension is negative" : made.rank == MAX_RANK ? "a tensor has too many dimensions" : "a test's tensor is too large");
-            return ent_error();
+            return ent_error(c);
         }
         made.shape[made.rank++] = d;
     }
     if (given < m->values) {
         report(c, E_argument_count, n->span, m->name, m->values == 1 ? "a value and dimensions" : "two bounds and dimensions", given);
-        return ent_error();
+        return ent_error(c);
     }
     if (m->values > 0) {
         made.lo = v[0];
@@ -416,7 +416,7 @@ static Ent launch_results(Tester *t, Launch *l, TKernel *k, TValue *args, const 
             if (!host_eval(h, p->dim[d], &shape[d]) || shape[d] < 0) {
                 Diag *g = report(c, E_test_shape, l->call->span, arena_printf(c->a, "dimension %d of `%s` does not follow from the arguments", d + 1, p->name->s));
                 diag_help(g, "a `where` clause of the kernel can say what it is");
-                return ent_error();
+                return ent_error(c);
             }
         }
         args[i] = (TValue){.tensor = t->test->ntensors++, .elem = p->elem};
@@ -440,30 +440,30 @@ static Ent launch(Tester *t, const Node *kernel, const Node *call) {
     Launch *l = NEW(c->a, Launch);
     l->kernel = kernel;
     l->call = call;
-    if (!launch_set(t, l) || !launch_args(t, l)) return ent_error();
+    if (!launch_set(t, l) || !launch_args(t, l)) return ent_error(c);
     const Node *ps = kernel->kid[1];
     for (uint32_t i = 0; ps && i < ps->nkid; i++) {
         const Node *p = ps->kid[i];
         bool tensor = p->kid[0] && p->kid[0]->kind == N_type_tensor;
-        if (tensor && !(p->flags & PARAM_OUT) && !launch_tensor(t, l, p, l->arg[i], l->at[i])) return ent_error();
+        if (tensor && !(p->flags & PARAM_OUT) && !launch_tensor(t, l, p, l->arg[i], l->at[i])) return ent_error(c);
         if (p->kid[0] && p->kid[0]->kind == N_type_ptr) {
             report(c, E_test_statement, call->span, "a kernel with raw pointers cannot be launched");
-            return ent_error();
+            return ent_error(c);
         }
     }
     int errors = diag_errors(c->s);
     TKernel *k = sema_instance(t->f, kernel, l->set, l->nset, l->known, l->nknown);
     if (!k) {
         if (diag_errors(c->s) == errors) t->bad = true;
-        return ent_error();
+        return ent_error(c);
     }
     TValue *args = NEW_N(c->a, TValue, k->nparams + 1);
     for (int i = 0; i < k->nparams; i++) {
         if (k->tensor[i]) args[i] = (TValue){.tensor = l->arg[i].kind == EN_tensor ? number_of(l->arg[i]) : -1, .elem = k->params[i].elem};
-        else if (!scalar_value(t, k->params[i].elem, l->arg[i], l->at[i], &args[i])) return ent_error();
+        else if (!scalar_value(t, k->params[i].elem, l->arg[i], l->at[i], &args[i])) return ent_error(c);
     }
     Known h;
-    if (!launch_shapes(t, l, k, args, &h)) return ent_error();
+    if (!launch_shapes(t, l, k, args, &h)) return ent_error(c);
     return launch_results(t, l, k, args, &h);
 }
 
@@ -593,7 +593,7 @@ static Ent reference(Tester *t, Ent callee, const Node *n, Arg *args, int nargs)
         if (args[i].e.kind != EN_tensor) continue;
         if (k->nparams >= MAX_PARAMS - 8) {
             report(c, E_too_many, args[i].span, MAX_PARAMS - 8, "parameters");
-            return ent_error();
+            return ent_error(c);
         }
         ref_param(c, &args[i], p, &step.args[k->nparams]);
     }
@@ -604,20 +604,20 @@ static Ent reference(Tester *t, Ent callee, const Node *n, Arg *args, int nargs)
     if (r.kind == EN_error) return r;
     const Node *type = fn->kid[2];
     Span at = r.span.hi ? r.span : n->span;
-    Ent result = ent_error();
+    Ent result = {.kind = EN_error};
     if (r.kind == EN_tuple) {
         bool typed = type && type->kind == N_type_tuple && (int)type->nkid == r.tuple->n;
         Tuple *tuple = NEW(c->a, Tuple);
         tuple->n = r.tuple->n;
         tuple->at = NEW_N(c->a, Ent, r.tuple->n + 1);
         for (int i = 0; i < tuple->n; i++) {
-            if (!ref_result(t, c, r.tuple->at[i], typed ? type->kid[i] : NULL, sc, at, &tuple->at[i], &step.args[k->nparams])) return ent_error();
+            if (!ref_result(t, c, r.tuple->at[i], typed ? type->kid[i] : NULL, sc, at, &tuple->at[i], &step.args[k->nparams])) return ent_error(c);
         }
         result = (Ent){.kind = EN_tuple, .tuple = tuple, .span = n->span};
     } else if (r.kind == EN_void) {
         report(c, E_return_missing, name_at(fn), fn->sym->s);
-        return ent_error();
-    } else if (!ref_result(t, c, r, type, sc, at, &result, &step.args[k->nparams])) return ent_error();
+        return ent_error(c);
+    } else if (!ref_result(t, c, r, type, sc, at, &result, &step.args[k->nparams])) return ent_error(c);
     k->guards = c->guards.at;
     k->nguards = (int)c->guards.n;
     step.nargs = k->nparams;
@@ -643,14 +643,14 @@ static Ent test_call(Tester *t, const Node *n) {
         const Node *a = n->kid[3 + i];
         args[i] = (Arg){.node = a->kind == N_named ? a->kid[0] : a, .name = a->kind == N_named ? a->sym : NULL, .span = a->span};
         args[i].e = test_eval(t, args[i].node);
-        if (args[i].e.kind == EN_error) return ent_error();
+        if (args[i].e.kind == EN_error) return ent_error(c);
         tensors = tensors || args[i].e.kind == EN_tensor;
     }
     return tensors ? reference(t, callee, n, args, nargs) : call_entity(c, callee, args, nargs, n->span);
 }
 
 static Ent test_eval(Tester *t, const Node *n) {
-    if (!n) return ent_error();
+    if (!n) return ent_error(t->c);
     if (n->kind == N_call) return test_call(t, n);
     if (n->kind == N_with) return test_eval(t, n->kid[0]);       // the schedule is the launcher's matter
     if (n->kind == N_tuple) {
@@ -748,7 +748,7 @@ static void test_let(Tester *t, const Node *n) {
     }
     bool fits = e.kind == EN_tuple && e.tuple->n == names;
     if (!fits && e.kind != EN_error) report(t->c, E_tuple_count, n->span, names, "s", e.kind == EN_tuple ? e.tuple->n : 1, "s");
-    for (int i = 0; i < names; i++) bind_name(t->c, n->kid[1 + i], fits ? e.tuple->at[i] : ent_error());
+    for (int i = 0; i < names; i++) bind_name(t->c, n->kid[1 + i], fits ? e.tuple->at[i] : ent_error(t->c));
 }
 
 static void test_block(Tester *t, const Node *block);
