@@ -25,6 +25,7 @@ typedef struct Run {
     HostTensor  *tensor;              // by number
     double     **bound;               // by number, NULL where eval said nothing
     Buf         *report;
+    Buf          notes;               // lines of eval that are worth telling
 } Run;
 
 static void where_text(Session *s, Span at, Buf *out)
@@ -137,7 +138,7 @@ static bool launch_again(Run *r, const TStep *s, const KernelArg *args, Again *g
         fine = duplicate(k, g->args, reversed, r->report);
     }
     fine = fine && kernel_launch(r->rt, k, g->args, k->nparams, &ctl, r->report)
-        && same_bytes(r, s, args, g->args, "junk in dead lanes, in unwritten memory or in registers");
+        && same_bytes(r, s, args, g->args, "junk: it was not written, or made from dead lanes");
     if (fine && reversed) {
         ctl.reversed = true;
         fine = kernel_launch(r->rt, k, reversed->args, k->nparams, &ctl, r->report)
@@ -155,8 +156,7 @@ static bool step_launch(Run *r, const TStep *s)
     Device    *d = runtime_device(r->rt);
     bool       on_eval = s->reference || !d->ops->runs_ptx;
     bool       twice = runtime_options(r->rt)->twice && !s->reference && d->ops != &cuda_ops;
-    Buf        notes = {0};
-    RunControl ctl = {.on_eval = on_eval, .junk = FILL_NAN, .junk_seed = 0x5eed0001, .bounds = on_eval, .notes = twice ? &notes : NULL};
+    RunControl ctl = {.on_eval = on_eval, .junk = FILL_NAN, .junk_seed = 0x5eed0001, .bounds = on_eval, .notes = twice ? &r->notes : NULL};
     Again     *g = twice ? checked_alloc(sizeof *g) : NULL;
     memset(number, 0xff, sizeof number);
     bool fine = gather(r, s, args, number) && (!g || duplicate(k, args, g, r->report))
@@ -166,7 +166,6 @@ static bool step_launch(Run *r, const TStep *s)
         free(r->bound[number[p]]);
         r->bound[number[p]] = on_eval ? args[p].bound : NULL;
     }
-    buf_free(&notes);
     if (g) again_free(g, k);
     free(args);
     return fine;
@@ -243,6 +242,8 @@ bool test_run(Runtime *rt, const TTest *t, const TestOptions *opt, Buf *report)
         buf_add(report, words.p, words.n);
         buf_free(&words);
     }
+    if (fine && r.notes.n) buf_add(report, r.notes.p, r.notes.n);
+    buf_free(&r.notes);
     for (int i = 0; i < t->ntensors; i++) { tensor_free(&r.tensor[i]); free(r.bound[i]); }
     free(r.tensor);
     free(r.bound);
@@ -277,6 +278,7 @@ static void run_one(Runner *r, Runtime *rt, const char *path, const TTest *t)
             fputc('\n', r->to);
         }
         if (!fine) fprintf(r->to, "      %s\n", report.p ? report.p : "failed");
+        else if (r->opt->verbose && report.n) fputs(report.p, r->to);
         show_diags(r, s);
         fflush(r->to);
     }

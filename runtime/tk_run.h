@@ -119,7 +119,8 @@ typedef struct TestCounts { int passed, failed, skipped; } TestCounts;
 // Files and folders (searched for *.tk, in order of name). Prints failures, counts, and the closing line
 // "N passed, N failed, N skipped". False when something failed or nothing could be run.
 bool test_paths(const char *const *paths, int n, const TestOptions *opt, TestCounts *counts);
-bool test_run(Runtime *rt, const TTest *t, const TestOptions *opt, Buf *report);   // one test
+// One test. `report`: why it failed, or what eval noted (lines).
+bool test_run(Runtime *rt, const TTest *t, const TestOptions *opt, Buf *report);
 
 // ---- bench.c -------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 
 #include "tests/runtime/common.h"
 
+#include <dlfcn.h>
 #include <unistd.h>
 
 static const char source[] =
@@ -39,18 +40,20 @@ static const char tests[] =
 
 typedef struct World { Session *s; SemaFile *file; Device *dev; Runtime *rt; } World;
 
-static World world(const char *device)
+static World world_with(const char *device, const DeviceOptions *opt)
 {
     World w = {.s = session_new()};
     Buf err = {0};
     Source *src = source_add(w.s, "test.tk", source, strlen(source));
     w.file = sema_file(w.s, parse_file(w.s, src));
     if (diag_errors(w.s)) { diag_print(w.s, stderr, DIAG_short, false); fail(); }
-    w.dev = device_open(device, NULL, &err);
+    w.dev = device_open(device, opt, &err);
     assert_non_null(w.dev);
     w.rt = runtime_new(w.s, w.dev, NULL);
     return w;
 }
+
+static World world(const char *device) { return world_with(device, NULL); }
 
 static void end(World *w)
 {
@@ -209,32 +212,75 @@ static void runner(const char *device)
 static void runner_eval(void **state) { (void)state; runner("eval"); }
 static void runner_emu(void **state) { (void)state; runner("emu"); }
 
+// axpy on 1000 elements, 4 rounds.
+static BenchResult timed(World *w, Buf *err)
+{
+    TKernel *k = sema_instance(w->file, sema_find_kernel(w->file, "axpy"), NULL, 0, NULL, 0);
+    HostTensor x, y;
+    int64_t dim[1] = {1000};
+    assert_true(tensor_make(&x, EL_f32, 1, dim, err) && tensor_make(&y, EL_f32, 1, dim, err));
+    KernelArg args[3] = {{.tensor = &x}, {.tensor = &y}, {.scalar = true, .ival = 2}};
+    BenchResult r;
+    bool ok = bench_kernel(w->rt, k, args, 3, &(BenchOptions){.rounds = 4, .flops = 2000}, &r, err);
+    assert_int_equal(ok, err->n == 0);
+    tensor_free(&x);
+    tensor_free(&y);
+    return r;
+}
+
 static void timing(void **state)
 {
     (void)state;
-    World w = world("emu");
     Buf err = {0};
-    TKernel *k = sema_instance(w.file, sema_find_kernel(w.file, "axpy"), NULL, 0, NULL, 0);
-    HostTensor x, y;
-    int64_t dim[1] = {1000};
-    assert_true(tensor_make(&x, EL_f32, 1, dim, &err) && tensor_make(&y, EL_f32, 1, dim, &err));
-    KernelArg args[3] = {{.tensor = &x}, {.tensor = &y}, {.scalar = true, .ival = 2}};
-    BenchResult r;
-    bool ok = bench_kernel(w.rt, k, args, 3, &(BenchOptions){.rounds = 4, .flops = 2000}, &r, &err);
-    if (!ok) { print_error("%s\n", err.p ? err.p : ""); fail(); }
+    World w = world("emu");
+    BenchResult r = timed(&w, &err);
     assert_true(r.bytes == 12000 && r.rounds == 4 && r.min_us > 0 && r.median_us >= r.min_us && r.gbs > 0 && r.tflops > 0);
-    tensor_free(&x);
-    tensor_free(&y);
     end(&w);
     w = world("eval");
-    assert_false(bench_kernel(w.rt, k, args, 3, NULL, &r, &err));
+    timed(&w, &err);
     assert_says(&err, "the device eval is not for timing");
     end(&w);
+    w = world_with("cuda", &(DeviceOptions){.driver = FAKE_WHOLE_PATH});       // every launch takes 500 us there
+    r = timed(&w, &err);
+    assert_true(r.median_us == 500 && r.min_us == 500 && r.gbs == 12000 / 500.0 * 1e-3);
+    FILE *table = tmpfile();
+    char line[256];
+    bench_row(table, "axpy", "1000", &r);
+    rewind(table);
+    assert_non_null(fgets(line, sizeof line, table));
+    assert_string_equal(line, "axpy                     1000                         500.00     500.00        0       0.0\n");
+    fclose(table);
+    end(&w);
+}
+
+// A driver that fails at a launch: the line says so, nothing is left behind.
+static void refused(void **state)
+{
+    (void)state;
+    World w = world_with("cuda", &(DeviceOptions){.driver = FAKE_WHOLE_PATH});
+    void *lib = dlopen(FAKE_WHOLE_PATH, RTLD_NOW);
+    void (*fail_in)(const char *, int);
+    int (*get)(const char *);
+    *(void **)&fail_in = dlsym(lib, "fake_fail");
+    *(void **)&get = dlsym(lib, "fake_get");
+    HostTensor y = RUN(&w, "axpy", "x=iota:f32[100]", "y=ones:f32[100]", "a=2");
+    tensor_free(&y);
+    int live = get("live");                                      // the loaded module stays in the cache
+    fail_in("cuLaunchKernel", 1);
+    FAILS(&w, "cuda: cannot launch `axpy` (grid ", "axpy", "x=iota:f32[100]", "y=ones:f32[100]", "a=2");
+    assert_int_equal(get("live"), live);
+    fail_in("cuMemAlloc_v2", 2);
+    FAILS(&w, "GiB for `x`: the driver says \"out of memory\"", "axpy", "x=iota:f32[100]", "y=ones:f32[100]", "a=2");
+    assert_int_equal(get("live"), live);
+    fail_in("", 0);
+    end(&w);
+    assert_int_equal(get("live"), 0);
+    dlclose(lib);
 }
 
 int main(void)
 {
     const struct CMUnitTest all[] = {cmocka_unit_test(on_eval), cmocka_unit_test(on_emu), cmocka_unit_test(generic), cmocka_unit_test(agree), cmocka_unit_test(files),
-                                     cmocka_unit_test(runner_eval), cmocka_unit_test(runner_emu), cmocka_unit_test(timing)};
+                                     cmocka_unit_test(runner_eval), cmocka_unit_test(runner_emu), cmocka_unit_test(timing), cmocka_unit_test(refused)};
     return cmocka_run_group_tests(all, NULL, NULL);
 }
