@@ -110,6 +110,7 @@ LLVMValueRef gen_binary(Gen *g, AstOp op, Elem e, LLVMValueRef a, LLVMValueRef b
 LLVMValueRef gen_shuffle_xor(Gen *g, LLVMValueRef x, int mask);    // any element type
 // ---- llvm_mma.c
 uint32_t     gen_dot_scratch(Gen *g);                              // bytes of scratch that the function's dots will ask for
+bool         gen_rings_end(Gen *g);                                // scratch is only asked for after the rings' last use
 // ---- llvm_math.c
 LLVMValueRef gen_math(Gen *g, TFun fun, Elem e, LLVMValueRef a);
 LLVMValueRef gen_divide(Gen *g, Elem e, LLVMValueRef a, LLVMValueRef b, bool precise);

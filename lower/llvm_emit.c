@@ -142,8 +142,9 @@ static uint32_t convert_bytes(const Region *r) {
 }
 
 // The rings are free once the loop of products is over: conversions may use their memory, if all come later.
-static bool rings_are_free(const Fn *f) {
-    if (!f->groups) return false;
+static bool rings_are_free(Gen *g) {
+    const Fn *f = g->f;
+    if (!f->groups) return gen_rings_end(g);
     for (const Op *op = f->body.first; op; op = op->next) {
         if (op->code != OP_T_roles) continue;
         bool seen = false;
@@ -177,7 +178,7 @@ static void emit_kernel(Session *s, Fn *f, const CompileOptions *opt, PtxUnit *u
     make_slots(f);
     make_function(&g);
     want_region(&g, &f->body);
-    bool over = rings_are_free(f);
+    bool over = rings_are_free(&g);
     g.scratch = over ? 0 : (f->buffer_bytes + 15) & ~15u;
     g.scratch_size = convert_bytes(&f->body);
     uint32_t dots = gen_dot_scratch(&g);
@@ -191,12 +192,22 @@ static void emit_kernel(Session *s, Fn *f, const CompileOptions *opt, PtxUnit *u
     g.tid = gen_call(&g, "llvm.nvvm.read.ptx.sreg.tid.x", 0, NULL, 0, NULL);
     g.lane = LLVMBuildAnd(g.B, g.tid, gen_i32(&g, 31), "");
     g.warp = g.one_warp ? gen_i32(&g, 0) : LLVMBuildLShr(g.B, g.tid, gen_i32(&g, 5), "");
+    LLVMValueRef apart = NULL;                                 // bytes from one program's shared memory to the next one's
+    if (g.one_warp && g.program_threads > 32) {
+        apart = gen_call(&g, "llvm.nvvm.read.ptx.sreg.envreg0", 0, NULL, 0, NULL);       // a number to be, known at the end
+        g.smem = gen_smem(&g, LLVMBuildMul(g.B, LLVMBuildLShr(g.B, g.tid, gen_i32(&g, 5), ""), apart, ""));
+    }
     gen_region(&g, &f->body);
     if (!g.dead) LLVMBuildBr(g.B, g.exit);
     LLVMPositionBuilderAtEnd(g.B, g.exit);
     LLVMBuildRetVoid(g.B);
     LLVMDisposeBuilder(g.B);
     f->launch->smem = g.smem_used;
+    if (!apart) return;
+    g.smem_used = (g.smem_used + 127) & ~127u;
+    f->launch->smem = g.smem_used * (uint32_t)(g.program_threads / 32);
+    LLVMReplaceAllUsesWith(apart, gen_i32(&g, g.smem_used));
+    LLVMInstructionEraseFromParent(apart);
 }
 
 // Accumulators of a wgmma in flight must not move, so their copies have to be coalesced; nothing else needs it.

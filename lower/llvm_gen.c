@@ -202,6 +202,7 @@ LLVMValueRef gen_lexpr(Gen *g, LExpr e) {
         switch (s.op) {
         case L_CONST:  st[n++] = gen_i64(g, s.arg); continue;
         case L_DIM: {
+            if (g->f->launch->dims[s.arg].fixed >= 0) { st[n++] = gen_i64(g, g->f->launch->dims[s.arg].fixed); continue; }
             LLVMValueRef d = gen_param(g, SLOT_DIM, (int)s.arg, 0);
             st[n++] = LLVMTypeOf(d) == g->i64 ? d : LLVMBuildZExt(g->B, d, g->i64, "");
             continue;
@@ -461,6 +462,8 @@ void emit_const(Gen *g, Op *op) {
 }
 
 void emit_dim(Gen *g, Op *op) {
+    int64_t fixed = g->f->launch->dims[op->imm].fixed;
+    if (fixed >= 0) { gen_set(g, op->out[0], 0, LLVMConstInt(gen_type(g, op->out[0]), (unsigned long long)fixed, 1)); return; }
     LLVMValueRef x = gen_param(g, SLOT_DIM, (int)op->imm, 0);
     LLVMTypeRef t = gen_type(g, op->out[0]);
     if (LLVMTypeOf(x) != t) x = t == g->i32 ? LLVMBuildTrunc(g->B, x, t, "") : LLVMBuildZExt(g->B, x, t, "");

@@ -81,6 +81,33 @@ uint32_t gen_dot_scratch(Gen *g) {
     return most;
 }
 
+static bool wants_scratch(Gen *g, const Op *op) {
+    DotPlan p;
+    if (op->code == OP_T_convert) return true;
+    if (op->code != OP_T_dot) return false;
+    plan_dot(g, op, &p);
+    return staged_bytes(&p, 0) + staged_bytes(&p, 1) > 0;
+}
+
+static bool contains(Gen *g, const Op *op, bool ring) {
+    bool uses_ring = op->code == OP_T_buffer_load || op->code == OP_T_buffer_store || op->code == OP_T_copy_async;
+    if (ring ? uses_ring : wants_scratch(g, op)) return true;
+    for (int i = 0; i < op->nreg; i++)
+        for (const Op *x = op->reg[i]->first; x; x = x->next) if (contains(g, x, ring)) return true;
+    return false;
+}
+
+bool gen_rings_end(Gen *g) {
+    bool scratch = false, rings = false;
+    for (const Op *op = g->f->body.first; op; op = op->next) {
+        bool ring = contains(g, op, true);
+        if (contains(g, op, false)) scratch = true;
+        if (ring && scratch) return false;
+        rings |= ring;
+    }
+    return rings;
+}
+
 LLVMValueRef dot_start(Gen *g, const Op *op, int reg) {
     if (!op_acc(op)) return LLVMConstNull(gen_type(g, op->out[0]));
     const Val *acc = op_acc(op);

@@ -195,7 +195,8 @@ static uint32_t staging(const Pipe *p) {
 }
 
 static bool choose_stages(Pipe *p) {
-    uint32_t once = 0, each = 0, room = p->opt->target->smem_block, taken = p->inner ? p->f->buffer_bytes : 0;
+    uint32_t programs = (uint32_t)(p->f->launch->threads / (p->f->warps * 32));                     // of one warp, in a block
+    uint32_t once = 0, each = 0, room = p->opt->target->smem_block / programs, taken = p->inner ? p->f->buffer_bytes : 0;
     for (int i = 0; i < p->n; i++) *(p->ring[i].load ? &each : &once) += p->ring[i].bytes;
     taken += SPARE + staging(p) + once;
     if (!p->n || taken > room) return false;
