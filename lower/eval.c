@@ -419,14 +419,6 @@ static bool elementwise(OpCode c)
     return c == OP_T_unary || c == OP_T_binary || c == OP_T_select || c == OP_T_cast || c == OP_T_fun || c == OP_T_splat;
 }
 
-// Where a store, an atomic or a raw access goes: the axes of its indices or its pointer, and of `where`.
-static Type places_of(const Op *op)
-{
-    Type t = op->in[0]->type.kind == TY_TENSOR ? type_scalar(EL_none) : op->in[0]->type;
-    for (int i = 1; i <= op->nidx; i++) t = type_union(t, op->in[i]->type);
-    return op_where(op) ? type_union(t, op_where(op)->type) : t;
-}
-
 static Space *space_of(Eval *e, const Op *op)
 {
     bool store = op->code == OP_T_store || op->code == OP_T_ptrstore || op->code == OP_T_atomic;
@@ -435,7 +427,7 @@ static Space *space_of(Eval *e, const Op *op)
     bool rename = op->code == OP_T_rename;
     if ((!store && !whole && !load && !rename && !elementwise((OpCode)op->code)) || (whole && !op->nin)) return NULL;
     const Type *in[MAX_FEED];
-    Type over = store ? places_of(op) : whole ? op->in[0]->type : op->out[0]->type, renamed = over;
+    Type over = store ? op_places(op) : whole ? op->in[0]->type : op->out[0]->type, renamed = over;
     int  first = op->in[0]->type.kind == TY_TENSOR, n = rename ? 1 : op->nin - first;
     for (int i = 0; i < n; i++) in[i] = &op->in[first + i]->type;
     if (rename) {                                             // the axes stay where they are in memory

@@ -275,14 +275,6 @@ static void copy_out(const Access *a, const Places *p, int64_t n, const void *in
     }
 }
 
-static void space_live(Eval *e, const Op *op, int64_t *live)     // of a store's or an atomic's places
-{
-    Type t = op->in[0]->type.kind == TY_TENSOR ? type_scalar(EL_none) : op->in[0]->type;
-    for (int i = 1; i <= op->nidx; i++) t = type_union(t, op->in[i]->type);
-    if (op_where(op)) t = type_union(t, op_where(op)->type);
-    live_counts(e, &t, live);
-}
-
 void eval_store(Eval *e, const Step *s)
 {
     const Op *op = s->op;
@@ -292,7 +284,8 @@ void eval_store(Eval *e, const Step *s)
     Lanes   raw;
     int64_t live[MAX_AXES];
     const Slot *value = slot_of(e, op_value(op));
-    space_live(e, op, live);
+    Type places = op_places(op);
+    live_counts(e, &places, live);
     for (rows_start(&r, s->space); rows_next(&r);) {
         int64_t alive = live_lanes(&r, live), by = stride_of(s->space, a.rank);
         for (int64_t pos = 0; pos < alive; pos += CHUNK) {
@@ -343,7 +336,8 @@ void eval_ptrstore(Eval *e, const Step *s)
     const uint64_t *address = lanes_of(e, op->in[0]);
     const unsigned char *value = lanes_of(e, op->in[1]);
     const uint8_t *where = op_where(op) ? lanes_of(e, op_where(op)) : NULL;
-    space_live(e, op, live);
+    Type places = op_places(op);
+    live_counts(e, &places, live);
     Rows r;
     for (rows_start(&r, s->space); rows_next(&r);) {
         int64_t alive = live_lanes(&r, live);
@@ -403,7 +397,8 @@ void eval_atomic(Eval *e, const Step *s)
     const unsigned char *compare = op_compare(op) ? lanes_of(e, op_compare(op)) : NULL;
     const uint8_t *where = op_where(op) ? lanes_of(e, op_where(op)) : NULL;
     if (tensor) a = access_of(e, op);
-    space_live(e, op, live);
+    Type places = op_places(op);
+    live_counts(e, &places, live);
     for (rows_start(&r, s->space); rows_next(&r);) {
         int64_t alive = live_lanes(&r, live);
         for (int64_t pos = 0; pos < alive; pos += CHUNK) {

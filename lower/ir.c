@@ -537,3 +537,13 @@ Val *op_compare(const Op *op)
 {
     return op->code == OP_T_atomic && op->sub == TA_cas ? op->in[2 + op->nidx] : NULL;
 }
+
+// A store's value may lack axes of its indices but has none of its own; every lane of an atomic's value acts.
+Type op_places(const Op *op)
+{
+    bool tensor = op->in[0]->type.kind == TY_TENSOR, all = op->code == OP_T_atomic;
+    Type t = type_scalar(EL_none);
+    int  last = all ? op->nin - 1 : tensor ? op->nidx : 0;
+    for (int i = tensor; i <= last; i++) t = type_union(t, op->in[i]->type);
+    return op_where(op) ? type_union(t, op_where(op)->type) : t;
+}

@@ -21,6 +21,7 @@
 
 #include "lower/ir_text.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -115,9 +116,14 @@ static void put_launch_expr(const Fn *f, LExpr e, Buf *out)
 
 static void put_val(const Val *v, Buf *out)
 {
-    if (!v)           buf_puts(out, "%none");
-    else if (v->name) buf_printf(out, "%%%s.%u", v->name->s, v->id);
-    else              buf_printf(out, "%%%u", v->id);
+    if (!v) { buf_puts(out, "%none"); return; }
+    buf_putc(out, '%');
+    size_t start = out->n;
+    for (uint32_t i = 0; v->name && i < v->name->n; i++) {       // `:D` is an axis's name too
+        char c = v->name->s[i];
+        if (isalnum((unsigned char)c) || c == '_') buf_putc(out, c);
+    }
+    buf_printf(out, "%s%u", out->n > start ? "." : "", v->id);
 }
 
 static void put_quoted(Str s, Buf *out)

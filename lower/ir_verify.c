@@ -406,8 +406,7 @@ static void check_atomic(Check *c, const Op *op)
     if (tensor ? !want_access(c, op) : !want_pointer(c, op)) return;
     if (op->nin != 2 + op->nidx + (op->sub == TA_cas) + !!op_where(op)) { problem(c, "operands and flags do not agree"); return; }
     want_where(c, op);
-    Type t = tensor ? union_of(op, 1, 1 + op->nidx) : op->in[0]->type;
-    if (op_where(op)) t = type_union(t, op_where(op)->type);
+    Type t = op_places(op);
     want_value(c, op, op_value(op), elem_of(op->in[0]), &t);
     if (op_compare(op)) want_value(c, op, op_compare(op), elem_of(op->in[0]), &t);
     want_axes(c, op, &t);
