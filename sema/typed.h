@@ -51,7 +51,7 @@ typedef struct TTensor {                // a tensor parameter (views are gone by
     ParamMode mode;
     bool     strided;
     int      rank;
-    TExpr   *dim[MAX_RANK];             // scalar index: TX_dim or TX_const or arithmetic of them
+    TExpr   *dim[MAX_RANK];             // scalar index: TX_dim (also when dims[dim].fixed is known), TX_const or arithmetic of them
 } TTensor;
 
 // Elementwise functions of the language. Operand classes: f float only, i integer only, a any number.
@@ -78,7 +78,7 @@ typedef struct TTensor {                // a tensor parameter (views are gone by
     X(dim,     "",                             "dimension symbol dims[dim], run-time, type index") \
     X(axis,    "",                             "index tile of axis[0]: index[axis]") \
     X(unary,   "a",                            "op: OP_neg, OP_not (bool), OP_bnot (integers)") \
-    X(binary,  "a,b",                          "op: OP_add .. OP_ge, OP_land and OP_lor as OP_and and OP_or on bool; operands of one element type") \
+    X(binary,  "a,b",                          "op: OP_add .. OP_ge, OP_land and OP_lor as OP_and and OP_or on bool; operands of one element type; add with type.ptr: a pointer moved by b elements, b any integer type") \
     X(select,  "cond,a,b",                     "elementwise; also the ternary on run-time scalars") \
     X(cast,    "a",                            "value conversion to type.elem, rules of design 1.3") \
     X(bitcast, "a",                            "same bits, other element type of the same width") \
@@ -101,7 +101,7 @@ typedef struct TTensor {                // a tensor parameter (views are gone by
     X(for,     "for var = lo; var < hi; var += step { body }; step > 0 compile-time unless step_expr; axis (or NULL) is the tile axis [var, var + extent) made in each trip") \
     X(while,   "while cond { body }; cond_body runs before cond each time") \
     X(if,      "if cond { body } else { orelse }") \
-    X(break,   "leaves the loop `target`") \
+    X(break,   "leaves the loop `target`, which may be several loops out (a `for` of several clauses)") \
     X(continue,"next trip of the loop `target`") \
     X(assert,  "cond must hold, else str is reported") \
     X(print,   "str, then value (NULL: only text), whole tile, once a program")
@@ -213,8 +213,8 @@ SemaFile *sema_file(Session *s, Node *file);            // collects items, resol
 int       sema_kernel_count(const SemaFile *f);         // kernels of the file itself, in order
 const Node *sema_kernel(const SemaFile *f, int i);
 const Node *sema_find_kernel(const SemaFile *f, const char *name);    // NULL if there is none
-// One instance. `set` gives compile-time values, `dims` what is known of dimensions (from arguments); both
-// may be empty. Returns NULL when an error was reported.
+// One instance. `set` gives compile-time values, `dims` what is known of dimensions (from arguments), and with
+// is_type of element types (`T` of `x: T[N]`); both may be empty. Returns NULL when an error was reported.
 TKernel  *sema_instance(SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *dims, int ndims);
 void      sema_check(SemaFile *f);                      // every kernel with its defaults, and every test, to report errors
 void      typed_print(Session *s, const TKernel *k, Buf *out);
