@@ -449,6 +449,8 @@ static void initialise(Reader *r, const Decl *d, uint8_t *to, uint64_t size, uin
         Operand o = expression(r, 0);
         value = o.bits;
         if (d->type == T_f32 && o.kind == O_F64) value = f32_bits((float)f64_from(o.bits));
+        if (o.kind == O_IMM && d->type == T_f32) value = f32_bits((float)(int64_t)o.bits);
+        if (o.kind == O_IMM && d->type == T_f64) value = f64_bits((double)(int64_t)o.bits);
         if (d->type == T_f64 && o.kind == O_F32) value = f64_bits((double)f32_from((uint32_t)o.bits));
     }
     if (*at + bytes > size) fail(r, "`%.*s` has more initial values than elements", (int)d->name.n, d->name.s);
@@ -652,6 +654,7 @@ static Operand operand(Reader *r) {
     int c = peek(r);
     Operand o;
     if (accept(r, '{')) return list_of(r, '}');
+    if (c == '(' && !str_is(r->d.name, "call")) return expression(r, 0);
     if (accept(r, '(')) return list_of(r, ')');
     if (accept(r, '[')) return address(r);
     if (accept(r, '!')) {

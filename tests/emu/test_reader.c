@@ -1,0 +1,122 @@
+// Reading PTX: errors with their line and words, odd but legal text, and text that nobody meant.
+#include "kit.h"
+
+static void refuses(const char *ptx, const char *message) {
+    EmuContext *emu = emu_create();
+    EmuModule *m = emu_load(emu, ptx, strlen(ptx));
+    if (m) fail_msg("accepted, but should say: %s", message);
+    if (!strstr(emu_message(emu), message)) fail_msg("says `%s`, not `%s`", emu_message(emu), message);
+    emu_destroy(emu);
+}
+
+#define K(body) HEAD ".visible .entry k(.param .u64 x) {\n.reg .b32 %r<4>; .reg .b64 %rd<4>; .reg .pred %p;\n" body "\nret;\n}\n"
+
+static void errors(void **state) {
+    (void)state;
+    refuses(K("frobnicate.b32 %r1, %r2;"), "line 6: unknown instruction `frobnicate.b32`");
+    refuses(K("add.s32.banana %r1, %r2, %r3;"), "line 6: unknown instruction `add.s32.banana` (`.banana` is not supported here)");
+    refuses(K("\nadd.s32 %r1, %r2, %r9;"), "line 7: register `%r9` is not declared");
+    refuses(K("add.s32 %r1, %r2;"), "line 6: `add` takes 3 operands, not 2");
+    refuses(K("add.s64 %r1, %rd1, %rd2;"), "line 6: `%r1` has type .b32, too narrow for .s64");
+    refuses(K("bra NOWHERE;"), "line 6: label `NOWHERE` is not defined");
+    refuses(K("L: L:"), "line 6: `L` is declared twice");
+    refuses(K(".reg .b32 %r<7>;"), "line 6: `%r` is declared twice");
+    refuses(K("mov.u32 %r1, 12x;"), "line 6: `12x` is not a number");
+    refuses(K("ld.global.u32 %r1, [nothing];"), "line 6: `nothing` is not declared");
+    refuses(K("call.uni missing, ();"), "line 6: `missing` is not a function");
+    refuses(K("setmaxnreg.inc.sync.aligned.u32 28;"), "a multiple of 8 from 24 to 256, not 28");
+    refuses(K("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [x], 128;"), "line 6:");
+    refuses(K("wgmma.mma_async.sync.aligned.m64n40k32.s32.s8.s8 {%r1}, %rd1, %rd2, %p;"), "`wgmma.m64n40k32` of .s32.s8.s8 does not exist");
+    refuses(HEAD ".visible .entry k() { ret;", "expected `}` before the end of the text");
+    refuses(".version 8.8\n.address_size 64\n", "line 1: no `.target`");
+    refuses(".version 8.8\n.target sm_90\n.address_size 32\n", "line 3: only 64-bit addresses");
+    refuses(HEAD ".func f();\n.visible .entry k() {\n call.uni f, ();\n ret; }", "line 6: function `f` has no body");
+    refuses("hello", "line 1: expected a directive, not `h`");
+}
+
+static void oddities(void **state) {
+    (void)state;
+    EmuContext *emu = emu_create();
+    EmuModule *m = load_ptx(emu, "/* a\ncomment */ .version 7.0 // other\n.target sm_80, debug\n.address_size 64\n.file 1 \"a b.tk\", 123, 456\n"
+        ".extern .shared .align 16 .b8 dyn[]; .global .align 16 .b8 zero[0]; .global .f32 f[2][3] = {{1.0, 0f40000000, -3}, {4e-1}};\n"
+        ".weak .func (.param .b32 r) id(.param .b32 a) { .reg .b32 %r<2>; ld.param.b32 %r1, [a]; st.param.b32 [r+0], %r1; ret; }\n"
+        ".visible .entry one()\n.maxntid 1024, 1, 1\n.minnctapersm 1\n.maxnreg 128\n.pragma \"nounroll\";\n{ .pragma \"nounroll\"; ; .reg .b32 r<3>, s; .loc 1 2 3, function_name $L__info+4, inlined_at 1 4 5\n mov.u32 r1, (1 << 4) | 3; mov.u32 s, -0x10; mov.u32 s, 0b101; mov.u32 s, 017; mov.b32 r2, 1.5; { } exit; }\n"
+        ".section .debug_abbrev { .b8 1, 2, 3; .b64 $x+4; }\n"
+        ".visible .entry two(.param .align 8 .b8 p[24], .param .f32 q) .explicitcluster .reqnctapercluster 2, 1, 1 { ret; }\n");
+    assert_int_equal(emu_kernel_count(m), 2);
+    const EmuKernel *k = emu_kernel(m, 0);
+    assert_string_equal(k->name, "one");
+    assert_int_equal(k->maxntid[0], 1024);
+    assert_int_equal(k->maxnreg, 128);
+    k = emu_kernel(m, 1);
+    assert_int_equal(k->reqcluster[0], 2);
+    assert_int_equal(k->params[1].offset, 24);
+    assert_int_equal(k->param_bytes, 28);
+    assert_int_equal(emu_target(m), 80);
+    float f[6];
+    u64 at;
+    size_t n;
+    assert_int_equal(emu_find_variable(emu, m, "f", &at, &n), EMU_OK);
+    assert_int_equal(n, 24);
+    emu_read(emu, f, at, 24);
+    assert_true(f[0] == 1 && f[1] == 2 && f[2] == -3 && f[3] == 0.4f && f[5] == 0);
+    emu_destroy(emu);
+}
+
+// Damaged copies of real kernels: each must be refused with a line, or run to an end, and never crash.
+static void damage(void **state) {
+    (void)state;
+    static const char *const files[] = {"kernels/kernels.ptx", "kernels/gemm_wgmma.ptx"};
+    u64 s = 42;
+    for (int f = 0; f < 2; f++) {
+        char *text = read_file(files[f]), *copy = malloc(strlen(text) + 64);
+        size_t n = strlen(text);
+        int loaded = 0;
+        for (int i = 0; i < 150; i++) {
+            memcpy(copy, text, n + 1);
+            size_t length = n;
+            for (int k = 0; k < 1 + i % 4; k++) {
+                s = s * 6364136223846793005ull + 1442695040888963407ull;
+                size_t at = (size_t)(s >> 33) % n, from = (size_t)(s >> 13) % n, len = (size_t)(s >> 50) % 24;
+                switch (s >> 60 & 3) {
+                case 0: copy[at] = (char)(32 + (s >> 40 & 63)); break;
+                case 1: if (at + len < n && from + len < n) memmove(copy + at, copy + from, len); break;
+                case 2: if (at + len < n) memset(copy + at, ' ', len); break;
+                default: length = i % 10 ? length : at; break;
+                }
+            }
+            EmuContext *emu = emu_create();
+            EmuModule *m = emu_load(emu, copy, length);
+            if (!m) assert_non_null(strstr(emu_message(emu), "line "));
+            else {
+                u64 x[16];
+                for (int p = 0; p < 16; p++) x[p] = p < 4 ? device(emu, "x", NULL, 65536) : 0;
+                for (size_t k = 0; k < emu_kernel_count(m); k++) {
+                    const EmuKernel *kernel = emu_kernel(m, k);
+                    void *params[64];
+                    uint8_t bytes[256] = {0};
+                    if (kernel->n_params > 64) continue;
+                    bool fits = true;
+                    for (u32 p = 0; p < kernel->n_params; p++) {
+                        fits &= kernel->params[p].size <= 256;
+                        params[p] = kernel->params[p].size == 8 ? (void *)&x[p & 3] : bytes;
+                    }
+                    EmuReport r;
+                    if (fits) {
+                        emu_launch(emu, m, kernel->name, (u32[]){1, 1, 1}, (u32[]){kernel->reqntid[0] ? kernel->reqntid[0] : 64, 1, 1}, NULL, 1024, params, &(EmuOptions){.budget = 20000, .threads = 1}, &r);
+                        emu_report_free(&r);
+                    }
+                }
+                loaded++;
+            }
+            emu_destroy(emu);
+        }
+        assert_true(loaded > 0);
+        free(text), free(copy);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(errors), cmocka_unit_test(oddities), cmocka_unit_test(damage)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
