@@ -214,8 +214,20 @@ static bool simple(const TExpr *x) {
     return true;
 }
 
+// Small host arithmetic stays as it is written, so that ranges and guards made of it see dimensions.
+static bool small_host(Check *c, const TExpr *x) {
+    if (x->kind != TX_binary || x->type.elem != EL_index || !tx_is_host(c, x)) return false;
+    int n = 0;
+    for (uint32_t i = 0; i < 2; i++) {
+        const TExpr *k = x->kid[i];
+        n += k->nkid > 0 ? 1 + (int)k->nkid : 0;
+        for (uint32_t j = 0; j < k->nkid; j++) n += k->kid[j]->nkid > 0 ? 8 : 0;
+    }
+    return n < 8;
+}
+
 TExpr *keep(Check *c, TExpr *x, Sym name, Span at) {
-    return tx_is_free(x) ? x : tx_var(c, let_var(c, name, x, false, at), at);
+    return tx_is_free(x) || small_host(c, x) ? x : tx_var(c, let_var(c, name, x, false, at), at);
 }
 
 TExpr *keep_simple(Check *c, TExpr *x, Sym name, Span at) {
