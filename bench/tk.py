@@ -25,7 +25,7 @@ def cdiv(a, b): return -(-a // b)
 
 
 def expr(text, env):
-    text = text.replace("&&", " and ").replace("||", " or ")
+    text = text.replace("&&", " and ").replace("||", " or ").replace("/", "//")
     return int(eval(text, {"cdiv": cdiv, "min": min, "max": max}, env))
 
 

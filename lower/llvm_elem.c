@@ -350,7 +350,42 @@ static LLVMValueRef do_binary(Gen *g, const Op *op, LLVMValueRef *in) {
         e = EL_u64;                                            // both are known not to be negative
     return gen_binary(g, (AstOp)op->sub, e, in[0], in[1]);
 }
-void emit_binary(Gen *g, Op *op) { each(g, op, do_binary); }
+
+// A tile divided by one number: multiply by its reciprocal, correctly rounded, which keeps within the 2 ulp of
+// division as long as the reciprocal is a normal number. That is tested once, for the whole tile.
+static void divide_by_scalar(Gen *g, Op *op) {
+    Val *o = op->out[0];
+    int n = gen_tile(g, o)->n;
+    LLVMValueRef b = gen_get(g, op->in[1], 0), *fast = NEW_N(g->arena, LLVMValueRef, n), *slow = NEW_N(g->arena, LLVMValueRef, n);
+    LLVMValueRef mag = gen_call(g, "llvm.fabs", 1, &b, 1, &g->f32);
+    LLVMValueRef ok = LLVMBuildAnd(g->B, LLVMBuildFCmp(g->B, LLVMRealOGE, mag, LLVMConstReal(g->f32, 0x1p-120), ""),
+                                   LLVMBuildFCmp(g->B, LLVMRealOLE, mag, LLVMConstReal(g->f32, 0x1p120), ""), "");
+    LLVMBasicBlockRef yes = gen_block(g, "normal"), no = gen_block(g, "extreme"), go = gen_block(g, "divided"), end[2];
+    LLVMBuildCondBr(g->B, ok, yes, no);
+    LLVMPositionBuilderAtEnd(g->B, yes);
+    LLVMValueRef r = gen_divide(g, EL_f32, LLVMConstReal(g->f32, 1), b, true);
+    for (int i = 0; i < n; i++) fast[i] = LLVMBuildFMul(g->B, gen_get(g, op->in[0], i), r, "");
+    end[0] = LLVMGetInsertBlock(g->B);
+    LLVMBuildBr(g->B, go);
+    LLVMPositionBuilderAtEnd(g->B, no);
+    for (int i = 0; i < n; i++) slow[i] = gen_divide(g, EL_f32, gen_get(g, op->in[0], i), b, false);
+    end[1] = LLVMGetInsertBlock(g->B);
+    LLVMBuildBr(g->B, go);
+    LLVMPositionBuilderAtEnd(g->B, go);
+    for (int i = 0; i < n; i++) {
+        LLVMValueRef phi = LLVMBuildPhi(g->B, g->f32, ""), in[2] = {fast[i], slow[i]};
+        LLVMAddIncoming(phi, in, end, 2);
+        gen_set(g, o, i, phi);
+    }
+}
+
+void emit_binary(Gen *g, Op *op) {
+    const Type *t = &op->out[0]->type;
+    if (op->sub == OP_div && t->elem == EL_f32 && op->in[1]->type.rank == 0 && t->rank && op->in[0]->type.rank == t->rank && gen_tile(g, op->out[0])->n >= 4)
+        divide_by_scalar(g, op);
+    else
+        each(g, op, do_binary);
+}
 
 static LLVMValueRef do_unary(Gen *g, const Op *op, LLVMValueRef *in) {
     Elem e = (Elem)op->in[0]->type.elem;
