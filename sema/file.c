@@ -43,11 +43,33 @@ static void add_kernel(Loader *l, Scope *sc, const Node *n) {
     scope_bind(l->c, sc, n->sym, (Ent){.kind = EN_kernel, .node = n, .span = name_at(n)}, name_at(n));
 }
 
+// The path without `./` and `folder/../`, so that one file has one name.
+static void tidy(char *path) {
+    char *out = path, *p = path;
+    while (*p) {
+        size_t n = strcspn(p, "/");
+        bool dot = n == 1 && p[0] == '.', up = n == 2 && p[0] == '.' && p[1] == '.';
+        char *last = out > path && out[-1] == '/' ? out - 1 : out;      // the folder that `..` leaves
+        while (last > path && last[-1] != '/') last--;
+        bool can_drop = up && out > path && last < out && strncmp(last, "../", 3) != 0 && *last != '/';
+        if (can_drop) out = last;
+        else if (!dot) {
+            memmove(out, p, n);
+            out += n;
+            if (p[n]) *out++ = '/';
+        }
+        p += n + (p[n] == '/');
+    }
+    *out = 0;
+}
+
 static const char *relative(Arena *a, const char *from, Str to) {
     const char *slash = strrchr(from, '/');
     if (to.n && to.p[0] == '/') slash = NULL;
     int dir = slash ? (int)(slash - from) + 1 : 0;
-    return arena_printf(a, "%.*s%.*s", dir, from, (int)to.n, to.p);
+    char *path = arena_printf(a, "%.*s%.*s", dir, from, (int)to.n, to.p);
+    tidy(path);
+    return path;
 }
 
 static Scope *import_file(Loader *l, const Node *n, const char *from, int depth) {
@@ -56,7 +78,7 @@ static Scope *import_file(Loader *l, const Node *n, const char *from, int depth)
     bool lib = n->str.n > 4 && memcmp(n->str.p, "std/", 4) == 0;
     const char *path = lib ? arena_printf(a, "%.*s", (int)n->str.n, n->str.p) : relative(a, from, n->str);
     for (uint32_t i = 0; i < l->files.n; i++) {
-        if (strcmp(l->files.at[i].path, path) == 0) return l->files.at[i].own;     // NULL: being loaded, a cycle
+        if (strcmp(l->files.at[i].path, path) == 0) return l->files.at[i].own;
     }
     Source *src = NULL;
     char *why = NULL;
@@ -91,16 +113,12 @@ static void merge_scope(Loader *l, Scope *to, const Scope *from) {
 static Scope *load_items(Loader *l, Node *file, const char *path, bool main, int depth) {
     Check *c = l->c;
     Scope *imports = scope_new(c, l->prelude), *own = scope_new(c, imports);
-    Loaded entry = {.path = path};
+    Loaded entry = {.path = path, .own = own};
     vec_push(c->a, &l->files, entry);
-    uint32_t slot = l->files.n - 1;
-    for (uint32_t i = 0; file && i < file->nkid; i++) {
+    for (uint32_t i = 0; file && i < file->nkid; i++) {      // its own items first: files may import each other
         const Node *n = file->kid[i];
         if (!n) continue;
-        if (n->kind == N_import) {
-            Scope *from = import_file(l, n, path, depth);
-            if (from) merge_scope(l, imports, from);
-        } else if (n->kind == N_fn && n->sym) {
+        if (n->kind == N_fn && n->sym) {
             add_fn(l, own, n, own);
             if (main) vec_push(c->a, &l->f->fns, n);
         } else if (n->kind == N_kernel && n->sym) {
@@ -110,7 +128,11 @@ static Scope *load_items(Loader *l, Node *file, const char *path, bool main, int
             vec_push(c->a, &l->f->tests, n);
         }
     }
-    l->files.at[slot].own = own;
+    for (uint32_t i = 0; file && i < file->nkid; i++) {
+        if (!file->kid[i] || file->kid[i]->kind != N_import) continue;
+        Scope *from = import_file(l, file->kid[i], path, depth);
+        if (from && from != own) merge_scope(l, imports, from);
+    }
     return own;
 }
 

@@ -16,6 +16,8 @@
 
 #include "sema/typed.h"
 
+#include <unistd.h>
+
 typedef struct Values { SemaValue set[16], dim[16]; int nset, ndim; char names[32][32]; int nnames; } Values;
 
 static void read_values(const char *text, Values *v)
@@ -68,6 +70,13 @@ static void print_step(Session *s, const TStep *t, bool kernels, Buf *out)
     }
 }
 
+static const char *folder_of(const char *path, const char *slash)
+{
+    static char dir[4096];
+    snprintf(dir, sizeof dir, "%.*s", (int)(slash - path), path);
+    return dir;
+}
+
 static char *dump(const char *path)
 {
     size_t n = 0;
@@ -76,6 +85,7 @@ static char *dump(const char *path)
     Values v = {0};
     read_values(text, &v);
     const char *slash = strrchr(path, '/');
+    if (slash && chdir(folder_of(path, slash)) != 0) perror(path);      // imports are relative to the file
     Session *s = session_new();
     Node *root = parse_file(s, source_add(s, slash ? slash + 1 : path, text, n));
     Buf out = {0};
@@ -133,11 +143,18 @@ int main(int argc, char **argv)
 {
     bool bless = argc > 1 && strcmp(argv[1], "--bless") == 0, show = argc > 1 && strcmp(argv[1], "--show") == 0, ok = true;
     if (argc > 2 && strcmp(argv[1], "--page") == 0) return check_page(argv[2]) ? 0 : 1;
-    for (int i = bless || show ? 2 : 1; i < argc; i++) {
-        char *text = dump(argv[i]), *golden = golden_path(argv[i], ".txt");
+    int first = bless || show ? 2 : 1;
+    for (int i = first; i < argc; i++) {
+        char *path = realpath(argv[i], NULL);
+        if (!path) { perror(argv[i]); return 1; }
+        argv[i] = path;
+    }
+    for (int i = first; i < argc; i++) {
+        char *path = argv[i];
+        char *text = dump(path), *golden = golden_path(path, ".txt");
         if (show) fputs(text, stdout);
         else ok = golden_check(golden, text, bless) && ok;
-        free(golden), free(text);
+        free(golden), free(text), free(path);
     }
     return ok ? 0 : 1;
 }
