@@ -30,7 +30,7 @@ void bulk_load(AsyncOp *op) {
         Block *b = &c->blocks[r];
         (void)shared_block(op->warp, op->shared, &offset);
         if (s->reduce >= 0) {
-            uint32_t size = type_bits(s->type) / 8;
+            uint32_t size = ptx_type_bits(s->type) / 8;
             for (uint32_t i = 0; i < op->size; i += size) {
                 uint64_t v = 0;
                 memcpy(&v, box + i, size);
@@ -73,7 +73,7 @@ void bulk_store(AsyncOp *op) {
         memcpy(host, op->bytes, op->size);
         return;
     }
-    uint32_t size = type_bits(s->type) / 8;
+    uint32_t size = ptx_type_bits(s->type) / 8;
     for (uint32_t i = 0; i < op->size; i += size) {
         uint64_t v = 0;
         memcpy(&v, op->bytes + i, size);

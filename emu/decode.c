@@ -12,7 +12,7 @@
 #include "emu/reader.h"
 #include "emu/exec.h"
 
-uint32_t type_bits(Type t) {
+uint32_t ptx_type_bits(Type t) {
     static const uint16_t bits[] = {0,
 #define X(name, b, kind) b,
         PTX_TYPES(X)
@@ -21,7 +21,7 @@ uint32_t type_bits(Type t) {
     return bits[t];
 }
 
-char type_kind(Type t) {
+char ptx_type_kind(Type t) {
     enum { P = 'P', B = 'B', U = 'U', S = 'S', F = 'F', V = 'V' };
     static const char kinds[] = {0,
 #define X(name, b, kind) kind,
@@ -31,7 +31,7 @@ char type_kind(Type t) {
     return kinds[t];
 }
 
-const char *type_name(Type t) {
+const char *ptx_type_name(Type t) {
     static const char *const names[] = {"",
 #define X(name, b, kind) #name,
         PTX_TYPES(X)
@@ -46,7 +46,7 @@ _Noreturn void dec_error(Dec *d, const char *format, ...) {
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    context_error(d->module->context, EMU_INVALID, "line %u: %s", d->line, text);
+    emu_error(d->module->context, EMU_INVALID, "line %u: %s", d->line, text);
     longjmp(*d->on_error, 1);
 }
 
@@ -62,13 +62,13 @@ static void spell(const Dec *d, char *out, size_t n) {   // the opcode as writte
 
 bool dec_has(const Dec *d, const char *name) {
     for (uint32_t i = 0; i < d->n_mods; i++)
-        if (!(d->used >> i & 1) && str_is(d->mods[i], name)) return true;
+        if (!(d->used >> i & 1) && ptx_str_is(d->mods[i], name)) return true;
     return false;
 }
 
 bool dec_mod(Dec *d, const char *name) {
     for (uint32_t i = 0; i < d->n_mods; i++)
-        if (!(d->used >> i & 1) && str_is(d->mods[i], name)) {
+        if (!(d->used >> i & 1) && ptx_str_is(d->mods[i], name)) {
             d->used |= 1u << i;
             return true;
         }
@@ -88,7 +88,7 @@ bool dec_prefix(Dec *d, const char *prefix, Str *rest) {
 
 Type dec_type(Dec *d) {
     for (uint32_t i = 0; i < d->n_mods; i++) {
-        Type t = d->used >> i & 1 ? T_none : type_named(d->mods[i]);
+        Type t = d->used >> i & 1 ? T_none : ptx_type_named(d->mods[i]);
         if (t) {
             d->used |= 1u << i;
             return t;
@@ -209,7 +209,7 @@ uint32_t dec_temp(Dec *d, Type t) { return reader_new_slot(d, t); }
 
 // ---- Operands as slots
 
-static uint32_t width_of(Type t) { return t == T_pred ? 0 : type_bits(t) <= 32 ? 32 : type_bits(t) <= 64 ? 64 : 128; }
+static uint32_t width_of(Type t) { return t == T_pred ? 0 : ptx_type_bits(t) <= 32 ? 32 : ptx_type_bits(t) <= 64 ? 64 : 128; }
 
 const Operand *dec_op(Dec *d, uint32_t i) {
     if (i >= d->n_ops) dec_error(d, "`%.*s` has too few operands", (int)d->name.n, d->name.s);
@@ -230,7 +230,7 @@ static uint64_t immediate_bits(Dec *d, const Operand *o, Type t) {
     if (t == T_b64 || t == T_u64 || t == T_s64 || t == T_f32x2) return v;
     if (t == T_f16) return f16_from_f64(single ? (double)f32_from((uint32_t)v) : f64_from(v));
     if (t == T_bf16) return bf16_from_f64(single ? (double)f32_from((uint32_t)v) : f64_from(v));
-    dec_error(d, "a float constant where .%s is needed", type_name(t));
+    dec_error(d, "a float constant where .%s is needed", ptx_type_name(t));
 }
 
 static uint32_t lea(Dec *d, uint32_t base, uint64_t offset, uint32_t width) {
@@ -264,9 +264,9 @@ uint32_t dec_src_op(Dec *d, const Operand *o, Type t) {
     switch (o->kind) {
     case O_IMM: case O_F32: case O_F64: {
         uint64_t v = immediate_bits(d, o, t);
-        if (type_bits(t) < 32 && width == 32 && o->kind == O_IMM) {
-            uint32_t n = type_bits(t);
-            v = type_is_signed(t) ? (uint64_t)((int64_t)(v << (64 - n)) >> (64 - n)) : v & ((1ull << n) - 1);
+        if (ptx_type_bits(t) < 32 && width == 32 && o->kind == O_IMM) {
+            uint32_t n = ptx_type_bits(t);
+            v = ptx_type_is_signed(t) ? (uint64_t)((int64_t)(v << (64 - n)) >> (64 - n)) : v & ((1ull << n) - 1);
         }
         if (width == 128) dec_error(d, "a constant of 128 bits");
         return width == 32 ? dec_const32(d, (uint32_t)v) : dec_const64(d, v);
@@ -277,7 +277,7 @@ uint32_t dec_src_op(Dec *d, const Operand *o, Type t) {
         if (!have) dec_error(d, "`%.*s` is a predicate", (int)o->name.n, o->name.s);
         if (have == 128 || width == 128) dec_error(d, "`%.*s` has %u bits, not %u", (int)o->name.n, o->name.s, have, width);
         uint32_t to = dec_temp(d, width == 32 ? T_u32 : T_u64);
-        Insn *in = dec_emit(d, have == 64 ? x_narrow : type_is_signed(t) ? x_widen_s : x_widen_u);
+        Insn *in = dec_emit(d, have == 64 ? x_narrow : ptx_type_is_signed(t) ? x_widen_s : x_widen_u);
         in->guard = NO_SLOT;
         in->cls = EMU_CLASS_MOVE;
         in->type = (uint8_t)o->type;
@@ -311,7 +311,7 @@ uint32_t dec_dst_op(Dec *d, const Operand *o, Type t) {
     uint32_t have = width_of(o->type), width = width_of(t);
     if (have == width) return o->slot;
     if (!have || have < width || have == 128)
-        dec_error(d, "`%.*s` has type .%s, too narrow for .%s", (int)o->name.n, o->name.s, type_name(o->type), type_name(t));
+        dec_error(d, "`%.*s` has type .%s, too narrow for .%s", (int)o->name.n, o->name.s, ptx_type_name(o->type), ptx_type_name(t));
     if (d->n_widen == 300) dec_error(d, "too many operands");
     uint32_t from = dec_temp(d, t);
     d->widen[d->n_widen++] = (struct Widen){o->slot, from, (uint8_t)t};
@@ -389,7 +389,7 @@ void dec_address(Dec *d, const Operand *o, Insn *in, uint8_t space) {
 
 void decode_statement(Dec *d) {
     EmuModule *m = d->module;
-    const InsnDef *def = insn_find(d->name);
+    const InsnDef *def = emu_insn_find(d->name);
     char text[200];
     d->n_widen = 0;
     d->first = m->n_code;
@@ -405,7 +405,7 @@ void decode_statement(Dec *d) {
             dec_error(d, "unknown instruction `%s` (`.%.*s` is not supported here)", text, (int)d->mods[i].n, d->mods[i].s);
         }
     for (uint32_t i = 0; i < d->n_widen; i++) {
-        Insn *in = dec_emit(d, type_is_signed((Type)d->widen[i].type) ? x_widen_s : x_widen_u);
+        Insn *in = dec_emit(d, ptx_type_is_signed((Type)d->widen[i].type) ? x_widen_s : x_widen_u);
         in->cls = EMU_CLASS_MOVE;
         in->type = T_u32;
         in->d = d->widen[i].to;
@@ -420,27 +420,27 @@ void decode_end(Dec *d) {
 }
 
 // The rows of all tables, hashed once.
-const InsnDef *insn_find(Str name) {
+const InsnDef *emu_insn_find(Str name) {
     enum { SIZE = 1024 };
     static const InsnDef *table[SIZE];
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    extern void insn_fill(const InsnDef **, uint32_t);
+    extern void emu_insn_fill(const InsnDef **, uint32_t);
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static bool filled;
     (void)once;
     pthread_mutex_lock(&lock);
-    if (!filled) insn_fill(table, SIZE);
+    if (!filled) emu_insn_fill(table, SIZE);
     filled = true;
     pthread_mutex_unlock(&lock);
     uint32_t h = 2166136261u;
     for (uint32_t i = 0; i < name.n; i++) h = (h ^ (unsigned char)name.s[i]) * 16777619u;
     for (uint32_t i = h % SIZE; table[i]; i = (i + 1) % SIZE)
-        if (str_is(name, table[i]->name)) return table[i];
+        if (ptx_str_is(name, table[i]->name)) return table[i];
     return NULL;
 }
 
-void insn_fill(const InsnDef **table, uint32_t size);
-void insn_fill(const InsnDef **table, uint32_t size) {
+void emu_insn_fill(const InsnDef **table, uint32_t size);
+void emu_insn_fill(const InsnDef **table, uint32_t size) {
     const InsnTable *tables = insn_tables_base;
 #ifdef EMU_HAVE_V3
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) tables = insn_tables_v3;
@@ -460,7 +460,7 @@ void insn_fill(const InsnDef **table, uint32_t size) {
 void x_widen_u(Warp *w, const Insn *in) {
     uint64_t *d = lane64(w, in->d);
     const uint32_t *a = lane32(w, in->a);
-    uint32_t keep = in->type && type_bits((Type)in->type) == 16 ? 0xffff : 0xffffffffu;
+    uint32_t keep = in->type && ptx_type_bits((Type)in->type) == 16 ? 0xffff : 0xffffffffu;
     for (int l = 0; l < 32; l++)
         if (w->active >> l & 1) d[l] = a[l] & keep;
 }
@@ -468,7 +468,7 @@ void x_widen_u(Warp *w, const Insn *in) {
 void x_widen_s(Warp *w, const Insn *in) {
     uint64_t *d = lane64(w, in->d);
     const uint32_t *a = lane32(w, in->a);
-    bool half = in->type && type_bits((Type)in->type) == 16;
+    bool half = in->type && ptx_type_bits((Type)in->type) == 16;
     for (int l = 0; l < 32; l++)
         if (w->active >> l & 1) d[l] = (uint64_t)(half ? (int64_t)(int16_t)a[l] : (int64_t)(int32_t)a[l]);
 }

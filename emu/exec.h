@@ -43,6 +43,12 @@ static inline float flush(float x) {
     return b & 0x7f800000u ? x : f32_from(b & 0x80000000u);
 }
 
+static inline float half_to_float(uint32_t h) {          // exact: scaled by 2^112, infinities and NaN put back
+    uint32_t x = f32_bits(f32_from((h & 0x7fff) << 13) * 0x1p112f);
+    x |= (h & 0x7c00) == 0x7c00 ? 0x7f800000u : 0;
+    return f32_from(x | (h & 0x8000) << 16);
+}
+
 // The shared-memory offset of an address and the block that it names.
 static inline Block *shared_block(const Warp *w, uint32_t address, uint32_t *offset) {
     uint32_t rank = address >> RANK_SHIFT;
@@ -51,7 +57,7 @@ static inline Block *shared_block(const Warp *w, uint32_t address, uint32_t *off
 }
 
 // x_memory.c, compiled once per variant like the rest, through these two pointers' worth of interface:
-uint8_t *memory_at(Warp *, const Insn *, int lane, uint8_t space, uint64_t address, uint32_t size, bool write);
+uint8_t *emu_memory_at(Warp *, const Insn *, int lane, uint8_t space, uint64_t address, uint32_t size, bool write);
 
 extern InsnFn x_lea32, x_lea64;
 

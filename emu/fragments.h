@@ -7,12 +7,7 @@
 // Element `h` of a 32-bit word that holds 32 / bits(t) of them, as a double (exact).
 static inline double element_float(uint32_t word, Type t, uint32_t h) {
     switch (t) {
-    case T_f16: {                                        // exact: scaled by 2^112, infinities and NaN put back
-        uint32_t x = word >> 16 * h & 0xffff;
-        float f = f32_from((x & 0x7fff) << 13) * 0x1p112f;
-        if ((x & 0x7c00) == 0x7c00) f = f32_from(f32_bits(f) | 0x7f800000u);
-        return (double)(x & 0x8000 ? -f : f);
-    }
+    case T_f16:  return (double)half_to_float(word >> 16 * h & 0xffff);
     case T_bf16: return (double)f32_from(word >> 16 * h << 16);
     case T_tf32: return (double)f32_from(word & ~0x1fffu);
     case T_e4m3: return (double)e4m3_to_f32((uint8_t)(word >> 8 * h));
@@ -31,6 +26,6 @@ static inline int32_t element_int(uint32_t word, Type t, uint32_t h) {
     }
 }
 
-static inline bool element_is_float(Type t) { return type_kind(t) == 'F'; }
+static inline bool element_is_float(Type t) { return ptx_type_kind(t) == 'F'; }
 
 #endif

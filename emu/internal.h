@@ -57,10 +57,10 @@ typedef enum Type {
     T_COUNT
 } Type;
 
-uint32_t type_bits(Type);
-char     type_kind(Type);                 // 'P' 'B' 'U' 'S' 'F' 'V'
-const char *type_name(Type);
-static inline bool type_is_signed(Type t) { return type_kind(t) == 'S'; }
+uint32_t ptx_type_bits(Type);
+char     ptx_type_kind(Type);                 // 'P' 'B' 'U' 'S' 'F' 'V'
+const char *ptx_type_name(Type);
+static inline bool ptx_type_is_signed(Type t) { return ptx_type_kind(t) == 'S'; }
 
 // ---- Slots
 
@@ -331,11 +331,11 @@ struct EmuModule {
     bool        has_functions;
 };
 
-Alloc  *memory_find(EmuContext *, uint64_t address);           // the one that holds it, else NULL
+Alloc  *emu_memory_find(EmuContext *, uint64_t address);           // the one that holds it, else NULL
 void    memory_mark_written(EmuContext *, uint64_t address, size_t size);
 void    memory_describe(EmuContext *, uint64_t address, size_t size, char *out, size_t n);
 const struct SourceFile *module_file(const EmuModule *, uint32_t number);
-EmuStatus context_error(EmuContext *, EmuStatus, const char *format, ...) __attribute__((format(printf, 3, 4)));
+EmuStatus emu_error(EmuContext *, EmuStatus, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 static inline uint64_t rng_next(uint64_t *s) {                 // splitmix64
     uint64_t z = (*s += 0x9e3779b97f4a7c15ull);
@@ -366,9 +366,9 @@ struct Launch {
 };
 
 // Reports a fault of the current instruction; the launch goes on until it has max_faults.
-void fault(Warp *, const Insn *, int lane, EmuFaultKind, const char *format, ...) __attribute__((format(printf, 5, 6)));
-void fault_stop(Warp *, const Insn *, int lane, EmuFaultKind, const char *format, ...) __attribute__((format(printf, 5, 6)));
-void insn_place(const Launch *, const Insn *, char *out, size_t n);    // "gemm.tk:14" or "PTX line 20"
+void emu_fault(Warp *, const Insn *, int lane, EmuFaultKind, const char *format, ...) __attribute__((format(printf, 5, 6)));
+void emu_fault_stop(Warp *, const Insn *, int lane, EmuFaultKind, const char *format, ...) __attribute__((format(printf, 5, 6)));
+void emu_insn_place(const Launch *, const Insn *, char *out, size_t n);    // "gemm.tk:14" or "PTX line 20"
 
 // warps.c
 void warp_push(Warp *, uint32_t pc, uint32_t mask);            // another group
@@ -535,7 +535,7 @@ const Operand *dec_op(Dec *, uint32_t i);
 uint8_t  dec_space(Dec *);                          // takes .global, .shared, ... ; SPACE_GENERIC
 void     dec_cache_hints(Dec *);                    // takes every cache qualifier
 void     dec_sem(Dec *, bool *acquire, bool *release);
-bool     str_is(Str, const char *);
+bool     ptx_str_is(Str, const char *);
 uint32_t dec_label(Dec *, const Operand *);         // index of a fixup
 void     reader_fix_branch(Dec *, Insn *, const Operand *);
 
@@ -543,6 +543,6 @@ enum { ADDR32 = 1, F_ATOMIC = 2, F_ACQUIRE = 4, F_RELEASE = 8, F_SIGNED = 16, F_
 
 extern InsnFn x_widen_u, x_widen_s, x_narrow, x_pred_not;
 extern const InsnTable insn_tables_base[], insn_tables_v3[];
-const InsnDef *insn_find(Str name);
+const InsnDef *emu_insn_find(Str name);
 
 #endif

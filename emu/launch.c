@@ -94,7 +94,7 @@ static void warp_create(Warp *w, Block *b, uint32_t id, uint32_t index, uint32_t
     w->local[0] = need(32 * (size_t)k->local_bytes);
     w->local[1] = need(32 * (size_t)m->func_local_bytes);
     if (!w->base[BASE_REGS] || !w->base[BASE_FUNCS]) abort();
-    emu_junk_fill(w->base[BASE_REGS], regs, junk, seed);
+    emu_junk_fill(w->base[BASE_REGS] + SP_COUNT * 128, regs - SP_COUNT * 128, junk, seed);
     emu_junk_fill(w->base[BASE_FUNCS], funcs, junk, seed + 1);
     emu_junk_fill(w->local[0], 32 * (size_t)k->local_bytes, junk, seed + 2);
     emu_junk_fill(w->local[1], 32 * (size_t)m->func_local_bytes, junk, seed + 3);
@@ -265,7 +265,7 @@ static void describe_wait(const Warp *w, const Group *g, char *out, size_t n) {
     char place[160], what[200], where[160];
     const Insn *code = w->launch->module->code;
     bool retries = g->wait == W_CONVERGE || g->wait == W_MBARRIER || g->wait == W_REGISTERS || g->wait == W_WGMMA;
-    insn_place(w->launch, &code[retries ? g->pc : g->pc - 1], place, sizeof place);
+    emu_insn_place(w->launch, &code[retries ? g->pc : g->pc - 1], place, sizeof place);
     switch (g->wait) {
     case W_CONVERGE:
         snprintf(what, sizeof what, "an operation of lanes 0x%08x, for lanes 0x%08x", (uint32_t)g->a, (uint32_t)g->a & w->live & ~g->mask);
@@ -330,7 +330,7 @@ static void report_deadlock(Cluster *c) {
         from = i;
     }
     if (!first) return;
-    fault_stop(first, in, first->n_groups ? __builtin_ctz(first->groups[0].mask) : 0, kind, "nothing can go on: %s", text);
+    emu_fault_stop(first, in, first->n_groups ? __builtin_ctz(first->groups[0].mask) : 0, kind, "nothing can go on: %s", text);
 }
 
 // ---- Running
@@ -383,7 +383,7 @@ static bool cluster_slice(Cluster *c, uint64_t steps) {  // true: it has ended
         for (uint32_t i = 0; i < c->n_warps; i++)
             if (c->warps[i].live) {
                 Warp *w = &c->warps[i];
-                fault_stop(w, &launch->module->code[w->mask ? w->pc : w->groups[0].pc], 0, EMU_FAULT_BUDGET,
+                emu_fault_stop(w, &launch->module->code[w->mask ? w->pc : w->groups[0].pc], 0, EMU_FAULT_BUDGET,
                            "the launch used up its %llu instructions; a loop that does not end?", (unsigned long long)launch->options.budget);
                 return true;
             }
@@ -421,20 +421,20 @@ static EmuStatus check_shape(EmuContext *ctx, const Launch *launch, const char *
     const uint32_t *b = launch->block, *g = launch->grid, *c = launch->cluster;
     uint64_t threads = (uint64_t)b[0] * b[1] * b[2];
     if (!threads || threads > 1024 || b[0] > 1024 || b[1] > 1024 || b[2] > 64)
-        return context_error(ctx, EMU_INVALID, "`%s`: a block of (%u, %u, %u) threads", name, b[0], b[1], b[2]);
+        return emu_error(ctx, EMU_INVALID, "`%s`: a block of (%u, %u, %u) threads", name, b[0], b[1], b[2]);
     for (int i = 0; i < 3; i++)
         if (k->reqntid[0] && k->reqntid[i] != b[i])
-            return context_error(ctx, EMU_INVALID, "`%s` needs blocks of (%u, %u, %u) threads, not (%u, %u, %u)", name, k->reqntid[0], k->reqntid[1], k->reqntid[2], b[0], b[1], b[2]);
+            return emu_error(ctx, EMU_INVALID, "`%s` needs blocks of (%u, %u, %u) threads, not (%u, %u, %u)", name, k->reqntid[0], k->reqntid[1], k->reqntid[2], b[0], b[1], b[2]);
     if (k->maxntid[0] && threads > (uint64_t)k->maxntid[0] * k->maxntid[1] * k->maxntid[2])
-        return context_error(ctx, EMU_INVALID, "`%s` takes at most %u threads a block, not %llu", name, k->maxntid[0] * k->maxntid[1] * k->maxntid[2], (unsigned long long)threads);
+        return emu_error(ctx, EMU_INVALID, "`%s` takes at most %u threads a block, not %llu", name, k->maxntid[0] * k->maxntid[1] * k->maxntid[2], (unsigned long long)threads);
     for (int i = 0; i < 3; i++) {
-        if (!c[i] || g[i] % c[i]) return context_error(ctx, EMU_INVALID, "`%s`: a grid of (%u, %u, %u) blocks is not whole clusters of (%u, %u, %u)", name, g[0], g[1], g[2], c[0], c[1], c[2]);
-        if (k->reqcluster[0] && k->reqcluster[i] != c[i]) return context_error(ctx, EMU_INVALID, "`%s` needs clusters of (%u, %u, %u) blocks", name, k->reqcluster[0], k->reqcluster[1], k->reqcluster[2]);
+        if (!c[i] || g[i] % c[i]) return emu_error(ctx, EMU_INVALID, "`%s`: a grid of (%u, %u, %u) blocks is not whole clusters of (%u, %u, %u)", name, g[0], g[1], g[2], c[0], c[1], c[2]);
+        if (k->reqcluster[0] && k->reqcluster[i] != c[i]) return emu_error(ctx, EMU_INVALID, "`%s` needs clusters of (%u, %u, %u) blocks", name, k->reqcluster[0], k->reqcluster[1], k->reqcluster[2]);
     }
-    if ((uint64_t)c[0] * c[1] * c[2] > 16) return context_error(ctx, EMU_INVALID, "`%s`: a cluster of %u blocks", name, c[0] * c[1] * c[2]);
+    if ((uint64_t)c[0] * c[1] * c[2] > 16) return emu_error(ctx, EMU_INVALID, "`%s`: a cluster of %u blocks", name, c[0] * c[1] * c[2]);
     uint32_t limit = shared_limit(launch->module->target);
     if (launch->shared_size - SHARED_START > limit)
-        return context_error(ctx, EMU_INVALID, "`%s` needs %u bytes of shared memory; a block has %u on sm_%u", name, launch->shared_size - SHARED_START, limit, launch->module->target);
+        return emu_error(ctx, EMU_INVALID, "`%s` needs %u bytes of shared memory; a block has %u on sm_%u", name, launch->shared_size - SHARED_START, limit, launch->module->target);
     return EMU_OK;
 }
 
@@ -444,8 +444,8 @@ EmuStatus emu_launch(EmuContext *ctx, EmuModule *m, const char *name, const uint
     EmuReport report = {0};
     if (out) *out = report;
     while (k && strcmp(k->info.name, name)) k = k->next;
-    if (!k) return context_error(ctx, EMU_NOT_FOUND, "no kernel `%s` in the module", name);
-    if (dynamic_shared > (1u << 22)) return context_error(ctx, EMU_INVALID, "`%s`: %zu bytes of dynamic shared memory", name, dynamic_shared);
+    if (!k) return emu_error(ctx, EMU_NOT_FOUND, "no kernel `%s` in the module", name);
+    if (dynamic_shared > (1u << 22)) return emu_error(ctx, EMU_INVALID, "`%s`: %zu bytes of dynamic shared memory", name, dynamic_shared);
     Launch launch = {.context = ctx, .module = m, .kernel = k, .report = &report, .dynamic_shared = (uint32_t)dynamic_shared};
     if (options) launch.options = *options;
     for (int i = 0; i < 3; i++) {
@@ -463,7 +463,7 @@ EmuStatus emu_launch(EmuContext *ctx, EmuModule *m, const char *name, const uint
     if (!blocks) return EMU_OK;
     launch.n_clusters = blocks / launch.cluster[0] / launch.cluster[1] / launch.cluster[2];
     launch.params = calloc(1, k->info.param_bytes + 64);
-    if (!launch.params) return context_error(ctx, EMU_OUT_OF_MEMORY, "out of memory");
+    if (!launch.params) return emu_error(ctx, EMU_OUT_OF_MEMORY, "out of memory");
     uint8_t *aligned = (uint8_t *)(((uintptr_t)launch.params + 63) & ~(uintptr_t)63);
     uint8_t *raw = launch.params;
     launch.params = aligned;
@@ -491,7 +491,7 @@ EmuStatus emu_launch(EmuContext *ctx, EmuModule *m, const char *name, const uint
     pthread_mutex_destroy(&launch.lock);
     free(raw);
     status = report.n_faults ? EMU_FAULTED : EMU_OK;
-    if (status) context_error(ctx, status, "`%s`: %s: %s", name, emu_fault_name(report.faults[0].kind), report.faults[0].message);
+    if (status) emu_error(ctx, status, "`%s`: %s: %s", name, emu_fault_name(report.faults[0].kind), report.faults[0].message);
     if (out) *out = report;
     else emu_report_free(&report);
     return status;

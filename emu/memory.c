@@ -54,7 +54,7 @@ void emu_destroy(EmuContext *ctx) {
 
 const char *emu_message(const EmuContext *ctx) { return ctx->message; }
 
-EmuStatus context_error(EmuContext *ctx, EmuStatus status, const char *format, ...) {
+EmuStatus emu_error(EmuContext *ctx, EmuStatus status, const char *format, ...) {
     va_list args;
     va_start(args, format);
     vsnprintf(ctx->message, sizeof ctx->message, format, args);
@@ -72,7 +72,7 @@ static size_t lower_bound(const EmuContext *ctx, uint64_t address) {   // alloca
     return low;
 }
 
-Alloc *memory_find(EmuContext *ctx, uint64_t address) {
+Alloc *emu_memory_find(EmuContext *ctx, uint64_t address) {
     size_t i = lower_bound(ctx, address);
     if (!i) return NULL;
     Alloc *a = &ctx->allocs[i - 1];
@@ -101,11 +101,11 @@ void memory_describe(EmuContext *ctx, uint64_t address, size_t size, char *out, 
 
 EmuStatus emu_alloc(EmuContext *ctx, size_t size, const char *name, uint64_t *address) {
     *address = 0;
-    if (size > (1ull << 40)) return context_error(ctx, EMU_OUT_OF_MEMORY, "`%s`: %zu bytes are too many", name, size);
+    if (size > (1ull << 40)) return emu_error(ctx, EMU_OUT_OF_MEMORY, "`%s`: %zu bytes are too many", name, size);
     if (ctx->n_allocs == ctx->cap_allocs) {
         size_t cap = ctx->cap_allocs ? 2 * ctx->cap_allocs : 64;
         Alloc *grown = realloc(ctx->allocs, cap * sizeof *grown);
-        if (!grown) return context_error(ctx, EMU_OUT_OF_MEMORY, "out of memory");
+        if (!grown) return emu_error(ctx, EMU_OUT_OF_MEMORY, "out of memory");
         ctx->allocs = grown;
         ctx->cap_allocs = cap;
     }
@@ -114,7 +114,7 @@ EmuStatus emu_alloc(EmuContext *ctx, size_t size, const char *name, uint64_t *ad
     else if ((a.name = malloc(24))) snprintf(a.name, 24, "0x%llx", (unsigned long long)a.address);
     if (!a.raw || !a.init || !a.name) {
         free(a.raw), free(a.init), free(a.name);
-        return context_error(ctx, EMU_OUT_OF_MEMORY, "`%s`: no %zu bytes left", name ? name : "?", size);
+        return emu_error(ctx, EMU_OUT_OF_MEMORY, "`%s`: no %zu bytes left", name ? name : "?", size);
     }
     a.bytes = (uint8_t *)(((uintptr_t)a.raw + 63) & ~(uintptr_t)63);
     ctx->allocs[ctx->n_allocs++] = a;                    // addresses only grow: still in order
@@ -127,7 +127,7 @@ EmuStatus emu_free(EmuContext *ctx, uint64_t address) {
     size_t i = lower_bound(ctx, address);
     if (!address) return EMU_OK;
     if (!i || ctx->allocs[i - 1].address != address)
-        return context_error(ctx, EMU_INVALID, "free: no allocation starts at 0x%llx", (unsigned long long)address);
+        return emu_error(ctx, EMU_INVALID, "free: no allocation starts at 0x%llx", (unsigned long long)address);
     Alloc *a = &ctx->allocs[i - 1];
     free(a->raw);
     free(a->init);
@@ -138,17 +138,17 @@ EmuStatus emu_free(EmuContext *ctx, uint64_t address) {
 }
 
 void *emu_host(EmuContext *ctx, uint64_t address, size_t size) {
-    Alloc *a = memory_find(ctx, address);
+    Alloc *a = emu_memory_find(ctx, address);
     if (!a || size > a->size - (address - a->address)) return NULL;
     return a->bytes + (address - a->address);
 }
 
 static Alloc *checked(EmuContext *ctx, const char *what, uint64_t address, size_t size) {
     char where[160];
-    Alloc *a = memory_find(ctx, address);
+    Alloc *a = emu_memory_find(ctx, address);
     if (a && size <= a->size - (address - a->address)) return a;
     memory_describe(ctx, address, size, where, sizeof where);
-    context_error(ctx, EMU_INVALID, "%s of %zu bytes: %s", what, size, where);
+    emu_error(ctx, EMU_INVALID, "%s of %zu bytes: %s", what, size, where);
     return NULL;
 }
 
@@ -179,10 +179,12 @@ EmuStatus emu_read(EmuContext *ctx, void *bytes, uint64_t address, size_t size) 
 
 void emu_junk_fill(void *to, size_t size, EmuFill fill, uint64_t seed) {
     uint8_t *p = to;
-    uint64_t word = fill == EMU_FILL_NAN ? ~0ull : fill == EMU_FILL_INF ? 0x7f807f807f807f80ull : 0;
-    for (size_t i = 0; i < size; i += 8) {
-        if (fill == EMU_FILL_RANDOM) word = rng_next(&seed);
-        memcpy(p + i, &word, size - i < 8 ? size - i : 8);
+    uint64_t word[4];
+    for (int k = 0; k < 4; k++) word[k] = fill == EMU_FILL_NAN ? ~0ull : fill == EMU_FILL_INF ? 0x7f807f807f807f80ull : fill == EMU_FILL_RANDOM ? rng_next(&seed) : 0;
+    for (size_t i = 0; i < size; i += 32) {
+        memcpy(p + i, word, size - i < 32 ? size - i : 32);
+        if (fill == EMU_FILL_RANDOM)
+            for (int k = 0; k < 4; k++) word[k] = word[k] * 6364136223846793005ull + 1442695040888963407ull;
     }
 }
 
@@ -196,6 +198,6 @@ EmuStatus emu_fill(EmuContext *ctx, uint64_t address, size_t size, EmuFill fill,
 }
 
 void memory_mark_written(EmuContext *ctx, uint64_t address, size_t size) {
-    Alloc *a = memory_find(ctx, address);
+    Alloc *a = emu_memory_find(ctx, address);
     if (a && size <= a->size - (address - a->address)) mark(a, address - a->address, size, true);
 }

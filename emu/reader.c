@@ -20,7 +20,7 @@ _Noreturn static void fail(Reader *r, const char *format, ...) {
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    context_error(r->module->context, EMU_INVALID, "line %u: %s", r->d.line ? r->d.line : r->line, text);
+    emu_error(r->module->context, EMU_INVALID, "line %u: %s", r->d.line ? r->d.line : r->line, text);
     longjmp(*r->d.on_error, 1);
 }
 
@@ -127,7 +127,7 @@ static Str quoted(Reader *r) {
     return s;
 }
 
-bool str_is(Str s, const char *text) { return strlen(text) == s.n && !memcmp(s.s, text, s.n); }
+bool ptx_str_is(Str s, const char *text) { return strlen(text) == s.n && !memcmp(s.s, text, s.n); }
 static bool str_same(Str a, Str b)   { return a.n == b.n && !memcmp(a.s, b.s, a.n); }
 
 static char *copy_str(Reader *r, Str s) {
@@ -201,7 +201,7 @@ static Operand expr_primary(Reader *r) {
         o = number(r);
     } else {
         Str name = need_word(r, "a number");
-        if (str_is(name, "WARP_SZ")) o = (Operand){.kind = O_IMM, .bits = 32};
+        if (ptx_str_is(name, "WARP_SZ")) o = (Operand){.kind = O_IMM, .bits = 32};
         else fail(r, "expected a number, not `%.*s`", (int)name.n, name.s);
     }
     r->nesting--;
@@ -292,7 +292,7 @@ static void close_scope(Reader *r) {
 }
 
 static uint32_t slot_bytes(Type t) {
-    uint32_t bits = type_bits(t);
+    uint32_t bits = ptx_type_bits(t);
     return t == T_pred ? 4 : bits <= 32 ? 128 : bits <= 64 ? 256 : 512;
 }
 
@@ -332,16 +332,16 @@ static Sym *find_register(Reader *r, Str name, uint32_t *slot) {
 
 // ---- Types and variables
 
-Type type_named(Str s) {
+Type ptx_type_named(Str s) {
     for (Type t = T_none + 1; t < T_COUNT; t++)
-        if (str_is(s, type_name(t))) return t;
+        if (ptx_str_is(s, ptx_type_name(t))) return t;
     return T_none;
 }
 
 static Type need_type(Reader *r) {
     Str s = directive(r);
-    Type t = s.n ? type_named(s) : T_none;
-    if (str_is(s, "texref") || str_is(s, "samplerref") || str_is(s, "surfref")) return T_u64;
+    Type t = s.n ? ptx_type_named(s) : T_none;
+    if (ptx_str_is(s, "texref") || ptx_str_is(s, "samplerref") || ptx_str_is(s, "surfref")) return T_u64;
     if (!t) fail(r, "`.%.*s` is not a type", (int)s.n, s.s);
     return t;
 }
@@ -402,13 +402,13 @@ static Decl declaration(Reader *r) {                     // [.align n] [.ptr ...
         if (!n) d.unsized = true;
         else d.count *= n;
     }
-    uint32_t element = type_bits(d.type) < 8 ? 1 : type_bits(d.type) / 8;
+    uint32_t element = ptx_type_bits(d.type) < 8 ? 1 : ptx_type_bits(d.type) / 8;
     if (!d.align) d.align = element * d.vec > 16 ? 16 : element * d.vec;
     return d;
 }
 
 static uint64_t decl_size(const Decl *d) {
-    uint32_t element = type_bits(d->type) < 8 ? 1 : type_bits(d->type) / 8;
+    uint32_t element = ptx_type_bits(d->type) < 8 ? 1 : ptx_type_bits(d->type) / 8;
     return d->unsized ? 0 : d->count * element * d->vec;
 }
 
@@ -424,13 +424,13 @@ static void initialise(Reader *r, const Decl *d, uint8_t *to, uint64_t size, uin
         r->nesting--;
         return;
     }
-    uint32_t bytes = type_bits(d->type) < 8 ? 1 : type_bits(d->type) / 8;
+    uint32_t bytes = ptx_type_bits(d->type) < 8 ? 1 : ptx_type_bits(d->type) / 8;
     uint64_t value = 0;
     int c = peek(r);
     if (isalpha(c) || c == '_' || c == '$' || c == '%') {
         Str name = need_word(r, "a name");
-        bool wrapped = str_is(name, "generic") || str_is(name, "mask");
-        bool is_mask = str_is(name, "mask");
+        bool wrapped = ptx_str_is(name, "generic") || ptx_str_is(name, "mask");
+        bool is_mask = ptx_str_is(name, "mask");
         if (is_mask || wrapped) {
             if (accept(r, '(')) {
                 if (is_mask) { (void)integer(r); expect(r, ')'); expect(r, '('); }
@@ -550,13 +550,13 @@ static const struct { const char *name; Special sp; } special_names[] = {
 
 static bool special_register(Str name, Operand *o) {
     for (size_t i = 0; i < sizeof special_names / sizeof *special_names; i++)
-        if (str_is(name, special_names[i].name)) {
+        if (ptx_str_is(name, special_names[i].name)) {
             *o = (Operand){.kind = O_REG, .slot = SPECIAL_SLOT(special_names[i].sp), .type = T_u32, .name = name};
             return true;
         }
     static const char *const varying[] = {"%clock", "%clock_hi", "%clock64", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi"};
     for (size_t i = 0; i < sizeof varying / sizeof *varying; i++)
-        if (str_is(name, varying[i])) {
+        if (ptx_str_is(name, varying[i])) {
             *o = (Operand){.kind = O_SPECIAL, .name = name, .type = i == 2 || i == 3 ? T_u64 : T_u32};
             return true;
         }
@@ -564,7 +564,7 @@ static bool special_register(Str name, Operand *o) {
         *o = (Operand){.kind = O_REG, .slot = SPECIAL_SLOT(SP_zero), .type = T_u32, .name = name};
         return true;
     }
-    if (str_is(name, "%is_explicit_cluster")) {
+    if (ptx_str_is(name, "%is_explicit_cluster")) {
         *o = (Operand){.kind = O_SPECIAL, .name = name, .type = T_pred};
         return true;
     }
@@ -576,7 +576,7 @@ static Operand operand(Reader *r);
 static Operand named(Reader *r) {
     Str name = need_word(r, "an operand");
     Operand o = {.name = name, .offset = 0};
-    if (str_is(name, "_")) { o.kind = O_SINK; return o; }
+    if (ptx_str_is(name, "_")) { o.kind = O_SINK; return o; }
     if (name.s[0] == '%' && r->p < r->end && *r->p == '.') {
         const char *p = r->p;
         r->p++;
@@ -595,7 +595,7 @@ static Operand named(Reader *r) {
         return o;
     }
     if (special_register(name, &o)) return o;
-    if (str_is(name, "WARP_SZ")) return (Operand){.kind = O_IMM, .bits = 32};
+    if (ptx_str_is(name, "WARP_SZ")) return (Operand){.kind = O_IMM, .bits = 32};
     o.kind = O_SYM;
     o.sym = lookup_from(r, name, r->scope);
     if (!o.sym && name.s[0] == '%') fail(r, "register `%.*s` is not declared", (int)name.n, name.s);
@@ -654,7 +654,7 @@ static Operand operand(Reader *r) {
     int c = peek(r);
     Operand o;
     if (accept(r, '{')) return list_of(r, '}');
-    if (c == '(' && !str_is(r->d.name, "call")) return expression(r, 0);
+    if (c == '(' && !ptx_str_is(r->d.name, "call")) return expression(r, 0);
     if (accept(r, '(')) return list_of(r, ')');
     if (accept(r, '[')) return address(r);
     if (accept(r, '!')) {
@@ -682,7 +682,7 @@ static void loc_directive(Reader *r) {                   // .loc file line colum
     loc.column = (uint32_t)integer(r);
     while (accept(r, ',')) {
         Str what = need_word(r, "an attribute");
-        if (str_is(what, "function_name")) {
+        if (ptx_str_is(what, "function_name")) {
             (void)need_word(r, "a label");
             if (accept(r, '+')) (void)integer(r);
         } else {
@@ -809,17 +809,17 @@ static void instruction(Reader *r, Str name) {
 
 static void local_directive(Reader *r) {
     Str s = directive(r);
-    if (str_is(s, "reg")) declare_registers(r);
-    else if (str_is(s, "loc")) loc_directive(r);
-    else if (str_is(s, "local")) declare_variable(r, SPACE_LOCAL, false);
-    else if (str_is(s, "param")) declare_variable(r, SPACE_PARAM, false);
-    else if (str_is(s, "shared")) declare_variable(r, SPACE_SHARED, false);
-    else if (str_is(s, "global")) declare_variable(r, SPACE_GLOBAL, false);
-    else if (str_is(s, "const")) declare_variable(r, SPACE_CONST, false);
-    else if (str_is(s, "extern")) { expect(r, '.'); (void)dotted(r); declare_variable(r, SPACE_SHARED, true); }
-    else if (str_is(s, "file")) file_directive(r);
-    else if (str_is(s, "section")) skip_section(r);
-    else if (str_is(s, "pragma") || str_is(s, "branchtargets") || str_is(s, "calltargets") || str_is(s, "callprototype")) skip_to_semicolon(r);
+    if (ptx_str_is(s, "reg")) declare_registers(r);
+    else if (ptx_str_is(s, "loc")) loc_directive(r);
+    else if (ptx_str_is(s, "local")) declare_variable(r, SPACE_LOCAL, false);
+    else if (ptx_str_is(s, "param")) declare_variable(r, SPACE_PARAM, false);
+    else if (ptx_str_is(s, "shared")) declare_variable(r, SPACE_SHARED, false);
+    else if (ptx_str_is(s, "global")) declare_variable(r, SPACE_GLOBAL, false);
+    else if (ptx_str_is(s, "const")) declare_variable(r, SPACE_CONST, false);
+    else if (ptx_str_is(s, "extern")) { expect(r, '.'); (void)dotted(r); declare_variable(r, SPACE_SHARED, true); }
+    else if (ptx_str_is(s, "file")) file_directive(r);
+    else if (ptx_str_is(s, "section")) skip_section(r);
+    else if (ptx_str_is(s, "pragma") || ptx_str_is(s, "branchtargets") || ptx_str_is(s, "calltargets") || ptx_str_is(s, "callprototype")) skip_to_semicolon(r);
     else fail(r, "unknown directive `.%.*s`", (int)s.n, s.s);
 }
 
@@ -900,14 +900,14 @@ static void launch_bounds(Reader *r, EmuKernel *k) {
     while (peek(r) == '.') {
         Str s = directive(r);
         uint32_t ignored[3];
-        if (str_is(s, "reqntid")) three(r, k->reqntid);
-        else if (str_is(s, "maxntid")) three(r, k->maxntid);
-        else if (str_is(s, "reqnctapercluster")) three(r, k->reqcluster);
-        else if (str_is(s, "maxnreg")) k->maxnreg = (uint32_t)integer(r);
-        else if (str_is(s, "minnctapersm")) k->minnctapersm = (uint32_t)integer(r);
-        else if (str_is(s, "maxnctapersm") || str_is(s, "maxclusterrank")) three(r, ignored);
-        else if (str_is(s, "explicitcluster") || str_is(s, "noreturn") || str_is(s, "blocksareclusters") || str_is(s, "abi_preserve")) {}
-        else if (str_is(s, "pragma")) skip_to_semicolon(r);
+        if (ptx_str_is(s, "reqntid")) three(r, k->reqntid);
+        else if (ptx_str_is(s, "maxntid")) three(r, k->maxntid);
+        else if (ptx_str_is(s, "reqnctapercluster")) three(r, k->reqcluster);
+        else if (ptx_str_is(s, "maxnreg")) k->maxnreg = (uint32_t)integer(r);
+        else if (ptx_str_is(s, "minnctapersm")) k->minnctapersm = (uint32_t)integer(r);
+        else if (ptx_str_is(s, "maxnctapersm") || ptx_str_is(s, "maxclusterrank")) three(r, ignored);
+        else if (ptx_str_is(s, "explicitcluster") || ptx_str_is(s, "noreturn") || ptx_str_is(s, "blocksareclusters") || ptx_str_is(s, "abi_preserve")) {}
+        else if (ptx_str_is(s, "pragma")) skip_to_semicolon(r);
         else fail(r, "unknown directive `.%.*s`", (int)s.n, s.s);
     }
 }
@@ -916,7 +916,7 @@ static void entry(Reader *r) {
     EmuModule *m = r->module;
     Str name = need_word(r, "a kernel's name");
     for (Kernel *k = m->kernels; k; k = k->next)
-        if (str_is(name, k->info.name)) fail(r, "kernel `%.*s` is defined twice", (int)name.n, name.s);
+        if (ptx_str_is(name, k->info.name)) fail(r, "kernel `%.*s` is defined twice", (int)name.n, name.s);
     Kernel *k = emu_arena_alloc(&m->arena, sizeof *k);
     Func *f = emu_arena_alloc(&m->arena, sizeof *f);
     f->is_kernel = true;
@@ -959,7 +959,7 @@ static uint32_t func_params(Reader *r, Sym **out, uint32_t most) {     // after 
         if (in_register) fail(r, "parameters in registers are not supported");
         Decl d = declaration(r);
         Sym *s;
-        if (str_is(d.name, "_")) {
+        if (ptx_str_is(d.name, "_")) {
             s = emu_arena_alloc(&r->module->arena, sizeof *s);
             *s = (Sym){.name = d.name, .kind = SYM_VAR, .slot = NO_SLOT};
         } else s = declare(r, d.name, SYM_VAR, r->scope);
@@ -1038,22 +1038,22 @@ static void top_level(Reader *r) {
         if (c != '.') fail(r, "expected a directive, not `%c`", isprint(c) ? c : '?');
         Str s = directive(r);
         bool keep = false;
-        if (str_is(s, "version")) {
+        if (ptx_str_is(s, "version")) {
             Operand v = expression(r, 0);
             r->module->ptx_version = v.kind == O_F64 ? (uint32_t)(f64_from(v.bits) * 10 + 0.5) : (uint32_t)v.bits * 10;
-        } else if (str_is(s, "target")) target(r);
-        else if (str_is(s, "address_size")) { if (integer(r) != 64) fail(r, "only 64-bit addresses are supported"); }
-        else if (str_is(s, "visible") || str_is(s, "weak") || str_is(s, "common")) keep = external;
-        else if (str_is(s, "extern")) { external = true; keep = true; }
-        else if (str_is(s, "entry")) entry(r);
-        else if (str_is(s, "func")) function(r);
-        else if (str_is(s, "global")) declare_variable(r, SPACE_GLOBAL, external);
-        else if (str_is(s, "const")) declare_variable(r, SPACE_CONST, external);
-        else if (str_is(s, "shared")) declare_variable(r, SPACE_SHARED, external);
-        else if (str_is(s, "file")) file_directive(r);
-        else if (str_is(s, "loc")) loc_directive(r);
-        else if (str_is(s, "section")) skip_section(r);
-        else if (str_is(s, "pragma") || str_is(s, "alias") || str_is(s, "tex")) skip_to_semicolon(r);
+        } else if (ptx_str_is(s, "target")) target(r);
+        else if (ptx_str_is(s, "address_size")) { if (integer(r) != 64) fail(r, "only 64-bit addresses are supported"); }
+        else if (ptx_str_is(s, "visible") || ptx_str_is(s, "weak") || ptx_str_is(s, "common")) keep = external;
+        else if (ptx_str_is(s, "extern")) { external = true; keep = true; }
+        else if (ptx_str_is(s, "entry")) entry(r);
+        else if (ptx_str_is(s, "func")) function(r);
+        else if (ptx_str_is(s, "global")) declare_variable(r, SPACE_GLOBAL, external);
+        else if (ptx_str_is(s, "const")) declare_variable(r, SPACE_CONST, external);
+        else if (ptx_str_is(s, "shared")) declare_variable(r, SPACE_SHARED, external);
+        else if (ptx_str_is(s, "file")) file_directive(r);
+        else if (ptx_str_is(s, "loc")) loc_directive(r);
+        else if (ptx_str_is(s, "section")) skip_section(r);
+        else if (ptx_str_is(s, "pragma") || ptx_str_is(s, "alias") || ptx_str_is(s, "tex")) skip_to_semicolon(r);
         else fail(r, "unknown directive `.%.*s`", (int)s.n, s.s);
         external = keep;
     }
@@ -1083,7 +1083,7 @@ EmuModule *emu_load(EmuContext *ctx, const char *ptx, size_t length) {
     jmp_buf on_error;
     if (!m || !r || length > (1u << 30)) {
         free(m), free(r);
-        context_error(ctx, EMU_OUT_OF_MEMORY, "out of memory");
+        emu_error(ctx, EMU_OUT_OF_MEMORY, "out of memory");
         return NULL;
     }
     while (length && !ptx[length - 1]) length--;
@@ -1114,7 +1114,7 @@ EmuModule *emu_load(EmuContext *ctx, const char *ptx, size_t length) {
     bool failed = setjmp(on_error);
     if (!failed) {
         top_level(r);
-        if (!m->target) context_error(ctx, EMU_INVALID, "line 1: no `.target`"), longjmp(on_error, 1);
+        if (!m->target) emu_error(ctx, EMU_INVALID, "line 1: no `.target`"), longjmp(on_error, 1);
         check_calls(r);
         m->by_index = emu_arena_alloc(&m->arena, (m->n_kernels + 1) * sizeof *m->by_index);
         size_t i = 0;
@@ -1169,7 +1169,7 @@ EmuStatus emu_find_variable(EmuContext *ctx, const EmuModule *m, const char *nam
             if (size) *size = g->size;
             return EMU_OK;
         }
-    return context_error(ctx, EMU_NOT_FOUND, "no variable `%s`", name);
+    return emu_error(ctx, EMU_NOT_FOUND, "no variable `%s`", name);
 }
 
 const struct SourceFile *module_file(const EmuModule *m, uint32_t number) {

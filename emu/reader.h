@@ -27,7 +27,7 @@ typedef struct CallSite {
     uint32_t rets[8], ret_sizes[8], n_rets;
 } CallSite;
 
-Type     type_named(Str);
+Type     ptx_type_named(Str);
 uint32_t reader_new_slot(Dec *, Type);
 void     reader_place_shared(Dec *, Sym *);
 void     decode_statement(Dec *);

@@ -20,7 +20,7 @@ static char *copy(const char *s) {
     return p ? strcpy(p, s) : NULL;
 }
 
-void insn_place(const Launch *launch, const Insn *in, char *out, size_t n) {
+void emu_insn_place(const Launch *launch, const Insn *in, char *out, size_t n) {
     const Loc *loc = in->loc ? &launch->module->locs[in->loc] : NULL;
     const struct SourceFile *file = loc ? module_file(launch->module, loc->file) : NULL;
     if (file && loc->line) snprintf(out, n, "%s:%u", file->name, loc->line);
@@ -53,7 +53,7 @@ static void record(Warp *w, const Insn *in, int lane, EmuFaultKind kind, const c
     if (atomic_load(&launch->stop)) w->event |= EV_STOP;
 }
 
-void fault(Warp *w, const Insn *in, int lane, EmuFaultKind kind, const char *format, ...) {
+void emu_fault(Warp *w, const Insn *in, int lane, EmuFaultKind kind, const char *format, ...) {
     char text[1024];
     va_list args;
     va_start(args, format);
@@ -62,7 +62,7 @@ void fault(Warp *w, const Insn *in, int lane, EmuFaultKind kind, const char *for
     record(w, in, lane, kind, text);
 }
 
-void fault_stop(Warp *w, const Insn *in, int lane, EmuFaultKind kind, const char *format, ...) {
+void emu_fault_stop(Warp *w, const Insn *in, int lane, EmuFaultKind kind, const char *format, ...) {
     char text[2048];
     va_list args;
     va_start(args, format);

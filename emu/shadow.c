@@ -92,15 +92,15 @@ static void report(Warp *w, const Insn *in, int lane, uint32_t offset, uint64_t 
     const Insn *first = &w->launch->module->code[record_insn(old)];
     const Warp *who = &w->cluster->warps[warp];
     shared_describe(w->launch, offset, where, sizeof where);
-    insn_place(w->launch, first, other, sizeof other);
+    emu_insn_place(w->launch, first, other, sizeof other);
     if (kind)
-        fault(w, in, lane, EMU_FAULT_MISSING_WAIT, "%s of %s, which %s of warp %u (%s) %s: no wait orders the two",
+        emu_fault(w, in, lane, EMU_FAULT_MISSING_WAIT, "%s of %s, which %s of warp %u (%s) %s: no wait orders the two",
               write ? "write" : "read", where, helper[kind], who->id, other, old_write ? "writes" : "reads");
     else if (who->block != w->block)
-        fault(w, in, lane, EMU_FAULT_RACE, "%s of %s races with the %s by warp %u of block %u of the cluster at %s: no barrier between them",
+        emu_fault(w, in, lane, EMU_FAULT_RACE, "%s of %s races with the %s by warp %u of block %u of the cluster at %s: no barrier between them",
               write ? "write" : "read", where, old_write ? "write" : "read", who->id, who->block->rank, other);
     else
-        fault(w, in, lane, EMU_FAULT_RACE, "%s of %s races with the %s by warp %u at %s: no barrier between them",
+        emu_fault(w, in, lane, EMU_FAULT_RACE, "%s of %s races with the %s by warp %u at %s: no barrier between them",
               write ? "write" : "read", where, old_write ? "write" : "read", who->id, other);
 }
 
@@ -108,6 +108,7 @@ static inline bool ordered(uint64_t r, const uint32_t *vc) { return record_clock
 
 // One word. Returns the record it conflicts with, 0 if none.
 static uint64_t touch(Shadow *s, uint64_t mine, const uint32_t *vc, uint32_t bytes, bool write, bool *old_write) {
+    if (write ? s->write == mine && !s->read[0] : s->read[0] == mine) return 0;     // nothing happened since
     uint32_t agent = record_agent(mine);
     uint64_t bad = 0, old = s->write;
     if (old && record_agent(old) != agent && record_bytes(old) & bytes && !(old & mine & 1) && !ordered(old, vc)) bad = old, *old_write = true;
@@ -155,8 +156,8 @@ void shadow_async(Warp *w, const Insn *in, Block *b, uint32_t offset, uint32_t s
         if (fv && !write && before && record_agent(before) % AGENTS == AGENT_WARP && record_clock(before) > fv[record_agent(before)]) {
             char where[160], other[160];
             shared_describe(w->launch, at, where, sizeof where);
-            insn_place(w->launch, &w->launch->module->code[record_insn(before)], other, sizeof other);
-            fault(w, in, __builtin_ctz(w->active ? w->active : 1), EMU_FAULT_MISSING_FENCE,
+            emu_insn_place(w->launch, &w->launch->module->code[record_insn(before)], other, sizeof other);
+            emu_fault(w, in, __builtin_ctz(w->active ? w->active : 1), EMU_FAULT_MISSING_FENCE,
                   "%s is read through the asynchronous proxy, but no `fence.proxy.async` follows the store by warp %u at %s",
                   where, w->cluster->warps[record_agent(before) / AGENTS].id, other);
             return;

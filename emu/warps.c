@@ -60,7 +60,7 @@ bool warp_converge(Warp *w, const Insn *in, uint32_t needed) {
     if ((w->active & needed) == needed) return true;
     uint32_t here = (uint32_t)(in - w->launch->module->code);
     if (!w->n_groups && (w->mask & needed) == needed && w->active != w->mask) {
-        fault(w, in, __builtin_ctz(needed & ~w->active), EMU_FAULT_DIVERGENCE,
+        emu_fault(w, in, __builtin_ctz(needed & ~w->active), EMU_FAULT_DIVERGENCE,
               "a guard leaves lanes 0x%08x out of an operation that needs all of 0x%08x", needed & ~w->active, needed);
         w->event |= EV_STOP;
         return false;
@@ -104,7 +104,7 @@ static void check_in_flight(Warp *w, const Insn *in) {
         if (in_flight(w, in->list[i], 2)) bad = true, what = "used";
     if (in->guard != NO_SLOT && in_flight(w, in->guard, 2)) bad = true;
     if (!bad) return;
-    fault(w, in, __builtin_ctz(w->active), EMU_FAULT_MISSING_WAIT,
+    emu_fault(w, in, __builtin_ctz(w->active), EMU_FAULT_MISSING_WAIT,
           "a register of a wgmma in flight is %s before `wgmma.wait_group`", what);
 }
 

@@ -56,24 +56,24 @@ static void x_copy(Warp *w, const Insn *in) {            // aux: bytes; b: sourc
         char where[160];
         if (dst & (size - 1)) {
             shared_describe(w->launch, offset, where, sizeof where);
-            fault(w, in, l, EMU_FAULT_MISALIGNED, "cp.async of %u bytes to %s, which is not a multiple of %u", size, where, size);
+            emu_fault(w, in, l, EMU_FAULT_MISALIGNED, "cp.async of %u bytes to %s, which is not a multiple of %u", size, where, size);
             continue;
         }
         if (b != w->block || offset < SHARED_START || offset > b->shared_size || size > b->shared_size - offset) {
             shared_describe(w->launch, offset, where, sizeof where);
-            fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "cp.async of %u bytes to shared memory: %s", size, where);
+            emu_fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "cp.async of %u bytes to shared memory: %s", size, where);
             continue;
         }
         const uint8_t *p = NULL;
         if (valid && src & (size - 1)) {
             memory_describe(w->launch->context, src, size, where, sizeof where);
-            fault(w, in, l, EMU_FAULT_MISALIGNED, "cp.async of %u bytes from %s, which is not a multiple of %u", size, where, size);
+            emu_fault(w, in, l, EMU_FAULT_MISALIGNED, "cp.async of %u bytes from %s, which is not a multiple of %u", size, where, size);
             continue;
         }
         for (u32 k = 0; k < valid; k += 4)               // source sizes need not be powers of two
-            if (!(p = memory_at(w, in, l, SPACE_GLOBAL, src + k, valid - k < 4 ? 1 : 4, false))) break;
+            if (!(p = emu_memory_at(w, in, l, SPACE_GLOBAL, src + k, valid - k < 4 ? 1 : 4, false))) break;
         if (valid && !p) continue;
-        if (valid) p = memory_at(w, in, l, SPACE_GLOBAL, src, 1, false);
+        if (valid) p = emu_memory_at(w, in, l, SPACE_GLOBAL, src, 1, false);
         if (w->launch->races)
             shadow_async(w, in, b, offset, size, true, w->agent + AGENT_COPY, clock, w->vc, NULL);
         if (w->n_copies == w->cap_copies) {

@@ -20,7 +20,7 @@ static uint16_t half_pick(uint16_t a, uint16_t b, bool bf, bool least) {
 }
 
 static u64 combine(Op op, Type t, u64 old, u64 b, u64 c) {
-    bool s = type_is_signed(t), wide = type_bits(t) == 64;
+    bool s = ptx_type_is_signed(t), wide = ptx_type_bits(t) == 64;
     switch (op) {
     case O_add:
         switch (t) {
@@ -50,19 +50,19 @@ static u64 combine(Op op, Type t, u64 old, u64 b, u64 c) {
     case O_xor: return old ^ b;
     case O_exch: return b;
     default: {
-        u64 keep = wide ? ~0ull : type_bits(t) == 16 ? 0xffff : 0xffffffffu;
+        u64 keep = wide ? ~0ull : ptx_type_bits(t) == 16 ? 0xffff : 0xffffffffu;
         return ((old ^ b) & keep) == 0 ? c : old;
     }
     }
 }
 
 static u64 atomically(uint8_t *p, Op op, Type t, u64 b, u64 c) {
-    if (type_bits(t) == 64) {
+    if (ptx_type_bits(t) == 64) {
         u64 old = __atomic_load_n((u64 *)(void *)p, __ATOMIC_SEQ_CST);
         while (!__atomic_compare_exchange_n((u64 *)(void *)p, &old, combine(op, t, old, b, c), false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {}
         return old;
     }
-    if (type_bits(t) == 16) {
+    if (ptx_type_bits(t) == 16) {
         uint16_t old = __atomic_load_n((uint16_t *)(void *)p, __ATOMIC_SEQ_CST);
         while (!__atomic_compare_exchange_n((uint16_t *)(void *)p, &old, (uint16_t)combine(op, t, old, b, c), false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {}
         return old;
@@ -78,15 +78,15 @@ u64 atomic_apply(uint8_t *p, int op, Type t, u64 b) { return atomically(p, (Op)o
 
 static void x_atomic(Warp *w, const Insn *in) {          // list: vec results (or none), vec b, vec c
     Type t = (Type)in->type;
-    u32 size = type_bits(t) / 8, vec = in->vec;
+    u32 size = ptx_type_bits(t) / 8, vec = in->vec;
     const u32 *results = in->list, *bs = in->list + vec, *cs = bs + vec;
     bool wide = size == 8;
     if (w->launch->races) vc_release(w, w->block->atomic_vc);
     EACH_ACTIVE({
         u64 at = (in->flags & ADDR32 ? lane32(w, in->a)[l] : lane64(w, in->a)[l]) + (u64)in->imm;
         if (in->flags & ADDR32) at = (u32)at;
-        uint8_t *p = memory_at(w, in, l, in->space, at, size * vec, false);
-        if (p && !memory_at(w, in, l, in->space, at, size * vec, true)) p = NULL;
+        uint8_t *p = emu_memory_at(w, in, l, in->space, at, size * vec, false);
+        if (p && !emu_memory_at(w, in, l, in->space, at, size * vec, true)) p = NULL;
         for (u32 v = 0; p && v < vec; v++) {
             u64 b = wide ? lane64(w, bs[v])[l] : lane32(w, bs[v])[l];
             u64 c = in->aux == O_cas ? wide ? lane64(w, cs[v])[l] : lane32(w, cs[v])[l] : 0;
@@ -103,7 +103,7 @@ static pthread_mutex_t wide_lock = PTHREAD_MUTEX_INITIALIZER;
 static void x_atomic128(Warp *w, const Insn *in) {       // exch and cas of b128
     EACH_ACTIVE({
         u64 at = (in->flags & ADDR32 ? lane32(w, in->a)[l] : lane64(w, in->a)[l]) + (u64)in->imm;
-        uint8_t *p = memory_at(w, in, l, in->space, at, 16, true);
+        uint8_t *p = emu_memory_at(w, in, l, in->space, at, 16, true);
         if (!p) continue;
         char old[16];
         const char *b = (const char *)slot_at(w, in->b) + 16 * l;
@@ -140,7 +140,7 @@ static void atomic(Dec *d, bool result) {
         in->a = at.a, in->imm = at.imm, in->flags = at.flags, in->space = at.space, in->b = b, in->c = c, in->d = to, in->aux = op;
         return;
     }
-    if (type_bits(t) < 16 || type_kind(t) == 'P' || t == T_f32x2) dec_error(d, "`%.*s` of .%s", (int)d->name.n, d->name.s, type_name(t));
+    if (ptx_type_bits(t) < 16 || ptx_type_kind(t) == 'P' || t == T_f32x2) dec_error(d, "`%.*s` of .%s", (int)d->name.n, d->name.s, ptx_type_name(t));
     for (uint32_t v = 0; v < vec; v++) {
         const Operand *parts[3] = {result ? dec_op(d, 0) : NULL, dec_op(d, first + 1), op == O_cas ? dec_op(d, first + 2) : NULL};
         for (int k = 0; k < 3; k++) {

@@ -16,12 +16,12 @@ static bool shared_range(Warp *w, const Insn *in, int l, u32 at, u32 size, u32 a
     *b = shared_block(w, at, offset);
     if (*offset & (align - 1)) {
         shared_describe(w->launch, *offset, where, sizeof where);
-        fault(w, in, l, EMU_FAULT_MISALIGNED, "a bulk copy needs shared memory aligned to %u bytes: %s", align, where);
+        emu_fault(w, in, l, EMU_FAULT_MISALIGNED, "a bulk copy needs shared memory aligned to %u bytes: %s", align, where);
         return false;
     }
     if (*b && *offset >= SHARED_START && *offset <= (*b)->shared_size && size <= (*b)->shared_size - *offset) return true;
     shared_describe(w->launch, *offset, where, sizeof where);
-    fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "a bulk copy of %u bytes in shared memory: %s", size, where);
+    emu_fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "a bulk copy of %u bytes in shared memory: %s", size, where);
     return false;
 }
 
@@ -38,17 +38,17 @@ static bool issue(Warp *w, const Insn *in, const BulkSpec *s, int l, AsyncOp *op
         op->mbar = (u32)at_lane(w, s->mbar, s->narrow_mbar, s->mbar_imm, l);
         op->blocks = s->mask == NO_SLOT ? 0 : lane32(w, s->mask)[l] & 0xffff;
         if (op->blocks >> w->cluster->n_blocks) {
-            fault(w, in, l, EMU_FAULT_BAD_OPERAND, "a multicast to blocks 0x%x of a cluster of %u", op->blocks, w->cluster->n_blocks);
+            emu_fault(w, in, l, EMU_FAULT_BAD_OPERAND, "a multicast to blocks 0x%x of a cluster of %u", op->blocks, w->cluster->n_blocks);
             return false;
         }
     }
     if (s->tensor) {
         if (global_at & 63) {
-            fault(w, in, l, EMU_FAULT_MISALIGNED, "the tensor map is not 64-byte aligned");
+            emu_fault(w, in, l, EMU_FAULT_MISALIGNED, "the tensor map is not 64-byte aligned");
             return false;
         }
         for (u32 i = 0; i < 128; i += 16) {
-            const uint8_t *p = memory_at(w, in, l, SPACE_GENERIC, global_at + i, 16, false);
+            const uint8_t *p = emu_memory_at(w, in, l, SPACE_GENERIC, global_at + i, 16, false);
             if (!p) return false;
             memcpy(op->map + i, p, 16);
         }
@@ -60,7 +60,7 @@ static bool issue(Warp *w, const Insn *in, const BulkSpec *s, int l, AsyncOp *op
     } else {
         op->size = lane32(w, s->size)[l];
         if (op->size & 15) {
-            fault(w, in, l, EMU_FAULT_MISALIGNED, "a bulk copy of %u bytes, not a multiple of 16", op->size);
+            emu_fault(w, in, l, EMU_FAULT_MISALIGNED, "a bulk copy of %u bytes, not a multiple of 16", op->size);
             return false;
         }
         if (!shared_range(w, in, l, op->shared, op->size, 16, &b, &offset)) return false;
@@ -75,11 +75,11 @@ static bool issue(Warp *w, const Insn *in, const BulkSpec *s, int l, AsyncOp *op
         } else if (op->size) {
             memory_describe(w->launch->context, global_at, op->size, where, sizeof where);
             if (global_at & 15) {
-                fault(w, in, l, EMU_FAULT_MISALIGNED, "a bulk copy needs global memory aligned to 16 bytes: %s", where);
+                emu_fault(w, in, l, EMU_FAULT_MISALIGNED, "a bulk copy needs global memory aligned to 16 bytes: %s", where);
                 return false;
             }
             if (!emu_host(w->launch->context, global_at, op->size)) {
-                fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "a bulk copy %s %u bytes: %s", s->load ? "reads" : "writes", op->size, where);
+                emu_fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "a bulk copy %s %u bytes: %s", s->load ? "reads" : "writes", op->size, where);
                 return false;
             }
         }
@@ -97,7 +97,7 @@ static bool issue(Warp *w, const Insn *in, const BulkSpec *s, int l, AsyncOp *op
         u32 i = 0;
         while (i < op->size && shadow_is_init(b, offset + i, 4)) i += 4;
         shared_describe(w->launch, offset + i, where, sizeof where);
-        fault(w, in, l, EMU_FAULT_UNINITIALISED, "a bulk store of %u bytes reads shared memory that nothing wrote: %s", op->size, where);
+        emu_fault(w, in, l, EMU_FAULT_UNINITIALISED, "a bulk store of %u bytes reads shared memory that nothing wrote: %s", op->size, where);
     }
     if (w->launch->races) shadow_async(w, in, b, offset, op->size, false, w->agent + AGENT_STORE, op->clock, w->vc, w->fv);
     return true;
@@ -189,7 +189,7 @@ void VARIANT(decode_bulk)(Dec *d, bool reduce) {
     // Destination first, source second: each is .global or one of the shared names.
     int first = -1, second = -1;
     for (u32 i = 0; i < d->n_mods; i++) {
-        int what = str_is(d->mods[i], "global") ? 0 : str_is(d->mods[i], "shared::cta") ? 1 : str_is(d->mods[i], "shared::cluster") ? 2 : -1;
+        int what = ptx_str_is(d->mods[i], "global") ? 0 : ptx_str_is(d->mods[i], "shared::cta") ? 1 : ptx_str_is(d->mods[i], "shared::cluster") ? 2 : -1;
         if (what < 0) continue;
         d->used |= 1u << i;
         if (first < 0) first = what;
@@ -207,7 +207,7 @@ void VARIANT(decode_bulk)(Dec *d, bool reduce) {
     if (reduce) {
         dec_mod(d, "noftz");
         if (!s->tensor) s->type = dec_need_type(d);
-        if (!s->tensor && (type_bits(s->type) < 16 || type_bits(s->type) > 64)) dec_error(d, "a bulk reduction of .%s", type_name(s->type));
+        if (!s->tensor && (ptx_type_bits(s->type) < 16 || ptx_type_bits(s->type) > 64)) dec_error(d, "a bulk reduction of .%s", ptx_type_name(s->type));
         if (s->type == T_b32 || s->type == T_b64) s->type = s->type == T_b32 ? T_u32 : T_u64;
     }
     u32 i = 0;

@@ -64,8 +64,8 @@ static u32 f8_of(float x, bool e5m2, int flags) {
 // ---- Single values
 
 static s64 clamp_integer(double x, Type t) {
-    u32 bits = type_bits(t);
-    bool s = type_is_signed(t);
+    u32 bits = ptx_type_bits(t);
+    bool s = ptx_type_is_signed(t);
     if (bits == 64 && !s) return x >= 18446744073709551616.0 ? -1 : x <= 0 ? 0 : (s64)(u64)x;
     if (bits == 64) return x >= 9223372036854775808.0 ? INT64_MAX : x < -9223372036854775808.0 ? INT64_MIN : (s64)x;
     double top = s ? ldexp(1, (int)bits - 1) - 1 : ldexp(1, (int)bits) - 1, low = s ? -ldexp(1, (int)bits - 1) : 0;
@@ -73,7 +73,7 @@ static s64 clamp_integer(double x, Type t) {
 }
 
 static u64 to_integer(double x, const Conversion *c) {
-    u32 bits = type_bits(c->to);
+    u32 bits = ptx_type_bits(c->to);
     if (x != x) return c->from == T_f64 || bits == 64 ? 1ull << (bits - 1) : 0;
     return (u64)clamp_integer(round_integral(x, c->round), c->to);
 }
@@ -100,8 +100,8 @@ static u64 from_double(double x, const Conversion *c) {
 }
 
 static u64 from_integer(s64 v, bool is_signed, const Conversion *c) {
-    u32 bits = type_bits(c->to);
-    if (type_kind(c->to) == 'F') {
+    u32 bits = ptx_type_bits(c->to);
+    if (ptx_type_kind(c->to) == 'F') {
         if (c->to == T_f32 || c->to == T_f64) {
             static const int modes[] = {FE_TONEAREST, FE_TOWARDZERO, FE_DOWNWARD, FE_UPWARD};
             int mode = c->round < 0 ? 0 : c->round & 3;
@@ -126,7 +126,7 @@ static u64 from_integer(s64 v, bool is_signed, const Conversion *c) {
         return half_rounded(x, c->to == T_bf16, c->round, c->flags);
     }
     if (c->flags & SAT) {
-        bool s = type_is_signed(c->to);
+        bool s = ptx_type_is_signed(c->to);
         if (s) {
             s64 top = bits == 64 ? INT64_MAX : (1ll << (bits - 1)) - 1, low = bits == 64 ? INT64_MIN : -(1ll << (bits - 1));
             if (!is_signed) v = (u64)v > (u64)top ? top : v;
@@ -141,31 +141,31 @@ static u64 from_integer(s64 v, bool is_signed, const Conversion *c) {
 }
 
 static u64 convert_one(u64 a, const Conversion *c) {
-    u32 bits = type_bits(c->from);
+    u32 bits = ptx_type_bits(c->from);
     u64 r;
     switch (c->from) {
     case T_f64: case T_f32: case T_f16: case T_bf16: {
         double x = c->from == T_f64 ? f64_from(a) : c->from == T_f32 ? (double)(c->flags & FTZ ? flush(f32_from((u32)a)) : f32_from((u32)a))
                  : half_from_bits((uint16_t)a, c->from == T_bf16);
-        if (c->flags & TO_INTEGER && type_kind(c->to) == 'F') x = x - x == 0 ? copysign(round_integral(x, c->round), x) : x;
+        if (c->flags & TO_INTEGER && ptx_type_kind(c->to) == 'F') x = x - x == 0 ? copysign(round_integral(x, c->round), x) : x;
         r = from_double(x, c);
         break;
     }
     default: {
-        bool s = type_is_signed(c->from);
+        bool s = ptx_type_is_signed(c->from);
         s64 v = s ? (s64)(a << (64 - bits)) >> (64 - bits) : (s64)(bits == 64 ? a : a & ((1ull << bits) - 1));
         r = from_integer(v, s, c);
     }
     }
-    u32 n = type_bits(c->to);
-    if (n < 32 && type_kind(c->to) != 'F')               // fill the 32-bit slot, by sign
-        r = type_is_signed(c->to) ? (u64)((s64)(r << (64 - n)) >> (64 - n)) : r & ((1ull << n) - 1);
+    u32 n = ptx_type_bits(c->to);
+    if (n < 32 && ptx_type_kind(c->to) != 'F')               // fill the 32-bit slot, by sign
+        r = ptx_type_is_signed(c->to) ? (u64)((s64)(r << (64 - n)) >> (64 - n)) : r & ((1ull << n) - 1);
     return r;
 }
 
 static void x_convert(Warp *w, const Insn *in) {
     const Conversion *c = in->extra;
-    bool wide_from = type_bits(c->from) == 64, wide_to = type_bits(c->to) == 64;
+    bool wide_from = ptx_type_bits(c->from) == 64, wide_to = ptx_type_bits(c->to) == 64;
     EACH_ACTIVE({
         u64 r = convert_one(wide_from ? lane64(w, in->a)[l] : lane32(w, in->a)[l], c);
         if (wide_to) lane64(w, in->d)[l] = r;
@@ -189,7 +189,7 @@ QUICK(f64_f32, u64, float, f64_bits((double)a[l]))
 static void f32_f16(Warp *w, const Insn *in) {
     u32 *d = lane32(w, in->d);
     const u32 *a = lane32(w, in->a);
-    EACH_ACTIVE(d[l] = f32_bits(f16_to_f32((uint16_t)a[l])));
+    EACH(u32, canonical(half_to_float(a[l])));
 }
 static inline u32 bf16_round(u32 b) { return (b & 0x7fffffffu) > 0x7f800000u ? 0x7fff : (b + 0x7fff + (b >> 16 & 1)) >> 16; }
 QUICK(bf16_f32, u32, u32, bf16_round(a[l]))
@@ -264,9 +264,9 @@ static void decode_cvt_pack(Dec *d) {
     Type t = dec_need_type(d), from = dec_need_type(d), tc = dec_type(d);
     dec_count(d, tc ? 4 : 3, tc ? 4 : 3);
     uint32_t a = dec_src(d, 1, T_b32), b = dec_src(d, 2, T_b32), c = tc ? dec_src(d, 3, T_b32) : NO_SLOT, to = dec_dst(d, 0, T_b32);
-    if (type_bits(t) > 16) dec_error(d, "cvt.pack to .%s", type_name(t));
+    if (ptx_type_bits(t) > 16) dec_error(d, "cvt.pack to .%s", ptx_type_name(t));
     Insn *in = dec_emit(d, x_cvt_pack);
-    in->d = to, in->a = a, in->b = b, in->c = c, in->imm = type_bits(t), in->aux = type_is_signed(t), in->flags = from == T_u32;
+    in->d = to, in->a = a, in->b = b, in->c = c, in->imm = ptx_type_bits(t), in->aux = ptx_type_is_signed(t), in->flags = from == T_u32;
 }
 
 static bool pair_type(Type t) { return t == T_f16x2 || t == T_bf16x2 || t == T_e4m3x2 || t == T_e5m2x2; }
@@ -287,11 +287,11 @@ static void decode_cvt(Dec *d) {
     c->to = dec_need_type(d);
     c->from = dec_need_type(d);
     c->to_bits = 32;
-    if (type_bits(c->to) == 128 || type_bits(c->from) == 128 || c->to == T_pred || c->from == T_pred)
-        dec_error(d, "cvt.%s.%s", type_name(c->to), type_name(c->from));
+    if (ptx_type_bits(c->to) == 128 || ptx_type_bits(c->from) == 128 || c->to == T_pred || c->from == T_pred)
+        dec_error(d, "cvt.%s.%s", ptx_type_name(c->to), ptx_type_name(c->from));
     if (pair_type(c->to)) {
         bool two = c->from == T_f32;
-        if (!two && !pair_type(c->from)) dec_error(d, "cvt.%s.%s", type_name(c->to), type_name(c->from));
+        if (!two && !pair_type(c->from)) dec_error(d, "cvt.%s.%s", ptx_type_name(c->to), ptx_type_name(c->from));
         dec_count(d, two ? 3 : 2, two ? 3 : 2);
         uint32_t a = dec_src(d, 1, c->from), b = two ? dec_src(d, 2, c->from) : NO_SLOT, to = dec_dst(d, 0, c->to);
         bool plain = two && c->to == T_bf16x2 && c->round <= R_rn && !c->flags;
@@ -299,9 +299,9 @@ static void decode_cvt(Dec *d) {
         in->d = to, in->a = a, in->b = b, in->extra = c;
         return;
     }
-    if (type_kind(c->to) == 'V' || type_kind(c->from) == 'V' || type_bits(c->to) < 8 || type_bits(c->from) < 8 ||
+    if (ptx_type_kind(c->to) == 'V' || ptx_type_kind(c->from) == 'V' || ptx_type_bits(c->to) < 8 || ptx_type_bits(c->from) < 8 ||
         c->to == T_e4m3 || c->to == T_e5m2 || c->from == T_e4m3 || c->from == T_e5m2 || c->from == T_tf32)
-        dec_error(d, "cvt.%s.%s is not supported", type_name(c->to), type_name(c->from));
+        dec_error(d, "cvt.%s.%s is not supported", ptx_type_name(c->to), ptx_type_name(c->from));
     dec_count(d, 2, 2);
     uint32_t a = dec_src(d, 1, c->from), to = dec_dst(d, 0, c->to);
     InsnFn *fn = x_convert;
@@ -310,7 +310,7 @@ static void decode_cvt(Dec *d) {
             if (quick[i].to == c->to && quick[i].from == c->from) fn = quick[i].fn;
     Insn *in = dec_emit(d, fn);
     in->d = to, in->a = a, in->extra = c;
-    if (type_kind(c->to) != 'F' && type_kind(c->from) == 'F' && c->round < 0) c->round = R_rz;
+    if (ptx_type_kind(c->to) != 'F' && ptx_type_kind(c->from) == 'F' && c->round < 0) c->round = R_rz;
 }
 
 const InsnDef VARIANT(defs_convert)[] = {{"cvt", decode_cvt, EMU_CLASS_CONVERT}, {NULL, NULL, 0}};

@@ -29,6 +29,14 @@ static void fma_f32(Warp *w, const Insn *in) {
     EACH(u32, canonical(fmaf(a[l], b[l], c[l])));
 }
 
+static void fma_ftz_f32(Warp *w, const Insn *in) {
+    u32 *d = slot_at(w, in->d);
+    const float *a = slot_at(w, in->a), *b = slot_at(w, in->b), *c = slot_at(w, in->c);
+    EACH(u32, canonical(flush(fmaf(flush(a[l]), flush(b[l]), flush(c[l])))));
+}
+FLOAT2(add_ftz_f32, flush(flush(a[l]) + flush(b[l]))) FLOAT2(sub_ftz_f32, flush(flush(a[l]) - flush(b[l])))
+FLOAT2(mul_ftz_f32, flush(flush(a[l]) * flush(b[l]))) FLOAT2(div_ftz_f32, flush(flush(a[l]) / flush(b[l])))
+
 static inline float min_f32_of(float a, float b) {
     if (a != a) return b;
     if (b != b) return a;
@@ -171,10 +179,11 @@ static int rounding(Dec *d) { return dec_mod(d, "rn") ? R_rn : dec_mod(d, "rz") 
 
 void VARIANT(decode_float)(Dec *d, Arith op) {
     static InsnFn *const fast32[] = {add_f32, sub_f32, mul_f32, fma_f32, div_f32, min_f32, max_f32, abs_f32, neg_f32};
+    static InsnFn *const ftz32[] = {add_ftz_f32, sub_ftz_f32, mul_ftz_f32, fma_ftz_f32, div_ftz_f32};
     static InsnFn *const fast64[] = {add_f64, sub_f64, mul_f64, fma_f64, div_f64, min_f64, max_f64, abs_f64, neg_f64};
     d->cls = EMU_CLASS_FLOAT;
     for (uint32_t i = 0; i < d->n_mods; i++) {
-        Type t = d->used >> i & 1 ? T_none : type_named(d->mods[i]);
+        Type t = d->used >> i & 1 ? T_none : ptx_type_named(d->mods[i]);
         if (t == T_f16 || t == T_f16x2 || t == T_bf16 || t == T_bf16x2) {
             VARIANT(decode_half)(d, op);
             return;
@@ -192,7 +201,7 @@ void VARIANT(decode_float)(Dec *d, Arith op) {
         dec_mod(d, "abs");
     } else if (op != A_abs && dec_mod(d, "abs")) flags |= ABS;
     Type t = dec_need_type(d);
-    if (t != T_f32 && t != T_f64 && t != T_f32x2) dec_error(d, "`%.*s` of .%s", (int)d->name.n, d->name.s, type_name(t));
+    if (t != T_f32 && t != T_f64 && t != T_f32x2) dec_error(d, "`%.*s` of .%s", (int)d->name.n, d->name.s, ptx_type_name(t));
     uint32_t sources = op == A_fma ? 3 : op == A_abs || op == A_neg ? 1 : 2;
     bool three = (op == A_min || op == A_max) && d->n_ops == 4;
     dec_count(d, 1 + sources, 1 + sources + three);
@@ -204,6 +213,7 @@ void VARIANT(decode_float)(Dec *d, Arith op) {
     else if (t == T_f32x2) fn = pair_f32x2;
     else if (three) fn = three_f32;
     else if (plain) fn = fast32[op];
+    else if (round <= 0 && flags == FTZ && op <= A_div) fn = ftz32[op];
     else if (round <= 0 && flags == NAN_OUT && op == A_min) fn = min_nan_f32;
     else if (round <= 0 && flags == NAN_OUT && op == A_max) fn = max_nan_f32;
     else fn = general_f32;
@@ -263,7 +273,7 @@ static void function_f64(Warp *w, const Insn *in) {
 static void function_half(Warp *w, const Insn *in) {
     u32 *d = slot_at(w, in->d);
     const u32 *a = slot_at(w, in->a);
-    bool bf = in->type == T_bf16 || in->type == T_bf16x2, two = type_kind((Type)in->type) == 'V';
+    bool bf = in->type == T_bf16 || in->type == T_bf16x2, two = ptx_type_kind((Type)in->type) == 'V';
     EACH_ACTIVE({
         u32 r = 0;
         for (int h = 0; h <= two; h++) {
@@ -284,7 +294,7 @@ static void function(Dec *d, Unary u) {
     dec_count(d, 2, 2);
     uint32_t a = dec_src(d, 1, t), to = dec_dst(d, 0, t);
     bool half = t == T_f16 || t == T_f16x2 || t == T_bf16 || t == T_bf16x2;
-    if (!half && t != T_f32 && t != T_f64) dec_error(d, "`%.*s` of .%s", (int)d->name.n, d->name.s, type_name(t));
+    if (!half && t != T_f32 && t != T_f64) dec_error(d, "`%.*s` of .%s", (int)d->name.n, d->name.s, ptx_type_name(t));
     Insn *in = dec_emit(d, half ? function_half : t == T_f32 ? function_f32 : function_f64);
     in->d = to, in->a = a, in->imm = round, in->aux = u, in->flags = (uint8_t)flags, in->type = (uint8_t)t;
 }

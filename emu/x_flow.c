@@ -42,7 +42,7 @@ static void x_brx(Warp *w, const Insn *in) {
             if (lane32(w, in->a)[k] == index) same |= 1u << k;
         }
         if (!table || index >= table->n_labels) {
-            fault_stop(w, in, (int)l, EMU_FAULT_BAD_OPERAND, "`brx.idx` with index %u of %u targets", index, table ? table->n_labels : 0);
+            emu_fault_stop(w, in, (int)l, EMU_FAULT_BAD_OPERAND, "`brx.idx` with index %u of %u targets", index, table ? table->n_labels : 0);
             return;
         }
         left &= ~same;
@@ -73,10 +73,10 @@ static void decode_exit(Dec *d) {
     dec_emit(d, x_exit);
 }
 
-static void x_trap(Warp *w, const Insn *in) { fault_stop(w, in, __builtin_ctz(w->active), EMU_FAULT_TRAP, "`%s` reached", in->aux ? "brkpt" : "trap"); }
+static void x_trap(Warp *w, const Insn *in) { emu_fault_stop(w, in, __builtin_ctz(w->active), EMU_FAULT_TRAP, "`%s` reached", in->aux ? "brkpt" : "trap"); }
 static void decode_trap(Dec *d) {
     dec_count(d, 0, 0);
-    bool brk = str_is(d->name, "brkpt");
+    bool brk = ptx_str_is(d->name, "brkpt");
     dec_emit(d, x_trap)->aux = brk;
 }
 
@@ -160,7 +160,7 @@ static void decode_ret(Dec *d) {
 
 static bool read_string(Warp *w, const Insn *in, int l, u64 address, char *out, size_t n) {
     for (size_t i = 0; i + 1 < n; i++) {
-        uint8_t *p = memory_at(w, in, l, SPACE_GENERIC, address + i, 1, false);
+        uint8_t *p = emu_memory_at(w, in, l, SPACE_GENERIC, address + i, 1, false);
         if (!p) return false;
         if (!(out[i] = (char)*p)) return true;
     }
@@ -192,7 +192,7 @@ static void print_lane(Warp *w, const Insn *in, int l, u64 format_at, u64 args) 
         bool is_float = strchr("aAeEfFgG", *p) != NULL, wide = longs || is_float || *p == 's' || *p == 'p';
         u32 size = wide ? 8 : 4;
         offset = (offset + size - 1) / size * size;
-        uint8_t *arg = memory_at(w, in, l, SPACE_GENERIC, args + offset, size, false);
+        uint8_t *arg = emu_memory_at(w, in, l, SPACE_GENERIC, args + offset, size, false);
         if (!arg) return;
         u64 v = 0;
         memcpy(&v, arg, size);
@@ -238,10 +238,10 @@ static void builtin(Warp *w, const Insn *in, const CallSite *site) {
             char text[256]; char file[128];
             if (!read_string(w, in, l, local_u64(w, l, site->args[0], 8), text, sizeof text)) return;
             if (!read_string(w, in, l, local_u64(w, l, site->args[1], 8), file, sizeof file)) return;
-            fault_stop(w, in, l, EMU_FAULT_TRAP, "assertion `%s` failed at %s:%u", text, file, (u32)local_u64(w, l, site->args[2], 4));
+            emu_fault_stop(w, in, l, EMU_FAULT_TRAP, "assertion `%s` failed at %s:%u", text, file, (u32)local_u64(w, l, site->args[2], 4));
             return;
         } else {
-            fault_stop(w, in, l, EMU_FAULT_TRAP, "a call of `%.*s`, which has no body", (int)site->func->name.n, site->func->name.s);
+            emu_fault_stop(w, in, l, EMU_FAULT_TRAP, "a call of `%.*s`, which has no body", (int)site->func->name.n, site->func->name.s);
             return;
         }
     });
@@ -258,13 +258,13 @@ static void x_call(Warp *w, const Insn *in) {
         for (u32 m = same; m; m &= m - 1) {
             int k = __builtin_ctz(m);
             if (w->depth[k] >= CALL_DEPTH) {
-                fault_stop(w, in, k, EMU_FAULT_BAD_OPERAND, "calls nested deeper than %d", CALL_DEPTH);
+                emu_fault_stop(w, in, k, EMU_FAULT_BAD_OPERAND, "calls nested deeper than %d", CALL_DEPTH);
                 return;
             }
             for (u32 i = 0; i < w->depth[k]; i++) {
                 const Insn *outer = &w->launch->module->code[w->stack[i][k] - 1];
                 if (((const CallSite *)outer->extra)->func == f) {
-                    fault_stop(w, in, k, EMU_FAULT_BAD_OPERAND, "recursive call of `%.*s`", (int)f->name.n, f->name.s);
+                    emu_fault_stop(w, in, k, EMU_FAULT_BAD_OPERAND, "recursive call of `%.*s`", (int)f->name.n, f->name.s);
                     return;
                 }
             }
@@ -292,7 +292,7 @@ static void decode_call(Dec *d) {
     if (callee->kind != O_SYM || !callee->sym || callee->sym->kind != SYM_FUNC)
         dec_error(d, "`%.*s` is not a function", (int)callee->name.n, callee->name.s ? callee->name.s : "");
     site->func = callee->sym->func;
-    site->builtin = str_is(site->func->name, "vprintf") ? CALL_VPRINTF : str_is(site->func->name, "__assertfail") ? CALL_ASSERT : CALL_NONE;
+    site->builtin = ptx_str_is(site->func->name, "vprintf") ? CALL_VPRINTF : ptx_str_is(site->func->name, "__assertfail") ? CALL_ASSERT : CALL_NONE;
     for (int side = 0; side < 2; side++) {
         const Operand *list = side ? rets : args;
         for (u32 k = 0; list && k < list->n; k++) {

@@ -463,14 +463,14 @@ SELECT_BY(slct_32_f32, u32, float, c[l] >= 0) SELECT_BY(slct_64_f32, u64, float,
 
 // ---- Decoding
 
-static InsnFn *by_width(Type t, InsnFn *w32, InsnFn *w64) { return type_bits(t) == 64 ? w64 : w32; }
+static InsnFn *by_width(Type t, InsnFn *w32, InsnFn *w64) { return ptx_type_bits(t) == 64 ? w64 : w32; }
 static InsnFn *by_type(Dec *d, Type t, InsnFn *u16, InsnFn *s16, InsnFn *unsigned32, InsnFn *signed32, InsnFn *unsigned64, InsnFn *signed64) {
-    bool s = type_is_signed(t);
-    switch (type_bits(t)) {
+    bool s = ptx_type_is_signed(t);
+    switch (ptx_type_bits(t)) {
     case 16: return s ? s16 : u16;
     case 32: return s ? signed32 : unsigned32;
     case 64: return s ? signed64 : unsigned64;
-    default: dec_error(d, "`%.*s` of .%s is not supported", (int)d->name.n, d->name.s, type_name(t));
+    default: dec_error(d, "`%.*s` of .%s is not supported", (int)d->name.n, d->name.s, ptx_type_name(t));
     }
 }
 
@@ -494,24 +494,24 @@ static Insn *operands3(Dec *d, InsnFn *fn, Type t, Type tc, Type dt) {
     return in;
 }
 
-static bool is_float(Type t) { return type_kind(t) == 'F' || t == T_f16x2 || t == T_bf16x2 || t == T_f32x2; }
+static bool is_float(Type t) { return ptx_type_kind(t) == 'F' || t == T_f16x2 || t == T_bf16x2 || t == T_f32x2; }
 
 static void carry(Dec *d, uint8_t flags, bool three) {
     bool out = dec_mod(d, "cc");
     bool hi = dec_mod(d, "hi"), lo = dec_mod(d, "lo");
     (void)lo;
     Type t = dec_need_type(d);
-    if (type_bits(t) != 32 && type_bits(t) != 64) dec_error(d, "a carry chain of .%s", type_name(t));
+    if (ptx_type_bits(t) != 32 && ptx_type_bits(t) != 64) dec_error(d, "a carry chain of .%s", ptx_type_name(t));
     dec_count(d, three ? 4 : 3, three ? 4 : 3);
     uint32_t a = dec_src(d, 1, t), b = dec_src(d, 2, t), c = three ? dec_src(d, 3, t) : NO_SLOT, to = dec_dst(d, 0, t);
     Insn *in = dec_emit(d, by_width(t, carry_32, carry_64));
     in->d = to, in->a = a, in->b = b, in->c = c;
-    in->flags = (uint8_t)(flags | (out ? 4 : 0) | (three ? 8 : 0) | (hi ? 16 : 0) | (type_is_signed(t) ? 64 : 0));
+    in->flags = (uint8_t)(flags | (out ? 4 : 0) | (three ? 8 : 0) | (hi ? 16 : 0) | (ptx_type_is_signed(t) ? 64 : 0));
 }
 
 static Type peek_type(const Dec *d) {
     for (uint32_t i = 0; i < d->n_mods; i++)
-        if (!(d->used >> i & 1) && type_named(d->mods[i])) return type_named(d->mods[i]);
+        if (!(d->used >> i & 1) && ptx_type_named(d->mods[i])) return ptx_type_named(d->mods[i]);
     return T_none;
 }
 
@@ -539,8 +539,8 @@ static void decode_mul(Dec *d) {
     (void)lo;
     Type t = dec_need_type(d);
     if (wide) {
-        if (type_bits(t) > 32) dec_error(d, "mul.wide of .%s", type_name(t));
-        Type dt = type_bits(t) == 16 ? T_b32 : T_b64;
+        if (ptx_type_bits(t) > 32) dec_error(d, "mul.wide of .%s", ptx_type_name(t));
+        Type dt = ptx_type_bits(t) == 16 ? T_b32 : T_b64;
         operands2(d, by_type(d, t, mul_wide_u16, mul_wide_s16, mul_wide_u32, mul_wide_s32, NULL, NULL), t, dt);
     } else if (hi) operands2(d, by_type(d, t, mul_hi_u16, mul_hi_s16, mul_hi_u32, mul_hi_s32, mul_hi_u64, mul_hi_s64), t, t);
     else operands2(d, by_width(t, mul_32, mul_64), t, t);
@@ -552,8 +552,8 @@ static void decode_mad(Dec *d) {
     (void)lo;
     Type t = dec_need_type(d);
     if (wide) {
-        if (type_bits(t) > 32) dec_error(d, "mad.wide of .%s", type_name(t));
-        Type dt = type_bits(t) == 16 ? T_b32 : T_b64;
+        if (ptx_type_bits(t) > 32) dec_error(d, "mad.wide of .%s", ptx_type_name(t));
+        Type dt = ptx_type_bits(t) == 16 ? T_b32 : T_b64;
         operands3(d, by_type(d, t, mad_wide_u16, mad_wide_s16, mad_wide_u32, mad_wide_s32, NULL, NULL), t, dt, dt);
     } else if (hi) operands3(d, sat ? mad_hi_sat_s32 : by_type(d, t, mad_hi_u16, mad_hi_s16, mad_hi_u32, mad_hi_s32, mad_hi_u64, mad_hi_s64), t, t, t);
     else operands3(d, by_width(t, mad_32, mad_64), t, t, t);
@@ -562,12 +562,12 @@ static void decode_mul24(Dec *d) {
     bool hi = dec_mod(d, "hi");
     dec_mod(d, "lo");
     Type t = dec_need_type(d);
-    operands2(d, type_is_signed(t) ? hi ? mul24_hi_s : mul24_lo_s : hi ? mul24_hi_u : mul24_lo_u, t, t);
+    operands2(d, ptx_type_is_signed(t) ? hi ? mul24_hi_s : mul24_lo_s : hi ? mul24_hi_u : mul24_lo_u, t, t);
 }
 static void decode_mad24(Dec *d) {
     dec_mod(d, "lo");
     Type t = dec_need_type(d);
-    operands3(d, type_is_signed(t) ? mad24_lo_s : mad24_lo_u, t, t, t);
+    operands3(d, ptx_type_is_signed(t) ? mad24_lo_s : mad24_lo_u, t, t, t);
 }
 static void decode_sad(Dec *d) {
     Type t = dec_need_type(d);
@@ -585,7 +585,7 @@ static void decode_rem(Dec *d) {
 static void decode_abs(Dec *d) {
     if (is_float(peek_type(d))) { VARIANT(decode_float)(d, A_abs); return; }
     Type t = dec_need_type(d);
-    operands1(d, type_bits(t) == 16 ? abs_16 : by_width(t, abs_32, abs_64), t, t);
+    operands1(d, ptx_type_bits(t) == 16 ? abs_16 : by_width(t, abs_32, abs_64), t, t);
 }
 static void decode_neg(Dec *d) {
     if (is_float(peek_type(d))) { VARIANT(decode_float)(d, A_neg); return; }
@@ -629,7 +629,7 @@ static void decode_not(Dec *d) {
 }
 static void decode_cnot(Dec *d) {
     Type t = dec_need_type(d);
-    operands1(d, type_bits(t) == 16 ? cnot_16 : by_width(t, cnot_32, cnot_64), t, t);
+    operands1(d, ptx_type_bits(t) == 16 ? cnot_16 : by_width(t, cnot_32, cnot_64), t, t);
 }
 static void shift(Dec *d, Type t, InsnFn *fn) {
     dec_count(d, 3, 3);
@@ -639,7 +639,7 @@ static void shift(Dec *d, Type t, InsnFn *fn) {
 }
 static void decode_shl(Dec *d) {
     Type t = dec_need_type(d);
-    shift(d, t, type_bits(t) == 16 ? shl_16 : by_width(t, shl_32, shl_64));
+    shift(d, t, ptx_type_bits(t) == 16 ? shl_16 : by_width(t, shl_32, shl_64));
 }
 static void decode_shr(Dec *d) {
     Type t = dec_need_type(d);
@@ -683,11 +683,11 @@ static void decode_bfind(Dec *d) {
     Type t = dec_need_type(d);
     operands1(d, shiftamt ? by_type(d, t, NULL, NULL, bfind_shift_u32, bfind_shift_s32, bfind_shift_u64, bfind_shift_s64)
                           : by_type(d, t, NULL, NULL, bfind_u32, bfind_s32, bfind_u64, bfind_s64), t, T_u32);
-    if (type_bits(t) < 32) dec_error(d, "bfind of .%s", type_name(t));
+    if (ptx_type_bits(t) < 32) dec_error(d, "bfind of .%s", ptx_type_name(t));
 }
 static void decode_bfe(Dec *d) {
     Type t = dec_need_type(d);
-    if (type_bits(t) < 32) dec_error(d, "bfe of .%s", type_name(t));
+    if (ptx_type_bits(t) < 32) dec_error(d, "bfe of .%s", ptx_type_name(t));
     dec_count(d, 4, 4);
     uint32_t a = dec_src(d, 1, t), b = dec_src(d, 2, T_u32), c = dec_src(d, 3, T_u32), to = dec_dst(d, 0, t);
     Insn *in = dec_emit(d, by_type(d, t, NULL, NULL, bfe_u32, bfe_s32, bfe_u64, bfe_s64));
@@ -709,7 +709,7 @@ static void decode_szext(Dec *d) {
     bool wrap = dec_mod(d, "wrap");
     if (!wrap) dec_mod(d, "clamp");
     Type t = dec_need_type(d);
-    operands2(d, type_is_signed(t) ? wrap ? szext_s_wrap : szext_s_clamp : wrap ? szext_u_wrap : szext_u_clamp, t, t);
+    operands2(d, ptx_type_is_signed(t) ? wrap ? szext_s_wrap : szext_s_clamp : wrap ? szext_u_wrap : szext_u_clamp, t, t);
 }
 static void decode_prmt(Dec *d) {
     static const char *const modes[] = {"f4e", "b4e", "rc8", "ecl", "ecr", "rc16"};
@@ -720,11 +720,11 @@ static void decode_prmt(Dec *d) {
     operands3(d, x_prmt, t, T_u32, t)->imm = mode;
 }
 static void decode_dp(Dec *d) {
-    bool dp2a = str_is(d->name, "dp2a"), hi = dec_mod(d, "hi");
+    bool dp2a = ptx_str_is(d->name, "dp2a"), hi = dec_mod(d, "hi");
     if (dp2a) dec_mod(d, "lo");
     Type ta = dec_need_type(d), tb = dec_need_type(d);
     Insn *in = operands3(d, x_dp, T_b32, T_b32, T_b32);
-    in->imm = (type_is_signed(ta) ? 1 : 0) | (type_is_signed(tb) ? 2 : 0) | (dp2a ? 4 : 0) | (hi ? 8 : 0);
+    in->imm = (ptx_type_is_signed(ta) ? 1 : 0) | (ptx_type_is_signed(tb) ? 2 : 0) | (dp2a ? 4 : 0) | (hi ? 8 : 0);
 }
 static void decode_fns(Dec *d) { operands3(d, fns_32, dec_need_type(d), T_s32, T_b32); }
 
@@ -746,13 +746,13 @@ static uint8_t boolean(Dec *d) { return dec_mod(d, "and") ? 2 : dec_mod(d, "or")
 static CompareFn *compare_fn(Dec *d, Type t, bool ftz) {
     if (t == T_f32 && !ftz) return compare_f32;
     if (t == T_f64) return compare_f64;
-    if (is_float(t) && t != T_f32x2 && type_bits(t) >= 16) return NULL;
-    bool s = type_is_signed(t);
-    switch (type_bits(t)) {
+    if (is_float(t) && t != T_f32x2 && ptx_type_bits(t) >= 16) return NULL;
+    bool s = ptx_type_is_signed(t);
+    switch (ptx_type_bits(t)) {
     case 16: return s ? compare_s16 : compare_u16;
     case 32: return s ? compare_s32 : compare_u32;
     case 64: return s ? compare_s64 : compare_u64;
-    default: dec_error(d, "a comparison of .%s", type_name(t));
+    default: dec_error(d, "a comparison of .%s", ptx_type_name(t));
     }
 }
 

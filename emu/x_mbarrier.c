@@ -22,8 +22,8 @@ static Mbarrier *mbar_at(Warp *w, const Insn *in, int l, Block **b, u32 *full) {
     Mbarrier *m = *b ? mbar_find(*b, offset) : NULL;
     if (m && (*b == w->block || in->space != SPACE_SHARED)) return m;
     shared_describe(w->launch, offset, where, sizeof where);
-    if (m) fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "the mbarrier at %s is in another block's shared memory, which needs .shared::cluster", where);
-    else fault(w, in, l, EMU_FAULT_BAD_OPERAND, "%s is no initialised mbarrier", where);
+    if (m) emu_fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "the mbarrier at %s is in another block's shared memory, which needs .shared::cluster", where);
+    else emu_fault(w, in, l, EMU_FAULT_BAD_OPERAND, "%s is no initialised mbarrier", where);
     return NULL;
 }
 
@@ -31,11 +31,11 @@ static void x_init(Warp *w, const Insn *in) {            // aux: inval
     EACH_ACTIVE({
         u32 at = (u32)lane_address(w, in, l); u32 offset; Block *b = shared_block(w, at, &offset);
         u32 count = in->b == NO_SLOT ? 0 : lane32(w, in->b)[l];
-        uint8_t *p = memory_at(w, in, l, SPACE_SHARED, at, 8, true);
+        uint8_t *p = emu_memory_at(w, in, l, SPACE_SHARED, at, 8, true);
         if (!p) continue;
         if (in->aux) { mbar_drop(b, offset); continue; }
         if (!count || count >= 1u << 20) {
-            fault(w, in, l, EMU_FAULT_BAD_OPERAND, "`mbarrier.init` with a count of %u", count);
+            emu_fault(w, in, l, EMU_FAULT_BAD_OPERAND, "`mbarrier.init` with a count of %u", count);
             continue;
         }
         mbar_init(b, offset, count);
@@ -182,7 +182,7 @@ void VARIANT(decode_copy_arrive)(Dec *d) {
 
 static void run_store(AsyncOp *op) {
     const Insn *in = op->in;
-    u32 offset, size = type_bits((Type)in->type) / 8;
+    u32 offset, size = ptx_type_bits((Type)in->type) / 8;
     Block *b = shared_block(op->warp, op->shared, &offset);
     if (in->aux < 0) memcpy(b->shared + offset, op->bytes, op->size);
     else for (u32 v = 0; v < in->vec; v++) {
@@ -196,14 +196,14 @@ static void run_store(AsyncOp *op) {
 }
 
 static void x_store_async(Warp *w, const Insn *in) {     // list: values, then the mbarrier's address; c's imm in extra
-    u32 size = type_bits((Type)in->type) / 8, bytes = size * in->vec;
+    u32 size = ptx_type_bits((Type)in->type) / 8, bytes = size * in->vec;
     EACH_ACTIVE({
         u32 at = (u32)lane_address(w, in, l); u32 offset; Block *b = shared_block(w, at, &offset);
         u32 mbar = (in->flags & F_FLAG6 ? lane32(w, in->c)[l] : (u32)lane64(w, in->c)[l]) + (u32)(intptr_t)in->extra;
         char where[160];
         if (!b || offset < SHARED_START || offset > b->shared_size || bytes > b->shared_size - offset || offset & (bytes - 1)) {
             shared_describe(w->launch, offset, where, sizeof where);
-            fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "asynchronous store of %u bytes to shared memory: %s", bytes, where);
+            emu_fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "asynchronous store of %u bytes to shared memory: %s", bytes, where);
             continue;
         }
         AsyncOp *op = async_new(w, in);
@@ -229,7 +229,7 @@ static void store_async(Dec *d, int op) {
     dec_address(d, dec_op(d, 0), &at, SPACE_CLUSTER);
     dec_address(d, dec_op(d, 2), &mbar, SPACE_CLUSTER);
     const Operand *o = dec_op(d, 1), *items = o->kind == O_VEC ? o->items : o;
-    if ((o->kind == O_VEC ? o->n : 1) != vec || type_bits(t) < 32 || type_bits(t) > 64) dec_error(d, "an asynchronous store of %u .%s", vec, type_name(t));
+    if ((o->kind == O_VEC ? o->n : 1) != vec || ptx_type_bits(t) < 32 || ptx_type_bits(t) > 64) dec_error(d, "an asynchronous store of %u .%s", vec, ptx_type_name(t));
     uint32_t slots[4];
     for (uint32_t i = 0; i < vec; i++) slots[i] = dec_src_op(d, &items[i], t);
     Insn *in = dec_emit(d, x_store_async);

@@ -32,10 +32,10 @@ static uint8_t *global_at(Warp *w, const Insn *in, int l, u64 at, u32 size, bool
     char where[160];
     Launch *launch = w->launch;
     if (!(at >= w->hit_base && at - w->hit_base + size <= (u64)(w->hit_end - w->hit))) {
-        Alloc *a = memory_find(launch->context, at);
+        Alloc *a = emu_memory_find(launch->context, at);
         if (!a || at - a->address + size > a->size) {
             memory_describe(launch->context, at, size, where, sizeof where);
-            fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "%s of %u bytes: %s", verb(write), size, where);
+            emu_fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "%s of %u bytes: %s", verb(write), size, where);
             return NULL;
         }
         w->hit = a->bytes, w->hit_end = a->bytes + a->size, w->hit_base = a->address, w->hit_init = a->init;
@@ -43,7 +43,7 @@ static uint8_t *global_at(Warp *w, const Insn *in, int l, u64 at, u32 size, bool
     if (write) mark_written(w, at, size);
     else if (launch->options.check_global_init && !was_written(w, at, size)) {
         memory_describe(launch->context, at, size, where, sizeof where);
-        fault(w, in, l, EMU_FAULT_UNINITIALISED, "read of %u bytes that nothing wrote: %s", size, where);
+        emu_fault(w, in, l, EMU_FAULT_UNINITIALISED, "read of %u bytes that nothing wrote: %s", size, where);
     }
     return (uint8_t *)(uintptr_t)w->hit + (at - w->hit_base);
 }
@@ -55,18 +55,18 @@ static uint8_t *shared_at(Warp *w, const Insn *in, int l, u32 at, u32 size, bool
     char where[160];
     Block *b = shared_block(w, at, &offset);
     if (!b || (b != w->block && !cluster)) {
-        fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "%s of %u bytes of shared memory: address 0x%x is in another block's, which needs .shared::cluster", verb(write), size, at);
+        emu_fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "%s of %u bytes of shared memory: address 0x%x is in another block's, which needs .shared::cluster", verb(write), size, at);
         return NULL;
     }
     if (offset < SHARED_START || offset > b->shared_size || size > b->shared_size - offset) {
         shared_describe(w->launch, offset, where, sizeof where);
-        fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "%s of %u bytes of shared memory: %s", verb(write), size, where);
+        emu_fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "%s of %u bytes of shared memory: %s", verb(write), size, where);
         return NULL;
     }
     if (write) shadow_init(b, offset, size);
     else if (!w->launch->options.allow_uninitialised && !shadow_is_init(b, offset, size)) {
         shared_describe(w->launch, offset, where, sizeof where);
-        fault(w, in, l, EMU_FAULT_UNINITIALISED, "read of %u bytes of shared memory that nothing wrote: %s", size, where);
+        emu_fault(w, in, l, EMU_FAULT_UNINITIALISED, "read of %u bytes of shared memory that nothing wrote: %s", size, where);
     }
     if (w->launch->races) shadow_access(w, in, l, at, size, write, (in->flags & F_ATOMIC) != 0);
     return b->shared + offset;
@@ -77,7 +77,7 @@ static uint8_t *local_at(Warp *w, const Insn *in, int l, u32 at, u32 size, bool 
     bool f = at >= FUNC_LOCAL;
     u32 area = f ? w->launch->module->func_local_bytes : w->launch->kernel->local_bytes, o = f ? at - FUNC_LOCAL : at;
     if (o > area || size > area - o) {
-        fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "%s of %u bytes of local memory at offset %u of %u", verb(write), size, o, area);
+        emu_fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "%s of %u bytes of local memory at offset %u of %u", verb(write), size, o, area);
         return NULL;
     }
     return w->local[f] + (size_t)l * area + o;
@@ -87,19 +87,19 @@ static uint8_t *param_at(Warp *w, const Insn *in, int l, u64 at, u32 size, bool 
     u32 bytes = w->launch->kernel->info.param_bytes;
     u64 o = at & ~WINDOW_MASK;
     if (write || o > bytes || size > bytes - o) {
-        fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "%s of %u bytes of the parameters at offset %llu of %u", verb(write), size, (unsigned long long)o, bytes);
+        emu_fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "%s of %u bytes of the parameters at offset %llu of %u", verb(write), size, (unsigned long long)o, bytes);
         return NULL;
     }
     return w->launch->params + o;
 }
 
-uint8_t *memory_at(Warp *w, const Insn *in, int l, uint8_t space, u64 at, u32 size, bool write) {
+uint8_t *emu_memory_at(Warp *w, const Insn *in, int l, uint8_t space, u64 at, u32 size, bool write) {
     u32 align = size & (size - 1) ? 1 : size;
     if (align > 1 && at & (align - 1)) {
         char where[160] = "";
         if (space == SPACE_SHARED || space == SPACE_CLUSTER) shared_describe(w->launch, (u32)at & ((1u << RANK_SHIFT) - 1), where, sizeof where);
         else memory_describe(w->launch->context, at, size, where, sizeof where);
-        fault(w, in, l, EMU_FAULT_MISALIGNED, "%s of %u bytes at an address that is not a multiple of %u: %s", verb(write), size, align,
+        emu_fault(w, in, l, EMU_FAULT_MISALIGNED, "%s of %u bytes at an address that is not a multiple of %u: %s", verb(write), size, align,
               space == SPACE_LOCAL || space == SPACE_PARAM ? "local or parameter memory" : where);
         return NULL;
     }
@@ -119,7 +119,19 @@ uint8_t *memory_at(Warp *w, const Insn *in, int l, uint8_t space, u64 at, u32 si
 
 // ---- Counters
 
+static bool consecutive(const u64 *at, u32 active, u32 size) {
+    u64 bad = 0;
+    if (active != 0xffffffffu) return false;
+    for (u32 l = 0; l < 32; l++) bad |= at[l] ^ (at[0] + (u64)l * size);
+    return !bad;
+}
+
 static void count_sectors(Warp *w, const u64 *at, u32 active, u32 size) {
+    if (consecutive(at, active, size)) {
+        w->count.global_requests++;
+        w->count.global_sectors += ((at[0] + 32 * size - 1) >> 5) - (at[0] >> 5) + 1;
+        return;
+    }
     u64 last = ~0ull, seen[64];
     u32 n = 0, sectors = 0;
     bool sorted = true;
@@ -153,6 +165,10 @@ static void count_sectors(Warp *w, const u64 *at, u32 active, u32 size) {
 static void count_banks(Warp *w, const u64 *at, u32 active, u32 size) {
     u32 words = size < 4 ? 1 : size / 4, lanes = 32 / words ? 32 / words : 1;
     w->count.shared_requests++;
+    if (size >= 4 && consecutive(at, active, size)) {
+        w->count.shared_cycles += words;
+        return;
+    }
     for (u32 first = 0; first < 32; first += lanes) {
         u32 part = lanes == 32 ? active : active & (((1u << lanes) - 1) << first);
         if (!part) continue;
@@ -196,7 +212,13 @@ u32 VARIANT(pointers)(Warp *w, const Insn *in, uint8_t **p, u32 size, bool write
         const u64 *a = lane64(w, in->a);
         for (int l = 0; l < 32; l++) at[l] = a[l] + (u64)in->imm;
     }
-    for (u32 m = active; m; m &= m - 1) {
+    if (active == 0xffffffffu) {
+        for (int l = 0; l < 32; l++) {
+            low = at[l] < low ? at[l] : low;
+            high = at[l] > high ? at[l] : high;
+            bits |= at[l];
+        }
+    } else for (u32 m = active; m; m &= m - 1) {
         u64 x = at[__builtin_ctz(m)];
         low = x < low ? x : low;
         high = x > high ? x : high;
@@ -241,7 +263,7 @@ u32 VARIANT(pointers)(Warp *w, const Insn *in, uint8_t **p, u32 size, bool write
     }
     for (u32 m = active; m; m &= m - 1) {
         int l = __builtin_ctz(m);
-        p[l] = memory_at(w, in, l, space, at[l], size, write);
+        p[l] = emu_memory_at(w, in, l, space, at[l], size, write);
         ok |= (u32)(p[l] != NULL) << l;
     }
     return ok;
@@ -321,15 +343,15 @@ static void access(Dec *d, bool write) {
     dec_count(d, 2, 2);
     const Operand *value = dec_op(d, write ? 1 : 0), *address = dec_op(d, write ? 0 : 1), *items = value;
     Insn at = {0};
-    uint32_t bits = type_bits(t), n = 1, slots[8];
-    if (bits < 8) dec_error(d, "`%.*s` of .%s", (int)d->name.n, d->name.s, type_name(t));
+    uint32_t bits = ptx_type_bits(t), n = 1, slots[8];
+    if (bits < 8) dec_error(d, "`%.*s` of .%s", (int)d->name.n, d->name.s, ptx_type_name(t));
     dec_address(d, address, &at, space);
     if (value->kind == O_VEC) items = value->items, n = value->n;
     if (n != vec || bits * n / 8 > 32) dec_error(d, "`%.*s` with a vector of %u", (int)d->name.n, d->name.s, n);
     for (uint32_t i = 0; i < n; i++) slots[i] = write ? dec_src_op(d, &items[i], t) : dec_dst_op(d, &items[i], t);
     static InsnFn *const loads[] = {load_u8, load_u16, load_32, load_64, load_128}, *const stores[] = {store_8, store_16, store_32, store_64, store_128};
     int size = bits == 8 ? 0 : bits == 16 ? 1 : bits == 32 ? 2 : bits == 64 ? 3 : 4;
-    InsnFn *fn = write ? stores[size] : type_is_signed(t) && size < 2 ? size ? load_s16 : load_s8 : loads[size];
+    InsnFn *fn = write ? stores[size] : ptx_type_is_signed(t) && size < 2 ? size ? load_s16 : load_s8 : loads[size];
     Insn *in = dec_emit(d, fn);
     in->a = at.a, in->imm = at.imm, in->flags = at.flags, in->space = at.space;
     in->vec = vec;

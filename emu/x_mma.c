@@ -37,7 +37,7 @@ static void mma_float(Warp *w, const Insn *in, const Mma *t) {
     double a[16][MAX_K], b[MAX_K][8], c[16][8];
     bool f64 = t->a == T_f64;
     const u32 *list = in->list, *as = list + t->nd, *bs = as + t->na, *cs = bs + t->nb;
-    u32 ea = f64 ? 1 : 32 / type_bits(t->a), eb = f64 ? 1 : 32 / type_bits(t->b);
+    u32 ea = f64 ? 1 : 32 / ptx_type_bits(t->a), eb = f64 ? 1 : 32 / ptx_type_bits(t->b);
     for (u32 r = 0; r < t->na; r++)
         for (u32 l = 0; l < 32; l++)
             for (u32 h = 0; h < ea; h++) {
@@ -71,7 +71,7 @@ static void mma_float(Warp *w, const Insn *in, const Mma *t) {
 static void mma_int(Warp *w, const Insn *in, const Mma *t) {
     static _Thread_local int32_t a[16][MAX_K], b[MAX_K][8];
     const u32 *list = in->list, *as = list + t->nd, *bs = as + t->na, *cs = bs + t->nb;
-    u32 ea = 32 / type_bits(t->a), eb = 32 / type_bits(t->b);
+    u32 ea = 32 / ptx_type_bits(t->a), eb = 32 / ptx_type_bits(t->b);
     for (u32 r = 0; r < t->na; r++)
         for (u32 l = 0; l < 32; l++)
             for (u32 h = 0; h < ea; h++)
@@ -128,9 +128,9 @@ static void decode_mma(Dec *d) {
         dec_mod(d, "popc");
         if (!t->popc) dec_error(d, "`mma` of .b1 needs .xor.popc or .and.popc");
     }
-    u32 bits = type_bits(t->a);
+    u32 bits = ptx_type_bits(t->a);
     bool f = element_is_float(t->a), f64 = t->a == T_f64;
-    bool good = type_bits(t->b) == bits && t->a != T_f32 && element_is_float(t->b) == f && type_kind(t->a) != 'V' && type_kind(t->a) != 'P' && t->a != T_e2m1;
+    bool good = ptx_type_bits(t->b) == bits && t->a != T_f32 && element_is_float(t->b) == f && ptx_type_kind(t->a) != 'V' && ptx_type_kind(t->a) != 'P' && t->a != T_e2m1;
     if (f64) good &= t->b == T_f64 && t->c == T_f64 && t->d == T_f64 && t->k <= 16;
     else if (f) good &= (t->c == T_f32 || t->c == T_f16) && (t->d == T_f32 || t->d == T_f16) && (bits >= 16 ? t->k <= 16 : t->k <= 32);
     else good &= t->c == T_s32 && t->d == T_s32 && (t->a == T_s8 || t->a == T_u8 || t->a == T_s4 || t->a == T_u4 || t->a == T_b1);
@@ -138,7 +138,7 @@ static void decode_mma(Dec *d) {
     if (f && !f64 && t->m != 16) good = false;
     u32 e = f64 ? 1 : 32 / (bits ? bits : 1);
     if (t->m * t->k % (32 * e) || 8 * t->k % (32 * e)) good = false;
-    if (!good) dec_error(d, "`mma.m%un%uk%u` of .%s and .%s is not supported", t->m, t->n, t->k, type_name(t->a), type_name(t->b));
+    if (!good) dec_error(d, "`mma.m%un%uk%u` of .%s and .%s is not supported", t->m, t->n, t->k, ptx_type_name(t->a), ptx_type_name(t->b));
     t->na = t->m * t->k / 32 / e, t->nb = 8 * t->k / 32 / e;
     t->nc = t->c == T_f16 ? t->m / 8 : t->m / 4, t->nd = t->d == T_f16 ? t->m / 8 : t->m / 4;
     dec_count(d, 4, 4);

@@ -79,7 +79,7 @@ static void decode_mov(Dec *d) {
     Type t = dec_need_type(d);
     dec_count(d, 2, 2);
     const Operand *to = dec_op(d, 0), *from = dec_op(d, 1);
-    uint32_t bits = type_bits(t);
+    uint32_t bits = ptx_type_bits(t);
     if (from->kind == O_VEC || to->kind == O_VEC) {
         const Operand *v = from->kind == O_VEC ? from : to;
         if (from->kind == to->kind || v->n < 1 || bits % v->n || !of_bits(bits / v->n)) dec_error(d, "a `mov` of %u parts", v->n);
@@ -104,7 +104,7 @@ static void decode_mov(Dec *d) {
         Insn *in = dec_emit(d, x_clock);
         in->d = slot;
         for (int i = 0; i < 6; i++)
-            if (str_is(from->name, names[i])) in->imm = i;
+            if (ptx_str_is(from->name, names[i])) in->imm = i;
         return;
     }
     uint32_t a = dec_src(d, 1, t), slot = dec_dst(d, 0, t);
@@ -128,7 +128,7 @@ static void decode_cvta(Dec *d) {
     uint8_t space = dec_space(d);
     Type t = dec_need_type(d);
     dec_count(d, 2, 2);
-    if (type_bits(t) != 64) dec_error(d, "only 64-bit addresses are supported");
+    if (ptx_type_bits(t) != 64) dec_error(d, "only 64-bit addresses are supported");
     uint32_t a = dec_src(d, 1, t), slot = dec_dst(d, 0, t);
     Insn *in = dec_emit(d, x_cvta);
     in->d = slot, in->a = a, in->aux = to;
@@ -166,7 +166,7 @@ static void x_mapa(Warp *w, const Insn *in) {            // aux: generic
         u64 r = (a & ((1u << RANK_SHIFT) - 1)) | (u64)(b[l] & 0xff) << RANK_SHIFT;
         if (in->aux) r |= SHARED_WINDOW;
         if (b[l] >= w->cluster->n_blocks)
-            fault(w, in, l, EMU_FAULT_BAD_OPERAND, "`mapa` to block %u of a cluster of %u", b[l], w->cluster->n_blocks);
+            emu_fault(w, in, l, EMU_FAULT_BAD_OPERAND, "`mapa` to block %u of a cluster of %u", b[l], w->cluster->n_blocks);
         if (in->type == T_u64) lane64(w, in->d)[l] = r;
         else lane32(w, in->d)[l] = (u32)r;
     });
@@ -177,7 +177,7 @@ static void decode_mapa(Dec *d) {
     dec_count(d, 3, 3);
     uint32_t a = dec_src(d, 1, t), b = dec_src(d, 2, T_u32), slot = dec_dst(d, 0, t);
     Insn *in = dec_emit(d, x_mapa);
-    in->d = slot, in->a = a, in->b = b, in->aux = space == SPACE_GENERIC, in->type = type_bits(t) == 64 ? T_u64 : T_u32;
+    in->d = slot, in->a = a, in->b = b, in->aux = space == SPACE_GENERIC, in->type = ptx_type_bits(t) == 64 ? T_u64 : T_u32;
 }
 static void x_getctarank(Warp *w, const Insn *in) {
     EACH_ACTIVE({
@@ -191,7 +191,7 @@ static void decode_getctarank(Dec *d) {
     dec_count(d, 2, 2);
     uint32_t a = dec_src(d, 1, t), slot = dec_dst(d, 0, T_u32);
     Insn *in = dec_emit(d, x_getctarank);
-    in->d = slot, in->a = a, in->type = type_bits(t) == 64 ? T_u64 : T_u32;
+    in->d = slot, in->a = a, in->type = ptx_type_bits(t) == 64 ? T_u64 : T_u32;
 }
 
 const InsnDef VARIANT(defs_move)[] = {

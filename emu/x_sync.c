@@ -17,16 +17,16 @@ static void x_bar(Warp *w, const Insn *in) {             // aux: 0 none, 1 popc,
     u32 first = (u32)__builtin_ctz(w->active), id = lane32(w, in->a)[first], count = in->b == NO_SLOT ? 0 : lane32(w, in->b)[first];
     Block *b = w->block;
     if (id > 15) {
-        fault_stop(w, in, (int)first, EMU_FAULT_BAD_OPERAND, "barrier %u of 16", id);
+        emu_fault_stop(w, in, (int)first, EMU_FAULT_BAD_OPERAND, "barrier %u of 16", id);
         return;
     }
     if (count % 32 || count > b->n_warps * 32) {
-        fault_stop(w, in, (int)first, EMU_FAULT_BAD_OPERAND, "barrier %u with %u threads, in a block of %u", id, count, b->n_warps * 32);
+        emu_fault_stop(w, in, (int)first, EMU_FAULT_BAD_OPERAND, "barrier %u with %u threads, in a block of %u", id, count, b->n_warps * 32);
         return;
     }
     Barrier *bar = &b->barriers[id];
     if (bar->arrived && bar->expected != count && (bar->expected || count != b->n_warps * 32)) {
-        fault_stop(w, in, (int)first, EMU_FAULT_BAD_OPERAND, "barrier %u with %u threads, but others are there with %u", id, count, bar->expected);
+        emu_fault_stop(w, in, (int)first, EMU_FAULT_BAD_OPERAND, "barrier %u with %u threads, but others are there with %u", id, count, bar->expected);
         return;
     }
     if (!bar->arrived) bar->all = 1, bar->any = bar->popc = 0;
@@ -159,7 +159,7 @@ static void x_setmaxnreg(Warp *w, const Insn *in) {      // aux: inc
     u32 n = (u32)in->imm;
     int64_t more = ((int64_t)n - w->registers) * 32;
     if (in->aux ? more < 0 : more > 0) {
-        fault(w, in, 0, EMU_FAULT_REGISTERS, "`setmaxnreg.%s` to %u, but the warp has %u", in->aux ? "inc" : "dec", n, w->registers);
+        emu_fault(w, in, 0, EMU_FAULT_REGISTERS, "`setmaxnreg.%s` to %u, but the warp has %u", in->aux ? "inc" : "dec", n, w->registers);
         return;
     }
     if (more > b->free_registers) {

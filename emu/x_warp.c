@@ -16,7 +16,7 @@ static bool together(Warp *w, const Insn *in) {
         u32 l = (u32)__builtin_ctz(m);
         needed |= mask[l];
         if (!(mask[l] >> l & 1)) {
-            fault(w, in, (int)l, EMU_FAULT_BAD_OPERAND, "lane %u is not in the member mask 0x%08x", l, mask[l]);
+            emu_fault(w, in, (int)l, EMU_FAULT_BAD_OPERAND, "lane %u is not in the member mask 0x%08x", l, mask[l]);
             return true;
         }
     }
@@ -72,7 +72,7 @@ static void decode_shfl(Dec *d) {
         if (dec_mod(d, modes[i])) mode = i;
     if (mode < 0) dec_error(d, "`shfl` needs .up, .down, .bfly or .idx");
     Type t = dec_need_type(d);
-    if (type_bits(t) != 32) dec_error(d, "`shfl` of .%s", type_name(t));
+    if (ptx_type_bits(t) != 32) dec_error(d, "`shfl` of .%s", ptx_type_name(t));
     dec_count(d, sync ? 5 : 4, sync ? 5 : 4);
     uint32_t a = dec_src(d, 1, t), b = dec_src(d, 2, T_b32), c = dec_src(d, 3, T_b32), e = sync ? dec_src(d, 4, T_b32) : NO_SLOT, to, p;
     split_pair(d, 0, t, &to, &p);
@@ -107,7 +107,7 @@ static void decode_vote(Dec *d) {
     if (mode < 0) dec_error(d, "`vote` needs .all, .any, .uni or .ballot");
     Type t = dec_need_type(d);
     dec_count(d, sync ? 3 : 2, sync ? 3 : 2);
-    if ((mode == VOTE_ballot) != (t == T_b32)) dec_error(d, "`vote` of .%s", type_name(t));
+    if ((mode == VOTE_ballot) != (t == T_b32)) dec_error(d, "`vote` of .%s", ptx_type_name(t));
     uint32_t a = dec_pred(d, dec_op(d, 1)), e = sync ? dec_src(d, 2, T_b32) : NO_SLOT, to = dec_dst(d, 0, t);
     Insn *in = dec_emit(d, x_vote);
     in->d = to, in->a = a, in->e = e, in->aux = mode;
@@ -142,7 +142,7 @@ static void decode_match(Dec *d) {
     uint32_t a = dec_src(d, 1, t), e = dec_src(d, 2, T_b32), to, p;
     split_pair(d, 0, T_b32, &to, &p);
     Insn *in = dec_emit(d, x_match);
-    in->d = to, in->a = a, in->e = e, in->aux = all, in->type = type_bits(t) == 64 ? T_b64 : T_b32;
+    in->d = to, in->a = a, in->e = e, in->aux = all, in->type = ptx_type_bits(t) == 64 ? T_b64 : T_b32;
     if (p != NO_SLOT) dec_list(d, in, 1)[0] = p;
 }
 
@@ -195,7 +195,7 @@ static void decode_redux(Dec *d) {
         if (dec_mod(d, ops[i])) op = i;
     uint8_t flags = (uint8_t)((dec_mod(d, "abs") ? 1 : 0) | (dec_mod(d, "NaN") ? 2 : 0));
     Type t = dec_need_type(d);
-    if (op < 0 || type_bits(t) != 32) dec_error(d, "`redux` needs an operation on 32 bits");
+    if (op < 0 || ptx_type_bits(t) != 32) dec_error(d, "`redux` needs an operation on 32 bits");
     dec_count(d, 3, 3);
     uint32_t a = dec_src(d, 1, t), e = dec_src(d, 2, T_b32), to = dec_dst(d, 0, t);
     Insn *in = dec_emit(d, x_redux);

@@ -64,14 +64,14 @@ static u32 chunk_at(const Place *p, bool mn_major, u32 row, u32 byte) {
     } while (0)
 
 static double element_of(const uint8_t *p, Type t, u32 i) {
-    u32 size = type_bits(t) / 8, word = 0;
+    u32 size = ptx_type_bits(t) / 8, word = 0;
     memcpy(&word, p + i * size, size);
     return element_is_float(t) ? element_float(word, t, 0) : (double)element_int(word, t, 0);
 }
 
 static void fetch(const Block *b, u64 desc, bool mn_major, Type t, u32 mn, u32 k, double *out, u32 mn_step, u32 k_step) {
     Place p = place_of(desc);
-    u32 size = type_bits(t) / 8, per = 16 / size;
+    u32 size = ptx_type_bits(t) / 8, per = 16 / size;
     EACH_CHUNK(&p, mn_major, mn, k, size, {
         const uint8_t *from = b->shared + at;
         double *to = out + (mn_major ? row * k_step + byte / size * mn_step : row * mn_step + byte / size * k_step);
@@ -123,7 +123,7 @@ static void run(Warp *const warps[4], AsyncOp *const ops[4]) {
     double (*acc)[256] = malloc(64 * sizeof *acc);
     if (!o || !acc) abort();
     if (t->registers) {
-        u32 e = 32 / type_bits(t->a);
+        u32 e = 32 / ptx_type_bits(t->a);
         for (u32 i = 0; i < 4; i++)
             for (u32 r = 0; r < 4; r++) {
                 const u32 *reg = lane32(warps[i], ops[i]->in->list[t->nd + r]);
@@ -206,17 +206,17 @@ static void check_operand(Warp *w, const Insn *in, Warp *const warps[4], u64 des
     Place p = place_of(desc);
     char where[160];
     bool told = false;
-    EACH_CHUNK(&p, mn_major, mn, k, type_bits(type) / 8, {
+    EACH_CHUNK(&p, mn_major, mn, k, ptx_type_bits(type) / 8, {
         if (told) continue;
         if (at < SHARED_START || at + 16 > b->shared_size) {
             shared_describe(w->launch, at, where, sizeof where);
-            fault(w, in, 0, EMU_FAULT_OUT_OF_BOUNDS, "the descriptor of %c (start %u, leading %u, stride %u) leads out of shared memory: %s", name, p.start, p.lead, p.stride, where);
+            emu_fault(w, in, 0, EMU_FAULT_OUT_OF_BOUNDS, "the descriptor of %c (start %u, leading %u, stride %u) leads out of shared memory: %s", name, p.start, p.lead, p.stride, where);
             told = true;
             continue;
         }
         if (!w->launch->options.allow_uninitialised && !shadow_is_init(b, at, 16)) {
             shared_describe(w->launch, at, where, sizeof where);
-            fault(w, in, 0, EMU_FAULT_UNINITIALISED, "wgmma reads %c from shared memory that nothing wrote: %s", name, where);
+            emu_fault(w, in, 0, EMU_FAULT_UNINITIALISED, "wgmma reads %c from shared memory that nothing wrote: %s", name, where);
             told = true;
         }
         if (w->launch->races) shadow_async(w, in, b, at, 16, false, warps[0]->agent + AGENT_WGMMA, clock, vc, fv);
@@ -234,7 +234,7 @@ static void started(Warp *w, const Insn *in, u32 sequence) {
     }
     for (u32 i = 1; i < 4; i++)
         if (ops[i]->in != ops[0]->in || ops[i]->desc[0] != ops[0]->desc[0] || ops[i]->desc[1] != ops[0]->desc[1]) {
-            fault_stop(w, in, 0, EMU_FAULT_DIVERGENCE, "the warps of a warpgroup issue different wgmmas, or with different descriptors");
+            emu_fault_stop(w, in, 0, EMU_FAULT_DIVERGENCE, "the warps of a warpgroup issue different wgmmas, or with different descriptors");
             return;
         }
     u32 *vc = NULL, *fv = NULL, n = w->cluster->clocks;
@@ -253,15 +253,15 @@ static void x_wgmma(Warp *w, const Insn *in) {           // a, b: descriptors; c
     const Wgmma *t = in->extra;
     if (!warp_converge(w, in, 0xffffffffu)) return;
     if ((w->id & ~3u) + 4 > w->block->n_warps) {
-        fault_stop(w, in, 0, EMU_FAULT_DIVERGENCE, "wgmma needs a warpgroup of four warps; the block has %u", w->block->n_warps);
+        emu_fault_stop(w, in, 0, EMU_FAULT_DIVERGENCE, "wgmma needs a warpgroup of four warps; the block has %u", w->block->n_warps);
         return;
     }
     if (!w->wgmma_fenced) {
-        fault(w, in, 0, EMU_FAULT_MISSING_FENCE, "a wgmma with no `wgmma.fence` before it");
+        emu_fault(w, in, 0, EMU_FAULT_MISSING_FENCE, "a wgmma with no `wgmma.fence` before it");
         w->wgmma_fenced = true;
     }
     u32 p = *pred(w, in->c);
-    if (p && p != 0xffffffffu) fault(w, in, 0, EMU_FAULT_BAD_OPERAND, "scale-d of a wgmma differs between lanes");
+    if (p && p != 0xffffffffu) emu_fault(w, in, 0, EMU_FAULT_BAD_OPERAND, "scale-d of a wgmma differs between lanes");
     AsyncOp *op = async_new(w, in);
     op->desc[0] = in->a == NO_SLOT ? 0 : lane64(w, in->a)[0];
     op->desc[1] = lane64(w, in->b)[0];
@@ -356,13 +356,13 @@ static void decode_wgmma(Dec *d) {
     shape(d, t);
     t->satfinite = dec_mod(d, "satfinite");
     t->d = dec_need_type(d), t->a = dec_need_type(d), t->b = dec_need_type(d);
-    u32 bits = type_bits(t->a), k = bits ? 256 / bits : 0;
+    u32 bits = ptx_type_bits(t->a), k = bits ? 256 / bits : 0;
     bool f8 = t->a == T_e4m3 || t->a == T_e5m2, i8 = t->a == T_s8 || t->a == T_u8, sixteen = t->a == T_f16 || t->a == T_bf16;
     bool good = t->k == k && t->n >= 8 && t->n <= 256 && t->n % 8 == 0;
     if (f8) good &= (t->b == T_e4m3 || t->b == T_e5m2) && (t->d == T_f32 || t->d == T_f16);
     else if (i8) good &= (t->b == T_s8 || t->b == T_u8) && t->d == T_s32 && (t->n <= 32 || t->n % 16 == 0);
     else good &= t->b == t->a && (t->d == T_f32 || (t->d == T_f16 && t->a == T_f16)) && (sixteen || t->a == T_tf32);
-    if (!good) dec_error(d, "`wgmma.m64n%uk%u` of .%s.%s.%s does not exist", t->n, t->k, type_name(t->d), type_name(t->a), type_name(t->b));
+    if (!good) dec_error(d, "`wgmma.m64n%uk%u` of .%s.%s.%s does not exist", t->n, t->k, ptx_type_name(t->d), ptx_type_name(t->a), ptx_type_name(t->b));
     t->nd = t->d == T_f16 ? t->n / 4 : t->n / 2;
     t->registers = dec_op(d, 1)->kind == O_VEC;
     t->na = t->registers ? 4 : 0;
