@@ -46,8 +46,8 @@ setup_packages
 setup_build release build --target tkc
 say "build/tkc: $(build/tkc --version), $(($(stat -c %s build/tkc) / 1000000)) MB"
 build/tkc devices
-# `cuda` stands first when it can be used; a line that names a reason has a colon after the name.
-if build/tkc devices | grep -q '^cuda *NVIDIA'; then device=cuda; else device=emu; fi
+# A GPU is described; where there is none, the line says why: "cuda   cuda: no NVIDIA driver".
+if build/tkc devices | grep '^cuda ' | grep -q -v 'cuda: '; then device=cuda; else device=emu; fi
 say "running on $device"
 
 files=("$@")
