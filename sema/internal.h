@@ -284,6 +284,7 @@ void bind_name(Check *c, const Node *name, Ent e);
 
 // ---- names.c ---------------------------------------------------------------------------------------
 
+void check_tune(SemaFile *f, const Node *item);
 void check_names(SemaFile *f, const Node *item);               // reports what no instance could know
 
 // ---- kernel.c ------------------------------------------------------------------------------------
