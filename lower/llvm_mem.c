@@ -32,6 +32,8 @@ struct Addr {
     int          *tile_map[MAX_RANK][AFF_TILES];
     LLVMValueRef  uniform[MAX_RANK];    // i64: the index's uniform part, for checks
     PredCache     cache;                // for addr_live
+    LLVMValueRef  at;                   // for addr_at: where it was last
+    int64_t       last[MAX_AXES];
 };
 
 static LLVMValueRef mul64(Gen *g, LLVMValueRef a, LLVMValueRef b) { return b ? LLVMBuildMul(g->B, a, b, "") : a; }
@@ -335,7 +337,31 @@ Addr *addr_open(Gen *g, const Op *op, const Layout *l, const Type *type) {
     open_addr(g, s, op, l, type);
     return s;
 }
-LLVMValueRef addr_at(Addr *s, int reg, int64_t *imm) { return address(s, reg, imm); }
+
+// As `address`, but from the register asked for last: one step a stride, not a product a row, stays alive in a loop.
+LLVMValueRef addr_at(Addr *s, int reg, int64_t *imm) {
+    Gen *g = s->g;
+    Access *a = &s->a;
+    int size = elem_bytes(a->elem);
+    *imm = 0;
+    for (int d = 0; d < a->nidx; d++) if (a->aff[d].ntile) return address(s, reg, imm);
+    if (!s->at) s->at = s->base;
+    for (int i = 0; i < s->type.rank; i++) {
+        int64_t c = gen_reg_coord(s->l, i, reg), by = c - s->last[i];
+        *imm += c * s->kcoef[i] * size;
+        if (!by || !s->coef[i]) continue;
+        LLVMValueRef off = NULL;
+        for (uint32_t k = 0; k < s->moved[i].n; k++) if (s->moved[i].at[k].at == by) off = s->moved[i].at[k].v;
+        if (!off) {
+            off = LLVMBuildMul(g->B, s->coef[i], gen_i64(g, by * size), "");
+            vec_push(g->arena, &s->moved[i], ((Coord){by, off}));
+        }
+        s->at = LLVMBuildAdd(g->B, s->at, off, "");
+        s->last[i] = c;
+    }
+    return s->at;
+}
+
 LLVMValueRef addr_live(Addr *s, int reg) {
     LLVMValueRef in_range;
     return predicate(s, &s->cache, reg, 1, &in_range);

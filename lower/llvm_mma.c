@@ -14,7 +14,7 @@
 // An operand comes from one of three places: a ring that the pass `pipeline` fills; registers that hold A
 // fragments as they are (an accumulator of the previous product, narrowed); else its registers are put
 // into shared memory first, with zeros where an axis ends before the fragment does. The fragments of a
-// step are read while the step before is multiplied.
+// step are read while earlier ones are multiplied.
 //
 // tf32x3: x = hi + lo with hi the truncation to tf32 and lo exact; lo*hi, hi*lo, hi*hi go into one
 // accumulator, small terms first.
@@ -136,6 +136,7 @@ typedef struct Mma {
     int64_t  at[MAX_AXES];
     int      nextra;
     LLVMTypeRef acc;
+    bool     three;                // tf32x3
 } Mma;
 
 static LLVMValueRef bits_of(Gen *g, LLVMValueRef x, int from, int n, int to) {       // bits from .. from + n of x, moved to bit `to`
@@ -235,14 +236,13 @@ static void load_a(Mma *m, int64_t step, LLVMValueRef *out) {
     }
 }
 
-static void load_b(Mma *m, int64_t step, LLVMValueRef *out) {
+// Column blocks 2j and 2j + 1 of a step: four registers, two if there is only one block left.
+static void load_b(Mma *m, int64_t step, int pair, LLVMValueRef *out) {
     Feed *s = &m->b;
     int64_t k = step * m->p->c.k;
-    for (int j = 0; j < m->cols; j += 2, out += 4) {
-        int n = j + 1 < m->cols ? 4 : 2;
-        if (s->k_last || s->shared.size == 2) { ldmatrix(m->g, place(m, s, j * s->unit, k), n, !s->k_last, out); continue; }
-        for (int r = 0; r < n; r++) out[r] = load32(m, s, (j + (r >> 1)) * s->unit, k + 4 * (r & 1));
-    }
+    int j = 2 * pair, n = j + 1 < m->cols ? 4 : 2;
+    if (s->k_last || s->shared.size == 2) { ldmatrix(m->g, place(m, s, j * s->unit, k), n, !s->k_last, out); return; }
+    for (int r = 0; r < n; r++) out[r] = load32(m, s, (j + (r >> 1)) * s->unit, k + 4 * (r & 1));
 }
 
 // ---- instructions --------------------------------------------------------------------------------
@@ -268,37 +268,51 @@ static void split(Gen *g, LLVMValueRef x, LLVMValueRef *hi, LLVMValueRef *lo) {
     *lo = LLVMBuildBitCast(g->B, d, g->i32, "");
 }
 
-static void multiply(Mma *m, LLVMValueRef *a, LLVMValueRef *b, LLVMValueRef (*acc)[4]) {
-    Gen *g = m->g;
-    bool f32 = m->p->c.insn->frag == EL_f32, three = f32 && m->op->sub != DP_tf32;
-    LLVMValueRef alo[4 * MAX_FRAGMENTS], blo[2 * MAX_FRAGMENTS];
-    for (int i = 0; f32 && i < 4 * m->rows; i++) if (three) split(g, a[i], &a[i], &alo[i]); else a[i] = round_tf32(g, a[i]);
-    for (int i = 0; f32 && i < 2 * m->cols; i++) if (three) split(g, b[i], &b[i], &blo[i]); else b[i] = round_tf32(g, b[i]);
+typedef struct Parts { LLVMValueRef hi[4 * MAX_FRAGMENTS], lo[4 * MAX_FRAGMENTS]; } Parts;     // lo: tf32x3 only
+
+// 32-bit fragments become tf32: rounded, or as two parts.
+static void prepare(Mma *m, LLVMValueRef *hi, LLVMValueRef *lo, int n) {
+    if (m->p->c.insn->frag != EL_f32) return;
+    for (int i = 0; i < n; i++)
+        if (m->three) split(m->g, hi[i], &hi[i], &lo[i]);
+        else hi[i] = round_tf32(m->g, hi[i]);
+}
+
+static void multiply(Mma *m, const Parts *a, const LLVMValueRef *b, const LLVMValueRef *blo, int pair, LLVMValueRef (*acc)[4]) {
     for (int i = 0; i < m->rows; i++)
-        for (int q = 0; q < m->cols; q++) {
-            int j = i & 1 ? m->cols - 1 - q : q;             // back and forth: the last column's fragment is still at hand
-            LLVMValueRef *d = acc[i * m->cols + j];
-            if (three) { mma(m, alo + 4 * i, b + 2 * j, d); mma(m, a + 4 * i, blo + 2 * j, d); }
-            mma(m, a + 4 * i, b + 2 * j, d);
+        for (int q = 0; q < 2 && 2 * pair + q < m->cols; q++) {
+            int at = i & 1 && 2 * pair + 1 < m->cols ? 1 - q : q;             // back and forth: the fragment is still at hand
+            LLVMValueRef *d = acc[i * m->cols + 2 * pair + at];
+            if (m->three) { mma(m, a->lo + 4 * i, b + 2 * at, d); mma(m, a->hi + 4 * i, blo + 2 * at, d); }
+            mma(m, a->hi + 4 * i, b + 2 * at, d);
         }
 }
 
 // ---- the product ---------------------------------------------------------------------------------
 
-static void product(Mma *m) {                                // over k, for one setting of the loops around
-    LLVMValueRef a[2][4 * MAX_FRAGMENTS], b[2][2 * MAX_FRAGMENTS + 4];
+// Over k, for one setting of the loops around. B fragments are read LOOK pairs before they are multiplied, A fragments
+// a step before.
+static void product(Mma *m) {
+    enum { LOOK = 2, RING = LOOK + 1 };
     const Val *o = m->op->out[0];
     const MmaChoice *c = &m->p->c;
-    int64_t steps = up(axis_extent(c->k_axis), c->k) / c->k;
-    LLVMValueRef (*acc)[4] = (LLVMValueRef (*)[4])NEW_N(m->g->arena, LLVMValueRef, 4 * m->rows * m->cols);
+    int steps = (int)(up(axis_extent(c->k_axis), c->k) / c->k), pairs = (m->cols + 1) / 2, all = steps * pairs;
+    Parts *a = NEW_N(m->g->arena, Parts, 2);
+    LLVMValueRef b[RING][4], lo[RING][4], (*acc)[4] = (LLVMValueRef (*)[4])NEW_N(m->g->arena, LLVMValueRef, 4 * m->rows * m->cols);
     for (int i = 0; i < m->rows; i++)
         for (int j = 0; j < m->cols; j++)
             for (int r = 0; r < 4; r++) acc[i * m->cols + j][r] = gen_get(m->g, o, acc_reg(m, o->layout, c->row, c->col, i, j) + r);
-    load_a(m, 0, a[0]);
-    load_b(m, 0, b[0]);
-    for (int64_t s = 0; s < steps; s++) {
-        if (s + 1 < steps) { load_a(m, s + 1, a[(s + 1) & 1]); load_b(m, s + 1, b[(s + 1) & 1]); }
-        multiply(m, a[s & 1], b[s & 1], acc);
+    load_a(m, 0, a[0].hi);
+    for (int n = 0; n < LOOK && n < all; n++) load_b(m, n / pairs, n % pairs, b[n % RING]);
+    for (int n = 0; n < all; n++) {
+        int step = n / pairs, ahead = n + LOOK;
+        if (n % pairs == 0) {
+            if (step + 1 < steps) load_a(m, step + 1, a[(step + 1) & 1].hi);
+            prepare(m, a[step & 1].hi, a[step & 1].lo, 4 * m->rows);
+        }
+        if (ahead < all) load_b(m, ahead / pairs, ahead % pairs, b[ahead % RING]);
+        prepare(m, b[n % RING], lo[n % RING], 2 * n % (2 * pairs) + 1 < m->cols ? 4 : 2);
+        multiply(m, &a[step & 1], b[n % RING], lo[n % RING], n % pairs, acc);
     }
     for (int i = 0; i < m->rows; i++)
         for (int j = 0; j < m->cols; j++)
@@ -321,6 +335,7 @@ static void tensor_cores(Gen *g, Op *op, DotPlan *p) {
     m.rows = (int)(layout_span(o->layout, c->row) / (16 * c->warps_m));
     m.cols = (int)(layout_span(o->layout, c->col) / (8 * c->warps_n));
     if (m.rows > MAX_FRAGMENTS || m.cols > MAX_FRAGMENTS) ice("a product of %d x %d fragments a lane", m.rows, m.cols);
+    m.three = c->insn->frag == EL_f32 && op->sub != DP_tf32;
     m.a.shared = p->shared[c->a];
     m.b.shared = p->shared[c->b];
     open_source(&m, &m.a, c->a, true);
