@@ -20,9 +20,14 @@ static bool same_expr(LExpr a, LExpr b) {
     return true;
 }
 
-static bool constant(LExpr e, int64_t *v) {
-    for (uint32_t i = 0; i < e.n; i++) if (e.at[i].op == L_DIM || e.at[i].op == L_SCALAR || e.at[i].op == L_STRIDE) return false;
-    *v = launch_eval(e, NULL, NULL, NULL);
+// Of numbers alone, or of dimensions that the instance fixes (a guard holds the launch to them).
+static bool constant(Facts *s, LExpr e, int64_t *v) {
+    const LaunchInfo *l = facts_fn(s)->launch;
+    int64_t dims[MAX_DIMS];
+    for (int i = 0; i < l->ndims; i++) dims[i] = l->dims[i].fixed;
+    for (uint32_t i = 0; i < e.n; i++)
+        if ((e.at[i].op == L_DIM && dims[e.at[i].arg] < 0) || e.at[i].op == L_SCALAR || e.at[i].op == L_STRIDE) return false;
+    *v = launch_eval(e, dims, NULL, NULL);
     return true;
 }
 
@@ -33,7 +38,7 @@ static bool within(Facts *s, const Val *v, LExpr dim) {
     const Op *d = v->def;
     if (host_expr(s, v, &e)) {
         if (same_expr(e, dim)) return true;
-        if (constant(e, &a) && constant(dim, &b)) return a <= b;
+        if (constant(s, e, &a) && constant(s, dim, &b)) return a <= b;
     }
     if (!d) return false;
     if (d->code == OP_T_fun && d->sub == TF_min) return within(s, d->in[0], dim) || within(s, d->in[1], dim);
@@ -50,7 +55,7 @@ static bool below(Facts *s, const Val *v, LExpr dim) {
         const Op *o = v->region->owner;
         return o && o->code == OP_T_for && v == v->region->args.at[0] && within(s, o->in[1], dim);
     }
-    if (d->code == OP_T_const) { c = d->imm; return constant(dim, &n) && c < n; }
+    if (d->code == OP_T_const) { c = d->imm; return constant(s, dim, &n) && c < n; }
     if (d->code == OP_T_fun && d->sub == TF_min) return below(s, d->in[0], dim) || below(s, d->in[1], dim);
     if (d->code == OP_T_binary && d->sub == OP_rem) return within(s, d->in[1], dim) && fact_range(s, d->in[1]).lo >= 0;
     if (d->code == OP_T_binary && d->sub == OP_sub && fact_range(s, d->in[1]).lo >= 1) return within(s, d->in[0], dim);

@@ -275,7 +275,12 @@ static void insert_conversions(Assign *s) {
         } else if (op->code == OP_T_reduce && is_tile(o)) result_as(s, op, 0, layout_project(s->f->arena, op->in[0]->layout, &op->in[0]->type, &o->type));
         else if (op->code == OP_T_rename && is_tile(o)) result_as(s, op, 0, layout_rename(s->f->arena, op->in[0]->layout, &op->in[0]->type, &o->type, op->in[1], op->in[2]));
         else if (op->code == OP_T_dot && (op->flags & HAS_ACC) && is_tile(o)) need(s, op, 2, o->layout, &o->type);
-        else if (op->code == OP_T_wgmma && (op->flags & HAS_ACC)) need(s, op, 4, o->layout, &o->type);
+        else if (op->code == OP_T_wgmma) {
+            Val *a = op->in[0];
+            int first = 4 + ((op->flags & HAS_ACC) != 0);
+            if (first == 5) need(s, op, 4, o->layout, &o->type);
+            if (is_tile(a)) op->in[0] = converted(s, op, a, layout_mma_acc(s->f->arena, &a->type, type_axis(&a->type, op->in[first]), type_axis(&a->type, op->in[first + 2]), s->f->warps, 1));
+        }
         else if (op->code == OP_T_wgmma_wait) { for (int i = 0; i < op->nin; i++) need(s, op, i, op->out[i]->layout, &op->out[i]->type); }
         else if (op->code == OP_T_for || op->code == OP_T_while) {
             int lead = op->code == OP_T_for ? 3 : 0;

@@ -8,6 +8,7 @@ void free_async(Eval *e) { (void)e; }
 #define LATER(op_) void eval_##op_(Eval *e, const Step *s) { eval_fault(e, s->op->span, "level 2 op %s", op_info[s->op->code].name); }
 LATER(convert)
 LATER(buffer)
+LATER(buffer_clear)
 LATER(buffer_load)
 LATER(buffer_store)
 LATER(copy_async)

@@ -318,5 +318,7 @@ bool eval_constant(Fn *f, const Op *op, int64_t *imm)
     static const Space one = {.total = 1, .n = 3};
     run_job(&j, &one);
     *imm = lane_imm(t, &out, 0);
-    return true;
+    double x;
+    memcpy(&x, imm, sizeof x);
+    return !bits || !elem_is_float((Elem)t->elem) || x == x;       // a const has no NaN payload
 }

@@ -9,9 +9,14 @@
 //                                                    }
 //
 // Applies to a kernel whose body has one loop with products at its top level, when every product is of
-// 16-bit floats over one axis, its rows come in 64s, and each operand is a plain load inside the loop: an
-// axis or a scalar per dimension, innermost contiguous, of a read-only tensor. Along the contracted axis
-// the axis must end where the tensor does, because TMA fills with zeros there and nowhere else.
+// 16-bit floats over one axis, its rows come in 64s, and each operand is
+//
+//     a plain load in the loop (an axis or a scalar per dimension, innermost contiguous, of a read-only
+//     tensor): a ring of stages;   such a load before the loop: one buffer, filled once (attention's q);
+//     on the left, any tile made in the loop: registers (attention's p).
+//
+// Along the contracted axis TMA fills with zeros only where the tensor ends. Where the axis may end
+// earlier, the rows past its end are cleared in shared memory on the trip that has them.
 //
 // With a single product into a carried accumulator one wgmma group stays in flight across trips and a
 // stage is released one trip late; otherwise each product is waited for. What comes before the loop and
@@ -25,8 +30,12 @@
 
 enum { MAX_DOTS = 4, SPAN = 128, MAX_STAGES = 8, SYNC_BYTES = 1024 };      // SPAN: bytes of the widest swizzle
 
+typedef enum Where { RING, ONCE, REGISTERS } Where;
+
 typedef struct Operand {
-    Op     *load;
+    Where   where;
+    bool    clear;                  // rows past the contracted axis's end are not zero by themselves
+    Op     *load;                   // RING, ONCE
     Access  a;
     Val    *outer, *inner;          // axes of the tile as it lies in memory: inner is contiguous
     int     outer_dim;
@@ -51,7 +60,8 @@ typedef struct Hop {
     int     np, groups, stages, maps;
     uint32_t stage_bytes;
     bool    pipelined;              // one group in flight across trips
-    Val    *full, *empty;
+    Val    *full, *empty, *once;    // barriers of the ring, and of what is loaded once
+    uint32_t once_bytes;
 } Hop;
 
 static bool decline(Hop *h, const char *why) {
@@ -94,9 +104,12 @@ static bool same_expr(LExpr a, LExpr b) {
     return true;
 }
 
-static const char *operand_of(Hop *h, Operand *o, Val *v, const Val *k) {
+static const char *operand_of(Hop *h, Operand *o, Val *v, const Val *k, int side) {
     Op *load = v->def;
-    if (!load || load->code != OP_T_load || load->parent != h->loop->reg[0]) return "an operand of a product is not loaded in the loop";
+    bool plain = load && load->code == OP_T_load && (load->parent == h->loop->reg[0] || load->parent == h->loop->parent);
+    if (plain && load->parent == h->loop->parent) o->where = ONCE;
+    if (!plain && side == 0 && v->type.rank == 2 && (!load || load->parent == h->loop->reg[0])) { o->where = REGISTERS; return NULL; }
+    if (!plain) return "an operand of a product is neither loaded nor on the left";
     o->load = load;
     access_of(h->facts, load, &o->a);
     const Access *a = &o->a;
@@ -113,7 +126,9 @@ static const char *operand_of(Hop *h, Operand *o, Val *v, const Val *k) {
         else { o->outer = x->axis[0].axis; o->outer_dim = d; }
         if (x->axis[0].axis != k) continue;
         LExpr end;
-        if (!a->proved[d] || !host_expr(h->facts, axis_hi(k), &end) || !same_expr(end, a->p->dim[d])) return "the contracted axis does not end with the tensor";
+        if (!a->proved[d]) return "the contracted axis may pass the tensor's end";
+        bool full = (k->def->flags & AXIS_FULL) != 0;
+        if (!full && (!host_expr(h->facts, axis_hi(k), &end) || !same_expr(end, a->p->dim[d]))) o->clear = true;
     }
     if (!o->inner || !o->outer || o->inner == o->outer) return "an operand's innermost dimension has no axis";
     int64_t in = axis_extent(o->inner) * 2, out = axis_extent(o->outer);
@@ -124,6 +139,7 @@ static const char *operand_of(Hop *h, Operand *o, Val *v, const Val *k) {
         return "an extent is no multiple of 64";
     }
     for (int d = 0; d + 1 < a->nidx; d++) if (!fact_stride_divides(h->facts, a->param, d, 8)) return "rows are not known to be 16-byte aligned";
+    if (o->clear && (o->outer != k || o->where == ONCE)) return "the contracted axis does not end with the tensor";
     o->swizzle = in % SPAN == 0 ? SPAN : (int)in;
     o->bytes = (uint32_t)(in * out);
     return NULL;
@@ -146,7 +162,7 @@ static const char *product_of(Hop *h, Product *p, Op *dot) {
     if (m % 64 || (m != 64 && m % 128)) return "the rows of a product are no multiple of 64";
     if (n % 8 || n > 256 || k % 16) return "the extents of a product do not fit wgmma";
     for (int i = 0; i < 2; i++) {
-        const char *why = operand_of(h, &p->op[i], dot->in[i], p->k);
+        const char *why = operand_of(h, &p->op[i], dot->in[i], p->k, i);
         if (why) return why;
     }
     return NULL;
@@ -174,15 +190,19 @@ static bool applies(Hop *h) {
     int64_t rows = axis_extent(h->p[0].row);
     for (int i = 0; i < h->np; i++) if (axis_extent(h->p[i].row) != rows) return decline(h, "products differ in rows");
     h->groups = rows >= 128 ? 2 : 1;
-    if (rows / 64 / h->groups * axis_extent(h->p[0].col) / 2 > 160) return decline(h, "the accumulator does not fit the registers");
-    for (int i = 0; i < h->np; i++) h->stage_bytes += h->p[i].op[0].bytes + h->p[i].op[1].bytes;
-    int64_t room = (int64_t)h->opt->target->smem_block - SYNC_BYTES - 4096;      // 4096: small reductions
+    int64_t regs = 0;
+    for (int i = 0; i < h->np; i++) regs += rows / 64 / h->groups * axis_extent(h->p[i].col) / 2;
+    if (regs > 160) return decline(h, "the accumulator does not fit the registers");
+    for (int i = 0; i < h->np; i++)
+        for (int k = 0; k < 2; k++) *(h->p[i].op[k].where == ONCE ? &h->once_bytes : &h->stage_bytes) += h->p[i].op[k].bytes;
+    if (!h->stage_bytes) return decline(h, "nothing is loaded in the loop");
+    int64_t room = (int64_t)h->opt->target->smem_block - SYNC_BYTES - 4096 - h->once_bytes;      // 4096: small reductions
     h->stages = (int)(room / h->stage_bytes);
     if (h->opt->schedule.stages && h->stages > h->opt->schedule.stages) h->stages = h->opt->schedule.stages;
     if (h->stages > MAX_STAGES) h->stages = MAX_STAGES;
     if (h->stages < 2) return decline(h, "two stages of the operands do not fit shared memory");
     const Op *dot = h->p[0].dot;
-    if (h->np == 1 && (dot->flags & HAS_ACC)) {
+    if (h->np == 1 && (dot->flags & HAS_ACC) && h->p[0].op[0].where != REGISTERS) {
         const Op *y = r->last;
         for (int i = 0; i < y->nin; i++)
             if (y->in[i] == dot->out[0] && dot->in[2] == r->args.at[1 + i] && uses(&h->f->body, dot->out[0]) == 1 && uses(&h->f->body, dot->in[2]) == 1) h->pipelined = true;
@@ -197,10 +217,10 @@ static Val *buffer(Hop *h, Builder *b, const Operand *o, uint32_t *at) {
     t.shape[0] = axis_extent(o->outer);
     t.shape[1] = axis_extent(o->inner);
     Val *v = b_op(b, OP_T_buffer, 0, t, 0, NULL);
-    v->def->imm = h->stages;
+    v->def->imm = o->where == ONCE ? 1 : h->stages;
     v->def->attr = *at;
     v->name = o->a.p->name;
-    *at += o->bytes * (uint32_t)h->stages;
+    *at += o->bytes * (uint32_t)v->def->imm;
     return v;
 }
 
@@ -267,8 +287,7 @@ static Op *ring_loop(Hop *h, Builder *b, int n, Val *const *init, Builder *inner
 
 // ---- the producer --------------------------------------------------------------------------------
 
-static Val *coordinate(Hop *h, Builder *b, const Affine *x, ValMap *m) {
-    (void)h;
+static Val *coordinate(Builder *b, const Affine *x, ValMap *m) {
     Val *sum = b_const(b, EL_index, x->c);
     for (int i = 0; i < x->nterm; i++) {
         Val *v = map_get(m, x->term[i].v);
@@ -278,11 +297,30 @@ static Val *coordinate(Hop *h, Builder *b, const Affine *x, ValMap *m) {
     return sum;
 }
 
+static void fill(Builder *b, const Operand *o, Val *stage, Val *bar, ValMap *map) {
+    Val *args[4 + MAX_RANK] = {o->buffer, stage, bar, o->load->in[0]};
+    for (int d = 0; d < o->a.nidx; d++) args[4 + d] = coordinate(b, &o->a.aff[d], map);
+    Op *t = effect(b, OP_T_tma_load, 4 + o->a.nidx, args);
+    t->nidx = (uint8_t)o->a.nidx;
+    t->imm = o->map;
+    t->span = o->load->span;
+}
+
+static void fill_all(Hop *h, Builder *b, Where where, Val *stage, Val *bar, ValMap *map) {
+    for (int i = 0; i < h->np; i++)
+        for (int k = 0; k < 2; k++) if (h->p[i].op[k].where == where) fill(b, &h->p[i].op[k], stage, bar, map);
+}
+
 static void producer(Hop *h, Region *r) {
     Builder b = {h->f, r, NULL, h->loop->span}, in;
     Ring ring;
-    Op *loop = ring_loop(h, &b, 0, NULL, &in, &ring);
     ValMap map = {.arena = h->f->arena};
+    if (h->once_bytes) {
+        Val *zero = i32(&b, 0);
+        effect(&b, OP_T_mbar_expect, 2, (Val *[]){h->once, zero})->imm = h->once_bytes;
+        fill_all(h, &b, ONCE, zero, h->once, &map);
+    }
+    Op *loop = ring_loop(h, &b, 0, NULL, &in, &ring);
     Region *old = h->loop->reg[0];
     map_set(&map, old->args.at[0], loop->reg[0]->args.at[0]);
     for (Op *op = old->first; op; op = op->next)               // the scalars that addresses are made of
@@ -293,16 +331,7 @@ static void producer(Hop *h, Region *r) {
     Val *other = b_binary(&in, OP_xor, ring.phase, i32(&in, 1));
     effect(&in, OP_T_mbar_wait, 3, (Val *[]){h->empty, ring.stage, other});
     effect(&in, OP_T_mbar_expect, 2, (Val *[]){h->full, ring.stage})->imm = h->stage_bytes;
-    for (int i = 0; i < h->np; i++)
-        for (int k = 0; k < 2; k++) {
-            Operand *o = &h->p[i].op[k];
-            Val *args[4 + MAX_RANK] = {o->buffer, ring.stage, h->full, o->load->in[0]};
-            for (int d = 0; d < o->a.nidx; d++) args[4 + d] = coordinate(h, &in, &o->a.aff[d], &map);
-            Op *t = effect(&in, OP_T_tma_load, 4 + o->a.nidx, args);
-            t->nidx = (uint8_t)o->a.nidx;
-            t->imm = o->map;
-            t->span = o->load->span;
-        }
+    fill_all(h, &in, RING, ring.stage, h->full, &map);
     ring = advance(h, &in, ring);
     effect(&in, OP_T_yield, 2, (Val *[]){ring.stage, ring.phase});
     effect(&b, OP_T_yield, 0, NULL);
@@ -319,7 +348,13 @@ static Val *wait(Builder *b, Val *acc, int in_flight) {
 }
 
 static Val *multiply(Hop *h, Builder *b, const Product *p, Ring ring, ValMap *m) {
-    Val *in[8] = {p->op[0].buffer, p->op[1].buffer, ring.stage, ring.stage};
+    Val *zero = i32(b, 0), *in[8];
+    for (int i = 0; i < 2; i++) {
+        const Operand *o = &p->op[i];
+        in[i] = o->where == REGISTERS ? map_get(m, p->dot->in[i]) : o->buffer;
+        in[2 + i] = o->where == RING ? ring.stage : zero;
+        if (o->clear) effect(b, OP_T_buffer_clear, 3, (Val *[]){o->buffer, ring.stage, map_get(m, p->k)});
+    }
     int n = 4;
     bool acc = p->dot->flags & HAS_ACC;
     if (acc) in[n++] = map_get(m, p->dot->in[2]);
@@ -332,7 +367,7 @@ static Val *multiply(Hop *h, Builder *b, const Product *p, Ring ring, ValMap *m)
     (void)h;
     b->span = p->dot->span;
     Val *v = b_op(b, OP_T_wgmma, 0, type_tile(EL_f32, t.rank, axes), n, in);
-    v->def->attr = (p->op[0].outer == p->k) | (p->op[1].outer == p->k) << 1;
+    v->def->attr = (p->op[0].where != REGISTERS && p->op[0].outer == p->k) | (p->op[1].outer == p->k) << 1;
     if (acc) v->def->flags |= HAS_ACC;
     return v;
 }
@@ -362,6 +397,7 @@ static void consumers(Hop *h, Region *r) {
     Region *old = h->loop->reg[0];
     int n = h->loop->nout;
     Ring ring;
+    if (h->once_bytes) effect(&b, OP_T_mbar_wait, 3, (Val *[]){h->once, i32(&b, 0), i32(&b, 0)});
     Op *loop = ring_loop(h, &b, n, h->loop->in + 3, &in, &ring);
     ValMap map = {.arena = h->f->arena};
     for (int i = 0; i <= n; i++) map_set(&map, old->args.at[i], loop->reg[0]->args.at[i]);
@@ -411,11 +447,13 @@ bool hopper(Fn *f, const CompileOptions *opt) {
     uint32_t at = 0;
     for (int i = 0; i < h.np; i++)
         for (int k = 0; k < 2; k++) {
+            if (h.p[i].op[k].where == REGISTERS) continue;
             h.p[i].op[k].buffer = buffer(&h, &b, &h.p[i].op[k], &at);
             h.p[i].op[k].map = tensor_map(&h, &h.p[i].op[k]);
         }
     h.full = mbar(&b, h.stages, 1, &at);
     h.empty = mbar(&b, h.stages, h.groups, &at);
+    if (h.once_bytes) h.once = mbar(&b, 1, 1, &at);
     f->groups = h.groups;
     f->warps = 4 * h.groups;
     f->launch->threads = 128 * (h.groups + 1);
@@ -428,6 +466,7 @@ bool hopper(Fn *f, const CompileOptions *opt) {
     producer(&h, roles->reg[0]);
     for (Op *op = f->body.first, *next; op != roles; op = next) {      // the consumers' part of the prologue
         next = op->next;
+        if (is_ring_load(&h, op)) { op_remove(op); continue; }
         if (common(&h, op) || op->code == OP_T_buffer || op->code == OP_T_mbar) continue;
         op_remove(op);
         op_append(roles->reg[1], op);

@@ -139,6 +139,7 @@ Val  *op_where(const Op *op);                              // ptrload, ptrstore,
 Val  *op_acc(const Op *op);                                // dot, wgmma
 Val  *op_value(const Op *op);                              // store, ptrstore, atomic
 Val  *op_compare(const Op *op);                            // atomic.cas
+Type  op_places(const Op *op);                             // store, ptrstore, atomic: the lanes it acts on, as a type without element
 int   op_first_axis(const Op *op);                         // reduce, dot: in[this .. nin) are the axes
 Op   *op_target(const Op *op);                             // the loop that a break or continue is for, or NULL
 bool  op_compares(AstOp op);                               // eq .. ge: gives bool

@@ -529,6 +529,12 @@ static void check_buffer(Check *c, const Op *op)
     if (op->imm < 1) problem(c, "a ring has at least one stage");
 }
 
+static void check_buffer_clear(Check *c, const Op *op)
+{
+    if (want_kind(c, op, 0, TY_BUFFER, "a buffer")) want_scalar_int(c, op, 1, "the stage");
+    want_kind(c, op, 2, TY_AXIS, "an axis");
+}
+
 static void check_buffer_load(Check *c, const Op *op)
 {
     want_ring(c, op);

@@ -141,22 +141,25 @@ static uint32_t convert_bytes(const Region *r) {
     return n;
 }
 
+static bool holds(const Region *r, OpCode code) {
+    for (const Op *op = r->first; op; op = op->next) {
+        if (op->code == code) return true;
+        for (int i = 0; i < op->nreg; i++) if (holds(op->reg[i], code)) return true;
+    }
+    return false;
+}
+
 // The rings are free once the loop of products is over: conversions may use their memory, if all come later.
 static bool rings_are_free(Gen *g) {
-    const Fn *f = g->f;
-    if (!f->groups) return gen_rings_end(g);
-    for (const Op *op = f->body.first; op; op = op->next) {
-        if (op->code != OP_T_roles) continue;
-        bool seen = false;
-        for (const Op *x = op->reg[1]->first; x; x = x->next) {
-            bool loop = x->nreg > 0, products = false;
-            for (const Op *y = loop ? x->reg[0]->first : NULL; y; y = y->next) {
-                products |= y->code == OP_T_wgmma;
-                if (y->code == OP_T_convert) return false;
-            }
-            if (x->code == OP_T_convert && !seen) return false;
-            seen |= products;
-        }
+    const Op *roles = g->f->body.first;
+    while (roles && roles->code != OP_T_roles) roles = roles->next;
+    if (!roles) return gen_rings_end(g);
+    bool seen = false;
+    for (const Op *op = roles->reg[1]->first; op; op = op->next) {
+        bool products = false, converts = op->code == OP_T_convert;
+        for (int i = 0; i < op->nreg; i++) { products |= holds(op->reg[i], OP_T_wgmma); converts |= holds(op->reg[i], OP_T_convert); }
+        if (converts && (!seen || products)) return false;
+        seen |= products;
     }
     return true;
 }

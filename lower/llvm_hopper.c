@@ -152,6 +152,40 @@ void emit_tma_load(Gen *g, Op *op) {
     }
 }
 
+// Rows of a stage past the axis's last live lane become zero, 16 bytes a step, spread over the consumers.
+void emit_buffer_clear(Gen *g, Op *op) {
+    Val *buf = op->in[0], *axis = op->in[2];
+    const Type *t = &buf->type;
+    if (axis->def->flags & AXIS_FULL) return;
+    int64_t rows = t->shape[0], bytes = stage_bytes(t);
+    LLVMValueRef live = LLVMBuildSub(g->B, gen_get64(g, axis_hi(axis), 0), gen_get64(g, axis_lo(axis), 0), "");
+    LLVMBasicBlockRef partial = gen_block(g, "partial"), loop = gen_block(g, "clear"), zero = gen_block(g, "zero"), next = gen_block(g, "step"), done = gen_block(g, "cleared"), go = gen_block(g, "whole");
+    LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntSLT, live, gen_i64(g, rows), ""), partial, go);
+
+    LLVMPositionBuilderAtEnd(g->B, partial);
+    LLVMValueRef n = LLVMBuildTrunc(g->B, live, g->i32, ""), base = stage_at(g, buf, gen_get(g, op->in[1], 0));
+    LLVMValueRef thread = add(g, mul(g, g->warp, 32), g->lane), start = mul(g, thread, 16);
+    LLVMBuildBr(g->B, loop);
+    LLVMPositionBuilderAtEnd(g->B, loop);
+    LLVMValueRef at = LLVMBuildPhi(g->B, g->i32, "");
+    LLVMAddIncoming(at, &start, &partial, 1);
+    LLVMValueRef row = LLVMBuildURem(g->B, LLVMBuildUDiv(g->B, at, gen_i32(g, t->swizzle), ""), gen_i32(g, rows), "");
+    LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntSGE, row, n, ""), zero, next);
+    LLVMPositionBuilderAtEnd(g->B, zero);
+    LLVMTypeRef v4 = LLVMVectorType(g->i32, 4);
+    LLVMSetAlignment(LLVMBuildStore(g->B, LLVMConstNull(v4), gen_smem(g, add(g, base, at))), 16);
+    LLVMBuildBr(g->B, next);
+    LLVMPositionBuilderAtEnd(g->B, next);
+    LLVMValueRef more = add(g, at, gen_i32(g, g->program_threads * 16));
+    LLVMAddIncoming(at, &more, &next, 1);
+    LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntSLT, more, gen_i32(g, bytes), ""), loop, done);
+    LLVMPositionBuilderAtEnd(g->B, done);
+    call(g, "llvm.nvvm.fence.proxy.async.shared_cta", 0, NULL);
+    call(g, "llvm.nvvm.barrier.cta.sync.aligned.count", 2, (LLVMValueRef[]){gen_i32(g, 1), gen_i32(g, g->program_threads)});
+    LLVMBuildBr(g->B, go);
+    LLVMPositionBuilderAtEnd(g->B, go);
+}
+
 // ---- wgmma ---------------------------------------------------------------------------------------
 
 // Descriptor of the stage's first element (PTX ISA, matrix descriptor format).
@@ -178,6 +212,12 @@ static LLVMTypeRef acc_struct(Gen *g, int n) {
     return LLVMStructTypeInContext(g->C, t, (unsigned)n, 0);
 }
 
+// The op after a wgmma waits for it alone: then the wait belongs to it, and nothing is in flight between them.
+static bool settles(const Op *op) {
+    const Op *w = op->next;
+    return w && w->code == OP_T_wgmma_wait && w->imm == 0 && w->nin == 1 && w->in[0] == op->out[0];
+}
+
 // A whole product in one piece of assembly: fence, every m64nNk16 step on its block of accumulators, commit.
 // Descriptors advance by constants.
 void emit_wgmma(Gen *g, Op *op) {
@@ -186,29 +226,37 @@ void emit_wgmma(Gen *g, Op *op) {
     const Val *row = op->in[4 + acc_in], *k_axis = op->in[6 + acc_in];
     int regs = gen_tile(g, o)->n, groups = g->f->groups, blocks = (int)(axis_extent(row) / 64 / groups), per = regs / blocks;
     int steps = (int)(axis_extent(k_axis) / 16), n = 0, da = acc_in ? 2 * regs : regs, db = da + 1;
-    const char *types = a->type.elem == EL_bf16 ? "bf16.bf16" : "f16.f16";
+    const char *types = b->type.elem == EL_bf16 ? "bf16.bf16" : "f16.f16";
+    bool in_regs = a->type.kind == TY_TILE;
+    int words = in_regs ? 4 * steps * blocks : 0, settle = settles(op);
     LLVMValueRef args[520];
     Buf text = {0}, cons = {0};
+    if (in_regs) { db = da + words; }
 
     // This group's 64 rows: in the layout they are the warps' bits, repeated `blocks` times.
-    LLVMValueRef at_a = stage_at(g, a, gen_get(g, op->in[2], 0)), at_b = stage_at(g, b, gen_get(g, op->in[3], 0));
-    if (groups > 1) at_a = add(g, at_a, mul(g, LLVMBuildLShr(g->B, g->warp, gen_i32(g, 2), ""), step_offset(&a->type, ta, 0, 64)));
+    LLVMValueRef at_a = in_regs ? NULL : stage_at(g, a, gen_get(g, op->in[2], 0)), at_b = stage_at(g, b, gen_get(g, op->in[3], 0));
+    if (groups > 1 && !in_regs) at_a = add(g, at_a, mul(g, LLVMBuildLShr(g->B, g->warp, gen_i32(g, 2), ""), step_offset(&a->type, ta, 0, 64)));
     for (int i = 0; i < regs; i++) buf_puts(&cons, "=f,");
     for (int i = 0; i < regs && acc_in; i++) { buf_printf(&cons, "%d,", i); args[n++] = gen_get(g, op->in[4], i); }
-    buf_puts(&cons, "l,l");
-    args[n++] = descriptor(g, a, at_a, ta);
+    for (int i = 0; i < words; i++) { buf_puts(&cons, "r,"); args[n++] = gen_word(g, a, 2 * i, 2); }
+    buf_puts(&cons, in_regs ? "l" : "l,l");
+    if (!in_regs) args[n++] = descriptor(g, a, at_a, ta);
     args[n++] = descriptor(g, b, at_b, tb);
 
     buf_puts(&text, "{\n.reg .b64 da, db;\nwgmma.fence.sync.aligned;\n");
     for (int m = 0; m < blocks; m++)
         for (int k = 0; k < steps; k++) {
-            buf_printf(&text, "add.s64 da, $%d, %lld;\nadd.s64 db, $%d, %lld;\n", da, (long long)step_offset(&a->type, ta, k, m * 64 * groups) / 16,
-                       db, (long long)step_offset(&b->type, tb, k, 0) / 16);
+            if (!in_regs) buf_printf(&text, "add.s64 da, $%d, %lld;\n", da, (long long)step_offset(&a->type, ta, k, m * 64 * groups) / 16);
+            buf_printf(&text, "add.s64 db, $%d, %lld;\n", db, (long long)step_offset(&b->type, tb, k, 0) / 16);
             buf_printf(&text, "wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s {", per * 2, types);
             for (int i = 0; i < per; i++) buf_printf(&text, "%s$%d", i ? ", " : "", m * per + i);
-            buf_printf(&text, "}, da, db, %d, 1, 1, %d, %d;\n", acc_in || k > 0, ta, tb);
+            int w = da + 4 * (m * steps + k);
+            if (in_regs) buf_printf(&text, "}, {$%d, $%d, $%d, $%d}, db, %d, 1, 1, %d;\n", w, w + 1, w + 2, w + 3, acc_in || k > 0, tb);
+            else buf_printf(&text, "}, da, db, %d, 1, 1, %d, %d;\n", acc_in || k > 0, ta, tb);
         }
-    buf_puts(&text, "wgmma.commit_group.sync.aligned;\n}");
+    buf_puts(&text, "wgmma.commit_group.sync.aligned;\n");
+    if (settle) buf_puts(&text, "wgmma.wait_group.sync.aligned 0;\n");
+    buf_puts(&text, "}");
     LLVMValueRef r = gen_asm(g, acc_struct(g, regs), text.p, cons.p, n, args, true, true);
     for (int i = 0; i < regs; i++) gen_set(g, o, i, LLVMBuildExtractValue(g->B, r, (unsigned)i, ""));
     buf_free(&text);
@@ -217,6 +265,10 @@ void emit_wgmma(Gen *g, Op *op) {
 
 void emit_wgmma_wait(Gen *g, Op *op) {
     int n = 0;
+    if (op->prev && op->prev->code == OP_T_wgmma && settles(op->prev)) {
+        for (int r = 0; r < gen_tile(g, op->in[0])->n; r++) gen_set(g, op->out[0], r, gen_get(g, op->in[0], r));
+        return;
+    }
     for (int i = 0; i < op->nin; i++) n += gen_tile(g, op->in[i])->n;
     LLVMValueRef *acc = NEW_N(g->arena, LLVMValueRef, n);
     Buf text = {0}, cons = {0};

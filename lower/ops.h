@@ -49,6 +49,7 @@
     /* level 2: buffers are shared memory, `stage` is an i32 scalar that picks a slot of a ring */ \
     X(convert,      NONE,    1,  1,   1,  0, "P",   2, "x in another layout") \
     X(buffer,       NONE,    0,  0,   1,  0, "S",   2, "shared memory ring of imm stages at byte attr, see Type.shape, swizzle") \
+    X(buffer_clear, NONE,    3,  3,   0,  0, "W",   2, "buffer, stage, axis of its rows: rows at dead lanes become 0, seen by wgmma after it") \
     X(buffer_load,  NONE,    2, 255,  1,  0, "R",   2, "buffer, stage, axis.. (one a dimension; none: in the type's order); the tile (ldmatrix where the layout allows)") \
     X(buffer_store, NONE,    3, 255,  0,  0, "W",   2, "buffer, stage, tile, axis..") \
     X(copy_async,   NONE,    3, 255,  0,  0, "RWA", 2, "buffer, stage, tensor, index.. (nidx): cp.async of a tile; out of range and dead lanes give 0") \

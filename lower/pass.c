@@ -1,6 +1,6 @@
 // The pass driver.
 //
-//     simplify > contract > hoist > chunk > schedule > lanes > pipeline > layout                   tile IR
+//     simplify > contract > hoist > chunk > schedule > lanes > pipeline > peel > layout            tile IR
 //     then llvm_*.c: one LLVM function a kernel, ptx/emit.c: a short LLVM pass list and the NVPTX back end
 //
 // After each pass the verifier may run, the function may be written out, and lowering may stop.
@@ -15,6 +15,7 @@ typedef bool PassFn(Fn *f, const CompileOptions *opt);
 static bool run_simplify(Fn *f, const CompileOptions *o) { (void)o; simplify(f); return true; }
 static bool run_contract(Fn *f, const CompileOptions *o) { if (o->math != 1 && contract(f)) simplify(f); return true; }
 static bool run_hoist(Fn *f, const CompileOptions *o)    { (void)o; hoist(f); return true; }
+static bool run_peel(Fn *f, const CompileOptions *o)     { (void)o; if (peel(f)) simplify(f); return true; }
 static bool run_chunk(Fn *f, const CompileOptions *o)    { (void)o; chunk(f); return true; }
 static bool run_pipeline(Fn *f, const CompileOptions *o) { return hopper(f, o) || pipeline(f, o); }
 static bool run_lanes(Fn *f, const CompileOptions *o)    { (void)o; if (lanes(f)) simplify(f); return true; }
@@ -28,6 +29,7 @@ static const struct { PassInfo info; PassFn *run; } passes[] = {
     {{"schedule", "chooses warps for a program and programs for a block",                                 1, 1}, schedule},
     {{"lanes",    "puts neutral elements into dead lanes where a reduction would count them",             1, 1}, run_lanes},
     {{"pipeline", "gives the operands of products rings in shared memory, filled ahead of use",           1, 2}, run_pipeline},
+    {{"peel",     "gives trips whose lanes are all alive and masks all true a body of their own",         2, 2}, run_peel},
     {{"layout",   "assigns every tile to registers, lanes and warps; inserts conversions",                2, 2}, assign_layouts},
 };
 // clang-format on

@@ -9,6 +9,7 @@ bool contract(Fn *f);                                          // simplify.c: a 
 bool hoist(Fn *f);                                             // simplify.c: loop-invariant values out of loops
 bool chunk(Fn *f);                                             // chunk.c: axes too long for registers become loops
 bool lanes(Fn *f);                                             // lanes.c: neutral elements into dead lanes where they would count
+bool peel(Fn *f);                                              // peel.c: trips without masks get a copy of the body
 bool schedule(Fn *f, const CompileOptions *opt);               // schedule.c: warps, programs a block
 bool hopper(Fn *f, const CompileOptions *opt);                 // hopper.c: TMA rings, wgmma, producer and consumers; false: not this kernel
 bool dot_to_reduce(Fn *f);                                         // matvec.c: products with a vector become sums

@@ -53,6 +53,25 @@ static void dot_line(Rpt *r, const Op *op) {
     buf_putc(r->out, '\n');
 }
 
+static void reduce_steps(Rpt *r, const Op *op) {
+    const Val *x = op->in[0];
+    const Layout *l = x->layout;
+    uint32_t mask = 0;
+    int lanes = 0, warps = 0;
+    if (!l) { buf_putc(r->out, '\n'); return; }
+    for (int i = 1; i < op->nin; i++) {
+        int pos = type_axis(&x->type, op->in[i]);
+        mask |= (uint32_t)((((uint64_t)1 << l->bits[pos]) - 1) << l->off[pos]);
+    }
+    for (int i = 0; i < LANE_BITS; i++) lanes += (l->lane[i] & mask) != 0;
+    for (int i = 0; i < l->nwarp; i++) warps += (l->warp[i] & mask) != 0;
+    int regs = layout_regs(l), kept = op->out[0]->type.rank && op->out[0]->layout ? layout_regs(op->out[0]->layout) : 1;
+    buf_printf(r->out, "reduce           %d registers", regs / kept);
+    if (lanes) buf_printf(r->out, ", %d lanes", 1 << lanes);
+    if (warps) buf_printf(r->out, ", %d warps through shared memory", 1 << warps);
+    buf_putc(r->out, '\n');
+}
+
 static void region(Rpt *r, const Region *reg) {
     for (const Op *op = reg->first; op; op = op->next) {
         switch (op->code) {
@@ -82,8 +101,7 @@ static void region(Rpt *r, const Region *reg) {
             break;
         case OP_T_reduce:
             where(r, op);
-            buf_printf(r->out, "reduce           over %d registers, then lanes%s\n", op->in[0]->layout ? layout_regs(op->in[0]->layout) : 1,
-                       r->f->warps > 1 ? " and warps" : "");
+            reduce_steps(r, op);
             break;
         default: break;
         }
