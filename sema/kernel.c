@@ -89,6 +89,23 @@ static int find_dim(const Check *c, Sym name) {
     return -1;
 }
 
+static bool is_equation(const Node *w) {                       // `NAME = ...`, one sign
+    return w && w->kind == N_binary && w->op == OP_eq && w->name_span.hi - w->name_span.lo == 1 && w->kid[0]->kind == N_name;
+}
+
+// Names that only `where` defines, for defaults: each of those before it.
+static void where_names(Check *c) {
+    const Node *list = c->k->decl->kid[2];
+    for (uint32_t i = 0; list && i < list->nkid; i++) {
+        const Node *w = list->kid[i];
+        if (!is_equation(w) || find_dim(c, w->kid[0]->sym) >= 0) continue;
+        int before = diag_count(c->s);
+        Ent e = eval(c, w->kid[1]);
+        diag_forget(c->s, before);                             // it is evaluated for good later
+        scope_bind(c, c->scope, w->kid[0]->sym, e.kind == EN_int ? e : ent_unknown(), w->span);
+    }
+}
+
 // Dimensions as the default of a `<>` name sees them: numbers if known, else nothing is known.
 static Ent default_of(Check *c, const Node *g) {
     Scope *was = scope_push(c);
@@ -99,6 +116,9 @@ static Ent default_of(Check *c, const Node *g) {
         if (!v) v = find_value(c->set, c->nset, name, false);
         scope_bind(c, c->scope, name, v ? ent_int(v->ival, g->span) : ent_unknown(), g->span);
     }
+    bool failed = c->failed;
+    where_names(c);
+    c->failed = failed;
     Ent e = eval(c, g->kid[1]);
     for (int i = 0; i < c->k->ndims; i++) {
         const Bind *b = scope_find_here(c->scope, c->k->dims[i].name);
@@ -384,8 +404,7 @@ static void check_where(Check *c, const Node *kernel, bool *solved) {
         const Node *w = list->kid[i];
         Span at = w->span;
         Ent e;
-        bool equation = w->kind == N_binary && w->op == OP_eq && w->name_span.hi - w->name_span.lo == 1 && w->kid[0]->kind == N_name;
-        if (equation) {
+        if (is_equation(w)) {
             Sym name = w->kid[0]->sym;
             Ent value = eval(c, w->kid[1]);
             Bind *b = scope_find_here(c->scope, name);
