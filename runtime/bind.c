@@ -5,15 +5,15 @@
 //     M = 37    from `x`, dimension 0              y must be f32[37, 1000]: made so
 //     N = 1000  from `x`, dimension 1              guard N <= BLOCK = 1024 holds
 //
-// A dimension is solved by the first given argument whose dimension is the bare symbol; every other
-// occurrence is an equation. Each refusal is one line that names the parameter, the dimension, what was
+// A dimension is solved by the first given argument whose dimension is the bare symbol, else by a `where`
+// clause that says what it is; every other occurrence is an equation. Each refusal is one line that names the parameter, the dimension, what was
 // expected with where that came from, and what was found.
 
 #include "runtime/internal.h"
 
 #include <string.h>
 
-enum { FIXED = -1, UNKNOWN = -2 };
+enum { FIXED = -1, UNKNOWN = -2, EQUATION = -3 };
 
 int64_t bind_eval(const Bound *b, LExpr e)
 {
@@ -46,6 +46,7 @@ static void dim_text(const Bound *b, int k, Buf *err)
     buf_printf(err, "%s = %lld", b->info->dims[k].name->s, (long long)b->dims[k]);
     if (b->dim_param[k] >= 0) buf_printf(err, " (`%s`, dimension %d)", name_of(b->info, b->dim_param[k]), b->dim_index[k]);
     else if (b->dim_param[k] == FIXED) buf_puts(err, " (fixed when it was compiled)");
+    else if (b->dim_param[k] == EQUATION) buf_puts(err, " (by a `where` clause)");
 }
 
 // " with M = 37 (...), N = 5 (...)" for the dimensions that an expression reads.
@@ -143,6 +144,37 @@ static void solve(Bound *b, int k, int64_t value, int p, int d)
     b->dim_index[k] = (int8_t)d;
 }
 
+static bool all_known(const Bound *b, LExpr e)
+{
+    for (uint32_t i = 0; i < e.n; i++)
+        if (e.at[i].op == L_STRIDE || (e.at[i].op == L_DIM && b->dim_param[e.at[i].arg] == UNKNOWN)) return false;
+    return true;
+}
+
+// How many steps the left side of `left == right` has: up to the last place where one value is left, as the right side
+// works above that value.
+static uint32_t left_side(LExpr e)
+{
+    int32_t depth = 0;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i + 1 < e.n; i++) {
+        LOp op = e.at[i].op;
+        depth += op <= L_STRIDE ? 1 : op == L_NOT ? 0 : op == L_SELECT ? -2 : -1;
+        if (depth == 1) n = i + 1;
+    }
+    return n;
+}
+
+// A guard `P == expression`, either way round, gives P where no tensor does: an `out` tensor's size, made by `where`.
+static void solve_equation(Bound *b, LExpr e)
+{
+    if (e.n < 3 || e.at[e.n - 1].op != L_EQ) return;
+    uint32_t n = left_side(e);
+    LExpr side[2] = {{e.at, n}, {e.at + n, e.n - 1 - n}};
+    for (int s = 0, k; s < 2; s++)
+        if (bare_dim(side[s], &k) && b->dim_param[k] == UNKNOWN && all_known(b, side[1 - s])) solve(b, k, bind_eval(b, side[1 - s]), EQUATION, 0);
+}
+
 static bool solve_dims(const LaunchInfo *info, const BindArg *args, Bound *b, Buf *err)
 {
     for (int k = 0; k < info->ndims; k++) {
@@ -157,6 +189,8 @@ static bool solve_dims(const LaunchInfo *info, const BindArg *args, Bound *b, Bu
             if (k >= 0 || bare_dim(want->dim[d], &k)) solve(b, k, args[p].dim[d], p, d);
         }
     }
+    for (int round = 0; round < info->ndims; round++)
+        for (int i = 0; i < info->nguards; i++) solve_equation(b, info->guards[i].cond);
     for (int k = 0; k < info->ndims; k++) {
         if (b->dim_param[k] != UNKNOWN) continue;
         buf_printf(err, "dimension %s is not known: no argument that is given has it alone as a dimension", info->dims[k].name->s);

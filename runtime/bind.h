@@ -28,7 +28,7 @@ typedef struct Bound {
     int64_t dims[MAX_DIMS];
     int64_t scalars[MAX_PARAMS];
     int64_t strides[MAX_PARAMS * 16];
-    int8_t  dim_param[MAX_DIMS], dim_index[MAX_DIMS];   // where a dimension was found; param -1: fixed, -2: not found
+    int8_t  dim_param[MAX_DIMS], dim_index[MAX_DIMS];   // where a dimension was found; param -1: fixed, -2: not found, -3: by a `where` equation
     BindArg *args;
     int      nargs;
 } Bound;

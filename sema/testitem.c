@@ -282,6 +282,22 @@ static bool is_generic(const Node *kernel, Sym name) {
     return false;
 }
 
+static bool launch_elem(Tester *t, Launch *l, const Node *p, const Node *elem, Ent e, Span at) {
+    if (elem->kind != N_type_name || !elem->sym) return true;
+    if (is_generic(l->kernel, elem->sym)) return learn(t, l, (SemaValue){.name = elem->sym->s, .is_type = true, .elem = e.tensor->elem}, at);
+    Elem want = elem_by_name((Str){elem->sym->s, elem->sym->n});
+    if (want == EL_none || want == e.tensor->elem) return true;
+    report(t->c, E_element_type, at, arena_printf(t->c->a, "argument `%s`", p->sym->s), elem_name(e.tensor->elem), elem_name(want));
+    return false;
+}
+
+// A raw pointer points to the memory of a tensor of the test, of any shape; what is written there is in the tensor afterwards.
+static bool launch_pointer(Tester *t, Launch *l, const Node *p, Ent e, Span at) {
+    if (e.kind == EN_tensor && !e.tensor->view) return launch_elem(t, l, p, p->kid[0]->kid[0], e, at);
+    report(t->c, E_argument_type, at, 1, l->kernel->sym->s, arena_printf(t->c->a, "a tensor whose memory `%s` points to", p->sym->s), ent_text(t->c, e));
+    return false;
+}
+
 static bool launch_tensor(Tester *t, Launch *l, const Node *p, Ent e, Span at) {
     const Node *type = p->kid[0];
     Check *c = t->c;
@@ -290,16 +306,7 @@ static bool launch_tensor(Tester *t, Launch *l, const Node *p, Ent e, Span at) {
                e.kind == EN_tensor ? arena_printf(c->a, "one of %d", e.tensor->rank) : ent_text(c, e));
         return false;
     }
-    const Node *elem = type->kid[0];
-    if (elem->kind == N_type_name && elem->sym) {
-        Elem want = elem_by_name((Str){elem->sym->s, elem->sym->n});
-        if (is_generic(l->kernel, elem->sym)) {
-            if (!learn(t, l, (SemaValue){.name = elem->sym->s, .is_type = true, .elem = e.tensor->elem}, at)) return false;
-        } else if (want != EL_none && want != e.tensor->elem) {
-            report(c, E_element_type, at, arena_printf(c->a, "argument `%s`", p->sym->s), elem_name(e.tensor->elem), elem_name(want));
-            return false;
-        }
-    }
+    if (!launch_elem(t, l, p, type->kid[0], e, at)) return false;
     for (int i = 0; i < e.tensor->rank; i++) {
         const Node *d = type->kid[1 + i];
         if (d->kind == N_name && !learn(t, l, (SemaValue){.name = d->sym->s, .ival = e.tensor->dim[i].i}, at)) return false;
@@ -446,10 +453,7 @@ static Ent launch(Tester *t, const Node *kernel, const Node *call) {
         const Node *p = ps->kid[i];
         bool tensor = p->kid[0] && p->kid[0]->kind == N_type_tensor;
         if (tensor && !(p->flags & PARAM_OUT) && !launch_tensor(t, l, p, l->arg[i], l->at[i])) return ent_error(c);
-        if (p->kid[0] && p->kid[0]->kind == N_type_ptr) {
-            report(c, E_test_statement, call->span, "a kernel with raw pointers cannot be launched");
-            return ent_error(c);
-        }
+        if (p->kid[0] && p->kid[0]->kind == N_type_ptr && !launch_pointer(t, l, p, l->arg[i], l->at[i])) return ent_error(c);
     }
     int errors = diag_errors(c->s);
     TKernel *k = sema_instance(t->f, kernel, l->set, l->nset, l->known, l->nknown);
@@ -459,7 +463,7 @@ static Ent launch(Tester *t, const Node *kernel, const Node *call) {
     }
     TValue *args = NEW_N(c->a, TValue, k->nparams + 1);
     for (int i = 0; i < k->nparams; i++) {
-        if (k->tensor[i]) args[i] = (TValue){.tensor = l->arg[i].kind == EN_tensor ? number_of(l->arg[i]) : -1, .elem = k->params[i].elem};
+        if (k->tensor[i] || k->params[i].kind == PK_POINTER) args[i] = (TValue){.tensor = l->arg[i].kind == EN_tensor ? number_of(l->arg[i]) : -1, .elem = k->params[i].elem};
         else if (!scalar_value(t, k->params[i].elem, l->arg[i], l->at[i], &args[i])) return ent_error(c);
     }
     Known h;
@@ -625,6 +629,13 @@ static Ent reference(Tester *t, Ent callee, const Node *n, Arg *args, int nargs)
     return result;
 }
 
+// A function without tensors among its arguments is a reference too if its type says that its result is one.
+static bool returns_tensors(const Node *fn) {
+    const Node *type = fn->kid[2];
+    if (type && type->kind == N_type_tuple && type->nkid) type = type->kid[0];
+    return type && type->kind == N_type_tensor;
+}
+
 // ---- the body --------------------------------------------------------------------------------------------
 
 static Ent test_call(Tester *t, const Node *n) {
@@ -646,7 +657,7 @@ static Ent test_call(Tester *t, const Node *n) {
         if (args[i].e.kind == EN_error) return ent_error(c);
         tensors = tensors || args[i].e.kind == EN_tensor;
     }
-    return tensors ? reference(t, callee, n, args, nargs) : call_entity(c, callee, args, nargs, n->span);
+    return tensors || returns_tensors(callee.fn->node) ? reference(t, callee, n, args, nargs) : call_entity(c, callee, args, nargs, n->span);
 }
 
 static Ent test_eval(Tester *t, const Node *n) {

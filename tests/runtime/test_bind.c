@@ -103,6 +103,30 @@ static void solves(void **state)
     assert_int_equal(bind_eval(&b, info.blocks), 0);
 }
 
+// `where` says what a dimension is that only an absent output has, on either side of the equation.
+static void solves_by_where(void **state)
+{
+    (void)state;
+    static const LStep right[] = {DIM(N), DIM(K), NUM(2), {L_MUL, 0}, {L_SCALAR, 3}, {L_ADD, 0}, {L_EQ, 0}};
+    static const LStep left[] = {DIM(K), NUM(2), {L_MUL, 0}, {L_SCALAR, 3}, {L_ADD, 0}, DIM(N), {L_EQ, 0}};
+    for (int i = 0; i < 2; i++) {
+        Buf err = {0};
+        BindArg args[5];
+        Bound b;
+        good(args);
+        guards[0] = (LaunchGuard){{i ? left : right, 7}, "N = K * 2 + n (mix.tk:2)"};
+        params[1].dim[1] = params[1].dim[0];
+        params[1].solves[1] = -1;
+        args[1] = tensor(2, 8, 8);
+        assert_true(bind_args(&info, args, 5, &b, &err));
+        assert_int_equal(b.dims[N], 21);
+        assert_int_equal(args[2].dim[1], 21);
+        args[2] = tensor(2, 32, 20);                              // given, and wrong
+        assert_false(bind_args(&info, args, 5, &b, &err));
+        assert_says(&err, "N = K * 2 + n (mix.tk:2) does not hold");
+    }
+}
+
 #define REFUSED(change, words) do { \
     Buf err_ = {0}; BindArg args[5]; Bound b_; \
     good(args); change; \
@@ -290,7 +314,7 @@ static void blocks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(solves, setup), cmocka_unit_test_setup(refuses, setup), cmocka_unit_test_setup(overlap, setup),
+        cmocka_unit_test_setup(solves, setup), cmocka_unit_test_setup(solves_by_where, setup), cmocka_unit_test_setup(refuses, setup), cmocka_unit_test_setup(overlap, setup),
         cmocka_unit_test_setup(variants, setup), cmocka_unit_test_setup(blocks, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
