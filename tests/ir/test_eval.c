@@ -400,6 +400,23 @@ static void test_races(void **state)
     }
 }
 
+// A tile of values at one place: every live lane acts, in order, and gets the value before it.
+static void test_atomic_lanes(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "kernel @lanes(x: i32[N], h: inout i32[M], old: out i32[N])\n    dims (N, M)\n{\n"
+        "  %x = tensor x : tensor<i32, 1>\n  %h = tensor h : tensor<i32, 1>\n  %old = tensor old : tensor<i32, 1>\n"
+        "  %N = dim N : index\n  %z = const 0 : index\n  %out = const 99 : index\n  %n.0 = axis %z, %N {8} : axis<8>\n  %i = index %n.0 : index[%n.0]\n"
+        "  %v = load %x, %i : i32[%n.0]\n  %o = atomic.add %h, %z, %v : i32[%n.0]\n  store %old, %i, %o\n"
+        "  %p = atomic.max %h, %out, %v : i32[%n.0]\n}\n";
+    int32_t x[] = {3, -1, 10, 4}, h[] = {100}, old[4];
+    RUN(kernel_text(session, text), ((const int64_t[]){4, 1}), NULL, vec_arg(x, 4), vec_arg(h, 1), vec_arg(old, 4));
+    const int32_t want[] = {100, 103, 102, 112};
+    assert_memory_equal(old, want, sizeof want);
+    assert_int_equal(h[0], 116);
+}
+
 static void test_print(void **state)
 {
     (void)state;
@@ -517,7 +534,7 @@ int main(void)
         cmocka_unit_test(test_scale), cmocka_unit_test(test_matmul), cmocka_unit_test(test_integers), cmocka_unit_test(test_narrow_integers_wrap),
         cmocka_unit_test(test_floats), cmocka_unit_test(test_casts), cmocka_unit_test(test_reductions), cmocka_unit_test(test_reductions_of_nothing),
         cmocka_unit_test(test_gather), cmocka_unit_test(test_control), cmocka_unit_test(test_traps), cmocka_unit_test(test_races),
-        cmocka_unit_test(test_print), cmocka_unit_test(test_rename), cmocka_unit_test(test_rename_moves_axes), cmocka_unit_test(test_bounds_propagate),
+        cmocka_unit_test(test_atomic_lanes), cmocka_unit_test(test_print), cmocka_unit_test(test_rename), cmocka_unit_test(test_rename_moves_axes), cmocka_unit_test(test_bounds_propagate),
         cmocka_unit_test(test_dot_kinds), cmocka_unit_test(test_pointers),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
