@@ -15,7 +15,7 @@ run_line() { sed -n 's|^// *\(\$ *\)\{0,1\}tkc run |tkc run |p' "$1" | head -1; 
 # The heart of the PTX: from the first global load, or from the entry.
 ptx_excerpt() {
     local first
-    first=$(grep -n -m1 -E '^\s*(@%p[0-9]+ )?(ld\.global|cp\.async)' "$1" | cut -d: -f1)
+    first=$(grep -n -m1 -E '^\s*(@%?p[0-9]* )?(ld\.global|cp\.async)' "$1" | cut -d: -f1)
     [ -n "$first" ] || first=$(grep -n -m1 '\.entry' "$1" | cut -d: -f1)
     sed -n "${first:-1},$((${first:-1} + 11))p" "$1"
 }
