@@ -2,11 +2,26 @@
 // reading shared memory, which cp.async.bulk.wait_group.read waits for, and writing global memory.
 #include "emu/bulk.h"
 
-static void into_shared(AsyncOp *op, Block *b, uint32_t offset, const uint8_t *bytes, uint32_t swizzle) {
-    if (!swizzle) memcpy(b->shared + offset, bytes, op->size);
-    else for (uint32_t i = 0; i < op->size; i += 16) {
-        uint32_t a = offset + i;
-        memcpy(b->shared + (a ^ (a >> 7 & swizzle) << 4), bytes + i, 16);
+// Where byte i (a multiple of 16) of the box lies in shared memory.
+typedef struct Layout { uint32_t offset, inner, pitch, swizzle; } Layout;
+
+static Layout layout_of(const AsyncOp *op, uint32_t offset) {
+    const BulkSpec *s = op->in->extra;
+    if (!s->tensor) return (Layout){offset, op->size + 16, 0, 0};
+    return (Layout){offset, tensor_inner(op->map), tensor_pitch(op->map), tensor_swizzle(op->map)};
+}
+
+static uint32_t place_of(const Layout *l, uint32_t i) {
+    uint32_t a = l->offset + i / l->inner * l->pitch + i % l->inner;
+    return a ^ (a >> 7 & l->swizzle) << 4;
+}
+
+static void into_shared(AsyncOp *op, Block *b, uint32_t offset, const uint8_t *bytes) {
+    Layout l = layout_of(op, offset);
+    for (uint32_t i = 0; i < op->size; i += 16) {
+        uint32_t a = place_of(&l, i);
+        memcpy(b->shared + a, bytes + i, 16);
+        shadow_init(b, a, 16);
     }
 }
 
@@ -36,23 +51,29 @@ void bulk_load(AsyncOp *op) {
                 memcpy(&v, box + i, size);
                 atomic_apply(b->shared + offset + i, s->reduce, s->type, v);
             }
-        } else into_shared(op, b, offset, box, s->tensor ? tensor_swizzle(op->map) : 0);
-        shadow_init(b, offset, op->size);
+            shadow_init(b, offset, op->size);
+        } else into_shared(op, b, offset, box);
         mbar_complete(op, (op->mbar & ((1u << RANK_SHIFT) - 1)) | (op->blocks ? r : op->mbar >> RANK_SHIFT) << RANK_SHIFT, op->size);
     }
     free(box);
 }
 
 void bulk_read(AsyncOp *op) {
-    const BulkSpec *s = op->in->extra;
-    uint32_t offset, swizzle = s->tensor ? tensor_swizzle(op->map) : 0;
+    uint32_t offset;
     if (op->read_done) return;
     Block *b = shared_block(op->warp, op->shared, &offset);
+    Layout l = layout_of(op, offset);
     op->bytes = malloc(op->size + 16);
     if (!op->bytes) abort();
+    bool clean = op->warp->launch->options.allow_uninitialised;
     for (uint32_t i = 0; i < op->size; i += 16) {
-        uint32_t a = offset + i;
-        memcpy(op->bytes + i, b->shared + (a ^ (a >> 7 & swizzle) << 4), 16);
+        uint32_t a = place_of(&l, i);
+        memcpy(op->bytes + i, b->shared + a, 16);
+        if (clean || shadow_is_init(b, a, 16)) continue;
+        char where[160];
+        shared_describe(op->warp->launch, a, where, sizeof where);
+        emu_fault(op->warp, op->in, op->lane, EMU_FAULT_UNINITIALISED, "a bulk store of %u bytes reads shared memory that nothing wrote: %s", op->size, where);
+        clean = true;
     }
     op->read_done = true;
 }

@@ -249,7 +249,7 @@ struct AsyncOp {
     uint8_t  kind, lane;          // ASYNC_*
     bool     read_done, done;
     uint32_t group, clock;
-    uint32_t shared, size;        // its shared memory: full address, bytes
+    uint32_t shared, size, extent; // its shared memory: full address; bytes; bytes from first to last
     uint64_t global;              // or the other shared address
     uint32_t mbar, blocks;        // mbarrier's shared address; multicast mask, 0: the address says
     int32_t  coord[5], offset[3];
@@ -401,6 +401,9 @@ uint32_t tensor_box_bytes(const uint8_t map[128], bool im2col);
 bool tensor_check(Warp *, const Insn *, int lane, const uint8_t map[128], uint32_t rank, bool im2col);
 void tensor_walk(AsyncOp *, bool im2col, uint8_t *box, bool load, int reduce);
 uint32_t tensor_swizzle(const uint8_t map[128]);
+uint32_t tensor_inner(const uint8_t map[128]);
+uint32_t tensor_pitch(const uint8_t map[128]);
+bool tensor_aligned(Warp *, const Insn *, int lane, const uint8_t map[128], int32_t coordinate);
 
 // bulk.c: the halves of bulk operations
 void bulk_load(AsyncOp *);

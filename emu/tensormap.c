@@ -3,7 +3,9 @@
 //
 // A box is walked element 0 fastest; its bytes are laid out so in shared memory, then swizzled by
 // exclusive-or of address bits 4.. with bits 7.. (1, 2 or 3 of them). Elements outside the tensor load as
-// zero (or NaN) and are not stored; they count as bytes all the same.
+// zero (or NaN) and are not stored; they count as bytes all the same. With a swizzle, rows of the box lie a
+// whole span (32, 64 or 128 bytes) apart, also when they are narrower. The innermost coordinate must be a
+// multiple of 16 bytes, or the hardware traps. (Both measured on an H200, 2026-11-21.)
 #include "emu/exec.h"
 
 enum { MAGIC = 0x746b746d };
@@ -103,6 +105,24 @@ uint32_t tensor_box_bytes(const uint8_t bytes[128], bool im2col) {
 uint32_t tensor_swizzle(const uint8_t bytes[128]) {      // the mask of address bits 7.. that are folded onto bits 4..
     static const uint32_t masks[] = {0, 1, 3, 7};
     return masks[map_of(bytes).swizzle];
+}
+
+uint32_t tensor_inner(const uint8_t bytes[128]) {        // bytes of a row of the box
+    Map m = map_of(bytes);
+    return (m.im2col ? m.box[0] : extent(&m, 0)) * element_bytes[m.dtype];
+}
+
+uint32_t tensor_pitch(const uint8_t bytes[128]) {        // bytes from row to row in shared memory
+    Map m = map_of(bytes);
+    uint32_t inner = tensor_inner(bytes), span = m.swizzle ? 16u << m.swizzle : 0;
+    return inner < span ? span : inner;
+}
+
+bool tensor_aligned(Warp *w, const Insn *in, int lane, const uint8_t bytes[128], int32_t coordinate) {
+    int64_t at = (int64_t)coordinate * element_bytes[map_of(bytes).dtype];
+    if (!(at & 15)) return true;
+    emu_fault(w, in, lane, EMU_FAULT_MISALIGNED, "the innermost coordinate of a bulk tensor copy is %d, %lld bytes, not a multiple of 16", coordinate, (long long)at);
+    return false;
 }
 
 static Type reduce_type(uint8_t dtype) {

@@ -56,9 +56,11 @@ static bool issue(Warp *w, const Insn *in, const BulkSpec *s, int l, AsyncOp *op
         for (u32 i = 0; i < s->rank; i++) op->coord[i] = (int32_t)lane32(w, s->coord[i])[l];
         for (u32 i = 0; i < s->n_offsets; i++) op->offset[i] = (int32_t)(lane32(w, s->offset[i])[l] & 0xffff);
         op->size = tensor_box_bytes(op->map, s->im2col);
-        if (!shared_range(w, in, l, op->shared, op->size, 128, &b, &offset)) return false;
+        op->extent = op->size / tensor_inner(op->map) * tensor_pitch(op->map);
+        if (!tensor_aligned(w, in, l, op->map, op->coord[0])) return false;
+        if (!shared_range(w, in, l, op->shared, op->extent, 128, &b, &offset)) return false;
     } else {
-        op->size = lane32(w, s->size)[l];
+        op->extent = op->size = lane32(w, s->size)[l];
         if (op->size & 15) {
             emu_fault(w, in, l, EMU_FAULT_MISALIGNED, "a bulk copy of %u bytes, not a multiple of 16", op->size);
             return false;
@@ -89,17 +91,11 @@ static bool issue(Warp *w, const Insn *in, const BulkSpec *s, int l, AsyncOp *op
         if (w->launch->races)
             for (u32 r = 0; r < w->cluster->n_blocks; r++)
                 if (op->blocks ? op->blocks >> r & 1 : &w->cluster->blocks[r] == b)
-                    shadow_async(w, in, &w->cluster->blocks[r], offset, op->size, true, w->agent + AGENT_BULK, op->clock, w->vc, NULL);
+                    shadow_async(w, in, &w->cluster->blocks[r], offset, op->extent, true, w->agent + AGENT_BULK, op->clock, w->vc, NULL);
         return true;
     }
     op->kind = ASYNC_STORE, op->run = bulk_store, op->read = bulk_read, op->clock = w->store_clock++, op->group = w->bulk_group[l];
-    if (!w->launch->options.allow_uninitialised && !shadow_is_init(b, offset, op->size)) {
-        u32 i = 0;
-        while (i < op->size && shadow_is_init(b, offset + i, 4)) i += 4;
-        shared_describe(w->launch, offset + i, where, sizeof where);
-        emu_fault(w, in, l, EMU_FAULT_UNINITIALISED, "a bulk store of %u bytes reads shared memory that nothing wrote: %s", op->size, where);
-    }
-    if (w->launch->races) shadow_async(w, in, b, offset, op->size, false, w->agent + AGENT_STORE, op->clock, w->vc, w->fv);
+    if (w->launch->races) shadow_async(w, in, b, offset, op->extent, false, w->agent + AGENT_STORE, op->clock, w->vc, w->fv);
     return true;
 }
 

@@ -47,7 +47,7 @@ static uint16_t half_rounded(double x, bool bf, int mode, int flags) {
 
 static u32 tf32_of(float x, int mode, int flags) {
     u32 b = f32_bits(x);
-    if (x != x) return 0x7fffffff;
+    if (x != x) return (b & ~0x1fffu) | 0x400000;       // as measured: sign and payload stay
     if (flags & RELU && !(x > 0)) return 0;
     if (mode == R_rna) b = f32_bits(tf32_round(x));
     else if (mode == R_rz) b &= ~0x1fffu;
@@ -90,6 +90,7 @@ static u64 from_double(double x, const Conversion *c) {
         volatile double v = x;
         volatile float f = (float)v;
         fesetround(FE_TONEAREST);
+        if (c->from == T_f64) return f32_bits(c->flags & FTZ ? flush(f) : f);       // keeps a NaN's sign and payload
         return canonical(c->flags & FTZ ? flush(f) : f);
     }
     case T_f16:  return half_rounded(x, false, c->flags & TO_INTEGER ? R_rn : c->round, c->flags);

@@ -56,12 +56,12 @@ FLOAT2(max_nan_f32, a[l] != a[l] ? a[l] : b[l] != b[l] ? b[l] : max_f32_of(a[l],
 static void abs_f32(Warp *w, const Insn *in) {
     u32 *d = slot_at(w, in->d);
     const u32 *a = slot_at(w, in->a);
-    EACH(u32, a[l] & 0x7fffffffu);
+    EACH(u32, canonical(f32_from(a[l] & 0x7fffffffu)));
 }
 static void neg_f32(Warp *w, const Insn *in) {
     u32 *d = slot_at(w, in->d);
     const u32 *a = slot_at(w, in->a);
-    EACH(u32, a[l] ^ 0x80000000u);
+    EACH(u32, canonical(f32_from(a[l] ^ 0x80000000u)));
 }
 
 #define DOUBLE2(name, expr)                                                           \
@@ -130,11 +130,10 @@ static float compute_f32(int op, float pa, float pb, float pc, int flags) {
 static void general_f32(Warp *w, const Insn *in) {
     u32 *d = slot_at(w, in->d);
     const float *a = slot_at(w, in->a), *b = slot_at(w, in->b == NO_SLOT ? in->a : in->b), *c = slot_at(w, in->c == NO_SLOT ? in->a : in->c);
-    bool sign_only = in->aux == A_abs || in->aux == A_neg;
     if (in->imm) fesetround(fenv_mode[in->imm]);
     EACH_ACTIVE({
         float r = compute_f32((int)in->aux, a[l], b[l], c[l], in->flags);
-        d[l] = sign_only ? f32_bits(r) : canonical(r);
+        d[l] = canonical(r);
     });
     if (in->imm) fesetround(FE_TONEAREST);
 }

@@ -32,8 +32,8 @@ static double half_value(uint16_t h, int flags) {
 }
 
 static uint16_t half_op(int op, uint16_t ha, uint16_t hb, uint16_t hc, int flags) {
-    if (op == A_abs) return ha & 0x7fff;
-    if (op == A_neg) return ha ^ 0x8000;
+    if (op == A_abs || op == A_neg)
+        return (ha & 0x7fff) > (flags & BF ? 0x7f80 : 0x7c00) ? 0x7fff : op == A_abs ? ha & 0x7fff : ha ^ 0x8000;
     double a = half_value(ha, flags), b = half_value(hb, flags), c = half_value(hc, flags), r;
     switch (op) {
     case A_add: r = add_to_odd(a, b); break;
@@ -91,7 +91,6 @@ void VARIANT(decode_half)(Dec *d, Arith op) {
     uint32_t sources = op == A_fma ? 3 : op == A_abs || op == A_neg ? 1 : 2;
     dec_count(d, 1 + sources, 1 + sources);
     uint32_t a = dec_src(d, 1, t), b = sources > 1 ? dec_src(d, 2, t) : NO_SLOT, c = sources > 2 ? dec_src(d, 3, t) : NO_SLOT;
-    if (flags & PAIR && (op == A_abs || op == A_neg)) flags |= 0;
     uint32_t to = dec_dst(d, 0, t);
     Insn *in = dec_emit(d, x_half);
     in->d = to, in->a = a, in->b = b, in->c = c, in->aux = op, in->flags = (uint8_t)flags;

@@ -96,19 +96,19 @@ TERNARY(sad_s64, u64, c[l] + ((s64)a[l] > (s64)b[l] ? a[l] - b[l] : b[l] - a[l])
 TERNARY(sad_u16, u32, c[l] + ((a[l] & 0xffff) > (b[l] & 0xffff) ? a[l] - b[l] : b[l] - a[l]))
 TERNARY(sad_s16, u32, c[l] + ((int16_t)a[l] > (int16_t)b[l] ? a[l] - b[l] : b[l] - a[l]))
 
-// A zero divisor gives all ones, and the remainder the dividend, as the hardware's sequences do.
+// A zero divisor gives all ones, quotient and remainder, as on the hardware.
 #define DIVIDE(T, a, b) ((b) ? (T)((a) / (b)) : (T)-1)
-#define REMAIN(T, a, b) ((b) ? (T)((a) % (b)) : (T)(a))
+#define REMAIN(T, a, b) ((b) ? (T)((a) % (b)) : (T)-1)
 BINARY(div_u32, u32, DIVIDE(u32, a[l], b[l]))   BINARY(rem_u32, u32, REMAIN(u32, a[l], b[l]))
 BINARY(div_u64, u64, DIVIDE(u64, a[l], b[l]))   BINARY(rem_u64, u64, REMAIN(u64, a[l], b[l]))
 BINARY(div_u16, u32, DIVIDE(u32, a[l] & 0xffff, b[l] & 0xffff))
 BINARY(rem_u16, u32, REMAIN(u32, a[l] & 0xffff, b[l] & 0xffff))
 BINARY(div_s16, u32, (int16_t)b[l] ? (u32)((int16_t)a[l] / (int16_t)b[l]) : 0xffffffffu)
-BINARY(rem_s16, u32, (int16_t)b[l] ? (u32)((int16_t)a[l] % (int16_t)b[l]) : a[l])
+BINARY(rem_s16, u32, (int16_t)b[l] ? (u32)((int16_t)a[l] % (int16_t)b[l]) : 0xffffffffu)
 BINARY(div_s32, u32, b[l] ? (u32)((s64)(s32)a[l] / (s32)b[l]) : 0xffffffffu)
-BINARY(rem_s32, u32, b[l] ? (u32)((s64)(s32)a[l] % (s32)b[l]) : a[l])
+BINARY(rem_s32, u32, b[l] ? (u32)((s64)(s32)a[l] % (s32)b[l]) : 0xffffffffu)
 BINARY(div_s64, u64, !b[l] ? ~0ull : b[l] == ~0ull ? 0ull - a[l] : (u64)((s64)a[l] / (s64)b[l]))
-BINARY(rem_s64, u64, !b[l] ? a[l] : b[l] == ~0ull ? 0ull : (u64)((s64)a[l] % (s64)b[l]))
+BINARY(rem_s64, u64, !b[l] ? ~0ull : b[l] == ~0ull ? 0ull : (u64)((s64)a[l] % (s64)b[l]))
 
 #define MINMAX(suffix, C, T)                                                          \
     BINARY(min_##suffix, C, (T)a[l] < (T)b[l] ? a[l] : b[l])                          \
@@ -210,8 +210,12 @@ TO32(bfind_shift_s64, u64, shift_amount(highest64((s64)a[l] < 0 ? ~a[l] : a[l]),
 UNARY(brev_32, u32, reverse32(a[l]))
 UNARY(brev_64, u64, (u64)reverse32((u32)a[l]) << 32 | reverse32((u32)(a[l] >> 32)))
 
+// Positions and lengths past 255 are unspecified: the hardware takes 8 bits of them for 32-bit fields and
+// clamps for 64-bit ones.
+static inline u32 field_operand(u32 x, u32 width) { return width == 64 ? x < 255 ? x : 255 : x & 255; }
+
 static inline u64 field(u64 a, u32 pos, u32 len, u32 width, bool is_signed) {
-    pos &= 0xff, len &= 0xff;
+    pos = field_operand(pos, width), len = field_operand(len, width);
     u32 top = pos + len - 1 < width - 1 ? pos + len - 1 : width - 1;
     u64 sign = is_signed && len ? a >> (top & 63) & 1 : 0;
     if (pos + len == 0) sign = 0;
@@ -230,7 +234,7 @@ static inline u64 field(u64 a, u32 pos, u32 len, u32 width, bool is_signed) {
 FIELD(bfe_u32, u32, 32, false) FIELD(bfe_s32, u32, 32, true) FIELD(bfe_u64, u64, 64, false) FIELD(bfe_s64, u64, 64, true)
 
 static inline u64 insert(u64 a, u64 b, u32 pos, u32 len, u32 width) {
-    pos &= 0xff, len &= 0xff;
+    pos = field_operand(pos, width), len = field_operand(len, width);
     if (pos >= width || !len) return b;
     u64 keep = (len >= 64 ? ~0ull : (1ull << len) - 1) << pos;
     return (b & ~keep) | (a << pos & keep);

@@ -12,11 +12,13 @@
 #define DUMP(n) "shl.b32 %r10, %r0, 2; D: add.s32 %r11, %r1, %r10; ld.shared.u32 %r12, [%r11]; cvt.u64.u32 %rd10, %r10; add.s64 %rd11, %rd1, %rd10; st.global.u32 [%rd11], %r12;\n" \
     "add.s32 %r10, %r10, 512; setp.lt.u32 %p2, %r10, " #n "; @%p2 bra D;\n"
 
+static bool gaps;                                        // the kernel reads bytes that no copy wrote
+
 static void run_modes(const char *ptx, u32 grid, const u32 *cluster, u32 block, EmuContext *emu, void **params) {
     EmuModule *m = load_ptx(emu, ptx);
     for (int mode = 0; mode < 3; mode++) {
         EmuReport r;
-        EmuStatus s = emu_launch(emu, m, "k", (u32[]){grid, 1, 1}, (u32[]){block, 1, 1}, cluster, 0, params, &(EmuOptions){.async = (EmuAsync)mode, .order_seed = (u64)mode}, &r);
+        EmuStatus s = emu_launch(emu, m, "k", (u32[]){grid, 1, 1}, (u32[]){block, 1, 1}, cluster, 0, params, &(EmuOptions){.async = (EmuAsync)mode, .order_seed = (u64)mode, .allow_uninitialised = gaps}, &r);
         if (s) {
             emu_report_print(&r, stderr);
             fail_msg("mode %d: %s", mode, emu_message(emu));
@@ -26,10 +28,10 @@ static void run_modes(const char *ptx, u32 grid, const u32 *cluster, u32 block, 
     emu_unload(emu, m);
 }
 
-static void tensor_loads(void **state) {                 // boxes of 16-bit elements, each swizzle, partly outside
-    (void)state;
+static void load_boxes(bool narrow) {                    // 16-bit elements, each swizzle, partly outside
     enum { ROWS = 20, COLS = 72 };
     uint16_t t[ROWS * COLS], got[8192];
+    gaps = narrow;
     for (int i = 0; i < ROWS * COLS; i++) t[i] = (uint16_t)(i + 1);
     const int inner[] = {32, 16, 32, 64}, bits[] = {0, 1, 2, 3};
     for (int swizzle = 0; swizzle < 4; swizzle++)
@@ -37,23 +39,33 @@ static void tensor_loads(void **state) {                 // boxes of 16-bit elem
             EmuContext *emu = emu_create();
             u64 dt = device(emu, "t", t, sizeof t), out = device(emu, "out", NULL, sizeof got);
             EmuTensorMap map;
-            int w = inner[swizzle], h = 16, x = place == 0 ? 8 : place == 1 ? 40 : -3, y = place == 0 ? 2 : place == 1 ? 10 : -5, bytes = w * h * 2;
+            int w = narrow ? 16 : inner[swizzle], h = 16, x = place == 0 ? 8 : place == 1 ? 40 : -8, y = place == 0 ? 2 : place == 1 ? 10 : -5, bytes = w * h * 2, pitch = swizzle && 2 * w < 16 << swizzle ? 16 << swizzle : 2 * w, pitched = h * pitch;
             assert_int_equal(emu_tensor_map_encode_tiled(emu, &map, EMU_TM_BF16, 2, dt, (u64[]){70, ROWS}, (u64[]){2 * COLS}, (u32[]){(u32)w, (u32)h}, (u32[]){1, 1}, 0, swizzle, 0, 0), EMU_OK);
-            run_modes(KERNEL(".param .u64 out, .param .align 64 .b8 map[128], .param .u32 x, .param .u32 y, .param .u32 bytes",
-                "mov.b64 %rd2, map; cvta.param.u64 %rd3, %rd2; ld.param.u32 %r5, [x]; ld.param.u32 %r6, [y]; ld.param.u32 %r7, [bytes];\n"
+            run_modes(KERNEL(".param .u64 out, .param .align 64 .b8 map[128], .param .u32 x, .param .u32 y, .param .u32 bytes, .param .u32 pitched",
+                "mov.b64 %rd2, map; cvta.param.u64 %rd3, %rd2; ld.param.u32 %r5, [x]; ld.param.u32 %r6, [y]; ld.param.u32 %r7, [bytes]; ld.param.u32 %r8, [pitched];\n"
                 WITH_BARRIER("mbarrier.arrive.expect_tx.shared.b64 _, [bar], %r7;\n"
                 "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [buf], [%rd3, {%r5, %r6}], [bar];")
                 "setp.ge.u32 %p2, %r0, 128; shl.b32 %r10, %r0, 2; D: add.s32 %r11, %r1, %r10; ld.shared.u32 %r12, [%r11]; cvt.u64.u32 %rd10, %r10; add.s64 %rd11, %rd1, %rd10; st.global.u32 [%rd11], %r12;\n"
-                "add.s32 %r10, %r10, 512; setp.lt.u32 %p2, %r10, %r7; @%p2 bra D;\n"), 1, NULL, 128, emu, (void *[]){&out, &map, &x, &y, &bytes});
+                "add.s32 %r10, %r10, 512; setp.lt.u32 %p2, %r10, %r8; @%p2 bra D;\n"), 1, NULL, 128, emu, (void *[]){&out, &map, &x, &y, &bytes, &pitched});
             emu_read(emu, got, out, sizeof got);
             for (int i = 0; i < h; i++)
                 for (int j = 0; j < w; j++) {
-                    u32 o = (u32)(i * w + j) * 2, mask = (1u << bits[swizzle]) - 1, s = o ^ (o >> 7 & mask) << 4;
+                    u32 o = (u32)(i * pitch + j * 2), mask = (1u << bits[swizzle]) - 1, s = o ^ (o >> 7 & mask) << 4;
                     bool in = y + i >= 0 && y + i < ROWS && x + j >= 0 && x + j < 70;
                     assert_int_equal(got[s / 2], in ? t[(y + i) * COLS + x + j] : 0);
                 }
             emu_destroy(emu);
         }
+}
+
+static void tensor_loads(void **state) {
+    (void)state;
+    load_boxes(false);
+}
+static void narrow_boxes(void **state) {                 // rows stay a swizzle span apart
+    (void)state;
+    load_boxes(true);
+    gaps = false;
 }
 
 static void tensor_stores(void **state) {                // 32 x 8 floats, clipped; then a reduction on top
@@ -282,6 +294,19 @@ static void mbarrier_states(void **state) {              // tokens, drops, expec
     emu_destroy(emu);
 }
 
+static void unaligned_coordinate(void **state) {
+    (void)state;
+    EmuContext *emu = emu_create();
+    u64 x = device(emu, "x", NULL, 4096), out = x;
+    EmuTensorMap map;
+    emu_fill(emu, x, 4096, EMU_FILL_ZERO, 0);
+    assert_int_equal(emu_tensor_map_encode_tiled(emu, &map, EMU_TM_BF16, 1, x, (u64[]){2048}, (u64[]){0}, (u32[]){64}, (u32[]){1}, 0, 0, 0, 0), EMU_OK);
+    expect_fault(emu, KERNEL(".param .u64 out, .param .align 64 .b8 map[128]", "mov.b64 %rd2, map; cvta.param.u64 %rd3, %rd2; mov.u32 %r5, 3;\n"
+        WITH_BARRIER("mbarrier.arrive.expect_tx.shared.b64 _, [bar], 128; cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes [buf], [%rd3, {%r5}], [bar];")),
+        32, 0, (void *[]){&out, &map}, NULL, EMU_FAULT_MISALIGNED, "innermost coordinate of a bulk tensor copy is 3, 6 bytes");
+    emu_destroy(emu);
+}
+
 static void encodings(void **state) {                    // what cuTensorMapEncodeTiled refuses, we refuse
     (void)state;
     EmuContext *emu = emu_create();
@@ -298,8 +323,8 @@ static void encodings(void **state) {                    // what cuTensorMapEnco
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tensor_loads), cmocka_unit_test(tensor_stores), cmocka_unit_test(im2col), cmocka_unit_test(bulk_rows),
-        cmocka_unit_test(clusters), cmocka_unit_test(wgmma_shapes), cmocka_unit_test(mbarrier_states), cmocka_unit_test(encodings),
+        cmocka_unit_test(tensor_loads), cmocka_unit_test(narrow_boxes), cmocka_unit_test(tensor_stores), cmocka_unit_test(im2col), cmocka_unit_test(bulk_rows),
+        cmocka_unit_test(clusters), cmocka_unit_test(wgmma_shapes), cmocka_unit_test(mbarrier_states), cmocka_unit_test(encodings), cmocka_unit_test(unaligned_coordinate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,14 +8,17 @@ typedef int32_t s32;
 static u64 field(u64 a, unsigned pos, unsigned len, unsigned width, bool sign) {   // bit by bit, as the manual does
     u64 r = 0;
     unsigned msb = width - 1;
-    pos &= 255, len &= 255;
+    if (width == 32) pos &= 255, len &= 255;
+    if (pos > 255) pos = 255;
+    if (len > 255) len = 255;
     u64 s = !sign || len == 0 ? 0 : a >> (pos + len - 1 < msb ? pos + len - 1 : msb) & 1;
     for (unsigned i = 0; i <= msb; i++) r |= (i < len && pos + i <= msb ? a >> (pos + i) & 1 : s) << i;
     return r;
 }
 static u64 insert(u64 a, u64 b, unsigned pos, unsigned len, unsigned width) {
-    pos &= 255, len &= 255;
-    for (unsigned i = 0; i < len && pos + i < width; i++) b = (b & ~(1ull << (pos + i))) | (a >> i & 1) << (pos + i);
+    if (width == 32) pos &= 255, len &= 255;
+    if (len > 64) len = 64;
+    for (unsigned i = 0; i < len && pos < 256 && pos + i < width; i++) b = (b & ~(1ull << (pos + i))) | (a >> i & 1) << (pos + i);
     return b;
 }
 static u64 reverse(u64 a, unsigned n) {
@@ -80,8 +83,8 @@ static u32 dp4a(u32 a, u32 b, u32 c) { for (int i = 0; i < 4; i++) c += (u32)((i
   X(sad,        "sad.s32 %d, %a, %b, %c;" W32,            (u32)(C + (u32)(SA > SB ? (s64)SA - SB : (s64)SB - SA))) \
   X(div_s32,    "div.s32 %d, %a, %b;" W32,                B ? (u32)((s64)SA / SB) : 0xffffffffu) \
   X(div_u32,    "div.u32 %d, %a, %b;" W32,                B ? A / B : 0xffffffffu) \
-  X(rem_s32,    "rem.s32 %d, %a, %b;" W32,                B ? (u32)((s64)SA % SB) : A) \
-  X(rem_u64,    "rem.u64 %D, %A, %B;",                    b ? a % b : a) \
+  X(rem_s32,    "rem.s32 %d, %a, %b;" W32,                B ? (u32)((s64)SA % SB) : 0xffffffffu) \
+  X(rem_u64,    "rem.u64 %D, %A, %B;",                    b ? a % b : ~0ull) \
   X(div_s64,    "div.s64 %D, %A, %B;",                    b ? (u64)((s128)(s64)a / (s64)b) : ~0ull) \
   X(abs_s32,    "abs.s32 %d, %a;" W32,                    SA < 0 ? (u32)(0 - A) : A) \
   X(neg_s64,    "neg.s64 %D, %A;",                        0 - a) \
