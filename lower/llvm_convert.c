@@ -2,7 +2,9 @@
 //
 // The tile is written in the source's layout and read in the target's, as a row-major array whose rows
 // run along the axis in which the target holds vectors, each row 16 bytes longer than it need be so that
-// rows start in different banks. Both sides move the widest vectors their layouts have.
+// rows start in different banks. Both sides move the widest vectors their layouts have. Where the source
+// has no vectors along those rows (a transpose), rows are padded by one word only: then the scattered
+// stores of eight lanes fall into different banks, and reading word by word is free of conflicts too.
 #include "lower/gen.h"
 
 #include <string.h>
@@ -29,7 +31,7 @@ static bool by_registers(Gen *g, const Val *x, const Val *o) {
     return true;
 }
 
-typedef struct Mem { int fast; int64_t stride[MAX_AXES]; int64_t elems; } Mem;      // row-major, in elements
+typedef struct Mem { int fast; int unit; int64_t stride[MAX_AXES]; int64_t elems; } Mem;      // row-major, in elements; unit: bytes that rows are aligned to
 
 static int64_t extent_of(const Layout *l, int pos) {
     int64_t n = (int64_t)1 << l->bits[pos];
@@ -42,25 +44,52 @@ static Mem arrange(const Val *x, const Layout *to) {
     int best = -1, size = elem_bytes((Elem)x->type.elem);
     for (int i = 0; i < x->type.rank; i++) if (layout_vec(to, i) > best) { best = layout_vec(to, i); m.fast = i; }
     if (best == 1) for (int i = 0; i < x->type.rank; i++) if (to->lane[0] == (uint32_t)1 << to->off[i]) m.fast = i;
+    m.unit = layout_vec(x->layout, m.fast) == 1 && size < 16 ? size < 4 ? 4 : size : 16;
     int64_t at = 1;
     for (int k = 0; k < x->type.rank; k++) {
         int i = k == 0 ? m.fast : k <= m.fast ? k - 1 : k;
         int64_t a = extent_of(x->layout, i), b = extent_of(to, i);
         m.stride[i] = at;
         at *= a > b ? a : b;
-        if (k == 0 && x->type.rank > 1) at += 16 / size > 0 ? 16 / size : 1;
+        if (k == 0 && x->type.rank > 1) at += m.unit / size > 0 ? m.unit / size : 1;
     }
     m.elems = at;
     return m;
 }
 
-static LLVMValueRef lane_offset(Gen *g, const Layout *l, const Mem *m, int rank, int size) {
+// Bytes of this lane's part of the coordinates; past `limit` on an axis (0: none), those of coordinate 0 there.
+static LLVMValueRef lane_offset(Gen *g, const Layout *l, const Mem *m, int rank, int size, const int64_t *limit) {
     LLVMValueRef sum = NULL;
     for (int i = 0; i < rank; i++) {
-        LLVMValueRef c = LLVMBuildMul(g->B, gen_lane_coord(g, l, i), gen_i32(g, m->stride[i] * size), "");
+        LLVMValueRef c = gen_lane_coord(g, l, i);
+        if (limit[i]) c = LLVMBuildSelect(g->B, LLVMBuildICmp(g->B, LLVMIntSLT, c, gen_i32(g, limit[i]), ""), c, gen_i32(g, 0), "");
+        c = LLVMBuildMul(g->B, c, gen_i32(g, m->stride[i] * size), "");
         sum = sum ? LLVMBuildAdd(g->B, sum, c, "") : c;
     }
     return sum ? sum : gen_i32(g, 0);
+}
+
+// The greatest coordinate on an axis that a lane of a warp adds to that of its registers.
+static int64_t lane_reach(const Layout *l, int pos) {
+    uint32_t all = 0;
+    for (int i = 0; i < LANE_BITS; i++) all |= l->lane[i];
+    for (int i = 0; i < l->nwarp; i++) all |= l->warp[i];
+    return all >> l->off[pos] & ((1u << l->bits[pos]) - 1);
+}
+
+// Where the target reaches past what the source wrote (96 as 128, all dead there): lane coordinates that register r
+// must not pass, or false if none of its lanes has anything to read.
+static bool written_part(const Val *x, const Layout *to, int r, int64_t *limit) {
+    int64_t c[MAX_AXES];
+    layout_coord(to, r, 0, 0, c);
+    for (int i = 0; i < x->type.rank; i++) {
+        int64_t have = extent_of(x->layout, i);
+        limit[i] = 0;
+        if (extent_of(to, i) <= have) continue;
+        if (c[i] >= have) return false;
+        if (c[i] + lane_reach(to, i) >= have) limit[i] = have - c[i];
+    }
+    return true;
 }
 
 static int64_t reg_offset(const Layout *l, const Mem *m, int rank, int size, int r) {
@@ -70,9 +99,9 @@ static int64_t reg_offset(const Layout *l, const Mem *m, int rank, int size, int
     return at;
 }
 
-static int run(const Layout *l, int fast, int size) {
-    int v = layout_vec(l, fast);
-    while (v * size > 16) v /= 2;
+static int run(const Layout *l, const Mem *m, int size) {
+    int v = layout_vec(l, m->fast);
+    while (v > 1 && v * size > m->unit) v /= 2;
     return v;
 }
 
@@ -107,8 +136,9 @@ void emit_convert(Gen *g, Op *op) {
         LLVMBuildCondBr(g->B, owner, write, go);
         LLVMPositionBuilderAtEnd(g->B, write);
     }
-    int n = layout_regs(x->layout), v = run(x->layout, m.fast, size);
-    LLVMValueRef at = LLVMBuildAdd(g->B, lane_offset(g, x->layout, &m, rank, size), area, "");
+    int n = layout_regs(x->layout), v = run(x->layout, &m, size);
+    int64_t limit[MAX_AXES] = {0};
+    LLVMValueRef at = LLVMBuildAdd(g->B, lane_offset(g, x->layout, &m, rank, size, limit), area, "");
     for (int r = 0; r < n; r += v) {
         LLVMValueRef p = gen_smem(g, LLVMBuildAdd(g->B, at, gen_i32(g, reg_offset(x->layout, &m, rank, size, r)), ""));
         LLVMValueRef st;
@@ -129,9 +159,14 @@ void emit_convert(Gen *g, Op *op) {
     if (owner) { LLVMBuildBr(g->B, go); LLVMPositionBuilderAtEnd(g->B, go); }
     gen_barrier(g);
     n = layout_regs(o->layout);
-    v = run(o->layout, m.fast, size);
-    at = LLVMBuildAdd(g->B, lane_offset(g, o->layout, &m, rank, size), area, "");
+    v = run(o->layout, &m, size);
+    while (v > 1 && extent_of(o->layout, m.fast) > extent_of(x->layout, m.fast) && extent_of(x->layout, m.fast) % v) v /= 2;
     for (int r = 0; r < n; r += v) {
+        if (!written_part(x, o->layout, r, limit)) {
+            for (int i = 0; i < v; i++) gen_set(g, o, r + i, of_bytes(g, LLVMConstNull(unit), e));
+            continue;
+        }
+        at = LLVMBuildAdd(g->B, lane_offset(g, o->layout, &m, rank, size, limit), area, "");
         LLVMValueRef p = gen_smem(g, LLVMBuildAdd(g->B, at, gen_i32(g, reg_offset(o->layout, &m, rank, size, r)), ""));
         if (size < 4 && v * size >= 4 && e != EL_bool) {
             LLVMValueRef w = LLVMBuildLoad2(g->B, LLVMVectorType(g->i32, (unsigned)(v * size / 4)), p, "");
