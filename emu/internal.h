@@ -1,6 +1,7 @@
 // Inside the emulator: what its files share.
 //
-//     reader.c   PTX text -> statements, names and scopes        decode.c  operands -> slots, tables
+//     text.c     words, numbers                                  reader.c  statements, names and scopes
+//     decode.c   operands -> slots, tables                       mbarrier.c, bulk.c  asynchronous state
 //     x_*.c      executors with the tables that name them        memory.c  device allocations
 //     warps.c    divergence: groups of lanes with one pc         launch.c  blocks, clusters, threads
 //     shadow.c   races, by vector clocks                         report.c  faults in words

@@ -13,236 +13,6 @@
 
 enum { HASH_SIZE = 4096, MAX_NESTING = 200 };
 
-_Noreturn static void fail(Reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
-_Noreturn static void fail(Reader *r, const char *format, ...) {
-    char text[400];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    emu_error(r->module->context, EMU_INVALID, "line %u: %s", r->d.line ? r->d.line : r->line, text);
-    longjmp(*r->d.on_error, 1);
-}
-
-// ---- Characters and tokens
-
-static bool is_word(int c) { return isalnum(c) || c == '_' || c == '$'; }
-
-static void skip_space(Reader *r) {
-    while (r->p < r->end) {
-        if (*r->p == '\n') r->line++, r->p++;
-        else if (isspace((unsigned char)*r->p)) r->p++;
-        else if (r->p[0] == '/' && r->p + 1 < r->end && r->p[1] == '/') {
-            while (r->p < r->end && *r->p != '\n') r->p++;
-        } else if (r->p[0] == '/' && r->p + 1 < r->end && r->p[1] == '*') {
-            for (r->p += 2; r->p < r->end && !(r->p[0] == '*' && r->p + 1 < r->end && r->p[1] == '/'); r->p++)
-                r->line += *r->p == '\n';
-            r->p = r->end - r->p >= 2 ? r->p + 2 : r->end;
-        } else if (*r->p == '#') {                       // a line marker
-            while (r->p < r->end && *r->p != '\n') r->p++;
-        } else return;
-    }
-}
-
-static int peek(Reader *r) {
-    skip_space(r);
-    return r->p < r->end ? (unsigned char)*r->p : 0;
-}
-
-static bool accept(Reader *r, char c) {
-    if (peek(r) != c) return false;
-    r->p++;
-    return true;
-}
-
-static void expect(Reader *r, char c) {
-    if (accept(r, c)) return;
-    if (r->p >= r->end) fail(r, "expected `%c` before the end of the text", c);
-    const char *s = r->p;
-    int n = 0;
-    while (s + n < r->end && n < 20 && !isspace((unsigned char)s[n]) && isprint((unsigned char)s[n])) n++;
-    fail(r, "expected `%c`, not `%.*s`", c, n, s);
-}
-
-static Str word(Reader *r) {                             // an identifier; n 0 if there is none
-    int c = peek(r);
-    Str s = {r->p, 0};
-    if (!c || (!is_word(c) && c != '%') || isdigit(c)) return s;
-    const char *p = r->p + 1;
-    while (p < r->end && is_word((unsigned char)*p)) p++;
-    s.n = (uint32_t)(p - r->p);
-    r->p = p;
-    return s;
-}
-
-static Str need_word(Reader *r, const char *what) {
-    Str s = word(r);
-    if (!s.n) {
-        int c = peek(r);
-        if (!c) fail(r, "expected %s before the end of the text", what);
-        fail(r, "expected %s, not `%c`", what, isprint(c) ? c : '?');
-    }
-    return s;
-}
-
-static Str dotted(Reader *r) {                           // what follows a dot: letters, digits, ::
-    Str s = {r->p, 0};
-    while (r->p < r->end) {
-        if (is_word((unsigned char)*r->p)) r->p++;
-        else if (r->p + 1 < r->end && r->p[0] == ':' && r->p[1] == ':') r->p += 2;
-        else break;
-    }
-    s.n = (uint32_t)(r->p - s.s);
-    return s;
-}
-
-static Str directive(Reader *r) {                        // ".reg" without its dot
-    if (peek(r) != '.') return (Str){r->p, 0};
-    r->p++;
-    Str s = dotted(r);
-    if (!s.n) fail(r, "a `.` with no name after it");
-    return s;
-}
-
-static bool next_directive_is(Reader *r, const char *name) {
-    if (peek(r) != '.') return false;
-    size_t n = strlen(name);
-    return (size_t)(r->end - r->p) > n && !memcmp(r->p + 1, name, n) &&
-           ((size_t)(r->end - r->p) == n + 1 || !is_word((unsigned char)r->p[n + 1]));
-}
-
-static bool accept_directive(Reader *r, const char *name) {
-    if (!next_directive_is(r, name)) return false;
-    r->p += strlen(name) + 1;
-    return true;
-}
-
-static Str quoted(Reader *r) {
-    expect(r, '"');
-    Str s = {r->p, 0};
-    while (r->p < r->end && *r->p != '"' && *r->p != '\n') r->p++;
-    s.n = (uint32_t)(r->p - s.s);
-    if (r->p >= r->end || *r->p != '"') fail(r, "a string without its closing quote");
-    r->p++;
-    return s;
-}
-
-bool ptx_str_is(Str s, const char *text) { return strlen(text) == s.n && !memcmp(s.s, text, s.n); }
-static bool str_same(Str a, Str b)   { return a.n == b.n && !memcmp(a.s, b.s, a.n); }
-
-static char *copy_str(Reader *r, Str s) {
-    char *p = emu_arena_alloc(&r->module->arena, s.n + 1);
-    memcpy(p, s.s, s.n);
-    return p;
-}
-
-// ---- Numbers and constant expressions
-
-static Operand number(Reader *r) {
-    Operand o = {.kind = O_IMM};
-    const char *p = r->p, *end = r->end;
-    if (end - p > 2 && p[0] == '0' && (p[1] == 'f' || p[1] == 'F' || p[1] == 'd' || p[1] == 'D') && isxdigit((unsigned char)p[2])) {
-        int digits = p[1] == 'f' || p[1] == 'F' ? 8 : 16;
-        o.kind = digits == 8 ? O_F32 : O_F64;
-        p += 2;
-        for (int i = 0; i < digits; i++, p++) {
-            if (p >= end || !isxdigit((unsigned char)*p)) fail(r, "a hexadecimal float needs %d digits", digits);
-            o.bits = o.bits << 4 | (uint64_t)(isdigit((unsigned char)*p) ? *p - '0' : (*p | 32) - 'a' + 10);
-        }
-        r->p = p;
-        return o;
-    }
-    char text[64];
-    int n = 0;
-    bool is_float = false, hex = end - p > 1 && p[0] == '0' && (p[1] | 32) == 'x';
-    while (p < end && n < 60) {
-        if (isalnum((unsigned char)*p)) {
-            if (!hex && (*p == 'e' || *p == 'E')) is_float = true;
-        } else if (*p == '.' && !hex && p + 1 < end && isdigit((unsigned char)p[1])) is_float = true;
-        else if ((*p == '+' || *p == '-') && is_float && n && (text[n - 1] | 32) == 'e') {}
-        else break;
-        text[n++] = *p++;
-    }
-    text[n] = 0;
-    char *stop = text;
-    if (is_float) {
-        o.kind = O_F64;
-        o.bits = f64_bits(strtod(text, &stop));
-    } else if (n > 1 && text[0] == '0' && (text[1] | 32) == 'b') {
-        o.bits = strtoull(text + 2, &stop, 2);
-    } else {
-        o.bits = strtoull(text, &stop, 0);
-    }
-    if ((*stop == 'U' || *stop == 'u') && !stop[1]) stop++;
-    if (*stop || !n) fail(r, "`%s` is not a number", text);
-    r->p = p;
-    return o;
-}
-
-static Operand expression(Reader *r, int least);
-
-static Operand expr_primary(Reader *r) {
-    int c = peek(r);
-    if (++r->nesting > MAX_NESTING) fail(r, "an expression nested too deep");
-    Operand o;
-    if (c == '(') {
-        r->p++;
-        o = expression(r, 0);
-        expect(r, ')');
-    } else if (c == '-' || c == '~' || c == '!' || c == '+') {
-        r->p++;
-        o = expr_primary(r);
-        if (o.kind == O_IMM) o.bits = c == '-' ? -o.bits : c == '~' ? ~o.bits : c == '!' ? !o.bits : o.bits;
-        else if (c == '-' && o.kind == O_F32) o.bits ^= 0x80000000u;
-        else if (c == '-' && o.kind == O_F64) o.bits ^= 1ull << 63;
-    } else if (isdigit(c)) {
-        o = number(r);
-    } else if (c == '.' && r->p + 1 < r->end && isdigit((unsigned char)r->p[1])) {
-        o = number(r);
-    } else {
-        Str name = need_word(r, "a number");
-        if (ptx_str_is(name, "WARP_SZ")) o = (Operand){.kind = O_IMM, .bits = 32};
-        else fail(r, "expected a number, not `%.*s`", (int)name.n, name.s);
-    }
-    r->nesting--;
-    return o;
-}
-
-static Operand expression(Reader *r, int least) {
-    static const struct { const char *text; int rank; } ops[] = {
-        {"<<", 4}, {">>", 4}, {"+", 5}, {"-", 5}, {"*", 6}, {"/", 6}, {"%", 6}, {"&", 3}, {"^", 2}, {"|", 1}};
-    Operand left = expr_primary(r);
-    for (;;) {
-        peek(r);
-        size_t i = 0;
-        while (i < 10 && !((size_t)(r->end - r->p) >= strlen(ops[i].text) && !memcmp(r->p, ops[i].text, strlen(ops[i].text)))) i++;
-        if (i == 10 || ops[i].rank <= least || left.kind != O_IMM) return left;
-        if (ops[i].text[0] == '%' && r->p + 1 < r->end && isalpha((unsigned char)r->p[1])) return left;
-        r->p += strlen(ops[i].text);
-        Operand right = expression(r, ops[i].rank);
-        uint64_t a = left.bits, b = right.bits;
-        switch (ops[i].text[0]) {
-        case '<': a = b < 64 ? a << b : 0; break;
-        case '>': a = b < 64 ? a >> b : 0; break;
-        case '+': a += b; break;
-        case '-': a -= b; break;
-        case '*': a *= b; break;
-        case '/': a = b ? a / b : 0; break;
-        case '%': a = b ? a % b : 0; break;
-        case '&': a &= b; break;
-        case '^': a ^= b; break;
-        default:  a |= b; break;
-        }
-        left.bits = a;
-    }
-}
-
-static uint64_t integer(Reader *r) {
-    Operand o = expression(r, 0);
-    if (o.kind != O_IMM) fail(r, "expected an integer");
-    return o.bits;
-}
-
 // ---- Names
 
 static uint32_t hash_of(Str s, uint32_t scope) {
@@ -253,7 +23,7 @@ static uint32_t hash_of(Str s, uint32_t scope) {
 
 static Sym *find_in(Reader *r, Str name, uint32_t scope) {
     for (Sym *s = r->hash[hash_of(name, scope)]; s; s = s->next)
-        if (s->scope == scope && str_same(s->name, name)) return s;
+        if (s->scope == scope && text_same(s->name, name)) return s;
     return NULL;
 }
 
@@ -268,7 +38,7 @@ static Sym *lookup_from(Reader *r, Str name, uint32_t scope) {
 static Sym *declare(Reader *r, Str name, SymKind kind, uint32_t scope) {
     Sym *s = find_in(r, name, scope);
     if (s && (s->kind == SYM_FUNC || s->external) && kind == s->kind) return s;
-    if (s) fail(r, "`%.*s` is declared twice", (int)name.n, name.s);
+    if (s) text_fail(r, "`%.*s` is declared twice", (int)name.n, name.s);
     s = emu_arena_alloc(&r->module->arena, sizeof *s);
     uint32_t h = hash_of(name, scope);
     *s = (Sym){.next = r->hash[h], .name = name, .kind = kind, .scope = scope, .slot = NO_SLOT, .in_func = r->func && !r->func->is_kernel};
@@ -276,7 +46,7 @@ static Sym *declare(Reader *r, Str name, SymKind kind, uint32_t scope) {
 }
 
 static void open_scope(Reader *r) {
-    if (++r->depth > MAX_NESTING) fail(r, "blocks nested too deep");
+    if (++r->depth > MAX_NESTING) text_fail(r, "blocks nested too deep");
     if (r->n_scopes == r->cap_scopes) {
         r->cap_scopes *= 2;
         r->parents = realloc(r->parents, r->cap_scopes * sizeof *r->parents);
@@ -339,30 +109,30 @@ Type ptx_type_named(Str s) {
 }
 
 static Type need_type(Reader *r) {
-    Str s = directive(r);
+    Str s = text_directive(r);
     Type t = s.n ? ptx_type_named(s) : T_none;
     if (ptx_str_is(s, "texref") || ptx_str_is(s, "samplerref") || ptx_str_is(s, "surfref")) return T_u64;
-    if (!t) fail(r, "`.%.*s` is not a type", (int)s.n, s.s);
+    if (!t) text_fail(r, "`.%.*s` is not a type", (int)s.n, s.s);
     return t;
 }
 
 static void declare_registers(Reader *r) {               // after .reg
-    if (next_directive_is(r, "v2") || next_directive_is(r, "v4")) fail(r, "vector registers are not supported");
+    if (text_next_directive_is(r, "v2") || text_next_directive_is(r, "v4")) text_fail(r, "vector registers are not supported");
     Type t = need_type(r);
     do {
-        Str name = need_word(r, "a register name");
+        Str name = text_need_word(r, "a register name");
         Sym *s = declare(r, name, SYM_REG, r->scope);
         s->type = t;
-        if (accept(r, '<')) {
-            uint64_t n = integer(r);
-            expect(r, '>');
-            if (n < 1 || n > (1u << 20)) fail(r, "a range of %llu registers", (unsigned long long)n);
+        if (text_accept(r, '<')) {
+            uint64_t n = text_integer(r);
+            text_expect(r, '>');
+            if (n < 1 || n > (1u << 20)) text_fail(r, "a range of %llu registers", (unsigned long long)n);
             s->count = (uint32_t)n;
             s->range = emu_arena_alloc(&r->module->arena, n * sizeof *s->range);
             memset(s->range, 0xff, n * sizeof *s->range);
         }
-    } while (accept(r, ','));
-    expect(r, ';');
+    } while (text_accept(r, ','));
+    text_expect(r, ';');
 }
 
 static uint64_t align_up(uint64_t x, uint64_t a) { return (x + a - 1) / a * a; }
@@ -372,33 +142,33 @@ typedef struct Decl { Type type; uint32_t vec, align; uint64_t count; bool unsiz
 static Decl declaration(Reader *r) {                     // [.align n] [.ptr ...] .type name [dims]
     Decl d = {.vec = 1, .count = 1};
     for (;;) {
-        if (accept_directive(r, "align")) {
-            uint64_t a = integer(r);
-            if (!a || a > 65536 || a & (a - 1)) fail(r, "an alignment of %llu", (unsigned long long)a);
+        if (text_accept_directive(r, "align")) {
+            uint64_t a = text_integer(r);
+            if (!a || a > 65536 || a & (a - 1)) text_fail(r, "an alignment of %llu", (unsigned long long)a);
             if (!d.type) d.align = (uint32_t)a;          // after .ptr it is the pointee's
-        } else if (accept_directive(r, "v2")) d.vec = 2;
-        else if (accept_directive(r, "v4")) d.vec = 4;
-        else if (accept_directive(r, "attribute")) {
-            expect(r, '(');
+        } else if (text_accept_directive(r, "v2")) d.vec = 2;
+        else if (text_accept_directive(r, "v4")) d.vec = 4;
+        else if (text_accept_directive(r, "attribute")) {
+            text_expect(r, '(');
             for (int depth = 1; depth;) {
-                int c = peek(r);
-                if (!c) fail(r, "expected `)` before the end of the text");
+                int c = text_peek(r);
+                if (!c) text_fail(r, "expected `)` before the end of the text");
                 depth += c == '(' ? 1 : c == ')' ? -1 : 0;
                 r->p++;
             }
-        } else if (accept_directive(r, "ptr") || accept_directive(r, "global") || accept_directive(r, "shared") ||
-                   accept_directive(r, "const") || accept_directive(r, "local") || accept_directive(r, "generic") ||
-                   accept_directive(r, "noalias")) {
-        } else if (peek(r) == '.') d.type = need_type(r);
+        } else if (text_accept_directive(r, "ptr") || text_accept_directive(r, "global") || text_accept_directive(r, "shared") ||
+                   text_accept_directive(r, "const") || text_accept_directive(r, "local") || text_accept_directive(r, "generic") ||
+                   text_accept_directive(r, "noalias")) {
+        } else if (text_peek(r) == '.') d.type = need_type(r);
         else break;
     }
-    if (!d.type) fail(r, "a declaration without a type");
-    d.name = need_word(r, "a name");
-    while (accept(r, '[')) {
-        if (accept(r, ']')) { d.unsized = true; continue; }
-        uint64_t n = integer(r);
-        expect(r, ']');
-        if (n && d.count > (1ull << 32) / n) fail(r, "`%.*s` is too large", (int)d.name.n, d.name.s);
+    if (!d.type) text_fail(r, "a declaration without a type");
+    d.name = text_need_word(r, "a name");
+    while (text_accept(r, '[')) {
+        if (text_accept(r, ']')) { d.unsized = true; continue; }
+        uint64_t n = text_integer(r);
+        text_expect(r, ']');
+        if (n && d.count > (1ull << 32) / n) text_fail(r, "`%.*s` is too large", (int)d.name.n, d.name.s);
         if (!n) d.unsized = true;
         else d.count *= n;
     }
@@ -414,46 +184,46 @@ static uint64_t decl_size(const Decl *d) {
 
 // An initialiser's elements, in order: numbers, names (+ offset), generic(name), nested braces.
 static void initialise(Reader *r, const Decl *d, uint8_t *to, uint64_t size, uint64_t *at) {
-    if (accept(r, '{')) {
-        if (++r->nesting > MAX_NESTING) fail(r, "an initialiser nested too deep");
-        if (!accept(r, '}')) {
+    if (text_accept(r, '{')) {
+        if (++r->nesting > MAX_NESTING) text_fail(r, "an initialiser nested too deep");
+        if (!text_accept(r, '}')) {
             do initialise(r, d, to, size, at);
-            while (accept(r, ','));
-            expect(r, '}');
+            while (text_accept(r, ','));
+            text_expect(r, '}');
         }
         r->nesting--;
         return;
     }
     uint32_t bytes = ptx_type_bits(d->type) < 8 ? 1 : ptx_type_bits(d->type) / 8;
     uint64_t value = 0;
-    int c = peek(r);
+    int c = text_peek(r);
     if (isalpha(c) || c == '_' || c == '$' || c == '%') {
-        Str name = need_word(r, "a name");
+        Str name = text_need_word(r, "a name");
         bool wrapped = ptx_str_is(name, "generic") || ptx_str_is(name, "mask");
         bool is_mask = ptx_str_is(name, "mask");
         if (is_mask || wrapped) {
-            if (accept(r, '(')) {
-                if (is_mask) { (void)integer(r); expect(r, ')'); expect(r, '('); }
-                name = need_word(r, "a name");
+            if (text_accept(r, '(')) {
+                if (is_mask) { (void)text_integer(r); text_expect(r, ')'); text_expect(r, '('); }
+                name = text_need_word(r, "a name");
             } else wrapped = false;
         }
         Sym *s = lookup_from(r, name, r->scope);
         if (s && s->kind == SYM_VAR) value = s->offset;
-        else if (!s || s->kind != SYM_FUNC) fail(r, "`%.*s` is not declared", (int)name.n, name.s);
-        if (accept(r, '+')) value += integer(r);
+        else if (!s || s->kind != SYM_FUNC) text_fail(r, "`%.*s` is not declared", (int)name.n, name.s);
+        if (text_accept(r, '+')) value += text_integer(r);
         if (wrapped) {
-            expect(r, ')');
-            if (accept(r, '+')) value += integer(r);
+            text_expect(r, ')');
+            if (text_accept(r, '+')) value += text_integer(r);
         }
     } else {
-        Operand o = expression(r, 0);
+        Operand o = text_expression(r, 0);
         value = o.bits;
         if (d->type == T_f32 && o.kind == O_F64) value = f32_bits((float)f64_from(o.bits));
         if (o.kind == O_IMM && d->type == T_f32) value = f32_bits((float)(int64_t)o.bits);
         if (o.kind == O_IMM && d->type == T_f64) value = f64_bits((double)(int64_t)o.bits);
         if (d->type == T_f64 && o.kind == O_F32) value = f64_bits((double)f32_from((uint32_t)o.bits));
     }
-    if (*at + bytes > size) fail(r, "`%.*s` has more initial values than elements", (int)d->name.n, d->name.s);
+    if (*at + bytes > size) text_fail(r, "`%.*s` has more initial values than elements", (int)d->name.n, d->name.s);
     memcpy(to + *at, &value, bytes < 8 ? bytes : 8);
     *at += bytes;
 }
@@ -470,34 +240,34 @@ static void declare_variable(Reader *r, uint8_t space, bool external) {
         s->external = external;
         if (space == SPACE_GLOBAL || space == SPACE_CONST) {
             if (again && s->placed) continue;
-            char *name = copy_str(r, d.name);
+            char *name = text_copy(r, d.name);
             if (emu_alloc(r->module->context, s->size, name, &s->offset)) longjmp(*r->d.on_error, 1);
             s->placed = true;
             struct GlobalVar *g = emu_arena_alloc(&r->module->arena, sizeof *g);
             *g = (struct GlobalVar){r->module->globals, name, s->offset, s->size};
             r->module->globals = g;
             if (s->size) emu_fill(r->module->context, s->offset, s->size, EMU_FILL_ZERO, 0);
-            if (accept(r, '=')) {
+            if (text_accept(r, '=')) {
                 uint64_t at = 0;
                 initialise(r, &d, emu_host(r->module->context, s->offset, s->size), s->size, &at);
             }
-        } else if (accept(r, '=')) {
-            fail(r, "`%.*s` cannot have an initial value", (int)d.name.n, d.name.s);
+        } else if (text_accept(r, '=')) {
+            text_fail(r, "`%.*s` cannot have an initial value", (int)d.name.n, d.name.s);
         }
         if (space == SPACE_LOCAL || space == SPACE_PARAM) {
-            if (!r->func) fail(r, "`%.*s` stands outside a function", (int)d.name.n, d.name.s);
+            if (!r->func) text_fail(r, "`%.*s` stands outside a function", (int)d.name.n, d.name.s);
             Kernel *k = r->d.kernel;
             uint32_t *bytes = k ? &k->local_bytes : &r->module->func_local_bytes;
             uint64_t at = align_up(*bytes, d.align < 4 ? 4 : d.align);
-            if (at + s->size > 0xf00000) fail(r, "`%.*s` is too large for local memory", (int)d.name.n, d.name.s);
+            if (at + s->size > 0xf00000) text_fail(r, "`%.*s` is too large for local memory", (int)d.name.n, d.name.s);
             s->offset = at + (k ? 0 : FUNC_LOCAL);
             *bytes = (uint32_t)(at + s->size);
             s->space = SPACE_LOCAL;
             s->placed = true;
         }
-        if (space == SPACE_SHARED && s->size > (1u << 23)) fail(r, "`%.*s` is too large for shared memory", (int)d.name.n, d.name.s);
-    } while (accept(r, ','));
-    expect(r, ';');
+        if (space == SPACE_SHARED && s->size > (1u << 23)) text_fail(r, "`%.*s` is too large for shared memory", (int)d.name.n, d.name.s);
+    } while (text_accept(r, ','));
+    text_expect(r, ';');
 }
 
 // Shared variables get their offset where a kernel first uses them, so that each kernel counts only its
@@ -574,13 +344,13 @@ static bool special_register(Str name, Operand *o) {
 static Operand operand(Reader *r);
 
 static Operand named(Reader *r) {
-    Str name = need_word(r, "an operand");
+    Str name = text_need_word(r, "an operand");
     Operand o = {.name = name, .offset = 0};
     if (ptx_str_is(name, "_")) { o.kind = O_SINK; return o; }
     if (name.s[0] == '%' && r->p < r->end && *r->p == '.') {
         const char *p = r->p;
         r->p++;
-        Str part = dotted(r);
+        Str part = text_dotted(r);
         Str whole = {name.s, (uint32_t)(part.s + part.n - name.s)};
         if (special_register(whole, &o)) return o;
         r->p = p;
@@ -598,19 +368,19 @@ static Operand named(Reader *r) {
     if (ptx_str_is(name, "WARP_SZ")) return (Operand){.kind = O_IMM, .bits = 32};
     o.kind = O_SYM;
     o.sym = lookup_from(r, name, r->scope);
-    if (!o.sym && name.s[0] == '%') fail(r, "register `%.*s` is not declared", (int)name.n, name.s);
+    if (!o.sym && name.s[0] == '%') text_fail(r, "register `%.*s` is not declared", (int)name.n, name.s);
     return o;
 }
 
 static Operand list_of(Reader *r, char close) {
     Operand items[300], o = {.kind = O_VEC};
-    if (++r->nesting > MAX_NESTING / 8) fail(r, "operands nested too deep");
-    if (!accept(r, close)) {
+    if (++r->nesting > MAX_NESTING / 8) text_fail(r, "operands nested too deep");
+    if (!text_accept(r, close)) {
         do {
-            if (o.n == 300) fail(r, "more than 300 operands in a list");
+            if (o.n == 300) text_fail(r, "more than 300 operands in a list");
             items[o.n++] = operand(r);
-        } while (accept(r, ','));
-        expect(r, close);
+        } while (text_accept(r, ','));
+        text_expect(r, close);
     }
     r->nesting--;
     o.items = emu_arena_alloc(&r->module->arena, (o.n + 1) * sizeof *items);
@@ -620,28 +390,28 @@ static Operand list_of(Reader *r, char close) {
 
 static Operand address(Reader *r) {                      // after [
     Operand o = {.kind = O_ADDR};
-    int c = peek(r);
-    if (isdigit(c) || c == '-' || c == '(') o.offset = (int64_t)integer(r);
+    int c = text_peek(r);
+    if (isdigit(c) || c == '-' || c == '(') o.offset = (int64_t)text_integer(r);
     else {
         Operand base = named(r);
-        if (base.kind != O_REG && base.kind != O_SYM) fail(r, "an address needs a register or a variable");
+        if (base.kind != O_REG && base.kind != O_SYM) text_fail(r, "an address needs a register or a variable");
         o.sym = base.sym;
         o.slot = base.slot;
         o.type = base.kind == O_REG ? base.type : T_none;
         o.name = base.name;
         o.bits = base.kind == O_REG;                     // 1: a register, 0: a symbol
-        if (base.kind == O_SYM && !base.sym) fail(r, "`%.*s` is not declared", (int)base.name.n, base.name.s);
-        if (accept(r, '+')) o.offset = (int64_t)integer(r);
-        else if (peek(r) == '-') o.offset = (int64_t)integer(r);
+        if (base.kind == O_SYM && !base.sym) text_fail(r, "`%.*s` is not declared", (int)base.name.n, base.name.s);
+        if (text_accept(r, '+')) o.offset = (int64_t)text_integer(r);
+        else if (text_peek(r) == '-') o.offset = (int64_t)text_integer(r);
     }
     if (o.kind == O_ADDR && o.name.n == 0) o.bits = 2;   // an absolute address
     Operand items[4];
     uint32_t n = 0;
-    while (accept(r, ',')) {
-        if (n == 4) fail(r, "too many parts in an address");
+    while (text_accept(r, ',')) {
+        if (n == 4) text_fail(r, "too many parts in an address");
         items[n++] = operand(r);
     }
-    expect(r, ']');
+    text_expect(r, ']');
     if (n) {
         o.items = emu_arena_alloc(&r->module->arena, n * sizeof *items);
         memcpy(o.items, items, n * sizeof *items);
@@ -651,22 +421,22 @@ static Operand address(Reader *r) {                      // after [
 }
 
 static Operand operand(Reader *r) {
-    int c = peek(r);
+    int c = text_peek(r);
     Operand o;
-    if (accept(r, '{')) return list_of(r, '}');
-    if (c == '(' && !ptx_str_is(r->d.name, "call")) return expression(r, 0);
-    if (accept(r, '(')) return list_of(r, ')');
-    if (accept(r, '[')) return address(r);
-    if (accept(r, '!')) {
+    if (text_accept(r, '{')) return list_of(r, '}');
+    if (c == '(' && !ptx_str_is(r->d.name, "call")) return text_expression(r, 0);
+    if (text_accept(r, '(')) return list_of(r, ')');
+    if (text_accept(r, '[')) return address(r);
+    if (text_accept(r, '!')) {
         o = named(r);
         o.negated = true;
     } else if (isdigit(c) || c == '-' || c == '~' || c == '+' || c == '.') {
-        return expression(r, 0);
+        return text_expression(r, 0);
     } else {
         o = named(r);
-        if (o.kind == O_SYM && o.sym && o.sym->kind == SYM_VAR && accept(r, '+')) o.offset = (int64_t)integer(r);
+        if (o.kind == O_SYM && o.sym && o.sym->kind == SYM_VAR && text_accept(r, '+')) o.offset = (int64_t)text_integer(r);
     }
-    if (peek(r) == '|') {
+    if (text_peek(r) == '|') {
         r->p++;
         o.pair = emu_arena_alloc(&r->module->arena, sizeof *o.pair);
         *o.pair = operand(r);
@@ -677,16 +447,16 @@ static Operand operand(Reader *r) {
 // ---- Statements
 
 static void loc_directive(Reader *r) {                   // .loc file line column [, function_name ..., inlined_at ...]
-    Loc loc = {(uint32_t)integer(r), 0, 0};
-    loc.line = (uint32_t)integer(r);
-    loc.column = (uint32_t)integer(r);
-    while (accept(r, ',')) {
-        Str what = need_word(r, "an attribute");
+    Loc loc = {(uint32_t)text_integer(r), 0, 0};
+    loc.line = (uint32_t)text_integer(r);
+    loc.column = (uint32_t)text_integer(r);
+    while (text_accept(r, ',')) {
+        Str what = text_need_word(r, "an attribute");
         if (ptx_str_is(what, "function_name")) {
-            (void)need_word(r, "a label");
-            if (accept(r, '+')) (void)integer(r);
+            (void)text_need_word(r, "a label");
+            if (text_accept(r, '+')) (void)text_integer(r);
         } else {
-            (void)integer(r), (void)integer(r), (void)integer(r);
+            (void)text_integer(r), (void)text_integer(r), (void)text_integer(r);
         }
     }
     EmuModule *m = r->module;
@@ -701,33 +471,33 @@ static void loc_directive(Reader *r) {                   // .loc file line colum
 
 static void file_directive(Reader *r) {                  // .file 1 "gemm.tk" [, timestamp, size]
     EmuModule *m = r->module;
-    uint32_t n = (uint32_t)integer(r);
-    Str name = quoted(r);
-    while (accept(r, ',')) (void)integer(r);
+    uint32_t n = (uint32_t)text_integer(r);
+    Str name = text_quoted(r);
+    while (text_accept(r, ',')) (void)text_integer(r);
     if (m->n_files == m->cap_files) {
         m->cap_files = m->cap_files ? 2 * m->cap_files : 8;
         m->files = realloc(m->files, m->cap_files * sizeof *m->files);
         if (!m->files) abort();
     }
-    m->files[m->n_files++] = (struct SourceFile){n, copy_str(r, name)};
+    m->files[m->n_files++] = (struct SourceFile){n, text_copy(r, name)};
 }
 
 static void skip_section(Reader *r) {                    // .section .debug_info { ... }
-    if (accept(r, '.')) (void)dotted(r);
-    else (void)word(r);
-    expect(r, '{');
+    if (text_accept(r, '.')) (void)text_dotted(r);
+    else (void)text_word(r);
+    text_expect(r, '{');
     for (int depth = 1; depth;) {
-        int c = peek(r);
-        if (!c) fail(r, "expected `}` before the end of the text");
-        if (c == '"') { (void)quoted(r); continue; }
+        int c = text_peek(r);
+        if (!c) text_fail(r, "expected `}` before the end of the text");
+        if (c == '"') { (void)text_quoted(r); continue; }
         depth += c == '{' ? 1 : c == '}' ? -1 : 0;
         r->p++;
     }
 }
 
 static void skip_to_semicolon(Reader *r) {
-    while (peek(r) && *r->p != ';') r->p++;
-    expect(r, ';');
+    while (text_peek(r) && *r->p != ';') r->p++;
+    text_expect(r, ';');
 }
 
 static void label(Reader *r, Str name) {
@@ -739,10 +509,10 @@ static void branch_targets(Reader *r, Str name) {        // L: .branchtargets a,
     Sym *s = declare(r, name, SYM_LABEL, r->scope);
     Str names[1024];
     do {
-        if (s->n_labels == 1024) fail(r, "more than 1024 branch targets");
-        names[s->n_labels++] = need_word(r, "a label");
-    } while (accept(r, ','));
-    expect(r, ';');
+        if (s->n_labels == 1024) text_fail(r, "more than 1024 branch targets");
+        names[s->n_labels++] = text_need_word(r, "a label");
+    } while (text_accept(r, ','));
+    text_expect(r, ';');
     s->labels = emu_arena_alloc(&r->module->arena, s->n_labels * sizeof *s->labels);
     for (uint32_t i = 0; i < s->n_labels; i++) {         // a nameless symbol that carries the name to patch
         s->labels[i] = emu_arena_alloc(&r->module->arena, sizeof(Sym));
@@ -772,7 +542,7 @@ static void resolve_labels(Reader *r) {
         Fixup *f = &r->fixups[i];
         Sym *s = lookup_from(r, f->name, f->scope);
         r->d.line = f->line;
-        if (!s || s->kind != SYM_LABEL) fail(r, "label `%.*s` is not defined", (int)f->name.n, f->name.s);
+        if (!s || s->kind != SYM_LABEL) text_fail(r, "label `%.*s` is not defined", (int)f->name.n, f->name.s);
         Insn *in = &r->module->code[f->insn];
         if (s->labels) in->extra = s;
         else in->imm = s->pc;
@@ -780,7 +550,7 @@ static void resolve_labels(Reader *r) {
     for (uint32_t t = 0; t < r->n_tables; t++)
         for (uint32_t i = 0; i < r->tables[t]->n_labels; i++) {
             Sym *l = r->tables[t]->labels[i], *s = lookup_from(r, l->name, l->scope);
-            if (!s || s->kind != SYM_LABEL) fail(r, "label `%.*s` is not defined", (int)l->name.n, l->name.s);
+            if (!s || s->kind != SYM_LABEL) text_fail(r, "label `%.*s` is not defined", (int)l->name.n, l->name.s);
             l->pc = s->pc;
         }
     r->n_fixups = r->n_tables = 0;
@@ -792,23 +562,23 @@ static void instruction(Reader *r, Str name) {
     d->n_mods = d->used = d->n_ops = 0;
     while (r->p < r->end && *r->p == '.') {
         r->p++;
-        Str mod = dotted(r);
-        if (!mod.n) fail(r, "a `.` with no name after it");
-        if (d->n_mods == MAX_MODS) fail(r, "too many modifiers");
+        Str mod = text_dotted(r);
+        if (!mod.n) text_fail(r, "a `.` with no name after it");
+        if (d->n_mods == MAX_MODS) text_fail(r, "too many modifiers");
         d->mods[d->n_mods++] = mod;
     }
-    if (peek(r) != ';') {
+    if (text_peek(r) != ';') {
         do {
-            if (d->n_ops == MAX_OPERANDS) fail(r, "too many operands");
+            if (d->n_ops == MAX_OPERANDS) text_fail(r, "too many operands");
             d->ops[d->n_ops++] = operand(r);
-        } while (accept(r, ','));
+        } while (text_accept(r, ','));
     }
-    expect(r, ';');
+    text_expect(r, ';');
     decode_statement(d);
 }
 
 static void local_directive(Reader *r) {
-    Str s = directive(r);
+    Str s = text_directive(r);
     if (ptx_str_is(s, "reg")) declare_registers(r);
     else if (ptx_str_is(s, "loc")) loc_directive(r);
     else if (ptx_str_is(s, "local")) declare_variable(r, SPACE_LOCAL, false);
@@ -816,11 +586,11 @@ static void local_directive(Reader *r) {
     else if (ptx_str_is(s, "shared")) declare_variable(r, SPACE_SHARED, false);
     else if (ptx_str_is(s, "global")) declare_variable(r, SPACE_GLOBAL, false);
     else if (ptx_str_is(s, "const")) declare_variable(r, SPACE_CONST, false);
-    else if (ptx_str_is(s, "extern")) { expect(r, '.'); (void)dotted(r); declare_variable(r, SPACE_SHARED, true); }
+    else if (ptx_str_is(s, "extern")) { text_expect(r, '.'); (void)text_dotted(r); declare_variable(r, SPACE_SHARED, true); }
     else if (ptx_str_is(s, "file")) file_directive(r);
     else if (ptx_str_is(s, "section")) skip_section(r);
     else if (ptx_str_is(s, "pragma") || ptx_str_is(s, "branchtargets") || ptx_str_is(s, "calltargets") || ptx_str_is(s, "callprototype")) skip_to_semicolon(r);
-    else fail(r, "unknown directive `.%.*s`", (int)s.n, s.s);
+    else text_fail(r, "unknown directive `.%.*s`", (int)s.n, s.s);
 }
 
 static void body(Reader *r) {                            // after {
@@ -828,27 +598,27 @@ static void body(Reader *r) {                            // after {
     open_scope(r);
     while (open) {
         r->d.line = 0;
-        int c = peek(r);
+        int c = text_peek(r);
         r->d.line = r->line;
         r->nesting = 0;
-        if (!c) fail(r, "expected `}` before the end of the text");
+        if (!c) text_fail(r, "expected `}` before the end of the text");
         if (c == '{') { r->p++; open++; open_scope(r); continue; }
         if (c == '}') { r->p++; open--; close_scope(r); continue; }
         if (c == ';') { r->p++; continue; }
         if (c == '.') { local_directive(r); continue; }
         r->d.guard = NO_SLOT;
         r->d.guard_not = false;
-        if (accept(r, '@')) {
-            r->d.guard_not = accept(r, '!');
+        if (text_accept(r, '@')) {
+            r->d.guard_not = text_accept(r, '!');
             Operand p = named(r);
-            if (p.kind != O_REG || p.type != T_pred) fail(r, "a guard needs a predicate register");
+            if (p.kind != O_REG || p.type != T_pred) text_fail(r, "a guard needs a predicate register");
             r->d.guard = p.slot;
         }
-        Str name = need_word(r, "an instruction");
-        if (r->d.guard == NO_SLOT && peek(r) == ':' && !(r->p + 1 < r->end && r->p[1] == ':')) {
+        Str name = text_need_word(r, "an instruction");
+        if (r->d.guard == NO_SLOT && text_peek(r) == ':' && !(r->p + 1 < r->end && r->p[1] == ':')) {
             r->p++;
-            if (accept_directive(r, "branchtargets")) branch_targets(r, name);
-            else if (accept_directive(r, "callprototype") || accept_directive(r, "calltargets")) skip_to_semicolon(r);
+            if (text_accept_directive(r, "branchtargets")) branch_targets(r, name);
+            else if (text_accept_directive(r, "callprototype") || text_accept_directive(r, "calltargets")) skip_to_semicolon(r);
             else label(r, name);
             continue;
         }
@@ -861,11 +631,11 @@ static void body(Reader *r) {                            // after {
 static void kernel_params(Reader *r, Kernel *k) {
     EmuParam list[1024];
     uint32_t n = 0, at = 0;
-    if (!accept(r, '(')) return;
-    if (!accept(r, ')')) {
+    if (!text_accept(r, '(')) return;
+    if (!text_accept(r, ')')) {
         do {
-            if (n == 1024) fail(r, "more than 1024 parameters");
-            if (!accept_directive(r, "param")) fail(r, "a kernel's parameter needs `.param`");
+            if (n == 1024) text_fail(r, "more than 1024 parameters");
+            if (!text_accept_directive(r, "param")) text_fail(r, "a kernel's parameter needs `.param`");
             Decl d = declaration(r);
             Sym *s = declare(r, d.name, SYM_VAR, r->scope);
             s->space = SPACE_PARAM;
@@ -874,12 +644,12 @@ static void kernel_params(Reader *r, Kernel *k) {
             s->type = d.type;
             s->placed = true;
             uint64_t place = align_up(at, d.align);
-            if (place + s->size > MAX_PARAM_BYTES) fail(r, "more than %d bytes of parameters", MAX_PARAM_BYTES);
+            if (place + s->size > MAX_PARAM_BYTES) text_fail(r, "more than %d bytes of parameters", MAX_PARAM_BYTES);
             s->offset = place;
             list[n++] = (EmuParam){(uint32_t)place, (uint32_t)s->size, d.align};
             at = (uint32_t)(place + s->size);
-        } while (accept(r, ','));
-        expect(r, ')');
+        } while (text_accept(r, ','));
+        text_expect(r, ')');
     }
     EmuParam *copy = emu_arena_alloc(&r->module->arena, (n + 1) * sizeof *copy);
     memcpy(copy, list, n * sizeof *copy);
@@ -891,36 +661,36 @@ static void kernel_params(Reader *r, Kernel *k) {
 static void three(Reader *r, uint32_t out[3]) {
     for (int i = 0; i < 3; i++) out[i] = 1;
     for (int i = 0; i < 3; i++) {
-        out[i] = (uint32_t)integer(r);
-        if (!accept(r, ',')) break;
+        out[i] = (uint32_t)text_integer(r);
+        if (!text_accept(r, ',')) break;
     }
 }
 
 static void launch_bounds(Reader *r, EmuKernel *k) {
-    while (peek(r) == '.') {
-        Str s = directive(r);
+    while (text_peek(r) == '.') {
+        Str s = text_directive(r);
         uint32_t ignored[3];
         if (ptx_str_is(s, "reqntid")) three(r, k->reqntid);
         else if (ptx_str_is(s, "maxntid")) three(r, k->maxntid);
         else if (ptx_str_is(s, "reqnctapercluster")) three(r, k->reqcluster);
-        else if (ptx_str_is(s, "maxnreg")) k->maxnreg = (uint32_t)integer(r);
-        else if (ptx_str_is(s, "minnctapersm")) k->minnctapersm = (uint32_t)integer(r);
+        else if (ptx_str_is(s, "maxnreg")) k->maxnreg = (uint32_t)text_integer(r);
+        else if (ptx_str_is(s, "minnctapersm")) k->minnctapersm = (uint32_t)text_integer(r);
         else if (ptx_str_is(s, "maxnctapersm") || ptx_str_is(s, "maxclusterrank")) three(r, ignored);
         else if (ptx_str_is(s, "explicitcluster") || ptx_str_is(s, "noreturn") || ptx_str_is(s, "blocksareclusters") || ptx_str_is(s, "abi_preserve")) {}
         else if (ptx_str_is(s, "pragma")) skip_to_semicolon(r);
-        else fail(r, "unknown directive `.%.*s`", (int)s.n, s.s);
+        else text_fail(r, "unknown directive `.%.*s`", (int)s.n, s.s);
     }
 }
 
 static void entry(Reader *r) {
     EmuModule *m = r->module;
-    Str name = need_word(r, "a kernel's name");
+    Str name = text_need_word(r, "a kernel's name");
     for (Kernel *k = m->kernels; k; k = k->next)
-        if (ptx_str_is(name, k->info.name)) fail(r, "kernel `%.*s` is defined twice", (int)name.n, name.s);
+        if (ptx_str_is(name, k->info.name)) text_fail(r, "kernel `%.*s` is defined twice", (int)name.n, name.s);
     Kernel *k = emu_arena_alloc(&m->arena, sizeof *k);
     Func *f = emu_arena_alloc(&m->arena, sizeof *f);
     f->is_kernel = true;
-    k->info.name = copy_str(r, name);
+    k->info.name = text_copy(r, name);
     k->reg_bytes = SP_COUNT * 128;
     k->line = r->line;
     r->func = f;
@@ -931,8 +701,8 @@ static void entry(Reader *r) {
     open_scope(r);
     kernel_params(r, k);
     launch_bounds(r, &k->info);
-    if (!accept(r, ';')) {
-        expect(r, '{');
+    if (!text_accept(r, ';')) {
+        text_expect(r, '{');
         k->entry = m->n_code;
         body(r);
         r->d.guard = NO_SLOT;
@@ -951,12 +721,12 @@ static void entry(Reader *r) {
 
 static uint32_t func_params(Reader *r, Sym **out, uint32_t most) {     // after (
     uint32_t n = 0;
-    if (accept(r, ')')) return 0;
+    if (text_accept(r, ')')) return 0;
     do {
-        if (n == most) fail(r, "more than %u parameters", most);
-        bool in_register = accept_directive(r, "reg");
-        if (!in_register && !accept_directive(r, "param")) fail(r, "a parameter needs `.param`");
-        if (in_register) fail(r, "parameters in registers are not supported");
+        if (n == most) text_fail(r, "more than %u parameters", most);
+        bool in_register = text_accept_directive(r, "reg");
+        if (!in_register && !text_accept_directive(r, "param")) text_fail(r, "a parameter needs `.param`");
+        if (in_register) text_fail(r, "parameters in registers are not supported");
         Decl d = declaration(r);
         Sym *s;
         if (ptx_str_is(d.name, "_")) {
@@ -967,13 +737,13 @@ static uint32_t func_params(Reader *r, Sym **out, uint32_t most) {     // after 
         uint64_t at = align_up(*bytes, d.align < 4 ? 4 : d.align);
         s->space = SPACE_LOCAL;
         s->size = decl_size(&d);
-        if (at + s->size > 0xf00000) fail(r, "too many parameters");
+        if (at + s->size > 0xf00000) text_fail(r, "too many parameters");
         s->offset = at + FUNC_LOCAL;
         s->placed = true;
         *bytes = (uint32_t)(at + s->size);
         out[n++] = s;
-    } while (accept(r, ','));
-    expect(r, ')');
+    } while (text_accept(r, ','));
+    text_expect(r, ')');
     return n;
 }
 
@@ -987,9 +757,9 @@ static void function(Reader *r) {
     r->d.base = BASE_FUNCS;
     r->d.loc = 0;
     open_scope(r);
-    uint32_t n_rets = accept(r, '(') ? func_params(r, rets, 8) : 0;
-    Str name = need_word(r, "a function's name");
-    uint32_t n_params = accept(r, '(') ? func_params(r, params, 64) : 0;
+    uint32_t n_rets = text_accept(r, '(') ? func_params(r, rets, 8) : 0;
+    Str name = text_need_word(r, "a function's name");
+    uint32_t n_params = text_accept(r, '(') ? func_params(r, params, 64) : 0;
     EmuKernel ignored;
     launch_bounds(r, &ignored);
     Sym *s = declare(r, name, SYM_FUNC, 0);
@@ -998,12 +768,12 @@ static void function(Reader *r) {
         *s->func = (Func){.name = name, .entry = NO_SLOT};
     }
     Func *f = r->func = s->func;
-    if (accept(r, ';')) {
+    if (text_accept(r, ';')) {
         if (f->entry == NO_SLOT) goto signature;
         goto done;
     }
-    expect(r, '{');
-    if (f->entry != NO_SLOT) fail(r, "function `%.*s` is defined twice", (int)name.n, name.s);
+    text_expect(r, '{');
+    if (f->entry != NO_SLOT) text_fail(r, "function `%.*s` is defined twice", (int)name.n, name.s);
     f->entry = m->n_code;
     body(r);
     r->d.guard = NO_SLOT;
@@ -1021,28 +791,28 @@ done:
 
 static void target(Reader *r) {
     do {
-        Str s = need_word(r, "a target");
+        Str s = text_need_word(r, "a target");
         if (s.n > 3 && !memcmp(s.s, "sm_", 3)) r->module->target = (uint32_t)strtoul(s.s + 3, NULL, 10);
-    } while (accept(r, ','));
+    } while (text_accept(r, ','));
 }
 
 static void top_level(Reader *r) {
     bool external = false;
     for (;;) {
         r->d.line = 0;
-        int c = peek(r);
+        int c = text_peek(r);
         r->d.line = r->line;
         r->nesting = 0;
         if (!c) return;
         if (c == ';') { r->p++; continue; }
-        if (c != '.') fail(r, "expected a directive, not `%c`", isprint(c) ? c : '?');
-        Str s = directive(r);
+        if (c != '.') text_fail(r, "expected a directive, not `%c`", isprint(c) ? c : '?');
+        Str s = text_directive(r);
         bool keep = false;
         if (ptx_str_is(s, "version")) {
-            Operand v = expression(r, 0);
+            Operand v = text_expression(r, 0);
             r->module->ptx_version = v.kind == O_F64 ? (uint32_t)(f64_from(v.bits) * 10 + 0.5) : (uint32_t)v.bits * 10;
         } else if (ptx_str_is(s, "target")) target(r);
-        else if (ptx_str_is(s, "address_size")) { if (integer(r) != 64) fail(r, "only 64-bit addresses are supported"); }
+        else if (ptx_str_is(s, "address_size")) { if (text_integer(r) != 64) text_fail(r, "only 64-bit addresses are supported"); }
         else if (ptx_str_is(s, "visible") || ptx_str_is(s, "weak") || ptx_str_is(s, "common")) keep = external;
         else if (ptx_str_is(s, "extern")) { external = true; keep = true; }
         else if (ptx_str_is(s, "entry")) entry(r);
@@ -1054,7 +824,7 @@ static void top_level(Reader *r) {
         else if (ptx_str_is(s, "loc")) loc_directive(r);
         else if (ptx_str_is(s, "section")) skip_section(r);
         else if (ptx_str_is(s, "pragma") || ptx_str_is(s, "alias") || ptx_str_is(s, "tex")) skip_to_semicolon(r);
-        else fail(r, "unknown directive `.%.*s`", (int)s.n, s.s);
+        else text_fail(r, "unknown directive `.%.*s`", (int)s.n, s.s);
         external = keep;
     }
 }
@@ -1066,14 +836,14 @@ static void check_calls(Reader *r) {
         if (in->flags != F_FLAG7 || in->cls != EMU_CLASS_CONTROL || !call || !call->func || call->builtin) continue;
         if (call->func->entry == NO_SLOT) {
             r->d.line = in->line;
-            fail(r, "function `%.*s` has no body", (int)call->func->name.n, call->func->name.s);
+            text_fail(r, "function `%.*s` has no body", (int)call->func->name.n, call->func->name.s);
         }
     }
 }
 
 static bool has_functions(const char *p, size_t n) {
     for (size_t i = 0; i + 5 < n; i++)
-        if (p[i] == '.' && !memcmp(p + i, ".func", 5) && !is_word((unsigned char)p[i + 5]) && !(i > 8 && !memcmp(p + i - 8, ".extern ", 8))) return true;
+        if (p[i] == '.' && !memcmp(p + i, ".func", 5) && !text_is_word((unsigned char)p[i + 5]) && !(i > 8 && !memcmp(p + i - 8, ".extern ", 8))) return true;
     return false;
 }
 

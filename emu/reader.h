@@ -27,6 +27,24 @@ typedef struct CallSite {
     uint32_t rets[8], ret_sizes[8], n_rets;
 } CallSite;
 
+// text.c
+_Noreturn void text_fail(Reader *, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool     text_is_word(int c);
+int      text_peek(Reader *);                         // the next character after space, 0 at the end
+bool     text_accept(Reader *, char);
+void     text_expect(Reader *, char);
+Str      text_word(Reader *);                         // n 0: there is none
+Str      text_need_word(Reader *, const char *what);
+Str      text_dotted(Reader *);                       // what follows a dot
+Str      text_directive(Reader *);                    // ".reg" without its dot
+bool     text_next_directive_is(Reader *, const char *);
+bool     text_accept_directive(Reader *, const char *);
+Str      text_quoted(Reader *);
+char    *text_copy(Reader *, Str);
+Operand  text_expression(Reader *, int least);        // an integer or a float constant
+uint64_t text_integer(Reader *);
+bool     text_same(Str, Str);
+
 Type     ptx_type_named(Str);
 uint32_t reader_new_slot(Dec *, Type);
 void     reader_place_shared(Dec *, Sym *);

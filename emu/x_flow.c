@@ -250,32 +250,27 @@ static void builtin(Warp *w, const Insn *in, const CallSite *site) {
 static void x_call(Warp *w, const Insn *in) {
     const CallSite *site = in->extra;
     if (site->builtin) { builtin(w, in, site); return; }
-    u32 left = w->active, rest = w->mask & ~left, pc = w->pc;
-    if (rest) warp_push(w, pc, rest);
-    while (left) {
-        u32 same = left;
-        const Func *f = site->func;
-        for (u32 m = same; m; m &= m - 1) {
-            int k = __builtin_ctz(m);
-            if (w->depth[k] >= CALL_DEPTH) {
-                emu_fault_stop(w, in, k, EMU_FAULT_BAD_OPERAND, "calls nested deeper than %d", CALL_DEPTH);
-                return;
-            }
-            for (u32 i = 0; i < w->depth[k]; i++) {
-                const Insn *outer = &w->launch->module->code[w->stack[i][k] - 1];
-                if (((const CallSite *)outer->extra)->func == f) {
-                    emu_fault_stop(w, in, k, EMU_FAULT_BAD_OPERAND, "recursive call of `%.*s`", (int)f->name.n, f->name.s);
-                    return;
-                }
-            }
-            w->stack[w->depth[k]++][k] = pc;
-            for (u32 i = 0; i < site->n_args && i < f->n_params; i++)
-                copy_local(w, k, (u32)f->params[i]->offset, site->args[i], site->arg_sizes[i]);
+    const Func *f = site->func;
+    u32 taken = w->active, rest = w->mask & ~taken, pc = w->pc;
+    for (u32 m = taken; m; m &= m - 1) {
+        int l = __builtin_ctz(m);
+        if (w->depth[l] >= CALL_DEPTH) {
+            emu_fault_stop(w, in, l, EMU_FAULT_BAD_OPERAND, "calls nested deeper than %d", CALL_DEPTH);
+            return;
         }
-        left &= ~same;
-        w->mask = same;
-        w->pc = f->entry;
+        for (u32 i = 0; i < w->depth[l]; i++) {
+            const CallSite *outer = w->launch->module->code[w->stack[i][l] - 1].extra;
+            if (outer->func != f) continue;
+            emu_fault_stop(w, in, l, EMU_FAULT_BAD_OPERAND, "recursive call of `%.*s`", (int)f->name.n, f->name.s);
+            return;
+        }
+        w->stack[w->depth[l]++][l] = pc;
+        for (u32 i = 0; i < site->n_args && i < f->n_params; i++)
+            copy_local(w, l, (u32)f->params[i]->offset, site->args[i], site->arg_sizes[i]);
     }
+    if (rest) warp_push(w, pc, rest);
+    w->mask = taken;
+    w->pc = f->entry;
     if (rest || w->n_groups) w->event |= EV_GROUP;
 }
 

@@ -1,0 +1,235 @@
+// The words of PTX text: characters, tokens, numbers and constant expressions. Everything that goes wrong
+// here or above ends in text_fail, which leaves the message with its line and jumps back to emu_load.
+#include <ctype.h>
+#include <math.h>
+
+#include "emu/reader.h"
+
+enum { MAX_NESTING = 200 };
+
+_Noreturn void text_fail(Reader *r, const char *format, ...) {
+    char text[400];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    emu_error(r->module->context, EMU_INVALID, "line %u: %s", r->d.line ? r->d.line : r->line, text);
+    longjmp(*r->d.on_error, 1);
+}
+
+// ---- Characters and tokens
+
+bool text_is_word(int c) { return isalnum(c) || c == '_' || c == '$'; }
+
+static void skip_space(Reader *r) {
+    while (r->p < r->end) {
+        if (*r->p == '\n') r->line++, r->p++;
+        else if (isspace((unsigned char)*r->p)) r->p++;
+        else if (r->p[0] == '/' && r->p + 1 < r->end && r->p[1] == '/') {
+            while (r->p < r->end && *r->p != '\n') r->p++;
+        } else if (r->p[0] == '/' && r->p + 1 < r->end && r->p[1] == '*') {
+            for (r->p += 2; r->p < r->end && !(r->p[0] == '*' && r->p + 1 < r->end && r->p[1] == '/'); r->p++)
+                r->line += *r->p == '\n';
+            r->p = r->end - r->p >= 2 ? r->p + 2 : r->end;
+        } else if (*r->p == '#') {                       // a line marker
+            while (r->p < r->end && *r->p != '\n') r->p++;
+        } else return;
+    }
+}
+
+int text_peek(Reader *r) {
+    skip_space(r);
+    return r->p < r->end ? (unsigned char)*r->p : 0;
+}
+
+bool text_accept(Reader *r, char c) {
+    if (text_peek(r) != c) return false;
+    r->p++;
+    return true;
+}
+
+void text_expect(Reader *r, char c) {
+    if (text_accept(r, c)) return;
+    if (r->p >= r->end) text_fail(r, "expected `%c` before the end of the text", c);
+    const char *s = r->p;
+    int n = 0;
+    while (s + n < r->end && n < 20 && !isspace((unsigned char)s[n]) && isprint((unsigned char)s[n])) n++;
+    text_fail(r, "expected `%c`, not `%.*s`", c, n, s);
+}
+
+Str text_word(Reader *r) {                             // an identifier; n 0 if there is none
+    int c = text_peek(r);
+    Str s = {r->p, 0};
+    if (!c || (!text_is_word(c) && c != '%') || isdigit(c)) return s;
+    const char *p = r->p + 1;
+    while (p < r->end && text_is_word((unsigned char)*p)) p++;
+    s.n = (uint32_t)(p - r->p);
+    r->p = p;
+    return s;
+}
+
+Str text_need_word(Reader *r, const char *what) {
+    Str s = text_word(r);
+    if (!s.n) {
+        int c = text_peek(r);
+        if (!c) text_fail(r, "expected %s before the end of the text", what);
+        text_fail(r, "expected %s, not `%c`", what, isprint(c) ? c : '?');
+    }
+    return s;
+}
+
+Str text_dotted(Reader *r) {                           // what follows a dot: letters, digits, ::
+    Str s = {r->p, 0};
+    while (r->p < r->end) {
+        if (text_is_word((unsigned char)*r->p)) r->p++;
+        else if (r->p + 1 < r->end && r->p[0] == ':' && r->p[1] == ':') r->p += 2;
+        else break;
+    }
+    s.n = (uint32_t)(r->p - s.s);
+    return s;
+}
+
+Str text_directive(Reader *r) {                        // ".reg" without its dot
+    if (text_peek(r) != '.') return (Str){r->p, 0};
+    r->p++;
+    Str s = text_dotted(r);
+    if (!s.n) text_fail(r, "a `.` with no name after it");
+    return s;
+}
+
+bool text_next_directive_is(Reader *r, const char *name) {
+    if (text_peek(r) != '.') return false;
+    size_t n = strlen(name);
+    return (size_t)(r->end - r->p) > n && !memcmp(r->p + 1, name, n) &&
+           ((size_t)(r->end - r->p) == n + 1 || !text_is_word((unsigned char)r->p[n + 1]));
+}
+
+bool text_accept_directive(Reader *r, const char *name) {
+    if (!text_next_directive_is(r, name)) return false;
+    r->p += strlen(name) + 1;
+    return true;
+}
+
+Str text_quoted(Reader *r) {
+    text_expect(r, '"');
+    Str s = {r->p, 0};
+    while (r->p < r->end && *r->p != '"' && *r->p != '\n') r->p++;
+    s.n = (uint32_t)(r->p - s.s);
+    if (r->p >= r->end || *r->p != '"') text_fail(r, "a string without its closing quote");
+    r->p++;
+    return s;
+}
+
+bool ptx_str_is(Str s, const char *text) { return strlen(text) == s.n && !memcmp(s.s, text, s.n); }
+bool text_same(Str a, Str b)   { return a.n == b.n && !memcmp(a.s, b.s, a.n); }
+
+char *text_copy(Reader *r, Str s) {
+    char *p = emu_arena_alloc(&r->module->arena, s.n + 1);
+    memcpy(p, s.s, s.n);
+    return p;
+}
+
+// ---- Numbers and constant expressions
+
+static Operand number(Reader *r) {
+    Operand o = {.kind = O_IMM};
+    const char *p = r->p, *end = r->end;
+    if (end - p > 2 && p[0] == '0' && (p[1] == 'f' || p[1] == 'F' || p[1] == 'd' || p[1] == 'D') && isxdigit((unsigned char)p[2])) {
+        int digits = p[1] == 'f' || p[1] == 'F' ? 8 : 16;
+        o.kind = digits == 8 ? O_F32 : O_F64;
+        p += 2;
+        for (int i = 0; i < digits; i++, p++) {
+            if (p >= end || !isxdigit((unsigned char)*p)) text_fail(r, "a hexadecimal float needs %d digits", digits);
+            o.bits = o.bits << 4 | (uint64_t)(isdigit((unsigned char)*p) ? *p - '0' : (*p | 32) - 'a' + 10);
+        }
+        r->p = p;
+        return o;
+    }
+    char text[64];
+    int n = 0;
+    bool is_float = false, hex = end - p > 1 && p[0] == '0' && (p[1] | 32) == 'x';
+    while (p < end && n < 60) {
+        if (isalnum((unsigned char)*p)) {
+            if (!hex && (*p == 'e' || *p == 'E')) is_float = true;
+        } else if (*p == '.' && !hex && p + 1 < end && isdigit((unsigned char)p[1])) is_float = true;
+        else if ((*p == '+' || *p == '-') && is_float && n && (text[n - 1] | 32) == 'e') {}
+        else break;
+        text[n++] = *p++;
+    }
+    text[n] = 0;
+    char *stop = text;
+    if (is_float) {
+        o.kind = O_F64;
+        o.bits = f64_bits(strtod(text, &stop));
+    } else if (n > 1 && text[0] == '0' && (text[1] | 32) == 'b') {
+        o.bits = strtoull(text + 2, &stop, 2);
+    } else {
+        o.bits = strtoull(text, &stop, 0);
+    }
+    if ((*stop == 'U' || *stop == 'u') && !stop[1]) stop++;
+    if (*stop || !n) text_fail(r, "`%s` is not a number", text);
+    r->p = p;
+    return o;
+}
+
+static Operand expr_primary(Reader *r) {
+    int c = text_peek(r);
+    if (++r->nesting > MAX_NESTING) text_fail(r, "an expression nested too deep");
+    Operand o;
+    if (c == '(') {
+        r->p++;
+        o = text_expression(r, 0);
+        text_expect(r, ')');
+    } else if (c == '-' || c == '~' || c == '!' || c == '+') {
+        r->p++;
+        o = expr_primary(r);
+        if (o.kind == O_IMM) o.bits = c == '-' ? -o.bits : c == '~' ? ~o.bits : c == '!' ? !o.bits : o.bits;
+        else if (c == '-' && o.kind == O_F32) o.bits ^= 0x80000000u;
+        else if (c == '-' && o.kind == O_F64) o.bits ^= 1ull << 63;
+    } else if (isdigit(c)) {
+        o = number(r);
+    } else if (c == '.' && r->p + 1 < r->end && isdigit((unsigned char)r->p[1])) {
+        o = number(r);
+    } else {
+        Str name = text_need_word(r, "a number");
+        if (ptx_str_is(name, "WARP_SZ")) o = (Operand){.kind = O_IMM, .bits = 32};
+        else text_fail(r, "expected a number, not `%.*s`", (int)name.n, name.s);
+    }
+    r->nesting--;
+    return o;
+}
+
+Operand text_expression(Reader *r, int least) {
+    static const struct { const char *text; int rank; } ops[] = {
+        {"<<", 4}, {">>", 4}, {"+", 5}, {"-", 5}, {"*", 6}, {"/", 6}, {"%", 6}, {"&", 3}, {"^", 2}, {"|", 1}};
+    Operand left = expr_primary(r);
+    for (;;) {
+        text_peek(r);
+        size_t i = 0;
+        while (i < 10 && !((size_t)(r->end - r->p) >= strlen(ops[i].text) && !memcmp(r->p, ops[i].text, strlen(ops[i].text)))) i++;
+        if (i == 10 || ops[i].rank <= least || left.kind != O_IMM) return left;
+        if (ops[i].text[0] == '%' && r->p + 1 < r->end && isalpha((unsigned char)r->p[1])) return left;
+        r->p += strlen(ops[i].text);
+        Operand right = text_expression(r, ops[i].rank);
+        uint64_t a = left.bits, b = right.bits;
+        switch (ops[i].text[0]) {
+        case '<': a = b < 64 ? a << b : 0; break;
+        case '>': a = b < 64 ? a >> b : 0; break;
+        case '+': a += b; break;
+        case '-': a -= b; break;
+        case '*': a *= b; break;
+        case '/': a = b ? a / b : 0; break;
+        case '%': a = b ? a % b : 0; break;
+        case '&': a &= b; break;
+        case '^': a ^= b; break;
+        default:  a |= b; break;
+        }
+        left.bits = a;
+    }
+}
+
+uint64_t text_integer(Reader *r) {
+    Operand o = text_expression(r, 0);
+    if (o.kind != O_IMM) text_fail(r, "expected an integer");
+    return o.bits;
+}
