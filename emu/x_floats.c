@@ -174,6 +174,31 @@ static void pair_f32x2(Warp *w, const Insn *in) {
     if (in->imm) fesetround(FE_TONEAREST);
 }
 
+// add, sub and fma whose factors are 16-bit and whose other operand and result are f32: `type` says which 16 bits.
+static void mixed_f32(Warp *w, const Insn *in) {
+    u32 *d = slot_at(w, in->d);
+    const u32 *a = slot_at(w, in->a), *b = slot_at(w, in->b);
+    const float *c = slot_at(w, in->c);
+    bool bf = in->type == T_bf16;
+    if (in->imm) fesetround(fenv_mode[in->imm]);
+    EACH_ACTIVE({
+        float x = bf ? bf16_to_f32((uint16_t)a[l]) : f16_to_f32((uint16_t)a[l]);
+        float y = in->aux != A_fma ? c[l] : bf ? bf16_to_f32((uint16_t)b[l]) : f16_to_f32((uint16_t)b[l]);
+        float r = compute_f32((int)in->aux, x, y, c[l], in->flags);
+        d[l] = canonical(r);
+    });
+    if (in->imm) fesetround(FE_TONEAREST);
+}
+
+static void decode_mixed(Dec *d, Arith op, Type half, int round, int flags) {
+    bool three = op == A_fma;
+    dec_count(d, 3 + three, 3 + three);
+    uint32_t a = dec_src(d, 1, half), b = three ? dec_src(d, 2, half) : a, c = dec_src(d, 2 + three, T_f32), to = dec_dst(d, 0, T_f32);
+    Insn *in = dec_emit(d, mixed_f32);
+    in->d = to, in->a = a, in->b = b, in->c = c;
+    in->imm = round > 0 ? round : 0, in->aux = op, in->flags = (uint8_t)flags, in->type = (uint8_t)half;
+}
+
 static int rounding(Dec *d) { return dec_mod(d, "rn") ? R_rn : dec_mod(d, "rz") ? R_rz : dec_mod(d, "rm") ? R_rm : dec_mod(d, "rp") ? R_rp : -1; }
 
 void VARIANT(decode_float)(Dec *d, Arith op) {
@@ -201,6 +226,11 @@ void VARIANT(decode_float)(Dec *d, Arith op) {
     } else if (op != A_abs && dec_mod(d, "abs")) flags |= ABS;
     Type t = dec_need_type(d);
     if (t != T_f32 && t != T_f64 && t != T_f32x2) dec_error(d, "`%.*s` of .%s", (int)d->name.n, d->name.s, ptx_type_name(t));
+    Type half = t == T_f32 && (op == A_add || op == A_sub || op == A_fma) ? dec_type(d) : T_none;
+    if (half == T_f16 || half == T_bf16) {
+        decode_mixed(d, op, half, round, flags);
+        return;
+    }
     uint32_t sources = op == A_fma ? 3 : op == A_abs || op == A_neg ? 1 : 2;
     bool three = (op == A_min || op == A_max) && d->n_ops == 4;
     dec_count(d, 1 + sources, 1 + sources + three);

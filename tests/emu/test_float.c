@@ -50,6 +50,9 @@ static u32 touint(double x)  { return x != x || x <= 0 ? 0 : x >= 4294967295.0 ?
   X(add_rz,    "add.rz.f32 %d, %a, %b;" W32,             canon(rounded(FE_TOWARDZERO, 0, FA, FB))) \
   X(add_rm,    "add.rm.f32 %d, %a, %b;" W32,             canon(rounded(FE_DOWNWARD, 0, FA, FB))) \
   X(add_ftz,   "add.ftz.f32 %d, %a, %b;" W32,            canon(ftz(ftz(FA) + ftz(FB)))) \
+  X(add_mix,   "add.rn.f32.f16 %d, %ha, %b;" W32,        canon((float)HA + FB)) \
+  X(sub_mix,   "sub.rn.f32.bf16 %d, %ha, %b;" W32,       canon(f32_from((u32)a << 16) - FB)) \
+  X(fma_mix,   "fma.rn.f32.f16 %d, %ha, %hb, %c;" W32,   canon(fmaf((float)HA, (float)HB, FC))) \
   X(add_sat,   "add.sat.f32 %d, %a, %b;" W32,            canon(sat(FA + FB))) \
   X(sub,       "sub.rn.f32 %d, %a, %b;" W32,             canon(FA - FB)) \
   X(mul,       "mul.f32 %d, %a, %b;" W32,                canon(FA * FB)) \
