@@ -17,7 +17,7 @@ def rows():
     x, y, w, b = r(8192, 8192), r(8192, 8192), r(8192), r(8192)
     o, o2 = torch.empty_like(x), torch.empty_like(x)
     n = x.nbytes
-    s32, c32, part = torch.empty(8192, device=dev), torch.empty(8192, device=dev), torch.empty(128, 8192, device=dev)
+    s32, c32, part = torch.empty(8192, device=dev), torch.empty(8192, device=dev), torch.empty(64, 8192, device=dev)
     eps = 1e-5
     C = lambda f: torch.compile(f, dynamic=False)
     K = lambda file, name, **kw: tk.Kernel(os.path.join(E, file), name, **kw)
@@ -35,8 +35,8 @@ def rows():
         s = x + y
         return s, rms(s).to(bf)
     yield "residual+rmsnorm bf16 8192x8192", 4 * n, K("rms_norm.tk", "residual_rms_norm", sets=dict(BLOCK=8192), x=x, r=y, w=w, s=o2, y=o, eps=eps), C(resid), lambda: (o, rms(x + y))
-    yield "sum over rows bf16 8192x8192", n, K("sums.tk", "row_sum", sets=dict(BLOCK=8192), x=x, y=s32), C(lambda: x.sum(1, dtype=f32)), lambda: (s32, x.sum(1, dtype=torch.float64))
-    k1, k2 = K("sums.tk", "column_partials", x=x, y=part), K("sums.tk", "column_sum", x=part, y=c32)
+    yield "sum over rows bf16 8192x8192", n, K("sums.tk", "row_sum", sets=dict(T="bf16"), x=x, y=s32), C(lambda: x.sum(1, dtype=f32)), lambda: (s32, x.sum(1, dtype=torch.float64))
+    k1, k2 = K("sums.tk", "column_partials", sets=dict(T="bf16"), x=x, y=part), K("sums.tk", "column_sum", x=part, y=c32)
     yield "sum over columns bf16 8192x8192", n, (lambda: (k1(), k2())), C(lambda: x.sum(0, dtype=f32)), lambda: (c32, x.sum(0, dtype=torch.float64))
     yield "transpose bf16 8192x8192", 2 * n, K("transpose.tk", "transpose", sets=dict(T="bf16"), x=x, y=o), C(lambda: x.t().contiguous()), lambda: (o, x.t())
 

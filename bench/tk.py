@@ -35,18 +35,18 @@ class View:                                        # what an expression may ask 
     def stride(self, i): return self.t.stride(i)
 
 
-def compile_ptx(path, kernel, sets, extra=()):
-    args = [TKC, path, "--emit=ptx", "--kernel=" + kernel, "--arch=sm_90a"] + [f"--set={k}={v}" for k, v in sets.items()] + list(extra)
+def compile_ptx(path, kernel, sets, extra=(), arch="sm_90a"):
+    args = [TKC, path, "--emit=ptx", "--kernel=" + kernel, "--arch=" + arch] + [f"--set={k}={v}" for k, v in sets.items()] + list(extra)
     r = subprocess.run(args, capture_output=True, text=True)
     if r.returncode: raise RuntimeError(r.stderr)
     return r.stdout
 
 
 class Kernel:
-    def __init__(self, path, kernel, sets=None, extra=(), **tensors):
+    def __init__(self, path, kernel, sets=None, extra=(), arch="sm_90a", **tensors):
         torch.zeros(1, device="cuda")
         self.tensors = tensors
-        ptx = compile_ptx(path, kernel, sets or {}, extra)
+        ptx = compile_ptx(path, kernel, sets or {}, extra, arch)
         head = [l[7:] for l in ptx.splitlines() if l.startswith("// tk: ")]
         env = {n: View(t) for n, t in tensors.items() if isinstance(t, torch.Tensor)}
         env.update({n: t for n, t in tensors.items() if not isinstance(t, torch.Tensor)})

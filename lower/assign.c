@@ -130,8 +130,21 @@ static void settle(Assign *s) {
 
 // ---- anchors -------------------------------------------------------------------------------------
 
+// Axes of the type that some reduction folds while another axis stays: partial results would cross warps.
+static uint32_t reduced(const Assign *s, const Type *t) {
+    uint32_t mask = 0;
+    for (uint32_t i = 0; i < s->all.n; i++) {
+        const Op *op = s->all.at[i];
+        for (int k = 1; k < op->nin && op->code == OP_T_reduce; k++) {
+            int pos = type_axis(t, op->in[k]);
+            if (pos >= 0 && op->out[0]->type.rank) mask |= 1u << pos;
+        }
+    }
+    return mask;
+}
+
 static const Layout *plain(Assign *s, const Type *t, int first, int vec) {
-    Blocked b = {.vec = vec, .warps = s->f->warps};
+    Blocked b = {.vec = vec, .warps = s->f->warps, .keep = reduced(s, t)};
     int n = 0;
     if (first >= 0) b.order[n++] = first;
     for (int i = t->rank - 1; i >= 0; i--) if (i != first) b.order[n++] = i;

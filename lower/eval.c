@@ -318,7 +318,7 @@ void eval_continue(Eval *e, const Step *s) { leave(e, s, FLOW_CONTINUE); }
 
 Flow run_step(Eval *e, const Step *s)
 {
-    s->run(e, s);
+    if (!e->async || readable(e, s->op)) s->run(e, s);
     for (int i = 0; i < s->ndies; i++) slot_clear(e, &e->slot[s->dies[i]]);
     return e->flow;
 }
@@ -564,7 +564,6 @@ static void free_everything(Eval *e)
 {
     for (int i = 0; i < e->ncarried; i++) slot_clear(e, &e->carried[i]);
     for (uint32_t i = 0; i < e->f->nvals; i++) slot_clear(e, &e->slot[i]);
-    free_async(e);
     for (size_t i = 0; i < sizeof e->pool / sizeof *e->pool; i++)
         for (Tile *t = e->pool[i], *next; t; t = next) {
             next = t->next;
@@ -588,6 +587,7 @@ bool ir_eval(Fn *f, const EvalArg *args, const int64_t *dims, const EvalOptions 
     int64_t n = programs(&e);
     for (int64_t i = 0; i < n && !e.fault; i++) {
         e.program = e.opt->reversed ? n - 1 - i : i;
+        if (e.async) start_async(&e);
         run_block(&e, body);
     }
     bool ok = !e.fault;

@@ -4,7 +4,7 @@
 //   eval_kernel.c  the inner loops, by op and element type          eval_bound.c   error bounds of elementwise ops
 //   eval_mem.c     loads, stores, atomics, races                    eval_reduce.c  reductions
 //   eval_dot.c     dot                                              eval_print.c   print, as NumPy shows arrays
-//   eval_async.c   level 2: rings, asynchronous copies, roles
+//   eval_async.c   level 2: rings, asynchronous copies, wgmma       eval_roles.c   level 2: roles, mbarriers
 //
 // A tile is a flat array over the product of its axes' extents, in type order, last axis fastest, dead
 // lanes included. Tiles are counted references: carrying a value round a loop copies nothing.
@@ -32,6 +32,7 @@ typedef struct Slot {             // what a value holds while it lives
     Tile   *b;                    // its error bound in f64, or NULL: exact
     int64_t lo, live;             // an axis: value of lane 0, number of live lanes
     void   *ext;                  // level 2: ring of buffers, mbarriers
+    uint32_t flight;              // level 2: number of the wgmma group that still writes the tile
 } Slot;
 
 // Several tiles walked in step over the lanes of a result: strides in lanes, 0 where a tile lacks the
@@ -90,7 +91,7 @@ struct Eval {
     Touch    *touched[MAX_PARAMS];
     int64_t   logical[MAX_PARAMS][MAX_RANK];          // row-major strides of the shape, for bounds and races
     bool     *printed; int nprinted;                  // by order of print ops
-    void     *async;              // level 2
+    struct Async *async;          // level 2, else NULL
 };
 
 // ---- eval.c
@@ -145,6 +146,7 @@ void    bound_elementwise(Eval *e, const Step *s);    // after the values
 TILE_OPS(X)
 #undef X
 void    plan_async(Eval *e);
-void    free_async(Eval *e);
+void    start_async(Eval *e);                         // a program begins
+bool    readable(Eval *e, const Op *op);              // no operand is still being written
 
 #endif

@@ -16,7 +16,7 @@ static uint32_t axis_mask(const Layout *l, int axis) { return (uint32_t)((((uint
 // ---- making --------------------------------------------------------------------------------------
 
 // Vector first, then lanes along the fastest axis as far as it goes and on to the next, then warps over
-// what is left (slower axes first filled from the fastest unfinished one), then registers.
+// what is left (slower axes first, those that are reduced last), then registers.
 const Layout *layout_blocked(Arena *a, const Type *t, const Blocked *wish) {
     Layout *l = NEW(a, Layout);
     l->naxes = t->rank;
@@ -34,8 +34,12 @@ const Layout *layout_blocked(Arena *a, const Type *t, const Blocked *wish) {
     }
     for (int i = 0; i < t->rank; i++)
         while (nlane < LANE_BITS && left[wish->order[i]] > 0) { int x = wish->order[i]; lane[nlane++] = (Bit){(uint8_t)x, (uint8_t)used[x]++}; left[x]--; }
-    for (int i = t->rank - 1; i >= 0; i--)
-        while (nwarp < want_warp && left[wish->order[i]] > 0) { int x = wish->order[i]; warp[nwarp++] = (Bit){(uint8_t)x, (uint8_t)used[x]++}; left[x]--; }
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = t->rank - 1; i >= 0; i--) {
+            int x = wish->order[i];
+            if ((wish->keep >> x & 1) != (uint32_t)pass) continue;
+            while (nwarp < want_warp && left[x] > 0) { warp[nwarp++] = (Bit){(uint8_t)x, (uint8_t)used[x]++}; left[x]--; }
+        }
     for (int i = 0; i < t->rank; i++) l->bits[i] = (uint8_t)used[i];
     set_offsets(l);
 #define PACK(b) ((uint32_t)1 << (l->off[(b).axis] + (b).bit))

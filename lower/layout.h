@@ -37,6 +37,7 @@ typedef struct Blocked {                  // wishes for a plain layout
     int order[MAX_AXES];                  // axes by position, fastest first
     int vec;                              // elements of the fastest axis in one access
     int warps;
+    uint32_t keep;                        // axes (bits by position) that warps should not divide: they are reduced
 } Blocked;
 
 const Layout *layout_blocked(Arena *a, const Type *t, const Blocked *wish);

@@ -313,6 +313,7 @@ static void product(Mma *m) {
         if (ahead < all) load_b(m, ahead / pairs, ahead % pairs, b[ahead % RING]);
         prepare(m, b[n % RING], lo[n % RING], 2 * n % (2 * pairs) + 1 < m->cols ? 4 : 2);
         multiply(m, &a[step & 1], b[n % RING], lo[n % RING], n % pairs, acc);
+        gen_copies_issue(m->g, (gen_copies_left(m->g) + all - n - 1) / (all - n));
     }
     for (int i = 0; i < m->rows; i++)
         for (int j = 0; j < m->cols; j++)
@@ -355,6 +356,7 @@ void emit_dot(Gen *g, Op *op) {
     plan_dot(g, op, &p);
     uint32_t bytes = staged_bytes(&p, 0) + staged_bytes(&p, 1), offset = 0;
     LLVMValueRef area = bytes ? gen_scratch(g, bytes) : NULL;
+    if (bytes) gen_copies_issue(g, INT32_MAX);
     if (bytes) gen_barrier(g);                                // others may still read what was there
     for (int i = 0; i < 2; i++) {
         if (p.where[i] == IN_BUFFER) p.shared[i] = shared_buffer(g, op->in[i]->def);

@@ -16,7 +16,8 @@
 // there, or the copies go into a branch. Operands that the loop does not change (a query tile) are put into
 // shared memory once, before it.
 //
-// The number of stages is what fits, at most four; fewer than two, and the loop stays as it is.
+// The number of stages is what fits, at most four. With one, a trip's copies are waited for at once, which
+// still saves the way through registers; with none, the loop stays as it is.
 #include "lower/access.h"
 #include "lower/mma.h"
 #include "lower/passes.h"
@@ -44,7 +45,7 @@ typedef struct Pipe {
     Region  *body;
     Ring     ring[MAX_RINGS];
     int      n;
-    int      stages;
+    int      stages;               // 0: only tiles that are put once
     bool     inner;                // there are rings in a loop inside
 } Pipe;
 
@@ -194,16 +195,34 @@ static uint32_t staging(const Pipe *p) {
     return most;
 }
 
+// Bytes that stores may want for a change of layout. Rings in the same memory are over by then, unless products stage.
+static uint32_t storing(const Pipe *p) {
+    uint32_t most = 0;
+    for (const Op *op = op_walk(&p->f->body, NULL); op; op = op_walk(&p->f->body, op)) {
+        if (op->code != OP_T_store) continue;
+        const Type *t = &op_value(op)->type;
+        int64_t n = elem_bytes((Elem)t->elem);
+        for (int d = 0; d < t->rank; d++) {
+            int64_t e = axis_extent(t->axis[d]), up = 1;
+            while (up < e) up *= 2;
+            n *= up + 16;
+        }
+        if (n > most) most = (uint32_t)n;
+    }
+    return most;
+}
+
 static bool choose_stages(Pipe *p) {
     uint32_t programs = (uint32_t)(p->f->launch->threads / (p->f->warps * 32));                     // of one warp, in a block
     uint32_t once = 0, each = 0, room = p->opt->target->smem_block / programs, taken = p->inner ? p->f->buffer_bytes : 0;
     for (int i = 0; i < p->n; i++) *(p->ring[i].load ? &each : &once) += p->ring[i].bytes;
-    taken += SPARE + staging(p) + once;
+    uint32_t stage = staging(p), store = stage ? storing(p) : 0;
+    taken += SPARE + (stage > store ? stage : store) + once;
     if (!p->n || taken > room) return false;
-    if (!each) { p->stages = 1; return true; }
+    if (!each) { p->stages = 0; return true; }
     p->stages = p->opt->schedule.stages ? p->opt->schedule.stages : MOST_STAGES;
     if (p->stages > (int)((room - taken) / each)) p->stages = (int)((room - taken) / each);
-    return p->stages >= 2;
+    return p->stages >= 1;
 }
 
 // ---- the rewriting -------------------------------------------------------------------------------
@@ -343,7 +362,7 @@ static bool nested(const Op *loop) {
 static void rewrite(Pipe *p) {
     Op *loop = p->loop;
     Builder out = {p->f, NULL, loop, loop->span}, in = {p->f, NULL, p->body->first, loop->span};
-    bool rings = p->stages > 1, used = p->f->buffer_bytes > 0;
+    bool rings = p->stages > 0, ahead_of = p->stages > 1, used = p->f->buffer_bytes > 0;
     for (int i = 0; i < p->n; i++)
         for (int k = 1; p->ring[i].load && k < p->ring[i].load->nin; k++) lift(p, p->ring[i].load->in[k]);
     for (int i = 0; i < p->n; i++)
@@ -363,11 +382,17 @@ static void rewrite(Pipe *p) {
         b_insert(&out, o);
     }
     if (!rings) effect(p, &out, OP_T_barrier, 0);
-    for (int s = 0; rings && s < p->stages - 1; s++)
+    for (int s = 0; s < p->stages - 1; s++)
         issue(p, &out, ahead(&out, loop->in[0], loop->in[2], s), b_const(&out, EL_i32, s));
     Op *yield = p->body->last;
-    Val *read = rings ? carry(p, 0) : NULL, *write = rings ? carry(p, p->stages - 1) : NULL;
-    if (rings) {
+    Val *read = ahead_of ? carry(p, 0) : zero, *write = ahead_of ? carry(p, p->stages - 1) : NULL;
+    if (rings && !ahead_of) {                                  // room for one trip's tiles only: no reading ahead
+        effect(p, &in, OP_T_barrier, 0);
+        issue(p, &in, counter(p), zero);
+        effect(p, &in, OP_T_copy_wait, 0);
+        effect(p, &in, OP_T_barrier, 0);
+    }
+    if (ahead_of) {
         effect(p, &in, OP_T_copy_wait, p->stages - 2);
         effect(p, &in, OP_T_barrier, 0);
         issue(p, &in, ahead(&in, counter(p), loop->in[2], p->stages - 1), write);
@@ -379,7 +404,7 @@ static void rewrite(Pipe *p) {
             if (op->code == OP_T_dot && (op->in[0] == r->tile || op->in[1] == r->tile)) at = op;
         read_from(p, r, r->load ? read : zero, at);
     }
-    if (!rings) return;
+    if (!ahead_of) return;
     Builder end = {p->f, NULL, yield, loop->span};
     Val *r2 = next_stage(p, &end, read), *w2 = next_stage(p, &end, write);
     op_add_operand(p->f, yield, r2);
