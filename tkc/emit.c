@@ -166,6 +166,17 @@ static int emit_cubin(Job *j) {
     return status;
 }
 
+// The assembler's warnings and its notes on lost performance: "(C7510) ... wgmma.mma_async instructions are serialized".
+static void report_notes(Job *j, const char *log) {
+    for (const char *line = log; line != NULL && *line != '\0';) {
+        int n = (int)strcspn(line, "\n");
+        char *text = arena_printf(session_arena(j->s), "%.*s", n, line);
+        char *note = strstr(text, "(C7"), *warning = strstr(text, "warning : ");
+        if (note != NULL || warning != NULL) buf_printf(&j->out, "\nthe assembler: %s\n", note != NULL ? note : warning);
+        line += n + (line[n] == '\n');
+    }
+}
+
 // What the assembler says of each kernel, or why it says nothing.
 static void report_code(Job *j, const Buf *ptx) {
     Arena *a = session_arena(j->s);
@@ -191,6 +202,7 @@ static void report_code(Job *j, const Buf *ptx) {
                            j->compile.target->threads_sm);
             }
         }
+    if (log.p != NULL) report_notes(j, log.p);
     buf_free(&cubin), buf_free(&log), buf_free(&err);
 }
 

@@ -1,4 +1,4 @@
-# FILE compiles for ARCH with no other option, ptxas takes the PTX, and nothing spills.
+# FILE compiles for ARCH with no other option, ptxas takes the PTX, nothing spills, and no wgmma is serialized.
 execute_process(COMMAND ${TKC} ${FILE} --arch=${ARCH} --emit=report
                 OUTPUT_VARIABLE report ERROR_VARIABLE words RESULT_VARIABLE status)
 message("${report}${words}")
@@ -15,3 +15,7 @@ foreach(line IN LISTS lines)
         message(FATAL_ERROR "it spills: ${line}")
     endif()
 endforeach()
+string(REGEX MATCH "the assembler: [^\n]*" note "${report}")
+if(note)
+    message(FATAL_ERROR "${note}")
+endif()
