@@ -25,10 +25,10 @@
 #ifdef TK_ASAN
 #include <sanitizer/common_interface_defs.h>
 #define LEAVE(save, to)     __sanitizer_start_switch_fiber((save), (to)->stack, (to)->size)
-#define ARRIVE(save)        __sanitizer_finish_switch_fiber((save), NULL, NULL)
+#define ARRIVE(save, from)  __sanitizer_finish_switch_fiber((save), &(from)->stack, &(from)->size)
 #else
 #define LEAVE(save, to)     ((void)(save))
-#define ARRIVE(save)        ((void)(save))
+#define ARRIVE(save, from)  ((void)(save), (void)(from))
 #endif
 
 // ---- mbarriers -----------------------------------------------------------------------------------
@@ -132,7 +132,8 @@ void eval_tma_load(Eval *e, const Step *s)
 
 typedef struct Role {
     ucontext_t context;
-    void      *stack;
+    void      *memory;
+    const void *stack;
     size_t     size;
     Eval      *e;
     const Block *block;
@@ -145,7 +146,7 @@ typedef struct Role {
     int        ncarried, cap_carried;
 } Role;
 
-typedef struct Roles { ucontext_t main; void *stack; size_t size; Role at[2]; } Roles;
+typedef struct Roles { ucontext_t main; const void *stack; size_t size; Role at[2]; } Roles;
 
 static void swap_state(Eval *e, Role *r)
 {
@@ -165,7 +166,7 @@ static void swap_state(Eval *e, Role *r)
 static void enter(unsigned lo, unsigned hi)          // makecontext passes ints
 {
     Role *r = (Role *)(uintptr_t)((uint64_t)hi << 32 | lo);
-    ARRIVE(NULL);
+    ARRIVE(NULL, r->all);
     run_block(r->e, r->block);
     r->finished = true;
     LEAVE(NULL, r->all);                             // never comes back
@@ -180,7 +181,7 @@ static void resume(Eval *e, Role *r)
     e->async->arrives_as = r->arrives_as;
     LEAVE(&fake, r);
     swapcontext(&r->all->main, &r->context);
-    ARRIVE(fake);
+    ARRIVE(fake, r);
     e->async->role = NULL;
     e->async->arrives_as = 1;
     swap_state(e, r);
@@ -194,17 +195,17 @@ bool role_wait(Eval *e)
     if (!r) return false;
     LEAVE(&fake, r->all);
     swapcontext(&r->context, &r->all->main);
-    ARRIVE(fake);
+    ARRIVE(fake, r->all);
     return true;
 }
 
 static void role_start(Eval *e, Roles *all, Role *r, const Block *b, int arrives_as)
 {
     enum { STACK = 1 << 20 };
-    *r = (Role){.e = e, .block = b, .all = all, .arrives_as = arrives_as, .size = STACK, .stack = malloc(STACK)};
-    if (!r->stack) ice("out of memory");
+    *r = (Role){.e = e, .block = b, .all = all, .arrives_as = arrives_as, .size = STACK, .memory = malloc(STACK)};
+    if (!r->memory) ice("out of memory");
     getcontext(&r->context);
-    r->context.uc_stack.ss_sp = r->stack;
+    r->stack = r->context.uc_stack.ss_sp = r->memory;
     r->context.uc_stack.ss_size = r->size;
     uint64_t p = (uint64_t)(uintptr_t)r;
     makecontext(&r->context, (void (*)(void))(uintptr_t)enter, 2, (unsigned)p, (unsigned)(p >> 32));
@@ -213,12 +214,6 @@ static void role_start(Eval *e, Roles *all, Role *r, const Block *b, int arrives
 void eval_roles(Eval *e, const Step *s)
 {
     Roles *all = NEW(e->arena, Roles);
-#ifdef TK_ASAN
-    ucontext_t here;
-    getcontext(&here);
-    all->stack = (char *)__builtin_frame_address(0) - (1 << 20);       // a bound that is good enough for the switch back
-    all->size = 2 << 20;
-#endif
     role_start(e, all, &all->at[0], s->block[0], 1);
     role_start(e, all, &all->at[1], s->block[1], s->op->imm > 0 ? (int)s->op->imm : 1);
     int first = (int)(e->opt->junk & 1);
@@ -237,6 +232,6 @@ void eval_roles(Eval *e, const Step *s)
         Role *r = &all->at[i];
         for (int k = 0; k < r->ncarried; k++) { tile_drop(e, r->carried[k].t); tile_drop(e, r->carried[k].b); }
         free(r->carried);
-        free(r->stack);
+        free(r->memory);
     }
 }

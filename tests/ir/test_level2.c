@@ -1,0 +1,194 @@
+// Level 2: pipelines and warp roles compute what level 1 does, with asynchronous copies as late as can be
+// and either role first; and a pipeline with something missing is a fault that says what.
+//
+// Kernels are built from source and lowered as far as the pass `pipeline`, for cp.async (sm_80) and for
+// TMA and wgmma (sm_90a); a pass run by hand then takes out one wait, barrier or arrival.
+
+#include "ir_test.h"
+#include "lang/number.h"
+#include "lower/passes.h"
+
+static const char source[] =
+    "kernel matmul<BM = 64, BN = 64, BK = 64>(a: bf16[M, K], b: bf16[K, N], c: out f32[M, N])\n"
+    "    grid (m in M by BM, n in N by BN)\n"
+    "{\n"
+    "    var acc = zeros<f32>(m, n);\n"
+    "    for k in K by BK { acc += dot(a[m, k], b[k, n]); }\n"
+    "    c[m, n] = acc;\n"
+    "}\n"
+    "kernel attention(q: bf16[S, D], k: bf16[L, D], v: bf16[L, D], o: out f32[S, D], scale: f32)\n"
+    "    grid (m in S by 64)\n"
+    "{\n"
+    "    let qt = q[m, :];\n"
+    "    var top = full(-inf, m);  var den = zeros<f32>(m);  var acc = zeros<f32>(m, :D);\n"
+    "    for n in L by 64 {\n"
+    "        let s = dot(qt, k[n, :] over :D) * scale;\n"
+    "        let t = max(top, max(s over n));\n"
+    "        let p = exp2(s - t);\n"
+    "        let r = exp2(top - t);\n"
+    "        den = den * r + sum(p over n);\n"
+    "        acc = acc * r + dot(p as bf16, v[n, :] over n);\n"
+    "        top = t;\n"
+    "    }\n"
+    "    o[m, :] = acc / den;\n"
+    "}\n";
+
+typedef struct World { Session *s; SemaFile *file; } World;
+
+static World world(void)
+{
+    World w = {.s = session_new()};
+    w.file = sema_file(w.s, parse_file(w.s, source_add(w.s, "level2.tk", source, strlen(source))));
+    if (diag_errors(w.s)) { diag_print(w.s, stderr, DIAG_short, false); fail(); }
+    return w;
+}
+
+static Fn *build(World *w, const char *name, const char *arch)       // arch NULL: level 1
+{
+    static const SemaValue dims[] = {{"D", false, 64, EL_none}};
+    TKernel *k = sema_instance(w->file, sema_find_kernel(w->file, name), NULL, 0, dims, strcmp(name, "attention") == 0);
+    if (!k) { diag_print(w->s, stderr, DIAG_short, false); fail(); }
+    Fn *f = ir_build(w->s, k);
+    if (!arch) return f;
+    CompileOptions opt = {.target = target_find(arch), .verify = true, .after = "pipeline", .schedule = {.stages = 2}};
+    if (!lower_run(f, &opt)) { diag_print(w->s, stderr, DIAG_short, false); fail(); }
+    return f;
+}
+
+static bool has_op(const Fn *f, OpCode code)
+{
+    for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op))
+        if (op->code == code) return true;
+    return false;
+}
+
+enum { M = 100, K = 200, N = 136, S = 100, L = 200, D = 64 };
+static uint16_t x[M * K], y[K * N];
+static float    want[M * N], got[M * N];
+static double   bound[M * N];
+
+static void fill(void)
+{
+    for (int i = 0; i < M * K; i++) x[i] = bf16_from_f32((float)(i * 37 % 101 - 50) / 64);
+    for (int i = 0; i < K * N; i++) y[i] = bf16_from_f32((float)(i * 53 % 97 - 48) / 64);
+}
+
+static int arguments(const char *name, EvalArg *args, int64_t *dims, float *out)
+{
+    if (strcmp(name, "matmul") == 0) {
+        args[0] = mat_arg(x, M, K);
+        args[1] = mat_arg(y, K, N);
+        args[2] = mat_arg(out, M, N);
+        dims[0] = M; dims[1] = K; dims[2] = N;
+        return 2;
+    }
+    args[0] = mat_arg(x, S, D);
+    args[1] = mat_arg(y, L, D);
+    args[2] = mat_arg(y + 64, L, D);
+    args[3] = mat_arg(out, S, D);
+    args[4] = float_arg(0.25);
+    return 3;
+}
+
+static void order_dims(const Fn *f, const char *name, int64_t *dims)
+{
+    static const struct { const char *name; int64_t size; } sizes[] = {{"M", M}, {"K", K}, {"N", N}, {"S", S}, {"L", L}, {"D", D}};
+    (void)name;
+    for (int i = 0; i < f->launch->ndims; i++)
+        for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
+            if (strcmp(f->launch->dims[i].name->s, sizes[k].name) == 0) dims[i] = sizes[k].size;
+}
+
+static bool evaluate(Fn *f, const char *name, float *out, double *bounds, uint32_t junk, char **fault)
+{
+    EvalArg args[8] = {0};
+    int64_t dims[8] = {0};
+    Span at;
+    int o = arguments(name, args, dims, out);
+    order_dims(f, name, dims);
+    EvalOptions opt = {.junk = junk, .bound = {[2] = o == 2 ? bounds : NULL, [3] = o == 3 ? bounds : NULL}};
+    return ir_eval(f, args, dims, &opt, fault, &at);
+}
+
+static void agrees(const char *name, const char *arch, OpCode must_have)
+{
+    World w = world();
+    char *fault = NULL;
+    int   n = strcmp(name, "matmul") == 0 ? M * N : S * D;
+    if (!evaluate(build(&w, name, NULL), name, want, bound, 1, &fault)) fail_msg("level 1: %s", fault);
+    Fn *f = build(&w, name, arch);
+    if (!has_op(f, must_have)) fail_msg("%s for %s has no %s", name, arch, op_info[must_have].name);
+    Buf text = {0};
+    ir_print(f, &text);
+    Fn *again = ir_parse(w.s, source_add(w.s, "level2.tir", text.p, text.n), NULL);       // the law, at level 2
+    assert_non_null(again);
+    Buf twice = {0};
+    ir_print(again, &twice);
+    assert_string_equal(text.p, twice.p);
+    for (uint32_t junk = 1; junk < 5; junk++) {
+        memset(got, 0xff, sizeof got);
+        if (!evaluate(f, name, got, NULL, junk, &fault)) fail_msg("%s for %s: %s\n%s", name, arch, fault, text.p);
+        for (int i = 0; i < n; i++)
+            if (!(fabs((double)got[i] - (double)want[i]) <= bound[i] + 1e-6)) fail_msg("%s for %s: element %d is %g, not %g", name, arch, i, (double)got[i], (double)want[i]);
+    }
+    buf_free(&text);
+    buf_free(&twice);
+    session_free(w.s);
+}
+
+static void test_pipelines_agree(void **state)
+{
+    (void)state;
+    fill();
+    agrees("matmul", "sm_80", OP_T_copy_async);
+    agrees("attention", "sm_80", OP_T_copy_async);
+}
+
+static void test_roles_agree(void **state)
+{
+    (void)state;
+    fill();
+    agrees("matmul", "sm_90a", OP_T_wgmma);
+    agrees("attention", "sm_90a", OP_T_wgmma);
+}
+
+// Takes out the nth op of a kind, then some run must trap with these words.
+static void without(const char *arch, OpCode code, int nth, const char *words)
+{
+    World w = world();
+    Fn *f = build(&w, "matmul", arch);
+    char *fault = NULL;
+    for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) {
+        if (op->code != code || nth-- > 0) continue;
+        for (int i = 0; i < op->nout; i++) replace_uses(&f->body, op->out[i], op->in[i]);
+        op_remove(op);
+        break;
+    }
+    bool ok = evaluate(f, "matmul", got, NULL, 1, &fault) && evaluate(f, "matmul", got, NULL, 2, &fault);
+    if (ok) fail_msg("%s without %s: nothing noticed", arch, op_info[code].name);
+    if (!strstr(fault, words)) fail_msg("%s without %s: %s", arch, op_info[code].name, fault);
+    free(fault);
+    session_free(w.s);
+}
+
+static void test_what_is_missing_is_told(void **state)
+{
+    (void)state;
+    fill();
+    without("sm_80", OP_T_copy_wait, 0, "not waited for");
+    without("sm_80", OP_T_barrier, 0, "no barrier");
+    without("sm_80", OP_T_copy_commit, 0, "not waited for");
+    without("sm_80", OP_T_copy_async, 0, "nothing was put there");
+    without("sm_90a", OP_T_tma_load, 0, "expects");
+    without("sm_90a", OP_T_mbar_expect, 0, "deadlock");
+    without("sm_90a", OP_T_mbar_arrive, 0, "deadlock");
+    without("sm_90a", OP_T_mbar_wait, 0, "of stage");             // the producer's, on empty stages
+    without("sm_90a", OP_T_mbar_wait, 1, "of stage");             // the consumers', on full ones
+    without("sm_90a", OP_T_wgmma_wait, 1, "still writing");       // the one after the loop
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pipelines_agree), cmocka_unit_test(test_roles_agree), cmocka_unit_test(test_what_is_missing_is_told)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
