@@ -261,7 +261,7 @@ void eval_assert(Eval *e, const Step *s)
         int64_t n = dead ? 0 : s->space->rank ? live[s->space->rank - 1] : 1;
         for (int64_t i = 0; i < n; i++)
             if (!p[r.out + i]) {
-                eval_fault(e, op->span, "assertion failed%s%.*s", op->str.n ? ": " : "", (int)op->str.n, op->str.p);
+                eval_fault(e, op->span, "assertion failed%s%.*s", op->str.n ? ": " : "", (int)op->str.n, op->str.n ? op->str.p : "");
                 return;
             }
     }

@@ -79,7 +79,7 @@ void eval_print(Eval *e, const Step *s)
     bool *done = &e->printed[print_number(e, op)];
     if (*done && !e->opt->print_all) return;
     *done = true;
-    fwrite(op->str.p, 1, op->str.n, to);
+    if (op->str.n) fwrite(op->str.p, 1, op->str.n, to);
     if (op->nin) {
         const Val *v = op->in[0];
         const Type *t = &v->type;
