@@ -138,6 +138,10 @@ static const char *operand_of(Hop *h, Operand *o, Val *v, const Val *k, int side
     } else if (in % SPAN) {
         return "an extent is no multiple of 64";
     }
+    const Affine *inner = &a->aff[a->nidx - 1];                // TMA wants the innermost coordinate at 16 bytes
+    bool aligned = inner->c % 8 == 0;
+    for (int t = 0; t < inner->nterm; t++) aligned = aligned && (inner->term[t].k % 8 == 0 || fact_divides(h->facts, inner->term[t].v, 8));
+    if (!aligned) return "an operand's innermost coordinate is not known to be 16-byte aligned";
     for (int d = 0; d + 1 < a->nidx; d++) if (!fact_stride_divides(h->facts, a->param, d, 8)) return "rows are not known to be 16-byte aligned";
     if (o->clear && (o->outer != k || o->where == ONCE)) return "the contracted axis does not end with the tensor";
     o->swizzle = in % SPAN == 0 ? SPAN : (int)in;

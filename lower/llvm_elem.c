@@ -352,31 +352,19 @@ static LLVMValueRef do_binary(Gen *g, const Op *op, LLVMValueRef *in) {
 }
 
 // A tile divided by one number: multiply by its reciprocal, correctly rounded, which keeps within the 2 ulp of
-// division as long as the reciprocal is a normal number. That is tested once, for the whole tile.
+// division as long as the reciprocal is a normal number. So the divisor is first scaled by a power of two that
+// makes it one (1 nearly always), and the product once more: exact but where the quotient is subnormal.
 static void divide_by_scalar(Gen *g, Op *op) {
     Val *o = op->out[0];
     int n = gen_tile(g, o)->n;
-    LLVMValueRef b = gen_get(g, op->in[1], 0), *fast = NEW_N(g->arena, LLVMValueRef, n), *slow = NEW_N(g->arena, LLVMValueRef, n);
-    LLVMValueRef mag = gen_call(g, "llvm.fabs", 1, &b, 1, &g->f32);
-    LLVMValueRef ok = LLVMBuildAnd(g->B, LLVMBuildFCmp(g->B, LLVMRealOGE, mag, LLVMConstReal(g->f32, 0x1p-120), ""),
-                                   LLVMBuildFCmp(g->B, LLVMRealOLE, mag, LLVMConstReal(g->f32, 0x1p120), ""), "");
-    LLVMBasicBlockRef yes = gen_block(g, "normal"), no = gen_block(g, "extreme"), go = gen_block(g, "divided"), end[2];
-    LLVMBuildCondBr(g->B, ok, yes, no);
-    LLVMPositionBuilderAtEnd(g->B, yes);
-    LLVMValueRef r = gen_divide(g, EL_f32, LLVMConstReal(g->f32, 1), b, true);
-    for (int i = 0; i < n; i++) fast[i] = LLVMBuildFMul(g->B, gen_get(g, op->in[0], i), r, "");
-    end[0] = LLVMGetInsertBlock(g->B);
-    LLVMBuildBr(g->B, go);
-    LLVMPositionBuilderAtEnd(g->B, no);
-    for (int i = 0; i < n; i++) slow[i] = gen_divide(g, EL_f32, gen_get(g, op->in[0], i), b, false);
-    end[1] = LLVMGetInsertBlock(g->B);
-    LLVMBuildBr(g->B, go);
-    LLVMPositionBuilderAtEnd(g->B, go);
-    for (int i = 0; i < n; i++) {
-        LLVMValueRef phi = LLVMBuildPhi(g->B, g->f32, ""), in[2] = {fast[i], slow[i]};
-        LLVMAddIncoming(phi, in, end, 2);
-        gen_set(g, o, i, phi);
-    }
+#define F32(x) LLVMConstReal(g->f32, x)
+    LLVMValueRef b = gen_get(g, op->in[1], 0), mag = gen_call(g, "llvm.fabs", 1, &b, 1, &g->f32);
+    LLVMValueRef scale = LLVMBuildSelect(g->B, LLVMBuildFCmp(g->B, LLVMRealOGT, mag, F32(0x1p120), ""), F32(0x1p-64), F32(1), "");
+    scale = LLVMBuildSelect(g->B, LLVMBuildFCmp(g->B, LLVMRealOLT, mag, F32(0x1p-120), ""), F32(0x1p64), scale, "");
+    LLVMValueRef r = gen_divide(g, EL_f32, F32(1), LLVMBuildFMul(g->B, b, scale, ""), true);
+#undef F32
+    for (int i = 0; i < n; i++)
+        gen_set(g, o, i, LLVMBuildFMul(g->B, LLVMBuildFMul(g->B, gen_get(g, op->in[0], i), r, ""), scale, ""));
 }
 
 void emit_binary(Gen *g, Op *op) {

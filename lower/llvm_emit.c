@@ -67,6 +67,7 @@ static void make_function(Gen *g) {
     LLVMSetFunctionCallConv(g->fn, 71);                        // ptx_kernel
     snprintf(text, sizeof text, "%d", l->threads);
     attribute(g, (unsigned)LLVMAttributeFunctionIndex, "nvvm.reqntid", text);
+    attribute(g, (unsigned)LLVMAttributeFunctionIndex, "nvvm.minctasm", "1");      // registers before occupancy: no spills
     enum_attribute(g, (unsigned)LLVMAttributeFunctionIndex, "nounwind", 0);
     g->param = NEW_N(g->arena, LLVMValueRef, l->nslots);
     for (int i = 0; i < l->nslots; i++) {

@@ -267,7 +267,7 @@ static V build32(const Kit *k, MathFn fn, MathMode mode, V x, V y)
     switch (fn) {
     case MATH_exp:
         return fast ? fun(k, MOP_ex2_ftz, mul(k, x, num(k, LOG2E))) : exp32(k, x);
-    case MATH_exp2:  return fun(k, fast ? MOP_ex2_ftz : MOP_ex2, x);
+    case MATH_exp2:  return fun(k, MOP_ex2_ftz, x);
     case MATH_log:
         return fast ? mul(k, fun(k, MOP_lg2_ftz, x), num(k, LN2)) : log32(k, x, LN2, 1);
     case MATH_log2:  return fast ? fun(k, MOP_lg2_ftz, x) : log32(k, x, 1, LOG2E);

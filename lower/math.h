@@ -33,7 +33,7 @@ typedef enum MathMode {
 //  name     args ulp ulp64 issue mufu  fast  meaning                how
 #define MATH_FNS(X)                                                                                 \
   X(exp,     1,   2,  1,    8,    1,    2, 1, "e^x",                 "2^n by exponent bits, EX2 of the fraction")    \
-  X(exp2,    1,   2,  1,    4,    1,    1, 1, "2^x",                 "EX2")                          \
+  X(exp2,    1,   2,  1,    1,    1,    1, 1, "2^x",                 "EX2; below 2^-126: 0")         \
   X(log,     1,   1,  1,    23,   1,    2, 1, "natural logarithm",   "degree 10 about 1; LG2 for 0, infinity, NaN")  \
   X(log2,    1,   2,  2,    23,   1,    1, 1, "logarithm to base 2", "as log")                       \
   X(sqrt,    1,   1,  0,    4,    1,    1, 1, "square root",         "SQRT; sqrt.rn.f64")            \

@@ -27,7 +27,7 @@
 #include <llvm-c/TargetMachine.h>
 #include <llvm-c/Transforms/PassBuilder.h>
 
-const char ptx_default_passes[] = "early-cse,instcombine<no-verify-fixpoint>,simplifycfg,adce";
+const char ptx_default_passes[] = "early-cse";
 
 static const char triple[] = "nvptx64-nvidia-cuda";
 
