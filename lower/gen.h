@@ -60,7 +60,7 @@ typedef struct Gen {
     uint32_t       read;         // inout tensors loaded from since the last barrier
     bool           one_warp;     // each program is one warp: no block barriers
     int            program_threads;
-    void          *copies;       // asynchronous copies that a product will issue between its instructions
+    const Op      *skip;         // ops up to this one have been emitted already, inside the product before them
     void          *ext;          // state of llvm_hopper.c
 } Gen;
 
@@ -109,9 +109,6 @@ LLVMValueRef gen_from_f32(Gen *g, LLVMValueRef x, Elem e);
 LLVMValueRef gen_fun(Gen *g, TFun fun, Elem e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c);
 LLVMValueRef gen_binary(Gen *g, AstOp op, Elem e, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef gen_shuffle_xor(Gen *g, LLVMValueRef x, int mask);    // any element type
-// ---- llvm_copy.c
-int          gen_copies_left(Gen *g);                              // instructions of copies put off
-void         gen_copies_issue(Gen *g, int n);                      // the next n of them
 // ---- llvm_mma.c
 uint32_t     gen_dot_scratch(Gen *g);                              // bytes of scratch that the function's dots will ask for
 bool         gen_rings_end(Gen *g);                                // scratch is only asked for after the rings' last use

@@ -265,7 +265,10 @@ void gen_barrier(Gen *g) {
 
 // ---- regions and control -------------------------------------------------------------------------
 
-void gen_op(Gen *g, Op *op) { gen_table[op->code](g, op); }
+void gen_op(Gen *g, Op *op) {
+    if (!g->skip) { gen_table[op->code](g, op); return; }
+    if (op == g->skip) g->skip = NULL;
+}
 
 void gen_region(Gen *g, Region *r) {
     for (Op *op = r->first; op && !g->dead; op = op->next) gen_op(g, op);

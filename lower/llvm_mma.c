@@ -236,7 +236,7 @@ static void load_a(Mma *m, int64_t step, LLVMValueRef *out) {
     }
 }
 
-// Column blocks 2j and 2j + 1 of a step: four registers, two if there is only one block left.
+// Column blocks 2j and 2j + 1: four registers, two if there is only one block left.
 static void load_b(Mma *m, int64_t step, int pair, LLVMValueRef *out) {
     Feed *s = &m->b;
     int64_t k = step * m->p->c.k;
@@ -290,34 +290,48 @@ static void multiply(Mma *m, const Parts *a, const LLVMValueRef *b, const LLVMVa
 
 // ---- the product ---------------------------------------------------------------------------------
 
-// Over k, for one setting of the loops around. B fragments are read LOOK pairs before they are multiplied, A fragments
-// a step before.
-static void product(Mma *m) {
-    enum { LOOK = 2, RING = LOOK + 1 };
+static void load_step(Mma *m, int step, Parts *a, Parts *b) {
+    load_a(m, step, a->hi);
+    for (int j = 0; 2 * j < m->cols; j++) load_b(m, step, j, b->hi + 4 * j);
+}
+
+// Over k, for one setting of the loops around; the next step's fragments are read while one is multiplied. When the
+// last ones are read the operands' memory is free: there `inside` goes, what the program does next with it.
+static void product(Mma *m, const Op *inside) {
     const Val *o = m->op->out[0];
     const MmaChoice *c = &m->p->c;
-    int steps = (int)(up(axis_extent(c->k_axis), c->k) / c->k), pairs = (m->cols + 1) / 2, all = steps * pairs;
-    Parts *a = NEW_N(m->g->arena, Parts, 2);
-    LLVMValueRef b[RING][4], lo[RING][4], (*acc)[4] = (LLVMValueRef (*)[4])NEW_N(m->g->arena, LLVMValueRef, 4 * m->rows * m->cols);
+    int steps = (int)(up(axis_extent(c->k_axis), c->k) / c->k);
+    Parts *a = NEW_N(m->g->arena, Parts, 2), *b = NEW_N(m->g->arena, Parts, 2);
+    LLVMValueRef (*acc)[4] = (LLVMValueRef (*)[4])NEW_N(m->g->arena, LLVMValueRef, 4 * m->rows * m->cols);
     for (int i = 0; i < m->rows; i++)
         for (int j = 0; j < m->cols; j++)
             for (int r = 0; r < 4; r++) acc[i * m->cols + j][r] = gen_get(m->g, o, acc_reg(m, o->layout, c->row, c->col, i, j) + r);
-    load_a(m, 0, a[0].hi);
-    for (int n = 0; n < LOOK && n < all; n++) load_b(m, n / pairs, n % pairs, b[n % RING]);
-    for (int n = 0; n < all; n++) {
-        int step = n / pairs, ahead = n + LOOK;
-        if (n % pairs == 0) {
-            if (step + 1 < steps) load_a(m, step + 1, a[(step + 1) & 1].hi);
-            prepare(m, a[step & 1].hi, a[step & 1].lo, 4 * m->rows);
-        }
-        if (ahead < all) load_b(m, ahead / pairs, ahead % pairs, b[ahead % RING]);
-        prepare(m, b[n % RING], lo[n % RING], 2 * n % (2 * pairs) + 1 < m->cols ? 4 : 2);
-        multiply(m, &a[step & 1], b[n % RING], lo[n % RING], n % pairs, acc);
-        gen_copies_issue(m->g, (gen_copies_left(m->g) + all - n - 1) / (all - n));
+    load_step(m, 0, &a[0], &b[0]);
+    for (int s = 0; s < steps; s++) {
+        Parts *x = &a[s & 1], *y = &b[s & 1];
+        if (s + 1 < steps) load_step(m, s + 1, &a[(s + 1) & 1], &b[(s + 1) & 1]);
+        else for (Op *op = inside ? m->op->next : NULL; op; op = op == inside ? NULL : op->next) gen_op(m->g, op);
+        prepare(m, x->hi, x->lo, 4 * m->rows);
+        prepare(m, y->hi, y->lo, 2 * m->cols);
+        for (int j = 0; 2 * j < m->cols; j++) multiply(m, x, y->hi + 4 * j, y->lo + 4 * j, j, acc);
     }
     for (int i = 0; i < m->rows; i++)
         for (int j = 0; j < m->cols; j++)
             for (int r = 0; r < 4; r++) gen_set(m->g, o, acc_reg(m, o->layout, c->row, c->col, i, j) + r, acc[i * m->cols + j][r]);
+}
+
+// The last of the ops after a product that refill the memory it read from: a wait, a barrier and copies, with nothing
+// but their addresses between. NULL: there are none.
+static const Op *refill(const Op *dot) {
+    bool waits = false;
+    for (const Op *op = dot->next; op; op = op->next) {
+        if (op->code == OP_T_copy_commit) return waits ? op : NULL;
+        if (op->code == OP_T_copy_wait) { waits = true; continue; }
+        if (op->code == OP_T_barrier || op->code == OP_T_copy_async) continue;
+        bool address = op_has(op, 'P') && op->nout == 1 && (op->out[0]->type.kind == TY_AXIS || op->out[0]->type.elem == EL_index || op->out[0]->type.elem == EL_i32);
+        if (!address || op->nreg || op->code == OP_T_reduce || op->code == OP_T_dot || op->code == OP_T_convert) return NULL;
+    }
+    return NULL;
 }
 
 static bool next_setting(int64_t *at, const int64_t *n, int count) {       // counts like an odometer
@@ -345,10 +359,15 @@ static void tensor_cores(Gen *g, Op *op, DotPlan *p) {
     for (int i = 0; i < o->type.rank; i++) outer_n[i] = i == c->row || i == c->col ? 1 : axis_extent(o->type.axis[i]);
     for (int i = op_first_axis(op); i < op->nin; i++)
         if (op->in[i] != c->k_axis) { extra_n[m.nextra] = axis_extent(op->in[i]); m.extra[m.nextra++] = op->in[i]; }
+    bool once = true;                                         // no loops around
+    for (int i = 0; i < o->type.rank; i++) once &= outer_n[i] == 1;
+    for (int i = 0; i < m.nextra; i++) once &= extra_n[i] == 1;
+    const Op *inside = once ? refill(op) : NULL;
     do {
         memset(m.at, 0, sizeof m.at);
-        do product(&m); while (next_setting(m.at, extra_n, m.nextra));
+        do product(&m, inside); while (next_setting(m.at, extra_n, m.nextra));
     } while (next_setting(m.outer, outer_n, o->type.rank));
+    g->skip = inside;
 }
 
 void emit_dot(Gen *g, Op *op) {
@@ -356,7 +375,6 @@ void emit_dot(Gen *g, Op *op) {
     plan_dot(g, op, &p);
     uint32_t bytes = staged_bytes(&p, 0) + staged_bytes(&p, 1), offset = 0;
     LLVMValueRef area = bytes ? gen_scratch(g, bytes) : NULL;
-    if (bytes) gen_copies_issue(g, INT32_MAX);
     if (bytes) gen_barrier(g);                                // others may still read what was there
     for (int i = 0; i < 2; i++) {
         if (p.where[i] == IN_BUFFER) p.shared[i] = shared_buffer(g, op->in[i]->def);

@@ -1,13 +1,17 @@
 // Software pipelining with cp.async: operands of products are copied to shared memory some trips ahead.
 //
 //     for k in K by BK {                          %ra = buffer {stages}    %rb = buffer {stages}
-//         %a = load a[m, k]                       copies for trips 0 .. stages - 2, a group each
-//         %b = load b[k, n]            ->         for k, acc, read, write {
-//         acc = dot %a, %b, acc                       copy_wait stages - 2;  barrier      // this trip's stage is whole,
-//     }                                               copies for trip + stages - 1        // the last trip's is free
-//                                                     %a = buffer_load %ra, read ...
+//         %a = load a[m, k]                       copies for trips 0 .. stages - 1, a group each
+//         %b = load b[k, n]            ->         wait for the first group;  barrier
+//         acc = dot %a, %b, acc                   for k, acc, stage {
+//     }                                               %a = buffer_load %ra, stage    %b = buffer_load %rb, stage
 //                                                     acc = dot %a, %b, acc
+//                                                     copy_wait stages - 2;  barrier     // the next trip's stage is whole,
+//                                                     copies for trip + stages           // nobody reads this one any more
 //                                                 }
+//
+// The code generator does the last two lines inside the product, as soon as its last fragments are in registers:
+// the barrier and the copies' addresses then cost no time of the tensor cores, and the next trip starts at once.
 //
 // A load is taken when it is a plain one (of a read-only tensor, an axis or a scalar per dimension, addresses
 // made of the loop's counter and of what does not change in the loop), used by tensor core products alone,
@@ -359,6 +363,13 @@ static bool nested(const Op *loop) {
     return false;
 }
 
+static const Op *last_product(const Pipe *p) {             // that reads from a ring
+    for (const Op *op = p->body->last; op; op = op->prev)
+        for (int i = 0; op->code == OP_T_dot && i < 2; i++)
+            if (op->in[i]->def && op->in[i]->def->code == OP_T_buffer_load) return op;
+    return NULL;
+}
+
 static void rewrite(Pipe *p) {
     Op *loop = p->loop;
     Builder out = {p->f, NULL, loop, loop->span}, in = {p->f, NULL, p->body->first, loop->span};
@@ -382,20 +393,19 @@ static void rewrite(Pipe *p) {
         b_insert(&out, o);
     }
     if (!rings) effect(p, &out, OP_T_barrier, 0);
-    for (int s = 0; s < p->stages - 1; s++)
+    for (int s = 0; ahead_of && s < p->stages; s++)
         issue(p, &out, ahead(&out, loop->in[0], loop->in[2], s), b_const(&out, EL_i32, s));
+    if (ahead_of) {
+        effect(p, &out, OP_T_copy_wait, p->stages - 1);
+        effect(p, &out, OP_T_barrier, 0);
+    }
     Op *yield = p->body->last;
-    Val *read = ahead_of ? carry(p, 0) : zero, *write = ahead_of ? carry(p, p->stages - 1) : NULL;
+    Val *read = ahead_of ? carry(p, 0) : zero;
     if (rings && !ahead_of) {                                  // room for one trip's tiles only: no reading ahead
         effect(p, &in, OP_T_barrier, 0);
         issue(p, &in, counter(p), zero);
         effect(p, &in, OP_T_copy_wait, 0);
         effect(p, &in, OP_T_barrier, 0);
-    }
-    if (ahead_of) {
-        effect(p, &in, OP_T_copy_wait, p->stages - 2);
-        effect(p, &in, OP_T_barrier, 0);
-        issue(p, &in, ahead(&in, counter(p), loop->in[2], p->stages - 1), write);
     }
     for (int i = 0; i < p->n; i++) {
         Ring *r = &p->ring[i];
@@ -405,10 +415,11 @@ static void rewrite(Pipe *p) {
         read_from(p, r, r->load ? read : zero, at);
     }
     if (!ahead_of) return;
-    Builder end = {p->f, NULL, yield, loop->span};
-    Val *r2 = next_stage(p, &end, read), *w2 = next_stage(p, &end, write);
-    op_add_operand(p->f, yield, r2);
-    op_add_operand(p->f, yield, w2);
+    Builder refill = {p->f, NULL, last_product(p)->next, loop->span}, end = {p->f, NULL, yield, loop->span};
+    effect(p, &refill, OP_T_copy_wait, p->stages - 2);
+    effect(p, &refill, OP_T_barrier, 0);
+    issue(p, &refill, ahead(&refill, counter(p), loop->in[2], p->stages), read);
+    op_add_operand(p->f, yield, next_stage(p, &end, read));
     Builder after = {p->f, loop->parent, loop->next, loop->span};
     effect(p, &after, OP_T_copy_wait, 0);
 }
