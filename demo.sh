@@ -32,7 +32,7 @@ show() {
     ptx_excerpt "$ptx"
     rm -f "$ptx"
     local words
-    read -r -a words <<<"$(run_line "$file")"
+    eval "words=($(run_line "$file"))"                 # quotes are the shell's
     if [ ${#words[@]} -gt 2 ]; then
         printf '\n---------------- %s\n\n' "${words[*]}"
         build/tkc run --device="$device" "${words[@]:2}" || status=1
