@@ -283,21 +283,12 @@ void copy_box(Eval *e, const Op *op, Ring *r, int number)
         idx[n - 1] += at[r->rank - 1];
         if (r->rank > 1) idx[rows] += at[0];
         unsigned char *g = (unsigned char *)(uintptr_t)element(e, op->in[first - 1], idx);
-        if (op->code == OP_T_tma_store) { if (g) memcpy(g, p, (size_t)r->size); }
-        else if (g)                     memcpy(p, g, (size_t)r->size);
-        else                            memset(p, 0, (size_t)r->size);
+        if (g) memcpy(p, g, (size_t)r->size);
+        else   memset(p, 0, (size_t)r->size);
         p += r->size;
     } while (next_coord(r, at));
 }
 
-void eval_tma_store(Eval *e, const Step *s)
-{
-    int number;
-    if (!stage_to_read(e, s->op, 0, 1, &number)) return;
-    copy_box(e, s->op, ring_of(e, s->op, 0), number);
-}
-
-void eval_tma_wait(Eval *e, const Step *s)    { (void)e; (void)s; }
 void eval_fence_async(Eval *e, const Step *s) { (void)e; (void)s; }
 void eval_convert(Eval *e, const Step *s)     { slot_share(e, s->op->out[0], s->op->in[0]); }
 

@@ -555,7 +555,6 @@ static void want_copy(Check *c, const Op *op, int tensor)
 }
 
 static void check_copy_async(Check *c, const Op *op) { want_copy(c, op, 2); }
-static void check_tma_store(Check *c, const Op *op)  { want_copy(c, op, 2); }
 static void check_tma_load(Check *c, const Op *op)
 {
     want_kind(c, op, 2, TY_MBAR, "a ring of mbarriers");
@@ -602,7 +601,6 @@ static void check_wgmma_wait(Check *c, const Op *op)
 static void check_copy_commit(Check *c, const Op *op) { (void)c; (void)op; }
 static void check_copy_wait(Check *c, const Op *op)   { if (op->imm < 0) problem(c, "imm groups"); }
 static void check_barrier(Check *c, const Op *op)     { if (op->imm < 0 || op->imm > 15) problem(c, "there are 16 named barriers"); }
-static void check_tma_wait(Check *c, const Op *op)    { if (op->imm < 0) problem(c, "imm groups"); }
 static void check_fence_async(Check *c, const Op *op) { (void)c; (void)op; }
 static void check_roles(Check *c, const Op *op)
 {

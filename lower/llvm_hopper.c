@@ -285,6 +285,3 @@ void emit_wgmma_wait(Gen *g, Op *op) {
     buf_free(&cons);
 }
 
-void emit_tma_store(Gen *g, Op *op) { (void)g; ice("tma_store of %d coordinates", op->nidx); }
-void emit_tma_wait(Gen *g, Op *op)  { (void)g; ice("tma_wait %d", (int)op->imm); }
-

@@ -61,8 +61,6 @@
     X(mbar_arrive,  NONE,    2,  2,   0,  0, "S",   2, "bar, stage") \
     X(mbar_wait,    NONE,    3,  3,   0,  0, "S",   2, "bar, stage, parity: until the phase of that parity is complete") \
     X(tma_load,     NONE,    4, 255,  0,  0, "RWA", 2, "buffer, stage, bar, tensor, coordinate.. (nidx, one a dimension, index of lane 0); imm: number of the tensor map") \
-    X(tma_store,    NONE,    3, 255,  0,  0, "RWA", 2, "buffer, stage, tensor, coordinate.. (nidx); closes a bulk group") \
-    X(tma_wait,     NONE,    0,  0,   0,  0, "S",   2, "until at most imm bulk store groups still read shared memory") \
     X(fence_async,  NONE,    0,  0,   0,  0, "S",   2, "generic shared writes before it are seen by TMA and wgmma after it") \
     X(wgmma,        NONE,    7,  8,   1,  0, "RA",  2, "a (buffer or register tile), b buffer, stage of a, stage of b, acc? (HAS_ACC), row, col, k axis: starts acc + a * b; not readable before wgmma_wait; attr 1: a, 2: b has k as its outer dimension") \
     X(wgmma_wait,   NONE,    0, 255, 255, 0, "S",   2, "accumulators..: until at most imm groups are in flight; results are readable") \
