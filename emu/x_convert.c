@@ -120,7 +120,7 @@ static u64 from_integer(s64 v, bool is_signed, const Conversion *c) {
             return f32_bits(f);
         }
         double x = is_signed ? (double)v : (double)(u64)v;           // halves: 53 bits are plenty below 65520
-        if ((is_signed && (s64)x != v) || (!is_signed && (x >= 18446744073709551616.0 || (u64)x != (u64)v))) {
+        if ((is_signed && (x >= 9223372036854775808.0 || (s64)x != v)) || (!is_signed && (x >= 18446744073709551616.0 || (u64)x != (u64)v))) {
             double near = is_signed ? (double)(v >> 1 | (v & 1)) * 2 : (double)((u64)v >> 1 | ((u64)v & 1)) * 2;
             x = near;
         }

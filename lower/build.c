@@ -240,7 +240,7 @@ static void bind_results(Bld *s, Op *op, TVar *const *vars, int n) {
 }
 static Op *control(Bld *s, OpCode code, Span span, int nlead, Val *const *lead, TVar *const *vars, int n, bool carried) {
     Val **in = NEW_N(s->f->arena, Val *, nlead + n + 1);
-    memcpy(in, lead, sizeof *in * (size_t)nlead);
+    if (nlead) memcpy(in, lead, sizeof *in * (size_t)nlead);
     current(s, vars, n, in + nlead);
     Op *op = op_new(s->f, code, span, nlead + (carried ? n : 0), in, n);
     for (int i = 0; i < n; i++) op->out[i]->type = in[nlead + i]->type;
