@@ -21,23 +21,25 @@ def rows():
     eps = 1e-5
     C = lambda f: torch.compile(f, dynamic=False)
     K = lambda file, name, **kw: tk.Kernel(os.path.join(E, file), name, **kw)
-    yield "add bf16 8192x8192", 3 * n, K("vector_add.tk", "add", sets=dict(T="bf16"), x=x.view(-1), y=y.view(-1), z=o.view(-1)), C(lambda: x + y), lambda: (o, x + y)
+    yield "add bf16 8192x8192", 3 * n, K("vector_add.tk", "vector_add", sets=dict(T="bf16", BLOCK=4096), x=x.view(-1), y=y.view(-1), z=o.view(-1)), C(lambda: x + y), lambda: (o, x + y)
     yield "bias+gelu bf16 8192x8192", 2 * n, K("bias_gelu.tk", "bias_gelu", x=x, b=b, y=o), C(lambda: F.gelu(x + b)), lambda: (o, F.gelu(x.float() + b.float()))
     yield "softmax bf16 8192x8192", 2 * n, K("softmax.tk", "softmax", sets=dict(T="bf16", BLOCK=8192), x=x, y=o), C(lambda: torch.softmax(x, -1)), lambda: (o, torch.softmax(x.float(), -1))
     xs, ys = r(32768, 1000, t=f32), torch.empty(32768, 1000, device=dev)
     yield "softmax f32 32768x1000", 2 * xs.nbytes, K("softmax.tk", "softmax", sets=dict(T="f32", BLOCK=1024), x=xs, y=ys), C(lambda: torch.softmax(xs, -1)), lambda: (ys, torch.softmax(xs, -1))
     xl = r(4096, 128256); yl = torch.empty_like(xl)
     yield "softmax bf16 4096x128256", 2 * xl.nbytes, K("softmax.tk", "softmax", sets=dict(T="bf16", BLOCK=131072), x=xl, y=yl), C(lambda: torch.softmax(xl, -1)), lambda: (yl, torch.softmax(xl.float(), -1))
-    yield "layernorm bf16 8192x8192", 2 * n, K("layer_norm.tk", "layer_norm", sets=dict(BLOCK=8192), x=x, w=w, b=b, y=o, eps=eps), C(lambda: F.layer_norm(x, (8192,), w, b, eps)), lambda: (o, F.layer_norm(x.float(), (8192,), w.float(), b.float(), eps))
+    yield "layernorm bf16 8192x8192", 2 * n, K("layer_norm.tk", "layer_norm", sets=dict(BLOCK=8192), x=x, gamma=w, beta=b, y=o, eps=eps), C(lambda: F.layer_norm(x, (8192,), w, b, eps)), lambda: (o, F.layer_norm(x.float(), (8192,), w.float(), b.float(), eps))
     rms = lambda x: (x.float() * torch.rsqrt((x.float() ** 2).mean(-1, keepdim=True) + eps) * w.float())
-    yield "rmsnorm bf16 8192x8192", 2 * n, K("rms_norm.tk", "rms_norm", sets=dict(BLOCK=8192), x=x, w=w, y=o, eps=eps), C(lambda: rms(x).to(bf)), lambda: (o, rms(x))
+    yield "rmsnorm bf16 8192x8192", 2 * n, K("rms_norm.tk", "rms_norm_rows", sets=dict(BLOCK=8192), x=x, gamma=w, y=o, eps=eps), C(lambda: rms(x).to(bf)), lambda: (o, rms(x))
     def resid():
         s = x + y
         return s, rms(s).to(bf)
-    yield "residual+rmsnorm bf16 8192x8192", 4 * n, K("rms_norm.tk", "residual_rms_norm", sets=dict(BLOCK=8192), x=x, r=y, w=w, s=o2, y=o, eps=eps), C(resid), lambda: (o, rms(x + y))
-    yield "sum over rows bf16 8192x8192", n, K("sums.tk", "row_sum", sets=dict(T="bf16"), x=x, y=s32), C(lambda: x.sum(1, dtype=f32)), lambda: (s32, x.sum(1, dtype=torch.float64))
-    k1, k2 = K("sums.tk", "column_partials", sets=dict(T="bf16"), x=x, y=part), K("sums.tk", "column_sum", x=part, y=c32)
+    yield "residual+rmsnorm bf16 8192x8192", 4 * n, K("rms_norm.tk", "residual_rms_norm", sets=dict(BLOCK=8192), x=x, r=y, gamma=w, s=o2, y=o, eps=eps), C(resid), lambda: (o, rms(x + y))
+    yield "sum over rows bf16 8192x8192", n, K("sums.tk", "row_sums_whole", sets=dict(T="bf16", BLOCK=8192), x=x, y=s32), C(lambda: x.sum(1, dtype=f32)), lambda: (s32, x.sum(1, dtype=torch.float64))
+    k1, k2 = K("sums.tk", "column_partials", sets=dict(T="bf16"), x=x, y=part), K("sums.tk", "column_sums", x=part, y=c32)
     yield "sum over columns bf16 8192x8192", n, (lambda: (k1(), k2())), C(lambda: x.sum(0, dtype=f32)), lambda: (c32, x.sum(0, dtype=torch.float64))
+    label = torch.randint(0, 128256, (4096,), device=dev); loss = torch.empty(4096, device=dev)
+    yield "cross-entropy bf16 4096x128256", xl.nbytes, K("cross_entropy.tk", "cross_entropy", x=xl, label=label, loss=loss), C(lambda: F.cross_entropy(xl.float(), label, reduction="none")), lambda: (loss, F.cross_entropy(xl.float(), label, reduction="none"))
     yield "transpose bf16 8192x8192", 2 * n, K("transpose.tk", "transpose", sets=dict(T="bf16"), x=x, y=o), C(lambda: x.t().contiguous()), lambda: (o, x.t())
 
 
