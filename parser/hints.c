@@ -179,7 +179,7 @@ static const Habit habits[] = {
     {"let",    "mut",   "a variable that changes is declared with `var x = ...;`"},
     {"grid",   "NAME",  "the grid's ranges stand in parentheses: `grid (m in M by BM)`"},
     {"+",      "+",     "write `i += 1`"},
-    {"*",      "*",     "powers are `pow(x, y)`"},
+    {"*",      "*",     "powers are `square(x)`, `x * x * x`, or `exp2(y * log2(x))`"},
     {"(",      "&",     "there are no references: `out` and `inout` parameters are written to"},
     {",",      "&",     "there are no references: `out` and `inout` parameters are written to"},
     {":",      "&",     "there are no references: `out` and `inout` parameters are written to"},

@@ -30,6 +30,7 @@ static void number_text(const HostTensor *t, int64_t i, char out[CELL])
         elem_set(t->elem, cell, 0, strtod(out, NULL));
         if (elem_get(t->elem, cell, 0) == v) break;
     }
+    if (strchr(out, 'e') && fabs(v) >= 1 && fabs(v) < 1e7) snprintf(out, CELL, "%.0f", strtod(out, NULL));    // 10, not 1e+01
 }
 
 typedef struct Printer { const HostTensor *t; Buf *out; bool brief; int width; int64_t step[MAX_RANK]; } Printer;

@@ -124,6 +124,8 @@ static void printing(void **state)
     prints(EL_i32, 2, d, MAKE_iota, -1, 1, 0, "[[-1  0  1]\n [ 2  3  4]]");
     prints(EL_f32, 1, d, MAKE_iota, 0.1, 1, 0, "[0.1 1.1]");
     prints(EL_f32, 0, d, MAKE_full, 0.1, 0, 0, "0.1");
+    prints(EL_f32, 1, d, MAKE_iota, 10, 110, 0, "[ 10 120]");
+    prints(EL_bf16, 1, d, MAKE_iota, -2e6, 3e7, 0, "[-2000000  2.8e+07]");
     prints(EL_bf16, 1, d, MAKE_full, 3.14159, 0, 0, "[3.14 3.14]");
     prints(EL_f64, 1, d, MAKE_full, 0.1, 0, 0, "[0.1 0.1]");
     prints(EL_bool, 1, d, MAKE_ones, 0, 0, 0, "[true true]");
