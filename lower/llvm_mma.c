@@ -69,24 +69,23 @@ void plan_dot(Gen *g, const Op *op, DotPlan *p) {
 
 static uint32_t staged_bytes(const DotPlan *p, int i) { return p->where[i] == STAGED ? (shared_bytes(&p->shared[i]) + 127) & ~127u : 0; }
 
+uint32_t gen_dot_room(Gen *g, const Op *op) {
+    DotPlan p;
+    plan_dot(g, op, &p);
+    return staged_bytes(&p, 0) + staged_bytes(&p, 1);
+}
+
 uint32_t gen_dot_scratch(Gen *g) {
     uint32_t most = 0;
     for (const Op *op = op_walk(&g->f->body, NULL); op; op = op_walk(&g->f->body, op)) {
-        DotPlan p;
-        if (op->code != OP_T_dot) continue;
-        plan_dot(g, op, &p);
-        uint32_t n = staged_bytes(&p, 0) + staged_bytes(&p, 1);
+        uint32_t n = op->code == OP_T_dot ? gen_dot_room(g, op) : 0;
         most = n > most ? n : most;
     }
     return most;
 }
 
 static bool wants_scratch(Gen *g, const Op *op) {
-    DotPlan p;
-    if (op->code == OP_T_convert) return true;
-    if (op->code != OP_T_dot) return false;
-    plan_dot(g, op, &p);
-    return staged_bytes(&p, 0) + staged_bytes(&p, 1) > 0;
+    return op->code == OP_T_convert || (op->code == OP_T_dot && gen_dot_room(g, op) > 0);
 }
 
 static bool contains(Gen *g, const Op *op, bool ring) {
@@ -278,13 +277,13 @@ static void prepare(Mma *m, LLVMValueRef *hi, LLVMValueRef *lo, int n) {
         else hi[i] = round_tf32(m->g, hi[i]);
 }
 
-static void multiply(Mma *m, const Parts *a, const LLVMValueRef *b, const LLVMValueRef *blo, int pair, LLVMValueRef (*acc)[4]) {
+static void multiply(Mma *m, const Parts *a, const Parts *b, LLVMValueRef (*acc)[4]) {
     for (int i = 0; i < m->rows; i++)
-        for (int q = 0; q < 2 && 2 * pair + q < m->cols; q++) {
-            int at = i & 1 && 2 * pair + 1 < m->cols ? 1 - q : q;             // back and forth: the fragment is still at hand
-            LLVMValueRef *d = acc[i * m->cols + 2 * pair + at];
-            if (m->three) { mma(m, a->lo + 4 * i, b + 2 * at, d); mma(m, a->hi + 4 * i, blo + 2 * at, d); }
-            mma(m, a->hi + 4 * i, b + 2 * at, d);
+        for (int q = 0; q < m->cols; q++) {
+            int j = i & 1 ? m->cols - 1 - q : q;             // back and forth: the last column's fragment is still at hand
+            LLVMValueRef *d = acc[i * m->cols + j];
+            if (m->three) { mma(m, a->lo + 4 * i, b->hi + 2 * j, d); mma(m, a->hi + 4 * i, b->lo + 2 * j, d); }
+            mma(m, a->hi + 4 * i, b->hi + 2 * j, d);
         }
 }
 
@@ -313,7 +312,7 @@ static void product(Mma *m, const Op *inside) {
         else for (Op *op = inside ? m->op->next : NULL; op; op = op == inside ? NULL : op->next) gen_op(m->g, op);
         prepare(m, x->hi, x->lo, 4 * m->rows);
         prepare(m, y->hi, y->lo, 2 * m->cols);
-        for (int j = 0; 2 * j < m->cols; j++) multiply(m, x, y->hi + 4 * j, y->lo + 4 * j, j, acc);
+        multiply(m, x, y, acc);
     }
     for (int i = 0; i < m->rows; i++)
         for (int j = 0; j < m->cols; j++)
