@@ -397,30 +397,86 @@ static void body(Bld *s, const TBody *b) {
 }
 
 // ---- the grid ------------------------------------------------------------------------------------
+// Programs are numbered along the last clause first. Kernels with products take their last two clauses in
+// groups instead, so that the programs that run at one time share operands in L2:
+//
+//     GROUP rows of tiles, walked down before across         0 4 8 ..      rows of the first clause
+//     (as many of each as make the group's operands equal)   1 5 9
+//                                                            2 6 10
+//                                                            3 7 11
+
+static bool has_dot(const TBody *b);
+
+static bool expr_has_dot(const TExpr *e) {
+    if (!e) return false;
+    if (e->kind == TX_dot || (e->kind == TX_block && has_dot(&e->body))) return true;
+    for (uint32_t i = 0; i < e->nkid; i++) if (expr_has_dot(e->kid[i])) return true;
+    return false;
+}
+
+static bool has_dot(const TBody *b) {
+    for (uint32_t i = 0; i < b->n; i++) {
+        const TStmt *t = b->at[i];
+        if (expr_has_dot(t->value) || has_dot(&t->body) || has_dot(&t->orelse)) return true;
+    }
+    return false;
+}
+
+static Val *num(Bld *s, int64_t v) { return b_const(&s->b, EL_index, v); }
+static Val *bin(Bld *s, AstOp op, Val *a, Val *b) { return b_binary(&s->b, op, a, b); }
+
+// min(v, n - 1) where the program's existence says that it is so: bounds and ranges follow from it.
+static Val *existing(Bld *s, Val *v, Val *n) {
+    Val *last = bin(s, OP_sub, n, num(s, 1));
+    v = b_op(&s->b, OP_T_fun, TF_min, type_scalar(EL_index), 2, (Val *[]){v, last});
+    v->def->attr = 1;                                   // not negative: see fact_range
+    return v;
+}
+
+static int64_t group_rows(const TGrid *m, const TGrid *n) {      // 132 programs, square in operand bytes
+    double rows = 132.0 * (double)n->step / (double)m->step;
+    int64_t g = 1;
+    while (g < 64 && (double)(g * g) * 2 < rows) g *= 2;
+    return g;
+}
+
+static void grouped(Bld *s, const TGrid *m, const TGrid *n, Val *rows, Val *cols, Val *number, Val **at_m, Val **at_n) {
+    int64_t g = group_rows(m, n);
+    Val *per_group = bin(s, OP_mul, cols, num(s, g));
+    Val *first = existing(s, bin(s, OP_mul, bin(s, OP_div, number, per_group), num(s, g)), rows);
+    Val *inside = bin(s, OP_rem, number, per_group), *left = bin(s, OP_sub, rows, first);
+    Val *height = b_op(&s->b, OP_T_fun, TF_min, type_scalar(EL_index), 2, (Val *[]){left, num(s, g)});
+    *at_m = existing(s, bin(s, OP_add, first, bin(s, OP_rem, inside, height)), rows);
+    *at_n = existing(s, bin(s, OP_div, inside, height), cols);
+}
 
 static void grid(Bld *s) {
     const TKernel *k = s->f->kernel;
-    Val *count[MAX_RANK], *lo[MAX_RANK], *hi[MAX_RANK];
-    for (int i = 0; i < k->ngrid; i++) {
+    Val *count[MAX_RANK], *lo[MAX_RANK], *hi[MAX_RANK], *at[MAX_RANK];
+    int n = k->ngrid;
+    for (int i = 0; i < n; i++) {
         const TGrid *g = &k->grid[i];
         lo[i] = expr(s, g->lo);
         hi[i] = expr(s, g->hi);
-        Val *len = b_binary(&s->b, OP_sub, hi[i], lo[i]);
-        count[i] = g->step == 1 ? len
-                 : b_binary(&s->b, OP_div, b_binary(&s->b, OP_add, len, b_const(&s->b, EL_index, g->step - 1)), b_const(&s->b, EL_index, g->step));
+        Val *len = bin(s, OP_sub, hi[i], lo[i]);
+        count[i] = g->step == 1 ? len : bin(s, OP_div, bin(s, OP_add, len, num(s, g->step - 1)), num(s, g->step));
     }
-    Val *rest = k->ngrid ? b_op(&s->b, OP_T_program, 0, type_scalar(EL_index), 0, NULL) : NULL;
-    for (int i = k->ngrid - 1; i >= 0; i--) {
+    Val *rest = n ? b_op(&s->b, OP_T_program, 0, type_scalar(EL_index), 0, NULL) : NULL;
+    int left = n;
+    if (n >= 2 && k->grid[n - 1].axis && k->grid[n - 2].axis && has_dot(&k->body)) {
+        Val *plane = bin(s, OP_mul, count[n - 2], count[n - 1]), *number = rest;
+        left = n - 2;
+        if (left) { number = bin(s, OP_rem, rest, plane); rest = bin(s, OP_div, rest, plane); }
+        grouped(s, &k->grid[n - 2], &k->grid[n - 1], count[n - 2], count[n - 1], number, &at[n - 2], &at[n - 1]);
+    }
+    for (int i = left - 1; i >= 0; i--) {
+        at[i] = i ? bin(s, OP_rem, rest, count[i]) : existing(s, rest, count[i]);
+        if (i) rest = bin(s, OP_div, rest, count[i]);
+    }
+    for (int i = 0; i < n; i++) {
         const TGrid *g = &k->grid[i];
-        Val *at = i ? b_binary(&s->b, OP_rem, rest, count[i]) : rest;
-        if (i) rest = b_binary(&s->b, OP_div, rest, count[i]);
-        if (!i) {                     // says that the program exists: bounds and products follow from it
-            Val *last = b_binary(&s->b, OP_sub, count[0], b_const(&s->b, EL_index, 1));
-            at = b_op(&s->b, OP_T_fun, TF_min, type_scalar(EL_index), 2, (Val *[]){at, last});
-            at->def->attr = 1;        // not negative: see fact_range
-        }
-        Val *first = g->step == 1 ? at : b_binary(&s->b, OP_mul, at, b_const(&s->b, EL_index, g->step));
-        first = b_binary(&s->b, OP_add, lo[i], first);
+        Val *first = g->step == 1 ? at[i] : bin(s, OP_mul, at[i], num(s, g->step));
+        first = bin(s, OP_add, lo[i], first);
         first->name = g->var->name;
         s->var[g->var->id] = first;
         if (g->axis) make_axis(s, g->axis, first, hi[i]);
