@@ -9,7 +9,8 @@
 // On a page that is run, a block of tk says how it is called: ```tk add.tk. It becomes a file, and must compile
 // without a message; with a word more, ```tk add.tk wrong or ```tk t.tk tests, it only becomes a file. A block
 // ```console is a transcript of commands in the folder of those files, in the form of tests/cli/transcript.c: `$ `
-// before a command, `...` for what is left out. Blocks of other kinds (sh, text, a drawing) are not looked at.
+// before a command, `...` for what is left out. The numbers of values (%n.12, %r7) and the padding beside them may
+// be others. Blocks of other kinds (sh, text, a drawing) are not looked at.
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <dirent.h>
@@ -72,6 +73,26 @@ static FILE *create(const char *path)
 
 // ---- page ----------------------------------------------------------------------------------------
 
+// A line that should come out, with `...` for the numbers of values and, beside them, for runs of spaces.
+static void put_wanted(FILE *out, const char *line)
+{
+    bool loose = strchr(line, '%') && !starts(line, "$ ");
+    const char *p = line + strspn(line, " ");
+    fprintf(out, "    %.*s", (int)(p - line), line);
+    while (*p) {
+        if (loose && p[0] == ' ' && p[1] == ' ') {
+            fputs("...", out);
+            p += strspn(p, " ");
+        } else if (loose && *p == '%') {
+            do fputc(*p++, out); while (isalpha((unsigned char)*p) || *p == '_' || *p == ':');
+            size_t dot = *p == '.', digits = strspn(p + dot, "0123456789");
+            if (digits) { fputs("...", out); p += dot + digits; }
+        } else {
+            fputc(*p++, out);
+        }
+    }
+}
+
 // Writes the page's files into WORK/data and its commands, on the lines where they stand, into WORK/page.txt.
 static int run_page(const char *transcript, const char *tkc, const char *page, const char *work)
 {
@@ -100,7 +121,7 @@ static int run_page(const char *transcript, const char *tkc, const char *page, c
         } else if (file) {
             fprintf(file, "%s\n", lines[i]);
         } else if (console || other) {
-            if (console && !fence) fprintf(out, "    %s", lines[i]);
+            if (console && !fence) put_wanted(out, lines[i]);
             if (fence) console = other = false;
         } else if (starts(lines[i], "```tk")) {
             *name = *how = '\0';
