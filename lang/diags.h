@@ -1,8 +1,9 @@
 // Every message to users, one row each:  DIAG(code, severity, name, "printf format")
-// Code and name never change meaning; docs/errors.md has a section and tests/diag/ a case for each.
+// Code and name never change meaning; docs/errors.md has a section and tests/diag or tests/cli a case for each.
 //
 //   E01xx  bytes, tokens, syntax        E02xx  names, compile-time values
 //   E03xx  types, axes                  E04xx  kernels, launches, tests
+//   E05xx  from kernels to code
 //
 // ---- E01xx: lexer and parser ---------------------------------------------------------------------
 DIAG(E0101, error, unknown_char,     "unknown %s")
@@ -97,7 +98,6 @@ DIAG(E0407, error, set_value,        "`%s` cannot be %s")
 DIAG(E0408, error, test_statement,   "%s in a test")
 DIAG(E0409, error, test_shape,       "%s")
 DIAG(E0410, error, test_expect,      "%s")
-// ---- E05xx: lowering -----------------------------------------------------------------------------
+// ---- E05xx: lowering; their cases are transcripts in tests/cli --------------------------------------------
 DIAG(E0501, error, smem_overflow,    "kernel `%s` needs %.1f KiB of shared memory; a block on %s has %.1f KiB")
-DIAG(E0502, error, backend,          "the code generator failed: %s")
-DIAG(E0503, error, cannot_write,     "cannot write %s: %s")
+DIAG(E0502, error, cannot_write,     "cannot write %s: %s")

@@ -5,6 +5,7 @@
 //   llvm_mem.c      addresses, predicates, loads, stores       llvm_atomic.c atomics, raw pointers, print
 //   llvm_reduce.c   reductions: registers, shuffles, shared memory
 //   llvm_convert.c  layout changes through registers or shared memory
+//   llvm_room.c     shared memory as a whole: is it too much?
 //   llvm_mma.c      tensor cores: mma.sync, ldmatrix           llvm_hopper.c wgmma, TMA, mbarriers, roles
 //
 // A tile is one LLVM value per register of its layout. Elements of 8 and 16 bits are born and die in
@@ -110,8 +111,12 @@ LLVMValueRef gen_fun(Gen *g, TFun fun, Elem e, LLVMValueRef a, LLVMValueRef b, L
 LLVMValueRef gen_binary(Gen *g, AstOp op, Elem e, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef gen_shuffle_xor(Gen *g, LLVMValueRef x, int mask);    // any element type
 // ---- llvm_mma.c
-uint32_t     gen_dot_scratch(Gen *g);                              // bytes of scratch that the function's dots will ask for
+uint32_t     gen_dot_room(Gen *g, const Op *op);                   // bytes of scratch that a dot will ask for
+uint32_t     gen_dot_scratch(Gen *g);                              // the most that any of them will
 bool         gen_rings_end(Gen *g);                                // scratch is only asked for after the rings' last use
+// ---- llvm_room.c
+uint32_t     gen_convert_scratch(Gen *g);                          // the most that any conversion will ask for
+void         gen_check_room(Gen *g);                               // E0501, when the kernel is made
 // ---- llvm_math.c
 LLVMValueRef gen_math(Gen *g, TFun fun, Elem e, LLVMValueRef a);
 LLVMValueRef gen_divide(Gen *g, Elem e, LLVMValueRef a, LLVMValueRef b, bool precise);

@@ -124,24 +124,6 @@ static void want_region(Gen *g, const Region *r) {
 
 // ---- one kernel ----------------------------------------------------------------------------------
 
-static uint32_t convert_bytes(const Region *r) {
-    uint32_t n = 0;
-    for (const Op *op = r->first; op; op = op->next) {
-        if (op->code == OP_T_convert) {
-            int64_t lanes = 1;
-            for (int i = 0; i < op->out[0]->type.rank; i++) {
-                int64_t e = axis_extent(op->out[0]->type.axis[i]), p = 1;
-                while (p < e) p *= 2;
-                lanes *= p + 16;
-            }
-            uint32_t bytes = (uint32_t)(lanes * elem_bytes((Elem)op->out[0]->type.elem));
-            n = bytes > n ? bytes : n;
-        }
-        for (int i = 0; i < op->nreg; i++) { uint32_t m = convert_bytes(op->reg[i]); n = m > n ? m : n; }
-    }
-    return n;
-}
-
 static bool holds(const Region *r, OpCode code) {
     for (const Op *op = r->first; op; op = op->next) {
         if (op->code == code) return true;
@@ -184,7 +166,7 @@ static void emit_kernel(Session *s, Fn *f, const CompileOptions *opt, PtxUnit *u
     want_region(&g, &f->body);
     bool over = rings_are_free(&g);
     g.scratch = over ? 0 : (f->buffer_bytes + 15) & ~15u;
-    g.scratch_size = convert_bytes(&f->body);
+    g.scratch_size = gen_convert_scratch(&g);
     uint32_t dots = gen_dot_scratch(&g);
     if (dots > g.scratch_size) g.scratch_size = dots;
     g.smem_used = g.scratch + ((g.scratch_size + 15) & ~15u);
@@ -207,11 +189,13 @@ static void emit_kernel(Session *s, Fn *f, const CompileOptions *opt, PtxUnit *u
     LLVMBuildRetVoid(g.B);
     LLVMDisposeBuilder(g.B);
     f->launch->smem = g.smem_used;
-    if (!apart) return;
-    g.smem_used = (g.smem_used + 127) & ~127u;
-    f->launch->smem = g.smem_used * (uint32_t)(g.program_threads / 32);
-    LLVMReplaceAllUsesWith(apart, gen_i32(&g, g.smem_used));
-    LLVMInstructionEraseFromParent(apart);
+    if (apart) {
+        g.smem_used = (g.smem_used + 127) & ~127u;
+        f->launch->smem = g.smem_used * (uint32_t)(g.program_threads / 32);
+        LLVMReplaceAllUsesWith(apart, gen_i32(&g, g.smem_used));
+        LLVMInstructionEraseFromParent(apart);
+    }
+    gen_check_room(&g);
 }
 
 // Accumulators of a wgmma in flight must not move, so their copies have to be coalesced; nothing else needs it.
@@ -227,13 +211,9 @@ bool lower_emit(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *llv
     LLVMValueRef smem = LLVMAddGlobalInAddressSpace(ptx_module(unit), LLVMArrayType2(LLVMInt8TypeInContext(C), 0), "smem", 3);
     LLVMSetAlignment(smem, 1024);
     LLVMSetLinkage(smem, LLVMExternalLinkage);
-    for (int i = 0; i < n; i++) {
-        emit_kernel(s, fns[i], opt, unit, smem);
-        if (fns[i]->launch->smem > opt->target->smem_block)
-            diag(s, E_smem_overflow, fns[i]->kernel->span, fns[i]->launch->entry, (double)fns[i]->launch->smem / 1024, opt->target->name, (double)opt->target->smem_block / 1024);
-    }
+    for (int i = 0; i < n; i++) emit_kernel(s, fns[i], opt, unit, smem);
     bool ok = diag_errors(s) == 0 && ptx_finish(unit, llvm, ptx);
-    if (!ok && diag_errors(s) == 0) diag(s, E_backend, fns[0]->kernel->span, ptx_problems(unit));
+    if (!ok && diag_errors(s) == 0) ice("the code generator failed: %s", ptx_problems(unit));
     ptx_close(unit);
     return ok;
 }
