@@ -315,7 +315,23 @@ static void insert_conversions(Assign *s) {
     }
 }
 
+// A store writes its value along every axis of its index: where the value lacks one, it gets it here, so that the
+// store's layout has a place for each element.
+static void widen_stores(Fn *f, Region *r) {
+    for (Op *op = r->first; op; op = op->next) {
+        for (int i = 0; i < op->nreg; i++) widen_stores(f, op->reg[i]);
+        if (op->code != OP_T_store) continue;
+        Val **v = &op->in[1 + op->nidx];
+        Type t = (*v)->type;
+        for (int i = 1; i <= op->nidx; i++) t = type_union(t, op->in[i]->type);
+        if (t.rank == (*v)->type.rank) continue;
+        t.elem = (*v)->type.elem;
+        *v = b_op(&(Builder){f, NULL, op, op->span}, OP_T_splat, 0, t, 1, v);
+    }
+}
+
 bool assign_layouts(Fn *f, const CompileOptions *opt) {
+    widen_stores(f, &f->body);
     Assign s = {.f = f, .facts = facts_new(f), .opt = opt};
     ir_number(f);
     list_ops(&s, &f->body, 0);

@@ -19,50 +19,14 @@
 // earlier, the rows past its end are cleared in shared memory on the trip that has them.
 //
 // With a single product into a carried accumulator one wgmma group stays in flight across trips and a
-// stage is released one trip late; otherwise each product is waited for. What comes before the loop and
+// stage is released one trip late; of two products in a chain the first runs a trip ahead
+// (hopper_overlap.c); otherwise each product is waited for. What comes before the loop and
 // is not plain scalar arithmetic, and all that follows it, is the consumers'.
 //
 // Declines (returns false, function unchanged) when anything is not so; the reason goes to the report.
-#include "lower/access.h"
-#include "lower/passes.h"
+#include "lower/hopper.h"
 
 #include <string.h>
-
-enum { MAX_DOTS = 4, SPAN = 128, MAX_STAGES = 8, SYNC_BYTES = 1024 };      // SPAN: bytes of the widest swizzle
-
-typedef enum Where { RING, ONCE, REGISTERS } Where;
-
-typedef struct Operand {
-    Where   where;
-    bool    clear;                  // rows past the contracted axis's end are not zero by themselves
-    Op     *load;                   // RING, ONCE
-    Access  a;
-    Val    *outer, *inner;          // axes of the tile as it lies in memory: inner is contiguous
-    int     outer_dim;
-    uint32_t bytes;                 // of one stage
-    int     swizzle;
-    Val    *buffer;
-    int     map;                    // number of the tensor map
-} Operand;
-
-typedef struct Product {
-    Op     *dot;
-    Val    *row, *col, *k;
-    Operand op[2];
-} Product;
-
-typedef struct Hop {
-    Fn     *f;
-    const CompileOptions *opt;
-    Facts  *facts;
-    Op     *loop;
-    Product p[MAX_DOTS];
-    int     np, groups, stages, maps;
-    uint32_t stage_bytes;
-    bool    pipelined;              // one group in flight across trips
-    Val    *full, *empty, *once;    // barriers of the ring, and of what is loaded once
-    uint32_t once_bytes;
-} Hop;
 
 static bool decline(Hop *h, const char *why) {
     h->f->roles_refused = why;
@@ -200,7 +164,7 @@ static bool applies(Hop *h) {
     for (int i = 0; i < h->np; i++)
         for (int k = 0; k < 2; k++) *(h->p[i].op[k].where == ONCE ? &h->once_bytes : &h->stage_bytes) += h->p[i].op[k].bytes;
     if (!h->stage_bytes) return decline(h, "nothing is loaded in the loop");
-    int64_t room = (int64_t)h->opt->target->smem_block - SYNC_BYTES - 4096 - h->once_bytes;      // 4096: small reductions
+    int64_t room = (int64_t)h->opt->target->smem_block - SYNC_BYTES - h->once_bytes;
     h->stages = (int)(room / h->stage_bytes);
     if (h->opt->schedule.stages && h->stages > h->opt->schedule.stages) h->stages = h->opt->schedule.stages;
     if (h->stages > MAX_STAGES) h->stages = MAX_STAGES;
@@ -253,18 +217,16 @@ static Val *mbar(Builder *b, int stages, int arrivals, uint32_t *at) {
 
 // ---- the ring's position -------------------------------------------------------------------------
 
-typedef struct Ring { Val *stage, *phase; } Ring;
+Val *hop_i32(Builder *b, int64_t v) { return b_const(b, EL_i32, v); }
 
-static Val *i32(Builder *b, int64_t v) { return b_const(b, EL_i32, v); }
-
-static Ring advance(Hop *h, Builder *b, Ring r) {
-    Val *next = b_binary(b, OP_add, r.stage, i32(b, 1)), *wrap = b_binary(b, OP_eq, next, i32(b, h->stages));
-    Val *flip = b_binary(b, OP_xor, r.phase, i32(b, 1));
-    return (Ring){b_op(b, OP_T_select, 0, type_scalar(EL_i32), 3, (Val *[]){wrap, i32(b, 0), next}),
+Ring hop_advance(Hop *h, Builder *b, Ring r) {
+    Val *next = b_binary(b, OP_add, r.stage, hop_i32(b, 1)), *wrap = b_binary(b, OP_eq, next, hop_i32(b, h->stages));
+    Val *flip = b_binary(b, OP_xor, r.phase, hop_i32(b, 1));
+    return (Ring){b_op(b, OP_T_select, 0, type_scalar(EL_i32), 3, (Val *[]){wrap, hop_i32(b, 0), next}),
                   b_op(b, OP_T_select, 0, type_scalar(EL_i32), 3, (Val *[]){wrap, flip, r.phase})};
 }
 
-static Op *effect(Builder *b, OpCode code, int n, Val *const *in) {
+Op *hop_effect(Builder *b, OpCode code, int n, Val *const *in) {
     Op *op = op_new(b->f, code, b->span, n, in, 0);
     b_insert(b, op);
     return op;
@@ -275,8 +237,8 @@ static Op *ring_loop(Hop *h, Builder *b, int n, Val *const *init, Builder *inner
     Val *in[3 + 64];
     for (int i = 0; i < 3; i++) in[i] = h->loop->in[i];
     for (int i = 0; i < n; i++) in[3 + i] = init[i];
-    in[3 + n] = i32(b, 0);
-    in[4 + n] = i32(b, 0);
+    in[3 + n] = hop_i32(b, 0);
+    in[4 + n] = hop_i32(b, 0);
     Op *loop = op_new(h->f, OP_T_for, h->loop->span, 5 + n, in, n + 2);
     for (int i = 0; i < n + 2; i++) loop->out[i]->type = in[3 + i]->type;
     loop->str = h->loop->str;
@@ -304,7 +266,7 @@ static Val *coordinate(Builder *b, const Affine *x, ValMap *m) {
 static void fill(Builder *b, const Operand *o, Val *stage, Val *bar, ValMap *map) {
     Val *args[4 + MAX_RANK] = {o->buffer, stage, bar, o->load->in[0]};
     for (int d = 0; d < o->a.nidx; d++) args[4 + d] = coordinate(b, &o->a.aff[d], map);
-    Op *t = effect(b, OP_T_tma_load, 4 + o->a.nidx, args);
+    Op *t = hop_effect(b, OP_T_tma_load, 4 + o->a.nidx, args);
     t->nidx = (uint8_t)o->a.nidx;
     t->imm = o->map;
     t->span = o->load->span;
@@ -320,8 +282,8 @@ static void producer(Hop *h, Region *r) {
     Ring ring;
     ValMap map = {.arena = h->f->arena};
     if (h->once_bytes) {
-        Val *zero = i32(&b, 0);
-        effect(&b, OP_T_mbar_expect, 2, (Val *[]){h->once, zero})->imm = h->once_bytes;
+        Val *zero = hop_i32(&b, 0);
+        hop_effect(&b, OP_T_mbar_expect, 2, (Val *[]){h->once, zero})->imm = h->once_bytes;
         fill_all(h, &b, ONCE, zero, h->once, &map);
     }
     Op *loop = ring_loop(h, &b, 0, NULL, &in, &ring);
@@ -332,32 +294,32 @@ static void producer(Hop *h, Region *r) {
             Op *c = op_clone(h->f, op, &map);
             op_append(loop->reg[0], c);
         }
-    Val *other = b_binary(&in, OP_xor, ring.phase, i32(&in, 1));
-    effect(&in, OP_T_mbar_wait, 3, (Val *[]){h->empty, ring.stage, other});
-    effect(&in, OP_T_mbar_expect, 2, (Val *[]){h->full, ring.stage})->imm = h->stage_bytes;
+    Val *other = b_binary(&in, OP_xor, ring.phase, hop_i32(&in, 1));
+    hop_effect(&in, OP_T_mbar_wait, 3, (Val *[]){h->empty, ring.stage, other});
+    hop_effect(&in, OP_T_mbar_expect, 2, (Val *[]){h->full, ring.stage})->imm = h->stage_bytes;
     fill_all(h, &in, RING, ring.stage, h->full, &map);
-    ring = advance(h, &in, ring);
-    effect(&in, OP_T_yield, 2, (Val *[]){ring.stage, ring.phase});
-    effect(&b, OP_T_yield, 0, NULL);
+    ring = hop_advance(h, &in, ring);
+    hop_effect(&in, OP_T_yield, 2, (Val *[]){ring.stage, ring.phase});
+    hop_effect(&b, OP_T_yield, 0, NULL);
 }
 
 // ---- the consumers -------------------------------------------------------------------------------
 
-static Val *wait(Builder *b, Val *acc, int in_flight) {
-    Op *w = op_new(b->f, OP_T_wgmma_wait, b->span, 1, &acc, 1);
-    w->out[0]->type = acc->type;
+Val *hop_wait(Builder *b, int in_flight, Val *acc, Val *held) {
+    Op *w = op_new(b->f, OP_T_wgmma_wait, b->span, held ? 2 : 1, (Val *[]){acc, held}, held ? 2 : 1);
+    for (int i = 0; i < w->nout; i++) w->out[i]->type = w->in[i]->type;
     w->imm = in_flight;
     b_insert(b, w);
     return w->out[0];
 }
 
-static Val *multiply(Hop *h, Builder *b, const Product *p, Ring ring, ValMap *m) {
-    Val *zero = i32(b, 0), *in[8];
+Val *hop_multiply(Hop *h, Builder *b, const Product *p, Ring ring, ValMap *m) {
+    Val *zero = hop_i32(b, 0), *in[8];
     for (int i = 0; i < 2; i++) {
         const Operand *o = &p->op[i];
         in[i] = o->where == REGISTERS ? map_get(m, p->dot->in[i]) : o->buffer;
         in[2 + i] = o->where == RING ? ring.stage : zero;
-        if (o->clear) effect(b, OP_T_buffer_clear, 3, (Val *[]){o->buffer, ring.stage, map_get(m, p->k)});
+        if (o->clear) hop_effect(b, OP_T_buffer_clear, 3, (Val *[]){o->buffer, ring.stage, map_get(m, p->k)});
     }
     int n = 4;
     bool acc = p->dot->flags & HAS_ACC;
@@ -376,12 +338,12 @@ static Val *multiply(Hop *h, Builder *b, const Product *p, Ring ring, ValMap *m)
     return v;
 }
 
-static bool is_ring_load(const Hop *h, const Op *op) {
+bool hop_is_ring_load(const Hop *h, const Op *op) {
     for (int i = 0; i < h->np; i++) if (h->p[i].op[0].load == op || h->p[i].op[1].load == op) return true;
     return false;
 }
 
-static void release(Hop *h, Builder *b, Val *stage) { effect(b, OP_T_mbar_arrive, 2, (Val *[]){h->empty, stage}); }
+void hop_release(Hop *h, Builder *b, Val *stage) { hop_effect(b, OP_T_mbar_arrive, 2, (Val *[]){h->empty, stage}); }
 
 // One trip late: the group that read the previous stage is done once at most one is in flight.
 static void release_previous(Hop *h, Builder *b, Val *counter, Ring ring) {
@@ -389,11 +351,11 @@ static void release_previous(Hop *h, Builder *b, Val *counter, Ring ring) {
     Op *branch = op_new(h->f, OP_T_if, b->span, 1, &later, 0);
     b_insert(b, branch);
     Builder t = {h->f, branch->reg[0], NULL, b->span}, e = {h->f, branch->reg[1], NULL, b->span};
-    Val *first = b_binary(&t, OP_eq, ring.stage, i32(&t, 0)), *before = b_binary(&t, OP_sub, ring.stage, i32(&t, 1));
-    Val *stage = b_op(&t, OP_T_select, 0, type_scalar(EL_i32), 3, (Val *[]){first, i32(&t, h->stages - 1), before});
-    release(h, &t, stage);
-    effect(&t, OP_T_yield, 0, NULL);
-    effect(&e, OP_T_yield, 0, NULL);
+    Val *first = b_binary(&t, OP_eq, ring.stage, hop_i32(&t, 0)), *before = b_binary(&t, OP_sub, ring.stage, hop_i32(&t, 1));
+    Val *stage = b_op(&t, OP_T_select, 0, type_scalar(EL_i32), 3, (Val *[]){first, hop_i32(&t, h->stages - 1), before});
+    hop_release(h, &t, stage);
+    hop_effect(&t, OP_T_yield, 0, NULL);
+    hop_effect(&e, OP_T_yield, 0, NULL);
 }
 
 static void consumers(Hop *h, Region *r) {
@@ -401,27 +363,28 @@ static void consumers(Hop *h, Region *r) {
     Region *old = h->loop->reg[0];
     int n = h->loop->nout;
     Ring ring;
-    if (h->once_bytes) effect(&b, OP_T_mbar_wait, 3, (Val *[]){h->once, i32(&b, 0), i32(&b, 0)});
+    if (h->once_bytes) hop_effect(&b, OP_T_mbar_wait, 3, (Val *[]){h->once, hop_i32(&b, 0), hop_i32(&b, 0)});
+    if (hop_overlap(h, r)) return;
     Op *loop = ring_loop(h, &b, n, h->loop->in + 3, &in, &ring);
     ValMap map = {.arena = h->f->arena};
     for (int i = 0; i <= n; i++) map_set(&map, old->args.at[i], loop->reg[0]->args.at[i]);
-    effect(&in, OP_T_mbar_wait, 3, (Val *[]){h->full, ring.stage, ring.phase});
+    hop_effect(&in, OP_T_mbar_wait, 3, (Val *[]){h->full, ring.stage, ring.phase});
     for (Op *op = old->first; op; op = op->next) {
-        if (is_ring_load(h, op)) continue;
+        if (hop_is_ring_load(h, op)) continue;
         int p = -1;
         for (int i = 0; i < h->np; i++) if (h->p[i].dot == op) p = i;
         if (p >= 0) {
-            Val *v = multiply(h, &in, &h->p[p], ring, &map);
-            map_set(&map, op->out[0], wait(&in, v, h->pipelined));
+            Val *v = hop_multiply(h, &in, &h->p[p], ring, &map);
+            map_set(&map, op->out[0], hop_wait(&in, h->pipelined, v, NULL));
         } else if (op->code == OP_T_yield) {
             Val *out[64 + 2];
             for (int i = 0; i < n; i++) out[i] = map_get(&map, op->in[i]);
             if (h->pipelined) release_previous(h, &in, loop->reg[0]->args.at[0], ring);
-            else release(h, &in, ring.stage);
-            ring = advance(h, &in, ring);
+            else hop_release(h, &in, ring.stage);
+            ring = hop_advance(h, &in, ring);
             out[n] = ring.stage;
             out[n + 1] = ring.phase;
-            effect(&in, OP_T_yield, n + 2, out);
+            hop_effect(&in, OP_T_yield, n + 2, out);
         } else {
             Op *c = op_clone(h->f, op, &map);
             op_append(loop->reg[0], c);
@@ -430,7 +393,7 @@ static void consumers(Hop *h, Region *r) {
     for (int i = 0; i < n; i++) {
         Val *v = loop->out[i];
         v->name = h->loop->out[i]->name;
-        if (h->pipelined && old->last->in[i] == h->p[0].dot->out[0]) v = wait(&b, v, 0);
+        if (h->pipelined && old->last->in[i] == h->p[0].dot->out[0]) v = hop_wait(&b, 0, v, NULL);
         replace_uses(&h->f->body, h->loop->out[i], v);
     }
 }
@@ -470,7 +433,7 @@ bool hopper(Fn *f, const CompileOptions *opt) {
     producer(&h, roles->reg[0]);
     for (Op *op = f->body.first, *next; op != roles; op = next) {      // the consumers' part of the prologue
         next = op->next;
-        if (is_ring_load(&h, op)) { op_remove(op); continue; }
+        if (hop_is_ring_load(&h, op)) { op_remove(op); continue; }
         if (common(&h, op) || op->code == OP_T_buffer || op->code == OP_T_mbar) continue;
         op_remove(op);
         op_append(roles->reg[1], op);
@@ -483,6 +446,6 @@ bool hopper(Fn *f, const CompileOptions *opt) {
         op_append(roles->reg[1], op);
     }
     Builder end = {f, roles->reg[1], NULL, roles->span};
-    effect(&end, OP_T_yield, 0, NULL);
+    hop_effect(&end, OP_T_yield, 0, NULL);
     return true;
 }

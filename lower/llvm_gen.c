@@ -274,9 +274,23 @@ void gen_region(Gen *g, Region *r) {
     for (Op *op = r->first; op && !g->dead; op = op->next) gen_op(g, op);
 }
 
+// Loops and branches carry a tile register by register; 8- and 16-bit elements by the word where they fill words.
+static int per_unit(const Val *v) {
+    int bits = elem_bits((Elem)v->type.elem), n = regs_of(v);
+    bool small = v->type.kind == TY_TILE && !v->type.ptr && v->type.elem != EL_bool && bits < 32;
+    return small && n % (32 / bits) == 0 ? 32 / bits : 1;
+}
+static int units_of(const Val *v) { return regs_of(v) / per_unit(v); }
+static LLVMTypeRef unit_type(Gen *g, const Val *v) { return per_unit(v) > 1 ? g->i32 : gen_type(g, v); }
+static void set_unit(Gen *g, const Val *v, int unit, LLVMValueRef x) {
+    int per = per_unit(v);
+    if (per > 1) gen_set_word(g, v, unit * per, per, x);
+    else gen_set(g, v, unit, x);
+}
+
 static int count_regs(Val *const *v, int n) {
     int k = 0;
-    for (int i = 0; i < n; i++) k += regs_of(v[i]);
+    for (int i = 0; i < n; i++) k += units_of(v[i]);
     return k;
 }
 
@@ -284,9 +298,10 @@ static LLVMValueRef *flatten(Gen *g, Val *const *v, int n, Val *const *like) {  
     LLVMValueRef *out = NEW_N(g->arena, LLVMValueRef, count_regs(v, n) + 1);
     int k = 0;
     for (int i = 0; i < n; i++)
-        for (int r = 0; r < regs_of(v[i]); r++) {
-            LLVMValueRef x = gen_get(g, v[i], r);
-            LLVMTypeRef want = gen_type(g, like[i]);
+        for (int r = 0; r < units_of(v[i]); r++) {
+            int per = per_unit(v[i]);
+            LLVMValueRef x = per > 1 ? gen_word(g, v[i], r * per, per) : gen_get(g, v[i], r);
+            LLVMTypeRef want = unit_type(g, like[i]);
             if (LLVMTypeOf(x) != want && v[i]->type.elem == EL_index)
                 x = want == g->i64 ? LLVMBuildSExt(g->B, x, g->i64, "") : LLVMBuildTrunc(g->B, x, g->i32, "");
             out[k++] = x;
@@ -300,10 +315,10 @@ static void at(Gen *g, LLVMBasicBlockRef b) { LLVMPositionBuilderAtEnd(g->B, b);
 static void phis(Gen *g, Val *const *vals, int n, LLVMValueRef *out) {
     int k = 0;
     for (int i = 0; i < n; i++) {
-        Tile *t = gen_tile(g, vals[i]);
-        for (int r = 0; r < t->n; r++) {
-            out[k] = LLVMBuildPhi(g->B, gen_type(g, vals[i]), "");
-            gen_set(g, vals[i], r, out[k++]);
+        gen_tile(g, vals[i]);
+        for (int r = 0; r < units_of(vals[i]); r++) {
+            out[k] = LLVMBuildPhi(g->B, unit_type(g, vals[i]), "");
+            set_unit(g, vals[i], r, out[k++]);
         }
     }
 }
@@ -357,7 +372,7 @@ void emit_for(Gen *g, Op *op) {
     for (int k = 0; k < regs; k++) pe[k] = LLVMBuildPhi(g->B, LLVMTypeOf(ph[k]), "");
     for (uint32_t k = 0; k < loop.to_exit.n; k++) incoming(pe, regs, loop.to_exit.at[k].vals, loop.to_exit.at[k].from);
     for (int v = 0, k = 0; v < n; v++)
-        for (int q = 0; q < regs_of(op->out[v]); q++) gen_set(g, op->out[v], q, pe[k++]);
+        for (int q = 0; q < units_of(op->out[v]); q++) set_unit(g, op->out[v], q, pe[k++]);
 }
 
 void emit_while(Gen *g, Op *op) {
@@ -385,7 +400,7 @@ void emit_while(Gen *g, Op *op) {
     for (int k = 0; k < regs; k++) pe[k] = LLVMBuildPhi(g->B, LLVMTypeOf(ph[k]), "");
     for (uint32_t k = 0; k < loop.to_exit.n; k++) incoming(pe, regs, loop.to_exit.at[k].vals, loop.to_exit.at[k].from);
     for (int v = 0, k = 0; v < n; v++)
-        for (int q = 0; q < regs_of(op->out[v]); q++) gen_set(g, op->out[v], q, pe[k++]);
+        for (int q = 0; q < units_of(op->out[v]); q++) set_unit(g, op->out[v], q, pe[k++]);
 }
 
 void emit_condition(Gen *g, Op *op) {
@@ -399,7 +414,7 @@ void emit_condition(Gen *g, Op *op) {
     LLVMBuildCondBr(g->B, c, body, l->exit);
     at(g, body);
     for (int v = 0, k = 0; v < op->nin - 1; v++)
-        for (int q = 0; q < regs_of(body_args[v]); q++) gen_set(g, body_args[v], q, vals[k++]);
+        for (int q = 0; q < units_of(body_args[v]); q++) set_unit(g, body_args[v], q, vals[k++]);
 }
 
 void emit_if(Gen *g, Op *op) {

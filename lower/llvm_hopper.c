@@ -263,24 +263,37 @@ void emit_wgmma(Gen *g, Op *op) {
     buf_free(&cons);
 }
 
+// Waits, with the accumulators and whatever else the products in flight use threaded through: 16-bit tiles as
+// words, f32 ones as they are.
 void emit_wgmma_wait(Gen *g, Op *op) {
-    int n = 0;
     if (op->prev && op->prev->code == OP_T_wgmma && settles(op->prev)) {
         for (int r = 0; r < gen_tile(g, op->in[0])->n; r++) gen_set(g, op->out[0], r, gen_get(g, op->in[0], r));
         return;
     }
-    for (int i = 0; i < op->nin; i++) n += gen_tile(g, op->in[i])->n;
-    LLVMValueRef *acc = NEW_N(g->arena, LLVMValueRef, n);
+    LLVMValueRef args[520];
+    LLVMTypeRef types[520];
     Buf text = {0}, cons = {0};
-    int k = 0;
-    for (int i = 0; i < op->nin; i++) for (int r = 0; r < gen_tile(g, op->in[i])->n; r++) acc[k++] = gen_get(g, op->in[i], r);
+    int n = 0;
+    for (int i = 0; i < op->nin; i++) {
+        int per = 32 / elem_bits((Elem)op->in[i]->type.elem);
+        for (int r = 0; r < gen_tile(g, op->in[i])->n; r += per) {
+            args[n] = per == 1 ? gen_get(g, op->in[i], r) : gen_word(g, op->in[i], r, per);
+            types[n] = LLVMTypeOf(args[n]);
+            buf_puts(&cons, types[n++] == g->f32 ? "=f," : "=r,");
+        }
+    }
     buf_printf(&text, "wgmma.wait_group.sync.aligned %d;", (int)op->imm);
-    for (int i = 0; i < n; i++) buf_puts(&cons, "=f,");
     for (int i = 0; i < n; i++) buf_printf(&cons, "%s%d", i ? "," : "", i);
-    LLVMValueRef r = gen_asm(g, acc_struct(g, n), text.p, cons.p, n, acc, true, true);
-    k = 0;
-    for (int i = 0; i < op->nin; i++)
-        for (int q = 0; q < gen_tile(g, op->in[i])->n; q++) gen_set(g, op->out[i], q, LLVMBuildExtractValue(g->B, r, (unsigned)k++, ""));
+    LLVMValueRef x = gen_asm(g, LLVMStructTypeInContext(g->C, types, (unsigned)n, 0), text.p, cons.p, n, args, true, true);
+    n = 0;
+    for (int i = 0; i < op->nin; i++) {
+        int per = 32 / elem_bits((Elem)op->in[i]->type.elem);
+        for (int r = 0; r < gen_tile(g, op->in[i])->n; r += per) {
+            LLVMValueRef v = LLVMBuildExtractValue(g->B, x, (unsigned)n++, "");
+            if (per == 1) gen_set(g, op->out[i], r, v);
+            else gen_set_word(g, op->out[i], r, per, v);
+        }
+    }
     buf_free(&text);
     buf_free(&cons);
 }

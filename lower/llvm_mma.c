@@ -250,11 +250,11 @@ static void mma(Mma *m, const LLVMValueRef *a, const LLVMValueRef *b, LLVMValueR
     Gen *g = m->g;
     char text[200];
     bool ints = m->acc == g->i32;
-    snprintf(text, sizeof text, "mma.sync.aligned.%s {$0, $1, $2, $3}, {$4, $5, $6, $7}, {$8, $9}, {$0, $1, $2, $3};", m->p->c.insn->types);
+    snprintf(text, sizeof text, "mma.sync.aligned.%s {$0, $1, $2, $3}, {$4, $5, $6, $7}, {$8, $9}, {$10, $11, $12, $13};", m->p->c.insn->types);
     LLVMTypeRef four[4] = {m->acc, m->acc, m->acc, m->acc};
     LLVMValueRef args[10] = {a[0], a[1], a[2], a[3], b[0], b[1], acc[0], acc[1], acc[2], acc[3]};
     LLVMValueRef d = gen_asm(g, LLVMStructTypeInContext(g->C, four, 4, 0), text,
-                             ints ? "=r,=r,=r,=r,r,r,r,r,r,r,0,1,2,3" : "=f,=f,=f,=f,r,r,r,r,r,r,0,1,2,3", 10, args, false, true);
+                             ints ? "=r,=r,=r,=r,r,r,r,r,r,r,r,r,r,r" : "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f", 10, args, false, true);
     for (int i = 0; i < 4; i++) acc[i] = LLVMBuildExtractValue(g->B, d, (unsigned)i, "");
 }
 
@@ -289,31 +289,63 @@ static void multiply(Mma *m, const Parts *a, const Parts *b, LLVMValueRef (*acc)
 
 // ---- the product ---------------------------------------------------------------------------------
 
-static void load_step(Mma *m, int step, Parts *a, Parts *b) {
-    load_a(m, step, a->hi);
-    for (int j = 0; 2 * j < m->cols; j++) load_b(m, step, j, b->hi + 4 * j);
+static void go_on(Mma *m, const Op *last) {                  // emits the ops after the product, up to `last`
+    for (Op *op = last ? m->op->next : NULL; op; op = op == last ? NULL : op->next) gen_op(m->g, op);
 }
 
-// Over k, for one setting of the loops around; the next step's fragments are read while one is multiplied. When the
-// last ones are read the operands' memory is free: there `inside` goes, what the program does next with it.
-static void product(Mma *m, const Op *inside) {
-    const Val *o = m->op->out[0];
-    const MmaChoice *c = &m->p->c;
-    int steps = (int)(up(axis_extent(c->k_axis), c->k) / c->k);
+// Many row blocks: the next step's fragments are read while one step is multiplied.
+static void by_steps(Mma *m, int steps, const Op *inside, LLVMValueRef (*acc)[4]) {
     Parts *a = NEW_N(m->g->arena, Parts, 2), *b = NEW_N(m->g->arena, Parts, 2);
-    LLVMValueRef (*acc)[4] = (LLVMValueRef (*)[4])NEW_N(m->g->arena, LLVMValueRef, 4 * m->rows * m->cols);
-    for (int i = 0; i < m->rows; i++)
-        for (int j = 0; j < m->cols; j++)
-            for (int r = 0; r < 4; r++) acc[i * m->cols + j][r] = gen_get(m->g, o, acc_reg(m, o->layout, c->row, c->col, i, j) + r);
-    load_step(m, 0, &a[0], &b[0]);
-    for (int s = 0; s < steps; s++) {
+    for (int s = -1; s < steps; s++) {
         Parts *x = &a[s & 1], *y = &b[s & 1];
-        if (s + 1 < steps) load_step(m, s + 1, &a[(s + 1) & 1], &b[(s + 1) & 1]);
-        else for (Op *op = inside ? m->op->next : NULL; op; op = op == inside ? NULL : op->next) gen_op(m->g, op);
+        if (s + 1 < steps) {
+            load_a(m, s + 1, a[(s + 1) & 1].hi);
+            for (int j = 0; 2 * j < m->cols; j++) load_b(m, s + 1, j, b[(s + 1) & 1].hi + 4 * j);
+        } else {
+            go_on(m, inside);
+        }
+        if (s < 0) continue;
         prepare(m, x->hi, x->lo, 4 * m->rows);
         prepare(m, y->hi, y->lo, 2 * m->cols);
         multiply(m, x, y, acc);
     }
+}
+
+// One row block and many columns, as in attention: the columns' fragments are used once, and read a few ahead.
+static void by_pairs(Mma *m, int steps, const Op *inside, LLVMValueRef (*acc)[4]) {
+    enum { LOOK = 3 };
+    int pairs = (m->cols + 1) / 2, all = steps * pairs, loaded = 0;
+    LLVMValueRef a[2][4], alo[4], b[LOOK + 1][4], blo[4];
+    load_a(m, 0, a[0]);
+    for (int n = 0; n < all; n++) {
+        int step = n / pairs, j = n % pairs;
+        if (j == 0 && step + 1 < steps) load_a(m, step + 1, a[(step + 1) & 1]);
+        for (; loaded < all && loaded <= n + LOOK; loaded++) {
+            load_b(m, loaded / pairs, loaded % pairs, b[loaded % (LOOK + 1)]);
+            if (loaded == all - 1) go_on(m, inside);
+        }
+        LLVMValueRef *x = a[step & 1], *y = b[n % (LOOK + 1)];
+        if (j == 0) prepare(m, x, alo, 4);
+        prepare(m, y, blo, 2 * j + 1 < m->cols ? 4 : 2);
+        for (int q = 0; q < 2 && 2 * j + q < m->cols; q++) {
+            LLVMValueRef *d = acc[2 * j + q];
+            if (m->three) { mma(m, alo, y + 2 * q, d); mma(m, x, blo + 2 * q, d); }
+            mma(m, x, y + 2 * q, d);
+        }
+    }
+}
+
+// Over k, for one setting of the loops around. When the last fragments are in registers the operands' memory is free:
+// there goes `inside`, what the program does next with it.
+static void product(Mma *m, const Op *inside) {
+    const Val *o = m->op->out[0];
+    const MmaChoice *c = &m->p->c;
+    int steps = (int)(up(axis_extent(c->k_axis), c->k) / c->k);
+    LLVMValueRef (*acc)[4] = (LLVMValueRef (*)[4])NEW_N(m->g->arena, LLVMValueRef, 4 * m->rows * m->cols);
+    for (int i = 0; i < m->rows; i++)
+        for (int j = 0; j < m->cols; j++)
+            for (int r = 0; r < 4; r++) acc[i * m->cols + j][r] = gen_get(m->g, o, acc_reg(m, o->layout, c->row, c->col, i, j) + r);
+    (m->rows == 1 ? by_pairs : by_steps)(m, steps, inside, acc);
     for (int i = 0; i < m->rows; i++)
         for (int j = 0; j < m->cols; j++)
             for (int r = 0; r < 4; r++) gen_set(m->g, o, acc_reg(m, o->layout, c->row, c->col, i, j) + r, acc[i * m->cols + j][r]);

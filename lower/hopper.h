@@ -1,0 +1,58 @@
+// What hopper.c and hopper_overlap.c share: the plan of a kernel with roles, and the pieces its loops are built of.
+#ifndef TK_LOWER_HOPPER_H
+#define TK_LOWER_HOPPER_H
+
+#include "lower/access.h"
+#include "lower/passes.h"
+
+enum { MAX_DOTS = 4, SPAN = 128, MAX_STAGES = 8, SYNC_BYTES = 2048 };      // SPAN: bytes of the widest swizzle; barriers and small reductions
+
+typedef enum Where { RING, ONCE, REGISTERS } Where;
+
+typedef struct Operand {
+    Where   where;
+    bool    clear;                  // rows past the contracted axis's end are not zero by themselves
+    Op     *load;                   // RING, ONCE
+    Access  a;
+    Val    *outer, *inner;          // axes of the tile as it lies in memory: inner is contiguous
+    int     outer_dim;
+    uint32_t bytes;                 // of one stage
+    int     swizzle;
+    Val    *buffer;
+    int     map;                    // number of the tensor map
+} Operand;
+
+typedef struct Product {
+    Op     *dot;
+    Val    *row, *col, *k;
+    Operand op[2];
+} Product;
+
+typedef struct Hop {
+    Fn     *f;
+    const CompileOptions *opt;
+    Facts  *facts;
+    Op     *loop;
+    Product p[MAX_DOTS];
+    int     np, groups, stages, maps;
+    uint32_t stage_bytes;
+    bool    pipelined;              // one group in flight across trips
+    Val    *full, *empty, *once;    // barriers of the ring, and of what is loaded once
+    uint32_t once_bytes;
+} Hop;
+
+typedef struct Ring { Val *stage, *phase; } Ring;      // where a loop stands in the ring: i32 scalars
+
+Val *hop_i32(Builder *b, int64_t v);
+Op  *hop_effect(Builder *b, OpCode code, int n, Val *const *in);
+Ring hop_advance(Hop *h, Builder *b, Ring r);                          // the next stage; its phase flips on wrapping
+// A product at the ring's position; operands in registers are looked up in m.
+Val *hop_multiply(Hop *h, Builder *b, const Product *p, Ring ring, ValMap *m);
+Val *hop_wait(Builder *b, int in_flight, Val *acc, Val *held);         // held: what the product reads from registers, or NULL
+void hop_release(Hop *h, Builder *b, Val *stage);
+bool hop_is_ring_load(const Hop *h, const Op *op);
+
+// hopper_overlap.c: the consumers of a loop of two products, the second on what the first became. False: not such a loop.
+bool hop_overlap(Hop *h, Region *r);
+
+#endif

@@ -1,0 +1,167 @@
+// Two products in a chain, the first a trip ahead: attention's schedule (FlashAttention-3's overlap within
+// a warp group).
+//
+//     for n { s = q * k[n];  p, r = softmax(s);  acc = acc * r + p * v[n] }
+//
+//     s = q * k[0];  p, r = softmax(s);  acc = acc * r                        first trip, up to the second product
+//     for n from the second trip on {
+//         s = q * k[n]          started
+//         acc = acc + p * v[n - 1]     started: both in flight
+//         wait for s;   p', r = softmax(s)      while the tensor cores work on p * v
+//         wait for acc; release stage n - 1;   acc = acc * r;   p = p'
+//     }
+//     acc = acc + p * v[last]
+//
+// Applies when the first product depends on loads alone, the second takes a tile made of it from registers
+// and accumulates into a carried value that nothing else of the trip needs but its own scaling. The
+// probabilities outlive their trip's axis, so they are renamed to one made before the loop. A trip count
+// of zero leaves the initial values: all of it stands in a branch on that.
+#include "lower/hopper.h"
+
+#include <string.h>
+
+typedef struct Chain {
+    Hop     *h;
+    Product *first, *second;
+    Region  *body;                  // of the loop as it was
+    int      acc;                   // which carried value the second product accumulates into
+    Val     *p_axis;                // stands for the contracted axis of the probabilities
+    bool    *late;                  // by Val.id: depends on the carried accumulator
+} Chain;
+
+static bool is_late(const Chain *c, const Op *op) {
+    for (int i = 0; i < op->nin; i++) if (c->late[op->in[i]->id]) return true;
+    return false;
+}
+
+static bool matches(Chain *c) {
+    Hop *h = c->h;
+    if (h->np != 2 || h->stages < 3) return false;
+    c->first = &h->p[0];
+    c->second = &h->p[1];
+    const Op *d1 = c->first->dot, *d2 = c->second->dot, *yield = c->body->last;
+    if ((d1->flags & HAS_ACC) || !(d2->flags & HAS_ACC)) return false;
+    if (c->first->op[0].where == REGISTERS || c->second->op[0].where != REGISTERS || c->second->op[1].where != RING) return false;
+    c->acc = -1;
+    for (int i = 0; i < yield->nin; i++) if (yield->in[i] == d2->out[0]) c->acc = i;
+    if (c->acc < 0) return false;
+    c->late = NEW_N(h->f->arena, bool, h->f->nvals);
+    c->late[c->body->args.at[1 + c->acc]->id] = true;
+    for (Op *op = c->body->first; op; op = op->next) {
+        if (op == d2 || op == yield) continue;
+        if (op->nreg) return false;
+        if (is_late(c, op)) {
+            if (!op_has(op, 'P')) return false;
+            for (int i = 0; i < op->nout; i++) c->late[op->out[i]->id] = true;
+        }
+    }
+    for (int i = 0; i < yield->nin; i++) if (i != c->acc && (c->late[yield->in[i]->id] || yield->in[i] == d2->out[0])) return false;
+    return !c->late[d2->in[0]->id] && c->late[d2->in[2]->id] && !is_late(c, d1);
+}
+
+// Clones the trip's ops from one to before another, but for the products and the loads of the ring: those
+// that depend on the carried accumulator, or the others.
+static void clone(Chain *c, Region *into, ValMap *m, Op *from, const Op *to, bool late) {
+    for (Op *op = from; op != to; op = op->next) {
+        if (op == c->first->dot || op == c->second->dot || hop_is_ring_load(c->h, op) || is_late(c, op) != late) continue;
+        op_append(into, op_clone(c->h->f, op, m));
+    }
+}
+
+// What the second product will read past its trip: rows beyond the axis's end become zero, the tile gets the lasting axis.
+static Val *keep(Chain *c, Builder *b, Ring ring, ValMap *m) {
+    Val *p = map_get(m, c->second->dot->in[0]), *k = map_get(m, c->second->k);
+    if (c->second->op[1].clear) hop_effect(b, OP_T_buffer_clear, 3, (Val *[]){c->second->op[1].buffer, ring.stage, k});
+    Val *axes[MAX_AXES];
+    for (int i = 0; i < p->type.rank; i++) axes[i] = p->type.axis[i] == k ? c->p_axis : p->type.axis[i];
+    return b_op(b, OP_T_rename, 0, type_tile((Elem)p->type.elem, p->type.rank, axes), 3, (Val *[]){p, k, c->p_axis});
+}
+
+static Val *second_product(Chain *c, Builder *b, Val *p, Val *acc, Val *stage) {
+    ValMap m = {.arena = c->h->f->arena};
+    Product q = *c->second;
+    q.op[1].clear = false;
+    map_set(&m, q.dot->in[0], p);
+    map_set(&m, q.dot->in[2], acc);
+    map_set(&m, q.k, c->p_axis);
+    return hop_multiply(c->h, b, &q, (Ring){stage, NULL}, &m);
+}
+
+static Op *yield_of(Builder *b, int n, Val *const *v) { return hop_effect(b, OP_T_yield, n, v); }
+
+bool hop_overlap(Hop *h, Region *r) {
+    Chain c = {.h = h, .body = h->loop->reg[0]};
+    Fn *f = h->f;
+    if (!matches(&c)) return false;
+    int n = h->loop->nout, a = c.acc;
+    Op *yield = c.body->last;
+    Val **init = h->loop->in + 3, *lo = h->loop->in[0], *hi = h->loop->in[1], *step = h->loop->in[2];
+    Builder b = {f, r, NULL, h->loop->span};
+
+    int64_t extent = axis_extent(c.second->k);
+    c.p_axis = b_op(&b, OP_T_axis, 0, (Type){.kind = TY_AXIS, .shape = {extent}}, 2, (Val *[]){b_const(&b, EL_index, 0), b_const(&b, EL_index, extent)});
+    c.p_axis->def->imm = extent;
+    c.p_axis->def->flags |= AXIS_FULL;
+    Val *any = b_binary(&b, OP_lt, lo, hi);
+    Op *branch = op_new(f, OP_T_if, b.span, 1, &any, n);
+    for (int i = 0; i < n; i++) { branch->out[i]->type = init[i]->type; branch->out[i]->name = h->loop->out[i]->name; }
+    b_insert(&b, branch);
+    Builder t = {f, branch->reg[0], NULL, b.span}, e = {f, branch->reg[1], NULL, b.span};
+    yield_of(&e, n, init);
+
+    // The first trip, up to its second product.
+    ValMap m = {.arena = f->arena};
+    Ring ring = {hop_i32(&t, 0), hop_i32(&t, 0)};
+    map_set(&m, c.body->args.at[0], lo);
+    for (int i = 0; i < n; i++) map_set(&m, c.body->args.at[1 + i], init[i]);
+    hop_effect(&t, OP_T_mbar_wait, 3, (Val *[]){h->full, ring.stage, ring.phase});
+    clone(&c, t.r, &m, c.body->first, c.first->dot, false);
+    map_set(&m, c.first->dot->out[0], hop_wait(&t, 0, hop_multiply(h, &t, c.first, ring, &m), NULL));
+    clone(&c, t.r, &m, c.first->dot->next, yield, false);
+    Val *p = keep(&c, &t, ring, &m);
+    clone(&c, t.r, &m, c.body->first, yield, true);
+
+    // The loop: carried values (the accumulator already scaled), the probabilities, the ring.
+    Val *in[3 + 64 + 3] = {b_binary(&t, OP_add, lo, step), hi, step};
+    for (int i = 0; i < n; i++) in[3 + i] = map_get(&m, i == a ? c.second->dot->in[2] : yield->in[i]);
+    in[3 + n] = p;
+    in[4 + n] = ring.stage;
+    in[5 + n] = ring.phase;
+    Op *loop = op_new(f, OP_T_for, b.span, 6 + n, in, n + 3);
+    b_insert(&t, loop);
+    Builder k = {f, loop->reg[0], NULL, b.span};
+    Val *counter = region_arg(f, k.r, type_scalar(EL_index)), *arg[64 + 3];
+    for (int i = 0; i < n + 3; i++) {
+        loop->out[i]->type = in[3 + i]->type;
+        arg[i] = region_arg(f, k.r, in[3 + i]->type);
+    }
+    Val *before = arg[n + 1];
+    ring = hop_advance(h, &k, (Ring){before, arg[n + 2]});
+    ValMap w = {.arena = f->arena};
+    map_set(&w, c.body->args.at[0], counter);
+    for (int i = 0; i < n; i++) if (i != a) map_set(&w, c.body->args.at[1 + i], arg[i]);
+    hop_effect(&k, OP_T_mbar_wait, 3, (Val *[]){h->full, ring.stage, ring.phase});
+    clone(&c, k.r, &w, c.body->first, c.first->dot, false);
+    Val *s = hop_multiply(h, &k, c.first, ring, &w);
+    Val *acc = second_product(&c, &k, arg[n], arg[a], before);
+    map_set(&w, c.first->dot->out[0], hop_wait(&k, 1, s, NULL));
+    clone(&c, k.r, &w, c.first->dot->next, yield, false);
+    Val *next = keep(&c, &k, ring, &w);
+    acc = hop_wait(&k, 0, acc, arg[n]);
+    hop_release(h, &k, before);
+    map_set(&w, c.body->args.at[1 + a], acc);
+    clone(&c, k.r, &w, c.body->first, yield, true);
+    Val *out[64 + 3];
+    for (int i = 0; i < n; i++) out[i] = map_get(&w, i == a ? c.second->dot->in[2] : yield->in[i]);
+    out[n] = next;
+    out[n + 1] = ring.stage;
+    out[n + 2] = ring.phase;
+    yield_of(&k, n + 3, out);
+
+    // What is left of the last trip.
+    Val *last = hop_wait(&t, 0, second_product(&c, &t, loop->out[n], loop->out[a], loop->out[n + 1]), NULL);
+    for (int i = 0; i < n; i++) out[i] = i == a ? last : loop->out[i];
+    yield_of(&t, n, out);
+    for (int i = 0; i < n; i++) replace_uses(&f->body, h->loop->out[i], branch->out[i]);
+    return true;
+}
