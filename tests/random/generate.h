@@ -1,0 +1,19 @@
+// A random program of the language: one kernel `k`, its dimensions and where its outputs stand.
+#ifndef TESTS_RANDOM_GENERATE_H
+#define TESTS_RANDOM_GENERATE_H
+
+#include "lang/lang.h"
+
+enum { R_DIMS = 4, R_OUTS = 6 };
+
+typedef struct Program {
+    char    dim[R_DIMS];               // 'M', 'N', 'J', 'K'
+    int64_t size[R_DIMS];
+    int     nouts;
+    bool    exact[R_OUTS];             // of output y<i>: bits must agree; else within eval's bound
+} Program;
+
+// The same seed gives the same program. Only the outputs in `keep` (bit i: y<i>) are computed.
+void generate(uint64_t seed, uint32_t keep, Program *p, Buf *text);
+
+#endif

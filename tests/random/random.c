@@ -1,0 +1,178 @@
+// Random programs on eval and on the emulator, which must agree.
+//
+//     random_programs FROM COUNT [ARCH]      seeds FROM .. FROM + COUNT
+//     random_programs --show SEED            the program
+//
+// Each runs four times: on eval and on emu, twice each, with other junk in dead lanes, beyond every view and in
+// outputs before they are written. An output without float sums must have the same bits in all four; one with
+// them the same bits in both runs of a device, and between the devices differ by no more than eval's bound
+// says. What fails is tried again one output at a time, and printed with the command that runs it alone.
+#include "tests/random/generate.h"
+
+#include "parser/parser.h"
+#include "ptx/ptx.h"
+#include "runtime/tk_run.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Outcome { HostTensor out[R_OUTS]; double *bound[R_OUTS]; } Outcome;
+
+static const char *arch_name;
+
+static void outcome_free(Outcome *o) {
+    for (int i = 0; i < R_OUTS; i++) tensor_free(&o->out[i]), free(o->bound[i]);
+}
+
+// Small numbers, some of them special; `ids` reach a little past what they index.
+static bool input(HostTensor *t, const Program *p, const TKernel *k, int param, uint64_t seed, Buf *err) {
+    const LaunchParam *x = &k->params[param];
+    int64_t dim[MAX_RANK];
+    bool ids = strcmp(x->name->s, "ids") == 0;
+    for (int d = 0; d < x->rank; d++) {
+        const char *name = k->tensor[param]->dim[d]->kind == TX_dim ? k->dims[k->tensor[param]->dim[d]->dim].name->s : "";
+        dim[d] = 20;
+        for (int i = 0; i < R_DIMS; i++) if (*name == p->dim[i]) dim[d] = p->size[i];
+    }
+    if (!tensor_make(t, x->elem, x->rank, dim, err)) return false;
+    FillSpec fill = {.make = elem_is_float(x->elem) ? MAKE_random : MAKE_randint, .seed = seed, .stream = (uint64_t)param};
+    if (ids) fill.lo = -2, fill.hi = 24;
+    else if (!elem_is_float(x->elem)) fill.lo = elem_is_signed(x->elem) ? -100 : 0, fill.hi = 100;
+    tensor_fill(t, &fill);
+    return true;
+}
+
+static bool launch(Runtime *rt, const Program *p, const TKernel *k, uint64_t seed, bool on_eval, int turn, Outcome *o, Buf *err) {
+    KernelArg args[MAX_PARAMS] = {0};
+    HostTensor in[MAX_PARAMS] = {0};
+    RunControl ctl = {.on_eval = on_eval, .bounds = on_eval, .junk = turn ? FILL_INF : FILL_NAN, .junk_seed = turn ? 0x5eed0002 : 0x5eed0001};
+    bool ok = true;
+    int n = 0;
+    for (int i = 0; i < k->nparams && ok; i++) {
+        const LaunchParam *x = &k->params[i];
+        if (x->kind == PK_SCALAR) args[i] = (KernelArg){.scalar = true, .elem = EL_i32, .ival = (int64_t)(seed % 4)};
+        else if (x->mode == PM_OUT) args[i].tensor = &o->out[n++];
+        else if ((ok = input(&in[i], p, k, i, seed, err))) args[i].tensor = &in[i];
+    }
+    ok = ok && kernel_launch(rt, k, args, k->nparams, &ctl, err);
+    n = 0;
+    for (int i = 0; i < k->nparams; i++) {
+        if (k->params[i].kind == PK_TENSOR && k->params[i].mode == PM_OUT) o->bound[n++] = args[i].bound;
+        tensor_free(&in[i]);
+    }
+    return ok;
+}
+
+static bool same_element(const HostTensor *a, const HostTensor *b, int64_t i) {
+    size_t size = (size_t)elem_bytes(a->elem);
+    if (!memcmp((const char *)a->data + (size_t)i * size, (const char *)b->data + (size_t)i * size, size)) return true;
+    return elem_is_float(a->elem) && isnan(elem_get(a->elem, a->data, i)) && isnan(elem_get(b->elem, b->data, i));
+}
+
+static bool same(const HostTensor *a, const HostTensor *b, int out, const char *what, Buf *err) {
+    for (int64_t i = 0; i < tensor_count(a); i++) {
+        if (same_element(a, b, i)) continue;
+        buf_printf(err, "output %d, element %lld: %s (%.9g, %.9g)", out, (long long)i, what, elem_get(a->elem, a->data, i), elem_get(b->elem, b->data, i));
+        return false;
+    }
+    return true;
+}
+
+static bool agree(const Program *p, uint32_t keep, const Outcome *eval, const Outcome *emu, Buf *err) {
+    for (int i = 0, n = 0; i < p->nouts; i++) {
+        if (!(keep >> i & 1)) continue;
+        const HostTensor *x = &eval[0].out[n], *y = &emu[0].out[n];
+        if (!same(x, &eval[1].out[n], i, "eval depends on junk", err) || !same(y, &emu[1].out[n], i, "emu depends on junk", err)) return false;
+        if (p->exact[i] && !same(x, y, i, "eval and emu differ", err)) return false;
+        if (!p->exact[i]) {
+            CompareSpec spec = {.op = OP_approx, .rel = 1e-6, .bound_expected = eval[0].bound[n]};
+            CompareResult r = tensor_compare(y, x, &spec);
+            if (!r.ok) {
+                buf_printf(err, "output %d: ", i);
+                compare_text(&r, y, &spec, err);
+                return false;
+            }
+        }
+        n++;
+    }
+    return true;
+}
+
+static bool try(uint64_t seed, uint32_t keep, Buf *text, Buf *err) {
+    Program p;
+    Outcome eval[2] = {0}, emu[2] = {0};
+    generate(seed, keep, &p, text);
+    Session *s = session_new();
+    SemaFile *file = sema_file(s, parse_file(s, source_add(s, "random.tk", text->p, text->n)));
+    const Node *node = sema_find_kernel(file, "k");
+    TKernel *k = diag_errors(s) ? NULL : sema_instance(file, node, NULL, 0, NULL, 0);
+    bool ok = k != NULL;
+    if (ok) {
+        RuntimeOptions opt = {.compile.target = target_find(arch_name), .compile.verify = true};
+        Device *device = device_open("emu", NULL, err);
+        Runtime *rt = runtime_new(s, device, &opt);
+        for (int turn = 0; turn < 2 && ok; turn++)
+            ok = launch(rt, &p, k, seed, true, turn, &eval[turn], err) && launch(rt, &p, k, seed, false, turn, &emu[turn], err);
+        ok = ok && agree(&p, keep, eval, emu, err);
+        runtime_free(rt);
+        device_close(device);
+    }
+    if (diag_errors(s)) diag_print(s, stdout, DIAG_short, false);
+    for (int i = 0; i < 2; i++) outcome_free(&eval[i]), outcome_free(&emu[i]);
+    session_free(s);
+    return ok;
+}
+
+static void show(uint64_t seed, uint32_t keep, const Buf *text, const Buf *err) {
+    Program p;
+    Buf again = {0};
+    generate(seed, keep, &p, &again);
+    buf_free(&again);
+    printf("seed %llu: %s\n// M = %lld, N = %lld, J = %lld, K = %lld, s = %llu\n%s", (unsigned long long)seed, err->p ? err->p : "a message",
+           (long long)p.size[0], (long long)p.size[1], (long long)p.size[2], (long long)p.size[3], (unsigned long long)(seed % 4), text->p);
+    printf("again: random_programs %llu 1 %s\n\n", (unsigned long long)seed, arch_name);
+    fflush(stdout);
+}
+
+static bool run_seed(uint64_t seed) {
+    Buf text = {0}, err = {0};
+    bool ok = try(seed, ~0u, &text, &err);
+    if (!ok) {
+        bool alone = false;
+        for (int i = 0; i < R_OUTS && !alone; i++) {
+            Buf part = {0}, why = {0};
+            Program p;
+            generate(seed, 1u << i, &p, &part);
+            if (i >= p.nouts || p.nouts == 1) { buf_free(&part); break; }
+            buf_free(&part);
+            part = (Buf){0};
+            alone = !try(seed, 1u << i, &part, &why);
+            if (alone) show(seed, 1u << i, &part, &why);
+            buf_free(&part), buf_free(&why);
+        }
+        if (!alone) show(seed, ~0u, &text, &err);
+    }
+    buf_free(&text), buf_free(&err);
+    return ok;
+}
+
+int main(int argc, char **argv) {
+    if (argc < 3) {
+        fprintf(stderr, "random_programs FROM COUNT [ARCH]   or   random_programs --show SEED\n");
+        return 2;
+    }
+    if (strcmp(argv[1], "--show") == 0) {
+        Program p;
+        Buf text = {0};
+        generate(strtoull(argv[2], NULL, 10), ~0u, &p, &text);
+        fputs(text.p, stdout);
+        buf_free(&text);
+        return 0;
+    }
+    uint64_t from = strtoull(argv[1], NULL, 10), count = strtoull(argv[2], NULL, 10), failed = 0;
+    arch_name = argc > 3 ? argv[3] : "sm_90a";
+    for (uint64_t i = 0; i < count; i++) failed += !run_seed(from + i);
+    printf("%llu programs, %llu failed\n", (unsigned long long)count, (unsigned long long)failed);
+    return failed != 0;
+}
