@@ -293,7 +293,7 @@ static void go_on(Mma *m, const Op *last) {                  // emits the ops af
     for (Op *op = last ? m->op->next : NULL; op; op = op == last ? NULL : op->next) gen_op(m->g, op);
 }
 
-// Many row blocks: the next step's fragments are read while one step is multiplied.
+// The next step's fragments are read while one step is multiplied.
 static void by_steps(Mma *m, int steps, const Op *inside, LLVMValueRef (*acc)[4]) {
     Parts *a = NEW_N(m->g->arena, Parts, 2), *b = NEW_N(m->g->arena, Parts, 2);
     for (int s = -1; s < steps; s++) {
@@ -311,30 +311,6 @@ static void by_steps(Mma *m, int steps, const Op *inside, LLVMValueRef (*acc)[4]
     }
 }
 
-// One row block and many columns, as in attention: the columns' fragments are used once, and read a few ahead.
-static void by_pairs(Mma *m, int steps, const Op *inside, LLVMValueRef (*acc)[4]) {
-    enum { LOOK = 3 };
-    int pairs = (m->cols + 1) / 2, all = steps * pairs, loaded = 0;
-    LLVMValueRef a[2][4], alo[4], b[LOOK + 1][4], blo[4];
-    load_a(m, 0, a[0]);
-    for (int n = 0; n < all; n++) {
-        int step = n / pairs, j = n % pairs;
-        if (j == 0 && step + 1 < steps) load_a(m, step + 1, a[(step + 1) & 1]);
-        for (; loaded < all && loaded <= n + LOOK; loaded++) {
-            load_b(m, loaded / pairs, loaded % pairs, b[loaded % (LOOK + 1)]);
-            if (loaded == all - 1) go_on(m, inside);
-        }
-        LLVMValueRef *x = a[step & 1], *y = b[n % (LOOK + 1)];
-        if (j == 0) prepare(m, x, alo, 4);
-        prepare(m, y, blo, 2 * j + 1 < m->cols ? 4 : 2);
-        for (int q = 0; q < 2 && 2 * j + q < m->cols; q++) {
-            LLVMValueRef *d = acc[2 * j + q];
-            if (m->three) { mma(m, alo, y + 2 * q, d); mma(m, x, blo + 2 * q, d); }
-            mma(m, x, y + 2 * q, d);
-        }
-    }
-}
-
 // Over k, for one setting of the loops around. When the last fragments are in registers the operands' memory is free:
 // there goes `inside`, what the program does next with it.
 static void product(Mma *m, const Op *inside) {
@@ -345,7 +321,7 @@ static void product(Mma *m, const Op *inside) {
     for (int i = 0; i < m->rows; i++)
         for (int j = 0; j < m->cols; j++)
             for (int r = 0; r < 4; r++) acc[i * m->cols + j][r] = gen_get(m->g, o, acc_reg(m, o->layout, c->row, c->col, i, j) + r);
-    (m->rows == 1 ? by_pairs : by_steps)(m, steps, inside, acc);
+    by_steps(m, steps, inside, acc);
     for (int i = 0; i < m->rows; i++)
         for (int j = 0; j < m->cols; j++)
             for (int r = 0; r < 4; r++) gen_set(m->g, o, acc_reg(m, o->layout, c->row, c->col, i, j) + r, acc[i * m->cols + j][r]);
