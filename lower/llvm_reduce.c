@@ -99,7 +99,7 @@ static void across_warps(Red *s, const Op *op, Pair *out, int n, const Layout *l
     for (int i = 0; i < l->nwarp; i++) if (warp_bits >> i & 1) bit[nb++] = i;
     LLVMValueRef base = LLVMBuildAnd(g->B, g->warp, gen_i32(g, ~warp_bits), "");
     for (int r = 0; r < n; r++) {
-        Pair p[32];
+        Pair p[32] = {0};
         int reads = lead ? 1 : 1 << nb;
         for (int k = 0; k < reads; k++) {
             LLVMValueRef w = base;

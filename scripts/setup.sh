@@ -3,7 +3,7 @@
 #
 #     . scripts/setup.sh
 #     setup_packages             what the build needs, through apt, only if something is missing
-#     setup_build                build/tkc, the static release build
+#     setup_build release build  build/tkc, the static release build
 #
 # On a Debian 12 system with root or sudo nothing has to be there but git. On other systems the
 # programs are looked for, and what is missing is named.
@@ -66,12 +66,12 @@ quietly() {
     return $status
 }
 
-# setup_build PRESET TARGET...: configured when it is not yet, then built
+# setup_build PRESET FOLDER ARGUMENTS...: configured, with ${setup_options[@]} besides, then built
 setup_build() {
     local preset=$1 folder=$2 start=$SECONDS
     shift 2
     say "building $folder (preset $preset)"
-    quietly cmake --preset "$preset" || die "cmake could not configure $folder"
+    quietly cmake --preset "$preset" ${setup_options[@]+"${setup_options[@]}"} || die "cmake could not configure $folder"
     quietly cmake --build "$folder" -j "$(jobs)" "$@" || die "the build of $folder failed"
     say "built in $((SECONDS - start)) s"
 }
