@@ -62,6 +62,7 @@ typedef struct Gen {
     bool           one_warp;     // each program is one warp: no block barriers
     int            program_threads;
     const Op      *skip;         // ops up to this one have been emitted already, inside the product before them
+    int            ptx_version;  // that the instructions used so far ask for
     void          *ext;          // state of llvm_hopper.c
 } Gen;
 
@@ -72,6 +73,7 @@ LLVMValueRef gen_i32(Gen *g, int64_t v);
 LLVMValueRef gen_i64(Gen *g, int64_t v);
 LLVMValueRef gen_call(Gen *g, const char *intrinsic, int n, LLVMValueRef *args, int ntypes, LLVMTypeRef *types);
 LLVMValueRef gen_asm(Gen *g, LLVMTypeRef ret, const char *text, const char *constraints, int n, LLVMValueRef *args, bool effect, bool convergent);
+void         gen_need(Gen *g, size_t cap);                         // an instruction of this capability is used: offset in Target
 LLVMBasicBlockRef gen_block(Gen *g, const char *name);
 void         gen_barrier(Gen *g);                                  // of the program's threads
 LLVMValueRef gen_smem(Gen *g, LLVMValueRef byte_offset);           // i32 -> shared pointer

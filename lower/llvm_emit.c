@@ -196,6 +196,7 @@ static void emit_kernel(Session *s, Fn *f, const CompileOptions *opt, PtxUnit *u
         LLVMInstructionEraseFromParent(apart);
     }
     gen_check_room(&g);
+    ptx_need(unit, g.ptx_version);
 }
 
 // Accumulators of a wgmma in flight must not move, so their copies have to be coalesced; nothing else needs it.

@@ -20,6 +20,11 @@ LLVMValueRef gen_call(Gen *g, const char *name, int n, LLVMValueRef *args, int n
     return LLVMBuildCall2(g->B, LLVMGlobalGetValueType(f), f, args, (unsigned)n, "");
 }
 
+void gen_need(Gen *g, size_t cap) {
+    for (int i = 0; i < cap_count; i++)
+        if (cap_table[i].offset == cap && cap_table[i].since > g->ptx_version) g->ptx_version = cap_table[i].since;
+}
+
 LLVMValueRef gen_asm(Gen *g, LLVMTypeRef ret, const char *text, const char *constraints, int n, LLVMValueRef *args, bool effect, bool convergent) {
     LLVMTypeRef types[520];
     if (n > 520) ice("inline assembly with %d operands", n);
