@@ -265,6 +265,8 @@ static Val *rule_cast(Simp *s, Op *op)
     if (!first || !lossless(elem(first->in[0]), elem(first->out[0]))) return NULL;
     x = first->in[0];
     if (elem(x) == elem(op->out[0])) return as_result(s, op, x);
+    bool saturates = elem_is_float(elem(first->out[0])) && !elem_is_float(elem(x)) && !elem_is_float(elem(op->out[0]));
+    if (saturates && !lossless(elem(x), elem(op->out[0]))) return NULL;                     // between integers it would wrap
     return simp_emit(s, op, OP_T_cast, 0, op->out[0]->type, 1, &x);
 }
 
