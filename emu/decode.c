@@ -342,8 +342,6 @@ uint32_t dec_pred_dst(Dec *d, const Operand *o) {
     return o->slot;
 }
 
-bool dec_is_imm(const Dec *d, uint32_t i) { return i < d->n_ops && d->ops[i].kind == O_IMM; }
-
 int64_t dec_imm(Dec *d, uint32_t i) {
     const Operand *o = dec_op(d, i);
     if (o->kind != O_IMM) dec_error(d, "operand %u needs to be an integer constant", i + 1);

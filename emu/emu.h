@@ -191,6 +191,5 @@ EmuStatus emu_launch(EmuContext *, EmuModule *, const char *kernel, const uint32
 void        emu_report_print(const EmuReport *, FILE *);
 void        emu_report_free(EmuReport *);
 const char *emu_fault_name(EmuFaultKind);
-const char *emu_class_name(EmuClass);
 
 #endif

@@ -529,7 +529,6 @@ uint32_t dec_const32(Dec *, uint32_t);
 uint32_t dec_const64(Dec *, uint64_t);
 uint32_t dec_temp(Dec *, Type);
 int64_t  dec_imm(Dec *, uint32_t i);                // an integer constant
-bool     dec_is_imm(const Dec *, uint32_t i);
 void     dec_address(Dec *, const Operand *, Insn *, uint8_t space);   // sets a, imm, flags' ADDR32
 void     dec_count(Dec *, uint32_t low, uint32_t high);
 Insn    *dec_emit(Dec *, InsnFn *);

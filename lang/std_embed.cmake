@@ -17,8 +17,6 @@ static const struct { const char *name, *text; size_t size; } files[] = {
 ${rows}    {NULL, NULL, 0},
 };
 
-const char *std_name(int i) { return files[i].name; }
-
 const char *std_source(const char *name, size_t *size)
 {
     for (int i = 0; files[i].name; i++) {

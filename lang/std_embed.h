@@ -5,6 +5,5 @@
 #include <stddef.h>
 
 const char *std_source(const char *name, size_t *size);      // "prelude.tk"; NULL if there is none
-const char *std_name(int i);                                 // the i-th file, NULL past the last
 
 #endif

@@ -146,14 +146,6 @@ int64_t scalar_int(Eval *e, const Val *v)
     return lane_imm(&v->type, lanes_of(e, v), 0);
 }
 
-double scalar_float(Eval *e, const Val *v)
-{
-    double x;
-    int64_t imm = scalar_int(e, v);
-    memcpy(&x, &imm, sizeof x);
-    return x;
-}
-
 void live_counts(Eval *e, const Type *t, int64_t *live)
 {
     for (int i = 0; i < t->rank; i++) live[i] = slot_of(e, t->axis[i])->live;

@@ -105,7 +105,6 @@ double*out_bound(Eval *e, const Op *op);
 void   slot_share(Eval *e, const Val *to, const Val *from);
 int    type_bytes(const Type *t);                     // of one lane; pointers 8
 int64_t scalar_int(Eval *e, const Val *v);
-double scalar_float(Eval *e, const Val *v);
 Flow   run_block(Eval *e, const Block *b);
 Flow   run_step(Eval *e, const Step *s);
 void   slot_set(Eval *e, const Val *v, const Slot *from);          // takes the references over

@@ -179,19 +179,6 @@ bool layout_equal(const Layout *a, const Layout *b) {
            !memcmp(a->rep, b->rep, sizeof *a->rep * a->nrep);
 }
 
-bool layout_covers(const Layout *l, const Type *t) {
-    for (int i = 0; i < t->rank; i++) {
-        uint32_t seen = 0;
-        int64_t n = (int64_t)1 << l->bits[i];
-        for (int b = 0; b < l->nreg; b++)  seen |= l->reg[b] & axis_mask(l, i);
-        for (int b = 0; b < LANE_BITS; b++) seen |= l->lane[b] & axis_mask(l, i);
-        for (int b = 0; b < l->nwarp; b++) seen |= l->warp[b] & axis_mask(l, i);
-        for (int r = 0; r < l->nrep; r++)  if (l->rep[r].axis == i) n *= l->rep[r].count;
-        if (seen != axis_mask(l, i) || n < axis_extent(t->axis[i])) return false;
-    }
-    return true;
-}
-
 uint32_t layout_replica_lanes(const Layout *l) {
     uint32_t m = 0;
     for (int i = 0; i < LANE_BITS; i++) if (!l->lane[i]) m |= 1u << i;

@@ -52,7 +52,6 @@ int  layout_regs(const Layout *l);                         // registers a lane h
 void layout_coord(const Layout *l, int reg, int lane, int warp, int64_t *coord);   // by axis position
 int  layout_project_reg(const Layout *l, const Type *from, const Type *to, int reg);  // which register of the projection holds it
 bool layout_equal(const Layout *a, const Layout *b);
-bool layout_covers(const Layout *l, const Type *t);        // every element of t has a holder
 uint32_t layout_replica_lanes(const Layout *l);            // lane bits with a zero basis
 uint32_t layout_replica_warps(const Layout *l);
 int  layout_vec(const Layout *l, int axis);                // consecutive registers that are consecutive along the axis (a power of two)

@@ -41,8 +41,6 @@ static const MmaInsn insns[] = {
 
 enum { LEAST = 8 };                       // extents below this are not worth a fragment
 
-int dot_acc(const Op *dot) { return dot->flags & HAS_ACC ? 2 : -1; }
-
 static const MmaInsn *find_insn(const Target *t, const Op *dot, int a, int b) {
     Elem ea = (Elem)dot->in[a]->type.elem, eb = (Elem)dot->in[b]->type.elem, eo = (Elem)dot->out[0]->type.elem;
     if (ea == EL_f32 && dot->sub == DP_ieee) return NULL;

@@ -27,6 +27,5 @@ bool mma_choose(const Target *t, const Op *dot, int warps, MmaChoice *out);   //
 bool mma_of_layout(const Target *t, Arena *a, const Op *dot, MmaChoice *out);
 // x's layout holds A fragments of the choice as they are: it is an accumulator whose columns are contracted.
 bool mma_operand_in_registers(Arena *a, const MmaChoice *c, const Op *dot, int operand);
-int  dot_acc(const Op *dot);      // operand index of the accumulator, or -1
 
 #endif

@@ -156,7 +156,6 @@ PtxUnit *ptx_open_text(const Target *t, const PtxOptions *opt, const char *text,
 
 LLVMContextRef ptx_context(const PtxUnit *u) { return u->context; }
 LLVMModuleRef ptx_module(const PtxUnit *u) { return u->module; }
-LLVMTargetDataRef ptx_layout(const PtxUnit *u) { return u->layout; }
 int ptx_version(const PtxUnit *u) { return u->opt.ptx_version; }
 const char *ptx_problems(const PtxUnit *u) { return u->problems.n > 0 ? u->problems.p : ""; }
 

@@ -30,7 +30,6 @@ extern const char ptx_default_passes[];
 PtxUnit       *ptx_open(const Target *t, const PtxOptions *opt);
 LLVMContextRef ptx_context(const PtxUnit *u);
 LLVMModuleRef  ptx_module(const PtxUnit *u);
-LLVMTargetDataRef ptx_layout(const PtxUnit *u);
 void           ptx_need(PtxUnit *u, int ptx_version);      // an instruction of that version is used
 int            ptx_version(const PtxUnit *u);
 

@@ -7,6 +7,7 @@
 //
 //     typed kernel -> ir_build -> text = key -> hit? -> lower_run -> lower_emit -> Device.load
 
+#include "lower/passes.h"
 #include "runtime/internal.h"
 
 #include "ptx/ptx.h"
@@ -66,8 +67,15 @@ Device  *runtime_device(const Runtime *rt)               { return rt->device; }
 Session *runtime_session(const Runtime *rt)              { return rt->session; }
 const RuntimeOptions *runtime_options(const Runtime *rt) { return &rt->opt; }
 CompileStats runtime_stats(const Runtime *rt)            { return rt->stats; }
-const LaunchInfo *compiled_info(const Compiled *c)       { return c->variant[0].info ? c->variant[0].info : c->eval->launch; }
 Fn      *compiled_eval(const Compiled *c)                { return c->eval; }
+
+// eval rounds a * b + c as the compiled kernel does: the passes that decide about it are run here, too. With
+// --math=strict there is no fma but those that are written, and eval has the kernel as it was built.
+static void contracted(Fn *f)
+{
+    simplify(f);
+    if (contract(f)) simplify(f);
+}
 
 Compiled *runtime_compile(Runtime *rt, const TKernel *k, Buf *err)
 {
@@ -82,6 +90,7 @@ Compiled *runtime_compile(Runtime *rt, const TKernel *k, Buf *err)
     c->key = key.p;
     c->typed = k;
     c->eval = f;
+    if (rt->opt.compile.math != 1) contracted(f);
     c->next = rt->cache;
     rt->cache = c;
     return c;

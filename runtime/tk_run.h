@@ -60,7 +60,6 @@ void     runtime_free(Runtime *rt);    // not the device
 Device  *runtime_device(const Runtime *rt);
 // From the cache when the same meaning was compiled before. NULL: err, or diagnostics in the session.
 Compiled *runtime_compile(Runtime *rt, const TKernel *k, Buf *err);
-const LaunchInfo *compiled_info(const Compiled *c);
 typedef struct CompileStats { int compiled, reused; double ms; } CompileStats;
 CompileStats runtime_stats(const Runtime *rt);
 
