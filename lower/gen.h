@@ -6,6 +6,7 @@
 //   llvm_reduce.c   reductions: registers, shuffles, shared memory
 //   llvm_convert.c  layout changes through registers or shared memory
 //   llvm_room.c     shared memory as a whole: is it too much?
+//   llvm_lines.c    source lines
 //   llvm_mma.c      tensor cores: mma.sync, ldmatrix           llvm_hopper.c wgmma, TMA, mbarriers, roles
 //
 // A tile is one LLVM value per register of its layout. Elements of 8 and 16 bits are born and die in
@@ -35,6 +36,8 @@ typedef struct LoopGen {         // where break and continue go
     struct LoopGen *outer;
 } LoopGen;
 
+typedef struct Lines Lines;          // llvm_lines.c
+
 typedef struct Gen {
     Session *session;
     Arena   *arena;
@@ -56,6 +59,7 @@ typedef struct Gen {
     bool          *wanted;       // index arithmetic that somebody needs as values, by Val.id
     LoopGen       *loop;
     LLVMBasicBlockRef exit;
+    Lines   *lines;              // NULL: no `.loc`
     bool           dead;         // the current block has its terminator
     uint32_t       dirty;        // tensors stored to since the last barrier, by parameter
     uint32_t       read;         // inout tensors loaded from since the last barrier
@@ -105,6 +109,11 @@ typedef struct Addr Addr;
 Addr        *addr_open(Gen *g, const Op *op, const Layout *l, const Type *type);
 LLVMValueRef addr_at(Addr *s, int reg, int64_t *imm);              // i64; *imm: bytes to add
 LLVMValueRef addr_live(Addr *s, int reg);                          // i1: the lane is live and in range; NULL: always
+
+// ---- llvm_lines.c
+void         lines_open(Gen *g);
+void         lines_at(Gen *g, const Op *op);
+void         lines_close(Gen *g);
 
 // ---- llvm_elem.c
 LLVMValueRef gen_to_f32(Gen *g, LLVMValueRef x, Elem e);           // from a storage float's bits

@@ -163,6 +163,7 @@ static void emit_kernel(Session *s, Fn *f, const CompileOptions *opt, PtxUnit *u
     g.smem_used = f->buffer_bytes;
     make_slots(f);
     make_function(&g);
+    lines_open(&g);
     want_region(&g, &f->body);
     bool over = rings_are_free(&g);
     g.scratch = over ? 0 : (f->buffer_bytes + 15) & ~15u;
@@ -187,6 +188,7 @@ static void emit_kernel(Session *s, Fn *f, const CompileOptions *opt, PtxUnit *u
     if (!g.dead) LLVMBuildBr(g.B, g.exit);
     LLVMPositionBuilderAtEnd(g.B, g.exit);
     LLVMBuildRetVoid(g.B);
+    lines_close(&g);
     LLVMDisposeBuilder(g.B);
     f->launch->smem = g.smem_used;
     if (apart) {

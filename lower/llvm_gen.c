@@ -271,6 +271,7 @@ void gen_barrier(Gen *g) {
 // ---- regions and control -------------------------------------------------------------------------
 
 void gen_op(Gen *g, Op *op) {
+    lines_at(g, op);
     if (!g->skip) { gen_table[op->code](g, op); return; }
     if (op == g->skip) g->skip = NULL;
 }

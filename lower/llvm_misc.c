@@ -210,9 +210,11 @@ static void print_line(Gen *g, const char *format, int n, LLVMValueRef *args) {
     for (int i = 0; i < n; i++) types[i] = LLVMTypeOf(args[i]);
     LLVMTypeRef st = LLVMStructTypeInContext(g->C, types, (unsigned)n, 0);
     LLVMBasicBlockRef here = LLVMGetInsertBlock(g->B), entry = LLVMGetEntryBasicBlock(g->fn);
+    LLVMMetadataRef line = LLVMGetCurrentDebugLocation2(g->B);
     LLVMPositionBuilderBefore(g->B, LLVMGetFirstInstruction(entry));
     LLVMValueRef room = n ? LLVMBuildAlloca(g->B, st, "") : LLVMConstNull(p0);
     LLVMPositionBuilderAtEnd(g->B, here);
+    LLVMSetCurrentDebugLocation2(g->B, line);
     for (int i = 0; i < n; i++) LLVMBuildStore(g->B, args[i], LLVMBuildStructGEP2(g->B, st, room, (unsigned)i, ""));
     LLVMBuildCall2(g->B, ft, f, (LLVMValueRef[]){string(g, format), room}, 2, "");
 }
@@ -264,7 +266,7 @@ void emit_assert(Gen *g, Op *op) {
     const Layout *l = c->type.rank ? c->layout : NULL;
     for (int r = 0; r < gen_tile(g, c)->n; r++) {
         LLVMValueRef bad = LLVMBuildNot(g->B, gen_get(g, c, r), "");
-        bad = both(g, bad, live(g, c, l, r));
+        bad = both(g, bad, both(g, live(g, c, l, r), gen_owner(g, l)));
         LLVMBasicBlockRef yes = gen_block(g, "failed"), go = gen_block(g, "holds");
         LLVMBuildCondBr(g->B, bad, yes, go);
         LLVMPositionBuilderAtEnd(g->B, yes);

@@ -99,6 +99,7 @@ Compiled *runtime_compile(Runtime *rt, const TKernel *k, Buf *err)
 static bool make_variant(Runtime *rt, Compiled *c, Variant *v, bool general, Buf *err)
 {
     CompileOptions opt = rt->opt.compile;
+    if (strcmp(rt->device->ops->name, "emu") == 0) opt.line_info = true;      // faults are told at source lines
     const Device  *d = rt->device;
     double start = now_us();
     Fn *f = ir_build(rt->session, c->typed);               // lowering changes it, eval needs the one that was built
