@@ -5,7 +5,7 @@
 //     x_*.c      executors with the tables that name them        memory.c  device allocations
 //     warps.c    divergence: groups of lanes with one pc         launch.c  blocks, clusters, threads
 //     shadow.c   races, by vector clocks                         report.c  faults in words
-//     tensormap.c  tensor maps and the walk over a box
+//     tensormap.c  tensor maps and the walk over a box           module.c  what was read, by name
 //
 // A register is a *slot*: 32 lanes side by side, 4 bytes a lane (8 for 64-bit types, 16 for b128; a
 // predicate is one 32-bit mask). An operand is the slot's byte offset with the number of its base in

@@ -301,46 +301,6 @@ void reader_place_shared(Dec *d, Sym *s) {
 
 // ---- Operands
 
-static const struct { const char *name; Special sp; } special_names[] = {
-    {"%tid.x", SP_tid_x}, {"%tid.y", SP_tid_y}, {"%tid.z", SP_tid_z}, {"%ntid.x", SP_ntid_x}, {"%ntid.y", SP_ntid_y},
-    {"%ntid.z", SP_ntid_z}, {"%ctaid.x", SP_ctaid_x}, {"%ctaid.y", SP_ctaid_y}, {"%ctaid.z", SP_ctaid_z},
-    {"%nctaid.x", SP_nctaid_x}, {"%nctaid.y", SP_nctaid_y}, {"%nctaid.z", SP_nctaid_z}, {"%laneid", SP_laneid},
-    {"%warpid", SP_warpid}, {"%nwarpid", SP_nwarpid}, {"%smid", SP_smid}, {"%nsmid", SP_nsmid}, {"%gridid", SP_gridid},
-    {"%lanemask_eq", SP_lanemask_eq}, {"%lanemask_le", SP_lanemask_le}, {"%lanemask_lt", SP_lanemask_lt},
-    {"%lanemask_ge", SP_lanemask_ge}, {"%lanemask_gt", SP_lanemask_gt},
-    {"%clusterid.x", SP_clusterid_x}, {"%clusterid.y", SP_clusterid_y}, {"%clusterid.z", SP_clusterid_z},
-    {"%nclusterid.x", SP_nclusterid_x}, {"%nclusterid.y", SP_nclusterid_y}, {"%nclusterid.z", SP_nclusterid_z},
-    {"%cluster_ctaid.x", SP_cluster_ctaid_x}, {"%cluster_ctaid.y", SP_cluster_ctaid_y}, {"%cluster_ctaid.z", SP_cluster_ctaid_z},
-    {"%cluster_nctaid.x", SP_cluster_nctaid_x}, {"%cluster_nctaid.y", SP_cluster_nctaid_y},
-    {"%cluster_nctaid.z", SP_cluster_nctaid_z}, {"%cluster_ctarank", SP_cluster_ctarank},
-    {"%cluster_nctarank", SP_cluster_nctarank}, {"%dynamic_smem_size", SP_dynamic_smem_size},
-    {"%total_smem_size", SP_total_smem_size}, {"%aggr_smem_size", SP_aggr_smem_size},
-    {"%tid.w", SP_zero}, {"%ntid.w", SP_zero}, {"%ctaid.w", SP_zero}, {"%nctaid.w", SP_zero},
-};
-
-static bool special_register(Str name, Operand *o) {
-    for (size_t i = 0; i < sizeof special_names / sizeof *special_names; i++)
-        if (ptx_str_is(name, special_names[i].name)) {
-            *o = (Operand){.kind = O_REG, .slot = SPECIAL_SLOT(special_names[i].sp), .type = T_u32, .name = name};
-            return true;
-        }
-    static const char *const varying[] = {"%clock", "%clock_hi", "%clock64", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi"};
-    for (size_t i = 0; i < sizeof varying / sizeof *varying; i++)
-        if (ptx_str_is(name, varying[i])) {
-            *o = (Operand){.kind = O_SPECIAL, .name = name, .type = i == 2 || i == 3 ? T_u64 : T_u32};
-            return true;
-        }
-    if (name.n > 7 && !memcmp(name.s, "%envreg", 7)) {
-        *o = (Operand){.kind = O_REG, .slot = SPECIAL_SLOT(SP_zero), .type = T_u32, .name = name};
-        return true;
-    }
-    if (ptx_str_is(name, "%is_explicit_cluster")) {
-        *o = (Operand){.kind = O_SPECIAL, .name = name, .type = T_pred};
-        return true;
-    }
-    return false;
-}
-
 static Operand operand(Reader *r);
 
 static Operand named(Reader *r) {
@@ -352,7 +312,7 @@ static Operand named(Reader *r) {
         r->p++;
         Str part = text_dotted(r);
         Str whole = {name.s, (uint32_t)(part.s + part.n - name.s)};
-        if (special_register(whole, &o)) return o;
+        if (text_special(whole, &o)) return o;
         r->p = p;
     }
     uint32_t slot;
@@ -364,7 +324,7 @@ static Operand named(Reader *r) {
         o.type = s->type;
         return o;
     }
-    if (special_register(name, &o)) return o;
+    if (text_special(name, &o)) return o;
     if (ptx_str_is(name, "WARP_SZ")) return (Operand){.kind = O_IMM, .bits = 32};
     o.kind = O_SYM;
     o.sym = lookup_from(r, name, r->scope);
@@ -903,47 +863,5 @@ EmuModule *emu_load(EmuContext *ctx, const char *ptx, size_t length) {
     memcpy(message, ctx->message, sizeof message);
     emu_unload(ctx, m);
     memcpy(ctx->message, message, sizeof message);
-    return NULL;
-}
-
-void emu_unload(EmuContext *ctx, EmuModule *m) {
-    for (EmuModule **p = &ctx->modules; *p; p = &(*p)->next)
-        if (*p == m) {
-            *p = m->next;
-            for (struct GlobalVar *g = m->globals; g; g = g->next) emu_free(ctx, g->address);
-            free(m->code);
-            free(m->consts);
-            free(m->const_hash);
-            free(m->locs);
-            free(m->files);
-            emu_arena_free(&m->arena);
-            free(m);
-            return;
-        }
-}
-
-size_t           emu_kernel_count(const EmuModule *m)        { return m->n_kernels; }
-const EmuKernel *emu_kernel(const EmuModule *m, size_t i)    { return i < m->n_kernels ? &m->by_index[i]->info : NULL; }
-uint32_t         emu_target(const EmuModule *m)              { return m->target; }
-
-const EmuKernel *emu_find_kernel(const EmuModule *m, const char *name) {
-    for (Kernel *k = m->kernels; k; k = k->next)
-        if (!strcmp(k->info.name, name)) return &k->info;
-    return NULL;
-}
-
-EmuStatus emu_find_variable(EmuContext *ctx, const EmuModule *m, const char *name, uint64_t *address, size_t *size) {
-    for (struct GlobalVar *g = m->globals; g; g = g->next)
-        if (!strcmp(g->name, name)) {
-            *address = g->address;
-            if (size) *size = g->size;
-            return EMU_OK;
-        }
-    return emu_error(ctx, EMU_NOT_FOUND, "no variable `%s`", name);
-}
-
-const struct SourceFile *module_file(const EmuModule *m, uint32_t number) {
-    for (uint32_t i = 0; i < m->n_files; i++)
-        if (m->files[i].number == number) return &m->files[i];
     return NULL;
 }

@@ -44,6 +44,7 @@ char    *text_copy(Reader *, Str);
 Operand  text_expression(Reader *, int least);        // an integer or a float constant
 uint64_t text_integer(Reader *);
 bool     text_same(Str, Str);
+bool     text_special(Str, Operand *);                // %tid.x and its like
 
 Type     ptx_type_named(Str);
 uint32_t reader_new_slot(Dec *, Type);

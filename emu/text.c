@@ -233,3 +233,45 @@ uint64_t text_integer(Reader *r) {
     if (o.kind != O_IMM) text_fail(r, "expected an integer");
     return o.bits;
 }
+
+// ---- Special registers
+
+static const struct { const char *name; Special sp; } special_names[] = {
+    {"%tid.x", SP_tid_x}, {"%tid.y", SP_tid_y}, {"%tid.z", SP_tid_z}, {"%ntid.x", SP_ntid_x}, {"%ntid.y", SP_ntid_y},
+    {"%ntid.z", SP_ntid_z}, {"%ctaid.x", SP_ctaid_x}, {"%ctaid.y", SP_ctaid_y}, {"%ctaid.z", SP_ctaid_z},
+    {"%nctaid.x", SP_nctaid_x}, {"%nctaid.y", SP_nctaid_y}, {"%nctaid.z", SP_nctaid_z}, {"%laneid", SP_laneid},
+    {"%warpid", SP_warpid}, {"%nwarpid", SP_nwarpid}, {"%smid", SP_smid}, {"%nsmid", SP_nsmid}, {"%gridid", SP_gridid},
+    {"%lanemask_eq", SP_lanemask_eq}, {"%lanemask_le", SP_lanemask_le}, {"%lanemask_lt", SP_lanemask_lt},
+    {"%lanemask_ge", SP_lanemask_ge}, {"%lanemask_gt", SP_lanemask_gt},
+    {"%clusterid.x", SP_clusterid_x}, {"%clusterid.y", SP_clusterid_y}, {"%clusterid.z", SP_clusterid_z},
+    {"%nclusterid.x", SP_nclusterid_x}, {"%nclusterid.y", SP_nclusterid_y}, {"%nclusterid.z", SP_nclusterid_z},
+    {"%cluster_ctaid.x", SP_cluster_ctaid_x}, {"%cluster_ctaid.y", SP_cluster_ctaid_y}, {"%cluster_ctaid.z", SP_cluster_ctaid_z},
+    {"%cluster_nctaid.x", SP_cluster_nctaid_x}, {"%cluster_nctaid.y", SP_cluster_nctaid_y},
+    {"%cluster_nctaid.z", SP_cluster_nctaid_z}, {"%cluster_ctarank", SP_cluster_ctarank},
+    {"%cluster_nctarank", SP_cluster_nctarank}, {"%dynamic_smem_size", SP_dynamic_smem_size},
+    {"%total_smem_size", SP_total_smem_size}, {"%aggr_smem_size", SP_aggr_smem_size},
+    {"%tid.w", SP_zero}, {"%ntid.w", SP_zero}, {"%ctaid.w", SP_zero}, {"%nctaid.w", SP_zero},
+};
+
+bool text_special(Str name, Operand *o) {
+    for (size_t i = 0; i < sizeof special_names / sizeof *special_names; i++)
+        if (ptx_str_is(name, special_names[i].name)) {
+            *o = (Operand){.kind = O_REG, .slot = SPECIAL_SLOT(special_names[i].sp), .type = T_u32, .name = name};
+            return true;
+        }
+    static const char *const varying[] = {"%clock", "%clock_hi", "%clock64", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi"};
+    for (size_t i = 0; i < sizeof varying / sizeof *varying; i++)
+        if (ptx_str_is(name, varying[i])) {
+            *o = (Operand){.kind = O_SPECIAL, .name = name, .type = i == 2 || i == 3 ? T_u64 : T_u32};
+            return true;
+        }
+    if (name.n > 7 && !memcmp(name.s, "%envreg", 7)) {
+        *o = (Operand){.kind = O_REG, .slot = SPECIAL_SLOT(SP_zero), .type = T_u32, .name = name};
+        return true;
+    }
+    if (ptx_str_is(name, "%is_explicit_cluster")) {
+        *o = (Operand){.kind = O_SPECIAL, .name = name, .type = T_pred};
+        return true;
+    }
+    return false;
+}
