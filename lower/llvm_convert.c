@@ -39,9 +39,9 @@ static int64_t extent_of(const Layout *l, int pos) {
     return n;
 }
 
-static Mem arrange(const Val *x, const Layout *to) {
+static Mem arrange(const Val *x, const Layout *to, int size) {
     Mem m = {0};
-    int best = -1, size = elem_bytes((Elem)x->type.elem);
+    int best = -1;
     for (int i = 0; i < x->type.rank; i++) if (layout_vec(to, i) > best) { best = layout_vec(to, i); m.fast = i; }
     if (best == 1) for (int i = 0; i < x->type.rank; i++) if (to->lane[0] == (uint32_t)1 << to->off[i]) m.fast = i;
     m.unit = layout_vec(x->layout, m.fast) == 1 && size < 16 ? size < 4 ? 4 : size : 16;
@@ -125,7 +125,7 @@ void emit_convert(Gen *g, Op *op) {
     if (by_registers(g, x, o)) return;
     bool narrow = e == EL_index && gen_is32(g, x);
     int size = narrow ? 4 : elem_bytes(e);
-    Mem m = arrange(x, o->layout);
+    Mem m = arrange(x, o->layout, size);
     LLVMTypeRef unit = e == EL_bool ? g->i8 : LLVMIntTypeInContext(g->C, (unsigned)size * 8);
     LLVMValueRef area = gen_scratch(g, (uint32_t)(m.elems * size));
     gen_barrier(g);
