@@ -212,10 +212,11 @@ static LLVMTypeRef acc_struct(Gen *g, int n) {
     return LLVMStructTypeInContext(g->C, t, (unsigned)n, 0);
 }
 
-// The op after a wgmma waits for it alone: then the wait belongs to it, and nothing is in flight between them.
-static bool settles(const Op *op) {
+// The op after a wgmma waits, with its accumulators alone: then the wait joins the product's assembly. How many groups
+// may stay in flight, or -1.
+static int joined_wait(const Op *op) {
     const Op *w = op->next;
-    return w && w->code == OP_T_wgmma_wait && w->imm == 0 && w->nin == 1 && w->in[0] == op->out[0];
+    return w && w->code == OP_T_wgmma_wait && w->nin == 1 && w->in[0] == op->out[0] ? (int)w->imm : -1;
 }
 
 // A whole product in one piece of assembly: fence, every m64nNk16 step on its block of accumulators, commit.
@@ -228,7 +229,7 @@ void emit_wgmma(Gen *g, Op *op) {
     int steps = (int)(axis_extent(k_axis) / 16), n = 0, da = acc_in ? 2 * regs : regs, db = da + 1;
     const char *types = b->type.elem == EL_bf16 ? "bf16.bf16" : "f16.f16";
     bool in_regs = a->type.kind == TY_TILE;
-    int words = in_regs ? 4 * steps * blocks : 0, settle = settles(op);
+    int words = in_regs ? 4 * steps * blocks : 0, wait = joined_wait(op);
     LLVMValueRef args[520];
     Buf text = {0}, cons = {0};
     if (in_regs) { db = da + words; }
@@ -255,7 +256,7 @@ void emit_wgmma(Gen *g, Op *op) {
             else buf_printf(&text, "}, da, db, %d, 1, 1, %d, %d;\n", acc_in || k > 0, ta, tb);
         }
     buf_puts(&text, "wgmma.commit_group.sync.aligned;\n");
-    if (settle) buf_puts(&text, "wgmma.wait_group.sync.aligned 0;\n");
+    if (wait >= 0) buf_printf(&text, "wgmma.wait_group.sync.aligned %d;\n", wait);
     buf_puts(&text, "}");
     LLVMValueRef r = gen_asm(g, acc_struct(g, regs), text.p, cons.p, n, args, true, true);
     for (int i = 0; i < regs; i++) gen_set(g, o, i, LLVMBuildExtractValue(g->B, r, (unsigned)i, ""));
@@ -266,7 +267,7 @@ void emit_wgmma(Gen *g, Op *op) {
 // Waits, with the accumulators and whatever else the products in flight use threaded through: 16-bit tiles as
 // words, f32 ones as they are.
 void emit_wgmma_wait(Gen *g, Op *op) {
-    if (op->prev && op->prev->code == OP_T_wgmma && settles(op->prev)) {
+    if (op->prev && op->prev->code == OP_T_wgmma && joined_wait(op->prev) >= 0) {
         for (int r = 0; r < gen_tile(g, op->in[0])->n; r++) gen_set(g, op->out[0], r, gen_get(g, op->in[0], r));
         return;
     }
