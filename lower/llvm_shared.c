@@ -66,6 +66,14 @@ static int log2_of(int64_t n) { return __builtin_ctzll((unsigned long long)n); }
 
 // The permutation of row r, in bytes.
 static int64_t phase(const Shared *s, int64_t r) { return (r * s->span >> 7 & (s->span / 16 - 1)) << 4; }
+
+int64_t shared_byte(const Shared *s, const int64_t *coord) {
+    int64_t r = 0, x = coord[s->rank - 1] * s->size;
+    for (int d = 0; d < s->rank - 1; d++) r += coord[d] * s->step[d];
+    if (!s->span) return r * s->pitch + x;
+    return x / s->span * s->rows * s->span + r * s->span + ((x % s->span) ^ phase(s, r));
+}
+
 static LLVMValueRef lane_phase(Gen *g, const Shared *s, LLVMValueRef r) {
     int down = 7 - log2_of(s->span);                      // r * span >> 7
     LLVMValueRef x = down ? LLVMBuildLShr(g->B, r, gen_i32(g, down), "") : r;

@@ -20,9 +20,9 @@
 // there, or the copies go into a branch. Operands that the loop does not change (a query tile) are put into
 // shared memory once, before it.
 //
-// The number of stages is what fits, at most three (466 TFLOP/s at bf16 4096^3 on an H200,
-// 2026-11-21; four: 446). With one, a trip's copies are waited for at once, which
-// still saves the way through registers; with none, the loop stays as it is.
+// The number of stages is what fits, at most three: 438 to 468 TFLOP/s at bf16 4096^3 on an H200 (2026-11-21), by what
+// registers ptxas happens to choose; four give 436 to 446. With one, a trip's copies are waited for at once, which still
+// saves the way through registers; with none, the loop stays as it is.
 #include "lower/access.h"
 #include "lower/mma.h"
 #include "lower/passes.h"

@@ -25,6 +25,7 @@ typedef struct SharedAt {         // a lane's place in it; registers add constan
 
 void         shared_shape(Shared *s, Elem e, bool swizzled);       // the rest, from rank, axis and extent
 uint32_t     shared_bytes(const Shared *s);
+int64_t      shared_byte(const Shared *s, const int64_t *coord);   // where an element starts, from the tile's first byte
 int          shared_dim(const Shared *s, const Val *axis);         // -1: it has none
 int64_t      layout_span(const Layout *l, int pos);                // coordinates that the layout has along the axis
 void         shared_open(Gen *g, SharedAt *at, const Shared *s, LLVMValueRef const *lane);   // lane: elements, by dimension; NULL: 0
