@@ -6,6 +6,8 @@
 // inserted, right before the use. Axes whose lanes are all alive cost nothing: the code generator sees a
 // constant condition.
 //
+// Softmax in a loop meets its demands once: the maximum wants -inf, and exp(x - maximum) then is 0 by itself.
+//
 //     %s = reduce.sum %e, %n           %l = live %n   %z = select %l, %e, 0   %s = reduce.sum %z, %n
 #include "lower/passes.h"
 
@@ -19,6 +21,14 @@ static double const_value(const Op *d) {
     double x;
     memcpy(&x, &d->imm, sizeof x);
     return x;
+}
+
+// t >= every live lane of v: a maximum that v went into.
+static bool covers(const Val *t, const Val *v) {
+    const Op *d = t->def;
+    if (!d) return false;
+    if (d->code == OP_T_reduce) return d->sub == TR_max && d->in[0] == v;
+    return d->code == OP_T_fun && d->sub == TF_max && (covers(d->in[0], v) || covers(d->in[1], v));
 }
 
 static Dead dead_value(const Val *v, const Val *axis) {
@@ -40,6 +50,7 @@ static Dead dead_value(const Val *v, const Val *axis) {
     case OP_T_binary:
         if (!elem_is_float((Elem)v->type.elem)) return none;
         a = dead_value(d->in[0], axis);
+        if (d->sub == OP_sub && a.known && a.c == -INFINITY && covers(d->in[1], d->in[0])) return a;
         b = dead_value(d->in[1], axis);
         if (!a.known || !b.known) return none;
         if (d->sub == OP_add) return (Dead){true, a.c + b.c};
@@ -55,6 +66,10 @@ static Dead dead_value(const Val *v, const Val *axis) {
             a = dead_value(d->in[0], axis);
             b = dead_value(d->in[1], axis);
             return a.known && b.known && c.known ? (Dead){true, a.c * b.c + c.c} : none;
+        }
+        if (d->sub == TF_exp || d->sub == TF_exp2) {
+            a = dead_value(d->in[0], axis);
+            return (Dead){a.known && a.c == -INFINITY, 0};
         }
         return none;
     default: return none;
@@ -98,6 +113,22 @@ static Val *filled(Fn *f, Op *at, Val *x, Val *const *axes, int n, double fill) 
     return x;
 }
 
+// A trip of a loop over the axis has at least one live lane.
+static bool never_empty(const Val *axis) {
+    const Val *lo = axis->def->in[0];
+    const Op *loop = lo->def ? NULL : lo->region->owner;
+    return loop && loop->code == OP_T_for && lo == loop->reg[0]->args.at[0] && axis->def->in[1] == loop->in[1];
+}
+
+// After a maximum, everybody may as well use what it used: -inf in the dead lanes, so that exp(x - max) is 0 there by
+// itself. (It is NaN where no live lane is above -inf, but then it is NaN in those too.)
+static void use_from_here(Op *op, Val *from, Val *to) {
+    for (Op *o = op->next; o; o = o->next) {
+        for (int i = 0; i < o->nin; i++) if (o->in[i] == from) o->in[i] = to;
+        for (int i = 0; i < o->nreg; i++) replace_uses(o->reg[i], from, to);
+    }
+}
+
 static bool fill_region(Fn *f, Region *r) {
     bool changed = false;
     for (Op *op = r->first; op; op = op->next) {
@@ -106,8 +137,11 @@ static bool fill_region(Fn *f, Region *r) {
         for (int i = 0; i < values; i++) {
             double fill = op->code == OP_T_dot ? 0 : neutral((TReduce)op->sub, (Elem)op->in[i]->type.elem);
             Val *x = filled(f, op, op->in[i], op->in + first, op->nin - first, fill);
-            changed |= x != op->in[i];
+            Val *old = op->in[i];
+            changed |= x != old;
             op->in[i] = x;
+            bool maximum = op->code == OP_T_reduce && op->sub == TR_max && op->nin == 2 && elem_is_float((Elem)x->type.elem);
+            if (x != old && maximum && never_empty(op->in[1])) use_from_here(op, old, x);
         }
     }
     return changed;
