@@ -246,7 +246,6 @@ static void load_b(Mma *m, int64_t step, int pair, LLVMValueRef *out) {
 
 // ---- instructions --------------------------------------------------------------------------------
 
-// The accumulator is tied to the result: with registers of its own ptxas makes code that is 6 % slower (H200, 2026-11-21).
 static void mma(Mma *m, const LLVMValueRef *a, const LLVMValueRef *b, LLVMValueRef *acc) {
     Gen *g = m->g;
     char text[200];

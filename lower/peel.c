@@ -10,7 +10,9 @@
 //         s = select(index n <= index m, ...)        } else { ... as it was ... }
 //     }                                          }
 //
-// The copy costs code, so only loops whose bodies hold such selects are treated.
+// The copy costs code, so only loops whose bodies hold such selects are treated. Loops of products on
+// mma.sync are not: their accumulators, carried through the branch, cost ptxas more registers than the
+// masks (attention at D128 spills 4 to 76 bytes with it on sm_80 to sm_120a, nothing without).
 #include "lower/passes.h"
 
 #include <string.h>
@@ -53,6 +55,7 @@ static bool applies(Peel *p, Op *loop) {
         if (op->code == OP_T_axis && op->in[0] == r->args.at[0] && op->in[1] == loop->in[1] && !(op->flags & AXIS_FULL)) p->axis = op;
     if (!p->axis) return false;
     find_masks(p, r);
+    for (Op *op = r->first; op; op = op->next) if (op->code == OP_T_dot) return false;
     for (Op *op = r->first; op; op = op->next)
         if (op != r->last && strchr(op_info[op->code].flags, 'T')) return false;
     return (p->nmask || uses_live(r, p->axis->out[0])) && r->last->code == OP_T_yield;
