@@ -52,7 +52,7 @@ static const char *filled_from(Room *r, const Val *buffer) {
     return NULL;
 }
 
-static uint32_t rings(Room *r) {
+static void rings(Room *r) {
     for (const Op *op = op_walk(&r->g->f->body, NULL); op; op = op_walk(&r->g->f->body, op)) {
         if (op->code != OP_T_buffer) continue;
         const Type *t = &op->out[0]->type;
@@ -63,7 +63,6 @@ static uint32_t rings(Room *r) {
         diag_note(r->d, "%.1f KiB: %lld stage%s of %s%s%s, %.1f KiB each", kib((uint32_t)(bytes * op->imm)), (long long)op->imm, op->imm == 1 ? "" : "s",
                   tensor || name ? "`" : "a tile", tensor ? tensor : name ? name->s : "", tensor || name ? "`" : "", kib((uint32_t)bytes));
     }
-    return r->g->f->buffer_bytes;
 }
 
 static void scratch(Room *r) {
@@ -109,9 +108,10 @@ void gen_check_room(Gen *g) {
     if (l->smem <= g->opt->target->smem_block) return;
     Room r = {.g = g};
     r.d = diag(g->session, E_smem_overflow, g->f->kernel->span, l->entry, kib(l->smem), g->opt->target->name, kib(g->opt->target->smem_block));
-    uint32_t known = rings(&r), each = g->smem_used;
+    uint32_t known = g->scratch + g->scratch_size, each = g->smem_used;
+    if (g->scratch || g->scratch_size < g->f->buffer_bytes) rings(&r);     // else they lie beneath the scratch area
     scratch(&r);
-    if (g->scratch + g->scratch_size > known) known = g->scratch + g->scratch_size;
+    if (known < g->f->buffer_bytes) known = g->f->buffer_bytes;
     if (each > known + 1024) diag_note(r.d, "%.1f KiB: reductions across warps", kib(each - known));
     if (l->smem >= 2 * each) diag_note(r.d, "each of the %u programs of a block, of one warp each, has its own", l->smem / each);
     help(&r);
