@@ -769,8 +769,10 @@ static void top_level(Reader *r) {
         Str s = text_directive(r);
         bool keep = false;
         if (ptx_str_is(s, "version")) {
-            Operand v = text_expression(r, 0);
-            r->module->ptx_version = v.kind == O_F64 ? (uint32_t)(f64_from(v.bits) * 10 + 0.5) : (uint32_t)v.bits * 10;
+            Operand o = text_expression(r, 0);
+            double v = o.kind == O_F64 ? f64_from(o.bits) : (double)(int64_t)o.bits;
+            if (!(v >= 1 && v < 1000)) text_fail(r, "there is no such version of PTX");
+            r->module->ptx_version = (uint32_t)(v * 10 + 0.5);
         } else if (ptx_str_is(s, "target")) target(r);
         else if (ptx_str_is(s, "address_size")) { if (text_integer(r) != 64) text_fail(r, "only 64-bit addresses are supported"); }
         else if (ptx_str_is(s, "visible") || ptx_str_is(s, "weak") || ptx_str_is(s, "common")) keep = external;

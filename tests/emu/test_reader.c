@@ -31,6 +31,7 @@ static void errors(void **state) {
     refuses(".version 8.8\n.address_size 64\n", "line 1: no `.target`");
     refuses(".version 8.8\n.target sm_90\n.address_size 32\n", "line 3: only 64-bit addresses");
     refuses(HEAD ".func f();\n.visible .entry k() {\n call.uni f, ();\n ret; }", "line 6: function `f` has no body");
+    refuses(".version -.8\n.target sm_90\n", "line 1: there is no such version of PTX");
     refuses("hello", "line 1: expected a directive, not `h`");
 }
 
