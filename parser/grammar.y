@@ -36,6 +36,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 }
 
 %token NAME INT FLOAT STRING TRUE FALSE.
@@ -364,7 +365,7 @@ nameditem(A) ::= dotted(B) ASSIGN expr(C).          { A = make_named(p, N_named,
 %code {
 // Would the parser shift all of these tokens from where it stands? The automaton is run on states
 // alone: those on the stack below `base`, and above it those in `made`.
-bool grammar_accepts(const void *parser, const int *kinds, int n)
+static bool accepts(const void *parser, const int *kinds, int n)
 {
     enum { DEEPEST = 64 };               // states made here and not yet reduced: few, whatever the input
     const yyParser *y = parser;
@@ -393,6 +394,38 @@ bool grammar_accepts(const void *parser, const int *kinds, int n)
     }
     return true;
 }
+
+#ifdef YYCOVERAGE
+// The coverage build counts what is read, not what is tried here.
+bool grammar_accepts(const void *parser, const int *kinds, int n)
+{
+    static unsigned char kept[YYNSTATE][YYNTOKEN];
+    memcpy(kept, yycoverage, sizeof kept);
+    bool yes = accepts(parser, kinds, n);
+    memcpy(yycoverage, kept, sizeof kept);
+    return yes;
+}
+
+// A line for each state of the automaton that nothing read so far has been in, with a token that leads on
+// from it. Gives their number; TkParseCoverage does the same for pairs of a state and a token.
+int grammar_coverage(FILE *missed, int *states)
+{
+    int none = 0;
+    for (int state = 0; state < YYNSTATE; state++) {
+        if (memchr(yycoverage[state], 1, YYNTOKEN)) continue;
+        none++;
+        for (int k = 0; k < YYNTOKEN; k++) {
+            if (yy_lookahead[yy_shift_ofst[state] + k] != k) continue;
+            fprintf(missed, "state %d, before %s\n", state, yyTokenName[k]);
+            break;
+        }
+    }
+    *states = YYNSTATE;
+    return none;
+}
+#else
+bool grammar_accepts(const void *parser, const int *kinds, int n) { return accepts(parser, kinds, n); }
+#endif
 
 bool grammar_is_soft(int kind)
 {

@@ -64,6 +64,10 @@ void  TkParse(void *parser, int kind, Token token, Parser *p);
 bool  grammar_accepts(const void *parser, const int *kinds, int n);
 bool  grammar_drop(void *parser);
 bool  grammar_is_soft(int kind);         // a name, where it is no keyword
+#ifdef YYCOVERAGE
+int   grammar_coverage(FILE *missed, int *states);
+int   TkParseCoverage(FILE *out);
+#endif
 
 // hints.c
 const char *expected_words(const Parser *p);                       // "`,`, `)` or an operator"

@@ -1,13 +1,14 @@
 // Fuzzing the checker: no tree that the parser makes may crash sema, every kernel without errors makes a
 // typed tree that keeps the promises of typed.h and can be printed, and errors are always said.
-// Mutations are those of fuzz_parse.c, on tokens and bytes, with words of the language's core.
 //
-//     fuzz_sema corpus/ tests/sema tests/diag
-#define LLVMFuzzerTestOneInput fuzz_parser_alone
-#include "tests/fuzz/fuzz_parse.c"
-#undef LLVMFuzzerTestOneInput
-
+//     fuzz_sema -max_len=2000 FOUND tests/fuzz/corpus/language tests/sema tests/diag
+#define _GNU_SOURCE
+#include "lang/ast.h"
+#include "parser/parser.h"
 #include "sema/typed.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -49,6 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             if (tests[i]->steps[j].kernel) check_typed(s, tests[i]->steps[j].kernel);
         }
     }
+    if (size & 2) sema_check(f);
     say_all(s);
     session_free(s);
     return 0;

@@ -1,0 +1,50 @@
+// Fuzzing the emulator: no PTX text may crash its reader, and no module that it reads may do more than
+// report faults when a kernel of it runs, for a while, on one buffer.
+//
+//     fuzz_emu -max_len=6000 FOUND tests/fuzz/corpus/ptx
+#include "emu/emu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { BUFFER = 4096, MAX_PARAMS_RUN = 64, MAX_THREADS_RUN = 128, MAX_BYTES_RUN = 1 << 16 };
+
+static void drop(void *to, const char *text, size_t n) { (void)to, (void)text, (void)n; }
+
+static void run(EmuContext *emu, EmuModule *module, const EmuKernel *k, uint64_t buffer)
+{
+    static uint64_t value[MAX_PARAMS_RUN][512];          // 4 KiB: as large as a parameter can be
+    void *params[MAX_PARAMS_RUN];
+    if (k->n_params > MAX_PARAMS_RUN || k->static_shared > MAX_BYTES_RUN || k->local_bytes > MAX_BYTES_RUN) return;
+    for (uint32_t i = 0; i < k->n_params; i++) {
+        if (k->params[i].size > sizeof value[i]) return;
+        value[i][0] = k->params[i].size >= 8 ? buffer : 100;
+        params[i] = value[i];
+    }
+    EmuOptions opt = {.threads = 1, .budget = 3000, .max_faults = 4, .print = drop, .check_global_init = true};
+    uint32_t block[3] = {32, 1, 1};
+    if (k->reqntid[0] && (uint64_t)k->reqntid[0] * k->reqntid[1] * k->reqntid[2] <= MAX_THREADS_RUN) memcpy(block, k->reqntid, sizeof block);
+    EmuReport report = {0};
+    EmuStatus status = emu_launch(emu, module, k->name, (uint32_t[]){2, 1, 1}, block, NULL, 1024, params, &opt, &report);
+    if (status == EMU_FAULTED && report.n_faults == 0) abort();
+    emu_report_free(&report);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    EmuContext *emu = emu_create();
+    uint64_t buffer;
+    char *text = malloc(size + 1);
+    if (!text) abort();
+    memcpy(text, data, size);
+    text[size] = 0;
+    if (emu_alloc(emu, BUFFER, "buffer", &buffer) != EMU_OK) abort();
+    EmuModule *module = emu_load(emu, text, size);
+    free(text);
+    if (!module && !*emu_message(emu)) abort();          // refused, and no word about it
+    for (size_t i = 0; module && i < emu_kernel_count(module) && i < 4; i++) run(emu, module, emu_kernel(module, i), buffer);
+    emu_destroy(emu);
+    return 0;
+}
