@@ -128,6 +128,7 @@ static bool emu_launch_(Device *d, const DeviceLaunch *l, Buf *err)
     EmuReport  report = {0};
     EmuOptions options = {
         .junk_seed = d->junk_seed, .junk = (EmuFill)d->junk, .allow_races = !d->check_races, .no_counters = true,
+        .threads = d->in_order ? 1 : 0,
         .print = e->print, .print_data = e->print_ctx,
     };
     bool clusters = l->cluster[0] > 1 || l->cluster[1] > 1 || l->cluster[2] > 1;

@@ -4,7 +4,7 @@
 // wrote, so that references can run on eval beside kernels on any device. With `twice`, a launch is
 // made again with other junk in dead lanes, registers, shared memory and unwritten outputs (on eval
 // also with the programs from last to first, where no atomic makes that visible): whatever then differs
-// was never defined.
+// was never defined. Programs with atomics run one after the other then: a float sum shows their order.
 //
 //     FAIL  softmax.tk:21:5: rows (M = 37, N = 1000), on emu
 //           expect ~ within rel 1e-05: 3 of 37000 elements out of bounds; worst at [3, 17]: 0.1234, expected 0.1235 (...)
@@ -126,14 +126,13 @@ static void again_free(Again *g, const TKernel *k)
     free(g);
 }
 
-static bool launch_again(Run *r, const TStep *s, const KernelArg *args, Again *g, bool on_eval)
+static bool launch_again(Run *r, const TStep *s, const KernelArg *args, Again *g, bool on_eval, bool atomics)
 {
     const TKernel *k = s->kernel;
-    RunControl ctl = {.on_eval = on_eval, .junk = FILL_INF, .junk_seed = 0x5eed0002};
+    RunControl ctl = {.on_eval = on_eval, .junk = FILL_INF, .junk_seed = 0x5eed0002, .in_order = atomics};
     Again *reversed = NULL;
     bool fine = true;
-    Compiled *c = on_eval ? runtime_compile(r->rt, k, r->report) : NULL;
-    if (c && !has_atomics(&compiled_eval(c)->body)) {
+    if (on_eval && !atomics) {
         reversed = checked_alloc(sizeof *reversed);
         fine = duplicate(k, g->args, reversed, r->report);
     }
@@ -156,11 +155,14 @@ static bool step_launch(Run *r, const TStep *s)
     Device    *d = runtime_device(r->rt);
     bool       on_eval = s->reference || !d->ops->runs_ptx;
     bool       twice = runtime_options(r->rt)->twice && !s->reference && d->ops != &cuda_ops;
-    RunControl ctl = {.on_eval = on_eval, .junk = FILL_NAN, .junk_seed = 0x5eed0001, .bounds = on_eval, .notes = twice ? &r->notes : NULL};
+    Compiled  *c = twice ? runtime_compile(r->rt, k, r->report) : NULL;
+    bool       atomics = c && has_atomics(&compiled_eval(c)->body);
+    RunControl ctl = {.on_eval = on_eval, .junk = FILL_NAN, .junk_seed = 0x5eed0001, .in_order = atomics, .bounds = on_eval,
+                      .notes = twice ? &r->notes : NULL};
     Again     *g = twice ? checked_alloc(sizeof *g) : NULL;
     memset(number, 0xff, sizeof number);
-    bool fine = gather(r, s, args, number) && (!g || duplicate(k, args, g, r->report))
-             && kernel_launch(r->rt, k, args, k->nparams, &ctl, r->report) && (!g || launch_again(r, s, args, g, on_eval));
+    bool fine = (c || !twice) && gather(r, s, args, number) && (!g || duplicate(k, args, g, r->report))
+             && kernel_launch(r->rt, k, args, k->nparams, &ctl, r->report) && (!g || launch_again(r, s, args, g, on_eval, atomics));
     for (int p = 0; p < k->nparams; p++) {
         if (number[p] < 0 || !param_written(&k->params[p]) || (on_eval && args[p].bound == r->bound[number[p]])) continue;
         free(r->bound[number[p]]);

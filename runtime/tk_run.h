@@ -79,6 +79,7 @@ typedef struct RunControl {
     bool       on_eval;                // run on the tile IR whatever the device is (references)
     DeviceFill junk;                   // of unwritten outputs and dead lanes; FILL_ZERO: random
     uint64_t   junk_seed;
+    bool       in_order;               // emu: one block after the other
     bool       reversed;               // eval: programs from last to first
     bool       bounds;                 // eval: KernelArg.bound
     Buf       *notes;                  // eval: looks for races (an error) and gathers out of range (lines here); NULL: does not
