@@ -201,14 +201,8 @@ static void emit_kernel(Session *s, Fn *f, const CompileOptions *opt, PtxUnit *u
     ptx_need(unit, g.ptx_version);
 }
 
-// Accumulators of a wgmma in flight must not move, so their copies have to be coalesced; nothing else needs it.
-static int code_level(Fn **fns, int n) {
-    for (int i = 0; i < n; i++) if (fns[i]->groups) return 1;
-    return 0;
-}
-
 bool lower_emit(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *llvm, Buf *ptx) {
-    PtxOptions po = {.level = code_level(fns, n), .timing = opt->timing, .timing_ctx = opt->timing_ctx, .verify = opt->verify};
+    PtxOptions po = {.timing = opt->timing, .timing_ctx = opt->timing_ctx, .verify = opt->verify};
     PtxUnit *unit = ptx_open(opt->target, &po);
     LLVMContextRef C = ptx_context(unit);
     LLVMValueRef smem = LLVMAddGlobalInAddressSpace(ptx_module(unit), LLVMArrayType2(LLVMInt8TypeInContext(C), 0), "smem", 3);
