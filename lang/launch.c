@@ -95,6 +95,12 @@ int64_t launch_eval(LExpr e, const int64_t *dims, const int64_t *scalars, const 
     return stack[0];
 }
 
+bool launch_same(LExpr a, LExpr b) {
+    if (a.n != b.n) return false;
+    for (uint32_t i = 0; i < a.n; i++) if (a.at[i].op != b.at[i].op || a.at[i].arg != b.at[i].arg) return false;
+    return true;
+}
+
 // ---- text ----------------------------------------------------------------------------------------
 
 typedef struct Piece { char *text; int level; } Piece;

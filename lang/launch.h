@@ -85,6 +85,7 @@ typedef struct LaunchInfo {
 } LaunchInfo;
 
 int64_t launch_eval(LExpr e, const int64_t *dims, const int64_t *scalars, const int64_t *strides /* [param * 16 + dim] */);
+bool    launch_same(LExpr a, LExpr b);                         // word for word
 void    launch_print(const LaunchInfo *info, Buf *out);       // as `// tk: ...` comment lines
 char   *launch_expr_text(Arena *a, const LaunchInfo *info, LExpr e);   // "cdiv(M, 128) * cdiv(N, 256)"
 

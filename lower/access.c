@@ -14,12 +14,6 @@
 
 #include <string.h>
 
-static bool same_expr(LExpr a, LExpr b) {
-    if (a.n != b.n) return false;
-    for (uint32_t i = 0; i < a.n; i++) if (a.at[i].op != b.at[i].op || a.at[i].arg != b.at[i].arg) return false;
-    return true;
-}
-
 // Of numbers alone, or of dimensions that the instance fixes (a guard holds the launch to them).
 static bool constant(Facts *s, LExpr e, int64_t *v) {
     const LaunchInfo *l = facts_fn(s)->launch;
@@ -37,7 +31,7 @@ static bool within(Facts *s, const Val *v, LExpr dim) {
     int64_t a, b;
     const Op *d = v->def;
     if (host_expr(s, v, &e)) {
-        if (same_expr(e, dim)) return true;
+        if (launch_same(e, dim)) return true;
         if (constant(s, e, &a) && constant(s, dim, &b)) return a <= b;
     }
     if (!d) return false;

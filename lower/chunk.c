@@ -12,9 +12,7 @@
 // another share a loop. Everything between must be pure and every load from a tensor that the program does
 // not write, so that reading again is the same. Where that fails the kernel stays as it is.
 #include "lower/passes.h"
-
-#include <math.h>
-#include <string.h>
+#include "lower/reduction.h"
 
 enum { LIMIT = 16384, CHUNK = 8192, MAX_SINKS = 16 };      // lanes: 16 warps of 32 registers; 8 warps
 
@@ -87,47 +85,6 @@ static Val *slice(Chunk *c, Region *into, ValMap *m, Val *v) {
     return map_get(m, v);
 }
 
-// ---- reductions, chunk by chunk ------------------------------------------------------------------
-
-static double neutral(TReduce kind, Elem e) {
-    bool fl = elem_is_float(e), sign = elem_is_signed(e);
-    switch (kind) {
-    case TR_prod: case TR_every: return 1;
-    case TR_max: case TR_argmax: return fl ? -INFINITY : sign ? -ldexp(1, elem_bits(e) - 1) : 0;
-    case TR_min: case TR_argmin: return fl ? INFINITY : ldexp(1, elem_bits(e) - sign) - 1;
-    default: return 0;
-    }
-}
-
-static Val *filled(Builder *b, Type t, double x) {
-    Elem e = (Elem)t.elem;
-    Val *v = elem_is_float(e) ? b_float(b, e, x) : b_const(b, e, x >= 0x1p63 ? (elem_is_signed(e) ? INT64_MAX : -1) : (int64_t)x);
-    return t.rank ? b_op(b, OP_T_splat, 0, t, 1, &v) : v;
-}
-
-static Val *combine(Builder *b, TReduce kind, Val *acc, Val *x) {
-    switch (kind) {
-    case TR_sum:   return b_binary(b, OP_add, acc, x);
-    case TR_prod:  return b_binary(b, OP_mul, acc, x);
-    case TR_any:   return b_binary(b, OP_or, acc, x);
-    case TR_every: return b_binary(b, OP_and, acc, x);
-    default:       return b_op(b, OP_T_fun, kind == TR_max ? TF_max : TF_min, acc->type, 2, (Val *[]){acc, x});
-    }
-}
-
-// The index and the value that it has: a later chunk wins only with a better value, NaN before all others.
-static void combine_arg(Builder *b, TReduce kind, Val *best, Val *at, Val *x, Val *i, Val **best2, Val **at2) {
-    Val *better = b_binary(b, kind == TR_argmax ? OP_gt : OP_lt, x, best);
-    if (elem_is_float((Elem)x->type.elem)) {
-        Type t = type_with(x->type, EL_bool);
-        Val *xn = b_op(b, OP_T_fun, TF_isnan, t, 1, &x), *bn = b_op(b, OP_T_fun, TF_isnan, t, 1, &best);
-        better = b_binary(b, OP_or, better, b_binary(b, OP_and, xn, b_op(b, OP_T_unary, OP_not, t, 1, &bn)));
-    }
-    better = b_binary(b, OP_or, better, b_binary(b, OP_lt, at, b_const(b, (Elem)at->type.elem, 0)));
-    *best2 = b_op(b, OP_T_select, 0, x->type, 3, (Val *[]){better, x, best});
-    *at2 = b_op(b, OP_T_select, 0, at->type, 3, (Val *[]){better, i, at});
-}
-
 // ---- the loop of sinks first .. last-1 -----------------------------------------------------------
 
 static bool is_arg(const Op *op) { return op->sub == TR_argmax || op->sub == TR_argmin; }
@@ -144,10 +101,10 @@ static void loop_of(Chunk *c, int first, int last) {
         Op *s = c->sink[i];
         if (s->code != OP_T_reduce) continue;
         if (is_arg(s)) {
-            init[3 + n++] = filled(&b, type_with(s->out[0]->type, (Elem)s->in[0]->type.elem), neutral((TReduce)s->sub, (Elem)s->in[0]->type.elem));
-            init[3 + n++] = filled(&b, s->out[0]->type, -1);
+            init[3 + n++] = b_number(&b, type_with(s->out[0]->type, (Elem)s->in[0]->type.elem), reduce_neutral((TReduce)s->sub, (Elem)s->in[0]->type.elem));
+            init[3 + n++] = b_number(&b, s->out[0]->type, -1);
         } else {
-            init[3 + n++] = filled(&b, s->out[0]->type, neutral((TReduce)s->sub, (Elem)s->out[0]->type.elem));
+            init[3 + n++] = b_number(&b, s->out[0]->type, reduce_neutral((TReduce)s->sub, (Elem)s->out[0]->type.elem));
         }
     }
     Op *loop = op_new(f, OP_T_for, b.span, 3 + n, init, n);
@@ -176,11 +133,13 @@ static void loop_of(Chunk *c, int first, int last) {
         if (is_arg(s)) {
             TReduce value = s->sub == TR_argmax ? TR_max : TR_min;
             Val *top = b_op(&in, OP_T_reduce, (int)value, acc->type, part->nin, part->in);
-            combine_arg(&in, (TReduce)s->sub, acc, r->args.at[2 + k], top, part->out[0], &next[k], &next[k + 1]);
+            ArgBest best = argbest_join(&in, (TReduce)s->sub, (ArgBest){acc, r->args.at[2 + k]}, (ArgBest){top, part->out[0]});
+            next[k] = best.value;
+            next[k + 1] = best.at;
             replace_uses(&f->body, s->out[0], loop->out[k + 1]);
             k += 2;
         } else {
-            next[k] = combine(&in, (TReduce)s->sub, acc, part->out[0]);
+            next[k] = reduce_join(&in, (TReduce)s->sub, acc, part->out[0]);
             replace_uses(&f->body, s->out[0], loop->out[k]);
             loop->out[k]->name = s->out[0]->name;
             k++;

@@ -64,15 +64,9 @@ bool host_expr(Facts *s, const Val *v, LExpr *out) {
     }
 }
 
-static bool same_expr(LExpr a, LExpr b) {
-    if (a.n != b.n) return false;
-    for (uint32_t i = 0; i < a.n; i++) if (a.at[i].op != b.at[i].op || a.at[i].arg != b.at[i].arg) return false;
-    return true;
-}
-
 static void assume(Facts *s, LExpr cond) {
     LaunchInfo *l = s->f->launch;
-    for (int i = 0; i < l->nfacts; i++) if (same_expr(l->facts[i].cond, cond)) return;
+    for (int i = 0; i < l->nfacts; i++) if (launch_same(l->facts[i].cond, cond)) return;
     LaunchGuard *g = NEW_N(s->f->arena, LaunchGuard, l->nfacts + 1);
     if (l->nfacts) memcpy(g, l->facts, sizeof *g * (size_t)l->nfacts);
     g[l->nfacts] = (LaunchGuard){cond, NULL};

@@ -62,12 +62,6 @@ static bool computable(const Hop *h, const Val *v) {
     return true;
 }
 
-static bool same_expr(LExpr a, LExpr b) {
-    if (a.n != b.n) return false;
-    for (uint32_t i = 0; i < a.n; i++) if (a.at[i].op != b.at[i].op || a.at[i].arg != b.at[i].arg) return false;
-    return true;
-}
-
 static const char *operand_of(Hop *h, Operand *o, Val *v, const Val *k, int side) {
     Op *load = v->def;
     bool plain = load && load->code == OP_T_load && (load->parent == h->loop->reg[0] || load->parent == h->loop->parent);
@@ -92,7 +86,7 @@ static const char *operand_of(Hop *h, Operand *o, Val *v, const Val *k, int side
         LExpr end;
         if (!a->proved[d]) return "the contracted axis may pass the tensor's end";
         bool full = (k->def->flags & AXIS_FULL) != 0;
-        if (!full && (!host_expr(h->facts, axis_hi(k), &end) || !same_expr(end, a->p->dim[d]))) o->clear = true;
+        if (!full && (!host_expr(h->facts, axis_hi(k), &end) || !launch_same(end, a->p->dim[d]))) o->clear = true;
     }
     if (!o->inner || !o->outer || o->inner == o->outer) return "an operand's innermost dimension has no axis";
     int64_t in = axis_extent(o->inner) * 2, out = axis_extent(o->outer);

@@ -13,6 +13,7 @@
 //
 //     %s = reduce.sum %e, %n           %l = live %n   %z = select %l, %e, 0   %s = reduce.sum %z, %n
 #include "lower/passes.h"
+#include "lower/reduction.h"
 
 #include <math.h>
 #include <string.h>
@@ -79,26 +80,6 @@ static Dead dead_value(const Val *v, const Val *axis) {
     }
 }
 
-static double lowest(Elem e) { return elem_is_float(e) ? -INFINITY : elem_is_signed(e) ? -ldexp(1, elem_bits(e) - 1) : 0; }
-static double highest(Elem e) { return elem_is_float(e) ? INFINITY : ldexp(1, elem_bits(e) - elem_is_signed(e)) - 1; }
-
-static double neutral(TReduce kind, Elem e) {
-    switch (kind) {
-    case TR_prod: case TR_every: return 1;
-    case TR_max: case TR_argmax: return lowest(e);
-    case TR_min: case TR_argmin: return highest(e);
-    default: return 0;
-    }
-}
-
-static Val *constant(Builder *b, Elem e, double x) {
-    if (elem_is_float(e)) {
-        if (e == EL_f8e4m3 && isinf(x)) x = copysign(448, x);        // it has no infinity
-        return b_float(b, e, x);
-    }
-    return b_const(b, e, x >= 0x1p63 ? (elem_is_signed(e) ? INT64_MAX : -1) : (int64_t)x);
-}
-
 // The operand with `fill` in the dead lanes of the axes.
 static Val *filled(Fn *f, Op *at, Val *x, Val *const *axes, int n, double fill) {
     Builder b = {f, NULL, at, at->span};
@@ -110,7 +91,7 @@ static Val *filled(Fn *f, Op *at, Val *x, Val *const *axes, int n, double fill) 
         if ((axis->def->flags & AXIS_FULL) && pow2) continue;
         if (d.known && d.c == fill && (fill != 0 || !signbit(d.c))) continue;
         Val *alive = b_op(&b, OP_T_live, 0, type_tile(EL_bool, 1, &axis), 1, &axis);
-        Val *c = constant(&b, (Elem)x->type.elem, fill);
+        Val *c = b_number(&b, type_scalar((Elem)x->type.elem), fill);
         x = b_op(&b, OP_T_select, 0, x->type, 3, (Val *[]){alive, x, c});
     }
     return x;
@@ -138,7 +119,7 @@ static bool fill_region(Fn *f, Region *r) {
         for (int i = 0; i < op->nreg; i++) changed |= fill_region(f, op->reg[i]);
         int values = op->code == OP_T_reduce ? 1 : op->code == OP_T_dot ? 2 : 0, first = values + (op->flags & HAS_ACC ? 1 : 0);
         for (int i = 0; i < values; i++) {
-            double fill = op->code == OP_T_dot ? 0 : neutral((TReduce)op->sub, (Elem)op->in[i]->type.elem);
+            double fill = op->code == OP_T_dot ? 0 : reduce_neutral((TReduce)op->sub, (Elem)op->in[i]->type.elem);
             Val *x = filled(f, op, op->in[i], op->in + first, op->nin - first, fill);
             Val *old = op->in[i];
             changed |= x != old;
