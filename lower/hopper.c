@@ -9,7 +9,8 @@
 //                                                    }
 //
 // Applies to a kernel whose body has one loop with products at its top level, when every product is of
-// 16-bit floats over one axis, its rows come in 64s, and each operand is
+// 16-bit floats over one axis, its rows come in 64s (or its columns: then the transposed product is made, so that
+// a few rows are wgmma's columns, which come in eights), and each operand is
 //
 //     a plain load in the loop (an axis or a scalar per dimension, innermost contiguous, of a read-only
 //     tensor): a ring of stages;   such a load before the loop: one buffer, filled once (attention's q);
@@ -107,6 +108,8 @@ static const char *operand_of(Hop *h, Operand *o, Val *v, const Val *k, int side
     return NULL;
 }
 
+static bool fits_rows(int64_t m) { return m == 64 || (m > 0 && m % 128 == 0); }
+
 static const char *product_of(Hop *h, Product *p, Op *dot) {
     Elem e = (Elem)dot->in[0]->type.elem;
     const Type *t = &dot->out[0]->type;
@@ -120,11 +123,17 @@ static const char *product_of(Hop *h, Product *p, Op *dot) {
         else p->col = t->axis[i];
     }
     if (!p->row || !p->col || type_axis(&dot->in[1]->type, p->col) < 0) return "a product has a batch axis";
+    if (!fits_rows(axis_extent(p->row)) && fits_rows(axis_extent(p->col))) {       // the transposed product: wgmma's columns come in eights
+        Val *row = p->row;
+        p->row = p->col;
+        p->col = row;
+        p->swapped = true;
+    }
     int64_t m = axis_extent(p->row), n = axis_extent(p->col), k = axis_extent(p->k);
-    if (m % 64 || (m != 64 && m % 128)) return "the rows of a product are no multiple of 64";
+    if (!fits_rows(m)) return "neither the rows nor the columns of a product are 64 or a multiple of 128";
     if (n % 8 || n > 256 || k % 16) return "the extents of a product do not fit wgmma";
     for (int i = 0; i < 2; i++) {
-        const char *why = operand_of(h, &p->op[i], dot->in[i], p->k, i);
+        const char *why = operand_of(h, &p->op[i], dot->in[i ^ p->swapped], p->k, i);
         if (why) return why;
     }
     return NULL;
@@ -311,7 +320,7 @@ Val *hop_multiply(Hop *h, Builder *b, const Product *p, Ring ring, ValMap *m) {
     Val *zero = hop_i32(b, 0), *in[8];
     for (int i = 0; i < 2; i++) {
         const Operand *o = &p->op[i];
-        in[i] = o->where == REGISTERS ? map_get(m, p->dot->in[i]) : o->buffer;
+        in[i] = o->where == REGISTERS ? map_get(m, p->dot->in[i ^ p->swapped]) : o->buffer;
         in[2 + i] = o->where == RING ? ring.stage : zero;
         if (o->clear) hop_effect(b, OP_T_buffer_clear, 3, (Val *[]){o->buffer, ring.stage, map_get(m, p->k)});
     }

@@ -24,7 +24,8 @@ typedef struct Operand {
 
 typedef struct Product {
     Op     *dot;
-    Val    *row, *col, *k;
+    Val    *row, *col, *k;          // of what wgmma makes
+    bool    swapped;                // which is the dot's transpose: op[0] is its right operand
     Operand op[2];
 } Product;
 

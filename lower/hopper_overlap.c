@@ -39,6 +39,7 @@ static bool matches(Chain *c) {
     if (h->np != 2 || h->stages < 3) return false;
     c->first = &h->p[0];
     c->second = &h->p[1];
+    if (c->first->swapped || c->second->swapped) return false;
     const Op *d1 = c->first->dot, *d2 = c->second->dot, *yield = c->body->last;
     if ((d1->flags & HAS_ACC) || !(d2->flags & HAS_ACC)) return false;
     if (c->first->op[0].where == REGISTERS || c->second->op[0].where != REGISTERS || c->second->op[1].where != RING) return false;
