@@ -31,7 +31,7 @@ if(NOT TKC_STATIC)
 endif()
 
 execute_process(
-    COMMAND ${LLVM_TOOLS_BINARY_DIR}/llvm-config --link-static --libfiles nvptx passes core analysis target
+    COMMAND ${LLVM_TOOLS_BINARY_DIR}/llvm-config --link-static --libfiles nvptx core analysis target
     OUTPUT_VARIABLE llvm_archives OUTPUT_STRIP_TRAILING_WHITESPACE
     RESULT_VARIABLE status)
 if(NOT status EQUAL 0)

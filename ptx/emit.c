@@ -10,8 +10,8 @@
 //   accumulators of a wgmma in flight must not move. Level 1 does so too, but spends half its time in a
 //   pass over address arithmetic (straight-line strength reduction) that finds nothing here.
 //
-//   LLVM's middle end is nearly skipped. The tile IR has done the thinking; a short list of clean-up
-//   passes gives the same machine code as O3 in a tenth of the time.
+//   LLVM's middle end is skipped. The tile IR has done the thinking; equal values merged (tidy.c) give the
+//   same machine code as O3 in a tenth of the time.
 //
 //   The NVPTX code generator ends the process when it meets what it cannot select (an instruction newer
 //   than the PTX version, say). A handler gets the words first, and jumps back into ptx_finish, which
@@ -29,9 +29,6 @@
 #include <llvm-c/IRReader.h>
 #include <llvm-c/Support.h>
 #include <llvm-c/TargetMachine.h>
-#include <llvm-c/Transforms/PassBuilder.h>
-
-const char ptx_default_passes[] = "early-cse";
 
 static const char triple[] = "nvptx64-nvidia-cuda";
 
@@ -123,7 +120,6 @@ static PtxUnit *unit_new(const Target *t, const PtxOptions *opt) {
     u->target = t;
     if (opt != NULL) u->opt = *opt;
     ptx_need(u, t->ptx);
-    if (u->opt.passes == NULL) u->opt.passes = ptx_default_passes;
     u->context = LLVMContextCreate();
     LLVMContextSetDiagnosticHandler(u->context, on_diagnostic, u);
     make_machine(u);
@@ -175,18 +171,6 @@ static bool verified(PtxUnit *u) {
     return !bad;
 }
 
-static bool run_passes(PtxUnit *u) {
-    if (u->opt.passes[0] == '\0') return true;
-    LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-    LLVMErrorRef error = LLVMRunPasses(u->module, u->opt.passes, u->machine, options);
-    LLVMDisposePassBuilderOptions(options);
-    if (error == NULL) return true;
-    char *words = LLVMGetErrorMessage(error);
-    problem(u, words);
-    LLVMDisposeErrorMessage(words);
-    return false;
-}
-
 static bool generate(PtxUnit *u, Buf *ptx) {
     LLVMMemoryBufferRef text = NULL;
     char *words = NULL;
@@ -207,8 +191,8 @@ static bool finish(PtxUnit *u, Buf *llvm, Buf *ptx) {
         if (!verified(u)) return false;
         t = lap(u, "llvm verify", t);
     }
-    if (!run_passes(u)) return false;
-    t = lap(u, "llvm passes", t);
+    ptx_tidy(u->module);
+    t = lap(u, "llvm tidy", t);
     if (llvm != NULL) {
         char *text = LLVMPrintModuleToString(u->module);
         buf_puts(llvm, text);

@@ -15,15 +15,12 @@
 typedef struct PtxOptions {
     int         ptx_version;           // 86 for 8.6: what the instructions used need; at least the target's own is taken
     int         level;                 // code generator: 0 (the default, a third of the time) .. 3
-    const char *passes;                // LLVM pass pipeline; NULL: ptx_default_passes; "": none
-    bool        verify;                // LLVMVerifyModule before the passes
+    bool        verify;                // LLVMVerifyModule before anything else
     void      (*timing)(void *ctx, const char *stage, double ms);
     void       *timing_ctx;
 } PtxOptions;
 
 typedef struct PtxUnit PtxUnit;
-
-extern const char ptx_default_passes[];
 
 // An empty module for the target, its triple and data layout set. Never NULL: when LLVM cannot make one, that is an
 // internal error. `opt` (NULL: all defaults) is copied.
@@ -33,11 +30,13 @@ LLVMModuleRef  ptx_module(const PtxUnit *u);
 void           ptx_need(PtxUnit *u, int ptx_version);      // an instruction of that version is used
 int            ptx_version(const PtxUnit *u);
 
-// Runs the passes, then the code generator. `llvm` (or NULL) takes the module's text as the code generator gets
+// Tidies the module (ptx/tidy.c), then runs the code generator. `llvm` (or NULL) takes the module's text as the code generator gets
 // it, `ptx` (or NULL) the result. False: ptx_problems says why. A unit can be finished once.
 bool           ptx_finish(PtxUnit *u, Buf *llvm, Buf *ptx);
 const char    *ptx_problems(const PtxUnit *u);             // lines of what LLVM reported; "" if nothing
 void           ptx_close(PtxUnit *u);
+
+void           ptx_tidy(LLVMModuleRef module);
 
 // LLVM text -> a unit with that module, for tests and experiments. NULL: `err` says why.
 PtxUnit       *ptx_open_text(const Target *t, const PtxOptions *opt, const char *text, size_t n, Buf *err);

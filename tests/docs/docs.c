@@ -397,8 +397,8 @@ static const struct { const char *folder, *may; } allowed[] = {      // each fol
 // Headers that only these files may name; of ours, and of others.
 static const struct { const char *header, *files; } reserved[] = {
     {"emu/", "emu/* runtime/emu_device.c"}, {"runtime/cuda_driver.h", "runtime/cuda*"}, {"cuda.h", ""},
-    {"llvm-c/", "lower/gen.h lower/llvm_*.c ptx/emit.h ptx/emit.c"}, {"lower/gen.h", "lower/llvm_*.c lower/*.h"},
-    {"ptx/emit.h", "lower/gen.h lower/llvm_*.c ptx/emit.c"},
+    {"llvm-c/", "lower/gen.h lower/llvm_*.c ptx/emit.h ptx/emit.c ptx/tidy.c"}, {"lower/gen.h", "lower/llvm_*.c lower/*.h"},
+    {"ptx/emit.h", "lower/gen.h lower/llvm_*.c ptx/emit.c ptx/tidy.c"},
 };
 
 static bool among(const char *words, const char *name)               // words may be patterns

@@ -86,11 +86,89 @@ static void options_are_heard(void **state) {
     static const char broken[] = "define void @f(i32 %x) {\n  %y = add i32 %x, 1\n  br label %l\nl:\n  br label %l\n}\n";
     Buf ptx = {0}, problems = {0};
     assert_true(compile(target_default, &(PtxOptions){.verify = true, .level = 3, .timing = count_stage, .timing_ctx = &stages}, broken, NULL, &ptx, &problems));
-    assert_int_equal(stages, 3);                            // verify, passes, nvptx
-    assert_false(compile(target_default, &(PtxOptions){.passes = "no-such-pass"}, scale, NULL, &ptx, &problems));
-    assert_non_null(strstr(problems.p, "no-such-pass"));
+    assert_int_equal(stages, 3);                            // verify, tidy, nvptx
     assert_false(compile(target_default, NULL, "define void @f(", NULL, &ptx, &problems));
     buf_free(&ptx), buf_free(&problems);
+}
+
+// What tidying makes of a function's body.
+static char *tidied(const char *body) {
+    static char text[4096];
+    Buf llvm = {0}, problems = {0};
+    snprintf(text, sizeof text, "declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()\n"
+             "declare i32 @llvm.nvvm.shfl.sync.bfly.i32(i32, i32, i32, i32)\n"
+             "define void @f(i32 %%x, i32 %%y, i1 %%c, ptr addrspace(1) %%p) {\n%s}\n", body);
+    assert_true(compile(target_default, &(PtxOptions){.verify = true}, text, &llvm, NULL, &problems));
+    const char *from = strchr(strstr(llvm.p, "define void @f"), '\n') + 1;
+    snprintf(text, sizeof text, "%.*s", (int)(strstr(from, "}\n") - from), from);
+    buf_free(&llvm), buf_free(&problems);
+    return text;
+}
+
+static void equal_values_are_computed_once(void **state) {
+    (void)state;
+    assert_string_equal(tidied("  %a = mul i32 %x, 48\n  %b = mul i32 %x, 48\n  %s = sub i32 %a, %y\n  %t = sub i32 %b, %y\n"
+                               "  store i32 %s, ptr addrspace(1) %p\n  store i32 %t, ptr addrspace(1) %p\n  ret void\n"),
+                        "  %a = mul i32 %x, 48\n  %s = sub i32 %a, %y\n"
+                        "  store i32 %s, ptr addrspace(1) %p, align 4\n  store i32 %s, ptr addrspace(1) %p, align 4\n  ret void\n");
+    // Across blocks only from one that dominates; whatever differs in a predicate or a flag stays.
+    const char *s = tidied("  br i1 %c, label %l, label %r\n"
+                           "l:\n  %a = mul i32 %x, 48\n  store i32 %a, ptr addrspace(1) %p\n  br label %e\n"
+                           "r:\n  %b = mul i32 %x, 48\n  store i32 %b, ptr addrspace(1) %p\n  br label %e\n"
+                           "e:\n  %d = mul i32 %x, 48\n  store i32 %d, ptr addrspace(1) %p\n  ret void\n");
+    assert_non_null(strstr(s, "%a = mul"));
+    assert_non_null(strstr(s, "%b = mul"));
+    assert_non_null(strstr(s, "%d = mul"));
+    s = tidied("  %a = icmp slt i32 %x, %y\n  %b = icmp sle i32 %x, %y\n  %d = xor i1 %a, %b\n"
+               "  %e = add i32 %x, %y\n  %f = add nsw i32 %x, %y\n  %g = sub i32 %e, %f\n  %h = select i1 %d, i32 %g, i32 0\n"
+               "  store i32 %h, ptr addrspace(1) %p\n  ret void\n");
+    assert_non_null(strstr(s, "icmp sle"));
+    assert_non_null(strstr(s, "add nsw"));
+    // A thread's number is always the same; a shuffle is something that happens.
+    s = tidied("  %a = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()\n  %b = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()\n  %d = sub i32 %a, %b\n"
+               "  %e = call i32 @llvm.nvvm.shfl.sync.bfly.i32(i32 -1, i32 %x, i32 1, i32 31)\n"
+               "  %f = call i32 @llvm.nvvm.shfl.sync.bfly.i32(i32 -1, i32 %x, i32 1, i32 31)\n"
+               "  %g = add i32 %e, %d\n  store i32 %g, ptr addrspace(1) %p\n  ret void\n");
+    assert_null(strstr(s, "tid.x"));
+    assert_non_null(strstr(s, "  %f = call"));
+    assert_non_null(strstr(s, "store i32 %e"));
+}
+
+static void arithmetic_that_does_nothing_goes(void **state) {
+    (void)state;
+    static const char *const same[] = {
+        "add i32 %x, 0", "add i32 0, %x", "sub i32 %x, 0", "mul i32 %x, 1", "and i32 %x, -1", "and i32 %x, %x", "or i32 0, %x", "or i32 %x, %x",
+        "xor i32 %x, 0", "shl i32 %x, 0", "udiv i32 %x, 1", "select i1 true, i32 %x, i32 %y", "select i1 %c, i32 %x, i32 %x"};
+    static const struct { const char *op; int value; } known[] = {
+        {"sub i32 %x, %x", 0}, {"mul i32 %x, 0", 0}, {"and i32 0, %x", 0}, {"or i32 %x, -1", -1}, {"xor i32 %x, %x", 0},
+        {"lshr i32 0, %x", 0}, {"urem i32 %x, 1", 0}, {"add i32 3, 4", 7}, {"zext i1 true to i32", 1}, {"ashr i32 -8, 1", -4}};
+    char body[256], want[256];
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+        snprintf(body, sizeof body, "  %%a = %s\n  store i32 %%a, ptr addrspace(1) %%p, align 4\n  ret void\n", same[i]);
+        assert_string_equal(tidied(body), "  store i32 %x, ptr addrspace(1) %p, align 4\n  ret void\n");
+    }
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        snprintf(body, sizeof body, "  %%a = %s\n  store i32 %%a, ptr addrspace(1) %%p, align 4\n  ret void\n", known[i].op);
+        snprintf(want, sizeof want, "  store i32 %d, ptr addrspace(1) %%p, align 4\n  ret void\n", known[i].value);
+        assert_string_equal(tidied(body), want);
+    }
+    // What comes of one simplification is seen by the next; what nobody uses goes, a volatile load does not.
+    assert_string_equal(tidied("  %a = mul i32 %x, 0\n  %b = add i32 %a, 5\n  %d = icmp ult i32 %b, 6\n  %e = select i1 %d, i32 %y, i32 %x\n"
+                               "  %f = load i32, ptr addrspace(1) %p, align 4\n  %g = load volatile i32, ptr addrspace(1) %p, align 4\n"
+                               "  store i32 %e, ptr addrspace(1) %p, align 4\n  ret void\n"),
+                        "  %g = load volatile i32, ptr addrspace(1) %p, align 4\n  store i32 %y, ptr addrspace(1) %p, align 4\n  ret void\n");
+}
+
+static void loops_and_unreachable_blocks_are_walked(void **state) {
+    (void)state;
+    const char *s = tidied("  br label %h\n"
+                           "h:\n  %i = phi i32 [ 0, %0 ], [ %j, %b ]\n  %k = phi i32 [ %x, %0 ], [ %x, %b ]\n  %t = icmp slt i32 %i, %k\n  br i1 %t, label %b, label %e\n"
+                           "b:\n  %j = add i32 %i, 1\n  %m = mul i32 %y, 3\n  store i32 %m, ptr addrspace(1) %p\n  br label %h\n"
+                           "e:\n  %n = mul i32 %y, 3\n  store i32 %n, ptr addrspace(1) %p\n  ret void\n"
+                           "u:\n  %o = add i32 %y, 0\n  br label %u2\nu2:\n  store i32 %o, ptr addrspace(1) %p\n  br label %u\n");
+    assert_non_null(strstr(s, "icmp slt i32 %i, %x"));     // a phi of one value
+    assert_non_null(strstr(s, "%m = mul"));
+    assert_non_null(strstr(s, "%n = mul"));                // the body does not dominate the end
 }
 
 static void ptxas_words(void **state) {
@@ -124,6 +202,9 @@ int main(void) {
         cmocka_unit_test(what_llvm_cannot_select_is_a_message),
         cmocka_unit_test(versions_only_grow),
         cmocka_unit_test(options_are_heard),
+        cmocka_unit_test(equal_values_are_computed_once),
+        cmocka_unit_test(arithmetic_that_does_nothing_goes),
+        cmocka_unit_test(loops_and_unreachable_blocks_are_walked),
         cmocka_unit_test(ptxas_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
