@@ -10,6 +10,12 @@ typedef uint64_t u64;
 
 static const char *verb(bool write) { return write ? "write" : "read"; }
 
+// All bytes from low to high + size lie in the allocation used last. Sums of addresses may wrap, differences may not.
+static bool in_last(const Warp *w, u64 low, u64 high, u32 size) {
+    u64 bytes = (u64)(w->hit_end - w->hit);
+    return low >= w->hit_base && high >= low && high - w->hit_base < bytes && size <= bytes - (high - w->hit_base);
+}
+
 static void mark_written(Warp *w, u64 at, u32 size) {
     uint8_t *init = (uint8_t *)(uintptr_t)w->hit_init;
     u64 o = at - w->hit_base;
@@ -31,7 +37,7 @@ static bool was_written(const Warp *w, u64 at, u32 size) {
 static uint8_t *global_at(Warp *w, const Insn *in, int l, u64 at, u32 size, bool write) {
     char where[160];
     Launch *launch = w->launch;
-    if (!(at >= w->hit_base && at - w->hit_base + size <= (u64)(w->hit_end - w->hit))) {
+    if (!in_last(w, at, at, size)) {
         Alloc *a = emu_memory_find(launch->context, at);
         if (!a || at - a->address + size > a->size) {
             memory_describe(launch->context, at, size, where, sizeof where);
@@ -233,7 +239,7 @@ u32 VARIANT(pointers)(Warp *w, const Insn *in, uint8_t **p, u32 size, bool write
     switch (space) {
     case SPACE_GLOBAL: case SPACE_CONST:
         if (counted) count_sectors(w, at, active, size);
-        if (!(bits & (size - 1)) && low >= w->hit_base && high - w->hit_base + size <= (u64)(w->hit_end - w->hit) &&
+        if (!(bits & (size - 1)) && in_last(w, low, high, size) &&
             (write || !w->launch->options.check_global_init)) {
             u64 delta = (u64)(uintptr_t)w->hit - w->hit_base;
             for (int l = 0; l < 32; l++) p[l] = (uint8_t *)(uintptr_t)(at[l] + delta);

@@ -19,4 +19,10 @@ void fma_plan(const Op *op, DotPlan *p);
 void fma_emit(Gen *g, Op *op, DotPlan *p);                         // operands staged, barriers done
 LLVMValueRef dot_start(Gen *g, const Op *op, int reg);             // the accumulator's register, or 0
 
+// Fragments that a loop carries from one trip to the next: see "Ahead" in llvm_mma.c. NULL: there are none.
+typedef struct Ahead Ahead;
+Ahead       *ahead_open(Gen *g, const Op *loop);                   // before the loop: reads the first trip's
+void         ahead_head(Gen *g, Ahead *a, LLVMBasicBlockRef from); // in its head: phis
+void         ahead_next(Gen *g, Ahead *a, LLVMBasicBlockRef from); // at the end of a trip
+
 #endif

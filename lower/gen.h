@@ -65,6 +65,7 @@ typedef struct Gen {
     uint32_t       read;         // inout tensors loaded from since the last barrier
     bool           one_warp;     // each program is one warp: no block barriers
     int            program_threads;
+    struct Ahead  *ahead;        // fragments of the loop's product that are in registers when a trip begins
     const Op      *skip;         // ops up to this one have been emitted already, inside the product before them
     int            ptx_version;  // that the instructions used so far ask for
     void          *ext;          // state of llvm_hopper.c

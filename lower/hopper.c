@@ -149,6 +149,7 @@ static bool applies(Hop *h) {
         h->loop = op;
     }
     if (!h->loop) return false;
+    if (h->loop->nout > MAX_CARRIED) return decline(h, "the loop carries too many values");
     Region *r = h->loop->reg[0];
     for (Op *op = r->first; op; op = op->next) {
         for (int i = 0; i < op->nreg; i++) if (has_dot(op->reg[i])) return decline(h, "a product is in an inner loop or branch");
@@ -380,7 +381,7 @@ static void consumers(Hop *h, Region *r) {
             Val *v = hop_multiply(h, &in, &h->p[p], ring, &map);
             map_set(&map, op->out[0], hop_wait(&in, h->pipelined, v, NULL));
         } else if (op->code == OP_T_yield) {
-            Val *out[64 + 2];
+            Val *out[MAX_CARRIED + 2];
             for (int i = 0; i < n; i++) out[i] = map_get(&map, op->in[i]);
             if (h->pipelined) release_previous(h, &in, loop->reg[0]->args.at[0], ring);
             else hop_release(h, &in, ring.stage);

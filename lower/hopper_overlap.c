@@ -34,6 +34,11 @@ static bool is_late(const Chain *c, const Op *op) {
     return false;
 }
 
+static bool uses(const Op *op, const Val *v) {
+    for (int i = 0; i < op->nin; i++) if (op->in[i] == v) return true;
+    return false;
+}
+
 static bool matches(Chain *c) {
     Hop *h = c->h;
     if (h->np != 2 || h->stages < 3) return false;
@@ -50,7 +55,7 @@ static bool matches(Chain *c) {
     c->late[c->body->args.at[1 + c->acc]->id] = true;
     for (Op *op = c->body->first; op; op = op->next) {
         if (op == d2 || op == yield) continue;
-        if (op->nreg) return false;
+        if (op->nreg || uses(op, d2->out[0])) return false;
         if (is_late(c, op)) {
             if (!op_has(op, 'P')) return false;
             for (int i = 0; i < op->nout; i++) c->late[op->out[i]->id] = true;
@@ -123,7 +128,7 @@ bool hop_overlap(Hop *h, Region *r) {
     clone(&c, t.r, &m, c.body->first, yield, true);
 
     // The loop: carried values (the accumulator already scaled), the probabilities, the ring.
-    Val *in[3 + 64 + 3] = {b_binary(&t, OP_add, lo, step), hi, step};
+    Val *in[3 + MAX_CARRIED + 3] = {b_binary(&t, OP_add, lo, step), hi, step};
     for (int i = 0; i < n; i++) in[3 + i] = map_get(&m, i == a ? c.second->dot->in[2] : yield->in[i]);
     in[3 + n] = p;
     in[4 + n] = ring.stage;
@@ -131,7 +136,7 @@ bool hop_overlap(Hop *h, Region *r) {
     Op *loop = op_new(f, OP_T_for, b.span, 6 + n, in, n + 3);
     b_insert(&t, loop);
     Builder k = {f, loop->reg[0], NULL, b.span};
-    Val *counter = region_arg(f, k.r, type_scalar(EL_index)), *arg[64 + 3];
+    Val *counter = region_arg(f, k.r, type_scalar(EL_index)), *arg[MAX_CARRIED + 3];
     for (int i = 0; i < n + 3; i++) {
         loop->out[i]->type = in[3 + i]->type;
         arg[i] = region_arg(f, k.r, in[3 + i]->type);
@@ -152,7 +157,7 @@ bool hop_overlap(Hop *h, Region *r) {
     hop_release(h, &k, before);
     map_set(&w, c.body->args.at[1 + a], acc);
     clone(&c, k.r, &w, c.body->first, yield, true);
-    Val *out[64 + 3];
+    Val *out[MAX_CARRIED + 3];
     for (int i = 0; i < n; i++) out[i] = map_get(&w, i == a ? c.second->dot->in[2] : yield->in[i]);
     out[n] = next;
     out[n + 1] = ring.stage;

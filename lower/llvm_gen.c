@@ -3,7 +3,7 @@
 // Control flow is uniform, so a region becomes plain blocks and a carried tile becomes one phi per
 // register. Several one-warp programs may share a block; a warp whose program does not exist leaves at
 // once, which is why such kernels may hold no block barrier.
-#include "lower/gen.h"
+#include "lower/dot.h"
 
 #include <string.h>
 
@@ -343,6 +343,7 @@ void emit_for(Gen *g, Op *op) {
     LLVMValueRef hi = small ? gen_get(g, op->in[1], 0) : gen_get64(g, op->in[1], 0);
     LLVMValueRef step = small ? gen_get(g, op->in[2], 0) : gen_get64(g, op->in[2], 0);
     LLVMValueRef *init = flatten(g, op->in + 3, n, args + 1);
+    Ahead *outer = g->ahead, *ahead = g->ahead = ahead_open(g, op);
     LLVMBasicBlockRef from = LLVMGetInsertBlock(g->B);
     LLVMBasicBlockRef head = gen_block(g, "for"), body = gen_block(g, "body"), next = gen_block(g, "next"), exit = gen_block(g, "end");
     LLVMValueRef *ph = NEW_N(g->arena, LLVMValueRef, regs + 1), *pn = NEW_N(g->arena, LLVMValueRef, regs + 1), *pe = NEW_N(g->arena, LLVMValueRef, regs + 1);
@@ -354,6 +355,7 @@ void emit_for(Gen *g, Op *op) {
     LLVMAddIncoming(i, &lo, &from, 1);
     phis(g, args + 1, n, ph);
     incoming(ph, regs, init, from);
+    ahead_head(g, ahead, from);
     LLVMValueRef counter = LLVMTypeOf(i) == ct ? i : ct == g->i32 ? LLVMBuildTrunc(g->B, i, ct, "") : LLVMBuildSExt(g->B, i, ct, "");
     gen_set(g, args[0], 0, counter);
     LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntSLT, i, hi, ""), body, exit);
@@ -363,6 +365,7 @@ void emit_for(Gen *g, Op *op) {
     g->dirty |= 0;                                          // what the previous trip stored is handled by emit_load
     gen_region(g, r);
     g->loop = loop.outer;
+    g->ahead = outer;
     at(g, next);
     for (int k = 0; k < regs; k++) pn[k] = LLVMBuildPhi(g->B, LLVMTypeOf(ph[k]), "");
     for (uint32_t k = 0; k < loop.to_next.n; k++) incoming(pn, regs, loop.to_next.at[k].vals, loop.to_next.at[k].from);
@@ -370,6 +373,7 @@ void emit_for(Gen *g, Op *op) {
         LLVMValueRef i2 = LLVMBuildAdd(g->B, i, step, "");
         LLVMAddIncoming(i, &i2, &next, 1);
         incoming(ph, regs, pn, next);
+        ahead_next(g, ahead, next);
         go(g, head);
     } else {
         LLVMBuildUnreachable(g->B);

@@ -294,16 +294,48 @@ static void go_on(Mma *m, const Op *last) {                  // emits the ops af
     for (Op *op = last ? m->op->next : NULL; op; op = op == last ? NULL : op->next) gen_op(m->g, op);
 }
 
+static void load_step(Mma *m, int64_t step, LLVMValueRef *a, LLVMValueRef *b) {
+    load_a(m, step, a);
+    for (int j = 0; 2 * j < m->cols; j++) load_b(m, step, j, b + 4 * j);
+}
+
+// Ahead. A product that reads two rings in a loop would begin each trip by waiting for its first fragments: they are what
+// the loop carries instead, read at the end of the trip before, after the barrier that says the next stage is whole.
+// (Past the last trip that stage holds the zeros of copies whose lanes are dead, and nobody multiplies them.)
+struct Ahead {
+    const Op *dot;
+    const Val *next[2];            // the stage of the next trip, by operand
+    DotPlan p;
+    Mma      m;
+    int      n, na;                // registers, and how many of them are A's
+    LLVMValueRef *now, *then;
+};
+
+static void ahead_read(Gen *g, Ahead *h, const Val *const *stage, LLVMValueRef *out) {
+    Mma *m = &h->m;
+    for (int i = 0; i < 2; i++) {
+        Feed *s = i == h->p.c.a ? &m->a : &m->b;
+        s->shared = shared_stage(g, m->op->in[i]->def, stage[i]);
+        open_source(m, s, i, i == h->p.c.a);
+    }
+    load_step(m, 0, out, out + h->na);
+}
+
 // The next step's fragments are read while one step is multiplied.
 static void by_steps(Mma *m, int steps, const Op *inside, LLVMValueRef (*acc)[4]) {
     Parts *a = NEW_N(m->g->arena, Parts, 2), *b = NEW_N(m->g->arena, Parts, 2);
-    for (int s = -1; s < steps; s++) {
+    Ahead *ahead = m->g->ahead && m->g->ahead->dot == m->op ? m->g->ahead : NULL;
+    if (ahead) {
+        memcpy(a[0].hi, ahead->now, (size_t)ahead->na * sizeof a->hi[0]);
+        memcpy(b[0].hi, ahead->now + ahead->na, (size_t)(ahead->n - ahead->na) * sizeof b->hi[0]);
+    }
+    for (int s = ahead ? 0 : -1; s < steps; s++) {
         Parts *x = &a[s & 1], *y = &b[s & 1];
         if (s + 1 < steps) {
-            load_a(m, s + 1, a[(s + 1) & 1].hi);
-            for (int j = 0; 2 * j < m->cols; j++) load_b(m, s + 1, j, b[(s + 1) & 1].hi + 4 * j);
+            load_step(m, s + 1, a[(s + 1) & 1].hi, b[(s + 1) & 1].hi);
         } else {
             go_on(m, inside);
+            if (ahead) ahead_read(m->g, ahead, ahead->next, ahead->then);
         }
         if (s < 0) continue;
         prepare(m, x->hi, x->lo, 4 * m->rows);
@@ -330,13 +362,15 @@ static void product(Mma *m, const Op *inside) {
 
 // The last of the ops after a product that refill the memory it read from: a wait, a barrier and copies, with nothing
 // but their addresses between. NULL: there are none.
+static bool is_address(uint8_t e) { return e == EL_index || e == EL_i32 || e == EL_bool; }
+
 static const Op *refill(const Op *dot) {
     bool waits = false;
     for (const Op *op = dot->next; op; op = op->next) {
         if (op->code == OP_T_copy_commit) return waits ? op : NULL;
         if (op->code == OP_T_copy_wait) { waits = true; continue; }
         if (op->code == OP_T_barrier || op->code == OP_T_copy_async) continue;
-        bool address = op_has(op, 'P') && op->nout == 1 && (op->out[0]->type.kind == TY_AXIS || op->out[0]->type.elem == EL_index || op->out[0]->type.elem == EL_i32);
+        bool address = op_has(op, 'P') && op->nout == 1 && (op->out[0]->type.kind == TY_AXIS || is_address(op->out[0]->type.elem));
         if (!address || op->nreg || op->code == OP_T_reduce || op->code == OP_T_dot || op->code == OP_T_convert) return NULL;
     }
     return NULL;
@@ -350,32 +384,96 @@ static bool next_setting(int64_t *at, const int64_t *n, int count) {       // co
     return false;
 }
 
+// The number of fragments and the loops around them; true if there are none.
+static bool mma_open(Mma *m, int64_t *outer_n, int64_t *extra_n) {
+    const Op *op = m->op;
+    const Val *o = op->out[0];
+    const MmaChoice *c = &m->p->c;
+    bool once = true;
+    m->rows = (int)(layout_span(o->layout, c->row) / (16 * c->warps_m));
+    m->cols = (int)(layout_span(o->layout, c->col) / (8 * c->warps_n));
+    if (m->rows > MAX_FRAGMENTS || m->cols > MAX_FRAGMENTS) ice("a product of %d x %d fragments a lane", m->rows, m->cols);
+    m->three = c->insn->frag == EL_f32 && op->sub != DP_tf32;
+    for (int i = 0; i < o->type.rank; i++) {
+        outer_n[i] = i == c->row || i == c->col ? 1 : axis_extent(o->type.axis[i]);
+        once &= outer_n[i] == 1;
+    }
+    for (int i = op_first_axis(op); i < op->nin; i++) {
+        if (op->in[i] == c->k_axis) continue;
+        extra_n[m->nextra] = axis_extent(op->in[i]);
+        once &= extra_n[m->nextra] == 1;
+        m->extra[m->nextra++] = op->in[i];
+    }
+    return once;
+}
+
 static void tensor_cores(Gen *g, Op *op, DotPlan *p) {
     const Val *o = op->out[0];
-    const MmaChoice *c = &p->c;
     Mma m = {.g = g, .op = op, .p = p, .acc = gen_type(g, o)};
     int64_t outer_n[MAX_AXES], extra_n[MAX_AXES];
-    m.rows = (int)(layout_span(o->layout, c->row) / (16 * c->warps_m));
-    m.cols = (int)(layout_span(o->layout, c->col) / (8 * c->warps_n));
-    if (m.rows > MAX_FRAGMENTS || m.cols > MAX_FRAGMENTS) ice("a product of %d x %d fragments a lane", m.rows, m.cols);
-    m.three = c->insn->frag == EL_f32 && op->sub != DP_tf32;
-    m.a.shared = p->shared[c->a];
-    m.b.shared = p->shared[c->b];
-    open_source(&m, &m.a, c->a, true);
-    open_source(&m, &m.b, c->b, false);
+    bool once = mma_open(&m, outer_n, extra_n);
+    m.a.shared = p->shared[p->c.a];
+    m.b.shared = p->shared[p->c.b];
+    open_source(&m, &m.a, p->c.a, true);
+    open_source(&m, &m.b, p->c.b, false);
     for (int r = 0; r < gen_tile(g, o)->n; r++) gen_set(g, o, r, dot_start(g, op, r));
-    for (int i = 0; i < o->type.rank; i++) outer_n[i] = i == c->row || i == c->col ? 1 : axis_extent(o->type.axis[i]);
-    for (int i = op_first_axis(op); i < op->nin; i++)
-        if (op->in[i] != c->k_axis) { extra_n[m.nextra] = axis_extent(op->in[i]); m.extra[m.nextra++] = op->in[i]; }
-    bool once = true;                                         // no loops around
-    for (int i = 0; i < o->type.rank; i++) once &= outer_n[i] == 1;
-    for (int i = 0; i < m.nextra; i++) once &= extra_n[i] == 1;
     const Op *inside = once ? refill(op) : NULL;
     do {
         memset(m.at, 0, sizeof m.at);
         do product(&m, inside); while (next_setting(m.at, extra_n, m.nextra));
     } while (next_setting(m.outer, outer_n, o->type.rank));
     g->skip = inside;
+}
+
+// ---- ahead ---------------------------------------------------------------------------------------
+
+static const Op *only_dot(const Region *body) {              // of a loop that is left at its end alone
+    const Op *dot = NULL;
+    for (const Op *op = body->first; op; op = op->next) {
+        if (op->code == OP_T_break || op->code == OP_T_continue || op->nreg || (op->code == OP_T_dot && dot)) return NULL;
+        if (op->code == OP_T_dot) dot = op;
+    }
+    return dot;
+}
+
+Ahead *ahead_open(Gen *g, const Op *loop) {
+    const Region *body = loop->reg[0];
+    const Op *dot = only_dot(body);
+    const Val *first[2];
+    int64_t outer_n[MAX_AXES], extra_n[MAX_AXES];
+    if (!dot || !refill(dot)) return NULL;
+    Ahead *h = NEW(g->arena, Ahead);
+    *h = (Ahead){.dot = dot, .m = {.g = g, .op = (Op *)dot, .p = &h->p, .acc = gen_type(g, dot->out[0])}};
+    plan_dot(g, dot, &h->p);
+    if (!h->p.mma || !mma_open(&h->m, outer_n, extra_n)) return NULL;
+    for (int i = 0; i < 2; i++) {
+        int k = 1;                                            // the loop's counter is its first argument
+        if (h->p.where[i] != IN_BUFFER) return NULL;
+        const Val *stage = dot->in[i]->def->in[1];
+        while (k < (int)body->args.n && body->args.at[k] != stage) k++;
+        if (k == (int)body->args.n) return NULL;
+        first[i] = loop->in[2 + k];
+        h->next[i] = body->last->in[k - 1];
+    }
+    h->na = 4 * h->m.rows;
+    h->n = h->na + 2 * h->m.cols;
+    h->now = NEW_N(g->arena, LLVMValueRef, h->n);
+    h->then = NEW_N(g->arena, LLVMValueRef, h->n);
+    ahead_read(g, h, first, h->now);
+    return h;
+}
+
+void ahead_head(Gen *g, Ahead *h, LLVMBasicBlockRef from) {
+    for (int i = 0; h && i < h->n; i++) {
+        LLVMValueRef phi = LLVMBuildPhi(g->B, LLVMTypeOf(h->now[i]), "");
+        LLVMAddIncoming(phi, &h->now[i], &from, 1);
+        h->now[i] = phi;
+    }
+}
+
+void ahead_next(Gen *g, Ahead *h, LLVMBasicBlockRef from) {
+    (void)g;
+    for (int i = 0; h && i < h->n; i++) LLVMAddIncoming(h->now[i], &h->then[i], &from, 1);
 }
 
 void emit_dot(Gen *g, Op *op) {

@@ -321,7 +321,9 @@ void buffer_shape(const Type *t, Shared *s) {
     shared_shape(s, (Elem)t->elem, true);
 }
 
-Shared shared_buffer(Gen *g, const Op *op) {
+Shared shared_buffer(Gen *g, const Op *op) { return shared_stage(g, op, op->in[1]); }
+
+Shared shared_stage(Gen *g, const Op *op, const Val *at) {
     const Op *b = op->in[0]->def;
     int first = op->code == OP_T_buffer_load ? 2 : 3;
     const Type *tile = op->code == OP_T_buffer_load ? &op->out[0]->type : &op->in[2]->type;
@@ -330,7 +332,7 @@ Shared shared_buffer(Gen *g, const Op *op) {
     for (int d = 0; d < s.rank; d++) s.axis[d] = op->nin > first + d ? op->in[first + d] : tile->axis[d];
     s.base = gen_i32(g, b->attr);
     if (b->imm > 1) {
-        LLVMValueRef stage = gen_get(g, op->in[1], 0);
+        LLVMValueRef stage = gen_get(g, at, 0);
         if (LLVMTypeOf(stage) == g->i64) stage = LLVMBuildTrunc(g->B, stage, g->i32, "");
         s.base = LLVMBuildAdd(g->B, LLVMBuildMul(g->B, stage, gen_i32(g, shared_bytes(&s)), ""), s.base, "");
     }

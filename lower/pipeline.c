@@ -10,8 +10,9 @@
 //                                                     copies for trip + stages           // nobody reads this one any more
 //                                                 }
 //
-// The code generator does the last two lines inside the product, as soon as its last fragments are in registers:
-// the barrier and the copies' addresses then cost no time of the tensor cores, and the next trip starts at once.
+// The code generator does the last two lines inside the product, as soon as its last fragments are in registers, and
+// then reads the first fragments of the next trip: the barrier, the copies' addresses and the first reads cost no time
+// of the tensor cores, and the next trip starts at once ("Ahead" in llvm_mma.c).
 //
 // A load is taken when it is a plain one (of a read-only tensor, an axis or a scalar per dimension, addresses
 // made of the loop's counter and of what does not change in the loop), used by tensor core products alone,
@@ -416,11 +417,11 @@ static void rewrite(Pipe *p) {
         read_from(p, r, r->load ? read : zero, at);
     }
     if (!ahead_of) return;
-    Builder refill = {p->f, NULL, last_product(p)->next, loop->span}, end = {p->f, NULL, yield, loop->span};
+    Builder refill = {p->f, NULL, last_product(p)->next, loop->span};
+    op_add_operand(p->f, yield, next_stage(p, &refill, read));
     effect(p, &refill, OP_T_copy_wait, p->stages - 2);
     effect(p, &refill, OP_T_barrier, 0);
     issue(p, &refill, ahead(&refill, counter(p), loop->in[2], p->stages), read);
-    op_add_operand(p->f, yield, next_stage(p, &end, read));
     Builder after = {p->f, loop->parent, loop->next, loop->span};
     effect(p, &after, OP_T_copy_wait, 0);
 }

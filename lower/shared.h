@@ -36,6 +36,7 @@ void         shared_put(Gen *g, const Shared *s, const Val *v, int nzero, Val *c
 void         shared_get(Gen *g, const Shared *s, const Val *v);    // shared memory -> registers of v
 // The ring that a buffer_load or buffer_store names, at its stage.
 Shared       shared_buffer(Gen *g, const Op *op);
+Shared       shared_stage(Gen *g, const Op *op, const Val *stage);  // the same at another stage
 bool         buffer_load_is_fused(Gen *g, const Op *load);         // every use is a dot that reads fragments from it
 void         buffer_shape(const Type *buffer, Shared *s);          // rank, extents and places; no axes, no base
 
