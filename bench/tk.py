@@ -62,7 +62,10 @@ class Kernel:
             m = re.match(r"slot \d+: (\d+) bytes, (.*)", l)
             if not m: continue
             size, what = int(m[1]), m[2]
-            if mm := re.match(r"address of (\w+)", what): v = ctypes.c_uint64(tensors[mm[1]].data_ptr())
+            if mm := re.match(r"address of scratch memory, (.*) bytes, zero at first", what):
+                self.keep.append(torch.zeros(max(expr(mm[1], env), 16), dtype=torch.uint8, device="cuda"))
+                v = ctypes.c_uint64(self.keep[-1].data_ptr())
+            elif mm := re.match(r"address of (\w+)", what): v = ctypes.c_uint64(tensors[mm[1]].data_ptr())
             elif mm := re.match(r"tensor map of (\w+), dimensions ([\d ]+), box ([\d ]+), swizzle (\d+)", what): v = self.tensor_map(tensors[mm[1]], kinds[mm[1]], mm)
             elif what in kinds: v = CTYPE[kinds[what]](env[what])
             else: v = (ctypes.c_int32 if size == 4 else ctypes.c_int64)(expr(what, env))

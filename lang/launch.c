@@ -207,7 +207,7 @@ static void print_slot(Printer *p, int i, const LaunchSlot *s) {
     case SLOT_DIM:       buf_printf(p->out, "%s", p->info->dims[s->a].name->s); break;
     case SLOT_STRIDE:    buf_printf(p->out, "%s.stride(%d)", param_name(p, s->a), s->b); break;
     case SLOT_EXPR:      buf_puts(p->out, text(p, s->expr)); break;
-    case SLOT_SCRATCH:   buf_printf(p->out, "address of %s zeroed bytes", text(p, s->expr)); break;
+    case SLOT_SCRATCH:   buf_printf(p->out, "address of scratch memory, %s bytes, zero at first", text(p, s->expr)); break;
     case SLOT_TENSORMAP: print_map(p, s); break;
     }
     buf_putc(p->out, '\n');

@@ -54,8 +54,12 @@ typedef enum SlotKind {                // one machine parameter of the entry, in
     SLOT_STRIDE,                       // stride in elements of params[a] dimension b, i64
     SLOT_EXPR,                         // expr evaluated on the host, i32 or i64 (grid extents, magic numbers)
     SLOT_TENSORMAP,                    // 128-byte CUtensorMap over params[a], see box/swizzle
-    SLOT_SCRATCH,                      // zeroed device memory of `expr` bytes (partials, semaphores, print buffer)
+    SLOT_SCRATCH,                      // `expr` bytes of device memory for launches on one stream, zero before the first; a: SCRATCH_*
 } SlotKind;
+enum {                                 // LaunchSlot.a of SLOT_SCRATCH
+    SCRATCH_COUNTS,                    // arrivals at each tile; a launch leaves them zero
+    SCRATCH_PARTS,                     // parts of tiles on their way to the program that joins them
+};
 typedef struct LaunchSlot {
     SlotKind kind;
     uint8_t  size;                     // bytes of the machine parameter

@@ -90,6 +90,18 @@ static void tie(Assign *s, const Op *op, const Val *v) {
     }
 }
 
+// A part's value is held by the same threads when it is kept and when it is joined.
+static void tie_parts(Assign *s, const Op *op, const Val *v) {
+    for (uint32_t i = 0; i < s->all.n; i++) {
+        const Op *get = s->all.at[i];
+        if (get->code != OP_T_part_get) continue;
+        const Op *put = get->in[1]->def;
+        Val *kept = put->in[2 + get->attr];
+        if ((op == put || op == get) && v == kept) flow(s, v, get->out[0]);
+        if ((op == put || op == get) && v == get->out[0]) flow(s, v, kept);
+    }
+}
+
 static void spread(Assign *s, Val *v) {
     Ops *u = &s->users[v->id];
     for (uint32_t i = 0; i < u->n; i++) {
@@ -102,6 +114,8 @@ static void spread(Assign *s, Val *v) {
             else if (op->code != OP_T_load) flow(s, v, op->out[0]);
         } else if (op->code == OP_T_store || op->code == OP_T_ptrstore) {
             for (int k = 0; k < op->nin; k++) flow(s, v, op->in[k]);
+        } else if (op->code == OP_T_part_put || op->code == OP_T_part_get) {
+            tie_parts(s, op, v);
         } else if (op->code == OP_T_reduce) {
             if (v == op->in[0]) flow(s, v, op->out[0]);
         } else if (op->code == OP_T_rename && v == op->in[0]) {
@@ -282,6 +296,10 @@ static void insert_conversions(Assign *s) {
         else if (op->code == OP_T_load && is_tile(o)) for (int i = 1; i < op->nin; i++) need(s, op, i, o->layout, &o->type);
         else if ((op->code == OP_T_ptrload || op->code == OP_T_atomic) && is_tile(o)) for (int i = 0; i < op->nin; i++) need(s, op, i, o->layout, &o->type);
         else if (op->code == OP_T_store) fit_store(s, op);
+        else if (op->code == OP_T_part_get && is_tile(o)) {
+            Op *put = op->in[1]->def;
+            put->in[2 + op->attr] = converted(s, put, put->in[2 + op->attr], o->layout);
+        }
         else if (op->code == OP_T_ptrstore) {
             Val *w = op->in[0]->type.rank >= op->in[1]->type.rank ? op->in[0] : op->in[1];
             if (is_tile(w)) for (int i = 0; i < op->nin; i++) need(s, op, i, w->layout, &w->type);

@@ -4,6 +4,7 @@
 //   eval_kernel.c  the inner loops, by op and element type          eval_bound.c   error bounds of elementwise ops
 //   eval_mem.c     loads, stores, atomics, races                    eval_reduce.c  reductions
 //   eval_dot.c     dot                                              eval_print.c   print, as NumPy shows arrays
+//   eval_parts.c   parts of tiles, from program to program
 //   eval_async.c   level 2: rings, asynchronous copies, wgmma       eval_roles.c   level 2: roles, mbarriers
 //
 // A tile is a flat array over the product of its axes' extents, in type order, last axis fastest, dead
@@ -92,6 +93,7 @@ struct Eval {
     int64_t   logical[MAX_PARAMS][MAX_RANK];          // row-major strides of the shape, for bounds and races
     bool     *printed; int nprinted;                  // by order of print ops
     struct Async *async;          // level 2, else NULL
+    struct Parts *parts;          // what programs hand to one another
 };
 
 // ---- eval.c
@@ -144,6 +146,7 @@ void    bound_elementwise(Eval *e, const Step *s);    // after the values
 #define X(name, ...) EvalFn eval_##name;
 TILE_OPS(X)
 #undef X
+void    drop_parts(Eval *e);
 void    plan_async(Eval *e);
 void    start_async(Eval *e);                         // a program begins
 bool    readable(Eval *e, const Op *op);              // no operand is still being written

@@ -5,6 +5,7 @@
 //   llvm_mem.c      addresses, predicates, loads, stores       llvm_atomic.c atomics, raw pointers, print
 //   llvm_reduce.c   reductions: registers, shuffles, shared memory
 //   llvm_convert.c  layout changes through registers or shared memory
+//   llvm_parts.c    parts of tiles, from program to program
 //   llvm_room.c     shared memory as a whole: is it too much?
 //   llvm_lines.c    source lines
 //   llvm_mma.c      tensor cores: mma.sync, ldmatrix           llvm_hopper.c wgmma, TMA, mbarriers, roles
@@ -126,6 +127,8 @@ LLVMValueRef gen_shuffle_xor(Gen *g, LLVMValueRef x, int mask);    // any elemen
 uint32_t     gen_dot_room(Gen *g, const Op *op);                   // bytes of scratch that a dot will ask for
 uint32_t     gen_dot_scratch(Gen *g);                              // the most that any of them will
 bool         gen_rings_end(Gen *g);                                // scratch is only asked for after the rings' last use
+// ---- llvm_parts.c
+int64_t      gen_part_bytes(const Fn *f, const Op *put);           // of scratch memory, for one part of one tile
 // ---- llvm_room.c
 uint32_t     gen_convert_scratch(Gen *g);                          // the most that any conversion will ask for
 void         gen_check_room(Gen *g);                               // E0501, when the kernel is made

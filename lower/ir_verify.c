@@ -367,6 +367,26 @@ static void check_store(Check *c, const Op *op)
     want_value(c, op, op_value(op), elem_of(op->in[0]), &t);
 }
 
+static void check_part_put(Check *c, const Op *op)
+{
+    want_scalar_int(c, op, 0, "the tile's number");
+    want_scalar_int(c, op, 1, "the part's number");
+    want_tiles(c, op, 2, op->nin);
+    if (!is_scalar(op->out[0]) || !is_bool(op->out[0])) problem(c, "the result must be a bool");
+    if (op->imm < 1) problem(c, "a tile has at least one part");
+}
+
+static void check_part_get(Check *c, const Op *op)
+{
+    want_scalar_int(c, op, 0, "the tile's number");
+    const Op *put = op->in[1]->def;
+    if (!put || put->code != OP_T_part_put) { problem(c, "operand 1 must be the result of part_put"); return; }
+    if (op->attr < 0 || op->attr >= put->nin - 2) { problem(c, "part_put keeps %d values", put->nin - 2); return; }
+    if (!type_equal(&op->out[0]->type, &put->in[2 + op->attr]->type)) problem(c, "the result's type is not that of the value kept");
+    if (op->sub == TR_argmax || op->sub == TR_argmin) problem(c, "parts are not joined by %s", sub_name(SUB_REDUCE, op->sub));
+    if ((op->sub == TR_any || op->sub == TR_every) && !is_bool(op->out[0])) problem(c, "any and every are of bool");
+}
+
 static bool want_pointer(Check *c, const Op *op)
 {
     if (is_tile(op->in[0]) && op->in[0]->type.ptr) return true;

@@ -35,6 +35,14 @@ static void make_slots(Fn *f) {
     slot(f->arena, l, (LaunchSlot){.kind = SLOT_EXPR, .size = 8, .expr = l->programs});
 }
 
+static void scratch_slots(Fn *f, const Op *put) {
+    LaunchInfo *l = f->launch;
+    LExpr counts = launch_join_const(f->arena, L_MUL, launch_join_const(f->arena, L_DIV, l->programs, put->imm), 4);
+    LExpr parts = launch_join_const(f->arena, L_MUL, l->programs, gen_part_bytes(f, put));
+    slot(f->arena, l, (LaunchSlot){.kind = SLOT_SCRATCH, .size = 8, .a = SCRATCH_COUNTS, .expr = counts});
+    slot(f->arena, l, (LaunchSlot){.kind = SLOT_SCRATCH, .size = 8, .a = SCRATCH_PARTS, .expr = parts});
+}
+
 static LLVMTypeRef slot_type(Gen *g, const LaunchSlot *s) {
     switch (s->kind) {
     case SLOT_POINTER: case SLOT_SCRATCH: return g->gptr;
@@ -162,6 +170,7 @@ static void emit_kernel(Session *s, Fn *f, const CompileOptions *opt, PtxUnit *u
     g.program_threads = f->launch->threads;
     g.smem_used = f->buffer_bytes;
     make_slots(f);
+    for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) if (op->code == OP_T_part_put) scratch_slots(f, op);
     make_function(&g);
     lines_open(&g);
     want_region(&g, &f->body);

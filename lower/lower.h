@@ -7,7 +7,7 @@
 
 
 typedef struct Schedule {                  // how a kernel maps; 0 means: the cost model decides
-    int warps, stages, groups, cluster;
+    int warps, stages, groups, cluster, split;
 } Schedule;
 
 typedef struct CompileOptions {

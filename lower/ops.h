@@ -46,6 +46,8 @@
     X(continue,     NONE,    0, 255,  0,  0, "T",   1, "carried..: next trip of the imm-th enclosing loop") \
     X(assert,       NONE,    1,  1,   0,  0, "S",   1, "cond; else str is reported") \
     X(print,        NONE,    0,  1,   0,  0, "S",   1, "value?; str before it") \
+    X(part_put,     NONE,    3, 255,  1,  0, "S",   1, "tile's number, part's number, value..: keeps the values of this part of its tile; true in the program that is the last of the tile's imm parts to do so") \
+    X(part_get,     REDUCE,  2,  2,   1,  0, "R",   1, "tile's number, part_put's result (which was true): value attr of all parts of the tile, joined in their order") \
     /* level 2: buffers are shared memory, `stage` is an i32 scalar that picks a slot of a ring */ \
     X(convert,      NONE,    1,  1,   1,  0, "P",   2, "x in another layout") \
     X(buffer,       NONE,    0,  0,   1,  0, "S",   2, "shared memory ring of imm stages at byte attr, see Type.shape, swizzle") \

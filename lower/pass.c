@@ -1,6 +1,6 @@
 // The pass driver.
 //
-//     simplify > contract > hoist > chunk > schedule > lanes > pipeline > peel > layout            tile IR
+//     simplify > contract > hoist > chunk > split > schedule > lanes > pipeline > peel > layout    tile IR
 //     then llvm_*.c: one LLVM function a kernel, ptx/emit.c: a short LLVM pass list and the NVPTX back end
 //
 // After each pass the verifier may run, the function may be written out, and lowering may stop.
@@ -26,6 +26,7 @@ static const struct { PassInfo info; PassFn *run; } passes[] = {
     {{"contract", "a * b + c becomes fma, rounded once (not with --math=strict)",                         1, 1}, run_contract},
     {{"hoist",    "moves what a loop does not change out of it",                                          1, 1}, run_hoist},
     {{"chunk",    "cuts tiles that no block can hold into loops over chunks of an axis",                  1, 1}, run_chunk},
+    {{"split",    "lets several programs share the trips of a loop of sums",                              1, 1}, split_loop},
     {{"schedule", "chooses warps for a program and programs for a block",                                 1, 1}, schedule},
     {{"lanes",    "puts neutral elements into dead lanes where a reduction would count them",             1, 1}, run_lanes},
     {{"pipeline", "gives the operands of products rings in shared memory, filled ahead of use",           1, 2}, run_pipeline},

@@ -10,6 +10,7 @@ bool hoist(Fn *f);                                             // simplify.c: lo
 bool chunk(Fn *f);                                             // chunk.c: axes too long for registers become loops
 bool lanes(Fn *f);                                             // lanes.c: neutral elements into dead lanes where they would count
 bool peel(Fn *f);                                              // peel.c: trips without masks get a copy of the body
+bool split_loop(Fn *f, const CompileOptions *opt);             // split.c: a loop's trips shared by several programs
 bool schedule(Fn *f, const CompileOptions *opt);               // schedule.c: warps, programs a block
 bool hopper(Fn *f, const CompileOptions *opt);                 // hopper.c: TMA rings, wgmma, producer and consumers; false: not this kernel
 bool dot_to_reduce(Fn *f);                                         // matvec.c: products with a vector become sums

@@ -1,8 +1,7 @@
 // Timing a kernel on a device: warm up, then N rounds, each between two marks (events on a GPU), with the
 // L2 cache overwritten before each, so that every round reads its inputs from memory.
 //
-// Marks are recorded without waiting, so that the host does not stand between launches. Zeroing of scratch
-// memory is part of a launch, and of its time. GB/s counts what the tensors declare: `in` and `out` once,
+// Marks are recorded without waiting, so that the host does not stand between launches. GB/s counts what the tensors declare: `in` and `out` once,
 // `inout` twice; it is the figure to hold against a plain copy, whatever the kernel really moves.
 
 #include "runtime/internal.h"

@@ -50,11 +50,11 @@ typedef struct Prepared {
     void        *storage;              // parameter values, tensor maps
     void       **params;
     int          nscratch;
-    uint64_t     scratch[8], scratch_bytes[8];
+    uint64_t     scratch[8];
     bool         empty;                // no blocks: launching does nothing
 } Prepared;
 bool prepare(Device *d, const LaunchInfo *variant, const Bound *b, const DeviceKernel *k, Prepared *out, Buf *err);
-bool prepared_launch(Device *d, const Prepared *p, Buf *err);      // zeroes scratch, launches
+bool prepared_launch(Device *d, const Prepared *p, Buf *err);      // on one stream: launches share the scratch memory
 void prepared_free(Device *d, Prepared *p);
 
 #endif

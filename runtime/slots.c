@@ -4,8 +4,8 @@
 //
 //     [ slot 0 ][ slot 1 ] ...      each 64-byte aligned: a tensor map needs that, the rest does not mind
 //
-// Scratch memory (partial results, semaphores) belongs to the prepared launch and is zeroed before each
-// one. A tensor map over an empty tensor is made with one element along each empty dimension: the
+// Scratch memory (parts of tiles, counts of arrivals) belongs to the prepared launch and is zeroed when that is made:
+// kernels leave their counts zero, so launching again costs nothing more. A tensor map over an empty tensor is made with one element along each empty dimension: the
 // kernel makes no trip there, but the driver takes no zero.
 
 #include "runtime/internal.h"
@@ -63,10 +63,9 @@ static bool put_scratch(Device *d, void *to, const LaunchSlot *s, const Bound *b
     }
     uint64_t at = d->ops->alloc(d, (uint64_t)bytes, "scratch", err);
     if (!at) return false;
-    p->scratch[p->nscratch] = at;
-    p->scratch_bytes[p->nscratch++] = (uint64_t)bytes;
+    p->scratch[p->nscratch++] = at;
     put_int(to, 8, (int64_t)at);
-    return true;
+    return d->ops->fill(d, at, (uint64_t)bytes, FILL_ZERO, 0, err);
 }
 
 static bool put_slot(Device *d, void *to, const LaunchSlot *s, const Bound *b, Prepared *p, Buf *err)
@@ -121,8 +120,6 @@ bool prepare(Device *d, const LaunchInfo *info, const Bound *bound, const Device
 bool prepared_launch(Device *d, const Prepared *p, Buf *err)
 {
     if (p->empty) return true;
-    for (int i = 0; i < p->nscratch; i++)
-        if (!d->ops->fill(d, p->scratch[i], p->scratch_bytes[i], FILL_ZERO, 0, err)) return false;
     return d->ops->launch(d, &p->launch, err);
 }
 

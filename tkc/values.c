@@ -103,18 +103,20 @@ int values_read(const Options *opt, Arena *a, Values *out) {
 }
 
 int schedule_read(const Options *opt, Schedule *out) {
-    static const char *const names[] = {"warps", "stages", "groups", "cluster"};
-    int *const fields[] = {&out->warps, &out->stages, &out->groups, &out->cluster};
+    static const char *const names[] = {"warps", "stages", "groups", "cluster", "split"};
+    int *const fields[] = {&out->warps, &out->stages, &out->groups, &out->cluster, &out->split};
+    static const int most[] = {64, 64, 64, 64, 1024};
+    enum { ROWS = sizeof most / sizeof *most };
     *out = (Schedule){0};
     for (int i = 0; i < opt->with.n; i++) {
         const char *text = opt->with.at[i];
         size_t n = strcspn(text, "=");
         int64_t value = 0;
         int row = 0;
-        while (row < 4 && (strlen(names[row]) != n || memcmp(names[row], text, n) != 0)) row++;
-        if (row == 4) return wrong_use("--with %s: NAME is one of warps, stages, groups, cluster", text);
-        if (text[n] != '=' || !number_parse(text + n + 1, &value) || value < 1 || value > 64)
-            return wrong_use("--with %s: %s=N is wanted, N from 1 to 64", text, names[row]);
+        while (row < ROWS && (strlen(names[row]) != n || memcmp(names[row], text, n) != 0)) row++;
+        if (row == ROWS) return wrong_use("--with %s: NAME is one of warps, stages, groups, cluster, split", text);
+        if (text[n] != '=' || !number_parse(text + n + 1, &value) || value < 1 || value > most[row])
+            return wrong_use("--with %s: %s=N is wanted, N from 1 to %d", text, names[row], most[row]);
         *fields[row] = (int)value;
     }
     return DONE;

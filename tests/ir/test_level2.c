@@ -43,6 +43,8 @@ static World world(void)
     return w;
 }
 
+static int parts;                                                    // that a tile's loop is split in
+
 static Fn *build(World *w, const char *name, const char *arch)       // arch NULL: level 1
 {
     static const SemaValue dims[] = {{"D", false, 64, EL_none}};
@@ -50,7 +52,7 @@ static Fn *build(World *w, const char *name, const char *arch)       // arch NUL
     if (!k) { diag_print(w->s, stderr, DIAG_short, false); fail(); }
     Fn *f = ir_build(w->s, k);
     if (!arch) return f;
-    CompileOptions opt = {.target = target_find(arch), .verify = true, .schedule = {.stages = 2}};
+    CompileOptions opt = {.target = target_find(arch), .verify = true, .schedule = {.stages = 2, .split = parts}};
     if (!lower_run(f, &opt)) { diag_print(w->s, stderr, DIAG_short, false); fail(); }
     return f;
 }
@@ -152,6 +154,30 @@ static void test_roles_agree(void **state)
     agrees("attention", "sm_90a", OP_T_wgmma);
 }
 
+static void test_parts_agree(void **state)
+{
+    (void)state;
+    fill();
+    for (parts = 2; parts < 8; parts += 3) {
+        agrees("matmul", "sm_80", OP_T_part_get);
+        agrees("matmul", "sm_90a", OP_T_part_get);
+    }
+    parts = 3;
+    World w = world();
+    Fn *f = build(&w, "attention", "sm_90a");                        // its maximum is part of what it sums up
+    assert_false(has_op(f, OP_T_part_put));
+    assert_non_null(f->split_refused);
+    f = build(&w, "matmul", "sm_90a");
+    for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op))
+        if (op->code == OP_T_part_put) op->in[1] = op->in[0];        // the tile's number for the part's
+    char *fault = NULL;
+    assert_false(evaluate(f, "matmul", got, NULL, 1, &fault));
+    assert_non_null(strstr(fault, "part_put"));
+    free(fault);
+    session_free(w.s);
+    parts = 0;
+}
+
 // Takes out the nth op of a kind, then some run must trap with these words.
 static void without(const char *arch, OpCode code, int nth, const char *words)
 {
@@ -189,6 +215,7 @@ static void test_what_is_missing_is_told(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pipelines_agree), cmocka_unit_test(test_roles_agree), cmocka_unit_test(test_what_is_missing_is_told)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pipelines_agree), cmocka_unit_test(test_roles_agree),
+        cmocka_unit_test(test_parts_agree), cmocka_unit_test(test_what_is_missing_is_told)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

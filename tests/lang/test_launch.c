@@ -126,7 +126,7 @@ static void head(void **state) {
                                "// tk: slot 1: 4 bytes, a\n"
                                "// tk: slot 2: 4 bytes, N\n"
                                "// tk: slot 3: 8 bytes, x.stride(0)\n"
-                               "// tk: slot 4: 8 bytes, address of M * 8 zeroed bytes\n"
+                               "// tk: slot 4: 8 bytes, address of scratch memory, M * 8 bytes, zero at first\n"
                                "// tk: slot 5: 128 bytes, tensor map of x, dimensions 1 0, box 64 128, swizzle 128\n"
                                "// tk: blocks cdiv(M, 4), threads 128, shared 49152\n");
     buf_free(&out);

@@ -272,8 +272,8 @@ static void blocks(void **state)
     assert_int_equal(VALUE(uint64_t, 8), 0x7000);
     assert_true(seen.map.dims[0] == 24 && seen.map.dims[1] == 8 && seen.map.strides[1] == 96 && seen.map.box[1] == 16 && seen.map.swizzle == 64);
     assert_int_equal(seen.map.address, 0x20000);
-    assert_true(prepared_launch(&dev, &p, &err));
     assert_true(seen.filled == 0x7000 && seen.fill_bytes == 32);
+    assert_true(prepared_launch(&dev, &p, &err));
     assert_true(seen.launch.grid[0] == 2 && seen.launch.block[0] == 64 && seen.launch.smem == 100 && seen.launch.kernel == &k);
     prepared_free(&dev, &p);
     assert_int_equal(seen.live, 0);

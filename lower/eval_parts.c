@@ -1,0 +1,115 @@
+// Parts of tiles, as programs hand them to one another: values are kept by tile and part until the last part is there.
+
+#include "lower/eval.h"
+#include "lower/reduction.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct Parts {
+    struct Parts *next;
+    int64_t tile;
+    int     n, come, values;
+    Slot   *at;                   // part by part, each with its values
+    bool   *there;
+};
+
+static struct Parts *parts_of(Eval *e, int64_t tile, int n, int values)
+{
+    for (struct Parts *p = e->parts; p; p = p->next)
+        if (p->tile == tile) return p;
+    struct Parts *p = NEW(e->arena, struct Parts);
+    *p = (struct Parts){e->parts, tile, n, 0, values, NEW_N(e->arena, Slot, n * values), NEW_N(e->arena, bool, n)};
+    return e->parts = p;
+}
+
+void eval_part_put(Eval *e, const Step *s)
+{
+    const Op *op = s->op;
+    int64_t part = scalar_int(e, op->in[1]);
+    int     n = (int)op->imm, values = op->nin - 2;
+    struct Parts *p = parts_of(e, scalar_int(e, op->in[0]), n, values);
+    uint8_t *last = out_tile(e, op);
+    if (part < 0 || part >= n || p->there[part]) {
+        eval_fault(e, op->span, "part_put: part %lld of %d%s", (long long)part, n, part < 0 || part >= n ? "" : " comes twice");
+        return;
+    }
+    for (int i = 0; i < values; i++) {
+        Slot *to = &p->at[part * values + i];
+        *to = *slot_of(e, op->in[2 + i]);
+        tile_keep(to->t);
+        tile_keep(to->b);
+    }
+    p->there[part] = true;
+    *last = ++p->come == n;
+}
+
+static Kernel *joining(TReduce kind, Elem e)
+{
+    switch (kind) {
+    case TR_sum:   return kernel_binary(OP_add, e);
+    case TR_prod:  return kernel_binary(OP_mul, e);
+    case TR_any:   return kernel_binary(OP_or, e);
+    case TR_every: return kernel_binary(OP_and, e);
+    default:       return kernel_fun(kind == TR_max ? TF_max : TF_min, e);
+    }
+}
+
+// The bound of a sum of parts: theirs, and the rounding of each addition.
+static void bound_parts(Eval *e, const Op *op, const struct Parts *p)
+{
+    const Type *t = &op->out[0]->type;
+    int64_t n = type_lanes(t);
+    double *b = out_bound(e, op), unit = elem_unit((Elem)t->elem);
+    memset(b, 0, sizeof(double) * (size_t)n);
+    double *x = malloc(sizeof(double) * (size_t)(n + 1));
+    if (!x) ice("out of memory");
+    for (int k = 0; k < p->n; k++) {
+        const Slot *from = &p->at[k * p->values + op->attr];
+        lanes_to_f64(t, n, from->t->data, x);
+        for (int64_t i = 0; i < n; i++) {
+            double size = x[i] < 0 ? -x[i] : x[i];
+            b[i] += (from->b ? ((const double *)from->b->data)[i] : 0) + size * unit * p->n;
+        }
+    }
+    free(x);
+}
+
+void eval_part_get(Eval *e, const Step *s)
+{
+    const Op *op = s->op;
+    const Op *put = op->in[1]->def;
+    const Type *t = &op->out[0]->type;
+    struct Parts *p = parts_of(e, scalar_int(e, op->in[0]), (int)put->imm, put->nin - 2);
+    int64_t n = type_lanes(t);
+    if (p->come < p->n) { eval_fault(e, op->span, "part_get: %d of %d parts are there", p->come, p->n); return; }
+    Kernel *join = joining((TReduce)op->sub, kernel_elem(t));
+    int     size = type_bytes(t);
+    char   *out = out_tile(e, op);
+    for (int64_t i = 0; i < n; i++) {
+        unsigned char sum[8], more[8], next[8];                  // storage floats are joined as f32
+        bool storage = !t->ptr && elem_is_storage((Elem)t->elem);
+        for (int k = 0; k < p->n; k++) {
+            const char *from = (const char *)p->at[k * p->values + op->attr].t->data + i * size;
+            if (storage) kernel_widen(t)(1, more, from, NULL, NULL);
+            else         memcpy(more, from, (size_t)size);
+            if (k) join(1, next, sum, more, NULL);
+            memcpy(sum, k ? next : more, sizeof sum);
+            if (!storage) continue;
+            kernel_narrow(WIDE_F32, t)(1, next, sum, NULL, NULL);
+            kernel_widen(t)(1, sum, next, NULL, NULL);
+        }
+        if (storage) kernel_narrow(WIDE_F32, t)(1, out + i * size, sum, NULL, NULL);
+        else         memcpy(out + i * size, sum, (size_t)size);
+    }
+    if (e->bounds && elem_is_float((Elem)t->elem)) bound_parts(e, op, p);
+}
+
+void drop_parts(Eval *e)
+{
+    for (struct Parts *p = e->parts; p; p = p->next)
+        for (int i = 0; i < p->n * p->values; i++) {
+            tile_drop(e, p->at[i].t);
+            tile_drop(e, p->at[i].b);
+        }
+}
