@@ -441,6 +441,7 @@ typedef struct Func {
     struct Sym *params[64], *rets[8];
     uint32_t n_params, n_rets;
     bool     is_kernel;
+    bool     declared;            // its parameters and results are known
 } Func;
 
 typedef struct Sym {

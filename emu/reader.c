@@ -707,6 +707,11 @@ static uint32_t func_params(Reader *r, Sym **out, uint32_t most) {     // after 
     return n;
 }
 
+static bool same_sizes(Sym *const *a, Sym *const *b, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) if (a[i]->size != b[i]->size) return false;
+    return true;
+}
+
 static void function(Reader *r) {
     EmuModule *m = r->module;
     Sym *rets[8], *params[64];
@@ -728,6 +733,8 @@ static void function(Reader *r) {
         *s->func = (Func){.name = name, .entry = NO_SLOT};
     }
     Func *f = r->func = s->func;
+    if (f->declared && (n_rets != f->n_rets || n_params != f->n_params || !same_sizes(rets, f->rets, n_rets) || !same_sizes(params, f->params, n_params)))
+        text_fail(r, "function `%.*s` was declared with other parameters or results", (int)name.n, name.s);
     if (text_accept(r, ';')) {
         if (f->entry == NO_SLOT) goto signature;
         goto done;
@@ -744,6 +751,7 @@ signature:
     memcpy(f->params, params, n_params * sizeof *params);
     f->n_rets = n_rets;
     f->n_params = n_params;
+    f->declared = true;
 done:
     close_scope(r);
     r->func = NULL;
