@@ -391,7 +391,8 @@ static void check_ops(const char *page, bool bless)
 
 static const struct { const char *folder, *may; } allowed[] = {      // each folder also itself
     {"lang", ""}, {"parser", "lang"}, {"sema", "lang parser"}, {"ptx", "lang"}, {"lower", "lang sema ptx"},
-    {"emu", "lang"}, {"runtime", "lang sema lower ptx emu"}, {"tkc", "lang parser sema lower ptx runtime"},
+    {"emu", "lang"}, {"graph", "lang"}, {"runtime", "lang sema lower ptx emu graph"},
+    {"tkc", "lang parser sema lower ptx graph runtime"},
 };
 
 // Headers that only these files may name; of ours, and of others.

@@ -1,0 +1,36 @@
+// What the files of the graph share: its tables.
+#ifndef TK_GRAPH_INTERNAL_H
+#define TK_GRAPH_INTERNAL_H
+
+#include "graph/graph.h"
+
+typedef struct GKnown { Node *node; const Ix *at; int count; bool computed; } GKnown;
+
+struct GTables {
+    Ix      *ix_slot;   uint32_t ix_count, ix_size;          // open addressing; sizes are powers of two
+    Node   **node_slot; uint32_t node_count, node_size;
+    VEC(IxDim) dims;
+    VEC(Ix)  dim_ix;
+    VEC(GKnown) known;                                       // by node id
+    const char *at;                                          // see g_at
+    const char *error;
+    int      prove_depth;
+};
+
+static inline uint32_t hash_mix(uint32_t h, uint64_t v)
+{
+    uint64_t x = (h ^ v) * 0x9e3779b97f4a7c15u;
+    return (uint32_t)(x ^ x >> 32);
+}
+
+uint32_t hash_bytes(uint32_t h, const void *p, size_t n);
+
+// A node with everything set but id, hash and from: the one that is there already, or a copy in the arena.
+Node *node_intern(Graph *g, const Node *n);
+// Its own storage for the arrays of a prototype.
+const Ix *copy_ixs(Graph *g, const Ix *at, int n);
+Node *const *copy_nodes(Graph *g, Node *const *at, int n);
+bool any_null_ix(const Ix *at, int n);
+bool any_null_node(Node *const *at, int n);
+
+#endif

@@ -1,0 +1,319 @@
+// The text dump: one line for each value that the outputs need, numbered in the order of printing.
+//
+//     graph mlp(x: f32[B, 784]) -> (y: f32[B, 10])
+//     %3 : f32[B, 512]       = contract %0, %2 (m=1 n=1 k=1, f32)            Gemm /fc1/Gemm
+//     %5 : f32[B, 4, 128]    = view %3[a0, a1 * 128 + a2]
+
+#include "graph/internal.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+// ---- index expressions ----------------------------------------------------------------------------------------------
+
+enum { P_OR, P_AND, P_CMP, P_SUM, P_MUL, P_ATOM };
+
+static void print_ix(Buf *to, const Graph *g, Ix e, const char *const *axis, int outer);
+
+static void binary(Buf *to, const Graph *g, Ix e, const char *op, const char *const *axis, int own, int outer)
+{
+    if (own < outer) buf_putc(to, '(');
+    for (uint32_t i = 0; i < e->n; i++) {
+        if (i) buf_printf(to, " %s ", op);
+        print_ix(to, g, e->arg[i], axis, own + (i > 0));
+    }
+    if (own < outer) buf_putc(to, ')');
+}
+
+static void call(Buf *to, const Graph *g, Ix e, const char *name, const char *const *axis)
+{
+    buf_printf(to, "%s(", name);
+    print_ix(to, g, e->arg[0], axis, P_OR);
+    buf_puts(to, ", ");
+    print_ix(to, g, e->arg[1], axis, P_OR);
+    buf_putc(to, ')');
+}
+
+static void sum(Buf *to, const Graph *g, Ix e, const char *const *axis, int outer)
+{
+    int own = e->n == 1 && e->value == 0 ? P_MUL : P_SUM;
+    bool first = true;
+    if (own < outer) buf_putc(to, '(');
+    for (int negative = 0; negative < 2; negative++) {       // what is added comes first
+        if (negative && first && e->value > 0) {
+            buf_printf(to, "%" PRId64, e->value);
+            first = false;
+        }
+        for (uint32_t i = 0; i < e->n; i++) {
+            int64_t c = e->coef[i];
+            if ((c < 0) != negative) continue;
+            buf_puts(to, first ? (negative ? "-" : "") : negative ? " - " : " + ");
+            print_ix(to, g, e->arg[i], axis, P_MUL);
+            if (c != 1 && c != -1) buf_printf(to, " * %" PRIu64, c < 0 ? 0 - (uint64_t)c : (uint64_t)c);
+            first = false;
+        }
+        if (!negative && !first && e->value > 0) buf_printf(to, " + %" PRId64, e->value);
+    }
+    if (e->value < 0) buf_printf(to, " - %" PRIu64, 0 - (uint64_t)e->value);
+    if (own < outer) buf_putc(to, ')');
+}
+
+static void print_ix(Buf *to, const Graph *g, Ix e, const char *const *axis, int outer)
+{
+    switch ((IxKind)e->kind) {
+    case IX_CONST: buf_printf(to, "%" PRId64, e->value); break;
+    case IX_DIM: buf_puts(to, ix_dim_info(g, e)->name); break;
+    case IX_AXIS:
+        if (axis) buf_puts(to, axis[e->value]);
+        else buf_printf(to, "a%d", (int)e->value);
+        break;
+    case IX_SUM: sum(to, g, e, axis, outer); break;
+    case IX_PROD: binary(to, g, e, "*", axis, P_MUL, outer); break;
+    case IX_DIV: binary(to, g, e, "/", axis, P_MUL, outer); break;
+    case IX_MOD: binary(to, g, e, "%", axis, P_MUL, outer); break;
+    case IX_MIN: call(to, g, e, "min", axis); break;
+    case IX_MAX: call(to, g, e, "max", axis); break;
+    case IX_LT: binary(to, g, e, "<", axis, P_CMP, outer); break;
+    case IX_EQ: binary(to, g, e, "==", axis, P_CMP, outer); break;
+    case IX_AND: binary(to, g, e, "&&", axis, P_AND, outer); break;
+    case IX_OR: binary(to, g, e, "||", axis, P_OR, outer); break;
+    }
+}
+
+void ix_print(Buf *to, const Graph *g, Ix e, const char *const *axis)
+{
+    if (e) print_ix(to, g, e, axis, P_OR);
+    else buf_puts(to, "?");
+}
+
+// ---- nodes ----------------------------------------------------------------------------------------------------------
+
+typedef struct Printer {
+    Buf *to;
+    const Graph *g;
+    int *number;                 // by id; 0: not printed yet
+    int count;
+} Printer;
+
+static void print_type(Printer *p, const Node *n)
+{
+    buf_puts(p->to, elem_name((Elem)n->elem));
+    if (n->rank == 0) return;
+    buf_putc(p->to, '[');
+    for (int i = 0; i < n->rank; i++) {
+        if (i) buf_puts(p->to, ", ");
+        ix_print(p->to, p->g, n->shape[i], NULL);
+    }
+    buf_putc(p->to, ']');
+}
+
+static void print_num(Printer *p, GNum v)
+{
+    if (v.is_int) buf_printf(p->to, "%" PRId64, v.i);
+    else buf_printf(p->to, "%.9g", v.f);
+}
+
+static void print_ref(Printer *p, const Node *n)
+{
+    GNum v;
+    if (p->number && !p->number[n->id] && n->rank == 0 && g_scalar_value(n, &v)) print_num(p, v);
+    else buf_printf(p->to, "%%%d", p->number ? p->number[n->id] - 1 : (int)n->id);
+}
+
+static void print_coords(Printer *p, const Node *data, const Ix *coord, Node *const *index)
+{
+    int used = 0;
+    buf_putc(p->to, '[');
+    for (int i = 0; i < data->rank; i++) {
+        if (i) buf_puts(p->to, ", ");
+        if (coord[i]) ix_print(p->to, p->g, coord[i], NULL);
+        else print_ref(p, index[used++]);
+    }
+    buf_putc(p->to, ']');
+}
+
+static void print_const(Printer *p, const Node *n)
+{
+    int bytes = elem_bytes((Elem)n->elem);
+    uint64_t count = n->c.bytes / (size_t)bytes;
+    if (n->name) buf_printf(p->to, "const \"%s\"", n->name);
+    else buf_puts(p->to, "const");
+    if (n->c.file) buf_printf(p->to, " of \"%s\" at %" PRIu64, n->c.file, n->c.offset);
+    if (count > 8) return;
+    buf_puts(p->to, " {");
+    for (uint64_t i = 0; i < count; i++) {
+        if (i) buf_puts(p->to, ", ");
+        print_num(p, g_num_load((const char *)n->c.data + i * (size_t)bytes, (Elem)n->elem));
+    }
+    buf_putc(p->to, '}');
+}
+
+static void print_args(Printer *p, const Node *n, uint32_t from)
+{
+    for (uint32_t i = from; i < n->nsrc; i++) {
+        buf_puts(p->to, i == from ? " " : ", ");
+        print_ref(p, n->src[i]);
+    }
+}
+
+static void print_rhs(Printer *p, const Node *n)
+{
+    Buf *to = p->to;
+    switch ((GKind)n->kind) {
+    case G_input: case G_param: buf_printf(to, "%s \"%s\"", g_kind_name[n->kind], n->name); break;
+    case G_const: print_const(p, n); break;
+    case G_index:
+        buf_puts(to, "index ");
+        ix_print(to, p->g, n->index.expr, NULL);
+        break;
+    case G_ew:
+        buf_printf(to, "%s", g_ew_info[n->op].name);
+        print_args(p, n, 0);
+        break;
+    case G_cast:
+        buf_puts(to, n->cast.saturate ? "cast saturating" : "cast");
+        print_args(p, n, 0);
+        break;
+    case G_view:
+        buf_puts(to, "view ");
+        print_ref(p, n->src[0]);
+        print_coords(p, n->src[0], n->view.coord, NULL);
+        if (ix_is(n->view.pred, 1)) break;
+        buf_puts(to, " where ");
+        ix_print(to, p->g, n->view.pred, NULL);
+        buf_puts(to, " else ");
+        print_num(p, n->view.fill);
+        break;
+    case G_gather:
+        buf_puts(to, "gather ");
+        print_ref(p, n->src[0]);
+        print_coords(p, n->src[0], n->at.coord, n->src + 1);
+        if (n->at.checked) break;
+        buf_puts(to, " else ");
+        print_num(p, n->at.fill);
+        break;
+    case G_scatter:
+        buf_printf(to, "scatter%s%s ", n->op == GR_none ? "" : ".", n->op == GR_none ? "" : g_reduce_name[n->op]);
+        print_ref(p, n->src[0]);
+        print_coords(p, n->src[0], n->at.coord, n->src + 2);
+        buf_puts(to, " = ");
+        print_ref(p, n->src[1]);
+        break;
+    case G_reduce:
+        buf_printf(to, "%s", g_reduce_name[n->op]);
+        print_args(p, n, 0);
+        buf_puts(to, " over");
+        for (int i = 0; i < n->src[0]->rank; i++)
+            if (n->reduce.axes >> i & 1) buf_printf(to, " a%d", i);
+        if (n->reduce.last) buf_puts(to, ", the last");
+        break;
+    case G_scan:
+        buf_printf(to, "scan.%s", g_reduce_name[n->op]);
+        print_args(p, n, 0);
+        buf_printf(to, " along a%d%s%s", n->scan.axis, n->scan.exclusive ? " exclusive" : "", n->scan.reverse ? " reverse" : "");
+        break;
+    case G_sort:
+        buf_puts(to, "sort");
+        print_args(p, n, 0);
+        buf_printf(to, " along a%d%s", n->sort.axis, n->sort.descending ? " descending" : "");
+        break;
+    case G_contract:
+        buf_puts(to, "contract");
+        print_args(p, n, 0);
+        buf_printf(to, " (batch %d, m %d, n %d, k %d, sums %s)", n->contract.nb, n->contract.nm, n->contract.nn, n->contract.nk,
+                   elem_name(n->contract.acc));
+        break;
+    case G_concat:
+        buf_puts(to, "concat");
+        print_args(p, n, 0);
+        buf_printf(to, " along a%d", n->concat.axis);
+        break;
+    case G_host:
+        buf_printf(to, "host %s", n->host.op->name);
+        print_args(p, n, 0);
+        break;
+    case G_loop: case G_if: {
+        buf_printf(to, "%s", g_kind_name[n->kind]);
+        print_args(p, n, 0);
+        for (int k = 0; k < (n->kind == G_if ? 2 : 1); k++) {
+            const GBody *b = &n->sub.body[k];
+            buf_puts(to, " {");
+            for (int i = 0; i < b->nparams; i++) buf_puts(to, i ? ", " : ""), print_ref(p, b->params[i]);
+            buf_puts(to, b->nparams ? " -> " : "");
+            for (int i = 0; i < b->nresults; i++) buf_puts(to, i ? ", " : ""), print_ref(p, b->results[i]);
+            buf_putc(to, '}');
+        }
+        break;
+    }
+    case G_proj:
+        buf_puts(to, "result");
+        print_args(p, n, 0);
+        buf_printf(to, " %u", n->proj.result);
+        break;
+    case G_KIND_COUNT: break;
+    }
+}
+
+static void print_line(Printer *p, const Node *n)
+{
+    print_ref(p, n);
+    buf_puts(p->to, " : ");
+    print_type(p, n);
+    buf_puts(p->to, " = ");
+    print_rhs(p, n);
+    if (n->name && n->kind != G_input && n->kind != G_param && n->kind != G_const) buf_printf(p->to, "   \"%s\"", n->name);
+    if (n->from && n->kind != G_input && n->kind != G_const) buf_printf(p->to, "   // %s", n->from);
+    buf_putc(p->to, '\n');
+}
+
+void graph_print_node(Buf *to, const Graph *g, const Node *n)
+{
+    print_line(&(Printer){.to = to, .g = g}, n);
+}
+
+static void mark(bool *needed, const Node *n) { needed[n->id] = true; }
+
+static void mark_body(bool *needed, const GBody *b)
+{
+    for (int i = 0; i < b->nparams; i++) mark(needed, b->params[i]);
+    for (int i = 0; i < b->nresults; i++) mark(needed, b->results[i]);
+}
+
+void graph_print(Buf *to, const Graph *g)
+{
+    bool *needed = calloc(g->nodes.n + 1, sizeof *needed);
+    Printer p = {.to = to, .g = g, .number = calloc(g->nodes.n + 1, sizeof(int))};
+    buf_printf(to, "graph %s\n", g->name);
+    for (uint32_t i = 0; i < g->inputs.n; i++) mark(needed, g->inputs.at[i].node);
+    for (uint32_t i = 0; i < g->outputs.n; i++) mark(needed, g->outputs.at[i].node);
+    for (uint32_t i = g->nodes.n; i-- > 0;) {                // users come after their sources
+        const Node *n = g->nodes.at[i];
+        if (!needed[i]) continue;
+        for (uint32_t k = 0; k < n->nsrc; k++) mark(needed, n->src[k]);
+        if (n->kind == G_loop || n->kind == G_if) mark_body(needed, &n->sub.body[0]);
+        if (n->kind == G_if) mark_body(needed, &n->sub.body[1]);
+    }
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *n = g->nodes.at[i];
+        GNum v;
+        if (!needed[i] || (n->rank == 0 && g_scalar_value(n, &v))) continue;
+        p.number[i] = ++p.count;
+        print_line(&p, n);
+    }
+    for (uint32_t i = 0; i < g->outputs.n; i++) {
+        buf_printf(to, "output \"%s\" = ", g->outputs.at[i].name);
+        print_ref(&p, g->outputs.at[i].node);
+        buf_putc(to, '\n');
+    }
+    for (uint32_t i = 0; i < g->requires.n; i++) {
+        buf_puts(to, "require ");
+        ix_print(to, g, g->requires.at[i].a, NULL);
+        buf_puts(to, " == ");
+        ix_print(to, g, g->requires.at[i].b, NULL);
+        if (g->requires.at[i].from) buf_printf(to, "   // %s", g->requires.at[i].from);
+        buf_putc(to, '\n');
+    }
+    free(needed);
+    free(p.number);
+}
