@@ -118,6 +118,10 @@ static void spread(Assign *s, Val *v) {
             tie_parts(s, op, v);
         } else if (op->code == OP_T_reduce) {
             if (v == op->in[0]) flow(s, v, op->out[0]);
+        } else if (op->code == OP_T_scan || op->code == OP_T_sort || op->code == OP_T_order) {
+            flow(s, v, v == op->out[0] ? op->in[0] : op->out[0]);
+        } else if (op->code == OP_T_take) {
+            if (v == op->out[0] || v == op->in[1]) flow(s, v, v == op->out[0] ? op->in[1] : op->out[0]);
         } else if (op->code == OP_T_rename && v == op->in[0]) {
             if (!op->out[0]->layout) set(s, op->out[0], layout_rename(s->f->arena, v->layout, &v->type, &op->out[0]->type, op->in[1], op->in[2]));
         } else if (op->code == OP_T_rename) {
@@ -144,14 +148,16 @@ static void settle(Assign *s) {
 
 // ---- anchors -------------------------------------------------------------------------------------
 
-// Axes of the type that some reduction folds while another axis stays: partial results would cross warps.
+// Axes of the type that some reduction folds, scan or sort runs along, while another axis stays: partial results would
+// cross warps.
 static uint32_t reduced(const Assign *s, const Type *t) {
     uint32_t mask = 0;
     for (uint32_t i = 0; i < s->all.n; i++) {
         const Op *op = s->all.at[i];
-        for (int k = 1; k < op->nin && op->code == OP_T_reduce; k++) {
+        bool along = op->code == OP_T_scan || op->code == OP_T_sort || op->code == OP_T_order;
+        for (int k = 1; k < op->nin && (op->code == OP_T_reduce || along); k++) {
             int pos = type_axis(t, op->in[k]);
-            if (pos >= 0 && op->out[0]->type.rank) mask |= 1u << pos;
+            if (pos >= 0 && op->out[0]->type.rank > along) mask |= 1u << pos;
         }
     }
     return mask;
@@ -305,6 +311,8 @@ static void insert_conversions(Assign *s) {
             if (is_tile(w)) for (int i = 0; i < op->nin; i++) need(s, op, i, w->layout, &w->type);
         } else if (op->code == OP_T_reduce && is_tile(o)) result_as(s, op, 0, layout_project(s->f->arena, op->in[0]->layout, &op->in[0]->type, &o->type));
         else if (op->code == OP_T_rename && is_tile(o)) result_as(s, op, 0, layout_rename(s->f->arena, op->in[0]->layout, &op->in[0]->type, &o->type, op->in[1], op->in[2]));
+        else if (op->code == OP_T_scan || op->code == OP_T_sort || op->code == OP_T_order) need(s, op, 0, o->layout, &o->type);
+        else if (op->code == OP_T_take) need(s, op, 1, o->layout, &o->type);
         else if (op->code == OP_T_dot && (op->flags & HAS_ACC) && is_tile(o)) need(s, op, 2, o->layout, &o->type);
         else if (op->code == OP_T_wgmma) {
             Val *a = op->in[0];

@@ -123,7 +123,9 @@ static Val *atomic(Bld *s, const TExpr *e) {      // kids: value, compare, indic
     return v;
 }
 
-static Val *over_axes(Bld *s, const TExpr *e, OpCode code, int nval) {     // reduce, dot
+static Val *flagged(Val *v, int flags) { v->def->flags |= (uint8_t)flags; return v; }
+
+static Val *over_axes(Bld *s, const TExpr *e, OpCode code, int nval) {     // ops with axes after `over`
     Val *in[2 + MAX_AXES];
     for (int i = 0; i < nval; i++) in[i] = expr(s, e->kid[i]);
     for (int i = 0; i < e->naxes; i++) in[nval + i] = axis_of(s, e->axis[i]);
@@ -140,6 +142,10 @@ static Val *expr(Bld *s, const TExpr *e) {
     case TX_ptrload:return ptrload(s, e);
     case TX_atomic: return atomic(s, e);
     case TX_reduce: return over_axes(s, e, OP_T_reduce, 1);
+    case TX_scan:   return flagged(over_axes(s, e, OP_T_scan, 1), (e->ival & SCAN_EXCLUSIVE ? EXCLUSIVE : 0) | (e->ival & SCAN_REVERSE ? REVERSE : 0));
+    case TX_sort:   return flagged(over_axes(s, e, OP_T_sort, 1), e->ival & SORT_DESCENDING ? REVERSE : 0);
+    case TX_order:  return flagged(over_axes(s, e, OP_T_order, 1), e->ival & SORT_DESCENDING ? REVERSE : 0);
+    case TX_take:   return over_axes(s, e, OP_T_take, 2);
     case TX_dot:    return over_axes(s, e, OP_T_dot, 2);
     case TX_block:  body(s, &e->body); return expr(s, e->kid[0]);
     case TX_dim: {

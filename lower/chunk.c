@@ -7,6 +7,10 @@
 //     den = for n0 .. by 8192 { den + sum(exp(x[m, n'] - top) over n') }     needs; a row of this length
 //     for n0 .. by 8192 { y[m, n'] = exp(x[m, n'] - top) / den }             comes from L2 the second time
 //
+// A scan along the axis goes on from chunk to chunk, its total carried; one from the end takes the chunks from the last:
+//
+//     for n0 .. by 8192, so_far = 0 { y[m, n'] = so_far + cumsum(x[m, n'] over n'); so_far + sum(x[m, n'] over n') }
+//
 // A sink is an op that ends the axis: a reduction over it, a store or atomic along it. Each sink gets a
 // loop that computes, for one chunk, just what it depends on; neighbouring sinks that do not depend on one
 // another share a loop. Everything between must be pure and every load from a tensor that the program does
@@ -14,7 +18,7 @@
 #include "lower/passes.h"
 #include "lower/reduction.h"
 
-enum { LIMIT = 16384, CHUNK = 8192, MAX_SINKS = 16 };      // lanes: 16 warps of 32 registers; 8 warps
+enum { LIMIT = 16384, CHUNK = 8192, MAX_SINKS = 16, MAX_SCANS = 16 };      // lanes: 16 warps of 32 registers; 8 warps
 
 typedef struct Chunk {
     Fn     *f;
@@ -23,6 +27,9 @@ typedef struct Chunk {
     int64_t extent;                 // of a chunk
     Op     *sink[MAX_SINKS];
     int     n;
+    Op     *scan[MAX_SCANS];        // of the loop at work: along the axis
+    Val    *so_far[MAX_SCANS], *then[MAX_SCANS];       // what came before the chunk, and with it
+    int     nscan;
 } Chunk;
 
 static bool mentions(const Op *op, const Val *axis) {
@@ -49,7 +56,8 @@ static bool collect(Chunk *c) {
         if (sink) { c->sink[c->n++] = op; continue; }
         bool load = op->code == OP_T_load && c->f->launch->params[op->in[0]->def->imm].mode == PM_IN;
         if (!load && !op_has(op, 'P')) return false;
-        if (op->code == OP_T_dot || op->code == OP_T_rename) return false;
+        if (op->code == OP_T_dot || op->code == OP_T_rename || op->code == OP_T_take) return false;
+        if ((op->code == OP_T_sort || op->code == OP_T_order) && op->in[1] == c->axis) return false;
     }
     return c->n > 0;
 }
@@ -72,16 +80,53 @@ static bool available(const Chunk *c, const Val *v, const Op *at) {
     return before(d, at);
 }
 
-static bool joins(const Chunk *c, const Op *first, const Op *op) {
-    for (int i = 0; i < op->nin; i++) if (!available(c, op->in[i], first)) return false;
-    return true;
+enum { UP = 1, DOWN = 2 };
+
+// The scans along the axis that v is made of join the list; which ways they go, as bits. Too many go both ways.
+static int list_scans(Chunk *c, Val *v) {
+    int ways = 0;
+    Op *d = v->def;
+    if (v->type.kind != TY_TILE || type_axis(&v->type, c->axis) < 0) return 0;
+    for (int i = 0; i < d->nin; i++) ways |= list_scans(c, d->in[i]);
+    if (d->code != OP_T_scan || d->in[1] != c->axis) return ways;
+    int at = 0;
+    while (at < c->nscan && c->scan[at] != d) at++;
+    if (at == MAX_SCANS) return UP | DOWN;
+    c->scan[at] = d;
+    if (at == c->nscan) c->nscan++;
+    return ways | (d->flags & REVERSE ? DOWN : UP);
+}
+
+static int scans_of(Chunk *c, const Op *sink) {
+    int ways = 0;
+    for (int i = 0; i < sink->nin; i++) ways |= list_scans(c, sink->in[i]);
+    return ways;
+}
+
+// The sink `op` can run in the loop of those from `first` on: it needs nothing that they make, and its scans go their way.
+static bool joins(const Chunk *c, int first, int op) {
+    Chunk scans = *c;
+    int   ways = 0;
+    scans.nscan = 0;
+    for (int i = first; i <= op; i++) ways |= scans_of(&scans, c->sink[i]);
+    for (int i = 0; i < c->sink[op]->nin; i++) if (!available(c, c->sink[op]->in[i], c->sink[first])) return false;
+    return ways != (UP | DOWN);
 }
 
 static Val *slice(Chunk *c, Region *into, ValMap *m, Val *v) {
     Val *have = map_get(m, v);
     if (have != v || v->type.kind != TY_TILE || type_axis(&v->type, c->axis) < 0) return have;
     for (int i = 0; i < v->def->nin; i++) slice(c, into, m, v->def->in[i]);
-    op_append(into, op_clone(c->f, v->def, m));
+    Op *part = op_clone(c->f, v->def, m);
+    op_append(into, part);
+    for (int i = 0; i < c->nscan; i++) {
+        if (c->scan[i] != v->def) continue;
+        Builder b = {c->f, into, NULL, v->def->span};
+        TReduce kind = (TReduce)part->sub;
+        Val *all = b_op(&b, OP_T_reduce, kind, c->so_far[i]->type, 2, part->in);
+        c->then[i] = reduce_join(&b, kind, c->so_far[i], all);
+        map_set(m, v, reduce_join(&b, kind, c->so_far[i], part->out[0]));
+    }
     return map_get(m, v);
 }
 
@@ -92,11 +137,18 @@ static bool is_arg(const Op *op) { return op->sub == TR_argmax || op->sub == TR_
 static void loop_of(Chunk *c, int first, int last) {
     Fn *f = c->f;
     Builder b = {f, NULL, c->sink[first], c->sink[first]->span};
-    Val *init[3 + 2 * MAX_SINKS], *next[2 * MAX_SINKS];
-    int n = 0;
-    init[0] = c->axis->def->in[0];
-    init[1] = c->axis->def->in[1];
-    init[2] = b_const(&b, EL_index, c->extent);
+    Val *init[3 + 2 * MAX_SINKS + MAX_SCANS], *next[2 * MAX_SINKS + MAX_SCANS];
+    Val *lo = c->axis->def->in[0], *hi = c->axis->def->in[1], *step = b_const(&b, EL_index, c->extent), *last_chunk = NULL;
+    int n = 0, ways = 0;
+    c->nscan = 0;
+    for (int i = first; i < last; i++) ways |= scans_of(c, c->sink[i]);
+    init[0] = lo; init[1] = hi; init[2] = step;
+    if (ways == DOWN) {                                     // chunks by number, the last one first
+        Val *one = b_const(&b, EL_index, 1), *zero = b_const(&b, EL_index, 0);
+        Val *over = b_binary(&b, OP_add, b_binary(&b, OP_sub, hi, lo), b_const(&b, EL_index, c->extent - 1));
+        init[0] = zero; init[1] = b_binary(&b, OP_div, over, step); init[2] = one;
+        last_chunk = b_binary(&b, OP_sub, init[1], one);
+    }
     for (int i = first; i < last; i++) {
         Op *s = c->sink[i];
         if (s->code != OP_T_reduce) continue;
@@ -107,6 +159,11 @@ static void loop_of(Chunk *c, int first, int last) {
             init[3 + n++] = b_number(&b, s->out[0]->type, reduce_neutral((TReduce)s->sub, (Elem)s->out[0]->type.elem));
         }
     }
+    int scans = n;
+    for (int i = 0; i < c->nscan; i++) {
+        Type t = type_minus(c->scan[i]->out[0]->type, 1, &c->axis);
+        init[3 + n++] = b_number(&b, t, reduce_neutral((TReduce)c->scan[i]->sub, (Elem)t.elem));
+    }
     Op *loop = op_new(f, OP_T_for, b.span, 3 + n, init, n);
     for (int i = 0; i < n; i++) loop->out[i]->type = init[3 + i]->type;
     op_before(c->sink[first], loop);
@@ -115,8 +172,14 @@ static void loop_of(Chunk *c, int first, int last) {
     Val *counter = region_arg(f, r, type_scalar(EL_index));
     for (int i = 0; i < n; i++) region_arg(f, r, init[3 + i]->type);
 
+    for (int i = 0; i < c->nscan; i++) c->so_far[i] = r->args.at[1 + scans + i];
+    if (ways == DOWN) {
+        Val *left = b_binary(&in, OP_sub, last_chunk, counter), *number = b_op(&in, OP_T_fun, TF_max, left->type, 2, (Val *[]){left, b_const(&in, EL_index, 0)});
+        counter = b_binary(&in, OP_add, lo, b_binary(&in, OP_mul, number, step));
+    }
+
     ValMap map = {.arena = f->arena};
-    Val *axis = b_op(&in, OP_T_axis, 0, (Type){.kind = TY_AXIS, .shape = {c->extent}}, 2, (Val *[]){counter, init[1]});
+    Val *axis = b_op(&in, OP_T_axis, 0, (Type){.kind = TY_AXIS, .shape = {c->extent}}, 2, (Val *[]){counter, hi});
     axis->def->imm = c->extent;
     axis->name = c->axis->name;
     if ((c->axis->def->flags & AXIS_FULL) && axis_extent(c->axis) % c->extent == 0) axis->def->flags |= AXIS_FULL;
@@ -133,7 +196,8 @@ static void loop_of(Chunk *c, int first, int last) {
         if (is_arg(s)) {
             TReduce value = s->sub == TR_argmax ? TR_max : TR_min;
             Val *top = b_op(&in, OP_T_reduce, (int)value, acc->type, part->nin, part->in);
-            ArgBest best = argbest_join(&in, (TReduce)s->sub, (ArgBest){acc, r->args.at[2 + k]}, (ArgBest){top, part->out[0]});
+            ArgBest old = {acc, r->args.at[2 + k]}, now = {top, part->out[0]};
+            ArgBest best = argbest_join(&in, (TReduce)s->sub, ways == DOWN ? now : old, ways == DOWN ? old : now);
             next[k] = best.value;
             next[k + 1] = best.at;
             replace_uses(&f->body, s->out[0], loop->out[k + 1]);
@@ -145,6 +209,7 @@ static void loop_of(Chunk *c, int first, int last) {
             k++;
         }
     }
+    for (int i = 0; i < c->nscan; i++) next[scans + i] = c->then[i];
     Op *y = op_new(f, OP_T_yield, b.span, n, next, 0);
     op_append(r, y);
 }
@@ -156,9 +221,10 @@ static bool chunk_axis(Fn *f, Val *axis, int64_t lanes) {
     while (p < c.extent) p *= 2;
     c.extent = p;
     if (c.extent >= axis_extent(axis) || !collect(&c)) return false;
+    for (int i = 0; i < c.n; i++) if (!joins(&c, i, i)) return false;
     for (int i = 0; i < c.n;) {
         int last = i + 1;
-        while (last < c.n && joins(&c, c.sink[i], c.sink[last])) last++;
+        while (last < c.n && joins(&c, i, last)) last++;
         loop_of(&c, i, last);
         i = last;
     }

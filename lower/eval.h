@@ -3,6 +3,7 @@
 //   eval.c         plan, control flow, tiles' memory, ir_eval       eval_elem.c    elementwise ops and casts
 //   eval_kernel.c  the inner loops, by op and element type          eval_bound.c   error bounds of elementwise ops
 //   eval_mem.c     loads, stores, atomics, races                    eval_reduce.c  reductions
+//   eval_scan.c    scans, sorts
 //   eval_dot.c     dot                                              eval_print.c   print, as NumPy shows arrays
 //   eval_parts.c   parts of tiles, from program to program
 //   eval_async.c   level 2: rings, asynchronous copies, wgmma       eval_roles.c   level 2: roles, mbarriers

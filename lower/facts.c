@@ -176,6 +176,8 @@ static Range range_of(Facts *s, const Val *v) {
             return d->sub == TF_min ? (Range){min64(a.lo, b.lo), min64(a.hi, b.hi)} : (Range){max64(a.lo, b.lo), max64(a.hi, b.hi)};
         }
         return whole(v);
+    case OP_T_order:  return (Range){0, axis_extent(d->in[1]) - 1};
+    case OP_T_sort: case OP_T_take: return fact_range(s, d->in[0]);
     case OP_T_reduce:
         if (d->sub == TR_max || d->sub == TR_min) return whole(v);
         if (d->sub == TR_argmax || d->sub == TR_argmin) {
@@ -260,7 +262,7 @@ bool fact_same(const Val *a, const Val *b) {
     if (a == b) return true;
     if (!a->def || !b->def) return false;
     const Op *x = a->def, *y = b->def;
-    if (x->code != y->code || x->sub != y->sub || x->imm != y->imm || x->nin != y->nin || a->type.elem != b->type.elem || !strchr(op_info[x->code].flags, 'P'))
+    if (x->code != y->code || x->sub != y->sub || x->flags != y->flags || x->imm != y->imm || x->nin != y->nin || a->type.elem != b->type.elem || !strchr(op_info[x->code].flags, 'P'))
         return false;
     for (int i = 0; i < x->nin; i++) if (!fact_same(x->in[i], y->in[i])) return false;
     return true;

@@ -4,6 +4,7 @@
 //   llvm_elem.c     elementwise ops and conversions            llvm_math.c   functions (instance of math.h)
 //   llvm_mem.c      addresses, predicates, loads, stores       llvm_atomic.c atomics, raw pointers, print
 //   llvm_reduce.c   reductions: registers, shuffles, shared memory
+//   llvm_scan.c    scans, the same way                    llvm_sort.c    sorts, orders, what is taken in one
 //   llvm_convert.c  layout changes through registers or shared memory
 //   llvm_parts.c    parts of tiles, from program to program
 //   llvm_room.c     shared memory as a whole: is it too much?
@@ -123,14 +124,23 @@ LLVMValueRef gen_from_f32(Gen *g, LLVMValueRef x, Elem e);
 LLVMValueRef gen_fun(Gen *g, TFun fun, Elem e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c);
 LLVMValueRef gen_binary(Gen *g, AstOp op, Elem e, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef gen_shuffle_xor(Gen *g, LLVMValueRef x, int mask);    // any element type
+// ---- llvm_reduce.c
+LLVMValueRef gen_join(Gen *g, TReduce kind, Elem e, LLVMValueRef a, LLVMValueRef b);    // not argmax, argmin
+bool         gen_in_loop(const Op *op);
+void         gen_put(Gen *g, LLVMValueRef at, LLVMValueRef x);     // at a byte of shared memory
+LLVMValueRef gen_take(Gen *g, LLVMValueRef at, LLVMTypeRef t);
+// ---- llvm_convert.c, llvm_sort.c: bytes of scratch that an op will ask for
+uint32_t     convert_room(Gen *g, const Op *op);
+uint32_t     sort_room(Gen *g, const Op *op);
+uint32_t     take_room(Gen *g, const Op *op);
 // ---- llvm_mma.c
 uint32_t     gen_dot_room(Gen *g, const Op *op);                   // bytes of scratch that a dot will ask for
-uint32_t     gen_dot_scratch(Gen *g);                              // the most that any of them will
 bool         gen_rings_end(Gen *g);                                // scratch is only asked for after the rings' last use
 // ---- llvm_parts.c
 int64_t      gen_part_bytes(const Fn *f, const Op *put);           // of scratch memory, for one part of one tile
 // ---- llvm_room.c
-uint32_t     gen_convert_scratch(Gen *g);                          // the most that any conversion will ask for
+uint32_t     gen_room(Gen *g, const Op *op);                       // bytes of scratch that an op will ask for
+uint32_t     gen_scratch_room(Gen *g);                             // the most that any op will ask for
 void         gen_check_room(Gen *g);                               // E0501, when the kernel is made
 // ---- llvm_math.c
 LLVMValueRef gen_math(Gen *g, TFun fun, Elem e, LLVMValueRef a);

@@ -520,7 +520,12 @@ Val *op_acc(const Op *op)
 
 int op_first_axis(const Op *op)
 {
-    return op->code == OP_T_reduce ? 1 : op->code == OP_T_dot ? 2 + !!(op->flags & HAS_ACC) : op->nin;
+    switch (op->code) {
+    case OP_T_reduce: case OP_T_scan: case OP_T_sort: case OP_T_order: return 1;
+    case OP_T_take: return 2;
+    case OP_T_dot: return 2 + !!(op->flags & HAS_ACC);
+    default: return op->nin;
+    }
 }
 
 Val *op_value(const Op *op)

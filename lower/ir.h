@@ -70,6 +70,8 @@ struct Val {
 enum {                              // Op.flags
     HAS_ELSE = 1, HAS_ACC = 2, HAS_WHERE = 4, AXIS_FULL = 8,
     NO_BOUNDS = 16,                 // load, store: every live lane is proved in range
+    EXCLUSIVE = 32,                 // scan: without the lane itself
+    REVERSE = 64,                   // scan: from the last lane down; sort, order: greatest first
 };
 
 struct Op {
@@ -142,7 +144,7 @@ Val  *op_acc(const Op *op);                                // dot, wgmma
 Val  *op_value(const Op *op);                              // store, ptrstore, atomic
 Val  *op_compare(const Op *op);                            // atomic.cas
 Type  op_places(const Op *op);                             // store, ptrstore, atomic: the lanes it acts on, as a type without element
-int   op_first_axis(const Op *op);                         // reduce, dot: in[this .. nin) are the axes
+int   op_first_axis(const Op *op);                         // what takes axes after `over`: in[this .. nin)
 Op   *op_target(const Op *op);                             // the loop that a break or continue is for, or NULL
 bool  op_compares(AstOp op);                               // eq .. ge: gives bool
 const char *sub_name(SubTable table, int sub);             // "add" of SUB_BINARY; NULL if there is none

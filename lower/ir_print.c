@@ -28,7 +28,7 @@
 
 const char *const region_words[OP_T_COUNT] = {[OP_T_while] = "do", [OP_T_if] = "else", [OP_T_roles] = "and"};
 
-const FlagWord flag_words[] = {{AXIS_FULL, "full"}, {NO_BOUNDS, "in_range"}};
+const FlagWord flag_words[] = {{AXIS_FULL, "full"}, {NO_BOUNDS, "in_range"}, {EXCLUSIVE, "exclusive"}, {REVERSE, "reverse"}};
 
 // ---- launch expressions --------------------------------------------------------------------------
 
@@ -201,7 +201,7 @@ const char *operand_word(const Op *op, int i)
     if (op->code == OP_T_axis) return NULL;
     if ((op->flags & HAS_ACC) && i == (op->code == OP_T_wgmma ? 4 : 2)) return "acc";
     if (op->code == OP_T_wgmma && i == 4 + !!(op->flags & HAS_ACC)) return "over";
-    if ((op->code == OP_T_reduce || op->code == OP_T_dot) && i == op_first_axis(op)) return "over";
+    if (i == op_first_axis(op)) return "over";
     if ((op->flags & HAS_ELSE) && i == op->nin - 1) return "else";
     if ((op->flags & HAS_WHERE) && i == (op->code == OP_T_ptrload ? 1 : op->nin - 1)) return "where";
     if (op->code == OP_T_atomic && op->sub == TA_cas && i == 2 + op->nidx) return "compare";

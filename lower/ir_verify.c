@@ -99,11 +99,13 @@ static bool want_tiles(Check *c, const Op *op, int from, int to)
     return true;
 }
 
-static void elementwise(Check *c, const Op *op)
+static void elementwise_of(Check *c, const Op *op, int n)
 {
-    Type t = union_of(op, 0, op->nin);
+    Type t = union_of(op, 0, n);
     want_axes(c, op, &t);
 }
+
+static void elementwise(Check *c, const Op *op) { elementwise_of(c, op, op->nin); }
 
 // ---- values --------------------------------------------------------------------------------------
 
@@ -309,6 +311,46 @@ static void check_reduce(Check *c, const Op *op)
     }
     if (arg && op->nin != 2) problem(c, "argmax and argmin are over one axis");
     want_elem(c, op, arg ? EL_index : elem_of(x), false);
+}
+
+// One axis, which stays.
+static void check_along(Check *c, const Op *op)
+{
+    if (!want_tiles(c, op, 0, 1) || !want_over(c, op, &op->in[0]->type)) return;
+    want_axes(c, op, &op->in[0]->type);
+    if (op->in[0]->type.ptr || is_bool(op->in[0])) problem(c, "no such order of %s", elem_name(elem_of(op->in[0])));
+}
+
+static void check_scan(Check *c, const Op *op)
+{
+    const Val *x = op->in[0];
+    check_along(c, op);
+    want_elem(c, op, elem_of(x), false);
+    bool adds = op->sub == TR_sum || op->sub == TR_prod;
+    if (!adds && op->sub != TR_max && op->sub != TR_min) problem(c, "no such scan");
+    if (adds && is_tile(x) && !is_int(x) && !is_real(x)) problem(c, "no such scan of %s", elem_name(elem_of(x)));
+}
+
+static void check_sort(Check *c, const Op *op)
+{
+    check_along(c, op);
+    want_elem(c, op, elem_of(op->in[0]), false);
+}
+
+static void check_order(Check *c, const Op *op)
+{
+    check_along(c, op);
+    want_elem(c, op, EL_index, false);
+}
+
+static void check_take(Check *c, const Op *op)
+{
+    if (!want_tiles(c, op, 0, 2) || !want_over(c, op, &op->in[0]->type)) return;
+    elementwise_of(c, op, 2);
+    want_elem(c, op, elem_of(op->in[0]), op->in[0]->type.ptr);
+    if (elem_of(op->in[1]) != EL_index) problem(c, "an order is of index");
+    if (op->in[0]->type.ptr) problem(c, "no pointers are taken");
+    if (type_axis(&op->in[1]->type, op->in[2]) < 0) problem(c, "the order lacks the axis");
 }
 
 static void check_dot(Check *c, const Op *op)

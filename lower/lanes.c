@@ -117,7 +117,7 @@ static bool fill_region(Fn *f, Region *r) {
     bool changed = false;
     for (Op *op = r->first; op; op = op->next) {
         for (int i = 0; i < op->nreg; i++) changed |= fill_region(f, op->reg[i]);
-        int values = op->code == OP_T_reduce ? 1 : op->code == OP_T_dot ? 2 : 0, first = values + (op->flags & HAS_ACC ? 1 : 0);
+        int values = op->code == OP_T_reduce || (op->code == OP_T_scan && (op->flags & REVERSE || scan_total(op))) ? 1 : op->code == OP_T_dot ? 2 : 0, first = values + (op->flags & HAS_ACC ? 1 : 0);
         for (int i = 0; i < values; i++) {
             double fill = op->code == OP_T_dot ? 0 : reduce_neutral((TReduce)op->sub, (Elem)op->in[i]->type.elem);
             Val *x = filled(f, op, op->in[i], op->in + first, op->nin - first, fill);

@@ -14,21 +14,21 @@ static bool same_lanes(const Layout *a, const Layout *b) {
            !memcmp(a->lane, b->lane, sizeof a->lane) && !memcmp(a->warp, b->warp, sizeof *a->warp * a->nwarp);
 }
 
-static bool by_registers(Gen *g, const Val *x, const Val *o) {
-    int nx = layout_regs(x->layout), no = layout_regs(o->layout);
-    if (!same_lanes(x->layout, o->layout)) return false;
+// For each register of o the one of x that holds the same element in the same lane; NULL: some are elsewhere.
+static int *by_registers(Gen *g, const Val *x, const Val *o) {
+    int nx = layout_regs(x->layout), no = layout_regs(o->layout), *from = NEW_N(g->arena, int, no);
+    if (!same_lanes(x->layout, o->layout)) return NULL;
     for (int r = 0; r < no; r++) {
         int64_t want[MAX_AXES], have[MAX_AXES];
-        int from = -1;
+        from[r] = -1;
         layout_coord(o->layout, r, 0, 0, want);
-        for (int q = 0; q < nx && from < 0; q++) {
+        for (int q = 0; q < nx && from[r] < 0; q++) {
             layout_coord(x->layout, q, 0, 0, have);
-            if (!memcmp(want, have, sizeof *want * x->type.rank)) from = q;
+            if (!memcmp(want, have, sizeof *want * x->type.rank)) from[r] = q;
         }
-        if (from < 0) return false;
-        gen_set(g, o, r, gen_get(g, x, from));
+        if (from[r] < 0) return NULL;
     }
-    return true;
+    return from;
 }
 
 typedef struct Mem { int fast; int unit; int64_t stride[MAX_AXES]; int64_t elems; } Mem;      // row-major, in elements; unit: bytes that rows are aligned to
@@ -118,13 +118,24 @@ static LLVMValueRef of_bytes(Gen *g, LLVMValueRef x, Elem e) {
     return x;
 }
 
+static int size_of(Gen *g, const Val *x) { return gen_is32(g, x) ? 4 : elem_bytes((Elem)x->type.elem); }
+
+uint32_t convert_room(Gen *g, const Op *op) {
+    const Val *x = op->in[0];
+    if (by_registers(g, x, op->out[0])) return 0;
+    int size = size_of(g, x);
+    return (uint32_t)(arrange(x, op->out[0]->layout, size).elems * size);
+}
+
 void emit_convert(Gen *g, Op *op) {
     Val *x = op->in[0], *o = op->out[0];
     Elem e = (Elem)x->type.elem;
     int rank = x->type.rank;
-    if (by_registers(g, x, o)) return;
-    bool narrow = e == EL_index && gen_is32(g, x);
-    int size = narrow ? 4 : elem_bytes(e);
+    int *from = by_registers(g, x, o), size = size_of(g, x);
+    if (from) {
+        for (int r = 0, n = layout_regs(o->layout); r < n; r++) gen_set(g, o, r, gen_get(g, x, from[r]));
+        return;
+    }
     Mem m = arrange(x, o->layout, size);
     LLVMTypeRef unit = e == EL_bool ? g->i8 : LLVMIntTypeInContext(g->C, (unsigned)size * 8);
     LLVMValueRef area = gen_scratch(g, (uint32_t)(m.elems * size));

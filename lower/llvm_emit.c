@@ -140,6 +140,14 @@ static bool holds(const Region *r, OpCode code) {
     return false;
 }
 
+static bool asks(Gen *g, const Region *r) {                 // for scratch
+    for (const Op *op = r->first; op; op = op->next) {
+        if (gen_room(g, op) > 0) return true;
+        for (int i = 0; i < op->nreg; i++) if (asks(g, op->reg[i])) return true;
+    }
+    return false;
+}
+
 // The rings are free once the loop of products is over: conversions may use their memory, if all come later.
 static bool rings_are_free(Gen *g) {
     const Op *roles = g->f->body.first;
@@ -147,9 +155,9 @@ static bool rings_are_free(Gen *g) {
     if (!roles) return gen_rings_end(g);
     bool seen = false;
     for (const Op *op = roles->reg[1]->first; op; op = op->next) {
-        bool products = false, converts = op->code == OP_T_convert;
-        for (int i = 0; i < op->nreg; i++) { products |= holds(op->reg[i], OP_T_wgmma); converts |= holds(op->reg[i], OP_T_convert); }
-        if (converts && (!seen || products)) return false;
+        bool products = false, scratch = gen_room(g, op) > 0;
+        for (int i = 0; i < op->nreg; i++) { products |= holds(op->reg[i], OP_T_wgmma); scratch |= asks(g, op->reg[i]); }
+        if (scratch && (!seen || products)) return false;
         seen |= products;
     }
     return true;
@@ -176,9 +184,7 @@ static void emit_kernel(Session *s, Fn *f, const CompileOptions *opt, PtxUnit *u
     want_region(&g, &f->body);
     bool over = rings_are_free(&g);
     g.scratch = over ? 0 : (f->buffer_bytes + 15) & ~15u;
-    g.scratch_size = gen_convert_scratch(&g);
-    uint32_t dots = gen_dot_scratch(&g);
-    if (dots > g.scratch_size) g.scratch_size = dots;
+    g.scratch_size = gen_scratch_room(&g);
     g.smem_used = g.scratch + ((g.scratch_size + 15) & ~15u);
     if (g.smem_used < f->buffer_bytes) g.smem_used = f->buffer_bytes;
     LLVMPositionBuilderAtEnd(g.B, gen_block(&g, "entry"));

@@ -75,22 +75,9 @@ uint32_t gen_dot_room(Gen *g, const Op *op) {
     return staged_bytes(&p, 0) + staged_bytes(&p, 1);
 }
 
-uint32_t gen_dot_scratch(Gen *g) {
-    uint32_t most = 0;
-    for (const Op *op = op_walk(&g->f->body, NULL); op; op = op_walk(&g->f->body, op)) {
-        uint32_t n = op->code == OP_T_dot ? gen_dot_room(g, op) : 0;
-        most = n > most ? n : most;
-    }
-    return most;
-}
-
-static bool wants_scratch(Gen *g, const Op *op) {
-    return op->code == OP_T_convert || (op->code == OP_T_dot && gen_dot_room(g, op) > 0);
-}
-
 static bool contains(Gen *g, const Op *op, bool ring) {
     bool uses_ring = op->code == OP_T_buffer_load || op->code == OP_T_buffer_store || op->code == OP_T_copy_async;
-    if (ring ? uses_ring : wants_scratch(g, op)) return true;
+    if (ring ? uses_ring : gen_room(g, op) > 0) return true;
     for (int i = 0; i < op->nreg; i++)
         for (const Op *x = op->reg[i]->first; x; x = x->next) if (contains(g, x, ring)) return true;
     return false;

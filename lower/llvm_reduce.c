@@ -13,21 +13,20 @@ typedef struct Pair { LLVMValueRef v, i; } Pair;        // i: the index, for arg
 
 typedef struct Red { Gen *g; TReduce kind; Elem e; bool arg; } Red;      // e: element type of the folding
 
-static LLVMValueRef fold1(Red *s, LLVMValueRef a, LLVMValueRef b) {
-    Gen *g = s->g;
-    switch (s->kind) {
-    case TR_sum:   return gen_binary(g, OP_add, s->e, a, b);
-    case TR_prod:  return gen_binary(g, OP_mul, s->e, a, b);
+LLVMValueRef gen_join(Gen *g, TReduce kind, Elem e, LLVMValueRef a, LLVMValueRef b) {
+    switch (kind) {
+    case TR_sum:   return gen_binary(g, OP_add, e, a, b);
+    case TR_prod:  return gen_binary(g, OP_mul, e, a, b);
     case TR_any:   return LLVMBuildOr(g->B, a, b, "");
     case TR_every: return LLVMBuildAnd(g->B, a, b, "");
-    default:       return gen_fun(g, s->kind == TR_max ? TF_max : TF_min, s->e, a, b, NULL);
+    default:       return gen_fun(g, kind == TR_max ? TF_max : TF_min, e, a, b, NULL);
     }
 }
 
 // The better of two, the lower index on ties; NaN is better than any number.
 static Pair fold(Red *s, Pair a, Pair b) {
     Gen *g = s->g;
-    if (!s->arg) return (Pair){fold1(s, a.v, b.v), NULL};
+    if (!s->arg) return (Pair){gen_join(g, s->kind, s->e, a.v, b.v), NULL};
     AstOp op = s->kind == TR_argmax ? OP_gt : OP_lt;
     LLVMValueRef better = gen_binary(g, op, s->e, b.v, a.v), tie = gen_binary(g, OP_eq, s->e, b.v, a.v);
     if (elem_is_float(s->e)) {
@@ -52,19 +51,19 @@ static Pair shuffle(Red *s, Pair p, int mask) {
     return (Pair){gen_shuffle_xor(s->g, p.v, mask), s->arg ? gen_shuffle_xor(s->g, p.i, mask) : NULL};
 }
 
-static bool in_loop(const Op *op) {
+bool gen_in_loop(const Op *op) {
     for (const Region *r = op->parent; r && r->owner; r = r->owner->parent)
         if (r->owner->code != OP_T_if) return true;
     return false;
 }
 
 static LLVMTypeRef memory_type(Gen *g, LLVMTypeRef t) { return t == g->i1 ? g->i8 : t; }
-static void put(Gen *g, LLVMValueRef at, LLVMValueRef x) {
+void gen_put(Gen *g, LLVMValueRef at, LLVMValueRef x) {
     LLVMTypeRef t = memory_type(g, LLVMTypeOf(x));
     if (t != LLVMTypeOf(x)) x = LLVMBuildZExt(g->B, x, t, "");
     LLVMBuildStore(g->B, x, gen_smem(g, at));
 }
-static LLVMValueRef take(Gen *g, LLVMValueRef at, LLVMTypeRef t) {
+LLVMValueRef gen_take(Gen *g, LLVMValueRef at, LLVMTypeRef t) {
     LLVMValueRef x = LLVMBuildLoad2(g->B, memory_type(g, t), gen_smem(g, at), "");
     return t == g->i1 ? LLVMBuildTrunc(g->B, x, t, "") : x;
 }
@@ -78,7 +77,7 @@ static void across_warps(Red *s, const Op *op, Pair *out, int n, const Layout *l
     LLVMTypeRef vt = LLVMTypeOf(out[0].v), it = s->arg ? LLVMTypeOf(out[0].i) : NULL;
     uint32_t area = g->smem_used;
     g->smem_used += (uint32_t)(g->f->warps * n * lanes * unit);
-    if (in_loop(op)) gen_barrier(g);
+    if (gen_in_loop(op)) gen_barrier(g);
     LLVMBasicBlockRef write = gen_block(g, "put"), go = gen_block(g, "got");
     if (lead) {
         LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntEQ, g->lane, gen_i32(g, 0), ""), write, go);
@@ -89,8 +88,8 @@ static void across_warps(Red *s, const Op *op, Pair *out, int n, const Layout *l
     LLVMValueRef mine = LLVMBuildAdd(g->B, row, gen_i32(g, area), "");
     if (col) mine = LLVMBuildAdd(g->B, mine, col, "");
     for (int r = 0; r < n; r++) {
-        put(g, LLVMBuildAdd(g->B, mine, gen_i32(g, r * lanes * unit), ""), out[r].v);
-        if (s->arg) put(g, LLVMBuildAdd(g->B, mine, gen_i32(g, r * lanes * unit + 8), ""), out[r].i);
+        gen_put(g, LLVMBuildAdd(g->B, mine, gen_i32(g, r * lanes * unit), ""), out[r].v);
+        if (s->arg) gen_put(g, LLVMBuildAdd(g->B, mine, gen_i32(g, r * lanes * unit + 8), ""), out[r].i);
     }
     if (lead) { LLVMBuildBr(g->B, go); LLVMPositionBuilderAtEnd(g->B, go); }
     else LLVMDeleteBasicBlock(write), LLVMDeleteBasicBlock(go);
@@ -115,7 +114,7 @@ static void across_warps(Red *s, const Op *op, Pair *out, int n, const Layout *l
             }
             LLVMValueRef at = LLVMBuildAdd(g->B, LLVMBuildMul(g->B, w, gen_i32(g, n * lanes * unit), ""), gen_i32(g, area + (uint32_t)(r * lanes * unit)), "");
             if (col) at = LLVMBuildAdd(g->B, at, col, "");
-            p[k] = (Pair){take(g, at, vt), s->arg ? take(g, LLVMBuildAdd(g->B, at, gen_i32(g, 8), ""), it) : NULL};
+            p[k] = (Pair){gen_take(g, at, vt), s->arg ? gen_take(g, LLVMBuildAdd(g->B, at, gen_i32(g, 8), ""), it) : NULL};
         }
         out[r] = fold_tree(s, p, reads);
         if (lead) for (int b = 0; b < nb; b++) out[r] = fold(s, out[r], shuffle(s, out[r], 1 << b));
@@ -124,6 +123,7 @@ static void across_warps(Red *s, const Op *op, Pair *out, int n, const Layout *l
 
 void emit_reduce(Gen *g, Op *op) {
     Val *x = op->in[0], *o = op->out[0];
+    if (gen_tile(g, o)->r[0].v) return;                        // a scan has given it
     const Layout *l = x->layout;
     Red s = {g, (TReduce)op->sub, (Elem)x->type.elem, op->sub == TR_argmax || op->sub == TR_argmin};
     bool widen = elem_is_storage(s.e);

@@ -1,28 +1,28 @@
-// Shared memory as a whole: what conversions ask for, and the error of a kernel that asks for too much, which says
-// what takes the room and which numbers of the kernel would make it less.
+// Shared memory as a whole: what conversions, sorts and products ask for, and the error of a kernel that asks for too
+// much, which says what takes the room and which numbers of the kernel would make it less.
 //
 //     rings     from byte 0, laid out by the pass `pipeline`; they keep their place while their loop runs
-//     scratch   one area for conversions and for operands on their way to the tensor cores, as large as the largest;
+//     scratch   one area for conversions, sorts and operands on their way to the tensor cores, as large as the largest;
 //               over the rings, where those are through
-//     the rest  slots of reductions across warps
+//     the rest  slots of reductions and scans across warps
 #include "lower/gen.h"
 
 #include <string.h>
 
-static uint32_t convert_room(const Op *op) {
-    int64_t lanes = 1;
-    for (int i = 0; i < op->out[0]->type.rank; i++) {
-        int64_t e = axis_extent(op->out[0]->type.axis[i]), p = 1;
-        while (p < e) p *= 2;
-        lanes *= p + 16;
+uint32_t gen_room(Gen *g, const Op *op) {
+    switch (op->code) {
+    case OP_T_convert: return convert_room(g, op);
+    case OP_T_sort: case OP_T_order: return sort_room(g, op);
+    case OP_T_take: return take_room(g, op);
+    case OP_T_dot: return gen_dot_room(g, op);
+    default: return 0;
     }
-    return (uint32_t)(lanes * elem_bytes((Elem)op->out[0]->type.elem));
 }
 
-uint32_t gen_convert_scratch(Gen *g) {
+uint32_t gen_scratch_room(Gen *g) {
     uint32_t most = 0;
     for (const Op *op = op_walk(&g->f->body, NULL); op; op = op_walk(&g->f->body, op)) {
-        uint32_t n = op->code == OP_T_convert ? convert_room(op) : 0;
+        uint32_t n = gen_room(g, op);
         most = n > most ? n : most;
     }
     return most;
@@ -69,7 +69,7 @@ static void scratch(Room *r) {
     const Op *largest = NULL;
     uint32_t most = 0;
     for (const Op *op = op_walk(&r->g->f->body, NULL); op; op = op_walk(&r->g->f->body, op)) {
-        uint32_t n = op->code == OP_T_convert ? convert_room(op) : op->code == OP_T_dot ? gen_dot_room(r->g, op) : 0;
+        uint32_t n = gen_room(r->g, op);
         if (n > most) { most = n; largest = op; }
     }
     if (!largest) return;

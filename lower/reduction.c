@@ -47,6 +47,12 @@ Val *reduce_join(Builder *b, TReduce kind, Val *x, Val *y) {
     }
 }
 
+Op *scan_total(const Op *scan) {
+    for (Op *op = scan->next; op; op = op->next)
+        if (op->code == OP_T_reduce && op->sub == scan->sub && op->nin == 2 && op->in[0] == scan->in[0] && op->in[1] == scan->in[1]) return op;
+    return NULL;
+}
+
 // The later part wins only with a better value, NaN before all others; -1 is the place over nothing.
 ArgBest argbest_join(Builder *b, TReduce kind, ArgBest x, ArgBest y) {
     Type t = type_with(y.value->type, EL_bool);

@@ -8,6 +8,8 @@ double  reduce_neutral(TReduce kind, Elem e);                      // the result
 Val    *b_number(Builder *b, Type t, double x);                    // x in every lane; clamped to the type's range
 Val    *reduce_join(Builder *b, TReduce kind, Val *x, Val *y);     // not argmax and argmin
 
+Op     *scan_total(const Op *scan);                                // the reduction of the same lanes after it in its region, or NULL
+
 typedef struct ArgBest { Val *value, *at; } ArgBest;               // the best value so far and its place
 ArgBest argbest_join(Builder *b, TReduce kind, ArgBest x, ArgBest y);   // y comes after x
 

@@ -53,7 +53,8 @@ static void dot_line(Rpt *r, const Op *op) {
     buf_putc(r->out, '\n');
 }
 
-static void reduce_steps(Rpt *r, const Op *op) {
+// Reductions, and what keeps the axis: over which parts of the layout it runs.
+static void along_steps(Rpt *r, const Op *op) {
     const Val *x = op->in[0];
     const Layout *l = x->layout;
     uint32_t mask = 0;
@@ -65,8 +66,10 @@ static void reduce_steps(Rpt *r, const Op *op) {
     }
     for (int i = 0; i < LANE_BITS; i++) lanes += (l->lane[i] & mask) != 0;
     for (int i = 0; i < l->nwarp; i++) warps += (l->warp[i] & mask) != 0;
-    int regs = layout_regs(l), kept = op->out[0]->type.rank && op->out[0]->layout ? layout_regs(op->out[0]->layout) : 1;
-    buf_printf(r->out, "reduce           %d registers", regs / kept);
+    int regs = layout_regs(l), kept = 1;
+    Type rest = type_minus(x->type, op->nin - 1, op->in + 1);
+    if (rest.rank) kept = layout_regs(layout_project(r->f->arena, l, &x->type, &rest));
+    buf_printf(r->out, "%-16s %d registers", op_info[op->code].name, regs / kept);
     if (lanes) buf_printf(r->out, ", %d lanes", 1 << lanes);
     if (warps) buf_printf(r->out, ", %d warps through shared memory", 1 << warps);
     buf_putc(r->out, '\n');
@@ -99,9 +102,9 @@ static void region(Rpt *r, const Region *reg) {
             where(r, op);
             buf_printf(r->out, "convert          %.1f KiB to another layout\n", (double)type_lanes(&op->out[0]->type) * elem_bytes((Elem)op->out[0]->type.elem) / 1024);
             break;
-        case OP_T_reduce:
+        case OP_T_reduce: case OP_T_scan: case OP_T_sort: case OP_T_order:
             where(r, op);
-            reduce_steps(r, op);
+            along_steps(r, op);
             break;
         default: break;
         }

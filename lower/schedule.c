@@ -8,7 +8,7 @@
 
 #include "ptx/ptx.h"
 
-typedef struct Sizes { int64_t lanes, dot; bool reduces, pointers; } Sizes;
+typedef struct Sizes { int64_t lanes, dot; bool reduces, sorts; } Sizes;
 
 static void measure(const Region *r, Sizes *s) {
     for (const Op *op = r->first; op; op = op->next) {
@@ -18,8 +18,8 @@ static void measure(const Region *r, Sizes *s) {
                 if (n > s->lanes) s->lanes = n;
                 if (op->code == OP_T_dot && n > s->dot) s->dot = n;
             }
-        s->reduces |= op->code == OP_T_reduce;
-        s->pointers |= op->code == OP_T_print || op->code == OP_T_assert;
+        s->reduces |= op->code == OP_T_reduce || op->code == OP_T_scan;
+        s->sorts |= op->code == OP_T_sort || op->code == OP_T_order;
         for (int i = 0; i < op->nreg; i++) measure(op->reg[i], s);
     }
 }
@@ -29,7 +29,7 @@ static int pow2_up(int64_t n) { int p = 1; while (p < n) p *= 2; return p; }
 bool schedule(Fn *f, const CompileOptions *opt) {
     Sizes s = {0};
     measure(&f->body, &s);
-    int each = s.reduces ? 32 : 16, warps;
+    int each = s.sorts ? 8 : s.reduces ? 32 : 16, warps;
     if (s.dot) warps = s.dot >= 128 * 128 ? 8 : s.dot >= 32 * 32 ? 4 : 1;
     else warps = pow2_up((s.lanes + 32 * each - 1) / (32 * each));
     if (warps > 32) warps = 32;

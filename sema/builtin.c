@@ -2,17 +2,10 @@
 // gives an entity; the elementwise functions come from TFUNS and share one handler.
 //
 // The library (lang/std) is written in the language on top of these; what can be said there is not here.
-#include "sema/internal.h"
+#include "sema/builtin.h"
 
 #include <math.h>
 #include <string.h>
-
-typedef struct Call {               // of a builtin
-    const Builtin *b;
-    const Node *node;               // NULL when called as a function value
-    const Arg  *args; int n;
-    Span        at;
-} Call;
 
 typedef Ent Handler(Check *c, const Call *k);
 
@@ -21,11 +14,26 @@ struct Builtin {
     int8_t      lo, hi;             // positional arguments; hi < 0: any number
     Handler    *handler;
     int         code;               // TFun, TReduce, TAtomic
-    uint8_t     flags;
+    uint16_t    flags;
     const char *meaning;
 };
 
-enum { OVER = 1, LAZY = 2, TYPED = 4, NAMED = 8 };     // may have `over`, takes syntax, `<T>`, named arguments
+enum { OVER = 1, LAZY = 2, TYPED = 4,                          // may have `over`, takes syntax, `<T>`
+       WHERE = 8, OTHER = 16, PREC = 32, EXCLUSIVE = 64, REVERSE = 128, DESCENDING = 256 };      // takes an argument of this name
+
+static const struct { const char *name; uint16_t flag; } named_args[] = {
+    {"where", WHERE}, {"other", OTHER}, {"prec", PREC}, {"exclusive", EXCLUSIVE}, {"reverse", REVERSE}, {"descending", DESCENDING},
+};
+
+const char *call_name(const Call *k) { return k->b->name; }
+int         call_code(const Call *k) { return k->b->code; }
+
+const Arg *named_arg(const Call *k, const char *name) {
+    for (int i = 0; i < k->n; i++) {
+        if (k->args[i].name && strcmp(k->args[i].name->s, name) == 0) return &k->args[i];
+    }
+    return NULL;
+}
 
 // ---- elementwise functions -------------------------------------------------------------------------
 
@@ -87,7 +95,7 @@ static Ent do_fun(Check *c, const Call *k) {
 
 // ---- reductions ------------------------------------------------------------------------------------
 
-static const Node *over_list(const Call *k) { return k->node ? k->node->kid[2] : NULL; }
+const Node *over_list(const Call *k) { return k->node ? k->node->kid[2] : NULL; }
 
 static TExpr *reduce_over(Check *c, TReduce r, TExpr *x, TAxis **axes, int n, Span at) {
     Elem e = x->type.elem;
@@ -116,7 +124,7 @@ static TExpr *reduce_over(Check *c, TReduce r, TExpr *x, TAxis **axes, int n, Sp
 }
 
 // The axes named by `over`; each must be in x, once.
-static int over_axes(Check *c, const Call *k, TType t, TAxis **axes) {
+int over_axes(Check *c, const Call *k, TType t, TAxis **axes) {
     const Node *over = over_list(k);
     int n = 0;
     for (uint32_t i = 0; over && i < over->nkid; i++) {
@@ -453,13 +461,6 @@ static Ent do_precise(Check *c, const Call *k) {
 
 // ---- pointers and atomics ------------------------------------------------------------------------------
 
-static const Arg *named_arg(const Call *k, const char *name) {
-    for (int i = 0; i < k->n; i++) {
-        if (k->args[i].name && strcmp(k->args[i].name->s, name) == 0) return &k->args[i];
-    }
-    return NULL;
-}
-
 static int positional(const Call *k) {
     int n = 0;
     for (int i = 0; i < k->n; i++) n += !k->args[i].name;
@@ -657,7 +658,8 @@ static Ent do_print(Check *c, const Call *k) {
 // clang-format off
 #define FUN(name, n)            {#name, n, n, do_fun, TF_##name, 0, NULL}
 #define RED(name)               {#name, 1, 1, do_reduce, TR_##name, OVER, "reduction"}
-#define ATOMIC(name, n)         {"atomic_" #name, n, n + 1, do_atomic, TA_##name, LAZY | NAMED, "atomic operation; gives the old value"}
+#define CUM(name)               {"cum" #name, 1, 3, do_scan, TR_##name, OVER | EXCLUSIVE | REVERSE, "prefixes along an axis: exclusive =, reverse ="}
+#define ATOMIC(name, n)         {"atomic_" #name, n, n + 1, do_atomic, TA_##name, LAZY | WHERE, "atomic operation; gives the old value"}
 static const Builtin builtins[] = {
     FUN(exp, 1),   FUN(exp2, 1),  FUN(log, 1),   FUN(sqrt, 1),  FUN(rsqrt, 1), FUN(sin, 1),   FUN(cos, 1),
     FUN(tanh, 1),  FUN(erf, 1),   FUN(floor, 1), FUN(ceil, 1),  FUN(round, 1), FUN(trunc, 1), FUN(abs, 1),
@@ -667,7 +669,9 @@ static const Builtin builtins[] = {
     {"min",           1, -1, do_reduce,        TR_min,  OVER,         "lesser, elementwise; with `over`, least along axes"},
     {"log2",          1,  1, do_log2,          0,       0,            "logarithm to base 2; an integer for a compile-time power of two"},
     {"mean",          1,  1, do_mean,          0,       OVER,         "sum by number of live lanes"},
-    {"dot",           2,  3, do_dot,           0,       OVER | LAZY | NAMED, "contraction of a shared axis"},
+    {"dot",           2,  3, do_dot,           0,       OVER | LAZY | PREC, "contraction of a shared axis"},
+    CUM(sum), CUM(prod), CUM(max), CUM(min),
+    {"sort",          1, -1, do_sort,          0,       OVER | DESCENDING, "in order along an axis, and other tiles with it: descending ="},
     {"zeros",         0, -1, do_zeros,         0,       TYPED,        "a tile of zeros over axes"},
     {"ones",          0, -1, do_zeros,         1,       TYPED,        "a tile of ones over axes"},
     {"full",          1, -1, do_full,          0,       TYPED,        "a value over axes"},
@@ -682,8 +686,8 @@ static const Builtin builtins[] = {
     {"cdiv",          2,  2, do_cdiv,          0,       0,            "quotient rounded up"},
     {"next_pow2",     1,  1, do_pow2,          0,       0,            "least power of two that is not less, at compile time"},
     {"precise",       1,  1, do_precise,       0,       LAZY,         "correctly rounded division or square root"},
-    {"load",          1,  3, do_load,          0,       NAMED,        "read through a pointer: where =, other ="},
-    {"store",         2,  3, do_store,         0,       NAMED,        "write through a pointer: where ="},
+    {"load",          1,  3, do_load,          0,       WHERE | OTHER, "read through a pointer: where =, other ="},
+    {"store",         2,  3, do_store,         0,       WHERE,        "write through a pointer: where ="},
     ATOMIC(add, 2), ATOMIC(min, 2), ATOMIC(max, 2), ATOMIC(and, 2), ATOMIC(or, 2), ATOMIC(xor, 2), ATOMIC(xchg, 2), ATOMIC(cas, 3),
     {"static_assert", 1,  2, do_static_assert, 0,       0,            "must hold at compile time"},
     {"assert",        1,  2, do_assert,        0,       0,            "must hold at run time"},
@@ -723,14 +727,16 @@ bool builtin_const(Check *c, Sym name, Span at, Ent *out) {
     return false;
 }
 
+static bool takes_name(const Builtin *b, Sym name) {
+    for (size_t i = 0; i < sizeof named_args / sizeof *named_args; i++)
+        if (strcmp(named_args[i].name, name->s) == 0) return b->flags & named_args[i].flag;
+    return false;
+}
+
 static bool args_ok(Check *c, const Call *k) {
     const Builtin *b = k->b;
     for (int i = 0; i < k->n; i++) {
-        if (k->args[i].name && !(b->flags & NAMED)) {
-            report(c, E_argument_name, k->args[i].span, b->name, k->args[i].name->s);
-            return false;
-        }
-        if (k->args[i].name && strcmp(k->args[i].name->s, "where") != 0 && strcmp(k->args[i].name->s, "other") != 0 && strcmp(k->args[i].name->s, "prec") != 0) {
+        if (k->args[i].name && !takes_name(b, k->args[i].name)) {
             report(c, E_argument_name, k->args[i].span, b->name, k->args[i].name->s);
             return false;
         }

@@ -84,6 +84,10 @@ typedef struct TTensor {                // a tensor parameter (views are gone by
     X(bitcast, "a",                            "same bits, other element type of the same width") \
     X(fun,     "a,b,c",                        "fun: TF_exp ..; operands of one element type") \
     X(reduce,  "a",                            "reduce over axis[..naxes]: TR_sum ..; argmax and argmin have one axis and give its value as `index`") \
+    X(scan,    "a",                            "prefixes of a along axis[0]: op is TR_sum, TR_prod, TR_max or TR_min; ival: SCAN_EXCLUSIVE, SCAN_REVERSE") \
+    X(sort,    "a",                            "a in order along axis[0], NaN last; ival: SORT_DESCENDING") \
+    X(order,   "a",                            "lanes of axis[0] in the order of a's values there, equals as they stood, type index; ival as in sort") \
+    X(take,    "a,order",                      "along axis[0], lane i has what a has at lane order[i]") \
     X(dot,     "a,b",                          "contract over axis[..naxes]; prec; result f32, f64 or i32 over the remaining axes of both") \
     X(load,    "indices...,else",              "tensor[indices]: nidx indices of type index or an integer, then `else` (NULL: 0)") \
     X(ptrload, "address,where,else",           "raw load through a pointer scalar or tile; where and else may be NULL") \
@@ -131,6 +135,7 @@ typedef enum TReduce {
 #undef X
     TR_COUNT
 } TReduce;
+enum { SCAN_EXCLUSIVE = 1, SCAN_REVERSE = 2, SORT_DESCENDING = 1 };
 typedef enum TAtomic {
 #define X(name) TA_##name,
     TATOMICS(X)
@@ -143,7 +148,7 @@ struct TExpr {
     uint8_t  kind;                      // TExprKind
     uint8_t  op;                        // AstOp, TFun, TReduce, TAtomic or DotPrec, by kind
     uint8_t  nidx;                      // load, atomic: number of index kids
-    uint8_t  naxes;                     // reduce, dot, axis, rename
+    uint8_t  naxes;                     // reduce, scan, sort, order, take, dot, axis, rename
     Span     span;
     TType    type;
     union { int64_t ival; double fval; TVar *var; int dim; TTensor *tensor; };

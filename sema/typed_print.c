@@ -129,6 +129,19 @@ static void put_expr(Printer *p, const TExpr *x) {
     case TX_bitcast: buf_printf(o, "bitcast<%s>(", elem_name(x->type.elem)); put_expr(p, x->kid[0]); buf_putc(o, ')'); break;
     case TX_fun: buf_printf(o, "%s(", fun_name(x->op)); put_list(p, x->kid, x->nkid); buf_putc(o, ')'); break;
     case TX_reduce: buf_printf(o, "%s(", reduce_name(x->op)); put_expr(p, x->kid[0]); put_over(p, x); buf_putc(o, ')'); break;
+    case TX_scan:
+        buf_printf(o, "cum%s(", reduce_name(x->op));
+        put_expr(p, x->kid[0]);
+        put_over(p, x);
+        buf_printf(o, "%s%s)", x->ival & SCAN_EXCLUSIVE ? ", exclusive" : "", x->ival & SCAN_REVERSE ? ", reverse" : "");
+        break;
+    case TX_sort: case TX_order:
+        buf_puts(o, x->kind == TX_sort ? "sort(" : "order(");
+        put_expr(p, x->kid[0]);
+        put_over(p, x);
+        buf_puts(o, x->ival & SORT_DESCENDING ? ", descending)" : ")");
+        break;
+    case TX_take: buf_puts(o, "take("); put_list(p, x->kid, 2); put_over(p, x); buf_putc(o, ')'); break;
     case TX_dot: buf_puts(o, "dot("); put_list(p, x->kid, 2); put_over(p, x); buf_printf(o, "%s)", precs[x->op]); break;
     case TX_load:
         buf_printf(o, "%s[", x->tensor->name->s);

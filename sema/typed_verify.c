@@ -75,6 +75,14 @@ static void check_operands(Verify *v, const TExpr *x) {
         for (int i = 0; i < x->naxes; i++) want(v, type_has(a->type, x->axis[i]) && !type_has(x->type, x->axis[i]), "reduce");
         want(v, x->naxes > 0 && x->type.naxes + x->naxes == a->type.naxes, "reduce's axes");
         break;
+    case TX_scan: case TX_sort: case TX_order:
+        want(v, x->naxes == 1 && type_has(a->type, x->axis[0]) && type_same_axes(a->type, x->type), "along an axis");
+        want(v, e == (x->kind == TX_order ? EL_index : a->type.elem), "along an axis: element type");
+        break;
+    case TX_take:
+        want(v, x->naxes == 1 && type_has(b->type, x->axis[0]) && b->type.elem == EL_index, "take's order");
+        want(v, axes_in(a->type, x->type) && axes_in(b->type, x->type) && e == a->type.elem, "take");
+        break;
     case TX_dot:
         for (int i = 0; i < x->naxes; i++) want(v, type_has(a->type, x->axis[i]) && type_has(b->type, x->axis[i]), "dot");
         want(v, x->naxes > 0, "dot's axes");

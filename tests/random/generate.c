@@ -193,6 +193,23 @@ static bool reduction(Gen *g, Elem e, unsigned axes, int depth, Buf *o) {
     return true;
 }
 
+// Along an axis that stays: scans that are exact, sorts.
+static bool ordered(Gen *g, Elem e, unsigned axes, int depth, Buf *o) {
+    unsigned tiles = g->scalar_m ? axes & ~(1u << AX_m) : axes;
+    if (!tiles) return false;
+    AxisId r = pick_axis(g, tiles);
+    static const char *const exact[] = {"cummax(", "cummin(", "sort(", "cumsum(", "cumprod("};
+    uint32_t kind = roll(g, elem_is_float(e) ? 3 : 5);
+    buf_puts(o, exact[kind]);
+    along(g, e, axes, r, depth - 1, o);
+    buf_printf(o, " over %c", "mnjk"[r]);
+    if (kind == 2 && chance(g, 50)) buf_puts(o, ", descending = true");
+    if (kind != 2 && chance(g, 40)) buf_puts(o, ", exclusive = true");
+    if (kind != 2 && chance(g, 40)) buf_puts(o, ", reverse = true");
+    buf_puts(o, ")");
+    return true;
+}
+
 static void float_value(Gen *g, Elem e, unsigned axes, int depth, Buf *o) {
     switch (roll(g, 9)) {
     case 0:  two(g, "(", e, axes, depth, " + ", o); break;
@@ -240,6 +257,7 @@ static void value(Gen *g, Elem e, unsigned axes, int depth, Buf *o) {
     if (depth <= 0 || chance(g, 12)) { leaf(g, e, axes, NAXES, o); return; }
     depth--;
     if (chance(g, 12) && reduction(g, e, axes, depth, o)) return;
+    if (chance(g, 5) && ordered(g, e, axes, depth, o)) return;
     if (chance(g, 15)) {
         buf_puts(o, "where(");
         condition(g, axes, depth, o);

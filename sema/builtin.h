@@ -1,0 +1,24 @@
+// Between builtin.c and the files of handlers beside it.
+#ifndef TK_SEMA_BUILTIN_H
+#define TK_SEMA_BUILTIN_H
+
+#include "sema/internal.h"
+
+typedef struct Call {               // of a builtin
+    const Builtin *b;
+    const Node *node;               // NULL when called as a function value
+    const Arg  *args; int n;
+    Span        at;
+} Call;
+
+const char *call_name(const Call *k);                                      // of its row
+int         call_code(const Call *k);
+const Node *over_list(const Call *k);                                      // NULL, or the axes after `over`
+int         over_axes(Check *c, const Call *k, TType t, TAxis **axes);     // how many; each is in t, once; -1: reported
+const Arg  *named_arg(const Call *k, const char *name);                    // NULL: not given
+
+// ---- builtin_along.c
+Ent do_scan(Check *c, const Call *k);
+Ent do_sort(Check *c, const Call *k);
+
+#endif
