@@ -155,8 +155,8 @@ void emit_convert(Gen *g, Op *op) {
         LLVMValueRef st;
         if (size < 4 && v * size >= 4 && e != EL_bool) {
             LLVMTypeRef vt = LLVMVectorType(g->i32, (unsigned)(v * size / 4));
-            LLVMValueRef w = LLVMGetUndef(vt);
-            for (int i = 0; i < v; i += 4 / size) w = LLVMBuildInsertElement(g->B, w, gen_word(g, x, r + i, 4 / size), gen_i32(g, i * size / 4), "");
+            LLVMValueRef w = v * size == 4 ? gen_word(g, x, r, v) : LLVMGetUndef(vt);
+            for (int i = 0; i < v && v * size > 4; i += 4 / size) w = LLVMBuildInsertElement(g->B, w, gen_word(g, x, r + i, 4 / size), gen_i32(g, i * size / 4), "");
             st = LLVMBuildStore(g->B, w, p);
         } else if (v > 1) {
             LLVMValueRef w = LLVMGetUndef(LLVMVectorType(unit, (unsigned)v));
@@ -180,9 +180,11 @@ void emit_convert(Gen *g, Op *op) {
         at = LLVMBuildAdd(g->B, lane_offset(g, o->layout, &m, rank, size, limit), area, "");
         LLVMValueRef p = gen_smem(g, LLVMBuildAdd(g->B, at, gen_i32(g, reg_offset(o->layout, &m, rank, size, r)), ""));
         if (size < 4 && v * size >= 4 && e != EL_bool) {
-            LLVMValueRef w = LLVMBuildLoad2(g->B, LLVMVectorType(g->i32, (unsigned)(v * size / 4)), p, "");
+            LLVMValueRef w = LLVMBuildLoad2(g->B, v * size == 4 ? g->i32 : LLVMVectorType(g->i32, (unsigned)(v * size / 4)), p, "");
             LLVMSetAlignment(w, (unsigned)(v * size));
-            for (int i = 0; i < v; i += 4 / size) gen_set_word(g, o, r + i, 4 / size, LLVMBuildExtractElement(g->B, w, gen_i32(g, i * size / 4), ""));
+            if (v * size == 4) gen_set_word(g, o, r, v, w);
+            for (int i = 0; i < v && v * size > 4; i += 4 / size)
+                gen_set_word(g, o, r + i, 4 / size, LLVMBuildExtractElement(g->B, w, gen_i32(g, i * size / 4), ""));
         } else {
             LLVMValueRef w = LLVMBuildLoad2(g->B, v > 1 ? LLVMVectorType(unit, (unsigned)v) : unit, p, "");
             LLVMSetAlignment(w, (unsigned)(v * size));

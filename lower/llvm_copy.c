@@ -34,11 +34,11 @@ static void copy(Gen *g, LLVMValueRef to, LLVMValueRef from, int64_t imm, int by
     LLVMValueRef args[5] = {LLVMBuildPtrToInt(g->B, to, g->i32, ""), from, gen_i32(g, imm)};
     if (live) { args[n] = LLVMBuildSelect(g->B, live, gen_i32(g, bytes), gen_i32(g, 0), ""); n++; }
     if (doit) {
-        k = snprintf(text, sizeof text, "{\n.reg .pred p;\nsetp.ne.b32 p, $%d, 0;\n@p ", n);
-        args[n++] = LLVMBuildZExt(g->B, doit, g->i32, "");
+        k = snprintf(text, sizeof text, "@$%d ", n);
+        args[n++] = doit;
     }
-    snprintf(text + k, sizeof text - (size_t)k, "cp.async.%s.shared.global [$0], [$1 + $2], %d%s;%s", bytes == 16 ? "cg" : "ca", bytes, live ? ", $3" : "", doit ? "\n}" : "");
-    snprintf(cons, sizeof cons, "r,l,n%s%s,~{memory}", live ? ",r" : "", doit ? ",r" : "");
+    snprintf(text + k, sizeof text - (size_t)k, "cp.async.%s.shared.global [$0], [$1 + $2], %d%s;", bytes == 16 ? "cg" : "ca", bytes, live ? ", $3" : "");
+    snprintf(cons, sizeof cons, "r,l,n%s%s,~{memory}", live ? ",r" : "", doit ? ",b" : "");
     gen_asm(g, LLVMVoidTypeInContext(g->C), text, cons, n, args, true, false);
 }
 

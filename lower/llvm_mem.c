@@ -164,65 +164,75 @@ static LLVMValueRef predicate(Addr *s, PredCache *c, int r, int span, LLVMValueR
 
 // ---- the instructions ----------------------------------------------------------------------------
 
-static const char *space_of(int bytes) { return bytes == 1 ? "b8" : bytes == 2 ? "b16" : bytes == 8 ? "b64" : "b32"; }
+// What one register of an access holds: an f32, an f64, a word of small elements, or a part of a word.
+typedef struct Unit { LLVMTypeRef t; int bytes; char reg; const char *bits; } Unit;
 
-// Loads `bytes` (1, 2, 4, 8, 16) at addr + imm: the words in out[]; 8 is a b64 when the elements are.
-static void load_words(Gen *g, const Addr *s, LLVMValueRef addr, int64_t imm, LLVMValueRef pred, int bytes, bool wide, LLVMValueRef *out) {
-    char text[320], cons[96];
-    int unit = wide ? 8 : bytes < 4 ? bytes : 4, n = bytes / unit, k = 0, m = 0;
-    bool readonly = s->a.p->mode == PM_IN;
-    char reg = unit == 8 ? 'l' : unit <= 2 ? 'h' : 'r';
-    const char *type = space_of(unit);
-    if (unit == 1) { type = "u8"; }
-    if (pred) {
-        k += snprintf(text + k, sizeof text - (size_t)k, "{\n.reg .pred p;\nsetp.ne.b32 p, $%d, 0;\n", n + 2);
-        for (int i = 0; i < n; i++) k += snprintf(text + k, sizeof text - (size_t)k, "mov.%s $%d, 0;\n", unit == 8 ? "b64" : unit <= 2 ? "b16" : "b32", i);
-        k += snprintf(text + k, sizeof text - (size_t)k, "@p ");
-    }
-    k += snprintf(text + k, sizeof text - (size_t)k, "ld.global%s%s.%s %s", readonly ? ".nc" : "", n == 4 ? ".v4" : n == 2 ? ".v2" : "", type, n > 1 ? "{" : "");
-    for (int i = 0; i < n; i++) k += snprintf(text + k, sizeof text - (size_t)k, "%s$%d", i ? ", " : "", i);
-    k += snprintf(text + k, sizeof text - (size_t)k, "%s, [$%d + $%d];%s", n > 1 ? "}" : "", n, n + 1, pred ? "\n}" : "");
-    for (int i = 0; i < n; i++) m += snprintf(cons + m, sizeof cons - (size_t)m, "=%s%c,", pred ? "&" : "", reg);
-    m += snprintf(cons + m, sizeof cons - (size_t)m, "l,n%s%s", pred ? ",r" : "", readonly ? "" : ",~{memory}");
-    LLVMTypeRef t = unit == 8 ? g->i64 : unit <= 2 ? g->i16 : g->i32, types[4] = {t, t, t, t};
-    LLVMTypeRef ret = n == 1 ? t : LLVMStructTypeInContext(g->C, types, (unsigned)n, 0);
-    LLVMValueRef args[3] = {addr, gen_i32(g, imm), pred ? LLVMBuildZExt(g->B, pred, g->i32, "") : NULL};
-    LLVMValueRef x = gen_asm(g, ret, text, cons, pred ? 3 : 2, args, !readonly, false);
-    for (int i = 0; i < n; i++) out[i] = n == 1 ? x : LLVMBuildExtractValue(g->B, x, (unsigned)i, "");
+static Unit unit_of(Gen *g, Elem e, int bytes) {
+    if (e == EL_f32) return (Unit){g->f32, 4, 'f', "b32"};
+    if (e == EL_f64) return (Unit){g->f64, 8, 'd', "b64"};
+    if (elem_bytes(e) == 8) return (Unit){g->i64, 8, 'l', "b64"};
+    return bytes == 1 ? (Unit){g->i16, 1, 'h', "u8"} : bytes == 2 ? (Unit){g->i16, 2, 'h', "b16"} : (Unit){g->i32, 4, 'r', "b32"};
 }
 
-static void store_words(Gen *g, LLVMValueRef addr, int64_t imm, LLVMValueRef pred, int bytes, bool wide, LLVMValueRef *in) {
-    char text[256], cons[64];
-    int unit = wide ? 8 : bytes < 4 ? bytes : 4, n = bytes / unit, k = 0, m = 0;
+static void registers(Buf *text, int n) {
+    buf_puts(text, n > 1 ? "{" : "");
+    for (int i = 0; i < n; i++) buf_printf(text, "%s$%d", i ? ", " : "", i);
+    buf_puts(text, n > 1 ? "}" : "");
+}
+
+static const char *vector(int n) { return n == 4 ? ".v4" : n == 2 ? ".v2" : ""; }
+
+// Loads `bytes` (1, 2, 4, 8, 16) at addr + imm into out[], one value a unit.
+static void load_units(Gen *g, const Addr *s, LLVMValueRef addr, int64_t imm, LLVMValueRef pred, int bytes, LLVMValueRef *out) {
+    Unit u = unit_of(g, s->a.elem, bytes);
+    int n = bytes / u.bytes;
+    bool readonly = s->a.p->mode == PM_IN;
+    Buf text = {0}, cons = {0};
+    for (int i = 0; i < n && pred; i++) buf_printf(&text, "mov.%s $%d, 0;\n", u.bytes == 1 ? "b16" : u.bits, i);
+    if (pred) buf_printf(&text, "@$%d ", n + 2);
+    buf_printf(&text, "ld.global%s%s.%s ", readonly ? ".nc" : "", vector(n), u.bits);
+    registers(&text, n);
+    buf_printf(&text, ", [$%d + $%d];", n, n + 1);
+    for (int i = 0; i < n; i++) buf_printf(&cons, "=%s%c,", pred ? "&" : "", u.reg);
+    buf_printf(&cons, "l,n%s%s", pred ? ",b" : "", readonly ? "" : ",~{memory}");
+    LLVMTypeRef types[4] = {u.t, u.t, u.t, u.t};
+    LLVMTypeRef ret = n == 1 ? u.t : LLVMStructTypeInContext(g->C, types, (unsigned)n, 0);
+    LLVMValueRef args[3] = {addr, gen_i32(g, imm), pred};
+    LLVMValueRef x = gen_asm(g, ret, text.p, cons.p, pred ? 3 : 2, args, !readonly, false);
+    for (int i = 0; i < n; i++) out[i] = n == 1 ? x : LLVMBuildExtractValue(g->B, x, (unsigned)i, "");
+    buf_free(&text);
+    buf_free(&cons);
+}
+
+static void store_units(Gen *g, const Addr *s, LLVMValueRef addr, int64_t imm, LLVMValueRef pred, int bytes, LLVMValueRef *in) {
+    Unit u = unit_of(g, s->a.elem, bytes);
+    int n = bytes / u.bytes;
+    Buf text = {0}, cons = {0};
     LLVMValueRef args[8];
-    if (pred) k += snprintf(text + k, sizeof text - (size_t)k, "{\n.reg .pred p;\nsetp.ne.b32 p, $%d, 0;\n@p ", n + 2);
-    k += snprintf(text + k, sizeof text - (size_t)k, "st.global%s.%s [$%d + $%d], %s", n == 4 ? ".v4" : n == 2 ? ".v2" : "", unit == 1 ? "u8" : space_of(unit), n, n + 1, n > 1 ? "{" : "");
-    for (int i = 0; i < n; i++) k += snprintf(text + k, sizeof text - (size_t)k, "%s$%d", i ? ", " : "", i);
-    snprintf(text + k, sizeof text - (size_t)k, "%s;%s", n > 1 ? "}" : "", pred ? "\n}" : "");
-    for (int i = 0; i < n; i++) { m += snprintf(cons + m, sizeof cons - (size_t)m, "%c,", unit == 8 ? 'l' : unit <= 2 ? 'h' : 'r'); args[i] = in[i]; }
-    snprintf(cons + m, sizeof cons - (size_t)m, "l,n%s,~{memory}", pred ? ",r" : "");
+    if (pred) buf_printf(&text, "@$%d ", n + 2);
+    buf_printf(&text, "st.global%s.%s [$%d + $%d], ", vector(n), u.bits, n, n + 1);
+    registers(&text, n);
+    buf_puts(&text, ";");
+    for (int i = 0; i < n; i++) {
+        buf_printf(&cons, "%c,", u.reg);
+        args[i] = in[i];
+    }
+    buf_printf(&cons, "l,n%s,~{memory}", pred ? ",b" : "");
     args[n] = addr;
     args[n + 1] = gen_i32(g, imm);
-    if (pred) args[n + 2] = LLVMBuildZExt(g->B, pred, g->i32, "");
-    gen_asm(g, LLVMVoidTypeInContext(g->C), text, cons, n + 2 + (pred != NULL), args, true, false);
+    args[n + 2] = pred;
+    gen_asm(g, LLVMVoidTypeInContext(g->C), text.p, cons.p, n + 2 + (pred != NULL), args, true, false);
+    buf_free(&text);
+    buf_free(&cons);
 }
 
 static LLVMValueRef as_element(Gen *g, LLVMValueRef w, Elem e) {       // a loaded unit -> an element
-    switch (e) {
-    case EL_bool: return LLVMBuildICmp(g->B, LLVMIntNE, w, LLVMConstInt(LLVMTypeOf(w), 0, 0), "");
-    case EL_f32:  return LLVMBuildBitCast(g->B, w, g->f32, "");
-    case EL_f64:  return LLVMBuildBitCast(g->B, w, g->f64, "");
-    default:      return elem_bits(e) == 8 ? LLVMBuildTrunc(g->B, w, g->i8, "") : w;
-    }
+    if (e == EL_bool) return LLVMBuildICmp(g->B, LLVMIntNE, w, LLVMConstInt(LLVMTypeOf(w), 0, 0), "");
+    return elem_bits(e) == 8 ? LLVMBuildTrunc(g->B, w, g->i8, "") : w;
 }
 
 static LLVMValueRef as_unit(Gen *g, LLVMValueRef x, Elem e) {
-    switch (e) {
-    case EL_bool: return LLVMBuildZExt(g->B, x, g->i16, "");
-    case EL_f32:  return LLVMBuildBitCast(g->B, x, g->i32, "");
-    case EL_f64:  return LLVMBuildBitCast(g->B, x, g->i64, "");
-    default:      return elem_bits(e) == 8 ? LLVMBuildZExt(g->B, x, g->i16, "") : x;
-    }
+    return e == EL_bool || elem_bits(e) == 8 ? LLVMBuildZExt(g->B, x, g->i16, "") : x;
 }
 
 // ---- the ops -------------------------------------------------------------------------------------
@@ -282,7 +292,7 @@ void emit_load(Gen *g, Op *op) {
         int64_t imm;
         LLVMValueRef words[4], in_range;
         LLVMValueRef p = predicate(&s, &cache, r, vec, &in_range), at = address(&s, r, &imm);
-        load_words(g, &s, at, imm, p, vec * size, size == 8, words);
+        load_units(g, &s, at, imm, p, vec * size, words);
         for (int i = 0; i < vec; i++) {
             if (size >= 4 || vec * size < 4) {
                 if (vec > 1 && size < 4) {                              // two 8-bit elements in a 16-bit unit
@@ -326,7 +336,7 @@ void emit_store(Gen *g, Op *op) {
                 words[i * size / 4] = gen_word(g, v, r + i, 4 / size);
             }
         }
-        store_words(g, at, imm, p, vec * size, size == 8, words);
+        store_units(g, &s, at, imm, p, vec * size, words);
     }
 }
 

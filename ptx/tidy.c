@@ -15,6 +15,14 @@
 // Equal is: same opcode, type, operands, flags. An instruction takes part if it is a function of its
 // operands; calls take part if the function (or the call, for inline assembly) is declared to be one:
 // memory(none), not convergent.
+//
+// Last, index arithmetic that many instructions of a block share gets a block of its own before it. LLVM's
+// instruction selection works block by block, and for every `x + 4` walks through all that it knows of x's
+// bits; a value of another block is a register to it. This halves the time of a matrix product.
+//
+//     b:  %x = ...  %y = f(%x)  %z = g(%y)              b': %x = ...  %y = f(%x)  %z = g(%y)
+//         %p0 = %z + 4  store, p0                =>     b:  %p0 = %z + 4  store, p0
+//         %p1 = %z + 8  store, p1 ...                       %p1 = %z + 8  store, p1 ...
 #include "ptx/emit.h"
 
 #include <string.h>
@@ -31,6 +39,8 @@ typedef struct Block {
 typedef struct Entry { uint64_t hash; Value v; int block; } Entry;
 
 typedef struct Tidy {
+    LLVMModuleRef  module;
+    LLVMTargetDataRef layout;
     LLVMBuilderRef B;
     Arena   *arena;
     Block   *block;              // in reverse post-order
@@ -322,6 +332,30 @@ static Value simpler(Tidy *t, Value v, LLVMOpcode op) {
     return n == 2 && LLVMIsABinaryOperator(v) != NULL ? binary(op, a, b) : NULL;
 }
 
+static bool as_wide(const Tidy *t, LLVMTypeRef number, LLVMTypeRef pointer) {
+    return LLVMGetTypeKind(number) == LLVMIntegerTypeKind && LLVMGetTypeKind(pointer) == LLVMPointerTypeKind &&
+           LLVMSizeOfTypeInBits(t->layout, pointer) == LLVMGetIntTypeWidth(number);
+}
+
+// p + (x + 4) as (p + x) + 4: neighbours have p + x in common, and the number becomes part of their instructions.
+static Value constant_last(Tidy *t, Value v, int block) {
+    if (LLVMGetNumOperands(v) != 2) return NULL;
+    Value at = LLVMGetOperand(v, 1), p = LLVMGetOperand(v, 0);
+    if (LLVMIsAInstruction(at) == NULL || LLVMGetInstructionOpcode(at) != LLVMAdd) return NULL;
+    Value k = LLVMGetOperand(at, 1), x = LLVMGetOperand(at, 0);
+    if (LLVMIsAConstantInt(k) == NULL) { k = x; x = LLVMGetOperand(at, 1); }
+    if (LLVMIsAConstantInt(k) == NULL || !as_wide(t, LLVMTypeOf(at), LLVMTypeOf(v))) return NULL;
+    LLVMTypeRef element = LLVMGetGEPSourceElementType(v);
+    LLVMPositionBuilderBefore(t->B, v);
+    Value base = LLVMBuildGEP2(t->B, element, p, &x, 1, ""), known = NULL;
+    if (LLVMIsAInstruction(base) != NULL) known = equal_before(t, base, LLVMGetElementPtr, block);
+    if (known != NULL) {
+        LLVMInstructionEraseFromParent(base);
+        base = known;
+    }
+    return LLVMBuildGEP2(t->B, element, base, &k, 1, "");
+}
+
 // ---- the walks -----------------------------------------------------------------------------------
 
 static void replace(Value v, Value by) {
@@ -334,7 +368,12 @@ static void forward(Tidy *t, int block) {
         next = LLVMGetNextInstruction(v);
         LLVMOpcode op = LLVMGetInstructionOpcode(v);
         if (op != LLVMPHI && !pure(t, v, op)) continue;
-        Value by = simpler(t, v, op);
+        Value by = op == LLVMGetElementPtr ? constant_last(t, v, block) : simpler(t, v, op);
+        if (by != NULL && op == LLVMGetElementPtr) {
+            replace(v, by);
+            v = by;
+            by = NULL;
+        }
         if (by == NULL && op != LLVMPHI) by = equal_before(t, v, op, block);
         if (by != NULL) replace(v, by);
     }
@@ -350,9 +389,131 @@ static void backward(Tidy *t, int block) {
     }
 }
 
+// ---- index arithmetic apart ----------------------------------------------------------------------
+
+enum { MANY_USES = 8 };
+
+static bool many_uses(Value v) {
+    int n = 0;
+    for (LLVMUseRef u = LLVMGetFirstUse(v); u != NULL && n < MANY_USES; u = LLVMGetNextUse(u)) n++;
+    return n == MANY_USES;
+}
+
+static bool index_arithmetic(Tidy *t, Value v, LLVMOpcode op) {
+    switch (op) {
+    case LLVMAdd: case LLVMSub: case LLVMMul: case LLVMUDiv: case LLVMURem: case LLVMSDiv: case LLVMSRem:
+    case LLVMShl: case LLVMLShr: case LLVMAShr: case LLVMAnd: case LLVMOr: case LLVMXor: case LLVMICmp:
+    case LLVMSelect: case LLVMTrunc: case LLVMZExt: case LLVMSExt:
+    case LLVMGetElementPtr: case LLVMAddrSpaceCast: case LLVMPtrToInt: case LLVMIntToPtr: {
+        LLVMTypeKind k = LLVMGetTypeKind(LLVMTypeOf(v));
+        return k == LLVMIntegerTypeKind || k == LLVMPointerTypeKind;
+    }
+    case LLVMCall:
+        return LLVMGetNumOperands(v) == 1 && declared_pure(t, v);             // a special register
+    default:
+        return false;
+    }
+}
+
+static bool plus_constant(Value v, LLVMOpcode op) {
+    bool plus = op == LLVMAdd || op == LLVMSub || op == LLVMGetElementPtr;
+    return plus && LLVMGetNumOperands(v) == 2 && LLVMIsAConstantInt(LLVMGetOperand(v, 1)) != NULL;
+}
+
+typedef struct Node { Value v; LLVMOpcode op; int depth; bool apart; } Node;      // a phi, or index arithmetic on such
+
+typedef struct Nodes { Node *at; int n; int *slot; uint32_t cap; } Nodes;
+
+static Node *node_of(const Nodes *all, Value v) {
+    uint32_t i = (uint32_t)mix_ptr(0, v) & (all->cap - 1);
+    for (; all->slot[i] > 0; i = (i + 1) & (all->cap - 1))
+        if (all->at[all->slot[i] - 1].v == v) return &all->at[all->slot[i] - 1];
+    return NULL;
+}
+
+static void node_add(Nodes *all, Value v, LLVMOpcode op, int depth) {
+    uint32_t i = (uint32_t)mix_ptr(0, v) & (all->cap - 1);
+    while (all->slot[i] > 0) i = (i + 1) & (all->cap - 1);
+    all->at[all->n++] = (Node){v, op, depth, op == LLVMPHI};
+    all->slot[i] = all->n;
+}
+
+// How deep the arithmetic above v is within its block; 0: no index arithmetic, or on something that is none.
+static int depth_of(Tidy *t, const Nodes *all, Value v, LLVMOpcode op, LLVMBasicBlockRef block) {
+    if (!index_arithmetic(t, v, op)) return 0;
+    int depth = 1, n = LLVMGetNumOperands(v);
+    for (int i = 0; i < n; i++) {
+        Value x = LLVMGetOperand(v, (unsigned)i);
+        if (LLVMIsAInstruction(x) == NULL || LLVMGetInstructionParent(x) != block) continue;
+        const Node *above = node_of(all, x);
+        if (above == NULL) return 0;
+        if (above->depth >= depth) depth = above->depth + 1;
+    }
+    return depth;
+}
+
+// Marks what is shared and all above it; whether there is any.
+static bool choose(Nodes *all) {
+    bool any = false;
+    for (int i = all->n - 1; i >= 0; i--) {
+        Node *x = &all->at[i];
+        if (!x->apart && x->depth > 1 && x->op != LLVMICmp && !plus_constant(x->v, x->op) && many_uses(x->v)) {
+            x->apart = any = true;
+        }
+        if (!x->apart || x->op == LLVMPHI) continue;
+        int n = LLVMGetNumOperands(x->v);
+        for (int k = 0; k < n; k++) {
+            Node *above = node_of(all, LLVMGetOperand(x->v, (unsigned)k));
+            if (above != NULL) above->apart = true;
+        }
+    }
+    return any;
+}
+
+static void split(Tidy *t, const Nodes *all, LLVMBasicBlockRef block) {
+    LLVMBasicBlockRef head = LLVMInsertBasicBlockInContext(LLVMGetModuleContext(t->module), block, "index");
+    Value name = LLVMBasicBlockAsValue(block), term;
+    VEC(Value) from = {0};
+    for (LLVMUseRef u = LLVMGetFirstUse(name); u != NULL; u = LLVMGetNextUse(u)) vec_push(t->arena, &from, LLVMGetUser(u));
+    for (uint32_t i = 0; i < from.n; i++) {
+        term = from.at[i];
+        for (unsigned k = 0; k < LLVMGetNumSuccessors(term); k++)
+            if (LLVMGetSuccessor(term, k) == block) LLVMSetSuccessor(term, k, head);
+    }
+    LLVMPositionBuilderAtEnd(t->B, head);
+    for (int i = 0; i < all->n; i++) {
+        if (!all->at[i].apart) continue;
+        Value v = all->at[i].v;
+        size_t n;
+        const char *was = LLVMGetValueName2(v, &n);          // the builder would take it away
+        was = n > 0 ? arena_printf(t->arena, "%.*s", (int)n, was) : "";
+        LLVMInstructionRemoveFromParent(v);
+        LLVMInsertIntoBuilderWithName(t->B, v, was);
+    }
+    LLVMBuildBr(t->B, block);
+}
+
+static void index_apart(Tidy *t, LLVMBasicBlockRef block) {
+    int n = 0;
+    for (Value v = LLVMGetFirstInstruction(block); v != NULL; v = LLVMGetNextInstruction(v)) n++;
+    if (n < 2 * MANY_USES) return;
+    ArenaMark mark = arena_mark(t->arena);
+    Nodes all = {NEW_N(t->arena, Node, n)};
+    for (all.cap = 64; all.cap < (uint32_t)n * 2; all.cap *= 2) {}
+    all.slot = NEW_N(t->arena, int, all.cap);
+    for (Value v = LLVMGetFirstInstruction(block); v != NULL; v = LLVMGetNextInstruction(v)) {
+        LLVMOpcode op = LLVMGetInstructionOpcode(v);
+        int depth = op == LLVMPHI ? 0 : depth_of(t, &all, v, op, block);
+        if (op == LLVMPHI || depth > 0) node_add(&all, v, op, depth);
+    }
+    if (choose(&all)) split(t, &all, block);
+    arena_reset(t->arena, mark);
+}
+
 void ptx_tidy(LLVMModuleRef module) {
-    Tidy t = {.memory = LLVMGetEnumAttributeKindForName("memory", 6), .convergent = LLVMGetEnumAttributeKindForName("convergent", 10)};
+    Tidy t = {.module = module, .memory = LLVMGetEnumAttributeKindForName("memory", 6), .convergent = LLVMGetEnumAttributeKindForName("convergent", 10)};
     t.arena = arena_new();
+    t.layout = LLVMGetModuleDataLayout(module);
     t.B = LLVMCreateBuilderInContext(LLVMGetModuleContext(module));
     for (Value f = LLVMGetFirstFunction(module); f != NULL; f = LLVMGetNextFunction(f)) t.nfunctions++;
     for (Value f = LLVMGetFirstFunction(module); f != NULL; f = LLVMGetNextFunction(f)) {
@@ -363,6 +524,7 @@ void ptx_tidy(LLVMModuleRef module) {
         dominators(&t);
         for (int i = 0; i < t.nblocks; i++) forward(&t, i);
         for (int i = t.nblocks - 1; i >= 0; i--) backward(&t, i);
+        for (int i = 0; i < t.nblocks; i++) index_apart(&t, t.block[i].at);
     }
     LLVMDisposeBuilder(t.B);
     arena_free(t.arena);

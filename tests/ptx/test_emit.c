@@ -171,6 +171,33 @@ static void loops_and_unreachable_blocks_are_walked(void **state) {
     assert_non_null(strstr(s, "%n = mul"));                // the body does not dominate the end
 }
 
+static void addresses_share_what_they_can(void **state) {
+    (void)state;
+    // 32 bits of offset are a shared pointer's own width, but not a global one's.
+    const char *s = tidied("  %q = getelementptr i8, ptr addrspace(3) null, i32 %x\n  %a = add i32 %y, 16\n"
+                           "  %r = getelementptr i8, ptr addrspace(3) %q, i32 %a\n  %t = getelementptr i8, ptr addrspace(3) %q, i32 %y\n"
+                           "  store i32 %x, ptr addrspace(3) %r\n  store i32 %y, ptr addrspace(3) %t\n"
+                           "  %b = add i32 %x, 8\n  %g = getelementptr i8, ptr addrspace(1) %p, i32 %b\n  store i32 %x, ptr addrspace(1) %g\n  ret void\n");
+    assert_non_null(strstr(s, "i32 16\n"));
+    assert_null(strstr(s, "add i32 %y"));
+    assert_non_null(strstr(s, "add i32 %x, 8"));
+}
+
+static void shared_index_arithmetic_has_a_block(void **state) {
+    (void)state;
+    char body[4096];
+    int n = snprintf(body, sizeof body, "  br label %%l\nl:\n  %%i = phi i32 [ 0, %%0 ], [ %%j, %%l ]\n  %%a = mul i32 %%i, 12\n  %%b = xor i32 %%a, %%y\n");
+    for (int k = 0; k < 12; k++)
+        n += snprintf(body + n, sizeof body - (size_t)n, "  %%p%d = getelementptr i8, ptr addrspace(1) %%p, i32 %%b\n  %%q%d = getelementptr i8, ptr addrspace(1) %%p%d, i32 %d\n"
+                      "  store i32 %%i, ptr addrspace(1) %%q%d\n", k, k, k, 4 * k, k);
+    snprintf(body + n, sizeof body - (size_t)n, "  %%j = add i32 %%i, 1\n  %%c2 = icmp slt i32 %%j, %%x\n  br i1 %%c2, label %%l, label %%e\ne:\n  ret void\n");
+    const char *s = tidied(body), *cut = strstr(s, "br label %l\n\nl:");
+    assert_non_null(cut);                                  // the phi and the address before it, the stores after it
+    assert_true(strstr(s, "%i = phi") < cut && strstr(s, "%p0 = getelementptr") < cut);
+    assert_true(strstr(s, "%q1 = getelementptr") > cut && strstr(s, "store i32 %i") > cut);
+    assert_null(strstr(s, "%p1 ="));
+}
+
 static void ptxas_words(void **state) {
     (void)state;
     static const char log[] = "ptxas info    : 0 bytes gmem\n"
@@ -205,6 +232,8 @@ int main(void) {
         cmocka_unit_test(equal_values_are_computed_once),
         cmocka_unit_test(arithmetic_that_does_nothing_goes),
         cmocka_unit_test(loops_and_unreachable_blocks_are_walked),
+        cmocka_unit_test(addresses_share_what_they_can),
+        cmocka_unit_test(shared_index_arithmetic_has_a_block),
         cmocka_unit_test(ptxas_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
