@@ -19,8 +19,7 @@
 #define TK_GRAPH_GRAPH_H
 
 #include "graph/ix.h"
-
-enum { G_MAX_RANK = 16 };        // of any value: Einsum and windowed views need more than the 8 that models have
+#include "graph/tensor.h"
 
 // ---- the kinds ------------------------------------------------------------------------------------------------------
 
@@ -133,14 +132,6 @@ static inline GNum g_float(double v)   { return (GNum){false, 0, v}; }
 
 typedef struct GType { Elem elem; int rank; const Ix *shape; } GType;
 
-typedef struct GTensor {         // a value with its elements, row by row: in the interpreter, in host operations
-    Elem    elem;
-    int     rank;
-    int64_t shape[G_MAX_RANK];
-    size_t  bytes;
-    void   *data;                // malloc'ed
-} GTensor;
-
 // An operation on whole tensors. `run` fills `out` (shape and data: g_tensor_alloc; elem and rank are set), or writes why
 // not to `error` and returns false.
 typedef struct GHostOp {
@@ -208,7 +199,6 @@ struct Graph {
 };
 
 Graph *graph_new(const char *name);
-void   graph_free(Graph *g);
 
 // What is being lowered, for messages and for `from`: kept as given (copied). NULL: nothing.
 void        g_at(Graph *g, const char *from);
@@ -327,9 +317,6 @@ Node *g_loop(Graph *g, Node *trips, Node *cond, Node *const *carried, int ncarri
 Node *g_if(Graph *g, Node *cond, const GBody *then_body, const GBody *else_body);
 Node *g_proj(Graph *g, Node *n, int result);
 
-bool  g_tensor_alloc(GTensor *t);                                        // bytes and zeroed data from elem, rank, shape; false: too large
-void  g_tensor_free(GTensor *t);
-
 // ---- asking ---------------------------------------------------------------------------------------------------------
 
 // The elements of a small integer (or bool) value as index expressions of dimensions, in order, or NULL if they are not
@@ -348,7 +335,6 @@ const GType *g_results(const Node *n, int *count);                       // of h
 
 // ---- text -----------------------------------------------------------------------------------------------------------
 
-void graph_print(Buf *to, const Graph *g);                               // what outputs reach, one line each
 void graph_print_node(Buf *to, const Graph *g, const Node *n);
 
 #endif

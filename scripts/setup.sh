@@ -17,6 +17,7 @@ have() { command -v "$1" >/dev/null 2>&1; }
 jobs() { nproc 2>/dev/null || echo 2; }
 
 packages=(cmake ninja-build gcc libc6-dev libstdc++-12-dev pkg-config re2c lemon
+          protobuf-c-compiler libprotobuf-c-dev libonnx-testdata libonnx-dev
           llvm-22-dev llvm-22-tools lld-22 clang-22 libclang-rt-22-dev libcmocka-dev libzstd-dev zlib1g-dev)
 
 as_root() {
@@ -35,7 +36,7 @@ apt_install() {
 setup_packages() {
     if ! have apt-get; then
         missing=()
-        for program in cmake ninja cc pkg-config re2c lemon; do have "$program" || missing+=("$program"); done
+        for program in cmake ninja cc pkg-config re2c lemon protoc-c; do have "$program" || missing+=("$program"); done
         [ ${#missing[@]} -eq 0 ] || die "this is no Debian, and these are missing: ${missing[*]}"
         return
     fi

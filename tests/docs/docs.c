@@ -399,6 +399,7 @@ static const struct { const char *folder, *may; } allowed[] = {      // each fol
 static const struct { const char *header, *files; } reserved[] = {
     {"emu/", "emu/* runtime/emu_device.c"}, {"runtime/cuda_driver.h", "runtime/cuda*"}, {"cuda.h", ""},
     {"llvm-c/", "lower/gen.h lower/llvm_*.c ptx/emit.h ptx/emit.c ptx/tidy.c"}, {"lower/gen.h", "lower/llvm_*.c lower/*.h"},
+    {"onnx.pb-c.h", "graph/onnx_internal.h"}, {"graph/onnx_internal.h", "graph/onnx*.c"},
     {"ptx/emit.h", "lower/gen.h lower/llvm_*.c ptx/emit.c ptx/tidy.c"},
 };
 

@@ -1,0 +1,59 @@
+// ONNX models: read, checked, lowered to the graph IR.
+//
+//     OnnxModel *m = onnx_read("model.onnx", &err);
+//     Graph *g = onnx_import(m, &(OnnxImport){.given = tensors, .ngiven = n}, &err);
+//     ...
+//     graph_free(g); onnx_free(m);              the graph points into the model's memory
+//
+// What an import needs to know. Shapes may be symbolic, and stay so. But where a model computes a shape from the
+// *values* of an input (the `shape` of a Reshape that is an input of the model), those values must be known: such an input
+// is bound to the tensor given for it and becomes a constant. The same goes for a symbolic dimension that a lowering must
+// know as a number. Which ones is found by trying: an import that meets one starts again with it bound.
+#ifndef TK_GRAPH_ONNX_H
+#define TK_GRAPH_ONNX_H
+
+#include "graph/tensor.h"
+
+typedef struct OnnxModel OnnxModel;
+
+typedef struct OnnxGiven {             // a tensor for an input, by name
+    const char    *name;
+    const GTensor *tensor;             // data may be NULL: only type and shape are known
+} OnnxGiven;
+
+typedef struct OnnxImport {
+    const OnnxGiven *given; int ngiven;
+    bool random_weights;               // initializers whose file of external data is missing get random values
+    // what came out
+    const char *out_of_scope;          // the import failed for something that is left out on purpose: "sequences", "strings", ..
+    int bound;                         // inputs and dimensions that had to be bound to given values
+} OnnxImport;
+
+// Messages are one line; they begin with the path and name the node or tensor.
+OnnxModel *onnx_read(const char *path, Buf *err);
+OnnxModel *onnx_parse(const char *path, const void *bytes, size_t n, Buf *err);     // as read from `path`; bytes are copied where needed
+void       onnx_free(OnnxModel *m);
+Graph     *onnx_import(OnnxModel *m, OnnxImport *how, Buf *err);
+
+const char *onnx_path(const OnnxModel *m);
+// The model's inputs: those that have no value in the model first, then those that have one.
+int         onnx_input_count(const OnnxModel *m, bool with_defaults);
+const char *onnx_input_name(const OnnxModel *m, int i);
+Elem        onnx_input_elem(const OnnxModel *m, int i);          // EL_none: no tensor of numbers
+void        onnx_input_type(const OnnxModel *m, int i, Buf *out);   // "f32[batch, 784]"
+bool        onnx_input_shape(const OnnxModel *m, int i, int *rank, int64_t *shape, int64_t unknown);   // as declared; false: it is not
+int         onnx_output_count(const OnnxModel *m);
+const char *onnx_output_name(const OnnxModel *m, int i);
+// "sequences", "optionals", "strings", ..: what is not a tensor of numbers among inputs and outputs; NULL: nothing.
+const char *onnx_unusual_io(const OnnxModel *m);
+
+// *.pb files: one TensorProto.
+bool onnx_tensor_read(const char *path, GTensor *out, Buf *err);
+bool onnx_tensor_parse(const void *bytes, size_t n, GTensor *out, Buf *err);
+bool onnx_tensor_write(const char *path, const char *name, const GTensor *t, Buf *err);
+
+const char *onnx_type_name(int type);            // TensorProto.DataType: "float16"
+Elem        onnx_type_elem(int type);            // as which element type it is computed with; EL_none: not at all
+int         onnx_type_bits(int type);            // of an element in a file: 4 for int4
+
+#endif

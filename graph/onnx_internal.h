@@ -1,0 +1,97 @@
+// What the importer's own files share. Only they know protobuf.
+//
+//   onnx.proto       the format                          onnx_file.c    bytes to messages, mapped files
+//   onnx_tensor.c    messages to tensors, external data  onnx_attr.c    attributes
+//   onnx_import.c    nodes to the graph IR               onnx_known.c   what must be a number at import
+#ifndef TK_GRAPH_ONNX_INTERNAL_H
+#define TK_GRAPH_ONNX_INTERNAL_H
+
+#include "graph/onnx.h"
+#include "graph/op.h"
+#include "lang/launch.h"
+#include "onnx.pb-c.h"
+
+typedef struct FileMap {               // a file, mapped for reading
+    const char    *path;               // real path
+    const uint8_t *p;                  // NULL: it is empty
+    size_t         n;
+} FileMap;
+
+struct OnnxModel {
+    Arena      *arena;                 // messages, names, tensors that had to be converted
+    const char *path;                  // as given
+    const char *folder;                // real path of the folder that it is in; external data are below. NULL: no such folder
+    const Onnx__ModelProto *proto;
+    VEC(uint64_t) raw_at;              // for each initializer where its raw_data begin in the file; 0: nowhere
+    VEC(FileMap) maps;                 // of external data
+    void  *random[EL_COUNT];           // memory that weights share whose file is missing
+    size_t random_bytes[EL_COUNT];
+    VEC(const Onnx__ValueInfoProto *) inputs;   // those without a value in the model first
+    uint32_t ninputs;                  // how many those are
+};
+
+typedef struct OnnxTensor {
+    const char *name;
+    int         type;                  // TensorProto.DataType
+    Elem        elem;
+    int         rank;
+    int64_t     dim[MAX_RANK], count;
+    const void *data;                  // aligned for the element type; NULL: missing
+    const char *missing;               // the file that is not there
+    const char *file;                  // where the bytes stand as they are, or NULL
+    uint64_t    offset;
+} OnnxTensor;
+
+// ---- onnx_file.c
+
+// Maps a file. False: one line in err.
+bool file_map(const char *path, FileMap *out, Arena *a, Buf *err);
+void file_unmap(FileMap *f);
+// Bytes -> message, in the arena. Everything is checked before protobuf-c sees it. `m` may be NULL; else its raw_at is filled.
+ProtobufCMessage *message_read(const ProtobufCMessageDescriptor *type, const uint8_t *p, size_t n, Arena *a, OnnxModel *m, Buf *err);
+// A name from a file, for messages: without control characters, not too long.
+const char *shown(Arena *a, const char *name);
+
+// ---- onnx_tensor.c
+
+bool tensor_of(OnnxModel *m, const Onnx__TensorProto *p, Arena *a, OnnxTensor *out, Buf *err);      // m NULL: no external data
+bool sparse_of(OnnxModel *m, const Onnx__SparseTensorProto *p, Arena *a, OnnxTensor *out, Buf *err);
+bool shape_count(const int64_t *dim, size_t rank, int64_t *count, Buf *err);                        // of elements
+Node *tensor_node(Graph *g, const OnnxTensor *t);                                                   // a constant; refers to its data
+
+// ---- onnx_import.c
+
+typedef struct Scope Scope;
+
+typedef struct Call {                  // a function of the model, being inlined
+    const struct Call *up;
+    const Onnx__NodeProto *node;       // what calls it
+    const Onnx__FunctionProto *f;
+} Call;
+
+typedef struct Marks {                 // what must be bound, found so far; names
+    Arena *arena;
+    VEC(const char *) inputs, dims;
+    bool all;                          // too many: bind whatever is given
+} Marks;
+
+typedef struct Import {
+    Graph      *g;
+    OnnxModel  *m;
+    OnnxImport *how;
+    Marks      *marks;
+    Scope      *scope;
+    const Call *call;                  // NULL: not in a function
+    Onnx__OperatorSetIdProto *const *opsets; size_t nopsets;
+    bool        again;                 // something was marked: start over
+    int         depth;
+    int64_t     lowered;               // nodes
+} Import;
+
+const OnnxGiven *given_find(const OnnxImport *how, const char *name);
+
+// ---- onnx_attr.c
+
+const Onnx__AttributeProto *attr_find(const Import *im, const Onnx__NodeProto *n, const char *name);
+
+#endif
