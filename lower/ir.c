@@ -220,6 +220,7 @@ Op *op_walk(const Region *root, const Op *prev)
 
 Op *op_target(const Op *op)
 {
+    if (op->code != OP_T_break && op->code != OP_T_continue) return NULL;
     int64_t depth = op->imm;
     const Region *r = op->parent;
     for (Op *at = r ? r->owner : NULL; at; r = at->parent, at = r ? r->owner : NULL) {

@@ -1,6 +1,6 @@
 // The pass driver.
 //
-//     simplify > contract > hoist > chunk > split > schedule > lanes > pipeline > peel > layout    tile IR
+//     simplify > contract > hoist > chunk > split > partial > schedule > lanes > pipeline > peel > layout  tile IR
 //     then llvm_*.c: one LLVM function a kernel, ptx/emit.c: a short LLVM pass list and the NVPTX back end
 //
 // After each pass the verifier may run, the function may be written out, and lowering may stop.
@@ -16,6 +16,7 @@ static bool run_simplify(Fn *f, const CompileOptions *o) { (void)o; simplify(f);
 static bool run_contract(Fn *f, const CompileOptions *o) { if (o->math != 1 && contract(f)) simplify(f); return true; }
 static bool run_hoist(Fn *f, const CompileOptions *o)    { (void)o; hoist(f); return true; }
 static bool run_peel(Fn *f, const CompileOptions *o)     { (void)o; if (peel(f)) simplify(f); return true; }
+static bool run_partial(Fn *f, const CompileOptions *o)  { if (o->math != 1 && partial(f)) simplify(f); return true; }
 static bool run_chunk(Fn *f, const CompileOptions *o)    { (void)o; chunk(f); return true; }
 static bool run_pipeline(Fn *f, const CompileOptions *o) { return hopper(f, o) || pipeline(f, o); }
 static bool run_lanes(Fn *f, const CompileOptions *o)    { (void)o; if (lanes(f)) simplify(f); return true; }
@@ -27,6 +28,7 @@ static const struct { PassInfo info; PassFn *run; } passes[] = {
     {{"hoist",    "moves what a loop does not change out of it",                                          1, 1}, run_hoist},
     {{"chunk",    "cuts tiles that no block can hold into loops over chunks of an axis",                  1, 1}, run_chunk},
     {{"split",    "lets several programs share the trips of a loop of sums",                              1, 1}, split_loop},
+    {{"partial",  "keeps sums of a loop apart for each lane and joins the lanes after it (not with --math=strict)", 1, 1}, run_partial},
     {{"schedule", "chooses warps for a program and programs for a block",                                 1, 1}, schedule},
     {{"lanes",    "puts neutral elements into dead lanes where a reduction would count them",             1, 1}, run_lanes},
     {{"pipeline", "gives the operands of products rings in shared memory, filled ahead of use",           1, 2}, run_pipeline},

@@ -8,6 +8,7 @@ bool simplify(Fn *f);                                          // simplify.c: fo
 bool contract(Fn *f);                                          // simplify.c: a * b + c -> fma
 bool hoist(Fn *f);                                             // simplify.c: loop-invariant values out of loops
 bool chunk(Fn *f);                                             // chunk.c: axes too long for registers become loops
+bool partial(Fn *f);                                           // partial.c: sums in a loop, lane by lane until it ends
 bool lanes(Fn *f);                                             // lanes.c: neutral elements into dead lanes where they would count
 bool peel(Fn *f);                                              // peel.c: trips without masks get a copy of the body
 bool split_loop(Fn *f, const CompileOptions *opt);             // split.c: a loop's trips shared by several programs

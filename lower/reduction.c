@@ -1,5 +1,5 @@
 // What every reduction starts from, and how two partial results of one join: the algebra that the passes share which
-// take reductions apart (lanes, partial, chunk).
+// take reductions apart (chunk, split, partial, lanes).
 //
 //                   over nothing              joined
 //     sum           0                         a + b
@@ -44,6 +44,24 @@ Val *reduce_join(Builder *b, TReduce kind, Val *x, Val *y) {
     case TR_any:   return b_binary(b, OP_or, x, y);
     case TR_every: return b_binary(b, OP_and, x, y);
     default:       return b_op(b, OP_T_fun, kind == TR_max ? TF_max : TF_min, type_union(x->type, y->type), 2, (Val *[]){x, y});
+    }
+}
+
+// How `next` joins the carried variable `v` with something else: false if it does not.
+bool reduce_joins(const Val *v, const Val *next, TReduce *kind) {
+    const Op *d = next->def;
+    if (!d) return false;
+    bool operand = d->nin >= 2 && (d->in[0] == v || d->in[1] == v), truth = next->type.elem == EL_bool;
+    if (d->code == OP_T_dot) { *kind = TR_sum; return op_acc(d) == v; }
+    if (d->code == OP_T_fun && d->sub == TF_fma) { *kind = TR_sum; return d->in[2] == v; }
+    if (d->code == OP_T_fun && (d->sub == TF_max || d->sub == TF_min)) { *kind = d->sub == TF_max ? TR_max : TR_min; return operand; }
+    if (d->code != OP_T_binary || !operand) return false;
+    switch (d->sub) {
+    case OP_add: *kind = TR_sum;  return true;
+    case OP_mul: *kind = TR_prod; return true;
+    case OP_or:  *kind = TR_any;   return truth;
+    case OP_and: *kind = TR_every; return truth;
+    default:     return false;
     }
 }
 

@@ -41,24 +41,6 @@ static bool effects_inside(const Op *op) {
     return effects(op);
 }
 
-// How `next` joins the carried variable `v` with something else: false if it does not.
-static bool joins(const Val *v, const Val *next, TReduce *kind) {
-    const Op *d = next->def;
-    if (!d) return false;
-    bool operand = d->nin >= 2 && (d->in[0] == v || d->in[1] == v), truth = next->type.elem == EL_bool;
-    if (d->code == OP_T_dot) { *kind = TR_sum; return op_acc(d) == v; }
-    if (d->code == OP_T_fun && d->sub == TF_fma) { *kind = TR_sum; return d->in[2] == v; }
-    if (d->code == OP_T_fun && (d->sub == TF_max || d->sub == TF_min)) { *kind = d->sub == TF_max ? TR_max : TR_min; return operand; }
-    if (d->code != OP_T_binary || !operand) return false;
-    switch (d->sub) {
-    case OP_add: *kind = TR_sum;  return true;
-    case OP_mul: *kind = TR_prod; return true;
-    case OP_or:  *kind = TR_any;   return truth;
-    case OP_and: *kind = TR_every; return truth;
-    default:     return false;
-    }
-}
-
 static const char *loop_of(Split *s, Op *loop) {
     Region *r = loop->reg[0];
     const Op *yield = r->last;
@@ -73,7 +55,7 @@ static const char *loop_of(Split *s, Op *loop) {
     if (yield->code != OP_T_yield) return "the loop may end early";
     for (int i = 0; i < loop->nout; i++) {
         const Val *v = r->args.at[1 + i];
-        if (yield->in[i]->type.ptr || !joins(v, yield->in[i], &s->join[i])) return "the loop carries more than sums, products, extremes and truths";
+        if (yield->in[i]->type.ptr || !reduce_joins(v, yield->in[i], &s->join[i])) return "the loop carries more than sums, products, extremes and truths";
         if (uses(r, v) != 1 || uses(r, yield->in[i]) != 1) return "a trip reads what the loop carries";
     }
     s->loop = loop;
