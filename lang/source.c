@@ -7,9 +7,13 @@
 //
 //     a.tk "x;\n"   offsets 1 .. 4     b.tk "y"   offsets 5 .. 6
 //
+// A path that no file has may be one of the library in the binary: `tkc test std/norm` reads that.
+//
 // A column counts characters (code points), as editors do, and a tab is one of them.
 
 #include "lang/internal.h"
+
+#include "lang/std_embed.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -65,6 +69,19 @@ static bool read_all(FILE *in, Buf *text)
     return !ferror(in);
 }
 
+Source *source_std(Session *s, const char *path)
+{
+    if (strncmp(path, "std/", 4) != 0) return NULL;
+    size_t size, n = strlen(path);
+    bool whole = n > 3 && strcmp(path + n - 3, ".tk") == 0;
+    char *full = arena_printf(s->arena, "%s%s", path, whole ? "" : ".tk");
+    const char *text = std_source(full + 4, &size);
+    if (!text) return NULL;
+    Source *src = source_add(s, full, text, size);
+    src->builtin = true;
+    return src;
+}
+
 Source *source_read(Session *s, const char *path, char **error)
 {
     bool standard = strcmp(path, "-") == 0;
@@ -77,6 +94,7 @@ Source *source_read(Session *s, const char *path, char **error)
 
     Buf text = {0};
     Source *src = NULL;
+    if (!in && errno == ENOENT && (src = source_std(s, path)) != NULL) return src;
     if (in && read_all(in, &text)) src = source_add(s, standard ? "<stdin>" : path, text.p ? text.p : "", text.n);
     else if (error) *error = arena_printf(s->arena, "%s: %s", path, strerror(errno ? errno : EIO));
     if (in && !standard) fclose(in);

@@ -26,5 +26,10 @@ const char *std_source(const char *name, size_t *size)
     }
     return NULL;
 }
+
+const char *std_name(int i)
+{
+    return i >= 0 && i < (int)(sizeof files / sizeof *files) - 1 ? files[i].name : NULL;
+}
 ")
 file(WRITE ${TO} "${text}")

@@ -5,5 +5,6 @@
 #include <stddef.h>
 
 const char *std_source(const char *name, size_t *size);      // "prelude.tk"; NULL if there is none
+const char *std_name(int i);                                 // in alphabetical order; NULL past the last
 
 #endif

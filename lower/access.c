@@ -35,6 +35,9 @@ static bool within(Facts *s, const Val *v, LExpr dim) {
         if (constant(s, e, &a) && constant(s, dim, &b)) return a <= b;
     }
     if (!d) return false;
+    if (fact_range(s, v).hi <= 0) return true;                   // no dimension is negative
+    if (d->code == OP_T_select) return within(s, d->in[1], dim) && within(s, d->in[2], dim);
+    if (d->code == OP_T_fun && d->sub == TF_max) return within(s, d->in[0], dim) && within(s, d->in[1], dim);
     if (d->code == OP_T_fun && d->sub == TF_min) return within(s, d->in[0], dim) || within(s, d->in[1], dim);
     if (d->code == OP_T_binary && d->sub == OP_sub && fact_range(s, d->in[1]).lo >= 0) return within(s, d->in[0], dim);
     if (d->code == OP_T_binary && d->sub == OP_add && fact_range(s, d->in[1]).hi <= 0) return within(s, d->in[0], dim);

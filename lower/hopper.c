@@ -22,7 +22,8 @@
 // With a single product into a carried accumulator one wgmma group stays in flight across trips and a
 // stage is released one trip late; of two products in a chain the first runs a trip ahead
 // (hopper_overlap.c); otherwise each product is waited for. What comes before the loop and
-// is not plain scalar arithmetic, and all that follows it, is the consumers'.
+// is not plain arithmetic on scalars (of parameters, or read from tensors that nobody writes), and all that follows it,
+// is the consumers'.
 //
 // Declines (returns false, function unchanged) when anything is not so; the reason goes to the report.
 #include "lower/hopper.h"
@@ -53,11 +54,17 @@ static int uses(const Region *r, const Val *v) {
     return n;
 }
 
-// A scalar that the producer can compute too: pure arithmetic on parameters and the loop's counter.
+// The same wherever it is done: arithmetic, and one element of a tensor that nobody writes.
+static bool repeatable(const Hop *h, const Op *op) {
+    bool read = op->code == OP_T_load && op->out[0]->type.rank == 0 && h->f->launch->params[op->in[0]->def->imm].mode == PM_IN;
+    return op_has(op, 'P') || read;
+}
+
+// A scalar that the producer can compute too, from parameters, lengths or a page table in memory, and the loop's counter.
 static bool computable(const Hop *h, const Val *v) {
     const Op *d = v->def;
     if (!d) return v == h->loop->reg[0]->args.at[0];
-    if (v->type.rank || !op_has(d, 'P') || d->code == OP_T_reduce || d->code == OP_T_dot) return false;
+    if (v->type.rank || !repeatable(h, d) || d->code == OP_T_reduce || d->code == OP_T_dot) return false;
     if (d->parent != h->loop->parent && d->parent != h->loop->reg[0]) return false;
     for (int i = 0; i < d->nin; i++) if (d->in[i]->type.kind == TY_TILE && !computable(h, d->in[i])) return false;
     return true;
@@ -149,6 +156,7 @@ static bool applies(Hop *h) {
         h->loop = op;
     }
     if (!h->loop) return false;
+    for (int i = 0; i < 3; i++) if (!computable(h, h->loop->in[i])) return decline(h, "the loop's bounds are not scalars that both roles can compute");
     if (h->loop->nout > MAX_CARRIED) return decline(h, "the loop carries too many values");
     Region *r = h->loop->reg[0];
     for (Op *op = r->first; op; op = op->next) {
@@ -407,7 +415,7 @@ static void consumers(Hop *h, Region *r) {
 static bool common(const Hop *h, const Op *op) {
     for (int i = 0; i < op->nout; i++) if (op->out[i]->type.kind == TY_TILE && (op->out[i]->type.rank || !computable(h, op->out[i]))) return false;
     for (int i = 0; i < op->nin; i++) if (op->in[i]->type.kind == TY_TILE && !computable(h, op->in[i])) return false;
-    return op->nout > 0 && op_has(op, 'P');
+    return op->nout > 0 && repeatable(h, op);
 }
 
 bool hopper(Fn *f, const CompileOptions *opt) {

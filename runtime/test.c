@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 
 #include "lang/ast.h"
+#include "lang/std_embed.h"
 
 typedef struct Run {
     Runtime     *rt;
@@ -294,7 +295,7 @@ static void run_file(Runner *r, const char *path)
     char    *error = NULL;
     Source  *src = source_read(s, path, &error);
     if (!src) {
-        fprintf(r->to, "FAIL  %s: %s\n", path, error ? error : "cannot be read");
+        fprintf(r->to, "FAIL  %s\n", error ? error : path);
         r->counts->failed++;
         session_free(s);
         return;
@@ -315,12 +316,15 @@ static int by_name(const struct dirent **a, const struct dirent **b) { return st
 static void run_path(Runner *r, const char *path)
 {
     struct stat st;
-    if (strcmp(path, "-") != 0 && stat(path, &st) != 0) {
-        fprintf(r->to, "FAIL  %s: %s\n", path, strerror(errno));
-        r->counts->failed++;
-        return;
+    bool there = stat(path, &st) == 0;
+    for (int i = 0; !there && strcmp(path, "std") == 0; i++) {          // the whole library in the binary
+        if (!std_name(i)) return;
+        Buf full = {0};
+        buf_printf(&full, "std/%s", std_name(i));
+        run_file(r, full.p);
+        buf_free(&full);
     }
-    if (strcmp(path, "-") == 0 || !S_ISDIR(st.st_mode)) { run_file(r, path); return; }
+    if (!there || !S_ISDIR(st.st_mode)) { run_file(r, path); return; }      // what cannot be read is said there
     struct dirent **entries;
     int n = scandir(path, &entries, NULL, by_name);
     for (int i = 0; i < n; i++) {

@@ -154,12 +154,21 @@ static bool at_most(Check *c, const TExpr *x, int64_t n) {
     return x->kind == TX_fun && x->op == TF_min && (at_most(c, x->kid[0], n) || at_most(c, x->kid[1], n));
 }
 
+// hi <= lo + n, as in `s .. min(N, s + 64) by 64`
+static bool at_most_past(const TExpr *hi, const TExpr *lo, int64_t n) {
+    if (hi->kind == TX_fun && hi->op == TF_min) return at_most_past(hi->kid[0], lo, n) || at_most_past(hi->kid[1], lo, n);
+    for (int i = 0; i < 2 && hi->kind == TX_binary && hi->op == OP_add; i++) {
+        if (tx_same(hi->kid[i], lo) && hi->kid[1 - i]->kind == TX_const && hi->kid[1 - i]->ival <= n) return true;
+    }
+    return false;
+}
+
 static bool is_zero(const TExpr *x) { return x->kind == TX_const && x->ival == 0; }
 
 // `let n = lo .. hi by B` has B lanes, which must be enough.
 static bool demand_fits(Check *c, const Range *r, TExpr *lo, TExpr *hi) {
     Span at = r->span;
-    if (is_zero(lo) && at_most(c, hi, r->step)) return true;
+    if ((is_zero(lo) && at_most(c, hi, r->step)) || at_most_past(hi, lo, r->step)) return true;
     TExpr *len = ix(c, OP_sub, hi, lo, at), *b = tx_const_int(c, r->step, EL_index, at);
     if (len->kind == TX_const) {
         if (len->ival <= r->step) return true;

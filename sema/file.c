@@ -1,11 +1,10 @@
 // A file's items and what it sees: its own, over those of the files it imports, over the prelude
-// (lang/std/prelude.tk), over the builtins. An imported file sees only what it imports itself.
+// (lang/std/prelude.tk), over the builtins. An imported file sees only what it imports itself. Names that
+// begin with `_` stay in their file.
 //
 // `import "std/norm.tk"` is found in the library embedded in the compiler; any other path is relative
 // to the importing file.
 #include "sema/internal.h"
-
-#include "lang/std_embed.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -82,13 +81,9 @@ static Scope *import_file(Loader *l, const Node *n, const char *from, int depth)
     }
     Source *src = NULL;
     char *why = NULL;
-    size_t size;
     if (lib) {
-        const char *text = std_source(path + 4, &size);
-        if (text) {
-            src = source_add(s, path, text, size);
-            src->builtin = true;
-        } else why = "the standard library has no such file";
+        src = source_std(s, path);
+        if (!src) why = "the standard library has no such file";
     } else {
         src = source_read(s, path, &why);
     }
@@ -102,6 +97,7 @@ static Scope *import_file(Loader *l, const Node *n, const char *from, int depth)
 // Copies the names of one scope into another; functions of one name become overloads.
 static void merge_scope(Loader *l, Scope *to, const Scope *from) {
     for (const Bind *b = from->first; b; b = b->next) {
+        if (b->name->s[0] == '_') continue;
         if (b->ent.kind == EN_fn) {
             for (FnItem *i = b->ent.fn; i; i = i->next) add_fn(l, to, i->node, i->env);
         } else if (!scope_find_here(to, b->name)) {
@@ -142,13 +138,8 @@ SemaFile *sema_file(Session *s, Node *file) {
     f->root = file;
     Loader l = {.f = f};
     l.c = check_new(f);
-    size_t n;
-    const char *text = std_source("prelude.tk", &n);
-    if (text) {
-        Source *src = source_add(s, "std/prelude.tk", text, n);
-        src->builtin = true;
-        l.prelude = load_items(&l, parse_file(s, src), "std/prelude.tk", false, 0);
-    }
+    Source *prelude = source_std(s, "std/prelude.tk");
+    if (prelude) l.prelude = load_items(&l, parse_file(s, prelude), prelude->path, false, 0);
     const char *path = "";
     if (file && file->span.hi) path = span_where(s, file->span.lo).src->path;
     f->scope = load_items(&l, file, path, true, 0);

@@ -143,17 +143,39 @@ Elem tensor_elem(Check *c, TensorRef *t, Span at) {
     return t->elem = x && !x->type.ptr ? x->type.elem : EL_none;
 }
 
-static bool below(const TExpr *x, const TExpr *hi) {          // x <= hi, plainly
+// What a number was made from: through conversions to index, and names that `let` gave. A loop's counter stays.
+static const TExpr *origin(Check *c, const TExpr *x) {
+    for (;;) {
+        uint32_t id = x->kind == TX_var ? (uint32_t)x->var->id : 0;
+        bool named = x->kind == TX_var && !x->var->mutable && id < c->init.n && c->init.at[id] && !(id < c->limit.n && c->limit.at[id]);
+        if (named) x = c->init.at[id];
+        else if (x->kind == TX_cast && x->type.elem == EL_index && elem_is_int(x->kid[0]->type.elem)) x = x->kid[0];
+        else return x;
+    }
+}
+
+static bool below(Check *c, const TExpr *x, const TExpr *hi) {   // x <= hi, plainly
     if (tx_same(x, hi)) return true;
-    if (x->kind == TX_const && hi->kind == TX_const) return x->ival <= hi->ival;
-    return x->kind == TX_fun && x->op == TF_min && (below(x->kid[0], hi) || below(x->kid[1], hi));
+    x = origin(c, x);
+    if (tx_same(x, hi) || (x->kind == TX_const && hi->kind == TX_const && x->ival <= hi->ival)) return true;
+    if (x->kind == TX_const && hi->kind == TX_dim) return x->ival <= 0;
+    if (x->kind == TX_fun && x->op == TF_min) return below(c, x->kid[0], hi) || below(c, x->kid[1], hi);
+    if (x->kind == TX_fun && x->op == TF_max) return below(c, x->kid[0], hi) && below(c, x->kid[1], hi);
+    return x->kind == TX_select && below(c, x->kid[1], hi) && below(c, x->kid[2], hi);
 }
 
 static bool above(Check *c, const TExpr *x, const TExpr *lo) {   // x >= lo, plainly; counters start at their first value
     if (tx_same(x, lo)) return true;
-    if (x->kind == TX_const && lo->kind == TX_const) return x->ival >= lo->ival;
+    x = origin(c, x);
+    if (tx_same(x, lo) || (x->kind == TX_const && lo->kind == TX_const && x->ival >= lo->ival)) return true;
     if (x->kind == TX_var && !x->var->mutable && (uint32_t)x->var->id < c->init.n && c->init.at[x->var->id]) return above(c, c->init.at[x->var->id], lo);
-    return false;
+    if (x->kind == TX_fun && x->op == TF_max) return above(c, x->kid[0], lo) || above(c, x->kid[1], lo);
+    if (x->kind == TX_fun && x->op == TF_min) return above(c, x->kid[0], lo) && above(c, x->kid[1], lo);
+    if (x->kind == TX_select) return above(c, x->kid[1], lo) && above(c, x->kid[2], lo);
+    bool from_zero = lo->kind == TX_const && lo->ival <= 0;
+    if (x->kind == TX_dim) return from_zero;
+    return from_zero && x->kind == TX_binary && (x->op == OP_add || x->op == OP_mul || x->op == OP_div) && x->type.elem == EL_index
+        && above(c, x->kid[0], lo) && above(c, x->kid[1], lo);
 }
 
 static TExpr *as_index(Check *c, Ent e, Span at) { return e.kind == EN_int ? tx_const_int(c, e.i, EL_index, at) : e.x; }
@@ -163,14 +185,14 @@ static Ent inside(Check *c, Ent i, Ent lo, Ent hi, Span at) {
     bool low_ok = false, high_ok = false;
     if (i.kind == EN_axis) {
         low_ok = above(c, i.axis->lo, l);
-        high_ok = below(i.axis->hi, h);
+        high_ok = below(c, i.axis->hi, h);
     } else if (i.kind == EN_int) {
         low_ok = l->kind == TX_const && i.i >= l->ival;
         high_ok = h->kind == TX_const && i.i < h->ival;
     } else if (i.kind == EN_value && i.x->kind == TX_var) {
         low_ok = above(c, i.x, l);
         uint32_t id = (uint32_t)i.x->var->id;
-        high_ok = id < c->limit.n && c->limit.at[id] && below(c->limit.at[id], h);
+        high_ok = id < c->limit.n && c->limit.at[id] && below(c, c->limit.at[id], h);
     }
     Ent r = ent_bool(true, at);
     if (!low_ok) r = binary(c, OP_land, r, binary(c, OP_ge, i, lo, at, at, at), at, at, at);

@@ -128,6 +128,25 @@ static Ent default_of(Check *c, const Node *g) {
     return e;
 }
 
+// A function that was named from outside, as in `--set ACT=gelu`: what the kernel's file sees by that name.
+static Ent fn_of_name(Check *c, const Node *g, const char *text) {
+    Ent e = ent_void();
+    Sym name = sym(c->s, text);
+    if (!g->kid[0] || !g->kid[0]->sym || strcmp(g->kid[0]->sym->s, "fn") != 0) {
+        Diag *d = report(c, E_generic_kind, name_at(g), g->sym->s, kind_words(g->kid[0] && g->kid[0]->sym ? g->kid[0]->sym->s : "int"), arena_printf(c->a, "`%s`", text));
+        diag_label(d, name_at(g), "declared here");
+        return ent_error(c);
+    }
+    const Bind *b = scope_find(c->file->scope, name);
+    if (b) e = b->ent;
+    const Builtin *builtin = b ? NULL : builtin_find(name);
+    if (builtin) e = (Ent){.kind = EN_builtin, .builtin = builtin};
+    if (e.kind == EN_fn || e.kind == EN_builtin) return e;
+    Diag *d = report(c, E_unknown_name, name_at(g), text);
+    diag_label(d, name_at(g), "`%s` is set to it: a function that this file sees is wanted", g->sym->s);
+    return ent_error(c);
+}
+
 static Ent generic_value(Check *c, const Node *g, char *origin) {
     Ent e = ent_void();
     const SemaValue *v = find_value(c->set, c->nset, g->sym, true);
@@ -139,6 +158,8 @@ static Ent generic_value(Check *c, const Node *g, char *origin) {
         if (!v && find_dim(c, g->sym) >= 0) v = find_value(c->known, c->nknown, g->sym, false);
     }
     Span at = {0};
+    if (v && v->value) return *v->value;
+    if (v && v->fn) return fn_of_name(c, g, v->fn);
     if (v) return v->is_type ? (Ent){.kind = EN_type, .elem = v->elem, .span = at} : ent_int(v->ival, at);
     *origin = 'd';
     if (g->kid[1]) e = default_of(c, g);

@@ -250,8 +250,14 @@ static bool launch_set(Tester *t, Launch *l) {
             report(t->c, E_generic_unknown, v->span, l->kernel->sym->s, arena_printf(t->c->a, "number %u", i + 1));
             return false;
         }
+        if (e.kind == EN_fn || e.kind == EN_lambda || e.kind == EN_builtin) {
+            Ent *value = NEW(t->c->a, Ent);
+            *value = e;
+            l->set[l->nset++] = (SemaValue){.name = name->s, .value = value};
+            continue;
+        }
         if (e.kind != EN_int && e.kind != EN_bool && e.kind != EN_type) {
-            report(t->c, E_generic_kind, v->span, name->s, "a number or an element type", ent_text(t->c, e));
+            report(t->c, E_generic_kind, v->span, name->s, "a number, an element type or a function", ent_text(t->c, e));
             return false;
         }
         l->set[l->nset++] = (SemaValue){.name = name->s, .is_type = e.kind == EN_type, .ival = e.kind == EN_type ? 0 : e.i, .elem = e.kind == EN_type ? e.elem : EL_none};

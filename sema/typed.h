@@ -211,7 +211,14 @@ typedef struct TKernel {
 
 // ---- sema ----------------------------------------------------------------------------------------
 
-typedef struct SemaValue { const char *name; bool is_type; int64_t ival; Elem elem; } SemaValue;   // --set NAME=VALUE, or a known dimension
+typedef struct SemaValue {                // --set NAME=VALUE, or a known dimension
+    const char *name;
+    bool        is_type;
+    int64_t     ival;
+    Elem        elem;
+    const char *fn;                       // name of a function that the file sees, or NULL
+    const struct Ent *value;              // a function value of a test item, or NULL
+} SemaValue;
 typedef struct SemaFile SemaFile;       // a checked file: its items and those it imports
 
 SemaFile *sema_file(Session *s, Node *file);            // collects items, resolves imports; errors in the session; never NULL

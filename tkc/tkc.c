@@ -30,8 +30,10 @@ const Command command_table[] = {
     { "test", C_TEST, "test PATH... [options]",
       "run the test items of files",
       "Runs the `test` items of each file, and of each *.tk below each folder, on one device, and ends with a line `N passed, "
-      "N failed, N skipped`.", NULL,
+      "N failed, N skipped`. `std/NAME`, where no file has that path, is a file of the library in the binary, and `std` is all of it; "
+      "other commands read `std/NAME` too.", NULL,
       "tkc test examples --device=emu\n"
+      "tkc test std/attention --device=eval\n"
       "tkc test softmax.tk --device=eval --twice",
       main_test },
     { "explain", C_EXPLAIN, "explain CODE...",

@@ -5,6 +5,7 @@
 // misspelt --set that changes nothing is found days later.
 #include "tkc/values.h"
 
+#include <ctype.h>
 #include <string.h>
 
 // ---- what a kernel declares ----------------------------------------------------------------------
@@ -75,6 +76,12 @@ int values_check(const Values *all, const Node *const *kernels, int n) {
 
 // ---- NAME=VALUE ----------------------------------------------------------------------------------
 
+static bool is_word(const char *text) {
+    for (const char *p = text; *p; p++)
+        if (*p != '_' && !isalpha((unsigned char)*p) && !(p > text && isdigit((unsigned char)*p))) return false;
+    return *text != '\0';
+}
+
 static bool value_parse(const char *text, SemaValue *out) {
     if (number_parse(text, &out->ival)) return true;
     if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0) {
@@ -83,7 +90,8 @@ static bool value_parse(const char *text, SemaValue *out) {
     }
     out->elem = elem_by_name((Str){text, strlen(text)});
     out->is_type = out->elem != EL_none;
-    return out->is_type;
+    if (!out->is_type && is_word(text)) out->fn = text;      // of a function: whether there is one, the file says
+    return out->is_type || out->fn;
 }
 
 int values_read(const Options *opt, Arena *a, Values *out) {
@@ -93,7 +101,7 @@ int values_read(const Options *opt, Arena *a, Values *out) {
         if (sign == NULL || sign == text) return wrong_use("--set %s: NAME=VALUE is wanted", text);
         SemaValue v = {.name = arena_printf(a, "%.*s", (int)(sign - text), text)};
         if (!value_parse(sign + 1, &v))
-            return wrong_use("--set %s: `%s` is no integer, true, false or element type", text, sign + 1);
+            return wrong_use("--set %s: `%s` is no integer, true, false, element type or name of a function", text, sign + 1);
         if (out->n == MAX_VALUES) return wrong_use("--set: more than %d values", MAX_VALUES);
         for (int k = 0; k < out->n; k++)
             if (strcmp(out->at[k].name, v.name) == 0) return wrong_use("--set %s: %s is given twice", text, v.name);
