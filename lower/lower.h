@@ -7,7 +7,7 @@
 
 
 typedef struct Schedule {                  // how a kernel maps; 0 means: the cost model decides
-    int warps, stages, groups, cluster, split;
+    int warps, stages, groups, cluster, split, blocks;
 } Schedule;
 
 typedef struct CompileOptions {

@@ -111,9 +111,9 @@ int values_read(const Options *opt, Arena *a, Values *out) {
 }
 
 int schedule_read(const Options *opt, Schedule *out) {
-    static const char *const names[] = {"warps", "stages", "groups", "cluster", "split"};
-    int *const fields[] = {&out->warps, &out->stages, &out->groups, &out->cluster, &out->split};
-    static const int most[] = {64, 64, 64, 64, 1024};
+    static const char *const names[] = {"warps", "stages", "groups", "cluster", "split", "blocks"};
+    int *const fields[] = {&out->warps, &out->stages, &out->groups, &out->cluster, &out->split, &out->blocks};
+    static const int most[] = {64, 64, 64, 64, 1024, 65536};
     enum { ROWS = sizeof most / sizeof *most };
     *out = (Schedule){0};
     for (int i = 0; i < opt->with.n; i++) {
@@ -122,7 +122,7 @@ int schedule_read(const Options *opt, Schedule *out) {
         int64_t value = 0;
         int row = 0;
         while (row < ROWS && (strlen(names[row]) != n || memcmp(names[row], text, n) != 0)) row++;
-        if (row == ROWS) return wrong_use("--with %s: NAME is one of warps, stages, groups, cluster, split", text);
+        if (row == ROWS) return wrong_use("--with %s: NAME is one of warps, stages, groups, cluster, split, blocks", text);
         if (text[n] != '=' || !number_parse(text + n + 1, &value) || value < 1 || value > most[row])
             return wrong_use("--with %s: %s=N is wanted, N from 1 to %d", text, names[row], most[row]);
         *fields[row] = (int)value;
