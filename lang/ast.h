@@ -20,6 +20,7 @@
     X(import,    "",                                          "import \"path\": str") \
     X(kernel,    "generics,params,where,grid,body",           "kernel name<generics>(params) where ... grid (...) { }: generics, params, where, grid are lists (where: list of conditions, `P = H + 2` is a binary ==; grid: list of clause); all but params may be NULL") \
     X(fn,        "generics,params,result,body",               "fn name<generics>(params) -> result { }: result is a type, tuple_type or NULL; generics may be NULL; flag FN_EXPR: body is an expression") \
+    X(graph,     "generics,params,where,grid,body",           "graph name<generics>(params) -> (results) where ... { }: laid out as a kernel; results are params with PARAM_OUT, grid is NULL") \
     X(test,      "cases,body",                                "test \"name\" for (A, B) in [(1, 2), ...] { }: str; cases is a test_cases or NULL") \
     X(test_cases,"names,rows",                                "names: list of name; rows: list of list of expressions, each as long as names") \
     X(tune,      "items...",                                  "tune name { X in [..]; where ..; key ..; }: sym; items are tune_choice, where, tune_key") \
@@ -38,7 +39,7 @@
     X(type_tuple,"types...",                                  "(A, B)") \
     /* statements */ \
     X(block,     "stmts...",                                  "{ ... }; flag BLOCK_VALUE, only in lambdas: the last kid is an expression, the block's value") \
-    X(let,       "value,names...",                            "let a = value; let a, b = value: value may be a range; names are name nodes") \
+    X(let,       "value,names...",                            "let a = value; let a, b: T = value: value may be a range; names are name nodes, or params where a type is given") \
     X(var,       "value,type,name",                           "var a: type = value: sym too; type may be NULL") \
     X(assign,    "target,value",                              "target op= value: op = OP_none for plain =; target is a name, an index, or (plain = only) a list of those") \
     X(for,       "clauses,merge,body",                        "label: for a in A by B, c in C merge |..| {..} { }: clauses is a list; merge is a lambda or NULL; sym = label or NULL") \
@@ -48,6 +49,7 @@
     X(continue,  "",                                          "continue") \
     X(return,    "values...",                                 "return a, b") \
     X(expr_stmt, "value",                                     "a call for its effect") \
+    X(weights,   "",                                          "weights \"path\", in a graph: str") \
     X(expect,    "left,right,tolerance,abs",                  "expect left ~ right within rel 1e-5, abs 1e-6: op = OP_approx | OP_eq | ..; sym = rel | abs | NULL says what tolerance is; abs: only beside a rel; also expect cond (right NULL, OP_none)") \
     X(error_stmt,"",                                          "what could not be parsed, already reported; among statements and tune items") \
     /* expressions */ \

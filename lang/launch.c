@@ -40,6 +40,23 @@ static const struct { const char *name; int in, level; } ops[] = {
 };
 // clang-format on
 
+const ScheduleField schedule_fields[] = {
+#define X(name, most) {#name, most, offsetof(Schedule, name)},
+    SCHEDULE(X)
+#undef X
+};
+const int schedule_field_count = sizeof schedule_fields / sizeof *schedule_fields;
+
+int *schedule_field(Schedule *s, const char *name, size_t n, int *most) {
+    for (int i = 0; i < schedule_field_count; i++) {
+        const ScheduleField *f = &schedule_fields[i];
+        if (strlen(f->name) != n || memcmp(f->name, name, n) != 0) continue;
+        *most = f->most;
+        return (int *)(void *)((char *)s + f->offset);
+    }
+    return NULL;
+}
+
 static int64_t floor_div(int64_t a, int64_t b) {
     if (b == 0) return 0;
     if (b == -1) return (int64_t)(0 - (uint64_t)a);

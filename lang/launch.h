@@ -23,6 +23,18 @@ typedef struct LExpr { const LStep *at; uint32_t n; } LExpr;
 
 enum { MAX_RANK = 8, MAX_DIMS = 32, MAX_PARAMS = 48 };
 
+// How a kernel maps; 0 means that the cost model decides. Each field is a word of `with (...)` and --with, up to its most.
+#define SCHEDULE(X) X(warps, 64) X(stages, 64) X(groups, 64) X(cluster, 64) X(split, 1024)
+typedef struct Schedule {
+#define X(name, most) int name;
+    SCHEDULE(X)
+#undef X
+} Schedule;
+typedef struct ScheduleField { const char *name; int most; size_t offset; } ScheduleField;
+extern const ScheduleField schedule_fields[];
+extern const int schedule_field_count;
+int *schedule_field(Schedule *s, const char *name, size_t n, int *most);     // NULL: there is no such word
+
 typedef enum ParamMode { PM_IN, PM_OUT, PM_INOUT } ParamMode;
 typedef enum ParamKind { PK_TENSOR, PK_POINTER, PK_SCALAR } ParamKind;
 

@@ -6,10 +6,6 @@
 #include "ptx/ptx.h"
 
 
-typedef struct Schedule {                  // how a kernel maps; 0 means: the cost model decides
-    int warps, stages, groups, cluster, split, blocks;
-} Schedule;
-
 typedef struct CompileOptions {
     const Target *target;
     Schedule      schedule;

@@ -408,6 +408,22 @@ Node *make_kernel(Parser *p, Token start, Token name, Node *generics, Node *para
     return make_named(p, N_kernel, span_join(start.span, body->span), name, 5, generics, params, heads.where, heads.grid, body);
 }
 
+// The results stand among the parameters, as `out`.
+Node *make_graph(Parser *p, Token start, Token name, Node *generics, Nodes params, Nodes results, Heads heads, Node *body)
+{
+    if (heads.grid) diag_help(diag(p->s, E_graph_statement, heads.grid->span, "a `grid`"), "the kernels that it launches have grids");
+    for (uint32_t i = 0; i < params.n; i++) {
+        if (params.at[i]->flags & PARAM_OUT)
+            diag_help(diag(p->s, E_graph_statement, params.at[i]->span, "an `out` parameter"), "results stand after `->`: `graph f(...) -> (y: f32[N])`");
+    }
+    for (uint32_t i = 0; i < results.n; i++) {
+        results.at[i]->flags |= PARAM_OUT;
+        push(p, &params, results.at[i]);
+    }
+    Node *list = make_list(p, N_list, nodes_span(params), params);
+    return make_named(p, N_graph, span_join(start.span, body->span), name, 5, generics, list, heads.where, NULL, body);
+}
+
 Node *make_fn(Parser *p, Token start, Token name, Node *generics, Node *params, Node *result, Node *body, Span end)
 {
     Node *n = make_named(p, N_fn, span_join(start.span, end), name, 4, generics, params, result, body);

@@ -40,7 +40,7 @@
 }
 
 %token NAME INT FLOAT STRING TRUE FALSE.
-%token IMPORT KERNEL FN TEST TUNE GRAPH.
+%token IMPORT KERNEL FN TEST TUNE GRAPH WEIGHTS.
 %token LET VAR FOR WHILE IF BREAK CONTINUE RETURN EXPECT.
 %token ELSE IN BY AS OVER WITH WHERE GRID MERGE OR KEY WITHIN REL ABS OUT INOUT STRIDED.
 %token LPAREN RPAREN LBRACKET RBRACKET LBRACE RBRACE LGEN RGEN LBAR RBAR.
@@ -49,7 +49,7 @@
 %token LOR LAND EQ NE LT LE GT GE BAR CARET AMP SHL SHR PLUS MINUS STAR SLASH PERCENT BANG TILDE.
 %token BAD.
 
-%fallback NAME KERNEL TEST TUNE GRAPH VAR BY OVER WITH WHERE GRID MERGE OR KEY WITHIN REL ABS OUT INOUT STRIDED.
+%fallback NAME KERNEL TEST TUNE GRAPH WEIGHTS VAR BY OVER WITH WHERE GRID MERGE OR KEY WITHIN REL ABS OUT INOUT STRIDED.
 %fallback BAR LBAR.
 
 %left LOR.
@@ -74,6 +74,8 @@
 %type dimlist  {Nodes}
 %type stmts    {Nodes}
 %type names    {Nodes}
+%type letnames {Nodes}
+%type results  {Nodes}
 %type exprs    {Nodes}
 %type exprlist {Nodes}
 %type tolerances {Nodes}
@@ -110,6 +112,8 @@ item(A) ::= FN(B) name(C) generics(D) LPAREN params(E) RPAREN result(F) block(G)
                                                     { A = make_fn(p, B, C, D, make_list(p, N_list, nodes_span(E), E), F, make_body(p, G), G->span); }
 item(A) ::= FN(B) name(C) generics(D) LPAREN params(E) RPAREN result(F) ASSIGN expr(G) SEMI(H).
                                                     { A = make_fn(p, B, C, D, make_list(p, N_list, nodes_span(E), E), F, G, H.span); }
+item(A) ::= GRAPH(B) name(C) generics(D) LPAREN params(E) RPAREN results(F) heads(G) block(H).
+                                                    { A = make_graph(p, B, C, D, E, F, G, make_body(p, H)); }
 item(A) ::= TEST(B) STRING(C) cases(D) block(E).    { A = make_test(p, B, C, D, make_body(p, E)); }
 item(A) ::= TUNE(B) name(C) LBRACE tuneitems(D) RBRACE(E).
                                                     { A = make_list(p, N_tune, span_join(B.span, E.span), D); A->sym = token_sym(p, C); A->name_span = C.span; }
@@ -146,6 +150,9 @@ modes(A) ::= .                                      { A = 0; }
 modes(A) ::= modes(B) OUT(C).                       { A = add_mode(p, B, PARAM_OUT, C); }
 modes(A) ::= modes(B) INOUT(C).                     { A = add_mode(p, B, PARAM_INOUT, C); }
 modes(A) ::= modes(B) STRIDED(C).                   { A = add_mode(p, B, PARAM_STRIDED, C); }
+
+results(A) ::= .                                    { A = (Nodes){0}; }
+results(A) ::= ARROW LPAREN params(B) RPAREN.       { A = B; }
 
 result(A) ::= .                                     { A = NULL; }
 result(A) ::= ARROW type(B).                        { A = B; }
@@ -233,7 +240,7 @@ block(A) ::= LBRACE(B) stmts(C) expr(D) RBRACE(E).  { A = make_block(p, B, C, D,
 stmts(A) ::= .                                      { A = (Nodes){0}; }
 stmts(A) ::= stmts(A) stmt(B).                      { if (B) push(p, &A, B); }
 
-stmt(A) ::= LET(B) names(C) ASSIGN range(D) SEMI(E). { A = make_let(p, B, C, D, E); }
+stmt(A) ::= LET(B) letnames(C) ASSIGN range(D) SEMI(E). { A = make_let(p, B, C, D, E); }
 stmt(A) ::= VAR(B) name(C) ASSIGN expr(D) SEMI(E).  { A = make_named(p, N_var, span_join(B.span, E.span), C, 3, D, NULL, make_named(p, N_name, C.span, C, 0)); }
 stmt(A) ::= VAR(B) name(C) COLON type(F) ASSIGN expr(D) SEMI(E).
                                                     { A = make_named(p, N_var, span_join(B.span, E.span), C, 3, D, F, make_named(p, N_name, C.span, C, 0)); }
@@ -251,12 +258,18 @@ stmt(A) ::= EXPECT(B) expr(C) SEMI(D).              { A = make_expect(p, B, C, N
 stmt(A) ::= EXPECT(B) expr(C) TILDE expr(D) SEMI(E). { A = make_expect(p, B, C, D, (Nodes){0}, E); }
 stmt(A) ::= EXPECT(B) expr(C) TILDE expr(D) WITHIN tolerances(F) SEMI(E).
                                                     { A = make_expect(p, B, C, D, F, E); }
+stmt(A) ::= WEIGHTS(B) STRING(C) SEMI(D).           { A = make_string(p, N_weights, span_join(B.span, D.span), C, 0); }
 stmt(A) ::= block(B).                               { A = make_body(p, B); }
 stmt(A) ::= SEMI.                                   { A = NULL; }
 stmt(A) ::= BAD(B).                                 { A = make(p, N_error_stmt, B.span, 0); }
 
 names(A) ::= name(B).                               { A = (Nodes){0}; push(p, &A, make_named(p, N_name, B.span, B, 0)); }
 names(A) ::= names(A) COMMA name(B).                { push(p, &A, make_named(p, N_name, B.span, B, 0)); }
+
+letnames(A) ::= letname(B).                         { A = (Nodes){0}; push(p, &A, B); }
+letnames(A) ::= letnames(A) COMMA letname(B).       { push(p, &A, B); }
+letname(A) ::= name(B).                             { A = make_named(p, N_name, B.span, B, 0); }
+letname(A) ::= name(B) COLON type(C).               { A = make_param(p, B, 0, C); }
 
 assignop(A) ::= ASSIGN|ADD_EQ|SUB_EQ|MUL_EQ|DIV_EQ|REM_EQ|AND_EQ|OR_EQ|XOR_EQ|SHL_EQ|SHR_EQ(B). { A = B; }
 

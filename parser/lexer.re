@@ -198,6 +198,7 @@ Tokens lex(Session *s, const Source *src)
         // -- words
         "import"   { TOKEN(IMPORT) }     "kernel"   { TOKEN(KERNEL) }     "fn"       { TOKEN(FN) }         "test"     { TOKEN(TEST) }
         "tune"     { TOKEN(TUNE) }       "graph"    { TOKEN(GRAPH) }
+        "weights"  { TOKEN(WEIGHTS) }
         "let"      { TOKEN(LET) }        "var"      { TOKEN(VAR) }        "for"      { TOKEN(FOR) }        "while"    { TOKEN(WHILE) }
         "if"       { TOKEN(IF) }         "break"    { TOKEN(BREAK) }      "continue" { TOKEN(CONTINUE) }   "return"   { TOKEN(RETURN) }
         "expect"   { TOKEN(EXPECT) }

@@ -149,12 +149,6 @@ static uint32_t give_up(Parser *p, uint32_t i, bool again)
     return next;
 }
 
-static uint32_t skip_graph(Parser *p, uint32_t i)
-{
-    diag_note(diag(p->s, E_graph_later, p->tokens.at[i].span), "a `kernel` or an `fn` is what a file can hold today, beside tests and tuning");
-    return skip(p, i + 1, 0, false);
-}
-
 // ---- the file ------------------------------------------------------------------------------------
 
 Node *parse_file(Session *s, const Source *src)
@@ -169,9 +163,7 @@ Node *parse_file(Session *s, const Source *src)
     for (uint32_t i = 0; i < p.tokens.n && !p.stop;) {
         const Token *t = &p.tokens.at[i];
         int kind = kind_here(&p, t);
-        if (kind == T_GRAPH && p.open.n == 0 && begins_item(&p.tokens, i)) {
-            i = skip_graph(&p, i);
-        } else if (grammar_accepts(p.grammar, &kind, 1)) {
+        if (grammar_accepts(p.grammar, &kind, 1)) {
             feed(&p, kind, *t);
             i++;
         } else if (i != failed && semicolon_missing(&p, i)) {

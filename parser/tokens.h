@@ -25,7 +25,8 @@ typedef enum TokenClass {
     X(STRING,    "a string",  EXPR)   X(TRUE,     "true",      EXPR)   X(FALSE,    "false",    EXPR) \
     /* items */ \
     X(IMPORT,    "import",    ITEM)   X(KERNEL,   "kernel",    ITEM)   X(FN,       "fn",       ITEM) \
-    X(TEST,      "test",      ITEM)   X(TUNE,     "tune",      ITEM)   X(GRAPH,    "graph",    HIDDEN) \
+    X(TEST,      "test",      ITEM)   X(TUNE,     "tune",      ITEM)   X(GRAPH,    "graph",    ITEM) \
+    X(WEIGHTS,  "weights",   HIDDEN) \
     /* statements */ \
     X(LET,       "let",       STMT)   X(VAR,      "var",       STMT)   X(FOR,      "for",      STMT) \
     X(WHILE,     "while",     STMT)   X(IF,       "if",        STMT)   X(BREAK,    "break",    STMT) \

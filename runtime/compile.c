@@ -26,6 +26,7 @@ struct Compiled {
     Compiled *next;
     char     *key;
     const TKernel *typed;
+    Schedule  schedule;
     Fn       *eval;                  // as built, for the device eval and for references
     Variant   variant[2];            // 0: assumes the facts, 1: general
 };
@@ -36,6 +37,7 @@ struct Runtime {
     RuntimeOptions opt;
     Compiled      *cache;
     CompileStats   stats;
+    GraphStore    *graphs;
 };
 
 Runtime *runtime_new(Session *s, Device *dev, const RuntimeOptions *opt)
@@ -52,6 +54,7 @@ Runtime *runtime_new(Session *s, Device *dev, const RuntimeOptions *opt)
 void runtime_free(Runtime *rt)
 {
     if (!rt) return;
+    graph_store_free(rt, rt->graphs);
     for (Compiled *c = rt->cache, *next; c; c = next) {
         next = c->next;
         for (int i = 0; i < 2; i++)
@@ -77,18 +80,34 @@ static void contracted(Fn *f)
     if (contract(f)) simplify(f);
 }
 
-Compiled *runtime_compile(Runtime *rt, const TKernel *k, Buf *err)
+GraphStore **runtime_graphs(Runtime *rt)                 { return &rt->graphs; }
+
+// What the launch says of its schedule, over what the options say of all.
+static Schedule merged(Schedule all, const Schedule *own)
+{
+    for (int i = 0; own && i < schedule_field_count; i++) {
+        size_t at = schedule_fields[i].offset;
+        int    v = *(const int *)(const void *)((const char *)own + at);
+        if (v) *(int *)(void *)((char *)&all + at) = v;
+    }
+    return all;
+}
+
+Compiled *runtime_compile(Runtime *rt, const TKernel *k, const Schedule *schedule, Buf *err)
 {
     Fn *f = ir_build(rt->session, k);
     if (!f) { buf_printf(err, "`%s` could not be turned into tile IR", k->name->s); return NULL; }
     Buf key = {0};
     ir_print(f, &key);
     for (int i = 0; i < k->ndims; i++) buf_printf(&key, "\n%s = %lld", k->dims[i].name->s, (long long)k->dims[i].fixed);
+    Schedule s = merged(rt->opt.compile.schedule, schedule);
+    for (int i = 0; i < schedule_field_count; i++) buf_printf(&key, "\n%d", *(const int *)(const void *)((const char *)&s + schedule_fields[i].offset));
     for (Compiled *c = rt->cache; c; c = c->next)
         if (strcmp(c->key, key.p) == 0) { buf_free(&key); rt->stats.reused++; return c; }
     Compiled *c = checked_alloc(sizeof *c);
     c->key = key.p;
     c->typed = k;
+    c->schedule = s;
     c->eval = f;
     if (rt->opt.compile.math != 1) contracted(f);
     c->next = rt->cache;
@@ -99,6 +118,7 @@ Compiled *runtime_compile(Runtime *rt, const TKernel *k, Buf *err)
 static bool make_variant(Runtime *rt, Compiled *c, Variant *v, bool general, Buf *err)
 {
     CompileOptions opt = rt->opt.compile;
+    opt.schedule = c->schedule;
     if (strcmp(rt->device->ops->name, "emu") == 0) opt.line_info = true;      // faults are told at source lines
     const Device  *d = rt->device;
     double start = now_us();

@@ -21,6 +21,7 @@
 
 typedef struct Device Device;
 typedef struct DeviceModule DeviceModule;
+typedef struct DeviceGraph DeviceGraph;
 
 typedef enum DeviceFill { FILL_ZERO, FILL_NAN, FILL_INF, FILL_RANDOM } DeviceFill;   // junk is every fill but zero
 
@@ -82,6 +83,7 @@ typedef struct DeviceOps {
     bool      (*find)(Device *d, DeviceModule *m, const char *entry, DeviceKernel *out, Buf *err);
     bool      (*launch)(Device *d, const DeviceLaunch *l, Buf *err);             // may return before it has run
     bool      (*tensor_map)(Device *d, const TensorMapSpec *spec, TensorMap *out, Buf *err);
+    void      (*graph_free)(Device *d, DeviceGraph *g);
     bool      (*sync)(Device *d, Buf *err);
     bool      (*mark)(Device *d, int i, Buf *err);                               // notes the time of everything so far as mark i
     bool      (*between)(Device *d, int i, int j, double *us, Buf *err);         // waits for mark j

@@ -18,6 +18,9 @@ void launch_text(const DeviceLaunch *l, Buf *out);       // "`scale` (grid 8, bl
 // compile.c: code of one variant on the runtime's device, and the tile IR for eval.
 bool  compiled_kernel(Runtime *rt, Compiled *c, const LaunchInfo **info, DeviceKernel *k, bool general, Buf *err);
 Fn   *compiled_eval(const Compiled *c);                  // not lowered
+typedef struct GraphStore GraphStore;                    // what graphs keep on the device (graph_store.c)
+GraphStore **runtime_graphs(Runtime *rt);
+void  graph_store_free(Runtime *rt, GraphStore *s);      // NULL is fine
 // launch.c
 bool  param_written(const LaunchParam *p);               // out, inout and whatever a pointer points to
 typedef struct OpenLaunch {                              // a kernel bound to device memory
@@ -31,6 +34,11 @@ typedef struct OpenLaunch {                              // a kernel bound to de
     DeviceKernel kernel;                                 // not on eval
     Prepared    prepared;
 } OpenLaunch;
+void  describe_arg(const KernelArg *a, BindArg *b);
+bool  make_outputs(const LaunchInfo *info, KernelArg *args, const BindArg *bound, Buf *err);
+DeviceFill junk_of(const RunControl *ctl);
+bool  eval_kernel(Runtime *rt, const Compiled *c, const LaunchInfo *info, const BindArg *args, const int64_t *dims, const RunControl *ctl,
+                  EvalOptions *opt, Buf *err);
 bool  launch_open(Runtime *rt, const TKernel *k, KernelArg *args, int nargs, const RunControl *ctl, OpenLaunch *l, Buf *err);
 void  launch_close(OpenLaunch *l);                       // after a failed launch_open too
 

@@ -13,7 +13,7 @@
 
 bool param_written(const LaunchParam *p) { return p->kind == PK_POINTER || (p->kind == PK_TENSOR && p->mode != PM_IN); }
 
-static void describe_arg(const KernelArg *a, BindArg *b)
+void describe_arg(const KernelArg *a, BindArg *b)
 {
     *b = (BindArg){.origin = a->origin, .scalar = a->scalar, .is_float = a->is_float, .ival = a->ival, .fval = a->fval};
     if (a->scalar) { b->elem = a->elem; return; }
@@ -26,7 +26,7 @@ static void describe_arg(const KernelArg *a, BindArg *b)
     bind_contiguous(b);
 }
 
-static bool make_outputs(const LaunchInfo *info, KernelArg *args, const BindArg *bound, Buf *err)
+bool make_outputs(const LaunchInfo *info, KernelArg *args, const BindArg *bound, Buf *err)
 {
     for (int p = 0; p < info->nparams; p++) {
         const LaunchParam *want = &info->params[p];
@@ -40,7 +40,7 @@ static bool make_outputs(const LaunchInfo *info, KernelArg *args, const BindArg 
     return true;
 }
 
-static DeviceFill junk_of(const RunControl *ctl) { return ctl->junk == FILL_ZERO ? FILL_RANDOM : ctl->junk; }
+DeviceFill junk_of(const RunControl *ctl) { return ctl->junk == FILL_ZERO ? FILL_RANDOM : ctl->junk; }
 
 // Copies in what is read, fills what is only written with junk.
 static bool copy_in(OpenLaunch *l, const KernelArg *args, const RunControl *ctl, Buf *err)
@@ -83,7 +83,7 @@ bool launch_open(Runtime *rt, const TKernel *k, KernelArg *args, int nargs, cons
 {
     *l = (OpenLaunch){.device = runtime_device(rt), .nargs = nargs};
     l->on_eval = ctl->on_eval || !l->device->ops->runs_ptx;
-    l->compiled = runtime_compile(rt, k, err);
+    l->compiled = runtime_compile(rt, k, ctl->schedule, err);
     if (!l->compiled) return false;
     if (nargs > MAX_PARAMS) { buf_printf(err, "more than %d arguments", MAX_PARAMS); return false; }
     if (l->on_eval && l->device->ops->runs_ptx) l->device = l->host = device_open("eval", NULL, err);
@@ -121,40 +121,49 @@ static void carry_bounds(const OpenLaunch *l, KernelArg *args, EvalOptions *opt)
     }
 }
 
-static bool run_eval(Runtime *rt, const OpenLaunch *l, KernelArg *args, const RunControl *ctl, Buf *err)
+// A kernel on eval: its tile IR on host memory.
+bool eval_kernel(Runtime *rt, const Compiled *c, const LaunchInfo *info, const BindArg *args, const int64_t *dims, const RunControl *ctl,
+                 EvalOptions *opt, Buf *err)
 {
     EvalArg     eval[MAX_PARAMS] = {0};
     EvalReport  report = {0};
-    EvalOptions opt = {.junk = (uint32_t)ctl->junk_seed, .reversed = ctl->reversed, .print_to = runtime_options(rt)->print_to,
-                       .report = ctl->notes ? &report : NULL};
-    if (!opt.print_to) opt.print_to = stdout;
-    for (int p = 0; p < l->info->nparams; p++) {
-        const BindArg *a = &l->args[p];
+    opt->junk = (uint32_t)ctl->junk_seed;
+    opt->reversed = ctl->reversed;
+    opt->print_to = runtime_options(rt)->print_to ? runtime_options(rt)->print_to : stdout;
+    opt->report = ctl->notes ? &report : NULL;
+    for (int p = 0; p < info->nparams; p++) {
+        const BindArg *a = &args[p];
         eval[p].ival = a->ival;
         eval[p].fval = a->fval;
-        if (l->info->params[p].kind == PK_SCALAR) continue;
+        if (info->params[p].kind == PK_SCALAR) continue;
         eval[p].tensor.data = (void *)(uintptr_t)a->address;
         memcpy(eval[p].tensor.dims, a->dim, sizeof a->dim);
         memcpy(eval[p].tensor.strides, a->stride, sizeof a->stride);
     }
-    if (ctl->bounds) carry_bounds(l, args, &opt);
     char *fault = NULL;
     Span  at = {0};
-    bool  fine = ir_eval(compiled_eval(l->compiled), eval, l->bound->dims, &opt, &fault, &at);
+    bool  fine = ir_eval(compiled_eval(c), eval, dims, opt, &fault, &at);
     if (!fine) {
         if (at.hi) {
             LineCol where = span_where(runtime_session(rt), at.lo);
             buf_printf(err, "%s:%u:%u: ", where.src->path, where.line, where.col);
         }
-        buf_printf(err, "%s in `%s`", fault ? fault : "trapped", l->info->kernel->s);
+        buf_printf(err, "%s in `%s`", fault ? fault : "trapped", info->kernel->s);
     } else if (report.races) {
-        buf_printf(err, "`%s` races: ", l->info->kernel->s);
+        buf_printf(err, "`%s` races: ", info->kernel->s);
         one_line(err, report.text.p, report.text.n);
         fine = false;
     } else if (report.text.n) buf_add(ctl->notes, report.text.p, report.text.n);
     buf_free(&report.text);
     free(fault);
     return fine;
+}
+
+static bool run_eval(Runtime *rt, const OpenLaunch *l, KernelArg *args, const RunControl *ctl, Buf *err)
+{
+    EvalOptions opt = {0};
+    if (ctl->bounds) carry_bounds(l, args, &opt);
+    return eval_kernel(rt, l->compiled, l->info, l->args, l->bound->dims, ctl, &opt, err);
 }
 
 static bool run_ptx(const OpenLaunch *l, const RunControl *ctl, Buf *err)

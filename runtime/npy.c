@@ -153,10 +153,9 @@ static void from_fortran(unsigned char *to, const unsigned char *from, const Hea
     }
 }
 
-bool npy_parse(const void *bytes, size_t n, HostTensor *out, Buf *err)
+// The header, and where the data begin; that all of them are there.
+static bool read_head(const unsigned char *b, size_t n, Header *h, size_t *data, Buf *err)
 {
-    const unsigned char *b = bytes;
-    Header h = {0};
     if (n < 10 || memcmp(b, "\x93NUMPY", 6) != 0) { buf_puts(err, "is no .npy file"); return false; }
     if (b[6] < 1 || b[6] > 3) { buf_printf(err, "is .npy version %d.%d; 1 to 3 can be read", b[6], b[7]); return false; }
     size_t start = b[6] == 1 ? 10 : 12;
@@ -165,29 +164,48 @@ bool npy_parse(const void *bytes, size_t n, HostTensor *out, Buf *err)
     if (n < start || length > n - start) { buf_puts(err, "is cut off inside its header"); return false; }
     if (length > MAX_HEADER) { buf_printf(err, "has a header of %zu bytes; at most %d can be right", length, MAX_HEADER); return false; }
     Reader r = {(const char *)b + start, (const char *)b + start + length};
-    if (!read_dict(&r, &h, err)) return false;
+    if (!read_dict(&r, h, err)) return false;
     space(&r);
     if (r.p != r.end) { buf_puts(err, "bad header: words after the dictionary"); return false; }
 
-    size_t have = n - start - length, size = (size_t)elem_bytes(h.elem), need = size;
+    size_t have = n - start - length, need = (size_t)elem_bytes(h->elem);
     bool   zero = false;
-    for (int d = 0; d < h.rank; d++) {
-        if (h.dim[d] == 0) zero = true;
-        else if (need > have / (uint64_t)h.dim[d] + 1) need = SIZE_MAX / 2;    // already beyond what is there
-        else need *= (size_t)h.dim[d];
+    for (int d = 0; d < h->rank; d++) {
+        if (h->dim[d] == 0) zero = true;
+        else if (need > have / (uint64_t)h->dim[d] + 1) need = SIZE_MAX / 2;    // already beyond what is there
+        else need *= (size_t)h->dim[d];
     }
-    if (!zero && need > have) {
-        HostTensor t = {.elem = h.elem, .rank = h.rank};
-        memcpy(t.dim, h.dim, sizeof t.dim);
-        buf_puts(err, "is cut off: ");
-        tensor_type_text(&t, err);
-        buf_printf(err, " does not fit in the %zu bytes of data that are there", have);
-        return false;
-    }
-    if (!tensor_make(out, h.elem, h.rank, h.dim, err)) return false;
+    *data = start + length;
+    if (zero || need <= have) return true;
+    HostTensor t = {.elem = h->elem, .rank = h->rank};
+    memcpy(t.dim, h->dim, sizeof t.dim);
+    buf_puts(err, "is cut off: ");
+    tensor_type_text(&t, err);
+    buf_printf(err, " does not fit in the %zu bytes of data that are there", have);
+    return false;
+}
+
+bool npy_look(const void *bytes, size_t n, HostTensor *shape, const void **data, Buf *err)
+{
+    Header h = {0};
+    size_t start;
+    if (!read_head(bytes, n, &h, &start, err)) return false;
+    *shape = (HostTensor){.elem = h.elem, .rank = h.rank};
+    memcpy(shape->dim, h.dim, sizeof shape->dim);
+    *data = (h.fortran && h.rank > 1) || h.swap || h.elem == EL_bool ? NULL : (const char *)bytes + start;
+    return true;
+}
+
+bool npy_parse(const void *bytes, size_t n, HostTensor *out, Buf *err)
+{
+    const unsigned char *b = bytes;
+    Header h = {0};
+    size_t start;
+    if (!read_head(b, n, &h, &start, err) || !tensor_make(out, h.elem, h.rank, h.dim, err)) return false;
     int64_t count = tensor_count(out);
-    if (h.fortran && h.rank > 1) from_fortran(out->data, b + start + length, &h, (int)size, count);
-    else if (count) memcpy(out->data, b + start + length, (size_t)count * size);
+    size_t  size = (size_t)elem_bytes(h.elem);
+    if (h.fortran && h.rank > 1) from_fortran(out->data, b + start, &h, (int)size, count);
+    else if (count) memcpy(out->data, b + start, (size_t)count * size);
     if (h.swap) swap_bytes(out->data, count, (int)size);
     if (h.elem == EL_bool)
         for (int64_t i = 0; i < count; i++) ((unsigned char *)out->data)[i] = ((unsigned char *)out->data)[i] != 0;

@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MAX_VALUES = 64 };
+typedef struct Known { const SemaValue *set; int nset; SemaValue at[MAX_VALUES]; int n; } Known;    // set by the user; from the arguments
+
 static const RunArg *find_arg(const RunArg *args, int n, const char *name)
 {
     for (int i = 0; i < n; i++) if (strcmp(args[i].name, name) == 0) return &args[i];
@@ -143,16 +146,49 @@ static bool bind_specs(const TKernel *k, RunArg *args, int nargs, KernelArg *out
     return true;
 }
 
-bool run_kernel(Runtime *rt, SemaFile *file, const Node *kernel, RunArg *args, int nargs,
-                const SemaValue *set, int nset, RunResult *result, Buf *err)
+static bool run_instance(Runtime *rt, SemaFile *file, const Node *kernel, RunArg *args, int nargs, KernelArg *list, Known *known, RunResult *result, Buf *err)
 {
-    enum { MAX_VALUES = 64 };
-    SemaValue  known[MAX_VALUES];
+    TKernel *k = sema_instance(file, kernel, known->set, known->nset, known->at, known->n);
+    return k && bind_specs(k, args, nargs, list, result, err) && kernel_launch(rt, k, list, k->nparams, &(RunControl){.notes = &result->notes}, err);
+}
+
+// Dimensions and scalars are found by binding the head; then there are numbers to elaborate the graph with.
+static TGraph *elaborate(Runtime *rt, SemaFile *file, const Node *graph, const TKernel *head, KernelArg *list, const Known *known, Buf *err)
+{
+    BindArg   *bind = checked_alloc(sizeof *bind * MAX_PARAMS);
+    Bound     *bound = checked_alloc(sizeof *bound);
+    SemaValue  dims[MAX_DIMS + MAX_VALUES];
+    TValue     scalars[MAX_PARAMS] = {{0}};
+    TGraph    *g = NULL;
+    int        n = 0;
+    sema_weights(file, runtime_weight, rt);
+    if (graph_bind(rt, head, list, head->nparams, bind, bound, err)) {
+        for (int i = 0; i < known->n; i++) if (known->at[i].is_type) dims[n++] = known->at[i];
+        for (int i = 0; i < head->ndims; i++) dims[n++] = (SemaValue){.name = head->dims[i].name->s, .ival = bound->dims[i]};
+        for (int p = 0; p < head->nparams; p++) scalars[p] = (TValue){.tensor = -1, .elem = head->params[p].elem, .ival = bind[p].ival, .fval = bind[p].fval};
+        g = sema_graph_elaborate(file, graph, known->set, known->nset, dims, n, scalars);
+    }
+    free(bind);
+    free(bound);
+    return g;
+}
+
+static bool run_graph(Runtime *rt, SemaFile *file, const Node *graph, RunArg *args, int nargs, KernelArg *list, Known *known, RunResult *result, Buf *err)
+{
+    TKernel *head = sema_graph_head(file, graph, known->set, known->nset, known->at, known->n);
+    if (!head || !bind_specs(head, args, nargs, list, result, err)) return false;
+    TGraph *g = elaborate(rt, file, graph, head, list, known, err);
+    return g && graph_launch(rt, g, list, head->nparams, &(RunControl){.notes = &result->notes}, err);
+}
+
+bool run_item(Runtime *rt, SemaFile *file, const Node *item, RunArg *args, int nargs,
+              const SemaValue *set, int nset, RunResult *result, Buf *err)
+{
+    Known      known = {.set = set, .nset = nset};
     KernelArg *list = checked_alloc(sizeof *list * MAX_PARAMS);
     *result = (RunResult){0};
-    int  n = load_files(kernel, args, nargs, err) ? infer_values(kernel, args, nargs, known, MAX_VALUES, err) : -1;
-    TKernel *k = n < 0 ? NULL : sema_instance(file, kernel, set, nset, known, n);
-    bool ok = k && bind_specs(k, args, nargs, list, result, err) && kernel_launch(rt, k, list, k->nparams, &(RunControl){.notes = &result->notes}, err);
+    known.n = load_files(item, args, nargs, err) ? infer_values(item, args, nargs, known.at, MAX_VALUES, err) : -1;
+    bool ok = known.n >= 0 && (item->kind == N_graph ? run_graph : run_instance)(rt, file, item, args, nargs, list, &known, result, err);
     for (int i = 0; ok && i < result->n; i++)
         if (result->out[i].saved) ok = npy_write(result->out[i].saved, &result->out[i].tensor, err);
     free(list);

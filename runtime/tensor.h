@@ -55,6 +55,8 @@ void tensor_fill(HostTensor *t, const FillSpec *spec);
 // such a file holds floats says so with tensor_reinterpret.
 
 bool npy_parse(const void *bytes, size_t n, HostTensor *out, Buf *err);
+// What it is, without its data; *data points at them where they lie as they are wanted, else it is NULL.
+bool npy_look(const void *bytes, size_t n, HostTensor *shape, const void **data, Buf *err);
 bool npy_read(const char *path, HostTensor *out, Buf *err);
 bool npy_write(const char *path, const HostTensor *t, Buf *err);
 // u16 as bf16, u8 as f8 or bool: same bits, other name. False when the widths or kinds do not fit.

@@ -130,7 +130,7 @@ static void again_free(Again *g, const TKernel *k)
 static bool launch_again(Run *r, const TStep *s, const KernelArg *args, Again *g, bool on_eval, bool atomics)
 {
     const TKernel *k = s->kernel;
-    RunControl ctl = {.on_eval = on_eval, .junk = FILL_INF, .junk_seed = 0x5eed0002, .in_order = atomics};
+    RunControl ctl = {.on_eval = on_eval, .junk = FILL_INF, .junk_seed = 0x5eed0002, .in_order = atomics, .schedule = &s->schedule};
     Again *reversed = NULL;
     bool fine = true;
     if (on_eval && !atomics) {
@@ -148,6 +148,23 @@ static bool launch_again(Run *r, const TStep *s, const KernelArg *args, Again *g
     return fine;
 }
 
+static bool step_graph(Run *r, const TStep *s)
+{
+    const TKernel *k = s->kernel;
+    bool       twice = runtime_options(r->rt)->twice && runtime_device(r->rt)->ops != &cuda_ops;
+    KernelArg *args = checked_alloc(sizeof *args * MAX_PARAMS);
+    Again     *g = twice ? checked_alloc(sizeof *g) : NULL;
+    int        number[MAX_PARAMS];
+    RunControl ctl = {.junk = FILL_NAN, .junk_seed = 0x5eed0001, .notes = twice ? &r->notes : NULL};
+    RunControl again = {.junk = FILL_INF, .junk_seed = 0x5eed0002};
+    memset(number, 0xff, sizeof number);
+    bool fine = gather(r, s, args, number) && (!g || duplicate(k, args, g, r->report)) && graph_launch(r->rt, s->graph, args, k->nparams, &ctl, r->report);
+    if (fine && g) fine = graph_launch(r->rt, s->graph, g->args, k->nparams, &again, r->report) && same_bytes(r, s, args, g->args, "junk: it was not written, or made from dead lanes");
+    if (g) again_free(g, k);
+    free(args);
+    return fine;
+}
+
 static bool step_launch(Run *r, const TStep *s)
 {
     const TKernel *k = s->kernel;
@@ -156,9 +173,9 @@ static bool step_launch(Run *r, const TStep *s)
     Device    *d = runtime_device(r->rt);
     bool       on_eval = s->reference || !d->ops->runs_ptx;
     bool       twice = runtime_options(r->rt)->twice && !s->reference && d->ops != &cuda_ops;
-    Compiled  *c = twice ? runtime_compile(r->rt, k, r->report) : NULL;
+    Compiled  *c = twice ? runtime_compile(r->rt, k, &s->schedule, r->report) : NULL;
     bool       atomics = c && has_atomics(&compiled_eval(c)->body);
-    RunControl ctl = {.on_eval = on_eval, .junk = FILL_NAN, .junk_seed = 0x5eed0001, .in_order = atomics, .bounds = on_eval,
+    RunControl ctl = {.on_eval = on_eval, .junk = FILL_NAN, .junk_seed = 0x5eed0001, .in_order = atomics, .bounds = on_eval, .schedule = &s->schedule,
                       .notes = twice ? &r->notes : NULL};
     Again     *g = twice ? checked_alloc(sizeof *g) : NULL;
     memset(number, 0xff, sizeof number);
@@ -236,7 +253,12 @@ bool test_run(Runtime *rt, const TTest *t, const TestOptions *opt, Buf *report)
     for (int i = 0; i < t->nsteps && fine; i++) {
         const TStep *s = &t->steps[i];
         size_t start = report->n;
-        fine = s->kind == STEP_make ? step_make(&r, s) : s->kind == STEP_launch ? step_launch(&r, s) : step_expect(&r, s);
+        switch (s->kind) {
+        case STEP_make:   fine = step_make(&r, s); break;
+        case STEP_launch: fine = step_launch(&r, s); break;
+        case STEP_graph:  fine = step_graph(&r, s); break;
+        case STEP_expect: fine = step_expect(&r, s); break;
+        }
         if (fine) continue;
         Buf words = {0};                                  // the place goes before the words
         where_text(runtime_session(rt), s->span, &words);
@@ -302,10 +324,11 @@ static void run_file(Runner *r, const char *path)
     }
     TTest   **tests = NULL;
     SemaFile *file = sema_file(s, parse_file(s, src));
+    Runtime  *rt = runtime_new(s, r->device, &r->opt->run);
+    sema_weights(file, runtime_weight, rt);
     int       n = sema_tests(file, &tests), errors = diag_errors(s);
     show_diags(r, s);
     if (errors) { fprintf(r->to, "FAIL  %s: %d error%s\n", path, errors, errors == 1 ? "" : "s"); r->counts->failed++; }
-    Runtime *rt = runtime_new(s, r->device, &r->opt->run);
     for (int i = 0; i < n; i++) run_one(r, rt, path, tests[i]);
     runtime_free(rt);
     session_free(s);

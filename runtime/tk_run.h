@@ -12,7 +12,7 @@
 //     Runtime *rt  = runtime_new(session, dev, NULL);
 //     RunArg args[2] = {0};  arg_parse("x=random:f32[37,1000]", 0, 0, &args[0], &err);
 //     RunResult r;
-//     if (run_kernel(rt, file, sema_find_kernel(file, "softmax"), args, 1, NULL, 0, &r, &err)) run_print(&r, stdout);
+//     if (run_item(rt, file, sema_find_kernel(file, "softmax"), args, 1, NULL, 0, &r, &err)) run_print(&r, stdout);
 //     else if (err.n) fprintf(stderr, "tkc: %s\n", err.p);      // and diagnostics, if any, are in the session
 #ifndef TK_RUNTIME_TK_RUN_H
 #define TK_RUNTIME_TK_RUN_H
@@ -21,6 +21,7 @@
 #include "runtime/bind.h"
 #include "runtime/device.h"
 #include "runtime/tensor.h"
+#include "sema/graph.h"
 
 // ---- args.c --------------------------------------------------------------------------------------
 
@@ -47,6 +48,7 @@ extern const char arg_help[];          // the same in words, for --help
 typedef struct RuntimeOptions {
     CompileOptions compile;            // target NULL: the device's own (Device.arch)
     uint64_t seed;                     // of random data
+    bool     random_weights;           // weights that no file has are made up
     bool     twice;                    // tests: run each kernel again with other junk; outputs must be bit-equal
     bool     times;                    // tests: milliseconds of each
     FILE    *print_to;                 // what kernels print; NULL: standard output
@@ -59,7 +61,7 @@ Runtime *runtime_new(Session *s, Device *dev, const RuntimeOptions *opt);   // o
 void     runtime_free(Runtime *rt);    // not the device
 Device  *runtime_device(const Runtime *rt);
 // From the cache when the same meaning was compiled before. NULL: err, or diagnostics in the session.
-Compiled *runtime_compile(Runtime *rt, const TKernel *k, Buf *err);
+Compiled *runtime_compile(Runtime *rt, const TKernel *k, const Schedule *schedule, Buf *err);     // schedule: NULL is fine
 typedef struct CompileStats { int compiled, reused; double ms; } CompileStats;
 CompileStats runtime_stats(const Runtime *rt);
 
@@ -82,20 +84,29 @@ typedef struct RunControl {
     bool       in_order;               // emu: one block after the other
     bool       reversed;               // eval: programs from last to first
     bool       bounds;                 // eval: KernelArg.bound
+    const Schedule *schedule;          // of this launch, over that of the options; NULL: none
     Buf       *notes;                  // eval: looks for races (an error) and gathers out of range (lines here); NULL: does not
 } RunControl;
 
 // Binds, copies in, launches (compiling the general variant when a fact fails), copies out and inout tensors back.
 bool kernel_launch(Runtime *rt, const TKernel *k, KernelArg *args, int nargs, const RunControl *ctl, Buf *err);
 
+// ---- graph_run.c, graph_store.c ------------------------------------------------------------------
+
+// The same for a graph: `args` by parameter of its head.
+bool graph_launch(Runtime *rt, const TGraph *g, KernelArg *args, int nargs, const RunControl *ctl, Buf *err);
+// A graph's dimensions and scalars, from the arguments of its head.
+bool graph_bind(Runtime *rt, const TKernel *head, KernelArg *args, int nargs, BindArg *bind, Bound *bound, Buf *err);
+bool runtime_weight(void *rt, const char *const *files, int nfiles, Str name, Elem *elem, int *rank, int64_t dim[MAX_RANK]);   // a WeightLookup
+
 // ---- run.c ---------------------------------------------------------------------------------------
 
 typedef struct RunResult { int n; struct { Sym name; ParamMode mode; HostTensor tensor; const char *saved; } out[MAX_PARAMS]; Buf notes; } RunResult;
 
 // `notes` are lines that people may want to see: gathers out of range, found on eval.
-// Instantiates `kernel` with what the arguments say of its dimensions and types, runs it, saves `out=file.npy`.
+// Instantiates a kernel, or elaborates a graph, with what the arguments say of its dimensions and types, runs it, saves `out=file.npy`.
 // Every parameter but out tensors must be given; an out tensor may be, to give its shape.
-bool run_kernel(Runtime *rt, SemaFile *file, const Node *kernel, RunArg *args, int nargs,
+bool run_item(Runtime *rt, SemaFile *file, const Node *item, RunArg *args, int nargs,
                 const SemaValue *set, int nset, RunResult *result, Buf *err);
 void run_print(const RunResult *r, FILE *to);          // "y: f32[37, 1000]" and the tensor, or where it was saved
 void run_result_free(RunResult *r);

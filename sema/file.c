@@ -32,14 +32,23 @@ static void add_fn(Loader *l, Scope *sc, const Node *n, Scope *env) {
     scope_bind(l->c, sc, n->sym, (Ent){.kind = EN_fn, .fn = item, .span = name_at(n)}, name_at(n));
 }
 
-static void add_kernel(Loader *l, Scope *sc, const Node *n) {
+static void add_kernel(Loader *l, Scope *sc, const Node *n, EntKind kind) {
     Bind *b = scope_find_here(sc, n->sym);
     if (b) {
         Diag *d = diag(l->f->s, E_redefined, name_at(n), n->sym->s);
         diag_label(d, b->span, "first here");
         return;
     }
-    scope_bind(l->c, sc, n->sym, (Ent){.kind = EN_kernel, .node = n, .span = name_at(n)}, name_at(n));
+    FnItem item = {.node = n, .env = sc};
+    vec_push(l->c->a, &l->f->launched, item);
+    scope_bind(l->c, sc, n->sym, (Ent){.kind = kind, .node = n, .span = name_at(n)}, name_at(n));
+}
+
+Scope *item_scope(const SemaFile *f, const Node *item) {
+    for (uint32_t i = 0; i < f->launched.n; i++) {
+        if (f->launched.at[i].node == item) return f->launched.at[i].env;
+    }
+    return f->scope;
 }
 
 // The path without `./` and `folder/../`, so that one file has one name.
@@ -118,8 +127,11 @@ static Scope *load_items(Loader *l, Node *file, const char *path, bool main, int
             add_fn(l, own, n, own);
             if (main) vec_push(c->a, &l->f->fns, n);
         } else if (n->kind == N_kernel && n->sym) {
-            add_kernel(l, own, n);
+            add_kernel(l, own, n, EN_kernel);
             if (main) vec_push(c->a, &l->f->kernels, n);
+        } else if (n->kind == N_graph && n->sym) {
+            add_kernel(l, own, n, EN_graph);
+            if (main) vec_push(c->a, &l->f->graphs, n);
         } else if (n->kind == N_test && main) {
             vec_push(c->a, &l->f->tests, n);
         }
@@ -132,18 +144,45 @@ static Scope *load_items(Loader *l, Node *file, const char *path, bool main, int
     return own;
 }
 
+static Scope *library_file(Loader *l, const char *path) {
+    Source *src = source_std(l->f->s, path);
+    return src ? load_items(l, parse_file(l->f->s, src), src->path, false, 0) : NULL;
+}
+
+static bool has_graphs(const SemaFile *f) {
+    for (uint32_t i = 0; i < f->launched.n; i++) {
+        if (f->launched.at[i].node->kind == N_graph) return true;
+    }
+    return false;
+}
+
 SemaFile *sema_file(Session *s, Node *file) {
     SemaFile *f = NEW(session_arena(s), SemaFile);
     f->s = s;
     f->root = file;
     Loader l = {.f = f};
     l.c = check_new(f);
-    Source *prelude = source_std(s, "std/prelude.tk");
-    if (prelude) l.prelude = load_items(&l, parse_file(s, prelude), prelude->path, false, 0);
+    l.prelude = library_file(&l, "std/prelude.tk");
     const char *path = "";
     if (file && file->span.hi) path = span_where(s, file->span.lo).src->path;
     f->scope = load_items(&l, file, path, true, 0);
+    if (has_graphs(f)) f->graph_library = library_file(&l, "std/graph.tk");
     return f;
+}
+
+int sema_graph_count(const SemaFile *f) { return (int)f->graphs.n; }
+const Node *sema_graph(const SemaFile *f, int i) { return f->graphs.at[i]; }
+
+const Node *sema_find_graph(const SemaFile *f, const char *name) {
+    for (uint32_t i = 0; i < f->graphs.n; i++) {
+        if (strcmp(f->graphs.at[i]->sym->s, name) == 0) return f->graphs.at[i];
+    }
+    return NULL;
+}
+
+void sema_weights(SemaFile *f, WeightLookup look, void *ctx) {
+    f->weight_lookup = look;
+    f->weight_ctx = ctx;
 }
 
 int sema_kernel_count(const SemaFile *f) { return (int)f->kernels.n; }

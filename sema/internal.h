@@ -13,7 +13,7 @@
 #ifndef TK_SEMA_INTERNAL_H
 #define TK_SEMA_INTERNAL_H
 
-#include "sema/typed.h"
+#include "sema/graph.h"
 
 typedef struct Check Check;
 typedef struct Scope Scope;
@@ -32,7 +32,8 @@ typedef enum EntKind {
     EN_fn,          // fn items of one name (overloads)
     EN_lambda,      // function value with its environment
     EN_builtin,
-    EN_kernel,      // only tests may call one
+    EN_kernel,      // only tests and graphs may call one
+    EN_graph,       // the same
     EN_tensor,      // tensor parameter or view
     EN_axis,
     EN_value,       // run-time
@@ -89,12 +90,20 @@ void   suggest_type(Check *c, Diag *d, Sym name, Span at);
 
 // ---- file.c --------------------------------------------------------------------------------------
 
+typedef struct Instance { const Node *item; const SemaValue *set; SemaValue *known; int nset, nknown; TKernel *kernel; } Instance;
+
 struct SemaFile {
     Session *s;
     Node    *root;
     Scope   *scope;                 // items of the file and what it imports, over the prelude
-    VEC(const Node *) kernels, tests, fns;
+    VEC(const Node *) kernels, tests, fns, graphs;
+    VEC(FnItem) launched;           // kernels and graphs of all files, with what each sees
+    VEC(Instance) instances;        // made for tests and graphs
+    Scope   *graph_library;         // std/graph.tk, of a file with graphs
+    WeightLookup weight_lookup; void *weight_ctx;
 };
+
+Scope *item_scope(const SemaFile *f, const Node *item);       // what a kernel or a graph sees around it
 
 // ---- the run -------------------------------------------------------------------------------------
 
@@ -275,6 +284,50 @@ bool           builtin_is_lazy(const Builtin *b);               // takes its arg
 Ent            builtin_call(Check *c, const Builtin *b, const Node *n, const Arg *args, int nargs, Span at);   // n: the call, or NULL
 bool           builtin_const(Check *c, Sym name, Span at, Ent *out);     // inf, nan, PI, element types, kinds
 
+// ---- dims.c ----------------------------------------------------------------------------------------
+
+typedef enum DimsAre { DIMS_same, DIMS_differ, DIMS_open } DimsAre;      // open: it depends, or nobody knows
+typedef struct Replaced { const Ent *dim, *scalar; } Replaced;          // by dimension and by parameter of the callee; NULL: stay
+DimsAre dims_compare(Check *c, Ent a, Ent b);
+Ent  dims_replace(Check *c, const TExpr *x, const Replaced *by);        // a number, an expression, or EN_unknown
+Ent  dims_settle(Check *c, Ent e);
+const char *dims_text(Check *c, Ent e);
+const char *tensor_text(Check *c, const TensorRef *t);                  // "f32[B, 784]"
+
+// ---- launchcall.c: a kernel or a graph called with tensors and numbers -----------------------------
+
+typedef struct Learned { Sym name; Ent e; Span why; } Learned;          // a dimension or an element type
+typedef struct LaunchCall {
+    const Node *item, *call;
+    SemaValue  set[64];   int nset;
+    Learned    learned[MAX_DIMS + 16]; int nlearned;
+    Ent        arg[MAX_PARAMS];         // by parameter of the item
+    Span       at[MAX_PARAMS];
+    const TensorRef *want[MAX_PARAMS];  // by result, in order: what the caller declares of it, or NULL
+} LaunchCall;
+typedef Ent (*EvalArg)(void *ctx, const Node *n);
+
+bool launch_schedule(Check *c, const Node *with, Schedule *s);
+bool launch_generics(Check *c, LaunchCall *l);
+bool launch_args(Check *c, LaunchCall *l, EvalArg eval_arg, void *ctx);
+bool launch_learn(Check *c, LaunchCall *l);                             // from the tensors among the arguments
+const Learned *launch_learned(const LaunchCall *l, Sym name, bool is_type);
+TKernel *launch_instance(Check *c, LaunchCall *l, Ent dim[MAX_DIMS]);   // NULL: reported; dim: by dimension of the instance
+Ent      launch_dim(Check *c, const LaunchCall *l, const TExpr *x, const Ent dim[MAX_DIMS]);
+bool     launch_scalar(Check *c, Elem e, Ent v, Span at, bool open, TValue *out);   // open: it may be no number yet
+
+// ---- graphitem.c -------------------------------------------------------------------------------------
+
+void check_graphs(SemaFile *f);
+
+// ---- maker.c: random<f32>(M, N), zeros, values, ... in tests and graphs -----------------------------
+
+typedef struct Maker Maker;
+typedef struct Made { TMake make; Elem elem; int rank; Ent dim[MAX_RANK]; double lo, hi, *values; } Made;
+const Maker *maker_find(Sym name);                                      // NULL: no such maker
+bool maker_read(Check *c, const Maker *m, const Node *call, Made *out);
+bool number_read(Check *c, const Node *n, double *v);                   // a compile-time number
+
 // ---- infer_stmt.c --------------------------------------------------------------------------------
 
 void check_block(Check *c, const Node *block);                 // with a scope of its own
@@ -288,6 +341,10 @@ void check_tune(SemaFile *f, const Node *item);
 void check_names(SemaFile *f, const Node *item);               // reports what no instance could know
 
 // ---- kernel.c ------------------------------------------------------------------------------------
+
+typedef struct Known { const SemaValue *set, *known; int nset, nknown; } Known;
+Check   *head_open(SemaFile *f, const Node *item, Known values, bool *solved, const Check *last, bool numbers);
+void     head_close(Check *c, const Node *item, const bool *solved, bool warn);
 
 Check   *check_new(SemaFile *f);
 bool     generic_bind(Check *c, Scope *sc, const Node *g, Ent e, char origin, Span at);

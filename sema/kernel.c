@@ -240,7 +240,7 @@ static bool is_scalar_param(const Node *kernel, Sym name) {
 static void dim_symbols(Check *c, const Node *kernel, const Node *n, bool alone, bool *solved) {
     if (!n) return;
     if (n->kind == N_name && n->sym) {
-        if (is_scalar_param(kernel, n->sym) || scope_find(c->file->scope, n->sym)) return;
+        if (is_scalar_param(kernel, n->sym) || scope_find(item_scope(c->file, kernel), n->sym)) return;
         dim_symbol(c, n->sym, n->span);
         int i = find_dim(c, n->sym);
         if (i >= 0 && alone) solved[i] = true;
@@ -262,7 +262,8 @@ static void collect_dims(Check *c, const Node *kernel, bool *solved) {
     c->k->dims = NEW_N(c->a, LaunchDim, MAX_DIMS);
     for (uint32_t i = 0; ps && i < ps->nkid; i++) {
         const Node *t = ps->kid[i]->kid[0];
-        for (uint32_t j = 1; t && t->kind == N_type_tensor && j < t->nkid; j++) dim_symbols(c, kernel, t->kid[j], true, solved);
+        bool solves = kernel->kind != N_graph || !(ps->kid[i]->flags & PARAM_OUT);     // a graph's results follow from the rest
+        for (uint32_t j = 1; t && t->kind == N_type_tensor && j < t->nkid; j++) dim_symbols(c, kernel, t->kid[j], solves, solved);
     }
 }
 
@@ -519,41 +520,53 @@ static void dim_spans(Check *c, const Node *n) {
     for (uint32_t i = 0; i < n->nkid; i++) dim_spans(c, n->kid[i]);
 }
 
-static Check *run_kernel(SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *known, int nknown, const Check *last) {
+// A kernel's head: names, dimensions, parameters and conditions, in a scope of their own. `numbers`: every dimension is
+// to be one (a graph that is about to run).
+Check *head_open(SemaFile *f, const Node *item, Known values, bool *solved, const Check *last, bool numbers) {
     Check *c = check_new(f);
-    bool *solved = NEW_N(c->a, bool, MAX_DIMS + 1);
-    int errors = diag_errors(c->s);
-    c->set = set;
-    c->nset = nset;
-    c->known = known;
-    c->nknown = nknown;
+    c->set = values.set;
+    c->nset = values.nset;
+    c->known = values.known;
+    c->nknown = values.nknown;
     c->body = &c->k->body;
-    c->k->name = kernel->sym;
-    c->k->span = name_at(kernel);
-    c->k->decl = kernel;
+    c->k->name = item->sym;
+    c->k->span = name_at(item);
+    c->k->decl = item;
+    c->scope = item_scope(f, item);
     scope_push(c);
-    collect_dims(c, kernel, solved);
+    collect_dims(c, item, solved);
     c->dim_span = NEW_N(c->a, Span, MAX_DIMS + 1);
-    dim_spans(c, kernel->kid[1]);
+    dim_spans(c, item->kid[1]);
     for (int i = 0; i < c->k->ndims; i++) {
-        vec_push(c->a, &c->fix, last && (uint32_t)i < last->fix.n && last->fix.at[i]);
+        vec_push(c->a, &c->fix, numbers || (last && (uint32_t)i < last->fix.n && last->fix.at[i]));
         vec_push(c->a, &c->dim_seen, false);
         if (c->dim_uses.n <= (uint32_t)i) vec_push(c->a, &c->dim_uses, 0);
     }
-    check_set(c, kernel);
-    bind_generics(c, kernel);
-    bind_dims(c, kernel);
-    bind_params(c, kernel);
+    check_set(c, item);
+    bind_generics(c, item);
+    bind_dims(c, item);
+    bind_params(c, item);
     for (int i = 0; i < c->k->ndims; i++) {            // standing in a type is no use
         Bind *b = scope_find_here(c->scope, c->k->dims[i].name);
         if (b) b->used = false;
     }
-    check_where(c, kernel, solved);
-    check_grid(c, kernel);
-    check_block(c, kernel->kid[4]);
-    unsolved_dims(c, kernel, solved, diag_errors(c->s) == errors);
+    check_where(c, item, solved);
+    return c;
+}
+
+void head_close(Check *c, const Node *item, const bool *solved, bool warn) {
+    unsolved_dims(c, item, solved, warn);
     c->k->guards = c->guards.at;
     c->k->nguards = (int)c->guards.n;
+}
+
+static Check *run_kernel(SemaFile *f, const Node *kernel, Known values, const Check *last) {
+    bool *solved = NEW_N(session_arena(f->s), bool, MAX_DIMS + 1);
+    int errors = diag_errors(f->s);
+    Check *c = head_open(f, kernel, values, solved, last, false);
+    check_grid(c, kernel);
+    check_block(c, kernel->kid[4]);
+    head_close(c, kernel, solved, diag_errors(c->s) == errors);
     return c;
 }
 
@@ -562,7 +575,7 @@ TKernel *sema_instance(SemaFile *f, const Node *kernel, const SemaValue *set, in
     int before = diag_count(f->s), errors = diag_errors(f->s);
     Check *c = NULL;
     for (int run = 0; run <= MAX_DIMS; run++) {
-        c = run_kernel(f, kernel, set, nset, dims, ndims, c);
+        c = run_kernel(f, kernel, (Known){set, dims, nset, ndims}, c);
         if (!c->again) break;
         diag_forget(f->s, before);
     }
@@ -584,6 +597,7 @@ void sema_check(SemaFile *f) {
     for (uint32_t i = 0; i < f->kernels.n; i++) {
         if (has_defaults(f->kernels.at[i])) sema_instance(f, f->kernels.at[i], NULL, 0, NULL, 0);
     }
+    check_graphs(f);
     TTest **tests;
     sema_tests(f, &tests);
     for (uint32_t i = 0; f->root && i < f->root->nkid; i++) {

@@ -90,6 +90,7 @@ const char *ent_text(Check *c, Ent e) {
     case EN_lambda:  return "a function value";
     case EN_builtin: return arena_printf(c->a, "the builtin `%s`", builtin_name(e.builtin));
     case EN_kernel:  return arena_printf(c->a, "the kernel `%s`", e.node->sym->s);
+    case EN_graph:   return arena_printf(c->a, "the graph `%s`", e.node->sym->s);
     case EN_tensor:  return e.tensor->view ? "a view" : arena_printf(c->a, "the tensor `%s`", e.tensor->name->s);
     case EN_axis:    return arena_printf(c->a, "axis `%s`", e.axis->name->s);
     case EN_value:   return ttype_text(c, e.x->type);

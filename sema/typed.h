@@ -235,7 +235,7 @@ int       typed_verify(const TKernel *k, Buf *out);     // how many promises of 
 // ---- test items ----------------------------------------------------------------------------------
 // A test runs as a list of steps over numbered tensors, all sizes known.
 
-typedef enum TStepKind { STEP_make, STEP_launch, STEP_expect } TStepKind;
+typedef enum TStepKind { STEP_make, STEP_launch, STEP_graph, STEP_expect } TStepKind;
 typedef enum TMake { MAKE_random, MAKE_zeros, MAKE_ones, MAKE_full, MAKE_iota, MAKE_randint, MAKE_values } TMake;
 
 typedef struct TValue {                 // an argument of a step: a tensor by number, or a scalar
@@ -258,7 +258,10 @@ typedef struct TStep {
     // launch: kernel instance on args (one for each parameter; out parameters are made here and numbered result, result + 1, ...)
     TKernel  *kernel;
     TValue   *args; int nargs;
+    Schedule  schedule;                 // of `with (...)`
     bool      reference;                // a `fn` wrapped as a kernel: always run on eval
+    // graph: the same, `kernel` being its head
+    struct TGraph *graph;
     // expect: left op right
     AstOp     op;                       // OP_approx, OP_eq
     TValue    left, right;

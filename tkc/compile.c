@@ -1,6 +1,8 @@
 // A file from the command line to checked kernels.
 #include "tkc/compile.h"
 
+#include "sema/graph.h"
+
 #include <string.h>
 
 #include "tkc/values.h"
@@ -69,4 +71,31 @@ int pick_kernels(const SemaFile *file, const char *path, const char *name, bool 
         return 0;
     }
     return n;
+}
+
+const Node *pick_graph(const SemaFile *file, const char *path, const char *name) {
+    int count = sema_graph_count(file);
+    if (name == NULL && count == 1) return sema_graph(file, 0);
+    const Node *found = name != NULL ? sema_find_graph(file, name) : NULL;
+    if (found != NULL) return found;
+    const char *names[MAX_KERNELS];
+    Buf list = {0};
+    int n = 0;
+    for (; n < count && n < MAX_KERNELS; n++) {
+        names[n] = sema_graph(file, n)->sym->s;
+        buf_printf(&list, "%s%s", n > 0 ? ", " : "", names[n]);
+    }
+    const char *near = name != NULL ? nearest(name, names, n) : NULL;
+    if (near != NULL) fail("%s has no graph `%s`; did you mean `%s`?", path, name, near);
+    else if (name != NULL || count == 0) fail("%s has no graph%s%s%s", path, name != NULL ? " `" : "", name != NULL ? name : "", name != NULL ? "`" : "");
+    else fail("%s has %d graphs: choose with --graph (%s)", path, count, list.p);
+    buf_free(&list);
+    return NULL;
+}
+
+const Node *pick_item(const SemaFile *file, const char *path, const Options *opt) {
+    const Node *one[1];
+    if (opt->kernel == NULL && (opt->graph != NULL || sema_graph_count(file) > 0)) return pick_graph(file, path, opt->graph);
+    if (opt->kernel == NULL && sema_kernel_count(file) > 1) return pick_kernels(file, path, NULL, true, (const Node *[MAX_KERNELS]){0}, MAX_KERNELS), NULL;
+    return pick_kernels(file, path, opt->kernel, true, one, 1) > 0 ? one[0] : NULL;
 }

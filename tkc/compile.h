@@ -12,6 +12,11 @@ const Source *open_source(Session *s, const Options *opt, int *status);
 // --kernel, or the only kernel when `one`, or all. The count; 0: reported.
 int pick_kernels(const SemaFile *file, const char *path, const char *name, bool one, const Node **out, int max);
 
+// --graph, or the only graph. NULL: reported.
+const Node *pick_graph(const SemaFile *file, const char *path, const char *name);
+// What `tkc run` runs: --kernel or --graph, else the only graph, else the only kernel. NULL: reported.
+const Node *pick_item(const SemaFile *file, const char *path, const Options *opt);
+
 enum { MAX_KERNELS = 256 };
 
 #endif

@@ -18,12 +18,14 @@ enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP 
       "where to write it (default: standard output)") \
     X('k', kernel,    TEXT,   "NAME",                                                      C_EMIT | C_RUN, \
       "this kernel only (default: all of the file)") \
+    X('g', graph,     TEXT,   "NAME",                                                      C_EMIT | C_RUN, \
+      "this graph of the file") \
     X(0,   arch,      ARCH,   "ARCH",                                                      C_COMPILES, \
       "the GPU to compile for (default: sm_90a, or the device's own)") \
     X(0,   set,       LIST,   "NAME=VALUE",                                                C_EMIT | C_RUN, \
       "a compile-time value or a dimension: an integer, true, false or an element type; may be given again") \
     X(0,   with,      LIST,   "NAME=VALUE",                                                C_COMPILES, \
-      "part of the schedule: warps, stages, groups, cluster, split or blocks; may be given again") \
+      "part of the schedule: warps, stages, groups, cluster or split; may be given again") \
     X(0,   math,      CHOICE, "default|strict|fast",                                       C_COMPILES, \
       "strict: no multiply and add becomes an fma; fast: approximate division, square root and functions") \
     X(0,   general,   FLAG,   "",                                                          C_EMIT, \
@@ -52,6 +54,8 @@ enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP 
       "an argument, as without --arg; may be given again") \
     X(0,   seed,      NUMBER, "N",                                                         C_RUN | C_TEST, \
       "of random data (default: 0)") \
+    X(0,   random_weights, FLAG, "",                                                       C_RUN | C_TEST, \
+      "make up the weights that no file has, the same in each run") \
     X('R', filter,    TEXT,   "TEXT",                                                      C_TEST, \
       "only tests whose file and name hold this") \
     X(0,   twice,     FLAG,   "",                                                          C_TEST, \

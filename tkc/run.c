@@ -1,4 +1,4 @@
-// tkc run FILE NAME=SPEC...: one kernel on data. All of it is runtime/; this is what the command line says.
+// tkc run FILE NAME=SPEC...: one kernel or graph on data. All of it is runtime/; this is what the command line says.
 #include <string.h>
 
 #include "runtime/tk_run.h"
@@ -31,15 +31,15 @@ static int read_args(Run *r) {
 // Diagnostics, if there are any, say why; else the words in err.
 static int failed(Run *r, const char *path) {
     bool silent = report_diags(r->s, r->opt);
-    if (silent || r->err.n > 0) return fail("%s: %s", path, r->err.n > 0 ? r->err.p : "the kernel cannot be run");
+    if (silent || r->err.n > 0) return fail("%s: %s", path, r->err.n > 0 ? r->err.p : "it cannot be run");
     return FAILED;
 }
 
-static int run_on(Run *r, Device *dev, SemaFile *file, const Node *kernel, const CompileOptions *compile, const Values *set) {
+static int run_on(Run *r, Device *dev, SemaFile *file, const Node *item, const CompileOptions *compile, const Values *set) {
     const char *path = r->opt->operands.at[0];
-    Runtime *rt = runtime_new(r->s, dev, &(RuntimeOptions){.compile = *compile, .seed = (uint64_t)r->opt->seed});
+    Runtime *rt = runtime_new(r->s, dev, &(RuntimeOptions){.compile = *compile, .seed = (uint64_t)r->opt->seed, .random_weights = r->opt->random_weights});
     RunResult result;
-    bool ok = run_kernel(rt, file, kernel, r->arg, r->n, set->at, set->n, &result, &r->err);
+    bool ok = run_item(rt, file, item, r->arg, r->n, set->at, set->n, &result, &r->err);
     int status = DONE;
     if (ok) {
         report_diags(r->s, r->opt);                          // warnings
@@ -64,13 +64,13 @@ static int run_file(Run *r) {
     if (src == NULL) return status;
     SemaFile *file = sema_file(r->s, parse_file(r->s, src));
     if (!report_diags(r->s, opt)) return FAILED;
-    const Node *kernels[MAX_KERNELS];
-    if (pick_kernels(file, opt->operands.at[0], opt->kernel, true, kernels, MAX_KERNELS) == 0) return FAILED;
-    if ((status = values_check(&set, kernels, 1)) != DONE) return status;
+    const Node *item = pick_item(file, opt->operands.at[0], opt);
+    if (item == NULL) return FAILED;
+    if ((status = values_check(&set, &item, 1)) != DONE) return status;
     DeviceOptions where = {.ordinal = (int)opt->gpu, .driver = opt->driver};
     Device *dev = device_open(opt->device != NULL ? opt->device : "auto", &where, &r->err);
     if (dev == NULL) return fail("%s", r->err.p);
-    status = run_on(r, dev, file, kernels[0], &compile, &set);
+    status = run_on(r, dev, file, item, &compile, &set);
     device_close(dev);
     return status;
 }

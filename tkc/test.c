@@ -11,7 +11,7 @@ int main_test(const Options *opt) {
     TestOptions test = {
         .device = opt->device != NULL ? opt->device : "auto",
         .device_options = {.ordinal = (int)opt->gpu, .driver = opt->driver},
-        .run = {.compile = compile, .seed = (uint64_t)opt->seed, .twice = opt->twice, .times = opt->time},
+        .run = {.compile = compile, .seed = (uint64_t)opt->seed, .twice = opt->twice, .random_weights = opt->random_weights, .times = opt->time},
         .filter = opt->filter,
         .verbose = opt->verbose,
         .diag_style = diag_style(opt),

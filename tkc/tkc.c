@@ -20,12 +20,13 @@ const Command command_table[] = {
       "tkc matmul.tk --emit=tile --after=pipeline --kernel=matmul",
       main_emit },
     { "run", C_RUN, "run FILE.tk [NAME=SPEC...] [options]",
-      "run a kernel on data",
-      "Compiles one kernel, runs it on the arguments given and prints its outputs, or saves them. Dimensions and element "
+      "run a kernel or a graph on data",
+      "Compiles one kernel, or plans a graph, runs it on the arguments given and prints its outputs, or saves them. Dimensions and element "
       "types are found from the arguments, and checked.\n"
       "Out tensors that are not named are made with the shape that the others give them, and printed. Arguments:", arg_help,
       "tkc run softmax.tk x=random:f32[37,1000]\n"
-      "tkc run scale.tk --device=cuda x=x.npy a=0.5 y=y.npy",
+      "tkc run scale.tk --device=cuda x=x.npy a=0.5 y=y.npy\n"
+      "tkc run mlp.tk --graph=mlp --random-weights x=random:f32[8,784]",
       main_run },
     { "test", C_TEST, "test PATH... [options]",
       "run the test items of files",

@@ -111,21 +111,22 @@ int values_read(const Options *opt, Arena *a, Values *out) {
 }
 
 int schedule_read(const Options *opt, Schedule *out) {
-    static const char *const names[] = {"warps", "stages", "groups", "cluster", "split", "blocks"};
-    int *const fields[] = {&out->warps, &out->stages, &out->groups, &out->cluster, &out->split, &out->blocks};
-    static const int most[] = {64, 64, 64, 64, 1024, 65536};
-    enum { ROWS = sizeof most / sizeof *most };
     *out = (Schedule){0};
     for (int i = 0; i < opt->with.n; i++) {
         const char *text = opt->with.at[i];
         size_t n = strcspn(text, "=");
         int64_t value = 0;
-        int row = 0;
-        while (row < ROWS && (strlen(names[row]) != n || memcmp(names[row], text, n) != 0)) row++;
-        if (row == ROWS) return wrong_use("--with %s: NAME is one of warps, stages, groups, cluster, split, blocks", text);
-        if (text[n] != '=' || !number_parse(text + n + 1, &value) || value < 1 || value > most[row])
-            return wrong_use("--with %s: %s=N is wanted, N from 1 to %d", text, names[row], most[row]);
-        *fields[row] = (int)value;
+        int most = 0, *field = schedule_field(out, text, n, &most);
+        if (field == NULL) {
+            Buf names = {0};
+            for (int k = 0; k < schedule_field_count; k++) buf_printf(&names, "%s%s", k > 0 ? ", " : "", schedule_fields[k].name);
+            int status = wrong_use("--with %s: NAME is one of %s", text, names.p);
+            buf_free(&names);
+            return status;
+        }
+        if (text[n] != '=' || !number_parse(text + n + 1, &value) || value < 1 || value > most)
+            return wrong_use("--with %s: %.*s=N is wanted, N from 1 to %d", text, (int)n, text, most);
+        *field = (int)value;
     }
     return DONE;
 }

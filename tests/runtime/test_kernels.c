@@ -71,7 +71,7 @@ static HostTensor run(World *w, const char *kernel, int n, const char *const *sp
     HostTensor out = {0};
     for (int i = 0; i < n; i++)
         if (!arg_parse(specs[i], i, 0, &args[i], &err)) { print_error("%s\n", err.p); fail(); }
-    bool ok = run_kernel(w->rt, w->file, sema_find_kernel(w->file, kernel), args, n, NULL, 0, &result, &err);
+    bool ok = run_item(w->rt, w->file, sema_find_kernel(w->file, kernel), args, n, NULL, 0, &result, &err);
     if (words) {
         assert_false(ok);
         assert_says(&err, words);

@@ -14,7 +14,7 @@
 #define _GNU_SOURCE
 #include "tests/golden.h"
 
-#include "sema/typed.h"
+#include "sema/graph.h"
 
 #include <unistd.h>
 
@@ -52,13 +52,17 @@ static void print_step(Session *s, const TStep *t, bool kernels, Buf *out)
         buf_printf(out, "]");
         if (t->lo != 0 || t->hi != 0) buf_printf(out, " %g %g", t->lo, t->hi);
         buf_puts(out, "\n");
-    } else if (t->kind == STEP_launch) {
-        buf_printf(out, "  t%d.. = %s %s(", t->result, t->reference ? "reference" : "launch", t->kernel->name->s);
+    } else if (t->kind == STEP_launch || t->kind == STEP_graph) {
+        buf_printf(out, "  t%d.. = %s %s(", t->result, t->kind == STEP_graph ? "graph" : t->reference ? "reference" : "launch", t->kernel->name->s);
         for (int i = 0; i < t->nargs; i++) {
             if (i) buf_puts(out, ", ");
             print_value(out, t->args[i]);
         }
         buf_puts(out, ")\n");
+        if (t->kind == STEP_graph) {
+            graph_print(t->graph, out);
+            return;
+        }
         if (kernels) typed_print(s, t->kernel, out);
         typed_verify(t->kernel, out);
     } else {

@@ -1,0 +1,78 @@
+// Graphs at run time: a TGraph (sema/graph.h) made ready for one device, and run.
+//
+//     graph_arena.c    which bytes of the arena a value gets           graph_store.c   weights, constants and what is
+//     graph_plan.c     launches bound and compiled, values placed                      computed from them alone, kept
+//     graph_run.c      on host tensors or device addresses             weights.c       files of weights
+//     graph_print.c    --emit=plan, --profile
+//
+// A plan belongs to one set of dimensions. It owns its arena; what it keeps lies in the runtime's store, which all
+// plans share. Inputs, outputs and state are the caller's memory, bound without copies.
+#ifndef TK_RUNTIME_GRAPH_H
+#define TK_RUNTIME_GRAPH_H
+
+#include "runtime/internal.h"
+#include "sema/graph.h"
+
+// ---- graph_arena.c
+
+enum { ARENA_ALIGN = 256 };
+typedef struct ArenaItem { uint64_t bytes; int first, last; uint64_t offset; } ArenaItem;     // launches between which it lives, both included
+uint64_t arena_plan(ArenaItem *item, int n);             // sets the offsets; the bytes of the arena
+uint64_t arena_live_peak(const ArenaItem *item, int n);  // no plan can do with less
+
+// ---- graph_plan.c
+
+typedef struct PlanLaunch {
+    const TGLaunch *launch;
+    Compiled   *compiled;
+    BindArg    *args;                                    // addresses are set before it is prepared
+    Bound      *bound;
+    DeviceKernel kernel;
+    const LaunchInfo *info;                              // the variant; on eval the kernel's own
+    Prepared    prepared;
+    bool        ready;
+    double      us;                                      // --profile
+} PlanLaunch;
+
+typedef struct Plan {
+    Runtime      *rt;
+    const TGraph *graph;
+    PlanLaunch   *launch;   int nlaunches;               // those that run each time
+    int          *item;                                  // by value: its place in items, or -1
+    ArenaItem    *items;    int nitems;
+    uint64_t      arena_bytes, live_bytes, kept_bytes;
+    uint64_t      arena;                                 // address, 0: none
+    uint64_t     *kept;                                  // by value: address in the store, or 0
+    uint64_t      param[MAX_PARAMS];                     // addresses that the launches were prepared for
+    bool          prepared;
+    DeviceGraph  *device_graph;                          // NULL: launched one by one
+} Plan;
+
+Plan    *plan_make(Runtime *rt, const TGraph *g, Buf *err);          // binds and compiles; no memory yet
+bool     plan_place(Plan *p, Buf *err);                  // memory: the arena, and what is kept
+bool     plan_bind(PlanLaunch *l, Runtime *rt, const TGraph *g, Buf *err);
+void     plan_free(Plan *p);
+uint64_t plan_bytes(const TGValue *v);
+int      plan_root(const TGraph *g, int value);
+uint64_t plan_offset(const TGraph *g, int value);        // in bytes, from its root on
+bool     plan_prepare(PlanLaunch *l, Runtime *rt, Buf *err);         // addresses are set: variant, code, parameters
+bool     plan_launch(PlanLaunch *l, Runtime *rt, const RunControl *ctl, Buf *err);
+
+// ---- graph_store.c
+
+// The address of a fixed value: loaded, made or computed if it is not there. 0: err, or diagnostics.
+uint64_t store_get(Runtime *rt, const TGraph *g, int value, Buf *err);
+void     store_settle(Runtime *rt);                      // frees what was only needed to compute something else
+void     store_keep(Runtime *rt, uint64_t address);      // a plan reads it
+
+// ---- graph_run.c
+
+// One run on addresses by parameter of the head.
+bool     plan_run(Plan *p, const uint64_t *param, const RunControl *ctl, Buf *err);
+
+// ---- graph_print.c
+
+void     plan_print(const Plan *p, Buf *out);
+void     plan_profile(const Plan *p, Buf *out);
+
+#endif

@@ -1,0 +1,109 @@
+// Graphs, run: on device addresses (plan_run) and on host tensors (graph_launch).
+//
+// A plan is prepared for the addresses of its first run, and again when they change. Then a run is a list of
+// launches, or on a device that has graphs of its own, one launch of such a graph.
+
+#include "runtime/graph.h"
+
+#include "lower/build.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// ---- on addresses --------------------------------------------------------------------------------
+
+static uint64_t address_of(const Plan *p, int value, const uint64_t *param)
+{
+    const TGraph *g = p->graph;
+    int root = plan_root(g, value);
+    const TGValue *v = &g->values[root];
+    uint64_t at = v->kind == TG_input || v->kind == TG_state || v->kind == TG_output ? param[v->param]
+                : v->fixed ? p->kept[root] : p->arena + p->items[p->item[root]].offset;
+    return at + plan_offset(g, value);
+}
+
+static bool prepare_all(Plan *p, const uint64_t *param, Buf *err)
+{
+    p->prepared = false;
+    for (int i = 0; i < p->nlaunches; i++) {
+        PlanLaunch *l = &p->launch[i];
+        for (int k = 0; k < l->launch->kernel->nparams; k++)
+            if (l->launch->args[k].tensor >= 0) l->args[k].address = address_of(p, l->launch->args[k].tensor, param);
+        if (!plan_prepare(l, p->rt, err)) return false;
+    }
+    memcpy(p->param, param, sizeof *param * (size_t)p->graph->head->nparams);
+    p->prepared = true;
+    return true;
+}
+
+static bool same_addresses(const Plan *p, const uint64_t *param)
+{
+    return p->prepared && memcmp(p->param, param, sizeof *param * (size_t)p->graph->head->nparams) == 0;
+}
+
+bool plan_run(Plan *p, const uint64_t *param, const RunControl *ctl, Buf *err)
+{
+    Device *d = runtime_device(p->rt);
+    if (!plan_place(p, err)) return false;
+    if (!same_addresses(p, param) && !prepare_all(p, param, err)) return false;
+    for (int i = 0; i < p->nlaunches; i++)
+        if (!plan_launch(&p->launch[i], p->rt, ctl, err)) return false;
+    return d->ops->sync(d, err);
+}
+
+// ---- on host tensors -----------------------------------------------------------------------------
+
+typedef struct OnHost { Plan *plan; BindArg args[MAX_PARAMS]; Bound bound; uint64_t param[MAX_PARAMS]; const LaunchInfo *head; } OnHost;
+
+static bool copy_in(OnHost *h, Device *d, KernelArg *args, const RunControl *ctl, Buf *err)
+{
+    for (int p = 0; p < h->head->nparams; p++) {
+        const LaunchParam *want = &h->head->params[p];
+        if (want->kind == PK_SCALAR) continue;
+        uint64_t bytes = tensor_bytes(args[p].tensor);
+        h->param[p] = d->ops->alloc(d, bytes, want->name->s, err);
+        if (!h->param[p]) return false;
+        bool fine = want->mode == PM_OUT ? d->ops->fill(d, h->param[p], bytes, junk_of(ctl), ctl->junk_seed + (uint64_t)p, err)
+                                         : d->ops->write(d, h->param[p], args[p].tensor->data, bytes, err);
+        if (!fine) return false;
+    }
+    return true;
+}
+
+static bool copy_out(const OnHost *h, Device *d, KernelArg *args, Buf *err)
+{
+    for (int p = 0; p < h->head->nparams; p++) {
+        if (!param_written(&h->head->params[p])) continue;
+        if (!d->ops->read(d, args[p].tensor->data, h->param[p], tensor_bytes(args[p].tensor), err)) return false;
+    }
+    return true;
+}
+
+bool graph_bind(Runtime *rt, const TKernel *head, KernelArg *args, int nargs, BindArg *bind, Bound *bound, Buf *err)
+{
+    const LaunchInfo *info = launch_from_typed(session_arena(runtime_session(rt)), head);
+    for (int p = 0; p < nargs; p++) describe_arg(&args[p], &bind[p]);
+    return bind_args(info, bind, nargs, bound, err);
+}
+
+bool graph_launch(Runtime *rt, const TGraph *g, KernelArg *args, int nargs, const RunControl *ctl, Buf *err)
+{
+    static const RunControl plain;
+    Device *d = runtime_device(rt);
+    OnHost *h = checked_alloc(sizeof *h);
+    if (!ctl) ctl = &plain;
+    bool fine = graph_bind(rt, g->head, args, nargs, h->args, &h->bound, err);
+    h->head = h->bound.info;
+    fine = fine && make_outputs(h->head, args, h->args, err) && (h->plan = plan_make(rt, g, err)) != NULL;
+    fine = fine && copy_in(h, d, args, ctl, err) && plan_place(h->plan, err);
+    if (fine && ctl->junk != FILL_ZERO) fine = d->ops->fill(d, h->plan->arena, h->plan->arena_bytes, ctl->junk, ctl->junk_seed + 99, err);
+    d->junk = junk_of(ctl);
+    d->junk_seed = ctl->junk_seed;
+    d->in_order = ctl->in_order;
+    fine = fine && plan_run(h->plan, h->param, ctl, err) && copy_out(h, d, args, err);
+    for (int p = 0; p < nargs; p++)
+        if (h->param[p]) d->ops->free(d, h->param[p]);
+    plan_free(h->plan);
+    free(h);
+    return fine;
+}

@@ -1,0 +1,347 @@
+// What graphs keep on the device: weights, constants, and what launches compute from them alone.
+//
+// Everything kept has a key that says what it is: the weight's name, files and type; the constant's recipe; for
+// a computed value, the compiled kernel, its scalars and the keys of its inputs. So two plans, for other batch
+// sizes say, share what does not depend on the size, and a weight's transpose is made once.
+//
+//     store_get(w_t)    transpose(w) -> is its key there?  no: store_get(w): read, write; launch; keep
+//     store_settle()    w itself is read by no plan: freed
+
+#include "runtime/graph.h"
+#include "runtime/weights.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Kept Kept;
+struct Kept {
+    Kept    *next;
+    char    *key;
+    uint64_t address, bytes;
+    bool     wanted;                     // by a plan
+};
+
+typedef struct OpenFile { struct OpenFile *next; char *path; WeightFile *file; char *why; } OpenFile;    // file NULL: why not
+
+struct GraphStore { Kept *kept; OpenFile *files; };
+
+static GraphStore *store_of(Runtime *rt)
+{
+    GraphStore **s = runtime_graphs(rt);
+    if (!*s) *s = checked_alloc(sizeof **s);
+    return *s;
+}
+
+void graph_store_free(Runtime *rt, GraphStore *s)
+{
+    if (!s) return;
+    Device *d = runtime_device(rt);
+    for (Kept *k = s->kept, *next; k; k = next) {
+        next = k->next;
+        d->ops->free(d, k->address);
+        free(k->key);
+        free(k);
+    }
+    for (OpenFile *f = s->files, *next; f; f = next) {
+        next = f->next;
+        weights_close(f->file);
+        free(f->path);
+        free(f->why);
+        free(f);
+    }
+    free(s);
+}
+
+void store_settle(Runtime *rt)
+{
+    GraphStore *s = store_of(rt);
+    Device     *d = runtime_device(rt);
+    for (Kept **at = &s->kept, *k; (k = *at);) {
+        if (k->wanted) { at = &k->next; continue; }
+        *at = k->next;
+        d->ops->free(d, k->address);
+        free(k->key);
+        free(k);
+    }
+}
+
+void store_keep(Runtime *rt, uint64_t address)
+{
+    for (Kept *k = store_of(rt)->kept; k; k = k->next)
+        if (k->address == address) k->wanted = true;
+}
+
+// ---- keys ----------------------------------------------------------------------------------------
+
+// Does the launch write the value? Several may: a copy, then what updates the copy.
+static bool writes(const TGraph *g, const TGLaunch *l, int value, int *param)
+{
+    for (int p = 0; p < l->kernel->nparams; p++) {
+        *param = p;
+        if (l->args[p].tensor >= 0 && l->kernel->params[p].mode != PM_IN && plan_root(g, l->args[p].tensor) == value) return true;
+    }
+    return false;
+}
+
+static void shape_key(const TGValue *v, Buf *key)
+{
+    buf_printf(key, ":%s", elem_name(v->elem));
+    for (int i = 0; i < v->rank; i++) buf_printf(key, ",%lld", (long long)v->dim[i]);
+}
+
+// A long key becomes two hashes, 128 bits in all.
+static void shorten(Buf *key)
+{
+    uint64_t a = 0xcbf29ce484222325, b = 0x9e3779b97f4a7c15;
+    if (key->n < 200) return;
+    for (size_t i = 0; i < key->n; i++) {
+        a = (a ^ (unsigned char)key->p[i]) * 0x100000001b3;
+        b = (b + (unsigned char)key->p[i]) * 0xbf58476d1ce4e5b9;
+        b ^= b >> 29;
+    }
+    key->n = 0;
+    buf_printf(key, "#%016llx%016llx", (unsigned long long)a, (unsigned long long)b);
+}
+
+static bool key_of(Runtime *rt, const TGraph *g, int value, Buf *key, Buf *err);
+
+static bool launch_key(Runtime *rt, const TGraph *g, const TGLaunch *l, int value, int param, Buf *own, Buf *err)
+{
+    const Compiled *c = runtime_compile(rt, l->kernel, &l->schedule, err);
+    bool fine = c != NULL;
+    buf_printf(own, "l%p.%d", (const void *)c, param);
+    for (int p = 0; fine && p < l->kernel->nparams; p++) {
+        const TValue *a = &l->args[p];
+        if (a->tensor < 0) buf_printf(own, "(%lld,%.17g)", (long long)a->ival, a->fval);
+        else if (l->kernel->params[p].mode != PM_OUT && plan_root(g, a->tensor) != value) {
+            buf_printf(own, "(%llu", (unsigned long long)plan_offset(g, a->tensor));
+            shape_key(&g->values[a->tensor], own);
+            fine = key_of(rt, g, plan_root(g, a->tensor), own, err);
+            buf_putc(own, ')');
+        }
+    }
+    return fine;
+}
+
+static bool key_of(Runtime *rt, const TGraph *g, int value, Buf *key, Buf *err)
+{
+    const TGValue *v = &g->values[value];
+    Buf  own = {0};
+    bool fine = true;
+    if (v->kind == TG_weight) {
+        buf_printf(&own, "w%.*s", (int)v->weight.n, v->weight.p);
+        for (int i = 0; i < v->nfiles; i++) buf_printf(&own, ";%s", v->files[i]);
+    } else if (v->kind == TG_constant) {
+        bool random = v->make == MAKE_random || v->make == MAKE_randint;
+        buf_printf(&own, "c%d,%.17g,%.17g,%llu", (int)v->make, v->lo, v->hi, random ? (unsigned long long)v->stream : 0);
+        for (uint64_t i = 0, n = v->values ? plan_bytes(v) / (uint64_t)elem_bytes(v->elem) : 0; i < n; i++) buf_printf(&own, ",%.17g", v->values[i]);
+    } else {
+        for (int i = 0, p; fine && i < g->nlaunches; i++)
+            if (writes(g, &g->launches[i], value, &p)) fine = launch_key(rt, g, &g->launches[i], value, p, &own, err);
+    }
+    shape_key(v, &own);
+    shorten(&own);
+    buf_add(key, own.p, own.n);
+    buf_free(&own);
+    return fine;
+}
+
+// ---- weights -------------------------------------------------------------------------------------
+
+static OpenFile *open_file(Runtime *rt, const char *path)
+{
+    GraphStore *s = store_of(rt);
+    for (OpenFile *f = s->files; f; f = f->next)
+        if (strcmp(f->path, path) == 0) return f;
+    OpenFile *f = checked_alloc(sizeof *f);
+    Buf why = {0};
+    f->path = copy_text(path, strlen(path));
+    f->file = weights_open(path, &why);
+    f->why = why.p;
+    f->next = s->files;
+    s->files = f;
+    return f;
+}
+
+// 1: found, 0: not there, -1: err.
+static int find_weight(Runtime *rt, const char *const *files, int nfiles, Str name, bool data, Weight *w, const char **path, Buf *err)
+{
+    for (int i = 0; i < nfiles; i++) {
+        OpenFile *f = open_file(rt, files[i]);
+        if (!f->file) continue;
+        int found = weights_find(f->file, name, data, w, err);
+        *path = f->path;
+        if (found) return found;
+    }
+    return 0;
+}
+
+bool runtime_weight(void *rt, const char *const *files, int nfiles, Str name, Elem *elem, int *rank, int64_t dim[MAX_RANK])
+{
+    Weight w;
+    Buf    err = {0};
+    const char *path;
+    bool found = find_weight(rt, files, nfiles, name, false, &w, &path, &err) > 0;
+    if (found) {
+        *elem = w.elem;
+        *rank = w.rank;
+        memcpy(dim, w.dim, sizeof w.dim);
+        weight_done(&w);
+    }
+    buf_free(&err);
+    return found;
+}
+
+static bool missing_weight(Runtime *rt, const TGValue *v, Buf *err)
+{
+    Session *s = runtime_session(rt);
+    Arena   *a = session_arena(s);
+    (void)err;
+    if (v->nfiles == 0) {
+        Diag *d = diag(s, E_weight, v->span, arena_printf(a, "there is no file to read weight `%.*s` from", (int)v->weight.n, v->weight.p));
+        diag_help(d, "name it in the graph, `weights \"model.npz\";`, or run with --random-weights");
+        return false;
+    }
+    Diag *d = diag(s, E_weight, v->span, arena_printf(a, "there is no weight `%.*s`", (int)v->weight.n, v->weight.p));
+    for (int i = 0; i < v->nfiles; i++) {
+        OpenFile *f = open_file(rt, v->files[i]);
+        const char *near = f->file ? weights_nearest(f->file, v->weight) : NULL;
+        if (!f->file) diag_note(d, "%s", f->why);
+        else diag_note(d, "%s has none of this name", f->path);
+        if (near) diag_help(d, "did you mean `%s`?", near);
+    }
+    diag_help(d, "--random-weights fills in what is missing");
+    return false;
+}
+
+static bool fits(const TGValue *v, const Weight *w)
+{
+    bool bits = w->elem == v->elem || (w->elem == EL_u16 && v->elem == EL_bf16) || (w->elem == EL_u8 && (v->elem == EL_f8e4m3 || v->elem == EL_f8e5m2));
+    bool same = bits && w->rank == v->rank;
+    for (int i = 0; same && i < v->rank; i++) same = w->dim[i] == v->dim[i];
+    return same;
+}
+
+static bool wrong_weight(Runtime *rt, const TGValue *v, const Weight *w, const char *path)
+{
+    Session *s = runtime_session(rt);
+    Buf have = {0}, want = {0};
+    HostTensor a = {.elem = w->elem, .rank = w->rank}, b = {.elem = v->elem, .rank = v->rank};
+    memcpy(a.dim, w->dim, sizeof a.dim);
+    memcpy(b.dim, v->dim, sizeof b.dim);
+    tensor_type_text(&a, &have);
+    tensor_type_text(&b, &want);
+    diag(s, E_weight, v->span, arena_printf(session_arena(s), "weight `%.*s` is %s in %s, and %s here", (int)v->weight.n, v->weight.p, have.p, path, want.p));
+    buf_free(&have);
+    buf_free(&want);
+    return false;
+}
+
+// What a missing weight is filled with: of a size that keeps activations near 1; the same in each run.
+static bool random_weight(const TGValue *v, uint64_t seed, HostTensor *t, Buf *err)
+{
+    double n = v->rank >= 2 && v->dim[0] > 0 ? (double)plan_bytes(v) / elem_bytes(v->elem) / (double)v->dim[v->rank - 1] : 3.0;
+    double width = elem_is_float(v->elem) && n > 0 ? sqrt(3.0 / n) : 0;
+    char  *name = copy_text(v->weight.p, v->weight.n);
+    FillSpec fill = {.make = elem_is_float(v->elem) ? MAKE_random : MAKE_zeros, .lo = -width, .hi = width, .seed = seed, .stream = rng_stream(name, 0)};
+    free(name);
+    if (!tensor_make(t, v->elem, v->rank, v->dim, err)) return false;
+    tensor_fill(t, &fill);
+    return true;
+}
+
+static bool weight_data(Runtime *rt, const TGValue *v, Weight *w, Buf *err)
+{
+    const char *path = "";
+    int found = find_weight(rt, v->files, v->nfiles, v->weight, true, w, &path, err);
+    if (found < 0) return false;
+    if (found > 0) return fits(v, w) || wrong_weight(rt, v, w, path);
+    if (!runtime_options(rt)->random_weights) return missing_weight(rt, v, err);
+    if (!random_weight(v, runtime_options(rt)->seed, &w->own, err)) return false;
+    w->data = w->own.data;
+    return true;
+}
+
+static bool constant_data(const TGValue *v, uint64_t seed, Weight *w, Buf *err)
+{
+    FillSpec fill = {.make = v->make, .lo = v->lo, .hi = v->hi, .values = v->values, .seed = seed, .stream = v->stream};
+    if (!tensor_make(&w->own, v->elem, v->rank, v->dim, err)) return false;
+    tensor_fill(&w->own, &fill);
+    w->data = w->own.data;
+    return true;
+}
+
+// ---- getting -------------------------------------------------------------------------------------
+
+static uint64_t add_kept(Runtime *rt, const char *key, uint64_t bytes, const char *name, Buf *err)
+{
+    GraphStore *s = store_of(rt);
+    Device     *d = runtime_device(rt);
+    uint64_t at = d->ops->alloc(d, bytes, name, err);
+    if (!at) return 0;
+    Kept *k = checked_alloc(sizeof *k);
+    *k = (Kept){.next = s->kept, .key = copy_text(key, strlen(key)), .address = at, .bytes = bytes};
+    s->kept = k;
+    return at;
+}
+
+static uint64_t find_kept(Runtime *rt, const char *key)
+{
+    for (const Kept *k = store_of(rt)->kept; k; k = k->next)
+        if (strcmp(k->key, key) == 0) return k->address;
+    return 0;
+}
+
+static bool compute(Runtime *rt, const TGraph *g, const TGLaunch *launch, Buf *err)
+{
+    static const RunControl plain;
+    PlanLaunch l = {.launch = launch};
+    bool fine = plan_bind(&l, rt, g, err);
+    for (int p = 0; fine && p < launch->kernel->nparams; p++) {
+        int value = launch->args[p].tensor;
+        if (value < 0) continue;
+        uint64_t at = store_get(rt, g, plan_root(g, value), err);
+        l.args[p].address = at + plan_offset(g, value);
+        fine = at != 0;
+    }
+    fine = fine && plan_prepare(&l, rt, err) && plan_launch(&l, rt, &plain, err) && runtime_device(rt)->ops->sync(runtime_device(rt), err);
+    prepared_free(runtime_device(rt), &l.prepared);
+    free(l.args);
+    free(l.bound);
+    return fine;
+}
+
+static bool compute_all(Runtime *rt, const TGraph *g, int value, Buf *err)
+{
+    for (int i = 0, p; i < g->nlaunches; i++)
+        if (writes(g, &g->launches[i], value, &p) && !compute(rt, g, &g->launches[i], err)) return false;
+    return true;
+}
+
+static void forget(Runtime *rt, uint64_t address)
+{
+    for (Kept *k = store_of(rt)->kept; k; k = k->next)
+        if (k->address == address) { k->key[0] = 0; k->wanted = false; }
+}
+
+uint64_t store_get(Runtime *rt, const TGraph *g, int value, Buf *err)
+{
+    const TGValue *v = &g->values[value];
+    Buf key = {0};
+    uint64_t at = key_of(rt, g, value, &key, err) ? find_kept(rt, key.p) : 0;
+    bool fine = at != 0 || !err->n;
+    if (!at && fine) {
+        at = add_kept(rt, key.p, plan_bytes(v), v->name ? v->name->s : "kept", err);
+        Device *d = runtime_device(rt);
+        Weight  w = {0};
+        fine = at != 0;
+        if (fine && v->kind == TG_weight) fine = weight_data(rt, v, &w, err) && d->ops->write(d, at, w.data, plan_bytes(v), err);
+        else if (fine && v->kind == TG_constant) fine = constant_data(v, runtime_options(rt)->seed, &w, err) && d->ops->write(d, at, w.data, plan_bytes(v), err);
+        else if (fine) fine = compute_all(rt, g, value, err);
+        weight_done(&w);
+        if (!fine && at) forget(rt, at);
+    }
+    buf_free(&key);
+    return fine ? at : 0;
+}

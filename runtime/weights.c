@@ -1,0 +1,248 @@
+// Files of weights. A kind of file is a row: how to open it, how to find a weight, what its names are.
+//
+// An .npz is a zip whose members are .npy files. NumPy stores them as they are (savez), so a weight is used where
+// it lies in the mapped file; members that are compressed (savez_compressed) are refused with a word on that.
+
+#include "runtime/weights.h"
+
+#include "runtime/internal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef struct Member { char *name; uint64_t at, bytes; int method; } Member;
+
+typedef struct WeightKind {
+    const char *name;
+    bool (*open)(WeightFile *f, Buf *err);
+    int  (*find)(WeightFile *f, Str name, bool data, Weight *out, Buf *err);
+} WeightKind;
+
+struct WeightFile {
+    const WeightKind *kind;
+    char    *path;
+    unsigned char *bytes;               // mapped
+    size_t   size;
+    Member  *member;                    // .npz: by name; a folder: names alone
+    int      nmembers;
+};
+
+static bool map_file(WeightFile *f, Buf *err)
+{
+    struct stat st;
+    int fd = open(f->path, O_RDONLY | O_CLOEXEC);
+    bool fine = fd >= 0 && fstat(fd, &st) == 0;
+    if (!fine) buf_printf(err, "%s: %s", f->path, strerror(errno));
+    if (fine && st.st_size > 0) {
+        void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        fine = p != MAP_FAILED;
+        if (fine) { f->bytes = p; f->size = (size_t)st.st_size; }
+        else buf_printf(err, "%s: %s", f->path, strerror(errno));
+    }
+    if (fd >= 0) close(fd);
+    return fine;
+}
+
+static void add_member(WeightFile *f, const char *name, size_t n, uint64_t at, uint64_t bytes, int method)
+{
+    if ((f->nmembers & (f->nmembers - 1)) == 0) {
+        f->member = realloc(f->member, sizeof *f->member * (size_t)(f->nmembers ? f->nmembers * 2 : 1));
+        if (!f->member) ice("out of memory");
+    }
+    f->member[f->nmembers++] = (Member){copy_text(name, n), at, bytes, method};
+}
+
+static const Member *member_named(const WeightFile *f, Str name)
+{
+    for (int i = 0; i < f->nmembers; i++)
+        if (strlen(f->member[i].name) == name.n && memcmp(f->member[i].name, name.p, name.n) == 0) return &f->member[i];
+    return NULL;
+}
+
+static void take_shape(const HostTensor *t, Weight *out)
+{
+    out->elem = t->elem;
+    out->rank = t->rank;
+    memcpy(out->dim, t->dim, sizeof out->dim);
+}
+
+// ---- .npz ----------------------------------------------------------------------------------------
+
+static uint64_t le(const unsigned char *p, int n)
+{
+    uint64_t v = 0;
+    for (int i = n - 1; i >= 0; i--) v = v << 8 | p[i];
+    return v;
+}
+
+enum { END = 0x06054b50, END64 = 0x06064b50, LOCATOR64 = 0x07064b50, ENTRY = 0x02014b50, LOCAL = 0x04034b50 };
+
+// Where the list of members is, and how many there are.
+static bool zip_end(const WeightFile *f, uint64_t *at, uint64_t *n)
+{
+    const unsigned char *b = f->bytes;
+    if (f->size < 22) return false;
+    for (size_t i = f->size - 22, stop = f->size > 65557 ? f->size - 65557 : 0; ; i--) {
+        if (le(b + i, 4) == END) {
+            *n = le(b + i + 10, 2);
+            *at = le(b + i + 16, 4);
+            if (i >= 20 && le(b + i - 20, 4) == LOCATOR64) {
+                uint64_t far = le(b + i - 12, 8);
+                if (f->size < 56 || far > f->size - 56 || le(b + far, 4) != END64) return false;
+                *n = le(b + far + 32, 8);
+                *at = le(b + far + 48, 8);
+            }
+            return *at <= f->size;
+        }
+        if (i == stop) return false;
+    }
+}
+
+// Sizes that did not fit 32 bits stand in a field of their own.
+static void zip_large(const unsigned char *extra, size_t n, uint64_t *full, uint64_t *packed, uint64_t *at)
+{
+    for (size_t i = 0; i + 4 <= n;) {
+        size_t size = le(extra + i + 2, 2);
+        const unsigned char *p = extra + i + 4, *end = extra + (i + 4 + size < n ? i + 4 + size : n);
+        uint64_t *const fields[] = {full, packed, at};
+        for (int k = 0; k < 3 && le(extra + i, 2) == 1; k++) {
+            if (*fields[k] != UINT32_MAX || end - p < 8) continue;
+            *fields[k] = le(p, 8);
+            p += 8;
+        }
+        i += 4 + size;
+    }
+}
+
+static bool npz_open(WeightFile *f, Buf *err)
+{
+    uint64_t at, count;
+    if (!map_file(f, err)) return false;
+    if (!zip_end(f, &at, &count)) { buf_printf(err, "%s: is no .npz file, or cut off", f->path); return false; }
+    const unsigned char *b = f->bytes;
+    for (uint64_t i = 0; i < count; i++) {
+        if (at > f->size || f->size - at < 46 || le(b + at, 4) != ENTRY) { buf_printf(err, "%s: its list of members is damaged", f->path); return false; }
+        size_t name = le(b + at + 28, 2), extra = le(b + at + 30, 2), words = le(b + at + 32, 2);
+        uint64_t packed = le(b + at + 20, 4), full = le(b + at + 24, 4), local = le(b + at + 42, 4);
+        if (f->size - at - 46 < name + extra) { buf_printf(err, "%s: its list of members is damaged", f->path); return false; }
+        zip_large(b + at + 46 + name, extra, &full, &packed, &local);
+        const char *text = (const char *)b + at + 46;
+        size_t n = name > 4 && memcmp(text + name - 4, ".npy", 4) == 0 ? name - 4 : name;
+        if (local > f->size || f->size - local < 30 || le(b + local, 4) != LOCAL) { buf_printf(err, "%s: member `%.*s` is not where it should be", f->path, (int)n, text); return false; }
+        uint64_t data = local + 30 + le(b + local + 26, 2) + le(b + local + 28, 2);
+        if (data > f->size || packed > f->size - data) { buf_printf(err, "%s: member `%.*s` is cut off", f->path, (int)n, text); return false; }
+        add_member(f, text, n, data, packed, (int)le(b + at + 10, 2));
+        at += 46 + name + extra + words;
+    }
+    return true;
+}
+
+static int npz_find(WeightFile *f, Str name, bool data, Weight *out, Buf *err)
+{
+    const Member *m = member_named(f, name);
+    HostTensor shape;
+    Buf why = {0};
+    if (!m) return 0;
+    bool fine = m->method == 0;
+    if (!fine) buf_puts(&why, "is compressed: write the file with numpy.savez, not savez_compressed");
+    fine = fine && npy_look(f->bytes + m->at, m->bytes, &shape, &out->data, &why);
+    if (fine) take_shape(&shape, out);
+    if (fine && data && !out->data) {
+        fine = npy_parse(f->bytes + m->at, m->bytes, &out->own, &why);
+        out->data = out->own.data;
+    }
+    if (!fine) buf_printf(err, "%s: `%s` %s", f->path, m->name, why.p);
+    buf_free(&why);
+    return fine ? 1 : -1;
+}
+
+// ---- a folder ------------------------------------------------------------------------------------
+
+static bool folder_open(WeightFile *f, Buf *err)
+{
+    struct dirent **entries;
+    int n = scandir(f->path, &entries, NULL, alphasort);
+    if (n < 0) { buf_printf(err, "%s: %s", f->path, strerror(errno)); return false; }
+    for (int i = 0; i < n; i++) {
+        size_t length = strlen(entries[i]->d_name);
+        if (length > 4 && strcmp(entries[i]->d_name + length - 4, ".npy") == 0) add_member(f, entries[i]->d_name, length - 4, 0, 0, 0);
+        free(entries[i]);
+    }
+    free(entries);
+    return true;
+}
+
+static int folder_find(WeightFile *f, Str name, bool data, Weight *out, Buf *err)
+{
+    const Member *m = member_named(f, name);
+    if (!m) return 0;
+    Buf path = {0};
+    buf_printf(&path, "%s/%s.npy", f->path, m->name);
+    bool fine = npy_read(path.p, &out->own, err);
+    buf_free(&path);
+    if (!fine) return -1;
+    take_shape(&out->own, out);
+    out->data = out->own.data;
+    if (!data) { tensor_free(&out->own); out->data = NULL; }
+    return 1;
+}
+
+// ---- the table -----------------------------------------------------------------------------------
+
+static const WeightKind npz = {".npz", npz_open, npz_find}, folder = {"a folder of .npy", folder_open, folder_find};
+
+WeightFile *weights_open(const char *path, Buf *err)
+{
+    struct stat st;
+    size_t n = strlen(path);
+    if (stat(path, &st) != 0) { buf_printf(err, "%s: %s", path, strerror(errno)); return NULL; }
+    const WeightKind *kind = S_ISDIR(st.st_mode) ? &folder : n > 4 && strcmp(path + n - 4, ".npz") == 0 ? &npz : NULL;
+    if (!kind) { buf_printf(err, "%s: weights are read from an .npz file or a folder of .npy files", path); return NULL; }
+    WeightFile *f = checked_alloc(sizeof *f);
+    f->kind = kind;
+    f->path = copy_text(path, n);
+    if (kind->open(f, err)) return f;
+    weights_close(f);
+    return NULL;
+}
+
+void weights_close(WeightFile *f)
+{
+    if (!f) return;
+    if (f->bytes) munmap(f->bytes, f->size);
+    for (int i = 0; i < f->nmembers; i++) free(f->member[i].name);
+    free(f->member);
+    free(f->path);
+    free(f);
+}
+
+int weights_find(WeightFile *f, Str name, bool data, Weight *out, Buf *err)
+{
+    *out = (Weight){0};
+    return f->kind->find(f, name, data, out, err);
+}
+
+void weight_done(Weight *w)
+{
+    tensor_free(&w->own);
+    *w = (Weight){0};
+}
+
+const char *weights_nearest(WeightFile *f, Str name)
+{
+    const char *best = NULL;
+    char *text = copy_text(name.p, name.n);
+    int least = name.n <= 6 ? 3 : 4;
+    for (int i = 0; i < f->nmembers; i++) {
+        int d = edit_distance(f->member[i].name, text);
+        if (d < least) { least = d; best = f->member[i].name; }
+    }
+    free(text);
+    return best;
+}

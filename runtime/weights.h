@@ -1,0 +1,26 @@
+// Files of weights: tensors by name.
+//
+//     model.npz      NumPy's archive, not compressed: mapped, nothing is copied
+//     weights/       a folder, NAME.npy for each
+#ifndef TK_RUNTIME_WEIGHTS_H
+#define TK_RUNTIME_WEIGHTS_H
+
+#include "runtime/tensor.h"
+
+typedef struct WeightFile WeightFile;
+typedef struct Weight {                // valid until weight_done
+    Elem        elem;
+    int         rank;
+    int64_t     dim[MAX_RANK];
+    const void *data;                  // C order; NULL: only asked for its shape
+    HostTensor  own;                   // when it could not be used where it lies
+} Weight;
+
+WeightFile *weights_open(const char *path, Buf *err);
+void        weights_close(WeightFile *f);                // NULL is fine
+// 1: found, 0: there is no such weight, -1: it cannot be read (err).
+int         weights_find(WeightFile *f, Str name, bool data, Weight *out, Buf *err);
+void        weight_done(Weight *w);
+const char *weights_nearest(WeightFile *f, Str name);    // a name like it, or NULL
+
+#endif

@@ -1,0 +1,78 @@
+// Graphs, elaborated: the `graph` item of a file as a list of launches over numbered values.
+//
+//     graph mlp(x: f32[B, 784]) -> (y: f32[B, 10]) {         0 x       input    f32[8, 784]
+//         weights "mlp.npz";                                 1 y       output   f32[8, 10]
+//         let w: f32[784, 512] = weight("fc1");              2 w       weight   f32[784, 512]
+//         let h = linear_relu(x, w);                         3 h       computed f32[8, 512]
+//         y = head(h, weight("fc2"));                        launches: linear_relu(0, 2) -> 3, head(3, 4) -> 1
+//     }
+//
+// A graph is evaluated like a test item: run at compile time, calls of graphs inlined, loops unrolled. That
+// is done twice. To *check* it, dimensions are symbols, and what can only be known of numbers is left open.
+// To *run* it, dimensions and scalar parameters are numbers, and what comes out is a TGraph. Its head is a
+// TKernel without a body, with the results as `out` parameters, so that whatever binds arguments to kernels
+// binds them to graphs.
+#ifndef TK_SEMA_GRAPH_H
+#define TK_SEMA_GRAPH_H
+
+#include "sema/typed.h"
+
+typedef enum TGKind {
+    TG_input,                           // parameter `param`, read only
+    TG_state,                           // inout parameter, updated in place
+    TG_output,                          // result; written by the launch that computes it
+    TG_weight,                          // from a file, by name; kept
+    TG_constant,                        // made on the host; kept
+    TG_computed,                        // by a launch; in the arena
+    TG_view,                            // of value `base`, from element `offset` on; no memory of its own
+} TGKind;
+
+typedef struct TGValue {
+    TGKind   kind;
+    Sym      name;                      // what the program calls it; NULL: nothing
+    Span     span;
+    Elem     elem;
+    int      rank;
+    int64_t  dim[MAX_RANK];
+    int      param;                     // input, state, output
+    int      base;
+    int64_t  offset;
+    Str      weight;
+    const char *const *files; int nfiles;     // where it may stand: the `weights` around, innermost first
+    TMake    make;                      // constant
+    double   lo, hi, *values;
+    uint64_t stream;                    // of random constants
+    bool     fixed;                     // a weight, a constant, or computed from such alone: once for all runs
+} TGValue;
+
+typedef struct TGLaunch {
+    Span     span;
+    const char *path;                   // the graphs that were inlined around it, "layer / mlp"; "" at the top
+    TKernel *kernel;
+    TValue  *args;                      // by parameter: the value's number in `tensor`, or a scalar
+    Schedule schedule;
+    bool     fixed;
+} TGLaunch;
+
+typedef struct TGraph {
+    TKernel  *head;
+    TGValue  *values;   int nvalues;
+    TGLaunch *launches; int nlaunches;
+} TGraph;
+
+int         sema_graph_count(const SemaFile *f);
+const Node *sema_graph(const SemaFile *f, int i);
+const Node *sema_find_graph(const SemaFile *f, const char *name);
+
+// Parameters, dimensions and guards alone. NULL: reported.
+TKernel *sema_graph_head(SemaFile *f, const Node *graph, const SemaValue *set, int nset, const SemaValue *known, int nknown);
+// With numbers: `dims` knows every dimension of the head, `scalars` (by parameter of the head) every scalar. NULL: reported.
+TGraph  *sema_graph_elaborate(SemaFile *f, const Node *graph, const SemaValue *set, int nset, const SemaValue *dims, int ndims, const TValue *scalars);
+
+void     graph_print(const TGraph *g, Buf *out);         // values, then launches
+
+// What is known of weights before they are loaded: whether one of these files has such a tensor, and what it is.
+typedef bool (*WeightLookup)(void *ctx, const char *const *files, int nfiles, Str name, Elem *elem, int *rank, int64_t dim[MAX_RANK]);
+void sema_weights(SemaFile *f, WeightLookup look, void *ctx);
+
+#endif

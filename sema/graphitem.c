@@ -1,0 +1,391 @@
+// `graph` items: a body is run here, at compile time. What is left are values and launches (graph.h).
+//
+// A graph is checked once with its dimensions as symbols, and run again with numbers for each set of sizes that
+// it is used with. Values are immutable; a `var` is a name that may be given to another value, so that a loop of
+// layers can be written, and is unrolled:
+//
+//     var h = embed(ids, weight("wte"));
+//     for i in 0 .. 12 { h = layer<I = i>(h); }
+//
+// An `if` that depends on a dimension is decided by numbers. Until there are some, both branches are checked,
+// and nothing is said of what they assign.
+#include "sema/graphitem.h"
+
+#include <string.h>
+
+static void statements(Grapher *g, const Node *block);
+
+// ---- expressions -------------------------------------------------------------------------------------
+
+Ent graph_eval(Grapher *g, const Node *n, const TensorRef *const *want, int nwant) {
+    Check *c = g->c;
+    if (!n) return ent_error(c);
+    if (n->kind == N_call) return graph_call(g, n, (Schedule){0}, want, nwant);
+    if (n->kind == N_with && n->kid[0]->kind == N_call) {
+        Schedule s = {0};
+        if (!launch_schedule(c, n, &s)) return ent_error(c);
+        return graph_call(g, n->kid[0], s, want, nwant);
+    }
+    if (n->kind == N_index) {
+        Ent v = graph_eval(g, n->kid[0], NULL, 0);
+        return v.kind == EN_error ? v : graph_index(g, v, n);
+    }
+    if (n->kind == N_tuple) {
+        Tuple *tuple = NEW(c->a, Tuple);
+        tuple->n = (int)n->nkid;
+        tuple->at = NEW_N(c->a, Ent, n->nkid + 1);
+        for (uint32_t i = 0; i < n->nkid; i++) tuple->at[i] = graph_eval(g, n->kid[i], (int)i < nwant ? want + i : NULL, (int)i < nwant);
+        return (Ent){.kind = EN_tuple, .tuple = tuple, .span = n->span};
+    }
+    if (n->kind == N_ternary) {
+        Ent cond = dims_settle(c, eval(c, n->kid[0]));
+        if (cond.kind == EN_bool || cond.kind == EN_int) return graph_eval(g, n->kid[cond.i ? 1 : 2], want, nwant);
+    }
+    return dims_settle(c, eval(c, n));
+}
+
+// ---- let, var, assignment -----------------------------------------------------------------------------
+
+static void called(Grapher *g, Ent e, Sym name) {
+    if (e.kind != EN_tensor || !name) return;
+    TGValue *v = graph_value_of(g, e);
+    if (!v->name) v->name = name;
+    if (v->kind != TG_weight || e.tensor->rank >= 0) e.tensor->name = name;
+}
+
+static Bind *bind_value(Grapher *g, const Node *name, Ent e) {
+    Check *c = g->c;
+    if (name->sym->n == 1 && name->sym->s[0] == '_') return NULL;
+    if (e.kind == EN_void) {
+        report(c, E_not_value, name_at(name), "nothing");
+        e = ent_error(c);
+    }
+    called(g, e, name->sym);
+    return scope_bind(c, c->scope, name->sym, e, name_at(name));
+}
+
+// What a name is declared as: NULL without a type.
+static bool declared(Grapher *g, const Node *type, const TensorRef **want) {
+    *want = NULL;
+    if (!type || type->kind != N_type_tensor) return true;
+    TensorRef *t = NEW(g->c->a, TensorRef);
+    if (!graph_type(g, type, t)) return false;
+    *want = t;
+    return true;
+}
+
+static Ent as_declared(Grapher *g, const Node *name, const Node *type, const TensorRef *want, Ent e, Span at) {
+    Check *c = g->c;
+    if (!type || e.kind == EN_error) return e;
+    const char *what = arena_printf(c->a, "`%s`", name->sym->s);
+    if (want) return graph_fits(g, e, want, what, at, type->span) ? e : ent_error(c);
+    TType t;
+    TExpr *x = eval_type(c, type, &t) ? value_exact(c, e, t, at, what) : NULL;
+    return x ? e : ent_error(c);
+}
+
+static void let_names(Grapher *g, const Node *value, Node *const *names, int n, const Node *whole) {
+    Check *c = g->c;
+    const TensorRef **want = NEW_N(c->a, const TensorRef *, n + 1);
+    bool fine = true;
+    for (int i = 0; i < n; i++) fine = declared(g, names[i]->kind == N_param ? names[i]->kid[0] : NULL, &want[i]) && fine;
+    Ent e = ent_error(c);
+    if (fine && value->kind == N_range) report(c, E_graph_statement, value->span, "an axis");
+    else if (fine) e = graph_eval(g, value, want, n);
+    bool fits = n == 1 ? e.kind != EN_tuple : e.kind == EN_tuple && e.tuple->n == n;
+    if (!fits && e.kind != EN_error) {
+        int have = e.kind == EN_tuple ? e.tuple->n : e.kind == EN_void ? 0 : 1;
+        report(c, E_tuple_count, whole->span, n, n == 1 ? "" : "s", have, have == 1 ? "" : "s");
+    }
+    for (int i = 0; i < n; i++) {
+        Ent one = !fits ? ent_error(c) : n == 1 ? e : e.tuple->at[i];
+        bind_value(g, names[i], as_declared(g, names[i], names[i]->kind == N_param ? names[i]->kid[0] : NULL, want[i], one, value->span));
+    }
+}
+
+static void declare_var(Grapher *g, const Node *n) {
+    const TensorRef *want;
+    Ent e = declared(g, n->kid[1], &want) ? graph_eval(g, n->kid[0], &want, 1) : ent_error(g->c);
+    Bind *b = bind_value(g, n->kid[2], as_declared(g, n->kid[2], n->kid[1], want, e, n->kid[0]->span));
+    if (b) vec_push(g->c->a, &g->vars, b);
+}
+
+static Result *result_named(Grapher *g, Sym name) {
+    for (int i = 0; i < g->level->nresults; i++) {
+        if (g->level->results[i].name == name) return &g->level->results[i];
+    }
+    return NULL;
+}
+
+static bool is_var(const Grapher *g, const Bind *b) {
+    for (uint32_t i = 0; i < g->vars.n; i++) {
+        if (g->vars.at[i] == b) return true;
+    }
+    return false;
+}
+
+static void assign_one(Grapher *g, const Node *target, Ent e, Span value) {
+    Check *c = g->c;
+    Result *r = target->kind == N_name ? result_named(g, target->sym) : NULL;
+    Bind *b = target->kind == N_name ? scope_find(c->scope, target->sym) : NULL;
+    if (e.kind == EN_void) {
+        report(c, E_not_value, value, "nothing");
+        e = ent_error(c);
+    }
+    if (b && is_var(g, b)) {
+        b->ent = g->undecided ? ent_error(c) : e;
+        return;
+    }
+    if (!r) {
+        if (target->kind == N_name && !b) name_lookup(c, target);
+        else if (b && b->ent.kind != EN_error) {
+            Diag *d = report(c, E_assign_const, target->span, target->sym->s);
+            diag_label(d, b->span, "declared here");
+            diag_help(d, "values do not change; declare the name with `var` to give it to another one");
+        } else if (!b) report(c, E_graph_statement, target->span, "a store");
+        return;
+    }
+    if (r->value.kind != EN_void && !g->undecided) {
+        Diag *d = report(c, E_result_twice, target->span, r->name->s);
+        diag_label(d, r->where, "first here");
+        return;
+    }
+    if (e.kind == EN_tensor && !graph_fits(g, e, r->want, arena_printf(c->a, "`%s`", r->name->s), value, r->param->span)) e = ent_error(c);
+    else if (e.kind != EN_tensor && e.kind != EN_error) {
+        report(c, E_graph_type, value, arena_printf(c->a, "`%s`", r->name->s), ent_text(c, e), tensor_text(c, r->want));
+        e = ent_error(c);
+    }
+    if (g->undecided) e = ent_error(c);
+    called(g, e, r->name);
+    r->value = e;
+    r->where = target->span;
+    scope_bind(c, c->scope, r->name, e, target->span)->used = true;
+}
+
+static void assign(Grapher *g, const Node *n) {
+    Check *c = g->c;
+    const Node *t = n->kid[0];
+    Node *const *targets = t->kind == N_list ? t->kid : &n->kid[0];
+    int count = t->kind == N_list ? (int)t->nkid : 1;
+    const TensorRef **want = NEW_N(c->a, const TensorRef *, count + 1);
+    if (n->op != OP_none) {
+        Diag *d = report(c, E_graph_statement, n->span, "an update");
+        diag_help(d, "values do not change: launch a kernel that makes the new one");
+        return;
+    }
+    for (int i = 0; i < count; i++) {
+        const Result *r = targets[i]->kind == N_name ? result_named(g, targets[i]->sym) : NULL;
+        want[i] = r ? r->want : NULL;
+    }
+    Ent e = graph_eval(g, n->kid[1], want, count);
+    bool fits = count == 1 ? e.kind != EN_tuple : e.kind == EN_tuple && e.tuple->n == count;
+    if (!fits && e.kind != EN_error) {
+        int have = e.kind == EN_tuple ? e.tuple->n : e.kind == EN_void ? 0 : 1;
+        report(c, E_tuple_count, n->span, count, count == 1 ? "" : "s", have, have == 1 ? "" : "s");
+    }
+    for (int i = 0; i < count; i++) assign_one(g, targets[i], !fits ? ent_error(c) : count == 1 ? e : e.tuple->at[i], n->kid[1]->span);
+}
+
+// ---- control ------------------------------------------------------------------------------------------
+
+static void loop(Grapher *g, const Node *n, uint32_t clause) {
+    Check *c = g->c;
+    const Node *list = n->kid[0];
+    if (clause == list->nkid) {
+        statements(g, n->kid[2]);
+        return;
+    }
+    const Node *k = list->kid[clause];
+    Range r;
+    if (!k->kid[0] || !range_eval(c, k->kid[0], &r)) return;
+    Ent lo = dims_settle(c, r.lo), hi = dims_settle(c, r.hi);
+    bool numbers = lo.kind == EN_int && hi.kind == EN_int;
+    if (!numbers && g->numbers) {
+        report(c, E_not_comptime, r.span, "a bound of a graph's loop");
+        return;
+    }
+    Scope *was = scope_push(c);
+    g->undecided += !numbers;
+    for (int64_t i = numbers ? lo.i : 0, end = numbers ? hi.i : 1, step = r.by ? r.step : 1; i < end && g->launches.n < MAX_LAUNCHES && diag_errors(c->s) < 50; i += step) {
+        c->scope = scope_new(c, was);
+        scope_bind(c, c->scope, k->sym, numbers ? ent_int(i, name_at(k)) : ent_unknown(), name_at(k))->used = true;
+        loop(g, n, clause + 1);
+    }
+    g->undecided -= !numbers;
+    scope_pop(c, was);
+}
+
+static void branch(Grapher *g, const Node *n) {
+    Check *c = g->c;
+    Ent e = dims_settle(c, eval(c, n->kid[0]));
+    if (e.kind == EN_error) return;
+    if (e.kind == EN_bool || e.kind == EN_int) {
+        statements(g, n->kid[e.i ? 1 : 2]);
+        return;
+    }
+    if (g->numbers) {
+        report(c, E_graph_statement, n->kid[0]->span, "a condition that is not known before the graph runs");
+        return;
+    }
+    g->undecided++;
+    statements(g, n->kid[1]);
+    statements(g, n->kid[2]);
+    g->undecided--;
+}
+
+// The file of the statement, beside which the weights stand.
+static void weights(Grapher *g, const Node *n) {
+    Check *c = g->c;
+    const char *path = span_where(c->s, n->span.lo).src->path, *slash = strrchr(path, '/');
+    bool absolute = n->str.n && n->str.p[0] == '/';
+    int dir = slash && !absolute ? (int)(slash - path) + 1 : 0;
+    if (g->level->nfiles == MAX_FILES) report(c, E_too_many, n->span, MAX_FILES, "`weights` in a graph");
+    else g->level->file[g->level->nfiles++] = arena_printf(c->a, "%.*s%.*s", dir, path, (int)n->str.n, n->str.p);
+}
+
+static void statement(Grapher *g, const Node *n) {
+    switch ((NodeKind)n->kind) {
+    case N_let: let_names(g, n->kid[0], n->kid + 1, (int)n->nkid - 1, n); return;
+    case N_var: declare_var(g, n); return;
+    case N_assign: assign(g, n); return;
+    case N_expr_stmt: {
+        Ent e = graph_eval(g, n->kid[0], NULL, 0);
+        bool state = e.kind == EN_void || e.kind == EN_error || (e.kind == EN_tensor && graph_in_state(g, e.tensor->t->param));
+        if (!state && !g->numbers) report(g->c, E_graph_unused, n->span, "the result of this launch");
+        return;
+    }
+    case N_for:
+        if (n->kid[1]) report(g->c, E_graph_statement, n->kid[1]->span, "`merge`");
+        else loop(g, n, 0);
+        return;
+    case N_if: branch(g, n); return;
+    case N_block: statements(g, n); return;
+    case N_weights: weights(g, n); return;
+    case N_error_stmt: g->bad = true; return;
+    default: break;
+    }
+    Diag *d = report(g->c, E_graph_statement, n->span, "this statement has no meaning");
+    diag_help(d, "a graph has `weights`, `let`, `var`, launches, assignments to its results, and `if` and `for` on what is known at compile time");
+}
+
+static void report_unused(Grapher *g, const Scope *sc) {
+    for (const Bind *b = sc->first; b; b = b->next) {
+        if (!b->used && b->ent.kind == EN_tensor && b->name->s[0] != '_') report(g->c, E_graph_unused, b->span, arena_printf(g->c->a, "`%s`", b->name->s));
+    }
+}
+
+static void statements(Grapher *g, const Node *block) {
+    Check *c = g->c;
+    if (!block) return;
+    if (block->kind != N_block) {
+        statement(g, block);
+        return;
+    }
+    Scope *was = g->level->results && block == g->level->item->kid[4] ? c->scope : scope_push(c);
+    for (uint32_t i = 0; i < block->nkid; i++) {
+        if (block->kid[i]) statement(g, block->kid[i]);
+    }
+    if (!g->numbers && !g->level->up) report_unused(g, c->scope);
+    scope_pop(c, was);
+}
+
+// ---- items --------------------------------------------------------------------------------------------
+
+// A level for the graph, its results declared in the current scope.
+Level *graph_level(Grapher *g, const Node *item) {
+    Check *c = g->c;
+    const Node *ps = item->kid[1];
+    Level *l = NEW(c->a, Level);
+    l->item = item;
+    l->path = "";
+    l->results = NEW_N(c->a, Result, ps->nkid + 1);
+    for (uint32_t i = 0; i < ps->nkid; i++) {
+        const Node *p = ps->kid[i];
+        if (!(p->flags & PARAM_OUT) || !p->kid[0] || p->kid[0]->kind != N_type_tensor) continue;
+        TensorRef *want = NEW(c->a, TensorRef);
+        if (!graph_type(g, p->kid[0], want)) g->bad = true;
+        l->results[l->nresults++] = (Result){.name = p->sym, .param = p, .want = want, .value = ent_void()};
+    }
+    return l;
+}
+
+void graph_body(Grapher *g, const Node *item) {
+    Check *c = g->c;
+    Scope *was = scope_push(c);
+    statements(g, item->kid[4]);
+    c->scope = was;
+    for (int i = 0; i < g->level->nresults; i++) {
+        const Result *r = &g->level->results[i];
+        if (r->value.kind == EN_void) report(c, E_result_missing, name_at(r->param), r->name->s, item->sym->s);
+    }
+}
+
+// The parameters as values; scalars as numbers, when there are some.
+static void bind_params(Grapher *g, const Node *item, const TValue *scalars) {
+    Check *c = g->c;
+    for (int i = 0; i < c->k->nparams; i++) {
+        const LaunchParam *p = &c->k->params[i];
+        Bind *was = scope_find_here(c->scope, p->name);
+        if (!was || was->ent.kind == EN_error || p->mode == PM_OUT) continue;
+        if (p->kind != PK_TENSOR) {
+            if (p->kind == PK_POINTER) report(c, E_graph_statement, item->kid[1]->kid[i]->span, "a raw pointer");
+            if (!scalars) continue;
+            const TValue *v = &scalars[i];
+            Ent e = elem_is_float(p->elem) ? ent_float(v->fval, was->span) : p->elem == EL_bool ? ent_bool(v->ival != 0, was->span) : ent_int(v->ival, was->span);
+            scope_bind(c, c->scope, p->name, e, was->span);
+            continue;
+        }
+        const TensorRef *t = was->ent.tensor;
+        Ent e = graph_value(g, p->mode == PM_INOUT ? TG_state : TG_input, p->elem, t->rank, t->dim, was->span);
+        graph_value_of(g, e)->param = i;
+        called(g, e, p->name);
+        scope_bind(c, c->scope, p->name, e, was->span)->used = true;
+    }
+}
+
+static Grapher open_graph(SemaFile *f, const Node *item, Known values, const TValue *scalars) {
+    Grapher g = {.f = f, .numbers = scalars != NULL};
+    bool *solved = NEW_N(session_arena(f->s), bool, MAX_DIMS + 1);
+    int errors = diag_errors(f->s);
+    g.c = head_open(f, item, values, solved, NULL, g.numbers);
+    head_close(g.c, item, solved, false);
+    if (diag_errors(f->s) > errors) g.bad = true;
+    return g;
+}
+
+TKernel *sema_graph_head(SemaFile *f, const Node *item, const SemaValue *set, int nset, const SemaValue *known, int nknown) {
+    bool *solved = NEW_N(session_arena(f->s), bool, MAX_DIMS + 1);
+    int errors = diag_errors(f->s);
+    Check *c = head_open(f, item, (Known){set, known, nset, nknown}, solved, NULL, false);
+    head_close(c, item, solved, false);
+    return diag_errors(f->s) > errors ? NULL : c->k;
+}
+
+static TGraph *evaluate(SemaFile *f, const Node *item, Known values, const TValue *scalars) {
+    int errors = diag_errors(f->s);
+    Grapher g = open_graph(f, item, values, scalars);
+    if (g.bad) return NULL;
+    bind_params(&g, item, scalars);
+    g.level = graph_level(&g, item);
+    graph_body(&g, item);
+    if (g.bad || diag_errors(f->s) > errors) return NULL;
+    if (!g.numbers) return NULL;
+    graph_outputs(&g);
+    TGraph *r = NEW(g.c->a, TGraph);
+    *r = (TGraph){.head = g.c->k, .values = g.values.at, .nvalues = (int)g.values.n, .launches = g.launches.at, .nlaunches = (int)g.launches.n};
+    return g.bad || diag_errors(f->s) > errors ? NULL : r;
+}
+
+TGraph *sema_graph_elaborate(SemaFile *f, const Node *item, const SemaValue *set, int nset, const SemaValue *dims, int ndims, const TValue *scalars) {
+    static const TValue none[1];
+    return evaluate(f, item, (Known){set, dims, nset, ndims}, scalars ? scalars : none);
+}
+
+void check_graphs(SemaFile *f) {
+    for (uint32_t i = 0; i < f->graphs.n; i++) {
+        const Node *item = f->graphs.at[i], *gs = item->kid[0];
+        bool defaults = true;
+        for (uint32_t k = 0; gs && k < gs->nkid; k++) defaults = defaults && gs->kid[k]->kid[1];
+        if (defaults) evaluate(f, item, (Known){0}, NULL);
+    }
+}

@@ -1,0 +1,439 @@
+// A kernel or a graph called with tensors and numbers, in a test or a graph: what the arguments say.
+//
+//     kernel linear<BM = 128>(x: f32[M, K], w: f32[K, N], y: out f32[M, N])      linear<BM = 64>(a, b)
+//
+//     a is f32[B, 784]      M = B, K = 784          names that stand alone in a type are learned
+//     b is f32[784, 512]    K = 784, N = 512        and compared with what was learned before
+//     instance              BM = 64, K, N known     B stays open while it is a symbol
+//     y                     f32[B, 512]             the kernel's own expression, its dimensions replaced
+//
+// Dimensions are entities: in tests, and in graphs that are about to run, numbers; in graphs that are only
+// checked, also expressions of the graph's own dimensions.
+#include "sema/internal.h"
+
+#include "lang/number.h"
+
+#include <string.h>
+
+// ---- what is written --------------------------------------------------------------------------------
+
+// A function value is compiled into the kernel: of the graph around it, it may see what is known at compile time.
+typedef struct Lambdas { const struct Lambdas *up; const Node *node; } Lambdas;
+
+static bool is_parameter(const Lambdas *in, Sym name) {
+    for (; in; in = in->up) {
+        for (uint32_t i = 0; i < in->node->kid[0]->nkid; i++) {
+            if (in->node->kid[0]->kid[i]->sym == name) return true;
+        }
+    }
+    return false;
+}
+
+static bool captures(Check *c, const Node *n, const Scope *env, const Lambdas *in) {
+    const Bind *b = n->kind == N_name && n->sym && !is_parameter(in, n->sym) ? scope_find(env, n->sym) : NULL;
+    if (b && (b->ent.kind == EN_value || b->ent.kind == EN_tensor)) {
+        Diag *d = report(c, E_not_comptime, n->span, "what a function value given to a launch uses");
+        diag_label(d, b->span, "%s", ent_text(c, b->ent));
+        return true;
+    }
+    Lambdas own = {in, n};
+    for (uint32_t i = 0; i < n->nkid; i++) {
+        if (n->kid[i] && captures(c, n->kid[i], env, n->kind == N_lambda ? &own : in)) return true;
+    }
+    return false;
+}
+
+bool launch_generics(Check *c, LaunchCall *l) {
+    const Node *g = l->call->kid[1], *gs = l->item->kid[0];
+    uint32_t next = 0;
+    for (uint32_t i = 0; g && i < g->nkid; i++) {
+        const Node *v = g->kid[i];
+        Sym name = v->kind == N_named ? v->sym : gs && next < gs->nkid ? gs->kid[next++]->sym : NULL;
+        Ent e = dims_settle(c, eval(c, v->kind == N_named ? v->kid[0] : v));
+        if (e.kind == EN_error) return false;
+        if (!name || l->nset == 64) {
+            report(c, E_generic_unknown, v->span, l->item->sym->s, arena_printf(c->a, "number %u", i + 1));
+            return false;
+        }
+        if (e.kind == EN_value && !c->host) continue;                 // a dimension: a number when the graph runs
+        if (e.kind == EN_fn || e.kind == EN_lambda || e.kind == EN_builtin) {
+            if (e.kind == EN_lambda && !c->host && captures(c, e.lambda->node, e.lambda->env, NULL)) return false;
+            Ent *value = NEW(c->a, Ent);
+            *value = e;
+            l->set[l->nset++] = (SemaValue){.name = name->s, .value = value};
+            continue;
+        }
+        if (e.kind != EN_int && e.kind != EN_bool && e.kind != EN_type) {
+            report(c, E_generic_kind, v->span, name->s, "a number, an element type or a function", ent_text(c, e));
+            return false;
+        }
+        l->set[l->nset++] = (SemaValue){.name = name->s, .is_type = e.kind == EN_type, .ival = e.kind == EN_type ? 0 : e.i, .elem = e.kind == EN_type ? e.elem : EL_none};
+    }
+    return true;
+}
+
+// Arguments to parameters; `out` parameters take none.
+bool launch_args(Check *c, LaunchCall *l, EvalArg eval_arg, void *ctx) {
+    const Node *ps = l->item->kid[1], *n = l->call;
+    int np = ps ? (int)ps->nkid : 0, nargs = (int)n->nkid - 3, want = 0, next = 0;
+    bool ok = np <= MAX_PARAMS;
+    for (int i = 0; i < np && ok; i++) want += !(ps->kid[i]->flags & PARAM_OUT);
+    bool *have = NEW_N(c->a, bool, np + 1);
+    for (int i = 0; i < nargs && ok; i++) {
+        const Node *a = n->kid[3 + i];
+        int at = next;
+        if (a->kind == N_named) {
+            for (at = 0; at < np && ps->kid[at]->sym != a->sym; at++) continue;
+            if (at == np) {
+                report(c, E_argument_name, a->span, l->item->sym->s, a->sym->s);
+                return false;
+            }
+        } else {
+            while (at < np && (ps->kid[at]->flags & PARAM_OUT)) at++;
+            next = at + 1;
+        }
+        if (at >= np) {
+            ok = false;
+            break;
+        }
+        l->arg[at] = eval_arg(ctx, a->kind == N_named ? a->kid[0] : a);
+        l->at[at] = a->span;
+        have[at] = true;
+        if (l->arg[at].kind == EN_error) return false;
+    }
+    for (int i = 0; i < np && ok; i++) ok = have[i] == !(ps->kid[i]->flags & PARAM_OUT);
+    if (ok) return true;
+    Diag *d = report(c, E_argument_count, n->span, l->item->sym->s, arena_printf(c->a, "%d argument%s", want, want == 1 ? "" : "s"), nargs);
+    diag_label(d, name_at(l->item), "declared here");
+    diag_help(d, "`out` tensors are the launch's result");
+    return false;
+}
+
+// `with (warps = 4, stages = 3)`
+bool launch_schedule(Check *c, const Node *with, Schedule *s) {
+    for (uint32_t i = 1; i < with->nkid; i++) {
+        const Node *item = with->kid[i];
+        int most = 0, *field = schedule_field(s, item->sym->s, item->sym->n, &most);
+        int64_t v;
+        if (!field) {
+            Diag *d = report(c, E_schedule_word, item->span, item->sym->s);
+            Buf names = {0};
+            for (int k = 0; k < schedule_field_count; k++) buf_printf(&names, "%s%s", k ? ", " : "", schedule_fields[k].name);
+            diag_help(d, "it has %s", names.p);
+            buf_free(&names);
+            return false;
+        }
+        if (!want_int(c, item->kid[0], "part of a schedule", &v)) return false;
+        if (v < 1 || v > most) {
+            report(c, E_const_range, item->kid[0]->span, item->sym->s, arena_printf(c->a, "1 to %d", most));
+            return false;
+        }
+        *field = (int)v;
+    }
+    return true;
+}
+
+// ---- what the tensors say ---------------------------------------------------------------------------
+
+const Learned *launch_learned(const LaunchCall *l, Sym name, bool is_type) {
+    for (int i = 0; i < l->nlearned; i++) {
+        if (l->learned[i].name == name && (l->learned[i].e.kind == EN_type) == is_type) return &l->learned[i];
+    }
+    return NULL;
+}
+
+static const char *learned_text(Check *c, Ent e) { return e.kind == EN_type ? elem_name(e.elem) : dims_text(c, e); }
+
+static bool learn(Check *c, LaunchCall *l, Sym name, Ent e, Span at) {
+    if (e.kind != EN_int && e.kind != EN_value && e.kind != EN_type) return true;
+    const Learned *before = launch_learned(l, name, e.kind == EN_type);
+    if (!before) {
+        if (l->nlearned < MAX_DIMS + 16) l->learned[l->nlearned++] = (Learned){name, e, at};
+        return true;
+    }
+    bool same = e.kind == EN_type ? before->e.elem == e.elem : dims_compare(c, before->e, e) != DIMS_differ;
+    if (same) return true;
+    const char *a = learned_text(c, e), *b = learned_text(c, before->e);
+    Diag *d = report(c, E_dim_mismatch, at, name->s, a, b);
+    diag_label(d, before->why, "%s is %s by this argument", name->s, b);
+    if (e.kind == EN_value || before->e.kind == EN_value) diag_help(d, "if they are always equal, say so: `where %s = %s`", a, b);
+    return false;
+}
+
+static bool is_generic(const Node *item, Sym name) {
+    for (uint32_t i = 0; item->kid[0] && i < item->kid[0]->nkid; i++) {
+        if (item->kid[0]->kid[i]->sym == name) return true;
+    }
+    return false;
+}
+
+static bool learn_elem(Check *c, LaunchCall *l, const Node *p, const Node *elem, Ent e, Span at) {
+    if (elem->kind != N_type_name || !elem->sym || e.tensor->elem == EL_none) return true;
+    if (is_generic(l->item, elem->sym)) return learn(c, l, elem->sym, (Ent){.kind = EN_type, .elem = e.tensor->elem, .span = at}, at);
+    Elem want = elem_by_name((Str){elem->sym->s, elem->sym->n});
+    if (want == EL_none || want == e.tensor->elem) return true;
+    report(c, E_element_type, at, arena_printf(c->a, "argument `%s`", p->sym->s), elem_name(e.tensor->elem), elem_name(want));
+    return false;
+}
+
+// A raw pointer points to the memory of a tensor of any shape; what is written there is in the tensor afterwards.
+static bool learn_pointer(Check *c, LaunchCall *l, const Node *p, Ent e, Span at) {
+    if (e.kind == EN_tensor && !e.tensor->view) return learn_elem(c, l, p, p->kid[0]->kid[0], e, at);
+    report(c, E_argument_type, at, 1, l->item->sym->s, arena_printf(c->a, "a tensor whose memory `%s` points to", p->sym->s), ent_text(c, e));
+    return false;
+}
+
+static bool learn_tensor(Check *c, LaunchCall *l, const Node *p, Ent e, Span at) {
+    const Node *type = p->kid[0];
+    int rank = (int)type->nkid - 1;
+    if (e.kind == EN_tensor && e.tensor->rank < 0) return true;       // a weight that nothing is known of yet
+    if (e.kind != EN_tensor || e.tensor->view || e.tensor->rank != rank) {
+        Diag *d = report(c, E_argument_type, at, 1, l->item->sym->s, arena_printf(c->a, "a tensor of %d dimension%s for `%s`", rank, rank == 1 ? "" : "s", p->sym->s),
+                         e.kind == EN_tensor ? arena_printf(c->a, "one of %d", e.tensor->rank) : ent_text(c, e));
+        diag_label(d, p->span, "declared here");
+        return false;
+    }
+    if (!learn_elem(c, l, p, type->kid[0], e, at)) return false;
+    for (int i = 0; i < rank; i++) {
+        const Node *d = type->kid[1 + i];
+        if (d->kind == N_name && !learn(c, l, d->sym, e.tensor->dim[i], at)) return false;
+    }
+    return true;
+}
+
+// A number in the type is as good as a name.
+static bool fixed_dims(Check *c, const LaunchCall *l, const Node *p, Ent e, Span at) {
+    const Node *type = p->kid[0];
+    for (int i = 0; i < e.tensor->rank; i++) {
+        const Node *d = type->kid[1 + i];
+        if (d->kind != N_int || dims_compare(c, e.tensor->dim[i], ent_int(d->ival, d->span)) != DIMS_differ) continue;
+        Diag *g = report(c, E_argument_type, at, 1, l->item->sym->s, arena_printf(c->a, "%lld long along dimension %d for `%s`", (long long)d->ival, i + 1, p->sym->s),
+                         arena_printf(c->a, "%s", tensor_text(c, e.tensor)));
+        diag_label(g, d->span, "declared here");
+        return false;
+    }
+    return true;
+}
+
+// What the caller declares of the results binds what nothing else does.
+static void learn_wanted(Check *c, LaunchCall *l) {
+    const Node *ps = l->item->kid[1];
+    int out = 0;
+    for (uint32_t i = 0; ps && i < ps->nkid; i++) {
+        const Node *p = ps->kid[i], *type = p->kid[0];
+        if (!(p->flags & PARAM_OUT)) continue;
+        const TensorRef *w = l->want[out++];
+        if (!w || !type || type->kind != N_type_tensor || w->rank != (int)type->nkid - 1) continue;
+        if (type->kid[0]->sym && is_generic(l->item, type->kid[0]->sym) && !launch_learned(l, type->kid[0]->sym, true)) {
+            learn(c, l, type->kid[0]->sym, (Ent){.kind = EN_type, .elem = w->elem}, l->call->span);
+        }
+        for (int d = 0; d < w->rank; d++) {
+            const Node *n = type->kid[1 + d];
+            if (n->kind == N_name && !launch_learned(l, n->sym, false)) learn(c, l, n->sym, w->dim[d], l->call->span);
+        }
+    }
+}
+
+bool launch_learn(Check *c, LaunchCall *l) {
+    const Node *ps = l->item->kid[1];
+    for (uint32_t i = 0; ps && i < ps->nkid; i++) {
+        const Node *p = ps->kid[i], *type = p->kid[0];
+        if (!type || p->flags & PARAM_OUT) continue;
+        if (type->kind == N_type_tensor && (!learn_tensor(c, l, p, l->arg[i], l->at[i]) || !fixed_dims(c, l, p, l->arg[i], l->at[i]))) return false;
+        if (type->kind == N_type_ptr && !learn_pointer(c, l, p, l->arg[i], l->at[i])) return false;
+    }
+    learn_wanted(c, l);
+    return true;
+}
+
+// ---- numbers ----------------------------------------------------------------------------------------
+
+// A scalar made of constants, as one.
+static Ent folded(Check *c, const TExpr *x) {
+    Ent a[3] = {{0}};
+    switch ((TExprKind)x->kind) {
+    case TX_const: return elem_is_float(x->type.elem) ? ent_float(x->fval, x->span) : x->type.elem == EL_bool ? ent_bool(x->ival, x->span) : ent_int(x->ival, x->span);
+    case TX_cast: case TX_unary: case TX_binary: case TX_fun: case TX_select: break;
+    default: return ent_unknown();
+    }
+    for (uint32_t i = 0; i < x->nkid && i < 3; i++) {
+        if (!x->kid[i]) continue;
+        a[i] = folded(c, x->kid[i]);
+        if (!is_const(a[i])) return ent_unknown();
+    }
+    Ent r = x->kind == TX_cast ? a[0] : x->kind == TX_unary ? fold_unary(c, (AstOp)x->op, a[0], x->span)
+          : x->kind == TX_select ? a[0].i ? a[1] : a[2]
+          : x->kind == TX_binary ? fold_binary(c, (AstOp)x->op, a[0], a[1], x->span) : fold_fun(c, (TFun)x->op, a, (int)x->nkid, x->span);
+    Elem e = x->type.elem;
+    if (elem_is_float(e) && (r.kind == EN_float || r.kind == EN_int)) return ent_float(tx_const_float(c, r.kind == EN_int ? (double)r.i : r.f, e, x->span)->fval, x->span);
+    if (elem_is_int(e) && r.kind == EN_float) return ent_unknown();
+    return r;
+}
+
+bool launch_scalar(Check *c, Elem e, Ent v, Span at, bool open, TValue *out) {
+    *out = (TValue){.tensor = -1, .elem = e};
+    TExpr *x = v.kind == EN_bool ? (e == EL_bool ? tx_const_int(c, v.i, EL_bool, at) : NULL) : value_exact(c, v, ttype_scalar(e), at, "the argument");
+    if (!x) {
+        if (v.kind == EN_bool) report(c, E_not_comptime, at, "a scalar argument of a test");
+        return false;
+    }
+    Ent r = folded(c, x);
+    if (r.kind == EN_float) out->fval = r.f;
+    else if (r.kind == EN_int || r.kind == EN_bool) {
+        out->ival = r.i;
+        out->fval = (double)r.i;
+    } else if (!open) {
+        report(c, E_not_comptime, at, "a scalar argument of a test");
+        return false;
+    }
+    return true;
+}
+
+// ---- the instance -----------------------------------------------------------------------------------
+
+static void scalars_of(Check *c, const LaunchCall *l, const TKernel *k, Ent *scalar) {
+    for (int i = 0; i < k->nparams; i++) {
+        scalar[i] = ent_unknown();
+        if (k->params[i].kind != PK_SCALAR || !elem_is_int(k->params[i].elem)) continue;
+        Ent e = dims_settle(c, l->arg[i]);
+        if (e.kind == EN_int || e.kind == EN_value) scalar[i] = e;
+    }
+}
+
+// `P == expression`, either way round, gives P where no tensor does.
+static void solve_equations(Check *c, const TKernel *k, Ent *dim, const Ent *scalar) {
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < k->nguards; i++) {
+            const TExpr *g = k->guards[i].cond;
+            if (g->kind != TX_binary || g->op != OP_eq) continue;
+            for (int s = 0; s < 2; s++) {
+                const TExpr *d = g->kid[s];
+                bool number = g->kid[1 - s]->kind == TX_const && d->kind == TX_dim && k->dims[d->dim].fixed >= 0;   // `D == 128`: what it was compiled for
+                if (d->kind != TX_dim || dim[d->dim].kind != EN_unknown || number) continue;
+                dim[d->dim] = dims_replace(c, g->kid[1 - s], &(Replaced){dim, scalar});
+            }
+        }
+    }
+}
+
+static void note_dims(Check *c, Diag *d, const TKernel *k, const Ent *dim) {
+    for (int j = 0; j < k->ndims; j++) {
+        if (dim[j].kind == EN_int || dim[j].kind == EN_value) diag_note(d, "%s = %s", k->dims[j].name->s, dims_text(c, dim[j]));
+    }
+}
+
+static bool guards_hold(Check *c, const LaunchCall *l, const TKernel *k, const Ent *dim, const Ent *scalar) {
+    for (int i = 0; i < k->nguards; i++) {
+        const TExpr *g = k->guards[i].cond;
+        bool equal = g->kind == TX_binary && g->op == OP_eq;
+        Ent v = dims_replace(c, g, &(Replaced){dim, scalar});
+        bool fails = v.kind == EN_int && !v.i;
+        if (equal && v.kind == EN_value) {
+            Ent a = dims_replace(c, g->kid[0], &(Replaced){dim, scalar}), b = dims_replace(c, g->kid[1], &(Replaced){dim, scalar});
+            bool fixed = g->kid[0]->kind == TX_dim && k->dims[g->kid[0]->dim].fixed >= 0;     // a number by lack of a better one
+            fails = !fixed && dims_compare(c, a, b) == DIMS_differ;
+        }
+        if (!fails) continue;
+        Diag *d = report(c, E_where_false, l->call->span, k->guards[i].text, k->name->s);
+        note_dims(c, d, k, dim);
+        return false;
+    }
+    return true;
+}
+
+// A parameter's dimension that is an expression: `x: f32[2 * D]`.
+static bool exprs_hold(Check *c, const LaunchCall *l, const TKernel *k, const Ent *dim, const Ent *scalar) {
+    for (int i = 0; i < k->nparams; i++) {
+        const TTensor *t = k->tensor[i];
+        if (!t || t->mode == PM_OUT || l->arg[i].kind != EN_tensor) continue;
+        for (int d = 0; d < t->rank && l->arg[i].tensor->rank == t->rank; d++) {
+            if (t->dim[d]->kind == TX_const || t->dim[d]->kind == TX_dim) continue;
+            Ent want = dims_replace(c, t->dim[d], &(Replaced){dim, scalar});
+            if (dims_compare(c, want, l->arg[i].tensor->dim[d]) != DIMS_differ) continue;
+            Diag *g = report(c, E_argument_type, l->at[i], 1, k->name->s, arena_printf(c->a, "%s long along dimension %d for `%s`", dims_text(c, want), d + 1, t->name->s),
+                             tensor_text(c, l->arg[i].tensor));
+            note_dims(c, g, k, dim);
+            return false;
+        }
+    }
+    return true;
+}
+
+static int known_values(const LaunchCall *l, SemaValue *out) {
+    int n = 0;
+    for (int i = 0; i < l->nlearned; i++) {
+        const Learned *v = &l->learned[i];
+        if (v->e.kind == EN_type) out[n++] = (SemaValue){.name = v->name->s, .is_type = true, .elem = v->e.elem};
+        else if (v->e.kind == EN_int) out[n++] = (SemaValue){.name = v->name->s, .ival = v->e.i};
+    }
+    return n;
+}
+
+static const TBinding *binding_of(const TKernel *k, Sym name) {
+    for (int i = 0; i < k->nbindings; i++) {
+        if (k->bindings[i].name == name) return &k->bindings[i];
+    }
+    return NULL;
+}
+
+static bool same_function(const SemaValue *a, const SemaValue *b) {
+    if (!a->value || !b->value) return a->value == b->value;
+    if (a->value->kind != b->value->kind) return false;
+    if (a->value->kind == EN_lambda) return a->value->lambda->node == b->value->lambda->node && a->value->lambda->env == b->value->lambda->env;
+    return a->value->kind == EN_fn ? a->value->fn == b->value->fn : a->value->builtin == b->value->builtin;
+}
+
+static bool same_values(const SemaValue *a, const SemaValue *b, int n) {
+    for (int i = 0; i < n; i++) {
+        if (!same_function(&a[i], &b[i]) || strcmp(a[i].name, b[i].name) != 0 || a[i].is_type != b[i].is_type || a[i].ival != b[i].ival || a[i].elem != b[i].elem) return false;
+    }
+    return true;
+}
+
+// The same kernel with the same values is one instance, wherever it is called.
+static TKernel *instance_of(Check *c, const LaunchCall *l, const SemaValue *known, int nknown) {
+    SemaFile *f = c->file;
+    if (l->item->kind == N_graph) return sema_graph_head(f, l->item, l->set, l->nset, known, nknown);
+    for (uint32_t i = 0; i < f->instances.n; i++) {
+        const Instance *x = &f->instances.at[i];
+        if (x->item == l->item && x->nset == l->nset && x->nknown == nknown && same_values(x->set, l->set, l->nset) && same_values(x->known, known, nknown)) return x->kernel;
+    }
+    TKernel *k = sema_instance(f, l->item, l->set, l->nset, known, nknown);
+    if (!k) return NULL;
+    Instance x = {.item = l->item, .set = l->set, .nset = l->nset, .known = NEW_N(c->a, SemaValue, nknown + 1), .nknown = nknown, .kernel = k};
+    memcpy(x.known, known, sizeof *known * (size_t)nknown);
+    vec_push(c->a, &f->instances, x);
+    return k;
+}
+
+TKernel *launch_instance(Check *c, LaunchCall *l, Ent dim[MAX_DIMS]) {
+    SemaValue known[MAX_DIMS + 16];
+    Ent scalar[MAX_PARAMS];
+    for (int run = 0; run < MAX_DIMS; run++) {
+        TKernel *k = instance_of(c, l, known, known_values(l, known));
+        if (!k) return NULL;
+        scalars_of(c, l, k, scalar);
+        for (int i = 0; i < MAX_DIMS; i++) dim[i] = ent_unknown();
+        for (int i = 0; i < k->ndims; i++) {
+            const Learned *v = launch_learned(l, k->dims[i].name, false);
+            const TBinding *b = k->dims[i].fixed >= 0 ? binding_of(k, k->dims[i].name) : NULL;
+            if (v) dim[i] = v->e;
+            else if (b && b->origin != 'f') dim[i] = ent_int(k->dims[i].fixed, l->call->span);
+        }
+        solve_equations(c, k, dim, scalar);
+        bool again = false;                            // a stand-in was used for what `where` says
+        for (int i = 0; i < k->ndims; i++) {
+            if (k->dims[i].fixed < 0 || dim[i].kind != EN_int || dim[i].i == k->dims[i].fixed || launch_learned(l, k->dims[i].name, false)) continue;
+            again = again || l->nlearned < MAX_DIMS + 16;
+            if (l->nlearned < MAX_DIMS + 16) l->learned[l->nlearned++] = (Learned){k->dims[i].name, dim[i], l->call->span};
+        }
+        if (!again) return guards_hold(c, l, k, dim, scalar) && exprs_hold(c, l, k, dim, scalar) ? k : NULL;
+    }
+    return NULL;
+}
+
+Ent launch_dim(Check *c, const LaunchCall *l, const TExpr *x, const Ent dim[MAX_DIMS]) {
+    Ent scalar[MAX_PARAMS];
+    for (int i = 0; i < MAX_PARAMS; i++) scalar[i] = l->arg[i].kind == EN_int || l->arg[i].kind == EN_value ? dims_settle(c, l->arg[i]) : ent_unknown();
+    return dims_replace(c, x, &(Replaced){dim, scalar});
+}
