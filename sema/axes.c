@@ -17,7 +17,7 @@ enum { MAX_EXTENT_BITS = 31 };
 Span name_at(const Node *n) { return n->name_span.hi ? n->name_span : n->span; }
 
 // Index arithmetic with what is obvious folded, so that ranges print as one would write them.
-TExpr *ix(Check *c, AstOp op, TExpr *a, TExpr *b, Span at) {
+TExpr *index_op(Check *c, AstOp op, TExpr *a, TExpr *b, Span at) {
     bool ka = a->kind == TX_const, kb = b->kind == TX_const;
     int64_t r;
     if (ka && kb && op == OP_add && !__builtin_add_overflow(a->ival, b->ival, &r)) return tx_const_int(c, r, EL_index, at);
@@ -31,7 +31,7 @@ TExpr *ix(Check *c, AstOp op, TExpr *a, TExpr *b, Span at) {
 
 // `let n = N by B` comes with the guard N <= B.
 static bool guarded(Check *c, const TAxis *ax, Span at) {
-    TExpr *len = ix(c, OP_sub, ax->hi, ax->lo, at);
+    TExpr *len = index_op(c, OP_sub, ax->hi, ax->lo, at);
     for (uint32_t i = 0; i < c->guards.n; i++) {
         const TExpr *g = c->guards.at[i].cond;
         if (g->kind == TX_binary && g->op == OP_le && tx_same(g->kid[0], len) && g->kid[1]->kind == TX_const && g->kid[1]->ival <= ax->extent) return true;
@@ -41,7 +41,7 @@ static bool guarded(Check *c, const TAxis *ax, Span at) {
 
 TExpr *axis_end(Check *c, const TAxis *ax, Span at) {
     if (ax->full || guarded(c, ax, at)) return ax->hi;
-    TExpr *top = ix(c, OP_add, ax->lo, tx_const_int(c, ax->extent, EL_index, at), at);
+    TExpr *top = index_op(c, OP_add, ax->lo, tx_const_int(c, ax->extent, EL_index, at), at);
     if (top->kind == TX_const && ax->hi->kind == TX_const) return top->ival < ax->hi->ival ? top : ax->hi;
     return tx_fun(c, TF_min, ttype_scalar(EL_index), at, top, ax->hi, NULL);
 }
@@ -169,7 +169,7 @@ static bool is_zero(const TExpr *x) { return x->kind == TX_const && x->ival == 0
 static bool demand_fits(Check *c, const Range *r, TExpr *lo, TExpr *hi) {
     Span at = r->span;
     if ((is_zero(lo) && at_most(c, hi, r->step)) || at_most_past(hi, lo, r->step)) return true;
-    TExpr *len = ix(c, OP_sub, hi, lo, at), *b = tx_const_int(c, r->step, EL_index, at);
+    TExpr *len = index_op(c, OP_sub, hi, lo, at), *b = tx_const_int(c, r->step, EL_index, at);
     if (len->kind == TX_const) {
         if (len->ival <= r->step) return true;
         Diag *d = report(c, E_const_range, at, "this range", arena_printf(c->a, "its length is %lld, but it has only %lld lanes", (long long)len->ival, (long long)r->step));
@@ -179,7 +179,7 @@ static bool demand_fits(Check *c, const Range *r, TExpr *lo, TExpr *hi) {
     Str by = span_text(c->s, r->node->kid[2]->span);
     const char *what = r->node->kid[2]->kind == N_int ? arena_printf(c->a, "%s <= %lld", expr_text(c, len), (long long)r->step)
                      : arena_printf(c->a, "%s <= %.*s = %lld", expr_text(c, len), (int)by.n, by.p, (long long)r->step);
-    TExpr *cond = ix(c, OP_le, len, b, at);
+    TExpr *cond = index_op(c, OP_le, len, b, at);
     if (tx_is_host(c, len)) {
         guard_add(c, cond, arena_printf(c->a, "%s (%s)", what, place_text(c, at)), at);
         return true;

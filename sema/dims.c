@@ -135,7 +135,7 @@ static TExpr *as_index(Check *c, Ent e, Span at) { return e.kind == EN_int ? tx_
 static Ent pair(Check *c, AstOp op, Ent a, Ent b, Span at) {
     if (a.kind == EN_int && b.kind == EN_int) return whole(c, op, a.i, b.i, at);
     bool logic = op == OP_land || op == OP_lor || op == OP_and || op == OP_or || op == OP_xor || op == OP_shl || op == OP_shr;
-    return logic ? ent_unknown() : ent_value(ix(c, op, as_index(c, a, at), as_index(c, b, at), at));
+    return logic ? ent_unknown() : ent_value(index_op(c, op, as_index(c, a, at), as_index(c, b, at), at));
 }
 
 Ent dims_replace(Check *c, const TExpr *x, const Replaced *by) {

@@ -69,7 +69,7 @@ TKernel *sema_graph_head(SemaFile *f, const Node *graph, const SemaValue *set, i
 // With numbers: `dims` knows every dimension of the head, `scalars` (by parameter of the head) every scalar. NULL: reported.
 TGraph  *sema_graph_elaborate(SemaFile *f, const Node *graph, const SemaValue *set, int nset, const SemaValue *dims, int ndims, const TValue *scalars);
 
-void     graph_print(const TGraph *g, Buf *out);         // values, then launches
+void     tgraph_print(const TGraph *g, Buf *out);         // values, then launches
 
 // What is known of weights before they are loaded: whether one of these files has such a tensor, and what it is.
 typedef bool (*WeightLookup)(void *ctx, const char *const *files, int nfiles, Str name, Elem *elem, int *rank, int64_t dim[MAX_RANK]);

@@ -216,7 +216,7 @@ static Ent times(Grapher *g, Ent a, Ent b, Span at) {
     if ((a.kind != EN_int && a.kind != EN_value) || (b.kind != EN_int && b.kind != EN_value)) return ent_unknown();
     TExpr *x = a.kind == EN_int ? tx_const_int(c, a.i, EL_index, at) : tx_cast(c, a.x, EL_index, at);
     TExpr *y = b.kind == EN_int ? tx_const_int(c, b.i, EL_index, at) : tx_cast(c, b.x, EL_index, at);
-    return ent_value(ix(c, OP_mul, x, y, at));
+    return ent_value(index_op(c, OP_mul, x, y, at));
 }
 
 Ent graph_count(Grapher *g, const TensorRef *t, Span at) {
@@ -288,7 +288,7 @@ Ent graph_slice(Grapher *g, Ent v, const Node *call) {
     Ent lo = dims_settle(c, eval(c, call->kid[4])), hi = dims_settle(c, eval(c, call->kid[5]));
     TExpr *a = scalar_index(c, lo, call->kid[4]->span, "a bound"), *b = scalar_index(c, hi, call->kid[5]->span, "a bound");
     if (!a || !b) return ent_error(c);
-    return part(g, v, lo, dims_settle(c, ent_value(ix(c, OP_sub, b, a, call->span))), false, call->span);
+    return part(g, v, lo, dims_settle(c, ent_value(index_op(c, OP_sub, b, a, call->span))), false, call->span);
 }
 
 Ent graph_index(Grapher *g, Ent v, const Node *n) {

@@ -60,7 +60,7 @@ static void print_step(Session *s, const TStep *t, bool kernels, Buf *out)
         }
         buf_puts(out, ")\n");
         if (t->kind == STEP_graph) {
-            graph_print(t->graph, out);
+            tgraph_print(t->graph, out);
             return;
         }
         if (kernels) typed_print(s, t->kernel, out);
