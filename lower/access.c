@@ -25,24 +25,25 @@ static bool constant(Facts *s, LExpr e, int64_t *v) {
     return true;
 }
 
-// v <= the dimension
-static bool within(Facts *s, const Val *v, LExpr dim) {
+// v + more <= the dimension; more n 0: nothing
+static bool within_by(Facts *s, const Val *v, LExpr more, LExpr dim) {
     LExpr e;
-    int64_t a, b;
     const Op *d = v->def;
     if (host_expr(s, v, &e)) {
-        if (launch_same(e, dim)) return true;
-        if (constant(s, e, &a) && constant(s, dim, &b)) return a <= b;
+        if (more.n) e = launch_join(facts_fn(s)->arena, L_ADD, e, more);
+        if (launch_same(e, dim) || fact_host_at_most(s, e, dim)) return true;
     }
     if (!d) return false;
-    if (fact_range(s, v).hi <= 0) return true;                   // no dimension is negative
-    if (d->code == OP_T_select) return within(s, d->in[1], dim) && within(s, d->in[2], dim);
-    if (d->code == OP_T_fun && d->sub == TF_max) return within(s, d->in[0], dim) && within(s, d->in[1], dim);
-    if (d->code == OP_T_fun && d->sub == TF_min) return within(s, d->in[0], dim) || within(s, d->in[1], dim);
-    if (d->code == OP_T_binary && d->sub == OP_sub && fact_range(s, d->in[1]).lo >= 0) return within(s, d->in[0], dim);
-    if (d->code == OP_T_binary && d->sub == OP_add && fact_range(s, d->in[1]).hi <= 0) return within(s, d->in[0], dim);
+    if (!more.n && fact_range(s, v).hi <= 0) return true;        // no dimension is negative
+    if (d->code == OP_T_select) return within_by(s, d->in[1], more, dim) && within_by(s, d->in[2], more, dim);
+    if (d->code == OP_T_fun && d->sub == TF_max) return within_by(s, d->in[0], more, dim) && within_by(s, d->in[1], more, dim);
+    if (d->code == OP_T_fun && d->sub == TF_min) return within_by(s, d->in[0], more, dim) || within_by(s, d->in[1], more, dim);
+    if (d->code == OP_T_binary && d->sub == OP_sub && fact_range(s, d->in[1]).lo >= 0) return within_by(s, d->in[0], more, dim);
+    if (d->code == OP_T_binary && d->sub == OP_add && fact_range(s, d->in[1]).hi <= 0) return within_by(s, d->in[0], more, dim);
     return false;
 }
+
+static bool within(Facts *s, const Val *v, LExpr dim) { return within_by(s, v, (LExpr){0}, dim); }
 
 // v < the dimension, for a scalar: a loop's counter, a remainder, min(x, n - 1)
 static bool below(Facts *s, const Val *v, LExpr dim) {
@@ -63,18 +64,35 @@ static bool below(Facts *s, const Val *v, LExpr dim) {
     return false;
 }
 
+// How far the index passes its axis's own: d + D2 by D2, as the launcher computes it; n 0: not at all. False: unknown.
+static bool beyond(Facts *s, const Affine *f, const Val *lo, LExpr *by) {
+    Arena *a = facts_fn(s)->arena;
+    int64_t c = f->c;
+    bool found = lo->def && lo->def->code == OP_T_const;
+    if (found) c -= lo->def->imm;
+    *by = c ? launch_const(a, c) : (LExpr){0};
+    for (int i = 0; i < f->nterm; i++) {
+        AffTerm t = f->term[i];
+        LExpr e;
+        if (t.v == lo && !found) { found = true; t.k--; }
+        if (!t.k) continue;
+        if (!host_expr(s, t.v, &e)) return false;
+        if (t.k != 1) e = launch_join_const(a, L_MUL, e, t.k);
+        *by = by->n ? launch_join(a, L_ADD, *by, e) : e;
+    }
+    return found;
+}
+
 static bool proved(Facts *s, const Access *a, int d) {
     const Affine *f = &a->aff[d];
     const Val *idx = a->idx[d];
     if (idx->type.rank == 0) return fact_range(s, idx).lo >= 0 && below(s, idx, a->p->dim[d]);
     if (f->ntile || f->naxis != 1 || f->axis[0].k != 1 || f->axis[0].scale) return false;
     const Val *axis = f->axis[0].axis;                          // exactly lo + i?
-    Affine lo;
-    memset(&lo, 0, sizeof lo);
-    if (axis_lo(axis)->def && axis_lo(axis)->def->code == OP_T_const) lo.c = axis_lo(axis)->def->imm;
-    else { lo.term[0] = (AffTerm){axis_lo(axis), 1}; lo.nterm = 1; }
-    if (f->c != lo.c || f->nterm != lo.nterm || (lo.nterm && (f->term[0].v != lo.term[0].v || f->term[0].k != 1))) return false;
-    return fact_range(s, axis_lo(axis)).lo >= 0 && within(s, axis_hi(axis), a->p->dim[d]);
+    LExpr by;
+    if (!beyond(s, f, axis_lo(axis), &by)) return false;
+    bool positive = fact_range(s, axis_lo(axis)).lo >= 0 && (!by.n || fact_host_at_most(s, launch_const(facts_fn(s)->arena, 0), by));
+    return positive && within_by(s, axis_hi(axis), by, a->p->dim[d]);
 }
 
 static bool divides_uniform(Facts *s, const Affine *f, int64_t v) {

@@ -9,13 +9,14 @@
 // first time a proof needs it. Dimensions are at most LIMIT there, which leaves room for the last tile.
 #include "lower/facts.h"
 #include "lang/number.h"
+#include "lower/linear.h"
 
 #include <string.h>
 
 #define LIMIT ((int64_t)0x7fffffff - (1 << 20))
 #define HUGE_DIM ((int64_t)1 << 40)
 
-struct Facts { Fn *f; VEC(const Val *) busy; };
+struct Facts { Fn *f; Linear *linear; };
 
 Facts *facts_new(Fn *f) {
     Facts *s = NEW(f->arena, Facts);
@@ -86,6 +87,13 @@ static Range assume_small(Facts *s, LExpr e, Range r) {
     if (r.lo < 0) { assume(s, launch_join(a, L_LE, launch_const(a, 0), e)); r.lo = 0; }
     return r;
 }
+
+static const Linear *equations(Facts *s) {
+    if (!s->linear) s->linear = linear_new(s->f->arena, s->f->launch);
+    return s->linear;
+}
+
+bool fact_host_at_most(Facts *s, LExpr x, LExpr y) { return linear_at_most(equations(s), x, y); }
 
 // ---- ranges --------------------------------------------------------------------------------------
 
@@ -236,6 +244,7 @@ bool fact_divides(Facts *s, const Val *v, int64_t d) {
     LExpr e;
     const Op *o = v->def;
     if (fact_divisor(s, v) % d == 0) return true;
+    if (host_expr(s, v, &e) && linear_divides(equations(s), e, d)) return true;
     if (!s->f->fast) return false;
     if (o && o->code == OP_T_binary && (o->sub == OP_add || o->sub == OP_sub) && fact_divides(s, o->in[0], d) && fact_divides(s, o->in[1], d)) return true;
     if (o && o->code == OP_T_fun && o->sub == TF_min && fact_divides(s, o->in[0], d) && fact_divides(s, o->in[1], d)) return true;

@@ -1,5 +1,5 @@
-# What the PTX of a product must hold: -DTKC=.. -DFILE=.. -DKERNEL=.. -DARCH=.. -DHAS="a;b" -DLACKS="c;d"
-execute_process(COMMAND ${TKC} ${FILE} --kernel=${KERNEL} --arch=${ARCH} OUTPUT_VARIABLE ptx RESULT_VARIABLE status ERROR_VARIABLE words)
+# What the PTX of a product must hold: -DTKC=.. -DFILE=.. -DKERNEL=.. -DARCH=.. -DOPTION=.. -DHAS="a;b" -DLACKS="c;d"
+execute_process(COMMAND ${TKC} ${FILE} --kernel=${KERNEL} --arch=${ARCH} ${OPTION} OUTPUT_VARIABLE ptx RESULT_VARIABLE status ERROR_VARIABLE words)
 if(NOT status EQUAL 0)
     message(FATAL_ERROR "${words}")
 endif()
