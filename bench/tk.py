@@ -4,7 +4,7 @@ CUDA driver and launches it as its head says (`// tk: slot ...`, `// tk: blocks 
     k = tk.Kernel("examples/softmax.tk", "softmax", x=x, y=y)      # specialised on these tensors' shapes
     k()                                                            # launches on torch's current stream
 """
-import ctypes, os, re, subprocess, torch
+import concurrent.futures, ctypes, os, re, subprocess, tempfile, torch
 from cuda.bindings import driver as cu
 
 TKC = os.environ.get("TKC", "build/tkc")
@@ -35,6 +35,12 @@ class View:                                        # what an expression may ask 
     def stride(self, i): return self.t.stride(i)
 
 
+_ready = {}                                        # (path, kernel, sets, extra, arch) -> PTX, machine code
+
+
+def _key(path, kernel, sets, extra, arch): return (path, kernel, tuple(sorted(sets.items())), tuple(extra), arch)
+
+
 def compile_ptx(path, kernel, sets, extra=(), arch="sm_90a"):
     args = [TKC, path, "--emit=ptx", "--kernel=" + kernel, "--arch=" + arch] + [f"--set={k}={v}" for k, v in sets.items()] + list(extra)
     r = subprocess.run(args, capture_output=True, text=True)
@@ -42,11 +48,32 @@ def compile_ptx(path, kernel, sets, extra=(), arch="sm_90a"):
     return r.stdout
 
 
+def _assemble(job):
+    path, kernel, sets, extra, arch = job
+    ptx = compile_ptx(path, kernel, sets, extra, arch)
+    with tempfile.NamedTemporaryFile(suffix=".ptx") as f, tempfile.NamedTemporaryFile(suffix=".cubin") as out:
+        f.write(ptx.encode()); f.flush()
+        r = subprocess.run(["ptxas", "-arch=" + arch, f.name, "-o", out.name], capture_output=True, text=True)
+        return ptx, out.read() if r.returncode == 0 else None
+
+
+def prepare(jobs):
+    """Compiles (path, kernel, sets, extra, arch) ahead, as many at once as there are cores; what fails, fails when it is used."""
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for job, got in zip(jobs, pool.map(lambda j: _try(_assemble, j), jobs)):
+            if got: _ready[_key(*job)] = got
+
+
+def _try(f, x):
+    try: return f(x)
+    except Exception: return None
+
+
 class Kernel:
     def __init__(self, path, kernel, sets=None, extra=(), arch="sm_90a", **tensors):
         torch.zeros(1, device="cuda")
         self.tensors = tensors
-        ptx = compile_ptx(path, kernel, sets or {}, extra, arch)
+        ptx, code = _ready.get(_key(path, kernel, sets or {}, extra, arch)) or (compile_ptx(path, kernel, sets or {}, extra, arch), None)
         head = [l[7:] for l in ptx.splitlines() if l.startswith("// tk: ")]
         env = {n: View(t) for n, t in tensors.items() if isinstance(t, torch.Tensor)}
         env.update({n: t for n, t in tensors.items() if not isinstance(t, torch.Tensor)})
@@ -75,7 +102,7 @@ class Kernel:
         m = next(re.match(r"blocks (.*), threads (\d+), shared (\d+)", l) for l in head if l.startswith("blocks "))
         self.blocks, self.threads, self.shared = expr(m[1], env), int(m[2]), int(m[3])
         entry = next(l for l in head if l.startswith("kernel ")).split(" entry ")[1]
-        self.module = ck(cu.cuModuleLoadData(ptx.encode() + b"\0"))
+        self.module = ck(cu.cuModuleLoadData(code or ptx.encode() + b"\0"))
         self.function = ck(cu.cuModuleGetFunction(self.module, entry.encode()))
         ck(cu.cuFuncSetAttribute(self.function, cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, self.shared))
         self.regs = ck(cu.cuFuncGetAttribute(cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NUM_REGS, self.function))

@@ -302,6 +302,11 @@ static void insert_conversions(Assign *s) {
         else if (op->code == OP_T_load && is_tile(o)) for (int i = 1; i < op->nin; i++) need(s, op, i, o->layout, &o->type);
         else if ((op->code == OP_T_ptrload || op->code == OP_T_atomic) && is_tile(o)) for (int i = 0; i < op->nin; i++) need(s, op, i, o->layout, &o->type);
         else if (op->code == OP_T_store) fit_store(s, op);
+        else if (op->code == OP_T_tma_store) {
+            Val *v = op->in[2 + op->nidx];
+            int row = type_axis(&v->type, op->in[3 + op->nidx]), col = type_axis(&v->type, op->in[4 + op->nidx]);
+            op->in[2 + op->nidx] = converted(s, op, v, layout_mma_acc(s->f->arena, &v->type, row, col, s->f->warps, 1));
+        }
         else if (op->code == OP_T_part_get && is_tile(o)) {
             Op *put = op->in[1]->def;
             put->in[2 + op->attr] = converted(s, put, put->in[2 + op->attr], o->layout);

@@ -193,7 +193,9 @@ static void set_scalar(Eval *e, const Op *op, int64_t imm)
 
 void eval_const(Eval *e, const Step *s)   { set_scalar(e, s->op, s->op->imm); }
 void eval_dim(Eval *e, const Step *s)     { set_scalar(e, s->op, e->dims[s->op->imm]); }
-void eval_program(Eval *e, const Step *s) { set_scalar(e, s->op, e->program); }
+void eval_program(Eval *e, const Step *s)  { set_scalar(e, s->op, e->program); }
+void eval_programs(Eval *e, const Step *s) { set_scalar(e, s->op, e->programs); }
+void eval_walkers(Eval *e, const Step *s)  { set_scalar(e, s->op, e->walkers); }
 void eval_tensor(Eval *e, const Step *s)  { slot_of(e, s->op->out[0])->lo = s->op->imm; }
 
 void eval_scalar(Eval *e, const Step *s)
@@ -521,16 +523,16 @@ static Block *plan(Eval *e)
 
 // ---- running -------------------------------------------------------------------------------------
 
-static int64_t programs(Eval *e)
+static int64_t count(Eval *e, LExpr n)
 {
     const LaunchInfo *l = e->f->launch;
-    if (!l || !l->programs.n) return 1;
+    if (!n.n) return 1;
     int64_t scalars[MAX_PARAMS] = {0}, strides[MAX_PARAMS * 16] = {0};
     for (int i = 0; i < l->nparams; i++) {
         scalars[i] = e->args[i].ival;
         for (int d = 0; d < l->params[i].rank; d++) strides[i * 16 + d] = e->args[i].tensor.strides[d];
     }
-    return launch_eval(l->programs, e->dims, scalars, strides);
+    return launch_eval(n, e->dims, scalars, strides);
 }
 
 static void prepare_tensors(Eval *e)
@@ -577,7 +579,9 @@ bool ir_eval(Fn *f, const EvalArg *args, const int64_t *dims, const EvalOptions 
     for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) e.nprinted += op->code == OP_T_print;
     e.printed = NEW_N(e.arena, bool, e.nprinted);
     if (f->level > 1) plan_async(&e);
-    int64_t n = programs(&e);
+    e.programs = f->launch ? count(&e, f->launch->programs) : 1;
+    e.walkers = f->walks && f->walks < e.programs ? f->walks : e.programs;
+    int64_t n = e.walkers;
     for (int64_t i = 0; i < n && !e.fault; i++) {
         e.program = e.opt->reversed ? n - 1 - i : i;
         if (e.async) start_async(&e);

@@ -289,6 +289,28 @@ void copy_box(Eval *e, const Op *op, Ring *r, int number)
     } while (next_coord(r, at));
 }
 
+// Lanes of the value that lie in the tensor, whatever is alive: what is cut off is what the tensor does not have.
+void eval_tma_store(Eval *e, const Step *s)
+{
+    const Op *op = s->op;
+    int  n = op->nidx, rows = row_dimension(e, op, n);
+    const Val *v = op->in[2 + n];
+    int  row = type_axis(&v->type, op->in[3 + n]), size = elem_bytes((Elem)v->type.elem);
+    int64_t start[MAX_RANK], idx[MAX_RANK], m = axis_extent(v->type.axis[row]), k = axis_extent(v->type.axis[1 - row]);
+    const unsigned char *from = lanes_of(e, v);
+    for (int d = 0; d < n; d++) start[d] = scalar_int(e, op->in[2 + d]);
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < k; j++) {
+            memcpy(idx, start, sizeof idx);
+            idx[rows] += i;
+            idx[n - 1] += j;
+            unsigned char *to = (unsigned char *)(uintptr_t)element(e, op->in[1], idx);
+            if (to) memcpy(to, from + (row ? j * m + i : i * k + j) * size, (size_t)size);
+        }
+}
+
+void eval_tma_store_wait(Eval *e, const Step *s) { (void)e; (void)s; }
+
 void eval_fence_async(Eval *e, const Step *s) { (void)e; (void)s; }
 void eval_convert(Eval *e, const Step *s)     { slot_share(e, s->op->out[0], s->op->in[0]); }
 

@@ -6,6 +6,7 @@
 //   llvm_reduce.c   reductions: registers, shuffles, shared memory
 //   llvm_scan.c    scans, the same way                    llvm_sort.c    sorts, orders, what is taken in one
 //   llvm_convert.c  layout changes through registers or shared memory
+//   llvm_store.c    accumulators to global memory by TMA
 //   llvm_parts.c    parts of tiles, from program to program
 //   llvm_room.c     shared memory as a whole: is it too much?
 //   llvm_lines.c    source lines

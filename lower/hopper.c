@@ -23,7 +23,7 @@
 // stage is released one trip late; of two products in a chain the first runs a trip ahead
 // (hopper_overlap.c); otherwise each product is waited for. What comes before the loop and
 // is not plain arithmetic on scalars (of parameters, or read from tensors that nobody writes), and all that follows it,
-// is the consumers'.
+// is the consumers'. Where the results can leave by TMA too, blocks walk from tile to tile (hopper_walk.c).
 //
 // Declines (returns false, function unchanged) when anything is not so; the reason goes to the report.
 #include "lower/hopper.h"
@@ -176,7 +176,8 @@ static bool applies(Hop *h) {
     for (int i = 0; i < h->np; i++)
         for (int k = 0; k < 2; k++) *(h->p[i].op[k].where == ONCE ? &h->once_bytes : &h->stage_bytes) += h->p[i].op[k].bytes;
     if (!h->stage_bytes) return decline(h, "nothing is loaded in the loop");
-    int64_t room = (int64_t)h->opt->target->smem_block - SYNC_BYTES - h->once_bytes;
+    h->walk_bytes = hop_walk_bytes(h);
+    int64_t room = (int64_t)h->opt->target->smem_block - SYNC_BYTES - h->once_bytes - h->walk_bytes;
     h->stages = (int)(room / h->stage_bytes);
     if (h->opt->schedule.stages && h->stages > h->opt->schedule.stages) h->stages = h->opt->schedule.stages;
     if (h->stages > MAX_STAGES) h->stages = MAX_STAGES;
@@ -204,19 +205,23 @@ static Val *buffer(Hop *h, Builder *b, const Operand *o, uint32_t *at) {
     return v;
 }
 
-static int tensor_map(Hop *h, const Operand *o) {
+int hop_add_map(Hop *h, LaunchSlot s) {
     LaunchInfo *l = h->f->launch;
+    LaunchSlot *grown = NEW_N(h->f->arena, LaunchSlot, l->nslots + 1);
+    if (l->nslots) memcpy(grown, l->slots, sizeof *grown * (size_t)l->nslots);
+    grown[l->nslots++] = s;
+    l->slots = grown;
+    return h->maps++;
+}
+
+static int tensor_map(Hop *h, const Operand *o) {
     LaunchSlot s = {.kind = SLOT_TENSORMAP, .size = 128, .a = o->a.param, .b = h->maps, .rank = (uint8_t)o->a.nidx, .swizzle = (uint8_t)o->swizzle};
     for (int i = 0; i < o->a.nidx; i++) {
         int d = o->a.nidx - 1 - i;                             // innermost first
         s.map_dim[i] = (int8_t)d;
         s.box[i] = i == 0 ? (uint32_t)o->swizzle / 2 : d == o->outer_dim ? (uint32_t)axis_extent(o->outer) : 1;
     }
-    LaunchSlot *grown = NEW_N(h->f->arena, LaunchSlot, l->nslots + 1);
-    if (l->nslots) memcpy(grown, l->slots, sizeof *grown * (size_t)l->nslots);
-    grown[l->nslots++] = s;
-    l->slots = grown;
-    return h->maps++;
+    return hop_add_map(h, s);
 }
 
 static Val *mbar(Builder *b, int stages, int arrivals, uint32_t *at) {
@@ -265,7 +270,7 @@ static Op *ring_loop(Hop *h, Builder *b, int n, Val *const *init, Builder *inner
 
 // ---- the producer --------------------------------------------------------------------------------
 
-static Val *coordinate(Builder *b, const Affine *x, ValMap *m) {
+Val *hop_coordinate(Builder *b, const Affine *x, ValMap *m) {
     Val *sum = b_const(b, EL_index, x->c);
     for (int i = 0; i < x->nterm; i++) {
         Val *v = map_get(m, x->term[i].v);
@@ -277,7 +282,7 @@ static Val *coordinate(Builder *b, const Affine *x, ValMap *m) {
 
 static void fill(Builder *b, const Operand *o, Val *stage, Val *bar, ValMap *map) {
     Val *args[4 + MAX_RANK] = {o->buffer, stage, bar, o->load->in[0]};
-    for (int d = 0; d < o->a.nidx; d++) args[4 + d] = coordinate(b, &o->a.aff[d], map);
+    for (int d = 0; d < o->a.nidx; d++) args[4 + d] = hop_coordinate(b, &o->a.aff[d], map);
     Op *t = hop_effect(b, OP_T_tma_load, 4 + o->a.nidx, args);
     t->nidx = (uint8_t)o->a.nidx;
     t->imm = o->map;
@@ -298,7 +303,7 @@ static void producer(Hop *h, Region *r) {
         hop_effect(&b, OP_T_mbar_expect, 2, (Val *[]){h->once, zero})->imm = h->once_bytes;
         fill_all(h, &b, ONCE, zero, h->once, &map);
     }
-    Op *loop = ring_loop(h, &b, 0, NULL, &in, &ring);
+    Op *loop = h->ring_loop[0] = ring_loop(h, &b, 0, NULL, &in, &ring);
     Region *old = h->loop->reg[0];
     map_set(&map, old->args.at[0], loop->reg[0]->args.at[0]);
     for (Op *op = old->first; op; op = op->next)               // the scalars that addresses are made of
@@ -357,10 +362,9 @@ bool hop_is_ring_load(const Hop *h, const Op *op) {
 
 void hop_release(Hop *h, Builder *b, Val *stage) { hop_effect(b, OP_T_mbar_arrive, 2, (Val *[]){h->empty, stage}); }
 
-// One trip late: the group that read the previous stage is done once at most one is in flight.
-static void release_previous(Hop *h, Builder *b, Val *counter, Ring ring) {
-    Val *later = b_binary(b, OP_gt, counter, h->loop->in[0]);
-    Op *branch = op_new(h->f, OP_T_if, b->span, 1, &later, 0);
+// The stage before the ring's position, if there was a trip that read it.
+static void release_previous(Hop *h, Builder *b, Val *any, Ring ring) {
+    Op *branch = op_new(h->f, OP_T_if, b->span, 1, &any, 0);
     b_insert(b, branch);
     Builder t = {h->f, branch->reg[0], NULL, b->span}, e = {h->f, branch->reg[1], NULL, b->span};
     Val *first = b_binary(&t, OP_eq, ring.stage, hop_i32(&t, 0)), *before = b_binary(&t, OP_sub, ring.stage, hop_i32(&t, 1));
@@ -377,7 +381,7 @@ static void consumers(Hop *h, Region *r) {
     Ring ring;
     if (h->once_bytes) hop_effect(&b, OP_T_mbar_wait, 3, (Val *[]){h->once, hop_i32(&b, 0), hop_i32(&b, 0)});
     if (hop_overlap(h, r)) return;
-    Op *loop = ring_loop(h, &b, n, h->loop->in + 3, &in, &ring);
+    Op *loop = h->ring_loop[1] = ring_loop(h, &b, n, h->loop->in + 3, &in, &ring);
     ValMap map = {.arena = h->f->arena};
     for (int i = 0; i <= n; i++) map_set(&map, old->args.at[i], loop->reg[0]->args.at[i]);
     hop_effect(&in, OP_T_mbar_wait, 3, (Val *[]){h->full, ring.stage, ring.phase});
@@ -391,7 +395,8 @@ static void consumers(Hop *h, Region *r) {
         } else if (op->code == OP_T_yield) {
             Val *out[MAX_CARRIED + 2];
             for (int i = 0; i < n; i++) out[i] = map_get(&map, op->in[i]);
-            if (h->pipelined) release_previous(h, &in, loop->reg[0]->args.at[0], ring);
+            // one trip late: the group that read the previous stage is done once at most one is in flight
+            if (h->pipelined) release_previous(h, &in, b_binary(&in, OP_gt, loop->reg[0]->args.at[0], h->loop->in[0]), ring);
             else hop_release(h, &in, ring.stage);
             ring = hop_advance(h, &in, ring);
             out[n] = ring.stage;
@@ -408,6 +413,7 @@ static void consumers(Hop *h, Region *r) {
         if (h->pipelined && old->last->in[i] == h->p[0].dot->out[0]) v = hop_wait(&b, 0, v, NULL);
         replace_uses(&h->f->body, h->loop->out[i], v);
     }
+    if (h->pipelined && h->walk_bytes) release_previous(h, &b, b_binary(&b, OP_lt, h->loop->in[0], h->loop->in[1]), (Ring){loop->out[n], loop->out[n + 1]});
 }
 
 // ---- putting it together -------------------------------------------------------------------------
@@ -430,6 +436,8 @@ bool hopper(Fn *f, const CompileOptions *opt) {
             h.p[i].op[k].buffer = buffer(&h, &b, &h.p[i].op[k], &at);
             h.p[i].op[k].map = tensor_map(&h, &h.p[i].op[k]);
         }
+    h.walk_at = at;
+    at += h.walk_bytes;
     h.full = mbar(&b, h.stages, 1, &at);
     h.empty = mbar(&b, h.stages, h.groups, &at);
     if (h.once_bytes) h.once = mbar(&b, 1, 1, &at);
@@ -459,5 +467,6 @@ bool hopper(Fn *f, const CompileOptions *opt) {
     }
     Builder end = {f, roles->reg[1], NULL, roles->span};
     hop_effect(&end, OP_T_yield, 0, NULL);
+    if (h.walk_bytes) hop_walk(&h, roles);
     return true;
 }

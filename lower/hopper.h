@@ -1,4 +1,4 @@
-// What hopper.c and hopper_overlap.c share: the plan of a kernel with roles, and the pieces its loops are built of.
+// What hopper.c, hopper_overlap.c and hopper_walk.c share: the plan of a kernel with roles, and the pieces its loops are built of.
 #ifndef TK_LOWER_HOPPER_H
 #define TK_LOWER_HOPPER_H
 
@@ -40,6 +40,8 @@ typedef struct Hop {
     bool    pipelined;              // one group in flight across trips
     Val    *full, *empty, *once;    // barriers of the ring, and of what is loaded once
     uint32_t once_bytes;
+    uint32_t walk_bytes, walk_at;   // of the slots through which a walking block stores; 0: a block to a program
+    Op     *ring_loop[2];           // the loops over the ring, by role
 } Hop;
 
 typedef struct Ring { Val *stage, *phase; } Ring;      // where a loop stands in the ring: i32 scalars
@@ -51,9 +53,16 @@ Ring hop_advance(Hop *h, Builder *b, Ring r);                          // the ne
 Val *hop_multiply(Hop *h, Builder *b, const Product *p, Ring ring, ValMap *m);
 Val *hop_wait(Builder *b, int in_flight, Val *acc, Val *held);         // held: what the product reads from registers, or NULL
 void hop_release(Hop *h, Builder *b, Val *stage);
+Val *hop_coordinate(Builder *b, const Affine *x, ValMap *m);           // of lane 0, in values that m maps
+int  hop_add_map(Hop *h, LaunchSlot s);                                // a tensor map's number
 bool hop_is_ring_load(const Hop *h, const Op *op);
 
 // hopper_overlap.c: the consumers of a loop of two products, the second on what the first became. False: not such a loop.
 bool hop_overlap(Hop *h, Region *r);
+
+// hopper_walk.c: blocks that walk over the grid. Bytes of shared memory that it takes, 0 when it is not for this kernel;
+// then the roles, made for one tile, go round.
+uint32_t hop_walk_bytes(Hop *h);
+void hop_walk(Hop *h, Op *roles);
 
 #endif

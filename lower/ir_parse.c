@@ -476,9 +476,10 @@ static void head(Parse *p)
         else if (accept(p, "level")) p->f->level = (int)integer(p);
         else if (accept(p, "warps")) p->f->warps = (int)integer(p);
         else if (accept(p, "groups")) p->f->groups = (int)integer(p);
+        else if (accept(p, "walks")) p->f->walks = (int)integer(p);
         else if (accept(p, "shared")) p->f->buffer_bytes = (uint32_t)integer(p);
         else if (accept(p, "fast"))  p->f->fast = true;
-        else wrong(p, "dims, guard, fact, grid, level, warps, groups, shared, fast or `{`");
+        else wrong(p, "dims, guard, fact, grid, level, warps, groups, walks, shared, fast or `{`");
     }
     l->guards = guards.at;
     l->nguards = (int)guards.n;

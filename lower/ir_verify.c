@@ -163,7 +163,9 @@ static void check_extent(Check *c, const Op *op)
     else if (op->imm < 0 || op->imm >= t->rank) problem(c, "the tensor has no dimension %" PRId64, op->imm);
 }
 
-static void check_program(Check *c, const Op *op) { index_scalar(c, op); }
+static void check_program(Check *c, const Op *op)  { index_scalar(c, op); }
+static void check_programs(Check *c, const Op *op) { index_scalar(c, op); }
+static void check_walkers(Check *c, const Op *op)  { index_scalar(c, op); }
 
 static void check_axis(Check *c, const Op *op)
 {
@@ -409,6 +411,8 @@ static void check_store(Check *c, const Op *op)
     want_value(c, op, op_value(op), elem_of(op->in[0]), &t);
 }
 
+static void check_tma_store_wait(Check *c, const Op *op) { (void)c; (void)op; }
+
 static void check_part_put(Check *c, const Op *op)
 {
     want_scalar_int(c, op, 0, "the tile's number");
@@ -640,6 +644,19 @@ static void check_mbar_wait(Check *c, const Op *op)
 {
     want_bar(c, op);
     want_scalar_int(c, op, 2, "the parity");
+}
+
+static void check_tma_store(Check *c, const Op *op)
+{
+    want_kind(c, op, 0, TY_BUFFER, "a buffer");
+    want_kind(c, op, 1, TY_TENSOR, "a tensor");
+    int n = op->nidx;
+    if (op->nin != 5 + n || n != op->in[1]->type.rank) { problem(c, "the operands are a buffer, a tensor, a coordinate for each dimension, the value, its row and column axis"); return; }
+    for (int i = 0; i < n; i++) want_scalar_int(c, op, 2 + i, "a coordinate");
+    const Val *v = op->in[2 + n];
+    if (!is_tile(v) || v->type.rank != 2 || elem_of(v) != elem_of(op->in[1])) { problem(c, "the value must be a tile of two axes and of the tensor's element type"); return; }
+    for (int i = 0; i < 2; i++)
+        if (type_axis(&v->type, op->in[3 + n + i]) < 0) problem(c, "the row and the column must be the value's axes");
 }
 
 static void check_wgmma(Check *c, const Op *op)

@@ -523,6 +523,14 @@ void emit_program(Gen *g, Op *op) {
     gen_set(g, op->out[0], 0, gen_is32(g, op->out[0]) ? x : LLVMBuildZExt(g->B, x, g->i64, ""));
 }
 
+static void set_count(Gen *g, const Op *op, LLVMValueRef x) {
+    LLVMTypeRef want = gen_type(g, op->out[0]);
+    if (LLVMTypeOf(x) != want) x = want == g->i32 ? LLVMBuildTrunc(g->B, x, want, "") : LLVMBuildZExt(g->B, x, want, "");
+    gen_set(g, op->out[0], 0, x);
+}
+void emit_programs(Gen *g, Op *op) { set_count(g, op, gen_param(g, SLOT_EXPR, 0, 0)); }
+void emit_walkers(Gen *g, Op *op)  { set_count(g, op, gen_call(g, "llvm.nvvm.read.ptx.sreg.nctaid.x", 0, NULL, 0, NULL)); }
+
 GenFn *const gen_table[OP_T_COUNT] = {
 #define X(name, ...) [OP_T_##name] = emit_##name,
     TILE_OPS(X)

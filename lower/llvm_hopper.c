@@ -77,7 +77,7 @@ void emit_fence_async(Gen *g, Op *op) {
 // ---- roles ---------------------------------------------------------------------------------------
 
 // Registers after the exchange: the producer gives up what the consumers take (hopper.md 1.6).
-static const struct { int groups, producer, consumer; } exchange[] = {{2, 40, 232}, {3, 32, 160}};
+static const struct { int groups, producer, consumer; } exchange[] = {{2, 24, 240}, {3, 32, 160}};
 
 static void take_registers(Gen *g, int groups, bool consumer) {
     for (size_t i = 0; i < sizeof exchange / sizeof *exchange; i++)

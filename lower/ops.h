@@ -19,6 +19,8 @@
     X(tensor,       NONE,    0,  0,   1,  0, "P",   1, "tensor parameter imm") \
     X(extent,       NONE,    1,  1,   1,  0, "P",   1, "tensor; size of its dimension imm, index") \
     X(program,      NONE,    0,  0,   1,  0, "P",   1, "linear number of this program, index") \
+    X(programs,     NONE,    0,  0,   1,  0, "P",   2, "how many programs the grid has, index") \
+    X(walkers,      NONE,    0,  0,   1,  0, "P",   2, "how many blocks walk the grid's programs, index") \
     X(axis,         NONE,    2,  2,   1,  0, "P",   1, "lo, hi: lanes lo + i for i < imm; lane i is dead iff lo + i >= hi; flag AXIS_FULL: none is dead") \
     X(index,        NONE,    1,  1,   1,  0, "P",   1, "axis; its index tile lo + i") \
     X(live,         NONE,    1,  1,   1,  0, "P",   1, "axis; bool tile, true on live lanes") \
@@ -67,6 +69,8 @@
     X(mbar_arrive,  NONE,    2,  2,   0,  0, "S",   2, "bar, stage") \
     X(mbar_wait,    NONE,    3,  3,   0,  0, "S",   2, "bar, stage, parity: until the phase of that parity is complete") \
     X(tma_load,     NONE,    4, 255,  0,  0, "RWA", 2, "buffer, stage, bar, tensor, coordinate.. (nidx, one a dimension, index of lane 0); imm: number of the tensor map") \
+    X(tma_store,    NONE,    5, 255,  0,  0, "WA",  2, "buffer, tensor, coordinate.. (nidx, one a dimension, index of lane 0), value, row, col axis: through the buffer by TMA, what lies past the tensor's end is left out; imm: number of the tensor map") \
+    X(tma_store_wait, NONE,  0,  0,   0,  0, "S",   2, "until this program's tma_stores are done with shared memory") \
     X(fence_async,  NONE,    0,  0,   0,  0, "S",   2, "generic shared writes before it are seen by TMA and wgmma after it") \
     X(wgmma,        NONE,    7,  8,   1,  0, "RA",  2, "a (buffer or register tile), b buffer, stage of a, stage of b, acc? (HAS_ACC), row, col, k axis: starts acc + a * b; not readable before wgmma_wait; attr 1: a, 2: b has k as its outer dimension") \
     X(wgmma_wait,   NONE,    0, 255, 255, 0, "S",   2, "accumulators..: until at most imm groups are in flight; results are readable") \

@@ -1,0 +1,142 @@
+// Tiles of accumulators to global memory by TMA: tma_store.
+//
+// Each warp group owns two slots of shared memory, 64 rows of 128 bytes, and 64 rows of the tile at a time. It takes the
+// columns by spans of 128 bytes: waits until the slot has been read by the copy engine, writes its registers there under
+// the swizzle that the tensor map names, makes that visible to the copy engine, and one of its threads sends the slot off.
+//
+//     rows of 64 (warp group)   span 0 -> slot 0 -> TMA      span 1 -> slot 1 -> TMA      span 2 -> slot 0 ...
+//
+// An accumulator's registers lie in memory as (column, column + 1), (row + 8), then eight columns on (layout_mma_acc):
+// two 16-bit elements are a word and four words a stmatrix; 32-bit elements go in pairs. 16 bytes at a row's place x are
+// at x ^ (row % 8), which spreads both over all banks.
+#include "lower/gen.h"
+
+typedef struct Out {
+    Gen   *g;
+    const Op *op;
+    const Val *v, *row, *col;
+    LLVMValueRef group, elected, slot;   // the warp group; is this its thread that talks to the copy engine; byte of its first slot
+    int    size, span, blocks, spans;    // of an element; columns of a span; times 64 rows; spans of a row
+} Out;
+
+static LLVMValueRef add(Gen *g, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildAdd(g->B, a, b, ""); }
+static LLVMValueRef bits(Gen *g, LLVMValueRef x, int from, int mask) {
+    return LLVMBuildAnd(g->B, from ? LLVMBuildLShr(g->B, x, gen_i32(g, from), "") : x, gen_i32(g, mask), "");
+}
+static LLVMValueRef times(Gen *g, LLVMValueRef x, int64_t k) { return LLVMBuildMul(g->B, x, gen_i32(g, k), ""); }
+
+static void group_barrier(const Out *o) {
+    Gen *g = o->g;                                       // 0 and 1 are the block's and the consumers'
+    gen_call(g, "llvm.nvvm.barrier.cta.sync.aligned.count", 2, (LLVMValueRef[]){add(g, o->group, gen_i32(g, 2)), gen_i32(g, 128)}, 0, NULL);
+}
+
+static void elected(Gen *g, LLVMValueRef cond, LLVMBasicBlockRef *go) {
+    LLVMBasicBlockRef yes = gen_block(g, "elected");
+    *go = gen_block(g, "group");
+    LLVMBuildCondBr(g->B, cond, yes, *go);
+    LLVMPositionBuilderAtEnd(g->B, yes);
+}
+static void rejoin(Gen *g, LLVMBasicBlockRef go) {
+    LLVMBuildBr(g->B, go);
+    LLVMPositionBuilderAtEnd(g->B, go);
+}
+
+static void wait_read(Gen *g, int in_flight) {
+    LLVMValueRef n = gen_i32(g, in_flight);
+    gen_call(g, "llvm.nvvm.cp.async.bulk.wait.group.read", 1, &n, 0, NULL);
+}
+
+// First register of rows `block` of 64 and eight columns `eight`.
+static int reg_at(const Out *o, int block, int eight) { return 4 * (block * (int)(axis_extent(o->col) / 8) + eight); }
+
+static void put_16bit(const Out *o, LLVMValueRef slot, int block, int span) {
+    Gen *g = o->g;
+    LLVMValueRef l = g->lane, row = add(g, bits(g, l, 0, 7), times(g, bits(g, l, 3, 1), 8));
+    row = add(g, row, times(g, bits(g, g->warp, 0, 3), 16));
+    LLVMValueRef chunk = LLVMBuildXor(g->B, bits(g, l, 4, 1), bits(g, l, 0, 7), ""), base = add(g, slot, times(g, row, 128));
+    for (int e = 0; e < 8; e += 2) {
+        LLVMValueRef x = LLVMBuildXor(g->B, chunk, gen_i32(g, e), ""), args[5];
+        args[0] = LLVMBuildPtrToInt(g->B, gen_smem(g, add(g, base, times(g, x, 16))), g->i32, "");
+        for (int k = 0; k < 4; k++) args[1 + k] = gen_word(g, o->v, reg_at(o, block, span * 8 + e) + 2 * k, 2);
+        gen_asm(g, LLVMVoidTypeInContext(g->C), "stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0], {$1, $2, $3, $4};", "r,r,r,r,r,~{memory}", 5, args, true, true);
+    }
+}
+
+static void put_32bit(const Out *o, LLVMValueRef slot, int block, int span) {
+    Gen *g = o->g;
+    LLVMTypeRef pair = LLVMVectorType(g->i32, 2);
+    LLVMValueRef below = LLVMBuildLShr(g->B, g->lane, gen_i32(g, 2), ""), c = bits(g, g->lane, 0, 3);
+    LLVMValueRef base = add(g, slot, times(g, add(g, below, times(g, bits(g, g->warp, 0, 3), 16)), 128));
+    base = add(g, base, times(g, bits(g, c, 0, 1), 8));
+    for (int e = 0; e < 4; e++) {
+        LLVMValueRef x = LLVMBuildXor(g->B, add(g, bits(g, c, 1, 1), gen_i32(g, 2 * e)), below, ""), at = add(g, base, times(g, x, 16));
+        for (int h = 0; h < 2; h++) {
+            LLVMValueRef w = LLVMGetUndef(pair);
+            for (int k = 0; k < 2; k++) {
+                LLVMValueRef r = gen_get(g, o->v, reg_at(o, block, span * 4 + e) + 2 * h + k);
+                w = LLVMBuildInsertElement(g->B, w, LLVMTypeOf(r) == g->f32 ? LLVMBuildBitCast(g->B, r, g->i32, "") : r, gen_i32(g, k), "");
+            }
+            LLVMSetAlignment(LLVMBuildStore(g->B, w, gen_smem(g, add(g, at, gen_i32(g, h * 8 * 128)))), 8);
+        }
+    }
+}
+
+static void send(const Out *o, LLVMValueRef slot, int block, int span) {
+    Gen *g = o->g;
+    const Op *op = o->op;
+    const LaunchInfo *l = g->f->launch;
+    const LaunchSlot *map = NULL;
+    int rank = op->nidx, n = 0;
+    LLVMValueRef a[12];
+    char name[64];
+    for (int i = 0; i < l->nslots; i++) if (l->slots[i].kind == SLOT_TENSORMAP && l->slots[i].b == op->imm) map = &l->slots[i];
+    snprintf(name, sizeof name, "llvm.nvvm.cp.async.bulk.tensor.s2g.tile.%dd", rank);
+    a[n++] = gen_smem(g, slot);
+    a[n++] = gen_param(g, SLOT_TENSORMAP, (int)op->in[1]->def->imm, (int)op->imm);
+    for (int d = rank - 1; d >= 0; d--) {                                    // innermost first
+        LLVMValueRef x = gen_get(g, op->in[2 + d], 0);
+        if (LLVMTypeOf(x) != g->i32) x = LLVMBuildTrunc(g->B, x, g->i32, "");
+        if (d == rank - 1) x = add(g, x, gen_i32(g, span * o->span));
+        else if (map->box[rank - 1 - d] > 1) x = add(g, x, add(g, times(g, o->group, 64), gen_i32(g, block * 64 * g->f->groups)));
+        a[n++] = x;
+    }
+    a[n++] = gen_i64(g, 0);                                                  // no cache hint
+    a[n++] = LLVMConstInt(g->i1, 0, 0);
+    gen_call(g, name, n, a, 0, NULL);
+    gen_call(g, "llvm.nvvm.cp.async.bulk.commit.group", 0, NULL, 0, NULL);
+}
+
+void emit_tma_store(Gen *g, Op *op) {
+    const Val *buf = op->in[0];
+    Out o = {.g = g, .op = op, .v = op->in[2 + op->nidx], .row = op->in[3 + op->nidx], .col = op->in[4 + op->nidx]};
+    o.size = elem_bytes((Elem)buf->type.elem);
+    o.span = (int)buf->type.shape[1];
+    o.spans = (int)axis_extent(o.col) / o.span;
+    o.blocks = (int)axis_extent(o.row) / 64 / g->f->groups;
+    o.group = LLVMBuildLShr(g->B, g->warp, gen_i32(g, 2), "");
+    o.elected = LLVMBuildAnd(g->B, LLVMBuildICmp(g->B, LLVMIntEQ, bits(g, g->warp, 0, 3), gen_i32(g, 0), ""),
+                             LLVMBuildICmp(g->B, LLVMIntEQ, g->lane, gen_i32(g, 0), ""), "");
+    int slot_bytes = 64 * 128, n = 0;
+    LLVMValueRef first = add(g, gen_i32(g, buf->def->attr), times(g, o.group, slot_bytes));
+    for (int block = 0; block < o.blocks; block++)
+        for (int span = 0; span < o.spans; span++, n++) {
+            LLVMBasicBlockRef go;
+            LLVMValueRef slot = add(g, first, gen_i32(g, n % 2 * g->f->groups * slot_bytes));
+            elected(g, o.elected, &go);
+            wait_read(g, n ? 1 : 0);                          // what was sent before this op may have been from either slot
+            rejoin(g, go);
+            group_barrier(&o);
+            if (o.size == 2) put_16bit(&o, slot, block, span);
+            else put_32bit(&o, slot, block, span);
+            gen_call(g, "llvm.nvvm.fence.proxy.async.shared_cta", 0, NULL, 0, NULL);
+            group_barrier(&o);
+            elected(g, o.elected, &go);
+            send(&o, slot, block, span);
+            rejoin(g, go);
+        }
+}
+
+void emit_tma_store_wait(Gen *g, Op *op) {
+    (void)op;
+    wait_read(g, 0);
+}
