@@ -1,0 +1,23 @@
+// The interpreter: device `ref`. Runs a graph on the host, value by value, as graph.h says what each kind means. It is the
+// oracle that everything else is compared with, and what folds constants.
+#ifndef TK_GRAPH_REF_H
+#define TK_GRAPH_REF_H
+
+#include "graph/graph.h"
+
+// Called with every value as it is computed, in order (values of bodies once for each trip). The elements are valid
+// during the call. false stops the run.
+typedef struct RefWatch {
+    bool (*see)(void *ctx, const Node *n, const GTensor *value);
+    void *ctx;
+} RefWatch;
+
+// in: one tensor for each of g->inputs, in that order; data NULL: not given (an error if it is needed).
+// out: one for each of g->outputs, allocated here (g_tensor_free). watch may be NULL.
+// false: `error` says why, and nothing is left allocated.
+bool ref_run(const Graph *g, const GTensor *in, GTensor *out, const RefWatch *watch, char *error, size_t error_size);
+
+// One value, which must not depend on inputs or on dimensions that are not known.
+bool ref_value(const Graph *g, Node *n, GTensor *out, char *error, size_t error_size);
+
+#endif
