@@ -47,7 +47,7 @@ static void stage_shape(const Op *op, const MmaChoice *c, int operand, Shared *s
         if (s->axis[d] == c->k_axis) s->extent[d] = max64(s->extent[d], up(axis_extent(c->k_axis), c->k));
         else if (at >= 0) s->extent[d] = max64(s->extent[d], layout_span(o->layout, at));
     }
-    shared_shape(s, (Elem)c->insn->frag, true);
+    shared_shape(s, mma_fragment(c->insn, (Elem)x->type.elem), true);
 }
 
 void plan_dot(Gen *g, const Op *op, DotPlan *p) {

@@ -341,7 +341,7 @@ Shared shared_stage(Gen *g, const Op *op, const Val *at) {
 
 static bool fused_into(Gen *g, const Op *dot, const Val *v) {
     MmaChoice c;
-    return dot->code == OP_T_dot && op_acc(dot) != v && mma_of_layout(g->opt->target, g->arena, dot, &c) && c.insn->frag == v->type.elem;
+    return dot->code == OP_T_dot && op_acc(dot) != v && mma_of_layout(g->opt->target, g->arena, dot, &c) && mma_fragment(c.insn, (Elem)v->type.elem) == v->type.elem;
 }
 
 bool buffer_load_is_fused(Gen *g, const Op *load) {

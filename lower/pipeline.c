@@ -83,7 +83,7 @@ static bool feeds_products_only(const Pipe *p, const Val *v) {
             MmaChoice c;
             if (op->in[i] != v) continue;
             if (op->code != OP_T_dot || i > 1 || op->parent != p->body || !mma_choose(p->opt->target, op, p->f->warps, &c)) return false;
-            if (c.insn->frag != v->type.elem) return false;
+            if (mma_fragment(c.insn, (Elem)v->type.elem) != v->type.elem) return false;
         }
     return true;
 }

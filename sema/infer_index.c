@@ -6,7 +6,8 @@
 //     let h = |m in M, k in K| silu(g[m, k])        h[m, k]  ->  the body with m and k bound to the index
 //
 // so indexing a view is inlining it. Outside its domain it gives 0, or the `else`, as a tensor does; the
-// select that this takes is left out where the index is an axis of the same range.
+// select that this takes is left out where the index is an axis of the same range, or an access in the body
+// checks the same index against the same bound.
 #include "sema/internal.h"
 
 #include <string.h>
@@ -200,19 +201,34 @@ static Ent inside(Check *c, Ent i, Ent lo, Ent hi, Span at) {
     return r;
 }
 
+// A view that is one access, with this index in a dimension as long as the view's, reads 0 there by itself.
+static bool load_checks(const Ent v, Ent idx, Ent lo, Ent hi) {
+    const TExpr *x = v.kind == EN_value ? v.x : NULL;
+    if (!x || x->kind != TX_load || x->kid[x->nidx] || lo.kind != EN_int || lo.i != 0) return false;
+    for (int d = 0; d < x->nidx; d++) {
+        const TExpr *k = x->kid[d], *dim = x->tensor->dim[d];
+        bool same = idx.kind == EN_axis ? k->kind == TX_axis && k->axis[0] == idx.axis : idx.kind == EN_value && tx_same(k, idx.x);
+        bool as_long = hi.kind == EN_int ? dim->kind == TX_const && dim->ival == hi.i : tx_same(dim, hi.x);
+        if (same && as_long) return true;
+    }
+    return false;
+}
+
 static Ent view_load(Check *c, TensorRef *t, Ent *idx, Ent other, const Node *n) {
     Span at = n->span;
     Ent in = ent_bool(true, at);
     for (int i = 0; i < t->rank; i++) {
-        Span ki = n->kid[2 + i]->span;
-        if (idx[i].kind != EN_axis && idx[i].kind != EN_int) {
-            TExpr *x = index_of(c, idx[i], ki, "an index");
-            if (!x) return ent_error(c);
-            idx[i] = ent_value(keep(c, x, sym(c->s, "i"), ki));
-        }
-        in = binary(c, OP_land, in, inside(c, idx[i], t->lo[i], t->dim[i], ki), ki, ki, ki);
+        if (idx[i].kind == EN_axis || idx[i].kind == EN_int) continue;
+        TExpr *x = index_of(c, idx[i], n->kid[2 + i]->span, "an index");
+        if (!x) return ent_error(c);
+        idx[i] = ent_value(keep(c, x, sym(c->s, "i"), n->kid[2 + i]->span));
     }
     Ent v = view_body(c, t, idx, n, at);
+    for (int i = 0; i < t->rank; i++) {
+        Span ki = n->kid[2 + i]->span;
+        if (other.kind == EN_void && load_checks(v, idx[i], t->lo[i], t->dim[i])) continue;
+        in = binary(c, OP_land, in, inside(c, idx[i], t->lo[i], t->dim[i], ki), ki, ki, ki);
+    }
     if (in.kind == EN_error || (in.kind == EN_bool && in.i)) return v;
     if (v.kind == EN_error) return v;
     TExpr *x = value_of(c, v, at);

@@ -173,19 +173,22 @@ static void ref_param(Check *c, Arg *a, const Node *p, TValue *value) {
     a->e = (Ent){.kind = EN_tensor, .tensor = ref, .span = a->e.span};
 }
 
-// The axis of x that runs over a dimension of the result: of that name, or at least of that length.
-static TAxis *take_axis(Check *c, TExpr *x, bool *used, Ent dim) {
+// The axes of x in the order of the result's dimensions: first those that run over a dimension of that name, then,
+// for what is left, those of that length.
+static void take_axes(Check *c, const TExpr *x, const Ent *dim, TAxis **out) {
+    bool used[MAX_AXES] = {false};
     for (int pass = 0; pass < 2; pass++) {
-        for (int i = 0; i < x->type.naxes; i++) {
-            TAxis *ax = x->type.axis[i];
-            int over = (uint32_t)ax->id < c->axis_dim.n ? c->axis_dim.at[ax->id] : 0;
-            bool same = pass == 0 ? over > 0 && over == dim.dim : ax->extent == dim.i && (over == 0 || dim.dim == 0);
-            if (used[i] || !same) continue;
-            used[i] = true;
-            return ax;
+        for (int d = 0; d < x->type.naxes; d++) {
+            for (int i = 0; i < x->type.naxes && dim[d].kind == EN_int && !out[d]; i++) {
+                TAxis *ax = x->type.axis[i];
+                int over = (uint32_t)ax->id < c->axis_dim.n ? c->axis_dim.at[ax->id] : 0;
+                bool same = pass == 0 ? over > 0 && over == dim[d].dim : ax->extent == dim[d].i && (over == 0 || dim[d].dim == 0);
+                if (used[i] || !same) continue;
+                used[i] = true;
+                out[d] = ax;
+            }
         }
     }
-    return NULL;
 }
 
 static bool ref_result(Tester *t, Check *c, Ent e, const Node *type, Scope *sc, Span at, Ent *out, TValue *value) {
@@ -193,7 +196,6 @@ static bool ref_result(Tester *t, Check *c, Ent e, const Node *type, Scope *sc, 
     if (!x) return false;
     TKernel *k = c->k;
     int rank = x->type.naxes, i = k->nparams;
-    bool used[MAX_AXES] = {false};
     int64_t shape[MAX_RANK];
     bool listed = type && type->kind == N_type_tensor;
     Scope *was = c->scope;
@@ -207,12 +209,15 @@ static bool ref_result(Tester *t, Check *c, Ent e, const Node *type, Scope *sc, 
         report(c, E_type_mismatch, at, "the result", ttype_text(c, x->type), arena_printf(c->a, "a tensor of %d dimensions", (int)type->nkid - 1));
         ok = false;
     }
+    Ent dim[MAX_AXES];
+    TAxis *taken[MAX_AXES] = {NULL};
+    for (int d = 0; d < rank && ok && listed; d++) dim[d] = eval(c, type->kid[1 + d]);
+    if (ok && listed) take_axes(c, x, dim, taken);
     for (int d = 0; d < rank && ok; d++) {
         TAxis *ax = x->type.axis[d];
         if (listed) {
-            Ent dim = eval(c, type->kid[1 + d]);
-            ax = dim.kind == EN_int ? take_axis(c, x, used, dim) : dim.kind == EN_axis ? dim.axis : NULL;
-            if (!ax && dim.kind != EN_error) report(c, E_type_mismatch, type->kid[1 + d]->span, "this dimension of the result", ent_text(c, dim), "the length of one of its axes");
+            ax = dim[d].kind == EN_axis ? dim[d].axis : taken[d];
+            if (!ax && dim[d].kind != EN_error) report(c, E_type_mismatch, type->kid[1 + d]->span, "this dimension of the result", ent_text(c, dim[d]), "the length of one of its axes");
         }
         ok = ax != NULL;
         if (!ok) break;
