@@ -35,6 +35,9 @@ OnnxModel *onnx_parse(const char *path, const void *bytes, size_t n, Buf *err); 
 void       onnx_free(OnnxModel *m);
 Graph     *onnx_import(OnnxModel *m, OnnxImport *how, Buf *err);
 
+// The same, and run on the device `ref`; `outputs` has room for as many as the model has (g_tensor_free).
+bool       onnx_run(OnnxModel *m, OnnxImport *how, GTensor *outputs, Buf *err);
+
 const char *onnx_path(const OnnxModel *m);
 // The model's inputs: those that have no value in the model first, then those that have one.
 int         onnx_input_count(const OnnxModel *m, bool with_defaults);

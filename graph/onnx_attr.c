@@ -52,7 +52,7 @@ void *op_out_of_scope(Op *op, const char *what) {
     return op_error(op, "%s are not supported", what);
 }
 
-bool op_has(Op *op, const char *name) { return attr_find(op->import, op->node, name) != NULL; }
+bool op_given(Op *op, const char *name) { return attr_find(op->import, op->node, name) != NULL; }
 
 int64_t op_int(Op *op, const char *name, int64_t otherwise) {
     const Onnx__AttributeProto *a = get(op, name, A_INT);

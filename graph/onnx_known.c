@@ -8,6 +8,7 @@
 // Binding means to start again with the tensor that was given for an input as a constant, or its size as that of the
 // dimension: Marks says which, Import.again that there are new ones.
 #include "graph/onnx_internal.h"
+#include "graph/ref.h"
 
 #include <string.h>
 
@@ -76,8 +77,15 @@ static void *needs(Op *op, const Node *x, bool dims, const char *what) {
 }
 
 Node *op_fold(Op *op, Node *x) {
-    (void)op;
-    return x != NULL && g_is_const(x) ? x : NULL;
+    if (x == NULL || g_is_const(x)) return x;
+    for (int d = 0; d < x->rank; d++)
+        if (!ix_is_const(x->shape[d])) return NULL;
+    char why[256];
+    GTensor t;
+    if (!ref_value(op->g, x, &t, why, sizeof why)) return NULL;
+    Node *c = g_const(op->g, t.elem, t.rank, t.shape, t.data);
+    g_tensor_free(&t);
+    return c;
 }
 
 static const char *input_text(Op *op, int i) { return arena_printf(op->g->arena, "its input %d", i); }
@@ -142,7 +150,7 @@ const int64_t *op_known_shape(Op *op, Node *x) {
 
 bool op_axes(Op *op, const Node *x, int i, uint32_t *axes, bool *given) {
     int n = 0;
-    const int64_t *at = op_has(op, "axes") ? op_ints(op, "axes", &n) : op_opt(op, i) != NULL ? op_known_ints(op, i, &n) : NULL;
+    const int64_t *at = op_given(op, "axes") ? op_ints(op, "axes", &n) : op_opt(op, i) != NULL ? op_known_ints(op, i, &n) : NULL;
     *axes = 0;
     *given = at != NULL;
     if (x == NULL || g_failed(op->g) != NULL) return false;

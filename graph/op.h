@@ -54,7 +54,7 @@ void *op_out_of_scope(Op *op, const char *what);  // like op_error: "random numb
 void *op_error(Op *op, const char *fmt, ...) __attribute__((format(printf, 2, 3)));   // NULL
 
 // ---- attributes: the default if there is none; a message if it is of another type
-bool        op_has(Op *op, const char *name);
+bool        op_given(Op *op, const char *name);
 int64_t     op_int(Op *op, const char *name, int64_t otherwise);
 double      op_float(Op *op, const char *name, double otherwise);
 const char *op_text(Op *op, const char *name, const char *otherwise);

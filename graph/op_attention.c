@@ -106,7 +106,7 @@ static Node *lower_attention(Op *op) {
     op_out(op, 2, v);
     int64_t d;
     double softcap = op_float(op, "softcap", 0), scale = op_float(op, "scale", 0);
-    if (!op_has(op, "scale")) {
+    if (!op_given(op, "scale")) {
         if (!op_fixed(op, q->shape[3], &d)) return NULL;
         scale = 1 / sqrt((double)d);
     }

@@ -18,7 +18,7 @@ static Node *to_few_bits(Op *op, Node *x, Elem elem, int bits) {
 
 static Node *lower_cast(Op *op) {
     Node *x = op_in(op, 0);
-    if (!op_has(op, "to")) return op_error(op, "attribute `to` is missing");
+    if (!op_given(op, "to")) return op_error(op, "attribute `to` is missing");
     Elem elem = op_elem(op, "to", EL_none);
     if (elem == EL_none || x == NULL) return NULL;
     int type = (int)op_int(op, "to", 0), bits = onnx_type_bits(type);

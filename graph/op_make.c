@@ -6,11 +6,11 @@
 static Node *lower_constant(Op *op) {
     Graph *g = op->g;
     int n = 0;
-    if (op_has(op, "value")) return op_tensor(op, "value");
-    if (op_has(op, "sparse_value")) return op_tensor(op, "sparse_value");
-    if (op_has(op, "value_int")) return g_i(g, EL_i64, op_int(op, "value_int", 0));
-    if (op_has(op, "value_float")) return g_f(g, EL_f32, op_float(op, "value_float", 0));
-    if (op_has(op, "value_string") || op_has(op, "value_strings")) return op_out_of_scope(op, "strings");
+    if (op_given(op, "value")) return op_tensor(op, "value");
+    if (op_given(op, "sparse_value")) return op_tensor(op, "sparse_value");
+    if (op_given(op, "value_int")) return g_i(g, EL_i64, op_int(op, "value_int", 0));
+    if (op_given(op, "value_float")) return g_f(g, EL_f32, op_float(op, "value_float", 0));
+    if (op_given(op, "value_string") || op_given(op, "value_strings")) return op_out_of_scope(op, "strings");
     const int64_t *ints = op_ints(op, "value_ints", &n);
     if (ints != NULL) return g_vec_i64(g, n, ints);
     const float *floats = op_floats(op, "value_floats", &n);
@@ -22,7 +22,7 @@ static Node *lower_constant_of_shape(Op *op) {
     Graph *g = op->g;
     int n = 0;
     const Ix *shape = op_known(op, 0, &n);
-    Node *value = op_has(op, "value") ? op_tensor(op, "value") : g_f(g, EL_f32, 0);
+    Node *value = op_given(op, "value") ? op_tensor(op, "value") : g_f(g, EL_f32, 0);
     GNum v;
     if (shape == NULL || value == NULL) return NULL;
     if (n > G_MAX_RANK) return op_error(op, "asks for %d dimensions; %d are supported", n, G_MAX_RANK);

@@ -66,7 +66,7 @@ static Node *lower_concat(Op *op) {
     for (int i = 0; i < op->nin; i++)
         if ((src[i] = op_in(op, i)) == NULL) return NULL;
     if (op->nin == 0) return op_error(op, "has no inputs");
-    if (op->version >= 4 && !op_has(op, "axis")) return op_error(op, "attribute `axis` is missing");
+    if (op->version >= 4 && !op_given(op, "axis")) return op_error(op, "attribute `axis` is missing");
     int axis = op_axis(op, src[0], "axis", 1);
     return axis < 0 ? NULL : g_concat(g, axis, src, op->nin);
 }

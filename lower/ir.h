@@ -185,7 +185,7 @@ void  ir_print(Fn *f, Buf *out);                           // numbers first
 Fn   *ir_parse(Session *s, const Source *src, const TKernel *k);   // what ir_print wrote; NULL when an error was reported
 int   ir_verify(Fn *f, Buf *problems);                     // number of violations, each a line: op text, rule broken
 void  type_text(const Type *t, Buf *out);
-void  op_text(const Fn *f, const Op *op, Buf *out);        // one line, regions left out; as numbered so far
+void  op_line(const Fn *f, const Op *op, Buf *out);        // one line, regions left out; as numbered so far
 
 // ---- build.c: typed tree -> level 1 --------------------------------------------------------------
 

@@ -252,7 +252,7 @@ static void put_attributes(const Op *op, Buf *out)
     if (sep[0] == ',') buf_putc(out, '}');
 }
 
-void op_text(const Fn *f, const Op *op, Buf *out)
+void op_line(const Fn *f, const Op *op, Buf *out)
 {
     enum { TYPE_COLUMN = 44 };
     size_t line = out->n;
@@ -291,7 +291,7 @@ static void put_region(const Fn *f, const Region *r, int depth, Buf *out);
 static void put_op(const Fn *f, const Op *op, int depth, Buf *out)
 {
     for (int i = 0; i < depth; i++) buf_puts(out, "  ");
-    op_text(f, op, out);
+    op_line(f, op, out);
     for (int k = 0; k < op->nreg; k++) {
         if (k) buf_printf(out, " %s", region_words[op->code] ? region_words[op->code] : "and");
         put_region(f, op->reg[k], depth, out);

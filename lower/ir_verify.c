@@ -32,7 +32,7 @@ static void problem(Check *c, const char *fmt, ...)
     va_end(args);
     c->problems++;
     if (!c->out) return;
-    if (c->op) op_text(c->f, c->op, c->out);
+    if (c->op) op_line(c->f, c->op, c->out);
     buf_printf(c->out, "  -- %s\n", words);
 }
 

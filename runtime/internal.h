@@ -12,6 +12,7 @@ double now_us(void);
 void junk_fill(void *p, uint64_t bytes, DeviceFill fill, uint64_t seed);   // what DeviceOps.fill writes
 // One line out of many: newlines become "; ", trailing ones go.
 void one_line(Buf *out, const char *text, size_t n);
+bool tensor_convert(HostTensor *t, Elem to, Buf *err);   // same bits where that is meant (tensor_reinterpret), else the same numbers
 bool slot_fits(const Bound *b, const LaunchSlot *s, int64_t *v);   // *v: value of a number slot; false: not in its size
 void launch_text(const DeviceLaunch *l, Buf *out);       // "`scale` (grid 8, block 128, 0 bytes of shared memory)"
 

@@ -86,7 +86,7 @@ int infer_values(const Node *kernel, const RunArg *args, int nargs, SemaValue *o
     return n;
 }
 
-static bool convert(HostTensor *t, Elem to, Buf *err)
+bool tensor_convert(HostTensor *t, Elem to, Buf *err)
 {
     HostTensor other;
     if (t->elem == to || tensor_reinterpret(t, to)) return true;
@@ -108,7 +108,7 @@ static bool load_files(const Node *kernel, RunArg *args, int nargs, Buf *err)
         RunArg *a = (RunArg *)(uintptr_t)find_arg(args, nargs, params->kid[p]->sym->s);
         if (!a || !a->is_path || a->tensor.data || params->kid[p]->flags & PARAM_OUT) continue;
         if (!npy_read(a->spec, &a->tensor, err)) return false;
-        if (a->as != EL_none && !convert(&a->tensor, a->as, err)) return false;
+        if (a->as != EL_none && !tensor_convert(&a->tensor, a->as, err)) return false;
     }
     return true;
 }

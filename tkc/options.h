@@ -7,13 +7,13 @@
 
 #include "lang/lang.h"
 
-enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP = 32, C_ALL = 63, C_COMPILES = C_EMIT | C_RUN | C_TEST };
+enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP = 32, C_ONNX = 64, C_ALL = 127, C_COMPILES = C_EMIT | C_RUN | C_TEST };
 
 // clang-format off
 //    letter name    kind    value                                                        commands
 #define OPTIONS(X) \
-    X(0,   emit,      CHOICE, "tokens|ast|typed|tile|layout|llvm|ptx|cubin|report",        C_EMIT, \
-      "what to write: a stage of the compilation (default: ptx; tile with --after)") \
+    X(0,   emit,      CHOICE, "tokens|ast|typed|tile|layout|llvm|ptx|cubin|report|graph",  C_EMIT, \
+      "what to write: a stage of the compilation (default: ptx; tile with --after); of a model: graph") \
     X('o', out,       TEXT,   "FILE",                                                      C_EMIT | C_HELP, \
       "where to write it (default: standard output)") \
     X('k', kernel,    TEXT,   "NAME",                                                      C_EMIT | C_RUN, \
@@ -44,23 +44,30 @@ enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP 
       "check the tile IR after each pass") \
     X(0,   time,      FLAG,   "",                                                          C_EMIT | C_TEST, \
       "a row of milliseconds for each stage (tests: for each test), on standard error") \
-    X('d', device,    CHOICE, "auto|cuda|emu|eval",                                        C_RUN | C_TEST, \
-      "where to run: a GPU, the emulator, the evaluator; auto is the GPU if there is one, else the emulator") \
+    X('d', device,    CHOICE, "auto|cuda|emu|eval|ref",                                    C_RUN | C_TEST | C_ONNX, \
+      "where to run: a GPU, the emulator, the evaluator; auto is the GPU if there is one, else the emulator; models run " \
+      "on ref, the interpreter of their graph") \
     X(0,   gpu,       NUMBER, "N",                                                         C_RUN | C_TEST | C_DEVICES, \
       "which GPU, from 0") \
     X(0,   driver,    TEXT,   "FILE",                                                      C_RUN | C_TEST | C_DEVICES, \
       "the driver's library (default: libcuda.so.1)") \
-    X('a', arg,       LIST,   "NAME=SPEC",                                                 C_RUN, \
+    X('a', arg,       LIST,   "NAME=SPEC",                                                 C_EMIT | C_RUN, \
       "an argument, as without --arg; may be given again") \
     X(0,   seed,      NUMBER, "N",                                                         C_RUN | C_TEST, \
       "of random data (default: 0)") \
-    X(0,   random_weights, FLAG, "",                                                       C_RUN | C_TEST, \
+    X(0,   random_weights, FLAG, "",                                                       C_EMIT | C_RUN | C_TEST, \
       "make up the weights that no file has, the same in each run") \
-    X('R', filter,    TEXT,   "TEXT",                                                      C_TEST, \
+    X('R', filter,    TEXT,   "TEXT",                                                      C_TEST | C_ONNX, \
       "only tests whose file and name hold this") \
+    X(0,   rtol,      TEXT,   "X",                                                         C_ONNX, \
+      "how far a result may be off, relative to what is expected (default: 1e-3)") \
+    X(0,   atol,      TEXT,   "X",                                                         C_ONNX, \
+      "and besides (default: 1e-7)") \
+    X(0,   relative_to, CHOICE, "element|output",                                          C_ONNX, \
+      "what --rtol is relative to: the element expected, or the largest of its output (default: element)") \
     X(0,   twice,     FLAG,   "",                                                          C_TEST, \
       "run each kernel again with other junk where nothing may be read; results must be equal to the bit") \
-    X('v', verbose,   FLAG,   "",                                                          C_TEST, \
+    X('v', verbose,   FLAG,   "",                                                          C_TEST | C_ONNX, \
       "a line for each test that passes, too") \
     X(0,   diag,      CHOICE, "rich|short|json",                                           C_COMPILES, \
       "how mistakes in the source are shown (default: rich)") \

@@ -1,10 +1,13 @@
 // tkc test PATH...: the test items of files on a device. runtime/test.c finds, runs, compares and counts.
+#include <string.h>
+
 #include "runtime/tk_run.h"
 #include "tkc/compile.h"
 #include "tkc/tkc.h"
 
 int main_test(const Options *opt) {
     if (opt->operands.n == 0) return wrong_use("no file or folder was given; see tkc test --help");
+    if (opt->device != NULL && strcmp(opt->device, "ref") == 0) return wrong_use("tests do not run on the device ref: models do");
     CompileOptions compile;
     int status = compile_options(opt, &compile);
     if (status != DONE) return status;

@@ -7,26 +7,32 @@
 
 // clang-format off
 const Command command_table[] = {
-    { "", C_EMIT, "FILE.tk [--emit=STAGE] [-o FILE] [options]",
+    { "", C_EMIT, "FILE.tk [--emit=STAGE] [-o FILE] [options]\nFILE.onnx --emit=graph [-o FILE] [options]",
       "compile a file of kernels",
       "Writes one stage of the compilation of FILE.tk (- is standard input): the PTX of all its kernels in one module, or "
       "any stage before or after. A compile-time parameter takes its value from --set, else its default; a default that "
       "depends on a dimension takes its fallback, and the PTX's head says so, beside what a launcher must pass and check.\n"
       "Stages: tokens, ast (the syntax tree), typed (one instance of each kernel, everything inlined), tile (the tile IR), "
       "layout (which thread holds what), llvm, ptx, cubin (machine code, by ptxas), report (registers, shared memory, "
-      "bytes, flops, what each line led to).", NULL,
+      "bytes, flops, what each line led to).\n"
+      "Of a model in ONNX's format, --emit=graph writes the graph IR: its operators as a few kinds of nodes, movement as "
+      "index maps, sizes computed. Where a shape depends on the values of an input, --arg gives them.", NULL,
       "tkc softmax.tk -o softmax.ptx\n"
       "tkc matmul.tk --arch=sm_80 --set BM=64 --set T=f16\n"
-      "tkc matmul.tk --emit=tile --after=pipeline --kernel=matmul",
+      "tkc matmul.tk --emit=tile --after=pipeline --kernel=matmul\n"
+      "tkc model.onnx --emit=graph",
       main_emit },
-    { "run", C_RUN, "run FILE.tk [NAME=SPEC...] [options]",
-      "run a kernel or a graph on data",
+    { "run", C_RUN, "run FILE.tk [NAME=SPEC...] [options]\nrun FILE.onnx [NAME=SPEC...] [options]",
+      "run a kernel, a graph or a model on data",
       "Compiles one kernel, or plans a graph, runs it on the arguments given and prints its outputs, or saves them. Dimensions and element "
       "types are found from the arguments, and checked.\n"
-      "Out tensors that are not named are made with the shape that the others give them, and printed. Arguments:", arg_help,
+      "Out tensors that are not named are made with the shape that the others give them, and printed.\n"
+      "A model's inputs are given by their names, also as NAME=FILE.pb (one TensorProto); an output is saved where its name is "
+      "given with a file, else printed. Arguments:", arg_help,
       "tkc run softmax.tk x=random:f32[37,1000]\n"
       "tkc run scale.tk --device=cuda x=x.npy a=0.5 y=y.npy\n"
-      "tkc run mlp.tk --graph=mlp --random-weights x=random:f32[8,784]",
+      "tkc run mlp.tk --graph=mlp --random-weights x=random:f32[8,784]\n"
+      "tkc run model.onnx --device=ref x=random:f32[8,784]",
       main_run },
     { "test", C_TEST, "test PATH... [options]",
       "run the test items of files",
@@ -37,6 +43,18 @@ const Command command_table[] = {
       "tkc test std/attention --device=eval\n"
       "tkc test softmax.tk --device=eval --twice",
       main_test },
+    { "check-onnx", C_ONNX, "check-onnx FOLDER... [options]",
+      "run models on recorded data, and compare",
+      "Each FOLDER, and each folder below, that holds a model.onnx is a test: the model is run on each of its data sets "
+      "(test_data_set_0/input_0.pb, .., output_0.pb, ..; one TensorProto each) and its outputs compared with those recorded. "
+      "This is the form of ONNX's own backend tests, and the rule is theirs: the same element type and shape, and "
+      "|got - expected| <= atol + rtol * |expected| at every element, where NaN equals NaN. A line for each test that "
+      "fails says where; then come the reasons for which tests were skipped, and a line `N passed, N failed, N skipped`.\n"
+      "Models with sequences, optionals, strings, maps, sparse tensors or complex numbers among their inputs and outputs, and "
+      "those with operators for sequences, optionals, strings, random numbers or training, are skipped.", NULL,
+      "tkc check-onnx /usr/share/libonnx-testdata/data/node --device=ref\n"
+      "tkc check-onnx models --device=ref -R llama --relative-to=output",
+      main_check_onnx },
     { "explain", C_EXPLAIN, "explain CODE...",
       "what an error's code means",
       "Prints what stands in docs/errors.md of each code: the rule, a wrong example and a right one.", NULL,

@@ -4,7 +4,7 @@
 //   options.c   the table of options, read and checked     help.c    the same table as --help, man page, Markdown
 //   output.c    messages, files written whole or not at all
 //   emit.c      FILE.tk --emit=STAGE                       values.c  --set NAME=VALUE
-//   run.c  test.c  explain.c                               the other commands
+//   run.c  test.c  explain.c  model.c                      the other commands
 //
 // Exit status: 0, 1 when something failed, 2 for a wrong command line. Every failure is one line on
 // standard error that begins with `tkc: `, or diagnostics that point into the source.
@@ -46,6 +46,12 @@ DiagStyle diag_style(const Options *opt);
 bool report_diags(Session *s, const Options *opt);         // prints what is new; false when there are errors
 double now_ms(void);
 
+// ---- model.c: files whose name ends in .onnx
+
+bool is_model(const Options *opt);     // the first operand
+int  emit_model(const Options *opt);
+int  run_model(const Options *opt);
+
 // ---- help.c
 
 void help_command(const Command *c, Buf *out);             // --help
@@ -60,6 +66,7 @@ int main_run(const Options *opt);
 int main_test(const Options *opt);
 int main_explain(const Options *opt);
 int main_devices(const Options *opt);
+int main_check_onnx(const Options *opt);
 int main_help(const Options *opt);
 
 #endif

@@ -68,27 +68,32 @@ static void remove_tree(const char *path) {
 }
 
 static void copy_file(const char *from, const char *to) {
-    char *text = read_whole(from);
-    FILE *f = fopen(to, "wb");
-    if (text == NULL || f == NULL) die("copy", from);
-    fputs(text, f);
-    fclose(f);
-    free(text);
+    char bytes[4096];
+    FILE *in = fopen(from, "rb"), *out = fopen(to, "wb");
+    if (in == NULL || out == NULL) die("copy", from);
+    for (size_t n; (n = fread(bytes, 1, sizeof bytes, in)) > 0;) fwrite(bytes, 1, n, out);
+    fclose(in);
+    fclose(out);
+}
+
+static void copy_tree(const char *from, const char *to) {
+    struct dirent **entries;
+    if (mkdir(to, 0777) != 0) die("mkdir", to);
+    int n = scandir(from, &entries, NULL, by_name);
+    for (int i = 0; i < n; i++) {
+        char inner[4096], copy[4096];
+        struct stat st;
+        snprintf(inner, sizeof inner, "%s/%s", from, entries[i]->d_name);
+        snprintf(copy, sizeof copy, "%s/%s", to, entries[i]->d_name);
+        if (entries[i]->d_name[0] != '.' && stat(inner, &st) == 0) (S_ISDIR(st.st_mode) ? copy_tree : copy_file)(inner, copy);
+        free(entries[i]);
+    }
+    if (n >= 0) free(entries);
 }
 
 static void prepare(const char *data, const char *work) {
     remove_tree(work);
-    if (mkdir(work, 0777) != 0) die("mkdir", work);
-    struct dirent **entries;
-    int n = scandir(data, &entries, NULL, by_name);
-    for (int i = 0; i < n; i++) {
-        char from[4096], to[4096];
-        snprintf(from, sizeof from, "%s/%s", data, entries[i]->d_name);
-        snprintf(to, sizeof to, "%s/%s", work, entries[i]->d_name);
-        if (entries[i]->d_name[0] != '.') copy_file(from, to);
-        free(entries[i]);
-    }
-    if (n >= 0) free(entries);
+    copy_tree(data, work);
     if (chdir(work) != 0) die("cd", work);
 }
 

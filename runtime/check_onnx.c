@@ -1,0 +1,228 @@
+// `tkc check-onnx`: folders of ONNX's backend tests.
+//
+//     test_relu/model.onnx
+//     test_relu/test_data_set_0/input_0.pb, .., output_0.pb, ..      the k-th input and output of the model
+//
+// The rule is that of ONNX's own runner: the same element type and shape, and at every element
+// |got - expected| <= atol + rtol * |expected|, where NaN equals NaN and an infinity itself. A folder passes if all its data
+// sets do. What is out of scope (sequences, strings, ..) is skipped, by that name, never in silence.
+#define _GNU_SOURCE                                                 // strverscmp: test_data_set_10 after 9
+#include "runtime/internal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/model.h"
+
+enum { MAX_IO = 512, DEEPEST = 16 };
+
+typedef struct Skips { char *why; int n; Buf names; } Skips;
+
+typedef struct Check {
+    const CheckOnnxOptions *opt;
+    FILE      *to;
+    TestCounts counts;
+    int        folders;                // with a model
+    Skips      skips[64];
+    int        nskips;
+    bool       broken;                 // a folder could not be read
+} Check;
+
+static void skip(Check *c, const char *path, const char *why) {
+    const char *name = strrchr(path, '/');
+    int i = 0;
+    while (i < c->nskips && strcmp(c->skips[i].why, why) != 0) i++;
+    if (i == c->nskips && i < 64) c->skips[c->nskips++] = (Skips){.why = copy_text(why, strlen(why))};
+    if (i < 64) {
+        c->skips[i].n++;
+        buf_printf(&c->skips[i].names, " %s", name != NULL ? name + 1 : path);
+    }
+    c->counts.skipped++;
+}
+
+// ---- comparing -------------------------------------------------------------------------------------
+
+static int64_t count_of(const GTensor *t) {
+    int64_t n = 1;
+    for (int d = 0; d < t->rank; d++) n *= t->shape[d];
+    return n;
+}
+
+static void shape_text(const GTensor *t, Buf *out) {
+    buf_printf(out, "%s[", elem_name(t->elem));
+    for (int d = 0; d < t->rank; d++) buf_printf(out, "%s%lld", d > 0 ? ", " : "", (long long)t->shape[d]);
+    buf_putc(out, ']');
+}
+
+static void place_text(const GTensor *t, int64_t i, Buf *out) {
+    int64_t at[G_MAX_RANK];
+    for (int d = t->rank - 1; d >= 0; d--) at[d] = i % t->shape[d], i /= t->shape[d];
+    for (int d = 0; d < t->rank; d++) buf_printf(out, "%s%lld%s", d == 0 ? "[" : ", ", (long long)at[d], d + 1 == t->rank ? "]" : "");
+}
+
+static bool same(const Check *c, const char *name, const GTensor *got, const GTensor *want, Buf *why) {
+    bool alike = got->elem == want->elem && got->rank == want->rank;
+    for (int d = 0; alike && d < got->rank; d++) alike = got->shape[d] == want->shape[d];
+    if (!alike) {
+        buf_printf(why, "output `%s` is ", name);
+        shape_text(got, why);
+        buf_puts(why, ", expected ");
+        shape_text(want, why);
+        return false;
+    }
+    int64_t n = count_of(want), wrong = 0, first = -1;
+    double top = 0;
+    for (int64_t i = 0; i < n && c->opt->relative_to_output; i++)
+        if (isfinite(elem_get(want->elem, want->data, i))) top = fmax(top, fabs(elem_get(want->elem, want->data, i)));
+    for (int64_t i = 0; i < n; i++) {
+        double a = elem_get(got->elem, got->data, i), b = elem_get(want->elem, want->data, i);
+        double room = c->opt->atol + c->opt->rtol * (c->opt->relative_to_output ? top : fabs(b));
+        bool exact = elem_is_int(want->elem) && elem_bits(want->elem) == 64 && memcmp((char *)got->data + i * 8, (char *)want->data + i * 8, 8) == 0;
+        if (a == b || exact || (isnan(a) && isnan(b)) || (isfinite(a) && isfinite(b) && fabs(a - b) <= room)) continue;
+        if (wrong++ == 0) first = i;
+    }
+    if (wrong == 0) return true;
+    buf_printf(why, "output `%s`", name);
+    place_text(want, first, why);
+    buf_printf(why, " is %.9g, expected %.9g; %lld of %lld elements differ", elem_get(got->elem, got->data, first), elem_get(want->elem, want->data, first), (long long)wrong, (long long)n);
+    return false;
+}
+
+// ---- a data set --------------------------------------------------------------------------------------
+
+// input_0.pb, input_1.pb, .. as long as there are any. -1: err.
+static int read_tensors(const char *folder, const char *kind, GTensor *out, int most, Buf *err) {
+    for (int i = 0;; i++) {
+        char *path = NULL;
+        struct stat st;
+        if (asprintf(&path, "%s/%s_%d.pb", folder, kind, i) < 0) abort();
+        bool there = stat(path, &st) == 0, ok = there && i < most && onnx_tensor_read(path, &out[i], err);
+        if (there && i >= most) buf_printf(err, "%s: the model has only %d %ss", path, most, kind);
+        free(path);
+        if (there && !ok) return -1 - i;
+        if (!there) return i;
+    }
+}
+
+static void free_tensors(GTensor *t, int n) {
+    for (int i = 0; i < n; i++) g_tensor_free(&t[i]);
+}
+
+// NumPy, which recorded them, has no bf16: such data come as their bits.
+static void reinterpret(GTensor *t, Elem elem) {
+    if (elem == EL_bf16 && t->elem == EL_u16) t->elem = EL_bf16;
+}
+
+static bool check_set(const Check *c, OnnxModel *m, const char *folder, const char **out_of_scope, Buf *why) {
+    GTensor in[MAX_IO], want[MAX_IO], got[MAX_IO] = {0};
+    OnnxGiven given[MAX_IO];
+    int inputs = onnx_input_count(m, true), outputs = onnx_output_count(m);
+    if (inputs > MAX_IO || outputs > MAX_IO) return buf_printf(why, "has more than %d inputs or outputs", MAX_IO), false;
+    int nin = read_tensors(folder, "input", in, inputs, why), nwant = nin < 0 ? 0 : read_tensors(folder, "output", want, outputs, why);
+    bool ok = nin >= 0 && nwant >= 0;
+    for (int i = 0; i < nin; i++) reinterpret(&in[i], onnx_input_elem(m, i));
+    for (int i = 0; i < nin; i++) given[i] = (OnnxGiven){.name = onnx_input_name(m, i), .tensor = &in[i]};
+    OnnxImport how = {.given = given, .ngiven = nin};
+    ok = ok && model_run(m, c->opt->device, &how, got, why);
+    *out_of_scope = how.out_of_scope;
+    if (ok && nwant != outputs) ok = false, buf_printf(why, "has %d outputs and %d files of them", outputs, nwant);
+    for (int i = 0; ok && i < nwant; i++) reinterpret(&want[i], got[i].elem);
+    for (int i = 0; ok && i < nwant; i++) ok = same(c, onnx_output_name(m, i), &got[i], &want[i], why);
+    free_tensors(in, nin < 0 ? -1 - nin : nin);
+    free_tensors(want, nwant < 0 ? -1 - nwant : nwant);
+    free_tensors(got, outputs);
+    return ok;
+}
+
+// ---- folders -----------------------------------------------------------------------------------------
+
+static int by_name(const struct dirent **a, const struct dirent **b) { return strverscmp((*a)->d_name, (*b)->d_name); }
+static int visible(const struct dirent *e) { return e->d_name[0] != '.'; }
+
+static void fail_line(Check *c, const char *path, const char *set, const char *why) {
+    fprintf(c->to, "FAIL %s%s%s: %s\n", path, set != NULL ? "/" : "", set != NULL ? set : "", why);
+    c->counts.failed++;
+}
+
+static void check_folder(Check *c, const char *path, struct dirent **entry, int n) {
+    Buf why = {0};
+    char *file = NULL;
+    if (asprintf(&file, "%s/model.onnx", path) < 0) abort();
+    c->folders++;
+    OnnxModel *m = onnx_read(file, &why);
+    const char *unusual = m != NULL ? onnx_unusual_io(m) : NULL;
+    int sets = 0;
+    bool ok = m != NULL && unusual == NULL;
+    for (int i = 0; i < n && ok; i++) {
+        if (strncmp(entry[i]->d_name, "test_data_set_", 14) != 0) continue;
+        char *set = NULL;
+        if (asprintf(&set, "%s/%s", path, entry[i]->d_name) < 0) abort();
+        sets++;
+        ok = check_set(c, m, set, &unusual, &why);
+        if (!ok && unusual == NULL) fail_line(c, path, entry[i]->d_name, why.p);
+        free(set);
+    }
+    if (m == NULL) fail_line(c, path, NULL, why.p);
+    else if (unusual != NULL) skip(c, path, unusual);
+    else if (sets == 0) skip(c, path, "without test data");
+    else if (ok) {
+        c->counts.passed++;
+        if (c->opt->verbose) fprintf(c->to, "pass %s\n", path);
+    }
+    fflush(c->to);
+    onnx_free(m);
+    buf_free(&why);
+    free(file);
+}
+
+static void walk(Check *c, const char *path, int depth) {
+    struct dirent **entry;
+    int n = scandir(path, &entry, visible, by_name);
+    if (n < 0) {
+        fprintf(c->to, "FAIL %s: %s\n", path, strerror(errno));
+        c->broken = true;
+        return;
+    }
+    bool model = false;
+    for (int i = 0; i < n; i++) model |= strcmp(entry[i]->d_name, "model.onnx") == 0;
+    if (model && (c->opt->filter == NULL || strstr(path, c->opt->filter) != NULL)) check_folder(c, path, entry, n);
+    for (int i = 0; i < n; i++) {
+        char *below = NULL;
+        struct stat st;
+        if (asprintf(&below, "%s/%s", path, entry[i]->d_name) < 0) abort();
+        if (!model && depth < DEEPEST && stat(below, &st) == 0 && S_ISDIR(st.st_mode)) walk(c, below, depth + 1);
+        free(below);
+        free(entry[i]);
+    }
+    free(entry);
+}
+
+bool check_onnx(const char *const *paths, int n, const CheckOnnxOptions *opt, TestCounts *counts) {
+    Check *c = checked_alloc(sizeof *c);
+    *c = (Check){.opt = opt, .to = opt->to != NULL ? opt->to : stdout};
+    for (int i = 0; i < n; i++) {
+        size_t length = strlen(paths[i]);
+        while (length > 1 && paths[i][length - 1] == '/') length--;
+        char *path = copy_text(paths[i], length);
+        walk(c, path, 0);
+        free(path);
+    }
+    for (int i = 0; i < c->nskips; i++) {
+        fprintf(c->to, "skipped, %s (%d)", c->skips[i].why, c->skips[i].n);
+        if (opt->verbose) fprintf(c->to, ":%s", c->skips[i].names.p);
+        fputc('\n', c->to);
+        free(c->skips[i].why);
+        buf_free(&c->skips[i].names);
+    }
+    if (c->folders == 0 && !c->broken) fprintf(c->to, "no folder with a model.onnx%s\n", opt->filter != NULL ? " and that name" : "");
+    fprintf(c->to, "%d passed, %d failed, %d skipped\n", c->counts.passed, c->counts.failed, c->counts.skipped);
+    *counts = c->counts;
+    bool ok = c->counts.failed == 0 && c->folders > 0 && !c->broken;
+    free(c);
+    return ok;
+}

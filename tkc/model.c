@@ -1,0 +1,86 @@
+// Models: FILE.onnx --emit=graph, run FILE.onnx, check-onnx FOLDER. All of it is runtime/; this is what the command line says.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/model.h"
+#include "tkc/tkc.h"
+
+enum { MAX_ARGS = 1024 };
+
+bool is_model(const Options *opt) {
+    const char *path = opt->operands.n > 0 ? opt->operands.at[0] : "";
+    size_t n = strlen(path);
+    return n > 5 && strcmp(path + n - 5, ".onnx") == 0;
+}
+
+typedef struct Args { RunArg at[MAX_ARGS]; int n; } Args;
+
+static int read_args(const Options *opt, Args *a) {
+    int operands = opt->operands.n - 1, words = operands + opt->arg.n;
+    Buf err = {0};
+    int status = DONE;
+    if (words > MAX_ARGS) return wrong_use("more than %d arguments", MAX_ARGS);
+    for (int i = 0; i < words && status == DONE; i++) {
+        const char *text = i < operands ? opt->operands.at[1 + i] : opt->arg.at[i - operands];
+        if (!arg_parse(text, i, (uint64_t)opt->seed, &a->at[i], &err)) status = wrong_use("%s", err.p);
+        else a->n++;
+    }
+    buf_free(&err);
+    return status;
+}
+
+static int with_model(const Options *opt, int (*act)(const Options *opt, Args *a, Buf *err)) {
+    Args *a = calloc(1, sizeof *a);
+    Buf err = {0};
+    if (a == NULL) return fail("out of memory");
+    int status = read_args(opt, a);
+    if (status == DONE) status = act(opt, a, &err);
+    for (int i = 0; i < a->n; i++) arg_free(&a->at[i]);
+    free(a);
+    buf_free(&err);
+    return status;
+}
+
+static int emit_graph(const Options *opt, Args *a, Buf *err) {
+    Buf text = {0};
+    ModelOptions how = {.random_weights = opt->random_weights};
+    bool ok = model_print_graph(opt->operands.at[0], a->at, a->n, &how, &text, err);
+    int status = !ok ? fail("%s", err->p) : output_write(opt->out, text.n > 0 ? text.p : "", text.n) ? DONE : FAILED;
+    buf_free(&text);
+    return status;
+}
+
+int emit_model(const Options *opt) {
+    if (opt->operands.n > 1) return wrong_use("one file at a time: `%s` is the second", opt->operands.at[1]);
+    if (opt->emit == NULL || strcmp(opt->emit, "graph") != 0) return wrong_use("of a model there is --emit=graph");
+    return with_model(opt, emit_graph);
+}
+
+static int run(const Options *opt, Args *a, Buf *err) {
+    ModelOptions how = {.device = opt->device, .random_weights = opt->random_weights};
+    return model_run_args(opt->operands.at[0], a->at, a->n, &how, stdout, err) ? DONE : fail("%s", err->p);
+}
+
+int run_model(const Options *opt) { return with_model(opt, run); }
+
+static bool tolerance(const char *name, const char *text, double otherwise, double *out) {
+    char *end = NULL;
+    *out = text != NULL ? strtod(text, &end) : otherwise;
+    if (text == NULL || (end != text && *end == '\0' && *out >= 0 && isfinite(*out))) return true;
+    return wrong_use("%s: `%s` is no positive number", name, text), false;
+}
+
+int main_check_onnx(const Options *opt) {
+    if (opt->operands.n == 0) return wrong_use("no folder was given; see tkc check-onnx --help");
+    CheckOnnxOptions check = {
+        .device = opt->device,
+        .filter = opt->filter,
+        .verbose = opt->verbose,
+        .relative_to_output = opt->relative_to != NULL && strcmp(opt->relative_to, "output") == 0,
+        .to = stdout,
+    };
+    if (!tolerance("--rtol", opt->rtol, 1e-3, &check.rtol) || !tolerance("--atol", opt->atol, 1e-7, &check.atol)) return USAGE;
+    TestCounts counts = {0};
+    return check_onnx(opt->operands.at, opt->operands.n, &check, &counts) ? DONE : FAILED;
+}
