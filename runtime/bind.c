@@ -267,6 +267,26 @@ static bool check_guards(const LaunchInfo *info, const Bound *b, Buf *err)
     return true;
 }
 
+bool bind_dims(const LaunchInfo *info, const int64_t *given, Bound *b, Buf *err)
+{
+    b->info = info;
+    for (int k = 0; k < info->ndims; k++) {
+        b->dim_param[k] = UNKNOWN;
+        if (info->dims[k].fixed >= 0) solve(b, k, info->dims[k].fixed, FIXED, 0);
+        else if (given[k] >= 0) solve(b, k, given[k], FIXED, 0);
+    }
+    for (int round = 0; round < info->ndims; round++)
+        for (int i = 0; i < info->nguards; i++) solve_equation(b, info->guards[i].cond);
+    for (int k = 0, n = 0; k < info->ndims; k++) {
+        if (b->dim_param[k] != UNKNOWN) continue;
+        for (int i = k; i < info->ndims; i++)
+            if (b->dim_param[i] == UNKNOWN) buf_printf(err, "%s%s", n++ ? ", " : "", info->dims[i].name->s);
+        buf_printf(err, " %s not known: --set %s=...", n == 1 ? "is" : "are", info->dims[k].name->s);
+        return false;
+    }
+    return check_guards(info, b, err);
+}
+
 bool bind_args(const LaunchInfo *info, BindArg *args, int nargs, Bound *b, Buf *err)
 {
     memset(b, 0, sizeof *b);

@@ -36,6 +36,9 @@ typedef struct Bound {
 // Solves dimensions and computes the shapes of absent outputs (their dim and stride are filled in), then checks
 // kinds, element types, ranks, equations, strides and guards. One line of words on failure.
 bool bind_args(const LaunchInfo *info, BindArg *args, int nargs, Bound *out, Buf *err);
+// The same from dimensions alone, those below 0 being unknown: they follow from `where`, or err names them. Scalars are
+// taken from *out, which the caller has zeroed.
+bool bind_dims(const LaunchInfo *info, const int64_t *given, Bound *out, Buf *err);
 // With addresses known: no written memory overlaps another argument; then picks the variant: `info` when every
 // fact holds, every tensor is 16-byte aligned and each number fits its machine parameter, else info->general (NULL general: *variant is NULL and `why` says
 // which fact failed).

@@ -115,30 +115,48 @@ Compiled *runtime_compile(Runtime *rt, const TKernel *k, const Schedule *schedul
     return c;
 }
 
-static bool make_variant(Runtime *rt, Compiled *c, Variant *v, bool general, Buf *err)
+// Lowers the kernel; its launcher's half, or NULL.
+static const LaunchInfo *lowered(Runtime *rt, const Compiled *c, bool general, Buf *ptx, Buf *err)
 {
     CompileOptions opt = rt->opt.compile;
     opt.schedule = c->schedule;
+    opt.general = general;
     if (strcmp(rt->device->ops->name, "emu") == 0) opt.line_info = true;      // faults are told at source lines
+    Fn *f = ir_build(rt->session, c->typed);               // lowering changes it, eval needs the one that was built
+    if (f && lower_run(f, &opt) && lower_emit(rt->session, &f, 1, &opt, NULL, ptx)) return f->launch;
+    buf_printf(err, "`%s` does not compile for %s", c->typed->name->s, opt.target->name);
+    return NULL;
+}
+
+static bool make_variant(Runtime *rt, Compiled *c, Variant *v, bool general, Buf *err)
+{
     const Device  *d = rt->device;
     double start = now_us();
-    Fn *f = ir_build(rt->session, c->typed);               // lowering changes it, eval needs the one that was built
     Buf ptx = {0}, log = {0};
-    opt.general = general;
     v->tried = true;
-    if (!f || !lower_run(f, &opt) || !lower_emit(rt->session, &f, 1, &opt, NULL, &ptx)) {
-        buf_printf(err, "`%s` does not compile for %s", c->typed->name->s, opt.target->name);
-        buf_free(&ptx);
-        return false;
+    const LaunchInfo *info = lowered(rt, c, general, &ptx, err);
+    bool fine = info != NULL;
+    if (fine) {
+        v->module = d->ops->load(rt->device, ptx.p, ptx.n, &log, err);
+        fine = v->module && d->ops->find(rt->device, v->module, info->entry, &v->kernel, err);
     }
-    v->module = d->ops->load(rt->device, ptx.p, ptx.n, &log, err);
-    bool fine = v->module && d->ops->find(rt->device, v->module, f->launch->entry, &v->kernel, err);
-    if (fine) v->info = f->launch;
+    if (fine) v->info = info;
     rt->stats.compiled++;
     rt->stats.ms += (now_us() - start) * 1e-3;
     buf_free(&ptx);
     buf_free(&log);
     return fine;
+}
+
+const LaunchInfo *compiled_info(Runtime *rt, Compiled *c, bool general, Buf *err)
+{
+    const LaunchInfo *both = c->variant[0].info;
+    if (general && both && both->general) return both->general;
+    Variant *v = &c->variant[general];
+    Buf ptx = {0};
+    if (!v->info) v->info = lowered(rt, c, general, &ptx, err);
+    buf_free(&ptx);
+    return v->info;
 }
 
 bool compiled_kernel(Runtime *rt, Compiled *c, const LaunchInfo **info, DeviceKernel *k, bool general, Buf *err)

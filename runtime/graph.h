@@ -72,7 +72,6 @@ bool     plan_run(Plan *p, const uint64_t *param, const RunControl *ctl, Buf *er
 
 // ---- graph_print.c
 
-void     plan_print(const Plan *p, Buf *out);
-void     plan_profile(const Plan *p, Buf *out);
+bool     plan_print(const Plan *p, const char *target, Buf *out, Buf *err);   // grids are those of the target, so kernels are lowered
 
 #endif

@@ -107,3 +107,40 @@ bool graph_launch(Runtime *rt, const TGraph *g, KernelArg *args, int nargs, cons
     free(h);
     return fine;
 }
+
+TGraph *graph_for_dims(Runtime *rt, SemaFile *file, const Node *graph, const TKernel *head, const SemaValue *set, int nset,
+                       const SemaValue *dims, int ndims, Buf *err)
+{
+    const LaunchInfo *info = launch_from_typed(session_arena(runtime_session(rt)), head);
+    Bound    *bound = checked_alloc(sizeof *bound);
+    int64_t   given[MAX_DIMS];
+    SemaValue known[MAX_DIMS];
+    TValue    scalars[MAX_PARAMS] = {{0}};
+    TGraph   *g = NULL;
+    for (int k = 0; k < info->ndims; k++) {
+        given[k] = -1;
+        for (int i = 0; i < ndims; i++)
+            if (strcmp(dims[i].name, info->dims[k].name->s) == 0) given[k] = dims[i].ival;
+    }
+    for (int p = 0; p < info->nparams; p++) {
+        scalars[p] = (TValue){.tensor = -1, .elem = info->params[p].elem};
+        for (int i = 0; i < ndims; i++)
+            if (strcmp(dims[i].name, info->params[p].name->s) == 0) scalars[p].ival = bound->scalars[p] = dims[i].ival;
+        scalars[p].fval = (double)scalars[p].ival;
+    }
+    sema_weights(file, runtime_weight, rt);
+    if (bind_dims(info, given, bound, err)) {
+        for (int k = 0; k < info->ndims; k++) known[k] = (SemaValue){.name = info->dims[k].name->s, .ival = bound->dims[k]};
+        g = sema_graph_elaborate(file, graph, set, nset, known, info->ndims, scalars);
+    }
+    free(bound);
+    return g;
+}
+
+bool graph_plan_print(Runtime *rt, const TGraph *g, Buf *out, Buf *err)
+{
+    Plan *p = plan_make(rt, g, err);
+    bool fine = p && plan_print(p, runtime_options(rt)->compile.target->name, out, err);
+    plan_free(p);
+    return fine;
+}

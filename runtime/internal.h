@@ -18,6 +18,7 @@ void launch_text(const DeviceLaunch *l, Buf *out);       // "`scale` (grid 8, bl
 
 // compile.c: code of one variant on the runtime's device, and the tile IR for eval.
 bool  compiled_kernel(Runtime *rt, Compiled *c, const LaunchInfo **info, DeviceKernel *k, bool general, Buf *err);
+const LaunchInfo *compiled_info(Runtime *rt, Compiled *c, bool general, Buf *err);   // of the code for the target, nothing loaded; on eval
 Fn   *compiled_eval(const Compiled *c);                  // not lowered
 typedef struct GraphStore GraphStore;                    // what graphs keep on the device (graph_store.c)
 GraphStore **runtime_graphs(Runtime *rt);

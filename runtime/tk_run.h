@@ -97,6 +97,10 @@ bool kernel_launch(Runtime *rt, const TKernel *k, KernelArg *args, int nargs, co
 bool graph_launch(Runtime *rt, const TGraph *g, KernelArg *args, int nargs, const RunControl *ctl, Buf *err);
 // A graph's dimensions and scalars, from the arguments of its head.
 bool graph_bind(Runtime *rt, const TKernel *head, KernelArg *args, int nargs, BindArg *bind, Bound *bound, Buf *err);
+// The graph for dimensions and scalars by name; what `where` defines follows. NULL: err, or diagnostics.
+TGraph *graph_for_dims(Runtime *rt, SemaFile *file, const Node *graph, const TKernel *head, const SemaValue *set, int nset,
+                       const SemaValue *dims, int ndims, Buf *err);
+bool graph_plan_print(Runtime *rt, const TGraph *g, Buf *out, Buf *err);     // --emit=plan
 bool runtime_weight(void *rt, const char *const *files, int nfiles, Str name, Elem *elem, int *rank, int64_t dim[MAX_RANK]);   // a WeightLookup
 
 // ---- run.c ---------------------------------------------------------------------------------------

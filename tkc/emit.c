@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 
 #include "runtime/cuda_link.h"
+#include "runtime/tk_run.h"
 #include "tkc/compile.h"
 #include "tkc/tkc.h"
 #include "tkc/values.h"
@@ -35,7 +36,7 @@ static void clock_print(Clock *c) {
 
 // ---- one compilation -----------------------------------------------------------------------------
 
-typedef enum Stage { ST_tokens, ST_ast, ST_typed, ST_tile, ST_layout, ST_llvm, ST_ptx, ST_cubin, ST_report } Stage;
+typedef enum Stage { ST_tokens, ST_ast, ST_typed, ST_tile, ST_layout, ST_llvm, ST_ptx, ST_cubin, ST_report, ST_plan } Stage;
 
 typedef struct Job {
     const Options *opt;
@@ -51,7 +52,7 @@ typedef struct Job {
 } Job;
 
 static Stage stage_of(const Options *opt) {
-    static const char *const names[] = {"tokens", "ast", "typed", "tile", "layout", "llvm", "ptx", "cubin", "report"};
+    static const char *const names[] = {"tokens", "ast", "typed", "tile", "layout", "llvm", "ptx", "cubin", "report", "plan"};
     const char *name = opt->emit != NULL ? opt->emit : opt->after != NULL ? "tile" : "ptx";
     int i = 0;
     while (strcmp(names[i], name) != 0) i++;
@@ -232,11 +233,39 @@ static int emit_lowered(Job *j) {
     return DONE;
 }
 
+// ---- graphs --------------------------------------------------------------------------------------
+
+// The plan for the dimensions that --set gives; those that `where` defines follow.
+static int emit_plan(Job *j, SemaFile *file) {
+    const Node *graph = pick_graph(file, j->path, j->opt->graph);
+    if (graph == NULL) return FAILED;
+    Values all, set, dims;
+    Buf err = {0};
+    int status = values_read(j->opt, session_arena(j->s), &all);
+    if (status == DONE) status = values_check(&all, &graph, 1);
+    if (status != DONE) return status;
+    values_for(&all, graph, &set, &dims);
+    TKernel *head = sema_graph_head(file, graph, set.at, set.n, dims.at, dims.n);
+    if (!report_diags(j->s, j->opt) || head == NULL) return FAILED;
+    Device  *dev = device_open("eval", NULL, &err);
+    if (dev == NULL) return fail("%s", err.p);
+    Runtime *rt = runtime_new(j->s, dev, &(RuntimeOptions){.compile = j->compile});
+    TGraph  *g = graph_for_dims(rt, file, graph, head, set.at, set.n, dims.at, dims.n, &err);
+    bool ok = g != NULL && graph_plan_print(rt, g, &j->out, &err);
+    ok = report_diags(j->s, j->opt) && ok;
+    if (!ok && diag_errors(j->s) == 0) fail("%s: %s", j->path, err.p);
+    runtime_free(rt);
+    device_close(dev);
+    buf_free(&err);
+    return ok ? DONE : FAILED;
+}
+
 static int emit_kernels(Job *j, Node *tree) {
     SemaFile *file = sema_file(j->s, tree);
     lap(&j->clock, "names");
     if (!report_diags(j->s, j->opt)) return FAILED;
     if (j->opt->list) return list_kernels(j, file), DONE;
+    if (j->stage == ST_plan) return emit_plan(j, file);
     int status = instantiate(j, file);
     if (status != DONE) return status;
     if (j->stage == ST_typed) {

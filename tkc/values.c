@@ -32,7 +32,18 @@ static bool each_dim(const Node *n, bool (*see)(void *ctx, const char *name), vo
 
 static bool is_name(void *ctx, const char *name) { return strcmp(ctx, name) == 0; }
 
+// A graph's scalar parameter is a number of its plan, as a dimension is.
+static bool has_scalar(const Node *graph, const char *name) {
+    const Node *params = list_of(graph, PARAMS);
+    for (uint32_t i = 0; graph->kind == N_graph && params != NULL && i < params->nkid; i++) {
+        const Node *p = params->kid[i];
+        if (p->sym != NULL && strcmp(p->sym->s, name) == 0 && p->kid[0] != NULL && p->kid[0]->kind == N_type_name) return true;
+    }
+    return false;
+}
+
 static bool has_dim(const Node *kernel, const char *name) {
+    if (has_scalar(kernel, name)) return true;
     return !has_generic(kernel, name) && each_dim(list_of(kernel, PARAMS), is_name, (void *)(uintptr_t)name);
 }
 
