@@ -1,4 +1,5 @@
-// The device `cuda`: a GPU, through the driver API. The only file that knows the driver.
+// The device `cuda`: a GPU, through the driver API. With cuda_graph.c and cuda_link.c
+// the only file that knows the driver.
 //
 // libcuda.so.1 is loaded when the device is opened, so that one binary runs with and without a GPU.
 // Functions that came later than CUDA 11.0 may be missing; what needs them then says which release
@@ -8,40 +9,13 @@
 // A fault inside a kernel shows at a later call. So the device remembers what it launched last and
 // names it in the error of that call.
 
-#include "runtime/internal.h"
-#include "runtime/cuda_driver.h"
+#include "runtime/cuda_internal.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MARKS = 4096, LOG_BYTES = 64 << 10, STATIC_SMEM = 48 << 10 };
-
-typedef struct Driver {
-#define X(field, symbol, since, params) CuResult (*field) params;
-    CUDA_FUNCTIONS(X)
-#undef X
-} Driver;
-
-typedef struct Function Function;
-struct Function {                        // one per entry asked for, owned by its module
-    Function  *next;
-    CuFunction f;
-    uint32_t   smem_allowed;
-    bool       big_clusters;
-};
-struct DeviceModule { CuModule module; Function *functions; };
-
-typedef struct Cuda {
-    Device    pub;
-    Driver    cu;
-    void     *library;
-    CuDevice  device;
-    CuContext context;
-    int       version;                   // 12040
-    CuEvent   marks[MARKS];
-    Buf       last;                      // the launch that a later error may belong to
-} Cuda;
+enum { LOG_BYTES = 64 << 10, STATIC_SMEM = 48 << 10 };
 
 static const struct { const char *symbol, *since; } function_names[] = {
 #define X(field, symbol, since, params) {#symbol, since},
@@ -61,7 +35,7 @@ static void driver_words(const Cuda *c, CuResult r, Buf *err)
 }
 
 // True when r is success. `doing` completes "cuda: cannot ...".
-static bool ok(Cuda *c, CuResult r, Buf *err, const char *doing, const char *what)
+bool cuda_ok(Cuda *c, CuResult r, Buf *err, const char *doing, const char *what)
 {
     if (r == CU_OK) return true;
     buf_printf(err, "cuda: cannot %s%s%s: ", doing, what ? " " : "", what ? what : "");
@@ -70,9 +44,9 @@ static bool ok(Cuda *c, CuResult r, Buf *err, const char *doing, const char *wha
 }
 
 // The same for calls that wait for a kernel, or may report its fault.
-static bool ok_late(Cuda *c, CuResult r, Buf *err, const char *doing, const char *what)
+bool cuda_ok_late(Cuda *c, CuResult r, Buf *err, const char *doing, const char *what)
 {
-    if (ok(c, r, err, doing, what)) return true;
+    if (cuda_ok(c, r, err, doing, what)) return true;
     if (c->last.n && r >= CU_FIRST_FAULT && r <= CU_LAST_FAULT) buf_printf(err, "; the last launch was %s", c->last.p);
     return false;
 }
@@ -153,21 +127,21 @@ static bool start(Cuda *c, const DeviceOptions *opt, Buf *err)
     int count = 0;
     CuResult r = c->cu.init(0);
     if (r == CU_NO_DEVICE) { buf_puts(err, "cuda: the driver finds no GPU: "); driver_words(c, r, err); return false; }
-    if (!ok(c, r, err, "start the driver", NULL)) return false;
-    if (!ok(c, c->cu.driver_version(&c->version), err, "ask the driver's version", NULL)) return false;
+    if (!cuda_ok(c, r, err, "start the driver", NULL)) return false;
+    if (!cuda_ok(c, c->cu.driver_version(&c->version), err, "ask the driver's version", NULL)) return false;
     if (c->version < 11000) {
         buf_printf(err, "cuda: the driver is for CUDA %d.%d; 11.0 or later is needed", c->version / 1000, c->version % 1000 / 10);
         return false;
     }
-    if (!ok(c, c->cu.device_count(&count), err, "count the GPUs", NULL)) return false;
+    if (!cuda_ok(c, c->cu.device_count(&count), err, "count the GPUs", NULL)) return false;
     if (opt->ordinal < 0 || opt->ordinal >= count) {
         if (!count) buf_puts(err, "cuda: the driver finds no GPU");
         else buf_printf(err, "cuda: there is no GPU %d; there %s %d, from 0", opt->ordinal, count == 1 ? "is" : "are", count);
         return false;
     }
-    if (!ok(c, c->cu.device_get(&c->device, opt->ordinal), err, "get the GPU", NULL) || !describe(c, err)) return false;
-    if (!ok(c, c->cu.context_retain(&c->context, c->device), err, "make a context on", c->pub.description)) { c->context = NULL; return false; }
-    return ok(c, c->cu.context_use(c->context), err, "use the context on", c->pub.description);
+    if (!cuda_ok(c, c->cu.device_get(&c->device, opt->ordinal), err, "get the GPU", NULL) || !describe(c, err)) return false;
+    if (!cuda_ok(c, c->cu.context_retain(&c->context, c->device), err, "make a context on", c->pub.description)) { c->context = NULL; return false; }
+    return cuda_ok(c, c->cu.context_use(c->context), err, "use the context on", c->pub.description);
 }
 
 static void cuda_close(Device *d)
@@ -192,7 +166,7 @@ static Device *cuda_open(const DeviceOptions *opt, Buf *err)
     return NULL;
 }
 
-static Cuda *use(Device *d)
+Cuda *cuda_use(Device *d)
 {
     Cuda *c = (Cuda *)d;
     c->cu.context_use(c->context);
@@ -203,42 +177,42 @@ static Cuda *use(Device *d)
 
 static uint64_t cuda_alloc(Device *d, uint64_t bytes, const char *name, Buf *err)
 {
-    Cuda *c = use(d);
+    Cuda *c = cuda_use(d);
     CuPtr p = 0;
     CuResult r = c->cu.alloc(&p, bytes ? bytes : 256);
     if (r == CU_OK) return p;
     char what[160];
     snprintf(what, sizeof what, "%.3f GiB for `%s`", (double)bytes / (1 << 30), name);
-    ok_late(c, r, err, "allocate", what);
+    cuda_ok_late(c, r, err, "allocate", what);
     return 0;
 }
 
 static void cuda_free(Device *d, uint64_t address)
 {
-    if (address) use(d)->cu.free(address);
+    if (address) cuda_use(d)->cu.free(address);
 }
 
 static bool cuda_write(Device *d, uint64_t to, const void *from, uint64_t bytes, Buf *err)
 {
-    Cuda *c = use(d);
-    return !bytes || ok_late(c, c->cu.write(to, from, bytes), err, "copy to the GPU", NULL);
+    Cuda *c = cuda_use(d);
+    return !bytes || cuda_ok_late(c, c->cu.write(to, from, bytes), err, "copy to the GPU", NULL);
 }
 
 static bool cuda_read(Device *d, void *to, uint64_t from, uint64_t bytes, Buf *err)
 {
-    Cuda *c = use(d);
-    return !bytes || ok_late(c, c->cu.read(to, from, bytes), err, "copy from the GPU", NULL);
+    Cuda *c = cuda_use(d);
+    return !bytes || cuda_ok_late(c, c->cu.read(to, from, bytes), err, "copy from the GPU", NULL);
 }
 
 static bool cuda_fill(Device *d, uint64_t to, uint64_t bytes, DeviceFill fill, uint64_t seed, Buf *err)
 {
     enum { PIECE = 16 << 20 };
-    Cuda *c = use(d);
+    Cuda *c = cuda_use(d);
     if (!bytes) return true;
     if (fill == FILL_ZERO || fill == FILL_NAN)
-        return ok_late(c, c->cu.set8(to, fill == FILL_ZERO ? 0 : 0xff, bytes, NULL), err, "fill memory", NULL);
+        return cuda_ok_late(c, c->cu.set8(to, fill == FILL_ZERO ? 0 : 0xff, bytes, NULL), err, "fill memory", NULL);
     if (fill == FILL_INF && bytes % 2 == 0)
-        return ok_late(c, c->cu.set16(to, seed & 1 ? 0x7c00 : 0x7f80, bytes / 2, NULL), err, "fill memory", NULL);
+        return cuda_ok_late(c, c->cu.set16(to, seed & 1 ? 0x7c00 : 0x7f80, bytes / 2, NULL), err, "fill memory", NULL);
     void *piece = checked_alloc(bytes < PIECE ? bytes : PIECE);
     bool  fine = true;
     for (uint64_t at = 0; at < bytes && fine; at += PIECE) {
@@ -268,7 +242,7 @@ static void too_old(const Cuda *c, int version, Buf *err)
 
 static DeviceModule *cuda_load(Device *d, const char *code, size_t n, Buf *log, Buf *err)
 {
-    Cuda *c = use(d);
+    Cuda *c = cuda_use(d);
     bool  cubin = n >= 4 && memcmp(code, "\177ELF", 4) == 0;
     int   version = cubin ? 0 : ptx_text_version(code, n);
     if (version && d->ptx_version && version > d->ptx_version) { too_old(c, version, err); return NULL; }
@@ -286,7 +260,7 @@ static DeviceModule *cuda_load(Device *d, const char *code, size_t n, Buf *log, 
         if (log && info[0]) { buf_puts(log, info); if (log->p[log->n - 1] != '\n') buf_putc(log, '\n'); }
     } else if (r == CU_UNSUPPORTED_PTX_VERSION && version && d->ptx_version) too_old(c, version, err);
     else {
-        ok_late(c, r, err, "load the code", NULL);
+        cuda_ok_late(c, r, err, "load the code", NULL);
         if (errors[0]) { buf_puts(err, "; its assembler: "); one_line(err, errors, strlen(errors)); }
     }
     free(text);
@@ -298,7 +272,7 @@ static DeviceModule *cuda_load(Device *d, const char *code, size_t n, Buf *log, 
 static void cuda_unload(Device *d, DeviceModule *m)
 {
     if (!m) return;
-    use(d)->cu.module_unload(m->module);
+    cuda_use(d)->cu.module_unload(m->module);
     for (Function *f = m->functions, *next; f; f = next) { next = f->next; free(f); }
     free(m);
 }
@@ -311,11 +285,11 @@ static int function_attr(Cuda *c, CuFunction f, int attribute)
 
 static bool cuda_find(Device *d, DeviceModule *m, const char *entry, DeviceKernel *out, Buf *err)
 {
-    Cuda *c = use(d);
+    Cuda *c = cuda_use(d);
     CuFunction f = NULL;
     CuResult r = c->cu.module_function(&f, m->module, entry);
     if (r == CU_NOT_FOUND) { buf_printf(err, "cuda: the code has no entry `%s`: ", entry); driver_words(c, r, err); return false; }
-    if (!ok_late(c, r, err, "find the entry", entry)) return false;
+    if (!cuda_ok_late(c, r, err, "find the entry", entry)) return false;
     Function *fn = checked_alloc(sizeof *fn);
     fn->f = f;
     fn->next = m->functions;
@@ -338,47 +312,53 @@ static bool allow_smem(Cuda *c, const DeviceLaunch *l, Function *fn, Buf *err)
                    (l->smem + fixed) / 1024.0, c->pub.max_smem / 1024.0);
         return false;
     }
-    if (!ok_late(c, c->cu.function_set(fn->f, CU_FN_MAX_DYNAMIC_SHARED, (int)l->smem), err, "allow shared memory for", l->kernel->name)) return false;
+    if (!cuda_ok_late(c, c->cu.function_set(fn->f, CU_FN_MAX_DYNAMIC_SHARED, (int)l->smem), err, "allow shared memory for", l->kernel->name)) return false;
     fn->smem_allowed = l->smem;
     return true;
 }
 
-static bool launch_clusters(Cuda *c, const DeviceLaunch *l, Function *fn, CuResult *r, Buf *err)
+static bool clustered(const DeviceLaunch *l) { return l->cluster[0] > 1 || l->cluster[1] > 1 || l->cluster[2] > 1; }
+
+static bool allow_clusters(Cuda *c, const DeviceLaunch *l, Function *fn, Buf *err)
 {
-    if (!since((const void *)(uintptr_t)c->cu.launch_ex, "clusters", "11.8", err)) return false;
     uint32_t size = l->cluster[0] * l->cluster[1] * l->cluster[2];
-    if (size > 8 && !fn->big_clusters) {
-        if (!ok_late(c, c->cu.function_set(fn->f, CU_FN_NON_PORTABLE_CLUSTER, 1), err, "allow large clusters for", l->kernel->name)) return false;
-        fn->big_clusters = true;
-    }
-    CuLaunchAttr attr = {.id = CU_ATTR_CLUSTER, .value.cluster = {l->cluster[0], l->cluster[1], l->cluster[2]}};
-    CuLaunchConfig config = {
-        .grid_x = l->grid[0], .grid_y = l->grid[1], .grid_z = l->grid[2],
-        .block_x = l->block[0], .block_y = l->block[1], .block_z = l->block[2], .smem = l->smem, .attrs = &attr, .nattrs = 1,
-    };
-    *r = c->cu.launch_ex(&config, fn->f, l->params, NULL);
-    return true;
+    if (!since((const void *)(uintptr_t)c->cu.launch_ex, "clusters", "11.8", err)) return false;
+    if (size <= 8 || fn->big_clusters) return true;
+    if (!cuda_ok_late(c, c->cu.function_set(fn->f, CU_FN_NON_PORTABLE_CLUSTER, 1), err, "allow large clusters for", l->kernel->name)) return false;
+    return fn->big_clusters = true;
 }
 
-static bool cuda_launch(Device *d, const DeviceLaunch *l, Buf *err)
+bool cuda_ready(Cuda *c, const DeviceLaunch *l, Buf *err)
 {
-    Cuda *c = use(d);
-    Function *fn = l->kernel->handle;
-    CuResult r;
     uint32_t threads = l->block[0] * l->block[1] * l->block[2];
     if (l->kernel->max_threads && threads > (uint32_t)l->kernel->max_threads) {
         buf_printf(err, "cuda: `%s` is launched with %u threads a block, but at most %d fit: it uses %d registers a thread", l->kernel->name, threads,
                    l->kernel->max_threads, l->kernel->registers);
         return false;
     }
-    if (!allow_smem(c, l, fn, err)) return false;
-    if (l->cluster[0] > 1 || l->cluster[1] > 1 || l->cluster[2] > 1) {
-        if (!launch_clusters(c, l, fn, &r, err)) return false;
-    } else
-        r = c->cu.launch(fn->f, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2], l->smem, NULL, l->params, NULL);
+    return allow_smem(c, l, l->kernel->handle, err) && (!clustered(l) || allow_clusters(c, l, l->kernel->handle, err));
+}
+
+static CuResult launch_clusters(Cuda *c, const DeviceLaunch *l, const Function *fn)
+{
+    CuLaunchAttr attr = {.id = CU_ATTR_CLUSTER, .value.cluster = {l->cluster[0], l->cluster[1], l->cluster[2]}};
+    CuLaunchConfig config = {
+        .grid_x = l->grid[0], .grid_y = l->grid[1], .grid_z = l->grid[2],
+        .block_x = l->block[0], .block_y = l->block[1], .block_z = l->block[2], .smem = l->smem, .attrs = &attr, .nattrs = 1,
+    };
+    return c->cu.launch_ex(&config, fn->f, l->params, NULL);
+}
+
+static bool cuda_launch(Device *d, const DeviceLaunch *l, Buf *err)
+{
+    Cuda *c = cuda_use(d);
+    Function *fn = l->kernel->handle;
+    if (!cuda_ready(c, l, err)) return false;
+    CuResult r = clustered(l) ? launch_clusters(c, l, fn)
+                              : c->cu.launch(fn->f, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2], l->smem, NULL, l->params, NULL);
     Buf what = {0};
     launch_text(l, &what);
-    bool fine = ok_late(c, r, err, "launch", what.p);
+    bool fine = cuda_ok_late(c, r, err, "launch", what.p);
     if (fine) {
         buf_free(&c->last);
         c->last = what;
@@ -395,7 +375,7 @@ static bool cuda_map(Device *d, const TensorMapSpec *s, TensorMap *out, Buf *err
         [EL_f64] = CU_MAP_F64,
     };
     static const uint32_t ones[5] = {1, 1, 1, 1, 1};
-    Cuda *c = use(d);
+    Cuda *c = cuda_use(d);
     int   swizzle = s->swizzle == 128 ? CU_MAP_SWIZZLE_128 : s->swizzle == 64 ? CU_MAP_SWIZZLE_64 : s->swizzle == 32 ? CU_MAP_SWIZZLE_32 : CU_MAP_SWIZZLE_OFF;
     void *base = (void *)(uintptr_t)s->address;
     CuTensorMap map = {0};
@@ -419,7 +399,7 @@ static bool cuda_map(Device *d, const TensorMapSpec *s, TensorMap *out, Buf *err
     buf_puts(&what, ", box");
     for (uint32_t i = 0; i < s->rank && !s->im2col; i++) buf_printf(&what, "%s %u", i ? " x" : "", s->box[i]);
     buf_printf(&what, ", swizzle %d, address %% 16 = %d", s->swizzle, (int)(s->address % 16));
-    ok(c, r, err, "encode a tensor map", what.p);
+    cuda_ok(c, r, err, "encode a tensor map", what.p);
     buf_free(&what);
     return false;
 }
@@ -428,25 +408,25 @@ static bool cuda_map(Device *d, const TensorMapSpec *s, TensorMap *out, Buf *err
 
 static bool cuda_sync(Device *d, Buf *err)
 {
-    Cuda *c = use(d);
-    return ok_late(c, c->cu.context_sync(), err, "finish on the GPU", NULL);
+    Cuda *c = cuda_use(d);
+    return cuda_ok_late(c, c->cu.context_sync(), err, "finish on the GPU", NULL);
 }
 
 static bool cuda_mark(Device *d, int i, Buf *err)
 {
-    Cuda *c = use(d);
+    Cuda *c = cuda_use(d);
     if (i < 0 || i >= MARKS) { buf_printf(err, "there is no mark %d", i); return false; }
-    if (!c->marks[i] && !ok(c, c->cu.event_create(&c->marks[i], 0), err, "make an event", NULL)) { c->marks[i] = NULL; return false; }
-    return ok_late(c, c->cu.event_record(c->marks[i], NULL), err, "record an event", NULL);
+    if (!c->marks[i] && !cuda_ok(c, c->cu.event_create(&c->marks[i], 0), err, "make an event", NULL)) { c->marks[i] = NULL; return false; }
+    return cuda_ok_late(c, c->cu.event_record(c->marks[i], NULL), err, "record an event", NULL);
 }
 
 static bool cuda_between(Device *d, int i, int j, double *us, Buf *err)
 {
-    Cuda *c = use(d);
+    Cuda *c = cuda_use(d);
     float ms = 0;
     if (i < 0 || j < 0 || i >= MARKS || j >= MARKS || !c->marks[i] || !c->marks[j]) { buf_printf(err, "there is no mark %d or %d", i, j); return false; }
-    if (!ok_late(c, c->cu.event_sync(c->marks[j]), err, "wait for an event", NULL)) return false;
-    if (!ok_late(c, c->cu.event_elapsed(&ms, c->marks[i], c->marks[j]), err, "read the time between events", NULL)) return false;
+    if (!cuda_ok_late(c, c->cu.event_sync(c->marks[j]), err, "wait for an event", NULL)) return false;
+    if (!cuda_ok_late(c, c->cu.event_elapsed(&ms, c->marks[i], c->marks[j]), err, "read the time between events", NULL)) return false;
     *us = (double)ms * 1e3;
     return true;
 }
@@ -455,5 +435,6 @@ const DeviceOps cuda_ops = {
     .name = "cuda", .meaning = "a GPU, through the driver", .runs_ptx = true,
     .open = cuda_open, .close = cuda_close, .alloc = cuda_alloc, .free = cuda_free, .write = cuda_write, .read = cuda_read,
     .fill = cuda_fill, .host = cuda_host, .load = cuda_load, .unload = cuda_unload, .find = cuda_find, .launch = cuda_launch,
+    .graph_make = cuda_graph_make, .graph_launch = cuda_graph_launch, .graph_free = cuda_graph_free,
     .tensor_map = cuda_map, .sync = cuda_sync, .mark = cuda_mark, .between = cuda_between,
 };

@@ -18,6 +18,9 @@ typedef struct CuModuleT   *CuModule;
 typedef struct CuFunctionT *CuFunction;
 typedef struct CuStreamT   *CuStream;
 typedef struct CuEventT    *CuEvent;
+typedef struct CuGraphT     *CuGraph;
+typedef struct CuGraphNodeT *CuGraphNode;
+typedef struct CuGraphExecT *CuGraphExec;
 
 enum {
     CU_OK = 0, CU_INVALID_VALUE = 1, CU_OUT_OF_MEMORY = 2, CU_NO_DEVICE = 100, CU_NO_BINARY_FOR_GPU = 209, CU_INVALID_PTX = 218,
@@ -54,6 +57,14 @@ typedef struct CuLaunchConfig {
     unsigned      nattrs;
 } CuLaunchConfig;
 
+typedef struct CuKernelNode {
+    CuFunction f;
+    unsigned   grid_x, grid_y, grid_z, block_x, block_y, block_z, smem;
+    void     **params, **extra;
+    void      *kernel;
+    CuContext  context;
+} CuKernelNode;
+
 // clang-format off
 //   field             symbol                          since   parameters
 #define CUDA_FUNCTIONS(X) \
@@ -87,6 +98,13 @@ typedef struct CuLaunchConfig {
     X(event_record,    cuEventRecord,                  "11.0", (CuEvent, CuStream)) \
     X(event_sync,      cuEventSynchronize,             "11.0", (CuEvent)) \
     X(event_elapsed,   cuEventElapsedTime,             "11.0", (float *ms, CuEvent, CuEvent)) \
+    X(graph_create,    cuGraphCreate,                  "12.0", (CuGraph *, unsigned flags)) \
+    X(graph_destroy,   cuGraphDestroy,                 "12.0", (CuGraph)) \
+    X(graph_kernel,    cuGraphAddKernelNode_v2,        "12.0", (CuGraphNode *, CuGraph, const CuGraphNode *after, size_t n, const CuKernelNode *)) \
+    X(graph_attr,      cuGraphKernelNodeSetAttribute,  "12.0", (CuGraphNode, int attribute, const void *value)) \
+    X(graph_make,      cuGraphInstantiateWithFlags,    "12.0", (CuGraphExec *, CuGraph, unsigned long long flags)) \
+    X(graph_launch,    cuGraphLaunch,                  "12.0", (CuGraphExec, CuStream)) \
+    X(graph_free,      cuGraphExecDestroy,             "12.0", (CuGraphExec)) \
     X(launch_ex,       cuLaunchKernelEx,               "11.8", (const CuLaunchConfig *, CuFunction, void **params, void **extra)) \
     X(map_tiled,       cuTensorMapEncodeTiled,         "12.0", (CuTensorMap *, int type, uint32_t rank, void *base, const uint64_t *dims, const uint64_t *strides, const uint32_t *box, const uint32_t *element_strides, int interleave, int swizzle, int l2, int oob)) \
     X(map_im2col,      cuTensorMapEncodeIm2col,        "12.0", (CuTensorMap *, int type, uint32_t rank, void *base, const uint64_t *dims, const uint64_t *strides, const int *lower, const int *upper, uint32_t channels, uint32_t pixels, const uint32_t *element_strides, int interleave, int swizzle, int l2, int oob))

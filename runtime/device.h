@@ -66,6 +66,9 @@ typedef struct TensorMapSpec {
 } TensorMapSpec;
 typedef struct TensorMap { _Alignas(128) uint8_t bytes[128]; } TensorMap;
 
+// Launches made as one: each waits for those in `after`, numbers of nodes before it.
+typedef struct DeviceNode { const DeviceLaunch *launch; const int *after; int nafter; } DeviceNode;
+
 typedef struct DeviceOps {
     const char *name, *meaning;
     bool        runs_ptx;              // false: the tile IR is run on `host` memory instead
@@ -83,6 +86,9 @@ typedef struct DeviceOps {
     bool      (*find)(Device *d, DeviceModule *m, const char *entry, DeviceKernel *out, Buf *err);
     bool      (*launch)(Device *d, const DeviceLaunch *l, Buf *err);             // may return before it has run
     bool      (*tensor_map)(Device *d, const TensorMapSpec *spec, TensorMap *out, Buf *err);
+    // NULL in a row: there are none, launch one by one. NULL as a result without words: not with this driver.
+    DeviceGraph *(*graph_make)(Device *d, const DeviceNode *nodes, int n, Buf *err);
+    bool      (*graph_launch)(Device *d, DeviceGraph *g, Buf *err);
     void      (*graph_free)(Device *d, DeviceGraph *g);
     bool      (*sync)(Device *d, Buf *err);
     bool      (*mark)(Device *d, int i, Buf *err);                               // notes the time of everything so far as mark i

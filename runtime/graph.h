@@ -58,6 +58,11 @@ uint64_t plan_offset(const TGraph *g, int value);        // in bytes, from its r
 bool     plan_prepare(PlanLaunch *l, Runtime *rt, Buf *err);         // addresses are set: variant, code, parameters
 bool     plan_launch(PlanLaunch *l, Runtime *rt, const RunControl *ctl, Buf *err);
 
+// ---- graph_order.c
+
+// Of the launches numbered launch[0 .. n): after[i] (malloc) are the nafter[i] among 0 .. i that i waits for. The number of edges.
+int      plan_order(const Plan *p, const int *launch, int n, int **after, int *nafter);
+
 // ---- graph_store.c
 
 // The address of a fixed value: loaded, made or computed if it is not there. 0: err, or diagnostics.

@@ -41,11 +41,46 @@ static bool same_addresses(const Plan *p, const uint64_t *param)
     return p->prepared && memcmp(p->param, param, sizeof *param * (size_t)p->graph->head->nparams) == 0;
 }
 
+// The launches as one, if the device can: those that have anything to do.
+static bool make_device_graph(Plan *p, Buf *err)
+{
+    Device     *d = runtime_device(p->rt);
+    int         n = 0;
+    size_t      room = (size_t)p->nlaunches + 1;
+    DeviceNode *nodes = checked_alloc(sizeof *nodes * room);
+    int        *launch = checked_alloc(sizeof *launch * room), *nafter = checked_alloc(sizeof *nafter * room), **after = checked_alloc(sizeof *after * room);
+    for (int i = 0; i < p->nlaunches; i++)
+        if (!p->launch[i].prepared.empty) launch[n++] = i;
+    plan_order(p, launch, n, after, nafter);
+    for (int i = 0; i < n; i++) {
+        const Prepared *l = &p->launch[launch[i]].prepared;
+        nodes[i] = (DeviceNode){&l->launch, after[i], nafter[i]};
+    }
+    size_t before = err->n;
+    p->device_graph = d->ops->graph_make(d, nodes, n, err);
+    for (int i = 0; i < n; i++) free(after[i]);
+    free(after);
+    free(nafter);
+    free(launch);
+    free(nodes);
+    return p->device_graph || err->n == before;
+}
+
+static bool prepare_for(Plan *p, const uint64_t *param, Buf *err)
+{
+    Device *d = runtime_device(p->rt);
+    if (same_addresses(p, param)) return true;
+    if (p->device_graph) d->ops->graph_free(d, p->device_graph);
+    p->device_graph = NULL;
+    if (!prepare_all(p, param, err)) return false;
+    return !d->ops->graph_make || make_device_graph(p, err);
+}
+
 bool plan_run(Plan *p, const uint64_t *param, const RunControl *ctl, Buf *err)
 {
     Device *d = runtime_device(p->rt);
-    if (!plan_place(p, err)) return false;
-    if (!same_addresses(p, param) && !prepare_all(p, param, err)) return false;
+    if (!plan_place(p, err) || !prepare_for(p, param, err)) return false;
+    if (p->device_graph) return d->ops->graph_launch(d, p->device_graph, err) && d->ops->sync(d, err);
     for (int i = 0; i < p->nlaunches; i++)
         if (!plan_launch(&p->launch[i], p->rt, ctl, err)) return false;
     return d->ops->sync(d, err);

@@ -150,6 +150,59 @@ CuResult cuLaunchKernel(CuFunction f, unsigned gx, unsigned gy, unsigned gz, uns
     return CU_OK;
 }
 #ifndef FAKE_OLD
+typedef struct FakeNode { unsigned grid[6], smem; int after, cluster; char params[64]; } FakeNode;     // a graph is its nodes, in order
+typedef struct FakeGraph { int n; FakeNode node[256]; } FakeGraph;
+CuResult cuGraphCreate(CuGraph *g, unsigned flags) { ENTER(cuGraphCreate); *g = calloc(1, sizeof(FakeGraph)); fake.live++; return flags ? CU_INVALID_VALUE : CU_OK; }
+CuResult cuGraphDestroy(CuGraph g) { free(g); fake.live--; return CU_OK; }
+CuResult cuGraphAddKernelNode_v2(CuGraphNode *out, CuGraph graph, const CuGraphNode *after, size_t n, const CuKernelNode *k)
+{
+    FakeGraph *g = (FakeGraph *)graph;
+    ENTER(cuGraphAddKernelNode_v2);
+    if (g->n == 256 || !k->f || !k->grid_x || !k->block_x || k->extra) return CU_INVALID_VALUE;
+    FakeNode *node = &g->node[g->n++];
+    memcpy(node->grid, &k->grid_x, sizeof node->grid);
+    node->smem = k->smem;
+    size_t at = 0;
+    for (size_t i = 0; i < n; i++) {
+        if ((FakeNode *)after[i] < g->node || (FakeNode *)after[i] >= node) return CU_INVALID_VALUE;
+        at += (size_t)snprintf(node->params + at, sizeof node->params - at, " %d", (int)((FakeNode *)after[i] - g->node));
+    }
+    node->after = (int)n;
+    *out = (CuGraphNode)node;
+    return CU_OK;
+}
+CuResult cuGraphKernelNodeSetAttribute(CuGraphNode n, int attribute, const void *value)
+{
+    ENTER(cuGraphKernelNodeSetAttribute);
+    if (attribute != CU_ATTR_CLUSTER) return CU_INVALID_VALUE;
+    ((FakeNode *)n)->cluster = (int)*(const unsigned *)value;
+    return CU_OK;
+}
+CuResult cuGraphInstantiateWithFlags(CuGraphExec *e, CuGraph g, unsigned long long flags)
+{
+    ENTER(cuGraphInstantiateWithFlags);
+    if (flags) return CU_INVALID_VALUE;
+    FakeGraph *copy = malloc(sizeof *copy);
+    memcpy(copy, g, sizeof *copy);
+    *e = (CuGraphExec)copy;
+    fake.live++;
+    return CU_OK;
+}
+CuResult cuGraphLaunch(CuGraphExec e, CuStream s)
+{
+    const FakeGraph *g = (const FakeGraph *)e;
+    (void)s;
+    ENTER(cuGraphLaunch);
+    for (int i = 0; i < g->n; i++) {
+        note("node %d grid %u block %u smem %u", i, g->node[i].grid[0], g->node[i].grid[3], g->node[i].smem);
+        if (g->node[i].cluster) note(" cluster %d", g->node[i].cluster);
+        if (g->node[i].after) note(" after%s", g->node[i].params);
+        note("\n");
+    }
+    return CU_OK;
+}
+CuResult cuGraphExecDestroy(CuGraphExec e) { free(e); fake.live--; return CU_OK; }
+
 CuResult cuLaunchKernelEx(const CuLaunchConfig *c, CuFunction f, void **params, void **extra)
 {
     (void)f; (void)extra;

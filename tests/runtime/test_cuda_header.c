@@ -65,6 +65,14 @@ SAME(offsetof(CuLaunchConfig, stream), offsetof(CUlaunchConfig, hStream));
 SAME(offsetof(CuLaunchConfig, attrs), offsetof(CUlaunchConfig, attrs));
 SAME(offsetof(CuLaunchConfig, nattrs), offsetof(CUlaunchConfig, numAttrs));
 
+#if CUDA_VERSION >= 12000
+SAME(sizeof(CuKernelNode), sizeof(CUDA_KERNEL_NODE_PARAMS));
+SAME(offsetof(CuKernelNode, smem), offsetof(CUDA_KERNEL_NODE_PARAMS, sharedMemBytes));
+SAME(offsetof(CuKernelNode, params), offsetof(CUDA_KERNEL_NODE_PARAMS, kernelParams));
+SAME(offsetof(CuKernelNode, context), offsetof(CUDA_KERNEL_NODE_PARAMS, ctx));
+SAME(CU_ATTR_CLUSTER, CU_KERNEL_NODE_ATTRIBUTE_CLUSTER_DIMENSION);
+#endif
+
 // The symbol that cuda.h gives a plain name.
 #define TEXT2(x) #x
 #define TEXT(x)  TEXT2(x)
@@ -93,6 +101,15 @@ int main(void)
     symbol("cuModuleGetFunction", TEXT(cuModuleGetFunction));
     symbol("cuDeviceGetAttribute", TEXT(cuDeviceGetAttribute));
     symbol("cuDevicePrimaryCtxRetain", TEXT(cuDevicePrimaryCtxRetain));
+#if CUDA_VERSION >= 12000
+    symbol("cuGraphAddKernelNode_v2", TEXT(cuGraphAddKernelNode));
+    symbol("cuGraphInstantiateWithFlags", TEXT(cuGraphInstantiate));
+    symbol("cuGraphCreate", TEXT(cuGraphCreate));
+    symbol("cuGraphDestroy", TEXT(cuGraphDestroy));
+    symbol("cuGraphLaunch", TEXT(cuGraphLaunch));
+    symbol("cuGraphExecDestroy", TEXT(cuGraphExecDestroy));
+    symbol("cuGraphKernelNodeSetAttribute", TEXT(cuGraphKernelNodeSetAttribute));
+#endif
     symbol("cuLaunchKernel", TEXT(cuLaunchKernel));
     symbol("cuLaunchKernelEx", TEXT(cuLaunchKernelEx));
     symbol("cuTensorMapEncodeTiled", TEXT(cuTensorMapEncodeTiled));

@@ -1,0 +1,74 @@
+// The driver's graphs, built node by node: a list of launches that the GPU goes through on its own, with one call
+// and without coming back to the host in between.
+//
+//     kernel 1 -> kernel 3         edges are what the caller says; parameters are copied into the nodes,
+//     kernel 2 ->                  so later runs do not read them again
+
+#include "runtime/cuda_internal.h"
+
+#include <stdlib.h>
+
+struct DeviceGraph { CuGraph graph; CuGraphExec exec; int nodes; };
+
+static bool add_kernel(Cuda *c, CuGraph g, const DeviceNode *n, const CuGraphNode *after, size_t nafter, CuGraphNode *out, Buf *err)
+{
+    const DeviceLaunch *l = n->launch;
+    CuKernelNode node = {
+        .f = ((Function *)l->kernel->handle)->f, .grid_x = l->grid[0], .grid_y = l->grid[1], .grid_z = l->grid[2],
+        .block_x = l->block[0], .block_y = l->block[1], .block_z = l->block[2], .smem = l->smem, .params = l->params,
+    };
+    if (!cuda_ready(c, l, err)) return false;
+    if (!cuda_ok_late(c, c->cu.graph_kernel(out, g, after, nafter, &node), err, "add to a graph", l->kernel->name)) return false;
+    if (l->cluster[0] <= 1 && l->cluster[1] <= 1 && l->cluster[2] <= 1) return true;
+    CuLaunchAttr attr = {.value.cluster = {l->cluster[0], l->cluster[1], l->cluster[2]}};
+    return cuda_ok_late(c, c->cu.graph_attr(*out, CU_ATTR_CLUSTER, &attr.value), err, "set the cluster of a node for", l->kernel->name);
+}
+
+static bool add_all(Cuda *c, CuGraph g, const DeviceNode *nodes, int n, CuGraphNode *made, CuGraphNode *after, Buf *err)
+{
+    for (int i = 0; i < n; i++) {
+        size_t k = 0;
+        for (int j = 0; j < nodes[i].nafter; j++) after[k++] = made[nodes[i].after[j]];
+        if (!add_kernel(c, g, &nodes[i], after, k, &made[i], err)) return false;
+    }
+    return true;
+}
+
+DeviceGraph *cuda_graph_make(Device *d, const DeviceNode *nodes, int n, Buf *err)
+{
+    Cuda *c = cuda_use(d);
+    bool whole = c->cu.graph_create && c->cu.graph_destroy && c->cu.graph_kernel && c->cu.graph_attr && c->cu.graph_make
+              && c->cu.graph_launch && c->cu.graph_free;
+    if (!whole) return NULL;
+    DeviceGraph *g = checked_alloc(sizeof *g);
+    CuGraphNode *made = checked_alloc(sizeof *made * (size_t)(n + 1)), *after = checked_alloc(sizeof *after * (size_t)(n + 1));
+    g->nodes = n;
+    bool fine = cuda_ok_late(c, c->cu.graph_create(&g->graph, 0), err, "make a graph", NULL);
+    if (!fine) g->graph = NULL;
+    fine = fine && add_all(c, g->graph, nodes, n, made, after, err);
+    fine = fine && cuda_ok_late(c, c->cu.graph_make(&g->exec, g->graph, 0), err, "make ready a graph", NULL);
+    if (!fine) g->exec = NULL;
+    free(made);
+    free(after);
+    if (fine) return g;
+    cuda_graph_free(d, g);
+    return NULL;
+}
+
+bool cuda_graph_launch(Device *d, DeviceGraph *g, Buf *err)
+{
+    Cuda *c = cuda_use(d);
+    if (!cuda_ok_late(c, c->cu.graph_launch(g->exec, NULL), err, "launch a graph", NULL)) return false;
+    c->last.n = 0;
+    buf_printf(&c->last, "a graph of %d launches", g->nodes);
+    return true;
+}
+
+void cuda_graph_free(Device *d, DeviceGraph *g)
+{
+    Cuda *c = cuda_use(d);
+    if (!g) return;
+    if (g->exec) c->cu.graph_free(g->exec);
+    if (g->graph) c->cu.graph_destroy(g->graph);
+    free(g);
+}

@@ -1,0 +1,64 @@
+// Which launches of a plan must wait for which: those that touch the same bytes, unless both only read them.
+//
+//     a -> h1      b -> h2      c h1 h2 -> y          a and b may run at once, c waits for both
+//
+// Values that share bytes of the arena at different times order launches just as values that are passed on do, so
+// memory is all that has to be looked at. An edge that others imply is left out. Beyond MANY launches, one simply
+// follows the other.
+
+#include "runtime/graph.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MANY = 4096 };
+
+typedef struct Range { uint64_t at, end; bool written; } Range;
+typedef struct Touched { Range range[MAX_PARAMS]; int n; } Touched;
+
+static void touched(const PlanLaunch *l, Touched *t)
+{
+    const LaunchInfo *info = l->info;
+    t->n = 0;
+    for (int p = 0; p < info->nparams; p++) {
+        uint64_t bytes = (uint64_t)elem_bytes(l->args[p].elem);
+        if (info->params[p].kind == PK_SCALAR) continue;
+        for (int d = 0; d < l->args[p].rank; d++) bytes *= (uint64_t)l->args[p].dim[d];
+        if (bytes) t->range[t->n++] = (Range){l->args[p].address, l->args[p].address + bytes, param_written(&info->params[p])};
+    }
+}
+
+static bool conflict(const Touched *a, const Touched *b)
+{
+    for (int i = 0; i < a->n; i++)
+        for (int j = 0; j < b->n; j++) {
+            const Range *x = &a->range[i], *y = &b->range[j];
+            if ((x->written || y->written) && x->at < y->end && y->at < x->end) return true;
+        }
+    return false;
+}
+
+int plan_order(const Plan *p, const int *launch, int n, int **after, int *nafter)
+{
+    int      total = 0;
+    size_t   words = ((size_t)n + 63) / 64;
+    Touched *t = checked_alloc(sizeof *t * (size_t)(n + 1));
+    uint64_t *before = n > MANY ? NULL : checked_alloc(sizeof *before * words * (size_t)(n + 1));    // bit j of row i: j comes before i
+    for (int i = 0; i < n; i++) {
+        uint64_t *row = before ? before + words * (size_t)i : NULL;
+        touched(&p->launch[launch[i]], &t[i]);
+        after[i] = checked_alloc(sizeof **after * (size_t)(i + 1));
+        nafter[i] = 0;
+        if (!before && i) after[i][nafter[i]++] = i - 1;
+        for (int j = i - 1; before && j >= 0; j--) {
+            if (row[j / 64] >> (j % 64) & 1 || !conflict(&t[i], &t[j])) continue;
+            after[i][nafter[i]++] = j;
+            row[j / 64] |= UINT64_C(1) << (j % 64);
+            for (size_t w = 0; w < words; w++) row[w] |= before[words * (size_t)j + w];
+        }
+        total += nafter[i];
+    }
+    free(before);
+    free(t);
+    return total;
+}
