@@ -5,8 +5,8 @@
 //     graph_run.c      on host tensors or device addresses             weights.c       files of weights
 //     graph_print.c    --emit=plan, --profile
 //
-// A plan belongs to one set of dimensions. It owns its arena; what it keeps lies in the runtime's store, which all
-// plans share. Inputs, outputs and state are the caller's memory, bound without copies.
+// A plan belongs to one set of dimensions. The arena and what is kept belong to the runtime, and all plans share them:
+// one graph runs at a time. Inputs, outputs and state are the caller's memory, bound without copies.
 #ifndef TK_RUNTIME_GRAPH_H
 #define TK_RUNTIME_GRAPH_H
 
@@ -40,8 +40,9 @@ typedef struct Plan {
     PlanLaunch   *launch;   int nlaunches;               // those that run each time
     int          *item;                                  // by value: its place in items, or -1
     ArenaItem    *items;    int nitems;
-    uint64_t      arena_bytes, live_bytes, kept_bytes;
-    uint64_t      arena;                                 // address, 0: none
+    uint64_t      arena_bytes, live_bytes;
+    uint64_t      arena;                                 // address that the launches were prepared for, 0: none
+    bool          placed;                                // what is kept is there
     uint64_t     *kept;                                  // by value: address in the store, or 0
     uint64_t      param[MAX_PARAMS];                     // addresses that the launches were prepared for
     bool          prepared;
@@ -67,6 +68,7 @@ int      plan_order(const Plan *p, const int *launch, int n, int **after, int *n
 
 // The address of a fixed value: loaded, made or computed if it is not there. 0: err, or diagnostics.
 uint64_t store_get(Runtime *rt, const TGraph *g, int value, Buf *err);
+uint64_t store_arena(Runtime *rt, uint64_t bytes, Buf *err);         // of at least so many bytes; it may move
 void     store_settle(Runtime *rt);                      // frees what was only needed to compute something else
 void     store_keep(Runtime *rt, uint64_t address);      // a plan reads it
 

@@ -118,7 +118,6 @@ void plan_free(Plan *p)
         free(p->launch[i].args);
         free(p->launch[i].bound);
     }
-    if (p->arena) d->ops->free(d, p->arena);
     free(p->launch);
     free(p->item);
     free(p->items);
@@ -130,21 +129,21 @@ void plan_free(Plan *p)
 
 bool plan_place(Plan *p, Buf *err)
 {
-    Device *d = runtime_device(p->rt);
     bool fine = true;
-    if (p->arena) return true;
-    for (int i = 0; i < p->nlaunches && fine; i++)
+    for (int i = 0; i < p->nlaunches && fine && !p->placed; i++)
         for (int k = 0; k < p->launch[i].launch->kernel->nparams && fine; k++) {
             int value = p->launch[i].launch->args[k].tensor;
             if (value < 0 || !p->graph->values[value = plan_root(p->graph, value)].fixed || p->kept[value]) continue;
             p->kept[value] = store_get(p->rt, p->graph, value, err);
-            p->kept_bytes += plan_bytes(&p->graph->values[value]);
             fine = p->kept[value] != 0;
             if (fine) store_keep(p->rt, p->kept[value]);
         }
-    store_settle(p->rt);
-    if (fine) p->arena = d->ops->alloc(d, p->arena_bytes, "arena", err);
-    return fine && p->arena != 0;
+    if (!p->placed) store_settle(p->rt);
+    p->placed = fine;
+    uint64_t arena = fine ? store_arena(p->rt, p->arena_bytes, err) : 0;
+    if (arena != p->arena) p->prepared = false;
+    p->arena = arena;
+    return fine && arena != 0;
 }
 
 bool plan_prepare(PlanLaunch *l, Runtime *rt, Buf *err)

@@ -1,4 +1,5 @@
-// Graphs, run: on device addresses (plan_run) and on host tensors (graph_launch).
+// Graphs, run: on device addresses (plan_run), on host tensors (graph_launch), and for all sizes (graph_run), with a
+// plan for each set of dimensions and scalars that came up.
 //
 // A plan is prepared for the addresses of its first run, and again when they change. Then a run is a list of
 // launches, or on a device that has graphs of its own, one launch of such a graph.
@@ -88,12 +89,12 @@ bool plan_run(Plan *p, const uint64_t *param, const RunControl *ctl, Buf *err)
 
 // ---- on host tensors -----------------------------------------------------------------------------
 
-typedef struct OnHost { Plan *plan; BindArg args[MAX_PARAMS]; Bound bound; uint64_t param[MAX_PARAMS]; const LaunchInfo *head; } OnHost;
+typedef struct OnHost { BindArg args[MAX_PARAMS]; Bound bound; uint64_t param[MAX_PARAMS]; } OnHost;
 
-static bool copy_in(OnHost *h, Device *d, KernelArg *args, const RunControl *ctl, Buf *err)
+static bool copy_in(OnHost *h, const LaunchInfo *head, Device *d, KernelArg *args, const RunControl *ctl, Buf *err)
 {
-    for (int p = 0; p < h->head->nparams; p++) {
-        const LaunchParam *want = &h->head->params[p];
+    for (int p = 0; p < head->nparams; p++) {
+        const LaunchParam *want = &head->params[p];
         if (want->kind == PK_SCALAR) continue;
         uint64_t bytes = tensor_bytes(args[p].tensor);
         h->param[p] = d->ops->alloc(d, bytes, want->name->s, err);
@@ -105,77 +106,149 @@ static bool copy_in(OnHost *h, Device *d, KernelArg *args, const RunControl *ctl
     return true;
 }
 
-static bool copy_out(const OnHost *h, Device *d, KernelArg *args, Buf *err)
+static bool copy_out(const OnHost *h, const LaunchInfo *head, Device *d, KernelArg *args, Buf *err)
 {
-    for (int p = 0; p < h->head->nparams; p++) {
-        if (!param_written(&h->head->params[p])) continue;
+    for (int p = 0; p < head->nparams; p++) {
+        if (!param_written(&head->params[p])) continue;
         if (!d->ops->read(d, args[p].tensor->data, h->param[p], tensor_bytes(args[p].tensor), err)) return false;
     }
     return true;
 }
 
-bool graph_bind(Runtime *rt, const TKernel *head, KernelArg *args, int nargs, BindArg *bind, Bound *bound, Buf *err)
+static bool run_on_host(Plan *p, OnHost *h, const LaunchInfo *head, KernelArg *args, const RunControl *ctl, Buf *err)
 {
-    const LaunchInfo *info = launch_from_typed(session_arena(runtime_session(rt)), head);
-    for (int p = 0; p < nargs; p++) describe_arg(&args[p], &bind[p]);
-    return bind_args(info, bind, nargs, bound, err);
+    Device *d = runtime_device(p->rt);
+    d->junk = junk_of(ctl);
+    d->junk_seed = ctl->junk_seed;
+    d->in_order = ctl->in_order;
+    bool fine = make_outputs(head, args, h->args, err) && copy_in(h, head, d, args, ctl, err) && plan_place(p, err);
+    if (fine && ctl->junk != FILL_ZERO) fine = d->ops->fill(d, p->arena, p->arena_bytes, ctl->junk, ctl->junk_seed + 99, err);
+    fine = fine && plan_run(p, h->param, ctl, err) && copy_out(h, head, d, args, err);
+    for (int k = 0; k < head->nparams; k++)
+        if (h->param[k]) d->ops->free(d, h->param[k]);
+    return fine;
 }
 
 bool graph_launch(Runtime *rt, const TGraph *g, KernelArg *args, int nargs, const RunControl *ctl, Buf *err)
 {
     static const RunControl plain;
-    Device *d = runtime_device(rt);
+    const LaunchInfo *head = launch_from_typed(session_arena(runtime_session(rt)), g->head);
     OnHost *h = checked_alloc(sizeof *h);
-    if (!ctl) ctl = &plain;
-    bool fine = graph_bind(rt, g->head, args, nargs, h->args, &h->bound, err);
-    h->head = h->bound.info;
-    fine = fine && make_outputs(h->head, args, h->args, err) && (h->plan = plan_make(rt, g, err)) != NULL;
-    fine = fine && copy_in(h, d, args, ctl, err) && plan_place(h->plan, err);
-    if (fine && ctl->junk != FILL_ZERO) fine = d->ops->fill(d, h->plan->arena, h->plan->arena_bytes, ctl->junk, ctl->junk_seed + 99, err);
-    d->junk = junk_of(ctl);
-    d->junk_seed = ctl->junk_seed;
-    d->in_order = ctl->in_order;
-    fine = fine && plan_run(h->plan, h->param, ctl, err) && copy_out(h, d, args, err);
-    for (int p = 0; p < nargs; p++)
-        if (h->param[p]) d->ops->free(d, h->param[p]);
-    plan_free(h->plan);
+    for (int p = 0; p < nargs; p++) describe_arg(&args[p], &h->args[p]);
+    Plan *p = bind_args(head, h->args, nargs, &h->bound, err) ? plan_make(rt, g, err) : NULL;
+    bool  fine = p && run_on_host(p, h, head, args, ctl ? ctl : &plain, err);
+    plan_free(p);
     free(h);
     return fine;
 }
 
-TGraph *graph_for_dims(Runtime *rt, SemaFile *file, const Node *graph, const TKernel *head, const SemaValue *set, int nset,
-                       const SemaValue *dims, int ndims, Buf *err)
+// ---- a graph, for all sizes ----------------------------------------------------------------------
+
+enum { MAX_PLANS = 32 };
+
+typedef struct Planned { int64_t dims[MAX_DIMS]; BindArg scalars[MAX_PARAMS]; Plan *plan; uint64_t used; } Planned;
+
+struct GraphExec {
+    Runtime    *rt;
+    SemaFile   *file;
+    const Node *graph;
+    const SemaValue *set;   int nset;
+    SemaValue  *types;      int ntypes;          // element types that the arguments gave
+    TKernel    *head;
+    const LaunchInfo *info;
+    Planned     planned[MAX_PLANS]; int nplanned;
+    uint64_t    runs;
+};
+
+GraphExec *graph_open(Runtime *rt, SemaFile *file, const Node *graph, const SemaValue *set, int nset, const SemaValue *known, int nknown)
 {
-    const LaunchInfo *info = launch_from_typed(session_arena(runtime_session(rt)), head);
-    Bound    *bound = checked_alloc(sizeof *bound);
-    int64_t   given[MAX_DIMS];
-    SemaValue known[MAX_DIMS];
-    TValue    scalars[MAX_PARAMS] = {{0}};
-    TGraph   *g = NULL;
-    for (int k = 0; k < info->ndims; k++) {
-        given[k] = -1;
-        for (int i = 0; i < ndims; i++)
-            if (strcmp(dims[i].name, info->dims[k].name->s) == 0) given[k] = dims[i].ival;
-    }
-    for (int p = 0; p < info->nparams; p++) {
-        scalars[p] = (TValue){.tensor = -1, .elem = info->params[p].elem};
-        for (int i = 0; i < ndims; i++)
-            if (strcmp(dims[i].name, info->params[p].name->s) == 0) scalars[p].ival = bound->scalars[p] = dims[i].ival;
-        scalars[p].fval = (double)scalars[p].ival;
-    }
+    TKernel *head = sema_graph_head(file, graph, set, nset, known, nknown);
+    if (!head) return NULL;
+    GraphExec *x = checked_alloc(sizeof *x);
+    Arena *a = session_arena(runtime_session(rt));
+    *x = (GraphExec){.rt = rt, .file = file, .graph = graph, .set = set, .nset = nset, .head = head, .info = launch_from_typed(a, head)};
+    x->types = NEW_N(a, SemaValue, nknown + 1);
+    for (int i = 0; i < nknown; i++) if (known[i].is_type) x->types[x->ntypes++] = known[i];
     sema_weights(file, runtime_weight, rt);
-    if (bind_dims(info, given, bound, err)) {
-        for (int k = 0; k < info->ndims; k++) known[k] = (SemaValue){.name = info->dims[k].name->s, .ival = bound->dims[k]};
-        g = sema_graph_elaborate(file, graph, set, nset, known, info->ndims, scalars);
-    }
-    free(bound);
-    return g;
+    return x;
 }
 
-bool graph_plan_print(Runtime *rt, const TGraph *g, Buf *out, Buf *err)
+const TKernel *graph_head(const GraphExec *x) { return x->head; }
+
+void graph_close(GraphExec *x)
 {
-    Plan *p = plan_make(rt, g, err);
-    bool fine = p && plan_print(p, runtime_options(rt)->compile.target->name, out, err);
-    plan_free(p);
+    if (!x) return;
+    for (int i = 0; i < x->nplanned; i++) plan_free(x->planned[i].plan);
+    free(x);
+}
+
+static bool planned_for(const GraphExec *x, const Planned *p, const Bound *b, const BindArg *args)
+{
+    if (memcmp(p->dims, b->dims, sizeof *p->dims * (size_t)x->info->ndims) != 0) return false;
+    for (int i = 0; i < x->info->nparams; i++)
+        if (x->info->params[i].kind == PK_SCALAR && (p->scalars[i].ival != args[i].ival || p->scalars[i].fval != args[i].fval)) return false;
+    return true;
+}
+
+static Plan *plan_new(GraphExec *x, const Bound *b, const BindArg *args, Buf *err)
+{
+    SemaValue known[MAX_DIMS * 2];
+    TValue    scalars[MAX_PARAMS] = {{0}};
+    int       n = 0;
+    for (int i = 0; i < x->ntypes && n < MAX_DIMS; i++) known[n++] = x->types[i];
+    for (int i = 0; i < x->info->ndims; i++) known[n++] = (SemaValue){.name = x->info->dims[i].name->s, .ival = b->dims[i]};
+    for (int p = 0; p < x->info->nparams; p++) scalars[p] = (TValue){.tensor = -1, .elem = x->info->params[p].elem, .ival = args[p].ival, .fval = args[p].fval};
+    TGraph *g = sema_graph_elaborate(x->file, x->graph, x->set, x->nset, known, n, scalars);
+    return g ? plan_make(x->rt, g, err) : NULL;
+}
+
+// The plan for these dimensions and scalars; the one that was not used for longest makes room.
+static Plan *plan_for(GraphExec *x, const Bound *b, const BindArg *args, Buf *err)
+{
+    Planned *free_one = NULL;
+    x->runs++;
+    for (int i = 0; i < x->nplanned; i++) {
+        Planned *p = &x->planned[i];
+        if (planned_for(x, p, b, args)) { p->used = x->runs; return p->plan; }
+        if (!free_one || p->used < free_one->used) free_one = p;
+    }
+    Plan *plan = plan_new(x, b, args, err);
+    if (!plan) return NULL;
+    if (x->nplanned < MAX_PLANS) free_one = &x->planned[x->nplanned++];
+    else plan_free(free_one->plan);
+    *free_one = (Planned){.plan = plan, .used = x->runs};
+    memcpy(free_one->dims, b->dims, sizeof b->dims);
+    memcpy(free_one->scalars, args, sizeof *args * (size_t)x->info->nparams);
+    return plan;
+}
+
+bool graph_run(GraphExec *x, KernelArg *args, int nargs, const RunControl *ctl, Buf *err)
+{
+    static const RunControl plain;
+    OnHost *h = checked_alloc(sizeof *h);
+    for (int p = 0; p < nargs; p++) describe_arg(&args[p], &h->args[p]);
+    Plan *p = bind_args(x->info, h->args, nargs, &h->bound, err) ? plan_for(x, &h->bound, h->args, err) : NULL;
+    bool fine = p && run_on_host(p, h, x->info, args, ctl ? ctl : &plain, err);
+    free(h);
+    return fine;
+}
+
+bool graph_print_plan(GraphExec *x, const SemaValue *values, int nvalues, Buf *out, Buf *err)
+{
+    Bound   *b = checked_alloc(sizeof *b);
+    BindArg *args = checked_alloc(sizeof *args * MAX_PARAMS);
+    int64_t  given[MAX_DIMS];
+    memset(given, 0xff, sizeof given);
+    for (int i = 0; i < nvalues; i++) {
+        for (int k = 0; k < x->info->ndims; k++)
+            if (strcmp(values[i].name, x->info->dims[k].name->s) == 0) given[k] = values[i].ival;
+        for (int p = 0; p < x->info->nparams; p++)
+            if (strcmp(values[i].name, x->info->params[p].name->s) == 0) args[p] = (BindArg){.ival = values[i].ival, .fval = (double)values[i].ival};
+    }
+    for (int p = 0; p < x->info->nparams; p++) b->scalars[p] = args[p].ival;
+    Plan *p = bind_dims(x->info, given, b, err) ? plan_for(x, b, args, err) : NULL;
+    bool  fine = p && plan_print(p, runtime_options(x->rt)->compile.target->name, out, err);
+    free(b);
+    free(args);
     return fine;
 }

@@ -24,7 +24,7 @@ struct Kept {
 
 typedef struct OpenFile { struct OpenFile *next; char *path; WeightFile *file; char *why; } OpenFile;    // file NULL: why not
 
-struct GraphStore { Kept *kept; OpenFile *files; };
+struct GraphStore { Kept *kept; OpenFile *files; uint64_t arena, arena_bytes; };
 
 static GraphStore *store_of(Runtime *rt)
 {
@@ -43,6 +43,7 @@ void graph_store_free(Runtime *rt, GraphStore *s)
         free(k->key);
         free(k);
     }
+    if (s->arena) d->ops->free(d, s->arena);
     for (OpenFile *f = s->files, *next; f; f = next) {
         next = f->next;
         weights_close(f->file);
@@ -51,6 +52,17 @@ void graph_store_free(Runtime *rt, GraphStore *s)
         free(f);
     }
     free(s);
+}
+
+uint64_t store_arena(Runtime *rt, uint64_t bytes, Buf *err)
+{
+    GraphStore *s = store_of(rt);
+    Device     *d = runtime_device(rt);
+    if (s->arena && s->arena_bytes >= bytes) return s->arena;
+    if (s->arena) d->ops->free(d, s->arena);
+    s->arena = d->ops->alloc(d, bytes, "arena", err);
+    s->arena_bytes = s->arena ? bytes : 0;
+    return s->arena;
 }
 
 void store_settle(Runtime *rt)

@@ -152,33 +152,13 @@ static bool run_instance(Runtime *rt, SemaFile *file, const Node *kernel, RunArg
     return k && bind_specs(k, args, nargs, list, result, err) && kernel_launch(rt, k, list, k->nparams, &(RunControl){.notes = &result->notes}, err);
 }
 
-// Dimensions and scalars are found by binding the head; then there are numbers to elaborate the graph with.
-static TGraph *elaborate(Runtime *rt, SemaFile *file, const Node *graph, const TKernel *head, KernelArg *list, const Known *known, Buf *err)
-{
-    BindArg   *bind = checked_alloc(sizeof *bind * MAX_PARAMS);
-    Bound     *bound = checked_alloc(sizeof *bound);
-    SemaValue  dims[MAX_DIMS + MAX_VALUES];
-    TValue     scalars[MAX_PARAMS] = {{0}};
-    TGraph    *g = NULL;
-    int        n = 0;
-    sema_weights(file, runtime_weight, rt);
-    if (graph_bind(rt, head, list, head->nparams, bind, bound, err)) {
-        for (int i = 0; i < known->n; i++) if (known->at[i].is_type) dims[n++] = known->at[i];
-        for (int i = 0; i < head->ndims; i++) dims[n++] = (SemaValue){.name = head->dims[i].name->s, .ival = bound->dims[i]};
-        for (int p = 0; p < head->nparams; p++) scalars[p] = (TValue){.tensor = -1, .elem = head->params[p].elem, .ival = bind[p].ival, .fval = bind[p].fval};
-        g = sema_graph_elaborate(file, graph, known->set, known->nset, dims, n, scalars);
-    }
-    free(bind);
-    free(bound);
-    return g;
-}
-
 static bool run_graph(Runtime *rt, SemaFile *file, const Node *graph, RunArg *args, int nargs, KernelArg *list, Known *known, RunResult *result, Buf *err)
 {
-    TKernel *head = sema_graph_head(file, graph, known->set, known->nset, known->at, known->n);
-    if (!head || !bind_specs(head, args, nargs, list, result, err)) return false;
-    TGraph *g = elaborate(rt, file, graph, head, list, known, err);
-    return g && graph_launch(rt, g, list, head->nparams, &(RunControl){.notes = &result->notes}, err);
+    GraphExec *x = graph_open(rt, file, graph, known->set, known->nset, known->at, known->n);
+    bool ok = x && bind_specs(graph_head(x), args, nargs, list, result, err)
+           && graph_run(x, list, graph_head(x)->nparams, &(RunControl){.notes = &result->notes}, err);
+    graph_close(x);
+    return ok;
 }
 
 bool run_item(Runtime *rt, SemaFile *file, const Node *item, RunArg *args, int nargs,

@@ -95,12 +95,15 @@ bool kernel_launch(Runtime *rt, const TKernel *k, KernelArg *args, int nargs, co
 
 // The same for a graph: `args` by parameter of its head.
 bool graph_launch(Runtime *rt, const TGraph *g, KernelArg *args, int nargs, const RunControl *ctl, Buf *err);
-// A graph's dimensions and scalars, from the arguments of its head.
-bool graph_bind(Runtime *rt, const TKernel *head, KernelArg *args, int nargs, BindArg *bind, Bound *bound, Buf *err);
-// The graph for dimensions and scalars by name; what `where` defines follows. NULL: err, or diagnostics.
-TGraph *graph_for_dims(Runtime *rt, SemaFile *file, const Node *graph, const TKernel *head, const SemaValue *set, int nset,
-                       const SemaValue *dims, int ndims, Buf *err);
-bool graph_plan_print(Runtime *rt, const TGraph *g, Buf *out, Buf *err);     // --emit=plan
+// A graph for all sizes. `known` are element types (and dimensions that must be numbers); plans are made when arguments
+// first ask for them. NULL: reported.
+typedef struct GraphExec GraphExec;
+GraphExec *graph_open(Runtime *rt, SemaFile *file, const Node *graph, const SemaValue *set, int nset, const SemaValue *known, int nknown);
+void graph_close(GraphExec *x);
+const TKernel *graph_head(const GraphExec *x);           // its parameters; results are out
+bool graph_run(GraphExec *x, KernelArg *args, int nargs, const RunControl *ctl, Buf *err);
+// --emit=plan for dimensions and scalars by name; what `where` defines follows.
+bool graph_print_plan(GraphExec *x, const SemaValue *values, int nvalues, Buf *out, Buf *err);
 bool runtime_weight(void *rt, const char *const *files, int nfiles, Str name, Elem *elem, int *rank, int64_t dim[MAX_RANK]);   // a WeightLookup
 
 // ---- run.c ---------------------------------------------------------------------------------------

@@ -245,13 +245,12 @@ static int emit_plan(Job *j, SemaFile *file) {
     if (status == DONE) status = values_check(&all, &graph, 1);
     if (status != DONE) return status;
     values_for(&all, graph, &set, &dims);
-    TKernel *head = sema_graph_head(file, graph, set.at, set.n, dims.at, dims.n);
-    if (!report_diags(j->s, j->opt) || head == NULL) return FAILED;
     Device  *dev = device_open("eval", NULL, &err);
     if (dev == NULL) return fail("%s", err.p);
     Runtime *rt = runtime_new(j->s, dev, &(RuntimeOptions){.compile = j->compile});
-    TGraph  *g = graph_for_dims(rt, file, graph, head, set.at, set.n, dims.at, dims.n, &err);
-    bool ok = g != NULL && graph_plan_print(rt, g, &j->out, &err);
+    GraphExec *x = graph_open(rt, file, graph, set.at, set.n, NULL, 0);
+    bool ok = x != NULL && graph_print_plan(x, dims.at, dims.n, &j->out, &err);
+    graph_close(x);
     ok = report_diags(j->s, j->opt) && ok;
     if (!ok && diag_errors(j->s) == 0) fail("%s: %s", j->path, err.p);
     runtime_free(rt);
