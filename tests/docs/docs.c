@@ -4,6 +4,7 @@
 //     docs links PAGE.md...                   relative links lead somewhere, #anchors to a heading
 //     docs map ROOT ARCHITECTURE.md           the map names each source file, and nothing that is not there
 //     docs ops PAGE.md                        the page is the tile IR's op table (--bless writes it)
+//     docs library PAGE.md FILE.tk...         each fn and kernel of the library has a heading, and stands there as it is declared
 //     docs includes ROOT                      folders include only those that they may, and few files know LLVM, say
 //
 // On a page that is run, a block of tk says how it is called: ```tk add.tk. It becomes a file, and must compile
@@ -450,6 +451,68 @@ static void check_includes(const char *root)
     }
 }
 
+// ---- the library ---------------------------------------------------------------------------------
+
+static void squeeze(char *text)                                      // runs of blanks as one
+{
+    char *to = text;
+    for (const char *p = text; *p; p++)
+        if (!isspace((unsigned char)*p)) *to++ = *p;
+        else if (to > text && to[-1] != ' ') *to++ = ' ';
+    *to = '\0';
+}
+
+// Where a declaration ends: at the body, at the grid, at the `=` of a function that is one expression.
+static size_t declared(const char *s)
+{
+    int round = 0, angle = 0;
+    bool kernel = starts(s, "kernel");
+    for (const char *p = s; *p; p++) {
+        if (*p == '(' || *p == '[') round++;
+        if (*p == ')' || *p == ']') round--;
+        if (round) continue;
+        if (*p == '<') angle++;
+        if (*p == '>' && p[-1] != '-') angle--;
+        bool body = *p == '{' || (!kernel && *p == '=' && !angle);
+        if (body || (kernel && starts(p, " grid")) || (kernel && starts(p, "\n    grid"))) return (size_t)(p - s);
+    }
+    return strlen(s);
+}
+
+static bool has_heading(const char *page, const char *name)
+{
+    char quoted[NAME + 3];
+    snprintf(quoted, sizeof quoted, "`%s`", name);
+    for (const char *p = page; (p = strstr(p, "\n### ")); p++) {
+        const char *end = strchr(p + 1, '\n'), *at = strstr(p, quoted);
+        if (at && end && at < end) return true;
+    }
+    return false;
+}
+
+static void check_library(const char *page, char *const *files, int n)
+{
+    char *text = read_whole(page), *flat = strdup(text);
+    squeeze(flat);
+    for (int i = 0; i < n; i++) {
+        char *source = read_whole(files[i]);
+        for (char *p = source; p; p = strchr(p, '\n') ? strchr(p, '\n') + 1 : NULL) {
+            size_t word = starts(p, "fn ") ? 3 : starts(p, "kernel ") ? 7 : 0;
+            if (!word || p[word] == '_') continue;
+            char name[NAME], *declaration = strndup(p, declared(p));
+            snprintf(name, sizeof name, "%.*s", (int)strcspn(p + word, "<( \n"), p + word);
+            squeeze(declaration);
+            for (size_t k = strlen(declaration); k && declaration[k - 1] == ' '; ) declaration[--k] = '\0';
+            if (!has_heading(text, name)) fail("%s: no heading has `%s` of %s", page, name, files[i]);
+            else if (!strstr(flat, declaration)) fail("%s: `%s` is declared otherwise in %s: %s", page, name, files[i], declaration);
+            free(declaration);
+        }
+        free(source);
+    }
+    free(flat);
+    free(text);
+}
+
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
@@ -457,9 +520,10 @@ int main(int argc, char **argv)
     if (strcmp(mode, "links") == 0) for (int i = 2; i < argc; i++) check_links(argv[i]);
     else if (strcmp(mode, "map") == 0 && argc == 4) check_map(argv[2], argv[3]);
     else if (strcmp(mode, "includes") == 0 && argc == 3) check_includes(argv[2]);
+    else if (strcmp(mode, "library") == 0 && argc > 3) check_library(argv[2], argv + 3, argc - 3);
     else if (strcmp(mode, "ops") == 0 && argc == 3) check_ops(argv[2], false);
     else if (strcmp(mode, "ops") == 0 && argc == 4 && strcmp(argv[2], "--bless") == 0) check_ops(argv[3], true);
-    else return fprintf(stderr, "usage: docs page|links|map|ops|includes ...: see the head of docs.c\n"), 2;
+    else return fprintf(stderr, "usage: docs page|links|map|library|ops|includes ...: see the head of docs.c\n"), 2;
     printf("%d failed\n", failures);
     return failures > 0;
 }
