@@ -26,7 +26,7 @@ def cdiv(a, b): return -(-a // b)
 
 def expr(text, env):
     text = text.replace("&&", " and ").replace("||", " or ").replace("/", "//")
-    return int(eval(text, {"cdiv": cdiv, "min": min, "max": max}, env))
+    return int(eval(text, {"cdiv": cdiv, "min": min, "max": max, "positive": lambda x: 2.0 ** -100 <= x <= 2.0 ** 100}, env))
 
 
 class View:                                        # what an expression may ask of a tensor

@@ -37,6 +37,7 @@ static const struct { const char *name; int in, level; } ops[] = {
     [L_LT]     = { "<",     2, 4 },  [L_LE]     = { "<=",    2, 4 },
     [L_AND]    = { "&&",    2, 6 },  [L_OR]     = { "||",    2, 7 },
     [L_NOT]    = { "!",     1, 1 },  [L_SELECT] = { "?",     3, 8 },
+    [L_POSITIVE] = { "positive", 1, 0 },
 };
 // clang-format on
 
@@ -89,6 +90,12 @@ static int64_t apply(LOp op, int64_t a, int64_t b) {
     }
 }
 
+static bool is_positive(int64_t bits) {
+    double x;
+    memcpy(&x, &bits, sizeof x);
+    return x >= 0x1p-100 && x <= 0x1p100;
+}
+
 int64_t launch_eval(LExpr e, const int64_t *dims, const int64_t *scalars, const int64_t *strides) {
     int64_t stack[STACK] = {0};
     uint32_t n = 0;
@@ -103,6 +110,7 @@ int64_t launch_eval(LExpr e, const int64_t *dims, const int64_t *scalars, const 
         case L_SCALAR: top[0] = scalars[s.arg]; break;
         case L_STRIDE: top[0] = strides[s.arg]; break;
         case L_NOT:    top[0] = !top[0]; break;
+        case L_POSITIVE: top[0] = is_positive(top[0]); break;
         case L_SELECT: top[0] = top[0] ? top[1] : top[2]; break;
         default:       top[0] = apply(s.op, top[0], top[1]); break;
         }
@@ -138,6 +146,7 @@ static Piece compose(Arena *a, LOp op, const Piece *in) {
     const char *name = ops[op].name;
     int level = ops[op].level;
     if (op == L_NOT) return (Piece){arena_printf(a, "!%s", within(a, in[0], 1)), 1};
+    if (op == L_POSITIVE) return (Piece){arena_printf(a, "%s(%s)", name, in[0].text), 0};
     if (op == L_SELECT)
         return (Piece){arena_printf(a, "%s ? %s : %s", within(a, in[0], 7), within(a, in[1], 7), within(a, in[2], 8)), 8};
     if (level == 0) return (Piece){arena_printf(a, "%s(%s, %s)", name, in[0].text, in[1].text), 0};

@@ -336,3 +336,38 @@ bool affine_of(const Val *index, Affine *out) {
     memset(out, 0, sizeof *out);
     return walk(index, 1, out);
 }
+
+// ---- positive numbers ----------------------------------------------------------------------------
+
+enum { MOST_FACTORS = 4 };
+typedef struct Factors { int param[MOST_FACTORS]; int n; double lo, hi; } Factors;
+
+static bool factors(const Val *v, Factors *out) {
+    const Op *d = v->def;
+    if (!d || v->type.rank || v->type.elem != EL_f32) return false;
+    if (d->code == OP_T_binary && d->sub == OP_mul) return factors(d->in[0], out) && factors(d->in[1], out);
+    if (d->code == OP_T_const) {
+        double x;
+        memcpy(&x, &d->imm, sizeof x);
+        out->lo *= x;
+        out->hi *= x;
+        return x > 0;
+    }
+    if (d->code != OP_T_scalar || v->type.ptr || out->n == MOST_FACTORS) return false;
+    out->param[out->n++] = (int)d->imm;
+    out->lo *= 0x1p-100;
+    out->hi *= 0x1p100;
+    return true;
+}
+
+bool fact_positive(Facts *s, const Val *v) {
+    Factors f = {.lo = 1, .hi = 1};
+    if (!factors(v, &f) || f.lo < 0x1p-120 || f.hi > 0x1p120 || (f.n && !s->f->fast)) return false;
+    for (int i = 0; i < f.n; i++) {
+        LStep *st = NEW_N(s->f->arena, LStep, 2);
+        st[0] = (LStep){L_SCALAR, f.param[i]};
+        st[1] = (LStep){L_POSITIVE, 0};
+        assume(s, (LExpr){st, 2});
+    }
+    return true;
+}

@@ -28,6 +28,7 @@ bool   fact_divides(Facts *s, const Val *v, int64_t d);
 bool   fact_stride_divides(Facts *s, int param, int dim, int64_t d);
 bool   fact_same(const Val *a, const Val *b);             // structurally equal pure values
 bool   fact_at_most(Facts *s, const Val *a, const Val *b);   // a <= b is known
+bool   fact_positive(Facts *s, const Val *v);             // f32, far from 0 and from infinity; may be added to what is assumed
 bool   affine_of(const Val *index, Affine *out);          // false: too many terms
 bool   fact_host_at_most(Facts *s, LExpr x, LExpr y);     // x <= y in every launch, by its equations
 bool   host_expr(Facts *s, const Val *v, LExpr *out);     // computable by the launcher

@@ -322,12 +322,19 @@ static void producer(Hop *h, Region *r) {
 
 // ---- the consumers -------------------------------------------------------------------------------
 
-Val *hop_wait(Builder *b, int in_flight, Val *acc, Val *held) {
-    Op *w = op_new(b->f, OP_T_wgmma_wait, b->span, held ? 2 : 1, (Val *[]){acc, held}, held ? 2 : 1);
-    for (int i = 0; i < w->nout; i++) w->out[i]->type = w->in[i]->type;
+void hop_wait_all(Builder *b, int in_flight, int n, Val **v) {
+    Op *w = op_new(b->f, OP_T_wgmma_wait, b->span, n, v, n);
     w->imm = in_flight;
     b_insert(b, w);
-    return w->out[0];
+    for (int i = 0; i < n; i++) {
+        w->out[i]->type = v[i]->type;
+        v[i] = w->out[i];
+    }
+}
+
+Val *hop_wait(Builder *b, int in_flight, Val *acc) {
+    hop_wait_all(b, in_flight, 1, &acc);
+    return acc;
 }
 
 Val *hop_multiply(Hop *h, Builder *b, const Product *p, Ring ring, ValMap *m) {
@@ -391,7 +398,7 @@ static void consumers(Hop *h, Region *r) {
         for (int i = 0; i < h->np; i++) if (h->p[i].dot == op) p = i;
         if (p >= 0) {
             Val *v = hop_multiply(h, &in, &h->p[p], ring, &map);
-            map_set(&map, op->out[0], hop_wait(&in, h->pipelined, v, NULL));
+            map_set(&map, op->out[0], hop_wait(&in, h->pipelined, v));
         } else if (op->code == OP_T_yield) {
             Val *out[MAX_CARRIED + 2];
             for (int i = 0; i < n; i++) out[i] = map_get(&map, op->in[i]);
@@ -410,7 +417,7 @@ static void consumers(Hop *h, Region *r) {
     for (int i = 0; i < n; i++) {
         Val *v = loop->out[i];
         v->name = h->loop->out[i]->name;
-        if (h->pipelined && old->last->in[i] == h->p[0].dot->out[0]) v = hop_wait(&b, 0, v, NULL);
+        if (h->pipelined && old->last->in[i] == h->p[0].dot->out[0]) v = hop_wait(&b, 0, v);
         replace_uses(&h->f->body, h->loop->out[i], v);
     }
     if (h->pipelined && h->walk_bytes) release_previous(h, &b, b_binary(&b, OP_lt, h->loop->in[0], h->loop->in[1]), (Ring){loop->out[n], loop->out[n + 1]});

@@ -51,7 +51,10 @@ Op  *hop_effect(Builder *b, OpCode code, int n, Val *const *in);
 Ring hop_advance(Hop *h, Builder *b, Ring r);                          // the next stage; its phase flips on wrapping
 // A product at the ring's position; operands in registers are looked up in m.
 Val *hop_multiply(Hop *h, Builder *b, const Product *p, Ring ring, ValMap *m);
-Val *hop_wait(Builder *b, int in_flight, Val *acc, Val *held);         // held: what the product reads from registers, or NULL
+Val *hop_wait(Builder *b, int in_flight, Val *acc);
+// The same for several values, each replaced: besides accumulators, what a product in flight reads from registers
+// (alive until then), and what must have been computed by then (machine code is ordered by such ties alone).
+void hop_wait_all(Builder *b, int in_flight, int n, Val **v);
 void hop_release(Hop *h, Builder *b, Val *stage);
 Val *hop_coordinate(Builder *b, const Affine *x, ValMap *m);           // of lane 0, in values that m maps
 int  hop_add_map(Hop *h, LaunchSlot s);                                // a tensor map's number

@@ -8,7 +8,7 @@
 //         s = q * k[n]          started
 //         acc = acc + p * v[n - 1]     started: both in flight
 //         wait for s;   p', r = softmax(s)      while the tensor cores work on p * v
-//         wait for acc; release stage n - 1;   acc = acc * r;   p = p'
+//         wait for acc; release stage n - 1;   acc = acc * r;   p = p', narrowed now: p's registers are free
 //     }
 //     acc = acc + p * v[last]
 //
@@ -27,6 +27,8 @@ typedef struct Chain {
     int      acc;                   // which carried value the second product accumulates into
     Val     *p_axis;                // stands for the contracted axis of the probabilities
     bool    *late;                  // by Val.id: depends on the carried accumulator
+    Val     *wide;                  // the second product's tile before it was narrowed
+    bool    *tail;                  // by Val.id: made of `wide` for the second product alone
 } Chain;
 
 static bool is_late(const Chain *c, const Op *op) {
@@ -37,6 +39,22 @@ static bool is_late(const Chain *c, const Op *op) {
 static bool uses(const Op *op, const Val *v) {
     for (int i = 0; i < op->nin; i++) if (op->in[i] == v) return true;
     return false;
+}
+
+// From the second product's tile back to what was narrowed to make it, through ops that nothing else uses (a mask).
+static void find_tail(Chain *c) {
+    Val *v = c->second->dot->in[0];
+    const Op *user = c->second->dot;
+    c->wide = v;
+    c->tail = NEW_N(c->h->f->arena, bool, c->h->f->nvals);
+    for (Op *d; (d = v->def) && d->parent == c->body && (d->code == OP_T_cast || d->code == OP_T_select); user = d) {
+        for (Op *op = c->body->first; op; op = op->next) if (op != user && uses(op, v)) return;
+        Val *from = d->in[d->code == OP_T_select];                 // a mask's value comes second
+        if (from->type.rank != v->type.rank) return;
+        c->tail[v->id] = true;
+        if (d->code == OP_T_cast) { c->wide = from; return; }
+        v = from;
+    }
 }
 
 static bool matches(Chain *c) {
@@ -62,6 +80,7 @@ static bool matches(Chain *c) {
         }
     }
     for (int i = 0; i < yield->nin; i++) if (i != c->acc && (c->late[yield->in[i]->id] || yield->in[i] == d2->out[0])) return false;
+    find_tail(c);
     return !c->late[d2->in[0]->id] && c->late[d2->in[2]->id] && !is_late(c, d1);
 }
 
@@ -69,14 +88,19 @@ static bool matches(Chain *c) {
 // that depend on the carried accumulator, or the others.
 static void clone(Chain *c, Region *into, ValMap *m, Op *from, const Op *to, bool late) {
     for (Op *op = from; op != to; op = op->next) {
-        if (op == c->first->dot || op == c->second->dot || hop_is_ring_load(c->h, op) || is_late(c, op) != late) continue;
+        if (op == c->first->dot || op == c->second->dot || (op->nout && c->tail[op->out[0]->id]) || hop_is_ring_load(c->h, op) || is_late(c, op) != late) continue;
         op_append(into, op_clone(c->h->f, op, m));
     }
 }
 
-// What the second product will read past its trip: rows beyond the axis's end become zero, the tile gets the lasting axis.
-static Val *keep(Chain *c, Builder *b, Ring ring, ValMap *m) {
-    Val *p = map_get(m, c->second->dot->in[0]), *k = map_get(m, c->second->k);
+// What the second product will read past its trip, from the wide tile p: rows beyond the axis's end become zero, the tile
+// gets the lasting axis.
+static Val *keep(Chain *c, Builder *b, Ring ring, ValMap *m, Val *p) {
+    map_set(m, c->wide, p);
+    for (Op *op = c->body->first; op; op = op->next)
+        if (op->nout && c->tail[op->out[0]->id]) op_append(b->r, op_clone(c->h->f, op, m));
+    p = map_get(m, c->second->dot->in[0]);
+    Val *k = map_get(m, c->second->k);
     if (c->second->op[1].clear) hop_effect(b, OP_T_buffer_clear, 3, (Val *[]){c->second->op[1].buffer, ring.stage, k});
     Val *axes[MAX_AXES];
     for (int i = 0; i < p->type.rank; i++) axes[i] = p->type.axis[i] == k ? c->p_axis : p->type.axis[i];
@@ -122,9 +146,9 @@ bool hop_overlap(Hop *h, Region *r) {
     for (int i = 0; i < n; i++) map_set(&m, c.body->args.at[1 + i], init[i]);
     hop_effect(&t, OP_T_mbar_wait, 3, (Val *[]){h->full, ring.stage, ring.phase});
     clone(&c, t.r, &m, c.body->first, c.first->dot, false);
-    map_set(&m, c.first->dot->out[0], hop_wait(&t, 0, hop_multiply(h, &t, c.first, ring, &m), NULL));
+    map_set(&m, c.first->dot->out[0], hop_wait(&t, 0, hop_multiply(h, &t, c.first, ring, &m)));
     clone(&c, t.r, &m, c.first->dot->next, yield, false);
-    Val *p = keep(&c, &t, ring, &m);
+    Val *p = keep(&c, &t, ring, &m, map_get(&m, c.wide));
     clone(&c, t.r, &m, c.body->first, yield, true);
 
     // The loop: carried values (the accumulator already scaled), the probabilities, the ring.
@@ -150,12 +174,13 @@ bool hop_overlap(Hop *h, Region *r) {
     clone(&c, k.r, &w, c.body->first, c.first->dot, false);
     Val *s = hop_multiply(h, &k, c.first, ring, &w);
     Val *acc = second_product(&c, &k, arg[n], arg[a], before);
-    map_set(&w, c.first->dot->out[0], hop_wait(&k, 1, s, NULL));
+    map_set(&w, c.first->dot->out[0], hop_wait(&k, 1, s));
     clone(&c, k.r, &w, c.first->dot->next, yield, false);
-    Val *next = keep(&c, &k, ring, &w);
-    acc = hop_wait(&k, 0, acc, arg[n]);
+    Val *at_end[] = {acc, arg[n], map_get(&w, c.wide)};               // the exponentials come before the wait, all of them
+    hop_wait_all(&k, 0, 3, at_end);
     hop_release(h, &k, before);
-    map_set(&w, c.body->args.at[1 + a], acc);
+    Val *next = keep(&c, &k, ring, &w, at_end[2]);
+    map_set(&w, c.body->args.at[1 + a], at_end[0]);
     clone(&c, k.r, &w, c.body->first, yield, true);
     Val *out[MAX_CARRIED + 3];
     for (int i = 0; i < n; i++) out[i] = map_get(&w, i == a ? c.second->dot->in[2] : yield->in[i]);
@@ -165,7 +190,7 @@ bool hop_overlap(Hop *h, Region *r) {
     yield_of(&k, n + 3, out);
 
     // What is left of the last trip.
-    Val *last = hop_wait(&t, 0, second_product(&c, &t, loop->out[n], loop->out[a], loop->out[n + 1]), NULL);
+    Val *last = hop_wait(&t, 0, second_product(&c, &t, loop->out[n], loop->out[a], loop->out[n + 1]));
     for (int i = 0; i < n; i++) out[i] = i == a ? last : loop->out[i];
     yield_of(&t, n, out);
     for (int i = 0; i < n; i++) replace_uses(&f->body, h->loop->out[i], branch->out[i]);

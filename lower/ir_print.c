@@ -37,7 +37,7 @@ const LOpText lop_text[] = {
     [L_EQ] = {"==", 3, 2}, [L_NE] = {"!=", 3, 2}, [L_LT] = {"<", 3, 2},  [L_LE] = {"<=", 3, 2},
     [L_AND] = {"&&", 2, 2}, [L_OR] = {"||", 1, 2},
     [L_CDIV] = {"cdiv", 0, 2}, [L_MIN] = {"min", 0, 2}, [L_MAX] = {"max", 0, 2},
-    [L_NOT] = {"not", 0, 1}, [L_SELECT] = {"select", 0, 3},
+    [L_NOT] = {"not", 0, 1}, [L_SELECT] = {"select", 0, 3}, [L_POSITIVE] = {"positive", 0, 1},
 };
 const int lop_count = (int)(sizeof lop_text / sizeof *lop_text);
 

@@ -671,6 +671,12 @@ static void check_wgmma(Check *c, const Op *op)
     for (int i = 4 + acc; i < op->nin; i++) want_kind(c, op, i, TY_AXIS, "an axis");
 }
 
+static void check_join_lanes(Check *c, const Op *op)
+{
+    if (want_tiles(c, op, 0, 1)) want_same_types(c, 1, op->in, op->out, "operand");
+    if (op->imm <= 0) problem(c, "imm: which bits of lane and warp hold parts");
+}
+
 static void check_wgmma_wait(Check *c, const Op *op)
 {
     if (op->nin != op->nout) problem(c, "a result for each accumulator");

@@ -70,7 +70,7 @@ LLVMValueRef gen_take(Gen *g, LLVMValueRef at, LLVMTypeRef t) {
 
 // Across warps: slot (warp, register, lane) of 8 bytes; 16 for argmax. When nothing but the reduction
 // distinguishes lanes, one slot a warp is enough and the lanes share the reading.
-static void across_warps(Red *s, const Op *op, Pair *out, int n, const Layout *l, uint32_t warp_bits, uint32_t kept_lanes) {
+static void across_warps(Red *s, const Op *op, Pair *out, int n, uint32_t warp_bits, uint32_t kept_lanes) {
     Gen *g = s->g;
     int unit = s->arg ? 16 : 8, lanes = kept_lanes ? 32 : 1;
     bool lead = !kept_lanes;
@@ -95,7 +95,7 @@ static void across_warps(Red *s, const Op *op, Pair *out, int n, const Layout *l
     else LLVMDeleteBasicBlock(write), LLVMDeleteBasicBlock(go);
     gen_barrier(g);
     int nb = 0, bit[MAX_WARP_BITS];
-    for (int i = 0; i < l->nwarp; i++) if (warp_bits >> i & 1) bit[nb++] = i;
+    for (int i = 0; i < MAX_WARP_BITS; i++) if (warp_bits >> i & 1) bit[nb++] = i;
     LLVMValueRef base = LLVMBuildAnd(g->B, g->warp, gen_i32(g, ~warp_bits), "");
     for (int r = 0; r < n; r++) {
         Pair p[32] = {0};
@@ -144,6 +144,10 @@ void emit_reduce(Gen *g, Op *op) {
         part[to * per + fill[to]++] = p;
     }
     for (int r = 0; r < n; r++) out[r] = fold_tree(&s, part + r * per, fill[r]);
+    if (op->attr) {                                            // join_lanes does the rest
+        for (int r = 0; r < n; r++) gen_set(g, o, r, out[r].v);
+        return;
+    }
     for (int i = 0; i < LANE_BITS; i++) {
         if (l->lane[i] & reduced) lane_bits |= 1u << i;
         else if (l->lane[i]) kept |= 1u << i;
@@ -151,7 +155,7 @@ void emit_reduce(Gen *g, Op *op) {
     for (int i = 0; i < l->nwarp; i++) if (l->warp[i] & reduced) warp_bits |= 1u << i;
     for (int i = 0; i < LANE_BITS; i++)
         if (lane_bits >> i & 1) for (int r = 0; r < n; r++) out[r] = fold(&s, out[r], shuffle(&s, out[r], 1 << i));
-    if (warp_bits) across_warps(&s, op, out, n, l, warp_bits, kept);
+    if (warp_bits) across_warps(&s, op, out, n, warp_bits, kept);
     for (int r = 0; r < n; r++) {
         LLVMValueRef v = out[r].v;
         if (s.arg) {
@@ -163,4 +167,19 @@ void emit_reduce(Gen *g, Op *op) {
         }
         gen_set(g, o, r, v);
     }
+}
+
+void emit_join_lanes(Gen *g, Op *op) {
+    Val *x = op->in[0], *o = op->out[0];
+    const Layout *l = x->layout;
+    Red s = {g, TR_sum, (Elem)x->type.elem, false};
+    int n = gen_tile(g, x)->n;
+    Pair *out = NEW_N(g->arena, Pair, n);
+    uint32_t lane_bits = (uint32_t)op->imm & ((1u << LANE_BITS) - 1), warp_bits = (uint32_t)(op->imm >> LANE_BITS), kept = 0;
+    for (int i = 0; l && i < LANE_BITS; i++) if (l->lane[i]) kept |= 1u << i;
+    for (int r = 0; r < n; r++) out[r] = (Pair){gen_get(g, x, r), NULL};
+    for (int i = 0; i < LANE_BITS; i++)
+        if (lane_bits >> i & 1) for (int r = 0; r < n; r++) out[r] = fold(&s, out[r], shuffle(&s, out[r], 1 << i));
+    if (warp_bits) across_warps(&s, op, out, n, warp_bits, kept);
+    for (int r = 0; r < n; r++) gen_set(g, o, r, out[r].v);
 }

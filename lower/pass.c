@@ -1,6 +1,6 @@
 // The pass driver.
 //
-//     simplify > contract > hoist > chunk > split > partial > schedule > lanes > pipeline > peel > layout  tile IR
+//     simplify > extremes > contract > hoist > chunk > split > partial > schedule > lanes > pipeline > peel > layout > defer
 //     then llvm_*.c: one LLVM function a kernel, ptx/emit.c: a short LLVM pass list and the NVPTX back end
 //
 // After each pass the verifier may run, the function may be written out, and lowering may stop.
@@ -13,6 +13,8 @@
 typedef bool PassFn(Fn *f, const CompileOptions *opt);
 
 static bool run_simplify(Fn *f, const CompileOptions *o) { (void)o; simplify(f); return true; }
+static bool run_extremes(Fn *f, const CompileOptions *o) { if (o->target->has_wgmma && extremes(f)) simplify(f); return true; }
+static bool run_defer(Fn *f, const CompileOptions *o)    { if (o->math != 1) defer(f); return true; }
 static bool run_contract(Fn *f, const CompileOptions *o) { if (o->math != 1 && contract(f)) simplify(f); return true; }
 static bool run_hoist(Fn *f, const CompileOptions *o)    { (void)o; hoist(f); return true; }
 static bool run_peel(Fn *f, const CompileOptions *o)     { (void)o; if (peel(f)) simplify(f); return true; }
@@ -24,6 +26,7 @@ static bool run_lanes(Fn *f, const CompileOptions *o)    { (void)o; if (lanes(f)
 // clang-format off
 static const struct { PassInfo info; PassFn *run; } passes[] = {
     {{"simplify", "folds constants, merges equal values, drops dead ones, gives dots their accumulators", 1, 1}, run_simplify},
+    {{"extremes", "moves positive factors behind maxima and minima",                                     1, 1}, run_extremes},
     {{"contract", "a * b + c becomes fma, rounded once (not with --math=strict)",                         1, 1}, run_contract},
     {{"hoist",    "moves what a loop does not change out of it",                                          1, 1}, run_hoist},
     {{"chunk",    "cuts tiles that no block can hold into loops over chunks of an axis",                  1, 1}, run_chunk},
@@ -34,6 +37,7 @@ static const struct { PassInfo info; PassFn *run; } passes[] = {
     {{"pipeline", "gives the operands of products rings in shared memory, filled ahead of use",           1, 2}, run_pipeline},
     {{"peel",     "gives trips whose lanes are all alive and masks all true a body of their own",         2, 2}, run_peel},
     {{"layout",   "assigns every tile to registers, lanes and warps; inserts conversions",                2, 2}, assign_layouts},
+    {{"defer",    "joins the lanes of a loop's sums after it (not with --math=strict)",                   2, 2}, run_defer},
 };
 // clang-format on
 

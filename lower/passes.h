@@ -7,6 +7,8 @@
 bool simplify(Fn *f);                                          // simplify.c: folding, CSE, dead code, identities, dot with accumulator
 bool contract(Fn *f);                                          // simplify.c: a * b + c -> fma
 bool hoist(Fn *f);                                             // simplify.c: loop-invariant values out of loops
+bool extremes(Fn *f);                                          // extremes.c: positive factors behind maxima and minima
+bool defer(Fn *f);                                             // defer.c: sums of a loop are joined across lanes after it
 bool chunk(Fn *f);                                             // chunk.c: axes too long for registers become loops
 bool partial(Fn *f);                                           // partial.c: sums in a loop, lane by lane until it ends
 bool lanes(Fn *f);                                             // lanes.c: neutral elements into dead lanes where they would count

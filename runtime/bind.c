@@ -107,7 +107,8 @@ static bool check_scalar(const LaunchInfo *info, BindArg *args, int p, Bound *b,
             return false;
         }
     }
-    b->scalars[p] = elem_is_float(want->elem) ? 0 : a->ival;
+    if (elem_is_float(want->elem)) memcpy(&b->scalars[p], &a->fval, sizeof a->fval);
+    else b->scalars[p] = a->ival;
     return true;
 }
 
@@ -159,7 +160,7 @@ static uint32_t left_side(LExpr e)
     uint32_t n = 0;
     for (uint32_t i = 0; i + 1 < e.n; i++) {
         LOp op = e.at[i].op;
-        depth += op <= L_STRIDE ? 1 : op == L_NOT ? 0 : op == L_SELECT ? -2 : -1;
+        depth += op <= L_STRIDE ? 1 : op == L_NOT || op == L_POSITIVE ? 0 : op == L_SELECT ? -2 : -1;
         if (depth == 1) n = i + 1;
     }
     return n;

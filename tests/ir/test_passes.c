@@ -1,4 +1,4 @@
-// simplify, contract, hoist and partial, by files:
+// simplify, extremes, contract, hoist and partial, by files:
 //
 //     //! run: simplify hoist
 //     kernel .. before ..
@@ -69,7 +69,7 @@ static void same_meaning(const char *path, const Data *a, const Data *b)
 
 static void run_passes(const char *path, Fn *f, const char *names)
 {
-    static const struct { const char *name; bool (*run)(Fn *); } passes[] = {{"simplify", simplify}, {"contract", contract}, {"hoist", hoist}, {"partial", partial}};
+    static const struct { const char *name; bool (*run)(Fn *); } passes[] = {{"simplify", simplify}, {"extremes", extremes}, {"contract", contract}, {"hoist", hoist}, {"partial", partial}};
     char list[200];
     snprintf(list, sizeof list, "%.*s", (int)strcspn(names, "\n"), names);
     for (char *name = strtok(list, " "); name; name = strtok(NULL, " ")) {
