@@ -321,6 +321,34 @@ static bool outputs(Import *im, const Onnx__GraphProto *gp) {
     return true;
 }
 
+static int declared(Onnx__ValueInfoProto *const *at, size_t n, const char *name) {
+    for (size_t i = 0; i < n; i++)
+        if (at[i]->name != NULL && strcmp(at[i]->name, name) == 0 && at[i]->type != NULL
+            && at[i]->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE)
+            return at[i]->type->tensor_type->elem_type;
+    return 0;
+}
+
+static int made_by(const Onnx__NodeProto *n) {                  // a Constant
+    for (size_t i = 0; i < n->n_attribute; i++)
+        if (n->attribute[i]->t != NULL) return n->attribute[i]->t->data_type;
+    return 0;
+}
+
+int op_in_type(Op *op, int i) {
+    const Onnx__NodeProto *node = op->node;
+    const Onnx__GraphProto *gp = op->import->m->proto->graph;
+    if (i >= (int)node->n_input || op->import->call != NULL) return 0;
+    const char *name = node->input[i];
+    for (size_t k = 0; k < gp->n_initializer; k++)
+        if (strcmp(text(gp->initializer[k]->name), name) == 0) return gp->initializer[k]->data_type;
+    for (size_t k = 0; k < gp->n_node; k++)
+        if (strcmp(text(gp->node[k]->op_type), "Constant") == 0 && gp->node[k]->n_output == 1 && strcmp(gp->node[k]->output[0], name) == 0)
+            return made_by(gp->node[k]);
+    int type = declared(gp->input, gp->n_input, name);
+    return type != 0 ? type : declared(gp->value_info, gp->n_value_info, name);
+}
+
 // ---- bodies ------------------------------------------------------------------------------------------
 
 const OpBody *op_body(Op *op, const char *attribute) {

@@ -457,7 +457,9 @@ static bool run_results(const Graph *g, const GTensor *in, Node *const *want, in
         reach(&r, needed);
         RPlan *plan = plan_make(&r, needed, NULL);
         for (int i = 0; i < n; i++) r.uses[want[i]->id]++;
-        if (run_plan(&r, plan))
+        for (int i = 0; i < plan->n && !r.failed; i++)                    // a value of a body whose loop is not there
+            if (plan->node[i]->kind == G_param) run_fail(&r, "depends on the trip of a loop");
+        if (!r.failed && run_plan(&r, plan))
             for (int i = 0; i < n && !r.failed; i++) take_output(&r, want[i], &out[i]);
     }
     for (uint32_t i = 0; i < count; i++) run_drop(&r, g->nodes.at[i]);
