@@ -50,6 +50,12 @@ const char *onnx_output_name(const OnnxModel *m, int i);
 // "sequences", "optionals", "strings", ..: what is not a tensor of numbers among inputs and outputs; NULL: nothing.
 const char *onnx_unusual_io(const OnnxModel *m);
 
+// What the model holds under a name: an initializer, or what a Constant node gives. The data are the model's, row by row.
+typedef struct OnnxWeight { Elem elem; int rank; int64_t dim[G_MAX_RANK]; const void *data; const char *missing; } OnnxWeight;   // data NULL: the file `missing` is not there
+int         onnx_weight_count(const OnnxModel *m);
+const char *onnx_weight_name(const OnnxModel *m, int i);
+int         onnx_weight(OnnxModel *m, const char *name, OnnxWeight *out, Buf *err);      // 1: found, 0: no such name, -1: err
+
 // *.pb files: one TensorProto.
 bool onnx_tensor_read(const char *path, GTensor *out, Buf *err);
 bool onnx_tensor_parse(const void *bytes, size_t n, GTensor *out, Buf *err);

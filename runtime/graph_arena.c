@@ -7,15 +7,16 @@
 //
 // Values are placed one after the other at the lowest gap between those that live at the same time and were
 // placed before (the gap that fits best). Which order is best differs, so a few are tried: by size, by
-// size times lifetime, by lifetime, by first launch. Then the values that end at the peak are moved to the
-// front of the best order, again and again, until the peak is that of the live bytes or nothing helps.
+// size times lifetime, by lifetime, by first launch, each with the values that reach the peak moved to its front a
+// few times. If the peak is still above that of the live bytes, the best order is disturbed at random (the same in
+// each run), and what is no worse is kept.
 
 #include "runtime/graph.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { TRIES = 200, MANY = 4000 };           // above MANY values, fewer tries
+enum { PROMOTIONS = 20, WORK = 20 << 20 };   // tries by promotion; by disturbance: as many as so many comparisons are
 
 static uint64_t rounded(uint64_t bytes) { return (bytes + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN; }
 
@@ -91,23 +92,48 @@ static void promote(const ArenaItem *item, int *order, int n, uint64_t peak, int
     memcpy(order + front, scratch, sizeof *order * (size_t)back);
 }
 
+// One value that reaches the peak, and one of any kind, to earlier places of the order.
+static void disturb(const ArenaItem *item, int *order, int n, uint64_t peak, uint64_t *seed)
+{
+    for (int kind = 0; kind < 2; kind++) {
+        int from = (int)((*seed = *seed * 6364136223846793005u + 1442695040888963407u) >> 33) % n;
+        for (int k = 0; kind == 0 && k < n; k++, from = (from + 1) % n) {
+            const ArenaItem *v = &item[order[from]];
+            if (v->bytes && v->offset + rounded(v->bytes) == peak) break;
+        }
+        int to = from ? (int)((*seed = *seed * 6364136223846793005u + 1442695040888963407u) >> 33) % from : 0, moved = order[from];
+        memmove(order + to + 1, order + to, sizeof *order * (size_t)(from - to));
+        order[to] = moved;
+    }
+}
+
 uint64_t arena_plan(ArenaItem *item, int n)
 {
     static int (*const ways[])(const void *, const void *) = {by_0, by_1, by_2, by_3};
     if (n == 0) return 0;
-    int *order = checked_alloc(sizeof *order * (size_t)n * 3), *best_order = order + n, *scratch = order + 2 * n;
+    int *order = checked_alloc(sizeof *order * (size_t)n * 3), *best_order = order + n, *spare = order + 2 * n;
     ArenaItem **near = checked_alloc(sizeof *near * (size_t)n);
-    uint64_t floor = arena_live_peak(item, n), best = UINT64_MAX;
+    uint64_t floor = arena_live_peak(item, n), best = UINT64_MAX, seed = 1;
+    int tries = n < 60 ? 2000 : WORK / n / n + 2;
     for (int way = 0; way < 4 && best > floor; way++) {
         for (int i = 0; i < n; i++) order[i] = i;
         sorting = item;
         qsort(order, (size_t)n, sizeof *order, ways[way]);
-        for (int try = n > MANY ? TRIES - 2 : 0; try < TRIES; try++) {
+        for (int try = 0; try < PROMOTIONS && try < tries && best > floor; try++) {
             uint64_t peak = place(item, order, n, near);
             if (peak < best) { best = peak; memcpy(best_order, order, sizeof *order * (size_t)n); }
-            if (best == floor) break;
-            promote(item, order, n, peak, scratch);
+            promote(item, order, n, peak, spare);
         }
+    }
+    uint64_t now = best;                                 // of the order that is disturbed
+    memcpy(order, best_order, sizeof *order * (size_t)n);
+    for (int try = 0; try < tries && best > floor; try++) {
+        memcpy(spare, order, sizeof *order * (size_t)n);
+        now = place(item, order, n, near);
+        disturb(item, order, n, now, &seed);
+        uint64_t peak = place(item, order, n, near);
+        if (peak > now) memcpy(order, spare, sizeof *order * (size_t)n);
+        if (peak < best) { best = peak; memcpy(best_order, order, sizeof *order * (size_t)n); }
     }
     best = place(item, best_order, n, near);
     free(order);

@@ -268,7 +268,9 @@ static bool weight_data(Runtime *rt, const TGValue *v, Weight *w, Buf *err)
     const char *path = "";
     int found = find_weight(rt, v->files, v->nfiles, v->weight, true, w, &path, err);
     if (found < 0) return false;
-    if (found > 0) return fits(v, w) || wrong_weight(rt, v, w, path);
+    if (found > 0 && !fits(v, w)) return wrong_weight(rt, v, w, path);
+    if (found > 0 && w->data) return true;
+    if (found > 0 && !runtime_options(rt)->random_weights) { buf_printf(err, "%s: the file %s with the data of `%.*s` is not there", path, w->missing, (int)v->weight.n, v->weight.p); return false; }
     if (!runtime_options(rt)->random_weights) return missing_weight(rt, v, err);
     if (!random_weight(v, runtime_options(rt)->seed, &w->own, err)) return false;
     w->data = w->own.data;

@@ -5,6 +5,7 @@
 
 #include "runtime/weights.h"
 
+#include "graph/onnx.h"
 #include "runtime/internal.h"
 
 #include <dirent.h>
@@ -29,6 +30,7 @@ struct WeightFile {
     char    *path;
     unsigned char *bytes;               // mapped
     size_t   size;
+    OnnxModel *onnx;
     Member  *member;                    // .npz: by name; a folder: names alone
     int      nmembers;
 };
@@ -193,17 +195,49 @@ static int folder_find(WeightFile *f, Str name, bool data, Weight *out, Buf *err
     return 1;
 }
 
+// ---- .onnx ---------------------------------------------------------------------------------------
+
+static bool onnx_open(WeightFile *f, Buf *err)
+{
+    f->onnx = onnx_read(f->path, err);
+    for (int i = 0; f->onnx && i < onnx_weight_count(f->onnx); i++) {
+        const char *name = onnx_weight_name(f->onnx, i);
+        add_member(f, name, strlen(name), 0, 0, 0);
+    }
+    return f->onnx != NULL;
+}
+
+static int onnx_find(WeightFile *f, Str name, bool data, Weight *out, Buf *err)
+{
+    OnnxWeight w;
+    const Member *m = member_named(f, name);
+    int found = m ? onnx_weight(f->onnx, m->name, &w, err) : 0;
+    if (found <= 0) return found;
+    out->elem = w.elem;
+    out->rank = w.rank;
+    if (w.rank > MAX_RANK) { buf_printf(err, "%s: `%s` has more than %d dimensions", f->path, m->name, MAX_RANK); return -1; }
+    memcpy(out->dim, w.dim, sizeof out->dim);
+    out->data = w.data;
+    out->missing = data && !w.data ? w.missing : NULL;
+    return 1;
+}
+
 // ---- the table -----------------------------------------------------------------------------------
 
-static const WeightKind npz = {".npz", npz_open, npz_find}, folder = {"a folder of .npy", folder_open, folder_find};
+static const WeightKind folder = {"", folder_open, folder_find};
+static const WeightKind kinds[] = {{".npz", npz_open, npz_find}, {".onnx", onnx_open, onnx_find}};     // by the end of the name
 
 WeightFile *weights_open(const char *path, Buf *err)
 {
     struct stat st;
     size_t n = strlen(path);
     if (stat(path, &st) != 0) { buf_printf(err, "%s: %s", path, strerror(errno)); return NULL; }
-    const WeightKind *kind = S_ISDIR(st.st_mode) ? &folder : n > 4 && strcmp(path + n - 4, ".npz") == 0 ? &npz : NULL;
-    if (!kind) { buf_printf(err, "%s: weights are read from an .npz file or a folder of .npy files", path); return NULL; }
+    const WeightKind *kind = S_ISDIR(st.st_mode) ? &folder : NULL;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds && !kind; i++) {
+        size_t end = strlen(kinds[i].name);
+        if (n > end && strcmp(path + n - end, kinds[i].name) == 0) kind = &kinds[i];
+    }
+    if (!kind) { buf_printf(err, "%s: weights are read from .npz and .onnx files and folders of .npy files", path); return NULL; }
     WeightFile *f = checked_alloc(sizeof *f);
     f->kind = kind;
     f->path = copy_text(path, n);
@@ -215,6 +249,7 @@ WeightFile *weights_open(const char *path, Buf *err)
 void weights_close(WeightFile *f)
 {
     if (!f) return;
+    onnx_free(f->onnx);
     if (f->bytes) munmap(f->bytes, f->size);
     for (int i = 0; i < f->nmembers; i++) free(f->member[i].name);
     free(f->member);

@@ -1,6 +1,7 @@
 // Files of weights: tensors by name.
 //
 //     model.npz      NumPy's archive, not compressed: mapped, nothing is copied
+//     model.onnx     the initializers of a model, and what its Constant nodes give
 //     weights/       a folder, NAME.npy for each
 #ifndef TK_RUNTIME_WEIGHTS_H
 #define TK_RUNTIME_WEIGHTS_H
@@ -13,6 +14,7 @@ typedef struct Weight {                // valid until weight_done
     int         rank;
     int64_t     dim[MAX_RANK];
     const void *data;                  // C order; NULL: only asked for its shape
+    const char *missing;               // data were asked for, but stand in this file, which is not there
     HostTensor  own;                   // when it could not be used where it lies
 } Weight;
 

@@ -1,0 +1,423 @@
+// Graphs at run time: the arena, the order of launches, plans and what they share, weights and what is said of
+// them, runs on eval, emu and a GPU of our own making.
+
+#include "tests/runtime/common.h"
+
+#include "runtime/graph.h"
+#include "runtime/weights.h"
+
+#include <dlfcn.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char source[] =
+    "kernel linear<BM = 16, BN = 16, RELU: bool = false>(x: f32[M, K], w: f32[K, N], y: out f32[M, N]) grid (m in M by BM, n in N by BN) {\n"
+    "    var acc = zeros(m, n);\n"
+    "    for k in K by 16 { acc += dot(x[m, k], w[k, n]); }\n"
+    "    if RELU { y[m, n] = relu(acc); } else { y[m, n] = acc; }\n"
+    "}\n"
+    "kernel add(a: f32[N], b: f32[N], y: out f32[N]) grid (n in N by 64) { y[n] = a[n] + b[n]; }\n"
+    "kernel twice(x: f32[N], y: out f32[N]) grid (n in N by 64) { y[n] = x[n] * 2; }\n"
+    "kernel bump(s: inout f32[N], x: f32[N]) grid (n in N by 64) { s[n] += x[n]; }\n"
+    "kernel turn(x: f32[M, N], y: out f32[N, M]) grid (m in M by 16, n in N by 16) { y[n, m] = x[m, n]; }\n"
+    "graph wide(x: f32[N]) -> (y: f32[N]) {\n"
+    "    let a = twice(x);\n"
+    "    let b = twice(x);\n"
+    "    y = add(twice(a), twice(b));\n"
+    "}\n"
+    "graph count(x: f32[N], s: inout f32[N]) -> (y: f32[N]) {\n"
+    "    bump(s, x);\n"
+    "    y = twice(s);\n"
+    "    bump(s, y);\n"
+    "}\n"
+    "graph model(x: f32[B, 8]) -> (y: f32[B, 4]) {\n"
+    "    weights \"w\";\n"
+    "    let w: f32[4, 8] = weight(\"fc\");\n"
+    "    y = linear(x, turn(w));\n"
+    "}\n"
+    "graph named(x: f32[B, 8]) -> (y: f32[B, 4]) { weights \"w\";  let w: f32[8, 4] = weight(\"cf\");  y = linear(x, w); }\n"
+    "graph shaped(x: f32[B, 8]) -> (y: f32[B, 4]) { weights \"w\";  let w: f32[8, 4] = weight(\"fc\");  y = linear(x, w); }\n"
+    "graph fileless(x: f32[B, 8]) -> (y: f32[B, 4]) { let w: f32[8, 4] = weight(\"fc\");  y = linear(x, w); }\n"
+    "graph untyped(x: f32[B, 4]) -> (y: f32[B, 8]) { weights \"w\";  y = linear(x, weight(\"fc\")); }\n";
+
+typedef struct World { Session *s; SemaFile *file; Device *dev; Runtime *rt; char folder[64], was[512]; } World;
+
+static void write_tensor(const char *path, int rank, const int64_t *dim, double first)
+{
+    HostTensor t;
+    Buf err = {0};
+    assert_true(tensor_make(&t, EL_f32, rank, dim, &err));
+    for (int64_t i = 0; i < tensor_count(&t); i++) elem_set(EL_f32, t.data, i, first + (double)i);
+    assert_true(npy_write(path, &t, &err));
+    tensor_free(&t);
+}
+
+// In a folder of its own, with w/fc.npy there.
+static World world(const char *device, const DeviceOptions *where, const RuntimeOptions *opt)
+{
+    World w = {.s = session_new()};
+    Buf err = {0};
+    assert_non_null(getcwd(w.was, sizeof w.was));
+    snprintf(w.folder, sizeof w.folder, "/tmp/tk-graph-XXXXXX");
+    assert_non_null(mkdtemp(w.folder));
+    assert_int_equal(chdir(w.folder), 0);
+    assert_int_equal(mkdir("w", 0700), 0);
+    write_tensor("w/fc.npy", 2, (int64_t[]){4, 8}, 0);
+    Source *src = source_add(w.s, "test.tk", source, strlen(source));
+    w.file = sema_file(w.s, parse_file(w.s, src));
+    sema_check(w.file);
+    if (diag_count(w.s)) { diag_print(w.s, stderr, DIAG_short, false); fail(); }
+    w.dev = device_open(device, where, &err);
+    assert_non_null(w.dev);
+    w.rt = runtime_new(w.s, w.dev, opt);
+    return w;
+}
+
+static void end(World *w)
+{
+    runtime_free(w->rt);
+    device_close(w->dev);
+    session_free(w->s);
+    assert_int_equal(unlink("w/fc.npy") | rmdir("w"), 0);
+    assert_int_equal(chdir(w->was) | rmdir(w->folder), 0);
+}
+
+static HostTensor tensor(int rank, const int64_t *dim, double first)
+{
+    HostTensor t;
+    Buf err = {0};
+    assert_true(tensor_make(&t, EL_f32, rank, dim, &err));
+    for (int64_t i = 0; i < tensor_count(&t); i++) elem_set(EL_f32, t.data, i, first + (double)i);
+    return t;
+}
+
+static double at(const HostTensor *t, int64_t i) { return elem_get(EL_f32, t->data, i); }
+
+static GraphExec *opened(World *w, const char *graph)
+{
+    GraphExec *x = graph_open(w->rt, w->file, sema_find_graph(w->file, graph), NULL, 0, NULL, 0);
+    assert_non_null(x);
+    return x;
+}
+
+// Runs on x; what the graph says instead, if it says something.
+static HostTensor run(World *w, GraphExec *x, HostTensor *in, HostTensor *state, const char *words)
+{
+    Buf err = {0};
+    HostTensor y = {0};
+    KernelArg args[3] = {{.tensor = in}, {.tensor = state ? state : &y}, {.tensor = &y}};
+    bool ok = graph_run(x, args, state ? 3 : 2, NULL, &err);
+    if (!words && !ok) { diag_print(w->s, stderr, DIAG_short, false); print_error("%s\n", err.p ? err.p : ""); fail(); }
+    if (words) {
+        Buf text = {0};
+        assert_false(ok);
+        char *shown = NULL;
+        size_t n = 0;
+        FILE *f = open_memstream(&shown, &n);
+        diag_print(w->s, f, DIAG_rich, false);
+        fclose(f);
+        buf_printf(&text, "%s%s", shown, err.p ? err.p : "");
+        if (!strstr(text.p, words)) { print_error("got:  %s\nwant: %s\n", text.p, words); fail(); }
+        free(shown);
+        buf_free(&text);
+        diag_forget(w->s, 0);
+    }
+    buf_free(&err);
+    return y;
+}
+
+// ---- the arena -----------------------------------------------------------------------------------
+
+static void check_arena(ArenaItem *item, int n, double most)
+{
+    uint64_t peak = arena_plan(item, n), live = arena_live_peak(item, n);
+    for (int i = 0; i < n; i++) {
+        assert_true(item[i].offset % ARENA_ALIGN == 0 && (item[i].bytes == 0 || item[i].offset + item[i].bytes <= peak));
+        for (int j = 0; j < i; j++) {
+            bool both = item[i].first <= item[j].last && item[j].first <= item[i].last;
+            bool meet = item[i].bytes && item[j].bytes && item[i].offset < item[j].offset + item[j].bytes && item[j].offset < item[i].offset + item[i].bytes;
+            assert_false(both && meet);
+        }
+    }
+    if ((double)peak > most * (double)live) { print_error("%llu bytes, %llu live\n", (unsigned long long)peak, (unsigned long long)live); fail(); }
+}
+
+static void arena(void **state)
+{
+    (void)state;
+    ArenaItem chain[] = {{512, 0, 1, 0}, {512, 1, 2, 0}, {512, 2, 3, 0}};
+    check_arena(chain, 3, 1.0);
+    assert_int_equal(arena_plan(chain, 3), 1024);
+    assert_int_equal(arena_plan(chain, 0), 0);
+    ArenaItem uneven[] = {{256, 0, 3, 0}, {1024, 0, 1, 0}, {1280, 2, 3, 0}, {0, 1, 2, 0}};       // first fit by time would leave a hole
+    check_arena(uneven, 4, 1.0);
+    // Layers as models have them: a residual that lives through, wide values in between.
+    ArenaItem layers[7 * 24];
+    int n = 0;
+    for (int l = 0; l < 24; l++) {
+        int t = 7 * l;
+        static const struct { int bytes, from, to; } of[] = {{3072, 0, 1}, {9216, 1, 2}, {3072, 2, 3}, {3072, 3, 6}, {3072, 4, 5}, {12288, 5, 6}, {3072, 6, 10}};
+        for (int i = 0; i < 7; i++) layers[n++] = (ArenaItem){.bytes = (uint64_t)of[i].bytes * 100, .first = t + of[i].from, .last = t + of[i].to};
+    }
+    check_arena(layers, n, 1.0);
+    for (uint64_t seed = 0; seed < 40; seed++) {                       // any lifetimes
+        ArenaItem any[120];
+        for (int i = 0; i < 120; i++) {
+            uint32_t a = rng_bits(seed, 1, (uint64_t)i), b = rng_bits(seed, 2, (uint64_t)i), c = rng_bits(seed, 3, (uint64_t)i);
+            any[i] = (ArenaItem){.bytes = (a % 4096 + 1) << (c % 6), .first = i, .last = i + 1 + (int)(b % (c % 7 == 0 ? 40 : 6))};
+        }
+        check_arena(any, 120, 1.05);
+    }
+}
+
+// ---- runs ----------------------------------------------------------------------------------------
+
+static void runs_on(const char *device)
+{
+    World w = world(device, NULL, NULL);
+    GraphExec *x = opened(&w, "wide");
+    HostTensor in = tensor(1, (int64_t[]){100}, 1), y = run(&w, x, &in, NULL, NULL);
+    for (int64_t i = 0; i < 100; i++) assert_true(at(&y, i) == 8.0 * (double)(i + 1));
+    tensor_free(&y);
+    tensor_free(&in);
+    in = tensor(1, (int64_t[]){0}, 0);
+    y = run(&w, x, &in, NULL, NULL);
+    assert_int_equal(tensor_count(&y), 0);
+    tensor_free(&y);
+    tensor_free(&in);
+    graph_close(x);
+
+    x = opened(&w, "count");                                           // state: updated, read, updated again
+    in = tensor(1, (int64_t[]){70}, 1);
+    HostTensor s = tensor(1, (int64_t[]){70}, 10);
+    y = run(&w, x, &in, &s, NULL);
+    assert_true(at(&y, 3) == 2 * (4 + 13) && at(&s, 3) == 3 * (4 + 13));
+    tensor_free(&y);
+    y = run(&w, x, &in, &s, NULL);
+    assert_true(at(&y, 3) == 2 * (4 + 51) && at(&s, 3) == 3 * (4 + 51));
+    tensor_free(&y);
+    tensor_free(&s);
+    tensor_free(&in);
+    graph_close(x);
+    end(&w);
+}
+static void on_eval(void **state) { (void)state; runs_on("eval"); }
+static void on_emu(void **state) { (void)state; runs_on("emu"); }
+
+// ---- sizes ---------------------------------------------------------------------------------------
+
+// Another batch compiles nothing; weights and what is made from them are there once.
+static void batches(void **state)
+{
+    (void)state;
+    World w = world("emu", NULL, NULL);
+    GraphExec *x = opened(&w, "model");
+    int compiled = 0;
+    size_t held = 0;
+    for (int round = 0; round < 3; round++)
+        for (int64_t b = 1; b <= 40; b += 13) {
+            HostTensor in = tensor(2, (int64_t[]){b, 8}, 0), y = run(&w, x, &in, NULL, NULL);
+            for (int64_t j = 0; j < 4; j++) {                          // rows of the weight, [out, in]
+                double sum = 0;
+                for (int64_t k = 0; k < 8; k++) sum += (double)k * (double)(j * 8 + k);
+                assert_true(at(&y, j) == sum);
+            }
+            tensor_free(&y);
+            tensor_free(&in);
+            if (round == 0 && b == 1) compiled = runtime_stats(w.rt).compiled;
+            assert_int_equal(runtime_stats(w.rt).compiled, compiled);
+            if (round == 1 && b == 1) held = arena_bytes(session_arena(w.s));
+            if (round == 2) assert_int_equal(arena_bytes(session_arena(w.s)), held);    // a plan that is known costs nothing
+        }
+    graph_close(x);
+    end(&w);
+}
+
+// ---- weights -------------------------------------------------------------------------------------
+
+static void weights_said(void **state)
+{
+    (void)state;
+    World w = world("eval", NULL, NULL);
+    static const struct { const char *graph, *words; } rows[] = {
+        {"named", "there is no weight `cf`"},
+        {"named", "did you mean `fc`?"},
+        {"shaped", "weight `fc` is f32[4, 8] in w, and f32[8, 4] here"},
+        {"fileless", "there is no file to read weight `fc` from"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        GraphExec *x = opened(&w, rows[i].graph);
+        HostTensor in = tensor(2, (int64_t[]){2, 8}, 0);
+        run(&w, x, &in, NULL, rows[i].words);
+        tensor_free(&in);
+        graph_close(x);
+    }
+    GraphExec *x = opened(&w, "untyped");                              // the file says what it is
+    HostTensor in = tensor(2, (int64_t[]){1, 4}, 0), y = run(&w, x, &in, NULL, NULL);
+    assert_true(at(&y, 0) == 8 + 2 * 16 + 3 * 24);
+    tensor_free(&y);
+    tensor_free(&in);
+    graph_close(x);
+    end(&w);
+
+    w = world("eval", NULL, &(RuntimeOptions){.random_weights = true});
+    x = opened(&w, "fileless");
+    in = tensor(2, (int64_t[]){1, 8}, 1);
+    y = run(&w, x, &in, NULL, NULL);
+    HostTensor again = run(&w, x, &in, NULL, NULL);
+    assert_true(at(&y, 0) != 0 && at(&y, 0) == at(&again, 0));
+    tensor_free(&again);
+    tensor_free(&y);
+    tensor_free(&in);
+    graph_close(x);
+    end(&w);
+}
+
+// A zip of stored members, as numpy.savez writes it.
+typedef struct Zip { FILE *f; Buf list; int n; } Zip;
+
+static void put(Buf *b, uint64_t v, int bytes) { for (int i = 0; i < bytes; i++) buf_putc(b, (char)(v >> (8 * i))); }
+
+static void zip_add(Zip *z, const char *name, const Buf *data, int method)
+{
+    Buf head = {0};
+    long start = ftell(z->f);
+    put(&head, 0x04034b50, 4); put(&head, 20, 2); put(&head, 0, 2); put(&head, (uint64_t)method, 2); put(&head, 0, 8);
+    put(&head, data->n, 4); put(&head, data->n, 4); put(&head, strlen(name), 2); put(&head, 0, 2);
+    buf_puts(&head, name);
+    fwrite(head.p, 1, head.n, z->f);
+    fwrite(data->p, 1, data->n, z->f);
+    put(&z->list, 0x02014b50, 4); put(&z->list, 20, 2); put(&z->list, 20, 2); put(&z->list, 0, 2); put(&z->list, (uint64_t)method, 2);
+    put(&z->list, 0, 8); put(&z->list, data->n, 4); put(&z->list, data->n, 4); put(&z->list, strlen(name), 2);
+    put(&z->list, 0, 2); put(&z->list, 0, 2); put(&z->list, 0, 2); put(&z->list, 0, 2); put(&z->list, 0, 4); put(&z->list, (uint64_t)start, 4);
+    buf_puts(&z->list, name);
+    z->n++;
+    buf_free(&head);
+}
+
+static void zip_end(Zip *z)
+{
+    Buf tail = {0};
+    long at_list = ftell(z->f);
+    fwrite(z->list.p, 1, z->list.n, z->f);
+    put(&tail, 0x06054b50, 4); put(&tail, 0, 4); put(&tail, (uint64_t)z->n, 2); put(&tail, (uint64_t)z->n, 2);
+    put(&tail, z->list.n, 4); put(&tail, (uint64_t)at_list, 4); put(&tail, 0, 2);
+    fwrite(tail.p, 1, tail.n, z->f);
+    buf_free(&tail);
+    buf_free(&z->list);
+    fclose(z->f);
+}
+
+static Buf file_bytes(const char *path)
+{
+    Buf b = {0};
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    for (int c; (c = getc(f)) != EOF;) buf_putc(&b, (char)c);
+    fclose(f);
+    return b;
+}
+
+static void archives(void **state)
+{
+    (void)state;
+    World w = world("eval", NULL, NULL);
+    Buf npy = file_bytes("w/fc.npy"), err = {0};
+    Zip z = {.f = fopen("a.npz", "wb")};
+    zip_add(&z, "fc.weight.npy", &npy, 0);
+    zip_add(&z, "packed.npy", &npy, 8);
+    zip_end(&z);
+    WeightFile *f = weights_open("a.npz", &err);
+    Weight x;
+    assert_non_null(f);
+    assert_int_equal(weights_find(f, (Str){"fc.weight", 9}, true, &x, &err), 1);
+    assert_true(x.elem == EL_f32 && x.rank == 2 && x.dim[0] == 4 && x.dim[1] == 8 && ((const float *)x.data)[31] == 31 && !x.own.data);
+    weight_done(&x);
+    assert_int_equal(weights_find(f, (Str){"fc.wait", 7}, true, &x, &err), 0);
+    assert_string_equal(weights_nearest(f, (Str){"fc.weigth", 9}), "fc.weight");
+    assert_int_equal(weights_find(f, (Str){"packed", 6}, true, &x, &err), -1);
+    assert_says(&err, "a.npz: `packed` is compressed: write the file with numpy.savez, not savez_compressed");
+    weights_close(f);
+
+    Buf whole = file_bytes("a.npz");                                   // every way to be cut off or damaged: words, or what is there
+    for (size_t n = 0; n < whole.n; n += 7)
+        for (int damage = 0; damage < 2; damage++) {
+            FILE *out = fopen("b.npz", "wb");
+            if (damage) whole.p[n] ^= 0x55;
+            fwrite(whole.p, 1, damage ? whole.n : n, out);
+            if (damage) whole.p[n] ^= 0x55;
+            fclose(out);
+            f = weights_open("b.npz", &err);
+            if (f && weights_find(f, (Str){"fc.weight", 9}, true, &x, &err) > 0) weight_done(&x);
+            weights_close(f);
+            buf_free(&err);
+        }
+    assert_null(weights_open("w.bin", &err));
+    assert_says(&err, "w.bin: No such file");
+    assert_null(weights_open("../etc", &err));
+    buf_free(&err);
+    unlink("a.npz");
+    unlink("b.npz");
+    buf_free(&npy);
+    buf_free(&whole);
+    end(&w);
+}
+
+// ---- a GPU of our own making ---------------------------------------------------------------------
+
+static void fake_gpu(void **state)
+{
+    (void)state;
+    void *lib = dlopen(FAKE_WHOLE_PATH, RTLD_NOW);
+    void (*reset)(void);
+    const char *(*calls)(void);
+    int (*get)(const char *);
+    *(void **)&reset = dlsym(lib, "fake_reset");
+    *(void **)&calls = dlsym(lib, "fake_log");
+    *(void **)&get = dlsym(lib, "fake_get");
+    reset();
+    World w = world("cuda", &(DeviceOptions){.driver = FAKE_WHOLE_PATH}, NULL);
+    GraphExec *x = opened(&w, "wide");
+    HostTensor in = tensor(1, (int64_t[]){100}, 1), y = run(&w, x, &in, NULL, NULL);
+    const char *log = calls();
+    assert_null(strstr(log, "cuLaunchKernel\n"));                      // one launch of the whole
+    assert_non_null(strstr(log, "node 0 grid"));
+    const char *second = strstr(log, "node 2 grid"), *last = strstr(log, "node 4 grid");
+    assert_non_null(second);
+    assert_non_null(strstr(second, "after 0"));                        // a and b are apart, their results are joined
+    assert_non_null(last);
+    assert_non_null(strstr(last, "after 3"));                          // which writes where a was, so waits for 2
+    char first[200] = {0};
+    const char *node = strstr(log, "node 1 grid");
+    memcpy(first, node, strcspn(node, "\n"));
+    assert_null(strstr(first, "after"));
+    const char *made = strstr(log, "cuGraphInstantiateWithFlags");
+    assert_non_null(made);
+    const char *launched = strstr(made, "cuGraphLaunch"), *synced = strstr(made, "cuCtxSynchronize");
+    assert_true(launched && synced && launched < synced);
+    tensor_free(&y);
+    tensor_free(&in);
+    graph_close(x);
+    end(&w);
+    assert_int_equal(get("live"), 0);
+
+    reset();                                                           // a driver without graphs: launch by launch
+    w = world("cuda", &(DeviceOptions){.driver = FAKE_OLD_PATH}, NULL);
+    x = opened(&w, "wide");
+    in = tensor(1, (int64_t[]){100}, 1);
+    y = run(&w, x, &in, NULL, NULL);
+    tensor_free(&y);
+    tensor_free(&in);
+    graph_close(x);
+    end(&w);
+    dlclose(lib);
+}
+
+int main(void)
+{
+    const struct CMUnitTest list[] = {
+        cmocka_unit_test(arena), cmocka_unit_test(on_eval), cmocka_unit_test(on_emu), cmocka_unit_test(batches),
+        cmocka_unit_test(weights_said), cmocka_unit_test(archives), cmocka_unit_test(fake_gpu),
+    };
+    return cmocka_run_group_tests(list, NULL, NULL);
+}
