@@ -59,6 +59,7 @@ typedef struct Gen {
     uint32_t       scratch_size;
     uint32_t       smem_used;
     Tile          *tile;         // by Val.id
+    uint8_t       *narrow;       // what gen_is32 has found out, by Val.id
     bool          *wanted;       // index arithmetic that somebody needs as values, by Val.id
     LoopGen       *loop;
     LLVMBasicBlockRef exit;

@@ -172,6 +172,7 @@ static void emit_kernel(Session *s, Fn *f, const CompileOptions *opt, PtxUnit *u
     g.smem = smem;
     ir_number(f);
     g.tile = NEW_N(f->arena, Tile, f->nvals + 1);
+    g.narrow = NEW_N(f->arena, uint8_t, f->nvals + 1);
     g.wanted = NEW_N(f->arena, bool, f->nvals + 1);
     g.B = LLVMCreateBuilderInContext(C);
     g.one_warp = f->warps == 1;

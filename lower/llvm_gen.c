@@ -40,7 +40,12 @@ LLVMValueRef gen_asm(Gen *g, LLVMTypeRef ret, const char *text, const char *cons
     return call;
 }
 
-bool gen_is32(Gen *g, const Val *v) { return v->type.elem == EL_index && fact_fits32(g->facts, v); }
+bool gen_is32(Gen *g, const Val *v) {
+    if (v->type.elem != EL_index) return false;
+    uint8_t *known = &g->narrow[v->id];                        // 1: no, 2: yes
+    if (!*known) *known = (uint8_t)(1 + fact_fits32(g->facts, v));
+    return *known == 2;
+}
 
 static LLVMTypeRef elem_type(Gen *g, Elem e) {
     switch (e) {

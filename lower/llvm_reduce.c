@@ -68,6 +68,19 @@ LLVMValueRef gen_take(Gen *g, LLVMValueRef at, LLVMTypeRef t) {
     return t == g->i1 ? LLVMBuildTrunc(g->B, x, t, "") : x;
 }
 
+// The low bits of the lane's number, moved to bit[0 .. n) of a warp's: runs of neighbours together.
+static LLVMValueRef lane_as_warp(Gen *g, const int *bit, int n) {
+    LLVMValueRef w = NULL;
+    for (int b = 0, len; b < n; b += len) {
+        for (len = 1; b + len < n && bit[b + len] == bit[b] + len; len++) {}
+        LLVMValueRef x = b ? LLVMBuildLShr(g->B, g->lane, gen_i32(g, b), "") : g->lane;
+        x = LLVMBuildAnd(g->B, x, gen_i32(g, (1 << len) - 1), "");
+        if (bit[b]) x = LLVMBuildShl(g->B, x, gen_i32(g, bit[b]), "");
+        w = w ? LLVMBuildOr(g->B, w, x, "") : x;
+    }
+    return w;
+}
+
 // Across warps: slot (warp, register, lane) of 8 bytes; 16 for argmax. When nothing but the reduction
 // distinguishes lanes, one slot a warp is enough and the lanes share the reading.
 static void across_warps(Red *s, const Op *op, Pair *out, int n, uint32_t warp_bits, uint32_t kept_lanes) {
@@ -96,22 +109,16 @@ static void across_warps(Red *s, const Op *op, Pair *out, int n, uint32_t warp_b
     gen_barrier(g);
     int nb = 0, bit[MAX_WARP_BITS];
     for (int i = 0; i < MAX_WARP_BITS; i++) if (warp_bits >> i & 1) bit[nb++] = i;
-    LLVMValueRef base = LLVMBuildAnd(g->B, g->warp, gen_i32(g, ~warp_bits), "");
+    bool all = g->f->warps == 1 << nb && warp_bits == (1u << nb) - 1;
+    LLVMValueRef base = all ? gen_i32(g, 0) : LLVMBuildAnd(g->B, g->warp, gen_i32(g, ~warp_bits), "");
+    if (lead) base = LLVMBuildOr(g->B, lane_as_warp(g, bit, nb), base, "");
     for (int r = 0; r < n; r++) {
         Pair p[32] = {0};
         int reads = lead ? 1 : 1 << nb;
         for (int k = 0; k < reads; k++) {
-            LLVMValueRef w = base;
-            for (int b = 0; b < nb; b++) {
-                LLVMValueRef x;
-                if (lead) {
-                    x = LLVMBuildAnd(g->B, b ? LLVMBuildLShr(g->B, g->lane, gen_i32(g, b), "") : g->lane, gen_i32(g, 1), "");
-                    x = LLVMBuildShl(g->B, x, gen_i32(g, bit[b]), "");
-                } else {
-                    x = gen_i32(g, (k >> b & 1) << bit[b]);
-                }
-                w = LLVMBuildOr(g->B, w, x, "");
-            }
+            int64_t other = 0;
+            for (int b = 0; b < nb && !lead; b++) other |= (int64_t)(k >> b & 1) << bit[b];
+            LLVMValueRef w = other ? LLVMBuildOr(g->B, base, gen_i32(g, other), "") : base;
             LLVMValueRef at = LLVMBuildAdd(g->B, LLVMBuildMul(g->B, w, gen_i32(g, n * lanes * unit), ""), gen_i32(g, area + (uint32_t)(r * lanes * unit)), "");
             if (col) at = LLVMBuildAdd(g->B, at, col, "");
             p[k] = (Pair){gen_take(g, at, vt), s->arg ? gen_take(g, LLVMBuildAdd(g->B, at, gen_i32(g, 8), ""), it) : NULL};
