@@ -75,12 +75,17 @@ typedef struct Gen {
     void          *ext;          // state of llvm_hopper.c
 } Gen;
 
+// ---- llvm_emit.c
+struct PtxUnit;
+void         gen_kernel(Session *s, Fn *f, const CompileOptions *opt, struct PtxUnit *unit);   // into the unit's module
+
 // ---- llvm_gen.c
 LLVMTypeRef  gen_type(Gen *g, const Val *v);                       // of one element
 bool         gen_is32(Gen *g, const Val *v);                       // an index kept in 32 bits
 LLVMValueRef gen_i32(Gen *g, int64_t v);
 LLVMValueRef gen_i64(Gen *g, int64_t v);
 LLVMValueRef gen_call(Gen *g, const char *intrinsic, int n, LLVMValueRef *args, int ntypes, LLVMTypeRef *types);
+LLVMValueRef gen_try(Gen *g, const char *intrinsic, int n, LLVMValueRef *args, int ntypes, LLVMTypeRef *types);   // NULL: unknown to this LLVM
 LLVMValueRef gen_asm(Gen *g, LLVMTypeRef ret, const char *text, const char *constraints, int n, LLVMValueRef *args, bool effect, bool convergent);
 void         gen_need(Gen *g, size_t cap);                         // an instruction of this capability is used: offset in Target
 LLVMBasicBlockRef gen_block(Gen *g, const char *name);

@@ -29,17 +29,20 @@ static void dimensions(const Access *a, Shared *s) {
 }
 
 static void copy(Gen *g, LLVMValueRef to, LLVMValueRef from, int64_t imm, int bytes, LLVMValueRef live, LLVMValueRef doit) {
-    char text[200], cons[32];
-    int k = 0, n = 3;
-    LLVMValueRef args[5] = {LLVMBuildPtrToInt(g->B, to, g->i32, ""), from, gen_i32(g, imm)};
-    if (live) { args[n] = LLVMBuildSelect(g->B, live, gen_i32(g, bytes), gen_i32(g, 0), ""); n++; }
-    if (doit) {
-        k = snprintf(text, sizeof text, "@$%d ", n);
-        args[n++] = doit;
+    LLVMValueRef n = live ? LLVMBuildSelect(g->B, live, gen_i32(g, bytes), gen_i32(g, 0), "") : NULL;
+    const char *cache = bytes == 16 ? "cg" : "ca";
+    if (!doit) {
+        char name[64];
+        LLVMValueRef by = gen_i64(g, imm), at = LLVMBuildIntToPtr(g->B, from, g->gptr, "");
+        LLVMValueRef args[3] = {to, imm ? LLVMBuildGEP2(g->B, g->i8, at, &by, 1, "") : at, n};
+        snprintf(name, sizeof name, "llvm.nvvm.cp.async.%s.shared.global.%d%s", cache, bytes, n ? ".s" : "");
+        gen_call(g, name, n ? 3 : 2, args, 0, NULL);
+        return;
     }
-    snprintf(text + k, sizeof text - (size_t)k, "cp.async.%s.shared.global [$0], [$1 + $2], %d%s;", bytes == 16 ? "cg" : "ca", bytes, live ? ", $3" : "");
-    snprintf(cons, sizeof cons, "r,l,n%s%s,~{memory}", live ? ",r" : "", doit ? ",b" : "");
-    gen_asm(g, LLVMVoidTypeInContext(g->C), text, cons, n, args, true, false);
+    char text[200];                                        // no name of LLVM's has a predicate
+    LLVMValueRef args[5] = {LLVMBuildPtrToInt(g->B, to, g->i32, ""), from, gen_i32(g, imm), doit, n};
+    snprintf(text, sizeof text, "@$3 cp.async.%s.shared.global [$0], [$1 + $2], %d%s;", cache, bytes, n ? ", $4" : "");
+    gen_asm(g, LLVMVoidTypeInContext(g->C), text, n ? "r,l,n,b,r,~{memory}" : "r,l,n,b,~{memory}", n ? 5 : 4, args, true, false);
 }
 
 void emit_copy_async(Gen *g, Op *op) {

@@ -66,8 +66,8 @@ static LLVMValueRef to_f8_soft(Gen *g, LLVMValueRef x, Elem e) {
 // Two f32 -> one word of two storage floats (lo in the low half).
 static LLVMValueRef pack2(Gen *g, LLVMValueRef lo, LLVMValueRef hi, Elem e) {
     LLVMValueRef a[2] = {hi, lo};
-    if (e == EL_bf16) return LLVMBuildBitCast(g->B, gen_call(g, "llvm.nvvm.ff2bf16x2.rn", 2, a, 0, NULL), g->i32, "");
-    if (e == EL_f16)  return LLVMBuildBitCast(g->B, gen_call(g, "llvm.nvvm.ff2f16x2.rn", 2, a, 0, NULL), g->i32, "");
+    if (e == EL_bf16) return gen_asm(g, g->i32, "cvt.rn.bf16x2.f32 $0, $1, $2;", "=r,f,f", 2, a, false, false);
+    if (e == EL_f16)  return gen_asm(g, g->i32, "cvt.rn.f16x2.f32 $0, $1, $2;", "=r,f,f", 2, a, false, false);
     if (g->opt->target->has_cvt_f8) {
         LLVMValueRef w = gen_call(g, e == EL_f8e4m3 ? "llvm.nvvm.ff.to.e4m3x2.rn" : "llvm.nvvm.ff.to.e5m2x2.rn", 2, a, 0, NULL);
         return LLVMBuildZExt(g->B, w, g->i32, "");

@@ -1,4 +1,4 @@
-// From laid-out functions to an LLVM module and its PTX: one entry each, all in one module.
+// From a laid-out function to an entry of an LLVM module.
 //
 // The entry's machine parameters are the launch slots: addresses, outer strides, dimensions, scalars, the
 // number of programs. What index arithmetic nobody needs as a value (loads fold it into addresses) is
@@ -163,13 +163,23 @@ static bool rings_are_free(Gen *g) {
     return true;
 }
 
-static void emit_kernel(Session *s, Fn *f, const CompileOptions *opt, PtxUnit *unit, LLVMValueRef smem) {
+static LLVMValueRef shared_memory(PtxUnit *unit) {
+    LLVMValueRef smem = LLVMGetNamedGlobal(ptx_module(unit), "smem");
+    if (smem) return smem;
+    LLVMTypeRef bytes = LLVMArrayType2(LLVMInt8TypeInContext(ptx_context(unit)), 0);
+    smem = LLVMAddGlobalInAddressSpace(ptx_module(unit), bytes, "smem", 3);
+    LLVMSetAlignment(smem, 1024);
+    LLVMSetLinkage(smem, LLVMExternalLinkage);
+    return smem;
+}
+
+void gen_kernel(Session *s, Fn *f, const CompileOptions *opt, PtxUnit *unit) {
     LLVMContextRef C = ptx_context(unit);
     Gen g = {.session = s, .arena = f->arena, .f = f, .facts = facts_new(f), .opt = opt, .C = C, .M = ptx_module(unit)};
     g.i1 = LLVMInt1TypeInContext(C); g.i8 = LLVMInt8TypeInContext(C); g.i16 = LLVMInt16TypeInContext(C); g.i32 = LLVMInt32TypeInContext(C);
     g.i64 = LLVMInt64TypeInContext(C); g.f16 = LLVMHalfTypeInContext(C); g.f32 = LLVMFloatTypeInContext(C); g.f64 = LLVMDoubleTypeInContext(C);
     g.gptr = LLVMPointerTypeInContext(C, 1); g.sptr = LLVMPointerTypeInContext(C, 3);
-    g.smem = smem;
+    g.smem = shared_memory(unit);
     ir_number(f);
     g.tile = NEW_N(f->arena, Tile, f->nvals + 1);
     g.narrow = NEW_N(f->arena, uint8_t, f->nvals + 1);
@@ -215,18 +225,4 @@ static void emit_kernel(Session *s, Fn *f, const CompileOptions *opt, PtxUnit *u
     }
     gen_check_room(&g);
     ptx_need(unit, g.ptx_version);
-}
-
-bool lower_emit(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *llvm, Buf *ptx) {
-    PtxOptions po = {.timing = opt->timing, .timing_ctx = opt->timing_ctx, .verify = opt->verify};
-    PtxUnit *unit = ptx_open(opt->target, &po);
-    LLVMContextRef C = ptx_context(unit);
-    LLVMValueRef smem = LLVMAddGlobalInAddressSpace(ptx_module(unit), LLVMArrayType2(LLVMInt8TypeInContext(C), 0), "smem", 3);
-    LLVMSetAlignment(smem, 1024);
-    LLVMSetLinkage(smem, LLVMExternalLinkage);
-    for (int i = 0; i < n; i++) emit_kernel(s, fns[i], opt, unit, smem);
-    bool ok = diag_errors(s) == 0 && ptx_finish(unit, llvm, ptx);
-    if (!ok && diag_errors(s) == 0) ice("the code generator failed: %s", ptx_problems(unit));
-    ptx_close(unit);
-    return ok;
 }

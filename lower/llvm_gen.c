@@ -13,11 +13,17 @@ LLVMValueRef gen_i32(Gen *g, int64_t v) { return LLVMConstInt(g->i32, (unsigned 
 LLVMValueRef gen_i64(Gen *g, int64_t v) { return LLVMConstInt(g->i64, (unsigned long long)v, 1); }
 LLVMBasicBlockRef gen_block(Gen *g, const char *name) { return LLVMAppendBasicBlockInContext(g->C, g->fn, name); }
 
-LLVMValueRef gen_call(Gen *g, const char *name, int n, LLVMValueRef *args, int ntypes, LLVMTypeRef *types) {
+LLVMValueRef gen_try(Gen *g, const char *name, int n, LLVMValueRef *args, int ntypes, LLVMTypeRef *types) {
     unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
-    if (!id) ice("LLVM has no intrinsic %s", name);
-    LLVMValueRef f = LLVMGetIntrinsicDeclaration(g->M, id, types, (size_t)ntypes);
+    if (!id) return NULL;
+    LLVMValueRef f = LLVMGetIntrinsicDeclaration(g->M, id, types, LLVMIntrinsicIsOverloaded(id) ? (size_t)ntypes : 0);
     return LLVMBuildCall2(g->B, LLVMGlobalGetValueType(f), f, args, (unsigned)n, "");
+}
+
+LLVMValueRef gen_call(Gen *g, const char *name, int n, LLVMValueRef *args, int ntypes, LLVMTypeRef *types) {
+    LLVMValueRef x = gen_try(g, name, n, args, ntypes, types);
+    if (!x) ice("LLVM has no intrinsic %s", name);
+    return x;
 }
 
 void gen_need(Gen *g, size_t cap) {

@@ -196,7 +196,8 @@ void emit_ptrstore(Gen *g, Op *op) {
 
 static LLVMValueRef string(Gen *g, const char *s) {
     LLVMValueRef c = LLVMConstStringInContext2(g->C, s, strlen(s), 0);
-    LLVMValueRef v = LLVMAddGlobalInAddressSpace(g->M, LLVMTypeOf(c), "text", 1);
+    const char *name = arena_printf(g->arena, "%s_text", g->f->launch->entry);
+    LLVMValueRef v = LLVMAddGlobalInAddressSpace(g->M, LLVMTypeOf(c), name, 1);
     LLVMSetInitializer(v, c);
     LLVMSetGlobalConstant(v, 1);
     LLVMSetLinkage(v, LLVMPrivateLinkage);

@@ -233,11 +233,30 @@ static void load_b(Mma *m, int64_t step, int pair, LLVMValueRef *out) {
 
 // ---- instructions --------------------------------------------------------------------------------
 
+// mma.sync by LLVM's name: of the types in m16n8k16.row.col.D.A.B.C it has A alone for bf16 and tf32, A and B (once if
+// equal) for integers, D and C for f16 (whose registers are pairs to it), all for the rest. NULL: this LLVM has none.
+static LLVMValueRef by_name(Mma *m, LLVMValueRef *args) {
+    Gen *g = m->g;
+    const char *types = m->p->c.insn->types;
+    char name[96], shape[32], d[8], a[8], b[8], c[8];
+    if (sscanf(types, "%31[a-z0-9].row.col.%7[a-z0-9].%7[a-z0-9].%7[a-z0-9].%7[a-z0-9]", shape, d, a, b, c) != 5) return NULL;
+    bool half = !strcmp(a, "f16"), ints = m->acc == g->i32, one = !strcmp(a, "bf16") || !strcmp(a, "tf32") || (ints && !strcmp(a, b));
+    if (one)       snprintf(name, sizeof name, "llvm.nvvm.mma.%s.row.col.%s", shape, a);
+    else if (ints) snprintf(name, sizeof name, "llvm.nvvm.mma.%s.row.col.%s.%s", shape, a, b);
+    else if (half) snprintf(name, sizeof name, "llvm.nvvm.mma.%s.row.col.%s.%s", shape, d, c);
+    else           snprintf(name, sizeof name, "llvm.nvvm.mma.%s.row.col.%s.%s.%s.%s", shape, d, a, b, c);
+    for (int i = 0; i < 6 && half; i++) args[i] = LLVMBuildBitCast(g->B, args[i], LLVMVectorType(g->f16, 2), "");
+    return gen_try(g, name, 10, args, 0, NULL);
+}
+
 static void mma(Mma *m, const LLVMValueRef *a, const LLVMValueRef *b, LLVMValueRef *acc) {
     Gen *g = m->g;
     char text[200];
     bool ints = m->acc == g->i32;
     gen_need(g, m->p->c.insn->cap);
+    LLVMValueRef operands[10] = {a[0], a[1], a[2], a[3], b[0], b[1], acc[0], acc[1], acc[2], acc[3]}, known = by_name(m, operands);
+    for (int i = 0; i < 4 && known; i++) acc[i] = LLVMBuildExtractValue(g->B, known, (unsigned)i, "");
+    if (known) return;
     snprintf(text, sizeof text, "mma.sync.aligned.%s {$0, $1, $2, $3}, {$4, $5, $6, $7}, {$8, $9}, {$0, $1, $2, $3};", m->p->c.insn->types);
     LLVMTypeRef four[4] = {m->acc, m->acc, m->acc, m->acc};
     LLVMValueRef args[10] = {a[0], a[1], a[2], a[3], b[0], b[1], acc[0], acc[1], acc[2], acc[3]};

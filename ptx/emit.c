@@ -37,9 +37,6 @@ struct PtxUnit {
     PtxOptions           opt;
     LLVMContextRef       context;
     LLVMModuleRef        module;
-    LLVMTargetMachineRef machine;
-    int                  machine_ptx;  // the version that it was made for
-    LLVMTargetDataRef    layout;
     Buf                  problems;
     bool                 failed;       // LLVM reported an error
     bool                 abandoned;    // LLVM would have ended the process: nothing of it may be touched
@@ -101,15 +98,41 @@ static double lap(const PtxUnit *u, const char *stage, double since) {
     return now;
 }
 
-static void make_machine(PtxUnit *u) {
-    if (u->machine_ptx == u->opt.ptx_version) return;
-    if (u->machine != NULL) LLVMDisposeTargetMachine(u->machine);
-    u->machine_ptx = u->opt.ptx_version;
+// Machines are made once for each version of each target, and for each thread that needs one at a time: that is a tenth
+// of a small kernel's time.
+typedef struct Machine {
+    const Target *target;
+    int level, ptx_version;
+    LLVMTargetMachineRef at;
+    struct Machine *next;
+} Machine;
+
+static Machine *idle;
+static pthread_mutex_t idle_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static Machine *machine_get(const PtxUnit *u) {
+    Machine **at = &idle, *m;
+    pthread_mutex_lock(&idle_lock);
+    while ((m = *at) != NULL && (m->target != u->target || m->level != u->opt.level || m->ptx_version != u->opt.ptx_version)) at = &m->next;
+    if (m != NULL) *at = m->next;
+    pthread_mutex_unlock(&idle_lock);
+    if (m != NULL) return m;
     char features[16];
     snprintf(features, sizeof features, "+ptx%d", u->opt.ptx_version);
-    u->machine = LLVMCreateTargetMachine(nvptx, triple, u->target->name, features, (LLVMCodeGenOptLevel)u->opt.level,
-                                         LLVMRelocDefault, LLVMCodeModelDefault);
-    if (u->machine == NULL) ice("LLVM has no machine for %s", u->target->name);
+    m = malloc(sizeof *m);
+    if (m == NULL) ice("out of memory");
+    *m = (Machine){.target = u->target, .level = u->opt.level, .ptx_version = u->opt.ptx_version};
+    m->at = LLVMCreateTargetMachine(nvptx, triple, u->target->name, features, (LLVMCodeGenOptLevel)u->opt.level,
+                                    LLVMRelocDefault, LLVMCodeModelDefault);
+    if (m->at == NULL) ice("LLVM has no machine for %s", u->target->name);
+    return m;
+}
+
+static void machine_put(Machine *m) {
+    pthread_mutex_lock(&idle_lock);
+    m->next = idle;
+    idle = m;
+    pthread_mutex_unlock(&idle_lock);
 }
 
 static PtxUnit *unit_new(const Target *t, const PtxOptions *opt) {
@@ -122,15 +145,29 @@ static PtxUnit *unit_new(const Target *t, const PtxOptions *opt) {
     ptx_need(u, t->ptx);
     u->context = LLVMContextCreate();
     LLVMContextSetDiagnosticHandler(u->context, on_diagnostic, u);
-    make_machine(u);
-    u->layout = LLVMCreateTargetDataLayout(u->machine);
     return u;
+}
+
+// The data layout, which is that of every target, as text.
+static const char *layout_of(const PtxUnit *u) {
+    static char *layout;
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    if (layout == NULL) {
+        Machine *m = machine_get(u);
+        LLVMTargetDataRef data = LLVMCreateTargetDataLayout(m->at);
+        layout = LLVMCopyStringRepOfTargetData(data);
+        LLVMDisposeTargetData(data);
+        machine_put(m);
+    }
+    pthread_mutex_unlock(&lock);
+    return layout;
 }
 
 static void adopt(PtxUnit *u, LLVMModuleRef module) {
     u->module = module;
     LLVMSetTarget(module, triple);
-    LLVMSetModuleDataLayout(module, u->layout);
+    LLVMSetDataLayout(module, layout_of(u));
 }
 
 PtxUnit *ptx_open(const Target *t, const PtxOptions *opt) {
@@ -174,7 +211,10 @@ static bool verified(PtxUnit *u) {
 static bool generate(PtxUnit *u, Buf *ptx) {
     LLVMMemoryBufferRef text = NULL;
     char *words = NULL;
-    if (LLVMTargetMachineEmitToMemoryBuffer(u->machine, u->module, LLVMAssemblyFile, &words, &text)) {
+    Machine *m = machine_get(u);
+    bool bad = LLVMTargetMachineEmitToMemoryBuffer(m->at, u->module, LLVMAssemblyFile, &words, &text);      // may not return
+    machine_put(m);
+    if (bad) {
         problem(u, words);
         LLVMDisposeMessage(words);
         return false;
@@ -186,7 +226,6 @@ static bool generate(PtxUnit *u, Buf *ptx) {
 
 static bool finish(PtxUnit *u, Buf *llvm, Buf *ptx) {
     double t = now_ms();
-    make_machine(u);                                         // ptx_need may have raised the version
     if (u->opt.verify) {
         if (!verified(u)) return false;
         t = lap(u, "llvm verify", t);
@@ -224,8 +263,6 @@ void ptx_close(PtxUnit *u) {
     if (u == NULL) return;
     if (!u->abandoned) {
         if (u->module != NULL) LLVMDisposeModule(u->module);
-        LLVMDisposeTargetData(u->layout);
-        LLVMDisposeTargetMachine(u->machine);
         LLVMContextDispose(u->context);
     }
     buf_free(&u->problems);
