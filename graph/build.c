@@ -98,6 +98,9 @@ Node *g_ew(Graph *g, GEw op, Node *const *src_in, int n)
         src[i] = g_broadcast_to(g, src_in[i], rank, shape, NULL);
         if (!src[i]) return NULL;
     }
+    bool bits = (op >= EW_and && op <= EW_shr) || op == EW_not, shift = op == EW_shl || op == EW_shr, float_only = op == EW_isnan || op == EW_isinf;
+    bool takes = bits ? !elem_is_float(operand) && !(shift && operand == EL_bool) : !float_only || elem_is_float(operand);
+    if (!takes) return g_error(g, "`%s` does not take %s", info->name, elem_name(operand));
     Elem elem = info->gives_bool ? EL_bool : operand;
     GNum c;
     if (where && g_scalar_value(src[0], &c)) return c.i ? src[1] : src[2];

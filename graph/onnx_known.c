@@ -76,13 +76,35 @@ static void *needs(Op *op, const Node *x, bool dims, const char *what) {
     return op_error(op, "%s must be known when the model is loaded, but depends on the data", what);
 }
 
+// Is x made of constants alone, and small enough to be computed now?
+static bool foldable(Op *op, Node *x) {
+    enum { NODES = 10000, ELEMENTS = 1 << 20 };
+    Arena *a = op->g->arena;
+    bool *seen = NEW_N(a, bool, op->g->nodes.n + 1);
+    VEC(const Node *) open = {0};
+    vec_push(a, &open, x);
+    for (int nodes = 0; open.n > 0; nodes++) {
+        const Node *n = open.at[--open.n];
+        int64_t count = 1;
+        bool lasting = n->kind == G_input || n->kind == G_param || n->kind == G_loop || n->kind == G_if;
+        if (lasting || nodes > NODES || (n->kind == G_index && n->index.expr->has_dim)) return false;
+        if (n->kind == G_const) continue;
+        for (int d = 0; d < n->rank; d++) {
+            if (!ix_is_const(n->shape[d]) || n->shape[d]->value > ELEMENTS) return false;
+            count *= n->shape[d]->value;
+            if (count > ELEMENTS) return false;
+        }
+        for (uint32_t i = 0; i < n->nsrc; i++)
+            if (!seen[n->src[i]->id]) seen[n->src[i]->id] = true, vec_push(a, &open, n->src[i]);
+    }
+    return true;
+}
+
 Node *op_fold(Op *op, Node *x) {
     if (x == NULL || g_is_const(x)) return x;
-    for (int d = 0; d < x->rank; d++)
-        if (!ix_is_const(x->shape[d])) return NULL;
     char why[256];
     GTensor t;
-    if (!ref_value(op->g, x, &t, why, sizeof why)) return NULL;
+    if (!foldable(op, x) || !ref_value(op->g, x, &t, why, sizeof why)) return NULL;
     Node *c = g_const(op->g, t.elem, t.rank, t.shape, t.data);
     g_tensor_free(&t);
     return c;

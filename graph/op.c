@@ -42,6 +42,11 @@ Node *op_in(Op *op, int i) {
     return n;
 }
 
+bool op_rank(Op *op, const Node *x, int rank, const char *what) {
+    if (x != NULL && x->rank != rank) op_error(op, "%s should have %d dimension%s, not %d", what, rank, rank == 1 ? "" : "s", x->rank);
+    return x != NULL && x->rank == rank;
+}
+
 bool op_wants(const Op *op, int i) { return i < op->nout; }
 
 Node *op_out(Op *op, int i, Node *n) {

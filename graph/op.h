@@ -49,6 +49,7 @@ const OpRow *op_find(const char *domain, const char *type, int version);   // NU
 Node *op_in(Op *op, int i);                      // a message and NULL if it is missing
 Node *op_opt(Op *op, int i);                     // NULL: not given
 int   op_in_type(Op *op, int i);                 // TensorProto.DataType that the model declares for it (int4 is an i8 here); 0: not known
+bool  op_rank(Op *op, const Node *x, int rank, const char *what);        // has it so many dimensions? a message if not; NULL: false
 bool  op_wants(const Op *op, int i);             // is output i used?
 Node *op_out(Op *op, int i, Node *n);            // sets output i where there is one; returns n
 void *op_out_of_scope(Op *op, const char *what);  // like op_error: "random numbers are not supported"

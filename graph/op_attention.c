@@ -69,6 +69,7 @@ static Node *mask_causal(Op *op, Node *scores, Ix past) {
 static Node *mask_lengths(Op *op, Node *scores, Node *lengths, bool causal) {
     Graph *g = op->g;
     if (scores == NULL || lengths == NULL) return scores;
+    if (!op_rank(op, lengths, 1, "the lengths of its keys")) return NULL;
     int batch[1] = {0};
     Node *n = g_broadcast_to(g, g_cast(g, lengths, EL_i64), 4, scores->shape, batch), *j = g_iota(g, EL_i64, 4, scores->shape, 3);
     Node *low = g_f(g, (Elem)scores->elem, -INFINITY);
@@ -89,6 +90,7 @@ static Node *softmax_rows(Graph *g, Node *scores) {
 }
 
 static Node *concat_past(Op *op, Node *past, Node *x) {
+    if (past != NULL && !op_rank(op, past, 4, "what is past")) return NULL;
     return past != NULL && x != NULL ? g_concat(op->g, 2, (Node *[]){past, x}, 2) : x;
 }
 
@@ -143,7 +145,7 @@ static Node *lower_rotary(Op *op) {
     Ix half = ix(g, turned / 2), zero = ix(g, 0);
     if (at != NULL) cos = g_gather_axis(g, cos, at, 0), sin = g_gather_axis(g, sin, at, 0);
     if (cos == NULL || sin == NULL) return NULL;
-    if (cos->rank != 3 || sin->rank != 3) return op_error(op, "its caches should give [batch, sequence, %lld]", (long long)turned / 2);
+    if (!op_rank(op, cos, 3, "the cosines of its positions") || !op_rank(op, sin, 3, "the sines of its positions")) return NULL;
     int axes[] = {0, 2, 3};
     Ix table[4] = {x->shape[0], x->shape[1], x->shape[2], half};
     cos = widen(g, g_broadcast_to(g, cos, 4, table, axes));

@@ -46,10 +46,7 @@ static Node *lower_pow(Op *op) {
 }
 
 static Node *lower_mod(Op *op) {
-    Node *a = op_in(op, 0), *b = op_in(op, 1);
-    bool c = op_int(op, "fmod", 0) != 0;
-    if (a != NULL && !c && elem_is_float((Elem)a->elem)) return op_error(op, "floats need fmod = 1");
-    return g_ew2(op->g, c ? EW_rem : EW_mod, a, b);
+    return g_ew2(op->g, op_int(op, "fmod", 0) != 0 ? EW_rem : EW_mod, op_in(op, 0), op_in(op, 1));
 }
 
 static Node *lower_shift(Op *op) {

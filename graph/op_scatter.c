@@ -34,6 +34,7 @@ static Node *lower_tensor_scatter(Op *op) {
     Ix coord[G_MAX_RANK];
     for (int d = 0; d < past->rank; d++) coord[d] = ix_axis(g, d, update->shape[d]);
     if (from == NULL) return g_scatter(g, GR_none, past, update, coord, NULL, 0, true);
+    if (!op_rank(op, from, 1, "its indices")) return NULL;
     coord[axis] = NULL;
     int batch[1] = {0};
     Node *at = g_ew2(g, EW_add, g_broadcast_to(g, g_cast(g, from, EL_i64), update->rank, update->shape, batch), g_iota(g, EL_i64, update->rank, update->shape, axis));

@@ -174,8 +174,8 @@ static Node *lower_space_to_depth(Op *op) {
     Ix B = ix(g, b), h = ix_divide_exact(g, s[2], B), w = ix_divide_exact(g, s[3], B);
     if (h == NULL || w == NULL) return op_error(op, "its height and width do not divide by `blocksize`, %lld", (long long)b);
     Ix split[6] = {s[0], s[1], h, B, w, B}, shape[4] = {s[0], ix_muli(g, s[1], b * b), h, w};
-    static const int perm[] = {0, 3, 5, 1, 2, 4};
-    return g_reshape(g, g_transpose(g, g_reshape(g, x, 6, split), perm), 4, shape);
+    static const int dcr[] = {0, 3, 5, 1, 2, 4}, crd[] = {0, 1, 3, 5, 2, 4};
+    return g_reshape(g, g_transpose(g, g_reshape(g, x, 6, split), op_is(op, "mode", "DCR", "CRD") ? crd : dcr), 4, shape);
 }
 
 static Node *lower_shape(Op *op) {

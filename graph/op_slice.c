@@ -96,7 +96,7 @@ static Node *lower_reverse_sequence(Op *op) {
     Graph *g = op->g;
     Node *x = op_in(op, 0), *lengths = op_in(op, 1);
     int batch = (int)op_int(op, "batch_axis", 1), time = (int)op_int(op, "time_axis", 0);
-    if (x == NULL || lengths == NULL) return NULL;
+    if (x == NULL || !op_rank(op, lengths, 1, "its lengths")) return NULL;
     if (x->rank < 2 || batch + time != 1 || (batch != 0 && batch != 1)) return op_error(op, "its axes must be 0 and 1");
     int to[1] = {batch};
     Node *length = g_broadcast_to(g, g_cast(g, lengths, EL_i64), x->rank, x->shape, to), *t = g_iota(g, EL_i64, x->rank, x->shape, time);
