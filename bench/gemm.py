@@ -34,7 +34,7 @@ def main():
             x, y = arrange(a, b)
             c = torch.full((m, n), float("nan"), device="cuda", dtype=torch.bfloat16)
             try:
-                ours = tk.Kernel(FILE, name, arch=p.arch, a=x, b=y, c=c)
+                ours = tk.Kernel(FILE, name, sets=dict(M=m, N=n, K=k), arch=p.arch, a=x, b=y, c=c)
                 ours(); torch.cuda.synchronize()
                 if want is None: want = (a.float() @ b.float())
                 err = ((c.float() - want).norm() / want.norm()).item()

@@ -106,6 +106,7 @@ DIAG(E0416, error, reshape,          "%s")
 DIAG(E0417, error, weight,           "%s")
 DIAG(E0418, error, graph_type,       "%s is %s, but %s is declared")
 DIAG(E0419, error, schedule_word,    "a schedule has no word `%s`")
+DIAG(E0420, error, tune,             "%s")
 // ---- E05xx: lowering; their cases are transcripts in tests/cli --------------------------------------------
 DIAG(E0501, error, smem_overflow,    "kernel `%s` needs %.1f KiB of shared memory; a block on %s has %.1f KiB")
 DIAG(E0502, error, cannot_write,     "cannot write %s: %s")

@@ -99,11 +99,7 @@ static const char *operand_of(Hop *h, Operand *o, Val *v, const Val *k, int side
     if (!o->inner || !o->outer || o->inner == o->outer) return "an operand's innermost dimension has no axis";
     int64_t in = axis_extent(o->inner) * 2, out = axis_extent(o->outer);
     if (out > 256) return "an operand's tile has more than 256 rows";
-    if (o->inner == k) {
-        if (in % SPAN && in != 64 && in != 32) return "the contracted extent is no multiple of 64";
-    } else if (in % SPAN) {
-        return "an extent is no multiple of 64";
-    }
+    if (in % SPAN && in != 64 && in != 32) return o->inner == k ? "the contracted extent is no multiple of 64" : "an extent is neither 16, 32 nor a multiple of 64";
     const Affine *inner = &a->aff[a->nidx - 1];                // TMA wants the innermost coordinate at 16 bytes
     bool aligned = inner->c % 8 == 0;
     for (int t = 0; t < inner->nterm; t++) aligned = aligned && (inner->term[t].k % 8 == 0 || fact_divides(h->facts, inner->term[t].v, 8));

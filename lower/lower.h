@@ -19,6 +19,16 @@ typedef struct CompileOptions {
     void         *timing_ctx;
 } CompileOptions;
 
+// An instance with what it leaves open decided, as far as dimensions are known: choose.c.
+typedef struct Choice {
+    TKernel    *kernel;
+    Schedule    schedule;
+    const char *why;                       // what was decided and why, for people; NULL: nothing was
+} Choice;
+// False, with diagnostics in the session, where sema_instance gives NULL.
+bool kernel_choose(SemaFile *file, Session *s, const Node *kernel, const SemaValue *set, int nset, const SemaValue *dims, int ndims,
+            const CompileOptions *opt, Choice *out);
+
 typedef struct PassInfo { const char *name, *meaning; int from_level, to_level; } PassInfo;
 extern const int pass_count;
 const PassInfo *pass_info(int i);          // in the order in which they run

@@ -125,6 +125,7 @@ void report_print(Fn *f, Buf *out) {
     if (f->groups) buf_printf(out, " in %d consumer group%s and 1 producer", f->groups, f->groups == 1 ? "" : "s");
     buf_printf(out, ", %d threads a block, blocks %s\n", l->threads, launch_expr_text(f->arena, l, l->blocks));
     if (l->smem || f->buffer_bytes) buf_printf(out, "  shared memory  %.1f KiB of %.1f KiB, rings %.1f KiB\n", l->smem / 1024.0, f->target->smem_block / 1024.0, f->buffer_bytes / 1024.0);
+    if (f->chosen) buf_printf(out, "  chosen         %s\n", f->chosen);
     if (f->walks) buf_printf(out, "  walks          %d blocks from tile to tile, loading ahead\n", f->walks);
     if (f->parts) buf_printf(out, "  split          each tile's loop in %d parts, joined in order by the last\n", f->parts);
     if (f->split_refused) buf_printf(out, "  not split: %s\n", f->split_refused);

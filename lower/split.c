@@ -70,6 +70,11 @@ static const char *applies(Split *s) {
     return loop_of(s, loop);
 }
 
+const char *split_refusal(Fn *f) {
+    Split s = {.f = f};
+    return applies(&s);
+}
+
 static Val *number_of(Builder *b, int64_t v) { return b_const(b, EL_index, v); }
 
 static Op *program_of(Fn *f) {

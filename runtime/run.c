@@ -148,8 +148,11 @@ static bool bind_specs(const TKernel *k, RunArg *args, int nargs, KernelArg *out
 
 static bool run_instance(Runtime *rt, SemaFile *file, const Node *kernel, RunArg *args, int nargs, KernelArg *list, Known *known, RunResult *result, Buf *err)
 {
-    TKernel *k = sema_instance(file, kernel, known->set, known->nset, known->at, known->n);
-    return k && bind_specs(k, args, nargs, list, result, err) && kernel_launch(rt, k, list, k->nparams, &(RunControl){.notes = &result->notes}, err);
+    Choice choice;
+    if (!kernel_choose(file, runtime_session(rt), kernel, known->set, known->nset, known->at, known->n, &runtime_options(rt)->compile, &choice)) return false;
+    TKernel *k = choice.kernel;
+    RunControl ctl = {.notes = &result->notes, .schedule = &choice.schedule};
+    return bind_specs(k, args, nargs, list, result, err) && kernel_launch(rt, k, list, k->nparams, &ctl, err);
 }
 
 static bool run_graph(Runtime *rt, SemaFile *file, const Node *graph, RunArg *args, int nargs, KernelArg *list, Known *known, RunResult *result, Buf *err)

@@ -335,9 +335,12 @@ void check_stmts(Check *c, const Node *block);                 // in the current
 void counter_bounds(Check *c, const TVar *v, TExpr *lo, TExpr *hi);
 void bind_name(Check *c, const Node *name, Ent e);
 
-// ---- names.c ---------------------------------------------------------------------------------------
+// ---- tune.c ----------------------------------------------------------------------------------------
 
 void check_tune(SemaFile *f, const Node *item);
+
+// ---- names.c ---------------------------------------------------------------------------------------
+
 void check_names(SemaFile *f, const Node *item);               // reports what no instance could know
 
 // ---- kernel.c ------------------------------------------------------------------------------------

@@ -151,7 +151,7 @@ static Ent generic_value(Check *c, const Node *g, char *origin) {
     Ent e = ent_void();
     const SemaValue *v = find_value(c->set, c->nset, g->sym, true);
     if (!v) v = find_value(c->set, c->nset, g->sym, false);
-    *origin = 's';
+    *origin = v && v->chosen ? 'c' : 's';
     if (!v) {
         *origin = 'i';
         v = find_value(c->known, c->nknown, g->sym, true);
@@ -189,7 +189,7 @@ static void bind_generics(Check *c, const Node *kernel) {
             continue;
         }
         e = scope_find_here(c->scope, g->sym)->ent;
-        if (e.kind == EN_int || e.kind == EN_bool || e.kind == EN_type) add_binding(c, g->sym, e, origin, origin == 's' || origin == 'i' ? (Span){0} : name_at(g));
+        if (e.kind == EN_int || e.kind == EN_bool || e.kind == EN_type) add_binding(c, g->sym, e, origin, origin == 's' || origin == 'i' || origin == 'c' ? (Span){0} : name_at(g));
         if (dim >= 0 && e.kind == EN_int) {
             if (e.i < 0) {
                 report(c, E_set_value, name_at(g), g->sym->s, "negative");

@@ -72,13 +72,3 @@ void check_names(SemaFile *f, const Node *item) {
     collect(&w, item);
     look_up(&w, item);
 }
-
-// `tune` belongs to a kernel of the file. Its choices are the schedule's words, which are not known here.
-void check_tune(SemaFile *f, const Node *item) {
-    Bind *b = item->sym ? scope_find(f->scope, item->sym) : NULL;
-    if (!item->sym || (b && b->ent.kind == EN_kernel)) return;
-    Check *c = check_new(f);
-    Diag *d = report(c, E_unknown_name, name_at(item), item->sym->s);
-    if (b) diag_primary(d, "this is %s, not a kernel", ent_text(c, b->ent));
-    else suggest_name(c, d, item->sym, name_at(item));
-}

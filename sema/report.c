@@ -18,6 +18,7 @@ static const char *origin_word(char origin) {
     case 'd': return "default";
     case 'f': return "fallback";
     case 's': return "set by the caller";
+    case 'c': return "chosen";
     case 'i': return "from the arguments";
     default:  return "given";
     }

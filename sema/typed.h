@@ -187,7 +187,7 @@ typedef struct TBinding {               // a compile-time name of the instance, 
     int64_t  ival;                      // integers and booleans
     Elem     elem;                      // element types
     bool     is_type;
-    char     origin;                    // 'd' default, 'f' fallback (`or`), 's' set by the user, 'i' inferred from a tensor
+    char     origin;                    // 'd' default, 'f' fallback (`or`), 's' set by the user, 'c' chosen, 'i' inferred from a tensor
     Span     span;
 } TBinding;
 
@@ -218,6 +218,7 @@ typedef struct SemaValue {                // --set NAME=VALUE, or a known dimens
     Elem        elem;
     const char *fn;                       // name of a function that the file sees, or NULL
     const struct Ent *value;              // a function value of a test item, or NULL
+    bool        chosen;                   // from a tune item's choices, not by the caller
 } SemaValue;
 typedef struct SemaFile SemaFile;       // a checked file: its items and those it imports
 
@@ -228,6 +229,10 @@ const Node *sema_find_kernel(const SemaFile *f, const char *name);    // NULL if
 // One instance. `set` gives compile-time values, `dims` what is known of dimensions (from arguments), and with
 // is_type of element types (`T` of `x: T[N]`); both may be empty. Returns NULL when an error was reported.
 TKernel  *sema_instance(SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *dims, int ndims);
+// What the kernel's tune item leaves free, in all allowed combinations: `<>` names and words of the schedule (each marked
+// `chosen`), besides what `set` gives. None without a tune item.
+typedef struct TuneCandidate { const SemaValue *value; int n; } TuneCandidate;
+int       sema_candidates(SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *dims, int ndims, TuneCandidate **out);
 void      sema_check(SemaFile *f);                      // every kernel with its defaults, and every test, to report errors
 void      typed_print(Session *s, const TKernel *k, Buf *out);
 int       typed_verify(const TKernel *k, Buf *out);     // how many promises of this file the tree breaks; sema's bugs, in words

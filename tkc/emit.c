@@ -47,6 +47,7 @@ typedef struct Job {
     Clock          clock;
     Buf            out;
     TKernel       *kernel[MAX_KERNELS];
+    Choice         choice[MAX_KERNELS];
     Fn            *fn[MAX_KERNELS];
     int            n;
 } Job;
@@ -79,8 +80,8 @@ static int instantiate(Job *j, SemaFile *file) {
     if (status != DONE) return status;
     for (int i = 0; i < n; i++) {
         values_for(&all, nodes[i], &set, &dims);
-        TKernel *k = sema_instance(file, nodes[i], set.at, set.n, dims.at, dims.n);
-        if (k != NULL) j->kernel[j->n++] = k;
+        Choice *c = &j->choice[j->n];
+        if (kernel_choose(file, j->s, nodes[i], set.at, set.n, dims.at, dims.n, &j->compile, c)) j->kernel[j->n++] = c->kernel;
     }
     lap(&j->clock, "check");
     return report_diags(j->s, j->opt) && j->n == n ? DONE : FAILED;
@@ -93,6 +94,7 @@ static int build(Job *j) {
             if (report_diags(j->s, j->opt)) fail("%s: kernel `%s` cannot be built", j->path, j->kernel[i]->name->s);
             return FAILED;
         }
+        j->fn[i]->chosen = j->choice[i].why;
     }
     lap(&j->clock, "build");
     return DONE;
@@ -101,7 +103,9 @@ static int build(Job *j) {
 static int lower(Job *j) {
     bool ok = true;
     for (int i = 0; i < j->n; i++) {
-        bool lowered = lower_run(j->fn[i], &j->compile);
+        CompileOptions own = j->compile;
+        own.schedule = j->choice[i].schedule;
+        bool lowered = lower_run(j->fn[i], &own);
         if (!lowered && diag_errors(j->s) == 0) fail("%s: kernel `%s` cannot be lowered", j->path, j->kernel[i]->name->s);
         ok &= lowered;
     }
@@ -115,9 +119,9 @@ static void print_binding(Job *j, const TBinding *b, Buf *out) {
     buf_printf(out, "// tk: value %s = ", b->name->s);
     if (b->is_type) buf_puts(out, elem_name(b->elem));
     else buf_printf(out, "%lld", (long long)b->ival);
-    const char *origin = b->origin == 'd' ? "default" : b->origin == 'f' ? "fallback" : b->origin == 's' ? "set" : "inferred";
+    const char *origin = b->origin == 'd' ? "default" : b->origin == 'f' ? "fallback" : b->origin == 's' ? "set" : b->origin == 'c' ? "chosen" : "inferred";
     buf_printf(out, " (%s", origin);
-    if (b->span.hi != 0 && b->origin != 's') {
+    if (b->span.hi != 0) {
         LineCol at = span_where(j->s, b->span.lo);
         if (at.src != NULL) buf_printf(out, ", %s:%u:%u", at.src->path, at.line, at.col);
     }

@@ -1,0 +1,137 @@
+// How long a kernel of products would take, without running it: what tiles and parts are chosen by.
+//
+//     rounds   = programs / multiprocessors, rounded up
+//     a trip   = the most of: its multiplications, what it reads through L2
+//     a launch = start + rounds * (trips * a trip + the end of a tile) + joining parts, but no less than
+//                all tensors at the memory's rate, and each block's share of them at what one multiprocessor can draw
+//
+// wgmma reads its operands from shared memory as it goes, 128 bytes a clock: 64 rows by n columns take max(n / 2, 18 +
+// n / 4) clocks for 16 of k. Power keeps large products at some five sixths of the peak. The constants were fitted to
+// what an H200 took (tests/lower/test_cost.c has the figures): what is chosen is within 5 % of the best that was measured.
+#include "lower/cost.h"
+#include "lower/facts.h"
+#include "lower/passes.h"
+
+#include <string.h>
+
+static const double START = 3.2, FILL = 1.2, TILE_END = 1.3;        // us: an empty launch, the first loads, storing a tile
+static const double POWER = 0.84, MMA_SYNC = 0.58;                  // of the peak
+static const double L2_RATE = 150e3, DRAW = 105e3, MEMORY = 0.87;   // bytes a us and multiprocessor; of the memory's peak
+static const double ALONE = 1.02;                                   // one warp group: nobody multiplies while it waits
+static const double JOIN = 3.5;                                     // us: fences and the count of arrivals
+
+enum { MAX_TRIED = 8, ACC_REGS = 160 };
+
+typedef struct Work {
+    double  flops, clocks;          // of a trip: all of it; on the tensor cores, 0 if not by wgmma
+    double  bytes;                  // that a trip reads
+    double  rate;                   // flops a us of one multiprocessor
+    double  tile_bytes;             // of what a loop carries
+    int64_t trips, programs;
+    double  unique;                 // bytes of all tensors
+    bool    splits;
+} Work;
+
+static bool number(Facts *s, const Val *v, const int64_t *dims, int64_t *out) {
+    LExpr e;
+    if (!host_expr(s, v, &e)) return false;
+    for (uint32_t i = 0; i < e.n; i++) if (e.at[i].op == L_SCALAR || e.at[i].op == L_STRIDE) return false;
+    *out = launch_eval(e, dims, NULL, NULL);
+    return true;
+}
+
+static bool count(LExpr e, const int64_t *dims, int64_t *out) {
+    for (uint32_t i = 0; i < e.n; i++) if (e.at[i].op == L_SCALAR || e.at[i].op == L_STRIDE) return false;
+    *out = launch_eval(e, dims, NULL, NULL);
+    return true;
+}
+
+static bool rows_fit(int64_t m) { return m == 64 || (m > 0 && m % 128 == 0); }
+
+static double rate_of(const Target *t, Elem e, int prec) {
+    double peak = t->tflops_bf16 * 1e6 / t->sms;
+    int bytes = elem_bytes(e);
+    if (elem_is_float(e) && bytes == 4) peak = prec == DP_ieee ? t->tflops_f32 * 1e6 / t->sms : prec == DP_tf32 ? peak / 2 : peak / 6;
+    if (elem_is_float(e) && bytes == 8) peak = t->tflops_f32 * 1e6 / t->sms / 2;
+    return bytes == 1 ? peak * 2 : peak;
+}
+
+// One product of a trip. False: the tile is not for this target.
+static bool product(Work *w, const Target *t, const Op *dot) {
+    const Val *a = dot->in[0], *b = dot->in[1], *o = dot->out[0];
+    int first = op_first_axis(dot);
+    int64_t m = 1, n = 1, k = 1, batch = 1;
+    for (int i = first; i < dot->nin; i++) k *= axis_extent(dot->in[i]);
+    for (int i = 0; i < o->type.rank; i++) {
+        bool in_a = type_axis(&a->type, o->type.axis[i]) >= 0, in_b = type_axis(&b->type, o->type.axis[i]) >= 0;
+        *(in_a && in_b ? &batch : in_a ? &m : &n) *= axis_extent(o->type.axis[i]);
+    }
+    Elem e = (Elem)a->type.elem;
+    double flops = 2.0 * (double)m * (double)n * (double)k * (double)batch;
+    w->flops += flops;
+    w->bytes += (double)(m + n) * (double)k * (double)batch * elem_bytes(e);
+    w->rate = rate_of(t, e, dot->sub);
+    int64_t rows = rows_fit(m) ? m : n, cols = rows_fit(m) ? n : m, groups = rows >= 128 ? 2 : 1;
+    bool wgmma = t->has_wgmma && (e == EL_bf16 || e == EL_f16) && batch == 1 && rows_fit(rows) && cols % 8 == 0 && cols <= 256 && k % 16 == 0;
+    if (!wgmma) return (double)m * (double)n <= 128 * 256;
+    if (rows / 64 / groups * cols / 2 > ACC_REGS) return false;
+    double each = cols / 2.0 > 18 + cols / 4.0 ? cols / 2.0 : 18 + cols / 4.0;
+    w->clocks += (double)(rows / 64) * (double)(k / 16) * each * (groups > 1 ? 1 : ALONE);
+    return true;
+}
+
+static bool work_of(Fn *f, const Target *t, const int64_t *dims, Work *w) {
+    Facts *s = facts_new(f);
+    const Op *loop = NULL;
+    for (const Op *op = f->body.first; op; op = op->next) {
+        if (op->code != OP_T_for) continue;
+        for (const Op *in = op->reg[0]->first; in; in = in->next) if (in->code == OP_T_dot) loop = op;
+    }
+    int64_t lo, hi, step;
+    *w = (Work){0};
+    if (!loop || !number(s, loop->in[0], dims, &lo) || !number(s, loop->in[1], dims, &hi) || !number(s, loop->in[2], dims, &step) || step < 1) return false;
+    for (const Op *op = loop->reg[0]->first; op; op = op->next) if (op->code == OP_T_dot && !product(w, t, op)) return false;
+    w->trips = hi > lo ? (hi - lo + step - 1) / step : 0;
+    for (int i = 0; i < loop->nout; i++) w->tile_bytes += (double)type_lanes(&loop->out[i]->type) * 4;
+    for (int p = 0; p < f->launch->nparams; p++) {
+        const LaunchParam *x = &f->launch->params[p];
+        int64_t n = 1, d;
+        if (x->kind != PK_TENSOR) continue;
+        for (int i = 0; i < x->rank; i++) { if (!count(x->dim[i], dims, &d)) return false; n *= d; }
+        w->unique += (double)n * elem_bytes(x->elem);
+    }
+    w->splits = split_refusal(f) == NULL;
+    return count(f->launch->programs, dims, &w->programs);
+}
+
+static double launch_us(const Work *w, const Target *t, int parts) {
+    double sms = t->sms, programs = (double)w->programs * parts, trips = (double)((w->trips + parts - 1) / parts);
+    double wgmma = w->clocks * (2 * 64 * 256 * 16 / 128) / (w->rate * POWER);       // clocks of m64n256k16, 128 a piece, as flops
+    double trip = w->clocks ? wgmma : w->flops / (w->rate * MMA_SYNC);
+    if (w->bytes / L2_RATE > trip) trip = w->bytes / L2_RATE;
+    double rounds = (double)(int64_t)((programs + sms - 1) / sms), at_once = programs < sms ? programs : sms;
+    double us = rounds * (trips * trip + TILE_END), drawn = w->unique / at_once / DRAW + TILE_END, memory = w->unique / (t->gbs * MEMORY * 1e3);
+    if (drawn > us) us = drawn;
+    if (memory > us) us = memory;
+    if (parts > 1) us += JOIN + w->tile_bytes * (parts + 1) / L2_RATE;
+    return START + FILL + us;
+}
+
+bool cost_of(Fn *f, const CompileOptions *opt, const Schedule *given, const int64_t *dims, Cost *out) {
+    static const int tried[MAX_TRIED] = {1, 2, 3, 4, 6, 8, 12, 16};
+    Work w;
+    const Target *t = opt->target;
+    *out = (Cost){.schedule = *given};
+    f->target = t;
+    f->fast = true;
+    if (!work_of(f, t, dims, &w)) return false;
+    if (2 * w.bytes > t->smem_block - 2048) return false;
+    if (given->split || !w.splits) { out->us = launch_us(&w, t, given->split > 1 && w.splits ? given->split : 1); return true; }
+    for (int i = 0; i < MAX_TRIED && (i == 0 || tried[i] <= w.trips); i++) {
+        double us = launch_us(&w, t, tried[i]);
+        if (i && us >= out->us) continue;
+        out->us = us;
+        out->schedule.split = tried[i];
+    }
+    return true;
+}

@@ -1,0 +1,176 @@
+// `tune` items: which numbers of a kernel are free to be chosen, and among what.
+//
+//     tune matmul {
+//         BM in [16, 64, 128];  BN in [64, 128, 256];  split in [1, 2, 4];      choices: `<>` names and words of the schedule
+//         where BM * BN <= 128 * 256;                                           constraints on them
+//         key M, N, K;                                                          dimensions that a choice depends on
+//     }
+//
+// A candidate gives each choice a value. Names that the caller sets are no longer free; a constraint that asks for
+// something unknown (a dimension before the launch) holds. Nothing is chosen here: see lower/choose.c.
+#include "sema/internal.h"
+
+#include <string.h>
+
+enum { MAX_CHOICES = 16, MAX_CHOICE_VALUES = 64, MAX_CANDIDATES = 1024 };
+
+typedef struct Choice { Sym name; int64_t value[MAX_CHOICE_VALUES]; int n; } Choice;
+
+static bool is_schedule_word(Sym name) {
+    Schedule s;
+    int most;
+    return schedule_field(&s, name->s, name->n, &most) != NULL;
+}
+
+static const Node *generic_of(const Node *kernel, Sym name) {
+    const Node *gs = kernel->kid[0];
+    for (uint32_t i = 0; gs && i < gs->nkid; i++) if (gs->kid[i]->sym == name) return gs->kid[i];
+    return NULL;
+}
+
+static bool is_dim(const Node *n, Sym name) {
+    if (!n) return false;
+    if (n->kind == N_name) return n->sym == name;
+    for (uint32_t i = n->kind == N_type_tensor ? 1 : 0; i < n->nkid; i++) if (is_dim(n->kid[i], name)) return true;
+    return false;
+}
+
+static bool number(Check *c, const Node *n, int64_t *v) {
+    Ent e = eval(c, n);
+    if (e.kind == EN_int) { *v = e.i; return true; }
+    if (e.kind != EN_error) report(c, E_not_comptime, n->span, "a value to choose from");
+    return false;
+}
+
+static void add(Check *c, Choice *ch, int64_t v, Span at) {
+    if (v < 1) report(c, E_tune, at, arena_printf(c->a, "%s cannot be %lld", ch->name->s, (long long)v));
+    else if (ch->n == MAX_CHOICE_VALUES) report(c, E_tune, at, arena_printf(c->a, "more than %d values to choose from", MAX_CHOICE_VALUES));
+    else ch->value[ch->n++] = v;
+}
+
+static void values_of(Check *c, const Node *n, Choice *ch) {
+    int64_t lo = 0, hi = 0, by = 1;
+    if (n->kind == N_range) {
+        bool known = (!n->kid[0] || number(c, n->kid[0], &lo)) && number(c, n->kid[1], &hi) && (!n->kid[2] || number(c, n->kid[2], &by));
+        if (known && by < 1) report(c, E_step_positive, n->span, arena_printf(c->a, "%lld", (long long)by));
+        for (int64_t v = lo; known && by > 0 && v < hi && ch->n < MAX_CHOICE_VALUES; v += by) add(c, ch, v, n->span);
+        return;
+    }
+    for (uint32_t i = 0; i < n->nkid; i++) if (number(c, n->kid[i], &lo)) add(c, ch, lo, n->kid[i]->span);
+}
+
+static int choices_of(Check *c, const Node *kernel, const Node *item, Choice *out) {
+    int n = 0;
+    for (uint32_t i = 0; i < item->nkid; i++) {
+        const Node *k = item->kid[i];
+        if (!k || k->kind != N_tune_choice || !k->sym || !k->kid[0]) continue;
+        if (!generic_of(kernel, k->sym) && !is_schedule_word(k->sym)) {
+            Diag *d = report(c, E_tune, name_at(k), arena_printf(c->a, "`%s` is no compile-time name of `%s`, nor a word of the schedule", k->sym->s, kernel->sym->s));
+            Buf words = {0};
+            for (int w = 0; w < schedule_field_count; w++) buf_printf(&words, "%s`%s`", w ? ", " : "", schedule_fields[w].name);
+            diag_help(d, "the schedule's words are %s", words.p);
+            buf_free(&words);
+            continue;
+        }
+        if (n == MAX_CHOICES) { report(c, E_tune, name_at(k), arena_printf(c->a, "more than %d choices", MAX_CHOICES)); break; }
+        out[n] = (Choice){.name = k->sym};
+        values_of(c, k->kid[0], &out[n]);
+        n += out[n].n > 0;
+    }
+    return n;
+}
+
+void check_tune(SemaFile *f, const Node *item) {
+    Bind *b = item->sym ? scope_find(f->scope, item->sym) : NULL;
+    if (!item->sym) return;
+    Check *c = check_new(f);
+    if (!b || b->ent.kind != EN_kernel) {
+        Diag *d = report(c, E_unknown_name, name_at(item), item->sym->s);
+        if (b) diag_primary(d, "this is %s, not a kernel", ent_text(c, b->ent));
+        else suggest_name(c, d, item->sym, name_at(item));
+        return;
+    }
+    const Node *kernel = sema_find_kernel(f, item->sym->s);
+    Choice choice[MAX_CHOICES];
+    if (!kernel) return;
+    choices_of(c, kernel, item, choice);
+    for (uint32_t i = 0; i < item->nkid; i++) {
+        const Node *k = item->kid[i];
+        for (uint32_t j = 0; k && k->kind == N_tune_key && j < k->nkid; j++)
+            if (k->kid[j]->sym && !is_dim(kernel->kid[1], k->kid[j]->sym))
+                report(c, E_tune, k->kid[j]->span, arena_printf(c->a, "`%s` is no dimension of `%s`", k->kid[j]->sym->s, kernel->sym->s));
+    }
+}
+
+// ---- candidates ----------------------------------------------------------------------------------
+
+static const Node *item_of(const SemaFile *f, const Node *kernel) {
+    for (uint32_t i = 0; f->root && i < f->root->nkid; i++) {
+        const Node *n = f->root->kid[i];
+        if (n && n->kind == N_tune && n->sym == kernel->sym) return n;
+    }
+    return NULL;
+}
+
+static const SemaValue *given(const SemaValue *v, int n, Sym name) {
+    for (int i = 0; i < n; i++) if (!v[i].is_type && strcmp(v[i].name, name->s) == 0) return &v[i];
+    return NULL;
+}
+
+// The names that constraints see: choices, what the caller set, defaults that are numbers, known dimensions.
+static Check *world(SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *dims, int ndims) {
+    Check *c = check_new(f);
+    const Node *gs = kernel->kid[0];
+    scope_push(c);
+    for (int i = 0; i < ndims; i++)
+        if (!dims[i].is_type) scope_bind(c, c->scope, sym(f->s, dims[i].name), ent_int(dims[i].ival, kernel->span), kernel->span);
+    for (uint32_t i = 0; gs && i < gs->nkid; i++) {
+        const Node *g = gs->kid[i];
+        if (!g->sym) continue;
+        const SemaValue *v = given(set, nset, g->sym);
+        int before = diag_count(f->s);
+        Ent e = v ? ent_int(v->ival, g->span) : g->kid[1] ? eval(c, g->kid[1]) : ent_unknown();
+        diag_forget(f->s, before);
+        if (!scope_find_here(c->scope, g->sym)) scope_bind(c, c->scope, g->sym, e.kind == EN_error ? ent_unknown() : e, g->span);
+    }
+    return c;
+}
+
+static bool allowed(SemaFile *f, const Node *kernel, const Node *item, const SemaValue *all, int n, const SemaValue *dims, int ndims) {
+    for (uint32_t i = 0; i < item->nkid; i++) {
+        if (!item->kid[i] || item->kid[i]->kind != N_where) continue;
+        Check *c = world(f, kernel, all, n, dims, ndims);
+        for (int k = 0; k < n; k++) {                              // words of the schedule, too
+            Sym name = sym(f->s, all[k].name);
+            if (!all[k].is_type && !scope_find_here(c->scope, name)) scope_bind(c, c->scope, name, ent_int(all[k].ival, item->span), item->span);
+        }
+        int before = diag_count(f->s);
+        Ent e = eval(c, item->kid[i]->kid[0]);
+        diag_forget(f->s, before);                                 // what is not known yet forbids nothing
+        if (e.kind == EN_bool && !e.i) return false;
+    }
+    return true;
+}
+
+int sema_candidates(SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *dims, int ndims, TuneCandidate **out) {
+    const Node *item = item_of(f, kernel);
+    Choice choice[MAX_CHOICES];
+    *out = NULL;
+    if (!item) return 0;
+    Check *c = check_new(f);
+    int n = choices_of(c, kernel, item, choice), free = 0, count = 0, at[MAX_CHOICES] = {0};
+    for (int i = 0; i < n; i++) if (!given(set, nset, choice[i].name)) choice[free++] = choice[i];
+    if (!free) return 0;
+    VEC(TuneCandidate) all = {0};
+    for (bool more = true; more && count < MAX_CANDIDATES; count++) {
+        SemaValue *v = NEW_N(c->a, SemaValue, nset + free);
+        if (nset) memcpy(v, set, sizeof *v * (size_t)nset);
+        for (int i = 0; i < free; i++) v[nset + i] = (SemaValue){.name = choice[i].name->s, .ival = choice[i].value[at[i]], .chosen = true};
+        if (allowed(f, kernel, item, v, nset + free, dims, ndims)) vec_push(c->a, &all, ((TuneCandidate){v + nset, free}));
+        int i = free - 1;
+        while (i >= 0 && ++at[i] == choice[i].n) at[i--] = 0;
+        more = i >= 0;
+    }
+    *out = all.at;
+    return (int)all.n;
+}
