@@ -25,6 +25,7 @@ typedef struct Assign {
     Ops     all;                     // in program order
     Ops    *users;                   // by Val.id: ops that have it as operand, result or region argument
     VEC(Val *) work;
+    Val   **root;                    // of an axis, by Val.id: one for all that renaming makes the same lanes
 } Assign;
 
 static void list_ops(Assign *s, Region *r, int depth) {
@@ -148,17 +149,38 @@ static void settle(Assign *s) {
 
 // ---- anchors -------------------------------------------------------------------------------------
 
+static Val *root_of(const Assign *s, Val *axis) {
+    while (s->root[axis->id]) axis = s->root[axis->id];
+    return axis;
+}
+
+static int same_lanes(const Assign *s, const Type *t, Val *axis) {      // position in t of the axis, or of one renamed to it
+    for (int i = 0; i < t->rank; i++) if (root_of(s, t->axis[i]) == root_of(s, axis)) return i;
+    return -1;
+}
+
+static void join_renamed(Assign *s) {
+    s->root = NEW_N(s->f->arena, Val *, s->f->nvals + 1);
+    for (uint32_t i = 0; i < s->all.n; i++) {
+        const Op *op = s->all.at[i];
+        Val *from = op->code == OP_T_rename ? root_of(s, op->in[1]) : NULL, *to = from ? root_of(s, op->in[2]) : NULL;
+        if (from != to) s->root[from->id] = to;
+    }
+}
+
 // Axes of the type that some reduction folds, scan or sort runs along, while another axis stays: partial results would
-// cross warps.
+// cross warps; and those that a load of fewer axes lacks: a thread that has several places along them loads once.
 static uint32_t reduced(const Assign *s, const Type *t) {
     uint32_t mask = 0;
     for (uint32_t i = 0; i < s->all.n; i++) {
         const Op *op = s->all.at[i];
         bool along = op->code == OP_T_scan || op->code == OP_T_sort || op->code == OP_T_order;
         for (int k = 1; k < op->nin && (op->code == OP_T_reduce || along); k++) {
-            int pos = type_axis(t, op->in[k]);
+            int pos = same_lanes(s, t, op->in[k]);
             if (pos >= 0 && op->out[0]->type.rank > along) mask |= 1u << pos;
         }
+        if (op->code != OP_T_load || op->out[0]->type.rank == 0 || !subset(&op->out[0]->type, t)) continue;
+        for (int k = 0; k < t->rank; k++) if (type_axis(&op->out[0]->type, t->axis[k]) < 0) mask |= 1u << k;
     }
     return mask;
 }
@@ -374,6 +396,7 @@ bool assign_layouts(Fn *f, const CompileOptions *opt) {
         for (int r = 0; r < op->nreg; r++)
             for (uint32_t k = 0; k < op->reg[r]->args.n; k++) vec_push(f->arena, &s.users[op->reg[r]->args.at[k]->id], op);
     }
+    join_renamed(&s);
     anchor_dots(&s);
     anchor_memory(&s);
     anchor_rest(&s);

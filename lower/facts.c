@@ -257,6 +257,24 @@ bool fact_divides(Facts *s, const Val *v, int64_t d) {
     return true;
 }
 
+static bool assumed(const Facts *s, LExpr e, int64_t d) {
+    const LaunchInfo *l = s->f->launch;
+    for (int64_t m = d; m <= 4096; m *= 2) {
+        LExpr multiple = launch_join_const(s->f->arena, L_EQ, launch_join_const(s->f->arena, L_MOD, e, m), 0);
+        for (int i = 0; i < l->nfacts; i++) if (launch_same(l->facts[i].cond, multiple)) return true;
+    }
+    return false;
+}
+
+bool fact_known_multiple(Facts *s, const Val *v, int64_t d) {
+    LExpr e;
+    const Op *o = v->def;
+    if (d <= 1 || fact_divisor(s, v) % d == 0) return true;
+    if (host_expr(s, v, &e) && (linear_divides(equations(s), e, d) || (s->f->fast && assumed(s, e, d)))) return true;
+    bool both = o && (o->code == OP_T_binary ? o->sub == OP_add || o->sub == OP_sub : o->code == OP_T_fun && o->sub == TF_min);
+    return both && fact_known_multiple(s, o->in[0], d) && fact_known_multiple(s, o->in[1], d);
+}
+
 bool fact_stride_divides(Facts *s, int param, int dim, int64_t d) {
     if (d <= 1) return true;
     if (!s->f->fast) return false;

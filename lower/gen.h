@@ -58,6 +58,7 @@ typedef struct Gen {
     uint32_t       scratch;      // its byte offset of the area for reductions and conversions
     uint32_t       scratch_size;
     uint32_t       smem_used;
+    uint32_t       loop_slots, loop_slots_size;      // of reductions and scans in loops
     Tile          *tile;         // by Val.id
     uint8_t       *narrow;       // what gen_is32 has found out, by Val.id
     bool          *wanted;       // index arithmetic that somebody needs as values, by Val.id
@@ -133,7 +134,7 @@ LLVMValueRef gen_binary(Gen *g, AstOp op, Elem e, LLVMValueRef a, LLVMValueRef b
 LLVMValueRef gen_shuffle_xor(Gen *g, LLVMValueRef x, int mask);    // any element type
 // ---- llvm_reduce.c
 LLVMValueRef gen_join(Gen *g, TReduce kind, Elem e, LLVMValueRef a, LLVMValueRef b);    // not argmax, argmin
-bool         gen_in_loop(const Op *op);
+uint32_t     gen_slots(Gen *g, const Op *op, uint32_t bytes);      // where warps exchange partial results; waits for its readers
 void         gen_put(Gen *g, LLVMValueRef at, LLVMValueRef x);     // at a byte of shared memory
 LLVMValueRef gen_take(Gen *g, LLVMValueRef at, LLVMTypeRef t);
 // ---- llvm_convert.c, llvm_sort.c: bytes of scratch that an op will ask for

@@ -192,9 +192,19 @@ static LLVMValueRef live_count(Gen *g, const Val *axis) {
     return small ? n : LLVMBuildTrunc(g->B, gen_call(g, "llvm.smax", 2, (LLVMValueRef[]){n, gen_i64(g, 0)}, 1, &t), g->i32, "");
 }
 
+// Registers side by side that live and die together: the axis ends between such groups.
+static int64_t alive_alike(Gen *g, const Val *axis, const Layout *l, int pos) {
+    int64_t v = layout_vec(l, pos);
+    while (v > 1 && (v > 16 || axis_extent(axis) % v)) v /= 2;
+    if (axis->def->flags & AXIS_FULL) return v;
+    while (v > 1 && !(fact_known_multiple(g->facts, axis_lo(axis), v) && fact_known_multiple(g->facts, axis_hi(axis), v))) v /= 2;
+    return v;
+}
+
 LLVMValueRef gen_live(Gen *g, const Val *axis, const Layout *l, int pos, int reg, int span) {
     if (gen_always_live(g, axis, l, pos)) return NULL;
     int64_t at = gen_reg_coord(l, pos, reg) + span - 1;
+    at -= at % alive_alike(g, axis, l, pos);
     LLVMValueRef c = LLVMBuildAdd(g->B, gen_lane_coord(g, l, pos), gen_i32(g, at), "");
     return LLVMBuildICmp(g->B, LLVMIntSLT, c, live_count(g, axis), "");
 }

@@ -51,10 +51,21 @@ static Pair shuffle(Red *s, Pair p, int mask) {
     return (Pair){gen_shuffle_xor(s->g, p.v, mask), s->arg ? gen_shuffle_xor(s->g, p.i, mask) : NULL};
 }
 
-bool gen_in_loop(const Op *op) {
+static bool in_loop(const Op *op) {
     for (const Region *r = op->parent; r && r->owner; r = r->owner->parent)
         if (r->owner->code != OP_T_if) return true;
     return false;
+}
+
+// Ops in loops share one area, since each must wait for the readers of the trip before anyway; others have their own.
+uint32_t gen_slots(Gen *g, const Op *op, uint32_t bytes) {
+    bool shared = in_loop(op);
+    if (shared) gen_barrier(g);
+    if (shared && bytes <= g->loop_slots_size) return g->loop_slots;
+    uint32_t area = g->smem_used;
+    g->smem_used += bytes;
+    if (shared) { g->loop_slots = area; g->loop_slots_size = bytes; }
+    return area;
 }
 
 static LLVMTypeRef memory_type(Gen *g, LLVMTypeRef t) { return t == g->i1 ? g->i8 : t; }
@@ -88,9 +99,7 @@ static void across_warps(Red *s, const Op *op, Pair *out, int n, uint32_t warp_b
     int unit = s->arg ? 16 : 8, lanes = kept_lanes ? 32 : 1;
     bool lead = !kept_lanes;
     LLVMTypeRef vt = LLVMTypeOf(out[0].v), it = s->arg ? LLVMTypeOf(out[0].i) : NULL;
-    uint32_t area = g->smem_used;
-    g->smem_used += (uint32_t)(g->f->warps * n * lanes * unit);
-    if (gen_in_loop(op)) gen_barrier(g);
+    uint32_t area = gen_slots(g, op, (uint32_t)(g->f->warps * n * lanes * unit));
     LLVMBasicBlockRef write = gen_block(g, "put"), go = gen_block(g, "got");
     if (lead) {
         LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntEQ, g->lane, gen_i32(g, 0), ""), write, go);

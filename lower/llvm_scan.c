@@ -103,9 +103,7 @@ static void across_warps(Scan *s, const int *bit, int n) {
     }
     int groups = 0, lanes = kept ? 32 : 1;
     for (int r = 0; r < s->n; r++) groups += leads(s, r);
-    uint32_t area = g->smem_used, pitch = (uint32_t)(groups * lanes * 8);
-    g->smem_used += (uint32_t)g->f->warps * pitch;
-    if (gen_in_loop(s->op)) gen_barrier(g);
+    uint32_t pitch = (uint32_t)(groups * lanes * 8), area = gen_slots(g, s->op, (uint32_t)g->f->warps * pitch);
     LLVMBasicBlockRef write = NULL, go = NULL;
     if (!kept) {
         write = gen_block(g, "put"); go = gen_block(g, "got");

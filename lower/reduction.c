@@ -67,7 +67,7 @@ bool reduce_joins(const Val *v, const Val *next, TReduce *kind) {
 
 Op *scan_total(const Op *scan) {
     for (Op *op = scan->next; op; op = op->next)
-        if (op->code == OP_T_reduce && op->sub == scan->sub && op->nin == 2 && op->in[0] == scan->in[0] && op->in[1] == scan->in[1]) return op;
+        if (op->code == OP_T_reduce && !op->attr && op->sub == scan->sub && op->nin == 2 && op->in[0] == scan->in[0] && op->in[1] == scan->in[1]) return op;
     return NULL;
 }
 

@@ -8,7 +8,15 @@
 
 #include "ptx/ptx.h"
 
-typedef struct Sizes { int64_t lanes, dot; bool reduces, sorts; } Sizes;
+typedef struct Sizes { int64_t lanes, dot; bool reduces, sorts, heavy; } Sizes;
+
+// Some twenty instructions an element: what a thread does once, addresses and bounds, should be shared by many.
+static bool costly(int fun) {
+    switch (fun) {
+    case TF_exp: case TF_log: case TF_log2: case TF_sin: case TF_cos: case TF_tanh: case TF_erf: return true;
+    default: return false;
+    }
+}
 
 static void measure(const Region *r, Sizes *s) {
     for (const Op *op = r->first; op; op = op->next) {
@@ -19,6 +27,7 @@ static void measure(const Region *r, Sizes *s) {
                 if (op->code == OP_T_dot && n > s->dot) s->dot = n;
             }
         s->reduces |= op->code == OP_T_reduce || op->code == OP_T_scan;
+        s->heavy |= op->code == OP_T_fun && op->out[0]->type.rank && costly(op->sub);
         s->sorts |= op->code == OP_T_sort || op->code == OP_T_order;
         for (int i = 0; i < op->nreg; i++) measure(op->reg[i], s);
     }
@@ -29,7 +38,7 @@ static int pow2_up(int64_t n) { int p = 1; while (p < n) p *= 2; return p; }
 bool schedule(Fn *f, const CompileOptions *opt) {
     Sizes s = {0};
     measure(&f->body, &s);
-    int each = s.sorts ? 8 : s.reduces ? 32 : 16, warps;
+    int each = s.sorts ? 8 : s.reduces || s.heavy ? 32 : 16, warps;
     if (s.dot) warps = s.dot >= 128 * 128 ? 8 : s.dot >= 32 * 32 ? 4 : 1;
     else warps = pow2_up((s.lanes + 32 * each - 1) / (32 * each));
     if (warps > 32) warps = 32;
