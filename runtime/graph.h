@@ -3,7 +3,7 @@
 //     graph_arena.c    which bytes of the arena a value gets           graph_store.c   weights, constants and what is
 //     graph_plan.c     launches bound and compiled, values placed                      computed from them alone, kept
 //     graph_run.c      on host tensors or device addresses             weights.c       files of weights
-//     graph_print.c    --emit=plan, --profile
+//     graph_order.c    which launch waits for which                  graph_print.c, graph_profile.c   --emit=plan, --profile
 //
 // A plan belongs to one set of dimensions. The arena and what is kept belong to the runtime, and all plans share them:
 // one graph runs at a time. Inputs, outputs and state are the caller's memory, bound without copies.
@@ -76,6 +76,10 @@ void     store_keep(Runtime *rt, uint64_t address);      // a plan reads it
 
 // One run on addresses by parameter of the head.
 bool     plan_run(Plan *p, const uint64_t *param, const RunControl *ctl, Buf *err);
+
+// ---- graph_profile.c
+
+bool     plan_profile(Plan *p, const RunControl *ctl, Buf *err);     // of a plan that has run: again, timed; a table to ctl->profile
 
 // ---- graph_print.c
 

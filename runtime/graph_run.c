@@ -124,6 +124,7 @@ static bool run_on_host(Plan *p, OnHost *h, const LaunchInfo *head, KernelArg *a
     bool fine = make_outputs(head, args, h->args, err) && copy_in(h, head, d, args, ctl, err) && plan_place(p, err);
     if (fine && ctl->junk != FILL_ZERO) fine = d->ops->fill(d, p->arena, p->arena_bytes, ctl->junk, ctl->junk_seed + 99, err);
     fine = fine && plan_run(p, h->param, ctl, err) && copy_out(h, head, d, args, err);
+    if (fine && ctl->profile) fine = plan_profile(p, ctl, err);
     for (int k = 0; k < head->nparams; k++)
         if (h->param[k]) d->ops->free(d, h->param[k]);
     return fine;

@@ -159,7 +159,7 @@ static bool run_graph(Runtime *rt, SemaFile *file, const Node *graph, RunArg *ar
 {
     GraphExec *x = graph_open(rt, file, graph, known->set, known->nset, known->at, known->n);
     bool ok = x && bind_specs(graph_head(x), args, nargs, list, result, err)
-           && graph_run(x, list, graph_head(x)->nparams, &(RunControl){.notes = &result->notes}, err);
+           && graph_run(x, list, graph_head(x)->nparams, &(RunControl){.notes = &result->notes, .profile = runtime_options(rt)->profile ? &result->profile : NULL}, err);
     graph_close(x);
     return ok;
 }
@@ -192,6 +192,7 @@ void run_print(const RunResult *r, FILE *to)
         }
     }
     if (text.n) fwrite(text.p, 1, text.n, to);
+    if (r->profile.n) fputs(r->profile.p, to);
     if (r->notes.n) fputs(r->notes.p, stderr);
     buf_free(&text);
 }
@@ -200,5 +201,6 @@ void run_result_free(RunResult *r)
 {
     for (int i = 0; i < r->n; i++) tensor_free(&r->out[i].tensor);
     buf_free(&r->notes);
+    buf_free(&r->profile);
     *r = (RunResult){0};
 }

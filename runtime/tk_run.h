@@ -49,6 +49,7 @@ typedef struct RuntimeOptions {
     CompileOptions compile;            // target NULL: the device's own (Device.arch)
     uint64_t seed;                     // of random data
     bool     random_weights;           // weights that no file has are made up
+    bool     profile;                  // graphs: RunResult.profile
     bool     twice;                    // tests: run each kernel again with other junk; outputs must be bit-equal
     bool     times;                    // tests: milliseconds of each
     FILE    *print_to;                 // what kernels print; NULL: standard output
@@ -84,6 +85,7 @@ typedef struct RunControl {
     bool       in_order;               // emu: one block after the other
     bool       reversed;               // eval: programs from last to first
     bool       bounds;                 // eval: KernelArg.bound
+    Buf       *profile;                // graphs: run again, launch by launch, and a table of times here (state is updated again)
     const Schedule *schedule;          // of this launch, over that of the options; NULL: none
     Buf       *notes;                  // eval: looks for races (an error) and gathers out of range (lines here); NULL: does not
 } RunControl;
@@ -108,7 +110,7 @@ bool runtime_weight(void *rt, const char *const *files, int nfiles, Str name, El
 
 // ---- run.c ---------------------------------------------------------------------------------------
 
-typedef struct RunResult { int n; struct { Sym name; ParamMode mode; HostTensor tensor; const char *saved; } out[MAX_PARAMS]; Buf notes; } RunResult;
+typedef struct RunResult { int n; struct { Sym name; ParamMode mode; HostTensor tensor; const char *saved; } out[MAX_PARAMS]; Buf notes, profile; } RunResult;
 
 // `notes` are lines that people may want to see: gathers out of range, found on eval.
 // Instantiates a kernel, or elaborates a graph, with what the arguments say of its dimensions and types, runs it, saves `out=file.npy`.

@@ -64,6 +64,7 @@ int         sema_graph_count(const SemaFile *f);
 const Node *sema_graph(const SemaFile *f, int i);
 const Node *sema_find_graph(const SemaFile *f, const char *name);
 
+void sema_check_graphs(SemaFile *f);                     // with their dimensions as symbols, to report errors and warnings
 // Parameters, dimensions and guards alone. NULL: reported.
 TKernel *sema_graph_head(SemaFile *f, const Node *graph, const SemaValue *set, int nset, const SemaValue *known, int nknown);
 // With numbers: `dims` knows every dimension of the head, `scalars` (by parameter of the head) every scalar. NULL: reported.

@@ -133,6 +133,7 @@ static void assign_one(Grapher *g, const Node *target, Ent e, Span value) {
         e = ent_error(c);
     }
     if (b && is_var(g, b)) {
+        called(g, e, b->name);
         b->ent = g->undecided ? ent_error(c) : e;
         return;
     }
@@ -381,7 +382,7 @@ TGraph *sema_graph_elaborate(SemaFile *f, const Node *item, const SemaValue *set
     return evaluate(f, item, (Known){set, dims, nset, ndims}, scalars ? scalars : none);
 }
 
-void check_graphs(SemaFile *f) {
+void sema_check_graphs(SemaFile *f) {
     for (uint32_t i = 0; i < f->graphs.n; i++) {
         const Node *item = f->graphs.at[i], *gs = item->kid[0];
         bool defaults = true;

@@ -316,10 +316,6 @@ TKernel *launch_instance(Check *c, LaunchCall *l, Ent dim[MAX_DIMS]);   // NULL:
 Ent      launch_dim(Check *c, const LaunchCall *l, const TExpr *x, const Ent dim[MAX_DIMS]);
 bool     launch_scalar(Check *c, Elem e, Ent v, Span at, bool open, TValue *out);   // open: it may be no number yet
 
-// ---- graphitem.c -------------------------------------------------------------------------------------
-
-void check_graphs(SemaFile *f);
-
 // ---- maker.c: random<f32>(M, N), zeros, values, ... in tests and graphs -----------------------------
 
 typedef struct Maker Maker;

@@ -597,7 +597,7 @@ void sema_check(SemaFile *f) {
     for (uint32_t i = 0; i < f->kernels.n; i++) {
         if (has_defaults(f->kernels.at[i])) sema_instance(f, f->kernels.at[i], NULL, 0, NULL, 0);
     }
-    check_graphs(f);
+    sema_check_graphs(f);
     TTest **tests;
     sema_tests(f, &tests);
     for (uint32_t i = 0; f->root && i < f->root->nkid; i++) {

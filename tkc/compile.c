@@ -62,7 +62,8 @@ int pick_kernels(const SemaFile *file, const char *path, const char *name, bool 
         else fail("%s has no kernel `%s`", path, name);
         return 0;
     }
-    if (n == 0) fail("%s has no kernel", path);
+    if (n == 0 && sema_graph_count(file) > 0) fail("%s has graphs and no kernel of its own: there are --emit=plan, and tkc run", path);
+    else if (n == 0) fail("%s has no kernel", path);
     if (one && n > 1) {
         Buf list = {0};
         for (int i = 0; i < n; i++) buf_printf(&list, "%s%s", i > 0 ? ", " : "", names[i]);

@@ -268,6 +268,8 @@ static int emit_kernels(Job *j, Node *tree) {
     lap(&j->clock, "names");
     if (!report_diags(j->s, j->opt)) return FAILED;
     if (j->opt->list) return list_kernels(j, file), DONE;
+    sema_check_graphs(file);
+    if (!report_diags(j->s, j->opt)) return FAILED;
     if (j->stage == ST_plan) return emit_plan(j, file);
     int status = instantiate(j, file);
     if (status != DONE) return status;

@@ -57,6 +57,8 @@ enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP 
       "of random data (default: 0)") \
     X(0,   random_weights, FLAG, "",                                                       C_EMIT | C_RUN | C_TEST, \
       "make up the weights that no file has, the same in each run") \
+    X(0,   profile,   FLAG,   "",                                                          C_RUN, \
+      "of a graph: then run it launch by launch, and print the time, bytes and operations of each") \
     X('R', filter,    TEXT,   "TEXT",                                                      C_TEST | C_ONNX, \
       "only tests whose file and name hold this") \
     X(0,   rtol,      TEXT,   "X",                                                         C_ONNX, \

@@ -37,7 +37,7 @@ static int failed(Run *r, const char *path) {
 
 static int run_on(Run *r, Device *dev, SemaFile *file, const Node *item, const CompileOptions *compile, const Values *set) {
     const char *path = r->opt->operands.at[0];
-    Runtime *rt = runtime_new(r->s, dev, &(RuntimeOptions){.compile = *compile, .seed = (uint64_t)r->opt->seed, .random_weights = r->opt->random_weights});
+    Runtime *rt = runtime_new(r->s, dev, &(RuntimeOptions){.compile = *compile, .seed = (uint64_t)r->opt->seed, .random_weights = r->opt->random_weights, .profile = r->opt->profile});
     RunResult result;
     bool ok = run_item(rt, file, item, r->arg, r->n, set->at, set->n, &result, &r->err);
     int status = DONE;
