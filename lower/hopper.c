@@ -99,14 +99,14 @@ static const char *operand_of(Hop *h, Operand *o, Val *v, const Val *k, int side
     if (!o->inner || !o->outer || o->inner == o->outer) return "an operand's innermost dimension has no axis";
     int64_t in = axis_extent(o->inner) * 2, out = axis_extent(o->outer);
     if (out > 256) return "an operand's tile has more than 256 rows";
-    if (in % SPAN && in != 64 && in != 32) return o->inner == k ? "the contracted extent is no multiple of 64" : "an extent is neither 16, 32 nor a multiple of 64";
+    for (o->swizzle = SPAN; in % o->swizzle; o->swizzle /= 2)      // heads of 80 or 96: spans of 32 or 64 bytes
+        if (o->swizzle == 32) return "an operand's innermost extent is no multiple of 16";
     const Affine *inner = &a->aff[a->nidx - 1];                // TMA wants the innermost coordinate at 16 bytes
     bool aligned = inner->c % 8 == 0;
     for (int t = 0; t < inner->nterm; t++) aligned = aligned && (inner->term[t].k % 8 == 0 || fact_divides(h->facts, inner->term[t].v, 8));
     if (!aligned) return "an operand's innermost coordinate is not known to be 16-byte aligned";
     for (int d = 0; d + 1 < a->nidx; d++) if (!fact_stride_divides(h->facts, a->param, d, 8)) return "rows are not known to be 16-byte aligned";
     if (o->clear && (o->outer != k || o->where == ONCE)) return "the contracted axis does not end with the tensor";
-    o->swizzle = in % SPAN == 0 ? SPAN : (int)in;
     o->bytes = (uint32_t)(in * out);
     return NULL;
 }
