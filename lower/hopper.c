@@ -19,8 +19,7 @@
 // Along the contracted axis TMA fills with zeros only where the tensor ends. Where the axis may end
 // earlier, the rows past its end are cleared in shared memory on the trip that has them.
 //
-// With a single product into a carried accumulator one wgmma group stays in flight across trips and a
-// stage is released one trip late; of two products in a chain the first runs a trip ahead
+// Products that are only added up stay in flight across a trip, and a stage is released one trip late; of two products in a chain the first runs a trip ahead
 // (hopper_overlap.c); otherwise each product is waited for. What comes before the loop and
 // is not plain arithmetic on scalars (of parameters, or read from tensors that nobody writes), and all that follows it,
 // is the consumers'. Where the results can leave by TMA too, blocks walk from tile to tile (hopper_walk.c).
@@ -54,6 +53,12 @@ static int uses(const Region *r, const Val *v) {
     return n;
 }
 
+static int operands(const Region *r, const Val *v) {             // how many products of this region take v
+    int n = 0;
+    for (const Op *op = r->first; op; op = op->next) n += op->code == OP_T_dot ? (op->in[0] == v) + (op->in[1] == v) : 0;
+    return n;
+}
+
 // The same wherever it is done: arithmetic, and one element of a tensor that nobody writes.
 static bool repeatable(const Hop *h, const Op *op) {
     bool read = op->code == OP_T_load && op->out[0]->type.rank == 0 && h->f->launch->params[op->in[0]->def->imm].mode == PM_IN;
@@ -81,7 +86,7 @@ static const char *operand_of(Hop *h, Operand *o, Val *v, const Val *k, int side
     const Access *a = &o->a;
     if (a->p->mode != PM_IN || a->p->strided || (load->flags & HAS_ELSE)) return "an operand's tensor is not a plain input";
     if (a->nidx < 2 || a->nidx > 5 || v->type.rank != 2) return "an operand's tile has not two axes";
-    if (uses(&h->f->body, v) != 1) return "an operand is used elsewhere too";
+    if (uses(&h->f->body, v) != operands(h->loop->reg[0], v)) return "an operand is used elsewhere too";
     for (int d = 0; d < a->nidx; d++) {
         const Affine *x = &a->aff[d];
         if (x->ntile || x->naxis > 1) return "an operand is gathered";
@@ -142,6 +147,34 @@ static const char *product_of(Hop *h, Product *p, Op *dot) {
     return NULL;
 }
 
+// A tile that several products take is loaded once.
+static const char *share(Hop *h) {
+    for (int i = 0; i < h->np; i++)
+        for (int j = 0; j < 2; j++) {
+            Operand *o = &h->p[i].op[j];
+            for (int e = 0; e < i && o->load && !o->same; e++)
+                for (int s = 0; s < 2 && !o->same; s++) {
+                    const Operand *was = &h->p[e].op[s];
+                    if (was->load == o->load) o->same = was->same ? was->same : was;
+                    if (o->same && h->p[e].k != h->p[i].k) return "two products contract different axes of one operand";
+                }
+        }
+    return NULL;
+}
+
+// Sums that nothing looks at before the loop's end: each product adds to a carried value, and is yielded as that.
+static bool only_sums(const Hop *h) {
+    const Region *r = h->loop->reg[0];
+    for (int p = 0; p < h->np; p++) {
+        const Op *dot = h->p[p].dot, *y = r->last;
+        bool carried = false;
+        if (!(dot->flags & HAS_ACC) || h->p[p].op[0].where == REGISTERS) return false;
+        for (int i = 0; i < y->nin; i++) carried |= y->in[i] == dot->out[0] && dot->in[2] == r->args.at[1 + i];
+        if (!carried || uses(&h->f->body, dot->out[0]) != 1 || uses(&h->f->body, dot->in[2]) != 1) return false;
+    }
+    return true;
+}
+
 static bool applies(Hop *h) {
     for (Op *op = h->f->body.first; op; op = op->next) {
         if (op->code == OP_T_dot) return decline(h, "a product stands outside of the loop");
@@ -163,6 +196,8 @@ static bool applies(Hop *h) {
         const char *why = product_of(h, &h->p[h->np++], op);
         if (why) return decline(h, why);
     }
+    const char *why = share(h);
+    if (why) return decline(h, why);
     int64_t rows = axis_extent(h->p[0].row);
     for (int i = 0; i < h->np; i++) if (axis_extent(h->p[i].row) != rows) return decline(h, "products differ in rows");
     h->groups = rows >= 128 ? 2 : 1;
@@ -170,7 +205,8 @@ static bool applies(Hop *h) {
     for (int i = 0; i < h->np; i++) regs += rows / 64 / h->groups * axis_extent(h->p[i].col) / 2;
     if (regs > 160) return decline(h, "the accumulator does not fit the registers");
     for (int i = 0; i < h->np; i++)
-        for (int k = 0; k < 2; k++) *(h->p[i].op[k].where == ONCE ? &h->once_bytes : &h->stage_bytes) += h->p[i].op[k].bytes;
+        for (int k = 0; k < 2; k++)
+            if (!h->p[i].op[k].same) *(h->p[i].op[k].where == ONCE ? &h->once_bytes : &h->stage_bytes) += h->p[i].op[k].bytes;
     if (!h->stage_bytes) return decline(h, "nothing is loaded in the loop");
     h->walk_bytes = hop_walk_bytes(h);
     int64_t room = (int64_t)h->opt->target->smem_block - SYNC_BYTES - h->once_bytes - h->walk_bytes;
@@ -178,12 +214,7 @@ static bool applies(Hop *h) {
     if (h->opt->schedule.stages && h->stages > h->opt->schedule.stages) h->stages = h->opt->schedule.stages;
     if (h->stages > MAX_STAGES) h->stages = MAX_STAGES;
     if (h->stages < 2) return decline(h, "two stages of the operands do not fit shared memory");
-    const Op *dot = h->p[0].dot;
-    if (h->np == 1 && (dot->flags & HAS_ACC) && h->p[0].op[0].where != REGISTERS) {
-        const Op *y = r->last;
-        for (int i = 0; i < y->nin; i++)
-            if (y->in[i] == dot->out[0] && dot->in[2] == r->args.at[1 + i] && uses(&h->f->body, dot->out[0]) == 1 && uses(&h->f->body, dot->in[2]) == 1) h->pipelined = true;
-    }
+    h->pipelined = only_sums(h);
     return true;
 }
 
@@ -287,7 +318,7 @@ static void fill(Builder *b, const Operand *o, Val *stage, Val *bar, ValMap *map
 
 static void fill_all(Hop *h, Builder *b, Where where, Val *stage, Val *bar, ValMap *map) {
     for (int i = 0; i < h->np; i++)
-        for (int k = 0; k < 2; k++) if (h->p[i].op[k].where == where) fill(b, &h->p[i].op[k], stage, bar, map);
+        for (int k = 0; k < 2; k++) if (h->p[i].op[k].where == where && !h->p[i].op[k].same) fill(b, &h->p[i].op[k], stage, bar, map);
 }
 
 static void producer(Hop *h, Region *r) {
@@ -337,9 +368,9 @@ Val *hop_multiply(Hop *h, Builder *b, const Product *p, Ring ring, ValMap *m) {
     Val *zero = hop_i32(b, 0), *in[8];
     for (int i = 0; i < 2; i++) {
         const Operand *o = &p->op[i];
-        in[i] = o->where == REGISTERS ? map_get(m, p->dot->in[i ^ p->swapped]) : o->buffer;
+        in[i] = o->where == REGISTERS ? map_get(m, p->dot->in[i ^ p->swapped]) : o->same ? o->same->buffer : o->buffer;
         in[2 + i] = o->where == RING ? ring.stage : zero;
-        if (o->clear) hop_effect(b, OP_T_buffer_clear, 3, (Val *[]){o->buffer, ring.stage, map_get(m, p->k)});
+        if (o->clear && !o->same) hop_effect(b, OP_T_buffer_clear, 3, (Val *[]){o->buffer, ring.stage, map_get(m, p->k)});
     }
     int n = 4;
     bool acc = p->dot->flags & HAS_ACC;
@@ -377,6 +408,13 @@ static void release_previous(Hop *h, Builder *b, Val *any, Ring ring) {
     hop_effect(&e, OP_T_yield, 0, NULL);
 }
 
+static void wait_products(Hop *h, Builder *b, int in_flight, ValMap *map) {
+    Val *v[MAX_DOTS];
+    for (int i = 0; i < h->np; i++) v[i] = map_get(map, h->p[i].dot->out[0]);
+    hop_wait_all(b, in_flight, h->np, v);
+    for (int i = 0; i < h->np; i++) map_set(map, h->p[i].dot->out[0], v[i]);
+}
+
 static void consumers(Hop *h, Region *r) {
     Builder b = {h->f, r, NULL, h->loop->span}, in;
     Region *old = h->loop->reg[0];
@@ -394,11 +432,12 @@ static void consumers(Hop *h, Region *r) {
         for (int i = 0; i < h->np; i++) if (h->p[i].dot == op) p = i;
         if (p >= 0) {
             Val *v = hop_multiply(h, &in, &h->p[p], ring, &map);
-            map_set(&map, op->out[0], hop_wait(&in, h->pipelined, v));
+            map_set(&map, op->out[0], h->pipelined ? v : hop_wait(&in, 0, v));
         } else if (op->code == OP_T_yield) {
             Val *out[MAX_CARRIED + 2];
+            if (h->pipelined) wait_products(h, &in, h->np, &map);                    // for those of the trip before
             for (int i = 0; i < n; i++) out[i] = map_get(&map, op->in[i]);
-            // one trip late: the group that read the previous stage is done once at most one is in flight
+            // one trip late: what read the previous stage is done once only this trip's products are in flight
             if (h->pipelined) release_previous(h, &in, b_binary(&in, OP_gt, loop->reg[0]->args.at[0], h->loop->in[0]), ring);
             else hop_release(h, &in, ring.stage);
             ring = hop_advance(h, &in, ring);
@@ -410,11 +449,15 @@ static void consumers(Hop *h, Region *r) {
             op_append(loop->reg[0], c);
         }
     }
+    for (int i = 0; i < n; i++) loop->out[i]->name = h->loop->out[i]->name;
+    ValMap after = {.arena = h->f->arena};                                           // by product: what the loop leaves of it
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < h->np; k++) if (old->last->in[i] == h->p[k].dot->out[0]) map_set(&after, old->last->in[i], loop->out[i]);
+    if (h->pipelined) wait_products(h, &b, 0, &after);
     for (int i = 0; i < n; i++) {
-        Val *v = loop->out[i];
-        v->name = h->loop->out[i]->name;
-        if (h->pipelined && old->last->in[i] == h->p[0].dot->out[0]) v = hop_wait(&b, 0, v);
-        replace_uses(&h->f->body, h->loop->out[i], v);
+        bool product = false;
+        for (int k = 0; k < h->np; k++) product |= h->pipelined && old->last->in[i] == h->p[k].dot->out[0];
+        replace_uses(&h->f->body, h->loop->out[i], product ? map_get(&after, old->last->in[i]) : loop->out[i]);
     }
     if (h->pipelined && h->walk_bytes) release_previous(h, &b, b_binary(&b, OP_lt, h->loop->in[0], h->loop->in[1]), (Ring){loop->out[n], loop->out[n + 1]});
 }
@@ -435,7 +478,7 @@ bool hopper(Fn *f, const CompileOptions *opt) {
     uint32_t at = 0;
     for (int i = 0; i < h.np; i++)
         for (int k = 0; k < 2; k++) {
-            if (h.p[i].op[k].where == REGISTERS) continue;
+            if (h.p[i].op[k].where == REGISTERS || h.p[i].op[k].same) continue;
             h.p[i].op[k].buffer = buffer(&h, &b, &h.p[i].op[k], &at);
             h.p[i].op[k].map = tensor_map(&h, &h.p[i].op[k]);
         }

@@ -18,6 +18,7 @@ typedef struct Operand {
     int     outer_dim;
     uint32_t bytes;                 // of one stage
     int     swizzle;
+    const struct Operand *same;     // the operand of an earlier product that is this tile: it is loaded and cleared there
     Val    *buffer;
     int     map;                    // number of the tensor map
 } Operand;
@@ -37,7 +38,7 @@ typedef struct Hop {
     Product p[MAX_DOTS];
     int     np, groups, stages, maps;
     uint32_t stage_bytes;
-    bool    pipelined;              // one group in flight across trips
+    bool    pipelined;              // the products of a trip are in flight in the next one
     Val    *full, *empty, *once;    // barriers of the ring, and of what is loaded once
     uint32_t once_bytes;
     uint32_t walk_bytes, walk_at;   // of the slots through which a walking block stores; 0: a block to a program
