@@ -38,8 +38,10 @@ Node *op_convolve(Op *op, Node *windows, Node *weights, int64_t group, int n, El
 // Axis `axis` as two: group, and what is left.
 static Node *split_axis(Op *op, Node *x, int axis, int64_t group, const char *what) {
     Graph *g = op->g;
+    int64_t size;
     if (x == NULL || group == 1) return x;
     Ix each = ix_divide_exact(g, x->shape[axis], ix(g, group)), shape[G_MAX_RANK];
+    if (each == NULL && !op_fixed(op, x->shape[axis], &size)) return NULL;
     if (each == NULL) return op_error(op, "its %s do not divide by `group`, %lld", what, (long long)group);
     for (int d = 0; d <= x->rank; d++) shape[d] = d == axis ? ix(g, group) : d == axis + 1 ? each : x->shape[d < axis ? d : d - 1];
     return g_reshape(g, x, x->rank + 1, shape);
@@ -59,8 +61,7 @@ Node *op_conv(Op *op, Node *x, Node *weights, Elem elem, Elem acc) {
     if (x == NULL || weights == NULL || group == 0) return NULL;
     if (weights->rank != x->rank) return op_error(op, "its weights have %d dimensions, its input %d", weights->rank, x->rank);
     if (!op_window(op, x, weights->shape + 2, &w)) return NULL;
-    g_require(g, x->shape[1], ix_muli(g, weights->shape[1], group));
-    if (g_failed(g) != NULL) return NULL;
+    x = op_sized(op, x, 1, ix_muli(g, weights->shape[1], group));
     Node *xs = split_axis(op, x, 1, group, "channels"), *ws = split_axis(op, weights, 0, group, "filters");
     return op_convolve(op, op_windows(op, xs, group > 1 ? 3 : 2, &w, g_int(0)), ws, group, w.n, elem, acc);
 }
@@ -125,7 +126,7 @@ static Node *lower_conv_transpose(Op *op) {
     if (!floats(op, x, weights) || group == 0) return NULL;
     if (x->rank < 3 || weights->rank != x->rank) return op_error(op, "its weights have %d dimensions, its input %d", weights->rank, x->rank);
     if (!transposed(op, x, weights, &w)) return NULL;
-    g_require(g, x->shape[1], weights->shape[0]);
+    x = op_sized(op, x, 1, weights->shape[0]);
     Node *xs = split_axis(op, x, 1, group, "channels"), *ws = split_axis(op, weights, 0, group, "channels");
     if (xs == NULL || ws == NULL || g_failed(g) != NULL) return NULL;
     int c = group > 1, perm[G_MAX_RANK];                        // C, M, K..  ->  M, C, K..
@@ -149,8 +150,9 @@ static Node *lower_col2im(Op *op) {
     Ix kernel[MAX_SPATIAL], shape[G_MAX_RANK] = {x->shape[0]}, count = ix(g, 1);
     for (int i = 0; i < n; i++) kernel[i] = ix(g, block[i]), count = ix_mul(g, count, kernel[i]);
     if (!op_window_shape(op, n, kernel, &w) || !op_pads(op, n, pads)) return NULL;
+    int64_t columns;
     shape[1] = ix_divide_exact(g, x->shape[1], count);
-    if (shape[1] == NULL) return op_error(op, "its columns do not divide by the size of a block");
+    if (shape[1] == NULL && op_fixed(op, x->shape[1], &columns)) return op_error(op, "its columns do not divide by the size of a block");
     for (int i = 0; i < n; i++) {
         w.before[i] = ix(g, pads[i]);
         w.out[i] = image[i];
@@ -184,10 +186,12 @@ static Node *lower_deform_conv(Op *op) {
     if (x->rank != 4 || weights->rank != 4 || offset->rank != 4) return op_error(op, "works on images: its inputs should have 4 dimensions");
     if (parts < 1 || parts > 1 << 24) return op_error(op, "attribute `offset_group` is %lld", (long long)parts);
     if (!op_window(op, x, weights->shape + 2, &w)) return NULL;
+    x = op_sized(op, x, 1, ix_muli(g, weights->shape[1], group));
+    int64_t channels;
+    if (x == NULL || !op_fixed(op, x->shape[1], &channels)) return NULL;
     Elem elem = (Elem)x->elem, acc = sum_type(elem);
     Ix N = x->shape[0], each = ix_divide_exact(g, x->shape[1], ix(g, parts)), P = ix(g, parts);
     if (each == NULL) return op_error(op, "its channels do not divide by `offset_group`, %lld", (long long)parts);
-    g_require(g, x->shape[1], ix_muli(g, weights->shape[1], group));
     const Ix *o = w.out, *k = w.kernel_ix;
     Node *offsets = g_reshape(g, g_cast(g, offset, acc), 7, (Ix[]){N, P, k[0], k[1], ix(g, 2), o[0], o[1]});
     Node *weigh = mask != NULL ? g_reshape(g, g_cast(g, mask, acc), 6, (Ix[]){N, P, k[0], k[1], o[0], o[1]}) : NULL;

@@ -11,7 +11,7 @@ typedef struct Grid {
     Op     *op;
     Elem    elem;                      // of coordinates and weights
     Outside outside;
-    bool    align, half_up;            // nearest: halves away from zero
+    bool    align;
 } Grid;
 
 static Node *number(const Grid *s, double v) { return g_f(s->op->g, s->elem, v); }
@@ -47,10 +47,8 @@ static Node *index_of(const Grid *s, Node *at, Ix size) {
 }
 
 static bool nearest(const Grid *s, Node *at, Ix size, Taps *t) {
-    Graph *g = s->op->g;
-    Node *away = ew(s, EW_mul, g_ew1(g, EW_sign, at), g_ew1(g, EW_floor, g_ew2f(g, EW_add, g_ew1(g, EW_abs, at), 0.5)));
-    Node *whole = s->half_up ? away : g_ew1(g, EW_round, at);
-    *t = (Taps){1, {index_of(s, g_ew1(g, EW_trunc, inside(s, whole, size)), size)}, {NULL}};
+    Node *whole = g_ew1(s->op->g, EW_trunc, inside(s, g_ew1(s->op->g, EW_round, at), size));
+    *t = (Taps){1, {index_of(s, whole, size)}, {NULL}};
     return t->index[0] != NULL;
 }
 
@@ -70,9 +68,10 @@ static Node *cubic_far(const Grid *s, Node *d) {                // 1 <= |d| <= 2
     return g_ew2f(g, EW_sub, ew(s, EW_mul, quad, d), 4 * a);
 }
 
+// The place of a cubic stays where it is: only what it reads is moved inside, as PyTorch has it.
 static bool smooth(const Grid *s, Node *at, Ix size, bool cubic, Taps *t) {
     Graph *g = s->op->g;
-    at = inside(s, at, size);
+    if (!cubic) at = inside(s, at, size);
     Node *low = g_ew1(g, EW_floor, at), *part = ew(s, EW_sub, at, low);
     if (part == NULL) return false;
     Node *rest = ew(s, EW_sub, number(s, 1), part);
@@ -106,7 +105,7 @@ static Node *lower_grid_sample(Op *op) {
     g_require(g, x->shape[0], grid->shape[0]);
     g_require(g, grid->shape[n + 1], ix(g, n));
     Elem wide = x->elem == EL_f64 || grid->elem == EL_f64 ? EL_f64 : EL_f32;
-    Grid s = {op, wide, border ? OUT_BORDER : mirror ? OUT_REFLECTION : OUT_ZEROS, op_int(op, "align_corners", 0) != 0, n == 3};
+    Grid s = {op, wide, border ? OUT_BORDER : mirror ? OUT_REFLECTION : OUT_ZEROS, op_int(op, "align_corners", 0) != 0};
     Node *where = g_cast(g, grid, wide);
     Ix shape[G_MAX_RANK] = {x->shape[0], x->shape[1]}, coord[2];
     for (int i = 0; i < n; i++) shape[2 + i] = grid->shape[1 + i];

@@ -96,7 +96,8 @@ static Node *lower_layer(Op *op) {
     if (op_wants(op, 2)) op_out(op, 2, g_cast(g, inverse, stash));
     Node *y = g_ew2(g, EW_mul, g_ew2(g, EW_mul, s.centred, inverse), g_cast(g, scale, wide));
     if (shift != NULL) y = g_ew2(g, EW_add, y, g_cast(g, shift, wide));
-    if (y != NULL && !g_same_shape(x, y)) return op_error(op, "its scale and bias do not fit its input");
+    if (y != NULL && y->rank != x->rank) return op_error(op, "its scale and bias do not fit its input");
+    for (int d = 0; y != NULL && d < x->rank; d++) g_require(g, x->shape[d], y->shape[d]);
     return g_cast(g, y, elem);
 }
 
@@ -107,7 +108,9 @@ static Node *lower_group(Op *op) {
     int64_t groups = op_int(op, "num_groups", 0);
     if (x == NULL || scale == NULL || shift == NULL) return NULL;
     if (x->rank < 2 || x->rank >= G_MAX_RANK) return op_error(op, "needs a batch and channels; its input has %d dimensions", x->rank);
+    int64_t channels;
     Ix each = groups > 0 ? ix_divide_exact(g, x->shape[1], ix(g, groups)) : NULL, shape[G_MAX_RANK];
+    if (each == NULL && groups > 0 && !op_fixed(op, x->shape[1], &channels)) return NULL;
     if (each == NULL) return op_error(op, "its channels do not divide by `num_groups`, %lld", (long long)groups);
     shape[0] = x->shape[0], shape[1] = ix(g, groups), shape[2] = each;
     for (int d = 2; d < x->rank; d++) shape[d + 1] = x->shape[d];

@@ -12,9 +12,9 @@
 
 static const double PI = 3.14159265358979323846;
 
-// [K, 2, n, parts] for frequencies of length `size`.
-static Node *turns(Graph *g, Ix K, Ix n, int parts, Ix size, bool inverse) {
-    Ix shape[4] = {K, ix(g, 2), n, ix(g, parts)}, axis[4];
+// [K, out, n, in] for a transform of length `size`; out, in: 2, or 1 for the real parts only.
+static Node *turns(Graph *g, Ix K, int out, Ix n, int in, Ix size, bool inverse) {
+    Ix shape[4] = {K, ix(g, out), n, ix(g, in)}, axis[4];
     for (int d = 0; d < 4; d++) axis[d] = ix_axis(g, d, shape[d]);
     Ix quarter = inverse ? ix_sub(g, axis[3], axis[1]) : ix_sub(g, axis[1], axis[3]);
     Ix around = ix_add(g, ix_muli(g, ix_mul(g, axis[0], axis[2]), 4), ix_mul(g, size, quarter)), full = ix_muli(g, size, 4);
@@ -22,21 +22,22 @@ static Node *turns(Graph *g, Ix K, Ix n, int parts, Ix size, bool inverse) {
     return g_ew1(g, EW_cos, g_ew2f(g, EW_mul, angle, 2 * PI));
 }
 
-// x [.., n, parts] of f64 -> [.., K, 2]
-static Node *transform(Graph *g, Node *x, Ix K, Ix size, bool inverse) {
-    int64_t parts;
-    if (x == NULL || !ix_const(x->shape[x->rank - 1], &parts)) return NULL;
-    Node *t = turns(g, K, x->shape[x->rank - 2], (int)parts, size, inverse);
+// x [.., n, in] of f64 -> [.., K, out]
+static Node *transform(Graph *g, Node *x, Ix K, int out, Ix size, bool inverse) {
+    int64_t in;
+    if (x == NULL || !ix_const(x->shape[x->rank - 1], &in)) return NULL;
+    Node *t = turns(g, K, out, x->shape[x->rank - 2], (int)in, size, inverse);
     Node *y = g_contract(g, x, t, 0, x->rank - 2, 2, 2, EL_f64, EL_f64);
     return inverse ? g_ew2(g, EW_div, y, g_size(g, EL_f64, size)) : y;
 }
 
-// The last axis: 1 (real) or 2 (real and imaginary). A real signal may be without it.
+// The last axis: 1 (real) or 2 (real and imaginary).
 static bool is_signal(Op *op, const Node *x) {
-    bool ok = x->rank >= 2 && (ix_is(x->shape[x->rank - 1], 1) || ix_is(x->shape[x->rank - 1], 2));
-    if (!ok) op_error(op, "the last dimension of its input should be 1 (real) or 2 (complex)");
+    int64_t parts;
     if (!elem_is_float((Elem)x->elem)) return op_error(op, "transforms floats, not %s", elem_name((Elem)x->elem)), false;
-    return ok;
+    if (x->rank >= 2 && !op_fixed(op, x->shape[x->rank - 1], &parts)) return false;
+    if (x->rank >= 2 && (parts == 1 || parts == 2)) return true;
+    return op_error(op, "the last dimension of its input should be 1 (real) or 2 (complex)"), false;
 }
 
 static Ix one_size(Op *op, int i) {
@@ -49,7 +50,15 @@ static Ix one_size(Op *op, int i) {
 
 static Ix frequencies(Graph *g, Ix size, bool onesided) { return onesided ? ix_addi(g, ix_divi(g, size, 2), 1) : size; }
 
-// axis: an attribute in opset 17, input 2 from 20 on.
+// Half a spectrum, of a real signal: all but the first and the middle frequency stand for two.
+static Node *doubled(Graph *g, Node *x, Ix size) {
+    if (x == NULL) return NULL;
+    Ix k = ix_axis(g, x->rank - 2, x->shape[x->rank - 2]), once = ix_or(g, ix_eq(g, k, ix(g, 0)), ix_eq(g, ix_muli(g, k, 2), size));
+    Node *weight = g_index(g, EL_i64, x->rank, x->shape, ix_sub(g, ix(g, 2), once));
+    return g_ew2(g, EW_mul, x, g_cast(g, weight, EL_f64));
+}
+
+// axis: an attribute in opset 17, input 2 from 20 on. The inverse of a onesided spectrum is a real signal.
 static Node *lower_dft(Op *op) {
     Graph *g = op->g;
     Node *x = op_in(op, 0);
@@ -60,17 +69,19 @@ static Node *lower_dft(Op *op) {
     int axis = g_axis(g, x, at), perm[G_MAX_RANK], back[G_MAX_RANK], n = 0;
     if (axis < 0) return NULL;
     if (axis == x->rank - 1) return op_error(op, "cannot transform along the last axis, which holds real and imaginary parts");
-    Ix size = op_opt(op, 1) != NULL ? one_size(op, 1) : x->shape[axis];
+    bool inverse = op_int(op, "inverse", 0) != 0, onesided = op_int(op, "onesided", 0) != 0, real = inverse && onesided;
+    Ix size = op_opt(op, 1) != NULL ? one_size(op, 1) : real ? ix_muli(g, ix_addi(g, x->shape[axis], -1), 2) : x->shape[axis];
     if (size == NULL) return NULL;
     for (int d = 0; d < x->rank - 1; d++)
         if (d != axis) perm[n++] = d;
     perm[n++] = axis;
     perm[n] = x->rank - 1;
     for (int d = 0; d < x->rank; d++) back[perm[d]] = d;
-    Node *signal = g_transpose(g, g_cast(g, x, EL_f64), perm);
-    if (signal != NULL && size != x->shape[axis])              // longer signals are cut; shorter ones end in zeros
-        signal = g_take_range(g, signal, x->rank - 2, ix(g, 0), 1, ix_min(g, size, x->shape[axis]));
-    Node *y = transform(g, signal, frequencies(g, size, op_int(op, "onesided", 0) != 0), size, op_int(op, "inverse", 0) != 0);
+    Ix used = frequencies(g, size, real);                       // longer signals are cut; shorter ones end in zeros
+    Node *signal = g_transpose(g, g_cast(g, x, EL_f64), perm), *y;
+    if (signal != NULL && used != x->shape[axis]) signal = g_take_range(g, signal, x->rank - 2, ix(g, 0), 1, ix_min(g, used, x->shape[axis]));
+    if (real) y = transform(g, doubled(g, signal, size), size, 1, size, true);
+    else y = transform(g, signal, frequencies(g, size, onesided), 2, size, inverse);
     return y != NULL ? g_cast(g, g_transpose(g, y, back), (Elem)x->elem) : NULL;
 }
 
@@ -93,7 +104,7 @@ static Node *lower_stft(Op *op) {
     if (window != NULL) parts = g_ew2(g, EW_mul, parts, g_cast(g, window, EL_f64));
     if (parts == NULL) return NULL;
     parts = g_transpose(g, parts, (int[]){0, 1, 3, 2});
-    return g_cast(g, transform(g, parts, frequencies(g, size, op_int(op, "onesided", 1) != 0), size, false), (Elem)x->elem);
+    return g_cast(g, transform(g, parts, frequencies(g, size, op_int(op, "onesided", 1) != 0), 2, size, false), (Elem)x->elem);
 }
 
 // ---- windows ----------------------------------------------------------------------------------------

@@ -94,6 +94,17 @@ Node *op_spread(Op *op, Node *x, int first, const OpWindow *w) {
     return g_view(g, x, rank, shape, coord, pred, g_int(0));
 }
 
+Node *op_sized(Op *op, Node *x, int axis, Ix size) {
+    Graph *g = op->g;
+    if (x == NULL || size == NULL || x->shape[axis] == size) return x;
+    g_require(g, x->shape[axis], size);
+    if (g_failed(g) != NULL || !ix_is_const(size)) return g_failed(g) != NULL ? NULL : x;
+    Ix shape[G_MAX_RANK], coord[G_MAX_RANK];
+    for (int d = 0; d < x->rank; d++) shape[d] = d == axis ? size : x->shape[d];
+    for (int d = 0; d < x->rank; d++) coord[d] = ix_axis(g, d, shape[d]);
+    return g_view(g, x, x->rank, shape, coord, NULL, g_int(0));
+}
+
 Node *op_bias(Op *op, Node *y, Node *bias) {
     Graph *g = op->g;
     if (y == NULL || bias == NULL) return y;

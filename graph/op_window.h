@@ -33,6 +33,8 @@ static inline int64_t op_window_span(const OpWindow *w, int i) { return (w->kern
 Node *op_windows(Op *op, Node *x, int first, const OpWindow *w, GNum fill);
 // The transposed: x[.., D..] as [.., O.., K..] with at [o, k] the element that puts its k-th weight to o; 0 if none does.
 Node *op_spread(Op *op, Node *x, int first, const OpWindow *w);
+// x with axis `axis` of that size, which it must have: a symbolic one becomes a number when weights say which.
+Node *op_sized(Op *op, Node *x, int axis, Ix size);
 // A bias of one number for each channel, added to y [N, M, ..]; NULL: y.
 Node *op_bias(Op *op, Node *y, Node *bias);
 
