@@ -32,7 +32,8 @@ static Node *lower_if(Op *op) {
     if (cond->elem != EL_bool || !ix_is(g_count(g, cond), 1)) return op_error(op, "its condition should be one bool");
     cond = g_reshape(g, cond, 0, NULL);
     if (op_body_outputs(body[0]) != op->nout || op_body_outputs(body[1]) != op->nout)
-        return op_error(op, "its branches have %d and %d outputs, it has %d", op_body_outputs(body[0]), op_body_outputs(body[1]), op->nout);
+        return op_error(op, "its branches have %d and %d outputs, it has %d", op_body_outputs(body[0]),
+                        op_body_outputs(body[1]), op->nout);
     Node **results[2];
     GBody made[2];
     bool known = truth(op, cond, &yes);
@@ -119,7 +120,7 @@ static bool unroll(Trips *t, int64_t most, Node **carried, Node **scanned) {
         n++;
         if (t->has_cond && !truth(t->op, cond, &go)) return false;
     }
-    if (n == 0 && t->nscanned > 0) {                            // no trip: its types are found by one that nobody asks for
+    if (n == 0 && t->nscanned > 0) { // no trip: its types are found by one that nobody asks for
         for (int i = 0; i < t->ncarried; i++) given[i] = carried[i];
         Node *cond;
         if (!trip(t, g_i(g, EL_i64, 0), given, like, &cond)) return false;
@@ -154,9 +155,11 @@ static Node *lower_loop(Op *op) {
     int n = op->nin > 2 ? op->nin - 2 : 0;
     if (body == NULL) return NULL;
     int nscanned = op_body_outputs(body) - 1 - n;
-    if (n > MAX_VALUES / 2 || nscanned > MAX_VALUES / 2) return op_error(op, "carries more than %d values", MAX_VALUES / 2);
+    if (n > MAX_VALUES / 2 || nscanned > MAX_VALUES / 2)
+        return op_error(op, "carries more than %d values", MAX_VALUES / 2);
     if (nscanned < 0 || op_body_inputs(body) != n + 2)
-        return op_error(op, "carries %d values, but its body has %d inputs and %d outputs", n, op_body_inputs(body), op_body_outputs(body));
+        return op_error(op, "carries %d values, but its body has %d inputs and %d outputs", n, op_body_inputs(body),
+                        op_body_outputs(body));
     for (int i = 0; i < n; i++)
         if ((carried[i] = kept[i] = op_in(op, 2 + i)) == NULL) return NULL;
     Trips t = {.op = op, .body = body, .ncarried = n, .nscanned = nscanned, .has_cond = true};
@@ -183,7 +186,8 @@ static Node *lower_loop(Op *op) {
 static bool flags_of(Op *op, const char *name, int n, bool *to) {
     int have = 0;
     const int64_t *at = op_ints(op, name, &have);
-    if (at != NULL && have != n) return op_error(op, "attribute `%s` has %d numbers; it should have %d", name, have, n), false;
+    if (at != NULL && have != n)
+        return op_error(op, "attribute `%s` has %d numbers; it should have %d", name, have, n), false;
     for (int i = 0; i < n; i++) to[i] = at != NULL && at[i] != 0;
     return true;
 }
@@ -231,7 +235,8 @@ static bool scan_batch(Trips *t, Node **states, Node **scanned) {
         if (g_failed(g) != NULL || !scan(t, state, part)) return false;
         for (int i = 0; i < values; i++) all[b * values + i] = i < t->ncarried ? state[i] : part[i - t->ncarried];
     }
-    for (int i = 0; i < values; i++) *(i < t->ncarried ? &states[i] : &scanned[i - t->ncarried]) = stacked(g, all + i, (int)batch, values, NULL);
+    for (int i = 0; i < values; i++)
+        *(i < t->ncarried ? &states[i] : &scanned[i - t->ncarried]) = stacked(g, all + i, (int)batch, values, NULL);
     return g_failed(g) == NULL;
 }
 
@@ -242,16 +247,27 @@ static Node *lower_scan(Op *op) {
     int first = old ? 1 : 0, total = op->nin - first, naxes = 0, nouts = 0;
     int64_t nseq = op_int(op, "num_scan_inputs", -1);
     if (body == NULL) return NULL;
-    if (nseq < 1 || nseq > total || total > MAX_VALUES / 2) return op_error(op, "attribute `num_scan_inputs` is %lld, for %d inputs", (long long)nseq, total);
+    if (nseq < 1 || nseq > total || total > MAX_VALUES / 2)
+        return op_error(op, "attribute `num_scan_inputs` is %lld, for %d inputs", (long long)nseq, total);
     int n = total - (int)nseq, nscanned = op_body_outputs(body) - n;
     if (nscanned < 0 || nscanned > MAX_VALUES / 2 || op_body_inputs(body) != total)
-        return op_error(op, "its body has %d inputs and %d outputs, for %d states and %d sequences", op_body_inputs(body), op_body_outputs(body), n, (int)nseq);
+        return op_error(op, "its body has %d inputs and %d outputs, for %d states and %d sequences",
+                        op_body_inputs(body), op_body_outputs(body), n, (int)nseq);
     if (old && op_opt(op, 0) != NULL) return op_error(op, "lengths of sequences in a batch are not supported");
-    if (!flags_of(op, old ? "directions" : "scan_input_directions", (int)nseq, reverse) || !flags_of(op, "scan_output_directions", nscanned, reverse_out)) return NULL;
+    if (!flags_of(op, old ? "directions" : "scan_input_directions", (int)nseq, reverse) ||
+        !flags_of(op, "scan_output_directions", nscanned, reverse_out))
+        return NULL;
     const int64_t *axes = op_ints(op, "scan_input_axes", &naxes), *out_axes = op_ints(op, "scan_output_axes", &nouts);
-    if ((axes != NULL && naxes != nseq) || (out_axes != NULL && nouts != nscanned)) return op_error(op, "its axes do not go with its sequences");
+    if ((axes != NULL && naxes != nseq) || (out_axes != NULL && nouts != nscanned))
+        return op_error(op, "its axes do not go with its sequences");
     Node *values[MAX_VALUES], *sequence[MAX_VALUES], *scanned[MAX_VALUES];
-    Trips t = {.op = op, .body = body, .ncarried = n, .nscanned = nscanned, .nelements = (int)nseq, .sequence = sequence, .reverse = reverse};
+    Trips t = {.op = op,
+               .body = body,
+               .ncarried = n,
+               .nscanned = nscanned,
+               .nelements = (int)nseq,
+               .sequence = sequence,
+               .reverse = reverse};
     for (int i = 0; i < total; i++) {
         Node *x = op_in(op, first + i);
         if (x == NULL) return NULL;

@@ -43,7 +43,8 @@ static Node *split_axis(Op *op, Node *x, int axis, int64_t group, const char *wh
     Ix each = ix_divide_exact(g, x->shape[axis], ix(g, group)), shape[G_MAX_RANK];
     if (each == NULL && !op_fixed(op, x->shape[axis], &size)) return NULL;
     if (each == NULL) return op_error(op, "its %s do not divide by `group`, %lld", what, (long long)group);
-    for (int d = 0; d <= x->rank; d++) shape[d] = d == axis ? ix(g, group) : d == axis + 1 ? each : x->shape[d < axis ? d : d - 1];
+    for (int d = 0; d <= x->rank; d++)
+        shape[d] = d == axis ? ix(g, group) : d == axis + 1 ? each : x->shape[d < axis ? d : d - 1];
     return g_reshape(g, x, x->rank + 1, shape);
 }
 
@@ -59,7 +60,8 @@ Node *op_conv(Op *op, Node *x, Node *weights, Elem elem, Elem acc) {
     OpWindow w;
     int64_t group = groups(op);
     if (x == NULL || weights == NULL || group == 0) return NULL;
-    if (weights->rank != x->rank) return op_error(op, "its weights have %d dimensions, its input %d", weights->rank, x->rank);
+    if (weights->rank != x->rank)
+        return op_error(op, "its weights have %d dimensions, its input %d", weights->rank, x->rank);
     if (!op_window(op, x, weights->shape + 2, &w)) return NULL;
     x = op_sized(op, x, 1, ix_muli(g, weights->shape[1], group));
     Node *xs = split_axis(op, x, 1, group, "channels"), *ws = split_axis(op, weights, 0, group, "filters");
@@ -71,7 +73,10 @@ static Elem sum_type(Elem e) { return e == EL_f64 ? EL_f64 : EL_f32; }
 static bool floats(Op *op, const Node *x, const Node *weights) {
     if (x == NULL || weights == NULL) return false;
     if (!elem_is_float((Elem)x->elem)) return op_error(op, "multiplies floats, not %s", elem_name((Elem)x->elem)), false;
-    if (x->elem != weights->elem) return op_error(op, "its input has elements of type %s, its weights %s", elem_name((Elem)x->elem), elem_name((Elem)weights->elem)), false;
+    if (x->elem != weights->elem)
+        return op_error(op, "its input has elements of type %s, its weights %s", elem_name((Elem)x->elem),
+                        elem_name((Elem)weights->elem)),
+               false;
     return true;
 }
 
@@ -95,14 +100,18 @@ static bool transposed(Op *op, Node *x, Node *weights, OpWindow *w) {
     int n = x->rank - 2, nextra = 0, nshape = 0;
     if (!op_window_shape(op, n, weights->shape + 2, w) || !op_pads(op, n, pads)) return false;
     const int64_t *extra = op_ints(op, "output_padding", &nextra), *wanted = op_ints(op, "output_shape", &nshape);
-    if (extra != NULL && nextra != n) return op_error(op, "attribute `output_padding` has %d numbers for %d axes", nextra, n), false;
-    if (wanted != NULL && nshape != n && nshape != n + 2) return op_error(op, "attribute `output_shape` has %d numbers for %d axes", nshape, n), false;
+    if (extra != NULL && nextra != n)
+        return op_error(op, "attribute `output_padding` has %d numbers for %d axes", nextra, n), false;
+    if (wanted != NULL && nshape != n && nshape != n + 2)
+        return op_error(op, "attribute `output_shape` has %d numbers for %d axes", nshape, n), false;
     bool upper = op_is(op, "auto_pad", "NOTSET", "SAME_UPPER"), lower = op_is(op, "auto_pad", "NOTSET", "SAME_LOWER");
     bool valid = op_is(op, "auto_pad", "NOTSET", "VALID");
     for (int i = 0; i < n; i++) {
-        if (extra != NULL && (extra[i] < 0 || extra[i] > 1 << 30)) return op_error(op, "attribute `output_padding` has %lld among its numbers", (long long)extra[i]), false;
+        if (extra != NULL && (extra[i] < 0 || extra[i] > 1 << 30))
+            return op_error(op, "attribute `output_padding` has %lld among its numbers", (long long)extra[i]), false;
         Ix in = x->shape[2 + i];
-        Ix whole = ix_addi(g, ix_muli(g, ix_addi(g, in, -1), w->stride[i]), op_window_span(w, i) + (extra != NULL ? extra[i] : 0));
+        Ix whole = ix_addi(g, ix_muli(g, ix_addi(g, in, -1), w->stride[i]),
+                           op_window_span(w, i) + (extra != NULL ? extra[i] : 0));
         Ix size = wanted != NULL ? ix(g, wanted[nshape - n + i]) : upper || lower ? ix_muli(g, in, w->stride[i]) : NULL;
         if (size != NULL) {
             Ix total = ix_max(g, ix_sub(g, whole, size), ix(g, 0)), half = ix_divi(g, total, 2);
@@ -124,7 +133,8 @@ static Node *lower_conv_transpose(Op *op) {
     int64_t group = groups(op);
     OpWindow w;
     if (!floats(op, x, weights) || group == 0) return NULL;
-    if (x->rank < 3 || weights->rank != x->rank) return op_error(op, "its weights have %d dimensions, its input %d", weights->rank, x->rank);
+    if (x->rank < 3 || weights->rank != x->rank)
+        return op_error(op, "its weights have %d dimensions, its input %d", weights->rank, x->rank);
     if (!transposed(op, x, weights, &w)) return NULL;
     x = op_sized(op, x, 1, weights->shape[0]);
     Node *xs = split_axis(op, x, 1, group, "channels"), *ws = split_axis(op, weights, 0, group, "channels");
@@ -132,7 +142,8 @@ static Node *lower_conv_transpose(Op *op) {
     int c = group > 1, perm[G_MAX_RANK];                        // C, M, K..  ->  M, C, K..
     for (int d = 0; d < ws->rank; d++) perm[d] = d == c ? c + 1 : d == c + 1 ? c : d;
     Elem elem = (Elem)x->elem, acc = sum_type(elem);
-    Node *y = op_convolve(op, op_spread(op, xs, 2 + c, &w), g_transpose(g, ws, perm), group, w.n, bias != NULL ? acc : elem, acc);
+    Node *y = op_convolve(op, op_spread(op, xs, 2 + c, &w), g_transpose(g, ws, perm), group, w.n,
+                          bias != NULL ? acc : elem, acc);
     return finish(op, y, bias, elem);
 }
 
@@ -146,13 +157,15 @@ static Node *lower_col2im(Op *op) {
     const Ix *image = op_known(op, 1, &n);
     const int64_t *block = op_known_ints(op, 2, &nk);
     if (x == NULL || image == NULL || block == NULL) return NULL;
-    if (x->rank != 3 || n != nk || n < 1 || n > MAX_SPATIAL) return op_error(op, "its image has %d dimensions, its blocks %d, its columns %d", n, nk, x->rank);
+    if (x->rank != 3 || n != nk || n < 1 || n > MAX_SPATIAL)
+        return op_error(op, "its image has %d dimensions, its blocks %d, its columns %d", n, nk, x->rank);
     Ix kernel[MAX_SPATIAL], shape[G_MAX_RANK] = {x->shape[0]}, count = ix(g, 1);
     for (int i = 0; i < n; i++) kernel[i] = ix(g, block[i]), count = ix_mul(g, count, kernel[i]);
     if (!op_window_shape(op, n, kernel, &w) || !op_pads(op, n, pads)) return NULL;
     int64_t columns;
     shape[1] = ix_divide_exact(g, x->shape[1], count);
-    if (shape[1] == NULL && op_fixed(op, x->shape[1], &columns)) return op_error(op, "its columns do not divide by the size of a block");
+    if (shape[1] == NULL && op_fixed(op, x->shape[1], &columns))
+        return op_error(op, "its columns do not divide by the size of a block");
     for (int i = 0; i < n; i++) {
         w.before[i] = ix(g, pads[i]);
         w.out[i] = image[i];
@@ -161,7 +174,7 @@ static Node *lower_col2im(Op *op) {
         shape[2 + n + i] = ix_addi(g, ix_divi(g, room, w.stride[i]), 1);
     }
     Node *blocks = g_reshape(g, x, 2 + 2 * n, shape);           // [N, C, K.., O..]
-    Node *spread = op_spread(op, blocks, 2 + n, &w);            // [N, C, K.., image.., K..]: wanted where the two K are one
+    Node *spread = op_spread(op, blocks, 2 + n, &w); // [N, C, K.., image.., K..]: wanted where the two K are one
     if (spread == NULL) return NULL;
     Ix coord[G_MAX_RANK], to[G_MAX_RANK];
     for (int d = 0; d < 2 + 2 * n; d++) to[d] = spread->shape[d < 2 ? d : d < 2 + n ? d + n : d];
@@ -171,7 +184,8 @@ static Node *lower_col2im(Op *op) {
         coord[2 + n + i] = ix_axis(g, 2 + i, to[2 + i]);
         coord[2 + i] = coord[2 + 2 * n + i] = ix_axis(g, 2 + n + i, to[2 + n + i]);
     }
-    return g_reduce(g, GR_sum, g_view(g, spread, 2 + 2 * n, to, coord, NULL, g_int(0)), ((1u << n) - 1) << (2 + n), false);
+    return g_reduce(g, GR_sum, g_view(g, spread, 2 + 2 * n, to, coord, NULL, g_int(0)), ((1u << n) - 1) << (2 + n),
+                    false);
 }
 
 // ---- deformable -------------------------------------------------------------------------------------
@@ -183,7 +197,8 @@ static Node *lower_deform_conv(Op *op) {
     int64_t group = groups(op), parts = op_int(op, "offset_group", 1);
     OpWindow w;
     if (!floats(op, x, weights) || offset == NULL || group == 0) return NULL;
-    if (x->rank != 4 || weights->rank != 4 || offset->rank != 4) return op_error(op, "works on images: its inputs should have 4 dimensions");
+    if (x->rank != 4 || weights->rank != 4 || offset->rank != 4)
+        return op_error(op, "works on images: its inputs should have 4 dimensions");
     if (parts < 1 || parts > 1 << 24) return op_error(op, "attribute `offset_group` is %lld", (long long)parts);
     if (!op_window(op, x, weights->shape + 2, &w)) return NULL;
     x = op_sized(op, x, 1, ix_muli(g, weights->shape[1], group));
@@ -196,10 +211,12 @@ static Node *lower_deform_conv(Op *op) {
     Node *offsets = g_reshape(g, g_cast(g, offset, acc), 7, (Ix[]){N, P, k[0], k[1], ix(g, 2), o[0], o[1]});
     Node *weigh = mask != NULL ? g_reshape(g, g_cast(g, mask, acc), 6, (Ix[]){N, P, k[0], k[1], o[0], o[1]}) : NULL;
     // sampled: [N, parts, each, OH, OW, KH, KW]
-    Ix shape[7] = {N, P, each, o[0], o[1], k[0], k[1]}, coord[3] = {ix_axis(g, 0, N), ix_axis(g, 1, P), ix_axis(g, 2, each)};
+    Ix shape[7] = {N, P, each, o[0], o[1], k[0], k[1]},
+       coord[3] = {ix_axis(g, 0, N), ix_axis(g, 1, P), ix_axis(g, 2, each)};
     Taps taps[2];
     for (int i = 0; i < 2; i++) {
-        Ix place = ix_add(g, ix_muli(g, ix_axis(g, 3 + i, o[i]), w.stride[i]), ix_muli(g, ix_axis(g, 5 + i, k[i]), w.dilation[i]));
+        Ix place = ix_add(g, ix_muli(g, ix_axis(g, 3 + i, o[i]), w.stride[i]),
+                          ix_muli(g, ix_axis(g, 5 + i, k[i]), w.dilation[i]));
         Node *grid = g_cast(g, g_index(g, EL_i64, 7, shape, ix_sub(g, place, w.before[i])), acc);
         Node *moved = g_squeeze(g, g_take_range(g, offsets, 4, ix(g, i), 1, ix(g, 1)), 1u << 4);
         Node *at = g_ew2(g, EW_add, grid, g_broadcast_to(g, moved, 7, shape, (int[]){0, 1, 5, 6, 3, 4}));
@@ -209,11 +226,15 @@ static Node *lower_deform_conv(Op *op) {
     Node *read = op_read_taps(op, xs, 2, taps, 7, shape, coord, NULL, EW_add);
     if (weigh != NULL) read = g_ew2(g, EW_mul, read, g_broadcast_to(g, weigh, 7, shape, (int[]){0, 1, 5, 6, 3, 4}));
     Node *flat = g_reshape(g, read, 6, (Ix[]){N, x->shape[1], o[0], o[1], k[0], k[1]});
-    Node *y = op_convolve(op, split_axis(op, flat, 1, group, "channels"), split_axis(op, g_cast(g, weights, acc), 0, group, "filters"), group, 2, acc, acc);
+    Node *y = op_convolve(op, split_axis(op, flat, 1, group, "channels"),
+                          split_axis(op, g_cast(g, weights, acc), 0, group, "filters"), group, 2, acc, acc);
     return finish(op, y, bias, elem);
 }
 
 const OpRow ops_conv[] = {
-    OP("Conv", 1, lower_conv), OP("ConvTranspose", 1, lower_conv_transpose), OP("DeformConv", 19, lower_deform_conv), OP("Col2Im", 18, lower_col2im),
+    OP("Conv", 1, lower_conv),
+    OP("ConvTranspose", 1, lower_conv_transpose),
+    OP("DeformConv", 19, lower_deform_conv),
+    OP("Col2Im", 18, lower_col2im),
     {0},
 };

@@ -15,7 +15,9 @@ typedef struct Equation {
     char dots[G_MAX_RANK + 1];         // the letters of the longest ellipsis
 } Equation;
 
-static bool bad(Op *op, const char *why) { return op_error(op, "attribute `equation` is `%s`: %s", op_text(op, "equation", ""), why), false; }
+static bool bad(Op *op, const char *why) {
+    return op_error(op, "attribute `equation` is `%s`: %s", op_text(op, "equation", ""), why), false;
+}
 
 // One term with `rank` axes (-1: the result's, as many as it needs): letters, and the ellipsis' last axes.
 static bool term(Op *op, const Equation *q, const char *at, size_t n, int rank, char *to) {
@@ -25,7 +27,8 @@ static bool term(Op *op, const Equation *q, const char *at, size_t n, int rank, 
         if (isalpha((unsigned char)at[i])) {
             letters++;
         } else if (at[i] == '.') {
-            if (dots != NULL || i + 2 >= n || at[i + 1] != '.' || at[i + 2] != '.') return bad(op, "dots come three together, once in a term");
+            if (dots != NULL || i + 2 >= n || at[i + 1] != '.' || at[i + 2] != '.')
+                return bad(op, "dots come three together, once in a term");
             dots = at + i;
             i += 2;
         } else if (at[i] != ' ') {
@@ -34,7 +37,8 @@ static bool term(Op *op, const Equation *q, const char *at, size_t n, int rank, 
     }
     int more = rank < 0 ? (int)strlen(q->dots) : rank - letters;
     if (dots == NULL) more = 0;
-    if (letters + more > G_MAX_RANK || more < 0 || (rank >= 0 && letters + more != rank)) return bad(op, "it does not fit the operands' dimensions");
+    if (letters + more > G_MAX_RANK || more < 0 || (rank >= 0 && letters + more != rank))
+        return bad(op, "it does not fit the operands' dimensions");
     for (size_t i = 0; i < n; i++) {
         if (isalpha((unsigned char)at[i])) to[count++] = at[i];
         if (at + i != dots) continue;
@@ -123,7 +127,8 @@ static Node *lower_einsum(Op *op) {
                 if (wanted && memchr(keep, *c, (size_t)n) == NULL) keep[n++] = *c;
             }
         keep[n] = '\0';
-        if (n > G_MAX_RANK) return op_error(op, "a product of its operands would have %d dimensions; the most is %d", n, G_MAX_RANK);
+        if (n > G_MAX_RANK)
+            return op_error(op, "a product of its operands would have %d dimensions; the most is %d", n, G_MAX_RANK);
         snprintf(spec, sizeof spec, "%s,%s->%s", have, q.term[i], last ? q.out : keep);
         x = g_einsum(g, spec, x, op->in[i]);
         strcpy(have, last ? q.out : keep);

@@ -95,13 +95,16 @@ static Node *lower_grid_sample(Op *op) {
     Node *x = op_in(op, 0), *grid = op_in(op, 1);
     if (x == NULL || grid == NULL) return NULL;
     int n = x->rank - 2;
-    if (n < 1 || grid->rank != x->rank || n > 4) return op_error(op, "its image has %d dimensions, its grid %d", x->rank, grid->rank);
+    if (n < 1 || grid->rank != x->rank || n > 4)
+        return op_error(op, "its image has %d dimensions, its grid %d", x->rank, grid->rank);
     if (!elem_is_float((Elem)x->elem) || !elem_is_float((Elem)grid->elem)) return op_error(op, "reads floats at floats");
-    bool near = op_is(op, "mode", "bilinear", "nearest"), cubic = op_is(op, "mode", "bilinear", "cubic") || op_is(op, "mode", "bilinear", "bicubic");
+    bool near = op_is(op, "mode", "bilinear", "nearest"),
+         cubic = op_is(op, "mode", "bilinear", "cubic") || op_is(op, "mode", "bilinear", "bicubic");
     bool linear = op_is(op, "mode", "bilinear", "bilinear") || op_is(op, "mode", "bilinear", "linear");
     if (!near && !cubic && !linear) return op_error(op, "attribute `mode` must be linear, nearest or cubic");
     bool border = op_is(op, "padding_mode", "zeros", "border"), mirror = op_is(op, "padding_mode", "zeros", "reflection");
-    if (!border && !mirror && !op_is(op, "padding_mode", "zeros", "zeros")) return op_error(op, "attribute `padding_mode` must be zeros, border or reflection");
+    if (!border && !mirror && !op_is(op, "padding_mode", "zeros", "zeros"))
+        return op_error(op, "attribute `padding_mode` must be zeros, border or reflection");
     g_require(g, x->shape[0], grid->shape[0]);
     g_require(g, grid->shape[n + 1], ix(g, n));
     Elem wide = x->elem == EL_f64 || grid->elem == EL_f64 ? EL_f64 : EL_f32;
@@ -131,7 +134,8 @@ static Node *lower_affine_grid(Op *op) {
     const Ix *size = op_known(op, 1, &count);
     if (theta == NULL || size == NULL) return NULL;
     int n = count - 2;
-    if (n < 1 || n > 6 || theta->rank != 3) return op_error(op, "its size has %d numbers, its transformation %d dimensions", count, theta->rank);
+    if (n < 1 || n > 6 || theta->rank != 3)
+        return op_error(op, "its size has %d numbers, its transformation %d dimensions", count, theta->rank);
     g_require(g, theta->shape[0], size[0]);
     g_require(g, theta->shape[1], ix(g, n));
     g_require(g, theta->shape[2], ix(g, n + 1));

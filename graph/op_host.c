@@ -17,7 +17,8 @@ static int64_t count_of(const GTensor *t) {
 // ---- NonZero, Compress -------------------------------------------------------------------------------
 
 // A bool of any shape -> the positions of what is true, one column each.
-static bool run_nonzero(const void *attr, const GTensor *in, int nin, GTensor *out, int nout, char *error, size_t error_size) {
+static bool run_nonzero(const void *attr, const GTensor *in, int nin, GTensor *out, int nout, char *error,
+                        size_t error_size) {
     const uint8_t *flag = in->data;
     int64_t n = count_of(in), found = 0, k = 0;
     (void)attr, (void)nin, (void)nout;
@@ -61,7 +62,8 @@ static Node *lower_compress(Op *op) {
     if (op_given(op, "axis")) axis = op_axis(op, x, "axis", 0);
     else x = g_reshape(g, x, 1, (Ix[]){ix(g, -1)});
     if (axis < 0 || x == NULL) return NULL;
-    if (ix_is(ix_le(g, flags->shape[0], x->shape[axis]), 0)) return op_error(op, "its condition is longer than axis %d of its input", axis);
+    if (ix_is(ix_le(g, flags->shape[0], x->shape[axis]), 0))
+        return op_error(op, "its condition is longer than axis %d of its input", axis);
     const int64_t *known = g_known_ints(g, flags, &n);
     if (known == NULL) return g_gather_axis(g, x, g_squeeze(g, nonzero(op, flags), 1), axis);
     int64_t *at = NEW_N(g->arena, int64_t, n + 1);
@@ -82,7 +84,8 @@ static int compare_one(GNum a, GNum b) {
 
 static int compare_rows(const Rows *r, int64_t a, int64_t b) {
     for (int64_t i = 0; i < r->width; i++) {
-        const char *x = r->data + (size_t)(a * r->width + i) * r->bytes, *y = r->data + (size_t)(b * r->width + i) * r->bytes;
+        const char *x = r->data + (size_t)(a * r->width + i) * r->bytes,
+                   *y = r->data + (size_t)(b * r->width + i) * r->bytes;
         uint64_t u, v;
         int c;
         if (r->elem == EL_u64) memcpy(&u, x, 8), memcpy(&v, y, 8), c = (u > v) - (u < v);
@@ -97,7 +100,8 @@ static void sort_rows(const Rows *r, int64_t *at, int64_t *spare, int64_t n) {
     for (int64_t run = 1; run < n; run *= 2) {
         for (int64_t from = 0; from < n; from += 2 * run) {
             int64_t mid = from + run < n ? from + run : n, end = mid + run < n ? mid + run : n, a = from, b = mid;
-            for (int64_t k = from; k < end; k++) spare[k] = a < mid && (b >= end || compare_rows(r, at[a], at[b]) <= 0) ? at[a++] : at[b++];
+            for (int64_t k = from; k < end; k++)
+                spare[k] = a < mid && (b >= end || compare_rows(r, at[a], at[b]) <= 0) ? at[a++] : at[b++];
         }
         memcpy(at, spare, (size_t)n * sizeof *at);
     }
@@ -109,16 +113,18 @@ static int by_first(const void *a, const void *b) {
 }
 
 // Rows [m, width] -> rows that differ [k, width], where each was first [k], which one each row is [m], how often it occurs [k].
-static bool run_unique(const void *attr, const GTensor *in, int nin, GTensor *out, int nout, char *error, size_t error_size) {
+static bool run_unique(const void *attr, const GTensor *in, int nin, GTensor *out, int nout, char *error,
+                       size_t error_size) {
     bool sorted = *(const bool *)attr;
     int64_t m = in->shape[0], k = 0, room = (m > 0 ? m : 1);
     Rows rows = {in->data, in->elem, in->shape[1], (size_t)elem_bytes(in->elem)};
-    int64_t *at = calloc((size_t)room * 5, sizeof *at), *spare = at + room, *group = spare + room, *first = group + room, *place = first + room;
+    int64_t *at = calloc((size_t)room * 5, sizeof *at), *spare = at + room, *group = spare + room,
+            *first = group + room, *place = first + room;
     (void)nin, (void)nout;
     if (at == NULL) return no_memory(error, error_size);
     for (int64_t i = 0; i < m; i++) at[i] = i;
     sort_rows(&rows, at, spare, m);
-    for (int64_t i = 0; i < m; i++) {                            // group[row]: by sorted order; first[group]: its first row
+    for (int64_t i = 0; i < m; i++) { // group[row]: by sorted order; first[group]: its first row
         if (i == 0 || compare_rows(&rows, at[i - 1], at[i]) != 0) first[k++] = at[i];
         group[at[i]] = k - 1;
     }
@@ -159,7 +165,8 @@ static Node *lower_unique(Op *op) {
         if (d != axis) perm[n++] = d;
     for (int d = 0; d < x->rank; d++) back[perm[d]] = d;
     Node *front = g_transpose(g, x, perm);
-    Ix m = x->shape[axis], width = ix_product(g, front->shape + 1, front->rank - 1), k = ix_dim_fresh(g, "unique", 0, IX_DIM_MAX);
+    Ix m = x->shape[axis], width = ix_product(g, front->shape + 1, front->rank - 1),
+       k = ix_dim_fresh(g, "unique", 0, IX_DIM_MAX);
     Node *rows = g_reshape(g, front, 2, (Ix[]){m, width});
     GType types[4] = {{(Elem)x->elem, 2, (Ix[]){k, width}}, {EL_i64, 1, &k}, {EL_i64, 1, &m}, {EL_i64, 1, &k}};
     Node *host = g_host(g, &host_unique, &sorted, sizeof sorted, &rows, 1, types, 4);
@@ -194,9 +201,11 @@ static bool overlaps(Box a, Box b, float threshold) {
 }
 
 // boxes [B, N, 4], scores [B, C, N], most i64[1], overlap f32[1], least score f32[1] -> [found, 3]: batch, class, box.
-static bool run_nms(const void *attr, const GTensor *in, int nin, GTensor *out, int nout, char *error, size_t error_size) {
+static bool run_nms(const void *attr, const GTensor *in, int nin, GTensor *out, int nout, char *error,
+                    size_t error_size) {
     bool centre = *(const bool *)attr;
-    int64_t batches = in[1].shape[0], classes = in[1].shape[1], n = in[1].shape[2], most = *(const int64_t *)in[2].data, found = 0;
+    int64_t batches = in[1].shape[0], classes = in[1].shape[1], n = in[1].shape[2], most = *(const int64_t *)in[2].data,
+            found = 0;
     float threshold = *(const float *)in[3].data, least = *(const float *)in[4].data;
     int64_t keep = most < 0 ? 0 : most < n ? most : n, room = n > 0 ? n : 1;
     int64_t *order = malloc((size_t)room * 2 * sizeof *order), *spare = order != NULL ? order + room : NULL;
@@ -206,7 +215,8 @@ static bool run_nms(const void *attr, const GTensor *in, int nin, GTensor *out, 
     bool ok = order != NULL && picked != NULL && negative != NULL;
     for (int64_t b = 0; b < batches && ok; b++)
         for (int64_t c = 0; c < classes; c++) {
-            const float *score = (const float *)in[1].data + (b * classes + c) * n, *boxes = (const float *)in[0].data + b * n * 4;
+            const float *score = (const float *)in[1].data + (b * classes + c) * n,
+                        *boxes = (const float *)in[0].data + b * n * 4;
             int64_t begin = found, candidates = 0;
             for (int64_t i = 0; i < n; i++) negative[i] = -score[i];
             for (int64_t i = 0; i < n; i++)
@@ -215,7 +225,8 @@ static bool run_nms(const void *attr, const GTensor *in, int nin, GTensor *out, 
             for (int64_t i = 0; i < candidates && found - begin < keep; i++) {
                 Box box = box_at(boxes + order[i] * 4, centre);
                 bool taken = true;
-                for (int64_t k = begin; k < found && taken; k++) taken = !overlaps(box, box_at(boxes + picked[k * 3 + 2] * 4, centre), threshold);
+                for (int64_t k = begin; k < found && taken; k++)
+                    taken = !overlaps(box, box_at(boxes + picked[k * 3 + 2] * 4, centre), threshold);
                 if (!taken) continue;
                 memcpy(picked + found++ * 3, (int64_t[]){b, c, order[i]}, 3 * sizeof *picked);
             }
@@ -246,12 +257,16 @@ static Node *lower_nms(Op *op) {
     g_require(g, boxes->shape[1], scores->shape[2]);
     g_require(g, boxes->shape[2], ix(g, 4));
     bool centre = op_int(op, "center_point_box", 0) != 0;
-    Node *src[5] = {g_cast(g, boxes, EL_f32), g_cast(g, scores, EL_f32), one_of(op, 2, EL_i64, 0), one_of(op, 3, EL_f32, 0), one_of(op, 4, EL_f32, -INFINITY)};
+    Node *src[5] = {g_cast(g, boxes, EL_f32), g_cast(g, scores, EL_f32), one_of(op, 2, EL_i64, 0),
+                    one_of(op, 3, EL_f32, 0), one_of(op, 4, EL_f32, -INFINITY)};
     GType type = {EL_i64, 2, (Ix[]){ix_dim_fresh(g, "selected", 0, IX_DIM_MAX), ix(g, 3)}};
     return g_proj(g, g_host(g, &host_nms, &centre, sizeof centre, src, 5, &type, 1), 0);
 }
 
 const OpRow ops_host[] = {
-    OP("NonZero", 9, lower_nonzero), OP("Compress", 9, lower_compress), OP("Unique", 11, lower_unique), OP("NonMaxSuppression", 10, lower_nms),
+    OP("NonZero", 9, lower_nonzero),
+    OP("Compress", 9, lower_compress),
+    OP("Unique", 11, lower_unique),
+    OP("NonMaxSuppression", 10, lower_nms),
     {0},
 };

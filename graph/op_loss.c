@@ -8,10 +8,13 @@
 static Node *loss(Op *op, Node *x, Node *target, Node *weight, Elem elem) {
     Graph *g = op->g;
     if (x == NULL || target == NULL) return NULL;
-    if (x->rank < 2 || target->rank != x->rank - 1) return op_error(op, "its input has %d dimensions, its target %d", x->rank, target->rank);
-    if (!elem_is_int((Elem)target->elem)) return op_error(op, "its target has elements of type %s, not integers", elem_name((Elem)target->elem));
+    if (x->rank < 2 || target->rank != x->rank - 1)
+        return op_error(op, "its input has %d dimensions, its target %d", x->rank, target->rank);
+    if (!elem_is_int((Elem)target->elem))
+        return op_error(op, "its target has elements of type %s, not integers", elem_name((Elem)target->elem));
     bool none = op_is(op, "reduction", "mean", "none"), sum = op_is(op, "reduction", "mean", "sum");
-    if (!none && !sum && !op_is(op, "reduction", "mean", "mean")) return op_error(op, "attribute `reduction` must be none, sum or mean");
+    if (!none && !sum && !op_is(op, "reduction", "mean", "mean"))
+        return op_error(op, "attribute `reduction` must be none, sum or mean");
     Elem wide = (Elem)x->elem;
     Node *t = g_cast(g, target, EL_i64), *ignored = NULL, *used = NULL;
     if (op_given(op, "ignore_index")) {

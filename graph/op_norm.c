@@ -24,7 +24,7 @@ static Node *inverse_deviation(Graph *g, Node *var, double epsilon) {
 // A list of numbers, one for each channel, against values of that rank: [C, 1, ..].
 static Node *by_channel(Graph *g, Node *v, int rank, Elem elem) {
     if (v == NULL || v->rank == 0) return g_cast(g, v, elem);
-    uint32_t after = 0;                                          // before opset 9 there could be one for each element: [C, D..]
+    uint32_t after = 0; // before opset 9 there could be one for each element: [C, D..]
     for (int d = v->rank; d < rank - 1; d++) after |= 1u << d;
     return g_unsqueeze(g, g_cast(g, v, elem), after);
 }
@@ -32,7 +32,8 @@ static Node *by_channel(Graph *g, Node *v, int rank, Elem elem) {
 // One dimension, of the size of x's channels; in old opsets of x's axes but the batch.
 static bool fits_channels(Op *op, const Node *x, const Node *v) {
     bool each = op->version < 9 && v->rank == x->rank - 1;
-    if (v->rank != 1 && !each) return op_error(op, "its scale, shift and statistics should be lists, not of %d dimensions", v->rank), false;
+    if (v->rank != 1 && !each)
+        return op_error(op, "its scale, shift and statistics should be lists, not of %d dimensions", v->rank), false;
     for (int d = 0; d < v->rank; d++) g_require(op->g, v->shape[d], x->shape[1 + d]);
     return g_failed(op->g) == NULL;
 }
@@ -45,12 +46,14 @@ static Node *lower_batch(Op *op) {
     if (x->rank < 2) return op_error(op, "needs a batch and channels; its input has %d dimensions", x->rank);
     for (int i = 0; i < 4; i++)
         if (!fits_channels(op, x, given[i])) return NULL;
-    bool training = op->version >= 14 ? op_int(op, "training_mode", 0) != 0 : op->version < 7 && op_int(op, "is_test", 0) == 0;
+    bool training =
+        op->version >= 14 ? op_int(op, "training_mode", 0) != 0 : op->version < 7 && op_int(op, "is_test", 0) == 0;
     if (op->version >= 7 && op->version < 14 && op->nout > 1) training = true;
     double epsilon = op_float(op, "epsilon", 1e-5f), momentum = op_float(op, "momentum", 0.9f);
     Elem elem = (Elem)x->elem, wide = wide_of(elem);
     int each = given[0]->rank;                                  // axes that have a number of their own, from 1 on
-    Node *w = g_cast(g, x, wide), *scale = by_channel(g, given[0], x->rank, wide), *shift = by_channel(g, given[1], x->rank, wide);
+    Node *w = g_cast(g, x, wide), *scale = by_channel(g, given[0], x->rank, wide),
+         *shift = by_channel(g, given[1], x->rank, wide);
     Node *mean = by_channel(g, given[2], x->rank, wide), *var = by_channel(g, given[3], x->rank, wide);
     if (training) {
         uint32_t axes = ((1u << x->rank) - 1) & ~(((1u << each) - 1) << 1);
@@ -60,8 +63,10 @@ static Node *lower_batch(Op *op) {
             if (old == NULL || now == NULL) return NULL;
             now = g_squeeze(g, now, 1);                         // [1, C, 1, ..] -> [C, 1, ..]
             Node *running = g_ew2(g, EW_add, g_ew2f(g, EW_mul, old, momentum), g_ew2f(g, EW_mul, now, 1 - momentum));
-            if (op_wants(op, 1 + i)) op_out(op, 1 + i, g_cast(g, g_reshape_like(g, running, given[2 + i]), (Elem)given[2 + i]->elem));
-            if (op_wants(op, 3 + i)) op_out(op, 3 + i, g_cast(g, g_reshape_like(g, now, given[2 + i]), (Elem)given[2 + i]->elem));
+            if (op_wants(op, 1 + i))
+                op_out(op, 1 + i, g_cast(g, g_reshape_like(g, running, given[2 + i]), (Elem)given[2 + i]->elem));
+            if (op_wants(op, 3 + i))
+                op_out(op, 3 + i, g_cast(g, g_reshape_like(g, now, given[2 + i]), (Elem)given[2 + i]->elem));
         }
         mean = s.mean, var = s.var;
     }
@@ -74,7 +79,8 @@ static Node *lower_instance(Op *op) {
     Graph *g = op->g;
     Node *x = op_in(op, 0), *scale = op_in(op, 1), *shift = op_in(op, 2);
     if (x == NULL || scale == NULL || shift == NULL) return NULL;
-    if (x->rank < 3) return op_error(op, "needs a batch, channels and another axis; its input has %d dimensions", x->rank);
+    if (x->rank < 3)
+        return op_error(op, "needs a batch, channels and another axis; its input has %d dimensions", x->rank);
     if (!fits_channels(op, x, scale) || !fits_channels(op, x, shift)) return NULL;
     Elem elem = (Elem)x->elem, wide = wide_of(elem);
     Stats s = stats_over(g, g_cast(g, x, wide), ((1u << x->rank) - 1) & ~3u);
@@ -107,7 +113,8 @@ static Node *lower_group(Op *op) {
     Node *x = op_in(op, 0), *scale = op_in(op, 1), *shift = op_in(op, 2);
     int64_t groups = op_int(op, "num_groups", 0);
     if (x == NULL || scale == NULL || shift == NULL) return NULL;
-    if (x->rank < 2 || x->rank >= G_MAX_RANK) return op_error(op, "needs a batch and channels; its input has %d dimensions", x->rank);
+    if (x->rank < 2 || x->rank >= G_MAX_RANK)
+        return op_error(op, "needs a batch and channels; its input has %d dimensions", x->rank);
     int64_t channels;
     Ix each = groups > 0 ? ix_divide_exact(g, x->shape[1], ix(g, groups)) : NULL, shape[G_MAX_RANK];
     if (each == NULL && groups > 0 && !op_fixed(op, x->shape[1], &channels)) return NULL;

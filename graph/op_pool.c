@@ -26,7 +26,8 @@ static Node *positions(Op *op, Node *x, Node *windows, const OpWindow *w, bool c
         for (int j = i + 1; j < w->n; j++) inner = ix_mul(g, inner, w->kernel_ix[j]);
         Node *tap = g_ew2(g, EW_mod, g_ew2(g, EW_div, at, g_size(g, EL_i64, inner)), g_i(g, EL_i64, w->kernel[i]));
         Ix start = ix_sub(g, ix_muli(g, ix_axis(g, 2 + i, shape[2 + i]), w->stride[i]), w->before[i]);
-        Node *place = g_ew2(g, EW_add, g_ew2(g, EW_mul, tap, g_i(g, EL_i64, w->dilation[i])), g_index(g, EL_i64, x->rank, shape, start));
+        Node *place = g_ew2(g, EW_add, g_ew2(g, EW_mul, tap, g_i(g, EL_i64, w->dilation[i])),
+                            g_index(g, EL_i64, x->rank, shape, start));
         Node *term = g_ew2(g, EW_mul, place, g_size(g, EL_i64, stride));
         sum = sum != NULL ? g_ew2(g, EW_add, sum, term) : term;
         stride = ix_mul(g, stride, x->shape[2 + i]);
@@ -52,8 +53,10 @@ static Node *window_count(Op *op, Node *x, const OpWindow *w, bool padding, Elem
     Ix shape[G_MAX_RANK] = {x->shape[0], x->shape[1]}, count = ix(g, 1), zero = ix(g, 0);
     for (int i = 0; i < w->n; i++) shape[2 + i] = w->out[i];
     for (int i = 0; i < w->n; i++) {
-        Ix start = ix_sub(g, ix_muli(g, ix_axis(g, 2 + i, w->out[i]), w->stride[i]), w->before[i]), step = ix(g, w->dilation[i]);
-        Ix lo = padding ? ix_muli(g, w->before[i], -1) : zero, hi = padding ? ix_add(g, x->shape[2 + i], w->after[i]) : x->shape[2 + i];
+        Ix start = ix_sub(g, ix_muli(g, ix_axis(g, 2 + i, w->out[i]), w->stride[i]), w->before[i]),
+           step = ix(g, w->dilation[i]);
+        Ix lo = padding ? ix_muli(g, w->before[i], -1) : zero,
+           hi = padding ? ix_add(g, x->shape[2 + i], w->after[i]) : x->shape[2 + i];
         Ix first = ix_max(g, zero, ix_ceildiv(g, ix_sub(g, lo, start), step));
         Ix end = ix_min(g, w->kernel_ix[i], ix_ceildiv(g, ix_sub(g, hi, start), step));
         count = ix_mul(g, count, ix_max(g, ix_sub(g, end, first), zero));
@@ -103,7 +106,8 @@ static Node *lower_global(Op *op) {
     Graph *g = op->g;
     Node *x = op_in(op, 0);
     if (x == NULL) return NULL;
-    if (x->rank < 3) return op_error(op, "needs a batch, channels, and an axis to pool; its input has %d dimensions", x->rank);
+    if (x->rank < 3)
+        return op_error(op, "needs a batch, channels, and an axis to pool; its input has %d dimensions", x->rank);
     uint32_t axes = last_axes(x, x->rank - 2);
     if (op->row == GR_max) return g_reduce(g, GR_max, x, axes, true);
     if (op->row == GR_sum) return g_mean(g, x, axes, true);
@@ -120,12 +124,14 @@ static Node *lower_max_unpool(Op *op) {
     int64_t pads[2 * MAX_SPATIAL];
     OpWindow w;
     if (x == NULL || at == NULL) return NULL;
-    if (x->rank < 3 || at->rank != x->rank) return op_error(op, "its input has %d dimensions, its indices %d", x->rank, at->rank);
+    if (x->rank < 3 || at->rank != x->rank)
+        return op_error(op, "its input has %d dimensions, its indices %d", x->rank, at->rank);
     if (!op_window_shape(op, x->rank - 2, NULL, &w) || !op_pads(op, w.n, pads)) return NULL;
     Ix shape[G_MAX_RANK] = {x->shape[0], x->shape[1]}, zeros[G_MAX_RANK], more[G_MAX_RANK];
     for (int d = 0; d < x->rank; d++) zeros[d] = more[d] = ix(g, 0);
     for (int i = 0; i < w.n; i++)
-        shape[2 + i] = ix_addi(g, ix_muli(g, ix_addi(g, x->shape[2 + i], -1), w.stride[i]), w.kernel[i] - pads[i] - pads[w.n + i]);
+        shape[2 + i] =
+            ix_addi(g, ix_muli(g, ix_addi(g, x->shape[2 + i], -1), w.stride[i]), w.kernel[i] - pads[i] - pads[w.n + i]);
     Ix count = ix_product(g, shape, x->rank), coord[1] = {NULL}, left[1] = {ix(g, -1)};
     Node *updates = g_reshape(g, x, 1, left), *index = g_reshape(g, g_cast(g, at, EL_i64), 1, left);
     Node *flat = g_scatter(g, GR_none, g_full(g, (Elem)x->elem, 1, &count, g_int(0)), updates, coord, &index, 1, true);
@@ -133,7 +139,8 @@ static Node *lower_max_unpool(Op *op) {
     if (op_opt(op, 2) == NULL || y == NULL) return y;
     int n = 0;
     const Ix *wanted = op_known(op, 2, &n);
-    if (wanted == NULL || n != x->rank) return wanted == NULL ? NULL : op_error(op, "its output shape has %d sizes for %d dimensions", n, x->rank);
+    if (wanted == NULL || n != x->rank)
+        return wanted == NULL ? NULL : op_error(op, "its output shape has %d sizes for %d dimensions", n, x->rank);
     for (int d = 0; d < n; d++) more[d] = ix_sub(g, wanted[d], shape[d]);
     return g_pad(g, y, zeros, more, GP_constant, g_int(0));
 }

@@ -25,10 +25,13 @@ static Node *spread(Op *op, Node *x, Node *v, int64_t block) {
         g_require(g, v->shape[0], x->shape[axis]);
         return g_unsqueeze(g, v, ((1u << x->rank) - 1) & ~(1u << axis));
     }
-    if (v->rank != x->rank || block < 1) return op_error(op, "its scale has %d dimensions, its input %d, its blocks the size %lld", v->rank, x->rank, (long long)block);
+    if (v->rank != x->rank || block < 1)
+        return op_error(op, "its scale has %d dimensions, its input %d, its blocks the size %lld", v->rank, x->rank,
+                        (long long)block);
     Ix coord[G_MAX_RANK];
     for (int d = 0; d < x->rank; d++) coord[d] = ix_axis(g, d, x->shape[d]);
-    for (int d = 0; d < x->rank; d++) g_require(g, v->shape[d], d == axis ? ix_ceildiv(g, x->shape[d], ix(g, block)) : x->shape[d]);
+    for (int d = 0; d < x->rank; d++)
+        g_require(g, v->shape[d], d == axis ? ix_ceildiv(g, x->shape[d], ix(g, block)) : x->shape[d]);
     coord[axis] = ix_divi(g, coord[axis], block);
     return g_failed(g) != NULL ? NULL : g_view(g, v, x->rank, x->shape, coord, NULL, g_int(0));
 }
@@ -54,10 +57,13 @@ static Node *lower_quantize(Op *op) {
     bool typed = op_int(op, "output_dtype", 0) != 0;
     Elem elem = typed ? op_elem(op, "output_dtype", EL_none) : zero != NULL ? (Elem)zero->elem : EL_u8;
     if (elem == EL_none) return NULL;
-    int type = typed ? (int)op_int(op, "output_dtype", 0) : op_in_type(op, 2), bits = type != 0 ? onnx_type_bits(type) : elem_bits(elem);
+    int type = typed ? (int)op_int(op, "output_dtype", 0) : op_in_type(op, 2),
+        bits = type != 0 ? onnx_type_bits(type) : elem_bits(elem);
     if (typed && zero != NULL && zero->elem != elem)
-        return op_error(op, "attribute `output_dtype` says %s, its zero point has elements of type %s", elem_name(elem), elem_name((Elem)zero->elem));
-    if (elem_is_float(elem) && bits != elem_bits(elem)) return op_error(op, "quantising to %s is not supported", onnx_type_name(type));
+        return op_error(op, "attribute `output_dtype` says %s, its zero point has elements of type %s", elem_name(elem),
+                        elem_name((Elem)zero->elem));
+    if (elem_is_float(elem) && bits != elem_bits(elem))
+        return op_error(op, "quantising to %s is not supported", onnx_type_name(type));
     Elem in = op_int(op, "precision", 0) != 0 ? op_elem(op, "precision", EL_f32) : EL_f32;
     if (in == EL_none) return NULL;
     Node *s = spread(op, x, g_cast(g, scale, in), block);
@@ -85,7 +91,8 @@ static Node *lower_dequantize(Op *op) {
     if (elem == EL_none) return NULL;
     bool whole = elem_is_int((Elem)q->elem);
     if (zero != NULL && zero->elem != q->elem)
-        return op_error(op, "its input has elements of type %s, its zero point %s", elem_name((Elem)q->elem), elem_name((Elem)zero->elem));
+        return op_error(op, "its input has elements of type %s, its zero point %s", elem_name((Elem)q->elem),
+                        elem_name((Elem)zero->elem));
     Node *x = whole ? centred(op, q, zero != NULL ? spread(op, q, zero, block) : NULL) : q;
     if (whole && zero != NULL && x == NULL) return NULL;
     return g_cast(g, g_ew2(g, EW_mul, g_cast(g, x, EL_f32), g_cast(g, spread(op, q, scale, block), EL_f32)), elem);
@@ -97,7 +104,8 @@ static Node *lower_dynamic(Op *op) {
     if (x == NULL) return NULL;
     if (x->elem != EL_f32) return op_error(op, "quantises f32, not %s", elem_name((Elem)x->elem));
     uint32_t all = (1u << x->rank) - 1;
-    Node *low = g_ew2(g, EW_min, g_reduce(g, GR_min, x, all, false), zero_f), *high = g_ew2(g, EW_max, g_reduce(g, GR_max, x, all, false), zero_f);
+    Node *low = g_ew2(g, EW_min, g_reduce(g, GR_min, x, all, false), zero_f),
+         *high = g_ew2(g, EW_max, g_reduce(g, GR_max, x, all, false), zero_f);
     Node *span = g_ew2f(g, EW_div, g_ew2(g, EW_sub, high, low), 255);
     Node *scale = g_where(g, g_ew2f(g, EW_eq, span, 0), g_f(g, EL_f32, 1), span);
     Range bytes = range_of(EL_u8, 8);
@@ -110,8 +118,12 @@ static Node *lower_dynamic(Op *op) {
 // ---- products ---------------------------------------------------------------------------------------
 
 // A scale or zero point of the left operand (one for each row) or the right (one for each column).
-static Node *by_row(Graph *g, Node *v) { return v != NULL && v->rank == 1 ? ix_is(v->shape[0], 1) ? g_squeeze(g, v, 1) : g_unsqueeze(g, v, 2) : v; }
-static Node *by_column(Graph *g, Node *v) { return v != NULL && v->rank == 1 && ix_is(v->shape[0], 1) ? g_squeeze(g, v, 1) : v; }
+static Node *by_row(Graph *g, Node *v) {
+    return v != NULL && v->rank == 1 ? ix_is(v->shape[0], 1) ? g_squeeze(g, v, 1) : g_unsqueeze(g, v, 2) : v;
+}
+static Node *by_column(Graph *g, Node *v) {
+    return v != NULL && v->rank == 1 && ix_is(v->shape[0], 1) ? g_squeeze(g, v, 1) : v;
+}
 
 static Node *lower_matmul_integer(Op *op) {
     Graph *g = op->g;
@@ -123,7 +135,8 @@ static Node *lower_matmul_integer(Op *op) {
 static Node *requantize(Op *op, Node *sum, Node *scale_a, Node *scale_b, Node *scale_y, Node *zero) {
     Graph *g = op->g;
     if (zero == NULL) return NULL;
-    if (!elem_is_int((Elem)zero->elem)) return op_error(op, "quantised products of type %s are not supported", elem_name((Elem)zero->elem));
+    if (!elem_is_int((Elem)zero->elem))
+        return op_error(op, "quantised products of type %s are not supported", elem_name((Elem)zero->elem));
     Node *scale = g_ew2(g, EW_mul, g_cast(g, scale_a, EL_f32), g_cast(g, scale_b, EL_f32));
     Node *factor = g_ew2(g, EW_div, scale, g_cast(g, scale_y, EL_f32));
     Node *y = g_ew2(g, EW_mul, g_cast(g, sum, EL_f32), factor);
@@ -150,7 +163,8 @@ static Node *lower_conv_integer(Op *op) {
     Graph *g = op->g;
     Node *x = op_in(op, 0), *w = op_in(op, 1);
     if (x == NULL || w == NULL) return NULL;
-    Node *a = centred(op, x, by_filter(g, op_opt(op, 2), x->rank, 1)), *b = centred(op, w, by_filter(g, op_opt(op, 3), w->rank, 0));
+    Node *a = centred(op, x, by_filter(g, op_opt(op, 2), x->rank, 1)),
+         *b = centred(op, w, by_filter(g, op_opt(op, 3), w->rank, 0));
     return op_conv(op, a, b, EL_i32, EL_i32);
 }
 
@@ -159,10 +173,12 @@ static Node *lower_qlinear_conv(Op *op) {
     Node *in[8];
     for (int i = 0; i < 8; i++)
         if ((in[i] = op_in(op, i)) == NULL) return NULL;
-    Node *a = centred(op, in[0], by_filter(g, in[2], in[0]->rank, 1)), *b = centred(op, in[3], by_filter(g, in[5], in[3]->rank, 0));
+    Node *a = centred(op, in[0], by_filter(g, in[2], in[0]->rank, 1)),
+         *b = centred(op, in[3], by_filter(g, in[5], in[3]->rank, 0));
     Node *sum = op_bias(op, op_conv(op, a, b, EL_i32, EL_i32), op_opt(op, 8));
     if (sum == NULL) return NULL;
-    Node *scalar[3] = {by_filter(g, in[1], sum->rank, 1), by_filter(g, in[6], sum->rank, 1), by_filter(g, in[7], sum->rank, 1)};
+    Node *scalar[3] = {by_filter(g, in[1], sum->rank, 1), by_filter(g, in[6], sum->rank, 1),
+                       by_filter(g, in[7], sum->rank, 1)};
     return requantize(op, sum, scalar[0], by_filter(g, in[4], sum->rank, 1), scalar[1], scalar[2]);
 }
 

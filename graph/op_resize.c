@@ -15,11 +15,21 @@
 #include <string.h>
 
 typedef enum Mode { NEAREST, LINEAR, CUBIC } Mode;
-typedef enum Place { HALF_PIXEL, HALF_PIXEL_SYMMETRIC, PYTORCH_HALF_PIXEL, ALIGN_CORNERS, ASYMMETRIC, TF_HALF_PIXEL, TF_CROP, PLACES } Place;
+typedef enum Place {
+    HALF_PIXEL,
+    HALF_PIXEL_SYMMETRIC,
+    PYTORCH_HALF_PIXEL,
+    ALIGN_CORNERS,
+    ASYMMETRIC,
+    TF_HALF_PIXEL,
+    TF_CROP,
+    PLACES
+} Place;
 typedef enum Nearest { PREFER_FLOOR, PREFER_CEIL, FLOOR, CEIL, NEARESTS } Nearest;
 
-static const char *const place_names[PLACES] = {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric",
-                                                "tf_half_pixel_for_nn", "tf_crop_and_resize"};
+static const char *const place_names[PLACES] = {"half_pixel",        "half_pixel_symmetric", "pytorch_half_pixel",
+                                                "align_corners",     "asymmetric",           "tf_half_pixel_for_nn",
+                                                "tf_crop_and_resize"};
 static const char *const nearest_names[NEARESTS] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"};
 
 typedef struct How {
@@ -47,20 +57,20 @@ typedef struct Table {
 
 // ---- tables -----------------------------------------------------------------------------------------
 
-// Where element o of the result lies in the input.
+// Where element o of the result lies in the input. In f32, as everyone computes it: nearest asks on which side of a border.
 static double place_of(const How *how, const Axis *a, int64_t in, int64_t out, int64_t o) {
-    double x = (double)o, n = (double)in, width = a->scale * n;
+    float x = (float)o, n = (float)in, scale = (float)a->scale, width = scale * n;
     switch (how->place) {
-    case ALIGN_CORNERS:      return width == 1 ? 0 : x * (n - 1) / (width - 1);
-    case ASYMMETRIC:         return x / a->scale;
-    case TF_HALF_PIXEL:      return (x + 0.5) / a->scale;
-    case PYTORCH_HALF_PIXEL: return out == 1 ? 0 : (x + 0.5) / a->scale - 0.5;
-    case HALF_PIXEL_SYMMETRIC: return n / 2 * (1 - (double)out / width) + (x + 0.5) / a->scale - 0.5;
+    case ALIGN_CORNERS:      return width == 1 ? 0 : (double)(x * (n - 1) / (width - 1));
+    case ASYMMETRIC:         return (double)(x / scale);
+    case TF_HALF_PIXEL:      return (double)((x + 0.5f) / scale);
+    case PYTORCH_HALF_PIXEL: return out == 1 ? 0 : (double)((x + 0.5f) / scale - 0.5f);
+    case HALF_PIXEL_SYMMETRIC: return (double)(n / 2 * (1 - (float)out / width) + (x + 0.5f) / scale - 0.5f);
     case TF_CROP: {
-        double span = (a->roi[1] - a->roi[0]) * (n - 1);
-        return (width == 1 ? span / 2 : x * span / (width - 1)) + a->roi[0] * (n - 1);
+        double span = (a->roi[1] - a->roi[0]) * (double)(n - 1);
+        return (width == 1 ? span / 2 : (double)x * span / (double)(width - 1)) + a->roi[0] * (double)(n - 1);
     }
-    default:                 return (x + 0.5) / a->scale - 0.5;
+    default:                 return (double)((x + 0.5f) / scale - 0.5f);
     }
 }
 
@@ -83,7 +93,8 @@ static int tap_count(const How *how, double scale) {
     return 2 * (int)ceil(reach / shrink);
 }
 
-static bool fill_row(const How *how, const Axis *a, int64_t in, int64_t out, int64_t o, int taps, int64_t *index, double *weight) {
+static bool fill_row(const How *how, const Axis *a, int64_t in, int64_t out, int64_t o, int taps, int64_t *index,
+                     double *weight) {
     double x = place_of(how, a, in, out, o), shrink = how->antialias && a->scale < 1 ? a->scale : 1, sum = 0;
     if (how->mode == NEAREST) {
         weight[0] = 1;
@@ -153,7 +164,9 @@ static Node *apply_table(Graph *g, Node *x, int axis, const Table *t) {
     if (regular(t, &divide, &times, &first)) return view_axis(g, x, axis, ix(g, t->out), divide, times, first);
     if (t->taps > 4) {
         Node *at = g_const(g, EL_i64, 2, (int64_t[]){t->out, t->taps}, t->index), *near = g_gather_axis(g, x, at, axis);
-        return g_reduce(g, GR_sum, g_ew2(g, EW_mul, near, weights(g, t->weight, t->out, t->taps, 1, axis, x->rank, elem)), 1u << (axis + 1), false);
+        return g_reduce(g, GR_sum,
+                        g_ew2(g, EW_mul, near, weights(g, t->weight, t->out, t->taps, 1, axis, x->rank, elem)),
+                        1u << (axis + 1), false);
     }
     Node *sum = NULL;
     int64_t *column = NEW_N(g->arena, int64_t, t->out + 1);
@@ -171,8 +184,11 @@ static Node *resize_symbolic(Op *op, Node *x, int axis, const How *how, const Ax
     enum { SAMPLE = 24 };
     double factor = a->scale >= 1 ? a->scale : 1 / a->scale;
     *done = false;
-    if (how->mode != NEAREST || how->place == TF_CROP || how->place == ALIGN_CORNERS || factor != floor(factor) || factor > 64) return x;
-    int64_t f = (int64_t)factor, in = a->scale >= 1 ? SAMPLE : SAMPLE * f, out = a->scale >= 1 ? SAMPLE * f : SAMPLE, divide, times, first;
+    if (how->mode != NEAREST || how->place == TF_CROP || how->place == ALIGN_CORNERS || factor != floor(factor) ||
+        factor > 64)
+        return x;
+    int64_t f = (int64_t)factor, in = a->scale >= 1 ? SAMPLE : SAMPLE * f, out = a->scale >= 1 ? SAMPLE * f : SAMPLE,
+            divide, times, first;
     Table t = table_of(op->g->arena, how, a, in, out);
     if (!regular(&t, &divide, &times, &first)) return x;
     *done = true;
@@ -195,7 +211,8 @@ static Node *resize(Op *op, Node *x, const How *how, const Axis *axes) {
             if (done) continue;
         }
         if (!op_fixed(op, a->in, &in) || !op_fixed(op, a->out, &out)) return NULL;
-        if (out < 0 || out > LONGEST || (in == 0 && out > 0)) return op_error(op, "cannot resize axis %d from %lld to %lld", d, (long long)in, (long long)out);
+        if (out < 0 || out > LONGEST || (in == 0 && out > 0))
+            return op_error(op, "cannot resize axis %d from %lld to %lld", d, (long long)in, (long long)out);
         if (tap_count(how, a->scale) > 1 << 12) return op_error(op, "its scale of axis %d is too small", d);
         Table t = table_of(g->arena, how, a, in, out);
         y = apply_table(g, y, d, &t);
@@ -224,8 +241,14 @@ static bool read_how(Op *op, How *how) {
     int place = choice(op, "coordinate_transformation_mode", old ? "asymmetric" : "half_pixel", place_names, PLACES);
     int nearest = choice(op, "nearest_mode", old ? "floor" : "round_prefer_floor", nearest_names, NEARESTS);
     if (place < 0 || nearest < 0) return false;
-    *how = (How){strcmp(mode, "nearest") == 0 ? NEAREST : strcmp(mode, "cubic") == 0 ? CUBIC : LINEAR, (Place)place, (Nearest)nearest,
-                 op_int(op, "antialias", 0) != 0, op_int(op, "exclude_outside", 0) != 0, op_float(op, "cubic_coeff_a", -0.75),
+    *how = (How){strcmp(mode, "nearest") == 0 ? NEAREST
+                 : strcmp(mode, "cubic") == 0 ? CUBIC
+                                              : LINEAR,
+                 (Place)place,
+                 (Nearest)nearest,
+                 op_int(op, "antialias", 0) != 0,
+                 op_int(op, "exclude_outside", 0) != 0,
+                 op_float(op, "cubic_coeff_a", -0.75),
                  op_float(op, "extrapolation_value", 0)};
     if (how->mode == LINEAR && strcmp(mode, "linear") != 0 && strcmp(mode, "bilinear") != 0)
         return op_error(op, "attribute `mode` must be nearest, linear or cubic"), false;
@@ -324,7 +347,8 @@ static Node *lower_resize(Op *op) {
     } else if (op->version < 9) {
         const float *attribute = op_floats(op, "scales", &count);
         double scales[G_MAX_RANK];
-        if (attribute == NULL || count > G_MAX_RANK) return op_error(op, "attribute `scales` should have one number for each axis");
+        if (attribute == NULL || count > G_MAX_RANK)
+            return op_error(op, "attribute `scales` should have one number for each axis");
         for (int i = 0; i < count; i++) scales[i] = (double)attribute[i];
         if (!use_scales(op, axes, which, n, scales, count)) return NULL;
     } else {
@@ -346,7 +370,8 @@ static Node *lower_center(Op *op) {
     const Ix *shape = op_known(op, 1, &n);
     const int64_t *chosen = op_ints(op, "axes", &naxes);
     if (x == NULL || shape == NULL) return NULL;
-    if (n != (chosen != NULL ? naxes : x->rank)) return op_error(op, "has %d sizes for %d axes", n, chosen != NULL ? naxes : x->rank);
+    if (n != (chosen != NULL ? naxes : x->rank))
+        return op_error(op, "has %d sizes for %d axes", n, chosen != NULL ? naxes : x->rank);
     for (int i = 0; i < n && x != NULL; i++) {
         int d = chosen != NULL ? g_axis(g, x, chosen[i]) : i;
         if (d < 0) return NULL;

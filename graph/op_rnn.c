@@ -15,14 +15,33 @@ enum { UNROLLED = 1024, MAX_STATE = 2, FUNCTIONS = 3 };
 
 // ---- activations ------------------------------------------------------------------------------------
 
-typedef enum Function { F_SIGMOID, F_TANH, F_RELU, F_AFFINE, F_LEAKY, F_THRESHOLDED, F_SCALED_TANH, F_HARD_SIGMOID, F_ELU, F_SOFTSIGN, F_SOFTPLUS } Function;
+typedef enum Function {
+    F_SIGMOID,
+    F_TANH,
+    F_RELU,
+    F_AFFINE,
+    F_LEAKY,
+    F_THRESHOLDED,
+    F_SCALED_TANH,
+    F_HARD_SIGMOID,
+    F_ELU,
+    F_SOFTSIGN,
+    F_SOFTPLUS
+} Function;
 typedef struct Activation { const char *name; Function f; float alpha, beta; int numbers; } Activation;
 
 static const Activation activations[] = {
-    {"Sigmoid", F_SIGMOID, 0, 0, 0},            {"Tanh", F_TANH, 0, 0, 0},     {"Relu", F_RELU, 0, 0, 0},
-    {"Affine", F_AFFINE, 1, 0, 2},              {"LeakyRelu", F_LEAKY, 0.01f, 0, 1},  {"ThresholdedRelu", F_THRESHOLDED, 1, 0, 1},
-    {"ScaledTanh", F_SCALED_TANH, 1, 1, 2},     {"HardSigmoid", F_HARD_SIGMOID, 0.2f, 0.5f, 2}, {"Elu", F_ELU, 1, 0, 1},
-    {"Softsign", F_SOFTSIGN, 0, 0, 0},          {"Softplus", F_SOFTPLUS, 0, 0, 0},
+    {"Sigmoid", F_SIGMOID, 0, 0, 0},
+    {"Tanh", F_TANH, 0, 0, 0},
+    {"Relu", F_RELU, 0, 0, 0},
+    {"Affine", F_AFFINE, 1, 0, 2},
+    {"LeakyRelu", F_LEAKY, 0.01f, 0, 1},
+    {"ThresholdedRelu", F_THRESHOLDED, 1, 0, 1},
+    {"ScaledTanh", F_SCALED_TANH, 1, 1, 2},
+    {"HardSigmoid", F_HARD_SIGMOID, 0.2f, 0.5f, 2},
+    {"Elu", F_ELU, 1, 0, 1},
+    {"Softsign", F_SOFTSIGN, 0, 0, 0},
+    {"Softplus", F_SOFTPLUS, 0, 0, 0},
 };
 
 static Node *constant(Graph *g, Node *x, double v) { return x != NULL ? g_f(g, (Elem)x->elem, v) : NULL; }
@@ -39,7 +58,9 @@ static Node *activate(Graph *g, const Activation *a, Node *x) {
     case F_THRESHOLDED:  return g_where(g, g_ew2f(g, EW_gt, x, alpha), x, constant(g, x, 0));
     case F_SCALED_TANH:  return g_ew2f(g, EW_mul, g_ew1(g, EW_tanh, g_ew2f(g, EW_mul, x, beta)), alpha);
     case F_HARD_SIGMOID: return g_ew2f(g, EW_min, g_ew2f(g, EW_max, g_ew2f(g, EW_add, scaled, beta), 0), 1);
-    case F_ELU:          return g_where(g, g_ew2f(g, EW_lt, x, 0), g_ew2f(g, EW_mul, g_ew2f(g, EW_sub, g_ew1(g, EW_exp, x), 1), alpha), x);
+    case F_ELU:
+        return g_where(g, g_ew2f(g, EW_lt, x, 0), g_ew2f(g, EW_mul, g_ew2f(g, EW_sub, g_ew1(g, EW_exp, x), 1), alpha),
+                       x);
     case F_SOFTSIGN:     return g_ew2(g, EW_div, x, g_ew2f(g, EW_add, g_ew1(g, EW_abs, x), 1));
     case F_SOFTPLUS:     break;
     }
@@ -86,7 +107,8 @@ static void step_rnn(Rnn *m, Node *x, Node **state) { state[0] = gate(m, 0, add(
 static void step_gru(Rnn *m, Node *x, Node **state) {
     Graph *g = m->op->g;
     Node *h = state[0], *zr = recur(m, h, g_take_range(g, m->r, 0, ix(g, 0), 1, ix_muli(g, m->H, 2)));
-    Node *z = gate(m, 0, add(m, part(m, x, 1, 0), part(m, zr, 1, 0))), *r = gate(m, 0, add(m, part(m, x, 1, 1), part(m, zr, 1, 1)));
+    Node *z = gate(m, 0, add(m, part(m, x, 1, 0), part(m, zr, 1, 0))),
+         *r = gate(m, 0, add(m, part(m, x, 1, 1), part(m, zr, 1, 1)));
     Node *rh = part(m, m->r, 0, 2), *hidden;
     if (m->reset_late) {
         hidden = recur(m, h, rh);
@@ -183,7 +205,8 @@ static bool functions(Rnn *m, int directions) {
     const char *const *names = op_texts(op, "activations", &n);
     const float *alpha = op_floats(op, "activation_alpha", &nalpha), *beta = op_floats(op, "activation_beta", &nbeta);
     if (g_failed(op->g) != NULL) return false;
-    if (names != NULL && n != each * directions) return op_error(op, "attribute `activations` has %d names; it should have %d", n, each * directions), false;
+    if (names != NULL && n != each * directions)
+        return op_error(op, "attribute `activations` has %d names; it should have %d", n, each * directions), false;
     for (int i = 0; i < each * directions; i++) {
         const char *name = names != NULL ? names[i] : defaults[m->cell][i % each];
         const Activation *found = NULL;
@@ -233,25 +256,39 @@ static Node *lower_rnn(Op *op) {
     bool lstm = op->row == LSTM, swap = op_int(op, "layout", 0) != 0;
     Node *initial[MAX_STATE] = {op_opt(op, 5), lstm ? op_opt(op, 6) : NULL}, *peep = lstm ? op_opt(op, 7) : NULL;
     if (x == NULL || w == NULL || r == NULL) return NULL;
-    if (x->rank != 3 || w->rank != 3 || r->rank != 3) return op_error(op, "its input, weights and recurrence should have 3 dimensions");
+    if (x->rank != 3 || w->rank != 3 || r->rank != 3)
+        return op_error(op, "its input, weights and recurrence should have 3 dimensions");
     if (!elem_is_float((Elem)x->elem)) return op_error(op, "takes floats, not %s", elem_name((Elem)x->elem));
-    bool both = op_is(op, "direction", "forward", "bidirectional"), reverse = op_is(op, "direction", "forward", "reverse");
-    if (!both && !reverse && !op_is(op, "direction", "forward", "forward")) return op_error(op, "attribute `direction` must be forward, reverse or bidirectional");
+    bool both = op_is(op, "direction", "forward", "bidirectional"),
+         reverse = op_is(op, "direction", "forward", "reverse");
+    if (!both && !reverse && !op_is(op, "direction", "forward", "forward"))
+        return op_error(op, "attribute `direction` must be forward, reverse or bidirectional");
     static const int gates[] = {1, 3, 4}, swapped[] = {1, 0, 2};
     int D = both ? 2 : 1;
     Elem elem = (Elem)x->elem, wide = elem == EL_f64 ? EL_f64 : EL_f32;
     if (swap) x = g_transpose(g, x, swapped);
-    Rnn m = {.op = op, .cell = (Cell)op->row, .gates = gates[op->row], .states = lstm ? 2 : 1, .wide = wide, .S = x->shape[0], .B = x->shape[1],
-             .H = r->shape[2], .clip = op_float(op, "clip", 0), .forget_input = op_int(op, "input_forget", 0) != 0,
+    Rnn m = {.op = op,
+             .cell = (Cell)op->row,
+             .gates = gates[op->row],
+             .states = lstm ? 2 : 1,
+             .wide = wide,
+             .S = x->shape[0],
+             .B = x->shape[1],
+             .H = r->shape[2],
+             .clip = op_float(op, "clip", 0),
+             .forget_input = op_int(op, "input_forget", 0) != 0,
              .reset_late = op_int(op, "linear_before_reset", 0) != 0};
     Ix all = ix_muli(g, m.H, m.gates), d = ix(g, D);
     for (int i = 0; i < m.states && swap; i++)
         if (initial[i] != NULL && initial[i]->rank == 3) initial[i] = g_transpose(g, initial[i], swapped);
     int64_t hidden = op_int(op, "hidden_size", -1);
     if (hidden >= 0) g_require(g, ix(g, hidden), m.H);
-    if (!functions(&m, D) || !size_is(op, w, 3, (Ix[]){d, all, x->shape[2]}, "weight") || !size_is(op, r, 3, (Ix[]){d, all, m.H}, "recurrence") ||
-        !size_is(op, bias, 2, (Ix[]){d, ix_muli(g, all, 2)}, "bias") || !size_is(op, length, 1, &m.B, "sequence_lens") ||
-        !size_is(op, initial[0], 3, (Ix[]){d, m.B, m.H}, "initial_h") || !size_is(op, initial[1], 3, (Ix[]){d, m.B, m.H}, "initial_c") ||
+    if (!functions(&m, D) || !size_is(op, w, 3, (Ix[]){d, all, x->shape[2]}, "weight") ||
+        !size_is(op, r, 3, (Ix[]){d, all, m.H}, "recurrence") ||
+        !size_is(op, bias, 2, (Ix[]){d, ix_muli(g, all, 2)}, "bias") ||
+        !size_is(op, length, 1, &m.B, "sequence_lens") ||
+        !size_is(op, initial[0], 3, (Ix[]){d, m.B, m.H}, "initial_h") ||
+        !size_is(op, initial[1], 3, (Ix[]){d, m.B, m.H}, "initial_c") ||
         !size_is(op, peep, 2, (Ix[]){d, ix_muli(g, m.H, 3)}, "peephole"))
         return NULL;
     if (length != NULL) m.length = g_unsqueeze(g, g_cast(g, length, EL_i64), 2);
@@ -260,13 +297,14 @@ static Node *lower_rnn(Op *op) {
         Node *state[MAX_STATE] = {NULL, NULL}, *p = g_cast(g, of_direction(g, peep, k), wide);
         Ix shape[2] = {m.B, m.H};
         for (int i = 0; i < m.states; i++)
-            state[i] = initial[i] != NULL ? g_cast(g, of_direction(g, initial[i], k), wide) : g_full(g, wide, 2, shape, g_int(0));
+            state[i] = initial[i] != NULL ? g_cast(g, of_direction(g, initial[i], k), wide)
+                                          : g_full(g, wide, 2, shape, g_int(0));
         for (int i = 0; i < 3 && p != NULL; i++) m.peep[i] = part(&m, p, 0, i);
         m.act = m.f[k];
         m.late = NULL;
         m.r = g_cast(g, of_direction(g, r, k), wide);
-        y[k] = run_direction(&m, g_cast(g, x, wide), g_cast(g, of_direction(g, w, k), wide), g_cast(g, of_direction(g, bias, k), wide),
-                             reverse || k == 1, state);
+        y[k] = run_direction(&m, g_cast(g, x, wide), g_cast(g, of_direction(g, w, k), wide),
+                             g_cast(g, of_direction(g, bias, k), wide), reverse || k == 1, state);
         y[k] = g_unsqueeze(g, y[k], 2);                         // [S, 1, B, H]
         for (int i = 0; i < m.states; i++) last[i][k] = g_unsqueeze(g, state[i], 1);
     }

@@ -30,7 +30,8 @@ static Corner corner(float at, int64_t size) {
     return c;
 }
 
-static float pooled_bin(const Align *a, const float *image, const int64_t *size, const float *start, const float *bin, const int64_t *grid) {
+static float pooled_bin(const Align *a, const float *image, const int64_t *size, const float *start, const float *bin,
+                        const int64_t *grid) {
     float sum = 0;
     bool any = false;
     for (int64_t y = 0; y < grid[0]; y++)
@@ -39,8 +40,10 @@ static float pooled_bin(const Align *a, const float *image, const int64_t *size,
             Corner h = corner(start[1] + ((float)x + 0.5f) * bin[1] / (float)grid[1], size[1]);
             float zero = v.out || h.out ? 0 : 1;
             const float *top = image + v.low * size[1], *low = image + v.high * size[1];
-            float at[4] = {(1 - v.w) * (1 - h.w) * top[h.low], (1 - v.w) * h.w * top[h.high], v.w * (1 - h.w) * low[h.low], v.w * h.w * low[h.high]};
-            float value = zero * (a->max ? fmaxf(fmaxf(at[0], at[1]), fmaxf(at[2], at[3])) : at[0] + at[1] + at[2] + at[3]);
+            float at[4] = {(1 - v.w) * (1 - h.w) * top[h.low], (1 - v.w) * h.w * top[h.high],
+                           v.w * (1 - h.w) * low[h.low], v.w * h.w * low[h.high]};
+            float value =
+                zero * (a->max ? fmaxf(fmaxf(at[0], at[1]), fmaxf(at[2], at[3])) : at[0] + at[1] + at[2] + at[3]);
             sum = !a->max ? sum + value : any ? fmaxf(sum, value) : value;
             any = true;
         }
@@ -48,7 +51,8 @@ static float pooled_bin(const Align *a, const float *image, const int64_t *size,
     return a->max || count == 0 ? sum : sum / (float)count;
 }
 
-static bool run_roi_align(const void *attr, const GTensor *in, int nin, GTensor *out, int nout, char *error, size_t error_size) {
+static bool run_roi_align(const void *attr, const GTensor *in, int nin, GTensor *out, int nout, char *error,
+                          size_t error_size) {
     const Align *a = attr;
     const float *x = in[0].data, *rois = in[1].data;
     const int64_t *batch = in[2].data, *size = in[0].shape + 2;
@@ -61,7 +65,9 @@ static bool run_roi_align(const void *attr, const GTensor *in, int nin, GTensor 
     for (int64_t r = 0; r < regions; r++) {
         float start[2], bin[2];
         int64_t grid[2];
-        if (batch[r] < 0 || batch[r] >= in[0].shape[0]) return snprintf(error, error_size, "region %lld is of image %lld", (long long)r, (long long)batch[r]), false;
+        if (batch[r] < 0 || batch[r] >= in[0].shape[0])
+            return snprintf(error, error_size, "region %lld is of image %lld", (long long)r, (long long)batch[r]),
+                   false;
         for (int i = 0; i < 2; i++) {
             start[i] = rois[r * 4 + 1 - i] * (float)a->scale - (float)a->offset;
             float extent = rois[r * 4 + 3 - i] * (float)a->scale - (float)a->offset - start[i];
@@ -98,7 +104,8 @@ static Node *align_fixed(Op *op, Node *x, Node *rois, Node *batch, const Align *
         Node *bin = g_ew2f(g, EW_div, extent, (double)a->pooled[i]);
         Ix one = ix(g, 1), grid[6] = {one, one, one, one, one, one};
         grid[2 + 2 * i] = shape[2 + 2 * i], grid[3 + 2 * i] = S;
-        Node *p = g_cast(g, g_iota(g, EL_i64, 6, grid, 2 + 2 * i), EL_f32), *s = g_cast(g, g_iota(g, EL_i64, 6, grid, 3 + 2 * i), EL_f32);
+        Node *p = g_cast(g, g_iota(g, EL_i64, 6, grid, 2 + 2 * i), EL_f32),
+             *s = g_cast(g, g_iota(g, EL_i64, 6, grid, 3 + 2 * i), EL_f32);
         Node *within = g_ew2f(g, EW_div, g_ew2f(g, EW_add, s, 0.5), (double)a->samples);
         Node *at = g_ew2(g, EW_add, start, g_ew2(g, EW_mul, g_ew2(g, EW_add, p, within), bin));
         Node *fits = g_ew2(g, EW_and, g_ew2f(g, EW_ge, at, -1), g_ew2(g, EW_le, at, g_size(g, EL_f32, x->shape[2 + i])));
@@ -117,15 +124,21 @@ static Node *lower_roi_align(Op *op) {
     Graph *g = op->g;
     Node *x = op_in(op, 0), *rois = op_in(op, 1), *batch = op_in(op, 2);
     if (x == NULL || rois == NULL || batch == NULL) return NULL;
-    if (x->rank != 4 || rois->rank != 2 || batch->rank != 1) return op_error(op, "needs an image, a list of regions and a list of their images");
+    if (x->rank != 4 || rois->rank != 2 || batch->rank != 1)
+        return op_error(op, "needs an image, a list of regions and a list of their images");
     bool half = op->version >= 16 && op_is(op, "coordinate_transformation_mode", "half_pixel", "half_pixel");
     bool max = op_is(op, "mode", "avg", "max");
     if (!max && !op_is(op, "mode", "avg", "avg")) return op_error(op, "attribute `mode` must be avg or max");
-    Align a = {op_float(op, "spatial_scale", 1), half ? 0.5 : 0, {op_int(op, "output_height", 1), op_int(op, "output_width", 1)},
-               op_int(op, "sampling_ratio", 0), max};
+    Align a = {op_float(op, "spatial_scale", 1),
+               half ? 0.5 : 0,
+               {op_int(op, "output_height", 1), op_int(op, "output_width", 1)},
+               op_int(op, "sampling_ratio", 0),
+               max};
     for (int i = 0; i < 2; i++)
-        if (a.pooled[i] < 1 || a.pooled[i] > 1 << 16) return op_error(op, "its output would have the size %lld", (long long)a.pooled[i]);
-    if (a.samples < 0 || a.samples > 1 << 12) return op_error(op, "attribute `sampling_ratio` is %lld", (long long)a.samples);
+        if (a.pooled[i] < 1 || a.pooled[i] > 1 << 16)
+            return op_error(op, "its output would have the size %lld", (long long)a.pooled[i]);
+    if (a.samples < 0 || a.samples > 1 << 12)
+        return op_error(op, "attribute `sampling_ratio` is %lld", (long long)a.samples);
     g_require(g, rois->shape[1], ix(g, 4));
     g_require(g, rois->shape[0], batch->shape[0]);
     Elem elem = (Elem)x->elem;
@@ -145,7 +158,8 @@ static Node *lower_roi_align(Op *op) {
 static void bins(Graph *g, Node *rois, int axis, double scale, int64_t pooled, Ix size, Node **from, Node **to) {
     Node *edge[2];
     for (int e = 0; e < 2; e++)
-        edge[e] = g_ew1(g, EW_floor, g_ew2f(g, EW_add, g_ew2f(g, EW_mul, column(g, rois, 2 - axis + 2 * e, 2), scale), 0.5));
+        edge[e] =
+            g_ew1(g, EW_floor, g_ew2f(g, EW_add, g_ew2f(g, EW_mul, column(g, rois, 2 - axis + 2 * e, 2), scale), 0.5));
     Node *extent = g_ew2f(g, EW_max, g_ew2f(g, EW_add, g_ew2(g, EW_sub, edge[1], edge[0]), 1), 1);
     Node *bin = g_ew2f(g, EW_div, extent, (double)pooled), *limit = g_size(g, EL_f32, size);
     Node *p = g_cast(g, g_iota(g, EL_i64, 2, (Ix[]){ix(g, 1), ix(g, pooled)}, 1), EL_f32);
@@ -163,7 +177,8 @@ static Node *lower_max_roi_pool(Op *op) {
     const int64_t *pooled = op_ints(op, "pooled_shape", &n);
     if (x == NULL || rois == NULL) return NULL;
     if (x->rank != 4 || rois->rank != 2) return op_error(op, "needs an image and a list of regions");
-    if (pooled == NULL || n != 2 || pooled[0] < 1 || pooled[1] < 1) return op_error(op, "attribute `pooled_shape` should be two sizes");
+    if (pooled == NULL || n != 2 || pooled[0] < 1 || pooled[1] < 1)
+        return op_error(op, "attribute `pooled_shape` should be two sizes");
     g_require(g, rois->shape[1], ix(g, 5));
     Elem elem = (Elem)x->elem, wide = elem == EL_f64 ? EL_f64 : EL_f32;
     Node *places = g_cast(g, rois, EL_f32), *least = g_f(g, wide, -INFINITY);
@@ -172,15 +187,17 @@ static Node *lower_max_roi_pool(Op *op) {
     for (int axis = 1; axis >= 0 && at != NULL; axis--) {
         Node *from, *to;
         bins(g, places, axis, op_float(op, "spatial_scale", 1), pooled[axis], x->shape[2 + axis], &from, &to);
-        uint32_t at_p = axis == 1 ? 1u << 1 | 1u << 2 : 1u << 1 | 1u << 3;         // [R, P] as [R, 1, 1, P] or [R, 1, P, 1]
+        uint32_t at_p = axis == 1 ? 1u << 1 | 1u << 2 : 1u << 1 | 1u << 3; // [R, P] as [R, 1, 1, P] or [R, 1, P, 1]
         Node *none = g_unsqueeze(g, g_ew2(g, EW_le, to, from), at_p);
         empty = empty != NULL ? g_ew2(g, EW_or, empty, none) : none;
         // columns: [R, C, H, P, W]; rows: [R, C, P, H, PW]
         uint32_t inner = axis == 1 ? 0x16 : 0x1a;
         Node *i = g_cast(g, g_iota(g, EL_i64, 1, &x->shape[2 + axis], 0), EL_f32);
         i = g_unsqueeze(g, i, axis == 1 ? 0xf : 0x17);
-        Node *in = g_ew2(g, EW_and, g_ew2(g, EW_ge, i, g_unsqueeze(g, from, inner)), g_ew2(g, EW_lt, i, g_unsqueeze(g, to, inner)));
-        at = g_reduce(g, GR_max, g_where(g, in, g_unsqueeze(g, at, axis == 1 ? 1u << 3 : 1u << 2), least), axis == 1 ? 1u << 4 : 1u << 3, false);
+        Node *in = g_ew2(g, EW_and, g_ew2(g, EW_ge, i, g_unsqueeze(g, from, inner)),
+                         g_ew2(g, EW_lt, i, g_unsqueeze(g, to, inner)));
+        at = g_reduce(g, GR_max, g_where(g, in, g_unsqueeze(g, at, axis == 1 ? 1u << 3 : 1u << 2), least),
+                      axis == 1 ? 1u << 4 : 1u << 3, false);
     }
     return g_cast(g, g_where(g, empty, g_f(g, wide, 0), at), elem);
 }

@@ -40,7 +40,8 @@ static Node *read(Read *r, int axis, Node *weight, Node *sum) {
     return sum;
 }
 
-Node *op_read_taps(Op *op, Node *x, int n, const Taps *taps, int rank, const Ix *shape, const Ix *coord, Node *first, GEw join) {
+Node *op_read_taps(Op *op, Node *x, int n, const Taps *taps, int rank, const Ix *shape, const Ix *coord, Node *first,
+                   GEw join) {
     Read r = {.op = op, .x = x, .rank = rank, .n = n, .shape = shape, .taps = taps, .join = join};
     if (x == NULL) return NULL;
     for (int d = 0; d < x->rank - n; d++) r.coord[d] = coord[d];

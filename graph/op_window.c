@@ -6,10 +6,12 @@ enum { FAR = 1 << 30 };                // of kernels, strides, dilations, pads
 static bool numbers(Op *op, const char *name, int n, int64_t least, int64_t otherwise, int64_t *to) {
     int have = 0;
     const int64_t *at = op_ints(op, name, &have);
-    if (at != NULL && have != n) return op_error(op, "attribute `%s` has %d numbers; it should have %d", name, have, n), false;
+    if (at != NULL && have != n)
+        return op_error(op, "attribute `%s` has %d numbers; it should have %d", name, have, n), false;
     for (int i = 0; i < n; i++) {
         to[i] = at != NULL ? at[i] : otherwise;
-        if (to[i] < least || to[i] > FAR) return op_error(op, "attribute `%s` has %lld among its numbers", name, (long long)to[i]), false;
+        if (to[i] < least || to[i] > FAR)
+            return op_error(op, "attribute `%s` has %lld among its numbers", name, (long long)to[i]), false;
     }
     return g_failed(op->g) == NULL;
 }
@@ -17,7 +19,8 @@ static bool numbers(Op *op, const char *name, int n, int64_t least, int64_t othe
 bool op_pads(Op *op, int n, int64_t *pads) { return numbers(op, "pads", 2 * n, -FAR, 0, pads); }
 
 bool op_window_shape(Op *op, int n, const Ix *kernel, OpWindow *w) {
-    if (n < 1 || n > MAX_SPATIAL) return op_error(op, "moves windows over %d axes; 1 to %d are supported", n, MAX_SPATIAL), false;
+    if (n < 1 || n > MAX_SPATIAL)
+        return op_error(op, "moves windows over %d axes; 1 to %d are supported", n, MAX_SPATIAL), false;
     *w = (OpWindow){.n = n};
     bool given = op_given(op, "kernel_shape");
     if (kernel == NULL && !given) return op_error(op, "attribute `kernel_shape` is missing"), false;
@@ -27,7 +30,9 @@ bool op_window_shape(Op *op, int n, const Ix *kernel, OpWindow *w) {
         if (!op_fixed(op, kernel[i], &size)) return false;
         if (size < 1 || size > FAR) return op_error(op, "its weights have a window of size %lld", (long long)size), false;
         if (given && size != w->kernel[i])
-            return op_error(op, "attribute `kernel_shape` says %lld, but the weights have %lld", (long long)w->kernel[i], (long long)size), false;
+            return op_error(op, "attribute `kernel_shape` says %lld, but the weights have %lld",
+                            (long long)w->kernel[i], (long long)size),
+                   false;
         w->kernel[i] = size;
     }
     for (int i = 0; i < n; i++) w->kernel_ix[i] = ix(op->g, w->kernel[i]);
@@ -46,7 +51,9 @@ bool op_window(Op *op, Node *x, const Ix *kernel, OpWindow *w) {
     Graph *g = op->g;
     int64_t pads[2 * MAX_SPATIAL];
     if (x == NULL) return false;
-    if (x->rank < 3) return op_error(op, "needs a batch, channels, and an axis to move over; its input has %d dimensions", x->rank), false;
+    if (x->rank < 3)
+        return op_error(op, "needs a batch, channels, and an axis to move over; its input has %d dimensions", x->rank),
+               false;
     if (!op_window_shape(op, x->rank - 2, kernel, w) || !op_pads(op, w->n, pads)) return false;
     bool valid = op_is(op, "auto_pad", "NOTSET", "VALID"), lower = op_is(op, "auto_pad", "NOTSET", "SAME_LOWER");
     bool same = lower || op_is(op, "auto_pad", "NOTSET", "SAME_UPPER"), ceil = op_int(op, "ceil_mode", 0) != 0;
@@ -67,7 +74,8 @@ bool op_window(Op *op, Node *x, const Ix *kernel, OpWindow *w) {
             w->out[i] = places(g, ix_add(g, begun, w->after[i]), begun, w, i, ceil && !valid);
         }
         if (w->out[i] == NULL) return false;
-        if (w->out[i]->hi < 1) return op_error(op, "its window is larger than axis %d of its input with the padding", 2 + i), false;
+        if (w->out[i]->hi < 1)
+            return op_error(op, "its window is larger than axis %d of its input with the padding", 2 + i), false;
     }
     return g_failed(g) == NULL;
 }
@@ -83,13 +91,17 @@ Node *op_spread(Op *op, Node *x, int first, const OpWindow *w) {
     if (rank > G_MAX_RANK) return op_error(op, "has too many dimensions");
     Ix shape[G_MAX_RANK], coord[G_MAX_RANK], pred = ix(g, 1);
     for (int d = 0; d < rank; d++)
-        shape[d] = d >= x->rank ? w->kernel_ix[d - x->rank] : d >= first && d < first + w->n ? w->out[d - first] : x->shape[d];
+        shape[d] = d >= x->rank                     ? w->kernel_ix[d - x->rank]
+                   : d >= first && d < first + w->n ? w->out[d - first]
+                                                    : x->shape[d];
     for (int d = 0; d < x->rank; d++) coord[d] = ix_axis(g, d, shape[d]);
     for (int i = 0; i < w->n; i++) {
         Ix k = ix_axis(g, x->rank + i, shape[x->rank + i]);
         Ix from = ix_sub(g, ix_add(g, coord[first + i], w->before[i]), ix_muli(g, k, w->dilation[i]));
         coord[first + i] = ix_divi(g, from, w->stride[i]);
-        pred = ix_and(g, pred, ix_and(g, ix_eq(g, ix_modi(g, from, w->stride[i]), ix(g, 0)), ix_in_range(g, coord[first + i], x->shape[first + i])));
+        pred = ix_and(g, pred,
+                      ix_and(g, ix_eq(g, ix_modi(g, from, w->stride[i]), ix(g, 0)),
+                             ix_in_range(g, coord[first + i], x->shape[first + i])));
     }
     return g_view(g, x, rank, shape, coord, pred, g_int(0));
 }

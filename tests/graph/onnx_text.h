@@ -4,7 +4,7 @@
 //     input x f32 2 N ?                   a size, a name, or ? for unknown
 //     const w i64 2 : 6 -1                rank by the sizes before the colon
 //     Reshape x w -> y                    an input `_` is left out
-//     Softmax y -> z axis=1 mode="a" pads=[1,2] alpha=0.5 name="first"
+//     Softmax y -> z axis=1 mode="a" pads=[1,2] alpha=0.5 names=["a","b"] name="first"
 //     output z f32
 //     If c -> r then_branch={ .. } else_branch={ .. }         lines separated by ; with input, const and output of their own
 //     function my.domain F a b -> y { .. }
@@ -126,12 +126,20 @@ static void text_attribute(OnnxText *t, char *name, Onnx__NodeProto *n) {
         a->type = 4, a->t = text_tensor(&(OnnxText){inner});
         t->p += size + 1;
         free(inner);
-    } else if (*t->p == '"') {
+    } else if (!list && *t->p == '"') {
         size_t size = strcspn(++t->p, "\"");
         a->type = 3, a->has_s = true, a->s = (ProtobufCBinaryData){size, (uint8_t *)strndup(t->p, size)};
         t->p += size + 1;
     } else {
         if (list) a->type = 7;
+        while (list && text_take(t, "\"")) {
+            size_t size = strcspn(t->p, "\"");
+            ProtobufCBinaryData word = {size, (uint8_t *)strndup(t->p, size)};
+            a->type = 8;
+            PUSH(a->strings, a->n_strings, word);
+            t->p += size + 1;
+            text_take(t, ",");
+        }
         for (char *w = NULL; free(w), (w = text_word(t)) != NULL;) {
             bool real = strpbrk(w, ".einf") != NULL;
             if (list && real) a->type = 6;
