@@ -63,6 +63,8 @@ bool onnx_tensor_write(const char *path, const char *name, const GTensor *t, Buf
 
 const char *onnx_type_name(int type);            // TensorProto.DataType: "float16"
 Elem        onnx_type_elem(int type);            // as which element type it is computed with; EL_none: not at all
+int         onnx_type_of(Elem elem);             // 0: none
+bool        onnx_type_plain(int type);           // has an element type of ours that holds just its values (0: yes)
 int         onnx_type_bits(int type);            // of an element in a file: 4 for int4
 
 #endif

@@ -114,6 +114,7 @@ Node *op_tensor(Op *op, const char *name) {
     if (!ok) op_error(op, "attribute `%s` %s", name, why.n > 0 ? why.p : "holds no tensor");
     else if (t.missing != NULL) ok = false, op_error(op, "attribute `%s` is in a file that is not there, %s", name, t.missing);
     buf_free(&why);
+    if (ok && op->nout > 0) op->out_type[0] = t.type;                // a Constant; others overwrite it or make something else
     return ok ? tensor_node(op->g, &t) : NULL;
 }
 

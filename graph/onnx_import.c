@@ -17,7 +17,7 @@ enum { MAX_LOWERED = 1 << 20, MAX_DEPTH = 48, MAX_TRIES = 12 };
 
 // ---- names -----------------------------------------------------------------------------------------
 
-typedef struct Entry { const char *name; Node *node; } Entry;
+typedef struct Entry { const char *name; Node *node; int type; } Entry;      // type: see Op.in_type
 
 struct Scope {
     Scope   *up;                       // what is around it, or NULL
@@ -33,7 +33,7 @@ static Entry *slot_of(const Scope *s, const char *name) {
     return &s->slot[i];
 }
 
-static bool define(Import *im, const char *name, Node *n) {
+static bool define(Import *im, const char *name, Node *n, int type) {
     Scope *s = im->scope;
     if (s->n * 2 >= s->cap) {
         Scope old = *s;
@@ -44,7 +44,7 @@ static bool define(Import *im, const char *name, Node *n) {
     }
     Entry *e = slot_of(s, name);
     if (e->name != NULL) return g_error(im->g, "`%s` is made twice", shown(im->g->arena, name)), false;
-    *e = (Entry){name, n};
+    *e = (Entry){name, n, type};
     s->n++;
     return true;
 }
@@ -111,7 +111,9 @@ static bool made_later(Import *im, const char *name) {
 
 static bool lower_nodes(Import *im, Onnx__NodeProto *const *nodes, size_t n);
 
-static bool inline_function(Import *im, const Onnx__NodeProto *n, const Onnx__FunctionProto *f, Node *const *in, Node **out) {
+typedef struct Values { Node **in, **out; int *in_type, *out_type; } Values;      // of a node
+
+static bool inline_function(Import *im, const Onnx__NodeProto *n, const Onnx__FunctionProto *f, const Values *v) {
     Graph *g = im->g;
     int depth = 0;
     for (const Call *c = im->call; c != NULL; c = c->up, depth++)
@@ -124,18 +126,26 @@ static bool inline_function(Import *im, const Onnx__NodeProto *n, const Onnx__Fu
     im->call = &(Call){.up = outer.call, .node = n, .f = f};
     if (f->n_opset_import > 0) im->opsets = f->opset_import, im->nopsets = f->n_opset_import;
     bool ok = true;
-    for (size_t i = 0; i < f->n_input && ok; i++) ok = define(im, f->input[i], i < n->n_input ? in[i] : NULL);
+    for (size_t i = 0; i < f->n_input && ok; i++) ok = define(im, f->input[i], i < n->n_input ? v->in[i] : NULL, i < n->n_input ? v->in_type[i] : 0);
     ok = ok && lower_nodes(im, f->node, f->n_node);
     for (size_t i = 0; i < n->n_output && ok; i++) {
-        out[i] = value_of(im, f->output[i]);
-        if (out[i] == NULL && n->output[i][0] != '\0')
+        const Entry *e = lookup(im, f->output[i]);
+        if (e != NULL) v->out[i] = e->node, v->out_type[i] = e->type;
+        if (v->out[i] == NULL && n->output[i][0] != '\0')
             ok = g_error(g, "the function %s does not make its output `%s`", shown(g->arena, f->name), shown(g->arena, f->output[i])) != NULL;
     }
     im->scope = outer.scope, im->call = outer.call, im->opsets = outer.opsets, im->nopsets = outer.nopsets;
     return ok;
 }
 
-static bool lower_by_row(Import *im, const Onnx__NodeProto *n, Node *const *in, Node **out) {
+// Elements that have no type of their own here keep ONNX's where they are only moved: the same as the first input's.
+static void keep_types(const Values *v, size_t nin, size_t nout) {
+    if (nin == 0 || v->in[0] == NULL || onnx_type_plain(v->in_type[0])) return;
+    for (size_t i = 0; i < nout; i++)
+        if (v->out_type[i] == 0 && v->out[i] != NULL && v->out[i]->elem == v->in[0]->elem) v->out_type[i] = v->in_type[0];
+}
+
+static bool lower_by_row(Import *im, const Onnx__NodeProto *n, const Values *v) {
     Graph *g = im->g;
     const char *domain = domain_of(n->domain);
     int64_t version = opset_of(im, domain);
@@ -148,9 +158,11 @@ static bool lower_by_row(Import *im, const Onnx__NodeProto *n, Node *const *in, 
     if (row->lower == NULL) return g_error(g, "%s are not supported", row->why), false;
     if (version <= 0) return g_error(g, "the model imports no opset of the domain \"%s\"", shown(g->arena, domain)), false;
     Op op = {.g = g, .type = row->type, .domain = domain, .version = (int)(version < 10000 ? version : 10000), .row = row->arg,
-             .nin = (int)n->n_input, .nout = (int)n->n_output, .in = in, .out = out, .import = im, .node = n};
+             .nin = (int)n->n_input, .nout = (int)n->n_output, .in = v->in, .out = v->out, .in_type = v->in_type, .out_type = v->out_type,
+             .import = im, .node = n};
     Node *first = row->lower(&op);
-    if (n->n_output > 0 && first != NULL) out[0] = first;
+    if (n->n_output > 0 && first != NULL) v->out[0] = first;
+    keep_types(v, n->n_input, n->n_output);
     return g_failed(g) == NULL && !im->again;
 }
 
@@ -161,11 +173,11 @@ static bool lower_node(Import *im, const Onnx__NodeProto *n) {
     g_at(g, im->call != NULL ? arena_printf(a, "%s in %s", here, shown(a, im->call->f->name)) : here);
     if (++im->lowered > MAX_LOWERED) return g_error(g, "the model has more than %d nodes when its functions and loops are written out", MAX_LOWERED), false;
     if (im->depth >= MAX_DEPTH) return g_error(g, "functions and bodies are nested more than %d deep", MAX_DEPTH), false;
-    Node **in = NEW_N(a, Node *, n->n_input + 1), **out = NEW_N(a, Node *, n->n_output + 1);
+    Values v = {NEW_N(a, Node *, n->n_input + 1), NEW_N(a, Node *, n->n_output + 1), NEW_N(a, int, n->n_input + 1), NEW_N(a, int, n->n_output + 1)};
     for (size_t i = 0; i < n->n_input; i++) {
         const char *name = n->input[i];
         const Entry *e = name[0] != '\0' ? lookup(im, name) : NULL;
-        in[i] = e != NULL ? e->node : NULL;
+        if (e != NULL) v.in[i] = e->node, v.in_type[i] = e->type;
         if (e != NULL || name[0] == '\0') continue;
         if (made_later(im, name))
             return g_error(g, "its input `%s` is made by a later node: the nodes are not in order, or in a cycle", shown(a, name)), false;
@@ -173,14 +185,14 @@ static bool lower_node(Import *im, const Onnx__NodeProto *n) {
     }
     const Onnx__FunctionProto *f = function_of(im, n);
     im->depth++;
-    bool ok = f != NULL ? inline_function(im, n, f, in, out) : lower_by_row(im, n, in, out);
+    bool ok = f != NULL ? inline_function(im, n, f, &v) : lower_by_row(im, n, &v);
     im->depth--;
     for (size_t i = 0; i < n->n_output && ok; i++) {
         const char *name = n->output[i];
         if (name[0] == '\0') continue;
-        if (out[i] == NULL && i == 0) ok = g_error(g, "its output `%s` is not made", shown(a, name)) != NULL;
-        else if (out[i] == NULL) ok = g_error(g, "has no output %zu", i) != NULL;
-        else ok = define(im, name, g_name(g, out[i], name));
+        if (v.out[i] == NULL && i == 0) ok = g_error(g, "its output `%s` is not made", shown(a, name)) != NULL;
+        else if (v.out[i] == NULL) ok = g_error(g, "has no output %zu", i) != NULL;
+        else ok = define(im, name, g_name(g, v.out[i], name), v.out_type[i]);
     }
     g_at(g, around);
     return ok && g_failed(g) == NULL;
@@ -240,13 +252,13 @@ static bool initializers(Import *im, const Onnx__GraphProto *gp, bool outermost)
         const Onnx__TensorProto *p = gp->initializer[i];
         if (outermost && given_find(im->how, text(p->name)) != NULL && lookup(im, text(p->name)) != NULL) continue;   // given instead
         Node *n = initializer(im, p, outermost && i < im->m->raw_at.n ? im->m->raw_at.at[i] : 0);
-        ok = n != NULL && define(im, text(p->name), g_name(g, n, text(p->name)));
+        ok = n != NULL && define(im, text(p->name), g_name(g, n, text(p->name)), p->data_type);
     }
     for (size_t i = 0; i < gp->n_sparse_initializer && ok; i++) {
         OnnxTensor t;
         Buf why = {0};
         g_at(g, "sparse initializer");
-        ok = sparse_of(im->m, gp->sparse_initializer[i], im->m->arena, &t, &why) && define(im, t.name, tensor_node(g, &t));
+        ok = sparse_of(im->m, gp->sparse_initializer[i], im->m->arena, &t, &why) && define(im, t.name, tensor_node(g, &t), t.type);
         if (why.n > 0) g_error(g, "%s", why.p);
         buf_free(&why);
     }
@@ -302,7 +314,7 @@ static bool input(Import *im, const Onnx__ValueInfoProto *v) {
     }
     bool bind = t != NULL && t->data != NULL && (im->marks->all ? elem_is_int(elem) || elem == EL_bool : marked(im->marks->inputs.at, im->marks->inputs.n, name));
     Node *n = bind ? g_name(g, g_const(g, elem, t->rank, t->shape, t->data), name) : g_input(g, name, elem, (int)rank, shape);
-    return n != NULL && define(im, name, n);
+    return n != NULL && define(im, name, n, type->elem_type);
 }
 
 static bool outputs(Import *im, const Onnx__GraphProto *gp) {
@@ -319,34 +331,6 @@ static bool outputs(Import *im, const Onnx__GraphProto *gp) {
         g_output(g, text(v->name), n);
     }
     return true;
-}
-
-static int declared(Onnx__ValueInfoProto *const *at, size_t n, const char *name) {
-    for (size_t i = 0; i < n; i++)
-        if (at[i]->name != NULL && strcmp(at[i]->name, name) == 0 && at[i]->type != NULL
-            && at[i]->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE)
-            return at[i]->type->tensor_type->elem_type;
-    return 0;
-}
-
-static int made_by(const Onnx__NodeProto *n) {                  // a Constant
-    for (size_t i = 0; i < n->n_attribute; i++)
-        if (n->attribute[i]->t != NULL) return n->attribute[i]->t->data_type;
-    return 0;
-}
-
-int op_in_type(Op *op, int i) {
-    const Onnx__NodeProto *node = op->node;
-    const Onnx__GraphProto *gp = op->import->m->proto->graph;
-    if (i >= (int)node->n_input || op->import->call != NULL) return 0;
-    const char *name = node->input[i];
-    for (size_t k = 0; k < gp->n_initializer; k++)
-        if (strcmp(text(gp->initializer[k]->name), name) == 0) return gp->initializer[k]->data_type;
-    for (size_t k = 0; k < gp->n_node; k++)
-        if (strcmp(text(gp->node[k]->op_type), "Constant") == 0 && gp->node[k]->n_output == 1 && strcmp(gp->node[k]->output[0], name) == 0)
-            return made_by(gp->node[k]);
-    int type = declared(gp->input, gp->n_input, name);
-    return type != 0 ? type : declared(gp->value_info, gp->n_value_info, name);
 }
 
 // ---- bodies ------------------------------------------------------------------------------------------
@@ -370,7 +354,7 @@ bool op_inline(Op *op, const OpBody *b, Node *const *args, int nargs, Node **res
     const char *around = g_source(op->g);
     im->scope = &here;
     bool ok = true;
-    for (int i = 0; i < nargs && ok; i++) ok = args[i] != NULL && define(im, text(gp->input[i]->name), args[i]);
+    for (int i = 0; i < nargs && ok; i++) ok = args[i] != NULL && define(im, text(gp->input[i]->name), args[i], 0);
     ok = ok && initializers(im, gp, false) && lower_nodes(im, gp->node, gp->n_node);
     g_at(op->g, around);
     for (size_t i = 0; i < gp->n_output && ok; i++) {

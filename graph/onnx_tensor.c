@@ -46,6 +46,14 @@ const char *onnx_type_name(int type) { return type > 0 && type < TYPES ? types[t
 Elem        onnx_type_elem(int type) { return type > 0 && type < TYPES ? types[type].elem : EL_none; }
 int         onnx_type_bits(int type) { return type > 0 && type < TYPES ? types[type].bits : 0; }
 
+bool        onnx_type_plain(int type) { return type <= 0 || type >= TYPES || types[type].code == PLAIN; }
+
+int onnx_type_of(Elem elem) {
+    for (int i = 1; i < TYPES; i++)
+        if (types[i].elem == elem && types[i].code == PLAIN) return i;
+    return 0;
+}
+
 // ---- elements that are no element of ours ----------------------------------------------------------
 
 // A float of 1 sign, `exponent` and `mantissa` bits, whose negative zero is NaN and whose bias is one more than usual.
@@ -307,19 +315,13 @@ bool onnx_tensor_read(const char *path, GTensor *out, Buf *err) {
     return ok;
 }
 
-static int type_number(Elem e) {
-    for (int i = 1; i < TYPES; i++)
-        if (types[i].elem == e && types[i].code == PLAIN) return i;
-    return 0;
-}
-
 bool onnx_tensor_write(const char *path, const char *name, const GTensor *t, Buf *err) {
     Onnx__TensorProto p = ONNX__TENSOR_PROTO__INIT;
     p.name = (char *)(uintptr_t)name;
     p.n_dims = (size_t)t->rank;
     p.dims = (int64_t *)(uintptr_t)t->shape;
     p.has_data_type = p.has_raw_data = true;
-    p.data_type = type_number(t->elem);
+    p.data_type = onnx_type_of(t->elem);
     p.raw_data = (ProtobufCBinaryData){t->bytes, t->data};
     if (t->bytes > INT32_MAX) return buf_printf(err, "%s: more than 2 GiB, which a protobuf file cannot hold", path), false;
     size_t n = onnx__tensor_proto__get_packed_size(&p);

@@ -42,6 +42,8 @@ Node *op_in(Op *op, int i) {
     return n;
 }
 
+int op_in_type(const Op *op, int i) { return i < op->nin ? op->in_type[i] : 0; }
+
 bool op_rank(Op *op, const Node *x, int rank, const char *what) {
     if (x != NULL && x->rank != rank) op_error(op, "%s should have %d dimension%s, not %d", what, rank, rank == 1 ? "" : "s", x->rank);
     return x != NULL && x->rank == rank;

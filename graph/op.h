@@ -26,6 +26,8 @@ typedef struct Op {                    // a node on its way into the graph
     int         nin, nout;
     Node *const *in;                   // NULL: not given; use op_in, op_opt
     Node      **out;                   // [nout]; [0] is what the function returns
+    const int  *in_type;               // TensorProto.DataType where the model says it, else 0: int4 is an i8 here
+    int        *out_type;              // to fill where it is no type of ours; what only moves elements keeps that of its first input
     struct Import *import;             // the importer's own
     const void *node;
 } Op;
@@ -48,7 +50,7 @@ const OpRow *op_find(const char *domain, const char *type, int version);   // NU
 // ---- inputs and outputs
 Node *op_in(Op *op, int i);                      // a message and NULL if it is missing
 Node *op_opt(Op *op, int i);                     // NULL: not given
-int   op_in_type(Op *op, int i);                 // TensorProto.DataType that the model declares for it (int4 is an i8 here); 0: not known
+int   op_in_type(const Op *op, int i);           // TensorProto.DataType if known, else 0
 bool  op_rank(Op *op, const Node *x, int rank, const char *what);        // has it so many dimensions? a message if not; NULL: false
 bool  op_wants(const Op *op, int i);             // is output i used?
 Node *op_out(Op *op, int i, Node *n);            // sets output i where there is one; returns n
@@ -78,6 +80,9 @@ bool           op_fixed(Op *op, Ix size, int64_t *v);                    // a si
 Node          *op_fold(Op *op, Node *x);                                 // x as a constant if no input, dimension or param is in it; else NULL, no message
 // Axes as a bit set: the attribute `axes` of old opsets, or input i. *given: were there any?
 bool           op_axes(Op *op, const Node *x, int i, uint32_t *axes, bool *given);
+
+// ---- op_cast.c
+Node          *op_cast_to(Op *op, Node *x, int type);                    // to a type of ONNX, which becomes that of the first output
 
 // ---- bodies of If, Loop, Scan
 typedef struct OpBody OpBody;

@@ -6,7 +6,7 @@
 //     Y = softmax(scores) V
 //
 // A grouped key is read by an index map (its head is the query's, divided), never repeated. Opset 24 adds the number of
-// keys that count, for each batch (nonpad_kv_seqlen).
+// keys that count, for each batch (nonpad_kv_seqlen), opset 25 windows.
 #include "graph/op.h"
 
 #include <math.h>
@@ -57,26 +57,29 @@ static Node *mask_scores(Op *op, Node *scores, Node *mask) {
     return g_ew2(g, EW_add, scores, g_cast(g, mask, (Elem)scores->elem));
 }
 
-// Row i may look at columns up to i + the length of the past.
-static Node *mask_causal(Op *op, Node *scores, Ix past) {
-    Graph *g = op->g;
-    if (scores == NULL) return NULL;
-    Ix i = ix_axis(g, 2, scores->shape[2]), j = ix_axis(g, 3, scores->shape[3]);
-    Node *may = g_index(g, EL_bool, 4, scores->shape, ix_le(g, j, ix_add(g, i, past)));
-    return g_where(g, may, scores, g_f(g, (Elem)scores->elem, -INFINITY));
-}
+// Which columns a row may look at, by place: those that count (j < length), up to its own place p where it is causal, and
+// from p - left to p + right where there is a window. p = i + offset: what is past comes before, and of a cache that
+// is longer than what counts in it (lengths, one for each batch) the rows are the last that count.
+typedef struct Reach { bool causal; int64_t left, right; } Reach;
 
-static Node *mask_lengths(Op *op, Node *scores, Node *lengths, bool causal) {
+static Node *reach_mask(Op *op, const Node *scores, Ix past, Node *lengths, Reach r) {
     Graph *g = op->g;
-    if (scores == NULL || lengths == NULL) return scores;
-    if (!op_rank(op, lengths, 1, "the lengths of its keys")) return NULL;
+    if (scores == NULL || (lengths != NULL && !op_rank(op, lengths, 1, "the lengths of its keys"))) return NULL;
+    if (r.causal) r.right = 0;
+    Ix i = ix_axis(g, 2, scores->shape[2]), j = ix_axis(g, 3, scores->shape[3]);
+    if (lengths == NULL) {
+        Ix p = ix_add(g, i, past), may = ix(g, 1);
+        if (r.right >= 0) may = ix_and(g, may, ix_le(g, j, ix_addi(g, p, r.right)));
+        if (r.left >= 0) may = ix_and(g, may, ix_le(g, p, ix_addi(g, j, r.left)));
+        return g_index(g, EL_bool, 4, scores->shape, may);
+    }
     int batch[1] = {0};
-    Node *n = g_broadcast_to(g, g_cast(g, lengths, EL_i64), 4, scores->shape, batch), *j = g_iota(g, EL_i64, 4, scores->shape, 3);
-    Node *low = g_f(g, (Elem)scores->elem, -INFINITY);
-    scores = g_where(g, g_ew2(g, EW_lt, j, n), scores, low);
-    if (!causal || scores == NULL) return scores;
-    Node *i = g_ew2(g, EW_add, g_iota(g, EL_i64, 4, scores->shape, 2), g_ew2(g, EW_sub, n, g_size(g, EL_i64, scores->shape[2])));
-    return g_where(g, g_ew2(g, EW_le, j, i), scores, low);
+    Node *n = g_broadcast_to(g, g_cast(g, lengths, EL_i64), 4, scores->shape, batch), *column = g_index(g, EL_i64, 4, scores->shape, j);
+    Node *p = g_ew2(g, EW_add, g_index(g, EL_i64, 4, scores->shape, ix_sub(g, i, scores->shape[2])), n), *may = g_ew2(g, EW_lt, column, n);
+    Node *ahead = g_ew2(g, EW_sub, column, p);
+    if (r.right >= 0) may = g_ew2(g, EW_and, may, g_ew2(g, EW_le, ahead, g_i(g, EL_i64, r.right)));
+    if (r.left >= 0) may = g_ew2(g, EW_and, may, g_ew2(g, EW_ge, ahead, g_i(g, EL_i64, -r.left)));
+    return may;
 }
 
 // softmax over the last axis; a row of nothing but -inf gives 0
@@ -99,7 +102,10 @@ static Node *lower_attention(Op *op) {
     int64_t qh = op_int(op, "q_num_heads", 0), kh = op_int(op, "kv_num_heads", 0), report = op_int(op, "qk_matmul_output_mode", 0);
     Node *q = op_in(op, 0), *past_k = op_opt(op, 4), *past_v = op_opt(op, 5), *lengths = op_opt(op, 6);
     if (q == NULL) return NULL;
-    bool joined = q->rank == 3, causal = op_int(op, "is_causal", 0) != 0;
+    bool joined = q->rank == 3;
+    Reach reach = {op_int(op, "is_causal", 0) != 0, op_int(op, "left_window_size", -1), op_int(op, "right_window_size", -1)};
+    enum { FAR = 1 << 30 };
+    if (reach.left > FAR || reach.right > FAR) return op_error(op, "its window is wider than %d", FAR);
     Elem elem = (Elem)q->elem;
     q = split_heads(op, q, qh);
     Node *k = concat_past(op, past_k, split_heads(op, op_in(op, 1), kh)), *v = concat_past(op, past_v, split_heads(op, op_in(op, 2), kh));
@@ -118,8 +124,8 @@ static Node *lower_attention(Op *op) {
     Ix past = past_k != NULL ? past_k->shape[2] : ix(g, 0);
     Node *capped = softcap != 0 ? g_ew2f(g, EW_mul, g_ew1(g, EW_tanh, g_ew2f(g, EW_div, s, softcap)), softcap) : s;
     Node *masked = mask_scores(op, capped, op_opt(op, 3));
-    if (causal && lengths == NULL) masked = mask_causal(op, masked, past);
-    masked = mask_lengths(op, masked, lengths, causal);
+    if (lengths != NULL || reach.causal || reach.left >= 0 || reach.right >= 0)
+        masked = g_where(g, reach_mask(op, masked, past, lengths, reach), masked, g_f(g, masked != NULL ? (Elem)masked->elem : EL_f32, -INFINITY));
     Node *p = softmax_rows(g, masked);
     if (report == 1) stage = capped;
     if (report == 2) stage = masked;

@@ -62,12 +62,13 @@ static Node *lower_quantize(Op *op) {
     if (typed && zero != NULL && zero->elem != elem)
         return op_error(op, "attribute `output_dtype` says %s, its zero point has elements of type %s", elem_name(elem),
                         elem_name((Elem)zero->elem));
-    if (elem_is_float(elem) && bits != elem_bits(elem))
-        return op_error(op, "quantising to %s is not supported", onnx_type_name(type));
+    bool packed_float = elem_is_float(elem) && !onnx_type_plain(type);
+    if (op->nout > 0) op->out_type[0] = type;
     Elem in = op_int(op, "precision", 0) != 0 ? op_elem(op, "precision", EL_f32) : EL_f32;
     if (in == EL_none) return NULL;
     Node *s = spread(op, x, g_cast(g, scale, in), block);
     Node *q = g_cast(g, g_ew2(g, EW_div, g_cast(g, x, in), s), EL_f32);
+    if (packed_float) return op_cast_to(op, q, type);
     if (elem_is_float(elem)) return op_int(op, "saturate", 1) != 0 ? g_cast_saturate(g, q, elem) : g_cast(g, q, elem);
     if (!elem_is_int(elem)) return op_error(op, "cannot quantise to %s", elem_name(elem));
     return saturated(op, g_ew1(g, EW_round, q), zero != NULL ? spread(op, x, zero, block) : NULL, range_of(elem, bits));

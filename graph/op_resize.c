@@ -90,12 +90,12 @@ static int64_t nearest_of(Nearest how, double x) {
 static int tap_count(const How *how, double scale) {
     if (how->mode == NEAREST) return 1;
     double reach = how->mode == LINEAR ? 1 : 2, shrink = how->antialias && scale < 1 ? scale : 1;
-    return 2 * (int)ceil(reach / shrink);
+    return 2 * (int)fmin(ceil(reach / shrink), 1 << 20);
 }
 
 static bool fill_row(const How *how, const Axis *a, int64_t in, int64_t out, int64_t o, int taps, int64_t *index,
                      double *weight) {
-    double x = place_of(how, a, in, out, o), shrink = how->antialias && a->scale < 1 ? a->scale : 1, sum = 0;
+    double x = fmax(fmin(place_of(how, a, in, out, o), 0x1p40), -0x1p40), shrink = how->antialias && a->scale < 1 ? a->scale : 1, sum = 0;
     if (how->mode == NEAREST) {
         weight[0] = 1;
         index[0] = nearest_of(how->nearest, x);
@@ -213,7 +213,8 @@ static Node *resize(Op *op, Node *x, const How *how, const Axis *axes) {
         if (!op_fixed(op, a->in, &in) || !op_fixed(op, a->out, &out)) return NULL;
         if (out < 0 || out > LONGEST || (in == 0 && out > 0))
             return op_error(op, "cannot resize axis %d from %lld to %lld", d, (long long)in, (long long)out);
-        if (tap_count(how, a->scale) > 1 << 12) return op_error(op, "its scale of axis %d is too small", d);
+        if (!(a->scale > 0) || a->scale > 0x1p30 || tap_count(how, a->scale) > 1 << 12)
+            return op_error(op, "its scale of axis %d is %g", d, a->scale);
         Table t = table_of(g->arena, how, a, in, out);
         y = apply_table(g, y, d, &t);
         if (!t.any_outside || y == NULL) continue;
@@ -284,7 +285,7 @@ static bool keep_aspect(Op *op, Axis *axes, const int *which, int n, bool larger
         Axis *a = &axes[which[i]];
         if (!op_fixed(op, a->in, &in)) return false;
         a->scale = scale;
-        a->out = ix(op->g, (int64_t)floor((double)in * scale + 0.5));
+        a->out = ix(op->g, (int64_t)fmin(floor((double)in * scale + 0.5), 0x1p40));
     }
     return true;
 }

@@ -95,10 +95,10 @@ static Node *lower_trilu(Op *op) {
 static Node *lower_reverse_sequence(Op *op) {
     Graph *g = op->g;
     Node *x = op_in(op, 0), *lengths = op_in(op, 1);
-    int batch = (int)op_int(op, "batch_axis", 1), time = (int)op_int(op, "time_axis", 0);
+    int64_t batch_axis = op_int(op, "batch_axis", 1), time_axis = op_int(op, "time_axis", 0);
     if (x == NULL || !op_rank(op, lengths, 1, "its lengths")) return NULL;
-    if (x->rank < 2 || batch + time != 1 || (batch != 0 && batch != 1)) return op_error(op, "its axes must be 0 and 1");
-    int to[1] = {batch};
+    if (x->rank < 2 || (batch_axis != 0 && batch_axis != 1) || time_axis != 1 - batch_axis) return op_error(op, "its axes must be 0 and 1");
+    int time = (int)time_axis, to[1] = {(int)batch_axis};
     Node *length = g_broadcast_to(g, g_cast(g, lengths, EL_i64), x->rank, x->shape, to), *t = g_iota(g, EL_i64, x->rank, x->shape, time);
     Node *turned = g_ew2f(g, EW_sub, g_ew2(g, EW_sub, length, t), 1);
     Node *at = g_where(g, g_ew2(g, EW_lt, t, length), turned, t);

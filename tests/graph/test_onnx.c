@@ -105,7 +105,7 @@ static const char *const wrong[][2] = {
     {"opset 13\ninput x f32 2 3\nTranspose x -> y perm=3\noutput y f32", "attribute `perm` is an integer, not integers"},
     {"opset 13\ninput x f32 2 3\nSoftmax x -> y axis=7\noutput y f32", "Softmax"},
     {"opset 13\ninput x f32 2 3\nCast x -> y\noutput y f32", "attribute `to` is missing"},
-    {"opset 13\ninput x f32 2 3\nCast x -> y to=99\noutput y f32", "elements of type undefined are not supported"},
+    {"opset 13\ninput x f32 2 3\nCast x -> y to=99\noutput y f32", "casts to undefined are not supported"},
     {"opset 13\ninput x f32 2 3\nconst s i64 2 : 4 -1\nReshape x s -> y\noutput y f32", "6 elements do not divide into 4"},
     {"opset 13\ninput x f32 2 3\nconst s i64 2 : -1 -1\nReshape x s -> y\noutput y f32", "two dimensions of the new shape are -1"},
     {"opset 13\ninput a f32 2 3\ninput b f32 4 5\nMatMul a b -> y\noutput y f32", "MatMul"},
