@@ -31,11 +31,14 @@ struct Compiled {
     Variant   variant[2];            // 0: assumes the facts, 1: general
 };
 
+typedef struct Known { struct Known *next; const TKernel *typed; Compiled *compiled; } Known;      // by instance
+
 struct Runtime {
     Session       *session;
     Device        *device;
     RuntimeOptions opt;
     Compiled      *cache;
+    Known         *known;
     CompileStats   stats;
     GraphStore    *graphs;
 };
@@ -55,6 +58,7 @@ void runtime_free(Runtime *rt)
 {
     if (!rt) return;
     graph_store_free(rt, rt->graphs);
+    for (Known *x = rt->known, *next; x; x = next) { next = x->next; free(x); }
     for (Compiled *c = rt->cache, *next; c; c = next) {
         next = c->next;
         for (int i = 0; i < 2; i++)
@@ -93,17 +97,35 @@ static Schedule merged(Schedule all, const Schedule *own)
     return all;
 }
 
+// An instance that was asked for before is not even printed again.
+static Compiled *known_instance(const Runtime *rt, const TKernel *k, const Schedule *s)
+{
+    for (const Known *x = rt->known; x; x = x->next)
+        if (x->typed == k && memcmp(&x->compiled->schedule, s, sizeof *s) == 0) return x->compiled;
+    return NULL;
+}
+
+static Compiled *remember(Runtime *rt, const TKernel *k, Compiled *c)
+{
+    Known *x = checked_alloc(sizeof *x);
+    *x = (Known){rt->known, k, c};
+    rt->known = x;
+    return c;
+}
+
 Compiled *runtime_compile(Runtime *rt, const TKernel *k, const Schedule *schedule, Buf *err)
 {
+    Schedule  s = merged(rt->opt.compile.schedule, schedule);
+    Compiled *before = known_instance(rt, k, &s);
+    if (before) { rt->stats.reused++; return before; }
     Fn *f = ir_build(rt->session, k);
     if (!f) { buf_printf(err, "`%s` could not be turned into tile IR", k->name->s); return NULL; }
     Buf key = {0};
     ir_print(f, &key);
     for (int i = 0; i < k->ndims; i++) buf_printf(&key, "\n%s = %lld", k->dims[i].name->s, (long long)k->dims[i].fixed);
-    Schedule s = merged(rt->opt.compile.schedule, schedule);
     for (int i = 0; i < schedule_field_count; i++) buf_printf(&key, "\n%d", *(const int *)(const void *)((const char *)&s + schedule_fields[i].offset));
     for (Compiled *c = rt->cache; c; c = c->next)
-        if (strcmp(c->key, key.p) == 0) { buf_free(&key); rt->stats.reused++; return c; }
+        if (strcmp(c->key, key.p) == 0) { buf_free(&key); rt->stats.reused++; return remember(rt, k, c); }
     Compiled *c = checked_alloc(sizeof *c);
     c->key = key.p;
     c->typed = k;
@@ -112,7 +134,7 @@ Compiled *runtime_compile(Runtime *rt, const TKernel *k, const Schedule *schedul
     if (rt->opt.compile.math != 1) contracted(f);
     c->next = rt->cache;
     rt->cache = c;
-    return c;
+    return remember(rt, k, c);
 }
 
 // Lowers the kernel; its launcher's half, or NULL.

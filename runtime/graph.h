@@ -37,6 +37,7 @@ typedef struct PlanLaunch {
 typedef struct Plan {
     Runtime      *rt;
     const TGraph *graph;
+    Arena        *arena_of_graph;                        // goes with the plan, or NULL
     PlanLaunch   *launch;   int nlaunches;               // those that run each time
     int          *item;                                  // by value: its place in items, or -1
     ArenaItem    *items;    int nitems;
@@ -53,6 +54,7 @@ Plan    *plan_make(Runtime *rt, const TGraph *g, Buf *err);          // binds an
 bool     plan_place(Plan *p, Buf *err);                  // memory: the arena, and what is kept
 bool     plan_bind(PlanLaunch *l, Runtime *rt, const TGraph *g, Buf *err);
 void     plan_free(Plan *p);
+void     plan_where(const Runtime *rt, const PlanLaunch *l, Buf *out);   // "mlp.tk:12:9: "
 uint64_t plan_bytes(const TGValue *v);
 int      plan_root(const TGraph *g, int value);
 uint64_t plan_offset(const TGraph *g, int value);        // in bytes, from its root on

@@ -80,6 +80,13 @@ static void arena_items(Plan *p)
     p->live_bytes = arena_live_peak(p->items, p->nitems);
 }
 
+void plan_where(const Runtime *rt, const PlanLaunch *l, Buf *out)
+{
+    if (!l->launch->span.hi) return;
+    LineCol at = span_where(runtime_session(rt), l->launch->span.lo);
+    buf_printf(out, "%s:%u:%u: ", at.src->path, at.line, at.col);
+}
+
 Plan *plan_make(Runtime *rt, const TGraph *g, Buf *err)
 {
     Plan *p = checked_alloc(sizeof *p);
@@ -94,10 +101,7 @@ Plan *plan_make(Runtime *rt, const TGraph *g, Buf *err)
         Buf why = {0};
         fine = plan_bind(l, rt, g, &why);
         if (!fine) {
-            if (l->launch->span.hi && why.n) {
-                LineCol at = span_where(runtime_session(rt), l->launch->span.lo);
-                buf_printf(err, "%s:%u:%u: ", at.src->path, at.line, at.col);
-            }
+            if (why.n) plan_where(rt, l, err);
             buf_add(err, why.p ? why.p : "", why.n);
         }
         buf_free(&why);
@@ -122,6 +126,7 @@ void plan_free(Plan *p)
     free(p->item);
     free(p->items);
     free(p->kept);
+    if (p->arena_of_graph) arena_free(p->arena_of_graph);
     free(p);
 }
 

@@ -30,7 +30,14 @@ static bool prepare_all(Plan *p, const uint64_t *param, Buf *err)
         PlanLaunch *l = &p->launch[i];
         for (int k = 0; k < l->launch->kernel->nparams; k++)
             if (l->launch->args[k].tensor >= 0) l->args[k].address = address_of(p, l->launch->args[k].tensor, param);
-        if (!plan_prepare(l, p->rt, err)) return false;
+        Buf why = {0};
+        bool fine = plan_prepare(l, p->rt, &why);
+        if (!fine) {
+            if (why.n) plan_where(p->rt, l, err);
+            buf_add(err, why.p ? why.p : "", why.n);
+        }
+        buf_free(&why);
+        if (!fine) return false;
     }
     memcpy(p->param, param, sizeof *param * (size_t)p->graph->head->nparams);
     p->prepared = true;
@@ -199,8 +206,12 @@ static Plan *plan_new(GraphExec *x, const Bound *b, const BindArg *args, Buf *er
     for (int i = 0; i < x->ntypes && n < MAX_DIMS; i++) known[n++] = x->types[i];
     for (int i = 0; i < x->info->ndims; i++) known[n++] = (SemaValue){.name = x->info->dims[i].name->s, .ival = b->dims[i]};
     for (int p = 0; p < x->info->nparams; p++) scalars[p] = (TValue){.tensor = -1, .elem = x->info->params[p].elem, .ival = args[p].ival, .fval = args[p].fval};
-    TGraph *g = sema_graph_elaborate(x->file, x->graph, x->set, x->nset, known, n, scalars);
-    return g ? plan_make(x->rt, g, err) : NULL;
+    Arena  *a = arena_new();
+    TGraph *g = sema_graph_elaborate(x->file, x->graph, x->set, x->nset, known, n, scalars, a);
+    Plan   *p = g ? plan_make(x->rt, g, err) : NULL;
+    if (p) p->arena_of_graph = a;
+    else arena_free(a);
+    return p;
 }
 
 // The plan for these dimensions and scalars; the one that was not used for longest makes room.

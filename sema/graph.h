@@ -67,8 +67,10 @@ const Node *sema_find_graph(const SemaFile *f, const char *name);
 void sema_check_graphs(SemaFile *f);                     // with their dimensions as symbols, to report errors and warnings
 // Parameters, dimensions and guards alone. NULL: reported.
 TKernel *sema_graph_head(SemaFile *f, const Node *graph, const SemaValue *set, int nset, const SemaValue *known, int nknown);
-// With numbers: `dims` knows every dimension of the head, `scalars` (by parameter of the head) every scalar. NULL: reported.
-TGraph  *sema_graph_elaborate(SemaFile *f, const Node *graph, const SemaValue *set, int nset, const SemaValue *dims, int ndims, const TValue *scalars);
+// With numbers: `dims` knows every dimension of the head, `scalars` (by parameter of the head) every scalar. It lives in
+// `arena` (NULL: the session's), its kernels in the session. NULL: reported.
+TGraph  *sema_graph_elaborate(SemaFile *f, const Node *graph, const SemaValue *set, int nset, const SemaValue *dims, int ndims,
+                              const TValue *scalars, Arena *arena);
 
 void     tgraph_print(const TGraph *g, Buf *out);         // values, then launches
 

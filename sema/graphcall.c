@@ -138,7 +138,7 @@ static bool run_copy(Grapher *g, Ent from, Ent to, Span at) {
     if (!b) ice("std/graph.tk has no `copy`");
     Ent n = graph_count(g, from.tensor, at);
     SemaValue known[2] = {{.name = "T", .is_type = true, .elem = from.tensor->elem}, {.name = "N", .ival = n.i}};
-    TKernel *k = sema_instance(g->f, b->ent.node, NULL, 0, known, n.kind == EN_int ? 2 : 1);
+    TKernel *k = launch_cached(g->f, b->ent.node, NULL, 0, known, 1);      // of any length
     if (!k) return false;
     TGLaunch launch = {.span = at, .path = g->level->path, .kernel = k, .args = NEW_N(c->a, TValue, 3)};
     launch.args[0] = (TValue){.tensor = graph_view(g, from, 0, 1, &n, at).tensor->t->param, .elem = from.tensor->elem};

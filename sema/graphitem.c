@@ -244,6 +244,13 @@ static void weights(Grapher *g, const Node *n) {
     else g->level->file[g->level->nfiles++] = arena_printf(c->a, "%.*s%.*s", dir, path, (int)n->str.n, n->str.p);
 }
 
+// Was the launch made for what it does to state?
+static bool all_state(const Grapher *g, Ent e) {
+    bool all = e.kind == EN_void || e.kind == EN_error || (e.kind == EN_tensor && graph_in_state(g, e.tensor->t->param));
+    for (int i = 0; e.kind == EN_tuple && i < e.tuple->n; i++) all = i == 0 ? all_state(g, e.tuple->at[i]) : all && all_state(g, e.tuple->at[i]);
+    return all;
+}
+
 static void statement(Grapher *g, const Node *n) {
     switch ((NodeKind)n->kind) {
     case N_let: let_names(g, n->kid[0], n->kid + 1, (int)n->nkid - 1, n); return;
@@ -251,8 +258,7 @@ static void statement(Grapher *g, const Node *n) {
     case N_assign: assign(g, n); return;
     case N_expr_stmt: {
         Ent e = graph_eval(g, n->kid[0], NULL, 0);
-        bool state = e.kind == EN_void || e.kind == EN_error || (e.kind == EN_tensor && graph_in_state(g, e.tensor->t->param));
-        if (!state && !g->numbers) report(g->c, E_graph_unused, n->span, "the result of this launch");
+        if (!all_state(g, e) && !g->numbers) report(g->c, E_graph_unused, n->span, "the result of this launch");
         return;
     }
     case N_for:
@@ -344,11 +350,14 @@ static void bind_params(Grapher *g, const Node *item, const TValue *scalars) {
     }
 }
 
-static Grapher open_graph(SemaFile *f, const Node *item, Known values, const TValue *scalars) {
+// The graph's own nodes are in `arena`; the instances of kernels that come up are the session's.
+static Grapher open_graph(SemaFile *f, const Node *item, Known values, const TValue *scalars, Arena *arena) {
     Grapher g = {.f = f, .numbers = scalars != NULL};
-    bool *solved = NEW_N(session_arena(f->s), bool, MAX_DIMS + 1);
+    bool *solved = NEW_N(arena, bool, MAX_DIMS + 1);
     int errors = diag_errors(f->s);
+    f->arena = arena;
     g.c = head_open(f, item, values, solved, NULL, g.numbers);
+    f->arena = NULL;
     head_close(g.c, item, solved, false);
     if (diag_errors(f->s) > errors) g.bad = true;
     return g;
@@ -362,9 +371,9 @@ TKernel *sema_graph_head(SemaFile *f, const Node *item, const SemaValue *set, in
     return diag_errors(f->s) > errors ? NULL : c->k;
 }
 
-static TGraph *evaluate(SemaFile *f, const Node *item, Known values, const TValue *scalars) {
+static TGraph *evaluate(SemaFile *f, const Node *item, Known values, const TValue *scalars, Arena *arena) {
     int errors = diag_errors(f->s);
-    Grapher g = open_graph(f, item, values, scalars);
+    Grapher g = open_graph(f, item, values, scalars, arena);
     if (g.bad) return NULL;
     bind_params(&g, item, scalars);
     g.level = graph_level(&g, item);
@@ -377,9 +386,8 @@ static TGraph *evaluate(SemaFile *f, const Node *item, Known values, const TValu
     return g.bad || diag_errors(f->s) > errors ? NULL : r;
 }
 
-TGraph *sema_graph_elaborate(SemaFile *f, const Node *item, const SemaValue *set, int nset, const SemaValue *dims, int ndims, const TValue *scalars) {
-    static const TValue none[1];
-    return evaluate(f, item, (Known){set, dims, nset, ndims}, scalars ? scalars : none);
+TGraph *sema_graph_elaborate(SemaFile *f, const Node *item, const SemaValue *set, int nset, const SemaValue *dims, int ndims, const TValue *scalars, Arena *arena) {
+    return evaluate(f, item, (Known){set, dims, nset, ndims}, scalars, arena ? arena : session_arena(f->s));
 }
 
 void sema_check_graphs(SemaFile *f) {
@@ -387,6 +395,6 @@ void sema_check_graphs(SemaFile *f) {
         const Node *item = f->graphs.at[i], *gs = item->kid[0];
         bool defaults = true;
         for (uint32_t k = 0; gs && k < gs->nkid; k++) defaults = defaults && gs->kid[k]->kid[1];
-        if (defaults) evaluate(f, item, (Known){0}, NULL);
+        if (defaults) evaluate(f, item, (Known){0}, NULL, session_arena(f->s));
     }
 }

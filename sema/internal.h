@@ -99,6 +99,7 @@ struct SemaFile {
     VEC(const Node *) kernels, tests, fns, graphs;
     VEC(FnItem) launched;           // kernels and graphs of all files, with what each sees
     VEC(Instance) instances;        // made for tests and graphs
+    Arena   *arena;                 // of the next Check, if not the session's
     Scope   *graph_library;         // std/graph.tk, of a file with graphs
     WeightLookup weight_lookup; void *weight_ctx;
 };
@@ -312,6 +313,8 @@ bool launch_generics(Check *c, LaunchCall *l);
 bool launch_args(Check *c, LaunchCall *l, EvalArg eval_arg, void *ctx);
 bool launch_learn(Check *c, LaunchCall *l);                             // from the tensors among the arguments
 const Learned *launch_learned(const LaunchCall *l, Sym name, bool is_type);
+// The same kernel with the same values is one instance, wherever it is called.
+TKernel *launch_cached(SemaFile *f, const Node *item, const SemaValue *set, int nset, const SemaValue *known, int nknown);
 TKernel *launch_instance(Check *c, LaunchCall *l, Ent dim[MAX_DIMS]);   // NULL: reported; dim: by dimension of the instance
 Ent      launch_dim(Check *c, const LaunchCall *l, const TExpr *x, const Ent dim[MAX_DIMS]);
 bool     launch_scalar(Check *c, Elem e, Ent v, Span at, bool open, TValue *out);   // open: it may be no number yet

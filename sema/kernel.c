@@ -15,7 +15,7 @@
 enum { FALLBACK_DIM = 128 };
 
 Check *check_new(SemaFile *f) {
-    Arena *a = session_arena(f->s);
+    Arena *a = f->arena ? f->arena : session_arena(f->s);
     Check *c = NEW(a, Check);
     c->s = f->s;
     c->a = a;

@@ -390,20 +390,34 @@ static bool same_values(const SemaValue *a, const SemaValue *b, int n) {
     return true;
 }
 
-// The same kernel with the same values is one instance, wherever it is called.
-static TKernel *instance_of(Check *c, const LaunchCall *l, const SemaValue *known, int nknown) {
-    SemaFile *f = c->file;
-    if (l->item->kind == N_graph) return sema_graph_head(f, l->item, l->set, l->nset, known, nknown);
+static SemaValue *kept_values(Arena *a, const SemaValue *v, int n) {
+    SemaValue *kept = NEW_N(a, SemaValue, n + 1);
+    for (int i = 0; i < n; i++) {
+        kept[i] = v[i];
+        if (!v[i].value) continue;
+        Ent *value = NEW(a, Ent);
+        *value = *v[i].value;
+        kept[i].value = value;
+    }
+    return kept;
+}
+
+TKernel *launch_cached(SemaFile *f, const Node *item, const SemaValue *set, int nset, const SemaValue *known, int nknown) {
+    Arena *a = session_arena(f->s);
     for (uint32_t i = 0; i < f->instances.n; i++) {
         const Instance *x = &f->instances.at[i];
-        if (x->item == l->item && x->nset == l->nset && x->nknown == nknown && same_values(x->set, l->set, l->nset) && same_values(x->known, known, nknown)) return x->kernel;
+        if (x->item == item && x->nset == nset && x->nknown == nknown && same_values(x->set, set, nset) && same_values(x->known, known, nknown)) return x->kernel;
     }
-    TKernel *k = sema_instance(f, l->item, l->set, l->nset, known, nknown);
+    TKernel *k = sema_instance(f, item, set, nset, known, nknown);
     if (!k) return NULL;
-    Instance x = {.item = l->item, .set = l->set, .nset = l->nset, .known = NEW_N(c->a, SemaValue, nknown + 1), .nknown = nknown, .kernel = k};
-    memcpy(x.known, known, sizeof *known * (size_t)nknown);
-    vec_push(c->a, &f->instances, x);
+    Instance x = {.item = item, .set = kept_values(a, set, nset), .nset = nset, .known = kept_values(a, known, nknown), .nknown = nknown, .kernel = k};
+    vec_push(a, &f->instances, x);
     return k;
+}
+
+static TKernel *instance_of(Check *c, const LaunchCall *l, const SemaValue *known, int nknown) {
+    return l->item->kind == N_graph ? sema_graph_head(c->file, l->item, l->set, l->nset, known, nknown)
+                                    : launch_cached(c->file, l->item, l->set, l->nset, known, nknown);
 }
 
 TKernel *launch_instance(Check *c, LaunchCall *l, Ent dim[MAX_DIMS]) {

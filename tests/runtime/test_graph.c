@@ -214,8 +214,8 @@ static void batches(void **state)
     GraphExec *x = opened(&w, "model");
     int compiled = 0;
     size_t held = 0;
-    for (int round = 0; round < 3; round++)
-        for (int64_t b = 1; b <= 40; b += 13) {
+    for (int round = 0; round < 2; round++)
+        for (int64_t b = 1; b <= 100; b++) {                           // more than there are plans kept
             HostTensor in = tensor(2, (int64_t[]){b, 8}, 0), y = run(&w, x, &in, NULL, NULL);
             for (int64_t j = 0; j < 4; j++) {                          // rows of the weight, [out, in]
                 double sum = 0;
@@ -226,8 +226,8 @@ static void batches(void **state)
             tensor_free(&in);
             if (round == 0 && b == 1) compiled = runtime_stats(w.rt).compiled;
             assert_int_equal(runtime_stats(w.rt).compiled, compiled);
-            if (round == 1 && b == 1) held = arena_bytes(session_arena(w.s));
-            if (round == 2) assert_int_equal(arena_bytes(session_arena(w.s)), held);    // a plan that is known costs nothing
+            if (round == 0 && b == 1) held = arena_bytes(session_arena(w.s));
+            assert_int_equal(arena_bytes(session_arena(w.s)), held);   // and leaves nothing in the session, but its plan
         }
     graph_close(x);
     end(&w);
