@@ -41,6 +41,7 @@ struct Runtime {
     Known         *known;
     CompileStats   stats;
     GraphStore    *graphs;
+    GraphChoices  *choices;
 };
 
 Runtime *runtime_new(Session *s, Device *dev, const RuntimeOptions *opt)
@@ -58,6 +59,7 @@ void runtime_free(Runtime *rt)
 {
     if (!rt) return;
     graph_store_free(rt, rt->graphs);
+    graph_choices_free(rt->choices);
     for (Known *x = rt->known, *next; x; x = next) { next = x->next; free(x); }
     for (Compiled *c = rt->cache, *next; c; c = next) {
         next = c->next;
@@ -96,6 +98,9 @@ static Schedule merged(Schedule all, const Schedule *own)
     }
     return all;
 }
+
+GraphChoices **runtime_choices(Runtime *rt)             { return &rt->choices; }
+Schedule runtime_schedule(const Runtime *rt, const Schedule *own) { return merged(rt->opt.compile.schedule, own); }
 
 // An instance that was asked for before is not even printed again.
 static Compiled *known_instance(const Runtime *rt, const TKernel *k, const Schedule *s)

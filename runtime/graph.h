@@ -71,8 +71,14 @@ int      plan_order(const Plan *p, const int *launch, int n, int **after, int *n
 // The address of a fixed value: loaded, made or computed if it is not there. 0: err, or diagnostics.
 uint64_t store_get(Runtime *rt, const TGraph *g, int value, Buf *err);
 uint64_t store_arena(Runtime *rt, uint64_t bytes, Buf *err);         // of at least so many bytes; it may move
+bool     runtime_weight(void *rt, const char *const *files, int nfiles, Str name, Elem *elem, int *rank, int64_t dim[MAX_RANK]);   // a WeightLookup
 void     store_settle(Runtime *rt);                      // frees what was only needed to compute something else
 void     store_keep(Runtime *rt, uint64_t address);      // a plan reads it
+
+// ---- graph_choose.c
+
+int      graph_choose(void *rt, SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *known, int nknown,
+                      SemaValue chosen[MAX_CHOSEN], Schedule *schedule);         // a KernelChooser
 
 // ---- graph_run.c
 

@@ -150,6 +150,12 @@ bool graph_launch(Runtime *rt, const TGraph *g, KernelArg *args, int nargs, cons
     return fine;
 }
 
+void runtime_serves(Runtime *rt, SemaFile *file)
+{
+    sema_weights(file, runtime_weight, rt);
+    sema_chooser(file, graph_choose, rt);
+}
+
 // ---- a graph, for all sizes ----------------------------------------------------------------------
 
 enum { MAX_PLANS = 32 };
@@ -177,7 +183,7 @@ GraphExec *graph_open(Runtime *rt, SemaFile *file, const Node *graph, const Sema
     *x = (GraphExec){.rt = rt, .file = file, .graph = graph, .set = set, .nset = nset, .head = head, .info = launch_from_typed(a, head)};
     x->types = NEW_N(a, SemaValue, nknown + 1);
     for (int i = 0; i < nknown; i++) if (known[i].is_type) x->types[x->ntypes++] = known[i];
-    sema_weights(file, runtime_weight, rt);
+    runtime_serves(rt, file);
     return x;
 }
 

@@ -22,6 +22,10 @@ const LaunchInfo *compiled_info(Runtime *rt, Compiled *c, bool general, Buf *err
 Fn   *compiled_eval(const Compiled *c);                  // not lowered
 typedef struct GraphStore GraphStore;                    // what graphs keep on the device (graph_store.c)
 GraphStore **runtime_graphs(Runtime *rt);
+typedef struct GraphChoices GraphChoices;                // what was decided for their launches (graph_choose.c)
+GraphChoices **runtime_choices(Runtime *rt);
+void  graph_choices_free(GraphChoices *c);               // NULL is fine
+Schedule runtime_schedule(const Runtime *rt, const Schedule *own);       // a launch's own over the options'
 void  graph_store_free(Runtime *rt, GraphStore *s);      // NULL is fine
 // launch.c
 bool  param_written(const LaunchParam *p);               // out, inout and whatever a pointer points to

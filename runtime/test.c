@@ -325,7 +325,7 @@ static void run_file(Runner *r, const char *path)
     TTest   **tests = NULL;
     SemaFile *file = sema_file(s, parse_file(s, src));
     Runtime  *rt = runtime_new(s, r->device, &r->opt->run);
-    sema_weights(file, runtime_weight, rt);
+    runtime_serves(rt, file);
     int       n = sema_tests(file, &tests), errors = diag_errors(s);
     show_diags(r, s);
     if (errors) { fprintf(r->to, "FAIL  %s: %d error%s\n", path, errors, errors == 1 ? "" : "s"); r->counts->failed++; }

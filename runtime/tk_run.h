@@ -106,7 +106,8 @@ const TKernel *graph_head(const GraphExec *x);           // its parameters; resu
 bool graph_run(GraphExec *x, KernelArg *args, int nargs, const RunControl *ctl, Buf *err);
 // --emit=plan for dimensions and scalars by name; what `where` defines follows.
 bool graph_print_plan(GraphExec *x, const SemaValue *values, int nvalues, Buf *out, Buf *err);
-bool runtime_weight(void *rt, const char *const *files, int nfiles, Str name, Elem *elem, int *rank, int64_t dim[MAX_RANK]);   // a WeightLookup
+// What graphs of a file ask the runtime: weights, and what launches leave open.
+void runtime_serves(Runtime *rt, SemaFile *file);
 
 // ---- run.c ---------------------------------------------------------------------------------------
 

@@ -132,6 +132,9 @@ static Scope *load_items(Loader *l, Node *file, const char *path, bool main, int
         } else if (n->kind == N_graph && n->sym) {
             add_kernel(l, own, n, EN_graph);
             if (main) vec_push(c->a, &l->f->graphs, n);
+        } else if (n->kind == N_tune) {
+            FnItem item = {.node = n, .env = own};
+            vec_push(c->a, &l->f->tunes, item);
         } else if (n->kind == N_test && main) {
             vec_push(c->a, &l->f->tests, n);
         }
@@ -183,6 +186,11 @@ const Node *sema_find_graph(const SemaFile *f, const char *name) {
 void sema_weights(SemaFile *f, WeightLookup look, void *ctx) {
     f->weight_lookup = look;
     f->weight_ctx = ctx;
+}
+
+void sema_chooser(SemaFile *f, KernelChooser choose, void *ctx) {
+    f->chooser = choose;
+    f->chooser_ctx = ctx;
 }
 
 int sema_kernel_count(const SemaFile *f) { return (int)f->kernels.n; }

@@ -77,5 +77,11 @@ void     tgraph_print(const TGraph *g, Buf *out);         // values, then launch
 // What is known of weights before they are loaded: whether one of these files has such a tensor, and what it is.
 typedef bool (*WeightLookup)(void *ctx, const char *const *files, int nfiles, Str name, Elem *elem, int *rank, int64_t dim[MAX_RANK]);
 void sema_weights(SemaFile *f, WeightLookup look, void *ctx);
+// Who decides what a launch leaves open (tune items, the schedule), when its dimensions are numbers: values for `<>` names,
+// at most MAX_CHOSEN, and words of the schedule that are 0. How many values; -1: reported.
+enum { MAX_CHOSEN = 16 };
+typedef int (*KernelChooser)(void *ctx, SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *known, int nknown,
+                             SemaValue chosen[MAX_CHOSEN], Schedule *schedule);
+void sema_chooser(SemaFile *f, KernelChooser choose, void *ctx);
 
 #endif

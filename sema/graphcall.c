@@ -122,6 +122,7 @@ static Ent launch_kernel(Grapher *g, LaunchCall *l, Schedule schedule) {
     Ent dim[MAX_DIMS];
     if (!tensors_only(g, l)) return ent_error(c);
     int errors = diag_errors(c->s);
+    if (g->numbers) l->schedule = &schedule;
     TKernel *k = launch_instance(c, l, dim);
     if (!k) {
         if (diag_errors(c->s) == errors) g->bad = true;

@@ -97,11 +97,13 @@ struct SemaFile {
     Node    *root;
     Scope   *scope;                 // items of the file and what it imports, over the prelude
     VEC(const Node *) kernels, tests, fns, graphs;
+    VEC(FnItem) tunes;              // tune items of all files, the main one's first
     VEC(FnItem) launched;           // kernels and graphs of all files, with what each sees
     VEC(Instance) instances;        // made for tests and graphs
     Arena   *arena;                 // of the next Check, if not the session's
     Scope   *graph_library;         // std/graph.tk, of a file with graphs
     WeightLookup weight_lookup; void *weight_ctx;
+    KernelChooser chooser; void *chooser_ctx;
 };
 
 Scope *item_scope(const SemaFile *f, const Node *item);       // what a kernel or a graph sees around it
@@ -305,6 +307,7 @@ typedef struct LaunchCall {
     Ent        arg[MAX_PARAMS];         // by parameter of the item
     Span       at[MAX_PARAMS];
     const TensorRef *want[MAX_PARAMS];  // by result, in order: what the caller declares of it, or NULL
+    Schedule  *schedule;                // to be completed, with what the kernel leaves open; NULL: nothing is chosen
 } LaunchCall;
 typedef Ent (*EvalArg)(void *ctx, const Node *n);
 

@@ -122,7 +122,10 @@ static Ent default_of(Check *c, const Node *g) {
     Ent e = eval(c, g->kid[1]);
     for (int i = 0; i < c->k->ndims; i++) {
         const Bind *b = scope_find_here(c->scope, c->k->dims[i].name);
-        if (b && b->used) c->dim_seen.at[i] = true;
+        if (b && b->used) {
+            c->dim_seen.at[i] = true;
+            c->k->reads |= 1u << i;
+        }
     }
     c->scope = was;
     return e;
@@ -155,7 +158,10 @@ static Ent generic_value(Check *c, const Node *g, char *origin) {
     if (!v) {
         *origin = 'i';
         v = find_value(c->known, c->nknown, g->sym, true);
-        if (!v && find_dim(c, g->sym) >= 0) v = find_value(c->known, c->nknown, g->sym, false);
+        if (!v && find_dim(c, g->sym) >= 0) {
+            v = find_value(c->known, c->nknown, g->sym, false);
+            c->k->reads |= 1u << find_dim(c, g->sym);
+        }
     }
     Span at = {0};
     if (v && v->value) return *v->value;
@@ -286,6 +292,7 @@ static void bind_dims(Check *c, const Node *kernel) {
         }
         Bind *b = scope_find_here(c->scope, d->name);
         if (d->fixed >= 0) {
+            c->k->reads |= 1u << i;
             TExpr *cond = tx_new(c, TX_binary, ttype_scalar(EL_bool), at, 2, tx_dim(c, i, at), tx_const_int(c, d->fixed, EL_index, at));
             cond->op = OP_eq;
             guard_add(c, cond, arena_printf(c->a, "%s == %lld (%s)", d->name->s, (long long)d->fixed, place_text(c, at)), at);

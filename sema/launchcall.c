@@ -402,11 +402,29 @@ static SemaValue *kept_values(Arena *a, const SemaValue *v, int n) {
     return kept;
 }
 
+// A known dimension that made no difference to the instance is none of its business.
+static bool matters(const TKernel *k, const SemaValue *v) {
+    for (int i = 0; i < k->ndims && !v->is_type; i++) {
+        if (strcmp(k->dims[i].name->s, v->name) == 0) return k->reads >> i & 1;
+    }
+    return true;
+}
+
+static bool covers(const TKernel *k, const SemaValue *a, int na, const SemaValue *b, int nb) {
+    for (int i = 0; i < na; i++) {
+        bool found = !matters(k, &a[i]);
+        for (int j = 0; j < nb && !found; j++) found = same_values(&a[i], &b[j], 1);
+        if (!found) return false;
+    }
+    return true;
+}
+
 TKernel *launch_cached(SemaFile *f, const Node *item, const SemaValue *set, int nset, const SemaValue *known, int nknown) {
     Arena *a = session_arena(f->s);
     for (uint32_t i = 0; i < f->instances.n; i++) {
         const Instance *x = &f->instances.at[i];
-        if (x->item == item && x->nset == nset && x->nknown == nknown && same_values(x->set, set, nset) && same_values(x->known, known, nknown)) return x->kernel;
+        bool same = x->item == item && x->nset == nset && same_values(x->set, set, nset);
+        if (same && covers(x->kernel, x->known, x->nknown, known, nknown) && covers(x->kernel, known, nknown, x->known, x->nknown)) return x->kernel;
     }
     TKernel *k = sema_instance(f, item, set, nset, known, nknown);
     if (!k) return NULL;
@@ -418,6 +436,21 @@ TKernel *launch_cached(SemaFile *f, const Node *item, const SemaValue *set, int 
 static TKernel *instance_of(Check *c, const LaunchCall *l, const SemaValue *known, int nknown) {
     return l->item->kind == N_graph ? sema_graph_head(c->file, l->item, l->set, l->nset, known, nknown)
                                     : launch_cached(c->file, l->item, l->set, l->nset, known, nknown);
+}
+
+// What the launch leaves open, decided for its dimensions by whoever knows the target.
+static TKernel *chosen_instance(Check *c, LaunchCall *l, TKernel *k, const Ent *dim) {
+    SemaValue known[2 * MAX_DIMS + 16], set[64 + MAX_CHOSEN];
+    int n = 0;
+    for (int i = 0; i < l->nlearned; i++) {
+        if (l->learned[i].e.kind == EN_type) known[n++] = (SemaValue){.name = l->learned[i].name->s, .is_type = true, .elem = l->learned[i].e.elem};
+    }
+    for (int i = 0; i < k->ndims; i++) {
+        if (dim[i].kind == EN_int) known[n++] = (SemaValue){.name = k->dims[i].name->s, .ival = dim[i].i};
+    }
+    memcpy(set, l->set, sizeof *set * (size_t)l->nset);
+    int chosen = c->file->chooser(c->file->chooser_ctx, c->file, l->item, l->set, l->nset, known, n, set + l->nset, l->schedule);
+    return chosen < 0 ? NULL : chosen == 0 ? k : launch_cached(c->file, l->item, set, l->nset + chosen, known, n);
 }
 
 TKernel *launch_instance(Check *c, LaunchCall *l, Ent dim[MAX_DIMS]) {
@@ -441,7 +474,9 @@ TKernel *launch_instance(Check *c, LaunchCall *l, Ent dim[MAX_DIMS]) {
             again = again || l->nlearned < MAX_DIMS + 16;
             if (l->nlearned < MAX_DIMS + 16) l->learned[l->nlearned++] = (Learned){k->dims[i].name, dim[i], l->call->span};
         }
-        if (!again) return guards_hold(c, l, k, dim, scalar) && exprs_hold(c, l, k, dim, scalar) ? k : NULL;
+        if (again) continue;
+        if (l->schedule && c->file->chooser) k = chosen_instance(c, l, k, dim);
+        return k && guards_hold(c, l, k, dim, scalar) && exprs_hold(c, l, k, dim, scalar) ? k : NULL;
     }
     return NULL;
 }

@@ -104,10 +104,12 @@ void check_tune(SemaFile *f, const Node *item) {
 
 // ---- candidates ----------------------------------------------------------------------------------
 
+// In the kernel's own file, or in the one that is compiled.
 static const Node *item_of(const SemaFile *f, const Node *kernel) {
-    for (uint32_t i = 0; f->root && i < f->root->nkid; i++) {
-        const Node *n = f->root->kid[i];
-        if (n && n->kind == N_tune && n->sym == kernel->sym) return n;
+    for (uint32_t i = 0; i < f->tunes.n; i++) {
+        const Node *n = f->tunes.at[i].node;
+        const Bind *b = n->sym == kernel->sym ? scope_find(f->tunes.at[i].env, n->sym) : NULL;
+        if (b && b->ent.kind == EN_kernel && b->ent.node == kernel) return n;
     }
     return NULL;
 }

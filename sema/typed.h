@@ -201,6 +201,7 @@ typedef struct TKernel {
     TTensor    **tensor;                // by parameter; NULL for scalars and pointers
     TVar       **scalar;                // by parameter; NULL for tensors
     LaunchDim   *dims;     int ndims;
+    uint32_t     reads;                 // by dimension: its number, or that there is none, made a difference
     TBinding    *bindings; int nbindings;
     TGuard      *guards;   int nguards; // where clauses, N <= extent of `let` ranges, D == its number, fallbacks
     TGrid       *grid;     int ngrid;

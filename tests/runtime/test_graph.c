@@ -206,7 +206,7 @@ static void on_emu(void **state) { (void)state; runs_on("emu"); }
 
 // ---- sizes ---------------------------------------------------------------------------------------
 
-// Another batch compiles nothing; weights and what is made from them are there once.
+// Another batch compiles nothing, but where what is chosen for it differs; weights and what is made from them are there once.
 static void batches(void **state)
 {
     (void)state;
@@ -224,10 +224,14 @@ static void batches(void **state)
             }
             tensor_free(&y);
             tensor_free(&in);
-            if (round == 0 && b == 1) compiled = runtime_stats(w.rt).compiled;
+            if (round == 0 && b == 60) {
+                compiled = runtime_stats(w.rt).compiled;               // kernels have decided for enough sizes
+                held = arena_bytes(session_arena(w.s));
+                assert_true(compiled <= 4);
+            }
+            if (round == 0 && b < 60) continue;
             assert_int_equal(runtime_stats(w.rt).compiled, compiled);
-            if (round == 0 && b == 1) held = arena_bytes(session_arena(w.s));
-            assert_int_equal(arena_bytes(session_arena(w.s)), held);   // and leaves nothing in the session, but its plan
+            assert_int_equal(arena_bytes(session_arena(w.s)), held);   // what another size leaves is its plan, which goes
         }
     graph_close(x);
     end(&w);
