@@ -72,7 +72,7 @@ static void launch_line(const TGraph *g, const TGLaunch *l, Buf *out)
     }
     for (int i = 0, n = 0; i < schedule_field_count; i++) {
         int v = *(const int *)(const void *)((const char *)&l->schedule + schedule_fields[i].offset);
-        if (v) buf_printf(out, "%s%s = %d", n++ ? ", " : " with (", schedule_fields[i].name, v);
+        if (v > 1) buf_printf(out, "%s%s = %d", n++ ? ", " : " with (", schedule_fields[i].name, v);      // 1 is nothing decided, or as good
         if (n && i + 1 == schedule_field_count) buf_putc(out, ')');
     }
 }
