@@ -10,6 +10,7 @@
 #include "lower/access.h"
 #include "lower/mma.h"
 #include "lower/passes.h"
+#include "lower/roofline.h"
 
 #include <string.h>
 
@@ -132,6 +133,7 @@ void report_print(Fn *f, Buf *out) {
     if (f->roles_refused) buf_printf(out, "  no warp roles: %s\n", f->roles_refused);
     region(&r, &f->body);
     for (int i = 0; i < l->nfacts; i++) buf_printf(out, "  assumes        %s\n", l->facts[i].text);
+    roofline_print(f->session, f->kernel, f->target, out);
 }
 
 static void layouts(const Region *reg, Buf *out) {
