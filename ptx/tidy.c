@@ -277,12 +277,16 @@ static Value binary(LLVMOpcode op, Value a, Value b) {
     }
 }
 
-static Value one_value(Value phi) {                          // the value that all edges bring, if it is no instruction
-    unsigned n = LLVMCountIncoming(phi);
-    Value v = n > 0 ? LLVMGetIncomingValue(phi, 0) : NULL;
-    for (unsigned i = 1; i < n && v != NULL; i++)
-        if (LLVMGetIncomingValue(phi, i) != v) v = NULL;
-    return v != NULL && (LLVMIsConstant(v) || LLVMIsAArgument(v) != NULL) ? v : NULL;
+// The one value that all edges bring, beside the phi itself: it dominates the blocks they come from, hence this one.
+static Value one_value(Value phi) {
+    Value v = NULL;
+    for (unsigned i = 0, n = LLVMCountIncoming(phi); i < n; i++) {
+        Value x = LLVMGetIncomingValue(phi, i);
+        if (x == phi || x == v) continue;
+        if (v != NULL) return NULL;
+        v = x;
+    }
+    return v;
 }
 
 static bool constants(Value v, int n) {

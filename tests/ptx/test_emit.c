@@ -169,6 +169,11 @@ static void loops_and_unreachable_blocks_are_walked(void **state) {
     assert_non_null(strstr(s, "icmp slt i32 %i, %x"));     // a phi of one value
     assert_non_null(strstr(s, "%m = mul"));
     assert_non_null(strstr(s, "%n = mul"));                // the body does not dominate the end
+    s = tidied("  %a = mul i32 %x, 3\n  br label %h\n"
+               "h:\n  %i = phi i32 [ 0, %0 ], [ %j, %h ]\n  %k = phi i32 [ %a, %0 ], [ %k, %h ]\n  %j = add i32 %i, %k\n  %t = icmp slt i32 %j, %y\n  br i1 %t, label %h, label %e\n"
+               "e:\n  %m = phi i32 [ %j, %h ]\n  store i32 %m, ptr addrspace(1) %p\n  ret void\n");
+    assert_non_null(strstr(s, "add i32 %i, %a"));          // what a loop carries unchanged, and what it leaves behind
+    assert_non_null(strstr(s, "store i32 %j"));
 }
 
 static void addresses_share_what_they_can(void **state) {
