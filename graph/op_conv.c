@@ -7,22 +7,29 @@
 #include "graph/op_sample.h"
 #include "graph/op_window.h"
 
-// axes: 0 .. of `from`, put in the order of `at` (-1 ends it).
+// x, which has n axes, with them in the order of `at`.
 static Node *order(Graph *g, Node *x, const int *at, int n) {
     return x != NULL && x->rank == n ? g_transpose(g, x, at) : NULL;
 }
 
 Node *op_convolve(Op *op, Node *windows, Node *weights, int64_t group, int n, Elem elem, Elem acc) {
     Graph *g = op->g;
-    int perm[G_MAX_RANK], at = 0, grouped = group > 1;
+    int perm[G_MAX_RANK], at = 0, grouped = group > 1, nk = n;
     if (windows == NULL || weights == NULL) return NULL;
+    for (int i = n - 1; i >= 0; i--) {                          // a window of one element needs no axis
+        if (!ix_is(weights->shape[grouped + 2 + i], 1)) continue;
+        windows = g_squeeze(g, windows, 1u << (grouped + 2 + n + i));
+        weights = g_squeeze(g, weights, 1u << (grouped + 2 + i));
+        if (windows == NULL || weights == NULL) return NULL;
+        nk--;
+    }
     int c = 1 + grouped;                                        // the channel's axis of windows
     if (grouped) perm[at++] = 1;
     perm[at++] = 0;
     for (int i = 0; i < n; i++) perm[at++] = c + 1 + i;
     perm[at++] = c;
-    for (int i = 0; i < n; i++) perm[at++] = c + 1 + n + i;
-    Node *y = g_contract(g, order(g, windows, perm, at), weights, grouped, 1 + n, 1, 1 + n, elem, acc);
+    for (int i = 0; i < nk; i++) perm[at++] = c + 1 + n + i;
+    Node *y = g_contract(g, order(g, windows, perm, at), weights, grouped, 1 + n, 1, 1 + nk, elem, acc);
     at = 0;                                                     // (group,) N, O.., M  ->  N, (group,) M, O..
     perm[at++] = grouped;
     if (grouped) perm[at++] = 0;
