@@ -27,7 +27,7 @@ def rows():
     xs, ys = r(32768, 1000, t=f32), torch.empty(32768, 1000, device=dev)
     yield "softmax f32 32768x1000", 2 * xs.nbytes, K("softmax.tk", "softmax", sets=dict(T="f32", BLOCK=1024), x=xs, y=ys), C(lambda: torch.softmax(xs, -1)), lambda: (ys, torch.softmax(xs, -1))
     xl = r(4096, 128256); yl = torch.empty_like(xl)
-    yield "softmax bf16 4096x128256", 2 * xl.nbytes, K("softmax.tk", "softmax", sets=dict(T="bf16", BLOCK=131072), x=xl, y=yl), C(lambda: torch.softmax(xl, -1)), lambda: (yl, torch.softmax(xl.float(), -1))
+    yield "softmax bf16 4096x128256", 2 * xl.nbytes, K("softmax.tk", "softmax_long", sets=dict(T="bf16"), x=xl, y=yl), C(lambda: torch.softmax(xl, -1)), lambda: (yl, torch.softmax(xl.float(), -1))
     yield "layernorm bf16 8192x8192", 2 * n, K("layer_norm.tk", "layer_norm", sets=dict(BLOCK=8192), x=x, gamma=w, beta=b, y=o, eps=eps), C(lambda: F.layer_norm(x, (8192,), w, b, eps)), lambda: (o, F.layer_norm(x.float(), (8192,), w.float(), b.float(), eps))
     rms = lambda x: (x.float() * torch.rsqrt((x.float() ** 2).mean(-1, keepdim=True) + eps) * w.float())
     yield "rmsnorm bf16 8192x8192", 2 * n, K("rms_norm.tk", "rms_norm_rows", sets=dict(BLOCK=8192), x=x, gamma=w, y=o, eps=eps), C(lambda: rms(x).to(bf)), lambda: (o, rms(x))
@@ -40,6 +40,13 @@ def rows():
     yield "sum over columns bf16 8192x8192", n, (lambda: (k1(), k2())), C(lambda: x.sum(0, dtype=f32)), lambda: (c32, x.sum(0, dtype=torch.float64))
     label = torch.randint(0, 128256, (4096,), device=dev); loss = torch.empty(4096, device=dev)
     yield "cross-entropy bf16 4096x128256", xl.nbytes, K("cross_entropy.tk", "cross_entropy", x=xl, label=label, loss=loss), C(lambda: F.cross_entropy(xl.float(), label, reduction="none")), lambda: (loss, F.cross_entropy(xl.float(), label, reduction="none"))
+    xf = r(8192, 8192, t=f32); yf = torch.empty_like(xf)
+    yield "cumsum f32 8192x8192", 2 * xf.nbytes, K("cumsum.tk", "cumsum_rows", sets=dict(T="f32", BLOCK=8192), x=xf, y=yf), lambda: torch.cumsum(xf, 1), lambda: (yf, torch.cumsum(xf.double(), 1))
+    xr, cr, sr = r(4096, 32, 128), r(4096, 64, t=f32), r(4096, 64, t=f32); yr = torch.empty_like(xr)
+    def rope():
+        a, b, c, s = xr[..., :64].float(), xr[..., 64:].float(), cr[:, None], sr[:, None]
+        return torch.cat([a * c - b * s, b * c + a * s], -1).to(bf)
+    yield "rotary bf16 4096x32x128", 2 * xr.nbytes, K("rotary.tk", "rotary", sets=dict(T="bf16", BD=64), x=xr, cos=cr, sin=sr, y=yr), C(rope), lambda: (yr, rope())
     yield "transpose bf16 8192x8192", 2 * n, K("transpose.tk", "transpose", sets=dict(T="bf16"), x=x, y=o), C(lambda: x.t().contiguous()), lambda: (o, x.t())
 
 
