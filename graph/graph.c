@@ -263,6 +263,10 @@ void g_require(Graph *g, Ix a, Ix b)
     vec_push(g->arena, &g->requires, ((GRequire){a, b, g->tables->at}));
 }
 
+int graph_input_count(const Graph *g) { return (int)g->inputs.n; }
+const char *graph_input_name(const Graph *g, int i) { return g->inputs.at[i].name; }
+int graph_output_count(const Graph *g) { return (int)g->outputs.n; }
+
 Ix g_count(Graph *g, const Node *n) { return ix_product(g, n->shape, n->rank); }
 
 bool g_same_shape(const Node *a, const Node *b)

@@ -21,4 +21,8 @@ typedef struct Graph Graph;
 void  graph_free(Graph *g);
 void  graph_print(Buf *to, const Graph *g);                              // what outputs reach, one line each
 
+int         graph_input_count(const Graph *g);
+const char *graph_input_name(const Graph *g, int i);
+int         graph_output_count(const Graph *g);
+
 #endif

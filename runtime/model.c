@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/write.h"
 #include "runtime/internal.h"
 
 bool model_run(OnnxModel *m, const char *device, OnnxImport *how, GTensor *outputs, Buf *err) {
     if (device == NULL || strcmp(device, "ref") == 0 || strcmp(device, "auto") == 0) return onnx_run(m, how, outputs, err);
-    buf_printf(err, "models run on the device ref only, not yet on %s", device);
-    return false;
+    return program_run(m, device, how, outputs, err);
 }
 
 // ---- tensors of the runtime and of the graph ---------------------------------------------------------
@@ -169,15 +169,26 @@ bool model_run_args(const char *path, RunArg *args, int nargs, const ModelOption
     return ok;
 }
 
-bool model_print_graph(const char *path, RunArg *args, int nargs, const ModelOptions *opt, Buf *out, Buf *err) {
+typedef enum Print { PRINT_GRAPH, PRINT_PROGRAM, PRINT_FUSION } Print;
+
+static bool print_model(const char *path, RunArg *args, int nargs, const ModelOptions *opt, Print what, Buf *out, Buf *err) {
     Binding b;
     bool ok = open_model(path, args, nargs, &b, err);
     OnnxImport how = {.given = b.given, .ngiven = b.n, .random_weights = opt->random_weights};
     Graph *g = ok ? onnx_import(b.m, &how, err) : NULL;
-    if (g != NULL) {
-        graph_print(out, g);
-        graph_free(g);
-    }
+    const char *base = strrchr(path, '/');
+    if (g != NULL && what == PRINT_GRAPH) graph_print(out, g);
+    else if (g != NULL) ok = what == PRINT_PROGRAM ? graph_write(g, base != NULL ? base + 1 : path, out, err) : graph_write_fusion(g, out, err);
+    ok = ok && g != NULL;
+    graph_free(g);
     close_model(&b);
-    return g != NULL;
+    return ok;
+}
+
+bool model_print_graph(const char *path, RunArg *args, int nargs, const ModelOptions *opt, Buf *out, Buf *err) {
+    return print_model(path, args, nargs, opt, PRINT_GRAPH, out, err);
+}
+
+bool model_print_program(const char *path, RunArg *args, int nargs, const ModelOptions *opt, bool fusion, Buf *out, Buf *err) {
+    return print_model(path, args, nargs, opt, fusion ? PRINT_FUSION : PRINT_PROGRAM, out, err);
 }

@@ -45,7 +45,9 @@ static int with_model(const Options *opt, int (*act)(const Options *opt, Args *a
 static int emit_graph(const Options *opt, Args *a, Buf *err) {
     Buf text = {0};
     ModelOptions how = {.random_weights = opt->random_weights};
-    bool ok = model_print_graph(opt->operands.at[0], a->at, a->n, &how, &text, err);
+    const char *path = opt->operands.at[0], *stage = opt->emit != NULL ? opt->emit : "tk";
+    bool ok = strcmp(stage, "graph") == 0 ? model_print_graph(path, a->at, a->n, &how, &text, err)
+                                              : model_print_program(path, a->at, a->n, &how, strcmp(stage, "fusion") == 0, &text, err);
     int status = !ok ? fail("%s", err->p) : output_write(opt->out, text.n > 0 ? text.p : "", text.n) ? DONE : FAILED;
     buf_free(&text);
     return status;
@@ -53,7 +55,9 @@ static int emit_graph(const Options *opt, Args *a, Buf *err) {
 
 int emit_model(const Options *opt) {
     if (opt->operands.n > 1) return wrong_use("one file at a time: `%s` is the second", opt->operands.at[1]);
-    if (opt->emit == NULL || strcmp(opt->emit, "graph") != 0) return wrong_use("of a model there is --emit=graph");
+    const char *stage = opt->emit != NULL ? opt->emit : "tk";
+    if (strcmp(stage, "graph") != 0 && strcmp(stage, "tk") != 0 && strcmp(stage, "fusion") != 0)
+        return wrong_use("of a model there are --emit=tk, --emit=graph and --emit=fusion");
     return with_model(opt, emit_graph);
 }
 

@@ -35,19 +35,16 @@ int wrong_use(const char *fmt, ...) {
     return USAGE;
 }
 
-static bool write_stdout(const char *bytes, size_t n) {
-    if (fwrite(bytes, 1, n, stdout) == n) return true;
-    fail("standard output: %s", strerror(errno));
-    return false;
-}
-
-bool output_finish(void) {
+static bool stdout_failed(void) {          // said once
     static bool reported;
-    if (ferror(stdout) == 0 && fflush(stdout) == 0) return true;
     if (!reported) fail("standard output: %s", strerror(errno));
     reported = true;
     return false;
 }
+
+static bool write_stdout(const char *bytes, size_t n) { return fwrite(bytes, 1, n, stdout) == n || stdout_failed(); }
+
+bool output_finish(void) { return (ferror(stdout) == 0 && fflush(stdout) == 0) || stdout_failed(); }
 
 // What a new file may be read by: mkstemp's 0600 is meant for secrets.
 static mode_t usual_mode(void) {

@@ -7,7 +7,7 @@
 
 // clang-format off
 const Command command_table[] = {
-    { "", C_EMIT, "FILE.tk [--emit=STAGE] [-o FILE] [options]\nFILE.onnx --emit=graph [-o FILE] [options]",
+    { "", C_EMIT, "FILE.tk [--emit=STAGE] [-o FILE] [options]\nFILE.onnx [--emit=tk|graph|fusion] [-o FILE] [options]",
       "compile a file of kernels",
       "Writes one stage of the compilation of FILE.tk (- is standard input): the PTX of all its kernels in one module, or "
       "any stage before or after. A compile-time parameter takes its value from --set, else its default; a default that "
@@ -15,12 +15,14 @@ const Command command_table[] = {
       "Stages: tokens, ast (the syntax tree), typed (one instance of each kernel, everything inlined), tile (the tile IR), "
       "layout (which thread holds what), llvm, ptx, cubin (machine code, by ptxas), report (registers, shared memory, "
       "bytes, flops, what each line led to).\n"
-      "Of a model in ONNX's format, --emit=graph writes the graph IR: its operators as a few kinds of nodes, movement as "
-      "index maps, sizes computed. Where a shape depends on the values of an input, --arg gives them.", NULL,
+      "A model in ONNX's format becomes a program of fused kernels, with a graph that launches them (--emit=tk, what is "
+      "written if nothing is said): to be read, edited and run like any other. --emit=fusion says which kernels there are and "
+      "why not fewer; --emit=graph writes the graph IR: operators as a few kinds of nodes, movement as index maps, sizes "
+      "computed. Where a shape depends on the values of an input, --arg gives them.", NULL,
       "tkc softmax.tk -o softmax.ptx\n"
       "tkc matmul.tk --arch=sm_80 --set BM=64 --set T=f16\n"
       "tkc matmul.tk --emit=tile --after=pipeline --kernel=matmul\n"
-      "tkc model.onnx --emit=graph",
+      "tkc model.onnx -o model.tk",
       main_emit },
     { "run", C_RUN, "run FILE.tk [NAME=SPEC...] [options]\nrun FILE.onnx [NAME=SPEC...] [options]",
       "run a kernel, a graph or a model on data",

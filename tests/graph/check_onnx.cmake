@@ -1,6 +1,6 @@
-# Recorded data on the graph interpreter: `tkc check-onnx FOLDER`, of which only what is known to fail may fail.
+# Recorded data: `tkc check-onnx FOLDER`, of which only what is known to fail may fail.
 #
-#     cmake -DTKC=.. -DFOLDER=.. -DPASS=867 [-DKNOWN=known.txt] [-DOPTIONS=..] -P check_onnx.cmake
+#     cmake -DTKC=.. -DFOLDER=.. -DPASS=867 [-DKNOWN=known.txt] [-DDEVICE=ref] [-DOPTIONS=..] -P check_onnx.cmake
 #
 # PASS: how many pass, at least. KNOWN: lines `NAME  why`, the names of folders; one that passes after all is an error, too.
 cmake_minimum_required(VERSION 3.25)
@@ -8,7 +8,10 @@ if(NOT EXISTS ${FOLDER})
     message("skipped: ${FOLDER} is not there")
     return()
 endif()
-execute_process(COMMAND ${TKC} check-onnx ${FOLDER} --device=ref ${OPTIONS} OUTPUT_VARIABLE out ERROR_VARIABLE err RESULT_VARIABLE status)
+if(NOT DEVICE)
+    set(DEVICE ref)                                      # the interpreter
+endif()
+execute_process(COMMAND ${TKC} check-onnx ${FOLDER} --device=${DEVICE} ${OPTIONS} OUTPUT_VARIABLE out ERROR_VARIABLE err RESULT_VARIABLE status)
 if(NOT out MATCHES "([0-9]+) passed, ([0-9]+) failed, ([0-9]+) skipped\n$")
     message(FATAL_ERROR "no counts (status ${status}):\n${out}${err}")
 endif()

@@ -1,0 +1,534 @@
+// Fusion: from users to sources, every value either joins the kernels that use it or is kept in memory.
+//
+// For each value it is known in which groups it would be computed, and there at which places: coordinates as index
+// expressions of the group's axes. Views and index values always vanish into those. For the others:
+//
+//   F1  an elementwise value joins its only group; with several groups it joins all if it is cheap, so that it is computed
+//       again rather than stored;
+//   F2  a contraction joins a group as its anchor if its places there are one to one with the root's: what follows it is its
+//       epilogue, transposed or not;
+//   F3  what a contraction reads joins it (prologue) if it is next to free, as it is computed again for every tile;
+//   F4  a reduction joins a group if its places are the group's rows: then softmax, norms and their like are one kernel,
+//       and each row is reduced once;
+//   F5  a value that must be stored anyway is stored by a group that computes it in passing, if that makes no cycle;
+//   F7  otherwise it is stored by a group of its own, and the reason is kept.
+
+#include "graph/fuse.h"
+
+#include "graph/internal.h"
+
+#include <string.h>
+
+enum { MAX_PLACES = 4, MAX_NODES = 120, CHEAP = 8, FREE = 3, FIRST_REDUCED = 20, FIRST_VALUE = 40, MAX_AXES = 64 };
+
+typedef struct Place { int group; const Ix *coord; } Place;
+
+typedef struct State {
+    Graph  *g;
+    Fusion *f;
+    bool   *needed, *is_output, *in_place;   // in_place: a scatter updates it, so it must be in memory
+    int    *weight;              // operations to compute one element from what is in memory, if everything joins
+    bool   *heavy;               // there is a reduction, contraction, .. below, not stored yet
+    struct Places { VEC(Place) at; bool many; } *places;
+    int    *fresh;               // by group: axes handed out
+} State;
+
+// ---- the map inverted -----------------------------------------------------------------------------------------------
+
+// One coordinate as a mixed radix number of axes: the parts by weight, greatest first. -1: it is not one.
+typedef struct Digit { int axis; Ix weight; } Digit;
+
+static int digits(Graph *g, Ix c, int n, const Ix *axis, Digit *to)
+{
+    int count = 0;
+    Ix rest = c;
+    for (int i = 0; i < n; i++) {
+        if (axis[i]->kind != IX_AXIS || !(c->axes >> axis[i]->value & 1)) continue;
+        Ix left, w = ix_coefficient(g, rest, (int)axis[i]->value, &left);
+        if (!w || w->has_axis) return -1;
+        rest = left;
+        int at = count++;
+        while (at > 0 && ix_divide_exact(g, w, to[at - 1].weight)) to[at] = to[at - 1], at--;
+        to[at] = (Digit){i, w};
+    }
+    if (!ix_is(rest, 0)) return -1;
+    Ix weight = ix(g, 1);
+    for (int k = count; k-- > 0; weight = ix_mul(g, weight, axis[to[k].axis]->arg[0]))
+        if (to[k].weight != weight) return -1;
+    return count;
+}
+
+bool map_invert(Graph *g, int rank, const Ix *shape, const Ix *coord, int n, const Ix *axis, Ix *inverse)
+{
+    for (int i = 0; i < n; i++) inverse[i] = axis[i]->kind == IX_AXIS ? NULL : ix(g, 0);
+    for (int k = 0; k < rank; k++) {
+        Digit d[G_MAX_RANK];
+        int count = digits(g, coord[k], n, axis, d);
+        if (count < 0) return false;
+        Ix place = ix_axis(g, k, shape[k]), size = ix(g, 1);
+        for (int i = 0; i < count; i++) {
+            Ix extent = axis[d[i].axis]->arg[0];
+            if (inverse[d[i].axis]) return false;
+            Ix part = ix_div(g, place, d[i].weight);
+            inverse[d[i].axis] = i == 0 ? part : ix_mod(g, part, extent);
+            size = ix_mul(g, size, extent);
+        }
+        if (size != shape[k]) return false;                  // not all of it
+    }
+    for (int i = 0; i < n; i++)
+        if (!inverse[i]) return false;
+    return true;
+}
+
+// ---- groups ---------------------------------------------------------------------------------------------------------
+
+static FGroup *group_at(const State *s, int i) { return s->f->groups.at[i]; }
+
+static bool depends(const State *s, int from, int on, int depth)
+{
+    if (from == on) return true;
+    if (depth > 10000) return true;
+    const FGroup *a = group_at(s, from);
+    for (uint32_t i = 0; i < a->reads.n; i++)
+        if (depends(s, a->reads.at[i], on, depth + 1)) return true;
+    return false;
+}
+
+static void reads_add(State *s, int from, int on)
+{
+    FGroup *a = group_at(s, from);
+    if (from == on) return;
+    for (uint32_t i = 0; i < a->reads.n; i++)
+        if (a->reads.at[i] == on) return;
+    vec_push(s->g->arena, &a->reads, on);
+}
+
+static int root_axes(Graph *g, const FGroup *f, Ix *axis)
+{
+    for (int i = 0; i < f->root->rank; i++) axis[i] = ix_axis(g, i, f->root->shape[i]);
+    return f->root->rank;
+}
+
+static void place_add(State *s, Node *n, int group, const Ix *coord)
+{
+    struct Places *p = &s->places[n->id];
+    for (uint32_t i = 0; i < p->at.n; i++) {
+        bool same = p->at.at[i].group == group;
+        for (int k = 0; k < n->rank && same; k++) same = p->at.at[i].coord[k] == coord[k];
+        if (same) return;
+    }
+    if (p->at.n >= 32) {
+        p->many = true;
+        return;
+    }
+    vec_push(s->g->arena, &p->at, ((Place){group, copy_ixs(s->g, coord, n->rank)}));
+}
+
+static Ix fresh_axis(State *s, int group, int first, Ix extent)
+{
+    int *next = &s->fresh[2 * group + (first == FIRST_VALUE)];
+    int limit = first == FIRST_VALUE ? MAX_AXES : FIRST_VALUE;
+    int number = *next < limit ? (*next)++ : limit - 1;
+    return ix_axis(s->g, number, extent);
+}
+
+// The places of n's sources, for n at one place of a group.
+static void push(State *s, const Node *n, int group, const Ix *coord)
+{
+    Graph *g = s->g;
+    Ix to[G_MAX_RANK];
+    switch ((GKind)n->kind) {
+    case G_view:
+        for (int i = 0; i < n->src[0]->rank; i++) to[i] = ix_substitute(g, n->view.coord[i], coord, n->rank);
+        place_add(s, n->src[0], group, to);
+        break;
+    case G_gather:
+        for (uint32_t k = 1; k < n->nsrc; k++) place_add(s, n->src[k], group, coord);
+        for (int i = 0; i < n->src[0]->rank; i++)
+            to[i] = n->at.coord[i] ? ix_substitute(g, n->at.coord[i], coord, n->rank) : fresh_axis(s, group, FIRST_VALUE, n->src[0]->shape[i]);
+        place_add(s, n->src[0], group, to);
+        break;
+    case G_reduce:
+        for (int i = 0, kept = 0; i < n->src[0]->rank; i++)
+            to[i] = n->reduce.axes >> i & 1 ? fresh_axis(s, group, FIRST_REDUCED, n->src[0]->shape[i]) : coord[kept++];
+        place_add(s, n->src[0], group, to);
+        break;
+    case G_contract: {
+        Ix k[G_MAX_RANK];
+        int nb = n->contract.nb, nm = n->contract.nm, nn = n->contract.nn, nk = n->contract.nk;
+        for (int i = 0; i < nk; i++) k[i] = fresh_axis(s, group, FIRST_REDUCED, n->src[0]->shape[nb + nm + i]);
+        for (int i = 0; i < nb + nm + nk; i++) to[i] = i < nb + nm ? coord[i] : k[i - nb - nm];
+        place_add(s, n->src[0], group, to);
+        for (int i = 0; i < nb + nn + nk; i++) to[i] = i < nb ? coord[i] : i < nb + nn ? coord[nm + i] : k[i - nb - nn];
+        place_add(s, n->src[1], group, to);
+        break;
+    }
+    case G_concat: {
+        Ix at = coord[n->concat.axis];
+        for (int i = 0; i < n->rank; i++) to[i] = coord[i];
+        for (uint32_t k = 0; k < n->nsrc; k++) {
+            to[n->concat.axis] = at;
+            place_add(s, n->src[k], group, to);
+            at = ix_sub(g, at, n->src[k]->shape[n->concat.axis]);
+        }
+        break;
+    }
+    case G_ew: case G_cast:
+        for (uint32_t k = 0; k < n->nsrc; k++) place_add(s, n->src[k], group, coord);
+        break;
+    default: break;
+    }
+    vec_push(g->arena, &group_at(s, group)->nodes, (Node *)n);
+}
+
+static void join_all(State *s, const Node *n)
+{
+    const struct Places *p = &s->places[n->id];
+    for (uint32_t i = 0; i < p->at.n; i++) push(s, n, p->at.at[i].group, p->at.at[i].coord);
+}
+
+// ---- what may be done -----------------------------------------------------------------------------------------------
+
+// The only group that would compute n; -1: several.
+static int only_group(const State *s, const Node *n)
+{
+    const struct Places *p = &s->places[n->id];
+    for (uint32_t i = 1; i < p->at.n; i++)
+        if (p->at.at[i].group != p->at.at[0].group) return -1;
+    return p->at.n && !p->many ? p->at.at[0].group : -1;
+}
+
+static uint64_t used_axes(const Ix *coord, int n)
+{
+    uint64_t a = 0;
+    for (int i = 0; i < n; i++) a |= coord[i]->axes;
+    return a;
+}
+
+// One to one with some axes of the root.
+static bool covers(State *s, const Node *n, const FGroup *f, const Ix *coord, uint64_t axes)
+{
+    Ix axis[G_MAX_RANK], inverse[G_MAX_RANK];
+    int count = 0;
+    for (int i = 0; i < f->root->rank; i++)
+        if (axes >> i & 1) axis[count++] = ix_axis(s->g, i, f->root->shape[i]);
+    return map_invert(s->g, n->rank, n->shape, coord, count, axis, inverse);
+}
+
+static uint64_t all_root_axes(State *s, const FGroup *f)
+{
+    Ix axis[G_MAX_RANK];
+    int n = root_axes(s->g, f, axis);
+    return used_axes(axis, n);
+}
+
+static const char *reduce_refused(State *s, const Node *n)
+{
+    int group = only_group(s, n);
+    if (group < 0) return "a reduction that several kernels use is stored";
+    if (s->places[n->id].at.n > 1) return "a reduction that a kernel needs at several places is stored";
+    FGroup *f = group_at(s, group);
+    const Ix *coord = s->places[n->id].at.at[0].coord;
+    uint64_t axes = used_axes(coord, n->rank);
+    if (f->kind != F_MAP && f->kind != F_ROWS) return "a product's kernel has no reductions beside it";
+    if (f->anchor) return "a scan or sort has no reductions beside it";
+    if (axes & ~((UINT64_C(1) << FIRST_REDUCED) - 1)) return "it would be reduced again for every element of another reduction";
+    if (f->kind == F_ROWS && axes != f->rows) return "its rows are not those of the kernel";
+    if (!covers(s, n, f, coord, axes)) return "each row would be reduced several times";
+    return NULL;
+}
+
+static const char *product_refused(State *s, const Node *n)
+{
+    int group = only_group(s, n);
+    if (group < 0) return "a product that several kernels use is stored";
+    if (s->places[n->id].at.n > 1) return "a product that a kernel needs at several places is stored";
+    FGroup *f = group_at(s, group);
+    if (f->kind != F_MAP) return f->kind == F_PRODUCT ? "a kernel has one product" : "a product is not computed in a kernel of rows";
+    if (!covers(s, n, f, s->places[n->id].at.at[0].coord, all_root_axes(s, f))) return "its elements are not one to one with those of the kernel";
+    return NULL;
+}
+
+// How often is an elementwise value computed again in a group, and does that matter?
+static const char *element_refused(State *s, const Node *n)
+{
+    const struct Places *p = &s->places[n->id];
+    bool several = only_group(s, n) < 0;
+    if (p->many) return "it is needed at too many places";
+    if (several && s->heavy[n->id]) return "several kernels use it, and a product or reduction is in it";
+    if (several && s->weight[n->id] > CHEAP) return "several kernels use it, and it is not cheap";
+    if (!several && p->at.n > MAX_PLACES && s->weight[n->id] > FREE) return "it is needed at many places";
+    for (uint32_t i = 0; i < p->at.n; i++) {
+        FGroup *f = group_at(s, p->at.at[i].group);
+        uint64_t axes = used_axes(p->at.at[i].coord, n->rank), all = all_root_axes(s, f);
+        bool again = f->kind == F_PRODUCT ? (axes & all) != all : f->kind == F_MAP && (axes & all) != all;
+        if (f->kind == F_PRODUCT && (axes >> FIRST_REDUCED) && (s->heavy[n->id] || s->weight[n->id] > FREE))
+            return "a product would compute it again for every tile";
+        if (f->kind == F_SCATTER) return "a scatter reads its operands from memory";
+        if (again && s->weight[n->id] > CHEAP && n->rank > 0) return "it would be computed again along other axes";
+        if (axes >> FIRST_VALUE && s->weight[n->id] > FREE) return "it is gathered from";
+        if (f->nodes.n > MAX_NODES) return "the kernel is large enough";
+    }
+    return NULL;
+}
+
+static int new_group(State *s, FKind kind, Node *root)
+{
+    FGroup *f = NEW(s->g->arena, FGroup);
+    f->kind = kind;
+    f->root = root;
+    vec_push(s->g->arena, &s->f->groups, f);
+    int *fresh = NEW_N(s->g->arena, int, 2 * s->f->groups.n);
+    if (s->f->groups.n > 1) memcpy(fresh, s->fresh, 2 * (s->f->groups.n - 1) * sizeof *fresh);
+    s->fresh = fresh;
+    fresh[2 * (s->f->groups.n - 1)] = FIRST_REDUCED;
+    fresh[2 * (s->f->groups.n - 1) + 1] = FIRST_VALUE;
+    return (int)s->f->groups.n - 1;
+}
+
+static void store(State *s, Node *n, int group, const char *why)
+{
+    const struct Places *p = &s->places[n->id];
+    s->f->maker[n->id] = group;
+    s->f->stored[n->id] = true;
+    s->f->why[n->id] = why;
+    vec_push(s->g->arena, &group_at(s, group)->makes, n);
+    for (uint32_t i = 0; i < p->at.n; i++) reads_add(s, p->at.at[i].group, group);
+}
+
+// A group that computes n in passing and may store it.
+static int passing(State *s, const Node *n)
+{
+    const struct Places *p = &s->places[n->id];
+    if (p->many || s->heavy[n->id] || s->is_output[n->id]) return -1;
+    for (uint32_t i = 0; i < p->at.n; i++) {
+        FGroup *f = group_at(s, p->at.at[i].group);
+        uint64_t all = all_root_axes(s, f);
+        if (f->kind == F_SCATTER || f->kind == F_PRODUCT || f->anchor || !covers(s, n, f, p->at.at[i].coord, all)) continue;
+        bool cycle = false;
+        for (uint32_t k = 0; k < p->at.n; k++)
+            if (p->at.at[k].group != p->at.at[i].group) cycle |= depends(s, p->at.at[i].group, p->at.at[k].group, 0);
+        if (!cycle) return (int)i;
+    }
+    return -1;
+}
+
+static void own_group(State *s, Node *n, const char *why)
+{
+    Ix axis[G_MAX_RANK];
+    Node *root = n;
+    bool rows = n->kind == G_reduce || n->kind == G_scan || n->kind == G_sort;
+    FKind kind = n->kind == G_contract ? F_PRODUCT : n->kind == G_scatter ? F_SCATTER : rows ? F_ROWS : F_MAP;
+    int group = new_group(s, kind, root);
+    FGroup *f = group_at(s, group);
+    int count = root_axes(s->g, f, axis);
+    store(s, n, group, why);
+    if (n->kind == G_contract || n->kind == G_scan || n->kind == G_sort) f->anchor = n;
+    if (n->kind == G_reduce) f->rows = (uint32_t)used_axes(axis, count);
+    if (n->kind == G_scan || n->kind == G_sort) {
+        int along = n->kind == G_scan ? n->scan.axis : n->sort.axis;
+        f->rows = (uint32_t)used_axes(axis, count) & ~(1u << along);
+        place_add(s, n->src[0], group, axis);
+        vec_push(s->g->arena, &f->nodes, n);
+    } else if (n->kind == G_scatter) {
+        s->in_place[n->src[0]->id] = true;
+        for (uint32_t k = 0; k < n->nsrc; k++) {
+            for (int i = 0; i < n->src[k]->rank; i++) axis[i] = ix_axis(s->g, i, n->src[k]->shape[i]);
+            place_add(s, n->src[k], group, axis);
+        }
+        vec_push(s->g->arena, &f->nodes, n);
+    } else {
+        push(s, n, group, axis);
+    }
+}
+
+static void elementwise(State *s, Node *n)
+{
+    const char *why = s->is_output[n->id] ? "a result of the model" : s->in_place[n->id] ? "a scatter updates it in place" : element_refused(s, n);
+    if (!why) {
+        join_all(s, n);
+        return;
+    }
+    int via = passing(s, n);
+    if (via < 0) {
+        own_group(s, n, why);
+        return;
+    }
+    Place p = s->places[n->id].at.at[via];
+    store(s, n, p.group, why);
+    push(s, n, p.group, p.coord);
+}
+
+static void place(State *s, Node *n)
+{
+    const char *why;
+    switch ((GKind)n->kind) {
+    case G_input: case G_const: case G_param: return;
+    case G_index: case G_view: case G_gather:
+        if (s->is_output[n->id] || s->in_place[n->id] || s->places[n->id].many) elementwise(s, n);
+        else join_all(s, n);                                 // movement costs nothing
+        return;
+    case G_ew: case G_cast: case G_concat: elementwise(s, n); return;
+    case G_reduce:
+        why = s->is_output[n->id] ? "a result of the model" : reduce_refused(s, n);
+        if (why) {
+            own_group(s, n, why);
+        } else {
+            FGroup *f = group_at(s, only_group(s, n));
+            f->kind = F_ROWS;
+            f->rows = (uint32_t)used_axes(s->places[n->id].at.at[0].coord, n->rank);
+            join_all(s, n);
+        }
+        return;
+    case G_contract:
+        why = s->is_output[n->id] ? "a result of the model" : product_refused(s, n);
+        if (why) {
+            own_group(s, n, why);
+        } else {
+            FGroup *f = group_at(s, only_group(s, n));
+            f->kind = F_PRODUCT;
+            f->anchor = n;
+            f->place = s->places[n->id].at.at[0].coord;
+            join_all(s, n);
+        }
+        return;
+    case G_scan: case G_sort: case G_scatter: own_group(s, n, NULL); return;
+    case G_proj: {                                           // of a sort: both results are the sort's
+        int group;
+        const struct Places *p = &s->places[n->id];
+        if (n->src[0]->kind != G_sort) {
+            g_error(s->g, "`%s` has no form as a kernel", n->src[0]->kind == G_host ? n->src[0]->host.op->name : g_kind_name[n->src[0]->kind]);
+            return;
+        }
+        group = s->f->maker[n->src[0]->id];
+        if (group < 0) {
+            own_group(s, n->src[0], NULL);
+            group = s->f->maker[n->src[0]->id];
+        }
+        s->f->maker[n->id] = group;
+        s->f->stored[n->id] = true;
+        vec_push(s->g->arena, &group_at(s, group)->makes, n);
+        for (uint32_t i = 0; i < p->at.n; i++) reads_add(s, p->at.at[i].group, group);
+        return;
+    }
+    default: g_error(s->g, "`%s` has no form as a kernel", n->kind == G_host ? n->host.op->name : g_kind_name[n->kind]);
+    }
+}
+
+// ---- the whole ------------------------------------------------------------------------------------------------------
+
+static bool transcendental(GEw op) { return op >= EW_sqrt && op <= EW_sigmoid; }
+
+static void weigh(State *s)
+{
+    for (uint32_t i = 0; i < s->g->nodes.n; i++) {
+        const Node *n = s->g->nodes.at[i];
+        bool anchor = n->kind == G_reduce || n->kind == G_contract || n->kind == G_scan || n->kind == G_sort || n->kind == G_scatter;
+        int w = n->kind == G_ew ? (transcendental((GEw)n->op) || n->op == EW_pow ? 4 : 1) : n->kind == G_concat ? (int)n->nsrc : 0;
+        bool free_source = n->kind == G_scan || n->kind == G_sort || n->kind == G_scatter;
+        for (uint32_t k = 0; k < n->nsrc && !free_source; k++) {
+            w += s->weight[n->src[k]->id];
+            s->heavy[i] |= s->heavy[n->src[k]->id];
+        }
+        s->heavy[i] |= n->kind == G_reduce || n->kind == G_contract;
+        s->weight[i] = anchor ? 0 : w > 1000 ? 1000 : w;
+    }
+}
+
+// Groups in an order in which each comes after what it reads.
+static void order(State *s)
+{
+    uint32_t n = s->f->groups.n;
+    int *number = NEW_N(s->g->arena, int, n);
+    VEC(FGroup *) sorted = {0};
+    bool moved = true;
+    for (uint32_t i = 0; i < n; i++) number[i] = -1;
+    while (moved && sorted.n < n) {
+        moved = false;
+        for (uint32_t i = n; i-- > 0;) {                     // the last made come first: sources after users
+            const FGroup *f = s->f->groups.at[i];
+            bool ready = number[i] < 0;
+            for (uint32_t k = 0; k < f->reads.n && ready; k++) ready = number[f->reads.at[k]] >= 0;
+            if (!ready) continue;
+            number[i] = (int)sorted.n;
+            vec_push(s->g->arena, &sorted, s->f->groups.at[i]);
+            moved = true;
+        }
+    }
+    if (sorted.n < n) {
+        g_error(s->g, "kernels depend on each other");
+        return;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        FGroup *f = sorted.at[i];
+        for (uint32_t k = 0; k < f->reads.n; k++) f->reads.at[k] = number[f->reads.at[k]];
+        s->f->groups.at[i] = f;
+    }
+    for (uint32_t i = 0; i < s->g->nodes.n; i++)
+        if (s->f->maker[i] >= 0) s->f->maker[i] = number[s->f->maker[i]];
+}
+
+Fusion *graph_fuse(Graph *g)
+{
+    uint32_t n = g->nodes.n;
+    State s = {.g = g, .f = NEW(g->arena, Fusion)};
+    s.f->graph = g;
+    s.f->maker = NEW_N(g->arena, int, n);
+    s.f->stored = NEW_N(g->arena, bool, n);
+    s.f->why = NEW_N(g->arena, const char *, n);
+    s.needed = NEW_N(g->arena, bool, n);
+    s.is_output = NEW_N(g->arena, bool, n);
+    s.in_place = NEW_N(g->arena, bool, n);
+    s.weight = NEW_N(g->arena, int, n);
+    s.heavy = NEW_N(g->arena, bool, n);
+    s.places = NEW_N(g->arena, struct Places, n);
+    for (uint32_t i = 0; i < n; i++) s.f->maker[i] = -1;
+    for (uint32_t i = 0; i < g->outputs.n; i++) s.needed[g->outputs.at[i].node->id] = s.is_output[g->outputs.at[i].node->id] = true;
+    weigh(&s);
+    for (uint32_t i = n; i-- > 0 && !g_failed(g);) {
+        Node *node = g->nodes.at[i];
+        if (!s.needed[i] && s.places[i].at.n == 0) continue;
+        if (s.f->maker[i] >= 0) continue;
+        g_at(g, node->from);
+        place(&s, node);
+    }
+    g_at(g, NULL);
+    if (!g_failed(g)) order(&s);
+    return g_failed(g) ? NULL : s.f;
+}
+
+static void say_node(Buf *to, const Node *n)
+{
+    if (n->kind == G_ew) buf_puts(to, g_ew_info[n->op].name);
+    else if (n->kind == G_reduce) buf_puts(to, g_reduce_name[n->op]);
+    else buf_puts(to, g_kind_name[n->kind]);
+}
+
+void fusion_print(Buf *to, const Fusion *f)
+{
+    static const char *const kind[] = {"map", "rows", "product", "scatter"};
+    for (uint32_t i = 0; i < f->groups.n; i++) {
+        const FGroup *a = f->groups.at[i];
+        buf_printf(to, "kernel %u, %s:", i + 1, kind[a->kind]);
+        const char *last = NULL;
+        for (uint32_t k = a->nodes.n; k-- > 0;) {
+            const Node *n = a->nodes.at[k];
+            if (n->from && n->from != last) buf_printf(to, "%s %s", last ? "," : "", n->from);
+            if (n->from) last = n->from;
+        }
+        buf_putc(to, '\n');
+        for (uint32_t k = 0; k < a->makes.n; k++) {
+            const Node *n = a->makes.at[k];
+            buf_puts(to, "    stores ");
+            say_node(to, n);
+            buf_printf(to, " %s[", elem_name((Elem)n->elem));
+            for (int d = 0; d < n->rank; d++) {
+                if (d) buf_puts(to, ", ");
+                ix_print(to, f->graph, n->shape[d], NULL);
+            }
+            buf_puts(to, "]");
+            if (f->why[n->id]) buf_printf(to, ": %s", f->why[n->id]);
+            buf_putc(to, '\n');
+        }
+    }
+}

@@ -1,0 +1,42 @@
+// Which values are kept in memory, and which kernel makes each: the plan that the writer of `.tk` programs carries out.
+//
+// A *group* becomes one kernel. It has a root, whose axes are the kernel's parallel axes, and takes in whatever its root is
+// computed from, up to values that are in memory: inputs, constants, what other groups make. Rules and refusals: fuse.c.
+#ifndef TK_GRAPH_FUSE_H
+#define TK_GRAPH_FUSE_H
+
+#include "graph/graph.h"
+
+typedef enum FKind {
+    F_MAP,                       // every element for itself
+    F_ROWS,                      // reductions of rows, and what is computed from them; scans and sorts
+    F_PRODUCT,                   // a contraction, with what follows it
+    F_SCATTER,
+} FKind;
+
+typedef struct FGroup {
+    FKind    kind;
+    Node    *root;
+    Node    *anchor;             // F_PRODUCT: the contraction; F_ROWS: the scan or sort that it is about, or NULL
+    VEC(Node *) makes;           // what it leaves in memory: the root, and others
+    const Ix *place;             // F_PRODUCT: of the anchor, in axes of the root
+    uint32_t rows;               // F_ROWS: axes of the root that are rows; the others are columns
+    VEC(Node *) nodes;           // all that it computes, for comments
+    VEC(int) reads;              // groups that make what it reads
+} FGroup;
+
+typedef struct Fusion {
+    const Graph *graph;
+    VEC(FGroup *) groups;        // in the order of launches
+    int        *maker;           // by node id: the group, or -1
+    bool       *stored;          // by node id: is it in memory (inputs and constants are not counted here)
+    const char **why;            // by node id: why it is stored, in words; NULL: it is not, or nothing could be done about it
+} Fusion;
+
+Fusion *graph_fuse(Graph *g);                                // in the graph's arena
+void    fusion_print(Buf *to, const Fusion *f);              // --emit=fusion
+// Is a map from `n` axes (with these extents) onto the values of `coord` one to one? axis[i] gets the axis as an expression of
+// places: of ix_axis(g, k, shape[k]) for the value's dimension k.
+bool    map_invert(Graph *g, int rank, const Ix *shape, const Ix *coord, int n, const Ix *axis, Ix *inverse);
+
+#endif

@@ -1,0 +1,353 @@
+// The program: kernels, each once, and the graph that launches them.
+//
+// Kernels that come out as the same text are one kernel: the layers of a model share theirs. They are named by the operators
+// that they came from. A value of the graph has the shape that its kernel gives it; where another kernel wants the same
+// elements with other dimensions, it gets a `reshape`, which costs nothing.
+
+#include "graph/write.h"
+
+#include "graph/write_internal.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+typedef struct Value { const char *name; int rank; const Ix *shape; } Value;
+typedef struct Written { const char *text, *name; } Written;
+
+typedef struct Writer {
+    Graph  *g;
+    const Fusion *f;
+    Kernel *scope;               // names of the graph item
+    Value  *value;               // by node id
+    const char **result;         // by output: its name
+    bool   *read;                // by node id: a launch reads it
+    VEC(Written) kernels;
+    Buf     items, body, lets;   // kernels; launches; weights and constants
+    const char *weights;
+    bool    needs_library, has_weights;
+} Writer;
+
+// ---- names ----------------------------------------------------------------------------------------------------------
+
+static const char *const movement[] = {
+    "Reshape", "Transpose", "Unsqueeze", "Squeeze", "Slice", "Cast", "Expand", "Identity", "Constant", "Shape", "Split", "Flatten", "CastLike",
+    "ConstantOfShape", "Concat", "Range",
+};
+
+static bool is_movement(const char *op, size_t n)
+{
+    for (size_t i = 0; i < sizeof movement / sizeof *movement; i++)
+        if (strlen(movement[i]) == n && memcmp(movement[i], op, n) == 0) return true;
+    return false;
+}
+
+static void snake(Buf *to, const char *op, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        bool upper = op[i] >= 'A' && op[i] <= 'Z', before = i > 0 && op[i - 1] >= 'a' && op[i - 1] <= 'z';
+        if (upper && before) buf_putc(to, '_');
+        buf_putc(to, upper ? (char)(op[i] + 32) : op[i]);
+    }
+}
+
+// "gemm_relu": the operators of a group, in the order of the model, without what only moves.
+static const char *kernel_name(Writer *w, const FGroup *f)
+{
+    Buf b = {0};
+    const char *seen[4];
+    int n = 0;
+    for (int moves = 0; moves < 2 && n == 0; moves++)
+        for (uint32_t i = f->nodes.n; i-- > 0 && n < 4;) {
+            const char *from = f->nodes.at[i]->from;
+            size_t len = from ? strcspn(from, " ") : 0;
+            bool known = len == 0 || (is_movement(from, len) && !moves);
+            for (int k = 0; k < n; k++) known |= strncmp(seen[k], from, len) == 0 && seen[k][len] == ' ';
+            if (known) continue;
+            if (n) buf_putc(&b, '_');
+            snake(&b, from, len);
+            seen[n++] = from;
+        }
+    const char *name = g_identifier(w->g->arena, b.p, "kernel_");
+    buf_free(&b);
+    return name;
+}
+
+static char *nodes_comment(Writer *w, const FGroup *f)
+{
+    Buf b = {0};
+    const char *last = NULL;
+    int n = 0, left = 0;
+    for (uint32_t i = f->nodes.n; i-- > 0;) {
+        const char *from = f->nodes.at[i]->from;
+        if (!from || (last && strcmp(from, last) == 0)) continue;
+        last = from;
+        if (b.n > 140 && n > 2) {
+            left++;
+            continue;
+        }
+        buf_printf(&b, "%s%s", n++ ? ", " : "", from);
+    }
+    if (left) buf_printf(&b, ", and %d more", left);
+    for (size_t i = 0; i < b.n; i++)
+        if (b.p[i] == '\n') b.p[i] = ' ';
+    char *t = arena_printf(w->g->arena, "%s", b.p ? b.p : "");
+    buf_free(&b);
+    return t;
+}
+
+// ---- values ---------------------------------------------------------------------------------------------------------
+
+static void put_dims(Writer *w, Buf *to, int rank, const Ix *shape)
+{
+    for (int i = 0; i < rank; i++) {
+        if (i) buf_puts(to, ", ");
+        k_ix(w->scope, to, shape[i]);
+    }
+}
+
+static void put_type(Writer *w, Buf *to, const Node *n, int rank, const Ix *shape)
+{
+    buf_printf(to, "%s[", elem_name((Elem)n->elem));
+    put_dims(w, to, rank, shape);
+    buf_putc(to, ']');
+}
+
+static void put_element(Buf *to, const Node *n, uint64_t i)
+{
+    GNum v = g_num_load((const char *)n->c.data + i * (size_t)elem_bytes((Elem)n->elem), (Elem)n->elem);
+    if (n->elem == EL_bool) buf_puts(to, v.i ? "true" : "false");
+    else if (n->elem == EL_u64) buf_printf(to, "%" PRIu64, (uint64_t)v.i);
+    else if (v.is_int) buf_printf(to, "%" PRId64, v.i);
+    else if (v.f != v.f) buf_puts(to, "nan");
+    else if (v.f > 1.7e308 || v.f < -1.7e308) buf_puts(to, v.f < 0 ? "-inf" : "inf");
+    else {
+        char t[40];
+        snprintf(t, sizeof t, n->elem == EL_f64 ? "%.17g" : "%.9g", v.f);
+        buf_puts(to, t);
+        if (!strpbrk(t, ".e")) buf_puts(to, ".0");
+    }
+}
+
+enum { INLINE_ELEMENTS = 1 << 16 };
+
+// A constant: by its name in the file of weights, or by its elements.
+static bool put_constant(Writer *w, const Node *n, Value *v)
+{
+    uint64_t count = n->c.bytes / (size_t)elem_bytes((Elem)n->elem);
+    bool named = n->name && w->weights && (n->c.file ? count > 1 : count > INLINE_ELEMENTS);
+    v->name = k_name(w->scope, g_identifier(w->g->arena, n->name, "constant"));
+    v->rank = n->rank;
+    v->shape = n->shape;
+    buf_printf(&w->lets, "    let %s: ", v->name);
+    if (named) {
+        put_type(w, &w->lets, n, n->rank, n->shape);
+        buf_printf(&w->lets, " = weight(\"%s\");\n", n->name);
+        w->has_weights = true;
+        return true;
+    }
+    if (count > INLINE_ELEMENTS) return g_error(w->g, "a constant with %" PRIu64 " elements and no name cannot be written", count) != NULL;
+    Ix flat = ix(w->g, (int64_t)count);
+    v->rank = 1;
+    v->shape = copy_ixs(w->g, &flat, 1);
+    put_type(w, &w->lets, n, 1, v->shape);
+    if (count == 0) {
+        buf_printf(&w->lets, " = zeros<%s>(0);\n", elem_name((Elem)n->elem));
+        return true;
+    }
+    buf_printf(&w->lets, " = values<%s>(", elem_name((Elem)n->elem));
+    for (uint64_t i = 0; i < count; i++) {
+        if (i) buf_puts(&w->lets, i % 16 ? ", " : ",\n        ");
+        put_element(&w->lets, n, i);
+    }
+    buf_puts(&w->lets, ");\n");
+    return true;
+}
+
+static bool same_shape(int r1, const Ix *s1, int r2, const Ix *s2)
+{
+    return r1 == r2 && (r1 == 0 || memcmp(s1, s2, (size_t)r1 * sizeof *s1) == 0);
+}
+
+// A value with the shape that is wanted.
+static bool put_value(Writer *w, Buf *to, const Node *n, int rank, const Ix *shape)
+{
+    Value *v = &w->value[n->id];
+    if (!v->name && n->kind == G_const && !put_constant(w, n, v)) return false;
+    if (!v->name) return g_error(w->g, "a value is used before it is made") != NULL;
+    if (same_shape(v->rank, v->shape, rank, shape)) {
+        buf_puts(to, v->name);
+        return true;
+    }
+    buf_printf(to, "reshape(%s", v->name);
+    if (rank) buf_puts(to, ", ");
+    put_dims(w, to, rank, shape);
+    buf_putc(to, ')');
+    return true;
+}
+
+// ---- launches -------------------------------------------------------------------------------------------------------
+
+static const char *kernel_item(Writer *w, Kernel *k, const char *comment)
+{
+    Buf text = {0};
+    k_print(k, &text, "@");
+    for (uint32_t i = 0; i < w->kernels.n; i++)
+        if (strcmp(w->kernels.at[i].text, text.p) == 0) {
+            buf_free(&text);
+            return w->kernels.at[i].name;
+        }
+    const char *name = k_name(w->scope, kernel_name(w, k->fg));
+    vec_push(w->g->arena, &w->kernels, ((Written){arena_printf(w->g->arena, "%s", text.p), name}));
+    buf_printf(&w->items, "\n// %s\nkernel %s%s", comment[0] ? comment : "of the model", name, text.p + strlen("kernel @"));
+    buf_free(&text);
+    w->needs_library |= k->needs_library;
+    return name;
+}
+
+// The result of the graph that is just what this kernel gives, if no other kernel reads it.
+static const char *own_result(Writer *w, const KParam *p)
+{
+    if (w->read[p->node->id] || p->inout || !same_shape(p->rank, p->shape, p->node->rank, p->node->shape)) return NULL;
+    int found = -1;
+    for (uint32_t i = 0; i < w->g->outputs.n; i++) {
+        if (w->g->outputs.at[i].node != p->node) continue;
+        if (found >= 0) return NULL;
+        found = (int)i;
+    }
+    return found >= 0 ? w->result[found] : NULL;
+}
+
+static bool launch(Writer *w, int group)
+{
+    FGroup *f = w->f->groups.at[group];
+    Kernel *k = NEW(w->g->arena, Kernel);
+    *k = (Kernel){.g = w->g, .arena = w->g->arena, .f = w->f, .group = group, .fg = f};
+    if (!kernel_build(k)) return g_failed(w->g) ? false : g_error(w->g, "a kernel cannot be written") != NULL;
+    char *comment = nodes_comment(w, f);
+    const char *name = kernel_item(w, k, comment);
+    Buf call = {0};
+    bool ok = true, first = true;
+    int results = 0;
+    const KParam *only = NULL;
+    buf_printf(&call, "%s(", name);
+    for (uint32_t i = 0; i < k->params.n && ok; i++) {
+        const KParam *p = &k->params.at[i];
+        if (p->out || p->inout) results++, only = p;
+        if (p->out) continue;
+        if (!first) buf_puts(&call, ", ");
+        first = false;
+        ok = put_value(w, &call, p->inout ? p->node->src[0] : p->node, p->rank, p->shape);
+    }
+    for (uint32_t i = 0; i < k->scalars.n; i++) {
+        if (!first) buf_puts(&call, ", ");
+        first = false;
+        k_ix(w->scope, &call, k->scalars.at[i]);
+    }
+    buf_puts(&call, ")");
+    const char *result = results == 1 ? own_result(w, only) : NULL;
+    if (result) {
+        w->value[only->node->id] = (Value){result, only->rank, only->shape};
+        buf_printf(&w->body, "    %s", result);
+    } else {
+        buf_puts(&w->body, "    let ");
+    }
+    for (uint32_t i = 0, said = 0; i < k->params.n && !result; i++) {
+        const KParam *p = &k->params.at[i];
+        if (!p->out && !p->inout) continue;
+        const Node *n = p->node;
+        w->value[n->id] = (Value){k_name(w->scope, g_identifier(w->g->arena, n->name, name)), p->rank, p->shape};
+        buf_printf(&w->body, "%s%s", said++ ? ", " : "", w->value[n->id].name);
+    }
+    if (results == 1 && !result) {
+        buf_puts(&w->body, ": ");
+        put_type(w, &w->body, only->node, only->rank, only->shape);
+    }
+    buf_printf(&w->body, " = %s;", call.p);
+    if (comment[0]) buf_printf(&w->body, "    // %s", comment);
+    buf_putc(&w->body, '\n');
+    buf_free(&call);
+    return ok;
+}
+
+// ---- the item -------------------------------------------------------------------------------------------------------
+
+static bool results(Writer *w, Buf *head)
+{
+    Graph *g = w->g;
+    buf_puts(head, ") -> (");
+    for (uint32_t i = 0; i < g->outputs.n; i++) {
+        const Node *n = g->outputs.at[i].node;
+        const char *name = w->result[i];
+        buf_printf(head, "%s%s: ", i ? ", " : "", name);
+        put_type(w, head, n, n->rank, n->shape);
+        if (w->value[n->id].name == name) continue;          // its launch has assigned it
+        buf_printf(&w->body, "    %s = ", name);
+        if (!put_value(w, &w->body, n, n->rank, n->shape)) return false;
+        buf_puts(&w->body, ";\n");
+    }
+    buf_puts(head, ")");
+    return true;
+}
+
+static bool program(Writer *w, Buf *to)
+{
+    Graph *g = w->g;
+    Buf head = {0};
+    const char *name = g_identifier(g->arena, g->name, "model");
+    for (int i = 0; i < ix_dim_count(g); i++)
+        vec_push(g->arena, &w->scope->names, g_identifier(g->arena, ix_dim_info(g, ix_dim_at(g, i))->name, "N"));
+    name = k_name(w->scope, name);
+    buf_printf(&head, "graph %s(", name);
+    for (uint32_t i = 0; i < g->inputs.n; i++) {
+        const Node *n = g->inputs.at[i].node;
+        Value v = {k_name(w->scope, g_identifier(g->arena, n->name, "x")), n->rank, n->shape};
+        w->value[n->id] = v;
+        buf_printf(&head, "%s%s: ", i ? ", " : "", v.name);
+        put_type(w, &head, n, n->rank, n->shape);
+    }
+    w->result = NEW_N(g->arena, const char *, g->outputs.n);
+    w->read = NEW_N(g->arena, bool, g->nodes.n);
+    for (uint32_t i = 0; i < g->outputs.n; i++) w->result[i] = k_name(w->scope, g_identifier(g->arena, g->outputs.at[i].name, "y"));
+    for (uint32_t i = 0; i < w->f->groups.n; i++)
+        for (uint32_t k = 0; k < w->f->groups.at[i]->nodes.n; k++)
+            for (uint32_t j = 0; j < w->f->groups.at[i]->nodes.at[k]->nsrc; j++) w->read[w->f->groups.at[i]->nodes.at[k]->src[j]->id] = true;
+    bool ok = true;
+    for (uint32_t i = 0; i < w->f->groups.n && ok; i++) ok = launch(w, (int)i);
+    ok = ok && results(w, &head);
+    if (ok) {
+        buf_printf(to, "// %s, as kernels and the graph that launches them.\n", g->name);
+        if (w->needs_library) buf_puts(to, "\nimport \"std/elementary.tk\";\n");
+        buf_printf(to, "%s\n%s\n{\n", w->items.p ? w->items.p : "", head.p);
+        if (w->has_weights) buf_printf(to, "    weights \"%s\";\n", w->weights);
+        buf_printf(to, "%s%s}\n", w->lets.p ? w->lets.p : "", w->body.p ? w->body.p : "");
+    }
+    buf_free(&head);
+    return ok;
+}
+
+bool graph_write(Graph *g, const char *weights, Buf *to, Buf *err)
+{
+    Writer w = {.g = g, .weights = weights};
+    w.f = graph_fuse(g);
+    bool ok = w.f != NULL;
+    if (ok) {
+        w.scope = NEW(g->arena, Kernel);
+        *w.scope = (Kernel){.g = g, .arena = g->arena, .f = w.f};
+        w.value = NEW_N(g->arena, Value, g->nodes.n);
+        ok = program(&w, to);
+    }
+    g_at(g, NULL);
+    if (!ok) buf_puts(err, g_failed(g) ? g_failed(g) : "the graph cannot be written");
+    buf_free(&w.items);
+    buf_free(&w.body);
+    buf_free(&w.lets);
+    return ok;
+}
+
+bool graph_write_fusion(Graph *g, Buf *to, Buf *err)
+{
+    const Fusion *f = graph_fuse(g);
+    if (f) fusion_print(to, f);
+    else buf_puts(err, g_failed(g));
+    return f != NULL;
+}

@@ -1,0 +1,127 @@
+// What the files of the writer share. A kernel is built as expressions first (write_expr.c), each with the axes that it
+// varies along, so that it is known what is used twice and what belongs into a loop; then printed (write_text.c).
+#ifndef TK_GRAPH_WRITE_INTERNAL_H
+#define TK_GRAPH_WRITE_INTERNAL_H
+
+#include "graph/fuse.h"
+#include "graph/internal.h"
+
+typedef enum KOp {
+    E_NUMBER,                    // a literal
+    E_INDEX,                     // an index expression as a value
+    E_LOAD,                      // node at coord, or fill out of range
+    E_TEXT,                      // fmt with $0 $1 $2
+    E_REDUCE,                    // fmt(arg over axes), a loop around it if they are too long
+    E_SUM,                       // the accumulator of the product
+    E_ALONG,                     // what a scan or sort gives; number: which
+} KOp;
+
+enum { P_TERNARY, P_OR2, P_AND2, P_EQUAL, P_PLUS, P_TIMES, P_UNARY, P_PRIMARY };
+
+typedef struct KExpr {
+    KOp      op;
+    Elem     elem;               // as the language has it; EL_none: a literal that adapts
+    uint64_t mask;               // axes of the kernel
+    int      prec;               // of the text
+    const char *fmt;
+    struct KExpr *arg[3];
+    const Node *node;            // E_LOAD: what is loaded; else what it is the value of
+    const Ix *coord;
+    Ix       expr;
+    GNum     number;             // E_NUMBER, or E_LOAD's fill
+    bool     has_fill;
+    int      axes[G_MAX_RANK], naxes;   // E_REDUCE
+    int      uses;
+    int      var;                // axis number that stands for it in index expressions, or -1
+    const char *name;            // once it has been given one
+    int      param;              // E_LOAD
+    const Ix *at;                // E_LOAD: coordinates of the parameter
+    int      nat;
+} KExpr;
+
+typedef enum KAxisKind {
+    A_GRID,                      // a scalar of the grid
+    A_TILE,                      // a tile of the grid
+    A_FULL,                      // all of it, a tile
+    A_LOOP,                      // a scalar of a loop
+    A_LOOP_TILE,                 // a tile of a loop
+    A_VALUE,                     // no axis: an index that is a value
+} KAxisKind;
+
+typedef struct KAxis {
+    KAxisKind kind;
+    Ix      axis, extent;
+    int64_t by;
+    const char *name;
+    KExpr  *value;               // A_VALUE
+} KAxis;
+
+typedef struct KParam {
+    const Node *node;
+    int  rank;
+    const Ix *shape;
+    bool out, inout;
+    const char *name;
+} KParam;
+
+typedef struct KStore { const Node *node; const Ix *coord; KExpr *value; int param; const Ix *at; int nat; } KStore;
+
+typedef struct KAlong { const Node *node; KExpr *arg; int axis; const char *value, *places; } KAlong;   // a scan or sort
+
+typedef struct KAlias { Ix of; const char *name; } KAlias;
+
+enum { MAX_KAXES = 64, KAXIS_VALUES = 40 };
+
+typedef struct Kernel {
+    Graph  *g;
+    Arena  *arena;
+    const Fusion *f;
+    int     group;
+    const FGroup *fg;
+    KAxis   axis[MAX_KAXES];     // by the number of their index axis
+    int     naxes, nvalues;      // in use: 0 .. naxes - 1, and KAXIS_VALUES ..
+    VEC(KExpr *) exprs;
+    struct { const Node **node; const Ix **coord; KExpr **e; uint32_t n, cap; } memo;
+    VEC(KParam) params;
+    VEC(KStore) stores;
+    VEC(KAlias) alias;           // dimensions of parameters that are more than a name
+    VEC(Ix) dims;                // dimensions that the text names
+    VEC(Ix) scalars;             // those of them that are parameters, after the tensors
+    VEC(const char *) names;     // taken
+    VEC(const char *) blocks;    // compile-time names, "BN = next_pow2(N) or 1024"
+    KExpr  *a, *b;               // the product's operands
+    KAlong  along;
+    bool    by_sum;              // the product as sum(a * b)
+    Buf     body;
+    int     indent;
+    bool    in_place;            // a scatter into its first source
+    bool    needs_library;       // std/elementary.tk
+} Kernel;
+
+// write_expr.c
+KExpr *k_value(Kernel *k, const Node *n, const Ix *coord);              // n's element; NULL: an error is recorded
+KExpr *k_compute(Kernel *k, const Node *n, const Ix *coord);            // the same, computed even if n is stored
+int    k_axis(Kernel *k, KAxisKind kind, Ix extent, int64_t by, const char *name);   // its number
+Ix     k_value_index(Kernel *k, const Node *n, const Ix *coord, Ix extent);   // n's element as an index into a dimension
+KExpr *k_sized(Kernel *k, KExpr *e, Elem elem);                         // converted if it is something else
+KExpr *k_number(Kernel *k, GNum v, const Node *n);                      // n: whose element type it has, may be NULL
+KExpr *k_index(Kernel *k, Ix e);
+KExpr *k_text(Kernel *k, const char *fmt, int prec, Elem elem, KExpr *a, KExpr *b, KExpr *c);
+KExpr *k_reduced(Kernel *k, GReduce op, KExpr *e, const int *axis, int naxes);   // e over axes of the kernel that it varies along
+bool   k_has_quotient(Ix e);
+int    k_load_quotients(Kernel *k);                                     // how many loads and stores have some
+// Adjacent dimensions put together where the coordinates allow: the parameter's shape and coordinates.
+int    k_merge(Graph *g, int rank, const Ix *shape, const Ix *coord, Ix *to_shape, Ix *to_coord);
+
+// write_text.c
+void   k_print(Kernel *k, Buf *to, const char *name);
+void   k_ix(Kernel *k, Buf *to, Ix e);
+const char *k_start(GReduce op, Elem elem);                             // what a reduction begins with, as text
+const char *k_name(Kernel *k, const char *like);                        // not taken yet; then taken
+
+// write_kernel.c
+bool   kernel_build(Kernel *k);                                         // all of it but the text
+
+const char *g_identifier(Arena *a, const char *text, const char *otherwise);
+
+#endif
