@@ -75,17 +75,16 @@ static int start_threads(pthread_t *thread, Work *w) {
     return n;
 }
 
-static bool one_by_one(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *ptx) {
+// Each kernel's own module, whole: text[i]. The newest PTX version that any of them needs, or 0: a diagnostic.
+static int apart(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *text) {
     PtxOptions po = {.verify = opt->verify};
     PtxUnit *unit[n];
-    Buf text[n];
     bool ok[n], all = true;
     pthread_t thread[MAX_THREADS];
     Work w = {unit, text, ok, .n = n};
     int version = 0;
     pthread_mutex_init(&w.lock, NULL);
     pthread_cond_init(&w.more, NULL);
-    memset(text, 0, sizeof text);
     memset(ok, 0, sizeof ok);
     int nthreads = start_threads(thread, &w);
     for (int i = 0; i < n; i++) {
@@ -101,18 +100,24 @@ static bool one_by_one(Session *s, Fn **fns, int n, const CompileOptions *opt, B
     for (int i = 0; i < n; i++) {
         if (!ok[i] && diag_errors(s) == 0) ice("the code generator failed: %s", ptx_problems(unit[i]));
         all &= ok[i];
+        ptx_close(unit[i]);
     }
-    all &= diag_errors(s) == 0;
-    if (all) {
+    return all && diag_errors(s) == 0 ? version : 0;
+}
+
+static bool joined(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *ptx) {
+    Buf text[n];
+    memset(text, 0, sizeof text);
+    int version = apart(s, fns, n, opt, text);
+    if (version) {
         buf_printf(ptx, ".version %d.%d\n.target %s\n.address_size 64\n\n", version / 10, version % 10, opt->target->name);
         buf_puts(ptx, ".extern .shared .align 1024 .b8 smem[];\n");
     }
     for (int i = 0; i < n; i++) {
-        if (all) add_body(ptx, text[i].p);
+        if (version) add_body(ptx, text[i].p);
         buf_free(&text[i]);
-        ptx_close(unit[i]);
     }
-    return all;
+    return version != 0;
 }
 
 static bool together(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *llvm, Buf *ptx) {
@@ -126,6 +131,8 @@ static bool together(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf
 }
 
 bool lower_emit(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *llvm, Buf *ptx) {
-    bool apart = n > 1 && llvm == NULL && !opt->line_info && opt->timing == NULL;
-    return apart ? one_by_one(s, fns, n, opt, ptx) : together(s, fns, n, opt, llvm, ptx);
+    bool alone = n > 1 && llvm == NULL && !opt->line_info && opt->timing == NULL;
+    return alone ? joined(s, fns, n, opt, ptx) : together(s, fns, n, opt, llvm, ptx);
 }
+
+bool lower_emit_each(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *ptx) { return n == 0 || apart(s, fns, n, opt, ptx) != 0; }

@@ -37,6 +37,7 @@ const PassInfo *pass_info(int i);          // in the order in which they run
 bool  lower_run(Fn *f, const CompileOptions *opt);
 // LLVM module of several kernels -> text. Each fn must have been lowered. `llvm` and `ptx` may be NULL.
 bool  lower_emit(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *llvm, Buf *ptx);
+bool  lower_emit_each(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *ptx);       // a module for each: ptx[0 .. n)
 void  layout_print_all(Fn *f, Buf *out);   // --emit=layout
 void  report_print(Fn *f, Buf *out);   // --emit=report: decisions, buffers, widths, refusals
 

@@ -12,8 +12,11 @@
 
 #include "ptx/ptx.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct Variant {
     const LaunchInfo *info;
@@ -142,36 +145,110 @@ Compiled *runtime_compile(Runtime *rt, const TKernel *k, const Schedule *schedul
     return remember(rt, k, c);
 }
 
-// Lowers the kernel; its launcher's half, or NULL.
-static const LaunchInfo *lowered(Runtime *rt, const Compiled *c, bool general, Buf *ptx, Buf *err)
+static CompileOptions options_of(const Runtime *rt, const Compiled *c, bool general)
 {
     CompileOptions opt = rt->opt.compile;
     opt.schedule = c->schedule;
     opt.general = general;
     if (strcmp(rt->device->ops->name, "emu") == 0) opt.line_info = true;      // faults are told at source lines
-    Fn *f = ir_build(rt->session, c->typed);               // lowering changes it, eval needs the one that was built
-    if (f && lower_run(f, &opt) && lower_emit(rt->session, &f, 1, &opt, NULL, ptx)) return f->launch;
+    return opt;
+}
+
+// The passes; lowering changes a function, and eval needs the one that was built.
+static Fn *lowered(Runtime *rt, const Compiled *c, bool general, Buf *err)
+{
+    CompileOptions opt = options_of(rt, c, general);
+    Fn *f = ir_build(rt->session, c->typed);
+    if (f && lower_run(f, &opt)) return f;
     buf_printf(err, "`%s` does not compile for %s", c->typed->name->s, opt.target->name);
     return NULL;
 }
 
+static bool load_variant(Runtime *rt, Variant *v, const Fn *f, const Buf *ptx, Buf *err)
+{
+    const Device *d = rt->device;
+    Buf log = {0};
+    if (!v->module) v->module = d->ops->load(rt->device, ptx->p, ptx->n, &log, err);
+    buf_free(&log);
+    if (!v->module || !d->ops->find(rt->device, v->module, f->launch->entry, &v->kernel, err)) return false;
+    v->info = f->launch;
+    return true;
+}
+
 static bool make_variant(Runtime *rt, Compiled *c, Variant *v, bool general, Buf *err)
 {
-    const Device  *d = rt->device;
+    CompileOptions opt = options_of(rt, c, general);
     double start = now_us();
-    Buf ptx = {0}, log = {0};
+    Buf ptx = {0};
     v->tried = true;
-    const LaunchInfo *info = lowered(rt, c, general, &ptx, err);
-    bool fine = info != NULL;
-    if (fine) {
-        v->module = d->ops->load(rt->device, ptx.p, ptx.n, &log, err);
-        fine = v->module && d->ops->find(rt->device, v->module, info->entry, &v->kernel, err);
-    }
-    if (fine) v->info = info;
+    Fn  *f = lowered(rt, c, general, err);
+    bool fine = f && lower_emit(rt->session, &f, 1, &opt, NULL, &ptx);
+    if (f && !fine) buf_printf(err, "`%s` does not compile for %s", c->typed->name->s, opt.target->name);
+    fine = fine && load_variant(rt, v, f, &ptx, err);
     rt->stats.compiled++;
     rt->stats.ms += (now_us() - start) * 1e-3;
     buf_free(&ptx);
-    buf_free(&log);
+    return fine;
+}
+
+// ---- many at once --------------------------------------------------------------------------------
+
+typedef struct Batch { Runtime *rt; Variant **variant; Buf *ptx, *err; int n; atomic_int next; } Batch;
+
+static void *load_next(void *batch)
+{
+    Batch *b = batch;
+    for (int i; (i = atomic_fetch_add(&b->next, 1)) < b->n;)
+        b->variant[i]->module = b->rt->device->ops->load(b->rt->device, b->ptx[i].p, b->ptx[i].n, NULL, &b->err[i]);
+    return NULL;
+}
+
+// The driver's assembler is most of the time; it may run on many threads.
+static void load_all(Batch *b)
+{
+    enum { MAX_THREADS = 16 };
+    pthread_t thread[MAX_THREADS];
+    int n = 0, most = (int)sysconf(_SC_NPROCESSORS_ONLN) - 1;
+    if (!b->rt->device->ops->loads_on_threads) return;
+    while (n < most && n < MAX_THREADS && n < b->n - 1 && pthread_create(&thread[n], NULL, load_next, b) == 0) n++;
+    load_next(b);
+    for (int i = 0; i < n; i++) pthread_join(thread[i], NULL);
+}
+
+bool compile_all(Runtime *rt, Compiled **list, const bool *general, int n, Buf *err)
+{
+    size_t    room = (size_t)n + 1;
+    Variant **variant = checked_alloc(sizeof *variant * room);
+    Fn      **fn = checked_alloc(sizeof *fn * room);
+    Buf      *ptx = checked_alloc(sizeof *ptx * room), *errs = checked_alloc(sizeof *errs * room);
+    double    start = now_us();
+    int       m = 0;
+    bool      fine = true;
+    CompileOptions opt = rt->opt.compile;
+    for (int i = 0; i < n && fine; i++) {
+        Variant *v = &list[i]->variant[general[i]], *fast = &list[i]->variant[0];
+        if (v->tried || (general[i] && fast->info && fast->info->general)) continue;
+        v->tried = true;
+        fn[m] = lowered(rt, list[i], general[i], err);
+        fine = fn[m] != NULL;
+        variant[m++] = v;
+    }
+    if (strcmp(rt->device->ops->name, "emu") == 0) opt.line_info = true;
+    fine = fine && lower_emit_each(rt->session, fn, m, &opt, ptx);
+    Batch b = {.rt = rt, .variant = variant, .ptx = ptx, .err = errs, .n = m};
+    if (fine) load_all(&b);
+    for (int i = 0; i < m; i++) {
+        if (errs[i].n && fine) { buf_add(err, errs[i].p, errs[i].n); fine = false; }
+        if (fine) fine = load_variant(rt, variant[i], fn[i], &ptx[i], err);
+        buf_free(&ptx[i]);
+        buf_free(&errs[i]);
+    }
+    rt->stats.compiled += m;
+    rt->stats.ms += (now_us() - start) * 1e-3;
+    free(variant);
+    free(fn);
+    free(ptx);
+    free(errs);
     return fine;
 }
 
@@ -180,8 +257,10 @@ const LaunchInfo *compiled_info(Runtime *rt, Compiled *c, bool general, Buf *err
     const LaunchInfo *both = c->variant[0].info;
     if (general && both && both->general) return both->general;
     Variant *v = &c->variant[general];
+    CompileOptions opt = options_of(rt, c, general);
     Buf ptx = {0};
-    if (!v->info) v->info = lowered(rt, c, general, &ptx, err);
+    Fn *f = v->info ? NULL : lowered(rt, c, general, err);
+    if (f && lower_emit(rt->session, &f, 1, &opt, NULL, &ptx)) v->info = f->launch;
     buf_free(&ptx);
     return v->info;
 }

@@ -432,7 +432,7 @@ static bool cuda_between(Device *d, int i, int j, double *us, Buf *err)
 }
 
 const DeviceOps cuda_ops = {
-    .name = "cuda", .meaning = "a GPU, through the driver", .runs_ptx = true,
+    .name = "cuda", .meaning = "a GPU, through the driver", .runs_ptx = true, .loads_on_threads = true,
     .open = cuda_open, .close = cuda_close, .alloc = cuda_alloc, .free = cuda_free, .write = cuda_write, .read = cuda_read,
     .fill = cuda_fill, .host = cuda_host, .load = cuda_load, .unload = cuda_unload, .find = cuda_find, .launch = cuda_launch,
     .graph_make = cuda_graph_make, .graph_launch = cuda_graph_launch, .graph_free = cuda_graph_free,

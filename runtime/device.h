@@ -71,6 +71,7 @@ typedef struct DeviceNode { const DeviceLaunch *launch; const int *after; int na
 
 typedef struct DeviceOps {
     const char *name, *meaning;
+    bool        loads_on_threads;      // `load` may be called from many at once
     bool        runs_ptx;              // false: the tile IR is run on `host` memory instead
     Device   *(*open)(const DeviceOptions *opt, Buf *err);
     void      (*close)(Device *d);

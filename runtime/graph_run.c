@@ -23,6 +23,40 @@ static uint64_t address_of(const Plan *p, int value, const uint64_t *param)
     return at + plan_offset(g, value);
 }
 
+static bool prepare_one(Plan *p, PlanLaunch *l, Buf *err)
+{
+    Buf  why = {0};
+    bool fine = plan_prepare(l, p->rt, &why);
+    if (!fine && why.n) plan_where(p->rt, l, err);
+    if (!fine) buf_add(err, why.p ? why.p : "", why.n);
+    buf_free(&why);
+    return fine;
+}
+
+// The code of all launches: first the variants that use facts, then those of launches whose facts do not hold.
+static bool compile_plan(Plan *p, Buf *err)
+{
+    Compiled **list = checked_alloc(sizeof *list * ((size_t)p->nlaunches + 1));
+    bool      *general = checked_alloc(sizeof *general * ((size_t)p->nlaunches + 1)), fine = true;
+    for (int round = 0; round < 2 && fine; round++) {
+        int n = 0;
+        for (int i = 0; i < p->nlaunches; i++) {
+            PlanLaunch *l = &p->launch[i];
+            const LaunchInfo *info = round ? compiled_info(p->rt, l->compiled, false, err) : NULL;
+            Bound b = *l->bound;
+            b.args = l->args;
+            b.info = info;
+            if (round && (!info || bind_variant(&b, NULL) == info)) continue;
+            general[n] = round;
+            list[n++] = l->compiled;
+        }
+        fine = compile_all(p->rt, list, general, n, err);
+    }
+    free(list);
+    free(general);
+    return fine;
+}
+
 static bool prepare_all(Plan *p, const uint64_t *param, Buf *err)
 {
     p->prepared = false;
@@ -30,15 +64,10 @@ static bool prepare_all(Plan *p, const uint64_t *param, Buf *err)
         PlanLaunch *l = &p->launch[i];
         for (int k = 0; k < l->launch->kernel->nparams; k++)
             if (l->launch->args[k].tensor >= 0) l->args[k].address = address_of(p, l->launch->args[k].tensor, param);
-        Buf why = {0};
-        bool fine = plan_prepare(l, p->rt, &why);
-        if (!fine) {
-            if (why.n) plan_where(p->rt, l, err);
-            buf_add(err, why.p ? why.p : "", why.n);
-        }
-        buf_free(&why);
-        if (!fine) return false;
     }
+    if (runtime_device(p->rt)->ops->runs_ptx && !compile_plan(p, err)) return false;
+    for (int i = 0; i < p->nlaunches; i++)
+        if (!prepare_one(p, &p->launch[i], err)) return false;
     memcpy(p->param, param, sizeof *param * (size_t)p->graph->head->nparams);
     p->prepared = true;
     return true;

@@ -18,6 +18,8 @@ void launch_text(const DeviceLaunch *l, Buf *out);       // "`scale` (grid 8, bl
 
 // compile.c: code of one variant on the runtime's device, and the tile IR for eval.
 bool  compiled_kernel(Runtime *rt, Compiled *c, const LaunchInfo **info, DeviceKernel *k, bool general, Buf *err);
+// Variants that were not made yet, together: on as many threads as there are cores.
+bool  compile_all(Runtime *rt, Compiled **list, const bool *general, int n, Buf *err);
 const LaunchInfo *compiled_info(Runtime *rt, Compiled *c, bool general, Buf *err);   // of the code for the target, nothing loaded; on eval
 Fn   *compiled_eval(const Compiled *c);                  // not lowered
 typedef struct GraphStore GraphStore;                    // what graphs keep on the device (graph_store.c)

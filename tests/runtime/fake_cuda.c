@@ -6,6 +6,7 @@
 
 #include "runtime/cuda_driver.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,13 +28,17 @@ void fake_set(const char *what, int value);
 const char *fake_log(void);
 int fake_get(const char *what);
 
+static pthread_mutex_t noting = PTHREAD_MUTEX_INITIALIZER;       // modules are loaded on many threads
+
 static void note(const char *fmt, ...)
 {
     va_list args;
+    pthread_mutex_lock(&noting);
     va_start(args, fmt);
     int n = vsnprintf(fake.log + fake.n, sizeof fake.log - fake.n, fmt, args);
     va_end(args);
     if (n > 0 && fake.n + (size_t)n + 1 < sizeof fake.log) fake.n += (size_t)n;
+    pthread_mutex_unlock(&noting);
 }
 
 static int *field(const char *what)
@@ -83,11 +88,11 @@ CuResult cuMemAlloc_v2(CuPtr *p, size_t n)
     ENTER(cuMemAlloc_v2);
     if (!n) return CU_INVALID_VALUE;
     *p = (CuPtr)(uintptr_t)malloc(n);
-    fake.live++;
+    __atomic_fetch_add(&fake.live, 1, __ATOMIC_RELAXED);
     return CU_OK;
 }
 #endif
-CuResult cuMemFree_v2(CuPtr p) { free((void *)(uintptr_t)p); fake.live--; return CU_OK; }
+CuResult cuMemFree_v2(CuPtr p) { free((void *)(uintptr_t)p); __atomic_fetch_sub(&fake.live, 1, __ATOMIC_RELAXED); return CU_OK; }
 CuResult cuMemcpyHtoD_v2(CuPtr to, const void *from, size_t n) { ENTER(cuMemcpyHtoD_v2); memcpy((void *)(uintptr_t)to, from, n); return CU_OK; }
 CuResult cuMemcpyDtoH_v2(void *to, CuPtr from, size_t n) { ENTER(cuMemcpyDtoH_v2); memcpy(to, (void *)(uintptr_t)from, n); return CU_OK; }
 CuResult cuMemsetD8Async(CuPtr to, unsigned char v, size_t n, CuStream s) { (void)s; memset((void *)(uintptr_t)to, v, n); return CU_OK; }
@@ -117,10 +122,10 @@ CuResult cuModuleLoadDataEx(CuModule *m, const void *image, unsigned n, int *opt
     if (strstr(image, "syntax error")) return CU_INVALID_PTX;
     ENTER(cuModuleLoadDataEx);
     *m = malloc(1);
-    fake.live++;
+    __atomic_fetch_add(&fake.live, 1, __ATOMIC_RELAXED);
     return CU_OK;
 }
-CuResult cuModuleUnload(CuModule m) { free(m); fake.live--; return CU_OK; }
+CuResult cuModuleUnload(CuModule m) { free(m); __atomic_fetch_sub(&fake.live, 1, __ATOMIC_RELAXED); return CU_OK; }
 CuResult cuModuleGetFunction(CuFunction *f, CuModule m, const char *name)
 {
     ENTER(cuModuleGetFunction);
@@ -152,8 +157,8 @@ CuResult cuLaunchKernel(CuFunction f, unsigned gx, unsigned gy, unsigned gz, uns
 #ifndef FAKE_OLD
 typedef struct FakeNode { unsigned grid[6], smem; int after, cluster; char params[64]; } FakeNode;     // a graph is its nodes, in order
 typedef struct FakeGraph { int n; FakeNode node[256]; } FakeGraph;
-CuResult cuGraphCreate(CuGraph *g, unsigned flags) { ENTER(cuGraphCreate); *g = calloc(1, sizeof(FakeGraph)); fake.live++; return flags ? CU_INVALID_VALUE : CU_OK; }
-CuResult cuGraphDestroy(CuGraph g) { free(g); fake.live--; return CU_OK; }
+CuResult cuGraphCreate(CuGraph *g, unsigned flags) { ENTER(cuGraphCreate); *g = calloc(1, sizeof(FakeGraph)); __atomic_fetch_add(&fake.live, 1, __ATOMIC_RELAXED); return flags ? CU_INVALID_VALUE : CU_OK; }
+CuResult cuGraphDestroy(CuGraph g) { free(g); __atomic_fetch_sub(&fake.live, 1, __ATOMIC_RELAXED); return CU_OK; }
 CuResult cuGraphAddKernelNode_v2(CuGraphNode *out, CuGraph graph, const CuGraphNode *after, size_t n, const CuKernelNode *k)
 {
     FakeGraph *g = (FakeGraph *)graph;
@@ -185,7 +190,7 @@ CuResult cuGraphInstantiateWithFlags(CuGraphExec *e, CuGraph g, unsigned long lo
     FakeGraph *copy = malloc(sizeof *copy);
     memcpy(copy, g, sizeof *copy);
     *e = (CuGraphExec)copy;
-    fake.live++;
+    __atomic_fetch_add(&fake.live, 1, __ATOMIC_RELAXED);
     return CU_OK;
 }
 CuResult cuGraphLaunch(CuGraphExec e, CuStream s)
@@ -201,7 +206,7 @@ CuResult cuGraphLaunch(CuGraphExec e, CuStream s)
     }
     return CU_OK;
 }
-CuResult cuGraphExecDestroy(CuGraphExec e) { free(e); fake.live--; return CU_OK; }
+CuResult cuGraphExecDestroy(CuGraphExec e) { free(e); __atomic_fetch_sub(&fake.live, 1, __ATOMIC_RELAXED); return CU_OK; }
 
 CuResult cuLaunchKernelEx(const CuLaunchConfig *c, CuFunction f, void **params, void **extra)
 {
@@ -235,8 +240,8 @@ CuResult cuTensorMapEncodeIm2col(CuTensorMap *m, int type, uint32_t rank, void *
     return CU_OK;
 }
 #endif
-CuResult cuEventCreate(CuEvent *e, unsigned flags) { (void)flags; ENTER(cuEventCreate); *e = malloc(1); fake.live++; return CU_OK; }
-CuResult cuEventDestroy_v2(CuEvent e) { free(e); fake.live--; return CU_OK; }
+CuResult cuEventCreate(CuEvent *e, unsigned flags) { (void)flags; ENTER(cuEventCreate); *e = malloc(1); __atomic_fetch_add(&fake.live, 1, __ATOMIC_RELAXED); return CU_OK; }
+CuResult cuEventDestroy_v2(CuEvent e) { free(e); __atomic_fetch_sub(&fake.live, 1, __ATOMIC_RELAXED); return CU_OK; }
 CuResult cuEventRecord(CuEvent e, CuStream s) { (void)e; (void)s; return CU_OK; }
 CuResult cuEventSynchronize(CuEvent e) { (void)e; ENTER(cuEventSynchronize); return CU_OK; }
 CuResult cuEventElapsedTime(float *ms, CuEvent a, CuEvent b) { (void)a; (void)b; *ms = 0.5f; return CU_OK; }
