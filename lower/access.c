@@ -113,7 +113,7 @@ static int widest(Facts *s, const Access *a) {
     const Affine *f = &a->aff[last];
     const Val *axis = a->type.axis[a->contiguous];
     int v = 16 / elem_bytes(a->elem);
-    if (!s || a->elem == EL_bool) return 1;
+    if (!s || (a->elem == EL_bool && a->op->code != OP_T_load)) return 1;     // a register of a bool is a predicate: stored one by one
     if (!a->proved[last]) return 1;
     for (; v > 1; v /= 2) {
         bool ok = divides_uniform(s, f, v);

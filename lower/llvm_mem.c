@@ -231,6 +231,12 @@ static LLVMValueRef as_element(Gen *g, LLVMValueRef w, Elem e) {       // a load
     return elem_bits(e) == 8 ? LLVMBuildTrunc(g->B, w, g->i8, "") : w;
 }
 
+static LLVMValueRef byte_is_set(Gen *g, LLVMValueRef unit, int byte) {       // of several bools in a unit
+    LLVMTypeRef t = LLVMTypeOf(unit);
+    LLVMValueRef x = LLVMBuildAnd(g->B, unit, LLVMConstInt(t, 0xffull << 8 * byte, 0), "");
+    return LLVMBuildICmp(g->B, LLVMIntNE, x, LLVMConstInt(t, 0, 0), "");
+}
+
 static LLVMValueRef as_unit(Gen *g, LLVMValueRef x, Elem e) {
     return e == EL_bool || elem_bits(e) == 8 ? LLVMBuildZExt(g->B, x, g->i16, "") : x;
 }
@@ -294,7 +300,9 @@ void emit_load(Gen *g, Op *op) {
         LLVMValueRef p = predicate(&s, &cache, r, vec, &in_range), at = address(&s, r, &imm);
         load_units(g, &s, at, imm, p, vec * size, words);
         for (int i = 0; i < vec; i++) {
-            if (size >= 4 || vec * size < 4) {
+            if (e == EL_bool && vec > 1) {
+                gen_set(g, o, r + i, byte_is_set(g, words[i / 4], i % 4));
+            } else if (size >= 4 || vec * size < 4) {
                 if (vec > 1 && size < 4) {                              // two 8-bit elements in a 16-bit unit
                     LLVMValueRef w = LLVMBuildZExt(g->B, words[0], g->i32, "");
                     gen_set_word(g, o, r, vec, w);
