@@ -8,7 +8,8 @@
 //
 //   Copies are coalesced (-optimize-regalloc) also at code generator level 0, where LLVM would not: the
 //   accumulators of a wgmma in flight must not move. Level 1 does so too, but spends half its time in a
-//   pass over address arithmetic (straight-line strength reduction) that finds nothing here.
+//   pass over address arithmetic (straight-line strength reduction) that finds nothing here. The rule that
+//   puts off copies into registers used once (-terminal-rule) costs as much as it saves: it is off.
 //
 //   LLVM's middle end is skipped. The tile IR has done the thinking; equal values merged (tidy.c) give the
 //   same machine code as O3 in a tenth of the time.
@@ -79,8 +80,8 @@ static void start(void) {
     LLVMInitializeNVPTXTarget();
     LLVMInitializeNVPTXTargetMC();
     LLVMInitializeNVPTXAsmPrinter();
-    const char *const args[] = {"tkc", "-nvptx-short-ptr", "-optimize-regalloc"};
-    LLVMParseCommandLineOptions(3, args, NULL);
+    const char *const args[] = {"tkc", "-nvptx-short-ptr", "-optimize-regalloc", "-terminal-rule=false"};
+    LLVMParseCommandLineOptions(4, args, NULL);
     LLVMInstallFatalErrorHandler(on_fatal);
     char *words = NULL;
     if (LLVMGetTargetFromTriple(triple, &nvptx, &words)) ice("this LLVM has no NVPTX target: %s", words);
