@@ -11,6 +11,7 @@
 // model for the kernel or with everything given, nothing is decided.
 #include "lower/cost.h"
 
+#include <math.h>
 #include <string.h>
 
 static const double WORTH = 0.97;            // of the time of what stands, to leave it
@@ -46,6 +47,7 @@ static int apply(const TuneCandidate *c, const SemaValue *set, int nset, SemaVal
 }
 
 static const char *words(Arena *a, const Best *b, double before, int tried, const SemaValue *dims, int ndims) {
+    if (b->us == INFINITY) return NULL;
     Buf t = {0};
     for (int i = 0; b->from && i < b->from->n; i++) buf_printf(&t, "%s%s = %lld", t.n ? ", " : "", b->from->value[i].name, (long long)b->from->value[i].ival);
     if (!b->from && tried > 1) buf_puts(&t, "the defaults");
@@ -56,7 +58,7 @@ static const char *words(Arena *a, const Best *b, double before, int tried, cons
     buf_puts(&t, " for");
     for (int i = 0, k = 0; i < ndims; i++) if (!dims[i].is_type) buf_printf(&t, "%s %s = %lld", k++ ? "," : "", dims[i].name, (long long)dims[i].ival);
     buf_printf(&t, ": %.1f us expected", b->us);
-    if (tried > 1 && before > b->us) buf_printf(&t, ", %.1f us with the defaults", before);
+    if (tried > 1 && before > b->us && before < INFINITY) buf_printf(&t, ", %.1f us with the defaults", before);
     if (tried > 1) buf_printf(&t, "; best of %d", tried);
     char *out = arena_printf(a, "%s", t.p);
     buf_free(&t);
@@ -68,17 +70,19 @@ bool kernel_choose(SemaFile *file, Session *s, const Node *kernel, const SemaVal
     Cost cost;
     *out = (Choice){.kernel = sema_instance(file, kernel, set, nset, dims, ndims), .schedule = opt->schedule};
     if (!out->kernel) return false;
-    if (!opt->target || !expect(s, out->kernel, dims, ndims, opt, &opt->schedule, &cost)) return true;
-    Best best = {cost.us, out->kernel, cost.schedule, NULL};
+    int64_t at[MAX_DIMS];
+    if (!opt->target || !dims_of(out->kernel, dims, ndims, at)) return true;
+    bool known = expect(s, out->kernel, dims, ndims, opt, &opt->schedule, &cost);
+    Best best = {known ? cost.us : INFINITY, out->kernel, known ? cost.schedule : opt->schedule, NULL};
     TuneCandidate *all;
-    int n = sema_candidates(file, kernel, set, nset, dims, ndims, &all), tried = 1;
-    double before = cost.us;
+    int n = sema_candidates(file, kernel, set, nset, dims, ndims, &all), tried = known;
+    double before = best.us;
     SemaValue *values = NEW_N(session_arena(s), SemaValue, nset + 16);
     for (int i = 0; i < n; i++) {
         Schedule schedule = opt->schedule;
         int count = apply(&all[i], set, nset, values, &schedule), said = diag_count(s);
         TKernel *k = sema_instance(file, kernel, values, count, dims, ndims);
-        bool known = k && expect(s, k, dims, ndims, opt, &schedule, &cost);
+        known = k && expect(s, k, dims, ndims, opt, &schedule, &cost);
         diag_forget(s, said);                                          // a candidate that cannot be is none
         tried += known;
         if (!known || cost.us >= best.us * (best.from ? 1 : WORTH)) continue;

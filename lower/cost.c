@@ -18,9 +18,10 @@ static const double START = 3.2, FILL = 1.2, TILE_END = 1.3;        // us: an em
 static const double POWER = 0.84, MMA_SYNC = 0.58;                  // of the peak
 static const double L2_RATE = 150e3, DRAW = 105e3, MEMORY = 0.87;   // bytes a us and multiprocessor; of the memory's peak
 static const double ALONE = 1.02;                                   // one warp group: nobody multiplies while it waits
+static const double PROMOTE = 0.05;                                 // us a trip: f8 products are waited for and added
 static const double JOIN = 3.5;                                     // us: fences and the count of arrivals
 
-enum { MAX_TRIED = 8, ACC_REGS = 160 };
+enum { MAX_TRIED = 8, ACC_REGS = 160, PROMOTED_REGS = 192 };
 
 typedef struct Work {
     double  flops, clocks;          // of a trip: all of it; on the tensor cores, 0 if not by wgmma
@@ -29,7 +30,7 @@ typedef struct Work {
     double  tile_bytes;             // of what a loop carries
     int64_t trips, programs;
     double  unique;                 // bytes of all tensors
-    bool    splits;
+    bool    splits, promoted;
 } Work;
 
 static bool number(Facts *s, const Val *v, const int64_t *dims, int64_t *out) {
@@ -72,11 +73,15 @@ static bool product(Work *w, const Target *t, const Op *dot) {
     w->bytes += (double)(m + n) * (double)k * (double)batch * elem_bytes(e);
     w->rate = rate_of(t, e, dot->sub);
     int64_t rows = rows_fit(m) ? m : n, cols = rows_fit(m) ? n : m, groups = rows >= 128 ? 2 : 1;
-    bool wgmma = t->has_wgmma && (e == EL_bf16 || e == EL_f16) && batch == 1 && rows_fit(rows) && cols % 8 == 0 && cols <= 256 && k % 16 == 0;
+    int bytes = elem_bytes(e);
+    bool f8 = elem_is_float(e) && bytes == 1, type = bytes == 1 || e == EL_bf16 || e == EL_f16 || (e == EL_f32 && dot->sub == DP_tf32);
+    bool wgmma = t->has_wgmma && type && batch == 1 && rows_fit(rows) && cols % 8 == 0 && cols <= 256 && k * bytes % 32 == 0;
     if (!wgmma) return (double)m * (double)n <= 128 * 256;
-    if (rows / 64 / groups * cols / 2 > ACC_REGS) return false;
+    int64_t regs = rows / 64 / groups * cols / 2;
+    if (f8 ? 2 * regs > PROMOTED_REGS : regs > ACC_REGS) return false;
     double each = cols / 2.0 > 18 + cols / 4.0 ? cols / 2.0 : 18 + cols / 4.0;
-    w->clocks += (double)(rows / 64) * (double)(k / 16) * each * (groups > 1 ? 1 : ALONE);
+    w->promoted |= f8;
+    w->clocks += (double)(rows / 64) * (double)(k * bytes / 32) * each * (groups > 1 ? 1 : ALONE);
     return true;
 }
 
@@ -106,9 +111,10 @@ static bool work_of(Fn *f, const Target *t, const int64_t *dims, Work *w) {
 
 static double launch_us(const Work *w, const Target *t, int parts) {
     double sms = t->sms, programs = (double)w->programs * parts, trips = (double)((w->trips + parts - 1) / parts);
-    double wgmma = w->clocks * (2 * 64 * 256 * 16 / 128) / (w->rate * POWER);       // clocks of m64n256k16, 128 a piece, as flops
+    double wgmma = w->clocks * (2 * 64 * 256 * 16 / 128) / (t->tflops_bf16 * 1e6 / sms * POWER);      // m64n256k16: 128 clocks
     double trip = w->clocks ? wgmma : w->flops / (w->rate * MMA_SYNC);
     if (w->bytes / L2_RATE > trip) trip = w->bytes / L2_RATE;
+    if (w->promoted) trip += PROMOTE;
     double rounds = (double)(int64_t)((programs + sms - 1) / sms), at_once = programs < sms ? programs : sms;
     double us = rounds * (trips * trip + TILE_END), drawn = w->unique / at_once / DRAW + TILE_END, memory = w->unique / (t->gbs * MEMORY * 1e3);
     if (drawn > us) us = drawn;

@@ -358,16 +358,18 @@ void eval_wgmma(Eval *e, const Step *s)
     e->async->issued++;
     Tile *ta = tile_new(e, m * depth * 8), *tb = tile_new(e, n * depth * 8);
     const double *a = (const double *)ta->data, *b = (const double *)tb->data;
-    const float  *before = acc ? lanes_of(e, acc) : NULL;
+    const void   *before = acc ? lanes_of(e, acc) : NULL;
+    bool          ints = op->out[0]->type.elem == EL_i32;
     Tile  *keep = acc ? tile_keep(slot_of(e, acc)->t) : NULL;
-    float *out = out_tile(e, op);
+    void *out = out_tile(e, op);
     if (factor(e, op, 0, row, k, (double *)ta->data) && factor(e, op, 1, col, k, (double *)tb->data))
         for (int64_t i = 0; i < m; i++)
             for (int64_t j = 0; j < n; j++) {
                 int64_t lane = col_last ? i * n + j : j * m + i;
-                double  sum = before ? (double)before[lane] : 0;
+                double  sum = !before ? 0 : ints ? ((const int32_t *)before)[lane] : (double)((const float *)before)[lane];
                 for (int64_t x = 0; x < depth; x++) sum += a[i * depth + x] * b[j * depth + x];
-                out[lane] = (float)sum;
+                if (ints) ((int32_t *)out)[lane] = (int32_t)(int64_t)sum;
+                else      ((float *)out)[lane] = (float)sum;
             }
     slot_of(e, op->out[0])->flight = e->async->issued;
     tile_drop(e, ta);

@@ -8,9 +8,9 @@
 //                                                      c[m, n] = acc as bf16;
 //                                                    }
 //
-// Applies to a kernel whose body has one loop with products at its top level, when every product is of
-// 16-bit floats over one axis, its rows come in 64s (or its columns: then the transposed product is made, so that
-// a few rows are wgmma's columns, which come in eights), and each operand is
+// Applies to a kernel whose body has one loop with products at its top level, when every product is over one axis and
+// of types that wgmma multiplies (f16, bf16, f8, 8-bit integers, f32 as tf32), its rows come in 64s (or its columns: then
+// the transposed product is made, so that a few rows are wgmma's columns, which come in eights), and each operand is
 //
 //     a plain load in the loop (an axis or a scalar per dimension, innermost contiguous, of a read-only
 //     tensor): a ring of stages;   such a load before the loop: one buffer, filled once (attention's q);
@@ -79,7 +79,8 @@ static const char *operand_of(Hop *h, Operand *o, Val *v, const Val *k, int side
     Op *load = v->def;
     bool plain = load && load->code == OP_T_load && (load->parent == h->loop->reg[0] || load->parent == h->loop->parent);
     if (plain && load->parent == h->loop->parent) o->where = ONCE;
-    if (!plain && side == 0 && v->type.rank == 2 && (!load || load->parent == h->loop->reg[0])) { o->where = REGISTERS; return NULL; }
+    int size = elem_bytes((Elem)v->type.elem), unit = 16 / size;
+    if (!plain && side == 0 && v->type.rank == 2 && size == 2 && (!load || load->parent == h->loop->reg[0])) { o->where = REGISTERS; return NULL; }
     if (!plain) return "an operand of a product is neither loaded nor on the left";
     o->load = load;
     access_of(h->facts, load, &o->a);
@@ -102,15 +103,16 @@ static const char *operand_of(Hop *h, Operand *o, Val *v, const Val *k, int side
         if (!full && (!host_expr(h->facts, axis_hi(k), &end) || !launch_same(end, a->p->dim[d]))) o->clear = true;
     }
     if (!o->inner || !o->outer || o->inner == o->outer) return "an operand's innermost dimension has no axis";
-    int64_t in = axis_extent(o->inner) * 2, out = axis_extent(o->outer);
+    int64_t in = axis_extent(o->inner) * size, out = axis_extent(o->outer);
+    if (size != 2 && o->inner != k) return "only 16-bit operands may have the contracted axis outside";
     if (out > 256) return "an operand's tile has more than 256 rows";
     for (o->swizzle = SPAN; in % o->swizzle; o->swizzle /= 2)      // heads of 80 or 96: spans of 32 or 64 bytes
         if (o->swizzle == 32) return "an operand's innermost extent is no multiple of 16";
     const Affine *inner = &a->aff[a->nidx - 1];                // TMA wants the innermost coordinate at 16 bytes
-    bool aligned = inner->c % 8 == 0;
-    for (int t = 0; t < inner->nterm; t++) aligned = aligned && (inner->term[t].k % 8 == 0 || fact_divides(h->facts, inner->term[t].v, 8));
+    bool aligned = inner->c % unit == 0;
+    for (int t = 0; t < inner->nterm; t++) aligned = aligned && (inner->term[t].k % unit == 0 || fact_divides(h->facts, inner->term[t].v, unit));
     if (!aligned) return "an operand's innermost coordinate is not known to be 16-byte aligned";
-    for (int d = 0; d + 1 < a->nidx; d++) if (!fact_stride_divides(h->facts, a->param, d, 8)) return "rows are not known to be 16-byte aligned";
+    for (int d = 0; d + 1 < a->nidx; d++) if (!fact_stride_divides(h->facts, a->param, d, unit)) return "rows are not known to be 16-byte aligned";
     if (o->clear && (o->outer != k || o->where == ONCE)) return "the contracted axis does not end with the tensor";
     o->bytes = (uint32_t)(in * out);
     return NULL;
@@ -118,12 +120,21 @@ static const char *operand_of(Hop *h, Operand *o, Val *v, const Val *k, int side
 
 static bool fits_rows(int64_t m) { return m == 64 || (m > 0 && m % 128 == 0); }
 
+// What wgmma multiplies: f16, bf16, f8 of either kind, 8-bit integers, and f32 where 10 bits of it are asked for.
+static bool element_types(const Op *dot) {
+    Elem a = (Elem)dot->in[0]->type.elem, b = (Elem)dot->in[1]->type.elem, o = (Elem)dot->out[0]->type.elem;
+    bool f8 = (a == EL_f8e4m3 || a == EL_f8e5m2) && (b == EL_f8e4m3 || b == EL_f8e5m2);
+    bool ints = (a == EL_i8 || a == EL_u8) && (b == EL_i8 || b == EL_u8);
+    if (ints) return o == EL_i32;
+    return o == EL_f32 && (f8 || (a == b && (a == EL_bf16 || a == EL_f16 || (a == EL_f32 && dot->sub == DP_tf32))));
+}
+
 static const char *product_of(Hop *h, Product *p, Op *dot) {
     Elem e = (Elem)dot->in[0]->type.elem;
     const Type *t = &dot->out[0]->type;
     int first = 2 + ((dot->flags & HAS_ACC) != 0);
     p->dot = dot;
-    if ((e != EL_bf16 && e != EL_f16) || dot->in[1]->type.elem != e || t->elem != EL_f32) return "a product is not of 16-bit floats";
+    if (!element_types(dot)) return "wgmma has no product of these element types";
     if (dot->nin != first + 1 || t->rank != 2) return "a product is not of two matrices over one axis";
     p->k = dot->in[first];
     for (int i = 0; i < 2; i++) {
@@ -139,7 +150,8 @@ static const char *product_of(Hop *h, Product *p, Op *dot) {
     }
     int64_t m = axis_extent(p->row), n = axis_extent(p->col), k = axis_extent(p->k);
     if (!fits_rows(m)) return "neither the rows nor the columns of a product are 64 or a multiple of 128";
-    if (n % 8 || n > 256 || k % 16) return "the extents of a product do not fit wgmma";
+    p->promoted = e == EL_f8e4m3 || e == EL_f8e5m2;
+    if (n % (elem_is_int(e) && n > 32 ? 16 : 8) || n > 256 || k % (32 / elem_bytes(e))) return "the extents of a product do not fit wgmma";
     for (int i = 0; i < 2; i++) {
         const char *why = operand_of(h, &p->op[i], dot->in[i ^ p->swapped], p->k, i);
         if (why) return why;
@@ -202,8 +214,8 @@ static bool applies(Hop *h) {
     for (int i = 0; i < h->np; i++) if (axis_extent(h->p[i].row) != rows) return decline(h, "products differ in rows");
     h->groups = rows >= 128 ? 2 : 1;
     int64_t regs = 0;
-    for (int i = 0; i < h->np; i++) regs += rows / 64 / h->groups * axis_extent(h->p[i].col) / 2;
-    if (regs > 160) return decline(h, "the accumulator does not fit the registers");
+    for (int i = 0; i < h->np; i++) regs += rows / 64 / h->groups * axis_extent(h->p[i].col) / 2 * (h->p[i].promoted ? 2 : 1);
+    if (regs > (h->p[0].promoted ? 192 : 160)) return decline(h, "the accumulator does not fit the registers");
     for (int i = 0; i < h->np; i++)
         for (int k = 0; k < 2; k++)
             if (!h->p[i].op[k].same) *(h->p[i].op[k].where == ONCE ? &h->once_bytes : &h->stage_bytes) += h->p[i].op[k].bytes;
@@ -214,7 +226,7 @@ static bool applies(Hop *h) {
     if (h->opt->schedule.stages && h->stages > h->opt->schedule.stages) h->stages = h->opt->schedule.stages;
     if (h->stages > MAX_STAGES) h->stages = MAX_STAGES;
     if (h->stages < 2) return decline(h, "two stages of the operands do not fit shared memory");
-    h->pipelined = only_sums(h);
+    h->pipelined = !h->p[0].promoted && only_sums(h);
     return true;
 }
 
@@ -246,7 +258,7 @@ static int tensor_map(Hop *h, const Operand *o) {
     for (int i = 0; i < o->a.nidx; i++) {
         int d = o->a.nidx - 1 - i;                             // innermost first
         s.map_dim[i] = (int8_t)d;
-        s.box[i] = i == 0 ? (uint32_t)o->swizzle / 2 : d == o->outer_dim ? (uint32_t)axis_extent(o->outer) : 1;
+        s.box[i] = i == 0 ? (uint32_t)(o->swizzle / elem_bytes(o->a.elem)) : d == o->outer_dim ? (uint32_t)axis_extent(o->outer) : 1;
     }
     return hop_add_map(h, s);
 }
@@ -373,7 +385,7 @@ Val *hop_multiply(Hop *h, Builder *b, const Product *p, Ring ring, ValMap *m) {
         if (o->clear && !o->same) hop_effect(b, OP_T_buffer_clear, 3, (Val *[]){o->buffer, ring.stage, map_get(m, p->k)});
     }
     int n = 4;
-    bool acc = p->dot->flags & HAS_ACC;
+    bool acc = (p->dot->flags & HAS_ACC) && !p->promoted;
     if (acc) in[n++] = map_get(m, p->dot->in[2]);
     in[n++] = map_get(m, p->row);
     in[n++] = map_get(m, p->col);
@@ -383,7 +395,7 @@ Val *hop_multiply(Hop *h, Builder *b, const Product *p, Ring ring, ValMap *m) {
     for (int i = 0; i < t.rank; i++) axes[i] = map_get(m, t.axis[i]);
     (void)h;
     b->span = p->dot->span;
-    Val *v = b_op(b, OP_T_wgmma, 0, type_tile(EL_f32, t.rank, axes), n, in);
+    Val *v = b_op(b, OP_T_wgmma, 0, type_tile((Elem)t.elem, t.rank, axes), n, in);
     v->def->attr = (p->op[0].where != REGISTERS && p->op[0].outer == p->k) | (p->op[1].outer == p->k) << 1;
     if (acc) v->def->flags |= HAS_ACC;
     return v;
@@ -432,7 +444,9 @@ static void consumers(Hop *h, Region *r) {
         for (int i = 0; i < h->np; i++) if (h->p[i].dot == op) p = i;
         if (p >= 0) {
             Val *v = hop_multiply(h, &in, &h->p[p], ring, &map);
-            map_set(&map, op->out[0], h->pipelined ? v : hop_wait(&in, 0, v));
+            if (!h->pipelined) v = hop_wait(&in, 0, v);
+            if (h->p[p].promoted && op_acc(op)) v = b_binary(&in, OP_add, map_get(&map, op_acc(op)), v);
+            map_set(&map, op->out[0], v);
         } else if (op->code == OP_T_yield) {
             Val *out[MAX_CARRIED + 2];
             if (h->pipelined) wait_products(h, &in, h->np, &map);                    // for those of the trip before

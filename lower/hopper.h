@@ -26,6 +26,7 @@ typedef struct Operand {
 typedef struct Product {
     Op     *dot;
     Val    *row, *col, *k;          // of what wgmma makes
+    bool    promoted;               // f8: the tensor cores keep too few bits, so each trip's product is added in f32
     bool    swapped;                // which is the dot's transpose: op[0] is its right operand
     Operand op[2];
 } Product;

@@ -2,7 +2,7 @@
 //
 // Shared memory holds the rings (1024-byte aligned stages, as swizzled TMA and wgmma want them), then the
 // mbarriers, then what the rest of the kernel asks for. A tile of R rows by C columns lies in chunks of
-// one swizzle span, 64 columns of 16 bits, each R rows of 128 bytes; a chunk is one TMA box. wgmma reads
+// one swizzle span, 128 bytes or less of columns, each R rows of 128 bytes; a chunk is one TMA box. wgmma reads
 // it through a descriptor made of the address and, by which of its dimensions is contracted,
 //
 //     K-major (columns are k):   stride 8 rows = 1024;  next 16 of k: + 32 bytes, every 64th: the next chunk
@@ -86,7 +86,19 @@ static void take_registers(Gen *g, int groups, bool consumer) {
                  (LLVMValueRef[]){gen_i32(g, consumer ? exchange[i].consumer : exchange[i].producer)});
 }
 
+// One thread of another warp than the one that makes the barriers fetches what TMA will read of the tensor maps.
+static void prefetch_maps(Gen *g) {
+    LLVMBasicBlockRef go;
+    const LaunchInfo *l = g->f->launch;
+    if_thread(g, LLVMBuildICmp(g->B, LLVMIntEQ, g->tid, gen_i32(g, 32), ""), &go);
+    for (int i = 0; i < l->nslots; i++)
+        if (l->slots[i].kind == SLOT_TENSORMAP)
+            gen_asm(g, LLVMVoidTypeInContext(g->C), "prefetch.tensormap [$0];", "l", 1, (LLVMValueRef[]){LLVMBuildPtrToInt(g->B, g->param[i], g->i64, "")}, true, false);
+    rejoin(g, go);
+}
+
 void emit_roles(Gen *g, Op *op) {
+    prefetch_maps(g);
     LLVMBasicBlockRef produce = gen_block(g, "producer"), first = gen_block(g, "first"), consume = gen_block(g, "consumers");
     call(g, "llvm.nvvm.fence.mbarrier_init.release.cluster", 0, NULL);
     call(g, "llvm.nvvm.barrier.cta.sync.aligned.all", 1, (LLVMValueRef[]){gen_i32(g, 0)});
@@ -198,17 +210,17 @@ static LLVMValueRef descriptor(Gen *g, const Val *buf, LLVMValueRef at, bool mn_
     return LLVMBuildOr(g->B, LLVMBuildZExt(g->B, base, g->i64, ""), gen_i64(g, mode << 62 | stride << 32 | lead << 16), "");
 }
 
-// Bytes from the stage's start to step `k` (of 16) of rows `row` on.
+// Bytes from the stage's start to step `k` (of 32 bytes) of rows `row` on.
 static int64_t step_offset(const Type *t, bool mn_major, int k, int row) {
-    int span = t->swizzle / 2;
+    int span = t->swizzle / 2;                       // of 16-bit elements: no others may be MN-major
     if (mn_major) return (int64_t)k * 16 * t->swizzle + row / span * t->shape[0] * t->swizzle + row % span * 2;
-    int per = span / 16;
+    int per = t->swizzle / 32;
     return (int64_t)(k / per) * t->shape[0] * t->swizzle + k % per * 32 + (int64_t)row * t->swizzle;
 }
 
-static LLVMTypeRef acc_struct(Gen *g, int n) {
+static LLVMTypeRef acc_struct(Gen *g, LLVMTypeRef of, int n) {
     LLVMTypeRef t[256];
-    for (int i = 0; i < n; i++) t[i] = g->f32;
+    for (int i = 0; i < n; i++) t[i] = of;
     return LLVMStructTypeInContext(g->C, t, (unsigned)n, 0);
 }
 
@@ -219,16 +231,29 @@ static int joined_wait(const Op *op) {
     return w && w->code == OP_T_wgmma_wait && w->nin == 1 && w->in[0] == op->out[0] ? (int)w->imm : -1;
 }
 
-// A whole product in one piece of assembly: fence, every m64nNk16 step on its block of accumulators, commit.
+static const char *operand_type(Elem e) {
+    switch (e) {
+    case EL_bf16:   return "bf16";
+    case EL_f16:    return "f16";
+    case EL_f8e4m3: return "e4m3";
+    case EL_f8e5m2: return "e5m2";
+    case EL_i8:     return "s8";
+    case EL_u8:     return "u8";
+    case EL_f32:    return "tf32";
+    default:        ice("wgmma of %s", elem_name(e));
+    }
+}
+
+// A whole product in one piece of assembly: fence, every m64nNk step (32 bytes of k) on its block of accumulators, commit.
 // Descriptors advance by constants.
 void emit_wgmma(Gen *g, Op *op) {
     Val *o = op->out[0], *a = op->in[0], *b = op->in[1];
     bool acc_in = op->flags & HAS_ACC, ta = op->attr & 1, tb = op->attr >> 1 & 1;
     const Val *row = op->in[4 + acc_in], *k_axis = op->in[6 + acc_in];
     int regs = gen_tile(g, o)->n, groups = g->f->groups, blocks = (int)(axis_extent(row) / 64 / groups), per = regs / blocks;
-    int steps = (int)(axis_extent(k_axis) / 16), n = 0, da = acc_in ? 2 * regs : regs, db = da + 1;
-    const char *types = b->type.elem == EL_bf16 ? "bf16.bf16" : "f16.f16";
-    bool in_regs = a->type.kind == TY_TILE;
+    Elem ea = (Elem)a->type.elem, eb = (Elem)b->type.elem;
+    int step = 32 / elem_bytes(eb), steps = (int)(axis_extent(k_axis) / step), n = 0, da = acc_in ? 2 * regs : regs, db = da + 1;
+    bool ints = o->type.elem == EL_i32, halves = elem_bytes(eb) == 2, in_regs = a->type.kind == TY_TILE;
     int words = in_regs ? 4 * steps * blocks : 0, wait = joined_wait(op);
     LLVMValueRef args[520];
     Buf text = {0}, cons = {0};
@@ -237,7 +262,7 @@ void emit_wgmma(Gen *g, Op *op) {
     // This group's 64 rows: in the layout they are the warps' bits, repeated `blocks` times.
     LLVMValueRef at_a = in_regs ? NULL : stage_at(g, a, gen_get(g, op->in[2], 0)), at_b = stage_at(g, b, gen_get(g, op->in[3], 0));
     if (groups > 1 && !in_regs) at_a = add(g, at_a, mul(g, LLVMBuildLShr(g->B, g->warp, gen_i32(g, 2), ""), step_offset(&a->type, ta, 0, 64)));
-    for (int i = 0; i < regs; i++) buf_puts(&cons, "=f,");
+    for (int i = 0; i < regs; i++) buf_puts(&cons, ints ? "=r," : "=f,");
     for (int i = 0; i < regs && acc_in; i++) { buf_printf(&cons, "%d,", i); args[n++] = gen_get(g, op->in[4], i); }
     for (int i = 0; i < words; i++) { buf_puts(&cons, "r,"); args[n++] = gen_word(g, a, 2 * i, 2); }
     buf_puts(&cons, in_regs ? "l" : "l,l");
@@ -249,16 +274,19 @@ void emit_wgmma(Gen *g, Op *op) {
         for (int k = 0; k < steps; k++) {
             if (!in_regs) buf_printf(&text, "add.s64 da, $%d, %lld;\n", da, (long long)step_offset(&a->type, ta, k, m * 64 * groups) / 16);
             buf_printf(&text, "add.s64 db, $%d, %lld;\n", db, (long long)step_offset(&b->type, tb, k, 0) / 16);
-            buf_printf(&text, "wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s {", per * 2, types);
+            buf_printf(&text, "wgmma.mma_async.sync.aligned.m64n%dk%d.%s.%s.%s {", per * 2, step, ints ? "s32" : "f32", operand_type(ea), operand_type(eb));
             for (int i = 0; i < per; i++) buf_printf(&text, "%s$%d", i ? ", " : "", m * per + i);
             int w = da + 4 * (m * steps + k);
             if (in_regs) buf_printf(&text, "}, {$%d, $%d, $%d, $%d}, db, %d, 1, 1, %d;\n", w, w + 1, w + 2, w + 3, acc_in || k > 0, tb);
-            else buf_printf(&text, "}, da, db, %d, 1, 1, %d, %d;\n", acc_in || k > 0, ta, tb);
+            else buf_printf(&text, "}, da, db, %d", acc_in || k > 0);
+            if (!in_regs && !ints) buf_puts(&text, ", 1, 1");
+            if (!in_regs && halves) buf_printf(&text, ", %d, %d", ta, tb);
+            if (!in_regs) buf_puts(&text, ";\n");
         }
     buf_puts(&text, "wgmma.commit_group.sync.aligned;\n");
     if (wait >= 0) buf_printf(&text, "wgmma.wait_group.sync.aligned %d;\n", wait);
     buf_puts(&text, "}");
-    LLVMValueRef r = gen_asm(g, acc_struct(g, regs), text.p, cons.p, n, args, true, true);
+    LLVMValueRef r = gen_asm(g, acc_struct(g, ints ? g->i32 : g->f32, regs), text.p, cons.p, n, args, true, true);
     for (int i = 0; i < regs; i++) gen_set(g, o, i, LLVMBuildExtractValue(g->B, r, (unsigned)i, ""));
     buf_free(&text);
     buf_free(&cons);

@@ -84,7 +84,7 @@ static void region(Rpt *r, const Region *reg) {
         case OP_T_wgmma: {
             int first = 4 + ((op->flags & HAS_ACC) != 0);
             where(r, op);
-            buf_printf(r->out, "dot              wgmma m64n%lldk16, %lld rows over %d warp groups\n", (long long)axis_extent(op->in[first + 1]),
+            buf_printf(r->out, "dot              wgmma m64n%lldk%d, %lld rows over %d warp groups\n", (long long)axis_extent(op->in[first + 1]), 32 / elem_bytes((Elem)op->in[1]->type.elem),
                        (long long)axis_extent(op->in[first]), r->f->groups);
             break;
         }
