@@ -19,6 +19,8 @@ static const double POWER = 0.84, MMA_SYNC = 0.58;                  // of the pe
 static const double L2_RATE = 150e3, DRAW = 105e3, MEMORY = 0.87;   // bytes a us and multiprocessor; of the memory's peak
 static const double ALONE = 1.02;                                   // one warp group: nobody multiplies while it waits
 static const double PROMOTE = 0.05;                                 // us a trip: f8 products are waited for and added
+static const double BARRIERS = 0.01, CROWD = 0.05, FEW = 0.06;       // us a trip; of the time that reading again through L2 takes; memory drawn by few
+static const double SHALLOW = 1.08, DEEP_BYTES = 96e3;              // too little on its way: one stage is read, one about to be free
 static const double JOIN = 3.5;                                     // us: fences and the count of arrivals
 
 enum { MAX_TRIED = 8, ACC_REGS = 160, PROMOTED_REGS = 192 };
@@ -115,10 +117,13 @@ static double launch_us(const Work *w, const Target *t, int parts) {
     double trip = w->clocks ? wgmma : w->flops / (w->rate * MMA_SYNC);
     if (w->bytes / L2_RATE > trip) trip = w->bytes / L2_RATE;
     if (w->promoted) trip += PROMOTE;
+    double stages = (double)(int64_t)((t->smem_block - 34e3) / w->bytes);            // a ring has 16 at most
+    if (((stages < 16 ? stages : 16) - 2) * w->bytes < DEEP_BYTES) trip *= SHALLOW;
     double rounds = (double)(int64_t)((programs + sms - 1) / sms), at_once = programs < sms ? programs : sms;
-    double us = rounds * (trips * trip + TILE_END), drawn = w->unique / at_once / DRAW + TILE_END, memory = w->unique / (t->gbs * MEMORY * 1e3);
+    double us = rounds * (trips * trip + TILE_END), drawn = w->unique / at_once / DRAW + TILE_END, memory = w->unique / (t->gbs * MEMORY * 1e3) * (1 + FEW * (sms - at_once) / sms);
     if (drawn > us) us = drawn;
     if (memory > us) us = memory;
+    us += rounds * trips * BARRIERS + programs * trips * w->bytes / (sms * L2_RATE) * CROWD;
     if (parts > 1) us += JOIN + w->tile_bytes * (parts + 1) / L2_RATE;
     return START + FILL + us;
 }

@@ -5,7 +5,7 @@
 #include "lower/access.h"
 #include "lower/passes.h"
 
-enum { MAX_DOTS = 4, SPAN = 128, MAX_STAGES = 8, SYNC_BYTES = 2048, MAX_CARRIED = 64 };      // SPAN: bytes of the widest swizzle; barriers and small reductions
+enum { MAX_DOTS = 4, SPAN = 128, MAX_STAGES = 16, SYNC_BYTES = 2048, MAX_CARRIED = 64 };      // SPAN: bytes of the widest swizzle; barriers and small reductions
 
 typedef enum Where { RING, ONCE, REGISTERS } Where;
 

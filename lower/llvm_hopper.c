@@ -12,6 +12,7 @@
 // nothing moves a use before its wait (reference: PTX ISA, asynchronous warpgroup level matrix instructions).
 #include "lower/gen.h"
 
+#include <stddef.h>
 #include <string.h>
 
 static LLVMValueRef call(Gen *g, const char *name, int n, LLVMValueRef *args) { return gen_call(g, name, n, args, 0, NULL); }
@@ -253,6 +254,7 @@ void emit_wgmma(Gen *g, Op *op) {
     int regs = gen_tile(g, o)->n, groups = g->f->groups, blocks = (int)(axis_extent(row) / 64 / groups), per = regs / blocks;
     Elem ea = (Elem)a->type.elem, eb = (Elem)b->type.elem;
     int step = 32 / elem_bytes(eb), steps = (int)(axis_extent(k_axis) / step), n = 0, da = acc_in ? 2 * regs : regs, db = da + 1;
+    if (ea != eb && elem_is_int(eb)) gen_need(g, offsetof(Target, has_wgmma_mixed));
     bool ints = o->type.elem == EL_i32, halves = elem_bytes(eb) == 2, in_regs = a->type.kind == TY_TILE;
     int words = in_regs ? 4 * steps * blocks : 0, wait = joined_wait(op);
     LLVMValueRef args[520];

@@ -32,6 +32,7 @@
     X(elect,          80,   "elect.sync") \
     X(setmaxnreg,     80,   "setmaxnreg: registers move between warp groups") \
     X(wgmma,          80,   "wgmma.mma_async") \
+    X(wgmma_mixed,    84,   "wgmma.mma_async of signed by unsigned bytes") \
     X(tcgen05,        86,   "tcgen05: tensor memory") \
     X(f32x2,          86,   "fma.rn.f32x2: two f32 at once") \
     X(wide_memory,    88,   "32-byte loads and stores") \

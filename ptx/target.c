@@ -35,7 +35,7 @@ const Target target_table[] = {
     { .name = "sm_90a",  .gpu = "H200",      .major = 9,  .minor = 0, .ptx = 80,
       .smem_block = 227 KiB, .smem_sm = 228 KiB, .smem_reserved = 1 KiB, .regs_sm = 65536, .threads_sm = 2048, .blocks_sm = 32,
       .sms = 132, .l2_bytes = 50 MiB,  .gbs = 4800, .tflops_f32 = 66.9, .tflops_bf16 = 989,
-      HOPPER, .has_wgmma = true },
+      HOPPER, .has_wgmma = true, .has_wgmma_mixed = true },
     { .name = "sm_100a", .gpu = "B200",      .major = 10, .minor = 0, .ptx = 86,
       .smem_block = 227 KiB, .smem_sm = 228 KiB, .smem_reserved = 1 KiB, .regs_sm = 65536, .threads_sm = 2048, .blocks_sm = 32,
       .sms = 148, .l2_bytes = 126 MiB, .gbs = 8000, .tflops_f32 = 80,   .tflops_bf16 = 2250,

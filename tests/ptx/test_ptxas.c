@@ -31,6 +31,7 @@ static const struct { const char *cap, *code; } snippets[] = {
     { "elect",         "elect.sync %r1|%p1, 0xffffffff;" },
     { "setmaxnreg",    "setmaxnreg.dec.sync.aligned.u32 40;" },
     { "wgmma",         "wgmma.fence.sync.aligned; wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;" },
+    { "wgmma_mixed",   "wgmma.mma_async.sync.aligned.m64n8k32.s32.s8.u8 {%r1,%r2,%r3,%r4}, %rd1, %rd2, %p1;" },
     { "tcgen05",       "tcgen05.fence::before_thread_sync;" },
     { "f32x2",         "fma.rn.f32x2 %rd1, %rd2, %rd3, %rd4;" },
     { "wide_memory",   "ld.global.v8.b32 {%r1,%r2,%r3,%r4,%r5,%r6,%r7,%r8}, [%rd1];" },
