@@ -19,7 +19,8 @@ static const double POWER = 0.84, MMA_SYNC = 0.58;                  // of the pe
 static const double L2_RATE = 150e3, DRAW = 105e3, MEMORY = 0.87;   // bytes a us and multiprocessor; of the memory's peak
 static const double ALONE = 1.02;                                   // one warp group: nobody multiplies while it waits
 static const double PROMOTE = 0.05;                                 // us a trip: f8 products are waited for and added
-static const double BARRIERS = 0.01, CROWD = 0.05, FEW = 0.06;       // us a trip; of the time that reading again through L2 takes; memory drawn by few
+static const double BARRIERS = 0.01;                                // us a trip
+static const double AGAIN = 0.1, FEW = 0.06;                        // of what is read again, that misses L2; memory drawn by few blocks
 static const double SHALLOW = 1.08, DEEP_BYTES = 96e3;              // too little on its way: one stage is read, one about to be free
 static const double JOIN = 3.5;                                     // us: fences and the count of arrivals
 
@@ -120,10 +121,11 @@ static double launch_us(const Work *w, const Target *t, int parts) {
     double stages = (double)(int64_t)((t->smem_block - 34e3) / w->bytes);            // a ring has 16 at most
     if (((stages < 16 ? stages : 16) - 2) * w->bytes < DEEP_BYTES) trip *= SHALLOW;
     double rounds = (double)(int64_t)((programs + sms - 1) / sms), at_once = programs < sms ? programs : sms;
-    double us = rounds * (trips * trip + TILE_END), drawn = w->unique / at_once / DRAW + TILE_END, memory = w->unique / (t->gbs * MEMORY * 1e3) * (1 + FEW * (sms - at_once) / sms);
+    double us = rounds * (trips * trip + TILE_END), drawn = w->unique / at_once / DRAW + TILE_END, again = programs * trips * w->bytes - w->unique;
+    double memory = (w->unique + (again > 0 ? again * AGAIN : 0)) / (t->gbs * MEMORY * 1e3) * (1 + FEW * (sms - at_once) / sms);
     if (drawn > us) us = drawn;
     if (memory > us) us = memory;
-    us += rounds * trips * BARRIERS + programs * trips * w->bytes / (sms * L2_RATE) * CROWD;
+    us += rounds * trips * BARRIERS;
     if (parts > 1) us += JOIN + w->tile_bytes * (parts + 1) / L2_RATE;
     return START + FILL + us;
 }
