@@ -222,6 +222,8 @@ static bool applies(Hop *h) {
     if (!h->stage_bytes) return decline(h, "nothing is loaded in the loop");
     h->walk_bytes = hop_walk_bytes(h);
     int64_t room = (int64_t)h->opt->target->smem_block - SYNC_BYTES - h->once_bytes - h->walk_bytes;
+    if (h->np == 1 && h->p[0].op[0].where == REGISTERS)        // a tile computed from loads comes in their layout: see llvm_room.c
+        room -= (axis_extent(h->p[0].row) + 16) * (axis_extent(h->p[0].k) + 16) * 2;
     h->stages = (int)(room / h->stage_bytes);
     if (h->opt->schedule.stages && h->stages > h->opt->schedule.stages) h->stages = h->opt->schedule.stages;
     if (h->stages > MAX_STAGES) h->stages = MAX_STAGES;
