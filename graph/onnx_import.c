@@ -206,20 +206,28 @@ static bool lower_nodes(Import *im, Onnx__NodeProto *const *nodes, size_t n) {
 
 // ---- weights -----------------------------------------------------------------------------------------
 
-// Memory for weights whose file is not there: one piece for each element type, shared, of normal numbers (deviation 0.02).
+// Memory for weights whose file is not there: normal numbers (deviation 0.02), which repeat after a while; integers are 0. A
+// tensor gets the first block that is large enough, so that a model needs about as much memory as its largest weight.
 static const void *random_weights(OnnxModel *m, Elem e, size_t bytes, Graph *g) {
-    if (m->random_bytes[e] >= bytes) return m->random[e];
-    void *p = realloc(m->random[e], bytes);
+    enum { PERIOD = 1048573 };
+    for (uint32_t i = 0; i < m->random.n; i++)
+        if (m->random.at[i].elem == e && m->random.at[i].bytes >= bytes) return m->random.at[i].p;
+    char *p = calloc(1, bytes + 1);
     if (p == NULL) return g_error(g, "needs %zu bytes of memory", bytes);
-    m->random[e] = p;
-    size_t wide = (size_t)elem_bytes(e);
-    uint64_t x = 0x9e3779b97f4a7c15u * (m->random_bytes[e] + 1);
-    for (size_t i = m->random_bytes[e] / wide; i < bytes / wide; i++) {
+    RandomBlock block = {e, bytes, p};
+    vec_push(m->arena, &m->random, block);
+    if (!elem_is_float(e)) return p;
+    size_t wide = (size_t)elem_bytes(e), done = bytes / wide < PERIOD ? bytes : PERIOD * wide;
+    uint64_t x = 0x9e3779b97f4a7c15u;
+    for (size_t at = 0; at < done; at += wide) {
         double sum = 0;
         for (int k = 0; k < 4; k++) x ^= x << 13, x ^= x >> 7, x ^= x << 17, sum += (double)(x >> 11) * 0x1p-53;
-        g_num_store((char *)p + i * wide, e, elem_is_float(e) ? g_float((sum - 2) * 0.0346) : g_int(0));
+        g_num_store(p + at, e, g_float((sum - 2) * 0.0346));
     }
-    m->random_bytes[e] = bytes;
+    for (size_t n; done < bytes; done += n) {
+        n = done < bytes - done ? done : bytes - done;
+        memcpy(p + done, p, n);
+    }
     return p;
 }
 

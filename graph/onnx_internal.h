@@ -17,6 +17,8 @@ typedef struct FileMap {               // a file, mapped for reading
     size_t         n;
 } FileMap;
 
+typedef struct RandomBlock { Elem elem; size_t bytes; void *p; } RandomBlock;
+
 struct OnnxModel {
     Arena      *arena;                 // messages, names, tensors that had to be converted
     const char *path;                  // as given
@@ -24,8 +26,7 @@ struct OnnxModel {
     const Onnx__ModelProto *proto;
     VEC(uint64_t) raw_at;              // for each initializer where its raw_data begin in the file; 0: nowhere
     VEC(FileMap) maps;                 // of external data
-    void  *random[EL_COUNT];           // memory that weights share whose file is missing
-    size_t random_bytes[EL_COUNT];
+    VEC(RandomBlock) random;           // memory that weights share whose file is missing
     VEC(const Onnx__ValueInfoProto *) inputs;   // those without a value in the model first
     uint32_t ninputs;                  // how many those are
 };

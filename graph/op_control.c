@@ -5,6 +5,8 @@
 // their shapes. Where that cannot be (a value that grows), the input that decides is bound, and the import starts again.
 #include "graph/op.h"
 
+#include "lang/number.h"
+
 enum { UNROLLED = 1024 };
 
 // ---- If ---------------------------------------------------------------------------------------------
@@ -167,7 +169,7 @@ static Node *lower_loop(Op *op) {
     bool go = true, fixed = limit == NULL || g_known_int(g, limit, &most);
     Node *folded = !fixed ? op_fold(op, limit) : NULL;
     GNum v;
-    if (folded != NULL && g_scalar_value(folded, &v)) fixed = true, most = v.is_int ? v.i : (int64_t)v.f;
+    if (folded != NULL && g_scalar_value(folded, &v)) fixed = true, most = v.is_int ? v.i : f64_to_int_sat(v.f, 64, true);
     bool decided = cond == NULL || truth(op, cond, &go), done = false;
     if (fixed && decided) done = unroll(&t, go ? most : 0, carried, scanned);
     if (!done && g_failed(g) == NULL) {

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "lang/number.h"
+
 static GNum least(Elem e) {
     if (elem_is_float(e)) return g_float(-INFINITY);
     return g_int(elem_is_signed(e) ? INT64_MIN >> (64 - elem_bits(e)) : 0);
@@ -86,7 +88,7 @@ static Node *norm(Op *op, Node *x, int64_t p, uint32_t axes, bool keep) {
 }
 
 static int64_t power(Op *op) {                                  // a float in opset 1
-    int64_t p = op->version < 2 && op_given(op, "p") ? (int64_t)op_float(op, "p", 2) : op_int(op, "p", 2);
+    int64_t p = op->version < 2 && op_given(op, "p") ? f64_to_int_sat(op_float(op, "p", 2), 64, true) : op_int(op, "p", 2);
     if (p < 1) op_error(op, "attribute `p` is %lld", (long long)p);
     return p;
 }

@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lang/number.h"
+
 typedef enum Mode { NEAREST, LINEAR, CUBIC } Mode;
 typedef enum Place {
     HALF_PIXEL,
@@ -260,9 +262,9 @@ static bool read_how(Op *op, How *how) {
 static Ix scaled(Op *op, Ix in, double scale, int d) {
     int64_t size;
     if (!(scale > 0 && scale < 1e6)) return op_error(op, "its scale of axis %d is %g", d, scale);
-    if (!ix_is_const(in) && scale >= 1 && scale == floor(scale)) return ix_muli(op->g, in, (int64_t)scale);
-    if (!ix_is_const(in) && 1 / scale == floor(1 / scale)) return ix_divi(op->g, in, (int64_t)(1 / scale));
-    return op_fixed(op, in, &size) ? ix(op->g, (int64_t)floor((double)size * scale)) : NULL;
+    if (!ix_is_const(in) && scale >= 1 && scale == floor(scale)) return ix_muli(op->g, in, f64_to_int_sat(scale, 64, true));
+    if (!ix_is_const(in) && 1 / scale == floor(1 / scale)) return ix_divi(op->g, in, f64_to_int_sat(1 / scale, 64, true));
+    return op_fixed(op, in, &size) ? ix(op->g, f64_to_int_sat(fmin(floor((double)size * scale), 0x1p40), 64, true)) : NULL;
 }
 
 // The factor between two sizes: of symbolic ones if it is whole, else of what they are bound to.

@@ -73,8 +73,8 @@ static bool run_roi_align(const void *attr, const GTensor *in, int nin, GTensor 
             float extent = rois[r * 4 + 3 - i] * (float)a->scale - (float)a->offset - start[i];
             if (a->offset == 0 && !(extent >= 1)) extent = 1;
             bin[i] = extent / (float)a->pooled[i];
-            grid[i] = bin[i] > 0 ? (int64_t)ceilf(bin[i]) : 0;
             if (!(bin[i] < 1e6f)) return snprintf(error, error_size, "region %lld is too large", (long long)r), false;
+            grid[i] = bin[i] > 0 ? (int64_t)ceilf(bin[i]) : 0;
         }
         for (int64_t c = 0; c < channels; c++)
             for (int64_t ph = 0; ph < a->pooled[0]; ph++)

@@ -19,7 +19,7 @@
 
 #include "runtime/model.h"
 
-enum { MAX_IO = 512, DEEPEST = 16 };
+enum { DEEPEST = 16 };
 
 typedef struct Skips { char *why; int n; Buf names; } Skips;
 
@@ -118,24 +118,37 @@ static void reinterpret(GTensor *t, Elem elem) {
     if (elem == EL_bf16 && t->elem == EL_u16) t->elem = EL_bf16;
 }
 
-static bool check_set(const Check *c, OnnxModel *m, const char *folder, const char **out_of_scope, Buf *why) {
-    GTensor in[MAX_IO], want[MAX_IO], got[MAX_IO] = {0};
-    OnnxGiven given[MAX_IO];
-    int inputs = onnx_input_count(m, true), outputs = onnx_output_count(m);
-    if (inputs > MAX_IO || outputs > MAX_IO) return buf_printf(why, "has more than %d inputs or outputs", MAX_IO), false;
-    int nin = read_tensors(folder, "input", in, inputs, why), nwant = nin < 0 ? 0 : read_tensors(folder, "output", want, outputs, why);
-    bool ok = nin >= 0 && nwant >= 0;
-    for (int i = 0; i < nin; i++) reinterpret(&in[i], onnx_input_elem(m, i));
-    for (int i = 0; i < nin; i++) given[i] = (OnnxGiven){.name = onnx_input_name(m, i), .tensor = &in[i]};
-    OnnxImport how = {.given = given, .ngiven = nin};
-    ok = ok && model_run(m, c->opt->device, &how, got, why);
+typedef struct Set { GTensor *in, *want, *got; OnnxGiven *given; int nin, nwant; } Set;
+
+static bool run_set(const Check *c, OnnxModel *m, const char *folder, Set *s, const char **out_of_scope, Buf *why) {
+    int outputs = onnx_output_count(m);
+    s->nin = read_tensors(folder, "input", s->in, onnx_input_count(m, true), why);
+    s->nwant = s->nin < 0 ? 0 : read_tensors(folder, "output", s->want, outputs, why);
+    if (s->nin < 0 || s->nwant < 0) return false;
+    for (int i = 0; i < s->nin; i++) {
+        reinterpret(&s->in[i], onnx_input_elem(m, i));
+        s->given[i] = (OnnxGiven){.name = onnx_input_name(m, i), .tensor = &s->in[i]};
+    }
+    OnnxImport how = {.given = s->given, .ngiven = s->nin};
+    bool ok = model_run(m, c->opt->device, &how, s->got, why);
     *out_of_scope = how.out_of_scope;
-    if (ok && nwant != outputs) ok = false, buf_printf(why, "has %d outputs and %d files of them", outputs, nwant);
-    for (int i = 0; ok && i < nwant; i++) reinterpret(&want[i], got[i].elem);
-    for (int i = 0; ok && i < nwant; i++) ok = same(c, onnx_output_name(m, i), &got[i], &want[i], why);
-    free_tensors(in, nin < 0 ? -1 - nin : nin);
-    free_tensors(want, nwant < 0 ? -1 - nwant : nwant);
-    free_tensors(got, outputs);
+    if (ok && s->nwant != outputs) return buf_printf(why, "has %d outputs and %d files of them", outputs, s->nwant), false;
+    for (int i = 0; ok && i < s->nwant; i++) {
+        reinterpret(&s->want[i], s->got[i].elem);
+        ok = same(c, onnx_output_name(m, i), &s->got[i], &s->want[i], why);
+    }
+    return ok;
+}
+
+static bool check_set(const Check *c, OnnxModel *m, const char *folder, const char **out_of_scope, Buf *why) {
+    size_t inputs = (size_t)onnx_input_count(m, true) + 1, outputs = (size_t)onnx_output_count(m) + 1;
+    Set s = {checked_alloc(inputs * sizeof *s.in), checked_alloc(outputs * sizeof *s.want), checked_alloc(outputs * sizeof *s.got),
+             checked_alloc(inputs * sizeof *s.given), 0, 0};
+    bool ok = run_set(c, m, folder, &s, out_of_scope, why);
+    free_tensors(s.in, s.nin < 0 ? -1 - s.nin : s.nin);
+    free_tensors(s.want, s.nwant < 0 ? -1 - s.nwant : s.nwant);
+    free_tensors(s.got, (int)outputs - 1);
+    free(s.in), free(s.want), free(s.got), free(s.given);
     return ok;
 }
 
