@@ -39,7 +39,7 @@ typedef struct OnnxTensor {
     int64_t     dim[MAX_RANK], count;
     const void *data;                  // aligned for the element type; NULL: missing
     const char *missing;               // the file that is not there
-    const char *file;                  // where the bytes stand as they are, or NULL
+    const char *file;                  // where the bytes stand as they are (or would, if it is missing), or NULL
     uint64_t    offset;
 } OnnxTensor;
 

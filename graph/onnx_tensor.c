@@ -186,8 +186,13 @@ static bool external_bytes(OnnxModel *m, const Onnx__TensorProto *p, uint64_t wa
                           (unsigned long long)want), false;
     bool missing = false;
     const FileMap *f = external_file(m, location, &missing, err);
-    if (missing) out->missing = arena_printf(m->arena, "%s", location);
+    out->offset = offset;
+    if (missing) {
+        out->missing = arena_printf(m->arena, "%s", location);
+        out->file = arena_printf(m->arena, "%s/%s", m->folder, location);
+    }
     if (f == NULL) return missing;
+    out->file = f->path;
     if (offset > f->n || want > f->n - offset)
         return buf_printf(err, "its external data are bytes %llu to %llu of %s, which has %zu", (unsigned long long)offset,
                           (unsigned long long)offset + want, shown(m->arena, location), f->n), false;
@@ -240,7 +245,7 @@ bool tensor_of(OnnxModel *m, const Onnx__TensorProto *p, Arena *a, OnnxTensor *o
     }
     if (out->count == 0) bytes = (const uint8_t *)"";
     int wide = elem_bytes(t->elem);
-    if (t->code != PLAIN) out->data = decode(t, bytes, out->count, a);
+    if (t->code != PLAIN) out->data = decode(t, bytes, out->count, a), out->file = NULL;
     else if ((uintptr_t)bytes % (uintptr_t)wide == 0 || out->count == 0) out->data = bytes;
     else out->data = memcpy(arena_alloc(a, want), bytes, want);            // at an odd place of a file
     return true;

@@ -191,7 +191,7 @@ static void external_data_stay_in_their_folder(void **state) {
         fclose(f);
     }
     assert_int_equal(symlink(outside, link), 0);
-    external_holds(in, "w.bin", "4", "16", "add");
+    external_holds(in, "w.bin", "4", "16", "/model/w.bin\" at 4 {2, 3, 4, 5}");
     external_holds(in, "w.bin", NULL, NULL, "add");
     external_holds(in, "./w.bin", "0", "16", "add");
     external_holds(in, "w.bin", "2", "16", "add");                         // at an odd place: copied
@@ -207,7 +207,7 @@ static void external_data_stay_in_their_folder(void **state) {
     external_holds(in, NULL, "0", "16", "its external data name no file");
     external_holds(in, "gone", "0", "16", "its file of external data, gone, is not there");
     char *got = external(in, "gone", "0", "16", true);
-    assert_non_null(strstr(got, "add"));
+    assert_non_null(strstr(got, "/model/gone\" at 0"));
     free(got);
     unlink(link), unlink(weights), unlink(outside), rmdir(in), rmdir(root);
 }
@@ -261,6 +261,61 @@ static void every_form_of_tensor_is_read(void **state) {
     tensor_is("t f32 0 3 :", NULL, 0, NULL, 0, EL_f32);
 }
 
+// ---- the format -----------------------------------------------------------------------------------------
+
+// Lines `Message.Field LABEL TYPE NUMBER` of a .proto file.
+static char *fields_of(const char *path) {
+    FILE *f = fopen(path, "r");
+    char line[1024], at[256] = "";
+    Buf out = {0};
+    for (int depth = 0; f != NULL && fgets(line, sizeof line, f) != NULL;) {
+        char label[32], type[64], name[64];
+        int number;
+        if (sscanf(line, " message %63s", name) == 1) {
+            snprintf(at + strlen(at), sizeof at - strlen(at), "%s.", name);
+            depth++;
+        } else if (sscanf(line, " oneof %63s", name) == 1 || sscanf(line, " enum %63s", name) == 1) {
+            snprintf(at + strlen(at), sizeof at - strlen(at), "-.");
+            depth++;
+        } else if (strspn(line, " ") < strlen(line) && line[strspn(line, " ")] == '}' && depth > 0) {
+            char *dot = at + strlen(at) - 1;
+            *dot = '\0';
+            dot = strrchr(at, '.');
+            *(dot != NULL ? dot + 1 : at) = '\0';
+            depth--;
+        } else if (sscanf(line, " %31s %63s %63s = %d", label, type, name, &number) == 4 && strcmp(label, "//") != 0) {
+            buf_printf(&out, "%s%s %s %s %d\n", at, name, label, strstr(type, "Type") != NULL && strstr(type, "Proto") == NULL ? "int32" : strstr(type, "Location") != NULL ? "int32" : type, number);
+        } else if (strstr(at, "-.") != NULL && sscanf(line, " %63s %63s = %d", type, name, &number) == 3) {
+            buf_printf(&out, "%s%s %s %d\n", at, name, type, number);
+        }
+    }
+    if (f != NULL) fclose(f);
+    return out.p;
+}
+
+static void the_format_is_that_of_onnx(void **state) {
+    (void)state;
+    static const char *const newer[] = {"NodeProto.overload", "FunctionProto.attribute_proto", "FunctionProto.overload"};
+    char *ours = fields_of(ONNX_PROTO), *theirs = fields_of("/usr/include/onnx/onnx.proto");
+    assert_non_null(ours);
+    if (theirs == NULL) {
+        free(ours);
+        puts("skipped: /usr/include/onnx/onnx.proto is not there");
+        return;
+    }
+    int found = 0;
+    for (char *line = strtok(ours, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+        bool known = strstr(theirs, line) != NULL;
+        for (size_t i = 0; i < sizeof newer / sizeof *newer; i++) known |= strncmp(line, newer[i], strlen(newer[i])) == 0;
+        if (!known) print_error("not in ONNX's format: %s\n", line);
+        assert_true(known);
+        found++;
+    }
+    assert_true(found > 70);
+    free(ours);
+    free(theirs);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_and_symbolic_sizes_stay),
@@ -270,6 +325,7 @@ int main(void) {
         cmocka_unit_test(every_truncation_is_said),
         cmocka_unit_test(external_data_stay_in_their_folder),
         cmocka_unit_test(every_form_of_tensor_is_read),
+        cmocka_unit_test(the_format_is_that_of_onnx),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
