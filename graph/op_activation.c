@@ -93,6 +93,11 @@ static Node *lower_swish(Op *op) {
     return narrow(op, g_ew2(op->g, EW_mul, x, g_ew1(op->g, EW_sigmoid, mul(op, x, op_float(op, "alpha", 1)))));
 }
 
+static Node *lower_swiglu(Op *op) {
+    Node *a = widen(op, op_in(op, 0)), *gate = g_ew2(op->g, EW_mul, a, g_ew1(op->g, EW_sigmoid, mul(op, a, op_float(op, "alpha", 1))));
+    return narrow(op, g_ew2(op->g, EW_mul, gate, widen(op, op_in(op, 1))));
+}
+
 static Node *lower_gelu(Op *op) {
     Graph *g = op->g;
     Node *x = widen(op, op_in(op, 0));
@@ -129,7 +134,7 @@ const OpRow ops_activation[] = {
     OP("Relu",            1, lower_relu),     OP("LeakyRelu",    1, lower_leaky),        OP("PRelu",     1, lower_prelu),      OP("Elu",      1, lower_elu),
     OP("Celu",           12, lower_celu),     OP("Selu",         1, lower_selu),         OP("ThresholdedRelu", 10, lower_thresholded),
     OP("HardSigmoid",     1, lower_hard_sigmoid), OP("HardSwish", 14, lower_hard_swish), OP("Softplus",  1, lower_softplus),   OP("Softsign", 1, lower_softsign),
-    OP("Mish",           18, lower_mish),     OP("Swish",       24, lower_swish),        OP("Gelu",     20, lower_gelu),       OP("Shrink",   9, lower_shrink),
+    OP("Mish",           18, lower_mish),     OP("Swish",       24, lower_swish),        OP("SwiGLU", 28, lower_swiglu), OP("Gelu",     20, lower_gelu),       OP("Shrink",   9, lower_shrink),
     OP("Clip",            1, lower_clip),
     {0},
 };

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "graph/onnx.h"
+#include "graph/op.h"
 #include "tests/graph/onnx_text.h"
 
 #include <sys/stat.h>
@@ -316,6 +317,28 @@ static void the_format_is_that_of_onnx(void **state) {
     free(theirs);
 }
 
+// docs/onnx.md lists the operators.
+static void every_operator_is_in_the_documents(void **state) {
+    (void)state;
+    FILE *f = fopen(ONNX_MD, "rb");
+    assert_non_null(f);
+    static char page[1 << 16];
+    size_t n = fread(page, 1, sizeof page - 1, f);
+    fclose(f);
+    page[n] = '\0';
+    for (char *p = page; *p != '\0'; p++)
+        if (*p == '\n') *p = ' ';
+    char *list = strstr(page, "## Operators");
+    assert_non_null(list);
+    for (const OpRow *const *table = op_tables; *table != NULL; table++)
+        for (const OpRow *row = *table; row->type != NULL; row++) {
+            char word[128];
+            snprintf(word, sizeof word, " %s ", row->type);
+            if (row->lower != NULL && strstr(list, word) == NULL) print_error("%s is not in docs/onnx.md\n", row->type);
+            assert_true(row->lower == NULL || strstr(list, word) != NULL);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_and_symbolic_sizes_stay),
@@ -326,6 +349,7 @@ int main(void) {
         cmocka_unit_test(external_data_stay_in_their_folder),
         cmocka_unit_test(every_form_of_tensor_is_read),
         cmocka_unit_test(the_format_is_that_of_onnx),
+        cmocka_unit_test(every_operator_is_in_the_documents),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
