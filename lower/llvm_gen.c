@@ -194,10 +194,12 @@ static LLVMValueRef live_count(Gen *g, const Val *axis) {
 
 // Registers side by side that live and die together: the axis ends between such groups.
 static int64_t alive_alike(Gen *g, const Val *axis, const Layout *l, int pos) {
+    if (g->alike.axis == axis && g->alike.layout == l && g->alike.pos == pos) return g->alike.n;
     int64_t v = layout_vec(l, pos);
     while (v > 1 && (v > 16 || axis_extent(axis) % v)) v /= 2;
-    if (axis->def->flags & AXIS_FULL) return v;
-    while (v > 1 && !(fact_known_multiple(g->facts, axis_lo(axis), v) && fact_known_multiple(g->facts, axis_hi(axis), v))) v /= 2;
+    bool full = (axis->def->flags & AXIS_FULL) != 0;
+    while (v > 1 && !full && !(fact_known_multiple(g->facts, axis_lo(axis), v) && fact_known_multiple(g->facts, axis_hi(axis), v))) v /= 2;
+    g->alike.axis = axis; g->alike.layout = l; g->alike.pos = pos; g->alike.n = v;
     return v;
 }
 
