@@ -384,7 +384,33 @@ static LLVMValueRef do_unary(Gen *g, const Op *op, LLVMValueRef *in) {
 void emit_unary(Gen *g, Op *op) { each(g, op, do_unary); }
 
 static LLVMValueRef do_select(Gen *g, const Op *op, LLVMValueRef *in) { (void)op; return LLVMBuildSelect(g->B, in[0], in[1], in[2], ""); }
-void emit_select(Gen *g, Op *op) { each(g, op, do_select); }
+// `where(c, x, 0)` of 16-bit elements that lie in words: a word at a time, without taking it apart.
+static bool select_words(Gen *g, const Op *op) {
+    const Val *o = op->out[0], *c = op->in[0], *x = op->in[1], *other = op->in[2];
+    int n = gen_tile(g, o)->n;
+    if (o->type.elem == EL_index || o->type.ptr || elem_bits((Elem)o->type.elem) != 16 || n % 2 || gen_tile(g, x)->n != n) return false;
+    int *cm = gen_reg_map(g, o, c), *xm = gen_reg_map(g, o, x), *om = gen_reg_map(g, o, other);
+    for (int r = 0; r < n; r++) {
+        const Reg *w = &gen_tile(g, x)->r[r & ~1];
+        LLVMValueRef zero = gen_get(g, other, om[r]);
+        if (xm[r] != r || !w->word || w->word != w[1].word || w->part != 0 || w[1].part != 1 || !LLVMIsAConstantInt(zero) || !LLVMIsNull(zero)) return false;
+    }
+    for (int r = 0; r < n; r += 2) {
+        LLVMValueRef w = gen_word(g, x, r, 2), c0 = gen_get(g, c, cm[r]), c1 = gen_get(g, c, cm[r + 1]);
+        if (c0 == c1) {
+            w = LLVMBuildSelect(g->B, c0, w, gen_i32(g, 0), "");
+        } else {
+            w = LLVMBuildSelect(g->B, c0, w, LLVMBuildAnd(g->B, w, gen_i32(g, 0xffff0000), ""), "");
+            w = LLVMBuildSelect(g->B, c1, w, LLVMBuildAnd(g->B, w, gen_i32(g, 0xffff), ""), "");
+        }
+        gen_set_word(g, o, r, 2, w);
+    }
+    return true;
+}
+
+void emit_select(Gen *g, Op *op) {
+    if (g->wanted[op->out[0]->id] && !select_words(g, op)) each(g, op, do_select);
+}
 
 static LLVMValueRef do_fun(Gen *g, const Op *op, LLVMValueRef *in) {
     return gen_fun(g, (TFun)op->sub, (Elem)op->in[0]->type.elem, in[0], op->nin > 1 ? in[1] : NULL, op->nin > 2 ? in[2] : NULL);
