@@ -13,7 +13,7 @@ typedef struct Weight {                // valid until weight_done
     Elem        elem;
     int         rank;
     int64_t     dim[MAX_RANK];
-    const void *data;                  // C order; NULL: only asked for its shape
+    const void *data;                  // C order, at any address; NULL: only asked for its shape
     const char *missing;               // data were asked for, but stand in this file, which is not there
     HostTensor  own;                   // when it could not be used where it lies
 } Weight;
