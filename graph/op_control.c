@@ -139,6 +139,8 @@ static bool looped(Trips *t, Node *trips, Node *cond, Node **carried, Node **sca
     for (int i = 0; i < t->ncarried; i++)
         now[i] = params[1 + i] = g_param(g, "carried", (Elem)carried[i]->elem, carried[i]->rank, carried[i]->shape);
     if (!trip(t, params[0], now, results + 1 + t->ncarried, &after)) return false;
+    bool go = true;
+    if (trips == NULL && truth(t->op, after, &go) && go) return op_error(t->op, "never ends"), false;
     results[0] = after != NULL ? g_reshape(g, after, 0, NULL) : g_i(g, EL_bool, 1);
     for (int i = 0; i < t->ncarried; i++) results[1 + i] = now[i];
     GBody body = {params, 1 + t->ncarried, results, 1 + t->ncarried + t->nscanned};
