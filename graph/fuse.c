@@ -19,7 +19,7 @@
 
 #include <string.h>
 
-enum { MAX_PLACES = 4, MAX_NODES = 120, CHEAP = 8, FREE = 3, FIRST_REDUCED = 20, FIRST_VALUE = 40, MAX_AXES = 64 };
+enum { MOST_PLACES = 1024, MAX_PLACES = 4, ROTARY = 12, MAX_NODES = 120, CHEAP = 8, FREE = 3, FIRST_REDUCED = 20, FIRST_VALUE = 40, MAX_AXES = 64 };
 
 typedef struct Place { int group; const Ix *coord; } Place;
 
@@ -27,7 +27,9 @@ typedef struct State {
     Graph  *g;
     Fusion *f;
     bool   *needed, *is_output, *in_place;   // in_place: a scatter updates it, so it must be in memory
+    int    *users;               // nodes that are needed and read it
     int    *weight;              // operations to compute one element from what is in memory, if everything joins
+    bool   *deep;                // there is an exponential, sine, .. below
     bool   *heavy;               // there is a reduction, contraction, .. below, not stored yet
     struct Places { VEC(Place) at; bool many; } *places;
     int    *fresh;               // by group: axes handed out
@@ -58,11 +60,12 @@ static int digits(Graph *g, Ix c, int n, const Ix *axis, Digit *to)
     return count;
 }
 
-bool map_invert(Graph *g, int rank, const Ix *shape, const Ix *coord, int n, const Ix *axis, Ix *inverse)
+// Digits only: each coordinate a mixed radix number of whole axes.
+static bool invert_digits(Graph *g, int rank, const Ix *shape, const Ix *coord, int n, const Ix *axis, Ix *inverse)
 {
     for (int i = 0; i < n; i++) inverse[i] = axis[i]->kind == IX_AXIS ? NULL : ix(g, 0);
     for (int k = 0; k < rank; k++) {
-        Digit d[G_MAX_RANK];
+        Digit d[MAX_AXES];
         int count = digits(g, coord[k], n, axis, d);
         if (count < 0) return false;
         Ix place = ix_axis(g, k, shape[k]), size = ix(g, 1);
@@ -77,6 +80,57 @@ bool map_invert(Graph *g, int rank, const Ix *shape, const Ix *coord, int n, con
     }
     for (int i = 0; i < n; i++)
         if (!inverse[i]) return false;
+    return true;
+}
+
+// An axis that e takes apart: its quotient or remainder by *by.
+static Ix taken_apart(Graph *g, Ix e, Ix *by)
+{
+    bool apart = (e->kind == IX_DIV || e->kind == IX_MOD) && e->arg[0]->kind == IX_AXIS && ix_divide_exact(g, e->arg[0]->arg[0], e->arg[1]);
+    if (apart) {
+        *by = e->arg[1];
+        return e->arg[0];
+    }
+    for (uint32_t i = 0; e->has_axis && e->kind != IX_AXIS && i < e->n; i++) {
+        Ix found = taken_apart(g, e->arg[i], by);
+        if (found) return found;
+    }
+    return NULL;
+}
+
+enum { FIRST_PART = 44, PARTS = 8 };
+
+// Axes that coordinates take apart (a / 64, a % 64) are made two, hi * 64 + lo, first.
+bool map_invert(Graph *g, int rank, const Ix *shape, const Ix *coord, int n, const Ix *axis, Ix *inverse)
+{
+    Ix at[G_MAX_RANK], fine[G_MAX_RANK + PARTS], whole[G_MAX_RANK], with[MAX_AXES] = {0}, found[MAX_AXES] = {0};
+    int nfine = n;
+    for (int i = 0; i < rank; i++)
+        if (!(at[i] = coord[i])) return false;
+    for (int i = 0; i < n; i++) fine[i] = whole[i] = axis[i];
+    for (int part = 0; part < PARTS; part++) {
+        Ix by = NULL, apart = NULL;
+        for (int i = 0; i < rank && !apart; i++) apart = taken_apart(g, at[i], &by);
+        int which = -1;
+        for (int i = 0; i < nfine && apart; i++)
+            if (fine[i] == apart) which = i;
+        if (which < 0) break;
+        Ix hi = ix_axis(g, FIRST_PART + 2 * part, ix_divide_exact(g, apart->arg[0], by)), lo = ix_axis(g, FIRST_PART + 2 * part + 1, by);
+        for (int i = 0; i < nfine; i++)
+            if (fine[i]->kind == IX_AXIS) with[fine[i]->value] = fine[i];
+        with[apart->value] = ix_add(g, ix_mul(g, hi, by), lo);
+        for (int i = 0; i < rank; i++)
+            if (!(at[i] = ix_substitute(g, at[i], with, MAX_AXES))) return false;
+        for (int i = 0; i < n; i++)
+            if (!(whole[i] = ix_substitute(g, whole[i], with, MAX_AXES))) return false;
+        fine[which] = hi;
+        fine[nfine++] = lo;
+    }
+    Ix parts[G_MAX_RANK + PARTS];
+    if (!invert_digits(g, rank, shape, at, nfine, fine, parts)) return false;
+    for (int i = 0; i < nfine; i++)
+        if (fine[i]->kind == IX_AXIS) found[fine[i]->value] = parts[i];
+    for (int i = 0; i < n; i++) inverse[i] = ix_substitute(g, whole[i], found, MAX_AXES);
     return true;
 }
 
@@ -117,7 +171,7 @@ static void place_add(State *s, Node *n, int group, const Ix *coord)
         for (int k = 0; k < n->rank && same; k++) same = p->at.at[i].coord[k] == coord[k];
         if (same) return;
     }
-    if (p->at.n >= 32) {
+    if (p->at.n >= MOST_PLACES) {
         p->many = true;
         return;
     }
@@ -130,6 +184,16 @@ static Ix fresh_axis(State *s, int group, int first, Ix extent)
     int limit = first == FIRST_VALUE ? MAX_AXES : FIRST_VALUE;
     int number = *next < limit ? (*next)++ : limit - 1;
     return ix_axis(s->g, number, extent);
+}
+
+enum { HEAD = 256 };             // the longest head, and value, that a loop over keys keeps
+
+static bool short_enough(Ix e) { return e->kind == IX_CONST && e->value <= HEAD; }
+
+static bool attends(State *s, const Node *n, const Ix *place, Attention *to)
+{
+    Ix values = ix_product(s->g, n->shape + n->contract.nb + n->contract.nm, n->contract.nn);
+    return values && short_enough(values) && attention_match(s->g, n, place, to);
 }
 
 // The places of n's sources, for n at one place of a group.
@@ -158,7 +222,15 @@ static void push(State *s, const Node *n, int group, const Ix *coord)
         int nb = n->contract.nb, nm = n->contract.nm, nn = n->contract.nn, nk = n->contract.nk;
         for (int i = 0; i < nk; i++) k[i] = fresh_axis(s, group, FIRST_REDUCED, n->src[0]->shape[nb + nm + i]);
         for (int i = 0; i < nb + nm + nk; i++) to[i] = i < nb + nm ? coord[i] : k[i - nb - nm];
-        place_add(s, n->src[0], group, to);
+        FGroup *f = group_at(s, group);
+        Attention attention;
+        if (n == f->anchor && attends(s, n, to, &attention)) {
+            f->attends = true;
+            f->along = (int)k[0]->value;
+            place_add(s, attention.score, group, attention.place);
+        } else {
+            place_add(s, n->src[0], group, to);
+        }
         for (int i = 0; i < nb + nn + nk; i++) to[i] = i < nb ? coord[i] : i < nb + nn ? coord[nm + i] : k[i - nb - nn];
         place_add(s, n->src[1], group, to);
         break;
@@ -238,12 +310,33 @@ static const char *reduce_refused(State *s, const Node *n)
     return NULL;
 }
 
+// Two products of one left operand, element by element together, as in gated layers: one loop with two sums.
+static bool is_second(const State *s, const Node *n, const FGroup *f)
+{
+    if (f->kind != F_PRODUCT || f->second || f->attends || !f->place || f->root == f->anchor) return false;
+    const Node *a = f->anchor;
+    const Ix *coord = s->places[n->id].at.at[0].coord;
+    bool same = n->src[0] == a->src[0] && n->rank == a->rank && n->contract.nb == a->contract.nb && n->contract.nm == a->contract.nm &&
+                n->contract.nn == a->contract.nn && n->contract.nk == a->contract.nk && n->contract.acc == a->contract.acc && g_same_shape(n, a);
+    for (int i = 0; i < n->rank && same; i++) same = coord[i] == f->place[i];
+    return same;
+}
+
 static const char *product_refused(State *s, const Node *n)
 {
     int group = only_group(s, n);
     if (group < 0) return "a product that several kernels use is stored";
     if (s->places[n->id].at.n > 1) return "a product that a kernel needs at several places is stored";
     FGroup *f = group_at(s, group);
+    if (f->attends && !f->inner) {                           // the scores of an attention
+        const Ix *coord = s->places[n->id].at.at[0].coord;
+        Ix key = n->rank > 0 ? coord[n->rank - 1] : NULL;
+        bool keys = key && key->kind == IX_AXIS && key->value == f->along && n->contract.nn == 1 && n->contract.nk == 1;
+        for (int i = 0; keys && i < n->rank - 1; i++) keys = !(coord[i]->axes >> f->along & 1);
+        if (!keys) return "scores in another order than their softmax";
+        return short_enough(n->src[0]->shape[n->src[0]->rank - 1]) ? NULL : "heads are too long to keep";
+    }
+    if (is_second(s, n, f)) return NULL;
     if (f->kind != F_MAP) return f->kind == F_PRODUCT ? "a kernel has one product" : "a product is not computed in a kernel of rows";
     if (!covers(s, n, f, s->places[n->id].at.at[0].coord, all_root_axes(s, f))) return "its elements are not one to one with those of the kernel";
     return NULL;
@@ -256,14 +349,18 @@ static const char *element_refused(State *s, const Node *n)
     bool several = only_group(s, n) < 0;
     if (p->many) return "it is needed at too many places";
     if (several && s->heavy[n->id]) return "several kernels use it, and a product or reduction is in it";
-    if (several && s->weight[n->id] > CHEAP) return "several kernels use it, and it is not cheap";
+    if (several && (s->deep[n->id] || s->weight[n->id] > CHEAP)) return "several kernels use it, and it is not cheap";
     if (!several && p->at.n > MAX_PLACES && s->weight[n->id] > FREE) return "it is needed at many places";
     for (uint32_t i = 0; i < p->at.n; i++) {
         FGroup *f = group_at(s, p->at.at[i].group);
         uint64_t axes = used_axes(p->at.at[i].coord, n->rank), all = all_root_axes(s, f);
-        bool again = f->kind == F_PRODUCT ? (axes & all) != all : f->kind == F_MAP && (axes & all) != all;
-        if (f->kind == F_PRODUCT && (axes >> FIRST_REDUCED) && (s->heavy[n->id] || s->weight[n->id] > FREE))
+        bool again = f->attends ? false : f->kind == F_PRODUCT ? (axes & all) != all : f->kind == F_MAP && (axes & all) != all;
+        bool scores = f->attends && (axes >> f->along & 1) && (axes & all) && !f->inner;
+        bool rotary = f->attends && f->inner && (!(axes >> f->along & 1) || s->weight[n->id] <= ROTARY);   // queries and keys
+        if (rotary) continue;
+        if (f->kind == F_PRODUCT && !scores && (axes >> FIRST_REDUCED) && (s->heavy[n->id] || s->weight[n->id] > FREE))
             return "a product would compute it again for every tile";
+        if (f->kind == F_PRODUCT && n->kind == G_concat && (axes >> FIRST_REDUCED)) return "a product would choose among its parts for every tile";
         if (f->kind == F_SCATTER) return "a scatter reads its operands from memory";
         if (again && s->weight[n->id] > CHEAP && n->rank > 0) return "it would be computed again along other axes";
         if (axes >> FIRST_VALUE && s->weight[n->id] > FREE) return "it is gathered from";
@@ -323,6 +420,7 @@ static void own_group(State *s, Node *n, const char *why)
     FGroup *f = group_at(s, group);
     int count = root_axes(s->g, f, axis);
     store(s, n, group, why);
+    if (n->kind == G_contract) f->place = copy_ixs(s->g, axis, count);
     if (n->kind == G_contract || n->kind == G_scan || n->kind == G_sort) f->anchor = n;
     if (n->kind == G_reduce) f->rows = (uint32_t)used_axes(axis, count);
     if (n->kind == G_scan || n->kind == G_sort) {
@@ -359,13 +457,24 @@ static void elementwise(State *s, Node *n)
     push(s, n, p.group, p.coord);
 }
 
+// A view of a product that is all that is read of it, each element once: if it must be stored, then in this order.
+static bool layout(State *s, const Node *n)
+{
+    if (n->kind != G_view || n->src[0]->kind != G_contract || s->users[n->src[0]->id] != 1 || !ix_is(n->view.pred, 1)) return false;
+    Ix axis[G_MAX_RANK], inverse[G_MAX_RANK];
+    for (int i = 0; i < n->rank; i++) axis[i] = ix_axis(s->g, i, n->shape[i]);
+    return map_invert(s->g, n->src[0]->rank, n->src[0]->shape, n->view.coord, n->rank, axis, inverse);
+}
+
 static void place(State *s, Node *n)
 {
     const char *why;
+    GNum number;
+    if (g_scalar_value(n, &number) && !s->is_output[n->id] && !s->in_place[n->id]) return;   // a literal
     switch ((GKind)n->kind) {
     case G_input: case G_const: case G_param: return;
     case G_index: case G_view: case G_gather:
-        if (s->is_output[n->id] || s->in_place[n->id] || s->places[n->id].many) elementwise(s, n);
+        if (s->is_output[n->id] || s->in_place[n->id] || s->places[n->id].many || layout(s, n)) elementwise(s, n);
         else join_all(s, n);                                 // movement costs nothing
         return;
     case G_ew: case G_cast: case G_concat: elementwise(s, n); return;
@@ -386,6 +495,16 @@ static void place(State *s, Node *n)
             own_group(s, n, why);
         } else {
             FGroup *f = group_at(s, only_group(s, n));
+            if (f->attends) {
+                f->inner = n;
+                join_all(s, n);
+                return;
+            }
+            if (f->kind == F_PRODUCT) {
+                f->second = n;
+                join_all(s, n);
+                return;
+            }
             f->kind = F_PRODUCT;
             f->anchor = n;
             f->place = s->places[n->id].at.at[0].coord;
@@ -419,6 +538,20 @@ static void place(State *s, Node *n)
 
 static bool transcendental(GEw op) { return op >= EW_sqrt && op <= EW_sigmoid; }
 
+static void count_users(State *s)
+{
+    bool *alive = NEW_N(s->g->arena, bool, s->g->nodes.n);
+    s->users = NEW_N(s->g->arena, int, s->g->nodes.n);
+    for (uint32_t i = s->g->nodes.n; i-- > 0;) {
+        const Node *n = s->g->nodes.at[i];
+        alive[i] |= s->needed[i];
+        for (uint32_t k = 0; k < n->nsrc && alive[i]; k++) {
+            alive[n->src[k]->id] = true;
+            s->users[n->src[k]->id]++;
+        }
+    }
+}
+
 static void weigh(State *s)
 {
     for (uint32_t i = 0; i < s->g->nodes.n; i++) {
@@ -427,9 +560,12 @@ static void weigh(State *s)
         int w = n->kind == G_ew ? (transcendental((GEw)n->op) || n->op == EW_pow ? 4 : 1) : n->kind == G_concat ? (int)n->nsrc : 0;
         bool free_source = n->kind == G_scan || n->kind == G_sort || n->kind == G_scatter;
         for (uint32_t k = 0; k < n->nsrc && !free_source; k++) {
-            w += s->weight[n->src[k]->id];
+            uint32_t from = n->src[k]->id;
+            w += s->deep[from] && s->users[from] > 2 ? 0 : s->weight[from];      // will be stored
             s->heavy[i] |= s->heavy[n->src[k]->id];
+            s->deep[i] |= s->deep[n->src[k]->id];
         }
+        s->deep[i] = !anchor && (s->deep[i] || (n->kind == G_ew && (transcendental((GEw)n->op) || n->op == EW_pow)));
         s->heavy[i] |= n->kind == G_reduce || n->kind == G_contract;
         s->weight[i] = anchor ? 0 : w > 1000 ? 1000 : w;
     }
@@ -481,9 +617,11 @@ Fusion *graph_fuse(Graph *g)
     s.in_place = NEW_N(g->arena, bool, n);
     s.weight = NEW_N(g->arena, int, n);
     s.heavy = NEW_N(g->arena, bool, n);
+    s.deep = NEW_N(g->arena, bool, n);
     s.places = NEW_N(g->arena, struct Places, n);
     for (uint32_t i = 0; i < n; i++) s.f->maker[i] = -1;
     for (uint32_t i = 0; i < g->outputs.n; i++) s.needed[g->outputs.at[i].node->id] = s.is_output[g->outputs.at[i].node->id] = true;
+    count_users(&s);
     weigh(&s);
     for (uint32_t i = n; i-- > 0 && !g_failed(g);) {
         Node *node = g->nodes.at[i];

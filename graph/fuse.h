@@ -14,12 +14,25 @@ typedef enum FKind {
     F_SCATTER,
 } FKind;
 
+typedef struct Attention {       // a product whose left operand is a softmax along the contracted axis
+    Node     *score;             // what the softmax is of
+    const Ix *place;             // where, for the operand's place
+    bool      guarded;           // rows with nothing in them give 0
+} Attention;
+
+// place: of the left operand's elements; its last coordinate is the contracted axis.
+bool attention_match(Graph *g, const Node *product, const Ix *place, Attention *to);
+
 typedef struct FGroup {
     FKind    kind;
     Node    *root;
+    Node    *second;             // F_PRODUCT: another contraction of the same left operand, or NULL
     Node    *anchor;             // F_PRODUCT: the contraction; F_ROWS: the scan or sort that it is about, or NULL
     VEC(Node *) makes;           // what it leaves in memory: the root, and others
     const Ix *place;             // F_PRODUCT: of the anchor, in axes of the root
+    bool     attends;            // .. whose left operand is a softmax, computed as the loop over keys goes
+    int      along;              // .. the number of the axis of keys
+    Node    *inner;              // .. the product that makes the scores, or NULL
     uint32_t rows;               // F_ROWS: axes of the root that are rows; the others are columns
     VEC(Node *) nodes;           // all that it computes, for comments
     VEC(int) reads;              // groups that make what it reads
@@ -33,6 +46,7 @@ typedef struct Fusion {
     const char **why;            // by node id: why it is stored, in words; NULL: it is not, or nothing could be done about it
 } Fusion;
 
+void    graph_simplify(Graph *g);                           // rewrites that make fewer kernels (simplify.c)
 Fusion *graph_fuse(Graph *g);                                // in the graph's arena
 void    fusion_print(Buf *to, const Fusion *f);              // --emit=fusion
 // Is a map from `n` axes (with these extents) onto the values of `coord` one to one? axis[i] gets the axis as an expression of

@@ -102,7 +102,7 @@ Node *const *copy_nodes(Graph *g, Node *const *at, int n)
 static uint64_t num_hash(GNum v) { return v.is_int ? (uint64_t)v.i : f64_bits(v.f); }
 static bool num_same(GNum a, GNum b) { return a.is_int == b.is_int && num_hash(a) == num_hash(b); }
 
-enum { HASHED_BYTES = 4096 };    // constants up to this size are compared by what they hold
+enum { HASHED_BYTES = 4096 };    // constants up to this size are compared by what they hold, others by where they are from
 
 static uint32_t ixs_hash(uint32_t h, const Ix *at, int n)
 {
@@ -137,8 +137,9 @@ static bool payload_same(const Node *a, const Node *b)
     switch ((GKind)a->kind) {
     case G_ew: return true;
     case G_const:
-        return a->c.bytes == b->c.bytes &&
-               (a->c.data == b->c.data || (a->c.bytes <= HASHED_BYTES && memcmp(a->c.data, b->c.data, a->c.bytes) == 0));
+        if (a->c.bytes != b->c.bytes) return false;
+        if (a->c.bytes <= HASHED_BYTES) return memcmp(a->c.data, b->c.data, a->c.bytes) == 0;
+        return a->c.data == b->c.data && a->c.file && b->c.file && a->c.offset == b->c.offset && strcmp(a->c.file, b->c.file) == 0;
     case G_index: return a->index.expr == b->index.expr;
     case G_view:
         return ixs_same(a->view.coord, b->view.coord, a->src[0]->rank) && a->view.pred == b->view.pred && num_same(a->view.fill, b->view.fill);

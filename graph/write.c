@@ -328,6 +328,7 @@ static bool program(Writer *w, Buf *to)
 bool graph_write(Graph *g, const char *weights, Buf *to, Buf *err)
 {
     Writer w = {.g = g, .weights = weights};
+    graph_simplify(g);
     w.f = graph_fuse(g);
     bool ok = w.f != NULL;
     if (ok) {
@@ -346,6 +347,7 @@ bool graph_write(Graph *g, const char *weights, Buf *to, Buf *err)
 
 bool graph_write_fusion(Graph *g, Buf *to, Buf *err)
 {
+    graph_simplify(g);
     const Fusion *f = graph_fuse(g);
     if (f) fusion_print(to, f);
     else buf_puts(err, g_failed(g));

@@ -371,6 +371,32 @@ KExpr *k_reduced(Kernel *k, GReduce op, KExpr *e, const int *axis, int naxes)
     return r;
 }
 
+// The scores of an attention: queries times keys, over the whole head.
+static KExpr *scores(Kernel *k, const Node *n, const Ix *coord)
+{
+    Ix a[G_MAX_RANK], b[G_MAX_RANK];
+    int nb = n->contract.nb, nm = n->contract.nm, axis = k_axis(k, A_FULL, n->src[0]->shape[nb + nm], 0, "c");
+    if (axis < 0) return NULL;
+    for (int i = 0; i < nb + nm; i++) a[i] = coord[i];
+    for (int i = 0; i < nb; i++) b[i] = coord[i];
+    a[nb + nm] = b[nb + 1] = k->axis[axis].axis;
+    b[nb] = coord[nb + nm];
+    KExpr *q = k_value(k, n->src[0], a), *c = k_value(k, n->src[1], b);
+    if (!q || !c) return NULL;
+    bool tiles = false;
+    for (int i = 0; i < k->naxes; i++) tiles |= k->axis[i].kind == A_TILE && (q->mask >> i & 1);
+    Elem elem = (Elem)n->src[0]->elem;
+    bool dot = tiles && (q->mask >> axis & 1) && (c->mask >> axis & 1);
+    if (!dot) {
+        KExpr *p = k_text(k, "$0 * $1", P_TIMES, EL_f32, k_sized(k, q, EL_f32), k_sized(k, c, EL_f32), NULL);
+        return k_reduced(k, GR_sum, p, &axis, 1);
+    }
+    KExpr *e = expr_new(k, (KExpr){.op = E_DOT, .elem = n->contract.acc, .prec = P_PRIMARY, .node = n, .arg = {k_sized(k, q, elem), k_sized(k, c, elem)},
+                                   .axes = {axis}, .naxes = 1});
+    e->mask &= ~(UINT64_C(1) << axis);
+    return e;
+}
+
 KExpr *k_compute(Kernel *k, const Node *n, const Ix *coord)
 {
     GNum v;
@@ -388,7 +414,8 @@ KExpr *k_compute(Kernel *k, const Node *n, const Ix *coord)
     case G_concat: return concat(k, n, coord);
     case G_reduce: return reduce(k, n, coord);
     case G_contract:
-        return expr_new(k, (KExpr){.op = E_SUM, .elem = n->contract.acc, .prec = P_PRIMARY, .node = n, .mask = mask_of(k, coord, n->rank)});
+        if (n == k->fg->inner) return scores(k, n, coord);
+        return expr_new(k, (KExpr){.op = E_SUM, .elem = n->contract.acc, .prec = P_PRIMARY, .node = n, .number = g_int(n == k->fg->second), .mask = mask_of(k, coord, n->rank)});
     default: return g_error(k->g, "`%s` has no form in a kernel", g_kind_name[n->kind]);
     }
 }

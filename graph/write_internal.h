@@ -12,6 +12,7 @@ typedef enum KOp {
     E_LOAD,                      // node at coord, or fill out of range
     E_TEXT,                      // fmt with $0 $1 $2
     E_REDUCE,                    // fmt(arg over axes), a loop around it if they are too long
+    E_DOT,                       // dot(arg0, arg1 over axes): the scores of an attention
     E_SUM,                       // the accumulator of the product
     E_ALONG,                     // what a scan or sort gives; number: which
 } KOp;
@@ -89,9 +90,12 @@ typedef struct Kernel {
     VEC(Ix) scalars;             // those of them that are parameters, after the tensors
     VEC(const char *) names;     // taken
     VEC(const char *) blocks;    // compile-time names, "BN = next_pow2(N) or 1024"
-    KExpr  *a, *b;               // the product's operands
+    KExpr  *a, *b, *b2;          // the product's operands; the second product's
     KAlong  along;
     bool    by_sum;              // the product as sum(a * b)
+    KExpr  *score;               // attention: a is NULL, b the values
+    int     keys;                // the axis
+    bool    guarded;
     Buf     body;
     int     indent;
     bool    in_place;            // a scatter into its first source

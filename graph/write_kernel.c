@@ -264,12 +264,25 @@ static bool contracted(Kernel *k, const Ix *shape, int n, int64_t by, Ix *coord)
 
 static bool dot_takes(Elem e) { return e == EL_f16 || e == EL_bf16 || e == EL_f32 || e == EL_f64; }
 
+// What follows the product, at `at` of its result: the root's axes follow from the contraction's.
+static bool epilogue(Kernel *k, const Ix *at)
+{
+    const Node *c = k->fg->anchor, *root = k->fg->root;
+    Graph *g = k->g;
+    Ix axis[G_MAX_RANK], inverse[G_MAX_RANK], coord[G_MAX_RANK];
+    if (root == c) return add_stores(k, at);
+    for (int i = 0; i < root->rank; i++) axis[i] = ix_axis(g, i, root->shape[i]);
+    if (!map_invert(g, c->rank, c->shape, k->fg->place, root->rank, axis, inverse)) return g_error(g, "a product's place in its kernel cannot be inverted") != NULL;
+    for (int i = 0; i < root->rank; i++) coord[i] = ix_substitute(g, inverse[i], at, c->rank);
+    return add_stores(k, coord);
+}
+
 static bool product(Kernel *k)
 {
-    const Node *c = k->fg->anchor, *root = k->fg->root, *a = c->src[0], *b = c->src[1];
+    const Node *c = k->fg->anchor, *a = c->src[0], *b = c->src[1];
     Graph *g = k->g;
     int nb = c->contract.nb, nm = c->contract.nm, nn = c->contract.nn, nk = c->contract.nk;
-    Ix at[G_MAX_RANK], ca[G_MAX_RANK], cb[G_MAX_RANK], kc[G_MAX_RANK], coord[G_MAX_RANK];
+    Ix at[G_MAX_RANK], ca[G_MAX_RANK], cb[G_MAX_RANK], kc[G_MAX_RANK];
     reset(k);
     bool floats = elem_is_float((Elem)a->elem), small = floats && elem_bits((Elem)a->elem) == 16;
     k->by_sum = !dot_takes((Elem)a->elem) || a->elem != b->elem;
@@ -286,27 +299,61 @@ static bool product(Kernel *k)
     for (int i = 0; i < nn; i++) cb[nb + i] = at[nb + nm + i];
     k->a = k_value(k, a, ca);
     k->b = k_value(k, b, cb);
-    if (!k->a || !k->b) return false;
+    if (k->fg->second) k->b2 = k_value(k, k->fg->second->src[1], cb);
+    if (!k->a || !k->b || (k->fg->second && !k->b2)) return false;
     uint64_t loops = 0;
     for (int i = 0; i < k->naxes; i++)
         if (k->axis[i].kind == A_LOOP_TILE) loops |= UINT64_C(1) << i;
     Elem operand = k->by_sum ? (Elem)c->contract.acc : (Elem)a->elem;
-    k->by_sum |= (k->a->mask & loops) != loops || (k->b->mask & loops) != loops;
+    k->by_sum |= (k->a->mask & loops) != loops || (k->b->mask & loops) != loops || (k->b2 && (k->b2->mask & loops) != loops);
     if (k->by_sum) operand = c->contract.acc;
     k->a = k_sized(k, k->a, operand);
     k->b = k_sized(k, k->b, operand);
-    k->a->uses++;
+    if (k->b2) k->b2 = k_sized(k, k->b2, operand);
+    k->a->uses += 1 + (k->b2 != NULL);
     k->b->uses++;
-    // the root's axes from the contraction's
-    Ix axis[G_MAX_RANK], inverse[G_MAX_RANK];
-    for (int i = 0; i < root->rank; i++) axis[i] = ix_axis(g, i, root->shape[i]);
-    if (root == c) {
-        memcpy(coord, at, sizeof coord);
-    } else {
-        if (!map_invert(g, c->rank, c->shape, k->fg->place, root->rank, axis, inverse)) return g_error(g, "a product's place in its kernel cannot be inverted") != NULL;
-        for (int i = 0; i < root->rank; i++) coord[i] = ix_substitute(g, inverse[i], at, c->rank);
-    }
-    return add_stores(k, coord);
+    if (k->b2) k->b2->uses++;
+    return epilogue(k, at);
+}
+
+// ---- attention ------------------------------------------------------------------------------------------------------
+//
+// The loop over keys keeps the greatest score, the sum of the weights and the weighted sum of the values (put_attention in
+// write_text.c). Queries are a tile, keys the loop, the head and the values whole.
+
+static bool attention(Kernel *k)
+{
+    const Node *c = k->fg->anchor, *b = c->src[1];
+    Graph *g = k->g;
+    int nb = c->contract.nb, nm = c->contract.nm, nn = c->contract.nn;
+    Ix at[G_MAX_RANK], ca[G_MAX_RANK], cb[G_MAX_RANK];
+    reset(k);
+    if (!one_axis(k, c->shape, nb, A_GRID, 0, "b", at)) return false;
+    if (!one_axis(k, c->shape + nb, nm, A_TILE, tile_of(ix_product(g, c->shape + nb, nm), 16, 64), "m", at + nb)) return false;
+    if (!one_axis(k, c->shape + nb + nm, nn, A_FULL, 0, "d", at + nb + nm)) return false;
+    Ix keys = c->src[0]->shape[nb + nm];
+    k->keys = k_axis(k, A_LOOP_TILE, ix_is(keys, 1) ? ix(g, 2) : keys, tile_of(keys, 16, 64), "n");
+    if (k->keys < 0 || ix_is(keys, 1)) return g_error(g, "attention to one key") != NULL;
+    for (int i = 0; i < nb + nm; i++) ca[i] = at[i];
+    ca[nb + nm] = k->axis[k->keys].axis;
+    for (int i = 0; i < nb; i++) cb[i] = at[i];
+    for (int i = 0; i < nn; i++) cb[nb + i] = at[nb + nm + i];
+    cb[nb + nn] = k->axis[k->keys].axis;
+    Attention found;
+    if (!attention_match(g, c, ca, &found)) return g_error(g, "an attention is not one in its kernel") != NULL;
+    k->guarded = found.guarded;
+    k->score = k_value(k, found.score, found.place);
+    k->b = k_value(k, b, cb);
+    if (!k->score || !k->b) return false;
+    uint64_t tile = 0;
+    for (int i = 0; i < k->naxes; i++)
+        if (k->axis[i].kind == A_TILE) tile |= UINT64_C(1) << i;
+    k->by_sum = !tile || !(k->b->mask >> k->keys & 1) || nn == 0 || ix_is(ix_product(g, c->shape + nb + nm, nn), 1);
+    k->score = k_sized(k, k->score, EL_f32);
+    k->b = k_sized(k, k->b, k->by_sum ? EL_f32 : (Elem)b->elem);
+    k->score->uses += 2;
+    k->b->uses++;
+    return epilogue(k, at);
 }
 
 // ---- scatters -------------------------------------------------------------------------------------------------------
@@ -417,7 +464,7 @@ bool kernel_build(Kernel *k)
     case F_ROWS:
         if (f->anchor) return along(k);
         return fewest_parts(k, part, single_parts(f->root, f->rows, part), rows_with);
-    case F_PRODUCT: return product(k);
+    case F_PRODUCT: return f->attends ? attention(k) : product(k);
     case F_SCATTER: return scatter(k);
     }
     return false;

@@ -203,6 +203,7 @@ static Scope *home(Scope *s, const KExpr *e)
 static const char *suggestion(const KExpr *e)
 {
     const Node *n = e->node;
+    if (e->op == E_DOT) return "s";
     if (e->op == E_REDUCE) return e->fmt[0] == 's' ? "total" : e->fmt[0] == 'm' && e->fmt[1] == 'a' ? "top" : e->fmt[0] == 'm' ? "low" : e->fmt;
     if (e->op == E_LOAD) return n && n->kind == G_const ? "c" : "v";
     if (e->var >= 0) return "at";
@@ -417,7 +418,12 @@ static char *written(Kernel *k, Scope *s, KExpr *e)
         if (is_loop(k, e)) return loop_text(k, s, e);
         buf_printf(&b, "%s(%s over %s)", e->fmt, operand(k, s, e->arg[0], P_TERNARY), over(k, e));
         break;
-    case E_SUM: return (char *)"acc";
+    case E_DOT: {
+        const char *a = operand(k, s, e->arg[0], P_TERNARY), *c = operand(k, s, e->arg[1], P_TERNARY);
+        buf_printf(&b, "dot(%s, %s over %s)", a, c, over(k, e));
+        break;
+    }
+    case E_SUM: return (char *)(e->number.i ? "acc2" : "acc");
     case E_ALONG: return (char *)(e->number.i ? k->along.places : k->along.value);
     }
     char *t = arena_printf(k->arena, "%s", b.p);
@@ -488,6 +494,8 @@ static void settle_params(Kernel *k)
     if (k->along.node) reach(k, k->along.arg, seen);
     if (k->a) reach(k, k->a, seen);
     if (k->b) reach(k, k->b, seen);
+    if (k->b2) reach(k, k->b2, seen);
+    if (k->score) reach(k, k->score, seen);
     for (uint32_t i = 0; i < k->stores.n; i++) {
         reach(k, k->stores.at[i].value, seen);
         reach_values(k, k->stores.at[i].coord, k->stores.at[i].node->rank, seen);
@@ -571,17 +579,19 @@ static void product_loop(Kernel *k, Scope *s, Scope *loop, Buf *inside)
         if (!(loop->loops >> i & 1) && (k->axis[i].kind == A_TILE)) axes |= UINT64_C(1) << i;
     const char *tile = tile_axes(k, axes & ~loop->loops), *elem = elem_name(k->fg->anchor->contract.acc);
     indent(s);
-    if (tile[0]) buf_printf(s->to, "var acc = zeros<%s>(%s);\n", elem, tile);
-    else buf_printf(s->to, "var acc: %s = 0;\n", elem);
-    if (along) {
-        const char *a = operand(k, loop, k->a, k->by_sum ? P_TIMES : P_TERNARY), *b = operand(k, loop, k->b, k->by_sum ? P_UNARY : P_TERNARY);
+    for (int sum = 0; sum < (k->b2 ? 2 : 1); sum++) {
+        if (tile[0]) buf_printf(s->to, "%svar %s = zeros<%s>(%s);", sum ? "  " : "", sum ? "acc2" : "acc", elem, tile);
+        else buf_printf(s->to, "%svar %s: %s = 0;", sum ? "  " : "", sum ? "acc2" : "acc", elem);
+    }
+    buf_putc(s->to, '\n');
+    for (int sum = 0; sum < (k->b2 ? 2 : 1); sum++) {
+        bool add = k->by_sum || !along;
+        const char *a = operand(k, loop, k->a, add ? P_TIMES : P_TERNARY), *b = operand(k, loop, sum ? k->b2 : k->b, add ? P_UNARY : P_TERNARY);
+        const char *to = sum ? "acc2" : "acc";
         indent(loop);
-        if (k->by_sum) buf_printf(inside, "acc += sum(%s * %s over %s);\n", a, b, along);
-        else buf_printf(inside, "acc += dot(%s, %s over %s);\n", a, b, along);
-    } else {
-        const char *a = operand(k, loop, k->a, P_TIMES), *b = operand(k, loop, k->b, P_UNARY);
-        indent(loop);
-        buf_printf(inside, "acc += %s * %s;\n", a, b);
+        if (!along) buf_printf(inside, "%s += %s * %s;\n", to, a, b);
+        else if (k->by_sum) buf_printf(inside, "%s += sum(%s * %s over %s);\n", to, a, b, along);
+        else buf_printf(inside, "%s += dot(%s, %s over %s);\n", to, a, b, along);
     }
     if (head.n) {
         indent(s);
@@ -611,6 +621,40 @@ static void put_along(Kernel *k, Scope *s)
     }
 }
 
+// Softmax and the weighted sum of values as one loop over keys; its scores are never stored.
+static void put_attention(Kernel *k, Scope *s)
+{
+    const KAxis *n = &k->axis[k->keys];
+    uint64_t tile = k->score->mask & ~(UINT64_C(1) << k->keys);
+    char *rows = tile_axes(k, tile), *all = tile_axes(k, (tile | k->b->mask) & ~(UINT64_C(1) << k->keys));
+    Buf inside = {0};
+    Scope loop = {&inside, UINT64_C(1) << k->keys, s, s->indent + 1};
+    indent(s);
+    if (rows[0]) buf_printf(s->to, "var top = full(lowest(), %s);  var den = zeros<f32>(%s);  ", rows, rows);
+    else buf_puts(s->to, "var top = lowest();  var den = 0.0;  ");
+    if (all[0]) buf_printf(s->to, "var acc = zeros<f32>(%s);\n", all);
+    else buf_puts(s->to, "var acc = 0.0;\n");
+    const char *score = operand(k, &loop, k->score, P_TERNARY), *v = operand(k, &loop, k->b, k->by_sum ? P_UNARY : P_TERNARY);
+    const char *lines[] = {"let t = max(top, max(%s over %s));\n", "let p = exp(%s - t);\n", "let r = exp(top - t);\n",
+                           "den = den * r + sum(p over %s);\n"};
+    indent(&loop), buf_printf(&inside, lines[0], score, n->name);
+    indent(&loop), buf_printf(&inside, lines[1], score);
+    indent(&loop), buf_puts(&inside, lines[2]);
+    indent(&loop), buf_printf(&inside, lines[3], n->name);
+    indent(&loop);
+    if (k->by_sum) buf_printf(&inside, "acc = acc * r + sum(p * %s over %s);\n", v, n->name);
+    else if (k->b->elem == EL_f32) buf_printf(&inside, "acc = acc * r + dot(p, %s over %s);\n", v, n->name);
+    else buf_printf(&inside, "acc = acc * r + dot(p as %s, %s over %s);\n", elem_name(k->b->elem), v, n->name);
+    indent(&loop), buf_puts(&inside, "top = t;\n");
+    indent(s);
+    buf_printf(s->to, "for %s in ", n->name);
+    put_ix(k, s->to, n->extent, P_PLUS);
+    buf_printf(s->to, " by %" PRId64 " {\n%s", n->by, inside.p);
+    indent(s), buf_puts(s->to, "}\n");
+    indent(s), buf_puts(s->to, k->guarded ? "acc = where(den == 0, 0.0, acc / den);\n" : "acc = acc / den;\n");
+    buf_free(&inside);
+}
+
 static void put_store(Kernel *k, Scope *s, const KStore *st)
 {
     Buf at = {0};
@@ -631,7 +675,7 @@ static void put_stores(Kernel *k, Scope *s)
 {
     Buf head = {0}, inside = {0};
     Scope loop = {&inside, 0, s, s->indent + 1};
-    for (int i = 0; i < k->naxes && !k->a; i++) {
+    for (int i = 0; i < k->naxes && !k->a && !k->score; i++) {
         const KAxis *a = &k->axis[i];
         bool stored = false;
         for (uint32_t n = 0; n < k->stores.n; n++)
@@ -699,11 +743,13 @@ void k_print(Kernel *k, Buf *to, const char *name)
     Scope top = {&body, 0, NULL, 1}, loop;
     for (int i = 0; i < ix_dim_count(k->g); i++)
         vec_push(k->arena, &k->names, g_identifier(k->arena, ix_dim_info(k->g, ix_dim_at(k->g, i))->name, "N"));
-    vec_push(k->arena, &k->names, "acc");
+    static const char *const ours[] = {"acc", "acc2", "top", "den", "t", "p", "r"};
+    for (int i = 0; i < (k->score ? 7 : 2); i++) vec_push(k->arena, &k->names, ours[i]);
     settle_params(k);
     name_axes(k);
     full_axes(k, &top);
     if (k->a) product_loop(k, &top, &loop, &inside);
+    if (k->score) put_attention(k, &top);
     if (k->along.node) put_along(k, &top);
     put_stores(k, &top);
     put_where(k, &head);
