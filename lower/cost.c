@@ -139,12 +139,15 @@ bool cost_of(Fn *f, const CompileOptions *opt, const Schedule *given, const int6
     f->fast = true;
     if (!work_of(f, t, dims, &w)) return false;
     if (2 * w.bytes > t->smem_block - 2048) return false;
-    if (given->split || !w.splits) { out->us = launch_us(&w, t, given->split > 1 && w.splits ? given->split : 1); return true; }
-    for (int i = 0; i < MAX_TRIED && (i == 0 || tried[i] <= w.trips); i++) {
+    int parts = given->split > 1 && w.splits ? given->split : 1;
+    out->us = launch_us(&w, t, parts);
+    for (int i = 1; !given->split && w.splits && i < MAX_TRIED && tried[i] <= w.trips; i++) {
         double us = launch_us(&w, t, tried[i]);
-        if (i && us >= out->us) continue;
+        if (us >= out->us) continue;
         out->us = us;
-        out->schedule.split = tried[i];
+        out->schedule.split = parts = tried[i];
     }
+    // One round needs no loading ahead, and a tile is stored sooner by its own threads than by the copy engine.
+    if (!given->walk && !given->blocks && w.programs * parts <= t->sms) out->schedule.walk = 1;
     return true;
 }

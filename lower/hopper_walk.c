@@ -13,8 +13,9 @@
 //
 // Applies to kernels with one product whose operands all come through the ring and whose tiles are all stored where TMA
 // can: a plain output tensor, its innermost index along the product's columns, 2- or 4-byte elements, the tile ending
-// with the tensor. Others keep a block to a program (a converted tile would need shared memory beside the ring), and so
-// do transposed products, whose tiles are small.
+// with the tensor. Where one round is all that a launch has, there is nothing to load ahead (Schedule.walk is 1 then).
+// Others keep a block to a program (a converted tile would need shared memory beside the ring), and so do transposed
+// products, whose tiles are small.
 #include "lower/hopper.h"
 
 enum { SLOTS = 2, SLOT_ROWS = 64 };
@@ -76,6 +77,7 @@ static Op *program_of(const Fn *f) {
 
 uint32_t hop_walk_bytes(Hop *h) {
     int stores = 0;
+    if (h->opt->schedule.walk == 1) return 0;
     if (h->np != 1 || h->once_bytes || h->p[0].swapped || !program_of(h->f) || !epilogue(h, h->loop->next, true, &stores) || !stores) return 0;
     return (uint32_t)(SLOTS * h->groups * SLOT_ROWS * SPAN);
 }

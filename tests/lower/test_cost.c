@@ -90,6 +90,7 @@ static void choice(void **state) {
     assert_true(kernel_choose(w.file, w.s, w.kernel, NULL, 0, small, 3, &w.opt, &c));
     assert_int_equal(value_of(c.kernel, "BM"), 64);
     assert_int_equal(value_of(c.kernel, "BN"), 128);
+    assert_int_equal(c.schedule.walk, 1);                                                      // 128 tiles: one round
     assert_non_null(strstr(c.why, "best of"));
     assert_true(kernel_choose(w.file, w.s, w.kernel, NULL, 0, large, 3, &w.opt, &c));
     assert_int_equal(value_of(c.kernel, "BN"), 256);
