@@ -21,6 +21,7 @@ static const double ALONE = 1.02;                                   // one warp 
 static const double PROMOTE = 0.05;                                 // us a trip: f8 products are waited for and added
 static const double BARRIERS = 0.01;                                // us a trip
 static const double AGAIN = 0.1, FEW = 0.06;                        // of what is read again, that misses L2; memory drawn by few blocks
+static const double SHORT = 15;                                     // us
 static const double SHALLOW = 1.08, DEEP_BYTES = 96e3;              // too little on its way: one stage is read, one about to be free
 static const double JOIN = 3.5;                                     // us: fences and the count of arrivals
 
@@ -147,7 +148,7 @@ bool cost_of(Fn *f, const CompileOptions *opt, const Schedule *given, const int6
         out->us = us;
         out->schedule.split = parts = tried[i];
     }
-    // One round needs no loading ahead, and a tile is stored sooner by its own threads than by the copy engine.
-    if (!given->walk && !given->blocks && w.programs * parts <= t->sms) out->schedule.walk = 1;
+    // One short round needs no loading ahead, and a tile is stored sooner by its own threads than by the copy engine.
+    if (!given->walk && !given->blocks && w.programs * parts <= t->sms && out->us < SHORT) out->schedule.walk = 1;
     return true;
 }
