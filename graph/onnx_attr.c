@@ -1,14 +1,15 @@
 // Attributes of nodes, by name and type.
 //
-// In the body of a function an attribute may refer to one of the call's, which may itself stand in a function's body and
-// refer further: attr_find follows, and falls back on the function's defaults. Files written before the field `type`
-// existed say by what they hold which type an attribute has.
+// In the body of a function an attribute may refer to one of the call's, which may itself stand in a function's body
+// and refer further: attr_find follows, and falls back on the function's defaults. Files written before the field
+// `type` existed say by what they hold which type an attribute has.
 #include "graph/onnx_internal.h"
 
 #include <string.h>
 
 enum { A_FLOAT = 1, A_INT, A_STRING, A_TENSOR, A_GRAPH, A_FLOATS, A_INTS, A_STRINGS, A_SPARSE = 11 };
-static const char *const type_names[] = {"of no type", "a float", "an integer", "a text", "a tensor", "a graph", "floats", "integers", "texts"};
+static const char *const type_names[] = {"of no type", "a float", "an integer", "a text", "a tensor",
+                                         "a graph",    "floats",  "integers",   "texts"};
 enum { NAMED = sizeof type_names / sizeof *type_names };
 
 static const Onnx__AttributeProto *in_list(Onnx__AttributeProto *const *at, size_t n, const char *name) {
@@ -29,12 +30,21 @@ static const Onnx__AttributeProto *resolve(const Call *call, const Onnx__NodePro
     return a;
 }
 
-const Onnx__AttributeProto *attr_find(const Import *im, const Onnx__NodeProto *n, const char *name) { return resolve(im->call, n, name); }
+const Onnx__AttributeProto *attr_find(const Import *im, const Onnx__NodeProto *n, const char *name) {
+    return resolve(im->call, n, name);
+}
 
 static int type_of(const Onnx__AttributeProto *a) {
     if (a->type != 0) return a->type;
-    return a->has_f ? A_FLOAT : a->has_i ? A_INT : a->has_s ? A_STRING : a->t != NULL ? A_TENSOR : a->g != NULL ? A_GRAPH
-         : a->n_floats > 0 ? A_FLOATS : a->n_ints > 0 ? A_INTS : a->n_strings > 0 ? A_STRINGS : 0;
+    return a->has_f           ? A_FLOAT
+           : a->has_i         ? A_INT
+           : a->has_s         ? A_STRING
+           : a->t != NULL     ? A_TENSOR
+           : a->g != NULL     ? A_GRAPH
+           : a->n_floats > 0  ? A_FLOATS
+           : a->n_ints > 0    ? A_INTS
+           : a->n_strings > 0 ? A_STRINGS
+                              : 0;
 }
 
 // The attribute if it is there and of that type; a message if it is of another.
@@ -44,7 +54,8 @@ static const Onnx__AttributeProto *get(Op *op, const char *name, int type) {
     int is = type_of(a);
     bool empty = is == 0 && (type == A_FLOATS || type == A_INTS || type == A_STRINGS);
     if (is == type || empty) return a;
-    return op_error(op, "attribute `%s` is %s, not %s", name, is > 0 && is < NAMED ? type_names[is] : "of another type", type_names[type]);
+    return op_error(op, "attribute `%s` is %s, not %s", name, is > 0 && is < NAMED ? type_names[is] : "of another type",
+                    type_names[type]);
 }
 
 void *op_out_of_scope(Op *op, const char *what) {
@@ -109,12 +120,14 @@ Node *op_tensor(Op *op, const char *name) {
     OnnxModel *m = op->import->m;
     OnnxTensor t;
     Buf why = {0};
-    bool ok = sparse ? sparse_of(m, a->sparse_tensor, m->arena, &t, &why) : a->t != NULL && tensor_of(m, a->t, m->arena, &t, &why);
+    bool ok = sparse ? sparse_of(m, a->sparse_tensor, m->arena, &t, &why)
+                     : a->t != NULL && tensor_of(m, a->t, m->arena, &t, &why);
     if (!ok && a->t != NULL && a->t->data_type == 8) op->import->how->out_of_scope = "strings";
     if (!ok) op_error(op, "attribute `%s` %s", name, why.n > 0 ? why.p : "holds no tensor");
-    else if (t.missing != NULL) ok = false, op_error(op, "attribute `%s` is in a file that is not there, %s", name, t.missing);
+    else if (t.missing != NULL)
+        ok = false, op_error(op, "attribute `%s` is in a file that is not there, %s", name, t.missing);
     buf_free(&why);
-    if (ok && op->nout > 0) op->out_type[0] = t.type;                // a Constant; others overwrite it or make something else
+    if (ok && op->nout > 0) op->out_type[0] = t.type; // a Constant; others overwrite it or make something else
     return ok ? tensor_node(op->g, &t) : NULL;
 }
 
@@ -124,6 +137,7 @@ Elem op_elem(Op *op, const char *name, Elem otherwise) {
     int type = a->i > 0 && a->i < INT32_MAX ? (int)a->i : 0;
     Elem e = onnx_type_elem(type);
     if (type == 8) op_out_of_scope(op, "strings");
-    else if (e == EL_none) op_error(op, "attribute `%s`: elements of type %s are not supported", name, onnx_type_name(type));
+    else if (e == EL_none)
+        op_error(op, "attribute `%s`: elements of type %s are not supported", name, onnx_type_name(type));
     return e;
 }

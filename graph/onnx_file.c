@@ -21,7 +21,7 @@
 
 bool file_map(const char *path, FileMap *out, Arena *a, Buf *err) {
     struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);          // a pipe without a writer would block
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a pipe without a writer would block
     if (fd < 0 || fstat(fd, &st) != 0) {
         buf_printf(err, "%s: %s", path, strerror(errno));
         if (fd >= 0) close(fd);
@@ -55,7 +55,8 @@ const char *shown(Arena *a, const char *name) {
     enum { LONGEST = 120 };
     size_t n = name != NULL ? strlen(name) : 0;
     char *out = arena_alloc(a, (n < LONGEST ? n : LONGEST + 3) + 1);
-    for (size_t i = 0; i < n && i < LONGEST; i++) out[i] = (unsigned char)name[i] < 0x20 || name[i] == 0x7f ? '?' : name[i];
+    for (size_t i = 0; i < n && i < LONGEST; i++)
+        out[i] = (unsigned char)name[i] < 0x20 || name[i] == 0x7f ? '?' : name[i];
     if (n > LONGEST) memcpy(out + LONGEST, "...", 3);
     return out;
 }
@@ -66,13 +67,14 @@ enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5, DEEPEST = 64 }
 
 typedef struct Walk {
     const uint8_t *start, *p;
-    int            depth;
-    OnnxModel     *m;                  // or NULL
-    bool           in_weights;
-    Buf           *err;
+    int depth;
+    OnnxModel *m; // or NULL
+    bool in_weights;
+    Buf *err;
 } Walk;
 
-static bool wrong(Walk *w, const ProtobufCMessageDescriptor *type, const ProtobufCFieldDescriptor *f, const char *what) {
+static bool wrong(Walk *w, const ProtobufCMessageDescriptor *type, const ProtobufCFieldDescriptor *f,
+                  const char *what) {
     buf_printf(w->err, "not a valid ONNX file: %s%s%s %s (byte %td)", type->short_name, f != NULL ? "." : "",
                f != NULL ? f->name : "", what, w->p - w->start);
     return false;
@@ -92,14 +94,21 @@ static bool varint(Walk *w, const uint8_t *end, uint64_t *out) {
 // What a field of this type looks like when it is not packed.
 static unsigned wire_of(const ProtobufCFieldDescriptor *f) {
     switch (f->type) {
-    case PROTOBUF_C_TYPE_FLOAT: case PROTOBUF_C_TYPE_FIXED32: case PROTOBUF_C_TYPE_SFIXED32: return WIRE_32;
-    case PROTOBUF_C_TYPE_DOUBLE: case PROTOBUF_C_TYPE_FIXED64: case PROTOBUF_C_TYPE_SFIXED64: return WIRE_64;
-    case PROTOBUF_C_TYPE_STRING: case PROTOBUF_C_TYPE_BYTES: case PROTOBUF_C_TYPE_MESSAGE: return WIRE_BYTES;
+    case PROTOBUF_C_TYPE_FLOAT:
+    case PROTOBUF_C_TYPE_FIXED32:
+    case PROTOBUF_C_TYPE_SFIXED32: return WIRE_32;
+    case PROTOBUF_C_TYPE_DOUBLE:
+    case PROTOBUF_C_TYPE_FIXED64:
+    case PROTOBUF_C_TYPE_SFIXED64: return WIRE_64;
+    case PROTOBUF_C_TYPE_STRING:
+    case PROTOBUF_C_TYPE_BYTES:
+    case PROTOBUF_C_TYPE_MESSAGE: return WIRE_BYTES;
     default: return WIRE_VARINT;
     }
 }
 
-static bool check_packed(Walk *w, const ProtobufCMessageDescriptor *type, const ProtobufCFieldDescriptor *f, const uint8_t *end) {
+static bool check_packed(Walk *w, const ProtobufCMessageDescriptor *type, const ProtobufCFieldDescriptor *f,
+                         const uint8_t *end) {
     unsigned one = wire_of(f);
     uint64_t value;
     if (one == WIRE_VARINT) {
@@ -119,10 +128,12 @@ static void note_weights(Walk *w, const ProtobufCMessageDescriptor *type, const 
     if (f == NULL) return;
     if (w->depth == 2) w->in_weights = type == &onnx__graph_proto__descriptor && strcmp(f->name, "initializer") == 0;
     if (w->depth == 2 && w->in_weights) vec_push(w->m->arena, &w->m->raw_at, 0);
-    if (w->depth == 3 && w->in_weights && strcmp(f->name, "raw_data") == 0) w->m->raw_at.at[w->m->raw_at.n - 1] = (uint64_t)(w->p - w->start);
+    if (w->depth == 3 && w->in_weights && strcmp(f->name, "raw_data") == 0)
+        w->m->raw_at.at[w->m->raw_at.n - 1] = (uint64_t)(w->p - w->start);
 }
 
-static bool check_field(Walk *w, const ProtobufCMessageDescriptor *type, const ProtobufCFieldDescriptor *f, unsigned wire, const uint8_t *end) {
+static bool check_field(Walk *w, const ProtobufCMessageDescriptor *type, const ProtobufCFieldDescriptor *f,
+                        unsigned wire, const uint8_t *end) {
     uint64_t n;
     bool repeated = f != NULL && f->label == PROTOBUF_C_LABEL_REPEATED;
     bool packed = repeated && wire == WIRE_BYTES && wire_of(f) != WIRE_BYTES;
@@ -130,9 +141,7 @@ static bool check_field(Walk *w, const ProtobufCMessageDescriptor *type, const P
     switch (wire) {
     case WIRE_VARINT: return varint(w, end, &n) || wrong(w, type, f, "holds a broken number");
     case WIRE_32:
-    case WIRE_64:
-        n = wire == WIRE_32 ? 4 : 8;
-        break;
+    case WIRE_64: n = wire == WIRE_32 ? 4 : 8; break;
     case WIRE_BYTES:
         if (!varint(w, end, &n)) return wrong(w, type, f, "has a broken length");
         break;
@@ -148,10 +157,11 @@ static bool check_field(Walk *w, const ProtobufCMessageDescriptor *type, const P
 }
 
 static bool check_message(Walk *w, const ProtobufCMessageDescriptor *type, const uint8_t *end) {
-    uint64_t seen = 0, tag;                                          // fields of message type that may appear once
+    uint64_t seen = 0, tag; // fields of message type that may appear once
     if (++w->depth > DEEPEST) return wrong(w, type, NULL, "is nested too deeply");
     while (w->p < end) {
-        if (!varint(w, end, &tag) || tag >> 3 == 0 || tag >> 32 != 0) return wrong(w, type, NULL, "holds no field where one should be");
+        if (!varint(w, end, &tag) || tag >> 3 == 0 || tag >> 32 != 0)
+            return wrong(w, type, NULL, "holds no field where one should be");
         const ProtobufCFieldDescriptor *f = protobuf_c_message_descriptor_get_field(type, (unsigned)(tag >> 3));
         if (f != NULL && f->type == PROTOBUF_C_TYPE_MESSAGE && f->label != PROTOBUF_C_LABEL_REPEATED) {
             uint64_t bit = UINT64_C(1) << (f - type->fields);
@@ -165,16 +175,18 @@ static bool check_message(Walk *w, const ProtobufCMessageDescriptor *type, const
 }
 
 static void *take(void *arena, size_t n) { return arena_alloc(arena, n); }
-static void  leave(void *arena, void *p) { (void)arena, (void)p; }   // the arena goes as a whole
+static void leave(void *arena, void *p) { (void)arena, (void)p; } // the arena goes as a whole
 
-ProtobufCMessage *message_read(const ProtobufCMessageDescriptor *type, const uint8_t *p, size_t n, Arena *a, OnnxModel *m, Buf *err) {
+ProtobufCMessage *message_read(const ProtobufCMessageDescriptor *type, const uint8_t *p, size_t n, Arena *a,
+                               OnnxModel *m, Buf *err) {
     Walk w = {.start = p, .p = p, .m = m, .err = err};
     if (n == 0) {
         buf_puts(err, "is empty");
         return NULL;
     }
     if (n > INT32_MAX) {
-        buf_puts(err, "is larger than 2 GiB, which a protobuf file cannot be: weights of that size go into external data");
+        buf_puts(err,
+                 "is larger than 2 GiB, which a protobuf file cannot be: weights of that size go into external data");
         return NULL;
     }
     if (!check_message(&w, type, p + n)) return NULL;

@@ -4,9 +4,9 @@
 //     scope of the graph  <--  scope of a body of If, Loop, Scan          (sees what is around it)
 //       |  names -> nodes of the graph IR
 //
-// Functions of the model are lowered in place, as often as they are called. Bodies are lowered by the operators that have
-// them (op_inline). A model's mistakes are found on the way: names that nobody makes, or too late, or twice; dimensions and
-// data that do not agree; and recorded with the node that they were met at.
+// Functions of the model are lowered in place, as often as they are called. Bodies are lowered by the operators that
+// have them (op_inline). A model's mistakes are found on the way: names that nobody makes, or too late, or twice;
+// dimensions and data that do not agree; and recorded with the node that they were met at.
 #include "graph/onnx_internal.h"
 
 #include <stdlib.h>
@@ -17,11 +17,15 @@ enum { MAX_LOWERED = 1 << 20, MAX_DEPTH = 48, MAX_TRIES = 12 };
 
 // ---- names -----------------------------------------------------------------------------------------
 
-typedef struct Entry { const char *name; Node *node; int type; } Entry;      // type: see Op.in_type
+typedef struct Entry {
+    const char *name;
+    Node *node;
+    int type;
+} Entry; // type: see Op.in_type
 
 struct Scope {
-    Scope   *up;                       // what is around it, or NULL
-    Entry   *slot;                     // open addressing, at most half full
+    Scope *up;   // what is around it, or NULL
+    Entry *slot; // open addressing, at most half full
     uint32_t n, cap;
 };
 
@@ -85,8 +89,8 @@ static const Onnx__FunctionProto *function_of(const Import *im, const Onnx__Node
     const Onnx__ModelProto *m = im->m->proto;
     for (size_t i = 0; i < m->n_functions; i++) {
         const Onnx__FunctionProto *f = m->functions[i];
-        if (strcmp(text(f->name), text(n->op_type)) == 0 && strcmp(domain_of(f->domain), domain_of(n->domain)) == 0
-            && strcmp(text(f->overload), text(n->overload)) == 0)
+        if (strcmp(text(f->name), text(n->op_type)) == 0 && strcmp(domain_of(f->domain), domain_of(n->domain)) == 0 &&
+            strcmp(text(f->overload), text(n->overload)) == 0)
             return f;
     }
     return NULL;
@@ -97,7 +101,8 @@ static const char *where_of(Import *im, const Onnx__NodeProto *n) {
     const char *type = shown(a, text(n->op_type));
     if (text(n->name)[0] != '\0') return arena_printf(a, "%s %s", type, shown(a, n->name));
     for (size_t i = 0; i < n->n_output; i++)
-        if (n->output[i][0] != '\0') return arena_printf(a, "%s (the one that makes `%s`)", type, shown(a, n->output[i]));
+        if (n->output[i][0] != '\0')
+            return arena_printf(a, "%s (the one that makes `%s`)", type, shown(a, n->output[i]));
     return type;
 }
 
@@ -111,7 +116,10 @@ static bool made_later(Import *im, const char *name) {
 
 static bool lower_nodes(Import *im, Onnx__NodeProto *const *nodes, size_t n);
 
-typedef struct Values { Node **in, **out; int *in_type, *out_type; } Values;      // of a node
+typedef struct Values {
+    Node **in, **out;
+    int *in_type, *out_type;
+} Values; // of a node
 
 static bool inline_function(Import *im, const Onnx__NodeProto *n, const Onnx__FunctionProto *f, const Values *v) {
     Graph *g = im->g;
@@ -119,20 +127,23 @@ static bool inline_function(Import *im, const Onnx__NodeProto *n, const Onnx__Fu
     for (const Call *c = im->call; c != NULL; c = c->up, depth++)
         if (c->f == f) return g_error(g, "the function %s calls itself", shown(g->arena, f->name)), false;
     if (n->n_input > f->n_input || n->n_output > f->n_output)
-        return g_error(g, "the function %s has %zu inputs and %zu outputs, %zu and %zu are used", shown(g->arena, f->name), f->n_input,
-                       f->n_output, n->n_input, n->n_output), false;
+        return g_error(g, "the function %s has %zu inputs and %zu outputs, %zu and %zu are used",
+                       shown(g->arena, f->name), f->n_input, f->n_output, n->n_input, n->n_output),
+               false;
     Import outer = *im;
     im->scope = &(Scope){0};
     im->call = &(Call){.up = outer.call, .node = n, .f = f};
     if (f->n_opset_import > 0) im->opsets = f->opset_import, im->nopsets = f->n_opset_import;
     bool ok = true;
-    for (size_t i = 0; i < f->n_input && ok; i++) ok = define(im, f->input[i], i < n->n_input ? v->in[i] : NULL, i < n->n_input ? v->in_type[i] : 0);
+    for (size_t i = 0; i < f->n_input && ok; i++)
+        ok = define(im, f->input[i], i < n->n_input ? v->in[i] : NULL, i < n->n_input ? v->in_type[i] : 0);
     ok = ok && lower_nodes(im, f->node, f->n_node);
     for (size_t i = 0; i < n->n_output && ok; i++) {
         const Entry *e = lookup(im, f->output[i]);
         if (e != NULL) v->out[i] = e->node, v->out_type[i] = e->type;
         if (v->out[i] == NULL && n->output[i][0] != '\0')
-            ok = g_error(g, "the function %s does not make its output `%s`", shown(g->arena, f->name), shown(g->arena, f->output[i])) != NULL;
+            ok = g_error(g, "the function %s does not make its output `%s`", shown(g->arena, f->name),
+                         shown(g->arena, f->output[i])) != NULL;
     }
     im->scope = outer.scope, im->call = outer.call, im->opsets = outer.opsets, im->nopsets = outer.nopsets;
     return ok;
@@ -142,7 +153,8 @@ static bool inline_function(Import *im, const Onnx__NodeProto *n, const Onnx__Fu
 static void keep_types(const Values *v, size_t nin, size_t nout) {
     if (nin == 0 || v->in[0] == NULL || onnx_type_plain(v->in_type[0])) return;
     for (size_t i = 0; i < nout; i++)
-        if (v->out_type[i] == 0 && v->out[i] != NULL && v->out[i]->elem == v->in[0]->elem) v->out_type[i] = v->in_type[0];
+        if (v->out_type[i] == 0 && v->out[i] != NULL && v->out[i]->elem == v->in[0]->elem)
+            v->out_type[i] = v->in_type[0];
 }
 
 static bool lower_by_row(Import *im, const Onnx__NodeProto *n, const Values *v) {
@@ -153,13 +165,26 @@ static bool lower_by_row(Import *im, const Onnx__NodeProto *n, const Values *v) 
     if (row == NULL && op_find(domain, text(n->op_type), 10000) != NULL)
         return g_error(g, "opset %lld has no such operator", (long long)version), false;
     if (row == NULL)
-        return g_error(g, "there is no operator %s%s%s", shown(g->arena, domain), *domain != '\0' ? "." : "", shown(g->arena, text(n->op_type))), false;
+        return g_error(g, "there is no operator %s%s%s", shown(g->arena, domain), *domain != '\0' ? "." : "",
+                       shown(g->arena, text(n->op_type))),
+               false;
     if (row->lower == NULL) im->how->out_of_scope = row->why;
     if (row->lower == NULL) return g_error(g, "%s are not supported", row->why), false;
-    if (version <= 0) return g_error(g, "the model imports no opset of the domain \"%s\"", shown(g->arena, domain)), false;
-    Op op = {.g = g, .type = row->type, .domain = domain, .version = (int)(version < 10000 ? version : 10000), .row = row->arg,
-             .nin = (int)n->n_input, .nout = (int)n->n_output, .in = v->in, .out = v->out, .in_type = v->in_type, .out_type = v->out_type,
-             .import = im, .node = n};
+    if (version <= 0)
+        return g_error(g, "the model imports no opset of the domain \"%s\"", shown(g->arena, domain)), false;
+    Op op = {.g = g,
+             .type = row->type,
+             .domain = domain,
+             .version = (int)(version < 10000 ? version : 10000),
+             .row = row->arg,
+             .nin = (int)n->n_input,
+             .nout = (int)n->n_output,
+             .in = v->in,
+             .out = v->out,
+             .in_type = v->in_type,
+             .out_type = v->out_type,
+             .import = im,
+             .node = n};
     Node *first = row->lower(&op);
     if (n->n_output > 0 && first != NULL) v->out[0] = first;
     keep_types(v, n->n_input, n->n_output);
@@ -171,16 +196,22 @@ static bool lower_node(Import *im, const Onnx__NodeProto *n) {
     Arena *a = g->arena;
     const char *around = g_source(g), *here = where_of(im, n);
     g_at(g, im->call != NULL ? arena_printf(a, "%s in %s", here, shown(a, im->call->f->name)) : here);
-    if (++im->lowered > MAX_LOWERED) return g_error(g, "the model has more than %d nodes when its functions and loops are written out", MAX_LOWERED), false;
-    if (im->depth >= MAX_DEPTH) return g_error(g, "functions and bodies are nested more than %d deep", MAX_DEPTH), false;
-    Values v = {NEW_N(a, Node *, n->n_input + 1), NEW_N(a, Node *, n->n_output + 1), NEW_N(a, int, n->n_input + 1), NEW_N(a, int, n->n_output + 1)};
+    if (++im->lowered > MAX_LOWERED)
+        return g_error(g, "the model has more than %d nodes when its functions and loops are written out", MAX_LOWERED),
+               false;
+    if (im->depth >= MAX_DEPTH)
+        return g_error(g, "functions and bodies are nested more than %d deep", MAX_DEPTH), false;
+    Values v = {NEW_N(a, Node *, n->n_input + 1), NEW_N(a, Node *, n->n_output + 1), NEW_N(a, int, n->n_input + 1),
+                NEW_N(a, int, n->n_output + 1)};
     for (size_t i = 0; i < n->n_input; i++) {
         const char *name = n->input[i];
         const Entry *e = name[0] != '\0' ? lookup(im, name) : NULL;
         if (e != NULL) v.in[i] = e->node, v.in_type[i] = e->type;
         if (e != NULL || name[0] == '\0') continue;
         if (made_later(im, name))
-            return g_error(g, "its input `%s` is made by a later node: the nodes are not in order, or in a cycle", shown(a, name)), false;
+            return g_error(g, "its input `%s` is made by a later node: the nodes are not in order, or in a cycle",
+                           shown(a, name)),
+                   false;
         return g_error(g, "nothing makes its input `%s`", shown(a, name)), false;
     }
     const Onnx__FunctionProto *f = function_of(im, n);
@@ -206,8 +237,9 @@ static bool lower_nodes(Import *im, Onnx__NodeProto *const *nodes, size_t n) {
 
 // ---- weights -----------------------------------------------------------------------------------------
 
-// Memory for weights whose file is not there: normal numbers (deviation 0.02), which repeat after a while; integers are 0. A
-// tensor gets the first block that is large enough, so that a model needs about as much memory as its largest weight.
+// Memory for weights whose file is not there: normal numbers (deviation 0.02), which repeat after a while; integers are
+// 0. A tensor gets the first block that is large enough, so that a model needs about as much memory as its largest
+// weight.
 static const void *random_weights(OnnxModel *m, Elem e, size_t bytes, Graph *g) {
     enum { PERIOD = 1048573 };
     for (uint32_t i = 0; i < m->random.n; i++)
@@ -242,7 +274,8 @@ static Node *initializer(Import *im, const Onnx__TensorProto *p, uint64_t raw_at
         if (p->data_type == 8) im->how->out_of_scope = "strings";
         g_error(g, "%s", why.p);
     } else if (t.missing != NULL && !im->how->random_weights) {
-        g_error(g, "its file of external data, %s, is not there (--random-weights runs a model without)", shown(g->arena, t.missing));
+        g_error(g, "its file of external data, %s, is not there (--random-weights runs a model without)",
+                shown(g->arena, t.missing));
     } else {
         if (t.missing != NULL) t.data = random_weights(m, t.elem, (size_t)t.count * (size_t)elem_bytes(t.elem), g);
         if (raw_at != 0 && onnx_type_bits(t.type) == elem_bits(t.elem)) t.file = m->path, t.offset = raw_at;
@@ -258,7 +291,8 @@ static bool initializers(Import *im, const Onnx__GraphProto *gp, bool outermost)
     bool ok = true;
     for (size_t i = 0; i < gp->n_initializer && ok; i++) {
         const Onnx__TensorProto *p = gp->initializer[i];
-        if (outermost && given_find(im->how, text(p->name)) != NULL && lookup(im, text(p->name)) != NULL) continue;   // given instead
+        if (outermost && given_find(im->how, text(p->name)) != NULL && lookup(im, text(p->name)) != NULL)
+            continue; // given instead
         Node *n = initializer(im, p, outermost && i < im->m->raw_at.n ? im->m->raw_at.at[i] : 0);
         ok = n != NULL && define(im, text(p->name), g_name(g, n, text(p->name)), p->data_type);
     }
@@ -266,7 +300,8 @@ static bool initializers(Import *im, const Onnx__GraphProto *gp, bool outermost)
         OnnxTensor t;
         Buf why = {0};
         g_at(g, "sparse initializer");
-        ok = sparse_of(im->m, gp->sparse_initializer[i], im->m->arena, &t, &why) && define(im, t.name, tensor_node(g, &t), t.type);
+        ok = sparse_of(im->m, gp->sparse_initializer[i], im->m->arena, &t, &why) &&
+             define(im, t.name, tensor_node(g, &t), t.type);
         if (why.n > 0) g_error(g, "%s", why.p);
         buf_free(&why);
     }
@@ -283,18 +318,23 @@ static bool marked(const char *const *names, uint32_t n, const char *name) {
 }
 
 // What a dimension of an input is: a number, or a name. A given tensor settles what must be settled.
-static Ix input_dim(Import *im, const char *input, int d, const Onnx__TensorShapeProto__Dimension *dim, const GTensor *given) {
+static Ix input_dim(Import *im, const char *input, int d, const Onnx__TensorShapeProto__Dimension *dim,
+                    const GTensor *given) {
     Graph *g = im->g;
-    bool named = dim != NULL && dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && dim->dim_param[0] != '\0';
-    bool fixed = dim != NULL && dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE && dim->dim_value >= 0;
+    bool named = dim != NULL && dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM &&
+                 dim->dim_param[0] != '\0';
+    bool fixed =
+        dim != NULL && dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE && dim->dim_value >= 0;
     if (fixed) {
         if (given != NULL && given->shape[d] != dim->dim_value)
-            return g_error(g, "dimension %d is %lld in the model, but %lld in the tensor given", d, (long long)dim->dim_value, (long long)given->shape[d]);
+            return g_error(g, "dimension %d is %lld in the model, but %lld in the tensor given", d,
+                           (long long)dim->dim_value, (long long)given->shape[d]);
         return ix(g, dim->dim_value);
     }
     const char *name = named ? dim->dim_param : arena_printf(g->arena, "%s_%d", input, d);
     bool bind = im->marks->all || marked(im->marks->dims.at, im->marks->dims.n, name);
-    if (given != NULL && (bind || given->shape[d] == 0)) return ix(g, given->shape[d]);   // an empty one is no case of the general
+    if (given != NULL && (bind || given->shape[d] == 0))
+        return ix(g, given->shape[d]); // an empty one is no case of the general
     return ix_dim(g, name);
 }
 
@@ -304,12 +344,15 @@ static bool input(Import *im, const Onnx__ValueInfoProto *v) {
     g_at(g, arena_printf(g->arena, "input `%s`", shown(g->arena, name)));
     const OnnxGiven *given = given_find(im->how, name);
     const GTensor *t = given != NULL ? given->tensor : NULL;
-    const Onnx__TypeProto__Tensor *type = v->type != NULL && v->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? v->type->tensor_type : NULL;
+    const Onnx__TypeProto__Tensor *type =
+        v->type != NULL && v->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? v->type->tensor_type : NULL;
     if (type == NULL) return g_error(g, "is no tensor"), false;
     Elem elem = onnx_type_elem(type->elem_type);
-    if (elem == EL_none) return g_error(g, "has elements of type %s, which are not supported", onnx_type_name(type->elem_type)), false;
+    if (elem == EL_none)
+        return g_error(g, "has elements of type %s, which are not supported", onnx_type_name(type->elem_type)), false;
     if (t != NULL && t->elem != elem)
-        return g_error(g, "has elements of type %s, but the tensor given has %s", elem_name(elem), elem_name(t->elem)), false;
+        return g_error(g, "has elements of type %s, but the tensor given has %s", elem_name(elem), elem_name(t->elem)),
+               false;
     if (type->shape == NULL && t == NULL) return g_error(g, "has no shape in the model; give a tensor for it"), false;
     size_t rank = type->shape != NULL ? type->shape->n_dim : (size_t)t->rank;
     if (rank > MAX_RANK) return g_error(g, "has %zu dimensions; %d are supported", rank, MAX_RANK), false;
@@ -320,8 +363,11 @@ static bool input(Import *im, const Onnx__ValueInfoProto *v) {
         shape[d] = input_dim(im, name, (int)d, type->shape != NULL ? type->shape->dim[d] : NULL, t);
         if (shape[d] == NULL) return false;
     }
-    bool bind = t != NULL && t->data != NULL && (im->marks->all ? elem_is_int(elem) || elem == EL_bool : marked(im->marks->inputs.at, im->marks->inputs.n, name));
-    Node *n = bind ? g_name(g, g_const(g, elem, t->rank, t->shape, t->data), name) : g_input(g, name, elem, (int)rank, shape);
+    bool bind = t != NULL && t->data != NULL &&
+                (im->marks->all ? elem_is_int(elem) || elem == EL_bool
+                                : marked(im->marks->inputs.at, im->marks->inputs.n, name));
+    Node *n =
+        bind ? g_name(g, g_const(g, elem, t->rank, t->shape, t->data), name) : g_input(g, name, elem, (int)rank, shape);
     return n != NULL && define(im, name, n, type->elem_type);
 }
 
@@ -332,10 +378,13 @@ static bool outputs(Import *im, const Onnx__GraphProto *gp) {
         g_at(g, arena_printf(g->arena, "output `%s`", shown(g->arena, text(v->name))));
         Node *n = value_of(im, text(v->name));
         if (n == NULL) return g_error(g, "no node makes it"), false;
-        bool typed = v->type != NULL && v->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE && v->type->tensor_type->elem_type != 0;
+        bool typed = v->type != NULL && v->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE &&
+                     v->type->tensor_type->elem_type != 0;
         int type = typed ? v->type->tensor_type->elem_type : 0;
         if (typed && onnx_type_elem(type) != (Elem)n->elem)
-            return g_error(g, "is declared with elements of type %s, but what is computed has %s", onnx_type_name(type), elem_name((Elem)n->elem)), false;
+            return g_error(g, "is declared with elements of type %s, but what is computed has %s", onnx_type_name(type),
+                           elem_name((Elem)n->elem)),
+                   false;
         g_output(g, text(v->name), n);
     }
     return true;
@@ -356,9 +405,10 @@ int op_body_outputs(const OpBody *b) { return (int)body_graph(b)->n_output; }
 bool op_inline(Op *op, const OpBody *b, Node *const *args, int nargs, Node **results) {
     Import *im = op->import;
     const Onnx__GraphProto *gp = body_graph(b);
-    if ((size_t)nargs != gp->n_input) return op_error(op, "its body takes %zu inputs, not %d", gp->n_input, nargs), false;
+    if ((size_t)nargs != gp->n_input)
+        return op_error(op, "its body takes %zu inputs, not %d", gp->n_input, nargs), false;
     Scope *outer = im->scope;
-    Scope  here = {.up = outer};
+    Scope here = {.up = outer};
     const char *around = g_source(op->g);
     im->scope = &here;
     bool ok = true;
@@ -367,7 +417,9 @@ bool op_inline(Op *op, const OpBody *b, Node *const *args, int nargs, Node **res
     g_at(op->g, around);
     for (size_t i = 0; i < gp->n_output && ok; i++) {
         results[i] = value_of(im, text(gp->output[i]->name));
-        if (results[i] == NULL) ok = op_error(op, "its body does not make its output `%s`", shown(op->g->arena, text(gp->output[i]->name))) != NULL;
+        if (results[i] == NULL)
+            ok = op_error(op, "its body does not make its output `%s`",
+                          shown(op->g->arena, text(gp->output[i]->name))) != NULL;
     }
     im->scope = outer;
     return ok;
@@ -394,11 +446,17 @@ Graph *onnx_import(OnnxModel *m, OnnxImport *how, Buf *err) {
     const char *unusual = onnx_unusual_io(m);
     how->out_of_scope = unusual;
     how->bound = 0;
-    if (unusual != NULL) buf_printf(err, "%s: has %s among its inputs or outputs, which are not supported", m->path, unusual);
+    if (unusual != NULL)
+        buf_printf(err, "%s: has %s among its inputs or outputs, which are not supported", m->path, unusual);
     for (int tries = 0; unusual == NULL; tries++) {
         const char *name = text(m->proto->graph->name);
         g = graph_new(name[0] != '\0' ? name : "model");
-        Import im = {.g = g, .m = m, .how = how, .marks = &marks, .opsets = m->proto->opset_import, .nopsets = m->proto->n_opset_import};
+        Import im = {.g = g,
+                     .m = m,
+                     .how = how,
+                     .marks = &marks,
+                     .opsets = m->proto->opset_import,
+                     .nopsets = m->proto->n_opset_import};
         bool ok = import_once(&im);
         how->bound = (int)(marks.inputs.n + marks.dims.n);
         if (ok && g_failed(g) == NULL) break;

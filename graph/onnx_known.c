@@ -22,13 +22,13 @@ static bool mark(Marks *k, bool is_dim, const char *name) {
     return true;
 }
 
-typedef struct Search {                // of what a value depends on
-    Op      *op;
-    bool    *seen;                     // nodes, by id
-    bool     dims;                     // are numbers needed, so that dimensions are to be bound, too?
-    bool     found;                    // something new was marked
-    const char *lacks;                 // an input for which nothing was given
-    bool     computed;                 // by something that gives other sizes for other data
+typedef struct Search { // of what a value depends on
+    Op *op;
+    bool *seen;        // nodes, by id
+    bool dims;         // are numbers needed, so that dimensions are to be bound, too?
+    bool found;        // something new was marked
+    const char *lacks; // an input for which nothing was given
+    bool computed;     // by something that gives other sizes for other data
 } Search;
 
 static void search_ix(Search *s, Ix e) {
@@ -72,7 +72,10 @@ static void *needs(Op *op, const Node *x, bool dims, const char *what) {
     Search s = {.op = op, .seen = NEW_N(op->g->arena, bool, op->g->nodes.n + 1), .dims = dims};
     search(&s, x);
     if (s.found) op->import->again = true;
-    if (s.lacks != NULL) return op_error(op, "%s must be known when the model is loaded, and depends on `%s`, for which no value is given", what, s.lacks);
+    if (s.lacks != NULL)
+        return op_error(op,
+                        "%s must be known when the model is loaded, and depends on `%s`, for which no value is given",
+                        what, s.lacks);
     return op_error(op, "%s must be known when the model is loaded, but depends on the data", what);
 }
 
@@ -158,7 +161,8 @@ bool op_fixed(Op *op, Ix size, int64_t *v) {
     Search s = {.op = op, .dims = true};
     search_ix(&s, size);
     if (s.found) op->import->again = true;
-    if (s.lacks != NULL) return op_error(op, "the dimension `%s` must be known when the model is loaded", s.lacks), false;
+    if (s.lacks != NULL)
+        return op_error(op, "the dimension `%s` must be known when the model is loaded", s.lacks), false;
     return op_error(op, "needs a size that depends on the data"), false;
 }
 
@@ -172,7 +176,9 @@ const int64_t *op_known_shape(Op *op, Node *x) {
 
 bool op_axes(Op *op, const Node *x, int i, uint32_t *axes, bool *given) {
     int n = 0;
-    const int64_t *at = op_given(op, "axes") ? op_ints(op, "axes", &n) : op_opt(op, i) != NULL ? op_known_ints(op, i, &n) : NULL;
+    const int64_t *at = op_given(op, "axes")    ? op_ints(op, "axes", &n)
+                        : op_opt(op, i) != NULL ? op_known_ints(op, i, &n)
+                                                : NULL;
     *axes = 0;
     *given = at != NULL;
     if (x == NULL || g_failed(op->g) != NULL) return false;

@@ -27,8 +27,11 @@ static bool check_head(OnnxModel *m, Buf *err) {
     if (p->n_opset_import == 0) return buf_puts(err, "imports no opset, so its operators are not defined"), false;
     for (size_t i = 0; i < p->n_opset_import; i++)
         for (size_t k = 0; k < i; k++)
-            if (strcmp(text(p->opset_import[i]->domain), text(p->opset_import[k]->domain)) == 0 && p->opset_import[i]->version != p->opset_import[k]->version)
-                return buf_printf(err, "imports two versions of the opset \"%s\"", shown(m->arena, text(p->opset_import[i]->domain))), false;
+            if (strcmp(text(p->opset_import[i]->domain), text(p->opset_import[k]->domain)) == 0 &&
+                p->opset_import[i]->version != p->opset_import[k]->version)
+                return buf_printf(err, "imports two versions of the opset \"%s\"",
+                                  shown(m->arena, text(p->opset_import[i]->domain))),
+                       false;
     if (p->graph->n_output == 0) return buf_puts(err, "has no outputs"), false;
     list_inputs(m);
     return true;
@@ -40,7 +43,10 @@ OnnxModel *onnx_parse(const char *path, const void *bytes, size_t n, Buf *err) {
     m->arena = a;
     m->path = arena_printf(a, "%s", path);
     const char *slash = strrchr(path, '/');
-    char *folder = realpath(slash == NULL ? "." : slash == path ? "/" : arena_printf(a, "%.*s", (int)(slash - path), path), NULL);
+    char *folder = realpath(slash == NULL   ? "."
+                            : slash == path ? "/"
+                                            : arena_printf(a, "%.*s", (int)(slash - path), path),
+                            NULL);
     if (folder != NULL) m->folder = arena_printf(a, "%s", folder);
     free(folder);
     Buf why = {0};
@@ -72,27 +78,34 @@ void onnx_free(OnnxModel *m) {
     arena_free(m->arena);
 }
 
-int         onnx_input_count(const OnnxModel *m, bool with_defaults) { return (int)(with_defaults ? m->inputs.n : m->ninputs); }
+int onnx_input_count(const OnnxModel *m, bool with_defaults) { return (int)(with_defaults ? m->inputs.n : m->ninputs); }
 const char *onnx_input_name(const OnnxModel *m, int i) { return text(m->inputs.at[i]->name); }
-int         onnx_output_count(const OnnxModel *m) { return (int)m->proto->graph->n_output; }
+int onnx_output_count(const OnnxModel *m) { return (int)m->proto->graph->n_output; }
 const char *onnx_output_name(const OnnxModel *m, int i) { return text(m->proto->graph->output[i]->name); }
 
 Elem onnx_input_elem(const OnnxModel *m, int i) {
     const Onnx__TypeProto *t = m->inputs.at[i]->type;
-    return t != NULL && t->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? onnx_type_elem(t->tensor_type->elem_type) : EL_none;
+    return t != NULL && t->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? onnx_type_elem(t->tensor_type->elem_type)
+                                                                             : EL_none;
 }
 
 void onnx_input_type(const OnnxModel *m, int i, Buf *out) {
     const Onnx__TypeProto *t = m->inputs.at[i]->type;
     bool tensor = t != NULL && t->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
     const Onnx__TensorShapeProto *shape = tensor ? t->tensor_type->shape : NULL;
-    buf_puts(out, tensor ? onnx_input_elem(m, i) != EL_none ? elem_name(onnx_input_elem(m, i)) : onnx_type_name(t->tensor_type->elem_type) : "no tensor");
+    buf_puts(out, tensor ? onnx_input_elem(m, i) != EL_none ? elem_name(onnx_input_elem(m, i))
+                                                            : onnx_type_name(t->tensor_type->elem_type)
+                         : "no tensor");
     if (shape == NULL) return;
     for (size_t d = 0; d < shape->n_dim; d++) {
         const Onnx__TensorShapeProto__Dimension *dim = shape->dim[d];
         buf_puts(out, d == 0 ? "[" : ", ");
-        if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE) buf_printf(out, "%lld", (long long)dim->dim_value);
-        else buf_puts(out, dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM ? shown(m->arena, dim->dim_param) : "?");
+        if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE)
+            buf_printf(out, "%lld", (long long)dim->dim_value);
+        else
+            buf_puts(out, dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM
+                              ? shown(m->arena, dim->dim_param)
+                              : "?");
     }
     buf_puts(out, shape->n_dim > 0 ? "]" : "[]");
 }
@@ -104,7 +117,8 @@ bool onnx_input_shape(const OnnxModel *m, int i, int *rank, int64_t *shape, int6
     if (s == NULL || s->n_dim > MAX_RANK) return false;
     *rank = (int)s->n_dim;
     for (size_t d = 0; d < s->n_dim; d++) {
-        bool known = s->dim[d]->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE && s->dim[d]->dim_value >= 0;
+        bool known =
+            s->dim[d]->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE && s->dim[d]->dim_value >= 0;
         shape[d] = known ? s->dim[d]->dim_value : unknown;
     }
     return true;

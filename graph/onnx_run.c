@@ -8,7 +8,7 @@
 bool onnx_run(OnnxModel *m, OnnxImport *how, GTensor *outputs, Buf *err) {
     Graph *g = onnx_import(m, how, err);
     if (g == NULL) return false;
-    GTensor *in = calloc(g->inputs.n + 1, sizeof *in);               // what an import bound needs none
+    GTensor *in = calloc(g->inputs.n + 1, sizeof *in); // what an import bound needs none
     char why[512] = "";
     bool ok = in != NULL;
     for (uint32_t i = 0; i < g->inputs.n && ok; i++)

@@ -1,7 +1,8 @@
 // Tensors of ONNX files: TensorProto in all its forms to plain memory.
 //
 //     raw_data         little endian bytes, used where they are         float_data, int32_data, ...   converted
-//     external data    a piece of another file, mapped                  4-bit and 2-bit integers      unpacked, a byte each
+//     external data    a piece of another file, mapped                  4-bit and 2-bit integers      unpacked, a byte
+//     each
 //
 // What a tensor says of itself has to agree: dimensions, element type, bytes. Element types that have no
 // row in lang/dtypes.h are read as the smallest one that holds all their values (int4 as i8, float4e2m1 as
@@ -18,9 +19,15 @@
 #include "lang/number.h"
 
 typedef enum Field { IN_NONE, IN_FLOAT, IN_INT32, IN_INT64, IN_DOUBLE, IN_UINT64 } Field;
-typedef enum Code { PLAIN, SIGNED_BITS, UNSIGNED_BITS, E4M3UZ, E5M2UZ, E2M1, E8M0 } Code;   // how an element is written
+typedef enum Code { PLAIN, SIGNED_BITS, UNSIGNED_BITS, E4M3UZ, E5M2UZ, E2M1, E8M0 } Code; // how an element is written
 
-typedef struct OnnxType { const char *name; Elem elem; uint8_t bits; Field field; Code code; } OnnxType;
+typedef struct OnnxType {
+    const char *name;
+    Elem elem;
+    uint8_t bits;
+    Field field;
+    Code code;
+} OnnxType;
 
 // By number of TensorProto.DataType.
 // clang-format off
@@ -43,10 +50,10 @@ static const OnnxType types[] = {
 enum { TYPES = sizeof types / sizeof *types };
 
 const char *onnx_type_name(int type) { return type > 0 && type < TYPES ? types[type].name : "undefined"; }
-Elem        onnx_type_elem(int type) { return type > 0 && type < TYPES ? types[type].elem : EL_none; }
-int         onnx_type_bits(int type) { return type > 0 && type < TYPES ? types[type].bits : 0; }
+Elem onnx_type_elem(int type) { return type > 0 && type < TYPES ? types[type].elem : EL_none; }
+int onnx_type_bits(int type) { return type > 0 && type < TYPES ? types[type].bits : 0; }
 
-bool        onnx_type_plain(int type) { return type <= 0 || type >= TYPES || types[type].code == PLAIN; }
+bool onnx_type_plain(int type) { return type <= 0 || type >= TYPES || types[type].code == PLAIN; }
 
 int onnx_type_of(Elem elem) {
     for (int i = 1; i < TYPES; i++)
@@ -69,13 +76,13 @@ static void decode_one(const OnnxType *t, unsigned b, void *out, int64_t i) {
     static const float e2m1[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
     unsigned half = 1u << (t->bits - 1);
     switch (t->code) {
-    case SIGNED_BITS:   ((int8_t *)out)[i] = (int8_t)((int)(b ^ half) - (int)half); break;
+    case SIGNED_BITS: ((int8_t *)out)[i] = (int8_t)((int)(b ^ half) - (int)half); break;
     case UNSIGNED_BITS: ((uint8_t *)out)[i] = (uint8_t)b; break;
-    case E4M3UZ:        ((uint16_t *)out)[i] = f16_from_f32(float_uz(b, 4, 3)); break;
-    case E5M2UZ:        ((uint16_t *)out)[i] = f16_from_f32(float_uz(b, 5, 2)); break;
-    case E2M1:          ((uint8_t *)out)[i] = e4m3_from_f32(b & 8 ? -e2m1[b & 7] : e2m1[b & 7]); break;
-    case E8M0:          ((float *)out)[i] = b == 255 ? NAN : ldexpf(1, (int)b - 127); break;
-    case PLAIN:         break;
+    case E4M3UZ: ((uint16_t *)out)[i] = f16_from_f32(float_uz(b, 4, 3)); break;
+    case E5M2UZ: ((uint16_t *)out)[i] = f16_from_f32(float_uz(b, 5, 2)); break;
+    case E2M1: ((uint8_t *)out)[i] = e4m3_from_f32(b & 8 ? -e2m1[b & 7] : e2m1[b & 7]); break;
+    case E8M0: ((float *)out)[i] = b == 255 ? NAN : ldexpf(1, (int)b - 127); break;
+    case PLAIN: break;
     }
 }
 
@@ -92,12 +99,12 @@ static void *decode(const OnnxType *t, const uint8_t *bytes, int64_t count, Aren
 
 static size_t field_length(const OnnxType *t, const Onnx__TensorProto *p) {
     switch (t->field) {
-    case IN_FLOAT:  return p->n_float_data;
-    case IN_INT32:  return p->n_int32_data;
-    case IN_INT64:  return p->n_int64_data;
+    case IN_FLOAT: return p->n_float_data;
+    case IN_INT32: return p->n_int32_data;
+    case IN_INT64: return p->n_int64_data;
     case IN_DOUBLE: return p->n_double_data;
     case IN_UINT64: return p->n_uint64_data;
-    case IN_NONE:   break;
+    case IN_NONE: break;
     }
     return 0;
 }
@@ -105,8 +112,8 @@ static size_t field_length(const OnnxType *t, const Onnx__TensorProto *p) {
 // The typed field as the bytes that raw_data would have.
 static const void *field_bytes(const OnnxType *t, const Onnx__TensorProto *p, Arena *a) {
     switch (t->field) {
-    case IN_FLOAT:  return p->float_data;
-    case IN_INT64:  return p->int64_data;
+    case IN_FLOAT: return p->float_data;
+    case IN_INT64: return p->int64_data;
     case IN_DOUBLE: return p->double_data;
     case IN_UINT64: {
         if (t->bits == 64) return p->uint64_data;
@@ -118,7 +125,7 @@ static const void *field_bytes(const OnnxType *t, const Onnx__TensorProto *p, Ar
         if (t->bits == 32) return p->int32_data;
         size_t wide = t->bits == 16 ? 2 : 1;
         uint8_t *out = arena_alloc(a, p->n_int32_data * wide);
-        for (size_t i = 0; i < p->n_int32_data; i++) memcpy(out + i * wide, &p->int32_data[i], wide);   // little endian
+        for (size_t i = 0; i < p->n_int32_data; i++) memcpy(out + i * wide, &p->int32_data[i], wide); // little endian
         return out;
     }
     case IN_NONE: break;
@@ -142,8 +149,8 @@ static bool number_of(const char *text, uint64_t *out) {
 
 // NULL: err says why, or nothing when the file is not there and that is allowed (*missing).
 static const FileMap *external_file(OnnxModel *m, const char *location, bool *missing, Buf *err) {
-    bool climbs = strcmp(location, "..") == 0 || strncmp(location, "../", 3) == 0 || strstr(location, "/../") != NULL
-               || (strlen(location) > 2 && strcmp(location + strlen(location) - 3, "/..") == 0);
+    bool climbs = strcmp(location, "..") == 0 || strncmp(location, "../", 3) == 0 || strstr(location, "/../") != NULL ||
+                  (strlen(location) > 2 && strcmp(location + strlen(location) - 3, "/..") == 0);
     if (*location == '\0' || *location == '/' || climbs || strlen(location) > 4000) {
         buf_printf(err, "its external data \"%s\" must be a file below the model's folder", shown(m->arena, location));
         return NULL;
@@ -170,20 +177,26 @@ static const FileMap *external_file(OnnxModel *m, const char *location, bool *mi
     return found;
 }
 
-static bool external_bytes(OnnxModel *m, const Onnx__TensorProto *p, uint64_t want, OnnxTensor *out, const uint8_t **bytes, Buf *err) {
+static bool external_bytes(OnnxModel *m, const Onnx__TensorProto *p, uint64_t want, OnnxTensor *out,
+                           const uint8_t **bytes, Buf *err) {
     const char *location = NULL;
     uint64_t offset = 0, length = want;
     for (size_t i = 0; i < p->n_external_data; i++) {
         const char *key = p->external_data[i]->key, *value = p->external_data[i]->value;
         if (key == NULL || value == NULL) continue;
         if (strcmp(key, "location") == 0) location = value;
-        bool ok = strcmp(key, "offset") == 0 ? number_of(value, &offset) : strcmp(key, "length") == 0 ? number_of(value, &length) : true;
-        if (!ok) return buf_printf(err, "the %s of its external data is no number: \"%s\"", key, shown(m->arena, value)), false;
+        bool ok = strcmp(key, "offset") == 0   ? number_of(value, &offset)
+                  : strcmp(key, "length") == 0 ? number_of(value, &length)
+                                               : true;
+        if (!ok)
+            return buf_printf(err, "the %s of its external data is no number: \"%s\"", key, shown(m->arena, value)),
+                   false;
     }
     if (m == NULL || location == NULL) return buf_puts(err, "its external data name no file"), false;
     if (length != want)
-        return buf_printf(err, "its external data have %llu bytes, but its type and dimensions need %llu", (unsigned long long)length,
-                          (unsigned long long)want), false;
+        return buf_printf(err, "its external data have %llu bytes, but its type and dimensions need %llu",
+                          (unsigned long long)length, (unsigned long long)want),
+               false;
     bool missing = false;
     const FileMap *f = external_file(m, location, &missing, err);
     out->offset = offset;
@@ -194,8 +207,10 @@ static bool external_bytes(OnnxModel *m, const Onnx__TensorProto *p, uint64_t wa
     if (f == NULL) return missing;
     out->file = f->path;
     if (offset > f->n || want > f->n - offset)
-        return buf_printf(err, "its external data are bytes %llu to %llu of %s, which has %zu", (unsigned long long)offset,
-                          (unsigned long long)offset + want, shown(m->arena, location), f->n), false;
+        return buf_printf(err, "its external data are bytes %llu to %llu of %s, which has %zu",
+                          (unsigned long long)offset, (unsigned long long)offset + want, shown(m->arena, location),
+                          f->n),
+               false;
     *bytes = f->p == NULL ? (const uint8_t *)"" : f->p + offset;
     return true;
 }
@@ -236,7 +251,9 @@ bool tensor_of(OnnxModel *m, const Onnx__TensorProto *p, Arena *a, OnnxTensor *o
     } else if (p->has_raw_data && (p->raw_data.len > 0 || listed == 0)) {
         if (listed > 0) return buf_puts(err, "has both raw_data and typed data"), false;
         if (p->raw_data.len != want)
-            return buf_printf(err, "has %zu bytes of data, but its type and dimensions need %llu", p->raw_data.len, (unsigned long long)want), false;
+            return buf_printf(err, "has %zu bytes of data, but its type and dimensions need %llu", p->raw_data.len,
+                              (unsigned long long)want),
+                   false;
         bytes = p->raw_data.data;
     } else {
         if (listed != expected)
@@ -247,7 +264,7 @@ bool tensor_of(OnnxModel *m, const Onnx__TensorProto *p, Arena *a, OnnxTensor *o
     int wide = elem_bytes(t->elem);
     if (t->code != PLAIN) out->data = decode(t, bytes, out->count, a), out->file = NULL;
     else if ((uintptr_t)bytes % (uintptr_t)wide == 0 || out->count == 0) out->data = bytes;
-    else out->data = memcpy(arena_alloc(a, want), bytes, want);            // at an odd place of a file
+    else out->data = memcpy(arena_alloc(a, want), bytes, want); // at an odd place of a file
     return true;
 }
 
@@ -259,7 +276,8 @@ bool sparse_of(OnnxModel *m, const Onnx__SparseTensorProto *p, Arena *a, OnnxTen
     *out = (OnnxTensor){.name = values.name, .type = values.type, .elem = values.elem, .rank = (int)p->n_dims};
     if (!shape_count(p->dims, p->n_dims, &out->count, err)) return false;
     bool flat = indices.rank == 1, fits = flat || (indices.rank == 2 && indices.dim[1] == (int64_t)p->n_dims);
-    if (values.rank != 1 || indices.elem != EL_i64 || !fits || indices.dim[0] != values.count || values.missing || indices.missing)
+    if (values.rank != 1 || indices.elem != EL_i64 || !fits || indices.dim[0] != values.count || values.missing ||
+        indices.missing)
         return buf_puts(err, "is sparse, and its values and indices do not fit each other"), false;
     enum { LARGEST = 1 << 28 };
     if (out->count > LARGEST) return buf_puts(err, "is sparse and too large to be filled in"), false;
@@ -328,7 +346,8 @@ bool onnx_tensor_write(const char *path, const char *name, const GTensor *t, Buf
     p.has_data_type = p.has_raw_data = true;
     p.data_type = onnx_type_of(t->elem);
     p.raw_data = (ProtobufCBinaryData){t->bytes, t->data};
-    if (t->bytes > INT32_MAX) return buf_printf(err, "%s: more than 2 GiB, which a protobuf file cannot hold", path), false;
+    if (t->bytes > INT32_MAX)
+        return buf_printf(err, "%s: more than 2 GiB, which a protobuf file cannot hold", path), false;
     size_t n = onnx__tensor_proto__get_packed_size(&p);
     uint8_t *bytes = malloc(n);
     FILE *f = bytes != NULL ? fopen(path, "wb") : NULL;

@@ -3,24 +3,25 @@
 
 #include <string.h>
 
-extern const OpRow ops_unary[], ops_activation[], ops_binary[], ops_cast[], ops_shape[], ops_slice[], ops_pad[], ops_reduce[],
-    ops_softmax[], ops_matmul[], ops_gather[], ops_scatter[], ops_make[], ops_attention[], ops_norm[], ops_loss[],
-    ops_quant[], ops_conv[], ops_pool[], ops_resize[], ops_grid[], ops_roi[], ops_rnn[], ops_signal[], ops_einsum[], ops_linalg[], ops_sort[],
-    ops_host[], ops_control[], ops_out_of_scope[];
+extern const OpRow ops_unary[], ops_activation[], ops_binary[], ops_cast[], ops_shape[], ops_slice[], ops_pad[],
+    ops_reduce[], ops_softmax[], ops_matmul[], ops_gather[], ops_scatter[], ops_make[], ops_attention[], ops_norm[],
+    ops_loss[], ops_quant[], ops_conv[], ops_pool[], ops_resize[], ops_grid[], ops_roi[], ops_rnn[], ops_signal[],
+    ops_einsum[], ops_linalg[], ops_sort[], ops_host[], ops_control[], ops_out_of_scope[];
 
 const OpRow *const op_tables[] = {
-    ops_unary, ops_activation, ops_binary, ops_cast, ops_shape, ops_slice, ops_pad, ops_reduce,
-    ops_softmax, ops_matmul, ops_gather, ops_scatter, ops_make, ops_attention, ops_norm, ops_loss,
-    ops_quant, ops_conv, ops_pool, ops_resize, ops_grid, ops_roi, ops_rnn, ops_signal, ops_einsum, ops_linalg, ops_sort,
-    ops_host, ops_control, ops_out_of_scope, NULL,
+    ops_unary,   ops_activation, ops_binary, ops_cast,    ops_shape,   ops_slice,        ops_pad,  ops_reduce,
+    ops_softmax, ops_matmul,     ops_gather, ops_scatter, ops_make,    ops_attention,    ops_norm, ops_loss,
+    ops_quant,   ops_conv,       ops_pool,   ops_resize,  ops_grid,    ops_roi,          ops_rnn,  ops_signal,
+    ops_einsum,  ops_linalg,     ops_sort,   ops_host,    ops_control, ops_out_of_scope, NULL,
 };
 
 const OpRow *op_find(const char *domain, const char *type, int version) {
     const OpRow *best = NULL;
     for (const OpRow *const *table = op_tables; *table != NULL; table++)
         for (const OpRow *row = *table; row->type != NULL; row++)
-            if (row->type[0] == type[0] && strcmp(row->type, type) == 0 && row->since <= version && (best == NULL || row->since > best->since)
-                && strcmp(row->domain != NULL ? row->domain : "", domain) == 0)
+            if (row->type[0] == type[0] && strcmp(row->type, type) == 0 && row->since <= version &&
+                (best == NULL || row->since > best->since) &&
+                strcmp(row->domain != NULL ? row->domain : "", domain) == 0)
                 best = row;
     return best;
 }
@@ -45,7 +46,8 @@ Node *op_in(Op *op, int i) {
 int op_in_type(const Op *op, int i) { return i < op->nin ? op->in_type[i] : 0; }
 
 bool op_rank(Op *op, const Node *x, int rank, const char *what) {
-    if (x != NULL && x->rank != rank) op_error(op, "%s should have %d dimension%s, not %d", what, rank, rank == 1 ? "" : "s", x->rank);
+    if (x != NULL && x->rank != rank)
+        op_error(op, "%s should have %d dimension%s, not %d", what, rank, rank == 1 ? "" : "s", x->rank);
     return x != NULL && x->rank == rank;
 }
 

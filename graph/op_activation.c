@@ -8,15 +8,22 @@
 #include <math.h>
 
 // What a formula works in: f64 of f64, else f32.
-static Node *widen(Op *op, Node *x) { return x != NULL && elem_is_storage((Elem)x->elem) ? g_cast(op->g, x, EL_f32) : x; }
-static Node *narrow(Op *op, Node *y) { Node *x = op_in(op, 0); return x != NULL && y != NULL ? g_cast(op->g, y, (Elem)x->elem) : NULL; }
+static Node *widen(Op *op, Node *x) {
+    return x != NULL && elem_is_storage((Elem)x->elem) ? g_cast(op->g, x, EL_f32) : x;
+}
+static Node *narrow(Op *op, Node *y) {
+    Node *x = op_in(op, 0);
+    return x != NULL && y != NULL ? g_cast(op->g, y, (Elem)x->elem) : NULL;
+}
 
 static Node *add(Op *op, Node *a, double b) { return g_ew2f(op->g, EW_add, a, b); }
 static Node *mul(Op *op, Node *a, double b) { return g_ew2f(op->g, EW_mul, a, b); }
 static Node *positive(Op *op, Node *x) { return g_ew2f(op->g, EW_gt, x, 0); }
 static Node *constant(Op *op, Node *x, double v) { return x != NULL ? g_f(op->g, (Elem)x->elem, v) : NULL; }
 static Node *exp_less_1(Op *op, Node *x) { return add(op, g_ew1(op->g, EW_exp, x), -1); }
-static Node *clamp(Op *op, Node *x, double lo, double hi) { return g_ew2f(op->g, EW_min, g_ew2f(op->g, EW_max, x, lo), hi); }
+static Node *clamp(Op *op, Node *x, double lo, double hi) {
+    return g_ew2f(op->g, EW_min, g_ew2f(op->g, EW_max, x, lo), hi);
+}
 
 static Node *lower_relu(Op *op) { return g_ew2f(op->g, EW_max, op_in(op, 0), 0); }
 
@@ -29,7 +36,7 @@ static Node *lower_prelu(Op *op) {
     Graph *g = op->g;
     Node *x = op_in(op, 0), *slope = op_in(op, 1);
     if (x == NULL || slope == NULL) return NULL;
-    if (op->version < 9 && slope->rank == 1 && x->rank > 2 && !ix_is(slope->shape[0], 1)) {      // one for each channel
+    if (op->version < 9 && slope->rank == 1 && x->rank > 2 && !ix_is(slope->shape[0], 1)) { // one for each channel
         Ix shape[G_MAX_RANK];
         for (int d = 0; d < x->rank - 1; d++) shape[d] = d == 0 ? slope->shape[0] : ix(g, 1);
         slope = g_reshape(g, slope, x->rank - 1, shape);
@@ -39,7 +46,8 @@ static Node *lower_prelu(Op *op) {
 
 static Node *lower_elu(Op *op) {
     Node *x = widen(op, op_in(op, 0));
-    return narrow(op, g_where(op->g, g_ew2f(op->g, EW_lt, x, 0), mul(op, exp_less_1(op, x), op_float(op, "alpha", 1)), x));
+    return narrow(op,
+                  g_where(op->g, g_ew2f(op->g, EW_lt, x, 0), mul(op, exp_less_1(op, x), op_float(op, "alpha", 1)), x));
 }
 
 static Node *lower_celu(Op *op) {
@@ -51,7 +59,8 @@ static Node *lower_celu(Op *op) {
 
 static Node *lower_selu(Op *op) {
     Node *x = widen(op, op_in(op, 0));
-    double alpha = op_float(op, "alpha", 1.67326319217681884765625), gamma = op_float(op, "gamma", 1.05070102214813232421875);
+    double alpha = op_float(op, "alpha", 1.67326319217681884765625),
+           gamma = op_float(op, "gamma", 1.05070102214813232421875);
     return narrow(op, mul(op, g_where(op->g, positive(op, x), x, mul(op, exp_less_1(op, x), alpha)), gamma));
 }
 
@@ -94,7 +103,8 @@ static Node *lower_swish(Op *op) {
 }
 
 static Node *lower_swiglu(Op *op) {
-    Node *a = widen(op, op_in(op, 0)), *gate = g_ew2(op->g, EW_mul, a, g_ew1(op->g, EW_sigmoid, mul(op, a, op_float(op, "alpha", 1))));
+    Node *a = widen(op, op_in(op, 0)),
+         *gate = g_ew2(op->g, EW_mul, a, g_ew1(op->g, EW_sigmoid, mul(op, a, op_float(op, "alpha", 1))));
     return narrow(op, g_ew2(op->g, EW_mul, gate, widen(op, op_in(op, 1))));
 }
 
@@ -102,10 +112,12 @@ static Node *lower_gelu(Op *op) {
     Graph *g = op->g;
     Node *x = widen(op, op_in(op, 0));
     bool by_tanh = op_is(op, "approximate", "none", "tanh");
-    if (!by_tanh && !op_is(op, "approximate", "none", "none")) return op_error(op, "attribute `approximate` must be none or tanh");
+    if (!by_tanh && !op_is(op, "approximate", "none", "none"))
+        return op_error(op, "attribute `approximate` must be none or tanh");
     Node *cube = g_ew2(g, EW_mul, g_ew2(g, EW_mul, x, x), x);
-    Node *inner = by_tanh ? g_ew1(g, EW_tanh, mul(op, g_ew2(g, EW_add, x, mul(op, cube, 0.044715)), 0.79788456080286535588))
-                          : g_ew1(g, EW_erf, mul(op, x, 0.70710678118654752440));
+    Node *inner = by_tanh
+                      ? g_ew1(g, EW_tanh, mul(op, g_ew2(g, EW_add, x, mul(op, cube, 0.044715)), 0.79788456080286535588))
+                      : g_ew1(g, EW_erf, mul(op, x, 0.70710678118654752440));
     return narrow(op, mul(op, g_ew2(g, EW_mul, x, add(op, inner, 1)), 0.5));
 }
 

@@ -20,21 +20,26 @@ static Node *split_heads(Op *op, Node *x, int64_t heads) {
     if (x == NULL || x->rank == 4) return x;
     if (x->rank != 3) return op_error(op, "its operands have 3 or 4 dimensions, not %d", x->rank);
     Ix d = heads > 0 ? ix_divide_exact(g, x->shape[2], ix(g, heads)) : NULL;
-    if (d == NULL) return op_error(op, "with operands of 3 dimensions the numbers of heads must be given, and divide the last dimension");
+    if (d == NULL)
+        return op_error(
+            op, "with operands of 3 dimensions the numbers of heads must be given, and divide the last dimension");
     static const int perm[] = {0, 2, 1, 3};
     return g_transpose(g, g_reshape(g, x, 4, (Ix[]){x->shape[0], x->shape[1], ix(g, heads), d}), perm);
 }
 
 static Node *join_heads(Graph *g, Node *x) {
     static const int perm[] = {0, 2, 1, 3};
-    return x != NULL ? g_reshape(g, g_transpose(g, x, perm), 3, (Ix[]){x->shape[0], x->shape[2], ix_mul(g, x->shape[1], x->shape[3])}) : NULL;
+    return x != NULL ? g_reshape(g, g_transpose(g, x, perm), 3,
+                                 (Ix[]){x->shape[0], x->shape[2], ix_mul(g, x->shape[1], x->shape[3])})
+                     : NULL;
 }
 
 // Key heads repeated, as a view: head h of the result is head h / group.
 static Node *spread_heads(Op *op, Node *x, Ix heads) {
     Graph *g = op->g;
     if (x == NULL || x->shape[1] == heads) return x;
-    Ix group = ix_divide_exact(g, heads, x->shape[1]), shape[4] = {x->shape[0], heads, x->shape[2], x->shape[3]}, coord[4];
+    Ix group = ix_divide_exact(g, heads, x->shape[1]), shape[4] = {x->shape[0], heads, x->shape[2], x->shape[3]},
+       coord[4];
     if (group == NULL) return op_error(op, "the number of query heads must be a multiple of that of key heads");
     for (int d = 0; d < 4; d++) coord[d] = ix_axis(g, d, shape[d]);
     coord[1] = ix_div(g, coord[1], group);
@@ -57,10 +62,13 @@ static Node *mask_scores(Op *op, Node *scores, Node *mask) {
     return g_ew2(g, EW_add, scores, g_cast(g, mask, (Elem)scores->elem));
 }
 
-// Which columns a row may look at, by place: those that count (j < length), up to its own place p where it is causal, and
-// from p - left to p + right where there is a window. p = i + offset: what is past comes before, and of a cache that
-// is longer than what counts in it (lengths, one for each batch) the rows are the last that count.
-typedef struct Reach { bool causal; int64_t left, right; } Reach;
+// Which columns a row may look at, by place: those that count (j < length), up to its own place p where it is causal,
+// and from p - left to p + right where there is a window. p = i + offset: what is past comes before, and of a cache
+// that is longer than what counts in it (lengths, one for each batch) the rows are the last that count.
+typedef struct Reach {
+    bool causal;
+    int64_t left, right;
+} Reach;
 
 static Node *reach_mask(Op *op, const Node *scores, Ix past, Node *lengths, Reach r) {
     Graph *g = op->g;
@@ -74,8 +82,10 @@ static Node *reach_mask(Op *op, const Node *scores, Ix past, Node *lengths, Reac
         return g_index(g, EL_bool, 4, scores->shape, may);
     }
     int batch[1] = {0};
-    Node *n = g_broadcast_to(g, g_cast(g, lengths, EL_i64), 4, scores->shape, batch), *column = g_index(g, EL_i64, 4, scores->shape, j);
-    Node *p = g_ew2(g, EW_add, g_index(g, EL_i64, 4, scores->shape, ix_sub(g, i, scores->shape[2])), n), *may = g_ew2(g, EW_lt, column, n);
+    Node *n = g_broadcast_to(g, g_cast(g, lengths, EL_i64), 4, scores->shape, batch),
+         *column = g_index(g, EL_i64, 4, scores->shape, j);
+    Node *p = g_ew2(g, EW_add, g_index(g, EL_i64, 4, scores->shape, ix_sub(g, i, scores->shape[2])), n),
+         *may = g_ew2(g, EW_lt, column, n);
     Node *ahead = g_ew2(g, EW_sub, column, p);
     if (r.right >= 0) may = g_ew2(g, EW_and, may, g_ew2(g, EW_le, ahead, g_i(g, EL_i64, r.right)));
     if (r.left >= 0) may = g_ew2(g, EW_and, may, g_ew2(g, EW_ge, ahead, g_i(g, EL_i64, -r.left)));
@@ -99,16 +109,19 @@ static Node *concat_past(Op *op, Node *past, Node *x) {
 
 static Node *lower_attention(Op *op) {
     Graph *g = op->g;
-    int64_t qh = op_int(op, "q_num_heads", 0), kh = op_int(op, "kv_num_heads", 0), report = op_int(op, "qk_matmul_output_mode", 0);
+    int64_t qh = op_int(op, "q_num_heads", 0), kh = op_int(op, "kv_num_heads", 0),
+            report = op_int(op, "qk_matmul_output_mode", 0);
     Node *q = op_in(op, 0), *past_k = op_opt(op, 4), *past_v = op_opt(op, 5), *lengths = op_opt(op, 6);
     if (q == NULL) return NULL;
     bool joined = q->rank == 3;
-    Reach reach = {op_int(op, "is_causal", 0) != 0, op_int(op, "left_window_size", -1), op_int(op, "right_window_size", -1)};
+    Reach reach = {op_int(op, "is_causal", 0) != 0, op_int(op, "left_window_size", -1),
+                   op_int(op, "right_window_size", -1)};
     enum { FAR = 1 << 30 };
     if (reach.left > FAR || reach.right > FAR) return op_error(op, "its window is wider than %d", FAR);
     Elem elem = (Elem)q->elem;
     q = split_heads(op, q, qh);
-    Node *k = concat_past(op, past_k, split_heads(op, op_in(op, 1), kh)), *v = concat_past(op, past_v, split_heads(op, op_in(op, 2), kh));
+    Node *k = concat_past(op, past_k, split_heads(op, op_in(op, 1), kh)),
+         *v = concat_past(op, past_v, split_heads(op, op_in(op, 2), kh));
     if (q == NULL || k == NULL || v == NULL) return NULL;
     op_out(op, 1, k);
     op_out(op, 2, v);
@@ -125,7 +138,8 @@ static Node *lower_attention(Op *op) {
     Node *capped = softcap != 0 ? g_ew2f(g, EW_mul, g_ew1(g, EW_tanh, g_ew2f(g, EW_div, s, softcap)), softcap) : s;
     Node *masked = mask_scores(op, capped, op_opt(op, 3));
     if (lengths != NULL || reach.causal || reach.left >= 0 || reach.right >= 0)
-        masked = g_where(g, reach_mask(op, masked, past, lengths, reach), masked, g_f(g, masked != NULL ? (Elem)masked->elem : EL_f32, -INFINITY));
+        masked = g_where(g, reach_mask(op, masked, past, lengths, reach), masked,
+                         g_f(g, masked != NULL ? (Elem)masked->elem : EL_f32, -INFINITY));
     Node *p = softmax_rows(g, masked);
     if (report == 1) stage = capped;
     if (report == 2) stage = masked;
@@ -147,11 +161,13 @@ static Node *lower_rotary(Op *op) {
     x = split_heads(op, x, op_int(op, "num_heads", 0));
     if (x == NULL || !op_fixed(op, x->shape[3], &size)) return NULL;
     if (turned == 0) turned = size;
-    if (turned < 0 || turned > size || turned % 2 != 0) return op_error(op, "cannot turn %lld of %lld elements", (long long)turned, (long long)size);
+    if (turned < 0 || turned > size || turned % 2 != 0)
+        return op_error(op, "cannot turn %lld of %lld elements", (long long)turned, (long long)size);
     Ix half = ix(g, turned / 2), zero = ix(g, 0);
     if (at != NULL) cos = g_gather_axis(g, cos, at, 0), sin = g_gather_axis(g, sin, at, 0);
     if (cos == NULL || sin == NULL) return NULL;
-    if (!op_rank(op, cos, 3, "the cosines of its positions") || !op_rank(op, sin, 3, "the sines of its positions")) return NULL;
+    if (!op_rank(op, cos, 3, "the cosines of its positions") || !op_rank(op, sin, 3, "the sines of its positions"))
+        return NULL;
     int axes[] = {0, 2, 3};
     Ix table[4] = {x->shape[0], x->shape[1], x->shape[2], half};
     cos = widen(g, g_broadcast_to(g, cos, 4, table, axes));
@@ -168,7 +184,8 @@ static Node *lower_rotary(Op *op) {
     } else {
         y = g_concat(g, 3, (Node *[]){a, b}, 2);
     }
-    if (turned < size) y = g_concat(g, 3, (Node *[]){y, g_take_range(g, w, 3, ix(g, turned), 1, ix(g, size - turned))}, 2);
+    if (turned < size)
+        y = g_concat(g, 3, (Node *[]){y, g_take_range(g, w, 3, ix(g, turned), 1, ix(g, size - turned))}, 2);
     y = g_cast(g, y, elem);
     return joined ? join_heads(g, y) : y;
 }
@@ -189,6 +206,8 @@ static Node *lower_rms(Op *op) {
 }
 
 const OpRow ops_attention[] = {
-    OP("Attention", 23, lower_attention), OP("RotaryEmbedding", 23, lower_rotary), OP("RMSNormalization", 23, lower_rms),
+    OP("Attention", 23, lower_attention),
+    OP("RotaryEmbedding", 23, lower_rotary),
+    OP("RMSNormalization", 23, lower_rms),
     {0},
 };

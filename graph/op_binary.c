@@ -1,7 +1,8 @@
 // Two or more inputs, element by element, with broadcasting: arithmetic, comparison, logic, bits.
 //
-// Before opset 7 broadcasting was asked for, by `broadcast`, and `axis` said at which axis of the first operand the second
-// one begins: [2,3,4] and [3] at axis 1. Then the second gets axes of size 1 at its end, and the general rule holds.
+// Before opset 7 broadcasting was asked for, by `broadcast`, and `axis` said at which axis of the first operand the
+// second one begins: [2,3,4] and [3] at axis 1. Then the second gets axes of size 1 at its end, and the general rule
+// holds.
 #include "graph/op.h"
 
 #include <string.h>
@@ -10,7 +11,9 @@ static Node *old_broadcast(Op *op, Node *a, Node *b) {
     if (a == NULL || b == NULL || op->version >= 7 || b->rank >= a->rank || op_int(op, "broadcast", 0) == 0) return b;
     int64_t axis = op_int(op, "axis", a->rank - b->rank);
     if (axis < 0) axis += a->rank;
-    if (axis < 0 || axis + b->rank > a->rank) return op_error(op, "axis %lld does not fit operands with %d and %d dimensions", (long long)axis, a->rank, b->rank);
+    if (axis < 0 || axis + b->rank > a->rank)
+        return op_error(op, "axis %lld does not fit operands with %d and %d dimensions", (long long)axis, a->rank,
+                        b->rank);
     Ix shape[G_MAX_RANK];
     int rank = a->rank - (int)axis;
     for (int d = 0; d < rank; d++) shape[d] = d < b->rank ? b->shape[d] : ix(op->g, 1);
@@ -58,7 +61,8 @@ static Node *lower_shift(Op *op) {
 
 static Node *lower_where(Op *op) {
     Node *c = op_in(op, 0);
-    if (c != NULL && c->elem != EL_bool) return op_error(op, "its condition must be bool, not %s", elem_name((Elem)c->elem));
+    if (c != NULL && c->elem != EL_bool)
+        return op_error(op, "its condition must be bool, not %s", elem_name((Elem)c->elem));
     return g_where(op->g, c, op_in(op, 1), op_in(op, 2));
 }
 

@@ -20,7 +20,9 @@ static Node *lower_gather_nd(Op *op) {
     Node *x = op_in(op, 0), *at = op_in(op, 1);
     if (x == NULL || at == NULL) return NULL;
     int least = x->rank < at->rank ? x->rank : at->rank;
-    if (batch < 0 || batch >= least) return op_error(op, "attribute `batch_dims` is %lld, for %d and %d dimensions", (long long)batch, x->rank, at->rank);
+    if (batch < 0 || batch >= least)
+        return op_error(op, "attribute `batch_dims` is %lld, for %d and %d dimensions", (long long)batch, x->rank,
+                        at->rank);
     return g_gather_nd(op->g, x, at, (int)batch);
 }
 
@@ -44,18 +46,23 @@ static Node *lower_one_hot(Op *op) {
     int64_t axis = op_int(op, "axis", -1);
     int rank = at->rank + 1;
     if (axis < 0) axis += rank;
-    if (axis < 0 || axis >= rank || rank > G_MAX_RANK) return op_error(op, "its axis is out of range for %d dimensions", rank);
+    if (axis < 0 || axis >= rank || rank > G_MAX_RANK)
+        return op_error(op, "its axis is out of range for %d dimensions", rank);
     if (values->rank != 1) return op_error(op, "its values should be a list of two");
     g_require(g, values->shape[0], ix(g, 2));
     Ix shape[G_MAX_RANK];
     for (int d = 0; d < rank; d++) shape[d] = d < axis ? at->shape[d] : d == axis ? size : at->shape[d - 1];
     Node *index = g_unsqueeze(g, g_wrap_index(g, g_cast(g, at, EL_i64), size), 1u << axis);
     Node *hit = g_ew2(g, EW_eq, g_iota(g, EL_i64, rank, shape, (int)axis), index);
-    Node *off = g_squeeze(g, g_take_range(g, values, 0, ix(g, 0), 1, ix(g, 1)), 1), *on = g_squeeze(g, g_take_range(g, values, 0, ix(g, 1), 1, ix(g, 1)), 1);
+    Node *off = g_squeeze(g, g_take_range(g, values, 0, ix(g, 0), 1, ix(g, 1)), 1),
+         *on = g_squeeze(g, g_take_range(g, values, 0, ix(g, 1), 1, ix(g, 1)), 1);
     return g_where(g, hit, on, off);
 }
 
 const OpRow ops_gather[] = {
-    OP("Gather", 1, lower_gather), OP("GatherElements", 11, lower_gather_elements), OP("GatherND", 11, lower_gather_nd), OP("OneHot", 9, lower_one_hot),
+    OP("Gather", 1, lower_gather),
+    OP("GatherElements", 11, lower_gather_elements),
+    OP("GatherND", 11, lower_gather_nd),
+    OP("OneHot", 9, lower_one_hot),
     {0},
 };

@@ -27,8 +27,10 @@ static Node *lower_constant_of_shape(Op *op) {
     if (shape == NULL || value == NULL) return NULL;
     if (n > G_MAX_RANK) return op_error(op, "asks for %d dimensions; %d are supported", n, G_MAX_RANK);
     for (int d = 0; d < n; d++)
-        if (ix_is_const(shape[d]) && shape[d]->value < 0) return op_error(op, "a dimension is %lld", (long long)shape[d]->value);
-    if (!ix_is(g_count(g, value), 1) || !g_scalar_value(value, &v)) return op_error(op, "attribute `value` should hold one element");
+        if (ix_is_const(shape[d]) && shape[d]->value < 0)
+            return op_error(op, "a dimension is %lld", (long long)shape[d]->value);
+    if (!ix_is(g_count(g, value), 1) || !g_scalar_value(value, &v))
+        return op_error(op, "attribute `value` should hold one element");
     return g_full(g, (Elem)value->elem, n, shape, v);
 }
 
@@ -41,7 +43,8 @@ static Node *lower_range(Op *op) {
     int n[3] = {1, 1, 1};
     Ix size;
     if (elem_is_float(elem)) {
-        const double *a = op_known_floats(op, 0, &n[0]), *b = op_known_floats(op, 1, &n[1]), *d = op_known_floats(op, 2, &n[2]);
+        const double *a = op_known_floats(op, 0, &n[0]), *b = op_known_floats(op, 1, &n[1]),
+                     *d = op_known_floats(op, 2, &n[2]);
         if (a == NULL || b == NULL || d == NULL) return NULL;
         if (n[0] != 1 || n[1] != 1 || n[2] != 1) return op_error(op, "its inputs should be one number each");
         double count = ceil((b[0] - a[0]) / d[0]);
@@ -58,7 +61,8 @@ static Node *lower_range(Op *op) {
     }
     Node *i = g_iota(g, elem_is_float(elem) ? EL_i64 : elem, 1, &size, 0);
     if (elem_is_storage(elem)) {
-        Node *wide = g_ew2(g, EW_add, g_ew2(g, EW_mul, g_cast(g, i, EL_f32), g_cast(g, delta, EL_f32)), g_cast(g, start, EL_f32));
+        Node *wide = g_ew2(g, EW_add, g_ew2(g, EW_mul, g_cast(g, i, EL_f32), g_cast(g, delta, EL_f32)),
+                           g_cast(g, start, EL_f32));
         return g_reshape(g, g_cast(g, wide, elem), 1, &size);
     }
     return g_reshape(g, g_ew2(g, EW_add, g_ew2(g, EW_mul, g_cast(g, i, elem), delta), start), 1, &size);
@@ -78,6 +82,9 @@ static Node *lower_eye_like(Op *op) {
 }
 
 const OpRow ops_make[] = {
-    OP("Constant", 1, lower_constant), OP("ConstantOfShape", 9, lower_constant_of_shape), OP("Range", 11, lower_range), OP("EyeLike", 9, lower_eye_like),
+    OP("Constant", 1, lower_constant),
+    OP("ConstantOfShape", 9, lower_constant_of_shape),
+    OP("Range", 11, lower_range),
+    OP("EyeLike", 9, lower_eye_like),
     {0},
 };

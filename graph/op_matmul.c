@@ -3,16 +3,20 @@
 
 static Node *lower_matmul(Op *op) { return g_matmul(op->g, op_in(op, 0), op_in(op, 1)); }
 
-// alpha * a' * b' + beta * c, where ' transposes if asked to. The factors and c are added in the element type of the sum.
+// alpha * a' * b' + beta * c, where ' transposes if asked to. The factors and c are added in the element type of the
+// sum.
 static Node *lower_gemm(Op *op) {
     Graph *g = op->g;
     Node *a = op_in(op, 0), *b = op_in(op, 1), *c = op_opt(op, 2);
     double alpha = op_float(op, "alpha", 1), beta = op_float(op, "beta", 1);
     if (a == NULL || b == NULL) return NULL;
-    if (a->rank != 2 || b->rank != 2) return op_error(op, "multiplies matrices, not values of %d and %d dimensions", a->rank, b->rank);
-    if (a->elem != b->elem || (c != NULL && c->elem != a->elem)) return op_error(op, "its operands have different element types");
-    const char *spec = op_int(op, "transA", 0) != 0 ? op_int(op, "transB", 0) != 0 ? "km,nk->mn" : "km,kn->mn"
-                                                    : op_int(op, "transB", 0) != 0 ? "mk,nk->mn" : "mk,kn->mn";
+    if (a->rank != 2 || b->rank != 2)
+        return op_error(op, "multiplies matrices, not values of %d and %d dimensions", a->rank, b->rank);
+    if (a->elem != b->elem || (c != NULL && c->elem != a->elem))
+        return op_error(op, "its operands have different element types");
+    const char *spec = op_int(op, "transA", 0) != 0   ? op_int(op, "transB", 0) != 0 ? "km,nk->mn" : "km,kn->mn"
+                       : op_int(op, "transB", 0) != 0 ? "mk,nk->mn"
+                                                      : "mk,kn->mn";
     int ka = spec[0] == 'k' ? 0 : 1, kb = spec[3] == 'k' ? 0 : 1;
     g_require(g, a->shape[ka], b->shape[kb]);
     Elem elem = (Elem)a->elem;
@@ -25,6 +29,7 @@ static Node *lower_gemm(Op *op) {
 }
 
 const OpRow ops_matmul[] = {
-    OP("MatMul", 1, lower_matmul), OP("Gemm", 1, lower_gemm),
+    OP("MatMul", 1, lower_matmul),
+    OP("Gemm", 1, lower_gemm),
     {0},
 };

@@ -1,5 +1,5 @@
-// Other shapes for the same elements: Reshape, Flatten, Squeeze, Unsqueeze, Expand, Tile, Transpose, space and depth; and
-// sizes as values: Shape, Size.
+// Other shapes for the same elements: Reshape, Flatten, Squeeze, Unsqueeze, Expand, Tile, Transpose, space and depth;
+// and sizes as values: Shape, Size.
 #include "graph/op.h"
 
 #include <string.h>
@@ -14,7 +14,8 @@ static Node *reshape(Op *op, Node *x, const Ix *to, int n, bool allow_zero) {
     for (int d = 0; d < n; d++) {
         shape[d] = to[d];
         if (ix_is(to[d], 0) && !allow_zero) {
-            if (d >= x->rank) return op_error(op, "dimension %d of the new shape is 0, but its input has only %d", d, x->rank);
+            if (d >= x->rank)
+                return op_error(op, "dimension %d of the new shape is 0, but its input has only %d", d, x->rank);
             shape[d] = x->shape[d];
         }
         if (ix_is(shape[d], -1)) {
@@ -29,7 +30,8 @@ static Node *reshape(Op *op, Node *x, const Ix *to, int n, bool allow_zero) {
     if (left >= 0) {
         Ix all = g_count(g, x), rest = ix_divide_exact(g, all, known);
         if (rest == NULL && ix_is_const(all) && ix_is_const(known))
-            return op_error(op, "%lld elements do not divide into %lld", (long long)all->value, (long long)known->value);
+            return op_error(op, "%lld elements do not divide into %lld", (long long)all->value,
+                            (long long)known->value);
         if (ix_is(known, 0)) return op_error(op, "a dimension of the new shape is -1, and another 0");
         shape[left] = rest != NULL ? rest : ix_div(g, all, known);
     }
@@ -56,7 +58,8 @@ static Node *lower_flatten(Op *op) {
     if (x == NULL) return NULL;
     int64_t axis = op_int(op, "axis", 1);
     if (axis < 0) axis += x->rank;
-    if (axis < 0 || axis > x->rank) return op_error(op, "axis %lld is out of range for %d dimensions", (long long)axis, x->rank);
+    if (axis < 0 || axis > x->rank)
+        return op_error(op, "axis %lld is out of range for %d dimensions", (long long)axis, x->rank);
     Ix shape[2] = {ix_product(op->g, x->shape, (int)axis), ix_product(op->g, x->shape + axis, x->rank - (int)axis)};
     return g_reshape(op->g, x, 2, shape);
 }
@@ -68,7 +71,7 @@ static Node *lower_squeeze(Op *op) {
     if (!op_axes(op, x, 1, &axes, &given)) return NULL;
     for (int d = 0; d < x->rank && !given; d++) {
         if (ix_is(x->shape[d], 1)) axes |= 1u << d;
-        else if (!ix_is_const(x->shape[d])) {                        // whether it goes is a question of its size
+        else if (!ix_is_const(x->shape[d])) { // whether it goes is a question of its size
             int64_t size;
             if (!op_fixed(op, x->shape[d], &size)) return NULL;
             if (size == 1) axes |= 1u << d;
@@ -88,7 +91,8 @@ static Node *lower_unsqueeze(Op *op) {
     uint32_t axes = 0;
     for (int i = 0; i < n; i++) {
         int64_t axis = at[i] < 0 ? at[i] + rank : at[i];
-        if (axis < 0 || axis >= rank || (axes >> axis & 1)) return op_error(op, "axis %lld is out of range for %d dimensions, or twice there", (long long)at[i], rank);
+        if (axis < 0 || axis >= rank || (axes >> axis & 1))
+            return op_error(op, "axis %lld is out of range for %d dimensions, or twice there", (long long)at[i], rank);
         axes |= 1u << axis;
     }
     return g_unsqueeze(op->g, x, axes);
@@ -118,7 +122,7 @@ static Node *lower_tile(Op *op) {
     int n = 0;
     Ix repeats[G_MAX_RANK];
     if (x == NULL) return NULL;
-    if (op->version < 6) {                                           // so many times, along one axis
+    if (op->version < 6) { // so many times, along one axis
         int64_t tiles, axis;
         if (!op_known_int(op, 1, &tiles) || !op_known_int(op, 2, &axis)) return NULL;
         int a = g_axis(g, x, axis);
@@ -140,7 +144,8 @@ static Node *lower_transpose(Op *op) {
     uint32_t seen = 0;
     for (int d = 0; d < x->rank; d++) {
         int64_t axis = at == NULL ? x->rank - 1 - d : at[d];
-        if (axis < 0 || axis >= x->rank || (seen >> axis & 1)) return op_error(op, "attribute `perm` is no permutation of the %d axes", x->rank);
+        if (axis < 0 || axis >= x->rank || (seen >> axis & 1))
+            return op_error(op, "attribute `perm` is no permutation of the %d axes", x->rank);
         seen |= 1u << axis;
         perm[d] = (int)axis;
     }
@@ -157,7 +162,8 @@ static Node *lower_depth_to_space(Op *op) {
     if (x->rank != 4 || b < 1 || b > 1 << 15) return op_error(op, "needs 4 dimensions and a positive `blocksize`");
     const Ix *s = x->shape;
     Ix B = ix(g, b), c = ix_divide_exact(g, s[1], ix(g, b * b));
-    if (c == NULL) return op_error(op, "its channels do not divide by the square of `blocksize`, %lld", (long long)(b * b));
+    if (c == NULL)
+        return op_error(op, "its channels do not divide by the square of `blocksize`, %lld", (long long)(b * b));
     Ix split[6] = {s[0], crd ? c : B, B, crd ? B : c, s[2], s[3]};
     Ix shape[4] = {s[0], c, ix_mul(g, s[2], B), ix_mul(g, s[3], B)};
     static const int dcr[] = {0, 3, 4, 1, 5, 2}, crd_perm[] = {0, 1, 4, 2, 5, 3};
@@ -172,10 +178,12 @@ static Node *lower_space_to_depth(Op *op) {
     if (x->rank != 4 || b < 1 || b > 1 << 15) return op_error(op, "needs 4 dimensions and a positive `blocksize`");
     const Ix *s = x->shape;
     Ix B = ix(g, b), h = ix_divide_exact(g, s[2], B), w = ix_divide_exact(g, s[3], B);
-    if (h == NULL || w == NULL) return op_error(op, "its height and width do not divide by `blocksize`, %lld", (long long)b);
+    if (h == NULL || w == NULL)
+        return op_error(op, "its height and width do not divide by `blocksize`, %lld", (long long)b);
     Ix split[6] = {s[0], s[1], h, B, w, B}, shape[4] = {s[0], ix_muli(g, s[1], b * b), h, w};
     static const int dcr[] = {0, 3, 5, 1, 2, 4}, crd[] = {0, 1, 3, 5, 2, 4};
-    return g_reshape(g, g_transpose(g, g_reshape(g, x, 6, split), op_is(op, "mode", "DCR", "CRD") ? crd : dcr), 4, shape);
+    return g_reshape(g, g_transpose(g, g_reshape(g, x, 6, split), op_is(op, "mode", "DCR", "CRD") ? crd : dcr), 4,
+                     shape);
 }
 
 static Node *lower_shape(Op *op) {

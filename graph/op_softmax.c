@@ -1,7 +1,7 @@
 // Softmax, LogSoftmax, Hardmax.
 //
-// Before opset 13 the input was seen as a matrix, cut before `axis` (1 if not given), and normalised over all that follows;
-// from 13 on over one axis, the last if not given. Small floats are computed in f32.
+// Before opset 13 the input was seen as a matrix, cut before `axis` (1 if not given), and normalised over all that
+// follows; from 13 on over one axis, the last if not given. Small floats are computed in f32.
 #include "graph/op.h"
 
 static bool axes_of(Op *op, const Node *x, uint32_t *axes) {
@@ -44,7 +44,7 @@ static Node *lower_hardmax(Op *op) {
     Node *flat = x;
     int axis = 0;
     while (!(axes >> axis & 1)) axis++;
-    if (axes >> axis != 1u) {                                        // several axes: as one
+    if (axes >> axis != 1u) { // several axes: as one
         Ix shape[G_MAX_RANK];
         for (int d = 0; d < axis; d++) shape[d] = x->shape[d];
         shape[axis] = ix_product(g, x->shape + axis, x->rank - axis);
@@ -57,6 +57,8 @@ static Node *lower_hardmax(Op *op) {
 }
 
 const OpRow ops_softmax[] = {
-    OP("Softmax", 1, lower_softmax), OP("LogSoftmax", 1, lower_log_softmax), OP("Hardmax", 1, lower_hardmax),
+    OP("Softmax", 1, lower_softmax),
+    OP("LogSoftmax", 1, lower_log_softmax),
+    OP("Hardmax", 1, lower_hardmax),
     {0},
 };

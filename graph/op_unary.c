@@ -1,4 +1,5 @@
-// One input, one output, element by element; what has a kind of its own in the graph. Activations are in op_activation.c.
+// One input, one output, element by element; what has a kind of its own in the graph. Activations are in
+// op_activation.c.
 #include "graph/op.h"
 
 static Node *lower_unary(Op *op) { return g_ew1(op->g, (GEw)op->row, op_in(op, 0)); }
@@ -37,7 +38,8 @@ static Node *lower_dropout(Op *op) {
         }
     }
     if (training.i != 0 && !none) return op_out_of_scope(op, "random numbers");
-    if (op_wants(op, 1)) op_out(op, 1, g_full(op->g, op->version >= 10 ? EL_bool : (Elem)x->elem, x->rank, x->shape, g_int(1)));
+    if (op_wants(op, 1))
+        op_out(op, 1, g_full(op->g, op->version >= 10 ? EL_bool : (Elem)x->elem, x->rank, x->shape, g_int(1)));
     return x;
 }
 

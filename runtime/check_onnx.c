@@ -4,9 +4,9 @@
 //     test_relu/test_data_set_0/input_0.pb, .., output_0.pb, ..      the k-th input and output of the model
 //
 // The rule is that of ONNX's own runner: the same element type and shape, and at every element
-// |got - expected| <= atol + rtol * |expected|, where NaN equals NaN and an infinity itself. A folder passes if all its data
-// sets do. What is out of scope (sequences, strings, ..) is skipped, by that name, never in silence.
-#define _GNU_SOURCE                                                 // strverscmp: test_data_set_10 after 9
+// |got - expected| <= atol + rtol * |expected|, where NaN equals NaN and an infinity itself. A folder passes if all its
+// data sets do. What is out of scope (sequences, strings, ..) is skipped, by that name, never in silence.
+#define _GNU_SOURCE // strverscmp: test_data_set_10 after 9
 #include "runtime/internal.h"
 
 #include <dirent.h>
@@ -21,16 +21,20 @@
 
 enum { DEEPEST = 16 };
 
-typedef struct Skips { char *why; int n; Buf names; } Skips;
+typedef struct Skips {
+    char *why;
+    int n;
+    Buf names;
+} Skips;
 
 typedef struct Check {
     const CheckOnnxOptions *opt;
-    FILE      *to;
+    FILE *to;
     TestCounts counts;
-    int        folders;                // with a model
-    Skips      skips[64];
-    int        nskips;
-    bool       broken;                 // a folder could not be read
+    int folders; // with a model
+    Skips skips[64];
+    int nskips;
+    bool broken; // a folder could not be read
 } Check;
 
 static void skip(Check *c, const char *path, const char *why) {
@@ -62,7 +66,8 @@ static void shape_text(const GTensor *t, Buf *out) {
 static void place_text(const GTensor *t, int64_t i, Buf *out) {
     int64_t at[G_MAX_RANK];
     for (int d = t->rank - 1; d >= 0; d--) at[d] = i % t->shape[d], i /= t->shape[d];
-    for (int d = 0; d < t->rank; d++) buf_printf(out, "%s%lld%s", d == 0 ? "[" : ", ", (long long)at[d], d + 1 == t->rank ? "]" : "");
+    for (int d = 0; d < t->rank; d++)
+        buf_printf(out, "%s%lld%s", d == 0 ? "[" : ", ", (long long)at[d], d + 1 == t->rank ? "]" : "");
 }
 
 static bool same(const Check *c, const char *name, const GTensor *got, const GTensor *want, Buf *why) {
@@ -82,14 +87,16 @@ static bool same(const Check *c, const char *name, const GTensor *got, const GTe
     for (int64_t i = 0; i < n; i++) {
         double a = elem_get(got->elem, got->data, i), b = elem_get(want->elem, want->data, i);
         double room = c->opt->atol + c->opt->rtol * (c->opt->relative_to_output ? top : fabs(b));
-        bool exact = elem_is_int(want->elem) && elem_bits(want->elem) == 64 && memcmp((char *)got->data + i * 8, (char *)want->data + i * 8, 8) == 0;
+        bool exact = elem_is_int(want->elem) && elem_bits(want->elem) == 64 &&
+                     memcmp((char *)got->data + i * 8, (char *)want->data + i * 8, 8) == 0;
         if (a == b || exact || (isnan(a) && isnan(b)) || (isfinite(a) && isfinite(b) && fabs(a - b) <= room)) continue;
         if (wrong++ == 0) first = i;
     }
     if (wrong == 0) return true;
     buf_printf(why, "output `%s`", name);
     place_text(want, first, why);
-    buf_printf(why, " is %.9g, expected %.9g; %lld of %lld elements differ", elem_get(got->elem, got->data, first), elem_get(want->elem, want->data, first), (long long)wrong, (long long)n);
+    buf_printf(why, " is %.9g, expected %.9g; %lld of %lld elements differ", elem_get(got->elem, got->data, first),
+               elem_get(want->elem, want->data, first), (long long)wrong, (long long)n);
     return false;
 }
 
@@ -118,7 +125,11 @@ static void reinterpret(GTensor *t, Elem elem) {
     if (elem == EL_bf16 && t->elem == EL_u16) t->elem = EL_bf16;
 }
 
-typedef struct Set { GTensor *in, *want, *got; OnnxGiven *given; int nin, nwant; } Set;
+typedef struct Set {
+    GTensor *in, *want, *got;
+    OnnxGiven *given;
+    int nin, nwant;
+} Set;
 
 static bool run_set(const Check *c, OnnxModel *m, const char *folder, Set *s, const char **out_of_scope, Buf *why) {
     int outputs = onnx_output_count(m);
@@ -132,7 +143,8 @@ static bool run_set(const Check *c, OnnxModel *m, const char *folder, Set *s, co
     OnnxImport how = {.given = s->given, .ngiven = s->nin};
     bool ok = model_run(m, c->opt->device, &how, s->got, why);
     *out_of_scope = how.out_of_scope;
-    if (ok && s->nwant != outputs) return buf_printf(why, "has %d outputs and %d files of them", outputs, s->nwant), false;
+    if (ok && s->nwant != outputs)
+        return buf_printf(why, "has %d outputs and %d files of them", outputs, s->nwant), false;
     for (int i = 0; ok && i < s->nwant; i++) {
         reinterpret(&s->want[i], s->got[i].elem);
         ok = same(c, onnx_output_name(m, i), &s->got[i], &s->want[i], why);
@@ -142,8 +154,12 @@ static bool run_set(const Check *c, OnnxModel *m, const char *folder, Set *s, co
 
 static bool check_set(const Check *c, OnnxModel *m, const char *folder, const char **out_of_scope, Buf *why) {
     size_t inputs = (size_t)onnx_input_count(m, true) + 1, outputs = (size_t)onnx_output_count(m) + 1;
-    Set s = {checked_alloc(inputs * sizeof *s.in), checked_alloc(outputs * sizeof *s.want), checked_alloc(outputs * sizeof *s.got),
-             checked_alloc(inputs * sizeof *s.given), 0, 0};
+    Set s = {checked_alloc(inputs * sizeof *s.in),
+             checked_alloc(outputs * sizeof *s.want),
+             checked_alloc(outputs * sizeof *s.got),
+             checked_alloc(inputs * sizeof *s.given),
+             0,
+             0};
     bool ok = run_set(c, m, folder, &s, out_of_scope, why);
     free_tensors(s.in, s.nin < 0 ? -1 - s.nin : s.nin);
     free_tensors(s.want, s.nwant < 0 ? -1 - s.nwant : s.nwant);
@@ -232,7 +248,8 @@ bool check_onnx(const char *const *paths, int n, const CheckOnnxOptions *opt, Te
         free(c->skips[i].why);
         buf_free(&c->skips[i].names);
     }
-    if (c->folders == 0 && !c->broken) fprintf(c->to, "no folder with a model.onnx%s\n", opt->filter != NULL ? " and that name" : "");
+    if (c->folders == 0 && !c->broken)
+        fprintf(c->to, "no folder with a model.onnx%s\n", opt->filter != NULL ? " and that name" : "");
     fprintf(c->to, "%d passed, %d failed, %d skipped\n", c->counts.passed, c->counts.failed, c->counts.skipped);
     *counts = c->counts;
     bool ok = c->counts.failed == 0 && c->folders > 0 && !c->broken;

@@ -1,7 +1,8 @@
 // Running whole models: ONNX in, tensors in, tensors out.
 //
-// The device `ref` is the interpreter of the graph itself (graph/onnx_run.c). Arguments are those of kernels (args.c), by the names of the
-// model's inputs; symbolic dimensions are found from them. An argument with the name of an output says where to save it.
+// The device `ref` is the interpreter of the graph itself (graph/onnx_run.c). Arguments are those of kernels (args.c),
+// by the names of the model's inputs; symbolic dimensions are found from them. An argument with the name of an output
+// says where to save it.
 #include "runtime/model.h"
 
 #include <stdlib.h>
@@ -11,20 +12,22 @@
 #include "runtime/internal.h"
 
 bool model_run(OnnxModel *m, const char *device, OnnxImport *how, GTensor *outputs, Buf *err) {
-    if (device == NULL || strcmp(device, "ref") == 0 || strcmp(device, "auto") == 0) return onnx_run(m, how, outputs, err);
+    if (device == NULL || strcmp(device, "ref") == 0 || strcmp(device, "auto") == 0)
+        return onnx_run(m, how, outputs, err);
     return program_run(m, device, how, outputs, err);
 }
 
 // ---- tensors of the runtime and of the graph ---------------------------------------------------------
 
-static GTensor as_graph(const HostTensor *t) {                       // shares the data
+static GTensor as_graph(const HostTensor *t) { // shares the data
     GTensor out = {.elem = t->elem, .rank = t->rank, .bytes = tensor_bytes(t), .data = t->data};
     for (int d = 0; d < t->rank; d++) out.shape[d] = t->dim[d];
     return out;
 }
 
-static bool as_host(const GTensor *t, HostTensor *out, Buf *err) {   // shares the data
-    if (t->rank > MAX_RANK) return buf_printf(err, "has %d dimensions; %d can be shown or saved", t->rank, MAX_RANK), false;
+static bool as_host(const GTensor *t, HostTensor *out, Buf *err) { // shares the data
+    if (t->rank > MAX_RANK)
+        return buf_printf(err, "has %d dimensions; %d can be shown or saved", t->rank, MAX_RANK), false;
     *out = (HostTensor){.elem = t->elem, .rank = t->rank, .data = t->data};
     for (int d = 0; d < t->rank; d++) out->dim[d] = t->shape[d];
     return true;
@@ -37,12 +40,12 @@ static bool ends_in(const char *text, const char *end) {
 
 // ---- arguments ---------------------------------------------------------------------------------------
 
-typedef struct Binding {               // one run by arguments
-    OnnxModel   *m;
-    GTensor     *in;                   // by argument; those that are read are owned by the argument's HostTensor
-    OnnxGiven   *given;
-    int          n;
-    const char **save;                 // by output
+typedef struct Binding { // one run by arguments
+    OnnxModel *m;
+    GTensor *in; // by argument; those that are read are owned by the argument's HostTensor
+    OnnxGiven *given;
+    int n;
+    const char **save; // by output
 } Binding;
 
 static int find(const OnnxModel *m, bool outputs, const char *name) {
@@ -77,7 +80,7 @@ static bool read_argument(RunArg *a, Elem elem, Buf *err) {
     }
     if (!npy_read(a->spec, t, err)) return false;
     if (a->as != EL_none && !tensor_convert(t, a->as, err)) return false;
-    if (a->as == EL_none && t->elem != elem) tensor_reinterpret(t, elem);          // u2 that is bf16
+    if (a->as == EL_none && t->elem != elem) tensor_reinterpret(t, elem); // u2 that is bf16
     return true;
 }
 
@@ -85,7 +88,8 @@ static bool bind_arguments(Binding *b, RunArg *args, int nargs, Buf *err) {
     for (int i = 0; i < nargs; i++) {
         int input = find(b->m, false, args[i].name), output = input < 0 ? find(b->m, true, args[i].name) : -1;
         for (int k = 0; k < i; k++)
-            if (strcmp(args[k].name, args[i].name) == 0) return buf_printf(err, "argument `%s` is given twice", args[i].name), false;
+            if (strcmp(args[k].name, args[i].name) == 0)
+                return buf_printf(err, "argument `%s` is given twice", args[i].name), false;
         if (output >= 0 && args[i].is_path) {
             b->save[output] = args[i].spec;
             continue;
@@ -171,14 +175,17 @@ bool model_run_args(const char *path, RunArg *args, int nargs, const ModelOption
 
 typedef enum Print { PRINT_GRAPH, PRINT_PROGRAM, PRINT_FUSION } Print;
 
-static bool print_model(const char *path, RunArg *args, int nargs, const ModelOptions *opt, Print what, Buf *out, Buf *err) {
+static bool print_model(const char *path, RunArg *args, int nargs, const ModelOptions *opt, Print what, Buf *out,
+                        Buf *err) {
     Binding b;
     bool ok = open_model(path, args, nargs, &b, err);
     OnnxImport how = {.given = b.given, .ngiven = b.n, .random_weights = opt->random_weights};
     Graph *g = ok ? onnx_import(b.m, &how, err) : NULL;
     const char *base = strrchr(path, '/');
     if (g != NULL && what == PRINT_GRAPH) graph_print(out, g);
-    else if (g != NULL) ok = what == PRINT_PROGRAM ? graph_write(g, base != NULL ? base + 1 : path, out, err) : graph_write_fusion(g, out, err);
+    else if (g != NULL)
+        ok = what == PRINT_PROGRAM ? graph_write(g, base != NULL ? base + 1 : path, out, err)
+                                   : graph_write_fusion(g, out, err);
     ok = ok && g != NULL;
     graph_free(g);
     close_model(&b);
@@ -189,6 +196,7 @@ bool model_print_graph(const char *path, RunArg *args, int nargs, const ModelOpt
     return print_model(path, args, nargs, opt, PRINT_GRAPH, out, err);
 }
 
-bool model_print_program(const char *path, RunArg *args, int nargs, const ModelOptions *opt, bool fusion, Buf *out, Buf *err) {
+bool model_print_program(const char *path, RunArg *args, int nargs, const ModelOptions *opt, bool fusion, Buf *out,
+                         Buf *err) {
     return print_model(path, args, nargs, opt, fusion ? PRINT_FUSION : PRINT_PROGRAM, out, err);
 }

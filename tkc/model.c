@@ -1,4 +1,5 @@
-// Models: FILE.onnx --emit=graph, run FILE.onnx, check-onnx FOLDER. All of it is runtime/; this is what the command line says.
+// Models: FILE.onnx --emit=graph, run FILE.onnx, check-onnx FOLDER. All of it is runtime/; this is what the command
+// line says.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,10 @@ bool is_model(const Options *opt) {
     return n > 5 && strcmp(path + n - 5, ".onnx") == 0;
 }
 
-typedef struct Args { RunArg at[MAX_ARGS]; int n; } Args;
+typedef struct Args {
+    RunArg at[MAX_ARGS];
+    int n;
+} Args;
 
 static int read_args(const Options *opt, Args *a) {
     int operands = opt->operands.n - 1, words = operands + opt->arg.n;
@@ -46,8 +50,9 @@ static int emit_graph(const Options *opt, Args *a, Buf *err) {
     Buf text = {0};
     ModelOptions how = {.random_weights = opt->random_weights};
     const char *path = opt->operands.at[0], *stage = opt->emit != NULL ? opt->emit : "tk";
-    bool ok = strcmp(stage, "graph") == 0 ? model_print_graph(path, a->at, a->n, &how, &text, err)
-                                              : model_print_program(path, a->at, a->n, &how, strcmp(stage, "fusion") == 0, &text, err);
+    bool ok = strcmp(stage, "graph") == 0
+                  ? model_print_graph(path, a->at, a->n, &how, &text, err)
+                  : model_print_program(path, a->at, a->n, &how, strcmp(stage, "fusion") == 0, &text, err);
     int status = !ok ? fail("%s", err->p) : output_write(opt->out, text.n > 0 ? text.p : "", text.n) ? DONE : FAILED;
     buf_free(&text);
     return status;
@@ -84,7 +89,8 @@ int main_check_onnx(const Options *opt) {
         .relative_to_output = opt->relative_to != NULL && strcmp(opt->relative_to, "output") == 0,
         .to = stdout,
     };
-    if (!tolerance("--rtol", opt->rtol, 1e-3, &check.rtol) || !tolerance("--atol", opt->atol, 1e-7, &check.atol)) return USAGE;
+    if (!tolerance("--rtol", opt->rtol, 1e-3, &check.rtol) || !tolerance("--atol", opt->atol, 1e-7, &check.atol))
+        return USAGE;
     TestCounts counts = {0};
     return check_onnx(opt->operands.at, opt->operands.n, &check, &counts) ? DONE : FAILED;
 }

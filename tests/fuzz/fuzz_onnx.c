@@ -2,8 +2,8 @@
 //
 //     fuzz_onnx -max_len=4000 FOUND tests/fuzz/corpus/onnx /usr/share/libonnx-testdata/data/...     (README.md here)
 //
-// What is read is lowered without tensors for its inputs, so that inputs which must be known give messages, too; then with
-// small made-up ones where the model states types and shapes. Whatever fails must say why, in one line.
+// What is read is lowered without tensors for its inputs, so that inputs which must be known give messages, too; then
+// with small made-up ones where the model states types and shapes. Whatever fails must say why, in one line.
 #include "graph/onnx.h"
 
 #include <stdlib.h>
@@ -13,14 +13,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { MOST = 8, LARGEST = 4096 };
 
-static void check(bool ok, const Buf *err)
-{
+static void check(bool ok, const Buf *err) {
     if (ok ? err->n > 0 : err->n == 0) abort();
     if (err->n > 0 && strchr(err->p, '\n') != NULL) abort();
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
-{
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     Buf err = {0}, text = {0};
     OnnxModel *m = onnx_parse("/nowhere/fuzz.onnx", data, size, &err);
     check(m != NULL, &err);
@@ -34,9 +32,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             for (int d = 0; d < tensor[n].rank; d++) tensor[n].shape[d] = 1 + (i + d) % 4;
             int64_t count = 1;
             onnx_input_shape(m, i, &tensor[n].rank, tensor[n].shape, 2);
-            for (int d = 0; d < tensor[n].rank && count <= LARGEST; d++) count = tensor[n].shape[d] > LARGEST ? LARGEST + 1 : count * tensor[n].shape[d];
+            for (int d = 0; d < tensor[n].rank && count <= LARGEST; d++)
+                count = tensor[n].shape[d] > LARGEST ? LARGEST + 1 : count * tensor[n].shape[d];
             if (tensor[n].elem == EL_none || count > LARGEST || !g_tensor_alloc(&tensor[n])) continue;
-            for (size_t k = 0; k < tensor[n].bytes && size > 0; k++) ((uint8_t *)tensor[n].data)[k] = k % 8 == 0 ? data[(k / 8 + (size_t)i) % size] % 5 : 0;
+            for (size_t k = 0; k < tensor[n].bytes && size > 0; k++)
+                ((uint8_t *)tensor[n].data)[k] = k % 8 == 0 ? data[(k / 8 + (size_t)i) % size] % 5 : 0;
             given[n] = (OnnxGiven){onnx_input_name(m, i), &tensor[n]};
             n++;
         }

@@ -1,6 +1,6 @@
-// Mutations of ONNX models. Bytes alone break a length somewhere and die in the reader, so three of four inputs are taken
-// apart by protobuf-c, changed as models, and packed again: other operators, inputs, attributes, dimensions, element types
-// and opsets; nodes doubled, dropped and swapped; bytes only in strings and data.
+// Mutations of ONNX models. Bytes alone break a length somewhere and die in the reader, so three of four inputs are
+// taken apart by protobuf-c, changed as models, and packed again: other operators, inputs, attributes, dimensions,
+// element types and opsets; nodes doubled, dropped and swapped; bytes only in strings and data.
 #include "graph/op.h"
 #include "onnx.pb-c.h"
 
@@ -10,20 +10,50 @@
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed);
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max);
 
-typedef struct Rng { uint64_t x; } Rng;
+typedef struct Rng {
+    uint64_t x;
+} Rng;
 static uint32_t below(Rng *r, size_t n) {
     r->x = r->x * 6364136223846793005u + 1442695040888963407u;
     return n > 0 ? (uint32_t)((r->x >> 33) % n) : 0;
 }
 
 static int64_t number(Rng *r) {
-    static const int64_t some[] = {0, 1, -1, 2, 3, 4, 7, 8, -2, 16, 17, 31, 32, 63, 64, 100, 255, 256, 65535, 1 << 20, INT32_MAX, INT32_MIN,
-        INT64_C(1) << 32, INT64_C(1) << 40, INT64_C(1) << 62, INT64_MAX, INT64_MIN, INT64_MIN + 1, INT64_MAX - 1};
+    static const int64_t some[] = {0,
+                                   1,
+                                   -1,
+                                   2,
+                                   3,
+                                   4,
+                                   7,
+                                   8,
+                                   -2,
+                                   16,
+                                   17,
+                                   31,
+                                   32,
+                                   63,
+                                   64,
+                                   100,
+                                   255,
+                                   256,
+                                   65535,
+                                   1 << 20,
+                                   INT32_MAX,
+                                   INT32_MIN,
+                                   INT64_C(1) << 32,
+                                   INT64_C(1) << 40,
+                                   INT64_C(1) << 62,
+                                   INT64_MAX,
+                                   INT64_MIN,
+                                   INT64_MIN + 1,
+                                   INT64_MAX - 1};
     return below(r, 3) == 0 ? (int64_t)below(r, 10) - 2 : some[below(r, sizeof some / sizeof *some)];
 }
 
 static float real(Rng *r) {
-    static const float some[] = {0, 1, -1, 0.5f, 1e30f, -1e30f, 1e-30f, __builtin_inff(), -__builtin_inff(), __builtin_nanf("")};
+    static const float some[] = {
+        0, 1, -1, 0.5f, 1e30f, -1e30f, 1e-30f, __builtin_inff(), -__builtin_inff(), __builtin_nanf("")};
     return some[below(r, sizeof some / sizeof *some)];
 }
 
@@ -55,22 +85,88 @@ static const char *value_name(Rng *r, const Onnx__GraphProto *g) {
 }
 
 static const char *word(Rng *r) {
-    static const char *const some[] = {"", "axis", "axes", "perm", "to", "mode", "pads", "kernel_shape", "strides", "dilations", "group", "reflect", "edge",
-        "constant", "linear", "nearest", "cubic", "keepdims", "value", "epsilon", "alpha", "beta", "body", "add", "mul", "direction", "bidirectional", "reverse",
-        "hidden_size", "num_outputs", "select_last_index", "noop_with_empty_axes", "batch_dims", "auto_pad", "SAME_UPPER", "SAME_LOWER", "VALID", "equation",
-        "ij,jk->ik", "...ij->...ji", "ii->i", "transA", "transB", "allowzero", "ceil_mode", "output_shape", "output_padding", "then_branch", "else_branch",
-        "num_scan_inputs", "largest", "sorted", "k", "block_size", "blocksize", "num_heads", "interleaved", "is_causal", "softcap", "left_window_size"};
+    static const char *const some[] = {"",
+                                       "axis",
+                                       "axes",
+                                       "perm",
+                                       "to",
+                                       "mode",
+                                       "pads",
+                                       "kernel_shape",
+                                       "strides",
+                                       "dilations",
+                                       "group",
+                                       "reflect",
+                                       "edge",
+                                       "constant",
+                                       "linear",
+                                       "nearest",
+                                       "cubic",
+                                       "keepdims",
+                                       "value",
+                                       "epsilon",
+                                       "alpha",
+                                       "beta",
+                                       "body",
+                                       "add",
+                                       "mul",
+                                       "direction",
+                                       "bidirectional",
+                                       "reverse",
+                                       "hidden_size",
+                                       "num_outputs",
+                                       "select_last_index",
+                                       "noop_with_empty_axes",
+                                       "batch_dims",
+                                       "auto_pad",
+                                       "SAME_UPPER",
+                                       "SAME_LOWER",
+                                       "VALID",
+                                       "equation",
+                                       "ij,jk->ik",
+                                       "...ij->...ji",
+                                       "ii->i",
+                                       "transA",
+                                       "transB",
+                                       "allowzero",
+                                       "ceil_mode",
+                                       "output_shape",
+                                       "output_padding",
+                                       "then_branch",
+                                       "else_branch",
+                                       "num_scan_inputs",
+                                       "largest",
+                                       "sorted",
+                                       "k",
+                                       "block_size",
+                                       "blocksize",
+                                       "num_heads",
+                                       "interleaved",
+                                       "is_causal",
+                                       "softcap",
+                                       "left_window_size"};
     return some[below(r, sizeof some / sizeof *some)];
 }
 
 static void mutate_tensor(Rng *r, Onnx__TensorProto *t) {
     switch (below(r, 6)) {
-    case 0: if (t->n_dims > 0) t->dims[below(r, t->n_dims)] = number(r); break;
+    case 0:
+        if (t->n_dims > 0) t->dims[below(r, t->n_dims)] = number(r);
+        break;
     case 1: t->has_data_type = true, t->data_type = (int32_t)below(r, 28); break;
-    case 2: if (t->raw_data.len > 0) t->raw_data.data[below(r, t->raw_data.len)] = (uint8_t)number(r); break;
-    case 3: if (t->n_int64_data > 0) t->int64_data[below(r, t->n_int64_data)] = number(r); break;
-    case 4: if (t->n_float_data > 0) t->float_data[below(r, t->n_float_data)] = real(r); break;
-    case 5: if (t->n_int64_data > 0) t->n_int64_data--; else if (t->n_dims > 0) t->n_dims--; break;
+    case 2:
+        if (t->raw_data.len > 0) t->raw_data.data[below(r, t->raw_data.len)] = (uint8_t)number(r);
+        break;
+    case 3:
+        if (t->n_int64_data > 0) t->int64_data[below(r, t->n_int64_data)] = number(r);
+        break;
+    case 4:
+        if (t->n_float_data > 0) t->float_data[below(r, t->n_float_data)] = real(r);
+        break;
+    case 5:
+        if (t->n_int64_data > 0) t->n_int64_data--;
+        else if (t->n_dims > 0) t->n_dims--;
+        break;
     }
 }
 
@@ -80,11 +176,21 @@ static void mutate_attribute(Rng *r, Onnx__AttributeProto *a, int depth) {
     switch (below(r, 8)) {
     case 0: set_text(&a->name, word(r)); break;
     case 1: a->has_type = true, a->type = (int32_t)below(r, 15); break;
-    case 2: if (a->has_i) a->i = number(r); break;
-    case 3: if (a->has_f) a->f = real(r); break;
-    case 4: if (a->n_ints > 0) a->ints[below(r, a->n_ints)] = number(r); break;
-    case 5: if (a->n_ints > 0) a->n_ints--; break;
-    case 6: if (a->t != NULL) mutate_tensor(r, a->t); break;
+    case 2:
+        if (a->has_i) a->i = number(r);
+        break;
+    case 3:
+        if (a->has_f) a->f = real(r);
+        break;
+    case 4:
+        if (a->n_ints > 0) a->ints[below(r, a->n_ints)] = number(r);
+        break;
+    case 5:
+        if (a->n_ints > 0) a->n_ints--;
+        break;
+    case 6:
+        if (a->t != NULL) mutate_tensor(r, a->t);
+        break;
     case 7:
         if (a->g != NULL && depth < 4) mutate_graph(r, a->g, depth + 1);
         else if (a->has_s) {
@@ -99,9 +205,15 @@ static void mutate_attribute(Rng *r, Onnx__AttributeProto *a, int depth) {
 static void mutate_node(Rng *r, Onnx__GraphProto *g, Onnx__NodeProto *n, int depth) {
     switch (below(r, 8)) {
     case 0: set_text(&n->op_type, operator_name(r)); break;
-    case 1: if (n->n_input > 0) set_text(&n->input[below(r, n->n_input)], value_name(r, g)); break;
-    case 2: if (n->n_input > 0) free(n->input[--n->n_input]); break;
-    case 3: if (n->n_output > 1) free(n->output[--n->n_output]); break;
+    case 1:
+        if (n->n_input > 0) set_text(&n->input[below(r, n->n_input)], value_name(r, g));
+        break;
+    case 2:
+        if (n->n_input > 0) free(n->input[--n->n_input]);
+        break;
+    case 3:
+        if (n->n_output > 1) free(n->output[--n->n_output]);
+        break;
     case 4:
         n->input = realloc(n->input, sizeof *n->input * (n->n_input + 1));
         n->input[n->n_input++] = strdup(value_name(r, g));
@@ -113,7 +225,9 @@ static void mutate_node(Rng *r, Onnx__GraphProto *g, Onnx__NodeProto *n, int dep
         a->name = strdup(word(r));
         a->has_type = a->has_i = true, a->type = 2, a->i = number(r);
         break;
-    default: if (n->n_attribute > 0) mutate_attribute(r, n->attribute[below(r, n->n_attribute)], depth); break;
+    default:
+        if (n->n_attribute > 0) mutate_attribute(r, n->attribute[below(r, n->n_attribute)], depth);
+        break;
     }
 }
 
@@ -126,7 +240,8 @@ static void mutate_value(Rng *r, Onnx__ValueInfoProto *v) {
         bool named = d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
         if (named) free(d->dim_param);
         named = below(r, 3) == 0;
-        d->value_case = named ? ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM : ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
+        d->value_case = named ? ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM
+                              : ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
         if (named) d->dim_param = strdup(below(r, 2) ? "N" : "M");
         else d->dim_value = number(r);
     }
@@ -141,7 +256,7 @@ static void mutate_graph(Rng *r, Onnx__GraphProto *g, int depth) {
         Onnx__NodeProto *n = g->node[a];
         g->node[a] = g->node[b], g->node[b] = n;
     } else if (what == 3 && g->n_output > 0) set_text(&g->output[below(r, g->n_output)]->name, value_name(r, g));
-    else if (what == 4 && g->n_node > 0 && g->n_node < 100) {                     // a node more, between its source and the rest
+    else if (what == 4 && g->n_node > 0 && g->n_node < 100) { // a node more, between its source and the rest
         Onnx__NodeProto *n = malloc(sizeof *n);
         *n = (Onnx__NodeProto)ONNX__NODE_PROTO__INIT;
         n->op_type = strdup(operator_name(r));
@@ -167,7 +282,8 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned 
         return LLVMFuzzerMutate(data, size, max);
     }
     for (uint32_t k = 1 + below(&r, 3); k > 0; k--) {
-        if (m->n_opset_import > 0 && below(&r, 12) == 0) m->opset_import[below(&r, m->n_opset_import)]->version = 1 + below(&r, 25);
+        if (m->n_opset_import > 0 && below(&r, 12) == 0)
+            m->opset_import[below(&r, m->n_opset_import)]->version = 1 + below(&r, 25);
         else mutate_graph(&r, m->graph, 0);
     }
     size_t n = onnx__model_proto__get_packed_size(m);

@@ -50,8 +50,10 @@ static void holds(const char *text, const char *part) {
 static void names_and_symbolic_sizes_stay(void **state) {
     (void)state;
     holds("opset 13\ninput x f32 B 4\nRelu x -> y name=\"act\"\noutput y f32 B 4", "f32[B, 4]");
-    holds("opset 13\ninput x f32 B 4\nShape x -> s\nGather s k -> b axis=0\nconst k i64 1 : 0\nUnsqueeze b z -> u\nconst z i64 1 : 0\n"
-          "Squeeze u z -> v\nConcat v m -> t axis=0\nconst m i64 1 : -1\nReshape x t -> y\noutput y f32", "f32[B, 4]");
+    holds("opset 13\ninput x f32 B 4\nShape x -> s\nGather s k -> b axis=0\nconst k i64 1 : 0\nUnsqueeze b z -> "
+          "u\nconst z i64 1 : 0\n"
+          "Squeeze u z -> v\nConcat v m -> t axis=0\nconst m i64 1 : -1\nReshape x t -> y\noutput y f32",
+          "f32[B, 4]");
 }
 
 static void functions_are_inlined(void **state) {
@@ -60,8 +62,10 @@ static void functions_are_inlined(void **state) {
                         "input x f32 2\ninput y f32 2\nmy.F x y -> z slope=0.5\noutput z f32";
     holds(model, "add");
     holds(model, "0.5");
-    holds("opset 13\nopset 1 my\nfunction my F a -> r { my.F a -> r }\ninput x f32 2\nmy.F x -> y\noutput y f32", "the function F calls itself");
-    holds("opset 13\nopset 1 my\nfunction my F a -> r { Relu a -> s }\ninput x f32 2\nmy.F x -> y\noutput y f32", "does not make its output `r`");
+    holds("opset 13\nopset 1 my\nfunction my F a -> r { my.F a -> r }\ninput x f32 2\nmy.F x -> y\noutput y f32",
+          "the function F calls itself");
+    holds("opset 13\nopset 1 my\nfunction my F a -> r { Relu a -> s }\ninput x f32 2\nmy.F x -> y\noutput y f32",
+          "does not make its output `r`");
 }
 
 static void inputs_that_decide_shapes_are_bound(void **state) {
@@ -81,12 +85,15 @@ static void inputs_that_decide_shapes_are_bound(void **state) {
 
 // Each: a model, and part of what is said of it.
 static const char *const wrong[][2] = {
-    {"opset 13\ninput x f32 2\nRelu q -> y\noutput y f32", "m.onnx: Relu (the one that makes `y`): nothing makes its input `q`"},
-    {"opset 13\ninput x f32 2\nRelu y -> z name=\"first\"\nRelu z -> y\noutput y f32", "Relu first: its input `y` is made by a later node"},
+    {"opset 13\ninput x f32 2\nRelu q -> y\noutput y f32",
+     "m.onnx: Relu (the one that makes `y`): nothing makes its input `q`"},
+    {"opset 13\ninput x f32 2\nRelu y -> z name=\"first\"\nRelu z -> y\noutput y f32",
+     "Relu first: its input `y` is made by a later node"},
     {"opset 13\ninput x f32 2\nRelu x -> y\nRelu x -> y\noutput y f32", "`y` is made twice"},
     {"opset 13\ninput x f32 2\nRelu x -> x\noutput x f32", "`x` is made twice"},
     {"opset 13\ninput x f32 2\nRelu x -> y\noutput z f32", "output `z`: no node makes it"},
-    {"opset 13\ninput x f32 2\nRelu x -> y\noutput y i64", "output `y`: is declared with elements of type int64, but what is computed has f32"},
+    {"opset 13\ninput x f32 2\nRelu x -> y\noutput y i64",
+     "output `y`: is declared with elements of type int64, but what is computed has f32"},
     {"opset 13\ninput x f32 2\nFoo x -> y\noutput y f32", "Foo (the one that makes `y`): there is no operator Foo"},
     {"opset 13\ninput x f32 2\nGelu x -> y\noutput y f32", "opset 13 has no such operator"},
     {"opset 13\ninput x f32 2\nmy.Gelu x -> y\noutput y f32", "there is no operator my.Gelu"},
@@ -97,18 +104,23 @@ static const char *const wrong[][2] = {
     {"opset 13\ninput x c64 2\nIdentity x -> y\noutput y c64", "has complex numbers among its inputs or outputs"},
     {"opset 13\ninput x f32 2\nSequenceAt x x -> y\noutput y f32", "sequences are not supported"},
     {"opset 13\ninput x f32 any\nRelu x -> y\noutput y f32", "input `x`: has no shape in the model"},
-    {"opset 13\nconst w f32 2 3 : 1 2\nRelu w -> y\noutput y f32", "initializer `w`: has 2 elements of data, but its dimensions need 6"},
+    {"opset 13\nconst w f32 2 3 : 1 2\nRelu w -> y\noutput y f32",
+     "initializer `w`: has 2 elements of data, but its dimensions need 6"},
     {"opset 13\nconst w f32 -2 : 1 2\nRelu w -> y\noutput y f32", "initializer `w`: has a negative dimension, -2"},
-    {"opset 13\nconst w f32 4611686018427387904 4611686018427387904 : 1\nRelu w -> y\noutput y f32", "whose product is beyond any memory"},
+    {"opset 13\nconst w f32 4611686018427387904 4611686018427387904 : 1\nRelu w -> y\noutput y f32",
+     "whose product is beyond any memory"},
     {"opset 13\nconst w f32 1 1 1 1 1 1 1 1 1 : 1\nRelu w -> y\noutput y f32", "has 9 dimensions; 8 are supported"},
     {"opset 13\nconst w f32 1 : 1\nconst w f32 1 : 1\nRelu w -> y\noutput y f32", "`w` is made twice"},
     {"opset 13\ninput x f32 2 3\nTranspose x -> y perm=[0,0]\noutput y f32", "no permutation of the 2 axes"},
-    {"opset 13\ninput x f32 2 3\nTranspose x -> y perm=3\noutput y f32", "attribute `perm` is an integer, not integers"},
+    {"opset 13\ninput x f32 2 3\nTranspose x -> y perm=3\noutput y f32",
+     "attribute `perm` is an integer, not integers"},
     {"opset 13\ninput x f32 2 3\nSoftmax x -> y axis=7\noutput y f32", "Softmax"},
     {"opset 13\ninput x f32 2 3\nCast x -> y\noutput y f32", "attribute `to` is missing"},
     {"opset 13\ninput x f32 2 3\nCast x -> y to=99\noutput y f32", "casts to undefined are not supported"},
-    {"opset 13\ninput x f32 2 3\nconst s i64 2 : 4 -1\nReshape x s -> y\noutput y f32", "6 elements do not divide into 4"},
-    {"opset 13\ninput x f32 2 3\nconst s i64 2 : -1 -1\nReshape x s -> y\noutput y f32", "two dimensions of the new shape are -1"},
+    {"opset 13\ninput x f32 2 3\nconst s i64 2 : 4 -1\nReshape x s -> y\noutput y f32",
+     "6 elements do not divide into 4"},
+    {"opset 13\ninput x f32 2 3\nconst s i64 2 : -1 -1\nReshape x s -> y\noutput y f32",
+     "two dimensions of the new shape are -1"},
     {"opset 13\ninput a f32 2 3\ninput b f32 4 5\nMatMul a b -> y\noutput y f32", "MatMul"},
     {"opset 13\ninput a f32 2\ninput b i64 2\nAdd a b -> y\noutput y f32", "Add"},
 };
@@ -124,7 +136,7 @@ static void every_truncation_is_said(void **state) {
     uint8_t *bytes = packed("opset 13\ninput x f32 2 3\nconst s i64 2 : 3 2\nReshape x s -> y\noutput y f32 3 2", &n);
     for (size_t i = 0; i < n; i++) {
         Buf err = {0};
-        uint8_t *some = malloc(i + 1);                   // so that a read past the end is found
+        uint8_t *some = malloc(i + 1); // so that a read past the end is found
         memcpy(some, bytes, i);
         OnnxModel *m = onnx_parse("m.onnx", some, i, &err);
         free(some);
@@ -169,7 +181,8 @@ static char *external(const char *folder, const char *location, const char *offs
     return out.p;
 }
 
-static void external_holds(const char *folder, const char *location, const char *offset, const char *length, const char *part) {
+static void external_holds(const char *folder, const char *location, const char *offset, const char *length,
+                           const char *part) {
     char *got = external(folder, location, offset, length, false);
     if (strstr(got, part) == NULL) print_error("%s %s %s: %s\nlacks: %s\n", location, offset, length, got, part);
     assert_non_null(strstr(got, part));
@@ -195,7 +208,7 @@ static void external_data_stay_in_their_folder(void **state) {
     external_holds(in, "w.bin", "4", "16", "/model/w.bin\" at 4 {2, 3, 4, 5}");
     external_holds(in, "w.bin", NULL, NULL, "add");
     external_holds(in, "./w.bin", "0", "16", "add");
-    external_holds(in, "w.bin", "2", "16", "add");                         // at an odd place: copied
+    external_holds(in, "w.bin", "2", "16", "add"); // at an odd place: copied
     external_holds(in, "w.bin", "8", "16", "its external data are bytes 8 to 24 of w.bin, which has 20");
     external_holds(in, "w.bin", "18446744073709551615", "16", "initializer `w`: its external data are bytes");
     external_holds(in, "w.bin", "-4", "16", "the offset of its external data is no number: \"-4\"");
@@ -232,9 +245,12 @@ static void tensor_is(const char *text, const void *raw, size_t nraw, const doub
     assert_true(ok);
     assert_int_equal(t.elem, elem);
     for (int i = 0; i < n; i++) {
-        double got = elem == EL_f32 ? (double)((float *)t.data)[i] : elem == EL_i8 ? (double)((int8_t *)t.data)[i]
-                   : elem == EL_u8 ? (double)((uint8_t *)t.data)[i] : elem == EL_u32 ? (double)((uint32_t *)t.data)[i]
-                   : elem == EL_i16 ? (double)((int16_t *)t.data)[i] : (double)((uint16_t *)t.data)[i];
+        double got = elem == EL_f32   ? (double)((float *)t.data)[i]
+                     : elem == EL_i8  ? (double)((int8_t *)t.data)[i]
+                     : elem == EL_u8  ? (double)((uint8_t *)t.data)[i]
+                     : elem == EL_u32 ? (double)((uint32_t *)t.data)[i]
+                     : elem == EL_i16 ? (double)((int16_t *)t.data)[i]
+                                      : (double)((uint16_t *)t.data)[i];
         assert_true(got == want[i]);
     }
     g_tensor_free(&t);
@@ -248,7 +264,7 @@ static void every_form_of_tensor_is_read(void **state) {
     tensor_is("t f32 2 :", (float[]){1, 2}, 8, (double[]){1, 2}, 2, EL_f32);
     tensor_is("t i16 2 : -5 7", NULL, 0, (double[]){-5, 7}, 2, EL_i16);
     tensor_is("t u32 2 : 4294967295 7", NULL, 0, (double[]){4294967295.0, 7}, 2, EL_u32);
-    tensor_is("t f16 2 : 0x3c00 0xc000", NULL, 0, (double[]){0x3c00, 0xc000}, 2, EL_f16);      // bits
+    tensor_is("t f16 2 : 0x3c00 0xc000", NULL, 0, (double[]){0x3c00, 0xc000}, 2, EL_f16); // bits
     tensor_is("t bf16 1 : 0x3f80", NULL, 0, (double[]){0x3f80}, 1, EL_bf16);
     tensor_is("t i4 3 :", (uint8_t[]){0x7f, 0x08}, 2, (double[]){-1, 7, -8}, 3, EL_i8);
     tensor_is("t i4 3 : 0x7f 0x08", NULL, 0, (double[]){-1, 7, -8}, 3, EL_i8);
@@ -285,7 +301,11 @@ static char *fields_of(const char *path) {
             *(dot != NULL ? dot + 1 : at) = '\0';
             depth--;
         } else if (sscanf(line, " %31s %63s %63s = %d", label, type, name, &number) == 4 && strcmp(label, "//") != 0) {
-            buf_printf(&out, "%s%s %s %s %d\n", at, name, label, strstr(type, "Type") != NULL && strstr(type, "Proto") == NULL ? "int32" : strstr(type, "Location") != NULL ? "int32" : type, number);
+            buf_printf(&out, "%s%s %s %s %d\n", at, name, label,
+                       strstr(type, "Type") != NULL && strstr(type, "Proto") == NULL ? "int32"
+                       : strstr(type, "Location") != NULL                            ? "int32"
+                                                                                     : type,
+                       number);
         } else if (strstr(at, "-.") != NULL && sscanf(line, " %63s %63s = %d", type, name, &number) == 3) {
             buf_printf(&out, "%s%s %s %d\n", at, name, type, number);
         }
@@ -296,7 +316,8 @@ static char *fields_of(const char *path) {
 
 static void the_format_is_that_of_onnx(void **state) {
     (void)state;
-    static const char *const newer[] = {"NodeProto.overload", "FunctionProto.attribute_proto", "FunctionProto.overload"};
+    static const char *const newer[] = {"NodeProto.overload", "FunctionProto.attribute_proto",
+                                        "FunctionProto.overload"};
     char *ours = fields_of(ONNX_PROTO), *theirs = fields_of("/usr/include/onnx/onnx.proto");
     assert_non_null(ours);
     if (theirs == NULL) {
@@ -307,7 +328,8 @@ static void the_format_is_that_of_onnx(void **state) {
     int found = 0;
     for (char *line = strtok(ours, "\n"); line != NULL; line = strtok(NULL, "\n")) {
         bool known = strstr(theirs, line) != NULL;
-        for (size_t i = 0; i < sizeof newer / sizeof *newer; i++) known |= strncmp(line, newer[i], strlen(newer[i])) == 0;
+        for (size_t i = 0; i < sizeof newer / sizeof *newer; i++)
+            known |= strncmp(line, newer[i], strlen(newer[i])) == 0;
         if (!known) print_error("not in ONNX's format: %s\n", line);
         assert_true(known);
         found++;
