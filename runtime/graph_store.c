@@ -24,7 +24,21 @@ struct Kept {
 
 typedef struct OpenFile { struct OpenFile *next; char *path; WeightFile *file; char *why; } OpenFile;    // file NULL: why not
 
-struct GraphStore { Kept *kept; OpenFile *files; uint64_t arena, arena_bytes; };
+struct GraphStore {
+    Kept     *kept;
+    OpenFile *files;
+    uint64_t  arena, arena_bytes;
+    char    **key;                       // of values of the graph whose plan is being placed, as they are found
+    int       nkeys;
+};
+
+static void keys_free(GraphStore *s)
+{
+    for (int i = 0; i < s->nkeys; i++) free(s->key[i]);
+    free(s->key);
+    s->key = NULL;
+    s->nkeys = 0;
+}
 
 static GraphStore *store_of(Runtime *rt)
 {
@@ -36,6 +50,7 @@ static GraphStore *store_of(Runtime *rt)
 void graph_store_free(Runtime *rt, GraphStore *s)
 {
     if (!s) return;
+    keys_free(s);
     Device *d = runtime_device(rt);
     for (Kept *k = s->kept, *next; k; k = next) {
         next = k->next;
@@ -69,6 +84,7 @@ void store_settle(Runtime *rt)
 {
     GraphStore *s = store_of(rt);
     Device     *d = runtime_device(rt);
+    keys_free(s);                                          // another graph may come to lie where this one was
     for (Kept **at = &s->kept, *k; (k = *at);) {
         if (k->wanted) { at = &k->next; continue; }
         *at = k->next;
@@ -139,8 +155,14 @@ static bool launch_key(Runtime *rt, const TGraph *g, const TGLaunch *l, int valu
 static bool key_of(Runtime *rt, const TGraph *g, int value, Buf *key, Buf *err)
 {
     const TGValue *v = &g->values[value];
+    GraphStore *s = store_of(rt);
     Buf  own = {0};
     bool fine = true;
+    if (!s->key) {
+        s->nkeys = g->nvalues;
+        s->key = checked_alloc(sizeof *s->key * ((size_t)g->nvalues + 1));
+    }
+    if (s->key[value]) { buf_puts(key, s->key[value]); return true; }
     if (v->kind == TG_weight) {
         buf_printf(&own, "w%.*s", (int)v->weight.n, v->weight.p);
         for (int i = 0; i < v->nfiles; i++) buf_printf(&own, ";%s", v->files[i]);
@@ -155,6 +177,7 @@ static bool key_of(Runtime *rt, const TGraph *g, int value, Buf *key, Buf *err)
     shape_key(v, &own);
     shorten(&own);
     buf_add(key, own.p, own.n);
+    if (fine) s->key[value] = copy_text(own.p, own.n);
     buf_free(&own);
     return fine;
 }

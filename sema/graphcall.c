@@ -160,7 +160,6 @@ Ent graph_copy(Grapher *g, Ent v, Span at) {
 // A result is computed where it is wanted: the launch that makes it writes the output. What is no launch's result, or is
 // already an output, is copied.
 void graph_outputs(Grapher *g) {
-    Check *c = g->c;
     const Node *ps = g->level->item->kid[1];
     for (int i = 0; i < g->level->nresults; i++) {
         const Result *r = &g->level->results[i];
@@ -182,7 +181,6 @@ void graph_outputs(Grapher *g) {
         graph_value_of(g, to)->name = r->name;
         if (!run_copy(g, r->value, to, r->where)) g->bad = true;
     }
-    (void)c;
 }
 
 // ---- graphs, inlined ---------------------------------------------------------------------------------
