@@ -121,6 +121,7 @@ static HostTensor run(World *w, GraphExec *x, HostTensor *in, HostTensor *state,
         free(shown);
         buf_free(&text);
         diag_forget(w->s, 0);
+        tensor_free(&y);                                               // made before it was known
     }
     buf_free(&err);
     return y;
