@@ -177,7 +177,7 @@ static Node *lower_max_roi_pool(Op *op) {
     const int64_t *pooled = op_ints(op, "pooled_shape", &n);
     if (x == NULL || rois == NULL) return NULL;
     if (x->rank != 4 || rois->rank != 2) return op_error(op, "needs an image and a list of regions");
-    if (pooled == NULL || n != 2 || pooled[0] < 1 || pooled[1] < 1)
+    if (pooled == NULL || n != 2 || pooled[0] < 1 || pooled[1] < 1 || pooled[0] > 1 << 16 || pooled[1] > 1 << 16)
         return op_error(op, "attribute `pooled_shape` should be two sizes");
     g_require(g, rois->shape[1], ix(g, 5));
     Elem elem = (Elem)x->elem, wide = elem == EL_f64 ? EL_f64 : EL_f32;

@@ -1,7 +1,7 @@
 // Where windows go: attributes of convolutions and pools, and the views that they come down to.
 #include "graph/op_window.h"
 
-enum { FAR = 1 << 30 };                // of kernels, strides, dilations, pads
+enum { FAR = 1 << 24 };                // of kernels, strides, dilations, pads
 
 static bool numbers(Op *op, const char *name, int n, int64_t least, int64_t otherwise, int64_t *to) {
     int have = 0;
