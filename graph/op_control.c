@@ -57,7 +57,8 @@ static Node *lower_if(Op *op) {
 }
 
 // ---- loops ------------------------------------------------------------------------------------------
-// Of Loop and Scan: what a trip gets and gives. A body takes .given(trip), then what is carried; it gives (Loop: a condition,)
+// Of Loop and Scan: what a trip gets and gives. A body takes (Loop: the trip's number and true,) what is carried, then an
+// element of each sequence (Scan); it gives (Loop: a condition,)
 // what is carried, what is scanned.
 
 typedef struct Trips {

@@ -52,7 +52,8 @@ static Node *lower_nonzero(Op *op) {
     return nonzero(op, x->elem == EL_bool ? x : g_ew2f(op->g, EW_ne, x, 0));
 }
 
-// Indices along an axis (or of all elements in a row) whose flag is set; flags that are known give a view or a gather by constants.
+// Indices along an axis (or of all elements in a row) whose flag is set. Flags that are known give a view, or a gather by
+// constants.
 static Node *lower_compress(Op *op) {
     Graph *g = op->g;
     Node *x = op_in(op, 0), *flags = op_in(op, 1);
@@ -112,7 +113,8 @@ static int by_first(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// Rows [m, width] -> rows that differ [k, width], where each was first [k], which one each row is [m], how often it occurs [k].
+// Rows [m, width] -> rows that differ [k, width], where each was first [k], which one each row is [m], how often it
+// occurs [k].
 static bool run_unique(const void *attr, const GTensor *in, int nin, GTensor *out, int nout, char *error,
                        size_t error_size) {
     bool sorted = *(const bool *)attr;

@@ -1,7 +1,9 @@
 // Normalisations: statistics over some axes, then scale and shift. Small floats are computed in f32 and rounded once.
 //
-//     batch       over all axes but the channels, or statistics that are given       instance   over the spatial axes
-//     layer       over the last axes                                                  group      over a group's channels and the spatial axes
+//     batch       over all axes but the channels, or statistics that are given
+//     instance    over the spatial axes
+//     group       over a group's channels and the spatial axes
+//     layer       over the last axes
 #include "graph/op.h"
 
 static Elem wide_of(Elem e) { return e == EL_f64 ? EL_f64 : EL_f32; }
@@ -189,8 +191,9 @@ static Node *lower_lp(Op *op) {
 
 // clang-format off
 const OpRow ops_norm[] = {
-    OP("BatchNormalization",  1, lower_batch), OP("InstanceNormalization",     1, lower_instance),      OP("LayerNormalization", 17, lower_layer),
-    OP("GroupNormalization", 18, lower_group), OP("MeanVarianceNormalization", 9, lower_mean_variance), OP("LpNormalization",     1, lower_lp),
+    OP("BatchNormalization",  1, lower_batch),  OP("InstanceNormalization",     1, lower_instance),
+    OP("LayerNormalization", 17, lower_layer),  OP("MeanVarianceNormalization", 9, lower_mean_variance),
+    OP("GroupNormalization", 18, lower_group),  OP("LpNormalization",           1, lower_lp),
     OP("LRN",                 1, lower_lrn),
     {0},
 };

@@ -88,7 +88,8 @@ static Node *norm(Op *op, Node *x, int64_t p, uint32_t axes, bool keep) {
 }
 
 static int64_t power(Op *op) {                                  // a float in opset 1
-    int64_t p = op->version < 2 && op_given(op, "p") ? f64_to_int_sat(op_float(op, "p", 2), 64, true) : op_int(op, "p", 2);
+    int64_t p =
+        op->version < 2 && op_given(op, "p") ? f64_to_int_sat(op_float(op, "p", 2), 64, true) : op_int(op, "p", 2);
     if (p < 1) op_error(op, "attribute `p` is %lld", (long long)p);
     return p;
 }
@@ -149,9 +150,10 @@ static Node *lower_max_unpool(Op *op) {
 
 // clang-format off
 const OpRow ops_pool[] = {
-    OP("MaxPool",           1, lower_max_pool),       OP("AveragePool",   1, lower_average_pool),   OP("LpPool",       1, lower_lp_pool),
-    OP_OF("GlobalAveragePool", 1, lower_global, GR_sum), OP_OF("GlobalMaxPool", 1, lower_global, GR_max), OP_OF("GlobalLpPool", 1, lower_global, GR_none),
-    OP("MaxUnpool",         9, lower_max_unpool),
+    OP("MaxPool", 1, lower_max_pool),                    OP("AveragePool", 1, lower_average_pool),
+    OP("LpPool",  1, lower_lp_pool),                     OP("MaxUnpool",   9, lower_max_unpool),
+    OP_OF("GlobalAveragePool", 1, lower_global, GR_sum), OP_OF("GlobalMaxPool", 1, lower_global, GR_max),
+    OP_OF("GlobalLpPool",      1, lower_global, GR_none),
     {0},
 };
 // clang-format on

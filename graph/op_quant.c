@@ -185,9 +185,10 @@ static Node *lower_qlinear_conv(Op *op) {
 
 // clang-format off
 const OpRow ops_quant[] = {
-    OP("QuantizeLinear", 10, lower_quantize),        OP("DequantizeLinear", 10, lower_dequantize),      OP("DynamicQuantizeLinear", 11, lower_dynamic),
-    OP("MatMulInteger",  10, lower_matmul_integer),  OP("QLinearMatMul",    10, lower_qlinear_matmul),  OP("ConvInteger", 10, lower_conv_integer),
-    OP("QLinearConv",    10, lower_qlinear_conv),
+    OP("QuantizeLinear", 10, lower_quantize),        OP("DequantizeLinear", 10, lower_dequantize),
+    OP("MatMulInteger",  10, lower_matmul_integer),  OP("QLinearMatMul",    10, lower_qlinear_matmul),
+    OP("ConvInteger",    10, lower_conv_integer),    OP("QLinearConv",      10, lower_qlinear_conv),
+    OP("DynamicQuantizeLinear", 11, lower_dynamic),
     {0},
 };
 // clang-format on

@@ -97,7 +97,8 @@ static int tap_count(const How *how, double scale) {
 
 static bool fill_row(const How *how, const Axis *a, int64_t in, int64_t out, int64_t o, int taps, int64_t *index,
                      double *weight) {
-    double x = fmax(fmin(place_of(how, a, in, out, o), 0x1p40), -0x1p40), shrink = how->antialias && a->scale < 1 ? a->scale : 1, sum = 0;
+    double x = fmax(fmin(place_of(how, a, in, out, o), 0x1p40), -0x1p40),
+           shrink = how->antialias && a->scale < 1 ? a->scale : 1, sum = 0;
     if (how->mode == NEAREST) {
         weight[0] = 1;
         index[0] = nearest_of(how->nearest, x);
@@ -262,9 +263,11 @@ static bool read_how(Op *op, How *how) {
 static Ix scaled(Op *op, Ix in, double scale, int d) {
     int64_t size;
     if (!(scale > 0 && scale < 1e6)) return op_error(op, "its scale of axis %d is %g", d, scale);
-    if (!ix_is_const(in) && scale >= 1 && scale == floor(scale)) return ix_muli(op->g, in, f64_to_int_sat(scale, 64, true));
+    if (!ix_is_const(in) && scale >= 1 && scale == floor(scale))
+        return ix_muli(op->g, in, f64_to_int_sat(scale, 64, true));
     if (!ix_is_const(in) && 1 / scale == floor(1 / scale)) return ix_divi(op->g, in, f64_to_int_sat(1 / scale, 64, true));
-    return op_fixed(op, in, &size) ? ix(op->g, f64_to_int_sat(fmin(floor((double)size * scale), 0x1p40), 64, true)) : NULL;
+    return op_fixed(op, in, &size) ? ix(op->g, f64_to_int_sat(fmin(floor((double)size * scale), 0x1p40), 64, true))
+                                   : NULL;
 }
 
 // The factor between two sizes: of symbolic ones if it is whole, else of what they are bound to.
