@@ -15,6 +15,7 @@
 
 typedef struct Rewriter {
     Graph *g;
+    uint32_t n;                  // nodes that there were
     Node **to;                   // by node id: what stands for it; NULL: not seen yet
     bool  *constant;             // by node id: made of constants alone
     bool  *alive;
@@ -49,7 +50,7 @@ static bool alike(const Node *a, const Node *b)
 // Is there an elementwise value that needs both, by elementwise values alone?
 static bool meet(const Rewriter *r, const Node *a, const Node *b, uint8_t *mark)
 {
-    uint32_t n = r->g->nodes.n;
+    uint32_t n = r->n;
     memset(mark, 0, n);
     mark[a->id] = 1;
     mark[b->id] |= 2;
@@ -71,7 +72,6 @@ static void side_by_side(Rewriter *r, Node *const *part, int n)
     int axis = p->rank - 1;
     g_at(g, p->from);
     Node *all = g_contract(g, p->src[0], g_concat(g, 0, w, n), 0, p->contract.nm, 1, p->contract.nk, (Elem)p->elem, p->contract.acc);
-    if (all) all->from = p->from;
     Ix start = ix(g, 0);
     for (int i = 0; i < n; i++) {
         r->to[part[i]->id] = g_take_range(g, all, axis, start, 1, part[i]->shape[axis]);
@@ -81,7 +81,7 @@ static void side_by_side(Rewriter *r, Node *const *part, int n)
 
 static void merge_products(Rewriter *r)
 {
-    uint32_t n = r->g->nodes.n;
+    uint32_t n = r->n;
     uint8_t *mark = NEW_N(r->g->arena, uint8_t, n);
     for (uint32_t i = 0; i < n; i++) {
         Node *first = r->g->nodes.at[i], *part[16];
@@ -104,7 +104,7 @@ static void merge_products(Rewriter *r)
 void graph_simplify(Graph *g)
 {
     uint32_t n = g->nodes.n;
-    Rewriter r = {g, NULL, NEW_N(g->arena, bool, n), NEW_N(g->arena, bool, n)};
+    Rewriter r = {g, n, NULL, NEW_N(g->arena, bool, n), NEW_N(g->arena, bool, n)};
     r.to = NEW_N(g->arena, Node *, n);
     for (uint32_t i = 0; i < g->outputs.n; i++) r.alive[g->outputs.at[i].node->id] = true;
     for (uint32_t i = n; i-- > 0;) {
