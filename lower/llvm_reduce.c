@@ -188,7 +188,7 @@ void emit_reduce(Gen *g, Op *op) {
 void emit_join_lanes(Gen *g, Op *op) {
     Val *x = op->in[0], *o = op->out[0];
     const Layout *l = x->layout;
-    Red s = {g, TR_sum, (Elem)x->type.elem, false};
+    Red s = {g, (TReduce)op->sub, (Elem)x->type.elem, false};
     int n = gen_tile(g, x)->n;
     Pair *out = NEW_N(g->arena, Pair, n);
     uint32_t lane_bits = (uint32_t)op->imm & ((1u << LANE_BITS) - 1), warp_bits = (uint32_t)(op->imm >> LANE_BITS), kept = 0;

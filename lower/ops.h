@@ -32,7 +32,7 @@
     X(fun,          FUN,     1,  3,   1,  0, "P",   1, "a, b?, c?; elementwise function") \
     X(splat,        NONE,    1,  1,   1,  0, "P",   1, "x; repeated over the result's axes that x lacks") \
     X(rename,       NONE,    3,  3,   1,  0, "P",   1, "x, from, to; axis `from` is called `to`") \
-    X(reduce,       REDUCE,  2, 255,  1,  0, "P",   1, "x, axis..; over live lanes; argmax and argmin give the axis's value, lowest on ties, -1 over none; attr 1 (level 2): a sum, each lane's own part") \
+    X(reduce,       REDUCE,  2, 255,  1,  0, "P",   1, "x, axis..; over live lanes; argmax and argmin give the axis's value, lowest on ties, -1 over none; attr 1 (level 2): each lane's own part") \
     X(scan,         REDUCE,  2,  2,   1,  0, "P",   1, "x, axis; sum, prod, max, min of the live lanes up to each (flag EXCLUSIVE: before it; REVERSE: from it on)") \
     X(sort,         NONE,    2,  2,   1,  0, "P",   1, "x, axis; the live lanes in order, -0 before 0, NaN last (flag REVERSE: greatest first, NaN last)") \
     X(order,        NONE,    2,  2,   1,  0, "P",   1, "x, axis; the numbers of the live lanes in the order of x, equals as they stand, NaN last; flag as in sort") \
@@ -56,7 +56,7 @@
     X(part_get,     REDUCE,  2,  2,   1,  0, "R",   1, "tile's number, part_put's result (which was true): value attr of all parts of the tile, joined in their order") \
     /* level 2: buffers are shared memory, `stage` is an i32 scalar that picks a slot of a ring */ \
     X(convert,      NONE,    1,  1,   1,  0, "P",   2, "x in another layout") \
-    X(join_lanes,   NONE,    1,  1,   1,  0, "P",   2, "x, whose sums (reduce {attr 1}) have parts in the lanes and warps of the bits imm: whole in each of them") \
+    X(join_lanes,   REDUCE,  1,  1,   1,  0, "P",   2, "x, made of reductions {attr 1} with parts in the lanes and warps of the bits imm: joined, whole in each of them") \
     X(buffer,       NONE,    0,  0,   1,  0, "S",   2, "shared memory ring of imm stages at byte attr, see Type.shape, swizzle") \
     X(buffer_clear, NONE,    3,  3,   0,  0, "W",   2, "buffer, stage, axis of its rows: rows at dead lanes become 0, seen by wgmma after it") \
     X(buffer_load,  NONE,    2, 255,  1,  0, "R",   2, "buffer, stage, axis.. (one a dimension; none: in the type's order); the tile (ldmatrix where the layout allows)") \

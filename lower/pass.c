@@ -1,6 +1,6 @@
 // The pass driver.
 //
-//     simplify > extremes > contract > hoist > chunk > split > partial > prefetch > schedule > lanes > pipeline > peel > layout > defer
+//     simplify > extremes > contract > hoist > chunk > split > prefetch > schedule > lanes > pipeline > peel > layout > defer
 //     then llvm_*.c: one LLVM function a kernel, ptx/emit.c: a short LLVM pass list and the NVPTX back end
 //
 // After each pass the verifier may run, the function may be written out, and lowering may stop.
@@ -18,7 +18,6 @@ static bool run_defer(Fn *f, const CompileOptions *o)    { if (o->math != 1) def
 static bool run_contract(Fn *f, const CompileOptions *o) { if (o->math != 1 && contract(f)) simplify(f); return true; }
 static bool run_hoist(Fn *f, const CompileOptions *o)    { (void)o; hoist(f); return true; }
 static bool run_peel(Fn *f, const CompileOptions *o)     { (void)o; if (peel(f)) simplify(f); return true; }
-static bool run_partial(Fn *f, const CompileOptions *o)  { if (o->math != 1 && partial(f)) simplify(f); return true; }
 static bool run_prefetch(Fn *f, const CompileOptions *o) { if (prefetch(f, o)) simplify(f); return true; }
 static bool run_chunk(Fn *f, const CompileOptions *o)    { (void)o; chunk(f); return true; }
 static bool run_pipeline(Fn *f, const CompileOptions *o) { return hopper(f, o) || pipeline(f, o); }
@@ -32,14 +31,13 @@ static const struct { PassInfo info; PassFn *run; } passes[] = {
     {{"hoist",    "moves what a loop does not change out of it",                                          1, 1}, run_hoist},
     {{"chunk",    "cuts tiles that no block can hold into loops over chunks of an axis",                  1, 1}, run_chunk},
     {{"split",    "lets several programs share the trips of a loop of sums",                              1, 1}, split_loop},
-    {{"partial",  "keeps sums of a loop apart for each lane and joins the lanes after it (not with --math=strict)", 1, 1}, run_partial},
     {{"prefetch", "loads a trip ahead in loops that reduce across lanes",                                 1, 1}, run_prefetch},
     {{"schedule", "chooses warps for a program and programs for a block",                                 1, 1}, schedule},
     {{"lanes",    "puts neutral elements into dead lanes where a reduction would count them",             1, 1}, run_lanes},
     {{"pipeline", "gives the operands of products rings in shared memory, filled ahead of use",           1, 2}, run_pipeline},
     {{"peel",     "gives trips whose lanes are all alive and masks all true a body of their own",         2, 2}, run_peel},
     {{"layout",   "assigns every tile to registers, lanes and warps; inserts conversions",                2, 2}, assign_layouts},
-    {{"defer",    "joins the lanes of a loop's sums after it (not with --math=strict)",                   2, 2}, run_defer},
+    {{"defer",    "joins the lanes of a loop's reductions after it (not with --math=strict)",                   2, 2}, run_defer},
 };
 // clang-format on
 

@@ -8,9 +8,8 @@ bool simplify(Fn *f);                                          // simplify.c: fo
 bool contract(Fn *f);                                          // simplify.c: a * b + c -> fma
 bool hoist(Fn *f);                                             // simplify.c: loop-invariant values out of loops
 bool extremes(Fn *f);                                          // extremes.c: positive factors behind maxima and minima
-bool defer(Fn *f);                                             // defer.c: sums of a loop are joined across lanes after it
+bool defer(Fn *f);                                             // defer.c: reductions of a loop are joined across lanes after it
 bool chunk(Fn *f);                                             // chunk.c: axes too long for registers become loops
-bool partial(Fn *f);                                           // partial.c: sums in a loop, lane by lane until it ends
 bool prefetch(Fn *f, const CompileOptions *opt);               // prefetch.c: loads a trip ahead of loops that reduce in each
 bool lanes(Fn *f);                                             // lanes.c: neutral elements into dead lanes where they would count
 bool peel(Fn *f);                                              // peel.c: trips without masks get a copy of the body

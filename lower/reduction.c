@@ -1,5 +1,5 @@
 // What every reduction starts from, and how two partial results of one join: the algebra that the passes share which
-// take reductions apart (chunk, split, partial, lanes).
+// take reductions apart (chunk, split, lanes).
 //
 //                   over nothing              joined
 //     sum           0                         a + b

@@ -67,7 +67,7 @@ bool program_run(OnnxModel *m, const char *device, OnnxImport *how, GTensor *out
     Session *s = session_new();
     SemaFile *file = checked(s, m, g, err);
     Device *d = file != NULL && diag_errors(s) == 0 ? device_open(device, NULL, err) : NULL;
-    Runtime *rt = d != NULL ? runtime_new(s, d, NULL) : NULL;
+    Runtime *rt = d != NULL ? runtime_new(s, d, &(RuntimeOptions){.random_weights = how->random_weights}) : NULL;
     bool ok = rt != NULL && run_checked(rt, file, g, how, outputs, err);
     add_diagnostics(s, err);
     runtime_free(rt);
