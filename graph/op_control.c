@@ -92,6 +92,8 @@ static bool trip(Trips *t, Node *number, Node **carried, Node **scanned, Node **
     }
     if (!op_inline(op, t->body, args, n, results)) return false;
     if (t->has_cond) *cond = results[r++];
+    if (t->has_cond && (*cond)->elem != EL_bool)
+        return op_error(op, "its body's condition is %s, not bool", elem_name((Elem)(*cond)->elem)), false;
     for (int i = 0; i < t->ncarried; i++) carried[i] = results[r++];
     for (int i = 0; i < t->nscanned; i++) scanned[i] = results[r++];
     return g_failed(g) == NULL;
@@ -167,6 +169,10 @@ static Node *lower_loop(Op *op) {
                         op_body_outputs(body));
     for (int i = 0; i < n; i++)
         if ((carried[i] = kept[i] = op_in(op, 2 + i)) == NULL) return NULL;
+    if (cond != NULL && (cond->elem != EL_bool || !ix_is(g_count(g, cond), 1)))
+        return op_error(op, "its condition should be one bool");
+    if (limit != NULL && (!elem_is_int((Elem)limit->elem) || !ix_is(g_count(g, limit), 1)))
+        return op_error(op, "its number of trips should be one integer");
     Trips t = {.op = op, .body = body, .ncarried = n, .nscanned = nscanned, .has_cond = true};
     int64_t most = INT64_MAX;
     bool go = true, fixed = limit == NULL || g_known_int(g, limit, &most);

@@ -104,6 +104,15 @@ static const char *const wrong[][2] = {
     {"opset 13\ninput x c64 2\nIdentity x -> y\noutput y c64", "has complex numbers among its inputs or outputs"},
     {"opset 13\ninput x f32 2\nSequenceAt x x -> y\noutput y f32", "sequences are not supported"},
     {"opset 13\ninput x f32 any\nRelu x -> y\noutput y f32", "input `x`: has no shape in the model"},
+    {"opset 13\ninput x f32 1 2 4 4\ninput w f32 3 3 2 2\nConv x w -> y name=\"c\"\noutput y f32", "Conv c: sizes"},
+    {"opset 13\ninput x f32 1 2 4 4\nMaxPool x -> y kernel_shape=[2,9]\noutput y f32", "its window is larger than axis 3"},
+    {"opset 13\ninput x f32 1 2 4 4\nMaxPool x -> y kernel_shape=[2,2] strides=[1,0]\noutput y f32",
+     "attribute `strides` has 0 among its numbers"},
+    {"opset 13\ninput x f32 2 3\nEinsum x -> y equation=\"ij,jk->ik\"\noutput y f32", "more terms than there are operands"},
+    {"opset 13\ninput v f32 2\ninput k f32\nLoop _ k v -> w body={ input i i64; input c bool; input u f32 2; Identity c -> d; "
+     "Neg u -> r; output d bool; output r f32 }\noutput w f32", "its condition should be one bool"},
+    {"opset 13\ninput v f32 2\nLoop _ _ v -> w body={ input i i64; input c bool; input u f32 2; Identity c -> d; "
+     "Neg u -> r; output d bool; output r f32 }\noutput w f32", "Loop (the one that makes `w`): never ends"},
     {"opset 13\nconst w f32 2 3 : 1 2\nRelu w -> y\noutput y f32",
      "initializer `w`: has 2 elements of data, but its dimensions need 6"},
     {"opset 13\nconst w f32 -2 : 1 2\nRelu w -> y\noutput y f32", "initializer `w`: has a negative dimension, -2"},
