@@ -21,10 +21,18 @@ if(TK_LLD)
     file(CREATE_LINK ${TK_LLD} ${CMAKE_BINARY_DIR}/linker/ld.lld SYMBOLIC)
 endif()
 
+if(TKC_LIBRARY)
+    set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+    add_compile_options(-fno-semantic-interposition)         # calls inside libtkc.so are direct
+endif()
+
 if(TKC_STATIC)
     set(loaded $<STREQUAL:$<TARGET_PROPERTY:TYPE>,MODULE_LIBRARY>)
     set(program $<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>)
-    add_compile_options(-ffunction-sections -fdata-sections $<$<NOT:${loaded}>:-fno-pie>)
+    add_compile_options(-ffunction-sections -fdata-sections)
+    if(NOT TKC_LIBRARY)
+        add_compile_options($<$<NOT:${loaded}>:-fno-pie>)
+    endif()
     add_link_options($<${program}:-no-pie> -Wl,--gc-sections)   # else LLVM has 100 000 relocations to run at start
     if(TK_LLD)
         add_link_options(-Wl,--icf=all)

@@ -76,7 +76,7 @@ static bool bare_dim(LExpr e, int *k)
 
 // ---- kinds ---------------------------------------------------------------------------------------
 
-static bool check_scalar(const LaunchInfo *info, BindArg *args, int p, Bound *b, Buf *err)
+bool bind_scalar(const LaunchInfo *info, BindArg *args, int p, Bound *b, Buf *err)
 {
     const LaunchParam *want = &info->params[p];
     BindArg *a = &args[p];
@@ -300,15 +300,14 @@ bool bind_args(const LaunchInfo *info, BindArg *args, int nargs, Bound *b, Buf *
         return false;
     }
     for (int p = 0; p < nargs; p++)
-        if (!(info->params[p].kind == PK_SCALAR ? check_scalar(info, args, p, b, err) : check_tensor(info, args, p, err))) return false;
+        if (!(info->params[p].kind == PK_SCALAR ? bind_scalar(info, args, p, b, err) : check_tensor(info, args, p, err))) return false;
     return solve_dims(info, args, b, err) && shape_outputs(info, args, b, err) && check_equations(info, args, b, err)
         && check_strides(info, args, b, err) && check_guards(info, b, err);
 }
 
 // ---- with addresses ------------------------------------------------------------------------------
 
-// Bytes from `address` on that an argument can touch; strides are not negative.
-static uint64_t extent_of(const BindArg *a)
+uint64_t bind_extent(const BindArg *a)
 {
     uint64_t last = 0;
     if (a->scalar) return 0;
@@ -324,11 +323,11 @@ bool bind_overlap(const Bound *b, Buf *err)
     const LaunchInfo *info = b->info;
     for (int w = 0; w < b->nargs; w++) {
         if (info->params[w].kind == PK_SCALAR || info->params[w].mode == PM_IN) continue;
-        uint64_t at = b->args[w].address, size = extent_of(&b->args[w]);
+        uint64_t at = b->args[w].address, size = bind_extent(&b->args[w]);
         for (int p = 0; p < b->nargs; p++) {
             bool later = info->params[p].mode == PM_IN || p > w;         // each pair once
             if (p == w || !later || info->params[p].kind == PK_SCALAR) continue;
-            uint64_t other = b->args[p].address, n = extent_of(&b->args[p]);
+            uint64_t other = b->args[p].address, n = bind_extent(&b->args[p]);
             if (!size || !n || at >= other + n || other >= at + size) continue;
             buf_printf(err, "`%s` is written and shares memory with `%s`", name_of(info, w), name_of(info, p));
             return false;

@@ -45,7 +45,9 @@ bool bind_dims(const LaunchInfo *info, const int64_t *given, Bound *out, Buf *er
 bool bind_overlap(const Bound *b, Buf *err);
 const LaunchInfo *bind_variant(const Bound *b, Buf *why);
 int64_t bind_eval(const Bound *b, LExpr e);
+bool    bind_scalar(const LaunchInfo *info, BindArg *args, int p, Bound *b, Buf *err);   // one again, with another value
 void    bind_contiguous(BindArg *a);                     // strides of a C-order tensor
+uint64_t bind_extent(const BindArg *a);                  // bytes from its address on that a tensor can touch
 
 // A launch made ready: parameters by value and scratch memory. May be launched again and again.
 typedef struct Prepared {
@@ -59,5 +61,7 @@ typedef struct Prepared {
 bool prepare(Device *d, const LaunchInfo *variant, const Bound *b, const DeviceKernel *k, Prepared *out, Buf *err);
 bool prepared_launch(Device *d, const Prepared *p, Buf *err);      // on one stream: launches share the scratch memory
 void prepared_free(Device *d, Prepared *p);
+// Writes again what depends on parameter `param` alone: its address, tensor maps over it, its value.
+bool prepared_patch(Device *d, const Bound *b, Prepared *p, int param, Buf *err);
 
 #endif

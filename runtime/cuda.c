@@ -339,23 +339,43 @@ bool cuda_ready(Cuda *c, const DeviceLaunch *l, Buf *err)
     return allow_smem(c, l, l->kernel->handle, err) && (!clustered(l) || allow_clusters(c, l, l->kernel->handle, err));
 }
 
-static CuResult launch_clusters(Cuda *c, const DeviceLaunch *l, const Function *fn)
+static CuResult launch_clusters(const Cuda *c, const DeviceLaunch *l, const Function *fn, CuStream stream)
 {
     CuLaunchAttr attr = {.id = CU_ATTR_CLUSTER, .value.cluster = {l->cluster[0], l->cluster[1], l->cluster[2]}};
     CuLaunchConfig config = {
         .grid_x = l->grid[0], .grid_y = l->grid[1], .grid_z = l->grid[2],
-        .block_x = l->block[0], .block_y = l->block[1], .block_z = l->block[2], .smem = l->smem, .attrs = &attr, .nattrs = 1,
+        .block_x = l->block[0], .block_y = l->block[1], .block_z = l->block[2], .smem = l->smem,
+        .stream = stream, .attrs = &attr, .nattrs = 1,
     };
     return c->cu.launch_ex(&config, fn->f, l->params, NULL);
+}
+
+static CuResult launch_now(const Cuda *c, const DeviceLaunch *l, CuStream stream)
+{
+    const Function *fn = l->kernel->handle;
+    if (clustered(l)) return launch_clusters(c, l, fn, stream);
+    return c->cu.launch(fn->f, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2], l->smem, stream, l->params, NULL);
+}
+
+static bool cuda_ready_(Device *d, const DeviceLaunch *l, Buf *err) { return cuda_ready(cuda_use(d), l, err); }
+
+static bool cuda_launch_on(Device *d, const DeviceLaunch *l, void *stream, Buf *err)
+{
+    Cuda *c = cuda_use(d);
+    CuResult r = launch_now(c, l, stream);
+    if (r == CU_OK) return true;
+    Buf what = {0};
+    launch_text(l, &what);
+    cuda_ok(c, r, err, "launch", what.p);
+    buf_free(&what);
+    return false;
 }
 
 static bool cuda_launch(Device *d, const DeviceLaunch *l, Buf *err)
 {
     Cuda *c = cuda_use(d);
-    Function *fn = l->kernel->handle;
     if (!cuda_ready(c, l, err)) return false;
-    CuResult r = clustered(l) ? launch_clusters(c, l, fn)
-                              : c->cu.launch(fn->f, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2], l->smem, NULL, l->params, NULL);
+    CuResult r = launch_now(c, l, NULL);
     Buf what = {0};
     launch_text(l, &what);
     bool fine = cuda_ok_late(c, r, err, "launch", what.p);
@@ -435,6 +455,7 @@ const DeviceOps cuda_ops = {
     .name = "cuda", .meaning = "a GPU, through the driver", .runs_ptx = true, .loads_on_threads = true,
     .open = cuda_open, .close = cuda_close, .alloc = cuda_alloc, .free = cuda_free, .write = cuda_write, .read = cuda_read,
     .fill = cuda_fill, .host = cuda_host, .load = cuda_load, .unload = cuda_unload, .find = cuda_find, .launch = cuda_launch,
+    .ready = cuda_ready_, .launch_on = cuda_launch_on,
     .graph_make = cuda_graph_make, .graph_launch = cuda_graph_launch, .graph_free = cuda_graph_free,
     .tensor_map = cuda_map, .sync = cuda_sync, .mark = cuda_mark, .between = cuda_between,
 };

@@ -7,6 +7,8 @@
 //
 // Every call that can fail returns false (or NULL, or 0) after adding one line of words to `err`, the
 // driver's own among them. Memory is addressed by 64-bit device addresses.
+// Memory, load, find, tensor_map and launch_on may be called from many threads at once, launch on emu and eval
+// too; marks, and launch on cuda, are for one thread.
 //
 //     Device *dev = device_open("auto", NULL, &err);
 //     uint64_t x = dev->ops->alloc(dev, 4096, "x", &err);
@@ -86,6 +88,10 @@ typedef struct DeviceOps {
     void      (*unload)(Device *d, DeviceModule *m);
     bool      (*find)(Device *d, DeviceModule *m, const char *entry, DeviceKernel *out, Buf *err);
     bool      (*launch)(Device *d, const DeviceLaunch *l, Buf *err);             // may return before it has run
+    // On a stream of the caller's, for launches that `ready` was asked of once: from any thread, without memory, without a
+    // lock. NULL in a row: there are no streams.
+    bool      (*ready)(Device *d, const DeviceLaunch *l, Buf *err);
+    bool      (*launch_on)(Device *d, const DeviceLaunch *l, void *stream, Buf *err);
     bool      (*tensor_map)(Device *d, const TensorMapSpec *spec, TensorMap *out, Buf *err);
     // NULL in a row: there are none, launch one by one. NULL as a result without words: not with this driver.
     DeviceGraph *(*graph_make)(Device *d, const DeviceNode *nodes, int n, Buf *err);

@@ -1,10 +1,12 @@
 // The device `emu`: the emulator (emu/emu.h) behind the device table. A launch runs at once; what the
-// emulator finds wrong (out of bounds, races, missing waits, ...) is the launch's error.
+// emulator finds wrong (out of bounds, races, missing waits, ...) is the launch's error. A context of the
+// emulator is for one thread at a time, so each function holds the device's lock while it asks for something.
 
 #include "runtime/internal.h"
 
 #include "emu/emu.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +18,7 @@ _Static_assert((int)FILL_ZERO == (int)EMU_FILL_ZERO && (int)FILL_NAN == (int)EMU
 typedef struct Emu {
     Device      pub;
     EmuContext *context;
+    pthread_mutex_t lock;
     void      (*print)(void *, const char *, size_t);
     void       *print_ctx;
     double      marks[MARKS];
@@ -24,6 +27,8 @@ typedef struct Emu {
 struct DeviceModule { EmuModule *emu; };
 
 static EmuContext *context_of(Device *d) { return ((Emu *)d)->context; }
+static void hold(Device *d)    { pthread_mutex_lock(&((Emu *)d)->lock); }
+static void release(Device *d) { pthread_mutex_unlock(&((Emu *)d)->lock); }
 
 static bool said(Device *d, EmuStatus status, Buf *err)
 {
@@ -33,12 +38,20 @@ static bool said(Device *d, EmuStatus status, Buf *err)
     return false;
 }
 
+static bool answered(Device *d, EmuStatus status, Buf *err)        // to what was asked under the lock, which ends here
+{
+    bool fine = said(d, status, err);
+    release(d);
+    return fine;
+}
+
 static Device *emu_open(const DeviceOptions *opt, Buf *err)
 {
     EmuContext *context = emu_create();
     if (!context) { buf_puts(err, "out of memory for the emulator"); return NULL; }
     Emu *e = checked_alloc(sizeof *e);
     e->context = context;
+    pthread_mutex_init(&e->lock, NULL);
     e->print = opt->print;
     e->print_ctx = opt->print_ctx;
     e->pub.ops = &emu_ops;
@@ -52,43 +65,64 @@ static Device *emu_open(const DeviceOptions *opt, Buf *err)
 static void emu_close(Device *d)
 {
     emu_destroy(context_of(d));
+    pthread_mutex_destroy(&((Emu *)d)->lock);
     free(d);
 }
 
 static uint64_t emu_alloc_(Device *d, uint64_t bytes, const char *name, Buf *err)
 {
     uint64_t at = 0;
-    return said(d, emu_alloc(context_of(d), bytes ? bytes : 1, name, &at), err) ? at : 0;
+    hold(d);
+    return answered(d, emu_alloc(context_of(d), bytes ? bytes : 1, name, &at), err) ? at : 0;
 }
 
-static void emu_free_(Device *d, uint64_t address) { emu_free(context_of(d), address); }
+static void emu_free_(Device *d, uint64_t address)
+{
+    hold(d);
+    emu_free(context_of(d), address);
+    release(d);
+}
 
 static bool emu_write_(Device *d, uint64_t to, const void *from, uint64_t bytes, Buf *err)
 {
-    return !bytes || said(d, emu_write(context_of(d), to, from, bytes), err);
+    if (!bytes) return true;
+    hold(d);
+    return answered(d, emu_write(context_of(d), to, from, bytes), err);
 }
 
 static bool emu_read_(Device *d, void *to, uint64_t from, uint64_t bytes, Buf *err)
 {
-    return !bytes || said(d, emu_read(context_of(d), to, from, bytes), err);
+    if (!bytes) return true;
+    hold(d);
+    return answered(d, emu_read(context_of(d), to, from, bytes), err);
 }
 
 static bool emu_fill_(Device *d, uint64_t to, uint64_t bytes, DeviceFill fill, uint64_t seed, Buf *err)
 {
-    return !bytes || said(d, emu_fill(context_of(d), to, bytes, (EmuFill)fill, seed), err);
+    if (!bytes) return true;
+    hold(d);
+    return answered(d, emu_fill(context_of(d), to, bytes, (EmuFill)fill, seed), err);
 }
 
-static void *emu_host_(Device *d, uint64_t address, uint64_t bytes) { return emu_host(context_of(d), address, bytes); }
+static void *emu_host_(Device *d, uint64_t address, uint64_t bytes)
+{
+    hold(d);
+    void *p = emu_host(context_of(d), address, bytes);
+    release(d);
+    return p;
+}
 
 static DeviceModule *emu_load_(Device *d, const char *code, size_t n, Buf *log, Buf *err)
 {
     (void)log;
+    hold(d);
     EmuModule *module = emu_load(context_of(d), code, n);
     if (!module) {
         buf_puts(err, "the emulator refuses the PTX: ");
-        said(d, EMU_INVALID, err);
+        answered(d, EMU_INVALID, err);
         return NULL;
     }
+    release(d);
     DeviceModule *m = checked_alloc(sizeof *m);
     m->emu = module;
     return m;
@@ -97,7 +131,9 @@ static DeviceModule *emu_load_(Device *d, const char *code, size_t n, Buf *log, 
 static void emu_unload_(Device *d, DeviceModule *m)
 {
     if (!m) return;
+    hold(d);
     emu_unload(context_of(d), m->emu);
+    release(d);
     free(m);
 }
 
@@ -132,6 +168,7 @@ static bool emu_launch_(Device *d, const DeviceLaunch *l, Buf *err)
         .print = e->print, .print_data = e->print_ctx,
     };
     bool clusters = l->cluster[0] > 1 || l->cluster[1] > 1 || l->cluster[2] > 1;
+    hold(d);
     EmuStatus status = emu_launch(e->context, l->kernel->module->emu, l->kernel->handle, l->grid, l->block,
                                   clusters ? l->cluster : NULL, l->smem, l->params, &options, &report);
     if (status != EMU_OK) {
@@ -146,6 +183,7 @@ static bool emu_launch_(Device *d, const DeviceLaunch *l, Buf *err)
         launch_text(l, err);
     }
     emu_report_free(&report);
+    release(d);
     return status == EMU_OK;
 }
 
@@ -161,12 +199,13 @@ static bool emu_map(Device *d, const TensorMapSpec *s, TensorMap *out, Buf *err)
     int swizzle = s->swizzle == 128 ? EMU_TM_SWIZZLE_128B : s->swizzle == 64 ? EMU_TM_SWIZZLE_64B
                 : s->swizzle == 32 ? EMU_TM_SWIZZLE_32B : EMU_TM_SWIZZLE_NONE;
     EmuTensorMap map;
+    hold(d);
     EmuStatus status = s->im2col
         ? emu_tensor_map_encode_im2col(context_of(d), &map, types[s->elem], s->rank, s->address, s->dims, s->strides + 1, s->lower,
                                        s->upper, s->channels, s->pixels, ones, EMU_TM_INTERLEAVE_NONE, swizzle, 2, EMU_TM_OOB_ZERO)
         : emu_tensor_map_encode_tiled(context_of(d), &map, types[s->elem], s->rank, s->address, s->dims, s->strides + 1, s->box, ones,
                                       EMU_TM_INTERLEAVE_NONE, swizzle, 2, EMU_TM_OOB_ZERO);
-    if (!said(d, status, err)) return false;
+    if (!answered(d, status, err)) return false;
     memcpy(out->bytes, map.bytes, sizeof out->bytes);
     return true;
 }

@@ -123,6 +123,16 @@ bool prepared_launch(Device *d, const Prepared *p, Buf *err)
     return d->ops->launch(d, &p->launch, err);
 }
 
+bool prepared_patch(Device *d, const Bound *b, Prepared *p, int param, Buf *err)
+{
+    for (int i = 0; i < b->info->nslots; i++) {
+        const LaunchSlot *s = &b->info->slots[i];
+        bool own = s->kind == SLOT_POINTER || s->kind == SLOT_SCALAR || s->kind == SLOT_TENSORMAP;
+        if (own && s->a == param && !put_slot(d, p->params[i], s, b, p, err)) return false;
+    }
+    return true;
+}
+
 void prepared_free(Device *d, Prepared *p)
 {
     for (int i = 0; i < p->nscratch; i++) d->ops->free(d, p->scratch[i]);

@@ -20,6 +20,7 @@ static struct {
     char log[1 << 16];
     size_t n;
     int  live, contexts;              // allocations, retained contexts
+    int  stream;                      // of the last launch, its low bits
 } fake = {.devices = 1, .major = 9, .minor = 0, .version = 13000};
 
 void fake_reset(void);
@@ -45,7 +46,7 @@ static int *field(const char *what)
 {
     return !strcmp(what, "devices") ? &fake.devices : !strcmp(what, "major") ? &fake.major : !strcmp(what, "minor") ? &fake.minor
          : !strcmp(what, "version") ? &fake.version : !strcmp(what, "param_words") ? &fake.param_words : !strcmp(what, "live") ? &fake.live
-         : &fake.contexts;
+         : !strcmp(what, "stream") ? &fake.stream : &fake.contexts;
 }
 
 void fake_reset(void)
@@ -149,8 +150,9 @@ static void note_launch(const unsigned *g, unsigned smem, void **params)
 CuResult cuLaunchKernel(CuFunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned smem, CuStream s,
                         void **params, void **extra)
 {
-    (void)f; (void)s; (void)extra;
+    (void)f; (void)extra;
     ENTER(cuLaunchKernel);
+    fake.stream = (int)(uintptr_t)s;
     note_launch((unsigned[]){gx, gy, gz, bx, by, bz}, smem, params);
     return CU_OK;
 }

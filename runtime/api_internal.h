@@ -1,0 +1,32 @@
+// What api.c (contexts, programs, errors) and api_launch.c (launches) share.
+#ifndef TK_RUNTIME_API_INTERNAL_H
+#define TK_RUNTIME_API_INTERNAL_H
+
+#include "runtime/internal.h"
+#include "runtime/tkc.h"
+
+#include <pthread.h>
+
+struct tkc_context {
+    Device         *device;
+    pthread_mutex_t timing;                // marks of the device are for one thread
+};
+
+typedef struct KnownChoice KnownChoice;    // instances by what was asked for (api_launch.c)
+
+struct tkc_program {
+    tkc_context    *ctx;
+    pthread_mutex_t lock;                  // over all below: sema, tile IR and the runtime's cache
+    Session        *session;
+    SemaFile       *file;
+    Runtime        *runtime;
+    KnownChoice    *choices;
+};
+
+tkc_status api_failed(tkc_status status, Buf *err);                    // keeps the words for tkc_error and frees them
+tkc_status api_refused(const char *fmt, ...) __attribute__((format(printf, 1, 2)));    // TKC_BAD_ARGUMENT with words
+// Diagnostics since the first `from`, as they are drawn, then gone from the session. False: there was no error among them.
+bool       api_diagnostics(Session *s, int from, Buf *out);
+void       api_forget_choices(tkc_program *prog);
+
+#endif

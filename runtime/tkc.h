@@ -1,0 +1,150 @@
+// libtkc: kernels of the language tk, compiled and launched from a C or C++ program.
+//
+//     tkc_context *ctx;  tkc_program *prog;  tkc_launch *run;
+//     if (tkc_open("auto", NULL, &ctx) || tkc_load_file(ctx, "softmax.tk", &prog)) fail(tkc_error());
+//
+//     tkc_arg args[] = {
+//         {.name = "x", .tensor = {.data = x, .dtype = TKC_F32, .rank = 2, .dims = {37, 1000}}},
+//         {.name = "y", .tensor = {.data = y, .dtype = TKC_F32, .rank = 2, .dims = {37, 1000}}},
+//     };
+//     if (tkc_prepare(prog, "softmax", NULL, 0, args, 2, &run)) fail(tkc_error());
+//     for (;;) if (tkc_run(run, stream)) fail(tkc_error());
+//
+//     tkc_launch_free(run);  tkc_unload(prog);  tkc_close(ctx);
+//
+// Devices     cuda is a GPU through its driver; emu runs the same code on the CPU, slowly, and reports races, missing
+//             waits and bad addresses; eval runs the program's meaning on the CPU. auto is cuda where there is a GPU,
+//             else emu.
+// Errors      Functions that can fail give TKC_OK (0) or why they failed; tkc_error() then has the words, those that the
+//             command line prints, with file, line and column where there is a place. A failed call changes nothing,
+//             but that tensors of a launch that failed on the device may be half written. When memory for the library's
+//             own small data is out, the program is aborted. Pointers to contexts, programs and launches must be valid.
+// Ownership   What tkc_open, tkc_load_*, tkc_prepare and tkc_alloc give is the caller's to hand back, launches before
+//             their program, programs and memory before their context. Texts and arrays that are passed in are read
+//             during the call and not kept. Memory of tensors stays the caller's and must live while a launch may use it.
+// Threads     A context and a program may be used from many threads at once; programs compile beside each other, and
+//             what one program compiles is done one after the other. A launch is used by one thread at a time; different
+//             launches run at once. A kernel may have scratch memory of its launch, so runs of one launch must be in
+//             order (one stream, or streams that wait for each other).
+// CUDA        The device's primary context is used, the one that the CUDA runtime and frameworks share, and is left
+//             current in the calling thread. On tensors in device memory tkc_run allocates nothing, copies nothing, takes
+//             no lock and does not wait: it is one cuLaunchKernel, and may be captured into a graph of the driver.
+#ifndef TKC_H
+#define TKC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TKC_MAX_RANK 8
+
+typedef struct tkc_context tkc_context;      // a device
+typedef struct tkc_program tkc_program;      // a .tk file with what it imports, and what was compiled of it
+typedef struct tkc_launch  tkc_launch;       // a kernel bound to its arguments
+
+typedef enum tkc_status {
+    TKC_OK = 0,
+    TKC_BAD_ARGUMENT = 1,                    // what the caller gave: shapes, types, names; the device was not asked
+    TKC_BAD_SOURCE = 2,                      // the file cannot be read, or what it says is wrong
+    TKC_DEVICE_ERROR = 3,                    // there is no such device, memory is out, or the device found a fault
+} tkc_status;
+
+// Element types. The numbers stay what they are.
+typedef enum tkc_dtype {
+    TKC_BOOL = 1,                            // a byte, 0 or 1
+    TKC_I8 = 2, TKC_I16 = 3, TKC_I32 = 4, TKC_I64 = 5,
+    TKC_U8 = 6, TKC_U16 = 7, TKC_U32 = 8, TKC_U64 = 9,
+    TKC_F8E4M3 = 10, TKC_F8E5M2 = 11, TKC_F16 = 12, TKC_BF16 = 13, TKC_F32 = 14, TKC_F64 = 15,
+} tkc_dtype;
+
+typedef enum tkc_memory {
+    TKC_HOST = 0,                            // memory of this process: tkc_run copies in, runs, waits, and copies results back
+    TKC_DEVICE = 1,                          // of the device (cuMemAlloc, cudaMalloc, a framework's, tkc_alloc): used where it lies
+} tkc_memory;
+
+typedef struct tkc_tensor {
+    void       *data;                        // of element [0, 0, ...]; only read where the kernel does not write the parameter
+    tkc_memory  memory;
+    tkc_dtype   dtype;
+    int         rank;                        // 0 to TKC_MAX_RANK
+    int64_t     dims[TKC_MAX_RANK];          // elements along each dimension, 0 is legal; [0] is outermost
+    const int64_t *strides;                  // in elements, not negative; NULL: rows follow each other without gaps
+} tkc_tensor;
+
+typedef enum tkc_kind { TKC_TENSOR = 0, TKC_INT = 1, TKC_FLOAT = 2 } tkc_kind;
+
+// An argument, by the parameter's name; the order does not matter. Every parameter is given, outputs too: theirs is the
+// memory that is written. Scalars take the parameter's type if the value fits.
+typedef struct tkc_arg {
+    const char *name;
+    tkc_kind    kind;
+    tkc_tensor  tensor;                      // TKC_TENSOR
+    int64_t     i;                           // TKC_INT; bool as 0 or 1
+    double      f;                           // TKC_FLOAT
+} tkc_arg;
+
+// A compile-time value, as after --set: a number ("64"), "true", "false", an element type ("bf16"), a function's name ("gelu").
+// Dimensions and element types that follow from the tensors need none.
+typedef struct tkc_value { const char *name, *value; } tkc_value;
+
+typedef struct tkc_options {                 // zeros are the defaults
+    int         ordinal;                     // cuda: which GPU
+    const char *driver;                      // cuda: path of the driver's library; NULL: libcuda.so.1
+} tkc_options;
+
+const char *tkc_version(void);               // "0.1.0"
+const char *tkc_error(void);                 // words of this thread's last failure, until its next; "" before the first
+
+// ---- context -------------------------------------------------------------------------------------
+
+// `device` is "auto", "cuda", "emu" or "eval"; `options` may be NULL.
+tkc_status  tkc_open(const char *device, const tkc_options *options, tkc_context **out);
+void        tkc_close(tkc_context *ctx);                               // NULL is fine
+const char *tkc_device_name(const tkc_context *ctx);                   // "cuda", "emu", "eval"
+const char *tkc_device_text(const tkc_context *ctx);                   // "NVIDIA H200, sm_90, 132 multiprocessors, ..."
+
+// Memory of the device, aligned to 256 bytes, for programs that do not manage it with other means. Copies wait until they
+// are done. 0 bytes are legal; tkc_free takes NULL.
+tkc_status  tkc_alloc(tkc_context *ctx, size_t bytes, void **out);
+void        tkc_free(tkc_context *ctx, void *data);
+tkc_status  tkc_write(tkc_context *ctx, void *to, const void *from, size_t bytes);      // to the device
+tkc_status  tkc_read(tkc_context *ctx, void *to, const void *from, size_t bytes);       // from the device
+tkc_status  tkc_sync(tkc_context *ctx);                                // waits for all work; faults of kernels show here
+
+// ---- program -------------------------------------------------------------------------------------
+
+// Reads and checks a file; "std/softmax" is one of the library that is built in. Nothing is compiled yet.
+tkc_status  tkc_load_file(tkc_context *ctx, const char *path, tkc_program **out);
+// The same from memory. `name` stands in messages, and imports are looked for beside it.
+tkc_status  tkc_load_text(tkc_context *ctx, const char *name, const char *text, size_t bytes, tkc_program **out);
+void        tkc_unload(tkc_program *prog);                             // NULL is fine
+
+// ---- launch --------------------------------------------------------------------------------------
+
+// Specialises a kernel for the arguments, compiles it unless the same was compiled before, checks every shape, stride,
+// type and condition, and makes the machine parameters ready. `kernel` NULL: the file's only one. May wait for the device.
+tkc_status  tkc_prepare(tkc_program *prog, const char *kernel, const tkc_value *values, int nvalues,
+                        const tkc_arg *args, int nargs, tkc_launch **out);
+void        tkc_launch_free(tkc_launch *launch);                       // NULL is fine; work on a GPU must be done
+
+// Other memory of the same shape, or another value, for the runs to come. Nothing is compiled, unless an address is less
+// aligned (16 bytes) than those before, or a value breaks what the compiled code assumed; then other code is made once.
+tkc_status  tkc_set_data(tkc_launch *launch, const char *name, void *data);
+tkc_status  tkc_set_int(tkc_launch *launch, const char *name, int64_t value);
+tkc_status  tkc_set_float(tkc_launch *launch, const char *name, double value);
+
+// Runs. `stream` is a CUstream or cudaStream_t, NULL the default stream; on emu and eval it is not used, and the run is
+// done on return. With tensors in host memory the copies are part of it, and it is done on return everywhere.
+tkc_status  tkc_run(tkc_launch *launch, void *stream);
+
+// Microseconds of a run on the device without copies from and to the host: the median of `rounds` (1 to 10000) after a few
+// that do not count. On the default stream; tensors are written as often as it runs.
+tkc_status  tkc_time(tkc_launch *launch, int rounds, double *microseconds);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

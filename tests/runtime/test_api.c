@@ -1,0 +1,321 @@
+// libtkc (tkc.h): what its header promises, on eval, on the emulator, and on a driver of our own making.
+
+#include "tests/runtime/common.h"
+
+#include "runtime/tkc.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+
+static const char source[] =
+    "kernel axpy(x: f32[N], y: inout f32[N], a: f32)\n"
+    "    grid (n in N by 64)\n"
+    "{\n"
+    "    y[n] = a * x[n] + y[n];\n"
+    "}\n"
+    "\n"
+    "kernel shift<T: float = f32, BY = 1>(x: T[M, N], y: out T[M, N], limit: i32)\n"
+    "    where M <= limit\n"
+    "    grid (m in M)\n"
+    "{\n"
+    "    let n = N by 128;\n"
+    "    y[m, n] = (x[m, n] + BY) as T;\n"
+    "}\n";
+
+static const char *const devices[] = {"eval", "emu"};
+enum { DEVICES = 2 };
+
+#define FINE(call) do { if ((call) != TKC_OK) { print_error("%s\n", tkc_error()); fail(); } } while (0)
+static void refused_at(tkc_status got, tkc_status want, const char *words, const char *file, int line)
+{
+    if (got == want && strstr(tkc_error(), words)) return;
+    print_error("status %d, got: %s\nwant: %d, %s\n", got, tkc_error(), want, words);
+    _fail(file, line);
+}
+#define REFUSED(call, status, words) refused_at((call), status, words, __FILE__, __LINE__)
+
+typedef struct World { tkc_context *ctx; tkc_program *prog; } World;
+
+static World world(const char *device, const tkc_options *opt)
+{
+    World w = {0};
+    FINE(tkc_open(device, opt, &w.ctx));
+    FINE(tkc_load_text(w.ctx, "test.tk", source, strlen(source), &w.prog));
+    return w;
+}
+
+static void end(World *w)
+{
+    tkc_unload(w->prog);
+    tkc_close(w->ctx);
+}
+
+static tkc_arg vector(const char *name, void *data, int64_t n, tkc_memory memory)
+{
+    return (tkc_arg){.name = name, .tensor = {.data = data, .memory = memory, .dtype = TKC_F32, .rank = 1, .dims = {n}}};
+}
+
+static void host_memory(void **state)
+{
+    (void)state;
+    for (int d = 0; d < DEVICES; d++) {
+        enum { N = 100 };
+        World w = world(devices[d], NULL);
+        float x[N], y[N], z[N];
+        for (int i = 0; i < N; i++) { x[i] = (float)i; y[i] = 1; z[i] = -1; }
+        tkc_launch *run;
+        tkc_arg args[] = {{.name = "a", .kind = TKC_FLOAT, .f = 2}, vector("y", y, N, TKC_HOST), vector("x", x, N, TKC_HOST)};
+        FINE(tkc_prepare(w.prog, "axpy", NULL, 0, args, 3, &run));
+        FINE(tkc_run(run, NULL));
+        for (int i = 0; i < N; i++) assert_true(y[i] == 2 * (float)i + 1);
+        FINE(tkc_set_data(run, "y", z));
+        FINE(tkc_set_int(run, "a", 3));
+        FINE(tkc_run(run, NULL));
+        for (int i = 0; i < N; i++) assert_true(z[i] == 3 * (float)i - 1 && y[i] == 2 * (float)i + 1);
+        double us = 0;
+        FINE(tkc_time(run, 3, &us));
+        assert_true(us > 0);
+        REFUSED(tkc_time(run, 0, &us), TKC_BAD_ARGUMENT, "0 rounds");
+        REFUSED(tkc_set_data(run, "q", z), TKC_BAD_ARGUMENT, "`axpy` has no tensor `q`");
+        REFUSED(tkc_set_int(run, "x", 1), TKC_BAD_ARGUMENT, "`axpy` has no number `x`");
+        REFUSED(tkc_set_data(run, "x", NULL), TKC_BAD_ARGUMENT, "`x` has no memory");
+        tkc_launch_free(run);
+        end(&w);
+    }
+}
+
+// Memory of the device: at any address, in place, checked for overlap again when it changes.
+static void device_memory(void **state)
+{
+    (void)state;
+    for (int d = 0; d < DEVICES; d++) {
+        enum { N = 70 };
+        World w = world(devices[d], NULL);
+        float host[N], got[N];
+        void *x, *y;
+        FINE(tkc_alloc(w.ctx, sizeof host + 4, &x));
+        FINE(tkc_alloc(w.ctx, sizeof host, &y));
+        for (int i = 0; i < N; i++) host[i] = (float)i;
+        FINE(tkc_write(w.ctx, x, host, sizeof host));
+        FINE(tkc_write(w.ctx, y, host, sizeof host));
+        tkc_launch *run;
+        tkc_arg args[] = {vector("x", x, N, TKC_DEVICE), vector("y", y, N, TKC_DEVICE), {.name = "a", .kind = TKC_INT, .i = 2}};
+        FINE(tkc_prepare(w.prog, "axpy", NULL, 0, args, 3, &run));
+        FINE(tkc_run(run, NULL));
+        FINE(tkc_sync(w.ctx));
+        FINE(tkc_read(w.ctx, got, y, sizeof got));
+        for (int i = 0; i < N; i++) assert_true(got[i] == 3 * (float)i);
+        REFUSED(tkc_set_data(run, "x", (char *)y + 16), TKC_BAD_ARGUMENT, "`y` is written and shares memory with `x`");
+        FINE(tkc_write(w.ctx, (char *)x + 4, host, sizeof host));
+        FINE(tkc_set_data(run, "x", (char *)x + 4));                                  // less aligned: other code
+        FINE(tkc_run(run, NULL));
+        FINE(tkc_read(w.ctx, got, y, sizeof got));
+        for (int i = 0; i < N; i++) assert_true(got[i] == 5 * (float)i);
+        tkc_launch_free(run);
+        tkc_free(w.ctx, x);
+        tkc_free(w.ctx, y);
+        tkc_free(w.ctx, NULL);
+        end(&w);
+    }
+}
+
+// Compile-time values, element types from tensors, strides with gaps, and a number that a condition reads.
+static void specialised(void **state)
+{
+    (void)state;
+    for (int d = 0; d < DEVICES; d++) {
+        enum { M = 3, N = 5, ROW = 8 };
+        World w = world(devices[d], NULL);
+        uint16_t x[M][N], y[M][ROW];
+        for (int i = 0; i < M * N; i++) x[i / N][i % N] = 0x3f80;                             // bf16 1
+        memset(y, 0x11, sizeof y);
+        int64_t strides[] = {ROW, 1};
+        tkc_value by = {"BY", "3"};
+        tkc_launch *run, *other;
+        tkc_arg args[] = {
+            {.name = "x", .tensor = {.data = x, .dtype = TKC_BF16, .rank = 2, .dims = {M, N}}},
+            {.name = "y", .tensor = {.data = y, .dtype = TKC_BF16, .rank = 2, .dims = {M, N}, .strides = strides}},
+            {.name = "limit", .kind = TKC_INT, .i = 4},
+        };
+        FINE(tkc_prepare(w.prog, "shift", &by, 1, args, 3, &run));
+        FINE(tkc_prepare(w.prog, "shift", NULL, 0, args, 3, &other));
+        FINE(tkc_run(run, NULL));
+        for (int m = 0; m < M; m++)
+            for (int n = 0; n < ROW; n++) assert_int_equal(y[m][n], n < N ? 0x4080 : 0x1111);
+        FINE(tkc_run(other, NULL));
+        assert_int_equal(y[2][4], 0x4000);
+        REFUSED(tkc_set_int(run, "limit", 2), TKC_BAD_ARGUMENT, "`shift` cannot run here: M <= limit");
+        REFUSED(tkc_set_float(run, "limit", 2.5), TKC_BAD_ARGUMENT, "`limit` is 2.5; the kernel takes an integer (i32)");
+        FINE(tkc_run(run, NULL));                                                     // as it was before
+        assert_int_equal(y[2][4], 0x4080);
+        tkc_launch_free(run);
+        tkc_launch_free(other);
+        end(&w);
+    }
+}
+
+static void refusals(void **state)
+{
+    (void)state;
+    tkc_context *none;
+    tkc_program *prog;
+    tkc_launch  *run;
+    float x[8] = {0}, y[8];
+    World w = world("emu", NULL);
+    assert_string_equal(tkc_device_name(w.ctx), "emu");
+    assert_non_null(strstr(tkc_device_text(w.ctx), "emulates"));
+    REFUSED(tkc_open("fpga", NULL, &none), TKC_DEVICE_ERROR, "there is no device `fpga`; there are auto, cuda, emu, eval");
+    assert_null(none);
+    REFUSED(tkc_load_file(w.ctx, "nowhere.tk", &prog), TKC_BAD_SOURCE, "nowhere.tk: No such file");
+    static const char wrong[] = "kernel k(x: out f32[N]) grid (n in N by 64) { x[n] = yy; }\n";
+    REFUSED(tkc_load_text(w.ctx, "bad.tk", "kernel k(", 9, &prog), TKC_BAD_SOURCE, "bad.tk:1:");
+    FINE(tkc_load_text(w.ctx, "wrong.tk", wrong, strlen(wrong), &prog));
+    tkc_arg one = vector("x", x, 8, TKC_HOST);
+    for (int i = 0; i < 2; i++) REFUSED(tkc_prepare(prog, NULL, NULL, 0, &one, 1, &run), TKC_BAD_SOURCE, "wrong.tk:1:54");     // each time
+    tkc_unload(prog);
+
+    tkc_arg args[] = {vector("x", x, 8, TKC_HOST), vector("y", y, 8, TKC_HOST), {.name = "a", .kind = TKC_FLOAT, .f = 1}};
+    tkc_value value = {"Q", "1"};
+    REFUSED(tkc_prepare(w.prog, NULL, NULL, 0, args, 3, &run), TKC_BAD_ARGUMENT, "there are `axpy`, `shift`");
+    REFUSED(tkc_prepare(w.prog, "nope", NULL, 0, args, 3, &run), TKC_BAD_ARGUMENT, "there is no kernel `nope`");
+    REFUSED(tkc_prepare(w.prog, "axpy", &value, 1, args, 3, &run), TKC_BAD_ARGUMENT, "`axpy` has no compile-time parameter `Q`");
+    value = (tkc_value){"BY", "1.5"};
+    REFUSED(tkc_prepare(w.prog, "shift", &value, 1, args, 3, &run), TKC_BAD_ARGUMENT, "BY = `1.5` is no integer");
+    REFUSED(tkc_prepare(w.prog, "axpy", NULL, 0, args, 2, &run), TKC_BAD_ARGUMENT, "`axpy` needs an argument for `a`");
+    args[2].name = "b";
+    REFUSED(tkc_prepare(w.prog, "axpy", NULL, 0, args, 3, &run), TKC_BAD_ARGUMENT, "has no parameter `b`");
+    args[2].name = "a";
+#define CHANGED(field, value, words) do { tkc_arg was = args[1]; args[1].field = (value); \
+        REFUSED(tkc_prepare(w.prog, "axpy", NULL, 0, args, 3, &run), TKC_BAD_ARGUMENT, words); assert_null(run); args[1] = was; } while (0)
+    CHANGED(tensor.dims[0], 7, "`y` has 7 elements along dimension 0, not 8: N = 8 (`x`, dimension 0)");
+    CHANGED(tensor.dims[0], -1, "`y` has -1 elements");
+    CHANGED(tensor.dims[0], INT64_MAX, "`y` is larger than any memory");
+    CHANGED(tensor.dtype, TKC_F64, "`y` holds f64; the kernel takes f32");
+    CHANGED(tensor.dtype, (tkc_dtype)77, "`y` has no known element type (77)");
+    CHANGED(tensor.rank, 2, "`y` (argument) has 2 dimensions; the kernel takes 1");
+    CHANGED(tensor.rank, 9, "`y` has 9 dimensions; at most 8 can be");
+    CHANGED(tensor.data, NULL, "`y` has no memory");
+    CHANGED(tensor.memory, (tkc_memory)9, "`y` lies in no known memory");
+    CHANGED(kind, (tkc_kind)9, "of no known kind");
+    int64_t back = -1, wide = 2;
+    CHANGED(tensor.strides, &back, "strides are not negative");
+    CHANGED(tensor.strides, &wide, "`y` has stride 2 along its last dimension");
+    args[1].tensor.memory = TKC_DEVICE;                                               // host memory called the device's: the emulator knows
+    FINE(tkc_prepare(w.prog, "axpy", NULL, 0, args, 3, &run));
+    REFUSED(tkc_run(run, NULL), TKC_DEVICE_ERROR, "test.tk:4:");
+    tkc_launch_free(run);
+    end(&w);
+}
+
+// ---- threads -------------------------------------------------------------------------------------
+
+typedef struct Job { World w; int id; bool own; } Job;
+
+static void *work(void *at)
+{
+    Job *job = at;
+    tkc_program *prog = job->w.prog;
+    if (job->own && tkc_load_text(job->w.ctx, "test.tk", source, strlen(source), &prog)) return (void *)"load";
+    for (int round = 0; round < 4; round++) {
+        char  number[8];
+        float x[2][33], y[2][33];
+        tkc_launch *run, *bad;
+        for (int i = 0; i < 66; i++) x[i / 33][i % 33] = (float)i;
+        snprintf(number, sizeof number, "%d", job->id % 3 + round);
+        tkc_value by = {"BY", number};
+        tkc_arg args[] = {
+            {.name = "x", .tensor = {.data = x, .dtype = TKC_F32, .rank = 2, .dims = {2, 33}}},
+            {.name = "y", .tensor = {.data = y, .dtype = TKC_F32, .rank = 2, .dims = {2, 33}}},
+            {.name = "limit", .kind = TKC_INT, .i = 9},
+        };
+        snprintf(number, sizeof number, "%d", job->id % 3 + round);
+        if (tkc_prepare(prog, "shift", &by, 1, args, 3, &run) || tkc_run(run, NULL)) return (void *)"run";
+        for (int i = 0; i < 66; i++) if (y[i / 33][i % 33] != (float)(i + job->id % 3 + round)) return (void *)"result";
+        tkc_launch_free(run);
+        char name[16], want[32];
+        snprintf(name, sizeof name, "k%d", job->id);
+        snprintf(want, sizeof want, "no kernel `k%d`", job->id);
+        if (!tkc_prepare(prog, name, NULL, 0, args, 3, &bad) || !strstr(tkc_error(), want)) return (void *)"words";       // one's own
+    }
+    if (job->own) tkc_unload(prog);
+    return NULL;
+}
+
+static void threads(void **state)
+{
+    (void)state;
+    enum { N = 6 };
+    for (int d = 0; d < DEVICES; d++) {
+        World w = world(devices[d], NULL);
+        pthread_t thread[N];
+        Job job[N];
+        for (int i = 0; i < N; i++) {
+            job[i] = (Job){w, i, i % 2 == 1};
+            assert_int_equal(pthread_create(&thread[i], NULL, work, &job[i]), 0);
+        }
+        for (int i = 0; i < N; i++) {
+            void *said;
+            pthread_join(thread[i], &said);
+            if (said) fail_msg("%s, thread %d: %s", devices[d], i, (const char *)said);
+        }
+        end(&w);
+    }
+}
+
+// ---- cuda ----------------------------------------------------------------------------------------
+
+// What a launch asks of the driver: cuLaunchKernel on the stream given, and nothing else.
+static void driver(void **state)
+{
+    (void)state;
+    void *lib = dlopen(FAKE_WHOLE_PATH, RTLD_NOW);
+    assert_non_null(lib);
+    void (*reset)(void), (*fail_in)(const char *, int);
+    int  (*get)(const char *);
+    const char *(*calls)(void);
+    *(void **)&reset = dlsym(lib, "fake_reset");
+    *(void **)&fail_in = dlsym(lib, "fake_fail");
+    *(void **)&get = dlsym(lib, "fake_get");
+    *(void **)&calls = dlsym(lib, "fake_log");
+    reset();
+    World w = world("cuda", &(tkc_options){.driver = FAKE_WHOLE_PATH});
+    void *x, *y;
+    FINE(tkc_alloc(w.ctx, 400, &x));
+    FINE(tkc_alloc(w.ctx, 400, &y));
+    tkc_arg args[] = {vector("x", x, 100, TKC_DEVICE), vector("y", y, 100, TKC_DEVICE), {.name = "a", .kind = TKC_FLOAT, .f = 1}};
+    tkc_launch *run;
+    FINE(tkc_prepare(w.prog, "axpy", NULL, 0, args, 3, &run));
+    size_t before = strlen(calls());
+    int stream;
+    FINE(tkc_run(run, &stream));
+    FINE(tkc_set_float(run, "a", 2));
+    FINE(tkc_run(run, &stream));
+    const char *log = calls() + before;
+    print_message("%s", log);
+    int launches = 0, other = 0;
+    for (const char *p = log; *p; p = strchr(p, '\n') + 1) {
+        launches += strncmp(p, "cuLaunchKernel\n", 15) == 0;
+        other += strncmp(p, "cu", 2) == 0;
+    }
+    assert_int_equal(launches, 2);
+    assert_int_equal(other, 2);
+    assert_true(get("stream") == (int)(uintptr_t)&stream);
+    fail_in("cuLaunchKernel", 1);
+    REFUSED(tkc_run(run, NULL), TKC_DEVICE_ERROR, "cuda: cannot launch `axpy");
+    tkc_launch_free(run);
+    tkc_free(w.ctx, x);
+    tkc_free(w.ctx, y);
+    end(&w);
+    assert_int_equal(get("live"), 0);
+    assert_int_equal(get("contexts"), 0);
+    dlclose(lib);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(host_memory), cmocka_unit_test(device_memory), cmocka_unit_test(specialised), cmocka_unit_test(refusals),
+        cmocka_unit_test(threads), cmocka_unit_test(driver),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
