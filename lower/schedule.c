@@ -33,6 +33,12 @@ static void measure(const Region *r, Sizes *s) {
     }
 }
 
+// A program whose number nobody asks for cannot tell whether it exists: it has its block for itself.
+static bool numbered(const Region *r) {
+    for (const Op *op = op_walk(r, NULL); op; op = op_walk(r, op)) if (op->code == OP_T_program) return true;
+    return false;
+}
+
 static int pow2_up(int64_t n) { int p = 1; while (p < n) p *= 2; return p; }
 
 bool schedule(Fn *f, const CompileOptions *opt) {
@@ -45,7 +51,7 @@ bool schedule(Fn *f, const CompileOptions *opt) {
     if (opt->schedule.warps) warps = opt->schedule.warps;
     f->warps = warps;
     LaunchInfo *l = f->launch;
-    int per_block = warps == 1 ? 4 : 1;
+    int per_block = warps == 1 && numbered(&f->body) ? 4 : 1;
     l->threads = warps * 32 * per_block;
     l->blocks = per_block == 1 ? l->programs : launch_join_const(f->arena, L_CDIV, l->programs, per_block);
     return true;
