@@ -80,6 +80,7 @@ Sym      sym_n(Session *s, const char *text, size_t n);
 Source  *source_add(Session *s, const char *path, const char *text, size_t n);   // copies
 Source  *source_read(Session *s, const char *path, char **error);                // "-" is standard input; NULL + words
 Source  *source_std(Session *s, const char *path);                               // "std/norm.tk" or "std/norm", of the embedded library; NULL if there is none
+const Source *source_at(const Session *s, int i);         // in the order in which they came; NULL past the last
 LineCol  span_where(Session *s, Pos p);
 Str      span_text(Session *s, Span sp);
 static inline Span span_join(Span a, Span b) { return a.hi == 0 ? b : b.hi == 0 ? a : (Span){a.lo < b.lo ? a.lo : b.lo, a.hi > b.hi ? a.hi : b.hi}; }

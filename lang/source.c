@@ -102,6 +102,11 @@ Source *source_read(Session *s, const char *path, char **error)
     return src;
 }
 
+const Source *source_at(const Session *s, int i)
+{
+    return i >= 0 && (uint32_t)i < s->sources.n ? &s->sources.at[i]->pub : NULL;
+}
+
 static void build_lines(Session *s, SourceFile *f)
 {
     uint32_t lines = 1, at = 1;

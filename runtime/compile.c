@@ -5,9 +5,10 @@
 // once, unless a shape decides a compile-time value. An instance has two variants, each made when it is
 // first needed: the one that uses all host facts, and the general one.
 //
-//     typed kernel -> ir_build -> text = key -> hit? -> lower_run -> lower_emit -> Device.load
+//     typed kernel -> ir_build -> text = key -> hit? -> on disk? -> lower_run -> lower_emit -> Device.load
 
 #include "lower/passes.h"
+#include "runtime/cache.h"
 #include "runtime/internal.h"
 
 #include "ptx/ptx.h"
@@ -164,14 +165,41 @@ static Fn *lowered(Runtime *rt, const Compiled *c, bool general, Buf *err)
     return NULL;
 }
 
-static bool load_variant(Runtime *rt, Variant *v, const Fn *f, const Buf *ptx, Buf *err)
+// ---- on disk -------------------------------------------------------------------------------------
+
+static void disk_key(const Runtime *rt, const Compiled *c, bool general, Buf *key)
+{
+    CompileOptions opt = options_of(rt, c, general);
+    buf_puts(key, c->key);
+    artifact_key(rt->session, &opt, rt->device->ops->name, key);
+}
+
+static const LaunchInfo *from_disk(Runtime *rt, const Compiled *c, bool general, Buf *ptx)
+{
+    Buf key = {0};
+    if (rt->opt.compile.verify || rt->opt.compile.after || rt->opt.compile.dump_dir || rt->opt.compile.timing) return NULL;      // wants to see it done
+    disk_key(rt, c, general, &key);
+    const LaunchInfo *info = artifact_get(rt->session, &key, ptx);
+    buf_free(&key);
+    return info;
+}
+
+static void to_disk(Runtime *rt, const Compiled *c, bool general, const LaunchInfo *info, const Buf *ptx)
+{
+    Buf key = {0};
+    disk_key(rt, c, general, &key);
+    artifact_put(rt->session, &key, info, ptx);
+    buf_free(&key);
+}
+
+static bool load_variant(Runtime *rt, Variant *v, const LaunchInfo *info, const Buf *ptx, Buf *err)
 {
     const Device *d = rt->device;
     Buf log = {0};
     if (!v->module) v->module = d->ops->load(rt->device, ptx->p, ptx->n, &log, err);
     buf_free(&log);
-    if (!v->module || !d->ops->find(rt->device, v->module, f->launch->entry, &v->kernel, err)) return false;
-    v->info = f->launch;
+    if (!v->module || !d->ops->find(rt->device, v->module, info->entry, &v->kernel, err)) return false;
+    v->info = info;
     return true;
 }
 
@@ -181,10 +209,17 @@ static bool make_variant(Runtime *rt, Compiled *c, Variant *v, bool general, Buf
     double start = now_us();
     Buf ptx = {0};
     v->tried = true;
-    Fn  *f = lowered(rt, c, general, err);
-    bool fine = f && lower_emit(rt->session, &f, 1, &opt, NULL, &ptx);
-    if (f && !fine) buf_printf(err, "`%s` does not compile for %s", c->typed->name->s, opt.target->name);
-    fine = fine && load_variant(rt, v, f, &ptx, err);
+    const LaunchInfo *info = from_disk(rt, c, general, &ptx);
+    bool fine = info != NULL;
+    if (!info) {
+        int  said = diag_count(rt->session);
+        Fn  *f = lowered(rt, c, general, err);
+        fine = f && lower_emit(rt->session, &f, 1, &opt, NULL, &ptx);
+        if (f && !fine) buf_printf(err, "`%s` does not compile for %s", c->typed->name->s, opt.target->name);
+        info = fine ? f->launch : NULL;
+        if (fine && diag_count(rt->session) == said) to_disk(rt, c, general, info, &ptx);     // warnings are to be said again
+    }
+    fine = fine && load_variant(rt, v, info, &ptx, err);
     rt->stats.compiled++;
     rt->stats.ms += (now_us() - start) * 1e-3;
     buf_free(&ptx);
@@ -220,26 +255,39 @@ bool compile_all(Runtime *rt, Compiled **list, const bool *general, int n, Buf *
     size_t    room = (size_t)n + 1;
     Variant **variant = checked_alloc(sizeof *variant * room);
     Fn      **fn = checked_alloc(sizeof *fn * room);
-    Buf      *ptx = checked_alloc(sizeof *ptx * room), *errs = checked_alloc(sizeof *errs * room);
+    int      *of = checked_alloc(sizeof *of * room), *todo = checked_alloc(sizeof *todo * room);
+    const LaunchInfo **info = checked_alloc(sizeof *info * room);
+    Buf      *ptx = checked_alloc(sizeof *ptx * room), *errs = checked_alloc(sizeof *errs * room), *made = checked_alloc(sizeof *made * room);
     double    start = now_us();
-    int       m = 0;
+    int       m = 0, k = 0, said = diag_count(rt->session);
     bool      fine = true;
     CompileOptions opt = rt->opt.compile;
     for (int i = 0; i < n && fine; i++) {
         Variant *v = &list[i]->variant[general[i]], *fast = &list[i]->variant[0];
         if (v->tried || (general[i] && fast->info && fast->info->general)) continue;
         v->tried = true;
-        fn[m] = lowered(rt, list[i], general[i], err);
-        fine = fn[m] != NULL;
+        info[m] = from_disk(rt, list[i], general[i], &ptx[m]);
+        if (!info[m]) {
+            fn[k] = lowered(rt, list[i], general[i], err);
+            fine = fn[k] != NULL;
+            todo[k++] = m;
+        }
+        of[m] = i;
         variant[m++] = v;
     }
     if (strcmp(rt->device->ops->name, "emu") == 0) opt.line_info = true;
-    fine = fine && lower_emit_each(rt->session, fn, m, &opt, ptx);
+    fine = fine && lower_emit_each(rt->session, fn, k, &opt, made);
+    for (int i = 0; i < k; i++) {
+        int at = todo[i];
+        if (fine) info[at] = fn[i]->launch;
+        ptx[at] = made[i];
+        if (fine && diag_count(rt->session) == said) to_disk(rt, list[of[at]], general[of[at]], info[at], &ptx[at]);
+    }
     Batch b = {.rt = rt, .variant = variant, .ptx = ptx, .err = errs, .n = m};
     if (fine) load_all(&b);
     for (int i = 0; i < m; i++) {
         if (errs[i].n && fine) { buf_add(err, errs[i].p, errs[i].n); fine = false; }
-        if (fine) fine = load_variant(rt, variant[i], fn[i], &ptx[i], err);
+        if (fine) fine = load_variant(rt, variant[i], info[i], &ptx[i], err);
         buf_free(&ptx[i]);
         buf_free(&errs[i]);
     }
@@ -247,8 +295,12 @@ bool compile_all(Runtime *rt, Compiled **list, const bool *general, int n, Buf *
     rt->stats.ms += (now_us() - start) * 1e-3;
     free(variant);
     free(fn);
+    free(of);
+    free(todo);
+    free(info);
     free(ptx);
     free(errs);
+    free(made);
     return fine;
 }
 

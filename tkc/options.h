@@ -7,7 +7,7 @@
 
 #include "lang/lang.h"
 
-enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP = 32, C_ONNX = 64, C_ALL = 127, C_COMPILES = C_EMIT | C_RUN | C_TEST };
+enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP = 32, C_ONNX = 64, C_CACHE = 128, C_ALL = 255, C_COMPILES = C_EMIT | C_RUN | C_TEST };
 
 // clang-format off
 //    letter name    kind    value                                                        commands

@@ -67,6 +67,15 @@ const Command command_table[] = {
       "Prints a line for each device, with the reason where one cannot be used, and the table of targets.", NULL,
       "tkc devices",
       main_devices },
+    { "cache", C_CACHE, "cache [clear]",
+      "what is kept of compiled kernels, on disk",
+      "Prints where the cache is, how many kernels it holds and how large it is; `clear` empties it. `tkc run`, `tkc test` and "
+      "libtkc keep the PTX of what they compile there, by the sources, values, options and compiler that made it; nothing "
+      "has to be cleared for a result to be right. The folder is TKC_CACHE_DIR, else XDG_CACHE_HOME/tkc, else HOME/.cache/tkc; "
+      "TKC_CACHE_MIB bounds it (256), by removing what was not used for longest; TKC_CACHE=off turns it off.", NULL,
+      "tkc cache\n"
+      "tkc cache clear",
+      main_cache },
     { "help", C_HELP, "help [COMMAND]",
       "this text, or that of a command",
       "", NULL,

@@ -66,6 +66,7 @@ int main_run(const Options *opt);
 int main_test(const Options *opt);
 int main_explain(const Options *opt);
 int main_devices(const Options *opt);
+int main_cache(const Options *opt);
 int main_check_onnx(const Options *opt);
 int main_help(const Options *opt);
 
