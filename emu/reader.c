@@ -275,6 +275,7 @@ static void declare_variable(Reader *r, uint8_t space, bool external) {
 void reader_place_shared(Dec *d, Sym *s) {
     Kernel *k = d->kernel;
     EmuModule *m = d->module;
+    if (!k && !m->has_functions) dec_error(d, "`%.*s` is shared memory of no kernel", (int)s->name.n, s->name.s);
     bool shared_by_all = m->has_functions;
     SharedVar **list = shared_by_all ? &m->func_shared_vars : &k->shared_vars;
     Str name = s->name;

@@ -208,7 +208,7 @@ static bool along(Kernel *k)
     if (!e) return false;
     if (e->elem == EL_none || e->elem == EL_index) e = k_sized(k, e, (Elem)n->elem);
     e->uses++;
-    k->along = (KAlong){n, e, at};
+    k->along = (KAlong){.node = n, .arg = e, .axis = at};
     for (uint32_t i = 0; i < k->fg->makes.n; i++) {
         const Node *m = k->fg->makes.at[i];
         if (n->kind == G_sort && m == n) continue;

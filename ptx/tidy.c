@@ -502,7 +502,7 @@ static void index_apart(Tidy *t, LLVMBasicBlockRef block) {
     for (Value v = LLVMGetFirstInstruction(block); v != NULL; v = LLVMGetNextInstruction(v)) n++;
     if (n < 2 * MANY_USES) return;
     ArenaMark mark = arena_mark(t->arena);
-    Nodes all = {NEW_N(t->arena, Node, n)};
+    Nodes all = {.at = NEW_N(t->arena, Node, n)};
     for (all.cap = 64; all.cap < (uint32_t)n * 2; all.cap *= 2) {}
     all.slot = NEW_N(t->arena, int, all.cap);
     for (Value v = LLVMGetFirstInstruction(block); v != NULL; v = LLVMGetNextInstruction(v)) {

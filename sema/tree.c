@@ -253,10 +253,27 @@ bool tx_same(const TExpr *a, const TExpr *b) {
     return true;
 }
 
+// The launcher's arithmetic: see LOp in lang/launch.h.
+static bool host_operation(const TExpr *x) {
+    switch (x->kind) {
+    case TX_cast:  return elem_is_int(x->type.elem) && elem_bits(x->type.elem) >= 32;
+    case TX_unary: return x->op == OP_neg || x->op == OP_not;
+    case TX_fun:   return x->op == TF_min || x->op == TF_max;
+    case TX_binary:
+        switch (x->op) {
+        case OP_add: case OP_sub: case OP_mul: case OP_div: case OP_rem: return true;
+        case OP_eq: case OP_ne: case OP_lt: case OP_le: case OP_gt: case OP_ge: return true;
+        case OP_and: case OP_or: case OP_land: case OP_lor: return x->type.elem == EL_bool;
+        default: return false;
+        }
+    default: return true;
+    }
+}
+
 bool tx_is_host(Check *c, const TExpr *x) {
     if (x->kind == TX_const || x->kind == TX_dim) return true;
     if (x->kind == TX_var) return x->var->param >= 0 && !x->type.ptr && elem_is_int(x->type.elem);
-    if (!simple(x) || x->type.naxes > 0) return false;
+    if (!simple(x) || x->type.naxes > 0 || !host_operation(x)) return false;
     for (uint32_t i = 0; i < x->nkid; i++) {
         if (!tx_is_host(c, x->kid[i])) return false;
     }

@@ -47,7 +47,7 @@ static int parts;                                                    // that a t
 
 static Fn *build(World *w, const char *name, const char *arch)       // arch NULL: level 1
 {
-    static const SemaValue dims[] = {{"D", false, 64, EL_none}};
+    static const SemaValue dims[] = {{.name = "D", .ival = 64, .elem = EL_none}};
     TKernel *k = sema_instance(w->file, sema_find_kernel(w->file, name), NULL, 0, dims, strcmp(name, "attention") == 0);
     if (!k) { diag_print(w->s, stderr, DIAG_short, false); fail(); }
     Fn *f = ir_build(w->s, k);
