@@ -63,7 +63,7 @@ static int uses(const Region *r, const Val *v) {
 static bool needed(const Ahead *a, const Op *red) {
     const Region *body = a->loop->reg[0];
     const Op *join = red->next;
-    while (join && join->in[0] != red->out[0] && (join->nin < 2 || join->in[1] != red->out[0])) join = join->next;
+    while (join && !(join->nin >= 2 && (join->in[0] == red->out[0] || join->in[1] == red->out[0]))) join = join->next;
     if ((red->sub != TR_sum && red->sub != TR_max && red->sub != TR_min) || !join || uses(body, red->out[0]) != 1) return true;
     bool joins = join->code == OP_T_binary ? join->sub == OP_add && red->sub == TR_sum
                : join->code == OP_T_fun && join->sub == (red->sub == TR_max ? TF_max : TF_min) && red->sub != TR_sum;
