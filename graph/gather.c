@@ -126,7 +126,7 @@ static int columns(Graph *g, const Node *data, Node *indices, int first, int ran
     int64_t q;
     int lead = indices->rank - 1;
     if (lead < 0 || !ix_const(indices->shape[lead], &q)) return g_error(g, "the last dimension of the indices must be known"), -1;
-    if (q < 0 || first + q > data->rank) return g_error(g, "the indices have %lld columns, the data %d dimensions", (long long)q, data->rank), -1;
+    if (q < 0 || q > data->rank - first) return g_error(g, "the indices have %lld columns, the data %d dimensions", (long long)q, data->rank), -1;
     int at[G_MAX_RANK];
     for (int i = 0; i < lead; i++) at[i] = i;
     for (int c = 0; c < q; c++) {
@@ -141,7 +141,7 @@ Node *g_gather_nd(Graph *g, Node *data, Node *indices, int batch_dims)
     if (!data || !indices) return NULL;
     int64_t q;
     int lead = indices->rank - 1;
-    if (lead < batch_dims || !ix_const(indices->shape[lead], &q) || q < 0 || batch_dims + q > data->rank)
+    if (lead < batch_dims || !ix_const(indices->shape[lead], &q) || q < 0 || q > data->rank - batch_dims)
         return g_error(g, "the indices do not fit the data");
     int rank = lead + data->rank - batch_dims - (int)q;
     if (rank > G_MAX_RANK) return g_error(g, "a value has %d dimensions; the most is %d", rank, G_MAX_RANK);
