@@ -9,7 +9,8 @@ sys.path.insert(0, os.path.dirname(__file__))
 import tk
 from turns import turns, head
 
-FILE = os.path.join(os.path.dirname(__file__), "..", "examples", "matmul.tk")
+EXAMPLES = os.path.join(os.path.dirname(__file__), "..", "examples")
+FILES = {"matmul": "matmul.tk", "matmul_nt": "matmul_transposed.tk", "matmul_tn": "matmul_transposed.tk"}
 SHAPES = [(8192, 8192, 8192), (4096, 4096, 4096), (2048, 2048, 2048), (1024, 1024, 1024), (4096, 14336, 4096), (512, 4096, 14336),
           (4096, 4096, 128), (8192, 128256, 2048), (16, 4096, 4096), (1, 14336, 4096)]
 FORMS = {"matmul": ("NN", lambda a, b: (a, b), lambda a, b: a @ b), "matmul_nt": ("NT", lambda a, b: (a, b.t().contiguous()), lambda a, b: a @ b.t()),
@@ -34,7 +35,7 @@ def main():
             x, y = arrange(a, b)
             c = torch.full((m, n), float("nan"), device="cuda", dtype=torch.bfloat16)
             try:
-                ours = tk.Kernel(FILE, name, sets=dict(M=m, N=n, K=k), arch=p.arch, a=x, b=y, c=c)
+                ours = tk.Kernel(os.path.join(EXAMPLES, FILES[name]), name, sets=dict(M=m, N=n, K=k), arch=p.arch, a=x, b=y, c=c)
                 ours(); torch.cuda.synchronize()
                 if want is None: want = (a.float() @ b.float())
                 err = ((c.float() - want).norm() / want.norm()).item()

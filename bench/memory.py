@@ -27,7 +27,7 @@ def rows():
     xs, ys = r(32768, 1000, t=f32), torch.empty(32768, 1000, device=dev)
     yield "softmax f32 32768x1000", 2 * xs.nbytes, K("softmax.tk", "softmax", sets=dict(T="f32", BLOCK=1024), x=xs, y=ys), C(lambda: torch.softmax(xs, -1)), lambda: (ys, torch.softmax(xs, -1))
     xl = r(4096, 128256); yl = torch.empty_like(xl)
-    yield "softmax bf16 4096x128256", 2 * xl.nbytes, K("softmax.tk", "softmax_long", sets=dict(T="bf16"), x=xl, y=yl), C(lambda: torch.softmax(xl, -1)), lambda: (yl, torch.softmax(xl.float(), -1))
+    yield "softmax bf16 4096x128256", 2 * xl.nbytes, K("softmax_long.tk", "softmax_long", sets=dict(T="bf16"), x=xl, y=yl), C(lambda: torch.softmax(xl, -1)), lambda: (yl, torch.softmax(xl.float(), -1))
     yield "layernorm bf16 8192x8192", 2 * n, K("layer_norm.tk", "layer_norm", sets=dict(BLOCK=8192), x=x, gamma=w, beta=b, y=o, eps=eps), C(lambda: F.layer_norm(x, (8192,), w, b, eps)), lambda: (o, F.layer_norm(x.float(), (8192,), w.float(), b.float(), eps))
     rms = lambda x: (x.float() * torch.rsqrt((x.float() ** 2).mean(-1, keepdim=True) + eps) * w.float())
     yield "rmsnorm bf16 8192x8192", 2 * n, K("rms_norm.tk", "rms_norm_rows", sets=dict(BLOCK=8192), x=x, gamma=w, y=o, eps=eps), C(lambda: rms(x).to(bf)), lambda: (o, rms(x))
