@@ -36,13 +36,6 @@ typedef struct Defer {
     int64_t lanes;                   // lane bits, and warp bits above them, that they join
 } Defer;
 
-static int uses(const Region *r, const Val *v) {
-    int n = 0;
-    for (const Op *op = op_walk(r, NULL); op; op = op_walk(r, op))
-        for (int i = 0; i < op->nin; i++) n += op->in[i] == v;
-    return n;
-}
-
 static int64_t joined_lanes(const Op *red) {
     const Val *x = red->in[0];
     const Layout *l = x->layout;
@@ -93,7 +86,7 @@ static bool in_parts(Defer *s, const Val *v, const Region *scope) {
     if (v == s->arg) { s->args++; return true; }
     Op *d = v->def;
     if (sum && is_zero(v)) return true;
-    if (!d || uses(&s->f->body, v) != 1 || !same_lanes(v, s->arg) || (scope && !op_inside(d, scope))) return !sum;
+    if (!d || region_uses(&s->f->body, v) != 1 || !same_lanes(v, s->arg) || (scope && !op_inside(d, scope))) return !sum;
     switch (d->code) {
     case OP_T_reduce:
         if (d->sub != s->kind || d->attr || s->nsums == MOST_SUMS) return !sum;
@@ -123,7 +116,7 @@ static bool defer_value(Fn *f, Op *loop, int i, TReduce kind) {
     Region *body = loop->reg[0];
     Defer s = {.f = f, .loop = loop, .arg = body->args.at[1 + i], .kind = kind};
     if (!folds(&s.arg->type) || body->last->code != OP_T_yield) return false;
-    if (!in_parts(&s, body->last->in[i], body) || !s.nsums || s.args != uses(body, s.arg) || !s.lanes) return false;
+    if (!in_parts(&s, body->last->in[i], body) || !s.nsums || s.args != region_uses(body, s.arg) || !s.lanes) return false;
     if (!in_parts(&s, loop->in[3 + i], NULL)) return false;
     if (!same_lanes(loop->out[i], s.arg)) return false;
     for (int k = 0; k < s.nsums; k++) s.sum[k]->attr = 1;

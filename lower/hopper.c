@@ -44,15 +44,6 @@ static bool has_dot(const Region *r) {
     return false;
 }
 
-static int uses(const Region *r, const Val *v) {
-    int n = 0;
-    for (const Op *op = r->first; op; op = op->next) {
-        for (int i = 0; i < op->nin; i++) n += op->in[i] == v;
-        for (int i = 0; i < op->nreg; i++) n += uses(op->reg[i], v);
-    }
-    return n;
-}
-
 static int operands(const Region *r, const Val *v) {             // how many products of this region take v
     int n = 0;
     for (const Op *op = r->first; op; op = op->next) n += op->code == OP_T_dot ? (op->in[0] == v) + (op->in[1] == v) : 0;
@@ -87,7 +78,7 @@ static const char *operand_of(Hop *h, Operand *o, Val *v, const Val *k, int side
     const Access *a = &o->a;
     if (a->p->mode != PM_IN || a->p->strided || (load->flags & HAS_ELSE)) return "an operand's tensor is not a plain input";
     if (a->nidx < 2 || a->nidx > 5 || v->type.rank != 2) return "an operand's tile has not two axes";
-    if (uses(&h->f->body, v) != operands(h->loop->reg[0], v)) return "an operand is used elsewhere too";
+    if (region_uses(&h->f->body, v) != operands(h->loop->reg[0], v)) return "an operand is used elsewhere too";
     for (int d = 0; d < a->nidx; d++) {
         const Affine *x = &a->aff[d];
         if (x->ntile || x->naxis > 1) return "an operand is gathered";
@@ -182,7 +173,7 @@ static bool only_sums(const Hop *h) {
         bool carried = false;
         if (!(dot->flags & HAS_ACC) || h->p[p].op[0].where == REGISTERS) return false;
         for (int i = 0; i < y->nin; i++) carried |= y->in[i] == dot->out[0] && dot->in[2] == r->args.at[1 + i];
-        if (!carried || uses(&h->f->body, dot->out[0]) != 1 || uses(&h->f->body, dot->in[2]) != 1) return false;
+        if (!carried || region_uses(&h->f->body, dot->out[0]) != 1 || region_uses(&h->f->body, dot->in[2]) != 1) return false;
     }
     return true;
 }

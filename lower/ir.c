@@ -330,6 +330,14 @@ static void type_replace(Type *t, Val *from, Val *to)
     *t = less;
 }
 
+int region_uses(const Region *in, const Val *v)
+{
+    int n = 0;
+    for (const Op *op = op_walk(in, NULL); op; op = op_walk(in, op))
+        for (int i = 0; i < op->nin; i++) n += op->in[i] == v;
+    return n;
+}
+
 void replace_uses(Region *in, Val *from, Val *to)
 {
     bool axis = from->type.kind == TY_AXIS;

@@ -133,6 +133,7 @@ void  op_insert_operand(Fn *f, Op *op, int at, Val *v);
 void  op_remove_operand(Op *op, int at);
 Region *region_new(Fn *f, Op *owner);
 Val  *region_arg(Fn *f, Region *r, Type t);
+int   region_uses(const Region *in, const Val *v);        // operands that are v, everywhere inside
 void  replace_uses(Region *in, Val *from, Val *to);        // everywhere inside, types too
 bool  val_used(const Region *in, const Val *v);            // as an operand or in a type
 bool  op_has(const Op *op, char flag);                     // one of the letters of OpInfo.flags

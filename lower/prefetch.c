@@ -52,24 +52,17 @@ static Val *trips_axis(const Ahead *a, const Op *load) {
     return found;
 }
 
-static int uses(const Region *r, const Val *v) {
-    int n = 0;
-    for (const Op *op = op_walk(r, NULL); op; op = op_walk(r, op))
-        for (int i = 0; i < op->nin; i++) n += op->in[i] == v;
-    return n;
-}
-
 // The trip needs the reduction's result: not only to carry it on, which can wait for the loop's end (the pass `defer`).
 static bool needed(const Ahead *a, const Op *red) {
     const Region *body = a->loop->reg[0];
     const Op *join = red->next;
     while (join && !(join->nin >= 2 && (join->in[0] == red->out[0] || join->in[1] == red->out[0]))) join = join->next;
-    if ((red->sub != TR_sum && red->sub != TR_max && red->sub != TR_min) || !join || uses(body, red->out[0]) != 1) return true;
+    if ((red->sub != TR_sum && red->sub != TR_max && red->sub != TR_min) || !join || region_uses(body, red->out[0]) != 1) return true;
     bool joins = join->code == OP_T_binary ? join->sub == OP_add && red->sub == TR_sum
                : join->code == OP_T_fun && join->sub == (red->sub == TR_max ? TF_max : TF_min) && red->sub != TR_sum;
     for (int i = 0; joins && i < body->last->nin; i++)
         if (body->last->in[i] == join->out[0])
-            return uses(body, join->out[0]) != 1 || join->in[join->in[0] == red->out[0]] != body->args.at[1 + i] || uses(body, body->args.at[1 + i]) != 1;
+            return region_uses(body, join->out[0]) != 1 || join->in[join->in[0] == red->out[0]] != body->args.at[1 + i] || region_uses(body, body->args.at[1 + i]) != 1;
     return true;
 }
 

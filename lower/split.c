@@ -26,13 +26,6 @@ typedef struct Split {
     TReduce join[MAX_CARRIED];
 } Split;
 
-static int uses(const Region *r, const Val *v) {
-    int n = 0;
-    for (const Op *op = op_walk(r, NULL); op; op = op_walk(r, op))
-        for (int i = 0; i < op->nin; i++) n += op->in[i] == v;
-    return n;
-}
-
 static bool effects(const Op *op) { return op_has(op, 'W') || op_has(op, 'S') || op_has(op, 'A'); }
 
 static bool effects_inside(const Op *op) {
@@ -56,7 +49,7 @@ static const char *loop_of(Split *s, Op *loop) {
     for (int i = 0; i < loop->nout; i++) {
         const Val *v = r->args.at[1 + i];
         if (yield->in[i]->type.ptr || !reduce_joins(v, yield->in[i], &s->join[i])) return "the loop carries more than sums, products, extremes and truths";
-        if (uses(r, v) != 1 || uses(r, yield->in[i]) != 1) return "a trip reads what the loop carries";
+        if (region_uses(r, v) != 1 || region_uses(r, yield->in[i]) != 1) return "a trip reads what the loop carries";
     }
     s->loop = loop;
     return NULL;

@@ -10,16 +10,6 @@
 
 static Ent eval_arg(void *g, const Node *n) { return graph_eval(g, n, NULL, 0); }
 
-static Ent tuple_of(Check *c, const Ent *at, int n, Span span) {
-    if (n == 0) return ent_void();
-    if (n == 1) return at[0];
-    Tuple *tuple = NEW(c->a, Tuple);
-    tuple->n = n;
-    tuple->at = NEW_N(c->a, Ent, n);
-    memcpy(tuple->at, at, sizeof *at * (size_t)n);
-    return (Ent){.kind = EN_tuple, .tuple = tuple, .span = span};
-}
-
 // ---- launches --------------------------------------------------------------------------------------
 
 static bool tensors_only(Grapher *g, const LaunchCall *l) {
@@ -114,7 +104,7 @@ static Ent add_launch(Grapher *g, LaunchCall *l, TKernel *k, const Ent *dim, Sch
         return ent_error(c);
     }
     vec_push(c->a, &g->launches, launch);
-    return n ? tuple_of(c, outs, n, l->call->span) : tuple_of(c, updated, nupdated, l->call->span);
+    return n ? launch_tuple(c, outs, n, l->call->span) : launch_tuple(c, updated, nupdated, l->call->span);
 }
 
 static Ent launch_kernel(Grapher *g, LaunchCall *l, Schedule schedule) {
@@ -313,7 +303,7 @@ static Ent results_of(Grapher *g, Span at) {
         TGValue *v = graph_value_of(g, outs[i]);
         if (v->kind == TG_computed) v->name = NULL;               // the caller's name says more
     }
-    return tuple_of(c, outs, l->nresults, at);
+    return launch_tuple(c, outs, l->nresults, at);
 }
 
 static Ent inline_graph(Grapher *g, LaunchCall *l) {

@@ -315,6 +315,7 @@ bool launch_schedule(Check *c, const Node *with, Schedule *s);
 bool launch_generics(Check *c, LaunchCall *l);
 bool launch_args(Check *c, LaunchCall *l, EvalArg eval_arg, void *ctx);
 bool launch_learn(Check *c, LaunchCall *l);                             // from the tensors among the arguments
+Ent  launch_tuple(Check *c, const Ent *at, int n, Span span);                     // results: nothing, the one, or a tuple
 const Learned *launch_learned(const LaunchCall *l, Sym name, bool is_type);
 // The same kernel with the same values is one instance, wherever it is called.
 TKernel *launch_cached(SemaFile *f, const Node *item, const SemaValue *set, int nset, const SemaValue *known, int nknown);

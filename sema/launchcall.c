@@ -486,3 +486,13 @@ Ent launch_dim(Check *c, const LaunchCall *l, const TExpr *x, const Ent dim[MAX_
     for (int i = 0; i < MAX_PARAMS; i++) scalar[i] = l->arg[i].kind == EN_int || l->arg[i].kind == EN_value ? dims_settle(c, l->arg[i]) : ent_unknown();
     return dims_replace(c, x, &(Replaced){dim, scalar});
 }
+
+Ent launch_tuple(Check *c, const Ent *at, int n, Span span) {
+    if (n == 0) return ent_void();
+    if (n == 1) return at[0];
+    Tuple *tuple = NEW(c->a, Tuple);
+    tuple->n = n;
+    tuple->at = NEW_N(c->a, Ent, n);
+    memcpy(tuple->at, at, sizeof *at * (size_t)n);
+    return (Ent){.kind = EN_tuple, .tuple = tuple, .span = span};
+}

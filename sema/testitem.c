@@ -68,16 +68,6 @@ static Ent make_tensor(Tester *t, const Maker *m, const Node *n) {
 
 static Ent eval_arg(void *t, const Node *n) { return test_eval(t, n); }
 
-static Ent tuple_of(Check *c, const Ent *at, int n, Span span) {
-    if (n == 0) return ent_void();
-    if (n == 1) return at[0];
-    Tuple *tuple = NEW(c->a, Tuple);
-    tuple->n = n;
-    tuple->at = NEW_N(c->a, Ent, n);
-    memcpy(tuple->at, at, sizeof *at * (size_t)n);
-    return (Ent){.kind = EN_tuple, .tuple = tuple, .span = span};
-}
-
 // The tensors that a launch makes; those that it updates, if there are no others.
 static Ent launch_results(Tester *t, const LaunchCall *l, const TKernel *k, const Ent *dim, TStep *s) {
     Check *c = t->c;
@@ -103,7 +93,7 @@ static Ent launch_results(Tester *t, const LaunchCall *l, const TKernel *k, cons
         outs[n++] = tensor_ent(t, s->args[i].tensor, p->elem, p->rank, shape, l->call->span);
     }
     *add_step(t, s->kind, l->call->span) = *s;
-    return n ? tuple_of(c, outs, n, l->call->span) : tuple_of(c, inout, inouts, l->call->span);
+    return n ? launch_tuple(c, outs, n, l->call->span) : launch_tuple(c, inout, inouts, l->call->span);
 }
 
 static Ent launch(Tester *t, const Node *item, const Node *call) {
