@@ -1,47 +1,68 @@
-"""Attention forward against cuDNN (through PyTorch), in one run and in turns (see bench/README.md).
-
-    python3 bench/attention.py [--rounds 5] [--json FILE]
-"""
-import argparse, json, os, sys, torch
-sys.path.insert(0, os.path.dirname(__file__))
-import tk
-from turns import turns, head
+"""Attention forward, bf16: prefill against cuDNN and FlexAttention, decoding (one query, keys in parts) against cuDNN and
+FlashAttention 2, all through PyTorch."""
+import torch, tk, suite
 import torch.nn.functional as F
 from torch.nn.attention import sdpa_kernel, SDPBackend
 
-FILE = os.path.join(os.path.dirname(__file__), "..", "examples", "attention.tk")
-CASES = [(4, 32, 4096, 128), (4, 32, 4096, 64), (1, 16, 16384, 128), (8, 12, 1024, 64)]
+TITLE, UNIT, MAIN = "Attention forward, bf16", "TFLOP/s", "cuDNN"
+EXAMPLE, LIBRARY = "examples/attention.tk", "lang/std/attention.tk"
+#          B  H   G   S      D
+PREFILL = [(4, 32, 32, 4096, 128), (4, 32, 32, 4096, 64), (1, 16, 16, 16384, 128), (8, 12, 12, 1024, 64), (4, 16, 16, 4096, 256), (4, 32, 8, 4096, 128)]
+DECODE = [(1, 32, 8, 8192, 128), (8, 32, 8, 8192, 128), (64, 32, 8, 8192, 128), (8, 32, 8, 65536, 128)]
 
 
-def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--rounds", type=int, default=5)
-    p.add_argument("--json")
-    p = p.parse_args()
-    head()
-    out = []
-    print(f"{'attention forward, bf16, TFLOP/s':36} {'tk':>8} {'cuDNN':>8}  ratio  difference")
-    for b, h, s, d in CASES:
-        for causal in (False, True):
-            q, k, v = [torch.randn(b * h, s, d, device="cuda", dtype=torch.bfloat16) for _ in range(3)]
-            o = torch.full_like(q, float("nan"))
-            def peer():
-                with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
-                    return F.scaled_dot_product_attention(*[x.view(b, h, s, d) for x in (q, k, v)], is_causal=causal)
-            name = f"B{b} H{h} S{s} D{d} {'causal' if causal else 'full'}"
-            try:
-                ours = tk.Kernel(FILE, "attention", sets=dict(D=d, CAUSAL=str(causal).lower()), q=q, k=k, v=v, o=o, scale=d ** -0.5)
-                ours(); torch.cuda.synchronize()
-                want = peer().reshape(b * h, s, d).float()
-                err = ((o.float() - want).norm() / want.norm()).item()
-                t = turns([ours, peer], p.rounds)
-            except Exception as e:
-                print(f"{name:36} {repr(e)[:150]}"); continue
-            flops = 4 * b * h * s * s * d * (0.5 if causal else 1)
-            tf = [flops / x.us / 1e6 for x in t]
-            print(f"{name:36} {tf[0]:8.1f} {tf[1]:8.1f} {t[1].us / t[0].us:6.3f}  {err:.1e}", flush=True)
-            out.append(dict(case=name, tk=tf[0], cudnn=tf[1], difference=err))
-    if p.json: json.dump(out, open(p.json, "w"), indent=1)
+def sdpa(backend, q, k, v, causal):
+    def f():
+        with sdpa_kernel(backend): return F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
+    return lambda: f
 
 
-main()
+def flex(q, k, v, causal):
+    def make():
+        from torch.nn.attention.flex_attention import flex_attention, create_block_mask
+        torch._dynamo.reset()
+        mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, q.shape[2], k.shape[2]) if causal else None
+        f = torch.compile(flex_attention)
+        return lambda: f(q, k, v, block_mask=mask, enable_gqa=q.shape[1] != k.shape[1])
+    return make
+
+
+def prefill(o, b, h, g, s, d, causal):
+    q, k, v = [torch.randn(b, n, s, d, device="cuda", dtype=torch.bfloat16) for n in (h, g, g)]
+    out = torch.full_like(q, float("nan"))
+    flat = lambda x: x.view(-1, s, d)
+    word = dict(CAUSAL=str(causal).lower(), D=d)
+    def ours():
+        if d > 128: return tk.Kernel(suite.path(LIBRARY), "attention", sets=word, arch=o.arch, q=q, k=k, v=v, o=out, scale=d ** -0.5)
+        if g != h: return tk.Kernel(suite.path(EXAMPLE), "attention_grouped", sets=word, arch=o.arch, q=q, k=k, v=v, o=out, scale=d ** -0.5)
+        return tk.Kernel(suite.path(EXAMPLE), "attention", sets=word, arch=o.arch, q=flat(q), k=flat(k), v=flat(v), o=flat(out), scale=d ** -0.5)
+    return suite.Case(f"B{b} H{h}{f'/{g}' if g != h else ''} S{s} D{d} {'causal' if causal else 'full'}", 4 * b * h * s * s * d * (0.5 if causal else 1),
+                      2 * q.nbytes + 2 * k.nbytes, ours, {"cuDNN": sdpa(SDPBackend.CUDNN_ATTENTION, q, k, v, causal), "FlexAttention*": flex(q, k, v, causal)},
+                      lambda: (out, sdpa(SDPBackend.FLASH_ATTENTION, q, k, v, causal)()()), "prefill")
+
+
+def parts_of(b, g, multiprocessors=132): return max(1, min(64, 2 * multiprocessors // (b * g)))
+
+
+def decode(o, b, h, g, l, d):
+    q, k, v = [torch.randn(b, n, s, d, device="cuda", dtype=torch.bfloat16) for n, s in ((h, 1), (g, l), (g, l))]
+    p = parts_of(b, g)
+    length = torch.full((b,), l, device="cuda", dtype=torch.int32)
+    top, den, acc = [torch.empty(b, h, p, *e, device="cuda") for e in ((), (), (d,))]
+    out = torch.full((b, h, d), float("nan"), device="cuda", dtype=torch.bfloat16)
+    def ours():
+        one = tk.Kernel(suite.path(LIBRARY), "attention_split", sets=dict(D=d, E=d), arch=o.arch, q=q.view(b, h, d), k=k, v=v, lengths=length, top=top, den=den, acc=acc, scale=d ** -0.5, parts=p)
+        two = tk.Kernel(suite.path(LIBRARY), "attention_combine", sets=dict(E=d), arch=o.arch, top=top, den=den, acc=acc, o=out)
+        return lambda: (one(), two())
+    return suite.Case(f"decode B{b} H{h}/{g} L{l} D{d}", 4 * b * h * l * d, 2 * k.nbytes, ours,
+                      {"cuDNN": sdpa(SDPBackend.CUDNN_ATTENTION, q, k, v, False), "FlashAttention 2": sdpa(SDPBackend.FLASH_ATTENTION, q, k, v, False)},
+                      lambda: (out, sdpa(SDPBackend.FLASH_ATTENTION, q, k, v, False)()().view(b, h, d)), "decode")
+
+
+def cases(o):
+    for case in PREFILL:
+        for causal in (False, True): yield prefill(o, *case, causal)
+    for case in DECODE: yield decode(o, *case)
+
+
+if __name__ == "__main__": suite.main(["attention"])

@@ -6,11 +6,12 @@ clock and temperature hit all candidates alike. Random data, never zeros.
 """
 import collections, subprocess, torch
 
-Time = collections.namedtuple("Time", "us spread")
+Time = collections.namedtuple("Time", "us spread rounds")
 _flush = None
 
 
 def once(f, n=5):
+    """Microseconds of one launch of `f` from a cold cache: the median of `n`."""
     global _flush
     if _flush is None: _flush = torch.ones(64 << 20, device="cuda", dtype=torch.int32)
     ts = []
@@ -23,18 +24,29 @@ def once(f, n=5):
     return sorted(a.elapsed_time(b) for a, b in ts)[n // 2] * 1e3
 
 
+def middle(xs): return sorted(xs)[len(xs) // 2]
+
+
 def turns(fs, rounds=9):
+    """A Time for each of `fs`: the median of the rounds, their spread, and the rounds themselves."""
     for f in fs:
         for _ in range(3): f()
     torch.cuda.synchronize()
     got = [[] for _ in fs]
     for r in range(rounds):
         for i in (range(len(fs)) if r % 2 == 0 else reversed(range(len(fs)))): got[i].append(once(fs[i]))
-    return [Time(sorted(g)[len(g) // 2], (max(g) - min(g)) / sorted(g)[len(g) // 2]) for g in got]
+    return [Time(middle(g), (max(g) - min(g)) / middle(g), g) for g in got]
+
+
+def ratio(ours, peer):
+    """How many times faster `ours` is than `peer`: the median of the rounds' ratios, and their spread."""
+    rs = [p / o for o, p in zip(ours.rounds, peer.rounds)]
+    return middle(rs), max(rs) - min(rs)
 
 
 def head():
+    """The first line of every result: the machine and what ran on it."""
     p = torch.cuda.get_device_properties(0)
     driver = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True, text=True).stdout.strip()
     import triton
-    print(f"# {p.name}, driver {driver}, CUDA {torch.version.cuda}, PyTorch {torch.__version__}, Triton {triton.__version__}")
+    return f"{p.name}, driver {driver}, CUDA {torch.version.cuda}, PyTorch {torch.__version__}, Triton {triton.__version__}"
