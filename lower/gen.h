@@ -59,7 +59,7 @@ typedef struct Gen {
     uint32_t       scratch_size;
     uint32_t       smem_used;
     struct { const Val *axis; const Layout *layout; int pos; int64_t n; } alike;      // what alive_alike said last
-    uint32_t       loop_slots, loop_slots_size;      // of reductions and scans in loops
+    uint32_t       shared_slots, shared_slots_size;      // of reductions and scans in loops, and of large ones
     Tile          *tile;         // by Val.id
     uint8_t       *narrow;       // what gen_is32 has found out, by Val.id
     bool          *wanted;       // index arithmetic that somebody needs as values, by Val.id

@@ -57,14 +57,18 @@ static bool in_loop(const Op *op) {
     return false;
 }
 
-// Ops in loops share one area, since each must wait for the readers of the trip before anyway; others have their own.
+enum { OWN_SLOTS = 8192 };      // bytes; moving more than this costs more than a barrier
+
+// Ops in loops share one area, since each must wait for the readers of the trip before anyway, and so do ops that need
+// much; others have their own.
 uint32_t gen_slots(Gen *g, const Op *op, uint32_t bytes) {
-    bool shared = in_loop(op);
+    bool shared = in_loop(op) || bytes > OWN_SLOTS;
     if (shared) gen_barrier(g);
-    if (shared && bytes <= g->loop_slots_size) return g->loop_slots;
-    uint32_t area = g->smem_used;
-    g->smem_used += bytes;
-    if (shared) { g->loop_slots = area; g->loop_slots_size = bytes; }
+    if (shared && bytes <= g->shared_slots_size) return g->shared_slots;
+    bool last = shared && g->shared_slots_size && g->shared_slots + g->shared_slots_size == g->smem_used;
+    uint32_t area = last ? g->shared_slots : g->smem_used;
+    g->smem_used = area + bytes;
+    if (shared) { g->shared_slots = area; g->shared_slots_size = bytes; }
     return area;
 }
 
@@ -92,11 +96,11 @@ static LLVMValueRef lane_as_warp(Gen *g, const int *bit, int n) {
     return w;
 }
 
-// Across warps: slot (warp, register, lane) of 8 bytes; 16 for argmax. When nothing but the reduction
+// Across warps: slot (warp, register, lane) of 4 or 8 bytes; 16 for argmax. When nothing but the reduction
 // distinguishes lanes, one slot a warp is enough and the lanes share the reading.
 static void across_warps(Red *s, const Op *op, Pair *out, int n, uint32_t warp_bits, uint32_t kept_lanes) {
     Gen *g = s->g;
-    int unit = s->arg ? 16 : 8, lanes = kept_lanes ? 32 : 1;
+    int unit = s->arg ? 16 : elem_bytes(s->e) > 4 ? 8 : 4, lanes = kept_lanes ? 32 : 1;
     bool lead = !kept_lanes;
     LLVMTypeRef vt = LLVMTypeOf(out[0].v), it = s->arg ? LLVMTypeOf(out[0].i) : NULL;
     uint32_t area = gen_slots(g, op, (uint32_t)(g->f->warps * n * lanes * unit));
