@@ -195,6 +195,7 @@ struct Graph {
     VEC(GNamed) inputs, outputs; // in the model's order
     VEC(GRequire) requires;      // a == b must hold when dimensions are known; what run() checks
     VEC(Node *) nodes;           // all that were made, by id
+    VEC(GNamed) written;         // what the program says that graph_write wrote: its values in memory, by the names there
     struct GTables *tables;      // hash tables, dimensions, the message
 };
 

@@ -247,6 +247,7 @@ static bool launch(Writer *w, int group)
     const char *result = results == 1 ? own_result(w, only) : NULL;
     if (result) {
         w->value[only->node->id] = (Value){result, only->rank, only->shape};
+        vec_push(w->g->arena, &w->g->written, ((GNamed){result, (Node *)(uintptr_t)only->node}));
         buf_printf(&w->body, "    %s", result);
     } else {
         buf_puts(&w->body, "    let ");
@@ -256,6 +257,7 @@ static bool launch(Writer *w, int group)
         if (!p->out && !p->inout) continue;
         const Node *n = p->node;
         w->value[n->id] = (Value){k_name(w->scope, g_identifier(w->g->arena, n->name, name)), p->rank, p->shape};
+        vec_push(w->g->arena, &w->g->written, ((GNamed){w->value[n->id].name, (Node *)(uintptr_t)n}));
         buf_printf(&w->body, "%s%s", said++ ? ", " : "", w->value[n->id].name);
     }
     if (results == 1 && !result) {
@@ -281,6 +283,7 @@ static bool results(Writer *w, Buf *head)
         buf_printf(head, "%s%s: ", i ? ", " : "", name);
         put_type(w, head, n, n->rank, n->shape);
         if (w->value[n->id].name == name) continue;          // its launch has assigned it
+        vec_push(g->arena, &g->written, ((GNamed){name, g->outputs.at[i].node}));
         buf_printf(&w->body, "    %s = ", name);
         if (!put_value(w, &w->body, n, n->rank, n->shape)) return false;
         buf_puts(&w->body, ";\n");
@@ -328,6 +331,7 @@ static bool program(Writer *w, Buf *to)
 bool graph_write(Graph *g, const char *weights, Buf *to, Buf *err)
 {
     Writer w = {.g = g, .weights = weights};
+    g->written.n = 0;
     graph_simplify(g);
     w.f = graph_fuse(g);
     bool ok = w.f != NULL;

@@ -102,27 +102,8 @@ static bool same(const Check *c, const char *name, const GTensor *got, const GTe
 
 // ---- a data set --------------------------------------------------------------------------------------
 
-// input_0.pb, input_1.pb, .. as long as there are any. -1: err.
-static int read_tensors(const char *folder, const char *kind, GTensor *out, int most, Buf *err) {
-    for (int i = 0;; i++) {
-        char *path = NULL;
-        struct stat st;
-        if (asprintf(&path, "%s/%s_%d.pb", folder, kind, i) < 0) abort();
-        bool there = stat(path, &st) == 0, ok = there && i < most && onnx_tensor_read(path, &out[i], err);
-        if (there && i >= most) buf_printf(err, "%s: the model has only %d %ss", path, most, kind);
-        free(path);
-        if (there && !ok) return -1 - i;
-        if (!there) return i;
-    }
-}
-
 static void free_tensors(GTensor *t, int n) {
     for (int i = 0; i < n; i++) g_tensor_free(&t[i]);
-}
-
-// NumPy, which recorded them, has no bf16: such data come as their bits.
-static void reinterpret(GTensor *t, Elem elem) {
-    if (elem == EL_bf16 && t->elem == EL_u16) t->elem = EL_bf16;
 }
 
 typedef struct Set {
@@ -133,11 +114,11 @@ typedef struct Set {
 
 static bool run_set(const Check *c, OnnxModel *m, const char *folder, Set *s, const char **out_of_scope, Buf *why) {
     int outputs = onnx_output_count(m);
-    s->nin = read_tensors(folder, "input", s->in, onnx_input_count(m, true), why);
-    s->nwant = s->nin < 0 ? 0 : read_tensors(folder, "output", s->want, outputs, why);
+    s->nin = data_tensors(folder, "input", s->in, onnx_input_count(m, true), why);
+    s->nwant = s->nin < 0 ? 0 : data_tensors(folder, "output", s->want, outputs, why);
     if (s->nin < 0 || s->nwant < 0) return false;
     for (int i = 0; i < s->nin; i++) {
-        reinterpret(&s->in[i], onnx_input_elem(m, i));
+        data_reinterpret(&s->in[i], onnx_input_elem(m, i));
         s->given[i] = (OnnxGiven){.name = onnx_input_name(m, i), .tensor = &s->in[i]};
     }
     OnnxImport how = {.given = s->given, .ngiven = s->nin};
@@ -146,7 +127,7 @@ static bool run_set(const Check *c, OnnxModel *m, const char *folder, Set *s, co
     if (ok && s->nwant != outputs)
         return buf_printf(why, "has %d outputs and %d files of them", outputs, s->nwant), false;
     for (int i = 0; ok && i < s->nwant; i++) {
-        reinterpret(&s->want[i], s->got[i].elem);
+        data_reinterpret(&s->want[i], s->got[i].elem);
         ok = same(c, onnx_output_name(m, i), &s->got[i], &s->want[i], why);
     }
     return ok;

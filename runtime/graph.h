@@ -4,6 +4,7 @@
 //     graph_plan.c     launches bound and compiled, values placed                      computed from them alone, kept
 //     graph_run.c      on host tensors or device addresses             weights.c       files of weights
 //     graph_order.c    which launch waits for which                  graph_print.c, graph_profile.c   --emit=plan, --profile
+//     graph_watch.c    each value shown: tkc diff
 //
 // A plan belongs to one set of dimensions. The arena and what is kept belong to the runtime, and all plans share them:
 // one graph runs at a time. Inputs, outputs and state are the caller's memory, bound without copies.
@@ -84,6 +85,10 @@ int      graph_choose(void *rt, SemaFile *f, const Node *kernel, const SemaValue
 
 // One run on addresses by parameter of the head.
 bool     plan_run(Plan *p, const uint64_t *param, const RunControl *ctl, Buf *err);
+
+// ---- graph_watch.c
+
+bool     plan_watch(Plan *p, const RunControl *ctl, Buf *err);       // of a plan that is prepared: a run, shown to ctl->watch
 
 // ---- graph_profile.c
 

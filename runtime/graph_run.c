@@ -117,6 +117,7 @@ bool plan_run(Plan *p, const uint64_t *param, const RunControl *ctl, Buf *err)
 {
     Device *d = runtime_device(p->rt);
     if (!plan_place(p, err) || !prepare_for(p, param, err)) return false;
+    if (ctl && ctl->watch) return plan_watch(p, ctl, err);
     if (p->device_graph) return d->ops->graph_launch(d, p->device_graph, err) && d->ops->sync(d, err);
     for (int i = 0; i < p->nlaunches; i++)
         if (!plan_launch(&p->launch[i], p->rt, ctl, err)) return false;

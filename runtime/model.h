@@ -1,7 +1,9 @@
 // Whole models: run on given tensors, checked against recorded ones.
 //
 //   model.c        a model, its inputs, a device: `tkc run model.onnx`
-//   model_program.c  the same as a program of kernels, on the devices that run those
+//   model_program.c   the same as a program of kernels, on the devices that run those
+//   model_call.c   a model and what it is run on: arguments, folders of recorded data
+//   diff.c         the first value where a device and the interpreter part: `tkc diff`
 //   check_onnx.c   folders of ONNX's backend tests: `tkc check-onnx`
 #ifndef TK_RUNTIME_MODEL_H
 #define TK_RUNTIME_MODEL_H
@@ -13,12 +15,47 @@
 // to be freed. False: a line in err; how->out_of_scope says whether it is something that is left out on purpose.
 bool model_run(OnnxModel *m, const char *device, OnnxImport *how, GTensor *outputs, Buf *err);
 
+// ---- model_call.c
+
+typedef struct ModelCall {
+    OnnxModel   *m;
+    GTensor     *in;                   // by what is given; the first nargs share the data of the arguments
+    OnnxGiven   *given;
+    int          n, nargs;
+    const char **save;                 // by output: the file that an argument names, or NULL
+} ModelCall;
+
+// Reads the model and binds arguments, which are as for kernels (args.c), besides x=FILE.pb. After a failure, too, there is
+// model_close to be called.
+bool model_open(const char *path, RunArg *args, int nargs, ModelCall *b, Buf *err);
+bool model_data(ModelCall *b, const char *folder, Buf *err);           // inputs that are not given: from input_K.pb
+bool model_all_given(const ModelCall *b, Buf *err);                    // without the path
+void model_close(ModelCall *b);
+bool model_tensor(const GTensor *t, HostTensor *out, Buf *err);        // shares the data
+bool ends_in(const char *text, const char *end);
+// folder/KIND_0.pb, KIND_1.pb, .. as long as there are any. -1 - (how many were read): err.
+int  data_tensors(const char *folder, const char *kind, GTensor *out, int most, Buf *err);
+void data_reinterpret(GTensor *t, Elem elem);                          // NumPy, which recorded it, has no bf16: it comes as its bits
+
+// ---- running
+
 typedef struct ModelOptions {
     const char *device;
     uint64_t    seed;
     bool        random_weights;
 } ModelOptions;
 
+// ---- model_program.c
+
+typedef struct ProgramOptions {
+    const char *device;
+    const char *program, *item;        // a .tk file in place of what the model becomes, and its graph; NULL: that, its only one
+} ProgramOptions;
+typedef struct ModelProgram { struct Graph *graph; Session *session; Device *device; Runtime *runtime; GraphExec *exec; } ModelProgram;
+
+bool program_open(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, ModelProgram *p, Buf *err);   // close it after a failure, too
+void program_close(ModelProgram *p);
+bool program_call(const ModelProgram *p, const OnnxImport *how, const RunControl *control, GTensor *outputs, Buf *err);
 bool program_run(OnnxModel *m, const char *device, OnnxImport *how, GTensor *outputs, Buf *err);
 // The program itself: --emit=tk; and which kernels it has, and why: --emit=fusion.
 bool model_print_program(const char *path, RunArg *args, int nargs, const ModelOptions *opt, bool fusion, Buf *out, Buf *err);
@@ -27,6 +64,25 @@ bool model_print_program(const char *path, RunArg *args, int nargs, const ModelO
 bool model_run_args(const char *path, RunArg *args, int nargs, const ModelOptions *opt, FILE *to, Buf *err);
 // The graph IR of a model as text. Arguments are optional.
 bool model_print_graph(const char *path, RunArg *args, int nargs, const ModelOptions *opt, Buf *out, Buf *err);
+
+// ---- diff.c
+
+typedef struct DiffOptions {
+    const char *device;                // NULL: auto
+    const char *program, *item;        // as in ProgramOptions
+    const char *data;                  // folder with input_K.pb, or NULL
+    double rtol, atol;                 // |got - expected| <= atol + rtol * max|expected| of the value; rtol < 0: by element type
+    uint64_t seed;
+    bool   random_weights;
+    bool   verbose;                    // a line for each value that agrees, too
+    FILE  *to;
+} DiffOptions;
+
+typedef enum DiffResult { DIFF_AGREE, DIFF_PART, DIFF_FAILED } DiffResult;
+// What was found goes to opt->to; DIFF_FAILED: words in err.
+DiffResult model_diff(const char *path, RunArg *args, int nargs, const DiffOptions *opt, Buf *err);
+
+// ---- check_onnx.c
 
 typedef struct CheckOnnxOptions {
     const char *device;

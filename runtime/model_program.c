@@ -8,49 +8,41 @@
 #include "runtime/model.h"
 
 // The program's file would stand beside the model, so that it finds its weights there.
-static SemaFile *checked(Session *s, OnnxModel *m, Graph *g, Buf *err) {
+static const Source *written(Session *s, OnnxModel *m, Graph *g, Buf *err)
+{
     const char *path = onnx_path(m), *base = strrchr(path, '/');
     Buf text = {0}, name = {0};
-    SemaFile *file = NULL;
+    const Source *src = NULL;
     if (graph_write(g, base != NULL ? base + 1 : path, &text, err)) {
         buf_printf(&name, "%s.tk", path);
-        file = sema_file(s, parse_file(s, source_add(s, name.p, text.p, text.n)));
+        src = source_add(s, name.p, text.p, text.n);
     }
     buf_free(&text);
     buf_free(&name);
-    return file;
+    return src;
 }
 
-static bool take(const GTensor *t, HostTensor *out, Buf *err) {      // shares the data
-    if (t->rank > MAX_RANK) return buf_printf(err, "a tensor has %d dimensions; the most is %d", t->rank, MAX_RANK), false;
-    *out = (HostTensor){.elem = t->elem, .rank = t->rank, .data = t->data};
-    for (int d = 0; d < t->rank; d++) out->dim[d] = t->shape[d];
-    return true;
+static const Source *from_file(Session *s, const char *path, Buf *err)
+{
+    char *why = NULL;
+    const Source *src = source_read(s, path, &why);
+    if (!src) buf_puts(err, why);
+    return src;
 }
 
-static bool run_checked(Runtime *rt, SemaFile *file, const Graph *g, const OnnxImport *how, GTensor *outputs, Buf *err) {
-    static const RunControl control = {.junk_seed = 1};
-    KernelArg args[MAX_PARAMS] = {0};
-    HostTensor tensors[MAX_PARAMS] = {0};
-    int nin = graph_input_count(g), nout = graph_output_count(g);
-    if (nin + nout > MAX_PARAMS) return buf_printf(err, "a program has at most %d inputs and outputs", MAX_PARAMS), false;
-    for (int i = 0; i < nin + nout; i++) args[i].tensor = &tensors[i];
-    for (int i = 0; i < nin; i++)
-        for (int k = 0; k < how->ngiven; k++)
-            if (strcmp(how->given[k].name, graph_input_name(g, i)) == 0 && !take(how->given[k].tensor, &tensors[i], err)) return false;
-    GraphExec *x = graph_open(rt, file, sema_graph(file, 0), NULL, 0, NULL, 0);
-    bool ok = x != NULL && graph_run(x, args, nin + nout, &control, err);
-    for (int i = 0; i < nout; i++) {
-        HostTensor *t = &tensors[nin + i];
-        outputs[i] = (GTensor){.elem = t->elem, .rank = t->rank, .bytes = tensor_bytes(t), .data = ok ? t->data : NULL};
-        for (int d = 0; d < t->rank; d++) outputs[i].shape[d] = t->dim[d];
-        if (!ok) tensor_free(t);
-    }
-    graph_close(x);
-    return ok;
+static const Node *pick_graph(const SemaFile *file, const char *path, const char *name, Buf *err)
+{
+    int n = sema_graph_count(file);
+    const Node *graph = name ? sema_find_graph(file, name) : n == 1 ? sema_graph(file, 0) : NULL;
+    if (graph) return graph;
+    if (name) buf_printf(err, "%s has no graph `%s`", path, name);
+    else if (n == 0) buf_printf(err, "%s has no graph", path);
+    else buf_printf(err, "%s has %d graphs: choose with --graph", path, n);
+    return NULL;
 }
 
-static void add_diagnostics(Session *s, Buf *err) {
+static void add_diagnostics(Session *s, Buf *err)
+{
     char *text = NULL;
     size_t n = 0;
     FILE *to = diag_errors(s) > 0 ? open_memstream(&text, &n) : NULL;
@@ -61,18 +53,60 @@ static void add_diagnostics(Session *s, Buf *err) {
     free(text);
 }
 
-bool program_run(OnnxModel *m, const char *device, OnnxImport *how, GTensor *outputs, Buf *err) {
-    Graph *g = onnx_import(m, how, err);
-    if (g == NULL) return false;
-    Session *s = session_new();
-    SemaFile *file = checked(s, m, g, err);
-    Device *d = file != NULL && diag_errors(s) == 0 ? device_open(device, NULL, err) : NULL;
-    Runtime *rt = d != NULL ? runtime_new(s, d, &(RuntimeOptions){.random_weights = how->random_weights}) : NULL;
-    bool ok = rt != NULL && run_checked(rt, file, g, how, outputs, err);
-    add_diagnostics(s, err);
-    runtime_free(rt);
-    device_close(d);
-    session_free(s);
-    graph_free(g);
+bool program_open(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, ModelProgram *p, Buf *err)
+{
+    *p = (ModelProgram){.graph = onnx_import(m, how, err)};
+    if (p->graph == NULL) return false;
+    p->session = session_new();
+    const Source *src = written(p->session, m, p->graph, err);
+    if (src && opt->program) src = from_file(p->session, opt->program, err);
+    SemaFile *file = src ? sema_file(p->session, parse_file(p->session, src)) : NULL;
+    bool fine = file != NULL && diag_errors(p->session) == 0;
+    const Node *item = fine ? pick_graph(file, src->path, opt->item, err) : NULL;
+    if (item) p->device = device_open(opt->device, NULL, err);
+    if (p->device) p->runtime = runtime_new(p->session, p->device, &(RuntimeOptions){.random_weights = how->random_weights});
+    if (p->runtime) p->exec = graph_open(p->runtime, file, item, NULL, 0, NULL, 0);
+    if (!p->exec) add_diagnostics(p->session, err);
+    return p->exec != NULL;
+}
+
+void program_close(ModelProgram *p)
+{
+    if (p->graph == NULL) return;
+    graph_close(p->exec);
+    runtime_free(p->runtime);
+    device_close(p->device);
+    session_free(p->session);
+    graph_free(p->graph);
+}
+
+bool program_call(const ModelProgram *p, const OnnxImport *how, const RunControl *control, GTensor *outputs, Buf *err)
+{
+    KernelArg args[MAX_PARAMS] = {0};
+    HostTensor tensors[MAX_PARAMS] = {0};
+    int nin = graph_input_count(p->graph), nout = graph_output_count(p->graph), have = graph_head(p->exec)->nparams;
+    if (nin + nout > MAX_PARAMS) return buf_printf(err, "a program has at most %d inputs and outputs", MAX_PARAMS), false;
+    if (nin + nout != have) return buf_printf(err, "the graph has %d inputs and outputs, the model %d", have, nin + nout), false;
+    for (int i = 0; i < nin + nout; i++) args[i].tensor = &tensors[i];
+    for (int i = 0; i < nin; i++)
+        for (int k = 0; k < how->ngiven; k++)
+            if (strcmp(how->given[k].name, graph_input_name(p->graph, i)) == 0 && !model_tensor(how->given[k].tensor, &tensors[i], err)) return false;
+    bool ok = graph_run(p->exec, args, nin + nout, control, err);
+    for (int i = 0; i < nout; i++) {
+        HostTensor *t = &tensors[nin + i];
+        outputs[i] = (GTensor){.elem = t->elem, .rank = t->rank, .bytes = tensor_bytes(t), .data = ok ? t->data : NULL};
+        for (int d = 0; d < t->rank; d++) outputs[i].shape[d] = t->dim[d];
+        if (!ok) tensor_free(t);
+    }
+    if (!ok) add_diagnostics(p->session, err);
+    return ok;
+}
+
+bool program_run(OnnxModel *m, const char *device, OnnxImport *how, GTensor *outputs, Buf *err)
+{
+    static const RunControl control = {.junk_seed = 1};
+    ModelProgram p;
+    bool ok = program_open(m, &(ProgramOptions){.device = device}, how, &p, err) && program_call(&p, how, &control, outputs, err);
+    program_close(&p);
     return ok;
 }

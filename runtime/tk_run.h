@@ -78,6 +78,15 @@ typedef struct KernelArg {             // by parameter of the kernel
     double     *bound;                 // RunControl.bounds: error bounds by element, or NULL; what is written gets its own (malloc)
 } KernelArg;
 
+// Called with the values of a graph as launches leave them. False: the run ends there, and is none that failed.
+typedef struct RunValue {
+    const char *name, *kernel;         // in the program; "once": computed from weights alone
+    int         launch;                // from 1; 0: once
+    Span        span;                  // of the launch
+    HostTensor  tensor;                // valid during the call
+} RunValue;
+typedef struct RunWatch { bool (*see)(void *ctx, const RunValue *v); void *ctx; } RunWatch;
+
 typedef struct RunControl {
     bool       on_eval;                // run on the tile IR whatever the device is (references)
     DeviceFill junk;                   // of unwritten outputs and dead lanes; FILL_ZERO: random
@@ -86,6 +95,7 @@ typedef struct RunControl {
     bool       reversed;               // eval: programs from last to first
     bool       bounds;                 // eval: KernelArg.bound
     Buf       *profile;                // graphs: run again, launch by launch, and a table of times here (state is updated again)
+    const RunWatch *watch;             // graphs: launch by launch, each value shown
     const Schedule *schedule;          // of this launch, over that of the options; NULL: none
     Buf       *notes;                  // eval: looks for races (an error) and gathers out of range (lines here); NULL: does not
 } RunControl;

@@ -1,4 +1,4 @@
-// Models: FILE.onnx --emit=graph, run FILE.onnx, check-onnx FOLDER. All of it is runtime/; this is what the command
+// Models: FILE.onnx --emit=graph, run FILE.onnx, diff FILE.onnx, check-onnx FOLDER. All of it is runtime/; this is what the command
 // line says.
 #include <math.h>
 #include <stdlib.h>
@@ -93,4 +93,44 @@ int main_check_onnx(const Options *opt) {
         return USAGE;
     TestCounts counts = {0};
     return check_onnx(opt->operands.at, opt->operands.n, &check, &counts) ? DONE : FAILED;
+}
+
+static bool ends_with(const char *text, const char *end) {
+    size_t n = strlen(text), k = strlen(end);
+    return n > k && strcmp(text + n - k, end) == 0;
+}
+
+typedef struct DiffCall {
+    Options opt;                       // without the program among the operands
+    DiffOptions diff;
+} DiffCall;
+
+static int diff(const Options *opt, Args *a, Buf *err) {
+    const DiffCall *call = (const DiffCall *)(const void *)opt;
+    DiffResult r = model_diff(opt->operands.at[0], a->at, a->n, &call->diff, err);
+    return r == DIFF_AGREE ? DONE : r == DIFF_PART ? FAILED : fail("%s", err->p);
+}
+
+int main_diff(const Options *opt) {
+    static DiffCall call;
+    call.opt = *opt;
+    call.diff = (DiffOptions){.device = opt->device,
+                              .item = opt->graph,
+                              .data = opt->data,
+                              .seed = (uint64_t)opt->seed,
+                              .random_weights = opt->random_weights,
+                              .verbose = opt->verbose,
+                              .to = stdout};
+    if (!is_model(opt)) return wrong_use("no model was given; see tkc diff --help");
+    if (opt->device != NULL && strcmp(opt->device, "ref") == 0)
+        return wrong_use("--device=ref is the interpreter itself: choose another to compare with it");
+    if (!tolerance("--rtol", opt->rtol, -1, &call.diff.rtol) || !tolerance("--atol", opt->atol, 1e-7, &call.diff.atol))
+        return USAGE;
+    if (opt->operands.n > 1 && ends_with(opt->operands.at[1], ".tk")) {
+        call.diff.program = opt->operands.at[1];
+        call.opt.operands.at++;
+        call.opt.operands.n--;
+        call.opt.operands.at[0] = opt->operands.at[0];
+    }
+    return with_model(&call.opt, diff);
 }

@@ -7,7 +7,7 @@
 
 #include "lang/lang.h"
 
-enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP = 32, C_ONNX = 64, C_CACHE = 128, C_ALL = 255, C_COMPILES = C_EMIT | C_RUN | C_TEST };
+enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP = 32, C_ONNX = 64, C_CACHE = 128, C_DIFF = 256, C_ALL = 511, C_COMPILES = C_EMIT | C_RUN | C_TEST };
 
 // clang-format off
 //    letter name    kind    value                                                        commands
@@ -18,7 +18,7 @@ enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP 
       "where to write it (default: standard output)") \
     X('k', kernel,    TEXT,   "NAME",                                                      C_EMIT | C_RUN, \
       "this kernel only (default: all of the file)") \
-    X('g', graph,     TEXT,   "NAME",                                                      C_EMIT | C_RUN, \
+    X('g', graph,     TEXT,   "NAME",                                                      C_EMIT | C_RUN | C_DIFF, \
       "this graph of the file") \
     X(0,   arch,      ARCH,   "ARCH",                                                      C_COMPILES, \
       "the GPU to compile for (default: sm_90a, or the device's own)") \
@@ -44,33 +44,35 @@ enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP 
       "check the tile IR after each pass") \
     X(0,   time,      FLAG,   "",                                                          C_EMIT | C_TEST, \
       "a row of milliseconds for each stage (tests: for each test), on standard error") \
-    X('d', device,    CHOICE, "auto|cuda|emu|eval|ref",                                    C_RUN | C_TEST | C_ONNX, \
+    X('d', device,    CHOICE, "auto|cuda|emu|eval|ref",                                    C_RUN | C_TEST | C_ONNX | C_DIFF, \
       "where to run: a GPU, the emulator, the evaluator; auto is the GPU if there is one, else the emulator; models run " \
       "on ref, the interpreter of their graph") \
     X(0,   gpu,       NUMBER, "N",                                                         C_RUN | C_TEST | C_DEVICES, \
       "which GPU, from 0") \
     X(0,   driver,    TEXT,   "FILE",                                                      C_RUN | C_TEST | C_DEVICES, \
       "the driver's library (default: libcuda.so.1)") \
-    X('a', arg,       LIST,   "NAME=SPEC",                                                 C_EMIT | C_RUN, \
+    X('a', arg,       LIST,   "NAME=SPEC",                                                 C_EMIT | C_RUN | C_DIFF, \
       "an argument, as without --arg; may be given again") \
-    X(0,   seed,      NUMBER, "N",                                                         C_RUN | C_TEST, \
+    X(0,   seed,      NUMBER, "N",                                                         C_RUN | C_TEST | C_DIFF, \
       "of random data (default: 0)") \
-    X(0,   random_weights, FLAG, "",                                                       C_EMIT | C_RUN | C_TEST, \
+    X(0,   random_weights, FLAG, "",                                                       C_EMIT | C_RUN | C_TEST | C_DIFF, \
       "make up the weights that no file has, the same in each run") \
     X(0,   profile,   FLAG,   "",                                                          C_RUN, \
       "of a graph: then run it launch by launch, and print the time, bytes and operations of each") \
     X('R', filter,    TEXT,   "TEXT",                                                      C_TEST | C_ONNX, \
       "only tests whose file and name hold this") \
-    X(0,   rtol,      TEXT,   "X",                                                         C_ONNX, \
-      "how far a result may be off, relative to what is expected (default: 1e-3)") \
-    X(0,   atol,      TEXT,   "X",                                                         C_ONNX, \
+    X(0,   data,      TEXT,   "FOLDER",                                                    C_DIFF, \
+      "inputs that are not given: input_0.pb, input_1.pb, .. of this folder") \
+    X(0,   rtol,      TEXT,   "X",                                                         C_ONNX | C_DIFF, \
+      "how far a result may be off, relative to what is expected (default: 1e-3; diff: 6e-3 of f16, 5e-2 of bf16)") \
+    X(0,   atol,      TEXT,   "X",                                                         C_ONNX | C_DIFF, \
       "and besides (default: 1e-7)") \
     X(0,   relative_to, CHOICE, "element|output",                                          C_ONNX, \
       "what --rtol is relative to: the element expected, or the largest of its output (default: element)") \
     X(0,   twice,     FLAG,   "",                                                          C_TEST, \
       "run each kernel again with other junk where nothing may be read; results must be equal to the bit") \
-    X('v', verbose,   FLAG,   "",                                                          C_TEST | C_ONNX, \
-      "a line for each test that passes, too") \
+    X('v', verbose,   FLAG,   "",                                                          C_TEST | C_ONNX | C_DIFF, \
+      "a line for each test that passes, or value that agrees, too") \
     X(0,   diag,      CHOICE, "rich|short|json",                                           C_COMPILES, \
       "how mistakes in the source are shown (default: rich)") \
     X(0,   color,     CHOICE, "auto|always|never",                                         C_COMPILES, \

@@ -57,6 +57,18 @@ const Command command_table[] = {
       "tkc check-onnx /usr/share/libonnx-testdata/data/node --device=ref\n"
       "tkc check-onnx models --device=ref -R llama --relative-to=output",
       main_check_onnx },
+    { "diff", C_DIFF, "diff MODEL.onnx [PROGRAM.tk] [NAME=SPEC...] [options]",
+      "find the first value where a device and the interpreter part",
+      "Runs the program that a model becomes, launch by launch, and compares every value that it keeps in memory with what the "
+      "interpreter of the model's graph has. Either says of the first that differs its name, the node of the model that it comes "
+      "from, the launch and kernel that made it, the element, both numbers and what was allowed, and ends with 1; or says how many "
+      "values agree, and ends with 0. Then the results of the whole, launched at once, are compared with those of the model.\n"
+      "An element may be off by --rtol of the largest of its value, and --atol besides. PROGRAM.tk is the same program, edited: "
+      "its values are found by their names, what has a new name is passed over. Inputs are given as to `tkc run`, or lie in a "
+      "folder: --data.", NULL,
+      "tkc diff model.onnx x=random:f32[8,784]\n"
+      "tkc diff model.onnx edited.tk --data=model/test_data_set_0 --device=cuda",
+      main_diff },
     { "explain", C_EXPLAIN, "explain CODE...",
       "what an error's code means",
       "Prints what stands in docs/errors.md of each code: the rule, a wrong example and a right one.", NULL,

@@ -68,6 +68,7 @@ int main_explain(const Options *opt);
 int main_devices(const Options *opt);
 int main_cache(const Options *opt);
 int main_check_onnx(const Options *opt);
+int main_diff(const Options *opt);
 int main_help(const Options *opt);
 
 #endif
