@@ -134,11 +134,15 @@ static bool bind_specs(const TKernel *k, RunArg *args, int nargs, KernelArg *out
         }
         if (want->kind == PK_SCALAR) { buf_printf(err, "`%s` is a number (%s), not `%s`", want->name->s, elem_name(want->elem), a->spec); return false; }
         if (a && a->is_path && a->tensor.data) tensor_reinterpret(&a->tensor, want->elem);
-        if (!param_written(want)) { out[p].tensor = &a->tensor; continue; }
+        if (!param_written(want)) {
+            if (a->save) { buf_printf(err, "`%s` is only read: there is nothing to save", want->name->s); return false; }
+            out[p].tensor = &a->tensor;
+            continue;
+        }
         HostTensor *t = &result->out[result->n].tensor;
         result->out[result->n].name = want->name;
         result->out[result->n].mode = want->mode;
-        if (made && a && a->is_path) result->out[result->n].saved = a->spec;
+        if (a) result->out[result->n].saved = a->save ? a->save : made && a->is_path ? a->spec : NULL;
         if (a && a->tensor.data && !tensor_copy(t, &a->tensor, err)) return false;
         out[p].tensor = t;
         result->n++;

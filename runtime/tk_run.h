@@ -29,6 +29,7 @@ typedef struct RunArg {                // one NAME=SPEC
     char       *name, *spec;           // owned
     bool        scalar;
     bool        is_path;               // SPEC names a file: read for in and inout parameters, written for out parameters
+    const char *save;                  // where what is in it after the run goes, or NULL; not owned
     Elem        as;                    // is_path: "bf16:file.npy", else EL_none
     HostTensor  tensor;                // made at once for random:, zeros:, ones:, iota:, full(V):, uniform(LO,HI):, randint(LO,HI):
     bool        is_float;

@@ -21,12 +21,12 @@ typedef struct Args {
 } Args;
 
 static int read_args(const Options *opt, Args *a) {
-    int operands = opt->operands.n - 1, words = operands + opt->arg.n;
+    int operands = opt->operands.n - 1, given = operands + opt->arg.n, words = given + opt->save.n;
     Buf err = {0};
     int status = DONE;
     if (words > MAX_ARGS) return wrong_use("more than %d arguments", MAX_ARGS);
     for (int i = 0; i < words && status == DONE; i++) {
-        const char *text = i < operands ? opt->operands.at[1 + i] : opt->arg.at[i - operands];
+        const char *text = i < operands ? opt->operands.at[1 + i] : i < given ? opt->arg.at[i - operands] : opt->save.at[i - given];
         if (!arg_parse(text, i, (uint64_t)opt->seed, &a->at[i], &err)) status = wrong_use("%s", err.p);
         else a->n++;
     }

@@ -28,6 +28,23 @@ static int read_args(Run *r) {
     return DONE;
 }
 
+// --save NAME=FILE: of an argument that is given, or an output to be made, as NAME=FILE alone would be.
+static int read_saves(Run *r) {
+    const OptList *save = &r->opt->save;
+    for (int i = 0; i < save->n; i++) {
+        const char *text = save->at[i], *is = strchr(text, '=');
+        if (is == NULL || is == text || is[1] == '\0') return wrong_use("--save takes NAME=FILE.npy, not `%s`", text);
+        int k = 0;
+        while (k < r->n && (strlen(r->arg[k].name) != (size_t)(is - text) || memcmp(r->arg[k].name, text, (size_t)(is - text)) != 0)) k++;
+        if (k < r->n && r->arg[k].save != NULL) return wrong_use("--save %s: `%s` is saved twice", text, r->arg[k].name);
+        if (k < r->n) { r->arg[k].save = is + 1; continue; }
+        if (r->n == MAX_ARGS) return wrong_use("more than %d arguments", MAX_ARGS);
+        if (!arg_parse(text, r->n, 0, &r->arg[r->n], &r->err)) return wrong_use("%s", r->err.p);
+        r->n++;
+    }
+    return DONE;
+}
+
 // Diagnostics, if there are any, say why; else the words in err.
 static int failed(Run *r, const char *path) {
     bool silent = report_diags(r->s, r->opt);
@@ -59,6 +76,7 @@ static int run_file(Run *r) {
     int status = compile_options(opt, &compile);
     if (status == DONE) status = values_read(opt, session_arena(r->s), &set);
     if (status == DONE) status = opt->operands.n == 0 ? wrong_use("no file was given; see tkc run --help") : read_args(r);
+    if (status == DONE) status = read_saves(r);
     if (status != DONE) return status;
     const Source *src = open_source(r->s, opt, &status);
     if (src == NULL) return status;
