@@ -102,7 +102,15 @@ Node *const *copy_nodes(Graph *g, Node *const *at, int n)
 static uint64_t num_hash(GNum v) { return v.is_int ? (uint64_t)v.i : f64_bits(v.f); }
 static bool num_same(GNum a, GNum b) { return a.is_int == b.is_int && num_hash(a) == num_hash(b); }
 
-enum { HASHED_BYTES = 4096 };    // constants up to this size are compared by what they hold, others by where they are from
+// Constants up to this size are compared by what they hold, others by where they are from; so are weights, short ones too: two
+// that happen to be equal (all ones, before training) are not the same.
+enum { HASHED_BYTES = 4096, WEIGHT_BYTES = 32 };
+
+static bool by_content(const Node *n)
+{
+    bool weight = n->c.file && elem_is_float((Elem)n->elem) && n->c.bytes > WEIGHT_BYTES;
+    return n->c.bytes <= HASHED_BYTES && !weight;
+}
 
 static uint32_t ixs_hash(uint32_t h, const Ix *at, int n)
 {
@@ -116,7 +124,7 @@ static uint32_t payload_hash(const Node *n, uint32_t h)
 {
     switch ((GKind)n->kind) {
     case G_const:
-        return n->c.bytes <= HASHED_BYTES ? hash_bytes(h, n->c.data, n->c.bytes) : hash_mix(h, (uintptr_t)n->c.data);
+        return by_content(n) ? hash_bytes(h, n->c.data, n->c.bytes) : hash_mix(h, (uintptr_t)n->c.data);
     case G_index: return hash_mix(h, n->index.expr->id);
     case G_view: return hash_mix(hash_mix(ixs_hash(h, n->view.coord, n->src[0]->rank), n->view.pred->id), num_hash(n->view.fill));
     case G_gather: case G_scatter:
@@ -138,7 +146,8 @@ static bool payload_same(const Node *a, const Node *b)
     case G_ew: return true;
     case G_const:
         if (a->c.bytes != b->c.bytes) return false;
-        if (a->c.bytes <= HASHED_BYTES) return memcmp(a->c.data, b->c.data, a->c.bytes) == 0;
+        if (by_content(a) != by_content(b)) return false;
+        if (by_content(a)) return memcmp(a->c.data, b->c.data, a->c.bytes) == 0;
         return a->c.data == b->c.data && a->c.file && b->c.file && a->c.offset == b->c.offset && strcmp(a->c.file, b->c.file) == 0;
     case G_index: return a->index.expr == b->index.expr;
     case G_view:

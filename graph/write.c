@@ -20,11 +20,11 @@ typedef struct Writer {
     Kernel *scope;               // names of the graph item
     Value  *value;               // by node id
     const char **result;         // by output: its name
-    bool   *read;                // by node id: a launch reads it
     VEC(Written) kernels;
     Buf     items, body, lets;   // kernels; launches; weights and constants
     const char *weights;
     bool    needs_library, has_weights;
+    int     launches;
 } Writer;
 
 // ---- names ----------------------------------------------------------------------------------------------------------
@@ -34,12 +34,20 @@ static const char *const movement[] = {
     "ConstantOfShape", "Concat", "Range",
 };
 
-static bool is_movement(const char *op, size_t n)
+static const char *const arithmetic[] = {
+    "Add", "Sub", "Mul", "Div", "Pow", "Sqrt", "Reciprocal", "Neg", "Where", "And", "Or", "Not", "Equal", "Less", "Greater", "LessOrEqual",
+    "GreaterOrEqual", "GatherND",
+};
+
+static bool among(const char *const *list, size_t count, const char *op, size_t n)
 {
-    for (size_t i = 0; i < sizeof movement / sizeof *movement; i++)
-        if (strlen(movement[i]) == n && memcmp(movement[i], op, n) == 0) return true;
+    for (size_t i = 0; i < count; i++)
+        if (strlen(list[i]) == n && memcmp(list[i], op, n) == 0) return true;
     return false;
 }
+
+static bool is_movement(const char *op, size_t n) { return among(movement, sizeof movement / sizeof *movement, op, n); }
+static bool is_arithmetic(const char *op, size_t n) { return among(arithmetic, sizeof arithmetic / sizeof *arithmetic, op, n); }
 
 static void snake(Buf *to, const char *op, size_t n)
 {
@@ -50,21 +58,57 @@ static void snake(Buf *to, const char *op, size_t n)
     }
 }
 
-// "gemm_relu": the operators of a group, in the order of the model, without what only moves.
+// What is known by a name of its own, whatever operators an exporter wrote it as.
+static const char *idiom(const FGroup *f)
+{
+    int sums = 0, tops = 0, roots = 0, exps = 0;
+    bool gathers = false, norm = false;
+    if (f->attends) return "attention";
+    for (uint32_t i = 0; i < f->nodes.n; i++) {
+        const Node *n = f->nodes.at[i];
+        bool again = false;
+        for (uint32_t k = 0; k < i && !again; k++) again = f->nodes.at[k] == n;
+        if (again) continue;
+        sums += n->kind == G_reduce && n->op == GR_sum;
+        tops += n->kind == G_reduce && n->op == GR_max;
+        roots += n->kind == G_ew && n->op == EW_sqrt;
+        exps += n->kind == G_ew && n->op == EW_exp;
+        gathers |= n->kind == G_gather;
+        norm |= n->from && strstr(n->from, "Normalization") != NULL;
+    }
+    if (f->kind != F_ROWS || norm) return NULL;
+    if (roots == 1 && sums == 1 && !exps) return gathers ? "gather_rms_norm" : "rms_norm";
+    if (roots == 1 && sums == 2 && !exps) return gathers ? "gather_layer_norm" : "layer_norm";
+    return exps == 1 && sums == 1 && tops == 1 && !roots ? "softmax" : NULL;
+}
+
+// The name of an operator in a kernel's: of a tanh or erf among products and sums, what it is there for.
+static const char *operator_name(const FGroup *f, const char *op, size_t n)
+{
+    bool curve = (n == 4 && memcmp(op, "Tanh", 4) == 0) || (n == 3 && memcmp(op, "Erf", 3) == 0);
+    int around = 0;
+    for (uint32_t i = 0; i < f->nodes.n && curve; i++) around += f->nodes.at[i]->kind == G_ew;
+    return around > 4 ? "Gelu" : op;
+}
+
+// "gemm_relu": the operators of a group, in the order of the model; what only moves or adds is left out where others say more.
 static const char *kernel_name(Writer *w, const FGroup *f)
 {
     Buf b = {0};
-    const char *seen[4];
+    const char *seen[4], *known_as = idiom(f);
     int n = 0;
-    for (int moves = 0; moves < 2 && n == 0; moves++)
+    if (known_as) return known_as;
+    for (int pass = 0; pass < 3 && n < 2 - (pass == 2); pass++)
         for (uint32_t i = f->nodes.n; i-- > 0 && n < 4;) {
             const char *from = f->nodes.at[i]->from;
             size_t len = from ? strcspn(from, " ") : 0;
-            bool known = len == 0 || (is_movement(from, len) && !moves);
+            int rank = is_movement(from ? from : "", len) ? 2 : is_arithmetic(from ? from : "", len) ? 1 : 0;
+            bool known = len == 0 || rank != pass;
             for (int k = 0; k < n; k++) known |= strncmp(seen[k], from, len) == 0 && seen[k][len] == ' ';
             if (known) continue;
+            const char *op = operator_name(f, from, len);
             if (n) buf_putc(&b, '_');
-            snake(&b, from, len);
+            snake(&b, op, op == from ? len : strlen(op));
             seen[n++] = from;
         }
     const char *name = g_identifier(w->g->arena, b.p, "kernel_");
@@ -93,6 +137,43 @@ static char *nodes_comment(Writer *w, const FGroup *f)
     char *t = arena_printf(w->g->arena, "%s", b.p ? b.p : "");
     buf_free(&b);
     return t;
+}
+
+// ---- lines ----------------------------------------------------------------------------------------------------------
+
+enum { WIDTH = 118 };
+
+// A line, broken after commas of its outermost parentheses where it is too long.
+static void put_line(Buf *to, const char *line, size_t n, int indent)
+{
+    int depth = 0;
+    size_t start = 0, cut = 0, room = WIDTH;
+    char open[64] = {0};
+    for (size_t i = 0; i < n; i++) {
+        if (strchr("([", line[i]) && depth < 63) open[depth++] = line[i];
+        if (strchr(")]", line[i]) && depth > 0) depth--;
+        if (i - start >= room && cut > start) {
+            buf_add(to, line + start, cut - start);
+            buf_printf(to, "\n%*s", indent, "");
+            start = cut + 1;
+            room = WIDTH - (size_t)indent;
+        }
+        if (line[i] == ',' && depth == 1 && open[0] == '(') cut = i + 1;
+    }
+    buf_add(to, line + start, n - start);
+}
+
+static void put_comment(Buf *to, const char *text, int indent)
+{
+    size_t room = WIDTH - 3 - (size_t)indent;
+    while (*text) {
+        size_t n = strlen(text), cut = n;
+        for (size_t i = 0; n > room && i < room; i++)
+            if (text[i] == ',') cut = i + 1;
+        buf_printf(to, "%*s// %.*s\n", indent, "", (int)cut, text);
+        text += cut;
+        while (*text == ' ') text++;
+    }
 }
 
 // ---- values ---------------------------------------------------------------------------------------------------------
@@ -198,16 +279,21 @@ static const char *kernel_item(Writer *w, Kernel *k, const char *comment)
         }
     const char *name = k_name(w->scope, kernel_name(w, k->fg));
     vec_push(w->g->arena, &w->kernels, ((Written){arena_printf(w->g->arena, "%s", text.p), name}));
-    buf_printf(&w->items, "\n// %s\nkernel %s%s", comment[0] ? comment : "of the model", name, text.p + strlen("kernel @"));
+    const char *rest = strchr(text.p, '\n');
+    char *head = arena_printf(w->g->arena, "kernel %s%.*s", name, (int)(rest - text.p) - 8, text.p + strlen("kernel @"));
+    buf_putc(&w->items, '\n');
+    put_comment(&w->items, comment[0] ? comment : "of the model", 0);
+    put_line(&w->items, head, strlen(head), 7);
+    buf_puts(&w->items, rest);
     buf_free(&text);
     w->needs_library |= k->needs_library;
     return name;
 }
 
-// The result of the graph that is just what this kernel gives, if no other kernel reads it.
+// The result of the graph that is just what this kernel gives.
 static const char *own_result(Writer *w, const KParam *p)
 {
-    if (w->read[p->node->id] || p->inout || !same_shape(p->rank, p->shape, p->node->rank, p->node->shape)) return NULL;
+    if (p->inout || !same_shape(p->rank, p->shape, p->node->rank, p->node->shape)) return NULL;
     int found = -1;
     for (uint32_t i = 0; i < w->g->outputs.n; i++) {
         if (w->g->outputs.at[i].node != p->node) continue;
@@ -225,7 +311,7 @@ static bool launch(Writer *w, int group)
     if (!kernel_build(k)) return g_failed(w->g) ? false : g_error(w->g, "a kernel cannot be written") != NULL;
     char *comment = nodes_comment(w, f);
     const char *name = kernel_item(w, k, comment);
-    Buf call = {0};
+    Buf call = {0}, line = {0};
     bool ok = true, first = true;
     int results = 0;
     const KParam *only = NULL;
@@ -248,9 +334,9 @@ static bool launch(Writer *w, int group)
     if (result) {
         w->value[only->node->id] = (Value){result, only->rank, only->shape};
         vec_push(w->g->arena, &w->g->written, ((GNamed){result, (Node *)(uintptr_t)only->node}));
-        buf_printf(&w->body, "    %s", result);
+        buf_puts(&line, result);
     } else {
-        buf_puts(&w->body, "    let ");
+        buf_puts(&line, "let ");
     }
     for (uint32_t i = 0, said = 0; i < k->params.n && !result; i++) {
         const KParam *p = &k->params.at[i];
@@ -258,15 +344,21 @@ static bool launch(Writer *w, int group)
         const Node *n = p->node;
         w->value[n->id] = (Value){k_name(w->scope, g_identifier(w->g->arena, n->name, name)), p->rank, p->shape};
         vec_push(w->g->arena, &w->g->written, ((GNamed){w->value[n->id].name, (Node *)(uintptr_t)n}));
-        buf_printf(&w->body, "%s%s", said++ ? ", " : "", w->value[n->id].name);
+        buf_printf(&line, "%s%s", said++ ? ", " : "", w->value[n->id].name);
     }
     if (results == 1 && !result) {
-        buf_puts(&w->body, ": ");
-        put_type(w, &w->body, only->node, only->rank, only->shape);
+        buf_puts(&line, ": ");
+        put_type(w, &line, only->node, only->rank, only->shape);
     }
-    buf_printf(&w->body, " = %s;", call.p);
-    if (comment[0]) buf_printf(&w->body, "    // %s", comment);
+    buf_printf(&line, " = %s;", call.p);
+    bool beside = line.n + strlen(comment) + 4 + 3 + 4 <= WIDTH;
+    if (comment[0] && !beside) put_comment(&w->body, comment, 4);
+    buf_puts(&w->body, "    ");
+    put_line(&w->body, line.p, line.n, 8);
+    if (comment[0] && beside) buf_printf(&w->body, "    // %s", comment);
     buf_putc(&w->body, '\n');
+    w->launches++;
+    buf_free(&line);
     buf_free(&call);
     return ok;
 }
@@ -309,18 +401,17 @@ static bool program(Writer *w, Buf *to)
         put_type(w, &head, n, n->rank, n->shape);
     }
     w->result = NEW_N(g->arena, const char *, g->outputs.n);
-    w->read = NEW_N(g->arena, bool, g->nodes.n);
     for (uint32_t i = 0; i < g->outputs.n; i++) w->result[i] = k_name(w->scope, g_identifier(g->arena, g->outputs.at[i].name, "y"));
-    for (uint32_t i = 0; i < w->f->groups.n; i++)
-        for (uint32_t k = 0; k < w->f->groups.at[i]->nodes.n; k++)
-            for (uint32_t j = 0; j < w->f->groups.at[i]->nodes.at[k]->nsrc; j++) w->read[w->f->groups.at[i]->nodes.at[k]->src[j]->id] = true;
     bool ok = true;
     for (uint32_t i = 0; i < w->f->groups.n && ok; i++) ok = launch(w, (int)i);
     ok = ok && results(w, &head);
     if (ok) {
-        buf_printf(to, "// %s, as kernels and the graph that launches them.\n", g->name);
+        buf_printf(to, "// The model %s as a program: %u kernel%s, and a graph of %d launch%s.\n", g->name, w->kernels.n,
+                   w->kernels.n == 1 ? "" : "s", w->launches, w->launches == 1 ? "" : "es");
         if (w->needs_library) buf_puts(to, "\nimport \"std/elementary.tk\";\n");
-        buf_printf(to, "%s\n%s\n{\n", w->items.p ? w->items.p : "", head.p);
+        buf_printf(to, "%s\n", w->items.p ? w->items.p : "");
+        put_line(to, head.p, head.n, 6);
+        buf_puts(to, "\n{\n");
         if (w->has_weights) buf_printf(to, "    weights \"%s\";\n", w->weights);
         buf_printf(to, "%s%s}\n", w->lets.p ? w->lets.p : "", w->body.p ? w->body.p : "");
     }

@@ -57,7 +57,9 @@ const char *g_identifier(Arena *a, const char *text, const char *otherwise)
 const char *k_name(Kernel *k, const char *like)
 {
     const char *name = like;
-    for (int i = 2; is_taken(k, name); i++) name = arena_printf(k->arena, "%s%d", like, i);
+    size_t n = strlen(like);
+    bool digit = n > 0 && like[n - 1] >= '0' && like[n - 1] <= '9';
+    for (int i = 2; is_taken(k, name); i++) name = arena_printf(k->arena, "%s%s%d", like, digit ? "_" : "", i);
     name = arena_printf(k->arena, "%s", name);
     vec_push(k->arena, &k->names, name);
     return name;
@@ -258,7 +260,8 @@ static void put_num(Buf *to, GNum v, Elem elem)
         char t[64];
         for (int digits = 6; digits <= 17; digits++) {
             snprintf(t, sizeof t, "%.*g", digits, v.f);
-            if (strtod(t, NULL) == v.f || (elem != EL_f64 && digits >= 9)) break;
+            double same = strtod(t, NULL);
+            if (same == v.f || (elem != EL_f64 && ((float)same == (float)v.f || digits >= 9))) break;
         }
         buf_puts(to, t);
         if (!strpbrk(t, ".e")) buf_puts(to, ".0");

@@ -101,10 +101,10 @@ static void softmax_is_one_kernel(void **state)
     Buf text = {0}, err = {0};
     assert_true(graph_write(g, NULL, &text, &err));
     assert_string_equal(text.p,
-        "// t, as kernels and the graph that launches them.\n"
+        "// The model t as a program: 1 kernel, and a graph of 1 launch.\n"
         "\n"
         "// of the model\n"
-        "kernel kernel_(x: f32[M, 100], y: out f32[M, 100])\n"
+        "kernel softmax(x: f32[M, 100], y: out f32[M, 100])\n"
         "    grid (m in M by 8)\n"
         "{\n"
         "    let n = 100 by 128;\n"
@@ -117,7 +117,7 @@ static void softmax_is_one_kernel(void **state)
         "\n"
         "graph t(x: f32[M, 100]) -> (y: f32[M, 100])\n"
         "{\n"
-        "    y = kernel_(x);\n"
+        "    y = softmax(x);\n"
         "}\n");
     buf_free(&text);
     buf_free(&err);
