@@ -148,7 +148,7 @@ static Node *cast(Graph *g, Node *x, Elem elem, bool saturate)
         for (int i = 0; i < x->rank; i++) ix_const(x->shape[i], &shape[i]);
         return g_const(g, elem, x->rank, shape, out);
     }
-    Node n = {.kind = G_cast, .elem = (uint8_t)elem, .rank = x->rank, .shape = x->shape, .nsrc = 1, .src = &x, .cast = {saturate}};
+    Node n = {.kind = G_cast, .elem = (uint8_t)elem, .rank = x->rank, .shape = x->shape, .nsrc = 1, .src = &x, .cast = {.saturate = saturate}};
     return node_intern(g, &n);
 }
 
@@ -396,6 +396,16 @@ bool g_tensor_alloc(GTensor *t)
     t->bytes = bytes;
     t->data = calloc(1, bytes ? bytes : 1);
     return t->data != NULL;
+}
+
+bool g_tensor_convert(const GTensor *t, Elem elem, GTensor *out)
+{
+    *out = *t;
+    out->elem = elem;
+    if (!g_tensor_alloc(out)) return false;
+    for (size_t i = 0, n = out->bytes / (size_t)elem_bytes(elem); i < n; i++)
+        g_num_store((char *)out->data + i * (size_t)elem_bytes(elem), elem, g_num_load((const char *)t->data + i * (size_t)elem_bytes(t->elem), t->elem));
+    return true;
 }
 
 void g_tensor_free(GTensor *t)

@@ -342,6 +342,8 @@ static const char *product_refused(State *s, const Node *n)
     return NULL;
 }
 
+static bool is_kept(const Node *n) { return n->kind == G_cast && n->cast.kept; }
+
 // How often is an elementwise value computed again in a group, and does that matter?
 static const char *element_refused(State *s, const Node *n)
 {
@@ -397,7 +399,8 @@ static void store(State *s, Node *n, int group, const char *why)
 static int passing(State *s, const Node *n)
 {
     const struct Places *p = &s->places[n->id];
-    if (p->many || s->heavy[n->id] || s->is_output[n->id]) return -1;
+    bool heavy = s->heavy[is_kept(n) ? n->src[0]->id : n->id];
+    if (p->many || heavy || s->is_output[n->id]) return -1;
     for (uint32_t i = 0; i < p->at.n; i++) {
         FGroup *f = group_at(s, p->at.at[i].group);
         uint64_t all = all_root_axes(s, f);
@@ -442,7 +445,8 @@ static void own_group(State *s, Node *n, const char *why)
 
 static void elementwise(State *s, Node *n)
 {
-    const char *why = s->is_output[n->id] ? "a result of the model" : s->in_place[n->id] ? "a scatter updates it in place" : element_refused(s, n);
+    if (graph_loaded(n)) return;
+    const char *why = s->is_output[n->id] ? "a result of the model" : s->in_place[n->id] ? "a scatter updates it in place" : is_kept(n) ? "kept in fewer bits" : element_refused(s, n);
     if (!why) {
         join_all(s, n);
         return;
@@ -564,6 +568,10 @@ static void weigh(State *s)
             w += s->deep[from] && s->users[from] > 2 ? 0 : s->weight[from];      // will be stored
             s->heavy[i] |= s->heavy[n->src[k]->id];
             s->deep[i] |= s->deep[n->src[k]->id];
+        }
+        if (is_kept(n)) {
+            s->heavy[i] = false;
+            continue;
         }
         s->deep[i] = !anchor && (s->deep[i] || (n->kind == G_ew && (transcendental((GEw)n->op) || n->op == EW_pow)));
         s->heavy[i] |= n->kind == G_reduce || n->kind == G_contract;

@@ -46,6 +46,13 @@ typedef struct Fusion {
     const char **why;            // by node id: why it is stored, in words; NULL: it is not, or nothing could be done about it
 } Fusion;
 
+// A weight in another type than its file has: converted when it is loaded, and in memory like a constant.
+static inline bool graph_loaded(const Node *n)
+{
+    bool floats = n->kind == G_cast && n->src[0]->kind == G_const && elem_is_float((Elem)n->elem) && elem_is_float((Elem)n->src[0]->elem);
+    return floats && elem_bits((Elem)n->elem) >= 16 && elem_bits((Elem)n->src[0]->elem) >= 16;
+}
+
 void    graph_simplify(Graph *g);                           // rewrites that make fewer kernels (simplify.c)
 Fusion *graph_fuse(Graph *g);                                // in the graph's arena
 void    fusion_print(Buf *to, const Fusion *f);              // --emit=fusion

@@ -134,7 +134,7 @@ static uint32_t payload_hash(const Node *n, uint32_t h)
     case G_sort: return hash_mix(h, n->sort.axis * 2u + n->sort.descending);
     case G_contract: return hash_mix(h, n->contract.nb | n->contract.nm << 8 | n->contract.nn << 16 | (uint64_t)n->contract.acc << 32);
     case G_concat: return hash_mix(h, n->concat.axis);
-    case G_cast: return hash_mix(h, n->cast.saturate);
+    case G_cast: return hash_mix(h, n->cast.saturate | n->cast.kept << 1);
     case G_proj: return hash_mix(h, n->proj.result);
     default: return h;
     }
@@ -161,7 +161,7 @@ static bool payload_same(const Node *a, const Node *b)
         return a->contract.nb == b->contract.nb && a->contract.nm == b->contract.nm && a->contract.nn == b->contract.nn &&
                a->contract.acc == b->contract.acc;
     case G_concat: return a->concat.axis == b->concat.axis;
-    case G_cast: return a->cast.saturate == b->cast.saturate;
+    case G_cast: return a->cast.saturate == b->cast.saturate && a->cast.kept == b->cast.kept;
     case G_proj: return a->proj.result == b->proj.result;
     default: return false;                                   // inputs, parameters, bodies: each is its own
     }
@@ -275,6 +275,7 @@ void g_require(Graph *g, Ix a, Ix b)
 
 int graph_input_count(const Graph *g) { return (int)g->inputs.n; }
 const char *graph_input_name(const Graph *g, int i) { return g->inputs.at[i].name; }
+Elem        graph_input_elem(const Graph *g, int i) { return (Elem)g->inputs.at[i].node->elem; }
 int graph_output_count(const Graph *g) { return (int)g->outputs.n; }
 
 Ix g_count(Graph *g, const Node *n) { return ix_product(g, n->shape, n->rank); }

@@ -175,7 +175,7 @@ struct Node {
         struct { uint8_t axis; bool descending; } sort;         // stable
         struct { uint8_t nb, nm, nn, nk; Elem acc; } contract;
         struct { uint8_t axis; } concat;
-        struct { bool saturate; } cast;          // to f8, to integers: saturate; else as NumPy and C have it
+        struct { bool saturate, kept; } cast;    // to f8, to integers: saturate; else as NumPy and C have it. kept: in memory
         struct { const GHostOp *op; const void *attr; size_t attr_bytes; const GType *result; int nresults; } host;
         struct {                                 // G_loop: src = trip count (i64[]), first condition (bool[]), carried..
             const GBody *body;                   //   params: trip number (i64[]), carried..; results: condition, carried.., scanned..

@@ -23,6 +23,8 @@ typedef struct OnnxGiven {             // a tensor for an input, by name
 
 typedef struct OnnxImport {
     const OnnxGiven *given; int ngiven;
+    Elem dtype;                        // EL_none: as the model has it; else products and what stays in memory are of this type
+    bool dtype_io;                     // .. inputs and outputs too
     bool random_weights;               // initializers whose file of external data is missing get random values
     // what came out
     const char *out_of_scope;          // the import failed for something that is left out on purpose: "sequences", "strings", ..
@@ -54,7 +56,8 @@ const char *onnx_unusual_io(const OnnxModel *m);
 typedef struct OnnxWeight { Elem elem; int rank; int64_t dim[G_MAX_RANK]; const void *data; const char *missing; } OnnxWeight;   // data NULL: the file `missing` is not there
 int         onnx_weight_count(const OnnxModel *m);
 const char *onnx_weight_name(const OnnxModel *m, int i);
-int         onnx_weight(OnnxModel *m, const char *name, OnnxWeight *out, Buf *err);      // 1: found, 0: no such name, -1: err
+// 1: found, 0: no such name, -1: err. random: data are made up if their file is missing.
+int         onnx_weight(OnnxModel *m, const char *name, bool random, OnnxWeight *out, Buf *err);
 
 // *.pb files: one TensorProto.
 bool onnx_tensor_read(const char *path, GTensor *out, Buf *err);

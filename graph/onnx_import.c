@@ -7,6 +7,7 @@
 // Functions of the model are lowered in place, as often as they are called. Bodies are lowered by the operators that
 // have them (op_inline). A model's mistakes are found on the way: names that nobody makes, or too late, or twice;
 // dimensions and data that do not agree; and recorded with the node that they were met at.
+#include "graph/narrow.h"
 #include "graph/onnx_internal.h"
 
 #include <stdlib.h>
@@ -237,32 +238,6 @@ static bool lower_nodes(Import *im, Onnx__NodeProto *const *nodes, size_t n) {
 
 // ---- weights -----------------------------------------------------------------------------------------
 
-// Memory for weights whose file is not there: normal numbers (deviation 0.02), which repeat after a while; integers are
-// 0. A tensor gets the first block that is large enough, so that a model needs about as much memory as its largest
-// weight.
-static const void *random_weights(OnnxModel *m, Elem e, size_t bytes, Graph *g) {
-    enum { PERIOD = 1048573 };
-    for (uint32_t i = 0; i < m->random.n; i++)
-        if (m->random.at[i].elem == e && m->random.at[i].bytes >= bytes) return m->random.at[i].p;
-    char *p = calloc(1, bytes + 1);
-    if (p == NULL) return g_error(g, "needs %zu bytes of memory", bytes);
-    RandomBlock block = {e, bytes, p};
-    vec_push(m->arena, &m->random, block);
-    if (!elem_is_float(e)) return p;
-    size_t wide = (size_t)elem_bytes(e), done = bytes / wide < PERIOD ? bytes : PERIOD * wide;
-    uint64_t x = 0x9e3779b97f4a7c15u;
-    for (size_t at = 0; at < done; at += wide) {
-        double sum = 0;
-        for (int k = 0; k < 4; k++) x ^= x << 13, x ^= x >> 7, x ^= x << 17, sum += (double)(x >> 11) * 0x1p-53;
-        g_num_store(p + at, e, g_float((sum - 2) * 0.0346));
-    }
-    for (size_t n; done < bytes; done += n) {
-        n = done < bytes - done ? done : bytes - done;
-        memcpy(p + done, p, n);
-    }
-    return p;
-}
-
 static Node *initializer(Import *im, const Onnx__TensorProto *p, uint64_t raw_at) {
     Graph *g = im->g;
     OnnxModel *m = im->m;
@@ -277,7 +252,7 @@ static Node *initializer(Import *im, const Onnx__TensorProto *p, uint64_t raw_at
         g_error(g, "its file of external data, %s, is not there (--random-weights runs a model without)",
                 shown(g->arena, t.missing));
     } else {
-        if (t.missing != NULL) t.data = random_weights(m, t.elem, (size_t)t.count * (size_t)elem_bytes(t.elem), g);
+        if (t.missing != NULL && (t.data = random_weight(m, &t, &why)) == NULL) g_error(g, "%s", why.p);
         if (raw_at != 0 && onnx_type_bits(t.type) == elem_bits(t.elem)) t.file = m->path, t.offset = raw_at;
         if (t.data != NULL) n = tensor_node(g, &t);
     }
@@ -470,5 +445,8 @@ Graph *onnx_import(OnnxModel *m, OnnxImport *how, Buf *err) {
         graph_free(g);
     }
     arena_free(marks.arena);
-    return g;
+    if (g == NULL || how->dtype == EL_none || graph_narrow(g, how->dtype, how->dtype_io)) return g;
+    buf_printf(err, "%s: %s", m->path, g_failed(g));
+    graph_free(g);
+    return NULL;
 }

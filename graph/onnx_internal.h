@@ -3,6 +3,7 @@
 //   onnx.proto       the format                          onnx_file.c    bytes to messages, mapped files
 //   onnx_tensor.c    messages to tensors, external data  onnx_attr.c    attributes
 //   onnx_import.c    nodes to the graph IR               onnx_known.c   what must be a number at import
+//   onnx_random.c    weights that are made up
 #ifndef TK_GRAPH_ONNX_INTERNAL_H
 #define TK_GRAPH_ONNX_INTERNAL_H
 
@@ -17,7 +18,7 @@ typedef struct FileMap {               // a file, mapped for reading
     size_t         n;
 } FileMap;
 
-typedef struct RandomBlock { Elem elem; size_t bytes; void *p; } RandomBlock;
+typedef struct RandomRing { Elem elem; int shift; size_t bytes; void *p; } RandomRing;   // onnx_random.c
 
 struct OnnxModel {
     Arena      *arena;                 // messages, names, tensors that had to be converted
@@ -26,7 +27,7 @@ struct OnnxModel {
     const Onnx__ModelProto *proto;
     VEC(uint64_t) raw_at;              // for each initializer where its raw_data begin in the file; 0: nowhere
     VEC(FileMap) maps;                 // of external data
-    VEC(RandomBlock) random;           // memory that weights share whose file is missing
+    VEC(RandomRing) random;            // numbers for weights whose file is missing
     VEC(const Onnx__ValueInfoProto *) inputs;   // those without a value in the model first
     uint32_t ninputs;                  // how many those are
 };
@@ -59,6 +60,11 @@ bool tensor_of(OnnxModel *m, const Onnx__TensorProto *p, Arena *a, OnnxTensor *o
 bool sparse_of(OnnxModel *m, const Onnx__SparseTensorProto *p, Arena *a, OnnxTensor *out, Buf *err);
 bool shape_count(const int64_t *dim, size_t rank, int64_t *count, Buf *err);                        // of elements
 Node *tensor_node(Graph *g, const OnnxTensor *t);                                                   // a constant; refers to its data
+
+// ---- onnx_random.c
+
+const void *random_weight(OnnxModel *m, const OnnxTensor *t, Buf *err);  // numbers for t, whose file is missing
+void random_free(OnnxModel *m);
 
 // ---- onnx_import.c
 

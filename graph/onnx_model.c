@@ -74,7 +74,7 @@ OnnxModel *onnx_read(const char *path, Buf *err) {
 void onnx_free(OnnxModel *m) {
     if (m == NULL) return;
     for (uint32_t i = 0; i < m->maps.n; i++) file_unmap(&m->maps.at[i]);
-    for (uint32_t i = 0; i < m->random.n; i++) free(m->random.at[i].p);
+    random_free(m);
     arena_free(m->arena);
 }
 

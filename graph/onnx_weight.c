@@ -53,12 +53,13 @@ static const Onnx__TensorProto *weight_named(const OnnxModel *m, const char *nam
     return NULL;
 }
 
-int onnx_weight(OnnxModel *m, const char *name, OnnxWeight *out, Buf *err) {
+int onnx_weight(OnnxModel *m, const char *name, bool random, OnnxWeight *out, Buf *err) {
     const Onnx__TensorProto *p = weight_named(m, name);
     OnnxTensor t = {0};
     Buf why = {0};
     if (p == NULL) return 0;
     bool ok = tensor_of(m, p, m->arena, &t, &why);
+    if (ok && random && t.missing != NULL) ok = (t.data = random_weight(m, &t, &why)) != NULL;
     if (!ok) buf_printf(err, "%s: weight \"%s\": %s", m->path, shown(m->arena, name), why.p);
     buf_free(&why);
     if (!ok) return -1;

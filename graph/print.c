@@ -172,7 +172,7 @@ static void print_rhs(Printer *p, const Node *n)
         print_args(p, n, 0);
         break;
     case G_cast:
-        buf_puts(to, n->cast.saturate ? "cast saturating" : "cast");
+        buf_puts(to, n->cast.saturate ? "cast saturating" : n->cast.kept ? "cast, kept," : "cast");
         print_args(p, n, 0);
         break;
     case G_view:

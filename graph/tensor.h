@@ -16,6 +16,7 @@ typedef struct GTensor {         // a value with its elements, row by row: in th
 
 bool  g_tensor_alloc(GTensor *t);                                        // bytes and zeroed data from elem, rank, shape; false: too large
 void  g_tensor_free(GTensor *t);
+bool  g_tensor_convert(const GTensor *t, Elem elem, GTensor *out);       // a copy with other elements, floats rounded once; false: too large
 
 typedef struct Graph Graph;
 void  graph_free(Graph *g);
@@ -23,6 +24,7 @@ void  graph_print(Buf *to, const Graph *g);                              // what
 
 int         graph_input_count(const Graph *g);
 const char *graph_input_name(const Graph *g, int i);
+Elem        graph_input_elem(const Graph *g, int i);
 int         graph_output_count(const Graph *g);
 
 #endif

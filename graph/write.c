@@ -212,8 +212,9 @@ static void put_element(Buf *to, const Node *n, uint64_t i)
 enum { INLINE_ELEMENTS = 1 << 16 };
 
 // A constant: by its name in the file of weights, or by its elements.
-static bool put_constant(Writer *w, const Node *n, Value *v)
+static bool put_constant(Writer *w, const Node *typed, Value *v)
 {
+    const Node *n = graph_loaded(typed) ? typed->src[0] : typed;
     uint64_t count = n->c.bytes / (size_t)elem_bytes((Elem)n->elem);
     bool named = n->name && w->weights && (n->c.file ? count > 1 : count > INLINE_ELEMENTS);
     v->name = k_name(w->scope, g_identifier(w->g->arena, n->name, "constant"));
@@ -221,7 +222,7 @@ static bool put_constant(Writer *w, const Node *n, Value *v)
     v->shape = n->shape;
     buf_printf(&w->lets, "    let %s: ", v->name);
     if (named) {
-        put_type(w, &w->lets, n, n->rank, n->shape);
+        put_type(w, &w->lets, typed, n->rank, n->shape);
         buf_printf(&w->lets, " = weight(\"%s\");\n", n->name);
         w->has_weights = true;
         return true;
@@ -230,12 +231,12 @@ static bool put_constant(Writer *w, const Node *n, Value *v)
     Ix flat = ix(w->g, (int64_t)count);
     v->rank = 1;
     v->shape = copy_ixs(w->g, &flat, 1);
-    put_type(w, &w->lets, n, 1, v->shape);
+    put_type(w, &w->lets, typed, 1, v->shape);
     if (count == 0) {
-        buf_printf(&w->lets, " = zeros<%s>(0);\n", elem_name((Elem)n->elem));
+        buf_printf(&w->lets, " = zeros<%s>(0);\n", elem_name((Elem)typed->elem));
         return true;
     }
-    buf_printf(&w->lets, " = values<%s>(", elem_name((Elem)n->elem));
+    buf_printf(&w->lets, " = values<%s>(", elem_name((Elem)typed->elem));
     for (uint64_t i = 0; i < count; i++) {
         if (i) buf_puts(&w->lets, i % 16 ? ", " : ",\n        ");
         put_element(&w->lets, n, i);
@@ -253,7 +254,7 @@ static bool same_shape(int r1, const Ix *s1, int r2, const Ix *s2)
 static bool put_value(Writer *w, Buf *to, const Node *n, int rank, const Ix *shape)
 {
     Value *v = &w->value[n->id];
-    if (!v->name && n->kind == G_const && !put_constant(w, n, v)) return false;
+    if (!v->name && (n->kind == G_const || graph_loaded(n)) && !put_constant(w, n, v)) return false;
     if (!v->name) return g_error(w->g, "a value is used before it is made") != NULL;
     if (same_shape(v->rank, v->shape, rank, shape)) {
         buf_puts(to, v->name);

@@ -138,7 +138,7 @@ static KExpr *load(Kernel *k, const Node *n, const Ix *coord, bool has_fill, GNu
 
 static bool in_memory(const Kernel *k, const Node *n)
 {
-    return n->kind == G_input || n->kind == G_const || k->f->stored[n->id];
+    return n->kind == G_input || n->kind == G_const || graph_loaded(n) || k->f->stored[n->id];
 }
 
 static KExpr *view(Kernel *k, const Node *n, const Ix *coord)

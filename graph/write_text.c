@@ -207,7 +207,7 @@ static const char *suggestion(const KExpr *e)
     const Node *n = e->node;
     if (e->op == E_DOT) return "s";
     if (e->op == E_REDUCE) return e->fmt[0] == 's' ? "total" : e->fmt[0] == 'm' && e->fmt[1] == 'a' ? "top" : e->fmt[0] == 'm' ? "low" : e->fmt;
-    if (e->op == E_LOAD) return n && n->kind == G_const ? "c" : "v";
+    if (e->op == E_LOAD) return n && (n->kind == G_const || graph_loaded(n)) ? "c" : "v";
     if (e->var >= 0) return "at";
     if (e->fmt && strncmp(e->fmt, "exp(", 4) == 0) return "e";
     if (e->fmt && strchr(e->fmt, '-')) return "d";
@@ -439,6 +439,7 @@ static char *written(Kernel *k, Scope *s, KExpr *e)
 static const char *param_like(Kernel *k, const Node *n, bool out)
 {
     if (out) return "y";
+    if (graph_loaded(n)) n = n->src[0];
     if (n->kind != G_const) return "x";
     const char *last = n->name ? n->name : "w";
     for (const char *s = last; *s; s++)

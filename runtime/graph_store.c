@@ -200,12 +200,12 @@ static OpenFile *open_file(Runtime *rt, const char *path)
 }
 
 // 1: found, 0: not there, -1: err.
-static int find_weight(Runtime *rt, const char *const *files, int nfiles, Str name, bool data, Weight *w, const char **path, Buf *err)
+static int find_weight(Runtime *rt, const char *const *files, int nfiles, Str name, WeightWant want, Weight *w, const char **path, Buf *err)
 {
     for (int i = 0; i < nfiles; i++) {
         OpenFile *f = open_file(rt, files[i]);
         if (!f->file) continue;
-        int found = weights_find(f->file, name, data, w, err);
+        int found = weights_find(f->file, name, want, w, err);
         *path = f->path;
         if (found) return found;
     }
@@ -217,7 +217,7 @@ bool runtime_weight(void *rt, const char *const *files, int nfiles, Str name, El
     Weight w;
     Buf    err = {0};
     const char *path;
-    bool found = find_weight(rt, files, nfiles, name, false, &w, &path, &err) > 0;
+    bool found = find_weight(rt, files, nfiles, name, WEIGHT_shape, &w, &path, &err) > 0;
     if (found) {
         *elem = w.elem;
         *rank = w.rank;
@@ -250,12 +250,27 @@ static bool missing_weight(Runtime *rt, const TGValue *v, Buf *err)
     return false;
 }
 
+// As it is declared, or with other floats, which are converted.
 static bool fits(const TGValue *v, const Weight *w)
 {
     bool bits = w->elem == v->elem || (w->elem == EL_u16 && v->elem == EL_bf16) || (w->elem == EL_u8 && (v->elem == EL_f8e4m3 || v->elem == EL_f8e5m2));
-    bool same = bits && w->rank == v->rank;
+    bool floats = elem_is_float(w->elem) && elem_is_float(v->elem) && elem_bits(w->elem) >= 16 && elem_bits(v->elem) >= 16;
+    bool same = (bits || floats) && w->rank == v->rank;
     for (int i = 0; same && i < v->rank; i++) same = w->dim[i] == v->dim[i];
     return same;
+}
+
+static bool convert(const TGValue *v, Weight *w, Buf *err)
+{
+    HostTensor made;
+    bool as_it_is = !elem_is_float(w->elem) || w->elem == v->elem;
+    if (as_it_is) return true;
+    if (!tensor_make(&made, v->elem, v->rank, v->dim, err)) return false;
+    elems_convert(w->elem, w->data, v->elem, made.data, (int64_t)(plan_bytes(v) / (uint64_t)elem_bytes(v->elem)));
+    tensor_free(&w->own);
+    w->own = made;
+    w->data = made.data;
+    return true;
 }
 
 static bool wrong_weight(Runtime *rt, const TGValue *v, const Weight *w, const char *path)
@@ -289,12 +304,13 @@ static bool random_weight(const TGValue *v, uint64_t seed, HostTensor *t, Buf *e
 static bool weight_data(Runtime *rt, const TGValue *v, Weight *w, Buf *err)
 {
     const char *path = "";
-    int found = find_weight(rt, v->files, v->nfiles, v->weight, true, w, &path, err);
+    bool random = runtime_options(rt)->random_weights;
+    int found = find_weight(rt, v->files, v->nfiles, v->weight, random ? WEIGHT_random : WEIGHT_data, w, &path, err);
     if (found < 0) return false;
     if (found > 0 && !fits(v, w)) return wrong_weight(rt, v, w, path);
-    if (found > 0 && w->data) return true;
-    if (found > 0 && !runtime_options(rt)->random_weights) { buf_printf(err, "%s: the file %s with the data of `%.*s` is not there", path, w->missing, (int)v->weight.n, v->weight.p); return false; }
-    if (!runtime_options(rt)->random_weights) return missing_weight(rt, v, err);
+    if (found > 0 && w->data) return convert(v, w, err);
+    if (found > 0 && !random) { buf_printf(err, "%s: the file %s with the data of `%.*s` is not there", path, w->missing, (int)v->weight.n, v->weight.p); return false; }
+    if (!random) return missing_weight(rt, v, err);
     if (!random_weight(v, runtime_options(rt)->seed, &w->own, err)) return false;
     w->data = w->own.data;
     return true;

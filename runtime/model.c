@@ -14,7 +14,7 @@
 bool model_run(OnnxModel *m, const char *device, OnnxImport *how, GTensor *outputs, Buf *err) {
     if (device == NULL || strcmp(device, "ref") == 0 || strcmp(device, "auto") == 0)
         return onnx_run(m, how, outputs, err);
-    return program_run(m, device, how, outputs, err);
+    return program_run(m, device, how, &(RunControl){.junk_seed = 1}, outputs, err);
 }
 
 static bool show(const char *name, const GTensor *t, const char *save, FILE *to, Buf *err) {
@@ -42,11 +42,15 @@ bool model_run_args(const char *path, RunArg *args, int nargs, const ModelOption
     GTensor *out = checked_alloc(sizeof *out * (size_t)(outputs + 1));
     Buf why = {0};
     if (ok && !model_all_given(&b, &why)) ok = false, buf_printf(err, "%s: %s", path, why.p);
-    OnnxImport how = {.given = b.given, .ngiven = b.n, .random_weights = opt->random_weights};
-    ok = ok && model_run(b.m, opt->device, &how, out, err);
+    OnnxImport how = {.given = b.given, .ngiven = b.n, .random_weights = opt->random_weights, .dtype = opt->dtype, .dtype_io = opt->dtype_io};
+    Buf table = {0};
+    RunControl control = {.junk_seed = 1, .profile = opt->profile ? &table : NULL};
+    ok = ok && (opt->profile ? program_run(b.m, opt->device, &how, &control, out, err) : model_run(b.m, opt->device, &how, out, err));
     for (int i = 0; i < outputs && ok; i++) ok = show(onnx_output_name(b.m, i), &out[i], b.save[i], to, err);
+    if (ok && table.n > 0) fwrite(table.p, 1, table.n, to);
     for (int i = 0; i < outputs; i++) g_tensor_free(&out[i]);
     free(out);
+    buf_free(&table);
     buf_free(&why);
     model_close(&b);
     return ok;
@@ -58,7 +62,7 @@ static bool print_model(const char *path, RunArg *args, int nargs, const ModelOp
                         Buf *err) {
     ModelCall b;
     bool ok = model_open(path, args, nargs, &b, err);
-    OnnxImport how = {.given = b.given, .ngiven = b.n, .random_weights = opt->random_weights};
+    OnnxImport how = {.given = b.given, .ngiven = b.n, .random_weights = opt->random_weights, .dtype = opt->dtype, .dtype_io = opt->dtype_io};
     Graph *g = ok ? onnx_import(b.m, &how, err) : NULL;
     const char *base = strrchr(path, '/');
     if (g != NULL && what == PRINT_GRAPH) graph_print(out, g);

@@ -43,6 +43,8 @@ typedef struct ModelOptions {
     const char *device;
     uint64_t    seed;
     bool        random_weights;
+    Elem        dtype;                 // see OnnxImport
+    bool        dtype_io, profile;
 } ModelOptions;
 
 // ---- model_program.c
@@ -56,7 +58,7 @@ typedef struct ModelProgram { struct Graph *graph; Session *session; Device *dev
 bool program_open(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, ModelProgram *p, Buf *err);   // close it after a failure, too
 void program_close(ModelProgram *p);
 bool program_call(const ModelProgram *p, const OnnxImport *how, const RunControl *control, GTensor *outputs, Buf *err);
-bool program_run(OnnxModel *m, const char *device, OnnxImport *how, GTensor *outputs, Buf *err);
+bool program_run(OnnxModel *m, const char *device, OnnxImport *how, const RunControl *control, GTensor *outputs, Buf *err);
 // The program itself: --emit=tk; and which kernels it has, and why: --emit=fusion.
 bool model_print_program(const char *path, RunArg *args, int nargs, const ModelOptions *opt, bool fusion, Buf *out, Buf *err);
 
@@ -74,6 +76,7 @@ typedef struct DiffOptions {
     double rtol, atol;                 // |got - expected| <= atol + rtol * max|expected| of the value; rtol < 0: by element type
     uint64_t seed;
     bool   random_weights;
+    Elem   dtype;                      // see OnnxImport
     bool   verbose;                    // a line for each value that agrees, too
     FILE  *to;
 } DiffOptions;
@@ -89,6 +92,7 @@ typedef struct CheckOnnxOptions {
     const char *filter;                // only folders whose path holds this; NULL: all
     double rtol, atol;                 // |got - expected| <= atol + rtol * |expected|
     bool   relative_to_output;         // .. * max|expected| of the output
+    Elem   dtype;                      // see OnnxImport
     bool   verbose;                    // a line for each that passes, too; the names of what was skipped
     FILE  *to;                         // NULL: standard output
 } CheckOnnxOptions;

@@ -80,6 +80,16 @@ void program_close(ModelProgram *p)
     graph_free(p->graph);
 }
 
+// What is given for input i, in the element type that the graph has.
+static bool give(const ModelProgram *p, int i, const GTensor *given, GTensor *converted, HostTensor *to, Buf *err)
+{
+    Elem want = graph_input_elem(p->graph, i);
+    bool floats = elem_is_float(want) && elem_is_float(given->elem);
+    if (given->elem == want || !floats) return model_tensor(given, to, err);
+    if (!g_tensor_convert(given, want, converted)) return buf_puts(err, "out of memory"), false;
+    return model_tensor(converted, to, err);
+}
+
 bool program_call(const ModelProgram *p, const OnnxImport *how, const RunControl *control, GTensor *outputs, Buf *err)
 {
     KernelArg args[MAX_PARAMS] = {0};
@@ -88,10 +98,13 @@ bool program_call(const ModelProgram *p, const OnnxImport *how, const RunControl
     if (nin + nout > MAX_PARAMS) return buf_printf(err, "a program has at most %d inputs and outputs", MAX_PARAMS), false;
     if (nin + nout != have) return buf_printf(err, "the graph has %d inputs and outputs, the model %d", have, nin + nout), false;
     for (int i = 0; i < nin + nout; i++) args[i].tensor = &tensors[i];
-    for (int i = 0; i < nin; i++)
-        for (int k = 0; k < how->ngiven; k++)
-            if (strcmp(how->given[k].name, graph_input_name(p->graph, i)) == 0 && !model_tensor(how->given[k].tensor, &tensors[i], err)) return false;
-    bool ok = graph_run(p->exec, args, nin + nout, control, err);
+    GTensor converted[MAX_PARAMS] = {0};
+    bool ok = true;
+    for (int i = 0; i < nin && ok; i++)
+        for (int k = 0; k < how->ngiven && ok; k++)
+            if (strcmp(how->given[k].name, graph_input_name(p->graph, i)) == 0) ok = give(p, i, how->given[k].tensor, &converted[i], &tensors[i], err);
+    ok = ok && graph_run(p->exec, args, nin + nout, control, err);
+    for (int i = 0; i < nin; i++) g_tensor_free(&converted[i]);
     for (int i = 0; i < nout; i++) {
         HostTensor *t = &tensors[nin + i];
         outputs[i] = (GTensor){.elem = t->elem, .rank = t->rank, .bytes = tensor_bytes(t), .data = ok ? t->data : NULL};
@@ -102,11 +115,10 @@ bool program_call(const ModelProgram *p, const OnnxImport *how, const RunControl
     return ok;
 }
 
-bool program_run(OnnxModel *m, const char *device, OnnxImport *how, GTensor *outputs, Buf *err)
+bool program_run(OnnxModel *m, const char *device, OnnxImport *how, const RunControl *control, GTensor *outputs, Buf *err)
 {
-    static const RunControl control = {.junk_seed = 1};
     ModelProgram p;
-    bool ok = program_open(m, &(ProgramOptions){.device = device}, how, &p, err) && program_call(&p, how, &control, outputs, err);
+    bool ok = program_open(m, &(ProgramOptions){.device = device}, how, &p, err) && program_call(&p, how, control, outputs, err);
     program_close(&p);
     return ok;
 }

@@ -22,7 +22,7 @@ typedef struct Member { char *name; uint64_t at, bytes; int method; } Member;
 typedef struct WeightKind {
     const char *name;
     bool (*open)(WeightFile *f, Buf *err);
-    int  (*find)(WeightFile *f, Str name, bool data, Weight *out, Buf *err);
+    int  (*find)(WeightFile *f, Str name, WeightWant want, Weight *out, Buf *err);
 } WeightKind;
 
 struct WeightFile {
@@ -145,7 +145,7 @@ static bool npz_open(WeightFile *f, Buf *err)
     return true;
 }
 
-static int npz_find(WeightFile *f, Str name, bool data, Weight *out, Buf *err)
+static int npz_find(WeightFile *f, Str name, WeightWant want, Weight *out, Buf *err)
 {
     const Member *m = member_named(f, name);
     HostTensor shape;
@@ -155,7 +155,7 @@ static int npz_find(WeightFile *f, Str name, bool data, Weight *out, Buf *err)
     if (!fine) buf_puts(&why, "is compressed: write the file with numpy.savez, not savez_compressed");
     fine = fine && npy_look(f->bytes + m->at, m->bytes, &shape, &out->data, &why);
     if (fine) take_shape(&shape, out);
-    if (fine && data && !out->data) {
+    if (fine && want != WEIGHT_shape && !out->data) {
         fine = npy_parse(f->bytes + m->at, m->bytes, &out->own, &why);
         out->data = out->own.data;
     }
@@ -180,7 +180,7 @@ static bool folder_open(WeightFile *f, Buf *err)
     return true;
 }
 
-static int folder_find(WeightFile *f, Str name, bool data, Weight *out, Buf *err)
+static int folder_find(WeightFile *f, Str name, WeightWant want, Weight *out, Buf *err)
 {
     const Member *m = member_named(f, name);
     if (!m) return 0;
@@ -191,7 +191,7 @@ static int folder_find(WeightFile *f, Str name, bool data, Weight *out, Buf *err
     if (!fine) return -1;
     take_shape(&out->own, out);
     out->data = out->own.data;
-    if (!data) { tensor_free(&out->own); out->data = NULL; }
+    if (want == WEIGHT_shape) { tensor_free(&out->own); out->data = NULL; }
     return 1;
 }
 
@@ -207,18 +207,18 @@ static bool onnx_open(WeightFile *f, Buf *err)
     return f->onnx != NULL;
 }
 
-static int onnx_find(WeightFile *f, Str name, bool data, Weight *out, Buf *err)
+static int onnx_find(WeightFile *f, Str name, WeightWant want, Weight *out, Buf *err)
 {
     OnnxWeight w;
     const Member *m = member_named(f, name);
-    int found = m ? onnx_weight(f->onnx, m->name, &w, err) : 0;
+    int found = m ? onnx_weight(f->onnx, m->name, want == WEIGHT_random, &w, err) : 0;
     if (found <= 0) return found;
     out->elem = w.elem;
     out->rank = w.rank;
     if (w.rank > MAX_RANK) { buf_printf(err, "%s: `%s` has more than %d dimensions", f->path, m->name, MAX_RANK); return -1; }
     memcpy(out->dim, w.dim, sizeof out->dim);
     out->data = w.data;
-    out->missing = data && !w.data ? w.missing : NULL;
+    out->missing = want != WEIGHT_shape && !w.data ? w.missing : NULL;
     return 1;
 }
 
@@ -257,10 +257,10 @@ void weights_close(WeightFile *f)
     free(f);
 }
 
-int weights_find(WeightFile *f, Str name, bool data, Weight *out, Buf *err)
+int weights_find(WeightFile *f, Str name, WeightWant want, Weight *out, Buf *err)
 {
     *out = (Weight){0};
-    return f->kind->find(f, name, data, out, err);
+    return f->kind->find(f, name, want, out, err);
 }
 
 void weight_done(Weight *w)

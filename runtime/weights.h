@@ -18,10 +18,12 @@ typedef struct Weight {                // valid until weight_done
     HostTensor  own;                   // when it could not be used where it lies
 } Weight;
 
+typedef enum WeightWant { WEIGHT_shape, WEIGHT_data, WEIGHT_random } WeightWant;   // random: data are made up if the file with them is missing
+
 WeightFile *weights_open(const char *path, Buf *err);
 void        weights_close(WeightFile *f);                // NULL is fine
 // 1: found, 0: there is no such weight, -1: it cannot be read (err).
-int         weights_find(WeightFile *f, Str name, bool data, Weight *out, Buf *err);
+int         weights_find(WeightFile *f, Str name, WeightWant want, Weight *out, Buf *err);
 void        weight_done(Weight *w);
 const char *weights_nearest(WeightFile *f, Str name);    // a name like it, or NULL
 

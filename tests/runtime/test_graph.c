@@ -335,14 +335,14 @@ static void archives(void **state)
     WeightFile *f = weights_open("a.npz", &err);
     Weight x;
     assert_non_null(f);
-    assert_int_equal(weights_find(f, (Str){"fc.weight", 9}, true, &x, &err), 1);
+    assert_int_equal(weights_find(f, (Str){"fc.weight", 9}, WEIGHT_data, &x, &err), 1);
     float last;                                                        // the members of a zip stand anywhere
     memcpy(&last, (const char *)x.data + 31 * sizeof last, sizeof last);
     assert_true(x.elem == EL_f32 && x.rank == 2 && x.dim[0] == 4 && x.dim[1] == 8 && last == 31 && !x.own.data);
     weight_done(&x);
-    assert_int_equal(weights_find(f, (Str){"fc.wait", 7}, true, &x, &err), 0);
+    assert_int_equal(weights_find(f, (Str){"fc.wait", 7}, WEIGHT_data, &x, &err), 0);
     assert_string_equal(weights_nearest(f, (Str){"fc.weigth", 9}), "fc.weight");
-    assert_int_equal(weights_find(f, (Str){"packed", 6}, true, &x, &err), -1);
+    assert_int_equal(weights_find(f, (Str){"packed", 6}, WEIGHT_data, &x, &err), -1);
     assert_says(&err, "a.npz: `packed` is compressed: write the file with numpy.savez, not savez_compressed");
     weights_close(f);
 
@@ -355,7 +355,7 @@ static void archives(void **state)
             if (damage) whole.p[n] ^= 0x55;
             fclose(out);
             f = weights_open("b.npz", &err);
-            if (f && weights_find(f, (Str){"fc.weight", 9}, true, &x, &err) > 0) weight_done(&x);
+            if (f && weights_find(f, (Str){"fc.weight", 9}, WEIGHT_data, &x, &err) > 0) weight_done(&x);
             weights_close(f);
             buf_free(&err);
         }

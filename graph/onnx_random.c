@@ -1,0 +1,83 @@
+// Numbers for weights whose file is not there (--random-weights).
+//
+// A ring of some 4 MB of random numbers is mapped again and again behind itself, and a weight is a stretch of that which
+// begins where its name says: each weight has an address and numbers of its own, the same in each run and on each device,
+// and a model of any size costs the memory of a few rings and no time. What runs on a GPU is copied there, weight by
+// weight, so that it has as many bytes to read as the real model.
+//
+//     address   |------ ring ------|------ ring ------|------ ring ------|
+//     weights        [----- wq -----]
+//                              [------------- wte -------------]
+//
+// The numbers are normal, of deviation 1 / sqrt(what is summed over), so that values neither die out nor grow along the
+// layers; vectors (norms, biases, statistics) are near 1. Integers are 0.
+#define _GNU_SOURCE // memfd_create
+#include "graph/onnx_internal.h"
+#include "graph/graph.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { PAGES = 1021, LEAST_SHIFT = -1 };       // a prime: rows of weights do not repeat; shift -1: near 1
+
+static void fill(char *p, size_t bytes, Elem e, int shift) {
+    if (!elem_is_float(e)) return;
+    size_t wide = (size_t)elem_bytes(e);
+    uint64_t x = 0x9e3779b97f4a7c15u + (uint64_t)(shift + 1);
+    double scale = shift < 0 ? 0.02 : ldexp(1, -shift);
+    for (size_t at = 0; at < bytes; at += wide) {
+        double sum = 0;                        // of four, each uniform over -0.5 .. 0.5: deviation sqrt(1 / 3)
+        for (int k = 0; k < 4; k++) x ^= x << 13, x ^= x >> 7, x ^= x << 17, sum += (double)(x >> 48) * 0x1p-16 - 0.5;
+        g_num_store(p + at, e, g_float((shift < 0) + sum * 1.732 * scale));
+    }
+}
+
+static bool ring_map(RandomRing *r, int fd, size_t period) {
+    r->p = mmap(NULL, r->bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (r->p == MAP_FAILED) return false;
+    for (size_t at = 0; at < r->bytes; at += period) {
+        void *p = mmap((char *)r->p + at, period, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
+        if (p == MAP_FAILED) return munmap(r->p, r->bytes), false;
+    }
+    return true;
+}
+
+static const RandomRing *ring(OnnxModel *m, Elem e, int shift, size_t bytes, Buf *err) {
+    size_t period = PAGES * (size_t)sysconf(_SC_PAGESIZE);
+    for (uint32_t i = 0; i < m->random.n; i++) {
+        const RandomRing *r = &m->random.at[i];
+        if (r->elem == e && r->shift == shift && r->bytes >= bytes + period) return r;
+    }
+    RandomRing r = {.elem = e, .shift = shift, .bytes = (bytes / period + 2) * period};
+    int fd = memfd_create("weights", MFD_CLOEXEC);
+    bool ok = fd >= 0 && ftruncate(fd, (off_t)period) == 0 && ring_map(&r, fd, period);
+    if (!ok) buf_printf(err, "no room for %zu bytes of random weights: %s", bytes, strerror(errno));
+    if (fd >= 0) close(fd);
+    if (!ok) return NULL;
+    fill(r.p, period, e, shift);
+    vec_push(m->arena, &m->random, r);
+    return &m->random.at[m->random.n - 1];
+}
+
+// How many products a result of the weight sums, as far as its shape tells: [K, N] or [N, K]; of convolutions [N, C, R, S].
+static double summed(const OnnxTensor *t) {
+    if (t->rank == 2) return (double)(t->dim[0] < t->dim[1] ? t->dim[0] : t->dim[1]);
+    return t->dim[0] > 0 ? (double)t->count / (double)t->dim[0] : 1;
+}
+
+const void *random_weight(OnnxModel *m, const OnnxTensor *t, Buf *err) {
+    size_t wide = (size_t)elem_bytes(t->elem), period = PAGES * (size_t)sysconf(_SC_PAGESIZE);
+    int shift = t->rank < 2 ? LEAST_SHIFT : (int)lround(log2(fmax(1, summed(t))) / 2);
+    uint64_t start = 0xcbf29ce484222325u;
+    if (t->count == 0) return "";
+    const RandomRing *r = ring(m, t->elem, elem_is_float(t->elem) ? shift : 0, (size_t)t->count * wide, err);
+    for (const char *s = t->name; *s != '\0'; s++) start = (start ^ (unsigned char)*s) * 0x100000001b3u;
+    return r != NULL ? (const char *)r->p + start % (period / 64) * 64 : NULL;
+}
+
+void random_free(OnnxModel *m) {
+    for (uint32_t i = 0; i < m->random.n; i++) munmap(m->random.at[i].p, m->random.at[i].bytes);
+}

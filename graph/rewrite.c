@@ -1,0 +1,57 @@
+// What passes over the graph share (rewrite.h).
+
+#include "graph/rewrite.h"
+
+Node *rewrite_node(Graph *g, Node *n, Node *const *src)
+{
+    bool same = true;
+    for (uint32_t i = 0; i < n->nsrc; i++) same &= src[i] == n->src[i];
+    if (same) return n;
+    if (n->kind == G_view) return g_view(g, src[0], n->rank, n->shape, n->view.coord, n->view.pred, n->view.fill);
+    Node proto = *n;
+    proto.src = src;
+    return g_name(g, node_intern(g, &proto), n->name);
+}
+
+bool rewrite_begin(Rewrite *r, Graph *g)
+{
+    uint32_t n = g->nodes.n;
+    *r = (Rewrite){g, n, NEW_N(g->arena, Node *, n), NEW_N(g->arena, bool, n), NEW_N(g->arena, bool, n), NEW_N(g->arena, int, n)};
+    for (uint32_t i = 0; i < g->outputs.n; i++) {
+        uint32_t id = g->outputs.at[i].node->id;
+        r->alive[id] = true;
+        r->users[id]++;
+    }
+    for (uint32_t i = n; i-- > 0;) {
+        const Node *e = g->nodes.at[i];
+        if (!r->alive[i]) continue;
+        if (e->kind == G_loop || e->kind == G_if) return false;
+        for (uint32_t k = 0; k < e->nsrc; k++) {
+            r->alive[e->src[k]->id] = true;
+            r->users[e->src[k]->id]++;
+        }
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const Node *e = g->nodes.at[i];
+        r->constant[i] = e->kind == G_const || (e->nsrc > 0 && e->kind != G_host);
+        for (uint32_t k = 0; k < e->nsrc; k++) r->constant[i] &= r->constant[e->src[k]->id];
+    }
+    return true;
+}
+
+void rewrite_all(Rewrite *r, RewriteFn *fn, void *pass)
+{
+    Graph *g = r->g;
+    for (uint32_t i = 0; i < r->n && !g_failed(g); i++) {
+        Node *e = g->nodes.at[i];
+        if (!r->alive[i]) continue;
+        Node **src = NEW_N(g->arena, Node *, e->nsrc);
+        for (uint32_t k = 0; k < e->nsrc; k++) src[k] = r->to[e->src[k]->id];
+        g_at(g, e->from);
+        Node *with = fn(r, pass, e, src);
+        r->to[i] = with ? with : rewrite_node(g, e, src);
+    }
+    g_at(g, NULL);
+    if (g_failed(g)) return;
+    for (uint32_t i = 0; i < g->outputs.n; i++) g->outputs.at[i].node = r->to[g->outputs.at[i].node->id];
+}

@@ -1,0 +1,25 @@
+// Rewrites of a graph: a pass looks at the nodes in order, sources before users, and says what takes the place of each.
+// Nothing is changed in place; what a pass does not care for is made anew over its new sources.
+#ifndef TK_GRAPH_REWRITE_H
+#define TK_GRAPH_REWRITE_H
+
+#include "graph/internal.h"
+
+typedef struct Rewrite {
+    Graph   *g;
+    uint32_t n;                  // nodes that there were
+    Node   **to;                 // by node id: what stands for it; NULL: not reached yet, or not alive
+    bool    *constant;           // by node id: made of constants alone
+    bool    *alive;              // by node id: an output needs it
+    int     *users;              // by node id: nodes alive that read it, and outputs
+} Rewrite;
+
+// What stands for n, given what stands for its sources; NULL: n over those. `pass` is the pass's own state.
+typedef Node *RewriteFn(Rewrite *r, void *pass, Node *n, Node *const *src);
+
+// False: the graph has bodies (loops, ifs), which would have to follow; it is left alone.
+bool  rewrite_begin(Rewrite *r, Graph *g);
+void  rewrite_all(Rewrite *r, RewriteFn *fn, void *pass);    // and the outputs
+Node *rewrite_node(Graph *g, Node *n, Node *const *src);     // n over other sources
+
+#endif

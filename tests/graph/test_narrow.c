@@ -1,0 +1,140 @@
+// --dtype: which values are rounded. A transformer's layer keeps its seven kernels, all that is kept between them is of the
+// smaller type, and what needs its bits keeps them.
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "graph/fuse.h"
+#include "graph/narrow.h"
+
+#include <string.h>
+
+#define S(...) (Ix[]){__VA_ARGS__}
+
+static float weights[256 * 64];      // large constants are different ones unless they are one place of a file
+
+static Node *weight(Graph *g, const char *name, int64_t rows, int64_t columns)
+{
+    return g_name(g, g_const_ref(g, EL_f32, 2, (int64_t[]){rows, columns}, weights, NULL, 0), name);
+}
+
+static Node *norm(Graph *g, Node *x)
+{
+    Node *d = g_ew2(g, EW_sub, x, g_mean(g, x, 4, true));
+    Node *v = g_mean(g, g_ew2(g, EW_mul, d, d), 4, true);
+    return g_ew2(g, EW_div, d, g_ew1(g, EW_sqrt, g_ew2f(g, EW_add, v, 1e-5)));
+}
+
+static Node *heads(Graph *g, Node *x, Ix B, Ix T)
+{
+    return g_transpose(g, g_reshape(g, x, 4, S(B, T, ix(g, 4), ix(g, 16))), (int[]){0, 2, 1, 3});
+}
+
+// Angles as exporters write them: a product of positions and a few frequencies.
+static Node *angles(Graph *g, Ix T)
+{
+    float f[16];
+    for (int i = 0; i < 16; i++) f[i] = 1.0f / (float)(i + 1);
+    Node *freq = g_const(g, EL_f32, 2, (int64_t[]){16, 1}, f);
+    return g_ew1(g, EW_cos, g_matmul(g, g_iota(g, EL_f32, 2, S(T, ix(g, 1)), 0), g_transpose(g, freq, (int[]){1, 0})));
+}
+
+static Graph *layer(int layers)
+{
+    Graph *g = graph_new("layer");
+    Ix B = ix_dim(g, "B"), T = ix_dim(g, "T");
+    Node *x = g_input(g, "x", EL_f32, 3, S(B, T, ix(g, 64)));
+    for (int i = 0; i < layers; i++) {
+        Node *h = norm(g, x);
+        Node *q = heads(g, g_matmul(g, h, weight(g, "q", 64, 64)), B, T), *k = heads(g, g_matmul(g, h, weight(g, "k", 64, 64)), B, T);
+        Node *v = heads(g, g_matmul(g, h, weight(g, "v", 64, 64)), B, T);
+        q = g_ew2(g, EW_mul, q, angles(g, T));
+        Node *s = g_ew2f(g, EW_mul, g_matmul(g, q, g_transpose(g, k, (int[]){0, 1, 3, 2})), 0.25);
+        Node *o = g_reshape(g, g_transpose(g, g_matmul(g, g_softmax(g, s, 8), v), (int[]){0, 2, 1, 3}), 3, S(B, T, ix(g, 64)));
+        Node *r = g_ew2(g, EW_add, x, g_matmul(g, o, weight(g, "o", 64, 64)));
+        Node *n = norm(g, r);
+        Node *gate = g_matmul(g, n, weight(g, "gate", 64, 256)), *up = g_matmul(g, n, weight(g, "up", 64, 256));
+        Node *m = g_ew2(g, EW_mul, g_ew2(g, EW_mul, gate, g_ew1(g, EW_sigmoid, gate)), up);
+        x = g_ew2(g, EW_add, r, g_matmul(g, m, weight(g, "down", 256, 64)));
+    }
+    g_output(g, "y", x);
+    assert_null(g_failed(g));
+    return g;
+}
+
+static bool is_output(const Graph *g, const Node *n)
+{
+    for (uint32_t i = 0; i < g->outputs.n; i++)
+        if (g->outputs.at[i].node == n) return true;
+    return false;
+}
+
+static void what_is_kept_is_small(void **state)
+{
+    (void)state;
+    Graph *g = layer(2);
+    assert_true(graph_narrow(g, EL_bf16, false));
+    Fusion *f = graph_fuse(g);
+    assert_non_null(f);
+    int launches = 0, angles = 0;
+    for (uint32_t i = 0; i < f->groups.n; i++) {
+        const FGroup *a = f->groups.at[i];
+        if (a->root->kind == G_concat) continue;             // weights side by side, made once
+        launches++;
+        for (uint32_t k = 0; k < a->makes.n; k++) {
+            const Node *n = a->makes.at[k];
+            bool table = n->kind == G_ew && n->op == EW_cos;
+            angles += table || (n->kind == G_contract && n->elem == EL_f32);
+            assert_int_equal(n->elem, is_output(g, n) || table || n->kind == G_contract ? EL_f32 : EL_bf16);
+        }
+    }
+    assert_int_equal(angles, 1);                             // of both layers; in f32
+    assert_int_equal(launches, 14 + angles);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {              // products: small operands, sums in f32
+        const Node *n = g->nodes.at[i];
+        if (n->kind != G_contract || !f->maker[n->id]) continue;
+        assert_int_equal(n->elem, EL_f32);
+        assert_int_equal(n->contract.acc, EL_f32);
+    }
+    assert_int_equal(g->inputs.at[0].node->elem, EL_f32);
+    graph_free(g);
+}
+
+static void borders_are_small_when_asked(void **state)
+{
+    (void)state;
+    Graph *g = layer(1);
+    assert_true(graph_narrow(g, EL_f16, true));
+    assert_int_equal(g->inputs.n, 1);
+    assert_int_equal(g->inputs.at[0].node->elem, EL_f16);
+    assert_string_equal(g->inputs.at[0].name, "x");
+    assert_int_equal(g->outputs.at[0].node->elem, EL_f16);
+    graph_free(g);
+}
+
+static void movement_stays_small(void **state)
+{
+    (void)state;
+    Graph *g = graph_new("cache");
+    Ix n = ix(g, 8), d = ix(g, 64);
+    Node *past = g_input(g, "past", EL_f32, 2, S(n, d)), *x = g_input(g, "x", EL_f32, 2, S(ix(g, 1), d));
+    g_output(g, "now", g_concat(g, 0, (Node *[]){past, x}, 2));
+    assert_true(graph_narrow(g, EL_bf16, true));
+    const Node *y = g->outputs.at[0].node;
+    assert_int_equal(y->kind, G_concat);                     // of the inputs as they are, not of their copies in f32
+    assert_int_equal(y->src[0]->kind, G_input);
+    graph_free(g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_kept_is_small),
+        cmocka_unit_test(borders_are_small_when_asked),
+        cmocka_unit_test(movement_stays_small),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
