@@ -99,14 +99,23 @@ class Kernel:
             self.values.append(v)
         ptrs = [v.getPtr() if hasattr(v, "getPtr") else ctypes.addressof(v) for v in self.values]
         self.params = (ctypes.c_void_p * len(ptrs))(*ptrs)
-        m = next(re.match(r"blocks (.*), threads (\d+), shared (\d+)", l) for l in head if l.startswith("blocks "))
+        m = next(re.match(r"blocks (.*), threads (\d+), shared (\d+)(?:, cluster (\d+))?", l) for l in head if l.startswith("blocks "))
         self.blocks, self.threads, self.shared = expr(m[1], env), int(m[2]), int(m[3])
+        self.config = self.launch_config(int(m[4])) if m[4] else None
         entry = next(l for l in head if l.startswith("kernel ")).split(" entry ")[1]
         self.module = ck(cu.cuModuleLoadData(code or ptx.encode() + b"\0"))
         self.function = ck(cu.cuModuleGetFunction(self.module, entry.encode()))
         ck(cu.cuFuncSetAttribute(self.function, cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, self.shared))
         self.regs = ck(cu.cuFuncGetAttribute(cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NUM_REGS, self.function))
         self.local = ck(cu.cuFuncGetAttribute(cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, self.function))
+
+    def launch_config(self, cluster):
+        c, a = cu.CUlaunchConfig(), cu.CUlaunchAttribute()
+        a.id = cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+        a.value.clusterDim.x, a.value.clusterDim.y, a.value.clusterDim.z = cluster, 1, 1
+        c.gridDimX, c.gridDimY, c.gridDimZ, c.blockDimX, c.blockDimY, c.blockDimZ = self.blocks, 1, 1, self.threads, 1, 1
+        c.sharedMemBytes, c.attrs, c.numAttrs = self.shared, [a], 1
+        return c
 
     def tensor_map(self, t, elem, m):
         dims, box = [int(x) for x in m[2].split()], [int(x) for x in m[3].split()]
@@ -118,6 +127,10 @@ class Kernel:
             D.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B, D.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE))
 
     def __call__(self):
-        if self.blocks:
+        if not self.blocks: return
+        if self.config:
+            self.config.hStream = torch.cuda.current_stream().cuda_stream
+            ck(cu.cuLaunchKernelEx(self.config, self.function, ctypes.addressof(self.params), 0))
+        else:
             ck(cu.cuLaunchKernel(self.function, self.blocks, 1, 1, self.threads, 1, 1, self.shared, torch.cuda.current_stream().cuda_stream,
                                  ctypes.addressof(self.params), 0))

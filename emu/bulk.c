@@ -44,6 +44,7 @@ void bulk_load(AsyncOp *op) {
         if (!(blocks >> r & 1)) continue;
         Block *b = &c->blocks[r];
         (void)shared_block(op->warp, op->shared, &offset);
+        if (block_gone(op->warp, op->in, op->lane, b)) break;
         if (s->reduce >= 0) {
             uint32_t size = ptx_type_bits(s->type) / 8;
             for (uint32_t i = 0; i < op->size; i += size) {

@@ -56,6 +56,13 @@ static inline Block *shared_block(const Warp *w, uint32_t address, uint32_t *off
     return rank < w->cluster->n_blocks ? &w->cluster->blocks[rank] : NULL;
 }
 
+// Another block's shared memory is there as long as a thread of that block runs.
+static inline bool block_gone(Warp *w, const Insn *in, int l, const Block *b) {
+    if (b == w->block || b->n_live) return false;
+    emu_fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "shared memory of block %u of the cluster, which has ended: without a barrier of the cluster at its end a block may go first", (unsigned)b->rank);
+    return true;
+}
+
 // x_memory.c, compiled once per variant like the rest, through these two pointers' worth of interface:
 uint8_t *emu_memory_at(Warp *, const Insn *, int lane, uint8_t space, uint64_t address, uint32_t size, bool write);
 

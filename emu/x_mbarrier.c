@@ -20,6 +20,7 @@ static Mbarrier *mbar_at(Warp *w, const Insn *in, int l, Block **b, u32 *full) {
     *b = shared_block(w, at, &offset);
     *full = at;
     Mbarrier *m = *b ? mbar_find(*b, offset) : NULL;
+    if (m && block_gone(w, in, l, *b)) return NULL;
     if (m && (*b == w->block || in->space != SPACE_SHARED)) return m;
     shared_describe(w->launch, offset, where, sizeof where);
     if (m) emu_fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "the mbarrier at %s is in another block's shared memory, which needs .shared::cluster", where);

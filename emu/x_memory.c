@@ -64,6 +64,7 @@ static uint8_t *shared_at(Warp *w, const Insn *in, int l, u32 at, u32 size, bool
         emu_fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "%s of %u bytes of shared memory: address 0x%x is in another block's, which needs .shared::cluster", verb(write), size, at);
         return NULL;
     }
+    if (block_gone(w, in, l, b)) return NULL;
     if (offset < SHARED_START || offset > b->shared_size || size > b->shared_size - offset) {
         shared_describe(w->launch, offset, where, sizeof where);
         emu_fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "%s of %u bytes of shared memory: %s", verb(write), size, where);

@@ -449,9 +449,11 @@ static int64_t group_rows(const TGrid *m, const TGrid *n) {      // 132 programs
 static void grouped(Bld *s, const TGrid *m, const TGrid *n, Val *rows, Val *cols, Val *number, Val **at_m, Val **at_n) {
     int64_t g = group_rows(m, n);
     Val *per_group = bin(s, OP_mul, cols, num(s, g));
-    Val *first = existing(s, bin(s, OP_mul, bin(s, OP_div, number, per_group), num(s, g)), rows);
+    Val *groups = bin(s, OP_div, bin(s, OP_add, rows, num(s, g - 1)), num(s, g));
+    Val *first = bin(s, OP_mul, existing(s, bin(s, OP_div, number, per_group), groups), num(s, g));      // 32 bits hold it: so they do all of this
     Val *inside = bin(s, OP_rem, number, per_group), *left = bin(s, OP_sub, rows, first);
     Val *height = b_op(&s->b, OP_T_fun, TF_min, type_scalar(EL_index), 2, (Val *[]){left, num(s, g)});
+    height->def->attr = 1;
     *at_m = existing(s, bin(s, OP_add, first, bin(s, OP_rem, inside, height)), rows);
     *at_n = bin(s, OP_rem, bin(s, OP_div, inside, height), cols);      // says `below cols` as well as a minimum does, and mma.sync
                                                                        // kernels come out of ptxas 5 % faster (H200, 2026-11-21)

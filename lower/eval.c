@@ -581,6 +581,7 @@ bool ir_eval(Fn *f, const EvalArg *args, const int64_t *dims, const EvalOptions 
     if (f->level > 1) plan_async(&e);
     e.programs = f->launch ? count(&e, f->launch->programs) : 1;
     e.walkers = f->walks && f->walks < e.programs ? f->walks : e.programs;
+    if (f->cluster) e.walkers = (e.walkers + f->cluster - 1) / f->cluster * f->cluster;
     int64_t n = e.walkers;
     for (int64_t i = 0; i < n && !e.fault; i++) {
         e.program = e.opt->reversed ? n - 1 - i : i;

@@ -8,7 +8,9 @@
 //     a barrier's phase completes when all arrivals came and as many bytes as were expected
 //     mbar_wait parity p passes when the phase of parity p is complete: (completed phases) % 2 != p
 //
-// The consumers' region stands for all consumer groups, so an arrival there counts for each of them.
+// The consumers' region stands for all consumer groups, so an arrival there counts for each of them. Blocks of a cluster
+// do the same at the same time, as far as evaluation can tell, so a block gives itself what it would get from the others:
+// their arrivals, and their parts of a tile that all of them want.
 
 #include "lower/eval_async.h"
 
@@ -97,7 +99,7 @@ void eval_mbar_arrive(Eval *e, const Step *s)
             Stage *g = &e->async->rings.at[i]->stage[k];
             if (g->flight <= e->async->done) g->read = false;
         }
-    arrive(e, s->op, b, e->async->arrives_as, 0);
+    arrive(e, s->op, b, e->async->arrives_as * (s->op->attr > 1 ? (int)s->op->attr : 1), 0);
 }
 
 void eval_mbar_wait(Eval *e, const Step *s)

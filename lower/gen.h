@@ -95,6 +95,7 @@ void         gen_barrier(Gen *g);                                  // of the pro
 LLVMValueRef gen_smem(Gen *g, LLVMValueRef byte_offset);           // i32 -> shared pointer
 LLVMValueRef gen_scratch(Gen *g, uint32_t bytes);                  // i32 offset of an area that no live value uses
 LLVMValueRef gen_param(Gen *g, SlotKind kind, int a, int b);
+const LaunchSlot *gen_map(const Gen *g, const Op *op);       // the tensor map of a tma_load or tma_store
 LLVMValueRef gen_lexpr(Gen *g, LExpr e);                           // i64
 void         gen_region(Gen *g, Region *r);
 void         gen_op(Gen *g, Op *op);

@@ -212,6 +212,7 @@ static bool applies(Hop *h) {
             if (!h->p[i].op[k].same) *(h->p[i].op[k].where == ONCE ? &h->once_bytes : &h->stage_bytes) += h->p[i].op[k].bytes;
     if (!h->stage_bytes) return decline(h, "nothing is loaded in the loop");
     h->walk_bytes = hop_walk_bytes(h);
+    h->cluster = hop_cluster(h);
     int64_t room = (int64_t)h->opt->target->smem_block - SYNC_BYTES - h->once_bytes - h->walk_bytes;
     if (h->np == 1 && h->p[0].op[0].where == REGISTERS)        // a tile computed from loads comes in their layout: see llvm_room.c
         room -= (axis_extent(h->p[0].row) + 16) * (axis_extent(h->p[0].k) + 16) * 2;
@@ -251,7 +252,7 @@ static int tensor_map(Hop *h, const Operand *o) {
     for (int i = 0; i < o->a.nidx; i++) {
         int d = o->a.nidx - 1 - i;                             // innermost first
         s.map_dim[i] = (int8_t)d;
-        s.box[i] = i == 0 ? (uint32_t)(o->swizzle / elem_bytes(o->a.elem)) : d == o->outer_dim ? (uint32_t)axis_extent(o->outer) : 1;
+        s.box[i] = i == 0 ? (uint32_t)(o->swizzle / elem_bytes(o->a.elem)) : d == o->outer_dim ? (uint32_t)(axis_extent(o->outer) / hop_row_parts(h, o)) : 1;
     }
     return hop_add_map(h, s);
 }
@@ -312,18 +313,37 @@ Val *hop_coordinate(Builder *b, const Affine *x, ValMap *m) {
     return sum;
 }
 
-static void fill(Builder *b, const Operand *o, Val *stage, Val *bar, ValMap *map) {
+static Op *fill(Builder *b, const Operand *o, Val *stage, Val *bar, ValMap *map) {
     Val *args[4 + MAX_RANK] = {o->buffer, stage, bar, o->load->in[0]};
     for (int d = 0; d < o->a.nidx; d++) args[4 + d] = hop_coordinate(b, &o->a.aff[d], map);
     Op *t = hop_effect(b, OP_T_tma_load, 4 + o->a.nidx, args);
     t->nidx = (uint8_t)o->a.nidx;
     t->imm = o->map;
     t->span = o->load->span;
+    return t;
+}
+
+// In a cluster: together where all blocks want the same box.
+static void fill_cluster(Hop *h, Builder *b, const Operand *o, Val *stage, Val *bar, ValMap *map) {
+    Op *branch = op_new(h->f, OP_T_if, b->span, 1, (Val *[]){o->common}, 0);
+    b_insert(b, branch);
+    for (int i = 0; i < 2; i++) {
+        Builder side = {h->f, branch->reg[i], NULL, b->span};
+        Op *t = fill(&side, o, stage, bar, map);
+        if (i == 0) t->attr = h->cluster;
+        hop_effect(&side, OP_T_yield, 0, NULL);
+    }
 }
 
 static void fill_all(Hop *h, Builder *b, Where where, Val *stage, Val *bar, ValMap *map) {
     for (int i = 0; i < h->np; i++)
-        for (int k = 0; k < 2; k++) if (h->p[i].op[k].where == where && !h->p[i].op[k].same) fill(b, &h->p[i].op[k], stage, bar, map);
+        for (int k = 0; k < 2; k++) {
+            const Operand *o = &h->p[i].op[k];
+            if (o->where != where || o->same) continue;
+            if (o->common && o->common->def->code == OP_T_const) fill(b, o, stage, bar, map)->attr = h->cluster;
+            else if (o->common) fill_cluster(h, b, o, stage, bar, map);
+            else fill(b, o, stage, bar, map);
+        }
 }
 
 static void producer(Hop *h, Region *r) {
@@ -399,7 +419,10 @@ bool hop_is_ring_load(const Hop *h, const Op *op) {
     return false;
 }
 
-void hop_release(Hop *h, Builder *b, Val *stage) { hop_effect(b, OP_T_mbar_arrive, 2, (Val *[]){h->empty, stage}); }
+void hop_release(Hop *h, Builder *b, Val *stage) {
+    Op *arrive = hop_effect(b, OP_T_mbar_arrive, 2, (Val *[]){h->empty, stage});
+    if (h->cluster > 1) arrive->attr = h->cluster;
+}
 
 // The stage before the ring's position, if there was a trip that read it.
 static void release_previous(Hop *h, Builder *b, Val *any, Ring ring) {
@@ -492,7 +515,7 @@ bool hopper(Fn *f, const CompileOptions *opt) {
     h.walk_at = at;
     at += h.walk_bytes;
     h.full = mbar(&b, h.stages, 1, &at);
-    h.empty = mbar(&b, h.stages, h.groups, &at);
+    h.empty = mbar(&b, h.stages, h.groups * h.cluster, &at);
     if (h.once_bytes) h.once = mbar(&b, 1, 1, &at);
     f->groups = h.groups;
     f->warps = 4 * h.groups;
@@ -503,6 +526,7 @@ bool hopper(Fn *f, const CompileOptions *opt) {
     Op *roles = op_new(f, OP_T_roles, h.loop->span, 0, NULL, 0);
     roles->imm = h.groups;
     op_before(h.loop, roles);
+    if (h.cluster > 1) hop_common(&h, roles->reg[0]);
     producer(&h, roles->reg[0]);
     for (Op *op = f->body.first, *next; op != roles; op = next) {      // the consumers' part of the prologue
         next = op->next;

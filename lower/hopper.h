@@ -21,6 +21,7 @@ typedef struct Operand {
     const struct Operand *same;     // the operand of an earlier product that is this tile: it is loaded and cleared there
     Val    *buffer;
     int     map;                    // number of the tensor map
+    Val    *common;                 // RING, in clusters: do all blocks want the same box? NULL: never
 } Operand;
 
 typedef struct Product {
@@ -42,6 +43,7 @@ typedef struct Hop {
     bool    pipelined;              // the products of a trip are in flight in the next one
     Val    *full, *empty, *once;    // barriers of the ring, and of what is loaded once
     uint32_t once_bytes;
+    int     cluster;                // blocks that load for each other what all of them want; 1: none
     uint32_t walk_bytes, walk_at;   // of the slots through which a walking block stores; 0: a block to a program
     Op     *ring_loop[2];           // the loops over the ring, by role
 } Hop;
@@ -69,5 +71,14 @@ bool hop_overlap(Hop *h, Region *r);
 // then the roles, made for one tile, go round.
 uint32_t hop_walk_bytes(Hop *h);
 void hop_walk(Hop *h, Op *roles);
+
+Op  *hop_program(const Fn *f);                                         // the op of that name
+Val *hop_existing(Builder *b, Val *program, Val *programs);            // no program past the last
+
+// hopper_cluster.c: blocks of a cluster, 1 for none; into how many parts the rows of an operand's box are cut then; for
+// each operand, whether all of the cluster want the same box (Operand.common).
+int  hop_cluster(Hop *h);
+int  hop_row_parts(const Hop *h, const Operand *o);
+void hop_common(Hop *h, Region *producer);
 
 #endif

@@ -70,15 +70,22 @@ static bool epilogue(Hop *h, Op *first, bool once, int *stores) {
     return true;
 }
 
-static Op *program_of(const Fn *f) {
+Op *hop_program(const Fn *f) {
     for (Op *op = f->body.first; op; op = op->next) if (op->code == OP_T_program) return op;
     return NULL;
+}
+
+Val *hop_existing(Builder *b, Val *program, Val *programs) {
+    Val *last = b_binary(b, OP_sub, programs, b_const(b, EL_index, 1));
+    Val *v = b_op(b, OP_T_fun, TF_min, type_scalar(EL_index), 2, (Val *[]){program, last});
+    v->def->attr = 1;                                          // not negative: see fact_range
+    return v;
 }
 
 uint32_t hop_walk_bytes(Hop *h) {
     int stores = 0;
     if (h->opt->schedule.walk == 1) return 0;
-    if (h->np != 1 || h->once_bytes || h->p[0].swapped || !program_of(h->f) || !epilogue(h, h->loop->next, true, &stores) || !stores) return 0;
+    if (h->np != 1 || h->once_bytes || h->p[0].swapped || !hop_program(h->f) || !epilogue(h, h->loop->next, true, &stores) || !stores) return 0;
     return (uint32_t)(SLOTS * h->groups * SLOT_ROWS * SPAN);
 }
 
@@ -131,7 +138,7 @@ static void store_all(Hop *h, Builder *top, Region *r) {
 typedef struct Walk {
     Hop *h;
     Op  *program;
-    Val *programs, *walkers;
+    Val *programs, *walkers, *end;  // end: programs, rounded up to whole clusters
     VEC(Op *) tile;                 // what both roles compute of a program's number, in order
 } Walk;
 
@@ -149,7 +156,7 @@ static void loop_over_tiles(Walk *w, Region *r, Op *ring_loop) {
     Val *zero = hop_i32(&b, 0);
     op_remove(zero->def);
     op_before(r->first, zero->def);
-    Op *walk = op_new(f, OP_T_for, ring_loop->span, 5, (Val *[]){w->program->out[0], w->programs, w->walkers, zero, zero}, 2);
+    Op *walk = op_new(f, OP_T_for, ring_loop->span, 5, (Val *[]){w->program->out[0], w->end, w->walkers, zero, zero}, 2);
     for (int i = 0; i < 2; i++) walk->out[i]->type = type_scalar(EL_i32);
     Region *body = walk->reg[0];
     Val *number = region_arg(f, body, type_scalar(EL_index)), *stage = region_arg(f, body, type_scalar(EL_i32)), *phase = region_arg(f, body, type_scalar(EL_i32));
@@ -161,6 +168,10 @@ static void loop_over_tiles(Walk *w, Region *r, Op *ring_loop) {
     op_before(yield, walk);
     ValMap map = {.arena = f->arena};
     Op *first = body->first;
+    if (w->h->cluster > 1) {                                   // neighbours go round together
+        Builder top = {f, body, first, ring_loop->span};
+        number = hop_existing(&top, number, w->programs);
+    }
     map_set(&map, w->program->out[0], number);
     for (uint32_t i = 1; i < w->tile.n; i++) op_before(first, op_clone(f, w->tile.at[i], &map));
     for (uint32_t i = 0; i < w->tile.n; i++)
@@ -174,15 +185,26 @@ static void loop_over_tiles(Walk *w, Region *r, Op *ring_loop) {
 void hop_walk(Hop *h, Op *roles) {
     Fn *f = h->f;
     Builder b = {f, NULL, roles, roles->span};
-    Walk w = {.h = h, .program = program_of(f)};
+    Walk w = {.h = h, .program = hop_program(f)};
     store_all(h, &b, roles->reg[1]);
     w.programs = b_op(&b, OP_T_programs, 0, type_scalar(EL_index), 0, NULL);
     w.walkers = b_op(&b, OP_T_walkers, 0, type_scalar(EL_index), 0, NULL);
+    w.end = w.programs;
+    if (h->cluster > 1) {
+        Val *c = b_const(&b, EL_index, h->cluster), *up = b_binary(&b, OP_add, w.programs, b_const(&b, EL_index, h->cluster - 1));
+        w.end = b_binary(&b, OP_mul, b_binary(&b, OP_div, up, c), c);
+    }
     for (Op *op = f->body.first; op != roles; op = op->next) if (depends(&w, op)) vec_push(f->arena, &w.tile, op);
     for (int i = 0; i < 2; i++) loop_over_tiles(&w, roles->reg[i], h->ring_loop[i]);
     for (uint32_t i = w.tile.n; i-- > 1;) op_remove(w.tile.at[i]);
     Builder end = {f, roles->reg[1], roles->reg[1]->last, roles->span};
     hop_effect(&end, OP_T_tma_store_wait, 0, NULL);
     f->walks = h->opt->schedule.blocks ? h->opt->schedule.blocks : (int)h->opt->target->sms;
-    f->launch->blocks = launch_join_const(f->arena, L_MIN, f->launch->programs, f->walks);
+    LExpr blocks = f->launch->programs;
+    if (h->cluster > 1) {
+        f->cluster = f->launch->cluster = h->cluster;
+        f->walks = f->walks < h->cluster ? h->cluster : f->walks / h->cluster * h->cluster;
+        blocks = launch_join_const(f->arena, L_MUL, launch_join_const(f->arena, L_CDIV, blocks, h->cluster), h->cluster);
+    }
+    f->launch->blocks = launch_join_const(f->arena, L_MIN, blocks, f->walks);
 }

@@ -113,6 +113,8 @@ struct Fn {                         // one kernel, specialised
     int      groups;                // consumer warp groups of a kernel with roles, else 0
     const char *roles_refused;      // why the pass `pipeline` made no warp roles, for the report
     int      walks;                 // at most so many blocks go from program to program; 0: each program has its block
+    int      cluster;               // blocks of a cluster, which load for each other what several of them want; 0: none
+    const char *cluster_refused;    // why the pass `pipeline` made none, though asked to
     const char *chosen;             // what choose.c decided, or NULL
     int      parts;                 // programs that share a tile's loop (split.c), else 0
     const char *split_refused;      // why the pass `split` left the kernel as it was, though asked for parts

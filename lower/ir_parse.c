@@ -477,9 +477,10 @@ static void head(Parse *p)
         else if (accept(p, "warps")) p->f->warps = (int)integer(p);
         else if (accept(p, "groups")) p->f->groups = (int)integer(p);
         else if (accept(p, "walks")) p->f->walks = (int)integer(p);
+        else if (accept(p, "cluster")) p->f->cluster = l->cluster = (int)integer(p);
         else if (accept(p, "shared")) p->f->buffer_bytes = (uint32_t)integer(p);
         else if (accept(p, "fast"))  p->f->fast = true;
-        else wrong(p, "dims, guard, fact, grid, level, warps, groups, walks, shared, fast or `{`");
+        else wrong(p, "dims, guard, fact, grid, level, warps, groups, walks, cluster, shared, fast or `{`");
     }
     l->guards = guards.at;
     l->nguards = (int)guards.n;
@@ -589,6 +590,7 @@ static int index_count(const Op *op)
     case OP_T_atomic:     return op->in[0]->type.kind == TY_TENSOR ? op->nin - 2 - (op->sub == TA_cas) - !!(op->flags & HAS_WHERE) : 0;
     case OP_T_copy_async: return op->nin - 3;
     case OP_T_tma_load:   return op->nin - 4;
+    case OP_T_tma_store:  return op->nin - 5;
     default:              return 0;
     }
 }

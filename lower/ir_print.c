@@ -368,6 +368,7 @@ static void put_head(const Fn *f, Buf *out)
     if (f->warps) buf_printf(out, "\n    warps %d", f->warps);
     if (f->groups) buf_printf(out, "\n    groups %d", f->groups);
     if (f->walks) buf_printf(out, "\n    walks %d", f->walks);
+    if (f->cluster) buf_printf(out, "\n    cluster %d", f->cluster);
     if (f->buffer_bytes) buf_printf(out, "\n    shared %u", f->buffer_bytes);
     if (f->fast) buf_puts(out, "\n    fast");
     buf_putc(out, '\n');

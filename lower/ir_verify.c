@@ -621,8 +621,14 @@ static void want_copy(Check *c, const Op *op, int tensor)
 }
 
 static void check_copy_async(Check *c, const Op *op) { want_copy(c, op, 2); }
+static void want_cluster(Check *c, const Op *op)
+{
+    if (op->attr > 1 && op->attr != c->f->cluster) problem(c, "attr: the cluster has %d blocks", c->f->cluster);
+}
+
 static void check_tma_load(Check *c, const Op *op)
 {
+    want_cluster(c, op);
     want_kind(c, op, 2, TY_MBAR, "a ring of mbarriers");
     want_copy(c, op, 3);
 }
@@ -639,7 +645,11 @@ static void want_bar(Check *c, const Op *op)
 }
 
 static void check_mbar_expect(Check *c, const Op *op) { want_bar(c, op); }
-static void check_mbar_arrive(Check *c, const Op *op) { want_bar(c, op); }
+static void check_mbar_arrive(Check *c, const Op *op)
+{
+    want_bar(c, op);
+    want_cluster(c, op);
+}
 static void check_mbar_wait(Check *c, const Op *op)
 {
     want_bar(c, op);

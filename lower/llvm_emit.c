@@ -75,6 +75,8 @@ static void make_function(Gen *g) {
     LLVMSetFunctionCallConv(g->fn, 71);                        // ptx_kernel
     snprintf(text, sizeof text, "%d", l->threads);
     attribute(g, (unsigned)LLVMAttributeFunctionIndex, "nvvm.reqntid", text);
+    snprintf(text, sizeof text, "%d,1,1", g->f->cluster);
+    if (g->f->cluster) attribute(g, (unsigned)LLVMAttributeFunctionIndex, "nvvm.cluster_dim", text);
     attribute(g, (unsigned)LLVMAttributeFunctionIndex, "nvvm.minctasm", "1");      // registers before occupancy: no spills
     enum_attribute(g, (unsigned)LLVMAttributeFunctionIndex, "nounwind", 0);
     g->param = NEW_N(g->arena, LLVMValueRef, l->nslots);

@@ -51,12 +51,15 @@ void emit_mbar_expect(Gen *g, Op *op) {
     call(g, "llvm.nvvm.mbarrier.arrive.expect.tx.scope.cta.space.cta", 2, (LLVMValueRef[]){bar, gen_i32(g, op->imm)});
 }
 
-// One arrival for each consumer warp group.
+// One arrival for each consumer warp group; in a cluster a thread of it for each block, at that block's barrier. What it
+// tells has no writes before it that the other block reads, so it needs no wider scope, which would be a fence of the GPU.
 void emit_mbar_arrive(Gen *g, Op *op) {
     LLVMBasicBlockRef go;
-    LLVMValueRef bar = mbar_at(g, op->in[0], gen_get(g, op->in[1], 0));
-    if_thread(g, LLVMBuildICmp(g->B, LLVMIntEQ, LLVMBuildAnd(g->B, g->tid, gen_i32(g, 127), ""), gen_i32(g, 0), ""), &go);
-    call(g, "llvm.nvvm.mbarrier.arrive.scope.cta.space.cta", 2, (LLVMValueRef[]){bar, gen_i32(g, 1)});
+    LLVMValueRef bar = mbar_at(g, op->in[0], gen_get(g, op->in[1], 0)), thread = LLVMBuildAnd(g->B, g->tid, gen_i32(g, 127), "");
+    bool far = op->attr > 1;
+    if_thread(g, LLVMBuildICmp(g->B, LLVMIntULT, thread, gen_i32(g, far ? op->attr : 1), ""), &go);
+    if (far) bar = call(g, "llvm.nvvm.mapa.shared.cluster", 2, (LLVMValueRef[]){bar, thread});
+    call(g, far ? "llvm.nvvm.mbarrier.arrive.scope.cta.space.cluster" : "llvm.nvvm.mbarrier.arrive.scope.cta.space.cta", 2, (LLVMValueRef[]){bar, gen_i32(g, 1)});
     rejoin(g, go);
 }
 
@@ -98,10 +101,19 @@ static void prefetch_maps(Gen *g) {
     rejoin(g, go);
 }
 
+// All threads of the cluster that still run. Nothing is written for the others but mbarriers, which have a fence of their own.
+static void cluster_barrier(Gen *g) {
+    call(g, "llvm.nvvm.barrier.cluster.arrive.relaxed.aligned", 0, NULL);
+    call(g, "llvm.nvvm.barrier.cluster.wait.aligned", 0, NULL);
+}
+
+// In a cluster the consumers go when all have: until then others arrive at this block's barriers.
 void emit_roles(Gen *g, Op *op) {
     prefetch_maps(g);
     LLVMBasicBlockRef produce = gen_block(g, "producer"), first = gen_block(g, "first"), consume = gen_block(g, "consumers");
     call(g, "llvm.nvvm.fence.mbarrier_init.release.cluster", 0, NULL);
+    if (g->f->cluster) cluster_barrier(g);
+    else
     call(g, "llvm.nvvm.barrier.cta.sync.aligned.all", 1, (LLVMValueRef[]){gen_i32(g, 0)});
     LLVMValueRef group = LLVMBuildLShr(g->B, g->tid, gen_i32(g, 7), "");
     group = call(g, "llvm.nvvm.shfl.sync.idx.i32", 4, (LLVMValueRef[]){gen_i32(g, -1), group, gen_i32(g, 0), gen_i32(g, 31)});
@@ -122,6 +134,7 @@ void emit_roles(Gen *g, Op *op) {
     g->warp = LLVMBuildSub(g->B, warp, gen_i32(g, 4), "");
     g->program_threads = (int)op->imm * 128;
     gen_region(g, op->reg[1]);
+    if (g->f->cluster && !g->dead) cluster_barrier(g);
 }
 
 // ---- TMA -----------------------------------------------------------------------------------------
@@ -134,31 +147,53 @@ static LLVMValueRef stage_at(Gen *g, const Val *buffer, LLVMValueRef stage) {   
 
 void emit_buffer(Gen *g, Op *op) { (void)g; (void)op; }
 
+const LaunchSlot *gen_map(const Gen *g, const Op *op) {
+    const LaunchInfo *l = g->f->launch;
+    for (int i = 0; i < l->nslots; i++) if (l->slots[i].kind == SLOT_TENSORMAP && l->slots[i].b == op->imm) return &l->slots[i];
+    ice("no tensor map %d", (int)op->imm);
+}
+
+// A tile is loaded by boxes: chunks of columns, and of each all rows, or as many parts of them as a cluster has blocks. In
+// a cluster that shares it each block brings every second box, or so, to all blocks.
+//
+//     chunks 0 1 2 3, whole         block 0: 0 1, block 1: 2 3             one chunk, parts 0 1       block 0: 0, block 1: 1
 void emit_tma_load(Gen *g, Op *op) {
     Val *buf = op->in[0];
     const Type *t = &buf->type;
-    int span = t->swizzle / elem_bytes((Elem)t->elem), chunks = (int)(t->shape[1] / span), rank = op->nidx;
+    const LaunchSlot *slot = gen_map(g, op);
+    int span = t->swizzle / elem_bytes((Elem)t->elem), chunks = (int)(t->shape[1] / span), rank = op->nidx, row_dim = -1;
+    int blocks = op->attr > 1 ? (int)op->attr : 1, box_rows = (int)t->shape[0];
+    for (int d = 1; d < rank; d++) if (slot->box[d] > 1) { row_dim = rank - 1 - d; box_rows = (int)slot->box[d]; }
+    int parts = (int)t->shape[0] / box_rows, boxes = chunks * parts / blocks, box_bytes = box_rows * t->swizzle;
+    bool by_rows = parts > 1 && blocks > 1;                                  // then this block's number is the part
     LLVMValueRef at = stage_at(g, buf, gen_get(g, op->in[1], 0)), bar = mbar_at(g, op->in[2], gen_get(g, op->in[1], 0));
-    LLVMValueRef map = gen_param(g, SLOT_TENSORMAP, (int)op->in[3]->def->imm, (int)op->imm);
+    LLVMValueRef map = gen_param(g, SLOT_TENSORMAP, (int)op->in[3]->def->imm, (int)op->imm), block = NULL;
     LLVMTypeRef p7 = LLVMPointerTypeInContext(g->C, 7);
     char name[64];
     snprintf(name, sizeof name, "llvm.nvvm.cp.async.bulk.tensor.g2s.tile.%dd", rank);
-    for (int c = 0; c < chunks; c++) {
+    if (blocks > 1) {
+        block = call(g, "llvm.nvvm.read.ptx.sreg.cluster.ctarank", 0, NULL);
+        at = add(g, at, mul(g, block, by_rows ? box_bytes : boxes * box_bytes));
+    }
+    for (int i = 0; i < boxes; i++) {
         LLVMValueRef a[16];
-        int n = 0;
-        uint32_t off = (uint32_t)c * (uint32_t)t->shape[0] * t->swizzle;
+        int n = 0, chunk = by_rows ? i : i / parts, part = by_rows ? 0 : i % parts;
+        int64_t off = by_rows ? (int64_t)i * parts * box_bytes : (int64_t)i * box_bytes;
         a[n++] = LLVMBuildAddrSpaceCast(g->B, gen_smem(g, add(g, at, gen_i32(g, off))), p7, "");
         a[n++] = bar;
         a[n++] = map;
         for (int d = rank - 1; d >= 0; d--) {                                // innermost first
             LLVMValueRef x = gen_get(g, op->in[4 + d], 0);
             if (LLVMTypeOf(x) != g->i32) x = LLVMBuildTrunc(g->B, x, g->i32, "");
-            if (d == rank - 1 && c) x = add(g, x, gen_i32(g, c * span));
+            if (d == rank - 1 && chunk) x = add(g, x, gen_i32(g, chunk * span));
+            if (d == rank - 1 && block && !by_rows) x = add(g, x, mul(g, block, boxes * span));
+            if (d == row_dim && part) x = add(g, x, gen_i32(g, part * box_rows));
+            if (d == row_dim && by_rows) x = add(g, x, mul(g, block, box_rows));
             a[n++] = x;
         }
-        a[n++] = LLVMConstInt(g->i16, 0, 0);                                 // no multicast, no cache hint
-        a[n++] = gen_i64(g, 0);
-        a[n++] = LLVMConstInt(g->i1, 0, 0);
+        a[n++] = LLVMConstInt(g->i16, (1u << blocks) - 1, 0);                // to these blocks of the cluster
+        a[n++] = gen_i64(g, 0);                                              // no cache hint
+        a[n++] = LLVMConstInt(g->i1, blocks > 1, 0);
         a[n++] = LLVMConstInt(g->i1, 0, 0);
         a[n++] = gen_i32(g, 0);
         call(g, name, n, a);

@@ -84,12 +84,10 @@ static void put_32bit(const Out *o, LLVMValueRef slot, int block, int span) {
 static void send(const Out *o, LLVMValueRef slot, int block, int span) {
     Gen *g = o->g;
     const Op *op = o->op;
-    const LaunchInfo *l = g->f->launch;
-    const LaunchSlot *map = NULL;
+    const LaunchSlot *map = gen_map(g, op);
     int rank = op->nidx, n = 0;
     LLVMValueRef a[12];
     char name[64];
-    for (int i = 0; i < l->nslots; i++) if (l->slots[i].kind == SLOT_TENSORMAP && l->slots[i].b == op->imm) map = &l->slots[i];
     snprintf(name, sizeof name, "llvm.nvvm.cp.async.bulk.tensor.s2g.tile.%dd", rank);
     a[n++] = gen_smem(g, slot);
     a[n++] = gen_param(g, SLOT_TENSORMAP, (int)op->in[1]->def->imm, (int)op->imm);

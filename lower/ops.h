@@ -67,9 +67,9 @@
     X(barrier,      NONE,    0,  0,   0,  0, "S",   2, "all threads of the block (imm > 0: named barrier imm, of attr threads)") \
     X(mbar,         NONE,    0,  0,   1,  0, "S",   2, "ring of imm mbarriers at byte attr; the type says how many arrivals complete a phase") \
     X(mbar_expect,  NONE,    2,  2,   0,  0, "S",   2, "bar, stage: arrive expecting imm bytes") \
-    X(mbar_arrive,  NONE,    2,  2,   0,  0, "S",   2, "bar, stage") \
+    X(mbar_arrive,  NONE,    2,  2,   0,  0, "S",   2, "bar, stage (attr > 1: in each of the attr blocks of the cluster)") \
     X(mbar_wait,    NONE,    3,  3,   0,  0, "S",   2, "bar, stage, parity: until the phase of that parity is complete") \
-    X(tma_load,     NONE,    4, 255,  0,  0, "RWA", 2, "buffer, stage, bar, tensor, coordinate.. (nidx, one a dimension, index of lane 0); imm: number of the tensor map") \
+    X(tma_load,     NONE,    4, 255,  0,  0, "RWA", 2, "buffer, stage, bar, tensor, coordinate.. (nidx, one a dimension, index of lane 0); imm: number of the tensor map; attr > 1: each of the attr blocks of the cluster, which all want this box, brings its part to all of them") \
     X(tma_store,    NONE,    5, 255,  0,  0, "WA",  2, "buffer, tensor, coordinate.. (nidx, one a dimension, index of lane 0), value, row, col axis: through the buffer by TMA, what lies past the tensor's end is left out; imm: number of the tensor map") \
     X(tma_store_wait, NONE,  0,  0,   0,  0, "S",   2, "until this program's tma_stores are done with shared memory") \
     X(fence_async,  NONE,    0,  0,   0,  0, "S",   2, "generic shared writes before it are seen by TMA and wgmma after it") \

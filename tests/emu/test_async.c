@@ -140,6 +140,35 @@ static void bulk_rows(void **state) {                    // 1-D: in, back out, a
     emu_destroy(emu);
 }
 
+// A block that goes while another one still talks to it: an arrival, a multicast.
+#define LATE(late, end) KERNEL(".param .u64 out", \
+    "mov.u32 %r20, %cluster_ctarank; @%p0 bra A0; mbarrier.init.shared.b64 [bar], 1; mbarrier.arrive.expect_tx.shared.b64 _, [bar], 256; mbarrier.init.shared.b64 [bar+8], 1; fence.mbarrier_init.release.cluster; A0:\n" \
+    "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned; setp.ne.s32 %p3, %r20, 0; @%p3 bra A1; mov.u32 %r5, 0;\n" \
+    "W: nanosleep.u32 100; add.s32 %r5, %r5, 1; setp.lt.u32 %p4, %r5, 4000; @%p4 bra W; @%p0 bra A1; add.s32 %r2, %r2, 8; " late "\nA1: " end)
+#define ARRIVES "mapa.shared::cluster.u32 %r8, %r2, 1; mbarrier.arrive.shared::cluster.b64 _, [%r8];"
+#define BRINGS  "mov.u16 %h1, 2; cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [buf], [%rd1], 256, [bar], %h1;"
+#define TAKEN   "@!%p3 bra A2; V: mbarrier.try_wait.parity.shared::cta.b64 %p1, [bar], 0; @!%p1 bra V; A2: "
+#define TOGETHER "barrier.cluster.arrive; barrier.cluster.wait;"
+static void cluster_exit(void **state) {
+    static const struct { const char *ptx; bool waits; } cases[] = {
+        {LATE(ARRIVES, ""), false}, {LATE(ARRIVES, TOGETHER), true}, {LATE(BRINGS, ""), false}, {LATE(BRINGS, TAKEN TOGETHER), true},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        u32 x[64] = {0};
+        EmuContext *emu = emu_create();
+        u64 out = device(emu, "out", x, sizeof x);
+        EmuModule *m = load_ptx(emu, cases[i].ptx);
+        EmuReport r;
+        EmuStatus s = emu_launch(emu, m, "k", (u32[]){2, 1, 1}, (u32[]){32, 1, 1}, (u32[]){2, 1, 1}, 0, (void *[]){&out}, NULL, &r);
+        if (cases[i].waits && s != EMU_OK) emu_report_print(&r, stderr);
+        assert_int_equal(s, cases[i].waits ? EMU_OK : EMU_FAULTED);
+        if (!cases[i].waits) assert_non_null(strstr(r.faults[0].message, "block 1 of the cluster, which has ended"));
+        emu_report_free(&r);
+        emu_destroy(emu);
+    }
+}
+
 static void clusters(void **state) {                     // multicast, remote loads, remote arrivals, st.async
     (void)state;
     u32 x[64], got[4 * 128];
@@ -324,7 +353,7 @@ static void encodings(void **state) {                    // what cuTensorMapEnco
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tensor_loads), cmocka_unit_test(narrow_boxes), cmocka_unit_test(tensor_stores), cmocka_unit_test(im2col), cmocka_unit_test(bulk_rows),
-        cmocka_unit_test(clusters), cmocka_unit_test(wgmma_shapes), cmocka_unit_test(mbarrier_states), cmocka_unit_test(encodings), cmocka_unit_test(unaligned_coordinate),
+        cmocka_unit_test(clusters), cmocka_unit_test(cluster_exit), cmocka_unit_test(wgmma_shapes), cmocka_unit_test(mbarrier_states), cmocka_unit_test(encodings), cmocka_unit_test(unaligned_coordinate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

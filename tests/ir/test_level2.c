@@ -44,6 +44,7 @@ static World world(void)
 }
 
 static int parts;                                                    // that a tile's loop is split in
+static int cluster;                                                  // blocks of one; 0: none
 
 static Fn *build(World *w, const char *name, const char *arch)       // arch NULL: level 1
 {
@@ -52,7 +53,7 @@ static Fn *build(World *w, const char *name, const char *arch)       // arch NUL
     if (!k) { diag_print(w->s, stderr, DIAG_short, false); fail(); }
     Fn *f = ir_build(w->s, k);
     if (!arch) return f;
-    CompileOptions opt = {.target = target_find(arch), .verify = true, .schedule = {.stages = 2, .split = parts}};
+    CompileOptions opt = {.target = target_find(arch), .verify = true, .schedule = {.stages = 2, .split = parts, .cluster = cluster}};
     if (!lower_run(f, &opt)) { diag_print(w->s, stderr, DIAG_short, false); fail(); }
     return f;
 }
@@ -156,6 +157,29 @@ static void test_roles_agree(void **state)
     agrees("attention", "sm_90a", OP_T_wgmma);
 }
 
+static void test_clusters_agree(void **state)
+{
+    (void)state;
+    fill();
+    cluster = 2;
+    agrees("matmul", "sm_90a", OP_T_tma_store);
+    World w = world();
+    Fn *f = build(&w, "matmul", "sm_90a"), *again;
+    Buf text = {0}, problems = {0};
+    assert_int_equal(f->cluster, 2);
+    assert_int_equal(f->launch->cluster, 2);
+    ir_print(f, &text);
+    again = ir_parse(w.s, source_add(w.s, "cluster.tir", text.p, text.n), NULL);
+    assert_int_equal(again->cluster, 2);
+    if (ir_verify(again, &problems)) fail_msg("%s", problems.p);
+    again->cluster = 4;                                              // copies and arrivals are for two
+    assert_true(ir_verify(again, &problems) > 0);
+    buf_free(&text);
+    buf_free(&problems);
+    session_free(w.s);
+    cluster = 0;
+}
+
 static void test_parts_agree(void **state)
 {
     (void)state;
@@ -218,6 +242,6 @@ static void test_what_is_missing_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_pipelines_agree), cmocka_unit_test(test_roles_agree),
-        cmocka_unit_test(test_parts_agree), cmocka_unit_test(test_what_is_missing_is_told)};
+        cmocka_unit_test(test_clusters_agree), cmocka_unit_test(test_parts_agree), cmocka_unit_test(test_what_is_missing_is_told)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

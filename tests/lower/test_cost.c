@@ -91,9 +91,15 @@ static void choice(void **state) {
     assert_int_equal(value_of(c.kernel, "BM"), 64);
     assert_int_equal(value_of(c.kernel, "BN"), 128);
     assert_int_equal(c.schedule.walk, 1);                                                      // 128 tiles: one round
+    assert_int_equal(c.schedule.cluster, 0);
     assert_non_null(strstr(c.why, "best of"));
     assert_true(kernel_choose(w.file, w.s, w.kernel, NULL, 0, large, 3, &w.opt, &c));
     assert_int_equal(value_of(c.kernel, "BN"), 256);
+    assert_int_equal(c.schedule.cluster, 2);
+    w.opt.schedule.cluster = 1;
+    assert_true(kernel_choose(w.file, w.s, w.kernel, NULL, 0, large, 3, &w.opt, &c));
+    assert_int_equal(c.schedule.cluster, 1);
+    w.opt.schedule.cluster = 0;
     assert_true(kernel_choose(w.file, w.s, w.kernel, &set, 1, small, 3, &w.opt, &c));          // what the caller sets stays
     assert_int_equal(value_of(c.kernel, "BM"), 128);
     assert_true(kernel_choose(w.file, w.s, w.kernel, NULL, 0, small, 2, &w.opt, &c));          // a dimension is not known
