@@ -1,4 +1,4 @@
-// cost.c: how long a kernel would take; choose.c: the best of what a kernel leaves open.
+// cost.c: how long a kernel would take; candidates.c: what it leaves open; choose.c: the best of that.
 #ifndef TK_LOWER_COST_H
 #define TK_LOWER_COST_H
 

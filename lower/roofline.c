@@ -194,15 +194,16 @@ static bool whole(LExpr e) {                                    // an expression
     return depth == 1;
 }
 
-static double value(Count *c, const Work *w) {
+static double value(Count *c, const Work *w, const int64_t *known) {
     int64_t dims[MAX_DIMS], scalars[MAX_PARAMS], strides[MAX_PARAMS * 16] = {0};
     double sum = 0;
     for (int i = 0; i < MAX_DIMS; i++) dims[i] = i < c->f->launch->ndims && c->f->launch->dims[i].fixed >= 0 ? c->f->launch->dims[i].fixed : sample(c->f->launch);
+    for (int i = 0; known && i < c->f->launch->ndims; i++) if (known[i] >= 0) dims[i] = known[i];
     for (int i = 0; i < MAX_PARAMS; i++) scalars[i] = 1;
     for (int i = 0; i < c->f->launch->nguards; i++) {              // `where P = ..` says what P is
         LExpr g = c->f->launch->guards[i].cond;
         LExpr is = {g.at + 1, g.n - 2};
-        if (g.n > 2 && g.at[0].op == L_DIM && g.at[g.n - 1].op == L_EQ && whole(is) && c->f->launch->dims[g.at[0].arg].fixed < 0)
+        if (g.n > 2 && g.at[0].op == L_DIM && g.at[g.n - 1].op == L_EQ && whole(is) && c->f->launch->dims[g.at[0].arg].fixed < 0 && !(known && known[g.at[0].arg] >= 0))
             dims[g.at[0].arg] = launch_eval(is, dims, scalars, strides);
     }
     for (int i = 0; i < w->n; i++) sum += w->at[i].k * (w->at[i].of.n ? (double)launch_eval(w->at[i].of, dims, scalars, strides) : 1);
@@ -227,7 +228,7 @@ static double product_rate(const Count *c, const Target *t) {       // operation
     return (elem_bits(c->product) == 8 ? 2 : 1) * t->tflops_bf16 * 1e6;
 }
 
-void roofline_print(Session *s, const TKernel *k, const Target *t, Buf *out) {
+static Count count_all(Session *s, const TKernel *k) {
     Count c = {.f = ir_build(s, k)};
     Op   *loop[NEST + 1];
     c.facts = facts_new(c.f);
@@ -235,10 +236,20 @@ void roofline_print(Session *s, const TKernel *k, const Target *t, Buf *out) {
     if (contract(c.f)) simplify(c.f);
     count_region(&c, &c.f->body, loop, 0);
     count_bytes(&c);
+    return c;
+}
+
+Roofline roofline_at(Session *s, const TKernel *k, const int64_t *dims) {
+    Count c = count_all(s, k);
+    return (Roofline){value(&c, &c.bytes, dims), value(&c, &c.flops, dims), value(&c, &c.products, dims)};
+}
+
+void roofline_print(Session *s, const TKernel *k, const Target *t, Buf *out) {
+    Count c = count_all(s, k);
     put_work(&c, "bytes", &c.bytes, ", each tensor once", out);
     put_work(&c, "flops", &c.flops, c.products.n ? " besides products" : "", out);
     if (c.products.n) put_work(&c, "products", &c.products, " flops", out);
-    double bytes = value(&c, &c.bytes), flops = value(&c, &c.flops), products = value(&c, &c.products);
+    double bytes = value(&c, &c.bytes, NULL), flops = value(&c, &c.flops, NULL), products = value(&c, &c.products, NULL);
     double memory = bytes / (t->gbs * 1e3), arithmetic = flops / (t->tflops_f32 * 1e6), tensor = products / product_rate(&c, t);
     double most = memory > arithmetic ? memory > tensor ? memory : tensor : arithmetic > tensor ? arithmetic : tensor;
     if (any_unknown(c.f->launch)) buf_printf(out, "  at %-11lld ", (long long)sample(c.f->launch));

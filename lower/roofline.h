@@ -4,6 +4,9 @@
 
 #include "lower/ir.h"
 
+typedef struct Roofline { double bytes, flops, products; } Roofline;         // of a launch; operations of products apart
+// For dimensions by number, -1: not known, then one is made up. dims NULL: none is known.
+Roofline roofline_at(Session *s, const TKernel *k, const int64_t *dims);
 void roofline_print(Session *s, const TKernel *k, const struct Target *t, Buf *out);
 
 #endif

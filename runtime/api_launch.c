@@ -167,7 +167,7 @@ static const Choice *choose(tkc_program *p, const Node *kernel, SemaValue *set, 
     keep_names(p, known, nknown);
     int    from = diag_count(p->session);
     Choice choice;
-    bool   fine = kernel_choose(p->file, p->session, kernel, set, nset, known, nknown, &runtime_options(p->runtime)->compile, &choice);
+    bool   fine = runtime_choose(p->runtime, p->file, kernel, set, nset, known, nknown, &runtime_options(p->runtime)->compile, &choice);
     if (api_diagnostics(p->session, from, err) || !fine) { buf_free(&key); return NULL; }
     KnownChoice *c = checked_alloc(sizeof *c);
     *c = (KnownChoice){p->choices, key.p, choice};

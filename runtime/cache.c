@@ -1,6 +1,7 @@
 // The cache's files (cache.h).
 //
-//     3f9a..c2.art       [magic, sizes, checksum][key][bytes]
+//     3f9a..c2.art              [magic, sizes, checksum][key][bytes]
+//     measured/81b0..07.art     the same, of what `tkc tune` found
 //
 // The name is a hash of the key; the key itself stands in the file and is compared, so that two keys with one hash only
 // displace each other. Files appear whole: they are written under another name and renamed. Each hit sets the file's time,
@@ -23,6 +24,7 @@
 enum { DEFAULT_MIB = 256, STALE_SECONDS = 3600 };
 #define ENDING ".art"
 #define UNFINISHED "writing-"
+#define MEASURED "/measured"
 
 typedef struct Head { char magic[8]; uint64_t key, bytes, checksum; } Head;
 static const char magic[8] = "tkcart1";
@@ -58,9 +60,17 @@ static uint64_t bound(void)
     return (uint64_t)(n > 1 << 20 ? 1 << 20 : n) << 20;
 }
 
-static bool path_of(const Buf *key, Buf *path)
+// The folder of this key's file.
+static bool section(const Buf *key, Buf *path)
 {
     if (!cache_folder(path)) return false;
+    if (key->n >= strlen(CACHE_MEASURED) && memcmp(key->p, CACHE_MEASURED, strlen(CACHE_MEASURED)) == 0) buf_puts(path, MEASURED);
+    return true;
+}
+
+static bool path_of(const Buf *key, Buf *path)
+{
+    if (!section(key, path)) return false;
     buf_printf(path, "/%016llx%016llx" ENDING, (unsigned long long)hash(UINT64_C(0xcbf29ce484222325), key->p, key->n),
                (unsigned long long)hash(UINT64_C(0x9e3779b97f4a7c15), key->p, key->n));
     return true;
@@ -132,10 +142,12 @@ static bool ends_with(const char *name, const char *end)
     return n >= m && strcmp(name + n - m, end) == 0;
 }
 
-static void list_files(Listing *l)
+static void list_files(Listing *l, const char *below)
 {
     Buf  folder = {0};
-    DIR *d = cache_folder(&folder) ? opendir(folder.p) : NULL;
+    bool there = cache_folder(&folder);
+    buf_puts(&folder, below);
+    DIR *d = there ? opendir(folder.p) : NULL;
     for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
         bool unfinished = strncmp(e->d_name, UNFINISHED, strlen(UNFINISHED)) == 0;
         struct stat st;
@@ -174,7 +186,7 @@ static void keep_bound(void)
 {
     Listing l = {0};
     uint64_t most = bound();
-    list_files(&l);
+    list_files(&l, "");
     time_t now = time(NULL);
     for (int i = 0; i < l.n; i++)
         if (l.at[i].unfinished && now - l.at[i].used.tv_sec > STALE_SECONDS) unlink(l.at[i].path);
@@ -208,7 +220,7 @@ void cache_put(const Buf *key, const Buf *bytes)
     Head h = {.key = key->n, .bytes = bytes->n, .checksum = checksum(key->p, key->n, bytes->p, bytes->n)};
     memcpy(h.magic, magic, sizeof magic);
     int fd = -1;
-    if (sizeof h + key->n + bytes->n <= bound() && path_of(key, &path) && cache_folder(&folder) && make_folder(folder.p)) {
+    if (sizeof h + key->n + bytes->n <= bound() && path_of(key, &path) && section(key, &folder) && make_folder(folder.p)) {
         buf_printf(&temp, "%s/" UNFINISHED "%ld-%u", folder.p, (long)getpid(), atomic_fetch_add(&number, 1));
         fd = open(temp.p, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     }
@@ -225,20 +237,66 @@ void cache_put(const Buf *key, const Buf *bytes)
 
 CacheUse cache_use(void)
 {
-    Listing l = {0};
-    list_files(&l);
+    Listing l = {0}, m = {0};
+    list_files(&l, "");
+    list_files(&m, MEASURED);
     CacheUse use = {.bytes = l.bytes, .bound = bound()};
     for (int i = 0; i < l.n; i++) use.files += !l.at[i].unfinished;
+    for (int i = 0; i < m.n; i++) use.measured += !m.at[i].unfinished;
     listing_free(&l);
+    listing_free(&m);
     return use;
+}
+
+static int clear(const char *below)
+{
+    Listing l = {0};
+    int n = 0;
+    list_files(&l, below);
+    for (int i = 0; i < l.n; i++) n += unlink(l.at[i].path) == 0 && !l.at[i].unfinished;
+    listing_free(&l);
+    return n;
 }
 
 int cache_clear(void)
 {
-    Listing l = {0};
-    int n = 0;
-    list_files(&l);
-    for (int i = 0; i < l.n; i++) n += unlink(l.at[i].path) == 0 && !l.at[i].unfinished;
-    listing_free(&l);
+    Buf folder = {0};
+    int n = clear("") + clear(MEASURED);
+    if (cache_folder(&folder)) {
+        buf_puts(&folder, MEASURED);
+        rmdir(folder.p);
+    }
+    buf_free(&folder);
     return n;
+}
+
+bool cache_any_measured(void)
+{
+    Buf  folder = {0};
+    bool there = cache_folder(&folder);
+    buf_puts(&folder, MEASURED);
+    there = there && access(folder.p, R_OK) == 0;
+    buf_free(&folder);
+    return there;
+}
+
+void cache_each_measured(void (*see)(void *ctx, const Buf *bytes), void *ctx)
+{
+    Listing l = {0};
+    list_files(&l, MEASURED);
+    if (l.n) qsort(l.at, (size_t)l.n, sizeof *l.at, by_age);
+    for (int i = 0; i < l.n; i++) {
+        Head  h;
+        char *rest = NULL;
+        int   fd = l.at[i].unfinished ? -1 : open(l.at[i].path, O_RDONLY | O_CLOEXEC);
+        if (fd >= 0 && read_file(fd, &h, &rest)) {
+            Buf bytes = {0};
+            buf_add(&bytes, rest + h.key, h.bytes);
+            see(ctx, &bytes);
+            buf_free(&bytes);
+        }
+        if (fd >= 0) close(fd);
+        free(rest);
+    }
+    listing_free(&l);
 }

@@ -3,7 +3,7 @@
 //     cache.c      files       artifact.c     what is kept of a compiled kernel
 //
 // Where: TKC_CACHE_DIR, else XDG_CACHE_HOME/tkc, else HOME/.cache/tkc; TKC_CACHE=off: nowhere. TKC_CACHE_MIB bounds it (256):
-// beyond that what was not used for longest is removed. The environment is read at each call. Nothing here can fail loudly:
+// beyond that what was not used for longest is removed, but nothing that was measured, which has a folder of its own. The environment is read at each call. Nothing here can fail loudly:
 // what cannot be read or written is as if it had not been there.
 #ifndef TK_RUNTIME_CACHE_H
 #define TK_RUNTIME_CACHE_H
@@ -13,8 +13,12 @@
 bool cache_get(const Buf *key, Buf *out);                // false: not there, or not whole (then it is removed)
 void cache_put(const Buf *key, const Buf *bytes);
 bool cache_folder(Buf *path);                            // false: there is none
-typedef struct CacheUse { int files; uint64_t bytes, bound; } CacheUse;
+typedef struct CacheUse { int files, measured; uint64_t bytes, bound; } CacheUse;
 CacheUse cache_use(void);
+// What was measured: keys that begin so. `any`: is there one at all?
+#define CACHE_MEASURED "measured\n"
+bool cache_any_measured(void);
+void cache_each_measured(void (*see)(void *ctx, const Buf *bytes), void *ctx);
 int  cache_clear(void);                                  // files removed
 
 // ---- artifact.c

@@ -9,7 +9,7 @@
 
 #include "lower/passes.h"
 #include "runtime/cache.h"
-#include "runtime/internal.h"
+#include "runtime/tune.h"
 
 #include "ptx/ptx.h"
 
@@ -46,6 +46,7 @@ struct Runtime {
     CompileStats   stats;
     GraphStore    *graphs;
     GraphChoices  *choices;
+    TunedStore    *tuned;
 };
 
 Runtime *runtime_new(Session *s, Device *dev, const RuntimeOptions *opt)
@@ -64,6 +65,7 @@ void runtime_free(Runtime *rt)
     if (!rt) return;
     graph_store_free(rt, rt->graphs);
     graph_choices_free(rt->choices);
+    tuned_store_free(rt->tuned);
     for (Known *x = rt->known, *next; x; x = next) { next = x->next; free(x); }
     for (Compiled *c = rt->cache, *next; c; c = next) {
         next = c->next;
@@ -104,7 +106,15 @@ static Schedule merged(Schedule all, const Schedule *own)
 }
 
 GraphChoices **runtime_choices(Runtime *rt)             { return &rt->choices; }
+TunedStore **runtime_tuned(Runtime *rt)                 { return &rt->tuned; }
 Schedule runtime_schedule(const Runtime *rt, const Schedule *own) { return merged(rt->opt.compile.schedule, own); }
+
+bool runtime_choose(Runtime *rt, SemaFile *file, const Node *kernel, const SemaValue *set, int nset, const SemaValue *dims, int ndims,
+                    const CompileOptions *opt, Choice *out)
+{
+    const char *model = rt->device->model[0] ? rt->device->model : NULL;
+    return tuned_choose(rt->tuned, model, file, rt->session, kernel, set, nset, dims, ndims, opt, out);
+}
 
 // An instance that was asked for before is not even printed again.
 static Compiled *known_instance(const Runtime *rt, const TKernel *k, const Schedule *s)
@@ -234,7 +244,7 @@ static void *load_next(void *batch)
 {
     Batch *b = batch;
     for (int i; (i = atomic_fetch_add(&b->next, 1)) < b->n;)
-        b->variant[i]->module = b->rt->device->ops->load(b->rt->device, b->ptx[i].p, b->ptx[i].n, NULL, &b->err[i]);
+        if (b->ptx[i].n) b->variant[i]->module = b->rt->device->ops->load(b->rt->device, b->ptx[i].p, b->ptx[i].n, NULL, &b->err[i]);
     return NULL;
 }
 
@@ -250,7 +260,39 @@ static void load_all(Batch *b)
     for (int i = 0; i < n; i++) pthread_join(thread[i], NULL);
 }
 
-bool compile_all(Runtime *rt, Compiled **list, const bool *general, int n, Buf *err)
+// The first error since the first `from`, without its place; then they are gone.
+static void first_error(Session *s, int from, Buf *why)
+{
+    char  *text = NULL;
+    size_t n = 0;
+    FILE  *to = open_memstream(&text, &n);
+    if (!to) return;
+    diag_print(s, to, DIAG_short, false);
+    fclose(to);
+    diag_forget(s, from);
+    const char *at = strstr(text, "error: "), *line = at ? at + strlen("error: ") : text;
+    if (!why->n) buf_printf(why, "%.*s", (int)strcspn(line, "\n"), line);
+    free(text);
+}
+
+// One by one, where together one of them failed.
+static void emit_alone(Runtime *rt, Compiled **list, const bool *general, const int *of, const int *todo, Fn **fn, int k, Buf *made, Buf *why)
+{
+    for (int i = 0; i < k; i++) {
+        int at = of[todo[i]], said = diag_count(rt->session);
+        CompileOptions opt = options_of(rt, list[at], general[at]);
+        Buf err = {0};
+        buf_free(&made[i]);
+        fn[i] = lowered(rt, list[at], general[at], &err);
+        if (fn[i] && lower_emit(rt->session, &fn[i], 1, &opt, NULL, &made[i])) { buf_free(&err); continue; }
+        first_error(rt->session, said, &why[at]);
+        if (!why[at].n) buf_puts(&why[at], err.n ? err.p : "does not compile");
+        buf_free(&err);
+    }
+}
+
+// With `why`, one that fails does not stop the others.
+static bool compile_many(Runtime *rt, Compiled **list, const bool *general, int n, Buf *err, Buf *why)
 {
     size_t    room = (size_t)n + 1;
     Variant **variant = checked_alloc(sizeof *variant * room);
@@ -268,7 +310,9 @@ bool compile_all(Runtime *rt, Compiled **list, const bool *general, int n, Buf *
         v->tried = true;
         info[m] = from_disk(rt, list[i], general[i], &ptx[m]);
         if (!info[m]) {
-            fn[k] = lowered(rt, list[i], general[i], err);
+            int before = diag_count(rt->session);
+            fn[k] = lowered(rt, list[i], general[i], why ? &why[i] : err);
+            if (!fn[k] && why) { first_error(rt->session, before, (buf_free(&why[i]), &why[i])); continue; }
             fine = fn[k] != NULL;
             todo[k++] = m;
         }
@@ -276,18 +320,27 @@ bool compile_all(Runtime *rt, Compiled **list, const bool *general, int n, Buf *
         variant[m++] = v;
     }
     if (strcmp(rt->device->ops->name, "emu") == 0) opt.line_info = true;
-    fine = fine && lower_emit_each(rt->session, fn, k, &opt, made);
+    if (fine && !lower_emit_each(rt->session, fn, k, &opt, made)) {
+        fine = why != NULL;
+        if (fine) {
+            diag_forget(rt->session, said);
+            emit_alone(rt, list, general, of, todo, fn, k, made, why);
+        }
+    }
     for (int i = 0; i < k; i++) {
         int at = todo[i];
-        if (fine) info[at] = fn[i]->launch;
+        bool made_it = fine && !(why && why[of[at]].n);
+        if (made_it) info[at] = fn[i]->launch;
         ptx[at] = made[i];
-        if (fine && diag_count(rt->session) == said) to_disk(rt, list[of[at]], general[of[at]], info[at], &ptx[at]);
+        if (made_it && diag_count(rt->session) == said) to_disk(rt, list[of[at]], general[of[at]], info[at], &ptx[at]);
     }
     Batch b = {.rt = rt, .variant = variant, .ptx = ptx, .err = errs, .n = m};
     if (fine) load_all(&b);
     for (int i = 0; i < m; i++) {
-        if (errs[i].n && fine) { buf_add(err, errs[i].p, errs[i].n); fine = false; }
-        if (fine) fine = load_variant(rt, variant[i], info[i], &ptx[i], err);
+        Buf *words = why ? &why[of[i]] : err;
+        if (errs[i].n && fine && !words->n) buf_add(words, errs[i].p, errs[i].n);
+        if (fine && !words->n) load_variant(rt, variant[i], info[i], &ptx[i], words);
+        fine = fine && (why || !words->n);
         buf_free(&ptx[i]);
         buf_free(&errs[i]);
     }
@@ -302,6 +355,16 @@ bool compile_all(Runtime *rt, Compiled **list, const bool *general, int n, Buf *
     free(errs);
     free(made);
     return fine;
+}
+
+bool compile_all(Runtime *rt, Compiled **list, const bool *general, int n, Buf *err) { return compile_many(rt, list, general, n, err, NULL); }
+
+void compile_each(Runtime *rt, Compiled **list, const bool *general, int n, Buf *why)
+{
+    Buf err = {0};
+    if (!compile_many(rt, list, general, n, &err, why))
+        for (int i = 0; i < n; i++) if (!why[i].n) buf_puts(&why[i], err.n ? err.p : "does not compile");
+    buf_free(&err);
 }
 
 const LaunchInfo *compiled_info(Runtime *rt, Compiled *c, bool general, Buf *err)

@@ -101,10 +101,11 @@ static int device_attr(Cuda *c, int attribute)
 static bool describe(Cuda *c, Buf *err)
 {
     Device *d = &c->pub;
-    char    name[64] = "GPU";
+    char   *name = d->model;
     size_t  memory = 0;
-    c->cu.device_name(name, sizeof name, c->device);
-    name[sizeof name - 1] = 0;
+    snprintf(d->model, sizeof d->model, "GPU");
+    c->cu.device_name(name, sizeof d->model, c->device);
+    d->model[sizeof d->model - 1] = 0;
     c->cu.device_memory(&memory, c->device);
     int major = device_attr(c, CU_DEV_MAJOR), minor = device_attr(c, CU_DEV_MINOR);
     d->processors = device_attr(c, CU_DEV_PROCESSORS);

@@ -105,6 +105,7 @@ typedef struct DeviceOps {
 struct Device {
     const DeviceOps *ops;
     char       description[160];       // "NVIDIA H200, sm_90, 132 multiprocessors, 139 GiB, driver CUDA 13.0"
+    char       model[64];              // "NVIDIA H200"; "" where nothing is to be measured
     char       arch[16];               // the target to compile for: "sm_90a"; "" on eval
     int        ptx_version;            // newest .version that it takes, 90 for 9.0; 0: any
     int        processors;             // multiprocessors, 0: not known

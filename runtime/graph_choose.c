@@ -1,4 +1,4 @@
-// The choices of a graph's launches: what kernel_choose decides for each kernel and its dimensions, kept.
+// The choices of a graph's launches: what is decided for each kernel and its dimensions, kept.
 //
 // Where many sizes come up, each kernel decides for so many of them and then takes what it decided for the nearest.
 
@@ -64,7 +64,7 @@ static Decision *decide(Runtime *rt, SemaFile *f, const Node *kernel, const Sema
     CompileOptions opt = runtime_options(rt)->compile;
     Choice choice;
     opt.schedule = runtime_schedule(rt, given);
-    if (!kernel_choose(f, runtime_session(rt), kernel, set, nset, known, nknown, &opt, &choice)) return NULL;
+    if (!runtime_choose(rt, f, kernel, set, nset, known, nknown, &opt, &choice)) return NULL;
     Decision *d = checked_alloc(sizeof *d);
     *d = (Decision){.kernel = kernel, .set = copied(set, nset), .nset = nset, .known = copied(known, nknown), .nknown = nknown, .given = *given, .schedule = choice.schedule};
     for (int i = 0; i < choice.kernel->nbindings && d->nchosen < MAX_CHOSEN; i++) {

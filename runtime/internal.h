@@ -20,6 +20,8 @@ void launch_text(const DeviceLaunch *l, Buf *out);       // "`scale` (grid 8, bl
 bool  compiled_kernel(Runtime *rt, Compiled *c, const LaunchInfo **info, DeviceKernel *k, bool general, Buf *err);
 // Variants that were not made yet, together: on as many threads as there are cores.
 bool  compile_all(Runtime *rt, Compiled **list, const bool *general, int n, Buf *err);
+// The same, but one that fails does not stop the others: why[i] says why.
+void  compile_each(Runtime *rt, Compiled **list, const bool *general, int n, Buf *why);
 const LaunchInfo *compiled_info(Runtime *rt, Compiled *c, bool general, Buf *err);   // of the code for the target, nothing loaded; on eval
 Fn   *compiled_eval(const Compiled *c);                  // not lowered
 typedef struct GraphStore GraphStore;                    // what graphs keep on the device (graph_store.c)
@@ -27,6 +29,11 @@ GraphStore **runtime_graphs(Runtime *rt);
 typedef struct GraphChoices GraphChoices;                // what was decided for their launches (graph_choose.c)
 GraphChoices **runtime_choices(Runtime *rt);
 void  graph_choices_free(GraphChoices *c);               // NULL is fine
+typedef struct TunedStore TunedStore;                    // what was measured here (tuned.c)
+TunedStore **runtime_tuned(Runtime *rt);
+// kernel_choose, after what was measured on this device.
+bool  runtime_choose(Runtime *rt, SemaFile *file, const Node *kernel, const SemaValue *set, int nset, const SemaValue *dims, int ndims,
+                     const CompileOptions *opt, Choice *out);
 Schedule runtime_schedule(const Runtime *rt, const Schedule *own);       // a launch's own over the options'
 void  graph_store_free(Runtime *rt, GraphStore *s);      // NULL is fine
 // launch.c

@@ -100,8 +100,7 @@ bool tensor_convert(HostTensor *t, Elem to, Buf *err)
     return true;
 }
 
-// Reads the files of parameters that are read.
-static bool load_files(const Node *kernel, RunArg *args, int nargs, Buf *err)
+bool args_load(const Node *kernel, RunArg *args, int nargs, Buf *err)
 {
     const Node *params = kernel_params(kernel);
     for (uint32_t p = 0; p < params->nkid; p++) {
@@ -153,7 +152,7 @@ static bool bind_specs(const TKernel *k, RunArg *args, int nargs, KernelArg *out
 static bool run_instance(Runtime *rt, SemaFile *file, const Node *kernel, RunArg *args, int nargs, KernelArg *list, Known *known, RunResult *result, Buf *err)
 {
     Choice choice;
-    if (!kernel_choose(file, runtime_session(rt), kernel, known->set, known->nset, known->at, known->n, &runtime_options(rt)->compile, &choice)) return false;
+    if (!runtime_choose(rt, file, kernel, known->set, known->nset, known->at, known->n, &runtime_options(rt)->compile, &choice)) return false;
     TKernel *k = choice.kernel;
     RunControl ctl = {.notes = &result->notes, .schedule = &choice.schedule};
     return bind_specs(k, args, nargs, list, result, err) && kernel_launch(rt, k, list, k->nparams, &ctl, err);
@@ -174,7 +173,7 @@ bool run_item(Runtime *rt, SemaFile *file, const Node *item, RunArg *args, int n
     Known      known = {.set = set, .nset = nset};
     KernelArg *list = checked_alloc(sizeof *list * MAX_PARAMS);
     *result = (RunResult){0};
-    known.n = load_files(item, args, nargs, err) ? infer_values(item, args, nargs, known.at, MAX_VALUES, err) : -1;
+    known.n = args_load(item, args, nargs, err) ? infer_values(item, args, nargs, known.at, MAX_VALUES, err) : -1;
     bool ok = known.n >= 0 && (item->kind == N_graph ? run_graph : run_instance)(rt, file, item, args, nargs, list, &known, result, err);
     for (int i = 0; ok && i < result->n; i++)
         if (result->out[i].saved) ok = npy_write(result->out[i].saved, &result->out[i].tensor, err);

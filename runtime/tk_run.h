@@ -5,7 +5,7 @@
 //   launch.c    a kernel on host tensors
 //   run.c       a kernel on arguments: `tkc run`
 //   test.c      test items on a device: `tkc test`
-//   bench.c     timing: `tkc bench`
+//   timing.c    how long a launch takes (timing.h); tune.c: which way of launching is the fastest (tune.h)
 //
 //     Buf err = {0};
 //     Device  *dev = device_open("auto", NULL, &err);
@@ -131,6 +131,7 @@ bool run_item(Runtime *rt, SemaFile *file, const Node *item, RunArg *args, int n
                 const SemaValue *set, int nset, RunResult *result, Buf *err);
 void run_print(const RunResult *r, FILE *to);          // "y: f32[37, 1000]" and the tensor, or where it was saved
 void run_result_free(RunResult *r);
+bool args_load(const Node *kernel, RunArg *args, int nargs, Buf *err);     // reads the files of parameters that are read
 // What arguments say of a kernel's compile-time names: dimensions that stand alone in tensor types, and element types.
 int  infer_values(const Node *kernel, const RunArg *args, int nargs, SemaValue *out, int max, Buf *err);   // -1: error
 
@@ -153,23 +154,5 @@ typedef struct TestCounts { int passed, failed, skipped; } TestCounts;
 bool test_paths(const char *const *paths, int n, const TestOptions *opt, TestCounts *counts);
 // One test. `report`: why it failed, or what eval noted (lines).
 bool test_run(Runtime *rt, const TTest *t, const TestOptions *opt, Buf *report);
-
-// ---- bench.c -------------------------------------------------------------------------------------
-
-typedef struct BenchOptions {
-    int    warmup, rounds;             // 0: 5 and 50
-    bool   warm_cache;                 // do not flush the L2 cache between rounds
-    double flops;                      // of one launch; 0: not known
-} BenchOptions;
-typedef struct BenchResult {
-    double median_us, min_us;
-    double bytes;                      // of the tensors: in once, out once, inout twice
-    double gbs, tflops;                // by the median
-    int    rounds;
-} BenchResult;
-
-bool bench_kernel(Runtime *rt, const TKernel *k, KernelArg *args, int nargs, const BenchOptions *opt, BenchResult *out, Buf *err);
-void bench_head(FILE *to);
-void bench_row(FILE *to, const char *kernel, const char *shape, const BenchResult *r);
 
 #endif

@@ -105,7 +105,7 @@ void check_tune(SemaFile *f, const Node *item) {
 // ---- candidates ----------------------------------------------------------------------------------
 
 // In the kernel's own file, or in the one that is compiled.
-static const Node *item_of(const SemaFile *f, const Node *kernel) {
+const Node *sema_tune_item(const SemaFile *f, const Node *kernel) {
     for (uint32_t i = 0; i < f->tunes.n; i++) {
         const Node *n = f->tunes.at[i].node;
         const Bind *b = n->sym == kernel->sym ? scope_find(f->tunes.at[i].env, n->sym) : NULL;
@@ -155,7 +155,7 @@ static bool allowed(SemaFile *f, const Node *kernel, const Node *item, const Sem
 }
 
 int sema_candidates(SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *dims, int ndims, TuneCandidate **out) {
-    const Node *item = item_of(f, kernel);
+    const Node *item = sema_tune_item(f, kernel);
     Choice choice[MAX_CHOICES];
     *out = NULL;
     if (!item) return 0;
@@ -175,4 +175,22 @@ int sema_candidates(SemaFile *f, const Node *kernel, const SemaValue *set, int n
     }
     *out = all.at;
     return (int)all.n;
+}
+
+bool sema_tune_allows(SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *dims, int ndims) {
+    const Node *item = sema_tune_item(f, kernel);
+    return !item || allowed(f, kernel, item, set, nset, dims, ndims);
+}
+
+bool sema_tune_key(const SemaFile *f, const Node *kernel, const char *dim) {
+    const Node *item = sema_tune_item(f, kernel);
+    bool any = false;
+    for (uint32_t i = 0; item && i < item->nkid; i++) {
+        const Node *k = item->kid[i];
+        for (uint32_t j = 0; k && k->kind == N_tune_key && j < k->nkid; j++) {
+            any = true;
+            if (k->kid[j]->sym && strcmp(k->kid[j]->sym->s, dim) == 0) return true;
+        }
+    }
+    return !any;
 }

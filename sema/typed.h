@@ -234,6 +234,10 @@ TKernel  *sema_instance(SemaFile *f, const Node *kernel, const SemaValue *set, i
 // `chosen`), besides what `set` gives. None without a tune item.
 typedef struct TuneCandidate { const SemaValue *value; int n; } TuneCandidate;
 int       sema_candidates(SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *dims, int ndims, TuneCandidate **out);
+// The conditions of its tune item, if it has one, hold for the defaults.
+bool      sema_tune_allows(SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *dims, int ndims);
+bool      sema_tune_key(const SemaFile *f, const Node *kernel, const char *dim);     // what is chosen depends on it: `key`, else all
+const Node *sema_tune_item(const SemaFile *f, const Node *kernel);                   // NULL: it has none
 void      sema_check(SemaFile *f);                      // every kernel with its defaults, and every test, to report errors
 void      typed_print(Session *s, const TKernel *k, Buf *out);
 int       typed_verify(const TKernel *k, Buf *out);     // how many promises of this file the tree breaks; sema's bugs, in words

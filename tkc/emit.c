@@ -10,6 +10,7 @@
 
 #include "runtime/cuda_link.h"
 #include "runtime/tk_run.h"
+#include "runtime/tune.h"
 #include "tkc/compile.h"
 #include "tkc/tkc.h"
 #include "tkc/values.h"
@@ -81,7 +82,7 @@ static int instantiate(Job *j, SemaFile *file) {
     for (int i = 0; i < n; i++) {
         values_for(&all, nodes[i], &set, &dims);
         Choice *c = &j->choice[j->n];
-        if (kernel_choose(file, j->s, nodes[i], set.at, set.n, dims.at, dims.n, &j->compile, c)) j->kernel[j->n++] = c->kernel;
+        if (tuned_choose(NULL, NULL, file, j->s, nodes[i], set.at, set.n, dims.at, dims.n, &j->compile, c)) j->kernel[j->n++] = c->kernel;
     }
     lap(&j->clock, "check");
     return report_diags(j->s, j->opt) && j->n == n ? DONE : FAILED;

@@ -7,22 +7,23 @@
 
 #include "lang/lang.h"
 
-enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP = 32, C_ONNX = 64, C_CACHE = 128, C_DIFF = 256, C_ALL = 511, C_COMPILES = C_EMIT | C_RUN | C_TEST };
+enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP = 32, C_ONNX = 64, C_CACHE = 128, C_DIFF = 256, C_TUNE = 512, C_ALL = 1023,
+       C_COMPILES = C_EMIT | C_RUN | C_TEST | C_TUNE };
 
 // clang-format off
 //    letter name    kind    value                                                        commands
 #define OPTIONS(X) \
     X(0,   emit,      CHOICE, "tokens|ast|typed|tile|layout|llvm|ptx|cubin|report|plan|tk|graph|fusion", C_EMIT, \
       "what to write: a stage of the compilation (default: ptx; tile with --after; tk of a model)") \
-    X('o', out,       TEXT,   "FILE",                                                      C_EMIT | C_HELP, \
+    X('o', out,       TEXT,   "FILE",                                                      C_EMIT | C_HELP | C_TUNE, \
       "where to write it (default: standard output)") \
-    X('k', kernel,    TEXT,   "NAME",                                                      C_EMIT | C_RUN, \
+    X('k', kernel,    TEXT,   "NAME",                                                      C_EMIT | C_RUN | C_TUNE, \
       "this kernel only (default: all of the file)") \
     X('g', graph,     TEXT,   "NAME",                                                      C_EMIT | C_RUN | C_DIFF, \
       "this graph of the file") \
     X(0,   arch,      ARCH,   "ARCH",                                                      C_COMPILES, \
       "the GPU to compile for (default: sm_90a, or the device's own)") \
-    X(0,   set,       LIST,   "NAME=VALUE",                                                C_EMIT | C_RUN, \
+    X(0,   set,       LIST,   "NAME=VALUE",                                                C_EMIT | C_RUN | C_TUNE, \
       "a compile-time value or a dimension: an integer, true, false or an element type; may be given again") \
     X(0,   with,      LIST,   "NAME=VALUE",                                                C_COMPILES, \
       "part of the schedule: warps, stages, groups, cluster, split, blocks or walk; may be given again") \
@@ -44,18 +45,26 @@ enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP 
       "check the tile IR after each pass") \
     X(0,   time,      FLAG,   "",                                                          C_EMIT | C_TEST, \
       "a row of milliseconds for each stage (tests: for each test), on standard error") \
-    X('d', device,    CHOICE, "auto|cuda|emu|eval|ref",                                    C_RUN | C_TEST | C_ONNX | C_DIFF, \
+    X(0,   at,        LIST,   "NAME=N,...",                                                C_TUNE, \
+      "dimensions to tune for, on top of what is given for all; may be given again") \
+    X(0,   most,      NUMBER, "N",                                                         C_TUNE, \
+      "how many candidates to measure at most (default: 32)") \
+    X(0,   all,       FLAG,   "",                                                          C_TUNE, \
+      "measure all candidates, whatever the model expects of them, and print them") \
+    X(0,   write,     FLAG,   "",                                                          C_TUNE, \
+      "put what is the best into the tune item of the source, and print what changes") \
+    X('d', device,    CHOICE, "auto|cuda|emu|eval|ref",                                    C_RUN | C_TEST | C_ONNX | C_DIFF | C_TUNE, \
       "where to run: a GPU, the emulator, the evaluator; auto is the GPU if there is one, else the emulator; models run " \
       "on ref, the interpreter of their graph") \
-    X(0,   gpu,       NUMBER, "N",                                                         C_RUN | C_TEST | C_DEVICES, \
+    X(0,   gpu,       NUMBER, "N",                                                         C_RUN | C_TEST | C_DEVICES | C_TUNE, \
       "which GPU, from 0") \
-    X(0,   driver,    TEXT,   "FILE",                                                      C_RUN | C_TEST | C_DEVICES, \
+    X(0,   driver,    TEXT,   "FILE",                                                      C_RUN | C_TEST | C_DEVICES | C_TUNE, \
       "the driver's library (default: libcuda.so.1)") \
     X('a', arg,       LIST,   "NAME=SPEC",                                                 C_EMIT | C_RUN | C_DIFF, \
       "an argument, as without --arg; may be given again") \
     X(0,   save,      LIST,   "NAME=FILE.npy",                                             C_RUN, \
       "where the tensor is saved after the run, an `inout` one too; may be given again") \
-    X(0,   seed,      NUMBER, "N",                                                         C_RUN | C_TEST | C_DIFF, \
+    X(0,   seed,      NUMBER, "N",                                                         C_RUN | C_TEST | C_DIFF | C_TUNE, \
       "of random data (default: 0)") \
     X(0,   random_weights, FLAG, "",                                                       C_EMIT | C_RUN | C_TEST | C_DIFF, \
       "make up the weights that no file has, the same in each run") \

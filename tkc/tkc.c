@@ -45,6 +45,20 @@ const Command command_table[] = {
       "tkc test std/attention --device=eval\n"
       "tkc test softmax.tk --device=eval --twice",
       main_test },
+    { "tune", C_TUNE, "tune FILE.tk [KERNEL] [NAME=SPEC...] [options]",
+      "measure what a kernel leaves open, on a GPU",
+      "For each case of dimensions, measures the combinations of the kernel's tune item, with the schedules that are open besides (parts "
+      "of a loop, walking, warps), and prints them beside what the model expects. The model leaves out what is far from its best, "
+      "the assembler what spills or does not fit. Each launch finds the caches full of other data; the best are measured in turns.\n"
+      "NAME=SPEC is an argument as for `tkc run`, or a dimension or compile-time value (M=1024). A tensor that is not given has the "
+      "shape that the dimensions give it, and random data (integers of four bytes or more: indices below the largest dimension); "
+      "a number has to be given.\n"
+      "The best of each case is kept on disk, by the kernel's meaning, its dimensions and the device, and taken from then on wherever the "
+      "same is launched or compiled (`tkc cache measured` prints them, `tkc cache clear` forgets them); --write puts it into the source, -o writes all that was measured as a table, fields separated by tabs.", NULL,
+      "tkc tune matmul.tk M=4096 N=4096 K=4096\n"
+      "tkc tune matmul.tk --at M=1024,N=1024,K=1024 --at M=16,N=4096,K=4096 --write\n"
+      "tkc tune softmax.tk x=random:bf16[8192,4096] -o softmax.tsv",
+      main_tune },
     { "check-onnx", C_ONNX, "check-onnx FOLDER... [options]",
       "run models on recorded data, and compare",
       "Each FOLDER, and each folder below, that holds a model.onnx is a test: the model is run on each of its data sets "
@@ -79,13 +93,14 @@ const Command command_table[] = {
       "Prints a line for each device, with the reason where one cannot be used, and the table of targets.", NULL,
       "tkc devices",
       main_devices },
-    { "cache", C_CACHE, "cache [clear]",
+    { "cache", C_CACHE, "cache [measured|clear]",
       "what is kept of compiled kernels, on disk",
-      "Prints where the cache is, how many kernels it holds and how large it is; `clear` empties it. `tkc run`, `tkc test` and "
+      "Prints where the cache is, how many kernels it holds and how large it is; `measured` prints what `tkc tune` found, `clear` empties all. `tkc run`, `tkc test` and "
       "libtkc keep the PTX of what they compile there, by the sources, values, options and compiler that made it; nothing "
       "has to be cleared for a result to be right. The folder is TKC_CACHE_DIR, else XDG_CACHE_HOME/tkc, else HOME/.cache/tkc; "
       "TKC_CACHE_MIB bounds it (256), by removing what was not used for longest; TKC_CACHE=off turns it off.", NULL,
       "tkc cache\n"
+      "tkc cache measured\n"
       "tkc cache clear",
       main_cache },
     { "help", C_HELP, "help [COMMAND]",

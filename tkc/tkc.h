@@ -4,7 +4,7 @@
 //   options.c   the table of options, read and checked     help.c    the same table as --help, man page, Markdown
 //   output.c    messages, files written whole or not at all
 //   emit.c      FILE.tk --emit=STAGE                       values.c  --set NAME=VALUE
-//   run.c  test.c  explain.c  model.c                      the other commands
+//   run.c  test.c  tune.c  explain.c  model.c              the other commands
 //
 // Exit status: 0, 1 when something failed, 2 for a wrong command line. Every failure is one line on
 // standard error that begins with `tkc: `, or diagnostics that point into the source.
@@ -67,6 +67,7 @@ int main_test(const Options *opt);
 int main_explain(const Options *opt);
 int main_devices(const Options *opt);
 int main_cache(const Options *opt);
+int main_tune(const Options *opt);
 int main_check_onnx(const Options *opt);
 int main_diff(const Options *opt);
 int main_help(const Options *opt);

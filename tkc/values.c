@@ -105,17 +105,24 @@ static bool value_parse(const char *text, SemaValue *out) {
     return out->is_type || out->fn;
 }
 
+int value_read(const char *option, const char *text, Arena *a, SemaValue *out) {
+    const char *sign = strchr(text, '=');
+    if (sign == NULL || sign == text) return wrong_use("%s %s: NAME=VALUE is wanted", option, text);
+    *out = (SemaValue){.name = arena_printf(a, "%.*s", (int)(sign - text), text)};
+    if (!value_parse(sign + 1, out))
+        return wrong_use("%s %s: `%s` is no integer, true, false, element type or name of a function", option, text, sign + 1);
+    return DONE;
+}
+
 int values_read(const Options *opt, Arena *a, Values *out) {
     out->n = 0;
     for (int i = 0; i < opt->set.n; i++) {
-        const char *text = opt->set.at[i], *sign = strchr(text, '=');
-        if (sign == NULL || sign == text) return wrong_use("--set %s: NAME=VALUE is wanted", text);
-        SemaValue v = {.name = arena_printf(a, "%.*s", (int)(sign - text), text)};
-        if (!value_parse(sign + 1, &v))
-            return wrong_use("--set %s: `%s` is no integer, true, false, element type or name of a function", text, sign + 1);
+        SemaValue v;
+        int status = value_read("--set", opt->set.at[i], a, &v);
+        if (status != DONE) return status;
         if (out->n == MAX_VALUES) return wrong_use("--set: more than %d values", MAX_VALUES);
         for (int k = 0; k < out->n; k++)
-            if (strcmp(out->at[k].name, v.name) == 0) return wrong_use("--set %s: %s is given twice", text, v.name);
+            if (strcmp(out->at[k].name, v.name) == 0) return wrong_use("--set %s: %s is given twice", opt->set.at[i], v.name);
         out->at[out->n++] = v;
     }
     return DONE;

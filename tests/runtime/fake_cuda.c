@@ -1,6 +1,6 @@
 // A driver of our own making, for testing runtime/cuda.c without a GPU. Device memory is host memory;
-// kernels do not run, but what they were launched with is written down. fake_control tells it how to
-// behave; fake_log gives what was called, a line each.
+// kernels do not run, but what they were launched with is written down, and there is a clock: between two events lie 500 us, or one for
+// each block and ten for each launch (`by_blocks`). fake_set and fake_fail tell it how to behave; fake_log gives what was called, a line each.
 //
 //   FAKE_WHOLE   everything       FAKE_OLD   as of CUDA 11.0       FAKE_BROKEN   lacks cuMemAlloc_v2
 
@@ -21,6 +21,8 @@ static struct {
     size_t n;
     int  live, contexts;              // allocations, retained contexts
     int  stream;                      // of the last launch, its low bits
+    int  by_blocks, spills_at;        // how long a launch takes; threads of a block from which kernels spill, 0: all have 8 bytes
+    double now;
 } fake = {.devices = 1, .major = 9, .minor = 0, .version = 13000};
 
 void fake_reset(void);
@@ -46,7 +48,7 @@ static int *field(const char *what)
 {
     return !strcmp(what, "devices") ? &fake.devices : !strcmp(what, "major") ? &fake.major : !strcmp(what, "minor") ? &fake.minor
          : !strcmp(what, "version") ? &fake.version : !strcmp(what, "param_words") ? &fake.param_words : !strcmp(what, "live") ? &fake.live
-         : !strcmp(what, "stream") ? &fake.stream : &fake.contexts;
+         : !strcmp(what, "stream") ? &fake.stream : !strcmp(what, "by_blocks") ? &fake.by_blocks : !strcmp(what, "spills_at") ? &fake.spills_at : &fake.contexts;
 }
 
 void fake_reset(void)
@@ -122,7 +124,11 @@ CuResult cuModuleLoadDataEx(CuModule *m, const void *image, unsigned n, int *opt
     if (strstr(image, "syntax error")) snprintf(errors, error_bytes, "ptxas application ptx input, line 3; fatal   : Parsing error\nptxas fatal\n");
     if (strstr(image, "syntax error")) return CU_INVALID_PTX;
     ENTER(cuModuleLoadDataEx);
-    *m = malloc(1);
+    int *threads = malloc(sizeof *threads);
+    const char *at = strstr(image, ".reqntid ");
+    if (!at) at = strstr(image, ".maxntid ");
+    *threads = at ? atoi(at + strlen(".reqntid ")) : 0;
+    *m = (CuModule)threads;
     __atomic_fetch_add(&fake.live, 1, __ATOMIC_RELAXED);
     return CU_OK;
 }
@@ -135,8 +141,8 @@ CuResult cuModuleGetFunction(CuFunction *f, CuModule m, const char *name)
 }
 CuResult cuFuncGetAttribute(int *v, int a, CuFunction f)
 {
-    (void)f;
-    *v = a == CU_FN_REGISTERS ? 32 : a == CU_FN_MAX_THREADS ? 512 : a == CU_FN_SHARED_BYTES ? 1024 : a == CU_FN_LOCAL_BYTES ? 8 : -1;
+    int spills = fake.spills_at && *(const int *)f < fake.spills_at ? 0 : 8;
+    *v = a == CU_FN_REGISTERS ? 32 : a == CU_FN_MAX_THREADS ? 512 : a == CU_FN_SHARED_BYTES ? 1024 : a == CU_FN_LOCAL_BYTES ? spills : -1;
     return CU_OK;
 }
 CuResult cuFuncSetAttribute(CuFunction f, int a, int v) { (void)f; ENTER(cuFuncSetAttribute); note("attribute %d = %d\n", a, v); return CU_OK; }
@@ -154,6 +160,7 @@ CuResult cuLaunchKernel(CuFunction f, unsigned gx, unsigned gy, unsigned gz, uns
     ENTER(cuLaunchKernel);
     fake.stream = (int)(uintptr_t)s;
     note_launch((unsigned[]){gx, gy, gz, bx, by, bz}, smem, params);
+    fake.now += 10 + (double)gx;
     return CU_OK;
 }
 #ifndef FAKE_OLD
@@ -217,6 +224,7 @@ CuResult cuLaunchKernelEx(const CuLaunchConfig *c, CuFunction f, void **params, 
     if (c->nattrs != 1 || c->attrs[0].id != CU_ATTR_CLUSTER) return CU_INVALID_VALUE;
     note("cluster %u %u %u ", c->attrs[0].value.cluster.x, c->attrs[0].value.cluster.y, c->attrs[0].value.cluster.z);
     note_launch(&c->grid_x, c->smem, params);
+    fake.now += 10 + (double)c->grid_x;
     return CU_OK;
 }
 CuResult cuTensorMapEncodeTiled(CuTensorMap *m, int type, uint32_t rank, void *base, const uint64_t *dims, const uint64_t *strides,
@@ -242,8 +250,15 @@ CuResult cuTensorMapEncodeIm2col(CuTensorMap *m, int type, uint32_t rank, void *
     return CU_OK;
 }
 #endif
-CuResult cuEventCreate(CuEvent *e, unsigned flags) { (void)flags; ENTER(cuEventCreate); *e = malloc(1); __atomic_fetch_add(&fake.live, 1, __ATOMIC_RELAXED); return CU_OK; }
+CuResult cuEventCreate(CuEvent *e, unsigned flags) { (void)flags; ENTER(cuEventCreate); *e = malloc(sizeof fake.now); __atomic_fetch_add(&fake.live, 1, __ATOMIC_RELAXED); return CU_OK; }
 CuResult cuEventDestroy_v2(CuEvent e) { free(e); __atomic_fetch_sub(&fake.live, 1, __ATOMIC_RELAXED); return CU_OK; }
-CuResult cuEventRecord(CuEvent e, CuStream s) { (void)e; (void)s; return CU_OK; }
+CuResult cuEventRecord(CuEvent e, CuStream s) { (void)s; memcpy(e, &fake.now, sizeof fake.now); return CU_OK; }
 CuResult cuEventSynchronize(CuEvent e) { (void)e; ENTER(cuEventSynchronize); return CU_OK; }
-CuResult cuEventElapsedTime(float *ms, CuEvent a, CuEvent b) { (void)a; (void)b; *ms = 0.5f; return CU_OK; }
+CuResult cuEventElapsedTime(float *ms, CuEvent a, CuEvent b)
+{
+    double from, to;
+    memcpy(&from, a, sizeof from);
+    memcpy(&to, b, sizeof to);
+    *ms = fake.by_blocks ? (float)((to - from) * 1e-3) : 0.5f;
+    return CU_OK;
+}
