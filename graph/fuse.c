@@ -7,11 +7,15 @@
 //       again rather than stored;
 //   F2  a contraction joins a group as its anchor if its places there are one to one with the root's: what follows it is its
 //       epilogue, transposed or not;
-//   F3  what a contraction reads joins it (prologue) if it is next to free, as it is computed again for every tile;
+//   F3  what a contraction reads joins it (prologue) if it is next to free, as it is computed again for every tile, or cheap
+//       and there is but one tile along the other operand;
 //   F4  a reduction joins a group if its places are the group's rows: then softmax, norms and their like are one kernel,
 //       and each row is reduced once;
-//   F5  a value that must be stored anyway is stored by a group that computes it in passing, if that makes no cycle;
-//   F7  otherwise it is stored by a group of its own, and the reason is kept.
+//   F5  made of weights alone, a value is stored: it is computed once. So are weights that the model has in an order in which a
+//       product cannot read rows or columns of them;
+//   F6  a value that must be stored anyway is stored by a group that computes it in passing, if that makes no cycle;
+//   F7  what follows a product stays with it: if the product cannot join, what is stored is the end of its epilogue;
+//   F8  otherwise it is stored by a group of its own, and the reason is kept.
 
 #include "graph/fuse.h"
 
@@ -19,7 +23,7 @@
 
 #include <string.h>
 
-enum { MOST_PLACES = 1024, MAX_PLACES = 4, ROTARY = 12, MAX_NODES = 120, CHEAP = 8, FREE = 3, FIRST_REDUCED = 20, FIRST_VALUE = 40, MAX_AXES = 64 };
+enum { MOST_PLACES = 1024, MAX_PLACES = 4, ROTARY = 12, MAX_NODES = 120, CHEAP = 8, FREE = 3, ONE_TILE = 256, FIRST_REDUCED = 20, FIRST_VALUE = 40, MAX_AXES = 64 };
 
 typedef struct Place { int group; const Ix *coord; } Place;
 
@@ -31,6 +35,10 @@ typedef struct State {
     int    *weight;              // operations to compute one element from what is in memory, if everything joins
     bool   *deep;                // there is an exponential, sine, .. below
     bool   *heavy;               // there is a reduction, contraction, .. below, not stored yet
+    bool   *reduces;             // .. a reduction, with only elementwise values between
+    bool   *constant;            // made of constants alone
+    Node  **epilogue;            // the product that it is the epilogue of, or NULL
+    const Node **weights_of;     // the product whose right operand it is, made of constants; or NULL
     struct Places { VEC(Place) at; bool many; } *places;
     int    *fresh;               // by group: axes handed out
 } State;
@@ -344,6 +352,37 @@ static const char *product_refused(State *s, const Node *n)
 
 static bool is_kept(const Node *n) { return n->kind == G_cast && n->cast.kept; }
 
+// Operations for one element of a product's prologue, from what will be stored.
+static int own_weight(const State *s, const Node *n)
+{
+    int w = n->kind == G_ew ? 1 : 0;
+    for (uint32_t k = 0; k < n->nsrc; k++) {
+        const Node *x = n->src[k];
+        while (x->kind == G_view) x = x->src[0];
+        w += s->epilogue[x->id] || s->users[x->id] > 1 ? 0 : s->weight[x->id];
+    }
+    return w;
+}
+
+// A product's left operand that is computed once, as there is but one tile along the right one.
+static bool read_once(State *s, const Node *n, const FGroup *f)
+{
+    const Node *c = f->anchor;
+    Graph *g = s->g;
+    if (f->attends || f->second || s->reduces[n->id] || own_weight(s, n) > CHEAP || s->places[n->id].at.n > 1) return false;
+    Ix across = ix_product(g, c->shape + c->contract.nb + c->contract.nm, c->contract.nn);
+    return across && across->hi <= ONE_TILE && g_count(g, n) == g_count(g, c->src[0]);
+}
+
+// Would its product be stored, and it computed by those that read that?
+static bool leaves_product(State *s, const Node *n, const FGroup *f, const Ix *coord)
+{
+    const Node *p = s->epilogue[n->id];
+    if (!p || f->attends) return false;
+    if (f->kind == F_PRODUCT) return f->second || p->src[0] != f->anchor->src[0];
+    return f->kind != F_MAP || !covers(s, n, f, coord, all_root_axes(s, f));
+}
+
 // How often is an elementwise value computed again in a group, and does that matter?
 static const char *element_refused(State *s, const Node *n)
 {
@@ -360,7 +399,8 @@ static const char *element_refused(State *s, const Node *n)
         bool scores = f->attends && (axes >> f->along & 1) && (axes & all) && !f->inner;
         bool rotary = f->attends && f->inner && (!(axes >> f->along & 1) || s->weight[n->id] <= ROTARY);   // queries and keys
         if (rotary) continue;
-        if (f->kind == F_PRODUCT && !scores && (axes >> FIRST_REDUCED) && (s->heavy[n->id] || s->weight[n->id] > FREE))
+        if (leaves_product(s, n, f, p->at.at[i].coord)) return "the end of a product's epilogue, and the product cannot join";
+        if (f->kind == F_PRODUCT && !scores && (axes >> FIRST_REDUCED) && (s->heavy[n->id] || s->weight[n->id] > FREE) && !read_once(s, n, f))
             return "a product would compute it again for every tile";
         if (f->kind == F_PRODUCT && n->kind == G_concat && (axes >> FIRST_REDUCED)) return "a product would choose among its parts for every tile";
         if (f->kind == F_SCATTER) return "a scatter reads its operands from memory";
@@ -375,6 +415,7 @@ static int new_group(State *s, FKind kind, Node *root)
 {
     FGroup *f = NEW(s->g->arena, FGroup);
     f->kind = kind;
+    f->once = s->constant[root->id];
     f->root = root;
     vec_push(s->g->arena, &s->f->groups, f);
     int *fresh = NEW_N(s->g->arena, int, 2 * s->f->groups.n);
@@ -461,6 +502,29 @@ static void elementwise(State *s, Node *n)
     push(s, n, p.group, p.coord);
 }
 
+// Weights of which a product could read neither rows nor columns: what is adjacent in memory is along neither of its axes.
+static bool scattered(const State *s, const Node *n)
+{
+    const Node *c = s->weights_of[n->id];
+    if (!c || n->kind != G_view || !ix_is(n->view.pred, 1)) return false;
+    const Node *y = n->src[0];
+    int last = y->rank - 1;
+    while (last >= 0 && ix_is(y->shape[last], 1)) last--;
+    if (last < 0) return false;
+    Ix at = n->view.coord[last];
+    bool axis = at->kind == IX_AXIS && at->arg[0] == y->shape[last];
+    return !(axis && (at->value == n->rank - 1 || at->value == n->rank - 1 - c->contract.nk));
+}
+
+// Read by what is not made of constants alone.
+static bool is_weight(const State *s, const Node *n)
+{
+    const struct Places *p = &s->places[n->id];
+    for (uint32_t i = 0; s->constant[n->id] && i < p->at.n; i++)
+        if (!s->constant[group_at(s, p->at.at[i].group)->root->id]) return true;
+    return false;
+}
+
 // A view of a product that is all that is read of it, each element once: if it must be stored, then in this order.
 static bool layout(State *s, const Node *n)
 {
@@ -470,11 +534,38 @@ static bool layout(State *s, const Node *n)
     return map_invert(s->g, n->src[0]->rank, n->src[0]->shape, n->view.coord, n->rank, axis, inverse);
 }
 
+static int64_t size_of(Graph *g, const Node *n)               // in bytes; -1: it is not known
+{
+    int64_t count;
+    return ix_const(g_count(g, n), &count) ? count * elem_bytes((Elem)n->elem) : -1;
+}
+
+// Made of weights: is it worth being kept? Not if it is simple and more to read than what it is made of.
+static bool computed_once(const State *s, const Node *n)
+{
+    int64_t size = size_of(s->g, n), from = 0;
+    if (size < 0 || graph_loaded(n) || n->kind == G_const || n->kind == G_view || n->kind == G_gather) return false;
+    for (uint32_t k = 0; k < n->nsrc; k++) {
+        const Node *x = n->src[k];
+        GNum number;
+        while (x->kind == G_view) x = x->src[0];
+        if (!g_scalar_value(x, &number)) from += size_of(s->g, x);
+    }
+    return s->weights_of[n->id] || s->deep[n->id] || s->heavy[n->id] || size <= from;
+}
+
 static void place(State *s, Node *n)
 {
     const char *why;
     GNum number;
     if (g_scalar_value(n, &number) && !s->is_output[n->id] && !s->in_place[n->id]) return;   // a literal
+    if (is_weight(s, n) && !s->is_output[n->id]) {
+        why = scattered(s, n) ? "weights in the order in which their product reads them" : computed_once(s, n) ? "made of weights alone" : NULL;
+        if (why) {
+            own_group(s, n, why);
+            return;
+        }
+    }
     switch ((GKind)n->kind) {
     case G_input: case G_const: case G_param: return;
     case G_index: case G_view: case G_gather:
@@ -554,6 +645,7 @@ static void count_users(State *s)
             s->users[n->src[k]->id]++;
         }
     }
+    s->epilogue = graph_epilogues(s->g, alive);
 }
 
 static void weigh(State *s)
@@ -568,7 +660,12 @@ static void weigh(State *s)
             w += s->deep[from] && s->users[from] > 2 ? 0 : s->weight[from];      // will be stored
             s->heavy[i] |= s->heavy[n->src[k]->id];
             s->deep[i] |= s->deep[n->src[k]->id];
+            s->reduces[i] |= s->reduces[n->src[k]->id];
         }
+        s->reduces[i] = n->kind == G_reduce || (!anchor && s->reduces[i]);
+        s->constant[i] = n->kind == G_const || (n->nsrc > 0 && n->kind != G_host);
+        for (uint32_t k = 0; k < n->nsrc; k++) s->constant[i] &= s->constant[n->src[k]->id];
+        if (n->kind == G_contract && s->constant[n->src[1]->id]) s->weights_of[n->src[1]->id] = n;
         if (is_kept(n)) {
             s->heavy[i] = false;
             continue;
@@ -626,6 +723,9 @@ Fusion *graph_fuse(Graph *g)
     s.weight = NEW_N(g->arena, int, n);
     s.heavy = NEW_N(g->arena, bool, n);
     s.deep = NEW_N(g->arena, bool, n);
+    s.reduces = NEW_N(g->arena, bool, n);
+    s.constant = NEW_N(g->arena, bool, n);
+    s.weights_of = NEW_N(g->arena, const Node *, n);
     s.places = NEW_N(g->arena, struct Places, n);
     for (uint32_t i = 0; i < n; i++) s.f->maker[i] = -1;
     for (uint32_t i = 0; i < g->outputs.n; i++) s.needed[g->outputs.at[i].node->id] = s.is_output[g->outputs.at[i].node->id] = true;
@@ -650,18 +750,35 @@ static void say_node(Buf *to, const Node *n)
     else buf_puts(to, g_kind_name[n->kind]);
 }
 
+enum { MAX_SOURCES = 64 };
+
+int group_sources(const FGroup *f, const char **from, int most)
+{
+    int count = 0;
+    uint64_t last = 0;                                       // places seen so far are below it
+    for (;;) {
+        const Node *next = NULL;
+        for (uint32_t i = 0; i < f->nodes.n; i++) {
+            const Node *n = f->nodes.at[i];
+            if (n->from && n->place >= last && (!next || n->place < next->place)) next = n;
+        }
+        if (!next) return count;
+        if (count < most) from[count] = next->from;
+        count++;
+        last = (uint64_t)next->place + 1;
+    }
+}
+
 void fusion_print(Buf *to, const Fusion *f)
 {
     static const char *const kind[] = {"map", "rows", "product", "scatter"};
     for (uint32_t i = 0; i < f->groups.n; i++) {
         const FGroup *a = f->groups.at[i];
-        buf_printf(to, "kernel %u, %s:", i + 1, kind[a->kind]);
-        const char *last = NULL;
-        for (uint32_t k = a->nodes.n; k-- > 0;) {
-            const Node *n = a->nodes.at[k];
-            if (n->from && n->from != last) buf_printf(to, "%s %s", last ? "," : "", n->from);
-            if (n->from) last = n->from;
-        }
+        buf_printf(to, "kernel %u, %s%s:", i + 1, kind[a->kind], a->once ? ", once" : "");
+        const char *from[MAX_SOURCES];
+        int count = group_sources(a, from, MAX_SOURCES);
+        for (int k = 0; k < count && k < MAX_SOURCES; k++) buf_printf(to, "%s %s", k ? "," : "", from[k]);
+        if (count > MAX_SOURCES) buf_printf(to, ", and %d more", count - MAX_SOURCES);
         buf_putc(to, '\n');
         for (uint32_t k = 0; k < a->makes.n; k++) {
             const Node *n = a->makes.at[k];

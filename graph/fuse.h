@@ -23,8 +23,12 @@ typedef struct Attention {       // a product whose left operand is a softmax al
 // place: of the left operand's elements; its last coordinate is the contracted axis.
 bool attention_match(Graph *g, const Node *product, const Ix *place, Attention *to);
 
+// By node id: the product that an elementwise value is the epilogue of (epilogue.c), or NULL.
+Node **graph_epilogues(Graph *g, const bool *alive);
+
 typedef struct FGroup {
     FKind    kind;
+    bool     once;               // made of weights alone: it is run when they are loaded
     Node    *root;
     Node    *second;             // F_PRODUCT: another contraction of the same left operand, or NULL
     Node    *anchor;             // F_PRODUCT: the contraction; F_ROWS: the scan or sort that it is about, or NULL
@@ -55,6 +59,8 @@ static inline bool graph_loaded(const Node *n)
 
 void    graph_simplify(Graph *g);                           // rewrites that make fewer kernels (simplify.c)
 Fusion *graph_fuse(Graph *g);                                // in the graph's arena
+// What a group was made for, once each, in the model's order: as many as there are, at most `most` of them in `from`.
+int     group_sources(const FGroup *f, const char **from, int most);
 void    fusion_print(Buf *to, const Fusion *f);              // --emit=fusion
 // Is a map from `n` axes (with these extents) onto the values of `coord` one to one? axis[i] gets the axis as an expression of
 // places: of ix_axis(g, k, shape[k]) for the value's dimension k.

@@ -46,8 +46,16 @@ void graph_free(Graph *g)
 
 void g_at(Graph *g, const char *from)
 {
-    if (from && g->tables->at && strcmp(from, g->tables->at) == 0) return;
-    g->tables->at = from ? arena_printf(g->arena, "%s", from) : NULL;
+    struct GTables *t = g->tables;
+    if (from && t->at && strcmp(from, t->at) == 0) return;
+    t->at = from ? arena_printf(g->arena, "%s", from) : NULL;
+    t->place = from ? ++t->places : 0;
+}
+
+void g_at_node(Graph *g, const Node *n)
+{
+    g->tables->at = n->from;
+    g->tables->place = n->place;
 }
 
 const char *g_source(const Graph *g) { return g->tables->at; }
@@ -207,6 +215,7 @@ Node *node_intern(Graph *g, const Node *proto)
     *n = key;
     n->id = t->node_count++;
     n->from = t->at;
+    n->place = t->place;
     n->shape = copy_ixs(g, proto->shape, proto->rank);
     n->src = copy_nodes(g, proto->src, (int)proto->nsrc);
     if (n->kind == G_view) n->view.coord = copy_ixs(g, proto->view.coord, n->src[0]->rank);

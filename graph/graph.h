@@ -154,6 +154,7 @@ struct Node {
     uint32_t hash;
     Node *const *src;
     const Ix *shape;             // rank of them
+    uint32_t place;              // of `from` in the model's order
     const char *from;            // "Softmax /layer1/attn/Softmax": the node of the model that it was made for, or NULL
     const char *name;            // the value's name in the model, or NULL
     union {

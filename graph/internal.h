@@ -13,6 +13,7 @@ struct GTables {
     VEC(Ix)  dim_ix;
     VEC(GKnown) known;                                       // by node id
     const char *at;                                          // see g_at
+    uint32_t place, places;                                  // .. its place in the model's order; how many there were
     const char *error;
     int      prove_depth;
 };
@@ -27,10 +28,18 @@ uint32_t hash_bytes(uint32_t h, const void *p, size_t n);
 
 // A node with everything set but id, hash and from: the one that is there already, or a copy in the arena.
 Node *node_intern(Graph *g, const Node *n);
+// As g_at, with what n was made for.
+void  g_at_node(Graph *g, const Node *n);
 // Its own storage for the arrays of a prototype.
 const Ix *copy_ixs(Graph *g, const Ix *at, int n);
 Node *const *copy_nodes(Graph *g, Node *const *at, int n);
 bool any_null_ix(const Ix *at, int n);
 bool any_null_node(Node *const *at, int n);
+
+// layout.c
+int  ix_quotients(Ix e);                                     // divisions and remainders in it
+// Adjacent dimensions put together where the coordinates allow: the shape and coordinates that are left.
+int  dims_merged(Graph *g, int rank, const Ix *shape, const Ix *coord, Ix *to_shape, Ix *to_coord);
+int  quotients_merged(Graph *g, int rank, const Ix *shape, const Ix *coord);   // that are left then
 
 #endif

@@ -22,6 +22,9 @@ static Ix atom_bound(Graph *g, Ix t, bool least)
     case IX_MOD:
         if (t->arg[1]->lo < 0) return NULL;
         return least ? ix(g, 0) : ix_addi(g, t->arg[1], -1);
+    case IX_DIV:
+        if (t->arg[0]->kind == IX_AXIS && t->arg[1]->lo > 0) return least ? ix(g, 0) : ix_div(g, ix_addi(g, t->arg[0]->arg[0], -1), t->arg[1]);
+        break;
     case IX_LT: case IX_EQ: case IX_AND: case IX_OR: return ix(g, !least);
     case IX_MIN: case IX_MAX:
         if ((t->kind == IX_MAX) == least) {                  // one of them will do: one without axes if there is
@@ -32,11 +35,11 @@ static Ix atom_bound(Graph *g, Ix t, bool least)
         if (t->kind == IX_MIN && t->lo != INT64_MIN) return ix(g, t->lo);
         if (t->kind == IX_MAX && t->hi != INT64_MAX) return ix(g, t->hi);
         return NULL;
-    default:
-        if (least && t->lo != INT64_MIN) return ix(g, t->lo);
-        if (!least && t->hi != INT64_MAX) return ix(g, t->hi);
-        return NULL;
+    default: break;
     }
+    if (least && t->lo != INT64_MIN) return ix(g, t->lo);
+    if (!least && t->hi != INT64_MAX) return ix(g, t->hi);
+    return NULL;
 }
 
 // What multiplies the atom x in e, provided that e is linear in it.

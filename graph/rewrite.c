@@ -47,7 +47,7 @@ void rewrite_all(Rewrite *r, RewriteFn *fn, void *pass)
         if (!r->alive[i]) continue;
         Node **src = NEW_N(g->arena, Node *, e->nsrc);
         for (uint32_t k = 0; k < e->nsrc; k++) src[k] = r->to[e->src[k]->id];
-        g_at(g, e->from);
+        g_at_node(g, e);
         Node *with = fn(r, pass, e, src);
         r->to[i] = with ? with : rewrite_node(g, e, src);
     }

@@ -22,4 +22,9 @@ bool  rewrite_begin(Rewrite *r, Graph *g);
 void  rewrite_all(Rewrite *r, RewriteFn *fn, void *pass);    // and the outputs
 Node *rewrite_node(Graph *g, Node *n, Node *const *src);     // n over other sources
 
+// The passes, in this order.
+void  fold_scales(Graph *g);                                 // fold.c
+void  merge_products(Graph *g);                              // simplify.c
+void  order_axes(Graph *g);                                  // layout.c
+
 #endif

@@ -1,42 +1,24 @@
-// Rewrites before fusion.
+// Rewrites before fusion: scales into weights (fold.c), products side by side (here), the order of axes (layout.c).
 //
 // Products of one left operand with constants (queries, keys and values of an attention) become one, of the constants put
 // side by side, and slices of its result: the left operand is read once, and there are fewer launches. The constants are put
-// side by side when the weights are loaded. Products whose results meet element by element are left alone: those are one
-// kernel already (a gated layer's two halves, fuse.c).
-//
-// A rewrite says what takes the place of a node; everything above it is made anew.
+// side by side when the weights are loaded. Left alone are products whose results meet element by element, which are one
+// kernel already (a gated layer's two halves, fuse.c), and those of which one is computed on and then an operand of another
+// product with weights: what stands between the two is its epilogue, and would be a kernel of its own.
 
 #include "graph/fuse.h"
-
-#include "graph/internal.h"
+#include "graph/rewrite.h"
 
 #include <string.h>
 
-typedef struct Rewriter {
-    Graph *g;
-    uint32_t n;                  // nodes that there were
-    Node **to;                   // by node id: what stands for it; NULL: not seen yet
-    bool  *constant;             // by node id: made of constants alone
-    bool  *alive;
-} Rewriter;
+typedef struct Merge {
+    Rewrite *r;
+    Node   **all;                // by node id: the weights of all products that are one with it, or NULL
+    Ix      *start;              // .. and where its own begin
+    uint8_t *mark;
+} Merge;
 
-static Node *with_sources(Graph *g, Node *n, Node *const *src)
-{
-    bool same = true;
-    for (uint32_t i = 0; i < n->nsrc; i++) same &= src[i] == n->src[i];
-    if (same) return n;
-    g_at(g, n->from);
-    if (n->kind == G_view) return g_view(g, src[0], n->rank, n->shape, n->view.coord, n->view.pred, n->view.fill);
-    Node proto = *n;
-    proto.src = src;
-    Node *made = node_intern(g, &proto);
-    return g_name(g, made, n->name);
-}
-
-// ---- products side by side ------------------------------------------------------------------------------------------
-
-static bool mergeable(const Rewriter *r, const Node *n)
+static bool mergeable(const Rewrite *r, const Node *n)
 {
     return n->kind == G_contract && r->alive[n->id] && n->contract.nb == 0 && n->contract.nn == 1 && r->constant[n->src[1]->id] && !r->constant[n->src[0]->id];
 }
@@ -47,92 +29,88 @@ static bool alike(const Node *a, const Node *b)
            a->contract.nk == b->contract.nk && a->contract.acc == b->contract.acc;
 }
 
+static bool joins(const Node *e) { return e->kind == G_ew || e->kind == G_cast || e->kind == G_view; }
+
 // Is there an elementwise value that needs both, by elementwise values alone?
-static bool meet(const Rewriter *r, const Node *a, const Node *b, uint8_t *mark)
+static bool meet(const Merge *m, const Node *a, const Node *b)
 {
-    uint32_t n = r->n;
-    memset(mark, 0, n);
-    mark[a->id] = 1;
-    mark[b->id] |= 2;
-    for (uint32_t i = 0; i < n; i++) {
-        const Node *e = r->g->nodes.at[i];
-        if (!r->alive[i] || (e->kind != G_ew && e->kind != G_cast && e->kind != G_view)) continue;
-        for (uint32_t k = 0; k < e->nsrc; k++) mark[i] |= mark[e->src[k]->id];
-        if (mark[i] == 3) return true;
+    memset(m->mark, 0, m->r->n);
+    m->mark[a->id] = 1;
+    m->mark[b->id] |= 2;
+    for (uint32_t i = 0; i < m->r->n; i++) {
+        const Node *e = m->r->g->nodes.at[i];
+        if (!m->r->alive[i] || !joins(e)) continue;
+        for (uint32_t k = 0; k < e->nsrc; k++) m->mark[i] |= m->mark[e->src[k]->id];
+        if (m->mark[i] == 3) return true;
     }
     return false;
 }
 
-static void side_by_side(Rewriter *r, Node *const *part, int n)
+// Is it computed on, and then the left operand of a product with weights? (1: what moves, 2: what is computed.)
+static bool has_epilogue(const Merge *m, const Node *a)
 {
-    Graph *g = r->g;
+    memset(m->mark, 0, m->r->n);
+    m->mark[a->id] = 1;
+    for (uint32_t i = 0; i < m->r->n; i++) {
+        const Node *e = m->r->g->nodes.at[i];
+        if (!m->r->alive[i]) continue;
+        if (e->kind == G_contract && m->mark[e->src[0]->id] & 2 && m->r->constant[e->src[1]->id]) return true;
+        for (uint32_t k = 0; k < e->nsrc && joins(e); k++) m->mark[i] |= m->mark[e->src[k]->id];
+        if (m->mark[i] && e->kind == G_ew) m->mark[i] |= 2;
+    }
+    return false;
+}
+
+static void side_by_side(Merge *m, Node *const *part, int n)
+{
+    Graph *g = m->r->g;
     Node *w[16];
     for (int i = 0; i < n; i++) w[i] = part[i]->src[1];
-    const Node *p = part[0];
-    int axis = p->rank - 1;
-    g_at(g, p->from);
-    Node *all = g_contract(g, p->src[0], g_concat(g, 0, w, n), 0, p->contract.nm, 1, p->contract.nk, (Elem)p->elem, p->contract.acc);
+    g_at_node(g, part[0]);
+    Node *all = g_concat(g, 0, w, n);
     Ix start = ix(g, 0);
     for (int i = 0; i < n; i++) {
-        r->to[part[i]->id] = g_take_range(g, all, axis, start, 1, part[i]->shape[axis]);
-        start = ix_add(g, start, part[i]->shape[axis]);
+        m->all[part[i]->id] = all;
+        m->start[part[i]->id] = start;
+        start = ix_add(g, start, w[i]->shape[0]);
     }
 }
 
-static void merge_products(Rewriter *r)
+static Node *slice_of_all(Rewrite *r, void *pass, Node *n, Node *const *src)
 {
-    uint32_t n = r->n;
-    uint8_t *mark = NEW_N(r->g->arena, uint8_t, n);
-    for (uint32_t i = 0; i < n; i++) {
-        Node *first = r->g->nodes.at[i], *part[16];
+    const Merge *m = pass;
+    Graph *g = r->g;
+    Node *all = m->all[n->id];
+    if (!all) return NULL;
+    Node *y = g_contract(g, src[0], all, 0, n->contract.nm, 1, n->contract.nk, (Elem)n->elem, n->contract.acc);
+    return g_take_range(g, y, n->rank - 1, m->start[n->id], 1, n->shape[n->rank - 1]);
+}
+
+void merge_products(Graph *g)
+{
+    Rewrite r;
+    if (!rewrite_begin(&r, g)) return;
+    Merge m = {&r, NEW_N(g->arena, Node *, r.n), NEW_N(g->arena, Ix, r.n), NEW_N(g->arena, uint8_t, r.n)};
+    for (uint32_t i = 0; i < r.n; i++) {
+        Node *first = g->nodes.at[i], *part[16];
         int count = 0;
-        if (!mergeable(r, first) || r->to[i]) continue;
+        if (!mergeable(&r, first) || m.all[i]) continue;
         part[count++] = first;
-        for (uint32_t k = i + 1; k < n && count < 16; k++) {
-            Node *other = r->g->nodes.at[k];
-            if (!mergeable(r, other) || r->to[k] || !alike(first, other)) continue;
-            bool apart = true;
-            for (int j = 0; j < count && apart; j++) apart = !meet(r, part[j], other, mark);
+        for (uint32_t k = i + 1; k < r.n && count < 16; k++) {
+            Node *other = g->nodes.at[k];
+            if (!mergeable(&r, other) || m.all[k] || !alike(first, other)) continue;
+            if (has_epilogue(&m, first)) break;
+            bool apart = !has_epilogue(&m, other);
+            for (int j = 0; j < count && apart; j++) apart = !meet(&m, part[j], other);
             if (apart) part[count++] = other;
         }
-        if (count > 1) side_by_side(r, part, count);
+        if (count > 1) side_by_side(&m, part, count);
     }
+    rewrite_all(&r, slice_of_all, &m);
 }
-
-// ---- the whole ------------------------------------------------------------------------------------------------------
 
 void graph_simplify(Graph *g)
 {
-    uint32_t n = g->nodes.n;
-    Rewriter r = {g, n, NULL, NEW_N(g->arena, bool, n), NEW_N(g->arena, bool, n)};
-    r.to = NEW_N(g->arena, Node *, n);
-    for (uint32_t i = 0; i < g->outputs.n; i++) r.alive[g->outputs.at[i].node->id] = true;
-    for (uint32_t i = n; i-- > 0;) {
-        const Node *e = g->nodes.at[i];
-        if (e->kind == G_loop || e->kind == G_if) return;    // bodies would have to follow
-        for (uint32_t k = 0; k < e->nsrc && r.alive[i]; k++) r.alive[e->src[k]->id] = true;
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        const Node *e = g->nodes.at[i];
-        r.constant[i] = e->kind == G_const || (e->nsrc > 0 && e->kind != G_host);
-        for (uint32_t k = 0; k < e->nsrc; k++) r.constant[i] &= r.constant[e->src[k]->id];
-    }
-    merge_products(&r);
-    for (uint32_t i = 0; i < n && !g_failed(g); i++) {
-        Node *e = g->nodes.at[i];
-        if (!r.alive[i]) continue;
-        if (r.to[i]) {                                       // made of sources as they were: those may have changed
-            Node *slice = r.to[i], *all = slice->kind == G_view ? slice->src[0] : slice;
-            Node *src[2] = {r.to[all->src[0]->id] ? r.to[all->src[0]->id] : all->src[0], all->src[1]};
-            Node *again = with_sources(g, all, src);
-            r.to[i] = slice->kind == G_view ? with_sources(g, slice, &again) : again;
-            continue;
-        }
-        Node **src = NEW_N(g->arena, Node *, e->nsrc);
-        for (uint32_t k = 0; k < e->nsrc; k++) src[k] = r.to[e->src[k]->id];
-        r.to[i] = with_sources(g, e, src);
-    }
-    g_at(g, NULL);
-    if (g_failed(g)) return;
-    for (uint32_t i = 0; i < g->outputs.n; i++) g->outputs.at[i].node = r.to[g->outputs.at[i].node->id];
+    static void (*const passes[])(Graph *) = {fold_scales, merge_products, order_axes};
+    for (size_t i = 0; i < sizeof passes / sizeof *passes && !g_failed(g); i++) passes[i](g);
 }

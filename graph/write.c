@@ -91,25 +91,26 @@ static const char *operator_name(const FGroup *f, const char *op, size_t n)
     return around > 4 ? "Gelu" : op;
 }
 
+enum { MAX_SOURCES = 64 };
+
 // "gemm_relu": the operators of a group, in the order of the model; what only moves or adds is left out where others say more.
 static const char *kernel_name(Writer *w, const FGroup *f)
 {
     Buf b = {0};
-    const char *seen[4], *known_as = idiom(f);
-    int n = 0;
+    const char *seen[4], *from[MAX_SOURCES], *known_as = idiom(f);
+    int n = 0, sources = group_sources(f, from, MAX_SOURCES);
     if (known_as) return known_as;
     for (int pass = 0; pass < 3 && n < 2 - (pass == 2); pass++)
-        for (uint32_t i = f->nodes.n; i-- > 0 && n < 4;) {
-            const char *from = f->nodes.at[i]->from;
-            size_t len = from ? strcspn(from, " ") : 0;
-            int rank = is_movement(from ? from : "", len) ? 2 : is_arithmetic(from ? from : "", len) ? 1 : 0;
-            bool known = len == 0 || rank != pass;
-            for (int k = 0; k < n; k++) known |= strncmp(seen[k], from, len) == 0 && seen[k][len] == ' ';
+        for (int i = 0; i < sources && i < MAX_SOURCES && n < 4; i++) {
+            size_t len = strcspn(from[i], " ");
+            int rank = is_movement(from[i], len) ? 2 : is_arithmetic(from[i], len) ? 1 : 0;
+            bool known = rank != pass;
+            for (int k = 0; k < n; k++) known |= strncmp(seen[k], from[i], len) == 0 && seen[k][len] == ' ';
             if (known) continue;
-            const char *op = operator_name(f, from, len);
+            const char *op = operator_name(f, from[i], len);
             if (n) buf_putc(&b, '_');
-            snake(&b, op, op == from ? len : strlen(op));
-            seen[n++] = from;
+            snake(&b, op, op == from[i] ? len : strlen(op));
+            seen[n++] = from[i];
         }
     const char *name = g_identifier(w->g->arena, b.p, "kernel_");
     buf_free(&b);
@@ -119,19 +120,10 @@ static const char *kernel_name(Writer *w, const FGroup *f)
 static char *nodes_comment(Writer *w, const FGroup *f)
 {
     Buf b = {0};
-    const char *last = NULL;
-    int n = 0, left = 0;
-    for (uint32_t i = f->nodes.n; i-- > 0;) {
-        const char *from = f->nodes.at[i]->from;
-        if (!from || (last && strcmp(from, last) == 0)) continue;
-        last = from;
-        if (b.n > 140 && n > 2) {
-            left++;
-            continue;
-        }
-        buf_printf(&b, "%s%s", n++ ? ", " : "", from);
-    }
-    if (left) buf_printf(&b, ", and %d more", left);
+    const char *from[MAX_SOURCES];
+    int n = 0, sources = group_sources(f, from, MAX_SOURCES);
+    for (; n < sources && n < MAX_SOURCES && (b.n <= 140 || n <= 2); n++) buf_printf(&b, "%s%s", n ? ", " : "", from[n]);
+    if (n < sources) buf_printf(&b, ", and %d more", sources - n);
     for (size_t i = 0; i < b.n; i++)
         if (b.p[i] == '\n') b.p[i] = ' ';
     char *t = arena_printf(w->g->arena, "%s", b.p ? b.p : "");

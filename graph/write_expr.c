@@ -447,57 +447,16 @@ KExpr *k_value(Kernel *k, const Node *n, const Ix *coord)
     return e;
 }
 
-// ---- shapes of parameters -------------------------------------------------------------------------------------------
-
-static int quotients(Ix e)
-{
-    int q = e->kind == IX_DIV || e->kind == IX_MOD;
-    for (uint32_t i = 0; e->kind != IX_AXIS && i < e->n; i++) q += quotients(e->arg[i]);
-    return q;
-}
-
-bool k_has_quotient(Ix e) { return quotients(e) > 0; }
-
-static int terms(Ix e) { return e->kind == IX_SUM ? (int)e->n + (e->value != 0) : ix_is(e, 0) ? 0 : 1; }
-
-int k_merge(Graph *g, int rank, const Ix *shape, const Ix *coord, Ix *to_shape, Ix *to_coord)
-{
-    int n = 0;
-    for (int i = 0; i < rank; i++) {
-        if (ix_is(shape[i], 1) && ix_is(coord[i], 0)) continue;
-        if (n > 0) {
-            bool inside = ix_prove_ge0(g, coord[i]) && ix_prove_lt(g, coord[i], shape[i]);
-            Ix one = ix_add(g, ix_mul(g, to_coord[n - 1], shape[i]), coord[i]);
-            bool simpler = one && quotients(one) <= quotients(to_coord[n - 1]) + quotients(coord[i]) && terms(one) < terms(to_coord[n - 1]) + terms(coord[i]);
-            bool outer = ix_prove_ge0(g, to_coord[n - 1]) && ix_prove_lt(g, to_coord[n - 1], to_shape[n - 1]);
-            if (inside && outer && simpler) {
-                to_coord[n - 1] = one;
-                to_shape[n - 1] = ix_mul(g, to_shape[n - 1], shape[i]);
-                continue;
-            }
-        }
-        to_shape[n] = shape[i];
-        to_coord[n++] = coord[i];
-    }
-    return n;
-}
-
-static int merged_quotients(Graph *g, int rank, const Ix *shape, const Ix *coord)
-{
-    Ix s[G_MAX_RANK], c[G_MAX_RANK];
-    int n = k_merge(g, rank, shape, coord, s, c), q = 0;
-    for (int i = 0; i < n; i++) q += quotients(c[i]);
-    return q;
-}
+// ---- quotients -------------------------------------------------------------------------------------------------------
 
 int k_load_quotients(Kernel *k)
 {
     int q = 0;
     for (uint32_t i = 0; i < k->exprs.n; i++) {
         const KExpr *e = k->exprs.at[i];
-        if (e->op == E_LOAD) q += merged_quotients(k->g, e->node->rank, e->node->shape, e->coord);
-        if (e->op == E_INDEX) q += quotients(e->expr);
+        if (e->op == E_LOAD) q += quotients_merged(k->g, e->node->rank, e->node->shape, e->coord);
+        if (e->op == E_INDEX) q += ix_quotients(e->expr);
     }
-    for (uint32_t i = 0; i < k->stores.n; i++) q += merged_quotients(k->g, k->stores.at[i].node->rank, k->stores.at[i].node->shape, k->stores.at[i].coord);
+    for (uint32_t i = 0; i < k->stores.n; i++) q += quotients_merged(k->g, k->stores.at[i].node->rank, k->stores.at[i].node->shape, k->stores.at[i].coord);
     return q;
 }

@@ -112,10 +112,7 @@ KExpr *k_number(Kernel *k, GNum v, const Node *n);                      // n: wh
 KExpr *k_index(Kernel *k, Ix e);
 KExpr *k_text(Kernel *k, const char *fmt, int prec, Elem elem, KExpr *a, KExpr *b, KExpr *c);
 KExpr *k_reduced(Kernel *k, GReduce op, KExpr *e, const int *axis, int naxes);   // e over axes of the kernel that it varies along
-bool   k_has_quotient(Ix e);
 int    k_load_quotients(Kernel *k);                                     // how many loads and stores have some
-// Adjacent dimensions put together where the coordinates allow: the parameter's shape and coordinates.
-int    k_merge(Graph *g, int rank, const Ix *shape, const Ix *coord, Ix *to_shape, Ix *to_coord);
 
 // write_text.c
 void   k_print(Kernel *k, Buf *to, const char *name);

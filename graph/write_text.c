@@ -507,7 +507,7 @@ static void settle_params(Kernel *k)
     for (uint32_t i = 0; i < k->exprs.n; i++) {
         KExpr *e = k->exprs.at[i];
         if (!seen[i] || e->op != E_LOAD) continue;
-        e->nat = k_merge(k->g, e->node->rank, e->node->shape, e->coord, shape, at);
+        e->nat = dims_merged(k->g, e->node->rank, e->node->shape, e->coord, shape, at);
         e->at = copy_ixs(k->g, at, e->nat);
         e->param = param_of(k, e->node, e->nat, shape, false);
     }
@@ -521,7 +521,7 @@ static void settle_params(Kernel *k)
             st->param = (int)k->params.n - 1;
             continue;
         }
-        st->nat = k_merge(k->g, n->rank, n->shape, st->coord, shape, at);
+        st->nat = dims_merged(k->g, n->rank, n->shape, st->coord, shape, at);
         st->at = copy_ixs(k->g, at, st->nat);
         st->param = param_of(k, n, st->nat, shape, true);
     }

@@ -14,7 +14,7 @@
 
 #define S(...) (Ix[]){__VA_ARGS__}
 
-static float weights[64 * 256];      // large constants are different ones unless they are one place of a file
+static float weights[1 << 16];      // large constants are different ones unless they are one place of a file
 
 static Node *weight(Graph *g, const char *name, int64_t rows, int64_t columns)
 {
@@ -124,12 +124,168 @@ static void softmax_is_one_kernel(void **state)
     graph_free(g);
 }
 
+// ---- convolutions ---------------------------------------------------------------------------------------------------
+
+static Node *constant(Graph *g, const char *name, int rank, const int64_t *shape)
+{
+    return g_name(g, g_const_ref(g, EL_f32, rank, shape, weights, name, 0), name);
+}
+
+// 3 x 3 with padding, as the importer makes it: [N, C, H, W] to [N, K, H, W].
+static Node *conv(Graph *g, Node *x, const char *name, int64_t channels)
+{
+    int64_t c;
+    assert_true(ix_const(x->shape[1], &c));
+    Ix one = ix(g, 1), three = ix(g, 3);
+    Node *windows = g_windows(g, x, 2, 2, x->shape + 2, S(three, three), (int64_t[]){1, 1}, (int64_t[]){1, 1}, S(one, one), g_int(0));
+    Node *w = constant(g, name, 4, (int64_t[]){channels, c, 3, 3});
+    Node *y = g_contract(g, g_transpose(g, windows, (int[]){0, 2, 3, 1, 4, 5}), w, 0, 3, 1, 3, EL_f32, EL_f32);
+    return g_transpose(g, y, (int[]){0, 3, 1, 2});
+}
+
+static Node *channel(Graph *g, const char *name, int64_t n)
+{
+    return g_unsqueeze(g, constant(g, name, 1, &n), 6);      // [n, 1, 1]
+}
+
+static Node *relu(Graph *g, Node *x) { return g_ew2f(g, EW_max, x, 0); }
+
+static int launches(const Fusion *f)
+{
+    int n = 0;
+    for (uint32_t i = 0; i < f->groups.n; i++) n += !f->groups.at[i]->once;
+    return n;
+}
+
+// The weights of the product that a kernel is about.
+static const Node *weights_of(const Fusion *f, uint32_t group)
+{
+    assert_non_null(f->groups.at[group]->anchor);
+    return f->groups.at[group]->anchor->src[1];
+}
+
+static void batch_norm_is_weights(void **state)
+{
+    (void)state;
+    Graph *g = graph_new("t");
+    Ix N = ix_dim(g, "N"), H = ix(g, 12);
+    Node *x = g_input(g, "x", EL_f32, 4, S(N, ix(g, 32), H, H));
+    Node *y = g_ew2(g, EW_add, conv(g, x, "w", 64), channel(g, "bias", 64));
+    Node *deviation = g_ew1(g, EW_sqrt, g_ew2f(g, EW_add, channel(g, "var", 64), 1e-5));
+    y = g_ew2(g, EW_div, g_ew2(g, EW_sub, y, channel(g, "mean", 64)), deviation);
+    y = relu(g, g_ew2(g, EW_add, g_ew2(g, EW_mul, y, channel(g, "scale", 64)), channel(g, "shift", 64)));
+    g_output(g, "y", y);
+    graph_simplify(g);
+    Fusion *f = graph_fuse(g);
+    assert_non_null(f);
+    assert_int_equal(launches(f), 1);
+    uint32_t last = f->groups.n - 1;
+    assert_int_equal(weights_of(f, last)->kind, G_ew);
+    assert_int_equal(weights_of(f, last)->op, EW_mul);
+    int shifts = 0;                                          // and one addition of one list
+    for (uint32_t i = 0; i < f->groups.at[last]->nodes.n; i++) {
+        const Node *n = f->groups.at[last]->nodes.at[i];
+        shifts += n->kind == G_ew && n->op == EW_add;
+        assert_true(n->kind != G_ew || n->op != EW_mul);
+    }
+    assert_int_equal(shifts, 1);
+    graph_free(g);
+}
+
+// A factor of another axis, and one for all channels, stay.
+static void other_factors_stay(void **state)
+{
+    (void)state;
+    Graph *g = graph_new("t");
+    Node *x = g_input(g, "x", EL_f32, 2, S(ix(g, 64), ix(g, 32)));
+    Node *w = constant(g, "w", 2, (int64_t[]){48, 32}), *y = g_contract(g, x, w, 0, 1, 1, 1, EL_f32, EL_f32);
+    Node *rows = g_unsqueeze(g, constant(g, "rows", 1, (int64_t[]){64}), 2);
+    g_output(g, "y", g_ew2f(g, EW_mul, g_ew2(g, EW_mul, y, rows), 0.5));
+    graph_simplify(g);
+    Fusion *f = graph_fuse(g);
+    assert_non_null(f);
+    assert_int_equal(f->groups.n, 1);
+    assert_ptr_equal(weights_of(f, 0), w);
+    graph_free(g);
+}
+
+// Two convolutions and what is between: channels last inside, weights as windows are read, the model's order outside.
+static void pictures_are_channels_last(void **state)
+{
+    (void)state;
+    Graph *g = graph_new("t");
+    Ix N = ix_dim(g, "N"), H = ix(g, 12);
+    Node *x = g_input(g, "x", EL_f32, 4, S(N, ix(g, 3), H, H));
+    Node *a = relu(g, conv(g, x, "a", 64)), *b = relu(g, g_ew2(g, EW_add, conv(g, a, "b", 64), a));
+    g_output(g, "y", b);
+    g_output(g, "mean", g_mean(g, b, 12, false));
+    graph_simplify(g);
+    Fusion *f = graph_fuse(g);
+    assert_non_null(f);
+    assert_int_equal(launches(f), 4);                        // two convolutions, the mean, and the result in the model's order
+    bool found = false;
+    for (uint32_t i = 0; i < f->groups.n; i++) {
+        const FGroup *a1 = f->groups.at[i];
+        if (a1->kind != F_PRODUCT) continue;
+        assert_ptr_equal(a1->root->shape[3], ix(g, 64));
+        const Node *w = weights_of(f, i);
+        if (w->kind != G_view) continue;                     // the first one's are as they were
+        found = true;
+        assert_true(f->stored[w->id]);
+        assert_ptr_equal(w->shape[3], ix(g, 64));
+        assert_string_equal(w->name, "b_channels_last");
+    }
+    assert_true(found);
+    graph_free(g);
+}
+
+// What a picture is flattened to is summed in the order in which the picture is stored.
+static void flattened_pictures(void **state)
+{
+    (void)state;
+    Graph *g = graph_new("t");
+    Ix N = ix_dim(g, "N"), H = ix(g, 6);
+    Node *x = relu(g, conv(g, g_input(g, "x", EL_f32, 4, S(N, ix(g, 16), H, H)), "w", 32));
+    Node *flat = g_reshape(g, x, 2, S(N, ix(g, 32 * 36)));
+    g_output(g, "y", g_contract(g, flat, constant(g, "fc", 2, (int64_t[]){10, 32 * 36}), 0, 1, 1, 1, EL_f32, EL_f32));
+    graph_simplify(g);
+    Fusion *f = graph_fuse(g);
+    assert_non_null(f);
+    assert_int_equal(launches(f), 2);
+    const Node *product = f->groups.at[f->groups.n - 1]->anchor;
+    assert_int_equal(product->contract.nk, 1);
+    assert_ptr_equal(product->src[0]->view.coord[1], ix_div(g, ix_axis(g, 1, ix(g, 32 * 36)), ix(g, 6 * 32)));
+    graph_free(g);
+}
+
+// A reduction cannot hold a product; what follows the product stays with it all the same.
+static void epilogues_stay(void **state)
+{
+    (void)state;
+    Graph *g = graph_new("t");
+    Node *x = g_input(g, "x", EL_f32, 2, S(ix_dim(g, "M"), ix(g, 32)));
+    Node *y = g_ew2(g, EW_add, g_contract(g, x, constant(g, "w", 2, (int64_t[]){48, 32}), 0, 1, 1, 1, EL_f32, EL_f32), constant(g, "b", 1, (int64_t[]){48}));
+    y = g_ew2(g, EW_mul, y, g_ew1(g, EW_sigmoid, y));
+    g_output(g, "y", g_softmax(g, y, 2));
+    graph_simplify(g);
+    Fusion *f = graph_fuse(g);
+    assert_non_null(f);
+    assert_int_equal(f->groups.n, 2);
+    assert_int_equal(f->groups.at[0]->root->op, EW_mul);
+    graph_free(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_layer_is_seven_kernels),
         cmocka_unit_test(maps_are_inverted),
         cmocka_unit_test(softmax_is_one_kernel),
+        cmocka_unit_test(batch_norm_is_weights),
+        cmocka_unit_test(other_factors_stay),
+        cmocka_unit_test(pictures_are_channels_last),
+        cmocka_unit_test(flattened_pictures),
+        cmocka_unit_test(epilogues_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
