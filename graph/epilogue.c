@@ -1,11 +1,11 @@
 // What a product is followed by: for each elementwise value, the product that it is the epilogue of.
 //
-//     product -> add -> mul ---------> max        every path from the product leads through `add`, and so on: each of the
-//                  \-> sigmoid -> mul /           two `mul` alone is passed by some, `max` by all
+//     product -> add -> mul -> max                  every path from the product leads through `add`, `mul` and `max`;
+//                   \-> sigmoid /                    `sigmoid` is passed by some of them only
 //
 // A value is the epilogue of a product if all that is made of the product passes through it (it postdominates it), and what is
-// on the way is elementwise and of the product's size. Where the product cannot join the kernel that uses such a value,
-// the value is stored in its stead (fuse.c), so that what follows a product is never a kernel of its own.
+// on the way is elementwise, of the product's size, and not in memory itself. Where the product cannot join the kernel that
+// uses such a value, the value is stored in its stead (fuse.c), so that what follows a product is never a kernel of its own.
 
 #include "graph/fuse.h"
 
@@ -37,6 +37,7 @@ static int meet(const int *next, int a, int b)               // where the chains
     return a == b ? a : OUTSIDE;
 }
 
+static bool is_kept(const Node *n) { return n->kind == G_cast && n->cast.kept; }       // in memory, whatever follows
 static bool elementwise(const Node *n) { return n->kind == G_ew || n->kind == G_cast || n->kind == G_view; }
 
 // Is all between `from` and `to` elementwise and as large?
@@ -50,7 +51,7 @@ static bool only_elementwise(Graph *g, const Users *u, int from, int to, Ix size
             bool seen = id == to;
             for (int j = 0; j < n && !seen; j++) seen = found[j] == id;
             if (seen) continue;
-            if (n == MAX_BETWEEN || !elementwise(g->nodes.at[id]) || g_count(g, g->nodes.at[id]) != size) return false;
+            if (n == MAX_BETWEEN || !elementwise(g->nodes.at[id]) || is_kept(g->nodes.at[id]) || g_count(g, g->nodes.at[id]) != size) return false;
             found[n++] = id;
         }
     return true;
@@ -74,6 +75,7 @@ Node **graph_epilogues(Graph *g, const bool *alive)
             const Node *e = g->nodes.at[to];
             if (!elementwise(e) || g_count(g, e) != size || !only_elementwise(g, &u, from, to, size)) break;
             of[to] = g->nodes.at[i];
+            if (is_kept(e)) break;
         }
     }
     return of;
