@@ -29,6 +29,9 @@ def expr(text, env):
     return int(eval(text, {"cdiv": cdiv, "min": min, "max": max, "positive": lambda x: 2.0 ** -100 <= x <= 2.0 ** 100}, env))
 
 
+class Unmet(RuntimeError): pass                    # a fact that the fast variant assumes does not hold
+
+
 class View:                                        # what an expression may ask of a tensor
     def __init__(self, t): self.t = t
     def dim(self, i): return self.t.shape[i]
@@ -71,6 +74,10 @@ def _try(f, x):
 
 class Kernel:
     def __init__(self, path, kernel, sets=None, extra=(), arch="sm_90a", **tensors):
+        try: self.load(path, kernel, sets, extra, arch, tensors)
+        except Unmet: self.load(path, kernel, sets, tuple(extra) + ("--general",), arch, tensors)      # the variant without facts
+
+    def load(self, path, kernel, sets, extra, arch, tensors):
         torch.zeros(1, device="cuda")
         self.tensors = tensors
         ptx, code = _ready.get(_key(path, kernel, sets or {}, extra, arch)) or (compile_ptx(path, kernel, sets or {}, extra, arch), None)
@@ -83,7 +90,7 @@ class Kernel:
             if m := re.match(r"dim (\w+) = (.*)", l): env[m[1]] = expr(m[2], env)
         for l in head:
             if m := re.match(r"(check|guard|fact) (.*?)(?: -- .*)?$", l):
-                if not expr(m[2], env): raise RuntimeError(f"{kernel}: {m[2]} does not hold")
+                if not expr(m[2], env): raise (Unmet if m[1] == "fact" else RuntimeError)(f"{kernel}: {m[2]} does not hold")
         self.values, self.keep = [], []
         for l in head:
             m = re.match(r"slot \d+: (\d+) bytes, (.*)", l)
