@@ -729,6 +729,8 @@ Fusion *graph_fuse(Graph *g)
     s.places = NEW_N(g->arena, struct Places, n);
     for (uint32_t i = 0; i < n; i++) s.f->maker[i] = -1;
     for (uint32_t i = 0; i < g->outputs.n; i++) s.needed[g->outputs.at[i].node->id] = s.is_output[g->outputs.at[i].node->id] = true;
+    for (uint32_t i = 0; i < g->donated.n; i++)
+        if (!g->donated.at[i].refused) s.needed[g->donated.at[i].updated->id] = true;
     count_users(&s);
     weigh(&s);
     for (uint32_t i = n; i-- > 0 && !g_failed(g);) {

@@ -189,6 +189,14 @@ struct Node {
 
 typedef struct GNamed { const char *name; Node *node; } GNamed;
 typedef struct GRequire { Ix a, b; const char *from; } GRequire;
+typedef struct GDonated {        // a result, and the input whose memory it takes over (donate.c)
+    const char *output, *input;
+    const char *refused;         // why there is none, in words, or NULL
+    int   axis;                  // of which the input gets rows; -1: elements of it are replaced
+    int   rank;                  // of the result
+    const Ix *shape;
+    Node *state, *updated;       // the input as it is now, with room along the axis; its elements afterwards
+} GDonated;
 
 struct Graph {
     Arena *arena;
@@ -196,6 +204,7 @@ struct Graph {
     VEC(GNamed) inputs, outputs; // in the model's order
     VEC(GRequire) requires;      // a == b must hold when dimensions are known; what run() checks
     VEC(Node *) nodes;           // all that were made, by id
+    VEC(GDonated) donated;       // one for each of the model's outputs, or none; those that were taken are no outputs any more
     VEC(GNamed) written;         // what the program says that graph_write wrote: its values in memory, by the names there
     struct GTables *tables;      // hash tables, dimensions, the message
 };
@@ -212,6 +221,10 @@ const char *g_failed(const Graph *g);                                   // the m
 Node *g_input(Graph *g, const char *name, Elem elem, int rank, const Ix *shape);
 void  g_output(Graph *g, const char *name, Node *node);
 Node *g_name(Graph *g, Node *n, const char *name);                       // gives a value a name unless it has one; returns it
+// Inputs whose memory results can take over do so: those results are inputs that are updated in place from now on. Before any
+// rewriting. A dimension that such an input extends is an input of its own name afterwards, i32[].
+bool  graph_donate(Graph *g);
+void  graph_donate_print(const Graph *g, Buf *to, const char *lead, bool refused);      // a line for each result, beginning with `lead`
 void  g_require(Graph *g, Ix a, Ix b);                                   // an error at once if they can never be equal
 
 // ---- constants ------------------------------------------------------------------------------------------------------

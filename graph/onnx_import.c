@@ -445,7 +445,8 @@ Graph *onnx_import(OnnxModel *m, OnnxImport *how, Buf *err) {
         graph_free(g);
     }
     arena_free(marks.arena);
-    if (g == NULL || how->dtype == EL_none || graph_narrow(g, how->dtype, how->dtype_io)) return g;
+    bool ok = g == NULL || how->dtype == EL_none || graph_narrow(g, how->dtype, how->dtype_io);
+    if (g == NULL || (ok && (!how->donate || graph_donate(g)))) return g;
     buf_printf(err, "%s: %s", m->path, g_failed(g));
     graph_free(g);
     return NULL;

@@ -21,7 +21,10 @@ static bool give(const Graph *g, const OnnxImport *how, GTensor *in, bool *own) 
 }
 
 bool onnx_run(OnnxModel *m, OnnxImport *how, GTensor *outputs, Buf *err) {
+    bool donate = how->donate;
+    how->donate = false;
     Graph *g = onnx_import(m, how, err);
+    how->donate = donate;
     if (g == NULL) return false;
     GTensor *in = calloc(g->inputs.n + 1, sizeof *in); // what an import bound needs none
     bool *own = calloc(g->inputs.n + 1, sizeof *own);

@@ -206,6 +206,14 @@ static bool check_shape(Run *r, const char *name, const GType *want, const int64
     return true;
 }
 
+// A dimension that this input says.
+static bool bind_said(Run *r, const Node *n, const GTensor *t)
+{
+    for (int i = 0; i < ix_dim_count(r->g); i++)
+        if (ix_dim_info(r->g, ix_dim_at(r->g, i))->value == n && !bind_dim(r, ix_dim_at(r->g, i), g_num_load(t->data, t->elem).i)) return false;
+    return true;
+}
+
 static bool bind_inputs(Run *r)
 {
     const Graph *g = r->g;
@@ -220,6 +228,7 @@ static bool bind_inputs(Run *r)
             for (int k = 0; k < n->rank; k++)
                 if ((round == 1 || n->shape[k]->kind == IX_DIM) && !all_bound(r, n->shape[k]) && !solve(r, n->shape[k], t->shape[k])) return false;
             if (round == 1 && !check_shape(r, n->name, &want, t->shape)) return false;
+            if (round == 0 && n->rank == 0 && !bind_said(r, n, t)) return false;
         }
     return check_requires(r);
 }
@@ -437,19 +446,26 @@ static bool take_output(Run *r, Node *n, GTensor *out)
     return true;
 }
 
+static Run run_begin(const Graph *g, const GTensor *in, char *error, size_t error_size)
+{
+    Run r = {.g = g, .arena = arena_new(), .in = in, .error = error, .error_size = error_size};
+    r.dims = NEW_N(r.arena, int64_t, ix_dim_count(g));
+    r.bound = NEW_N(r.arena, bool, ix_dim_count(g));
+    r.required = NEW_N(r.arena, bool, g->requires.n);
+    return r;
+}
+
 static bool run_results(const Graph *g, const GTensor *in, Node *const *want, int n, GTensor *out, const RefWatch *w, char *error, size_t error_size)
 {
     uint32_t count = g->nodes.n;
-    Arena *a = arena_new();
-    Run r = {.g = g, .arena = a, .in = in, .watch = w, .error = error, .error_size = error_size};
+    Run r = run_begin(g, in, error, error_size);
+    Arena *a = r.arena;
+    r.watch = w;
     r.val = NEW_N(a, RVal, count);
     r.results = NEW_N(a, RVal *, count);
     r.uses = NEW_N(a, int, count);
     r.plan = NEW_N(a, RPlan **, count);
     r.maker = NEW_N(a, const Node *, ix_dim_count(g));
-    r.dims = NEW_N(a, int64_t, ix_dim_count(g));
-    r.bound = NEW_N(a, bool, ix_dim_count(g));
-    r.required = NEW_N(a, bool, g->requires.n);
     for (int i = 0; i < n; i++) out[i].data = NULL;
     if (bind_inputs(&r)) {
         bool *needed = NEW_N(a, bool, count);
@@ -474,6 +490,14 @@ bool ref_run(const Graph *g, const GTensor *in, GTensor *out, const RefWatch *w,
     for (uint32_t i = 0; i < g->outputs.n; i++) want[i] = g->outputs.at[i].node;
     bool ok = run_results(g, in, want, (int)g->outputs.n, out, w, error, error_size);
     free(want);
+    return ok;
+}
+
+bool ref_sizes(const Graph *g, const GTensor *in, int rank, const Ix *shape, int64_t *to, char *error, size_t error_size)
+{
+    Run r = run_begin(g, in, error, error_size);
+    bool ok = bind_inputs(&r) && run_sizes(&r, rank, shape, to);
+    arena_free(r.arena);
     return ok;
 }
 

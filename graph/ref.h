@@ -17,6 +17,9 @@ typedef struct RefWatch {
 // false: `error` says why, and nothing is left allocated.
 bool ref_run(const Graph *g, const GTensor *in, GTensor *out, const RefWatch *watch, char *error, size_t error_size);
 
+// Sizes for these inputs, as far as they are given (data NULL: not).
+bool ref_sizes(const Graph *g, const GTensor *in, int rank, const Ix *shape, int64_t *to, char *error, size_t error_size);
+
 // One value, which must not depend on inputs or on dimensions that are not known.
 bool ref_value(const Graph *g, Node *n, GTensor *out, char *error, size_t error_size);
 

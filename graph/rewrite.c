@@ -22,6 +22,11 @@ bool rewrite_begin(Rewrite *r, Graph *g)
         r->alive[id] = true;
         r->users[id]++;
     }
+    for (uint32_t i = 0; i < g->donated.n; i++) {
+        if (g->donated.at[i].refused) continue;
+        r->alive[g->donated.at[i].updated->id] = true;
+        r->users[g->donated.at[i].updated->id]++;
+    }
     for (uint32_t i = n; i-- > 0;) {
         const Node *e = g->nodes.at[i];
         if (!r->alive[i]) continue;
@@ -54,4 +59,6 @@ void rewrite_all(Rewrite *r, RewriteFn *fn, void *pass)
     g_at(g, NULL);
     if (g_failed(g)) return;
     for (uint32_t i = 0; i < g->outputs.n; i++) g->outputs.at[i].node = r->to[g->outputs.at[i].node->id];
+    for (uint32_t i = 0; i < g->donated.n; i++)
+        if (!g->donated.at[i].refused) g->donated.at[i].updated = r->to[g->donated.at[i].updated->id];
 }

@@ -27,4 +27,17 @@ const char *graph_input_name(const Graph *g, int i);
 Elem        graph_input_elem(const Graph *g, int i);
 int         graph_output_count(const Graph *g);
 
+// Results that take over an input's memory (donate.c): one for each output of the model, or none at all.
+typedef struct GDonation {
+    const char *output, *input;
+    const char *refused;               // why the output has memory of its own, in words, or NULL
+    int         axis;                  // along which the input gets more rows; -1: it keeps its shape
+    int         state;                 // number of the graph's input that is updated in place
+    int         rows;                  // .. of the one that says how many rows are in use, or -1
+} GDonation;
+int         graph_donation_count(const Graph *g);
+GDonation   graph_donation(const Graph *g, int i);
+// How many rows there are afterwards, for inputs by number (data NULL: not given).
+bool        graph_donated_rows(const Graph *g, int i, const GTensor *in, int64_t *rows, char *error, size_t error_size);
+
 #endif

@@ -25,6 +25,8 @@ typedef struct Writer {
     const char *weights;
     bool    needs_library, has_weights;
     int     launches;
+    bool    numbers;             // dimensions that are inputs are numbers of the plan, since something needs them as sizes
+    bool    sizes;               // something does
 } Writer;
 
 // ---- names ----------------------------------------------------------------------------------------------------------
@@ -296,14 +298,22 @@ static const char *own_result(Writer *w, const KParam *p)
     return found >= 0 ? w->result[found] : NULL;
 }
 
+static bool is_state(const Graph *g, const Node *n)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < g->donated.n; i++) found |= !g->donated.at[i].refused && g->donated.at[i].state == n;
+    return found;
+}
+
 static bool launch(Writer *w, int group)
 {
     FGroup *f = w->f->groups.at[group];
     Kernel *k = NEW(w->g->arena, Kernel);
-    *k = (Kernel){.g = w->g, .arena = w->g->arena, .f = w->f, .group = group, .fg = f};
+    *k = (Kernel){.g = w->g, .arena = w->g->arena, .f = w->f, .group = group, .fg = f, .numbers = w->numbers};
     if (!kernel_build(k)) return g_failed(w->g) ? false : g_error(w->g, "a kernel cannot be written") != NULL;
     char *comment = nodes_comment(w, f);
     const char *name = kernel_item(w, k, comment);
+    w->sizes |= k->sizes;
     Buf call = {0}, line = {0};
     bool ok = true, first = true;
     int results = 0;
@@ -316,11 +326,15 @@ static bool launch(Writer *w, int group)
         if (!first) buf_puts(&call, ", ");
         first = false;
         ok = put_value(w, &call, p->inout ? p->node->src[0] : p->node, p->rank, p->shape);
+        if (p->inout && is_state(w->g, p->node->src[0]))     // shown by the name of the parameter
+            vec_push(w->g->arena, &w->g->written, ((GNamed){w->value[p->node->src[0]->id].name, (Node *)(uintptr_t)p->node}));
     }
     for (uint32_t i = 0; i < k->scalars.n; i++) {
         if (!first) buf_puts(&call, ", ");
         first = false;
+        w->scope->in_head = false;                           // no size here
         k_ix(w->scope, &call, k->scalars.at[i]);
+        w->scope->in_head = true;
     }
     buf_puts(&call, ")");
     const char *result = results == 1 ? own_result(w, only) : NULL;
@@ -377,30 +391,42 @@ static bool results(Writer *w, Buf *head)
     return true;
 }
 
+static bool says_size(const Graph *g, const Node *n)
+{
+    bool found = false;
+    for (int i = 0; i < ix_dim_count(g); i++) found |= ix_dim_info(g, ix_dim_at(g, i))->value == n;
+    return found;
+}
+
 static bool program(Writer *w, Buf *to)
 {
     Graph *g = w->g;
     Buf head = {0};
     const char *name = g_identifier(g->arena, g->name, "model");
     for (int i = 0; i < ix_dim_count(g); i++)
-        vec_push(g->arena, &w->scope->names, g_identifier(g->arena, ix_dim_info(g, ix_dim_at(g, i))->name, "N"));
+        if (!ix_dim_info(g, ix_dim_at(g, i))->value)
+            vec_push(g->arena, &w->scope->names, g_identifier(g->arena, ix_dim_info(g, ix_dim_at(g, i))->name, "N"));
     name = k_name(w->scope, name);
     buf_printf(&head, "graph %s(", name);
     for (uint32_t i = 0; i < g->inputs.n; i++) {
         const Node *n = g->inputs.at[i].node;
         Value v = {k_name(w->scope, g_identifier(g->arena, n->name, "x")), n->rank, n->shape};
         w->value[n->id] = v;
-        buf_printf(&head, "%s%s: ", i ? ", " : "", v.name);
-        put_type(w, &head, n, n->rank, n->shape);
+        buf_printf(&head, "%s%s: %s", i ? ", " : "", v.name, is_state(g, n) ? "inout " : "");
+        if (w->numbers && says_size(g, n)) buf_puts(&head, elem_name((Elem)n->elem));
+        else put_type(w, &head, n, n->rank, n->shape);
     }
     w->result = NEW_N(g->arena, const char *, g->outputs.n);
     for (uint32_t i = 0; i < g->outputs.n; i++) w->result[i] = k_name(w->scope, g_identifier(g->arena, g->outputs.at[i].name, "y"));
     bool ok = true;
     for (uint32_t i = 0; i < w->f->groups.n && ok; i++) ok = launch(w, (int)i);
     ok = ok && results(w, &head);
-    if (ok) {
+    w->sizes |= w->scope->sizes;
+    if (ok && w->sizes && !w->numbers) ok = false;           // again, with numbers
+    else if (ok) {
         buf_printf(to, "// The model %s as a program: %u kernel%s, and a graph of %d launch%s.\n", g->name, w->kernels.n,
                    w->kernels.n == 1 ? "" : "s", w->launches, w->launches == 1 ? "" : "es");
+        graph_donate_print(g, to, "// ", false);
         if (w->needs_library) buf_puts(to, "\nimport \"std/elementary.tk\";\n");
         buf_printf(to, "%s\n", w->items.p ? w->items.p : "");
         put_line(to, head.p, head.n, 6);
@@ -412,24 +438,30 @@ static bool program(Writer *w, Buf *to)
     return ok;
 }
 
-bool graph_write(Graph *g, const char *weights, Buf *to, Buf *err)
+static bool write_with(Graph *g, const Fusion *f, const char *weights, bool numbers, bool *again, Buf *to)
 {
-    Writer w = {.g = g, .weights = weights};
+    Writer w = {.g = g, .f = f, .weights = weights, .numbers = numbers};
     g->written.n = 0;
-    graph_simplify(g);
-    w.f = graph_fuse(g);
-    bool ok = w.f != NULL;
-    if (ok) {
-        w.scope = NEW(g->arena, Kernel);
-        *w.scope = (Kernel){.g = g, .arena = g->arena, .f = w.f};
-        w.value = NEW_N(g->arena, Value, g->nodes.n);
-        ok = program(&w, to);
-    }
-    g_at(g, NULL);
-    if (!ok) buf_puts(err, g_failed(g) ? g_failed(g) : "the graph cannot be written");
+    w.scope = NEW(g->arena, Kernel);
+    *w.scope = (Kernel){.g = g, .arena = g->arena, .f = f, .in_head = true};
+    w.value = NEW_N(g->arena, Value, g->nodes.n);
+    bool ok = program(&w, to);
+    *again = !ok && w.sizes && !numbers && !g_failed(g);
     buf_free(&w.items);
     buf_free(&w.body);
     buf_free(&w.lets);
+    return ok;
+}
+
+bool graph_write(Graph *g, const char *weights, Buf *to, Buf *err)
+{
+    bool again = false;
+    graph_simplify(g);
+    const Fusion *f = graph_fuse(g);
+    bool ok = f && write_with(g, f, weights, false, &again, to);
+    if (again) ok = write_with(g, f, weights, true, &again, to);
+    g_at(g, NULL);
+    if (!ok) buf_puts(err, g_failed(g) ? g_failed(g) : "the graph cannot be written");
     return ok;
 }
 
@@ -438,6 +470,7 @@ bool graph_write_fusion(Graph *g, Buf *to, Buf *err)
     graph_simplify(g);
     const Fusion *f = graph_fuse(g);
     if (f) fusion_print(to, f);
+    if (f) graph_donate_print(g, to, "", true);
     else buf_puts(err, g_failed(g));
     return f != NULL;
 }

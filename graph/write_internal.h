@@ -100,6 +100,8 @@ typedef struct Kernel {
     int     indent;
     bool    in_place;            // a scatter into its first source
     bool    needs_library;       // std/elementary.tk
+    bool    numbers;             // dimensions that are inputs are scalars; else read from memory
+    bool    in_head, sizes;      // of the text: parameters, grid; such a dimension stands there
 } Kernel;
 
 // write_expr.c

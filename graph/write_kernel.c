@@ -16,7 +16,7 @@ typedef struct Part { int first, last; bool row; } Part;     // adjacent axes of
 
 static void reset(Kernel *k)
 {
-    *k = (Kernel){.g = k->g, .arena = k->arena, .f = k->f, .group = k->group, .fg = k->fg};
+    *k = (Kernel){.g = k->g, .arena = k->arena, .f = k->f, .group = k->group, .fg = k->fg, .numbers = k->numbers};
 }
 
 static int64_t pow2_at_least(int64_t n)

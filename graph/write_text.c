@@ -134,6 +134,7 @@ static void put_dim(Kernel *k, Buf *to, Ix e)
     bool seen = false;
     for (uint32_t i = 0; i < k->dims.n; i++) seen |= k->dims.at[i] == e;
     if (!seen) vec_push(k->arena, &k->dims, e);
+    if (k->in_head && ix_dim_info(k->g, e)->value) k->sizes = true;
     buf_puts(to, g_identifier(k->arena, ix_dim_info(k->g, e)->name, "N"));
 }
 
@@ -552,7 +553,9 @@ static void full_axes(Kernel *k, Scope *s)
             continue;
         }
         Buf e = {0};
+        k->in_head = true;
         put_ix(k, &e, a->extent, P_PLUS);
+        k->in_head = false;
         const char *block = k_name(k, "BLOCK");
         vec_push(k->arena, &k->blocks, (const char *)arena_printf(k->arena, "%s = next_pow2(%s) or 1024", block, e.p));
         buf_printf(s->to, "let %s = %s by %s;\n", a->name, e.p, block);
@@ -743,7 +746,7 @@ static void put_where(Kernel *k, Buf *to)
 
 void k_print(Kernel *k, Buf *to, const char *name)
 {
-    Buf body = {0}, head = {0}, params = {0}, inside = {0};
+    Buf body = {0}, head = {0}, params = {0}, inside = {0}, reads = {0};
     Scope top = {&body, 0, NULL, 1}, loop;
     for (int i = 0; i < ix_dim_count(k->g); i++)
         vec_push(k->arena, &k->names, g_identifier(k->arena, ix_dim_info(k->g, ix_dim_at(k->g, i))->name, "N"));
@@ -756,6 +759,7 @@ void k_print(Kernel *k, Buf *to, const char *name)
     if (k->score) put_attention(k, &top);
     if (k->along.node) put_along(k, &top);
     put_stores(k, &top);
+    k->in_head = true;
     put_where(k, &head);
     put_grid(k, &head);
     for (uint32_t i = 0; i < k->params.n; i++) {
@@ -769,12 +773,22 @@ void k_print(Kernel *k, Buf *to, const char *name)
     }
     for (uint32_t i = 0; i < k->dims.n; i++) {
         if (stands_alone(k, k->dims.at[i], true)) continue;
-        buf_printf(&params, ", %s: i32", g_identifier(k->arena, ix_dim_info(k->g, k->dims.at[i])->name, "N"));
+        const IxDim *info = ix_dim_info(k->g, k->dims.at[i]);
+        const char *dim = g_identifier(k->arena, info->name, "N");
         vec_push(k->arena, &k->scalars, k->dims.at[i]);
+        if (info->value && !k->numbers) {
+            const char *at = k_name(k, arena_printf(k->arena, "%s_at", dim));
+            buf_printf(&params, ", %s: i32[]", at);
+            buf_printf(&reads, "    let %s = %s[];\n", dim, at);
+        } else {
+            buf_printf(&params, ", %s: i32", dim);
+        }
     }
+    k->in_head = false;
     buf_printf(to, "kernel %s", name);
     for (uint32_t i = 0; i < k->blocks.n; i++) buf_printf(to, "%s%s%s", i ? ", " : "<", k->blocks.at[i], i + 1 == k->blocks.n ? ">" : "");
-    buf_printf(to, "(%s)\n%s{\n%s}\n", params.p ? params.p : "", head.p ? head.p : "", body.p ? body.p : "");
+    buf_printf(to, "(%s)\n%s{\n%s%s}\n", params.p ? params.p : "", head.p ? head.p : "", reads.p ? reads.p : "", body.p ? body.p : "");
+    buf_free(&reads);
     buf_free(&body);
     buf_free(&head);
     buf_free(&params);

@@ -154,11 +154,13 @@ static bool see(void *ctx, const RunValue *v)
     return false;
 }
 
+static int result_count(const struct Graph *g) { return graph_donation_count(g) ? graph_donation_count(g) : graph_output_count(g); }   // of the model
+
 // ---- what is left -----------------------------------------------------------------------------------
 
 static bool outputs_agree(Diff *d, const GTensor *got, const GTensor *want, const char *what)
 {
-    for (int i = 0; i < graph_output_count(d->p->graph); i++) {
+    for (int i = 0; i < result_count(d->p->graph); i++) {
         HostTensor t;
         Buf text = {0};
         if (got[i].bytes != want[i].bytes || got[i].elem != want[i].elem || !model_tensor(&got[i], &t, &text)) continue;
@@ -184,7 +186,7 @@ static void free_tensors(GTensor *t, int n)
 static bool rest_agrees(Diff *d, OnnxModel *m, const OnnxImport *how, bool *ran, Buf *err)
 {
     static const RunControl control = {.junk_seed = 1};
-    int n = graph_output_count(d->p->graph);
+    int n = result_count(d->p->graph);
     GTensor *want = checked_alloc(sizeof *want * (size_t)(n + 1)), *got = checked_alloc(sizeof *got * (size_t)(n + 1));
     OnnxImport again = *how;
     *ran = onnx_run(m, &again, want, err) && program_call(d->p, how, &control, got, err);
@@ -206,18 +208,14 @@ static void say_agreement(const Diff *d)
 static DiffResult run_diff(Diff *d, OnnxModel *m, OnnxImport *how, Buf *err)
 {
     const RunWatch watch = {see, d};
-    int nin = graph_input_count(d->p->graph), nout = graph_output_count(d->p->graph);
-    GTensor *in = checked_alloc(sizeof *in * (size_t)(nin + 1)), *out = checked_alloc(sizeof *out * (size_t)(nout + 1));
-    for (int i = 0; i < nin; i++)
-        for (int k = 0; k < how->ngiven; k++)
-            if (strcmp(how->given[k].name, graph_input_name(d->p->graph, i)) == 0) in[i] = *how->given[k].tensor;
-    bool ok = graph_values(d->p->graph, in, &d->values, err) && program_call(d->p, how, &(RunControl){.junk_seed = 1, .watch = &watch}, out, err);
+    int results = result_count(d->p->graph);
+    GTensor *out = checked_alloc(sizeof *out * (size_t)(results + 1));
+    bool ok = program_values(d->p, how, &d->values, err) && program_call(d->p, how, &(RunControl){.junk_seed = 1, .watch = &watch}, out, err);
     DiffResult r = !ok ? DIFF_FAILED : d->parted ? DIFF_PART : DIFF_AGREE;
     if (r == DIFF_AGREE && !rest_agrees(d, m, how, &ok, err)) r = ok ? DIFF_PART : DIFF_FAILED;
     if (r == DIFF_AGREE) say_agreement(d);
     graph_values_free(&d->values);
-    free(in);
-    free_tensors(out, nout);
+    free_tensors(out, results);
     return r;
 }
 
@@ -229,7 +227,7 @@ DiffResult model_diff(const char *path, RunArg *args, int nargs, const DiffOptio
     DiffResult r = DIFF_FAILED;
     bool ok = model_open(path, args, nargs, &b, err) && (!opt->data || model_data(&b, opt->data, err));
     if (ok && !model_all_given(&b, &why)) ok = false, buf_printf(err, "%s: %s", path, why.p);
-    OnnxImport how = {.given = b.given, .ngiven = b.n, .random_weights = opt->random_weights, .dtype = opt->dtype};
+    OnnxImport how = {.given = b.given, .ngiven = b.n, .random_weights = opt->random_weights, .dtype = opt->dtype, .donate = opt->donate};
     if (ok && program_open(b.m, &(ProgramOptions){opt->device ? opt->device : "auto", opt->program, opt->item}, &how, &p, err)) {
         Diff d = {.opt = opt, .p = &p};
         r = run_diff(&d, b.m, &how, err);

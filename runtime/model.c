@@ -42,7 +42,7 @@ bool model_run_args(const char *path, RunArg *args, int nargs, const ModelOption
     GTensor *out = checked_alloc(sizeof *out * (size_t)(outputs + 1));
     Buf why = {0};
     if (ok && !model_all_given(&b, &why)) ok = false, buf_printf(err, "%s: %s", path, why.p);
-    OnnxImport how = {.given = b.given, .ngiven = b.n, .random_weights = opt->random_weights, .dtype = opt->dtype, .dtype_io = opt->dtype_io};
+    OnnxImport how = {.given = b.given, .ngiven = b.n, .random_weights = opt->random_weights, .dtype = opt->dtype, .dtype_io = opt->dtype_io, .donate = opt->donate};
     Buf table = {0};
     RunControl control = {.junk_seed = 1, .profile = opt->profile ? &table : NULL};
     ok = ok && (opt->profile ? program_run(b.m, opt->device, &how, &control, out, err) : model_run(b.m, opt->device, &how, out, err));
@@ -62,7 +62,7 @@ static bool print_model(const char *path, RunArg *args, int nargs, const ModelOp
                         Buf *err) {
     ModelCall b;
     bool ok = model_open(path, args, nargs, &b, err);
-    OnnxImport how = {.given = b.given, .ngiven = b.n, .random_weights = opt->random_weights, .dtype = opt->dtype, .dtype_io = opt->dtype_io};
+    OnnxImport how = {.given = b.given, .ngiven = b.n, .random_weights = opt->random_weights, .dtype = opt->dtype, .dtype_io = opt->dtype_io, .donate = opt->donate};
     Graph *g = ok ? onnx_import(b.m, &how, err) : NULL;
     const char *base = strrchr(path, '/');
     if (g != NULL && what == PRINT_GRAPH) graph_print(out, g);

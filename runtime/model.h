@@ -9,6 +9,7 @@
 #define TK_RUNTIME_MODEL_H
 
 #include "graph/onnx.h"
+#include "graph/write.h"
 #include "runtime/tk_run.h"
 
 // Runs a model on the device ("ref"; NULL: that). `outputs` has room for as many as the model has; their data are
@@ -41,6 +42,7 @@ void data_reinterpret(GTensor *t, Elem elem);                          // NumPy,
 
 typedef struct ModelOptions {
     const char *device;
+    bool        donate;                // see OnnxImport
     uint64_t    seed;
     bool        random_weights;
     Elem        dtype;                 // see OnnxImport
@@ -58,6 +60,7 @@ typedef struct ModelProgram { struct Graph *graph; Session *session; Device *dev
 bool program_open(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, ModelProgram *p, Buf *err);   // close it after a failure, too
 void program_close(ModelProgram *p);
 bool program_call(const ModelProgram *p, const OnnxImport *how, const RunControl *control, GTensor *outputs, Buf *err);
+bool program_values(const ModelProgram *p, const OnnxImport *how, GValues *out, Buf *err);     // as the interpreter has them
 bool program_run(OnnxModel *m, const char *device, OnnxImport *how, const RunControl *control, GTensor *outputs, Buf *err);
 // The program itself: --emit=tk; and which kernels it has, and why: --emit=fusion.
 bool model_print_program(const char *path, RunArg *args, int nargs, const ModelOptions *opt, bool fusion, Buf *out, Buf *err);
@@ -77,6 +80,7 @@ typedef struct DiffOptions {
     uint64_t seed;
     bool   random_weights;
     Elem   dtype;                      // see OnnxImport
+    bool   donate;
     bool   verbose;                    // a line for each value that agrees, too
     FILE  *to;
 } DiffOptions;
@@ -92,6 +96,7 @@ typedef struct CheckOnnxOptions {
     const char *filter;                // only folders whose path holds this; NULL: all
     double rtol, atol;                 // |got - expected| <= atol + rtol * |expected|
     bool   relative_to_output;         // .. * max|expected| of the output
+    bool   donate;                     // see OnnxImport
     Elem   dtype;                      // see OnnxImport
     bool   verbose;                    // a line for each that passes, too; the names of what was skipped
     FILE  *to;                         // NULL: standard output

@@ -80,38 +80,168 @@ void program_close(ModelProgram *p)
     graph_free(p->graph);
 }
 
-// What is given for input i, in the element type that the graph has.
-static bool give(const ModelProgram *p, int i, const GTensor *given, GTensor *converted, HostTensor *to, Buf *err)
+// ---- a call -------------------------------------------------------------------------------------------------------
+
+typedef struct Call {
+    const ModelProgram *p;
+    const OnnxImport *how;
+    KernelArg  args[MAX_PARAMS];
+    HostTensor tensor[MAX_PARAMS];
+    GTensor    in[MAX_PARAMS];         // by input of the graph: what is given
+    bool       own[MAX_PARAMS];        // in[i] is a copy, or tensor[i] has room
+    int        nin, nout;
+} Call;
+
+static const GTensor *given_for(const OnnxImport *how, const char *name)
 {
-    Elem want = graph_input_elem(p->graph, i);
-    bool floats = elem_is_float(want) && elem_is_float(given->elem);
-    if (given->elem == want || !floats) return model_tensor(given, to, err);
-    if (!g_tensor_convert(given, want, converted)) return buf_puts(err, "out of memory"), false;
-    return model_tensor(converted, to, err);
+    for (int k = 0; k < how->ngiven; k++)
+        if (strcmp(how->given[k].name, name) == 0) return how->given[k].tensor;
+    return NULL;
+}
+
+// What is given for input i, in the element type that the graph has.
+static bool give(Call *c, int i, Buf *err)
+{
+    Elem want = graph_input_elem(c->p->graph, i);
+    const GTensor *given = given_for(c->how, graph_input_name(c->p->graph, i));
+    if (!given) return true;
+    c->own[i] = given->elem != want && elem_is_float(want) && elem_is_float(given->elem);
+    if (!c->own[i]) c->in[i] = *given;
+    else if (!g_tensor_convert(given, want, &c->in[i])) return buf_puts(err, "out of memory"), false;
+    return model_tensor(&c->in[i], &c->tensor[i], err);
+}
+
+// ---- inputs that are updated in place ------------------------------------------------------------------------------
+//
+// They come as ONNX has them, with the rows in use; the program wants them with room for those that are added.
+
+// The number of the donation that input i takes part in, or -1.
+static int donation_of(const Graph *g, int i)
+{
+    for (int k = 0; k < graph_donation_count(g); k++)
+        if (graph_donation(g, k).state == i) return k;
+    return -1;
+}
+
+// Rows of `from` to the first rows of `to`, or as many as `to` has back.
+static void copy_rows(const HostTensor *from, const HostTensor *to, int axis)
+{
+    size_t inner = (size_t)elem_bytes(from->elem), outer = 1;
+    for (int d = 0; d < axis; d++) outer *= (size_t)from->dim[d];
+    for (int d = axis + 1; d < from->rank; d++) inner *= (size_t)from->dim[d];
+    size_t have = inner * (size_t)from->dim[axis], want = inner * (size_t)to->dim[axis], n = have < want ? have : want;
+    for (size_t i = 0; i < outer; i++) memcpy((char *)to->data + i * want, (const char *)from->data + i * have, n);
+}
+
+// The number of rows in use, for the input that says it.
+static bool give_rows(Call *c, Buf *err)
+{
+    for (int k = 0; k < graph_donation_count(c->p->graph); k++) {
+        GDonation d = graph_donation(c->p->graph, k);
+        if (d.rows < 0 || !c->tensor[d.state].data) continue;
+        int32_t n = (int32_t)c->tensor[d.state].dim[d.axis];
+        if (!c->tensor[d.rows].data && !tensor_make(&c->tensor[d.rows], EL_i32, 0, NULL, err)) return false;
+        c->own[d.rows] = true;
+        elem_set_int(EL_i32, c->tensor[d.rows].data, 0, n);
+        c->in[d.rows] = (GTensor){.elem = EL_i32, .bytes = sizeof n, .data = c->tensor[d.rows].data};
+        if (graph_head(c->p->exec)->params[d.rows].kind == PK_SCALAR) c->args[d.rows] = (KernelArg){.scalar = true, .ival = n};
+    }
+    return true;
+}
+
+static bool give_room(Call *c, Buf *err)
+{
+    const Graph *g = c->p->graph;
+    char why[256] = "";
+    GTensor known[MAX_PARAMS];
+    memcpy(known, c->in, sizeof known);
+    for (int i = 0; i < c->nin; i++)
+        if (donation_of(g, i) >= 0) known[i].data = NULL;
+    for (int i = 0; i < c->nin; i++) {
+        int k = donation_of(g, i), axis = k < 0 ? -1 : graph_donation(g, k).axis;
+        HostTensor wide = {0};
+        int64_t rows[MAX_RANK];
+        if (axis < 0 || !c->tensor[i].data) continue;
+        memcpy(rows, c->tensor[i].dim, sizeof rows);
+        if (!graph_donated_rows(g, k, known, &rows[axis], why, sizeof why)) return buf_puts(err, why), false;
+        if (!tensor_make(&wide, c->tensor[i].elem, c->tensor[i].rank, rows, err)) return false;
+        copy_rows(&c->tensor[i], &wide, axis);
+        if (c->own[i]) g_tensor_free(&c->in[i]);
+        c->own[i] = true;
+        c->tensor[i] = wide;
+        c->in[i] = (GTensor){.elem = wide.elem, .rank = wide.rank, .bytes = tensor_bytes(&wide), .data = wide.data};
+        for (int d = 0; d < wide.rank; d++) c->in[i].shape[d] = wide.dim[d];
+    }
+    return true;
+}
+
+// ---- results -------------------------------------------------------------------------------------------------------
+
+static void take_result(HostTensor *t, GTensor *out)
+{
+    *out = (GTensor){.elem = t->elem, .rank = t->rank, .bytes = tensor_bytes(t), .data = t->data};
+    for (int d = 0; d < t->rank; d++) out->shape[d] = t->dim[d];
+    t->data = NULL;
+}
+
+// By output of the model; an input that was updated is a result, too.
+static bool take_results(Call *c, GTensor *outputs, Buf *err)
+{
+    const Graph *g = c->p->graph;
+    int donations = graph_donation_count(g), n = donations ? donations : c->nout;
+    for (int i = 0, k = 0; i < n; i++) {
+        int state = donations ? graph_donation(g, i).state : -1;
+        if (state < 0) {
+            take_result(&c->tensor[c->nin + k++], &outputs[i]);
+            continue;
+        }
+        HostTensor copy = {0}, *updated = &c->tensor[state];
+        if (!tensor_copy(&copy, updated, err)) return false;
+        take_result(&copy, &outputs[i]);
+    }
+    return true;
+}
+
+static bool open_call(Call *c, Buf *err)
+{
+    int have = graph_head(c->p->exec)->nparams;
+    if (c->nin + c->nout > MAX_PARAMS) return buf_printf(err, "a program has at most %d inputs and outputs", MAX_PARAMS), false;
+    if (c->nin + c->nout != have) return buf_printf(err, "the graph has %d inputs and outputs, the model %d", have, c->nin + c->nout), false;
+    for (int i = 0; i < c->nin + c->nout; i++) c->args[i].tensor = &c->tensor[i];
+    for (int i = 0; i < c->nin; i++)
+        if (!give(c, i, err)) return false;
+    return give_rows(c, err) && give_room(c, err);
+}
+
+static Call *new_call(const ModelProgram *p, const OnnxImport *how)
+{
+    Call *c = checked_alloc(sizeof *c);
+    *c = (Call){.p = p, .how = how, .nin = graph_input_count(p->graph), .nout = graph_output_count(p->graph)};
+    return c;
+}
+
+static void close_call(Call *c)
+{
+    for (int i = 0; i < c->nin; i++)
+        if (c->own[i]) tensor_free(&c->tensor[i]);           // which is in[i]
+    for (int i = 0; i < c->nout; i++) tensor_free(&c->tensor[c->nin + i]);
+    free(c);
 }
 
 bool program_call(const ModelProgram *p, const OnnxImport *how, const RunControl *control, GTensor *outputs, Buf *err)
 {
-    KernelArg args[MAX_PARAMS] = {0};
-    HostTensor tensors[MAX_PARAMS] = {0};
-    int nin = graph_input_count(p->graph), nout = graph_output_count(p->graph), have = graph_head(p->exec)->nparams;
-    if (nin + nout > MAX_PARAMS) return buf_printf(err, "a program has at most %d inputs and outputs", MAX_PARAMS), false;
-    if (nin + nout != have) return buf_printf(err, "the graph has %d inputs and outputs, the model %d", have, nin + nout), false;
-    for (int i = 0; i < nin + nout; i++) args[i].tensor = &tensors[i];
-    GTensor converted[MAX_PARAMS] = {0};
-    bool ok = true;
-    for (int i = 0; i < nin && ok; i++)
-        for (int k = 0; k < how->ngiven && ok; k++)
-            if (strcmp(how->given[k].name, graph_input_name(p->graph, i)) == 0) ok = give(p, i, how->given[k].tensor, &converted[i], &tensors[i], err);
-    ok = ok && graph_run(p->exec, args, nin + nout, control, err);
-    for (int i = 0; i < nin; i++) g_tensor_free(&converted[i]);
-    for (int i = 0; i < nout; i++) {
-        HostTensor *t = &tensors[nin + i];
-        outputs[i] = (GTensor){.elem = t->elem, .rank = t->rank, .bytes = tensor_bytes(t), .data = ok ? t->data : NULL};
-        for (int d = 0; d < t->rank; d++) outputs[i].shape[d] = t->dim[d];
-        if (!ok) tensor_free(t);
-    }
+    Call *c = new_call(p, how);
+    bool ok = open_call(c, err) && graph_run(p->exec, c->args, c->nin + c->nout, control, err) && take_results(c, outputs, err);
+    close_call(c);
     if (!ok) add_diagnostics(p->session, err);
+    return ok;
+}
+
+bool program_values(const ModelProgram *p, const OnnxImport *how, GValues *out, Buf *err)
+{
+    Call *c = new_call(p, how);
+    bool ok = open_call(c, err) && graph_values(p->graph, c->in, out, err);
+    close_call(c);
     return ok;
 }
 

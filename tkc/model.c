@@ -50,7 +50,7 @@ static int with_model(const Options *opt, int (*act)(const Options *opt, Args *a
 
 static int emit_graph(const Options *opt, Args *a, Buf *err) {
     Buf text = {0};
-    ModelOptions how = {.random_weights = opt->random_weights, .dtype = dtype(opt), .dtype_io = opt->dtype_io};
+    ModelOptions how = {.random_weights = opt->random_weights, .dtype = dtype(opt), .dtype_io = opt->dtype_io, .donate = opt->donate};
     const char *path = opt->operands.at[0], *stage = opt->emit != NULL ? opt->emit : "tk";
     bool ok = strcmp(stage, "graph") == 0
                   ? model_print_graph(path, a->at, a->n, &how, &text, err)
@@ -69,7 +69,7 @@ int emit_model(const Options *opt) {
 }
 
 static int run(const Options *opt, Args *a, Buf *err) {
-    ModelOptions how = {.device = opt->device, .random_weights = opt->random_weights, .dtype = dtype(opt), .dtype_io = opt->dtype_io, .profile = opt->profile};
+    ModelOptions how = {.device = opt->device, .random_weights = opt->random_weights, .dtype = dtype(opt), .dtype_io = opt->dtype_io, .donate = opt->donate, .profile = opt->profile};
     return model_run_args(opt->operands.at[0], a->at, a->n, &how, stdout, err) ? DONE : fail("%s", err->p);
 }
 
@@ -88,6 +88,7 @@ int main_check_onnx(const Options *opt) {
         .device = opt->device,
         .filter = opt->filter,
         .dtype = dtype(opt),
+        .donate = opt->donate,
         .verbose = opt->verbose,
         .relative_to_output = opt->relative_to != NULL && strcmp(opt->relative_to, "output") == 0,
         .to = stdout,
@@ -123,6 +124,7 @@ int main_diff(const Options *opt) {
                               .seed = (uint64_t)opt->seed,
                               .random_weights = opt->random_weights,
                               .dtype = dtype(opt),
+                              .donate = opt->donate,
                               .verbose = opt->verbose,
                               .to = stdout};
     if (!is_model(opt)) return wrong_use("no model was given; see tkc diff --help");

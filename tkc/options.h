@@ -72,6 +72,8 @@ enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP 
       "of a model: weights and what is kept in memory are of this type, products sum in f32") \
     X(0,   dtype_io,  FLAG,   "",                                                          C_EMIT | C_RUN, \
       "with --dtype: inputs and outputs of the model are, too") \
+    X(0,   donate,    FLAG,   "",                                                          C_EMIT | C_RUN | C_ONNX | C_DIFF, \
+      "of a model: results take over the memory of inputs that they extend or update (key-value caches), where nothing needs the old values") \
     X(0,   profile,   FLAG,   "",                                                          C_RUN, \
       "of a graph: then run it launch by launch, and print the time, bytes and operations of each") \
     X('R', filter,    TEXT,   "TEXT",                                                      C_TEST | C_ONNX, \
