@@ -221,8 +221,14 @@ static void print_map(Printer *p, const LaunchSlot *s) {
     buf_printf(p->out, "tensor map of %s, dimensions", param_name(p, s->a));
     for (int i = 0; i < s->rank; i++) buf_printf(p->out, " %d", s->map_dim[i]);
     buf_puts(p->out, ", box");
-    for (int i = 0; i < s->rank; i++) buf_printf(p->out, " %u", s->box[i]);
+    for (int i = 0; i < (s->im2col ? 2 : s->rank); i++) buf_printf(p->out, " %u", s->box[i]);
     buf_printf(p->out, ", swizzle %d", s->swizzle);
+    static const char *const words[] = {"lower", "upper", "step"};
+    const LExpr *const corners[] = {s->lower, s->upper, s->step};
+    for (int k = 0; s->im2col && k < 3; k++) {
+        buf_printf(p->out, ", %s%s", k ? "" : "im2col ", words[k]);
+        for (int i = 0; i + 2 < s->rank; i++) buf_printf(p->out, "%s %s", i ? ";" : "", text(p, corners[k][i]));
+    }
 }
 
 static void print_slot(Printer *p, int i, const LaunchSlot *s) {

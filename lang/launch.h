@@ -82,6 +82,8 @@ typedef struct LaunchSlot {
     uint8_t  swizzle;                  // 0, 32, 64, 128
     int8_t   map_dim[5];               // dimension of params[a] behind each map dimension
     uint32_t box[5];
+    bool     im2col;                   // box[0] channels of box[1] pixels, which count up through the spatial dimensions:
+    LExpr    lower[3], upper[3], step[3];   // from lower, by step, below the dimension's length + upper; innermost first
 } LaunchSlot;
 
 typedef struct LaunchInfo {

@@ -14,17 +14,6 @@
 
 #include <string.h>
 
-// Of numbers alone, or of dimensions that the instance fixes (a guard holds the launch to them).
-static bool constant(Facts *s, LExpr e, int64_t *v) {
-    const LaunchInfo *l = facts_fn(s)->launch;
-    int64_t dims[MAX_DIMS];
-    for (int i = 0; i < l->ndims; i++) dims[i] = l->dims[i].fixed;
-    for (uint32_t i = 0; i < e.n; i++)
-        if ((e.at[i].op == L_DIM && dims[e.at[i].arg] < 0) || e.at[i].op == L_SCALAR || e.at[i].op == L_STRIDE) return false;
-    *v = launch_eval(e, dims, NULL, NULL);
-    return true;
-}
-
 // v + more <= the dimension; more n 0: nothing
 static bool within_by(Facts *s, const Val *v, LExpr more, LExpr dim) {
     LExpr e;
@@ -53,7 +42,7 @@ static bool below(Facts *s, const Val *v, LExpr dim) {
         const Op *o = v->region->owner;
         return o && o->code == OP_T_for && v == v->region->args.at[0] && within(s, o->in[1], dim);
     }
-    if (d->code == OP_T_const) { c = d->imm; return constant(s, dim, &n) && c < n; }
+    if (d->code == OP_T_const) { c = d->imm; return fact_constant(s, dim, &n) && c < n; }
     if (d->code == OP_T_fun && d->sub == TF_min) return below(s, d->in[0], dim) || below(s, d->in[1], dim);
     if (d->code == OP_T_binary && d->sub == OP_rem) return within(s, d->in[1], dim) && fact_range(s, d->in[1]).lo >= 0;
     if (d->code == OP_T_binary && d->sub == OP_sub && fact_range(s, d->in[1]).lo >= 1) return within(s, d->in[0], dim);
@@ -83,6 +72,35 @@ static bool beyond(Facts *s, const Affine *f, const Val *lo, LExpr *by) {
     return found;
 }
 
+// u * w + an axis that ends at w, where u < n and n * w is the dimension: a group's channels.
+static bool in_block(Facts *s, const Affine *f, const Val *axis, LExpr dim) {
+    Arena *a = facts_fn(s)->arena;
+    const Val *lo = axis_lo(axis), *block = NULL;
+    bool found = lo->def && lo->def->code == OP_T_const && lo->def->imm == f->c;
+    if (!found && f->c) return false;
+    for (int i = 0; i < f->nterm; i++) {
+        if (f->term[i].k != 1) return false;
+        if (f->term[i].v == lo && !found) found = true;
+        else if (!block) block = f->term[i].v;
+        else return false;
+    }
+    const Op *d = block ? block->def : NULL;
+    if (!found || !d || d->code != OP_T_binary || d->sub != OP_mul || fact_range(s, lo).lo < 0) return false;
+    for (int i = 0; i < 2; i++) {
+        const Op *u = d->in[i]->def;
+        LExpr w, n;
+        if (!u || u->code != OP_T_fun || u->sub != TF_min || !u->attr || !host_expr(s, d->in[1 - i], &w) || !within(s, axis_hi(axis), w)) continue;
+        const Op *last = u->in[1]->def;                          // the program's number, at most n + -1
+        if (!last || last->code != OP_T_binary || last->sub != OP_add || !last->in[1]->def || last->in[1]->def->code != OP_T_const || last->in[1]->def->imm != -1) continue;
+        if (!host_expr(s, last->in[0], &n)) continue;
+        const Op *part = d->in[1 - i]->def;                      // w = dim / n
+        LExpr whole;
+        if (part && part->code == OP_T_binary && part->sub == OP_div && fact_same(part->in[1], last->in[0]) && host_expr(s, part->in[0], &whole) && launch_same(whole, dim)) return true;
+        if (fact_host_at_most(s, launch_join(a, L_MUL, n, w), dim) || fact_host_at_most(s, launch_join(a, L_MUL, w, n), dim)) return true;
+    }
+    return false;
+}
+
 static bool proved(Facts *s, const Access *a, int d) {
     const Affine *f = &a->aff[d];
     const Val *idx = a->idx[d];
@@ -90,7 +108,7 @@ static bool proved(Facts *s, const Access *a, int d) {
     if (f->ntile || f->naxis != 1 || f->axis[0].k != 1 || f->axis[0].scale) return false;
     const Val *axis = f->axis[0].axis;                          // exactly lo + i?
     LExpr by;
-    if (!beyond(s, f, axis_lo(axis), &by)) return false;
+    if (!beyond(s, f, axis_lo(axis), &by)) return in_block(s, f, axis, a->p->dim[d]);
     bool positive = fact_range(s, axis_lo(axis)).lo >= 0 && (!by.n || fact_host_at_most(s, launch_const(facts_fn(s)->arena, 0), by));
     return positive && within_by(s, axis_hi(axis), by, a->p->dim[d]);
 }

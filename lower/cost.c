@@ -90,13 +90,26 @@ static bool product(Work *w, const Target *t, const Op *dot) {
     return true;
 }
 
-static bool work_of(Fn *f, const Target *t, const int64_t *dims, Work *w) {
-    Facts *s = facts_new(f);
-    const Op *loop = NULL;
-    for (const Op *op = f->body.first; op; op = op->next) {
-        if (op->code != OP_T_for) continue;
-        for (const Op *in = op->reg[0]->first; in; in = in->next) if (in->code == OP_T_dot) loop = op;
+// The loop whose trips have the products; of a nest, what it will be made into.
+static const Op *loop_of(Fn *f) {
+    for (int nested = 0; nested < 2; nested++) {
+        const Op *loop = NULL;
+        for (const Op *op = f->body.first; op; op = op->next) {
+            if (op->code != OP_T_for) continue;
+            for (const Op *in = op->reg[0]->first; in; in = in->next) if (in->code == OP_T_dot) loop = op;
+        }
+        if (loop) return loop;
+        simplify(f);
+        hoist(f);
+        if (!flatten(f)) return NULL;
+        simplify(f);
     }
+    return NULL;
+}
+
+static bool work_of(Fn *f, const Target *t, const int64_t *dims, Work *w) {
+    const Op *loop = loop_of(f);
+    Facts *s = facts_new(f);
     int64_t lo, hi, step;
     *w = (Work){0};
     if (!loop || !number(s, loop->in[0], dims, &lo) || !number(s, loop->in[1], dims, &hi) || !number(s, loop->in[2], dims, &step) || step < 1) return false;

@@ -523,7 +523,7 @@ static Block *plan(Eval *e)
 
 // ---- running -------------------------------------------------------------------------------------
 
-static int64_t count(Eval *e, LExpr n)
+int64_t eval_launch(Eval *e, LExpr n)
 {
     const LaunchInfo *l = e->f->launch;
     if (!n.n) return 1;
@@ -579,7 +579,7 @@ bool ir_eval(Fn *f, const EvalArg *args, const int64_t *dims, const EvalOptions 
     for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) e.nprinted += op->code == OP_T_print;
     e.printed = NEW_N(e.arena, bool, e.nprinted);
     if (f->level > 1) plan_async(&e);
-    e.programs = f->launch ? count(&e, f->launch->programs) : 1;
+    e.programs = f->launch ? eval_launch(&e, f->launch->programs) : 1;
     e.walkers = f->walks && f->walks < e.programs ? f->walks : e.programs;
     if (f->cluster) e.walkers = (e.walkers + f->cluster - 1) / f->cluster * f->cluster;
     int64_t n = e.walkers;

@@ -108,6 +108,7 @@ double*out_bound(Eval *e, const Op *op);
 void   slot_share(Eval *e, const Val *to, const Val *from);
 int    type_bytes(const Type *t);                     // of one lane; pointers 8
 int64_t scalar_int(Eval *e, const Val *v);
+int64_t eval_launch(Eval *e, LExpr n);                // of this launch; n 0: 1
 Flow   run_block(Eval *e, const Block *b);
 Flow   run_step(Eval *e, const Step *s);
 void   slot_set(Eval *e, const Val *v, const Slot *from);          // takes the references over

@@ -259,50 +259,82 @@ void eval_barrier(Eval *e, const Step *s)
         }
 }
 
-// The tensor map names the dimension of the box's rows; its columns run along the last one.
-static int row_dimension(Eval *e, const Op *op, int rank)
+static const LaunchSlot *map_of(Eval *e, const Op *op)                  // NULL: text without slots
 {
     const LaunchInfo *l = e->f->launch;
-    for (int i = 0; l && i < l->nslots; i++) {
-        const LaunchSlot *m = &l->slots[i];
-        if (m->kind != SLOT_TENSORMAP || m->b != op->imm) continue;
-        for (int d = 1; d < m->rank; d++)
-            if (m->box[d] != 1) return m->map_dim[d];
+    for (int i = 0; l && i < l->nslots; i++)
+        if (l->slots[i].kind == SLOT_TENSORMAP && l->slots[i].b == op->imm) return &l->slots[i];
+    return NULL;
+}
+
+// The rows of a box, one after the other: along one dimension, or the pixels of a window, innermost dimension first.
+typedef struct BoxRows {
+    int     rank, dim, spatial;
+    int64_t at[MAX_RANK];                                               // of the row
+    int64_t lower[3], end[3], step[3];
+} BoxRows;
+
+static BoxRows rows_of(Eval *e, const Op *op, int tensor, const int64_t *start)
+{
+    const LaunchSlot *m = map_of(e, op);
+    BoxRows r = {.rank = op->nidx, .dim = op->nidx - 2};
+    const EvalTensor *t = &e->args[slot_of(e, op->in[tensor])->lo].tensor;
+    memcpy(r.at, start, sizeof r.at);
+    for (int d = 1; m && !m->im2col && d < m->rank; d++)
+        if (m->box[d] != 1) { r.dim = m->map_dim[d]; break; }
+    if (!m || !m->im2col) return r;
+    r.spatial = r.rank - 2;
+    for (int i = 0; i < r.spatial; i++) {
+        r.lower[i] = eval_launch(e, m->lower[i]);
+        r.end[i] = t->dims[r.rank - 2 - i] + eval_launch(e, m->upper[i]);
+        r.step[i] = eval_launch(e, m->step[i]);
     }
-    return rank - 2;
+    return r;
+}
+
+static void next_row(BoxRows *r)
+{
+    if (!r->spatial) { r->at[r->dim]++; return; }
+    for (int i = 0; i < r->spatial; i++) {
+        int64_t *x = &r->at[r->rank - 2 - i];
+        if ((*x += r->step[i]) < r->end[i]) return;
+        *x = r->lower[i];
+    }
+    r->at[0]++;
 }
 
 void copy_box(Eval *e, const Op *op, Ring *r, int number)
 {
-    int     first = op->code == OP_T_tma_load ? 4 : 3, n = op->nidx, rows = row_dimension(e, op, n);
-    int64_t start[MAX_RANK], idx[MAX_RANK], at[MAX_AXES] = {0};
-    for (int d = 0; d < n; d++) start[d] = scalar_int(e, op->in[first + d]);
+    int     n = op->nidx;
+    int64_t idx[MAX_RANK] = {0}, offset[MAX_RANK] = {0}, columns = r->shape[r->rank - 1];
+    for (int d = 0; d < n; d++) idx[d] = scalar_int(e, op->in[4 + d]);
+    for (int i = 4 + n; i < op->nin; i++) offset[1 + i - 4 - n] = scalar_int(e, op->in[i]);
+    BoxRows at = rows_of(e, op, 3, idx);
     unsigned char *p = r->data + number * r->bytes;
-    do {
-        memcpy(idx, start, sizeof idx);
-        idx[n - 1] += at[r->rank - 1];
-        if (r->rank > 1) idx[rows] += at[0];
-        unsigned char *g = (unsigned char *)(uintptr_t)element(e, op->in[first - 1], idx);
-        if (g) memcpy(p, g, (size_t)r->size);
-        else   memset(p, 0, (size_t)r->size);
-        p += r->size;
-    } while (next_coord(r, at));
+    for (int64_t i = 0; i < r->bytes / (columns * r->size); i++, next_row(&at))
+        for (int64_t j = 0; j < columns; j++, p += r->size) {
+            for (int d = 0; d < n; d++) idx[d] = at.at[d] + offset[d];
+            idx[n - 1] += j;
+            const unsigned char *g = element(e, op->in[3], idx);
+            if (g) memcpy(p, g, (size_t)r->size);
+            else   memset(p, 0, (size_t)r->size);
+        }
 }
 
 // Lanes of the value that lie in the tensor, whatever is alive: what is cut off is what the tensor does not have.
 void eval_tma_store(Eval *e, const Step *s)
 {
     const Op *op = s->op;
-    int  n = op->nidx, rows = row_dimension(e, op, n);
+    int  n = op->nidx;
     const Val *v = op->in[2 + n];
     int  row = type_axis(&v->type, op->in[3 + n]), size = elem_bytes((Elem)v->type.elem);
-    int64_t start[MAX_RANK], idx[MAX_RANK], m = axis_extent(v->type.axis[row]), k = axis_extent(v->type.axis[1 - row]);
+    int64_t idx[MAX_RANK] = {0}, m = axis_extent(v->type.axis[row]), k = axis_extent(v->type.axis[1 - row]);
     const unsigned char *from = lanes_of(e, v);
-    for (int d = 0; d < n; d++) start[d] = scalar_int(e, op->in[2 + d]);
-    for (int64_t i = 0; i < m; i++)
+    for (int d = 0; d < n; d++) idx[d] = scalar_int(e, op->in[2 + d]);
+    BoxRows at = rows_of(e, op, 1, idx);
+    for (int64_t i = 0; i < m; i++, next_row(&at))
         for (int64_t j = 0; j < k; j++) {
-            memcpy(idx, start, sizeof idx);
-            idx[rows] += i;
+            memcpy(idx, at.at, sizeof idx);
             idx[n - 1] += j;
             unsigned char *to = (unsigned char *)(uintptr_t)element(e, op->in[1], idx);
             if (to) memcpy(to, from + (row ? j * m + i : i * k + j) * size, (size_t)size);

@@ -76,6 +76,24 @@ static void assume(Facts *s, LExpr cond) {
     g[l->nfacts - 1].text = launch_expr_text(s->f->arena, l, cond);
 }
 
+// Of numbers alone, or of dimensions that the instance fixes.
+bool fact_constant(const Facts *s, LExpr e, int64_t *v) {
+    const LaunchInfo *l = s->f->launch;
+    int64_t dims[MAX_DIMS];
+    for (int i = 0; i < l->ndims; i++) dims[i] = l->dims[i].fixed;
+    for (uint32_t i = 0; i < e.n; i++)
+        if ((e.at[i].op == L_DIM && dims[e.at[i].arg] < 0) || e.at[i].op == L_SCALAR || e.at[i].op == L_STRIDE) return false;
+    *v = launch_eval(e, dims, NULL, NULL);
+    return true;
+}
+
+bool fact_assume(Facts *s, LExpr cond) {
+    int64_t known;
+    if (fact_constant(s, cond, &known)) return known != 0;
+    if (s->f->fast) assume(s, cond);
+    return s->f->fast;
+}
+
 static void assume_multiple(Facts *s, LExpr e, int64_t d) {
     Arena *a = s->f->arena;
     assume(s, launch_join(a, L_EQ, launch_join(a, L_MOD, e, launch_const(a, d)), launch_const(a, 0)));
@@ -215,6 +233,34 @@ bool fact_fits32(Facts *s, const Val *v) {
     return true;
 }
 
+// ---- bounds for the launcher ---------------------------------------------------------------------
+
+static bool counts_up(const Op *loop, const Val *v) { return loop && loop->code == OP_T_for && v == loop->reg[0]->args.at[0]; }
+
+bool fact_bound(Facts *s, const Val *v, LExpr *most) {
+    Arena *a = s->f->arena;
+    const Op *d = v->def, *loop = d ? NULL : v->region->owner;
+    LExpr x, y;
+    if (v->type.rank) return false;
+    if (host_expr(s, v, most)) return d->code == OP_T_dim || (d->code == OP_T_binary && fact_range(s, v).lo >= 0) || fact_assume(s, launch_join(a, L_LE, launch_const(a, 0), *most));
+    if (counts_up(loop, v)) {
+        if (fact_range(s, loop->in[0]).lo < 0 || !fact_bound(s, loop->in[1], &x)) return false;
+        *most = launch_join_const(a, L_SUB, x, 1);
+        return true;
+    }
+    if (!d) return false;
+    if (d->code == OP_T_fun && d->sub == TF_min && fact_range(s, v).lo >= 0) return fact_bound(s, d->in[0], most) || fact_bound(s, d->in[1], most);
+    if (d->code != OP_T_binary) return false;
+    if (d->sub == OP_rem || d->sub == OP_div) {
+        if (fact_range(s, d->in[1]).lo < 0 || !host_expr(s, d->in[1], &y) || (d->sub == OP_div && !fact_bound(s, d->in[0], &x))) return false;
+        *most = d->sub == OP_rem ? launch_join_const(a, L_SUB, y, 1) : launch_join(a, L_DIV, x, y);
+        return true;
+    }
+    if ((d->sub != OP_mul && d->sub != OP_add) || !fact_bound(s, d->in[0], &x) || !fact_bound(s, d->in[1], &y)) return false;
+    *most = launch_join(a, d->sub == OP_mul ? L_MUL : L_ADD, x, y);
+    return true;
+}
+
 // ---- divisors ------------------------------------------------------------------------------------
 
 static int64_t low_bit(int64_t v) { return v ? min64(v & -v, 4096) : 4096; }
@@ -249,7 +295,7 @@ bool fact_divides(Facts *s, const Val *v, int64_t d) {
     if (!s->f->fast) return false;
     if (o && o->code == OP_T_binary && (o->sub == OP_add || o->sub == OP_sub) && fact_divides(s, o->in[0], d) && fact_divides(s, o->in[1], d)) return true;
     if (o && o->code == OP_T_fun && o->sub == TF_min && fact_divides(s, o->in[0], d) && fact_divides(s, o->in[1], d)) return true;
-    if (!host_expr(s, v, &e)) return false;
+    if (!host_expr(s, v, &e)) return o && o->code == OP_T_binary && o->sub == OP_mul && (fact_divides(s, o->in[0], d) || fact_divides(s, o->in[1], d));
     bool constant = true;
     for (uint32_t i = 0; i < e.n; i++) constant &= e.at[i].op != L_DIM && e.at[i].op != L_SCALAR;
     if (constant) return launch_eval(e, NULL, NULL, NULL) % d == 0;
@@ -330,6 +376,11 @@ static bool walk(const Val *v, int64_t k, Affine *o) {
     if (v->type.rank == 0) return add_term(o, (Val *)v, k);
     if (d && d->code == OP_T_index) return add_term(o, axis_lo(d->in[0]), k) && add_axis(o, d->in[0], k, NULL);
     if (d && d->code == OP_T_splat) return walk(d->in[0], k, o);
+    if (d && d->code == OP_T_convert) {                // what axes and scalars say holds in any layout
+        Affine was = *o;
+        if (walk(d->in[0], k, o) && memcmp(was.tile, o->tile, sizeof was.tile) == 0) return true;
+        *o = was;
+    }
     if (d && d->code == OP_T_cast && elem_bits((Elem)v->type.elem) == 64 && d->in[0]->type.elem == EL_index) return walk(d->in[0], k, o);
     if (d && d->code == OP_T_binary) {
         if (d->sub == OP_add) return walk(d->in[0], k, o) && walk(d->in[1], k, o);

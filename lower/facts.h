@@ -27,6 +27,10 @@ int64_t fact_divisor(Facts *s, const Val *v);             // a power of two that
 bool   fact_divides(Facts *s, const Val *v, int64_t d);
 bool   fact_known_multiple(Facts *s, const Val *v, int64_t d);   // the same, without a new assumption
 bool   fact_stride_divides(Facts *s, int param, int dim, int64_t d);
+bool   fact_constant(const Facts *s, LExpr e, int64_t *v);    // of numbers alone, or of dimensions that the instance fixes
+bool   fact_assume(Facts *s, LExpr cond);                  // true: it holds, or the specialised variant may assume it
+// An index that is not negative: what it is at most, as the launcher computes it. May add to what is assumed.
+bool   fact_bound(Facts *s, const Val *v, LExpr *most);
 bool   fact_same(const Val *a, const Val *b);             // structurally equal pure values
 bool   fact_at_most(Facts *s, const Val *a, const Val *b);   // a <= b is known
 bool   fact_positive(Facts *s, const Val *v);             // f32, far from 0 and from infinity; may be added to what is assumed

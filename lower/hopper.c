@@ -14,6 +14,7 @@
 //
 //     a plain load in the loop (an axis or a scalar per dimension, innermost contiguous, of a read-only
 //     tensor): a ring of stages;   such a load before the loop: one buffer, filled once (attention's q);
+//     a load whose rows are pixels of a convolution: a ring, by TMA's im2col mode (hopper_window.c);
 //     on the left, any tile made in the loop: registers (attention's p).
 //
 // Along the contracted axis TMA fills with zeros only where the tensor ends. Where the axis may end
@@ -66,6 +67,12 @@ static bool computable(const Hop *h, const Val *v) {
     return true;
 }
 
+// No trip has dead lanes: the axis's end is a number that its extent divides, and where a trip begins is a multiple too.
+static bool whole_trips(const Hop *h, const Val *k, LExpr end) {
+    int64_t n, extent = axis_extent(k), from = fact_divisor(h->facts, axis_lo(k));
+    return fact_constant(h->facts, end, &n) && n % extent == 0 && from % extent == 0;
+}
+
 static const char *operand_of(Hop *h, Operand *o, Val *v, const Val *k, int side) {
     Op *load = v->def;
     bool plain = load && load->code == OP_T_load && (load->parent == h->loop->reg[0] || load->parent == h->loop->parent);
@@ -79,8 +86,22 @@ static const char *operand_of(Hop *h, Operand *o, Val *v, const Val *k, int side
     if (a->p->mode != PM_IN || a->p->strided || (load->flags & HAS_ELSE)) return "an operand's tensor is not a plain input";
     if (a->nidx < 2 || a->nidx > 5 || v->type.rank != 2) return "an operand's tile has not two axes";
     if (region_uses(&h->f->body, v) != operands(h->loop->reg[0], v)) return "an operand is used elsewhere too";
+    for (int d = 0; d + 1 < a->nidx && !o->window; d++) {
+        if (!a->aff[d].ntile) continue;
+        o->window = NEW(h->f->arena, Window);
+        const char *why = hop_window(h, a, a->nidx - 1, true, o->window);
+        if (why) return why;
+        for (int i = 0; i < o->window->n; i++) {
+            const Pixels *x = &o->window->at[i];
+            for (int t = 0; t < x->base.nterm; t++) if (!computable(h, x->base.term[t].v)) return "an operand's address depends on loaded values";
+            for (int t = 0; t < x->tap.nterm; t++) if (!computable(h, x->tap.term[t].v)) return "an operand's address depends on loaded values";
+        }
+        o->outer = o->window->rows;
+        if (o->outer == k || o->where == ONCE) return "an operand is gathered";
+    }
     for (int d = 0; d < a->nidx; d++) {
         const Affine *x = &a->aff[d];
+        if (o->window && d + 1 < a->nidx) continue;
         if (x->ntile || x->naxis > 1) return "an operand is gathered";
         for (int t = 0; t < x->nterm; t++) if (!computable(h, x->term[t].v)) return "an operand's address depends on loaded values";
         if (!x->naxis) continue;
@@ -90,8 +111,8 @@ static const char *operand_of(Hop *h, Operand *o, Val *v, const Val *k, int side
         if (x->axis[0].axis != k) continue;
         LExpr end;
         if (!a->proved[d]) return "the contracted axis may pass the tensor's end";
-        bool full = (k->def->flags & AXIS_FULL) != 0;
-        if (!full && (!host_expr(h->facts, axis_hi(k), &end) || !launch_same(end, a->p->dim[d]))) o->clear = true;
+        bool known = host_expr(h->facts, axis_hi(k), &end), full = (k->def->flags & AXIS_FULL) || (known && whole_trips(h, k, end));
+        if (!full && (!known || !launch_same(end, a->p->dim[d]))) o->clear = true;
     }
     if (!o->inner || !o->outer || o->inner == o->outer) return "an operand's innermost dimension has no axis";
     int64_t in = axis_extent(o->inner) * size, out = axis_extent(o->outer);
@@ -248,6 +269,7 @@ int hop_add_map(Hop *h, LaunchSlot s) {
 }
 
 static int tensor_map(Hop *h, const Operand *o) {
+    if (o->window) return hop_window_map(h, &o->a, o->window, o->swizzle, axis_extent(o->outer));
     LaunchSlot s = {.kind = SLOT_TENSORMAP, .size = 128, .a = o->a.param, .b = h->maps, .rank = (uint8_t)o->a.nidx, .swizzle = (uint8_t)o->swizzle};
     for (int i = 0; i < o->a.nidx; i++) {
         int d = o->a.nidx - 1 - i;                             // innermost first
@@ -295,7 +317,7 @@ static Op *ring_loop(Hop *h, Builder *b, int n, Val *const *init, Builder *inner
     b_insert(b, loop);
     *inner = (Builder){h->f, loop->reg[0], NULL, h->loop->span};
     region_arg(h->f, loop->reg[0], type_scalar(EL_index))->name = h->loop->reg[0]->args.at[0]->name;
-    for (int i = 0; i < n; i++) region_arg(h->f, loop->reg[0], in[3 + i]->type)->name = h->loop->reg[0]->args.at[1 + i]->name;
+    for (int i = 0; i < n; i++) region_arg(h->f, loop->reg[0], in[3 + i]->type)->name = init[i]->name;
     ring->stage = region_arg(h->f, loop->reg[0], type_scalar(EL_i32));
     ring->phase = region_arg(h->f, loop->reg[0], type_scalar(EL_i32));
     return loop;
@@ -314,9 +336,11 @@ Val *hop_coordinate(Builder *b, const Affine *x, ValMap *m) {
 }
 
 static Op *fill(Builder *b, const Operand *o, Val *stage, Val *bar, ValMap *map) {
-    Val *args[4 + MAX_RANK] = {o->buffer, stage, bar, o->load->in[0]};
-    for (int d = 0; d < o->a.nidx; d++) args[4 + d] = hop_coordinate(b, &o->a.aff[d], map);
-    Op *t = hop_effect(b, OP_T_tma_load, 4 + o->a.nidx, args);
+    Val *args[4 + 2 * MAX_RANK] = {o->buffer, stage, bar, o->load->in[0]};
+    int n = 4;
+    for (int d = 0; d < o->a.nidx; d++) args[n++] = o->window && d + 1 < o->a.nidx ? o->start[d] : hop_coordinate(b, &o->a.aff[d], map);
+    for (int i = o->window ? o->window->n - 2 : -1; i >= 0; i--) args[n++] = hop_coordinate(b, &o->window->at[i].tap, map);
+    Op *t = hop_effect(b, OP_T_tma_load, n, args);
     t->nidx = (uint8_t)o->a.nidx;
     t->imm = o->map;
     t->span = o->load->span;
@@ -346,20 +370,78 @@ static void fill_all(Hop *h, Builder *b, Where where, Val *stage, Val *bar, ValM
         }
 }
 
+// The trip's number taken apart, t % n, t / n % m, t / n / m: the producer counts the digits up instead of dividing.
+typedef struct Odometer {
+    int  n;
+    Val *digit[MAX_DIGITS];         // of the trip: all but the last one are remainders
+    Val *radix[MAX_DIGITS];         // of those
+} Odometer;
+
+static bool made_outside(const Val *v, const Region *r) { return v->def ? !op_inside(v->def, r) : v->region != r; }
+
+static Op *quotient_by(const Region *r, int sub, const Val *x, const Val *by) {
+    for (Op *op = r->first; op; op = op->next)
+        if (op->code == OP_T_binary && op->sub == sub && op->in[0] == x && (by ? op->in[1] == by : made_outside(op->in[1], r))) return op;
+    return NULL;
+}
+
+static Odometer odometer_of(const Hop *h) {
+    const Region *r = h->loop->reg[0];
+    Odometer o = {0};
+    Val *x = r->args.at[0];
+    int64_t step = h->loop->in[2]->def && h->loop->in[2]->def->code == OP_T_const ? h->loop->in[2]->def->imm : 0;
+    while (step == 1 && o.n + 2 < MAX_DIGITS) {
+        const Op *rem = quotient_by(r, OP_rem, x, NULL), *div = rem ? quotient_by(r, OP_div, x, rem->in[1]) : NULL;
+        if (!div || region_uses(r, x) != 2) break;
+        o.digit[o.n] = rem->out[0];
+        o.radix[o.n++] = rem->in[1];
+        x = div->out[0];
+    }
+    if (o.n) o.digit[o.n++] = x;
+    return o;
+}
+
+// Its digits for a trip: made from the number as in the loop.
+static void odometer_set(const Odometer *o, Builder *b, Val *trip, Val **at) {
+    for (int i = 0; i < o->n; i++) {
+        bool last = i + 1 == o->n, zero = trip->def && trip->def->code == OP_T_const && trip->def->imm == 0;
+        at[i] = last || zero ? trip : b_binary(b, OP_rem, trip, o->radix[i]);
+        if (!last && !zero) trip = b_binary(b, OP_div, trip, o->radix[i]);
+    }
+}
+
+static void odometer_next(const Odometer *o, Builder *b, Val *const *at, Val **next) {
+    Val *one = b_const(b, EL_index, 1), *zero = b_const(b, EL_index, 0), *carry = NULL;
+    for (int i = 0; i < o->n; i++) {
+        Val *up = b_binary(b, OP_add, at[i], one), *wraps = i + 1 < o->n ? b_binary(b, OP_eq, up, o->radix[i]) : NULL;
+        Val *moved = wraps ? b_op(b, OP_T_select, 0, type_scalar(EL_index), 3, (Val *[]){wraps, zero, up}) : up;
+        next[i] = carry ? b_op(b, OP_T_select, 0, type_scalar(EL_index), 3, (Val *[]){carry, moved, at[i]}) : moved;
+        if (wraps) carry = carry ? b_binary(b, OP_and, carry, wraps) : wraps;
+    }
+}
+
 static void producer(Hop *h, Region *r) {
     Builder b = {h->f, r, NULL, h->loop->span}, in;
     Ring ring;
     ValMap map = {.arena = h->f->arena};
+    Odometer odo = odometer_of(h);
+    Val *at[MAX_DIGITS + 2] = {0}, *next[MAX_DIGITS + 2];
     if (h->once_bytes) {
         Val *zero = hop_i32(&b, 0);
         hop_effect(&b, OP_T_mbar_expect, 2, (Val *[]){h->once, zero})->imm = h->once_bytes;
         fill_all(h, &b, ONCE, zero, h->once, &map);
     }
-    Op *loop = h->ring_loop[0] = ring_loop(h, &b, 0, NULL, &in, &ring);
+    odometer_set(&odo, &b, h->loop->in[0], at);
+    Op *loop = h->ring_loop[0] = ring_loop(h, &b, odo.n, at, &in, &ring);
     Region *old = h->loop->reg[0];
     map_set(&map, old->args.at[0], loop->reg[0]->args.at[0]);
+    for (int i = 0; i < odo.n; i++) {
+        at[i] = loop->reg[0]->args.at[1 + i];
+        at[i]->name = odo.digit[i]->name;
+        map_set(&map, odo.digit[i], at[i]);
+    }
     for (Op *op = old->first; op; op = op->next)               // the scalars that addresses are made of
-        if (op->nout == 1 && op->out[0]->type.kind == TY_TILE && op->out[0]->type.rank == 0 && computable(h, op->out[0])) {
+        if (op->nout == 1 && op->out[0]->type.kind == TY_TILE && op->out[0]->type.rank == 0 && computable(h, op->out[0]) && map_get(&map, op->out[0]) == op->out[0]) {
             Op *c = op_clone(h->f, op, &map);
             op_append(loop->reg[0], c);
         }
@@ -367,8 +449,11 @@ static void producer(Hop *h, Region *r) {
     hop_effect(&in, OP_T_mbar_wait, 3, (Val *[]){h->empty, ring.stage, other});
     hop_effect(&in, OP_T_mbar_expect, 2, (Val *[]){h->full, ring.stage})->imm = h->stage_bytes;
     fill_all(h, &in, RING, ring.stage, h->full, &map);
+    odometer_next(&odo, &in, at, next);
     ring = hop_advance(h, &in, ring);
-    hop_effect(&in, OP_T_yield, 2, (Val *[]){ring.stage, ring.phase});
+    next[odo.n] = ring.stage;
+    next[odo.n + 1] = ring.phase;
+    hop_effect(&in, OP_T_yield, odo.n + 2, next);
     hop_effect(&b, OP_T_yield, 0, NULL);
 }
 
@@ -452,7 +537,10 @@ static void consumers(Hop *h, Region *r) {
     if (hop_overlap(h, r)) return;
     Op *loop = h->ring_loop[1] = ring_loop(h, &b, n, h->loop->in + 3, &in, &ring);
     ValMap map = {.arena = h->f->arena};
-    for (int i = 0; i <= n; i++) map_set(&map, old->args.at[i], loop->reg[0]->args.at[i]);
+    for (int i = 0; i <= n; i++) {
+        loop->reg[0]->args.at[i]->name = old->args.at[i]->name;
+        map_set(&map, old->args.at[i], loop->reg[0]->args.at[i]);
+    }
     hop_effect(&in, OP_T_mbar_wait, 3, (Val *[]){h->full, ring.stage, ring.phase});
     for (Op *op = old->first; op; op = op->next) {
         if (hop_is_ring_load(h, op)) continue;
@@ -511,6 +599,7 @@ bool hopper(Fn *f, const CompileOptions *opt) {
             if (h.p[i].op[k].where == REGISTERS || h.p[i].op[k].same) continue;
             h.p[i].op[k].buffer = buffer(&h, &b, &h.p[i].op[k], &at);
             h.p[i].op[k].map = tensor_map(&h, &h.p[i].op[k]);
+            if (h.p[i].op[k].window) hop_window_start(&b, h.p[i].op[k].window, axis_lo(h.p[i].op[k].outer), h.p[i].op[k].start);
         }
     h.walk_at = at;
     at += h.walk_bytes;

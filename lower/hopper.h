@@ -5,15 +5,33 @@
 #include "lower/access.h"
 #include "lower/passes.h"
 
-enum { MAX_DOTS = 4, SPAN = 128, MAX_STAGES = 16, SYNC_BYTES = 2048, MAX_CARRIED = 64 };      // SPAN: bytes of the widest swizzle; barriers and small reductions
+enum { MAX_DOTS = 4, SPAN = 128, MAX_STAGES = 16, SYNC_BYTES = 2048, MAX_CARRIED = 64, MAX_DIGITS = 8 };      // SPAN: bytes of the widest swizzle; barriers and small reductions
 
 typedef enum Where { RING, ONCE, REGISTERS } Where;
+
+// A row's number as pixels (hopper_window.c): digits of it index dimensions of the tensor.
+typedef struct Pixels {
+    int    dim;                     // of the tensor
+    bool   digit;                   // else it is the same for all rows
+    Val   *radix;                   // the digit's length; NULL: the last one
+    Val   *step;                    // NULL: 1
+    Affine base, tap;               // what is added: for all trips, and what changes from trip to trip
+    LExpr  lower, upper, stride;    // of the tensor map
+} Pixels;
+typedef struct Window {
+    int    n;                       // dimensions but the innermost, from inner to outer; the last one: pictures
+    Pixels at[4];
+    Val   *rows;
+    bool   whole;                   // the rows' last digit is the picture
+} Window;
 
 typedef struct Operand {
     Where   where;
     bool    clear;                  // rows past the contracted axis's end are not zero by themselves
     Op     *load;                   // RING, ONCE
     Access  a;
+    Window *window;                 // its rows are pixels; NULL: they lie along one dimension
+    Val    *start[MAX_RANK];        // of a window: coordinates of the tile's first pixel
     Val    *outer, *inner;          // axes of the tile as it lies in memory: inner is contiguous
     int     outer_dim;
     uint32_t bytes;                 // of one stage
@@ -63,6 +81,12 @@ void hop_release(Hop *h, Builder *b, Val *stage);
 Val *hop_coordinate(Builder *b, const Affine *x, ValMap *m);           // of lane 0, in values that m maps
 int  hop_add_map(Hop *h, LaunchSlot s);                                // a tensor map's number
 bool hop_is_ring_load(const Hop *h, const Op *op);
+
+// hopper_window.c: rows that are pixels. NULL: `dims` dimensions before the innermost are indexed so; else why not.
+const char *hop_window(Hop *h, const Access *a, int dims, bool taps, Window *out);
+bool hop_window_ends(Hop *h, const Access *a, const Window *w);        // rows past the axis's end are past the tensor's
+int  hop_window_map(Hop *h, const Access *a, const Window *w, int swizzle, int64_t pixels);
+void hop_window_start(Builder *b, const Window *w, Val *first, Val **coord);
 
 // hopper_overlap.c: the consumers of a loop of two products, the second on what the first became. False: not such a loop.
 bool hop_overlap(Hop *h, Region *r);

@@ -10,7 +10,7 @@
 // end of a column) are shared out between the blocks, and each goes to the same place of both rings and counts at both
 // barriers (TMA multicast). So a stage may be filled when the consumers of both blocks are done with it: they arrive at
 // both blocks' barriers. Neighbours stay together from tile to tile, so clusters are for kernels whose blocks walk
-// (hopper_walk.c). Of an odd number of programs the last is made by both blocks of its cluster, which store the same.
+// (hopper_walk.c); the windows of a convolution each block brings for itself. Of an odd number of programs the last is made by both blocks of its cluster, which store the same.
 #include "lower/hopper.h"
 
 static int refuse(Hop *h, const char *why) {
@@ -88,6 +88,6 @@ void hop_common(Hop *h, Region *producer) {
     for (int i = 0; i < h->np; i++)
         for (int k = 0; k < 2; k++) {
             Operand *o = &h->p[i].op[k];
-            if (o->where == RING && !o->same && divides(o, h->cluster)) o->common = same_box(h, &b, &m, o);
+            if (o->where == RING && !o->same && !o->window && divides(o, h->cluster)) o->common = same_box(h, &b, &m, o);
         }
 }

@@ -13,7 +13,7 @@
 //
 // Applies to kernels with one product whose operands all come through the ring and whose tiles are all stored where TMA
 // can: a plain output tensor, its innermost index along the product's columns, 2- or 4-byte elements, the tile ending
-// with the tensor. Where one round is all that a launch has, there is nothing to load ahead (Schedule.walk is 1 then).
+// with the tensor; its rows along one dimension, or pixels (hopper_window.c). Where one round is all that a launch has, there is nothing to load ahead (Schedule.walk is 1 then).
 // Others keep a block to a program (a converted tile would need shared memory beside the ring), and so do transposed
 // products, whose tiles are small.
 #include "lower/hopper.h"
@@ -41,11 +41,16 @@ static bool storable(Hop *h, Op *op) {
     access_of(h->facts, op, &a);
     if (a.p->mode != PM_OUT || a.p->strided || a.nidx < 2 || a.nidx > 5 || v->type.rank != 2 || v->type.elem == EL_bool) return false;
     if ((size != 2 && size != 4) || axis_extent(p->col) * size % SPAN || stores_to(&h->f->body, op->in[0]) != 1) return false;
-    bool rows = false, cols = false;
+    Window w;
+    bool rows = false, cols = false, window = false;
+    for (int d = 0; d + 1 < a.nidx; d++) window |= a.aff[d].ntile > 0;
+    if (window) rows = !hop_window(h, &a, a.nidx - 1, false, &w) && w.rows == p->row && hop_window_ends(h, &a, &w);
+    for (int i = 0; rows && i < w.n; i++) rows = !w.at[i].step && !w.at[i].base.c && !w.at[i].base.nterm;
     for (int d = 0; d < a.nidx; d++) {
         const Affine *x = &a.aff[d];
-        if (x->ntile || x->naxis > 1) return false;
         if (d + 1 < a.nidx && !fact_stride_divides(h->facts, a.param, d, 16 / size)) return false;
+        if (window && d + 1 < a.nidx) continue;
+        if (x->ntile || x->naxis > 1) return false;
         if (!x->naxis) continue;
         const Val *axis = x->axis[0].axis;
         if (x->axis[0].k != 1 || x->axis[0].scale || !a.proved[d] || !ends_with_tensor(h, axis, a.p->dim[d])) return false;
@@ -103,8 +108,10 @@ static int tensor_map(Hop *h, const Access *a, int size) {
 
 static void store_by_tma(Hop *h, Builder *top, Op *op) {
     Access a;
+    Window w;
     const Product *p = &h->p[0];
-    Val *v = op_value(op), *in[5 + MAX_RANK];
+    Val *v = op_value(op), *in[6 + 2 * MAX_RANK];
+    bool window = false;
     int size = elem_bytes((Elem)v->type.elem), n = 0;
     access_of(h->facts, op, &a);
     Type t = {.kind = TY_BUFFER, .elem = v->type.elem, .rank = 2, .swizzle = SPAN, .order = {1, 0}, .shape = {h->groups * SLOT_ROWS, SPAN / size}};
@@ -115,13 +122,20 @@ static void store_by_tma(Hop *h, Builder *top, Op *op) {
     in[0]->def->attr = h->walk_at;
     in[0]->name = a.p->name;
     in[n++] = op->in[0];
-    for (int d = 0; d < a.nidx; d++) in[n++] = hop_coordinate(&b, &a.aff[d], &same);
+    for (int d = 0; d + 1 < a.nidx; d++) window |= a.aff[d].ntile > 0;
+    if (window) {
+        hop_window(h, &a, a.nidx - 1, false, &w);
+        hop_window_start(&b, &w, axis_lo(p->row), in + n);
+        n += w.n;
+    }
+    for (int d = window ? w.n : 0; d < a.nidx; d++) in[n++] = hop_coordinate(&b, &a.aff[d], &same);
     in[n++] = v;
     in[n++] = p->row;
     in[n++] = p->col;
+    for (int i = 0; window && i + 1 < w.n; i++) in[n++] = w.at[i].radix ? w.at[i].radix : b_const(&b, EL_index, 1);
     Op *s = hop_effect(&b, OP_T_tma_store, n, in);
     s->nidx = op->nidx;
-    s->imm = tensor_map(h, &a, size);
+    s->imm = window ? hop_window_map(h, &a, &w, SPAN, SLOT_ROWS) : tensor_map(h, &a, size);
     op_remove(op);
 }
 

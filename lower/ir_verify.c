@@ -630,7 +630,11 @@ static void check_tma_load(Check *c, const Op *op)
 {
     want_cluster(c, op);
     want_kind(c, op, 2, TY_MBAR, "a ring of mbarriers");
-    want_copy(c, op, 3);
+    want_ring(c, op);
+    if (!want_kind(c, op, 3, TY_TENSOR, "a tensor")) return;
+    int n = op->nidx, offsets = op->nin - 4 - n;
+    if (n != op->in[3]->type.rank || (offsets && offsets != n - 2)) problem(c, "a coordinate for each dimension of the tensor, and for a window an offset for each but the outermost and the innermost");
+    for (int i = 4; i < op->nin; i++) want_scalar_int(c, op, i, "a coordinate");
 }
 
 static void check_mbar(Check *c, const Op *op)
@@ -661,7 +665,9 @@ static void check_tma_store(Check *c, const Op *op)
     want_kind(c, op, 0, TY_BUFFER, "a buffer");
     want_kind(c, op, 1, TY_TENSOR, "a tensor");
     int n = op->nidx;
-    if (op->nin != 5 + n || n != op->in[1]->type.rank) { problem(c, "the operands are a buffer, a tensor, a coordinate for each dimension, the value, its row and column axis"); return; }
+    bool window = op->nin == 5 + n + n - 2;
+    if ((op->nin != 5 + n && !window) || n != op->in[1]->type.rank) { problem(c, "the operands are a buffer, a tensor, a coordinate for each dimension, the value, its row and column axis, and where rows are pixels the lengths of their digits"); return; }
+    for (int i = 5 + n; i < op->nin; i++) want_scalar_int(c, op, i, "a length");
     for (int i = 0; i < n; i++) want_scalar_int(c, op, 2 + i, "a coordinate");
     const Val *v = op->in[2 + n];
     if (!is_tile(v) || v->type.rank != 2 || elem_of(v) != elem_of(op->in[1])) { problem(c, "the value must be a tile of two axes and of the tensor's element type"); return; }

@@ -170,13 +170,14 @@ void emit_tma_load(Gen *g, Op *op) {
     LLVMValueRef map = gen_param(g, SLOT_TENSORMAP, (int)op->in[3]->def->imm, (int)op->imm), block = NULL;
     LLVMTypeRef p7 = LLVMPointerTypeInContext(g->C, 7);
     char name[64];
-    snprintf(name, sizeof name, "llvm.nvvm.cp.async.bulk.tensor.g2s.tile.%dd", rank);
+    bool window = op->nin > 4 + rank;
+    snprintf(name, sizeof name, "llvm.nvvm.cp.async.bulk.tensor.g2s.%s.%dd", window ? "im2col" : "tile", rank);
     if (blocks > 1) {
         block = call(g, "llvm.nvvm.read.ptx.sreg.cluster.ctarank", 0, NULL);
         at = add(g, at, mul(g, block, by_rows ? box_bytes : boxes * box_bytes));
     }
     for (int i = 0; i < boxes; i++) {
-        LLVMValueRef a[16];
+        LLVMValueRef a[20];
         int n = 0, chunk = by_rows ? i : i / parts, part = by_rows ? 0 : i % parts;
         int64_t off = by_rows ? (int64_t)i * parts * box_bytes : (int64_t)i * box_bytes;
         a[n++] = LLVMBuildAddrSpaceCast(g->B, gen_smem(g, add(g, at, gen_i32(g, off))), p7, "");
@@ -190,6 +191,10 @@ void emit_tma_load(Gen *g, Op *op) {
             if (d == row_dim && part) x = add(g, x, gen_i32(g, part * box_rows));
             if (d == row_dim && by_rows) x = add(g, x, mul(g, block, box_rows));
             a[n++] = x;
+        }
+        for (int d = op->nin - 1; d >= 4 + rank; d--) {                      // of the window, innermost first
+            LLVMValueRef x = gen_get(g, op->in[d], 0);
+            a[n++] = LLVMBuildTrunc(g->B, x, g->i16, "");
         }
         a[n++] = LLVMConstInt(g->i16, (1u << blocks) - 1, 0);                // to these blocks of the cluster
         a[n++] = gen_i64(g, 0);                                              // no cache hint

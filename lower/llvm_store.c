@@ -81,6 +81,11 @@ static void put_32bit(const Out *o, LLVMValueRef slot, int block, int span) {
     }
 }
 
+static LLVMValueRef number(Gen *g, const Val *v) {
+    LLVMValueRef x = gen_get(g, v, 0);
+    return LLVMTypeOf(x) == g->i32 ? x : LLVMBuildTrunc(g->B, x, g->i32, "");
+}
+
 static void send(const Out *o, LLVMValueRef slot, int block, int span) {
     Gen *g = o->g;
     const Op *op = o->op;
@@ -88,14 +93,21 @@ static void send(const Out *o, LLVMValueRef slot, int block, int span) {
     int rank = op->nidx, n = 0;
     LLVMValueRef a[12];
     char name[64];
-    snprintf(name, sizeof name, "llvm.nvvm.cp.async.bulk.tensor.s2g.tile.%dd", rank);
+    snprintf(name, sizeof name, "llvm.nvvm.cp.async.bulk.tensor.s2g.%s.%dd", map->im2col ? "im2col" : "tile", rank);
     a[n++] = gen_smem(g, slot);
     a[n++] = gen_param(g, SLOT_TENSORMAP, (int)op->in[1]->def->imm, (int)op->imm);
+    LLVMValueRef rows = add(g, times(g, o->group, 64), gen_i32(g, block * 64 * g->f->groups));        // before these
     for (int d = rank - 1; d >= 0; d--) {                                    // innermost first
-        LLVMValueRef x = gen_get(g, op->in[2 + d], 0);
-        if (LLVMTypeOf(x) != g->i32) x = LLVMBuildTrunc(g->B, x, g->i32, "");
+        LLVMValueRef x = number(g, op->in[2 + d]);
         if (d == rank - 1) x = add(g, x, gen_i32(g, span * o->span));
-        else if (map->box[rank - 1 - d] > 1) x = add(g, x, add(g, times(g, o->group, 64), gen_i32(g, block * 64 * g->f->groups)));
+        else if (map->im2col) {                                              // so many pixels on: a sum of numbers in mixed radix
+            x = add(g, x, rows);
+            if (d) {
+                LLVMValueRef radix = number(g, op->in[5 + rank + (rank - 2 - d)]), pixels = x;
+                rows = LLVMBuildUDiv(g->B, pixels, radix, "");
+                x = LLVMBuildURem(g->B, pixels, radix, "");
+            }
+        } else if (map->box[rank - 1 - d] > 1) x = add(g, x, rows);
         a[n++] = x;
     }
     a[n++] = gen_i64(g, 0);                                                  // no cache hint

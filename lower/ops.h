@@ -69,8 +69,8 @@
     X(mbar_expect,  NONE,    2,  2,   0,  0, "S",   2, "bar, stage: arrive expecting imm bytes") \
     X(mbar_arrive,  NONE,    2,  2,   0,  0, "S",   2, "bar, stage (attr > 1: in each of the attr blocks of the cluster)") \
     X(mbar_wait,    NONE,    3,  3,   0,  0, "S",   2, "bar, stage, parity: until the phase of that parity is complete") \
-    X(tma_load,     NONE,    4, 255,  0,  0, "RWA", 2, "buffer, stage, bar, tensor, coordinate.. (nidx, one a dimension, index of lane 0); imm: number of the tensor map; attr > 1: each of the attr blocks of the cluster, which all want this box, brings its part to all of them") \
-    X(tma_store,    NONE,    5, 255,  0,  0, "WA",  2, "buffer, tensor, coordinate.. (nidx, one a dimension, index of lane 0), value, row, col axis: through the buffer by TMA, what lies past the tensor's end is left out; imm: number of the tensor map") \
+    X(tma_load,     NONE,    4, 255,  0,  0, "RWA", 2, "buffer, stage, bar, tensor, coordinate.. (nidx, one a dimension, index of lane 0), offset.. (of a window, one a spatial dimension: im2col mode); imm: number of the tensor map; attr > 1: each of the attr blocks of the cluster, which all want this box, brings its part to all of them") \
+    X(tma_store,    NONE,    5, 255,  0,  0, "WA",  2, "buffer, tensor, coordinate.. (nidx, one a dimension, index of lane 0), value, row, col axis, length.. (where rows are pixels: of a spatial dimension, innermost first): through the buffer by TMA, what lies past the tensor's end is left out; imm: number of the tensor map") \
     X(tma_store_wait, NONE,  0,  0,   0,  0, "S",   2, "until this program's tma_stores are done with shared memory") \
     X(fence_async,  NONE,    0,  0,   0,  0, "S",   2, "generic shared writes before it are seen by TMA and wgmma after it") \
     X(wgmma,        NONE,    7,  8,   1,  0, "RA",  2, "a (buffer or register tile), b buffer, stage of a, stage of b, acc? (HAS_ACC), row, col, k axis: starts acc + a * b; not readable before wgmma_wait; attr 1: a, 2: b has k as its outer dimension") \

@@ -1,6 +1,6 @@
 // The pass driver.
 //
-//     simplify > extremes > contract > hoist > chunk > split > prefetch > schedule > lanes > pipeline > peel > layout > defer
+//     simplify > extremes > contract > hoist > flatten > chunk > split > prefetch > schedule > lanes > pipeline > peel > layout > defer
 //     then llvm_*.c: one LLVM function a kernel, ptx/emit.c: a short LLVM pass list and the NVPTX back end
 //
 // After each pass the verifier may run, the function may be written out, and lowering may stop.
@@ -13,6 +13,7 @@
 typedef bool PassFn(Fn *f, const CompileOptions *opt);
 
 static bool run_simplify(Fn *f, const CompileOptions *o) { (void)o; simplify(f); return true; }
+static bool run_flatten(Fn *f, const CompileOptions *o)  { (void)o; if (flatten(f)) simplify(f); return true; }
 static bool run_extremes(Fn *f, const CompileOptions *o) { if (o->target->has_wgmma && extremes(f)) simplify(f); return true; }
 static bool run_defer(Fn *f, const CompileOptions *o)    { if (o->math != 1) defer(f); return true; }
 static bool run_contract(Fn *f, const CompileOptions *o) { if (o->math != 1 && contract(f)) simplify(f); return true; }
@@ -29,6 +30,7 @@ static const struct { PassInfo info; PassFn *run; } passes[] = {
     {{"extremes", "moves positive factors behind maxima and minima",                                     1, 1}, run_extremes},
     {{"contract", "a * b + c becomes fma, rounded once (not with --math=strict)",                         1, 1}, run_contract},
     {{"hoist",    "moves what a loop does not change out of it",                                          1, 1}, run_hoist},
+    {{"flatten",  "makes one loop of nests of loops around products",                                     1, 1}, run_flatten},
     {{"chunk",    "cuts tiles that no block can hold into loops over chunks of an axis",                  1, 1}, run_chunk},
     {{"split",    "lets several programs share the trips of a loop of sums",                              1, 1}, split_loop},
     {{"prefetch", "loads a trip ahead in loops that reduce across lanes",                                 1, 1}, run_prefetch},

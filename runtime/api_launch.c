@@ -240,7 +240,11 @@ static bool decides(const LaunchInfo *info, int param)
     bool any = reads(info->blocks, param) || reads(info->programs, param);
     for (int i = 0; i < info->nguards; i++) any |= reads(info->guards[i].cond, param);
     for (int i = 0; i < info->nfacts; i++) any |= reads(info->facts[i].cond, param);
-    for (int i = 0; i < info->nslots; i++) any |= reads(info->slots[i].expr, param);
+    for (int i = 0; i < info->nslots; i++) {
+        const LaunchSlot *s = &info->slots[i];
+        any |= reads(s->expr, param);
+        for (int d = 0; d < 3; d++) any |= reads(s->lower[d], param) || reads(s->upper[d], param) || reads(s->step[d], param);
+    }
     return any;
 }
 

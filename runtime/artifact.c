@@ -97,6 +97,7 @@ static void info_walk(Pack *k, LaunchInfo *f)
         raw(k, s, sizeof *s);
         s->expr = e;
         expr(k, &s->expr);
+        for (int d = 0; s->im2col && d < 3; d++) { expr(k, &s->lower[d]); expr(k, &s->upper[d]); expr(k, &s->step[d]); }
     }
     if (general && !k->bad) {
         f->general = room(k, f->general, 1, sizeof *f->general);

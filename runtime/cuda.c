@@ -403,7 +403,7 @@ static bool cuda_map(Device *d, const TensorMapSpec *s, TensorMap *out, Buf *err
     CuResult r;
     if (s->im2col) {
         if (!since((const void *)(uintptr_t)c->cu.map_im2col, "tensor maps", "12.0", err)) return false;
-        r = c->cu.map_im2col(&map, types[s->elem], s->rank, base, s->dims, s->strides + 1, s->lower, s->upper, s->channels, s->pixels, ones,
+        r = c->cu.map_im2col(&map, types[s->elem], s->rank, base, s->dims, s->strides + 1, s->lower, s->upper, s->channels, s->pixels, s->step,
                              CU_MAP_INTERLEAVE_OFF, swizzle, CU_MAP_L2_128, CU_MAP_OOB_ZERO);
     } else {
         if (!since((const void *)(uintptr_t)c->cu.map_tiled, "tensor maps", "12.0", err)) return false;

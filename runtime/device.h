@@ -64,6 +64,7 @@ typedef struct TensorMapSpec {
     uint8_t  swizzle;                  // 0, 32, 64, 128
     bool     im2col;
     int      lower[3], upper[3];
+    uint32_t step[5];                  // of im2col: how far apart pixels are, by dimension
     uint32_t channels, pixels;
 } TensorMapSpec;
 typedef struct TensorMap { _Alignas(128) uint8_t bytes[128]; } TensorMap;

@@ -202,7 +202,7 @@ static bool emu_map(Device *d, const TensorMapSpec *s, TensorMap *out, Buf *err)
     hold(d);
     EmuStatus status = s->im2col
         ? emu_tensor_map_encode_im2col(context_of(d), &map, types[s->elem], s->rank, s->address, s->dims, s->strides + 1, s->lower,
-                                       s->upper, s->channels, s->pixels, ones, EMU_TM_INTERLEAVE_NONE, swizzle, 2, EMU_TM_OOB_ZERO)
+                                       s->upper, s->channels, s->pixels, s->step, EMU_TM_INTERLEAVE_NONE, swizzle, 2, EMU_TM_OOB_ZERO)
         : emu_tensor_map_encode_tiled(context_of(d), &map, types[s->elem], s->rank, s->address, s->dims, s->strides + 1, s->box, ones,
                                       EMU_TM_INTERLEAVE_NONE, swizzle, 2, EMU_TM_OOB_ZERO);
     if (!answered(d, status, err)) return false;

@@ -46,6 +46,15 @@ static bool put_map(Device *d, void *to, const LaunchSlot *s, const Bound *b, Bu
         spec.strides[i] = dim >= 0 && dim < a->rank ? (uint64_t)a->stride[dim] * (uint64_t)elem_bytes(a->elem) : 16;
         spec.box[i] = s->box[i];
     }
+    spec.im2col = s->im2col;
+    spec.channels = s->box[0];
+    spec.pixels = s->box[1];
+    for (int i = 0; i < 5; i++) spec.step[i] = 1;
+    for (int i = 0; s->im2col && i + 2 < s->rank && i < 3; i++) {
+        spec.lower[i] = (int)bind_eval(b, s->lower[i]);
+        spec.upper[i] = (int)bind_eval(b, s->upper[i]);
+        spec.step[1 + i] = (uint32_t)bind_eval(b, s->step[i]);
+    }
     if (!d->ops->tensor_map(d, &spec, &map, err)) {
         buf_printf(err, " (tensor map of `%s`)", b->info->params[s->a].name->s);
         return false;

@@ -31,6 +31,15 @@ static const char source[] =
     "        top = t;\n"
     "    }\n"
     "    o[m, :] = acc / den;\n"
+    "}\n"
+    "kernel conv(x: bf16[N, H, W, C], w: bf16[K, R, S, C], y: out f32[N, P, Q, K], sh: i32, sw: i32, top: i32, left: i32)\n"
+    "    where P = (H + 2 * top - R) / sh + 1, Q = (W + 2 * left - S) / sw + 1\n"
+    "    grid (m in N * P * Q by 64, k in K by 64)\n"
+    "{\n"
+    "    let b = m / (P * Q);  let p = m / Q % P;  let q = m % Q;\n"
+    "    var acc = zeros<f32>(m, k);\n"
+    "    for r in R, s in S, c in C by 32 { acc += dot(x[b, p * sh + r - top, q * sw + s - left, c], w[k, r, s, c]); }\n"
+    "    y[b, p, q, k] = acc;\n"
     "}\n";
 
 typedef struct World { Session *s; SemaFile *file; } World;
@@ -66,6 +75,8 @@ static bool has_op(const Fn *f, OpCode code)
 }
 
 enum { M = 100, K = 200, N = 136, S = 100, L = 200, D = 64 };
+enum { CN = 3, CH = 9, CW = 7, CC = 40, CK = 72, CR = 3, CS = 2, SH = 2, SW = 1, TOP = 1, LEFT = 1, CP = (CH + 2 * TOP - CR) / SH + 1, CQ = CW + 2 * LEFT - CS + 1 };
+_Static_assert(CN * CH * CW * CC <= M * K && CK * CR * CS * CC <= K * N && CN * CP * CQ * CK <= M * N, "the convolution is no larger than the product");
 static uint16_t x[M * K], y[K * N];
 static float    want[M * N], got[M * N];
 static double   bound[M * N];
@@ -76,8 +87,21 @@ static void fill(void)
     for (int i = 0; i < K * N; i++) y[i] = bf16_from_f32((float)(i * 53 % 97 - 48) / 64);
 }
 
+static EvalArg nhwc(void *p, int64_t n, int64_t h, int64_t w, int64_t c)
+{
+    return (EvalArg){.tensor = {p, {n, h, w, c}, {h * w * c, w * c, c, 1}}};
+}
+
 static int arguments(const char *name, EvalArg *args, int64_t *dims, float *out)
 {
+    if (strcmp(name, "conv") == 0) {
+        static const int64_t numbers[] = {SH, SW, TOP, LEFT};
+        args[0] = nhwc(x, CN, CH, CW, CC);
+        args[1] = nhwc(y, CK, CR, CS, CC);
+        args[2] = nhwc(out, CN, CP, CQ, CK);
+        for (int i = 0; i < 4; i++) args[3 + i] = (EvalArg){.ival = numbers[i]};
+        return 2;
+    }
     if (strcmp(name, "matmul") == 0) {
         args[0] = mat_arg(x, M, K);
         args[1] = mat_arg(y, K, N);
@@ -96,16 +120,18 @@ static int arguments(const char *name, EvalArg *args, int64_t *dims, float *out)
 static void order_dims(const Fn *f, const char *name, int64_t *dims)
 {
     static const struct { const char *name; int64_t size; } sizes[] = {{"M", M}, {"K", K}, {"N", N}, {"S", S}, {"L", L}, {"D", D}};
-    (void)name;
-    for (int i = 0; i < f->launch->ndims; i++)
-        for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
-            if (strcmp(f->launch->dims[i].name->s, sizes[k].name) == 0) dims[i] = sizes[k].size;
+    static const struct { const char *name; int64_t size; } pictures[] = {{"N", CN}, {"H", CH}, {"W", CW}, {"C", CC}, {"K", CK}, {"R", CR}, {"S", CS}, {"P", CP}, {"Q", CQ}};
+    for (int i = 0; i < f->launch->ndims; i++) {
+        const char *dim = f->launch->dims[i].name->s;
+        for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) if (strcmp(dim, sizes[k].name) == 0) dims[i] = sizes[k].size;
+        for (size_t k = 0; k < sizeof pictures / sizeof *pictures && strcmp(name, "conv") == 0; k++) if (strcmp(dim, pictures[k].name) == 0) dims[i] = pictures[k].size;
+    }
 }
 
 static bool evaluate(Fn *f, const char *name, float *out, double *bounds, uint32_t junk, char **fault)
 {
     EvalArg args[8] = {0};
-    int64_t dims[8] = {0};
+    int64_t dims[16] = {0};
     Span at;
     int o = arguments(name, args, dims, out);
     order_dims(f, name, dims);
@@ -117,7 +143,7 @@ static void agrees(const char *name, const char *arch, OpCode must_have)
 {
     World w = world();
     char *fault = NULL;
-    int   n = strcmp(name, "matmul") == 0 ? M * N : S * D;
+    int   n = strcmp(name, "matmul") == 0 ? M * N : strcmp(name, "conv") == 0 ? CN * CP * CQ * CK : S * D;
     if (!evaluate(build(&w, name, NULL), name, want, bound, 1, &fault)) fail_msg("level 1: %s", fault);
     Fn *f = build(&w, name, arch);
     if (!has_op(f, must_have)) fail_msg("%s for %s has no %s", name, arch, op_info[must_have].name);
@@ -146,6 +172,7 @@ static void test_pipelines_agree(void **state)
     fill();
     agrees("matmul", "sm_80", OP_T_copy_async);
     agrees("attention", "sm_80", OP_T_copy_async);
+    agrees("conv", "sm_80", OP_T_copy_async);
 }
 
 static void test_roles_agree(void **state)
@@ -155,6 +182,8 @@ static void test_roles_agree(void **state)
     agrees("matmul", "sm_90a", OP_T_wgmma);
     agrees("matmul", "sm_90a", OP_T_tma_store);
     agrees("attention", "sm_90a", OP_T_wgmma);
+    agrees("conv", "sm_90a", OP_T_wgmma);
+    agrees("conv", "sm_90a", OP_T_tma_store);
 }
 
 static void test_clusters_agree(void **state)
@@ -187,6 +216,7 @@ static void test_parts_agree(void **state)
     for (parts = 2; parts < 8; parts += 3) {
         agrees("matmul", "sm_80", OP_T_part_get);
         agrees("matmul", "sm_90a", OP_T_part_get);
+        agrees("conv", "sm_90a", OP_T_part_get);
     }
     parts = 3;
     World w = world();

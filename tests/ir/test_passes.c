@@ -1,4 +1,4 @@
-// simplify, extremes, contract, hoist and prefetch, by files:
+// simplify, extremes, contract, hoist, flatten and prefetch, by files:
 //
 //     //! run: simplify hoist
 //     kernel .. before ..
@@ -71,7 +71,7 @@ static bool run_prefetch(Fn *f) { return prefetch(f, &(CompileOptions){0}); }
 
 static void run_passes(const char *path, Fn *f, const char *names)
 {
-    static const struct { const char *name; bool (*run)(Fn *); } passes[] = {{"simplify", simplify}, {"extremes", extremes}, {"contract", contract}, {"hoist", hoist}, {"prefetch", run_prefetch}};
+    static const struct { const char *name; bool (*run)(Fn *); } passes[] = {{"simplify", simplify}, {"extremes", extremes}, {"contract", contract}, {"hoist", hoist}, {"flatten", flatten}, {"prefetch", run_prefetch}};
     char list[200];
     snprintf(list, sizeof list, "%.*s", (int)strcspn(names, "\n"), names);
     for (char *name = strtok(list, " "); name; name = strtok(NULL, " ")) {
