@@ -506,7 +506,8 @@ static void elementwise(State *s, Node *n)
 static bool scattered(const State *s, const Node *n)
 {
     const Node *c = s->weights_of[n->id];
-    if (!c || n->kind != G_view || !ix_is(n->view.pred, 1)) return false;
+    if (n->kind == G_cast && n->cast.kept && n->elem == n->src[0]->elem) return true;        // as layout.c has asked
+    if (!c || n->kind != G_view || !ix_is(n->view.pred, 1) || g_is_depthwise(s->g, c)) return false;
     const Node *y = n->src[0];
     int last = y->rank - 1;
     while (last >= 0 && ix_is(y->shape[last], 1)) last--;

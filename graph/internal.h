@@ -40,6 +40,8 @@ bool any_null_node(Node *const *at, int n);
 int  ix_quotients(Ix e);                                     // divisions and remainders in it
 // Adjacent dimensions put together where the coordinates allow: the shape and coordinates that are left.
 int  dims_merged(Graph *g, int rank, const Ix *shape, const Ix *coord, Ix *to_shape, Ix *to_coord);
+// A product of a few taps in each channel (batch axis): multiplications and additions. Its weights are stored channels last.
+bool g_is_depthwise(Graph *g, const Node *n);
 int  quotients_merged(Graph *g, int rank, const Ix *shape, const Ix *coord);   // that are left then
 
 #endif

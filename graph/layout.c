@@ -14,7 +14,8 @@
 // pictures that the model flattens. The weights follow: they are stored in that order when they are loaded (fuse.c).
 //
 // The order is found by looking through views at what is in memory. An axis that a view takes apart there (a / 16, a % 16) is
-// two, its digits; digits that come to lie side by side are one axis again.
+// two, its digits; digits that come to lie side by side are one axis again. Values of groups of channels, and what is computed
+// of those, keep them apart, so that a group's mean and what it is subtracted from have an axis in common.
 
 #include "graph/rewrite.h"
 
@@ -59,6 +60,22 @@ int quotients_merged(Graph *g, int rank, const Ix *shape, const Ix *coord)
     int n = dims_merged(g, rank, shape, coord, s, c), q = 0;
     for (int i = 0; i < n; i++) q += ix_quotients(c[i]);
     return q;
+}
+
+enum { MOST_TAPS = 512 };
+
+static bool may_be_depthwise(Graph *g, const Node *n)
+{
+    bool one = n->kind == G_contract && n->contract.nb == 1;
+    for (int i = 0; one && i < n->contract.nn; i++) one = ix_is(n->shape[n->contract.nb + n->contract.nm + i], 1);
+    Ix taps = one ? ix_product(g, n->src[0]->shape + n->contract.nb + n->contract.nm, n->contract.nk) : NULL;
+    return taps && taps->hi <= MOST_TAPS;
+}
+
+bool g_is_depthwise(Graph *g, const Node *n)
+{
+    const Node *b = n->src[1];
+    return may_be_depthwise(g, n) && b->kind == G_view && b->src[0]->kind == G_cast && b->src[0]->cast.kept;
 }
 
 // ---- digits and their order -----------------------------------------------------------------------------------------
@@ -222,11 +239,14 @@ static int all_quotients(Graph *g, const Read *read, int n)
     return q;
 }
 
-// Digits of one axis that lie side by side are one again, if nothing that is read needs them apart.
-static bool put_together(Graph *g, Order *o, Read *read, int n, int *next)
+// Digits of one axis that lie side by side are one again, if nothing that is read needs them apart; `fine`: and if they are not
+// dimensions of their own in what is read first.
+static bool put_together(Graph *g, Order *o, Read *read, int n, int *next, bool fine)
 {
     for (int i = o->n - 2; i >= 0; i--) {
         Digit *hi = &o->at[i], *lo = hi + 1;
+        int64_t step;
+        if (fine && where(g, &read[0], hi->axis, &step) != where(g, &read[0], lo->axis, &step)) continue;
         if (hi->of != lo->of || hi->weight != ix_mul(g, lo->weight, lo->extent) || *next == 2 * MAX_DIGITS) continue;
         Digit one = {hi->of, lo->weight, ix_mul(g, hi->extent, lo->extent), NULL, hi->greatest};
         one.axis = ix_axis(g, new_axis(next), one.extent);
@@ -246,7 +266,7 @@ static bool put_together(Graph *g, Order *o, Read *read, int n, int *next)
 
 // The order that x[0] gives to `rank` axes; the axes in `apart` may become digits, for all of x. `read` is left as of x.
 // False: it gives none, as some axis in `wanted` is not one of its own.
-static bool order_of(Graph *g, Node *const *x, int n, uint32_t apart, uint32_t wanted, Order *o, Read *read)
+static bool order_of(Graph *g, Node *const *x, int n, uint32_t apart, uint32_t wanted, bool fine, Order *o, Read *read)
 {
     int rank = x[0]->rank, next = 0;
     Ix axis[G_MAX_RANK];
@@ -264,7 +284,7 @@ static bool order_of(Graph *g, Node *const *x, int n, uint32_t apart, uint32_t w
         if (wanted >> o->at[i].of & 1 && where(g, &read[0], o->at[i].axis, &step) < 0) return false;
     }
     sort_digits(g, o, &read[0]);
-    return put_together(g, o, read, n, &next);
+    return put_together(g, o, read, n, &next, fine);
 }
 
 // Is it the order that the axes have?
@@ -323,7 +343,7 @@ static Node *elementwise(Layout *l, Node *n, Node *const *src)
     Order o;
     int count = led_by(l, src, n->nsrc, x);
     for (int tries = 0; tries < count; tries++) {            // an operand that is spread over axes gives them no order
-        if (order_of(g, x, count, all_axes(n), all_axes(n), &o, read)) break;
+        if (order_of(g, x, count, all_axes(n), all_axes(n), true, &o, read)) break;
         Node *first = x[0];
         memmove(x, x + 1, (size_t)(count - 1) * sizeof *x);
         x[count - 1] = first;
@@ -348,7 +368,7 @@ static Node *reduction(Layout *l, Node *n, Node *const *src)
     int number[G_MAX_RANK], left = 0;
     uint32_t axes = 0;
     bool arg = n->op == GR_argmax || n->op == GR_argmin;
-    if (arg || !(known(l, seen_through(src[0])) & IS_ORDERED) || !order_of(g, src, 1, all_axes(src[0]), all_axes(src[0]), &o, &read) || is_plain(g, &o)) return NULL;
+    if (arg || !(known(l, seen_through(src[0])) & IS_ORDERED) || !order_of(g, src, 1, all_axes(src[0]), all_axes(src[0]), true, &o, &read) || is_plain(g, &o)) return NULL;
     for (int i = 0; i < src[0]->rank; i++) number[i] = n->reduce.axes >> i & 1 ? -1 : left++;
     for (int i = 0; i < o.n; i++) {
         Digit d = o.at[i];
@@ -371,7 +391,7 @@ static Node *concatenation(Layout *l, Node *n, Node *const *src)
     Node **with = NEW_N(g->arena, Node *, n->nsrc);
     bool found = false;
     for (uint32_t k = 0; k < n->nsrc && !found; k++)
-        found = known(l, seen_through(src[k])) & IS_ORDERED && order_of(g, &src[k], 1, 0, all_axes(n), &o, &read);
+        found = known(l, seen_through(src[k])) & IS_ORDERED && order_of(g, &src[k], 1, 0, all_axes(n), false, &o, &read);
     if (!found || is_plain(g, &o)) return NULL;
     int axis = -1;
     for (int i = 0; i < o.n; i++)
@@ -395,6 +415,25 @@ static const char *name_below(const Node *n)
     return NULL;
 }
 
+// Each channel by itself: weights [C, 1, taps..] are stored as [taps.., C], so that channels are side by side there, too.
+static Node *depthwise(Graph *g, Node *n, Node *const *src)
+{
+    Node *b = src[1];
+    int nb = n->contract.nb, nn = n->contract.nn, nk = n->contract.nk, rank = nb + nk;
+    Ix shape[G_MAX_RANK], coord[G_MAX_RANK];
+    if (b->kind == G_view && b->src[0]->kind == G_cast && b->src[0]->cast.kept) return NULL;
+    for (int i = 0; i < rank; i++) shape[i] = i < nk ? b->shape[nb + nn + i] : b->shape[i - nk];
+    for (int i = 0; i < b->rank; i++) coord[i] = i < nb ? ix_axis(g, nk + i, b->shape[i]) : i < nb + nn ? ix(g, 0) : ix_axis(g, i - nb - nn, b->shape[i]);
+    const char *name = name_below(b);
+    Node *w = g_view(g, b, rank, shape, coord, NULL, g_int(0));
+    if (!w) return NULL;
+    w = node_intern(g, &(Node){.kind = G_cast, .elem = w->elem, .rank = w->rank, .shape = w->shape, .nsrc = 1, .src = &w, .cast = {.kept = true}});
+    if (name) g_name(g, w, arena_printf(g->arena, "%s_channels_last", name));
+    for (int i = 0; i < rank; i++) coord[i] = i < nk ? ix_axis(g, nb + nn + i, b->shape[nb + nn + i]) : ix_axis(g, i - nk, b->shape[i - nk]);
+    b = g_view(g, w, b->rank, b->shape, coord, NULL, g_int(0));
+    return g_name(g, g_contract(g, src[0], b, nb, n->contract.nm, nn, nk, (Elem)n->elem, n->contract.acc), n->name);
+}
+
 // The axes that a product with weights sums over, in the order of its left operand; as few as that is read with.
 static Node *product(Layout *l, Node *n, Node *const *src)
 {
@@ -404,8 +443,9 @@ static Node *product(Layout *l, Node *n, Node *const *src)
     Read read;
     Order o, sum = {0};
     if (!(known(l, b) & IS_CONSTANT) || known(l, a) & IS_CONSTANT) return NULL;
+    if (may_be_depthwise(g, n)) return depthwise(g, n, src);
     uint32_t axes = all_axes(a) & ~((UINT32_C(1) << (nb + nm)) - 1);
-    if (!order_of(g, &a, 1, axes, axes, &o, &read)) return NULL;
+    if (!order_of(g, &a, 1, axes, axes, false, &o, &read)) return NULL;
     for (int i = 0; i < o.n; i++)
         if (o.at[i].of >= nb + nm) sum.at[sum.n++] = o.at[i];
     if (is_plain(g, &sum) || nb + nm + sum.n > G_MAX_RANK || nb + nn + sum.n > G_MAX_RANK) return NULL;

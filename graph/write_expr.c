@@ -288,7 +288,7 @@ static KExpr *concat(Kernel *k, const Node *n, const Ix *coord)
 
 static const char *const reduce_text[GR_COUNT] = {"sum", "prod", "max", "min", "argmax", "argmin", "any", "every", "none"};
 
-enum { TILE_LIMIT = 8192 };
+enum { TILE_LIMIT = 8192, COLUMN = 256 };
 
 // Does it fit a tile? Sizes that are not known are taken to: launches check it.
 static bool fits(Ix extent)
@@ -302,8 +302,10 @@ static int reduced_axis(Kernel *k, Ix extent, uint64_t taken, bool arg)
 {
     for (int i = 0; i < k->naxes; i++)
         if (k->axis[i].kind == A_FULL && k->axis[i].extent == extent && !(taken >> i & 1)) return i;
-    bool full = fits(extent) || arg;
-    return k_axis(k, full ? A_FULL : A_LOOP_TILE, extent, full ? 0 : 2048, "k");
+    if (k->reduces == R_TAPS) return k_axis(k, A_LOOP, extent, 0, "r");
+    if (k->reduces == R_COLUMNS && extent->kind == IX_CONST && extent->value > COLUMN) return k_axis(k, A_LOOP_TILE, extent, COLUMN / 2, "k");
+    bool full = (fits(extent) && extent != k->looped) || arg;
+    return k_axis(k, full ? A_FULL : A_LOOP_TILE, extent, full ? 0 : extent == k->looped ? k->looped_by : 2048, "k");
 }
 
 static KExpr *reduce(Kernel *k, const Node *n, const Ix *coord)

@@ -73,12 +73,19 @@ typedef struct KAlias { Ix of; const char *name; } KAlias;
 
 enum { MAX_KAXES = 64, KAXIS_VALUES = 40 };
 
+// What a kernel reduces that has only rows: rows in memory, or columns, the last row axis being the innermost in memory: then
+// that is a tile, and a few elements (the taps of a window) are taken one after the other.
+typedef enum KReduces { R_ROWS, R_COLUMNS, R_TAPS } KReduces;
+
 typedef struct Kernel {
     Graph  *g;
     Arena  *arena;
     const Fusion *f;
     int     group;
     const FGroup *fg;
+    KReduces reduces;
+    Ix      looped;              // the extent that rows are too long with: a loop, so many at a time; NULL: they fit
+    int64_t looped_by;
     KAxis   axis[MAX_KAXES];     // by the number of their index axis
     int     naxes, nvalues;      // in use: 0 .. naxes - 1, and KAXIS_VALUES ..
     VEC(KExpr *) exprs;

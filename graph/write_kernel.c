@@ -16,7 +16,8 @@ typedef struct Part { int first, last; bool row; } Part;     // adjacent axes of
 
 static void reset(Kernel *k)
 {
-    *k = (Kernel){.g = k->g, .arena = k->arena, .f = k->f, .group = k->group, .fg = k->fg, .numbers = k->numbers};
+    *k = (Kernel){.g = k->g, .arena = k->arena, .f = k->f, .group = k->group, .fg = k->fg, .numbers = k->numbers,
+                  .reduces = k->reduces, .looped = k->looped, .looped_by = k->looped_by};
 }
 
 static int64_t pow2_at_least(int64_t n)
@@ -136,7 +137,7 @@ static int single_parts(const Node *root, uint32_t rows, Part *part)
 
 // ---- rows -----------------------------------------------------------------------------------------------------------
 
-enum { TILE_LIMIT = 8192, LANES = 1024 };
+enum { TILE_LIMIT = 8192, ROW_LIMIT = 16384, LANES = 1024 };
 
 static bool fits(Ix e) { return e->kind == IX_CONST ? e->value <= TILE_LIMIT : e->hi <= TILE_LIMIT || e->hi >= IX_DIM_MAX; }
 
@@ -153,6 +154,62 @@ static int64_t row_length(const Kernel *k)
         if (size > longest) longest = size;
     }
     return longest;
+}
+
+enum { TAPS = 32, CHANNELS = 64 };
+
+// Reductions of all that is read, if the root has only rows: along columns in memory?
+static KReduces reduces(const Kernel *k)
+{
+    const Node *root = k->fg->root;
+    uint64_t rows = 0, innermost = 0;
+    int64_t most = 1;
+    bool found = false;
+    for (int i = 0; i < k->naxes; i++) {
+        const KAxis *a = &k->axis[i];
+        if (a->kind != A_GRID && a->kind != A_TILE) continue;
+        rows |= UINT64_C(1) << i;
+        innermost = UINT64_C(1) << i;
+    }
+    for (int i = 0; i < root->rank; i++)
+        if (!(k->fg->rows >> i & 1) && !ix_is(root->shape[i], 1)) return R_ROWS;
+    for (uint32_t i = 0; i < k->exprs.n; i++) {
+        const KExpr *e = k->exprs.at[i];
+        if (e->op == E_REDUCE) {
+            int64_t size = 1;
+            for (int a = 0; a < e->naxes; a++) size *= k->axis[e->axes[a]].extent->kind == IX_CONST ? k->axis[e->axes[a]].extent->value : TAPS + 1;
+            if (size > most) most = size;
+            if (strncmp(e->fmt, "arg", 3) == 0) return R_ROWS;
+        }
+        if (e->op != E_LOAD || !(e->mask & ~rows)) continue;
+        Ix shape[G_MAX_RANK], at[G_MAX_RANK];
+        int n = dims_merged(k->g, e->node->rank, e->node->shape, e->coord, shape, at);
+        found = true;
+        if (n == 0 || at[n - 1]->axes != innermost) return R_ROWS;
+    }
+    return !found || !innermost ? R_ROWS : most <= TAPS ? R_TAPS : R_COLUMNS;
+}
+
+// What is reduced may be several stretches of dimensions: if all together are too much for a tile, the longest is a loop.
+static void find_looped(Kernel *k)
+{
+    for (uint32_t i = 0; i < k->fg->nodes.n; i++) {
+        const Node *n = k->fg->nodes.at[i], *x = n->kind == G_reduce ? n->src[0] : NULL;
+        Ix longest = NULL;
+        int64_t all = 1, most = 1;
+        for (int d = 0; x && d < x->rank;) {
+            int end = d;
+            while (end < x->rank && n->reduce.axes >> end & 1) end++;
+            Ix e = end > d ? ix_product(k->g, x->shape + d, end - d) : NULL;
+            int64_t size = e && e->kind == IX_CONST ? pow2_at_least(e->value) : 1;
+            all *= size;
+            if (size > most) most = size, longest = e;
+            d = end > d ? end : d + 1;
+        }
+        if (all <= ROW_LIMIT || most == all) continue;
+        k->looped = longest;
+        k->looped_by = TILE_LIMIT / (all / most) > 1 ? TILE_LIMIT / (all / most) : 1;
+    }
 }
 
 static bool rows_with(Kernel *k, const Part *part, int n)
@@ -172,14 +229,24 @@ static bool rows_with(Kernel *k, const Part *part, int n)
     }
     int64_t row = pow2_at_least(length > columns ? length : columns), rows = LANES / (row < LANES ? row : LANES);
     if (last_row == n - 1 && rows < 32 && row <= 256) rows = 32;         // rows lie side by side in memory
+    int64_t lanes = LANES;                                   // of columns: the last axes are tiles, until they have lanes enough
+    int64_t tile[G_MAX_RANK + 1];
+    for (int i = n; i-- > 0 && k->reduces != R_ROWS;) {
+        Ix e = part_extent(g, root->shape, part[i]);
+        int64_t size = pow2_at_least(e->kind == IX_CONST ? e->value : CHANNELS), limit = i == n - 1 ? k->reduces == R_TAPS ? CHANNELS : CHANNELS / 2 : lanes;
+        tile[i] = size < limit ? size : limit;
+        lanes = k->reduces == R_TAPS ? lanes / tile[i] : 1;
+    }
     for (int pass = 0, names = 0; pass < 2; pass++)          // the grid first
         for (int i = 0; i < n; i++) {
             Ix e = part_extent(g, root->shape, part[i]);
             if (part[i].row == (pass == 1)) continue;
             int64_t by = rows;
             if (e->kind == IX_CONST && pow2_at_least(e->value) < by) by = pow2_at_least(e->value);
-            KAxisKind kind = !part[i].row ? (fits(e) ? A_FULL : A_LOOP_TILE) : i == last_row && by > 1 ? A_TILE : A_GRID;
-            int a = k_axis(k, kind, e, kind == A_LOOP_TILE ? 2048 : by, part[i].row ? (names++ ? "l" : "m") : "n");
+            bool tiled = i == last_row;
+            if (k->reduces != R_ROWS) by = tile[i], tiled = true;
+            KAxisKind kind = !part[i].row ? (fits(e) && e != k->looped ? A_FULL : A_LOOP_TILE) : tiled && by > 1 ? A_TILE : A_GRID;
+            int a = k_axis(k, kind, e, kind != A_LOOP_TILE ? by : e == k->looped ? k->looped_by : 2048, part[i].row ? (names++ ? "l" : "m") : "n");
             if (a < 0) return false;
             spread(g, root->shape, part[i], k->axis[a].axis, coord);
         }
@@ -275,6 +342,36 @@ static bool epilogue(Kernel *k, const Ix *at)
     if (!map_invert(g, c->rank, c->shape, k->fg->place, root->rank, axis, inverse)) return g_error(g, "a product's place in its kernel cannot be inverted") != NULL;
     for (int i = 0; i < root->rank; i++) coord[i] = ix_substitute(g, inverse[i], at, c->rank);
     return add_stores(k, coord);
+}
+
+// Each channel by itself: channels and places are tiles, taps a loop in which they are multiplied and added.
+static bool depthwise(Kernel *k)
+{
+    enum { WIDE = 64, ELEMENTS = 1024 };
+    const Node *c = k->fg->anchor, *a = c->src[0], *b = c->src[1];
+    int nb = c->contract.nb, nm = c->contract.nm, nn = c->contract.nn;
+    static const char *const names[] = {"r", "s", "t", "u", "v", "w"};
+    Ix at[G_MAX_RANK], ca[G_MAX_RANK], cb[G_MAX_RANK];
+    reset(k);
+    k->by_sum = true;
+    int64_t channels = tile_of(c->shape[0], 1, WIDE);
+    if (!one_axis(k, c->shape + nb, nm, A_TILE, tile_of(ix_product(k->g, c->shape + nb, nm), 1, ELEMENTS / channels), "m", at + nb)) return false;
+    if (!one_axis(k, c->shape, nb, A_TILE, channels, "c", at)) return false;
+    for (int i = 0; i < nn; i++) at[nb + nm + i] = cb[nb + i] = ix(k->g, 0);
+    for (int i = 0; i < nb + nm; i++) ca[i] = at[i];
+    for (int i = 0; i < nb; i++) cb[i] = at[i];
+    for (int i = 0, named = 0; i < c->contract.nk; i++) {
+        bool one = ix_is(b->shape[nb + nn + i], 1);
+        if (!one_axis(k, b->shape + nb + nn + i, 1, A_LOOP, 0, names[named % 6], ca + nb + nm + i)) return false;
+        named += !one;
+        cb[nb + nn + i] = ca[nb + nm + i];
+    }
+    k->a = k_sized(k, k_value(k, a, ca), c->contract.acc);
+    k->b = k_sized(k, k_value(k, b, cb), c->contract.acc);
+    if (!k->a || !k->b) return false;
+    k->a->uses++;
+    k->b->uses++;
+    return epilogue(k, at);
 }
 
 static bool product(Kernel *k)
@@ -463,8 +560,11 @@ bool kernel_build(Kernel *k)
     case F_MAP: return fewest_parts(k, part, single_parts(f->root, 0, part), map_with);
     case F_ROWS:
         if (f->anchor) return along(k);
-        return fewest_parts(k, part, single_parts(f->root, f->rows, part), rows_with);
-    case F_PRODUCT: return f->attends ? attention(k) : product(k);
+        find_looped(k);
+        if (!fewest_parts(k, part, single_parts(f->root, f->rows, part), rows_with)) return false;
+        k->reduces = reduces(k);
+        return k->reduces == R_ROWS || fewest_parts(k, part, single_parts(f->root, f->rows, part), rows_with);
+    case F_PRODUCT: return f->attends ? attention(k) : g_is_depthwise(k->g, f->anchor) ? depthwise(k) : product(k);
     case F_SCATTER: return scatter(k);
     }
     return false;

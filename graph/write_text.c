@@ -333,8 +333,9 @@ static char *tile_axes(Kernel *k, uint64_t mask)
 static char *over(Kernel *k, const KExpr *e)
 {
     Buf b = {0};
-    for (int i = 0; i < e->naxes; i++) buf_printf(&b, "%s%s", i ? ", " : "", k->axis[e->axes[i]].name);
-    char *t = arena_printf(k->arena, "%s", b.p);
+    for (int i = 0; i < e->naxes; i++)
+        if (k->axis[e->axes[i]].kind != A_LOOP) buf_printf(&b, "%s%s", b.n ? ", " : "", k->axis[e->axes[i]].name);
+    char *t = arena_printf(k->arena, "%s", b.p ? b.p : "");
     buf_free(&b);
     return t;
 }
@@ -364,7 +365,17 @@ const char *k_start(GReduce op, Elem elem)
     }
 }
 
-// A reduction over an axis too long for a tile: a loop, with a variable that it leaves.
+// One more element joined with a reduction's variable.
+static void put_joined(Buf *to, const char *fmt, const char *name, const char *arg)
+{
+    if (strcmp(fmt, "sum") == 0) buf_printf(to, "%s += %s;\n", name, arg);
+    else if (strcmp(fmt, "prod") == 0) buf_printf(to, "%s *= %s;\n", name, arg);
+    else if (strcmp(fmt, "any") == 0) buf_printf(to, "%s = %s || (%s);\n", name, name, arg);
+    else if (strcmp(fmt, "every") == 0) buf_printf(to, "%s = %s && (%s);\n", name, name, arg);
+    else buf_printf(to, "%s = %s(%s, %s);\n", name, fmt, name, arg);
+}
+
+// A reduction over an axis too long for a tile, or over a few elements one after the other: a loop, with a variable that it leaves.
 static char *loop_text(Kernel *k, Scope *s, KExpr *e)
 {
     const char *name = k_name(k, suggestion(e)), *axes = tile_axes(k, e->mask), *start = start_value(e->fmt, e->elem);
@@ -376,16 +387,17 @@ static char *loop_text(Kernel *k, Scope *s, KExpr *e)
     bool first = true;
     for (int i = 0; i < e->naxes; i++) {
         const KAxis *a = &k->axis[e->axes[i]];
-        if (a->kind != A_LOOP_TILE) continue;
+        if (a->kind != A_LOOP_TILE && a->kind != A_LOOP) continue;
         loop.loops |= UINT64_C(1) << e->axes[i];
         buf_printf(&head, "%s%s in ", first ? "for " : ", ", a->name);
         put_ix(k, &head, a->extent, P_PLUS);
-        buf_printf(&head, " by %" PRId64, a->by);
+        if (a->kind == A_LOOP_TILE) buf_printf(&head, " by %" PRId64, a->by);
         first = false;
     }
     const char *arg = operand(k, &loop, e->arg[0], P_TERNARY), *along = over(k, e);
     indent(&loop);
-    if (strcmp(e->fmt, "sum") == 0) buf_printf(&inside, "%s += sum(%s over %s);\n", name, arg, along);
+    if (!along[0]) put_joined(&inside, e->fmt, name, arg);
+    else if (strcmp(e->fmt, "sum") == 0) buf_printf(&inside, "%s += sum(%s over %s);\n", name, arg, along);
     else if (strcmp(e->fmt, "prod") == 0) buf_printf(&inside, "%s *= prod(%s over %s);\n", name, arg, along);
     else if (strcmp(e->fmt, "any") == 0) buf_printf(&inside, "%s = %s || any(%s over %s);\n", name, name, arg, along);
     else if (strcmp(e->fmt, "every") == 0) buf_printf(&inside, "%s = %s && every(%s over %s);\n", name, name, arg, along);
@@ -403,7 +415,7 @@ static char *loop_text(Kernel *k, Scope *s, KExpr *e)
 static bool is_loop(const Kernel *k, const KExpr *e)
 {
     for (int i = 0; i < e->naxes; i++)
-        if (k->axis[e->axes[i]].kind == A_LOOP_TILE) return true;
+        if (k->axis[e->axes[i]].kind == A_LOOP_TILE || k->axis[e->axes[i]].kind == A_LOOP) return true;
     return false;
 }
 
@@ -441,6 +453,7 @@ static const char *param_like(Kernel *k, const Node *n, bool out)
 {
     if (out) return "y";
     if (graph_loaded(n)) n = n->src[0];
+    if (n->kind != G_const && k->f->maker[n->id] >= 0 && k->f->groups.at[k->f->maker[n->id]]->once) return "w";
     if (n->kind != G_const) return "x";
     const char *last = n->name ? n->name : "w";
     for (const char *s = last; *s; s++)
