@@ -74,6 +74,8 @@ def cases(o):
     yield case("add bf16 8192x8192", 3 * n, example("vector_add.tk", "vector_add", dict(T="bf16", BLOCK=4096), x=x.view(-1), y=y.view(-1), z=z.view(-1)),
                lambda: x + y, lambda: (z, x + y))
     yield case("bias+gelu bf16 8192x8192", 2 * n, example("bias_gelu.tk", "bias_gelu", x=x, b=b, y=z), lambda: F.gelu(x + b), lambda: (z, F.gelu(x.float() + b.float())))
+    yield case("bias+gelu(tanh) bf16 8192x8192", 2 * n, example("bias_gelu.tk", "bias_gelu_tanh", x=x, b=b, y=z),
+               lambda: F.gelu(x + b, approximate="tanh"), lambda: (z, F.gelu(x.float() + b.float(), approximate="tanh")))
     yield case("softmax bf16 8192x8192", 2 * n, example("softmax.tk", "softmax", dict(T="bf16", BLOCK=8192), x=x, y=z),
                lambda: torch.softmax(x, -1), lambda: (z, torch.softmax(x.float(), -1)))
     xs = r(32768, 1000, t=f32); ys = torch.empty_like(xs)
@@ -81,6 +83,10 @@ def cases(o):
                lambda: torch.softmax(xs, -1), lambda: (ys, torch.softmax(xs, -1)))
     yield case("cumsum f32 32768x1000", 2 * xs.nbytes, example("cumsum.tk", "cumsum_rows", dict(T="f32", BLOCK=1024), x=xs, y=ys),
                lambda: torch.cumsum(xs, 1), lambda: (ys, torch.cumsum(xs.double(), 1)))
+    xt = r(262144, 256); yt = torch.empty_like(xt)
+    yield case("softmax bf16 262144x256", 2 * xt.nbytes, example("softmax.tk", "softmax", dict(T="bf16", BLOCK=256), x=xt, y=yt),
+               lambda: torch.softmax(xt, -1), lambda: (yt, torch.softmax(xt.float(), -1)))
+    del xt, yt
     xl = r(4096, 128256); yl = torch.empty_like(xl)
     yield case("softmax bf16 4096x128256", 2 * xl.nbytes, example("softmax_long.tk", "softmax_long", dict(T="bf16"), x=xl, y=yl),
                lambda: torch.softmax(xl, -1), lambda: (yl, torch.softmax(xl.float(), -1)))
@@ -108,6 +114,9 @@ def cases(o):
     xg, wg, bg = r(32, 512, 4096), r(512), r(512); yg = torch.empty_like(xg)
     yield case("group norm bf16 32x512x64x64, 32 groups", 2 * xg.nbytes, library("norm.tk", "group_norm", dict(BC=16), x=xg, gamma=wg, beta=bg, y=yg, groups=32, eps=EPS),
                lambda: F.group_norm(xg, 32, wg, bg, EPS), lambda: (yg, F.group_norm(xg.float(), 32, wg.float(), bg.float(), EPS)))
+    wt, ids = r(128256, 4096), torch.randint(0, 128256, (16384,), device="cuda"); ye = torch.empty(16384, 4096, device="cuda", dtype=bf)
+    yield case("embedding bf16 16384 rows of 128256x4096", 2 * ye.nbytes, example("embedding.tk", "embedding", dict(T="bf16", I="i64"), ids=ids, w=wt, y=ye),
+               lambda: F.embedding(ids, wt), lambda: (ye, wt[ids]))
 
 
 if __name__ == "__main__": suite.main(["memory"])

@@ -257,6 +257,7 @@ void launch_print(const LaunchInfo *info, Buf *out) {
     for (int i = 0; i < info->nslots; i++) print_slot(&p, i, &info->slots[i]);
     if (info->blocks.n > 0) buf_printf(out, "// tk: blocks %s, threads %d, shared %u", text(&p, info->blocks), info->threads, info->smem);
     else if (info->programs.n > 0) buf_printf(out, "// tk: programs %s", text(&p, info->programs));
+    if (info->blocks.n > 0 && info->smem_more.n > 0) buf_printf(out, " + %s", text(&p, info->smem_more));
     if (info->cluster > 1) buf_printf(out, ", cluster %d", info->cluster);
     buf_putc(out, '\n');
     arena_free(p.arena);

@@ -100,6 +100,7 @@ typedef struct LaunchInfo {
     int           threads;             // per block
     int           cluster;             // blocks per cluster (1: none)
     uint32_t      smem;                // dynamic shared memory, bytes
+    LExpr         smem_more;           // and so many more, by the arguments; empty: none
     struct LaunchInfo *general;        // variant that assumes nothing, or NULL
 } LaunchInfo;
 

@@ -91,6 +91,21 @@ static void tie(Assign *s, const Op *op, const Val *v) {
     }
 }
 
+static bool same_form(const Type *a, const Type *b) {
+    if (a->kind != TY_TILE || b->kind != TY_TILE || a->rank != b->rank || a->elem != b->elem || a->ptr != b->ptr) return false;
+    for (int i = 0; i < a->rank; i++) if (axis_extent(a->axis[i]) != axis_extent(b->axis[i])) return false;
+    return true;
+}
+
+// The layout in which tiles of a form are kept: that of the first one put.
+static const Layout *kept_layout(const Assign *s, const Op *op, const Type *t) {
+    for (uint32_t i = 0; i < s->all.n; i++) {
+        const Op *put = s->all.at[i];
+        if (put->code == OP_T_keep_put && put->in[0] == op->in[0] && same_form(&put->in[2]->type, t)) return put->in[2]->layout;
+    }
+    return NULL;
+}
+
 // A part's value is held by the same threads when it is kept and when it is joined.
 static void tie_parts(Assign *s, const Op *op, const Val *v) {
     for (uint32_t i = 0; i < s->all.n; i++) {
@@ -100,6 +115,17 @@ static void tie_parts(Assign *s, const Op *op, const Val *v) {
         Val *kept = put->in[2 + get->attr];
         if ((op == put || op == get) && v == kept) flow(s, v, get->out[0]);
         if ((op == put || op == get) && v == get->out[0]) flow(s, v, kept);
+    }
+}
+
+// A kept tile is held by the same threads when it is put and when it is got; its axes correspond one by one.
+static void tie_kept(Assign *s, const Op *op, const Val *v) {
+    for (uint32_t i = 0; i < s->all.n; i++) {
+        const Op *other = s->all.at[i];
+        bool put = other->code == OP_T_keep_put;
+        if ((!put && other->code != OP_T_keep_get) || other->in[0] != op->in[0]) continue;
+        Val *to = put ? other->in[2] : other->out[0];
+        if (same_form(&v->type, &to->type)) set(s, to, v->layout);
     }
 }
 
@@ -117,6 +143,8 @@ static void spread(Assign *s, Val *v) {
             for (int k = 0; k < op->nin; k++) flow(s, v, op->in[k]);
         } else if (op->code == OP_T_part_put || op->code == OP_T_part_get) {
             tie_parts(s, op, v);
+        } else if ((op->code == OP_T_keep_put && v == op->in[2]) || op->code == OP_T_keep_get) {
+            tie_kept(s, op, v);
         } else if (op->code == OP_T_reduce) {
             if (v == op->in[0]) flow(s, v, op->out[0]);
         } else if (op->code == OP_T_scan || op->code == OP_T_sort || op->code == OP_T_order) {
@@ -333,6 +361,8 @@ static void insert_conversions(Assign *s) {
             Op *put = op->in[1]->def;
             put->in[2 + op->attr] = converted(s, put, put->in[2 + op->attr], o->layout);
         }
+        else if (op->code == OP_T_keep_put) op->in[2] = converted(s, op, op->in[2], kept_layout(s, op, &op->in[2]->type));
+        else if (op->code == OP_T_keep_get) result_as(s, op, 0, kept_layout(s, op, &o->type));
         else if (op->code == OP_T_ptrstore) {
             Val *w = op->in[0]->type.rank >= op->in[1]->type.rank ? op->in[0] : op->in[1];
             if (is_tile(w)) for (int i = 0; i < op->nin; i++) need(s, op, i, w->layout, &w->type);

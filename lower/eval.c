@@ -557,6 +557,7 @@ static void prepare_tensors(Eval *e)
 static void free_everything(Eval *e)
 {
     drop_parts(e);
+    drop_kept(e);
     for (int i = 0; i < e->ncarried; i++) slot_clear(e, &e->carried[i]);
     for (uint32_t i = 0; i < e->f->nvals; i++) slot_clear(e, &e->slot[i]);
     for (size_t i = 0; i < sizeof e->pool / sizeof *e->pool; i++)

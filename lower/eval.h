@@ -5,7 +5,7 @@
 //   eval_mem.c     loads, stores, atomics, races                    eval_reduce.c  reductions
 //   eval_scan.c    scans, sorts
 //   eval_dot.c     dot                                              eval_print.c   print, as NumPy shows arrays
-//   eval_parts.c   parts of tiles, from program to program
+//   eval_parts.c   parts of tiles, from program to program          eval_keep.c    tiles kept from loop to loop
 //   eval_async.c   level 2: rings, asynchronous copies, wgmma       eval_roles.c   level 2: roles, mbarriers
 //
 // A tile is a flat array over the product of its axes' extents, in type order, last axis fastest, dead
@@ -95,6 +95,7 @@ struct Eval {
     bool     *printed; int nprinted;                  // by order of print ops
     struct Async *async;          // level 2, else NULL
     struct Parts *parts;          // what programs hand to one another
+    struct Kept  *kept;           // what a program keeps from one loop to the next
 };
 
 // ---- eval.c
@@ -149,6 +150,7 @@ void    bound_elementwise(Eval *e, const Step *s);    // after the values
 TILE_OPS(X)
 #undef X
 void    drop_parts(Eval *e);
+void    drop_kept(Eval *e);
 void    plan_async(Eval *e);
 void    start_async(Eval *e);                         // a program begins
 bool    readable(Eval *e, const Op *op);              // no operand is still being written

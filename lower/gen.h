@@ -7,7 +7,7 @@
 //   llvm_scan.c    scans, the same way                    llvm_sort.c    sorts, orders, what is taken in one
 //   llvm_convert.c  layout changes through registers or shared memory
 //   llvm_store.c    accumulators to global memory by TMA
-//   llvm_parts.c    parts of tiles, from program to program
+//   llvm_parts.c    parts of tiles, from program to program    llvm_keep.c    tiles from loop to loop
 //   llvm_room.c     shared memory as a whole: is it too much?
 //   llvm_lines.c    source lines
 //   llvm_mma.c      tensor cores: mma.sync, ldmatrix           llvm_hopper.c wgmma, TMA, mbarriers, roles
@@ -73,6 +73,7 @@ typedef struct Gen {
     int            program_threads;
     struct Ahead  *ahead;        // fragments of the loop's product that are in registers when a trip begins
     const Op      *skip;         // ops up to this one have been emitted already, inside the product before them
+    struct { const Op *op; LLVMValueRef base, room; int64_t bytes; } keep;      // llvm_keep.c: where it begins, its tiles, a tile's bytes
     int            ptx_version;  // that the instructions used so far ask for
     void          *ext;          // state of llvm_hopper.c
 } Gen;
@@ -148,6 +149,8 @@ uint32_t     gen_dot_room(Gen *g, const Op *op);                   // bytes of s
 bool         gen_rings_end(Gen *g);                                // scratch is only asked for after the rings' last use
 // ---- llvm_parts.c
 int64_t      gen_part_bytes(const Fn *f, const Op *put);           // of scratch memory, for one part of one tile
+// ---- llvm_keep.c
+void         gen_keep_close(Gen *g);                               // all other shared memory is laid out
 // ---- llvm_room.c
 uint32_t     gen_room(Gen *g, const Op *op);                       // bytes of scratch that an op will ask for
 uint32_t     gen_scratch_room(Gen *g);                             // the most that any op will ask for

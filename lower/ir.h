@@ -116,6 +116,7 @@ struct Fn {                         // one kernel, specialised
     int      cluster;               // blocks of a cluster, which load for each other what several of them want; 0: none
     const char *cluster_refused;    // why the pass `pipeline` made none, though asked to
     const char *chosen;             // what choose.c decided, or NULL
+    int      kept;                  // tiles that a program has room for from one loop to the next (keep.c), else 0
     int      parts;                 // programs that share a tile's loop (split.c), else 0
     const char *split_refused;      // why the pass `split` left the kernel as it was, though asked for parts
     uint32_t buffer_bytes;          // shared memory of the rings, laid out by the pass `pipeline`

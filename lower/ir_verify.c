@@ -433,6 +433,40 @@ static void check_part_get(Check *c, const Op *op)
     if ((op->sub == TR_any || op->sub == TR_every) && !is_bool(op->out[0])) problem(c, "any and every are of bool");
 }
 
+static void check_keep(Check *c, const Op *op)
+{
+    want_scalar_int(c, op, 0, "the number of tiles");
+    if (!is_scalar(op->out[0]) || elem_of(op->out[0]) != EL_index) problem(c, "the result must be an index");
+    if (op->imm < 1) problem(c, "a tile has at least one byte");
+}
+
+static void want_keep(Check *c, const Op *op)
+{
+    const Op *keep = op->in[0]->def;
+    if (!keep || keep->code != OP_T_keep) problem(c, "operand 0 must be the result of keep");
+    want_scalar_int(c, op, 1, "the tile's number");
+}
+
+static void check_keep_put(Check *c, const Op *op)
+{
+    want_keep(c, op);
+    if (!is_tile(op->in[2]) || is_scalar(op->in[2])) problem(c, "only tiles are kept");
+}
+
+static void check_keep_get(Check *c, const Op *op)
+{
+    const Type *t = &op->out[0]->type;
+    want_keep(c, op);
+    for (const Op *put = op_walk(&c->f->body, NULL); put; put = op_walk(&c->f->body, put)) {
+        if (put->code != OP_T_keep_put || put->in[0] != op->in[0]) continue;
+        const Type *of = &put->in[2]->type;
+        bool alike = of->rank == t->rank && of->elem == t->elem && of->ptr == t->ptr;
+        for (int i = 0; i < t->rank && alike; i++) alike = axis_extent(of->axis[i]) == axis_extent(t->axis[i]);
+        if (alike) return;
+    }
+    problem(c, "no tile of this form is kept");
+}
+
 static bool want_pointer(Check *c, const Op *op)
 {
     if (is_tile(op->in[0]) && op->in[0]->type.ptr) return true;

@@ -41,6 +41,7 @@ static Dead dead_value(const Val *v, const Val *axis) {
     if (!d) return none;
     switch (d->code) {
     case OP_T_const: return (Dead){true, const_value(d)};
+    case OP_T_keep_get: return (Dead){type_axis(&v->type, axis) >= 0, 0};             // it was loaded, without an else
     case OP_T_load:  return (Dead){!(d->flags & HAS_ELSE) && type_axis(&v->type, axis) >= 0, 0};
     case OP_T_splat: case OP_T_rename: return d->in[0]->def && d->in[0]->def->code == OP_T_const ? (Dead){true, const_value(d->in[0]->def)} : none;
     case OP_T_cast:

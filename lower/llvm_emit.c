@@ -225,6 +225,7 @@ void gen_kernel(Session *s, Fn *f, const CompileOptions *opt, PtxUnit *unit) {
         LLVMReplaceAllUsesWith(apart, gen_i32(&g, g.smem_used));
         LLVMInstructionEraseFromParent(apart);
     }
+    gen_keep_close(&g);
     gen_check_room(&g);
     ptx_need(unit, g.ptx_version);
 }

@@ -11,6 +11,7 @@ bool hoist(Fn *f);                                             // simplify.c: lo
 bool extremes(Fn *f);                                          // extremes.c: positive factors behind maxima and minima
 bool defer(Fn *f);                                             // defer.c: reductions of a loop are joined across lanes after it
 bool chunk(Fn *f);                                             // chunk.c: axes too long for registers become loops
+bool keep_tiles(Fn *f, const CompileOptions *opt);                   // keep.c: what one loop loads, kept for the next in shared memory
 bool prefetch(Fn *f, const CompileOptions *opt);               // prefetch.c: loads a trip ahead of loops that reduce in each
 bool lanes(Fn *f);                                             // lanes.c: neutral elements into dead lanes where they would count
 bool peel(Fn *f);                                              // peel.c: trips without masks get a copy of the body

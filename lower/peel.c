@@ -46,13 +46,15 @@ static void find_masks(Peel *p, const Region *r) {
     }
 }
 
+static bool outside(const Val *v, const Region *r) { return v->def ? !op_inside(v->def, r) : v->region != r; }
+
 static bool applies(Peel *p, Op *loop) {
     Region *r = loop->reg[0];
     p->loop = loop;
     p->axis = NULL;
     p->nmask = 0;
     for (Op *op = r->first; op; op = op->next)
-        if (op->code == OP_T_axis && op->in[0] == r->args.at[0] && op->in[1] == loop->in[1] && !(op->flags & AXIS_FULL)) p->axis = op;
+        if (op->code == OP_T_axis && op->in[0] == r->args.at[0] && outside(op->in[1], r) && !(op->flags & AXIS_FULL)) p->axis = op;
     if (!p->axis) return false;
     find_masks(p, r);
     for (Op *op = r->first; op; op = op->next) if (op->code == OP_T_dot) return false;
@@ -71,7 +73,7 @@ static Val *lane_of(Builder *b, const Val *axis, bool last) {
 static Val *condition(Peel *p, Builder *b) {
     Val *lo = p->axis->in[0], *all = NULL;
     Val *end = b_binary(b, OP_add, lo, b_const(b, EL_index, axis_extent(p->axis->out[0])));
-    all = b_binary(b, OP_le, end, p->loop->in[1]);
+    all = b_binary(b, OP_le, end, p->axis->in[1]);
     for (int i = 0; i < p->nmask; i++) {
         const Op *m = p->mask[i];
         bool less = m->sub == OP_le || m->sub == OP_lt;      // true everywhere iff true at the extremes

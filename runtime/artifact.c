@@ -74,6 +74,7 @@ static void info_walk(Pack *k, LaunchInfo *f)
     raw(k, &general, sizeof general);
     expr(k, &f->programs);
     expr(k, &f->blocks);
+    expr(k, &f->smem_more);
     f->params = room(k, f->params, (uint32_t)f->nparams, sizeof *f->params);
     for (int i = 0; i < f->nparams && !k->bad; i++) {
         LaunchParam *p = &f->params[i];

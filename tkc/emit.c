@@ -173,6 +173,13 @@ static int emit_cubin(Job *j) {
 }
 
 // The assembler's warnings and its notes on lost performance: "(C7510) ... wgmma.mma_async instructions are serialized".
+// Dynamic shared memory of a block at most: where it depends on the arguments, that of long dimensions.
+static uint32_t smem_at_most(const LaunchInfo *l) {
+    int64_t dims[MAX_DIMS], scalars[MAX_PARAMS] = {0}, strides[MAX_PARAMS * 16] = {0};
+    for (int i = 0; i < MAX_DIMS; i++) dims[i] = i < l->ndims && l->dims[i].fixed >= 0 ? l->dims[i].fixed : 1 << 24;
+    return l->smem + (l->smem_more.n ? (uint32_t)launch_eval(l->smem_more, dims, scalars, strides) : 0);
+}
+
 static void report_notes(Job *j, const char *log) {
     for (const char *line = log; line != NULL && *line != '\0';) {
         int n = (int)strcspn(line, "\n");
@@ -203,7 +210,7 @@ static void report_code(Job *j, const Buf *ptx) {
             for (int k = 0; k < j->n; k++) {
                 const LaunchInfo *info = j->fn[k]->launch;
                 if (info == NULL || info->entry == NULL || strcmp(info->entry, e[i].entry) != 0) continue;
-                int blocks = target_occupancy(j->compile.target, info->threads, e[i].registers, info->smem + (uint32_t)e[i].smem);
+                int blocks = target_occupancy(j->compile.target, info->threads, e[i].registers, smem_at_most(info) + (uint32_t)e[i].smem);
                 buf_printf(&j->out, "  occupancy    %d blocks a multiprocessor, %d of %u threads\n", blocks, blocks * info->threads,
                            j->compile.target->threads_sm);
             }

@@ -1,4 +1,4 @@
-// simplify, extremes, contract, hoist, flatten and prefetch, by files:
+// simplify, extremes, contract, hoist, flatten, prefetch and keep, by files:
 //
 //     //! run: simplify hoist
 //     kernel .. before ..
@@ -69,9 +69,11 @@ static void same_meaning(const char *path, const Data *a, const Data *b)
 
 static bool run_prefetch(Fn *f) { return prefetch(f, &(CompileOptions){0}); }
 
+static bool run_keep(Fn *f) { return keep_tiles(f, &(CompileOptions){0}); }
+
 static void run_passes(const char *path, Fn *f, const char *names)
 {
-    static const struct { const char *name; bool (*run)(Fn *); } passes[] = {{"simplify", simplify}, {"extremes", extremes}, {"contract", contract}, {"hoist", hoist}, {"flatten", flatten}, {"prefetch", run_prefetch}};
+    static const struct { const char *name; bool (*run)(Fn *); } passes[] = {{"simplify", simplify}, {"extremes", extremes}, {"contract", contract}, {"hoist", hoist}, {"flatten", flatten}, {"prefetch", run_prefetch}, {"keep", run_keep}};
     char list[200];
     snprintf(list, sizeof list, "%.*s", (int)strcspn(names, "\n"), names);
     for (char *name = strtok(list, " "); name; name = strtok(NULL, " ")) {
