@@ -105,6 +105,11 @@ Node *g_ew(Graph *g, GEw op, Node *const *src_in, int n)
     GNum c;
     if (where && g_scalar_value(src[0], &c)) return c.i ? src[1] : src[2];
     if (where && src[1] == src[2]) return src[1];
+    for (int i = 0; i < 2 && n == 2; i++) {                  // true && x, false || x, x * 1
+        bool neutral = (op == EW_and || op == EW_or) && operand == EL_bool && g_scalar_value(src[i], &c) && (c.i != 0) == (op == EW_and);
+        neutral |= op == EW_mul && elem_is_float(operand) && g_scalar_value(src[i], &c) && (c.is_int ? (double)c.i : c.f) == 1;
+        if (neutral) return src[1 - i];
+    }
     Node *folded = ew_constant(g, op, elem, src, n);
     if (!folded) folded = ew_index(g, op, elem, src, n);
     if (folded || g_failed(g)) return folded;

@@ -37,6 +37,7 @@ typedef struct State {
     bool   *heavy;               // there is a reduction, contraction, .. below, not stored yet
     bool   *reduces;             // .. a reduction, with only elementwise values between
     bool   *constant;            // made of constants alone
+    bool   *for_keys;            // keys or values of an attention, or what they are computed from
     Node  **epilogue;            // the product that it is the epilogue of, or NULL
     const Node **weights_of;     // the product whose right operand it is, made of constants; or NULL
     struct Places { VEC(Place) at; bool many; } *places;
@@ -204,6 +205,15 @@ static bool attends(State *s, const Node *n, const Ix *place, Attention *to)
     return values && short_enough(values) && attention_match(s->g, n, place, to);
 }
 
+// x, and what it is computed from up to a product, are the keys or values of an attention (in 16 bits the queries, too).
+static void mark_keys(State *s, const Node *x)
+{
+    bool passes = x->kind == G_view || x->kind == G_cast || x->kind == G_ew || x->kind == G_gather;
+    if (s->for_keys[x->id] || !elem_is_float((Elem)x->elem)) return;
+    s->for_keys[x->id] = true;
+    for (uint32_t i = 0; passes && i < x->nsrc; i++) mark_keys(s, x->src[i]);
+}
+
 // The places of n's sources, for n at one place of a group.
 static void push(State *s, const Node *n, int group, const Ix *coord)
 {
@@ -234,6 +244,7 @@ static void push(State *s, const Node *n, int group, const Ix *coord)
         Attention attention;
         if (n == f->anchor && attends(s, n, to, &attention)) {
             f->attends = true;
+            mark_keys(s, n->src[1]);
             f->along = (int)k[0]->value;
             place_add(s, attention.score, group, attention.place);
         } else {
@@ -397,8 +408,9 @@ static const char *element_refused(State *s, const Node *n)
         uint64_t axes = used_axes(p->at.at[i].coord, n->rank), all = all_root_axes(s, f);
         bool again = f->attends ? false : f->kind == F_PRODUCT ? (axes & all) != all : f->kind == F_MAP && (axes & all) != all;
         bool scores = f->attends && (axes >> f->along & 1) && (axes & all) && !f->inner;
-        bool rotary = f->attends && f->inner && (!(axes >> f->along & 1) || s->weight[n->id] <= ROTARY);   // queries and keys
-        if (rotary) continue;
+        if (f->attends && s->for_keys[n->id] && s->weight[n->id] > 0) return "operands of an attention are loaded as they are";
+        bool queries = f->attends && f->inner && (!(axes >> f->along & 1) || s->weight[n->id] <= ROTARY);
+        if (queries) continue;
         if (leaves_product(s, n, f, p->at.at[i].coord)) return "the end of a product's epilogue, and the product cannot join";
         if (f->kind == F_PRODUCT && !scores && (axes >> FIRST_REDUCED) && (s->heavy[n->id] || s->weight[n->id] > FREE) && !read_once(s, n, f))
             return "a product would compute it again for every tile";
@@ -593,6 +605,8 @@ static void place(State *s, Node *n)
             FGroup *f = group_at(s, only_group(s, n));
             if (f->attends) {
                 f->inner = n;
+                mark_keys(s, n->src[1]);
+                if (elem_bits((Elem)n->src[0]->elem) == 16) mark_keys(s, n->src[0]);     // tensor cores take all of them from memory
                 join_all(s, n);
                 return;
             }
@@ -724,6 +738,7 @@ Fusion *graph_fuse(Graph *g)
     s.weight = NEW_N(g->arena, int, n);
     s.heavy = NEW_N(g->arena, bool, n);
     s.deep = NEW_N(g->arena, bool, n);
+    s.for_keys = NEW_N(g->arena, bool, n);
     s.reduces = NEW_N(g->arena, bool, n);
     s.constant = NEW_N(g->arena, bool, n);
     s.weights_of = NEW_N(g->arena, const Node *, n);

@@ -41,7 +41,8 @@ int dims_merged(Graph *g, int rank, const Ix *shape, const Ix *coord, Ix *to_sha
             bool inside = ix_prove_ge0(g, coord[i]) && ix_prove_lt(g, coord[i], shape[i]);
             Ix one = ix_add(g, ix_mul(g, to_coord[n - 1], shape[i]), coord[i]);
             bool simpler = one && ix_quotients(one) <= ix_quotients(to_coord[n - 1]) + ix_quotients(coord[i]) && terms(one) < terms(to_coord[n - 1]) + terms(coord[i]);
-            bool outer = ix_prove_ge0(g, to_coord[n - 1]) && ix_prove_lt(g, to_coord[n - 1], to_shape[n - 1]);
+            bool taken_apart = n == 1 && to_coord[0]->kind == IX_DIV && coord[i]->kind == IX_MOD;        // out of range together
+            bool outer = taken_apart || (ix_prove_ge0(g, to_coord[n - 1]) && ix_prove_lt(g, to_coord[n - 1], to_shape[n - 1]));
             if (inside && outer && simpler) {
                 to_coord[n - 1] = one;
                 to_shape[n - 1] = ix_mul(g, to_shape[n - 1], shape[i]);

@@ -94,13 +94,21 @@ static bool only_moved(const Narrow *w, const Node *x)
     return moved;
 }
 
-// x in the smaller type. The cast moves down to weights.
+// Does a view read elements more than once, as far as sizes tell?
+static bool repeats(Graph *g, const Node *x)
+{
+    if (x->kind != G_view) return false;
+    Ix from = g_count(g, x->src[0]), to = g_count(g, x);
+    return from && to && from != to && ix_prove_lt(g, from, to);
+}
+
+// x in the smaller type. The cast moves down to weights, and below what repeats elements.
 static Node *narrowed(Narrow *w, Node *x)
 {
     Graph *g = w->g;
     if (x->elem == w->to) return x;
     if (is_widened(w, x)) return x->src[0];
-    if (!only_moved(w, x)) return g_cast(g, x, w->to);
+    if (!only_moved(w, x) && !repeats(g, x)) return g_cast(g, x, w->to);
     if (x->kind == G_view) return g_view(g, narrowed(w, x->src[0]), x->rank, x->shape, x->view.coord, x->view.pred, x->view.fill);
     if (x->kind == G_gather || x->kind == G_concat) {
         Node proto = *x, **src = NEW_N(g->arena, Node *, x->nsrc);

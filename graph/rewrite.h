@@ -23,6 +23,8 @@ void  rewrite_all(Rewrite *r, RewriteFn *fn, void *pass);    // and the outputs
 Node *rewrite_node(Graph *g, Node *n, Node *const *src);     // n over other sources
 
 // The passes, in this order.
+void  count_constants(Graph *g);                             // algebra.c
+void  hoist_factors(Graph *g);                               // algebra.c
 void  fold_scales(Graph *g);                                 // fold.c
 void  merge_products(Graph *g);                              // simplify.c
 void  order_axes(Graph *g);                                  // layout.c

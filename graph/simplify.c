@@ -1,4 +1,4 @@
-// Rewrites before fusion: scales into weights (fold.c), products side by side (here), the order of axes (layout.c).
+// Rewrites before fusion: constants that count, factors of products (algebra.c), scales into weights (fold.c), products side by side (here), the order of axes (layout.c).
 //
 // Products of one left operand with constants (queries, keys and values of an attention) become one, of the constants put
 // side by side, and slices of its result: the left operand is read once, and there are fewer launches. The constants are put
@@ -15,6 +15,8 @@ typedef struct Merge {
     Rewrite *r;
     Node   **all;                // by node id: the weights of all products that are one with it, or NULL
     Ix      *start;              // .. and where its own begin
+    Node   **biased;             // by node id: the product of this kind that it adds a bias to, or NULL
+    Node   **bias;               // .. and the biases of all
     uint8_t *mark;
 } Merge;
 
@@ -61,6 +63,29 @@ static bool has_epilogue(const Merge *m, const Node *a)
     return false;
 }
 
+// The sum with a bias that is all that a product is used for, or NULL; *bias: its numbers, one for each column.
+static Node *biased(const Merge *m, const Node *product, Node **bias)
+{
+    Graph *g = m->r->g;
+    Ix coord[G_MAX_RANK];
+    for (uint32_t i = product->id + 1; i < m->r->n && m->r->users[product->id] == 1; i++) {
+        Node *e = g->nodes.at[i];
+        if (!m->r->alive[i] || e->kind != G_ew || e->op != EW_add) continue;
+        int at = e->src[0] == product ? 0 : e->src[1] == product ? 1 : -1;
+        if (at < 0) continue;
+        Node *b = e->src[1 - at];
+        int last = product->rank - 1;
+        bool columns = m->r->constant[b->id] && (b->kind == G_view ? ix_is(b->view.pred, 1) : last == 0);
+        for (int k = 0; columns && b->kind == G_view && k < b->src[0]->rank; k++) columns = !(b->view.coord[k]->axes & ~(UINT64_C(1) << last));
+        if (!columns) return NULL;
+        for (int k = 0; k < last; k++) coord[k] = ix(g, 0);
+        coord[last] = ix_axis(g, 0, product->shape[last]);
+        *bias = g_view(g, b, 1, &product->shape[last], coord, NULL, g_int(0));
+        return e;
+    }
+    return NULL;
+}
+
 static void side_by_side(Merge *m, Node *const *part, int n)
 {
     Graph *g = m->r->g;
@@ -74,6 +99,25 @@ static void side_by_side(Merge *m, Node *const *part, int n)
         m->start[part[i]->id] = start;
         start = ix_add(g, start, w[i]->shape[0]);
     }
+    Node *sum[16], *bias[16];
+    int with = 0;
+    while (with < n && (sum[with] = biased(m, part[with], &bias[with]))) with++;
+    if (with < n) return;
+    Node *biases = g_concat(g, 0, bias, n);
+    for (int i = 0; i < n; i++) {
+        m->biased[sum[i]->id] = part[i];
+        m->bias[sum[i]->id] = biases;
+    }
+}
+
+// Biases of products side by side are added side by side: what follows the product stays with it.
+static Node *slice_of_sum(Rewrite *r, const Merge *m, const Node *n)
+{
+    Graph *g = r->g;
+    Node *part = m->biased[n->id], *slice = r->to[part->id], *y = slice->kind == G_view ? slice->src[0] : slice;
+    int last = y->rank - 1, axis = last;
+    Node *sum = g_ew2(g, EW_add, y, g_broadcast_to(g, m->bias[n->id], y->rank, y->shape, &axis));
+    return g_take_range(g, sum, last, m->start[part->id], 1, n->shape[last]);
 }
 
 static Node *slice_of_all(Rewrite *r, void *pass, Node *n, Node *const *src)
@@ -81,6 +125,7 @@ static Node *slice_of_all(Rewrite *r, void *pass, Node *n, Node *const *src)
     const Merge *m = pass;
     Graph *g = r->g;
     Node *all = m->all[n->id];
+    if (m->biased[n->id]) return slice_of_sum(r, m, n);
     if (!all) return NULL;
     Node *y = g_contract(g, src[0], all, 0, n->contract.nm, 1, n->contract.nk, (Elem)n->elem, n->contract.acc);
     return g_take_range(g, y, n->rank - 1, m->start[n->id], 1, n->shape[n->rank - 1]);
@@ -90,7 +135,7 @@ void merge_products(Graph *g)
 {
     Rewrite r;
     if (!rewrite_begin(&r, g)) return;
-    Merge m = {&r, NEW_N(g->arena, Node *, r.n), NEW_N(g->arena, Ix, r.n), NEW_N(g->arena, uint8_t, r.n)};
+    Merge m = {&r, NEW_N(g->arena, Node *, r.n), NEW_N(g->arena, Ix, r.n), NEW_N(g->arena, Node *, r.n), NEW_N(g->arena, Node *, r.n), NEW_N(g->arena, uint8_t, r.n)};
     for (uint32_t i = 0; i < r.n; i++) {
         Node *first = g->nodes.at[i], *part[16];
         int count = 0;
@@ -111,6 +156,6 @@ void merge_products(Graph *g)
 
 void graph_simplify(Graph *g)
 {
-    static void (*const passes[])(Graph *) = {fold_scales, merge_products, order_axes};
+    static void (*const passes[])(Graph *) = {count_constants, hoist_factors, fold_scales, merge_products, order_axes};
     for (size_t i = 0; i < sizeof passes / sizeof *passes && !g_failed(g); i++) passes[i](g);
 }

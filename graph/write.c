@@ -279,7 +279,10 @@ static const char *kernel_item(Writer *w, Kernel *k, const char *comment)
     buf_putc(&w->items, '\n');
     put_comment(&w->items, comment[0] ? comment : "of the model", 0);
     put_line(&w->items, head, strlen(head), 7);
-    buf_puts(&w->items, rest);
+    for (const char *c = rest; *c; c++) {                    // @: its name, in its tune item
+        if (*c == '@') buf_puts(&w->items, name);
+        else buf_putc(&w->items, *c);
+    }
     buf_free(&text);
     w->needs_library |= k->needs_library;
     return name;

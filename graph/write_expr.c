@@ -121,7 +121,7 @@ int k_axis(Kernel *k, KAxisKind kind, Ix extent, int64_t by, const char *name)
         return -1;
     }
     int number = value ? KAXIS_VALUES + k->nvalues++ : k->naxes++;
-    k->axis[number] = (KAxis){kind, ix_axis(k->g, number, extent), extent, by, name, NULL};
+    k->axis[number] = (KAxis){.kind = kind, .axis = ix_axis(k->g, number, extent), .extent = extent, .by = by, .name = name};
     return number;
 }
 

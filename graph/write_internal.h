@@ -53,6 +53,7 @@ typedef struct KAxis {
     KAxisKind kind;
     Ix      axis, extent;
     int64_t by;
+    const char *open;            // a compile-time name in place of `by`, which is its default then; or NULL
     const char *name;
     KExpr  *value;               // A_VALUE
 } KAxis;
@@ -97,12 +98,17 @@ typedef struct Kernel {
     VEC(Ix) scalars;             // those of them that are parameters, after the tensors
     VEC(const char *) names;     // taken
     VEC(const char *) blocks;    // compile-time names, "BN = next_pow2(N) or 1024"
+    VEC(const char *) tune;      // what may be chosen of them: "BM in [64, 128]"
     KExpr  *a, *b, *b2;          // the product's operands; the second product's
     KAlong  along;
     bool    by_sum;              // the product as sum(a * b)
     KExpr  *score;               // attention: a is NULL, b the values
     int     keys;                // the axis
     bool    guarded;
+    bool    base2;               // scores are to the base 2
+    Ix      bound;               // no key at or past it is seen, or NULL; in terms of
+    int     last;                // .. a value that stands for the last query of the tile
+    int     queries;             // .. whose axis this is
     Buf     body;
     int     indent;
     bool    in_place;            // a scatter into its first source
@@ -129,6 +135,14 @@ void   k_ix(Kernel *k, Buf *to, Ix e);
 const char *k_start(GReduce op, Elem elem);                             // what a reduction begins with, as text
 const char *k_name(Kernel *k, const char *like);                        // not taken yet; then taken
 
+// write_kernel.c
+void   k_reset(Kernel *k);
+bool   k_one_axis(Kernel *k, const Ix *shape, int n, KAxisKind kind, int64_t by, const char *name, Ix *coord);   // shape[0 .. n) as one axis
+int64_t k_tile_of(Ix extent, int64_t least, int64_t most);
+void   k_open_tile(Kernel *k, const char *axis, const char *name, const char *choices);   // a compile-time name for its tile; choices may be NULL
+bool   k_epilogue(Kernel *k, const Ix *at);                              // what follows the product, at `at` of its result
+// write_attention.c
+bool   k_attention(Kernel *k);
 // write_kernel.c
 bool   kernel_build(Kernel *k);                                         // all of it but the text
 

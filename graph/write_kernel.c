@@ -10,11 +10,12 @@
 
 #include "graph/write_internal.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 typedef struct Part { int first, last; bool row; } Part;     // adjacent axes of the root as one
 
-static void reset(Kernel *k)
+void k_reset(Kernel *k)
 {
     *k = (Kernel){.g = k->g, .arena = k->arena, .f = k->f, .group = k->group, .fg = k->fg, .numbers = k->numbers,
                   .reduces = k->reduces, .looped = k->looped, .looped_by = k->looped_by};
@@ -80,7 +81,7 @@ static bool map_with(Kernel *k, const Part *part, int n)
     const Node *root = k->fg->root;
     Ix coord[G_MAX_RANK];
     int64_t lanes = 1;
-    reset(k);
+    k_reset(k);
     for (int i = 0; i < root->rank; i++) coord[i] = ix(k->g, 0);
     KAxisKind kind[G_MAX_RANK];
     int64_t by[G_MAX_RANK];
@@ -217,7 +218,7 @@ static bool rows_with(Kernel *k, const Part *part, int n)
     const Node *root = k->fg->root;
     Graph *g = k->g;
     Ix coord[G_MAX_RANK];
-    reset(k);
+    k_reset(k);
     for (int i = 0; i < root->rank; i++) coord[i] = ix(g, 0);
     int64_t columns = 1, length = row_length(k);
     int last_row = -1;
@@ -261,7 +262,7 @@ static bool along(Kernel *k)
     Graph *g = k->g;
     int axis = n->kind == G_scan ? n->scan.axis : n->sort.axis, at = -1;
     Ix coord[G_MAX_RANK];
-    reset(k);
+    k_reset(k);
     for (int i = 0; i < n->rank; i++) {
         coord[i] = ix(g, 0);
         if (ix_is(n->shape[i], 1) && i != axis) continue;
@@ -292,14 +293,14 @@ static bool along(Kernel *k)
 
 // ---- products -------------------------------------------------------------------------------------------------------
 
-static int64_t tile_of(Ix e, int64_t least, int64_t most)
+int64_t k_tile_of(Ix e, int64_t least, int64_t most)
 {
     int64_t p = pow2_at_least(e->kind == IX_CONST ? e->value : most);
     return p < least ? least : p > most ? most : p;
 }
 
 // The axes `shape[first ..]` as one axis of the kernel; coordinates to `coord`.
-static bool one_axis(Kernel *k, const Ix *shape, int n, KAxisKind kind, int64_t by, const char *name, Ix *coord)
+bool k_one_axis(Kernel *k, const Ix *shape, int n, KAxisKind kind, int64_t by, const char *name, Ix *coord)
 {
     Ix e = ix_product(k->g, shape, n);
     if (!e) return false;
@@ -322,17 +323,17 @@ static bool contracted(Kernel *k, const Ix *shape, int n, int64_t by, Ix *coord)
         int64_t size = shape[i]->kind == IX_CONST ? shape[i]->value : 1024;
         if (size >= most) most = size, longest = i;
     }
-    if (most < 16 || n == 1) return one_axis(k, shape, n, A_LOOP_TILE, by, "k", coord);
+    if (most < 16 || n == 1) return k_one_axis(k, shape, n, A_LOOP_TILE, by, "k", coord);
     static const char *const names[] = {"r", "s", "t", "u", "v", "w"};
     for (int i = 0, other = 0; i < n; i++)
-        if (!one_axis(k, shape + i, 1, i == longest ? A_LOOP_TILE : A_LOOP, by, i == longest ? "k" : names[other++ % 6], coord + i)) return false;
+        if (!k_one_axis(k, shape + i, 1, i == longest ? A_LOOP_TILE : A_LOOP, by, i == longest ? "k" : names[other++ % 6], coord + i)) return false;
     return true;
 }
 
 static bool dot_takes(Elem e) { return e == EL_f16 || e == EL_bf16 || e == EL_f32 || e == EL_f64; }
 
 // What follows the product, at `at` of its result: the root's axes follow from the contraction's.
-static bool epilogue(Kernel *k, const Ix *at)
+bool k_epilogue(Kernel *k, const Ix *at)
 {
     const Node *c = k->fg->anchor, *root = k->fg->root;
     Graph *g = k->g;
@@ -352,17 +353,17 @@ static bool depthwise(Kernel *k)
     int nb = c->contract.nb, nm = c->contract.nm, nn = c->contract.nn;
     static const char *const names[] = {"r", "s", "t", "u", "v", "w"};
     Ix at[G_MAX_RANK], ca[G_MAX_RANK], cb[G_MAX_RANK];
-    reset(k);
+    k_reset(k);
     k->by_sum = true;
-    int64_t channels = tile_of(c->shape[0], 1, WIDE);
-    if (!one_axis(k, c->shape + nb, nm, A_TILE, tile_of(ix_product(k->g, c->shape + nb, nm), 1, ELEMENTS / channels), "m", at + nb)) return false;
-    if (!one_axis(k, c->shape, nb, A_TILE, channels, "c", at)) return false;
+    int64_t channels = k_tile_of(c->shape[0], 1, WIDE);
+    if (!k_one_axis(k, c->shape + nb, nm, A_TILE, k_tile_of(ix_product(k->g, c->shape + nb, nm), 1, ELEMENTS / channels), "m", at + nb)) return false;
+    if (!k_one_axis(k, c->shape, nb, A_TILE, channels, "c", at)) return false;
     for (int i = 0; i < nn; i++) at[nb + nm + i] = cb[nb + i] = ix(k->g, 0);
     for (int i = 0; i < nb + nm; i++) ca[i] = at[i];
     for (int i = 0; i < nb; i++) cb[i] = at[i];
     for (int i = 0, named = 0; i < c->contract.nk; i++) {
         bool one = ix_is(b->shape[nb + nn + i], 1);
-        if (!one_axis(k, b->shape + nb + nn + i, 1, A_LOOP, 0, names[named % 6], ca + nb + nm + i)) return false;
+        if (!k_one_axis(k, b->shape + nb + nn + i, 1, A_LOOP, 0, names[named % 6], ca + nb + nm + i)) return false;
         named += !one;
         cb[nb + nn + i] = ca[nb + nm + i];
     }
@@ -371,7 +372,30 @@ static bool depthwise(Kernel *k)
     if (!k->a || !k->b) return false;
     k->a->uses++;
     k->b->uses++;
-    return epilogue(k, at);
+    return k_epilogue(k, at);
+}
+
+// Tiles of 16-bit products are chosen for the dimensions of a launch: `BM = 128` and so on in place of numbers.
+void k_open_tile(Kernel *k, const char *axis, const char *name, const char *choices)
+{
+    for (int i = 0; i < k->naxes; i++) {
+        KAxis *a = &k->axis[i];
+        bool tile = a->kind == A_TILE || a->kind == A_LOOP_TILE;
+        if (!tile || strcmp(a->name, axis) != 0) continue;
+        a->open = name;
+        vec_push(k->arena, &k->names, name);
+        vec_push(k->arena, &k->blocks, (const char *)arena_printf(k->arena, "%s = %" PRId64, name, a->by));
+        if (choices) vec_push(k->arena, &k->tune, choices);
+    }
+}
+
+static void open_tiles(Kernel *k)
+{
+    bool two = k->b2 != NULL;                                // two sums: half the tile
+    k_open_tile(k, "m", "BM", two ? "BM in [16, 64, 128]" : "BM in [8, 16, 64, 128, 256]");
+    k_open_tile(k, "n", "BN", two ? "BN in [64, 128]" : "BN in [64, 128, 192, 256]");
+    k_open_tile(k, "k", "BK", "BK in [64, 128]");
+    if (k->tune.n == 3) vec_push(k->arena, &k->tune, two ? "where BM * BN <= 128 * 128" : "where BM * BN <= 128 * 256");
 }
 
 static bool product(Kernel *k)
@@ -380,13 +404,13 @@ static bool product(Kernel *k)
     Graph *g = k->g;
     int nb = c->contract.nb, nm = c->contract.nm, nn = c->contract.nn, nk = c->contract.nk;
     Ix at[G_MAX_RANK], ca[G_MAX_RANK], cb[G_MAX_RANK], kc[G_MAX_RANK];
-    reset(k);
+    k_reset(k);
     bool floats = elem_is_float((Elem)a->elem), small = floats && elem_bits((Elem)a->elem) == 16;
     k->by_sum = !dot_takes((Elem)a->elem) || a->elem != b->elem;
     int64_t most = k->by_sum ? 16 : small ? 128 : 64, least = k->by_sum ? 1 : 16;
-    if (!one_axis(k, c->shape, nb, A_GRID, 0, "b", at)) return false;
-    if (!one_axis(k, c->shape + nb, nm, A_TILE, tile_of(ix_product(g, c->shape + nb, nm), least, most), "m", at + nb)) return false;
-    if (!one_axis(k, c->shape + nb + nm, nn, A_TILE, tile_of(ix_product(g, c->shape + nb + nm, nn), least, most), "n", at + nb + nm)) return false;
+    if (!k_one_axis(k, c->shape, nb, A_GRID, 0, "b", at)) return false;
+    if (!k_one_axis(k, c->shape + nb, nm, A_TILE, k_tile_of(ix_product(g, c->shape + nb, nm), least, most), "m", at + nb)) return false;
+    if (!k_one_axis(k, c->shape + nb + nm, nn, A_TILE, k_tile_of(ix_product(g, c->shape + nb + nm, nn), least, most), "n", at + nb + nm)) return false;
     bool has_m = !ix_is(ix_product(g, c->shape + nb, nm), 1), has_n = !ix_is(ix_product(g, c->shape + nb + nm, nn), 1);
     k->by_sum |= !has_m || !has_n;
     if (!contracted(k, a->shape + nb + nm, nk, small ? 64 : 32, kc)) return false;
@@ -410,47 +434,8 @@ static bool product(Kernel *k)
     k->a->uses += 1 + (k->b2 != NULL);
     k->b->uses++;
     if (k->b2) k->b2->uses++;
-    return epilogue(k, at);
-}
-
-// ---- attention ------------------------------------------------------------------------------------------------------
-//
-// The loop over keys keeps the greatest score, the sum of the weights and the weighted sum of the values (put_attention in
-// write_text.c). Queries are a tile, keys the loop, the head and the values whole.
-
-static bool attention(Kernel *k)
-{
-    const Node *c = k->fg->anchor, *b = c->src[1];
-    Graph *g = k->g;
-    int nb = c->contract.nb, nm = c->contract.nm, nn = c->contract.nn;
-    Ix at[G_MAX_RANK], ca[G_MAX_RANK], cb[G_MAX_RANK];
-    reset(k);
-    if (!one_axis(k, c->shape, nb, A_GRID, 0, "b", at)) return false;
-    if (!one_axis(k, c->shape + nb, nm, A_TILE, tile_of(ix_product(g, c->shape + nb, nm), 16, 64), "m", at + nb)) return false;
-    if (!one_axis(k, c->shape + nb + nm, nn, A_FULL, 0, "d", at + nb + nm)) return false;
-    Ix keys = c->src[0]->shape[nb + nm];
-    k->keys = k_axis(k, A_LOOP_TILE, ix_is(keys, 1) ? ix(g, 2) : keys, tile_of(keys, 16, 64), "n");
-    if (k->keys < 0 || ix_is(keys, 1)) return g_error(g, "attention to one key") != NULL;
-    for (int i = 0; i < nb + nm; i++) ca[i] = at[i];
-    ca[nb + nm] = k->axis[k->keys].axis;
-    for (int i = 0; i < nb; i++) cb[i] = at[i];
-    for (int i = 0; i < nn; i++) cb[nb + i] = at[nb + nm + i];
-    cb[nb + nn] = k->axis[k->keys].axis;
-    Attention found;
-    if (!attention_match(g, c, ca, &found)) return g_error(g, "an attention is not one in its kernel") != NULL;
-    k->guarded = found.guarded;
-    k->score = k_value(k, found.score, found.place);
-    k->b = k_value(k, b, cb);
-    if (!k->score || !k->b) return false;
-    uint64_t tile = 0;
-    for (int i = 0; i < k->naxes; i++)
-        if (k->axis[i].kind == A_TILE) tile |= UINT64_C(1) << i;
-    k->by_sum = !tile || !(k->b->mask >> k->keys & 1) || nn == 0 || ix_is(ix_product(g, c->shape + nb + nm, nn), 1);
-    k->score = k_sized(k, k->score, EL_f32);
-    k->b = k_sized(k, k->b, k->by_sum ? EL_f32 : (Elem)b->elem);
-    k->score->uses += 2;
-    k->b->uses++;
-    return epilogue(k, at);
+    if (small && !k->by_sum) open_tiles(k);
+    return k_epilogue(k, at);
 }
 
 // ---- scatters -------------------------------------------------------------------------------------------------------
@@ -469,7 +454,7 @@ static bool gathered(Kernel *k)
         bool last = i == n->rank - 1;
         coord[i] = ix(g, 0);
         if (ix_is(n->shape[i], 1)) continue;
-        int a = k_axis(k, last ? A_TILE : A_GRID, n->shape[i], tile_of(n->shape[i], 1, 32), last ? "n" : "m");
+        int a = k_axis(k, last ? A_TILE : A_GRID, n->shape[i], k_tile_of(n->shape[i], 1, 32), last ? "n" : "m");
         if (a < 0) return false;
         coord[i] = k->axis[a].axis;
     }
@@ -527,14 +512,14 @@ static bool scatter(Kernel *k)
     GReduce op = (GReduce)n->op;
     bool atomic = op == GR_sum && (n->elem == EL_f32 || n->elem == EL_i32 || n->elem == EL_u32 || n->elem == EL_f64 || n->elem == EL_i64);
     Ix coord[G_MAX_RANK], at[G_MAX_RANK];
-    reset(k);
+    k_reset(k);
     if (op != GR_none && !atomic) return gathered(k);
     k->in_place = true;
     for (int i = 0; i < updates->rank; i++) {
         coord[i] = ix(g, 0);
         if (ix_is(updates->shape[i], 1)) continue;
         bool last = i == updates->rank - 1;
-        int64_t by = tile_of(updates->shape[i], 1, 512);
+        int64_t by = k_tile_of(updates->shape[i], 1, 512);
         int a = k_axis(k, last && by > 1 ? A_TILE : A_GRID, updates->shape[i], by, last ? "n" : "m");
         if (a < 0) return false;
         coord[i] = k->axis[a].axis;
@@ -564,7 +549,7 @@ bool kernel_build(Kernel *k)
         if (!fewest_parts(k, part, single_parts(f->root, f->rows, part), rows_with)) return false;
         k->reduces = reduces(k);
         return k->reduces == R_ROWS || fewest_parts(k, part, single_parts(f->root, f->rows, part), rows_with);
-    case F_PRODUCT: return f->attends ? attention(k) : g_is_depthwise(k->g, f->anchor) ? depthwise(k) : product(k);
+    case F_PRODUCT: return f->attends ? k_attention(k) : g_is_depthwise(k->g, f->anchor) ? depthwise(k) : product(k);
     case F_SCATTER: return scatter(k);
     }
     return false;

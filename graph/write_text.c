@@ -147,6 +147,17 @@ static void put_call(Kernel *k, Buf *to, Ix e, const char *name)
     buf_putc(to, ')');
 }
 
+// a < b + 1 is a <= b.
+static void put_less(Kernel *k, Buf *to, Ix e, int outer)
+{
+    bool or_equal = e->arg[1]->kind == IX_SUM && e->arg[1]->value == 1;
+    if (P_EQUAL < outer) buf_putc(to, '(');
+    put_number(k, to, e->arg[0], P_PLUS);
+    buf_puts(to, or_equal ? " <= " : " < ");
+    put_number(k, to, or_equal ? ix_addi(k->g, e->arg[1], -1) : e->arg[1], P_PLUS);
+    if (P_EQUAL < outer) buf_putc(to, ')');
+}
+
 static void put_ix(Kernel *k, Buf *to, Ix e, int outer)
 {
     for (uint32_t i = 0; i < k->alias.n; i++) {
@@ -171,7 +182,7 @@ static void put_ix(Kernel *k, Buf *to, Ix e, int outer)
     case IX_MOD: put_list(k, to, e, "%", P_TIMES, outer); break;
     case IX_MIN: put_call(k, to, e, "min"); break;
     case IX_MAX: put_call(k, to, e, "max"); break;
-    case IX_LT: put_list(k, to, e, "<", P_EQUAL, outer); break;
+    case IX_LT: put_less(k, to, e, outer); break;
     case IX_EQ:
         if (is_truth(e->arg[0]) && ix_is(e->arg[1], 0)) {
             buf_puts(to, "!(");
@@ -505,6 +516,45 @@ static void reach(Kernel *k, KExpr *e, bool *seen)
     reach_values(k, at, e->op == E_LOAD ? e->node->rank : e->op == E_INDEX ? 1 : 0, seen);
 }
 
+// Of an attention: heads that lie side by side are a dimension, x[n, h * 64 + c] is x[n, h, c]. Then it is plain that they are
+// in range, and where they begin.
+static int heads_apart(Kernel *k, int n, Ix *shape, Ix *at)
+{
+    for (int i = 0; i < n && n < G_MAX_RANK; i++)
+        for (int a = 0; a < k->naxes; a++) {
+            Ix rest, head = k->axis[a].extent, one = k->axis[a].kind == A_FULL ? ix_coefficient(k->g, at[i], a, &rest) : NULL;
+            Ix which = one && ix_is(one, 1) && head != shape[i] ? ix_divide_exact(k->g, rest, head) : NULL;
+            Ix heads = which ? ix_divide_exact(k->g, shape[i], head) : NULL;
+            if (!heads) continue;
+            memmove(shape + i + 1, shape + i, (size_t)(n - i) * sizeof *shape);
+            memmove(at + i + 1, at + i, (size_t)(n - i) * sizeof *at);
+            shape[i] = heads, at[i] = which;
+            shape[i + 1] = head, at[i + 1] = k->axis[a].axis;
+            n++;
+            break;
+        }
+    return n;
+}
+
+static int dims_of(Kernel *k, const Node *n, const Ix *coord, Ix *shape, Ix *at)
+{
+    int rank = dims_merged(k->g, n->rank, n->shape, coord, shape, at);
+    return k->score ? heads_apart(k, rank, shape, at) : rank;
+}
+
+// Results whose rows do not begin at multiples of 16 bytes are stored as one long row: then they do not keep the whole kernel
+// from what needs aligned rows.
+static int result_dims_of(Kernel *k, const Node *n, const Ix *coord, Ix *shape, Ix *at)
+{
+    int rank = dims_of(k, n, coord, shape, at), last = rank - 1;
+    int64_t row;
+    bool odd = k->tune.n > 0 && rank == 2 && ix_const(shape[last], &row) && row >= 64 && row * elem_bytes((Elem)n->elem) % 16 != 0;
+    if (!odd || !ix_prove_ge0(k->g, at[last]) || !ix_prove_lt(k->g, at[last], shape[last])) return rank;
+    at[0] = ix_add(k->g, ix_mul(k->g, at[0], shape[1]), at[1]);
+    shape[0] = ix_mul(k->g, shape[0], shape[1]);
+    return 1;
+}
+
 static void settle_params(Kernel *k)
 {
     bool *seen = NEW_N(k->arena, bool, k->exprs.n);
@@ -521,7 +571,7 @@ static void settle_params(Kernel *k)
     for (uint32_t i = 0; i < k->exprs.n; i++) {
         KExpr *e = k->exprs.at[i];
         if (!seen[i] || e->op != E_LOAD) continue;
-        e->nat = dims_merged(k->g, e->node->rank, e->node->shape, e->coord, shape, at);
+        e->nat = dims_of(k, e->node, e->coord, shape, at);
         e->at = copy_ixs(k->g, at, e->nat);
         e->param = param_of(k, e->node, e->nat, shape, false);
     }
@@ -535,7 +585,7 @@ static void settle_params(Kernel *k)
             st->param = (int)k->params.n - 1;
             continue;
         }
-        st->nat = dims_merged(k->g, n->rank, n->shape, st->coord, shape, at);
+        st->nat = result_dims_of(k, n, st->coord, shape, at);
         st->at = copy_ixs(k->g, at, st->nat);
         st->param = param_of(k, n, st->nat, shape, true);
     }
@@ -576,6 +626,12 @@ static void full_axes(Kernel *k, Scope *s)
     }
 }
 
+static void put_by(Buf *to, const KAxis *a)
+{
+    if (a->open) buf_printf(to, " by %s", a->open);
+    else buf_printf(to, " by %" PRId64, a->by);
+}
+
 static void product_loop(Kernel *k, Scope *s, Scope *loop, Buf *inside)
 {
     Buf head = {0};
@@ -590,7 +646,7 @@ static void product_loop(Kernel *k, Scope *s, Scope *loop, Buf *inside)
         buf_printf(&head, "%s%s in ", first ? "for " : ", ", a->name);
         put_ix(k, &head, a->extent, P_PLUS);
         if (a->kind == A_LOOP_TILE) {
-            buf_printf(&head, " by %" PRId64, a->by);
+            put_by(&head, a);
             along = a->name;
         }
         first = false;
@@ -655,8 +711,8 @@ static void put_attention(Kernel *k, Scope *s)
     if (all[0]) buf_printf(s->to, "var acc = zeros<f32>(%s);\n", all);
     else buf_puts(s->to, "var acc = 0.0;\n");
     const char *score = operand(k, &loop, k->score, P_TERNARY), *v = operand(k, &loop, k->b, k->by_sum ? P_UNARY : P_TERNARY);
-    const char *lines[] = {"let t = max(top, max(%s over %s));\n", "let p = exp(%s - t);\n", "let r = exp(top - t);\n",
-                           "den = den * r + sum(p over %s);\n"};
+    const char *lines[] = {"let t = max(top, max(%s over %s));\n", k->base2 ? "let p = exp2(%s - t);\n" : "let p = exp2((%s - t) * LOG2E);\n",
+                           k->base2 ? "let r = exp2(top - t);\n" : "let r = exp2((top - t) * LOG2E);\n", "den = den * r + sum(p over %s);\n"};
     indent(&loop), buf_printf(&inside, lines[0], score, n->name);
     indent(&loop), buf_printf(&inside, lines[1], score);
     indent(&loop), buf_puts(&inside, lines[2]);
@@ -668,10 +724,20 @@ static void put_attention(Kernel *k, Scope *s)
     indent(&loop), buf_puts(&inside, "top = t;\n");
     indent(s);
     buf_printf(s->to, "for %s in ", n->name);
-    put_ix(k, s->to, n->extent, P_PLUS);
-    buf_printf(s->to, " by %" PRId64 " {\n%s", n->by, inside.p);
+    if (k->bound) {
+        k->axis[k->last].value->name = arena_printf(k->arena, "last(%s)", k->axis[k->queries].name);
+        buf_puts(s->to, "min(");
+        put_ix(k, s->to, n->extent, P_TERNARY);
+        buf_puts(s->to, ", ");
+        put_ix(k, s->to, k->bound, P_TERNARY);
+        buf_putc(s->to, ')');
+    } else {
+        put_ix(k, s->to, n->extent, P_PLUS);
+    }
+    put_by(s->to, n);
+    buf_printf(s->to, " {\n%s", inside.p);
     indent(s), buf_puts(s->to, "}\n");
-    indent(s), buf_puts(s->to, k->guarded ? "acc = where(den == 0, 0.0, acc / den);\n" : "acc = acc / den;\n");
+    indent(s), buf_puts(s->to, k->guarded ? "acc = acc * where(den == 0, 0.0, 1 / den);\n" : "acc = acc * (1 / den);\n");
     buf_free(&inside);
 }
 
@@ -704,7 +770,7 @@ static void put_stores(Kernel *k, Scope *s)
         loop.loops |= UINT64_C(1) << i;
         buf_printf(&head, "%s%s in ", head.n ? ", " : "for ", a->name);
         put_ix(k, &head, a->extent, P_PLUS);
-        buf_printf(&head, " by %" PRId64, a->by);
+        put_by(&head, a);
     }
     for (uint32_t i = 0; i < k->stores.n; i++) put_store(k, head.n ? &loop : s, &k->stores.at[i]);
     if (head.n) {
@@ -725,7 +791,7 @@ static void put_grid(Kernel *k, Buf *to)
         if (a->kind != A_GRID && a->kind != A_TILE) continue;
         buf_printf(to, "%s%s in ", first ? "    grid (" : ", ", a->name);
         put_ix(k, to, a->extent, P_PLUS);
-        if (a->kind == A_TILE) buf_printf(to, " by %" PRId64, a->by);
+        if (a->kind == A_TILE) put_by(to, a);
         first = false;
     }
     buf_puts(to, first ? "" : ")\n");
@@ -801,6 +867,7 @@ void k_print(Kernel *k, Buf *to, const char *name)
     buf_printf(to, "kernel %s", name);
     for (uint32_t i = 0; i < k->blocks.n; i++) buf_printf(to, "%s%s%s", i ? ", " : "<", k->blocks.at[i], i + 1 == k->blocks.n ? ">" : "");
     buf_printf(to, "(%s)\n%s{\n%s%s}\n", params.p ? params.p : "", head.p ? head.p : "", reads.p ? reads.p : "", body.p ? body.p : "");
+    for (uint32_t i = 0; i < k->tune.n; i++) buf_printf(to, "%s%s;%s", i ? " " : "\ntune @ {\n    ", k->tune.at[i], i + 1 == k->tune.n ? "\n}\n" : "");
     buf_free(&reads);
     buf_free(&body);
     buf_free(&head);

@@ -53,7 +53,7 @@ static Apart compare(const HostTensor *got, const void *want, const DiffOptions 
         double v = fabs(elem_get(e, want, i));
         if (isfinite(v) && v > a.top) a.top = v;
     }
-    double rtol = opt->rtol >= 0 ? opt->rtol : elem_is_float(e) ? by_type(e) : 0;
+    double rtol = opt->rtol >= 0 ? opt->rtol : elem_is_float(e) ? by_type(elem_bits(e) > 16 && opt->dtype != EL_none ? opt->dtype : e) : 0;
     a.allowed = opt->atol + rtol * a.top;
     for (int64_t i = 0; i < a.of; i++) {
         if (same_bits(got->data, want, i, e)) continue;

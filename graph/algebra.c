@@ -1,0 +1,192 @@
+// Algebra before fusion: constants that are index expressions, and factors that can leave a product.
+//
+// Constants that count. Exporters write positions down as data: [0, 1, .., 1023], all zeros, a triangle of trues. Such a
+// constant is an index expression of its axes; with that, `positions[n] <= positions[m]` becomes n <= m, and a mask is seen
+// to be causal.
+//
+//     c[i, j] = a + b * i + c * j                       integers
+//     c[.., j]    = of that form for each j              coordinates of a gather
+//     c[.., m, n] = n <= m + d ? a : b                  truths, and floats with two values
+//
+// Factors. A number that multiplies an operand of a product multiplies its result: (s * q) @ (t * k)' = s * t * (q @ k').
+// There are fewer results than operands of an attention, and what is only moved before a product can be loaded as it
+// is. Weights, which are scaled once, keep theirs.
+
+#include "graph/fuse.h"
+#include "graph/rewrite.h"
+
+#include <string.h>
+
+// ---- constants that count ----------------------------------------------------------------------------------------------
+
+enum { MOST_ELEMENTS = 1 << 22 };
+
+typedef struct Data { const Node *n; int64_t dim[G_MAX_RANK], count; } Data;
+
+static bool data_of(const Node *n, Data *d)
+{
+    *d = (Data){.n = n, .count = 1};
+    for (int i = 0; i < n->rank; i++) {
+        if (!ix_const(n->shape[i], &d->dim[i])) return false;
+        d->count *= d->dim[i];
+    }
+    return n->kind == G_const && n->c.data && n->rank > 0 && d->count > 0 && d->count <= MOST_ELEMENTS;
+}
+
+static GNum at(const Data *d, int64_t i) { return g_num_load((const char *)d->n->c.data + i * elem_bytes((Elem)d->n->elem), (Elem)d->n->elem); }
+
+static uint64_t bits(const Data *d, int64_t i)
+{
+    uint64_t v = 0;
+    size_t wide = (size_t)elem_bytes((Elem)d->n->elem);
+    memcpy(&v, (const char *)d->n->c.data + (size_t)i * wide, wide);
+    return v;
+}
+
+// a + sum of b[k] * axis k: read off the first steps along each axis, then compared with all.
+static Node *affine(Graph *g, const Data *d)
+{
+    int64_t step[G_MAX_RANK] = {0}, place[G_MAX_RANK] = {0}, stride = 1, value = at(d, 0).i, first = value;
+    Ix e = ix(g, value);
+    for (int k = d->n->rank; k-- > 0; stride *= d->dim[k])
+        if (d->dim[k] > 1 && __builtin_sub_overflow(at(d, stride).i, first, &step[k])) return NULL;
+    for (int k = 0; k < d->n->rank; k++) {
+        if (step[k] > INT32_MAX || step[k] < INT32_MIN) return NULL;
+        e = ix_add(g, e, ix_muli(g, ix_axis(g, k, d->n->shape[k]), step[k]));
+    }
+    for (int64_t i = 0; i < d->count; i++) {
+        if (at(d, i).i != value) return NULL;
+        for (int k = d->n->rank; k-- > 0;) {                 // the next place
+            value += step[k];
+            if (++place[k] < d->dim[k]) break;
+            value -= step[k] * d->dim[k];
+            place[k] = 0;
+        }
+    }
+    return g_index(g, (Elem)d->n->elem, d->n->rank, d->n->shape, e);
+}
+
+// The last two axes m, n: one value where n <= m + offset, another where not; the same for all others.
+static Node *triangle(Graph *g, const Data *d)
+{
+    const Node *c = d->n;
+    int rank = c->rank;
+    if (rank < 2 || d->dim[rank - 1] < 2 || d->dim[rank - 2] < 2) return NULL;
+    int64_t M = d->dim[rank - 2], N = d->dim[rank - 1], offset = -1;
+    uint64_t in = bits(d, (M - 1) * N), out = bits(d, N - 1);
+    if (in == out) return NULL;
+    while (offset + 1 < N && bits(d, offset + 1) == in) offset++;
+    for (int64_t i = 0; i < d->count; i++)
+        if (bits(d, i) != (i % N <= i / N % M + offset ? in : out)) return NULL;
+    Ix m = ix_axis(g, rank - 2, c->shape[rank - 2]), n = ix_axis(g, rank - 1, c->shape[rank - 1]);
+    Node *inside = g_index(g, EL_bool, rank, c->shape, ix_le(g, n, ix_addi(g, m, offset)));
+    if (c->elem == EL_bool && in) return inside;
+    return g_where(g, inside, g_full(g, (Elem)c->elem, rank, c->shape, at(d, (M - 1) * N)), g_full(g, (Elem)c->elem, rank, c->shape, at(d, N - 1)));
+}
+
+// Coordinates as data, the last axis short: c[.., j] is affine for each j.
+static Node *coordinates(Graph *g, const Data *d)
+{
+    int rank = d->n->rank, last = rank - 1;
+    int64_t n = last >= 0 ? d->dim[last] : 0, count = n ? d->count / n : 0, dims[G_MAX_RANK];
+    if (n < 2 || n > 4 || count > MOST_ELEMENTS / 4) return NULL;
+    Ix sum = ix(g, 0);
+    int64_t *part = arena_alloc(g->arena, (size_t)count * sizeof *part);
+    for (int k = 0; k < last; k++) dims[k] = d->dim[k];
+    for (int64_t j = 0; j < n; j++) {
+        for (int64_t i = 0; i < count; i++) part[i] = at(d, i * n + j).i;
+        const Node *c = g_const_ref(g, EL_i64, last, dims, part, NULL, 0);
+        Data one;
+        Node *e = c && data_of(c, &one) ? affine(g, &one) : NULL;
+        GNum number;
+        if (!e || (e->kind != G_index && !g_scalar_value(e, &number))) return NULL;
+        Ix expr = e->kind == G_index ? e->index.expr : ix(g, number.i);
+        sum = ix_add(g, sum, ix_mul(g, ix_eq(g, ix_axis(g, last, d->n->shape[last]), ix(g, j)), expr));
+    }
+    return g_index(g, (Elem)d->n->elem, rank, d->n->shape, sum);
+}
+
+static Node *counted(Rewrite *r, void *pass, Node *n, Node *const *src)
+{
+    Data d;
+    (void)pass, (void)src;
+    if (n->kind != G_const || !data_of(n, &d)) return NULL;
+    bool whole = elem_is_int((Elem)n->elem) && n->elem != EL_bool && n->elem != EL_u64;
+    Node *e = whole ? affine(r->g, &d) : NULL;
+    bool splat = n->elem == EL_bool || d.count == 1;
+    for (int64_t i = 1; i < d.count && splat; i++) splat = bits(&d, i) == bits(&d, 0);
+    if (splat) return g_full(r->g, (Elem)n->elem, n->rank, n->shape, at(&d, 0));
+    if (!e && whole) e = coordinates(r->g, &d);
+    return e ? e : triangle(r->g, &d);
+}
+
+// What is made of what has changed folds as it would have when the graph was built.
+static Node *folded(Rewrite *r, void *pass, Node *n, Node *const *src)
+{
+    Graph *g = r->g;
+    Node *e = counted(r, pass, n, src);
+    bool same = true;
+    for (uint32_t i = 0; i < n->nsrc; i++) same &= src[i] == n->src[i];
+    if (e || same) return e;
+    if (n->kind == G_ew) return g_name(g, g_ew(g, (GEw)n->op, src, (int)n->nsrc), n->name);
+    GNum v;
+    if (n->kind == G_gather && g_scalar_value(src[0], &v) && n->at.checked) return g_full(g, (Elem)n->elem, n->rank, n->shape, v);
+    if (n->kind == G_cast && !n->cast.kept) return n->cast.saturate ? g_cast_saturate(g, src[0], (Elem)n->elem) : g_cast(g, src[0], (Elem)n->elem);
+    return NULL;
+}
+
+void count_constants(Graph *g)
+{
+    Rewrite r;
+    if (rewrite_begin(&r, g)) rewrite_all(&r, folded, NULL);
+}
+
+// ---- factors of products -----------------------------------------------------------------------------------------------
+
+static bool number(const Node *n, double *v)
+{
+    GNum c;
+    if (!elem_is_float((Elem)n->elem) || !g_scalar_value(n, &c)) return false;
+    *v = c.is_int ? (double)c.i : c.f;
+    return *v != 0 && *v - *v == 0;
+}
+
+// x without numbers that multiply or divide it, which go to *factor.
+static Node *unscaled(Graph *g, Node *x, double *factor)
+{
+    double v;
+    if (x->kind == G_view && ix_is(x->view.pred, 1)) {
+        Node *y = unscaled(g, x->src[0], factor);
+        return y == x->src[0] ? x : g_view(g, y, x->rank, x->shape, x->view.coord, x->view.pred, x->view.fill);
+    }
+    if (x->kind != G_ew) return x;
+    for (int i = 0; i < 2 && x->op == EW_mul; i++)
+        if (number(x->src[i], &v)) {
+            *factor *= v;
+            return unscaled(g, x->src[1 - i], factor);
+        }
+    if (x->op == EW_div && number(x->src[1], &v)) {
+        *factor /= v;
+        return unscaled(g, x->src[0], factor);
+    }
+    return x;
+}
+
+static Node *hoisted(Rewrite *r, void *pass, Node *n, Node *const *src)
+{
+    Graph *g = r->g;
+    double factor = 1;
+    (void)pass;
+    if (n->kind != G_contract || (n->elem != EL_f32 && n->elem != EL_f64) || r->constant[n->src[0]->id] || r->constant[n->src[1]->id]) return NULL;
+    Node *a = unscaled(g, src[0], &factor), *b = unscaled(g, src[1], &factor);
+    if (a == src[0] && b == src[1]) return NULL;
+    if (factor - factor != 0 || factor == 0) return NULL;
+    Node *y = rewrite_node(g, n, (Node *[]){a, b});
+    return factor == 1 ? y : g_ew2f(g, EW_mul, y, factor);
+}
+
+void hoist_factors(Graph *g)
+{
+    Rewrite r;
+    if (rewrite_begin(&r, g)) rewrite_all(&r, hoisted, NULL);
+}

@@ -1,0 +1,139 @@
+// Constants that are index expressions, factors of products, and what becomes of masks in the kernel of an attention.
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "graph/fuse.h"
+#include "graph/write.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define S(...) (Ix[]){__VA_ARGS__}
+
+enum { T = 96, D = 16 };
+
+static Node *simplified(Graph *g, Node *n)
+{
+    g_output(g, "y", n);
+    graph_simplify(g);
+    assert_null(g_failed(g));
+    return g->outputs.at[0].node;
+}
+
+static void counting_constants_are_indices(void **state)
+{
+    (void)state;
+    int64_t count[3 * 5], pairs[7 * 2], squares[6];
+    for (int i = 0; i < 15; i++) count[i] = 7 + i / 5 * 100 - i % 5 * 3;
+    for (int i = 0; i < 7; i++) pairs[2 * i] = 4, pairs[2 * i + 1] = i;
+    for (int i = 0; i < 6; i++) squares[i] = i * i;
+    Graph *g = graph_new("t");
+    assert_int_equal(simplified(g, g_const(g, EL_i64, 2, (int64_t[]){3, 5}, count))->kind, G_index);
+    graph_free(g);
+    g = graph_new("t");
+    assert_int_equal(simplified(g, g_const(g, EL_i64, 2, (int64_t[]){7, 2}, pairs))->kind, G_index);
+    graph_free(g);
+    g = graph_new("t");
+    assert_int_equal(simplified(g, g_const(g, EL_i64, 1, (int64_t[]){6}, squares))->kind, G_const);
+    graph_free(g);
+}
+
+static void triangles_are_conditions(void **state)
+{
+    (void)state;
+    bool low[T * T];
+    float mask[T * T];
+    for (int i = 0; i < T * T; i++) low[i] = i % T <= i / T, mask[i] = i % T <= i / T + 2 ? 0 : -INFINITY;
+    Graph *g = graph_new("t");
+    const Node *n = simplified(g, g_const(g, EL_bool, 4, (int64_t[]){1, 1, T, T}, low));
+    assert_int_equal(n->kind, G_index);
+    graph_free(g);
+    g = graph_new("t");
+    n = simplified(g, g_const(g, EL_f32, 2, (int64_t[]){T, T}, mask));
+    assert_int_equal(n->kind, G_ew);
+    assert_int_equal(n->op, EW_where);
+    graph_free(g);
+    mask[5] = 1;
+    g = graph_new("t");
+    assert_int_equal(simplified(g, g_const(g, EL_f32, 2, (int64_t[]){T, T}, mask))->kind, G_const);
+    graph_free(g);
+}
+
+static void factors_leave_products(void **state)
+{
+    (void)state;
+    Graph *g = graph_new("t");
+    Node *q = g_input(g, "q", EL_f32, 2, S(ix(g, T), ix(g, D))), *k = g_input(g, "k", EL_f32, 2, S(ix(g, T), ix(g, D)));
+    Node *kt = g_transpose(g, g_ew2f(g, EW_div, k, 4), (int[]){1, 0});
+    const Node *n = simplified(g, g_matmul(g, g_ew2f(g, EW_mul, q, 2), kt));
+    GNum v;
+    assert_int_equal(n->kind, G_ew);
+    assert_int_equal(n->src[0]->kind, G_contract);
+    assert_true(g_scalar_value(n->src[1], &v) && v.f == 0.5);
+    graph_free(g);
+}
+
+// The text of an attention whose scores are masked so.
+static char *attention(Node *(*mask)(Graph *g, Node *scores))
+{
+    Graph *g = graph_new("t");
+    Ix H = ix(g, 2), t = ix(g, T), d = ix(g, D);
+    Node *q = g_input(g, "q", EL_f32, 3, S(H, t, d)), *k = g_input(g, "k", EL_f32, 3, S(H, t, d)), *v = g_input(g, "v", EL_f32, 3, S(H, t, d));
+    Node *s = mask(g, g_matmul(g, q, g_transpose(g, k, (int[]){0, 2, 1})));
+    g_output(g, "y", g_matmul(g, g_softmax(g, s, 4), v));
+    Buf text = {0}, err = {0};
+    assert_true(graph_write(g, NULL, &text, &err));
+    graph_free(g);
+    return text.p;
+}
+
+static Node *triangle(Graph *g, int offset)
+{
+    Ix t = ix(g, T);
+    Node *key = g_iota(g, EL_i64, 2, S(t, t), 1), *query = g_iota(g, EL_i64, 2, S(t, t), 0);
+    return g_ew2(g, EW_le, key, g_ew2(g, EW_add, query, g_i(g, EL_i64, offset)));
+}
+static Node *causal(Graph *g, Node *s) { return g_where(g, triangle(g, 0), s, g_f(g, EL_f32, -3.4028234663852886e38)); }
+static Node *added(Graph *g, Node *s) { return g_ew2(g, EW_add, s, g_where(g, triangle(g, 0), g_f(g, EL_f32, 0), g_f(g, EL_f32, -1e38))); }
+static Node *past_rows(Graph *g, Node *s) { return g_where(g, triangle(g, -3), s, g_f(g, EL_f32, -3.4028234663852886e38)); }
+static Node *past_rows_inf(Graph *g, Node *s) { return g_where(g, triangle(g, -3), s, g_f(g, EL_f32, -INFINITY)); }
+static Node *from_memory(Graph *g, Node *s)
+{
+    Node *seen = g_input(g, "seen", EL_bool, 1, S(ix(g, T)));
+    return g_where(g, seen, s, g_f(g, EL_f32, -INFINITY));
+}
+
+static void check(Node *(*mask)(Graph *g, Node *scores), bool shorter, bool base2)
+{
+    char *text = attention(mask);
+    assert_int_equal(strstr(text, "last(m)") != NULL, shorter);
+    assert_int_equal(strstr(text, "* LOG2E);") == NULL, base2);
+    free(text);
+}
+
+// The loop over keys ends where a causal mask does, unless a row would have nothing else: -3.4e38 beside nothing is a weight.
+static void masks_shorten_the_loop(void **state)
+{
+    (void)state;
+    check(causal, true, true);
+    check(added, true, true);
+    check(past_rows, false, false);
+    check(past_rows_inf, true, true);
+    check(from_memory, false, false);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(counting_constants_are_indices),
+        cmocka_unit_test(triangles_are_conditions),
+        cmocka_unit_test(factors_leave_products),
+        cmocka_unit_test(masks_shorten_the_loop),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
