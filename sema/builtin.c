@@ -436,6 +436,19 @@ static Ent do_pow2(Check *c, const Call *k) {
     return ent_error(c);
 }
 
+static Ent do_elem(Check *c, const Call *k) {
+    Ent e = k->args[0].e;
+    if (e.kind == EN_error || e.kind == EN_type) return e;
+    Elem elem = EL_none;
+    if (e.kind == EN_tensor) elem = e.tensor->elem;
+    else if (e.kind == EN_axis) elem = EL_index;
+    else {
+        const TExpr *x = value_of(c, e, k->args[0].span);
+        if (x) elem = x->type.elem;
+    }
+    return elem == EL_none ? ent_error(c) : (Ent){.kind = EN_type, .elem = elem, .span = k->at};
+}
+
 static Ent do_log2(Check *c, const Call *k) {
     Ent e = k->args[0].e;
     if (e.kind != EN_int) return fun_of(c, TF_log2, &e, 1, k->at);
@@ -685,6 +698,7 @@ static const Builtin builtins[] = {
     {"length",        1,  1, do_axis_scalar,   LENGTH,  0,            "how many lanes of an axis are live"},
     {"cdiv",          2,  2, do_cdiv,          0,       0,            "quotient rounded up"},
     {"next_pow2",     1,  1, do_pow2,          0,       0,            "least power of two that is not less, at compile time"},
+    {"elem",          1,  1, do_elem,          0,       0,            "the element type of a value or a tensor, at compile time"},
     {"precise",       1,  1, do_precise,       0,       LAZY,         "correctly rounded division or square root"},
     {"load",          1,  3, do_load,          0,       WHERE | OTHER, "read through a pointer: where =, other ="},
     {"store",         2,  3, do_store,         0,       WHERE,        "write through a pointer: where ="},
