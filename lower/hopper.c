@@ -13,7 +13,7 @@
 // the transposed product is made, so that a few rows are wgmma's columns, which come in eights), and each operand is
 //
 //     a plain load in the loop (an axis or a scalar per dimension, innermost contiguous, of a read-only
-//     tensor): a ring of stages;   such a load before the loop: one buffer, filled once (attention's q);
+//     tensor): a ring of stages;   such a load before the loop: one buffer, filled once a tile (attention's q);
 //     a load whose rows are pixels of a convolution: a ring, by TMA's im2col mode (hopper_window.c);
 //     on the left, any tile made in the loop: registers (attention's p).
 //
@@ -199,6 +199,15 @@ static bool only_sums(const Hop *h) {
     return true;
 }
 
+static int stages(const Hop *h) {
+    int64_t room = (int64_t)h->opt->target->smem_block - SYNC_BYTES - h->once_bytes - h->walk_bytes;
+    if (h->np == 1 && h->p[0].op[0].where == REGISTERS)        // a tile computed from loads comes in their layout: see llvm_room.c
+        room -= (axis_extent(h->p[0].row) + 16) * (axis_extent(h->p[0].k) + 16) * 2;
+    int64_t n = room / (h->stage_bytes[0] + h->stage_bytes[1]);
+    if (h->opt->schedule.stages && n > h->opt->schedule.stages) n = h->opt->schedule.stages;
+    return n > MAX_STAGES ? MAX_STAGES : (int)n;
+}
+
 static bool applies(Hop *h) {
     for (Op *op = h->f->body.first; op; op = op->next) {
         if (op->code == OP_T_dot) return decline(h, "a product stands outside of the loop");
@@ -227,20 +236,25 @@ static bool applies(Hop *h) {
     h->groups = rows >= 128 ? 2 : 1;
     int64_t regs = 0;
     for (int i = 0; i < h->np; i++) regs += rows / 64 / h->groups * axis_extent(h->p[i].col) / 2 * (h->p[i].promoted ? 2 : 1);
-    if (regs > (h->p[0].promoted ? 192 : 160)) return decline(h, "the accumulator does not fit the registers");
+    if (regs > (h->p[0].promoted ? 192 : 176)) return decline(h, "the accumulator does not fit the registers");
+    h->chained = hop_chained(h);
+    h->rings = h->chained && !h->p[1].op[1].same ? 2 : 1;
     for (int i = 0; i < h->np; i++)
-        for (int k = 0; k < 2; k++)
-            if (!h->p[i].op[k].same) *(h->p[i].op[k].where == ONCE ? &h->once_bytes : &h->stage_bytes) += h->p[i].op[k].bytes;
-    if (!h->stage_bytes) return decline(h, "nothing is loaded in the loop");
+        for (int k = 0; k < 2; k++) {
+            const Operand *o = &h->p[i].op[k];
+            if (!o->same) *(o->where == ONCE ? &h->once_bytes : &h->stage_bytes[hop_ring(h, &h->p[i])]) += o->bytes;
+        }
+    if (!h->stage_bytes[0]) return decline(h, "nothing is loaded in the loop");
     h->walk_bytes = hop_walk_bytes(h);
-    h->cluster = hop_cluster(h);
-    int64_t room = (int64_t)h->opt->target->smem_block - SYNC_BYTES - h->once_bytes - h->walk_bytes;
-    if (h->np == 1 && h->p[0].op[0].where == REGISTERS)        // a tile computed from loads comes in their layout: see llvm_room.c
-        room -= (axis_extent(h->p[0].row) + 16) * (axis_extent(h->p[0].k) + 16) * 2;
-    h->stages = (int)(room / h->stage_bytes);
-    if (h->opt->schedule.stages && h->stages > h->opt->schedule.stages) h->stages = h->opt->schedule.stages;
-    if (h->stages > MAX_STAGES) h->stages = MAX_STAGES;
+    h->stages = stages(h);
+    if (h->stages < 2 && h->walk_bytes) {
+        h->walk_bytes = 0;
+        h->stages = stages(h);
+    }
     if (h->stages < 2) return decline(h, "two stages of the operands do not fit shared memory");
+    if (h->rings == 1 && h->stages < 3) h->chained = false;                 // a trip reads two stages of one ring
+    if (h->np > 1 && !h->chained) h->walk_bytes = 0;
+    h->cluster = hop_cluster(h);
     h->pipelined = !h->p[0].promoted && only_sums(h);
     return true;
 }
@@ -304,15 +318,15 @@ Op *hop_effect(Builder *b, OpCode code, int n, Val *const *in) {
     return op;
 }
 
-// A `for` like the loop, carrying `n` values and the ring's position.
-static Op *ring_loop(Hop *h, Builder *b, int n, Val *const *init, Builder *inner, Ring *ring) {
+// A `for` like the loop, carrying `n` values and the ring's position, of the producer (0) or the consumers (1).
+static Op *ring_loop(Hop *h, Builder *b, int role, int n, Val *const *init, Builder *inner, Ring *ring) {
     Val *in[3 + 64];
     for (int i = 0; i < 3; i++) in[i] = h->loop->in[i];
     for (int i = 0; i < n; i++) in[3 + i] = init[i];
-    in[3 + n] = hop_i32(b, 0);
-    in[4 + n] = hop_i32(b, 0);
+    h->start[role] = (Ring){in[3 + n] = hop_i32(b, 0), in[4 + n] = hop_i32(b, 0)};
     Op *loop = op_new(h->f, OP_T_for, h->loop->span, 5 + n, in, n + 2);
     for (int i = 0; i < n + 2; i++) loop->out[i]->type = in[3 + i]->type;
+    h->end[role] = (Ring){loop->out[n], loop->out[n + 1]};
     loop->str = h->loop->str;
     b_insert(b, loop);
     *inner = (Builder){h->f, loop->reg[0], NULL, h->loop->span};
@@ -359,11 +373,11 @@ static void fill_cluster(Hop *h, Builder *b, const Operand *o, Val *stage, Val *
     }
 }
 
-static void fill_all(Hop *h, Builder *b, Where where, Val *stage, Val *bar, ValMap *map) {
+static void fill_all(Hop *h, Builder *b, Where where, int ring, Val *stage, Val *bar, ValMap *map) {
     for (int i = 0; i < h->np; i++)
         for (int k = 0; k < 2; k++) {
             const Operand *o = &h->p[i].op[k];
-            if (o->where != where || o->same) continue;
+            if (o->where != where || o->same || (where == RING && hop_ring(h, &h->p[i]) != ring)) continue;
             if (o->common && o->common->def->code == OP_T_const) fill(b, o, stage, bar, map)->attr = h->cluster;
             else if (o->common) fill_cluster(h, b, o, stage, bar, map);
             else fill(b, o, stage, bar, map);
@@ -428,11 +442,13 @@ static void producer(Hop *h, Region *r) {
     Val *at[MAX_DIGITS + 2] = {0}, *next[MAX_DIGITS + 2];
     if (h->once_bytes) {
         Val *zero = hop_i32(&b, 0);
+        h->turn[0] = hop_i32(&b, 0);
+        if (h->walk_bytes) hop_effect(&b, OP_T_mbar_wait, 3, (Val *[]){h->once_free, zero, b_binary(&b, OP_xor, h->turn[0], hop_i32(&b, 1))});
         hop_effect(&b, OP_T_mbar_expect, 2, (Val *[]){h->once, zero})->imm = h->once_bytes;
-        fill_all(h, &b, ONCE, zero, h->once, &map);
+        fill_all(h, &b, ONCE, 0, zero, h->once, &map);
     }
     odometer_set(&odo, &b, h->loop->in[0], at);
-    Op *loop = h->ring_loop[0] = ring_loop(h, &b, odo.n, at, &in, &ring);
+    Op *loop = ring_loop(h, &b, 0, odo.n, at, &in, &ring);
     Region *old = h->loop->reg[0];
     map_set(&map, old->args.at[0], loop->reg[0]->args.at[0]);
     for (int i = 0; i < odo.n; i++) {
@@ -446,9 +462,11 @@ static void producer(Hop *h, Region *r) {
             op_append(loop->reg[0], c);
         }
     Val *other = b_binary(&in, OP_xor, ring.phase, hop_i32(&in, 1));
-    hop_effect(&in, OP_T_mbar_wait, 3, (Val *[]){h->empty, ring.stage, other});
-    hop_effect(&in, OP_T_mbar_expect, 2, (Val *[]){h->full, ring.stage})->imm = h->stage_bytes;
-    fill_all(h, &in, RING, ring.stage, h->full, &map);
+    for (int i = 0; i < h->rings; i++) {
+        hop_effect(&in, OP_T_mbar_wait, 3, (Val *[]){h->empty[i], ring.stage, other});
+        hop_effect(&in, OP_T_mbar_expect, 2, (Val *[]){h->full[i], ring.stage})->imm = h->stage_bytes[i];
+        fill_all(h, &in, RING, i, ring.stage, h->full[i], &map);
+    }
     odometer_next(&odo, &in, at, next);
     ring = hop_advance(h, &in, ring);
     next[odo.n] = ring.stage;
@@ -504,9 +522,17 @@ bool hop_is_ring_load(const Hop *h, const Op *op) {
     return false;
 }
 
-void hop_release(Hop *h, Builder *b, Val *stage) {
-    Op *arrive = hop_effect(b, OP_T_mbar_arrive, 2, (Val *[]){h->empty, stage});
+int hop_ring(const Hop *h, const Product *p) { return h->rings == 2 ? (int)(p - h->p) : 0; }
+
+void hop_await(Hop *h, Builder *b, int ring, Ring at) { hop_effect(b, OP_T_mbar_wait, 3, (Val *[]){h->full[ring], at.stage, at.phase}); }
+
+void hop_release(Hop *h, Builder *b, int ring, Val *stage) {
+    Op *arrive = hop_effect(b, OP_T_mbar_arrive, 2, (Val *[]){h->empty[ring], stage});
     if (h->cluster > 1) arrive->attr = h->cluster;
+}
+
+void hop_release_once(Hop *h, Builder *b) {
+    if (h->once_bytes && h->walk_bytes) hop_effect(b, OP_T_mbar_arrive, 2, (Val *[]){h->once_free, hop_i32(b, 0)});
 }
 
 // The stage before the ring's position, if there was a trip that read it.
@@ -516,7 +542,7 @@ static void release_previous(Hop *h, Builder *b, Val *any, Ring ring) {
     Builder t = {h->f, branch->reg[0], NULL, b->span}, e = {h->f, branch->reg[1], NULL, b->span};
     Val *first = b_binary(&t, OP_eq, ring.stage, hop_i32(&t, 0)), *before = b_binary(&t, OP_sub, ring.stage, hop_i32(&t, 1));
     Val *stage = b_op(&t, OP_T_select, 0, type_scalar(EL_i32), 3, (Val *[]){first, hop_i32(&t, h->stages - 1), before});
-    hop_release(h, &t, stage);
+    hop_release(h, &t, 0, stage);
     hop_effect(&t, OP_T_yield, 0, NULL);
     hop_effect(&e, OP_T_yield, 0, NULL);
 }
@@ -533,15 +559,18 @@ static void consumers(Hop *h, Region *r) {
     Region *old = h->loop->reg[0];
     int n = h->loop->nout;
     Ring ring;
-    if (h->once_bytes) hop_effect(&b, OP_T_mbar_wait, 3, (Val *[]){h->once, hop_i32(&b, 0), hop_i32(&b, 0)});
-    if (hop_overlap(h, r)) return;
-    Op *loop = h->ring_loop[1] = ring_loop(h, &b, n, h->loop->in + 3, &in, &ring);
+    if (h->once_bytes) {
+        h->turn[1] = hop_i32(&b, 0);
+        hop_effect(&b, OP_T_mbar_wait, 3, (Val *[]){h->once, hop_i32(&b, 0), h->turn[1]});
+    }
+    if (h->chained) { hop_overlap(h, r); return; }
+    Op *loop = ring_loop(h, &b, 1, n, h->loop->in + 3, &in, &ring);
     ValMap map = {.arena = h->f->arena};
     for (int i = 0; i <= n; i++) {
         loop->reg[0]->args.at[i]->name = old->args.at[i]->name;
         map_set(&map, old->args.at[i], loop->reg[0]->args.at[i]);
     }
-    hop_effect(&in, OP_T_mbar_wait, 3, (Val *[]){h->full, ring.stage, ring.phase});
+    hop_await(h, &in, 0, ring);
     for (Op *op = old->first; op; op = op->next) {
         if (hop_is_ring_load(h, op)) continue;
         int p = -1;
@@ -557,7 +586,7 @@ static void consumers(Hop *h, Region *r) {
             for (int i = 0; i < n; i++) out[i] = map_get(&map, op->in[i]);
             // one trip late: what read the previous stage is done once only this trip's products are in flight
             if (h->pipelined) release_previous(h, &in, b_binary(&in, OP_gt, loop->reg[0]->args.at[0], h->loop->in[0]), ring);
-            else hop_release(h, &in, ring.stage);
+            else hop_release(h, &in, 0, ring.stage);
             ring = hop_advance(h, &in, ring);
             out[n] = ring.stage;
             out[n + 1] = ring.phase;
@@ -577,6 +606,7 @@ static void consumers(Hop *h, Region *r) {
         for (int k = 0; k < h->np; k++) product |= h->pipelined && old->last->in[i] == h->p[k].dot->out[0];
         replace_uses(&h->f->body, h->loop->out[i], product ? map_get(&after, old->last->in[i]) : loop->out[i]);
     }
+    hop_release_once(h, &b);
     if (h->pipelined && h->walk_bytes) release_previous(h, &b, b_binary(&b, OP_lt, h->loop->in[0], h->loop->in[1]), (Ring){loop->out[n], loop->out[n + 1]});
 }
 
@@ -603,9 +633,12 @@ bool hopper(Fn *f, const CompileOptions *opt) {
         }
     h.walk_at = at;
     at += h.walk_bytes;
-    h.full = mbar(&b, h.stages, 1, &at);
-    h.empty = mbar(&b, h.stages, h.groups * h.cluster, &at);
+    for (int i = 0; i < h.rings; i++) {
+        h.full[i] = mbar(&b, h.stages, 1, &at);
+        h.empty[i] = mbar(&b, h.stages, h.groups * h.cluster, &at);
+    }
     if (h.once_bytes) h.once = mbar(&b, 1, 1, &at);
+    if (h.once_bytes && h.walk_bytes) h.once_free = mbar(&b, 1, h.groups, &at);
     f->groups = h.groups;
     f->warps = 4 * h.groups;
     f->launch->threads = 128 * (h.groups + 1);

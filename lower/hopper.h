@@ -50,23 +50,26 @@ typedef struct Product {
     Operand op[2];
 } Product;
 
+typedef struct Ring { Val *stage, *phase; } Ring;      // where a loop stands in the rings: i32 scalars
+
 typedef struct Hop {
     Fn     *f;
     const CompileOptions *opt;
     Facts  *facts;
     Op     *loop;
     Product p[MAX_DOTS];
-    int     np, groups, stages, maps;
-    uint32_t stage_bytes;
+    int     np, groups, rings, stages, maps;
+    uint32_t stage_bytes[2];        // by ring
     bool    pipelined;              // the products of a trip are in flight in the next one
-    Val    *full, *empty, *once;    // barriers of the ring, and of what is loaded once
+    bool    chained;                // the first of two products is a trip ahead of the second, and each has a ring (hopper_overlap.c)
+    Val    *full[2], *empty[2];     // barriers of the rings
+    Val    *once, *once_free;       // and of what is loaded once a tile
     uint32_t once_bytes;
     int     cluster;                // blocks that load for each other what all of them want; 1: none
     uint32_t walk_bytes, walk_at;   // of the slots through which a walking block stores; 0: a block to a program
-    Op     *ring_loop[2];           // the loops over the ring, by role
+    Ring    start[2], end[2];       // by role: where the loop over the rings begins, and where it leaves them
+    Val    *turn[2];                // by role: the phase of what is loaded once a tile
 } Hop;
-
-typedef struct Ring { Val *stage, *phase; } Ring;      // where a loop stands in the ring: i32 scalars
 
 Val *hop_i32(Builder *b, int64_t v);
 Op  *hop_effect(Builder *b, OpCode code, int n, Val *const *in);
@@ -77,7 +80,10 @@ Val *hop_wait(Builder *b, int in_flight, Val *acc);
 // The same for several values, each replaced: besides accumulators, what a product in flight reads from registers
 // (alive until then), and what must have been computed by then (machine code is ordered by such ties alone).
 void hop_wait_all(Builder *b, int in_flight, int n, Val **v);
-void hop_release(Hop *h, Builder *b, Val *stage);
+int  hop_ring(const Hop *h, const Product *p);                         // whose stages hold its operands
+void hop_await(Hop *h, Builder *b, int ring, Ring at);                 // until a stage is full
+void hop_release(Hop *h, Builder *b, int ring, Val *stage);
+void hop_release_once(Hop *h, Builder *b);                             // what is loaded once is not read any more: walking blocks load the next
 Val *hop_coordinate(Builder *b, const Affine *x, ValMap *m);           // of lane 0, in values that m maps
 int  hop_add_map(Hop *h, LaunchSlot s);                                // a tensor map's number
 bool hop_is_ring_load(const Hop *h, const Op *op);
@@ -88,8 +94,9 @@ bool hop_window_ends(Hop *h, const Access *a, const Window *w);        // rows p
 int  hop_window_map(Hop *h, const Access *a, const Window *w, int swizzle, int64_t pixels);
 void hop_window_start(Builder *b, const Window *w, Val *first, Val **coord);
 
-// hopper_overlap.c: the consumers of a loop of two products, the second on what the first became. False: not such a loop.
-bool hop_overlap(Hop *h, Region *r);
+// hopper_overlap.c: whether this is a loop of two products, the second on what the first became; its consumers.
+bool hop_chained(Hop *h);
+void hop_overlap(Hop *h, Region *r);
 
 // hopper_walk.c: blocks that walk over the grid. Bytes of shared memory that it takes, 0 when it is not for this kernel;
 // then the roles, made for one tile, go round.

@@ -7,10 +7,13 @@
 //     for n from the second trip on {
 //         s = q * k[n]          started
 //         acc = acc + p * v[n - 1]     started: both in flight
-//         wait for s;   p', r = softmax(s)      while the tensor cores work on p * v
-//         wait for acc; release stage n - 1;   acc = acc * r;   p = p', narrowed now: p's registers are free
+//         wait for s; release k[n];   p', r = softmax(s)      while the tensor cores work on p * v
+//         wait for acc; release v[n - 1];   acc = acc * r;   p = p', narrowed now: p's registers are free
 //     }
 //     acc = acc + p * v[last]
+//
+// Keys and values have a ring each: k[n] is free a product before v[n] is, and of both there need be two stages only (heads
+// of 256). If one load serves both products, it has one ring of three stages or more.
 //
 // Applies when the first product depends on loads alone, the second takes a tile made of it from registers
 // and accumulates into a carried value that nothing else of the trip needs but its own scaling. The
@@ -59,7 +62,7 @@ static void find_tail(Chain *c) {
 
 static bool matches(Chain *c) {
     Hop *h = c->h;
-    if (h->np != 2 || h->stages < 3) return false;
+    if (h->np != 2) return false;
     c->first = &h->p[0];
     c->second = &h->p[1];
     if (c->first->swapped || c->second->swapped) return false;
@@ -93,16 +96,13 @@ static void clone(Chain *c, Region *into, ValMap *m, Op *from, const Op *to, boo
     }
 }
 
-// What the second product will read past its trip, from the wide tile p: rows beyond the axis's end become zero, the tile
-// gets the lasting axis.
-static Val *keep(Chain *c, Builder *b, Ring ring, ValMap *m, Val *p) {
+// What the second product will read past its trip, from the wide tile p: the tile gets the lasting axis.
+static Val *keep(Chain *c, Builder *b, ValMap *m, Val *p) {
     map_set(m, c->wide, p);
     for (Op *op = c->body->first; op; op = op->next)
         if (op->nout && c->tail[op->out[0]->id]) op_append(b->r, op_clone(c->h->f, op, m));
     p = map_get(m, c->second->dot->in[0]);
-    Val *k = map_get(m, c->second->k);
-    if (c->second->op[1].clear) hop_effect(b, OP_T_buffer_clear, 3, (Val *[]){c->second->op[1].buffer, ring.stage, k});
-    Val *axes[MAX_AXES];
+    Val *k = map_get(m, c->second->k), *axes[MAX_AXES];
     for (int i = 0; i < p->type.rank; i++) axes[i] = p->type.axis[i] == k ? c->p_axis : p->type.axis[i];
     return b_op(b, OP_T_rename, 0, type_tile((Elem)p->type.elem, p->type.rank, axes), 3, (Val *[]){p, k, c->p_axis});
 }
@@ -119,11 +119,28 @@ static Val *second_product(Chain *c, Builder *b, Val *p, Val *acc, Val *stage) {
 
 static Op *yield_of(Builder *b, int n, Val *const *v) { return hop_effect(b, OP_T_yield, n, v); }
 
-bool hop_overlap(Hop *h, Region *r) {
+// Only the last trip's axis can end within the tile: the stage that the last product reads has zeros from there on.
+static void clear_tail(Chain *c, Builder *b, Val *stage) {
+    const Op *loop = c->h->loop, *axis = c->second->k->def;
+    if (!c->second->op[1].clear || axis->parent != c->body) return;
+    Val *lo = loop->in[0], *hi = loop->in[1], *step = loop->in[2];
+    Val *before = b_binary(b, OP_sub, b_binary(b, OP_sub, hi, lo), b_const(b, EL_index, 1));
+    Val *last = b_binary(b, OP_add, lo, b_binary(b, OP_mul, b_binary(b, OP_div, before, step), step));
+    ValMap m = {.arena = c->h->f->arena};
+    map_set(&m, c->body->args.at[0], last);
+    Op *k = op_clone(c->h->f, axis, &m);
+    op_append(b->r, k);
+    hop_effect(b, OP_T_buffer_clear, 3, (Val *[]){c->second->op[1].buffer, stage, k->out[0]});
+}
+
+bool hop_chained(Hop *h) { return matches(&(Chain){.h = h, .body = h->loop->reg[0]}); }
+
+void hop_overlap(Hop *h, Region *r) {
     Chain c = {.h = h, .body = h->loop->reg[0]};
     Fn *f = h->f;
-    if (!matches(&c)) return false;
-    int n = h->loop->nout, a = c.acc;
+    if (!matches(&c)) ice("products in a chain that is none");
+    bool walks = h->walk_bytes != 0;
+    int n = h->loop->nout, a = c.acc, second = hop_ring(h, c.second);
     Op *yield = c.body->last;
     Val **init = h->loop->in + 3, *lo = h->loop->in[0], *hi = h->loop->in[1], *step = h->loop->in[2];
     Builder b = {f, r, NULL, h->loop->span};
@@ -132,23 +149,30 @@ bool hop_overlap(Hop *h, Region *r) {
     c.p_axis = b_op(&b, OP_T_axis, 0, (Type){.kind = TY_AXIS, .shape = {extent}}, 2, (Val *[]){b_const(&b, EL_index, 0), b_const(&b, EL_index, extent)});
     c.p_axis->def->imm = extent;
     c.p_axis->def->flags |= AXIS_FULL;
-    Val *any = b_binary(&b, OP_lt, lo, hi);
-    Op *branch = op_new(f, OP_T_if, b.span, 1, &any, n);
+    Ring ring = h->start[1] = (Ring){hop_i32(&b, 0), hop_i32(&b, 0)};
+    Val *any = b_binary(&b, OP_lt, lo, hi), *out[MAX_CARRIED + 3];
+    Op *branch = op_new(f, OP_T_if, b.span, 1, &any, walks ? n + 2 : n);
     for (int i = 0; i < n; i++) { branch->out[i]->type = init[i]->type; branch->out[i]->name = h->loop->out[i]->name; }
+    for (int i = n; i < branch->nout; i++) branch->out[i]->type = type_scalar(EL_i32);
+    if (walks) h->end[1] = (Ring){branch->out[n], branch->out[n + 1]};
     b_insert(&b, branch);
     Builder t = {f, branch->reg[0], NULL, b.span}, e = {f, branch->reg[1], NULL, b.span};
-    yield_of(&e, n, init);
+    for (int i = 0; i < n; i++) out[i] = init[i];
+    out[n] = ring.stage;
+    out[n + 1] = ring.phase;
+    hop_release_once(h, &e);
+    yield_of(&e, branch->nout, out);
 
     // The first trip, up to its second product.
     ValMap m = {.arena = f->arena};
-    Ring ring = {hop_i32(&t, 0), hop_i32(&t, 0)};
     map_set(&m, c.body->args.at[0], lo);
     for (int i = 0; i < n; i++) map_set(&m, c.body->args.at[1 + i], init[i]);
-    hop_effect(&t, OP_T_mbar_wait, 3, (Val *[]){h->full, ring.stage, ring.phase});
+    hop_await(h, &t, 0, ring);
     clone(&c, t.r, &m, c.body->first, c.first->dot, false);
     map_set(&m, c.first->dot->out[0], hop_wait(&t, 0, hop_multiply(h, &t, c.first, ring, &m)));
+    if (second) hop_release(h, &t, 0, ring.stage);
     clone(&c, t.r, &m, c.first->dot->next, yield, false);
-    Val *p = keep(&c, &t, ring, &m, map_get(&m, c.wide));
+    Val *p = keep(&c, &t, &m, map_get(&m, c.wide));
     clone(&c, t.r, &m, c.body->first, yield, true);
 
     // The loop: carried values (the accumulator already scaled), the probabilities, the ring.
@@ -165,24 +189,25 @@ bool hop_overlap(Hop *h, Region *r) {
         loop->out[i]->type = in[3 + i]->type;
         arg[i] = region_arg(f, k.r, in[3 + i]->type);
     }
-    Val *before = arg[n + 1];
-    ring = hop_advance(h, &k, (Ring){before, arg[n + 2]});
+    Ring before = {arg[n + 1], arg[n + 2]};
+    ring = hop_advance(h, &k, before);
     ValMap w = {.arena = f->arena};
     map_set(&w, c.body->args.at[0], counter);
     for (int i = 0; i < n; i++) if (i != a) map_set(&w, c.body->args.at[1 + i], arg[i]);
-    hop_effect(&k, OP_T_mbar_wait, 3, (Val *[]){h->full, ring.stage, ring.phase});
+    hop_await(h, &k, 0, ring);
     clone(&c, k.r, &w, c.body->first, c.first->dot, false);
     Val *s = hop_multiply(h, &k, c.first, ring, &w);
-    Val *acc = second_product(&c, &k, arg[n], arg[a], before);
+    if (second) hop_await(h, &k, second, before);
+    Val *acc = second_product(&c, &k, arg[n], arg[a], before.stage);
     map_set(&w, c.first->dot->out[0], hop_wait(&k, 1, s));
+    if (second) hop_release(h, &k, 0, ring.stage);
     clone(&c, k.r, &w, c.first->dot->next, yield, false);
     Val *at_end[] = {acc, arg[n], map_get(&w, c.wide)};               // the exponentials come before the wait, all of them
     hop_wait_all(&k, 0, 3, at_end);
-    hop_release(h, &k, before);
-    Val *next = keep(&c, &k, ring, &w, at_end[2]);
+    hop_release(h, &k, second, before.stage);
+    Val *next = keep(&c, &k, &w, at_end[2]);
     map_set(&w, c.body->args.at[1 + a], at_end[0]);
     clone(&c, k.r, &w, c.body->first, yield, true);
-    Val *out[MAX_CARRIED + 3];
     for (int i = 0; i < n; i++) out[i] = map_get(&w, i == a ? c.second->dot->in[2] : yield->in[i]);
     out[n] = next;
     out[n + 1] = ring.stage;
@@ -190,9 +215,16 @@ bool hop_overlap(Hop *h, Region *r) {
     yield_of(&k, n + 3, out);
 
     // What is left of the last trip.
-    Val *last = hop_wait(&t, 0, second_product(&c, &t, loop->out[n], loop->out[a], loop->out[n + 1]));
+    ring = (Ring){loop->out[n + 1], loop->out[n + 2]};
+    hop_release_once(h, &t);
+    if (second) hop_await(h, &t, second, ring);
+    clear_tail(&c, &t, ring.stage);
+    Val *last = hop_wait(&t, 0, second_product(&c, &t, loop->out[n], loop->out[a], ring.stage));
+    if (walks) hop_release(h, &t, second, ring.stage);
+    if (walks) ring = hop_advance(h, &t, ring);
     for (int i = 0; i < n; i++) out[i] = i == a ? last : loop->out[i];
-    yield_of(&t, n, out);
+    out[n] = ring.stage;
+    out[n + 1] = ring.phase;
+    yield_of(&t, branch->nout, out);
     for (int i = 0; i < n; i++) replace_uses(&f->body, h->loop->out[i], branch->out[i]);
-    return true;
 }
