@@ -17,7 +17,11 @@
 
 #include <string.h>
 
-typedef struct Pair { Node *input, *result; int output; int axis; } Pair;     // axis -1: of one shape
+typedef struct Pair {
+    Node *input, *result;
+    Node *grown;                 // the concatenation: the result, or what it is a cast of
+    int   output, axis;          // axis -1: of one shape
+} Pair;
 
 static bool has_dim(Ix e, Ix dim)
 {
@@ -27,20 +31,33 @@ static bool has_dim(Ix e, Ix dim)
     return false;
 }
 
+// What n is a cast of, through types that hold all that n's does: values of n's type pass unchanged.
+static Node *uncast(Node *n)
+{
+    Elem own = (Elem)n->elem;
+    while (n->kind == G_cast && elem_is_float(own) && ((Elem)n->src[0]->elem == EL_f32 || (Elem)n->src[0]->elem == own)) n = n->src[0];
+    return n;
+}
+
+static Node *uncast_input(Node *n, Elem elem)
+{
+    return n->kind == G_cast && (Elem)n->src[0]->elem == elem ? n->src[0] : n;
+}
+
 // Why a result takes over no input, in words; NULL: it does.
 static const char *match(const Rewrite *w, int output, Pair *p)
 {
     const Graph *g = w->g;
-    Node *r = g->outputs.at[output].node;
-    bool extends = r->kind == G_concat && r->nsrc > 1, scatters = r->kind == G_scatter;
-    *p = (Pair){.result = r, .output = output, .axis = -1};
+    Node *result = g->outputs.at[output].node, *r = uncast(result);
+    bool extends = r->kind == G_concat && r->nsrc > 1, scatters = r->kind == G_scatter && r == result;
+    *p = (Pair){.result = result, .grown = r, .output = output, .axis = -1};
     for (uint32_t i = 0; i < g->outputs.n; i++)
-        if ((int)i != output && g->outputs.at[i].node == r) return "two results are the same value";
+        if ((int)i != output && g->outputs.at[i].node == result) return "two results are the same value";
     if (!extends && !scatters) return "it is neither an input with more rows nor an input with some elements replaced";
-    p->input = r->src[0];
-    if (p->input->kind != G_input) return "what it extends or updates is no input";
+    p->input = extends ? uncast_input(r->src[0], (Elem)result->elem) : r->src[0];
+    if (p->input->kind != G_input || p->input->elem != result->elem) return "what it extends or updates is no input";
     for (uint32_t i = 1; i < r->nsrc; i++)
-        if (r->src[i] == p->input) return "it needs the input twice";
+        if (r->src[i] == r->src[0]) return "it needs the input twice";
     if (scatters) return w->users[p->input->id] == 1 ? NULL : "another value needs the old elements of the input";
     p->axis = r->concat.axis;
     Ix dim = p->input->shape[p->axis];
@@ -92,13 +109,14 @@ static Node *extended(Graph *g, Taken *t, Node *const *src)
 {
     const Pair *p = t->pair;
     Ix rows = p->input->shape[p->axis], at[G_MAX_RANK];
-    int n = (int)p->result->nsrc - 1;
+    int n = (int)p->grown->nsrc - 1;
     Node *add = n > 1 ? g_concat(g, p->axis, src + 1, n) : src[1];
     if (!add) return NULL;
+    add = g_cast(g, add, (Elem)p->input->elem);
     for (int i = 0; i < add->rank; i++) at[i] = ix_axis(g, i, add->shape[i]);
     at[p->axis] = ix_add(g, at[p->axis], rows);
     t->updated = g_name(g, g_scatter(g, GR_none, t->fresh, add, at, NULL, 0, false), g->outputs.at[p->output].name);
-    return g_take_range(g, t->updated, p->axis, ix(g, 0), 1, p->result->shape[p->axis]);
+    return g_cast(g, g_take_range(g, t->updated, p->axis, ix(g, 0), 1, p->result->shape[p->axis]), (Elem)p->grown->elem);
 }
 
 static Node *taken_over(Rewrite *r, void *pass, Node *n, Node *const *src)
@@ -109,7 +127,9 @@ static Node *taken_over(Rewrite *r, void *pass, Node *n, Node *const *src)
         const Pair *p = t->pair;
         if (p->axis < 0) continue;
         if (p->input == n) return g_take_range(r->g, t->fresh, p->axis, ix(r->g, 0), 1, n->shape[p->axis]);
-        if (p->result == n) return extended(r->g, t, src);
+        bool same = n->kind == G_cast && t->updated && n->elem == p->input->elem && uncast(n) == p->grown;
+        if (same) return g_take_range(r->g, t->updated, p->axis, ix(r->g, 0), 1, n->shape[p->axis]);
+        if (p->grown == n) return extended(r->g, t, src);
     }
     return NULL;
 }

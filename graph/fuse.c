@@ -394,6 +394,21 @@ static bool leaves_product(State *s, const Node *n, const FGroup *f, const Ix *c
     return f->kind != F_MAP || !covers(s, n, f, coord, all_root_axes(s, f));
 }
 
+// Is it computed from the value at all? Beyond a few steps nobody looks.
+static bool comes_from(const Node *n, const Node *value, int depth)
+{
+    bool found = n == value || depth > 6;
+    for (uint32_t i = 0; i < n->nsrc && !found; i++) found = comes_from(n->src[i], value, depth + 1);
+    return found;
+}
+
+// What is put somewhere may be computed there if that costs little, and reads nothing of what is written.
+static bool into_scatter(const State *s, const Node *n, const FGroup *f)
+{
+    const Node *put = f->root->src[1];
+    return s->weight[n->id] <= CHEAP && !s->heavy[n->id] && comes_from(put, n, 0) && !comes_from(n, f->root->src[0], 0) && n->elem == put->elem && g_same_shape(n, put);
+}
+
 // How often is an elementwise value computed again in a group, and does that matter?
 static const char *element_refused(State *s, const Node *n)
 {
@@ -415,7 +430,7 @@ static const char *element_refused(State *s, const Node *n)
         if (f->kind == F_PRODUCT && !scores && (axes >> FIRST_REDUCED) && (s->heavy[n->id] || s->weight[n->id] > FREE) && !read_once(s, n, f))
             return "a product would compute it again for every tile";
         if (f->kind == F_PRODUCT && n->kind == G_concat && (axes >> FIRST_REDUCED)) return "a product would choose among its parts for every tile";
-        if (f->kind == F_SCATTER) return "a scatter reads its operands from memory";
+        if (f->kind == F_SCATTER && !into_scatter(s, n, f)) return "a scatter reads its operands from memory";
         if (again && s->weight[n->id] > CHEAP && n->rank > 0) return "it would be computed again along other axes";
         if (axes >> FIRST_VALUE && s->weight[n->id] > FREE) return "it is gathered from";
         if (f->nodes.n > MAX_NODES) return "the kernel is large enough";
