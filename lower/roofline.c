@@ -244,6 +244,14 @@ Roofline roofline_at(Session *s, const TKernel *k, const int64_t *dims) {
     return (Roofline){value(&c, &c.bytes, dims), value(&c, &c.flops, dims), value(&c, &c.products, dims)};
 }
 
+Roofline roofline_on(Session *s, const TKernel *k, const int64_t *dims, const Target *t, double *us) {
+    Count c = count_all(s, k);
+    Roofline r = {value(&c, &c.bytes, dims), value(&c, &c.flops, dims), value(&c, &c.products, dims)};
+    double memory = r.bytes / (t->gbs * 1e3), arithmetic = r.flops / (t->tflops_f32 * 1e6), tensor = r.products > 0 ? r.products / product_rate(&c, t) : 0;
+    *us = memory > arithmetic ? memory > tensor ? memory : tensor : arithmetic > tensor ? arithmetic : tensor;
+    return r;
+}
+
 void roofline_print(Session *s, const TKernel *k, const Target *t, Buf *out) {
     Count c = count_all(s, k);
     put_work(&c, "bytes", &c.bytes, ", each tensor once", out);

@@ -228,7 +228,7 @@ DiffResult model_diff(const char *path, RunArg *args, int nargs, const DiffOptio
     bool ok = model_open(path, args, nargs, &b, err) && (!opt->data || model_data(&b, opt->data, err));
     if (ok && !model_all_given(&b, &why)) ok = false, buf_printf(err, "%s: %s", path, why.p);
     OnnxImport how = {.given = b.given, .ngiven = b.n, .random_weights = opt->random_weights, .dtype = opt->dtype, .donate = opt->donate};
-    if (ok && program_open(b.m, &(ProgramOptions){opt->device ? opt->device : "auto", opt->program, opt->item}, &how, &p, err)) {
+    if (ok && program_open(b.m, &(ProgramOptions){.device = opt->device, .where = opt->where, .program = opt->program, .item = opt->item}, &how, &p, err)) {
         Diff d = {.opt = opt, .p = &p};
         r = run_diff(&d, b.m, &how, err);
         buf_free(&d.unknown_names);

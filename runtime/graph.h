@@ -3,7 +3,7 @@
 //     graph_arena.c    which bytes of the arena a value gets           graph_store.c   weights, constants and what is
 //     graph_plan.c     launches bound and compiled, values placed                      computed from them alone, kept
 //     graph_run.c      on host tensors or device addresses             weights.c       files of weights
-//     graph_order.c    which launch waits for which                  graph_print.c, graph_profile.c   --emit=plan, --profile
+//     graph_order.c    which launch waits for which                  graph_print.c, graph_profile.c, graph_times.c   --emit=plan, --profile
 //     graph_watch.c    each value shown: tkc diff
 //
 // A plan belongs to one set of dimensions. The arena and what is kept belong to the runtime, and all plans share them:
@@ -92,7 +92,21 @@ bool     plan_watch(Plan *p, const RunControl *ctl, Buf *err);       // of a pla
 
 // ---- graph_profile.c
 
-bool     plan_profile(Plan *p, const RunControl *ctl, Buf *err);     // of a plan that has run: again, timed; a table to ctl->profile
+bool     plan_profile(Plan *p, const RunControl *ctl, Buf *err);     // of a plan that has run: again, timed; to ctl->profile
+
+// ---- graph_times.c
+
+typedef struct LaunchTime {
+    char    *name, *where;                               // "gemm -> h"; "model.tk:12:5"
+    uint32_t blocks, threads;                            // 0: on eval, or nothing was to do
+    double   us, least_us, bytes, flops;
+    double   start;                                      // us, if launches ran as they wait for each other
+    int      row;                                        // .. and on which of how many
+} LaunchTime;
+typedef struct GraphTimes { const char *graph, *device, *machine; LaunchTime *at; int n, rows; double whole_us; } GraphTimes;
+void     times_table(const GraphTimes *t, Buf *out);
+void     times_trace(const GraphTimes *t, Buf *out);
+void     times_page(const GraphTimes *t, Buf *out);
 
 // ---- graph_print.c
 

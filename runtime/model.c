@@ -11,10 +11,16 @@
 #include "graph/write.h"
 #include "runtime/internal.h"
 
-bool model_run(OnnxModel *m, const char *device, OnnxImport *how, GTensor *outputs, Buf *err) {
-    if (device == NULL || strcmp(device, "ref") == 0 || strcmp(device, "auto") == 0)
-        return onnx_run(m, how, outputs, err);
-    return program_run(m, device, how, &(RunControl){.junk_seed = 1}, outputs, err);
+bool model_run(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, const RunControl *control, GTensor *outputs, Buf *err) {
+    ProgramOptions with = *opt;
+    bool any = opt->device == NULL || strcmp(opt->device, "auto") == 0;
+    if (any && control->profile == NULL) {
+        Buf why = {0};
+        with.opened = device_open("cuda", &opt->where, &why); // where there is none, the interpreter is fastest
+        buf_free(&why);
+    }
+    bool program = any ? with.opened != NULL || control->profile != NULL : strcmp(opt->device, "ref") != 0;
+    return program ? program_run(m, &with, how, control, outputs, err) : onnx_run(m, how, outputs, err);
 }
 
 static bool show(const char *name, const GTensor *t, const char *save, FILE *to, Buf *err) {
@@ -43,14 +49,11 @@ bool model_run_args(const char *path, RunArg *args, int nargs, const ModelOption
     Buf why = {0};
     if (ok && !model_all_given(&b, &why)) ok = false, buf_printf(err, "%s: %s", path, why.p);
     OnnxImport how = {.given = b.given, .ngiven = b.n, .random_weights = opt->random_weights, .dtype = opt->dtype, .dtype_io = opt->dtype_io, .donate = opt->donate};
-    Buf table = {0};
-    RunControl control = {.junk_seed = 1, .profile = opt->profile ? &table : NULL};
-    ok = ok && (opt->profile ? program_run(b.m, opt->device, &how, &control, out, err) : model_run(b.m, opt->device, &how, out, err));
+    RunControl control = {.junk_seed = 1, .profile = opt->profile};
+    ok = ok && model_run(b.m, &(ProgramOptions){.device = opt->device, .where = opt->where}, &how, &control, out, err);
     for (int i = 0; i < outputs && ok; i++) ok = show(onnx_output_name(b.m, i), &out[i], b.save[i], to, err);
-    if (ok && table.n > 0) fwrite(table.p, 1, table.n, to);
     for (int i = 0; i < outputs; i++) g_tensor_free(&out[i]);
     free(out);
-    buf_free(&table);
     buf_free(&why);
     model_close(&b);
     return ok;

@@ -12,9 +12,10 @@
 #include "graph/write.h"
 #include "runtime/tk_run.h"
 
-// Runs a model on the device ("ref"; NULL: that). `outputs` has room for as many as the model has; their data are
-// to be freed. False: a line in err; how->out_of_scope says whether it is something that is left out on purpose.
-bool model_run(OnnxModel *m, const char *device, OnnxImport *how, GTensor *outputs, Buf *err);
+// Runs a model on a device: as a program, or by the interpreter ("ref"). `outputs` has room for as many as the model has; their
+// data are to be freed. False: a line in err; how->out_of_scope says whether it is something that is left out on purpose.
+struct ProgramOptions;
+bool model_run(OnnxModel *m, const struct ProgramOptions *opt, OnnxImport *how, const RunControl *control, GTensor *outputs, Buf *err);
 
 // ---- model_call.c
 
@@ -41,18 +42,22 @@ void data_reinterpret(GTensor *t, Elem elem);                          // NumPy,
 // ---- running
 
 typedef struct ModelOptions {
-    const char *device;
+    const char *device;                // NULL, "auto": the GPU if there is one, else the interpreter; "ref": the interpreter
+    DeviceOptions where;
     bool        donate;                // see OnnxImport
     uint64_t    seed;
     bool        random_weights;
     Elem        dtype;                 // see OnnxImport
-    bool        dtype_io, profile;
+    bool        dtype_io;
+    ProfileText *profile;              // NULL: not wanted
 } ModelOptions;
 
 // ---- model_program.c
 
 typedef struct ProgramOptions {
     const char *device;
+    DeviceOptions where;
+    Device     *opened;                // the device, if it is open already; it is closed with the program
     const char *program, *item;        // a .tk file in place of what the model becomes, and its graph; NULL: that, its only one
 } ProgramOptions;
 typedef struct ModelProgram { struct Graph *graph; Session *session; Device *device; Runtime *runtime; GraphExec *exec; } ModelProgram;
@@ -61,7 +66,7 @@ bool program_open(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, Mode
 void program_close(ModelProgram *p);
 bool program_call(const ModelProgram *p, const OnnxImport *how, const RunControl *control, GTensor *outputs, Buf *err);
 bool program_values(const ModelProgram *p, const OnnxImport *how, GValues *out, Buf *err);     // as the interpreter has them
-bool program_run(OnnxModel *m, const char *device, OnnxImport *how, const RunControl *control, GTensor *outputs, Buf *err);
+bool program_run(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, const RunControl *control, GTensor *outputs, Buf *err);
 // The program itself: --emit=tk; and which kernels it has, and why: --emit=fusion.
 bool model_print_program(const char *path, RunArg *args, int nargs, const ModelOptions *opt, bool fusion, Buf *out, Buf *err);
 
@@ -74,6 +79,7 @@ bool model_print_graph(const char *path, RunArg *args, int nargs, const ModelOpt
 
 typedef struct DiffOptions {
     const char *device;                // NULL: auto
+    DeviceOptions where;
     const char *program, *item;        // as in ProgramOptions
     const char *data;                  // folder with input_K.pb, or NULL
     double rtol, atol;                 // |got - expected| <= atol + rtol * max|expected| of the value; rtol < 0: by element type

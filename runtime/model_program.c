@@ -55,7 +55,7 @@ static void add_diagnostics(Session *s, Buf *err)
 
 bool program_open(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, ModelProgram *p, Buf *err)
 {
-    *p = (ModelProgram){.graph = onnx_import(m, how, err)};
+    *p = (ModelProgram){.graph = onnx_import(m, how, err), .device = opt->opened};
     if (p->graph == NULL) return false;
     p->session = session_new();
     const Source *src = written(p->session, m, p->graph, err);
@@ -63,8 +63,9 @@ bool program_open(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, Mode
     SemaFile *file = src ? sema_file(p->session, parse_file(p->session, src)) : NULL;
     bool fine = file != NULL && diag_errors(p->session) == 0;
     const Node *item = fine ? pick_graph(file, src->path, opt->item, err) : NULL;
-    if (item) p->device = device_open(opt->device, NULL, err);
-    if (p->device) p->runtime = runtime_new(p->session, p->device, &(RuntimeOptions){.random_weights = how->random_weights});
+    if (item && !p->device) p->device = device_open(opt->device ? opt->device : "auto", &opt->where, err);
+    if (!item) fine = false;
+    if (fine && p->device) p->runtime = runtime_new(p->session, p->device, &(RuntimeOptions){.random_weights = how->random_weights});
     if (p->runtime) p->exec = graph_open(p->runtime, file, item, NULL, 0, NULL, 0);
     if (!p->exec) add_diagnostics(p->session, err);
     return p->exec != NULL;
@@ -72,12 +73,11 @@ bool program_open(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, Mode
 
 void program_close(ModelProgram *p)
 {
-    if (p->graph == NULL) return;
     graph_close(p->exec);
     runtime_free(p->runtime);
     device_close(p->device);
-    session_free(p->session);
-    graph_free(p->graph);
+    if (p->session) session_free(p->session);
+    if (p->graph) graph_free(p->graph);
 }
 
 // ---- a call -------------------------------------------------------------------------------------------------------
@@ -245,10 +245,10 @@ bool program_values(const ModelProgram *p, const OnnxImport *how, GValues *out, 
     return ok;
 }
 
-bool program_run(OnnxModel *m, const char *device, OnnxImport *how, const RunControl *control, GTensor *outputs, Buf *err)
+bool program_run(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, const RunControl *control, GTensor *outputs, Buf *err)
 {
     ModelProgram p;
-    bool ok = program_open(m, &(ProgramOptions){.device = device}, how, &p, err) && program_call(&p, how, control, outputs, err);
+    bool ok = program_open(m, opt, how, &p, err) && program_call(&p, how, control, outputs, err);
     program_close(&p);
     return ok;
 }

@@ -195,7 +195,6 @@ void run_print(const RunResult *r, FILE *to)
         }
     }
     if (text.n) fwrite(text.p, 1, text.n, to);
-    if (r->profile.n) fputs(r->profile.p, to);
     if (r->notes.n) fputs(r->notes.p, stderr);
     buf_free(&text);
 }
@@ -204,6 +203,6 @@ void run_result_free(RunResult *r)
 {
     for (int i = 0; i < r->n; i++) tensor_free(&r->out[i].tensor);
     buf_free(&r->notes);
-    buf_free(&r->profile);
+    profile_free(&r->profile);
     *r = (RunResult){0};
 }

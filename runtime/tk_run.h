@@ -88,6 +88,9 @@ typedef struct RunValue {
 } RunValue;
 typedef struct RunWatch { bool (*see)(void *ctx, const RunValue *v); void *ctx; } RunWatch;
 
+typedef struct ProfileText { Buf table, trace, page; } ProfileText;      // JSON for chrome://tracing; HTML
+void profile_free(ProfileText *p);
+
 typedef struct RunControl {
     bool       on_eval;                // run on the tile IR whatever the device is (references)
     DeviceFill junk;                   // of unwritten outputs and dead lanes; FILL_ZERO: random
@@ -95,7 +98,7 @@ typedef struct RunControl {
     bool       in_order;               // emu: one block after the other
     bool       reversed;               // eval: programs from last to first
     bool       bounds;                 // eval: KernelArg.bound
-    Buf       *profile;                // graphs: run again, launch by launch, and a table of times here (state is updated again)
+    ProfileText *profile;              // graphs: run again, launch by launch, and the times here (state is updated again)
     const RunWatch *watch;             // graphs: launch by launch, each value shown
     const Schedule *schedule;          // of this launch, over that of the options; NULL: none
     Buf       *notes;                  // eval: looks for races (an error) and gathers out of range (lines here); NULL: does not
@@ -122,7 +125,7 @@ void runtime_serves(Runtime *rt, SemaFile *file);
 
 // ---- run.c ---------------------------------------------------------------------------------------
 
-typedef struct RunResult { int n; struct { Sym name; ParamMode mode; HostTensor tensor; const char *saved; } out[MAX_PARAMS]; Buf notes, profile; } RunResult;
+typedef struct RunResult { int n; struct { Sym name; ParamMode mode; HostTensor tensor; const char *saved; } out[MAX_PARAMS]; Buf notes; ProfileText profile; } RunResult;
 
 // `notes` are lines that people may want to see: gathers out of range, found on eval.
 // Instantiates a kernel, or elaborates a graph, with what the arguments say of its dimensions and types, runs it, saves `out=file.npy`.

@@ -69,8 +69,12 @@ int emit_model(const Options *opt) {
 }
 
 static int run(const Options *opt, Args *a, Buf *err) {
-    ModelOptions how = {.device = opt->device, .random_weights = opt->random_weights, .dtype = dtype(opt), .dtype_io = opt->dtype_io, .donate = opt->donate, .profile = opt->profile};
-    return model_run_args(opt->operands.at[0], a->at, a->n, &how, stdout, err) ? DONE : fail("%s", err->p);
+    ProfileText profile = {0};
+    ModelOptions how = {.where = {.ordinal = (int)opt->gpu, .driver = opt->driver}, .profile = wants_profile(opt) ? &profile : NULL, .device = opt->device, .random_weights = opt->random_weights, .dtype = dtype(opt), .dtype_io = opt->dtype_io, .donate = opt->donate};
+    bool fine = model_run_args(opt->operands.at[0], a->at, a->n, &how, stdout, err);
+    int status = !fine ? fail("%s", err->p) : write_profile(opt, &profile) ? DONE : FAILED;
+    profile_free(&profile);
+    return status;
 }
 
 int run_model(const Options *opt) { return with_model(opt, run); }
@@ -119,6 +123,7 @@ int main_diff(const Options *opt) {
     static DiffCall call;
     call.opt = *opt;
     call.diff = (DiffOptions){.device = opt->device,
+                              .where = {.ordinal = (int)opt->gpu, .driver = opt->driver},
                               .item = opt->graph,
                               .data = opt->data,
                               .seed = (uint64_t)opt->seed,

@@ -54,8 +54,8 @@ enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP 
     X(0,   write,     FLAG,   "",                                                          C_TUNE, \
       "put what is the best into the tune item of the source, and print what changes") \
     X('d', device,    CHOICE, "auto|cuda|emu|eval|ref",                                    C_RUN | C_TEST | C_ONNX | C_DIFF | C_TUNE, \
-      "where to run: a GPU, the emulator, the evaluator; auto is the GPU if there is one, else the emulator; models run " \
-      "on ref, the interpreter of their graph") \
+      "where to run: a GPU, the emulator, the evaluator; auto is the GPU if there is one, else the emulator, or for " \
+      "models ref, the interpreter of their graph") \
     X(0,   gpu,       NUMBER, "N",                                                         C_RUN | C_TEST | C_DEVICES | C_TUNE, \
       "which GPU, from 0") \
     X(0,   driver,    TEXT,   "FILE",                                                      C_RUN | C_TEST | C_DEVICES | C_TUNE, \
@@ -76,6 +76,8 @@ enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP 
       "of a model: results take over the memory of inputs that they extend or update (key-value caches), where nothing needs the old values") \
     X(0,   profile,   FLAG,   "",                                                          C_RUN, \
       "of a graph: then run it launch by launch, and print the time, bytes and operations of each") \
+    X(0,   trace,     TEXT,   "FILE",                                                      C_RUN, \
+      "of a graph: time it as --profile does, and write a trace for chrome://tracing, or a page if FILE ends in .html") \
     X('R', filter,    TEXT,   "TEXT",                                                      C_TEST | C_ONNX, \
       "only tests whose file and name hold this") \
     X(0,   data,      TEXT,   "FOLDER",                                                    C_DIFF, \

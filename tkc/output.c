@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "runtime/tk_run.h"
 #include "tkc/tkc.h"
 
 static void message(const char *fmt, va_list args) {
@@ -129,4 +130,15 @@ double now_ms(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+bool wants_profile(const Options *opt) { return opt->profile || opt->trace != NULL; }
+
+bool write_profile(const Options *opt, const ProfileText *p) {
+    if (p->table.n == 0) return true;                        // nothing was timed
+    if (opt->profile && fwrite(p->table.p, 1, p->table.n, stdout) != p->table.n) return false;
+    if (opt->trace == NULL) return true;
+    size_t n = strlen(opt->trace);
+    const Buf *text = n > 5 && strcmp(opt->trace + n - 5, ".html") == 0 ? &p->page : &p->trace;
+    return output_write(opt->trace, text->p, text->n);
 }

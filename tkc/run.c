@@ -54,13 +54,14 @@ static int failed(Run *r, const char *path) {
 
 static int run_on(Run *r, Device *dev, SemaFile *file, const Node *item, const CompileOptions *compile, const Values *set) {
     const char *path = r->opt->operands.at[0];
-    Runtime *rt = runtime_new(r->s, dev, &(RuntimeOptions){.compile = *compile, .seed = (uint64_t)r->opt->seed, .random_weights = r->opt->random_weights, .profile = r->opt->profile});
+    Runtime *rt = runtime_new(r->s, dev, &(RuntimeOptions){.compile = *compile, .seed = (uint64_t)r->opt->seed, .random_weights = r->opt->random_weights, .profile = wants_profile(r->opt)});
     RunResult result;
     bool ok = run_item(rt, file, item, r->arg, r->n, set->at, set->n, &result, &r->err);
     int status = DONE;
     if (ok) {
         report_diags(r->s, r->opt);                          // warnings
         run_print(&result, stdout);
+        if (!write_profile(r->opt, &result.profile)) status = FAILED;
     } else {
         status = failed(r, path);
     }

@@ -45,6 +45,9 @@ bool wants_color(const Options *opt, FILE *to);
 DiagStyle diag_style(const Options *opt);
 bool report_diags(Session *s, const Options *opt);         // prints what is new; false when there are errors
 double now_ms(void);
+struct ProfileText;
+bool wants_profile(const Options *opt);                    // --profile, --trace
+bool write_profile(const Options *opt, const struct ProfileText *p);       // the table to standard output, --trace; false: reported
 
 // ---- model.c: files whose name ends in .onnx
 
