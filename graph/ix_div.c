@@ -145,6 +145,10 @@ static Ix div_rest(Graph *g, Ix r, Ix n)
     for (int i = 0; i < count; i++)
         if (split(g, r, f[i], &u, &v)) return ix_div(g, u, ix_divide_exact(g, n, f[i]));
     if (r->kind == IX_DIV && r->arg[1]->lo > 0) return ix_div(g, r->arg[0], ix_mul(g, r->arg[1], n));
+    if (r->kind == IX_MOD && r->arg[1]->lo > 0 && n->lo > 0) {           // a digit of a remainder is one of the whole
+        Ix left = ix_divide_exact(g, r->arg[1], n);
+        if (left) return ix_mod(g, ix_div(g, r->arg[0], n), left);
+    }
     return atom2(g, IX_DIV, r, n);
 }
 

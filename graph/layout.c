@@ -38,7 +38,8 @@ int dims_merged(Graph *g, int rank, const Ix *shape, const Ix *coord, Ix *to_sha
     for (int i = 0; i < rank; i++) {
         if (ix_is(shape[i], 1) && ix_is(coord[i], 0)) continue;
         if (n > 0) {
-            bool inside = ix_prove_ge0(g, coord[i]) && ix_prove_lt(g, coord[i], shape[i]);
+            bool strided = coord[i]->has_axis && coord[i]->multiple > 1;      // of a window: it stays a dimension, as copies of boxes want it
+            bool inside = !strided && ix_prove_ge0(g, coord[i]) && ix_prove_lt(g, coord[i], shape[i]);
             Ix one = ix_add(g, ix_mul(g, to_coord[n - 1], shape[i]), coord[i]);
             bool simpler = one && ix_quotients(one) <= ix_quotients(to_coord[n - 1]) + ix_quotients(coord[i]) && terms(one) < terms(to_coord[n - 1]) + terms(coord[i]);
             bool taken_apart = n == 1 && to_coord[0]->kind == IX_DIV && coord[i]->kind == IX_MOD;        // out of range together

@@ -345,6 +345,20 @@ static KExpr *reduce(Kernel *k, const Node *n, const Ix *coord)
     }
     KExpr *e = k_value(k, src, at);
     if (!e) return NULL;
+    int varies = 0;
+    for (int i = 0; i < proto.naxes; i++) {                  // along some axes it may be the same: as often as there are elements
+        int axis = proto.axes[i];
+        if (e->mask >> axis & 1) {
+            proto.axes[varies++] = axis;
+            continue;
+        }
+        if (op == GR_sum) e = k_text(k, "$0 * $1", P_TIMES, e->elem == EL_none ? (Elem)src->elem : e->elem, e, k_index(k, k->axis[axis].extent), NULL);
+        else if (op == GR_prod || arg) {
+            e = k_text(k, "$0 + 0 * $1", P_PLUS, e->elem == EL_none ? (Elem)src->elem : e->elem, e, k_index(k, k->axis[axis].axis), NULL);
+            proto.axes[varies++] = axis;
+        }
+    }
+    proto.naxes = varies;
     if (proto.naxes == 0) return arg ? k_number(k, g_int(0), n) : e;
     Elem elem = (Elem)src->elem;
     if (elem == EL_bool && op < GR_any) e = k_sized(k, e, EL_i32), elem = EL_i32;
