@@ -20,13 +20,15 @@ static const double WORTH = 0.97;            // of the time of what stands, to l
 
 // Words of the schedule that are worth measuring, and for which kernels.
 typedef enum Sort { ROWS = 1, WGMMA = 2, MMA_SYNC = 4 } Sort;
-enum { MAX_TRIED = 8 };
+enum { MAX_TRIED = 12 };
 // clang-format off
 static const struct { const char *word; int sorts, value[MAX_TRIED]; } tried[] = {
-    {"split",  ROWS | WGMMA | MMA_SYNC, {1, 2, 3, 4, 6, 8, 12, 16}},
-    {"walk",   WGMMA,                   {1, 2}},
-    {"stages", MMA_SYNC,                {2, 3, 4}},
-    {"warps",  ROWS,                    {1, 2, 4, 8, 16, 32}},
+    {"split",   WGMMA | MMA_SYNC,        {1, 2, 3, 4, 6, 8, 12, 16}},
+    {"split",   ROWS,                    {1, 4, 16, 64, 128, 256, 512}},
+    {"walk",    WGMMA,                   {1, 2}},
+    {"cluster", WGMMA,                   {1, 2}},
+    {"stages",  MMA_SYNC,                {2, 3, 4}},
+    {"warps",   ROWS,                    {1, 2, 4, 8, 16, 32}},
 };
 // clang-format on
 enum { WORDS = sizeof tried / sizeof *tried };
@@ -63,6 +65,7 @@ static Sort sort_of(const Fn *f, const Target *t) {
 static void plain(Schedule *s, const Schedule *said) {
     if (s->split == 1 && !said->split) s->split = 0;
     if (s->walk == 2 && !said->walk) s->walk = 0;
+    if (s->cluster == 1 && !said->cluster) s->cluster = 0;
 }
 
 // All values of the words from `word` on that are left open.

@@ -28,7 +28,7 @@ typedef struct Try {
     DeviceKernel code;
     Bound        bound;
     Prepared     prepared;
-    bool         ready;
+    bool         ready, open;                            // may be launched; is prepared
     Buf          err;                                    // why not
     double       us, round[MAX_ROUNDS];
 } Try;
@@ -138,22 +138,22 @@ static int by_expected(const void *x, const void *y)
     return a->us < b->us ? -1 : a->us > b->us ? 1 : (a > b) - (a < b);
 }
 
-// Which are measured: the model's choice, the defaults, then those that the model likes best.
+// Which are measured: the model's choice, the defaults, then those that the model likes best, and some of those it does not know.
 static void select_some(Tuning *t)
 {
     const Candidate **order = checked_alloc(sizeof(Candidate *) * (size_t)t->nall);
-    int most = t->opt->all ? t->nall : t->opt->most > 0 ? t->opt->most : MOST;
+    int most = t->opt->all ? t->nall : t->opt->most > 0 ? t->opt->most : MOST, n = 0, known = 0;
     if (most < 2) most = 2;
-    for (int i = 0; i < t->nall; i++) order[i] = &t->all[i];
-    qsort(order, (size_t)t->nall, sizeof(Candidate *), by_expected);
     t->try = checked_alloc(sizeof *t->try * (size_t)(t->nall + 1));
     t->try[t->n++].c = &t->all[t->model];
     if (t->model != 0) t->try[t->n++].c = &t->all[0];
-    for (int i = 0; i < t->nall && t->n < most; i++) {
-        const Candidate *c = order[i];
-        bool far = !t->opt->all && c->us < INFINITY && c->us > order[0]->us * FAR;
-        if (c != &t->all[t->model] && c != &t->all[0] && !far && c->allowed) t->try[t->n++].c = c;
-    }
+    for (int i = 1; i < t->nall; i++) if (i != t->model && t->all[i].allowed) order[n++] = &t->all[i];
+    qsort(order, (size_t)n, sizeof(Candidate *), by_expected);
+    double best = n && order[0]->us < t->all[t->model].us ? order[0]->us : t->all[t->model].us;
+    for (; known < n && order[known]->us < INFINITY; known++)
+        if (t->n < most && (t->opt->all || order[known]->us <= best * FAR)) t->try[t->n++].c = order[known];
+    int unknown = n - known, room = most - t->n < unknown ? most - t->n : unknown;
+    for (int i = 0; i < room; i++) t->try[t->n++].c = order[known + (int)((int64_t)i * unknown / room)];
     free(order);
 }
 
@@ -204,10 +204,23 @@ static bool ready(Tuning *t, Try *x)
     x->bound.info = info;
     if (info->smem > d->max_smem && d->max_smem) { refuse(x, "%u bytes of shared memory, of %u", info->smem, d->max_smem); return false; }
     if (x->code.max_threads && info->threads > x->code.max_threads) { refuse(x, "%d threads, where registers are for %d", info->threads, x->code.max_threads); return false; }
-    if (!prepare(d, info, &x->bound, &x->code, &x->prepared, &x->err)) return false;
-    if (!d->ops->ready || d->ops->ready(d, &x->prepared.launch, &x->err)) return true;
-    prepared_free(d, &x->prepared);
-    return false;
+    return true;
+}
+
+// Scratch memory may be large, so few have it at a time.
+static bool open_try(Tuning *t, Try *x)
+{
+    Device *d = t->device;
+    if (!prepare(d, x->bound.info, &x->bound, &x->code, &x->prepared, &x->err)) return false;
+    x->open = !d->ops->ready || d->ops->ready(d, &x->prepared.launch, &x->err);
+    if (!x->open) prepared_free(d, &x->prepared);
+    return x->open;
+}
+
+static void close_try(Tuning *t, Try *x)
+{
+    if (x->open) prepared_free(t->device, &x->prepared);
+    x->open = false;
 }
 
 static void ready_some(Tuning *t)
@@ -225,7 +238,6 @@ static void ready_some(Tuning *t)
         if (!x->ready || x->code.local_bytes <= least) continue;
         refuse(x, "spills %d bytes a thread", x->code.local_bytes);
         x->ready = false;
-        prepared_free(t->device, &x->prepared);
     }
 }
 
@@ -245,10 +257,11 @@ static bool first_look(Tuning *t, Buf *err)
         progress(t, "measuring", i, t->n);
         if (!x->ready) continue;
         double warm;
-        x->ready = timer_run(t->timer, &x->prepared, 1, &warm, &x->err) && timer_run(t->timer, &x->prepared, FIRST, &x->us, &x->err);
+        x->ready = open_try(t, x) && timer_run(t->timer, &x->prepared, 1, &warm, &x->err) && timer_run(t->timer, &x->prepared, FIRST, &x->us, &x->err);
         Buf none = {0};
         bool alive = x->ready || t->device->ops->sync(t->device, &none);         // a fault ends the context
         buf_free(&none);
+        close_try(t, x);
         if (alive) continue;
         buf_puts(err, x->err.p);
         return false;
@@ -264,7 +277,8 @@ static bool in_turns(Tuning *t, Buf *err)
     Try  **left = checked_alloc(sizeof(Try *) * (size_t)t->n);
     bool   fine = true;
     if (rounds > MAX_ROUNDS) rounds = MAX_ROUNDS;
-    for (int i = 0; i < t->n; i++) if (t->try[i].ready && (t->try[i].us <= most || i < 2)) left[m++] = &t->try[i];
+    for (int i = 0; i < t->n; i++)
+        if (t->try[i].ready && (t->try[i].us <= most || i < 2) && open_try(t, &t->try[i])) left[m++] = &t->try[i];
     for (int r = 0; r < rounds && fine; r++) {
         progress(t, "in turns", r, rounds);
         for (int i = 0; i < m && fine; i++) {
@@ -274,6 +288,7 @@ static bool in_turns(Tuning *t, Buf *err)
     }
     for (int i = 0; i < m && fine; i++) left[i]->us = median_of(left[i]->round, rounds);
     progress(t, "in turns", rounds, rounds);
+    for (int i = 0; i < m; i++) close_try(t, left[i]);
     free(left);
     return fine;
 }
@@ -331,7 +346,6 @@ static void close(Tuning *t)
 {
     Device *d = t->device;
     for (int i = 0; i < t->n; i++) {
-        if (t->try[i].ready) prepared_free(d, &t->try[i].prepared);
         buf_free(&t->try[i].err);
     }
     for (int p = 0; p < t->nargs; p++) if (!t->args[p].scalar && t->args[p].address) d->ops->free(d, t->args[p].address);

@@ -168,7 +168,7 @@ static void put_line(Writing *w, const Buf *begin, const char *text)
 
 static void put_choices(Writing *w, const TuneResult *r, int n)
 {
-    static const char *const lists[2][2] = {{"split", "[1, 2, 3, 4, 6, 8, 12, 16]"}, {"warps", "[1, 2, 4, 8, 16, 32]"}};
+    static const char *const lists[2][2] = {{"split", "[1, 2, 3, 4, 6, 8, 12, 16, 64, 128, 256, 512]"}, {"warps", "[1, 2, 4, 8, 16, 32]"}};
     for (int l = 0; l < 2; l++) {
         bool wanted = false;
         Pairs take;
