@@ -145,6 +145,11 @@ static double launch_us(const Work *w, const Target *t, int parts) {
     return START + FILL + us;
 }
 
+static bool has_products(const Fn *f) {
+    for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) if (op->code == OP_T_dot) return true;
+    return false;
+}
+
 bool cost_of(Fn *f, const CompileOptions *opt, const Schedule *given, const int64_t *dims, Cost *out) {
     static const int tried[MAX_TRIED] = {1, 2, 3, 4, 6, 8, 12, 16};
     Work w;
@@ -152,6 +157,7 @@ bool cost_of(Fn *f, const CompileOptions *opt, const Schedule *given, const int6
     *out = (Cost){.schedule = *given};
     f->target = t;
     f->fast = true;
+    if (!has_products(f)) return cost_of_rows(f, opt, given, dims, out);
     if (!work_of(f, t, dims, &w)) return false;
     if (2 * w.bytes > t->smem_block - 2048) return false;
     int parts = given->split > 1 && w.splits ? given->split : 1;

@@ -7,5 +7,6 @@
 typedef struct Cost { double us; Schedule schedule; } Cost;            // expected; with what `given` left open filled in
 // Of f as built, launched with these dimensions. False: not a kernel that the model knows, or not on this target.
 bool cost_of(Fn *f, const CompileOptions *opt, const Schedule *given, const int64_t *dims, Cost *out);
+bool cost_of_rows(Fn *f, const CompileOptions *opt, const Schedule *given, const int64_t *dims, Cost *out);    // of one without products
 
 #endif

@@ -17,6 +17,7 @@ bool lanes(Fn *f);                                             // lanes.c: neutr
 bool peel(Fn *f);                                              // peel.c: trips without masks get a copy of the body
 bool split_loop(Fn *f, const CompileOptions *opt);             // split.c: a loop's trips shared by several programs
 const char *split_refusal(Fn *f);                              // why it cannot be, or NULL
+int  schedule_warps(const Fn *f, const CompileOptions *opt, int *per_block);    // schedule.c: warps of a program; programs in a block
 bool schedule(Fn *f, const CompileOptions *opt);               // schedule.c: warps, programs a block
 bool hopper(Fn *f, const CompileOptions *opt);                 // hopper.c: TMA rings, wgmma, producer and consumers; false: not this kernel
 bool dot_to_reduce(Fn *f);                                         // matvec.c: products with a vector become sums

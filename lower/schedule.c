@@ -41,7 +41,7 @@ static bool numbered(const Region *r) {
 
 static int pow2_up(int64_t n) { int p = 1; while (p < n) p *= 2; return p; }
 
-bool schedule(Fn *f, const CompileOptions *opt) {
+int schedule_warps(const Fn *f, const CompileOptions *opt, int *per_block) {
     Sizes s = {0};
     measure(&f->body, &s);
     int each = s.sorts ? 8 : s.reduces || s.heavy ? 32 : 16, warps;
@@ -49,10 +49,15 @@ bool schedule(Fn *f, const CompileOptions *opt) {
     else warps = pow2_up((s.lanes + 32 * each - 1) / (32 * each));
     if (warps > 32) warps = 32;
     if (opt->schedule.warps) warps = opt->schedule.warps;
-    f->warps = warps;
+    *per_block = warps == 1 && numbered(&f->body) ? 4 : 1;
+    return warps;
+}
+
+bool schedule(Fn *f, const CompileOptions *opt) {
+    int per_block;
+    f->warps = schedule_warps(f, opt, &per_block);
     LaunchInfo *l = f->launch;
-    int per_block = warps == 1 && numbered(&f->body) ? 4 : 1;
-    l->threads = warps * 32 * per_block;
+    l->threads = f->warps * 32 * per_block;
     l->blocks = per_block == 1 ? l->programs : launch_join_const(f->arena, L_CDIV, l->programs, per_block);
     return true;
 }

@@ -362,6 +362,44 @@ static bool measure(Tuning *t, Buf *err)
     return t->timer && first_look(t, err) && in_turns(t, err);
 }
 
+static void name_it(Tuning *t, TuneResult *out, const Node *kernel, const SemaValue *known, int nknown, const char *device)
+{
+    *out = (TuneResult){.arena = arena_new()};
+    LineCol at = span_where(t->session, kernel->span.lo);
+    out->kernel = arena_printf(out->arena, "%s", kernel->sym->s);
+    out->file = arena_printf(out->arena, "%s", at.src ? at.src->path : "");
+    out->device = arena_printf(out->arena, "%s", device);
+    out->dims = dims_text(out->arena, known, nknown);
+}
+
+bool tune_expect(Session *s, SemaFile *file, const Node *kernel, const SemaValue *set, int nset, const SemaValue *known, int nknown,
+                 const CompileOptions *opt, TuneResult *out, Buf *err)
+{
+    Tuning t = {.session = s};
+    *out = (TuneResult){0};
+    t.nall = kernel_candidates(file, s, kernel, set, nset, known, nknown, opt, true, &t.all);
+    if (!t.nall) return false;
+    t.model = candidate_best(t.all, t.nall);
+    const Candidate **order = checked_alloc(sizeof(Candidate *) * (size_t)t.nall);
+    for (int i = 0; i < t.nall; i++) order[i] = &t.all[i];
+    qsort(order, (size_t)t.nall, sizeof(Candidate *), by_expected);
+    name_it(&t, out, kernel, known, nknown, opt->target->gpu);
+    out->row = NEW_N(out->arena, TuneRow, t.nall);
+    out->n = out->looked = t.nall;
+    bool any = order[0]->us < INFINITY;
+    for (int i = 0; i < t.nall; i++) {
+        const char *text = candidate_text(out->arena, order[i], &opt->schedule);
+        out->row[i] = (TuneRow){.choice = text ? text : "", .expected = order[i]->us};
+        if (order[i] == &t.all[t.model]) out->model = i;
+        if (order[i] == &t.all[0]) out->defaults = i;
+    }
+    free(order);
+    if (any) return true;
+    buf_printf(err, "the model does not know `%s`, or a dimension is missing", out->kernel);
+    tune_result_free(out);
+    return false;
+}
+
 bool tune_kernel(Runtime *rt, SemaFile *file, const Node *kernel, const SemaValue *set, int nset, const SemaValue *known, int nknown,
                  const TuneArg *args, int nargs, const TuneOptions *opt, TuneResult *out, Buf *err)
 {
@@ -379,12 +417,7 @@ bool tune_kernel(Runtime *rt, SemaFile *file, const Node *kernel, const SemaValu
     if (!f) { buf_printf(err, "`%s` could not be turned into tile IR", k->name->s); return false; }
     for (int p = 0; p < f->launch->nparams; p++)
         for (int i = 0; i < nargs; i++) if (strcmp(args[i].name, f->launch->params[p].name->s) == 0) given[p] = &args[i];
-    *out = (TuneResult){.arena = arena_new()};
-    out->kernel = arena_printf(out->arena, "%s", k->name->s);
-    LineCol at = span_where(t.session, kernel->span.lo);
-    out->file = arena_printf(out->arena, "%s", at.src ? at.src->path : "");
-    out->device = arena_printf(out->arena, "%s", t.device->model);
-    out->dims = dims_text(out->arena, known, nknown);
+    name_it(&t, out, kernel, known, nknown, t.device->model);
     bool fine = describe(&t, f->launch, known, nknown, given, err) && measure(&t, err);
     if (fine) result(&t, compile, out);
     if (fine && out->row[0].us <= 0) {

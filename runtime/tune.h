@@ -48,6 +48,10 @@ typedef struct TuneOptions {
 bool tune_kernel(Runtime *rt, SemaFile *file, const Node *kernel, const SemaValue *set, int nset, const SemaValue *known, int nknown,
                  const TuneArg *args, int nargs, const TuneOptions *opt, TuneResult *out, Buf *err);
 
+// The same as the model expects it, on no device: nothing is measured, the rows are in the model's order.
+bool tune_expect(Session *s, SemaFile *file, const Node *kernel, const SemaValue *set, int nset, const SemaValue *known, int nknown,
+                 const CompileOptions *opt, TuneResult *out, Buf *err);
+
 // ---- tuned.c
 
 typedef struct TunedStore TunedStore;      // of this process, beside what is on disk

@@ -115,7 +115,7 @@ void tune_print(const TuneResult *r, int rows, Buf *out)
     buf_printf(out, "%10s%10s%13s\n", "us", "expected", "of the best");
     for (int i = 0; i < r->n; i++)
         if (i < rows || i == r->model || i == r->defaults) row_print(r, i, width, out);
-    if (r->bytes > 0) {
+    if (r->bytes > 0 && r->row[0].us > 0) {
         buf_printf(out, "the best: %.0f GB/s", r->bytes / r->row[0].us * 1e-3);
         if (r->flops > 0) buf_printf(out, ", %.1f TFLOP/s", r->flops / r->row[0].us * 1e-6);
         buf_putc(out, '\n');

@@ -51,6 +51,8 @@ enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP 
       "how many candidates to measure at most (default: 32)") \
     X(0,   all,       FLAG,   "",                                                          C_TUNE, \
       "measure all candidates, whatever the model expects of them, and print them") \
+    X(0,   expect,    FLAG,   "",                                                          C_TUNE, \
+      "measure nothing: what the model expects of all candidates, without a GPU") \
     X(0,   write,     FLAG,   "",                                                          C_TUNE, \
       "put what is the best into the tune item of the source, and print what changes") \
     X('d', device,    CHOICE, "auto|cuda|emu|eval|ref",                                    C_RUN | C_TEST | C_ONNX | C_DIFF | C_TUNE, \

@@ -111,6 +111,15 @@ static int known_of(Tune *t, const Values *all, Values *set, Values *known) {
     return n < 0 ? FAILED : DONE;
 }
 
+static int print_result(Tune *t) {
+    Buf out = {0};
+    if (t->nresults > 1) buf_putc(&out, '\n');
+    tune_print(&t->result[t->nresults - 1], t->opt->all ? 0 : ROWS_SHOWN, &out);
+    bool ok = output_write(NULL, out.p, out.n);
+    buf_free(&out);
+    return ok ? DONE : FAILED;
+}
+
 static int tune_case(Tune *t, Runtime *rt, const Values *all) {
     Values set, known;
     TuneArg args[MAX_ARGS] = {0};
@@ -128,14 +137,11 @@ static int tune_case(Tune *t, Runtime *rt, const Values *all) {
     }
     TuneOptions opt = {.most = (int)t->opt->most, .all = t->opt->all, .seed = (uint64_t)t->opt->seed, .progress = isatty(2) ? bar : NULL};
     TuneResult *r = &t->result[t->nresults];
-    if (!tune_kernel(rt, t->file, t->kernel, set.at, set.n, known.at, known.n, args, t->n, &opt, r, &t->err)) return failed(t);
+    bool ok = rt != NULL ? tune_kernel(rt, t->file, t->kernel, set.at, set.n, known.at, known.n, args, t->n, &opt, r, &t->err)
+                         : tune_expect(t->s, t->file, t->kernel, set.at, set.n, known.at, known.n, &t->compile, r, &t->err);
+    if (!ok) return failed(t);
     t->nresults++;
-    Buf out = {0};
-    if (t->nresults > 1) buf_putc(&out, '\n');
-    tune_print(r, t->opt->all ? 0 : ROWS_SHOWN, &out);
-    bool ok = output_write(NULL, out.p, out.n);
-    buf_free(&out);
-    return ok ? DONE : FAILED;
+    return print_result(t);
 }
 
 static int write_table(const Tune *t) {
@@ -160,7 +166,7 @@ static int write_source(Tune *t) {
 }
 
 static int tune_all(Tune *t, Device *dev) {
-    Runtime *rt = runtime_new(t->s, dev, &(RuntimeOptions){.compile = t->compile, .seed = (uint64_t)t->opt->seed});
+    Runtime *rt = dev == NULL ? NULL : runtime_new(t->s, dev, &(RuntimeOptions){.compile = t->compile, .seed = (uint64_t)t->opt->seed});
     int status = DONE, cases = t->opt->at.n;
     for (int i = 0; i < (cases > 0 ? cases : 1) && status == DONE; i++) {
         Values all = t->base;
@@ -175,7 +181,7 @@ static int tune_all(Tune *t, Device *dev) {
         if (!output_write(NULL, out.p != NULL ? out.p : "", out.n)) status = FAILED;
         buf_free(&out);
         if (t->opt->out != NULL && write_table(t) != DONE) status = FAILED;
-        if (t->opt->write && status == DONE) status = write_source(t);
+        if (t->opt->write && rt != NULL && status == DONE) status = write_source(t);
     }
     runtime_free(rt);
     return status;
@@ -199,8 +205,9 @@ static int tune_file(Tune *t) {
     if (status == DONE && !args_load(t->kernel, t->arg, t->n, &t->err)) status = failed(t);
     if (status != DONE) return status;
     DeviceOptions where = {.ordinal = (int)opt->gpu, .driver = opt->driver};
-    Device *dev = device_open("cuda", &where, &t->err);
-    if (dev == NULL) return fail("tuning measures a GPU: %s", t->err.p);
+    if (t->compile.target == NULL && opt->expect) t->compile.target = target_default;
+    Device *dev = opt->expect ? NULL : device_open("cuda", &where, &t->err);
+    if (dev == NULL && !opt->expect) return fail("tuning measures a GPU: %s", t->err.p);
     status = tune_all(t, dev);
     device_close(dev);
     return status;
