@@ -29,4 +29,12 @@ tkc_status api_refused(const char *fmt, ...) __attribute__((format(printf, 1, 2)
 bool       api_diagnostics(Session *s, int from, Buf *out);
 void       api_forget_choices(tkc_program *prog);
 
+// api_launch.c: what a call asks for
+enum { API_MAX_VALUES = 64 };
+const Node *api_kernel(tkc_program *p, const char *name, Buf *err);                    // NULL: which it is must be said
+bool       api_value(const Node *kernel, const tkc_value *v, SemaValue *out, Buf *err);
+int        api_infer(const Node *kernel, const tkc_arg *args, int nargs, SemaValue *out, Buf *err);   // dimensions and types; -1: err
+void       api_describe(const tkc_arg *a, BindArg *b);
+void       api_keep_names(tkc_program *p, SemaValue *v, int n);                        // instances keep them
+
 #endif

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_VALUES = 64, WARM_UP = 3, MAX_ROUNDS = 10000 };
+enum { MAX_VALUES = API_MAX_VALUES, WARM_UP = 3, MAX_ROUNDS = 10000 };
 
 struct KnownChoice { KnownChoice *next; char *key; Choice choice; };
 
@@ -47,7 +47,7 @@ enum { DTYPES = sizeof elem_of / sizeof *elem_of };
 
 // ---- what is asked for ---------------------------------------------------------------------------
 
-static const Node *choose_kernel(tkc_program *p, const char *name, Buf *err)
+const Node *api_kernel(tkc_program *p, const char *name, Buf *err)
 {
     int n = sema_kernel_count(p->file);
     if (!name && n == 1) return sema_kernel(p->file, 0);
@@ -59,7 +59,7 @@ static const Node *choose_kernel(tkc_program *p, const char *name, Buf *err)
     return NULL;
 }
 
-static bool read_value(const Node *kernel, const tkc_value *v, SemaValue *out, Buf *err)
+bool api_value(const Node *kernel, const tkc_value *v, SemaValue *out, Buf *err)
 {
     const Node *list = kernel->kid[0];
     bool  declared = false;
@@ -107,7 +107,7 @@ static bool check_arg(const tkc_arg *a, Buf *err)
     return !err->n;
 }
 
-static void describe(const tkc_arg *a, BindArg *b)
+void api_describe(const tkc_arg *a, BindArg *b)
 {
     *b = (BindArg){.scalar = a->kind != TKC_TENSOR, .is_float = a->kind == TKC_FLOAT, .ival = a->i, .fval = a->f};
     if (b->scalar) return;
@@ -119,7 +119,7 @@ static void describe(const tkc_arg *a, BindArg *b)
 }
 
 // What the arguments say of dimensions and element types.
-static int infer(const Node *kernel, const tkc_arg *args, int nargs, SemaValue *out, Buf *err)
+int api_infer(const Node *kernel, const tkc_arg *args, int nargs, SemaValue *out, Buf *err)
 {
     static char there;
     RunArg *spec = checked_alloc(sizeof *spec * (size_t)(nargs + 1));
@@ -127,7 +127,7 @@ static int infer(const Node *kernel, const tkc_arg *args, int nargs, SemaValue *
     for (int i = 0; i < nargs; i++) {
         if (!check_arg(&args[i], err)) goto end;
         BindArg b;
-        describe(&args[i], &b);
+        api_describe(&args[i], &b);
         spec[i] = (RunArg){.name = (char *)(uintptr_t)(args[i].name ? args[i].name : ""), .spec = (char *)(uintptr_t)"argument", .scalar = b.scalar,
                            .tensor = {.elem = b.elem, .rank = b.rank, .data = b.scalar ? NULL : &there}};
         memcpy(spec[i].tensor.dim, b.dim, sizeof b.dim);
@@ -146,7 +146,7 @@ static void key_values(Buf *key, const SemaValue *v, int n)
 }
 
 // Names in the values outlive this call: instances keep them.
-static void keep_names(tkc_program *p, SemaValue *v, int n)
+void api_keep_names(tkc_program *p, SemaValue *v, int n)
 {
     for (int i = 0; i < n; i++) {
         v[i].name = sym(p->session, v[i].name)->s;
@@ -163,8 +163,8 @@ static const Choice *choose(tkc_program *p, const Node *kernel, SemaValue *set, 
     key_values(&key, known, nknown);
     for (KnownChoice *c = p->choices; c; c = c->next)
         if (strcmp(c->key, key.p) == 0) { buf_free(&key); return &c->choice; }
-    keep_names(p, set, nset);
-    keep_names(p, known, nknown);
+    api_keep_names(p, set, nset);
+    api_keep_names(p, known, nknown);
     int    from = diag_count(p->session);
     Choice choice;
     bool   fine = runtime_choose(p->runtime, p->file, kernel, set, nset, known, nknown, &runtime_options(p->runtime)->compile, &choice);
@@ -193,7 +193,7 @@ static bool place(tkc_launch *l, const LaunchInfo *info, const tkc_arg *args, in
         const tkc_arg *a = NULL;
         for (int i = 0; i < nargs; i++) if (args[i].name && strcmp(args[i].name, info->params[p].name->s) == 0) a = &args[i];
         if (!a) { buf_printf(err, "`%s` needs an argument for `%s`", info->kernel->s, info->params[p].name->s); return false; }
-        describe(a, &l->args[p]);
+        api_describe(a, &l->args[p]);
         if (l->args[p].scalar) continue;
         l->args[p].address = (uint64_t)(uintptr_t)a->tensor.data;
         l->host[p].bytes = bind_extent(&l->args[p]);
@@ -306,10 +306,10 @@ tkc_status tkc_prepare(tkc_program *prog, const char *kernel, const tkc_value *v
     *out = NULL;
     if (nvalues < 0 || nvalues > MAX_VALUES || nargs < 0 || nargs > MAX_PARAMS) return api_refused("%d values and %d arguments: at most %d and %d can be", nvalues, nargs, MAX_VALUES, MAX_PARAMS);
     pthread_mutex_lock(&prog->lock);
-    const Node *node = choose_kernel(prog, kernel, &err);
+    const Node *node = api_kernel(prog, kernel, &err);
     bool fine = node != NULL;
-    for (int i = 0; fine && i < nvalues; i++) fine = read_value(node, &values[i], &set[i], &err);
-    if (fine) nknown = infer(node, args, nargs, known, &err);
+    for (int i = 0; fine && i < nvalues; i++) fine = api_value(node, &values[i], &set[i], &err);
+    if (fine) nknown = api_infer(node, args, nargs, known, &err);
     const Choice *choice = nknown >= 0 ? choose(prog, node, set, nvalues, known, nknown, &err) : NULL;
     if (nknown >= 0 && !choice) status = TKC_BAD_SOURCE;
     tkc_launch *l = choice ? checked_alloc(sizeof *l) : NULL;

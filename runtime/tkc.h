@@ -146,6 +146,22 @@ tkc_status  tkc_run(tkc_launch *launch, void *stream);
 // that do not count. On the default stream; tensors are written as often as it runs.
 tkc_status  tkc_time(tkc_launch *launch, int rounds, double *microseconds);
 
+// ---- tuning --------------------------------------------------------------------------------------
+
+typedef struct tkc_tuning {                  // what was found; texts live as long as the program
+    double      best_us, model_us, default_us;               // the best; what the model takes by itself; the defaults. 0: not measured
+    int         candidates, measured;
+    const char *choice;                      // of the best: "BM = 64, BN = 128, split = 2"; "" is the defaults
+    const char *table;                       // all that was measured, for people
+} tkc_tuning;
+
+// Measures what the kernel leaves open, as `tkc tune` does, for arguments such as these, on a GPU. Their tensors are not written:
+// data are copied, random where `data` is NULL. At most `most` candidates are measured (0: 32), which takes seconds. What is
+// prepared from then on for the same dimensions takes the best, in this program and, by the cache on disk, in others; launches
+// that are prepared already stay as they are. `out` may be NULL.
+tkc_status  tkc_tune(tkc_program *prog, const char *kernel, const tkc_value *values, int nvalues, const tkc_arg *args, int nargs,
+                     int most, tkc_tuning *out);
+
 #ifdef __cplusplus
 }
 #endif

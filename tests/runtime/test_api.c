@@ -311,10 +311,59 @@ static void driver(void **state)
     dlclose(lib);
 }
 
+// tkc_tune on a driver whose clock counts blocks; what it finds is what is prepared from then on.
+static void tuning(void **state)
+{
+    (void)state;
+    static const char text[] = "kernel twice<B = 64>(x: f32[N], y: out f32[N]) grid (n in N by B) { y[n] = x[n] * 2; }\n"
+                               "tune twice { B in [64, 128, 256]; }\n";
+    enum { N = 1024 };
+    static float x[N], y[N];
+    tkc_context *ctx;
+    tkc_program *prog;
+    tkc_launch  *run;
+    tkc_tuning   got;
+    void *lib = dlopen(FAKE_WHOLE_PATH, RTLD_NOW);
+    void (*reset)(void), (*set)(const char *, int);
+    const char *(*calls)(void);
+    assert_non_null(lib);
+    *(void **)&reset = dlsym(lib, "fake_reset");
+    *(void **)&set = dlsym(lib, "fake_set");
+    *(void **)&calls = dlsym(lib, "fake_log");
+    reset();
+    set("by_blocks", 1);
+    FINE(tkc_open("cuda", &(tkc_options){.driver = FAKE_WHOLE_PATH}, &ctx));
+    FINE(tkc_load_text(ctx, "twice.tk", text, strlen(text), &prog));
+    tkc_arg args[] = {vector("x", NULL, N, TKC_HOST), vector("y", NULL, N, TKC_HOST)};
+    tkc_value warps = {"B", "64"};
+    FINE(tkc_tune(prog, NULL, NULL, 0, args, 2, 0, &got));
+    assert_non_null(strstr(got.choice, "B = 256"));
+    assert_true(got.best_us > 10.9 && got.default_us > got.best_us && got.measured >= 3);
+    assert_non_null(strstr(got.table, "B = 128"));
+    args[0].tensor.data = x;
+    args[1].tensor.data = y;
+    FINE(tkc_prepare(prog, "twice", NULL, 0, args, 2, &run));
+    FINE(tkc_run(run, NULL));
+    const char *log = calls(), *last = log;
+    for (const char *p = log; (p = strstr(p, "grid ")) != NULL; p++) last = p;
+    assert_int_equal(atoi(last + 5), (int)(got.best_us - 9.5));
+    tkc_launch_free(run);
+    FINE(tkc_tune(prog, "twice", &warps, 1, args, 2, 4, NULL));
+    REFUSED(tkc_tune(prog, "thrice", NULL, 0, args, 2, 0, NULL), TKC_BAD_ARGUMENT, "there is no kernel `thrice`");
+    REFUSED(tkc_tune(prog, "twice", NULL, 0, args, 2, -1, NULL), TKC_BAD_ARGUMENT, "at most -1 candidates");
+    tkc_unload(prog);
+    tkc_close(ctx);
+    World w = world("emu", NULL);
+    tkc_arg axpy[] = {{.name = "a", .kind = TKC_FLOAT, .f = 2}, vector("y", NULL, N, TKC_HOST), vector("x", NULL, N, TKC_HOST)};
+    REFUSED(tkc_tune(w.prog, "axpy", NULL, 0, axpy, 3, 0, &got), TKC_DEVICE_ERROR, "tuning measures a GPU; the device emu is none");
+    end(&w);
+    reset();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(host_memory), cmocka_unit_test(device_memory), cmocka_unit_test(specialised), cmocka_unit_test(refusals),
+        cmocka_unit_test(host_memory), cmocka_unit_test(device_memory), cmocka_unit_test(tuning), cmocka_unit_test(specialised), cmocka_unit_test(refusals),
         cmocka_unit_test(threads), cmocka_unit_test(driver),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
