@@ -137,6 +137,8 @@ LLVMValueRef gen_binary(Gen *g, AstOp op, Elem e, LLVMValueRef a, LLVMValueRef b
 LLVMValueRef gen_shuffle_xor(Gen *g, LLVMValueRef x, int mask);    // any element type
 // ---- llvm_reduce.c
 LLVMValueRef gen_join(Gen *g, TReduce kind, Elem e, LLVMValueRef a, LLVMValueRef b);    // not argmax, argmin
+// v[0 .. n), of a part each in the threads that differ in these bits: joined, the same in each; kept: lane bits that tell elements apart
+void         gen_join_threads(Gen *g, const Op *op, TReduce kind, Elem e, LLVMValueRef *v, int n, uint32_t lane_bits, uint32_t warp_bits, uint32_t kept);
 uint32_t     gen_slots(Gen *g, const Op *op, uint32_t bytes);      // where warps exchange partial results; waits for its readers
 void         gen_put(Gen *g, LLVMValueRef at, LLVMValueRef x);     // at a byte of shared memory
 LLVMValueRef gen_take(Gen *g, LLVMValueRef at, LLVMTypeRef t);

@@ -6,6 +6,7 @@
 #include "lower/access.h"
 #include "lower/build.h"
 #include "lower/gen.h"
+#include "lower/passes.h"
 #include "ptx/emit.h"
 
 #include <string.h>
@@ -77,7 +78,8 @@ static void make_function(Gen *g) {
     attribute(g, (unsigned)LLVMAttributeFunctionIndex, "nvvm.reqntid", text);
     snprintf(text, sizeof text, "%d,1,1", g->f->cluster);
     if (g->f->cluster) attribute(g, (unsigned)LLVMAttributeFunctionIndex, "nvvm.cluster_dim", text);
-    attribute(g, (unsigned)LLVMAttributeFunctionIndex, "nvvm.minctasm", "1");      // registers before occupancy: no spills
+    snprintf(text, sizeof text, "%d", blocks_wanted(g->f));
+    attribute(g, (unsigned)LLVMAttributeFunctionIndex, "nvvm.minctasm", text);
     enum_attribute(g, (unsigned)LLVMAttributeFunctionIndex, "nounwind", 0);
     g->param = NEW_N(g->arena, LLVMValueRef, l->nslots);
     for (int i = 0; i < l->nslots; i++) {

@@ -7,7 +7,14 @@
 // A value's layout is the same in every program, so nothing is rearranged: a thread reads what the same thread of the
 // other programs wrote. Each thread's stores are made visible by its own fence, then one thread counts the arrival; who
 // finds all others counted joins, and sets the count back for the next launch.
+//
+// Threads that hold the same elements (a sum over everything is one number, which all hold) share the joining: only the
+// first of them writes, the k-th of R reads the parts k, k + R .. of what the first of each program wrote, and the R results
+// are joined as in a reduction. The order is fixed by R, so results are still the same from run to run.
 #include "lower/gen.h"
+#include "lower/reduction.h"
+
+#include <math.h>
 
 enum { FULL_UNROLL = 256 };                  // loads a thread, up to which joining is straight-line code
 
@@ -22,6 +29,8 @@ static int64_t value_offset(const Fn *f, const Op *put, int value) {
 }
 
 int64_t gen_part_bytes(const Fn *f, const Op *put) { return value_offset(f, put, put->nin - 2); }
+
+static const Layout *layout_of(const Gen *g, const Val *v) { return v->type.rank ? v->layout : layout_replicated(g->arena, g->f->warps); }
 
 static LLVMTypeRef bits_of(Gen *g, const Val *v) { return unit_of(v) == 8 ? g->i64 : g->i32; }
 
@@ -55,9 +64,14 @@ static int run_of(const Val *v, int r) {
     return most;
 }
 
+// Where the first of the threads that hold what this one holds has registers r .. r + n.
 static LLVMValueRef address(Gen *g, const Val *v, LLVMValueRef at, int r, int n) {
     int unit = unit_of(v);
-    LLVMValueRef thread = LLVMBuildAdd(g->B, LLVMBuildMul(g->B, g->warp, gen_i32(g, 32), ""), g->lane, "");
+    const Layout *l = layout_of(g, v);
+    uint32_t lanes = layout_replica_lanes(l), warps = layout_replica_warps(l);
+    LLVMValueRef lane = lanes ? LLVMBuildAnd(g->B, g->lane, gen_i32(g, 31 & ~lanes), "") : g->lane;
+    LLVMValueRef warp = warps ? LLVMBuildAnd(g->B, g->warp, gen_i32(g, ~(int64_t)warps), "") : g->warp;
+    LLVMValueRef thread = LLVMBuildAdd(g->B, LLVMBuildMul(g->B, warp, gen_i32(g, 32), ""), lane, "");
     LLVMValueRef off = LLVMBuildZExt(g->B, LLVMBuildMul(g->B, thread, gen_i32(g, n * unit), ""), g->i64, "");
     off = LLVMBuildAdd(g->B, LLVMBuildAdd(g->B, at, off, ""), gen_i64(g, (int64_t)r * unit * threads_of(g)), "");
     LLVMValueRef base = gen_param(g, SLOT_SCRATCH, SCRATCH_PARTS, 0);
@@ -96,20 +110,27 @@ static LLVMValueRef arrive(Gen *g, const Op *put) {
     return old;
 }
 
+static void put_value(Gen *g, const Val *v, LLVMValueRef at) {
+    for (int r = 0, n; r < regs_of(v); r += n) {
+        n = run_of(v, r);
+        LLVMValueRef x = n == 1 ? NULL : LLVMGetUndef(words(g, v, n));
+        for (int k = 0; k < n; k++) {
+            LLVMValueRef w = to_bits(g, v, gen_get(g, v, r + k));
+            x = n == 1 ? w : LLVMBuildInsertElement(g->B, x, w, gen_i32(g, k), "");
+        }
+        LLVMSetAlignment(LLVMBuildStore(g->B, x, address(g, v, at, r, n)), (unsigned)(n * unit_of(v)));
+    }
+}
+
 void emit_part_put(Gen *g, Op *op) {
     LLVMValueRef part = gen_get64(g, op->in[1], 0);
     for (int i = 0; i < op->nin - 2; i++) {
         const Val *v = op->in[2 + i];
-        LLVMValueRef at = place(g, op, op->in[0], part, i);
-        for (int r = 0, n; r < regs_of(v); r += n) {
-            n = run_of(v, r);
-            LLVMValueRef x = n == 1 ? NULL : LLVMGetUndef(words(g, v, n));
-            for (int k = 0; k < n; k++) {
-                LLVMValueRef w = to_bits(g, v, gen_get(g, v, r + k));
-                x = n == 1 ? w : LLVMBuildInsertElement(g->B, x, w, gen_i32(g, k), "");
-            }
-            LLVMSetAlignment(LLVMBuildStore(g->B, x, address(g, v, at, r, n)), (unsigned)(n * unit_of(v)));
-        }
+        LLVMValueRef at = place(g, op, op->in[0], part, i), owner = gen_owner(g, layout_of(g, v));
+        LLVMBasicBlockRef mine = owner ? gen_block(g, "put") : NULL, go = owner ? gen_block(g, "kept") : NULL;
+        if (owner) { LLVMBuildCondBr(g->B, owner, mine, go); LLVMPositionBuilderAtEnd(g->B, mine); }
+        put_value(g, v, at);
+        if (owner) { LLVMBuildBr(g->B, go); LLVMPositionBuilderAtEnd(g->B, go); }
     }
     fence(g);
     gen_barrier(g);
@@ -119,16 +140,6 @@ void emit_part_put(Gen *g, Op *op) {
 }
 
 // ---- joining -------------------------------------------------------------------------------------
-
-static LLVMValueRef join(Gen *g, TReduce kind, Elem e, LLVMValueRef a, LLVMValueRef b) {
-    Elem wide = elem_is_storage(e) ? EL_f32 : e;
-    if (wide != e) { a = gen_to_f32(g, a, e); b = gen_to_f32(g, b, e); }
-    LLVMValueRef x = kind == TR_any   ? LLVMBuildOr(g->B, a, b, "")
-                   : kind == TR_every ? LLVMBuildAnd(g->B, a, b, "")
-                   : kind == TR_sum || kind == TR_prod ? gen_binary(g, kind == TR_sum ? OP_add : OP_mul, wide, a, b)
-                                      : gen_fun(g, kind == TR_max ? TF_max : TF_min, wide, a, b, NULL);
-    return wide != e ? gen_from_f32(g, x, e) : x;
-}
 
 static void load_part(Gen *g, const Op *put, const Op *get, LLVMValueRef part, LLVMValueRef *out) {
     const Val *v = get->out[0];
@@ -141,38 +152,108 @@ static void load_part(Gen *g, const Op *put, const Op *get, LLVMValueRef part, L
     }
 }
 
-void emit_part_get(Gen *g, Op *op) {
-    const Op *put = op->in[1]->def;
-    const Val *o = op->out[0];
-    int regs = regs_of(o), parts = (int)put->imm;
-    Elem e = (Elem)o->type.elem;
-    TReduce kind = (TReduce)op->sub;
-    LLVMValueRef *sum = NEW_N(g->arena, LLVMValueRef, regs), *more = NEW_N(g->arena, LLVMValueRef, regs);
-    load_part(g, put, op, gen_i64(g, 0), sum);
-    if (regs * parts <= FULL_UNROLL || parts == 2) {
-        for (int p = 1; p < parts; p++) {
-            load_part(g, put, op, gen_i64(g, p), more);
-            for (int r = 0; r < regs; r++) sum[r] = join(g, kind, e, sum[r], more[r]);
-        }
-    } else {
-        LLVMBasicBlockRef from = LLVMGetInsertBlock(g->B), loop = gen_block(g, "parts"), done = gen_block(g, "joined");
-        LLVMValueRef *carried = NEW_N(g->arena, LLVMValueRef, regs), one = gen_i64(g, 1);
-        LLVMBuildBr(g->B, loop);
-        LLVMPositionBuilderAtEnd(g->B, loop);
-        LLVMValueRef p = LLVMBuildPhi(g->B, g->i64, "");
-        for (int r = 0; r < regs; r++) {
-            carried[r] = LLVMBuildPhi(g->B, LLVMTypeOf(sum[r]), "");
-            LLVMAddIncoming(carried[r], &sum[r], &from, 1);
-        }
-        LLVMAddIncoming(p, &one, &from, 1);
-        load_part(g, put, op, p, more);
-        for (int r = 0; r < regs; r++) sum[r] = join(g, kind, e, carried[r], more[r]);
-        LLVMValueRef next = LLVMBuildAdd(g->B, p, one, "");
-        LLVMBasicBlockRef end = LLVMGetInsertBlock(g->B);
-        for (int r = 0; r < regs; r++) LLVMAddIncoming(carried[r], &sum[r], &end, 1);
-        LLVMAddIncoming(p, &next, &end, 1);
-        LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntSLT, next, gen_i64(g, parts), ""), loop, done);
-        LLVMPositionBuilderAtEnd(g->B, done);
+typedef struct Joining {
+    const Op     *put, *get;
+    TReduce       kind;
+    Elem          e;                     // in which it is done: storage floats as f32
+    int           regs, parts, sharers;  // threads that hold the same, a power of two
+    LLVMValueRef  mine, none;            // this thread's number among them; the result over no parts
+} Joining;
+
+static void load_wide(Gen *g, const Joining *j, LLVMValueRef part, LLVMValueRef *out) {
+    load_part(g, j->put, j->get, part, out);
+    Elem e = (Elem)j->get->out[0]->type.elem;
+    for (int r = 0; r < j->regs && e != j->e; r++) out[r] = gen_to_f32(g, out[r], e);
+}
+
+// sum += the step-th of this thread's parts. `last`: some thread may have none.
+static void join_step(Gen *g, const Joining *j, LLVMValueRef step, bool last, LLVMValueRef *sum, LLVMValueRef *more) {
+    LLVMValueRef part = step, there = NULL;
+    if (j->sharers > 1) {
+        part = LLVMBuildAdd(g->B, LLVMBuildMul(g->B, step, gen_i64(g, j->sharers), ""), j->mine, "");
+        there = last ? LLVMBuildICmp(g->B, LLVMIntSLT, part, gen_i64(g, j->parts), "") : NULL;
+        if (there) part = LLVMBuildSelect(g->B, there, part, gen_i64(g, 0), "");
     }
-    for (int r = 0; r < regs; r++) gen_set(g, o, r, sum[r]);
+    load_wide(g, j, part, more);
+    for (int r = 0; r < j->regs; r++) {
+        if (there) more[r] = LLVMBuildSelect(g->B, there, more[r], j->none, "");
+        sum[r] = sum[r] ? gen_join(g, j->kind, j->e, sum[r], more[r]) : more[r];
+    }
+}
+
+// The steps from .. to - 1, none of them the last one, in a loop.
+static void join_loop(Gen *g, const Joining *j, int from, int to, LLVMValueRef *sum, LLVMValueRef *more) {
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(g->B), loop = gen_block(g, "parts"), done = gen_block(g, "joined");
+    LLVMValueRef *carried = NEW_N(g->arena, LLVMValueRef, j->regs), first = gen_i64(g, from);
+    LLVMBuildBr(g->B, loop);
+    LLVMPositionBuilderAtEnd(g->B, loop);
+    LLVMValueRef p = LLVMBuildPhi(g->B, g->i64, "");
+    for (int r = 0; r < j->regs; r++) {
+        carried[r] = LLVMBuildPhi(g->B, LLVMTypeOf(sum[r]), "");
+        LLVMAddIncoming(carried[r], &sum[r], &before, 1);
+        sum[r] = carried[r];
+    }
+    LLVMAddIncoming(p, &first, &before, 1);
+    join_step(g, j, p, false, sum, more);
+    LLVMValueRef next = LLVMBuildAdd(g->B, p, gen_i64(g, 1), "");
+    LLVMBasicBlockRef end = LLVMGetInsertBlock(g->B);
+    for (int r = 0; r < j->regs; r++) LLVMAddIncoming(carried[r], &sum[r], &end, 1);
+    LLVMAddIncoming(p, &next, &end, 1);
+    LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntSLT, next, gen_i64(g, to), ""), loop, done);
+    LLVMPositionBuilderAtEnd(g->B, done);
+}
+
+static int ones(uint32_t m) { int n = 0; for (; m; m &= m - 1) n++; return n; }
+
+// The bits of `of` that the mask names, packed.
+static LLVMValueRef packed(Gen *g, LLVMValueRef of, uint32_t mask, int to, LLVMValueRef with) {
+    for (int i = 0; i < 32; i++) {
+        if (!(mask >> i & 1)) continue;
+        LLVMValueRef bit = LLVMBuildAnd(g->B, i ? LLVMBuildLShr(g->B, of, gen_i32(g, i), "") : of, gen_i32(g, 1), "");
+        if (to) bit = LLVMBuildShl(g->B, bit, gen_i32(g, to), "");
+        with = with ? LLVMBuildOr(g->B, with, bit, "") : bit;
+        to++;
+    }
+    return with;
+}
+
+static LLVMValueRef nothing(Gen *g, const Joining *j) {
+    double x = reduce_neutral(j->kind, j->e);
+    if (j->e == EL_bool) return LLVMConstInt(g->i1, x != 0, 0);
+    if (j->e == EL_f32 || j->e == EL_f64) return LLVMConstReal(j->e == EL_f32 ? g->f32 : g->f64, x);
+    int bits = elem_bits(j->e);
+    bool is_signed = elem_is_signed(j->e);
+    uint64_t all = bits == 64 ? UINT64_MAX : ((uint64_t)1 << bits) - 1;
+    uint64_t v = isinf(x) ? (x > 0 ? (is_signed ? all >> 1 : all) : (is_signed ? (all >> 1) + 1 : 0)) : (uint64_t)(int64_t)x;
+    return LLVMConstInt(LLVMIntTypeInContext(g->C, (unsigned)bits), v & all, 0);
+}
+
+void emit_part_get(Gen *g, Op *op) {
+    const Val *o = op->out[0];
+    const Layout *l = layout_of(g, o);
+    Elem e = (Elem)o->type.elem;
+    uint32_t lanes = layout_replica_lanes(l), warps = layout_replica_warps(l);
+    Joining j = {.put = op->in[1]->def, .get = op, .kind = (TReduce)op->sub, .e = elem_is_storage(e) ? EL_f32 : e, .regs = regs_of(o)};
+    j.parts = (int)j.put->imm;
+    j.sharers = 1 << (ones(lanes) + ones(warps));
+    if (j.e == EL_index && gen_is32(g, o)) j.e = EL_i32;
+    if (j.sharers > 1) {
+        LLVMValueRef k = packed(g, g->lane, lanes, 0, NULL);
+        k = packed(g, g->warp, warps, ones(lanes), k);
+        j.mine = LLVMBuildZExt(g->B, k, g->i64, "");
+        j.none = nothing(g, &j);
+    }
+    int steps = (j.parts + j.sharers - 1) / j.sharers, unrolled = j.regs * steps <= FULL_UNROLL || steps <= 2 ? steps : 1;
+    LLVMValueRef *sum = NEW_N(g->arena, LLVMValueRef, j.regs), *more = NEW_N(g->arena, LLVMValueRef, j.regs);
+    bool ragged = j.parts % j.sharers != 0;
+    for (int k = 0; k < unrolled; k++) join_step(g, &j, gen_i64(g, k), ragged && k == steps - 1, sum, more);
+    int whole = ragged ? steps - 1 : steps;
+    if (unrolled < whole) join_loop(g, &j, unrolled, whole, sum, more);
+    if (unrolled < steps && ragged) join_step(g, &j, gen_i64(g, steps - 1), true, sum, more);
+    if (j.sharers > 1) {
+        uint32_t kept = 0;
+        for (int i = 0; i < LANE_BITS; i++) if (l->lane[i]) kept |= 1u << i;
+        gen_join_threads(g, op, j.kind, j.e, sum, j.regs, lanes, warps, kept);
+    }
+    for (int r = 0; r < j.regs; r++) gen_set(g, o, r, e != j.e && elem_is_storage(e) ? gen_from_f32(g, sum[r], e) : sum[r]);
 }

@@ -189,17 +189,24 @@ void emit_reduce(Gen *g, Op *op) {
     }
 }
 
-void emit_join_lanes(Gen *g, Op *op) {
-    Val *x = op->in[0], *o = op->out[0];
-    const Layout *l = x->layout;
-    Red s = {g, (TReduce)op->sub, (Elem)x->type.elem, false};
-    int n = gen_tile(g, x)->n;
+void gen_join_threads(Gen *g, const Op *op, TReduce kind, Elem e, LLVMValueRef *v, int n, uint32_t lane_bits, uint32_t warp_bits, uint32_t kept) {
+    Red s = {g, kind, e, false};
     Pair *out = NEW_N(g->arena, Pair, n);
-    uint32_t lane_bits = (uint32_t)op->imm & ((1u << LANE_BITS) - 1), warp_bits = (uint32_t)(op->imm >> LANE_BITS), kept = 0;
-    for (int i = 0; l && i < LANE_BITS; i++) if (l->lane[i]) kept |= 1u << i;
-    for (int r = 0; r < n; r++) out[r] = (Pair){gen_get(g, x, r), NULL};
+    for (int r = 0; r < n; r++) out[r] = (Pair){v[r], NULL};
     for (int i = 0; i < LANE_BITS; i++)
         if (lane_bits >> i & 1) for (int r = 0; r < n; r++) out[r] = fold(&s, out[r], shuffle(&s, out[r], 1 << i));
     if (warp_bits) across_warps(&s, op, out, n, warp_bits, kept);
-    for (int r = 0; r < n; r++) gen_set(g, o, r, out[r].v);
+    for (int r = 0; r < n; r++) v[r] = out[r].v;
+}
+
+void emit_join_lanes(Gen *g, Op *op) {
+    Val *x = op->in[0], *o = op->out[0];
+    const Layout *l = x->layout;
+    int n = gen_tile(g, x)->n;
+    LLVMValueRef *v = NEW_N(g->arena, LLVMValueRef, n);
+    uint32_t kept = 0;
+    for (int i = 0; l && i < LANE_BITS; i++) if (l->lane[i]) kept |= 1u << i;
+    for (int r = 0; r < n; r++) v[r] = gen_get(g, x, r);
+    gen_join_threads(g, op, (TReduce)op->sub, (Elem)x->type.elem, v, n, (uint32_t)op->imm & ((1u << LANE_BITS) - 1), (uint32_t)(op->imm >> LANE_BITS), kept);
+    for (int r = 0; r < n; r++) gen_set(g, o, r, v[r]);
 }

@@ -22,6 +22,7 @@ bool schedule(Fn *f, const CompileOptions *opt);               // schedule.c: wa
 bool hopper(Fn *f, const CompileOptions *opt);                 // hopper.c: TMA rings, wgmma, producer and consumers; false: not this kernel
 bool dot_to_reduce(Fn *f);                                         // matvec.c: products with a vector become sums
 bool pipeline(Fn *f, const CompileOptions *opt);               // pipeline.c: rings of shared memory and asynchronous copies
+int  blocks_wanted(const Fn *f);                               // registers.c: a multiprocessor; 1: registers before occupancy, no spills
 bool assign_layouts(Fn *f, const CompileOptions *opt);         // assign.c: layouts of all tiles, conversions between them
 
 #endif

@@ -1,0 +1,54 @@
+// How many blocks of a row program should fit a multiprocessor, as a wish to ptxas.
+//
+// Left alone, ptxas starts loads as early as it can: a layer norm takes 80 registers, most of them for gamma and beta, which
+// nobody needs before the row's second reduction; then three blocks fit where four would, and memory waits (bf16 8192 x 8192
+// on an H200, 2026-11-21: 0.91 of a copy against 0.97). So a program without loops that holds a row across its reductions asks
+// for 64 registers a thread, if what must live across one of them leaves room: values that are made before it and used after
+// it. Everything else is made register by register on its way to a use, and loads can wait. Where all of it fits anyhow,
+// ptxas is left alone.
+#include "lower/layout.h"
+#include "lower/passes.h"
+
+enum { WANTED = 64, MOST_HELD = 36, REGISTERS_SM = 65536 };
+
+static int words(const Val *v) {
+    if (v->type.kind != TY_TILE || !v->type.rank || !v->layout) return 0;
+    int bits = v->type.ptr ? 64 : elem_bits((Elem)v->type.elem);
+    return (layout_regs(v->layout) * bits + 31) / 32;
+}
+
+// Made anew rather than held: what the lane's number and launch parameters say.
+static bool cheap(const Op *d) { return d->code == OP_T_index || d->code == OP_T_live || d->code == OP_T_splat || d->code == OP_T_const; }
+
+static int held_across(const Fn *f, const Op *red) {
+    int held = 0;
+    for (const Op *d = f->body.first; d != red; d = d->next) {
+        for (int i = 0; i < d->nout && !cheap(d); i++) {
+            bool used = false;
+            for (const Op *u = red->next; u && !used; u = u->next)
+                for (int k = 0; k < u->nin; k++) used |= u->in[k] == d->out[i];
+            // a load that is only used after the reduction is started after it
+            bool before = d->code != OP_T_load;
+            for (const Op *u = d->next; u && u != red->next && !before; u = u->next)
+                for (int k = 0; k < u->nin; k++) before |= u->in[k] == d->out[i];
+            if (used && before) held += words(d->out[i]);
+        }
+    }
+    return held;
+}
+
+int blocks_wanted(const Fn *f) {
+    int most = 0, loaded = 0, threads = f->launch->threads;
+    bool reduces = false;
+    for (const Op *op = f->body.first; op; op = op->next) {
+        if (op->nreg || op->code == OP_T_sort || op->code == OP_T_order || op->code == OP_T_dot) return 1;
+        if (op->code == OP_T_load) loaded += words(op->out[0]);
+        if (op->code != OP_T_reduce && op->code != OP_T_scan) continue;
+        int held = held_across(f, op);
+        most = held > most ? held : most;
+        reduces = true;
+    }
+    if (!reduces || f->warps < 2 || most > MOST_HELD || most + loaded <= WANTED) return 1;
+    int n = REGISTERS_SM / WANTED / threads;
+    return n < 1 ? 1 : n;
+}
