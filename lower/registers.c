@@ -5,9 +5,10 @@
 // on an H200, 2026-11-21: 0.91 of a copy against 0.97). So a program without loops that holds a row across its reductions asks
 // for 64 registers a thread, if what must live across one of them leaves room: values that are made before it and used after
 // it. Everything else is made register by register on its way to a use, and loads can wait. Where all of it fits anyhow,
-// ptxas is left alone.
+// ptxas is left alone, and on GPUs before Hopper, for which its code has a few more registers live (8 bytes would spill).
 #include "lower/layout.h"
 #include "lower/passes.h"
+#include "ptx/ptx.h"
 
 enum { WANTED = 64, MOST_HELD = 36, REGISTERS_SM = 65536 };
 
@@ -48,7 +49,7 @@ int blocks_wanted(const Fn *f) {
         most = held > most ? held : most;
         reduces = true;
     }
-    if (!reduces || f->warps < 2 || most > MOST_HELD || most + loaded <= WANTED) return 1;
+    if (!f->target->has_cluster || !reduces || f->warps < 2 || most > MOST_HELD || most + loaded <= WANTED) return 1;
     int n = REGISTERS_SM / WANTED / threads;
     return n < 1 ? 1 : n;
 }
