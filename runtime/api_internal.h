@@ -28,6 +28,10 @@ tkc_status api_refused(const char *fmt, ...) __attribute__((format(printf, 1, 2)
 // Diagnostics since the first `from`, as they are drawn, then gone from the session. False: there was no error among them.
 bool       api_diagnostics(Session *s, int from, Buf *out);
 void       api_forget_choices(tkc_program *prog);
+// api_launch.c: arguments as callers give them.
+Elem       api_elem(tkc_dtype t);                                      // EL_none: there is no such type
+bool       api_check_arg(const tkc_arg *a, Buf *err);
+void       api_describe(const tkc_arg *a, BindArg *b);                 // one that was checked; without its address
 
 // api_launch.c: what a call asks for
 enum { API_MAX_VALUES = 64 };

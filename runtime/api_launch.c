@@ -87,7 +87,9 @@ bool api_value(const Node *kernel, const tkc_value *v, SemaValue *out, Buf *err)
     return false;
 }
 
-static bool check_arg(const tkc_arg *a, Buf *err)
+Elem api_elem(tkc_dtype t) { return (unsigned)t < DTYPES ? elem_of[t] : EL_none; }
+
+bool api_check_arg(const tkc_arg *a, Buf *err)
 {
     const tkc_tensor *t = &a->tensor;
     const char *name = a->name ? a->name : "";
@@ -125,7 +127,7 @@ int api_infer(const Node *kernel, const tkc_arg *args, int nargs, SemaValue *out
     RunArg *spec = checked_alloc(sizeof *spec * (size_t)(nargs + 1));
     int n = -1;
     for (int i = 0; i < nargs; i++) {
-        if (!check_arg(&args[i], err)) goto end;
+        if (!api_check_arg(&args[i], err)) goto end;
         BindArg b;
         api_describe(&args[i], &b);
         spec[i] = (RunArg){.name = (char *)(uintptr_t)(args[i].name ? args[i].name : ""), .spec = (char *)(uintptr_t)"argument", .scalar = b.scalar,

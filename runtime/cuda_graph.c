@@ -55,10 +55,10 @@ DeviceGraph *cuda_graph_make(Device *d, const DeviceNode *nodes, int n, Buf *err
     return NULL;
 }
 
-bool cuda_graph_launch(Device *d, DeviceGraph *g, Buf *err)
+bool cuda_graph_launch(Device *d, DeviceGraph *g, void *stream, Buf *err)
 {
     Cuda *c = cuda_use(d);
-    if (!cuda_ok_late(c, c->cu.graph_launch(g->exec, NULL), err, "launch a graph", NULL)) return false;
+    if (!cuda_ok_late(c, c->cu.graph_launch(g->exec, stream), err, "launch a graph", NULL)) return false;
     c->last.n = 0;
     buf_printf(&c->last, "a graph of %d launches", g->nodes);
     return true;

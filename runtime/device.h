@@ -96,7 +96,7 @@ typedef struct DeviceOps {
     bool      (*tensor_map)(Device *d, const TensorMapSpec *spec, TensorMap *out, Buf *err);
     // NULL in a row: there are none, launch one by one. NULL as a result without words: not with this driver.
     DeviceGraph *(*graph_make)(Device *d, const DeviceNode *nodes, int n, Buf *err);
-    bool      (*graph_launch)(Device *d, DeviceGraph *g, Buf *err);
+    bool      (*graph_launch)(Device *d, DeviceGraph *g, void *stream, Buf *err);
     void      (*graph_free)(Device *d, DeviceGraph *g);
     bool      (*sync)(Device *d, Buf *err);
     bool      (*mark)(Device *d, int i, Buf *err);                               // notes the time of everything so far as mark i

@@ -75,6 +75,8 @@ uint64_t store_arena(Runtime *rt, uint64_t bytes, Buf *err);         // of at le
 bool     runtime_weight(void *rt, const char *const *files, int nfiles, Str name, Elem *elem, int *rank, int64_t dim[MAX_RANK]);   // a WeightLookup
 void     store_settle(Runtime *rt);                      // frees what was only needed to compute something else
 void     store_keep(Runtime *rt, uint64_t address);      // a plan reads it
+void     store_trim(Runtime *rt);                        // the same while plans are being placed: what no plan reads so far
+void     store_stats(const Runtime *rt, GraphStats *s);  // bytes
 
 // ---- graph_choose.c
 

@@ -132,17 +132,25 @@ void plan_free(Plan *p)
 
 // ---- memory --------------------------------------------------------------------------------------
 
-bool plan_place(Plan *p, Buf *err)
+// First what is read as it is in the files, then what is computed from weights, whose own go as soon as they are not needed.
+static bool place_kept(Plan *p, bool computed, Buf *err)
 {
-    bool fine = true;
-    for (int i = 0; i < p->nlaunches && fine && !p->placed; i++)
-        for (int k = 0; k < p->launch[i].launch->kernel->nparams && fine; k++) {
+    for (int i = 0; i < p->nlaunches; i++)
+        for (int k = 0; k < p->launch[i].launch->kernel->nparams; k++) {
             int value = p->launch[i].launch->args[k].tensor;
             if (value < 0 || !p->graph->values[value = plan_root(p->graph, value)].fixed || p->kept[value]) continue;
+            if ((p->graph->values[value].kind == TG_computed) != computed) continue;
             p->kept[value] = store_get(p->rt, p->graph, value, err);
-            fine = p->kept[value] != 0;
-            if (fine) store_keep(p->rt, p->kept[value]);
+            if (!p->kept[value]) return false;
+            store_keep(p->rt, p->kept[value]);
+            if (computed) store_trim(p->rt);
         }
+    return true;
+}
+
+bool plan_place(Plan *p, Buf *err)
+{
+    bool fine = p->placed || (place_kept(p, false, err) && place_kept(p, true, err));
     if (!p->placed) store_settle(p->rt);
     p->placed = fine;
     uint64_t arena = fine ? store_arena(p->rt, p->arena_bytes, err) : 0;

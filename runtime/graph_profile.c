@@ -38,7 +38,7 @@ static bool whole_graph(Plan *p, int rounds, double *least, Buf *err)
     *least = 0;
     for (int i = 0; p->device_graph && i < rounds; i++) {
         double us;
-        if (!d->ops->mark(d, 0, err) || !d->ops->graph_launch(d, p->device_graph, err) || !d->ops->mark(d, 1, err) || !d->ops->between(d, 0, 1, &us, err)) return false;
+        if (!d->ops->mark(d, 0, err) || !d->ops->graph_launch(d, p->device_graph, NULL, err) || !d->ops->mark(d, 1, err) || !d->ops->between(d, 0, 1, &us, err)) return false;
         if (*least == 0 || us < *least) *least = us;
     }
     return true;

@@ -118,10 +118,16 @@ bool plan_run(Plan *p, const uint64_t *param, const RunControl *ctl, Buf *err)
     Device *d = runtime_device(p->rt);
     if (!plan_place(p, err) || !prepare_for(p, param, err)) return false;
     if (ctl && ctl->watch) return plan_watch(p, ctl, err);
-    if (p->device_graph) return d->ops->graph_launch(d, p->device_graph, err) && d->ops->sync(d, err);
-    for (int i = 0; i < p->nlaunches; i++)
-        if (!plan_launch(&p->launch[i], p->rt, ctl, err)) return false;
-    return d->ops->sync(d, err);
+    bool no_wait = ctl && ctl->no_wait;
+    void *stream = ctl ? ctl->stream : NULL;
+    if (p->device_graph) return d->ops->graph_launch(d, p->device_graph, stream, err) && (no_wait || d->ops->sync(d, err));
+    for (int i = 0; i < p->nlaunches; i++) {
+        const Prepared *l = &p->launch[i].prepared;
+        bool on_stream = stream && d->ops->launch_on;
+        if (on_stream && l->empty) continue;
+        if (!(on_stream ? d->ops->ready(d, &l->launch, err) && d->ops->launch_on(d, &l->launch, stream, err) : plan_launch(&p->launch[i], p->rt, ctl, err))) return false;
+    }
+    return no_wait || d->ops->sync(d, err);
 }
 
 // ---- on host tensors -----------------------------------------------------------------------------
@@ -202,6 +208,8 @@ struct GraphExec {
     const LaunchInfo *info;
     Planned     planned[MAX_PLANS]; int nplanned;
     uint64_t    runs;
+    int         made;                            // plans, so far
+    const Plan *last;                            // that ran
 };
 
 GraphExec *graph_open(Runtime *rt, SemaFile *file, const Node *graph, const SemaValue *set, int nset, const SemaValue *known, int nknown)
@@ -218,6 +226,7 @@ GraphExec *graph_open(Runtime *rt, SemaFile *file, const Node *graph, const Sema
 }
 
 const TKernel *graph_head(const GraphExec *x) { return x->head; }
+const LaunchInfo *graph_info(const GraphExec *x) { return x->info; }
 
 void graph_close(GraphExec *x)
 {
@@ -262,8 +271,12 @@ static Plan *plan_for(GraphExec *x, const Bound *b, const BindArg *args, Buf *er
     }
     Plan *plan = plan_new(x, b, args, err);
     if (!plan) return NULL;
+    x->made++;
     if (x->nplanned < MAX_PLANS) free_one = &x->planned[x->nplanned++];
-    else plan_free(free_one->plan);
+    else {
+        if (x->last == free_one->plan) x->last = NULL;
+        plan_free(free_one->plan);
+    }
     *free_one = (Planned){.plan = plan, .used = x->runs};
     memcpy(free_one->dims, b->dims, sizeof b->dims);
     memcpy(free_one->scalars, args, sizeof *args * (size_t)x->info->nparams);
@@ -279,6 +292,28 @@ bool graph_run(GraphExec *x, KernelArg *args, int nargs, const RunControl *ctl, 
     bool fine = p && run_on_host(p, h, x->info, args, ctl ? ctl : &plain, err);
     free(h);
     return fine;
+}
+
+GraphFailure graph_run_at(GraphExec *x, BindArg *args, const RunControl *ctl, Buf *err)
+{
+    Bound   *b = checked_alloc(sizeof *b);
+    uint64_t param[MAX_PARAMS];
+    int      n = x->info->nparams;
+    GraphFailure r = bind_args(x->info, args, n, b, err) && bind_overlap(b, err) ? GRAPH_FINE : GRAPH_ARGUMENTS;
+    Plan *p = r == GRAPH_FINE ? plan_for(x, b, args, err) : NULL;
+    for (int i = 0; i < n; i++) param[i] = args[i].address;
+    if (r == GRAPH_FINE && !(p && plan_run(p, param, ctl, err) && (!ctl->profile || plan_profile(p, ctl, err)))) r = GRAPH_DEVICE;
+    if (r == GRAPH_FINE) x->last = p;
+    free(b);
+    return r;
+}
+
+GraphStats graph_stats(const GraphExec *x)
+{
+    GraphStats s = {.plans = x->nplanned, .plans_made = x->made, .compiled = runtime_stats(x->rt).compiled};
+    store_stats(x->rt, &s);
+    if (x->last) { s.launches = x->last->nlaunches; s.live = x->last->live_bytes; }
+    return s;
 }
 
 bool graph_print_plan(GraphExec *x, const SemaValue *values, int nvalues, Buf *out, Buf *err)

@@ -28,6 +28,7 @@ struct GraphStore {
     Kept     *kept;
     OpenFile *files;
     uint64_t  arena, arena_bytes;
+    uint64_t  bytes, peak;               // of what is kept and the arena: now, and at most
     char    **key;                       // of values of the graph whose plan is being placed, as they are found
     int       nkeys;
 };
@@ -38,6 +39,12 @@ static void keys_free(GraphStore *s)
     free(s->key);
     s->key = NULL;
     s->nkeys = 0;
+}
+
+static void held(GraphStore *s, uint64_t more, uint64_t less)
+{
+    s->bytes += more - less;
+    if (s->bytes > s->peak) s->peak = s->bytes;
 }
 
 static GraphStore *store_of(Runtime *rt)
@@ -75,23 +82,39 @@ uint64_t store_arena(Runtime *rt, uint64_t bytes, Buf *err)
     Device     *d = runtime_device(rt);
     if (s->arena && s->arena_bytes >= bytes) return s->arena;
     if (s->arena) d->ops->free(d, s->arena);
+    held(s, 0, s->arena_bytes);
     s->arena = d->ops->alloc(d, bytes, "arena", err);
     s->arena_bytes = s->arena ? bytes : 0;
+    held(s, s->arena_bytes, 0);
     return s->arena;
 }
 
-void store_settle(Runtime *rt)
+void store_trim(Runtime *rt)
 {
     GraphStore *s = store_of(rt);
     Device     *d = runtime_device(rt);
-    keys_free(s);                                          // another graph may come to lie where this one was
     for (Kept **at = &s->kept, *k; (k = *at);) {
         if (k->wanted) { at = &k->next; continue; }
         *at = k->next;
         d->ops->free(d, k->address);
+        held(s, 0, k->bytes);
         free(k->key);
         free(k);
     }
+}
+
+void store_settle(Runtime *rt)
+{
+    keys_free(store_of(rt));                               // another graph may come to lie where this one was
+    store_trim(rt);
+}
+
+void store_stats(const Runtime *rt, GraphStats *out)
+{
+    const GraphStore *s = store_of((Runtime *)(uintptr_t)rt);
+    out->arena = s->arena_bytes;
+    out->kept = s->bytes - s->arena_bytes;
+    out->peak = s->peak;
 }
 
 void store_keep(Runtime *rt, uint64_t address)
@@ -336,6 +359,7 @@ static uint64_t add_kept(Runtime *rt, const char *key, uint64_t bytes, const cha
     Kept *k = checked_alloc(sizeof *k);
     *k = (Kept){.next = s->kept, .key = copy_text(key, strlen(key)), .address = at, .bytes = bytes};
     s->kept = k;
+    held(s, bytes, 0);
     return at;
 }
 

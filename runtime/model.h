@@ -64,6 +64,8 @@ typedef struct ModelProgram { struct Graph *graph; Session *session; Device *dev
 
 bool program_open(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, ModelProgram *p, Buf *err);   // close it after a failure, too
 void program_close(ModelProgram *p);
+// The graph of that name in a file, or its only one. NULL: err.
+const struct Node *program_graph(const SemaFile *file, const char *path, const char *name, Buf *err);
 bool program_call(const ModelProgram *p, const OnnxImport *how, const RunControl *control, GTensor *outputs, Buf *err);
 bool program_values(const ModelProgram *p, const OnnxImport *how, GValues *out, Buf *err);     // as the interpreter has them
 bool program_run(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, const RunControl *control, GTensor *outputs, Buf *err);

@@ -30,7 +30,7 @@ static const Source *from_file(Session *s, const char *path, Buf *err)
     return src;
 }
 
-static const Node *pick_graph(const SemaFile *file, const char *path, const char *name, Buf *err)
+const Node *program_graph(const SemaFile *file, const char *path, const char *name, Buf *err)
 {
     int n = sema_graph_count(file);
     const Node *graph = name ? sema_find_graph(file, name) : n == 1 ? sema_graph(file, 0) : NULL;
@@ -62,7 +62,7 @@ bool program_open(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, Mode
     if (src && opt->program) src = from_file(p->session, opt->program, err);
     SemaFile *file = src ? sema_file(p->session, parse_file(p->session, src)) : NULL;
     bool fine = file != NULL && diag_errors(p->session) == 0;
-    const Node *item = fine ? pick_graph(file, src->path, opt->item, err) : NULL;
+    const Node *item = fine ? program_graph(file, src->path, opt->item, err) : NULL;
     if (item && !p->device) p->device = device_open(opt->device ? opt->device : "auto", &opt->where, err);
     if (!item) fine = false;
     if (fine && p->device) p->runtime = runtime_new(p->session, p->device, &(RuntimeOptions){.random_weights = how->random_weights});

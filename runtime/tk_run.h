@@ -99,6 +99,8 @@ typedef struct RunControl {
     bool       reversed;               // eval: programs from last to first
     bool       bounds;                 // eval: KernelArg.bound
     ProfileText *profile;              // graphs: run again, launch by launch, and the times here (state is updated again)
+    void      *stream;                 // graphs on device addresses: of the caller's
+    bool       no_wait;                // .. and the run need not be done on return
     const RunWatch *watch;             // graphs: launch by launch, each value shown
     const Schedule *schedule;          // of this launch, over that of the options; NULL: none
     Buf       *notes;                  // eval: looks for races (an error) and gathers out of range (lines here); NULL: does not
@@ -117,6 +119,11 @@ typedef struct GraphExec GraphExec;
 GraphExec *graph_open(Runtime *rt, SemaFile *file, const Node *graph, const SemaValue *set, int nset, const SemaValue *known, int nknown);
 void graph_close(GraphExec *x);
 const TKernel *graph_head(const GraphExec *x);           // its parameters; results are out
+const LaunchInfo *graph_info(const GraphExec *x);        // the same for launchers
+typedef enum GraphFailure { GRAPH_FINE, GRAPH_ARGUMENTS, GRAPH_DEVICE } GraphFailure;
+GraphFailure graph_run_at(GraphExec *x, BindArg *args, const RunControl *ctl, Buf *err);       // on device addresses, by parameter
+typedef struct GraphStats { int plans, plans_made, compiled, launches; uint64_t kept, arena, live, peak; } GraphStats;
+GraphStats graph_stats(const GraphExec *x);              // see tkc_graph_stats
 bool graph_run(GraphExec *x, KernelArg *args, int nargs, const RunControl *ctl, Buf *err);
 // --emit=plan for dimensions and scalars by name; what `where` defines follows.
 bool graph_print_plan(GraphExec *x, const SemaValue *values, int nvalues, Buf *out, Buf *err);

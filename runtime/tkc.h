@@ -1,4 +1,4 @@
-// libtkc: kernels of the language tk, compiled and launched from a C or C++ program.
+// libtkc: kernels of the language tk, and whole models, compiled and run from a C or C++ program.
 //
 //     tkc_context *ctx;  tkc_program *prog;  tkc_launch *run;
 //     if (tkc_open("auto", NULL, &ctx) || tkc_load_file(ctx, "softmax.tk", &prog)) fail(tkc_error());
@@ -161,6 +161,64 @@ typedef struct tkc_tuning {                  // what was found; texts live as lo
 // that are prepared already stay as they are. `out` may be NULL.
 tkc_status  tkc_tune(tkc_program *prog, const char *kernel, const tkc_value *values, int nvalues, const tkc_arg *args, int nargs,
                      int most, tkc_tuning *out);
+
+// ---- graphs and models ---------------------------------------------------------------------------
+//
+//     tkc_graph_load(ctx, "model.onnx", NULL, &g);          or model.tk
+//     tkc_graph_run(g, args, nargs, stream);                every input and output, by name
+//
+// Sizes are those of the tensors. For sizes that did not come up before a plan is made: launches are bound, what was not compiled
+// is compiled, and on a GPU one graph of the driver is built. The same sizes again cost one launch of that graph, when the
+// addresses are those of the run before, too. Some plans are kept, those used last.
+
+typedef struct tkc_graph tkc_graph;
+
+typedef struct tkc_graph_options {           // zeros are the defaults
+    const char *graph;                       // of a .tk file with several
+    int         random_weights;              // make up the weights that no file has
+    tkc_dtype   dtype;                       // models: TKC_BF16 or TKC_F16, for products and what stays in memory; 0: as it is written
+    int         dtype_io;                    // .. inputs and outputs, too
+    int         donate;                      // models: results take over the memory of inputs that they extend or update
+    const tkc_arg *known; int nknown;        // models: inputs whose values decide shapes; they are no inputs any more
+} tkc_graph_options;
+
+typedef enum tkc_mode { TKC_IN = 0, TKC_OUT = 1, TKC_INOUT = 2 } tkc_mode;
+
+typedef struct tkc_port {                    // an input or output; the texts live as long as the graph
+    const char *name;
+    tkc_kind    kind;
+    tkc_mode    mode;
+    tkc_dtype   dtype;
+    int         rank;
+    int64_t     dims[TKC_MAX_RANK];          // -1: not fixed
+    const char *dim_names[TKC_MAX_RANK];     // "batch", "past + 1"; NULL: a number
+} tkc_port;
+
+tkc_status  tkc_graph_load(tkc_context *ctx, const char *path, const tkc_graph_options *options, tkc_graph **out);      // options: NULL is fine
+void        tkc_graph_free(tkc_graph *graph);                          // NULL is fine; work on a GPU must be done
+int         tkc_graph_ports(const tkc_graph *graph);
+tkc_status  tkc_graph_port(const tkc_graph *graph, int i, tkc_port *out);
+// Fills in type, rank and dimensions of the outputs among the arguments, by the inputs. No data are looked at.
+tkc_status  tkc_graph_sizes(tkc_graph *graph, tkc_arg *args, int nargs);
+// Runs. With tensors in device memory alone it does not wait, and allocates and copies nothing once there is a plan; on `stream`,
+// as tkc_run. A graph's intermediate values are in memory of its own: runs of one graph must be in order.
+tkc_status  tkc_graph_run(tkc_graph *graph, const tkc_arg *args, int nargs, void *stream);
+
+// Runs, then times each launch alone, beside the least that its bytes and operations take. What is updated in place is updated
+// again. The text is to be freed.
+typedef enum tkc_profile_form { TKC_PROFILE_TABLE = 0, TKC_PROFILE_TRACE = 1, TKC_PROFILE_HTML = 2 } tkc_profile_form;  // TRACE: JSON for chrome://tracing
+tkc_status  tkc_graph_profile(tkc_graph *graph, const tkc_arg *args, int nargs, tkc_profile_form form, char **text);
+void        tkc_text_free(char *text);
+
+typedef struct tkc_graph_stats {
+    int      plans, plans_made;              // kept now; made so far
+    int      compiled;                       // kernels made so far, or taken from the cache on disk
+    int      launches;                       // of the last run
+    uint64_t weight_bytes;                   // on the device: weights, constants, what is computed from them
+    uint64_t arena_bytes, live_bytes;        // for intermediate values; how many of those are needed at once at most
+    uint64_t peak_bytes;                     // weights, what is needed to prepare them, and the arena, at most at a time
+} tkc_graph_stats;
+void        tkc_graph_stats_get(tkc_graph *graph, tkc_graph_stats *out);
 
 #ifdef __cplusplus
 }

@@ -19,12 +19,14 @@ nm -g --defined-only "$lib/libtkc.a" 2> /dev/null | grep ' [A-Z] ' | grep -v ' T
 readelf -d "$lib/libtkc.so" | grep -q 'SONAME.*libtkc\.so\.[0-9]'
 
 cp "$source"/examples/host/* "$work/example"
-make -s -C "$work/example" softmax
+make -s -C "$work/example"
+"$work/example/step" "$source/examples/models/step/model.onnx" emu 4
 "$work/example/softmax" emu
 "$work/example/softmax" eval
 "$cmake" -S "$work/example" -B "$work/example/build" -DCMAKE_PREFIX_PATH="$work/prefix" > "$work/cmake.log"
 "$cmake" --build "$work/example/build" >> "$work/cmake.log"
 "$work/example/build/softmax" emu
+"$work/example/build/step" "$source/examples/models/step/model.onnx" eval 4
 cc -std=c99 $(pkg-config --cflags tkc) -o "$work/example/whole" "$work/example/softmax.c" "$lib/libtkc.a" \
     $(pkg-config --static --libs tkc | sed 's/-ltkc//') -lm
 "$work/example/whole" emu

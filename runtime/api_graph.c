@@ -1,0 +1,299 @@
+// libtkc (tkc.h): graphs and models.
+//
+//     file -> program -> checked graph                                   tkc_graph_load
+//     arguments -> dimensions -> a plan for them -> addresses -> run     tkc_graph_run, under the graph's lock
+//
+// A model is written as a program first and is a graph like any other from then on. Tensors in device memory are used where they lie;
+// those of the host have a place on the device that grows with them and stays the graph's.
+
+#include "runtime/api_internal.h"
+#include "runtime/model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Place { uint64_t address, bytes; } Place;               // on the device, of a tensor that is in the host's memory
+
+struct tkc_graph {
+    tkc_context     *ctx;
+    pthread_mutex_t  lock;
+    OnnxModel       *model;                                            // or NULL; the weights are read from its memory
+    ModelProgram     program;                                          // of a model
+    Session         *session;
+    Runtime         *runtime;
+    GraphExec       *exec;
+    Place            place[MAX_PARAMS];
+    tkc_port        *ports;
+    int              nports;
+    Arena           *arena;                                            // texts of ports
+};
+
+// ---- life ----------------------------------------------------------------------------------------
+
+static tkc_dtype dtype_of(Elem e)
+{
+    for (int t = TKC_BOOL; t <= TKC_F64; t++)
+        if (api_elem((tkc_dtype)t) == e) return (tkc_dtype)t;
+    return (tkc_dtype)0;
+}
+
+static void describe_ports(tkc_graph *g)
+{
+    const LaunchInfo *head = graph_info(g->exec);
+    g->nports = head->nparams;
+    g->ports = NEW_N(g->arena, tkc_port, head->nparams + 1);
+    for (int i = 0; i < head->nparams; i++) {
+        const LaunchParam *p = &head->params[i];
+        tkc_port *port = &g->ports[i];
+        *port = (tkc_port){.name = p->name->s, .kind = p->kind == PK_SCALAR ? elem_is_float(p->elem) ? TKC_FLOAT : TKC_INT : TKC_TENSOR,
+                           .mode = p->mode == PM_OUT ? TKC_OUT : p->mode == PM_INOUT ? TKC_INOUT : TKC_IN, .dtype = dtype_of(p->elem), .rank = p->rank};
+        for (int d = 0; d < p->rank; d++) {
+            const LExpr e = p->dim[d];
+            bool number = e.n == 1 && e.at->op == L_CONST, fixed = e.n == 1 && e.at->op == L_DIM && head->dims[e.at->arg].fixed >= 0;
+            port->dims[d] = number ? e.at->arg : fixed ? head->dims[e.at->arg].fixed : -1;
+            port->dim_names[d] = number ? NULL : launch_expr_text(g->arena, head, e);
+        }
+    }
+}
+
+static bool open_model(tkc_graph *g, const char *path, const tkc_graph_options *o, Buf *err)
+{
+    GTensor   *in = checked_alloc(sizeof *in * (size_t)(o->nknown + 1));
+    OnnxGiven *given = checked_alloc(sizeof *given * (size_t)(o->nknown + 1));
+    OnnxImport how = {.given = given, .ngiven = o->nknown, .dtype = o->dtype ? api_elem(o->dtype) : EL_none, .dtype_io = o->dtype_io,
+                      .donate = o->donate, .random_weights = o->random_weights};
+    bool fine = true;
+    for (int i = 0; i < o->nknown && fine; i++) {
+        const tkc_tensor *t = &o->known[i].tensor;
+        fine = api_check_arg(&o->known[i], err);
+        if (fine && (o->known[i].kind != TKC_TENSOR || t->memory != TKC_HOST)) fine = false, buf_printf(err, "`%s` is no tensor in the host's memory", o->known[i].name);
+        if (!fine) break;
+        in[i] = (GTensor){.elem = api_elem(t->dtype), .rank = t->rank, .data = t->data};
+        in[i].bytes = (size_t)elem_bytes(in[i].elem);
+        for (int d = 0; d < t->rank; d++) in[i].bytes *= (size_t)(in[i].shape[d] = t->dims[d]);
+        given[i] = (OnnxGiven){o->known[i].name ? o->known[i].name : "", &in[i]};
+    }
+    g->model = fine ? onnx_read(path, err) : NULL;
+    if (g->model && how.dtype != EL_none && how.dtype != EL_bf16 && how.dtype != EL_f16) fine = false, buf_puts(err, "a model can be of bf16 or f16, or as it is written");
+    fine = fine && g->model && program_open(g->model, &(ProgramOptions){.opened = g->ctx->device}, &how, &g->program, err);
+    g->session = g->program.session;
+    g->runtime = g->program.runtime;
+    g->exec = g->program.exec;
+    free(in);
+    free(given);
+    return fine;
+}
+
+static bool open_file(tkc_graph *g, const char *path, const tkc_graph_options *o, Buf *err)
+{
+    char *why = NULL;
+    g->session = session_new();
+    const Source *src = source_read(g->session, path, &why);
+    if (!src) { buf_puts(err, why); return false; }
+    SemaFile *file = sema_file(g->session, parse_file(g->session, src));
+    if (api_diagnostics(g->session, 0, err)) return false;
+    const Node *item = program_graph(file, path, o->graph, err);
+    if (!item) return false;
+    g->runtime = runtime_new(g->session, g->ctx->device, &(RuntimeOptions){.random_weights = o->random_weights});
+    g->exec = graph_open(g->runtime, file, item, NULL, 0, NULL, 0);
+    if (!g->exec) api_diagnostics(g->session, 0, err);
+    return g->exec != NULL;
+}
+
+tkc_status tkc_graph_load(tkc_context *ctx, const char *path, const tkc_graph_options *options, tkc_graph **out)
+{
+    static const tkc_graph_options plain;
+    const tkc_graph_options *o = options ? options : &plain;
+    Buf err = {0};
+    if (!out || !path) return api_refused("tkc_graph_load: `%s` is NULL", out ? "path" : "out");
+    *out = NULL;
+    bool model = ends_in(path, ".onnx"), for_models = o->dtype || o->dtype_io || o->donate || o->nknown;
+    if (!model && for_models) return api_refused("%s is no model: dtype, donate and known are for those", path);
+    if (o->nknown < 0 || (o->nknown && !o->known)) return api_refused("tkc_graph_load: `known` is NULL");
+    tkc_graph *g = checked_alloc(sizeof *g);
+    *g = (tkc_graph){.ctx = ctx, .arena = arena_new()};
+    pthread_mutex_init(&g->lock, NULL);
+    if (!(model ? open_model : open_file)(g, path, o, &err)) {
+        tkc_graph_free(g);
+        return api_failed(TKC_BAD_SOURCE, &err);
+    }
+    describe_ports(g);
+    *out = g;
+    return TKC_OK;
+}
+
+void tkc_graph_free(tkc_graph *g)
+{
+    if (!g) return;
+    for (int i = 0; i < MAX_PARAMS; i++)
+        if (g->place[i].address) g->ctx->device->ops->free(g->ctx->device, g->place[i].address);
+    if (g->model) {
+        g->program.device = NULL;                                      // the context's
+        program_close(&g->program);
+        onnx_free(g->model);
+    } else {
+        graph_close(g->exec);
+        runtime_free(g->runtime);
+        if (g->session) session_free(g->session);
+    }
+    arena_free(g->arena);
+    pthread_mutex_destroy(&g->lock);
+    free(g);
+}
+
+int tkc_graph_ports(const tkc_graph *g) { return g->nports; }
+
+tkc_status tkc_graph_port(const tkc_graph *g, int i, tkc_port *out)
+{
+    if (i < 0 || i >= g->nports) return api_refused("there is no port %d; there are %d", i, g->nports);
+    *out = g->ports[i];
+    return TKC_OK;
+}
+
+// ---- arguments -----------------------------------------------------------------------------------
+
+static const tkc_arg *find_arg(const tkc_arg *args, int nargs, const char *name)
+{
+    for (int i = 0; i < nargs; i++)
+        if (args[i].name && strcmp(args[i].name, name) == 0) return &args[i];
+    return NULL;
+}
+
+static bool known_names(const tkc_graph *g, const tkc_arg *args, int nargs, Buf *err)
+{
+    for (int i = 0; i < nargs; i++) {
+        bool found = false;
+        for (int k = 0; k < g->nports; k++) found |= args[i].name && strcmp(args[i].name, g->ports[k].name) == 0;
+        if (!found) return buf_printf(err, "the graph has no input or output `%s`", args[i].name ? args[i].name : ""), false;
+        if (!api_check_arg(&args[i], err)) return false;
+    }
+    return true;
+}
+
+// By parameter. `sizes`: an output without data is to be made, that is its shape is asked for.
+static bool describe_args(const tkc_graph *g, const tkc_arg *args, int nargs, bool sizes, BindArg *out, Buf *err)
+{
+    if (!known_names(g, args, nargs, err)) return false;
+    for (int p = 0; p < g->nports; p++) {
+        const tkc_arg *a = find_arg(args, nargs, g->ports[p].name);
+        bool absent = sizes && g->ports[p].mode == TKC_OUT;
+        if (!a && !absent) return buf_printf(err, "`%s` is not given", g->ports[p].name), false;
+        if (absent) { out[p] = (BindArg){.absent = true}; continue; }
+        api_describe(a, &out[p]);
+        if (out[p].scalar) continue;
+        BindArg dense = out[p];
+        bind_contiguous(&dense);
+        if (memcmp(dense.stride, out[p].stride, sizeof *dense.stride * (size_t)dense.rank) != 0) return buf_printf(err, "`%s` has gaps between its rows: a graph's tensors are dense", g->ports[p].name), false;
+        if (!a->tensor.data && bind_extent(&out[p]) && !sizes) return buf_printf(err, "`%s` has no memory", g->ports[p].name), false;
+    }
+    return true;
+}
+
+tkc_status tkc_graph_sizes(tkc_graph *g, tkc_arg *args, int nargs)
+{
+    Buf      err = {0};
+    BindArg *bind = checked_alloc(sizeof *bind * MAX_PARAMS);
+    Bound   *b = checked_alloc(sizeof *b);
+    for (int i = 0; i < nargs; i++) {                                  // their type and shape are what is asked for
+        const tkc_port *port = NULL;
+        for (int k = 0; k < g->nports; k++)
+            if (args[i].name && strcmp(args[i].name, g->ports[k].name) == 0) port = &g->ports[k];
+        if (port && port->mode == TKC_OUT) args[i].tensor = (tkc_tensor){.data = args[i].tensor.data, .memory = args[i].tensor.memory, .dtype = port->dtype};
+    }
+    bool fine = describe_args(g, args, nargs, true, bind, &err) && bind_args(graph_info(g->exec), bind, g->nports, b, &err);
+    for (int p = 0; p < g->nports && fine; p++) {
+        tkc_arg *a = (tkc_arg *)(uintptr_t)find_arg(args, nargs, g->ports[p].name);
+        if (!a || g->ports[p].mode != TKC_OUT) continue;
+        a->tensor.rank = g->ports[p].rank;
+        memcpy(a->tensor.dims, bind[p].dim, sizeof *bind[p].dim * (size_t)a->tensor.rank);
+    }
+    free(bind);
+    free(b);
+    return fine ? TKC_OK : api_failed(TKC_BAD_ARGUMENT, &err);
+}
+
+// ---- running -------------------------------------------------------------------------------------
+
+static bool on_host(const tkc_graph *g, const tkc_arg *a) { (void)g; return a->kind == TKC_TENSOR && a->tensor.memory == TKC_HOST; }
+
+static bool copy_in(tkc_graph *g, const tkc_arg *args, int nargs, BindArg *bind, Buf *err)
+{
+    Device *d = g->ctx->device;
+    for (int p = 0; p < g->nports; p++) {
+        const tkc_arg *a = find_arg(args, nargs, g->ports[p].name);
+        if (bind[p].scalar) continue;
+        bind[p].address = (uint64_t)(uintptr_t)a->tensor.data;
+        if (!on_host(g, a)) continue;
+        uint64_t bytes = bind_extent(&bind[p]);
+        Place   *place = &g->place[p];
+        if (!place->address || place->bytes < bytes) {
+            if (place->address) d->ops->free(d, place->address);
+            *place = (Place){d->ops->alloc(d, bytes, g->ports[p].name, err), bytes};
+            if (!place->address) return false;
+        }
+        bind[p].address = place->address;
+        if (g->ports[p].mode != TKC_OUT && !d->ops->write(d, place->address, a->tensor.data, bytes, err)) return false;
+    }
+    return true;
+}
+
+static bool copy_out(tkc_graph *g, const tkc_arg *args, int nargs, const BindArg *bind, Buf *err)
+{
+    Device *d = g->ctx->device;
+    for (int p = 0; p < g->nports; p++) {
+        const tkc_arg *a = find_arg(args, nargs, g->ports[p].name);
+        bool back = !bind[p].scalar && on_host(g, a) && g->ports[p].mode != TKC_IN;
+        if (back && !d->ops->read(d, a->tensor.data, bind[p].address, bind_extent(&bind[p]), err)) return false;
+    }
+    return true;
+}
+
+static tkc_status run(tkc_graph *g, const tkc_arg *args, int nargs, void *stream, ProfileText *profile)
+{
+    Buf        err = {0};
+    BindArg   *bind = checked_alloc(sizeof *bind * MAX_PARAMS);
+    bool       copies = false;
+    RunControl ctl = {.stream = stream, .profile = profile};
+    for (int i = 0; i < nargs; i++) copies |= on_host(g, &args[i]);
+    ctl.no_wait = !copies && !profile;
+    pthread_mutex_lock(&g->lock);
+    int        from = diag_count(g->session);
+    tkc_status status = describe_args(g, args, nargs, false, bind, &err) ? TKC_OK : TKC_BAD_ARGUMENT;
+    if (!status && !copy_in(g, args, nargs, bind, &err)) status = TKC_DEVICE_ERROR;
+    if (!status) {
+        GraphFailure why = graph_run_at(g->exec, bind, &ctl, &err);
+        status = why == GRAPH_ARGUMENTS ? TKC_BAD_ARGUMENT : why == GRAPH_DEVICE ? TKC_DEVICE_ERROR : TKC_OK;
+        if (api_diagnostics(g->session, from, &err)) status = TKC_BAD_SOURCE;
+    }
+    if (!status && copies && !copy_out(g, args, nargs, bind, &err)) status = TKC_DEVICE_ERROR;
+    pthread_mutex_unlock(&g->lock);
+    free(bind);
+    return status ? api_failed(status, &err) : TKC_OK;
+}
+
+tkc_status tkc_graph_run(tkc_graph *g, const tkc_arg *args, int nargs, void *stream) { return run(g, args, nargs, stream, NULL); }
+
+tkc_status tkc_graph_profile(tkc_graph *g, const tkc_arg *args, int nargs, tkc_profile_form form, char **text)
+{
+    ProfileText p = {0};
+    *text = NULL;
+    if (form < TKC_PROFILE_TABLE || form > TKC_PROFILE_HTML) return api_refused("there is no form %d of profiles", (int)form);
+    pthread_mutex_lock(&g->ctx->timing);
+    tkc_status status = run(g, args, nargs, NULL, &p);
+    pthread_mutex_unlock(&g->ctx->timing);
+    const Buf *chosen = form == TKC_PROFILE_TABLE ? &p.table : form == TKC_PROFILE_TRACE ? &p.trace : &p.page;
+    if (!status) *text = copy_text(chosen->p ? chosen->p : "", chosen->n);
+    profile_free(&p);
+    return status;
+}
+
+void tkc_text_free(char *text) { free(text); }
+
+void tkc_graph_stats_get(tkc_graph *g, tkc_graph_stats *out)
+{
+    pthread_mutex_lock(&g->lock);
+    GraphStats s = graph_stats(g->exec);
+    *out = (tkc_graph_stats){.plans = s.plans, .plans_made = s.plans_made, .compiled = s.compiled, .launches = s.launches, .weight_bytes = s.kept, .arena_bytes = s.arena,
+                             .live_bytes = s.live, .peak_bytes = s.peak};
+    pthread_mutex_unlock(&g->lock);
+}
