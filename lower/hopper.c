@@ -618,10 +618,106 @@ static bool common(const Hop *h, const Op *op) {
     return op->nout > 0 && repeatable(h, op);
 }
 
+// ---- a product without a loop ---------------------------------------------------------------------
+//
+// The only trip of a loop has no loop any more. Loads and product go into one, so that walking blocks load ahead.
+
+static Op *lone_product(Fn *f) {
+    Op *dot = NULL;
+    for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) {
+        if (op->code != OP_T_dot) continue;
+        if (dot || op->parent != &f->body) return NULL;
+        dot = op;
+    }
+    for (int i = 0; dot && i < 2; i++) {
+        const Op *load = dot->in[i]->def;
+        if (!load || load->code != OP_T_load || load->parent != &f->body || region_uses(&f->body, dot->in[i]) != 1) return NULL;
+    }
+    return dot;
+}
+
+static Op *into_loop(Fn *f, Op *dot) {
+    Builder b = {f, NULL, dot, dot->span};
+    Val *out = dot->out[0], *acc = op_acc(dot);
+    if (!acc) {
+        Elem e = (Elem)out->type.elem;
+        Val *zero = elem_is_float(e) ? b_float(&b, e, 0) : b_const(&b, e, 0);
+        acc = b_op(&b, OP_T_splat, 0, out->type, 1, &zero);
+    }
+    Op *loop = op_new(f, OP_T_for, dot->span, 4, (Val *[]){b_const(&b, EL_index, 0), b_const(&b, EL_index, 1), b_const(&b, EL_index, 1), acc}, 1);
+    loop->out[0]->type = out->type;
+    loop->out[0]->name = out->name;
+    b_insert(&b, loop);
+    Region *r = loop->reg[0];
+    region_arg(f, r, type_scalar(EL_index));
+    Val *arg = region_arg(f, r, out->type);
+    replace_uses(&f->body, out, loop->out[0]);
+    Op *ops[] = {dot->in[0]->def, dot->in[1]->def, dot};
+    for (int i = 0; i < 3; i++) { op_remove(ops[i]); op_append(r, ops[i]); }
+    if (dot->flags & HAS_ACC) dot->in[2] = arg;
+    else op_insert_operand(f, dot, 2, arg);
+    dot->flags |= HAS_ACC;
+    Builder end = {f, r, NULL, dot->span};
+    hop_effect(&end, OP_T_yield, 1, &dot->out[0]);
+    return loop;
+}
+
+static void out_of_loop(Fn *f, Op *loop) {
+    Region *r = loop->reg[0];
+    Val *sum = r->last->in[0], *arg = r->args.at[1];
+    for (Op *op = r->first, *next; op != r->last; op = next) {
+        next = op->next;
+        op_remove(op);
+        op_before(loop, op);
+    }
+    for (int i = 0; i < sum->def->nin; i++) if (sum->def->in[i] == arg) sum->def->in[i] = loop->in[3];
+    replace_uses(&f->body, loop->out[0], sum);
+    op_remove(loop);
+}
+
+// ---- a row of what follows the loop ---------------------------------------------------------------
+//
+// A bias is loaded before the loop, so that its way from memory is over when the products are.
+
+static bool follows(const Hop *h, const Op *op) {
+    for (const Op *x = h->loop; x; x = x->next) if (x == op) return true;
+    return false;
+}
+
+static bool known_before(const Hop *h, const Val *v) {
+    const Op *d = v->def;
+    if (!d || !follows(h, d)) return true;
+    if (d == h->loop || d->nreg || (!op_has(d, 'P') && d->code != OP_T_load)) return false;
+    if (d->code == OP_T_load && (h->f->launch->params[d->in[0]->def->imm].mode != PM_IN || v->type.rank > 1)) return false;
+    for (int i = 0; i < d->nin; i++) if (!known_before(h, d->in[i])) return false;
+    for (int i = 0; v->type.kind == TY_TILE && i < v->type.rank; i++) if (!known_before(h, v->type.axis[i])) return false;
+    return true;
+}
+
+static void bring_before(Hop *h, Op *d) {
+    if (!d || !follows(h, d)) return;
+    for (int i = 0; i < d->nin; i++) bring_before(h, d->in[i]->def);
+    op_remove(d);
+    op_before(h->loop, d);
+}
+
+static void rows_first(Hop *h) {
+    for (Op *op = h->loop->next, *next; op; op = next) {
+        next = op->next;
+        if (op->code == OP_T_load && op->out[0]->type.rank == 1 && known_before(h, op->out[0])) bring_before(h, op);
+    }
+}
+
 bool hopper(Fn *f, const CompileOptions *opt) {
     Hop h = {.f = f, .opt = opt, .facts = facts_new(f)};
-    if (!opt->target->has_wgmma || !f->fast || !applies(&h)) return false;
+    if (!opt->target->has_wgmma || !f->fast) return false;
+    Op *lone = lone_product(f), *made = lone ? into_loop(f, lone) : NULL;
+    if (!applies(&h)) {
+        if (made) out_of_loop(f, made);
+        return false;
+    }
 
+    rows_first(&h);
     Builder b = {f, NULL, h.loop, h.loop->span};
     uint32_t at = 0;
     for (int i = 0; i < h.np; i++)

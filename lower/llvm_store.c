@@ -86,30 +86,37 @@ static LLVMValueRef number(Gen *g, const Val *v) {
     return LLVMTypeOf(x) == g->i32 ? x : LLVMBuildTrunc(g->B, x, g->i32, "");
 }
 
-static void send(const Out *o, LLVMValueRef slot, int block, int span) {
+// Where 64 rows of the tile begin in the tensor, but for the column.
+static void start(const Out *o, int block, LLVMValueRef *at) {
     Gen *g = o->g;
     const Op *op = o->op;
     const LaunchSlot *map = gen_map(g, op);
-    int rank = op->nidx, n = 0;
-    LLVMValueRef a[12];
-    char name[64];
-    snprintf(name, sizeof name, "llvm.nvvm.cp.async.bulk.tensor.s2g.%s.%dd", map->im2col ? "im2col" : "tile", rank);
-    a[n++] = gen_smem(g, slot);
-    a[n++] = gen_param(g, SLOT_TENSORMAP, (int)op->in[1]->def->imm, (int)op->imm);
+    int rank = op->nidx;
     LLVMValueRef rows = add(g, times(g, o->group, 64), gen_i32(g, block * 64 * g->f->groups));        // before these
-    for (int d = rank - 1; d >= 0; d--) {                                    // innermost first
+    for (int d = rank - 1; d >= 0; d--) {
         LLVMValueRef x = number(g, op->in[2 + d]);
-        if (d == rank - 1) x = add(g, x, gen_i32(g, span * o->span));
-        else if (map->im2col) {                                              // so many pixels on: a sum of numbers in mixed radix
+        if (map->im2col && d + 1 < rank) {                                   // so many pixels on: a sum of numbers in mixed radix
             x = add(g, x, rows);
             if (d) {
                 LLVMValueRef radix = number(g, op->in[5 + rank + (rank - 2 - d)]), pixels = x;
                 rows = LLVMBuildUDiv(g->B, pixels, radix, "");
                 x = LLVMBuildURem(g->B, pixels, radix, "");
             }
-        } else if (map->box[rank - 1 - d] > 1) x = add(g, x, rows);
-        a[n++] = x;
+        } else if (d + 1 < rank && map->box[rank - 1 - d] > 1) x = add(g, x, rows);
+        at[d] = x;
     }
+}
+
+static void send(const Out *o, LLVMValueRef slot, LLVMValueRef *at, int span) {
+    Gen *g = o->g;
+    const Op *op = o->op;
+    int rank = op->nidx, n = 0;
+    LLVMValueRef a[12];
+    char name[64];
+    snprintf(name, sizeof name, "llvm.nvvm.cp.async.bulk.tensor.s2g.%s.%dd", gen_map(g, op)->im2col ? "im2col" : "tile", rank);
+    a[n++] = gen_smem(g, slot);
+    a[n++] = gen_param(g, SLOT_TENSORMAP, (int)op->in[1]->def->imm, (int)op->imm);
+    for (int d = rank - 1; d >= 0; d--) a[n++] = d == rank - 1 ? add(g, at[d], gen_i32(g, span * o->span)) : at[d];      // innermost first
     a[n++] = gen_i64(g, 0);                                                  // no cache hint
     a[n++] = LLVMConstInt(g->i1, 0, 0);
     gen_call(g, name, n, a, 0, NULL);
@@ -126,24 +133,28 @@ void emit_tma_store(Gen *g, Op *op) {
     o.group = LLVMBuildLShr(g->B, g->warp, gen_i32(g, 2), "");
     o.elected = LLVMBuildAnd(g->B, LLVMBuildICmp(g->B, LLVMIntEQ, bits(g, g->warp, 0, 3), gen_i32(g, 0), ""),
                              LLVMBuildICmp(g->B, LLVMIntEQ, g->lane, gen_i32(g, 0), ""), "");
-    int slot_bytes = 64 * 128, n = 0;
-    LLVMValueRef first = add(g, gen_i32(g, buf->def->attr), times(g, o.group, slot_bytes));
-    for (int block = 0; block < o.blocks; block++)
+    int slot_bytes = 64 * 128, n = 0, slots = (int)buf->def->imm;
+    LLVMValueRef first = add(g, gen_i32(g, buf->def->attr), times(g, o.group, slot_bytes)), at[MAX_RANK];
+    for (int block = 0; block < o.blocks; block++) {
+        start(&o, block, at);
         for (int span = 0; span < o.spans; span++, n++) {
             LLVMBasicBlockRef go;
-            LLVMValueRef slot = add(g, first, gen_i32(g, n % 2 * g->f->groups * slot_bytes));
-            elected(g, o.elected, &go);
-            wait_read(g, n ? 1 : 0);                          // what was sent before this op may have been from either slot
-            rejoin(g, go);
-            group_barrier(&o);
+            LLVMValueRef slot = add(g, first, gen_i32(g, n % slots * g->f->groups * slot_bytes));
+            if (n == 0 || n >= slots) {                       // what was sent before this op may have been from any slot
+                elected(g, o.elected, &go);
+                wait_read(g, n ? slots - 1 : 0);
+                rejoin(g, go);
+                group_barrier(&o);
+            }
             if (o.size == 2) put_16bit(&o, slot, block, span);
             else put_32bit(&o, slot, block, span);
             gen_call(g, "llvm.nvvm.fence.proxy.async.shared_cta", 0, NULL, 0, NULL);
             group_barrier(&o);
             elected(g, o.elected, &go);
-            send(&o, slot, block, span);
+            send(&o, slot, at, span);
             rejoin(g, go);
         }
+    }
 }
 
 void emit_tma_store_wait(Gen *g, Op *op) {
