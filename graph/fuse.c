@@ -511,10 +511,15 @@ static void own_group(State *s, Node *n, const char *why)
     }
 }
 
+static const char *laid_out(const Node *n)
+{
+    return n->elem == n->src[0]->elem ? "windows in rows, as their product reads them" : "kept in fewer bits";
+}
+
 static void elementwise(State *s, Node *n)
 {
     if (graph_loaded(n)) return;
-    const char *why = s->is_output[n->id] ? "a result of the model" : s->in_place[n->id] ? "a scatter updates it in place" : is_kept(n) ? "kept in fewer bits" : element_refused(s, n);
+    const char *why = s->is_output[n->id] ? "a result of the model" : s->in_place[n->id] ? "a scatter updates it in place" : is_kept(n) ? laid_out(n) : element_refused(s, n);
     if (!why) {
         join_all(s, n);
         return;
@@ -536,11 +541,11 @@ static bool scattered(const State *s, const Node *n)
     if (n->kind == G_cast && n->cast.kept && n->elem == n->src[0]->elem) return true;        // as layout.c has asked
     if (!c || n->kind != G_view || !ix_is(n->view.pred, 1) || g_is_depthwise(s->g, c)) return false;
     const Node *y = n->src[0];
-    int last = y->rank - 1;
-    while (last >= 0 && ix_is(y->shape[last], 1)) last--;
-    if (last < 0) return false;
-    Ix at = n->view.coord[last];
-    bool axis = at->kind == IX_AXIS && at->arg[0] == y->shape[last];
+    Ix shape[G_MAX_RANK], coord[G_MAX_RANK];
+    int rank = dims_merged(s->g, y->rank, y->shape, n->view.coord, shape, coord);
+    if (rank == 0) return false;
+    Ix at = coord[rank - 1];
+    bool axis = at->kind == IX_AXIS && at->arg[0] == shape[rank - 1];
     return !(axis && (at->value == n->rank - 1 || at->value == n->rank - 1 - c->contract.nk));
 }
 

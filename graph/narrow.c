@@ -84,11 +84,14 @@ static bool begin(Narrow *w, Graph *g, Elem to, bool io)
 
 static bool is_widened(const Narrow *w, const Node *n) { return n->kind == G_cast && n->src[0]->elem == w->to && wide(n); }
 
+// A value in another order, as a product wants to read it (layout.c, unfold.c): it is rounded where it is stored.
+static bool is_laid_out(const Node *x) { return x->kind == G_cast && x->cast.kept && x->elem == x->src[0]->elem; }
+
 // Nothing but movement of weights and of values that were narrow.
 static bool only_moved(const Narrow *w, const Node *x)
 {
     uint32_t values = x->kind == G_concat ? x->nsrc : 1;
-    if (x->kind == G_const || is_widened(w, x)) return true;
+    if (x->kind == G_const || is_widened(w, x) || is_laid_out(x)) return true;
     bool moved = x->kind == G_view || x->kind == G_gather || x->kind == G_concat;
     for (uint32_t i = 0; i < values && moved; i++) moved = only_moved(w, x->src[i]);
     return moved;
@@ -109,6 +112,12 @@ static Node *narrowed(Narrow *w, Node *x)
     if (x->elem == w->to) return x;
     if (is_widened(w, x)) return x->src[0];
     if (!only_moved(w, x) && !repeats(g, x)) return g_cast(g, x, w->to);
+    if (is_laid_out(x)) {
+        Node proto = *x, *src = only_moved(w, x->src[0]) ? narrowed(w, x->src[0]) : x->src[0];
+        proto.src = &src;
+        proto.elem = (uint8_t)w->to;
+        return g_name(g, node_intern(g, &proto), x->name);
+    }
     if (x->kind == G_view) return g_view(g, narrowed(w, x->src[0]), x->rank, x->shape, x->view.coord, x->view.pred, x->view.fill);
     if (x->kind == G_gather || x->kind == G_concat) {
         Node proto = *x, **src = NEW_N(g->arena, Node *, x->nsrc);

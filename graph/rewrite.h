@@ -28,5 +28,6 @@ void  hoist_factors(Graph *g);                               // algebra.c
 void  fold_scales(Graph *g);                                 // fold.c
 void  merge_products(Graph *g);                              // simplify.c
 void  order_axes(Graph *g);                                  // layout.c
+void  unfold_windows(Graph *g);                              // unfold.c
 
 #endif

@@ -314,15 +314,19 @@ bool k_one_axis(Kernel *k, const Ix *shape, int n, KAxisKind kind, int64_t by, c
     return true;
 }
 
-// The contracted axes: the longest is the tile, the others are loops; short ones are put together into one.
+// The contracted axes: the last, which memory has innermost, or else the longest is the tile, the others are loops; short ones
+// are put together into one. No more lanes than the axis has, and two trips where there would be one, to load ahead in.
 static bool contracted(Kernel *k, const Ix *shape, int n, int64_t by, Ix *coord)
 {
     int longest = 0;
-    int64_t most = 0;
+    int64_t most = 0, all = 1;
     for (int i = 0; i < n; i++) {
         int64_t size = shape[i]->kind == IX_CONST ? shape[i]->value : 1024;
-        if (size >= most) most = size, longest = i;
+        if (size >= most || (i == n - 1 && size >= 16)) most = size, longest = i;
+        all *= size;
     }
+    if (n > 1 && most >= 16 && most < by) by = pow2_at_least(most);
+    if (all <= by && by >= 64) by = all > 32 ? 32 : 16;
     if (most < 16 || n == 1) return k_one_axis(k, shape, n, A_LOOP_TILE, by, "k", coord);
     static const char *const names[] = {"r", "s", "t", "u", "v", "w"};
     for (int i = 0, other = 0; i < n; i++)
@@ -394,8 +398,10 @@ static void open_tiles(Kernel *k)
     bool two = k->b2 != NULL;                                // two sums: half the tile
     k_open_tile(k, "m", "BM", two ? "BM in [16, 64, 128]" : "BM in [8, 16, 64, 128, 256]");
     k_open_tile(k, "n", "BN", two ? "BN in [64, 128]" : "BN in [64, 128, 192, 256]");
-    k_open_tile(k, "k", "BK", "BK in [64, 128]");
-    if (k->tune.n == 3) vec_push(k->arena, &k->tune, two ? "where BM * BN <= 128 * 128" : "where BM * BN <= 128 * 256");
+    bool both = k->tune.n == 2;
+    for (int i = 0; i < k->naxes; i++)
+        if (k->axis[i].kind == A_LOOP_TILE && k->axis[i].by == 64 && k->axis[i].extent->hi >= 128) k_open_tile(k, "k", "BK", "BK in [64, 128]");
+    if (both) vec_push(k->arena, &k->tune, two ? "where BM * BN <= 128 * 128" : "where BM * BN <= 128 * 256");
 }
 
 static bool product(Kernel *k)
