@@ -155,13 +155,20 @@ tkc_status tkc_sync(tkc_context *ctx)
 
 static tkc_status load(tkc_context *ctx, Session *s, const Source *src, Buf *err, tkc_program **out)
 {
-    SemaFile *file = src ? sema_file(s, parse_file(s, src)) : NULL;
-    if (!file || api_diagnostics(s, 0, err)) {
+    Artifact *made = NULL;
+    bool      compiled = src && artifact_is(src->text, src->size);
+    int       n = compiled ? artifact_read(s, src->path, src->text, src->size, &made, err) : 0;
+    SemaFile *file = src && !compiled ? sema_file(s, parse_file(s, src)) : NULL;
+    if (compiled && n >= 0 && !ctx->device->ops->runs_ptx) {
+        buf_printf(err, "%s: the device %s runs no compiled kernels; cuda and emu do", src->path, ctx->device->ops->name);
+        n = -1;
+    }
+    if (!src || n < 0 || (!compiled && api_diagnostics(s, 0, err))) {
         session_free(s);
         return api_failed(TKC_BAD_SOURCE, err);
     }
     tkc_program *p = checked_alloc(sizeof *p);
-    *p = (tkc_program){.ctx = ctx, .session = s, .file = file, .runtime = runtime_new(s, ctx->device, NULL)};
+    *p = (tkc_program){.ctx = ctx, .session = s, .file = file, .made = made, .nmade = n, .runtime = runtime_new(s, ctx->device, NULL)};
     pthread_mutex_init(&p->lock, NULL);
     *out = p;
     return TKC_OK;

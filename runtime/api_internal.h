@@ -2,7 +2,7 @@
 #ifndef TK_RUNTIME_API_INTERNAL_H
 #define TK_RUNTIME_API_INTERNAL_H
 
-#include "runtime/internal.h"
+#include "runtime/artifact.h"
 #include "runtime/tkc.h"
 
 #include <pthread.h>
@@ -18,7 +18,9 @@ struct tkc_program {
     tkc_context    *ctx;
     pthread_mutex_t lock;                  // over all below: sema, tile IR and the runtime's cache
     Session        *session;
-    SemaFile       *file;
+    SemaFile       *file;                  // NULL: of compiled kernels
+    Artifact       *made;
+    int             nmade;
     Runtime        *runtime;
     KnownChoice    *choices;
 };
@@ -32,13 +34,11 @@ void       api_forget_choices(tkc_program *prog);
 Elem       api_elem(tkc_dtype t);                                      // EL_none: there is no such type
 bool       api_check_arg(const tkc_arg *a, Buf *err);
 void       api_describe(const tkc_arg *a, BindArg *b);                 // one that was checked; without its address
-
-// api_launch.c: what a call asks for
+// And what a call asks for.
 enum { API_MAX_VALUES = 64 };
 const Node *api_kernel(tkc_program *p, const char *name, Buf *err);                    // NULL: which it is must be said
 bool       api_value(const Node *kernel, const tkc_value *v, SemaValue *out, Buf *err);
 int        api_infer(const Node *kernel, const tkc_arg *args, int nargs, SemaValue *out, Buf *err);   // dimensions and types; -1: err
-void       api_describe(const tkc_arg *a, BindArg *b);
 void       api_keep_names(tkc_program *p, SemaValue *v, int n);                        // instances keep them
 
 #endif

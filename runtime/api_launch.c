@@ -197,10 +197,10 @@ static bool place(tkc_launch *l, const LaunchInfo *info, const tkc_arg *args, in
         if (!a) { buf_printf(err, "`%s` needs an argument for `%s`", info->kernel->s, info->params[p].name->s); return false; }
         api_describe(a, &l->args[p]);
         if (l->args[p].scalar) continue;
-        l->args[p].address = (uint64_t)(uintptr_t)a->tensor.data;
         l->host[p].bytes = bind_extent(&l->args[p]);
         l->host[p].data = a->tensor.data;
         l->host[p].copied = a->tensor.memory == TKC_HOST && l->device->ops->runs_ptx;
+        l->args[p].address = l->host[p].copied ? 0 : (uint64_t)(uintptr_t)a->tensor.data;
         if (!a->tensor.data && l->host[p].bytes) { buf_printf(err, "`%s` has no memory", info->params[p].name->s); return false; }
         l->copies |= l->host[p].copied;
     }
@@ -228,6 +228,14 @@ static bool make_room(tkc_launch *l, const LaunchInfo *info, Buf *err)
         if (!l->args[p].address) { h->copied = false; return false; }
     }
     return true;
+}
+
+static void free_room(tkc_launch *l)
+{
+    for (int p = 0; p < l->nargs; p++) {
+        if (l->host[p].copied && l->args[p].address) l->device->ops->free(l->device, l->args[p].address);
+        l->args[p].address = 0;
+    }
 }
 
 static bool reads(LExpr e, int param)
@@ -298,33 +306,78 @@ static tkc_status bind(tkc_launch *l, Buf *err)
     return status;
 }
 
+// From source: the instance that these arguments ask for, compiled.
+static tkc_status from_source(tkc_launch *l, const char *kernel, const tkc_value *values, int nvalues, const tkc_arg *args, int nargs, Buf *err)
+{
+    tkc_program *prog = l->prog;
+    SemaValue    set[MAX_VALUES], known[MAX_VALUES];
+    const Node  *node = api_kernel(prog, kernel, err);
+    for (int i = 0; node && i < nvalues; i++) if (!api_value(node, &values[i], &set[i], err)) return TKC_BAD_ARGUMENT;
+    int nknown = node ? api_infer(node, args, nargs, known, err) : -1;
+    if (nknown < 0) return TKC_BAD_ARGUMENT;
+    const Choice *choice = choose(prog, node, set, nvalues, known, nknown, err);
+    if (!choice) return TKC_BAD_SOURCE;
+    int from = diag_count(prog->session);
+    l->compiled = runtime_compile(prog->runtime, choice->kernel, &choice->schedule, err);
+    if (!l->compiled) { api_diagnostics(prog->session, from, err); return TKC_BAD_SOURCE; }
+    l->built = compiled_launch(l->compiled);
+    return place(l, l->built, args, nargs, err) ? bind(l, err) : TKC_BAD_ARGUMENT;
+}
+
+static const char *one_kernel(const tkc_program *p, const char *name)
+{
+    if (name || !p->nmade) return name;
+    for (int i = 1; i < p->nmade; i++) if (p->made[i].info[0]->kernel != p->made[0].info[0]->kernel) return NULL;
+    return p->made[0].info[0]->kernel->s;
+}
+
+static bool same_types(const tkc_launch *l)
+{
+    bool same = true;
+    for (int p = 0; p < l->nargs; p++) same &= l->args[p].scalar || (l->args[p].elem == l->built->params[p].elem && l->args[p].rank == l->built->params[p].rank);
+    return same;
+}
+
+// From compiled kernels: the first that takes these arguments; else the words of one that is for such types, or of the last.
+static tkc_status from_made(tkc_launch *l, const char *kernel, int nvalues, const tkc_arg *args, int nargs, Buf *err)
+{
+    tkc_program *prog = l->prog;
+    const char  *name = one_kernel(prog, kernel);
+    tkc_status   status = TKC_BAD_ARGUMENT;
+    bool         any = false, near = false;
+    if (nvalues) { buf_puts(err, "the program is compiled: its values were set then"); return TKC_BAD_ARGUMENT; }
+    for (int i = 0; i < nargs; i++) if (!api_check_arg(&args[i], err)) return TKC_BAD_ARGUMENT;
+    for (int i = 0; name && i < prog->nmade && status == TKC_BAD_ARGUMENT; i++) {
+        Buf why = {0};
+        if (strcmp(prog->made[i].info[0]->kernel->s, name)) continue;
+        free_room(l);
+        l->copies = false;
+        l->compiled = runtime_made(prog->runtime, &prog->made[i]);
+        l->built = compiled_launch(l->compiled);
+        if (place(l, l->built, args, nargs, &why)) status = bind(l, &why);
+        if (!near) { buf_free(err); *err = why; }
+        else buf_free(&why);
+        near |= status && same_types(l);
+        any = true;
+    }
+    if (!status) buf_free(err);
+    if (any) return status;
+    if (kernel) buf_printf(err, "there is no kernel `%s`", kernel);
+    else buf_puts(err, "which kernel is wanted must be said");
+    for (int i = 0; i < prog->nmade; i++) buf_printf(err, "%s `%s`", i ? "," : "; there are", prog->made[i].info[0]->kernel->s);
+    return TKC_BAD_ARGUMENT;
+}
+
 tkc_status tkc_prepare(tkc_program *prog, const char *kernel, const tkc_value *values, int nvalues, const tkc_arg *args, int nargs,
                        tkc_launch **out)
 {
-    SemaValue   set[MAX_VALUES], known[MAX_VALUES];
-    Buf         err = {0};
-    int         nknown = -1;
-    tkc_status  status = TKC_BAD_ARGUMENT;
+    Buf err = {0};
     *out = NULL;
     if (nvalues < 0 || nvalues > MAX_VALUES || nargs < 0 || nargs > MAX_PARAMS) return api_refused("%d values and %d arguments: at most %d and %d can be", nvalues, nargs, MAX_VALUES, MAX_PARAMS);
+    tkc_launch *l = checked_alloc(sizeof *l);
+    *l = (tkc_launch){.prog = prog, .device = prog->ctx->device};
     pthread_mutex_lock(&prog->lock);
-    const Node *node = api_kernel(prog, kernel, &err);
-    bool fine = node != NULL;
-    for (int i = 0; fine && i < nvalues; i++) fine = api_value(node, &values[i], &set[i], &err);
-    if (fine) nknown = api_infer(node, args, nargs, known, &err);
-    const Choice *choice = nknown >= 0 ? choose(prog, node, set, nvalues, known, nknown, &err) : NULL;
-    if (nknown >= 0 && !choice) status = TKC_BAD_SOURCE;
-    tkc_launch *l = choice ? checked_alloc(sizeof *l) : NULL;
-    if (l) {
-        int from = diag_count(prog->session);
-        *l = (tkc_launch){.prog = prog, .device = prog->ctx->device};
-        l->compiled = runtime_compile(prog->runtime, choice->kernel, &choice->schedule, &err);
-        if (!l->compiled) { api_diagnostics(prog->session, from, &err); status = TKC_BAD_SOURCE; }
-        else {
-            l->built = compiled_eval(l->compiled)->launch;
-            if (place(l, l->built, args, nargs, &err)) status = bind(l, &err);
-        }
-    }
+    tkc_status status = prog->file ? from_source(l, kernel, values, nvalues, args, nargs, &err) : from_made(l, kernel, nvalues, args, nargs, &err);
     pthread_mutex_unlock(&prog->lock);
     if (status) { tkc_launch_free(l); return api_failed(status, &err); }
     *out = l;
@@ -335,8 +388,7 @@ void tkc_launch_free(tkc_launch *l)
 {
     if (!l) return;
     prepared_free(l->device, &l->prepared);
-    for (int p = 0; p < l->nargs; p++)
-        if (l->host[p].copied && l->args[p].address) l->device->ops->free(l->device, l->args[p].address);
+    free_room(l);
     free(l);
 }
 

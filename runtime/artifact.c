@@ -1,13 +1,18 @@
-// What the cache keeps of a compiled kernel (cache.h): its LaunchInfo, then its code.
+// Compiled kernels as bytes: what the cache keeps of each (cache.h), and files of them that are shipped (artifact.h).
 //
-// One walk over LaunchInfo writes it or reads it. Plain numbers go as they lie in memory: the key names the very file that
-// the compiler was run from, so that nobody else reads them.
+//     cache    LaunchInfo, code
+//     file     "tkc artifact\n" "0.1.0 ...\n" "sm_90a\n"  checksum  count  { LaunchInfo, PTX, machine code: fast, then general } ..
+//
+// One walk over LaunchInfo writes it or reads it. Plain numbers go as they lie in memory: the cache's key names the very file that
+// the compiler was run from, and a file's second line the version and the sizes of what is written, so that nobody else reads
+// them. A file is held against its checksum, and every number that something is indexed by against what it may be.
 
 #define _GNU_SOURCE                                      // dladdr
+#include "runtime/artifact.h"
 #include "runtime/cache.h"
-#include "runtime/internal.h"
 
 #include <dlfcn.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -93,12 +98,13 @@ static void info_walk(Pack *k, LaunchInfo *f)
     guards(k, &f->facts, &f->nfacts);
     f->slots = room(k, f->slots, (uint32_t)f->nslots, sizeof *f->slots);
     for (int i = 0; i < f->nslots && !k->bad; i++) {
-        LaunchSlot *s = &f->slots[i];
-        LExpr e = s->expr;
-        raw(k, s, sizeof *s);
-        s->expr = e;
+        LaunchSlot *s = &f->slots[i], plain = *s;
+        plain.expr = (LExpr){0};
+        for (int d = 0; d < 3; d++) plain.lower[d] = plain.upper[d] = plain.step[d] = (LExpr){0};
+        raw(k, &plain, sizeof plain);                        // no addresses: the same kernel is the same bytes
+        if (!k->out) *s = plain;
         expr(k, &s->expr);
-        for (int d = 0; s->im2col && d < 3; d++) { expr(k, &s->lower[d]); expr(k, &s->upper[d]); expr(k, &s->step[d]); }
+        for (int d = 0; plain.im2col && d < 3; d++) { expr(k, &s->lower[d]); expr(k, &s->upper[d]); expr(k, &s->step[d]); }
     }
     if (general && !k->bad) {
         f->general = room(k, f->general, 1, sizeof *f->general);
@@ -154,4 +160,126 @@ void artifact_key(Session *s, const CompileOptions *opt, const char *device, Buf
         buf_printf(key, "\n%s %u\n", src->path, src->size);
         buf_add(key, src->text, src->size);
     }
+}
+
+// ---- files ---------------------------------------------------------------------------------------
+
+#define MAGIC "tkc artifact\n"
+
+static void version(Buf *out)
+{
+    buf_printf(out, TK_VERSION " %zu %zu %zu %zu\n", sizeof(LaunchInfo), sizeof(LaunchParam), sizeof(LaunchSlot), sizeof(LStep));
+}
+
+static uint64_t sum(const char *p, size_t n)
+{
+    uint64_t h = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char)p[i]) * UINT64_C(0x100000001b3);
+    return h ^ h >> 29;
+}
+
+bool artifact_is(const char *bytes, size_t n) { return n >= strlen(MAGIC) && memcmp(bytes, MAGIC, strlen(MAGIC)) == 0; }
+
+static void code_walk(Pack *k, Str *code)
+{
+    uint64_t n = code->n;
+    raw(k, &n, sizeof n);
+    if (k->out) { buf_add(k->out, code->p, code->n); return; }
+    if (k->bad || n > (size_t)(k->end - k->p)) { k->bad = true; return; }
+    char *p = arena_alloc(session_arena(k->s), n + 1);
+    memcpy(p, k->p, n);
+    k->p += n;
+    *code = (Str){p, n};
+}
+
+void artifact_write(Session *s, const Artifact *list, int n, const Target *target, Buf *out)
+{
+    Buf  body = {0};
+    Pack k = {.s = s, .out = &body};
+    raw(&k, &n, sizeof n);
+    for (int i = 0; i < n; i++)
+        for (int v = 0; v < 2; v++) {
+            Str ptx = list[i].ptx[v], cubin = list[i].cubin[v];
+            info_walk(&k, (LaunchInfo *)(uintptr_t)list[i].info[v]);
+            code_walk(&k, &ptx);
+            code_walk(&k, &cubin);
+        }
+    uint64_t check = sum(body.p, body.n);
+    buf_puts(out, MAGIC);
+    version(out);
+    buf_printf(out, "%s\n", target->name);
+    buf_add(out, (const char *)&check, sizeof check);
+    buf_add(out, body.p, body.n);
+    buf_free(&body);
+}
+
+static bool expr_valid(const LaunchInfo *f, LExpr e, bool may_be_empty)
+{
+    int depth = 0;
+    for (uint32_t i = 0; i < e.n; i++) {
+        LOp op = e.at[i].op;
+        int64_t a = e.at[i].arg;
+        int takes = op <= L_STRIDE ? 0 : op == L_NOT || op == L_POSITIVE ? 1 : op == L_SELECT ? 3 : 2;
+        bool fits = op == L_DIM ? a >= 0 && a < f->ndims : op == L_SCALAR ? a >= 0 && a < f->nparams : op == L_STRIDE ? a >= 0 && a < f->nparams * 16 : true;
+        if ((unsigned)op > L_POSITIVE || !fits || depth < takes) return false;
+        depth += 1 - takes;
+        if (depth > 64) return false;
+    }
+    return depth == 1 || (may_be_empty && e.n == 0);
+}
+
+static bool info_valid(const LaunchInfo *f)
+{
+    bool fine = f->nparams >= 0 && f->nparams <= MAX_PARAMS && f->ndims >= 0 && f->ndims <= MAX_DIMS && f->nslots >= 0 && f->nguards >= 0 && f->nfacts >= 0
+             && f->threads > 0 && f->threads <= 1024 && f->cluster >= 0 && f->cluster <= 16 && expr_valid(f, f->programs, false)
+             && expr_valid(f, f->blocks, false) && expr_valid(f, f->smem_more, true);
+    for (int i = 0; fine && i < f->nparams; i++) {
+        const LaunchParam *p = &f->params[i];
+        fine = p->rank >= 0 && p->rank <= MAX_RANK && (unsigned)p->kind <= PK_SCALAR && (unsigned)p->mode <= PM_INOUT && elem_bytes(p->elem) > 0;
+        for (int d = 0; fine && d < p->rank; d++) fine = p->solves[d] >= -1 && p->solves[d] < f->ndims && expr_valid(f, p->dim[d], true);
+    }
+    for (int i = 0; fine && i < f->nguards; i++) fine = expr_valid(f, f->guards[i].cond, false);
+    for (int i = 0; fine && i < f->nfacts; i++) fine = expr_valid(f, f->facts[i].cond, false);
+    for (int i = 0; fine && i < f->nslots; i++) {
+        const LaunchSlot *s = &f->slots[i];
+        int most = s->kind == SLOT_DIM ? f->ndims : s->kind == SLOT_EXPR || s->kind == SLOT_SCRATCH ? 1 << 20 : f->nparams;
+        fine = (unsigned)s->kind <= SLOT_SCRATCH && s->a >= 0 && s->a < most && s->b >= 0 && s->b < 16 && s->rank <= 5 && expr_valid(f, s->expr, true);
+        for (int d = 0; fine && d < s->rank; d++) fine = s->map_dim[d] >= -1 && s->map_dim[d] < MAX_RANK;
+        for (int d = 0; fine && s->im2col && d < 3; d++) fine = expr_valid(f, s->lower[d], true) && expr_valid(f, s->upper[d], true) && expr_valid(f, s->step[d], true);
+    }
+    return fine;
+}
+
+int artifact_read(Session *s, const char *name, const char *bytes, size_t n, Artifact **out, Buf *err)
+{
+    Buf  own = {0};
+    const char *end = bytes + n, *p = bytes + strlen(MAGIC), *line = memchr(p, '\n', (size_t)(end - p)), *target = line ? line + 1 : end;
+    uint64_t check = 0;
+    int count = 0;
+    version(&own);
+    bool same = line && (size_t)(target - p) == own.n && memcmp(p, own.p, own.n) == 0;
+    buf_free(&own);
+    if (!same) {
+        buf_printf(err, "%s: made by another version of tkc (%.*s; this is " TK_VERSION "): compile it again", name, line ? (int)strcspn(p, " \n") : 0, p);
+        return -1;
+    }
+    line = memchr(target, '\n', (size_t)(end - target));
+    Pack k = {.s = s, .p = line ? line + 1 : end, .end = end};
+    raw(&k, &check, sizeof check);
+    if (!k.bad && sum(k.p, (size_t)(end - k.p)) != check) k.bad = true;
+    raw(&k, &count, sizeof count);
+    if (count < 0 || count > 4096) k.bad = true;
+    *out = NEW_N(session_arena(s), Artifact, k.bad ? 1 : count + 1);
+    for (int i = 0; i < count && !k.bad; i++)
+        for (int v = 0; v < 2 && !k.bad; v++) {
+            LaunchInfo *info = NEW(session_arena(s), LaunchInfo);
+            info_walk(&k, info);
+            code_walk(&k, &(*out)[i].ptx[v]);
+            code_walk(&k, &(*out)[i].cubin[v]);
+            if (!k.bad && !info_valid(info)) k.bad = true;
+            (*out)[i].info[v] = info;
+        }
+    if (!k.bad) return count;
+    buf_printf(err, "%s: the artifact is damaged", name);
+    return -1;
 }

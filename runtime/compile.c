@@ -9,6 +9,7 @@
 
 #include "lower/passes.h"
 #include "runtime/cache.h"
+#include "runtime/artifact.h"
 #include "runtime/tune.h"
 
 #include "ptx/ptx.h"
@@ -32,6 +33,7 @@ struct Compiled {
     const TKernel *typed;
     Schedule  schedule;
     Fn       *eval;                  // as built, for the device eval and for references
+    const Artifact *made;            // compiled before, or NULL
     Variant   variant[2];            // 0: assumes the facts, 1: general
 };
 
@@ -175,6 +177,18 @@ static Fn *lowered(Runtime *rt, const Compiled *c, bool general, Buf *err)
     return NULL;
 }
 
+Compiled *runtime_made(Runtime *rt, const Artifact *a)
+{
+    for (Compiled *c = rt->cache; c; c = c->next) if (c->made == a) return c;
+    Compiled *c = checked_alloc(sizeof *c);
+    c->key = copy_text("", 0);
+    c->made = a;
+    c->next = rt->cache;
+    return rt->cache = c;
+}
+
+const LaunchInfo *compiled_launch(const Compiled *c) { return c->made ? c->made->info[0] : c->eval->launch; }
+
 // ---- on disk -------------------------------------------------------------------------------------
 
 static void disk_key(const Runtime *rt, const Compiled *c, bool general, Buf *key)
@@ -213,8 +227,19 @@ static bool load_variant(Runtime *rt, Variant *v, const LaunchInfo *info, const 
     return true;
 }
 
+// Machine code where the device takes it, else the PTX, which the driver may compile for a newer one.
+static bool load_made(Runtime *rt, const Artifact *a, Variant *v, bool general, Buf *err)
+{
+    Buf cubin = {.p = (char *)(uintptr_t)a->cubin[general].p, .n = a->cubin[general].n}, ptx = {.p = (char *)(uintptr_t)a->ptx[general].p, .n = a->ptx[general].n}, none = {0};
+    bool fine = rt->device->ops->loads_on_threads && cubin.n && load_variant(rt, v, a->info[general], &cubin, &none);
+    buf_free(&none);
+    v->tried = true;
+    return fine || load_variant(rt, v, a->info[general], &ptx, err);
+}
+
 static bool make_variant(Runtime *rt, Compiled *c, Variant *v, bool general, Buf *err)
 {
+    if (c->made) return load_made(rt, c->made, v, general, err);
     CompileOptions opt = options_of(rt, c, general);
     double start = now_us();
     Buf ptx = {0};

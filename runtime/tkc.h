@@ -44,7 +44,7 @@ extern "C" {
 #define TKC_MAX_RANK 8
 
 typedef struct tkc_context tkc_context;      // a device
-typedef struct tkc_program tkc_program;      // a .tk file with what it imports, and what was compiled of it
+typedef struct tkc_program tkc_program;      // a .tk file with what it imports, and what was compiled of it; or a file of compiled kernels
 typedef struct tkc_launch  tkc_launch;       // a kernel bound to its arguments
 
 typedef enum tkc_status {
@@ -118,7 +118,9 @@ tkc_status  tkc_sync(tkc_context *ctx);                                // waits 
 
 // ---- program -------------------------------------------------------------------------------------
 
-// Reads and checks a file; "std/softmax" is one of the library that is built in. Nothing is compiled yet.
+// Reads and checks a file; "std/softmax" is one of the library that is built in. Nothing is compiled yet. A file of compiled kernels
+// (`tkc FILE.tk --emit=artifact -o FILE.tkx`) is taken too, of this version of the library, on cuda and emu: its kernels need no
+// compiler, and take no values.
 tkc_status  tkc_load_file(tkc_context *ctx, const char *path, tkc_program **out);
 // The same from memory. `name` stands in messages, and imports are looked for beside it.
 tkc_status  tkc_load_text(tkc_context *ctx, const char *name, const char *text, size_t bytes, tkc_program **out);

@@ -1,6 +1,7 @@
 // A file from the command line to checked kernels.
 #include "tkc/compile.h"
 
+#include "runtime/artifact.h"
 #include "sema/graph.h"
 
 #include <string.h>
@@ -43,6 +44,10 @@ const Source *open_source(Session *s, const Options *opt, int *status) {
     char *error = NULL;
     const Source *src = source_read(s, path, &error);
     if (src == NULL) *status = fail("%s", error);
+    if (src != NULL && artifact_is(src->text, src->size)) {
+        *status = fail("%s: its kernels are compiled: libtkc takes them (tkc_load_file)", path);
+        return NULL;
+    }
     return src;
 }
 

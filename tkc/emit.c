@@ -7,7 +7,9 @@
 // module. The PTX opens with what a launcher must know: values, dimensions, guards, parameters.
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include "runtime/artifact.h"
 #include "runtime/cuda_link.h"
 #include "runtime/tk_run.h"
 #include "runtime/tune.h"
@@ -37,7 +39,7 @@ static void clock_print(Clock *c) {
 
 // ---- one compilation -----------------------------------------------------------------------------
 
-typedef enum Stage { ST_tokens, ST_ast, ST_typed, ST_tile, ST_layout, ST_llvm, ST_ptx, ST_cubin, ST_report, ST_plan } Stage;
+typedef enum Stage { ST_tokens, ST_ast, ST_typed, ST_tile, ST_layout, ST_llvm, ST_ptx, ST_cubin, ST_report, ST_plan, ST_artifact } Stage;
 
 typedef struct Job {
     const Options *opt;
@@ -54,7 +56,7 @@ typedef struct Job {
 } Job;
 
 static Stage stage_of(const Options *opt) {
-    static const char *const names[] = {"tokens", "ast", "typed", "tile", "layout", "llvm", "ptx", "cubin", "report", "plan"};
+    static const char *const names[] = {"tokens", "ast", "typed", "tile", "layout", "llvm", "ptx", "cubin", "report", "plan", "artifact"};
     const char *name = opt->emit != NULL ? opt->emit : opt->after != NULL ? "tile" : "ptx";
     int i = 0;
     while (strcmp(names[i], name) != 0) i++;
@@ -172,6 +174,41 @@ static int emit_cubin(Job *j) {
     return status;
 }
 
+// A kernel in both variants: PTX, and machine code where there is an assembler.
+static int make_artifact(Job *j, int i, Artifact *out) {
+    for (int v = 0; v < 2; v++) {
+        CompileOptions own = j->compile;
+        Buf ptx = {0}, cubin = {0}, log = {0}, err = {0};
+        own.schedule = j->choice[i].schedule;
+        own.general = v == 1;
+        Fn *f = ir_build(j->s, j->kernel[i]);
+        bool ok = f != NULL && lower_run(f, &own) && lower_emit(j->s, &f, 1, &own, NULL, &ptx);
+        ok = report_diags(j->s, j->opt) && ok;
+        if (!ok && diag_errors(j->s) == 0) fail("%s: kernel `%s` cannot be compiled", j->path, j->kernel[i]->name->s);
+        if (ok && ptxas_path(session_arena(j->s)) != NULL && !cubin_make(session_arena(j->s), ptx.p, ptx.n, own.target, cuda_cubin, &cubin, &log, &err))
+            ok = fail("%s: %s", j->path, err.p) == DONE;
+        if (ok) {
+            out->info[v] = f->launch;
+            out->ptx[v] = (Str){arena_printf(session_arena(j->s), "%s", ptx.p), ptx.n};
+            char *code = arena_alloc(session_arena(j->s), cubin.n + 1);
+            if (cubin.n > 0) memcpy(code, cubin.p, cubin.n);
+            out->cubin[v] = (Str){code, cubin.n};
+        }
+        buf_free(&ptx), buf_free(&cubin), buf_free(&log), buf_free(&err);
+        if (!ok) return FAILED;
+    }
+    return DONE;
+}
+
+static int emit_artifact(Job *j) {
+    Artifact *list = NEW_N(session_arena(j->s), Artifact, j->n);
+    if (j->opt->out == NULL && isatty(1)) return wrong_use("--emit=artifact is not text: -o FILE says where to write it");
+    for (int i = 0; i < j->n; i++)
+        if (make_artifact(j, i, &list[i]) != DONE) return FAILED;
+    artifact_write(j->s, list, j->n, j->compile.target, &j->out);
+    return DONE;
+}
+
 // The assembler's warnings and its notes on lost performance: "(C7510) ... wgmma.mma_async instructions are serialized".
 // Dynamic shared memory of a block at most: where it depends on the arguments, that of long dimensions.
 static uint32_t smem_at_most(const LaunchInfo *l) {
@@ -285,6 +322,7 @@ static int emit_kernels(Job *j, Node *tree) {
         for (int i = 0; i < j->n; i++) typed_print(j->s, j->kernel[i], &j->out);
         return DONE;
     }
+    if (j->stage == ST_artifact) return emit_artifact(j);
     status = build(j);
     if (status != DONE) return status;
     if (j->stage > ST_tile || j->opt->after != NULL || j->opt->dump_dir != NULL) return emit_lowered(j);

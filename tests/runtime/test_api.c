@@ -4,6 +4,9 @@
 
 #include "runtime/tkc.h"
 
+#include "lang/ast.h"
+#include "runtime/artifact.h"
+
 #include <dlfcn.h>
 #include <pthread.h>
 
@@ -360,10 +363,91 @@ static void tuning(void **state)
     reset();
 }
 
+// Kernels compiled to bytes, and run from them: two instances of one kernel, told apart by the element type.
+static void compiled_bytes(Buf *out)
+{
+    Session  *s = session_new();
+    SemaFile *file = sema_file(s, parse_file(s, source_add(s, "test.tk", source, strlen(source))));
+    Artifact  list[3] = {0};
+    const SemaValue f16 = {.name = "T", .is_type = true, .elem = EL_f16};
+    for (int i = 0; i < 3; i++) {
+        TKernel *k = sema_instance(file, sema_find_kernel(file, i ? "shift" : "axpy"), &f16, i == 2, NULL, 0);
+        for (int v = 0; v < 2; v++) {
+            Buf ptx = {0};
+            CompileOptions opt = {.target = target_find("sm_90a"), .general = v == 1};
+            Fn *f = ir_build(s, k);
+            assert_true(lower_run(f, &opt) && lower_emit(s, &f, 1, &opt, NULL, &ptx));
+            list[i].info[v] = f->launch;
+            list[i].ptx[v] = (Str){arena_printf(session_arena(s), "%s", ptx.p), ptx.n};
+            buf_free(&ptx);
+        }
+    }
+    artifact_write(s, list, 3, target_find("sm_90a"), out);
+    session_free(s);
+}
+
+static void artifacts(void **state)
+{
+    (void)state;
+    enum { M = 3, N = 100 };
+    static float x[M * N], y[M * N];
+    Buf bytes = {0}, again = {0};
+    tkc_context *ctx, *eval;
+    tkc_program *prog;
+    tkc_launch  *run;
+    compiled_bytes(&bytes);
+    compiled_bytes(&again);
+    assert_true(bytes.n == again.n && memcmp(bytes.p, again.p, bytes.n) == 0);
+    FINE(tkc_open("emu", NULL, &ctx));
+    FINE(tkc_load_text(ctx, "test.tkx", bytes.p, bytes.n, &prog));
+    tkc_arg args[] = {
+        {.name = "x", .tensor = {.data = x, .dtype = TKC_F32, .rank = 2, .dims = {M, N}}},
+        {.name = "y", .tensor = {.data = y, .dtype = TKC_F32, .rank = 2, .dims = {M, N}}},
+        {.name = "limit", .kind = TKC_INT, .i = 8},
+    };
+    for (int i = 0; i < M * N; i++) x[i] = (float)i;
+    FINE(tkc_prepare(prog, "shift", NULL, 0, args, 3, &run));
+    FINE(tkc_run(run, NULL));
+    for (int i = 0; i < M * N; i++) assert_true(y[i] == (float)i + 1);
+    tkc_launch_free(run);
+    args[0].tensor.dtype = args[1].tensor.dtype = TKC_F16;
+    static unsigned short h[M * N], g[M * N];
+    args[0].tensor.data = h;
+    args[1].tensor.data = g;
+    FINE(tkc_prepare(prog, "shift", NULL, 0, args, 3, &run));
+    FINE(tkc_run(run, NULL));
+    for (int i = 0; i < M * N; i++) assert_int_equal(g[i], 0x3c00);
+    tkc_launch_free(run);
+    args[2].i = 2;
+    REFUSED(tkc_prepare(prog, "shift", NULL, 0, args, 3, &run), TKC_BAD_ARGUMENT, "M <= limit");
+    args[0].tensor.dtype = args[1].tensor.dtype = TKC_I32;
+    REFUSED(tkc_prepare(prog, "shift", NULL, 0, args, 3, &run), TKC_BAD_ARGUMENT, "`x`");
+    REFUSED(tkc_prepare(prog, "shrift", NULL, 0, args, 3, &run), TKC_BAD_ARGUMENT, "there is no kernel `shrift`");
+    REFUSED(tkc_prepare(prog, NULL, NULL, 0, args, 3, &run), TKC_BAD_ARGUMENT, "which kernel is wanted must be said");
+    REFUSED(tkc_prepare(prog, "shift", &(tkc_value){"BY", "2"}, 1, args, 3, &run), TKC_BAD_ARGUMENT, "its values were set then");
+    REFUSED(tkc_tune(prog, "shift", NULL, 0, args, 3, 0, NULL), TKC_BAD_ARGUMENT, "nothing of it is left open");
+    tkc_unload(prog);
+    FINE(tkc_open("eval", NULL, &eval));
+    REFUSED(tkc_load_text(eval, "test.tkx", bytes.p, bytes.n, &prog), TKC_BAD_SOURCE, "the device eval runs no compiled kernels");
+    tkc_close(eval);
+    for (size_t i = 20; i < bytes.n; i += bytes.n / 97) {              // damaged anywhere, or cut off
+        bytes.p[i] ^= 4;
+        assert_int_equal(tkc_load_text(ctx, "test.tkx", bytes.p, bytes.n, &prog), TKC_BAD_SOURCE);
+        bytes.p[i] ^= 4;
+        assert_int_equal(tkc_load_text(ctx, "test.tkx", bytes.p, i, &prog), TKC_BAD_SOURCE);
+    }
+    REFUSED(tkc_load_text(ctx, "test.tkx", bytes.p, bytes.n - 1, &prog), TKC_BAD_SOURCE, "test.tkx: the artifact is damaged");
+    bytes.p[strlen("tkc artifact\n")] ^= 1;
+    REFUSED(tkc_load_text(ctx, "test.tkx", bytes.p, bytes.n, &prog), TKC_BAD_SOURCE, "made by another version of tkc");
+    tkc_close(ctx);
+    buf_free(&bytes);
+    buf_free(&again);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(host_memory), cmocka_unit_test(device_memory), cmocka_unit_test(tuning), cmocka_unit_test(specialised), cmocka_unit_test(refusals),
+        cmocka_unit_test(host_memory), cmocka_unit_test(device_memory), cmocka_unit_test(tuning), cmocka_unit_test(artifacts), cmocka_unit_test(specialised), cmocka_unit_test(refusals),
         cmocka_unit_test(threads), cmocka_unit_test(driver),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
