@@ -120,6 +120,19 @@ static Node *counted(Rewrite *r, void *pass, Node *n, Node *const *src)
     return e ? e : triangle(r->g, &d);
 }
 
+// Running sums of one integer count; running extremes of one value are that.
+static Node *scanned(Graph *g, const Node *n, const Node *x)
+{
+    GNum v;
+    int axis = n->scan.axis;
+    if (!g_scalar_value(x, &v)) return NULL;
+    if ((n->op == GR_max || n->op == GR_min) && !n->scan.exclusive) return g_full(g, (Elem)n->elem, n->rank, n->shape, v);
+    if (n->op != GR_sum || !elem_is_int((Elem)n->elem) || n->elem == EL_u64 || v.i > INT32_MAX || v.i < INT32_MIN) return NULL;
+    Ix at = ix_axis(g, axis, n->shape[axis]);
+    if (n->scan.reverse) at = ix_sub(g, ix_addi(g, n->shape[axis], -1), at);
+    return g_index(g, (Elem)n->elem, n->rank, n->shape, ix_muli(g, ix_addi(g, at, !n->scan.exclusive), v.i));
+}
+
 // What is made of what has changed folds as it would have when the graph was built.
 static Node *folded(Rewrite *r, void *pass, Node *n, Node *const *src)
 {
@@ -129,6 +142,7 @@ static Node *folded(Rewrite *r, void *pass, Node *n, Node *const *src)
     for (uint32_t i = 0; i < n->nsrc; i++) same &= src[i] == n->src[i];
     if (e || same) return e;
     if (n->kind == G_ew) return g_name(g, g_ew(g, (GEw)n->op, src, (int)n->nsrc), n->name);
+    if (n->kind == G_scan && (e = scanned(g, n, src[0]))) return e;
     GNum v;
     if (n->kind == G_gather && g_scalar_value(src[0], &v) && n->at.checked) return g_full(g, (Elem)n->elem, n->rank, n->shape, v);
     if (n->kind == G_cast && !n->cast.kept) return n->cast.saturate ? g_cast_saturate(g, src[0], (Elem)n->elem) : g_cast(g, src[0], (Elem)n->elem);

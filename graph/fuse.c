@@ -35,6 +35,7 @@ typedef struct State {
     int    *weight;              // operations to compute one element from what is in memory, if everything joins
     bool   *deep;                // there is an exponential, sine, .. below
     bool   *heavy;               // there is a reduction, contraction, .. below, not stored yet
+    bool   *gathers;             // .. a gather at places that are read, with only elementwise values between
     bool   *reduces;             // .. a reduction, with only elementwise values between
     bool   *constant;            // made of constants alone
     bool   *for_keys;            // keys or values of an attention, or what they are computed from
@@ -415,6 +416,7 @@ static const char *element_refused(State *s, const Node *n)
     const struct Places *p = &s->places[n->id];
     bool several = only_group(s, n) < 0;
     if (p->many) return "it is needed at too many places";
+    if (several && s->gathers[n->id] && s->weight[n->id] > 0) return "several kernels use it, and it is gathered";
     if (several && s->heavy[n->id]) return "several kernels use it, and a product or reduction is in it";
     if (several && (s->deep[n->id] || s->weight[n->id] > CHEAP)) return "several kernels use it, and it is not cheap";
     if (!several && p->at.n > MAX_PLACES && s->weight[n->id] > FREE) return "it is needed at many places";
@@ -696,7 +698,9 @@ static void weigh(State *s)
             s->heavy[i] |= s->heavy[n->src[k]->id];
             s->deep[i] |= s->deep[n->src[k]->id];
             s->reduces[i] |= s->reduces[n->src[k]->id];
+            s->gathers[i] |= s->gathers[n->src[k]->id];
         }
+        s->gathers[i] = !anchor && !is_kept(n) && (s->gathers[i] || (n->kind == G_gather && n->nsrc > 1 && elem_is_float((Elem)n->elem)));
         s->reduces[i] = n->kind == G_reduce || (!anchor && s->reduces[i]);
         s->constant[i] = n->kind == G_const || (n->nsrc > 0 && n->kind != G_host);
         for (uint32_t k = 0; k < n->nsrc; k++) s->constant[i] &= s->constant[n->src[k]->id];
@@ -760,6 +764,7 @@ Fusion *graph_fuse(Graph *g)
     s.deep = NEW_N(g->arena, bool, n);
     s.for_keys = NEW_N(g->arena, bool, n);
     s.reduces = NEW_N(g->arena, bool, n);
+    s.gathers = NEW_N(g->arena, bool, n);
     s.constant = NEW_N(g->arena, bool, n);
     s.weights_of = NEW_N(g->arena, const Node *, n);
     s.places = NEW_N(g->arena, struct Places, n);

@@ -159,6 +159,20 @@ static KExpr *score(Kernel *k, const Attention *found, int queries)
     return plain ? to_base_2(k, s) : k_sized(k, k_value(k, s.n, s.coord), EL_f32);
 }
 
+// 128 queries, or 64 where that leaves most multiprocessors without any: a number, or an expression of dimensions.
+static const char *tile_of_queries(Kernel *k, int queries, Ix heads)
+{
+    enum { FEW = 66 };                                       // half of an H100's and H200's
+    Ix rows = k->axis[queries].extent, blocks = heads ? ix_mul(k->g, heads, ix_ceildiv(k->g, rows, ix(k->g, 128))) : NULL;
+    if (!blocks || k->axis[queries].by < 128) return NULL;
+    if (blocks->kind == IX_CONST) return blocks->value <= FEW ? "64" : NULL;
+    Buf b = {0};
+    k_ix(k, &b, blocks);
+    char *text = arena_printf(k->arena, "(%s <= %d) ? 64 : 128 or 128", b.p, FEW);
+    buf_free(&b);
+    return text;
+}
+
 bool k_attention(Kernel *k)
 {
     const Node *c = k->fg->anchor, *b = c->src[1];
@@ -192,8 +206,12 @@ bool k_attention(Kernel *k)
     k->b = k_sized(k, k->b, k->by_sum ? EL_f32 : (Elem)b->elem);
     k->score->uses += 2;
     k->b->uses++;
-    if (!k->base2 && k->axis[k->keys].by > 64) k->axis[k->keys].by = 64;     // a mask takes registers
+    for (uint32_t i = 0; i < k->exprs.n && k->axis[k->keys].by > 64; i++) {  // a mask with a row for each query takes registers
+        const KExpr *e = k->exprs.at[i];
+        if (e->op == E_LOAD && (e->mask & tile) && (e->mask >> k->keys & 1)) k->axis[k->keys].by = 64;
+    }
     if (most == 128 && !k->by_sum) {
+        if (queries >= 0) k->axis[queries].default_by = tile_of_queries(k, queries, ix_product(g, c->shape, nb));
         k_open_tile(k, "m", "BM", NULL);
         k_open_tile(k, "n", "BN", NULL);
     }

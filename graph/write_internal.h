@@ -54,6 +54,7 @@ typedef struct KAxis {
     Ix      axis, extent;
     int64_t by;
     const char *open;            // a compile-time name in place of `by`, which is its default then; or NULL
+    const char *default_by;      // .. its default as text, or NULL: `by`
     const char *name;
     KExpr  *value;               // A_VALUE
 } KAxis;

@@ -275,6 +275,7 @@ static bool along(Kernel *k)
     KExpr *e = k_value(k, n->src[0], coord);
     if (!e) return false;
     if (e->elem == EL_none || e->elem == EL_index) e = k_sized(k, e, (Elem)n->elem);
+    if (!(e->mask >> at & 1)) e = k_text(k, "where($0 >= 0, $1, $1)", P_PRIMARY, e->elem, k_index(k, k->axis[at].axis), e, NULL);   // the same along the axis
     e->uses++;
     k->along = (KAlong){.node = n, .arg = e, .axis = at};
     for (uint32_t i = 0; i < k->fg->makes.n; i++) {
@@ -388,7 +389,7 @@ void k_open_tile(Kernel *k, const char *axis, const char *name, const char *choi
         if (!tile || strcmp(a->name, axis) != 0) continue;
         a->open = name;
         vec_push(k->arena, &k->names, name);
-        vec_push(k->arena, &k->blocks, (const char *)arena_printf(k->arena, "%s = %" PRId64, name, a->by));
+        vec_push(k->arena, &k->blocks, (const char *)(a->default_by ? arena_printf(k->arena, "%s = %s", name, a->default_by) : arena_printf(k->arena, "%s = %" PRId64, name, a->by)));
         if (choices) vec_push(k->arena, &k->tune, choices);
     }
 }
@@ -398,10 +399,14 @@ static void open_tiles(Kernel *k)
     bool two = k->b2 != NULL;                                // two sums: half the tile
     k_open_tile(k, "m", "BM", two ? "BM in [16, 64, 128]" : "BM in [8, 16, 64, 128, 256]");
     k_open_tile(k, "n", "BN", two ? "BN in [64, 128]" : "BN in [64, 128, 192, 256]");
-    bool both = k->tune.n == 2;
-    for (int i = 0; i < k->naxes; i++)
-        if (k->axis[i].kind == A_LOOP_TILE && k->axis[i].by == 64 && k->axis[i].extent->hi >= 128) k_open_tile(k, "k", "BK", "BK in [64, 128]");
-    if (both) vec_push(k->arena, &k->tune, two ? "where BM * BN <= 128 * 128" : "where BM * BN <= 128 * 256");
+    bool both = k->tune.n == 2, deep = false;
+    for (int i = 0; i < k->naxes; i++) {
+        if (k->axis[i].kind != A_LOOP_TILE || k->axis[i].by != 64 || k->axis[i].extent->hi < 128) continue;
+        deep = !two;
+        k_open_tile(k, "k", "BK", deep ? "BK in [64, 128]" : NULL);
+    }
+    // 128 of k in a large tile leave room for two stages only
+    if (both) vec_push(k->arena, &k->tune, two ? "where BM * BN <= 128 * 128" : deep ? "where BM * BN <= 128 * 256 && (BK == 64 || BM <= 64)" : "where BM * BN <= 128 * 256");
 }
 
 static bool product(Kernel *k)

@@ -516,13 +516,15 @@ static void reach(Kernel *k, KExpr *e, bool *seen)
     reach_values(k, at, e->op == E_LOAD ? e->node->rank : e->op == E_INDEX ? 1 : 0, seen);
 }
 
-// Of an attention: heads that lie side by side are a dimension, x[n, h * 64 + c] is x[n, h, c]. Then it is plain that they are
-// in range, and where they begin.
+// Of an attention: heads that lie side by side are a dimension, x[n, h * 64 + c] is x[n, h, c], and so are sequences. Then it is
+// plain that they are in range, and where they begin.
 static int heads_apart(Kernel *k, int n, Ix *shape, Ix *at)
 {
     for (int i = 0; i < n && n < G_MAX_RANK; i++)
         for (int a = 0; a < k->naxes; a++) {
-            Ix rest, head = k->axis[a].extent, one = k->axis[a].kind == A_FULL ? ix_coefficient(k->g, at[i], a, &rest) : NULL;
+            KAxisKind kind = k->axis[a].kind;
+            bool tile = kind == A_FULL || kind == A_TILE || kind == A_LOOP_TILE;
+            Ix rest, head = k->axis[a].extent, one = tile ? ix_coefficient(k->g, at[i], a, &rest) : NULL;
             Ix which = one && ix_is(one, 1) && head != shape[i] ? ix_divide_exact(k->g, rest, head) : NULL;
             Ix heads = which ? ix_divide_exact(k->g, shape[i], head) : NULL;
             if (!heads) continue;

@@ -127,6 +127,32 @@ static void masks_shorten_the_loop(void **state)
     check(from_memory, false, false);
 }
 
+// gelu in two spellings of exporters, and what is none.
+static void gelus_are_known(void **state)
+{
+    (void)state;
+    for (int form = 0; form < 3; form++) {
+        Graph *g = graph_new("t");
+        Node *x = g_input(g, "x", EL_f32, 2, S(ix(g, T), ix(g, D))), *y;
+        if (form == 0) {
+            y = g_ew2f(g, EW_add, g_ew1(g, EW_erf, g_ew2f(g, EW_div, x, 1.41421356)), 1);
+            y = g_ew2(g, EW_mul, x, g_ew2f(g, EW_mul, y, 0.5));
+        } else {
+            Node *cube = g_ew2f(g, EW_mul, g_ew2f(g, EW_pow, x, 3), form == 1 ? 0.044715 : 0.05);
+            y = g_ew2f(g, EW_add, g_ew1(g, EW_tanh, g_ew2f(g, EW_mul, g_ew2(g, EW_add, x, cube), 0.7978845608)), 1);
+            y = g_ew2(g, EW_mul, g_ew2f(g, EW_mul, x, 0.5), y);
+        }
+        g_output(g, "y", y);
+        Buf text = {0}, err = {0};
+        assert_true(graph_write(g, NULL, &text, &err));
+        static const char *const want[] = {"= gelu(", "= gelu_tanh(", "tanh("};
+        assert_non_null(strstr(text.p, want[form]));
+        assert_int_equal(strstr(text.p, "gelu_tanh(") != NULL, form == 1);
+        buf_free(&text);
+        graph_free(g);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -134,6 +160,7 @@ int main(void)
         cmocka_unit_test(triangles_are_conditions),
         cmocka_unit_test(factors_leave_products),
         cmocka_unit_test(masks_shorten_the_loop),
+        cmocka_unit_test(gelus_are_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

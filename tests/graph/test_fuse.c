@@ -279,6 +279,23 @@ static void epilogues_stay(void **state)
     graph_free(g);
 }
 
+// Patches of a picture, as a vision transformer has them: in rows, once; the product sums over one axis.
+static void patches_are_rows(void **state)
+{
+    (void)state;
+    Graph *g = graph_new("t");
+    Ix N = ix_dim(g, "N"), sixteen = ix(g, 16), places = ix(g, 4);
+    Node *x = g_input(g, "x", EL_f32, 4, S(N, ix(g, 3), ix(g, 64), ix(g, 64)));
+    Node *windows = g_windows(g, x, 2, 2, S(places, places), S(sixteen, sixteen), (int64_t[]){16, 16}, (int64_t[]){1, 1}, S(ix(g, 0), ix(g, 0)), g_int(0));
+    Node *w = constant(g, "w", 4, (int64_t[]){32, 3, 16, 16});
+    g_output(g, "y", g_contract(g, g_transpose(g, windows, (int[]){0, 2, 3, 1, 4, 5}), w, 0, 3, 1, 3, EL_f32, EL_f32));
+    Buf text = {0}, err = {0};
+    assert_true(graph_write(g, "w.onnx", &text, &err));
+    assert_non_null(strstr(text.p, "for k in 768 by"));
+    buf_free(&text);
+    graph_free(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -290,6 +307,7 @@ int main(void)
         cmocka_unit_test(pictures_are_channels_last),
         cmocka_unit_test(flattened_pictures),
         cmocka_unit_test(epilogues_stay),
+        cmocka_unit_test(patches_are_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
