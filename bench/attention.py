@@ -41,7 +41,7 @@ def prefill(o, b, h, g, s, d, causal):
                       lambda: (out, sdpa(SDPBackend.FLASH_ATTENTION, q, k, v, causal)()()), "prefill")
 
 
-def parts_of(b, g, multiprocessors=132): return max(1, min(64, 2 * multiprocessors // (b * g)))
+def parts_of(b, g, multiprocessors=132): return max(4, min(64, multiprocessors // (b * g) // 4 * 4))      # by fours: loads of 16 bytes
 
 
 def decode(o, b, h, g, l, d):

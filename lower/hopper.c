@@ -708,6 +708,13 @@ static void rows_first(Hop *h) {
     }
 }
 
+// The first group begins; it waits for the last turn that is passed to it, which leaves the barriers as they were.
+static void take_turns(Hop *h, Region *r) {
+    Builder begin = {h->f, r, r->first, h->loop->span}, end = {h->f, r, r->last, h->loop->span};
+    hop_effect(&begin, OP_T_turn_pass, 0, NULL)->imm = 1;
+    hop_effect(&end, OP_T_turn_wait, 0, NULL)->imm = 1;
+}
+
 bool hopper(Fn *f, const CompileOptions *opt) {
     Hop h = {.f = f, .opt = opt, .facts = facts_new(f)};
     if (!opt->target->has_wgmma || !f->fast) return false;
@@ -763,5 +770,6 @@ bool hopper(Fn *f, const CompileOptions *opt) {
     Builder end = {f, roles->reg[1], NULL, roles->span};
     hop_effect(&end, OP_T_yield, 0, NULL);
     if (h.walk_bytes) hop_walk(&h, roles);
+    if (h.turns && h.chained) take_turns(&h, roles->reg[1]);
     return true;
 }

@@ -62,6 +62,7 @@ typedef struct Hop {
     uint32_t stage_bytes[2];        // by ring
     bool    pipelined;              // the products of a trip are in flight in the next one
     bool    chained;                // the first of two products is a trip ahead of the second, and each has a ring (hopper_overlap.c)
+    bool    turns;                  // two consumer groups start a trip's products in turns
     Val    *full[2], *empty[2];     // barriers of the rings
     Val    *once, *once_free;       // and of what is loaded once a tile
     uint32_t once_bytes;

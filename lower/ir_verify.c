@@ -736,6 +736,8 @@ static void check_wgmma_wait(Check *c, const Op *op)
 static void check_copy_commit(Check *c, const Op *op) { (void)c; (void)op; }
 static void check_copy_wait(Check *c, const Op *op)   { if (op->imm < 0) problem(c, "imm groups"); }
 static void check_barrier(Check *c, const Op *op)     { if (op->imm < 0 || op->imm > 15) problem(c, "there are 16 named barriers"); }
+static void check_turn_wait(Check *c, const Op *op) { (void)c; (void)op; }
+static void check_turn_pass(Check *c, const Op *op) { (void)c; (void)op; }
 static void check_fence_async(Check *c, const Op *op) { (void)c; (void)op; }
 static void check_roles(Check *c, const Op *op)
 {

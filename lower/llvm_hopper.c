@@ -78,6 +78,43 @@ void emit_fence_async(Gen *g, Op *op) {
     call(g, "llvm.nvvm.fence.proxy.async.shared_cta", 0, NULL);
 }
 
+// ---- turns of two consumer groups ----------------------------------------------------------------
+//
+// Each has a named barrier of 256 threads on which it waits and the other one arrives: 4 and 5 (0: the block's, 1: the
+// consumers', 2 and 3: tma_store's). ptxas moves arithmetic across barriers, so an arrival after x is made to depend on x, by
+// the predicate of a shuffle of it: whether lane 0 exists, which is always so.
+
+static LLVMValueRef group_of(Gen *g) { return LLVMBuildLShr(g->B, g->warp, gen_i32(g, 2), ""); }
+
+void emit_turn_wait(Gen *g, Op *op) {
+    LLVMValueRef args[] = {group_of(g)};
+    const char *text = op->imm ? "{\n.reg .pred p;\n.reg .b32 b;\nsetp.eq.u32 p, $0, 0;\nadd.u32 b, $0, 4;\n@p bar.sync b, 256;\n}"
+                               : "{\n.reg .b32 b;\nadd.u32 b, $0, 4;\nbar.sync b, 256;\n}";
+    gen_asm(g, LLVMVoidTypeInContext(g->C), text, "r,~{memory}", 1, args, true, true);
+}
+
+void emit_turn_pass(Gen *g, Op *op) {
+    LLVMValueRef args[33] = {group_of(g)};
+    Buf text = {0}, cons = {0};
+    int n = op->nin ? gen_tile(g, op->in[0])->n : 0;
+    if (n > 32 || (n && op->in[0]->type.elem != EL_f32)) n = 0;
+    buf_puts(&text, "{\n.reg .pred p;\n.reg .b32 b, x;\nsub.u32 b, 5, $0;\n");
+    buf_puts(&cons, "r");
+    for (int i = 0; i < n; i++) {
+        args[1 + i] = gen_get(g, op->in[0], i);
+        buf_puts(&cons, ",f");
+        if (i) buf_printf(&text, "max.f32 x, x, $%d;\n", 1 + i);
+        else buf_puts(&text, "mov.b32 x, $1;\n");
+    }
+    if (n) buf_puts(&text, "shfl.sync.idx.b32 x|p, x, 0, 31, -1;\n");
+    if (op->imm) buf_puts(&text, "setp.eq.u32 p, $0, 1;\n");
+    buf_printf(&text, "%sbar.arrive b, 256;\n}", n || op->imm ? "@p " : "");
+    buf_puts(&cons, ",~{memory}");
+    gen_asm(g, LLVMVoidTypeInContext(g->C), text.p, cons.p, 1 + n, args, true, true);
+    buf_free(&text);
+    buf_free(&cons);
+}
+
 // ---- roles ---------------------------------------------------------------------------------------
 
 // Registers after the exchange: the producer gives up what the consumers take (hopper.md 1.6).

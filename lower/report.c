@@ -119,6 +119,11 @@ static void region(Rpt *r, const Region *reg) {
     }
 }
 
+static bool takes_turns(const Fn *f) {
+    for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) if (op->code == OP_T_turn_wait) return true;
+    return false;
+}
+
 void report_print(Fn *f, Buf *out) {
     const LaunchInfo *l = f->launch;
     Rpt r = {f, facts_new(f), out};
@@ -128,6 +133,7 @@ void report_print(Fn *f, Buf *out) {
     if (l->smem || f->buffer_bytes) buf_printf(out, "  shared memory  %.1f KiB of %.1f KiB, rings %.1f KiB\n", l->smem / 1024.0, f->target->smem_block / 1024.0, f->buffer_bytes / 1024.0);
     if (f->chosen) buf_printf(out, "  chosen         %s\n", f->chosen);
     if (f->walks) buf_printf(out, "  walks          %d blocks from tile to tile, loading ahead\n", f->walks);
+    if (takes_turns(f)) buf_puts(out, "  turns          the consumer groups start their products half a trip apart: exponentials take as long\n");
     if (f->cluster) buf_printf(out, "  clusters       of %d blocks; what all of them want is loaded once\n", f->cluster);
     if (f->cluster_refused) buf_printf(out, "  no clusters: %s\n", f->cluster_refused);
     if (f->parts) buf_printf(out, "  split          each tile's loop in %d parts, joined in order by the last\n", f->parts);
