@@ -1,4 +1,4 @@
-// Windows of few channels.
+// Windows without rows.
 //
 // A product reads its left operand in rows of at least 32 bytes, or gathers it element by element. Windows of a picture have
 // rows as long as there are channels, and the first layer of a network has three. So what such a product reads is written
@@ -7,6 +7,8 @@
 //     windows that do not overlap (patches)       all of it: [N, P, Q, C * R * S], a matrix, and no larger than the picture
 //     windows that do, C <= 8                     the innermost taps: [N, H, Q, S * C and zeros up to 16]; what is left to
 //                                                 the product are windows of R rows, one pixel wide, with S * C channels
+//     windows of many channels that are not       the picture, channels last: this is an input of the model, or comes from
+//     innermost                                   something that has another order
 //
 // That is a value with a cast to its own type that says `kept`, and so are the weights that go with it.
 
@@ -77,7 +79,7 @@ static bool has_rows(const Windows *w)
     int last = w->y->rank - 1;
     while (last > 0 && ix_is(w->y->shape[last], 1)) last--;
     for (int k = 0; k < w->nk; k++)
-        if (w->use[k].dim == last && !w->use[k].tap) return w->y->shape[last]->hi >= ROW;
+        if (w->use[k].dim == last && !w->use[k].tap) return w->y->shape[last]->hi >= ROW || w->channels > FEW;
     return false;
 }
 
@@ -177,6 +179,27 @@ static Node *innermost_taps(Graph *g, const Windows *w, const Node *n, Node *con
     return g_name(g, g_contract(g, windows, weights, 0, nm, nn, nk + 1, (Elem)n->elem, n->contract.acc), n->name);
 }
 
+// The same windows of a picture that has its channels last (order_axes then sums in that order).
+static Node *channels_last(Graph *g, const Windows *w, const Node *n, Node *const *src)
+{
+    Node *a = src[0], *y = w->y;
+    Ix shape[G_MAX_RANK], at[G_MAX_RANK], coord[G_MAX_RANK];
+    int rank = 0;
+    for (int last = 0; last < 2; last++)
+        for (int d = 0; d < y->rank; d++) {
+            bool channel = false;
+            for (int k = 0; k < w->nk; k++) channel |= w->use[k].dim == d && !w->use[k].tap;
+            if (channel != (last == 1)) continue;
+            shape[rank] = y->shape[d];
+            coord[rank] = w->at[d];
+            at[d] = ix_axis(g, rank, shape[rank]);
+            rank++;
+        }
+    Node *picture = kept(g, g_view(g, y, rank, shape, at, NULL, g_int(0)), name_of(g, y, "channels_last"));
+    a = g_view(g, picture, a->rank, a->shape, coord, a->view.pred, a->view.fill);
+    return g_name(g, g_contract(g, a, src[1], 0, w->nm, n->contract.nn, w->nk, (Elem)n->elem, n->contract.acc), n->name);
+}
+
 static Node *unfolded(Rewrite *r, void *pass, Node *n, Node *const *src)
 {
     (void)pass;
@@ -189,7 +212,8 @@ static Node *unfolded(Rewrite *r, void *pass, Node *n, Node *const *src)
     if (!results || results->lo < LEAST_RESULTS || !windows_of(g, &proto, &w) || has_rows(&w)) return NULL;
     if (ix_prove_le(g, g_count(g, src[0]), g_count(g, w.y))) return as_matrix(g, n, src);
     int64_t row = w.channels * src[0]->shape[w.nm + w.tap]->value;
-    return w.channels <= FEW && row <= MOST_ROW ? innermost_taps(g, &w, n, src) : NULL;
+    if (w.channels <= FEW) return row <= MOST_ROW ? innermost_taps(g, &w, n, src) : NULL;
+    return w.y->kind == G_cast && w.y->cast.kept ? NULL : channels_last(g, &w, n, src);
 }
 
 void unfold_windows(Graph *g)
