@@ -149,10 +149,55 @@ static Node *folded(Rewrite *r, void *pass, Node *n, Node *const *src)
     return NULL;
 }
 
+// ---- axes that nothing varies along -----------------------------------------------------------------------------------
+//
+// A mask of keys that was expanded to all queries before it was computed with: computed without them, and expanded then.
+
+static uint64_t varies(const Node *x)
+{
+    GNum v;
+    uint64_t axes = 0;
+    if (g_scalar_value(x, &v)) return 0;
+    if (x->kind != G_view || !ix_is(x->view.pred, 1)) return ~UINT64_C(0);
+    for (int i = 0; i < x->src[0]->rank; i++) axes |= x->view.coord[i]->axes;
+    return axes;
+}
+
+static Node *thinned(Rewrite *r, void *pass, Node *n, Node *const *src)
+{
+    Graph *g = r->g;
+    Ix shape[G_MAX_RANK], coord[G_MAX_RANK];
+    uint64_t axes = 0;
+    bool less = false;
+    (void)pass;
+    if (n->kind != G_ew && (n->kind != G_cast || n->cast.kept)) return NULL;
+    for (uint32_t i = 0; i < n->nsrc; i++) axes |= varies(src[i]);
+    for (int i = 0; i < n->rank; i++) {
+        bool stays = axes >> i & 1 || ix_is(n->shape[i], 1);
+        shape[i] = stays ? n->shape[i] : ix(g, 1);
+        coord[i] = stays ? ix_axis(g, i, n->shape[i]) : ix(g, 0);
+        less |= !stays;
+    }
+    if (!less || axes == 0) return NULL;
+    Node **thin = NEW_N(g->arena, Node *, n->nsrc);
+    Ix at[G_MAX_RANK];
+    for (int i = 0; i < n->rank; i++) at[i] = ix_axis(g, i, shape[i]);
+    for (uint32_t i = 0; i < n->nsrc; i++) {
+        Ix through[G_MAX_RANK];
+        for (int k = 0; k < n->rank; k++) through[k] = ix_is(shape[k], 1) ? ix(g, 0) : at[k];
+        thin[i] = g_view(g, src[i], n->rank, shape, through, NULL, g_int(0));
+    }
+    Node proto = *n;
+    proto.src = thin;
+    proto.shape = shape;
+    return g_view(g, g_name(g, node_intern(g, &proto), n->name), n->rank, n->shape, coord, NULL, g_int(0));
+}
+
 void count_constants(Graph *g)
 {
     Rewrite r;
     if (rewrite_begin(&r, g)) rewrite_all(&r, folded, NULL);
+    if (!g_failed(g) && rewrite_begin(&r, g)) rewrite_all(&r, thinned, NULL);
 }
 
 // ---- factors of products -----------------------------------------------------------------------------------------------

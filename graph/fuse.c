@@ -410,6 +410,15 @@ static bool into_scatter(const State *s, const Node *n, const FGroup *f)
     return s->weight[n->id] <= CHEAP && !s->heavy[n->id] && comes_from(put, n, 0) && !comes_from(n, f->root->src[0], 0) && n->elem == put->elem && g_same_shape(n, put);
 }
 
+// The axes of the root that are the product's batch, as far as they are plain.
+static uint64_t batch_axes(const FGroup *f)
+{
+    uint64_t a = 0;
+    for (int i = 0; f->place && i < f->anchor->contract.nb; i++) a |= f->place[i]->axes;
+    for (int i = f->anchor ? f->anchor->contract.nb : 0; f->place && i < f->anchor->rank; i++) a &= ~f->place[i]->axes;
+    return a;
+}
+
 // How often is an elementwise value computed again in a group, and does that matter?
 static const char *element_refused(State *s, const Node *n)
 {
@@ -425,6 +434,8 @@ static const char *element_refused(State *s, const Node *n)
         uint64_t axes = used_axes(p->at.at[i].coord, n->rank), all = all_root_axes(s, f);
         bool again = f->attends ? false : f->kind == F_PRODUCT ? (axes & all) != all : f->kind == F_MAP && (axes & all) != all;
         bool scores = f->attends && (axes >> f->along & 1) && (axes & all) && !f->inner;
+        bool of_keys = f->attends && !s->for_keys[n->id] && (axes >> f->along & 1) && !(axes & all_root_axes(s, f) & ~batch_axes(f));
+        if (several && of_keys && s->weight[n->id] > 0) return "a mask of keys that several kernels use";
         if (f->attends && s->for_keys[n->id] && s->weight[n->id] > 0) return "operands of an attention are loaded as they are";
         bool queries = f->attends && f->inner && (!(axes >> f->along & 1) || s->weight[n->id] <= ROTARY);
         if (queries) continue;

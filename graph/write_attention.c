@@ -1,14 +1,15 @@
 // The kernel of an attention: queries are a tile, keys a loop, the head and the values whole. The loop keeps the greatest
 // score, the sum of the weights and the weighted sum of the values (put_attention in write_text.c).
 //
-// Masks. Scores come as X + where(C, 0, -3.4e38), where(C, X, -inf), and so on. If C depends on nothing but places, and no row
-// is masked as a whole (or such a row gives what it gives by -inf), what is masked out has no weight: then it is -inf, the
-// scores are to the base 2, and keys past the last that any query of the tile sees are left out:
+// Masks. Scores come as X + where(C, 0, -3.4e38), where(C, X, -inf), and so on: a number so low that X is lost in it. It is as
+// good in the exponent to the base 2, where only X is scaled: beside a score it has no weight, and in a row that has nothing else
+// all are equal, as the model has it. If C depends on nothing but places, and no row is masked as a whole (or such a row gives what
+// it gives by -inf), what is masked out is -inf, and keys past the last that any query of the tile sees are left out:
 //
 //     for n in min(1024, last(m) + 1) by BN {
 //         let t2 = where(n <= m, dot(x[m, ..], x[n, ..] over c) * (0.125 * LOG2E), -inf);
 //
-// Other masks are added as the model adds them, which keeps what -3.4e38 means for a row that has nothing else.
+// What is added to scores and could be anything (a bias, a mask from outside) is added as the model adds it.
 
 #include "graph/write_internal.h"
 
@@ -58,7 +59,13 @@ static Ix condition(Graph *g, const Node *where, const Ix *coord)
     return c.n->kind == G_index ? ix_substitute(g, c.n->index.expr, c.coord, c.n->rank) : NULL;
 }
 
-typedef struct Mask { At score; Ix seen; double fill; } Mask;       // score where seen, else fill
+typedef struct Mask {            // score where seen, else fill
+    At score;
+    Ix seen;                     // NULL: it is read from memory
+    double fill;
+    At added;                    // 0 where seen, else fill; or n is NULL
+    At where;                    // score where seen, else fill, or the other way round
+} Mask;
 
 // where(C, 0, fill) and where(C, fill, 0)
 static bool added_mask(Graph *g, At w, Mask *m)
@@ -67,10 +74,11 @@ static bool added_mask(Graph *g, At w, Mask *m)
     w = resolved(g, w);
     if (w.n->kind != G_ew || w.n->op != EW_where || !number(w.n->src[1], &t) || !number(w.n->src[2], &f)) return false;
     bool direct = t == 0 && f <= MASKED, turned = f == 0 && t <= MASKED;
-    m->seen = direct || turned ? condition(g, w.n, w.coord) : NULL;
+    if (!direct && !turned) return false;
+    m->seen = condition(g, w.n, w.coord);
     if (m->seen && turned) m->seen = ix_not(g, m->seen);
     m->fill = direct ? f : t;
-    return m->seen != NULL;
+    return true;
 }
 
 static bool find_mask(Graph *g, At s, Mask *m)
@@ -78,13 +86,18 @@ static bool find_mask(Graph *g, At s, Mask *m)
     s = resolved(g, s);
     if (s.n->kind != G_ew) return false;
     for (int i = 0; i < 2 && s.n->op == EW_add; i++)
-        if (added_mask(g, at_place(s.n->src[i], s.coord), m)) return m->score = at_place(s.n->src[1 - i], s.coord), true;
+        if (added_mask(g, at_place(s.n->src[i], s.coord), m)) {
+            m->score = at_place(s.n->src[1 - i], s.coord);
+            m->added = at_place(s.n->src[i], s.coord);
+            return true;
+        }
     for (int i = 1; i < 3 && s.n->op == EW_where; i++) {
         if (!number(s.n->src[i], &m->fill) || m->fill > MASKED) continue;
         m->seen = condition(g, s.n, s.coord);
         if (m->seen && i == 1) m->seen = ix_not(g, m->seen);
         m->score = at_place(s.n->src[3 - i], s.coord);
-        return m->seen != NULL;
+        m->where = s;
+        return true;
     }
     return false;
 }
@@ -143,11 +156,31 @@ static KExpr *to_base_2(Kernel *k, At s)
     return x ? k_text(k, "$0 * LOG2E", P_TIMES, EL_f32, k_sized(k, x, EL_f32), NULL, NULL) : NULL;
 }
 
+// Masked by what is in memory, or with rows of nothing: as the model has it, but to the base 2.
+static KExpr *masked(Kernel *k, const Mask *m)
+{
+    KExpr *x = to_base_2(k, m->score), *mask;
+    k->base2 = true;
+    if (m->added.n) {
+        mask = k_value(k, m->added.n, m->added.coord);
+        return x && mask ? k_text(k, "$0 + $1", P_PLUS, EL_f32, x, k_sized(k, mask, EL_f32), NULL) : NULL;
+    }
+    const Node *w = m->where.n;
+    double t;
+    bool turned = number(w->src[1], &t) && t == m->fill;
+    mask = k_value(k, w->src[0], m->where.coord);
+    if (!x || !mask) return NULL;
+    mask = k_sized(k, mask, EL_bool);
+    KExpr *fill = k_number(k, g_float(m->fill), NULL);
+    return k_text(k, "where($0, $1, $2)", P_PRIMARY, EL_f32, mask, turned ? fill : x, turned ? x : fill);
+}
+
 static KExpr *score(Kernel *k, const Attention *found, int queries)
 {
     Mask m = {.score = at_place(found->score, found->place)};
-    bool masked = find_mask(k->g, m.score, &m), empty = m.fill - m.fill != 0;        // -inf: a row of nothing is as the model has it
-    if (masked && (empty || sees_first(k, m.seen))) {
+    bool has_mask = find_mask(k->g, m.score, &m), empty = m.fill - m.fill != 0;      // -inf: a row of nothing is as the model has it
+    if (has_mask && !(m.seen && (empty || sees_first(k, m.seen)))) return masked(k, &m);
+    if (has_mask) {
         if (queries >= 0 && !shorten(k, m.seen, queries)) return NULL;
         KExpr *x = to_base_2(k, m.score), *seen = k_sized(k, k_index(k, m.seen), EL_bool);
         k->base2 = true;

@@ -108,6 +108,8 @@ static Node *from_memory(Graph *g, Node *s)
     return g_where(g, seen, s, g_f(g, EL_f32, -INFINITY));
 }
 
+static Node *bias(Graph *g, Node *s) { return g_ew2(g, EW_add, s, g_input(g, "bias", EL_f32, 2, S(ix(g, T), ix(g, T)))); }
+
 static void check(Node *(*mask)(Graph *g, Node *scores), bool shorter, bool base2)
 {
     char *text = attention(mask);
@@ -122,9 +124,10 @@ static void masks_shorten_the_loop(void **state)
     (void)state;
     check(causal, true, true);
     check(added, true, true);
-    check(past_rows, false, false);
+    check(past_rows, false, true);
     check(past_rows_inf, true, true);
-    check(from_memory, false, false);
+    check(from_memory, false, true);
+    check(bias, false, false);
 }
 
 // gelu in two spellings of exporters, and what is none.
