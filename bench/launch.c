@@ -4,7 +4,9 @@
 //
 // One kernel, three parameters, data on the GPU. In turns: 256 cuLaunchKernel of a kernel of ours with as many parameters, 256
 // tkc_run, 256 tkc_set_data and tkc_run; the device is waited for in between, so that its queue never fills. Medians of
-// 101 rounds, microseconds of the calling thread. Then three runs are captured, replayed, and the result checked.
+// 101 rounds, microseconds of the calling thread. Then three runs are captured, replayed, and the result checked. With a file of
+// compiled kernels, `tkc step.tk --emit=artifact -o step.tkx` of the source below, that is launched instead (bench_launch --source
+// prints it).
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -121,8 +123,9 @@ static void capture(tkc_context *ctx, const Bench *b)
     printf("%d runs captured, replayed %d times: right\n", RUNS, REPLAYS);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "--source") == 0) return fputs(source, stdout) < 0;
     tkc_context *ctx;
     tkc_program *prog;
     Bench b;
@@ -131,7 +134,7 @@ int main(void)
     for (int i = 0; i < N; i++) x[i] = (float)i;
     load_driver();
     fine(tkc_open("cuda", NULL, &ctx));
-    fine(tkc_load_text(ctx, "step.tk", source, sizeof source - 1, &prog));
+    fine(argc > 1 ? tkc_load_file(ctx, argv[1], &prog) : tkc_load_text(ctx, "step.tk", source, sizeof source - 1, &prog));
     for (int i = 0; i < 2; i++) {
         fine(tkc_alloc(ctx, sizeof x, &b.x[i]));
         fine(tkc_write(ctx, b.x[i], x, sizeof x));

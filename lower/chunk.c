@@ -220,8 +220,12 @@ static bool chunk_axis(Fn *f, Val *axis, int64_t lanes) {
     int64_t p = 1;
     while (p < c.extent) p *= 2;
     c.extent = p;
-    if (c.extent >= axis_extent(axis) || !collect(&c)) return false;
+    if (c.extent >= axis_extent(axis) || !collect(&c)) {
+        fn_note(f, axis->def->span, "%lld lanes in one tile: it could not be cut into chunks", (long long)lanes);
+        return false;
+    }
     for (int i = 0; i < c.n; i++) if (!joins(&c, i, i)) return false;
+    fn_note(f, axis->def->span, "%lld lanes are more than a block holds: loops over chunks of %lld along the longest axis", (long long)lanes, (long long)c.extent);
     for (int i = 0; i < c.n;) {
         int last = i + 1;
         while (last < c.n && joins(&c, i, last)) last++;

@@ -120,6 +120,7 @@ static bool defer_value(Fn *f, Op *loop, int i, TReduce kind) {
     if (!in_parts(&s, loop->in[3 + i], NULL)) return false;
     if (!same_lanes(loop->out[i], s.arg)) return false;
     for (int k = 0; k < s.nsums; k++) s.sum[k]->attr = 1;
+    fn_note(f, loop->span, "each lane keeps its own %s until the loop ends", kind == TR_sum ? "sum" : kind == TR_max ? "maximum" : "minimum");
     Op *join = op_new(f, OP_T_join_lanes, loop->span, 1, (Val *[]){loop->out[i]}, 1);
     Val *result = join->out[0];
     join->sub = (uint8_t)kind;

@@ -73,6 +73,16 @@ int sub_find(SubTable table, Str name)
 
 // ---- making --------------------------------------------------------------------------------------
 
+void fn_note(Fn *f, Span at, const char *fmt, ...) {
+    char text[256];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    for (uint32_t i = 0; i < f->notes.n; i++) if (f->notes.at[i].at.lo == at.lo && strcmp(f->notes.at[i].text, text) == 0) return;
+    vec_push(f->arena, &f->notes, ((FnNote){at, arena_printf(f->arena, "%s", text)}));
+}
+
 Fn *fn_new(Session *s, const TKernel *k)
 {
     Fn *f = NEW(session_arena(s), Fn);

@@ -99,6 +99,8 @@ struct Region {
     VEC(Val *) args;
 };
 
+typedef struct FnNote { Span at; const char *text; } FnNote;
+
 struct Fn {                         // one kernel, specialised
     Session *session;
     Arena   *arena;
@@ -116,6 +118,8 @@ struct Fn {                         // one kernel, specialised
     int      cluster;               // blocks of a cluster, which load for each other what several of them want; 0: none
     const char *cluster_refused;    // why the pass `pipeline` made none, though asked to
     const char *chosen;             // what choose.c decided, or NULL
+    const char *warps_why;          // what the number of warps follows from
+    VEC(FnNote) notes;              // what passes decided, for the report
     int      kept;                  // tiles that a program has room for from one loop to the next (keep.c), else 0
     int      parts;                 // programs that share a tile's loop (split.c), else 0
     const char *split_refused;      // why the pass `split` left the kernel as it was, though asked for parts
@@ -125,6 +129,7 @@ struct Fn {                         // one kernel, specialised
 // ---- ir.c: building and changing -----------------------------------------------------------------
 
 Fn   *fn_new(Session *s, const TKernel *k);
+void  fn_note(Fn *f, Span at, const char *fmt, ...) __attribute__((format(printf, 3, 4)));    // said once
 Val  *val_new(Fn *f, Type t);
 Op   *op_new(Fn *f, OpCode code, Span span, int nin, Val *const *in, int nout);   // results get fresh values, types unset; its regions are made, empty
 void  op_append(Region *r, Op *op);

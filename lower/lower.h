@@ -54,6 +54,6 @@ bool  lower_run(Fn *f, const CompileOptions *opt);
 bool  lower_emit(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *llvm, Buf *ptx);
 bool  lower_emit_each(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *ptx);       // a module for each: ptx[0 .. n)
 void  layout_print_all(Fn *f, Buf *out);   // --emit=layout
-void  report_print(Fn *f, Buf *out);   // --emit=report: decisions, buffers, widths, refusals
+void  report_print(Fn *f, const int64_t *dims, Buf *out);   // --emit=report: decisions, buffers, widths, refusals; dims by number, -1: not known
 
 #endif

@@ -127,7 +127,10 @@ static bool peel_region(Fn *f, Region *r) {
     for (Op *op = r->first; op; op = op->next) {
         for (int i = 0; i < op->nreg; i++) changed |= peel_region(f, op->reg[i]);
         Peel p = {.f = f};
-        if (op->code == OP_T_for && applies(&p, op)) { split(&p); changed = true; }
+        if (op->code != OP_T_for || !applies(&p, op)) continue;
+        fn_note(f, op->span, "trips whose lanes are all alive have a body without masks");
+        split(&p);
+        changed = true;
     }
     return changed;
 }

@@ -139,6 +139,7 @@ static void rewrite(Ahead *a) {
         init[i] = load_at(a, i, a->loop->in[0], lasting[i], a->loop);
         next[i] = load_at(a, i, counter, lasting[i], first);
     }
+    fn_note(a->f, a->loop->span, "%d tile%s loaded a trip ahead, since each trip joins lanes", a->n, a->n == 1 ? "" : "s");
     a->loop = widened(a, a->n, init);
     for (int i = 0; i < a->n; i++) {
         Val *x = a->load[i]->out[0], *cur = region_arg(a->f, body, init[i]->type);

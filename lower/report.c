@@ -54,6 +54,18 @@ static void dot_line(Rpt *r, const Op *op) {
     buf_putc(r->out, '\n');
 }
 
+// What goes element by element: atomics, and memory behind pointers.
+static void pointer_line(Rpt *r, const Op *op) {
+    static const char *const names[] = {"add", "min", "max", "and", "or", "xor", "exchange", "compare and swap"};
+    const Val *v = op->code == OP_T_ptrload ? op->out[0] : op->code == OP_T_ptrstore ? op->in[1] : op->nidx || op->in[0]->type.kind == TY_TENSOR ? op->in[1 + op->nidx] : op->in[1];
+    where(r, op);
+    if (op->code == OP_T_atomic) buf_printf(r->out, "atomic %-9s %s", op->in[0]->type.kind == TY_TENSOR ? param_name(r, op->in[0]) : "*", names[op->sub]);
+    else buf_printf(r->out, "%-5s *          through a pointer", op->code == OP_T_ptrload ? "load" : "store");
+    buf_printf(r->out, ", %d bytes a lane", elem_bytes((Elem)v->type.elem));
+    if (v->type.rank && v->layout) buf_printf(r->out, ", %d of them", layout_regs(v->layout));
+    buf_putc(r->out, '\n');
+}
+
 // Reductions, and what keeps the axis: over which parts of the layout it runs.
 static void along_steps(Rpt *r, const Op *op) {
     const Val *x = op->in[0];
@@ -81,6 +93,7 @@ static void region(Rpt *r, const Region *reg) {
         switch (op->code) {
         case OP_T_load: case OP_T_store: access_line(r, op); break;
         case OP_T_dot: dot_line(r, op); break;
+        case OP_T_atomic: case OP_T_ptrload: case OP_T_ptrstore: pointer_line(r, op); break;
         case OP_T_wgmma: {
             int first = 4 + ((op->flags & HAS_ACC) != 0);
             where(r, op);
@@ -124,13 +137,20 @@ static bool takes_turns(const Fn *f) {
     return false;
 }
 
-void report_print(Fn *f, Buf *out) {
+static void note_line(Rpt *r, const FnNote *n) {
+    Op at = {.span = n->at};
+    where(r, &at);
+    buf_printf(r->out, "loop             %s\n", n->text);
+}
+
+void report_print(Fn *f, const int64_t *dims, Buf *out) {
     const LaunchInfo *l = f->launch;
     Rpt r = {f, facts_new(f), out};
     buf_printf(out, "%s: %d warp%s a program", l->kernel->s, f->warps, f->warps == 1 ? "" : "s");
     if (f->groups) buf_printf(out, " in %d consumer group%s and 1 producer", f->groups, f->groups == 1 ? "" : "s");
     buf_printf(out, ", %d threads a block, blocks %s\n", l->threads, launch_expr_text(f->arena, l, l->blocks));
     if (l->smem || f->buffer_bytes) buf_printf(out, "  shared memory  %.1f KiB of %.1f KiB, rings %.1f KiB\n", l->smem / 1024.0, f->target->smem_block / 1024.0, f->buffer_bytes / 1024.0);
+    if (f->warps_why && !f->groups) buf_printf(out, "  warps          %s\n", f->warps_why);
     if (f->chosen) buf_printf(out, "  chosen         %s\n", f->chosen);
     if (f->walks) buf_printf(out, "  walks          %d blocks from tile to tile, loading ahead\n", f->walks);
     if (takes_turns(f)) buf_puts(out, "  turns          the consumer groups start their products half a trip apart: exponentials take as long\n");
@@ -140,9 +160,10 @@ void report_print(Fn *f, Buf *out) {
     if (f->kept) buf_printf(out, "  keeps          up to %d tiles that a later loop reads too: shared memory %u + %s bytes\n", f->kept, l->smem, launch_expr_text(f->arena, l, l->smem_more));
     if (f->split_refused) buf_printf(out, "  not split: %s\n", f->split_refused);
     if (f->roles_refused) buf_printf(out, "  no warp roles: %s\n", f->roles_refused);
+    for (uint32_t i = 0; i < f->notes.n; i++) note_line(&r, &f->notes.at[i]);
     region(&r, &f->body);
     for (int i = 0; i < l->nfacts; i++) buf_printf(out, "  assumes        %s\n", l->facts[i].text);
-    roofline_print(f->session, f->kernel, f->target, out);
+    roofline_print(f->session, f->kernel, f->target, dims, out);
 }
 
 static void layouts(const Region *reg, Buf *out) {

@@ -217,8 +217,15 @@ static void put_scaled(double x, const char *unit, Buf *out) {
     buf_printf(out, "%.1f %s%s", x, prefix[i], unit);
 }
 
-static bool any_unknown(const LaunchInfo *l) {
-    for (int i = 0; i < l->ndims; i++) if (l->dims[i].fixed < 0) return true;
+static bool any_unknown(const LaunchInfo *l, const int64_t *known) {
+    for (int i = 0; i < l->ndims; i++) {
+        bool follows = false;                                       // `where P = ..` says what it is
+        for (int g = 0; g < l->nguards; g++) {
+            LExpr e = l->guards[g].cond;
+            follows |= e.n > 2 && e.at[0].op == L_DIM && e.at[0].arg == i && e.at[e.n - 1].op == L_EQ && whole((LExpr){e.at + 1, e.n - 2});
+        }
+        if (l->dims[i].fixed < 0 && !(known && known[i] >= 0) && !follows) return true;
+    }
     return false;
 }
 
@@ -252,15 +259,15 @@ Roofline roofline_on(Session *s, const TKernel *k, const int64_t *dims, const Ta
     return r;
 }
 
-void roofline_print(Session *s, const TKernel *k, const Target *t, Buf *out) {
+void roofline_print(Session *s, const TKernel *k, const Target *t, const int64_t *dims, Buf *out) {
     Count c = count_all(s, k);
     put_work(&c, "bytes", &c.bytes, ", each tensor once", out);
     put_work(&c, "flops", &c.flops, c.products.n ? " besides products" : "", out);
     if (c.products.n) put_work(&c, "products", &c.products, " flops", out);
-    double bytes = value(&c, &c.bytes, NULL), flops = value(&c, &c.flops, NULL), products = value(&c, &c.products, NULL);
+    double bytes = value(&c, &c.bytes, dims), flops = value(&c, &c.flops, dims), products = value(&c, &c.products, dims);
     double memory = bytes / (t->gbs * 1e3), arithmetic = flops / (t->tflops_f32 * 1e6), tensor = products / product_rate(&c, t);
     double most = memory > arithmetic ? memory > tensor ? memory : tensor : arithmetic > tensor ? arithmetic : tensor;
-    if (any_unknown(c.f->launch)) buf_printf(out, "  at %-11lld ", (long long)sample(c.f->launch));
+    if (any_unknown(c.f->launch, dims)) buf_printf(out, "  at %-11lld ", (long long)sample(c.f->launch));
     else buf_printf(out, "  %-14s ", "a launch");
     put_scaled(bytes, "B", out);
     buf_printf(out, " in %.1f us, ", memory);

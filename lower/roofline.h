@@ -9,6 +9,6 @@ typedef struct Roofline { double bytes, flops, products; } Roofline;         // 
 Roofline roofline_at(Session *s, const TKernel *k, const int64_t *dims);
 // .. and how long it must take at least, in us.
 Roofline roofline_on(Session *s, const TKernel *k, const int64_t *dims, const struct Target *t, double *us);
-void roofline_print(Session *s, const TKernel *k, const struct Target *t, Buf *out);
+void roofline_print(Session *s, const TKernel *k, const struct Target *t, const int64_t *dims, Buf *out);
 
 #endif

@@ -56,6 +56,12 @@ int schedule_warps(const Fn *f, const CompileOptions *opt, int *per_block) {
 bool schedule(Fn *f, const CompileOptions *opt) {
     int per_block;
     f->warps = schedule_warps(f, opt, &per_block);
+    Sizes s = {0};
+    measure(&f->body, &s);
+    if (opt->schedule.warps) f->warps_why = "as asked or chosen";
+    else if (s.dot) f->warps_why = arena_printf(f->arena, "for a product of %lld elements", (long long)s.dot);
+    else f->warps_why = arena_printf(f->arena, "%lld elements of the largest tile a lane%s", (long long)((s.lanes + 32 * f->warps - 1) / (32 * f->warps)),
+                                     s.sorts ? ": it sorts" : s.reduces ? ": it reduces" : s.heavy ? ": costly functions" : "");
     LaunchInfo *l = f->launch;
     l->threads = f->warps * 32 * per_block;
     l->blocks = per_block == 1 ? l->programs : launch_join_const(f->arena, L_CDIV, l->programs, per_block);

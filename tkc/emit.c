@@ -52,6 +52,7 @@ typedef struct Job {
     TKernel       *kernel[MAX_KERNELS];
     Choice         choice[MAX_KERNELS];
     Fn            *fn[MAX_KERNELS];
+    int64_t        dims[MAX_KERNELS][MAX_DIMS];          // as far as --set says; else -1
     int            n;
 } Job;
 
@@ -84,7 +85,13 @@ static int instantiate(Job *j, SemaFile *file) {
     for (int i = 0; i < n; i++) {
         values_for(&all, nodes[i], &set, &dims);
         Choice *c = &j->choice[j->n];
-        if (tuned_choose(NULL, NULL, file, j->s, nodes[i], set.at, set.n, dims.at, dims.n, &j->compile, c)) j->kernel[j->n++] = c->kernel;
+        if (!tuned_choose(NULL, NULL, file, j->s, nodes[i], set.at, set.n, dims.at, dims.n, &j->compile, c)) continue;
+        for (int d = 0; d < c->kernel->ndims; d++) {
+            j->dims[j->n][d] = -1;
+            for (int v = 0; v < dims.n; v++)
+                if (strcmp(dims.at[v].name, c->kernel->dims[d].name->s) == 0) j->dims[j->n][d] = dims.at[v].ival;
+        }
+        j->kernel[j->n++] = c->kernel;
     }
     lap(&j->clock, "check");
     return report_diags(j->s, j->opt) && j->n == n ? DONE : FAILED;
@@ -259,7 +266,7 @@ static void report_code(Job *j, const Buf *ptx) {
 static int emit_report(Job *j) {
     Buf ptx = {0};
     int status = emit_code(j, NULL, &ptx);
-    for (int i = 0; i < j->n && status == DONE; i++) report_print(j->fn[i], &j->out);
+    for (int i = 0; i < j->n && status == DONE; i++) report_print(j->fn[i], j->dims[i], &j->out);
     if (status == DONE) report_code(j, &ptx);
     buf_free(&ptx);
     return status;

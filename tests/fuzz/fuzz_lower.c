@@ -28,7 +28,7 @@ static void lower(Session *s, const TKernel *k, const char *arch, size_t size)
     if (!done && diag_errors(s) == errors) ice("not lowered, and no error");
     Buf text = {0};
     ir_print(f, &text);
-    if (done) layout_print_all(f, &text), report_print(f, &text);
+    if (done) layout_print_all(f, &text), report_print(f, NULL, &text);
     buf_free(&text);
 }
 
