@@ -85,6 +85,9 @@ static void open_addr(Gen *g, Addr *s, const Op *op, const Layout *l, const Type
 }
 
 // Address of register r: a 64-bit value and a constant byte offset.
+// The position of a tile's axis, if it has one only; else how many axes there are.
+static int only_axis(const Addr *s, const Type *t) { return t->rank == 1 ? type_axis(&s->type, t->axis[0]) : s->type.rank; }
+
 static LLVMValueRef address(Addr *s, int r, int64_t *imm) {
     Gen *g = s->g;
     Access *a = &s->a;
@@ -103,13 +106,18 @@ static LLVMValueRef address(Addr *s, int r, int64_t *imm) {
         }
         at = LLVMBuildAdd(g->B, at, off, "");
     }
-    for (int d = 0; d < a->nidx; d++)
-        for (int t = 0; t < a->aff[d].ntile; t++) {
-            const AffTerm *x = &a->aff[d].tile[t];
-            LLVMValueRef v = gen_get64(g, x->v, s->tile_map[d][t][r]);
-            v = mul64(g, v, s->stride[d]);
-            at = LLVMBuildAdd(g->B, at, LLVMBuildMul(g->B, v, gen_i64(g, x->k * size), ""), "");
-        }
+    // Axis by axis, then what has several: registers that share a coordinate share the sum so far.
+    for (int i = 0; i <= s->type.rank; i++) {
+        LLVMValueRef part = NULL;
+        for (int d = 0; d < a->nidx; d++)
+            for (int t = 0; t < a->aff[d].ntile; t++) {
+                const AffTerm *x = &a->aff[d].tile[t];
+                if (only_axis(s, &x->v->type) != i) continue;
+                LLVMValueRef v = mul64(g, gen_get64(g, x->v, s->tile_map[d][t][r]), s->stride[d]);
+                part = add64(g, part, LLVMBuildMul(g->B, v, gen_i64(g, x->k * size), ""));
+            }
+        at = add64(g, part, at);
+    }
     return at;
 }
 
@@ -135,31 +143,36 @@ static LLVMValueRef both(Gen *g, LLVMValueRef a, LLVMValueRef b) { return !a ? b
 // NULL: always. `alive` leaves out the range checks: what `else` must not replace.
 static LLVMValueRef predicate(Addr *s, PredCache *c, int r, int span, LLVMValueRef *in_range) {
     Gen *g = s->g;
-    LLVMValueRef p = NULL, q = NULL;
-    for (int i = 0; i < s->type.rank; i++) {
-        if (gen_always_live(g, s->type.axis[i], s->l, i)) continue;
-        int64_t at = gen_reg_coord(s->l, i, r);
-        LLVMValueRef x = NULL;
-        for (uint32_t k = 0; k < c->live[i].n; k++) if (c->live[i].at[k].at == at) x = c->live[i].at[k].v;
-        if (!x) {
-            x = gen_live(g, s->type.axis[i], s->l, i, r, i == s->a.contiguous ? 1 : 1);
-            vec_push(g->arena, &c->live[i], ((Coord){at, x}));
-        }
-        p = both(g, p, x);
-    }
+    LLVMValueRef p = NULL, q = NULL, range[MAX_AXES + 1] = {0};
+    int rank = s->type.rank;
     (void)span;
-    for (int d = 0; d < s->a.nidx; d++) {
+    for (int d = 0; d < s->a.nidx; d++) {                       // by the axis that the index has; several: last
         if (s->a.proved[d]) continue;
         bool uniform = s->a.idx[d]->type.rank == 0;
         if (uniform && c->made) continue;
         LLVMValueRef ok = LLVMBuildICmp(g->B, LLVMIntULT, index_at(s, d, r), gen_lexpr(g, s->a.p->dim[d]), "");
         if (uniform) c->uniform = both(g, c->uniform, ok);
-        else q = both(g, q, ok);
+        else {
+            LLVMValueRef *of = &range[only_axis(s, &s->a.idx[d]->type)];
+            *of = both(g, *of, ok);
+        }
     }
     c->made = true;
-    q = both(g, q, c->uniform);
-    *in_range = q;
-    return both(g, p, q);
+    for (int i = 0; i <= rank; i++) {                           // registers that share a coordinate share its part
+        LLVMValueRef x = NULL;
+        if (i < rank && !gen_always_live(g, s->type.axis[i], s->l, i)) {
+            int64_t at = gen_reg_coord(s->l, i, r);
+            for (uint32_t k = 0; k < c->live[i].n; k++) if (c->live[i].at[k].at == at) x = c->live[i].at[k].v;
+            if (!x) {
+                x = gen_live(g, s->type.axis[i], s->l, i, r, 1);
+                vec_push(g->arena, &c->live[i], ((Coord){at, x}));
+            }
+        }
+        p = both(g, p, both(g, x, range[i]));
+        q = both(g, q, range[i]);
+    }
+    *in_range = both(g, q, c->uniform);
+    return both(g, p, c->uniform);
 }
 
 // ---- the instructions ----------------------------------------------------------------------------
