@@ -547,7 +547,8 @@ static void elementwise(State *s, Node *n)
     push(s, n, p.group, p.coord);
 }
 
-// Weights of which a product could read neither rows nor columns: what is adjacent in memory is along neither of its axes.
+// Weights of which a product could read neither rows nor columns: what is adjacent in memory is along neither of its axes. Products of
+// bytes read rows alone.
 static bool scattered(const State *s, const Node *n)
 {
     const Node *c = s->weights_of[n->id];
@@ -559,7 +560,8 @@ static bool scattered(const State *s, const Node *n)
     if (rank == 0) return false;
     Ix at = coord[rank - 1];
     bool axis = at->kind == IX_AXIS && at->arg[0] == shape[rank - 1];
-    return !(axis && (at->value == n->rank - 1 || at->value == n->rank - 1 - c->contract.nk));
+    bool rows = elem_bits((Elem)n->elem) == 8;
+    return !(axis && (at->value == n->rank - 1 || (!rows && at->value == n->rank - 1 - c->contract.nk)));
 }
 
 // Read by what is not made of constants alone.
@@ -594,10 +596,11 @@ static bool computed_once(const State *s, const Node *n)
     for (uint32_t k = 0; k < n->nsrc; k++) {
         const Node *x = n->src[k];
         GNum number;
-        while (x->kind == G_view) x = x->src[0];
+        while (x->kind == G_view || x->kind == G_cast) x = x->src[0];
         if (!g_scalar_value(x, &number)) from += size_of(s->g, x);
     }
-    return s->weights_of[n->id] || s->deep[n->id] || s->heavy[n->id] || size <= from;
+    bool bytes = from > 0 && 2 * from <= size && s->weight[n->id] <= FREE && !s->deep[n->id] && !s->heavy[n->id];     // quantised weights stay so
+    return (s->weights_of[n->id] && !bytes) || s->deep[n->id] || s->heavy[n->id] || size <= from;
 }
 
 static void place(State *s, Node *n)

@@ -238,7 +238,7 @@ static bool lower_nodes(Import *im, Onnx__NodeProto *const *nodes, size_t n) {
 
 // ---- weights -----------------------------------------------------------------------------------------
 
-static Node *initializer(Import *im, const Onnx__TensorProto *p, uint64_t raw_at) {
+static Node *initializer(Import *im, const Onnx__TensorProto *p, bool outermost, uint64_t raw_at) {
     Graph *g = im->g;
     OnnxModel *m = im->m;
     OnnxTensor t;
@@ -253,7 +253,7 @@ static Node *initializer(Import *im, const Onnx__TensorProto *p, uint64_t raw_at
                 shown(g->arena, t.missing));
     } else {
         if (t.missing != NULL && (t.data = random_weight(m, &t, &why)) == NULL) g_error(g, "%s", why.p);
-        if (raw_at != 0 && onnx_type_bits(t.type) == elem_bits(t.elem)) t.file = m->path, t.offset = raw_at;
+        if (outermost && t.file == NULL) t.file = m->path, t.offset = raw_at; // found there by its name
         if (t.data != NULL) n = tensor_node(g, &t);
     }
     buf_free(&why);
@@ -268,7 +268,7 @@ static bool initializers(Import *im, const Onnx__GraphProto *gp, bool outermost)
         const Onnx__TensorProto *p = gp->initializer[i];
         if (outermost && given_find(im->how, text(p->name)) != NULL && lookup(im, text(p->name)) != NULL)
             continue; // given instead
-        Node *n = initializer(im, p, outermost && i < im->m->raw_at.n ? im->m->raw_at.at[i] : 0);
+        Node *n = initializer(im, p, outermost, outermost && i < im->m->raw_at.n ? im->m->raw_at.at[i] : 0);
         ok = n != NULL && define(im, text(p->name), g_name(g, n, text(p->name)), p->data_type);
     }
     for (size_t i = 0; i < gp->n_sparse_initializer && ok; i++) {

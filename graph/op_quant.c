@@ -45,7 +45,9 @@ static int64_t block_size(Op *op) {
 // Floats that are whole numbers before the zero point is added, as elements of the range.
 static Node *saturated(Op *op, Node *whole, Node *zero, Range r) {
     Graph *g = op->g;
-    if (zero != NULL) whole = g_ew2(g, EW_add, whole, g_cast(g, zero, EL_f32));
+    GNum number;
+    bool none = zero == NULL || (g_scalar_value(zero, &number) && number.is_int && number.i == 0);
+    if (!none) whole = g_ew2(g, EW_add, whole, g_cast(g, zero, EL_f32));
     return g_cast_saturate(g, g_ew2f(g, EW_min, g_ew2f(g, EW_max, whole, r.lo), r.hi), r.elem);
 }
 

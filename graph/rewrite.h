@@ -25,6 +25,7 @@ Node *rewrite_node(Graph *g, Node *n, Node *const *src);     // n over other sou
 // The passes, in this order.
 void  count_constants(Graph *g);                             // algebra.c
 void  hoist_factors(Graph *g);                               // algebra.c
+void  integer_products(Graph *g);                            // quant.c
 void  fold_scales(Graph *g);                                 // fold.c
 void  merge_products(Graph *g);                              // simplify.c
 void  order_axes(Graph *g);                                  // layout.c

@@ -335,7 +335,14 @@ static bool contracted(Kernel *k, const Ix *shape, int n, int64_t by, Ix *coord)
     return true;
 }
 
-static bool dot_takes(Elem e) { return e == EL_f16 || e == EL_bf16 || e == EL_f32 || e == EL_f64; }
+static bool is_byte(const Node *n) { return n->elem == EL_i8 || n->elem == EL_u8; }
+
+static bool dot_takes(const Node *a, const Node *b, Elem sum)
+{
+    if (is_byte(a) && is_byte(b)) return sum == EL_i32;
+    if (a->elem == EL_f8e4m3 || a->elem == EL_f8e5m2) return a->elem == b->elem && sum == EL_f32;
+    return a->elem == b->elem && (a->elem == EL_f16 || a->elem == EL_bf16 || a->elem == EL_f32 || a->elem == EL_f64);
+}
 
 // What follows the product, at `at` of its result: the root's axes follow from the contraction's.
 bool k_epilogue(Kernel *k, const Ix *at)
@@ -417,14 +424,15 @@ static bool product(Kernel *k)
     Ix at[G_MAX_RANK], ca[G_MAX_RANK], cb[G_MAX_RANK], kc[G_MAX_RANK];
     k_reset(k);
     bool floats = elem_is_float((Elem)a->elem), small = floats && elem_bits((Elem)a->elem) == 16;
-    k->by_sum = !dot_takes((Elem)a->elem) || a->elem != b->elem;
-    int64_t most = k->by_sum ? 16 : small ? 128 : 64, least = k->by_sum ? 1 : 16;
+    bool bytes = elem_bits((Elem)a->elem) == 8 && elem_bits((Elem)b->elem) == 8 && dot_takes(a, b, c->contract.acc);
+    k->by_sum = !dot_takes(a, b, c->contract.acc);
+    int64_t most = k->by_sum ? 16 : small || bytes ? 128 : 64, least = k->by_sum ? 1 : 16;
     if (!k_one_axis(k, c->shape, nb, A_GRID, 0, "b", at)) return false;
     if (!k_one_axis(k, c->shape + nb, nm, A_TILE, k_tile_of(ix_product(g, c->shape + nb, nm), least, most), "m", at + nb)) return false;
     if (!k_one_axis(k, c->shape + nb + nm, nn, A_TILE, k_tile_of(ix_product(g, c->shape + nb + nm, nn), least, most), "n", at + nb + nm)) return false;
     bool has_m = !ix_is(ix_product(g, c->shape + nb, nm), 1), has_n = !ix_is(ix_product(g, c->shape + nb + nm, nn), 1);
     k->by_sum |= !has_m || !has_n;
-    if (!contracted(k, a->shape + nb + nm, nk, small ? 64 : 32, kc)) return false;
+    if (!contracted(k, a->shape + nb + nm, nk, bytes && !k->by_sum ? 128 : small ? 64 : 32, kc)) return false;
     for (int i = 0; i < nb + nm; i++) ca[i] = at[i];
     for (int i = 0; i < nk; i++) ca[nb + nm + i] = kc[i], cb[nb + nn + i] = kc[i];
     for (int i = 0; i < nb; i++) cb[i] = at[i];
@@ -436,12 +444,11 @@ static bool product(Kernel *k)
     uint64_t loops = 0;
     for (int i = 0; i < k->naxes; i++)
         if (k->axis[i].kind == A_LOOP_TILE) loops |= UINT64_C(1) << i;
-    Elem operand = k->by_sum ? (Elem)c->contract.acc : (Elem)a->elem;
     k->by_sum |= (k->a->mask & loops) != loops || (k->b->mask & loops) != loops || (k->b2 && (k->b2->mask & loops) != loops);
-    if (k->by_sum) operand = c->contract.acc;
-    k->a = k_sized(k, k->a, operand);
-    k->b = k_sized(k, k->b, operand);
-    if (k->b2) k->b2 = k_sized(k, k->b2, operand);
+    Elem acc = c->contract.acc;
+    k->a = k_sized(k, k->a, k->by_sum ? acc : (Elem)a->elem);
+    k->b = k_sized(k, k->b, k->by_sum ? acc : (Elem)b->elem);
+    if (k->b2) k->b2 = k_sized(k, k->b2, k->by_sum ? acc : (Elem)b->elem);
     k->a->uses += 1 + (k->b2 != NULL);
     k->b->uses++;
     if (k->b2) k->b2->uses++;
