@@ -89,6 +89,7 @@ Ix ix_or(Graph *g, Ix a, Ix b);
 Ix ix_not(Graph *g, Ix a);
 Ix ix_select(Graph *g, Ix cond, Ix a, Ix b);           // cond a truth value
 Ix ix_in_range(Graph *g, Ix a, Ix extent);             // 0 <= a && a < extent
+bool ix_among(Ix a, Ix b);                             // are all that a joins by `and` among those of b?
 Ix ix_product(Graph *g, const Ix *at, int n);          // 1 for none: the number of elements of a shape
 
 // Axis i replaced by with[i]; axes at or past n must not occur.

@@ -267,6 +267,15 @@ static Ix and_or(Graph *g, IxKind kind, Ix a, Ix b)
     return ix_intern(g, &(struct IxData){.kind = (uint8_t)kind, .n = (uint32_t)n, .arg = at});
 }
 
+bool ix_among(Ix a, Ix b)
+{
+    Ix of_a[MAX_PARTS + 1], of_b[MAX_PARTS + 1];
+    int n = parts(a, IX_AND, of_a, 0), m = parts(b, IX_AND, of_b, 0), found = 0;
+    for (int i = 0; i < n && n <= MAX_PARTS; i++)
+        for (int k = 0; k < m && m <= MAX_PARTS; k++) found += of_a[i] == of_b[k];
+    return found == n;
+}
+
 Ix ix_and(Graph *g, Ix a, Ix b) { return and_or(g, IX_AND, a, b); }
 Ix ix_or(Graph *g, Ix a, Ix b) { return and_or(g, IX_OR, a, b); }
 

@@ -52,7 +52,7 @@ static bool windows_of(Graph *g, const Node *n, Windows *w)
         if (!ix_is_affine(w->at[d])) return false;
     }
     bool zero = a->view.fill.is_int ? a->view.fill.i == 0 : a->view.fill.f == 0;
-    if (inside != a->view.pred || (!zero && !ix_is(a->view.pred, 1))) return false;
+    if (!ix_among(a->view.pred, inside) || (!zero && !ix_is(a->view.pred, 1))) return false;
     for (int k = 0; k < w->nk; k++) {
         int dims = 0;
         if (!ix_is_const(a->shape[w->nm + k])) return false;

@@ -145,7 +145,7 @@ static KExpr *view(Kernel *k, const Node *n, const Ix *coord)
 {
     Graph *g = k->g;
     const Node *src = n->src[0];
-    Ix at[G_MAX_RANK], pred = ix_substitute(g, n->view.pred, coord, n->rank), inside = ix(g, 1);
+    Ix at[G_MAX_RANK], pred = ix_substitute(g, n->view.pred, coord, n->rank), inside = ix(g, 1);   // pred implies inside
     for (int i = 0; i < src->rank; i++) {
         at[i] = ix_substitute(g, n->view.coord[i], coord, n->rank);
         inside = ix_and(g, inside, ix_in_range(g, at[i], src->shape[i]));
@@ -154,7 +154,7 @@ static KExpr *view(Kernel *k, const Node *n, const Ix *coord)
     if (ix_is(pred, 1)) return k_value(k, src, at);
     bool zero = n->view.fill.is_int ? n->view.fill.i == 0 : n->view.fill.f == 0;
     GNum v;
-    if (in_memory(k, src) && pred == inside && !g_scalar_value(src, &v)) return load(k, src, at, !zero, n->view.fill);
+    if (in_memory(k, src) && ix_among(pred, inside) && !g_scalar_value(src, &v)) return load(k, src, at, !zero, n->view.fill);
     KExpr *e = k_value(k, src, at), *p = k_sized(k, k_index(k, pred), EL_bool), *f = k_number(k, n->view.fill, n);
     if (!e) return NULL;
     if (e->elem == EL_none || e->elem == EL_index) e = k_sized(k, e, (Elem)n->elem);
@@ -383,8 +383,9 @@ static int reduced_axis(Kernel *k, Ix extent, uint64_t taken, bool arg)
         if (k->axis[i].kind == A_FULL && k->axis[i].extent == extent && !(taken >> i & 1)) return i;
     if (k->reduces == R_TAPS) return k_axis(k, A_LOOP, extent, 0, "r");
     if (k->reduces == R_COLUMNS && extent->kind == IX_CONST && extent->value > COLUMN) return k_axis(k, A_LOOP_TILE, extent, COLUMN / 2, "k");
-    bool full = (fits(extent) && extent != k->looped) || arg;
-    return k_axis(k, full ? A_FULL : A_LOOP_TILE, extent, full ? 0 : extent == k->looped ? k->looped_by : 2048, "k");
+    int64_t side = k->side > 1 ? k->side : 1;
+    bool full = (fits(extent) && extent != k->looped && (side == 1 || extent->kind == IX_CONST)) || arg;
+    return k_axis(k, full ? A_FULL : A_LOOP_TILE, extent, full ? 0 : extent == k->looped ? k->looped_by : 2048 / side, "k");
 }
 
 static KExpr *reduce(Kernel *k, const Node *n, const Ix *coord)

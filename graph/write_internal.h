@@ -88,6 +88,7 @@ typedef struct Kernel {
     KReduces reduces;
     Ix      looped;              // the extent that rows are too long with: a loop, so many at a time; NULL: they fit
     int64_t looped_by;
+    int64_t side;                // rows side by side in memory, a tile of them; 1: columns are innermost
     KAxis   axis[MAX_KAXES];     // by the number of their index axis
     int     naxes, nvalues;      // in use: 0 .. naxes - 1, and KAXIS_VALUES ..
     VEC(KExpr *) exprs;

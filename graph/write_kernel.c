@@ -18,7 +18,7 @@ typedef struct Part { int first, last; bool row; } Part;     // adjacent axes of
 void k_reset(Kernel *k)
 {
     *k = (Kernel){.g = k->g, .arena = k->arena, .f = k->f, .group = k->group, .fg = k->fg, .numbers = k->numbers,
-                  .reduces = k->reduces, .looped = k->looped, .looped_by = k->looped_by};
+                  .reduces = k->reduces, .looped = k->looped, .looped_by = k->looped_by, .side = k->side};
 }
 
 static int64_t pow2_at_least(int64_t n)
@@ -138,7 +138,7 @@ static int single_parts(const Node *root, uint32_t rows, Part *part)
 
 // ---- rows -----------------------------------------------------------------------------------------------------------
 
-enum { TILE_LIMIT = 8192, ROW_LIMIT = 16384, LANES = 1024 };
+enum { TILE_LIMIT = 8192, ROW_LIMIT = 16384, LANES = 1024, SIDE = 32 };
 
 static bool fits(Ix e) { return e->kind == IX_CONST ? e->value <= TILE_LIMIT : e->hi <= TILE_LIMIT || e->hi >= IX_DIM_MAX; }
 
@@ -191,9 +191,17 @@ static KReduces reduces(const Kernel *k)
     return !found || !innermost ? R_ROWS : most <= TAPS ? R_TAPS : R_COLUMNS;
 }
 
-// What is reduced may be several stretches of dimensions: if all together are too much for a tile, the longest is a loop.
+// What is reduced may be several stretches of dimensions, of several rows that lie side by side: if all together are too much
+// for a tile, the longest is a loop.
 static void find_looped(Kernel *k)
 {
+    const Node *root = k->fg->root;
+    int last = root->rank - 1;
+    while (last > 0 && ix_is(root->shape[last], 1)) last--;
+    k->side = 1;
+    for (int i = 0; i < last && k->fg->rows >> last & 1; i++)
+        if (!(k->fg->rows >> i & 1) && !ix_is(root->shape[i], 1)) k->side = SIDE;
+    if (k->side > 1 && root->shape[last]->kind == IX_CONST && pow2_at_least(root->shape[last]->value) < k->side) k->side = pow2_at_least(root->shape[last]->value);
     for (uint32_t i = 0; i < k->fg->nodes.n; i++) {
         const Node *n = k->fg->nodes.at[i], *x = n->kind == G_reduce ? n->src[0] : NULL;
         Ix longest = NULL;
@@ -202,14 +210,15 @@ static void find_looped(Kernel *k)
             int end = d;
             while (end < x->rank && n->reduce.axes >> end & 1) end++;
             Ix e = end > d ? ix_product(k->g, x->shape + d, end - d) : NULL;
-            int64_t size = e && e->kind == IX_CONST ? pow2_at_least(e->value) : 1;
+            int64_t size = e && e->kind == IX_CONST ? pow2_at_least(e->value) : e && k->side > 1 ? TILE_LIMIT : 1;
             all *= size;
             if (size > most) most = size, longest = e;
             d = end > d ? end : d + 1;
         }
-        if (all <= ROW_LIMIT || most == all) continue;
+        if (all * k->side <= ROW_LIMIT || (most == all && k->side == 1)) continue;
+        int64_t room = TILE_LIMIT / k->side / (all / most);
         k->looped = longest;
-        k->looped_by = TILE_LIMIT / (all / most) > 1 ? TILE_LIMIT / (all / most) : 1;
+        k->looped_by = room > 1 ? room : 1;
     }
 }
 
@@ -229,7 +238,8 @@ static bool rows_with(Kernel *k, const Part *part, int n)
         else columns *= e->kind == IX_CONST ? e->value : 1024;
     }
     int64_t row = pow2_at_least(length > columns ? length : columns), rows = LANES / (row < LANES ? row : LANES);
-    if (last_row == n - 1 && rows < 32 && row <= 256) rows = 32;         // rows lie side by side in memory
+    if (last_row == n - 1 && rows < SIDE && (row <= 256 || k->side > 1)) rows = SIDE;    // rows lie side by side in memory
+    int64_t room = TILE_LIMIT / k->side;
     int64_t lanes = LANES;                                   // of columns: the last axes are tiles, until they have lanes enough
     int64_t tile[G_MAX_RANK + 1];
     for (int i = n; i-- > 0 && k->reduces != R_ROWS;) {
@@ -246,8 +256,13 @@ static bool rows_with(Kernel *k, const Part *part, int n)
             if (e->kind == IX_CONST && pow2_at_least(e->value) < by) by = pow2_at_least(e->value);
             bool tiled = i == last_row;
             if (k->reduces != R_ROWS) by = tile[i], tiled = true;
-            KAxisKind kind = !part[i].row ? (fits(e) && e != k->looped ? A_FULL : A_LOOP_TILE) : tiled && by > 1 ? A_TILE : A_GRID;
-            int a = k_axis(k, kind, e, kind != A_LOOP_TILE ? by : e == k->looped ? k->looped_by : 2048, part[i].row ? (names++ ? "l" : "m") : "n");
+            bool full = fits(e) && e != k->looped && (k->side == 1 || e->kind == IX_CONST);
+            KAxisKind kind = !part[i].row ? (full ? A_FULL : A_LOOP_TILE) : tiled && by > 1 ? A_TILE : A_GRID;
+            if (kind == A_LOOP_TILE) {
+                by = e == k->looped ? k->looped_by : room > 2048 ? 2048 : room;
+                room = room / by > 1 ? room / by : 1;
+            }
+            int a = k_axis(k, kind, e, by, part[i].row ? (names++ ? "l" : "m") : "n");
             if (a < 0) return false;
             spread(g, root->shape, part[i], k->axis[a].axis, coord);
         }
