@@ -544,19 +544,6 @@ static int dims_of(Kernel *k, const Node *n, const Ix *coord, Ix *shape, Ix *at)
     return k->score ? heads_apart(k, rank, shape, at) : rank;
 }
 
-// Results whose rows do not begin at multiples of 16 bytes are stored as one long row: then they do not keep the whole kernel
-// from what needs aligned rows.
-static int result_dims_of(Kernel *k, const Node *n, const Ix *coord, Ix *shape, Ix *at)
-{
-    int rank = dims_of(k, n, coord, shape, at), last = rank - 1;
-    int64_t row;
-    bool odd = k->tune.n > 0 && rank == 2 && ix_const(shape[last], &row) && row >= 64 && row * elem_bytes((Elem)n->elem) % 16 != 0;
-    if (!odd || !ix_prove_ge0(k->g, at[last]) || !ix_prove_lt(k->g, at[last], shape[last])) return rank;
-    at[0] = ix_add(k->g, ix_mul(k->g, at[0], shape[1]), at[1]);
-    shape[0] = ix_mul(k->g, shape[0], shape[1]);
-    return 1;
-}
-
 static void settle_params(Kernel *k)
 {
     bool *seen = NEW_N(k->arena, bool, k->exprs.n);
@@ -587,7 +574,7 @@ static void settle_params(Kernel *k)
             st->param = (int)k->params.n - 1;
             continue;
         }
-        st->nat = result_dims_of(k, n, st->coord, shape, at);
+        st->nat = dims_of(k, n, st->coord, shape, at);
         st->at = copy_ixs(k->g, at, st->nat);
         st->param = param_of(k, n, st->nat, shape, true);
     }

@@ -322,9 +322,23 @@ bool fact_known_multiple(Facts *s, const Val *v, int64_t d) {
     return both && fact_known_multiple(s, o->in[0], d) && fact_known_multiple(s, o->in[1], d);
 }
 
+// The stride of a tensor that is dense, if the dimensions behind this one are numbers; -1: they are not.
+static int64_t dense_stride(const Facts *s, const LaunchParam *p, int dim) {
+    int64_t stride = 1, n;
+    for (int i = dim + 1; i < p->rank; i++) {
+        if (!fact_constant(s, p->dim[i], &n)) return -1;
+        stride *= n;
+    }
+    return stride;
+}
+
+// Rows of a known length that is no multiple of d are not assumed to be apart by one: most tensors are dense, and the kernel's
+// other assumptions would be given up with this one.
 bool fact_stride_divides(Facts *s, int param, int dim, int64_t d) {
     if (d <= 1) return true;
     if (!s->f->fast) return false;
+    int64_t dense = dense_stride(s, &s->f->launch->params[param], dim);
+    if (dense >= 0 && dense % d != 0) return false;
     LStep *st = NEW(s->f->arena, LStep);
     *st = (LStep){L_STRIDE, param * 16 + dim};
     assume_multiple(s, (LExpr){st, 1}, d);
