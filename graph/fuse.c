@@ -553,7 +553,8 @@ static bool scattered(const State *s, const Node *n)
 {
     const Node *c = s->weights_of[n->id];
     if (n->kind == G_cast && n->cast.kept && n->elem == n->src[0]->elem) return true;        // as layout.c has asked
-    if (!c || n->kind != G_view || !ix_is(n->view.pred, 1) || g_is_depthwise(s->g, c)) return false;
+    if (!c || n->kind != G_view || g_is_depthwise(s->g, c)) return false;
+    if (!ix_is(n->view.pred, 1)) return true;                // with zeros among them
     const Node *y = n->src[0];
     Ix shape[G_MAX_RANK], coord[G_MAX_RANK];
     int rank = dims_merged(s->g, y->rank, y->shape, n->view.coord, shape, coord);

@@ -118,7 +118,7 @@ static Node *narrowed(Narrow *w, Node *x)
         proto.elem = (uint8_t)w->to;
         return g_name(g, node_intern(g, &proto), x->name);
     }
-    if (x->kind == G_view) return g_view(g, narrowed(w, x->src[0]), x->rank, x->shape, x->view.coord, x->view.pred, x->view.fill);
+    if (x->kind == G_view) return g_name(g, g_view(g, narrowed(w, x->src[0]), x->rank, x->shape, x->view.coord, x->view.pred, x->view.fill), x->name);
     if (x->kind == G_gather || x->kind == G_concat) {
         Node proto = *x, **src = NEW_N(g->arena, Node *, x->nsrc);
         for (uint32_t i = 0; i < x->nsrc; i++) src[i] = i == 0 || x->kind == G_concat ? narrowed(w, x->src[i]) : x->src[i];

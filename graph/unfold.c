@@ -10,7 +10,7 @@
 //     windows of many channels that are not       the picture, channels last: this is an input of the model, or comes from
 //     innermost                                   something that has another order
 //
-// That is a value with a cast to its own type that says `kept`, and so are the weights that go with it.
+// That is a value with a cast to its own type that says `kept`.
 
 #include "graph/rewrite.h"
 
@@ -175,7 +175,7 @@ static Node *innermost_taps(Graph *g, const Windows *w, const Node *n, Node *con
     count_off(g, w, a, j, axis);
     for (int k = 0; k < w->nk; k++)
         if (!w->use[k].tap || k == w->tap) coord[nn + k] = axis[nm + k];
-    Node *weights = kept(g, g_view(g, b, nn + nk + 1, shape, coord, ix_lt(g, j, ix(g, used)), g_int(0)), name_of(g, b, "rows"));
+    Node *weights = g_name(g, g_view(g, b, nn + nk + 1, shape, coord, ix_lt(g, j, ix(g, used)), g_int(0)), name_of(g, b, "rows"));
     return g_name(g, g_contract(g, windows, weights, 0, nm, nn, nk + 1, (Elem)n->elem, n->contract.acc), n->name);
 }
 

@@ -243,6 +243,33 @@ static void pictures_are_channels_last(void **state)
     graph_free(g);
 }
 
+// Groups of 4 channels are joined to 32: four products with weights along the diagonal, which are written out once.
+static void groups_of_few_channels(void **state)
+{
+    (void)state;
+    Graph *g = graph_new("t");
+    Ix N = ix_dim(g, "N"), H = ix(g, 6), G = ix(g, 32), C = ix(g, 4), three = ix(g, 3), one = ix(g, 1);
+    Node *x = relu(g, conv(g, g_input(g, "x", EL_f32, 4, S(N, ix(g, 3), H, H)), "first", 128));
+    Node *apart = g_reshape(g, x, 5, S(N, G, C, H, H));
+    Node *windows = g_windows(g, apart, 3, 2, apart->shape + 3, S(three, three), (int64_t[]){1, 1}, (int64_t[]){1, 1}, S(one, one), g_int(0));
+    Node *w = constant(g, "w", 5, (int64_t[]){32, 4, 4, 3, 3});
+    Node *y = g_contract(g, g_transpose(g, windows, (int[]){1, 0, 3, 4, 2, 5, 6}), w, 1, 3, 1, 3, EL_f32, EL_f32);
+    g_output(g, "y", relu(g, g_reshape(g, g_transpose(g, y, (int[]){1, 0, 4, 2, 3}), 4, S(N, ix(g, 128), H, H))));
+    graph_simplify(g);
+    Fusion *f = graph_fuse(g);
+    assert_non_null(f);
+    const Node *p = NULL, *v = NULL;
+    for (uint32_t i = 0; i < f->groups.n; i++)
+        if (f->groups.at[i]->anchor && f->groups.at[i]->anchor->contract.nb == 1) p = f->groups.at[i]->anchor, v = weights_of(f, i);
+    assert_non_null(p);
+    assert_ptr_equal(p->shape[0], ix(g, 4));
+    assert_ptr_equal(v->shape[1], ix(g, 32));
+    assert_ptr_equal(v->shape[4], ix(g, 32));
+    assert_true(f->stored[v->id]);
+    assert_int_equal(launches(f), 3);                        // with the picture's rows, and the result in the model's order within the last
+    graph_free(g);
+}
+
 // What a picture is flattened to is summed in the order in which the picture is stored.
 static void flattened_pictures(void **state)
 {
@@ -305,6 +332,7 @@ int main(void)
         cmocka_unit_test(batch_norm_is_weights),
         cmocka_unit_test(other_factors_stay),
         cmocka_unit_test(pictures_are_channels_last),
+        cmocka_unit_test(groups_of_few_channels),
         cmocka_unit_test(flattened_pictures),
         cmocka_unit_test(epilogues_stay),
         cmocka_unit_test(patches_are_rows),
