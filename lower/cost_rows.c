@@ -20,11 +20,12 @@ static const double START = 3.0, MEMORY = 0.945, DRAW = 105e3;       // us; of t
 static const double LATENCY = 0.6, BLOCK = 0.085;                   // us: a load from memory; starting a block
 static const double SHUFFLES = 0.1, MEET = 0.15, MEET_WARP = 0.012; // us: joining lanes; warps, and each of them
 static const double OWN = 90, JOINED = 40, CLOCK = 1755;            // instructions of a warp besides elements; of a reduction; clocks a us
-static const double JOIN = 2, JOIN_PART = 0.008, JOIN_RATE = 60e3;  // us: fences and counts, each part; bytes a us
+static const double JOIN = 1.4, JOIN_PART = 0.004, JOIN_RATE = 60e3;  // us: fences and counts, each part; bytes a us
 static const double SPILLS = 1.5, CACHED = 1100, MEETING_BARE = 0.7;              // instructions that are fetched quickly; of warps that meet, not hidden
+static const double CROWDED = 1.06;                                 // of a launch
 static const double WORTH = 0.93;                                   // of the time of one part, to have several
 static const double MEETING = 0.008, MEETING_MORE = 0.03;           // us of shared memory: a warp's first value of a reduction, and each more
-enum { OVERLAP_LANES = 8, OVERLAP = 3, LONGEST = 16384, MAX_PARTS = 10, MAX_WARPS = 6, REGS = 20, MOST_VALUES = 8 };
+enum { OVERLAP_LANES = 8, OVERLAP = 3, LONGEST = 16384, MAX_PARTS = 10, CROWDED_LANES = 96, MAX_WARPS = 6, REGS = 20, MOST_VALUES = 8 };
 
 typedef struct Rows {
     Facts  *facts;
@@ -127,6 +128,7 @@ static double launch_us(const Rows *r, const Target *t, double programs, double 
     if (drawn > memory) memory = drawn;
     double us = START + cbrt(memory * memory * memory + issue * issue * issue + waiting * waiting * waiting + starts * starts * starts);
     us += met * MEETING_BARE;
+    if (loops && each > CROWDED_LANES) us *= CROWDED;                 // little room for loads on their way
     if (parts > 1) us += JOIN + JOIN_PART * parts + r->carried * parts / JOIN_RATE;
     return us;
 }

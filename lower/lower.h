@@ -56,4 +56,10 @@ bool  lower_emit_each(Session *s, Fn **fns, int n, const CompileOptions *opt, Bu
 void  layout_print_all(Fn *f, Buf *out);   // --emit=layout
 void  report_print(Fn *f, const int64_t *dims, Buf *out);   // --emit=report: decisions, buffers, widths, refusals; dims by number, -1: not known
 
+// The same as a page of HTML: report_html.c. A page has a head, kernels, and an end; `ptx` holds the kernel's entry, or NULL.
+void  report_html_begin(const char *title, Buf *out);
+void  report_html(Fn *f, const int64_t *dims, const char *ptx, Buf *out);
+void  report_html_pre(const char *title, const char *text, Buf *out);
+void  report_html_end(Buf *out);
+
 #endif

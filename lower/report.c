@@ -10,13 +10,19 @@
 #include "lower/access.h"
 #include "lower/mma.h"
 #include "lower/passes.h"
+#include "lower/report.h"
 #include "lower/roofline.h"
 
 #include <string.h>
 
-typedef struct Rpt { Fn *f; Facts *facts; Buf *out; } Rpt;
+typedef struct Rpt { Fn *f; Facts *facts; Buf *out; ReportLines *lines; } Rpt;
+
+static void begin(Rpt *r, const Op *op) {
+    if (r->lines) vec_push(r->f->arena, r->lines, ((ReportLine){op->span.hi ? op->span.lo : 0, r->out->n}));
+}
 
 static void where(Rpt *r, const Op *op) {
+    if (r->lines) { begin(r, op); return; }
     if (!op->span.hi) { buf_puts(r->out, "  -            "); return; }
     LineCol w = span_where(r->f->session, op->span.lo);
     const char *base = strrchr(w.src->path, '/');
@@ -143,9 +149,11 @@ static void note_line(Rpt *r, const FnNote *n) {
     buf_printf(r->out, "loop             %s\n", n->text);
 }
 
-void report_print(Fn *f, const int64_t *dims, Buf *out) {
+void report_print(Fn *f, const int64_t *dims, Buf *out) { report_collect(f, dims, out, NULL); }
+
+void report_collect(Fn *f, const int64_t *dims, Buf *out, ReportLines *lines) {
     const LaunchInfo *l = f->launch;
-    Rpt r = {f, facts_new(f), out};
+    Rpt r = {f, facts_new(f), out, lines};
     buf_printf(out, "%s: %d warp%s a program", l->kernel->s, f->warps, f->warps == 1 ? "" : "s");
     if (f->groups) buf_printf(out, " in %d consumer group%s and 1 producer", f->groups, f->groups == 1 ? "" : "s");
     buf_printf(out, ", %d threads a block, blocks %s\n", l->threads, launch_expr_text(f->arena, l, l->blocks));
@@ -162,6 +170,7 @@ void report_print(Fn *f, const int64_t *dims, Buf *out) {
     if (f->roles_refused) buf_printf(out, "  no warp roles: %s\n", f->roles_refused);
     for (uint32_t i = 0; i < f->notes.n; i++) note_line(&r, &f->notes.at[i]);
     region(&r, &f->body);
+    begin(&r, &(Op){0});
     for (int i = 0; i < l->nfacts; i++) buf_printf(out, "  assumes        %s\n", l->facts[i].text);
     roofline_print(f->session, f->kernel, f->target, dims, out);
 }

@@ -39,7 +39,7 @@ static void clock_print(Clock *c) {
 
 // ---- one compilation -----------------------------------------------------------------------------
 
-typedef enum Stage { ST_tokens, ST_ast, ST_typed, ST_tile, ST_layout, ST_llvm, ST_ptx, ST_cubin, ST_report, ST_plan, ST_artifact } Stage;
+typedef enum Stage { ST_tokens, ST_ast, ST_typed, ST_tile, ST_layout, ST_llvm, ST_ptx, ST_cubin, ST_report, ST_plan, ST_artifact, ST_html } Stage;
 
 typedef struct Job {
     const Options *opt;
@@ -57,7 +57,7 @@ typedef struct Job {
 } Job;
 
 static Stage stage_of(const Options *opt) {
-    static const char *const names[] = {"tokens", "ast", "typed", "tile", "layout", "llvm", "ptx", "cubin", "report", "plan", "artifact"};
+    static const char *const names[] = {"tokens", "ast", "typed", "tile", "layout", "llvm", "ptx", "cubin", "report", "plan", "artifact", "html"};
     const char *name = opt->emit != NULL ? opt->emit : opt->after != NULL ? "tile" : "ptx";
     int i = 0;
     while (strcmp(names[i], name) != 0) i++;
@@ -272,6 +272,23 @@ static int emit_report(Job *j) {
     return status;
 }
 
+static int emit_html(Job *j) {
+    Buf ptx = {0}, page = {0};
+    int status = emit_code(j, NULL, &ptx);
+    const char *slash = strrchr(j->path, '/');
+    if (status == DONE) {
+        report_html_begin(slash != NULL ? slash + 1 : j->path, &page);
+        for (int i = 0; i < j->n; i++) report_html(j->fn[i], j->dims[i], ptx.p, &page);
+        report_code(j, &ptx);                                // into the job's own text
+        report_html_pre("Machine code", j->out.p, &page);
+        report_html_end(&page);
+        buf_free(&j->out);
+        j->out = page;
+    }
+    buf_free(&ptx);
+    return status;
+}
+
 static int emit_lowered(Job *j) {
     int status = lower(j);
     if (status != DONE) return status;
@@ -283,6 +300,7 @@ static int emit_lowered(Job *j) {
     case ST_ptx:    return emit_code(j, NULL, &j->out);
     case ST_cubin:  return emit_cubin(j);
     case ST_report: return emit_report(j);
+    case ST_html:   return emit_html(j);
     default:        break;
     }
     for (int i = 0; i < j->n; i++) ir_print(j->fn[i], &j->out);         // tile --after

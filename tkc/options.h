@@ -13,7 +13,7 @@ enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP 
 // clang-format off
 //    letter name    kind    value                                                        commands
 #define OPTIONS(X) \
-    X(0,   emit,      CHOICE, "tokens|ast|typed|tile|layout|llvm|ptx|cubin|report|plan|artifact|tk|graph|fusion", C_EMIT, \
+    X(0,   emit,      CHOICE, "tokens|ast|typed|tile|layout|llvm|ptx|cubin|report|html|plan|artifact|tk|graph|fusion", C_EMIT, \
       "what to write: a stage of the compilation (default: ptx; tile with --after; tk of a model)") \
     X('o', out,       TEXT,   "FILE",                                                      C_EMIT | C_HELP | C_TUNE, \
       "where to write it (default: standard output)") \

@@ -14,7 +14,7 @@ const Command command_table[] = {
       "depends on a dimension takes its fallback, and the PTX's head says so, beside what a launcher must pass and check.\n"
       "Stages: tokens, ast (the syntax tree), typed (one instance of each kernel, everything inlined), tile (the tile IR), "
       "layout (which thread holds what), llvm, ptx, cubin (machine code, by ptxas), report (registers, shared memory, "
-      "bytes, flops, what each line led to), artifact (the kernels compiled, with what launching them needs: libtkc takes the file).\n"
+      "bytes, flops, what each line led to), html (the report as a page: source beside decisions, layouts and roofline drawn), artifact (the kernels compiled, with what launching them needs: libtkc takes the file).\n"
       "A model in ONNX's format becomes a program of fused kernels, with a graph that launches them (--emit=tk, what is "
       "written if nothing is said): to be read, edited and run like any other. --emit=fusion says which kernels there are and "
       "why not fewer; --emit=graph writes the graph IR: operators as a few kinds of nodes, movement as index maps, sizes "
