@@ -61,7 +61,10 @@ void    graph_simplify(Graph *g);                           // rewrites that mak
 Fusion *graph_fuse(Graph *g);                                // in the graph's arena
 // What a group was made for, once each, in the model's order: as many as there are, at most `most` of them in `from`.
 int     group_sources(const FGroup *f, const char **from, int most);
-void    fusion_print(Buf *to, const Fusion *f);              // --emit=fusion
+// --emit=fusion, with the bytes that move (traffic.c). in: as for ref_run, for their dimensions; NULL: those are 1.
+typedef struct Unfused { int operators; double bytes; } Unfused;       // a kernel for each operator of the model
+Unfused graph_unfused(Graph *g, const GTensor *in);          // before any rewriting
+void    fusion_print(Buf *to, Graph *g, const Fusion *f, const Unfused *before, const GTensor *in);
 // Is a map from `n` axes (with these extents) onto the values of `coord` one to one? axis[i] gets the axis as an expression of
 // places: of ix_axis(g, k, shape[k]) for the value's dimension k.
 bool    map_invert(Graph *g, int rank, const Ix *shape, const Ix *coord, int n, const Ix *axis, Ix *inverse);

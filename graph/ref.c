@@ -501,6 +501,15 @@ bool ref_sizes(const Graph *g, const GTensor *in, int rank, const Ix *shape, int
     return ok;
 }
 
+void ref_dims(const Graph *g, const GTensor *in, int64_t *to)
+{
+    char why[64];
+    Run r = run_begin(g, in, why, sizeof why);
+    bind_inputs(&r);
+    for (int i = 0; i < ix_dim_count(g); i++) to[i] = r.bound[i] ? r.dims[i] : 1;
+    arena_free(r.arena);
+}
+
 bool ref_value(const Graph *g, Node *n, GTensor *out, char *error, size_t error_size)
 {
     return run_results(g, NULL, &n, 1, out, NULL, error, error_size);

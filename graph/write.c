@@ -468,11 +468,12 @@ bool graph_write(Graph *g, const char *weights, Buf *to, Buf *err)
     return ok;
 }
 
-bool graph_write_fusion(Graph *g, Buf *to, Buf *err)
+bool graph_write_fusion(Graph *g, const GTensor *in, Buf *to, Buf *err)
 {
+    Unfused before = graph_unfused(g, in);
     graph_simplify(g);
     const Fusion *f = graph_fuse(g);
-    if (f) fusion_print(to, f);
+    if (f) fusion_print(to, g, f, &before, in);
     if (f) graph_donate_print(g, to, "", true);
     else buf_puts(err, g_failed(g));
     return f != NULL;

@@ -17,6 +17,7 @@ typedef struct GValue {
 typedef struct GValues { GValue *at; int n; } GValues;
 bool graph_values(Graph *g, const GTensor *in, GValues *out, Buf *err);
 void graph_values_free(GValues *v);
-bool graph_write_fusion(Graph *g, Buf *to, Buf *err);        // --emit=fusion: which kernels, and why not fewer
+// --emit=fusion: which kernels, what they read and write, and why not fewer. in: by input, for dimensions; data NULL: not given.
+bool graph_write_fusion(Graph *g, const GTensor *in, Buf *to, Buf *err);
 
 #endif

@@ -61,6 +61,16 @@ bool model_run_args(const char *path, RunArg *args, int nargs, const ModelOption
 
 typedef enum Print { PRINT_GRAPH, PRINT_PROGRAM, PRINT_FUSION } Print;
 
+static bool print_fusion(Graph *g, const OnnxImport *how, Buf *out, Buf *err) {
+    GTensor *in = checked_alloc(sizeof *in * (size_t)(graph_input_count(g) + 1));
+    for (int i = 0; i < graph_input_count(g); i++)
+        for (int k = 0; k < how->ngiven; k++)
+            if (strcmp(how->given[k].name, graph_input_name(g, i)) == 0) in[i] = *how->given[k].tensor;
+    bool ok = graph_write_fusion(g, in, out, err);
+    free(in);
+    return ok;
+}
+
 static bool print_model(const char *path, RunArg *args, int nargs, const ModelOptions *opt, Print what, Buf *out,
                         Buf *err) {
     ModelCall b;
@@ -71,7 +81,7 @@ static bool print_model(const char *path, RunArg *args, int nargs, const ModelOp
     if (g != NULL && what == PRINT_GRAPH) graph_print(out, g);
     else if (g != NULL)
         ok = what == PRINT_PROGRAM ? graph_write(g, base != NULL ? base + 1 : path, out, err)
-                                   : graph_write_fusion(g, out, err);
+                                   : print_fusion(g, &how, out, err);
     ok = ok && g != NULL;
     graph_free(g);
     model_close(&b);

@@ -1,6 +1,7 @@
 // Keeps the documents true.
 //
-//     docs page TRANSCRIPT TKC PAGE.md WORK   every kernel on the page compiles, every command prints what is shown
+//     docs page TRANSCRIPT TKC PAGE.md WORK [FOLDER]    every kernel on the page compiles, every command prints what is shown;
+//                                                       the folder is there, under its name
 //     docs links PAGE.md...                   relative links lead somewhere, #anchors to a heading
 //     docs map ROOT ARCHITECTURE.md           the map names each source file, and nothing that is not there
 //     docs ops PAGE.md                        the page is the tile IR's op table (--bless writes it)
@@ -95,7 +96,7 @@ static void put_wanted(FILE *out, const char *line)
 }
 
 // Writes the page's files into WORK/data and its commands, on the lines where they stand, into WORK/page.txt.
-static int run_page(const char *transcript, const char *tkc, const char *page, const char *work)
+static int run_page(const char *transcript, const char *tkc, const char *page, const char *work, const char *folder)
 {
     static char *lines[LINES];
     char data[PATH / 2], script[PATH / 2], path[PATH], inner[PATH / 2];
@@ -109,6 +110,10 @@ static int run_page(const char *transcript, const char *tkc, const char *page, c
         if (e->d_name[0] != '.') unlink(path);
     }
     if (old) closedir(old);
+    if (folder) {
+        snprintf(path, sizeof path, "%s/%s", data, strrchr(folder, '/') + 1);
+        if (symlink(folder, path) != 0) perror(path);
+    }
 
     FILE *out = create(script), *file = NULL;
     char name[NAME] = "", how[16] = "";
@@ -516,7 +521,7 @@ static void check_library(const char *page, char *const *files, int n)
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
-    if (strcmp(mode, "page") == 0 && argc == 6) return run_page(argv[2], argv[3], argv[4], argv[5]);
+    if (strcmp(mode, "page") == 0 && (argc == 6 || argc == 7)) return run_page(argv[2], argv[3], argv[4], argv[5], argv[6]);
     if (strcmp(mode, "links") == 0) for (int i = 2; i < argc; i++) check_links(argv[i]);
     else if (strcmp(mode, "map") == 0 && argc == 4) check_map(argv[2], argv[3]);
     else if (strcmp(mode, "includes") == 0 && argc == 3) check_includes(argv[2]);
