@@ -72,6 +72,25 @@ static bool beyond(Facts *s, const Affine *f, const Val *lo, LExpr *by) {
     return found;
 }
 
+// By ranges that are numbers, in a dimension that is one.
+static bool in_numbers(Facts *s, const Affine *f, const Val *axis, LExpr dim) {
+    const Val *lo = axis_lo(axis);
+    int64_t n, from = 0, most = 0, k;
+    bool found = lo->def && lo->def->code == OP_T_const;
+    if (!fact_constant(s, dim, &n)) return false;
+    Range first = fact_range(s, lo), end = fact_range(s, axis_hi(axis));
+    most = f->c - (found ? lo->def->imm : 0);
+    from = most;
+    for (int i = 0; i < f->nterm; i++) {
+        if (f->term[i].v == lo && !found && f->term[i].k == 1) { found = true; continue; }
+        Range r = fact_range(s, f->term[i].v);
+        bool up = f->term[i].k > 0;
+        if (__builtin_mul_overflow(up ? r.hi : r.lo, f->term[i].k, &k) || __builtin_add_overflow(most, k, &most)) return false;
+        if (__builtin_mul_overflow(up ? r.lo : r.hi, f->term[i].k, &k) || __builtin_add_overflow(from, k, &from)) return false;
+    }
+    return found && !__builtin_add_overflow(from, first.lo, &from) && !__builtin_add_overflow(most, end.hi, &most) && from >= 0 && most <= n;
+}
+
 // u * w + an axis that ends at w, where u < n and n * w is the dimension: a group's channels.
 static bool in_block(Facts *s, const Affine *f, const Val *axis, LExpr dim) {
     Arena *a = facts_fn(s)->arena;
@@ -108,7 +127,7 @@ static bool proved(Facts *s, const Access *a, int d) {
     if (f->ntile || f->naxis != 1 || f->axis[0].k != 1 || f->axis[0].scale) return false;
     const Val *axis = f->axis[0].axis;                          // exactly lo + i?
     LExpr by;
-    if (!beyond(s, f, axis_lo(axis), &by)) return in_block(s, f, axis, a->p->dim[d]);
+    if (!beyond(s, f, axis_lo(axis), &by)) return in_numbers(s, f, axis, a->p->dim[d]) || in_block(s, f, axis, a->p->dim[d]);
     bool positive = fact_range(s, axis_lo(axis)).lo >= 0 && (!by.n || fact_host_at_most(s, launch_const(facts_fn(s)->arena, 0), by));
     return positive && within_by(s, axis_hi(axis), by, a->p->dim[d]);
 }
