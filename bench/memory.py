@@ -71,7 +71,7 @@ def cases(o):
     x, y, w, b = r(8192, 8192), r(8192, 8192), r(8192), r(8192)
     z, z2, n = torch.empty_like(x), torch.empty_like(x), x.nbytes
     s32, c32, part = torch.empty(8192, device="cuda"), torch.empty(8192, device="cuda"), torch.empty(64, 8192, device="cuda")
-    yield case("add bf16 8192x8192", 3 * n, example("vector_add.tk", "vector_add", dict(T="bf16", BLOCK=4096), x=x.view(-1), y=y.view(-1), z=z.view(-1)),
+    yield case("add bf16 8192x8192", 3 * n, example("vector_add.tk", "vector_add", dict(T="bf16", BLOCK=2048), x=x.view(-1), y=y.view(-1), z=z.view(-1)),
                lambda: x + y, lambda: (z, x + y))
     yield case("bias+gelu bf16 8192x8192", 2 * n, example("bias_gelu.tk", "bias_gelu", x=x, b=b, y=z), lambda: F.gelu(x + b), lambda: (z, F.gelu(x.float() + b.float())))
     yield case("bias+gelu(tanh) bf16 8192x8192", 2 * n, example("bias_gelu.tk", "bias_gelu_tanh", x=x, b=b, y=z),

@@ -91,17 +91,37 @@ static void tie(Assign *s, const Op *op, const Val *v) {
     }
 }
 
-static bool same_form(const Type *a, const Type *b) {
-    if (a->kind != TY_TILE || b->kind != TY_TILE || a->rank != b->rank || a->elem != b->elem || a->ptr != b->ptr) return false;
-    for (int i = 0; i < a->rank; i++) if (axis_extent(a->axis[i]) != axis_extent(b->axis[i])) return false;
+// ---- kept tiles: axes are listed by keep_put and keep_get, and correspond one by one -----------------------
+
+static Val *kept_tile(const Op *op) { return op->code == OP_T_keep_put ? op->in[2] : op->out[0]; }
+static int kept_first(const Op *op) { return op->code == OP_T_keep_put ? 3 : 2; }
+
+static bool same_form(const Op *a, const Op *b) {
+    const Type *x = &kept_tile(a)->type, *y = &kept_tile(b)->type;
+    if (x->rank != y->rank || x->elem != y->elem || x->ptr != y->ptr) return false;
+    for (int i = 0; i < x->rank; i++) if (axis_extent(a->in[kept_first(a) + i]) != axis_extent(b->in[kept_first(b) + i])) return false;
     return true;
 }
 
+// The layout of the tile of `from`, by the names of `to`.
+static const Layout *kept_as(const Assign *s, const Op *from, const Op *to) {
+    Type t = kept_tile(from)->type;
+    const Layout *l = kept_tile(from)->layout;
+    for (int i = 0; i < t.rank && l; i++) {
+        Val *old = from->in[kept_first(from) + i], *fresh = to->in[kept_first(to) + i];
+        if (old == fresh) continue;
+        Type next = type_union(type_minus(t, 1, &old), type_tile((Elem)t.elem, 1, &fresh));
+        l = layout_rename(s->f->arena, l, &t, &next, old, fresh);
+        t = next;
+    }
+    return l;
+}
+
 // The layout in which tiles of a form are kept: that of the first one put.
-static const Layout *kept_layout(const Assign *s, const Op *op, const Type *t) {
+static const Layout *kept_layout(const Assign *s, const Op *op) {
     for (uint32_t i = 0; i < s->all.n; i++) {
         const Op *put = s->all.at[i];
-        if (put->code == OP_T_keep_put && put->in[0] == op->in[0] && same_form(&put->in[2]->type, t)) return put->in[2]->layout;
+        if (put->code == OP_T_keep_put && put->in[0] == op->in[0] && same_form(put, op)) return kept_as(s, put, op);
     }
     return NULL;
 }
@@ -118,14 +138,12 @@ static void tie_parts(Assign *s, const Op *op, const Val *v) {
     }
 }
 
-// A kept tile is held by the same threads when it is put and when it is got; its axes correspond one by one.
-static void tie_kept(Assign *s, const Op *op, const Val *v) {
+// A kept tile is held by the same threads when it is put and when it is got.
+static void tie_kept(Assign *s, const Op *op) {
     for (uint32_t i = 0; i < s->all.n; i++) {
         const Op *other = s->all.at[i];
-        bool put = other->code == OP_T_keep_put;
-        if ((!put && other->code != OP_T_keep_get) || other->in[0] != op->in[0]) continue;
-        Val *to = put ? other->in[2] : other->out[0];
-        if (same_form(&v->type, &to->type)) set(s, to, v->layout);
+        if ((other->code != OP_T_keep_put && other->code != OP_T_keep_get) || other->in[0] != op->in[0] || !same_form(op, other)) continue;
+        if (!kept_tile(other)->layout) set(s, kept_tile(other), kept_as(s, op, other));
     }
 }
 
@@ -143,8 +161,10 @@ static void spread(Assign *s, Val *v) {
             for (int k = 0; k < op->nin; k++) flow(s, v, op->in[k]);
         } else if (op->code == OP_T_part_put || op->code == OP_T_part_get) {
             tie_parts(s, op, v);
-        } else if ((op->code == OP_T_keep_put && v == op->in[2]) || op->code == OP_T_keep_get) {
-            tie_kept(s, op, v);
+        } else if (op->code == OP_T_join_cluster) {
+            flow(s, v, v == op->out[0] ? op->in[0] : op->out[0]);
+        } else if ((op->code == OP_T_keep_put && v == op->in[2]) || (op->code == OP_T_keep_get && v == op->out[0])) {
+            tie_kept(s, op);
         } else if (op->code == OP_T_reduce) {
             if (v == op->in[0]) flow(s, v, op->out[0]);
         } else if (op->code == OP_T_scan || op->code == OP_T_sort || op->code == OP_T_order) {
@@ -361,8 +381,9 @@ static void insert_conversions(Assign *s) {
             Op *put = op->in[1]->def;
             put->in[2 + op->attr] = converted(s, put, put->in[2 + op->attr], o->layout);
         }
-        else if (op->code == OP_T_keep_put) op->in[2] = converted(s, op, op->in[2], kept_layout(s, op, &op->in[2]->type));
-        else if (op->code == OP_T_keep_get) result_as(s, op, 0, kept_layout(s, op, &o->type));
+        else if (op->code == OP_T_join_cluster && is_tile(o)) need(s, op, 0, o->layout, &o->type);
+        else if (op->code == OP_T_keep_put) op->in[2] = converted(s, op, op->in[2], kept_layout(s, op));
+        else if (op->code == OP_T_keep_get) result_as(s, op, 0, kept_layout(s, op));
         else if (op->code == OP_T_ptrstore) {
             Val *w = op->in[0]->type.rank >= op->in[1]->type.rank ? op->in[0] : op->in[1];
             if (is_tile(w)) for (int i = 0; i < op->nin; i++) need(s, op, i, w->layout, &w->type);

@@ -226,6 +226,10 @@ static bool chunk_axis(Fn *f, Val *axis, int64_t lanes) {
     }
     for (int i = 0; i < c.n; i++) if (!joins(&c, i, i)) return false;
     fn_note(f, axis->def->span, "%lld lanes are more than a block holds: loops over chunks of %lld along the longest axis", (long long)lanes, (long long)c.extent);
+    int64_t bytes = 0;
+    for (const Op *op = c.r->first; op; op = op->next)
+        if (op->code == OP_T_load && mentions(op, axis)) bytes += type_lanes(&op->out[0]->type) * elem_bytes((Elem)op->out[0]->type.elem);
+    if (bytes > f->longest) f->longest = bytes;
     for (int i = 0; i < c.n;) {
         int last = i + 1;
         while (last < c.n && joins(&c, i, last)) last++;

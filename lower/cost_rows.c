@@ -140,9 +140,6 @@ bool cost_of_rows(Fn *f, const CompileOptions *opt, const Schedule *given, const
     int64_t programs, n, d;
     int     i;
     double  bytes = 0;
-    if (!value(f->launch->programs, dims, &programs)) return false;
-    look(&r, &f->body, 1, 1, false);
-    if (!r.known || !r.lanes || r.lanes > LONGEST || programs < 1) return false;
     for (int p = 0; p < f->launch->nparams; p++) {
         const LaunchParam *x = &f->launch->params[p];
         if (x->kind != PK_TENSOR) continue;
@@ -152,6 +149,15 @@ bool cost_of_rows(Fn *f, const CompileOptions *opt, const Schedule *given, const
         }
         bytes += (double)n * elem_bytes(x->elem) * (x->mode == PM_INOUT ? 2 : 1);
     }
+    int blocks = given->cluster || given->split || given->warps ? 1 : share_blocks(f, t, dims);
+    if (blocks > 1) {                                                   // a long row: a cluster's, whatever there is of them
+        *out = (Cost){START + bytes / (t->gbs * MEMORY * 1e3), *given};
+        out->schedule.cluster = blocks;
+        return true;
+    }
+    if (!value(f->launch->programs, dims, &programs)) return false;
+    look(&r, &f->body, 1, 1, false);
+    if (!r.known || !r.lanes || r.lanes > LONGEST || programs < 1) return false;
     CompileOptions own = *opt;
     own.schedule = *given;
     bool splits = !given->split && r.trips > 1 && split_refusal(f) == NULL;

@@ -554,10 +554,18 @@ static void prepare_tensors(Eval *e)
     }
 }
 
+static bool meets(const Fn *f)                             // blocks of a cluster join values
+{
+    for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op))
+        if (op->code == OP_T_join_cluster) return true;
+    return false;
+}
+
 static void free_everything(Eval *e)
 {
     drop_parts(e);
     drop_kept(e);
+    drop_meetings(e);
     for (int i = 0; i < e->ncarried; i++) slot_clear(e, &e->carried[i]);
     for (uint32_t i = 0; i < e->f->nvals; i++) slot_clear(e, &e->slot[i]);
     for (size_t i = 0; i < sizeof e->pool / sizeof *e->pool; i++)
@@ -584,10 +592,12 @@ bool ir_eval(Fn *f, const EvalArg *args, const int64_t *dims, const EvalOptions 
     e.walkers = f->walks && f->walks < e.programs ? f->walks : e.programs;
     if (f->cluster) e.walkers = (e.walkers + f->cluster - 1) / f->cluster * f->cluster;
     int64_t n = e.walkers;
-    for (int64_t i = 0; i < n && !e.fault; i++) {
+    int together = meets(f) ? f->cluster : 0;
+    for (int64_t i = 0; i < n && !e.fault; i += together ? together : 1) {
         e.program = e.opt->reversed ? n - 1 - i : i;
         if (e.async) start_async(&e);
-        run_block(&e, body);
+        if (together) run_cluster(&e, body, e.program, e.opt->reversed ? -1 : 1, together);
+        else run_block(&e, body);
     }
     bool ok = !e.fault;
     if (fault) *fault = e.fault; else free(e.fault);

@@ -6,6 +6,7 @@
 //   eval_scan.c    scans, sorts
 //   eval_dot.c     dot                                              eval_print.c   print, as NumPy shows arrays
 //   eval_parts.c   parts of tiles, from program to program          eval_keep.c    tiles kept from loop to loop
+//   eval_cluster.c what the blocks of a cluster join
 //   eval_async.c   level 2: rings, asynchronous copies, wgmma       eval_roles.c   level 2: roles, mbarriers
 //
 // A tile is a flat array over the product of its axes' extents, in type order, last axis fastest, dead
@@ -95,6 +96,8 @@ struct Eval {
     bool     *printed; int nprinted;                  // by order of print ops
     struct Async *async;          // level 2, else NULL
     struct Parts *parts;          // what programs hand to one another
+    struct Meeting *meetings;     // what the blocks of a cluster join
+    bool      waits;              // the program at work stopped for the others of its cluster: it is run again
     struct Kept  *kept;           // what a program keeps from one loop to the next
 };
 
@@ -149,8 +152,12 @@ void    bound_elementwise(Eval *e, const Step *s);    // after the values
 #define X(name, ...) EvalFn eval_##name;
 TILE_OPS(X)
 #undef X
+void    join_tiles(const Type *t, TReduce kind, int n, const Slot *const *from, void *to);
+void    bound_joined(Eval *e, const Op *op, int n, const Slot *const *from);
 void    drop_parts(Eval *e);
 void    drop_kept(Eval *e);
+void    drop_meetings(Eval *e);
+void    run_cluster(Eval *e, const Block *body, int64_t first, int64_t step, int n);      // programs first, first + step ..
 void    plan_async(Eval *e);
 void    start_async(Eval *e);                         // a program begins
 bool    readable(Eval *e, const Op *op);              // no operand is still being written

@@ -55,44 +55,19 @@ static Kernel *joining(TReduce kind, Elem e)
     }
 }
 
-// The bound of a sum of parts: theirs, and the rounding of each addition.
-static void bound_parts(Eval *e, const Op *op, const struct Parts *p)
+// n tiles of one type, joined lane by lane in their order. Storage floats are joined as f32.
+void join_tiles(const Type *t, TReduce kind, int n, const Slot *const *from, void *to)
 {
-    const Type *t = &op->out[0]->type;
-    int64_t n = type_lanes(t);
-    double *b = out_bound(e, op), unit = elem_unit((Elem)t->elem);
-    memset(b, 0, sizeof(double) * (size_t)n);
-    double *x = malloc(sizeof(double) * (size_t)(n + 1));
-    if (!x) ice("out of memory");
-    for (int k = 0; k < p->n; k++) {
-        const Slot *from = &p->at[k * p->values + op->attr];
-        lanes_to_f64(t, n, from->t->data, x);
-        for (int64_t i = 0; i < n; i++) {
-            double size = x[i] < 0 ? -x[i] : x[i];
-            b[i] += (from->b ? ((const double *)from->b->data)[i] : 0) + size * unit * p->n;
-        }
-    }
-    free(x);
-}
-
-void eval_part_get(Eval *e, const Step *s)
-{
-    const Op *op = s->op;
-    const Op *put = op->in[1]->def;
-    const Type *t = &op->out[0]->type;
-    struct Parts *p = parts_of(e, scalar_int(e, op->in[0]), (int)put->imm, put->nin - 2);
-    int64_t n = type_lanes(t);
-    if (p->come < p->n) { eval_fault(e, op->span, "part_get: %d of %d parts are there", p->come, p->n); return; }
-    Kernel *join = joining((TReduce)op->sub, kernel_elem(t));
+    Kernel *join = joining(kind, kernel_elem(t));
     int     size = type_bytes(t);
-    char   *out = out_tile(e, op);
-    for (int64_t i = 0; i < n; i++) {
-        unsigned char sum[8], more[8], next[8];                  // storage floats are joined as f32
-        bool storage = !t->ptr && elem_is_storage((Elem)t->elem);
-        for (int k = 0; k < p->n; k++) {
-            const char *from = (const char *)p->at[k * p->values + op->attr].t->data + i * size;
-            if (storage) kernel_widen(t)(1, more, from, NULL, NULL);
-            else         memcpy(more, from, (size_t)size);
+    char   *out = to;
+    bool    storage = !t->ptr && elem_is_storage((Elem)t->elem);
+    for (int64_t i = 0; i < type_lanes(t); i++) {
+        unsigned char sum[8], more[8], next[8];
+        for (int k = 0; k < n; k++) {
+            const char *x = (const char *)from[k]->t->data + i * size;
+            if (storage) kernel_widen(t)(1, more, x, NULL, NULL);
+            else         memcpy(more, x, (size_t)size);
             if (k) join(1, next, sum, more, NULL);
             memcpy(sum, k ? next : more, sizeof sum);
             if (!storage) continue;
@@ -102,7 +77,37 @@ void eval_part_get(Eval *e, const Step *s)
         if (storage) kernel_narrow(WIDE_F32, t)(1, out + i * size, sum, NULL, NULL);
         else         memcpy(out + i * size, sum, (size_t)size);
     }
-    if (e->bounds && elem_is_float((Elem)t->elem)) bound_parts(e, op, p);
+}
+
+// The bound of a sum of parts: theirs, and the rounding of each addition.
+void bound_joined(Eval *e, const Op *op, int n, const Slot *const *from)
+{
+    const Type *t = &op->out[0]->type;
+    int64_t lanes = type_lanes(t);
+    double *b = out_bound(e, op), unit = elem_unit((Elem)t->elem);
+    memset(b, 0, sizeof(double) * (size_t)lanes);
+    double *x = malloc(sizeof(double) * (size_t)(lanes + 1));
+    if (!x) ice("out of memory");
+    for (int k = 0; k < n; k++) {
+        lanes_to_f64(t, lanes, from[k]->t->data, x);
+        for (int64_t i = 0; i < lanes; i++) {
+            double size = x[i] < 0 ? -x[i] : x[i];
+            b[i] += (from[k]->b ? ((const double *)from[k]->b->data)[i] : 0) + size * unit * n;
+        }
+    }
+    free(x);
+}
+
+void eval_part_get(Eval *e, const Step *s)
+{
+    const Op *op = s->op;
+    const Op *put = op->in[1]->def;
+    struct Parts *p = parts_of(e, scalar_int(e, op->in[0]), (int)put->imm, put->nin - 2);
+    if (p->come < p->n) { eval_fault(e, op->span, "part_get: %d of %d parts are there", p->come, p->n); return; }
+    const Slot **from = NEW_N(e->arena, const Slot *, p->n);
+    for (int k = 0; k < p->n; k++) from[k] = &p->at[k * p->values + op->attr];
+    join_tiles(&op->out[0]->type, (TReduce)op->sub, p->n, from, out_tile(e, op));
+    if (e->bounds && elem_is_float((Elem)op->out[0]->type.elem)) bound_joined(e, op, p->n, from);
 }
 
 void drop_parts(Eval *e)

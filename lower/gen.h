@@ -6,6 +6,7 @@
 //   llvm_reduce.c   reductions: registers, shuffles, shared memory
 //   llvm_scan.c    scans, the same way                    llvm_sort.c    sorts, orders, what is taken in one
 //   llvm_convert.c  layout changes through registers or shared memory
+//   llvm_cluster.c  what the blocks of a cluster join
 //   llvm_store.c    accumulators to global memory by TMA
 //   llvm_parts.c    parts of tiles, from program to program    llvm_keep.c    tiles from loop to loop
 //   llvm_room.c     shared memory as a whole: is it too much?
@@ -73,6 +74,7 @@ typedef struct Gen {
     int            program_threads;
     struct Ahead  *ahead;        // fragments of the loop's product that are in registers when a trip begins
     const Op      *skip;         // ops up to this one have been emitted already, inside the product before them
+    bool           cluster_waits;        // nobody has waited yet for the cluster's other blocks to have begun
     struct { const Op *op; LLVMValueRef base, room; int64_t bytes; } keep;      // llvm_keep.c: where it begins, its tiles, a tile's bytes
     int            ptx_version;  // that the instructions used so far ask for
     void          *ext;          // state of llvm_hopper.c
@@ -151,6 +153,8 @@ uint32_t     gen_dot_room(Gen *g, const Op *op);                   // bytes of s
 bool         gen_rings_end(Gen *g);                                // scratch is only asked for after the rings' last use
 // ---- llvm_parts.c
 int64_t      gen_part_bytes(const Fn *f, const Op *put);           // of scratch memory, for one part of one tile
+// ---- llvm_cluster.c
+void         gen_cluster_begin(Gen *g);                            // the block has begun: others may write to its shared memory
 // ---- llvm_keep.c
 void         gen_keep_close(Gen *g);                               // all other shared memory is laid out
 // ---- llvm_room.c
@@ -159,6 +163,7 @@ uint32_t     gen_scratch_room(Gen *g);                             // the most t
 void         gen_check_room(Gen *g);                               // E0501, when the kernel is made
 // ---- llvm_math.c
 LLVMValueRef gen_math(Gen *g, TFun fun, Elem e, LLVMValueRef a);
+LLVMValueRef gen_reciprocal(Gen *g, LLVMValueRef x);
 LLVMValueRef gen_divide(Gen *g, Elem e, LLVMValueRef a, LLVMValueRef b, bool precise);
 
 #define X(name, ...) GenFn emit_##name;

@@ -433,6 +433,15 @@ static void check_part_get(Check *c, const Op *op)
     if ((op->sub == TR_any || op->sub == TR_every) && !is_bool(op->out[0])) problem(c, "any and every are of bool");
 }
 
+static void check_join_cluster(Check *c, const Op *op)
+{
+    want_tiles(c, op, 0, 1);
+    if (!type_equal(&op->out[0]->type, &op->in[0]->type)) problem(c, "the result's type is not the operand's");
+    if (op->sub == TR_argmax || op->sub == TR_argmin) problem(c, "blocks are not joined by %s", sub_name(SUB_REDUCE, op->sub));
+    if (op->imm < 2 || op->imm != c->f->cluster) problem(c, "the cluster has %d blocks", c->f->cluster);
+    if (op->parent->owner) problem(c, "all blocks must come here once: not in a loop or branch");
+}
+
 static void check_keep(Check *c, const Op *op)
 {
     want_scalar_int(c, op, 0, "the number of tiles");
@@ -447,21 +456,30 @@ static void want_keep(Check *c, const Op *op)
     want_scalar_int(c, op, 1, "the tile's number");
 }
 
+static void want_axes_of(Check *c, const Op *op, int first, const Type *t)
+{
+    bool all = op->nin - first == t->rank && t->rank > 0;
+    for (int i = first; i < op->nin; i++) all &= op->in[i]->type.kind == TY_AXIS && type_axis(t, op->in[i]) >= 0;
+    if (!all) problem(c, "the axes are not those of the tile, each once");
+}
+
 static void check_keep_put(Check *c, const Op *op)
 {
     want_keep(c, op);
-    if (!is_tile(op->in[2]) || is_scalar(op->in[2])) problem(c, "only tiles are kept");
+    if (!is_tile(op->in[2])) problem(c, "only tiles are kept");
+    else want_axes_of(c, op, 3, &op->in[2]->type);
 }
 
 static void check_keep_get(Check *c, const Op *op)
 {
     const Type *t = &op->out[0]->type;
     want_keep(c, op);
+    want_axes_of(c, op, 2, t);
     for (const Op *put = op_walk(&c->f->body, NULL); put; put = op_walk(&c->f->body, put)) {
         if (put->code != OP_T_keep_put || put->in[0] != op->in[0]) continue;
         const Type *of = &put->in[2]->type;
-        bool alike = of->rank == t->rank && of->elem == t->elem && of->ptr == t->ptr;
-        for (int i = 0; i < t->rank && alike; i++) alike = axis_extent(of->axis[i]) == axis_extent(t->axis[i]);
+        bool alike = of->rank == t->rank && of->elem == t->elem && of->ptr == t->ptr && put->nin == op->nin + 1;
+        for (int i = 0; i < t->rank && alike; i++) alike = axis_extent(put->in[3 + i]) == axis_extent(op->in[2 + i]);
         if (alike) return;
     }
     problem(c, "no tile of this form is kept");

@@ -110,8 +110,10 @@ static Val *number(const Keep *k, Builder *b, const Op *loop, int i) {
 static void put(Keep *k, Val *room) {
     for (int i = 0; i < k->loads; i++) {
         Builder b = {k->f, NULL, k->load[i]->next, k->load[i]->span};
-        Val *in[3] = {room, number(k, &b, k->loop[0], i), k->load[i]->out[0]};
-        b_insert(&b, op_new(k->f, OP_T_keep_put, b.span, 3, in, 0));
+        const Type *t = &k->load[i]->out[0]->type;
+        Val *in[3 + MAX_AXES] = {room, number(k, &b, k->loop[0], i), k->load[i]->out[0]};
+        for (int a = 0; a < t->rank; a++) in[3 + a] = t->axis[a];
+        b_insert(&b, op_new(k->f, OP_T_keep_put, b.span, 3 + t->rank, in, 0));
     }
 }
 
@@ -146,17 +148,31 @@ static void get(Keep *k, int at, Val *room) {
         Op *load = k->again[at][i];
         if (!load) continue;
         Builder b = {k->f, NULL, load, load->span};
-        Val *x = b_op(&b, OP_T_keep_get, 0, load->out[0]->type, 2, (Val *[]){room, number(k, &b, loop, i)});
+        Val *in[2 + MAX_AXES] = {room, number(k, &b, loop, i)};
+        for (int a = 0; a < load->out[0]->type.rank; a++) in[2 + a] = load->out[0]->type.axis[a];
+        Val *x = b_op(&b, OP_T_keep_get, 0, load->out[0]->type, 2 + load->out[0]->type.rank, in);
         x->name = load->out[0]->name;
         replace_uses(&k->f->body, load->out[0], x);
         op_remove(load);
     }
 }
 
+// The length of the range that the loop walks over. Of a share of a row, which ends at the row's end or a given number on from
+// where it begins (share.c), that number: the launcher can compute it.
+static Val *length_of(Builder *b, const Op *loop) {
+    const Op *end = loop->in[1]->def;
+    for (int i = 0; end && end->code == OP_T_fun && end->sub == TF_min && i < 2; i++) {
+        const Op *sum = end->in[i]->def;
+        if (!sum || sum->code != OP_T_binary || sum->sub != OP_add) continue;
+        for (int k = 0; k < 2; k++) if (sum->in[k] == loop->in[0]) return sum->in[1 - k];
+    }
+    return b_binary(b, OP_sub, loop->in[1], loop->in[0]);
+}
+
 static void rewrite(Keep *k) {
     Op *first = k->loop[0];
     Builder b = {k->f, NULL, first, first->span};
-    Val *length = b_binary(&b, OP_sub, first->in[1], first->in[0]), *step = first->in[2];
+    Val *length = length_of(&b, first), *step = first->in[2];
     Val *trips = b_binary(&b, OP_div, b_binary(&b, OP_add, length, b_binary(&b, OP_sub, step, b_const(&b, EL_index, 1))), step);
     Val *tiles = b_binary(&b, OP_mul, trips, b_const(&b, EL_index, k->loads));
     Val *room = b_op(&b, OP_T_keep, 0, type_scalar(EL_index), 1, &tiles);

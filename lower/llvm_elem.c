@@ -338,6 +338,26 @@ static void each(Gen *g, Op *op, ElemFn *fn) {
     }
 }
 
+static bool is_number(const Val *v, double x) {
+    const Op *d = v->def;
+    while (d && d->code == OP_T_splat) d = d->in[0]->def;
+    double c;
+    if (!d || d->code != OP_T_const) return false;
+    memcpy(&c, &d->imm, sizeof c);
+    return c == x;
+}
+
+// 1 + exp(x), as in a sigmoid: never subnormal, so that its reciprocal needs no scaling (NaN or +0 where it is not finite).
+static bool at_least_one(const Val *v) {
+    const Op *d = v->def;
+    if (!d || d->code != OP_T_binary || d->sub != OP_add) return false;
+    for (int i = 0; i < 2; i++) {
+        const Op *e = d->in[1 - i]->def;
+        if (is_number(d->in[i], 1) && e && e->code == OP_T_fun && (e->sub == TF_exp || e->sub == TF_exp2)) return true;
+    }
+    return false;
+}
+
 static LLVMValueRef do_binary(Gen *g, const Op *op, LLVMValueRef *in) {
     Elem e = (Elem)op->in[0]->type.elem;
     if (op->in[0]->type.ptr) {                                 // pointer arithmetic, in elements
@@ -348,6 +368,7 @@ static LLVMValueRef do_binary(Gen *g, const Op *op, LLVMValueRef *in) {
     }
     if (e == EL_index && (op->sub == OP_div || op->sub == OP_rem) && fact_range(g->facts, op->in[0]).lo >= 0 && fact_range(g->facts, op->in[1]).lo >= 0)
         e = EL_u64;                                            // both are known not to be negative
+    if (op->sub == OP_div && e == EL_f32 && is_number(op->in[0], 1) && at_least_one(op->in[1])) return gen_reciprocal(g, in[1]);
     return gen_binary(g, (AstOp)op->sub, e, in[0], in[1]);
 }
 

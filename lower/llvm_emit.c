@@ -214,6 +214,7 @@ void gen_kernel(Session *s, Fn *f, const CompileOptions *opt, PtxUnit *unit) {
         apart = gen_call(&g, "llvm.nvvm.read.ptx.sreg.envreg0", 0, NULL, 0, NULL);       // a number to be, known at the end
         g.smem = gen_smem(&g, LLVMBuildMul(g.B, LLVMBuildLShr(g.B, g.tid, gen_i32(&g, 5), ""), apart, ""));
     }
+    gen_cluster_begin(&g);
     gen_region(&g, &f->body);
     if (!g.dead) LLVMBuildBr(g.B, g.exit);
     LLVMPositionBuilderAtEnd(g.B, g.exit);

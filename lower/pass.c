@@ -1,6 +1,6 @@
 // The pass driver.
 //
-//     simplify > extremes > contract > hoist > flatten > chunk > split > keep > prefetch > schedule > lanes > pipeline > peel > layout > defer
+//     simplify > extremes > contract > hoist > flatten > chunk > split > share > keep > prefetch > schedule > lanes > pipeline > peel > layout > defer
 //     then llvm_*.c: one LLVM function a kernel, ptx/emit.c: a short LLVM pass list and the NVPTX back end
 //
 // After each pass the verifier may run, the function may be written out, and lowering may stop.
@@ -20,6 +20,7 @@ static bool run_contract(Fn *f, const CompileOptions *o) { if (o->math != 1 && c
 static bool run_hoist(Fn *f, const CompileOptions *o)    { (void)o; hoist(f); return true; }
 static bool run_peel(Fn *f, const CompileOptions *o)     { (void)o; if (peel(f)) simplify(f); return true; }
 static bool run_prefetch(Fn *f, const CompileOptions *o) { if (prefetch(f, o)) simplify(f); return true; }
+static bool run_share(Fn *f, const CompileOptions *o)    { if (share_rows(f, o)) simplify(f); return true; }
 static bool run_keep(Fn *f, const CompileOptions *o)     { if (keep_tiles(f, o)) simplify(f); return true; }
 static bool run_chunk(Fn *f, const CompileOptions *o)    { (void)o; chunk(f); return true; }
 static bool run_pipeline(Fn *f, const CompileOptions *o) { return hopper(f, o) || pipeline(f, o); }
@@ -34,6 +35,7 @@ static const struct { PassInfo info; PassFn *run; } passes[] = {
     {{"flatten",  "makes one loop of nests of loops around products",                                     1, 1}, run_flatten},
     {{"chunk",    "cuts tiles that no block can hold into loops over chunks of an axis",                  1, 1}, run_chunk},
     {{"split",    "lets several programs share the trips of a loop of sums",                              1, 1}, split_loop},
+    {{"share",    "lets the blocks of a cluster share the loops of a long row",                           1, 1}, run_share},
     {{"keep",     "keeps in shared memory what one loop loads and a later one would load again",          1, 1}, run_keep},
     {{"prefetch", "loads a trip ahead in loops that reduce across lanes",                                 1, 1}, run_prefetch},
     {{"schedule", "chooses warps for a program and programs for a block",                                 1, 1}, schedule},

@@ -16,6 +16,10 @@ bool prefetch(Fn *f, const CompileOptions *opt);               // prefetch.c: lo
 bool lanes(Fn *f);                                             // lanes.c: neutral elements into dead lanes where they would count
 bool peel(Fn *f);                                              // peel.c: trips without masks get a copy of the body
 bool split_loop(Fn *f, const CompileOptions *opt);             // split.c: a loop's trips shared by several programs
+bool is_neutral(const Val *v, double x);                       // split.c: the number x in every lane
+Op  *program_of(Fn *f);                                        // the op that gives the program's number, made where nobody asks for it
+bool share_rows(Fn *f, const CompileOptions *opt);             // share.c: the blocks of a cluster share a row's loops
+int  share_blocks(Fn *f, const Target *t, const int64_t *dims);  // of a cluster, for a row of that length; 1: none. f as built
 const char *split_refusal(Fn *f);                              // why it cannot be, or NULL
 int  schedule_warps(const Fn *f, const CompileOptions *opt, int *per_block);    // schedule.c: warps of a program; programs in a block
 bool schedule(Fn *f, const CompileOptions *opt);               // schedule.c: warps, programs a block

@@ -10,10 +10,10 @@
 
 typedef struct Sizes { int64_t lanes, dot; bool reduces, sorts, heavy; } Sizes;
 
-// Some twenty instructions an element: what a thread does once, addresses and bounds, should be shared by many.
+// Some fifteen instructions an element and what comes with them: what a thread does once, addresses and bounds, should be shared by many.
 static bool costly(int fun) {
     switch (fun) {
-    case TF_exp: case TF_log: case TF_log2: case TF_sin: case TF_cos: case TF_tanh: case TF_erf: return true;
+    case TF_exp: case TF_exp2: case TF_log: case TF_log2: case TF_sin: case TF_cos: case TF_tanh: case TF_erf: return true;
     default: return false;
     }
 }
@@ -49,7 +49,7 @@ int schedule_warps(const Fn *f, const CompileOptions *opt, int *per_block) {
     else warps = pow2_up((s.lanes + 32 * each - 1) / (32 * each));
     if (warps > 32) warps = 32;
     if (opt->schedule.warps) warps = opt->schedule.warps;
-    *per_block = warps == 1 && numbered(&f->body) ? 4 : 1;
+    *per_block = warps == 1 && !f->cluster && numbered(&f->body) ? 4 : 1;
     return warps;
 }
 

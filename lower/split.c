@@ -70,7 +70,7 @@ const char *split_refusal(Fn *f) {
 
 static Val *number_of(Builder *b, int64_t v) { return b_const(b, EL_index, v); }
 
-static Op *program_of(Fn *f) {
+Op *program_of(Fn *f) {
     for (Op *op = f->body.first; op; op = op->next) if (op->code == OP_T_program) return op;
     Op *op = op_new(f, OP_T_program, f->body.first->span, 0, NULL, 1);
     op->out[0]->type = type_scalar(EL_index);
@@ -89,7 +89,7 @@ static void share(Split *s, Builder *b, Val *part, int64_t parts) {
     s->loop->in[1] = b_op(b, OP_T_fun, TF_min, type_scalar(EL_index), 2, (Val *[]){hi, b_binary(b, OP_add, from, each)});
 }
 
-static bool is_neutral(const Val *v, double x) {
+bool is_neutral(const Val *v, double x) {
     const Op *d = v->def;
     if (d && d->code == OP_T_splat) d = d->in[0]->def;
     if (!d || d->code != OP_T_const) return false;

@@ -40,6 +40,14 @@ static const char source[] =
     "    var acc = zeros<f32>(m, k);\n"
     "    for r in R, s in S, c in C by 32 { acc += dot(x[b, p * sh + r - top, q * sw + s - left, c], w[k, r, s, c]); }\n"
     "    y[b, p, q, k] = acc;\n"
+    "}\n"
+    "kernel center(a: bf16[M, N], b: bf16[M, N], c: out f32[M, N], low: out f32[M])\n"
+    "    grid (m in M)\n"
+    "{\n"
+    "    var total = 3.0;  var top = -inf;\n"
+    "    for n in N by 32 { total += sum(a[m, n] as f32 over n);  top = max(top, max(b[m, n] as f32 over n)); }\n"
+    "    for n in N by 32 { c[m, n] = a[m, n] - total / N + top * b[m, n]; }\n"
+    "    low[m] = top;\n"
     "}\n";
 
 typedef struct World { Session *s; SemaFile *file; } World;
@@ -80,6 +88,7 @@ _Static_assert(CN * CH * CW * CC <= M * K && CK * CR * CS * CC <= K * N && CN * 
 static uint16_t x[M * K], y[K * N];
 static float    want[M * N], got[M * N];
 static double   bound[M * N];
+static float    lows[M];
 
 static void fill(void)
 {
@@ -100,6 +109,14 @@ static int arguments(const char *name, EvalArg *args, int64_t *dims, float *out)
         args[1] = nhwc(y, CK, CR, CS, CC);
         args[2] = nhwc(out, CN, CP, CQ, CK);
         for (int i = 0; i < 4; i++) args[3 + i] = (EvalArg){.ival = numbers[i]};
+        return 2;
+    }
+    if (strcmp(name, "center") == 0) {
+        args[0] = mat_arg(x, M, N);
+        args[1] = mat_arg(y, M, N);
+        args[2] = mat_arg(out, M, N);
+        args[3] = (EvalArg){.tensor = {lows, {M}, {1}}};
+        dims[0] = M; dims[1] = N;
         return 2;
     }
     if (strcmp(name, "matmul") == 0) {
@@ -143,7 +160,7 @@ static void agrees(const char *name, const char *arch, OpCode must_have)
 {
     World w = world();
     char *fault = NULL;
-    int   n = strcmp(name, "matmul") == 0 ? M * N : strcmp(name, "conv") == 0 ? CN * CP * CQ * CK : S * D;
+    int   n = strcmp(name, "matmul") == 0 || strcmp(name, "center") == 0 ? M * N : strcmp(name, "conv") == 0 ? CN * CP * CQ * CK : S * D;
     if (!evaluate(build(&w, name, NULL), name, want, bound, 1, &fault)) fail_msg("level 1: %s", fault);
     Fn *f = build(&w, name, arch);
     if (!has_op(f, must_have)) fail_msg("%s for %s has no %s", name, arch, op_info[must_have].name);
@@ -205,6 +222,26 @@ static void test_clusters_agree(void **state)
     assert_true(ir_verify(again, &problems) > 0);
     buf_free(&text);
     buf_free(&problems);
+    session_free(w.s);
+    cluster = 0;
+}
+
+static void test_shares_agree(void **state)
+{
+    (void)state;
+    fill();
+    for (cluster = 2; cluster <= 8; cluster *= 2) agrees("center", "sm_90a", OP_T_join_cluster);
+    cluster = 2;
+    World w = world();
+    Fn *f = build(&w, "center", "sm_90a");
+    assert_int_equal(f->launch->cluster, 2);
+    cluster = 3;
+    f = build(&w, "center", "sm_90a");                               // a power of two
+    assert_false(has_op(f, OP_T_join_cluster));
+    assert_non_null(f->cluster_refused);
+    cluster = 2;
+    f = build(&w, "center", "sm_80");
+    assert_false(has_op(f, OP_T_join_cluster));
     session_free(w.s);
     cluster = 0;
 }
@@ -272,6 +309,6 @@ static void test_what_is_missing_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_pipelines_agree), cmocka_unit_test(test_roles_agree),
-        cmocka_unit_test(test_clusters_agree), cmocka_unit_test(test_parts_agree), cmocka_unit_test(test_what_is_missing_is_told)};
+        cmocka_unit_test(test_clusters_agree), cmocka_unit_test(test_shares_agree), cmocka_unit_test(test_parts_agree), cmocka_unit_test(test_what_is_missing_is_told)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
