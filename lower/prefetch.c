@@ -14,7 +14,8 @@
 // is carried: it belongs to a lasting one of as many lanes, whose lanes hold something only where a trip's are alive.
 //
 // Loops of products have rings of their own (pipeline.c, hopper.c), and loops that only add up are left to the other
-// warps: their trips do not wait. --with=stages=1 leaves all loops alone.
+// warps: their trips do not wait, unless the row that they keep (keep.c) leaves room for few warps. --with=stages=1 leaves all
+// loops alone.
 #include "lower/build.h"
 #include "lower/passes.h"
 
@@ -74,7 +75,7 @@ static bool collect(Ahead *a) {
     for (const Op *op = op_walk(body, NULL); op; op = op_walk(body, op))
         if (op->code == OP_T_dot || op->code == OP_T_for || op->code == OP_T_while || op_target(op) == a->loop) return false;
     for (Op *op = body->first; op; op = op->next) {
-        waits |= (op->code == OP_T_reduce && needed(a, op)) || op->code == OP_T_scan;
+        waits |= (op->code == OP_T_reduce && needed(a, op)) || op->code == OP_T_scan || op->code == OP_T_keep_put;
         if (op->code != OP_T_load || a->n == MAX_LOADS || a->f->launch->params[op->in[0]->def->imm].mode != PM_IN) continue;
         Val *axis = trips_axis(a, op);
         bool known = axis != NULL;
@@ -93,7 +94,11 @@ static Val *again(Ahead *a, ValMap *m, Val *v, Op *at) {
     Op *d = v->def;
     if (!d || d->parent != a->loop->reg[0] || map_get(m, v) != v) return map_get(m, v);
     for (int i = 0; i < d->nin; i++) again(a, m, d->in[i], at);
-    op_before(at, op_clone(a->f, d, m));
+    Op *c = op_clone(a->f, d, m);
+    op_before(at, c);
+    const Op *end = a->loop->in[1]->def;                   // of a share of a row: the next trip past it is another block's
+    bool earlier = d->code == OP_T_axis && end && end->code == OP_T_fun && end->sub == TF_min && (end->in[0] == d->in[1] || end->in[1] == d->in[1]);
+    if (earlier) { c->in[1] = a->loop->in[1]; c->flags &= (uint8_t)~AXIS_FULL; }
     return map_get(m, v);
 }
 

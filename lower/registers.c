@@ -10,7 +10,7 @@
 #include "lower/passes.h"
 #include "ptx/ptx.h"
 
-enum { WANTED = 64, MOST_HELD = 36, REGISTERS_SM = 65536 };
+enum { WANTED = 64, MOST_HELD = 36, REGISTERS_SM = 65536, SHARERS = 3 };
 
 static int words(const Val *v) {
     if (v->type.kind != TY_TILE || !v->type.rank || !v->layout) return 0;
@@ -38,9 +38,16 @@ static int held_across(const Fn *f, const Op *red) {
     return held;
 }
 
+// A row kept between loops, of which three blocks' shares fit a multiprocessor: so should their registers.
+static int sharers(const Fn *f) {
+    int n = REGISTERS_SM / 40 / f->launch->threads;
+    return n > SHARERS ? SHARERS : n < 1 ? 1 : n;
+}
+
 int blocks_wanted(const Fn *f) {
     int most = 0, loaded = 0, threads = f->launch->threads;
     bool reduces = false;
+    if (f->shares) return sharers(f);
     for (const Op *op = f->body.first; op; op = op->next) {
         if (op->nreg || op->code == OP_T_sort || op->code == OP_T_order || op->code == OP_T_dot) return 1;
         if (op->code == OP_T_load) loaded += words(op->out[0]);
