@@ -28,6 +28,7 @@ void  hoist_factors(Graph *g);                               // algebra.c
 void  integer_products(Graph *g);                            // quant.c
 void  fold_scales(Graph *g);                                 // fold.c
 void  merge_products(Graph *g);                              // simplify.c
+void  join_alike(Graph *g);                                  // alike.c
 void  join_groups(Graph *g);                                 // groups.c
 void  order_axes(Graph *g);                                  // layout.c
 void  unfold_windows(Graph *g);                              // unfold.c

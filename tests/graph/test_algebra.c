@@ -130,6 +130,37 @@ static void masks_shorten_the_loop(void **state)
     check(bias, false, false);
 }
 
+// Heads `first` .. of a product's columns, turned by a table that all heads share.
+static Node *turned(Graph *g, Node *x, Node *table, int first, int heads)
+{
+    Node *h = g_reshape(g, g_take_range(g, x, 1, ix(g, first * D), 1, ix(g, heads * D)), 3, S(ix(g, T), ix(g, heads), ix(g, D)));
+    h = g_transpose(g, h, (int[]){1, 0, 2});
+    Node *low = g_take_range(g, h, 2, ix(g, 0), 1, ix(g, D / 2)), *high = g_take_range(g, h, 2, ix(g, D / 2), 1, ix(g, D / 2));
+    Node *half = g_concat(g, 2, (Node *[]){g_ew1(g, EW_neg, high), low}, 2);
+    return g_ew2(g, EW_add, g_ew2(g, EW_mul, h, table), g_ew2(g, EW_mul, half, g_ew1(g, EW_sin, table)));
+}
+
+// Queries and keys are turned as one value, of which they are parts; of another table they are two.
+static void functions_of_neighbours_are_one(void **state)
+{
+    (void)state;
+    for (int other = 0; other < 2; other++) {
+        Graph *g = graph_new("t");
+        Node *x = g_input(g, "x", EL_f32, 2, S(ix(g, T), ix(g, 6 * D)));
+        Node *t = g_input(g, "t", EL_f32, 2, S(ix(g, T), ix(g, D))), *u = g_input(g, "u", EL_f32, 2, S(ix(g, T), ix(g, D)));
+        Node *q = turned(g, x, t, 0, 4), *k = turned(g, x, other ? u : t, 4, 2);
+        Ix coord[3] = {ix_divi(g, ix_axis(g, 0, ix(g, 4)), 2), ix_axis(g, 1, ix(g, T)), ix_axis(g, 2, ix(g, D))};
+        k = g_view(g, k, 3, S(ix(g, 4), ix(g, T), ix(g, D)), coord, NULL, g_int(0));        // each for two queries
+        const Node *y = simplified(g, g_matmul(g, q, g_transpose(g, k, (int[]){0, 2, 1})));
+        const Node *a = y->src[0], *b = y->src[1];
+        while (a->kind == G_view) a = a->src[0];
+        while (b->kind == G_view) b = b->src[0];
+        assert_int_equal(a == b, !other);
+        if (!other) assert_ptr_equal(a->shape[0], ix(g, 6));
+        graph_free(g);
+    }
+}
+
 // gelu in two spellings of exporters, and what is none.
 static void gelus_are_known(void **state)
 {
@@ -163,6 +194,7 @@ int main(void)
         cmocka_unit_test(triangles_are_conditions),
         cmocka_unit_test(factors_leave_products),
         cmocka_unit_test(masks_shorten_the_loop),
+        cmocka_unit_test(functions_of_neighbours_are_one),
         cmocka_unit_test(gelus_are_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
