@@ -119,6 +119,37 @@ static void im2col(void **state) {                       // 3x3 filter, padding 
     }
 }
 
+// Windows two apart, then their pixels written back where a walk without offsets leads: y has one row of windows less than there are.
+static void im2col_strides(void **state) {
+    (void)state;
+    enum { N = 3, H = 7, W = 6, C = 8, P = 4, Q = 3, ROWS = 3, PIXELS = 32, FIRST = 5 };
+    uint16_t t[N * H * W * C], got[N * ROWS * Q * C], zero[N * ROWS * Q * C] = {0};
+    for (int i = 0; i < N * H * W * C; i++) t[i] = (uint16_t)(i + 1);
+    EmuContext *emu = emu_create();
+    u64 dt = device(emu, "t", t, sizeof t), out = device(emu, "out", zero, sizeof zero);
+    EmuTensorMap from, to;
+    int low = -1, high_w = low + (Q - 1) * 2 + 1 - W, high_h = low + (P - 1) * 2 + 1 - H;
+    assert_int_equal(emu_tensor_map_encode_im2col(emu, &from, EMU_TM_F16, 4, dt, (u64[]){C, W, H, N}, (u64[]){2 * C, 2 * C * W, 2 * C * W * H}, (int[]){low, low}, (int[]){high_w, high_h}, C, PIXELS, (u32[]){1, 2, 2, 1}, 0, 0, 0, 0), EMU_OK);
+    assert_int_equal(emu_tensor_map_encode_im2col(emu, &to, EMU_TM_F16, 4, out, (u64[]){C, Q, ROWS, N}, (u64[]){2 * C, 2 * C * Q, 2 * C * Q * ROWS}, (int[]){0, 0}, (int[]){0, P - ROWS}, C, PIXELS, (u32[]){1, 1, 1, 1}, 0, 0, 0, 0), EMU_OK);
+    int w = FIRST % Q, h = FIRST / Q % P, n = FIRST / Q / P, x = w * 2 + low, y = h * 2 + low;
+    run_modes(KERNEL(".param .u64 out, .param .align 64 .b8 from[128], .param .align 64 .b8 to[128], .param .u32 x, .param .u32 y, .param .u32 w, .param .u32 h, .param .u32 n",
+        "mov.b64 %rd2, from; cvta.param.u64 %rd3, %rd2; mov.b64 %rd2, to; cvta.param.u64 %rd4, %rd2; mov.u16 %h1, 2; mov.u16 %h2, 1; mov.u32 %r5, 0;\n"
+        "ld.param.u32 %r6, [x]; ld.param.u32 %r7, [y]; ld.param.u32 %r8, [w]; ld.param.u32 %r9, [h]; ld.param.u32 %r4, [n];\n"
+        WITH_BARRIER("mbarrier.arrive.expect_tx.shared.b64 _, [bar], 512;\n"
+        "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [buf], [%rd3, {%r5, %r6, %r7, %r4}], [bar], {%h1, %h2};")
+        "@%p0 bra E; cp.async.bulk.tensor.4d.global.shared::cta.im2col_no_offs.bulk_group [%rd4, {%r5, %r8, %r9, %r4}], [buf]; cp.async.bulk.commit_group; cp.async.bulk.wait_group 0; E:"),
+        1, NULL, 64, emu, (void *[]){&out, &from, &to, &x, &y, &w, &h, &n});
+    emu_read(emu, got, out, sizeof got);
+    for (int i = 0; i < N * P * Q; i++) {
+        int q = i % Q, p = i / Q % P, b = i / Q / P, u = q * 2 + low + 2, v = p * 2 + low + 1;
+        for (int c = 0; c < C && p < ROWS; c++) {
+            bool written = i >= FIRST && i < FIRST + PIXELS;
+            assert_int_equal(got[((b * ROWS + p) * Q + q) * C + c], written && u >= 0 && u < W && v >= 0 && v < H ? t[((b * H + v) * W + u) * C + c] : 0);
+        }
+    }
+    emu_destroy(emu);
+}
+
 static void bulk_rows(void **state) {                    // 1-D: in, back out, added
     (void)state;
     u32 x[512], got[512];
@@ -352,7 +383,7 @@ static void encodings(void **state) {                    // what cuTensorMapEnco
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tensor_loads), cmocka_unit_test(narrow_boxes), cmocka_unit_test(tensor_stores), cmocka_unit_test(im2col), cmocka_unit_test(bulk_rows),
+        cmocka_unit_test(tensor_loads), cmocka_unit_test(narrow_boxes), cmocka_unit_test(tensor_stores), cmocka_unit_test(im2col), cmocka_unit_test(im2col_strides), cmocka_unit_test(bulk_rows),
         cmocka_unit_test(clusters), cmocka_unit_test(cluster_exit), cmocka_unit_test(wgmma_shapes), cmocka_unit_test(mbarrier_states), cmocka_unit_test(encodings), cmocka_unit_test(unaligned_coordinate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -278,6 +278,18 @@ static void blocks(void **state)
     prepared_free(&dev, &p);
     assert_int_equal(seen.live, 0);
 
+    LaunchSlot tiled = slots[7], window = {.kind = SLOT_TENSORMAP, .size = 128, .a = 1, .rank = 3, .swizzle = 64, .map_dim = {1, 0, -1}, .box = {8, 16}, .im2col = true,
+        .lower = {CODE(NUM(-3))}, .upper = {CODE(DIM(K), NUM(9), {L_SUB, 0})}, .step = {CODE(NUM(2))}};
+    slots[7] = window;                                            // corners and steps are expressions
+    good(args);
+    assert_true(bind_args(&info, args, 5, &b, &err));
+    assert_true(prepare(&dev, &info, &b, &k, &p, &err));
+    assert_true(seen.map.im2col && seen.map.channels == 8 && seen.map.pixels == 16 && seen.map.lower[0] == -3 && seen.map.upper[0] == -1);
+    assert_true(seen.map.step[0] == 1 && seen.map.step[1] == 2 && seen.map.step[2] == 1);
+    prepared_free(&dev, &p);
+    slots[7] = tiled;
+    seen.launches = 1;
+
     good(args);
     args[0].dim[0] = 0;                                           // an empty grid launches nothing
     assert_true(bind_args(&info, args, 5, &b, &err));
