@@ -126,6 +126,37 @@ bool launch_same(LExpr a, LExpr b) {
     return true;
 }
 
+// Up to the last place where one value is left, as the right side works above that value.
+uint32_t launch_left_side(LExpr e) {
+    int32_t depth = 0;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i + 1 < e.n; i++) {
+        depth += 1 - ops[e.at[i].op].in;
+        if (depth == 1) n = i + 1;
+    }
+    return n;
+}
+
+static bool of_known(LExpr e, const int64_t *dims) {
+    for (uint32_t i = 0; i < e.n; i++)
+        if (e.at[i].op == L_SCALAR || e.at[i].op == L_STRIDE || e.at[i].op == L_POSITIVE || (e.at[i].op == L_DIM && dims[e.at[i].arg] < 0)) return false;
+    return true;
+}
+
+void launch_solve(const LaunchInfo *info, int64_t *dims) {
+    for (int round = 0; round < info->ndims; round++)
+        for (int g = 0; g < info->nguards; g++) {
+            LExpr e = info->guards[g].cond;
+            if (e.n < 3 || e.at[e.n - 1].op != L_EQ) continue;
+            uint32_t n = launch_left_side(e);
+            LExpr side[2] = {{e.at, n}, {e.at + n, e.n - 1 - n}};
+            for (int s = 0; s < 2; s++) {
+                LExpr own = side[s], other = side[1 - s];
+                if (own.n == 1 && own.at->op == L_DIM && dims[own.at->arg] < 0 && of_known(other, dims)) dims[own.at->arg] = launch_eval(other, dims, NULL, NULL);
+            }
+        }
+}
+
 // ---- text ----------------------------------------------------------------------------------------
 
 typedef struct Piece { char *text; int level; } Piece;

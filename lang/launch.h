@@ -106,6 +106,9 @@ typedef struct LaunchInfo {
 
 int64_t launch_eval(LExpr e, const int64_t *dims, const int64_t *scalars, const int64_t *strides /* [param * 16 + dim] */);
 bool    launch_same(LExpr a, LExpr b);                         // word for word
+uint32_t launch_left_side(LExpr equation);                     // how many steps of `left == right` are the left side's
+// Dimensions that are not known (-1) from those that are, by equations `P == expression` among the guards.
+void    launch_solve(const LaunchInfo *info, int64_t *dims);
 void    launch_print(const LaunchInfo *info, Buf *out);       // as `// tk: ...` comment lines
 char   *launch_expr_text(Arena *a, const LaunchInfo *info, LExpr e);   // "cdiv(M, 128) * cdiv(N, 256)"
 

@@ -39,17 +39,23 @@ typedef struct Look {
     const SemaValue *dims;
     int       ndims;
     const CompileOptions *opt;
+    bool      sized;                     // all dimensions are known
     bool      schedules, whole;          // other schedules too; rows that the model does not know, too
     VEC(Candidate) all;
 } Look;
 
-static bool dims_of(const TKernel *k, const SemaValue *dims, int ndims, int64_t *out) {
-    for (int i = 0; i < k->ndims; i++) {
-        out[i] = k->dims[i].fixed;
-        for (int d = 0; d < ndims && out[i] < 0; d++) if (!dims[d].is_type && strcmp(dims[d].name, k->dims[i].name->s) == 0) out[i] = dims[d].ival;
-        if (out[i] < 0) return false;
+// By number; those that equations define follow. False: some are not known.
+static bool dims_of(const Look *l, const Fn *f, int64_t *out) {
+    const LaunchInfo *info = f->launch;
+    bool all = true;
+    for (int i = 0; i < info->ndims; i++) {
+        out[i] = info->dims[i].fixed;
+        for (int d = 0; d < l->ndims && out[i] < 0; d++)
+            if (!l->dims[d].is_type && strcmp(l->dims[d].name, info->dims[i].name->s) == 0) out[i] = l->dims[d].ival;
     }
-    return true;
+    launch_solve(info, out);
+    for (int i = 0; i < info->ndims; i++) all &= out[i] >= 0;
+    return all;
 }
 
 static void push(Look *l, TKernel *k, const TuneCandidate *from, const Cost *c) {
@@ -95,7 +101,9 @@ static void vary(Look *l, TKernel *k, const TuneCandidate *from, Fn *f, const in
 static void look(Look *l, TKernel *k, const TuneCandidate *from, const Schedule *given) {
     int64_t at[MAX_DIMS];
     Cost    cost;
-    Fn     *f = l->opt->target && dims_of(k, l->dims, l->ndims, at) ? ir_build(l->s, k) : NULL;
+    Fn     *f = l->opt->target ? ir_build(l->s, k) : NULL;
+    if (f && !dims_of(l, f, at)) f = NULL;
+    if (!from) l->sized = f != NULL;
     bool    known = f && cost_of(f, l->opt, given, at, &cost);
     if (!known) cost = (Cost){.us = INFINITY, .schedule = *given};
     if (known || !from || l->whole) push(l, k, from, &cost);
@@ -118,12 +126,11 @@ int kernel_candidates(SemaFile *file, Session *s, const Node *kernel, const Sema
             const CompileOptions *opt, bool schedules, Candidate **out) {
     Look l = {.file = file, .s = s, .dims = dims, .ndims = ndims, .opt = opt, .schedules = schedules, .whole = schedules};
     TKernel *k = sema_instance(file, kernel, set, nset, dims, ndims);
-    int64_t at[MAX_DIMS];
     *out = NULL;
     if (!k) return 0;
     look(&l, k, NULL, &opt->schedule);
     TuneCandidate *rows;
-    int n = opt->target && dims_of(k, dims, ndims, at) ? sema_candidates(file, kernel, set, nset, dims, ndims, &rows) : 0;
+    int n = l.sized ? sema_candidates(file, kernel, set, nset, dims, ndims, &rows) : 0;
     bool allowed = !n || sema_tune_allows(file, kernel, set, nset, dims, ndims);
     for (uint32_t i = 0; i < l.all.n; i++) l.all.at[i].allowed = allowed;
     l.whole |= !allowed;

@@ -51,6 +51,18 @@ static bool number(Rows *r, const Val *v, int64_t *out) {
     return host_expr(r->facts, v, &e) && value(e, r->dims, out);
 }
 
+// From lo to hi, or to min(.., lo + n): a program's share of something.
+static bool length(Rows *r, const Val *lo, const Val *hi, int64_t *out) {
+    int64_t from, to;
+    const Op *d = hi->def;
+    if (number(r, lo, &from) && number(r, hi, &to)) { *out = to - from; return true; }
+    for (int i = 0; d && d->code == OP_T_fun && d->sub == TF_min && i < 2; i++) {
+        const Op *sum = d->in[i]->def;
+        if (sum && sum->code == OP_T_binary && sum->sub == OP_add && fact_same(sum->in[0], lo) && number(r, sum->in[1], out)) return true;
+    }
+    return false;
+}
+
 // Instructions an element.
 static double price(const Op *op) {
     static const struct { int fun; double each; } funs[] = {
@@ -81,9 +93,9 @@ static void look(Rows *r, const Region *region, double times, double outer, bool
         double inside = times;
         if (op->code == OP_T_dot || op->code == OP_T_while || op->code == OP_T_roles) r->known = false;
         if (op->code == OP_T_for) {
-            int64_t lo, hi, step;
-            if (!number(r, op->in[0], &lo) || !number(r, op->in[1], &hi) || !number(r, op->in[2], &step) || step < 1) { r->known = false; return; }
-            double n = hi > lo ? (double)((hi - lo + step - 1) / step) : 0;
+            int64_t all, step;
+            if (!length(r, op->in[0], op->in[1], &all) || !number(r, op->in[2], &step) || step < 1) { r->known = false; return; }
+            double n = all > 0 ? (double)((all + step - 1) / step) : 0;
             inside = times * n;
             if (outer * n > r->trips) r->trips = outer * n;
             for (int i = 0; i < op->nout; i++) r->carried += (double)type_lanes(&op->out[i]->type) * elem_bytes((Elem)op->out[i]->type.elem);

@@ -152,25 +152,11 @@ static bool all_known(const Bound *b, LExpr e)
     return true;
 }
 
-// How many steps the left side of `left == right` has: up to the last place where one value is left, as the right side
-// works above that value.
-static uint32_t left_side(LExpr e)
-{
-    int32_t depth = 0;
-    uint32_t n = 0;
-    for (uint32_t i = 0; i + 1 < e.n; i++) {
-        LOp op = e.at[i].op;
-        depth += op <= L_STRIDE ? 1 : op == L_NOT || op == L_POSITIVE ? 0 : op == L_SELECT ? -2 : -1;
-        if (depth == 1) n = i + 1;
-    }
-    return n;
-}
-
 // A guard `P == expression`, either way round, gives P where no tensor does: an `out` tensor's size, made by `where`.
 static void solve_equation(Bound *b, LExpr e)
 {
     if (e.n < 3 || e.at[e.n - 1].op != L_EQ) return;
-    uint32_t n = left_side(e);
+    uint32_t n = launch_left_side(e);
     LExpr side[2] = {{e.at, n}, {e.at + n, e.n - 1 - n}};
     for (int s = 0, k; s < 2; s++)
         if (bare_dim(side[s], &k) && b->dim_param[k] == UNKNOWN && all_known(b, side[1 - s])) solve(b, k, bind_eval(b, side[1 - s]), EQUATION, 0);
