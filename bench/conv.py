@@ -35,7 +35,7 @@ def main():
     a = p.parse_args()
     torch.backends.cudnn.benchmark = True
     torch.backends.cudnn.allow_tf32 = True
-    head()
+    print("#", head())
     batches = [int(b) for b in a.batches.split(",")]
     tk.prepare([(CONV, "conv2d_bias", sets(n, h, c, k, r, s), (), "sm_90a") for n in batches for h, c, k, r, s, _ in SHAPES])
     out = []

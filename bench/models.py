@@ -110,7 +110,7 @@ def main():
     known, product = {}, []
     if peer:
         import torch, turns
-        turns.head()
+        print("#", turns.head())
         known = peers()
     print(f"# torch.compile mode={mode}; us; peak {GBS:.0f} GB/s, {TFLOPS:.0f} TFLOP/s")
     print(f"{'model':14s} {'tk':>9s} {'PyTorch':>9s} {'median':>9s} {'ratio':>6s} {'launches':>8s} {'roofline':>8s} {'cold s':>7s} {'warm s':>7s} {'their compile s':>15s}")
