@@ -33,7 +33,7 @@ typedef struct Writer {
 
 static const char *const movement[] = {
     "Reshape", "Transpose", "Unsqueeze", "Squeeze", "Slice", "Cast", "Expand", "Identity", "Constant", "Shape", "Split", "Flatten", "CastLike",
-    "ConstantOfShape", "Concat", "Range",
+    "ConstantOfShape", "Concat", "Range", "initializer", "input",
 };
 
 static const char *const arithmetic[] = {
@@ -63,8 +63,8 @@ static void snake(Buf *to, const char *op, size_t n)
 // What is known by a name of its own, whatever operators an exporter wrote it as.
 static const char *idiom(const FGroup *f)
 {
-    int sums = 0, tops = 0, roots = 0, exps = 0;
-    bool gathers = false, norm = false;
+    int sums = 0, tops = 0, roots = 0, exps = 0, ews = 0, negs = 0, products = 0;
+    bool gathers = false, norm = false, moves = true, joins = false, own = false;
     if (f->attends) return "attention";
     for (uint32_t i = 0; i < f->nodes.n; i++) {
         const Node *n = f->nodes.at[i];
@@ -75,9 +75,19 @@ static const char *idiom(const FGroup *f)
         tops += n->kind == G_reduce && n->op == GR_max;
         roots += n->kind == G_ew && n->op == EW_sqrt;
         exps += n->kind == G_ew && n->op == EW_exp;
+        ews += n->kind == G_ew;
+        negs += n->kind == G_ew && n->op == EW_neg;
+        products += n->kind == G_ew && n->op == EW_mul;
         gathers |= n->kind == G_gather;
+        joins |= n->kind == G_concat;
+        moves &= n->kind == G_view || n->kind == G_concat || n->kind == G_cast || n->kind == G_index;
+        own |= n->from && is_movement(n->from, strcspn(n->from, " "));
         norm |= n->from && strstr(n->from, "Normalization") != NULL;
     }
+    if (f->kind == F_MAP && moves && !own) return joins ? "side_by_side" : "reordered";     // for the operator's sake
+    if (f->kind == F_MAP && f->once) return "prepared";
+    if (f->kind == F_ROWS && f->once && sums == 1 && ews == 0) return "sums";
+    if (f->kind == F_MAP && negs >= 1 && products >= 2 && ews <= 6) return "rotary";        // x * cos + (-x2 or x1) * sin
     if (f->kind != F_ROWS || norm) return NULL;
     if (roots == 1 && sums == 1 && !exps) return gathers ? "gather_rms_norm" : "rms_norm";
     if (roots == 1 && sums == 2 && !exps) return gathers ? "gather_layer_norm" : "layer_norm";
