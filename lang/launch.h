@@ -99,6 +99,7 @@ typedef struct LaunchInfo {
     LExpr         blocks;              // how many blocks are launched (x), in units of clusters' blocks
     int           threads;             // per block
     int           cluster;             // blocks per cluster (1: none)
+    bool          early;               // it waits by itself for the launches that it follows: may be started before their end
     uint32_t      smem;                // dynamic shared memory, bytes
     LExpr         smem_more;           // and so many more, by the arguments; empty: none
     struct LaunchInfo *general;        // variant that assumes nothing, or NULL

@@ -452,11 +452,14 @@ static void grouped(Bld *s, const TGrid *m, const TGrid *n, Val *rows, Val *cols
     Val *groups = bin(s, OP_div, bin(s, OP_add, rows, num(s, g - 1)), num(s, g));
     Val *first = bin(s, OP_mul, existing(s, bin(s, OP_div, number, per_group), groups), num(s, g));      // 32 bits hold it: so they do all of this
     Val *inside = bin(s, OP_rem, number, per_group), *left = bin(s, OP_sub, rows, first);
-    Val *height = b_op(&s->b, OP_T_fun, TF_min, type_scalar(EL_index), 2, (Val *[]){left, num(s, g)});
-    height->def->attr = 1;
-    *at_m = existing(s, bin(s, OP_add, first, bin(s, OP_rem, inside, height)), rows);
-    *at_n = bin(s, OP_rem, bin(s, OP_div, inside, height), cols);      // says `below cols` as well as a minimum does, and mma.sync
-                                                                       // kernels come out of ptxas 5 % faster (H200, 2026-11-21)
+    Val *rest = b_op(&s->b, OP_T_fun, TF_min, type_scalar(EL_index), 2, (Val *[]){bin(s, OP_sub, rows, bin(s, OP_mul, bin(s, OP_sub, groups, num(s, 1)), num(s, g))), num(s, g)});
+    rest->def->attr = 1;                                // rows of the last group: a launch knows them, and so divides by them fast
+    Val *whole = bin(s, OP_ge, left, num(s, g)), *at[2];
+    for (int i = 0; i < 2; i++)
+        at[i] = b_op(&s->b, OP_T_select, 0, type_scalar(EL_index), 3, (Val *[]){whole, bin(s, i ? OP_div : OP_rem, inside, num(s, g)), bin(s, i ? OP_div : OP_rem, inside, rest)});
+    *at_m = existing(s, bin(s, OP_add, first, at[0]), rows);
+    *at_n = bin(s, OP_rem, at[1], cols);                // says `below cols` as well as a minimum does, and mma.sync kernels come out of
+                                                        // ptxas 5 % faster (H200, 2026-11-21)
 }
 
 static void grid(Bld *s) {

@@ -23,7 +23,6 @@ static const double BARRIERS = 0.01;                                // us a trip
 static const double AGAIN = 0.1, FEW = 0.06;                        // of what is read again, that misses L2; memory drawn by few blocks
 static const double SHORT = 15;                                     // us
 static const double SHALLOW = 1.08, DEEP_BYTES = 96e3;              // too little on its way: one stage is read, one about to be free
-static const double TOGETHER = 1, SHARED = 0.99, LONG = 300;        // us: a cluster's start; of a launch in clusters, and from when on they pay
 static const double JOIN = 3.5;                                     // us: fences and the count of arrivals
 
 enum { MAX_TRIED = 8, ACC_REGS = 160, PROMOTED_REGS = 192 };
@@ -167,11 +166,6 @@ bool cost_of(Fn *f, const CompileOptions *opt, const Schedule *given, const int6
         if (us >= out->us) continue;
         out->us = us;
         out->schedule.split = parts = tried[i];
-    }
-    // Less through L2 leaves more power for products, once the operands do not stay there.
-    if (!given->cluster && t->has_cluster && w.clocks > 0 && out->schedule.split <= 1 && out->us > LONG) {
-        out->schedule.cluster = 2;
-        out->us = out->us * SHARED + TOGETHER;
     }
     // One short round needs no loading ahead, and a tile is stored sooner by its own threads than by the copy engine.
     if (!given->walk && !given->blocks && w.programs * parts <= t->sms && out->us < SHORT) out->schedule.walk = 1;

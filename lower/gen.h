@@ -71,6 +71,7 @@ typedef struct Gen {
     uint32_t       dirty;        // tensors stored to since the last barrier, by parameter
     uint32_t       read;         // inout tensors loaded from since the last barrier
     bool           one_warp;     // each program is one warp: no block barriers
+    bool          waits_late;       // for the launches before this one, in `roles`
     int            program_threads;
     struct Ahead  *ahead;        // fragments of the loop's product that are in registers when a trip begins
     const Op      *skip;         // ops up to this one have been emitted already, inside the product before them
@@ -98,6 +99,9 @@ void         gen_barrier(Gen *g);                                  // of the pro
 LLVMValueRef gen_smem(Gen *g, LLVMValueRef byte_offset);           // i32 -> shared pointer
 LLVMValueRef gen_scratch(Gen *g, uint32_t bytes);                  // i32 offset of an area that no live value uses
 LLVMValueRef gen_param(Gen *g, SlotKind kind, int a, int b);
+void gen_wait_launches(Gen *g);                               // for the launches before this one
+void gen_add_slot(Fn *f, LaunchSlot s);
+void gen_reciprocals(Gen *g);                                // machine parameters for divisions by what a launch knows
 const LaunchSlot *gen_map(const Gen *g, const Op *op);       // the tensor map of a tma_load or tma_store
 LLVMValueRef gen_lexpr(Gen *g, LExpr e);                           // i64
 void         gen_region(Gen *g, Region *r);

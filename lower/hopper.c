@@ -199,13 +199,16 @@ static bool only_sums(const Hop *h) {
     return true;
 }
 
-static int stages(const Hop *h) {
+int hop_stages_in(const Hop *h, int64_t room) {
+    int64_t n = room / (h->stage_bytes[0] + h->stage_bytes[1]), most = h->opt->schedule.stages ? h->opt->schedule.stages : MAX_STAGES;
+    return (int)(n < most && n < MAX_STAGES ? n : most < MAX_STAGES ? most : MAX_STAGES);
+}
+
+static int stages(Hop *h) {
     int64_t room = (int64_t)h->opt->target->smem_block - SYNC_BYTES - h->once_bytes - h->walk_bytes;
     if (h->np == 1 && h->p[0].op[0].where == REGISTERS)        // a tile computed from loads comes in their layout: see llvm_room.c
         room -= (axis_extent(h->p[0].row) + 16) * (axis_extent(h->p[0].k) + 16) * 2;
-    int64_t n = room / (h->stage_bytes[0] + h->stage_bytes[1]);
-    if (h->opt->schedule.stages && n > h->opt->schedule.stages) n = h->opt->schedule.stages;
-    return n > MAX_STAGES ? MAX_STAGES : (int)n;
+    return hop_stages_in(h, room - hop_whole_slots(h, room));
 }
 
 static bool applies(Hop *h) {

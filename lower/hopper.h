@@ -67,11 +67,13 @@ typedef struct Hop {
     Val    *once, *once_free;       // and of what is loaded once a tile
     uint32_t once_bytes;
     int     cluster;                // blocks that load for each other what all of them want; 1: none
+    int64_t tile_bytes;             // of the widest result
     uint32_t walk_bytes, walk_at;   // of the slots through which a walking block stores; 0: a block to a program
     Ring    start[2], end[2];       // by role: where the loop over the rings begins, and where it leaves them
     Val    *turn[2];                // by role: the phase of what is loaded once a tile
 } Hop;
 
+int  hop_stages_in(const Hop *h, int64_t room);
 Val *hop_i32(Builder *b, int64_t v);
 Op  *hop_effect(Builder *b, OpCode code, int n, Val *const *in);
 Ring hop_advance(Hop *h, Builder *b, Ring r);                          // the next stage; its phase flips on wrapping
@@ -104,6 +106,8 @@ void hop_overlap(Hop *h, Region *r);
 uint32_t hop_walk_bytes(Hop *h);
 void hop_walk(Hop *h, Op *roles);
 
+// More slots, for a whole tile, where the ring is deep enough without their bytes, which are returned.
+int64_t hop_whole_slots(Hop *h, int64_t room);
 Op  *hop_program(const Fn *f);                                         // the op of that name
 Val *hop_existing(Builder *b, Val *program, Val *programs);            // no program past the last
 

@@ -8,8 +8,8 @@
 //     }                                        }
 //
 // The ring goes on from tile to tile, so the producer fills it for the next tile while the consumers are at the end of
-// this one. Results leave by TMA: each warp group puts 64 rows of a span of columns into one of two slots of its own in
-// shared memory, and goes on while the copy engine writes them out.
+// this one. Results leave by TMA: each warp group puts 64 rows of a span of columns into one of its own slots in shared
+// memory (two, or what the ring leaves room for), and goes on while the copy engine writes them out.
 //
 // What is loaded once a tile (attention's query) has one buffer: it is free after the tile's last product with it, and the
 // next tile's comes while the rest of this one is computed and stored.
@@ -25,7 +25,7 @@
 #include "lower/hopper.h"
 #include "lower/simplify.h"
 
-enum { SLOTS = 2, SLOT_ROWS = 64 };
+enum { SLOTS = 2, SLOT_ROWS = 64 };                            // at least so many
 
 static int stores_to(const Region *r, const Val *tensor) {
     int n = 0;
@@ -77,6 +77,8 @@ static bool epilogue(Hop *h, Op *first, bool once, int *stores) {
         bool tile = op->code == OP_T_store && op_value(op)->type.rank >= 2;
         if (tile && (!once || !storable(h, op))) return false;
         *stores += tile;
+        int64_t bytes = tile ? type_lanes(&op_value(op)->type) * elem_bytes((Elem)op_value(op)->type.elem) : 0;
+        if (bytes > h->tile_bytes) h->tile_bytes = bytes;
         for (int i = 0; i < op->nreg; i++) if (!epilogue(h, op->reg[i]->first, once && op->code == OP_T_if, stores)) return false;
     }
     return true;
@@ -99,6 +101,22 @@ uint32_t hop_walk_bytes(Hop *h) {
     if (h->opt->schedule.walk == 1) return 0;
     if ((h->np != 1 && !h->chained) || h->p[0].swapped || !hop_program(h->f) || !epilogue(h, h->loop->next, true, &stores) || !stores) return 0;
     return (uint32_t)(SLOTS * h->groups * SLOT_ROWS * SPAN);
+}
+
+// A tile whose spans take turns in the slots waits for the copy engine, which is busy with loads for the next tiles: 1.5 us of
+// the 17 of 4096 x 4096 x 128. But one stage of the ring is read and one about to be free; what the others bring must last
+// until the next ones come, half a microsecond, and products of 128 columns keep shared memory busy themselves.
+enum { ENOUGH = 1000 };                                        // clocks of multiplication
+
+int64_t hop_whole_slots(Hop *h, int64_t room) {
+    const Product *p = &h->p[0];
+    int64_t more = h->tile_bytes - h->walk_bytes, n = axis_extent(p->col), each = n / 2 > 18 + n / 4 ? n / 2 : 18 + n / 4;
+    int64_t clocks = axis_extent(p->row) / 64 * each * (axis_extent(p->k) * elem_bytes((Elem)p->dot->in[0]->type.elem) / 32);
+    if (!h->walk_bytes || h->np > 1 || more <= 0 || more >= room) return 0;
+    int stages = hop_stages_in(h, room - more);
+    if (stages < 2 || (stages < hop_stages_in(h, room) && (n <= 128 || (stages - 2) * clocks < ENOUGH))) return 0;
+    h->walk_bytes += (uint32_t)more;
+    return more;
 }
 
 // ---- stores --------------------------------------------------------------------------------------
@@ -125,7 +143,7 @@ static void store_by_tma(Hop *h, Builder *top, Op *op) {
     Builder b = {h->f, op->parent, op, op->span};
     ValMap same = {.arena = h->f->arena};
     in[n++] = b_op(top, OP_T_buffer, 0, t, 0, NULL);
-    in[0]->def->imm = SLOTS;
+    in[0]->def->imm = h->walk_bytes / (h->groups * SLOT_ROWS * SPAN);
     in[0]->def->attr = h->walk_at;
     in[0]->name = a.p->name;
     in[n++] = op->in[0];

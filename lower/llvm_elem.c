@@ -358,6 +358,57 @@ static bool at_least_one(const Val *v) {
     return false;
 }
 
+// ---- division by what a launch knows -------------------------------------------------------------
+//
+//     x / d = x m / 2^62   for 0 <= x, d < 2^31 and m = 2^62 / d rounded up, which the launcher computes
+//
+// (m d < 2^62 + d, so the product is at most x / 2^62 above the quotient, less than 1 / d.) Four multiplications instead of a
+// chain of twenty instructions through the special functions: finding its tile is what each block begins with.
+static const int64_t RECIPROCAL_ONE = (int64_t)1 << 62;
+enum { DIVISORS = 1, MOST_DIVISORS = 16 };                     // LaunchSlot.a of their slots
+
+// The divisor's slot expression, if the op is such a division.
+static bool launch_reciprocal(Gen *g, const Op *op, LExpr *out) {
+    const Val *x = op->in[0], *d = op->in[1];
+    LExpr e;
+    if ((op->sub != OP_div && op->sub != OP_rem) || op->out[0]->type.elem != EL_index || d->type.rank || !narrow_op(g, op, 0)) return false;
+    if (fact_range(g->facts, x).lo < 0 || fact_range(g->facts, d).lo < 0 || !host_expr(g->facts, d, &e) || fact_range(g->facts, d).hi == fact_range(g->facts, d).lo) return false;
+    LExpr one = launch_const(g->arena, RECIPROCAL_ONE - 1);
+    *out = launch_join_const(g->arena, L_ADD, launch_join(g->arena, L_DIV, one, e), 1);
+    return true;
+}
+
+static LLVMValueRef find_reciprocal(Gen *g, LExpr e, int *count) {
+    const LaunchInfo *l = g->f->launch;
+    *count = 0;
+    for (int i = 0; i < l->nslots; i++) {
+        if (l->slots[i].kind != SLOT_EXPR || l->slots[i].a != DIVISORS) continue;
+        if (launch_same(l->slots[i].expr, e)) return g->param ? g->param[i] : LLVMGetUndef(g->i64);
+        ++*count;
+    }
+    return NULL;
+}
+
+void gen_reciprocals(Gen *g) {
+    LExpr e;
+    int count;
+    for (const Op *op = op_walk(&g->f->body, NULL); op; op = op_walk(&g->f->body, op))
+        if (op->code == OP_T_binary && launch_reciprocal(g, op, &e) && !find_reciprocal(g, e, &count) && count < MOST_DIVISORS)
+            gen_add_slot(g->f, (LaunchSlot){.kind = SLOT_EXPR, .size = 8, .a = DIVISORS, .b = count, .expr = e});
+}
+
+static LLVMValueRef divide_by_reciprocal(Gen *g, const Op *op, LLVMValueRef *in) {
+    LExpr e;
+    int count;
+    LLVMValueRef m = launch_reciprocal(g, op, &e) ? find_reciprocal(g, e, &count) : NULL;
+    if (!m) return NULL;
+    LLVMValueRef x = LLVMBuildShl(g->B, LLVMBuildZExt(g->B, in[0], g->i64, ""), gen_i64(g, 2), "");
+    LLVMValueRef q = LLVMBuildTrunc(g->B, gen_call(g, "llvm.nvvm.mulhi.ull", 2, (LLVMValueRef[]){x, m}, 0, NULL), g->i32, "");
+    if (op->sub == OP_div) return q;                           // of nothing, m is 1: 0
+    LLVMValueRef r = LLVMBuildSub(g->B, in[0], LLVMBuildMul(g->B, q, in[1], ""), ""), none = LLVMBuildICmp(g->B, LLVMIntEQ, in[1], gen_i32(g, 0), "");
+    return LLVMBuildSelect(g->B, none, gen_i32(g, 0), r, "");
+}
+
 static LLVMValueRef do_binary(Gen *g, const Op *op, LLVMValueRef *in) {
     Elem e = (Elem)op->in[0]->type.elem;
     if (op->in[0]->type.ptr) {                                 // pointer arithmetic, in elements
@@ -366,6 +417,8 @@ static LLVMValueRef do_binary(Gen *g, const Op *op, LLVMValueRef *in) {
         LLVMTypeRef et = LLVMIntTypeInContext(g->C, (unsigned)elem_bits(e));
         return LLVMBuildGEP2(g->B, et, in[0], &off, 1, "");
     }
+    LLVMValueRef quotient = divide_by_reciprocal(g, op, in);
+    if (quotient) return quotient;
     if (e == EL_index && (op->sub == OP_div || op->sub == OP_rem) && fact_range(g->facts, op->in[0]).lo >= 0 && fact_range(g->facts, op->in[1]).lo >= 0)
         e = EL_u64;                                            // both are known not to be negative
     if (op->sub == OP_div && e == EL_f32 && is_number(op->in[0], 1) && at_least_one(op->in[1])) return gen_reciprocal(g, in[1]);

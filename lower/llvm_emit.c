@@ -20,6 +20,8 @@ static void slot(Arena *a, LaunchInfo *l, LaunchSlot s) {
     l->slots = grown;
 }
 
+void gen_add_slot(Fn *f, LaunchSlot s) { slot(f->arena, f->launch, s); }
+
 static void make_slots(Fn *f) {
     LaunchInfo *l = f->launch;
     for (int i = 0; i < l->nparams; i++) {
@@ -177,6 +179,27 @@ static LLVMValueRef shared_memory(PtxUnit *unit) {
     return smem;
 }
 
+// ---- early starts --------------------------------------------------------------------------------
+// A launch may begin when all blocks of the one before have (griddepcontrol.launch_dependents: right away, here), and waits
+// before it touches memory, whatever it is that it touches; with roles after the barriers are made. Without a launcher that
+// asks for it both are nothing.
+
+void gen_wait_launches(Gen *g) {
+    LLVMBasicBlockRef after = gen_block(g, "memory");          // loads of what nobody writes have no order but that of blocks
+    gen_call(g, "llvm.nvvm.griddepcontrol.wait", 0, NULL, 0, NULL);
+    LLVMBuildBr(g->B, after);
+    LLVMPositionBuilderAtEnd(g->B, after);
+}
+
+static void start_early(Gen *g) {
+    if (!g->f->target->has_pdl) return;
+    for (const Op *op = g->f->body.first; op && !op_has(op, 'R') && !op_has(op, 'W') && (op->nreg == 0 || op->code == OP_T_roles); op = op->next)
+        g->waits_late |= op->code == OP_T_roles;
+    g->f->launch->early = true;
+    gen_call(g, "llvm.nvvm.griddepcontrol.launch.dependents", 0, NULL, 0, NULL);
+    if (!g->waits_late) gen_wait_launches(g);
+}
+
 void gen_kernel(Session *s, Fn *f, const CompileOptions *opt, PtxUnit *unit) {
     LLVMContextRef C = ptx_context(unit);
     Gen g = {.session = s, .arena = f->arena, .f = f, .facts = facts_new(f), .opt = opt, .C = C, .M = ptx_module(unit)};
@@ -194,6 +217,7 @@ void gen_kernel(Session *s, Fn *f, const CompileOptions *opt, PtxUnit *unit) {
     g.smem_used = f->buffer_bytes;
     make_slots(f);
     for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) if (op->code == OP_T_part_put) scratch_slots(f, op);
+    gen_reciprocals(&g);
     make_function(&g);
     lines_open(&g);
     want_region(&g, &f->body);
@@ -209,6 +233,7 @@ void gen_kernel(Session *s, Fn *f, const CompileOptions *opt, PtxUnit *unit) {
     g.tid = gen_call(&g, "llvm.nvvm.read.ptx.sreg.tid.x", 0, NULL, 0, NULL);
     g.lane = LLVMBuildAnd(g.B, g.tid, gen_i32(&g, 31), "");
     g.warp = g.one_warp ? gen_i32(&g, 0) : LLVMBuildLShr(g.B, g.tid, gen_i32(&g, 5), "");
+    start_early(&g);
     LLVMValueRef apart = NULL;                                 // bytes from one program's shared memory to the next one's
     if (g.one_warp && g.program_threads > 32) {
         apart = gen_call(&g, "llvm.nvvm.read.ptx.sreg.envreg0", 0, NULL, 0, NULL);       // a number to be, known at the end

@@ -149,9 +149,9 @@ void emit_roles(Gen *g, Op *op) {
     prefetch_maps(g);
     LLVMBasicBlockRef produce = gen_block(g, "producer"), first = gen_block(g, "first"), consume = gen_block(g, "consumers");
     call(g, "llvm.nvvm.fence.mbarrier_init.release.cluster", 0, NULL);
+    if (g->waits_late) gen_wait_launches(g);
     if (g->f->cluster) cluster_barrier(g);
-    else
-    call(g, "llvm.nvvm.barrier.cta.sync.aligned.all", 1, (LLVMValueRef[]){gen_i32(g, 0)});
+    else call(g, "llvm.nvvm.barrier.cta.sync.aligned.all", 1, (LLVMValueRef[]){gen_i32(g, 0)});
     LLVMValueRef group = LLVMBuildLShr(g->B, g->tid, gen_i32(g, 7), "");
     group = call(g, "llvm.nvvm.shfl.sync.idx.i32", 4, (LLVMValueRef[]){gen_i32(g, -1), group, gen_i32(g, 0), gen_i32(g, 31)});
     LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntEQ, group, gen_i32(g, 0), ""), produce, consume);

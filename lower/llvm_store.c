@@ -1,8 +1,10 @@
 // Tiles of accumulators to global memory by TMA: tma_store.
 //
-// Each warp group owns two slots of shared memory, 64 rows of 128 bytes, and 64 rows of the tile at a time. It takes the
-// columns by spans of 128 bytes: waits until the slot has been read by the copy engine, writes its registers there under
-// the swizzle that the tensor map names, makes that visible to the copy engine, and one of its threads sends the slot off.
+// Each warp group owns slots of shared memory, two or more of 64 rows of 128 bytes, and 64 rows of the tile at a time. It
+// takes the columns by spans of 128 bytes: waits until the slot has been read by the copy engine, writes its registers there
+// under the swizzle that the tensor map names, makes that visible to the copy engine, and one of its threads sends the slot
+// off. Where the slots hold the whole tile, it is written and sent at once: the copy engine takes its time, behind the
+// loads for the next tiles.
 //
 //     rows of 64 (warp group)   span 0 -> slot 0 -> TMA      span 1 -> slot 1 -> TMA      span 2 -> slot 0 ...
 //
@@ -133,25 +135,22 @@ void emit_tma_store(Gen *g, Op *op) {
     o.group = LLVMBuildLShr(g->B, g->warp, gen_i32(g, 2), "");
     o.elected = LLVMBuildAnd(g->B, LLVMBuildICmp(g->B, LLVMIntEQ, bits(g, g->warp, 0, 3), gen_i32(g, 0), ""),
                              LLVMBuildICmp(g->B, LLVMIntEQ, g->lane, gen_i32(g, 0), ""), "");
-    int slot_bytes = 64 * 128, n = 0, slots = (int)buf->def->imm;
-    LLVMValueRef first = add(g, gen_i32(g, buf->def->attr), times(g, o.group, slot_bytes)), at[MAX_RANK];
-    for (int block = 0; block < o.blocks; block++) {
-        start(&o, block, at);
-        for (int span = 0; span < o.spans; span++, n++) {
-            LLVMBasicBlockRef go;
-            LLVMValueRef slot = add(g, first, gen_i32(g, n % slots * g->f->groups * slot_bytes));
-            if (n == 0 || n >= slots) {                       // what was sent before this op may have been from any slot
-                elected(g, o.elected, &go);
-                wait_read(g, n ? slots - 1 : 0);
-                rejoin(g, go);
-                group_barrier(&o);
-            }
-            if (o.size == 2) put_16bit(&o, slot, block, span);
-            else put_32bit(&o, slot, block, span);
-            gen_call(g, "llvm.nvvm.fence.proxy.async.shared_cta", 0, NULL, 0, NULL);
-            group_barrier(&o);
+    int slot_bytes = 64 * 128, all = o.blocks * o.spans, slots = (int)buf->def->imm, step = slots < all ? 1 : all;
+    LLVMValueRef first = add(g, gen_i32(g, buf->def->attr), times(g, o.group, slot_bytes)), slot[64], at[MAX_RANK];
+    for (int n = 0; n < slots; n++) slot[n] = add(g, first, gen_i32(g, n * g->f->groups * slot_bytes));
+    for (int n = 0; n < all; n += step) {
+        LLVMBasicBlockRef go;
+        elected(g, o.elected, &go);
+        wait_read(g, n < slots ? n : slots - 1);              // what was sent before this op may have been from any slot
+        rejoin(g, go);
+        group_barrier(&o);
+        for (int i = n; i < n + step; i++) (o.size == 2 ? put_16bit : put_32bit)(&o, slot[i % slots], i / o.spans, i % o.spans);
+        gen_call(g, "llvm.nvvm.fence.proxy.async.shared_cta", 0, NULL, 0, NULL);
+        group_barrier(&o);
+        for (int i = n; i < n + step; i++) {
+            if (i % o.spans == 0) start(&o, i / o.spans, at);
             elected(g, o.elected, &go);
-            send(&o, slot, at, span);
+            send(&o, slot[i % slots], at, i % o.spans);
             rejoin(g, go);
         }
     }

@@ -35,6 +35,7 @@ enum {
     CU_JITOPT_INFO_LOG = 3, CU_JITOPT_INFO_LOG_BYTES = 4, CU_JITOPT_ERROR_LOG = 5, CU_JITOPT_ERROR_LOG_BYTES = 6, CU_JITOPT_LOG_VERBOSE = 12,
 
     CU_ATTR_CLUSTER = 4,
+    CU_PORT_PROGRAMMATIC = 1, CU_EDGE_PROGRAMMATIC = 1,
 
     CU_MAP_U8 = 0, CU_MAP_U16 = 1, CU_MAP_U32 = 2, CU_MAP_I32 = 3, CU_MAP_U64 = 4, CU_MAP_I64 = 5, CU_MAP_F16 = 6, CU_MAP_F32 = 7,
     CU_MAP_F64 = 8, CU_MAP_BF16 = 9,
@@ -56,6 +57,8 @@ typedef struct CuLaunchConfig {
     CuLaunchAttr *attrs;
     unsigned      nattrs;
 } CuLaunchConfig;
+
+typedef struct CuGraphEdge { unsigned char from_port, to_port, type, reserved[5]; } CuGraphEdge;
 
 typedef struct CuKernelNode {
     CuFunction f;
@@ -102,6 +105,7 @@ typedef struct CuKernelNode {
     X(graph_destroy,   cuGraphDestroy,                 "12.0", (CuGraph)) \
     X(graph_kernel,    cuGraphAddKernelNode_v2,        "12.0", (CuGraphNode *, CuGraph, const CuGraphNode *after, size_t n, const CuKernelNode *)) \
     X(graph_attr,      cuGraphKernelNodeSetAttribute,  "12.0", (CuGraphNode, int attribute, const void *value)) \
+    X(graph_edges,     cuGraphAddDependencies_v2,      "12.3", (CuGraph, const CuGraphNode *from, const CuGraphNode *to, const CuGraphEdge *, size_t n)) \
     X(graph_make,      cuGraphInstantiateWithFlags,    "12.0", (CuGraphExec *, CuGraph, unsigned long long flags)) \
     X(graph_launch,    cuGraphLaunch,                  "12.0", (CuGraphExec, CuStream)) \
     X(graph_free,      cuGraphExecDestroy,             "12.0", (CuGraphExec)) \

@@ -3,6 +3,10 @@
 //
 //     kernel 1 -> kernel 3         edges are what the caller says; parameters are copied into the nodes,
 //     kernel 2 ->                  so later runs do not read them again
+//
+// A kernel that waits by itself (griddepcontrol.wait, before it touches memory) is started as soon as all blocks of those
+// before it have been: its launch, its barriers and its first instructions are behind it when they end. Each of ours waits,
+// whatever it reads, so the end of one is the end of all that it follows, and edges need not be more than they were.
 
 #include "runtime/cuda_internal.h"
 
@@ -17,8 +21,13 @@ static bool add_kernel(Cuda *c, CuGraph g, const DeviceNode *n, const CuGraphNod
         .f = ((Function *)l->kernel->handle)->f, .grid_x = l->grid[0], .grid_y = l->grid[1], .grid_z = l->grid[2],
         .block_x = l->block[0], .block_y = l->block[1], .block_z = l->block[2], .smem = l->smem, .params = l->params,
     };
+    bool early = l->early && nafter > 0 && c->cu.graph_edges;
     if (!cuda_ready(c, l, err)) return false;
-    if (!cuda_ok_late(c, c->cu.graph_kernel(out, g, after, nafter, &node), err, "add to a graph", l->kernel->name)) return false;
+    if (!cuda_ok_late(c, c->cu.graph_kernel(out, g, after, early ? 0 : nafter, &node), err, "add to a graph", l->kernel->name)) return false;
+    for (size_t i = 0; early && i < nafter; i++) {
+        const CuGraphEdge edge = {.from_port = CU_PORT_PROGRAMMATIC, .type = CU_EDGE_PROGRAMMATIC};
+        if (!cuda_ok_late(c, c->cu.graph_edges(g, &after[i], out, &edge, 1), err, "add to a graph what comes before", l->kernel->name)) return false;
+    }
     if (l->cluster[0] <= 1 && l->cluster[1] <= 1 && l->cluster[2] <= 1) return true;
     CuLaunchAttr attr = {.value.cluster = {l->cluster[0], l->cluster[1], l->cluster[2]}};
     return cuda_ok_late(c, c->cu.graph_attr(*out, CU_ATTR_CLUSTER, &attr.value), err, "set the cluster of a node for", l->kernel->name);

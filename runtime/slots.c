@@ -111,7 +111,7 @@ bool prepare(Device *d, const LaunchInfo *info, const Bound *bound, const Device
     out->empty = blocks == 0;
     out->launch = (DeviceLaunch){.kernel = k, .grid = {(uint32_t)blocks, 1, 1}, .block = {(uint32_t)info->threads, 1, 1},
                                  .cluster = {(uint32_t)cluster, 1, 1},
-                                 .smem = info->smem + (info->smem_more.n ? (uint32_t)bind_eval(&b, info->smem_more) : 0)};
+                                 .smem = info->smem + (info->smem_more.n ? (uint32_t)bind_eval(&b, info->smem_more) : 0), .early = info->early};
     size_t bytes = (size_t)CELL * (size_t)(info->nslots + 1);
     out->storage = aligned_alloc(CELL, bytes);
     if (!out->storage) { buf_puts(err, "out of memory"); return false; }

@@ -185,6 +185,19 @@ CuResult cuGraphAddKernelNode_v2(CuGraphNode *out, CuGraph graph, const CuGraphN
     *out = (CuGraphNode)node;
     return CU_OK;
 }
+CuResult cuGraphAddDependencies_v2(CuGraph graph, const CuGraphNode *from, const CuGraphNode *to, const CuGraphEdge *edge, size_t n)
+{
+    FakeGraph *g = (FakeGraph *)graph;
+    ENTER(cuGraphAddDependencies_v2);
+    for (size_t i = 0; i < n; i++) {
+        FakeNode *node = (FakeNode *)to[i];
+        size_t at = strlen(node->params);
+        if ((FakeNode *)from[i] < g->node || (FakeNode *)from[i] >= node || edge[i].from_port != CU_PORT_PROGRAMMATIC || edge[i].type != CU_EDGE_PROGRAMMATIC) return CU_INVALID_VALUE;
+        snprintf(node->params + at, sizeof node->params - at, " %d early", (int)((FakeNode *)from[i] - g->node));
+        node->after++;
+    }
+    return CU_OK;
+}
 CuResult cuGraphKernelNodeSetAttribute(CuGraphNode n, int attribute, const void *value)
 {
     ENTER(cuGraphKernelNodeSetAttribute);

@@ -72,6 +72,12 @@ SAME(offsetof(CuKernelNode, params), offsetof(CUDA_KERNEL_NODE_PARAMS, kernelPar
 SAME(offsetof(CuKernelNode, context), offsetof(CUDA_KERNEL_NODE_PARAMS, ctx));
 SAME(CU_ATTR_CLUSTER, CU_KERNEL_NODE_ATTRIBUTE_CLUSTER_DIMENSION);
 #endif
+#if CUDA_VERSION >= 12030
+SAME(sizeof(CuGraphEdge), sizeof(CUgraphEdgeData));
+SAME(offsetof(CuGraphEdge, type), offsetof(CUgraphEdgeData, type));
+SAME(CU_PORT_PROGRAMMATIC, CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC);
+SAME(CU_EDGE_PROGRAMMATIC, CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC);
+#endif
 
 // The symbol that cuda.h gives a plain name.
 #define TEXT2(x) #x
@@ -109,6 +115,9 @@ int main(void)
     symbol("cuGraphLaunch", TEXT(cuGraphLaunch));
     symbol("cuGraphExecDestroy", TEXT(cuGraphExecDestroy));
     symbol("cuGraphKernelNodeSetAttribute", TEXT(cuGraphKernelNodeSetAttribute));
+#endif
+#if CUDA_VERSION >= 13000
+    symbol("cuGraphAddDependencies_v2", TEXT(cuGraphAddDependencies));
 #endif
     symbol("cuLaunchKernel", TEXT(cuLaunchKernel));
     symbol("cuLaunchKernelEx", TEXT(cuLaunchKernelEx));
