@@ -363,7 +363,8 @@ static bool at_least_one(const Val *v) {
 //     x / d = x m / 2^62   for 0 <= x, d < 2^31 and m = 2^62 / d rounded up, which the launcher computes
 //
 // (m d < 2^62 + d, so the product is at most x / 2^62 above the quotient, less than 1 / d.) Four multiplications instead of a
-// chain of twenty instructions through the special functions: finding its tile is what each block begins with.
+// chain of twenty instructions through the special functions: finding its tile is what each block begins with. On Hopper
+// alone: a kernel of mma.sync at the limit of its registers (attention with a bias, sm_120a) spills 24 bytes more by it.
 static const int64_t RECIPROCAL_ONE = (int64_t)1 << 62;
 enum { DIVISORS = 1, MOST_DIVISORS = 16 };                     // LaunchSlot.a of their slots
 
@@ -371,7 +372,7 @@ enum { DIVISORS = 1, MOST_DIVISORS = 16 };                     // LaunchSlot.a o
 static bool launch_reciprocal(Gen *g, const Op *op, LExpr *out) {
     const Val *x = op->in[0], *d = op->in[1];
     LExpr e;
-    if ((op->sub != OP_div && op->sub != OP_rem) || op->out[0]->type.elem != EL_index || d->type.rank || !narrow_op(g, op, 0)) return false;
+    if (!g->f->target->has_wgmma || (op->sub != OP_div && op->sub != OP_rem) || op->out[0]->type.elem != EL_index || d->type.rank || !narrow_op(g, op, 0)) return false;
     if (fact_range(g->facts, x).lo < 0 || fact_range(g->facts, d).lo < 0 || !host_expr(g->facts, d, &e) || fact_range(g->facts, d).hi == fact_range(g->facts, d).lo) return false;
     LExpr one = launch_const(g->arena, RECIPROCAL_ONE - 1);
     *out = launch_join_const(g->arena, L_ADD, launch_join(g->arena, L_DIV, one, e), 1);

@@ -186,6 +186,7 @@ static LLVMValueRef shared_memory(PtxUnit *unit) {
 
 void gen_wait_launches(Gen *g) {
     LLVMBasicBlockRef after = gen_block(g, "memory");          // loads of what nobody writes have no order but that of blocks
+    LLVMMoveBasicBlockAfter(after, LLVMGetInsertBlock(g->B));
     gen_call(g, "llvm.nvvm.griddepcontrol.wait", 0, NULL, 0, NULL);
     LLVMBuildBr(g->B, after);
     LLVMPositionBuilderAtEnd(g->B, after);
