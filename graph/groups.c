@@ -26,12 +26,13 @@ static int64_t together(int64_t groups, int64_t channels)
 static Node *joined(Rewrite *r, void *pass, Node *n, Node *const *src)
 {
     Graph *g = r->g;
-    Node *a = src[0], *b = src[1];
-    int nm = n->contract.nm, nk = n->contract.nk;
     int64_t groups, each, channels;
     (void)pass;
     bool weights = n->kind == G_contract && r->constant[n->src[1]->id] && !r->constant[n->src[0]->id] && elem_is_float((Elem)n->elem);
-    if (!weights || n->contract.nb != 1 || n->contract.nn != 1 || nk < 1 || nm + nk + 2 > G_MAX_RANK) return NULL;
+    if (!weights) return NULL;
+    Node *a = src[0], *b = src[1];
+    int nm = n->contract.nm, nk = n->contract.nk;
+    if (n->contract.nb != 1 || n->contract.nn != 1 || nk < 1 || nm + nk + 2 > G_MAX_RANK) return NULL;
     if (!ix_const(n->shape[0], &groups) || !ix_const(n->shape[1 + nm], &each) || !ix_const(a->shape[1 + nm], &channels)) return NULL;
     if ((each == 1 && channels == 1) || groups * each < LEAST_RESULTS) return NULL;
     int64_t q = together(groups, channels);
