@@ -526,7 +526,7 @@ static void own_group(State *s, Node *n, const char *why)
 
 static const char *laid_out(const Node *n)
 {
-    return n->elem == n->src[0]->elem ? "windows in rows, as their product reads them" : "kept in fewer bits";
+    return n->elem == n->src[0]->elem ? "in the order in which a product reads it" : "kept in fewer bits";
 }
 
 static void elementwise(State *s, Node *n)

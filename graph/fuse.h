@@ -57,7 +57,7 @@ static inline bool graph_loaded(const Node *n)
     return floats && elem_bits((Elem)n->elem) >= 16 && elem_bits((Elem)n->src[0]->elem) >= 16;
 }
 
-void    graph_simplify(Graph *g);                           // rewrites that make fewer kernels (simplify.c)
+void    graph_simplify(Graph *g);                           // rewrites that make fewer kernels (simplify.c); once
 Fusion *graph_fuse(Graph *g);                                // in the graph's arena
 // What a group was made for, once each, in the model's order: as many as there are, at most `most` of them in `from`.
 int     group_sources(const FGroup *f, const char **from, int most);

@@ -16,6 +16,7 @@ struct GTables {
     uint32_t place, places;                                  // .. its place in the model's order; how many there were
     const char *error;
     int      prove_depth;
+    bool     simplified;
 };
 
 static inline uint32_t hash_mix(uint32_t h, uint64_t v)

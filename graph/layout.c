@@ -217,14 +217,33 @@ static int where(Graph *g, const Read *read, Ix axis, int64_t *step)
     return at;
 }
 
+// Batches of a product are stored wherever it suits: those that are digits of an axis (phases of a transposed convolution)
+// right behind the greater ones, the place that its pixels have in a picture.
+static void behind(Graph *g, const Order *o, const Read *read, const Digit *d, int *at, int64_t *step)
+{
+    const Node *y = read->y;
+    int nb = y->kind == G_contract ? y->contract.nb : 0, nm = nb ? y->contract.nm : 0;
+    if (nb == 0 || *at < nm || *at >= nm + nb) return;
+    for (int i = 0; i < o->n; i++) {
+        int64_t s;
+        int w = o->at[i].of == d->of && o->at[i].weight != d->weight ? where(g, read, o->at[i].axis, &s) : -1;
+        if (w < 0 || w >= nm || !ix_divide_exact(g, o->at[i].weight, d->weight)) continue;
+        *at = w;
+        *step = 0;
+        return;
+    }
+}
+
 static void sort_digits(Graph *g, Order *o, const Read *read)
 {
     int at[MAX_DIGITS];
     int64_t step[MAX_DIGITS];
+    const Order before = *o;
     for (int i = 0; i < o->n; i++) {
-        Digit d = o->at[i];
+        Digit d = before.at[i];
         int64_t s = 1;
         int w = where(g, read, d.axis, &s), to = i;
+        behind(g, &before, read, &d, &w, &s);
         for (; to > 0 && (at[to - 1] > w || (at[to - 1] == w && step[to - 1] < s)); to--) {
             at[to] = at[to - 1], step[to] = step[to - 1];
             o->at[to] = o->at[to - 1];
@@ -508,6 +527,19 @@ static Node *ordered(Rewrite *r, void *pass, Node *n, Node *const *src)
     case G_contract: return product(l, n, src);
     default: return NULL;
     }
+}
+
+static Node *ordered_sum(Rewrite *r, void *pass, Node *n, Node *const *src)
+{
+    return n->kind == G_contract && !r->constant[n->id] ? product(pass, n, src) : NULL;
+}
+
+void order_sums(Graph *g)
+{
+    Rewrite r;
+    if (!rewrite_begin(&r, g)) return;
+    Layout l = {.r = &r};
+    rewrite_all(&r, ordered_sum, &l);
 }
 
 void order_axes(Graph *g)

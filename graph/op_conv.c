@@ -134,6 +134,76 @@ static bool transposed(Op *op, Node *x, Node *weights, OpWindow *w) {
     return g_failed(g) == NULL;
 }
 
+// Of the result's places along an axis, every stride-th is reached by the same weights: places o = i * stride + a with one a
+// (a phase) are a plain convolution over i, with ceil(K / stride) taps t, the last one first:
+//
+//     y[i * stride + a] = sum over t of  x[i + (a + before) / stride - t] * w[(a + before) % stride + t * stride]
+//
+// So the phases are batches of one product, in which no work is lost. x [N, (group,) C, D..], weights [(group,) M, C, K..].
+static Node *by_phases(Op *op, Node *x, Node *weights, int c, const OpWindow *w, Elem elem, Elem acc) {
+    Graph *g = op->g;
+    int n = w->n, places = c + n, channel = places + 1 + n, taps = channel + 1;       // axes of the windows
+    Ix shape[G_MAX_RANK], coord[G_MAX_RANK], at[G_MAX_RANK], pred = ix(g, 1), given = ix(g, 1);
+    if (c) shape[0] = x->shape[1];
+    shape[places] = x->shape[0];
+    shape[channel] = x->shape[1 + c];
+    for (int i = 0; i < n; i++) {
+        Ix stride = ix(g, w->stride[i]);
+        shape[c + i] = stride;
+        shape[places + 1 + i] = ix_ceildiv(g, w->out[i], stride);
+        shape[taps + i] = ix_ceildiv(g, w->kernel_ix[i], stride);
+    }
+    coord[0] = ix_axis(g, places, shape[places]);
+    if (c) coord[1] = ix_axis(g, 0, shape[0]);
+    coord[1 + c] = ix_axis(g, channel, shape[channel]);
+    for (int i = 0; i < n; i++) {
+        Ix first = ix_divi(g, ix_add(g, ix_axis(g, c + i, shape[c + i]), w->before[i]), w->stride[i]);
+        Ix back = ix_sub(g, ix_addi(g, shape[taps + i], -1), ix_axis(g, taps + i, shape[taps + i]));
+        coord[2 + c + i] = ix_add(g, ix_axis(g, places + 1 + i, shape[places + 1 + i]), ix_sub(g, first, back));
+        pred = ix_and(g, pred, ix_in_range(g, coord[2 + c + i], x->shape[2 + c + i]));
+    }
+    if (g_failed(g) != NULL) return NULL;
+    Node *windows = g_view(g, x, taps + n, shape, coord, pred, g_int(0));
+    // weights: (group,) a.., M, C, t..
+    Ix sizes[G_MAX_RANK];
+    for (int i = 0; i < places; i++) sizes[i] = shape[i];
+    sizes[places] = weights->shape[c];
+    sizes[places + 1] = shape[channel];
+    for (int i = 0; i < n; i++) sizes[places + 2 + i] = shape[taps + i];
+    if (c) coord[0] = ix_axis(g, 0, sizes[0]);
+    coord[c] = ix_axis(g, places, sizes[places]);
+    coord[c + 1] = ix_axis(g, places + 1, sizes[places + 1]);
+    for (int i = 0; i < n; i++) {
+        Ix first = ix_modi(g, ix_add(g, ix_axis(g, c + i, sizes[c + i]), w->before[i]), w->stride[i]);
+        Ix t = ix_sub(g, ix_addi(g, shape[taps + i], -1), ix_axis(g, places + 2 + i, sizes[places + 2 + i]));
+        coord[c + 2 + i] = ix_add(g, first, ix_muli(g, t, w->stride[i]));
+        given = ix_and(g, given, ix_lt(g, coord[c + 2 + i], w->kernel_ix[i]));
+    }
+    if (g_failed(g) != NULL) return NULL;
+    Node *parts = g_view(g, weights, places + 2 + n, sizes, coord, given, g_int(0));
+    Node *y = g_contract(g, windows, parts, places, 1 + n, 1, 1 + n, elem, acc);
+    if (y == NULL) return NULL;
+    // (group,) a.., N, I.., M  ->  N, (group,) M, O..
+    int rank = 2 + c + n;
+    at[0] = y->shape[places];
+    if (c) at[1] = y->shape[0];
+    at[1 + c] = y->shape[places + 1 + n];
+    for (int i = 0; i < n; i++) at[2 + c + i] = w->out[i];
+    if (c) coord[0] = ix_axis(g, 1, at[1]);
+    coord[places] = ix_axis(g, 0, at[0]);
+    coord[places + 1 + n] = ix_axis(g, 1 + c, at[1 + c]);
+    for (int i = 0; i < n; i++) {
+        Ix o = ix_axis(g, 2 + c + i, at[2 + c + i]);
+        coord[c + i] = ix_modi(g, o, w->stride[i]);
+        coord[places + 1 + i] = ix_divi(g, o, w->stride[i]);
+    }
+    y = g_view(g, y, rank, at, coord, NULL, g_int(0));
+    if (!c || y == NULL) return y;
+    Ix whole[G_MAX_RANK] = {at[0], ix_mul(g, at[1], at[2])};
+    for (int i = 0; i < n; i++) whole[2 + i] = at[3 + i];
+    return g_reshape(g, y, 2 + n, whole);
+}
+
 static Node *lower_conv_transpose(Op *op) {
     Graph *g = op->g;
     Node *x = op_in(op, 0), *weights = op_in(op, 1), *bias = op_opt(op, 2);
@@ -148,9 +218,13 @@ static Node *lower_conv_transpose(Op *op) {
     if (xs == NULL || ws == NULL || g_failed(g) != NULL) return NULL;
     int c = group > 1, perm[G_MAX_RANK];                        // C, M, K..  ->  M, C, K..
     for (int d = 0; d < ws->rank; d++) perm[d] = d == c ? c + 1 : d == c + 1 ? c : d;
-    Elem elem = (Elem)x->elem, acc = sum_type(elem);
-    Node *y = op_convolve(op, op_spread(op, xs, 2 + c, &w), g_transpose(g, ws, perm), group, w.n,
-                          bias != NULL ? acc : elem, acc);
+    Elem elem = (Elem)x->elem, acc = sum_type(elem), sum = bias != NULL ? acc : elem;
+    bool phases = 3 * w.n + 2 + c <= G_MAX_RANK;
+    for (int i = 0; i < w.n; i++) phases &= w.dilation[i] == 1;
+    ws = g_transpose(g, ws, perm);
+    if (ws == NULL) return NULL;
+    Node *y = phases ? by_phases(op, xs, ws, c, &w, sum, acc)
+                     : op_convolve(op, op_spread(op, xs, 2 + c, &w), ws, group, w.n, sum, acc);
     return finish(op, y, bias, elem);
 }
 

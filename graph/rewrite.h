@@ -32,5 +32,6 @@ void  join_alike(Graph *g);                                  // alike.c
 void  join_groups(Graph *g);                                 // groups.c
 void  order_axes(Graph *g);                                  // layout.c
 void  unfold_windows(Graph *g);                              // unfold.c
+void  order_sums(Graph *g);                                  // layout.c, products alone
 
 #endif

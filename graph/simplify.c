@@ -156,6 +156,10 @@ void merge_products(Graph *g)
 
 void graph_simplify(Graph *g)
 {
-    static void (*const passes[])(Graph *) = {integer_products, count_constants, hoist_factors, fold_scales, merge_products, join_alike, join_groups, order_axes, unfold_windows, order_axes};
+    static void (*const passes[])(Graph *) = {
+        integer_products, count_constants, hoist_factors, fold_scales, merge_products, join_alike, join_groups, order_axes, unfold_windows, order_sums,
+    };
+    if (g->tables->simplified) return;
+    g->tables->simplified = true;
     for (size_t i = 0; i < sizeof passes / sizeof *passes && !g_failed(g); i++) passes[i](g);
 }
