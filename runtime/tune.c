@@ -4,6 +4,7 @@
 //       the model leaves out               -24     far from its best; what it does not know stays
 //     compiled, on all cores               17
 //       refused                            -4      does not compile, spills, more shared memory than there is; the row says so
+//     1 launch each                        13      results that are not those of the model's choice: refused
 //     3 launches each                      13      what is 1.25 of the best or more is out of the race
 //     7 rounds of 5 launches, in turns     6       so that drifts of clock and temperature hit all alike; medians
 //     the best                             1       the model's choice, if that is as good
@@ -46,6 +47,7 @@ typedef struct Tuning {
     int       nargs;
     Timer    *timer;
     Roofline  work;
+    TuneCheck check;
 } Tuning;
 
 static void progress(const Tuning *t, const char *doing, int done, int of)
@@ -250,14 +252,22 @@ static double best_of(const Tuning *t)
     return best;
 }
 
+// Once, and are its results right?
+static bool right(Tuning *t, Try *x)
+{
+    double warm;
+    const LaunchInfo *info = x->bound.info;
+    return tune_check_begin(t->device, info, t->args, &x->err) && timer_run(t->timer, &x->prepared, 1, &warm, &x->err)
+        && tune_check_end(&t->check, t->device, info, t->args, &x->err);
+}
+
 static bool first_look(Tuning *t, Buf *err)
 {
     for (int i = 0; i < t->n; i++) {
         Try *x = &t->try[i];
         progress(t, "measuring", i, t->n);
         if (!x->ready) continue;
-        double warm;
-        x->ready = open_try(t, x) && timer_run(t->timer, &x->prepared, 1, &warm, &x->err) && timer_run(t->timer, &x->prepared, FIRST, &x->us, &x->err);
+        x->ready = open_try(t, x) && right(t, x) && timer_run(t->timer, &x->prepared, FIRST, &x->us, &x->err);
         Buf none = {0};
         bool alive = x->ready || t->device->ops->sync(t->device, &none);         // a fault ends the context
         buf_free(&none);
@@ -349,6 +359,7 @@ static void close(Tuning *t)
         buf_free(&t->try[i].err);
     }
     for (int p = 0; p < t->nargs; p++) if (!t->args[p].scalar && t->args[p].address) d->ops->free(d, t->args[p].address);
+    tune_check_free(&t->check);
     timer_close(t->timer);
     free(t->try);
 }

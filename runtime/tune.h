@@ -1,6 +1,7 @@
 // Measuring what a kernel leaves open: `tkc tune`, tkc_tune.
 //
 //   tune.c         candidates, compiled, timed on data of their own; the best is kept
+//   tune_check.c   are their results the same?
 //   tuned.c        what was measured, found again by whoever launches the kernel
 //   tune_table.c   results as text: for people, for the cache, as a table file
 //   tune_write.c   results in the source
@@ -51,6 +52,13 @@ bool tune_kernel(Runtime *rt, SemaFile *file, const Node *kernel, const SemaValu
 // The same as the model expects it, on no device: nothing is measured, the rows are in the model's order.
 bool tune_expect(Session *s, SemaFile *file, const Node *kernel, const SemaValue *set, int nset, const SemaValue *known, int nknown,
                  const CompileOptions *opt, TuneResult *out, Buf *err);
+
+// ---- tune_check.c
+
+typedef struct TuneCheck { bool have; HostTensor first[MAX_PARAMS]; } TuneCheck;
+bool tune_check_begin(Device *d, const LaunchInfo *info, const BindArg *args, Buf *err);      // results are cleared
+bool tune_check_end(TuneCheck *c, Device *d, const LaunchInfo *info, const BindArg *args, Buf *why);      // false: they are others
+void tune_check_free(TuneCheck *c);
 
 // ---- tuned.c
 

@@ -49,7 +49,7 @@ const Command command_table[] = {
       "measure what a kernel leaves open, on a GPU",
       "For each case of dimensions, measures the combinations of the kernel's tune item, with the schedules that are open besides (parts "
       "of a loop, walking, warps), and prints them beside what the model expects. The model leaves out what is far from its best, "
-      "the assembler what spills or does not fit. Each launch finds the caches full of other data; the best are measured in turns.\n"
+      "the assembler what spills or does not fit. One whose results are not those of the model's choice is refused. Each launch finds the caches full of other data; the best are measured in turns.\n"
       "NAME=SPEC is an argument as for `tkc run`, or a dimension or compile-time value (M=1024). A tensor that is not given has the "
       "shape that the dimensions give it, and random data (integers of four bytes or more: indices below the largest dimension); "
       "a number has to be given.\n"

@@ -197,6 +197,37 @@ static void without_item(void **state)
     end(&w);
 }
 
+// Results are held against those of the first, as closely as sums in another order allow.
+static void checked(void **state)
+{
+    (void)state;
+    enum { M = 300 };
+    World w = world();
+    Buf err = {0};
+    Device *d = device_open("eval", NULL, &err);
+    const LaunchInfo *info = ir_build(w.s, sema_instance(w.file, sema_find_kernel(w.file, "rows"), NULL, 0, NULL, 0))->launch;
+    BindArg args[3] = {{.elem = EL_f32, .rank = 2, .dim = {M, 4}}, {.elem = EL_f32, .rank = 1, .dim = {M}}, {.scalar = true}};
+    float y[M], zero[M];
+    TuneCheck c = {0};
+    for (int p = 0; p < 2; p++) { bind_contiguous(&args[p]); args[p].address = d->ops->alloc(d, bind_extent(&args[p]), "test", &err); }
+    for (int i = 0; i < M; i++) y[i] = (float)i;
+    assert_true(d->ops->write(d, args[1].address, y, sizeof y, &err) && tune_check_end(&c, d, info, args, &err));
+    assert_true(tune_check_begin(d, info, args, &err) && d->ops->read(d, zero, args[1].address, sizeof zero, &err));
+    for (int i = 0; i < M; i++) assert_true(zero[i] == 0);
+    assert_false(tune_check_end(&c, d, info, args, &err));                                   // nothing was written
+    assert_says(&err, "`y` differs from that of the model's choice: 0, not 2");
+    for (int i = 0; i < M; i++) y[i] *= 1.0005f;
+    assert_true(d->ops->write(d, args[1].address, y, sizeof y, &err) && tune_check_end(&c, d, info, args, &err));
+    y[7] = NAN;
+    assert_true(d->ops->write(d, args[1].address, y, sizeof y, &err));
+    assert_false(tune_check_end(&c, d, info, args, &err));
+    assert_says(&err, "at element 7");
+    for (int p = 0; p < 2; p++) d->ops->free(d, args[p].address);
+    tune_check_free(&c);
+    device_close(d);
+    end(&w);
+}
+
 // The source that --write leaves parses, and takes what was measured; a second time nothing changes.
 static void written(void **state)
 {
@@ -231,6 +262,6 @@ static void written(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(best), cmocka_unit_test(kept), cmocka_unit_test(without_item), cmocka_unit_test(written)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(best), cmocka_unit_test(kept), cmocka_unit_test(without_item), cmocka_unit_test(checked), cmocka_unit_test(written)};
     return cmocka_run_group_tests(tests, setup, NULL);
 }
