@@ -47,13 +47,6 @@ def example(file, kernel, sets=None, **tensors): return lambda: tk.Kernel(suite.
 def library(file, kernel, sets=None, **tensors): return lambda: tk.Kernel(suite.path("lang/std", file), kernel, sets=sets, **tensors)
 
 
-def both(*makers):
-    def make():
-        fs = [m() for m in makers]
-        return lambda: [f() for f in fs]
-    return make
-
-
 def rms(x, w): return (x.float() * torch.rsqrt((x.float() ** 2).mean(-1, keepdim=True) + EPS) * w.float()).to(bf)
 
 
@@ -70,7 +63,7 @@ def rope(x, c, s):
 def cases(o):
     x, y, w, b = r(8192, 8192), r(8192, 8192), r(8192), r(8192)
     z, z2, n = torch.empty_like(x), torch.empty_like(x), x.nbytes
-    s32, c32, part = torch.empty(8192, device="cuda"), torch.empty(8192, device="cuda"), torch.empty(64, 8192, device="cuda")
+    s32, c32 = torch.empty(8192, device="cuda"), torch.empty(8192, device="cuda")
     yield case("add bf16 8192x8192", 3 * n, example("vector_add.tk", "vector_add", dict(T="bf16", BLOCK=2048), x=x.view(-1), y=y.view(-1), z=z.view(-1)),
                lambda: x + y, lambda: (z, x + y))
     yield case("bias+gelu bf16 8192x8192", 2 * n, example("bias_gelu.tk", "bias_gelu", x=x, b=b, y=z), lambda: F.gelu(x + b), lambda: (z, F.gelu(x.float() + b.float())))
@@ -88,7 +81,7 @@ def cases(o):
                lambda: torch.softmax(xt, -1), lambda: (yt, torch.softmax(xt.float(), -1)))
     del xt, yt
     xl = r(4096, 128256); yl = torch.empty_like(xl)
-    yield case("softmax bf16 4096x128256", 2 * xl.nbytes, example("softmax_long.tk", "softmax_long", dict(T="bf16"), x=xl, y=yl),
+    yield case("softmax bf16 4096x128256", 2 * xl.nbytes, example("softmax.tk", "softmax", dict(T="bf16", BLOCK=131072), x=xl, y=yl),
                lambda: torch.softmax(xl, -1), lambda: (yl, torch.softmax(xl.float(), -1)))
     label, loss = torch.randint(0, 128256, (4096,), device="cuda"), torch.empty(4096, device="cuda")
     yield case("cross-entropy bf16 4096x128256", xl.nbytes, example("cross_entropy.tk", "cross_entropy", x=xl, label=label, loss=loss),
@@ -102,17 +95,17 @@ def cases(o):
                lambda: residual(x, y, w), lambda: (z, rms(x + y, w)))
     yield case("sum over rows bf16 8192x8192", n, example("sums.tk", "row_sums_whole", dict(T="bf16", BLOCK=8192), x=x, y=s32),
                lambda: x.sum(1, dtype=f32), lambda: (s32, x.sum(1, dtype=torch.float64)), reads=True)
-    yield case("sum over columns bf16 8192x8192", n, both(example("sums.tk", "column_partials", dict(T="bf16"), x=x, y=part), example("sums.tk", "column_sums", x=part, y=c32)),
+    yield case("sum over columns bf16 8192x8192", n, example("sums.tk", "column_sums", dict(T="bf16", M=8192, N=8192), x=x, y=c32),
                lambda: x.sum(0, dtype=f32), lambda: (c32, x.sum(0, dtype=torch.float64)), reads=True)
     total = torch.zeros((), device="cuda")
-    yield case("sum of all bf16 8192x8192", n, example("sums.tk", "total", dict(T="bf16"), x=x.view(-1), y=total),
+    yield case("sum of all bf16 8192x8192", n, example("sums.tk", "total_in_order", dict(T="bf16", N=x.numel()), x=x.view(-1), y=total),
                lambda: x.sum(dtype=f32), lambda: (total, x.sum(dtype=torch.float64)), reads=True)
     yield case("transpose bf16 8192x8192", 2 * n, example("transpose.tk", "transpose", dict(T="bf16"), x=x, y=z), lambda: x.t().contiguous(), lambda: (z, x.t()))
     xr, cr, sr = r(4096, 32, 128), r(4096, 64, t=f32), r(4096, 64, t=f32); yr = torch.empty_like(xr)
     yield case("rotary bf16 4096x32x128", 2 * xr.nbytes, example("rotary.tk", "rotary", dict(T="bf16", BD=64), x=xr, cos=cr, sin=sr, y=yr),
                lambda: rope(xr, cr, sr), lambda: (yr, rope(xr, cr, sr)))
     xg, wg, bg = r(32, 512, 4096), r(512), r(512); yg = torch.empty_like(xg)
-    yield case("group norm bf16 32x512x64x64, 32 groups", 2 * xg.nbytes, library("norm.tk", "group_norm", dict(BC=16), x=xg, gamma=wg, beta=bg, y=yg, groups=32, eps=EPS),
+    yield case("group norm bf16 32x512x64x64, 32 groups", 2 * xg.nbytes, library("norm.tk", "group_norm", dict(BC=16, N=32, C=512, S=4096), x=xg, gamma=wg, beta=bg, y=yg, groups=32, eps=EPS),
                lambda: F.group_norm(xg, 32, wg, bg, EPS), lambda: (yg, F.group_norm(xg.float(), 32, wg.float(), bg.float(), EPS)))
     wt, ids = r(128256, 4096), torch.randint(0, 128256, (16384,), device="cuda"); ye = torch.empty(16384, 4096, device="cuda", dtype=bf)
     yield case("embedding bf16 16384 rows of 128256x4096", 2 * ye.nbytes, example("embedding.tk", "embedding", dict(T="bf16", I="i64"), ids=ids, w=wt, y=ye),

@@ -3,7 +3,7 @@
 // hoist moves what a loop does not change in front of it: pure ops and loads of read-only tensors whose
 // operands and axes are all made outside. Inner loops go first, so that a value climbs as far as it can.
 // Moving must not trap where the program would not: an integer division moves only when its divisor is a
-// constant. Values made under an `if` stay there.
+// constant, or has divided something before the loop. Values made under an `if` stay there.
 //
 // contract turns a product that is only added to something into an fma, which rounds once:
 //
@@ -24,17 +24,26 @@ static bool outside(const Val *v, const Op *loop)
     return true;
 }
 
-static bool may_move(const Fn *f, const Op *op)
+// Something is divided by v before the loop, whatever its trips do: another division by v traps no more.
+static bool divided_before(const Val *v, const Op *loop)
+{
+    for (const Op *at = loop; at; at = at->parent->owner)
+        for (const Op *op = at->prev; op; op = op->prev)
+            if (op->code == OP_T_binary && (op->sub == OP_div || op->sub == OP_rem) && op->in[1] == v) return true;
+    return false;
+}
+
+static bool may_move(const Fn *f, const Op *op, const Op *loop)
 {
     int64_t by;
     if (op->nreg || op->nout != 1 || !(op_has(op, 'P') || reads_only(f, op))) return false;
     bool divides = op->code == OP_T_binary && (op->sub == OP_div || op->sub == OP_rem) && elem_is_int((Elem)op->in[1]->type.elem);
-    return !divides || (is_const(op->in[1], &by) && by != 0);
+    return !divides || (is_const(op->in[1], &by) && by != 0) || divided_before(op->in[1], loop);
 }
 
 static bool invariant(const Fn *f, const Op *op, const Op *loop)
 {
-    if (!may_move(f, op)) return false;
+    if (!may_move(f, op, loop)) return false;
     for (int i = 0; i < op->nin; i++)
         if (!outside(op->in[i], loop)) return false;
     const Type *t = &op->out[0]->type;
