@@ -16,14 +16,14 @@
 // of 256). If one load serves both products, it has one ring of three stages or more.
 //
 // In turns. Two groups that start together stay together: both wait for the tensor cores, then both for the units that
-// make exponentials. Where these take as long as the products (heads of 64), a group starts a trip's products only when the
-// other one has the maxima of its trip, half a trip away (ptxas may have it pass the turn later in its exponentials, which does as well):
+// make exponentials. Where these take as long as the products (heads of 64), a group starts a tile only when the other one has
+// the maxima of its first trip, and then stays half a trip behind:
 //
 //     group 0   products | maxima | exponentials, sums           | products | maxima | ..
 //     group 1   ..                  products | maxima | exponentials, sums            | ..
 //
-// An H200, B4 H32 S4096 D64: 473 TFLOP/s instead of 443, causal 424 instead of 364. With heads of 128 the products are the
-// longer part and there is nothing to gain: 570 instead of 657 (2026-11-21).
+// Turns in each trip would keep them so; but ptxas moves an arrival at a barrier, and the wait for the second product with
+// it, behind all exponentials as often as not, and then narrowing does not overlap with them (D64: 365 TFLOP/s instead of 473).
 //
 // Applies when the first product depends on loads alone, the second takes a tile made of it from registers
 // and accumulates into a carried value that nothing else of the trip needs but its own scaling. The
@@ -204,9 +204,13 @@ void hop_overlap(Hop *h, Region *r) {
     for (int i = 0; i < n; i++) map_set(&m, c.body->args.at[1 + i], init[i]);
     hop_await(h, &t, 0, ring);
     clone(&c, t.r, &m, c.body->first, c.first->dot, false);
+    if (h->turns) hop_effect(&t, OP_T_turn_wait, 0, NULL);
     map_set(&m, c.first->dot->out[0], hop_wait(&t, 0, hop_multiply(h, &t, c.first, ring, &m)));
     if (second) hop_release(h, &t, 0, ring.stage);
-    clone(&c, t.r, &m, c.first->dot->next, yield, false);
+    Op *until = h->turns ? reduced(&c)->def->next : c.first->dot->next;
+    clone(&c, t.r, &m, c.first->dot->next, until, false);
+    if (h->turns) hop_effect(&t, OP_T_turn_pass, 1, (Val *[]){map_get(&m, reduced(&c))});
+    clone(&c, t.r, &m, until, yield, false);
     Val *p = keep(&c, &t, &m, map_get(&m, c.wide));
     clone(&c, t.r, &m, c.body->first, yield, true);
 
@@ -231,17 +235,12 @@ void hop_overlap(Hop *h, Region *r) {
     for (int i = 0; i < n; i++) if (i != a) map_set(&w, c.body->args.at[1 + i], arg[i]);
     hop_await(h, &k, 0, ring);
     clone(&c, k.r, &w, c.body->first, c.first->dot, false);
-    if (h->turns) hop_effect(&k, OP_T_turn_wait, 0, NULL);
     Val *s = hop_multiply(h, &k, c.first, ring, &w);
     if (second) hop_await(h, &k, second, before);
     Val *acc = second_product(&c, &k, arg[n], arg[a], before.stage);
     map_set(&w, c.first->dot->out[0], hop_wait(&k, 1, s));
     if (second) hop_release(h, &k, 0, ring.stage);
-    Val *maxima = h->turns ? reduced(&c) : NULL;
-    Op *until = maxima ? maxima->def->next : c.first->dot->next;
-    clone(&c, k.r, &w, c.first->dot->next, until, false);
-    if (maxima) hop_effect(&k, OP_T_turn_pass, 1, (Val *[]){map_get(&w, maxima)});
-    clone(&c, k.r, &w, until, yield, false);
+    clone(&c, k.r, &w, c.first->dot->next, yield, false);
     Val *at_end[] = {acc, arg[n], map_get(&w, c.wide)};               // the exponentials come before the wait, all of them
     hop_wait_all(&k, 0, 3, at_end);
     hop_release(h, &k, second, before.stage);
