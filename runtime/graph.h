@@ -70,7 +70,8 @@ int      plan_order(const Plan *p, const int *launch, int n, int **after, int *n
 // ---- graph_store.c
 
 // The address of a fixed value: loaded, made or computed if it is not there. 0: err, or diagnostics.
-uint64_t store_get(Runtime *rt, const TGraph *g, int value, Buf *err);
+bool     store_reserve(Runtime *rt, const TGraph *g, const bool *values, Buf *err);      // room in one piece for those that are not kept yet
+uint64_t store_get(Runtime *rt, const TGraph *g, int value, bool keep, Buf *err);        // keep: in that room
 uint64_t store_arena(Runtime *rt, uint64_t bytes, Buf *err);         // of at least so many bytes; it may move
 bool     runtime_weight(void *rt, const char *const *files, int nfiles, Str name, Elem *elem, int *rank, int64_t dim[MAX_RANK]);   // a WeightLookup
 void     store_settle(Runtime *rt);                      // frees what was only needed to compute something else

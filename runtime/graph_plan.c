@@ -140,7 +140,7 @@ static bool place_kept(Plan *p, bool computed, Buf *err)
             int value = p->launch[i].launch->args[k].tensor;
             if (value < 0 || !p->graph->values[value = plan_root(p->graph, value)].fixed || p->kept[value]) continue;
             if ((p->graph->values[value].kind == TG_computed) != computed) continue;
-            p->kept[value] = store_get(p->rt, p->graph, value, err);
+            p->kept[value] = store_get(p->rt, p->graph, value, true, err);
             if (!p->kept[value]) return false;
             store_keep(p->rt, p->kept[value]);
             if (computed) store_trim(p->rt);
@@ -148,9 +148,22 @@ static bool place_kept(Plan *p, bool computed, Buf *err)
     return true;
 }
 
+static bool reserve(Plan *p, Buf *err)
+{
+    bool *values = checked_alloc(sizeof *values * ((size_t)p->graph->nvalues + 1));
+    for (int i = 0; i < p->nlaunches; i++)
+        for (int k = 0; k < p->launch[i].launch->kernel->nparams; k++) {
+            int value = p->launch[i].launch->args[k].tensor;
+            if (value >= 0 && p->graph->values[value = plan_root(p->graph, value)].fixed) values[value] = true;
+        }
+    bool fine = store_reserve(p->rt, p->graph, values, err);
+    free(values);
+    return fine;
+}
+
 bool plan_place(Plan *p, Buf *err)
 {
-    bool fine = p->placed || (place_kept(p, false, err) && place_kept(p, true, err));
+    bool fine = p->placed || (reserve(p, err) && place_kept(p, false, err) && place_kept(p, true, err));
     if (!p->placed) store_settle(p->rt);
     p->placed = fine;
     uint64_t arena = fine ? store_arena(p->rt, p->arena_bytes, err) : 0;

@@ -20,12 +20,16 @@ struct Kept {
     char    *key;
     uint64_t address, bytes;
     bool     wanted;                     // by a plan
+    bool     inside;                     // of a block
 };
+
+typedef struct Block { struct Block *next; uint64_t address, bytes, used; } Block;       // one allocation for what a plan keeps
 
 typedef struct OpenFile { struct OpenFile *next; char *path; WeightFile *file; char *why; } OpenFile;    // file NULL: why not
 
 struct GraphStore {
     Kept     *kept;
+    Block    *blocks;                    // the newest first
     OpenFile *files;
     uint64_t  arena, arena_bytes;
     uint64_t  bytes, peak;               // of what is kept and the arena: now, and at most
@@ -61,9 +65,14 @@ void graph_store_free(Runtime *rt, GraphStore *s)
     Device *d = runtime_device(rt);
     for (Kept *k = s->kept, *next; k; k = next) {
         next = k->next;
-        d->ops->free(d, k->address);
+        if (!k->inside) d->ops->free(d, k->address);
         free(k->key);
         free(k);
+    }
+    for (Block *b = s->blocks, *next; b; b = next) {
+        next = b->next;
+        d->ops->free(d, b->address);
+        free(b);
     }
     if (s->arena) d->ops->free(d, s->arena);
     for (OpenFile *f = s->files, *next; f; f = next) {
@@ -94,7 +103,7 @@ void store_trim(Runtime *rt)
     GraphStore *s = store_of(rt);
     Device     *d = runtime_device(rt);
     for (Kept **at = &s->kept, *k; (k = *at);) {
-        if (k->wanted) { at = &k->next; continue; }
+        if (k->wanted || k->inside) { at = &k->next; continue; }
         *at = k->next;
         d->ops->free(d, k->address);
         held(s, 0, k->bytes);
@@ -350,24 +359,56 @@ static bool constant_data(const TGValue *v, uint64_t seed, Weight *w, Buf *err)
 
 // ---- getting -------------------------------------------------------------------------------------
 
-static uint64_t add_kept(Runtime *rt, const char *key, uint64_t bytes, const char *name, Buf *err)
-{
-    GraphStore *s = store_of(rt);
-    Device     *d = runtime_device(rt);
-    uint64_t at = d->ops->alloc(d, bytes, name, err);
-    if (!at) return 0;
-    Kept *k = checked_alloc(sizeof *k);
-    *k = (Kept){.next = s->kept, .key = copy_text(key, strlen(key)), .address = at, .bytes = bytes};
-    s->kept = k;
-    held(s, bytes, 0);
-    return at;
-}
-
 static uint64_t find_kept(Runtime *rt, const char *key)
 {
     for (const Kept *k = store_of(rt)->kept; k; k = k->next)
         if (strcmp(k->key, key) == 0) return k->address;
     return 0;
+}
+
+static uint64_t rounded(uint64_t bytes) { return (bytes + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN; }
+
+bool store_reserve(Runtime *rt, const TGraph *g, const bool *values, Buf *err)
+{
+    GraphStore *s = store_of(rt);
+    Device     *d = runtime_device(rt);
+    uint64_t bytes = 0;
+    if (!d->memory_bytes) return true;                   // on emu each weight has ends of its own, and a read past them is found
+    for (int i = 0; i < g->nvalues; i++) {
+        Buf key = {0};
+        if (values[i] && !(key_of(rt, g, i, &key, err) && find_kept(rt, key.p))) bytes += rounded(plan_bytes(&g->values[i]));
+        buf_free(&key);
+        if (err->n) return false;
+    }
+    if (!bytes) return true;
+    Block *b = checked_alloc(sizeof *b);
+    *b = (Block){.next = s->blocks, .address = d->ops->alloc(d, bytes, "weights", err), .bytes = bytes};
+    if (!b->address) { free(b); return false; }
+    s->blocks = b;
+    held(s, bytes, 0);
+    return true;
+}
+
+// A place in the block that was reserved, or 0.
+static uint64_t in_block(GraphStore *s, uint64_t bytes)
+{
+    Block *b = s->blocks;
+    if (!b || b->bytes - b->used < rounded(bytes)) return 0;
+    b->used += rounded(bytes);
+    return b->address + b->used - rounded(bytes);
+}
+
+static uint64_t add_kept(Runtime *rt, const char *key, uint64_t bytes, const char *name, bool keep, Buf *err)
+{
+    GraphStore *s = store_of(rt);
+    Device     *d = runtime_device(rt);
+    uint64_t inside = keep ? in_block(s, bytes) : 0, at = inside ? inside : d->ops->alloc(d, bytes, name, err);
+    if (!at) return 0;
+    Kept *k = checked_alloc(sizeof *k);
+    *k = (Kept){.next = s->kept, .key = copy_text(key, strlen(key)), .address = at, .bytes = bytes, .inside = inside != 0};
+    s->kept = k;
+    if (!inside) held(s, bytes, 0);
+    return at;
 }
 
 static bool compute(Runtime *rt, const TGraph *g, const TGLaunch *launch, Buf *err)
@@ -378,7 +419,7 @@ static bool compute(Runtime *rt, const TGraph *g, const TGLaunch *launch, Buf *e
     for (int p = 0; fine && p < launch->kernel->nparams; p++) {
         int value = launch->args[p].tensor;
         if (value < 0) continue;
-        uint64_t at = store_get(rt, g, plan_root(g, value), err);
+        uint64_t at = store_get(rt, g, plan_root(g, value), false, err);
         l.args[p].address = at + plan_offset(g, value);
         fine = at != 0;
     }
@@ -399,17 +440,17 @@ static bool compute_all(Runtime *rt, const TGraph *g, int value, Buf *err)
 static void forget(Runtime *rt, uint64_t address)
 {
     for (Kept *k = store_of(rt)->kept; k; k = k->next)
-        if (k->address == address) { k->key[0] = 0; k->wanted = false; }
+        if (k->address == address) { k->key[0] = 0; k->wanted = false; }     // its place in a block is lost
 }
 
-uint64_t store_get(Runtime *rt, const TGraph *g, int value, Buf *err)
+uint64_t store_get(Runtime *rt, const TGraph *g, int value, bool keep, Buf *err)
 {
     const TGValue *v = &g->values[value];
     Buf key = {0};
     uint64_t at = key_of(rt, g, value, &key, err) ? find_kept(rt, key.p) : 0;
     bool fine = at != 0 || !err->n;
     if (!at && fine) {
-        at = add_kept(rt, key.p, plan_bytes(v), v->name ? v->name->s : "kept", err);
+        at = add_kept(rt, key.p, plan_bytes(v), v->name ? v->name->s : "kept", keep, err);
         Device *d = runtime_device(rt);
         Weight  w = {0};
         fine = at != 0;
