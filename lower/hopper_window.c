@@ -57,6 +57,20 @@ static Val *strip(Val *v) {
 
 static bool scalar_in(const Op *d, int i) { return strip(d->in[i])->type.rank == 0; }
 
+// a / b, where each factor of b is one of a's.
+static bool without(Factors *a, const Factors *b) {
+    if (a->bad || b->bad || !b->c || a->c % b->c) return false;
+    a->c /= b->c;
+    for (int i = 0; i < b->n; i++) {
+        int k = 0;
+        while (k < a->n && !fact_same(b->of[i], a->of[k])) k++;
+        if (k == a->n) return false;
+        a->of[k] = a->of[--a->n];
+    }
+    return true;
+}
+
+// number / by % radix, also as number % (by * radix) / by.
 static bool digit(Val *v, Place *p) {
     Op *d = (v = strip(v))->def;
     if (p->rows) return false;
@@ -64,9 +78,24 @@ static bool digit(Val *v, Place *p) {
         p->radix = strip(d->in[1]);
         d = (v = strip(d->in[0]))->def;
     }
-    for (; d && d->code == OP_T_binary && d->sub == OP_div && scalar_in(d, 1); d = v->def) {
-        factor(&p->by, strip(d->in[1]));
-        v = strip(d->in[0]);
+    for (bool again = true; again;) {
+        again = false;
+        for (; d && d->code == OP_T_binary && d->sub == OP_div && scalar_in(d, 1); d = v->def) {
+            factor(&p->by, strip(d->in[1]));
+            v = strip(d->in[0]);
+        }
+        if (!d || d->code != OP_T_binary || d->sub != OP_rem || !scalar_in(d, 1)) continue;
+        Factors rest = {.c = 1}, digit = {.c = 1};
+        factor(&rest, strip(d->in[1]));
+        if (!without(&rest, &p->by)) return false;
+        if (p->radix) {                                           // of what is left anyway
+            factor(&digit, p->radix);
+            if (!without(&rest, &digit)) return false;
+        } else if (rest.bad || rest.c != 1 || rest.n != 1) return false;
+        else p->radix = (Val *)(uintptr_t)rest.of[0];
+        d = (v = strip(d->in[0]))->def;
+        again = d && d->code == OP_T_binary && d->sub == OP_rem;    // no divisions before a remainder: by is from the number on
+        if (d && d->code == OP_T_binary && d->sub == OP_div) return false;
     }
     if (!d || d->code != OP_T_index) return false;
     p->rows = d->in[0];
