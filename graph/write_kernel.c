@@ -420,6 +420,8 @@ static void open_tiles(Kernel *k)
 {
     bool two = k->b2 != NULL;                                // two sums: half the tile
     k_open_tile(k, "m", "BM", two ? "BM in [16, 64, 128]" : "BM in [8, 16, 64, 128, 256]");
+    for (int i = 0; i < k->naxes; i++)                       // a few columns are one tile in any case
+        if (k->axis[i].kind == A_TILE && strcmp(k->axis[i].name, "n") == 0 && k->axis[i].extent->hi < 64) return;
     k_open_tile(k, "n", "BN", two ? "BN in [64, 128]" : "BN in [64, 128, 192, 256]");
     bool both = k->tune.n == 2, deep = false;
     for (int i = 0; i < k->naxes; i++) {

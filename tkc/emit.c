@@ -388,6 +388,7 @@ int main_emit(const Options *opt) {
     if (is_model(opt)) return emit_model(opt);
     if (opt->emit != NULL && (strcmp(opt->emit, "graph") == 0 || strcmp(opt->emit, "tk") == 0 || strcmp(opt->emit, "fusion") == 0))
         return wrong_use("--emit=%s is for models: FILE.onnx", opt->emit);
+    if (opt->dtype != NULL || opt->dtype_io) return wrong_use("--dtype is for models: FILE.onnx");
     if (opt->arg.n > 0 || opt->random_weights) return wrong_use("%s is for models", opt->arg.n > 0 ? "--arg" : "--random-weights");
     if (opt->operands.n > 1) return wrong_use("one file at a time: `%s` is the second", opt->operands.at[1]);
     static Job j;                                            // large, and there is one

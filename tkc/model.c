@@ -37,6 +37,7 @@ static int read_args(const Options *opt, Args *a) {
 }
 
 static int with_model(const Options *opt, int (*act)(const Options *opt, Args *a, Buf *err)) {
+    if (opt->dtype_io && opt->dtype == NULL) return wrong_use("--dtype-io goes with --dtype");
     Args *a = calloc(1, sizeof *a);
     Buf err = {0};
     if (a == NULL) return fail("out of memory");

@@ -96,6 +96,7 @@ static int run_file(Run *r) {
 
 int main_run(const Options *opt) {
     if (is_model(opt)) return run_model(opt);
+    if (opt->dtype != NULL || opt->dtype_io) return wrong_use("--dtype is for models: FILE.onnx");
     if (opt->device != NULL && strcmp(opt->device, "ref") == 0) return wrong_use("kernels do not run on the device ref: models do");
     static Run r;                                            // large, and there is one
     r = (Run){.opt = opt, .s = session_new()};
