@@ -432,7 +432,7 @@ static const char *element_refused(State *s, const Node *n)
     for (uint32_t i = 0; i < p->at.n; i++) {
         FGroup *f = group_at(s, p->at.at[i].group);
         uint64_t axes = used_axes(p->at.at[i].coord, n->rank), all = all_root_axes(s, f);
-        bool again = f->attends ? false : f->kind == F_PRODUCT ? (axes & all) != all : f->kind == F_MAP && (axes & all) != all;
+        bool again = f->attends ? false : f->kind == F_PRODUCT ? (axes & all) != all && !read_once(s, n, f) : f->kind == F_MAP && (axes & all) != all;
         bool scores = f->attends && (axes >> f->along & 1) && (axes & all) && !f->inner;
         bool of_keys = f->attends && !s->for_keys[n->id] && (axes >> f->along & 1) && !(axes & all_root_axes(s, f) & ~batch_axes(f));
         if (several && of_keys && s->weight[n->id] > 0) return "a mask of keys that several kernels use";

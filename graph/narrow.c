@@ -102,7 +102,7 @@ static bool repeats(Graph *g, const Node *x)
 {
     if (x->kind != G_view) return false;
     Ix from = g_count(g, x->src[0]), to = g_count(g, x);
-    return from && to && from != to && ix_prove_lt(g, from, to);
+    return from && to && from != to && ix_prove_le(g, from, to);         // sizes may be 0
 }
 
 // x in the smaller type. The cast moves down to weights, and below what repeats elements.

@@ -159,6 +159,9 @@ static void say_node(Buf *to, const Node *n)
 
 enum { MAX_SOURCES = 64 };
 
+// A conversion that the model does not have: it is named by what it stands beside.
+static bool converts(const Node *n) { return n->kind == G_cast && n->from && strncmp(n->from, "Cast", 4) != 0; }
+
 int group_sources(const FGroup *f, const char **from, int most)
 {
     int count = 0;
@@ -167,6 +170,7 @@ int group_sources(const FGroup *f, const char **from, int most)
         const Node *next = NULL;
         for (uint32_t i = 0; i < f->nodes.n; i++) {
             const Node *n = f->nodes.at[i];
+            if (converts(n) && f->nodes.n > 1) continue;
             if (n->from && n->place >= last && (!next || n->place < next->place)) next = n;
         }
         if (!next) return count;
