@@ -16,14 +16,20 @@
 // of 256). If one load serves both products, it has one ring of three stages or more.
 //
 // In turns. Two groups that start together stay together: both wait for the tensor cores, then both for the units that
-// make exponentials. Where these take as long as the products (heads of 64), a group starts a tile only when the other one has
-// the maxima of its first trip, and then stays half a trip behind:
+// make exponentials. Where these take as long as the products (heads of 64), a group starts a trip only when the other one has
+// the maxima of its own:
 //
 //     group 0   products | maxima | exponentials, sums           | products | maxima | ..
 //     group 1   ..                  products | maxima | exponentials, sums            | ..
 //
-// Turns in each trip would keep them so; but ptxas moves an arrival at a barrier, and the wait for the second product with
-// it, behind all exponentials as often as not, and then narrowing does not overlap with them (D64: 365 TFLOP/s instead of 473).
+// Scores a trip ahead. There a thread has registers for the next trip's scores beside this one's, so that nobody waits for them:
+//
+//     s = q * k[0]
+//     for n but the last { s' = q * k[n + 1] started;  p, r = softmax(s), s' waited for amid it;  acc = acc * r + p * v[n];  s = s' }
+//     p, r = softmax(s);  acc = acc * r + p * v[last]
+//
+// An H200, D64, B4 H32 S4096 463 TFLOP/s, causal 431, B8 H12 S1024 384 and 282; neither 456, 367, 349, 225; turns alone, once
+// a tile, 453, 388, 369, 235 (2026-11-21). ptxas decides how narrowing, the arrival and the waits lie amid the exponentials.
 //
 // Applies when the first product depends on loads alone, the second takes a tile made of it from registers
 // and accumulates into a carried value that nothing else of the trip needs but its own scaling. The
@@ -163,6 +169,12 @@ static Val *reduced(const Chain *c) {
     return v;
 }
 
+// S of the next trip beside that of this one, the probabilities and the accumulator: registers of a thread.
+static bool room_ahead(const Chain *c) {
+    int64_t rows = axis_extent(c->first->row) / 64 / c->h->groups, s = rows * axis_extent(c->first->col) / 2, o = rows * axis_extent(c->second->col) / 2;
+    return 2 * s + s / 2 + o <= 192;
+}
+
 bool hop_chained(Hop *h) {
     Chain c = {.h = h, .body = h->loop->reg[0]};
     if (!matches(&c)) return false;
@@ -170,10 +182,132 @@ bool hop_chained(Hop *h) {
     return true;
 }
 
+// ---- scores a trip ahead ---------------------------------------------------------------------------
+
+typedef struct Trip {
+    ValMap m;                       // of the trip's values
+    Val   *s, **carried;            // its scores, on the lasting axis; what the loop carries
+    Ring   at;                      // its stages
+} Trip;
+
+static Val *lasting_axis(Builder *b, int64_t extent) {
+    Val *v = b_op(b, OP_T_axis, 0, (Type){.kind = TY_AXIS, .shape = {extent}}, 2, (Val *[]){b_const(b, EL_index, 0), b_const(b, EL_index, extent)});
+    v->def->imm = extent;
+    v->def->flags |= AXIS_FULL;
+    return v;
+}
+
+// The product of the keys at `ring`, on the lasting axis.
+static Val *scores(Chain *c, Builder *b, Ring ring) {
+    ValMap m = {.arena = c->h->f->arena};
+    map_set(&m, c->first->col, c->p_axis);
+    return hop_multiply(c->h, b, c->first, ring, &m);
+}
+
+// The trip's axis comes before its products: trips without masks get a body of their own from there on (peel.c).
+static void begin(Chain *c, Builder *b, Trip *t, Val *counter) {
+    map_set(&t->m, c->body->args.at[0], counter);
+    for (int i = 0; i < c->h->loop->nout; i++) map_set(&t->m, c->body->args.at[1 + i], t->carried[i]);
+    clone(c, b->r, &t->m, c->body->first, c->first->dot, false);
+}
+
+// A trip from its scores on, while the next ones are made (NULL: none are). Leaves what is carried.
+static void finish(Chain *c, Builder *b, Trip *t, Val **next) {
+    Hop *h = c->h;
+    Op *yield = c->body->last, *dot = c->first->dot;
+    Val *k = map_get(&t->m, c->first->col), *axes[MAX_AXES], *maxima = next && h->turns ? reduced(c) : NULL;
+    Op *until = maxima ? maxima->def->next : dot->next;
+    for (int i = 0; i < t->s->type.rank; i++) axes[i] = t->s->type.axis[i] == c->p_axis ? k : t->s->type.axis[i];
+    map_set(&t->m, dot->out[0], b_op(b, OP_T_rename, 0, type_tile((Elem)t->s->type.elem, t->s->type.rank, axes), 3, (Val *[]){t->s, c->p_axis, k}));
+    if (!next) clear_tail(c, b, t->at.stage);
+    clone(c, b->r, &t->m, dot->next, until, false);
+    if (maxima) hop_effect(b, OP_T_turn_pass, 1, (Val *[]){map_get(&t->m, maxima)});
+    if (next) *next = hop_wait(b, 0, *next);
+    clone(c, b->r, &t->m, until, yield, false);
+    Val *p = keep(c, b, &t->m, map_get(&t->m, c->wide));
+    clone(c, b->r, &t->m, c->body->first, yield, true);
+    Val *acc = hop_wait(b, 0, second_product(c, b, p, map_get(&t->m, c->second->dot->in[2]), t->at.stage));
+    for (int i = 0; i < h->loop->nout; i++) t->carried[i] = i == c->acc ? acc : map_get(&t->m, yield->in[i]);
+}
+
+static void ahead(Chain *c, Region *r) {
+    Hop *h = c->h;
+    Fn *f = h->f;
+    bool walks = h->walk_bytes != 0;
+    int n = h->loop->nout;
+    Val **init = h->loop->in + 3, *lo = h->loop->in[0], *hi = h->loop->in[1], *step = h->loop->in[2], *out[MAX_CARRIED + 3], *arg[MAX_CARRIED + 3];
+    Builder b = {f, r, NULL, h->loop->span};
+    c->p_axis = lasting_axis(&b, axis_extent(c->second->k));
+    Ring start = h->start[1] = (Ring){hop_i32(&b, 0), hop_i32(&b, 0)};
+    Val *any = b_binary(&b, OP_lt, lo, hi);
+    Op *branch = op_new(f, OP_T_if, b.span, 1, &any, walks ? n + 2 : n);
+    for (int i = 0; i < n; i++) { branch->out[i]->type = init[i]->type; branch->out[i]->name = h->loop->out[i]->name; }
+    for (int i = n; i < branch->nout; i++) branch->out[i]->type = type_scalar(EL_i32);
+    if (walks) h->end[1] = (Ring){branch->out[n], branch->out[n + 1]};
+    b_insert(&b, branch);
+    Builder t = {f, branch->reg[0], NULL, b.span}, e = {f, branch->reg[1], NULL, b.span};
+    for (int i = 0; i < n; i++) out[i] = init[i];
+    out[n] = start.stage;
+    out[n + 1] = start.phase;
+    hop_release_once(h, &e);
+    yield_of(&e, branch->nout, out);
+
+    // The first scores; all trips but the last.
+    hop_await(h, &t, 0, start);
+    Val *rest = b_binary(&t, OP_sub, b_binary(&t, OP_sub, hi, lo), b_const(&t, EL_index, 1));
+    Val *last = b_binary(&t, OP_add, lo, b_binary(&t, OP_mul, b_binary(&t, OP_div, rest, step), step)), *in[3 + MAX_CARRIED + 3] = {lo, last, step};
+    for (int i = 0; i < n; i++) in[3 + i] = init[i];
+    in[3 + n] = hop_wait(&t, 0, scores(c, &t, start));
+    in[4 + n] = start.stage;
+    in[5 + n] = start.phase;
+    hop_release(h, &t, 0, start.stage);
+    Op *loop = op_new(f, OP_T_for, b.span, 6 + n, in, n + 3);
+    b_insert(&t, loop);
+    Builder k = {f, loop->reg[0], NULL, b.span};
+    Val *counter = region_arg(f, k.r, type_scalar(EL_index));
+    for (int i = 0; i < n + 3; i++) {
+        loop->out[i]->type = in[3 + i]->type;
+        arg[i] = region_arg(f, k.r, in[3 + i]->type);
+    }
+    Trip trip = {.m = {.arena = f->arena}, .s = arg[n], .carried = arg, .at = {arg[n + 1], arg[n + 2]}};
+    Ring ring = hop_advance(h, &k, trip.at);
+    begin(c, &k, &trip, counter);
+    hop_await(h, &k, 0, ring);
+    hop_await(h, &k, 1, trip.at);
+    if (h->turns) hop_effect(&k, OP_T_turn_wait, 0, NULL);
+    Val *next = scores(c, &k, ring);
+    finish(c, &k, &trip, &next);
+    hop_release(h, &k, 0, ring.stage);
+    hop_release(h, &k, 1, trip.at.stage);
+    for (int i = 0; i < n; i++) out[i] = trip.carried[i];
+    out[n] = next;
+    out[n + 1] = ring.stage;
+    out[n + 2] = ring.phase;
+    yield_of(&k, n + 3, out);
+
+    // The last trip.
+    for (int i = 0; i < n; i++) arg[i] = loop->out[i];
+    Trip end = {.m = {.arena = f->arena}, .s = loop->out[n], .carried = arg, .at = {loop->out[n + 1], loop->out[n + 2]}};
+    hop_release_once(h, &t);
+    begin(c, &t, &end, last);
+    hop_await(h, &t, 1, end.at);
+    finish(c, &t, &end, NULL);
+    if (walks) hop_release(h, &t, 1, end.at.stage);
+    ring = walks ? hop_advance(h, &t, end.at) : end.at;
+    for (int i = 0; i < n; i++) out[i] = end.carried[i];
+    out[n] = ring.stage;
+    out[n + 1] = ring.phase;
+    yield_of(&t, branch->nout, out);
+    for (int i = 0; i < n; i++) replace_uses(&f->body, h->loop->out[i], branch->out[i]);
+}
+
+// ---- the first product a trip ahead ----------------------------------------------------------------
+
 void hop_overlap(Hop *h, Region *r) {
     Chain c = {.h = h, .body = h->loop->reg[0]};
     Fn *f = h->f;
     if (!matches(&c)) ice("products in a chain that is none");
+    if (h->turns && h->rings == 2 && room_ahead(&c)) { ahead(&c, r); return; }
     bool walks = h->walk_bytes != 0;
     int n = h->loop->nout, a = c.acc, second = hop_ring(h, c.second);
     Op *yield = c.body->last;

@@ -161,7 +161,7 @@ void report_collect(Fn *f, const int64_t *dims, Buf *out, ReportLines *lines) {
     if (f->warps_why && !f->groups) buf_printf(out, "  warps          %s\n", f->warps_why);
     if (f->chosen) buf_printf(out, "  chosen         %s\n", f->chosen);
     if (f->walks) buf_printf(out, "  walks          %d blocks from tile to tile, loading ahead\n", f->walks);
-    if (takes_turns(f)) buf_puts(out, "  turns          the consumer groups start tiles half a trip apart: exponentials take as long as products\n");
+    if (takes_turns(f)) buf_puts(out, "  turns          the consumer groups run half a trip apart: exponentials take as long as products\n");
     if (f->shares) buf_printf(out, "  clusters       of %d blocks share each program's loops\n", f->shares);
     else if (f->cluster) buf_printf(out, "  clusters       of %d blocks; what all of them want is loaded once\n", f->cluster);
     if (f->cluster_refused) buf_printf(out, "  no clusters: %s\n", f->cluster_refused);
