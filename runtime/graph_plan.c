@@ -132,9 +132,40 @@ void plan_free(Plan *p)
 
 // ---- memory --------------------------------------------------------------------------------------
 
+enum { MANY_BYTES = 64 << 20, BAR = 40 };
+
+// "weights [########........] 120 of 497 MB", over the line that was there; gone when all are loaded.
+static void show_progress(const Plan *p, uint64_t done, uint64_t all)
+{
+    FILE *to = runtime_options(p->rt)->progress_to;
+    if (!to || all < MANY_BYTES) return;
+    char bar[BAR + 1];
+    for (int i = 0; i < BAR; i++) bar[i] = (uint64_t)i * all < done * BAR ? '#' : '.';
+    bar[BAR] = 0;
+    if (done < all) fprintf(to, "\rweights [%s] %llu of %llu MB", bar, (unsigned long long)(done >> 20), (unsigned long long)(all >> 20));
+    else fprintf(to, "\r%*s\r", BAR + 40, "");
+    fflush(to);
+}
+
+static uint64_t kept_bytes(const Plan *p, bool placed)       // of what launches read, each once
+{
+    uint64_t bytes = 0;
+    bool *seen = checked_alloc(sizeof *seen * ((size_t)p->graph->nvalues + 1));
+    for (int i = 0; i < p->nlaunches; i++)
+        for (int k = 0; k < p->launch[i].launch->kernel->nparams; k++) {
+            int value = p->launch[i].launch->args[k].tensor, root = value < 0 ? -1 : plan_root(p->graph, value);
+            if (root < 0 || seen[root] || !p->graph->values[root].fixed || (placed && !p->kept[root])) continue;
+            seen[root] = true;
+            bytes += plan_bytes(&p->graph->values[root]);
+        }
+    free(seen);
+    return bytes;
+}
+
 // First what is read as it is in the files, then what is computed from weights, whose own go as soon as they are not needed.
 static bool place_kept(Plan *p, bool computed, Buf *err)
 {
+    uint64_t done = kept_bytes(p, true), all = kept_bytes(p, false);
     for (int i = 0; i < p->nlaunches; i++)
         for (int k = 0; k < p->launch[i].launch->kernel->nparams; k++) {
             int value = p->launch[i].launch->args[k].tensor;
@@ -143,6 +174,8 @@ static bool place_kept(Plan *p, bool computed, Buf *err)
             p->kept[value] = store_get(p->rt, p->graph, value, true, err);
             if (!p->kept[value]) return false;
             store_keep(p->rt, p->kept[value]);
+            done += plan_bytes(&p->graph->values[value]);
+            show_progress(p, done, all);
             if (computed) store_trim(p->rt);
         }
     return true;

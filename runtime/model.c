@@ -50,7 +50,7 @@ bool model_run_args(const char *path, RunArg *args, int nargs, const ModelOption
     if (ok && !model_all_given(&b, &why)) ok = false, buf_printf(err, "%s: %s", path, why.p);
     OnnxImport how = {.given = b.given, .ngiven = b.n, .random_weights = opt->random_weights, .dtype = opt->dtype, .dtype_io = opt->dtype_io, .donate = opt->donate};
     RunControl control = {.junk_seed = 1, .profile = opt->profile};
-    ok = ok && model_run(b.m, &(ProgramOptions){.device = opt->device, .where = opt->where}, &how, &control, out, err);
+    ok = ok && model_run(b.m, &(ProgramOptions){.device = opt->device, .where = opt->where, .progress_to = opt->progress_to}, &how, &control, out, err);
     for (int i = 0; i < outputs && ok; i++) ok = show(onnx_output_name(b.m, i), &out[i], b.save[i], to, err);
     for (int i = 0; i < outputs; i++) g_tensor_free(&out[i]);
     free(out);

@@ -42,6 +42,7 @@ void data_reinterpret(GTensor *t, Elem elem);                          // NumPy,
 // ---- running
 
 typedef struct ModelOptions {
+    FILE       *progress_to;           // see RuntimeOptions
     const char *device;                // NULL, "auto": the GPU if there is one, else the interpreter; "ref": the interpreter
     DeviceOptions where;
     bool        donate;                // see OnnxImport
@@ -56,6 +57,7 @@ typedef struct ModelOptions {
 
 typedef struct ProgramOptions {
     const char *device;
+    FILE       *progress_to;           // see RuntimeOptions
     DeviceOptions where;
     Device     *opened;                // the device, if it is open already; it is closed with the program
     const char *program, *item;        // a .tk file in place of what the model becomes, and its graph; NULL: that, its only one

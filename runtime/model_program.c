@@ -65,7 +65,7 @@ bool program_open(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, Mode
     const Node *item = fine ? program_graph(file, src->path, opt->item, err) : NULL;
     if (item && !p->device) p->device = device_open(opt->device ? opt->device : "auto", &opt->where, err);
     if (!item) fine = false;
-    if (fine && p->device) p->runtime = runtime_new(p->session, p->device, &(RuntimeOptions){.random_weights = how->random_weights});
+    if (fine && p->device) p->runtime = runtime_new(p->session, p->device, &(RuntimeOptions){.progress_to = opt->progress_to, .random_weights = how->random_weights});
     if (p->runtime) p->exec = graph_open(p->runtime, file, item, NULL, 0, NULL, 0);
     if (!p->exec) add_diagnostics(p->session, err);
     return p->exec != NULL;

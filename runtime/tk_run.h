@@ -54,6 +54,7 @@ typedef struct RuntimeOptions {
     bool     twice;                    // tests: run each kernel again with other junk; outputs must be bit-equal
     bool     times;                    // tests: milliseconds of each
     FILE    *print_to;                 // what kernels print; NULL: standard output
+    FILE    *progress_to;              // a line that grows while many weights are loaded, a terminal's; NULL: none
 } RuntimeOptions;
 
 typedef struct Runtime Runtime;        // one session's kernels on one device

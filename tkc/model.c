@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/model.h"
 #include "tkc/tkc.h"
@@ -71,7 +72,7 @@ int emit_model(const Options *opt) {
 
 static int run(const Options *opt, Args *a, Buf *err) {
     ProfileText profile = {0};
-    ModelOptions how = {.where = {.ordinal = (int)opt->gpu, .driver = opt->driver}, .profile = wants_profile(opt) ? &profile : NULL, .device = opt->device, .random_weights = opt->random_weights, .dtype = dtype(opt), .dtype_io = opt->dtype_io, .donate = opt->donate};
+    ModelOptions how = {.progress_to = isatty(2) ? stderr : NULL, .where = {.ordinal = (int)opt->gpu, .driver = opt->driver}, .profile = wants_profile(opt) ? &profile : NULL, .device = opt->device, .random_weights = opt->random_weights, .dtype = dtype(opt), .dtype_io = opt->dtype_io, .donate = opt->donate};
     bool fine = model_run_args(opt->operands.at[0], a->at, a->n, &how, stdout, err);
     int status = !fine ? fail("%s", err->p) : write_profile(opt, &profile) ? DONE : FAILED;
     profile_free(&profile);

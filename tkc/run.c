@@ -1,5 +1,6 @@
 // tkc run FILE NAME=SPEC...: one kernel or graph on data. All of it is runtime/; this is what the command line says.
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/tk_run.h"
 #include "tkc/compile.h"
@@ -54,7 +55,7 @@ static int failed(Run *r, const char *path) {
 
 static int run_on(Run *r, Device *dev, SemaFile *file, const Node *item, const CompileOptions *compile, const Values *set) {
     const char *path = r->opt->operands.at[0];
-    Runtime *rt = runtime_new(r->s, dev, &(RuntimeOptions){.compile = *compile, .seed = (uint64_t)r->opt->seed, .random_weights = r->opt->random_weights, .profile = wants_profile(r->opt)});
+    Runtime *rt = runtime_new(r->s, dev, &(RuntimeOptions){.compile = *compile, .seed = (uint64_t)r->opt->seed, .progress_to = isatty(2) ? stderr : NULL, .random_weights = r->opt->random_weights, .profile = wants_profile(r->opt)});
     RunResult result;
     bool ok = run_item(rt, file, item, r->arg, r->n, set->at, set->n, &result, &r->err);
     int status = DONE;
