@@ -10,6 +10,8 @@
 //         s = select(index n <= index m, ...)        } else { ... as it was ... }
 //     }                                          }
 //
+// A mask may compare with a shifted index too (n <= m + (L - S), queries and keys aligned at their ends).
+//
 // The copy costs code, so only loops whose bodies hold such selects are treated. Loops of products on
 // mma.sync are not: their accumulators, carried through the branch, cost ptxas more registers than the
 // masks (attention at D128 spills 4 to 76 bytes with it on sm_80 to sm_120a, nothing without).
@@ -35,18 +37,30 @@ static bool uses_live(const Region *r, const Val *axis) {
     return false;
 }
 
-static const Val *index_axis(const Val *v) { return v->def && v->def->code == OP_T_index ? v->def->in[0] : NULL; }
+static bool outside(const Val *v, const Region *r) { return v->def ? !op_inside(v->def, r) : v->region != r; }
+
+// The axis that v is the index of, or of which it is the index and a number (`plus`) that no trip changes; else NULL.
+static const Val *index_axis(const Val *v, const Region *r, Val **plus) {
+    const Op *d = v->def;
+    *plus = NULL;
+    for (int i = 0; d && d->code == OP_T_binary && d->sub == OP_add && i < 2; i++) {
+        const Op *index = d->in[i]->def;
+        if (!index || index->code != OP_T_index || d->in[1 - i]->type.rank || !outside(d->in[1 - i], r)) continue;
+        *plus = d->in[1 - i];
+        return index->in[0];
+    }
+    return d && d->code == OP_T_index ? d->in[0] : NULL;
+}
 
 static void find_masks(Peel *p, const Region *r) {
     for (Op *op = r->first; op; op = op->next) {
         if (op->code != OP_T_binary || p->nmask == MAX_MASKS) continue;
         if (op->sub != OP_le && op->sub != OP_lt && op->sub != OP_ge && op->sub != OP_gt) continue;
-        const Val *a = index_axis(op->in[0]), *b = index_axis(op->in[1]);
+        Val *plus;
+        const Val *a = index_axis(op->in[0], r, &plus), *b = index_axis(op->in[1], r, &plus);
         if (a && b && a != b && (a == p->axis->out[0] || b == p->axis->out[0])) p->mask[p->nmask++] = op;
     }
 }
-
-static bool outside(const Val *v, const Region *r) { return v->def ? !op_inside(v->def, r) : v->region != r; }
 
 static bool applies(Peel *p, Op *loop) {
     Region *r = loop->reg[0];
@@ -65,9 +79,12 @@ static bool applies(Peel *p, Op *loop) {
 
 static Val *conjunction(Builder *b, Val *x, Val *y) { return x ? b_binary(b, OP_and, x, y) : y; }
 
-static Val *lane_of(Builder *b, const Val *axis, bool last) {
-    Val *lo = axis->def->in[0];
-    return last ? b_binary(b, OP_add, lo, b_const(b, EL_index, axis_extent(axis) - 1)) : lo;
+static Val *lane_of(Builder *b, const Region *r, const Val *index, bool last) {
+    Val *plus;
+    const Val *axis = index_axis(index, r, &plus);
+    Val *at = axis->def->in[0];
+    if (last) at = b_binary(b, OP_add, at, b_const(b, EL_index, axis_extent(axis) - 1));
+    return plus ? b_binary(b, OP_add, at, plus) : at;
 }
 
 static Val *condition(Peel *p, Builder *b) {
@@ -77,7 +94,7 @@ static Val *condition(Peel *p, Builder *b) {
     for (int i = 0; i < p->nmask; i++) {
         const Op *m = p->mask[i];
         bool less = m->sub == OP_le || m->sub == OP_lt;      // true everywhere iff true at the extremes
-        Val *x = lane_of(b, index_axis(m->in[0]), less), *y = lane_of(b, index_axis(m->in[1]), !less);
+        Val *x = lane_of(b, p->loop->reg[0], m->in[0], less), *y = lane_of(b, p->loop->reg[0], m->in[1], !less);
         all = conjunction(b, all, b_binary(b, (AstOp)m->sub, x, y));
     }
     return all;
