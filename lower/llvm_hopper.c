@@ -285,7 +285,7 @@ static LLVMValueRef descriptor(Gen *g, const Val *buf, LLVMValueRef at, bool mn_
     int64_t mode = t->swizzle == 128 ? 1 : t->swizzle == 64 ? 2 : 3;
     LLVMValueRef base = LLVMBuildPtrToInt(g->B, gen_smem(g, at), g->i32, "");
     base = LLVMBuildAnd(g->B, LLVMBuildLShr(g->B, base, gen_i32(g, 4), ""), gen_i32(g, 0x3fff), "");
-    return LLVMBuildOr(g->B, LLVMBuildZExt(g->B, base, g->i64, ""), gen_i64(g, mode << 62 | stride << 32 | lead << 16), "");
+    return LLVMBuildOr(g->B, LLVMBuildZExt(g->B, base, g->i64, ""), gen_i64(g, (int64_t)((uint64_t)mode << 62 | (uint64_t)stride << 32 | (uint64_t)lead << 16)), "");
 }
 
 // Bytes from the stage's start to step `k` (of 32 bytes) of rows `row` on.
