@@ -248,12 +248,12 @@ static Count count_all(Session *s, const TKernel *k) {
 
 Roofline roofline_at(Session *s, const TKernel *k, const int64_t *dims) {
     Count c = count_all(s, k);
-    return (Roofline){value(&c, &c.bytes, dims), value(&c, &c.flops, dims), value(&c, &c.products, dims)};
+    return (Roofline){value(&c, &c.bytes, dims), value(&c, &c.flops, dims), value(&c, &c.products, dims), 0};
 }
 
 Roofline roofline_on(Session *s, const TKernel *k, const int64_t *dims, const Target *t, double *us) {
     Count c = count_all(s, k);
-    Roofline r = {value(&c, &c.bytes, dims), value(&c, &c.flops, dims), value(&c, &c.products, dims)};
+    Roofline r = {value(&c, &c.bytes, dims), value(&c, &c.flops, dims), value(&c, &c.products, dims), 0};
     r.rate = r.products > 0 ? product_rate(&c, t) : t->tflops_f32 * 1e6;
     double memory = r.bytes / (t->gbs * 1e3), arithmetic = r.flops / (t->tflops_f32 * 1e6), tensor = r.products > 0 ? r.products / product_rate(&c, t) : 0;
     *us = memory > arithmetic ? memory > tensor ? memory : tensor : arithmetic > tensor ? arithmetic : tensor;
