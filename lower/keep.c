@@ -104,7 +104,8 @@ static int64_t tile_bytes(const Keep *k) {
 // The number under which load i of the trip at work is kept.
 static Val *number(const Keep *k, Builder *b, const Op *loop, int i) {
     Val *trip = b_binary(b, OP_div, b_binary(b, OP_sub, loop->reg[0]->args.at[0], loop->in[0]), loop->in[2]);
-    return b_binary(b, OP_add, b_binary(b, OP_mul, trip, b_const(b, EL_index, k->loads)), b_const(b, EL_index, i));
+    Val *which = b_const(b, EL_index, i), *before = b_binary(b, OP_mul, trip, b_const(b, EL_index, k->loads));
+    return b_binary(b, OP_add, before, which);
 }
 
 static void put(Keep *k, Val *room) {

@@ -111,8 +111,9 @@ static void share_loop(Share *s, int at, Val *rank, int64_t blocks) {
     Op *loop = s->loop[at];
     Builder b = {s->f, NULL, loop, loop->span}, after = {s->f, NULL, loop->next, loop->span};
     Val *lo = loop->in[0], *hi = loop->in[1], *step = loop->in[2], *first = NULL;
-    Val *trips = b_binary(&b, OP_div, b_binary(&b, OP_add, b_binary(&b, OP_sub, hi, lo), b_binary(&b, OP_sub, step, b_const(&b, EL_index, 1))), step);
-    Val *each = b_binary(&b, OP_div, b_binary(&b, OP_add, trips, b_const(&b, EL_index, blocks - 1)), b_const(&b, EL_index, blocks));
+    Val *up = b_binary(&b, OP_sub, step, b_const(&b, EL_index, 1)), *length = b_binary(&b, OP_sub, hi, lo);
+    Val *trips = b_binary(&b, OP_div, b_binary(&b, OP_add, length, up), step), *many = b_const(&b, EL_index, blocks);
+    Val *each = b_binary(&b, OP_div, b_binary(&b, OP_add, trips, b_const(&b, EL_index, blocks - 1)), many);
     each = b_binary(&b, OP_mul, each, step);
     loop->in[0] = b_binary(&b, OP_add, lo, b_binary(&b, OP_mul, rank, each));
     loop->in[1] = b_op(&b, OP_T_fun, TF_min, type_scalar(EL_index), 2, (Val *[]){hi, b_binary(&b, OP_add, loop->in[0], each)});
