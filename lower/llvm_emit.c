@@ -182,7 +182,8 @@ static LLVMValueRef shared_memory(PtxUnit *unit) {
 // ---- early starts --------------------------------------------------------------------------------
 // A launch may begin when all blocks of the one before have (griddepcontrol.launch_dependents: right away, here), and waits
 // before it touches memory, whatever it is that it touches; with roles after the barriers are made. Without a launcher that
-// asks for it both are nothing.
+// asks for it both do nothing, but not for nothing: 65536 blocks of four short rows each took a quarter longer, so programs of
+// one warp go without.
 
 void gen_wait_launches(Gen *g) {
     LLVMBasicBlockRef after = gen_block(g, "memory");          // loads of what nobody writes have no order but that of blocks
@@ -193,7 +194,7 @@ void gen_wait_launches(Gen *g) {
 }
 
 static void start_early(Gen *g) {
-    if (!g->f->target->has_pdl) return;
+    if (!g->f->target->has_pdl || g->one_warp) return;
     for (const Op *op = g->f->body.first; op && !op_has(op, 'R') && !op_has(op, 'W') && (op->nreg == 0 || op->code == OP_T_roles); op = op->next)
         g->waits_late |= op->code == OP_T_roles;
     g->f->launch->early = true;
