@@ -140,7 +140,8 @@ static double launch_us(const Work *w, const Target *t, int parts) {
     if (drawn > us) us = drawn;
     if (memory > us) us = memory;
     us += rounds * trips * BARRIERS;
-    if (parts > 1) us += JOIN + w->tile_bytes * (parts + 1) / L2_RATE;
+    double tiles = (double)((w->programs + t->sms - 1) / t->sms);                     // that a multiprocessor joins
+    if (parts > 1) us += tiles * (JOIN + w->tile_bytes * (parts + 1) / L2_RATE);
     return START + FILL + us;
 }
 
