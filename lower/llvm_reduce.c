@@ -98,46 +98,65 @@ static LLVMValueRef lane_as_warp(Gen *g, const int *bit, int n) {
 
 // Across warps: slot (warp, register, lane) of 4 or 8 bytes; 16 for argmax. When nothing but the reduction
 // distinguishes lanes, one slot a warp is enough and the lanes share the reading.
-static void across_warps(Red *s, const Op *op, Pair *out, int n, uint32_t warp_bits, uint32_t kept_lanes) {
+typedef struct Cross {
+    uint32_t warp_bits, area;
+    int      unit, lanes;                              // bytes of a slot; slots of a register
+    int      nb, bit[MAX_WARP_BITS];                   // the warps' bits that are joined
+    bool     all;                                      // those of all warps
+} Cross;
+
+static void cross(Red *s, const Cross *c, Pair *out, int n) {
     Gen *g = s->g;
-    int unit = s->arg ? 16 : elem_bytes(s->e) > 4 ? 8 : 4, lanes = kept_lanes ? 32 : 1;
-    bool lead = !kept_lanes;
+    bool lead = c->lanes == 1;
+    int each = n * c->lanes * c->unit;                 // bytes of a warp
     LLVMTypeRef vt = LLVMTypeOf(out[0].v), it = s->arg ? LLVMTypeOf(out[0].i) : NULL;
-    uint32_t area = gen_slots(g, op, (uint32_t)(g->f->warps * n * lanes * unit));
     LLVMBasicBlockRef write = gen_block(g, "put"), go = gen_block(g, "got");
     if (lead) {
         LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntEQ, g->lane, gen_i32(g, 0), ""), write, go);
         LLVMPositionBuilderAtEnd(g->B, write);
     }
-    LLVMValueRef row = LLVMBuildMul(g->B, g->warp, gen_i32(g, n * lanes * unit), "");
-    LLVMValueRef col = lead ? NULL : LLVMBuildMul(g->B, g->lane, gen_i32(g, unit), "");
-    LLVMValueRef mine = LLVMBuildAdd(g->B, row, gen_i32(g, area), "");
+    LLVMValueRef row = LLVMBuildMul(g->B, g->warp, gen_i32(g, each), "");
+    LLVMValueRef col = lead ? NULL : LLVMBuildMul(g->B, g->lane, gen_i32(g, c->unit), "");
+    LLVMValueRef mine = LLVMBuildAdd(g->B, row, gen_i32(g, c->area), "");
     if (col) mine = LLVMBuildAdd(g->B, mine, col, "");
     for (int r = 0; r < n; r++) {
-        gen_put(g, LLVMBuildAdd(g->B, mine, gen_i32(g, r * lanes * unit), ""), out[r].v);
-        if (s->arg) gen_put(g, LLVMBuildAdd(g->B, mine, gen_i32(g, r * lanes * unit + 8), ""), out[r].i);
+        int at = r * c->lanes * c->unit;
+        gen_put(g, LLVMBuildAdd(g->B, mine, gen_i32(g, at), ""), out[r].v);
+        if (s->arg) gen_put(g, LLVMBuildAdd(g->B, mine, gen_i32(g, at + 8), ""), out[r].i);
     }
     if (lead) { LLVMBuildBr(g->B, go); LLVMPositionBuilderAtEnd(g->B, go); }
     else LLVMDeleteBasicBlock(write), LLVMDeleteBasicBlock(go);
     gen_barrier(g);
-    int nb = 0, bit[MAX_WARP_BITS];
-    for (int i = 0; i < MAX_WARP_BITS; i++) if (warp_bits >> i & 1) bit[nb++] = i;
-    bool all = g->f->warps == 1 << nb && warp_bits == (1u << nb) - 1;
-    LLVMValueRef base = all ? gen_i32(g, 0) : LLVMBuildAnd(g->B, g->warp, gen_i32(g, ~warp_bits), "");
-    if (lead) base = LLVMBuildOr(g->B, lane_as_warp(g, bit, nb), base, "");
+    LLVMValueRef base = c->all ? gen_i32(g, 0) : LLVMBuildAnd(g->B, g->warp, gen_i32(g, ~c->warp_bits), "");
+    if (lead) base = LLVMBuildOr(g->B, lane_as_warp(g, c->bit, c->nb), base, "");
     for (int r = 0; r < n; r++) {
         Pair p[32] = {0};
-        int reads = lead ? 1 : 1 << nb;
+        int reads = lead ? 1 : 1 << c->nb;
         for (int k = 0; k < reads; k++) {
             int64_t other = 0;
-            for (int b = 0; b < nb && !lead; b++) other |= (int64_t)(k >> b & 1) << bit[b];
+            for (int b = 0; b < c->nb && !lead; b++) other |= (int64_t)(k >> b & 1) << c->bit[b];
             LLVMValueRef w = other ? LLVMBuildOr(g->B, base, gen_i32(g, other), "") : base;
-            LLVMValueRef at = LLVMBuildAdd(g->B, LLVMBuildMul(g->B, w, gen_i32(g, n * lanes * unit), ""), gen_i32(g, area + (uint32_t)(r * lanes * unit)), "");
+            LLVMValueRef at = LLVMBuildAdd(g->B, LLVMBuildMul(g->B, w, gen_i32(g, each), ""), gen_i32(g, c->area + (uint32_t)(r * c->lanes * c->unit)), "");
             if (col) at = LLVMBuildAdd(g->B, at, col, "");
             p[k] = (Pair){gen_take(g, at, vt), s->arg ? gen_take(g, LLVMBuildAdd(g->B, at, gen_i32(g, 8), ""), it) : NULL};
         }
         out[r] = fold_tree(s, p, reads);
-        if (lead) for (int b = 0; b < nb; b++) out[r] = fold(s, out[r], shuffle(s, out[r], 1 << b));
+        if (lead) for (int b = 0; b < c->nb; b++) out[r] = fold(s, out[r], shuffle(s, out[r], 1 << b));
+    }
+}
+
+enum { MOST_SLOTS = 48 << 10 };      // bytes; more registers than these hold go in rounds, one after the other
+
+static void across_warps(Red *s, const Op *op, Pair *out, int n, uint32_t warp_bits, uint32_t kept_lanes) {
+    Gen *g = s->g;
+    Cross c = {.warp_bits = warp_bits, .unit = s->arg ? 16 : elem_bytes(s->e) > 4 ? 8 : 4, .lanes = kept_lanes ? 32 : 1};
+    for (int i = 0; i < MAX_WARP_BITS; i++) if (warp_bits >> i & 1) c.bit[c.nb++] = i;
+    c.all = g->f->warps == 1 << c.nb && warp_bits == (1u << c.nb) - 1;
+    int a_register = g->f->warps * c.lanes * c.unit, most = MOST_SLOTS / a_register < n ? MOST_SLOTS / a_register : n;
+    c.area = gen_slots(g, op, (uint32_t)(most * a_register));
+    for (int r = 0; r < n; r += most) {
+        if (r) gen_barrier(g);                                 // its readers are through
+        cross(s, &c, out + r, n - r < most ? n - r : most);
     }
 }
 
