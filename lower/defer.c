@@ -107,15 +107,16 @@ static bool in_parts(Defer *s, const Val *v, const Region *scope) {
     }
 }
 
-static bool folds(const Type *t) {                           // numbers that lanes exchange as they are
+static bool folds(const Type *t, TReduce kind) {             // numbers that lanes exchange as they are, and maxima of storage floats
     Elem e = (Elem)t->elem;
-    return t->kind == TY_TILE && !t->ptr && (e == EL_f32 || e == EL_f64 || e == EL_i32 || e == EL_u32 || e == EL_i64 || e == EL_u64);
+    bool number = e == EL_f32 || e == EL_f64 || e == EL_i32 || e == EL_u32 || e == EL_i64 || e == EL_u64;
+    return t->kind == TY_TILE && !t->ptr && (number || (kind != TR_sum && elem_is_storage(e)));
 }
 
 static bool defer_value(Fn *f, Op *loop, int i, TReduce kind) {
     Region *body = loop->reg[0];
     Defer s = {.f = f, .loop = loop, .arg = body->args.at[1 + i], .kind = kind};
-    if (!folds(&s.arg->type) || body->last->code != OP_T_yield) return false;
+    if (!folds(&s.arg->type, kind) || body->last->code != OP_T_yield) return false;
     if (!in_parts(&s, body->last->in[i], body) || !s.nsums || s.args != region_uses(body, s.arg) || !s.lanes) return false;
     if (!in_parts(&s, loop->in[3 + i], NULL)) return false;
     if (!same_lanes(loop->out[i], s.arg)) return false;

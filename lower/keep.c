@@ -45,11 +45,25 @@ static bool same(const Val *a, const Op *p, const Val *b, const Op *q) {
     return true;
 }
 
-static bool same_load(const Op *a, const Op *p, const Op *b, const Op *q) {
-    if (b->code != OP_T_load || a->flags != b->flags || a->nin != b->nin || a->nidx != b->nidx || a->out[0]->type.rank != b->out[0]->type.rank) return false;
-    for (int i = 0; i < a->nin; i++) if (!same(a->in[i], p, b->in[i], q)) return false;
-    for (int i = 0; i < a->out[0]->type.rank; i++) if (!same(a->out[0]->type.axis[i], p, b->out[0]->type.axis[i], q)) return false;
+// For each axis of a, in loop p, the one of b, in loop q, that is the same: each has an order of its own.
+static bool same_axes(const Type *a, const Op *p, const Type *b, const Op *q, Val **match) {
+    unsigned taken = 0;
+    if (a->rank != b->rank) return false;
+    for (int i = 0; i < a->rank; i++) {
+        int k = 0;
+        while (k < b->rank && (taken >> k & 1 || !same(a->axis[i], p, b->axis[k], q))) k++;
+        if (k == b->rank) return false;
+        taken |= 1u << k;
+        match[i] = b->axis[k];
+    }
     return true;
+}
+
+static bool same_load(const Op *a, const Op *p, const Op *b, const Op *q) {
+    Val *match[MAX_AXES];
+    if (b->code != OP_T_load || a->flags != b->flags || a->nin != b->nin || a->nidx != b->nidx) return false;
+    for (int i = 0; i < a->nin; i++) if (!same(a->in[i], p, b->in[i], q)) return false;
+    return same_axes(&a->out[0]->type, p, &b->out[0]->type, q, match);
 }
 
 static bool whole_trips(const Op *loop) {                          // and a step that is a number
@@ -150,7 +164,7 @@ static void get(Keep *k, int at, Val *room) {
         if (!load) continue;
         Builder b = {k->f, NULL, load, load->span};
         Val *in[2 + MAX_AXES] = {room, number(k, &b, loop, i)};
-        for (int a = 0; a < load->out[0]->type.rank; a++) in[2 + a] = load->out[0]->type.axis[a];
+        if (!same_axes(&k->load[i]->out[0]->type, k->loop[0], &load->out[0]->type, loop, in + 2)) ice("a tile that is kept has other axes where it is got");
         Val *x = b_op(&b, OP_T_keep_get, 0, load->out[0]->type, 2 + load->out[0]->type.rank, in);
         x->name = load->out[0]->name;
         replace_uses(&k->f->body, load->out[0], x);
@@ -179,11 +193,15 @@ static void rewrite(Keep *k) {
     Val *room = b_op(&b, OP_T_keep, 0, type_scalar(EL_index), 1, &tiles);
     room->def->imm = tile_bytes(k);
     put(k, room);
+    int later = 0;
     for (int i = 1; i < k->loops; i++) {
         bool any = false;
         for (int q = 0; q < k->loads; q++) any |= k->again[i][q] != NULL;
-        if (any) get(k, i, room);
+        if (!any) continue;
+        get(k, i, room);
+        later++;
     }
+    fn_note(k->f, first->span, "what it loads is kept in shared memory for %d later loop%s", later, later == 1 ? "" : "s");
 }
 
 static bool in_region(Keep *k, Region *r) {

@@ -160,6 +160,42 @@ static void across_warps(Red *s, const Op *op, Pair *out, int n, uint32_t warp_b
     }
 }
 
+// Maxima of 16-bit floats go two to an instruction: pairs of registers that belong to one result stay a word until one is left.
+// Exactly as in f32: NaN if either is, -0 below +0, subnormals as they are.
+static LLVMValueRef join_pairs(Gen *g, TReduce kind, Elem e, LLVMValueRef a, LLVMValueRef b) {
+    static const char *const name[2][2] = {{"llvm.nvvm.fmin.nan.f16x2", "llvm.nvvm.fmin.nan.bf16x2"}, {"llvm.nvvm.fmax.nan.f16x2", "llvm.nvvm.fmax.nan.bf16x2"}};
+    LLVMTypeRef pair = LLVMVectorType(e == EL_bf16 ? LLVMBFloatTypeInContext(g->C) : g->f16, 2);
+    LLVMValueRef in[2] = {LLVMBuildBitCast(g->B, a, pair, ""), LLVMBuildBitCast(g->B, b, pair, "")};
+    return LLVMBuildBitCast(g->B, gen_call(g, name[kind == TR_max][e == EL_bf16], 2, in, 0, NULL), g->i32, "");
+}
+
+static bool by_pairs(const Op *op, int regs, int n) {
+    const Val *x = op->in[0], *o = op->out[0];
+    if ((op->sub != TR_max && op->sub != TR_min) || (x->type.elem != EL_bf16 && x->type.elem != EL_f16) || regs / n < 4) return false;
+    for (int r = 0; r < regs && o->type.rank; r += 2)
+        if (layout_project_reg(x->layout, &x->type, &o->type, r) != layout_project_reg(x->layout, &x->type, &o->type, r + 1)) return false;
+    return true;
+}
+
+static void fold_pairs(Red *s, const Op *op, int regs, int n, Pair *out) {
+    Gen *g = s->g;
+    const Val *x = op->in[0], *o = op->out[0];
+    Elem e = (Elem)x->type.elem;
+    int per = regs / n / 2, *fill = NEW_N(g->arena, int, n);
+    LLVMValueRef *word = NEW_N(g->arena, LLVMValueRef, regs / 2);
+    for (int r = 0; r < regs; r += 2) {
+        int to = o->type.rank ? layout_project_reg(x->layout, &x->type, &o->type, r) : 0;
+        word[to * per + fill[to]++] = gen_word(g, x, r, 2);
+    }
+    for (int i = 0; i < n; i++) {
+        LLVMValueRef *w = word + i * per;
+        for (int step = 1; step < per; step *= 2)
+            for (int k = 0; k + step < per; k += 2 * step) w[k] = join_pairs(g, s->kind, e, w[k], w[k + step]);
+        LLVMValueRef low = LLVMBuildTrunc(g->B, w[0], g->i16, ""), high = LLVMBuildTrunc(g->B, LLVMBuildLShr(g->B, w[0], gen_i32(g, 16), ""), g->i16, "");
+        out[i] = fold(s, (Pair){gen_to_f32(g, low, e), NULL}, (Pair){gen_to_f32(g, high, e), NULL});
+    }
+}
+
 void emit_reduce(Gen *g, Op *op) {
     Val *x = op->in[0], *o = op->out[0];
     if (gen_tile(g, o)->r[0].v) return;                        // a scan has given it
@@ -174,7 +210,8 @@ void emit_reduce(Gen *g, Op *op) {
 
     int pos = s.arg ? type_axis(&x->type, op->in[1]) : 0;
     LLVMValueRef first = s.arg ? LLVMBuildAdd(g->B, gen_get64(g, axis_lo(op->in[1]), 0), LLVMBuildZExt(g->B, gen_lane_coord(g, l, pos), g->i64, ""), "") : NULL;
-    for (int r = 0; r < regs; r++) {
+    bool pairs = by_pairs(op, regs, n);
+    for (int r = 0; r < regs && !pairs; r++) {
         int to = o->type.rank ? layout_project_reg(l, &x->type, &o->type, r) : 0;
         LLVMValueRef v = gen_get(g, x, r);
         if (x->type.elem == EL_index && gen_is32(g, x) && !gen_is32(g, o) && !s.arg) v = LLVMBuildSExt(g->B, v, g->i64, "");
@@ -182,9 +219,10 @@ void emit_reduce(Gen *g, Op *op) {
         Pair p = {v, s.arg ? LLVMBuildAdd(g->B, first, gen_i64(g, gen_reg_coord(l, pos, r)), "") : NULL};
         part[to * per + fill[to]++] = p;
     }
-    for (int r = 0; r < n; r++) out[r] = fold_tree(&s, part + r * per, fill[r]);
+    if (pairs) fold_pairs(&s, op, regs, n, out);
+    for (int r = 0; r < n && !pairs; r++) out[r] = fold_tree(&s, part + r * per, fill[r]);
     if (op->attr) {                                            // join_lanes does the rest
-        for (int r = 0; r < n; r++) gen_set(g, o, r, out[r].v);
+        for (int r = 0; r < n; r++) gen_set(g, o, r, widen ? gen_from_f32(g, out[r].v, (Elem)o->type.elem) : out[r].v);
         return;
     }
     for (int i = 0; i < LANE_BITS; i++) {
@@ -222,10 +260,11 @@ void emit_join_lanes(Gen *g, Op *op) {
     Val *x = op->in[0], *o = op->out[0];
     const Layout *l = x->layout;
     int n = gen_tile(g, x)->n;
+    Elem e = (Elem)x->type.elem, wide = elem_is_storage(e) ? EL_f32 : e;
     LLVMValueRef *v = NEW_N(g->arena, LLVMValueRef, n);
     uint32_t kept = 0;
     for (int i = 0; l && i < LANE_BITS; i++) if (l->lane[i]) kept |= 1u << i;
-    for (int r = 0; r < n; r++) v[r] = gen_get(g, x, r);
-    gen_join_threads(g, op, (TReduce)op->sub, (Elem)x->type.elem, v, n, (uint32_t)op->imm & ((1u << LANE_BITS) - 1), (uint32_t)(op->imm >> LANE_BITS), kept);
-    for (int r = 0; r < n; r++) gen_set(g, o, r, v[r]);
+    for (int r = 0; r < n; r++) v[r] = wide != e ? gen_to_f32(g, gen_get(g, x, r), e) : gen_get(g, x, r);
+    gen_join_threads(g, op, (TReduce)op->sub, wide, v, n, (uint32_t)op->imm & ((1u << LANE_BITS) - 1), (uint32_t)(op->imm >> LANE_BITS), kept);
+    for (int r = 0; r < n; r++) gen_set(g, o, r, wide != e ? gen_from_f32(g, v[r], e) : v[r]);
 }
