@@ -59,10 +59,18 @@ static bool in_loop(const Op *op) {
 
 enum { OWN_SLOTS = 8192 };      // bytes; moving more than this costs more than a barrier
 
+// What the area that ops share may grow to: it does where nothing was laid behind it.
+static uint32_t shared_room(const Gen *g) {
+    uint32_t all = g->opt->target->smem_block, size = g->shared_slots_size;
+    uint32_t from = size && g->shared_slots + size == g->smem_used ? g->shared_slots : g->smem_used;
+    uint32_t room = all > from ? all - from : 0;
+    return room > size ? room : size;
+}
+
 // Ops in loops share one area, since each must wait for the readers of the trip before anyway, and so do ops that need
-// much; others have their own.
+// much, or more than is left; others have their own.
 uint32_t gen_slots(Gen *g, const Op *op, uint32_t bytes) {
-    bool shared = in_loop(op) || bytes > OWN_SLOTS;
+    bool shared = in_loop(op) || bytes > OWN_SLOTS || g->smem_used + bytes > g->opt->target->smem_block;
     if (shared) gen_barrier(g);
     if (shared && bytes <= g->shared_slots_size) return g->shared_slots;
     bool last = shared && g->shared_slots_size && g->shared_slots + g->shared_slots_size == g->smem_used;
@@ -145,14 +153,16 @@ static void cross(Red *s, const Cross *c, Pair *out, int n) {
     }
 }
 
-enum { MOST_SLOTS = 48 << 10 };      // bytes; more registers than these hold go in rounds, one after the other
+enum { MOST_SLOTS = 48 << 10 };      // bytes; more registers than these, or what is left, hold go in rounds
 
 static void across_warps(Red *s, const Op *op, Pair *out, int n, uint32_t warp_bits, uint32_t kept_lanes) {
     Gen *g = s->g;
     Cross c = {.warp_bits = warp_bits, .unit = s->arg ? 16 : elem_bytes(s->e) > 4 ? 8 : 4, .lanes = kept_lanes ? 32 : 1};
     for (int i = 0; i < MAX_WARP_BITS; i++) if (warp_bits >> i & 1) c.bit[c.nb++] = i;
     c.all = g->f->warps == 1 << c.nb && warp_bits == (1u << c.nb) - 1;
-    int a_register = g->f->warps * c.lanes * c.unit, most = MOST_SLOTS / a_register < n ? MOST_SLOTS / a_register : n;
+    uint32_t room = shared_room(g) < MOST_SLOTS ? shared_room(g) : MOST_SLOTS;
+    int a_register = g->f->warps * c.lanes * c.unit, most = (int)room / a_register;
+    most = most < 1 ? 1 : most < n ? most : n;
     c.area = gen_slots(g, op, (uint32_t)(most * a_register));
     for (int r = 0; r < n; r += most) {
         if (r) gen_barrier(g);                                 // its readers are through
