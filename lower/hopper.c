@@ -204,10 +204,26 @@ int hop_stages_in(const Hop *h, int64_t room) {
     return (int)(n < most && n < MAX_STAGES ? n : most < MAX_STAGES ? most : MAX_STAGES);
 }
 
+// Bytes of the largest tile that is stored after the loop, rows padded, as its conversion to whole lines needs them.
+static int64_t stored_bytes(const Hop *h) {
+    int64_t most = 0;
+    for (const Op *op = op_walk(&h->f->body, NULL); op; op = op_walk(&h->f->body, op)) {
+        if (op->code != OP_T_store || op_value(op)->type.rank < 2) continue;
+        const Type *t = &op_value(op)->type;
+        int64_t lanes = type_lanes(t), shortest = axis_extent(t->axis[0]), bytes;
+        for (int i = 1; i < t->rank; i++) if (axis_extent(t->axis[i]) < shortest) shortest = axis_extent(t->axis[i]);
+        bytes = lanes * elem_bytes((Elem)t->elem) + lanes / shortest * 16;
+        if (bytes > most) most = bytes;
+    }
+    return most;
+}
+
 static int stages(Hop *h) {
     int64_t room = (int64_t)h->opt->target->smem_block - SYNC_BYTES - h->once_bytes - h->walk_bytes;
-    if (h->np == 1 && h->p[0].op[0].where == REGISTERS)        // a tile computed from loads comes in their layout: see llvm_room.c
-        room -= (axis_extent(h->p[0].row) + 16) * (axis_extent(h->p[0].k) + 16) * 2;
+    if (h->np == 1 && h->p[0].op[0].where == REGISTERS) {      // a tile computed from loads comes in their layout: see llvm_room.c
+        int64_t computed = (axis_extent(h->p[0].row) + 16) * (axis_extent(h->p[0].k) + 16) * 2, stored = stored_bytes(h);
+        room -= computed > stored ? computed : stored;
+    }
     return hop_stages_in(h, room - hop_whole_slots(h, room));
 }
 
