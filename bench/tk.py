@@ -129,7 +129,7 @@ class Kernel:
         dims, box = [int(x) for x in m[2].split()], [int(x) for x in m[3].split()]
         D, n = cu, len(dims)
         head = (getattr(D.CUtensorMapDataType, "CU_TENSOR_MAP_DATA_TYPE_" + MAP[elem]), n, t.data_ptr(),
-                [cu.cuuint64_t(max(t.shape[d], 1)) for d in dims], [cu.cuuint64_t(t.stride(d) * t.element_size()) for d in dims[1:]])
+                [cu.cuuint64_t(max(t.shape[d], 1)) for d in dims], [cu.cuuint64_t(t.stride(d) * t.element_size() if t.shape[d] > 1 else 16) for d in dims[1:]])
         tail = (D.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE, getattr(D.CUtensorMapSwizzle, "CU_TENSOR_MAP_SWIZZLE_" + {"0": "NONE"}.get(m[4], m[4] + "B")),
                 D.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B, D.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE)
         if not m[5]: return ck(cu.cuTensorMapEncodeTiled(*head, [cu.cuuint32_t(b) for b in box], [cu.cuuint32_t(1)] * n, *tail))

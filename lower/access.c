@@ -10,6 +10,10 @@
 // A width of v elements needs: the index's axis to start at a multiple of v, the other dimensions'
 // strides and the axis's own bound to be multiples of v. What is not known is assumed, as a launch fact,
 // by the specialised variant of the kernel; the general one then moves single elements.
+//
+// A dimension of one element has no stride to speak of. Elements are adjacent along the last dimension that is longer,
+// so a column x[K, 1] is K numbers in a row, for vectors, asynchronous copies and TMA alike (which only the specialised
+// variant may say: a column may have been cut out of a matrix).
 #include "lower/access.h"
 
 #include <string.h>
@@ -146,7 +150,7 @@ static bool axis_elsewhere(const Access *a, const Val *axis, int but) {
 }
 
 static int widest(Facts *s, const Access *a) {
-    int last = a->nidx - 1;
+    int last = a->inner;
     const Affine *f = &a->aff[last];
     const Val *axis = a->type.axis[a->contiguous];
     int v = 16 / elem_bytes(a->elem);
@@ -155,7 +159,7 @@ static int widest(Facts *s, const Access *a) {
     for (; v > 1; v /= 2) {
         bool ok = divides_uniform(s, f, v);
         ok = ok && ((axis->def->flags & AXIS_FULL) ? axis_extent(axis) % v == 0 : fact_divides(s, axis_hi(axis), v));
-        for (int d = 0; d < last && ok; d++) ok = fact_stride_divides(s, a->param, d, v);
+        for (int d = 0; d < a->nidx && ok; d++) ok = d == last || a->unit[d] || fact_stride_divides(s, a->param, d, v);
         if (ok) return v;
     }
     return 1;
@@ -171,7 +175,18 @@ static bool union_axes(const Op *op, Type *t) {
     return true;
 }
 
-bool access_of(Facts *s, const Op *op, Access *a) {
+static void adjacent(Facts *s, Access *a) {
+    int64_t n;
+    a->inner = a->nidx - 1;
+    if (a->p->strided || !facts_fn(s)->fast) return;
+    for (int d = 0; d < a->nidx; d++) a->unit[d] = fact_constant(s, a->p->dim[d], &n) && n == 1;
+    while (a->inner > 0 && a->unit[a->inner]) a->inner--;
+    if (a->nidx && a->unit[a->inner]) a->inner = a->nidx - 1;
+    if (a->inner + 1 < a->nidx && !fact_stride_one(s, a->param, a->inner)) a->inner = a->nidx - 1;
+    if (a->nidx) a->unit[a->inner] = false;
+}
+
+bool access_shape(Facts *s, const Op *op, Access *a) {
     memset(a, 0, sizeof *a);
     int first = op->code == OP_T_copy_async ? 3 : 1;
     const Val *tensor = op->in[first - 1];
@@ -194,12 +209,19 @@ bool access_of(Facts *s, const Op *op, Access *a) {
         }
     }
     for (int d = 0; d < a->nidx; d++) a->proved[d] = proved(s, a, d);
+    adjacent(s, a);
     if (!a->nidx || a->p->strided) return true;
-    const Affine *f = &a->aff[a->nidx - 1];
+    const Affine *f = &a->aff[a->inner];
     for (int i = 0; i < f->naxis; i++)
-        if (f->axis[i].k == 1 && !f->axis[i].scale && !axis_elsewhere(a, f->axis[i].axis, a->nidx - 1)) a->contiguous = type_axis(&a->type, f->axis[i].axis);
+        if (f->axis[i].k == 1 && !f->axis[i].scale && !axis_elsewhere(a, f->axis[i].axis, a->inner)) a->contiguous = type_axis(&a->type, f->axis[i].axis);
     for (int i = 0; i < f->ntile; i++)
         if (a->contiguous >= 0 && type_axis(&f->tile[i].v->type, a->type.axis[a->contiguous]) >= 0) a->contiguous = -1;
+    return true;
+}
+
+bool access_of(Facts *s, const Op *op, Access *a) {
+    access_shape(s, op, a);
+    const Affine *f = &a->aff[a->inner];
     if (a->contiguous >= 0 && !f->ntile && f->naxis == 1) a->vec = widest(s, a);
     return true;
 }

@@ -11,6 +11,8 @@ typedef struct Access {
     const LaunchParam *p;
     Elem      elem;
     int       nidx;
+    int       inner;                // the dimension whose elements are adjacent in memory
+    bool      unit[MAX_RANK];       // one element long: its index is 0, its stride does not matter
     Val      *const *idx;
     Type      type;                 // axes of the access: of the loaded tile, or of all indices
     Affine    aff[MAX_RANK];
@@ -19,7 +21,8 @@ typedef struct Access {
     int       vec;                  // elements an access may move at once, by alignment and bounds alone
 } Access;
 
-// `idx` may be any indices; `type` is the tile's.
+// `idx` may be any indices; `type` is the tile's. The shape has no width, and so assumes nothing for one: TMA does not ask.
+bool access_shape(Facts *s, const Op *op, Access *out);
 bool access_of(Facts *s, const Op *op, Access *out);
 // The widest vector of the layout that the facts allow (a power of two; bytes at most 16).
 int  access_vec(const Access *a, const Layout *l);

@@ -269,7 +269,7 @@ static const LaunchSlot *map_of(Eval *e, const Op *op)                  // NULL:
 
 // The rows of a box, one after the other: along one dimension, or the pixels of a window, innermost dimension first.
 typedef struct BoxRows {
-    int     rank, dim, spatial;
+    int     rank, dim, inner, spatial;                                 // inner: along which a row lies
     int64_t at[MAX_RANK];                                               // of the row
     int64_t lower[3], end[3], step[3];
 } BoxRows;
@@ -277,7 +277,7 @@ typedef struct BoxRows {
 static BoxRows rows_of(Eval *e, const Op *op, int tensor, const int64_t *start)
 {
     const LaunchSlot *m = map_of(e, op);
-    BoxRows r = {.rank = op->nidx, .dim = op->nidx - 2};
+    BoxRows r = {.rank = op->nidx, .dim = op->nidx - 2, .inner = m ? m->map_dim[0] : op->nidx - 1};
     const EvalTensor *t = &e->args[slot_of(e, op->in[tensor])->lo].tensor;
     memcpy(r.at, start, sizeof r.at);
     for (int d = 1; m && !m->im2col && d < m->rank; d++)
@@ -314,7 +314,7 @@ void copy_box(Eval *e, const Op *op, Ring *r, int number)
     for (int64_t i = 0; i < r->bytes / (columns * r->size); i++, next_row(&at))
         for (int64_t j = 0; j < columns; j++, p += r->size) {
             for (int d = 0; d < n; d++) idx[d] = at.at[d] + offset[d];
-            idx[n - 1] += j;
+            idx[at.inner] += j;
             const unsigned char *g = element(e, op->in[3], idx);
             if (g) memcpy(p, g, (size_t)r->size);
             else   memset(p, 0, (size_t)r->size);
@@ -335,7 +335,7 @@ void eval_tma_store(Eval *e, const Step *s)
     for (int64_t i = 0; i < m; i++, next_row(&at))
         for (int64_t j = 0; j < k; j++) {
             memcpy(idx, at.at, sizeof idx);
-            idx[n - 1] += j;
+            idx[at.inner] += j;
             unsigned char *to = (unsigned char *)(uintptr_t)element(e, op->in[1], idx);
             if (to) memcpy(to, from + (row ? j * m + i : i * k + j) * size, (size_t)size);
         }

@@ -345,6 +345,13 @@ bool fact_stride_divides(Facts *s, int param, int dim, int64_t d) {
     return true;
 }
 
+bool fact_stride_one(Facts *s, int param, int dim) {
+    Arena *a = s->f->arena;
+    LStep *st = NEW(a, LStep);
+    *st = (LStep){L_STRIDE, param * 16 + dim};
+    return fact_assume(s, launch_join(a, L_EQ, (LExpr){st, 1}, launch_const(a, 1)));
+}
+
 // ---- equality and order --------------------------------------------------------------------------
 
 bool fact_same(const Val *a, const Val *b) {

@@ -28,6 +28,7 @@ bool   fact_divides(Facts *s, const Val *v, int64_t d);
 bool   fact_known_multiple(Facts *s, const Val *v, int64_t d);   // the same, without a new assumption
 bool   fact_stride_divides(Facts *s, int param, int dim, int64_t d);
 bool   fact_constant(const Facts *s, LExpr e, int64_t *v);    // of numbers alone, or of dimensions that the instance fixes
+bool   fact_stride_one(Facts *s, int param, int dim);
 bool   fact_assume(Facts *s, LExpr cond);                  // true: it holds, or the specialised variant may assume it
 // An index that is not negative: what it is at most, as the launcher computes it. May add to what is assumed.
 bool   fact_bound(Facts *s, const Val *v, LExpr *most);

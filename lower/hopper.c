@@ -81,13 +81,14 @@ static const char *operand_of(Hop *h, Operand *o, Val *v, const Val *k, int side
     if (!plain && side == 0 && v->type.rank == 2 && size == 2 && (!load || load->parent == h->loop->reg[0])) { o->where = REGISTERS; return NULL; }
     if (!plain) return "an operand of a product is neither loaded nor on the left";
     o->load = load;
-    access_of(h->facts, load, &o->a);
+    access_shape(h->facts, load, &o->a);
     const Access *a = &o->a;
     if (a->p->mode != PM_IN || a->p->strided || (load->flags & HAS_ELSE)) return "an operand's tensor is not a plain input";
     if (a->nidx < 2 || a->nidx > 5 || v->type.rank != 2) return "an operand's tile has not two axes";
     if (region_uses(&h->f->body, v) != operands(h->loop->reg[0], v)) return "an operand is used elsewhere too";
     for (int d = 0; d + 1 < a->nidx && !o->window; d++) {
         if (!a->aff[d].ntile) continue;
+        if (a->inner + 1 < a->nidx) return "an operand is gathered";
         o->window = NEW(h->f->arena, Window);
         const char *why = hop_window(h, a, a->nidx - 1, true, o->window);
         if (why) return why;
@@ -106,7 +107,7 @@ static const char *operand_of(Hop *h, Operand *o, Val *v, const Val *k, int side
         for (int t = 0; t < x->nterm; t++) if (!computable(h, x->term[t].v)) return "an operand's address depends on loaded values";
         if (!x->naxis) continue;
         if (x->axis[0].k != 1 || x->axis[0].scale) return "an operand is strided";
-        if (d == a->nidx - 1) o->inner = x->axis[0].axis;
+        if (d == a->inner) o->inner = x->axis[0].axis;
         else { o->outer = x->axis[0].axis; o->outer_dim = d; }
         if (x->axis[0].axis != k) continue;
         LExpr end;
@@ -120,11 +121,11 @@ static const char *operand_of(Hop *h, Operand *o, Val *v, const Val *k, int side
     if (out > 256) return "an operand's tile has more than 256 rows";
     for (o->swizzle = SPAN; in % o->swizzle; o->swizzle /= 2)      // heads of 80 or 96: spans of 32 or 64 bytes
         if (o->swizzle == 32) return "an operand's innermost extent is no multiple of 16";
-    const Affine *inner = &a->aff[a->nidx - 1];                // TMA wants the innermost coordinate at 16 bytes
+    const Affine *inner = &a->aff[a->inner];                   // TMA wants the innermost coordinate at 16 bytes
     bool aligned = inner->c % unit == 0;
     for (int t = 0; t < inner->nterm; t++) aligned = aligned && (inner->term[t].k % unit == 0 || fact_divides(h->facts, inner->term[t].v, unit));
     if (!aligned) return "an operand's innermost coordinate is not known to be 16-byte aligned";
-    for (int d = 0; d + 1 < a->nidx; d++) if (!fact_stride_divides(h->facts, a->param, d, unit)) return "rows are not known to be 16-byte aligned";
+    for (int d = 0; d < a->nidx; d++) if (d != a->inner && !a->unit[d] && !fact_stride_divides(h->facts, a->param, d, unit)) return "rows are not known to be 16-byte aligned";
     if (o->clear && (o->outer != k || o->where == ONCE)) return "the contracted axis does not end with the tensor";
     o->bytes = (uint32_t)(in * out);
     return NULL;
@@ -301,12 +302,18 @@ int hop_add_map(Hop *h, LaunchSlot s) {
     return h->maps++;
 }
 
+void hop_map_dims(const Access *a, int8_t *dim) {
+    int n = 0;
+    dim[n++] = (int8_t)a->inner;
+    for (int d = a->nidx - 1; d >= 0; d--) if (d != a->inner) dim[n++] = (int8_t)d;
+}
+
 static int tensor_map(Hop *h, const Operand *o) {
     if (o->window) return hop_window_map(h, &o->a, o->window, o->swizzle, axis_extent(o->outer));
     LaunchSlot s = {.kind = SLOT_TENSORMAP, .size = 128, .a = o->a.param, .b = h->maps, .rank = (uint8_t)o->a.nidx, .swizzle = (uint8_t)o->swizzle};
+    hop_map_dims(&o->a, s.map_dim);
     for (int i = 0; i < o->a.nidx; i++) {
-        int d = o->a.nidx - 1 - i;                             // innermost first
-        s.map_dim[i] = (int8_t)d;
+        int d = s.map_dim[i];
         s.box[i] = i == 0 ? (uint32_t)(o->swizzle / elem_bytes(o->a.elem)) : d == o->outer_dim ? (uint32_t)(axis_extent(o->outer) / hop_row_parts(h, o)) : 1;
     }
     return hop_add_map(h, s);

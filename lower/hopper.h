@@ -88,6 +88,7 @@ void hop_await(Hop *h, Builder *b, int ring, Ring at);                 // until 
 void hop_release(Hop *h, Builder *b, int ring, Val *stage);
 void hop_release_once(Hop *h, Builder *b);                             // what is loaded once is not read any more: walking blocks load the next
 Val *hop_coordinate(Builder *b, const Affine *x, ValMap *m);           // of lane 0, in values that m maps
+void hop_map_dims(const Access *a, int8_t *dim);                       // of a tensor map: innermost first
 int  hop_add_map(Hop *h, LaunchSlot s);                                // a tensor map's number
 bool hop_is_ring_load(const Hop *h, const Op *op);
 

@@ -45,27 +45,28 @@ static bool storable(Hop *h, Op *op) {
     const Product *p = &h->p[h->np - 1];
     const Val *v = op_value(op);
     int size = elem_bytes((Elem)v->type.elem);
-    access_of(h->facts, op, &a);
+    access_shape(h->facts, op, &a);
     if (a.p->mode != PM_OUT || a.p->strided || a.nidx < 2 || a.nidx > 5 || v->type.rank != 2 || v->type.elem == EL_bool) return false;
     if ((size != 2 && size != 4) || axis_extent(p->col) * size % SPAN || stores_to(&h->f->body, op->in[0]) != 1) return false;
     Window w;
     bool rows = false, cols = false, window = false;
     for (int d = 0; d + 1 < a.nidx; d++) window |= a.aff[d].ntile > 0;
+    if (window && a.inner + 1 < a.nidx) return false;
     if (window) rows = !hop_window(h, &a, a.nidx - 1, false, &w) && w.rows == p->row && hop_window_ends(h, &a, &w);
     for (int i = 0; rows && i < w.n; i++) rows = !w.at[i].step && !w.at[i].base.c && !w.at[i].base.nterm;
     for (int d = 0; d < a.nidx; d++) {
         const Affine *x = &a.aff[d];
-        if (d + 1 < a.nidx && !fact_stride_divides(h->facts, a.param, d, 16 / size)) return false;
+        if (d != a.inner && !a.unit[d] && !fact_stride_divides(h->facts, a.param, d, 16 / size)) return false;
         if (window && d + 1 < a.nidx) continue;
         if (x->ntile || x->naxis > 1) return false;
         if (!x->naxis) continue;
         const Val *axis = x->axis[0].axis;
         if (x->axis[0].k != 1 || x->axis[0].scale || !a.proved[d] || !ends_with_tensor(h, axis, a.p->dim[d])) return false;
-        if (axis == p->col && d == a.nidx - 1) cols = true;
+        if (axis == p->col && d == a.inner) cols = true;
         else if (axis == p->row) rows = true;
         else return false;
     }
-    const Affine *inner = &a.aff[a.nidx - 1];                  // TMA wants the innermost coordinate at 16 bytes
+    const Affine *inner = &a.aff[a.inner];                     // TMA wants the innermost coordinate at 16 bytes
     bool aligned = inner->c * size % 16 == 0;
     for (int t = 0; t < inner->nterm; t++) aligned = aligned && (inner->term[t].k * size % 16 == 0 || fact_divides(h->facts, inner->term[t].v, 16 / size));
     return rows && cols && aligned;
@@ -123,9 +124,9 @@ int64_t hop_whole_slots(Hop *h, int64_t room) {
 
 static int tensor_map(Hop *h, const Access *a, int size) {
     LaunchSlot s = {.kind = SLOT_TENSORMAP, .size = 128, .a = a->param, .b = h->maps, .rank = (uint8_t)a->nidx, .swizzle = SPAN};
+    hop_map_dims(a, s.map_dim);
     for (int i = 0; i < a->nidx; i++) {
-        int d = a->nidx - 1 - i;                               // innermost first
-        s.map_dim[i] = (int8_t)d;
+        int d = s.map_dim[i];
         s.box[i] = i == 0 ? (uint32_t)(SPAN / size) : a->aff[d].naxis ? SLOT_ROWS : 1;
     }
     return hop_add_map(h, s);
@@ -138,7 +139,7 @@ static void store_by_tma(Hop *h, Builder *top, Op *op) {
     Val *v = op_value(op), *in[6 + 2 * MAX_RANK];
     bool window = false;
     int size = elem_bytes((Elem)v->type.elem), n = 0;
-    access_of(h->facts, op, &a);
+    access_shape(h->facts, op, &a);
     Type t = {.kind = TY_BUFFER, .elem = v->type.elem, .rank = 2, .swizzle = SPAN, .order = {1, 0}, .shape = {h->groups * SLOT_ROWS, SPAN / size}};
     Builder b = {h->f, op->parent, op, op->span};
     ValMap same = {.arena = h->f->arena};

@@ -200,7 +200,7 @@ void emit_tma_load(Gen *g, Op *op) {
     const LaunchSlot *slot = gen_map(g, op);
     int span = t->swizzle / elem_bytes((Elem)t->elem), chunks = (int)(t->shape[1] / span), rank = op->nidx, row_dim = -1;
     int blocks = op->attr > 1 ? (int)op->attr : 1, box_rows = (int)t->shape[0];
-    for (int d = 1; d < rank; d++) if (slot->box[d] > 1) { row_dim = rank - 1 - d; box_rows = (int)slot->box[d]; }
+    for (int d = 1; d < rank; d++) if (slot->box[d] > 1) { row_dim = slot->map_dim[d]; box_rows = (int)slot->box[d]; }
     int parts = (int)t->shape[0] / box_rows, boxes = chunks * parts / blocks, box_bytes = box_rows * t->swizzle;
     bool by_rows = parts > 1 && blocks > 1;                                  // then this block's number is the part
     LLVMValueRef at = stage_at(g, buf, gen_get(g, op->in[1], 0)), bar = mbar_at(g, op->in[2], gen_get(g, op->in[1], 0));
@@ -220,11 +220,12 @@ void emit_tma_load(Gen *g, Op *op) {
         a[n++] = LLVMBuildAddrSpaceCast(g->B, gen_smem(g, add(g, at, gen_i32(g, off))), p7, "");
         a[n++] = bar;
         a[n++] = map;
-        for (int d = rank - 1; d >= 0; d--) {                                // innermost first
+        for (int k = 0; k < rank; k++) {                         // innermost first
+            int d = slot->map_dim[k];
             LLVMValueRef x = gen_get(g, op->in[4 + d], 0);
             if (LLVMTypeOf(x) != g->i32) x = LLVMBuildTrunc(g->B, x, g->i32, "");
-            if (d == rank - 1 && chunk) x = add(g, x, gen_i32(g, chunk * span));
-            if (d == rank - 1 && block && !by_rows) x = add(g, x, mul(g, block, boxes * span));
+            if (!k && chunk) x = add(g, x, gen_i32(g, chunk * span));
+            if (!k && block && !by_rows) x = add(g, x, mul(g, block, boxes * span));
             if (d == row_dim && part) x = add(g, x, gen_i32(g, part * box_rows));
             if (d == row_dim && by_rows) x = add(g, x, mul(g, block, box_rows));
             a[n++] = x;

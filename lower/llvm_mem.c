@@ -53,14 +53,14 @@ static void open_addr(Gen *g, Addr *s, const Op *op, const Layout *l, const Type
     access_of(g->facts, op, &s->a);
     Access *a = &s->a;
     for (int d = 0; d < a->nidx; d++) {
-        bool inner = d == a->nidx - 1 && !a->p->strided;
-        s->stride[d] = inner ? NULL : gen_param(g, SLOT_STRIDE, a->param, d);
+        bool inner = d == a->inner && !a->p->strided;
+        s->stride[d] = inner || a->unit[d] ? NULL : gen_param(g, SLOT_STRIDE, a->param, d);
     }
     LLVMValueRef sum = NULL;
     for (int d = 0; d < a->nidx; d++) {
         s->uniform[d] = gen_affine(g, &a->aff[d]);
-        sum = add64(g, sum, mul64(g, s->uniform[d], s->stride[d]));
-        for (int i = 0; i < a->aff[d].naxis; i++) {
+        if (!a->unit[d]) sum = add64(g, sum, mul64(g, s->uniform[d], s->stride[d]));      // else 0 on all lanes that count
+        for (int i = 0; i < (a->unit[d] ? 0 : a->aff[d].naxis); i++) {
             const AffAxis *x = &a->aff[d].axis[i];
             int pos = type_axis(type, x->axis);
             if (!s->stride[d] && !x->scale) { s->kcoef[pos] += x->k; continue; }
@@ -110,7 +110,7 @@ static LLVMValueRef address(Addr *s, int r, int64_t *imm) {
     for (int i = 0; i <= s->type.rank; i++) {
         LLVMValueRef part = NULL;
         for (int d = 0; d < a->nidx; d++)
-            for (int t = 0; t < a->aff[d].ntile; t++) {
+            for (int t = 0; t < (a->unit[d] ? 0 : a->aff[d].ntile); t++) {
                 const AffTerm *x = &a->aff[d].tile[t];
                 if (only_axis(s, &x->v->type) != i) continue;
                 LLVMValueRef v = mul64(g, gen_get64(g, x->v, s->tile_map[d][t][r]), s->stride[d]);

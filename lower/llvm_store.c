@@ -95,16 +95,17 @@ static void start(const Out *o, int block, LLVMValueRef *at) {
     const LaunchSlot *map = gen_map(g, op);
     int rank = op->nidx;
     LLVMValueRef rows = add(g, times(g, o->group, 64), gen_i32(g, block * 64 * g->f->groups));        // before these
-    for (int d = rank - 1; d >= 0; d--) {
+    for (int i = 0; i < rank; i++) {
+        int d = map->map_dim[i];
         LLVMValueRef x = number(g, op->in[2 + d]);
-        if (map->im2col && d + 1 < rank) {                                   // so many pixels on: a sum of numbers in mixed radix
+        if (map->im2col && i) {                                   // so many pixels on: a sum of numbers in mixed radix
             x = add(g, x, rows);
             if (d) {
                 LLVMValueRef radix = number(g, op->in[5 + rank + (rank - 2 - d)]), pixels = x;
                 rows = LLVMBuildUDiv(g->B, pixels, radix, "");
                 x = LLVMBuildURem(g->B, pixels, radix, "");
             }
-        } else if (d + 1 < rank && map->box[rank - 1 - d] > 1) x = add(g, x, rows);
+        } else if (i && map->box[i] > 1) x = add(g, x, rows);
         at[d] = x;
     }
 }
@@ -112,13 +113,14 @@ static void start(const Out *o, int block, LLVMValueRef *at) {
 static void send(const Out *o, LLVMValueRef slot, LLVMValueRef *at, int span) {
     Gen *g = o->g;
     const Op *op = o->op;
+    const LaunchSlot *map = gen_map(g, op);
     int rank = op->nidx, n = 0;
     LLVMValueRef a[12];
     char name[64];
-    snprintf(name, sizeof name, "llvm.nvvm.cp.async.bulk.tensor.s2g.%s.%dd", gen_map(g, op)->im2col ? "im2col" : "tile", rank);
+    snprintf(name, sizeof name, "llvm.nvvm.cp.async.bulk.tensor.s2g.%s.%dd", map->im2col ? "im2col" : "tile", rank);
     a[n++] = gen_smem(g, slot);
     a[n++] = gen_param(g, SLOT_TENSORMAP, (int)op->in[1]->def->imm, (int)op->imm);
-    for (int d = rank - 1; d >= 0; d--) a[n++] = d == rank - 1 ? add(g, at[d], gen_i32(g, span * o->span)) : at[d];      // innermost first
+    for (int i = 0; i < rank; i++) a[n++] = i ? at[map->map_dim[i]] : add(g, at[map->map_dim[i]], gen_i32(g, span * o->span));      // innermost first
     a[n++] = gen_i64(g, 0);                                                  // no cache hint
     a[n++] = LLVMConstInt(g->i1, 0, 0);
     gen_call(g, name, n, a, 0, NULL);

@@ -43,7 +43,8 @@ static bool put_map(Device *d, void *to, const LaunchSlot *s, const Bound *b, Bu
     for (int i = 0; i < s->rank && i < 5; i++) {
         int dim = s->map_dim[i];
         spec.dims[i] = dim >= 0 && dim < a->rank && a->dim[dim] > 0 ? (uint64_t)a->dim[dim] : 1;
-        spec.strides[i] = dim >= 0 && dim < a->rank ? (uint64_t)a->stride[dim] * (uint64_t)elem_bytes(a->elem) : 16;
+        bool apart = dim >= 0 && dim < a->rank && a->dim[dim] > 1;            // else its stride does not matter, but 16 bytes divide it
+        spec.strides[i] = apart ? (uint64_t)a->stride[dim] * (uint64_t)elem_bytes(a->elem) : 16;
         spec.box[i] = s->box[i];
     }
     spec.im2col = s->im2col;

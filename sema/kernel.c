@@ -273,6 +273,26 @@ static void collect_dims(Check *c, const Node *kernel, bool *solved) {
     }
 }
 
+// A tensor whose last dimensions have one element each lies in memory as if it had not those, but its strides do not tell:
+// x[K, 1] is K numbers in a row. So the instance knows of such a dimension, and another one is made where it is longer.
+static void unit_dims(Check *c, const Node *kernel) {
+    const Node *ps = kernel->kid[1];
+    for (uint32_t p = 0; kernel->kind != N_graph && ps && p < ps->nkid; p++) {
+        const Node *t = ps->kid[p]->kid[0];
+        if (!t || t->kind != N_type_tensor || (ps->kid[p]->flags & PARAM_STRIDED)) continue;
+        for (uint32_t j = t->nkid - 1; j > 1; j--) {
+            const Node *n = t->kid[j];
+            int i = n && n->kind == N_name && n->sym ? find_dim(c, n->sym) : -1;
+            if (i < 0) break;
+            const SemaValue *v = find_value(c->set, c->nset, n->sym, false);
+            if (!v) v = find_value(c->known, c->nknown, n->sym, false);
+            c->k->units |= 1u << i;
+            if (!v || v->ival != 1) break;
+            c->fix.at[i] = true;
+        }
+    }
+}
+
 static void bind_dims(Check *c, const Node *kernel) {
     for (int i = 0; i < c->k->ndims; i++) {
         LaunchDim *d = &c->k->dims[i];
@@ -551,6 +571,7 @@ Check *head_open(SemaFile *f, const Node *item, Known values, bool *solved, cons
     }
     check_set(c, item);
     bind_generics(c, item);
+    unit_dims(c, item);
     bind_dims(c, item);
     bind_params(c, item);
     for (int i = 0; i < c->k->ndims; i++) {            // standing in a type is no use

@@ -402,19 +402,21 @@ static SemaValue *kept_values(Arena *a, const SemaValue *v, int n) {
     return kept;
 }
 
-// A known dimension that made no difference to the instance is none of its business.
-static bool matters(const TKernel *k, const SemaValue *v) {
-    for (int i = 0; i < k->ndims && !v->is_type; i++) {
-        if (strcmp(k->dims[i].name->s, v->name) == 0) return k->reads >> i & 1;
-    }
-    return true;
+static int dim_of(const TKernel *k, const SemaValue *v) {
+    for (int i = 0; i < k->ndims && !v->is_type; i++) if (strcmp(k->dims[i].name->s, v->name) == 0) return i;
+    return -1;
 }
 
+// A known dimension that made no difference to the instance is none of its business; of some it only matters whether they are 1.
 static bool covers(const TKernel *k, const SemaValue *a, int na, const SemaValue *b, int nb) {
     for (int i = 0; i < na; i++) {
-        bool found = !matters(k, &a[i]);
-        for (int j = 0; j < nb && !found; j++) found = same_values(&a[i], &b[j], 1);
-        if (!found) return false;
+        int dim = dim_of(k, &a[i]);
+        bool found = dim >= 0 && !(k->reads >> dim & 1), unit = false;
+        for (int j = 0; j < nb; j++) {
+            unit |= dim >= 0 && dim_of(k, &b[j]) == dim && b[j].ival == 1;
+            found |= same_values(&a[i], &b[j], 1);
+        }
+        if (!found || (dim >= 0 && k->units >> dim & 1 && unit != (a[i].ival == 1))) return false;
     }
     return true;
 }

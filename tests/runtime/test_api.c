@@ -157,6 +157,32 @@ static void specialised(void **state)
     }
 }
 
+// One column, by itself and cut out of a matrix: only the first is so many numbers in a row.
+static void column(void **state)
+{
+    (void)state;
+    for (int d = 0; d < DEVICES; d++)
+        for (int row = 1; row <= 8; row += 7) {
+            enum { M = 40 };
+            World w = world(devices[d], NULL);
+            uint16_t x[M * 8], y[M * 8];
+            for (int i = 0; i < M * 8; i++) { x[i] = i % row ? 0 : 0x3f80; y[i] = 0x1111; }
+            int64_t strides[] = {row, 1};
+            tkc_value by = {"BY", "3"};
+            tkc_launch *run;
+            tkc_arg args[] = {
+                {.name = "x", .tensor = {.data = x, .dtype = TKC_BF16, .rank = 2, .dims = {M, 1}, .strides = strides}},
+                {.name = "y", .tensor = {.data = y, .dtype = TKC_BF16, .rank = 2, .dims = {M, 1}, .strides = strides}},
+                {.name = "limit", .kind = TKC_INT, .i = M},
+            };
+            FINE(tkc_prepare(w.prog, "shift", &by, 1, args, 3, &run));
+            FINE(tkc_run(run, NULL));
+            for (int i = 0; i < M * row; i++) assert_int_equal(y[i], i % row ? 0x1111 : 0x4080);
+            tkc_launch_free(run);
+            end(&w);
+        }
+}
+
 static void refusals(void **state)
 {
     (void)state;
@@ -447,7 +473,7 @@ static void artifacts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(host_memory), cmocka_unit_test(device_memory), cmocka_unit_test(tuning), cmocka_unit_test(artifacts), cmocka_unit_test(specialised), cmocka_unit_test(refusals),
+        cmocka_unit_test(host_memory), cmocka_unit_test(device_memory), cmocka_unit_test(tuning), cmocka_unit_test(artifacts), cmocka_unit_test(specialised), cmocka_unit_test(column), cmocka_unit_test(refusals),
         cmocka_unit_test(threads), cmocka_unit_test(driver),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
