@@ -40,6 +40,7 @@ Graph     *onnx_import(OnnxModel *m, OnnxImport *how, Buf *err);
 
 // The same, and run on the device `ref`; `outputs` has room for as many as the model has (g_tensor_free).
 bool       onnx_run(OnnxModel *m, OnnxImport *how, GTensor *outputs, Buf *err);
+bool       onnx_run_graph(OnnxModel *m, Graph *g, const OnnxImport *how, GTensor *outputs, Buf *err);    // imported already; frees it
 
 const char *onnx_path(const OnnxModel *m);
 // The model's inputs: those that have no value in the model first, then those that have one.

@@ -25,7 +25,10 @@ bool onnx_run(OnnxModel *m, OnnxImport *how, GTensor *outputs, Buf *err) {
     how->donate = false;
     Graph *g = onnx_import(m, how, err);
     how->donate = donate;
-    if (g == NULL) return false;
+    return g != NULL && onnx_run_graph(m, g, how, outputs, err);
+}
+
+bool onnx_run_graph(OnnxModel *m, Graph *g, const OnnxImport *how, GTensor *outputs, Buf *err) {
     GTensor *in = calloc(g->inputs.n + 1, sizeof *in); // what an import bound needs none
     bool *own = calloc(g->inputs.n + 1, sizeof *own);
     char why[512] = "out of memory";

@@ -325,7 +325,7 @@ static bool compile_many(Runtime *rt, Compiled **list, const bool *general, int 
     int      *of = checked_alloc(sizeof *of * room), *todo = checked_alloc(sizeof *todo * room);
     const LaunchInfo **info = checked_alloc(sizeof *info * room);
     Buf      *ptx = checked_alloc(sizeof *ptx * room), *errs = checked_alloc(sizeof *errs * room), *made = checked_alloc(sizeof *made * room);
-    double    start = now_us();
+    double    start = now_us(), since = start;
     int       m = 0, k = 0, said = diag_count(rt->session);
     bool      fine = true;
     CompileOptions opt = rt->opt.compile;
@@ -359,8 +359,12 @@ static bool compile_many(Runtime *rt, Compiled **list, const bool *general, int 
         ptx[at] = made[i];
         if (made_it && diag_count(rt->session) == said) to_disk(rt, list[of[at]], general[of[at]], info[at], &ptx[at]);
     }
+    RunStages *stages = rt->opt.stages;
+    stages_lap(stages, RS_compile, &since);
+    if (stages) stages->kernels += m, stages->cached += m - k;
     Batch b = {.rt = rt, .variant = variant, .ptx = ptx, .err = errs, .n = m};
     if (fine) load_all(&b);
+    stages_lap(stages, RS_load, &since);
     for (int i = 0; i < m; i++) {
         Buf *words = why ? &why[of[i]] : err;
         if (errs[i].n && fine && !words->n) buf_add(words, errs[i].p, errs[i].n);

@@ -1,4 +1,4 @@
-// The device `cuda`: a GPU, through the driver API. With cuda_graph.c and cuda_link.c
+// The device `cuda`: a GPU, through the driver API. With cuda_graph.c, cuda_stage.c and cuda_link.c
 // the only file that knows the driver.
 //
 // libcuda.so.1 is loaded when the device is opened, so that one binary runs with and without a GPU.
@@ -205,22 +205,30 @@ static bool cuda_read(Device *d, void *to, uint64_t from, uint64_t bytes, Buf *e
     return !bytes || cuda_ok_late(c, c->cu.read(to, from, bytes), err, "copy from the GPU", NULL);
 }
 
+// Bytes [0, have) again and again behind themselves.
+static bool spread(Cuda *c, uint64_t to, uint64_t have, uint64_t bytes, Buf *err)
+{
+    bool fine = true;
+    for (uint64_t n; fine && have < bytes; have += n) {
+        n = bytes - have < have ? bytes - have : have;
+        fine = cuda_ok_late(c, c->cu.copy(to + have, to, n, NULL), err, "fill memory", NULL);
+    }
+    return fine;
+}
+
 static bool cuda_fill(Device *d, uint64_t to, uint64_t bytes, DeviceFill fill, uint64_t seed, Buf *err)
 {
-    enum { PIECE = 16 << 20 };
+    enum { PIECE = 1 << 20 };
     Cuda *c = cuda_use(d);
     if (!bytes) return true;
     if (fill == FILL_ZERO || fill == FILL_NAN)
         return cuda_ok_late(c, c->cu.set8(to, fill == FILL_ZERO ? 0 : 0xff, bytes, NULL), err, "fill memory", NULL);
     if (fill == FILL_INF && bytes % 2 == 0)
         return cuda_ok_late(c, c->cu.set16(to, seed & 1 ? 0x7c00 : 0x7f80, bytes / 2, NULL), err, "fill memory", NULL);
-    void *piece = checked_alloc(bytes < PIECE ? bytes : PIECE);
-    bool  fine = true;
-    for (uint64_t at = 0; at < bytes && fine; at += PIECE) {
-        uint64_t n = bytes - at < PIECE ? bytes - at : PIECE;
-        junk_fill(piece, n, fill, fill == FILL_RANDOM ? seed + at : seed);
-        fine = cuda_write(d, to + at, piece, n, err);
-    }
+    uint64_t n = bytes < PIECE ? bytes : PIECE;
+    void    *piece = checked_alloc(n);
+    junk_fill(piece, n, fill, seed);
+    bool fine = cuda_write(d, to, piece, n, err) && spread(c, to, n, bytes, err);
     free(piece);
     return fine;
 }
@@ -455,6 +463,7 @@ static bool cuda_between(Device *d, int i, int j, double *us, Buf *err)
 const DeviceOps cuda_ops = {
     .name = "cuda", .meaning = "a GPU, through the driver", .runs_ptx = true, .loads_on_threads = true,
     .open = cuda_open, .close = cuda_close, .alloc = cuda_alloc, .free = cuda_free, .write = cuda_write, .read = cuda_read,
+    .stage_make = cuda_stage_make, .stage_room = cuda_stage_room, .stage_send = cuda_stage_send, .stage_fetch = cuda_stage_fetch, .stage_free = cuda_stage_free,
     .fill = cuda_fill, .host = cuda_host, .load = cuda_load, .unload = cuda_unload, .find = cuda_find, .launch = cuda_launch,
     .ready = cuda_ready_, .launch_on = cuda_launch_on,
     .graph_make = cuda_graph_make, .graph_launch = cuda_graph_launch, .graph_free = cuda_graph_free,

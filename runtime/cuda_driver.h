@@ -34,6 +34,7 @@ enum {
 
     CU_JITOPT_INFO_LOG = 3, CU_JITOPT_INFO_LOG_BYTES = 4, CU_JITOPT_ERROR_LOG = 5, CU_JITOPT_ERROR_LOG_BYTES = 6, CU_JITOPT_LOG_VERBOSE = 12,
 
+    CU_STREAM_ALONE = 1,
     CU_ATTR_CLUSTER = 4,
     CU_PORT_PROGRAMMATIC = 1, CU_EDGE_PROGRAMMATIC = 1,
 
@@ -90,6 +91,14 @@ typedef struct CuKernelNode {
     X(read,            cuMemcpyDtoH_v2,                "11.0", (void *, CuPtr, size_t)) \
     X(set8,            cuMemsetD8Async,                "11.0", (CuPtr, unsigned char, size_t n, CuStream)) \
     X(set16,           cuMemsetD16Async,               "11.0", (CuPtr, unsigned short, size_t n, CuStream)) \
+    X(copy,            cuMemcpyDtoDAsync_v2,           "11.0", (CuPtr to, CuPtr from, size_t, CuStream)) \
+    X(write_async,     cuMemcpyHtoDAsync_v2,           "11.0", (CuPtr, const void *, size_t, CuStream)) \
+    X(read_async,      cuMemcpyDtoHAsync_v2,           "11.0", (void *, CuPtr, size_t, CuStream)) \
+    X(host_alloc,      cuMemAllocHost_v2,              "11.0", (void **, size_t)) \
+    X(host_free,       cuMemFreeHost,                  "11.0", (void *)) \
+    X(stream_create,   cuStreamCreate,                 "11.0", (CuStream *, unsigned flags)) \
+    X(stream_destroy,  cuStreamDestroy_v2,             "11.0", (CuStream)) \
+    X(stream_sync,     cuStreamSynchronize,            "11.0", (CuStream)) \
     X(module_load,     cuModuleLoadDataEx,             "11.0", (CuModule *, const void *, unsigned n, int *options, void **values)) \
     X(module_unload,   cuModuleUnload,                 "11.0", (CuModule)) \
     X(module_function, cuModuleGetFunction,            "11.0", (CuFunction *, CuModule, const char *)) \

@@ -1,4 +1,4 @@
-// What the files of the device `cuda` share: cuda.c (the device), cuda_graph.c (launches made as one).
+// What the files of the device `cuda` share: cuda.c (the device), cuda_graph.c (launches made as one), cuda_stage.c (much data).
 #ifndef TK_RUNTIME_CUDA_INTERNAL_H
 #define TK_RUNTIME_CUDA_INTERNAL_H
 
@@ -44,5 +44,12 @@ bool  cuda_ready(Cuda *c, const DeviceLaunch *l, Buf *err);        // may it be 
 DeviceGraph *cuda_graph_make(Device *d, const DeviceNode *nodes, int n, Buf *err);
 bool         cuda_graph_launch(Device *d, DeviceGraph *g, void *stream, Buf *err);
 void         cuda_graph_free(Device *d, DeviceGraph *g);
+
+// cuda_stage.c
+DeviceStage *cuda_stage_make(Device *d, uint64_t bytes, Buf *err);
+void        *cuda_stage_room(Device *d, DeviceStage *s, Buf *err);
+bool         cuda_stage_send(Device *d, DeviceStage *s, uint64_t to, uint64_t bytes, Buf *err);
+bool         cuda_stage_fetch(Device *d, DeviceStage *s, uint64_t from, uint64_t bytes, Buf *err);
+void         cuda_stage_free(Device *d, DeviceStage *s);
 
 #endif

@@ -24,6 +24,7 @@
 typedef struct Device Device;
 typedef struct DeviceModule DeviceModule;
 typedef struct DeviceGraph DeviceGraph;
+typedef struct DeviceStage DeviceStage;
 
 typedef enum DeviceFill { FILL_ZERO, FILL_NAN, FILL_INF, FILL_RANDOM } DeviceFill;   // junk is every fill but zero
 
@@ -84,6 +85,12 @@ typedef struct DeviceOps {
     bool      (*write)(Device *d, uint64_t to, const void *from, uint64_t bytes, Buf *err);
     bool      (*read)(Device *d, void *to, uint64_t from, uint64_t bytes, Buf *err);
     bool      (*fill)(Device *d, uint64_t to, uint64_t bytes, DeviceFill fill, uint64_t seed, Buf *err);
+    // Room that the device copies from, or to, by itself: one for each thread (transfer.c). NULL in a row: write and read.
+    DeviceStage *(*stage_make)(Device *d, uint64_t bytes, Buf *err);
+    void     *(*stage_room)(Device *d, DeviceStage *s, Buf *err);                // waits until what was sent is there. NULL: err
+    bool      (*stage_send)(Device *d, DeviceStage *s, uint64_t to, uint64_t bytes, Buf *err);      // returns before that
+    bool      (*stage_fetch)(Device *d, DeviceStage *s, uint64_t from, uint64_t bytes, Buf *err);   // to its room, and waits
+    void      (*stage_free)(Device *d, DeviceStage *s);
     void     *(*host)(Device *d, uint64_t address, uint64_t bytes);              // bytes on this machine, or NULL
     // PTX text or cubin -> module; `log` (or NULL) takes what the assembler says of registers and spills.
     DeviceModule *(*load)(Device *d, const char *code, size_t n, Buf *log, Buf *err);
@@ -123,6 +130,10 @@ extern const DeviceOps *const device_table[];      // cuda, emu, eval, NULL
 const DeviceOps *device_find(const char *name);    // NULL: no such device
 // `name` from the table, or "auto": cuda if there is a GPU, else emu. NULL when it cannot be had.
 Device *device_open(const char *name, const DeviceOptions *opt, Buf *err);
+// The same on a thread of its own, for who has something else to do until then. device_opened waits, and frees it.
+typedef struct DeviceOpening DeviceOpening;
+DeviceOpening *device_open_later(const char *name, const DeviceOptions *opt);
+Device *device_opened(DeviceOpening *o, double *us, Buf *err);     // us: how long it took, or NULL
 void    device_close(Device *d);                   // NULL is fine
 // A line for each device, "name  description" or "name  why it is not there": `tkc devices`.
 void    device_list(const DeviceOptions *opt, Buf *out);

@@ -1,58 +1,78 @@
 // Data for arguments: random, constants, counting. And junk, which is data that no result may depend on.
+//
+// What an element is depends on its number alone, so a tensor is made by as many threads as there are, some elements at a time.
 
 #include "runtime/internal.h"
+#include "runtime/parallel.h"
 
 #include <math.h>
 #include <string.h>
 
-static void random_floats(HostTensor *t, const FillSpec *s, int64_t n)
-{
-    bool normal = s->lo == s->hi;
-    for (int64_t i = 0; i < n; i++) {
-        if (normal) { elem_set(t->elem, t->data, i, rng_normal(s->seed, s->stream, (uint64_t)i)); continue; }
-        elem_set(t->elem, t->data, i, s->lo + rng_uniform(s->seed, s->stream, (uint64_t)i) * (s->hi - s->lo));
-        if (elem_get(t->elem, t->data, i) >= s->hi) elem_set(t->elem, t->data, i, s->lo);   // rounded up to hi
-    }
-}
+enum { AT_ONCE = 256, GRAIN = 1 << 15 };
 
-static uint64_t bits64(const FillSpec *s, int64_t i)
+static void random_floats(Elem e, void *out, int64_t first, int n, const FillSpec *s)
 {
-    return (uint64_t)rng_bits(s->seed, s->stream, 2 * (uint64_t)i) << 32 | rng_bits(s->seed, s->stream, 2 * (uint64_t)i + 1);
+    double   v[AT_ONCE];
+    uint32_t w[AT_ONCE];
+    bool     normal = s->lo == s->hi;
+    if (normal) rng_normals(s->seed, s->stream, (uint64_t)first, n, v);
+    else rng_words(s->seed, s->stream, (uint64_t)first, n, w);
+    for (int i = 0; i < n; i++) {
+        elem_set(e, out, i, normal ? v[i] : s->lo + (double)w[i] * 0x1p-32 * (s->hi - s->lo));
+        if (!normal && elem_get(e, out, i) >= s->hi) elem_set(e, out, i, s->lo);         // rounded up to hi
+    }
 }
 
 // Integers in [lo, hi); all values of the type when the range is empty. Multiply-high maps the words on
 // the range, with a bias of at most range / 2^64.
-static void random_ints(HostTensor *t, const FillSpec *s, int64_t n)
+static void random_ints(Elem e, void *out, int64_t first, int n, const FillSpec *s)
 {
     double   lo = ceil(s->lo), hi = ceil(s->hi);
     uint64_t range = hi > lo ? (uint64_t)fmin(hi - lo, 0x1.fffffffffffffp63) : 0;
-    for (int64_t i = 0; i < n; i++) {
-        uint64_t u = bits64(s, i);
-        if (!range) { elem_set_int(t->elem, t->data, i, t->elem == EL_bool ? (int64_t)(u >> 63) : (int64_t)u); continue; }
+    uint32_t w[2 * AT_ONCE];
+    rng_words(s->seed, s->stream, 2 * (uint64_t)first, 2 * n, w);
+    for (int i = 0; i < n; i++) {
+        uint64_t u = (uint64_t)w[2 * i] << 32 | w[2 * i + 1];
+        if (!range) { elem_set_int(e, out, i, e == EL_bool ? (int64_t)(u >> 63) : (int64_t)u); continue; }
         uint64_t v = (uint64_t)((unsigned __int128)u * range >> 64);
         int64_t  x = (int64_t)((uint64_t)(int64_t)lo + v);
-        if (elem_is_float(t->elem)) elem_set(t->elem, t->data, i, (double)x);
-        else elem_set_int(t->elem, t->data, i, x);
+        if (elem_is_float(e)) elem_set(e, out, i, (double)x);
+        else elem_set_int(e, out, i, x);
     }
+}
+
+static void numbers(Elem e, void *out, int64_t first, int n, const FillSpec *s)
+{
+    for (int i = 0; i < n; i++)
+        elem_set(e, out, i, s->make == MAKE_ones ? 1 : s->make == MAKE_full ? s->lo
+                          : s->make == MAKE_iota ? s->lo + (double)(first + i) * s->hi : s->values[first + i]);
+}
+
+void elems_fill(Elem e, void *out, int64_t first, int64_t n, const FillSpec *s)
+{
+    bool random = s->make == MAKE_random || s->make == MAKE_randint;
+    if (s->make == MAKE_zeros) { memset(out, 0, (size_t)n * (size_t)elem_bytes(e)); return; }
+    for (int64_t at = 0; at < n; at += AT_ONCE) {
+        int   k = n - at < AT_ONCE ? (int)(n - at) : AT_ONCE;
+        void *to = (char *)out + at * elem_bytes(e);
+        if (!random) numbers(e, to, first + at, k, s);
+        else if (s->make == MAKE_random && elem_is_float(e)) random_floats(e, to, first + at, k, s);
+        else random_ints(e, to, first + at, k, s);
+    }
+}
+
+typedef struct Filling { HostTensor *t; const FillSpec *s; } Filling;
+
+static void fill_piece(void *ctx, int64_t from, int64_t to)
+{
+    const Filling *f = ctx;
+    elems_fill(f->t->elem, (char *)f->t->data + from * elem_bytes(f->t->elem), from, to - from, f->s);
 }
 
 void tensor_fill(HostTensor *t, const FillSpec *s)
 {
-    int64_t n = tensor_count(t);
-    switch (s->make) {
-    case MAKE_random:
-        if (elem_is_float(t->elem)) random_floats(t, s, n);
-        else random_ints(t, s, n);
-        break;
-    case MAKE_randint: random_ints(t, s, n); break;
-    case MAKE_zeros:   memset(t->data, 0, tensor_bytes(t)); break;
-    case MAKE_ones:    for (int64_t i = 0; i < n; i++) elem_set(t->elem, t->data, i, 1); break;
-    case MAKE_full:    for (int64_t i = 0; i < n; i++) elem_set(t->elem, t->data, i, s->lo); break;
-    case MAKE_iota:
-        for (int64_t i = 0; i < n; i++) elem_set(t->elem, t->data, i, s->lo + (double)i * s->hi);
-        break;
-    case MAKE_values:  for (int64_t i = 0; i < n; i++) elem_set(t->elem, t->data, i, s->values[i]); break;
-    }
+    Filling f = {t, s};
+    parallel(tensor_count(t), GRAIN, fill_piece, &f);
 }
 
 // NaN in every f32, f16, bf16 and f8 alike: all bits set. Infinity: every 16-bit float is bf16's +inf, which
@@ -66,8 +86,9 @@ void junk_fill(void *p, uint64_t bytes, DeviceFill fill, uint64_t seed)
         for (uint64_t i = 0; i < bytes; i++) at[i] = i & 1 ? hi : lo;
         return;
     }
-    for (uint64_t i = 0; i < bytes; i += 4) {
-        uint32_t w = rng_bits(seed, 0x6a756e6b, i / 4);           // "junk"
-        memcpy(at + i, &w, bytes - i < 4 ? bytes - i : 4);
+    uint32_t w[AT_ONCE];
+    for (uint64_t i = 0; i < bytes; i += sizeof w) {
+        rng_words(seed, 0x6a756e6b, i / 4, AT_ONCE, w);           // "junk"
+        memcpy(at + i, w, bytes - i < sizeof w ? bytes - i : sizeof w);
     }
 }

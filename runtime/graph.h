@@ -1,8 +1,8 @@
 // Graphs at run time: a TGraph (sema/graph.h) made ready for one device, and run.
 //
 //     graph_arena.c    which bytes of the arena a value gets           graph_store.c   weights, constants and what is
-//     graph_plan.c     launches bound and compiled, values placed                      computed from them alone, kept
-//     graph_run.c      on host tensors or device addresses             weights.c       files of weights
+//     graph_plan.c     launches bound, what is kept put there                          computed from them alone, kept
+//     graph_run.c      on host tensors or device addresses             graph_weights.c, weights.c   where weights come from
 //     graph_order.c    which launch waits for which                  graph_print.c, graph_profile.c, graph_times.c   --emit=plan, --profile
 //     graph_watch.c    each value shown: tkc diff
 //
@@ -12,6 +12,7 @@
 #define TK_RUNTIME_GRAPH_H
 
 #include "runtime/internal.h"
+#include "runtime/transfer.h"
 #include "sema/graph.h"
 
 // ---- graph_arena.c
@@ -69,15 +70,33 @@ int      plan_order(const Plan *p, const int *launch, int n, int **after, int *n
 
 // ---- graph_store.c
 
+// What a fixed value needs that is not there yet. With `load`, weights and constants go into the transfer, which is not started.
+typedef struct StoreNeeds {
+    bool    *seen;                                       // by value
+    bool     load;
+    bool    *launch;                                     // by launch of the graph: to be made once; or NULL
+    uint64_t temporary;                                  // bytes of what goes again
+} StoreNeeds;
+bool     store_ask(Runtime *rt, const TGraph *g, int value, bool keep, StoreNeeds *needs, Buf *err);
+Transfer *store_transfer(Runtime *rt);
+bool     store_wait(Runtime *rt, void (*show)(void *ctx, uint64_t bytes), void *ctx, Buf *err);      // for the transfer: what was asked for is there
+void     store_abandon(Runtime *rt);                     // after a failure: what was asked for is not there
 // The address of a fixed value: loaded, made or computed if it is not there. 0: err, or diagnostics.
 bool     store_reserve(Runtime *rt, const TGraph *g, const bool *values, Buf *err);      // room in one piece for those that are not kept yet
 uint64_t store_get(Runtime *rt, const TGraph *g, int value, bool keep, Buf *err);        // keep: in that room
 uint64_t store_arena(Runtime *rt, uint64_t bytes, Buf *err);         // of at least so many bytes; it may move
-bool     runtime_weight(void *rt, const char *const *files, int nfiles, Str name, Elem *elem, int *rank, int64_t dim[MAX_RANK]);   // a WeightLookup
 void     store_settle(Runtime *rt);                      // frees what was only needed to compute something else
 void     store_keep(Runtime *rt, uint64_t address);      // a plan reads it
 void     store_trim(Runtime *rt);                        // the same while plans are being placed: what no plan reads so far
 void     store_stats(const Runtime *rt, GraphStats *s);  // bytes
+
+// ---- graph_weights.c
+
+typedef struct OpenFile OpenFile;
+OpenFile **store_files(Runtime *rt);
+void     open_files_free(OpenFile *f);                   // NULL is fine
+bool     store_item(Runtime *rt, const TGValue *v, TransferItem *it, Buf *err);      // of a weight or constant: its data, its fill
+bool     runtime_weight(void *rt, const char *const *files, int nfiles, Str name, Elem *elem, int *rank, int64_t dim[MAX_RANK]);   // a WeightLookup
 
 // ---- graph_choose.c
 

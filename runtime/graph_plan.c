@@ -147,38 +147,136 @@ static void show_progress(const Plan *p, uint64_t done, uint64_t all)
     fflush(to);
 }
 
-static uint64_t kept_bytes(const Plan *p, bool placed)       // of what launches read, each once
+typedef struct Placing { const Plan *plan; uint64_t all, done; } Placing;
+
+static RunStages *stages_of(const Plan *p) { return runtime_options(p->rt)->stages; }
+
+static void loaded(void *ctx, uint64_t bytes)
 {
-    uint64_t bytes = 0;
-    bool *seen = checked_alloc(sizeof *seen * ((size_t)p->graph->nvalues + 1));
-    for (int i = 0; i < p->nlaunches; i++)
-        for (int k = 0; k < p->launch[i].launch->kernel->nparams; k++) {
-            int value = p->launch[i].launch->args[k].tensor, root = value < 0 ? -1 : plan_root(p->graph, value);
-            if (root < 0 || seen[root] || !p->graph->values[root].fixed || (placed && !p->kept[root])) continue;
-            seen[root] = true;
-            bytes += plan_bytes(&p->graph->values[root]);
-        }
-    free(seen);
-    return bytes;
+    const Placing *l = ctx;
+    show_progress(l->plan, l->done + bytes, l->all);
 }
 
-// First what is read as it is in the files, then what is computed from weights, whose own go as soon as they are not needed.
-static bool place_kept(Plan *p, bool computed, Buf *err)
+// Fixed values that launches read, each once: those computed from others last.
+static int fixed_values(const Plan *p, int *value, int *computed)
 {
-    uint64_t done = kept_bytes(p, true), all = kept_bytes(p, false);
+    int   n = 0, m = 0;
+    const TGraph *g = p->graph;
+    bool *seen = checked_alloc(sizeof *seen * ((size_t)g->nvalues + 1));
+    int  *late = checked_alloc(sizeof *late * ((size_t)g->nvalues + 1));
     for (int i = 0; i < p->nlaunches; i++)
         for (int k = 0; k < p->launch[i].launch->kernel->nparams; k++) {
-            int value = p->launch[i].launch->args[k].tensor;
-            if (value < 0 || !p->graph->values[value = plan_root(p->graph, value)].fixed || p->kept[value]) continue;
-            if ((p->graph->values[value].kind == TG_computed) != computed) continue;
-            p->kept[value] = store_get(p->rt, p->graph, value, true, err);
-            if (!p->kept[value]) return false;
-            store_keep(p->rt, p->kept[value]);
-            done += plan_bytes(&p->graph->values[value]);
-            show_progress(p, done, all);
-            if (computed) store_trim(p->rt);
+            int v = p->launch[i].launch->args[k].tensor;
+            if (v < 0 || !g->values[v = plan_root(g, v)].fixed || seen[v]) continue;
+            seen[v] = true;
+            if (g->values[v].kind == TG_computed) late[m++] = v;
+            else value[n++] = v;
         }
+    *computed = n;
+    for (int i = 0; i < m; i++) value[n++] = late[i];
+    free(seen);
+    free(late);
+    return n;
+}
+
+// The code of what runs each time, and of what is made once (once: by launch of the graph), all together.
+static bool compile_ahead(Plan *p, const bool *once, Buf *err)
+{
+    const TGraph *g = p->graph;
+    Compiled **list = checked_alloc(sizeof *list * ((size_t)g->nlaunches + 1));
+    bool      *general = checked_alloc(sizeof *general * ((size_t)g->nlaunches + 1)), fine = true;
+    int        n = 0;
+    for (int i = 0; i < p->nlaunches; i++) list[n++] = p->launch[i].compiled;
+    for (int i = 0; fine && i < g->nlaunches; i++) {
+        if (!once[i] || !g->launches[i].fixed) continue;
+        list[n] = runtime_compile(p->rt, g->launches[i].kernel, &g->launches[i].schedule, err);
+        fine = list[n++] != NULL;
+    }
+    fine = fine && compile_all(p->rt, list, general, n, err);
+    free(list);
+    free(general);
+    return fine;
+}
+
+// What making a value takes beside it.
+static bool temporary_bytes(Plan *p, int value, uint64_t *bytes, Buf *err)
+{
+    StoreNeeds look = {.seen = checked_alloc((size_t)p->graph->nvalues + 1)};
+    bool fine = store_ask(p->rt, p->graph, value, true, &look, err);
+    *bytes = look.temporary;
+    free(look.seen);
+    return fine;
+}
+
+// Values [from, to) that are computed once, as many as whose own weights do not take more room than the arena will, and one at least.
+static bool ask_some(Plan *p, const int *value, int from, int *to, StoreNeeds *needs, Buf *err)
+{
+    int      last = *to;
+    uint64_t more, sum = 0;
+    memset(needs->seen, 0, (size_t)p->graph->nvalues);
+    for (*to = from; *to < last; ++*to, sum += more) {
+        if (!temporary_bytes(p, value[*to], &more, err)) return false;
+        if (*to > from && sum + more > p->arena_bytes) break;
+        if (!store_ask(p->rt, p->graph, value[*to], true, needs, err)) return false;
+    }
     return true;
+}
+
+static bool keep_value(Plan *p, int value, Buf *err)
+{
+    p->kept[value] = store_get(p->rt, p->graph, value, true, err);
+    if (p->kept[value]) store_keep(p->rt, p->kept[value]);
+    return p->kept[value] != 0;
+}
+
+// What is read as it is in the files is on its way while kernels are compiled; then what is computed from weights, whose own go
+// as soon as they are not needed.
+static bool place(Plan *p, const int *value, int computed, int n, StoreNeeds *needs, Buf *err)
+{
+    const TGraph *g = p->graph;
+    Device  *d = runtime_device(p->rt);
+    Placing  l = {.plan = p};
+    int      to = n;
+    bool     fine = true;
+    for (int i = 0; i < n; i++) l.all += plan_bytes(&g->values[value[i]]);
+    for (int i = computed; fine && i < n; i++) fine = store_ask(p->rt, g, value[i], true, needs, err);      // which launches
+    needs->load = true;
+    memset(needs->seen, 0, (size_t)g->nvalues);
+    for (int i = 0; fine && i < computed; i++) fine = store_ask(p->rt, g, value[i], true, needs, err);
+    fine = fine && ask_some(p, value, computed, &to, needs, err);
+    if (fine) transfer_start(store_transfer(p->rt));
+    fine = fine && (!d->ops->runs_ptx || compile_ahead(p, needs->launch, err));
+    double since = now_us();
+    for (int from = computed; fine; from = to, to = n) {
+        if (from > computed) fine = ask_some(p, value, from, &to, needs, err);
+        if (fine && from > computed) transfer_start(store_transfer(p->rt));
+        fine = fine && store_wait(p->rt, loaded, &l, err);
+        stages_lap(stages_of(p), RS_weights, &since);
+        for (int i = 0; fine && from == computed && i < computed; i++) { fine = keep_value(p, value[i], err); l.done += plan_bytes(&g->values[value[i]]); }
+        for (int i = from; fine && i < to; i++) { fine = keep_value(p, value[i], err); l.done += plan_bytes(&g->values[value[i]]); }
+        fine = fine && d->ops->sync(d, err);
+        if (fine) store_trim(p->rt);
+        stages_lap(stages_of(p), RS_once, &since);
+        if (to == n) break;
+    }
+    show_progress(p, l.all, l.all);
+    return fine;
+}
+
+static bool place_kept(Plan *p, Buf *err)
+{
+    size_t room = (size_t)p->graph->nvalues + 1;
+    int   *value = checked_alloc(sizeof *value * room), computed, n = fixed_values(p, value, &computed);
+    StoreNeeds needs = {.seen = checked_alloc(room), .launch = checked_alloc((size_t)p->graph->nlaunches + 1)};
+    bool fine = place(p, value, computed, n, &needs, err);
+    TransferStats sent = transfer_stats(store_transfer(p->rt));
+    RunStages *s = stages_of(p);
+    if (s) s->weights_us = sent.us, s->made_us = sent.made_us, s->sent_us = sent.sent_us, s->weight_bytes = sent.bytes, s->threads = sent.threads;
+    if (!fine) store_abandon(p->rt);
+    free(value);
+    free(needs.seen);
+    free(needs.launch);
+    return fine;
 }
 
 static bool reserve(Plan *p, Buf *err)
@@ -196,7 +294,7 @@ static bool reserve(Plan *p, Buf *err)
 
 bool plan_place(Plan *p, Buf *err)
 {
-    bool fine = p->placed || (reserve(p, err) && place_kept(p, false, err) && place_kept(p, true, err));
+    bool fine = p->placed || (reserve(p, err) && place_kept(p, err));
     if (!p->placed) store_settle(p->rt);
     p->placed = fine;
     uint64_t arena = fine ? store_arena(p->rt, p->arena_bytes, err) : 0;

@@ -153,7 +153,7 @@ static bool copy_out(const OnHost *h, const LaunchInfo *head, Device *d, KernelA
 {
     for (int p = 0; p < head->nparams; p++) {
         if (!param_written(&head->params[p])) continue;
-        if (!d->ops->read(d, args[p].tensor->data, h->param[p], tensor_bytes(args[p].tensor), err)) return false;
+        if (!transfer_back(d, args[p].tensor->data, h->param[p], tensor_bytes(args[p].tensor), err)) return false;
     }
     return true;
 }
@@ -164,10 +164,19 @@ static bool run_on_host(Plan *p, OnHost *h, const LaunchInfo *head, KernelArg *a
     d->junk = junk_of(ctl);
     d->junk_seed = ctl->junk_seed;
     d->in_order = ctl->in_order;
-    bool fine = make_outputs(head, args, h->args, err) && copy_in(h, head, d, args, ctl, err) && plan_place(p, err);
+    RunStages *s = runtime_options(p->rt)->stages;
+    bool fine = plan_place(p, err);
+    double since = now_us();
+    fine = fine && make_outputs(head, args, h->args, err) && copy_in(h, head, d, args, ctl, err);
     if (fine && ctl->junk != FILL_ZERO) fine = d->ops->fill(d, p->arena, p->arena_bytes, ctl->junk, ctl->junk_seed + 99, err);
-    fine = fine && plan_run(p, h->param, ctl, err) && copy_out(h, head, d, args, err);
+    fine = fine && prepare_for(p, h->param, err);
+    stages_lap(s, RS_bind, &since);
+    fine = fine && plan_run(p, h->param, ctl, err);
+    stages_lap(s, RS_run, &since);
+    fine = fine && copy_out(h, head, d, args, err);
+    stages_lap(s, RS_results, &since);
     if (fine && ctl->profile) fine = plan_profile(p, ctl, err);
+    stages_lap(s, RS_profile, &since);
     for (int k = 0; k < head->nparams; k++)
         if (h->param[k]) d->ops->free(d, h->param[k]);
     return fine;
@@ -288,7 +297,9 @@ bool graph_run(GraphExec *x, KernelArg *args, int nargs, const RunControl *ctl, 
     static const RunControl plain;
     OnHost *h = checked_alloc(sizeof *h);
     for (int p = 0; p < nargs; p++) describe_arg(&args[p], &h->args[p]);
+    double since = now_us();
     Plan *p = bind_args(x->info, h->args, nargs, &h->bound, err) ? plan_for(x, &h->bound, h->args, err) : NULL;
+    stages_lap(runtime_options(x->rt)->stages, RS_plan, &since);
     bool fine = p && run_on_host(p, h, x->info, args, ctl ? ctl : &plain, err);
     free(h);
     return fine;

@@ -8,9 +8,7 @@
 //     store_settle()    w itself is read by no plan: freed
 
 #include "runtime/graph.h"
-#include "runtime/weights.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,16 +19,16 @@ struct Kept {
     uint64_t address, bytes;
     bool     wanted;                     // by a plan
     bool     inside;                     // of a block
+    bool     coming;                     // its data are not there yet
 };
 
 typedef struct Block { struct Block *next; uint64_t address, bytes, used; } Block;       // one allocation for what a plan keeps
-
-typedef struct OpenFile { struct OpenFile *next; char *path; WeightFile *file; char *why; } OpenFile;    // file NULL: why not
 
 struct GraphStore {
     Kept     *kept;
     Block    *blocks;                    // the newest first
     OpenFile *files;
+    Transfer *transfer;                  // what is on its way
     uint64_t  arena, arena_bytes;
     uint64_t  bytes, peak;               // of what is kept and the arena: now, and at most
     char    **key;                       // of values of the graph whose plan is being placed, as they are found
@@ -58,10 +56,20 @@ static GraphStore *store_of(Runtime *rt)
     return *s;
 }
 
+OpenFile **store_files(Runtime *rt) { return &store_of(rt)->files; }
+
+Transfer *store_transfer(Runtime *rt)
+{
+    GraphStore *s = store_of(rt);
+    if (!s->transfer) s->transfer = transfer_new(runtime_device(rt));
+    return s->transfer;
+}
+
 void graph_store_free(Runtime *rt, GraphStore *s)
 {
     if (!s) return;
     keys_free(s);
+    transfer_free(s->transfer);
     Device *d = runtime_device(rt);
     for (Kept *k = s->kept, *next; k; k = next) {
         next = k->next;
@@ -75,13 +83,7 @@ void graph_store_free(Runtime *rt, GraphStore *s)
         free(b);
     }
     if (s->arena) d->ops->free(d, s->arena);
-    for (OpenFile *f = s->files, *next; f; f = next) {
-        next = f->next;
-        weights_close(f->file);
-        free(f->path);
-        free(f->why);
-        free(f);
-    }
+    open_files_free(s->files);
     free(s);
 }
 
@@ -214,149 +216,6 @@ static bool key_of(Runtime *rt, const TGraph *g, int value, Buf *key, Buf *err)
     return fine;
 }
 
-// ---- weights -------------------------------------------------------------------------------------
-
-static OpenFile *open_file(Runtime *rt, const char *path)
-{
-    GraphStore *s = store_of(rt);
-    for (OpenFile *f = s->files; f; f = f->next)
-        if (strcmp(f->path, path) == 0) return f;
-    OpenFile *f = checked_alloc(sizeof *f);
-    Buf why = {0};
-    f->path = copy_text(path, strlen(path));
-    f->file = weights_open(path, &why);
-    f->why = why.p;
-    f->next = s->files;
-    s->files = f;
-    return f;
-}
-
-// 1: found, 0: not there, -1: err.
-static int find_weight(Runtime *rt, const char *const *files, int nfiles, Str name, WeightWant want, Weight *w, const char **path, Buf *err)
-{
-    for (int i = 0; i < nfiles; i++) {
-        OpenFile *f = open_file(rt, files[i]);
-        if (!f->file) continue;
-        int found = weights_find(f->file, name, want, w, err);
-        *path = f->path;
-        if (found) return found;
-    }
-    return 0;
-}
-
-bool runtime_weight(void *rt, const char *const *files, int nfiles, Str name, Elem *elem, int *rank, int64_t dim[MAX_RANK])
-{
-    Weight w;
-    Buf    err = {0};
-    const char *path;
-    bool found = find_weight(rt, files, nfiles, name, WEIGHT_shape, &w, &path, &err) > 0;
-    if (found) {
-        *elem = w.elem;
-        *rank = w.rank;
-        memcpy(dim, w.dim, sizeof w.dim);
-        weight_done(&w);
-    }
-    buf_free(&err);
-    return found;
-}
-
-static bool missing_weight(Runtime *rt, const TGValue *v, Buf *err)
-{
-    Session *s = runtime_session(rt);
-    Arena   *a = session_arena(s);
-    (void)err;
-    if (v->nfiles == 0) {
-        Diag *d = diag(s, E_weight, v->span, arena_printf(a, "there is no file to read weight `%.*s` from", (int)v->weight.n, v->weight.p));
-        diag_help(d, "name it in the graph, `weights \"model.npz\";`, or run with --random-weights");
-        return false;
-    }
-    Diag *d = diag(s, E_weight, v->span, arena_printf(a, "there is no weight `%.*s`", (int)v->weight.n, v->weight.p));
-    for (int i = 0; i < v->nfiles; i++) {
-        OpenFile *f = open_file(rt, v->files[i]);
-        const char *near = f->file ? weights_nearest(f->file, v->weight) : NULL;
-        if (!f->file) diag_note(d, "%s", f->why);
-        else diag_note(d, "%s has none of this name", f->path);
-        if (near) diag_help(d, "did you mean `%s`?", near);
-    }
-    diag_help(d, "--random-weights fills in what is missing");
-    return false;
-}
-
-// As it is declared, or with other floats, which are converted.
-static bool fits(const TGValue *v, const Weight *w)
-{
-    bool bits = w->elem == v->elem || (w->elem == EL_u16 && v->elem == EL_bf16) || (w->elem == EL_u8 && (v->elem == EL_f8e4m3 || v->elem == EL_f8e5m2));
-    bool floats = elem_is_float(w->elem) && elem_is_float(v->elem) && elem_bits(w->elem) >= 16 && elem_bits(v->elem) >= 16;
-    bool same = (bits || floats) && w->rank == v->rank;
-    for (int i = 0; same && i < v->rank; i++) same = w->dim[i] == v->dim[i];
-    return same;
-}
-
-static bool convert(const TGValue *v, Weight *w, Buf *err)
-{
-    HostTensor made;
-    bool as_it_is = !elem_is_float(w->elem) || w->elem == v->elem;
-    if (as_it_is) return true;
-    if (!tensor_make(&made, v->elem, v->rank, v->dim, err)) return false;
-    elems_convert(w->elem, w->data, v->elem, made.data, (int64_t)(plan_bytes(v) / (uint64_t)elem_bytes(v->elem)));
-    tensor_free(&w->own);
-    w->own = made;
-    w->data = made.data;
-    return true;
-}
-
-static bool wrong_weight(Runtime *rt, const TGValue *v, const Weight *w, const char *path)
-{
-    Session *s = runtime_session(rt);
-    Buf have = {0}, want = {0};
-    HostTensor a = {.elem = w->elem, .rank = w->rank}, b = {.elem = v->elem, .rank = v->rank};
-    memcpy(a.dim, w->dim, sizeof a.dim);
-    memcpy(b.dim, v->dim, sizeof b.dim);
-    tensor_type_text(&a, &have);
-    tensor_type_text(&b, &want);
-    diag(s, E_weight, v->span, arena_printf(session_arena(s), "weight `%.*s` is %s in %s, and %s here", (int)v->weight.n, v->weight.p, have.p, path, want.p));
-    buf_free(&have);
-    buf_free(&want);
-    return false;
-}
-
-// What a missing weight is filled with: of a size that keeps activations near 1; the same in each run.
-static bool random_weight(const TGValue *v, uint64_t seed, HostTensor *t, Buf *err)
-{
-    double n = v->rank >= 2 && v->dim[0] > 0 ? (double)plan_bytes(v) / elem_bytes(v->elem) / (double)v->dim[v->rank - 1] : 3.0;
-    double width = elem_is_float(v->elem) && n > 0 ? sqrt(3.0 / n) : 0;
-    char  *name = copy_text(v->weight.p, v->weight.n);
-    FillSpec fill = {.make = elem_is_float(v->elem) ? MAKE_random : MAKE_zeros, .lo = -width, .hi = width, .seed = seed, .stream = rng_stream(name, 0)};
-    free(name);
-    if (!tensor_make(t, v->elem, v->rank, v->dim, err)) return false;
-    tensor_fill(t, &fill);
-    return true;
-}
-
-static bool weight_data(Runtime *rt, const TGValue *v, Weight *w, Buf *err)
-{
-    const char *path = "";
-    bool random = runtime_options(rt)->random_weights;
-    int found = find_weight(rt, v->files, v->nfiles, v->weight, random ? WEIGHT_random : WEIGHT_data, w, &path, err);
-    if (found < 0) return false;
-    if (found > 0 && !fits(v, w)) return wrong_weight(rt, v, w, path);
-    if (found > 0 && w->data) return convert(v, w, err);
-    if (found > 0 && !random) { buf_printf(err, "%s: the file %s with the data of `%.*s` is not there", path, w->missing, (int)v->weight.n, v->weight.p); return false; }
-    if (!random) return missing_weight(rt, v, err);
-    if (!random_weight(v, runtime_options(rt)->seed, &w->own, err)) return false;
-    w->data = w->own.data;
-    return true;
-}
-
-static bool constant_data(const TGValue *v, uint64_t seed, Weight *w, Buf *err)
-{
-    FillSpec fill = {.make = v->make, .lo = v->lo, .hi = v->hi, .values = v->values, .seed = seed, .stream = v->stream};
-    if (!tensor_make(&w->own, v->elem, v->rank, v->dim, err)) return false;
-    tensor_fill(&w->own, &fill);
-    w->data = w->own.data;
-    return true;
-}
-
 // ---- getting -------------------------------------------------------------------------------------
 
 static uint64_t find_kept(Runtime *rt, const char *key)
@@ -411,6 +270,67 @@ static uint64_t add_kept(Runtime *rt, const char *key, uint64_t bytes, const cha
     return at;
 }
 
+static void forget(Kept *k) { k->key[0] = 0; k->wanted = k->coming = false; }       // its place in a block is lost
+
+// What was asked for is there, or it never was asked for.
+static void arrived(Runtime *rt, bool fine)
+{
+    for (Kept *k = store_of(rt)->kept; k; k = k->next) {
+        if (k->coming && !fine) forget(k);
+        k->coming = false;
+    }
+}
+
+bool store_wait(Runtime *rt, void (*show)(void *ctx, uint64_t bytes), void *ctx, Buf *err)
+{
+    bool fine = transfer_wait(store_transfer(rt), show, ctx, err);
+    arrived(rt, fine);
+    return fine;
+}
+
+void store_abandon(Runtime *rt)
+{
+    transfer_drop(store_transfer(rt));
+    arrived(rt, false);
+}
+
+// ---- what a value needs --------------------------------------------------------------------------
+
+// Weights and constants go into the transfer, which is not started.
+static bool ask_leaf(Runtime *rt, const TGraph *g, int value, const char *key, bool keep, Buf *err)
+{
+    const TGValue *v = &g->values[value];
+    uint64_t bytes = plan_bytes(v);
+    TransferItem it = {.elem = v->elem, .n = (int64_t)(bytes / (uint64_t)elem_bytes(v->elem))};
+    if (!store_item(rt, v, &it, err)) return false;
+    it.to = add_kept(rt, key, bytes, v->name ? v->name->s : "kept", keep, err);
+    if (!it.to) { tensor_free(&it.own); return false; }
+    store_of(rt)->kept->coming = true;
+    transfer_add(store_transfer(rt), &it);
+    return true;
+}
+
+bool store_ask(Runtime *rt, const TGraph *g, int value, bool keep, StoreNeeds *needs, Buf *err)
+{
+    bool leaf = g->values[value].kind != TG_computed, fine = true;
+    Buf  key = {0};
+    if (needs->seen[value]) return true;
+    needs->seen[value] = true;
+    fine = key_of(rt, g, value, &key, err);
+    bool there = fine && find_kept(rt, key.p);
+    if (fine && !there && !keep) needs->temporary += plan_bytes(&g->values[value]);
+    if (fine && !there && leaf && needs->load) fine = ask_leaf(rt, g, value, key.p, keep, err);
+    buf_free(&key);
+    for (int i = 0, p; fine && !there && !leaf && i < g->nlaunches; i++) {
+        const TGLaunch *l = &g->launches[i];
+        if (!writes(g, l, value, &p)) continue;
+        if (needs->launch) needs->launch[i] = true;
+        for (int k = 0; fine && k < l->kernel->nparams; k++)
+            if (l->args[k].tensor >= 0) fine = store_ask(rt, g, plan_root(g, l->args[k].tensor), false, needs, err);
+    }
+    return fine;
+}
+
 static bool compute(Runtime *rt, const TGraph *g, const TGLaunch *launch, Buf *err)
 {
     static const RunControl plain;
@@ -423,7 +343,7 @@ static bool compute(Runtime *rt, const TGraph *g, const TGLaunch *launch, Buf *e
         l.args[p].address = at + plan_offset(g, value);
         fine = at != 0;
     }
-    fine = fine && plan_prepare(&l, rt, err) && plan_launch(&l, rt, &plain, err) && runtime_device(rt)->ops->sync(runtime_device(rt), err);
+    fine = fine && plan_prepare(&l, rt, err) && plan_launch(&l, rt, &plain, err);
     prepared_free(runtime_device(rt), &l.prepared);
     free(l.args);
     free(l.bound);
@@ -437,28 +357,22 @@ static bool compute_all(Runtime *rt, const TGraph *g, int value, Buf *err)
     return true;
 }
 
-static void forget(Runtime *rt, uint64_t address)
-{
-    for (Kept *k = store_of(rt)->kept; k; k = k->next)
-        if (k->address == address) { k->key[0] = 0; k->wanted = false; }     // its place in a block is lost
-}
-
 uint64_t store_get(Runtime *rt, const TGraph *g, int value, bool keep, Buf *err)
 {
     const TGValue *v = &g->values[value];
-    Buf key = {0};
-    uint64_t at = key_of(rt, g, value, &key, err) ? find_kept(rt, key.p) : 0;
-    bool fine = at != 0 || !err->n;
-    if (!at && fine) {
+    Buf  key = {0};
+    bool fine = key_of(rt, g, value, &key, err), leaf = v->kind != TG_computed;
+    uint64_t at = fine ? find_kept(rt, key.p) : 0;
+    if (!at && fine && leaf) {
+        fine = ask_leaf(rt, g, value, key.p, keep, err);
+        transfer_start(store_transfer(rt));
+        fine = store_wait(rt, NULL, NULL, err) && fine;
+        at = fine ? find_kept(rt, key.p) : 0;
+    } else if (!at && fine) {
         at = add_kept(rt, key.p, plan_bytes(v), v->name ? v->name->s : "kept", keep, err);
-        Device *d = runtime_device(rt);
-        Weight  w = {0};
-        fine = at != 0;
-        if (fine && v->kind == TG_weight) fine = weight_data(rt, v, &w, err) && d->ops->write(d, at, w.data, plan_bytes(v), err);
-        else if (fine && v->kind == TG_constant) fine = constant_data(v, runtime_options(rt)->seed, &w, err) && d->ops->write(d, at, w.data, plan_bytes(v), err);
-        else if (fine) fine = compute_all(rt, g, value, err);
-        weight_done(&w);
-        if (!fine && at) forget(rt, at);
+        Kept *made = store_of(rt)->kept;
+        fine = at != 0 && compute_all(rt, g, value, err);
+        if (at && !fine) forget(made);
     }
     buf_free(&key);
     return fine ? at : 0;

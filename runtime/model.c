@@ -11,16 +11,37 @@
 #include "graph/write.h"
 #include "runtime/internal.h"
 
-bool model_run(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, const RunControl *control, GTensor *outputs, Buf *err) {
+static bool any_device(const char *device) { return device == NULL || strcmp(device, "auto") == 0; }
+
+DeviceOpening *model_device(const char *device, const DeviceOptions *where, bool profile) {
+    if (device != NULL && strcmp(device, "ref") == 0) return NULL;
+    return device_open_later(!any_device(device) ? device : profile ? "auto" : "cuda", where);
+}
+
+// On a GPU, or by the interpreter, which is the fastest where there is none.
+static bool run_anywhere(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, const RunControl *control, GTensor *outputs, Buf *err) {
     ProgramOptions with = *opt;
-    bool any = opt->device == NULL || strcmp(opt->device, "auto") == 0;
-    if (any && control->profile == NULL) {
-        Buf why = {0};
-        with.opened = device_open("cuda", &opt->where, &why); // where there is none, the interpreter is fastest
-        buf_free(&why);
-    }
-    bool program = any ? with.opened != NULL || control->profile != NULL : strcmp(opt->device, "ref") != 0;
-    return program ? program_run(m, &with, how, control, outputs, err) : onnx_run(m, how, outputs, err);
+    RunStages *s = opt->stages;
+    Buf why = {0};
+    double since = now_us();
+    if (with.opening == NULL) with.opening = model_device(opt->device, &opt->where, false);
+    with.graph = onnx_import(m, how, err);
+    stages_lap(s, RS_import, &since);
+    with.opened = device_opened(with.opening, s != NULL ? &s->device_us : NULL, &why);
+    stages_lap(s, RS_device, &since);
+    with.opening = NULL;
+    buf_free(&why);
+    if (with.graph == NULL) return device_close(with.opened), false;
+    if (with.opened != NULL) return program_run(m, &with, how, control, outputs, err);
+    if (!how->donate) return onnx_run_graph(m, with.graph, how, outputs, err);
+    graph_free(with.graph);
+    return onnx_run(m, how, outputs, err);
+}
+
+bool model_run(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, const RunControl *control, GTensor *outputs, Buf *err) {
+    if (any_device(opt->device) && control->profile == NULL) return run_anywhere(m, opt, how, control, outputs, err);
+    bool ref = opt->device != NULL && strcmp(opt->device, "ref") == 0;
+    return ref ? onnx_run(m, how, outputs, err) : program_run(m, opt, how, control, outputs, err);
 }
 
 static bool show(const char *name, const GTensor *t, const char *save, FILE *to, Buf *err) {
@@ -43,14 +64,18 @@ static bool show(const char *name, const GTensor *t, const char *save, FILE *to,
 
 bool model_run_args(const char *path, RunArg *args, int nargs, const ModelOptions *opt, FILE *to, Buf *err) {
     ModelCall b;
+    double since = now_us();
     bool ok = model_open(path, args, nargs, &b, err);
+    stages_lap(opt->stages, RS_import, &since);
     int outputs = b.m != NULL ? onnx_output_count(b.m) : 0;
     GTensor *out = checked_alloc(sizeof *out * (size_t)(outputs + 1));
     Buf why = {0};
     if (ok && !model_all_given(&b, &why)) ok = false, buf_printf(err, "%s: %s", path, why.p);
     OnnxImport how = {.given = b.given, .ngiven = b.n, .random_weights = opt->random_weights, .dtype = opt->dtype, .dtype_io = opt->dtype_io, .donate = opt->donate};
     RunControl control = {.junk_seed = 1, .profile = opt->profile};
-    ok = ok && model_run(b.m, &(ProgramOptions){.device = opt->device, .where = opt->where, .progress_to = opt->progress_to}, &how, &control, out, err);
+    ProgramOptions with = {.device = opt->device, .where = opt->where, .progress_to = opt->progress_to, .stages = opt->stages, .opening = opt->opening};
+    if (ok) ok = model_run(b.m, &with, &how, &control, out, err);
+    else if (opt->opening != NULL) device_close(device_opened(opt->opening, NULL, &why));
     for (int i = 0; i < outputs && ok; i++) ok = show(onnx_output_name(b.m, i), &out[i], b.save[i], to, err);
     for (int i = 0; i < outputs; i++) g_tensor_free(&out[i]);
     free(out);

@@ -15,6 +15,8 @@
 // Runs a model on a device: as a program, or by the interpreter ("ref"). `outputs` has room for as many as the model has; their
 // data are to be freed. False: a line in err; how->out_of_scope says whether it is something that is left out on purpose.
 struct ProgramOptions;
+// What is to be opened for a run on `device` (NULL: auto): while the model is read, say. NULL: nothing.
+DeviceOpening *model_device(const char *device, const DeviceOptions *where, bool profile);
 bool model_run(OnnxModel *m, const struct ProgramOptions *opt, OnnxImport *how, const RunControl *control, GTensor *outputs, Buf *err);
 
 // ---- model_call.c
@@ -43,6 +45,8 @@ void data_reinterpret(GTensor *t, Elem elem);                          // NumPy,
 
 typedef struct ModelOptions {
     FILE       *progress_to;           // see RuntimeOptions
+    RunStages  *stages;
+    DeviceOpening *opening;            // of the device below; consumed. NULL: opened when it is wanted
     const char *device;                // NULL, "auto": the GPU if there is one, else the interpreter; "ref": the interpreter
     DeviceOptions where;
     bool        donate;                // see OnnxImport
@@ -58,8 +62,11 @@ typedef struct ModelOptions {
 typedef struct ProgramOptions {
     const char *device;
     FILE       *progress_to;           // see RuntimeOptions
+    RunStages  *stages;
     DeviceOptions where;
     Device     *opened;                // the device, if it is open already; it is closed with the program
+    DeviceOpening *opening;            // .. or on its way; consumed
+    struct Graph *graph;               // the model imported, if it is already; taken over
     const char *program, *item;        // a .tk file in place of what the model becomes, and its graph; NULL: that, its only one
 } ProgramOptions;
 typedef struct ModelProgram { struct Graph *graph; Session *session; Device *device; Runtime *runtime; GraphExec *exec; } ModelProgram;

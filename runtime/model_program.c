@@ -55,17 +55,29 @@ static void add_diagnostics(Session *s, Buf *err)
 
 bool program_open(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, ModelProgram *p, Buf *err)
 {
-    *p = (ModelProgram){.graph = onnx_import(m, how, err), .device = opt->opened};
+    RunStages *stages = opt->stages;
+    double since = now_us();
+    *p = (ModelProgram){.graph = opt->graph ? opt->graph : onnx_import(m, how, err), .device = opt->opened};
+    stages_lap(stages, RS_import, &since);
+    if (p->graph == NULL && opt->opening) {
+        Buf none = {0};
+        p->device = device_opened(opt->opening, NULL, &none);
+        buf_free(&none);
+    }
     if (p->graph == NULL) return false;
     p->session = session_new();
     const Source *src = written(p->session, m, p->graph, err);
     if (src && opt->program) src = from_file(p->session, opt->program, err);
+    stages_lap(stages, RS_write, &since);
     SemaFile *file = src ? sema_file(p->session, parse_file(p->session, src)) : NULL;
     bool fine = file != NULL && diag_errors(p->session) == 0;
     const Node *item = fine ? program_graph(file, src->path, opt->item, err) : NULL;
-    if (item && !p->device) p->device = device_open(opt->device ? opt->device : "auto", &opt->where, err);
+    stages_lap(stages, RS_check, &since);
+    if (opt->opening) p->device = device_opened(opt->opening, stages ? &stages->device_us : NULL, err);
+    else if (item && !p->device) p->device = device_open(opt->device ? opt->device : "auto", &opt->where, err);
+    stages_lap(stages, RS_device, &since);
     if (!item) fine = false;
-    if (fine && p->device) p->runtime = runtime_new(p->session, p->device, &(RuntimeOptions){.progress_to = opt->progress_to, .random_weights = how->random_weights});
+    if (fine && p->device) p->runtime = runtime_new(p->session, p->device, &(RuntimeOptions){.progress_to = opt->progress_to, .stages = stages, .random_weights = how->random_weights});
     if (p->runtime) p->exec = graph_open(p->runtime, file, item, NULL, 0, NULL, 0);
     if (!p->exec) add_diagnostics(p->session, err);
     return p->exec != NULL;
@@ -249,6 +261,8 @@ bool program_run(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, const
 {
     ModelProgram p;
     bool ok = program_open(m, opt, how, &p, err) && program_call(&p, how, control, outputs, err);
+    double since = now_us();
     program_close(&p);
+    stages_lap(opt->stages, RS_close, &since);
     return ok;
 }

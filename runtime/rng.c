@@ -50,14 +50,46 @@ double rng_uniform(uint64_t seed, uint64_t stream, uint64_t i)
     return (double)rng_bits(seed, stream, i) * 0x1p-32;
 }
 
+// The pair that words 2 i and 2 i + 1 give.
+static void normal_pair(const uint32_t word[2], double out[2])
+{
+    double r = sqrt(-2.0 * log(((double)word[0] + 0.5) * 0x1p-32));
+    double t = 6.283185307179586476925 * ((double)word[1] * 0x1p-32);
+    out[0] = r * cos(t);
+    out[1] = r * sin(t);
+}
+
 double rng_normal(uint64_t seed, uint64_t stream, uint64_t i)
 {
     uint32_t w[4];
+    double   pair[2];
     block(seed, stream, i / 4, w);
-    const uint32_t *pair = w + (i & 2);
-    double r = sqrt(-2.0 * log(((double)pair[0] + 0.5) * 0x1p-32));
-    double t = 6.283185307179586476925 * ((double)pair[1] * 0x1p-32);
-    return i & 1 ? r * sin(t) : r * cos(t);
+    normal_pair(w + (i & 2), pair);
+    return pair[i & 1];
+}
+
+void rng_words(uint64_t seed, uint64_t stream, uint64_t first, int n, uint32_t *out)
+{
+    uint32_t w[4];
+    for (int i = 0; i < n;) {
+        block(seed, stream, (first + (uint64_t)i) / 4, w);
+        for (uint64_t k = (first + (uint64_t)i) % 4; k < 4 && i < n; k++) out[i++] = w[k];
+    }
+}
+
+void rng_normals(uint64_t seed, uint64_t stream, uint64_t first, int n, double *out)
+{
+    enum { PAIRS = 64 };
+    uint32_t w[2 * PAIRS];
+    double   pair[2];
+    for (int i = -(int)(first & 1); i < n; i += 2 * PAIRS) {
+        int words = n - i < 2 * PAIRS ? (n - i + 1) / 2 * 2 : 2 * PAIRS;
+        rng_words(seed, stream, first + (uint64_t)(int64_t)i, words, w);
+        for (int k = 0; k < words; k++) {
+            if (k % 2 == 0) normal_pair(w + k, pair);
+            if (i + k >= 0 && i + k < n) out[i + k] = pair[k % 2];
+        }
+    }
 }
 
 uint64_t rng_stream(const char *name, int position)

@@ -40,6 +40,9 @@ void     philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t o
 uint32_t rng_bits(uint64_t seed, uint64_t stream, uint64_t i);
 double   rng_uniform(uint64_t seed, uint64_t stream, uint64_t i);             // in [0, 1), a multiple of 2^-32
 double   rng_normal(uint64_t seed, uint64_t stream, uint64_t i);              // standard normal, |x| < 6.8
+// The same for elements first .. first + n, which is quicker.
+void     rng_words(uint64_t seed, uint64_t stream, uint64_t first, int n, uint32_t *out);
+void     rng_normals(uint64_t seed, uint64_t stream, uint64_t first, int n, double *out);
 uint64_t rng_stream(const char *name, int position);                          // of an argument
 
 // ---- fill.c
@@ -50,7 +53,8 @@ typedef struct FillSpec {
     const double *values;              // MAKE_values: one for each element
     uint64_t seed, stream;
 } FillSpec;
-void tensor_fill(HostTensor *t, const FillSpec *spec);
+void tensor_fill(HostTensor *t, const FillSpec *spec);          // on as many threads as help: values do not depend on them
+void elems_fill(Elem e, void *out, int64_t first, int64_t n, const FillSpec *spec);      // elements first .. first + n of such a tensor
 
 // ---- npy.c
 // bf16 is stored as '<u2' and f8 as '|u1' (their bits); reading also takes '|V2' and '|V1'. Whoever knows that

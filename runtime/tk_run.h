@@ -20,6 +20,7 @@
 #include "lower/lower.h"
 #include "runtime/bind.h"
 #include "runtime/device.h"
+#include "runtime/stages.h"
 #include "runtime/tensor.h"
 #include "sema/graph.h"
 
@@ -54,6 +55,7 @@ typedef struct RuntimeOptions {
     bool     twice;                    // tests: run each kernel again with other junk; outputs must be bit-equal
     bool     times;                    // tests: milliseconds of each
     FILE    *print_to;                 // what kernels print; NULL: standard output
+    RunStages *stages;                 // graphs: where the time goes; NULL: not asked for
     FILE    *progress_to;              // a line that grows while many weights are loaded, a terminal's; NULL: none
 } RuntimeOptions;
 

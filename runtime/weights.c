@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-typedef struct Member { char *name; uint64_t at, bytes; int method; } Member;
+typedef struct Member { char *name; uint64_t at, bytes; int method; unsigned char *mapped; size_t size; } Member;      // mapped: a file of its own
 
 typedef struct WeightKind {
     const char *name;
@@ -35,17 +35,21 @@ struct WeightFile {
     int      nmembers;
 };
 
-static bool map_file(WeightFile *f, Buf *err)
+static bool map_file(const char *path, unsigned char **bytes, size_t *size, Buf *err)
 {
     struct stat st;
-    int fd = open(f->path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
     bool fine = fd >= 0 && fstat(fd, &st) == 0;
-    if (!fine) buf_printf(err, "%s: %s", f->path, strerror(errno));
+    if (!fine) buf_printf(err, "%s: %s", path, strerror(errno));
+    if (fine && !S_ISREG(st.st_mode)) {
+        buf_printf(err, "%s: not a regular file", path);
+        fine = false;
+    }
     if (fine && st.st_size > 0) {
         void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         fine = p != MAP_FAILED;
-        if (fine) { f->bytes = p; f->size = (size_t)st.st_size; }
-        else buf_printf(err, "%s: %s", f->path, strerror(errno));
+        if (fine) { *bytes = p; *size = (size_t)st.st_size; }
+        else buf_printf(err, "%s: %s", path, strerror(errno));
     }
     if (fd >= 0) close(fd);
     return fine;
@@ -57,10 +61,10 @@ static void add_member(WeightFile *f, const char *name, size_t n, uint64_t at, u
         f->member = realloc(f->member, sizeof *f->member * (size_t)(f->nmembers ? f->nmembers * 2 : 1));
         if (!f->member) ice("out of memory");
     }
-    f->member[f->nmembers++] = (Member){copy_text(name, n), at, bytes, method};
+    f->member[f->nmembers++] = (Member){.name = copy_text(name, n), .at = at, .bytes = bytes, .method = method};
 }
 
-static const Member *member_named(const WeightFile *f, Str name)
+static Member *member_named(const WeightFile *f, Str name)
 {
     for (int i = 0; i < f->nmembers; i++)
         if (strlen(f->member[i].name) == name.n && memcmp(f->member[i].name, name.p, name.n) == 0) return &f->member[i];
@@ -125,7 +129,7 @@ static void zip_large(const unsigned char *extra, size_t n, uint64_t *full, uint
 static bool npz_open(WeightFile *f, Buf *err)
 {
     uint64_t at, count;
-    if (!map_file(f, err)) return false;
+    if (!map_file(f->path, &f->bytes, &f->size, err)) return false;
     if (!zip_end(f, &at, &count)) { buf_printf(err, "%s: is no .npz file, or cut off", f->path); return false; }
     const unsigned char *b = f->bytes;
     for (uint64_t i = 0; i < count; i++) {
@@ -145,20 +149,27 @@ static bool npz_open(WeightFile *f, Buf *err)
     return true;
 }
 
+// An .npy file in memory, used where it lies if it can be.
+static bool npy_in_memory(const void *bytes, size_t n, WeightWant want, Weight *out, Buf *why)
+{
+    HostTensor shape;
+    bool fine = npy_look(bytes, n, &shape, &out->data, why);
+    if (fine) take_shape(&shape, out);
+    if (fine && want != WEIGHT_shape && !out->data) {
+        fine = npy_parse(bytes, n, &out->own, why);
+        out->data = out->own.data;
+    }
+    return fine;
+}
+
 static int npz_find(WeightFile *f, Str name, WeightWant want, Weight *out, Buf *err)
 {
     const Member *m = member_named(f, name);
-    HostTensor shape;
     Buf why = {0};
     if (!m) return 0;
     bool fine = m->method == 0;
     if (!fine) buf_puts(&why, "is compressed: write the file with numpy.savez, not savez_compressed");
-    fine = fine && npy_look(f->bytes + m->at, m->bytes, &shape, &out->data, &why);
-    if (fine) take_shape(&shape, out);
-    if (fine && want != WEIGHT_shape && !out->data) {
-        fine = npy_parse(f->bytes + m->at, m->bytes, &out->own, &why);
-        out->data = out->own.data;
-    }
+    fine = fine && npy_in_memory(f->bytes + m->at, m->bytes, want, out, &why);
     if (!fine) buf_printf(err, "%s: `%s` %s", f->path, m->name, why.p);
     buf_free(&why);
     return fine ? 1 : -1;
@@ -182,17 +193,18 @@ static bool folder_open(WeightFile *f, Buf *err)
 
 static int folder_find(WeightFile *f, Str name, WeightWant want, Weight *out, Buf *err)
 {
-    const Member *m = member_named(f, name);
+    Member *m = member_named(f, name);
     if (!m) return 0;
-    Buf path = {0};
+    Buf path = {0}, why = {0};
     buf_printf(&path, "%s/%s.npy", f->path, m->name);
-    bool fine = npy_read(path.p, &out->own, err);
+    bool fine = m->mapped || map_file(path.p, &m->mapped, &m->size, err);
+    if (fine && !npy_in_memory(m->mapped, m->size, want, out, &why)) {
+        buf_printf(err, "%s: %s", path.p, why.p);
+        fine = false;
+    }
     buf_free(&path);
-    if (!fine) return -1;
-    take_shape(&out->own, out);
-    out->data = out->own.data;
-    if (want == WEIGHT_shape) { tensor_free(&out->own); out->data = NULL; }
-    return 1;
+    buf_free(&why);
+    return fine ? 1 : -1;
 }
 
 // ---- .onnx ---------------------------------------------------------------------------------------
@@ -251,7 +263,10 @@ void weights_close(WeightFile *f)
     if (!f) return;
     onnx_free(f->onnx);
     if (f->bytes) munmap(f->bytes, f->size);
-    for (int i = 0; i < f->nmembers; i++) free(f->member[i].name);
+    for (int i = 0; i < f->nmembers; i++) {
+        if (f->member[i].mapped) munmap(f->member[i].mapped, f->member[i].size);
+        free(f->member[i].name);
+    }
     free(f->member);
     free(f->path);
     free(f);

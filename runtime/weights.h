@@ -2,7 +2,7 @@
 //
 //     model.npz      NumPy's archive, not compressed: mapped, nothing is copied
 //     model.onnx     the initializers of a model, and what its Constant nodes give
-//     weights/       a folder, NAME.npy for each
+//     weights/       a folder, NAME.npy for each: mapped, too
 #ifndef TK_RUNTIME_WEIGHTS_H
 #define TK_RUNTIME_WEIGHTS_H
 

@@ -70,16 +70,37 @@ int emit_model(const Options *opt) {
     return with_model(opt, emit_graph);
 }
 
+typedef struct RunCall {
+    Options opt;
+    DeviceOpening *opening;            // NULL once it is used
+    RunStages stages;
+} RunCall;
+
 static int run(const Options *opt, Args *a, Buf *err) {
+    RunCall *call = (RunCall *)(uintptr_t)(const void *)opt;
+    double since = call->stages.started;
+    stages_lap(&call->stages, RS_inputs, &since);
     ProfileText profile = {0};
-    ModelOptions how = {.progress_to = isatty(2) ? stderr : NULL, .where = {.ordinal = (int)opt->gpu, .driver = opt->driver}, .profile = wants_profile(opt) ? &profile : NULL, .device = opt->device, .random_weights = opt->random_weights, .dtype = dtype(opt), .dtype_io = opt->dtype_io, .donate = opt->donate};
+    ModelOptions how = {.stages = opt->time ? &call->stages : NULL, .opening = call->opening, .progress_to = isatty(2) ? stderr : NULL, .where = {.ordinal = (int)opt->gpu, .driver = opt->driver}, .profile = wants_profile(opt) ? &profile : NULL, .device = opt->device, .random_weights = opt->random_weights, .dtype = dtype(opt), .dtype_io = opt->dtype_io, .donate = opt->donate};
+    call->opening = NULL;
     bool fine = model_run_args(opt->operands.at[0], a->at, a->n, &how, stdout, err);
     int status = !fine ? fail("%s", err->p) : write_profile(opt, &profile) ? DONE : FAILED;
+    if (fine && opt->time) stages_print(&call->stages, stderr);
     profile_free(&profile);
     return status;
 }
 
-int run_model(const Options *opt) { return with_model(opt, run); }
+int run_model(const Options *opt) {
+    static RunCall call;
+    Buf none = {0};
+    call.opt = *opt;
+    stages_start(&call.stages);
+    call.opening = model_device(opt->device, &(DeviceOptions){.ordinal = (int)opt->gpu, .driver = opt->driver}, wants_profile(opt));
+    int status = with_model(&call.opt, run);
+    if (call.opening != NULL) device_close(device_opened(call.opening, NULL, &none));
+    buf_free(&none);
+    return status;
+}
 
 static bool tolerance(const char *name, const char *text, double otherwise, double *out) {
     char *end = NULL;

@@ -43,8 +43,8 @@ enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP 
       "list the file's kernels and end") \
     X(0,   verify,    FLAG,   "",                                                          C_COMPILES, \
       "check the tile IR after each pass") \
-    X(0,   time,      FLAG,   "",                                                          C_EMIT | C_TEST, \
-      "a row of milliseconds for each stage (tests: for each test), on standard error") \
+    X(0,   time,      FLAG,   "",                                                          C_EMIT | C_RUN | C_TEST, \
+      "a row of milliseconds for each stage (tests: for each test; run: of graphs and models, up to the results), on standard error") \
     X(0,   at,        LIST,   "NAME=N,...",                                                C_TUNE, \
       "dimensions to tune for, on top of what is given for all; may be given again") \
     X(0,   most,      NUMBER, "N",                                                         C_TUNE, \

@@ -15,6 +15,7 @@ typedef struct Run {
     RunArg         arg[MAX_ARGS];
     int            n;
     Buf            err;
+    RunStages      stages;
 } Run;
 
 static int read_args(Run *r) {
@@ -55,7 +56,7 @@ static int failed(Run *r, const char *path) {
 
 static int run_on(Run *r, Device *dev, SemaFile *file, const Node *item, const CompileOptions *compile, const Values *set) {
     const char *path = r->opt->operands.at[0];
-    Runtime *rt = runtime_new(r->s, dev, &(RuntimeOptions){.compile = *compile, .seed = (uint64_t)r->opt->seed, .progress_to = isatty(2) ? stderr : NULL, .random_weights = r->opt->random_weights, .profile = wants_profile(r->opt)});
+    Runtime *rt = runtime_new(r->s, dev, &(RuntimeOptions){.compile = *compile, .seed = (uint64_t)r->opt->seed, .progress_to = isatty(2) ? stderr : NULL, .stages = &r->stages, .random_weights = r->opt->random_weights, .profile = wants_profile(r->opt)});
     RunResult result;
     bool ok = run_item(rt, file, item, r->arg, r->n, set->at, set->n, &result, &r->err);
     int status = DONE;
@@ -80,6 +81,7 @@ static int run_file(Run *r) {
     if (status == DONE) status = opt->operands.n == 0 ? wrong_use("no file was given; see tkc run --help") : read_args(r);
     if (status == DONE) status = read_saves(r);
     if (status != DONE) return status;
+    double since = now_ms() * 1e3;
     const Source *src = open_source(r->s, opt, &status);
     if (src == NULL) return status;
     SemaFile *file = sema_file(r->s, parse_file(r->s, src));
@@ -88,9 +90,13 @@ static int run_file(Run *r) {
     if (item == NULL) return FAILED;
     if ((status = values_check(&set, &item, 1)) != DONE) return status;
     DeviceOptions where = {.ordinal = (int)opt->gpu, .driver = opt->driver};
+    stages_lap(&r->stages, RS_check, &since);
     Device *dev = device_open(opt->device != NULL ? opt->device : "auto", &where, &r->err);
     if (dev == NULL) return fail("%s", r->err.p);
+    r->stages.device_us = now_ms() * 1e3 - since;
+    stages_lap(&r->stages, RS_device, &since);
     status = run_on(r, dev, file, item, &compile, &set);
+    if (status == DONE && opt->time && item->kind == N_graph) stages_print(&r->stages, stderr);
     device_close(dev);
     return status;
 }
@@ -101,6 +107,7 @@ int main_run(const Options *opt) {
     if (opt->device != NULL && strcmp(opt->device, "ref") == 0) return wrong_use("kernels do not run on the device ref: models do");
     static Run r;                                            // large, and there is one
     r = (Run){.opt = opt, .s = session_new()};
+    stages_start(&r.stages);
     int status = run_file(&r);
     for (int i = 0; i < r.n; i++) arg_free(&r.arg[i]);
     buf_free(&r.err);

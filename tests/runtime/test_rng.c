@@ -49,6 +49,49 @@ static void streams_differ(void **state)
     assert_true(rng_bits(1, 5, 9) != rng_bits(2, 5, 9));
 }
 
+// Many at once are the same numbers as one by one, from wherever one begins.
+static void stretches(void **state)
+{
+    (void)state;
+    enum { N = 700 };
+    static double v[N];
+    static uint32_t w[N];
+    for (uint64_t first = 0; first < 6; first++)
+        for (int n = 0; n < N; n += n < 9 ? 1 : 173) {
+            rng_words(5, 9, first, n, w);
+            rng_normals(5, 9, first, n, v);
+            for (int i = 0; i < n; i++) {
+                assert_int_equal(w[i], rng_bits(5, 9, first + (uint64_t)i));
+                assert_true(v[i] == rng_normal(5, 9, first + (uint64_t)i));
+            }
+        }
+}
+
+// A tensor that several threads make is what one would make, and any stretch of it can be made alone.
+static void fills_by_stretches(void **state)
+{
+    (void)state;
+    static const FillSpec specs[] = {
+        {.make = MAKE_random, .seed = 3, .stream = 8}, {.make = MAKE_random, .lo = -1, .hi = 2, .seed = 3}, {.make = MAKE_randint, .lo = 2, .hi = 50},
+        {.make = MAKE_iota, .lo = 1, .hi = 3}, {.make = MAKE_full, .lo = 4}, {.make = MAKE_ones}, {.make = MAKE_zeros},
+    };
+    static const Elem elems[] = {EL_f32, EL_bf16, EL_i32, EL_f64, EL_bool};
+    Buf err = {0};
+    int64_t n = 300001;
+    for (size_t k = 0; k < sizeof specs / sizeof *specs; k++)
+        for (size_t e = 0; e < sizeof elems / sizeof *elems; e++) {
+            HostTensor t, part;
+            assert_true(tensor_make(&t, elems[e], 1, &n, &err) && tensor_make(&part, elems[e], 1, &n, &err));
+            tensor_fill(&t, &specs[k]);
+            size_t wide = (size_t)elem_bytes(elems[e]);
+            for (int64_t at = 0, step = 1; at < n; at += step, step = step * 3 % 100003)
+                elems_fill(elems[e], (char *)part.data + (size_t)at * wide, at, n - at < step ? n - at : step, &specs[k]);
+            assert_memory_equal(t.data, part.data, tensor_bytes(&t));
+            tensor_free(&t);
+            tensor_free(&part);
+        }
+}
+
 static void fills(void **state)
 {
     (void)state;
@@ -107,6 +150,6 @@ static void elements(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(philox_vectors), cmocka_unit_test(moments), cmocka_unit_test(streams_differ),
-                                       cmocka_unit_test(fills), cmocka_unit_test(elements)};
+                                       cmocka_unit_test(stretches), cmocka_unit_test(fills_by_stretches), cmocka_unit_test(fills), cmocka_unit_test(elements)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
