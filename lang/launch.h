@@ -53,6 +53,7 @@ typedef struct LaunchParam {           // one parameter of the kernel as written
 typedef struct LaunchDim {             // a dimension symbol
     Sym         name;
     int64_t     fixed;                 // its compile-time value (checked at launch), or -1
+    int         divisor;               // no greater power of two is to be assumed to divide it; 0: any may be
 } LaunchDim;
 
 typedef struct LaunchGuard {           // must be true, or the launch is refused with `text`

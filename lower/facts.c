@@ -16,7 +16,7 @@
 #define LIMIT ((int64_t)0x7fffffff - (1 << 20))
 #define HUGE_DIM ((int64_t)1 << 40)
 
-struct Facts { Fn *f; Linear *linear; };
+struct Facts { Fn *f; Linear *linear; int64_t *sample; };
 
 Facts *facts_new(Fn *f) {
     Facts *s = NEW(f->arena, Facts);
@@ -97,6 +97,33 @@ bool fact_assume(Facts *s, LExpr cond) {
 static void assume_multiple(Facts *s, LExpr e, int64_t d) {
     Arena *a = s->f->arena;
     assume(s, launch_join(a, L_EQ, launch_join(a, L_MOD, e, launch_const(a, d)), launch_const(a, 0)));
+}
+
+// ---- what is not worth assuming ------------------------------------------------------------------
+//
+// An instance may know of a dimension that no more than so many divide it (LaunchDim.divisor). What does not hold for a
+// number like that, in dense tensors, would give up all other assumptions with itself. Sampled are dimensions, then strides.
+
+enum { ANY = 4096, LOW = (1 << 20) - 1 };                       // divided by all that is asked for; what is kept of products
+
+static const int64_t *samples(Facts *s) {
+    const LaunchInfo *l = s->f->launch;
+    if (s->sample) return s->sample;
+    int64_t *at = s->sample = NEW_N(s->f->arena, int64_t, MAX_DIMS + MAX_PARAMS * 17), *strides = at + MAX_DIMS, *scalars = strides + MAX_PARAMS * 16;
+    for (int i = 0; i < l->ndims; i++) at[i] = l->dims[i].fixed >= 0 ? l->dims[i].fixed : ANY + l->dims[i].divisor;
+    for (int p = 0; p < l->nparams; p++) {
+        int64_t step = 1;
+        for (int d = l->params[p].kind == PK_TENSOR ? l->params[p].rank - 1 : -1; d >= 0; d--) {
+            strides[p * 16 + d] = step;
+            step = step * (launch_eval(l->params[p].dim[d], at, scalars, strides) & LOW) & LOW;
+        }
+    }
+    return at;
+}
+
+static bool hopeless(Facts *s, LExpr e, int64_t d) {
+    const int64_t *at = samples(s), *strides = at + MAX_DIMS;
+    return launch_eval(e, at, strides + MAX_PARAMS * 16, strides) % d != 0;
 }
 
 static Range assume_small(Facts *s, LExpr e, Range r) {
@@ -300,6 +327,7 @@ bool fact_divides(Facts *s, const Val *v, int64_t d) {
     bool constant = true;
     for (uint32_t i = 0; i < e.n; i++) constant &= e.at[i].op != L_DIM && e.at[i].op != L_SCALAR;
     if (constant) return launch_eval(e, NULL, NULL, NULL) % d == 0;
+    if (hopeless(s, e, d)) return false;
     assume_multiple(s, e, d);
     return true;
 }
@@ -322,25 +350,12 @@ bool fact_known_multiple(Facts *s, const Val *v, int64_t d) {
     return both && fact_known_multiple(s, o->in[0], d) && fact_known_multiple(s, o->in[1], d);
 }
 
-// The stride of a tensor that is dense, if the dimensions behind this one are numbers; -1: they are not.
-static int64_t dense_stride(const Facts *s, const LaunchParam *p, int dim) {
-    int64_t stride = 1, n;
-    for (int i = dim + 1; i < p->rank; i++) {
-        if (!fact_constant(s, p->dim[i], &n)) return -1;
-        stride *= n;
-    }
-    return stride;
-}
-
-// Rows of a known length that is no multiple of d are not assumed to be apart by one: most tensors are dense, and the kernel's
-// other assumptions would be given up with this one.
 bool fact_stride_divides(Facts *s, int param, int dim, int64_t d) {
     if (d <= 1) return true;
     if (!s->f->fast) return false;
-    int64_t dense = dense_stride(s, &s->f->launch->params[param], dim);
-    if (dense >= 0 && dense % d != 0) return false;
     LStep *st = NEW(s->f->arena, LStep);
     *st = (LStep){L_STRIDE, param * 16 + dim};
+    if (hopeless(s, (LExpr){st, 1}, d)) return false;
     assume_multiple(s, (LExpr){st, 1}, d);
     return true;
 }

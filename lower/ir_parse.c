@@ -383,8 +383,9 @@ static void dims(Parse *p)
     VEC(LaunchDim) v = {0};
     do {
         Str s = word(p, "a dimension");
-        LaunchDim d = {sym_n(p->s, s.p, s.n), -1};
+        LaunchDim d = {sym_n(p->s, s.p, s.n), -1, 0};
         if (accept(p, "=")) d.fixed = integer(p);
+        if (accept(p, "by")) d.divisor = (int)integer(p);
         vec_push(p->arena, &v, d);
     } while (accept(p, ",") && !p->bad);
     p->l->dims = v.at;

@@ -273,6 +273,11 @@ static void collect_dims(Check *c, const Node *kernel, bool *solved) {
     }
 }
 
+static const SemaValue *known_dim(const Check *c, Sym name) {
+    const SemaValue *v = find_value(c->set, c->nset, name, false);
+    return v ? v : find_value(c->known, c->nknown, name, false);
+}
+
 // A tensor whose last dimensions have one element each lies in memory as if it had not those, but its strides do not tell:
 // x[K, 1] is K numbers in a row. So the instance knows of such a dimension, and another one is made where it is longer.
 static void unit_dims(Check *c, const Node *kernel) {
@@ -284,11 +289,27 @@ static void unit_dims(Check *c, const Node *kernel) {
             const Node *n = t->kid[j];
             int i = n && n->kind == N_name && n->sym ? find_dim(c, n->sym) : -1;
             if (i < 0) break;
-            const SemaValue *v = find_value(c->set, c->nset, n->sym, false);
-            if (!v) v = find_value(c->known, c->nknown, n->sym, false);
-            c->k->units |= 1u << i;
+            const SemaValue *v = known_dim(c, n->sym);
+            c->k->kinds |= 1u << i;
             if (!v || v->ival != 1) break;
             c->fix.at[i] = true;
+        }
+    }
+}
+
+// Rows whose length is known to be no multiple of 16 bytes: the instance must not count on that, and keeps the rest of what
+// it may assume.
+static void odd_dims(Check *c) {
+    for (int p = 0; p < c->k->nparams; p++) {
+        const TTensor *t = c->k->tensor[p];
+        for (int j = 1; t && !t->strided && j < t->rank; j++) {
+            const TExpr *x = t->dim[j];
+            if (!x || x->kind != TX_dim || c->k->dims[x->dim].fixed >= 0) continue;
+            LaunchDim *d = &c->k->dims[x->dim];
+            const SemaValue *v = known_dim(c, d->name);
+            int64_t low = v ? v->ival & -v->ival : 0;
+            c->k->kinds |= 1u << x->dim;
+            if (low > 0 && low * elem_bytes(c->k->params[p].elem) < 16) d->divisor = (int)low;
         }
     }
 }
@@ -574,6 +595,7 @@ Check *head_open(SemaFile *f, const Node *item, Known values, bool *solved, cons
     unit_dims(c, item);
     bind_dims(c, item);
     bind_params(c, item);
+    if (item->kind != N_graph) odd_dims(c);
     for (int i = 0; i < c->k->ndims; i++) {            // standing in a type is no use
         Bind *b = scope_find_here(c->scope, c->k->dims[i].name);
         if (b) b->used = false;

@@ -407,16 +407,19 @@ static int dim_of(const TKernel *k, const SemaValue *v) {
     return -1;
 }
 
-// A known dimension that made no difference to the instance is none of its business; of some it only matters whether they are 1.
+// Numbers of a kind are alike to an instance that only asks whether a dimension is 1, and what divides it.
+static int64_t kind_of(int64_t v) { return v == 1 ? 0 : v % 16 == 0 ? 16 : v & -v; }
+
+// A known dimension that made no difference to the instance is none of its business.
 static bool covers(const TKernel *k, const SemaValue *a, int na, const SemaValue *b, int nb) {
     for (int i = 0; i < na; i++) {
         int dim = dim_of(k, &a[i]);
-        bool found = dim >= 0 && !(k->reads >> dim & 1), unit = false;
+        bool found = dim >= 0 && !(k->reads >> dim & 1), alike = dim < 0 || !(k->kinds >> dim & 1);
         for (int j = 0; j < nb; j++) {
-            unit |= dim >= 0 && dim_of(k, &b[j]) == dim && b[j].ival == 1;
-            found |= same_values(&a[i], &b[j], 1);
+            alike = alike || (dim_of(k, &b[j]) == dim && kind_of(a[i].ival) == kind_of(b[j].ival));
+            found = found || same_values(&a[i], &b[j], 1);
         }
-        if (!found || (dim >= 0 && k->units >> dim & 1 && unit != (a[i].ival == 1))) return false;
+        if (!found || !alike) return false;
     }
     return true;
 }

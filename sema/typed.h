@@ -202,7 +202,7 @@ typedef struct TKernel {
     TVar       **scalar;                // by parameter; NULL for tensors
     LaunchDim   *dims;     int ndims;
     uint32_t     reads;                 // by dimension: its number, or that there is none, made a difference
-    uint32_t     units;                 // by dimension: whether it is 1 made a difference
+    uint32_t     kinds;                 // by dimension: whether it is 1, and which powers of two divide it, made a difference
     TBinding    *bindings; int nbindings;
     TGuard      *guards;   int nguards; // where clauses, N <= extent of `let` ranges, D == its number, fallbacks
     TGrid       *grid;     int ngrid;
