@@ -153,6 +153,7 @@ Compiled *runtime_compile(Runtime *rt, const TKernel *k, const Schedule *schedul
     c->schedule = s;
     c->eval = f;
     if (rt->opt.compile.math != 1) contracted(f);
+    merge_apart(f);
     c->next = rt->cache;
     rt->cache = c;
     return remember(rt, k, c);
