@@ -180,9 +180,19 @@ static void find_rings(Pipe *p) {
 
 // ---- how much fits -------------------------------------------------------------------------------
 
+// A product's rows all lie in one warp, so that a next product finds them in its registers.
+static bool whole_rows(const Pipe *p) {
+    for (const Op *op = p->body->first; op; op = op->next) {
+        MmaChoice c;
+        if (op->code == OP_T_dot && mma_choose(p->opt->target, op, p->f->warps, &c) && c.warps_n > 1) return false;
+    }
+    return true;
+}
+
 // Bytes that products which still stage their operands will want; those in registers of an earlier product want none.
 static uint32_t staging(const Pipe *p) {
     uint32_t most = 0;
+    bool whole = whole_rows(p);
     for (const Op *op = op_walk(&p->f->body, NULL); op; op = op_walk(&p->f->body, op)) {
         MmaChoice c;
         if (op->code != OP_T_dot) continue;
@@ -190,7 +200,7 @@ static uint32_t staging(const Pipe *p) {
         int64_t n = 0;
         for (int i = 0; i < 2; i++) {
             const Val *v = op->in[i];
-            bool chained = mma && i == c.a && elem_bits((Elem)v->type.elem) == 16 && v->def && op_inside(v->def, p->body) && v->def->code != OP_T_load;
+            bool chained = whole && mma && i == c.a && elem_bits((Elem)v->type.elem) == 16 && v->def && op_inside(v->def, p->body) && v->def->code != OP_T_load;
             if (listed(p, v) || chained) continue;
             int64_t bytes = elem_bytes((Elem)v->type.elem);
             for (int d = 0; d < v->type.rank; d++) bytes *= (axis_extent(v->type.axis[d]) + 15) & ~(int64_t)15;
