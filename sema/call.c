@@ -378,14 +378,29 @@ static const char *values_text(Match *m) {
 
 // ---- fn items ----------------------------------------------------------------------------------------
 
+void count_args(Check *c, const Node *item, Span at, int want, const int *given, int n) {
+    const Node *params = item->kid[1];
+    int np = params ? (int)params->nkid : 0;
+    Diag *d = report(c, E_argument_count, at, item->sym->s, arena_printf(c->a, "%d argument%s", want, want == 1 ? "" : "s"), n);
+    diag_label(d, name_at(item), "declared here");
+    if (item->kind == N_kernel) diag_help(d, "`out` tensors are the launch's result");
+    for (int i = 0; n <= want && i < np; i++) {
+        bool result = item->kind == N_kernel && (params->kid[i]->flags & PARAM_OUT);
+        if (!result && !given[i]) diag_note(d, "`%s` is not given", params->kid[i]->sym->s);
+        if (given[i] > 1) diag_note(d, "`%s` is given twice", params->kid[i]->sym->s);
+    }
+}
+
 // Arguments in the order of the parameters.
 static bool order_args(Match *m, const Arg *args, int n, Arg *out) {
     const Node *params = m->fn->kid[1];
-    int np = params ? (int)params->nkid : 0, next = 0;
-    bool ok = n == np;
+    int np = params ? (int)params->nkid : 0, next = 0, *given = NEW_N(m->c->a, int, np + 1);
+    bool ok = n == np, named = false;
     for (int i = 0; i < np; i++) out[i].span.hi = 0, out[i].e.kind = EN_void;
     for (int i = 0; i < n; i++) {
         int at = next;
+        if (named && !args[i].name) return false;             // the parser has told it
+        named |= args[i].name != NULL;
         if (args[i].name) {
             for (at = 0; at < np && params->kid[at]->sym != args[i].name; at++) continue;
             if (at == np) {
@@ -398,12 +413,11 @@ static bool order_args(Match *m, const Arg *args, int n, Arg *out) {
             break;
         }
         out[at] = args[i];
+        given[at]++;
     }
-    for (int i = 0; ok && i < np; i++) ok = out[i].e.kind != EN_void || out[i].span.hi;
-    if (ok) return true;
-    Diag *d = report(m->c, E_argument_count, m->call, m->fn->sym->s, arena_printf(m->c->a, "%d argument%s", np, np == 1 ? "" : "s"), n);
-    diag_label(d, name_at(m->fn), "declared here");
-    return false;
+    for (int i = 0; ok && i < np; i++) ok = given[i] == 1;
+    if (!ok) count_args(m->c, m->fn, m->call, np, given, n);
+    return ok;
 }
 
 static bool match_all(Match *m, const Node *generics, const Arg *args, int n, Arg *out) {

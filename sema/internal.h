@@ -273,6 +273,7 @@ Ent  view_make(Check *c, const Node *lambda);
 typedef struct Arg { Ent e; const Node *node; Sym name; Span span; } Arg;    // name: of a named argument
 Ent  eval_call(Check *c, const Node *n);
 Ent  call_lambda(Check *c, Lambda *l, const Arg *args, int n, Span at, Sym name);
+void count_args(Check *c, const Node *item, Span at, int want, const int *given, int n);     // E0211, with what is missing; given[i]: how often
 Ent  call_entity(Check *c, Ent callee, const Arg *args, int n, Span at);
 Ent  call_fn_item(Check *c, FnItem *f, const Node *generics, const Arg *args, int n, Span at);
 Ent  call_reference(Check *c, FnItem *f, const Node *generics, const Arg *args, int n, Span at, const Node **fn, Scope **sc);

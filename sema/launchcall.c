@@ -75,13 +75,14 @@ bool launch_generics(Check *c, LaunchCall *l) {
 // Arguments to parameters; `out` parameters take none.
 bool launch_args(Check *c, LaunchCall *l, EvalArg eval_arg, void *ctx) {
     const Node *ps = l->item->kid[1], *n = l->call;
-    int np = ps ? (int)ps->nkid : 0, nargs = (int)n->nkid - 3, want = 0, next = 0;
-    bool ok = np <= MAX_PARAMS;
+    int np = ps ? (int)ps->nkid : 0, nargs = (int)n->nkid - 3, want = 0, next = 0, *given = NEW_N(c->a, int, np + 1);
+    bool ok = np <= MAX_PARAMS, named = false;
     for (int i = 0; i < np && ok; i++) want += !(ps->kid[i]->flags & PARAM_OUT);
-    bool *have = NEW_N(c->a, bool, np + 1);
     for (int i = 0; i < nargs && ok; i++) {
         const Node *a = n->kid[3 + i];
         int at = next;
+        if (named && a->kind != N_named) return false;        // the parser has told it
+        named |= a->kind == N_named;
         if (a->kind == N_named) {
             for (at = 0; at < np && ps->kid[at]->sym != a->sym; at++) continue;
             if (at == np) {
@@ -98,15 +99,12 @@ bool launch_args(Check *c, LaunchCall *l, EvalArg eval_arg, void *ctx) {
         }
         l->arg[at] = eval_arg(ctx, a->kind == N_named ? a->kid[0] : a);
         l->at[at] = a->span;
-        have[at] = true;
+        given[at]++;
         if (l->arg[at].kind == EN_error) return false;
     }
-    for (int i = 0; i < np && ok; i++) ok = have[i] == !(ps->kid[i]->flags & PARAM_OUT);
-    if (ok) return true;
-    Diag *d = report(c, E_argument_count, n->span, l->item->sym->s, arena_printf(c->a, "%d argument%s", want, want == 1 ? "" : "s"), nargs);
-    diag_label(d, name_at(l->item), "declared here");
-    diag_help(d, "`out` tensors are the launch's result");
-    return false;
+    for (int i = 0; i < np && ok; i++) ok = given[i] == !(ps->kid[i]->flags & PARAM_OUT);
+    if (!ok) count_args(c, l->item, n->span, want, given, nargs);
+    return ok;
 }
 
 // `with (warps = 4, stages = 3)`
