@@ -107,7 +107,7 @@ class Kernel:
             self.values.append(v)
         ptrs = [v.getPtr() if hasattr(v, "getPtr") else ctypes.addressof(v) for v in self.values]
         self.params = (ctypes.c_void_p * len(ptrs))(*ptrs)
-        m = next(re.match(r"blocks (.*), threads (\d+), shared (.+?)(?:, cluster (\d+))?(?:, early)?$", l) for l in head if l.startswith("blocks "))
+        m = next(re.match(r"blocks (.*), threads (\d+), shared (.+?)(?:, cluster (\d+))?(?:, early.*)?$", l) for l in head if l.startswith("blocks "))
         self.blocks, self.threads, self.shared = expr(m[1], env), int(m[2]), expr(m[3], env)
         self.config = self.launch_config(int(m[4])) if m[4] else None
         entry = next(l for l in head if l.startswith("kernel ")).split(" entry ")[1]

@@ -110,6 +110,8 @@ typedef enum EmuAsync {
     EMU_ASYNC_RANDOM,       // somewhere in between, by order_seed
 } EmuAsync;
 
+typedef struct EmuRange { uint64_t address, size; } EmuRange;
+
 typedef struct EmuOptions {            // all zero is the default
     uint64_t junk_seed;                // contents of registers, shared and local memory before a write
     EmuFill  junk;                     // EMU_FILL_ZERO here means random
@@ -121,6 +123,9 @@ typedef struct EmuOptions {            // all zero is the default
     bool     allow_races;              // no race reports
     bool     allow_uninitialised;      // no reports for uninitialised shared memory
     bool     check_global_init;        // reads of never-written global bytes are faults
+    bool     early;                    // launched before those that it follows have ended: reads and writes before
+    const EmuRange *fixed;             // griddepcontrol.wait are faults, but for reads of these
+    size_t   n_fixed;
     bool     no_counters;              // skip sectors and bank conflicts
     void   (*print)(void *, const char *text, size_t length);   // for vprintf; NULL: stdout
     void    *print_data;

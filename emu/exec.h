@@ -64,6 +64,7 @@ static inline bool block_gone(Warp *w, const Insn *in, int l, const Block *b) {
 }
 
 // x_memory.c, compiled once per variant like the rest, through these two pointers' worth of interface:
+bool emu_may_touch(Warp *, const Insn *, int lane, uint64_t address, uint32_t size, bool write);    // false: an early launch has not waited
 uint8_t *emu_memory_at(Warp *, const Insn *, int lane, uint8_t space, uint64_t address, uint32_t size, bool write);
 
 extern InsnFn x_lea32, x_lea64;

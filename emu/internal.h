@@ -180,6 +180,7 @@ struct Warp {
     const uint8_t *hit, *hit_end; // last allocation: host bytes,
     uint64_t hit_base;            // and device address
     const uint8_t *hit_init;
+    uint32_t waited;              // lanes that are past griddepcontrol.wait; all, if the launch is not early
     bool     polled;              // ended its turn on a wait that answered no
     uint64_t rng;
     EmuCounters count;
@@ -403,6 +404,7 @@ bool tensor_check(Warp *, const Insn *, int lane, const uint8_t map[128], uint32
 void tensor_walk(AsyncOp *, bool im2col, uint8_t *box, bool load, int reduce);
 uint32_t tensor_swizzle(const uint8_t map[128]);
 uint32_t tensor_inner(const uint8_t map[128]);
+uint64_t tensor_base(const uint8_t map[128]);
 uint32_t tensor_pitch(const uint8_t map[128]);
 bool tensor_aligned(Warp *, const Insn *, int lane, const uint8_t map[128], int32_t coordinate);
 

@@ -99,6 +99,7 @@ static void warp_create(Warp *w, Block *b, uint32_t id, uint32_t index, uint32_t
     emu_junk_fill(w->local[0], 32 * (size_t)k->local_bytes, junk, seed + 2);
     emu_junk_fill(w->local[1], 32 * (size_t)m->func_local_bytes, junk, seed + 3);
     if (m->has_functions) w->stack = need(CALL_DEPTH * sizeof *w->stack);
+    w->waited = launch->options.early ? 0 : ~0u;
     w->live = threads >= 32 ? 0xffffffffu : (1u << threads) - 1;
     w->mask = w->live;
     w->pc = k->entry;

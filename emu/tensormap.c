@@ -107,6 +107,8 @@ uint32_t tensor_swizzle(const uint8_t bytes[128]) {      // the mask of address 
     return masks[map_of(bytes).swizzle];
 }
 
+uint64_t tensor_base(const uint8_t bytes[128]) { return map_of(bytes).base; }
+
 uint32_t tensor_inner(const uint8_t bytes[128]) {        // bytes of a row of the box
     Map m = map_of(bytes);
     return (m.im2col ? m.box[0] : extent(&m, 0)) * element_bytes[m.dtype];

@@ -52,7 +52,7 @@ static bool issue(Warp *w, const Insn *in, const BulkSpec *s, int l, AsyncOp *op
             if (!p) return false;
             memcpy(op->map + i, p, 16);
         }
-        if (!tensor_check(w, in, l, op->map, s->rank, s->im2col)) return false;
+        if (!tensor_check(w, in, l, op->map, s->rank, s->im2col) || !emu_may_touch(w, in, l, tensor_base(op->map), 16, !s->load)) return false;
         for (u32 i = 0; i < s->rank; i++) op->coord[i] = (int32_t)lane32(w, s->coord[i])[l];
         for (u32 i = 0; i < s->n_offsets; i++) op->offset[i] = (int32_t)(lane32(w, s->offset[i])[l] & 0xffff);
         op->size = tensor_box_bytes(op->map, s->im2col);
@@ -80,6 +80,7 @@ static bool issue(Warp *w, const Insn *in, const BulkSpec *s, int l, AsyncOp *op
                 emu_fault(w, in, l, EMU_FAULT_MISALIGNED, "a bulk copy needs global memory aligned to 16 bytes: %s", where);
                 return false;
             }
+            if (!emu_may_touch(w, in, l, global_at, op->size, !s->load)) return false;
             if (!emu_host(w->launch->context, global_at, op->size)) {
                 emu_fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "a bulk copy %s %u bytes: %s", s->load ? "reads" : "writes", op->size, where);
                 return false;

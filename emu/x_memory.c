@@ -34,9 +34,20 @@ static bool was_written(const Warp *w, u64 at, u32 size) {
     return true;
 }
 
+bool emu_may_touch(Warp *w, const Insn *in, int l, u64 at, u32 size, bool write) {
+    const EmuOptions *o = &w->launch->options;
+    char where[160];
+    if (w->waited >> l & 1) return true;
+    for (size_t i = 0; i < o->n_fixed && !write; i++) if (at >= o->fixed[i].address && at + size <= o->fixed[i].address + o->fixed[i].size) return true;
+    memory_describe(w->launch->context, at, size, where, sizeof where);
+    emu_fault(w, in, l, EMU_FAULT_MISSING_WAIT, "%s of %u bytes before griddepcontrol.wait, while earlier launches may still run: %s", verb(write), size, where);
+    return false;
+}
+
 static uint8_t *global_at(Warp *w, const Insn *in, int l, u64 at, u32 size, bool write) {
     char where[160];
     Launch *launch = w->launch;
+    if (!emu_may_touch(w, in, l, at, size, write)) return NULL;
     if (!in_last(w, at, at, size)) {
         Alloc *a = emu_memory_find(launch->context, at);
         if (!a || at - a->address + size > a->size) {
@@ -240,7 +251,7 @@ u32 VARIANT(pointers)(Warp *w, const Insn *in, uint8_t **p, u32 size, bool write
     switch (space) {
     case SPACE_GLOBAL: case SPACE_CONST:
         if (counted) count_sectors(w, at, active, size);
-        if (!(bits & (size - 1)) && in_last(w, low, high, size) &&
+        if (!(bits & (size - 1)) && !~w->waited && in_last(w, low, high, size) &&
             (write || !w->launch->options.check_global_init)) {
             u64 delta = (u64)(uintptr_t)w->hit - w->hit_base;
             for (int l = 0; l < 32; l++) p[l] = (uint8_t *)(uintptr_t)(at[l] + delta);

@@ -146,11 +146,13 @@ void VARIANT(decode_cluster_barrier)(Dec *d) {
 
 // ---- griddepcontrol, setmaxnreg
 
+static void x_grid_wait(Warp *w, const Insn *in) { (void)in; w->waited |= w->active; }
 static void x_nothing(Warp *w, const Insn *in) { (void)w, (void)in; }
 static void decode_griddepcontrol(Dec *d) {
-    if (!dec_mod(d, "wait") && !dec_mod(d, "launch_dependents")) dec_error(d, "`griddepcontrol` needs .wait or .launch_dependents");
+    bool wait = dec_mod(d, "wait");
+    if (!wait && !dec_mod(d, "launch_dependents")) dec_error(d, "`griddepcontrol` needs .wait or .launch_dependents");
     dec_count(d, 0, 0);
-    dec_emit(d, x_nothing);
+    dec_emit(d, wait ? x_grid_wait : x_nothing);
 }
 
 static void x_setmaxnreg(Warp *w, const Insn *in) {      // aux: inc

@@ -20,6 +20,7 @@
 #include "lang/launch.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <string.h>
 
 enum { STACK = 64 };                   // deeper expressions do not come from programs people write
@@ -222,6 +223,7 @@ static void print_param(Printer *p, const LaunchParam *q) {
         for (int i = 0; i < q->rank; i++) buf_printf(p->out, "%s%s", i > 0 ? ", " : "", text(p, q->dim[i]));
         buf_putc(p->out, ']');
         if (q->strided) buf_puts(p->out, " strided");
+        if (q->fixed) buf_puts(p->out, " fixed");
     }
     buf_putc(p->out, '\n');
 }
@@ -290,7 +292,8 @@ void launch_print(const LaunchInfo *info, Buf *out) {
     else if (info->programs.n > 0) buf_printf(out, "// tk: programs %s", text(&p, info->programs));
     if (info->blocks.n > 0 && info->smem_more.n > 0) buf_printf(out, " + %s", text(&p, info->smem_more));
     if (info->cluster > 1) buf_printf(out, ", cluster %d", info->cluster);
-    if (info->early) buf_puts(out, ", early");
+    if (info->early == INT_MAX) buf_puts(out, ", early");
+    else if (info->early) buf_printf(out, ", early up to %d", info->early);
     buf_putc(out, '\n');
     arena_free(p.arena);
 }

@@ -46,6 +46,7 @@ typedef struct LaunchParam {           // one parameter of the kernel as written
     Elem        elem;
     int         rank;
     bool        strided;               // inner stride may differ from 1
+    bool        fixed;                 // PM_IN: no launch beside this one writes it (a weight), so it may be read before those that this one follows have ended
     LExpr       dim[MAX_RANK];         // what each dimension must equal
     int         solves[MAX_RANK];      // index into dims that this occurrence defines, or -1: an equation to check
 } LaunchParam;
@@ -100,7 +101,7 @@ typedef struct LaunchInfo {
     LExpr         blocks;              // how many blocks are launched (x), in units of clusters' blocks
     int           threads;             // per block
     int           cluster;             // blocks per cluster (1: none)
-    bool          early;               // it waits by itself for the launches that it follows: may be started before their end
+    int           early;               // with so many blocks or fewer it waits by itself for the launches that it follows: may be started before their end
     uint32_t      smem;                // dynamic shared memory, bytes
     LExpr         smem_more;           // and so many more, by the arguments; empty: none
     struct LaunchInfo *general;        // variant that assumes nothing, or NULL

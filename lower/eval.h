@@ -64,7 +64,7 @@ struct Step {                     // an op, planned
     Space    *space;              // over the result (or a store's indices), where the op wants one
     bool      gather;             // load: some index was itself loaded
     uint32_t *dies; int ndies;    // values whose last use this is
-    Block    *block[2];
+    Block    *block[3];
 };
 struct Block {
     const Region *region;

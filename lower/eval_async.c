@@ -347,6 +347,7 @@ void eval_turn_wait(Eval *e, const Step *s) { (void)e; (void)s; }      // the re
 void eval_turn_pass(Eval *e, const Step *s) { (void)e; (void)s; }
 
 void eval_fence_async(Eval *e, const Step *s) { (void)e; (void)s; }
+void eval_wait_launches(Eval *e, const Step *s) { (void)e; (void)s; }
 void eval_convert(Eval *e, const Step *s)     { slot_share(e, s->op->out[0], s->op->in[0]); }
 void eval_join_lanes(Eval *e, const Step *s)  { slot_share(e, s->op->out[0], s->op->in[0]); }
 

@@ -1,7 +1,7 @@
 // Level 2 of the evaluator: mbarriers, and roles as coroutines.
 //
-// The producer and the consumers take turns on one thread: a role runs until it must wait on an mbarrier
-// whose phase is not complete, then the other does; when a whole round changes nothing, it is a deadlock,
+// The producers and the consumers take turns on one thread: a role runs until it must wait on an mbarrier
+// whose phase is not complete, then the next does; when a whole round changes nothing, it is a deadlock,
 // and a fault. Bytes that TMA brings count as arrived only when somebody waits for them, the last moment
 // that the hardware allows. The seed of junk decides who begins.
 //
@@ -148,7 +148,7 @@ typedef struct Role {
     int        ncarried, cap_carried;
 } Role;
 
-typedef struct Roles { ucontext_t main; const void *stack; size_t size; Role at[2]; } Roles;
+typedef struct Roles { ucontext_t main; const void *stack; size_t size; int n; Role at[3]; } Roles;
 
 static void swap_state(Eval *e, Role *r)
 {
@@ -213,24 +213,30 @@ static void role_start(Eval *e, Roles *all, Role *r, const Block *b, int arrives
     makecontext(&r->context, (void (*)(void))(uintptr_t)enter, 2, (unsigned)p, (unsigned)(p >> 32));
 }
 
+static bool finished(const Roles *all)
+{
+    for (int i = 0; i < all->n; i++) if (!all->at[i].finished) return false;
+    return true;
+}
+
 void eval_roles(Eval *e, const Step *s)
 {
     Roles *all = NEW(e->arena, Roles);
-    role_start(e, all, &all->at[0], s->block[0], 1);
-    role_start(e, all, &all->at[1], s->block[1], s->op->imm > 0 ? (int)s->op->imm : 1);
-    int first = (int)(e->opt->junk & 1);
-    while (e->flow != FLOW_FAULT && !(all->at[0].finished && all->at[1].finished)) {
+    all->n = s->op->nreg;
+    for (int i = 0; i < all->n; i++) role_start(e, all, &all->at[i], s->block[i], i == 1 && s->op->imm > 0 ? (int)s->op->imm : 1);
+    int first = (int)(e->opt->junk % (uint64_t)all->n);
+    while (e->flow != FLOW_FAULT && !finished(all)) {
         uint64_t before = e->async->events;
         bool     ended = false;
-        for (int i = 0; i < 2 && e->flow != FLOW_FAULT; i++) {
-            Role *r = &all->at[i ^ first];
+        for (int i = 0; i < all->n && e->flow != FLOW_FAULT; i++) {
+            Role *r = &all->at[(i + first) % all->n];
             if (r->finished) continue;
             resume(e, r);
             ended |= r->finished;
         }
-        if (e->flow != FLOW_FAULT && !ended && e->async->events == before) eval_fault(e, s->op->span, "deadlock: both roles wait for an mbarrier");
+        if (e->flow != FLOW_FAULT && !ended && e->async->events == before) eval_fault(e, s->op->span, "deadlock: all roles wait for an mbarrier");
     }
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < all->n; i++) {
         Role *r = &all->at[i];
         for (int k = 0; k < r->ncarried; k++) { tile_drop(e, r->carried[k].t); tile_drop(e, r->carried[k].b); }
         free(r->carried);

@@ -276,6 +276,7 @@ static bool applies(Hop *h) {
     if (h->np > 1 && !h->chained) h->walk_bytes = 0;
     h->cluster = hop_cluster(h);
     h->pipelined = !h->p[0].promoted && only_sums(h);
+    h->fixed_bytes = hop_fixed(h);
     return true;
 }
 
@@ -399,11 +400,11 @@ static void fill_cluster(Hop *h, Builder *b, const Operand *o, Val *stage, Val *
     }
 }
 
-static void fill_all(Hop *h, Builder *b, Where where, int ring, Val *stage, Val *bar, ValMap *map) {
+static void fill_all(Hop *h, Builder *b, Where where, bool fixed, int ring, Val *stage, Val *bar, ValMap *map) {
     for (int i = 0; i < h->np; i++)
         for (int k = 0; k < 2; k++) {
             const Operand *o = &h->p[i].op[k];
-            if (o->where != where || o->same || (where == RING && hop_ring(h, &h->p[i]) != ring)) continue;
+            if (o->where != where || o->same || o->fixed != fixed || (where == RING && hop_ring(h, &h->p[i]) != ring)) continue;
             if (o->common && o->common->def->code == OP_T_const) fill(b, o, stage, bar, map)->attr = h->cluster;
             else if (o->common) fill_cluster(h, b, o, stage, bar, map);
             else fill(b, o, stage, bar, map);
@@ -460,21 +461,25 @@ static void odometer_next(const Odometer *o, Builder *b, Val *const *at, Val **n
     }
 }
 
-static void producer(Hop *h, Region *r) {
+enum { OTHERS, CONSUMERS, FIXED };                             // regions of `roles`
+
+static void producer(Hop *h, Region *r, int role) {
     Builder b = {h->f, r, NULL, h->loop->span}, in;
     Ring ring;
     ValMap map = {.arena = h->f->arena};
     Odometer odo = odometer_of(h);
     Val *at[MAX_DIGITS + 2] = {0}, *next[MAX_DIGITS + 2];
-    if (h->once_bytes) {
+    bool fixed = role == FIXED;
+    if (h->fixed_bytes && !fixed) hop_effect(&b, OP_T_wait_launches, 0, NULL);
+    if (h->once_bytes && !fixed) {
         Val *zero = hop_i32(&b, 0);
         h->turn[0] = hop_i32(&b, 0);
         if (h->walk_bytes) hop_effect(&b, OP_T_mbar_wait, 3, (Val *[]){h->once_free, zero, b_binary(&b, OP_xor, h->turn[0], hop_i32(&b, 1))});
         hop_effect(&b, OP_T_mbar_expect, 2, (Val *[]){h->once, zero})->imm = h->once_bytes;
-        fill_all(h, &b, ONCE, 0, zero, h->once, &map);
+        fill_all(h, &b, ONCE, false, 0, zero, h->once, &map);
     }
     odometer_set(&odo, &b, h->loop->in[0], at);
-    Op *loop = ring_loop(h, &b, 0, odo.n, at, &in, &ring);
+    Op *loop = ring_loop(h, &b, role, odo.n, at, &in, &ring);
     Region *old = h->loop->reg[0];
     map_set(&map, old->args.at[0], loop->reg[0]->args.at[0]);
     for (int i = 0; i < odo.n; i++) {
@@ -490,8 +495,8 @@ static void producer(Hop *h, Region *r) {
     Val *other = b_binary(&in, OP_xor, ring.phase, hop_i32(&in, 1));
     for (int i = 0; i < h->rings; i++) {
         hop_effect(&in, OP_T_mbar_wait, 3, (Val *[]){h->empty[i], ring.stage, other});
-        hop_effect(&in, OP_T_mbar_expect, 2, (Val *[]){h->full[i], ring.stage})->imm = h->stage_bytes[i];
-        fill_all(h, &in, RING, i, ring.stage, h->full[i], &map);
+        hop_effect(&in, OP_T_mbar_expect, 2, (Val *[]){h->full[i], ring.stage})->imm = fixed ? h->fixed_bytes : h->stage_bytes[i] - h->fixed_bytes;
+        fill_all(h, &in, RING, fixed, i, ring.stage, h->full[i], &map);
     }
     odometer_next(&odo, &in, at, next);
     ring = hop_advance(h, &in, ring);
@@ -763,14 +768,14 @@ bool hopper(Fn *f, const CompileOptions *opt) {
     h.walk_at = at;
     at += h.walk_bytes;
     for (int i = 0; i < h.rings; i++) {
-        h.full[i] = mbar(&b, h.stages, 1, &at);
+        h.full[i] = mbar(&b, h.stages, h.fixed_bytes ? 2 : 1, &at);
         h.empty[i] = mbar(&b, h.stages, h.groups * h.cluster, &at);
     }
     if (h.once_bytes) h.once = mbar(&b, 1, 1, &at);
     if (h.once_bytes && h.walk_bytes) h.once_free = mbar(&b, 1, h.groups, &at);
     f->groups = h.groups;
     f->warps = 4 * h.groups;
-    f->launch->threads = 128 * (h.groups + 1);
+    f->launch->threads = h.groups == 1 ? 128 + 32 * (h.fixed_bytes ? 2 : 1) : 128 * (h.groups + 1);
     f->launch->blocks = f->launch->programs;
     f->buffer_bytes = at;
 
@@ -778,7 +783,8 @@ bool hopper(Fn *f, const CompileOptions *opt) {
     roles->imm = h.groups;
     op_before(h.loop, roles);
     if (h.cluster > 1) hop_common(&h, roles->reg[0]);
-    producer(&h, roles->reg[0]);
+    producer(&h, roles->reg[0], OTHERS);
+    if (h.fixed_bytes) producer(&h, op_add_region(f, roles), FIXED);
     for (Op *op = f->body.first, *next; op != roles; op = next) {      // the consumers' part of the prologue
         next = op->next;
         if (hop_is_ring_load(&h, op)) { op_remove(op); continue; }
@@ -795,6 +801,7 @@ bool hopper(Fn *f, const CompileOptions *opt) {
     }
     Builder end = {f, roles->reg[1], NULL, roles->span};
     hop_effect(&end, OP_T_yield, 0, NULL);
+    if (h.fixed_bytes) hop_wait_late(&h, roles->reg[1]);
     if (h.walk_bytes) hop_walk(&h, roles);
     if (h.turns && h.chained) take_turns(&h, roles->reg[1]);
     return true;

@@ -1,4 +1,4 @@
-// What hopper.c, hopper_overlap.c and hopper_walk.c share: the plan of a kernel with roles, and the pieces its loops are built of.
+// What the files of `hopper` share: the plan of a kernel with roles, and the pieces its loops are built of.
 #ifndef TK_LOWER_HOPPER_H
 #define TK_LOWER_HOPPER_H
 
@@ -39,6 +39,7 @@ typedef struct Operand {
     const struct Operand *same;     // the operand of an earlier product that is this tile: it is loaded and cleared there
     Val    *buffer;
     int     map;                    // number of the tensor map
+    bool    fixed;                  // RING, of a tensor that nobody writes meanwhile: a second producer brings it, and does not wait for earlier launches
     Val    *common;                 // RING, in clusters: do all blocks want the same box? NULL: never
 } Operand;
 
@@ -69,8 +70,9 @@ typedef struct Hop {
     int     cluster;                // blocks that load for each other what all of them want; 1: none
     int64_t tile_bytes;             // of the widest result
     uint32_t walk_bytes, walk_at;   // of the slots through which a walking block stores; 0: a block to a program
-    Ring    start[2], end[2];       // by role: where the loop over the rings begins, and where it leaves them
-    Val    *turn[2];                // by role: the phase of what is loaded once a tile
+    uint32_t fixed_bytes;           // of a stage, that a second producer brings; 0: there is one producer
+    Ring    start[3], end[3];       // by role: where the loop over the rings begins, and where it leaves them
+    Val    *turn[3];                // by role: the phase of what is loaded once a tile
 } Hop;
 
 int  hop_stages_in(const Hop *h, int64_t room);
@@ -106,6 +108,11 @@ void hop_overlap(Hop *h, Region *r);
 // then the roles, made for one tile, go round.
 uint32_t hop_walk_bytes(Hop *h);
 void hop_walk(Hop *h, Op *roles);
+
+// hopper_early.c: bytes of a stage that a producer of its own brings, which does not wait for earlier launches (Operand.fixed); 0:
+// there is one producer. Then where the consumers wait.
+uint32_t hop_fixed(Hop *h);
+void hop_wait_late(const Hop *h, Region *consumers);
 
 // More slots, for a whole tile, where the ring is deep enough without their bytes, which are returned.
 int64_t hop_whole_slots(Hop *h, int64_t room);

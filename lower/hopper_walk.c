@@ -321,7 +321,7 @@ void hop_walk(Hop *h, Op *roles) {
         w.pairs = b_binary(&b, OP_div, b_binary(&b, OP_add, rows, b_const(&b, EL_index, 1)), b_const(&b, EL_index, 2));
         w.units = below(&b, b_binary(&b, OP_mul, b_binary(&b, OP_div, w.programs, rows), w.pairs), w.programs);
     }
-    for (int i = 0; i < 2; i++) loop_over_tiles(&w, roles->reg[i], i);
+    for (int i = 0; i < roles->nreg; i++) loop_over_tiles(&w, roles->reg[i], i);
     for (uint32_t i = w.tile.n; i-- > 1;) op_remove(w.tile.at[i]);
     Builder end = {f, roles->reg[1], roles->reg[1]->last, roles->span};
     hop_effect(&end, OP_T_tma_store_wait, 0, NULL);

@@ -120,6 +120,11 @@ Op *op_new(Fn *f, OpCode code, Span span, int nin, Val *const *in, int nout)
     return op;
 }
 
+Region *op_add_region(Fn *f, Op *op)
+{
+    return op->reg[op->nreg++] = region_new(f, op);
+}
+
 Region *region_new(Fn *f, Op *owner)
 {
     Region *r = NEW(f->arena, Region);
@@ -208,7 +213,7 @@ bool op_inside(const Op *op, const Region *r)
 
 static Op *first_inside(const Op *op, int from)
 {
-    for (int i = from; i < 2 && i < op->nreg; i++)
+    for (int i = from; i < op->nreg; i++)
         if (op->reg[i]->first) return op->reg[i]->first;
     return NULL;
 }
@@ -223,7 +228,9 @@ Op *op_walk(const Region *root, const Op *prev)
         if (prev->parent == root) return NULL;
         const Region *r = prev->parent;
         prev = r->owner;
-        in = first_inside(prev, prev->reg[0] == r ? 1 : 2);
+        int at = 0;
+        while (prev->reg[at] != r) at++;
+        in = first_inside(prev, at + 1);
         if (in) return in;
     }
 }
@@ -448,6 +455,7 @@ Op *op_clone(Fn *f, const Op *op, ValMap *m)
         val_copy(c->out[i], op->out[i], m);
         map_set(m, op->out[i], c->out[i]);
     }
+    while (c->nreg < op->nreg) op_add_region(f, c);
     for (int k = 0; k < op->nreg; k++) {
         const Region *r = op->reg[k];
         for (uint32_t i = 0; i < r->args.n; i++) {

@@ -88,7 +88,7 @@ struct Op {
     Str      str;
     Span     span;
     Val    **in, **out;
-    Region  *reg[2];
+    Region  *reg[3];
     Region  *parent;
     Op      *prev, *next;
 };
@@ -142,6 +142,7 @@ void  op_add_operand(Fn *f, Op *op, Val *v);               // as the last one
 void  op_insert_operand(Fn *f, Op *op, int at, Val *v);
 void  op_remove_operand(Op *op, int at);
 Region *region_new(Fn *f, Op *owner);
+Region *op_add_region(Fn *f, Op *op);
 Val  *region_arg(Fn *f, Region *r, Type t);
 int   region_uses(const Region *in, const Val *v);        // operands that are v, everywhere inside
 void  replace_uses(Region *in, Val *from, Val *to);        // everywhere inside, types too

@@ -415,6 +415,7 @@ static void param(Parse *p, LaunchParam *q)
     *q = (LaunchParam){.name = sym_n(p->s, name.p, name.n), .kind = PK_SCALAR};
     expect(p, ":");
     q->strided = accept(p, "strided");
+    q->fixed = accept(p, "fixed");
     q->mode = accept(p, "out") ? PM_OUT : accept(p, "inout") ? PM_INOUT : PM_IN;
     if (accept(p, "*")) q->kind = PK_POINTER;
     q->elem = element(p);
@@ -659,6 +660,7 @@ static void one_op(Parse *p, Region *r)
         if (k) expect(p, region_words[op->code] ? region_words[op->code] : "and");
         region(p, op->reg[k]);
     }
+    if (t.code == OP_T_roles && accept(p, "and")) region(p, op_add_region(p->f, op));
 }
 
 static void ops(Parse *p, Region *r)

@@ -318,7 +318,7 @@ static void put_region(const Fn *f, const Region *r, int depth, Buf *out)
 static void put_param(const Fn *f, const LaunchParam *p, Buf *out)
 {
     static const char *const modes[] = {[PM_IN] = "", [PM_OUT] = "out ", [PM_INOUT] = "inout "};
-    buf_printf(out, "%s: %s%s%s%s", p->name->s, p->strided ? "strided " : "", modes[p->mode],
+    buf_printf(out, "%s: %s%s%s%s%s", p->name->s, p->strided ? "strided " : "", p->fixed ? "fixed " : "", modes[p->mode],
                p->kind == PK_POINTER ? "*" : "", elem_name(p->elem));
     if (p->kind != PK_TENSOR) return;
     buf_putc(out, '[');

@@ -9,6 +9,7 @@
 #include "lower/passes.h"
 #include "ptx/emit.h"
 
+#include <limits.h>
 #include <string.h>
 
 // ---- launch slots --------------------------------------------------------------------------------
@@ -181,9 +182,9 @@ static LLVMValueRef shared_memory(PtxUnit *unit) {
 
 // ---- early starts --------------------------------------------------------------------------------
 // A launch may begin when all blocks of the one before have (griddepcontrol.launch_dependents: right away, here), and waits
-// before it touches memory, whatever it is that it touches; with roles after the barriers are made. Without a launcher that
+// before it touches memory, whatever it is that it touches; with roles after the barriers are made, or where the pass `hopper` says so. Without a launcher that
 // asks for it both do nothing, but not for nothing: 65536 blocks of four short rows each took a quarter longer, so programs of
-// one warp go without.
+// one warp do it where a multiprocessor has a few blocks of them.
 
 void gen_wait_launches(Gen *g) {
     LLVMBasicBlockRef after = gen_block(g, "memory");          // loads of what nobody writes have no order but that of blocks
@@ -193,13 +194,30 @@ void gen_wait_launches(Gen *g) {
     LLVMPositionBuilderAtEnd(g->B, after);
 }
 
+static void start_few_early(Gen *g) {
+    enum { FEW = 8 };
+    int most = (int)g->f->target->sms * FEW;
+    LLVMBasicBlockRef few = gen_block(g, "few"), after = gen_block(g, "started");
+    LLVMValueRef blocks = gen_call(g, "llvm.nvvm.read.ptx.sreg.nctaid.x", 0, NULL, 0, NULL);
+    LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntULE, blocks, gen_i32(g, most), ""), few, after);
+    LLVMPositionBuilderAtEnd(g->B, few);
+    gen_call(g, "llvm.nvvm.griddepcontrol.launch.dependents", 0, NULL, 0, NULL);
+    gen_wait_launches(g);
+    LLVMBuildBr(g->B, after);
+    LLVMPositionBuilderAtEnd(g->B, after);
+    g->f->launch->early = most;
+}
+
 static void start_early(Gen *g) {
-    if (!g->f->target->has_pdl || g->one_warp) return;
+    if (!g->f->target->has_pdl) return;
+    if (g->one_warp) { start_few_early(g); return; }
     for (const Op *op = g->f->body.first; op && !op_has(op, 'R') && !op_has(op, 'W') && (op->nreg == 0 || op->code == OP_T_roles); op = op->next)
         g->waits_late |= op->code == OP_T_roles;
-    g->f->launch->early = true;
+    bool itself = holds(&g->f->body, OP_T_wait_launches);
+    g->f->launch->early = INT_MAX;
     gen_call(g, "llvm.nvvm.griddepcontrol.launch.dependents", 0, NULL, 0, NULL);
-    if (!g->waits_late) gen_wait_launches(g);
+    if (itself) g->waits_late = false;
+    else if (!g->waits_late) gen_wait_launches(g);
 }
 
 void gen_kernel(Session *s, Fn *f, const CompileOptions *opt, PtxUnit *unit) {

@@ -144,21 +144,36 @@ static void cluster_barrier(Gen *g) {
     call(g, "llvm.nvvm.barrier.cluster.wait.aligned", 0, NULL);
 }
 
+static void second_producer(Gen *g, Region *r, int thread, LLVMBasicBlockRef at) {
+    LLVMBasicBlockRef go = gen_block(g, "fixed");
+    LLVMPositionBuilderAtEnd(g->B, at);
+    LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntEQ, g->tid, gen_i32(g, thread), ""), go, g->exit);
+    LLVMPositionBuilderAtEnd(g->B, go);
+    gen_region(g, r);
+    if (!g->dead) LLVMBuildBr(g->B, g->exit);
+    g->dead = false;
+}
+
+void emit_wait_launches(Gen *g, Op *op) { (void)op; gen_wait_launches(g); }
+
 // In a cluster the consumers go when all have: until then others arrive at this block's barriers.
 void emit_roles(Gen *g, Op *op) {
     prefetch_maps(g);
-    LLVMBasicBlockRef produce = gen_block(g, "producer"), first = gen_block(g, "first"), consume = gen_block(g, "consumers");
+    LLVMBasicBlockRef produce = gen_block(g, "producer"), first = gen_block(g, "first"), consume = gen_block(g, "consumers"), other = g->exit;
+    if (op->nreg > 2) other = gen_block(g, "second");
     call(g, "llvm.nvvm.fence.mbarrier_init.release.cluster", 0, NULL);
     if (g->waits_late) gen_wait_launches(g);
     if (g->f->cluster) cluster_barrier(g);
     else call(g, "llvm.nvvm.barrier.cta.sync.aligned.all", 1, (LLVMValueRef[]){gen_i32(g, 0)});
     LLVMValueRef group = LLVMBuildLShr(g->B, g->tid, gen_i32(g, 7), "");
     group = call(g, "llvm.nvvm.shfl.sync.idx.i32", 4, (LLVMValueRef[]){gen_i32(g, -1), group, gen_i32(g, 0), gen_i32(g, 31)});
-    LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntEQ, group, gen_i32(g, 0), ""), produce, consume);
+    int begin = op->imm == 1 ? 128 : 0;                        // the first producer's thread
+    LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntEQ, group, gen_i32(g, begin / 128), ""), produce, consume);
 
     LLVMPositionBuilderAtEnd(g->B, produce);
     take_registers(g, (int)op->imm, false);
-    LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntEQ, g->tid, gen_i32(g, 0), ""), first, g->exit);
+    LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntEQ, g->tid, gen_i32(g, begin), ""), first, other);
+    if (op->nreg > 2) second_producer(g, op->reg[2], begin + 32, other);
     LLVMPositionBuilderAtEnd(g->B, first);
     gen_region(g, op->reg[0]);
     if (!g->dead) LLVMBuildBr(g->B, g->exit);
@@ -168,7 +183,7 @@ void emit_roles(Gen *g, Op *op) {
     take_registers(g, (int)op->imm, true);
     LLVMValueRef warp = LLVMBuildLShr(g->B, g->tid, gen_i32(g, 5), "");
     warp = call(g, "llvm.nvvm.shfl.sync.idx.i32", 4, (LLVMValueRef[]){gen_i32(g, -1), warp, gen_i32(g, 0), gen_i32(g, 31)});
-    g->warp = LLVMBuildSub(g->B, warp, gen_i32(g, 4), "");
+    g->warp = begin ? warp : LLVMBuildSub(g->B, warp, gen_i32(g, 4), "");
     g->program_threads = (int)op->imm * 128;
     gen_region(g, op->reg[1]);
     if (g->f->cluster && !g->dead) cluster_barrier(g);

@@ -45,7 +45,6 @@
     X(atomic,       ATOMIC,  2, 255,  1,  0, "RW",  1, "tensor, index.. (nidx), value, compare? (cas); or pointer (nidx 0), value, compare?, where? (HAS_WHERE); the old value") \
     X(for,          NONE,    3, 255, 255, 1, "",    1, "lo, hi, step, carried..; region args: counter, carried..; ends in yield") \
     X(while,        NONE,    0, 255, 255, 2, "",    1, "carried..; region 0 (args: carried) ends in condition c, carried..; region 1 (args: carried) ends in yield") \
-    X(merge,        NONE,    1, 255, 255, 1, "",    1, "value.. that a loop carried; region args: a part's state, the next one's; ends in yield: both parts'. The values as they are: the loop was whole") \
     X(if,           NONE,    1,  1,  255, 2, "",    1, "cond; regions end in yield (or break, continue)") \
     X(yield,        NONE,    0, 255,  0,  0, "T",   1, "value..: results of an if, carried values of a loop") \
     X(condition,    NONE,    1, 255,  0,  0, "T",   1, "c, carried..: goes on while c") \
@@ -55,7 +54,6 @@
     X(print,        NONE,    0,  1,   0,  0, "S",   1, "value?; str before it") \
     X(part_put,     NONE,    3, 255,  1,  0, "S",   1, "tile's number, part's number, value..: keeps the values of this part of its tile; true in the program that is the last of the tile's imm parts to do so") \
     X(part_get,     REDUCE,  2,  2,   1,  0, "R",   1, "tile's number, part_put's result (which was true): value attr of all parts of the tile, joined in their order") \
-    X(part_take,    NONE,    3,  3,   1,  0, "R",   1, "tile's number, part_put's result (which was true), part's number: value attr of that part of the tile") \
     X(join_cluster, REDUCE,  1,  1,   1,  0, "S",   1, "x; those of all imm blocks of the cluster, joined in the blocks' order: the same in each") \
     X(keep,         NONE,    1,  1,   1,  0, "S",   1, "tiles; for how many tiles of imm bytes the program has room in shared memory, index: so many or fewer are asked for") \
     X(keep_put,     NONE,    4, 255,  0,  0, "S",   1, "keep's result, number, tile, axis..: kept under the number, if that is less than keep's result") \
@@ -81,8 +79,9 @@
     X(turn_wait,    NONE,    0,  0,   0,  0, "S",   2, "of two consumer groups: until the other one has passed the turn (imm 1: the first group alone)") \
     X(turn_pass,    NONE,    0,  1,   0,  0, "S",   2, "x?: passes the turn to the other consumer group, once this one has x (imm 1: the second group alone)") \
     X(fence_async,  NONE,    0,  0,   0,  0, "S",   2, "generic shared writes before it are seen by TMA and wgmma after it") \
+    X(wait_launches, NONE,   0,  0,   0,  0, "S",   2, "until the launches that this one follows have ended: before it a role reads fixed tensors only") \
     X(wgmma,        NONE,    7,  8,   1,  0, "RA",  2, "a (buffer or register tile), b buffer, stage of a, stage of b, acc? (HAS_ACC), row, col, k axis: starts acc + a * b; not readable before wgmma_wait; attr 1: a, 2: b has k as its outer dimension") \
     X(wgmma_wait,   NONE,    0, 255, 255, 0, "S",   2, "accumulators..: until at most imm groups are in flight; results are readable") \
-    X(roles,        NONE,    0,  0,   0,  2, "",    2, "region 0 is run by the producer warp group, region 1 by the consumers; imm consumer groups")
+    X(roles,        NONE,    0,  0,   0,  2, "",    2, "region 0 is run by the producer, region 1 by the consumers, a third one by a second producer, beside the first; imm consumer groups")
 // clang-format on
 #endif

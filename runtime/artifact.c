@@ -89,6 +89,7 @@ static void info_walk(Pack *k, LaunchInfo *f)
         raw(k, &p->elem, sizeof p->elem);
         raw(k, &p->rank, sizeof p->rank);
         raw(k, &p->strided, sizeof p->strided);
+        raw(k, &p->fixed, sizeof p->fixed);
         raw(k, p->solves, sizeof p->solves);
         name(k, &p->name);
         for (int d = 0; d < p->rank && d < MAX_RANK && !k->bad; d++) expr(k, &p->dim[d]);

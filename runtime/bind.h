@@ -54,6 +54,7 @@ typedef struct Prepared {
     DeviceLaunch launch;
     void        *storage;              // parameter values, tensor maps
     void       **params;
+    DeviceRange *fixed;
     int          nscratch;
     uint64_t     scratch[8];
     bool         empty;                // no blocks: launching does nothing

@@ -32,6 +32,7 @@ struct Compiled {
     char     *key;
     const TKernel *typed;
     Schedule  schedule;
+    uint64_t  fixed;                 // parameters, by bit, that nothing writes while it runs
     Fn       *eval;                  // as built, for the device eval and for references
     const Artifact *made;            // compiled before, or NULL
     Variant   variant[2];            // 0: assumes the facts, 1: general
@@ -119,10 +120,10 @@ bool runtime_choose(Runtime *rt, SemaFile *file, const Node *kernel, const SemaV
 }
 
 // An instance that was asked for before is not even printed again.
-static Compiled *known_instance(const Runtime *rt, const TKernel *k, const Schedule *s)
+static Compiled *known_instance(const Runtime *rt, const TKernel *k, const Schedule *s, uint64_t fixed)
 {
     for (const Known *x = rt->known; x; x = x->next)
-        if (x->typed == k && memcmp(&x->compiled->schedule, s, sizeof *s) == 0) return x->compiled;
+        if (x->typed == k && x->compiled->fixed == fixed && memcmp(&x->compiled->schedule, s, sizeof *s) == 0) return x->compiled;
     return NULL;
 }
 
@@ -134,12 +135,22 @@ static Compiled *remember(Runtime *rt, const TKernel *k, Compiled *c)
     return c;
 }
 
-Compiled *runtime_compile(Runtime *rt, const TKernel *k, const Schedule *schedule, Buf *err)
+static Fn *built(const Runtime *rt, const TKernel *k, uint64_t fixed)
+{
+    Fn *f = ir_build(rt->session, k);
+    for (int i = 0; f && i < f->launch->nparams; i++) f->launch->params[i].fixed = fixed >> i & 1;
+    return f;
+}
+
+Compiled *runtime_compile(Runtime *rt, const TKernel *k, const Schedule *schedule, Buf *err) { return runtime_compile_fixed(rt, k, schedule, 0, err); }
+
+Compiled *runtime_compile_fixed(Runtime *rt, const TKernel *k, const Schedule *schedule, uint64_t fixed, Buf *err)
 {
     Schedule  s = merged(rt->opt.compile.schedule, schedule);
-    Compiled *before = known_instance(rt, k, &s);
+    if (!rt->device->ops->runs_ptx || !rt->opt.compile.target->has_pdl) fixed = 0;
+    Compiled *before = known_instance(rt, k, &s, fixed);
     if (before) { rt->stats.reused++; return before; }
-    Fn *f = ir_build(rt->session, k);
+    Fn *f = built(rt, k, fixed);
     if (!f) { buf_printf(err, "`%s` could not be turned into tile IR", k->name->s); return NULL; }
     Buf key = {0};
     ir_print(f, &key);
@@ -151,9 +162,9 @@ Compiled *runtime_compile(Runtime *rt, const TKernel *k, const Schedule *schedul
     c->key = key.p;
     c->typed = k;
     c->schedule = s;
+    c->fixed = fixed;
     c->eval = f;
     if (rt->opt.compile.math != 1) contracted(f);
-    merge_apart(f);
     c->next = rt->cache;
     rt->cache = c;
     return remember(rt, k, c);
@@ -172,7 +183,7 @@ static CompileOptions options_of(const Runtime *rt, const Compiled *c, bool gene
 static Fn *lowered(Runtime *rt, const Compiled *c, bool general, Buf *err)
 {
     CompileOptions opt = options_of(rt, c, general);
-    Fn *f = ir_build(rt->session, c->typed);
+    Fn *f = built(rt, c->typed, c->fixed);
     if (f && lower_run(f, &opt)) return f;
     buf_printf(err, "`%s` does not compile for %s", c->typed->name->s, opt.target->name);
     return NULL;

@@ -45,12 +45,16 @@ typedef struct DeviceKernel {
     int           max_threads;         // a block; 0: not known
 } DeviceKernel;
 
+typedef struct DeviceRange { uint64_t address, bytes; } DeviceRange;
+
 typedef struct DeviceLaunch {
     const DeviceKernel *kernel;
     uint32_t grid[3], block[3];
     uint32_t cluster[3];               // 0, 0, 0 and 1, 1, 1: no clusters
     uint32_t smem;                     // dynamic shared memory, bytes
-    bool     early;                    // in a graph it may be started before the end of what it follows: it waits by itself
+    bool     early;                    // in a graph it may be started before the end of what it follows: it waits by itself,
+    const DeviceRange *fixed;          // and reads these before it does: no launch beside it writes them
+    int      nfixed;
     void   **params;                   // addresses of the values, as for cuLaunchKernel
 } DeviceLaunch;
 

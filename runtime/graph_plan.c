@@ -33,10 +33,19 @@ uint64_t plan_offset(const TGraph *g, int value)
     return n;
 }
 
+// Weights, and what is computed from them alone: a plan's launches do not write them.
+static uint64_t fixed_inputs(const TGLaunch *l, const TGraph *g)
+{
+    uint64_t fixed = 0;
+    for (int p = 0; p < l->kernel->nparams; p++)
+        if (!l->fixed && l->args[p].tensor >= 0 && g->values[plan_root(g, l->args[p].tensor)].fixed) fixed |= UINT64_C(1) << p;
+    return fixed;
+}
+
 bool plan_bind(PlanLaunch *l, Runtime *rt, const TGraph *g, Buf *err)
 {
     const TKernel *k = l->launch->kernel;
-    l->compiled = runtime_compile(rt, k, &l->launch->schedule, err);
+    l->compiled = runtime_compile_fixed(rt, k, &l->launch->schedule, fixed_inputs(l->launch, g), err);
     if (!l->compiled) return false;
     l->info = compiled_eval(l->compiled)->launch;
     l->args = checked_alloc(sizeof *l->args * (size_t)(k->nparams + 1));

@@ -98,6 +98,18 @@ static bool put_slot(Device *d, void *to, const LaunchSlot *s, const Bound *b, P
     return false;
 }
 
+static void fixed_ranges(const Bound *b, Prepared *p)
+{
+    p->launch.nfixed = 0;
+    for (int i = 0; i < b->info->nparams; i++) {
+        const BindArg *a = &b->args[i];
+        uint64_t bytes = (uint64_t)elem_bytes(a->elem);
+        if (!b->info->params[i].fixed) continue;
+        for (int k = 0; k < a->rank; k++) bytes *= (uint64_t)a->dim[k];
+        p->fixed[p->launch.nfixed++] = (DeviceRange){a->address, bytes};
+    }
+}
+
 bool prepare(Device *d, const LaunchInfo *info, const Bound *bound, const DeviceKernel *k, Prepared *out, Buf *err)
 {
     Bound b = *bound;
@@ -112,13 +124,15 @@ bool prepare(Device *d, const LaunchInfo *info, const Bound *bound, const Device
     out->empty = blocks == 0;
     out->launch = (DeviceLaunch){.kernel = k, .grid = {(uint32_t)blocks, 1, 1}, .block = {(uint32_t)info->threads, 1, 1},
                                  .cluster = {(uint32_t)cluster, 1, 1},
-                                 .smem = info->smem + (info->smem_more.n ? (uint32_t)bind_eval(&b, info->smem_more) : 0), .early = info->early};
+                                 .smem = info->smem + (info->smem_more.n ? (uint32_t)bind_eval(&b, info->smem_more) : 0), .early = blocks <= info->early};
     size_t bytes = (size_t)CELL * (size_t)(info->nslots + 1);
     out->storage = aligned_alloc(CELL, bytes);
     if (!out->storage) { buf_puts(err, "out of memory"); return false; }
     memset(out->storage, 0, bytes);
     out->params = checked_alloc(sizeof(void *) * (size_t)(info->nslots + 1));
     out->launch.params = out->params;
+    out->launch.fixed = out->fixed = checked_alloc(sizeof *out->fixed * (size_t)(info->nparams + 1));
+    fixed_ranges(&b, out);
     for (int i = 0; i < info->nslots; i++) {
         out->params[i] = (char *)out->storage + (size_t)CELL * (size_t)i;
         if (put_slot(d, out->params[i], &info->slots[i], &b, out, err)) continue;
@@ -149,5 +163,6 @@ void prepared_free(Device *d, Prepared *p)
     for (int i = 0; i < p->nscratch; i++) d->ops->free(d, p->scratch[i]);
     free(p->storage);
     free(p->params);
+    free(p->fixed);
     *p = (Prepared){0};
 }

@@ -135,6 +135,25 @@ static void copies_without_wait(void **state) {
     fault_of("cp.async.ca.shared.global [%r12], [%rd3], 4; cp.async.commit_group; ld.shared.u32 %r2, [%r12];", 32, EMU_FAULT_MISSING_WAIT, "read of `tile` + 0, which a cp.async of warp 0", &(EmuOptions){.allow_uninitialised = true});
     fault_of("cp.async.ca.shared.global [%r12], [%rd3], 4; cp.async.commit_group; cp.async.wait_group 0; xor.b32 %r1, %r12, 128; ld.shared.u32 %r2, [%r1];", 64, EMU_FAULT_MISSING_WAIT, "no wait orders the two", &(EmuOptions){.allow_uninitialised = true});
 }
+// A launch that may begin before the end of those that it follows: what it touches before it has waited.
+static void early_launches(void **state) {
+    (void)state;
+    const EmuOptions early = {.early = true};
+    fault_of("ld.global.u32 %r1, [%rd1];", 32, EMU_FAULT_MISSING_WAIT, "read of 4 bytes before griddepcontrol.wait, while earlier launches may still run: `x` + 0", &early);
+    fault_of("st.global.u32 [%rd2+8], %r1; griddepcontrol.wait;", 32, EMU_FAULT_MISSING_WAIT, "write of 4 bytes before griddepcontrol.wait, while earlier launches may still run: `y` + 8", &early);
+    fault_of("setp.lt.u32 %p1, %r0, 7; @%p1 bra A; griddepcontrol.wait; A: ld.global.u32 %r1, [%rd1];", 32, EMU_FAULT_MISSING_WAIT, "read of 4 bytes before", &early);
+    fault_of("cp.async.bulk.global.shared::cta.bulk_group [%rd2], [%r10], 16;", 1, EMU_FAULT_MISSING_WAIT, "write of 16 bytes before griddepcontrol.wait", &early);
+    EmuContext *emu = emu_create();
+    EmuModule *m = load_ptx(emu, KERNEL(XY, LOADS "griddepcontrol.launch_dependents; ld.global.u32 %r1, [%rd1+4]; griddepcontrol.wait; ld.global.u32 %r2, [%rd2]; add.s32 %r1, %r1, %r2; st.global.u32 [%rd2+4], %r1;"));
+    u32 x[2] = {0, 40}, y[2] = {2, 0};
+    u64 dx = device(emu, "x", x, sizeof x), dy = device(emu, "y", y, sizeof y);
+    EmuRange fixed = {dx, sizeof x};
+    run_clean(emu, m, "k", 1, 1, 0, (void *[]){&dx, &dy}, &(EmuOptions){.early = true, .fixed = &fixed, .n_fixed = 1});
+    emu_read(emu, y, dy, sizeof y);
+    assert_int_equal(y[1], 42);
+    emu_destroy(emu);
+}
+
 static void deadlocks(void **state) {
     (void)state;
     fault_of("setp.lt.u32 %p1, %r0, 32; @%p1 bra A; bar.sync 1, 64; A:", 64, EMU_FAULT_DEADLOCK, "warp 1 waits for barrier 1, where 32 of 64 threads are", NULL);
@@ -208,7 +227,7 @@ static void host_calls(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(vectors_and_widths), cmocka_unit_test(variables), cmocka_unit_test(atomics), cmocka_unit_test(out_of_bounds),
-        cmocka_unit_test(misaligned), cmocka_unit_test(uninitialised), cmocka_unit_test(races), cmocka_unit_test(copies_without_wait),
+        cmocka_unit_test(misaligned), cmocka_unit_test(uninitialised), cmocka_unit_test(races), cmocka_unit_test(copies_without_wait), cmocka_unit_test(early_launches),
         cmocka_unit_test(deadlocks), cmocka_unit_test(other_faults), cmocka_unit_test(places), cmocka_unit_test(host_calls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
