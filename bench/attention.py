@@ -41,19 +41,12 @@ def prefill(o, b, h, g, s, d, causal):
                       lambda: (out, sdpa(SDPBackend.FLASH_ATTENTION, q, k, v, causal)()()), "prefill")
 
 
-def parts_of(b, g, multiprocessors=132): return max(4, min(64, multiprocessors // (b * g) // 4 * 4))      # by fours: loads of 16 bytes
-
-
 def decode(o, b, h, g, l, d):
     q, k, v = [torch.randn(b, n, s, d, device="cuda", dtype=torch.bfloat16) for n, s in ((h, 1), (g, l), (g, l))]
-    p = parts_of(b, g)
     length = torch.full((b,), l, device="cuda", dtype=torch.int32)
-    top, den, acc = [torch.empty(b, h, p, *e, device="cuda") for e in ((), (), (d,))]
     out = torch.full((b, h, d), float("nan"), device="cuda", dtype=torch.bfloat16)
-    def ours():
-        one = tk.Kernel(suite.path(LIBRARY), "attention_split", sets=dict(D=d, E=d), arch=o.arch, q=q.view(b, h, d), k=k, v=v, lengths=length, top=top, den=den, acc=acc, scale=d ** -0.5, parts=p)
-        two = tk.Kernel(suite.path(LIBRARY), "attention_combine", sets=dict(E=d), arch=o.arch, top=top, den=den, acc=acc, o=out)
-        return lambda: (one(), two())
+    sizes = dict(B=b, H=h, G=g, L=l, D=d, E=d)                          # known, so that the model chooses the parts
+    def ours(): return tk.Kernel(suite.path(LIBRARY), "attention_decode", sets=sizes, arch=o.arch, q=q.view(b, h, d), k=k, v=v, lengths=length, o=out, scale=d ** -0.5)
     return suite.Case(f"decode B{b} H{h}/{g} L{l} D{d}", 4 * b * h * l * d, 2 * k.nbytes, ours,
                       {"cuDNN": sdpa(SDPBackend.CUDNN_ATTENTION, q, k, v, False), "FlashAttention 2": sdpa(SDPBackend.FLASH_ATTENTION, q, k, v, False)},
                       lambda: (out, sdpa(SDPBackend.FLASH_ATTENTION, q, k, v, False)()().view(b, h, d)), "decode")

@@ -126,11 +126,11 @@ static const Layout *kept_layout(const Assign *s, const Op *op) {
     return NULL;
 }
 
-// A part's value is held by the same threads when it is kept and when it is joined.
+// A part's value is held by the same threads when it is kept and when it is joined or taken.
 static void tie_parts(Assign *s, const Op *op, const Val *v) {
     for (uint32_t i = 0; i < s->all.n; i++) {
         const Op *get = s->all.at[i];
-        if (get->code != OP_T_part_get) continue;
+        if (get->code != OP_T_part_get && get->code != OP_T_part_take) continue;
         const Op *put = get->in[1]->def;
         Val *kept = put->in[2 + get->attr];
         if ((op == put || op == get) && v == kept) flow(s, v, get->out[0]);
@@ -159,7 +159,7 @@ static void spread(Assign *s, Val *v) {
             else if (op->code != OP_T_load) flow(s, v, op->out[0]);
         } else if (op->code == OP_T_store || op->code == OP_T_ptrstore) {
             for (int k = 0; k < op->nin; k++) flow(s, v, op->in[k]);
-        } else if (op->code == OP_T_part_put || op->code == OP_T_part_get) {
+        } else if (op->code == OP_T_part_put || op->code == OP_T_part_get || op->code == OP_T_part_take) {
             tie_parts(s, op, v);
         } else if (op->code == OP_T_join_cluster) {
             flow(s, v, v == op->out[0] ? op->in[0] : op->out[0]);
@@ -381,6 +381,7 @@ static void insert_conversions(Assign *s) {
             Op *put = op->in[1]->def;
             put->in[2 + op->attr] = converted(s, put, put->in[2 + op->attr], o->layout);
         }
+        else if (op->code == OP_T_part_take && is_tile(o)) result_as(s, op, 0, op->in[1]->def->in[2 + op->attr]->layout);
         else if (op->code == OP_T_join_cluster && is_tile(o)) need(s, op, 0, o->layout, &o->type);
         else if (op->code == OP_T_keep_put) op->in[2] = converted(s, op, op->in[2], kept_layout(s, op));
         else if (op->code == OP_T_keep_get) result_as(s, op, 0, kept_layout(s, op));

@@ -256,6 +256,27 @@ static Op *control(Bld *s, OpCode code, Span span, int nlead, Val *const *lead, 
 
 // ---- statements ----------------------------------------------------------------------------------
 
+// `merge`: an op behind the loop, whose region makes one state of two parts'.
+static void merge(Bld *s, const TStmt *t) {
+    int n = t->ncarried;
+    Op *op = control(s, OP_T_merge, t->span, 0, NULL, t->carried, n, true);
+    Val **saved = NEW_N(s->f->arena, Val *, s->f->kernel->naxes + 1), **in = NEW_N(s->f->arena, Val *, n + 1);
+    memcpy(saved, s->axis, sizeof *saved * (size_t)s->f->kernel->naxes);
+    Open o = open_region(s, op->reg[0]);
+    for (int i = 0; i < 2 * n; i++) {
+        const TVar *v = i < n ? t->merge_x[i] : t->merge_y[i - n];
+        s->var[v->id] = region_arg(s->f, op->reg[0], op->in[i % n]->type);
+        s->var[v->id]->name = v->name;
+    }
+    body(s, &t->merge_body);
+    for (int i = 0; i < n; i++) in[i] = expr(s, t->merge_result[i]);
+    terminate(s, OP_T_yield, n, in, 0);
+    s->b = o.b;
+    s->ended = o.ended;
+    memcpy(s->axis, saved, sizeof *saved * (size_t)s->f->kernel->naxes);
+    bind_results(s, op, t->carried, n);
+}
+
 static void for_stmt(Bld *s, const TStmt *t) {
     Vars vars = {0};
     assigned(s, &t->body, &vars);
@@ -280,6 +301,7 @@ static void for_stmt(Bld *s, const TStmt *t) {
     close_region(s, o, vars.at, n);
     memcpy(s->axis, saved, sizeof *saved * (size_t)s->f->kernel->naxes);
     bind_results(s, op, vars.at, n);
+    if (t->ncarried && t->merge_result) merge(s, t);
 }
 
 static void while_stmt(Bld *s, const TStmt *t) {

@@ -45,6 +45,21 @@ static bool number(Facts *s, const Val *v, const int64_t *dims, int64_t *out) {
     return true;
 }
 
+static bool loaded(const Val *v) {
+    const Op *d = v->def;
+    bool is = d && d->code == OP_T_load;
+    for (int i = 0; d && !is && i < d->nin; i++) is = loaded(d->in[i]);
+    return is;
+}
+
+// What a loop's end is at most: lengths that the device reads are taken to be as long as the tensor.
+static bool at_most(Facts *s, const Val *v, const int64_t *dims, int64_t *out) {
+    const Op *d = v->def;
+    if (number(s, v, dims, out)) return true;
+    if (!d || d->code != OP_T_fun || d->sub != TF_min || !loaded(v)) return false;
+    return at_most(s, d->in[0], dims, out) || at_most(s, d->in[1], dims, out);
+}
+
 static bool count(LExpr e, const int64_t *dims, int64_t *out) {
     for (uint32_t i = 0; i < e.n; i++) if (e.at[i].op == L_SCALAR || e.at[i].op == L_STRIDE) return false;
     *out = launch_eval(e, dims, NULL, NULL);
@@ -111,7 +126,7 @@ static bool work_of(Fn *f, const Target *t, const int64_t *dims, Work *w) {
     Facts *s = facts_new(f);
     int64_t lo, hi, step;
     *w = (Work){0};
-    if (!loop || !number(s, loop->in[0], dims, &lo) || !number(s, loop->in[1], dims, &hi) || !number(s, loop->in[2], dims, &step) || step < 1) return false;
+    if (!loop || !number(s, loop->in[0], dims, &lo) || !at_most(s, loop->in[1], dims, &hi) || !number(s, loop->in[2], dims, &step) || step < 1) return false;
     for (const Op *op = loop->reg[0]->first; op; op = op->next) if (op->code == OP_T_dot && !product(w, t, op)) return false;
     w->trips = hi > lo ? (hi - lo + step - 1) / step : 0;
     for (int i = 0; i < loop->nout; i++) w->tile_bytes += (double)type_lanes(&loop->out[i]->type) * 4;

@@ -393,6 +393,12 @@ void eval_while(Eval *e, const Step *s)
     give_carried(e, op->out);
 }
 
+// The loop before it was whole.
+void eval_merge(Eval *e, const Step *s)
+{
+    for (int i = 0; i < s->op->nout; i++) slot_share(e, s->op->out[i], s->op->in[i]);
+}
+
 // ---- the plan ------------------------------------------------------------------------------------
 
 static EvalFn *const table[OP_T_COUNT] = {

@@ -110,6 +110,18 @@ void eval_part_get(Eval *e, const Step *s)
     if (e->bounds && elem_is_float((Elem)op->out[0]->type.elem)) bound_joined(e, op, p->n, from);
 }
 
+void eval_part_take(Eval *e, const Step *s)
+{
+    const Op *op = s->op, *put = op->in[1]->def;
+    struct Parts *p = parts_of(e, scalar_int(e, op->in[0]), (int)put->imm, put->nin - 2);
+    int64_t part = scalar_int(e, op->in[2]);
+    if (part < 0 || part >= p->n || !p->there[part]) { eval_fault(e, op->span, "part_take: part %lld of %d is not there", (long long)part, p->n); return; }
+    Slot x = p->at[part * p->values + op->attr];
+    tile_keep(x.t);
+    tile_keep(x.b);
+    slot_set(e, op->out[0], &x);
+}
+
 void drop_parts(Eval *e)
 {
     for (struct Parts *p = e->parts; p; p = p->next)

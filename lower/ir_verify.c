@@ -422,13 +422,19 @@ static void check_part_put(Check *c, const Op *op)
     if (op->imm < 1) problem(c, "a tile has at least one part");
 }
 
-static void check_part_get(Check *c, const Op *op)
+static void check_part_take(Check *c, const Op *op)
 {
     want_scalar_int(c, op, 0, "the tile's number");
+    if (op->code == OP_T_part_take) want_scalar_int(c, op, 2, "the part's number");
     const Op *put = op->in[1]->def;
     if (!put || put->code != OP_T_part_put) { problem(c, "operand 1 must be the result of part_put"); return; }
     if (op->attr < 0 || op->attr >= put->nin - 2) { problem(c, "part_put keeps %d values", put->nin - 2); return; }
     if (!type_equal(&op->out[0]->type, &put->in[2 + op->attr]->type)) problem(c, "the result's type is not that of the value kept");
+}
+
+static void check_part_get(Check *c, const Op *op)
+{
+    check_part_take(c, op);
     if (op->sub == TR_argmax || op->sub == TR_argmin) problem(c, "parts are not joined by %s", sub_name(SUB_REDUCE, op->sub));
     if ((op->sub == TR_any || op->sub == TR_every) && !is_bool(op->out[0])) problem(c, "any and every are of bool");
 }
@@ -561,6 +567,15 @@ static void check_while(Check *c, const Op *op)
     want_same_types(c, op->nout, op->in, op->out, "carried values");
     want_args(c, op->reg[0], 0, op->nout, op->out);
     want_args(c, op->reg[1], 0, op->nout, op->out);
+}
+
+static void check_merge(Check *c, const Op *op)
+{
+    int n = op->nout;
+    if (op->nin != n) { problem(c, "a merge has a result for each value"); return; }
+    want_same_types(c, n, op->in, op->out, "values");
+    if ((int)op->reg[0]->args.n != 2 * n) { problem(c, "the region has %u arguments, not %d", op->reg[0]->args.n, 2 * n); return; }
+    for (int side = 0; side < 2; side++) want_same_types(c, n, op->reg[0]->args.at + side * n, op->out, "region arguments");
 }
 
 static void check_if(Check *c, const Op *op)

@@ -152,6 +152,15 @@ static void load_part(Gen *g, const Op *put, const Op *get, LLVMValueRef part, L
     }
 }
 
+void emit_part_take(Gen *g, Op *op) {
+    int regs = regs_of(op->out[0]);
+    LLVMValueRef *x = NEW_N(g->arena, LLVMValueRef, regs);
+    load_part(g, op->in[1]->def, op, gen_get64(g, op->in[2], 0), x);
+    for (int r = 0; r < regs; r++) gen_set(g, op->out[0], r, x[r]);
+}
+
+void emit_merge(Gen *g, Op *op) { (void)g; (void)op; ice("the pass `split` left a merge"); }
+
 typedef struct Joining {
     const Op     *put, *get;
     TReduce       kind;

@@ -45,6 +45,7 @@
     X(atomic,       ATOMIC,  2, 255,  1,  0, "RW",  1, "tensor, index.. (nidx), value, compare? (cas); or pointer (nidx 0), value, compare?, where? (HAS_WHERE); the old value") \
     X(for,          NONE,    3, 255, 255, 1, "",    1, "lo, hi, step, carried..; region args: counter, carried..; ends in yield") \
     X(while,        NONE,    0, 255, 255, 2, "",    1, "carried..; region 0 (args: carried) ends in condition c, carried..; region 1 (args: carried) ends in yield") \
+    X(merge,        NONE,    1, 255, 255, 1, "",    1, "value.. that a loop carried; region args: a part's state, the next one's; ends in yield: both parts'. The values as they are: the loop was whole") \
     X(if,           NONE,    1,  1,  255, 2, "",    1, "cond; regions end in yield (or break, continue)") \
     X(yield,        NONE,    0, 255,  0,  0, "T",   1, "value..: results of an if, carried values of a loop") \
     X(condition,    NONE,    1, 255,  0,  0, "T",   1, "c, carried..: goes on while c") \
@@ -54,6 +55,7 @@
     X(print,        NONE,    0,  1,   0,  0, "S",   1, "value?; str before it") \
     X(part_put,     NONE,    3, 255,  1,  0, "S",   1, "tile's number, part's number, value..: keeps the values of this part of its tile; true in the program that is the last of the tile's imm parts to do so") \
     X(part_get,     REDUCE,  2,  2,   1,  0, "R",   1, "tile's number, part_put's result (which was true): value attr of all parts of the tile, joined in their order") \
+    X(part_take,    NONE,    3,  3,   1,  0, "R",   1, "tile's number, part_put's result (which was true), part's number: value attr of that part of the tile") \
     X(join_cluster, REDUCE,  1,  1,   1,  0, "S",   1, "x; those of all imm blocks of the cluster, joined in the blocks' order: the same in each") \
     X(keep,         NONE,    1,  1,   1,  0, "S",   1, "tiles; for how many tiles of imm bytes the program has room in shared memory, index: so many or fewer are asked for") \
     X(keep_put,     NONE,    4, 255,  0,  0, "S",   1, "keep's result, number, tile, axis..: kept under the number, if that is less than keep's result") \

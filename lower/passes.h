@@ -18,6 +18,16 @@ bool peel(Fn *f);                                              // peel.c: trips 
 bool split_loop(Fn *f, const CompileOptions *opt);             // split.c: a loop's trips shared by several programs
 bool is_neutral(const Val *v, double x);                       // split.c: the number x in every lane
 Op  *program_of(Fn *f);                                        // the op that gives the program's number, made where nobody asks for it
+bool has_effect(const Op *op);                                 // merge.c: stores, prints, whatever else is seen from outside
+const char *trips_bound(const Op *loop);                       // merge.c: why its trips cannot be run apart, whatever it carries; or NULL
+Val *part_length(Builder *b, const Op *loop, int64_t parts);   // merge.c: what each part has of it, whole trips
+Op  *merge_of(const Op *loop);                                 // merge.c: says how parts of what it carries become one; or NULL
+const char *merge_refusal(const Op *merge);
+void merge_states(Builder *b, const Op *merge, Val *const *x, Val *const *y, Val **out);                  // x and y merged
+void merge_if(Builder *b, const Op *merge, Val *there, Val *const *x, Val *const *y, Val **out);          // x where not `there`
+void merge_becomes(Fn *f, Op *merge, Val *const *values);      // these are its results
+bool merge_drop(Fn *f);                                        // loops are whole
+void merge_apart(Fn *f);                                       // for eval: loops with a merge in parts, one after another
 bool share_rows(Fn *f, const CompileOptions *opt);             // share.c: the blocks of a cluster share a row's loops
 int  share_blocks(Fn *f, const Target *t, const int64_t *dims);  // of a cluster, for a row of that length; 1: none. f as built
 const char *split_refusal(Fn *f);                              // why it cannot be, or NULL

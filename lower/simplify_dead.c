@@ -85,6 +85,7 @@ static void need_op(Dead *d, Op *op)
     if (op_has(op, 'T')) return;                                            // slot by slot
     for (int i = 0; i < op->nin; i++) want(d, op->in[i]);
     for (int i = 0; i < op->nout; i++) want(d, op->out[i]);
+    if (op->code == OP_T_merge) for (int i = 0; i < op->nout; i++) want(d, op->reg[0]->last->in[i]);      // all or nothing
 }
 
 static void need_value(Dead *d, Val *v)
@@ -102,11 +103,11 @@ static void need_value(Dead *d, Val *v)
     if (slot >= 0) want_slot(d, op, slot);
 }
 
-static bool has_effect(const Op *op)
+static bool seen_outside(const Op *op)
 {
     int64_t imm;
     if (op->code == OP_T_assert && is_const(op->in[0], &imm) && imm) return false;
-    return op_has(op, 'W') || op_has(op, 'S') || op_has(op, 'A');
+    return has_effect(op);
 }
 
 // ---- sweeping ------------------------------------------------------------------------------------
@@ -157,7 +158,7 @@ bool remove_dead(Fn *f)
     Dead d = {.f = f, .live = NEW_N(f->arena, bool, f->nvals)};
     for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) op->mark = 0;
     for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op))
-        if (has_effect(op)) need_op(&d, op);
+        if (seen_outside(op)) need_op(&d, op);
     while (d.todo.n) need_value(&d, d.todo.at[--d.todo.n]);
     return sweep(&d, &f->body);
 }

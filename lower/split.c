@@ -11,48 +11,59 @@
 // follows the loop runs once, whatever it is.
 //
 // A loop may be split when each variable that it carries is only ever joined with something that no carried variable is
-// part of (v = v op f(trip), op one of + * min max and or, the accumulator of a dot), when its body has no effects, and
-// when what comes before it may be done again. Parts but the first start from what the op leaves alone; a part may have
-// no trips. How many parts there are is the schedule's affair (Schedule.split); 1 leaves the kernel as it was.
+// part of (v = v op f(trip), op one of + * min max and or, the accumulator of a dot) or when its `merge` says how parts
+// become one (merge.c), when its body has no effects, and when what comes before it may be done again. Parts but the first
+// start from what the op leaves alone, with `merge` from what the loop starts from; a part may have no trips. How many parts there are is the schedule's affair (Schedule.split); 1 leaves the kernel as it was.
 #include "lower/build.h"
 #include "lower/passes.h"
 #include "lower/reduction.h"
 
-enum { MAX_CARRIED = 16 };
+enum { MAX_CARRIED = 16, MAX_AT_ONCE = 16, READ_LANES = 128 * 128 };     // registers of 128 threads
 
 typedef struct Split {
     Fn     *f;
-    Op     *loop;
-    TReduce join[MAX_CARRIED];
+    Op     *loop, *merge;                // merge: NULL, or the op that says how parts become one
+    TReduce join[MAX_CARRIED];           // without it
+    Val    *end, *from, *share;          // of the whole loop: where it ends and starts, what each part has of it
 } Split;
-
-static bool effects(const Op *op) { return op_has(op, 'W') || op_has(op, 'S') || op_has(op, 'A'); }
 
 static bool effects_inside(const Op *op) {
     for (int i = 0; i < op->nreg; i++)
-        for (const Op *in = op_walk(op->reg[i], NULL); in; in = op_walk(op->reg[i], in)) if (effects(in)) return true;
-    return effects(op);
+        for (const Op *in = op_walk(op->reg[i], NULL); in; in = op_walk(op->reg[i], in)) if (has_effect(in)) return true;
+    return has_effect(op);
+}
+
+static int uses_of(const Op *op, const Val *v) {
+    int n = 0;
+    for (int i = 0; i < op->nin; i++) n += op->in[i] == v;
+    return n;
+}
+
+static const char *sums_of(Split *s) {
+    const Region *r = s->loop->reg[0];
+    const Op *yield = r->last;
+    for (int i = 0; i < s->loop->nout; i++) {
+        const Val *v = r->args.at[1 + i];
+        if (yield->in[i]->type.ptr || !reduce_joins(v, yield->in[i], &s->join[i])) return "the loop carries more than sums, products, extremes and truths, and has no `merge`";
+        if (region_uses(r, v) != 1 || region_uses(r, yield->in[i]) != 1) return "a trip reads what the loop carries, which has no `merge`";
+    }
+    return NULL;
+}
+
+static const char *merged_of(const Split *s) {
+    for (int i = 0; i < s->loop->nout; i++)
+        if (region_uses(&s->f->body, s->loop->out[i]) != uses_of(s->merge, s->loop->out[i])) return "what the loop carries is used beside its `merge`";
+    return merge_refusal(s->merge);
 }
 
 static const char *loop_of(Split *s, Op *loop) {
-    Region *r = loop->reg[0];
-    const Op *yield = r->last;
     if (!loop->nout) return "the loop carries nothing";
     if (loop->nout > MAX_CARRIED) return "the loop carries too much";
-    for (const Op *op = r->first; op != yield; op = op->next) {
-        if (effects_inside(op)) return "the loop stores, or has another effect";
-        for (const Op *in = op->nreg ? op : NULL; in; in = NULL)
-            for (int i = 0; i < op->nreg; i++)
-                for (const Op *x = op_walk(op->reg[i], NULL); x; x = op_walk(op->reg[i], x)) if (op_target(x) == loop) return "the loop may end early";
-    }
-    if (yield->code != OP_T_yield) return "the loop may end early";
-    for (int i = 0; i < loop->nout; i++) {
-        const Val *v = r->args.at[1 + i];
-        if (yield->in[i]->type.ptr || !reduce_joins(v, yield->in[i], &s->join[i])) return "the loop carries more than sums, products, extremes and truths";
-        if (region_uses(r, v) != 1 || region_uses(r, yield->in[i]) != 1) return "a trip reads what the loop carries";
-    }
+    const char *why = trips_bound(loop);
+    if (why) return why;
     s->loop = loop;
-    return NULL;
+    s->merge = merge_of(loop);
+    return s->merge ? merged_of(s) : sums_of(s);
 }
 
 static const char *applies(Split *s) {
@@ -80,13 +91,12 @@ Op *program_of(Fn *f) {
 
 // The loop's bounds for this part: whole trips, as many for each as the first.
 static void share(Split *s, Builder *b, Val *part, int64_t parts) {
-    Val *lo = s->loop->in[0], *hi = s->loop->in[1], *step = s->loop->in[2];
-    Val *length = b_binary(b, OP_sub, hi, lo), *trips = b_binary(b, OP_div, b_binary(b, OP_add, length, b_binary(b, OP_sub, step, number_of(b, 1))), step);
-    Val *each = b_binary(b, OP_div, b_binary(b, OP_add, trips, number_of(b, parts - 1)), number_of(b, parts));
-    each = b_binary(b, OP_mul, each, step);
-    Val *from = b_binary(b, OP_add, lo, b_binary(b, OP_mul, part, each));
-    s->loop->in[0] = from;
-    s->loop->in[1] = b_op(b, OP_T_fun, TF_min, type_scalar(EL_index), 2, (Val *[]){hi, b_binary(b, OP_add, from, each)});
+    Op *loop = s->loop;
+    s->from = loop->in[0];
+    s->end = loop->in[1];
+    s->share = part_length(b, loop, parts);
+    loop->in[0] = b_binary(b, OP_add, s->from, b_binary(b, OP_mul, part, s->share));
+    loop->in[1] = b_op(b, OP_T_fun, TF_min, type_scalar(EL_index), 2, (Val *[]){s->end, b_binary(b, OP_add, loop->in[0], s->share)});
 }
 
 bool is_neutral(const Val *v, double x) {
@@ -108,6 +118,74 @@ static void carry(Split *s, Builder *b, Val *part) {
     }
 }
 
+static void join_sums(Split *s, Region *in, Val *tile, Val *last) {
+    Builder b = {s->f, in, in->first, s->loop->span};
+    for (int i = 0; i < s->loop->nout; i++) {
+        Val *out = s->loop->out[i], *whole = b_op(&b, OP_T_part_get, s->join[i], out->type, 2, (Val *[]){tile, last});
+        whole->def->attr = i;
+        whole->name = out->name;
+        replace_uses(in, out, whole);
+    }
+}
+
+// One part's state, in the order of merge's operands. What the loop does not change is the same in all parts.
+static void take(const Split *s, Builder *b, Val *tile, Val *last, Val *part, Val **out) {
+    for (int i = 0; i < s->merge->nin; i++) {
+        Val *v = out[i] = s->merge->in[i];
+        for (int k = 0; k < s->loop->nout; k++) {
+            if (s->loop->out[k] != v) continue;
+            out[i] = b_op(b, OP_T_part_take, 0, v->type, 3, (Val *[]){tile, last, part});
+            out[i]->def->attr = k;
+            out[i]->name = v->name;
+            break;
+        }
+    }
+}
+
+// As many parts are read at once as registers hold beside what they are merged into: each read is a way to L2 and back.
+static int64_t at_once(const Split *s, int64_t parts) {
+    int64_t lanes = 0, rest = parts - 1;
+    for (int i = 0; i < s->loop->nout; i++) lanes += type_lanes(&s->loop->out[i]->type);
+    int64_t fit = READ_LANES / lanes;
+    if (fit < 1) fit = 1;
+    if (fit > MAX_AT_ONCE) fit = MAX_AT_ONCE;
+    int64_t rounds = (rest + fit - 1) / fit;
+    return (rest + rounds - 1) / rounds;
+}
+
+//     x = part 0
+//     for p in 1 .. parts by U { y0 .. = parts p .. p + U;  if there is a part p { x = merge x, y0 } .. }
+static void join_merged(Split *s, Region *in, Val *tile, Val *last, int64_t parts) {
+    Op *merge = s->merge;
+    int n = merge->nin;
+    int64_t many = at_once(s, parts);
+    bool ragged = (parts - 1) % many != 0;
+    Builder b = {s->f, in, merge, s->loop->span};
+    Val *init[3 + MAX_CARRIED] = {number_of(&b, 1), number_of(&b, parts), number_of(&b, many)}, *x[MAX_CARRIED], *y[MAX_AT_ONCE][MAX_CARRIED], *part[MAX_AT_ONCE];
+    take(s, &b, tile, last, number_of(&b, 0), init + 3);
+    Op *walk = op_new(s->f, OP_T_for, s->loop->span, 3 + n, init, n);
+    Region *r = walk->reg[0];
+    Val *first = region_arg(s->f, r, type_scalar(EL_index));
+    for (int i = 0; i < n; i++) {
+        walk->out[i]->type = merge->in[i]->type;
+        x[i] = region_arg(s->f, r, merge->in[i]->type);
+    }
+    Builder t = {s->f, r, NULL, s->loop->span};
+    for (int u = 0; u < many; u++) {
+        part[u] = u ? b_binary(&t, OP_add, first, number_of(&t, u)) : first;
+        Val *at = u && ragged ? b_op(&t, OP_T_fun, TF_min, type_scalar(EL_index), 2, (Val *[]){part[u], number_of(&t, parts - 1)}) : part[u];
+        take(s, &t, tile, last, at, y[u]);
+    }
+    for (int u = 0; u < many; u++) {
+        Val *there = b_binary(&t, OP_lt, b_binary(&t, OP_add, s->from, b_binary(&t, OP_mul, part[u], s->share)), s->end);
+        if (u && ragged) there = b_binary(&t, OP_and, there, b_binary(&t, OP_lt, part[u], number_of(&t, parts)));
+        merge_if(&t, merge, there, x, y[u], x);
+    }
+    b_insert(&t, op_new(s->f, OP_T_yield, s->loop->span, n, x, 0));
+    b_insert(&b, walk);
+    merge_becomes(s->f, merge, walk->out);
+}
+
 // Everything after the loop is for the part that comes last.
 static void combine(Split *s, Val *tile, Val *part, int64_t parts) {
     Fn *f = s->f;
@@ -121,29 +199,24 @@ static void combine(Split *s, Val *tile, Val *part, int64_t parts) {
     op_after(loop, put);
     Op *branch = op_new(f, OP_T_if, loop->span, 1, put->out, 0);
     op_after(put, branch);
-    Builder t = {f, branch->reg[0], NULL, loop->span}, e = {f, branch->reg[1], NULL, loop->span};
-    Val *whole[MAX_CARRIED];
-    for (int i = 0; i < n; i++) {
-        whole[i] = b_op(&t, OP_T_part_get, s->join[i], loop->out[i]->type, 2, (Val *[]){tile, put->out[0]});
-        whole[i]->def->attr = i;
-        whole[i]->name = loop->out[i]->name;
-    }
     for (Op *op = rest, *next; op; op = next) {
         next = op->next;
         op_remove(op);
         op_append(branch->reg[0], op);
     }
-    for (int i = 0; i < n; i++) replace_uses(branch->reg[0], loop->out[i], whole[i]);
-    b_insert(&t, op_new(f, OP_T_yield, loop->span, 0, NULL, 0));
-    b_insert(&e, op_new(f, OP_T_yield, loop->span, 0, NULL, 0));
+    for (int i = 0; i < 2; i++) op_append(branch->reg[i], op_new(f, OP_T_yield, loop->span, 0, NULL, 0));
+    if (s->merge) join_merged(s, branch->reg[0], tile, put->out[0], parts);
+    else join_sums(s, branch->reg[0], tile, put->out[0]);
 }
 
 bool split_loop(Fn *f, const CompileOptions *opt) {
     Split s = {.f = f};
     int64_t parts = opt->schedule.split;
-    if (parts < 2) return true;
-    f->split_refused = applies(&s);
-    if (f->split_refused) return true;
+    if (parts > 1) f->split_refused = applies(&s);
+    if (parts < 2 || f->split_refused) {
+        if (merge_drop(f)) simplify(f);
+        return true;
+    }
 
     Op *program = program_of(f);
     Builder b = {f, NULL, program->next, s.loop->span};
@@ -153,10 +226,11 @@ bool split_loop(Fn *f, const CompileOptions *opt) {
     tile->def->in[0] = part->def->in[0] = number;
     b.before = s.loop;
     share(&s, &b, part, parts);
-    carry(&s, &b, part);
+    if (!s.merge) carry(&s, &b, part);
     combine(&s, tile, part, parts);
     f->launch->programs = launch_join_const(f->arena, L_MUL, f->launch->programs, parts);
     f->parts = (int)parts;
+    merge_drop(f);
     simplify(f);
     return true;
 }

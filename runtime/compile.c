@@ -165,6 +165,7 @@ Compiled *runtime_compile_fixed(Runtime *rt, const TKernel *k, const Schedule *s
     c->fixed = fixed;
     c->eval = f;
     if (rt->opt.compile.math != 1) contracted(f);
+    merge_apart(f);
     c->next = rt->cache;
     rt->cache = c;
     return remember(rt, k, c);

@@ -32,6 +32,27 @@ static const char source[] =
     "    }\n"
     "    o[m, :] = acc / den;\n"
     "}\n"
+    "kernel merged(q: bf16[S, D], k: bf16[L, D], v: bf16[L, D], o: out f32[S, D], scale: f32)\n"
+    "    grid (m in S by 64)\n"
+    "{\n"
+    "    let qt = q[m, :];\n"
+    "    var top = full(-inf, m);  var den = zeros<f32>(m);  var acc = zeros<f32>(m, :D);\n"
+    "    for n in L by 64\n"
+    "        merge |x, y| {\n"
+    "            let t = max(x.top, y.top);\n"
+    "            (t, x.den * exp2(x.top - t) + y.den * exp2(y.top - t), x.acc * exp2(x.top - t) + y.acc * exp2(y.top - t))\n"
+    "        }\n"
+    "    {\n"
+    "        let s = dot(qt, k[n, :] over :D) * scale;\n"
+    "        let t = max(top, max(s over n));\n"
+    "        let p = exp2(s - t);\n"
+    "        let r = exp2(top - t);\n"
+    "        den = den * r + sum(p over n);\n"
+    "        acc = acc * r + dot(p as bf16, v[n, :] over n);\n"
+    "        top = t;\n"
+    "    }\n"
+    "    o[m, :] = acc / den;\n"
+    "}\n"
     "kernel conv(x: bf16[N, H, W, C], w: bf16[K, R, S, C], y: out f32[N, P, Q, K], sh: i32, sw: i32, top: i32, left: i32)\n"
     "    where P = (H + 2 * top - R) / sh + 1, Q = (W + 2 * left - S) / sw + 1\n"
     "    grid (m in N * P * Q by 64, k in K by 64)\n"
@@ -67,7 +88,7 @@ static unsigned fixed;                                               // paramete
 static Fn *build(World *w, const char *name, const char *arch)       // arch NULL: level 1
 {
     static const SemaValue dims[] = {{.name = "D", .ival = 64, .elem = EL_none}};
-    TKernel *k = sema_instance(w->file, sema_find_kernel(w->file, name), NULL, 0, dims, strcmp(name, "attention") == 0);
+    TKernel *k = sema_instance(w->file, sema_find_kernel(w->file, name), NULL, 0, dims, strcmp(name, "attention") == 0 || strcmp(name, "merged") == 0);
     if (!k) { diag_print(w->s, stderr, DIAG_short, false); fail(); }
     Fn *f = ir_build(w->s, k);
     if (!arch) return f;
@@ -292,6 +313,29 @@ static void test_parts_agree(void **state)
     parts = 0;
 }
 
+// Four trips in 2, 3 (two each: the last has none) and 8 parts, read one to seven at once.
+static void test_merges_agree(void **state)
+{
+    (void)state;
+    fill();
+    for (parts = 2; parts <= 8; parts += parts == 2 ? 1 : 5) {
+        agrees("merged", "sm_80", OP_T_part_take);
+        agrees("merged", "sm_90a", OP_T_part_take);
+    }
+    parts = 0;
+    World w = world();
+    Fn *f = build(&w, "merged", "sm_90a");                           // whole: nothing is left of the merge
+    assert_false(has_op(f, OP_T_merge));
+    f = build(&w, "merged", NULL);
+    assert_true(has_op(f, OP_T_merge));
+    merge_apart(f);
+    assert_false(has_op(f, OP_T_merge));
+    int loops = 0;
+    for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) loops += op->code == OP_T_for;
+    assert_int_equal(loops, 3);
+    session_free(w.s);
+}
+
 // Takes out the nth op of a kind, then some run must trap with these words.
 static void without(const char *arch, OpCode code, int nth, const char *words)
 {
@@ -330,6 +374,7 @@ static void test_what_is_missing_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_pipelines_agree), cmocka_unit_test(test_roles_agree), cmocka_unit_test(test_fixed_inputs_agree),
-        cmocka_unit_test(test_clusters_agree), cmocka_unit_test(test_shares_agree), cmocka_unit_test(test_parts_agree), cmocka_unit_test(test_what_is_missing_is_told)};
+        cmocka_unit_test(test_clusters_agree), cmocka_unit_test(test_shares_agree), cmocka_unit_test(test_parts_agree),
+        cmocka_unit_test(test_merges_agree), cmocka_unit_test(test_what_is_missing_is_told)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -321,7 +321,9 @@ static void carried(Gen *g, int number, Elem e, unsigned axes, Buf *before, Buf 
     axes_list(g, axes, false, before);
     buf_puts(before, ");\n");
     if (chance(g, 50)) {
-        buf_printf(before, "    for k in K by %d { v%d = max(v%d, max(", (int)g->tile[AX_k], number, number);
+        buf_printf(before, "    for k in K by %d ", (int)g->tile[AX_k]);
+        if (chance(g, 30)) buf_printf(before, "merge |a, b| max(a.v%d, b.v%d) ", number, number);
+        buf_printf(before, "{ v%d = max(v%d, max(", number, number);
         along(g, e, axes, AX_k, 1, before);
         buf_puts(before, " over k)); }\n");
     } else {
