@@ -74,6 +74,7 @@ typedef enum SlotKind {                // one machine parameter of the entry, in
 enum {                                 // LaunchSlot.a of SLOT_SCRATCH
     SCRATCH_COUNTS,                    // arrivals at each tile; a launch leaves them zero
     SCRATCH_PARTS,                     // parts of tiles on their way to the program that joins them
+    SCRATCH_KINDS
 };
 typedef struct LaunchSlot {
     SlotKind kind;

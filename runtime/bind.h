@@ -31,6 +31,7 @@ typedef struct Bound {
     int8_t  dim_param[MAX_DIMS], dim_index[MAX_DIMS];   // where a dimension was found; param -1: fixed, -2: not found, -3: by a `where` equation
     BindArg *args;
     int      nargs;
+    uint64_t scratch[SCRATCH_KINDS];   // by SCRATCH_*: memory that launches share, one after the other; 0: each has its own
 } Bound;
 
 // Solves dimensions and computes the shapes of absent outputs (their dim and stride are filled in), then checks
@@ -59,6 +60,8 @@ typedef struct Prepared {
     uint64_t     scratch[8];
     bool         empty;                // no blocks: launching does nothing
 } Prepared;
+// How much scratch memory of each kind a launch needs.
+void bind_scratch(const Bound *b, uint64_t bytes[SCRATCH_KINDS]);
 bool prepare(Device *d, const LaunchInfo *variant, const Bound *b, const DeviceKernel *k, Prepared *out, Buf *err);
 bool prepared_launch(Device *d, const Prepared *p, Buf *err);      // on one stream: launches share the scratch memory
 void prepared_free(Device *d, Prepared *p);

@@ -45,6 +45,7 @@ typedef struct Plan {
     ArenaItem    *items;    int nitems;
     uint64_t      arena_bytes, live_bytes;
     uint64_t      arena;                                 // address that the launches were prepared for, 0: none
+    uint64_t      scratch[SCRATCH_KINDS];                // the same
     bool          placed;                                // what is kept is there
     uint64_t     *kept;                                  // by value: address in the store, or 0
     uint64_t      param[MAX_PARAMS];                     // addresses that the launches were prepared for
@@ -60,7 +61,8 @@ void     plan_where(const Runtime *rt, const PlanLaunch *l, Buf *out);   // "mlp
 uint64_t plan_bytes(const TGValue *v);
 int      plan_root(const TGraph *g, int value);
 uint64_t plan_offset(const TGraph *g, int value);        // in bytes, from its root on
-bool     plan_prepare(PlanLaunch *l, Runtime *rt, Buf *err);         // addresses are set: variant, code, parameters
+bool     plan_variant(PlanLaunch *l, Runtime *rt, Buf *err);         // addresses are set: which code runs
+bool     plan_prepare(PlanLaunch *l, Runtime *rt, Buf *err);         // .. and its parameters
 bool     plan_launch(PlanLaunch *l, Runtime *rt, const RunControl *ctl, Buf *err);
 
 // ---- graph_order.c
@@ -85,6 +87,8 @@ void     store_abandon(Runtime *rt);                     // after a failure: wha
 bool     store_reserve(Runtime *rt, const TGraph *g, const bool *values, Buf *err);      // room in one piece for those that are not kept yet
 uint64_t store_get(Runtime *rt, const TGraph *g, int value, bool keep, Buf *err);        // keep: in that room
 uint64_t store_arena(Runtime *rt, uint64_t bytes, Buf *err);         // of at least so many bytes; it may move
+// Scratch memory that launches share, at least so many bytes of each kind; it may move. Those that use it wait for each other.
+bool     store_scratch(Runtime *rt, const uint64_t bytes[SCRATCH_KINDS], uint64_t at[SCRATCH_KINDS], Buf *err);
 void     store_settle(Runtime *rt);                      // frees what was only needed to compute something else
 void     store_keep(Runtime *rt, uint64_t address);      // a plan reads it
 void     store_trim(Runtime *rt);                        // the same while plans are being placed: what no plan reads so far

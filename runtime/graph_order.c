@@ -3,7 +3,7 @@
 //     a -> h1      b -> h2      c h1 h2 -> y          a and b may run at once, c waits for both
 //
 // Values that share bytes of the arena at different times order launches just as values that are passed on do, so
-// memory is all that has to be looked at. An edge that others imply is left out. Beyond MANY launches, one simply
+// memory, shared scratch memory too, is all that has to be looked at. An edge that others imply is left out. Beyond MANY launches, one simply
 // follows the other.
 
 #include "runtime/graph.h"
@@ -14,7 +14,7 @@
 enum { MANY = 4096 };
 
 typedef struct Range { uint64_t at, end; bool written; } Range;
-typedef struct Touched { Range range[MAX_PARAMS]; int n; } Touched;
+typedef struct Touched { Range range[MAX_PARAMS + SCRATCH_KINDS]; int n; } Touched;
 
 static void touched(const PlanLaunch *l, Touched *t)
 {
@@ -26,6 +26,10 @@ static void touched(const PlanLaunch *l, Touched *t)
         for (int d = 0; d < l->args[p].rank; d++) bytes *= (uint64_t)l->args[p].dim[d];
         if (bytes) t->range[t->n++] = (Range){l->args[p].address, l->args[p].address + bytes, param_written(&info->params[p])};
     }
+    uint64_t own[SCRATCH_KINDS];
+    bind_scratch(l->bound, own);
+    for (int k = 0; k < SCRATCH_KINDS; k++)
+        if (own[k]) t->range[t->n++] = (Range){l->bound->scratch[k], l->bound->scratch[k] + own[k], true};
 }
 
 static bool conflict(const Touched *a, const Touched *b)

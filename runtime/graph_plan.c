@@ -307,12 +307,15 @@ bool plan_place(Plan *p, Buf *err)
     if (!p->placed) store_settle(p->rt);
     p->placed = fine;
     uint64_t arena = fine ? store_arena(p->rt, p->arena_bytes, err) : 0;
-    if (arena != p->arena) p->prepared = false;
+    static const uint64_t no_more[SCRATCH_KINDS];
+    uint64_t scratch[SCRATCH_KINDS] = {0};
+    fine = fine && store_scratch(p->rt, no_more, scratch, err);
+    if (arena != p->arena || memcmp(scratch, p->scratch, sizeof scratch) != 0) p->prepared = false;
     p->arena = arena;
     return fine && arena != 0;
 }
 
-bool plan_prepare(PlanLaunch *l, Runtime *rt, Buf *err)
+bool plan_variant(PlanLaunch *l, Runtime *rt, Buf *err)
 {
     l->bound->args = l->args;
     l->bound->info = l->info;
@@ -321,8 +324,16 @@ bool plan_prepare(PlanLaunch *l, Runtime *rt, Buf *err)
     if (!compiled_kernel(rt, l->compiled, &l->info, &l->kernel, false, err)) return false;
     l->bound->info = l->info;
     if (bind_variant(l->bound, NULL) != l->info && !compiled_kernel(rt, l->compiled, &l->info, &l->kernel, true, err)) return false;
-    prepared_free(runtime_device(rt), &l->prepared);
-    return prepare(runtime_device(rt), l->info, l->bound, &l->kernel, &l->prepared, err);
+    l->bound->info = l->info;
+    return true;
+}
+
+bool plan_prepare(PlanLaunch *l, Runtime *rt, Buf *err)
+{
+    Device *d = runtime_device(rt);
+    if (!d->ops->runs_ptx) return true;
+    prepared_free(d, &l->prepared);
+    return prepare(d, l->info, l->bound, &l->kernel, &l->prepared, err);
 }
 
 bool plan_launch(PlanLaunch *l, Runtime *rt, const RunControl *ctl, Buf *err)

@@ -23,10 +23,10 @@ static uint64_t address_of(const Plan *p, int value, const uint64_t *param)
     return at + plan_offset(g, value);
 }
 
-static bool prepare_one(Plan *p, PlanLaunch *l, Buf *err)
+static bool at_launch(Plan *p, PlanLaunch *l, bool (*act)(PlanLaunch *l, Runtime *rt, Buf *err), Buf *err)
 {
     Buf  why = {0};
-    bool fine = plan_prepare(l, p->rt, &why);
+    bool fine = act(l, p->rt, &why);
     if (!fine && why.n) plan_where(p->rt, l, err);
     if (!fine) buf_add(err, why.p ? why.p : "", why.n);
     buf_free(&why);
@@ -66,8 +66,17 @@ static bool prepare_all(Plan *p, const uint64_t *param, Buf *err)
             if (l->launch->args[k].tensor >= 0) l->args[k].address = address_of(p, l->launch->args[k].tensor, param);
     }
     if (runtime_device(p->rt)->ops->runs_ptx && !compile_plan(p, err)) return false;
-    for (int i = 0; i < p->nlaunches; i++)
-        if (!prepare_one(p, &p->launch[i], err)) return false;
+    uint64_t most[SCRATCH_KINDS] = {0}, own[SCRATCH_KINDS];
+    for (int i = 0; i < p->nlaunches; i++) {
+        if (!at_launch(p, &p->launch[i], plan_variant, err)) return false;
+        bind_scratch(p->launch[i].bound, own);
+        for (int k = 0; k < SCRATCH_KINDS; k++) most[k] = own[k] > most[k] ? own[k] : most[k];
+    }
+    if (!store_scratch(p->rt, most, p->scratch, err)) return false;
+    for (int i = 0; i < p->nlaunches; i++) {
+        memcpy(p->launch[i].bound->scratch, p->scratch, sizeof p->scratch);
+        if (!at_launch(p, &p->launch[i], plan_prepare, err)) return false;
+    }
     memcpy(p->param, param, sizeof *param * (size_t)p->graph->head->nparams);
     p->prepared = true;
     return true;

@@ -30,6 +30,7 @@ struct GraphStore {
     OpenFile *files;
     Transfer *transfer;                  // what is on its way
     uint64_t  arena, arena_bytes;
+    uint64_t  scratch[SCRATCH_KINDS], scratch_bytes[SCRATCH_KINDS];
     uint64_t  bytes, peak;               // of what is kept and the arena: now, and at most
     char    **key;                       // of values of the graph whose plan is being placed, as they are found
     int       nkeys;
@@ -83,6 +84,8 @@ void graph_store_free(Runtime *rt, GraphStore *s)
         free(b);
     }
     if (s->arena) d->ops->free(d, s->arena);
+    for (int k = 0; k < SCRATCH_KINDS; k++)
+        if (s->scratch[k]) d->ops->free(d, s->scratch[k]);
     open_files_free(s->files);
     free(s);
 }
@@ -98,6 +101,23 @@ uint64_t store_arena(Runtime *rt, uint64_t bytes, Buf *err)
     s->arena_bytes = s->arena ? bytes : 0;
     held(s, s->arena_bytes, 0);
     return s->arena;
+}
+
+bool store_scratch(Runtime *rt, const uint64_t bytes[SCRATCH_KINDS], uint64_t at[SCRATCH_KINDS], Buf *err)
+{
+    GraphStore *s = store_of(rt);
+    Device     *d = runtime_device(rt);
+    for (int k = 0; k < SCRATCH_KINDS; k++) {
+        if (bytes[k] > s->scratch_bytes[k]) {
+            if (s->scratch[k]) d->ops->free(d, s->scratch[k]);
+            s->scratch[k] = d->ops->alloc(d, bytes[k], "scratch", err);
+            held(s, s->scratch[k] ? bytes[k] : 0, s->scratch_bytes[k]);
+            s->scratch_bytes[k] = s->scratch[k] ? bytes[k] : 0;
+            if (!s->scratch[k] || !d->ops->fill(d, s->scratch[k], bytes[k], FILL_ZERO, 0, err)) return false;
+        }
+        at[k] = s->scratch[k];
+    }
+    return true;
 }
 
 void store_trim(Runtime *rt)
@@ -125,6 +145,7 @@ void store_stats(const Runtime *rt, GraphStats *out)
     const GraphStore *s = store_of((Runtime *)(uintptr_t)rt);
     out->arena = s->arena_bytes;
     out->kept = s->bytes - s->arena_bytes;
+    for (int k = 0; k < SCRATCH_KINDS; k++) out->arena += s->scratch_bytes[k], out->kept -= s->scratch_bytes[k];
     out->peak = s->peak;
 }
 
@@ -343,7 +364,7 @@ static bool compute(Runtime *rt, const TGraph *g, const TGLaunch *launch, Buf *e
         l.args[p].address = at + plan_offset(g, value);
         fine = at != 0;
     }
-    fine = fine && plan_prepare(&l, rt, err) && plan_launch(&l, rt, &plain, err);
+    fine = fine && plan_variant(&l, rt, err) && plan_prepare(&l, rt, err) && plan_launch(&l, rt, &plain, err);
     prepared_free(runtime_device(rt), &l.prepared);
     free(l.args);
     free(l.bound);

@@ -4,8 +4,8 @@
 //
 //     [ slot 0 ][ slot 1 ] ...      each 64-byte aligned: a tensor map needs that, the rest does not mind
 //
-// Scratch memory (parts of tiles, counts of arrivals) belongs to the prepared launch and is zeroed when that is made:
-// kernels leave their counts zero, so launching again costs nothing more. A tensor map over an empty tensor is made with one element along each empty dimension: the
+// Scratch memory (parts of tiles, counts of arrivals) belongs to the prepared launch and is zeroed when that is made, unless the
+// caller has some for all of its launches: kernels leave their counts zero, so launching again costs nothing more. A tensor map over an empty tensor is made with one element along each empty dimension: the
 // kernel makes no trip there, but the driver takes no zero.
 
 #include "runtime/internal.h"
@@ -64,6 +64,16 @@ static bool put_map(Device *d, void *to, const LaunchSlot *s, const Bound *b, Bu
     return true;
 }
 
+void bind_scratch(const Bound *b, uint64_t bytes[SCRATCH_KINDS])
+{
+    for (int k = 0; k < SCRATCH_KINDS; k++) bytes[k] = 0;
+    for (int i = 0; i < b->info->nslots; i++) {
+        const LaunchSlot *s = &b->info->slots[i];
+        int64_t n = s->kind == SLOT_SCRATCH ? bind_eval(b, s->expr) : 0;
+        if (n > 0 && s->a < SCRATCH_KINDS) bytes[s->a] += (uint64_t)n;
+    }
+}
+
 static bool put_scratch(Device *d, void *to, const LaunchSlot *s, const Bound *b, Prepared *p, Buf *err)
 {
     int64_t bytes = bind_eval(b, s->expr);
@@ -71,6 +81,7 @@ static bool put_scratch(Device *d, void *to, const LaunchSlot *s, const Bound *b
         buf_printf(err, "the kernel asks for scratch memory that cannot be (%lld bytes, number %d)", (long long)bytes, p->nscratch + 1);
         return false;
     }
+    if (s->a < SCRATCH_KINDS && b->scratch[s->a]) { put_int(to, 8, (int64_t)b->scratch[s->a]); return true; }
     uint64_t at = d->ops->alloc(d, (uint64_t)bytes, "scratch", err);
     if (!at) return false;
     p->scratch[p->nscratch++] = at;
