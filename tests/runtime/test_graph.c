@@ -38,6 +38,12 @@ static const char source[] =
     "graph named(x: f32[B, 8]) -> (y: f32[B, 4]) { weights \"w\";  let w: f32[8, 4] = weight(\"cf\");  y = linear(x, w); }\n"
     "graph shaped(x: f32[B, 8]) -> (y: f32[B, 4]) { weights \"w\";  let w: f32[8, 4] = weight(\"fc\");  y = linear(x, w); }\n"
     "graph fileless(x: f32[B, 8]) -> (y: f32[B, 4]) { let w: f32[8, 4] = weight(\"fc\");  y = linear(x, w); }\n"
+    "kernel total(x: f32[M, N], y: out f32[N]) grid (n in N by 16) { var s = zeros(n);  for m in M by 16 { s += sum(x[m, n] over m); }  y[n] = s; }\n"
+    "graph parts(x: f32[M, N]) -> (y: f32[N]) {\n"
+    "    let a = total(x) with (split = 4);\n"
+    "    let b = total(x) with (split = 2);\n"
+    "    y = add(add(a, b), total(x) with (split = 3));\n"
+    "}\n"
     "graph untyped(x: f32[B, 4]) -> (y: f32[B, 8]) { weights \"w\";  y = linear(x, weight(\"fc\")); }\n";
 
 typedef struct World { Session *s; SemaFile *file; Device *dev; Runtime *rt; char folder[64], was[512]; } World;
@@ -370,6 +376,36 @@ static void archives(void **state)
     end(&w);
 }
 
+// ---- scratch memory ------------------------------------------------------------------------------
+
+// Three launches in parts: one piece of scratch memory for all, as large as the largest asks for, whatever sizes come up; they wait for
+// each other, for they share it.
+static void scratch(void **state)
+{
+    (void)state;
+    static const int64_t sizes[][2] = {{64, 40}, {128, 100}, {64, 40}, {200, 33}, {128, 100}};
+    World w = world("emu", NULL, NULL);
+    GraphExec *x = opened(&w, "parts");
+    uint64_t most = 0;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        HostTensor in = tensor(2, sizes[i], 1), y = run(&w, x, &in, NULL, NULL);
+        for (int64_t n = 0; n < sizes[i][1]; n++) {
+            double sum = 0;
+            for (int64_t m = 0; m < sizes[i][0]; m++) sum += at(&in, m * sizes[i][1] + n);
+            assert_true(at(&y, n) == 3 * sum);
+        }
+        tensor_free(&y);
+        tensor_free(&in);
+        uint64_t held = graph_stats(x).arena;
+        assert_true(i != 2 || held == most);                           // smaller: nothing more
+        most = held > most ? held : most;
+    }
+    uint64_t parts = 7 * 128 * sizeof(float);                          // tiles of 100 columns, threads
+    assert_true(most >= 4 * parts && most < (4 + 1) * parts);          // those of the launch in four; its counts and the arena are little
+    graph_close(x);
+    end(&w);
+}
+
 // ---- a GPU of our own making ---------------------------------------------------------------------
 
 static void fake_gpu(void **state)
@@ -424,7 +460,7 @@ int main(void)
 {
     const struct CMUnitTest list[] = {
         cmocka_unit_test(arena), cmocka_unit_test(on_eval), cmocka_unit_test(on_emu), cmocka_unit_test(batches),
-        cmocka_unit_test(weights_said), cmocka_unit_test(archives), cmocka_unit_test(fake_gpu),
+        cmocka_unit_test(weights_said), cmocka_unit_test(archives), cmocka_unit_test(scratch), cmocka_unit_test(fake_gpu),
     };
     return cmocka_run_group_tests(list, NULL, NULL);
 }
