@@ -8,6 +8,7 @@
 //     typed kernel -> ir_build -> text = key -> hit? -> on disk? -> lower_run -> lower_emit -> Device.load
 
 #include "lower/passes.h"
+#include "runtime/assemble.h"
 #include "runtime/cache.h"
 #include "runtime/artifact.h"
 #include "runtime/tune.h"
@@ -276,26 +277,56 @@ static bool make_variant(Runtime *rt, Compiled *c, Variant *v, bool general, Buf
 
 // ---- many at once --------------------------------------------------------------------------------
 
-typedef struct Batch { Runtime *rt; Variant **variant; Buf *ptx, *err; int n; atomic_int next; } Batch;
+typedef struct Batch { Runtime *rt; Variant **variant; Buf *ptx, *cubin, *err; bool *made; int n; Assembler assembler; atomic_int next; } Batch;
+
+// Machine code if there is some that the driver takes, else the PTX.
+static void load_one(Batch *b, int i)
+{
+    Device *d = b->rt->device;
+    Buf     refused = {0};
+    if (!b->cubin[i].n && b->made) b->made[i] = assembler_make(&b->assembler, &b->ptx[i], &b->cubin[i]);
+    if (b->cubin[i].n) b->variant[i]->module = d->ops->load(d, b->cubin[i].p, b->cubin[i].n, NULL, &refused);
+    if (refused.n) { atomic_store(&b->assembler.failed, true); if (b->made) b->made[i] = false; }
+    if (!b->variant[i]->module) b->variant[i]->module = d->ops->load(d, b->ptx[i].p, b->ptx[i].n, NULL, &b->err[i]);
+    buf_free(&refused);
+}
 
 static void *load_next(void *batch)
 {
     Batch *b = batch;
     for (int i; (i = atomic_fetch_add(&b->next, 1)) < b->n;)
-        if (b->ptx[i].n) b->variant[i]->module = b->rt->device->ops->load(b->rt->device, b->ptx[i].p, b->ptx[i].n, NULL, &b->err[i]);
+        if (b->ptx[i].n) load_one(b, i);
     return NULL;
 }
 
-// The driver's assembler is most of the time; it may run on many threads.
-static void load_all(Batch *b)
+static void load_on_threads(Batch *b)
 {
     enum { MAX_THREADS = 16 };
     pthread_t thread[MAX_THREADS];
     int n = 0, most = (int)sysconf(_SC_NPROCESSORS_ONLN) - 1;
-    if (!b->rt->device->ops->loads_on_threads) return;
     while (n < most && n < MAX_THREADS && n < b->n - 1 && pthread_create(&thread[n], NULL, load_next, b) == 0) n++;
     load_next(b);
     for (int i = 0; i < n; i++) pthread_join(thread[i], NULL);
+}
+
+// The assembler is most of the time; it runs on as many threads as there are cores.
+static void load_all(Batch *b)
+{
+    enum { SEVERAL = 4 };
+    int left = 0;
+    if (!b->rt->device->ops->loads_on_threads || !b->n) return;
+    assembler_open(&b->assembler, b->rt->opt.compile.target);
+    b->cubin = checked_alloc(sizeof *b->cubin * (size_t)b->n);
+    for (int i = 0; i < b->n; i++) left += b->ptx[i].n && !assembler_get(&b->assembler, &b->ptx[i], &b->cubin[i]);
+    if (left >= SEVERAL && b->assembler.ptxas) b->made = checked_alloc(sizeof *b->made * (size_t)b->n);
+    load_on_threads(b);
+    for (int i = 0; i < b->n; i++) {
+        if (b->made && b->made[i]) assembler_put(&b->assembler, &b->ptx[i], &b->cubin[i]);
+        buf_free(&b->cubin[i]);
+    }
+    free(b->cubin);
+    free(b->made);
+    assembler_close(&b->assembler);
 }
 
 // The first error since the first `from`, without its place; then they are gone.

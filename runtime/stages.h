@@ -13,7 +13,7 @@
     X(device,  "waiting for the device") \
     X(plan,    "sizes, choices, what lies where") \
     X(compile, "kernels to PTX") \
-    X(load,    "PTX to machine code, by the driver") \
+    X(load,    "PTX to machine code, by ptxas or the driver") \
     X(weights, "waiting for weights") \
     X(once,    "computed from weights") \
     X(bind,    "inputs copied, launches made ready") \

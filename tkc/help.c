@@ -112,7 +112,8 @@ static const char head[] = "the compiler of tk, a kernel language with named axe
 static const char status[] = "0; 1 when something failed; 2 when the command line was wrong.";
 // clang-format off
 static const struct { const char *name, *meaning; } environment[] = {
-    { "CUDA_HOME", "where the CUDA toolkit is, for ptxas (--emit=cubin, --emit=report), after PATH" },
+    { "CUDA_HOME", "where the CUDA toolkit is, for ptxas (--emit=cubin, --emit=report; several kernels loaded at once), after PATH" },
+    { "TKC_PTXAS", "off: kernels are assembled by the driver alone, one after the other, whether there is a ptxas or not" },
     { "TMPDIR",    "where temporary files go (default: /tmp)" },
     { "NO_COLOR",  "no colours, if set and not empty" },
 };

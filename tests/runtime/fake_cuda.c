@@ -156,6 +156,8 @@ CuResult cuModuleLoadDataEx(CuModule *m, const void *image, unsigned n, int *opt
     errors[0] = 0;
     if (strstr(image, "syntax error")) snprintf(errors, error_bytes, "ptxas application ptx input, line 3; fatal   : Parsing error\nptxas fatal\n");
     if (strstr(image, "syntax error")) return CU_INVALID_PTX;
+    if (strstr(image, "ELF refused")) return CU_NO_BINARY_FOR_GPU;
+    note("load %s\n", memcmp(image, "\177ELF", 4) == 0 ? "cubin" : "text");
     ENTER(cuModuleLoadDataEx);
     int *threads = malloc(sizeof *threads);
     const char *at = strstr(image, ".reqntid ");
