@@ -234,12 +234,13 @@ void eval_copy_async(Eval *e, const Step *s)
 void eval_copy_commit(Eval *e, const Step *s)
 {
     (void)s;
-    e->async->group++;
+    if (e->async) e->async->group++;                            // level 1: tiles that are kept, at once
 }
 
 void eval_copy_wait(Eval *e, const Step *s)
 {
     Async *a = e->async;
+    if (!a) return;
     int64_t complete = (int64_t)a->group - 1 - s->op->imm;      // groups before the open one, but the last imm
     for (uint32_t i = 0; i < a->rings.n; i++)
         for (int k = 0; k < a->rings.at[i]->n; k++) {

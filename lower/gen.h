@@ -130,6 +130,10 @@ Addr        *addr_open(Gen *g, const Op *op, const Layout *l, const Type *type);
 LLVMValueRef addr_at(Addr *s, int reg, int64_t *imm);              // i64; *imm: bytes to add
 LLVMValueRef addr_live(Addr *s, int reg);                          // i1: the lane is live and in range; NULL: always
 
+// ---- llvm_copy.c, llvm_keep.c: cp.async of 4, 8 or 16 bytes (zeros where not live); a load that is one
+void         gen_copy(Gen *g, LLVMValueRef to, LLVMValueRef from, int64_t imm, int bytes, LLVMValueRef live, LLVMValueRef doit);
+bool         gen_load_is_copied(Gen *g, const Op *load);
+
 // ---- llvm_lines.c
 void         lines_open(Gen *g);
 void         lines_at(Gen *g, const Op *op);

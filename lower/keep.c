@@ -17,20 +17,29 @@
 // there are no barriers, no bank conflicts and no conversions. How many tiles there is room for is known when all other
 // shared memory is laid out; how many are asked for, at the launch: a short row takes little room, and many blocks fit.
 //
+// Where they can be, tiles are brought by asynchronous copies, some trips ahead of the first loop, which then takes them from
+// shared memory as the later ones do: a share of a row is asked for almost at once, and no register waits for it.
+//
+//     for j in the first D trips { keep_put room, j, load x[m, j ..] {attr 1};  copy_commit }
+//     for n0 .. { copy_wait D - 1;  keep_put room, n0 + D trips, load .. {attr 1};  copy_commit;  x = keep_get room, n0 .. }
+//
 // Two loops read the same when their bounds and steps are equal and their loads are of one tensor that the kernel only
 // reads, by indices that are equal but for the loops' counters. Kernels of products have rings of their own.
+#include "lower/access.h"
 #include "lower/build.h"
-#include "lower/facts.h"
 #include "lower/passes.h"
+#include "lower/trips.h"
+#include "ptx/ptx.h"
 
 enum { MAX_LOADS = 8, MAX_LOOPS = 8, FEWEST_LANES = 2048 };       // fewer: the program may be a single warp
+enum { AHEAD_BYTES = 65536, FEWEST_AHEAD = 2, MOST_AHEAD = 8, PIECE = 16 };   // on their way; trips; bytes of an asynchronous copy
 
 typedef struct Keep {
     Fn  *f;
     Op  *loop[MAX_LOOPS];             // the first puts, the others get
     int  loops;
     Op  *load[MAX_LOADS];             // of the first loop
-    Op  *again[MAX_LOOPS][MAX_LOADS]; // in a later loop, or NULL
+    Op  *again[MAX_LOOPS][MAX_LOADS]; // in a later loop, or NULL; in the first: load
     int  loads;
 } Keep;
 
@@ -99,7 +108,7 @@ static bool collect(Keep *k, Op *first) {
         for (int i = 1; i < k->loops; i++)
             for (Op *b = k->loop[i]->reg[0]->first; b && !k->again[i][k->loads]; b = b->next)
                 if (b->code == OP_T_load && same_load(op, first, b, k->loop[i])) { k->again[i][k->loads] = b; found = true; }
-        if (found) k->load[k->loads++] = op;
+        if (found) k->again[0][k->loads] = k->load[k->loads] = op, k->loads++;
         else for (int i = 1; i < k->loops; i++) k->again[i][k->loads] = NULL;
     }
     return k->loads > 0;
@@ -115,21 +124,85 @@ static int64_t tile_bytes(const Keep *k) {
     return most;
 }
 
-// The number under which load i of the trip at work is kept.
-static Val *number(const Keep *k, Builder *b, const Op *loop, int i) {
-    Val *trip = b_binary(b, OP_div, b_binary(b, OP_sub, loop->reg[0]->args.at[0], loop->in[0]), loop->in[2]);
+// The number under which load i of the trip at `counter` is kept.
+static Val *number(const Keep *k, Builder *b, const Op *loop, Val *counter, int i) {
+    Val *trip = b_binary(b, OP_div, b_binary(b, OP_sub, counter, loop->in[0]), loop->in[2]);
     Val *which = b_const(b, EL_index, i), *before = b_binary(b, OP_mul, trip, b_const(b, EL_index, k->loads));
     return b_binary(b, OP_add, before, which);
+}
+
+// Tile x of load i of the first loop, whose axes are called what the map says.
+static Op *put_tile(Keep *k, Builder *b, Val *room, Val *nth, Val *x, int i, const ValMap *m) {
+    Val *in[3 + MAX_AXES] = {room, nth, x};
+    for (int a = 0; a < x->type.rank; a++) in[3 + a] = map_get(m, k->load[i]->out[0]->type.axis[a]);
+    Op *op = op_new(k->f, OP_T_keep_put, b->span, 3 + x->type.rank, in, 0);
+    b_insert(b, op);
+    return op;
 }
 
 static void put(Keep *k, Val *room) {
     for (int i = 0; i < k->loads; i++) {
         Builder b = {k->f, NULL, k->load[i]->next, k->load[i]->span};
-        const Type *t = &k->load[i]->out[0]->type;
-        Val *in[3 + MAX_AXES] = {room, number(k, &b, k->loop[0], i), k->load[i]->out[0]};
-        for (int a = 0; a < t->rank; a++) in[3 + a] = t->axis[a];
-        b_insert(&b, op_new(k->f, OP_T_keep_put, b.span, 3 + t->rank, in, 0));
+        put_tile(k, &b, room, number(k, &b, k->loop[0], k->loop[0]->reg[0]->args.at[0], i), k->load[i]->out[0], i, &(ValMap){0});
     }
+}
+
+// ---- tiles ahead of the first loop ---------------------------------------------------------------
+
+static bool can_be_ahead(const Keep *k, const CompileOptions *opt) {
+    Facts *facts = facts_new(k->f);
+    if (!opt->target->has_cp_async || opt->schedule.stages == 1) return false;
+    for (int i = 0; i < k->loads; i++) {
+        Access a;
+        access_of(facts, k->load[i], &a);
+        if (a.contiguous < 0 || a.vec * elem_bytes(a.elem) < PIECE) return false;
+        for (int x = 1; x < k->load[i]->nin; x++) if (!trip_follows(k->loop[0], k->load[i]->in[x])) return false;
+        for (int x = 0; x < k->load[i]->out[0]->type.rank; x++) if (!trip_follows(k->loop[0], k->load[i]->out[0]->type.axis[x])) return false;
+    }
+    return true;
+}
+
+static int trips_ahead(const Keep *k) {
+    int64_t trip = k->loads * tile_bytes(k), n = AHEAD_BYTES / trip;
+    return (int)(n < FEWEST_AHEAD ? FEWEST_AHEAD : n > MOST_AHEAD ? MOST_AHEAD : n);
+}
+
+static void effect(Builder *b, OpCode code, int64_t imm) {
+    Op *op = op_new(b->f, code, b->span, 0, NULL, 0);
+    op->imm = imm;
+    b_insert(b, op);
+}
+
+// The tiles of the trip at `counter`, if it is before `limit`, on their way; a group of copies either way.
+static void ask_for(Keep *k, Builder *b, Val *room, Val *counter, Val *limit) {
+    Op *loop = k->loop[0], *branch = op_new(k->f, OP_T_if, b->span, 1, (Val *[]){b_binary(b, OP_lt, counter, limit)}, 0);
+    for (int i = 0; i < 2; i++) op_append(branch->reg[i], op_new(k->f, OP_T_yield, b->span, 0, NULL, 0));
+    b_insert(b, branch);
+    ValMap m = {.arena = k->f->arena};
+    Builder in = {k->f, NULL, branch->reg[0]->last, b->span};
+    map_set(&m, loop->reg[0]->args.at[0], counter);
+    for (int i = 0; i < k->loads; i++) {
+        Val *x = trip_again(k->f, loop, &m, k->load[i]->out[0], in.before);
+        put_tile(k, &in, room, number(k, &in, loop, counter, i), x, i, &m)->attr = 1;
+    }
+    effect(b, OP_T_copy_commit, 0);
+}
+
+// The first loop, which ends where there is no more room, with tiles that are asked for before it and in it.
+static void put_ahead(Keep *k, Val *room) {
+    Op *loop = k->loop[0];
+    Builder out = {k->f, NULL, loop, loop->span};
+    int n = trips_ahead(k);
+    Val *lo = loop->in[0], *step = loop->in[2], *far = b_binary(&out, OP_mul, b_const(&out, EL_index, n), step);
+    Op *first = op_new(k->f, OP_T_for, loop->span, 3, (Val *[]){lo, b_binary(&out, OP_add, lo, far), step}, 0);
+    Val *at = region_arg(k->f, first->reg[0], type_scalar(EL_index));
+    op_append(first->reg[0], op_new(k->f, OP_T_yield, loop->span, 0, NULL, 0));
+    op_before(loop, first);
+    Builder in = {k->f, NULL, first->reg[0]->last, loop->span}, top = {k->f, NULL, loop->reg[0]->first, loop->span};
+    ask_for(k, &in, room, at, loop->in[1]);
+    effect(&top, OP_T_copy_wait, n - 1);
+    ask_for(k, &top, room, b_binary(&top, OP_add, loop->reg[0]->args.at[0], far), loop->in[1]);
+    fn_note(k->f, loop->span, "its tiles come by asynchronous copies, %d trips ahead", n);
 }
 
 // A copy of the loop for the trips past those that are kept, which goes on where the loop ends.
@@ -152,18 +225,23 @@ static void rest(Keep *k, Op *loop, Val *end) {
     }
 }
 
-static void get(Keep *k, int at, Val *room) {
+// The loop ends where there is no more room, a copy of it goes on.
+static void bound(Keep *k, int at, Val *room) {
     Op *loop = k->loop[at];
     Builder out = {k->f, NULL, loop, loop->span};
     Val *trips = b_binary(&out, OP_div, room, b_const(&out, EL_index, k->loads));
     Val *end = b_binary(&out, OP_add, loop->in[0], b_binary(&out, OP_mul, trips, loop->in[2]));
     rest(k, loop, end);
     loop->in[1] = b_op(&out, OP_T_fun, TF_min, type_scalar(EL_index), 2, (Val *[]){loop->in[1], end});
+}
+
+static void get(Keep *k, int at, Val *room) {
+    Op *loop = k->loop[at];
     for (int i = 0; i < k->loads; i++) {
         Op *load = k->again[at][i];
         if (!load) continue;
         Builder b = {k->f, NULL, load, load->span};
-        Val *in[2 + MAX_AXES] = {room, number(k, &b, loop, i)};
+        Val *in[2 + MAX_AXES] = {room, number(k, &b, loop, loop->reg[0]->args.at[0], i)};
         if (!same_axes(&k->load[i]->out[0]->type, k->loop[0], &load->out[0]->type, loop, in + 2)) ice("a tile that is kept has other axes where it is got");
         Val *x = b_op(&b, OP_T_keep_get, 0, load->out[0]->type, 2 + load->out[0]->type.rank, in);
         x->name = load->out[0]->name;
@@ -184,7 +262,7 @@ static Val *length_of(Builder *b, const Op *loop) {
     return b_binary(b, OP_sub, loop->in[1], loop->in[0]);
 }
 
-static void rewrite(Keep *k) {
+static void rewrite(Keep *k, const CompileOptions *opt) {
     Op *first = k->loop[0];
     Builder b = {k->f, NULL, first, first->span};
     Val *length = length_of(&b, first), *step = first->in[2];
@@ -192,22 +270,29 @@ static void rewrite(Keep *k) {
     Val *tiles = b_binary(&b, OP_mul, trips, b_const(&b, EL_index, k->loads));
     Val *room = b_op(&b, OP_T_keep, 0, type_scalar(EL_index), 1, &tiles);
     room->def->imm = tile_bytes(k);
-    put(k, room);
-    int later = 0;
+    bool ahead = can_be_ahead(k, opt);
+    int  later = 0;
+    if (!ahead) put(k, room);
     for (int i = 1; i < k->loops; i++) {
         bool any = false;
         for (int q = 0; q < k->loads; q++) any |= k->again[i][q] != NULL;
         if (!any) continue;
+        bound(k, i, room);
         get(k, i, room);
         later++;
+    }
+    if (ahead) {
+        bound(k, 0, room);
+        put_ahead(k, room);
+        get(k, 0, room);
     }
     fn_note(k->f, first->span, "what it loads is kept in shared memory for %d later loop%s", later, later == 1 ? "" : "s");
 }
 
-static bool in_region(Keep *k, Region *r) {
+static bool in_region(Keep *k, Region *r, const CompileOptions *opt) {
     for (Op *op = r->first; op; op = op->next) {
-        if (op->code == OP_T_for && collect(k, op)) { rewrite(k); return true; }
-        for (int i = 0; i < op->nreg; i++) if (in_region(k, op->reg[i])) return true;
+        if (op->code == OP_T_for && collect(k, op)) { rewrite(k, opt); return true; }
+        for (int i = 0; i < op->nreg; i++) if (in_region(k, op->reg[i], opt)) return true;
     }
     return false;
 }
@@ -216,5 +301,5 @@ bool keep_tiles(Fn *f, const CompileOptions *opt) {
     Keep k = {.f = f};
     if (opt->schedule.warps == 1) return false;                    // programs of one warp share a block
     for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) if (op->code == OP_T_dot) return false;
-    return in_region(&k, &f->body);
+    return in_region(&k, &f->body, opt);
 }

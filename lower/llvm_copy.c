@@ -28,7 +28,7 @@ static void dimensions(const Access *a, Shared *s) {
     if (n != s->rank) ice("a copy of %d axes into a buffer of %d dimensions", n, s->rank);
 }
 
-static void copy(Gen *g, LLVMValueRef to, LLVMValueRef from, int64_t imm, int bytes, LLVMValueRef live, LLVMValueRef doit) {
+void gen_copy(Gen *g, LLVMValueRef to, LLVMValueRef from, int64_t imm, int bytes, LLVMValueRef live, LLVMValueRef doit) {
     LLVMValueRef n = live ? LLVMBuildSelect(g->B, live, gen_i32(g, bytes), gen_i32(g, 0), "") : NULL;
     const char *cache = bytes == 16 ? "cg" : "ca";
     if (!doit) {
@@ -80,7 +80,7 @@ void emit_copy_async(Gen *g, Op *op) {
             doit = doit ? LLVMBuildAnd(g->B, doit, in, "") : in;
         }
         LLVMValueRef at = addr_at(from, r, &imm), live = addr_live(from, r);
-        copy(g, shared_ptr(&to, c), at, imm, bytes, live, doit);
+        gen_copy(g, shared_ptr(&to, c), at, imm, bytes, live, doit);
     }
 }
 

@@ -3,9 +3,11 @@
 //     tile 0       [16 bytes of thread 0][16 bytes of thread 1] ..  [the next 16 bytes of thread 0] ..
 //     tile 1 ..    behind all other shared memory of the block
 //
-// Each thread takes back what it put. The area begins where all else ends, and has what is left of the block's shared
+// Each thread takes back what it put, or what it asked for: a tile that is loaded to be kept is copied by cp.async, straight to
+// where the thread will look for it, without registers. The area begins where all else ends, and has what is left of the block's shared
 // memory; both numbers are known when the kernel is made, and stand for themselves until then.
-#include "lower/gen.h"
+#include "lower/access.h"
+#include "lower/shared.h"
 #include "ptx/ptx.h"
 
 static int unit_bytes(const Val *v) { return v->type.ptr ? 8 : elem_bytes((Elem)v->type.elem); }
@@ -87,6 +89,33 @@ static LLVMValueRef word_of(Gen *g, const Val *v, int r, int n) {       // n reg
     return LLVMTypeOf(x) == g->i32 ? x : LLVMBuildBitCast(g->B, x, g->i32, "");
 }
 
+// Bytes that a cp.async moves of a tile that is loaded and kept asynchronously, or 0: it must be loaded and put.
+static int copied_bytes(Gen *g, const Op *put) {
+    const Op *load = put->in[2]->def;
+    Access a;
+    if (!put->attr || !load || load->code != OP_T_load || load->parent != put->parent || load->flags & HAS_ELSE || region_uses(&g->f->body, put->in[2]) != 1) return 0;
+    access_of(g->facts, load, &a);
+    int bytes = access_vec(&a, put->in[2]->layout) * unit_bytes(put->in[2]);
+    return bytes >= 4 && bytes <= unit_of(put->in[2]) && !a.p->strided ? bytes : 0;
+}
+
+bool gen_load_is_copied(Gen *g, const Op *load) {
+    for (const Op *put = load->next; put; put = put->next)
+        if (put->code == OP_T_keep_put && put->in[2] == load->out[0]) return copied_bytes(g, put) > 0;
+    return false;
+}
+
+static void copy_tile(Gen *g, Op *op, int bytes, LLVMValueRef at) {
+    const Val *v = op->in[2];
+    int unit = unit_of(v), each = bytes / unit_bytes(v), per = unit / unit_bytes(v), regs = layout_regs(v->layout), threads = g->f->warps * 32;
+    Addr *from = addr_open(g, v->def, v->layout, &v->type);
+    for (int r = 0; r < regs; r += each) {
+        int64_t imm, off = (int64_t)(r / per) * unit * threads + r % per * unit_bytes(v);
+        LLVMValueRef src = addr_at(from, r, &imm), live = addr_live(from, r);
+        gen_copy(g, gen_smem(g, LLVMBuildAdd(g->B, at, gen_i32(g, off), "")), src, imm, bytes, live, NULL);
+    }
+}
+
 void emit_keep_put(Gen *g, Op *op) {
     const Val *v = op->in[2];
     int regs = layout_regs(v->layout), bytes = unit_bytes(v), unit = unit_of(v), threads = g->f->warps * 32;
@@ -95,7 +124,9 @@ void emit_keep_put(Gen *g, Op *op) {
     LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntSLT, number, g->keep.room, ""), put, go);
     LLVMPositionBuilderAtEnd(g->B, put);
     LLVMValueRef at = place(g, op, unit);
-    for (int r = 0, k = 0; r < regs; r += unit / bytes ? unit / bytes : 1, k++) {
+    int copied = copied_bytes(g, op);
+    if (copied) copy_tile(g, op, copied, at);
+    for (int r = 0, k = 0; r < regs && !copied; r += unit / bytes ? unit / bytes : 1, k++) {
         LLVMTypeRef of = bytes == 8 ? g->i64 : g->i32;
         int n = unit / (bytes == 8 ? 8 : 4), each = bytes < 4 ? 4 / bytes : 1;
         LLVMValueRef x = n == 1 ? NULL : LLVMGetUndef(LLVMVectorType(of, (unsigned)n));

@@ -302,6 +302,7 @@ void emit_load(Gen *g, Op *op) {
     Addr s;
     PredCache cache = {0};
     order_before_load(g, op);
+    if (gen_load_is_copied(g, op)) return;                      // keep_put does both
     const Layout *l = o->type.rank ? o->layout : layout_replicated(g->arena, 1);
     open_addr(g, &s, op, l, &o->type);
     int vec = access_vec(&s.a, l);

@@ -58,7 +58,7 @@
     X(part_take,    NONE,    3,  3,   1,  0, "R",   1, "tile's number, part_put's result (which was true), part's number: value attr of that part of the tile") \
     X(join_cluster, REDUCE,  1,  1,   1,  0, "S",   1, "x; those of all imm blocks of the cluster, joined in the blocks' order: the same in each") \
     X(keep,         NONE,    1,  1,   1,  0, "S",   1, "tiles; for how many tiles of imm bytes the program has room in shared memory, index: so many or fewer are asked for") \
-    X(keep_put,     NONE,    4, 255,  0,  0, "S",   1, "keep's result, number, tile, axis..: kept under the number, if that is less than keep's result") \
+    X(keep_put,     NONE,    4, 255,  0,  0, "S",   1, "keep's result, number, tile, axis..: kept under the number, if that is less than keep's result; attr 1: a tile just loaded, asynchronously (to be waited for by copy_wait)") \
     X(keep_get,     NONE,    3, 255,  1,  0, "R",   1, "keep's result, number, axis..; the tile kept under it, each axis called by the name here that stands where its own stood; dead lanes as they were") \
     /* level 2: buffers are shared memory, `stage` is an i32 scalar that picks a slot of a ring */ \
     X(convert,      NONE,    1,  1,   1,  0, "P",   2, "x in another layout") \
@@ -68,8 +68,8 @@
     X(buffer_load,  NONE,    2, 255,  1,  0, "R",   2, "buffer, stage, axis.. (one a dimension; none: in the type's order); the tile (ldmatrix where the layout allows)") \
     X(buffer_store, NONE,    3, 255,  0,  0, "W",   2, "buffer, stage, tile, axis..") \
     X(copy_async,   NONE,    3, 255,  0,  0, "RWA", 2, "buffer, stage, tensor, index.. (nidx): cp.async of a tile; out of range and dead lanes give 0") \
-    X(copy_commit,  NONE,    0,  0,   0,  0, "A",   2, "closes this thread's group of async copies") \
-    X(copy_wait,    NONE,    0,  0,   0,  0, "S",   2, "until at most imm groups are in flight") \
+    X(copy_commit,  NONE,    0,  0,   0,  0, "A",   1, "closes this thread's group of async copies") \
+    X(copy_wait,    NONE,    0,  0,   0,  0, "S",   1, "until at most imm groups are in flight") \
     X(barrier,      NONE,    0,  0,   0,  0, "S",   2, "all threads of the block (imm > 0: named barrier imm, of attr threads)") \
     X(mbar,         NONE,    0,  0,   1,  0, "S",   2, "ring of imm mbarriers at byte attr; the type says how many arrivals complete a phase") \
     X(mbar_expect,  NONE,    2,  2,   0,  0, "S",   2, "bar, stage: arrive expecting imm bytes") \

@@ -18,6 +18,7 @@
 // loops alone.
 #include "lower/build.h"
 #include "lower/passes.h"
+#include "lower/trips.h"
 
 enum { MOST_BYTES = 32768, MAX_LOADS = 4 };      // carried by a program: 32 registers in 8 warps
 
@@ -28,17 +29,6 @@ typedef struct Ahead {
     Val *axis[MAX_LOADS];              // of the trip, in the type of load[i]
     int  n;
 } Ahead;
-
-// v follows from the trip's counter and from what is known before the loop, without memory.
-static bool follows(const Ahead *a, const Val *v) {
-    const Op *d = v->def;
-    const Region *body = a->loop->reg[0];
-    if (!d) return v->region != body || v == body->args.at[0];
-    if (d->parent != body) return true;
-    if (d->nreg || !op_has(d, 'P') || d->code == OP_T_reduce || d->code == OP_T_scan || d->code == OP_T_sort || d->code == OP_T_order || d->code == OP_T_take) return false;
-    for (int i = 0; i < d->nin; i++) if (!follows(a, d->in[i])) return false;
-    return true;
-}
 
 // The one axis of the load that is made in each trip, from its counter; NULL: there is none, or more.
 static Val *trips_axis(const Ahead *a, const Op *load) {
@@ -79,7 +69,7 @@ static bool collect(Ahead *a) {
         if (op->code != OP_T_load || a->n == MAX_LOADS || a->f->launch->params[op->in[0]->def->imm].mode != PM_IN) continue;
         Val *axis = trips_axis(a, op);
         bool known = axis != NULL;
-        for (int i = 0; i < op->nin && known; i++) known = follows(a, op->in[i]);
+        for (int i = 0; i < op->nin && known; i++) known = trip_follows(a->loop, op->in[i]);
         int64_t size = type_lanes(&op->out[0]->type) * elem_bytes((Elem)op->out[0]->type.elem);
         if (!known || bytes + size > MOST_BYTES) continue;
         bytes += size;
@@ -89,23 +79,10 @@ static bool collect(Ahead *a) {
     return waits && a->n;
 }
 
-// v as it is in a trip whose counter the map knows, made before `at`.
-static Val *again(Ahead *a, ValMap *m, Val *v, Op *at) {
-    Op *d = v->def;
-    if (!d || d->parent != a->loop->reg[0] || map_get(m, v) != v) return map_get(m, v);
-    for (int i = 0; i < d->nin; i++) again(a, m, d->in[i], at);
-    Op *c = op_clone(a->f, d, m);
-    op_before(at, c);
-    const Op *end = a->loop->in[1]->def;                   // of a share of a row: the next trip past it is another block's
-    bool earlier = d->code == OP_T_axis && end && end->code == OP_T_fun && end->sub == TF_min && (end->in[0] == d->in[1] || end->in[1] == d->in[1]);
-    if (earlier) { c->in[1] = a->loop->in[1]; c->flags &= (uint8_t)~AXIS_FULL; }
-    return map_get(m, v);
-}
-
 static Val *load_at(Ahead *a, int i, Val *counter, Val *lasting, Op *at) {
     ValMap m = {.arena = a->f->arena};
     map_set(&m, a->loop->reg[0]->args.at[0], counter);
-    Val *x = again(a, &m, a->load[i]->out[0], at), *axis = map_get(&m, a->axis[i]);
+    Val *x = trip_again(a->f, a->loop, &m, a->load[i]->out[0], at), *axis = map_get(&m, a->axis[i]);
     Type t = type_union(type_minus(x->type, 1, &axis), type_tile((Elem)x->type.elem, 1, &lasting));
     return b_op(&(Builder){a->f, NULL, at, a->load[i]->span}, OP_T_rename, 0, t, 3, (Val *[]){x, axis, lasting});
 }

@@ -69,7 +69,7 @@ static void same_meaning(const char *path, const Data *a, const Data *b)
 
 static bool run_prefetch(Fn *f) { return prefetch(f, &(CompileOptions){0}); }
 
-static bool run_keep(Fn *f) { return keep_tiles(f, &(CompileOptions){0}); }
+static bool run_keep(Fn *f) { return keep_tiles(f, &(CompileOptions){.target = target_find("sm_80")}); }
 
 static void run_passes(const char *path, Fn *f, const char *names)
 {
