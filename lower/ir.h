@@ -120,6 +120,7 @@ struct Fn {                         // one kernel, specialised
     const char *chosen;             // what choose.c decided, or NULL
     const char *warps_why;          // what the number of warps follows from
     VEC(FnNote) notes;              // what passes decided, for the report
+    int      batched;               // programs of the grid that run as one (batch.c), else 0
     int      shares;                // blocks of a cluster that share a row's loops (share.c), else 0
     int64_t  longest;               // bytes of the longest row that the pass `chunk` cut into loops
     int      kept;                  // tiles that a program has room for from one loop to the next (keep.c), else 0

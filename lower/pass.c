@@ -1,6 +1,6 @@
 // The pass driver.
 //
-//     simplify > extremes > contract > hoist > flatten > chunk > split > share > keep > prefetch > schedule > lanes > pipeline > peel > layout > defer
+//     simplify > extremes > contract > hoist > flatten > batch > chunk > split > share > keep > prefetch > schedule > lanes > pipeline > peel > layout > defer
 //     then llvm_*.c: one LLVM function a kernel, ptx/emit.c: a short LLVM pass list and the NVPTX back end
 //
 // After each pass the verifier may run, the function may be written out, and lowering may stop.
@@ -14,6 +14,7 @@ typedef bool PassFn(Fn *f, const CompileOptions *opt);
 
 static bool run_simplify(Fn *f, const CompileOptions *o) { (void)o; simplify(f); return true; }
 static bool run_flatten(Fn *f, const CompileOptions *o)  { (void)o; if (flatten(f)) simplify(f); return true; }
+static bool run_batch(Fn *f, const CompileOptions *o)    { if (batch(f, o)) simplify(f); return true; }
 static bool run_extremes(Fn *f, const CompileOptions *o) { if (o->target->has_wgmma && extremes(f)) simplify(f); return true; }
 static bool run_defer(Fn *f, const CompileOptions *o)    { if (o->math != 1) defer(f); return true; }
 static bool run_contract(Fn *f, const CompileOptions *o) { if (o->math != 1 && contract(f)) simplify(f); return true; }
@@ -33,6 +34,7 @@ static const struct { PassInfo info; PassFn *run; } passes[] = {
     {{"contract", "a * b + c becomes fma, rounded once (not with --math=strict)",                         1, 1}, run_contract},
     {{"hoist",    "moves what a loop does not change out of it",                                          1, 1}, run_hoist},
     {{"flatten",  "makes one loop of nests of loops around products",                                     1, 1}, run_flatten},
+    {{"batch",    "makes one of several short programs, their number an axis",                            1, 1}, run_batch},
     {{"chunk",    "cuts tiles that no block can hold into loops over chunks of an axis",                  1, 1}, run_chunk},
     {{"split",    "lets several programs share the trips of a loop of sums",                              1, 1}, split_loop},
     {{"share",    "lets the blocks of a cluster share the loops of a long row",                           1, 1}, run_share},
