@@ -11,18 +11,23 @@
 // way, and each does its addresses for next to nothing. Eight rows in a warp are sixteen elements a lane, and what all rows
 // need, as the weights of a norm, is loaded once for them. Rows past the last are dead lanes of the new axis.
 //
-// Applies to straight lines of elementwise ops, loads, stores, reductions and scans on tiles of up to 128 lanes (or on numbers alone), where the
-// program's number is one coordinate, no axis depends on it, and nothing is read that the kernel writes. Values that depend
-// on the coordinate have the new axis; the others are as they were.
+// The coordinate is the program's number, or the last of several: number % H, by whose H others are found. Applies to straight
+// lines of elementwise ops, loads, stores, reductions and scans on tiles of up to 128 lanes (or on numbers alone), where no
+// axis depends on the coordinate and nothing is read that the kernel writes. Values that depend on it have the new axis; the
+// others are as they were.
 #include "lower/build.h"
+#include "lower/facts.h"
 #include "lower/passes.h"
 
 enum { LONGEST = 128, LANES = 512, MOST = 64 };               // lanes of a program's tile; of several together; programs
 
 typedef struct Batch {
     Fn   *f;
-    Op   *program, *number;           // the coordinate: the program's number, at most the last
+    Op   *program, *number;           // the coordinate: min(program, last), or program % H
+    Op   *before;                     // program / H, or NULL
+    LExpr many;                       // H
     bool *dep;                        // by value: depends on the coordinate
+    uint32_t known;                   // values before the pass
     int64_t lanes;
 } Batch;
 
@@ -36,12 +41,20 @@ static bool allowed(const Op *op) {
 }
 
 static bool find_number(Batch *b) {
+    int uses = 0;
     for (Op *op = b->f->body.first; op; op = op->next) {
         if (op->code == OP_T_program && b->program) return false;
         if (op->code == OP_T_program) b->program = op;
-        if (op->code == OP_T_fun && op->sub == TF_min && op->attr && b->program && op->in[0] == b->program->out[0]) b->number = op;
+        if (!b->program || !op->nin || op->in[0] != b->program->out[0]) continue;
+        if (op->code == OP_T_fun && op->sub == TF_min && op->attr) b->number = op;
+        else if (op->code == OP_T_binary && op->sub == OP_rem) b->number = op;
+        else if (op->code == OP_T_binary && op->sub == OP_div) b->before = op;
+        else return false;
+        uses++;
     }
-    return b->number && region_uses(&b->f->body, b->program->out[0]) == 1;
+    if (!b->number || region_uses(&b->f->body, b->program->out[0]) != uses || uses != (b->before ? 2 : 1)) return false;
+    if (b->number->code == OP_T_fun) return !b->before;
+    return b->before && b->before->in[1] == b->number->in[1] && host_expr(facts_new(b->f), b->number->in[1], &b->many);
 }
 
 static bool depends(const Batch *b, const Op *op) {
@@ -83,30 +96,46 @@ static Val *end_of(Builder *in, Val *last) {
     return b_binary(in, OP_add, last, b_const(in, EL_index, 1));
 }
 
-static void rewrite(Batch *b, int64_t many) {
+// How many programs stand side by side along the coordinate, and from where on this one has its share.
+static Val *first_of(Batch *b, Builder *in, int64_t each) {
     Fn *f = b->f;
-    Op *number = b->number;
-    Builder in = {f, NULL, number, number->span};
-    Val *first = b_binary(&in, OP_mul, b->program->out[0], b_const(&in, EL_index, many)), *end = end_of(&in, number->in[1]);
-    Val *rows = b_op(&in, OP_T_axis, 0, (Type){.kind = TY_AXIS, .shape = {many}}, 2, (Val *[]){first, end});
-    rows->def->imm = many;
+    Val *p = b->program->out[0], *size = b_const(in, EL_index, each);
+    if (!b->before) {
+        f->launch->programs = launch_join_const(f->arena, L_CDIV, f->launch->programs, each);
+        return b_binary(in, OP_mul, p, size);
+    }
+    Val *groups = b_binary(in, OP_div, b_binary(in, OP_add, b->number->in[1], b_const(in, EL_index, each - 1)), size);
+    LExpr others = launch_join(f->arena, L_DIV, f->launch->programs, b->many);
+    f->launch->programs = launch_join(f->arena, L_MUL, others, launch_join_const(f->arena, L_CDIV, b->many, each));
+    Val *other = b_binary(in, OP_div, p, groups);
+    replace_uses(&f->body, b->before->out[0], other);
+    return b_binary(in, OP_mul, b_binary(in, OP_rem, p, groups), size);
+}
+
+static void rewrite(Batch *b, int64_t each) {
+    Fn *f = b->f;
+    Op *number = b->number, *at = b->before && b->before->prev == b->program ? b->before : number;
+    Builder in = {f, NULL, at, number->span};
+    Val *first = first_of(b, &in, each), *end = b->before ? number->in[1] : end_of(&in, number->in[1]);
+    Val *rows = b_op(&in, OP_T_axis, 0, (Type){.kind = TY_AXIS, .shape = {each}}, 2, (Val *[]){first, end});
+    rows->def->imm = each;
     Type one = type_tile(EL_index, 1, &rows);
     Val *index = b_op(&in, OP_T_index, 0, one, 1, &rows);
     index->name = rows->name = number->out[0]->name;
     for (Op *op = number->next; op; op = op->next)
         for (int i = 0; i < op->nout; i++)
-            if (b->dep[op->out[i]->id]) op->out[i]->type = type_union(op->out[i]->type, one);
+            if (op->out[i]->id < b->known && b->dep[op->out[i]->id]) op->out[i]->type = type_union(op->out[i]->type, one);
     replace_uses(&f->body, number->out[0], index);
     op_remove(number);
-    f->launch->programs = launch_join_const(f->arena, L_CDIV, f->launch->programs, many);
-    f->batched = (int)many;
+    if (b->before) op_remove(b->before);
+    f->batched = (int)each;
 }
 
 bool batch(Fn *f, const CompileOptions *opt) {
-    Batch b = {.f = f, .dep = NEW_N(f->arena, bool, f->nvals), .lanes = 1};
+    Batch b = {.f = f, .dep = NEW_N(f->arena, bool, f->nvals), .known = f->nvals, .lanes = 1};
     if (opt->schedule.warps > 1 || !applies(&b)) return false;
-    int64_t many = 1;
-    while (many < MOST && 2 * many * b.lanes <= LANES) many *= 2;
-    rewrite(&b, many);
+    int64_t each = 1;
+    while (each < MOST && 2 * each * b.lanes <= LANES) each *= 2;
+    rewrite(&b, each);
     return true;
 }

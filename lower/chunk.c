@@ -130,6 +130,14 @@ static Val *slice(Chunk *c, Region *into, ValMap *m, Val *v) {
     return map_get(m, v);
 }
 
+// Where the axis ends: a tile of a trip or of a program may end before its range does.
+static Val *end_of(const Chunk *c, Builder *b) {
+    Val *lo = c->axis->def->in[0], *hi = c->axis->def->in[1];
+    if (lo->def && lo->def->code == OP_T_const) return hi;             // the range is one tile: a guard sees to it
+    Val *last = b_binary(b, OP_add, lo, b_const(b, EL_index, axis_extent(c->axis)));
+    return b_op(b, OP_T_fun, TF_min, type_scalar(EL_index), 2, (Val *[]){hi, last});
+}
+
 // ---- the loop of sinks first .. last-1 -----------------------------------------------------------
 
 static bool is_arg(const Op *op) { return op->sub == TR_argmax || op->sub == TR_argmin; }
@@ -138,7 +146,7 @@ static void loop_of(Chunk *c, int first, int last) {
     Fn *f = c->f;
     Builder b = {f, NULL, c->sink[first], c->sink[first]->span};
     Val *init[3 + 2 * MAX_SINKS + MAX_SCANS], *next[2 * MAX_SINKS + MAX_SCANS];
-    Val *lo = c->axis->def->in[0], *hi = c->axis->def->in[1], *step = b_const(&b, EL_index, c->extent), *last_chunk = NULL;
+    Val *lo = c->axis->def->in[0], *hi = end_of(c, &b), *step = b_const(&b, EL_index, c->extent), *last_chunk = NULL;
     int n = 0, ways = 0;
     c->nscan = 0;
     for (int i = first; i < last; i++) ways |= scans_of(c, c->sink[i]);
