@@ -358,6 +358,14 @@ static bool at_least_one(const Val *v) {
     return false;
 }
 
+// x / d for such a d: times a reciprocal that is made of d / 2^32, so that it is never subnormal either. What is left of it when
+// it is scaled back, at least 2^-128, holds 22 bits: no comparisons, where division has two for each of both ends.
+static LLVMValueRef divide_by_one_or_more(Gen *g, LLVMValueRef x, LLVMValueRef d) {
+    LLVMValueRef down = LLVMConstReal(g->f32, 0x1p-32);
+    LLVMValueRef r = LLVMBuildFMul(g->B, gen_reciprocal(g, LLVMBuildFMul(g->B, d, down, "")), down, "");
+    return LLVMBuildFMul(g->B, x, r, "");
+}
+
 // ---- division by what a launch knows -------------------------------------------------------------
 //
 //     x / d = x m / 2^62   for 0 <= x, d < 2^31 and m = 2^62 / d rounded up, which the launcher computes
@@ -422,7 +430,8 @@ static LLVMValueRef do_binary(Gen *g, const Op *op, LLVMValueRef *in) {
     if (quotient) return quotient;
     if (e == EL_index && (op->sub == OP_div || op->sub == OP_rem) && fact_range(g->facts, op->in[0]).lo >= 0 && fact_range(g->facts, op->in[1]).lo >= 0)
         e = EL_u64;                                            // both are known not to be negative
-    if (op->sub == OP_div && e == EL_f32 && is_number(op->in[0], 1) && at_least_one(op->in[1])) return gen_reciprocal(g, in[1]);
+    if (op->sub == OP_div && e == EL_f32 && at_least_one(op->in[1]))
+        return is_number(op->in[0], 1) ? gen_reciprocal(g, in[1]) : divide_by_one_or_more(g, in[0], in[1]);
     return gen_binary(g, (AstOp)op->sub, e, in[0], in[1]);
 }
 

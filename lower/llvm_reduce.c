@@ -7,9 +7,10 @@
 // pass `lanes` saw to that.
 #include "lower/gen.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-typedef struct Pair { LLVMValueRef v, i; } Pair;        // i: the index, for argmax and argmin
+typedef struct Pair { LLVMValueRef v, i; } Pair;        // i: the index from the axis's first on, for argmax and argmin
 
 typedef struct Red { Gen *g; TReduce kind; Elem e; bool arg; } Red;      // e: element type of the folding
 
@@ -206,6 +207,50 @@ static void fold_pairs(Red *s, const Op *op, int regs, int n, Pair *out) {
     }
 }
 
+// ---- argmax and argmin ---------------------------------------------------------------------------
+//
+// A lane's best is found in two steps: the greatest of its registers, then the first register that holds it: a maximum, a
+// comparison and a select an element, where carrying both along takes eight instructions. NaN, the greatest of all, equals
+// nothing: a lane that has one looks for it instead.
+
+typedef struct Place { LLVMValueRef v; int64_t coord; } Place;
+
+static int by_coord(const void *a, const void *b) {            // the last first
+    int64_t x = ((const Place *)a)->coord, y = ((const Place *)b)->coord;
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+static LLVMValueRef first_place(Red *s, const Place *p, int n, LLVMValueRef best) {        // best NULL: the first NaN
+    Gen *g = s->g;
+    LLVMValueRef at = gen_i32(g, p[0].coord);
+    for (int k = 1; k < n; k++) {
+        LLVMValueRef here = best ? gen_binary(g, OP_eq, s->e, p[k].v, best) : LLVMBuildFCmp(g->B, LLVMRealUNO, p[k].v, p[k].v, "");
+        at = LLVMBuildSelect(g->B, here, gen_i32(g, p[k].coord), at, "");
+    }
+    return at;
+}
+
+static Pair best_of(Red *s, Place *p, int n) {
+    Gen *g = s->g;
+    LLVMValueRef *v = NEW_N(g->arena, LLVMValueRef, n);
+    for (int i = 0; i < n; i++) v[i] = p[i].v;
+    for (int step = 1; step < n; step *= 2)
+        for (int i = 0; i + step < n; i += 2 * step) v[i] = gen_join(g, s->kind == TR_argmax ? TR_max : TR_min, s->e, v[i], v[i + step]);
+    LLVMValueRef best = v[0];
+    qsort(p, (size_t)n, sizeof *p, by_coord);
+    if (n == 1 || !elem_is_float(s->e)) return (Pair){best, first_place(s, p, n, best)};
+    LLVMBasicBlockRef from = LLVMGetInsertBlock(g->B), odd = gen_block(g, "nan"), go = gen_block(g, "best");
+    LLVMValueRef at = first_place(s, p, n, best), isnan = LLVMBuildFCmp(g->B, LLVMRealUNO, best, best, "");
+    LLVMBuildCondBr(g->B, isnan, odd, go);
+    LLVMPositionBuilderAtEnd(g->B, odd);
+    LLVMValueRef nan = first_place(s, p, n, NULL);
+    LLVMBuildBr(g->B, go);
+    LLVMPositionBuilderAtEnd(g->B, go);
+    LLVMValueRef which = LLVMBuildPhi(g->B, g->i32, "");
+    LLVMAddIncoming(which, (LLVMValueRef[]){at, nan}, (LLVMBasicBlockRef[]){from, odd}, 2);
+    return (Pair){best, which};
+}
+
 void emit_reduce(Gen *g, Op *op) {
     Val *x = op->in[0], *o = op->out[0];
     if (gen_tile(g, o)->r[0].v) return;                        // a scan has given it
@@ -219,18 +264,22 @@ void emit_reduce(Gen *g, Op *op) {
     if (widen) s.e = EL_f32;
 
     int pos = s.arg ? type_axis(&x->type, op->in[1]) : 0;
-    LLVMValueRef first = s.arg ? LLVMBuildAdd(g->B, gen_get64(g, axis_lo(op->in[1]), 0), LLVMBuildZExt(g->B, gen_lane_coord(g, l, pos), g->i64, ""), "") : NULL;
+    Place *place = s.arg ? NEW_N(g->arena, Place, regs) : NULL;
     bool pairs = by_pairs(op, regs, n);
     for (int r = 0; r < regs && !pairs; r++) {
         int to = o->type.rank ? layout_project_reg(l, &x->type, &o->type, r) : 0;
         LLVMValueRef v = gen_get(g, x, r);
         if (x->type.elem == EL_index && gen_is32(g, x) && !gen_is32(g, o) && !s.arg) v = LLVMBuildSExt(g->B, v, g->i64, "");
         if (widen) v = gen_to_f32(g, v, (Elem)x->type.elem);
-        Pair p = {v, s.arg ? LLVMBuildAdd(g->B, first, gen_i64(g, gen_reg_coord(l, pos, r)), "") : NULL};
-        part[to * per + fill[to]++] = p;
+        if (s.arg) place[to * per + fill[to]] = (Place){v, gen_reg_coord(l, pos, r)};
+        part[to * per + fill[to]++] = (Pair){v, NULL};
     }
     if (pairs) fold_pairs(&s, op, regs, n, out);
-    for (int r = 0; r < n && !pairs; r++) out[r] = fold_tree(&s, part + r * per, fill[r]);
+    for (int r = 0; r < n && !pairs && !s.arg; r++) out[r] = fold_tree(&s, part + r * per, fill[r]);
+    for (int r = 0; r < n && s.arg; r++) {
+        out[r] = best_of(&s, place + r * per, fill[r]);
+        out[r].i = LLVMBuildAdd(g->B, out[r].i, gen_lane_coord(g, l, pos), "");
+    }
     if (op->attr) {                                            // join_lanes does the rest
         for (int r = 0; r < n; r++) gen_set(g, o, r, widen ? gen_from_f32(g, out[r].v, (Elem)o->type.elem) : out[r].v);
         return;
@@ -246,8 +295,8 @@ void emit_reduce(Gen *g, Op *op) {
     for (int r = 0; r < n; r++) {
         LLVMValueRef v = out[r].v;
         if (s.arg) {
-            LLVMValueRef none = LLVMBuildICmp(g->B, LLVMIntSGE, gen_get64(g, axis_lo(op->in[1]), 0), gen_get64(g, axis_hi(op->in[1]), 0), "");
-            v = LLVMBuildSelect(g->B, none, gen_i64(g, -1), out[r].i, "");
+            LLVMValueRef lo = gen_get64(g, axis_lo(op->in[1]), 0), none = LLVMBuildICmp(g->B, LLVMIntSGE, lo, gen_get64(g, axis_hi(op->in[1]), 0), "");
+            v = LLVMBuildSelect(g->B, none, gen_i64(g, -1), LLVMBuildAdd(g->B, lo, LLVMBuildZExt(g->B, out[r].i, g->i64, ""), ""), "");
             if (gen_is32(g, o)) v = LLVMBuildTrunc(g->B, v, g->i32, "");
         } else if (widen) {
             v = gen_from_f32(g, v, (Elem)o->type.elem);
