@@ -4,6 +4,7 @@
 // the rest goes through elem_get and elem_set. Rounded once, to nearest even.
 #include "runtime/tensor.h"
 #include "lang/number.h"
+#include "runtime/parallel.h"
 
 #include <string.h>
 
@@ -72,4 +73,18 @@ void elems_convert(Elem from, const void *data, Elem to, void *out, int64_t n)
         return;
     }
     for (int64_t i = 0; i < n; i++) elem_set(to, out, i, elem_get(from, data, i));
+}
+
+typedef struct Converting { Elem from, to; const char *data; char *out; } Converting;
+
+static void convert_piece(void *ctx, int64_t first, int64_t end)
+{
+    const Converting *c = ctx;
+    elems_convert(c->from, c->data + first * elem_bytes(c->from), c->to, c->out + first * elem_bytes(c->to), end - first);
+}
+
+void elems_convert_all(Elem from, const void *data, Elem to, void *out, int64_t n)
+{
+    Converting c = {from, to, data, out};
+    parallel(n, 256 * BLOCK, convert_piece, &c);
 }

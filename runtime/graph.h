@@ -51,6 +51,7 @@ typedef struct Plan {
     uint64_t      param[MAX_PARAMS];                     // addresses that the launches were prepared for
     bool          prepared;
     DeviceGraph  *device_graph;                          // NULL: launched one by one
+    bool          again, apart;                          // it has run so; it cannot be made one
 } Plan;
 
 Plan    *plan_make(Runtime *rt, const TGraph *g, Buf *err);          // binds and compiles; no memory yet
@@ -111,6 +112,7 @@ int      graph_choose(void *rt, SemaFile *f, const Node *kernel, const SemaValue
 
 // One run on addresses by parameter of the head.
 bool     plan_run(Plan *p, const uint64_t *param, const RunControl *ctl, Buf *err);
+bool     plan_as_one(Plan *p, Buf *err);                 // of a plan that is prepared: its launches as one, if the device can
 
 // ---- graph_watch.c
 

@@ -36,6 +36,7 @@ static bool whole_graph(Plan *p, int rounds, double *least, Buf *err)
 {
     Device *d = runtime_device(p->rt);
     *least = 0;
+    if (!plan_as_one(p, err)) return false;
     for (int i = 0; p->device_graph && i < rounds; i++) {
         double us;
         if (!d->ops->mark(d, 0, err) || !d->ops->graph_launch(d, p->device_graph, NULL, err) || !d->ops->mark(d, 1, err) || !d->ops->between(d, 0, 1, &us, err)) return false;

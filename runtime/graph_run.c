@@ -2,7 +2,8 @@
 // plan for each set of dimensions and scalars that came up.
 //
 // A plan is prepared for the addresses of its first run, and again when they change. Then a run is a list of
-// launches, or on a device that has graphs of its own, one launch of such a graph.
+// launches; on a device that has graphs of its own, from the second run on one launch of such a graph. (Making it takes
+// longer than launching one by one: where each run is of another length, it would be for nothing.)
 
 #include "runtime/graph.h"
 
@@ -87,10 +88,10 @@ static bool same_addresses(const Plan *p, const uint64_t *param)
     return p->prepared && memcmp(p->param, param, sizeof *param * (size_t)p->graph->head->nparams) == 0;
 }
 
-// The launches as one, if the device can: those that have anything to do.
-static bool make_device_graph(Plan *p, Buf *err)
+bool plan_as_one(Plan *p, Buf *err)
 {
     Device     *d = runtime_device(p->rt);
+    if (p->device_graph || p->apart || !d->ops->graph_make) return true;
     int         n = 0;
     size_t      room = (size_t)p->nlaunches + 1;
     DeviceNode *nodes = checked_alloc(sizeof *nodes * room);
@@ -109,6 +110,7 @@ static bool make_device_graph(Plan *p, Buf *err)
     free(nafter);
     free(launch);
     free(nodes);
+    p->apart = !p->device_graph;
     return p->device_graph || err->n == before;
 }
 
@@ -118,8 +120,8 @@ static bool prepare_for(Plan *p, const uint64_t *param, Buf *err)
     if (same_addresses(p, param)) return true;
     if (p->device_graph) d->ops->graph_free(d, p->device_graph);
     p->device_graph = NULL;
-    if (!prepare_all(p, param, err)) return false;
-    return !d->ops->graph_make || make_device_graph(p, err);
+    p->again = p->apart = false;
+    return prepare_all(p, param, err);
 }
 
 bool plan_run(Plan *p, const uint64_t *param, const RunControl *ctl, Buf *err)
@@ -127,6 +129,8 @@ bool plan_run(Plan *p, const uint64_t *param, const RunControl *ctl, Buf *err)
     Device *d = runtime_device(p->rt);
     if (!plan_place(p, err) || !prepare_for(p, param, err)) return false;
     if (ctl && ctl->watch) return plan_watch(p, ctl, err);
+    if (p->again && !plan_as_one(p, err)) return false;
+    p->again = true;
     bool no_wait = ctl && ctl->no_wait;
     void *stream = ctl ? ctl->stream : NULL;
     if (p->device_graph) return d->ops->graph_launch(d, p->device_graph, stream, err) && (no_wait || d->ops->sync(d, err));

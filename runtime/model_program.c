@@ -118,9 +118,16 @@ static bool give(Call *c, int i, Buf *err)
     const GTensor *given = given_for(c->how, graph_input_name(c->p->graph, i));
     if (!given) return true;
     c->own[i] = given->elem != want && elem_is_float(want) && elem_is_float(given->elem);
-    if (!c->own[i]) c->in[i] = *given;
-    else if (!g_tensor_convert(given, want, &c->in[i])) return buf_puts(err, "out of memory"), false;
-    return model_tensor(&c->in[i], &c->tensor[i], err);
+    c->in[i] = *given;
+    if (!model_tensor(&c->in[i], &c->tensor[i], err) || !c->own[i]) return !err->n;
+    HostTensor as = {.elem = want};
+    if (!tensor_make(&as, want, given->rank, c->tensor[i].dim, err)) { c->own[i] = false; return false; }
+    elems_convert_all(given->elem, given->data, want, as.data, tensor_count(&as));
+    c->tensor[i] = as;
+    c->in[i].elem = want;
+    c->in[i].data = as.data;
+    c->in[i].bytes = tensor_bytes(&as);
+    return true;
 }
 
 // ---- inputs that are updated in place ------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ void    elem_set(Elem e, void *data, int64_t i, double v);
 void    elem_set_int(Elem e, void *data, int64_t i, int64_t v);
 // n elements, rounded once (convert.c). Either may be at any address.
 void    elems_convert(Elem from, const void *data, Elem to, void *out, int64_t n);
+void    elems_convert_all(Elem from, const void *data, Elem to, void *out, int64_t n);       // on as many threads as help
 
 // ---- rng.c: Philox-4x32-10 (Salmon et al., SC 2011), counter-based: element i of a stream is a function
 // of (seed, stream, i) alone, so that data do not depend on the order or the machine they are made on.

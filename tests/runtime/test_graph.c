@@ -421,9 +421,21 @@ static void fake_gpu(void **state)
     reset();
     World w = world("cuda", &(DeviceOptions){.driver = FAKE_WHOLE_PATH}, NULL);
     GraphExec *x = opened(&w, "wide");
-    HostTensor in = tensor(1, (int64_t[]){100}, 1), y = run(&w, x, &in, NULL, NULL);
-    const char *log = calls();
-    assert_null(strstr(log, "cuLaunchKernel\n"));                      // one launch of the whole
+    Buf err = {0};
+    BindArg args[2] = {{.elem = EL_f32, .rank = 1, .dim = {100}}, {.elem = EL_f32, .rank = 1, .dim = {100}}};
+    for (int i = 0; i < 2; i++) {
+        args[i].address = w.dev->ops->alloc(w.dev, 400, "x", &err);
+        bind_contiguous(&args[i]);
+    }
+    RunControl ctl = {0};
+    assert_int_equal(graph_run_at(x, args, &ctl, &err), GRAPH_FINE);   // the first run: one by one
+    assert_null(strstr(calls(), "cuGraph"));
+    int launches = 0;
+    for (const char *at = calls(); (at = strstr(at, "cuLaunchKernel\n")); at++) launches++;
+    assert_int_equal(launches, 5);
+    const char *log = calls() + strlen(calls());
+    assert_int_equal(graph_run_at(x, args, &ctl, &err), GRAPH_FINE);
+    assert_null(strstr(log, "cuLaunchKernel\n"));                      // the second: one launch of the whole
     assert_non_null(strstr(log, "node 0 grid"));
     const char *second = strstr(log, "node 2 grid"), *last = strstr(log, "node 4 grid");
     assert_non_null(second);
@@ -438,8 +450,7 @@ static void fake_gpu(void **state)
     assert_non_null(made);
     const char *launched = strstr(made, "cuGraphLaunch"), *synced = strstr(made, "cuCtxSynchronize");
     assert_true(launched && synced && launched < synced);
-    tensor_free(&y);
-    tensor_free(&in);
+    for (int i = 0; i < 2; i++) w.dev->ops->free(w.dev, args[i].address);
     graph_close(x);
     end(&w);
     assert_int_equal(get("live"), 0);
@@ -447,8 +458,7 @@ static void fake_gpu(void **state)
     reset();                                                           // a driver without graphs: launch by launch
     w = world("cuda", &(DeviceOptions){.driver = FAKE_OLD_PATH}, NULL);
     x = opened(&w, "wide");
-    in = tensor(1, (int64_t[]){100}, 1);
-    y = run(&w, x, &in, NULL, NULL);
+    HostTensor in = tensor(1, (int64_t[]){100}, 1), y = run(&w, x, &in, NULL, NULL);
     tensor_free(&y);
     tensor_free(&in);
     graph_close(x);
