@@ -4,7 +4,8 @@ The graphs are full-size exports without their weights (--random-weights); input
 torch.compile with CUDA graphs (`reduce-overhead`, or --mode=max-autotune), convolutions channels-last, BERT with its attention
 mask. Times are the least and the median of 20 replays between events, as tkc run --profile takes them. `roofline` is what the plan's
 bytes and products would take at the peak, as part of the time; `cold` is a whole process without caches, from the model's file
-to results and profile, its random weights made and copied among it; `warm` the same again with the caches, ours and the driver's.
+to results, its random weights made and copied among it; `warm` the same again with the caches, ours and the driver's, and `weights`
+what `--time` says that it waited for them. --keep=FOLDER keeps the tables of --profile and --time.
 
     python3 bench/models.py --models=../shared/models/full [--tkc=build/tkc] [--mode=max-autotune] [--only=gpt2_b1,..] [--no-peer]
 """
@@ -43,19 +44,22 @@ def profile(text):
 
 
 def ours(tkc, folder, args, out):
-    """Three processes: without caches, filling them, with them."""
-    seconds = []
+    """Three processes: without caches, filling them (and timed), with them."""
+    seconds, weights = [], 0.0
     with tempfile.TemporaryDirectory() as cache:
-        for turn in ("cold", "filling the caches", "warm"):
+        for turn in ("cold", "profile", "warm"):
             env = dict(os.environ, TKC_CACHE_DIR=cache, CUDA_CACHE_PATH=cache + "/driver")
             if turn == "cold": env = dict(env, TKC_CACHE="off", CUDA_CACHE_DISABLE="1")
             start = time.time()
-            r = subprocess.run([tkc, "run", f"{folder}/model.onnx", "--device=cuda", "--dtype=bf16", "--dtype-io", "--random-weights", "--profile", *args],
+            r = subprocess.run([tkc, "run", f"{folder}/model.onnx", "--device=cuda", "--dtype=bf16", "--dtype-io", "--random-weights", "--profile" if turn == "profile" else "--time", *args],
                                env=env, capture_output=True, text=True)
             seconds.append(time.time() - start)
             if r.returncode: raise RuntimeError(r.stderr.strip()[:300])
-    if out: open(out, "w").write(r.stdout)
-    return (*profile(r.stdout), seconds[0], seconds[2])
+            if turn == "profile": table = r.stdout
+            for line in r.stderr.splitlines():
+                if line.startswith("weights"): weights = float(line.split()[1]) * 1e-3
+            if out: open(f"{out}-{turn}.txt", "w").write(table if turn == "profile" else r.stderr)
+    return (*profile(table), seconds[0], seconds[2], weights)
 
 
 def peers():
@@ -113,17 +117,17 @@ def main():
         print("#", turns.head())
         known = peers()
     print(f"# torch.compile mode={mode}; us; peak {GBS:.0f} GB/s, {TFLOPS:.0f} TFLOP/s")
-    print(f"{'model':14s} {'tk':>9s} {'PyTorch':>9s} {'median':>9s} {'ratio':>6s} {'launches':>8s} {'roofline':>8s} {'cold s':>7s} {'warm s':>7s} {'their compile s':>15s}")
+    print(f"{'model':14s} {'tk':>9s} {'PyTorch':>9s} {'median':>9s} {'ratio':>6s} {'launches':>8s} {'roofline':>8s} {'cold s':>7s} {'warm s':>7s} {'weights':>7s} {'their compile s':>15s}")
     for name in only:
         folder, args, which, batch = CASES[name]
         try:
-            us, launches, roof, cold, warm = ours(tkc, f"{models}/{folder}", args, f"{keep}/{name}.txt" if keep else None)
+            us, launches, roof, cold, warm, weights = ours(tkc, f"{models}/{folder}", args, f"{keep}/{name}" if keep else None)
             least, median, compiled = theirs(*known[which], batch, mode) if peer else (0, 0, 0)
         except Exception as e:
             print(f"{name:14s} failed: {str(e)[:200]}", flush=True)
             continue
         if least: product.append(us / least)
-        print(f"{name:14s} {us:9.1f} {least:9.1f} {median:9.1f} {us / least if least else 0:6.2f} {launches:8d} {100 * roof / us if us else 0:6.0f} % {cold:7.2f} {warm:7.2f} {compiled:15.1f}", flush=True)
+        print(f"{name:14s} {us:9.1f} {least:9.1f} {median:9.1f} {us / least if least else 0:6.2f} {launches:8d} {100 * roof / us if us else 0:6.0f} % {cold:7.2f} {warm:7.2f} {weights:7.2f} {compiled:15.1f}", flush=True)
     if product:
         mean = 1.0
         for p in product: mean *= p ** (1 / len(product))
