@@ -758,13 +758,16 @@ bool hopper(Fn *f, const CompileOptions *opt) {
     rows_first(&h);
     Builder b = {f, NULL, h.loop, h.loop->span};
     uint32_t at = 0;
-    for (int i = 0; i < h.np; i++)
-        for (int k = 0; k < 2; k++) {
-            if (h.p[i].op[k].where == REGISTERS || h.p[i].op[k].same) continue;
-            h.p[i].op[k].buffer = buffer(&h, &b, &h.p[i].op[k], &at);
-            h.p[i].op[k].map = tensor_map(&h, &h.p[i].op[k]);
-            if (h.p[i].op[k].window) hop_window_start(&b, h.p[i].op[k].window, axis_lo(h.p[i].op[k].outer), h.p[i].op[k].start);
-        }
+    for (int swizzle = SPAN; swizzle >= 32; swizzle /= 2)       // wider ones first: a swizzle repeats after 8 rows, and must begin there
+        for (int i = 0; i < h.np; i++)
+            for (int k = 0; k < 2; k++) {
+                Operand *o = &h.p[i].op[k];
+                if (o->where == REGISTERS || o->same || o->swizzle != swizzle) continue;
+                o->buffer = buffer(&h, &b, o, &at);
+                o->map = tensor_map(&h, o);
+                if (o->window) hop_window_start(&b, o->window, axis_lo(o->outer), o->start);
+            }
+    if (h.walk_bytes) at = (at + 8 * SPAN - 1) & ~(uint32_t)(8 * SPAN - 1);
     h.walk_at = at;
     at += h.walk_bytes;
     for (int i = 0; i < h.rings; i++) {

@@ -660,6 +660,8 @@ static void check_buffer(Check *c, const Op *op)
 {
     if (op->out[0]->type.kind != TY_BUFFER) problem(c, "the result must be a buffer");
     if (op->imm < 1) problem(c, "a ring has at least one stage");
+    int repeats = 8 * op->out[0]->type.swizzle;                // bytes
+    if (repeats && op->attr % repeats) problem(c, "swizzled lines repeat every %d bytes, and the buffer begins at %d", repeats, (int)op->attr);
 }
 
 static void check_buffer_clear(Check *c, const Op *op)

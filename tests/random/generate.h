@@ -3,6 +3,7 @@
 #define TESTS_RANDOM_GENERATE_H
 
 #include "lang/lang.h"
+#include "lang/launch.h"
 
 enum { R_DIMS = 4, R_OUTS = 6 };
 
@@ -11,9 +12,11 @@ typedef struct Program {
     int64_t size[R_DIMS];
     int     nouts;
     bool    exact[R_OUTS];             // of output y<i>: bits must agree; else within eval's bound
+    Schedule schedule;
 } Program;
 
 // The same seed gives the same program. Only the outputs in `keep` (bit i: y<i>) are computed.
-void generate(uint64_t seed, uint32_t keep, Program *p, Buf *text);
+void generate(uint64_t seed, uint32_t keep, Program *p, Buf *text);                // elementwise, reductions, scans, loops, small products
+void generate_products(uint64_t seed, uint32_t keep, Program *p, Buf *text);       // products as tensor cores want them
 
 #endif

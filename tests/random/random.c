@@ -4,6 +4,8 @@
 //     random_programs --show SEED            the program
 //     random_programs --file FILE SEED       the program in FILE, on the data of SEED: to make a failing one smaller
 //
+// and, with --products before these, those of products.c.
+//
 // Each runs four times: on eval and on emu, twice each, with other junk in dead lanes, beyond every view and in
 // outputs before they are written. An output without float sums must have the same bits in all four; one with
 // them the same bits in both runs of a device, and between the devices differ by no more than eval's bound
@@ -22,6 +24,7 @@
 typedef struct Outcome { HostTensor out[R_OUTS]; double *bound[R_OUTS]; } Outcome;
 
 static const char *arch_name;
+static void (*make)(uint64_t seed, uint32_t keep, Program *p, Buf *text) = generate;
 
 static void outcome_free(Outcome *o) {
     for (int i = 0; i < R_OUTS; i++) tensor_free(&o->out[i]), free(o->bound[i]);
@@ -104,10 +107,10 @@ static bool agree(const Program *p, uint32_t keep, const Outcome *eval, const Ou
 static bool try(uint64_t seed, uint32_t keep, Buf *text, Buf *err) {
     Program p;
     Outcome eval[2] = {0}, emu[2] = {0};
-    if (text->n == 0) generate(seed, keep, &p, text);
+    if (text->n == 0) make(seed, keep, &p, text);
     else {
         Buf own = {0};
-        generate(seed, keep, &p, &own);
+        make(seed, keep, &p, &own);
         buf_free(&own);
         for (int i = p.nouts; i < R_OUTS; i++) p.exact[i] = true;
         p.nouts = R_OUTS;                                // as many as it has
@@ -118,7 +121,7 @@ static bool try(uint64_t seed, uint32_t keep, Buf *text, Buf *err) {
     TKernel *k = diag_errors(s) ? NULL : sema_instance(file, node, NULL, 0, NULL, 0);
     bool ok = k != NULL;
     if (ok) {
-        RuntimeOptions opt = {.compile.target = target_find(arch_name), .compile.verify = true, .compile.math = seed % 2 ? 0 : 1};
+        RuntimeOptions opt = {.compile.target = target_find(arch_name), .compile.verify = true, .compile.math = seed % 2 ? 0 : 1, .compile.schedule = p.schedule};
         Device *device = device_open("emu", NULL, err);
         Runtime *rt = runtime_new(s, device, &opt);
         for (int turn = 0; turn < 2 && ok; turn++)
@@ -136,11 +139,11 @@ static bool try(uint64_t seed, uint32_t keep, Buf *text, Buf *err) {
 static void show(uint64_t seed, uint32_t keep, const Buf *text, const Buf *err) {
     Program p;
     Buf again = {0};
-    generate(seed, keep, &p, &again);
+    make(seed, keep, &p, &again);
     buf_free(&again);
     printf("seed %llu: %s\n// M = %lld, N = %lld, J = %lld, K = %lld, s = %llu\n%s", (unsigned long long)seed, err->p ? err->p : "a message",
            (long long)p.size[0], (long long)p.size[1], (long long)p.size[2], (long long)p.size[3], (unsigned long long)(seed % 4), text->p);
-    printf("again: random_programs %llu 1 %s\n\n", (unsigned long long)seed, arch_name);
+    printf("again: random_programs%s %llu 1 %s\n\n", make == generate ? "" : " --products", (unsigned long long)seed, arch_name);
     fflush(stdout);
 }
 
@@ -152,7 +155,7 @@ static bool run_seed(uint64_t seed) {
         for (int i = 0; i < R_OUTS && !alone; i++) {
             Buf part = {0}, why = {0};
             Program p;
-            generate(seed, 1u << i, &p, &part);
+            make(seed, 1u << i, &p, &part);
             if (i >= p.nouts || p.nouts == 1) { buf_free(&part); break; }
             buf_free(&part);
             part = (Buf){0};
@@ -167,14 +170,16 @@ static bool run_seed(uint64_t seed) {
 }
 
 int main(int argc, char **argv) {
+    bool products = argc > 1 && strcmp(argv[1], "--products") == 0;
+    if (products) make = generate_products, argv++, argc--;
     if (argc < 3) {
-        fprintf(stderr, "random_programs FROM COUNT [ARCH]   or   random_programs --show SEED\n");
+        fprintf(stderr, "random_programs [--products] FROM COUNT [ARCH]   or   random_programs [--products] --show SEED\n");
         return 2;
     }
     if (strcmp(argv[1], "--show") == 0) {
         Program p;
         Buf text = {0};
-        generate(strtoull(argv[2], NULL, 10), ~0u, &p, &text);
+        make(strtoull(argv[2], NULL, 10), ~0u, &p, &text);
         fputs(text.p, stdout);
         buf_free(&text);
         return 0;

@@ -1,0 +1,141 @@
+// Random programs around matrix products, with the tiles that tensor cores and their pipelines want: what the
+// other generator's small tiles never reach (TMA, wgmma, roles, walking blocks, rings of cp.async).
+//
+//     one product                                          two, as attention has them
+//
+//     kernel k(a: bf16[K, M], b: bf16[K, N], ..)            kernel k(q: f16[M, K], k: f16[N, K], v: f16[J, N], ..)
+//         grid (n in N by 96, m in M by 128)                    grid (m in M by 64)
+//     {                                                     {
+//         var acc = zeros(m, n);                                let k = K by 64;  let j = J by 32;
+//         for k in K by 64 {                                    var acc = zeros(m, j);
+//             acc += dot((a[k, m] * s[k]) as bf16, b[k, n]);    for n in N by 64 {
+//         }                                                         let t = dot(q[m, k], k[n, k]) * 0.125;
+//         let v = (acc + bias[n]) * rows[m];                        acc += dot(max(t, 0) as f16, v[j, n]);
+//         y0[n, m] = v as bf16;                                 }
+//         y1[m, n] = v - max(v over n);                         y0[m, j] = acc;
+//     }                                                     }
+//
+// Operands lie either way round; what comes before and after products is drawn; dimensions are primes, one, tiles and
+// their neighbours. Seeds decide the schedule, too: stages, walking, clusters, warps.
+#include "tests/random/generate.h"
+
+typedef struct Draw { uint64_t state; } Draw;
+
+static uint32_t roll(Draw *d, uint32_t n) {
+    d->state = d->state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(d->state >> 33) % n;
+}
+static bool chance(Draw *d, uint32_t percent) { return roll(d, 100) < percent; }
+#define PICK(d, table) ((table)[roll(d, sizeof(table) / sizeof *(table))])
+
+static const int64_t sizes[] = {1, 3, 8, 16, 17, 40, 63, 64, 65, 72, 100, 128, 129, 136, 200};
+
+static const char *either(Draw *d, const char *one, const char *other) { return chance(d, 60) ? one : other; }
+static bool sideways(const char *dims, char first) { return dims[0] != first; }
+static const char *index_of(bool turned, const char *straight, const char *across) { return turned ? across : straight; }
+
+typedef struct Kernel { Buf params, body; } Kernel;
+
+// What follows a product, a value of the axes m and `col`.
+static void epilogue(Draw *d, Kernel *k, char col, const char *start, Buf *v) {
+    char dim = (char)(col - 'a' + 'A');
+    buf_printf(v, "%s", start);
+    for (int i = (int)roll(d, 4); i > 0; i--) {
+        Buf was = *v;
+        *v = (Buf){0};
+        switch (roll(d, 5)) {
+        case 0: buf_printf(v, "(%s + c%d[%c])", was.p, i, col);        buf_printf(&k->params, ", c%d: f32[%c]", i, dim); break;
+        case 1: buf_printf(v, "(%s * r%d[m])", was.p, i);              buf_printf(&k->params, ", r%d: f32[M]", i); break;
+        case 2: buf_printf(v, "(%s + d%d[m, %c])", was.p, i, col);     buf_printf(&k->params, ", d%d: %s[M, %c]", i, either(d, "f32", "bf16"), dim); break;
+        case 3: buf_printf(v, "max(%s, 0.0)", was.p); break;
+        case 4: buf_printf(v, "(%s * 0.25 + 1.0)", was.p); break;
+        }
+        buf_free(&was);
+    }
+}
+
+// Outputs of v: the tile, either way round; again, or less what a row of the tile has in common.
+static void results(Draw *d, Kernel *k, char col, Elem e, uint32_t keep, Program *p) {
+    char dim = (char)(col - 'a' + 'A');
+    bool whole = e == EL_i32;
+    const char *small = whole ? "i32" : either(d, "f32", "bf16"), *other = whole ? "i32" : "f32";
+    p->nouts = 1 + (int)roll(d, 2);
+    bool turned = chance(d, 30), rows = chance(d, 50);
+    for (int i = 0; i < p->nouts; i++) p->exact[i] = whole;
+    if (keep & 1) {
+        if (turned) buf_printf(&k->params, ", y0: out %s[%c, M]", small, dim), buf_printf(&k->body, "    y0[%c, m] = v as %s;\n", col, small);
+        else buf_printf(&k->params, ", y0: out %s[M, %c]", small, dim), buf_printf(&k->body, "    y0[m, %c] = v as %s;\n", col, small);
+    }
+    if (p->nouts < 2 || !(keep & 2)) return;
+    buf_printf(&k->params, ", y1: out %s[M, %c]", other, dim);
+    if (rows) buf_printf(&k->body, "    y1[m, %c] = v - %s(v over %c);\n", col, either(d, "max", "sum"), col);
+    else buf_printf(&k->body, "    y1[m, %c] = v;\n", col);
+}
+
+static void one_product(Draw *d, uint32_t keep, Program *p, Kernel *k, Buf *grid) {
+    static const int rows[] = {16, 32, 64, 64, 128, 128, 192}, cols[] = {8, 16, 32, 64, 96, 128, 176, 256}, depths[] = {16, 32, 64, 64, 128};
+    static const Elem elems[] = {EL_bf16, EL_f16, EL_bf16, EL_f32, EL_i8, EL_f8e4m3};
+    Elem e = PICK(d, elems);
+    int bm = PICK(d, rows), bn = PICK(d, cols), bk = PICK(d, depths);
+    while (bm * bn > 128 * 192 || (bm + bn) * bk * elem_bytes(e) > 64 << 10) bm = PICK(d, rows), bn = PICK(d, cols), bk = PICK(d, depths);
+    const char *a = either(d, "M, K", "K, M"), *b = either(d, "K, N", "N, K"), *t = elem_name(e);
+    const char *ai = index_of(sideways(a, 'M'), "m, k", "k, m"), *bi = index_of(sideways(b, 'K'), "k, n", "n, k");
+    buf_printf(&k->params, "a: %s[%s], b: %s[%s]", t, a, t, b);
+    if (chance(d, 50)) buf_printf(grid, "m in M by %d, n in N by %d", bm, bn);
+    else buf_printf(grid, "n in N by %d, m in M by %d", bn, bm);
+    Buf left = {0}, v = {0};
+    buf_printf(&left, "a[%s]", ai);
+    if (elem_bits(e) == 16 && chance(d, 30)) {
+        buf_free(&left), left = (Buf){0};
+        if (chance(d, 50)) buf_printf(&left, "(a[%s] * s[k]) as %s", ai, t), buf_puts(&k->params, ", s: f32[K]");
+        else buf_printf(&left, "max(a[%s], 0)", ai);
+    }
+    buf_printf(&k->body, "    var acc = zeros<%s>(m, n);\n    for k in K by %d { acc += dot(%s, b[%s] over k%s); }\n", e == EL_i8 ? "i32" : "f32", bk, left.p, bi,
+               e != EL_f32 ? "" : either(d, ", prec = ieee", ", prec = tf32x3"));
+    if (e == EL_i8) buf_puts(&v, "acc"); else epilogue(d, k, 'n', "acc", &v);
+    buf_printf(&k->body, "    let v = %s;\n", v.p);
+    results(d, k, 'n', e == EL_i8 ? EL_i32 : EL_f32, keep, p);
+    buf_free(&left), buf_free(&v);
+    for (int i = 0; i < R_DIMS; i++) p->size[i] = PICK(d, sizes);
+}
+
+static void two_products(Draw *d, uint32_t keep, Program *p, Kernel *k, Buf *grid) {
+    static const int rows[] = {16, 64, 64, 128}, keys[] = {16, 32, 64, 64, 128}, heads[] = {16, 32, 64, 128};
+    static const char *const between[] = {"t", "max(t, 0.0)", "min(t * t, 4.0)", "where(n <= m, t, 0)", "where(n + 9 > m, t, 0)", "t + w[m, n]"};
+    const char *t = either(d, "bf16", "f16"), *q = either(d, "N, K", "K, N"), *v = either(d, "N, J", "J, N");
+    int dk = PICK(d, heads), dv = PICK(d, heads), pick = (int)roll(d, sizeof between / sizeof *between);
+    buf_printf(&k->params, "q: %s[M, K], x: %s[%s], v: %s[%s]", t, t, q, t, v);
+    if (pick == 5) buf_puts(&k->params, ", w: f32[M, N]");
+    buf_printf(grid, "m in M by %d", PICK(d, rows));
+    buf_printf(&k->body, "    let k = K by %d;  let j = J by %d;\n    var acc = zeros(m, j);\n    for n in N by %d {\n        let t = dot(q[m, k], x[%s] over k) * 0.125;\n", dk, dv,
+               PICK(d, keys), index_of(sideways(q, 'N'), "n, k", "k, n"));
+    buf_printf(&k->body, "        acc += dot((%s) as %s, v[%s] over n);\n    }\n", between[pick], t, index_of(sideways(v, 'N'), "n, j", "j, n"));
+    Buf e = {0};
+    epilogue(d, k, 'j', "acc", &e);
+    buf_printf(&k->body, "    let v = %s;\n", e.p);
+    buf_free(&e);
+    results(d, k, 'j', EL_f32, keep, p);
+    for (int i = 0; i < R_DIMS; i++) p->size[i] = PICK(d, sizes);
+    p->size[2] = chance(d, 70) ? dv : 1 + (int)roll(d, (uint32_t)dv);       // J, K
+    p->size[3] = chance(d, 70) ? dk : 1 + (int)roll(d, (uint32_t)dk);
+}
+
+static void schedule(Draw *d, Program *p) {
+    static const int some[] = {2, 3, 4};
+    if (chance(d, 25)) p->schedule.stages = PICK(d, some);
+    if (chance(d, 15)) p->schedule.walk = 1 + (int)roll(d, 2);
+    if (chance(d, 15)) p->schedule.cluster = 2;
+    if (chance(d, 15)) p->schedule.warps = chance(d, 50) ? 4 : 8;
+}
+
+void generate_products(uint64_t seed, uint32_t keep, Program *p, Buf *text) {
+    Draw d = {seed * 0x9e3779b97f4a7c15u + 7};
+    Kernel k = {0};
+    Buf grid = {0};
+    roll(&d, 2), roll(&d, 2);
+    *p = (Program){.dim = {'M', 'N', 'J', 'K'}};
+    (chance(&d, 60) ? one_product : two_products)(&d, keep, p, &k, &grid);
+    schedule(&d, p);
+    buf_printf(text, "kernel k(%s)\n    grid (%s)\n{\n%s}\n", k.params.p, grid.p, k.body.p);
+    buf_free(&k.params), buf_free(&k.body), buf_free(&grid);
+}
