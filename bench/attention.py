@@ -43,10 +43,9 @@ def prefill(o, b, h, g, s, d, causal):
 
 def decode(o, b, h, g, l, d):
     q, k, v = [torch.randn(b, n, s, d, device="cuda", dtype=torch.bfloat16) for n, s in ((h, 1), (g, l), (g, l))]
-    length = torch.full((b,), l, device="cuda", dtype=torch.int32)
     out = torch.full((b, h, d), float("nan"), device="cuda", dtype=torch.bfloat16)
     sizes = dict(B=b, H=h, G=g, L=l, D=d, E=d)                          # known, so that the model chooses the parts
-    def ours(): return tk.Kernel(suite.path(LIBRARY), "attention_decode", sets=sizes, arch=o.arch, q=q.view(b, h, d), k=k, v=v, lengths=length, o=out, scale=d ** -0.5)
+    def ours(): return tk.Kernel(suite.path(LIBRARY), "attention_decode", sets=sizes, arch=o.arch, q=q.view(b, h, d), k=k, v=v, o=out, scale=d ** -0.5)
     return suite.Case(f"decode B{b} H{h}/{g} L{l} D{d}", 4 * b * h * l * d, 2 * k.nbytes, ours,
                       {"cuDNN": sdpa(SDPBackend.CUDNN_ATTENTION, q, k, v, False), "FlashAttention 2": sdpa(SDPBackend.FLASH_ATTENTION, q, k, v, False)},
                       lambda: (out, sdpa(SDPBackend.FLASH_ATTENTION, q, k, v, False)()().view(b, h, d)), "decode")

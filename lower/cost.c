@@ -16,7 +16,7 @@
 
 static const double START = 3.2, FILL = 1.2, TILE_END = 1.3;        // us: an empty launch, the first loads, storing a tile
 static const double POWER = 0.84, MMA_SYNC = 0.58;                  // of the peak
-static const double L2_RATE = 150e3, DRAW = 105e3, MEMORY = 0.87;   // bytes a us and multiprocessor; of the memory's peak
+static const double L2_RATE = 150e3, DRAW = 105e3, DRAW_ASYNC = 47e3, MEMORY = 0.87;   // bytes a us and multiprocessor (by TMA; by cp.async); of the memory's peak
 static const double ALONE = 1.02;                                   // one warp group: nobody multiplies while it waits
 static const double PROMOTE = 0.05;                                 // us a trip: f8 products are waited for and added
 static const double BARRIERS = 0.01;                                // us a trip
@@ -25,7 +25,7 @@ static const double SHORT = 15;                                     // us
 static const double SHALLOW = 1.08, DEEP_BYTES = 96e3;              // too little on its way: one stage is read, one about to be free
 static const double JOIN = 3.5;                                     // us: fences and the count of arrivals
 
-enum { MAX_TRIED = 8, ACC_REGS = 160, PROMOTED_REGS = 192 };
+enum { MAX_TRIED = 14, USUAL = 8, ACC_REGS = 160, PROMOTED_REGS = 192 };
 
 typedef struct Work {
     double  flops, clocks;          // of a trip: all of it; on the tensor cores, 0 if not by wgmma
@@ -34,7 +34,7 @@ typedef struct Work {
     double  tile_bytes;             // of what a loop carries
     int64_t trips, programs;
     double  unique;                 // bytes of all tensors
-    bool    splits, promoted;
+    bool    splits, promoted, sync;  // sync: some product is not by wgmma, and so none is
 } Work;
 
 static bool number(Facts *s, const Val *v, const int64_t *dims, int64_t *out) {
@@ -94,7 +94,9 @@ static bool product(Work *w, const Target *t, const Op *dot) {
     int64_t rows = rows_fit(m) ? m : n, cols = rows_fit(m) ? n : m, groups = rows >= 128 ? 2 : 1;
     int bytes = elem_bytes(e);
     bool f8 = elem_is_float(e) && bytes == 1, type = bytes == 1 || e == EL_bf16 || e == EL_f16 || (e == EL_f32 && dot->sub == DP_tf32);
-    bool wgmma = t->has_wgmma && type && batch == 1 && rows_fit(rows) && cols % 8 == 0 && cols <= 256 && k * bytes % 32 == 0;
+    bool turned = !rows_fit(m), loaded_right = a->def && a->def->code == OP_T_load;      // on the right wgmma reads shared memory alone
+    bool wgmma = t->has_wgmma && type && batch == 1 && rows_fit(rows) && (!turned || loaded_right) && cols % 8 == 0 && cols <= 256 && k * bytes % 32 == 0;
+    w->sync |= !wgmma;
     if (!wgmma) return (double)m * (double)n <= 128 * 256;
     int64_t regs = rows / 64 / groups * cols / 2;
     if (f8 ? 2 * regs > PROMOTED_REGS : regs > ACC_REGS) return false;
@@ -128,6 +130,7 @@ static bool work_of(Fn *f, const Target *t, const int64_t *dims, Work *w) {
     *w = (Work){0};
     if (!loop || !number(s, loop->in[0], dims, &lo) || !at_most(s, loop->in[1], dims, &hi) || !number(s, loop->in[2], dims, &step) || step < 1) return false;
     for (const Op *op = loop->reg[0]->first; op; op = op->next) if (op->code == OP_T_dot && !product(w, t, op)) return false;
+    if (w->sync) w->clocks = 0;
     w->trips = hi > lo ? (hi - lo + step - 1) / step : 0;
     for (int i = 0; i < loop->nout; i++) w->tile_bytes += (double)type_lanes(&loop->out[i]->type) * 4;
     for (int p = 0; p < f->launch->nparams; p++) {
@@ -150,7 +153,7 @@ static double launch_us(const Work *w, const Target *t, int parts) {
     double stages = (double)(int64_t)((t->smem_block - 34e3) / w->bytes);            // a ring has 16 at most
     if (((stages < 16 ? stages : 16) - 2) * w->bytes < DEEP_BYTES) trip *= SHALLOW;
     double rounds = (double)(int64_t)((programs + sms - 1) / sms), at_once = programs < sms ? programs : sms;
-    double us = rounds * (trips * trip + TILE_END), drawn = w->unique / at_once / DRAW + TILE_END, again = programs * trips * w->bytes - w->unique;
+    double us = rounds * (trips * trip + TILE_END), drawn = w->unique / at_once / (w->clocks ? DRAW : DRAW_ASYNC) + TILE_END, again = programs * trips * w->bytes - w->unique;
     double memory = (w->unique + (again > 0 ? again * AGAIN : 0)) / (t->gbs * MEMORY * 1e3) * (1 + FEW * (sms - at_once) / sms);
     if (drawn > us) us = drawn;
     if (memory > us) us = memory;
@@ -166,7 +169,7 @@ static bool has_products(const Fn *f) {
 }
 
 bool cost_of(Fn *f, const CompileOptions *opt, const Schedule *given, const int64_t *dims, Cost *out) {
-    static const int tried[MAX_TRIED] = {1, 2, 3, 4, 6, 8, 12, 16};
+    static const int tried[MAX_TRIED] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128};     // more than usual: for a few programs
     Work w;
     const Target *t = opt->target;
     *out = (Cost){.schedule = *given};
@@ -178,6 +181,7 @@ bool cost_of(Fn *f, const CompileOptions *opt, const Schedule *given, const int6
     int parts = given->split > 1 && w.splits ? given->split : 1;
     out->us = launch_us(&w, t, parts);
     for (int i = 1; !given->split && w.splits && i < MAX_TRIED && tried[i] <= w.trips; i++) {
+        if (i >= USUAL && w.programs * tried[i] > t->sms) break;
         double us = launch_us(&w, t, tried[i]);
         if (us >= out->us) continue;
         out->us = us;

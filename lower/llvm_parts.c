@@ -5,8 +5,10 @@
 //     a value     register by register as its threads hold it, 16 bytes a thread at a time where four registers are left
 //
 // A value's layout is the same in every program, so nothing is rearranged: a thread reads what the same thread of the
-// other programs wrote. Each thread's stores are made visible by its own fence, then one thread counts the arrival; who
-// finds all others counted joins, and sets the count back for the next launch.
+// other programs wrote. Registers that are past the end of their axis whatever the launch are left out; a thread whose
+// lanes are all dead reads what another one does, which is no traffic. When all threads have stored (a barrier), one counts
+// the arrival: its atomic operation releases what the barrier has shown it, and acquires for the others, behind a second
+// barrier, what other programs' have released. Who finds all others counted joins, and sets the count back for the next launch.
 //
 // Threads that hold the same elements (a sum over everything is one number, which all hold) share the joining: only the
 // first of them writes, the k-th of R reads the parts k, k + R .. of what the first of each program wrote, and the R results
@@ -57,30 +59,69 @@ static LLVMValueRef place(Gen *g, const Op *put, const Val *tile, LLVMValueRef p
     return LLVMBuildAdd(g->B, n, gen_i64(g, value_offset(g->f, put, value)), "");
 }
 
-// Registers r .. r + n of a value move together.
-static int run_of(const Val *v, int r) {
-    int left = regs_of(v) - r, most = 16 / unit_of(v);
+// ---- registers and threads that may hold something alive -----------------------------------------------
+
+static int64_t most_live(Gen *g, const Val *axis) {
+    LExpr lo, hi;
+    int64_t from, to, all = axis_extent(axis);
+    if (!host_expr(g->facts, axis_lo(axis), &lo) || !host_expr(g->facts, axis_hi(axis), &hi)) return all;
+    if (!fact_constant(g->facts, lo, &from) || !fact_constant(g->facts, hi, &to)) return all;
+    return to - from < all ? to - from : all;
+}
+
+// The registers of a value that may, in order; how many they are.
+static int alive(Gen *g, const Val *v, int **at) {
+    int n = 0, regs = regs_of(v);
+    *at = NEW_N(g->arena, int, regs);
+    for (int r = 0; r < regs; r++) {
+        bool dead = false;
+        for (int i = 0; i < v->type.rank; i++) dead |= gen_reg_coord(v->layout, i, r) >= most_live(g, v->type.axis[i]);
+        if (!dead) (*at)[n++] = r;
+    }
+    return n;
+}
+
+static uint32_t lanes_along(const Layout *l, int axis) {
+    uint32_t mask = 0, bits = ((1u << l->bits[axis]) - 1) << l->off[axis];
+    for (int i = 0; i < LANE_BITS; i++) if (l->lane[i] & bits) mask |= 1u << i;
+    return mask;
+}
+
+// This thread's lane, or if all that it would read is dead, one that holds the first elements of the axes where it ends.
+static LLVMValueRef reading_lane(Gen *g, const Val *v) {
+    LLVMValueRef lane = g->lane;
+    for (int i = 0; i < v->type.rank; i++) {
+        LLVMValueRef live = gen_live(g, v->type.axis[i], v->layout, i, 0, 1);
+        uint32_t bits = lanes_along(v->layout, i);
+        if (live && bits) lane = LLVMBuildSelect(g->B, live, lane, LLVMBuildAnd(g->B, lane, gen_i32(g, 31 & ~(int64_t)bits), ""), "");
+    }
+    return lane;
+}
+
+// How many of the `left` registers that are left move together.
+static int run_of(const Val *v, int left) {
+    int most = 16 / unit_of(v);
     while (most > left) most /= 2;
     return most;
 }
 
-// Where the first of the threads that hold what this one holds has registers r .. r + n.
-static LLVMValueRef address(Gen *g, const Val *v, LLVMValueRef at, int r, int n) {
+// Where the first of the threads that hold what this lane's holds has n registers, from the k-th that may be alive on.
+static LLVMValueRef address(Gen *g, const Val *v, LLVMValueRef at, LLVMValueRef lane, int k, int n) {
     int unit = unit_of(v);
     const Layout *l = layout_of(g, v);
     uint32_t lanes = layout_replica_lanes(l), warps = layout_replica_warps(l);
-    LLVMValueRef lane = lanes ? LLVMBuildAnd(g->B, g->lane, gen_i32(g, 31 & ~lanes), "") : g->lane;
+    if (lanes) lane = LLVMBuildAnd(g->B, lane, gen_i32(g, 31 & ~lanes), "");
     LLVMValueRef warp = warps ? LLVMBuildAnd(g->B, g->warp, gen_i32(g, ~(int64_t)warps), "") : g->warp;
     LLVMValueRef thread = LLVMBuildAdd(g->B, LLVMBuildMul(g->B, warp, gen_i32(g, 32), ""), lane, "");
     LLVMValueRef off = LLVMBuildZExt(g->B, LLVMBuildMul(g->B, thread, gen_i32(g, n * unit), ""), g->i64, "");
-    off = LLVMBuildAdd(g->B, LLVMBuildAdd(g->B, at, off, ""), gen_i64(g, (int64_t)r * unit * threads_of(g)), "");
+    off = LLVMBuildAdd(g->B, LLVMBuildAdd(g->B, at, off, ""), gen_i64(g, (int64_t)k * unit * threads_of(g)), "");
     LLVMValueRef base = gen_param(g, SLOT_SCRATCH, SCRATCH_PARTS, 0);
     return LLVMBuildGEP2(g->B, g->i8, base, &off, 1, "");
 }
 
-static LLVMTypeRef words(Gen *g, const Val *v, int n) { return n == 1 ? bits_of(g, v) : LLVMVectorType(bits_of(g, v), (unsigned)n); }
+// ---- arriving ------------------------------------------------------------------------------------
 
-static void fence(Gen *g) { gen_asm(g, LLVMVoidTypeInContext(g->C), "fence.acq_rel.gpu;", "~{memory}", 0, NULL, true, false); }
+static LLVMTypeRef words(Gen *g, const Val *v, int n) { return n == 1 ? bits_of(g, v) : LLVMVectorType(bits_of(g, v), (unsigned)n); }
 
 static LLVMValueRef one_thread(Gen *g) {
     LLVMValueRef lane = LLVMBuildICmp(g->B, LLVMIntEQ, g->lane, gen_i32(g, 0), "");
@@ -111,14 +152,15 @@ static LLVMValueRef arrive(Gen *g, const Op *put) {
 }
 
 static void put_value(Gen *g, const Val *v, LLVMValueRef at) {
-    for (int r = 0, n; r < regs_of(v); r += n) {
-        n = run_of(v, r);
+    int *reg, all = alive(g, v, &reg);
+    for (int k = 0, n; k < all; k += n) {
+        n = run_of(v, all - k);
         LLVMValueRef x = n == 1 ? NULL : LLVMGetUndef(words(g, v, n));
-        for (int k = 0; k < n; k++) {
-            LLVMValueRef w = to_bits(g, v, gen_get(g, v, r + k));
-            x = n == 1 ? w : LLVMBuildInsertElement(g->B, x, w, gen_i32(g, k), "");
+        for (int i = 0; i < n; i++) {
+            LLVMValueRef w = to_bits(g, v, gen_get(g, v, reg[k + i]));
+            x = n == 1 ? w : LLVMBuildInsertElement(g->B, x, w, gen_i32(g, i), "");
         }
-        LLVMSetAlignment(LLVMBuildStore(g->B, x, address(g, v, at, r, n)), (unsigned)(n * unit_of(v)));
+        LLVMSetAlignment(LLVMBuildStore(g->B, x, address(g, v, at, g->lane, k, n)), (unsigned)(n * unit_of(v)));
     }
 }
 
@@ -132,10 +174,8 @@ void emit_part_put(Gen *g, Op *op) {
         put_value(g, v, at);
         if (owner) { LLVMBuildBr(g->B, go); LLVMPositionBuilderAtEnd(g->B, go); }
     }
-    fence(g);
     gen_barrier(g);
     LLVMValueRef old = arrive(g, op);
-    fence(g);
     gen_set(g, op->out[0], 0, LLVMBuildICmp(g->B, LLVMIntEQ, old, gen_i32(g, op->imm - 1), ""));
 }
 
@@ -143,12 +183,14 @@ void emit_part_put(Gen *g, Op *op) {
 
 static void load_part(Gen *g, const Op *put, const Op *get, LLVMValueRef part, LLVMValueRef *out) {
     const Val *v = get->out[0];
-    LLVMValueRef at = place(g, put, get->in[0], part, (int)get->attr);
-    for (int r = 0, n; r < regs_of(v); r += n) {
-        n = run_of(v, r);
-        LLVMValueRef x = LLVMBuildLoad2(g->B, words(g, v, n), address(g, v, at, r, n), "");
+    LLVMValueRef at = place(g, put, get->in[0], part, (int)get->attr), lane = reading_lane(g, v);
+    int *reg, all = alive(g, v, &reg);
+    for (int r = 0; r < regs_of(v); r++) out[r] = LLVMConstNull(gen_type(g, v));
+    for (int k = 0, n; k < all; k += n) {
+        n = run_of(v, all - k);
+        LLVMValueRef x = LLVMBuildLoad2(g->B, words(g, v, n), address(g, v, at, lane, k, n), "");
         LLVMSetAlignment(x, (unsigned)(n * unit_of(v)));
-        for (int k = 0; k < n; k++) out[r + k] = from_bits(g, v, n == 1 ? x : LLVMBuildExtractElement(g->B, x, gen_i32(g, k), ""));
+        for (int i = 0; i < n; i++) out[reg[k + i]] = from_bits(g, v, n == 1 ? x : LLVMBuildExtractElement(g->B, x, gen_i32(g, i), ""));
     }
 }
 

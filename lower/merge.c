@@ -45,12 +45,27 @@ void merge_states(Builder *b, const Op *merge, Val *const *x, Val *const *y, Val
     for (int i = 0; i < n; i++) out[i] = map_get(&m, r->last->in[i]);
 }
 
-// x where `there` is false, else x and y merged: a part that has no trips is left out.
+// Merging may be done for nothing: no op of it can trap, or has anything but its value to show.
+static bool is_total(const Op *merge) {
+    for (const Op *op = merge->reg[0]->first; op != merge->reg[0]->last; op = op->next) {
+        bool divides = op->code == OP_T_binary && (op->sub == OP_div || op->sub == OP_rem) && !elem_is_float((Elem)op->out[0]->type.elem);
+        if (!op_has(op, 'P') || divides) return false;
+    }
+    return true;
+}
+
+// x where `there` is false, else x and y merged: a part that has no trips is left out. By selects, where it may be: several
+// merges, one after another, then overlap.
 void merge_if(Builder *b, const Op *merge, Val *there, Val *const *x, Val *const *y, Val **out) {
     int n = merge->nin;
+    Val *both[MAX_CARRIED];
+    if (is_total(merge)) {
+        merge_states(b, merge, x, y, both);
+        for (int i = 0; i < n; i++) out[i] = b_op(b, OP_T_select, 0, merge->in[i]->type, 3, (Val *[]){there, both[i], x[i]});
+        return;
+    }
     Op *branch = op_new(b->f, OP_T_if, merge->span, 1, &there, n);
     Builder yes = {b->f, branch->reg[0], NULL, merge->span}, no = {b->f, branch->reg[1], NULL, merge->span};
-    Val *both[MAX_CARRIED];
     for (int i = 0; i < n; i++) branch->out[i]->type = merge->in[i]->type;
     merge_states(&yes, merge, x, y, both);
     b_insert(&yes, op_new(b->f, OP_T_yield, merge->span, n, both, 0));

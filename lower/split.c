@@ -18,7 +18,7 @@
 #include "lower/passes.h"
 #include "lower/reduction.h"
 
-enum { MAX_CARRIED = 16, MAX_AT_ONCE = 16, READ_LANES = 128 * 128 };     // registers of 128 threads
+enum { MAX_CARRIED = 16, MAX_AT_ONCE = 16, READ_LANES = 128 * 128, UNROLLED_LANES = 512 * 128 };     // registers of 128 threads
 
 typedef struct Split {
     Fn     *f;
@@ -143,14 +143,30 @@ static void take(const Split *s, Builder *b, Val *tile, Val *last, Val *part, Va
 }
 
 // As many parts are read at once as registers hold beside what they are merged into: each read is a way to L2 and back.
-static int64_t at_once(const Split *s, int64_t parts) {
-    int64_t lanes = 0, rest = parts - 1;
-    for (int i = 0; i < s->loop->nout; i++) lanes += type_lanes(&s->loop->out[i]->type);
-    int64_t fit = READ_LANES / lanes;
+static int64_t at_once(int64_t lanes, int64_t parts) {
+    int64_t rest = parts - 1, fit = READ_LANES / lanes;
     if (fit < 1) fit = 1;
     if (fit > MAX_AT_ONCE) fit = MAX_AT_ONCE;
     int64_t rounds = (rest + fit - 1) / fit;
     return (rest + rounds - 1) / rounds;
+}
+
+typedef struct Merging { Split *s; Val *tile, *last; int64_t parts, many; } Merging;
+
+// x = x and parts first .. first + many, those that have trips.
+static void merge_round(const Merging *m, Builder *b, Val *first, bool ragged, Val **x) {
+    Split *s = m->s;
+    Val *y[MAX_AT_ONCE][MAX_CARRIED], *part[MAX_AT_ONCE];
+    for (int u = 0; u < m->many; u++) {
+        part[u] = u ? b_binary(b, OP_add, first, number_of(b, u)) : first;
+        Val *at = u && ragged ? b_op(b, OP_T_fun, TF_min, type_scalar(EL_index), 2, (Val *[]){part[u], number_of(b, m->parts - 1)}) : part[u];
+        take(s, b, m->tile, m->last, at, y[u]);
+    }
+    for (int u = 0; u < m->many; u++) {
+        Val *there = b_binary(b, OP_lt, b_binary(b, OP_add, s->from, b_binary(b, OP_mul, part[u], s->share)), s->end);
+        if (u && ragged) there = b_binary(b, OP_and, there, b_binary(b, OP_lt, part[u], number_of(b, m->parts)));
+        merge_if(b, s->merge, there, x, y[u], x);
+    }
 }
 
 //     x = part 0
@@ -158,11 +174,20 @@ static int64_t at_once(const Split *s, int64_t parts) {
 static void join_merged(Split *s, Region *in, Val *tile, Val *last, int64_t parts) {
     Op *merge = s->merge;
     int n = merge->nin;
-    int64_t many = at_once(s, parts);
-    bool ragged = (parts - 1) % many != 0;
+    int64_t lanes = 0;
+    for (int i = 0; i < s->loop->nout; i++) lanes += type_lanes(&s->loop->out[i]->type);
+    Merging m = {s, tile, last, parts, at_once(lanes, parts)};
     Builder b = {s->f, in, merge, s->loop->span};
-    Val *init[3 + MAX_CARRIED] = {number_of(&b, 1), number_of(&b, parts), number_of(&b, many)}, *x[MAX_CARRIED], *y[MAX_AT_ONCE][MAX_CARRIED], *part[MAX_AT_ONCE];
+    Val *init[3 + MAX_CARRIED] = {number_of(&b, 1), number_of(&b, parts), number_of(&b, m.many)}, *x[MAX_CARRIED];
     take(s, &b, tile, last, number_of(&b, 0), init + 3);
+    if (lanes * parts <= UNROLLED_LANES) {
+        for (int64_t p = 1; p < parts; p += m.many) {
+            if (p + m.many > parts) m.many = parts - p;
+            merge_round(&m, &b, number_of(&b, p), false, init + 3);
+        }
+        merge_becomes(s->f, merge, init + 3);
+        return;
+    }
     Op *walk = op_new(s->f, OP_T_for, s->loop->span, 3 + n, init, n);
     Region *r = walk->reg[0];
     Val *first = region_arg(s->f, r, type_scalar(EL_index));
@@ -171,16 +196,7 @@ static void join_merged(Split *s, Region *in, Val *tile, Val *last, int64_t part
         x[i] = region_arg(s->f, r, merge->in[i]->type);
     }
     Builder t = {s->f, r, NULL, s->loop->span};
-    for (int u = 0; u < many; u++) {
-        part[u] = u ? b_binary(&t, OP_add, first, number_of(&t, u)) : first;
-        Val *at = u && ragged ? b_op(&t, OP_T_fun, TF_min, type_scalar(EL_index), 2, (Val *[]){part[u], number_of(&t, parts - 1)}) : part[u];
-        take(s, &t, tile, last, at, y[u]);
-    }
-    for (int u = 0; u < many; u++) {
-        Val *there = b_binary(&t, OP_lt, b_binary(&t, OP_add, s->from, b_binary(&t, OP_mul, part[u], s->share)), s->end);
-        if (u && ragged) there = b_binary(&t, OP_and, there, b_binary(&t, OP_lt, part[u], number_of(&t, parts)));
-        merge_if(&t, merge, there, x, y[u], x);
-    }
+    merge_round(&m, &t, first, (parts - 1) % m.many != 0, x);
     b_insert(&t, op_new(s->f, OP_T_yield, s->loop->span, n, x, 0));
     b_insert(&b, walk);
     merge_becomes(s->f, merge, walk->out);
