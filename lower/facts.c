@@ -206,7 +206,9 @@ static Range range_of(Facts *s, const Val *v) {
     }
     switch (d->code) {
     case OP_T_const:   return (Range){d->imm, d->imm};
-    case OP_T_dim:     return (Range){0, s->f->fast ? LIMIT : HUGE_DIM};
+    case OP_T_dim:
+        if (s->f->launch->dims[d->imm].from) return (Range){s->f->launch->dims[d->imm].from, s->f->launch->dims[d->imm].upto};
+        return (Range){0, s->f->fast ? LIMIT : HUGE_DIM};
     case OP_T_extent:  return (Range){0, s->f->fast ? LIMIT : HUGE_DIM};
     case OP_T_program: case OP_T_programs: return (Range){0, 0x7ffffffe};
     case OP_T_walkers: return (Range){1, 1024};

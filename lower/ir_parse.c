@@ -383,9 +383,10 @@ static void dims(Parse *p)
     VEC(LaunchDim) v = {0};
     do {
         Str s = word(p, "a dimension");
-        LaunchDim d = {sym_n(p->s, s.p, s.n), -1, 0};
+        LaunchDim d = {.name = sym_n(p->s, s.p, s.n), .fixed = -1};
         if (accept(p, "=")) d.fixed = integer(p);
         if (accept(p, "by")) d.divisor = (int)integer(p);
+        if (accept(p, "upto")) d.upto = (int)integer(p);
         vec_push(p->arena, &v, d);
     } while (accept(p, ",") && !p->bad);
     p->l->dims = v.at;

@@ -357,6 +357,7 @@ static void put_head(const Fn *f, Buf *out)
         buf_printf(out, "%s%s", i ? ", " : "\n    dims (", l->dims[i].name->s);
         if (l->dims[i].fixed >= 0) buf_printf(out, " = %" PRId64, l->dims[i].fixed);
         if (l->dims[i].divisor) buf_printf(out, " by %d", l->dims[i].divisor);
+        if (l->dims[i].upto) buf_printf(out, " upto %d", l->dims[i].upto);
     }
     if (l && l->ndims) buf_putc(out, ')');
     if (l) put_guards(f, "guard", l->guards, l->nguards, out);

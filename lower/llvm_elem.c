@@ -467,7 +467,11 @@ static LLVMValueRef do_unary(Gen *g, const Op *op, LLVMValueRef *in) {
 }
 void emit_unary(Gen *g, Op *op) { each(g, op, do_unary); }
 
-static LLVMValueRef do_select(Gen *g, const Op *op, LLVMValueRef *in) { (void)op; return LLVMBuildSelect(g->B, in[0], in[1], in[2], ""); }
+static LLVMValueRef do_select(Gen *g, const Op *op, LLVMValueRef *in) {
+    (void)op;
+    bool always = LLVMIsAConstantInt(in[0]) && LLVMConstIntGetZExtValue(in[0]) == 1;          // a lane that is known to be alive
+    return always ? in[1] : LLVMBuildSelect(g->B, in[0], in[1], in[2], "");
+}
 // `where(c, x, 0)` of 16-bit elements that lie in words: a word at a time, without taking it apart.
 static bool select_words(Gen *g, const Op *op) {
     const Val *o = op->out[0], *c = op->in[0], *x = op->in[1], *other = op->in[2];

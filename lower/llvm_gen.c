@@ -203,9 +203,20 @@ static int64_t alive_alike(Gen *g, const Val *axis, const Layout *l, int pos) {
     return v;
 }
 
+// The register's lanes end before the axis can.
+static bool before_the_end(Gen *g, const Val *axis, const Layout *l, int pos, int64_t at) {
+    uint32_t others = 0;
+    for (int i = 0; i < LANE_BITS; i++) others |= l->lane[i];
+    for (int i = 0; i < l->nwarp; i++) others |= l->warp[i];
+    others = others >> l->off[pos] & (uint32_t)(((uint64_t)1 << l->bits[pos]) - 1);
+    Range lo = fact_range(g->facts, axis_lo(axis)), hi = fact_range(g->facts, axis_hi(axis));
+    return lo.lo == lo.hi && at + others < axis_extent(axis) && lo.hi + at + others < hi.lo;
+}
+
 LLVMValueRef gen_live(Gen *g, const Val *axis, const Layout *l, int pos, int reg, int span) {
     if (gen_always_live(g, axis, l, pos)) return NULL;
     int64_t at = gen_reg_coord(l, pos, reg) + span - 1;
+    if (before_the_end(g, axis, l, pos, at)) return NULL;
     at -= at % alive_alike(g, axis, l, pos);
     LLVMValueRef c = LLVMBuildAdd(g->B, gen_lane_coord(g, l, pos), gen_i32(g, at), "");
     return LLVMBuildICmp(g->B, LLVMIntSLT, c, live_count(g, axis), "");

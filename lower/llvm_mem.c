@@ -195,13 +195,15 @@ static void registers(Buf *text, int n) {
 
 static const char *vector(int n) { return n == 4 ? ".v4" : n == 2 ? ".v2" : ""; }
 
-// Loads `bytes` (1, 2, 4, 8, 16) at addr + imm into out[], one value a unit.
+// Loads `bytes` (1, 2, 4, 8, 16) at addr + imm into out[], one value a unit. Less than 4 bytes come into a register of 32 bits:
+// of two of 16 bits ptxas makes halves of one, and waits for each load to put it there.
 static void load_units(Gen *g, const Addr *s, LLVMValueRef addr, int64_t imm, LLVMValueRef pred, int bytes, LLVMValueRef *out) {
     Unit u = unit_of(g, s->a.elem, bytes);
+    if (bytes < 4) u = (Unit){g->i32, bytes, 'r', bytes == 2 ? "u16" : "u8"};            // a whole register each, see above
     int n = bytes / u.bytes;
     bool readonly = s->a.p->mode == PM_IN;
     Buf text = {0}, cons = {0};
-    for (int i = 0; i < n && pred; i++) buf_printf(&text, "mov.%s $%d, 0;\n", u.bytes == 1 ? "b16" : u.bits, i);
+    for (int i = 0; i < n && pred; i++) buf_printf(&text, "mov.%s $%d, 0;\n", u.bytes < 4 ? "b32" : u.bits, i);
     if (pred) buf_printf(&text, "@$%d ", n + 2);
     buf_printf(&text, "ld.global%s%s.%s ", readonly ? ".nc" : "", vector(n), u.bits);
     registers(&text, n);
@@ -213,6 +215,7 @@ static void load_units(Gen *g, const Addr *s, LLVMValueRef addr, int64_t imm, LL
     LLVMValueRef args[3] = {addr, gen_i32(g, imm), pred};
     LLVMValueRef x = gen_asm(g, ret, text.p, cons.p, pred ? 3 : 2, args, !readonly, false);
     for (int i = 0; i < n; i++) out[i] = n == 1 ? x : LLVMBuildExtractValue(g->B, x, (unsigned)i, "");
+    if (bytes < 4) out[0] = LLVMBuildTrunc(g->B, out[0], g->i16, "");
     buf_free(&text);
     buf_free(&cons);
 }

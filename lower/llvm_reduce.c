@@ -182,7 +182,7 @@ static LLVMValueRef join_pairs(Gen *g, TReduce kind, Elem e, LLVMValueRef a, LLV
 
 static bool by_pairs(const Op *op, int regs, int n) {
     const Val *x = op->in[0], *o = op->out[0];
-    if ((op->sub != TR_max && op->sub != TR_min) || (x->type.elem != EL_bf16 && x->type.elem != EL_f16) || regs / n < 4) return false;
+    if ((op->sub != TR_max && op->sub != TR_min) || (x->type.elem != EL_bf16 && x->type.elem != EL_f16) || regs / n < 4 || regs / n % 2) return false;
     for (int r = 0; r < regs && o->type.rank; r += 2)
         if (layout_project_reg(x->layout, &x->type, &o->type, r) != layout_project_reg(x->layout, &x->type, &o->type, r + 1)) return false;
     return true;

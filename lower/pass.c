@@ -1,6 +1,6 @@
 // The pass driver.
 //
-//     simplify > extremes > contract > hoist > flatten > batch > chunk > split > share > keep > prefetch > schedule > lanes > pipeline > peel > layout > defer
+//     simplify > extremes > contract > hoist > flatten > tighten > batch > chunk > split > share > keep > prefetch > schedule > lanes > pipeline > peel > layout > defer
 //     then llvm_*.c: one LLVM function a kernel, ptx/emit.c: a short LLVM pass list and the NVPTX back end
 //
 // After each pass the verifier may run, the function may be written out, and lowering may stop.
@@ -14,6 +14,7 @@ typedef bool PassFn(Fn *f, const CompileOptions *opt);
 
 static bool run_simplify(Fn *f, const CompileOptions *o) { (void)o; simplify(f); return true; }
 static bool run_flatten(Fn *f, const CompileOptions *o)  { (void)o; if (flatten(f)) simplify(f); return true; }
+static bool run_tighten(Fn *f, const CompileOptions *o)  { (void)o; tighten(f); return true; }
 static bool run_batch(Fn *f, const CompileOptions *o)    { if (batch(f, o)) simplify(f); return true; }
 static bool run_extremes(Fn *f, const CompileOptions *o) { if (o->target->has_wgmma && extremes(f)) simplify(f); return true; }
 static bool run_defer(Fn *f, const CompileOptions *o)    { if (o->math != 1) defer(f); return true; }
@@ -34,6 +35,7 @@ static const struct { PassInfo info; PassFn *run; } passes[] = {
     {{"contract", "a * b + c becomes fma, rounded once (not with --math=strict)",                         1, 1}, run_contract},
     {{"hoist",    "moves what a loop does not change out of it",                                          1, 1}, run_hoist},
     {{"flatten",  "makes one loop of nests of loops around products",                                     1, 1}, run_flatten},
+    {{"tighten",  "gives tiles no more lanes than the rows have that they were made for",                 1, 1}, run_tighten},
     {{"batch",    "makes one of several short programs, their number an axis",                            1, 1}, run_batch},
     {{"chunk",    "cuts tiles that no block can hold into loops over chunks of an axis",                  1, 1}, run_chunk},
     {{"split",    "lets several programs share the trips of a loop of sums",                              1, 1}, split_loop},

@@ -10,6 +10,7 @@ bool flatten(Fn *f);                                           // flatten.c: nes
 bool hoist(Fn *f);                                             // simplify.c: loop-invariant values out of loops
 bool extremes(Fn *f);                                          // extremes.c: positive factors behind maxima and minima
 bool defer(Fn *f);                                             // defer.c: reductions of a loop are joined across lanes after it
+bool tighten(Fn *f);                                           // tighten.c: tiles no longer than the rows they were made for
 bool batch(Fn *f, const CompileOptions *opt);                  // batch.c: short programs become one, their number an axis
 bool chunk(Fn *f);                                             // chunk.c: axes too long for registers become loops
 bool keep_tiles(Fn *f, const CompileOptions *opt);                   // keep.c: what one loop loads, kept for the next in shared memory

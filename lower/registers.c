@@ -56,7 +56,7 @@ int blocks_wanted(const Fn *f) {
         most = held > most ? held : most;
         reduces = true;
     }
-    if (!f->target->has_cluster || !reduces || f->warps < 2 || most > MOST_HELD || most + loaded <= WANTED) return 1;
+    if (!f->target->has_cluster || !reduces || most > MOST_HELD || most + loaded <= WANTED) return 1;
     int n = REGISTERS_SM / WANTED / threads;
     return n < 1 ? 1 : n;
 }

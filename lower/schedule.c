@@ -1,14 +1,16 @@
 // How many warps run a program, and how many programs share a block.
 //
 // A program that reduces keeps its rows in registers, about 32 elements a lane, so that the row is read
-// once with many bytes in flight; one that only moves and maps takes fewer. Programs of one warp go four
+// once with many bytes in flight; one that only moves and maps, or scans (each register waits for the one before), takes fewer. Programs of one warp go four
 // to a block. Kernels with matrix products take eight warps, or four when the product is small.
 #include "lower/build.h"
 #include "lower/passes.h"
 
 #include "ptx/ptx.h"
 
-typedef struct Sizes { int64_t lanes, dot; bool reduces, sorts, heavy; } Sizes;
+enum { SHARED_WARPS = 8 };            // of a block of a cluster: three blocks fit with 64 registers and more
+
+typedef struct Sizes { int64_t lanes, dot; bool reduces, scans, sorts, heavy; } Sizes;
 
 // Some fifteen instructions an element and what comes with them: what a thread does once, addresses and bounds, should be shared by many.
 static bool costly(int fun) {
@@ -26,7 +28,8 @@ static void measure(const Region *r, Sizes *s) {
                 if (n > s->lanes) s->lanes = n;
                 if (op->code == OP_T_dot && n > s->dot) s->dot = n;
             }
-        s->reduces |= op->code == OP_T_reduce || op->code == OP_T_scan;
+        s->reduces |= op->code == OP_T_reduce;
+        s->scans |= op->code == OP_T_scan;
         s->heavy |= op->code == OP_T_fun && op->out[0]->type.rank && costly(op->sub);
         s->sorts |= op->code == OP_T_sort || op->code == OP_T_order;
         for (int i = 0; i < op->nreg; i++) measure(op->reg[i], s);
@@ -44,10 +47,11 @@ static int pow2_up(int64_t n) { int p = 1; while (p < n) p *= 2; return p; }
 int schedule_warps(const Fn *f, const CompileOptions *opt, int *per_block) {
     Sizes s = {0};
     measure(&f->body, &s);
-    int each = s.sorts ? 8 : s.reduces || s.heavy ? 32 : 16, warps;
+    int each = s.sorts ? 8 : s.scans ? 16 : s.reduces || s.heavy ? 32 : 16, warps;
     if (s.dot) warps = s.dot >= 128 * 128 ? 8 : s.dot >= 32 * 32 ? 4 : 1;
     else warps = pow2_up((s.lanes + 32 * each - 1) / (32 * each));
     if (warps > 32) warps = 32;
+    if (f->shares && warps > SHARED_WARPS) warps = SHARED_WARPS;
     if (opt->schedule.warps) warps = opt->schedule.warps;
     *per_block = warps == 1 && !f->cluster && numbered(&f->body) ? 4 : 1;
     return warps;
@@ -61,7 +65,7 @@ bool schedule(Fn *f, const CompileOptions *opt) {
     if (opt->schedule.warps) f->warps_why = "as asked or chosen";
     else if (s.dot) f->warps_why = arena_printf(f->arena, "for a product of %lld elements", (long long)s.dot);
     else f->warps_why = arena_printf(f->arena, "%lld elements of the largest tile a lane%s", (long long)((s.lanes + 32 * f->warps - 1) / (32 * f->warps)),
-                                     s.sorts ? ": it sorts" : s.reduces ? ": it reduces" : s.heavy ? ": costly functions" : "");
+                                     s.sorts ? ": it sorts" : s.scans ? ": it scans" : s.reduces ? ": it reduces" : s.heavy ? ": costly functions" : "");
     LaunchInfo *l = f->launch;
     l->threads = f->warps * 32 * per_block;
     l->blocks = per_block == 1 ? l->programs : launch_join_const(f->arena, L_CDIV, l->programs, per_block);

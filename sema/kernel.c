@@ -314,6 +314,19 @@ static void odd_dims(Check *c) {
     }
 }
 
+// An instance whose tiles follow from a dimension, as by next_pow2(N), is made for that number: for up to an eighth of a power of
+// two more, so that not every length has one of its own.
+static void lengths(Check *c) {
+    for (int i = 0; i < c->k->ndims; i++) {
+        LaunchDim *d = &c->k->dims[i];
+        const SemaValue *v = c->k->reads >> i & 1 && d->fixed < 0 ? known_dim(c, d->name) : NULL;
+        int64_t step = 1;
+        if (!v || v->ival < 1 || v->ival > 1 << 20) continue;
+        while (8 * step < v->ival) step *= 2;
+        d->upto = (int)((v->ival + step - 1) / step * step);
+    }
+}
+
 static void bind_dims(Check *c, const Node *kernel) {
     for (int i = 0; i < c->k->ndims; i++) {
         LaunchDim *d = &c->k->dims[i];
@@ -595,7 +608,10 @@ Check *head_open(SemaFile *f, const Node *item, Known values, bool *solved, cons
     unit_dims(c, item);
     bind_dims(c, item);
     bind_params(c, item);
-    if (item->kind != N_graph) odd_dims(c);
+    if (item->kind != N_graph) {
+        odd_dims(c);
+        lengths(c);
+    }
     for (int i = 0; i < c->k->ndims; i++) {            // standing in a type is no use
         Bind *b = scope_find_here(c->scope, c->k->dims[i].name);
         if (b) b->used = false;
