@@ -19,7 +19,7 @@
 #include "lower/facts.h"
 #include "lower/passes.h"
 
-enum { LONGEST = 128, LANES = 512, MOST = 64 };               // lanes of a program's tile; of several together; programs
+enum { LONGEST = 128, LANES = 512, MOST = 256 };               // lanes of a program's tile; of several together; programs
 
 typedef struct Batch {
     Fn   *f;

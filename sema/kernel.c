@@ -316,12 +316,14 @@ static void odd_dims(Check *c) {
 
 // An instance whose tiles follow from a dimension, as by next_pow2(N), is made for that number: for up to an eighth of a power of
 // two more, so that not every length has one of its own.
+enum { SHORT_ROW = 256 };                                // the greatest length whose tiles are left as they are
+
 static void lengths(Check *c) {
     for (int i = 0; i < c->k->ndims; i++) {
         LaunchDim *d = &c->k->dims[i];
         const SemaValue *v = c->k->reads >> i & 1 && d->fixed < 0 ? known_dim(c, d->name) : NULL;
         int64_t step = 1;
-        if (!v || v->ival < 1 || v->ival > 1 << 20) continue;
+        if (!v || v->ival <= SHORT_ROW || v->ival > 1 << 20) continue;
         while (8 * step < v->ival) step *= 2;
         d->upto = (int)((v->ival + step - 1) / step * step);
     }
