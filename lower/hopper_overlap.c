@@ -22,7 +22,8 @@
 //     group 0   products | maxima | exponentials, sums           | products | maxima | ..
 //     group 1   ..                  products | maxima | exponentials, sums            | ..
 //
-// Scores a trip ahead. There a thread has registers for the next trip's scores beside this one's, so that nobody waits for them:
+// Scores a trip ahead. There, in blocks that walk, a thread has registers for the next trip's scores beside this one's, so that nobody waits
+// for them (one tile a block, B1 H12 S1024 causal: 21.3 us so, 18.6 without):
 //
 //     s = q * k[0]
 //     for n but the last { s' = q * k[n + 1] started;  p, r = softmax(s), s' waited for amid it;  acc = acc * r + p * v[n];  s = s' }
@@ -307,7 +308,7 @@ void hop_overlap(Hop *h, Region *r) {
     Chain c = {.h = h, .body = h->loop->reg[0]};
     Fn *f = h->f;
     if (!matches(&c)) ice("products in a chain that is none");
-    if (h->turns && h->rings == 2 && room_ahead(&c)) { ahead(&c, r); return; }
+    if (h->turns && h->rings == 2 && h->walk_bytes && room_ahead(&c)) { ahead(&c, r); return; }
     bool walks = h->walk_bytes != 0;
     int n = h->loop->nout, a = c.acc, second = hop_ring(h, c.second);
     Op *yield = c.body->last;
