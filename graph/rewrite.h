@@ -23,6 +23,7 @@ void  rewrite_all(Rewrite *r, RewriteFn *fn, void *pass);    // and the outputs
 Node *rewrite_node(Graph *g, Node *n, Node *const *src);     // n over other sources
 
 // The passes, in this order.
+void  select_branches(Graph *g);                             // branches.c
 void  count_constants(Graph *g);                             // algebra.c
 void  hoist_factors(Graph *g);                               // algebra.c
 void  integer_products(Graph *g);                            // quant.c

@@ -157,7 +157,7 @@ void merge_products(Graph *g)
 void graph_simplify(Graph *g)
 {
     static void (*const passes[])(Graph *) = {
-        integer_products, count_constants, hoist_factors, fold_scales, merge_products, join_alike, join_groups, order_axes, unfold_windows, order_sums,
+        select_branches, integer_products, count_constants, hoist_factors, fold_scales, merge_products, join_alike, join_groups, order_axes, unfold_windows, order_sums,
     };
     if (g->tables->simplified) return;
     g->tables->simplified = true;

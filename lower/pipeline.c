@@ -228,6 +228,18 @@ static uint32_t storing(const Pipe *p) {
     return most;
 }
 
+static bool number(const Val *v, int64_t *n) {
+    bool is = v->def && v->def->code == OP_T_const;
+    if (is) *n = v->def->imm;
+    return is;
+}
+
+// Are there so few trips that none is so many after another?
+static bool past_last(const Pipe *p, int trips) {
+    int64_t from, to, step;
+    return number(p->loop->in[0], &from) && number(p->loop->in[1], &to) && number(p->loop->in[2], &step) && from + step * trips >= to;
+}
+
 static bool choose_stages(Pipe *p) {
     uint32_t programs = (uint32_t)(p->f->launch->threads / (p->f->warps * 32));                     // of one warp, in a block
     uint32_t once = 0, each = 0, room = p->opt->target->smem_block / programs, taken = p->inner ? p->f->buffer_bytes : 0;
@@ -238,6 +250,7 @@ static bool choose_stages(Pipe *p) {
     if (!each) { p->stages = 0; return true; }
     p->stages = p->opt->schedule.stages ? p->opt->schedule.stages : MOST_STAGES;
     if (p->stages > (int)((room - taken) / each)) p->stages = (int)((room - taken) / each);
+    while (p->stages > 1 && past_last(p, p->stages - 1)) p->stages--;
     return p->stages >= 1;
 }
 
@@ -310,12 +323,12 @@ static void copies(Pipe *p, Builder *b, Val *trip, Val *stage, bool ending) {
     }
 }
 
-// All copies of a trip; those that would read past the last one, in a branch.
-static void issue(Pipe *p, Builder *b, Val *trip, Val *stage) {
+// All copies of the trip that comes so many after the one at hand (or is the first); those that would read past the last one, in a branch.
+static void issue(Pipe *p, Builder *b, Val *trip, Val *stage, int trips) {
     bool guarded = false;
     copies(p, b, trip, stage, true);
     for (int i = 0; i < p->n; i++) guarded |= p->ring[i].load && !p->ring[i].ends;
-    if (guarded) {
+    if (guarded && !past_last(p, trips)) {
         Val *more = b_binary(b, OP_lt, trip, p->loop->in[1]);
         Op *o = op_new(p->f, OP_T_if, b->span, 1, &more, 0);
         b_insert(b, o);
@@ -406,7 +419,7 @@ static void rewrite(Pipe *p) {
     }
     if (!rings) effect(p, &out, OP_T_barrier, 0);
     for (int s = 0; ahead_of && s < p->stages; s++)
-        issue(p, &out, ahead(&out, loop->in[0], loop->in[2], s), b_const(&out, EL_i32, s));
+        issue(p, &out, ahead(&out, loop->in[0], loop->in[2], s), b_const(&out, EL_i32, s), s);
     if (ahead_of) {
         effect(p, &out, OP_T_copy_wait, p->stages - 1);
         effect(p, &out, OP_T_barrier, 0);
@@ -415,7 +428,7 @@ static void rewrite(Pipe *p) {
     Val *read = ahead_of ? carry(p, 0) : zero;
     if (rings && !ahead_of) {                                  // room for one trip's tiles only: no reading ahead
         effect(p, &in, OP_T_barrier, 0);
-        issue(p, &in, counter(p), zero);
+        issue(p, &in, counter(p), zero, 0);
         effect(p, &in, OP_T_copy_wait, 0);
         effect(p, &in, OP_T_barrier, 0);
     }
@@ -431,7 +444,7 @@ static void rewrite(Pipe *p) {
     op_add_operand(p->f, yield, next_stage(p, &refill, read));
     effect(p, &refill, OP_T_copy_wait, p->stages - 2);
     effect(p, &refill, OP_T_barrier, 0);
-    issue(p, &refill, ahead(&refill, counter(p), loop->in[2], p->stages), read);
+    issue(p, &refill, ahead(&refill, counter(p), loop->in[2], p->stages), read, p->stages);
     Builder after = {p->f, loop->parent, loop->next, loop->span};
     effect(p, &after, OP_T_copy_wait, 0);
 }
