@@ -205,14 +205,20 @@ int hop_stages_in(const Hop *h, int64_t room) {
     return (int)(n < most && n < MAX_STAGES ? n : most < MAX_STAGES ? most : MAX_STAGES);
 }
 
-// Bytes of the largest tile that is stored after the loop, rows padded, as its conversion to whole lines needs them.
+// Bytes of the largest tile that is stored after the loop, as its conversion to whole lines needs them: extents of a power of two,
+// rows padded.
 static int64_t stored_bytes(const Hop *h) {
     int64_t most = 0;
     for (const Op *op = op_walk(&h->f->body, NULL); op; op = op_walk(&h->f->body, op)) {
         if (op->code != OP_T_store || op_value(op)->type.rank < 2) continue;
         const Type *t = &op_value(op)->type;
-        int64_t lanes = type_lanes(t), shortest = axis_extent(t->axis[0]), bytes;
-        for (int i = 1; i < t->rank; i++) if (axis_extent(t->axis[i]) < shortest) shortest = axis_extent(t->axis[i]);
+        int64_t lanes = 1, shortest = INT64_MAX, bytes;
+        for (int i = 0; i < t->rank; i++) {
+            int64_t up = 1;
+            while (up < axis_extent(t->axis[i])) up *= 2;
+            lanes *= up;
+            if (up < shortest) shortest = up;
+        }
         bytes = lanes * elem_bytes((Elem)t->elem) + lanes / shortest * 16;
         if (bytes > most) most = bytes;
     }
