@@ -76,6 +76,15 @@ static double rate_of(const Target *t, Elem e, int prec) {
     return bytes == 1 ? peak * 2 : peak;
 }
 
+// Each trip brings it: not what stands before the loop, as an attention's queries, nor what another product has made.
+static bool brought(const Val *v, const Region *trip) {
+    const Op *d = v->def;
+    if (!d || d->parent != trip || d->code == OP_T_dot) return false;
+    bool any = d->code == OP_T_load;
+    for (int i = 0; i < d->nin && !any; i++) any = d->in[i]->type.kind == TY_TILE && d->in[i]->type.rank && brought(d->in[i], trip);
+    return any;
+}
+
 // One product of a trip. False: the tile is not for this target.
 static bool product(Work *w, const Target *t, const Op *dot) {
     const Val *a = dot->in[0], *b = dot->in[1], *o = dot->out[0];
@@ -89,7 +98,7 @@ static bool product(Work *w, const Target *t, const Op *dot) {
     Elem e = (Elem)a->type.elem;
     double flops = 2.0 * (double)m * (double)n * (double)k * (double)batch;
     w->flops += flops;
-    w->bytes += (double)(m + n) * (double)k * (double)batch * elem_bytes(e);
+    w->bytes += ((brought(a, dot->parent) ? (double)m : 0) + (brought(b, dot->parent) ? (double)n : 0)) * (double)k * (double)batch * elem_bytes(e);
     w->rate = rate_of(t, e, dot->sub);
     int64_t rows = rows_fit(m) ? m : n, cols = rows_fit(m) ? n : m, groups = rows >= 128 ? 2 : 1;
     int bytes = elem_bytes(e);
@@ -131,6 +140,7 @@ static bool work_of(Fn *f, const Target *t, const int64_t *dims, Work *w) {
     if (!loop || !number(s, loop->in[0], dims, &lo) || !at_most(s, loop->in[1], dims, &hi) || !number(s, loop->in[2], dims, &step) || step < 1) return false;
     for (const Op *op = loop->reg[0]->first; op; op = op->next) if (op->code == OP_T_dot && !product(w, t, op)) return false;
     if (w->sync) w->clocks = 0;
+    if (w->bytes <= 0) return false;
     w->trips = hi > lo ? (hi - lo + step - 1) / step : 0;
     for (int i = 0; i < loop->nout; i++) w->tile_bytes += (double)type_lanes(&loop->out[i]->type) * 4;
     for (int p = 0; p < f->launch->nparams; p++) {

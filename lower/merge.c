@@ -45,8 +45,10 @@ void merge_states(Builder *b, const Op *merge, Val *const *x, Val *const *y, Val
     for (int i = 0; i < n; i++) out[i] = map_get(&m, r->last->in[i]);
 }
 
-// Merging may be done for nothing: no op of it can trap, or has anything but its value to show.
+// Merging may be done for nothing: no op of it can trap, or has anything but its value to show. Not with integers, whose
+// ranges are asked for (facts.c): each select names what the one before it gives twice, and a chain of them takes forever.
 static bool is_total(const Op *merge) {
+    for (int i = 0; i < merge->nin; i++) if (elem_is_int((Elem)merge->in[i]->type.elem)) return false;
     for (const Op *op = merge->reg[0]->first; op != merge->reg[0]->last; op = op->next) {
         bool divides = op->code == OP_T_binary && (op->sub == OP_div || op->sub == OP_rem) && !elem_is_float((Elem)op->out[0]->type.elem);
         if (!op_has(op, 'P') || divides) return false;

@@ -18,7 +18,7 @@
 #include "lower/passes.h"
 #include "lower/reduction.h"
 
-enum { MAX_CARRIED = 16, MAX_AT_ONCE = 16, READ_LANES = 128 * 128, UNROLLED_LANES = 512 * 128 };     // registers of 128 threads
+enum { MAX_CARRIED = 16, MAX_AT_ONCE = 16, READ_LANES = 128 * 128, UNROLLED_LANES = 2048 * 128 };     // registers of 128 threads
 
 typedef struct Split {
     Fn     *f;
