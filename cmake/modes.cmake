@@ -35,7 +35,7 @@ if(TKC_STATIC)
     endif()
     add_link_options($<${program}:-no-pie> -Wl,--gc-sections)   # else LLVM has 100 000 relocations to run at start
     if(TK_LLD)
-        add_link_options(-Wl,--icf=all)
+        add_link_options(-Wl,--icf=all -Wl,-z,keep-text-section-prefix)     # what runs at start lies together
     endif()
 endif()
 

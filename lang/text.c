@@ -43,13 +43,14 @@ void buf_printf(Buf *b, const char *fmt, ...)
     va_list args, again;
     va_start(args, fmt);
     va_copy(again, args);
-    int n = vsnprintf(NULL, 0, fmt, args);
+    buf_room(b, 64);                                       // most fit, and are written once
+    int n = vsnprintf(b->p + b->n, 65, fmt, args);
     va_end(args);
-    if (n > 0) {
+    if (n > 64) {
         buf_room(b, (size_t)n);
         vsnprintf(b->p + b->n, (size_t)n + 1, fmt, again);
-        b->n += (size_t)n;
     }
+    if (n > 0) b->n += (size_t)n;
     va_end(again);
 }
 

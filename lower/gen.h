@@ -40,6 +40,8 @@ typedef struct LoopGen {         // where break and continue go
     struct LoopGen *outer;
 } LoopGen;
 
+typedef struct Intrinsic { const char *name; LLVMTypeRef type, ft; LLVMValueRef f; } Intrinsic;
+
 typedef struct Lines Lines;          // llvm_lines.c
 
 typedef struct Gen {
@@ -78,6 +80,7 @@ typedef struct Gen {
     bool           cluster_waits;        // nobody has waited yet for the cluster's other blocks to have begun
     struct { const Op *op; LLVMValueRef base, room; int64_t bytes; } keep;      // llvm_keep.c: where it begins, its tiles, a tile's bytes
     int            ptx_version;  // that the instructions used so far ask for
+    Intrinsic      known[64];    // looked up before
     void          *ext;          // state of llvm_hopper.c
 } Gen;
 

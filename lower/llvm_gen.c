@@ -13,11 +13,24 @@ LLVMValueRef gen_i32(Gen *g, int64_t v) { return LLVMConstInt(g->i32, (unsigned 
 LLVMValueRef gen_i64(Gen *g, int64_t v) { return LLVMConstInt(g->i64, (unsigned long long)v, 1); }
 LLVMBasicBlockRef gen_block(Gen *g, const char *name) { return LLVMAppendBasicBlockInContext(g->C, g->fn, name); }
 
+// LLVM takes a thousand instructions to find an intrinsic by its name: those of one type are kept.
+static Intrinsic *known(Gen *g, const char *name, LLVMTypeRef type) {
+    uint32_t h = (uint32_t)((uintptr_t)type >> 4);
+    for (const char *p = name; *p; p++) h = (h ^ (uint8_t)*p) * 16777619u;
+    return &g->known[(h ^ h >> 15) % (sizeof g->known / sizeof *g->known)];
+}
+
 LLVMValueRef gen_try(Gen *g, const char *name, int n, LLVMValueRef *args, int ntypes, LLVMTypeRef *types) {
-    unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
-    if (!id) return NULL;
-    LLVMValueRef f = LLVMGetIntrinsicDeclaration(g->M, id, types, LLVMIntrinsicIsOverloaded(id) ? (size_t)ntypes : 0);
-    return LLVMBuildCall2(g->B, LLVMGlobalGetValueType(f), f, args, (unsigned)n, "");
+    LLVMTypeRef type = ntypes == 1 ? types[0] : NULL;
+    Intrinsic *k = ntypes < 2 ? known(g, name, type) : NULL;
+    if (!k || !k->f || k->type != type || strcmp(k->name, name) != 0) {
+        unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
+        if (!id) return NULL;
+        LLVMValueRef f = LLVMGetIntrinsicDeclaration(g->M, id, types, LLVMIntrinsicIsOverloaded(id) ? (size_t)ntypes : 0);
+        if (!k) return LLVMBuildCall2(g->B, LLVMGlobalGetValueType(f), f, args, (unsigned)n, "");
+        *k = (Intrinsic){.name = arena_printf(g->arena, "%s", name), .type = type, .f = f, .ft = LLVMGlobalGetValueType(f)};
+    }
+    return LLVMBuildCall2(g->B, k->ft, k->f, args, (unsigned)n, "");
 }
 
 LLVMValueRef gen_call(Gen *g, const char *name, int n, LLVMValueRef *args, int ntypes, LLVMTypeRef *types) {

@@ -43,6 +43,11 @@ static LLVMValueRef by_name(Gen *g, const char *ptx, MathType type, int n, LLVMV
 static LLVMValueRef instruction(Gen *g, MathOp op, MathType type, int n, LLVMValueRef *a) {
     char text[96], cons[16] = "=";
     const char *ptx = math_ops[op].ptx;
+    if (op == MOP_ex2_ftz && type == MT_F32) {                 // the text says `ftz` in the end: see ptx/emit.c
+        LLVMValueRef x = intrinsic(g, "llvm.exp2", type, n, a);
+        LLVMSetFastMathFlags(x, LLVMFastMathApproxFunc);
+        return x;
+    }
     LLVMValueRef known = n > 1 ? by_name(g, ptx, type, n, a) : NULL;
     if (known != NULL) return known;
     char c = type == MT_F64 ? 'd' : type == MT_F32 ? 'f' : type == MT_I64 ? 'l' : 'r';

@@ -17,6 +17,7 @@
 //   The NVPTX code generator ends the process when it meets what it cannot select (an instruction newer
 //   than the PTX version, say). A handler gets the words first, and jumps back into ptx_finish, which
 //   returns false with the words and never touches that module again: its memory is leaked on purpose.
+#define _GNU_SOURCE                    // memmem
 #include "ptx/emit.h"
 
 #include <pthread.h>
@@ -209,6 +210,20 @@ static bool verified(PtxUnit *u) {
     return !bad;
 }
 
+// LLVM flushes small numbers in whole functions or nowhere. Its exp2 is cheap to select, a piece of assembly is not (8 % of a
+// softmax), so an approximate exp2 stands for the one that flushes.
+static void add_text(Buf *ptx, const char *text, size_t n) {
+    static const char ex2[] = "ex2.approx";
+    const char *end = text + n, *at;
+    while ((at = memmem(text, (size_t)(end - text), ex2, sizeof ex2 - 1)) != NULL) {
+        at += sizeof ex2 - 1;
+        buf_add(ptx, text, (size_t)(at - text));
+        if (strncmp(at, ".f32", 4) == 0) buf_puts(ptx, ".ftz");
+        text = at;
+    }
+    buf_add(ptx, text, (size_t)(end - text));
+}
+
 static bool generate(PtxUnit *u, Buf *ptx) {
     LLVMMemoryBufferRef text = NULL;
     char *words = NULL;
@@ -220,7 +235,7 @@ static bool generate(PtxUnit *u, Buf *ptx) {
         LLVMDisposeMessage(words);
         return false;
     }
-    buf_add(ptx, LLVMGetBufferStart(text), LLVMGetBufferSize(text));
+    add_text(ptx, LLVMGetBufferStart(text), LLVMGetBufferSize(text));
     LLVMDisposeMemoryBuffer(text);
     return true;
 }
