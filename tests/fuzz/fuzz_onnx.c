@@ -3,8 +3,9 @@
 //     fuzz_onnx -max_len=4000 FOUND tests/fuzz/corpus/onnx /usr/share/libonnx-testdata/data/...     (README.md here)
 //
 // What is read is lowered without tensors for its inputs, so that inputs which must be known give messages, too; then
-// with small made-up ones where the model states types and shapes. Whatever fails must say why, in one line.
+// with small made-up ones where the model states types and shapes, and written as a program. Whatever fails must say why, in one line.
 #include "graph/onnx.h"
+#include "graph/write.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +46,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         check(g != NULL, &err);
         err.n = 0;
         if (g != NULL) graph_print(&text, g);
+        if (g != NULL && pass == 1) check(graph_write(g, "fuzz.onnx", &text, &err), &err);
+        err.n = 0;
         graph_free(g);
         for (int i = 0; i < n; i++) g_tensor_free(&tensor[i]);
     }
