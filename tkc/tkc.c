@@ -96,7 +96,8 @@ const Command command_table[] = {
     { "cache", C_CACHE, "cache [measured|clear]",
       "what is kept of compiled kernels, on disk",
       "Prints where the cache is, how many kernels it holds and how large it is; `measured` prints what `tkc tune` found, `clear` empties all. `tkc run`, `tkc test` and "
-      "libtkc keep the PTX of what they compile there (and the machine code that ptxas makes of several kernels at once), by the sources, values, options and compiler that made it; nothing "
+      "libtkc keep the PTX of what they compile there (and the machine code that ptxas makes of several kernels "
+      "at once), by the sources, values, options and compiler that made it; nothing "
       "has to be cleared for a result to be right. The folder is TKC_CACHE_DIR, else XDG_CACHE_HOME/tkc, else HOME/.cache/tkc; "
       "TKC_CACHE_MIB bounds it (256), by removing what was not used for longest; TKC_CACHE=off turns it off.", NULL,
       "tkc cache\n"
