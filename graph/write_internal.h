@@ -137,6 +137,7 @@ void   k_print(Kernel *k, Buf *to, const char *name);
 void   k_ix(Kernel *k, Buf *to, Ix e);
 const char *k_start(GReduce op, Elem elem);                             // what a reduction begins with, as text
 const char *k_name(Kernel *k, const char *like);                        // not taken yet; then taken
+int64_t k_pow2(int64_t n);                                 // the power of two that is at least n
 
 // write_kernel.c
 void   k_reset(Kernel *k);

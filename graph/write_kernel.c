@@ -21,10 +21,10 @@ void k_reset(Kernel *k)
                   .reduces = k->reduces, .looped = k->looped, .looped_by = k->looped_by, .side = k->side};
 }
 
-static int64_t pow2_at_least(int64_t n)
+int64_t k_pow2(int64_t n)
 {
     int64_t p = 1;
-    while (p < n) p *= 2;
+    while (p < n && p < INT64_C(1) << 40) p *= 2;         // more than any tile
     return p;
 }
 
@@ -88,7 +88,7 @@ static bool map_with(Kernel *k, const Part *part, int n)
     for (int i = n; i-- > 0;) {                              // the last axes are tiles, until they have lanes enough
         Ix e = part_extent(k->g, root->shape, part[i]);
         int64_t size = e->kind == IX_CONST ? e->value : 512, room = 1024 / lanes;
-        by[i] = pow2_at_least(size < 1 ? 1 : size);
+        by[i] = k_pow2(size < 1 ? 1 : size);
         if (by[i] > room) by[i] = room;
         kind[i] = lanes < 256 && by[i] > 1 ? A_TILE : A_GRID;
         if (kind[i] == A_TILE) lanes *= by[i];
@@ -201,7 +201,7 @@ static void find_looped(Kernel *k)
     k->side = 1;
     for (int i = 0; i < last && k->fg->rows >> last & 1; i++)
         if (!(k->fg->rows >> i & 1) && !ix_is(root->shape[i], 1)) k->side = SIDE;
-    if (k->side > 1 && root->shape[last]->kind == IX_CONST && pow2_at_least(root->shape[last]->value) < k->side) k->side = pow2_at_least(root->shape[last]->value);
+    if (k->side > 1 && root->shape[last]->kind == IX_CONST && k_pow2(root->shape[last]->value) < k->side) k->side = k_pow2(root->shape[last]->value);
     for (uint32_t i = 0; i < k->fg->nodes.n; i++) {
         const Node *n = k->fg->nodes.at[i], *x = n->kind == G_reduce ? n->src[0] : NULL;
         Ix longest = NULL;
@@ -210,7 +210,7 @@ static void find_looped(Kernel *k)
             int end = d;
             while (end < x->rank && n->reduce.axes >> end & 1) end++;
             Ix e = end > d ? ix_product(k->g, x->shape + d, end - d) : NULL;
-            int64_t size = e && e->kind == IX_CONST ? pow2_at_least(e->value) : e && k->side > 1 ? TILE_LIMIT : 1;
+            int64_t size = e && e->kind == IX_CONST ? k_pow2(e->value) : e && k->side > 1 ? TILE_LIMIT : 1;
             all *= size;
             if (size > most) most = size, longest = e;
             d = end > d ? end : d + 1;
@@ -237,14 +237,14 @@ static bool rows_with(Kernel *k, const Part *part, int n)
         if (part[i].row) last_row = i;
         else columns *= e->kind == IX_CONST ? e->value : 1024;
     }
-    int64_t row = pow2_at_least(length > columns ? length : columns), rows = LANES / (row < LANES ? row : LANES);
+    int64_t row = k_pow2(length > columns ? length : columns), rows = LANES / (row < LANES ? row : LANES);
     if (last_row == n - 1 && rows < SIDE && (row <= 256 || k->side > 1)) rows = SIDE;    // rows lie side by side in memory
     int64_t room = TILE_LIMIT / k->side;
     int64_t lanes = LANES;                                   // of columns: the last axes are tiles, until they have lanes enough
     int64_t tile[G_MAX_RANK + 1];
     for (int i = n; i-- > 0 && k->reduces != R_ROWS;) {
         Ix e = part_extent(g, root->shape, part[i]);
-        int64_t size = pow2_at_least(e->kind == IX_CONST ? e->value : CHANNELS), limit = i == n - 1 ? k->reduces == R_TAPS ? CHANNELS : CHANNELS / 2 : lanes;
+        int64_t size = k_pow2(e->kind == IX_CONST ? e->value : CHANNELS), limit = i == n - 1 ? k->reduces == R_TAPS ? CHANNELS : CHANNELS / 2 : lanes;
         tile[i] = size < limit ? size : limit;
         lanes = k->reduces == R_TAPS ? lanes / tile[i] : 1;
     }
@@ -253,7 +253,7 @@ static bool rows_with(Kernel *k, const Part *part, int n)
             Ix e = part_extent(g, root->shape, part[i]);
             if (part[i].row == (pass == 1)) continue;
             int64_t by = rows;
-            if (e->kind == IX_CONST && pow2_at_least(e->value) < by) by = pow2_at_least(e->value);
+            if (e->kind == IX_CONST && k_pow2(e->value) < by) by = k_pow2(e->value);
             bool tiled = i == last_row;
             if (k->reduces != R_ROWS) by = tile[i], tiled = true;
             bool full = fits(e) && e != k->looped && (k->side == 1 || e->kind == IX_CONST);
@@ -311,7 +311,7 @@ static bool along(Kernel *k)
 
 int64_t k_tile_of(Ix e, int64_t least, int64_t most)
 {
-    int64_t p = pow2_at_least(e->kind == IX_CONST ? e->value : most);
+    int64_t p = k_pow2(e->kind == IX_CONST ? e->value : most);
     return p < least ? least : p > most ? most : p;
 }
 
@@ -341,7 +341,7 @@ static bool contracted(Kernel *k, const Ix *shape, int n, int64_t by, Ix *coord)
         if (size >= most || (i == n - 1 && size >= 16)) most = size, longest = i;
         all *= size;
     }
-    if (n > 1 && most >= 16 && most < by) by = pow2_at_least(most);
+    if (n > 1 && most >= 16 && most < by) by = k_pow2(most);
     if (all <= by && by >= 64) by = all > 32 ? 32 : 16;
     if (most < 16 || n == 1) return k_one_axis(k, shape, n, A_LOOP_TILE, by, "k", coord);
     static const char *const names[] = {"r", "s", "t", "u", "v", "w"};

@@ -585,13 +585,6 @@ static void name_axes(Kernel *k)
     for (int i = 0; i < k->naxes; i++) k->axis[i].name = k_name(k, k->axis[i].name);
 }
 
-static int64_t pow2_at_least(int64_t n)
-{
-    int64_t p = 1;
-    while (p < n) p *= 2;
-    return p;
-}
-
 static void full_axes(Kernel *k, Scope *s)
 {
     for (int i = 0; i < k->naxes; i++) {
@@ -599,7 +592,7 @@ static void full_axes(Kernel *k, Scope *s)
         if (a->kind != A_FULL) continue;
         indent(s);
         if (a->extent->kind == IX_CONST) {
-            int64_t n = a->extent->value, p = pow2_at_least(n);
+            int64_t n = a->extent->value, p = k_pow2(n);
             if (p == n) buf_printf(s->to, "let %s = 0 .. %" PRId64 ";\n", a->name, n);
             else buf_printf(s->to, "let %s = %" PRId64 " by %" PRId64 ";\n", a->name, n, p);
             continue;
