@@ -5,12 +5,19 @@
 // Lanes past the row's end are dead, but they have registers, masks and instructions: nearly half of them here. An instance
 // that was made for a row's length (LaunchDim.upto) needs no more lanes than that, to an eighth of a power of two; layouts repeat
 // a pattern any number of times. That the row is no shorter than this eighth begins is assumed too: registers that end before
-// it need no masks. The launcher checks what is assumed: another length takes the variant that assumes nothing.
+// it need no masks. The launcher checks what is assumed: another length takes the variant that assumes nothing. Where the length is
+// a number of the kernel's, as in kernels of models, nothing has to be assumed.
 #include "lower/build.h"
 #include "lower/facts.h"
 #include "lower/passes.h"
 
 enum { SHORTEST = 512, STEPS = 8 };
+
+static int64_t step_of(int64_t n) {
+    int64_t step = 1;
+    while (STEPS * step < n) step *= 2;
+    return step;
+}
 
 // The dimension that hi is, if the instance was made for a length of it.
 static LaunchDim *known_length(Fn *f, const Val *hi) {
@@ -20,10 +27,9 @@ static LaunchDim *known_length(Fn *f, const Val *hi) {
 }
 
 static bool between(Fn *f, Facts *facts, LaunchDim *dim, const Val *n) {
-    int step = 1;
+    int step = (int)step_of(dim->upto);
     LExpr e;
     if (dim->from) return true;
-    while (STEPS * step < dim->upto) step *= 2;
     LExpr from = launch_const(f->arena, dim->upto - step + 1), upto = launch_const(f->arena, dim->upto);
     if (!host_expr(facts, n, &e) || !fact_assume(facts, launch_join(f->arena, L_LE, e, upto)) || !fact_assume(facts, launch_join(f->arena, L_LE, from, e))) return false;
     dim->from = dim->upto - step + 1;
@@ -38,9 +44,14 @@ bool tighten(Fn *f) {
     for (Op *op = f->body.first; op; op = op->next) {
         if (op->code != OP_T_axis || op->imm < SHORTEST || !op->in[0]->def || op->in[0]->def->code != OP_T_const || op->in[0]->def->imm != 0) continue;
         LaunchDim *dim = known_length(f, op->in[1]);
-        if (!dim || dim->upto > op->imm || !between(f, facts, dim, op->in[1])) continue;
-        op->imm = dim->upto;
-        op->out[0]->type.shape[0] = dim->upto;
+        int64_t n;
+        LExpr e;
+        bool number = host_expr(facts, op->in[1], &e) && fact_constant(facts, e, &n) && n > 0;
+        if (number) n = (n + step_of(n) - 1) / step_of(n) * step_of(n);
+        else if (dim && dim->upto <= op->imm && between(f, facts, dim, op->in[1])) n = dim->upto;
+        else continue;
+        if (n >= op->imm) continue;
+        op->imm = op->out[0]->type.shape[0] = n;
         changed = true;
     }
     return changed;
