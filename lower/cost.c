@@ -7,34 +7,49 @@
 //
 // wgmma reads its operands from shared memory as it goes, 128 bytes a clock: 64 rows by n columns take max(n / 2, 18 +
 // n / 4) clocks for 16 of k. Power keeps large products at some five sixths of the peak. The constants were fitted to
-// what an H200 took (tests/lower/test_cost.c has the figures): what is chosen is within 5 % of the best that was measured.
+// what an H200 took (tests/lower/test_cost.c has the figures): what is chosen is 2 % behind the best that was measured.
 #include "lower/cost.h"
-#include "lower/facts.h"
+#include "lower/access.h"
 #include "lower/passes.h"
 
 #include <string.h>
 
-static const double START = 3.2, FILL = 1.2, TILE_END = 1.3;        // us: an empty launch, the first loads, storing a tile
+static const double START = 3.2;                                    // us: an empty launch
 static const double POWER = 0.84, MMA_SYNC = 0.58;                  // of the peak
-static const double L2_RATE = 150e3, DRAW = 105e3, DRAW_ASYNC = 47e3, MEMORY = 0.87;   // bytes a us and multiprocessor (by TMA; by cp.async); of the memory's peak
+static const double APART = 1.25, CROSSED = 2.7;                    // rows of TMA that are no whole lines of 128 bytes; no whole sectors of 32
+static const double HALVES = 1.3, QUARTERS = 2.5;                   // boxes of 64 and 32 bytes a row
+static const double STORED = 12e3;                                  // one by one, a us and multiprocessor
+static const double ELEMENTS = 5e3, SPREAD = 4096;                  // read one by one, a us and multiprocessor; smaller tiles have too few warps, without roles
 static const double ALONE = 1.02;                                   // one warp group: nobody multiplies while it waits
 static const double PROMOTE = 0.05;                                 // us a trip: f8 products are waited for and added
-static const double BARRIERS = 0.01;                                // us a trip
-static const double AGAIN = 0.1, FEW = 0.06;                        // of what is read again, that misses L2; memory drawn by few blocks
+static const double ANEW = 1.5;                                     // us: a block that begins where another ended, instead of walking on
 static const double SHORT = 15;                                     // us
-static const double SHALLOW = 1.08, DEEP_BYTES = 96e3;              // too little on its way: one stage is read, one about to be free
-static const double JOIN = 3.5;                                     // us: fences and the count of arrivals
+static const double SHALLOW = 0.44, ON_ITS_WAY = 0.8;               // a ring's stages but two (one is read, one about to be free) last so many us
+
+// What differs by what multiplies: wgmma in roles, fitted to products; mma.sync, fitted to decoding attention.
+typedef struct Rates {
+    double fill, end, last;         // us: the first loads; storing a tile; and each byte of the last one, behind which nobody loads
+    double l2, draw;                // bytes a us and multiprocessor: from L2, from memory
+    double barriers;                // us a trip
+    double again, few;              // of what is read again, that misses L2; memory drawn by few blocks
+    double memory, beside;          // of the memory's peak; of the work, what is not done while memory is waited for
+    double join, parts;             // us: fences and the count of arrivals; bytes a us of parts
+} Rates;
+static const Rates by_wgmma = {1.1, 0.6, 2e-5, 145e3, 105e3, 0.0125, 0.06, 0.04, 0.9, 0.1, 2, 72e3}, by_mma_sync = {1.2, 1.3, 0, 150e3, 47e3, 0.01, 0.1, 0.06, 0.87, 0, 3.5, 150e3};
 
 enum { MAX_TRIED = 14, USUAL = 8, ACC_REGS = 160, PROMOTED_REGS = 192 };
 
 typedef struct Work {
     double  flops, clocks;          // of a trip: all of it; on the tensor cores, 0 if not by wgmma
-    double  bytes;                  // that a trip reads
+    double  bytes, drawn;           // that a trip reads; as L2 would count them
+    double  elements, tile;         // of them, one by one; elements that a program makes
     double  rate;                   // flops a us of one multiprocessor
     double  tile_bytes;             // of what a loop carries
     int64_t trips, programs;
     double  unique;                 // bytes of all tensors
     bool    splits, promoted, sync;  // sync: some product is not by wgmma, and so none is
+    bool    scattered;              // rows of a result that 16 bytes do not divide are stored element by element
+    bool    alone, narrow;          // a block to a program, as tiles that TMA does not store need; rows that TMA does not fetch
 } Work;
 
 static bool number(Facts *s, const Val *v, const int64_t *dims, int64_t *out) {
@@ -85,8 +100,27 @@ static bool brought(const Val *v, const Region *trip) {
     return any;
 }
 
+// How an operand comes, and how many times its bytes L2 is as long at it.
+typedef enum Way { TMA, VECTORS, ONE_BY_ONE } Way;
+
+static Way way_of(Facts *s, const Val *v, const Val *k, const int64_t *dims, double *times) {
+    Access a;
+    int64_t row, rows = 0;
+    if (!v->def || v->def->code != OP_T_load || v->type.rank != 2) return TMA;       // windows, what was computed: as others
+    access_shape(s, v->def, &a);
+    const Affine *f = &a.aff[a.inner];
+    if (a.nidx < 2 || a.p->strided || f->ntile || f->naxis != 1 || !count(a.p->dim[a.inner], dims, &row)) return TMA;
+    const Val *inner = f->axis[0].axis;
+    int64_t size = elem_bytes(a.elem), span = axis_extent(inner) * size;
+    for (int d = 0; d < a.nidx; d++) rows += d != a.inner && !a.unit[d];
+    if (rows && row * size % 16) return ONE_BY_ONE;
+    if (span % 32 || (size != 2 && inner != k)) return VECTORS;
+    *times = (!rows || row * size % 128 == 0 ? 1 : row * size % 32 ? CROSSED : APART) * (span % 128 == 0 ? 1 : span % 64 ? QUARTERS : HALVES);
+    return TMA;
+}
+
 // One product of a trip. False: the tile is not for this target.
-static bool product(Work *w, const Target *t, const Op *dot) {
+static bool product(Work *w, const Target *t, Facts *s, const int64_t *dims, const Op *dot) {
     const Val *a = dot->in[0], *b = dot->in[1], *o = dot->out[0];
     int first = op_first_axis(dot);
     int64_t m = 1, n = 1, k = 1, batch = 1;
@@ -99,18 +133,29 @@ static bool product(Work *w, const Target *t, const Op *dot) {
     double flops = 2.0 * (double)m * (double)n * (double)k * (double)batch;
     w->flops += flops;
     w->bytes += ((brought(a, dot->parent) ? (double)m : 0) + (brought(b, dot->parent) ? (double)n : 0)) * (double)k * (double)batch * elem_bytes(e);
+    w->tile = (double)m * (double)n;
     w->rate = rate_of(t, e, dot->sub);
     int64_t rows = rows_fit(m) ? m : n, cols = rows_fit(m) ? n : m, groups = rows >= 128 ? 2 : 1;
     int bytes = elem_bytes(e);
     bool f8 = elem_is_float(e) && bytes == 1, type = bytes == 1 || e == EL_bf16 || e == EL_f16 || (e == EL_f32 && dot->sub == DP_tf32);
     bool turned = !rows_fit(m), loaded_right = a->def && a->def->code == OP_T_load;      // on the right wgmma reads shared memory alone
     bool wgmma = t->has_wgmma && type && batch == 1 && rows_fit(rows) && (!turned || loaded_right) && cols % 8 == 0 && cols <= 256 && k * bytes % 32 == 0;
+    for (int i = 0; i < 2; i++) {
+        double times = 1, elements = (double)(i ? n : m) * (double)k * (double)batch;
+        Way way = dot->nin == first + 1 ? way_of(s, dot->in[i], dot->in[first], dims, &times) : TMA;
+        if (brought(dot->in[i], dot->parent)) w->drawn += elements * elem_bytes(e) * times;
+        if (!t->has_wgmma || way == TMA) continue;
+        wgmma = false;
+        w->narrow |= bytes == 2;
+        if (way == ONE_BY_ONE) w->elements += elements;
+    }
     w->sync |= !wgmma;
     if (!wgmma) return (double)m * (double)n <= 128 * 256;
     int64_t regs = rows / 64 / groups * cols / 2;
     if (f8 ? 2 * regs > PROMOTED_REGS : regs > ACC_REGS) return false;
     double each = cols / 2.0 > 18 + cols / 4.0 ? cols / 2.0 : 18 + cols / 4.0;
     w->promoted |= f8;
+    w->alone |= cols != n || cols % 64;
     w->clocks += (double)(rows / 64) * (double)(k * bytes / 32) * each * (groups > 1 ? 1 : ALONE);
     return true;
 }
@@ -138,39 +183,47 @@ static bool work_of(Fn *f, const Target *t, const int64_t *dims, Work *w) {
     int64_t lo, hi, step;
     *w = (Work){0};
     if (!loop || !number(s, loop->in[0], dims, &lo) || !at_most(s, loop->in[1], dims, &hi) || !number(s, loop->in[2], dims, &step) || step < 1) return false;
-    for (const Op *op = loop->reg[0]->first; op; op = op->next) if (op->code == OP_T_dot && !product(w, t, op)) return false;
+    for (const Op *op = loop->reg[0]->first; op; op = op->next) if (op->code == OP_T_dot && !product(w, t, s, dims, op)) return false;
     if (w->sync) w->clocks = 0;
     if (w->bytes <= 0) return false;
     w->trips = hi > lo ? (hi - lo + step - 1) / step : 0;
     for (int i = 0; i < loop->nout; i++) w->tile_bytes += (double)type_lanes(&loop->out[i]->type) * 4;
     for (int p = 0; p < f->launch->nparams; p++) {
         const LaunchParam *x = &f->launch->params[p];
-        int64_t n = 1, d;
+        int64_t n = 1, d = 1;
         if (x->kind != PK_TENSOR) continue;
         for (int i = 0; i < x->rank; i++) { if (!count(x->dim[i], dims, &d)) return false; n *= d; }
+        w->scattered |= x->mode != PM_IN && d * elem_bytes(x->elem) % 16;
         w->unique += (double)n * elem_bytes(x->elem);
     }
+    w->alone |= w->scattered;
     w->splits = split_refusal(f) == NULL;
     return count(f->launch->programs, dims, &w->programs);
 }
 
-static double launch_us(const Work *w, const Target *t, int parts) {
+static double launch_us(const Work *w, const Target *t, int parts, bool walks) {
+    const Rates *r = w->clocks ? &by_wgmma : &by_mma_sync;
     double sms = t->sms, programs = (double)w->programs * parts, trips = (double)((w->trips + parts - 1) / parts);
     double wgmma = w->clocks * (2 * 64 * 256 * 16 / 128) / (t->tflops_bf16 * 1e6 / sms * POWER);      // m64n256k16: 128 clocks
     double trip = w->clocks ? wgmma : w->flops / (w->rate * MMA_SYNC);
-    if (w->bytes / L2_RATE > trip) trip = w->bytes / L2_RATE;
+    if (w->drawn / r->l2 > trip) trip = w->drawn / r->l2;
     if (w->promoted) trip += PROMOTE;
     double stages = (double)(int64_t)((t->smem_block - 34e3) / w->bytes);            // a ring has 16 at most
-    if (((stages < 16 ? stages : 16) - 2) * w->bytes < DEEP_BYTES) trip *= SHALLOW;
+    double early = ((stages < 16 ? stages : 16) - 2) * trip;
+    if (early < ON_ITS_WAY) trip *= 1 + SHALLOW * (1 - early / ON_ITS_WAY);
+    trip += w->elements / ELEMENTS;
+    if (w->narrow && w->tile < SPREAD) trip *= SPREAD / w->tile;
     double rounds = (double)(int64_t)((programs + sms - 1) / sms), at_once = programs < sms ? programs : sms;
-    double us = rounds * (trips * trip + TILE_END), drawn = w->unique / at_once / (w->clocks ? DRAW : DRAW_ASYNC) + TILE_END, again = programs * trips * w->bytes - w->unique;
-    double memory = (w->unique + (again > 0 ? again * AGAIN : 0)) / (t->gbs * MEMORY * 1e3) * (1 + FEW * (sms - at_once) / sms);
+    double last = w->tile_bytes / 2 * r->last, end = r->end + (w->scattered ? w->tile / STORED : 0);
+    double us = rounds * (trips * trip + end) + last, again = programs * trips * w->bytes - w->unique;
+    double drawn = w->unique / at_once / r->draw + r->end + last;
+    double memory = (w->unique + (again > 0 ? again * r->again : 0)) / (t->gbs * r->memory * 1e3) * (1 + r->few * (sms - at_once) / sms);
+    if (memory > us) us = memory + us * r->beside;
     if (drawn > us) us = drawn;
-    if (memory > us) us = memory;
-    us += rounds * trips * BARRIERS;
+    us += rounds * trips * r->barriers + (w->clocks && !walks ? (rounds - 1) * ANEW : 0);
     double tiles = (double)((w->programs + t->sms - 1) / t->sms);                     // that a multiprocessor joins
-    if (parts > 1) us += tiles * (JOIN + w->tile_bytes * (parts + 1) / L2_RATE);
-    return START + FILL + us;
+    if (parts > 1) us += tiles * (r->join + w->tile_bytes * (parts + 1) / r->parts);
+    return START + r->fill + us;
 }
 
 static bool has_products(const Fn *f) {
@@ -189,10 +242,11 @@ bool cost_of(Fn *f, const CompileOptions *opt, const Schedule *given, const int6
     if (!work_of(f, t, dims, &w)) return false;
     if (2 * w.bytes > t->smem_block - 2048) return false;
     int parts = given->split > 1 && w.splits ? given->split : 1;
-    out->us = launch_us(&w, t, parts);
+    bool walks = given->walk != 1 && !w.alone;
+    out->us = launch_us(&w, t, parts, walks);
     for (int i = 1; !given->split && w.splits && i < MAX_TRIED && tried[i] <= w.trips; i++) {
         if (i >= USUAL && w.programs * tried[i] > t->sms) break;
-        double us = launch_us(&w, t, tried[i]);
+        double us = launch_us(&w, t, tried[i], walks);
         if (us >= out->us) continue;
         out->us = us;
         out->schedule.split = parts = tried[i];

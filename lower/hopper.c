@@ -73,6 +73,11 @@ static bool whole_trips(const Hop *h, const Val *k, LExpr end) {
     return fact_constant(h->facts, end, &n) && n % extent == 0 && from % extent == 0;
 }
 
+// What TMA cannot fetch, but any load can: then a left operand comes through registers.
+static const char small_span[] = "an operand's innermost extent is no multiple of 16",
+                  odd_start[] = "an operand's innermost coordinate is not known to be 16-byte aligned", odd_rows[] = "rows are not known to be 16-byte aligned";
+static bool alignment(const char *why) { return why == small_span || why == odd_start || why == odd_rows; }
+
 static const char *operand_of(Hop *h, Operand *o, Val *v, const Val *k, int side) {
     Op *load = v->def;
     bool plain = load && load->code == OP_T_load && (load->parent == h->loop->reg[0] || load->parent == h->loop->parent);
@@ -120,12 +125,12 @@ static const char *operand_of(Hop *h, Operand *o, Val *v, const Val *k, int side
     if (size != 2 && o->inner != k) return "only 16-bit operands may have the contracted axis outside";
     if (out > 256) return "an operand's tile has more than 256 rows";
     for (o->swizzle = SPAN; in % o->swizzle; o->swizzle /= 2)      // heads of 80 or 96: spans of 32 or 64 bytes
-        if (o->swizzle == 32) return "an operand's innermost extent is no multiple of 16";
+        if (o->swizzle == 32) return small_span;
     const Affine *inner = &a->aff[a->inner];                   // TMA wants the innermost coordinate at 16 bytes
     bool aligned = inner->c % unit == 0;
     for (int t = 0; t < inner->nterm; t++) aligned = aligned && (inner->term[t].k % unit == 0 || fact_divides(h->facts, inner->term[t].v, unit));
-    if (!aligned) return "an operand's innermost coordinate is not known to be 16-byte aligned";
-    for (int d = 0; d < a->nidx; d++) if (d != a->inner && !a->unit[d] && !fact_stride_divides(h->facts, a->param, d, unit)) return "rows are not known to be 16-byte aligned";
+    if (!aligned) return odd_start;
+    for (int d = 0; d < a->nidx; d++) if (d != a->inner && !a->unit[d] && !fact_stride_divides(h->facts, a->param, d, unit)) return odd_rows;
     if (o->clear && (o->outer != k || o->where == ONCE)) return "the contracted axis does not end with the tensor";
     o->bytes = (uint32_t)(in * out);
     return NULL;
@@ -142,6 +147,25 @@ static bool element_types(const Op *dot) {
     return o == EL_f32 && (f8 || (a == b && (a == EL_bf16 || a == EL_f16 || (a == EL_f32 && dot->sub == DP_tf32))));
 }
 
+// The transposed product: wgmma's columns come in eights.
+static void swap_sides(Product *p) {
+    Val *row = p->row;
+    p->row = p->col;
+    p->col = row;
+    p->swapped = true;
+    p->op[0] = p->op[1] = (Operand){0};
+}
+
+static const char *operands_of(Hop *h, Product *p, Op *dot) {
+    for (int i = 0; i < 2; i++) {
+        const char *why = operand_of(h, &p->op[i], dot->in[i ^ p->swapped], p->k, i);
+        bool in_loop = p->op[i].where == RING && i == 0 && elem_bytes((Elem)dot->in[0]->type.elem) == 2;
+        if (in_loop && alignment(why)) { p->op[i] = (Operand){.where = REGISTERS}; why = NULL; }
+        if (why) return why;
+    }
+    return NULL;
+}
+
 static const char *product_of(Hop *h, Product *p, Op *dot) {
     Elem e = (Elem)dot->in[0]->type.elem;
     const Type *t = &dot->out[0]->type;
@@ -155,21 +179,15 @@ static const char *product_of(Hop *h, Product *p, Op *dot) {
         else p->col = t->axis[i];
     }
     if (!p->row || !p->col || type_axis(&dot->in[1]->type, p->col) < 0) return "a product has a batch axis";
-    if (!fits_rows(axis_extent(p->row)) && fits_rows(axis_extent(p->col))) {       // the transposed product: wgmma's columns come in eights
-        Val *row = p->row;
-        p->row = p->col;
-        p->col = row;
-        p->swapped = true;
-    }
+    if (!fits_rows(axis_extent(p->row)) && fits_rows(axis_extent(p->col))) swap_sides(p);
     int64_t m = axis_extent(p->row), n = axis_extent(p->col), k = axis_extent(p->k);
     if (!fits_rows(m)) return "neither the rows nor the columns of a product are 64 or a multiple of 128";
     p->promoted = e == EL_f8e4m3 || e == EL_f8e5m2;
     if (n % (elem_is_int(e) && n > 32 ? 16 : 8) || n > 256 || k % (32 / elem_bytes(e))) return "the extents of a product do not fit wgmma";
-    for (int i = 0; i < 2; i++) {
-        const char *why = operand_of(h, &p->op[i], dot->in[i ^ p->swapped], p->k, i);
-        if (why) return why;
-    }
-    return NULL;
+    const char *why = operands_of(h, p, dot);
+    if (!alignment(why) || p->swapped || !fits_rows(n) || m % 8 || m > 256) return why;
+    swap_sides(p);                                             // the right one may come through registers on the left
+    return operands_of(h, p, dot);
 }
 
 // A tile that several products take is loaded once.

@@ -120,9 +120,9 @@ static const SemaValue *given(const SemaValue *v, int n, Sym name) {
 }
 
 // The names that constraints see: choices, what the caller set, defaults that are numbers, known dimensions.
-static Check *world(SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *dims, int ndims) {
-    Check *c = check_new(f);
+static void world(Check *c, SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *dims, int ndims) {
     const Node *gs = kernel->kid[0];
+    c->scope = f->scope;
     scope_push(c);
     for (int i = 0; i < ndims; i++)
         if (!dims[i].is_type) scope_bind(c, c->scope, sym(f->s, dims[i].name), ent_int(dims[i].ival, kernel->span), kernel->span);
@@ -135,17 +135,16 @@ static Check *world(SemaFile *f, const Node *kernel, const SemaValue *set, int n
         diag_forget(f->s, before);
         if (!scope_find_here(c->scope, g->sym)) scope_bind(c, c->scope, g->sym, e.kind == EN_error ? ent_unknown() : e, g->span);
     }
-    return c;
 }
 
-static bool allowed(SemaFile *f, const Node *kernel, const Node *item, const SemaValue *all, int n, const SemaValue *dims, int ndims) {
+static bool allowed(Check *c, SemaFile *f, const Node *kernel, const Node *item, const SemaValue *all, int n, const SemaValue *dims, int ndims) {
+    world(c, f, kernel, all, n, dims, ndims);
+    for (int k = 0; k < n; k++) {                                  // words of the schedule, too
+        Sym name = sym(f->s, all[k].name);
+        if (!all[k].is_type && !scope_find_here(c->scope, name)) scope_bind(c, c->scope, name, ent_int(all[k].ival, item->span), item->span);
+    }
     for (uint32_t i = 0; i < item->nkid; i++) {
         if (!item->kid[i] || item->kid[i]->kind != N_where) continue;
-        Check *c = world(f, kernel, all, n, dims, ndims);
-        for (int k = 0; k < n; k++) {                              // words of the schedule, too
-            Sym name = sym(f->s, all[k].name);
-            if (!all[k].is_type && !scope_find_here(c->scope, name)) scope_bind(c, c->scope, name, ent_int(all[k].ival, item->span), item->span);
-        }
         int before = diag_count(f->s);
         Ent e = eval(c, item->kid[i]->kid[0]);
         diag_forget(f->s, before);                                 // what is not known yet forbids nothing
@@ -168,7 +167,7 @@ int sema_candidates(SemaFile *f, const Node *kernel, const SemaValue *set, int n
         SemaValue *v = NEW_N(c->a, SemaValue, nset + free);
         if (nset) memcpy(v, set, sizeof *v * (size_t)nset);
         for (int i = 0; i < free; i++) v[nset + i] = (SemaValue){.name = choice[i].name->s, .ival = choice[i].value[at[i]], .chosen = true};
-        if (allowed(f, kernel, item, v, nset + free, dims, ndims)) vec_push(c->a, &all, ((TuneCandidate){v + nset, free}));
+        if (allowed(c, f, kernel, item, v, nset + free, dims, ndims)) vec_push(c->a, &all, ((TuneCandidate){v + nset, free}));
         int i = free - 1;
         while (i >= 0 && ++at[i] == choice[i].n) at[i--] = 0;
         more = i >= 0;
@@ -179,7 +178,7 @@ int sema_candidates(SemaFile *f, const Node *kernel, const SemaValue *set, int n
 
 bool sema_tune_allows(SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *dims, int ndims) {
     const Node *item = sema_tune_item(f, kernel);
-    return !item || allowed(f, kernel, item, set, nset, dims, ndims);
+    return !item || allowed(check_new(f), f, kernel, item, set, nset, dims, ndims);
 }
 
 bool sema_tune_key(const SemaFile *f, const Node *kernel, const char *dim) {

@@ -138,7 +138,7 @@ static void kept(void **state)
     setenv("TKC_CACHE", "on", 1);
     setenv("TKC_CACHE_DIR", folder, 1);
     World w = world();
-    assert_true(tune(&w, "mm", dims, 3, NULL, 0, NULL, &r, &err));
+    assert_true(tune(&w, "mm", dims, 3, NULL, 0, &(TuneOptions){.all = true}, &r, &err));
     tune_result_free(&r);
     end(&w);
     assert_int_equal(cache_use().measured, 2);                                              // for the device, and for its target
