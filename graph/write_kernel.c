@@ -21,11 +21,19 @@ void k_reset(Kernel *k)
                   .reduces = k->reduces, .looped = k->looped, .looped_by = k->looped_by, .side = k->side};
 }
 
+static const int64_t plenty = INT64_C(1) << 40;             // more than any tile: sizes beyond are all the same
+
 int64_t k_pow2(int64_t n)
 {
     int64_t p = 1;
-    while (p < n && p < INT64_C(1) << 40) p *= 2;         // more than any tile
+    while (p < n && p < plenty) p *= 2;
     return p;
+}
+
+static int64_t times(int64_t a, int64_t b)
+{
+    int64_t n;
+    return __builtin_mul_overflow(a, b, &n) || n > plenty ? plenty : n;
 }
 
 static Ix part_extent(Graph *g, const Ix *shape, Part p) { return ix_product(g, shape + p.first, p.last - p.first + 1); }
@@ -87,6 +95,7 @@ static bool map_with(Kernel *k, const Part *part, int n)
     int64_t by[G_MAX_RANK];
     for (int i = n; i-- > 0;) {                              // the last axes are tiles, until they have lanes enough
         Ix e = part_extent(k->g, root->shape, part[i]);
+        if (!e) return false;
         int64_t size = e->kind == IX_CONST ? e->value : 512, room = 1024 / lanes;
         by[i] = k_pow2(size < 1 ? 1 : size);
         if (by[i] > room) by[i] = room;
@@ -151,7 +160,7 @@ static int64_t row_length(const Kernel *k)
         int64_t size = 1;
         if (n->kind != G_reduce) continue;
         for (int d = 0; d < n->src[0]->rank; d++)
-            if (n->reduce.axes >> d & 1) size *= n->src[0]->shape[d]->kind == IX_CONST ? n->src[0]->shape[d]->value : 1024;
+            if (n->reduce.axes >> d & 1) size = times(size, n->src[0]->shape[d]->kind == IX_CONST ? n->src[0]->shape[d]->value : 1024);
         if (size > longest) longest = size;
     }
     return longest;
@@ -211,11 +220,11 @@ static void find_looped(Kernel *k)
             while (end < x->rank && n->reduce.axes >> end & 1) end++;
             Ix e = end > d ? ix_product(k->g, x->shape + d, end - d) : NULL;
             int64_t size = e && e->kind == IX_CONST ? k_pow2(e->value) : e && k->side > 1 ? TILE_LIMIT : 1;
-            all *= size;
+            all = times(all, size);
             if (size > most) most = size, longest = e;
             d = end > d ? end : d + 1;
         }
-        if (all * k->side <= ROW_LIMIT || (most == all && k->side == 1)) continue;
+        if (times(all, k->side) <= ROW_LIMIT || (most == all && k->side == 1)) continue;
         int64_t room = TILE_LIMIT / k->side / (all / most);
         k->looped = longest;
         k->looped_by = room > 1 ? room : 1;
@@ -235,7 +244,7 @@ static bool rows_with(Kernel *k, const Part *part, int n)
         Ix e = part_extent(g, root->shape, part[i]);
         if (!e) return false;
         if (part[i].row) last_row = i;
-        else columns *= e->kind == IX_CONST ? e->value : 1024;
+        else columns = times(columns, e->kind == IX_CONST ? e->value : 1024);
     }
     int64_t row = k_pow2(length > columns ? length : columns), rows = LANES / (row < LANES ? row : LANES);
     if (last_row == n - 1 && rows < SIDE && (row <= 256 || k->side > 1)) rows = SIDE;    // rows lie side by side in memory
@@ -339,7 +348,7 @@ static bool contracted(Kernel *k, const Ix *shape, int n, int64_t by, Ix *coord)
     for (int i = 0; i < n; i++) {
         int64_t size = shape[i]->kind == IX_CONST ? shape[i]->value : 1024;
         if (size >= most || (i == n - 1 && size >= 16)) most = size, longest = i;
-        all *= size;
+        all = times(all, size);
     }
     if (n > 1 && most >= 16 && most < by) by = k_pow2(most);
     if (all <= by && by >= 64) by = all > 32 ? 32 : 16;
