@@ -431,7 +431,7 @@ static void open_tiles(Kernel *k)
     k_open_tile(k, "m", "BM", two ? "BM in [16, 64, 128]" : "BM in [8, 16, 32, 64, 128, 256]");
     for (int i = 0; i < k->naxes; i++)                       // a few columns are one tile in any case
         if (k->axis[i].kind == A_TILE && strcmp(k->axis[i].name, "n") == 0 && k->axis[i].extent->hi < 64) return;
-    k_open_tile(k, "n", "BN", two ? "BN in [64, 128]" : "BN in [64, 128, 144, 160, 176, 192, 208, 224, 256]");
+    k_open_tile(k, "n", "BN", two ? "BN in [64, 128]" : "BN in [64, 96, 128, 144, 160, 176, 192, 208, 224, 256]");
     bool both = k->tune.n == 2, deep = false, deeper = false;
     for (int i = 0; i < k->naxes; i++) {
         if (k->axis[i].kind != A_LOOP_TILE || k->axis[i].by != 64 || k->axis[i].extent->hi < 128) continue;
@@ -440,7 +440,7 @@ static void open_tiles(Kernel *k)
         k_open_tile(k, "k", "BK", deeper ? "BK in [64, 128, 256]" : deep ? "BK in [64, 128]" : NULL);
     }
     // 128 of k in a large tile leave room for two stages only; tiles of other widths fill a round where those do not
-    if (both) vec_push(k->arena, &k->tune, two ? "where BM * BN <= 128 * 128" : "where BM * BN <= 128 * 256 && (BN % 64 == 0 || BM == 128)");
+    if (both) vec_push(k->arena, &k->tune, two ? "where BM * BN <= 128 * 128" : "where BM * BN <= 128 * 256 && (BN % 64 == 0 || BM == 128 || (BM == 64 && BN == 144))");
     if (both && deep) vec_push(k->arena, &k->tune, deeper ? "where (BK == 64 || BM <= 64) && (BK <= 128 || BM <= 16)" : "where BK == 64 || BM <= 64");
 }
 

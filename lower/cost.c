@@ -21,6 +21,7 @@ static const double HALVES = 1.3, QUARTERS = 2.5;                   // boxes of 
 static const double STORED = 12e3;                                  // one by one, a us and multiprocessor
 static const double ELEMENTS = 5e3, SPREAD = 4096;                  // read one by one, a us and multiprocessor; smaller tiles have too few warps, without roles
 static const double ALONE = 1.02;                                   // one warp group: nobody multiplies while it waits
+static const double OP_US = 0.62e-3, FUN_OPS = 4, STORE_OPS = 4;    // an op of an element after the loop
 static const double PROMOTE = 0.05;                                 // us a trip: f8 products are waited for and added
 static const double ANEW = 1.5;                                     // us: a block that begins where another ended, instead of walking on
 static const double SHORT = 15;                                     // us
@@ -44,6 +45,8 @@ typedef struct Work {
     double  bytes, drawn;           // that a trip reads; as L2 would count them
     double  elements, tile;         // of them, one by one; elements that a program makes
     double  rate;                   // flops a us of one multiprocessor
+    int     threads;                // that multiply
+    double  end;                    // us: what a thread computes of a tile after the loop
     double  tile_bytes;             // of what a loop carries
     int64_t trips, programs;
     double  unique;                 // bytes of all tensors
@@ -150,6 +153,7 @@ static bool product(Work *w, const Target *t, Facts *s, const int64_t *dims, con
         if (way == ONE_BY_ONE) w->elements += elements;
     }
     w->sync |= !wgmma;
+    w->threads = wgmma ? 128 * groups : 128;
     if (!wgmma) return (double)m * (double)n <= 128 * 256;
     int64_t regs = rows / 64 / groups * cols / 2;
     if (f8 ? 2 * regs > PROMOTED_REGS : regs > ACC_REGS) return false;
@@ -177,6 +181,18 @@ static const Op *loop_of(Fn *f) {
     return NULL;
 }
 
+// A thread's elements of a tile, one after another: a warp or two a scheduler do not hide what an op waits for. Scaling, adding and
+// narrowing are part of storing.
+static double end_of(const Op *loop, int threads) {
+    double ops = 0, lanes = 0;
+    for (const Op *op = loop->next; op; op = op->next) {
+        if (op->nout != 1 || op->out[0]->type.kind != TY_TILE || op->out[0]->type.rank < 2 || !op_has(op, 'P')) continue;
+        ops += op->code == OP_T_fun ? FUN_OPS : 1;
+        lanes = (double)type_lanes(&op->out[0]->type);
+    }
+    return threads && ops > STORE_OPS ? (ops - STORE_OPS) * lanes / threads * OP_US : 0;
+}
+
 static bool work_of(Fn *f, const Target *t, const int64_t *dims, Work *w) {
     const Op *loop = loop_of(f);
     Facts *s = facts_new(f);
@@ -186,6 +202,7 @@ static bool work_of(Fn *f, const Target *t, const int64_t *dims, Work *w) {
     for (const Op *op = loop->reg[0]->first; op; op = op->next) if (op->code == OP_T_dot && !product(w, t, s, dims, op)) return false;
     if (w->sync) w->clocks = 0;
     if (w->bytes <= 0) return false;
+    w->end = end_of(loop, w->threads);
     w->trips = hi > lo ? (hi - lo + step - 1) / step : 0;
     for (int i = 0; i < loop->nout; i++) w->tile_bytes += (double)type_lanes(&loop->out[i]->type) * 4;
     for (int p = 0; p < f->launch->nparams; p++) {
@@ -214,7 +231,7 @@ static double launch_us(const Work *w, const Target *t, int parts, bool walks) {
     trip += w->elements / ELEMENTS;
     if (w->narrow && w->tile < SPREAD) trip *= SPREAD / w->tile;
     double rounds = (double)(int64_t)((programs + sms - 1) / sms), at_once = programs < sms ? programs : sms;
-    double last = w->tile_bytes / 2 * r->last, end = r->end + (w->scattered ? w->tile / STORED : 0);
+    double last = w->tile_bytes / 2 * r->last, end = r->end + w->end + (w->scattered ? w->tile / STORED : 0);
     double us = rounds * (trips * trip + end) + last, again = programs * trips * w->bytes - w->unique;
     double drawn = w->unique / at_once / r->draw + r->end + last;
     double memory = (w->unique + (again > 0 ? again * r->again : 0)) / (t->gbs * r->memory * 1e3) * (1 + r->few * (sms - at_once) / sms);

@@ -15,6 +15,8 @@
 static const char source[] =
     "kernel matmul<BM = 128, BN = 256, BK = 64>(a: bf16[M, K], b: bf16[K, N], c: out bf16[M, N]) grid (m in M by BM, n in N by BN)\n"
     "{ var acc = zeros<f32>(m, n);  for k in K by BK { acc += dot(a[m, k], b[k, n]); }  c[m, n] = acc as bf16; }\n"
+    "kernel curved<BM = 128, BN = 256, BK = 64>(a: bf16[M, K], b: bf16[N, K], c: out bf16[M, N]) grid (m in M by BM, n in N by BN)\n"
+    "{ var acc = zeros<f32>(m, n);  for k in K by BK { acc += dot(a[m, k], b[n, k] over k); }  c[m, n] = gelu(acc) as bf16; }\n"
     "tune matmul { BM in [64, 128, 256]; BN in [64, 128, 256]; BK in [64, 128]; split in [1, 2]; where BM * BN <= 128 * 256; key M, N, K; }\n";
 
 typedef struct Seen { int64_t m, n, k; int bm, bn, bk, split; double us; } Seen;
@@ -121,6 +123,17 @@ static double expected(World *w, const Seen *x) {
     return c.us;
 }
 
+// A GELU after the loop: 48 elements a thread take less than 64 or 96 do (9.0, 10.3 and 10.3 us), without it the tiles are alike.
+static void long_end(void **state) {
+    World w = world();
+    (void)state;
+    w.kernel = sema_find_kernel(w.file, "curved");
+    double two = expected(&w, &(Seen){512, 3072, 768, 128, 96, 64, 1, 0}), square = expected(&w, &(Seen){512, 3072, 768, 128, 128, 64, 1, 0});
+    double one = expected(&w, &(Seen){512, 3072, 768, 64, 192, 64, 1, 0});
+    if (two > 0.95 * square || two > 0.95 * one || fabs(two - 9.0) > 2 || fabs(one - 10.3) > 2) fail_msg("%.1f, %.1f, %.1f us", two, square, one);
+    session_free(w.s);
+}
+
 static void model(void **state) {
     World w = world();
     double behind = 0;
@@ -178,6 +191,6 @@ static void choice(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(model), cmocka_unit_test(choice)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(model), cmocka_unit_test(long_end), cmocka_unit_test(choice)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
