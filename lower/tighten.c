@@ -4,8 +4,8 @@
 //
 // Lanes past the row's end are dead, but they have registers, masks and instructions: nearly half of them here. An instance
 // that was made for a row's length (LaunchDim.upto) needs no more lanes than that, to an eighth of a power of two; layouts repeat
-// a pattern any number of times. That the row is no shorter than this eighth begins is assumed too: registers that end before
-// it need no masks. The launcher checks what is assumed: another length takes the variant that assumes nothing. Where the length is
+// a pattern any number of times. Where 16 bytes do not divide the row, each element has a mask of its own: then it is assumed too that
+// the row is no shorter than this eighth begins, and registers that end before it need none. The launcher checks what is assumed: another length takes the variant that assumes nothing. Where the length is
 // a number of the kernel's, as in kernels of models, nothing has to be assumed.
 #include "lower/build.h"
 #include "lower/facts.h"
@@ -31,8 +31,8 @@ static bool between(Fn *f, Facts *facts, LaunchDim *dim, const Val *n) {
     LExpr e;
     if (dim->from) return true;
     LExpr from = launch_const(f->arena, dim->upto - step + 1), upto = launch_const(f->arena, dim->upto);
-    if (!host_expr(facts, n, &e) || !fact_assume(facts, launch_join(f->arena, L_LE, e, upto)) || !fact_assume(facts, launch_join(f->arena, L_LE, from, e))) return false;
-    dim->from = dim->upto - step + 1;
+    if (!host_expr(facts, n, &e) || !fact_assume(facts, launch_join(f->arena, L_LE, e, upto))) return false;
+    if (dim->divisor && fact_assume(facts, launch_join(f->arena, L_LE, from, e))) dim->from = dim->upto - step + 1;
     return true;
 }
 
