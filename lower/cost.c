@@ -27,6 +27,8 @@ static const double ANEW = 1.5;                                     // us: a blo
 static const double SHORT = 15;                                     // us
 static const double SHALLOW = 0.44, ON_ITS_WAY = 0.8;               // a ring's stages but two (one is read, one about to be free) last so many us
 
+static const double SHALLOW_MMA_SYNC = 1.08, DEEP_BYTES = 96e3;     // less than that on its way
+
 // What differs by what multiplies: wgmma in roles, fitted to products; mma.sync, fitted to decoding attention.
 typedef struct Rates {
     double fill, end, last;         // us: the first loads; storing a tile; and each byte of the last one, behind which nobody loads
@@ -227,7 +229,8 @@ static double launch_us(const Work *w, const Target *t, int parts, bool walks) {
     if (w->promoted) trip += PROMOTE;
     double stages = (double)(int64_t)((t->smem_block - 34e3) / w->bytes);            // a ring has 16 at most
     double early = ((stages < 16 ? stages : 16) - 2) * trip;
-    if (early < ON_ITS_WAY) trip *= 1 + SHALLOW * (1 - early / ON_ITS_WAY);
+    if (!w->clocks) trip *= early / trip * w->bytes < DEEP_BYTES ? SHALLOW_MMA_SYNC : 1;
+    else if (early < ON_ITS_WAY) trip *= 1 + SHALLOW * (1 - early / ON_ITS_WAY);
     trip += w->elements / ELEMENTS;
     if (w->narrow && w->tile < SPREAD) trip *= SPREAD / w->tile;
     double rounds = (double)(int64_t)((programs + sms - 1) / sms), at_once = programs < sms ? programs : sms;
@@ -257,7 +260,8 @@ bool cost_of(Fn *f, const CompileOptions *opt, const Schedule *given, const int6
     f->fast = true;
     if (!has_products(f)) return cost_of_rows(f, opt, given, dims, out);
     if (!work_of(f, t, dims, &w)) return false;
-    if (2 * w.bytes > t->smem_block - 2048) return false;
+    bool packed = w.sync && w.tile <= 512;                                // four programs of a warp each share a block
+    if ((packed ? 4 : 2) * w.bytes > t->smem_block - 2048) return false;
     int parts = given->split > 1 && w.splits ? given->split : 1;
     bool walks = given->walk != 1 && !w.alone;
     out->us = launch_us(&w, t, parts, walks);
