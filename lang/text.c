@@ -38,6 +38,14 @@ void buf_add(Buf *b, const char *s, size_t n)
 void buf_puts(Buf *b, const char *s) { buf_add(b, s, strlen(s)); }
 void buf_putc(Buf *b, char c)        { buf_add(b, &c, 1); }
 
+void buf_int(Buf *b, int64_t n) {
+    char text[20], *p = text + sizeof text;
+    uint64_t u = n < 0 ? -(uint64_t)n : (uint64_t)n;
+    do *--p = (char)('0' + u % 10); while ((u /= 10) > 0);
+    if (n < 0) *--p = '-';
+    buf_add(b, p, (size_t)(text + sizeof text - p));
+}
+
 void buf_printf(Buf *b, const char *fmt, ...)
 {
     va_list args, again;

@@ -8,6 +8,7 @@
 //   llvm_convert.c  layout changes through registers or shared memory
 //   llvm_cluster.c  what the blocks of a cluster join
 //   llvm_store.c    accumulators to global memory by TMA
+//   llvm_acc.c      accumulators of wgmma, in registers of their own
 //   llvm_parts.c    parts of tiles, from program to program    llvm_keep.c    tiles from loop to loop
 //   llvm_room.c     shared memory as a whole: is it too much?
 //   llvm_lines.c    source lines
@@ -81,7 +82,7 @@ typedef struct Gen {
     struct { const Op *op; LLVMValueRef base, room; int64_t bytes; } keep;      // llvm_keep.c: where it begins, its tiles, a tile's bytes
     int            ptx_version;  // that the instructions used so far ask for
     Intrinsic      known[64];    // looked up before
-    void          *ext;          // state of llvm_hopper.c
+    struct Accs   *accs;         // llvm_acc.c, or NULL
 } Gen;
 
 // ---- llvm_emit.c
@@ -136,6 +137,19 @@ LLVMValueRef addr_live(Addr *s, int reg);                          // i1: the la
 // ---- llvm_copy.c, llvm_keep.c: cp.async of 4, 8 or 16 bytes (zeros where not live); a load that is one
 void         gen_copy(Gen *g, LLVMValueRef to, LLVMValueRef from, int64_t imm, int bytes, LLVMValueRef live, LLVMValueRef doit);
 bool         gen_load_is_copied(Gen *g, const Op *load);
+
+// ---- llvm_acc.c: accumulators in registers that the PTX declares; `held` of NULL accs is false
+typedef struct Accs Accs;
+Accs        *acc_open(Gen *g);                                     // NULL: no wgmma, or its accumulators are values of LLVM's
+void         acc_close(Gen *g);                                    // the function is made
+bool         acc_held(const Accs *a, const Val *v);
+bool         acc_read(const Accs *a, const Val *v);                // and somebody computes with it
+int          acc_regs(const Val *v);                               // of 32 bits
+int          acc_set(Gen *g, const Val *v, LLVMValueRef results, int from);      // what acc_take_text gave
+int          acc_first(Accs *a, const Val *v);                     // its first register: %accN
+void         acc_put(Gen *g, const Val *from, const Val *to);      // where `from` becomes `to`: moves, unless it is there
+void         acc_take(Gen *g, const Val *v);                       // where v comes to be: moves into values, if it is read
+void         acc_take_text(Accs *a, const Val *v, int from, Buf *text, Buf *cons);      // the same as part of other assembly
 
 // ---- llvm_lines.c
 void         lines_open(Gen *g);

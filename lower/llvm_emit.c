@@ -260,10 +260,12 @@ void gen_kernel(Session *s, Fn *f, const CompileOptions *opt, PtxUnit *unit) {
         g.smem = gen_smem(&g, LLVMBuildMul(g.B, LLVMBuildLShr(g.B, g.tid, gen_i32(&g, 5), ""), apart, ""));
     }
     gen_cluster_begin(&g);
+    g.accs = acc_open(&g);
     gen_region(&g, &f->body);
     if (!g.dead) LLVMBuildBr(g.B, g.exit);
     LLVMPositionBuilderAtEnd(g.B, g.exit);
     LLVMBuildRetVoid(g.B);
+    acc_close(&g);
     lines_close(&g);
     LLVMDisposeBuilder(g.B);
     f->launch->smem = g.smem_used;

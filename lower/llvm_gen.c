@@ -341,16 +341,18 @@ static void set_unit(Gen *g, const Val *v, int unit, LLVMValueRef x) {
     else gen_set(g, v, unit, x);
 }
 
-static int count_regs(Val *const *v, int n) {
+static int count_regs(Gen *g, Val *const *v, int n) {
     int k = 0;
-    for (int i = 0; i < n; i++) k += units_of(v[i]);
+    for (int i = 0; i < n; i++) k += acc_held(g->accs, v[i]) ? 0 : units_of(v[i]);
     return k;
 }
 
-static LLVMValueRef *flatten(Gen *g, Val *const *v, int n, Val *const *like) {      // elements, in like's types
-    LLVMValueRef *out = NEW_N(g->arena, LLVMValueRef, count_regs(v, n) + 1);
+// Elements, in the types of what they become; those that become held accumulators are put there.
+static LLVMValueRef *flatten(Gen *g, Val *const *v, int n, Val *const *like) {
+    LLVMValueRef *out = NEW_N(g->arena, LLVMValueRef, count_regs(g, like, n) + 1);
     int k = 0;
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
+        if (acc_held(g->accs, like[i])) { acc_put(g, v[i], like[i]); continue; }
         for (int r = 0; r < units_of(v[i]); r++) {
             int per = per_unit(v[i]);
             LLVMValueRef x = per > 1 ? gen_word(g, v[i], r * per, per) : gen_get(g, v[i], r);
@@ -359,6 +361,7 @@ static LLVMValueRef *flatten(Gen *g, Val *const *v, int n, Val *const *like) {  
                 x = want == g->i64 ? LLVMBuildSExt(g->B, x, g->i64, "") : LLVMBuildTrunc(g->B, x, g->i32, "");
             out[k++] = x;
         }
+    }
     return out;
 }
 
@@ -368,6 +371,7 @@ static void at(Gen *g, LLVMBasicBlockRef b) { LLVMPositionBuilderAtEnd(g->B, b);
 static void phis(Gen *g, Val *const *vals, int n, LLVMValueRef *out) {
     int k = 0;
     for (int i = 0; i < n; i++) {
+        if (acc_held(g->accs, vals[i])) continue;
         gen_tile(g, vals[i]);
         for (int r = 0; r < units_of(vals[i]); r++) {
             out[k] = LLVMBuildPhi(g->B, unit_type(g, vals[i]), "");
@@ -380,10 +384,20 @@ static void incoming(LLVMValueRef *phi, int n, LLVMValueRef *vals, LLVMBasicBloc
     for (int i = 0; i < n; i++) LLVMAddIncoming(phi[i], &vals[i], &from, 1);
 }
 
+static void take_held(Gen *g, Val *const *vals, int n) {
+    for (int i = 0; i < n; i++) if (acc_held(g->accs, vals[i])) acc_take(g, vals[i]);
+}
+
+static void set_units(Gen *g, Val *const *vals, int n, LLVMValueRef *x) {      // what a loop leaves behind
+    for (int v = 0; v < n; v++)
+        for (int q = 0; !acc_held(g->accs, vals[v]) && q < units_of(vals[v]); q++) set_unit(g, vals[v], q, *x++);
+    take_held(g, vals, n);
+}
+
 void emit_for(Gen *g, Op *op) {
     Region *r = op->reg[0];
     Val **args = r->args.at;                               // counter, carried...
-    int n = op->nout, regs = count_regs(op->out, n);
+    int n = op->nout, regs = count_regs(g, op->out, n);
     bool small = gen_is32(g, args[0]) && gen_is32(g, op->in[1]) && gen_is32(g, op->in[2]) && gen_is32(g, op->in[0]);
     LLVMTypeRef ct = gen_type(g, args[0]);
     LLVMValueRef lo = small ? gen_get(g, op->in[0], 0) : gen_get64(g, op->in[0], 0);
@@ -408,6 +422,7 @@ void emit_for(Gen *g, Op *op) {
     LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntSLT, i, hi, ""), body, exit);
     vec_push(g->arena, &loop.to_exit, ((Edge){head, ph}));
     at(g, body);
+    take_held(g, args + 1, n);
     g->loop = &loop;
     g->dirty |= 0;                                          // what the previous trip stored is handled by emit_load
     gen_region(g, r);
@@ -428,12 +443,11 @@ void emit_for(Gen *g, Op *op) {
     at(g, exit);
     for (int k = 0; k < regs; k++) pe[k] = LLVMBuildPhi(g->B, LLVMTypeOf(ph[k]), "");
     for (uint32_t k = 0; k < loop.to_exit.n; k++) incoming(pe, regs, loop.to_exit.at[k].vals, loop.to_exit.at[k].from);
-    for (int v = 0, k = 0; v < n; v++)
-        for (int q = 0; q < units_of(op->out[v]); q++) set_unit(g, op->out[v], q, pe[k++]);
+    set_units(g, op->out, n, pe);
 }
 
 void emit_while(Gen *g, Op *op) {
-    int n = op->nout, regs = count_regs(op->out, n);
+    int n = op->nout, regs = count_regs(g, op->out, n);
     Region *cond = op->reg[0], *body = op->reg[1];
     LLVMValueRef *init = flatten(g, op->in, n, cond->args.at);
     LLVMBasicBlockRef from = LLVMGetInsertBlock(g->B);
@@ -456,8 +470,7 @@ void emit_while(Gen *g, Op *op) {
     at(g, exit);
     for (int k = 0; k < regs; k++) pe[k] = LLVMBuildPhi(g->B, LLVMTypeOf(ph[k]), "");
     for (uint32_t k = 0; k < loop.to_exit.n; k++) incoming(pe, regs, loop.to_exit.at[k].vals, loop.to_exit.at[k].from);
-    for (int v = 0, k = 0; v < n; v++)
-        for (int q = 0; q < units_of(op->out[v]); q++) set_unit(g, op->out[v], q, pe[k++]);
+    set_units(g, op->out, n, pe);
 }
 
 void emit_condition(Gen *g, Op *op) {
@@ -475,7 +488,7 @@ void emit_condition(Gen *g, Op *op) {
 }
 
 void emit_if(Gen *g, Op *op) {
-    int n = op->nout, regs = count_regs(op->out, n);
+    int n = op->nout, regs = count_regs(g, op->out, n);
     LLVMValueRef c = gen_get(g, op->in[0], 0);
     LLVMBasicBlockRef side[2] = {gen_block(g, "then"), gen_block(g, "else")}, exit = gen_block(g, "endif");
     LLVMBuildCondBr(g->B, c, side[0], side[1]);
@@ -499,6 +512,7 @@ void emit_if(Gen *g, Op *op) {
     LLVMValueRef *pe = NEW_N(g->arena, LLVMValueRef, regs + 1);
     phis(g, op->out, n, pe);
     for (int i = 0; i < edges; i++) incoming(pe, regs, edge[i].vals, edge[i].from);
+    take_held(g, op->out, n);
 }
 
 void emit_yield(Gen *g, Op *op) {

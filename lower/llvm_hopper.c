@@ -8,8 +8,8 @@
 //     K-major (columns are k):   stride 8 rows = 1024;  next 16 of k: + 32 bytes, every 64th: the next chunk
 //     MN-major (rows are k):     stride 8 rows = 1024, from chunk to chunk R * 128;  next 16 of k: + 16 rows
 //
-// Accumulators are threaded through every instruction as tied operands, also through the waits, so that
-// nothing moves a use before its wait (reference: PTX ISA, asynchronous warpgroup level matrix instructions).
+// Accumulators are in registers of their own (llvm_acc.c), which a wait's assembly copies out for those who compute with them,
+// so that nothing moves a use before its wait (reference: PTX ISA, asynchronous warpgroup level matrix instructions).
 #include "lower/gen.h"
 
 #include <stddef.h>
@@ -38,12 +38,51 @@ static void rejoin(Gen *g, LLVMBasicBlockRef go) {
     LLVMPositionBuilderAtEnd(g->B, go);
 }
 
-void emit_mbar(Gen *g, Op *op) {
+// Where groups take turns, ptxas is to find the blocks that it was measured with.
+static void mbar_by_blocks(Gen *g, Op *op) {
     LLVMBasicBlockRef go;
     if_thread(g, LLVMBuildICmp(g->B, LLVMIntEQ, g->tid, gen_i32(g, 0), ""), &go);
     for (int i = 0; i < op->imm; i++)
         call(g, "llvm.nvvm.mbarrier.init.shared", 2, (LLVMValueRef[]){gen_smem(g, gen_i32(g, op->attr + 8 * i)), gen_i32(g, op->out[0]->type.shape[0])});
     rejoin(g, go);
+}
+
+static void mbar_arrive_by_blocks(Gen *g, Op *op) {
+    LLVMBasicBlockRef go;
+    LLVMValueRef bar = mbar_at(g, op->in[0], gen_get(g, op->in[1], 0)), thread = LLVMBuildAnd(g->B, g->tid, gen_i32(g, 127), "");
+    bool far = op->attr > 1;
+    if_thread(g, LLVMBuildICmp(g->B, LLVMIntULT, thread, gen_i32(g, far ? op->attr : 1), ""), &go);
+    if (far) bar = call(g, "llvm.nvvm.mapa.shared.cluster", 2, (LLVMValueRef[]){bar, thread});
+    call(g, far ? "llvm.nvvm.mbarrier.arrive.scope.cta.space.cluster" : "llvm.nvvm.mbarrier.arrive.scope.cta.space.cta", 2, (LLVMValueRef[]){bar, gen_i32(g, 1)});
+    rejoin(g, go);
+}
+
+static void mbar_wait_by_blocks(Gen *g, Op *op) {
+    LLVMValueRef bar = mbar_at(g, op->in[0], gen_get(g, op->in[1], 0)), parity = gen_get(g, op->in[2], 0);
+    LLVMBasicBlockRef spin = gen_block(g, "spin"), go = gen_block(g, "ready");
+    LLVMBuildBr(g->B, spin);
+    LLVMPositionBuilderAtEnd(g->B, spin);
+    LLVMValueRef ok = call(g, "llvm.nvvm.mbarrier.try.wait.parity.scope.cta.space.cta", 2, (LLVMValueRef[]){bar, parity});
+    LLVMBuildCondBr(g->B, ok, go, spin);
+    LLVMPositionBuilderAtEnd(g->B, go);
+}
+
+// Branches and predicates inside a piece of assembly cost LLVM a fraction of what blocks of its own do.
+static void effect(Gen *g, const char *text, const char *cons, int n, LLVMValueRef *args) {
+    gen_asm(g, LLVMVoidTypeInContext(g->C), text, cons, n, args, true, true);
+}
+
+static LLVMValueRef address(Gen *g, LLVMValueRef smem) { return LLVMBuildPtrToInt(g->B, smem, g->i32, ""); }
+
+void emit_mbar(Gen *g, Op *op) {
+    if (!g->accs) { mbar_by_blocks(g, op); return; }
+    Buf text = {0};
+    buf_puts(&text, "{\n@!$1 bra others;\n");              // not each by a predicate: ptxas puts a fence after each, for all threads then
+    for (int i = 0; i < op->imm; i++)
+        buf_printf(&text, "mbarrier.init.shared.b64 [$0+%d], %d;\n", 8 * i, (int)op->out[0]->type.shape[0]);
+    buf_puts(&text, "others:\n}");
+    effect(g, text.p, "r,b,~{memory}", 2, (LLVMValueRef[]){address(g, gen_smem(g, gen_i32(g, op->attr))), LLVMBuildICmp(g->B, LLVMIntEQ, g->tid, gen_i32(g, 0), "")});
+    buf_free(&text);
 }
 
 void emit_mbar_expect(Gen *g, Op *op) {
@@ -54,23 +93,18 @@ void emit_mbar_expect(Gen *g, Op *op) {
 // One arrival for each consumer warp group; in a cluster a thread of it for each block, at that block's barrier. What it
 // tells has no writes before it that the other block reads, so it needs no wider scope, which would be a fence of the GPU.
 void emit_mbar_arrive(Gen *g, Op *op) {
-    LLVMBasicBlockRef go;
-    LLVMValueRef bar = mbar_at(g, op->in[0], gen_get(g, op->in[1], 0)), thread = LLVMBuildAnd(g->B, g->tid, gen_i32(g, 127), "");
+    if (!g->accs) { mbar_arrive_by_blocks(g, op); return; }
+    LLVMValueRef bar = address(g, mbar_at(g, op->in[0], gen_get(g, op->in[1], 0))), thread = LLVMBuildAnd(g->B, g->tid, gen_i32(g, 127), "");
     bool far = op->attr > 1;
-    if_thread(g, LLVMBuildICmp(g->B, LLVMIntULT, thread, gen_i32(g, far ? op->attr : 1), ""), &go);
-    if (far) bar = call(g, "llvm.nvvm.mapa.shared.cluster", 2, (LLVMValueRef[]){bar, thread});
-    call(g, far ? "llvm.nvvm.mbarrier.arrive.scope.cta.space.cluster" : "llvm.nvvm.mbarrier.arrive.scope.cta.space.cta", 2, (LLVMValueRef[]){bar, gen_i32(g, 1)});
-    rejoin(g, go);
+    LLVMValueRef mine = LLVMBuildICmp(g->B, LLVMIntULT, thread, gen_i32(g, far ? op->attr : 1), "");
+    if (far) effect(g, "{\n.reg .b32 a;\n@$1 mapa.shared::cluster.u32 a, $0, $2;\n@$1 mbarrier.arrive.shared::cluster.b64 _, [a];\n}", "r,b,r,~{memory}", 3, (LLVMValueRef[]){bar, mine, thread});
+    else effect(g, "@$1 mbarrier.arrive.shared.b64 _, [$0];", "r,b,~{memory}", 2, (LLVMValueRef[]){bar, mine});
 }
 
 void emit_mbar_wait(Gen *g, Op *op) {
-    LLVMValueRef bar = mbar_at(g, op->in[0], gen_get(g, op->in[1], 0)), parity = gen_get(g, op->in[2], 0);
-    LLVMBasicBlockRef spin = gen_block(g, "spin"), go = gen_block(g, "ready");
-    LLVMBuildBr(g->B, spin);
-    LLVMPositionBuilderAtEnd(g->B, spin);
-    LLVMValueRef ok = call(g, "llvm.nvvm.mbarrier.try.wait.parity.scope.cta.space.cta", 2, (LLVMValueRef[]){bar, parity});
-    LLVMBuildCondBr(g->B, ok, go, spin);
-    LLVMPositionBuilderAtEnd(g->B, go);
+    if (!g->accs) { mbar_wait_by_blocks(g, op); return; }
+    LLVMValueRef args[] = {address(g, mbar_at(g, op->in[0], gen_get(g, op->in[1], 0))), gen_get(g, op->in[2], 0)};
+    effect(g, "{\n.reg .pred p;\nwait:\nmbarrier.try_wait.parity.shared.b64 p, [$0], $1;\n@!p bra wait;\n}", "r,r,~{memory}", 2, args);
 }
 
 void emit_fence_async(Gen *g, Op *op) {
@@ -312,17 +346,10 @@ static int64_t step_offset(const Type *t, bool mn_major, int k, int row) {
     return (int64_t)(k / per) * t->shape[0] * t->swizzle + k % per * 32 + (int64_t)row * t->swizzle;
 }
 
-static LLVMTypeRef acc_struct(Gen *g, LLVMTypeRef of, int n) {
-    LLVMTypeRef t[256];
-    for (int i = 0; i < n; i++) t[i] = of;
-    return LLVMStructTypeInContext(g->C, t, (unsigned)n, 0);
-}
-
-// The op after a wgmma waits, with its accumulators alone: then the wait joins the product's assembly. How many groups
-// may stay in flight, or -1.
-static int joined_wait(const Op *op) {
+// The op after a wgmma, if it waits for its accumulators alone: then the wait joins the product's assembly.
+static const Op *joined_wait(const Op *op) {
     const Op *w = op->next;
-    return w && w->code == OP_T_wgmma_wait && w->nin == 1 && w->in[0] == op->out[0] ? (int)w->imm : -1;
+    return w && w->code == OP_T_wgmma_wait && w->nin == 1 && w->in[0] == op->out[0] ? w : NULL;
 }
 
 static const char *operand_type(Elem e) {
@@ -338,9 +365,17 @@ static const char *operand_type(Elem e) {
     }
 }
 
+static LLVMTypeRef acc_struct(Gen *g, LLVMTypeRef of, int n) {
+    LLVMTypeRef t[256];
+    for (int i = 0; i < n; i++) t[i] = of;
+    return LLVMStructTypeInContext(g->C, t, (unsigned)n, 0);
+}
+
+// Where accumulators are values of LLVM's (llvm_acc.c says where): tied to the products as operands, and threaded through waits.
+//
 // A whole product in one piece of assembly: fence, every m64nNk step (32 bytes of k) on its block of accumulators, commit.
 // Descriptors advance by constants.
-void emit_wgmma(Gen *g, Op *op) {
+static void tied_wgmma(Gen *g, Op *op) {
     Val *o = op->out[0], *a = op->in[0], *b = op->in[1];
     bool acc_in = op->flags & HAS_ACC, ta = op->attr & 1, tb = op->attr >> 1 & 1;
     const Val *row = op->in[4 + acc_in], *k_axis = op->in[6 + acc_in];
@@ -349,7 +384,7 @@ void emit_wgmma(Gen *g, Op *op) {
     int step = 32 / elem_bytes(eb), steps = (int)(axis_extent(k_axis) / step), n = 0, da = acc_in ? 2 * regs : regs, db = da + 1;
     if (ea != eb && elem_is_int(eb)) gen_need(g, offsetof(Target, has_wgmma_mixed));
     bool ints = o->type.elem == EL_i32, halves = elem_bytes(eb) == 2, in_regs = a->type.kind == TY_TILE;
-    int words = in_regs ? 4 * steps * blocks : 0, wait = joined_wait(op);
+    int words = in_regs ? 4 * steps * blocks : 0, wait = joined_wait(op) ? (int)joined_wait(op)->imm : -1;
     LLVMValueRef args[520];
     Buf text = {0}, cons = {0};
     if (in_regs) { db = da + words; }
@@ -389,8 +424,8 @@ void emit_wgmma(Gen *g, Op *op) {
 
 // Waits, with the accumulators and whatever else the products in flight use threaded through: 16-bit tiles as
 // words, f32 ones as they are.
-void emit_wgmma_wait(Gen *g, Op *op) {
-    if (op->prev && op->prev->code == OP_T_wgmma && joined_wait(op->prev) >= 0) {
+static void tied_wait(Gen *g, Op *op) {
+    if (op->prev && op->prev->code == OP_T_wgmma && joined_wait(op->prev)) {
         for (int r = 0; r < gen_tile(g, op->in[0])->n; r++) gen_set(g, op->out[0], r, gen_get(g, op->in[0], r));
         return;
     }
@@ -422,3 +457,102 @@ void emit_wgmma_wait(Gen *g, Op *op) {
     buf_free(&cons);
 }
 
+// Assembly whose results are v's accumulators first, if somebody computes with them.
+typedef struct Pieces { Buf text, cons; LLVMTypeRef types[520]; LLVMValueRef args[520]; int nout, nin; } Pieces;
+
+static void piece_constraint(Pieces *p, const char *c) {
+    if (p->cons.n) buf_putc(&p->cons, ',');
+    buf_puts(&p->cons, c);
+}
+
+static void piece_in(Pieces *p, const char *c, LLVMValueRef x) {
+    piece_constraint(p, c);
+    p->args[p->nin++] = x;
+}
+
+static void piece_take(Gen *g, Pieces *p, const Val *v) {
+    acc_take_text(g->accs, v, p->nout, &p->text, &p->cons);
+    for (int i = 0; i < acc_regs(v); i++) p->types[p->nout++] = v->type.elem == EL_f32 ? g->f32 : g->i32;
+}
+
+static LLVMValueRef piece_end(Gen *g, Pieces *p) {
+    LLVMTypeRef ret = p->nout ? LLVMStructTypeInContext(g->C, p->types, (unsigned)p->nout, 0) : LLVMVoidTypeInContext(g->C);
+    LLVMValueRef x = gen_asm(g, ret, p->text.p, p->cons.p ? p->cons.p : "", p->nin, p->args, true, true);
+    buf_free(&p->text);
+    buf_free(&p->cons);
+    return x;
+}
+
+static void put_list(Buf *text, const char *prefix, int from, int n) {          // {$4, $5, $6}
+    for (int i = 0; i < n; i++) {
+        buf_puts(text, i ? ", " : "{");
+        buf_puts(text, prefix);
+        buf_int(text, from + i);
+    }
+    buf_putc(text, '}');
+}
+
+// A whole product in one piece of assembly: fence, every m64nNk step (32 bytes of k) on its block of accumulators, commit,
+// and the wait if it comes next. Descriptors advance by constants.
+void emit_wgmma(Gen *g, Op *op) {
+    if (!g->accs) { tied_wgmma(g, op); return; }
+    Val *o = op->out[0], *a = op->in[0], *b = op->in[1];
+    bool acc_in = op->flags & HAS_ACC, ta = op->attr & 1, tb = op->attr >> 1 & 1;
+    const Val *row = op->in[4 + acc_in], *k_axis = op->in[6 + acc_in];
+    const Op *wait = joined_wait(op);
+    int regs = gen_tile(g, o)->n, groups = g->f->groups, blocks = (int)(axis_extent(row) / 64 / groups), per = regs / blocks;
+    Elem ea = (Elem)a->type.elem, eb = (Elem)b->type.elem;
+    int step = 32 / elem_bytes(eb), steps = (int)(axis_extent(k_axis) / step), at = acc_first(g->accs, o);
+    if (ea != eb && elem_is_int(eb)) gen_need(g, offsetof(Target, has_wgmma_mixed));
+    bool ints = o->type.elem == EL_i32, halves = elem_bytes(eb) == 2, in_regs = a->type.kind == TY_TILE;
+    const Val *read = wait && acc_read(g->accs, wait->out[0]) ? wait->out[0] : NULL;
+    if (acc_in) acc_put(g, op->in[4], o);
+
+    // This group's 64 rows: in the layout they are the warps' bits, repeated `blocks` times.
+    LLVMValueRef at_a = in_regs ? NULL : stage_at(g, a, gen_get(g, op->in[2], 0)), at_b = stage_at(g, b, gen_get(g, op->in[3], 0));
+    if (groups > 1 && !in_regs) at_a = add(g, at_a, mul(g, LLVMBuildLShr(g->B, g->warp, gen_i32(g, 2), ""), step_offset(&a->type, ta, 0, 64)));
+    Pieces p = {0};
+    bool named = in_regs && acc_held(g->accs, a);
+    int words = named ? 0 : in_regs ? 4 * steps * blocks : 1, first = read ? regs : 0;
+    Buf *text = &p.text;
+    buf_puts(text, "{\n.reg .b64 da, db;\nwgmma.fence.sync.aligned;\n");
+    for (int m = 0; m < blocks; m++)
+        for (int k = 0; k < steps; k++) {
+            if (!in_regs) buf_printf(text, "add.s64 da, $%d, %lld;\n", first, (long long)step_offset(&a->type, ta, k, m * 64 * groups) / 16);
+            buf_printf(text, "add.s64 db, $%d, %lld;\n", first + words, (long long)step_offset(&b->type, tb, k, 0) / 16);
+            buf_printf(text, "wgmma.mma_async.sync.aligned.m64n%dk%d.%s.%s.%s ", per * 2, step, ints ? "s32" : "f32", operand_type(ea), operand_type(eb));
+            put_list(text, "%acc", at + m * per, per);
+            buf_puts(text, ", ");
+            if (in_regs) put_list(text, named ? "%acc" : "$", (named ? acc_first(g->accs, a) : first) + 4 * (m * steps + k), 4);
+            else buf_puts(text, "da");
+            buf_printf(text, ", db, %d", acc_in || k > 0);
+            if (!ints) buf_puts(text, ", 1, 1");
+            if (halves) buf_printf(text, in_regs ? ", %d" : ", %d, %d", in_regs ? tb : ta, tb);
+            buf_puts(text, ";\n");
+        }
+    buf_puts(text, "wgmma.commit_group.sync.aligned;\n");
+    if (wait) buf_printf(text, "wgmma.wait_group.sync.aligned %d;\n", (int)wait->imm);
+    if (read) piece_take(g, &p, read);
+    buf_puts(text, "}");
+    if (in_regs) for (int i = 0; i < words; i++) piece_in(&p, "r", gen_word(g, a, 2 * i, 2));
+    else piece_in(&p, "l", descriptor(g, a, at_a, ta));
+    piece_in(&p, "l", descriptor(g, b, at_b, tb));
+    LLVMValueRef x = piece_end(g, &p);
+    if (read) acc_set(g, read, x, 0);
+}
+
+// Waits, and copies out what somebody computes with. What else is said to be read after it stands behind it in the text.
+void emit_wgmma_wait(Gen *g, Op *op) {
+    if (!g->accs) { tied_wait(g, op); return; }
+    if (op->prev && op->prev->code == OP_T_wgmma && joined_wait(op->prev) == op) return;
+    Pieces p = {0};
+    int n = 0;
+    buf_printf(&p.text, "wgmma.wait_group.sync.aligned %d;\n", (int)op->imm);
+    for (int i = 0; i < op->nin; i++) if (acc_held(g->accs, op->out[i]) && acc_read(g->accs, op->out[i])) piece_take(g, &p, op->out[i]);
+    LLVMValueRef x = piece_end(g, &p);
+    for (int i = 0; i < op->nin; i++) {
+        const Val *v = op->in[i], *o = op->out[i];
+        if (acc_held(g->accs, o)) { if (acc_read(g->accs, o)) n = acc_set(g, o, x, n); continue; }
+        memcpy(gen_tile(g, o)->r, gen_tile(g, v)->r, sizeof(Reg) * (size_t)gen_tile(g, v)->n);
+    }
+}
