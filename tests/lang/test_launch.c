@@ -62,9 +62,9 @@ static void kernel_init(Kernel *k) {
     static const LStep m[] = {DIM(0)}, n[] = {DIM(1)}, n2[] = {DIM(1), K(2), DO(MUL)};
     memset(k, 0, sizeof *k);
     k->s = session_new();
-    k->dims[0] = (LaunchDim){sym(k->s, "M"), -1};
-    k->dims[1] = (LaunchDim){sym(k->s, "N"), -1};
-    k->dims[2] = (LaunchDim){sym(k->s, "D"), 64};
+    k->dims[0] = (LaunchDim){.name = sym(k->s, "M"), .fixed = -1};
+    k->dims[1] = (LaunchDim){.name = sym(k->s, "N"), .fixed = -1};
+    k->dims[2] = (LaunchDim){.name = sym(k->s, "D"), .fixed = 64};
     k->params[0] = (LaunchParam){.kind = PK_TENSOR, .name = sym(k->s, "x"), .elem = EL_bf16, .rank = 2, .dim = {{m, 1}, {n, 1}}, .solves = {0, 1}};
     k->params[1] = (LaunchParam){.kind = PK_TENSOR, .mode = PM_OUT, .name = sym(k->s, "y"), .elem = EL_f32, .rank = 1, .dim = {{n2, 3}}, .solves = {-1}};
     k->params[2] = (LaunchParam){.kind = PK_SCALAR, .name = sym(k->s, "a"), .elem = EL_f32};

@@ -40,9 +40,9 @@ static int setup(void **state)
     params[2] = (LaunchParam){.name = name("c"), .mode = PM_OUT, .elem = EL_f32, .rank = 2, .dim = {ONE(M), ONE(N)}, .solves = {-1, -1}};
     params[3] = (LaunchParam){.kind = PK_SCALAR, .name = name("n"), .elem = EL_i32};
     params[4] = (LaunchParam){.kind = PK_SCALAR, .name = name("s"), .elem = EL_f32};
-    dims[M] = (LaunchDim){name("M"), -1};
-    dims[N] = (LaunchDim){name("N"), -1};
-    dims[K] = (LaunchDim){name("K"), -1};
+    dims[M] = (LaunchDim){.name = name("M"), .fixed = -1};
+    dims[N] = (LaunchDim){.name = name("N"), .fixed = -1};
+    dims[K] = (LaunchDim){.name = name("K"), .fixed = -1};
     guards[0] = (LaunchGuard){{quarter, 5}, "K % 4 == 0 (mix.tk:2)"};
     facts[0] = (LaunchGuard){{eighth, 5}, "N % 8 == 0"};
     info = (LaunchInfo){.entry = "mix", .kernel = name("mix"), .params = params, .nparams = 5, .dims = dims, .ndims = 3, .guards = guards, .nguards = 1,
