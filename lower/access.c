@@ -177,7 +177,7 @@ static bool union_axes(const Op *op, Type *t) {
 
 static void adjacent(Facts *s, Access *a) {
     int64_t n;
-    a->inner = a->nidx - 1;
+    a->inner = a->nidx ? a->nidx - 1 : 0;
     if (a->p->strided || !facts_fn(s)->fast) return;
     for (int d = 0; d < a->nidx; d++) a->unit[d] = fact_constant(s, a->p->dim[d], &n) && n == 1;
     while (a->inner > 0 && a->unit[a->inner]) a->inner--;
