@@ -16,7 +16,12 @@
 #define LIMIT ((int64_t)0x7fffffff - (1 << 20))
 #define HUGE_DIM ((int64_t)1 << 40)
 
-struct Facts { Fn *f; Linear *linear; int64_t *sample; };
+// What one question has found so far: an operand that is named twice is looked at once, so that chains of selects and sums end.
+// Nothing is kept from one question to the next, since passes ask while they rewrite.
+enum { SEEN = 128 };
+typedef struct Seen { const Val *v; uint32_t question; bool ranged, asked, fits; Range range; } Seen;
+
+struct Facts { Fn *f; Linear *linear; int64_t *sample; uint32_t question; int depth; Seen seen[SEEN]; };
 
 Facts *facts_new(Fn *f) {
     Facts *s = NEW(f->arena, Facts);
@@ -25,6 +30,14 @@ Facts *facts_new(Fn *f) {
 }
 
 Fn  *facts_fn(const Facts *s) { return s->f; }
+
+static Seen *seen(Facts *s, const Val *v) {
+    Seen *e = &s->seen[(uintptr_t)v / sizeof(Val) % SEEN];
+    if (e->v != v || e->question != s->question) *e = (Seen){.v = v, .question = s->question};
+    return e;
+}
+
+static void ask(Facts *s) { if (s->depth++ == 0) s->question++; }
 Val *axis_lo(const Val *axis) { return axis->def->in[0]; }
 Val *axis_hi(const Val *axis) { return axis->def->in[1]; }
 
@@ -37,6 +50,15 @@ static bool is_const(const Val *v, int64_t *c) {
 // ---- the launcher's expressions ------------------------------------------------------------------
 
 static const int8_t host_op[OP_COUNT] = {[OP_add] = L_ADD, [OP_sub] = L_SUB, [OP_mul] = L_MUL, [OP_div] = L_DIV, [OP_rem] = L_MOD};
+
+// Expressions of the launcher are trees: one that names a part twice, which names a part twice, is given up before it is too long.
+enum { LONGEST = 512 };
+
+static bool joined(Arena *a, LOp op, LExpr x, LExpr y, LExpr *out) {
+    if (x.n + y.n >= LONGEST) return false;
+    *out = launch_join(a, op, x, y);
+    return true;
+}
 
 bool host_expr(Facts *s, const Val *v, LExpr *out) {
     Op *d = v->def;
@@ -55,12 +77,10 @@ bool host_expr(Facts *s, const Val *v, LExpr *out) {
     case OP_T_cast: return host_expr(s, d->in[0], out);
     case OP_T_binary:
         if (!host_op[d->sub] || !host_expr(s, d->in[0], &x) || !host_expr(s, d->in[1], &y)) return false;
-        *out = launch_join(a, (LOp)host_op[d->sub], x, y);
-        return true;
+        return joined(a, (LOp)host_op[d->sub], x, y, out);
     case OP_T_fun:
         if ((d->sub != TF_min && d->sub != TF_max) || !host_expr(s, d->in[0], &x) || !host_expr(s, d->in[1], &y)) return false;
-        *out = launch_join(a, d->sub == TF_min ? L_MIN : L_MAX, x, y);
-        return true;
+        return joined(a, d->sub == TF_min ? L_MIN : L_MAX, x, y, out);
     default: return false;
     }
 }
@@ -247,20 +267,43 @@ static Range range_of(Facts *s, const Val *v) {
 }
 
 Range fact_range(Facts *s, const Val *v) {
-    Range r = range_of(s, v);
+    ask(s);
+    Seen *known = seen(s, v);
+    Range r = known->range;
     LExpr e;
-    if (s->f->fast && (r.hi > LIMIT || r.lo < INT32_MIN) && v->type.kind == TY_TILE && v->type.elem == EL_index && host_expr(s, v, &e))
-        r = assume_small(s, e, r);
+    if (!known->ranged) {
+        r = range_of(s, v);
+        if (s->f->fast && (r.hi > LIMIT || r.lo < INT32_MIN) && v->type.kind == TY_TILE && v->type.elem == EL_index && host_expr(s, v, &e))
+            r = assume_small(s, e, r);
+        known = seen(s, v);                            // what was asked meanwhile may have taken its place
+        known->ranged = true;
+        known->range = r;
+    }
+    s->depth--;
     return r;
 }
 
-bool fact_fits32(Facts *s, const Val *v) {
+static bool fits32(Facts *s, const Val *v) {
     Range r = fact_range(s, v);
     if (r.lo < INT32_MIN || r.hi > INT32_MAX) return false;
     if (!v->def || (v->def->code != OP_T_binary && v->def->code != OP_T_fun && v->def->code != OP_T_select)) return true;
     for (int i = v->def->code == OP_T_select; i < v->def->nin; i++)
         if (!fact_fits32(s, v->def->in[i])) return false;
     return true;
+}
+
+bool fact_fits32(Facts *s, const Val *v) {
+    ask(s);
+    Seen *known = seen(s, v);
+    bool fits = known->fits;
+    if (!known->asked) {
+        fits = fits32(s, v);
+        known = seen(s, v);
+        known->asked = true;
+        known->fits = fits;
+    }
+    s->depth--;
+    return fits;
 }
 
 // ---- bounds for the launcher ---------------------------------------------------------------------
