@@ -647,7 +647,7 @@ TKernel *sema_instance(SemaFile *f, const Node *kernel, const SemaValue *set, in
         if (!c->again) break;
         diag_forget(f->s, before);
     }
-    if (diag_errors(f->s) > errors) return NULL;
+    if (diag_errors(f->s) > errors || (c->failed && errors)) return NULL;      // the parser, or another instance, has said it
     if (c->failed) ice("kernel %s: something is wrong, and nothing was said", kernel->sym->s);
     return c->k;
 }
