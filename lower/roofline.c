@@ -5,7 +5,8 @@
 //       at 4096        100.7 MB in 21.0 us, 117.4 Mflop in 1.8 us, 1.2 flop/byte: memory bounds it (H200)
 //
 // It is counted on the tile IR as built and simplified, before any pass cuts or copies loops. Bytes are compulsory: each
-// tensor that is loaded from, stored to, or both, once; what caches do not catch comes on top. Operations are those of
+// tensor that is loaded from, stored to, or both, once, and of a tensor that is only gathered from or scattered to (its
+// index was loaded) the elements that are asked for, where they are fewer; what caches do not catch comes on top. Operations are those of
 // floats: one for an addition, a function, an element of a reduction, two for a multiply-add and for each pair of a
 // product. An op is done for each live lane of its axes, in each program and trip: a grid clause or loop that makes one of
 // the axes gives its length, any other one how often it runs, an axis made by neither its own length. A bound that depends
@@ -25,9 +26,15 @@ enum { MOST_TERMS = 12, NEST = 16 };
 typedef struct Term { double k; LExpr of; } Term;               // of.n 0: 1
 typedef struct Work { Term at[MOST_TERMS]; int n; bool most; } Work;
 
+typedef struct Touch {                                          // of a tensor, by loads and by stores
+    bool  whole, most;
+    LExpr asked;                                               // elements at places that data decide; n 0: none
+} Touch;
+
 typedef struct Count {
     Fn    *f;
     Facts *facts;
+    Touch  touch[MAX_PARAMS][2];
     Work   bytes, flops, products;
     Elem   product;                                            // what is multiplied
     bool   most;                                               // the term at work has a bound that is no number
@@ -88,8 +95,10 @@ static int made_by(Count *c, const Type *t, const TGrid *g, uint32_t done) {
     return -1;
 }
 
-static void done_for(Count *c, Work *w, double k, const Type *t, Op *const *loop, int nloop) {
-    LExpr of = {0}, len;
+// Lanes of t over all programs and trips: k * of.
+static void how_often(Count *c, double *times_k, LExpr *times_of, const Type *t, Op *const *loop, int nloop) {
+    LExpr of = *times_of, len;
+    double k = *times_k;
     uint32_t done = 0;
     c->most = false;
     for (int i = 0; i < c->f->kernel->ngrid; i++) {
@@ -117,6 +126,13 @@ static void done_for(Count *c, Work *w, double k, const Type *t, Op *const *loop
         if (known) times(c, &k, &of, len);
         else { c->most = most; k *= (double)axis_extent(axis); }
     }
+    *times_k = k;
+    *times_of = of;
+}
+
+static void done_for(Count *c, Work *w, double k, const Type *t, Op *const *loop, int nloop) {
+    LExpr of = {0};
+    how_often(c, &k, &of, t, loop, nloop);
     add(w, k, of, c->most);
 }
 
@@ -137,9 +153,37 @@ static void count_op(Count *c, const Op *op, Op *const *loop, int nloop) {
     }
 }
 
+static bool loaded(const Val *v, int *steps) {                  // something that was loaded makes it
+    if (!v->def || --*steps < 0) return false;
+    if (v->def->code == OP_T_load) return true;
+    for (int i = 0; i < v->def->nin; i++) if (loaded(v->def->in[i], steps)) return true;
+    return false;
+}
+
+static void count_access(Count *c, const Op *op, Op *const *loop, int nloop) {
+    if (op->code != OP_T_load && op->code != OP_T_store && op->code != OP_T_atomic) return;
+    if (op->in[0]->type.kind != TY_TENSOR) return;
+    bool by_data = false;
+    int  steps = 1000;
+    for (int i = 1; i <= op->nidx; i++) by_data |= loaded(op->in[i], &steps);
+    Type lanes = op->code == OP_T_load ? op->out[0]->type : op_places(op);
+    double k = 1;
+    LExpr of = {0};
+    how_often(c, &k, &of, &lanes, loop, nloop);
+    LExpr n = of.n ? launch_join_const(c->f->arena, L_MUL, of, (int64_t)k) : launch_const(c->f->arena, (int64_t)k);
+    for (int way = 0; way < 2; way++) {
+        Touch *t = &c->touch[op->in[0]->def->imm][way];
+        if (op->code == (way ? OP_T_load : OP_T_store)) continue;
+        t->whole |= !by_data;
+        t->most |= c->most;
+        t->asked = t->asked.n ? launch_join(c->f->arena, L_ADD, t->asked, n) : n;
+    }
+}
+
 static void count_region(Count *c, const Region *r, Op **loop, int nloop) {
     for (Op *op = r->first; op; op = op->next) {
         count_op(c, op, loop, nloop);
+        count_access(c, op, loop, nloop);
         if (nloop == NEST) continue;
         loop[nloop] = op;
         for (int i = 0; i < op->nreg; i++) count_region(c, op->reg[i], loop, nloop + 1);
@@ -151,16 +195,14 @@ static void count_region(Count *c, const Region *r, Op **loop, int nloop) {
 static void count_bytes(Count *c) {
     const LaunchInfo *l = c->f->launch;
     for (int p = 0; p < l->nparams; p++) {
-        int ways = 0;
-        if (l->params[p].kind != PK_TENSOR) continue;
-        for (const Op *op = op_walk(&c->f->body, NULL); op; op = op_walk(&c->f->body, op)) {
-            bool touches = op->nin && op->in[0]->type.kind == TY_TENSOR && op->in[0]->def->imm == p;
-            if (touches) ways |= op->code == OP_T_load ? 1 : op->code == OP_T_store ? 2 : op->code == OP_T_atomic ? 3 : 0;
+        double k = (double)elem_bytes(l->params[p].elem), one = 1;
+        LExpr size = {0};
+        for (int d = 0; d < l->params[p].rank; d++) times(c, &one, &size, l->params[p].dim[d]);
+        for (int way = 0; way < 2; way++) {
+            const Touch *t = &c->touch[p][way];
+            if (t->whole || (t->asked.n && !size.n)) add(&c->bytes, k * one, size, false);
+            else if (t->asked.n) add(&c->bytes, k * one, launch_join(c->f->arena, L_MIN, size, t->asked), t->most);
         }
-        double k = (double)elem_bytes(l->params[p].elem) * ((ways & 1) + (ways >> 1));
-        LExpr of = {0};
-        for (int d = 0; d < l->params[p].rank; d++) times(c, &k, &of, l->params[p].dim[d]);
-        if (ways) add(&c->bytes, k, of, false);
     }
 }
 
