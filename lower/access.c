@@ -11,10 +11,14 @@
 // strides and the axis's own bound to be multiples of v. What is not known is assumed, as a launch fact,
 // by the specialised variant of the kernel; the general one then moves single elements.
 //
+// Elements may be adjacent in runs only: y[m, n / 32, n % 32]. Then v of them lie in one run (runs.c), and what their other
+// indices are is the same for all v.
+//
 // A dimension of one element has no stride to speak of. Elements are adjacent along the last dimension that is longer,
 // so a column x[K, 1] is K numbers in a row, for vectors, asynchronous copies and TMA alike (which only the specialised
 // variant may say: a column may have been cut out of a matrix).
 #include "lower/access.h"
+#include "lower/runs.h"
 
 #include <string.h>
 
@@ -124,11 +128,21 @@ static bool in_block(Facts *s, const Affine *f, const Val *axis, LExpr dim) {
     return false;
 }
 
+// A quotient or remainder of axes, by what it can be on live lanes: n / 32 where n ends at 1536; n % D in a dimension of D.
+static bool in_live_range(Facts *s, const Val *idx, LExpr dim) {
+    const Op *d = idx->def;
+    int64_t n;
+    Range r = fact_live_range(s, idx);
+    if (r.lo < 0) return false;
+    if (fact_constant(s, dim, &n) && r.hi < n) return true;
+    return d && d->code == OP_T_binary && d->sub == OP_rem && d->in[1]->type.rank == 0 && within(s, d->in[1], dim);
+}
+
 static bool proved(Facts *s, const Access *a, int d) {
     const Affine *f = &a->aff[d];
     const Val *idx = a->idx[d];
     if (idx->type.rank == 0) return fact_range(s, idx).lo >= 0 && below(s, idx, a->p->dim[d]);
-    if (f->ntile || f->naxis != 1 || f->axis[0].k != 1 || f->axis[0].scale) return false;
+    if (f->ntile || f->naxis != 1 || f->axis[0].k != 1 || f->axis[0].scale) return in_live_range(s, idx, a->p->dim[d]);
     const Val *axis = f->axis[0].axis;                          // exactly lo + i?
     LExpr by;
     if (!beyond(s, f, axis_lo(axis), &by)) return in_numbers(s, f, axis, a->p->dim[d]) || in_block(s, f, axis, a->p->dim[d]);
@@ -149,7 +163,14 @@ static bool axis_elsewhere(const Access *a, const Val *axis, int but) {
     return false;
 }
 
-static int widest(Facts *s, const Access *a) {
+// Does each dimension's index, along the axis, do what v adjacent elements want of it?
+static bool in_runs(Facts *s, const Access *a, const Val *axis, int v) {
+    for (int d = 0; d < a->nidx; d++)
+        if (lane_step(s, a->idx[d], axis, v) != (d == a->inner ? RUN_UP : RUN_SAME)) return false;
+    return true;
+}
+
+static int widest(Facts *s, const Access *a, bool affine) {
     int last = a->inner;
     const Affine *f = &a->aff[last];
     const Val *axis = a->type.axis[a->contiguous];
@@ -157,7 +178,7 @@ static int widest(Facts *s, const Access *a) {
     if (!s || (a->elem == EL_bool && a->op->code != OP_T_load)) return 1;     // a register of a bool is a predicate: stored one by one
     if (!a->proved[last]) return 1;
     for (; v > 1; v /= 2) {
-        bool ok = divides_uniform(s, f, v);
+        bool ok = affine ? divides_uniform(s, f, v) : in_runs(s, a, axis, v) && lanes_aligned(s, a->idx[last], axis, v);
         ok = ok && ((axis->def->flags & AXIS_FULL) ? axis_extent(axis) % v == 0 : fact_divides(s, axis_hi(axis), v));
         for (int d = 0; d < a->nidx && ok; d++) ok = d == last || a->unit[d] || fact_stride_divides(s, a->param, d, v);
         if (ok) return v;
@@ -222,7 +243,16 @@ bool access_shape(Facts *s, const Op *op, Access *a) {
 bool access_of(Facts *s, const Op *op, Access *a) {
     access_shape(s, op, a);
     const Affine *f = &a->aff[a->inner];
-    if (a->contiguous >= 0 && !f->ntile && f->naxis == 1) a->vec = widest(s, a);
+    if (a->contiguous >= 0 && !f->ntile && f->naxis == 1) {
+        a->vec = widest(s, a, true);
+        return true;
+    }
+    int otherwise = a->contiguous;
+    for (int i = a->type.rank; i-- > 0 && a->nidx && f->ntile && !a->p->strided && a->vec == 1;) {      // adjacent in runs?
+        a->contiguous = i;
+        a->vec = widest(s, a, false);
+    }
+    if (a->vec == 1) a->contiguous = otherwise;
     return true;
 }
 

@@ -305,17 +305,26 @@ static void anchor_rest(Assign *s) {
 
 // ---- conversions ---------------------------------------------------------------------------------
 
+enum { INDEX_DEPTH = 3 };
+
+// Index arithmetic, of lanes' numbers and scalars alone: cheaper to make again than to convert.
+static bool made_of_indices(const Val *v, int depth) {
+    const Op *d = v->def;
+    if (v->type.rank == 0 || (d && (d->code == OP_T_index || d->code == OP_T_live))) return true;
+    if (!d || elem_is_float((Elem)v->type.elem) || depth == 0 || (d->code != OP_T_splat && d->code != OP_T_binary)) return false;
+    for (int i = 0; i < d->nin; i++)
+        if (elem_is_float((Elem)d->in[i]->type.elem) || !made_of_indices(d->in[i], depth - 1)) return false;
+    return true;
+}
+
 static Val *converted(Assign *s, Op *at, Val *v, const Layout *l) {
     if (!is_tile(v) || layout_equal(v->layout, l)) return v;
     Op *d = v->def;
     Builder b = {s->f, NULL, at, at->span};
-    if (d && (d->code == OP_T_index || d->code == OP_T_live)) {         // cheaper to make again
-        Val *c = b_op(&b, (OpCode)d->code, d->sub, v->type, d->nin, d->in);
-        c->layout = l;
-        return c;
-    }
-    if (d && d->code == OP_T_splat && d->in[0]->type.rank == 0) {
-        Val *c = b_op(&b, OP_T_splat, 0, v->type, 1, d->in);
+    if (made_of_indices(v, INDEX_DEPTH)) {
+        Val *in[2];
+        for (int i = 0; i < d->nin; i++) in[i] = is_tile(d->in[i]) ? converted(s, at, d->in[i], layout_project(s->f->arena, l, &v->type, &d->in[i]->type)) : d->in[i];
+        Val *c = b_op(&b, (OpCode)d->code, d->sub, v->type, d->nin, in);
         c->layout = l;
         return c;
     }

@@ -21,7 +21,7 @@
 enum { SEEN = 128 };
 typedef struct Seen { const Val *v; uint32_t question; bool ranged, asked, fits; Range range; } Seen;
 
-struct Facts { Fn *f; Linear *linear; int64_t *sample; uint32_t question; int depth; Seen seen[SEEN]; };
+struct Facts { Fn *f; Linear *linear; int64_t *sample; uint32_t question; int depth; bool live; Seen seen[SEEN]; };
 
 Facts *facts_new(Fn *f) {
     Facts *s = NEW(f->arena, Facts);
@@ -235,13 +235,14 @@ static Range range_of(Facts *s, const Val *v) {
     case OP_T_keep:    return (Range){0, 1 << 18};                // bytes of shared memory
     case OP_T_index: {
         Range lo = fact_range(s, axis_lo(d->in[0])), hi = fact_range(s, axis_hi(d->in[0]));
+        if (s->live) return (Range){lo.lo, max64(lo.lo, min64(sat_add(lo.hi, axis_extent(d->in[0])), sat_add(hi.hi, -1)))};
         return (Range){lo.lo, min64(sat_add(lo.hi, axis_extent(d->in[0])), max64(lo.lo, sat_add(hi.hi, axis_extent(d->in[0]))))};
     }
     case OP_T_binary:  return clip(binary_range(s, d), v);
     case OP_T_cast:
         if (elem_is_float((Elem)d->in[0]->type.elem)) return whole(v);
         return clip(fact_range(s, d->in[0]), v);
-    case OP_T_splat: case OP_T_rename: return fact_range(s, d->in[0]);
+    case OP_T_splat: case OP_T_rename: case OP_T_convert: return fact_range(s, d->in[0]);
     case OP_T_select: {
         Range a = fact_range(s, d->in[1]), b = fact_range(s, d->in[2]);
         return (Range){min64(a.lo, b.lo), max64(a.hi, b.hi)};
@@ -280,6 +281,13 @@ Range fact_range(Facts *s, const Val *v) {
         known->range = r;
     }
     s->depth--;
+    return r;
+}
+
+Range fact_live_range(Facts *s, const Val *v) {
+    s->live = true;
+    Range r = fact_range(s, v);
+    s->live = false;
     return r;
 }
 

@@ -21,6 +21,7 @@ typedef struct Affine {
 Facts *facts_new(Fn *f);
 Fn    *facts_fn(const Facts *s);
 Range  fact_range(Facts *s, const Val *v);
+Range  fact_live_range(Facts *s, const Val *v);            // of its live lanes alone
 bool   fact_fits32(Facts *s, const Val *v);               // value and all that it is made of fit in i32
 int64_t fact_divisor(Facts *s, const Val *v);             // a power of two that divides it, <= 4096
 // True when v % d == 0 is known, or could be added to what the specialised variant assumes.
