@@ -133,8 +133,11 @@ static const Node *find_generic(const Node *fn, Sym name) {
 }
 
 static bool mismatch(Match *m, int i, const Arg *a, const char *want) {
+    const Node *p = m->fn->kid[1]->kid[i];
     Diag *d = report(m->c, E_argument_type, a->span, i + 1, m->fn->sym->s, want, ent_text(m->c, a->e));
-    diag_label(d, m->fn->kid[1]->kid[i]->span, "the parameter");
+    diag_label(d, p->span, "the parameter");
+    bool tile = a->e.kind == EN_value && a->e.x->type.naxes > 0 && !a->e.x->type.ptr;
+    if (tile && p->kid[0] && p->kid[0]->kind == N_type_name && p->sym) diag_help(d, "without its type, `%s` takes tiles as well as numbers", p->sym->s);
     return false;
 }
 
@@ -470,6 +473,7 @@ static Ent check_result(Check *c, const Node *type, Ent e, const Frame *f, Span 
         if (type_has(want, x->type.axis[i])) continue;
         Diag *d = report(c, E_type_mismatch, at, "the result", ttype_text(c, x->type), ttype_text(c, want));
         blame_axis(c, d, x, x->type.axis[i]);
+        if (want.naxes == 0 && x->type.elem == want.elem) diag_help(d, "without the type of its result, `%s` returns tiles as well as numbers", f->name->s);
         return ent_error(c);
     }
     return ent_value(tx_splat(c, x, want, at));

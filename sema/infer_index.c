@@ -30,7 +30,10 @@ static bool resolve(Check *c, const Node *n, TensorRef **out, Ent *idx) {
     if (base.kind != EN_tensor) {
         if (base.kind == EN_error) return false;
         Diag *d = report(c, E_not_tensor, n->kid[0]->span, ent_text(c, base));
-        if (base.kind == EN_value && !base.x->type.ptr) diag_help(d, "a tile is used whole; its axes align by name");
+        if (base.kind == EN_value && !base.x->type.ptr) {
+            diag_help(d, "a tile is used whole; its axes align by name");
+            diag_help(d, "for its value in another place, index what it is made of: the tensor, or a view, `|i in N| ..`");
+        }
         if (base.kind == EN_value && base.x->type.ptr) diag_help(d, "write `load(p + i)` and `store(p + i, v)`");
         if (base.kind == EN_fn || base.kind == EN_lambda) diag_help(d, "only a function with a domain, `|m in M| ...`, can be indexed");
         return false;

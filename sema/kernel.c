@@ -483,12 +483,27 @@ static void bind_params(Check *c, const Node *kernel) {
 
 // ---- where, grid -------------------------------------------------------------------------------------------
 
+// `H == N / 2` or `N == 2 * H`, where nothing else says what H is: it was meant to be defined.
+static void undefined_in(Check *c, const Node *n, const Node *equation) {
+    if (!n) return;
+    for (uint32_t i = n->kind == N_call; i < n->nkid; i++) undefined_in(c, n->kid[i], equation);
+    Ent e;
+    if (n->kind != N_name || !n->sym || scope_find(c->scope, n->sym) || builtin_const(c, n->sym, n->span, &e)) return;
+    Diag *d = report(c, E_unknown_name, n->span, n->sym->s);
+    Str value = span_text(c->s, equation->kid[1]->span);
+    if (n == equation->kid[0]) diag_help(d, "one sign defines it: `%s = %.*s`", n->sym->s, (int)value.n, value.p);
+    else diag_help(d, "to define it, let it stand alone before one sign: `%s = ...`", n->sym->s);
+    suggest_name(c, d, n->sym, n->span);
+    scope_bind(c, c->scope, n->sym, ent_error(c), n->span);
+}
+
 static void check_where(Check *c, const Node *kernel, bool *solved) {
     const Node *list = kernel->kid[2];
     for (uint32_t i = 0; list && i < list->nkid; i++) {
         const Node *w = list->kid[i];
         Span at = w->span;
         Ent e;
+        if (w->kind == N_binary && w->op == OP_eq && !is_equation(w)) undefined_in(c, w, w);
         if (is_equation(w)) {
             Sym name = w->kid[0]->sym;
             Ent value = eval(c, w->kid[1]);

@@ -48,7 +48,7 @@ static void look_up(Names *w, const Node *n) {
     static const char *const kinds[] = {"float", "int", "bool", "type", "fn", "axis", "index"};
     if (!n) return;
     if (n->kind == N_named && n->sym && strcmp(n->sym->s, "prec") == 0) return;      // prec = ieee
-    if (n->kind == N_name && n->sym) name_lookup(w->c, n);
+    if (n->kind == N_name && n->sym && name_lookup(w->c, n).kind == EN_error) declare(w, n->sym);      // said once
     if (n->kind == N_colon_dim && n->sym && !scope_find(w->own, n->sym)) {
         suggest_name(w->c, report(w->c, E_unknown_name, n->span, n->sym->s), n->sym, name_at(n));
     }

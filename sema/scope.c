@@ -104,7 +104,8 @@ void suggest_name(Check *c, Diag *d, Sym name, Span at) {
     if (advise(d, name) || name->n <= 1) return;
     Guess g = guess_for(name);
     for (const Scope *sc = c->scope; sc; sc = sc->up) {
-        for (const Bind *b = sc->first; b; b = b->next) consider(&g, name->s, b->name->s);
+        for (const Bind *b = sc->first; b; b = b->next)
+            if (b->ent.kind != EN_error || !c->k->decl) consider(&g, name->s, b->name->s);      // in an instance: what is wrong itself
     }
     for (int i = 0; i < builtin_count(); i++) consider(&g, name->s, builtin_name_at(i));
     offer(d, g, at);
