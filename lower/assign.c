@@ -1,14 +1,17 @@
 // Layouts: every tile gets one, and conversions go where two meet.
 //
 // Anchors first: products on tensor cores dictate the accumulator's layout; then memory accesses, the
-// deepest and largest first, ask for neighbouring lanes on neighbouring bytes; what is left gets a plain
-// layout. From each anchor the layout flows along elementwise ops, reductions, loops and branches to
-// every value whose axes are among its own (as the projection on them), so that conversions remain only
-// where two anchors meet: typically between a product and a store.
+// deepest and largest first, ask for neighbouring lanes on neighbouring bytes; a tile that is only folded
+// takes its result's layout, what is folded in registers; what is left gets a plain layout. From each
+// anchor the layout flows along elementwise ops, reductions, loops and branches to every value whose axes
+// are among its own (as the projection on them), so that conversions remain only where two anchors meet:
+// typically between a product and a store.
 //
 //     x[m, n] load      -> blocked: 8 bf16 a lane along n, lanes along n, warps along m
 //     max(x over n)     -> its projection on m: replicas in the lanes along n
 //     x - max           -> nothing to do: the operand's layout is the projection of the result's
+//     sum(u[m] * v[n]   -> each thread folds n in registers, for the m that it stores
+//         over n)
 //
 // A store converts first when its layout would touch partial 32-byte sectors and a blocked one would not.
 #include "lower/access.h"
@@ -290,6 +293,18 @@ static void anchor_memory(Assign *s) {
     }
 }
 
+// A tile that nothing in memory has the form of, as x[i] - y[j], and that is folded: its threads are those of the result, each of
+// which folds registers of its own, so that no lane waits for another. The last first: what it folds may be a result, too.
+static void anchor_folds(Assign *s) {
+    for (uint32_t i = s->all.n; i-- > 0;) {
+        Op *op = s->all.at[i];
+        Val *x = op->in[0], *r = op->nout ? op->out[0] : NULL;
+        if (op->code != OP_T_reduce || x->layout || !is_tile(r) || !r->layout) continue;
+        set(s, x, layout_lift(s->f->arena, r->layout, &r->type, &x->type));
+        settle(s);
+    }
+}
+
 static void anchor_rest(Assign *s) {
     for (uint32_t i = 0; i < s->all.n; i++) {
         Op *op = s->all.at[i];
@@ -460,6 +475,7 @@ bool assign_layouts(Fn *f, const CompileOptions *opt) {
     join_renamed(&s);
     anchor_dots(&s);
     anchor_memory(&s);
+    anchor_folds(&s);
     anchor_rest(&s);
     insert_conversions(&s);
     return true;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 static int log2_floor(int64_t n) { int b = 0; while ((n >> (b + 1)) > 0) b++; return b; }
+static int log2_ceil(int64_t n) { return n <= 1 ? 0 : log2_floor(n - 1) + 1; }
 
 static void set_offsets(Layout *l) {
     int at = 0;
@@ -15,17 +16,15 @@ static uint32_t axis_mask(const Layout *l, int axis) { return (uint32_t)((((uint
 
 // ---- making --------------------------------------------------------------------------------------
 
+typedef struct Bit { uint8_t axis, bit; } Bit;           // of a coordinate
+
 // Vector first, then lanes along the fastest axis as far as it goes and on to the next, then warps over
 // what is left (slower axes first, those that are reduced last), then registers.
 const Layout *layout_blocked(Arena *a, const Type *t, const Blocked *wish) {
     Layout *l = NEW(a, Layout);
     l->naxes = t->rank;
     int left[MAX_AXES], used[MAX_AXES] = {0};               // bits of each axis rounded up, bits given out
-    for (int i = 0; i < t->rank; i++) {
-        int64_t e = axis_extent(t->axis[i]);
-        left[i] = e <= 1 ? 0 : log2_floor(e - 1) + 1;
-    }
-    typedef struct Bit { uint8_t axis, bit; } Bit;
+    for (int i = 0; i < t->rank; i++) left[i] = log2_ceil(axis_extent(t->axis[i]));
     Bit reg[MAX_REG_BITS], lane[LANE_BITS], warp[MAX_WARP_BITS];
     int nreg = 0, nlane = 0, nwarp = 0, want_warp = log2_floor(wish->warps);
     if (t->rank) {
@@ -100,9 +99,11 @@ static void axis_map(const Type *from, const Type *to, int *map) {
     for (int i = 0; i < from->rank; i++) map[i] = type_axis(to, from->axis[i]);
 }
 
-static Layout *remap(Arena *a, const Layout *l, int naxes, const int *map) {
+// Axis i becomes axis map[i], or is left out. Axes that nothing becomes have `fresh` bits.
+static Layout *remap(Arena *a, const Layout *l, int naxes, const int *map, const uint8_t *fresh) {
     Layout *p = NEW(a, Layout);
     p->naxes = (uint8_t)naxes;
+    for (int i = 0; fresh && i < naxes; i++) p->bits[i] = fresh[i];
     for (int i = 0; i < l->naxes; i++) if (map[i] >= 0) p->bits[map[i]] = l->bits[i];
     set_offsets(p);
     for (int i = 0; i < l->nreg; i++) {
@@ -120,13 +121,44 @@ static Layout *remap(Arena *a, const Layout *l, int naxes, const int *map) {
 const Layout *layout_project(Arena *a, const Layout *l, const Type *from, const Type *to) {
     int map[MAX_AXES];
     axis_map(from, to, map);
-    return remap(a, l, to->rank, map);
+    return remap(a, l, to->rank, map, NULL);
 }
 
 const Layout *layout_rename(Arena *a, const Layout *l, const Type *from, const Type *to, const Val *old, const Val *fresh) {
     int map[MAX_AXES];
     for (int i = 0; i < from->rank; i++) map[i] = type_axis(to, from->axis[i] == old ? fresh : from->axis[i]);
-    return remap(a, l, to->rank, map);
+    return remap(a, l, to->rank, map, NULL);
+}
+
+// Bases that move nothing move the new axes' bits, those of the innermost axis first.
+static void fill_replicas(const uint32_t *base, int n, int *axis, uint8_t *left, uint8_t *used, Bit *got, bool *filled) {
+    for (int b = 0; b < n; b++) {
+        while (*axis >= 0 && !left[*axis]) --*axis;
+        filled[b] = !base[b] && *axis >= 0;
+        if (!filled[b]) continue;
+        got[b] = (Bit){(uint8_t)*axis, used[*axis]++};
+        left[*axis]--;
+    }
+}
+
+const Layout *layout_lift(Arena *a, const Layout *l, const Type *from, const Type *to) {
+    int map[MAX_AXES], inner = to->rank - 1;
+    uint8_t left[MAX_AXES] = {0}, used[MAX_AXES] = {0};
+    Bit lane[LANE_BITS], warp[MAX_WARP_BITS];
+    bool by_lane[LANE_BITS], by_warp[MAX_WARP_BITS];
+    axis_map(from, to, map);
+    for (int i = 0; i < to->rank; i++)
+        if (type_axis(from, to->axis[i]) < 0) left[i] = (uint8_t)log2_ceil(axis_extent(to->axis[i]));
+    fill_replicas(l->lane, LANE_BITS, &inner, left, used, lane, by_lane);
+    fill_replicas(l->warp, l->nwarp, &inner, left, used, warp, by_warp);
+    Layout *p = remap(a, l, to->rank, map, used);
+    for (int i = 0; i < LANE_BITS; i++) if (by_lane[i]) p->lane[i] = (uint32_t)1 << (p->off[lane[i].axis] + lane[i].bit);
+    for (int i = 0; i < l->nwarp; i++)  if (by_warp[i]) p->warp[i] = (uint32_t)1 << (p->off[warp[i].axis] + warp[i].bit);
+    for (int i = 0; i < to->rank; i++) {
+        int64_t n = (axis_extent(to->axis[i]) + ((int64_t)1 << used[i]) - 1) >> used[i];
+        if (type_axis(from, to->axis[i]) < 0 && n > 1) p->rep[p->nrep++] = (Rep){(uint8_t)i, (uint16_t)n};
+    }
+    return p;
 }
 
 int layout_project_reg(const Layout *l, const Type *from, const Type *to, int reg) {

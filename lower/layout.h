@@ -42,6 +42,9 @@ typedef struct Blocked {                  // wishes for a plain layout
 
 const Layout *layout_blocked(Arena *a, const Type *t, const Blocked *wish);
 const Layout *layout_project(Arena *a, const Layout *l, const Type *from, const Type *to);
+// The other way: a layout of `to`, which has more axes, whose projection on `from` is l. The new axes take the lanes and warps
+// in which l has replicas, and what is left of them registers.
+const Layout *layout_lift(Arena *a, const Layout *l, const Type *from, const Type *to);
 const Layout *layout_rename(Arena *a, const Layout *l, const Type *from, const Type *to, const Val *old, const Val *fresh);
 // Tensor core fragments; rows and cols are axes of t. C: accumulator of m16n8 (mma.sync) or m64nN (wgmma: rows 16 a
 // warp, four warps a group); warps_m x warps_n tile it. The A fragment of k16 steps has the same form, see gen_mma.
