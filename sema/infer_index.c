@@ -85,9 +85,30 @@ static bool may_read(Check *c, const TTensor *t, Span at) {
     return false;
 }
 
+// A view or a function value that a test hands to a reference may read tensors of the test that are no arguments: they become
+// parameters when they are read.
+static TTensor *adopt(Check *c, TTensor *t, Span at) {
+    TKernel *k = c->k;
+    for (int i = 0; i < k->nparams; i++) if (k->tensor[i] == t) return t;
+    for (int i = 0; i < k->nparams; i++) if (k->tensor[i] && c->adopted[i].tensor == t->param) return k->tensor[i];
+    if (k->nparams >= MAX_PARAMS - 8) {
+        report(c, E_too_many, at, MAX_PARAMS - 8, "parameters");
+        c->failed = true;
+        return t;
+    }
+    int i = k->nparams++;
+    TTensor *mine = NEW(c->a, TTensor);
+    *mine = *t;
+    mine->param = i;
+    k->params[i] = (LaunchParam){.kind = PK_TENSOR, .mode = PM_IN, .name = t->name, .elem = t->elem, .rank = t->rank};
+    k->tensor[i] = mine;
+    c->adopted[i] = (TValue){.tensor = t->param, .elem = t->elem};
+    return mine;
+}
+
 static TExpr *load_expr(Check *c, TTensor *t, TExpr **idx, TType type, TExpr *other, Span at) {
     TExpr *x = tx_new(c, TX_load, type, at, 0);
-    x->tensor = t;
+    x->tensor = c->adopted ? adopt(c, t, at) : t;
     x->nidx = (uint8_t)t->rank;
     x->nkid = (uint32_t)t->rank + 1;
     x->kid = NEW_N(c->a, TExpr *, x->nkid);

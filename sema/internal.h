@@ -46,7 +46,12 @@ typedef struct FnItem {             // a fn item; overloads are chained in order
     struct FnItem *next;
 } FnItem;
 
-typedef struct Lambda { const Node *node; Scope *env; int rt_depth; } Lambda;
+typedef struct Lambda {
+    const Node *node;
+    Scope *env;
+    int    rt_depth;
+    bool   alone;                   // it was looked through, and uses nothing of run time that stands around it
+} Lambda;
 
 typedef struct Tuple { Ent *at; int n; Sym *names; } Tuple;      // names: fields of a merge's record, else NULL
 
@@ -144,6 +149,7 @@ struct Check {
     bool      failed;               // something came out as an error: there must be a report
     bool      too_big;              // reported; everything is EN_error from here on
     bool      host;                 // a test's reference: all dimensions are known
+    struct TValue *adopted;         // .. by parameter: the tensor of the test that it is; functions that it was given read others, too
     VEC(TAxis *) canon;             // :D axes, by dimension and by number
     VEC(Ent) canon_key;
     VEC(int) axis_dim;              // by axis id: 1 + the dimension that it runs over, or 0

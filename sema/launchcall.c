@@ -17,7 +17,7 @@
 
 // ---- what is written --------------------------------------------------------------------------------
 
-// A function value is compiled into the kernel: of the graph around it, it may see what is known at compile time.
+// A function value is compiled into the kernel: of the graph or test around it, it may see what is known at compile time.
 typedef struct Lambdas { const struct Lambdas *up; const Node *node; } Lambdas;
 
 static bool is_parameter(const Lambdas *in, Sym name) {
@@ -29,8 +29,15 @@ static bool is_parameter(const Lambdas *in, Sym name) {
     return false;
 }
 
+static bool captures(Check *c, const Node *n, const Scope *env, const Lambdas *in);
+
+static bool lambda_captures(Check *c, Lambda *l) {
+    return !l->alone && !(l->alone = !captures(c, l->node, l->env, NULL));
+}
+
 static bool captures(Check *c, const Node *n, const Scope *env, const Lambdas *in) {
     const Bind *b = n->kind == N_name && n->sym && !is_parameter(in, n->sym) ? scope_find(env, n->sym) : NULL;
+    if (b && b->ent.kind == EN_lambda) return lambda_captures(c, b->ent.lambda);
     if (b && (b->ent.kind == EN_value || b->ent.kind == EN_tensor)) {
         Diag *d = report(c, E_not_comptime, n->span, "what a function value given to a launch uses");
         diag_label(d, b->span, "%s", ent_text(c, b->ent));
@@ -57,7 +64,7 @@ bool launch_generics(Check *c, LaunchCall *l) {
         }
         if (e.kind == EN_value && !c->host) continue;                 // a dimension: a number when the graph runs
         if (e.kind == EN_fn || e.kind == EN_lambda || e.kind == EN_builtin) {
-            if (e.kind == EN_lambda && !c->host && captures(c, e.lambda->node, e.lambda->env, NULL)) return false;
+            if (e.kind == EN_lambda && lambda_captures(c, e.lambda)) return false;
             Ent *value = NEW(c->a, Ent);
             *value = e;
             l->set[l->nset++] = (SemaValue){.name = name->s, .value = value};
@@ -187,8 +194,9 @@ static bool learn_tensor(Check *c, LaunchCall *l, const Node *p, Ent e, Span at)
     if (e.kind == EN_tensor && e.tensor->rank < 0) return true;       // a weight that nothing is known of yet
     if (e.kind != EN_tensor || e.tensor->view || e.tensor->rank != rank) {
         Diag *d = report(c, E_argument_type, at, 1, l->item->sym->s, arena_printf(c->a, "a tensor of %d dimension%s for `%s`", rank, rank == 1 ? "" : "s", p->sym->s),
-                         e.kind == EN_tensor ? arena_printf(c->a, "one of %d", e.tensor->rank) : ent_text(c, e));
+                         e.kind == EN_tensor ? arena_printf(c->a, e.tensor->view ? "a view" : "one of %d", e.tensor->rank) : ent_text(c, e));
         diag_label(d, p->span, "declared here");
+        if (e.kind == EN_tensor && e.tensor->view) diag_help(d, "a launch reads tensors in memory; a `fn` may be given a view");
         return false;
     }
     if (!learn_elem(c, l, p, type->kid[0], e, at)) return false;

@@ -252,13 +252,13 @@ static Ent reference(Tester *t, Ent callee, const Node *n, Arg *args, int nargs)
     k->tensor = NEW_N(c->a, TTensor *, MAX_PARAMS + 1);
     k->scalar = NEW_N(c->a, TVar *, MAX_PARAMS + 1);
     k->dims = NEW_N(c->a, LaunchDim, MAX_DIMS + 1);
-    step.args = NEW_N(c->a, TValue, MAX_PARAMS + 1);
+    step.args = c->adopted = NEW_N(c->a, TValue, MAX_PARAMS + 1);
     for (int i = 0; i < nargs; i++) {
         const Node *p = NULL;
         for (uint32_t j = 0; params && j < params->nkid; j++) {
             if (args[i].name ? params->kid[j]->sym == args[i].name : (int)j == i) p = params->kid[j];
         }
-        if (args[i].e.kind != EN_tensor) continue;
+        if (args[i].e.kind != EN_tensor || args[i].e.tensor->view) continue;
         if (k->nparams >= MAX_PARAMS - 8) {
             report(c, E_too_many, args[i].span, MAX_PARAMS - 8, "parameters");
             return ent_error(c);
@@ -420,16 +420,21 @@ static void check_expect(Tester *t, const Node *n) {
     expect_pair(t, n, a, b, tol[0], tol[1]);
 }
 
+static void called(Tester *t, const Node *name, Ent e) {
+    if (e.kind == EN_tensor && !e.tensor->view && name->sym) e.tensor->name = e.tensor->t->name = name->sym;
+    bind_name(t->c, name, e);
+}
+
 static void test_let(Tester *t, const Node *n) {
     int names = (int)n->nkid - 1;
     Ent e = test_eval(t, n->kid[0]);
     if (names == 1) {
-        bind_name(t->c, n->kid[1], e);
+        called(t, n->kid[1], e);
         return;
     }
     bool fits = e.kind == EN_tuple && e.tuple->n == names;
     if (!fits && e.kind != EN_error) report(t->c, E_tuple_count, n->span, names, "s", e.kind == EN_tuple ? e.tuple->n : 1, "s");
-    for (int i = 0; i < names; i++) bind_name(t->c, n->kid[1 + i], fits ? e.tuple->at[i] : ent_error(t->c));
+    for (int i = 0; i < names; i++) called(t, n->kid[1 + i], fits ? e.tuple->at[i] : ent_error(t->c));
 }
 
 static void test_block(Tester *t, const Node *block);
