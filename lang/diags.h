@@ -86,6 +86,7 @@ DIAG(E0328, error, merge_shape,      "%s")
 DIAG(E0329, error, bitcast_width,    "bitcast of %s to %s: the widths differ")
 DIAG(E0330, error, element_type,     "%s is %s, and %s is wanted: nothing converts silently")
 DIAG(E0331, warning, dim_once,       "dimension `%s` is used only once")
+DIAG(E0332, warning, index_order,    "`%s` has dimensions [%s, %s], and its indices run over [%s, %s]")
 // ---- E04xx: kernels, grids, launches, tests ------------------------------------------------------
 DIAG(E0401, error, grid_range,       "the bounds of a grid clause must be known before the launch")
 DIAG(E0402, error, kernel_param,     "a kernel's parameter cannot be %s")

@@ -195,6 +195,14 @@ static const Habit habits[] = {
     {"ANY",    "by",    "a range stands after `in`, or is named first: `let n = lo .. hi by B;`"},
     {"NAME",   "if",    "a choice is written `c ? a : b`"},
     {")",      "if",    "a choice is written `c ? a : b`"},
+    {"]",      "if",    "a choice is written `c ? a : b`"},
+    {"=",      "if",    "a choice is written `c ? a : b`"},
+    {"return", "if",    "a choice is written `c ? a : b`"},
+    {"..",     "=",     "a range ends before its second bound: `0 .. n + 1` has n in it"},
+    {"float",  "*",     "a pointer's type is `*f32`, a tensor's `f32[M, N]`"},
+    {"float",  "NAME",  "values are named with `let x = ...;`"},
+    {"tensor", "<",     "a tensor's type is `f32[M, N]`"},
+    {"Tensor", "<",     "a tensor's type is `f32[M, N]`"},
     {"as",     "*",     "`as` takes an element type, or a pointer to one: `x as bf16`"},
 };
 // clang-format on
@@ -263,6 +271,14 @@ static bool hint_misspelled(const Parser *p, Diag *d, const Token *before, const
     return false;
 }
 
+// `(f32) x`
+static bool at_cast(const Parser *p, const Token *here)
+{
+    const Token *type = here - p->tokens.at >= 3 ? here - 2 : NULL;
+    return type && here[-1].kind == T_RPAREN && type->kind == T_NAME && type[-1].kind == T_LPAREN &&
+           (elem_by_name(token_text(p, *type)) != EL_none || foreign_spelling(token_text(p, *type)));
+}
+
 static bool hint_special(const Parser *p, Diag *d, const Token *before, const Token *here)
 {
     int name = T_NAME, open = T_LBRACE;
@@ -278,6 +294,14 @@ static bool hint_special(const Parser *p, Diag *d, const Token *before, const To
     }
     if (here->kind == T_COMMA && grammar_accepts(p->grammar, (int[]){T_DOTDOT}, 1) && !grammar_accepts(p->grammar, (int[]){T_SEMI}, 1)) {
         diag_help(d, "choices stand in brackets, `BM in [64, 128];`, or are a range, `stages in 2 .. 7;`");
+        return true;
+    }
+    if (here->kind == T_COLON && grammar_accepts(p->grammar, (int[]){T_RBRACKET}, 1)) {
+        diag_help(d, "a part of a dimension is an axis of its own: `let k = 0 .. 8;`, then `x[k]`");
+        return true;
+    }
+    if (here->kind == T_NAME && at_cast(p, here)) {
+        diag_help(d, "a conversion stands after the value: `x as f32`");
         return true;
     }
     if (here->kind == T_ASSIGN && grammar_accepts(p->grammar, &open, 1)) {

@@ -25,6 +25,7 @@ static const struct { const char *name; uint16_t flag; } named_args[] = {
     {"where", WHERE}, {"other", OTHER}, {"prec", PREC}, {"exclusive", EXCLUSIVE}, {"reverse", REVERSE}, {"descending", DESCENDING},
 };
 
+bool        builtin_over(const Builtin *b) { return b->flags & OVER; }
 const char *call_name(const Call *k) { return k->b->name; }
 int         call_code(const Call *k) { return k->b->code; }
 
@@ -156,7 +157,7 @@ static Ent do_reduce(Check *c, const Call *k) {
             return acc;
         }
         Diag *d = report(c, E_over_missing, k->at, k->b->name);
-        if (k->n > 0 && k->args[0].e.kind == EN_value && k->args[0].e.x->type.naxes) diag_help(d, "write `%s(... over %s)`", k->b->name, k->args[0].e.x->type.axis[0]->name->s);
+        if (k->n > 0 && k->args[0].e.kind == EN_value) help_axes(c, d, k->b->name, k->args[0].e.x->type);
         return ent_error(c);
     }
     if (k->n != 1) {
@@ -560,7 +561,8 @@ static Ent do_atomic(Check *c, const Call *k) {
     TAtomic op = (TAtomic)k->b->code;
     int want = op == TA_cas ? 3 : 2;
     if (positional(k) != want) {
-        report(c, E_argument_count, k->at, k->b->name, op == TA_cas ? "a place, the expected and the new value" : "a place and a value", positional(k));
+        Diag *d = report(c, E_argument_count, k->at, k->b->name, op == TA_cas ? "a place, the expected and the new value" : "a place and a value", positional(k));
+        diag_help(d, op == TA_cas ? "write `%s(x[i], expected, v)`" : "write `%s(x[i], v)`", k->b->name);
         return ent_error(c);
     }
     TTensor *tensor = NULL;
@@ -747,11 +749,14 @@ static bool takes_name(const Builtin *b, Sym name) {
     return false;
 }
 
+static void help_over(Diag *d, const Builtin *b) { diag_help(d, "axes stand after `over`: `%s(%s over n)`", b->name, b->lo == 1 ? "x" : "a, b"); }
+
 static bool args_ok(Check *c, const Call *k) {
     const Builtin *b = k->b;
     for (int i = 0; i < k->n; i++) {
         if (k->args[i].name && !takes_name(b, k->args[i].name)) {
-            report(c, E_argument_name, k->args[i].span, b->name, k->args[i].name->s);
+            Diag *d = report(c, E_argument_name, k->args[i].span, b->name, k->args[i].name->s);
+            if (b->flags & OVER) help_over(d, b);
             return false;
         }
         bool value = k->args[i].e.kind != EN_void || b->flags & LAZY;
@@ -765,7 +770,8 @@ static bool args_ok(Check *c, const Call *k) {
                          : b->hi < 0      ? arena_printf(c->a, "at least %d argument%s", b->lo, b->lo == 1 ? "" : "s")
                                           : arena_printf(c->a, "%d to %d arguments", b->lo, b->hi);
         Diag *d = report(c, E_argument_count, k->at, b->name, want, k->n);
-        if (b->meaning) diag_help(d, "`%s`: %s", b->name, b->meaning);
+        if (b->flags & OVER && k->n > b->hi) help_over(d, b);
+        else if (b->meaning) diag_help(d, "`%s`: %s", b->name, b->meaning);
         return false;
     }
     if (over_list(k) && over_list(k)->nkid && !(b->flags & OVER)) {

@@ -31,7 +31,7 @@ static TAxis *along(Check *c, const Call *k, const TExpr *x, int most) {
     TAxis *axes[MAX_AXES];
     if (!over_list(k) || over_list(k)->nkid == 0) {
         Diag *d = report(c, E_over_missing, k->at, call_name(k));
-        if (x->type.naxes) diag_help(d, "write `%s(... over %s)`", call_name(k), x->type.axis[0]->name->s);
+        help_axes(c, d, call_name(k), x->type);
         return NULL;
     }
     if (n < 1 || n > most) {

@@ -12,6 +12,8 @@
 
 #include "lang/number.h"
 
+#include <string.h>
+
 // ---- values --------------------------------------------------------------------------------------
 
 static TExpr *not_a_value(Check *c, Ent e, Span at) {
@@ -19,6 +21,7 @@ static TExpr *not_a_value(Check *c, Ent e, Span at) {
     Diag *d = report(c, E_not_value, at, ent_text(c, e));
     if (e.kind == EN_tensor) diag_help(d, "read it with an index: `%s[...]`", e.tensor->name ? e.tensor->name->s : "x");
     if (e.kind == EN_fn || e.kind == EN_lambda || e.kind == EN_builtin) diag_help(d, "call it");
+    if (e.kind == EN_tuple) diag_help(d, "name each of its values: `let a, b = ...;`");
     return NULL;
 }
 
@@ -50,7 +53,8 @@ TExpr *index_of(Check *c, Ent e, Span at, const char *what) {
     if (e.kind == EN_int) return tx_const_int(c, e.i, EL_index, at);
     if (e.kind == EN_axis) return tx_axis(c, e.axis, at);
     if (e.kind == EN_value && elem_is_int(e.x->type.elem) && !e.x->type.ptr) return e.x;
-    report(c, E_index_type, at, what, ent_text(c, e));
+    Diag *d = report(c, E_index_type, at, what, ent_text(c, e));
+    if (e.kind == EN_value && !e.x->type.ptr) diag_help(d, "convert it with `as i32`");
     return NULL;
 }
 
@@ -115,10 +119,13 @@ TExpr *eval_value(Check *c, const Node *n) { return value_of(c, eval(c, n), n->s
 
 // ---- element types -------------------------------------------------------------------------------
 
+static void help_bool(Diag *d) { diag_help(d, "a bool is no number: choose with `where(c, x, 0)`, or count with `c as i32`"); }
+
 static Elem literal_with(Check *c, Ent lit, Elem el, bool keeps, AstOp op, Span at) {
     if (el == EL_bool || lit.kind == EN_bool) {
         if (el == EL_bool && lit.kind == EN_bool) return EL_bool;
-        report(c, E_operand_type, at, op_spellings[op], arena_printf(c->a, "%s and %s", elem_name(el), ent_text(c, lit)));
+        Diag *d = report(c, E_operand_type, at, op_spellings[op], arena_printf(c->a, "%s and %s", elem_name(el), ent_text(c, lit)));
+        help_bool(d);
         return EL_none;
     }
     if (elem_is_int(el)) {
@@ -150,7 +157,8 @@ static Elem join_values(Check *c, Elem a, Elem b, bool keeps, AstOp op, Span at)
         diag_help(d, "convert one of them with `as`");
         return EL_none;
     }
-    report(c, E_operand_type, at, op_spellings[op], arena_printf(c->a, "%s and %s", elem_name(a), elem_name(b)));
+    Diag *d = report(c, E_operand_type, at, op_spellings[op], arena_printf(c->a, "%s and %s", elem_name(a), elem_name(b)));
+    help_bool(d);
     return EL_none;
 }
 
@@ -214,6 +222,7 @@ static bool class_ok(uint8_t row, Elem e) {
 static Ent operand_error(Check *c, AstOp op, Elem e, Span at) {
     Diag *d = report(c, E_operand_type, at, op_spellings[op], elem_name(e));
     if (e == EL_bool) diag_help(d, "convert it with `as i32`");
+    else if (op == OP_xor) diag_help(d, "powers are `square(x)`, `x * x * x`, or `exp2(y * log2(x))`");
     else if (op == OP_rem) diag_help(d, "write `x - floor(x / y) * y`");
     else if (op == OP_land || op == OP_lor) diag_help(d, "compare with `!= 0`");
     return ent_error(c);
@@ -256,6 +265,10 @@ Ent binary(Check *c, AstOp op, Ent a, Ent b, Span at, Span pa, Span pb) {
     if (is_ptr(a) && (op == OP_add || op == OP_sub) && !is_ptr(b)) return pointer_add(c, op, a, b, at);
     if (is_ptr(b) && op == OP_add && !is_ptr(a)) return pointer_add(c, op, b, a, at);
     if (!to_operand(c, &a, pa) || !to_operand(c, &b, pb)) return ent_error(c);
+    if ((op == OP_div || op == OP_rem) && b.kind == EN_int && b.i == 0 && a.kind == EN_value && elem_is_int(a.x->type.elem)) {
+        report(c, E_const_div_zero, at);
+        return ent_error(c);
+    }
     uint8_t row = takes[op];
     TType t;
     if (!unify(c, &a, &b, row & KEEPS, op, at, &t)) return ent_error(c);
@@ -355,13 +368,27 @@ static Ent eval_cast(Check *c, const Node *n) {
     return cast_to(c, e, to, n->span);
 }
 
+// What methods of tensors are called elsewhere.
+static const char *method_advice(Check *c, Sym name) {
+    static const char *const rows[][2] = {
+        {"to", "convert with `x as f32`"}, {"astype", "convert with `x as f32`"}, {"float", "convert with `x as f32`"}, {"cast", "convert with `x as f32`"},
+        {"shape", "dimensions have names, those in the tensor's type"}, {"size", "dimensions have names, those in the tensor's type"},
+        {"T", "index a tensor in the order of its dimensions; tiles have no order to transpose"}, {"dtype", "write `elem(x)`"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(rows[i][0], name->s) == 0) return rows[i][1];
+    const Builtin *b = builtin_find(name);
+    return b || scope_find(c->scope, name) ? arena_printf(c->a, "functions are called by name: `%s(x%s)`", name->s, b && builtin_over(b) ? " over n" : "") : NULL;
+}
+
 static Ent eval_field(Check *c, const Node *n) {
     Ent e = eval(c, n->kid[0]);
     if (e.kind == EN_error) return e;
     for (int i = 0; e.kind == EN_tuple && e.tuple->names && i < e.tuple->n; i++) {
         if (e.tuple->names[i] == n->sym) return e.tuple->at[i];
     }
-    report(c, E_no_field, n->name_span.hi ? n->name_span : n->span, ent_text(c, e), n->sym ? n->sym->s : "?");
+    Diag *d = report(c, E_no_field, n->name_span.hi ? n->name_span : n->span, ent_text(c, e), n->sym ? n->sym->s : "?");
+    const char *help = n->sym ? method_advice(c, n->sym) : NULL;
+    if (help) diag_help(d, "%s", help);
     return ent_error(c);
 }
 

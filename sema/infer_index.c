@@ -14,15 +14,35 @@
 
 // ---- what is indexed -------------------------------------------------------------------------------
 
+// The dimension that an index runs over, plus 1; 0: none alone.
+static int runs_over(Check *c, Ent idx) {
+    const TExpr *end = NULL;
+    if (idx.kind == EN_axis) end = idx.axis->hi;
+    else if (idx.kind == EN_value && idx.x->kind == TX_var && (uint32_t)idx.x->var->id < c->limit.n) end = c->limit.at[idx.x->var->id];
+    return end && end->kind == TX_dim ? end->dim + 1 : 0;
+}
+
 // A dimension is used when it is indexed, unless by an axis or counter of another dimension: that is how
 // a misspelt dimension looks.
 static void note_use(Check *c, Ent dim, Ent idx) {
     if (dim.dim <= 0 || (uint32_t)dim.dim > c->dim_seen.n) return;
-    const TExpr *end = NULL;
-    if (idx.kind == EN_axis) end = idx.axis->hi;
-    else if (idx.kind == EN_value && idx.x->kind == TX_var && (uint32_t)idx.x->var->id < c->limit.n) end = c->limit.at[idx.x->var->id];
-    bool foreign = end && end->kind == TX_dim && end->dim != dim.dim - 1;
-    if (!foreign) c->dim_seen.at[dim.dim - 1] = true;
+    int over = runs_over(c, idx);
+    if (over == 0 || over == dim.dim) c->dim_seen.at[dim.dim - 1] = true;
+}
+
+// Two indices that would each fit the other's place: `b[k, n]` of b: f16[N, K], which reads zeros where N and K differ.
+static void note_order(Check *c, const TensorRef *t, const Ent *idx, Span at) {
+    for (int i = 0; i < t->rank; i++) {
+        for (int j = i + 1; j < t->rank; j++) {
+            int a = t->dim[i].dim, b = t->dim[j].dim;
+            if (a <= 0 || b <= 0 || a == b || runs_over(c, idx[i]) != b || runs_over(c, idx[j]) != a) continue;
+            if (dims_compare(c, t->dim[i], t->dim[j]) == DIMS_same) continue;
+            const char *first = c->k->dims[a - 1].name->s, *second = c->k->dims[b - 1].name->s;
+            Diag *d = report(c, E_index_order, at, t->name ? t->name->s : "view", first, second, second, first);
+            diag_help(d, "change their places, or the dimensions' in the type");
+            return;
+        }
+    }
 }
 
 static bool resolve(Check *c, const Node *n, TensorRef **out, Ent *idx) {
@@ -34,7 +54,7 @@ static bool resolve(Check *c, const Node *n, TensorRef **out, Ent *idx) {
             diag_help(d, "a tile is used whole; its axes align by name");
             diag_help(d, "for its value in another place, index what it is made of: the tensor, or a view, `|i in N| ..`");
         }
-        if (base.kind == EN_value && base.x->type.ptr) diag_help(d, "write `load(p + i)` and `store(p + i, v)`");
+        if (base.kind == EN_value && base.x->type.ptr) diag_help(d, "write `load(p + i)` and `store(p + i, v)`, or declare a tensor: `x: %s[N]`", elem_name(base.x->type.elem));
         if (base.kind == EN_fn || base.kind == EN_lambda) diag_help(d, "only a function with a domain, `|m in M| ...`, can be indexed");
         return false;
     }
@@ -66,6 +86,7 @@ static bool resolve(Check *c, const Node *n, TensorRef **out, Ent *idx) {
         if (idx[i].kind == EN_error) ok = false;
         else note_use(c, t->dim[i], idx[i]);
     }
+    if (ok) note_order(c, t, idx, n->span);
     return ok;
 }
 

@@ -42,7 +42,10 @@ static void check_let(Check *c, const Node *n) {
     bool fits = e.kind == EN_tuple && e.tuple->n == names;
     if (!fits && e.kind != EN_error) {
         int have = e.kind == EN_tuple ? e.tuple->n : 1;
-        report(c, E_tuple_count, n->span, names, names == 1 ? "" : "s", have, have == 1 ? "" : "s");
+        Diag *d = report(c, E_tuple_count, n->span, names, names == 1 ? "" : "s", have, have == 1 ? "" : "s");
+        const char *f = value->kind == N_call && value->kid[0]->kind == N_name ? value->kid[0]->sym->s : "";
+        if (strcmp(f, "max") == 0 || strcmp(f, "min") == 0) diag_help(d, "where it is, is `arg%s(x over n)`", f);
+        if (strcmp(f, "sort") == 0) diag_help(d, "`sort(x, n over n)` gives the places, too");
     }
     for (int i = 0; i < names; i++) {
         const Node *name = n->kid[1 + i];
@@ -92,6 +95,13 @@ static bool in_outer_loop(Check *c, const TVar *v, Loop *l) {
 
 static TVar *assignable(Check *c, const Node *target) {
     Bind *b = target->sym ? scope_find(c->scope, target->sym) : NULL;
+    if (!b && target->sym && !builtin_find(target->sym)) {
+        Diag *d = report(c, E_unknown_name, target->span, target->sym->s);
+        diag_help(d, "`let %s = ...;` names a value, `var %s = ...;` a variable", target->sym->s, target->sym->s);
+        suggest_name(c, d, target->sym, target->span);
+        scope_bind(c, c->scope, target->sym, ent_error(c), target->span);
+        return NULL;
+    }
     if (!b) {
         name_lookup(c, target);
         return NULL;
@@ -101,7 +111,8 @@ static TVar *assignable(Check *c, const Node *target) {
     if (b->ent.kind == EN_value && b->ent.x->kind == TX_var && b->ent.x->var->mutable) return b->ent.x->var;
     Diag *d = report(c, E_assign_const, target->span, target->sym->s);
     diag_label(d, b->span, "declared here, as %s", ent_text(c, b->ent));
-    if (b->ent.kind == EN_value) diag_help(d, "declare it with `var`");
+    if (b->ent.kind == EN_value || is_const(b->ent)) diag_help(d, "declare it with `var`");
+    if (b->ent.kind == EN_tensor) diag_help(d, "store to its elements: `%s[%s] = ...`", target->sym->s, b->ent.tensor->rank ? "..." : "");
     return NULL;
 }
 
@@ -381,7 +392,8 @@ static void block_value(Check *c, const Node *value) {
 static void check_return(Check *c, const Node *n) {
     Frame *f = c->frame;
     if (!f || !f->fn) {
-        report(c, E_return_kernel, n->span);
+        Diag *d = report(c, E_return_kernel, n->span);
+        diag_help(d, "results are stored to `out` tensors; what is to be left out stands in an `if`");
         return;
     }
     if (c->rt_depth > f->rt_depth) {

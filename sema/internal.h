@@ -178,6 +178,7 @@ const char *ent_text(Check *c, Ent e);                       // "the number 3", 
 const char *axis_text(Check *c, const TAxis *ax);            // "0 .. N by 1024"
 const char *expr_text(Check *c, const TExpr *x);             // short, for guards
 const char *place_text(Check *c, Span at);                   // "softmax.tk:5"
+void  help_axes(Check *c, Diag *d, const char *function, TType t);
 void  blame_axis(Check *c, Diag *d, const TExpr *x, const TAxis *ax);
 
 // ---- consteval.c ---------------------------------------------------------------------------------
@@ -287,6 +288,7 @@ Ent  call_reference(Check *c, FnItem *f, const Node *generics, const Arg *args, 
 // ---- builtin.c -----------------------------------------------------------------------------------
 
 const Builtin *builtin_find(Sym name);
+bool           builtin_over(const Builtin *b);               // may have `over`
 const char    *builtin_name(const Builtin *b);
 int            builtin_count(void);
 const char    *builtin_name_at(int i);

@@ -95,9 +95,16 @@ const char *ent_text(Check *c, Ent e) {
     case EN_tensor:  return e.tensor->view ? "a view" : arena_printf(c->a, "the tensor `%s`", e.tensor->name->s);
     case EN_axis:    return arena_printf(c->a, "axis `%s`", e.axis->name->s);
     case EN_value:   return ttype_text(c, e.x->type);
-    case EN_tuple:   return arena_printf(c->a, "%d values", e.tuple->n);
+    case EN_tuple:   return arena_printf(c->a, "a tuple of %d values", e.tuple->n);
     }
     return "?";
+}
+
+// `sum(... over n)`, for each axis that there is to choose from.
+void help_axes(Check *c, Diag *d, const char *function, TType t) {
+    const char *rest = "";
+    for (int i = 1; i < t.naxes; i++) rest = arena_printf(c->a, "%s%s `over %s`", rest, i + 1 < t.naxes ? "," : " or", t.axis[i]->name->s);
+    if (t.naxes) diag_help(d, "write `%s(... over %s)`%s", function, t.axis[0]->name->s, rest);
 }
 
 // ---- expressions as text: only what guards and ranges are made of ---------------------------------

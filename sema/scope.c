@@ -5,6 +5,7 @@
 // imports, the prelude (lang/std/prelude.tk), and behind all of them the builtins, which are a table.
 #include "sema/internal.h"
 
+#include "lang/std_embed.h"
 #include "parser/parser.h"
 
 #include <string.h>
@@ -63,6 +64,7 @@ static const Foreign foreign[] = {
     {"minimum",       "write `min(a, b)`"},
     {"atomicAdd",     "write `atomic_add(x[i], v)`"},
     {"matmul",        "write `dot(a, b over k)`, or `import \"std/matmul.tk\"`"},
+    {"pow",           "write `square(x)`, `x * x * x`, or `power(x, y)` of \"std/elementary.tk\""},
     {"transpose",     "index a tensor in the order of its dimensions; tiles have no order to transpose"},
     {"trans",         "index a tensor in the order of its dimensions; tiles have no order to transpose"},
     {"reshape",       "make an axis over the product and divide its index"},
@@ -100,8 +102,29 @@ static void offer(Diag *d, Guess g, Span at) {
     diag_fix(d, at, g.name);
 }
 
+// A function of the library that is not imported: the file that declares it.
+static const char *library_file(Sym name) {
+    for (int i = 0; name->s[0] != '_' && std_name(i); i++) {
+        size_t size;
+        const char *text = std_source(std_name(i), &size);
+        for (const char *at = text; (at = strstr(at, "\nfn ")) != NULL; at += 4)
+            if (strncmp(at + 4, name->s, name->n) == 0 && (at[4 + name->n] == '(' || at[4 + name->n] == '<')) return std_name(i);
+    }
+    return NULL;
+}
+
+static bool all_capitals(Sym name) {
+    for (const char *p = name->s; *p; p++) if (!(*p == '_' || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9'))) return false;
+    return true;
+}
+
 void suggest_name(Check *c, Diag *d, Sym name, Span at) {
     if (advise(d, name) || name->n <= 1) return;
+    const char *file = library_file(name);
+    if (file) {
+        diag_help(d, "it is in the library: `import \"std/%s\";`", file);
+        return;
+    }
     Guess g = guess_for(name);
     for (const Scope *sc = c->scope; sc; sc = sc->up) {
         for (const Bind *b = sc->first; b; b = b->next)
@@ -109,6 +132,7 @@ void suggest_name(Check *c, Diag *d, Sym name, Span at) {
     }
     for (int i = 0; i < builtin_count(); i++) consider(&g, name->s, builtin_name_at(i));
     offer(d, g, at);
+    if (!g.name && all_capitals(name)) diag_help(d, "a compile-time name is declared with its kernel or function: `<%s = 128>`", name->s);
 }
 
 void suggest_type(Check *c, Diag *d, Sym name, Span at) {

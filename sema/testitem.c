@@ -372,7 +372,7 @@ static void expect_pair(Tester *t, const Node *n, Ent a, Ent b, double rel, doub
         bool same = a.tensor->rank == b.tensor->rank;
         for (int i = 0; same && i < a.tensor->rank; i++) same = a.tensor->dim[i].i == b.tensor->dim[i].i;
         if (!same) {
-            report(t->c, E_test_expect, n->span, "the tensors compared have different shapes");
+            report(t->c, E_test_expect, n->span, arena_printf(t->c->a, "%s is compared with %s", tensor_text(t->c, a.tensor), tensor_text(t->c, b.tensor)));
             t->bad = true;
             return;
         }
