@@ -134,8 +134,6 @@ static Val *second_product(Chain *c, Builder *b, Val *p, Val *acc, Val *stage) {
     return hop_multiply(c->h, b, &q, (Ring){stage, NULL}, &m);
 }
 
-static Op *yield_of(Builder *b, int n, Val *const *v) { return hop_effect(b, OP_T_yield, n, v); }
-
 // Only the last trip's axis can end within the tile: the stage that the last product reads has zeros from there on.
 static void clear_tail(Chain *c, Builder *b, Val *stage) {
     const Op *loop = c->h->loop, *axis = c->second->k->def;
@@ -183,13 +181,7 @@ bool hop_chained(Hop *h) {
     return true;
 }
 
-// ---- scores a trip ahead ---------------------------------------------------------------------------
-
-typedef struct Trip {
-    ValMap m;                       // of the trip's values
-    Val   *s, **carried;            // its scores, on the lasting axis; what the loop carries
-    Ring   at;                      // its stages
-} Trip;
+// ---- what both schedules have around their trips -----------------------------------------------------
 
 static Val *lasting_axis(Builder *b, int64_t extent) {
     Val *v = b_op(b, OP_T_axis, 0, (Type){.kind = TY_AXIS, .shape = {extent}}, 2, (Val *[]){b_const(b, EL_index, 0), b_const(b, EL_index, extent)});
@@ -197,6 +189,71 @@ static Val *lasting_axis(Builder *b, int64_t extent) {
     v->def->flags |= AXIS_FULL;
     return v;
 }
+
+static Op *yield_with(Chain *c, Builder *b, int n, Val *const *carried, Val *more, Ring at) {
+    Val *out[MAX_CARRIED + 3];
+    int k = 0;
+    for (int i = 0; i < c->h->loop->nout; i++) out[k++] = carried[i];
+    if (more) out[k++] = more;
+    out[k++] = at.stage;
+    out[k++] = at.phase;
+    return hop_effect(b, OP_T_yield, n, out);                         // of a block with one tile: without the ring
+}
+
+// The branch on whether there is a trip: its other side gives back what came in. *t writes the side with trips, from h->start[1].
+static Op *branch_on_trips(Chain *c, Region *r, Builder *t) {
+    Hop *h = c->h;
+    bool walks = h->walk_bytes != 0;
+    int n = h->loop->nout;
+    Val **init = h->loop->in + 3;
+    Builder b = {h->f, r, NULL, h->loop->span};
+    c->p_axis = lasting_axis(&b, axis_extent(c->second->k));
+    h->start[1] = (Ring){hop_i32(&b, 0), hop_i32(&b, 0)};
+    Val *any = b_binary(&b, OP_lt, h->loop->in[0], h->loop->in[1]);
+    Op *branch = op_new(h->f, OP_T_if, b.span, 1, &any, walks ? n + 2 : n);
+    for (int i = 0; i < n; i++) { branch->out[i]->type = init[i]->type; branch->out[i]->name = h->loop->out[i]->name; }
+    for (int i = n; i < branch->nout; i++) branch->out[i]->type = type_scalar(EL_i32);
+    if (walks) h->end[1] = (Ring){branch->out[n], branch->out[n + 1]};
+    b_insert(&b, branch);
+    *t = (Builder){h->f, branch->reg[0], NULL, b.span};
+    Builder none = {h->f, branch->reg[1], NULL, b.span};
+    hop_release_once(h, &none);
+    yield_with(c, &none, branch->nout, init, NULL, h->start[1]);
+    return branch;
+}
+
+// The loop over `in` (bounds, step, what is carried, one value more, the ring): its counter and arguments. *k writes its body.
+static Op *loop_of(Chain *c, Builder *t, Val **in, Builder *k, Val **counter, Val **arg) {
+    int n = c->h->loop->nout;
+    Op *loop = op_new(c->h->f, OP_T_for, t->span, 6 + n, in, n + 3);
+    b_insert(t, loop);
+    *k = (Builder){c->h->f, loop->reg[0], NULL, t->span};
+    *counter = region_arg(c->h->f, k->r, type_scalar(EL_index));
+    for (int i = 0; i < n + 3; i++) {
+        loop->out[i]->type = in[3 + i]->type;
+        arg[i] = region_arg(c->h->f, k->r, in[3 + i]->type);
+    }
+    return loop;
+}
+
+// After the last trip, whose stage of the values' ring is at `at`.
+static void leave(Chain *c, Builder *t, Op *branch, Val *const *carried, Ring at) {
+    Hop *h = c->h;
+    if (h->walk_bytes) {
+        hop_release(h, t, hop_ring(h, c->second), at.stage);
+        at = hop_advance(h, t, at);
+    }
+    yield_with(c, t, branch->nout, carried, NULL, at);
+    for (int i = 0; i < h->loop->nout; i++) replace_uses(&h->f->body, h->loop->out[i], branch->out[i]);
+}
+
+// ---- scores a trip ahead ---------------------------------------------------------------------------
+
+typedef struct Trip {
+    ValMap m;                       // of the trip's values
+    Val   *s, **carried;            // its scores, on the lasting axis; what the loop carries
+    Ring   at;                      // its stages
+} Trip;
 
 // The product of the keys at `ring`, on the lasting axis.
 static Val *scores(Chain *c, Builder *b, Ring ring) {
@@ -233,25 +290,11 @@ static void finish(Chain *c, Builder *b, Trip *t, Val **next) {
 
 static void ahead(Chain *c, Region *r) {
     Hop *h = c->h;
-    Fn *f = h->f;
-    bool walks = h->walk_bytes != 0;
     int n = h->loop->nout;
-    Val **init = h->loop->in + 3, *lo = h->loop->in[0], *hi = h->loop->in[1], *step = h->loop->in[2], *out[MAX_CARRIED + 3], *arg[MAX_CARRIED + 3];
-    Builder b = {f, r, NULL, h->loop->span};
-    c->p_axis = lasting_axis(&b, axis_extent(c->second->k));
-    Ring start = h->start[1] = (Ring){hop_i32(&b, 0), hop_i32(&b, 0)};
-    Val *any = b_binary(&b, OP_lt, lo, hi);
-    Op *branch = op_new(f, OP_T_if, b.span, 1, &any, walks ? n + 2 : n);
-    for (int i = 0; i < n; i++) { branch->out[i]->type = init[i]->type; branch->out[i]->name = h->loop->out[i]->name; }
-    for (int i = n; i < branch->nout; i++) branch->out[i]->type = type_scalar(EL_i32);
-    if (walks) h->end[1] = (Ring){branch->out[n], branch->out[n + 1]};
-    b_insert(&b, branch);
-    Builder t = {f, branch->reg[0], NULL, b.span}, e = {f, branch->reg[1], NULL, b.span};
-    for (int i = 0; i < n; i++) out[i] = init[i];
-    out[n] = start.stage;
-    out[n + 1] = start.phase;
-    hop_release_once(h, &e);
-    yield_of(&e, branch->nout, out);
+    Val **init = h->loop->in + 3, *lo = h->loop->in[0], *hi = h->loop->in[1], *step = h->loop->in[2], *counter, *arg[MAX_CARRIED + 3];
+    Builder t, k;
+    Op *branch = branch_on_trips(c, r, &t);
+    Ring start = h->start[1];
 
     // The first scores; all trips but the last.
     hop_await(h, &t, 0, start);
@@ -262,15 +305,8 @@ static void ahead(Chain *c, Region *r) {
     in[4 + n] = start.stage;
     in[5 + n] = start.phase;
     hop_release(h, &t, 0, start.stage);
-    Op *loop = op_new(f, OP_T_for, b.span, 6 + n, in, n + 3);
-    b_insert(&t, loop);
-    Builder k = {f, loop->reg[0], NULL, b.span};
-    Val *counter = region_arg(f, k.r, type_scalar(EL_index));
-    for (int i = 0; i < n + 3; i++) {
-        loop->out[i]->type = in[3 + i]->type;
-        arg[i] = region_arg(f, k.r, in[3 + i]->type);
-    }
-    Trip trip = {.m = {.arena = f->arena}, .s = arg[n], .carried = arg, .at = {arg[n + 1], arg[n + 2]}};
+    Op *loop = loop_of(c, &t, in, &k, &counter, arg);
+    Trip trip = {.m = {.arena = h->f->arena}, .s = arg[n], .carried = arg, .at = {arg[n + 1], arg[n + 2]}};
     Ring ring = hop_advance(h, &k, trip.at);
     begin(c, &k, &trip, counter);
     hop_await(h, &k, 0, ring);
@@ -280,113 +316,88 @@ static void ahead(Chain *c, Region *r) {
     finish(c, &k, &trip, &next);
     hop_release(h, &k, 0, ring.stage);
     hop_release(h, &k, 1, trip.at.stage);
-    for (int i = 0; i < n; i++) out[i] = trip.carried[i];
-    out[n] = next;
-    out[n + 1] = ring.stage;
-    out[n + 2] = ring.phase;
-    yield_of(&k, n + 3, out);
+    yield_with(c, &k, n + 3, trip.carried, next, ring);
 
     // The last trip.
     for (int i = 0; i < n; i++) arg[i] = loop->out[i];
-    Trip end = {.m = {.arena = f->arena}, .s = loop->out[n], .carried = arg, .at = {loop->out[n + 1], loop->out[n + 2]}};
+    Trip end = {.m = {.arena = h->f->arena}, .s = loop->out[n], .carried = arg, .at = {loop->out[n + 1], loop->out[n + 2]}};
     hop_release_once(h, &t);
     begin(c, &t, &end, last);
     hop_await(h, &t, 1, end.at);
     finish(c, &t, &end, NULL);
-    if (walks) hop_release(h, &t, 1, end.at.stage);
-    ring = walks ? hop_advance(h, &t, end.at) : end.at;
-    for (int i = 0; i < n; i++) out[i] = end.carried[i];
-    out[n] = ring.stage;
-    out[n + 1] = ring.phase;
-    yield_of(&t, branch->nout, out);
-    for (int i = 0; i < n; i++) replace_uses(&f->body, h->loop->out[i], branch->out[i]);
+    leave(c, &t, branch, end.carried, end.at);
 }
 
 // ---- the first product a trip ahead ----------------------------------------------------------------
 
+// The first trip, up to its second product, whose probabilities it gives: *m has its values.
+static Val *first_trip(Chain *c, Builder *t, ValMap *m) {
+    Hop *h = c->h;
+    Op *dot = c->first->dot, *yield = c->body->last;
+    Ring ring = h->start[1];
+    map_set(m, c->body->args.at[0], h->loop->in[0]);
+    for (int i = 0; i < h->loop->nout; i++) map_set(m, c->body->args.at[1 + i], h->loop->in[3 + i]);
+    hop_await(h, t, 0, ring);
+    clone(c, t->r, m, c->body->first, dot, false);
+    if (h->turns) hop_effect(t, OP_T_turn_wait, 0, NULL);
+    map_set(m, dot->out[0], hop_wait(t, 0, hop_multiply(h, t, c->first, ring, m)));
+    if (hop_ring(h, c->second)) hop_release(h, t, 0, ring.stage);
+    Op *until = h->turns ? reduced(c)->def->next : dot->next;
+    clone(c, t->r, m, dot->next, until, false);
+    if (h->turns) hop_effect(t, OP_T_turn_pass, 1, (Val *[]){map_get(m, reduced(c))});
+    clone(c, t->r, m, until, yield, false);
+    Val *p = keep(c, t, m, map_get(m, c->wide));
+    clone(c, t->r, m, c->body->first, yield, true);
+    return p;
+}
+
+// A trip of the loop: its first product beside the second one of the trip before, whose values are `arg`.
+static void middle_trip(Chain *c, Builder *k, Val *counter, Val *const *arg) {
+    Hop *h = c->h;
+    Op *dot = c->first->dot, *yield = c->body->last;
+    int n = h->loop->nout, a = c->acc, second = hop_ring(h, c->second);
+    Ring before = {arg[n + 1], arg[n + 2]}, ring = hop_advance(h, k, before);
+    ValMap w = {.arena = h->f->arena};
+    map_set(&w, c->body->args.at[0], counter);
+    for (int i = 0; i < n; i++) if (i != a) map_set(&w, c->body->args.at[1 + i], arg[i]);
+    hop_await(h, k, 0, ring);
+    clone(c, k->r, &w, c->body->first, dot, false);
+    Val *s = hop_multiply(h, k, c->first, ring, &w), *out[MAX_CARRIED];
+    if (second) hop_await(h, k, second, before);
+    Val *acc = second_product(c, k, arg[n], arg[a], before.stage);
+    map_set(&w, dot->out[0], hop_wait(k, 1, s));
+    if (second) hop_release(h, k, 0, ring.stage);
+    clone(c, k->r, &w, dot->next, yield, false);
+    Val *at_end[] = {acc, arg[n], map_get(&w, c->wide)};              // the exponentials come before the wait, all of them
+    hop_wait_all(k, 0, 3, at_end);
+    hop_release(h, k, second, before.stage);
+    Val *next = keep(c, k, &w, at_end[2]);
+    map_set(&w, c->body->args.at[1 + a], at_end[0]);
+    clone(c, k->r, &w, c->body->first, yield, true);
+    for (int i = 0; i < n; i++) out[i] = map_get(&w, i == a ? c->second->dot->in[2] : yield->in[i]);
+    yield_with(c, k, n + 3, out, next, ring);
+}
+
 void hop_overlap(Hop *h, Region *r) {
     Chain c = {.h = h, .body = h->loop->reg[0]};
-    Fn *f = h->f;
     if (!matches(&c)) ice("products in a chain that is none");
     if (h->turns && h->rings == 2 && h->walk_bytes && room_ahead(&c)) { ahead(&c, r); return; }
-    bool walks = h->walk_bytes != 0;
     int n = h->loop->nout, a = c.acc, second = hop_ring(h, c.second);
-    Op *yield = c.body->last;
-    Val **init = h->loop->in + 3, *lo = h->loop->in[0], *hi = h->loop->in[1], *step = h->loop->in[2];
-    Builder b = {f, r, NULL, h->loop->span};
-
-    int64_t extent = axis_extent(c.second->k);
-    c.p_axis = b_op(&b, OP_T_axis, 0, (Type){.kind = TY_AXIS, .shape = {extent}}, 2, (Val *[]){b_const(&b, EL_index, 0), b_const(&b, EL_index, extent)});
-    c.p_axis->def->imm = extent;
-    c.p_axis->def->flags |= AXIS_FULL;
-    Ring ring = h->start[1] = (Ring){hop_i32(&b, 0), hop_i32(&b, 0)};
-    Val *any = b_binary(&b, OP_lt, lo, hi), *out[MAX_CARRIED + 3];
-    Op *branch = op_new(f, OP_T_if, b.span, 1, &any, walks ? n + 2 : n);
-    for (int i = 0; i < n; i++) { branch->out[i]->type = init[i]->type; branch->out[i]->name = h->loop->out[i]->name; }
-    for (int i = n; i < branch->nout; i++) branch->out[i]->type = type_scalar(EL_i32);
-    if (walks) h->end[1] = (Ring){branch->out[n], branch->out[n + 1]};
-    b_insert(&b, branch);
-    Builder t = {f, branch->reg[0], NULL, b.span}, e = {f, branch->reg[1], NULL, b.span};
-    for (int i = 0; i < n; i++) out[i] = init[i];
-    out[n] = ring.stage;
-    out[n + 1] = ring.phase;
-    hop_release_once(h, &e);
-    yield_of(&e, branch->nout, out);
-
-    // The first trip, up to its second product.
-    ValMap m = {.arena = f->arena};
-    map_set(&m, c.body->args.at[0], lo);
-    for (int i = 0; i < n; i++) map_set(&m, c.body->args.at[1 + i], init[i]);
-    hop_await(h, &t, 0, ring);
-    clone(&c, t.r, &m, c.body->first, c.first->dot, false);
-    if (h->turns) hop_effect(&t, OP_T_turn_wait, 0, NULL);
-    map_set(&m, c.first->dot->out[0], hop_wait(&t, 0, hop_multiply(h, &t, c.first, ring, &m)));
-    if (second) hop_release(h, &t, 0, ring.stage);
-    Op *until = h->turns ? reduced(&c)->def->next : c.first->dot->next;
-    clone(&c, t.r, &m, c.first->dot->next, until, false);
-    if (h->turns) hop_effect(&t, OP_T_turn_pass, 1, (Val *[]){map_get(&m, reduced(&c))});
-    clone(&c, t.r, &m, until, yield, false);
-    Val *p = keep(&c, &t, &m, map_get(&m, c.wide));
-    clone(&c, t.r, &m, c.body->first, yield, true);
+    Val *counter, *arg[MAX_CARRIED + 3], *out[MAX_CARRIED];
+    Builder t, k;
+    Op *branch = branch_on_trips(&c, r, &t);
+    Ring ring = h->start[1];
+    ValMap m = {.arena = h->f->arena};
+    Val *p = first_trip(&c, &t, &m);
 
     // The loop: carried values (the accumulator already scaled), the probabilities, the ring.
-    Val *in[3 + MAX_CARRIED + 3] = {b_binary(&t, OP_add, lo, step), hi, step};
-    for (int i = 0; i < n; i++) in[3 + i] = map_get(&m, i == a ? c.second->dot->in[2] : yield->in[i]);
+    Val *in[3 + MAX_CARRIED + 3] = {b_binary(&t, OP_add, h->loop->in[0], h->loop->in[2]), h->loop->in[1], h->loop->in[2]};
+    for (int i = 0; i < n; i++) in[3 + i] = map_get(&m, i == a ? c.second->dot->in[2] : c.body->last->in[i]);
     in[3 + n] = p;
     in[4 + n] = ring.stage;
     in[5 + n] = ring.phase;
-    Op *loop = op_new(f, OP_T_for, b.span, 6 + n, in, n + 3);
-    b_insert(&t, loop);
-    Builder k = {f, loop->reg[0], NULL, b.span};
-    Val *counter = region_arg(f, k.r, type_scalar(EL_index)), *arg[MAX_CARRIED + 3];
-    for (int i = 0; i < n + 3; i++) {
-        loop->out[i]->type = in[3 + i]->type;
-        arg[i] = region_arg(f, k.r, in[3 + i]->type);
-    }
-    Ring before = {arg[n + 1], arg[n + 2]};
-    ring = hop_advance(h, &k, before);
-    ValMap w = {.arena = f->arena};
-    map_set(&w, c.body->args.at[0], counter);
-    for (int i = 0; i < n; i++) if (i != a) map_set(&w, c.body->args.at[1 + i], arg[i]);
-    hop_await(h, &k, 0, ring);
-    clone(&c, k.r, &w, c.body->first, c.first->dot, false);
-    Val *s = hop_multiply(h, &k, c.first, ring, &w);
-    if (second) hop_await(h, &k, second, before);
-    Val *acc = second_product(&c, &k, arg[n], arg[a], before.stage);
-    map_set(&w, c.first->dot->out[0], hop_wait(&k, 1, s));
-    if (second) hop_release(h, &k, 0, ring.stage);
-    clone(&c, k.r, &w, c.first->dot->next, yield, false);
-    Val *at_end[] = {acc, arg[n], map_get(&w, c.wide)};               // the exponentials come before the wait, all of them
-    hop_wait_all(&k, 0, 3, at_end);
-    hop_release(h, &k, second, before.stage);
-    Val *next = keep(&c, &k, &w, at_end[2]);
-    map_set(&w, c.body->args.at[1 + a], at_end[0]);
-    clone(&c, k.r, &w, c.body->first, yield, true);
-    for (int i = 0; i < n; i++) out[i] = map_get(&w, i == a ? c.second->dot->in[2] : yield->in[i]);
-    out[n] = next;
-    out[n + 1] = ring.stage;
-    out[n + 2] = ring.phase;
-    yield_of(&k, n + 3, out);
+    Op *loop = loop_of(&c, &t, in, &k, &counter, arg);
+    middle_trip(&c, &k, counter, arg);
 
     // What is left of the last trip.
     ring = (Ring){loop->out[n + 1], loop->out[n + 2]};
@@ -394,11 +405,6 @@ void hop_overlap(Hop *h, Region *r) {
     if (second) hop_await(h, &t, second, ring);
     clear_tail(&c, &t, ring.stage);
     Val *last = hop_wait(&t, 0, second_product(&c, &t, loop->out[n], loop->out[a], ring.stage));
-    if (walks) hop_release(h, &t, second, ring.stage);
-    if (walks) ring = hop_advance(h, &t, ring);
     for (int i = 0; i < n; i++) out[i] = i == a ? last : loop->out[i];
-    out[n] = ring.stage;
-    out[n + 1] = ring.phase;
-    yield_of(&t, branch->nout, out);
-    for (int i = 0; i < n; i++) replace_uses(&f->body, h->loop->out[i], branch->out[i]);
+    leave(&c, &t, branch, out, ring);
 }
