@@ -102,7 +102,7 @@ Tile *tile_keep(Tile *t)
     return t;
 }
 
-static void slot_clear(Eval *e, Slot *s)
+void slot_clear(Eval *e, Slot *s)
 {
     tile_drop(e, s->t);
     tile_drop(e, s->b);
@@ -117,11 +117,16 @@ void slot_set(Eval *e, const Val *v, const Slot *from)
     slot_clear(e, &old);
 }
 
+Slot slot_keep(const Slot *s)
+{
+    tile_keep(s->t);
+    tile_keep(s->b);
+    return *s;
+}
+
 void slot_share(Eval *e, const Val *to, const Val *from)
 {
-    Slot s = *slot_of(e, from);
-    tile_keep(s.t);
-    tile_keep(s.b);
+    Slot s = slot_keep(slot_of(e, from));
     slot_set(e, to, &s);
 }
 
@@ -274,11 +279,7 @@ static void take_carried(Eval *e, const Op *op, int from)
         e->carried = more;
         e->cap_carried = n;
     }
-    for (int i = 0; i < n; i++) {
-        e->carried[i] = *slot_of(e, op->in[from + i]);
-        tile_keep(e->carried[i].t);
-        tile_keep(e->carried[i].b);
-    }
+    for (int i = 0; i < n; i++) e->carried[i] = slot_keep(slot_of(e, op->in[from + i]));
     e->ncarried = n;
 }
 

@@ -109,6 +109,8 @@ void   tile_drop(Eval *e, Tile *t);
 Tile  *tile_keep(Tile *t);                            // NULL is fine
 void  *out_tile(Eval *e, const Op *op);               // fresh lanes for op->out[0]
 double*out_bound(Eval *e, const Op *op);
+Slot   slot_keep(const Slot *s);                      // one more owner of its tiles
+void   slot_clear(Eval *e, Slot *s);                  // an axis keeps its lanes: others may have it
 void   slot_share(Eval *e, const Val *to, const Val *from);
 int    type_bytes(const Type *t);                     // of one lane; pointers 8
 int64_t scalar_int(Eval *e, const Val *v);
@@ -152,8 +154,7 @@ void    bound_elementwise(Eval *e, const Step *s);    // after the values
 #define X(name, ...) EvalFn eval_##name;
 TILE_OPS(X)
 #undef X
-void    join_tiles(const Type *t, TReduce kind, int n, const Slot *const *from, void *to);
-void    bound_joined(Eval *e, const Op *op, int n, const Slot *const *from);
+void    join_slots(Eval *e, const Op *op, int n, const Slot *const *from);               // into op->out[0], by op->sub
 void    drop_parts(Eval *e);
 void    drop_kept(Eval *e);
 void    drop_meetings(Eval *e);

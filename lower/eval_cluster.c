@@ -32,9 +32,7 @@ void eval_join_cluster(Eval *e, const Step *s)
     const Slot *from[MOST_BLOCKS];
     if (n > MOST_BLOCKS) { eval_fault(e, op->span, "join_cluster: %d blocks", n); return; }
     if (!m->here[mine]) {
-        m->at[mine] = *slot_of(e, op->in[0]);
-        tile_keep(m->at[mine].t);
-        tile_keep(m->at[mine].b);
+        m->at[mine] = slot_keep(slot_of(e, op->in[0]));
         m->here[mine] = true;
     }
     for (int i = 0; i < n; i++) {
@@ -44,16 +42,14 @@ void eval_join_cluster(Eval *e, const Step *s)
         e->flow = FLOW_FAULT;
         return;
     }
-    join_tiles(&op->out[0]->type, (TReduce)op->sub, n, from, out_tile(e, op));
-    if (e->bounds && elem_is_float((Elem)op->out[0]->type.elem)) bound_joined(e, op, n, from);
+    join_slots(e, op, n, from);
 }
 
 static void part(Eval *e)
 {
     for (struct Meeting *m = e->meetings; m; m = m->next)
         for (int i = 0; i < MOST_BLOCKS; i++) {
-            if (m->here[i]) { tile_drop(e, m->at[i].t); tile_drop(e, m->at[i].b); }
-            m->at[i] = (Slot){0};
+            slot_clear(e, &m->at[i]);
             m->here[i] = false;
         }
 }

@@ -21,11 +21,7 @@ static struct Kept *kept_of(Eval *e, const Op *op)
 
 static void forget(Eval *e, struct Kept *k)
 {
-    for (int64_t i = 0; i < k->n; i++) {
-        tile_drop(e, k->at[i].t);
-        tile_drop(e, k->at[i].b);
-        k->at[i] = (Slot){0};
-    }
+    for (int64_t i = 0; i < k->n; i++) slot_clear(e, &k->at[i]);
 }
 
 void eval_keep(Eval *e, const Step *s)
@@ -50,12 +46,9 @@ void eval_keep_put(Eval *e, const Step *s)
     int64_t at = scalar_int(e, op->in[1]), room = scalar_int(e, op->in[0]);
     if (at < 0) { eval_fault(e, op->span, "keep_put: number %lld", (long long)at); return; }
     if (at >= room) return;
-    tile_drop(e, k->at[at].t);
-    tile_drop(e, k->at[at].b);
+    slot_clear(e, &k->at[at]);
     k->by[at] = op;
-    k->at[at] = *slot_of(e, op->in[2]);
-    tile_keep(k->at[at].t);
-    tile_keep(k->at[at].b);
+    k->at[at] = slot_keep(slot_of(e, op->in[2]));
 }
 
 // Lanes in the order of the axes of `to`'s tile, from those of the tile that was put.

@@ -34,12 +34,7 @@ void eval_part_put(Eval *e, const Step *s)
         eval_fault(e, op->span, "part_put: part %lld of %d%s", (long long)part, n, part < 0 || part >= n ? "" : " comes twice");
         return;
     }
-    for (int i = 0; i < values; i++) {
-        Slot *to = &p->at[part * values + i];
-        *to = *slot_of(e, op->in[2 + i]);
-        tile_keep(to->t);
-        tile_keep(to->b);
-    }
+    for (int i = 0; i < values; i++) p->at[part * values + i] = slot_keep(slot_of(e, op->in[2 + i]));
     p->there[part] = true;
     *last = ++p->come == n;
 }
@@ -56,7 +51,7 @@ static Kernel *joining(TReduce kind, Elem e)
 }
 
 // n tiles of one type, joined lane by lane in their order. Storage floats are joined as f32.
-void join_tiles(const Type *t, TReduce kind, int n, const Slot *const *from, void *to)
+static void join_tiles(const Type *t, TReduce kind, int n, const Slot *const *from, void *to)
 {
     Kernel *join = joining(kind, kernel_elem(t));
     int     size = type_bytes(t);
@@ -80,7 +75,7 @@ void join_tiles(const Type *t, TReduce kind, int n, const Slot *const *from, voi
 }
 
 // The bound of a sum of parts: theirs, and the rounding of each addition.
-void bound_joined(Eval *e, const Op *op, int n, const Slot *const *from)
+static void bound_joined(Eval *e, const Op *op, int n, const Slot *const *from)
 {
     const Type *t = &op->out[0]->type;
     int64_t lanes = type_lanes(t);
@@ -98,6 +93,12 @@ void bound_joined(Eval *e, const Op *op, int n, const Slot *const *from)
     free(x);
 }
 
+void join_slots(Eval *e, const Op *op, int n, const Slot *const *from)
+{
+    join_tiles(&op->out[0]->type, (TReduce)op->sub, n, from, out_tile(e, op));
+    if (e->bounds && elem_is_float((Elem)op->out[0]->type.elem)) bound_joined(e, op, n, from);
+}
+
 void eval_part_get(Eval *e, const Step *s)
 {
     const Op *op = s->op;
@@ -106,8 +107,7 @@ void eval_part_get(Eval *e, const Step *s)
     if (p->come < p->n) { eval_fault(e, op->span, "part_get: %d of %d parts are there", p->come, p->n); return; }
     const Slot **from = NEW_N(e->arena, const Slot *, p->n);
     for (int k = 0; k < p->n; k++) from[k] = &p->at[k * p->values + op->attr];
-    join_tiles(&op->out[0]->type, (TReduce)op->sub, p->n, from, out_tile(e, op));
-    if (e->bounds && elem_is_float((Elem)op->out[0]->type.elem)) bound_joined(e, op, p->n, from);
+    join_slots(e, op, p->n, from);
 }
 
 void eval_part_take(Eval *e, const Step *s)
@@ -116,17 +116,12 @@ void eval_part_take(Eval *e, const Step *s)
     struct Parts *p = parts_of(e, scalar_int(e, op->in[0]), (int)put->imm, put->nin - 2);
     int64_t part = scalar_int(e, op->in[2]);
     if (part < 0 || part >= p->n || !p->there[part]) { eval_fault(e, op->span, "part_take: part %lld of %d is not there", (long long)part, p->n); return; }
-    Slot x = p->at[part * p->values + op->attr];
-    tile_keep(x.t);
-    tile_keep(x.b);
+    Slot x = slot_keep(&p->at[part * p->values + op->attr]);
     slot_set(e, op->out[0], &x);
 }
 
 void drop_parts(Eval *e)
 {
     for (struct Parts *p = e->parts; p; p = p->next)
-        for (int i = 0; i < p->n * p->values; i++) {
-            tile_drop(e, p->at[i].t);
-            tile_drop(e, p->at[i].b);
-        }
+        for (int i = 0; i < p->n * p->values; i++) slot_clear(e, &p->at[i]);
 }

@@ -238,7 +238,7 @@ void eval_roles(Eval *e, const Step *s)
     }
     for (int i = 0; i < all->n; i++) {
         Role *r = &all->at[i];
-        for (int k = 0; k < r->ncarried; k++) { tile_drop(e, r->carried[k].t); tile_drop(e, r->carried[k].b); }
+        for (int k = 0; k < r->ncarried; k++) slot_clear(e, &r->carried[k]);
         free(r->carried);
         free(r->memory);
     }
