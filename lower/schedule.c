@@ -1,8 +1,10 @@
 // How many warps run a program, and how many programs share a block.
 //
-// A program that reduces keeps its rows in registers, about 32 elements a lane, so that the row is read
-// once with many bytes in flight; one that only moves and maps, or scans (each register waits for the one before), takes fewer. Programs of one warp go four
-// to a block. Kernels with matrix products take eight warps, or four when the product is small.
+// A program that reduces keeps its rows in registers, about 32 elements a lane, so that the row is read once with many bytes in
+// flight; one that folds pairs of tiles, about 128, since each that is read then serves many (1024 x 1024 x 1024 shortest paths on
+// an H200: 166 us, 338 with 32; 2026-11-21). One that only moves and maps, or scans (each register waits for the one before),
+// takes fewer. Programs of one warp go four to a block. Kernels with matrix products take eight warps, or four when the product
+// is small.
 #include "lower/build.h"
 #include "lower/passes.h"
 
@@ -10,7 +12,7 @@
 
 enum { SHARED_WARPS = 8 };            // of a block of a cluster: three blocks fit with 64 registers and more
 
-typedef struct Sizes { int64_t lanes, dot; bool reduces, scans, sorts, heavy; } Sizes;
+typedef struct Sizes { int64_t lanes, memory, dot; int rank; bool reduces, scans, sorts, heavy; } Sizes;      // memory: of the largest tile that is read or written
 
 // Some fifteen instructions an element and what comes with them: what a thread does once, addresses and bounds, should be shared by many.
 static bool costly(int fun) {
@@ -25,7 +27,9 @@ static void measure(const Region *r, Sizes *s) {
         for (int i = 0; i < op->nout; i++)
             if (op->out[i]->type.kind == TY_TILE && op->code != OP_T_index && op->code != OP_T_live) {
                 int64_t n = type_lanes(&op->out[i]->type);
-                if (n > s->lanes) s->lanes = n;
+                bool moves = op->code == OP_T_load || op->code == OP_T_ptrload || op->code == OP_T_atomic;
+                if (n > s->lanes) { s->lanes = n; s->rank = op->out[i]->type.rank; }
+                if (moves && n > s->memory) s->memory = n;
                 if (op->code == OP_T_dot && n > s->dot) s->dot = n;
             }
         s->reduces |= op->code == OP_T_reduce;
@@ -42,14 +46,18 @@ static bool numbered(const Region *r) {
     return false;
 }
 
+// x[m, k] with y[k, n], folded over k: nothing in memory has the form of the largest tile.
+static bool folds_pairs(const Sizes *s) { return s->reduces && s->rank > 2 && s->memory < s->lanes && !s->dot && !s->scans && !s->sorts && !s->heavy; }
+
 static int pow2_up(int64_t n) { int p = 1; while (p < n) p *= 2; return p; }
 
 int schedule_warps(const Fn *f, const CompileOptions *opt, int *per_block) {
     Sizes s = {0};
     measure(&f->body, &s);
     int each = s.sorts ? 8 : s.scans ? 16 : s.reduces || s.heavy ? 32 : 16, warps;
+    int64_t lanes = folds_pairs(&s) && s.lanes / 4 > s.memory ? s.lanes / 4 : s.lanes;
     if (s.dot) warps = s.dot >= 128 * 128 ? 8 : s.dot >= 32 * 32 ? 4 : 1;
-    else warps = pow2_up((s.lanes + 32 * each - 1) / (32 * each));
+    else warps = pow2_up((lanes + 32 * each - 1) / (32 * each));
     if (warps > 32) warps = 32;
     if (f->shares && warps > SHARED_WARPS) warps = SHARED_WARPS;
     if (opt->schedule.warps) warps = opt->schedule.warps;
@@ -65,7 +73,7 @@ bool schedule(Fn *f, const CompileOptions *opt) {
     if (opt->schedule.warps) f->warps_why = "as asked or chosen";
     else if (s.dot) f->warps_why = arena_printf(f->arena, "for a product of %lld elements", (long long)s.dot);
     else f->warps_why = arena_printf(f->arena, "%lld elements of the largest tile a lane%s", (long long)((s.lanes + 32 * f->warps - 1) / (32 * f->warps)),
-                                     s.sorts ? ": it sorts" : s.scans ? ": it scans" : s.reduces ? ": it reduces" : s.heavy ? ": costly functions" : "");
+                                     s.sorts ? ": it sorts" : s.scans ? ": it scans" : folds_pairs(&s) ? ": it folds pairs" : s.reduces ? ": it reduces" : s.heavy ? ": costly functions" : "");
     LaunchInfo *l = f->launch;
     l->threads = f->warps * 32 * per_block;
     l->blocks = per_block == 1 ? l->programs : launch_join_const(f->arena, L_CDIV, l->programs, per_block);
