@@ -7,6 +7,7 @@
 //       again rather than stored;
 //   F2  a contraction joins a group as its anchor if its places there are one to one with the root's: what follows it is its
 //       epilogue, transposed or not;
+//       its places may lack an axis along which the root is a few values side by side (turn.c): each is stored by itself;
 //   F3  what a contraction reads joins it (prologue) if it is next to free, as it is computed again for every tile, or cheap
 //       and there is but one tile along the other operand;
 //   F4  a reduction joins a group if its places are the group's rows: then softmax, norms and their like are one kernel,
@@ -23,7 +24,7 @@
 
 #include <string.h>
 
-enum { MOST_PLACES = 1024, MAX_PLACES = 4, ROTARY = 12, MAX_NODES = 120, CHEAP = 8, FREE = 3, ONE_TILE = 256, FIRST_REDUCED = 20, FIRST_VALUE = 40, MAX_AXES = 64 };
+enum { MOST_PARTS = 4, MOST_PLACES = 1024, MAX_PLACES = 4, ROTARY = 12, MAX_NODES = 120, CHEAP = 8, FREE = 3, ONE_TILE = 256, FIRST_REDUCED = 20, FIRST_VALUE = 40, MAX_AXES = 64 };
 
 typedef struct Place { int group; const Ix *coord; } Place;
 
@@ -257,9 +258,10 @@ static void push(State *s, const Node *n, int group, const Ix *coord)
     }
     case G_concat: {
         Ix at = coord[n->concat.axis];
+        bool parts = at->kind == IX_AXIS && at->value == group_at(s, group)->parts;
         for (int i = 0; i < n->rank; i++) to[i] = coord[i];
         for (uint32_t k = 0; k < n->nsrc; k++) {
-            to[n->concat.axis] = at;
+            to[n->concat.axis] = parts ? ix(g, 0) : at;
             place_add(s, n->src[k], group, to);
             at = ix_sub(g, at, n->src[k]->shape[n->concat.axis]);
         }
@@ -314,6 +316,21 @@ static uint64_t all_root_axes(State *s, const FGroup *f)
     return used_axes(axis, n);
 }
 
+// Those that a product has to have.
+static uint64_t product_axes(State *s, const FGroup *f)
+{
+    return all_root_axes(s, f) & ~(f->parts < 0 ? 0 : UINT64_C(1) << f->parts);
+}
+
+// The axis along which a value is a few others side by side, each with one element there; -1: none.
+static int axis_of_parts(const Node *n)
+{
+    while (n->kind == G_cast) n = n->src[0];
+    bool few = n->kind == G_concat && n->nsrc <= MOST_PARTS;
+    for (uint32_t k = 0; few && k < n->nsrc; k++) few = ix_is(n->src[k]->shape[n->concat.axis], 1);
+    return few ? n->concat.axis : -1;
+}
+
 static const char *reduce_refused(State *s, const Node *n)
 {
     int group = only_group(s, n);
@@ -358,7 +375,7 @@ static const char *product_refused(State *s, const Node *n)
     }
     if (is_second(s, n, f)) return NULL;
     if (f->kind != F_MAP) return f->kind == F_PRODUCT ? "a kernel has one product" : "a product is not computed in a kernel of rows";
-    if (!covers(s, n, f, s->places[n->id].at.at[0].coord, all_root_axes(s, f))) return "its elements are not one to one with those of the kernel";
+    if (!covers(s, n, f, s->places[n->id].at.at[0].coord, product_axes(s, f))) return "its elements are not one to one with those of the kernel";
     return NULL;
 }
 
@@ -392,7 +409,7 @@ static bool leaves_product(State *s, const Node *n, const FGroup *f, const Ix *c
     const Node *p = s->epilogue[n->id];
     if (!p || f->attends) return false;
     if (f->kind == F_PRODUCT) return f->second || p->src[0] != f->anchor->src[0];
-    return f->kind != F_MAP || !covers(s, n, f, coord, all_root_axes(s, f));
+    return f->kind != F_MAP || !covers(s, n, f, coord, product_axes(s, f));
 }
 
 // Is it computed from the value at all? Beyond a few steps nobody looks.
@@ -431,7 +448,7 @@ static const char *element_refused(State *s, const Node *n)
     if (!several && p->at.n > MAX_PLACES && s->weight[n->id] > FREE) return "it is needed at many places";
     for (uint32_t i = 0; i < p->at.n; i++) {
         FGroup *f = group_at(s, p->at.at[i].group);
-        uint64_t axes = used_axes(p->at.at[i].coord, n->rank), all = all_root_axes(s, f);
+        uint64_t axes = used_axes(p->at.at[i].coord, n->rank), all = s->heavy[n->id] ? product_axes(s, f) : all_root_axes(s, f);
         bool again = f->attends ? false : f->kind == F_PRODUCT ? (axes & all) != all && !read_once(s, n, f) : f->kind == F_MAP && (axes & all) != all;
         bool scores = f->attends && (axes >> f->along & 1) && (axes & all) && !f->inner;
         bool of_keys = f->attends && !s->for_keys[n->id] && (axes >> f->along & 1) && !(axes & all_root_axes(s, f) & ~batch_axes(f));
@@ -457,6 +474,7 @@ static int new_group(State *s, FKind kind, Node *root)
     f->kind = kind;
     f->once = s->constant[root->id];
     f->root = root;
+    f->parts = axis_of_parts(root);
     vec_push(s->g->arena, &s->f->groups, f);
     int *fresh = NEW_N(s->g->arena, int, 2 * s->f->groups.n);
     if (s->f->groups.n > 1) memcpy(fresh, s->fresh, 2 * (s->f->groups.n - 1) * sizeof *fresh);

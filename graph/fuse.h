@@ -34,6 +34,7 @@ typedef struct FGroup {
     Node    *anchor;             // F_PRODUCT: the contraction; F_ROWS: the scan or sort that it is about, or NULL
     VEC(Node *) makes;           // what it leaves in memory: the root, and others
     const Ix *place;             // F_PRODUCT: of the anchor, in axes of the root
+    int      parts;              // an axis of the root that no product has: its few elements are stored one by one; -1: none
     bool     attends;            // .. whose left operand is a softmax, computed as the loop over keys goes
     int      along;              // .. the number of the axis of keys
     Node    *inner;              // .. the product that makes the scores, or NULL

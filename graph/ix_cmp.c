@@ -196,6 +196,16 @@ static Ix reduced(Graph *g, Ix d, int64_t k, int64_t c)
     return s;
 }
 
+// x / c + k < 0 and k - x / c < 0 without the division: NULL, d is neither.
+static Ix undivided(Graph *g, Ix d)
+{
+    int64_t sign, bound, k = ix_offset(d);
+    Ix t = ix_terms(d) == 1 ? ix_term(d, 0, &sign) : NULL;
+    if (!t || t->kind != IX_DIV || t->arg[1]->kind != IX_CONST || t->arg[1]->value < 1 || (sign != 1 && sign != -1)) return NULL;
+    if (__builtin_mul_overflow(sign > 0 ? -k : k + 1, t->arg[1]->value, &bound)) return NULL;
+    return sign > 0 ? ix_lt(g, t->arg[0], ix(g, bound)) : ix_le(g, ix(g, bound), t->arg[0]);
+}
+
 Ix ix_lt(Graph *g, Ix a, Ix b)
 {
     Ix d = ix_sub(g, a, b);
@@ -204,6 +214,8 @@ Ix ix_lt(Graph *g, Ix a, Ix b)
     if (ix_prove_ge0(g, ix_addi(g, ix_muli(g, d, -1), -1))) return ix(g, 1);
     int64_t k = terms_gcd(d);                                // k*t + c < 0  <=>  t < ceil(-c / k)
     if (ix_offset(d) > INT64_MIN) d = reduced(g, d, k, int_floor_div(-ix_offset(d) - 1, k) * -1 - 1);
+    Ix whole = d && ix_offset(d) > INT64_MIN ? undivided(g, d) : NULL;
+    if (whole) return whole;
     return d ? compare(g, IX_LT, d) : NULL;
 }
 

@@ -44,18 +44,28 @@ bool rewrite_begin(Rewrite *r, Graph *g)
     return true;
 }
 
+static Node *rewritten(Rewrite *r, RewriteFn *fn, void *pass, Node *n)
+{
+    Graph *g = r->g;
+    Node **src = NEW_N(g->arena, Node *, n->nsrc);
+    for (uint32_t k = 0; k < n->nsrc; k++) src[k] = r->to[n->src[k]->id];
+    g_at_node(g, n);
+    Node *with = fn(r, pass, n, src);
+    return with ? with : rewrite_node(g, n, src);
+}
+
+Node *rewrite_ahead(Rewrite *r, RewriteFn *fn, void *pass, Node *n)
+{
+    for (uint32_t k = 0; k < n->nsrc && !g_failed(r->g); k++)
+        if (!r->to[n->src[k]->id]) rewrite_ahead(r, fn, pass, n->src[k]);
+    return g_failed(r->g) ? NULL : (r->to[n->id] = rewritten(r, fn, pass, n));
+}
+
 void rewrite_all(Rewrite *r, RewriteFn *fn, void *pass)
 {
     Graph *g = r->g;
-    for (uint32_t i = 0; i < r->n && !g_failed(g); i++) {
-        Node *e = g->nodes.at[i];
-        if (!r->alive[i]) continue;
-        Node **src = NEW_N(g->arena, Node *, e->nsrc);
-        for (uint32_t k = 0; k < e->nsrc; k++) src[k] = r->to[e->src[k]->id];
-        g_at_node(g, e);
-        Node *with = fn(r, pass, e, src);
-        r->to[i] = with ? with : rewrite_node(g, e, src);
-    }
+    for (uint32_t i = 0; i < r->n && !g_failed(g); i++)
+        if (r->alive[i] && !r->to[i]) r->to[i] = rewritten(r, fn, pass, g->nodes.at[i]);
     g_at(g, NULL);
     if (g_failed(g)) return;
     for (uint32_t i = 0; i < g->outputs.n; i++) g->outputs.at[i].node = r->to[g->outputs.at[i].node->id];

@@ -20,6 +20,7 @@ typedef Node *RewriteFn(Rewrite *r, void *pass, Node *n, Node *const *src);
 // False: the graph has bodies (loops, ifs), which would have to follow; it is left alone.
 bool  rewrite_begin(Rewrite *r, Graph *g);
 void  rewrite_all(Rewrite *r, RewriteFn *fn, void *pass);    // and the outputs
+Node *rewrite_ahead(Rewrite *r, RewriteFn *fn, void *pass, Node *n);     // what stands for n, before its turn
 Node *rewrite_node(Graph *g, Node *n, Node *const *src);     // n over other sources
 
 // The passes, in this order.
@@ -30,6 +31,7 @@ void  integer_products(Graph *g);                            // quant.c
 void  fold_scales(Graph *g);                                 // fold.c
 void  merge_products(Graph *g);                              // simplify.c
 void  join_alike(Graph *g);                                  // alike.c
+void  turn_columns(Graph *g);                                // turn.c
 void  join_groups(Graph *g);                                 // groups.c
 void  order_axes(Graph *g);                                  // layout.c
 void  unfold_windows(Graph *g);                              // unfold.c

@@ -1,4 +1,4 @@
-// Rewrites before fusion: constants that count, factors of products (algebra.c), scales into weights (fold.c), products side by side (here), the order of axes (layout.c).
+// Rewrites before fusion: constants that count, factors of products (algebra.c), scales into weights (fold.c), products side by side (here), pairs of columns that are turned (turn.c), the order of axes (layout.c).
 //
 // Products of one left operand with constants (queries, keys and values of an attention) become one, of the constants put
 // side by side, and slices of its result: the left operand is read once, and there are fewer launches. The constants are put
@@ -157,7 +157,7 @@ void merge_products(Graph *g)
 void graph_simplify(Graph *g)
 {
     static void (*const passes[])(Graph *) = {
-        select_branches, integer_products, count_constants, hoist_factors, fold_scales, merge_products, join_alike, join_groups, order_axes, unfold_windows, order_sums,
+        select_branches, integer_products, count_constants, hoist_factors, fold_scales, merge_products, join_alike, turn_columns, join_groups, order_axes, unfold_windows, order_sums,
     };
     if (g->tables->simplified) return;
     g->tables->simplified = true;

@@ -345,6 +345,8 @@ static KExpr *concat(Kernel *k, const Node *n, const Ix *coord)
     }
     KExpr *all = NULL;
     for (uint32_t i = n->nsrc; i-- > 0;) {
+        Ix end = ix_add(g, start[i], n->src[i]->shape[n->concat.axis]);
+        if ((i > 0 && ix_prove_lt(g, axis, start[i])) || (i + 1 < n->nsrc && ix_prove_le(g, end, axis))) continue;      // never there
         at[n->concat.axis] = ix_sub(g, axis, start[i]);
         KExpr *e = k_value(k, n->src[i], at);
         if (!e) return NULL;
@@ -353,7 +355,7 @@ static KExpr *concat(Kernel *k, const Node *n, const Ix *coord)
             all = e;
             continue;
         }
-        Ix before = ix_lt(g, axis, ix_add(g, start[i], n->src[i]->shape[n->concat.axis]));
+        Ix before = ix_lt(g, axis, end);
         if (ix_is(before, 1)) all = e;
         else if (!ix_is(before, 0)) {
             Elem elem = e->elem == all->elem ? e->elem : EL_f32;

@@ -368,17 +368,25 @@ static bool dot_takes(const Node *a, const Node *b, Elem sum)
     return a->elem == b->elem && (a->elem == EL_f16 || a->elem == EL_bf16 || a->elem == EL_f32 || a->elem == EL_f64);
 }
 
-// What follows the product, at `at` of its result: the root's axes follow from the contraction's.
+// What follows the product, at `at` of its result: the root's axes follow from the contraction's. Parts of the root that lie side by
+// side are stored one after the other.
 bool k_epilogue(Kernel *k, const Ix *at)
 {
     const Node *c = k->fg->anchor, *root = k->fg->root;
     Graph *g = k->g;
-    Ix axis[G_MAX_RANK], inverse[G_MAX_RANK], coord[G_MAX_RANK];
+    Ix axis[G_MAX_RANK] = {0}, inverse[G_MAX_RANK], coord[G_MAX_RANK], own[G_MAX_RANK];
+    int parts = k->fg->parts, n = 0;
     if (root == c) return add_stores(k, at);
-    for (int i = 0; i < root->rank; i++) axis[i] = ix_axis(g, i, root->shape[i]);
-    if (!map_invert(g, c->rank, c->shape, k->fg->place, root->rank, axis, inverse)) return g_error(g, "a product's place in its kernel cannot be inverted") != NULL;
-    for (int i = 0; i < root->rank; i++) coord[i] = ix_substitute(g, inverse[i], at, c->rank);
-    return add_stores(k, coord);
+    for (int i = 0; i < root->rank; i++)
+        if (i != parts) axis[n++] = ix_axis(g, i, root->shape[i]);
+    if (!map_invert(g, c->rank, c->shape, k->fg->place, n, axis, inverse)) return g_error(g, "a product's place in its kernel cannot be inverted") != NULL;
+    for (int i = 0; i < n; i++) own[i] = ix_substitute(g, inverse[i], at, c->rank);
+    int64_t count = parts < 0 ? 1 : root->shape[parts]->value;
+    for (int64_t part = 0; part < count; part++) {
+        for (int i = 0, from = 0; i < root->rank; i++) coord[i] = i == parts ? ix(g, part) : own[from++];
+        if (!add_stores(k, coord)) return false;
+    }
+    return true;
 }
 
 // Each channel by itself: channels and places are tiles, taps a loop in which they are multiplied and added.
@@ -431,7 +439,7 @@ static void open_tiles(Kernel *k)
     k_open_tile(k, "m", "BM", two ? "BM in [16, 64, 128]" : "BM in [8, 16, 32, 64, 128, 256]");
     for (int i = 0; i < k->naxes; i++)                       // a few columns are one tile in any case
         if (k->axis[i].kind == A_TILE && strcmp(k->axis[i].name, "n") == 0 && k->axis[i].extent->hi < 64) return;
-    k_open_tile(k, "n", "BN", two ? "BN in [64, 128]" : "BN in [64, 96, 128, 144, 160, 176, 192, 208, 224, 256]");
+    k_open_tile(k, "n", "BN", two ? "BN in [64, 96, 128]" : "BN in [64, 96, 128, 144, 160, 176, 192, 208, 224, 256]");
     bool both = k->tune.n == 2, deep = false, deeper = false;
     for (int i = 0; i < k->naxes; i++) {
         if (k->axis[i].kind != A_LOOP_TILE || k->axis[i].by != 64 || k->axis[i].extent->hi < 128) continue;
