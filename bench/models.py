@@ -136,4 +136,4 @@ def main():
         print(f"# tk / PyTorch, geometric mean over {len(product)}: {mean:.2f}")
 
 
-main()
+if __name__ == "__main__": main()

@@ -18,7 +18,7 @@ typedef struct FileMap {               // a file, mapped for reading
     size_t         n;
 } FileMap;
 
-typedef struct RandomRing { Elem elem; int shift; size_t bytes; void *p; } RandomRing;   // onnx_random.c
+typedef struct RandomRing { Elem elem; int shift, fd; size_t bytes; void *p; } RandomRing;   // onnx_random.c; fd: of all of a kind
 
 struct OnnxModel {
     Arena      *arena;                 // messages, names, tensors that had to be converted

@@ -43,29 +43,35 @@ static void fill(char *p, size_t bytes, Elem e, int shift) {
     }
 }
 
-static bool ring_map(RandomRing *r, int fd, size_t period) {
+static bool ring_map(RandomRing *r, size_t period) {
     r->p = mmap(NULL, r->bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (r->p == MAP_FAILED) return false;
     for (size_t at = 0; at < r->bytes; at += period) {
-        void *p = mmap((char *)r->p + at, period, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
+        void *p = mmap((char *)r->p + at, period, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, r->fd, 0);
         if (p == MAP_FAILED) return munmap(r->p, r->bytes), false;
     }
     return true;
 }
 
+// A larger weight maps the same numbers once more: what points into the ring stays.
 static const RandomRing *ring(OnnxModel *m, Elem e, int shift, size_t bytes, Buf *err) {
     size_t period = PAGES * (size_t)sysconf(_SC_PAGESIZE);
+    RandomRing r = {.elem = e, .shift = shift, .fd = -1, .bytes = (bytes / period + 2) * period};
     for (uint32_t i = 0; i < m->random.n; i++) {
-        const RandomRing *r = &m->random.at[i];
-        if (r->elem == e && r->shift == shift && r->bytes >= bytes + period) return r;
+        const RandomRing *have = &m->random.at[i];
+        if (have->elem != e || have->shift != shift) continue;
+        if (have->bytes >= bytes + period) return have;
+        r.fd = have->fd;
     }
-    RandomRing r = {.elem = e, .shift = shift, .bytes = (bytes / period + 2) * period};
-    int fd = memfd_create("weights", MFD_CLOEXEC);
-    bool ok = fd >= 0 && ftruncate(fd, (off_t)period) == 0 && ring_map(&r, fd, period);
-    if (!ok) buf_printf(err, "no room for %zu bytes of random weights: %s", bytes, strerror(errno));
-    if (fd >= 0) close(fd);
-    if (!ok) return NULL;
-    fill(r.p, period, e, shift);
+    bool first = r.fd < 0;
+    if (first) r.fd = memfd_create("weights", MFD_CLOEXEC);
+    bool ok = r.fd >= 0 && (!first || ftruncate(r.fd, (off_t)period) == 0) && ring_map(&r, period);
+    if (!ok) {
+        buf_printf(err, "no room for %zu bytes of random weights: %s", bytes, strerror(errno));
+        if (first && r.fd >= 0) close(r.fd);
+        return NULL;
+    }
+    if (first) fill(r.p, period, e, shift);
     vec_push(m->arena, &m->random, r);
     return &m->random.at[m->random.n - 1];
 }
@@ -87,5 +93,11 @@ const void *random_weight(OnnxModel *m, const OnnxTensor *t, Buf *err) {
 }
 
 void random_free(OnnxModel *m) {
-    for (uint32_t i = 0; i < m->random.n; i++) munmap(m->random.at[i].p, m->random.at[i].bytes);
+    for (uint32_t i = 0; i < m->random.n; i++) {
+        const RandomRing *r = &m->random.at[i];
+        bool first = true;
+        for (uint32_t k = 0; k < i; k++) first = first && m->random.at[k].fd != r->fd;
+        munmap(r->p, r->bytes);
+        if (first) close(r->fd);
+    }
 }

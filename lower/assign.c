@@ -298,8 +298,9 @@ static void anchor_memory(Assign *s) {
 static void anchor_folds(Assign *s) {
     for (uint32_t i = s->all.n; i-- > 0;) {
         Op *op = s->all.at[i];
-        Val *x = op->in[0], *r = op->nout ? op->out[0] : NULL;
-        if (op->code != OP_T_reduce || x->layout || !is_tile(r) || !r->layout) continue;
+        if (op->code != OP_T_reduce) continue;
+        Val *x = op->in[0], *r = op->out[0];
+        if (x->layout || !is_tile(r) || !r->layout) continue;
         set(s, x, layout_lift(s->f->arena, r->layout, &r->type, &x->type));
         settle(s);
     }

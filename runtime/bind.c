@@ -11,6 +11,7 @@
 
 #include "runtime/internal.h"
 
+#include <stddef.h>
 #include <string.h>
 
 enum { FIXED = -1, UNKNOWN = -2, EQUATION = -3 };
@@ -276,7 +277,7 @@ bool bind_dims(const LaunchInfo *info, const int64_t *given, Bound *b, Buf *err)
 
 bool bind_args(const LaunchInfo *info, BindArg *args, int nargs, Bound *b, Buf *err)
 {
-    memset(b, 0, sizeof *b);
+    memset(b, 0, offsetof(Bound, strides) + sizeof *b->strides * 16 * (size_t)info->nparams);
     b->info = info;
     b->args = args;
     b->nargs = nargs;

@@ -453,6 +453,12 @@ const LaunchInfo *compiled_info(Runtime *rt, Compiled *c, bool general, Buf *err
     return v->info;
 }
 
+bool compiled_tried(const Compiled *c, bool general)
+{
+    const LaunchInfo *fast = c->variant[0].info;
+    return c->variant[general].tried || (general && fast && fast->general);        // both stand in one module
+}
+
 bool compiled_kernel(Runtime *rt, Compiled *c, const LaunchInfo **info, DeviceKernel *k, bool general, Buf *err)
 {
     Variant *fast = &c->variant[0], *v = &c->variant[general];

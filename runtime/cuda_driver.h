@@ -94,8 +94,8 @@ typedef struct CuKernelNode {
     X(copy,            cuMemcpyDtoDAsync_v2,           "11.0", (CuPtr to, CuPtr from, size_t, CuStream)) \
     X(write_async,     cuMemcpyHtoDAsync_v2,           "11.0", (CuPtr, const void *, size_t, CuStream)) \
     X(read_async,      cuMemcpyDtoHAsync_v2,           "11.0", (void *, CuPtr, size_t, CuStream)) \
-    X(host_alloc,      cuMemAllocHost_v2,              "11.0", (void **, size_t)) \
-    X(host_free,       cuMemFreeHost,                  "11.0", (void *)) \
+    X(host_register,   cuMemHostRegister_v2,           "11.0", (void *, size_t, unsigned flags)) \
+    X(host_unregister, cuMemHostUnregister,            "11.0", (void *)) \
     X(stream_create,   cuStreamCreate,                 "11.0", (CuStream *, unsigned flags)) \
     X(stream_destroy,  cuStreamDestroy_v2,             "11.0", (CuStream)) \
     X(stream_sync,     cuStreamSynchronize,            "11.0", (CuStream)) \

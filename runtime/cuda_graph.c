@@ -73,8 +73,7 @@ bool cuda_graph_launch(Device *d, DeviceGraph *g, void *stream, Buf *err)
 {
     Cuda *c = cuda_use(d);
     if (!cuda_ok_late(c, c->cu.graph_launch(g->exec, stream), err, "launch a graph", NULL)) return false;
-    c->last.n = 0;
-    buf_printf(&c->last, "a graph of %d launches", g->nodes);
+    c->last_nodes = g->nodes;
     return true;
 }
 

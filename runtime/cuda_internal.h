@@ -30,7 +30,9 @@ typedef struct Cuda {
     CuContext context;
     int       version;                   // 12040
     CuEvent   marks[MARKS];
-    Buf       last;                      // the launch that a later error may belong to
+    DeviceLaunch last;                   // what a later error may belong to; its kernel is last_kernel
+    DeviceKernel last_kernel;
+    int       last_nodes;                // .. or a graph of so many; 0 and no name: nothing yet
 } Cuda;
 
 
@@ -46,7 +48,7 @@ bool         cuda_graph_launch(Device *d, DeviceGraph *g, void *stream, Buf *err
 void         cuda_graph_free(Device *d, DeviceGraph *g);
 
 // cuda_stage.c
-DeviceStage *cuda_stage_make(Device *d, uint64_t bytes, Buf *err);
+DeviceStage *cuda_stage_make(Device *d, void *room, uint64_t bytes, Buf *err);
 void        *cuda_stage_room(Device *d, DeviceStage *s, Buf *err);
 bool         cuda_stage_send(Device *d, DeviceStage *s, uint64_t to, uint64_t bytes, Buf *err);
 bool         cuda_stage_fetch(Device *d, DeviceStage *s, uint64_t from, uint64_t bytes, Buf *err);

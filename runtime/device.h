@@ -82,15 +82,16 @@ typedef struct DeviceOps {
     const char *name, *meaning;
     bool        loads_on_threads;      // `load` may be called from many at once
     bool        runs_ptx;              // false: the tile IR is run on `host` memory instead
-    Device   *(*open)(const DeviceOptions *opt, Buf *err);
+    Device   *(*open)(const DeviceOptions *opt, Buf *err);                      // finds and describes it
+    bool      (*start)(Device *d, Buf *err);                                     // before anything is done with it. NULL in a row: nothing is to do
     void      (*close)(Device *d);
     uint64_t  (*alloc)(Device *d, uint64_t bytes, const char *name, Buf *err);   // never 0; 256-aligned; 0 bytes are legal
     void      (*free)(Device *d, uint64_t address);
     bool      (*write)(Device *d, uint64_t to, const void *from, uint64_t bytes, Buf *err);
     bool      (*read)(Device *d, void *to, uint64_t from, uint64_t bytes, Buf *err);
     bool      (*fill)(Device *d, uint64_t to, uint64_t bytes, DeviceFill fill, uint64_t seed, Buf *err);
-    // Room that the device copies from, or to, by itself: one for each thread (transfer.c). NULL in a row: write and read.
-    DeviceStage *(*stage_make)(Device *d, uint64_t bytes, Buf *err);
+    // Room of the caller's that the device copies from, or to, by itself: one for each thread (transfer.c). NULL in a row: write and read.
+    DeviceStage *(*stage_make)(Device *d, void *room, uint64_t bytes, Buf *err);
     void     *(*stage_room)(Device *d, DeviceStage *s, Buf *err);                // waits until what was sent is there. NULL: err
     bool      (*stage_send)(Device *d, DeviceStage *s, uint64_t to, uint64_t bytes, Buf *err);      // returns before that
     bool      (*stage_fetch)(Device *d, DeviceStage *s, uint64_t from, uint64_t bytes, Buf *err);   // to its room, and waits
@@ -124,6 +125,7 @@ struct Device {
     int        processors;             // multiprocessors, 0: not known
     uint64_t   l2_bytes, memory_bytes; // 0: not known
     uint32_t   max_smem;               // dynamic, bytes a block; 0: not known
+    struct DeviceOpening *opening;     // it is being started on another thread; NULL: it is ready
     DeviceFill junk;                   // emu: what registers, shared and local memory hold before a write
     uint64_t   junk_seed;              //      (FILL_ZERO means random)
     bool       check_races;            // emu: off is faster; on by default
@@ -134,11 +136,19 @@ extern const DeviceOps *const device_table[];      // cuda, emu, eval, NULL
 const DeviceOps *device_find(const char *name);    // NULL: no such device
 // `name` from the table, or "auto": cuda if there is a GPU, else emu. NULL when it cannot be had.
 Device *device_open(const char *name, const DeviceOptions *opt, Buf *err);
-// The same on a thread of its own, for who has something else to do until then. device_opened waits, and frees it.
+// The same on a thread of its own, for who has something else to do until then:
+//
+//     DeviceOpening *o = device_open_later("cuda", NULL);       half of a GPU's 0.2 s pass until it is known,
+//     Device *d = device_found(o, &err);                        what can be planned with; o is the device's from here on
+//     device_ready(d, &us, &err);                               the other half until it can be used
 typedef struct DeviceOpening DeviceOpening;
 DeviceOpening *device_open_later(const char *name, const DeviceOptions *opt);
-Device *device_opened(DeviceOpening *o, double *us, Buf *err);     // us: how long it took, or NULL
+Device *device_found(DeviceOpening *o, Buf *err);                  // waits. NULL: o is gone
+bool    device_ready(Device *d, double *us, Buf *err);             // waits; us: how long all of it took, or NULL. Of any device, more than once
 void    device_close(Device *d);                   // NULL is fine
+// Said by a program that does nothing else with devices, before it opens one and has threads: a GPU then has one queue for work
+// instead of eight, and is opened, and closed, in half the time.
+void    device_alone(void);
 // A line for each device, "name  description" or "name  why it is not there": `tkc devices`.
 void    device_list(const DeviceOptions *opt, Buf *out);
 

@@ -32,7 +32,7 @@ typedef struct PlanLaunch {
     DeviceKernel kernel;
     const LaunchInfo *info;                              // the variant; on eval the kernel's own
     Prepared    prepared;
-    bool        ready;
+    bool        general;                                 // .. which is the one that assumes nothing
     double      us;                                      // --profile
 } PlanLaunch;
 
@@ -62,7 +62,8 @@ void     plan_where(const Runtime *rt, const PlanLaunch *l, Buf *out);   // "mlp
 uint64_t plan_bytes(const TGValue *v);
 int      plan_root(const TGraph *g, int value);
 uint64_t plan_offset(const TGraph *g, int value);        // in bytes, from its root on
-bool     plan_variant(PlanLaunch *l, Runtime *rt, Buf *err);         // addresses are set: which code runs
+bool     plan_facts(PlanLaunch *l, Runtime *rt, Buf *err);           // addresses are set: do its facts hold? Not on eval
+bool     plan_variant(PlanLaunch *l, Runtime *rt, Buf *err);         // .. which code runs
 bool     plan_prepare(PlanLaunch *l, Runtime *rt, Buf *err);         // .. and its parameters
 bool     plan_launch(PlanLaunch *l, Runtime *rt, const RunControl *ctl, Buf *err);
 
@@ -107,6 +108,8 @@ bool     runtime_weight(void *rt, const char *const *files, int nfiles, Str name
 
 int      graph_choose(void *rt, SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *known, int nknown,
                       SemaValue chosen[MAX_CHOSEN], Schedule *schedule);         // a KernelChooser
+
+int      graph_decided(const GraphChoices *c);           // so far, and not found on disk
 
 // ---- graph_run.c
 

@@ -1,55 +1,200 @@
 // The choices of a graph's launches: what is decided for each kernel and its dimensions, kept.
 //
 // Where many sizes come up, each kernel decides for so many of them and then takes what it decided for the nearest.
+//
+// A ResNet-50 takes 0.1 s to decide. So what was decided is kept on disk, too (cache.h), all of a program in one file, for whoever
+// comes with the same sources, target and compiler, and as much measured (tuned.c). Another process takes from there what was decided
+// for just these sizes, and nothing for sizes near them: what it decides does not depend on who ran before.
 
 #include "runtime/graph.h"
 
+#include "runtime/cache.h"
+
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_DECISIONS = 48 };             // for a kernel with one set of values
+enum { MAX_DECISIONS = 48,               // for a kernel with one set of values
+       MAX_ON_DISK = 1024 };
 
 typedef struct Decision {
     struct Decision *next;
-    const Node *kernel;
-    SemaValue  *set, *known;             // of the session, as are their names
+    uint32_t    kernel;                  // where it stands in the sources
+    SemaValue  *set, *known;             // their names are the session's
     int         nset, nknown;
     Schedule    given, schedule;
     SemaValue   chosen[MAX_CHOSEN];
     int         nchosen;
+    bool        found;                   // on disk, and not asked for yet
 } Decision;
 
-struct GraphChoices { Decision *first; };
+struct GraphChoices { Decision *first; Buf key; int decided; };      // key: on disk; decided: what is not there
 
-void graph_choices_free(GraphChoices *c)
+static void drop_all(GraphChoices *c)
 {
-    if (!c) return;
     for (Decision *d = c->first, *next; d; d = next) {
         next = d->next;
         free(d->set);
         free(d->known);
         free(d);
     }
+    c->first = NULL;
+}
+
+// ---- on disk -------------------------------------------------------------------------------------
+//
+// A line for each decision, words and numbers: kernel, schedule given, values set, values known, schedule, values chosen.
+
+static void mix(void *sum, const Buf *bytes)
+{
+    uint64_t *h = sum;
+    for (size_t i = 0; i < bytes->n; i++) *h = (*h ^ (unsigned char)bytes->p[i]) * UINT64_C(0x100000001b3);
+}
+
+static void disk_key(Runtime *rt, Buf *key)
+{
+    uint64_t measured = UINT64_C(0xcbf29ce484222325);
+    CompileOptions opt = runtime_options(rt)->compile;
+    if (cache_any_measured()) cache_each_measured(mix, &measured);
+    buf_printf(key, "choices\n%s %016" PRIx64 " ", runtime_device(rt)->model, measured);
+    artifact_key(runtime_session(rt), &opt, runtime_device(rt)->ops->name, key);
+}
+
+static void put_schedule(const Schedule *s, Buf *out)
+{
+    for (int i = 0; i < schedule_field_count; i++) buf_printf(out, " %d", *(const int *)(const void *)((const char *)s + schedule_fields[i].offset));
+}
+
+static void put_values(const SemaValue *v, int n, Buf *out)
+{
+    buf_printf(out, " %d", n);
+    for (int i = 0; i < n; i++) buf_printf(out, " %s %c %" PRId64, v[i].name, v[i].is_type ? 't' : 'i', v[i].is_type ? (int64_t)v[i].elem : v[i].ival);
+}
+
+static bool on_paper(const Decision *d)                    // functions are not
+{
+    for (int i = 0; i < d->nset; i++)
+        if (d->set[i].value || d->set[i].fn) return false;
+    return true;
+}
+
+static void choices_write(const GraphChoices *c)
+{
+    Buf out = {0};
+    int n = 0;
+    for (int found = 0; found < 2; found++)                // those that were asked for come first
+        for (const Decision *d = c->first; d && n < MAX_ON_DISK; d = d->next) {
+            if (d->found != found || !on_paper(d)) continue;
+            buf_printf(&out, "%" PRIu32, d->kernel);
+            put_schedule(&d->given, &out);
+            put_values(d->set, d->nset, &out);
+            put_values(d->known, d->nknown, &out);
+            put_schedule(&d->schedule, &out);
+            put_values(d->chosen, d->nchosen, &out);
+            buf_putc(&out, '\n');
+            n++;
+        }
+    cache_put(&c->key, &out);
+    buf_free(&out);
+}
+
+void graph_choices_free(GraphChoices *c)
+{
+    if (!c) return;
+    Buf where = {0};
+    if (c->decided && cache_folder(&where)) choices_write(c);
+    buf_free(&where);
+    drop_all(c);
+    buf_free(&c->key);
     free(c);
 }
+
+int graph_decided(const GraphChoices *c) { return c ? c->decided : 0; }
+
+typedef struct Words { Session *s; char *at; bool bad; } Words;
+
+static const char *word(Words *w)
+{
+    char *p = w->at + strspn(w->at, " "), *end = p + strcspn(p, " \n");
+    w->bad = w->bad || end == p;
+    w->at = *end == ' ' ? end + 1 : end;
+    if (*end == ' ') *end = 0;
+    return p;
+}
+
+static int64_t number(Words *w, int64_t least, int64_t most)
+{
+    char   *end;
+    int64_t v = strtoll(w->at, &end, 10);
+    w->bad = w->bad || end == w->at || v < least || v > most;
+    w->at = end;
+    return w->bad ? least : v;
+}
+
+static void get_schedule(Words *w, Schedule *s)
+{
+    for (int i = 0; i < schedule_field_count; i++) *(int *)(void *)((char *)s + schedule_fields[i].offset) = (int)number(w, 0, schedule_fields[i].most);
+}
+
+static int get_values(Words *w, SemaValue *v, int most, bool chosen)
+{
+    int n = (int)number(w, 0, most);
+    for (int i = 0; i < n && !w->bad; i++) {
+        const char *name = word(w), *kind = word(w);
+        v[i] = (SemaValue){.name = sym(w->s, name)->s, .is_type = kind[0] == 't', .chosen = chosen};
+        if (v[i].is_type) v[i].elem = (Elem)number(w, 0, EL_COUNT - 1);
+        else v[i].ival = number(w, INT64_MIN, INT64_MAX);
+    }
+    return n;
+}
+
+static SemaValue *copied(const SemaValue *v, int n);
+
+static GraphChoices *choices_read(Runtime *rt)
+{
+    enum { MOST = 2 * MAX_DIMS + 80 };
+    GraphChoices *c = checked_alloc(sizeof *c);
+    Buf   bytes = {0};
+    SemaValue v[MOST];
+    disk_key(rt, &c->key);
+    bool  there = cache_get(&c->key, &bytes);
+    buf_putc(&bytes, 0);
+    Words w = {.s = runtime_session(rt), .at = bytes.p, .bad = !there};
+    while (!w.bad && *w.at) {
+        Decision *d = checked_alloc(sizeof *d);
+        *d = (Decision){.next = c->first, .kernel = (uint32_t)number(&w, 0, UINT32_MAX), .found = true};
+        c->first = d;
+        get_schedule(&w, &d->given);
+        d->set = copied(v, d->nset = get_values(&w, v, MOST, false));
+        d->known = copied(v, d->nknown = get_values(&w, v, MOST, false));
+        get_schedule(&w, &d->schedule);
+        d->nchosen = get_values(&w, d->chosen, MAX_CHOSEN, true);
+        w.bad = w.bad || *w.at++ != '\n';
+    }
+    if (w.bad) drop_all(c);
+    buf_free(&bytes);
+    return c;
+}
+
+// ---- deciding ------------------------------------------------------------------------------------
 
 static bool same_value(const SemaValue *a, const SemaValue *b)
 {
     return strcmp(a->name, b->name) == 0 && a->is_type == b->is_type && a->ival == b->ival && a->elem == b->elem && a->value == b->value;
 }
 
-// How far apart two sizes are: 0, the same; INFINITY, another kernel or other types.
+// How far apart two sizes are: 0, the same; INFINITY, another kernel or other types, or near what was only found.
 static double distance(const Decision *d, const Node *kernel, const SemaValue *set, int nset, const SemaValue *known, int nknown, const Schedule *given)
 {
     double sum = 0;
-    bool same = d->kernel == kernel && d->nset == nset && d->nknown == nknown && memcmp(&d->given, given, sizeof *given) == 0;
+    bool same = d->kernel == kernel->span.lo && d->nset == nset && d->nknown == nknown && memcmp(&d->given, given, sizeof *given) == 0;
     for (int i = 0; same && i < nset; i++) same = same_value(&d->set[i], &set[i]);
     for (int i = 0; same && i < nknown; i++) {
         same = strcmp(d->known[i].name, known[i].name) == 0 && d->known[i].is_type == known[i].is_type && d->known[i].elem == known[i].elem;
         sum += fabs(log2((double)d->known[i].ival + 1) - log2((double)known[i].ival + 1));
     }
-    return same ? sum : INFINITY;
+    return same && (!d->found || sum == 0) ? sum : INFINITY;
 }
 
 static SemaValue *copied(const SemaValue *v, int n)
@@ -66,7 +211,7 @@ static Decision *decide(Runtime *rt, SemaFile *f, const Node *kernel, const Sema
     opt.schedule = runtime_schedule(rt, given);
     if (!runtime_choose(rt, f, kernel, set, nset, known, nknown, &opt, &choice)) return NULL;
     Decision *d = checked_alloc(sizeof *d);
-    *d = (Decision){.kernel = kernel, .set = copied(set, nset), .nset = nset, .known = copied(known, nknown), .nknown = nknown, .given = *given, .schedule = choice.schedule};
+    *d = (Decision){.kernel = kernel->span.lo, .set = copied(set, nset), .nset = nset, .known = copied(known, nknown), .nknown = nknown, .given = *given, .schedule = choice.schedule};
     for (int i = 0; i < choice.kernel->nbindings && d->nchosen < MAX_CHOSEN; i++) {
         const TBinding *b = &choice.kernel->bindings[i];
         if (b->origin == 'c') d->chosen[d->nchosen++] = (SemaValue){.name = b->name->s, .ival = b->ival, .chosen = true};
@@ -82,7 +227,7 @@ int graph_choose(void *ctx, SemaFile *f, const Node *kernel, const SemaValue *se
     Decision      *near = NULL;
     double         least = INFINITY;
     int            decisions = 0;
-    if (!*all) *all = checked_alloc(sizeof **all);
+    if (!*all) *all = choices_read(rt);
     for (Decision *d = (*all)->first; d; d = d->next) {
         double far = distance(d, kernel, set, nset, known, nknown, schedule);
         decisions += far < INFINITY;
@@ -93,7 +238,9 @@ int graph_choose(void *ctx, SemaFile *f, const Node *kernel, const SemaValue *se
         if (!near) return -1;
         near->next = (*all)->first;
         (*all)->first = near;
+        (*all)->decided++;
     }
+    near->found = false;
     memcpy(chosen, near->chosen, sizeof near->chosen);
     *schedule = near->schedule;
     return near->nchosen;

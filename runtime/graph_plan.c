@@ -49,7 +49,8 @@ bool plan_bind(PlanLaunch *l, Runtime *rt, const TGraph *g, Buf *err)
     if (!l->compiled) return false;
     l->info = compiled_eval(l->compiled)->launch;
     l->args = checked_alloc(sizeof *l->args * (size_t)(k->nparams + 1));
-    l->bound = checked_alloc(sizeof *l->bound);
+    l->bound = malloc(sizeof *l->bound);
+    if (!l->bound) ice("out of memory");
     for (int p = 0; p < k->nparams; p++) {
         const TValue *a = &l->launch->args[p];
         BindArg *b = &l->args[p];
@@ -315,15 +316,21 @@ bool plan_place(Plan *p, Buf *err)
     return fine && arena != 0;
 }
 
+bool plan_facts(PlanLaunch *l, Runtime *rt, Buf *err)
+{
+    l->bound->args = l->args;
+    if (!compiled_kernel(rt, l->compiled, &l->info, &l->kernel, false, err)) return false;
+    l->bound->info = l->info;
+    l->general = bind_variant(l->bound, NULL) != l->info;
+    return true;
+}
+
 bool plan_variant(PlanLaunch *l, Runtime *rt, Buf *err)
 {
     l->bound->args = l->args;
     l->bound->info = l->info;
     if (!bind_overlap(l->bound, err)) return false;
-    if (!runtime_device(rt)->ops->runs_ptx) return true;
-    if (!compiled_kernel(rt, l->compiled, &l->info, &l->kernel, false, err)) return false;
-    l->bound->info = l->info;
-    if (bind_variant(l->bound, NULL) != l->info && !compiled_kernel(rt, l->compiled, &l->info, &l->kernel, true, err)) return false;
+    if (l->general && !compiled_kernel(rt, l->compiled, &l->info, &l->kernel, true, err)) return false;
     l->bound->info = l->info;
     return true;
 }

@@ -43,15 +43,12 @@ static bool compile_plan(Plan *p, Buf *err)
         int n = 0;
         for (int i = 0; i < p->nlaunches; i++) {
             PlanLaunch *l = &p->launch[i];
-            const LaunchInfo *info = round ? compiled_info(p->rt, l->compiled, false, err) : NULL;
-            Bound b = *l->bound;
-            b.args = l->args;
-            b.info = info;
-            if (round && (!info || bind_variant(&b, NULL) == info)) continue;
+            if (round && !at_launch(p, l, plan_facts, err)) { fine = false; break; }
+            if ((round && !l->general) || compiled_tried(l->compiled, round)) continue;
             general[n] = round;
             list[n++] = l->compiled;
         }
-        fine = compile_all(p->rt, list, general, n, err);
+        fine = fine && (!n || compile_all(p->rt, list, general, n, err));
     }
     free(list);
     free(general);
@@ -162,11 +159,11 @@ static bool copy_in(OnHost *h, const LaunchInfo *head, Device *d, KernelArg *arg
     return true;
 }
 
-static bool copy_out(const OnHost *h, const LaunchInfo *head, Device *d, KernelArg *args, Buf *err)
+static bool copy_out(const OnHost *h, const LaunchInfo *head, Runtime *rt, KernelArg *args, Buf *err)
 {
     for (int p = 0; p < head->nparams; p++) {
         if (!param_written(&head->params[p])) continue;
-        if (!transfer_back(d, args[p].tensor->data, h->param[p], tensor_bytes(args[p].tensor), err)) return false;
+        if (!transfer_back(store_transfer(rt), args[p].tensor->data, h->param[p], tensor_bytes(args[p].tensor), err)) return false;
     }
     return true;
 }
@@ -180,18 +177,35 @@ static bool run_on_host(Plan *p, OnHost *h, const LaunchInfo *head, KernelArg *a
     RunStages *s = runtime_options(p->rt)->stages;
     bool fine = plan_place(p, err);
     double since = now_us();
-    fine = fine && make_outputs(head, args, h->args, err) && copy_in(h, head, d, args, ctl, err);
+    fine = fine && copy_in(h, head, d, args, ctl, err);
     if (fine && ctl->junk != FILL_ZERO) fine = d->ops->fill(d, p->arena, p->arena_bytes, ctl->junk, ctl->junk_seed + 99, err);
     fine = fine && prepare_for(p, h->param, err);
     stages_lap(s, RS_bind, &since);
     fine = fine && plan_run(p, h->param, ctl, err);
     stages_lap(s, RS_run, &since);
-    fine = fine && copy_out(h, head, d, args, err);
+    fine = fine && copy_out(h, head, p->rt, args, err);
     stages_lap(s, RS_results, &since);
     if (fine && ctl->profile) fine = plan_profile(p, ctl, err);
     stages_lap(s, RS_profile, &since);
     for (int k = 0; k < head->nparams; k++)
         if (h->param[k]) d->ops->free(d, h->param[k]);
+    return fine;
+}
+
+// The device may not be ready before the plan is: meanwhile results get their memory.
+static bool wait_for_device(Runtime *rt, const LaunchInfo *head, KernelArg *args, Buf *err)
+{
+    enum { LARGE = 8 << 20 };
+    Device    *d = runtime_device(rt);
+    RunStages *s = runtime_options(rt)->stages;
+    double     since = now_us();
+    if (d->opening) {
+        transfer_warm(store_transfer(rt));
+        for (int p = 0; p < head->nparams; p++)
+            if (param_written(&head->params[p]) && head->params[p].mode == PM_OUT && tensor_bytes(args[p].tensor) > LARGE) host_touch(args[p].tensor->data, tensor_bytes(args[p].tensor));
+    }
+    bool fine = device_ready(d, s ? &s->device_us : NULL, err);
+    stages_lap(s, RS_device, &since);
     return fine;
 }
 
@@ -202,7 +216,7 @@ bool graph_launch(Runtime *rt, const TGraph *g, KernelArg *args, int nargs, cons
     OnHost *h = checked_alloc(sizeof *h);
     for (int p = 0; p < nargs; p++) describe_arg(&args[p], &h->args[p]);
     Plan *p = bind_args(head, h->args, nargs, &h->bound, err) ? plan_make(rt, g, err) : NULL;
-    bool  fine = p && run_on_host(p, h, head, args, ctl ? ctl : &plain, err);
+    bool  fine = p && make_outputs(head, args, h->args, err) && wait_for_device(rt, head, args, err) && run_on_host(p, h, head, args, ctl ? ctl : &plain, err);
     plan_free(p);
     free(h);
     return fine;
@@ -313,7 +327,7 @@ bool graph_run(GraphExec *x, KernelArg *args, int nargs, const RunControl *ctl, 
     double since = now_us();
     Plan *p = bind_args(x->info, h->args, nargs, &h->bound, err) ? plan_for(x, &h->bound, h->args, err) : NULL;
     stages_lap(runtime_options(x->rt)->stages, RS_plan, &since);
-    bool fine = p && run_on_host(p, h, x->info, args, ctl ? ctl : &plain, err);
+    bool fine = p && make_outputs(x->info, args, h->args, err) && wait_for_device(x->rt, x->info, args, err) && run_on_host(p, h, x->info, args, ctl ? ctl : &plain, err);
     free(h);
     return fine;
 }
@@ -334,7 +348,7 @@ GraphFailure graph_run_at(GraphExec *x, BindArg *args, const RunControl *ctl, Bu
 
 GraphStats graph_stats(const GraphExec *x)
 {
-    GraphStats s = {.plans = x->nplanned, .plans_made = x->made, .compiled = runtime_stats(x->rt).compiled};
+    GraphStats s = {.plans = x->nplanned, .plans_made = x->made, .compiled = runtime_stats(x->rt).compiled, .decided = graph_decided(*runtime_choices(x->rt))};
     store_stats(x->rt, &s);
     if (x->last) { s.launches = x->last->nlaunches; s.live = x->last->live_bytes; }
     return s;

@@ -12,10 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+typedef struct Key { uint64_t a, b; } Key;               // two hashes of what a value is
+
 typedef struct Kept Kept;
 struct Kept {
     Kept    *next;
-    char    *key;
+    Key      key;
     uint64_t address, bytes;
     bool     wanted;                     // by a plan
     bool     inside;                     // of a block
@@ -32,16 +34,13 @@ struct GraphStore {
     uint64_t  arena, arena_bytes;
     uint64_t  scratch[SCRATCH_KINDS], scratch_bytes[SCRATCH_KINDS];
     uint64_t  bytes, peak;               // of what is kept and the arena: now, and at most
-    char    **key;                       // of values of the graph whose plan is being placed, as they are found
-    int       nkeys;
+    Key      *key;                       // of values of the graph whose plan is being placed, as they are found
 };
 
 static void keys_free(GraphStore *s)
 {
-    for (int i = 0; i < s->nkeys; i++) free(s->key[i]);
     free(s->key);
     s->key = NULL;
-    s->nkeys = 0;
 }
 
 static void held(GraphStore *s, uint64_t more, uint64_t less)
@@ -75,7 +74,6 @@ void graph_store_free(Runtime *rt, GraphStore *s)
     for (Kept *k = s->kept, *next; k; k = next) {
         next = k->next;
         if (!k->inside) d->ops->free(d, k->address);
-        free(k->key);
         free(k);
     }
     for (Block *b = s->blocks, *next; b; b = next) {
@@ -129,7 +127,6 @@ void store_trim(Runtime *rt)
         *at = k->next;
         d->ops->free(d, k->address);
         held(s, 0, k->bytes);
-        free(k->key);
         free(k);
     }
 }
@@ -167,82 +164,86 @@ static bool writes(const TGraph *g, const TGLaunch *l, int value, int *param)
     return false;
 }
 
-static void shape_key(const TGValue *v, Buf *key)
+static void mix(Key *k, const void *bytes, size_t n)
 {
-    buf_printf(key, ":%s", elem_name(v->elem));
-    for (int i = 0; i < v->rank; i++) buf_printf(key, ",%lld", (long long)v->dim[i]);
-}
-
-// A long key becomes two hashes, 128 bits in all.
-static void shorten(Buf *key)
-{
-    uint64_t a = 0xcbf29ce484222325, b = 0x9e3779b97f4a7c15;
-    if (key->n < 200) return;
-    for (size_t i = 0; i < key->n; i++) {
-        a = (a ^ (unsigned char)key->p[i]) * 0x100000001b3;
-        b = (b + (unsigned char)key->p[i]) * 0xbf58476d1ce4e5b9;
-        b ^= b >> 29;
+    const unsigned char *p = bytes;
+    for (size_t i = 0; i < n; i++) {
+        k->a = (k->a ^ p[i]) * UINT64_C(0x100000001b3);
+        k->b = (k->b + p[i]) * UINT64_C(0xbf58476d1ce4e5b9);
+        k->b ^= k->b >> 29;
     }
-    key->n = 0;
-    buf_printf(key, "#%016llx%016llx", (unsigned long long)a, (unsigned long long)b);
 }
 
-static bool key_of(Runtime *rt, const TGraph *g, int value, Buf *key, Buf *err);
+static void mix_text(Key *k, const char *p, size_t n) { mix(k, &n, sizeof n); mix(k, p, n); }
 
-static bool launch_key(Runtime *rt, const TGraph *g, const TGLaunch *l, int value, int param, Buf *own, Buf *err)
+static void mix_shape(Key *k, const TGValue *v)
+{
+    mix(k, &v->elem, sizeof v->elem);
+    mix(k, &v->rank, sizeof v->rank);
+    mix(k, v->dim, sizeof *v->dim * (size_t)v->rank);
+}
+
+static bool key_of(Runtime *rt, const TGraph *g, int value, Key *key, Buf *err);
+
+static bool launch_key(Runtime *rt, const TGraph *g, const TGLaunch *l, int value, int param, Key *key, Buf *err)
 {
     const Compiled *c = runtime_compile(rt, l->kernel, &l->schedule, err);
-    bool fine = c != NULL;
-    buf_printf(own, "l%p.%d", (const void *)c, param);
-    for (int p = 0; fine && p < l->kernel->nparams; p++) {
+    mix(key, &c, sizeof c);
+    mix(key, &param, sizeof param);
+    for (int p = 0; c && p < l->kernel->nparams; p++) {
         const TValue *a = &l->args[p];
-        if (a->tensor < 0) buf_printf(own, "(%lld,%.17g)", (long long)a->ival, a->fval);
-        else if (l->kernel->params[p].mode != PM_OUT && plan_root(g, a->tensor) != value) {
-            buf_printf(own, "(%llu", (unsigned long long)plan_offset(g, a->tensor));
-            shape_key(&g->values[a->tensor], own);
-            fine = key_of(rt, g, plan_root(g, a->tensor), own, err);
-            buf_putc(own, ')');
-        }
+        bool read = a->tensor >= 0 && l->kernel->params[p].mode != PM_OUT && plan_root(g, a->tensor) != value;
+        mix(key, &p, sizeof p);
+        if (a->tensor < 0) { mix(key, &a->ival, sizeof a->ival); mix(key, &a->fval, sizeof a->fval); }
+        if (!read) continue;
+        uint64_t offset = plan_offset(g, a->tensor);
+        Key of;
+        if (!key_of(rt, g, plan_root(g, a->tensor), &of, err)) return false;
+        mix(key, &offset, sizeof offset);
+        mix_shape(key, &g->values[a->tensor]);
+        mix(key, &of, sizeof of);
     }
-    return fine;
+    return c != NULL;
 }
 
-static bool key_of(Runtime *rt, const TGraph *g, int value, Buf *key, Buf *err)
+static void constant_key(const TGValue *v, Key *key)
 {
+    bool random = v->make == MAKE_random || v->make == MAKE_randint;
+    mix(key, &v->make, sizeof v->make);
+    mix(key, &v->lo, sizeof v->lo);
+    mix(key, &v->hi, sizeof v->hi);
+    if (random) mix(key, &v->stream, sizeof v->stream);
+    if (v->values) mix(key, v->values, sizeof *v->values * (size_t)(plan_bytes(v) / (uint64_t)elem_bytes(v->elem)));
+}
+
+static bool key_of(Runtime *rt, const TGraph *g, int value, Key *key, Buf *err)
+{
+    static const Key none;
     const TGValue *v = &g->values[value];
     GraphStore *s = store_of(rt);
-    Buf  own = {0};
     bool fine = true;
-    if (!s->key) {
-        s->nkeys = g->nvalues;
-        s->key = checked_alloc(sizeof *s->key * ((size_t)g->nvalues + 1));
-    }
-    if (s->key[value]) { buf_puts(key, s->key[value]); return true; }
+    if (!s->key) s->key = checked_alloc(sizeof *s->key * ((size_t)g->nvalues + 1));
+    *key = s->key[value];
+    if (memcmp(key, &none, sizeof none) != 0) return true;
+    *key = (Key){UINT64_C(0xcbf29ce484222325) + (uint64_t)v->kind, UINT64_C(0x9e3779b97f4a7c15)};
     if (v->kind == TG_weight) {
-        buf_printf(&own, "w%.*s", (int)v->weight.n, v->weight.p);
-        for (int i = 0; i < v->nfiles; i++) buf_printf(&own, ";%s", v->files[i]);
-    } else if (v->kind == TG_constant) {
-        bool random = v->make == MAKE_random || v->make == MAKE_randint;
-        buf_printf(&own, "c%d,%.17g,%.17g,%llu", (int)v->make, v->lo, v->hi, random ? (unsigned long long)v->stream : 0);
-        for (uint64_t i = 0, n = v->values ? plan_bytes(v) / (uint64_t)elem_bytes(v->elem) : 0; i < n; i++) buf_printf(&own, ",%.17g", v->values[i]);
-    } else {
+        mix_text(key, v->weight.p, v->weight.n);
+        for (int i = 0; i < v->nfiles; i++) mix_text(key, v->files[i], strlen(v->files[i]));
+    } else if (v->kind == TG_constant) constant_key(v, key);
+    else
         for (int i = 0, p; fine && i < g->nlaunches; i++)
-            if (writes(g, &g->launches[i], value, &p)) fine = launch_key(rt, g, &g->launches[i], value, p, &own, err);
-    }
-    shape_key(v, &own);
-    shorten(&own);
-    buf_add(key, own.p, own.n);
-    if (fine) s->key[value] = copy_text(own.p, own.n);
-    buf_free(&own);
+            if (writes(g, &g->launches[i], value, &p)) fine = launch_key(rt, g, &g->launches[i], value, p, key, err);
+    mix_shape(key, v);
+    if (fine) s->key[value] = *key;
     return fine;
 }
 
 // ---- getting -------------------------------------------------------------------------------------
 
-static uint64_t find_kept(Runtime *rt, const char *key)
+static uint64_t find_kept(Runtime *rt, Key key)
 {
     for (const Kept *k = store_of(rt)->kept; k; k = k->next)
-        if (strcmp(k->key, key) == 0) return k->address;
+        if (k->key.a == key.a && k->key.b == key.b) return k->address;
     return 0;
 }
 
@@ -255,9 +256,8 @@ bool store_reserve(Runtime *rt, const TGraph *g, const bool *values, Buf *err)
     uint64_t bytes = 0;
     if (!d->memory_bytes) return true;                   // on emu each weight has ends of its own, and a read past them is found
     for (int i = 0; i < g->nvalues; i++) {
-        Buf key = {0};
-        if (values[i] && !(key_of(rt, g, i, &key, err) && find_kept(rt, key.p))) bytes += rounded(plan_bytes(&g->values[i]));
-        buf_free(&key);
+        Key key;
+        if (values[i] && !(key_of(rt, g, i, &key, err) && find_kept(rt, key))) bytes += rounded(plan_bytes(&g->values[i]));
         if (err->n) return false;
     }
     if (!bytes) return true;
@@ -278,20 +278,20 @@ static uint64_t in_block(GraphStore *s, uint64_t bytes)
     return b->address + b->used - rounded(bytes);
 }
 
-static uint64_t add_kept(Runtime *rt, const char *key, uint64_t bytes, const char *name, bool keep, Buf *err)
+static uint64_t add_kept(Runtime *rt, Key key, uint64_t bytes, const char *name, bool keep, Buf *err)
 {
     GraphStore *s = store_of(rt);
     Device     *d = runtime_device(rt);
     uint64_t inside = keep ? in_block(s, bytes) : 0, at = inside ? inside : d->ops->alloc(d, bytes, name, err);
     if (!at) return 0;
     Kept *k = checked_alloc(sizeof *k);
-    *k = (Kept){.next = s->kept, .key = copy_text(key, strlen(key)), .address = at, .bytes = bytes, .inside = inside != 0};
+    *k = (Kept){.next = s->kept, .key = key, .address = at, .bytes = bytes, .inside = inside != 0};
     s->kept = k;
     if (!inside) held(s, bytes, 0);
     return at;
 }
 
-static void forget(Kept *k) { k->key[0] = 0; k->wanted = k->coming = false; }       // its place in a block is lost
+static void forget(Kept *k) { k->key = (Key){0}; k->wanted = k->coming = false; }       // its place in a block is lost
 
 // What was asked for is there, or it never was asked for.
 static void arrived(Runtime *rt, bool fine)
@@ -318,7 +318,7 @@ void store_abandon(Runtime *rt)
 // ---- what a value needs --------------------------------------------------------------------------
 
 // Weights and constants go into the transfer, which is not started.
-static bool ask_leaf(Runtime *rt, const TGraph *g, int value, const char *key, bool keep, Buf *err)
+static bool ask_leaf(Runtime *rt, const TGraph *g, int value, Key key, bool keep, Buf *err)
 {
     const TGValue *v = &g->values[value];
     uint64_t bytes = plan_bytes(v);
@@ -334,14 +334,13 @@ static bool ask_leaf(Runtime *rt, const TGraph *g, int value, const char *key, b
 bool store_ask(Runtime *rt, const TGraph *g, int value, bool keep, StoreNeeds *needs, Buf *err)
 {
     bool leaf = g->values[value].kind != TG_computed, fine = true;
-    Buf  key = {0};
+    Key  key;
     if (needs->seen[value]) return true;
     needs->seen[value] = true;
     fine = key_of(rt, g, value, &key, err);
-    bool there = fine && find_kept(rt, key.p);
+    bool there = fine && find_kept(rt, key);
     if (fine && !there && !keep) needs->temporary += plan_bytes(&g->values[value]);
-    if (fine && !there && leaf && needs->load) fine = ask_leaf(rt, g, value, key.p, keep, err);
-    buf_free(&key);
+    if (fine && !there && leaf && needs->load) fine = ask_leaf(rt, g, value, key, keep, err);
     for (int i = 0, p; fine && !there && !leaf && i < g->nlaunches; i++) {
         const TGLaunch *l = &g->launches[i];
         if (!writes(g, l, value, &p)) continue;
@@ -364,7 +363,7 @@ static bool compute(Runtime *rt, const TGraph *g, const TGLaunch *launch, Buf *e
         l.args[p].address = at + plan_offset(g, value);
         fine = at != 0;
     }
-    fine = fine && plan_variant(&l, rt, err) && plan_prepare(&l, rt, err) && plan_launch(&l, rt, &plain, err);
+    fine = fine && (!runtime_device(rt)->ops->runs_ptx || plan_facts(&l, rt, err)) && plan_variant(&l, rt, err) && plan_prepare(&l, rt, err) && plan_launch(&l, rt, &plain, err);
     prepared_free(runtime_device(rt), &l.prepared);
     free(l.args);
     free(l.bound);
@@ -381,20 +380,19 @@ static bool compute_all(Runtime *rt, const TGraph *g, int value, Buf *err)
 uint64_t store_get(Runtime *rt, const TGraph *g, int value, bool keep, Buf *err)
 {
     const TGValue *v = &g->values[value];
-    Buf  key = {0};
+    Key  key;
     bool fine = key_of(rt, g, value, &key, err), leaf = v->kind != TG_computed;
-    uint64_t at = fine ? find_kept(rt, key.p) : 0;
+    uint64_t at = fine ? find_kept(rt, key) : 0;
     if (!at && fine && leaf) {
-        fine = ask_leaf(rt, g, value, key.p, keep, err);
+        fine = ask_leaf(rt, g, value, key, keep, err);
         transfer_start(store_transfer(rt));
         fine = store_wait(rt, NULL, NULL, err) && fine;
-        at = fine ? find_kept(rt, key.p) : 0;
+        at = fine ? find_kept(rt, key) : 0;
     } else if (!at && fine) {
-        at = add_kept(rt, key.p, plan_bytes(v), v->name ? v->name->s : "kept", keep, err);
+        at = add_kept(rt, key, plan_bytes(v), v->name ? v->name->s : "kept", keep, err);
         Kept *made = store_of(rt)->kept;
         fine = at != 0 && compute_all(rt, g, value, err);
         if (at && !fine) forget(made);
     }
-    buf_free(&key);
     return fine ? at : 0;
 }

@@ -4,6 +4,8 @@
 #include "runtime/graph.h"
 #include "runtime/weights.h"
 
+#include "graph/onnx.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,20 +23,23 @@ void open_files_free(OpenFile *f)
     }
 }
 
+static OpenFile *add_file(Runtime *rt, const char *path, WeightFile *file, char *why)
+{
+    OpenFile **files = store_files(rt), *f = checked_alloc(sizeof *f);
+    *f = (OpenFile){.next = *files, .path = copy_text(path, strlen(path)), .file = file, .why = why};
+    return *files = f;
+}
+
 static OpenFile *open_file(Runtime *rt, const char *path)
 {
-    OpenFile **files = store_files(rt);
-    for (OpenFile *f = *files; f; f = f->next)
-        if (strcmp(f->path, path) == 0) return f;
-    OpenFile *f = checked_alloc(sizeof *f);
     Buf why = {0};
-    f->path = copy_text(path, strlen(path));
-    f->file = weights_open(path, &why);
-    f->why = why.p;
-    f->next = *files;
-    *files = f;
-    return f;
+    for (OpenFile *f = *store_files(rt); f; f = f->next)
+        if (strcmp(f->path, path) == 0) return f;
+    WeightFile *file = weights_open(path, &why);
+    return add_file(rt, path, file, why.p);
 }
+
+void graph_model(Runtime *rt, OnnxModel *m) { add_file(rt, onnx_path(m), weights_of_model(m), NULL); }
 
 // 1: found, 0: not there, -1: err.
 static int find_weight(Runtime *rt, const char *const *files, int nfiles, Str name, WeightWant want, Weight *w, const char **path, Buf *err)

@@ -8,6 +8,8 @@ extern const DeviceOps cuda_ops, emu_ops, eval_ops;
 
 void *checked_alloc(size_t size);                        // zeroed, never NULL: aborts when memory is out
 char *copy_text(const char *s, size_t n);
+void  host_huge(void *p, size_t n);                      // memory that was not touched yet: large pages, if there are some
+void  host_touch(void *p, size_t n);                     // .. of zeros: it is there afterwards, by several threads
 double now_us(void);
 void junk_fill(void *p, uint64_t bytes, DeviceFill fill, uint64_t seed);   // what DeviceOps.fill writes
 // One line out of many: newlines become "; ", trailing ones go.
@@ -19,6 +21,7 @@ void launch_text(const DeviceLaunch *l, Buf *out);       // "`scale` (grid 8, bl
 // compile.c: code of one variant on the runtime's device, and the tile IR for eval.
 // For launches that may begin before the end of those that they follow: parameters, by bit, that nothing writes meanwhile.
 Compiled *runtime_compile_fixed(Runtime *rt, const TKernel *k, const Schedule *schedule, uint64_t fixed, Buf *err);
+bool  compiled_tried(const Compiled *c, bool general);   // made, or in vain
 bool  compiled_kernel(Runtime *rt, Compiled *c, const LaunchInfo **info, DeviceKernel *k, bool general, Buf *err);
 // Variants that were not made yet, together: on as many threads as there are cores.
 bool  compile_all(Runtime *rt, Compiled **list, const bool *general, int n, Buf *err);
@@ -30,7 +33,7 @@ typedef struct GraphStore GraphStore;                    // what graphs keep on 
 GraphStore **runtime_graphs(Runtime *rt);
 typedef struct GraphChoices GraphChoices;                // what was decided for their launches (graph_choose.c)
 GraphChoices **runtime_choices(Runtime *rt);
-void  graph_choices_free(GraphChoices *c);               // NULL is fine
+void  graph_choices_free(GraphChoices *c);               // what is new goes to the cache on disk; NULL is fine
 typedef struct TunedStore TunedStore;                    // what was measured here (tuned.c)
 TunedStore **runtime_tuned(Runtime *rt);
 // kernel_choose, after what was measured on this device.

@@ -27,7 +27,7 @@ static bool run_anywhere(OnnxModel *m, const ProgramOptions *opt, OnnxImport *ho
     if (with.opening == NULL) with.opening = model_device(opt->device, &opt->where, false);
     with.graph = onnx_import(m, how, err);
     stages_lap(s, RS_import, &since);
-    with.opened = device_opened(with.opening, s != NULL ? &s->device_us : NULL, &why);
+    with.opened = device_found(with.opening, &why);
     stages_lap(s, RS_device, &since);
     with.opening = NULL;
     buf_free(&why);
@@ -75,7 +75,7 @@ bool model_run_args(const char *path, RunArg *args, int nargs, const ModelOption
     RunControl control = {.junk_seed = 1, .profile = opt->profile};
     ProgramOptions with = {.device = opt->device, .where = opt->where, .progress_to = opt->progress_to, .stages = opt->stages, .opening = opt->opening};
     if (ok) ok = model_run(b.m, &with, &how, &control, out, err);
-    else if (opt->opening != NULL) device_close(device_opened(opt->opening, NULL, &why));
+    else if (opt->opening != NULL) device_close(device_found(opt->opening, &why));
     for (int i = 0; i < outputs && ok; i++) ok = show(onnx_output_name(b.m, i), &out[i], b.save[i], to, err);
     for (int i = 0; i < outputs; i++) g_tensor_free(&out[i]);
     free(out);

@@ -61,7 +61,7 @@ bool program_open(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, Mode
     stages_lap(stages, RS_import, &since);
     if (p->graph == NULL && opt->opening) {
         Buf none = {0};
-        p->device = device_opened(opt->opening, NULL, &none);
+        p->device = device_found(opt->opening, &none);
         buf_free(&none);
     }
     if (p->graph == NULL) return false;
@@ -73,11 +73,12 @@ bool program_open(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, Mode
     bool fine = file != NULL && diag_errors(p->session) == 0;
     const Node *item = fine ? program_graph(file, src->path, opt->item, err) : NULL;
     stages_lap(stages, RS_check, &since);
-    if (opt->opening) p->device = device_opened(opt->opening, stages ? &stages->device_us : NULL, err);
+    if (opt->opening) p->device = device_found(opt->opening, err);
     else if (item && !p->device) p->device = device_open(opt->device ? opt->device : "auto", &opt->where, err);
     stages_lap(stages, RS_device, &since);
     if (!item) fine = false;
     if (fine && p->device) p->runtime = runtime_new(p->session, p->device, &(RuntimeOptions){.progress_to = opt->progress_to, .stages = stages, .random_weights = how->random_weights});
+    if (p->runtime) graph_model(p->runtime, m);
     if (p->runtime) p->exec = graph_open(p->runtime, file, item, NULL, 0, NULL, 0);
     if (!p->exec) add_diagnostics(p->session, err);
     return p->exec != NULL;

@@ -123,10 +123,11 @@ static void fixed_ranges(const Bound *b, Prepared *p)
 
 bool prepare(Device *d, const LaunchInfo *info, const Bound *bound, const DeviceKernel *k, Prepared *out, Buf *err)
 {
-    Bound b = *bound;
+    Bound own;
+    const Bound *b = bound;
     *out = (Prepared){0};
-    b.info = info;
-    int64_t blocks = bind_eval(&b, info->blocks), cluster = info->cluster > 1 ? info->cluster : 1;
+    if (bound->info != info) { own = *bound; own.info = info; b = &own; }
+    int64_t blocks = bind_eval(b, info->blocks), cluster = info->cluster > 1 ? info->cluster : 1;
     if (blocks < 0 || blocks > INT32_MAX || blocks % cluster) {
         buf_printf(err, "`%s` cannot be launched with %lld blocks%s", info->kernel->s, (long long)blocks,
                    blocks > INT32_MAX ? ": a grid has at most 2^31 - 1" : "");
@@ -135,7 +136,7 @@ bool prepare(Device *d, const LaunchInfo *info, const Bound *bound, const Device
     out->empty = blocks == 0;
     out->launch = (DeviceLaunch){.kernel = k, .grid = {(uint32_t)blocks, 1, 1}, .block = {(uint32_t)info->threads, 1, 1},
                                  .cluster = {(uint32_t)cluster, 1, 1},
-                                 .smem = info->smem + (info->smem_more.n ? (uint32_t)bind_eval(&b, info->smem_more) : 0), .early = blocks <= info->early};
+                                 .smem = info->smem + (info->smem_more.n ? (uint32_t)bind_eval(b, info->smem_more) : 0), .early = blocks <= info->early};
     size_t bytes = (size_t)CELL * (size_t)(info->nslots + 1);
     out->storage = aligned_alloc(CELL, bytes);
     if (!out->storage) { buf_puts(err, "out of memory"); return false; }
@@ -143,10 +144,10 @@ bool prepare(Device *d, const LaunchInfo *info, const Bound *bound, const Device
     out->params = checked_alloc(sizeof(void *) * (size_t)(info->nslots + 1));
     out->launch.params = out->params;
     out->launch.fixed = out->fixed = checked_alloc(sizeof *out->fixed * (size_t)(info->nparams + 1));
-    fixed_ranges(&b, out);
+    fixed_ranges(b, out);
     for (int i = 0; i < info->nslots; i++) {
         out->params[i] = (char *)out->storage + (size_t)CELL * (size_t)i;
-        if (put_slot(d, out->params[i], &info->slots[i], &b, out, err)) continue;
+        if (put_slot(d, out->params[i], &info->slots[i], b, out, err)) continue;
         prepared_free(d, out);
         return false;
     }

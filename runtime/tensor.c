@@ -7,12 +7,14 @@
 #include "runtime/internal.h"
 
 #include "lang/number.h"
+#include "runtime/parallel.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 void *checked_alloc(size_t size)
@@ -46,6 +48,21 @@ void one_line(Buf *out, const char *text, size_t n)
 }
 
 // ---- memory --------------------------------------------------------------------------------------
+
+enum { SMALL_PAGE = 4096, LARGE_PAGE = 2 << 20, LARGE_TENSOR = 8 << 20 };
+
+void host_huge(void *p, size_t n)
+{
+    uintptr_t at = ((uintptr_t)p + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE, end = ((uintptr_t)p + n) / LARGE_PAGE * LARGE_PAGE;
+    if (end > at) madvise((void *)at, end - at, MADV_HUGEPAGE);
+}
+
+static void touch(void *p, int64_t from, int64_t to)
+{
+    for (int64_t i = from; i < to; i += SMALL_PAGE) ((volatile char *)p)[i] = 0;
+}
+
+void host_touch(void *p, size_t n) { parallel((int64_t)n, LARGE_PAGE, touch, p); }
 
 int64_t tensor_count(const HostTensor *t)
 {
@@ -85,7 +102,8 @@ bool tensor_make(HostTensor *t, Elem elem, int rank, const int64_t *dim, Buf *er
         return false;
     }
     size_t bytes = (size_t)n * (size_t)elem_bytes(elem);
-    made.data = calloc(1, bytes ? bytes : 1);
+    made.data = calloc(1, bytes ? bytes : 1);            // much of it comes from the system as it is wanted: 0.4 ms a MB by pages of 4 kB
+    if (made.data && bytes > LARGE_TENSOR) host_huge(made.data, bytes);
     if (!made.data) {
         tensor_type_text(&made, err);
         buf_printf(err, " needs %.1f GiB of memory, which this machine does not have", (double)bytes / (1 << 30));

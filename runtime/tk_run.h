@@ -121,11 +121,13 @@ bool graph_launch(Runtime *rt, const TGraph *g, KernelArg *args, int nargs, cons
 typedef struct GraphExec GraphExec;
 GraphExec *graph_open(Runtime *rt, SemaFile *file, const Node *graph, const SemaValue *set, int nset, const SemaValue *known, int nknown);
 void graph_close(GraphExec *x);
+struct OnnxModel;
+void graph_model(Runtime *rt, struct OnnxModel *m);      // its weights are read from it, not from its file again; it outlives the runtime
 const TKernel *graph_head(const GraphExec *x);           // its parameters; results are out
 const LaunchInfo *graph_info(const GraphExec *x);        // the same for launchers
 typedef enum GraphFailure { GRAPH_FINE, GRAPH_ARGUMENTS, GRAPH_DEVICE } GraphFailure;
 GraphFailure graph_run_at(GraphExec *x, BindArg *args, const RunControl *ctl, Buf *err);       // on device addresses, by parameter
-typedef struct GraphStats { int plans, plans_made, compiled, launches; uint64_t kept, arena, live, peak; } GraphStats;
+typedef struct GraphStats { int plans, plans_made, compiled, decided, launches; uint64_t kept, arena, live, peak; } GraphStats;
 GraphStats graph_stats(const GraphExec *x);              // see tkc_graph_stats
 bool graph_run(GraphExec *x, KernelArg *args, int nargs, const RunControl *ctl, Buf *err);
 // --emit=plan for dimensions and scalars by name; what `where` defines follows.

@@ -3,7 +3,8 @@
 //     thread 1   make | send . . . | make | send . . . |         the bus is busy as long as someone sends, and making is
 //     thread 2      make | send . . . | make | send . . . |      spread over the cores
 //
-// Where little is to be done, or a device has no such room, whoever waits does it, through `write`.
+// Back it is the same, the other way. The room of all is one piece of memory, of huge pages. Where little is to be done, or a device has
+// no such room, whoever waits does it, through `write` and `read`.
 #include "runtime/transfer.h"
 
 #include "runtime/parallel.h"
@@ -14,13 +15,12 @@
 #include <string.h>
 #include <time.h>
 
-enum { PIECE = 4 << 20, MAX_THREADS = 8, LITTLE = 8 << 20 };
+enum { PIECE = 2 << 20, MAX_THREADS = 16, LITTLE = 8 << 20 };
 
 typedef struct Worker {
     Transfer    *t;
     pthread_t    thread;
-    DeviceStage *stage;
-    void        *heap;                                   // where there are no stages
+    DeviceStage *stage;                                  // NULL: the room is ordinary memory
     double       made_us, sent_us;
     Buf          err;
 } Worker;
@@ -34,6 +34,9 @@ struct Transfer {
     atomic_int    working;
     Worker        worker[MAX_THREADS];
     int           threads;
+    char         *rooms;                                 // a PIECE for each worker
+    char         *back;                                  // bytes [back_from, .. + back_bytes) of the device go there
+    uint64_t      back_from, back_bytes;
     double        started;
     TransferStats stats;
     pthread_mutex_t lock;
@@ -73,12 +76,20 @@ static void make(const TransferItem *it, int64_t first, int64_t n, void *out)
     else elems_fill(it->elem, out, first, n, &it->fill);
 }
 
+static char *room_at(Transfer *t, const Worker *w)
+{
+    if (!t->rooms) {
+        t->rooms = aligned_alloc(PIECE, (size_t)MAX_THREADS * PIECE);
+        if (!t->rooms) ice("out of memory");
+        host_huge(t->rooms, (size_t)MAX_THREADS * PIECE);
+    }
+    return t->rooms + (w - t->worker) * PIECE;
+}
+
 static void *room_of(Worker *w)
 {
     Device *d = w->t->device;
-    if (w->stage) return d->ops->stage_room(d, w->stage, &w->err);
-    if (!w->heap) w->heap = checked_alloc(PIECE);
-    return w->heap;
+    return w->stage ? d->ops->stage_room(d, w->stage, &w->err) : room_at(w->t, w);
 }
 
 static bool send(Worker *w, const TransferItem *it, int64_t first, int64_t n)
@@ -99,6 +110,14 @@ static bool send(Worker *w, const TransferItem *it, int64_t first, int64_t n)
     return fine;
 }
 
+static void leave(Transfer *t)
+{
+    pthread_mutex_lock(&t->lock);
+    atomic_fetch_sub(&t->working, 1);
+    pthread_cond_broadcast(&t->done);
+    pthread_mutex_unlock(&t->lock);
+}
+
 static void *work(void *worker)
 {
     Worker   *w = worker;
@@ -111,10 +130,22 @@ static void *work(void *worker)
         send(w, it, first, it->n - first < grain ? it->n - first : grain);
     }
     if (w->stage && !w->err.n) t->device->ops->stage_room(t->device, w->stage, &w->err);
-    pthread_mutex_lock(&t->lock);
-    atomic_fetch_sub(&t->working, 1);
-    pthread_cond_broadcast(&t->done);
-    pthread_mutex_unlock(&t->lock);
+    leave(t);
+    return NULL;
+}
+
+static void *fetch(void *worker)
+{
+    Worker   *w = worker;
+    Transfer *t = w->t;
+    Device   *d = t->device;
+    for (int64_t k; !w->err.n && (k = atomic_fetch_add(&t->next, 1)) < t->pieces;) {
+        uint64_t at = (uint64_t)k * PIECE, n = t->back_bytes - at < PIECE ? t->back_bytes - at : PIECE;
+        if (!d->ops->stage_fetch(d, w->stage, t->back_from + at, n, &w->err)) break;
+        const void *room = d->ops->stage_room(d, w->stage, &w->err);
+        if (room) memcpy(t->back + at, room, n);
+    }
+    leave(t);
     return NULL;
 }
 
@@ -127,25 +158,32 @@ static uint64_t all_bytes(const Transfer *t)
     return bytes;
 }
 
-void transfer_start(Transfer *t)
+// On as many threads as there are cores; on none where there is no room that the device copies from.
+static void start_threads(Transfer *t, void *(*what)(void *worker))
 {
     Device *d = t->device;
-    int most = cores() < MAX_THREADS ? cores() : MAX_THREADS;
-    t->started = now_us();
-    atomic_store(&t->next, 0);
-    atomic_store(&t->bytes, 0);
-    t->threads = 0;
-    bool many = d->ops->stage_make && all_bytes(t) > LITTLE;
-    for (int i = 0; many && i < most && i < t->pieces; i++) {
+    int most = !d->ops->stage_make ? 0 : cores() < MAX_THREADS ? cores() : MAX_THREADS;
+    for (int i = 0; i < most && i < t->pieces; i++) {
         Worker *w = &t->worker[i];
-        if (!w->stage) w->stage = d->ops->stage_make(d, PIECE, &w->err);
+        if (!w->stage) w->stage = d->ops->stage_make(d, room_at(t, w), PIECE, &w->err);
         if (!w->stage) { buf_free(&w->err); break; }     // fewer will do
         atomic_fetch_add(&t->working, 1);
-        if (pthread_create(&w->thread, NULL, work, w) == 0) { t->threads++; continue; }
+        if (pthread_create(&w->thread, NULL, what, w) == 0) { t->threads++; continue; }
         atomic_fetch_sub(&t->working, 1);
         break;
     }
 }
+
+static void begin(Transfer *t, uint64_t bytes, void *(*what)(void *worker))
+{
+    t->started = now_us();
+    t->threads = 0;
+    atomic_store(&t->next, 0);
+    atomic_store(&t->bytes, 0);
+    if (bytes > LITTLE) start_threads(t, what);
+}
+
+void transfer_start(Transfer *t) { begin(t, all_bytes(t), work); }
 
 static void wait_and_show(Transfer *t, void (*show)(void *ctx, uint64_t bytes), void *ctx)
 {
@@ -168,9 +206,22 @@ static void forget_items(Transfer *t)
     t->pieces = 0;
 }
 
-bool transfer_wait(Transfer *t, void (*show)(void *ctx, uint64_t bytes), void *ctx, Buf *err)
+// What the threads, which are gone, have to say.
+static bool heard(Transfer *t, Buf *err)
 {
     bool fine = true;
+    for (int i = 0; i < MAX_THREADS; i++) {
+        Worker *w = &t->worker[i];
+        if (w->err.n && fine) { fine = false; buf_add(err, w->err.p, w->err.n); }
+        buf_free(&w->err);
+        w->err = (Buf){0};
+    }
+    t->threads = 0;
+    return fine;
+}
+
+bool transfer_wait(Transfer *t, void (*show)(void *ctx, uint64_t bytes), void *ctx, Buf *err)
+{
     if (t->threads) wait_and_show(t, show, ctx);
     for (int i = 0; i < t->threads; i++) pthread_join(t->worker[i].thread, NULL);
     if (!t->threads && t->n) {                           // little: here
@@ -182,15 +233,8 @@ bool transfer_wait(Transfer *t, void (*show)(void *ctx, uint64_t bytes), void *c
         t->stats.us += now_us() - t->started;
         if (t->stats.threads < t->threads) t->stats.threads = t->threads;
     }
-    for (int i = 0; i < MAX_THREADS; i++) {
-        Worker *w = &t->worker[i];
-        if (w->err.n && fine) { fine = false; buf_add(err, w->err.p, w->err.n); }
-        buf_free(&w->err);
-        w->err = (Buf){0};
-    }
-    t->threads = 0;
     forget_items(t);
-    return fine;
+    return heard(t, err);
 }
 
 TransferStats transfer_stats(const Transfer *t)
@@ -213,10 +257,9 @@ void transfer_free(Transfer *t)
 {
     if (!t) return;
     transfer_drop(t);
-    for (int i = 0; i < MAX_THREADS; i++) {
+    for (int i = 0; i < MAX_THREADS; i++)
         if (t->worker[i].stage) t->device->ops->stage_free(t->device, t->worker[i].stage);
-        free(t->worker[i].heap);
-    }
+    free(t->rooms);
     pthread_cond_destroy(&t->done);
     pthread_mutex_destroy(&t->lock);
     free(t->item);
@@ -226,39 +269,20 @@ void transfer_free(Transfer *t)
 
 // ---- back ----------------------------------------------------------------------------------------
 
-typedef struct Back { Device *d; char *to; uint64_t from; Buf err; pthread_mutex_t lock; } Back;
-
-static void fetch(void *ctx, int64_t from, int64_t to)
+bool transfer_back(Transfer *t, void *to, uint64_t from, uint64_t bytes, Buf *err)
 {
-    Back   *b = ctx;
-    Device *d = b->d;
-    Buf     err = {0};
-    DeviceStage *s = d->ops->stage_make(d, PIECE, &err);
-    bool fine = s != NULL;
-    for (uint64_t at = (uint64_t)from; fine && at < (uint64_t)to; at += PIECE) {
-        uint64_t n = (uint64_t)to - at < PIECE ? (uint64_t)to - at : PIECE;
-        fine = d->ops->stage_fetch(d, s, b->from + at, n, &err);
-        const void *room = fine ? d->ops->stage_room(d, s, &err) : NULL;
-        if (room) memcpy(b->to + at, room, n);
-        fine = room != NULL;
-    }
-    d->ops->stage_free(d, s);
-    pthread_mutex_lock(&b->lock);
-    if (!fine && !b->err.n) buf_add(&b->err, err.p, err.n);
-    pthread_mutex_unlock(&b->lock);
-    buf_free(&err);
+    t->back = to;
+    t->back_from = from;
+    t->back_bytes = bytes;
+    t->pieces = (int64_t)((bytes + PIECE - 1) / PIECE);
+    begin(t, bytes, fetch);
+    int threads = t->threads;
+    for (int i = 0; i < threads; i++) pthread_join(t->worker[i].thread, NULL);
+    t->pieces = 0;
+    return heard(t, err) && (threads || t->device->ops->read(t->device, to, from, bytes, err));
 }
 
-bool transfer_back(Device *d, void *to, uint64_t from, uint64_t bytes, Buf *err)
+void transfer_warm(Transfer *t)
 {
-    if (!d->ops->stage_make || bytes <= 4 * (uint64_t)LITTLE) return d->ops->read(d, to, from, bytes, err);
-    Back    b = {.d = d, .to = to, .from = from};
-    uint64_t share = (bytes / MAX_THREADS + PIECE) / PIECE * PIECE;
-    pthread_mutex_init(&b.lock, NULL);
-    parallel((int64_t)bytes, (int64_t)share, fetch, &b);
-    pthread_mutex_destroy(&b.lock);
-    bool fine = !b.err.n;
-    if (!fine) buf_add(err, b.err.p, b.err.n);
-    buf_free(&b.err);
-    return fine;
+    if (t->device->ops->stage_make) host_touch(room_at(t, t->worker), (size_t)MAX_THREADS * PIECE);
 }

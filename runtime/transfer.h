@@ -31,6 +31,8 @@ void      transfer_drop(Transfer *t);  // waits for what is on its way, and forg
 TransferStats transfer_stats(const Transfer *t);
 void      transfer_free(Transfer *t);  // waits; NULL is fine
 
-bool      transfer_back(Device *d, void *to, uint64_t from, uint64_t bytes, Buf *err);
+// To the host, of a transfer that nothing is on its way in.
+bool      transfer_back(Transfer *t, void *to, uint64_t from, uint64_t bytes, Buf *err);
+void      transfer_warm(Transfer *t);  // what can be done before the device is ready, by whoever has to wait for that
 
 #endif

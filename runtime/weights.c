@@ -31,6 +31,7 @@ struct WeightFile {
     unsigned char *bytes;               // mapped
     size_t   size;
     OnnxModel *onnx;
+    bool     borrowed;                  // .. from whoever opened it
     Member  *member;                    // .npz: by name; a folder: names alone
     int      nmembers;
 };
@@ -209,13 +210,18 @@ static int folder_find(WeightFile *f, Str name, WeightWant want, Weight *out, Bu
 
 // ---- .onnx ---------------------------------------------------------------------------------------
 
-static bool onnx_open(WeightFile *f, Buf *err)
+static void onnx_members(WeightFile *f)
 {
-    f->onnx = onnx_read(f->path, err);
-    for (int i = 0; f->onnx && i < onnx_weight_count(f->onnx); i++) {
+    for (int i = 0, n = onnx_weight_count(f->onnx); i < n; i++) {
         const char *name = onnx_weight_name(f->onnx, i);
         add_member(f, name, strlen(name), 0, 0, 0);
     }
+}
+
+static bool onnx_open(WeightFile *f, Buf *err)
+{
+    f->onnx = onnx_read(f->path, err);
+    if (f->onnx) onnx_members(f);
     return f->onnx != NULL;
 }
 
@@ -236,8 +242,8 @@ static int onnx_find(WeightFile *f, Str name, WeightWant want, Weight *out, Buf 
 
 // ---- the table -----------------------------------------------------------------------------------
 
-static const WeightKind folder = {"", folder_open, folder_find};
-static const WeightKind kinds[] = {{".npz", npz_open, npz_find}, {".onnx", onnx_open, onnx_find}};     // by the end of the name
+static const WeightKind folder = {"", folder_open, folder_find}, archive = {".npz", npz_open, npz_find}, model = {".onnx", onnx_open, onnx_find};
+static const WeightKind *const kinds[] = {&archive, &model};     // by the end of the name
 
 WeightFile *weights_open(const char *path, Buf *err)
 {
@@ -246,8 +252,8 @@ WeightFile *weights_open(const char *path, Buf *err)
     if (stat(path, &st) != 0) { buf_printf(err, "%s: %s", path, strerror(errno)); return NULL; }
     const WeightKind *kind = S_ISDIR(st.st_mode) ? &folder : NULL;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds && !kind; i++) {
-        size_t end = strlen(kinds[i].name);
-        if (n > end && strcmp(path + n - end, kinds[i].name) == 0) kind = &kinds[i];
+        size_t end = strlen(kinds[i]->name);
+        if (n > end && strcmp(path + n - end, kinds[i]->name) == 0) kind = kinds[i];
     }
     if (!kind) { buf_printf(err, "%s: weights are read from .npz and .onnx files and folders of .npy files", path); return NULL; }
     WeightFile *f = checked_alloc(sizeof *f);
@@ -258,10 +264,18 @@ WeightFile *weights_open(const char *path, Buf *err)
     return NULL;
 }
 
+WeightFile *weights_of_model(OnnxModel *m)
+{
+    WeightFile *f = checked_alloc(sizeof *f);
+    *f = (WeightFile){.kind = &model, .path = copy_text(onnx_path(m), strlen(onnx_path(m))), .onnx = m, .borrowed = true};
+    onnx_members(f);
+    return f;
+}
+
 void weights_close(WeightFile *f)
 {
     if (!f) return;
-    onnx_free(f->onnx);
+    if (!f->borrowed) onnx_free(f->onnx);
     if (f->bytes) munmap(f->bytes, f->size);
     for (int i = 0; i < f->nmembers; i++) {
         if (f->member[i].mapped) munmap(f->member[i].mapped, f->member[i].size);

@@ -9,6 +9,7 @@
 #include "runtime/tensor.h"
 
 typedef struct WeightFile WeightFile;
+struct OnnxModel;
 typedef struct Weight {                // valid until weight_done
     Elem        elem;
     int         rank;
@@ -21,6 +22,7 @@ typedef struct Weight {                // valid until weight_done
 typedef enum WeightWant { WEIGHT_shape, WEIGHT_data, WEIGHT_random } WeightWant;   // random: data are made up if the file with them is missing
 
 WeightFile *weights_open(const char *path, Buf *err);
+WeightFile *weights_of_model(struct OnnxModel *m);       // of one that is open already, and stays so
 void        weights_close(WeightFile *f);                // NULL is fine
 // 1: found, 0: there is no such weight, -1: it cannot be read (err).
 int         weights_find(WeightFile *f, Str name, WeightWant want, Weight *out, Buf *err);

@@ -53,7 +53,7 @@ static Ent made_by(Grapher *g, const LaunchCall *l, const TTensor *p, const Ent 
         return ent_error(c);
     }
     Ent e = graph_value(g, TG_computed, p->elem, p->rank, shape, l->call->span);
-    e.tensor->name = sym(c->s, arena_printf(c->a, "%s of %s", p->name->s, l->item->sym->s));
+    e.tensor->name = p->name;
     return e;
 }
 
@@ -231,10 +231,10 @@ static bool bind_generics(Grapher *g, const LaunchCall *l) {
 
 static void bind_learned(Grapher *g, const LaunchCall *l) {
     Check *c = g->c;
-    for (int i = 0; i < l->nlearned; i++) {
-        if (scope_find_here(c->scope, l->learned[i].name)) continue;
-        if (l->learned[i].e.kind == EN_type) continue;             // a `<>` name, bound before
-        scope_bind(c, c->scope, l->learned[i].name, l->learned[i].e, l->learned[i].why);
+    for (uint32_t i = 0; i < l->learned.n; i++) {
+        const Learned *v = &l->learned.at[i];
+        bool generic = v->e.kind == EN_type;                       // a `<>` name, bound before
+        if (!generic && !scope_find_here(c->scope, v->name)) scope_bind(c, c->scope, v->name, v->e, v->why);
     }
 }
 
@@ -256,7 +256,7 @@ static bool bind_args(Grapher *g, LaunchCall *l) {
                 TensorRef want;
                 if (!graph_type(g, type, &want)) return false;
                 if (e.tensor->rank < 0 ? !graph_weight_shape(g, e, &want, l->at[i])
-                                       : !graph_fits(g, e, &want, arena_printf(c->a, "argument `%s`", p->sym->s), l->at[i], p->span)) return false;
+                                       : !graph_fits(g, e, &want, "argument ", p->sym, l->at[i], p->span)) return false;
                 if (p->flags & PARAM_INOUT && !graph_in_state(g, e.tensor->t->param)) {
                     Diag *d = report(c, E_graph_type, l->at[i], arena_printf(c->a, "argument `%s`", p->sym->s), "a value", "state");
                     diag_label(d, p->span, "updated in place");
@@ -368,10 +368,7 @@ Ent graph_call(Grapher *g, const Node *call, Schedule schedule, const TensorRef 
         }
         return eval(c, call);
     }
-    LaunchCall *l = NEW(c->a, LaunchCall);
-    l->item = callee.node;
-    l->call = call;
-    for (int i = 0; i < nwant && i < MAX_PARAMS; i++) l->want[i] = want[i];
+    LaunchCall *l = launch_call(c, callee.node, call, want, nwant);
     if (!launch_generics(c, l) || !launch_args(c, l, eval_arg, g) || !launch_learn(c, l)) return ent_error(c);
     return callee.kind == EN_kernel ? launch_kernel(g, l, schedule) : inline_graph(g, l);
 }

@@ -77,10 +77,9 @@ static bool declared(Grapher *g, const Node *type, const TensorRef **want) {
 static Ent as_declared(Grapher *g, const Node *name, const Node *type, const TensorRef *want, Ent e, Span at) {
     Check *c = g->c;
     if (!type || e.kind == EN_error) return e;
-    const char *what = arena_printf(c->a, "`%s`", name->sym->s);
-    if (want) return graph_fits(g, e, want, what, at, type->span) ? e : ent_error(c);
+    if (want) return graph_fits(g, e, want, "", name->sym, at, type->span) ? e : ent_error(c);
     TType t;
-    TExpr *x = eval_type(c, type, &t) ? value_exact(c, e, t, at, what) : NULL;
+    TExpr *x = eval_type(c, type, &t) ? value_exact(c, e, t, at, arena_printf(c->a, "`%s`", name->sym->s)) : NULL;
     return x ? e : ent_error(c);
 }
 
@@ -151,7 +150,7 @@ static void assign_one(Grapher *g, const Node *target, Ent e, Span value) {
         diag_label(d, r->where, "first here");
         return;
     }
-    if (e.kind == EN_tensor && !graph_fits(g, e, r->want, arena_printf(c->a, "`%s`", r->name->s), value, r->param->span)) e = ent_error(c);
+    if (e.kind == EN_tensor && !graph_fits(g, e, r->want, "", r->name, value, r->param->span)) e = ent_error(c);
     else if (e.kind != EN_tensor && e.kind != EN_error) {
         report(c, E_graph_type, value, arena_printf(c->a, "`%s`", r->name->s), ent_text(c, e), tensor_text(c, r->want));
         e = ent_error(c);

@@ -62,14 +62,14 @@ bool graph_type(Grapher *g, const Node *type, TensorRef *out) {
     return true;
 }
 
-bool graph_fits(Grapher *g, Ent v, const TensorRef *want, const char *what, Span at, Span declared) {
+bool graph_fits(Grapher *g, Ent v, const TensorRef *want, const char *what, Sym name, Span at, Span declared) {
     Check *c = g->c;
     if (v.kind == EN_error) return false;
     if (v.kind == EN_tensor && v.tensor->rank < 0) return graph_weight_shape(g, v, want, at);
     bool fits = v.kind == EN_tensor && v.tensor->elem == want->elem && v.tensor->rank == want->rank;
     for (int i = 0; fits && i < want->rank; i++) fits = dims_compare(c, v.tensor->dim[i], want->dim[i]) != DIMS_differ;
     if (!fits) {
-        Diag *d = report(c, E_graph_type, at, what, v.kind == EN_tensor ? tensor_text(c, v.tensor) : ent_text(c, v), tensor_text(c, want));
+        Diag *d = report(c, E_graph_type, at, arena_printf(c->a, "%s`%s`", what, name->s), v.kind == EN_tensor ? tensor_text(c, v.tensor) : ent_text(c, v), tensor_text(c, want));
         if (declared.hi) diag_label(d, declared, "declared here");
         return false;
     }
@@ -101,13 +101,14 @@ static bool weight_name(Grapher *g, const Node *call, Str *name) {
     Buf text = {0};
     bool fine = call->nkid > 3;
     if (!fine) report(c, E_argument_count, call->span, "weight", "the name of a weight", 0);
+    if (call->nkid == 4 && call->kid[3]->kind == N_string) return *name = call->kid[3]->str, true;
     for (uint32_t i = 3; i < call->nkid && fine; i++) {
         const Node *n = call->kid[i];
         Ent e = n->kind == N_string ? (Ent){.kind = EN_str, .str = n->str} : n->kind == N_named ? ent_void() : eval(c, n);
         bool open = !g->numbers && (e.kind == EN_unknown || (e.kind == EN_value && elem_is_int(e.x->type.elem)));
         fine = e.kind == EN_str || e.kind == EN_int || open;
         if (open) buf_putc(&text, '?');
-        if (e.kind == EN_str) buf_printf(&text, "%.*s", (int)e.str.n, e.str.p);
+        if (e.kind == EN_str) buf_add(&text, e.str.p, e.str.n);
         else if (e.kind == EN_int) buf_printf(&text, "%lld", (long long)e.i);
         else if (!open && e.kind != EN_error) report(c, E_weight, n->span, arena_printf(c->a, "the name of a weight is made of texts and numbers, not of %s", ent_text(c, e)));
     }
@@ -184,7 +185,7 @@ Ent graph_weight(Grapher *g, const Node *call, const TensorRef *want) {
     v->nfiles = nfiles;
     v->fixed = true;
     e.tensor->rank = -1;
-    e.tensor->name = sym(c->s, arena_printf(c->a, "weight(\"%.*s\")", (int)name.n, name.p));
+    e.tensor->name = call->kid[0]->sym;
     if (type.rank < 0) return e;
     for (uint32_t i = 0; i + 1 < g->values.n && g->numbers; i++) {             // one weight, one value
         if (!same_weight(&g->values.at[i], name, files, nfiles) || !same_shape(&g->values.at[i], &type)) continue;
@@ -225,10 +226,15 @@ Ent graph_count(Grapher *g, const TensorRef *t, Span at) {
     return n;
 }
 
+static const char *value_text(Grapher *g, Ent e) {
+    const TGValue *v = graph_value_of(g, e);
+    return v->kind == TG_weight && !v->name ? arena_printf(g->c->a, "weight(\"%.*s\")", (int)v->weight.n, v->weight.p) : e.tensor->name->s;
+}
+
 static bool known_tensor(Grapher *g, Ent v, const char *what, Span at) {
     if (v.kind == EN_error) return false;
     if (v.kind == EN_tensor && v.tensor->rank >= 0) return true;
-    if (v.kind == EN_tensor) report(g->c, E_weight, at, arena_printf(g->c->a, "the shape of %s must be known for `%s`: declare it", v.tensor->name->s, what));
+    if (v.kind == EN_tensor) report(g->c, E_weight, at, arena_printf(g->c->a, "the shape of %s must be known for `%s`: declare it", value_text(g, v), what));
     else report(g->c, E_argument_type, at, 1, what, "a tensor", ent_text(g->c, v));
     return false;
 }

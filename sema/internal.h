@@ -309,16 +309,20 @@ const char *tensor_text(Check *c, const TensorRef *t);                  // "f32[
 // ---- launchcall.c: a kernel or a graph called with tensors and numbers -----------------------------
 
 typedef struct Learned { Sym name; Ent e; Span why; } Learned;          // a dimension or an element type
+enum { MAX_LEARNED = MAX_DIMS + 16 };
 typedef struct LaunchCall {
     const Node *item, *call;
-    SemaValue  set[64];   int nset;
-    Learned    learned[MAX_DIMS + 16]; int nlearned;
-    Ent        arg[MAX_PARAMS];         // by parameter of the item
-    Span       at[MAX_PARAMS];
-    const TensorRef *want[MAX_PARAMS];  // by result, in order: what the caller declares of it, or NULL
+    SemaValue  *set;      int nset;
+    VEC(Learned) learned;
+    int         nparams;
+    Ent        *arg;                    // by parameter of the item
+    Span       *at;
+    const TensorRef **want;             // by result, in order: what the caller declares of it, or NULL
     Schedule  *schedule;                // to be completed, with what the kernel leaves open; NULL: nothing is chosen
 } LaunchCall;
 typedef Ent (*EvalArg)(void *ctx, const Node *n);
+
+LaunchCall *launch_call(Check *c, const Node *item, const Node *call, const TensorRef *const *want, int nwant);
 
 bool launch_schedule(Check *c, const Node *with, Schedule *s);
 bool launch_generics(Check *c, LaunchCall *l);

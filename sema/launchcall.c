@@ -50,6 +50,18 @@ static bool captures(Check *c, const Node *n, const Scope *env, const Lambdas *i
     return false;
 }
 
+LaunchCall *launch_call(Check *c, const Node *item, const Node *call, const TensorRef *const *want, int nwant) {
+    LaunchCall *l = NEW(c->a, LaunchCall);
+    int np = item->kid[1] ? (int)item->kid[1]->nkid : 0;
+    *l = (LaunchCall){.item = item, .call = call, .nparams = np};
+    l->set = NEW_N(c->a, SemaValue, call->kid[1] ? call->kid[1]->nkid + 1 : 1);
+    l->arg = NEW_N(c->a, Ent, np + 1);
+    l->at = NEW_N(c->a, Span, np + 1);
+    l->want = NEW_N(c->a, const TensorRef *, np + 1);
+    for (int i = 0; i < nwant && i < np; i++) l->want[i] = want[i];
+    return l;
+}
+
 bool launch_generics(Check *c, LaunchCall *l) {
     const Node *g = l->call->kid[1], *gs = l->item->kid[0];
     uint32_t next = 0;
@@ -141,10 +153,18 @@ bool launch_schedule(Check *c, const Node *with, Schedule *s) {
 // ---- what the tensors say ---------------------------------------------------------------------------
 
 const Learned *launch_learned(const LaunchCall *l, Sym name, bool is_type) {
-    for (int i = 0; i < l->nlearned; i++) {
-        if (l->learned[i].name == name && (l->learned[i].e.kind == EN_type) == is_type) return &l->learned[i];
+    for (uint32_t i = 0; i < l->learned.n; i++) {
+        const Learned *v = &l->learned.at[i];
+        if (v->name == name && (v->e.kind == EN_type) == is_type) return v;
     }
     return NULL;
+}
+
+static bool note_learned(Check *c, LaunchCall *l, Sym name, Ent e, Span at) {
+    if (l->learned.n == MAX_LEARNED) return false;
+    Learned v = {name, e, at};
+    vec_push(c->a, &l->learned, v);
+    return true;
 }
 
 static const char *learned_text(Check *c, Ent e) { return e.kind == EN_type ? elem_name(e.elem) : dims_text(c, e); }
@@ -153,7 +173,7 @@ static bool learn(Check *c, LaunchCall *l, Sym name, Ent e, Span at) {
     if (e.kind != EN_int && e.kind != EN_value && e.kind != EN_type) return true;
     const Learned *before = launch_learned(l, name, e.kind == EN_type);
     if (!before) {
-        if (l->nlearned < MAX_DIMS + 16) l->learned[l->nlearned++] = (Learned){name, e, at};
+        note_learned(c, l, name, e, at);
         return true;
     }
     bool same = e.kind == EN_type ? before->e.elem == e.elem : dims_compare(c, before->e, e) != DIMS_differ;
@@ -367,8 +387,8 @@ static bool exprs_hold(Check *c, const LaunchCall *l, const TKernel *k, const En
 
 static int known_values(const LaunchCall *l, SemaValue *out) {
     int n = 0;
-    for (int i = 0; i < l->nlearned; i++) {
-        const Learned *v = &l->learned[i];
+    for (uint32_t i = 0; i < l->learned.n; i++) {
+        const Learned *v = &l->learned.at[i];
         if (v->e.kind == EN_type) out[n++] = (SemaValue){.name = v->name->s, .is_type = true, .elem = v->e.elem};
         else if (v->e.kind == EN_int) out[n++] = (SemaValue){.name = v->name->s, .ival = v->e.i};
     }
@@ -453,8 +473,9 @@ static TKernel *instance_of(Check *c, const LaunchCall *l, const SemaValue *know
 static TKernel *chosen_instance(Check *c, LaunchCall *l, TKernel *k, const Ent *dim) {
     SemaValue known[2 * MAX_DIMS + 16], set[64 + MAX_CHOSEN];
     int n = 0;
-    for (int i = 0; i < l->nlearned; i++) {
-        if (l->learned[i].e.kind == EN_type) known[n++] = (SemaValue){.name = l->learned[i].name->s, .is_type = true, .elem = l->learned[i].e.elem};
+    for (uint32_t i = 0; i < l->learned.n; i++) {
+        const Learned *v = &l->learned.at[i];
+        if (v->e.kind == EN_type) known[n++] = (SemaValue){.name = v->name->s, .is_type = true, .elem = v->e.elem};
     }
     for (int i = 0; i < k->ndims; i++) {
         if (dim[i].kind == EN_int) known[n++] = (SemaValue){.name = k->dims[i].name->s, .ival = dim[i].i};
@@ -465,14 +486,14 @@ static TKernel *chosen_instance(Check *c, LaunchCall *l, TKernel *k, const Ent *
 }
 
 TKernel *launch_instance(Check *c, LaunchCall *l, Ent dim[MAX_DIMS]) {
-    SemaValue known[MAX_DIMS + 16];
+    SemaValue known[MAX_LEARNED];
     Ent scalar[MAX_PARAMS];
     for (int run = 0; run < MAX_DIMS; run++) {
         TKernel *k = instance_of(c, l, known, known_values(l, known));
         if (!k) return NULL;
         scalars_of(c, l, k, scalar);
-        for (int i = 0; i < MAX_DIMS; i++) dim[i] = ent_unknown();
         for (int i = 0; i < k->ndims; i++) {
+            dim[i] = ent_unknown();
             const Learned *v = launch_learned(l, k->dims[i].name, false);
             const TBinding *b = k->dims[i].fixed >= 0 ? binding_of(k, k->dims[i].name) : NULL;
             if (v) dim[i] = v->e;
@@ -482,8 +503,7 @@ TKernel *launch_instance(Check *c, LaunchCall *l, Ent dim[MAX_DIMS]) {
         bool again = false;                            // a stand-in was used for what `where` says
         for (int i = 0; i < k->ndims; i++) {
             if (k->dims[i].fixed < 0 || dim[i].kind != EN_int || dim[i].i == k->dims[i].fixed || launch_learned(l, k->dims[i].name, false)) continue;
-            again = again || l->nlearned < MAX_DIMS + 16;
-            if (l->nlearned < MAX_DIMS + 16) l->learned[l->nlearned++] = (Learned){k->dims[i].name, dim[i], l->call->span};
+            again = note_learned(c, l, k->dims[i].name, dim[i], l->call->span) || again;
         }
         if (again) continue;
         if (l->schedule && c->file->chooser) k = chosen_instance(c, l, k, dim);
@@ -494,7 +514,7 @@ TKernel *launch_instance(Check *c, LaunchCall *l, Ent dim[MAX_DIMS]) {
 
 Ent launch_dim(Check *c, const LaunchCall *l, const TExpr *x, const Ent dim[MAX_DIMS]) {
     Ent scalar[MAX_PARAMS];
-    for (int i = 0; i < MAX_PARAMS; i++) scalar[i] = l->arg[i].kind == EN_int || l->arg[i].kind == EN_value ? dims_settle(c, l->arg[i]) : ent_unknown();
+    for (int i = 0; i < l->nparams && i < MAX_PARAMS; i++) scalar[i] = l->arg[i].kind == EN_int || l->arg[i].kind == EN_value ? dims_settle(c, l->arg[i]) : ent_unknown();
     return dims_replace(c, x, &(Replaced){dim, scalar});
 }
 

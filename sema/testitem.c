@@ -98,12 +98,10 @@ static Ent launch_results(Tester *t, const LaunchCall *l, const TKernel *k, cons
 
 static Ent launch(Tester *t, const Node *item, const Node *call) {
     Check *c = t->c;
-    LaunchCall *l = NEW(c->a, LaunchCall);
+    LaunchCall *l = launch_call(c, item, call, NULL, 0);
     TStep step = {.kind = item->kind == N_graph ? STEP_graph : STEP_launch, .span = call->span, .schedule = t->schedule};
     t->schedule = (Schedule){0};                       // not that of the arguments' launches
     Ent dim[MAX_DIMS];
-    l->item = item;
-    l->call = call;
     if (!launch_generics(c, l) || !launch_args(c, l, eval_arg, t) || !launch_learn(c, l)) return ent_error(c);
     int errors = diag_errors(c->s);
     TKernel *k = launch_instance(c, l, dim);

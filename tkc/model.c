@@ -97,7 +97,7 @@ int run_model(const Options *opt) {
     stages_start(&call.stages);
     call.opening = model_device(opt->device, &(DeviceOptions){.ordinal = (int)opt->gpu, .driver = opt->driver}, wants_profile(opt));
     int status = with_model(&call.opt, run);
-    if (call.opening != NULL) device_close(device_opened(call.opening, NULL, &none));
+    if (call.opening != NULL) device_close(device_found(call.opening, &none));
     buf_free(&none);
     return status;
 }

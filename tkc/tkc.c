@@ -177,6 +177,7 @@ static int dispatch(int argc, char **argv, Arena *a) {
 
 int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN);          // a closed pipe is a failed write, and says so
+    device_alone();
     Arena *a = arena_new();
     int status = dispatch(argc, argv, a);
     if (!output_finish() && status == DONE) status = FAILED;

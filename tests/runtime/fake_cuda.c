@@ -111,8 +111,8 @@ CuResult cuMemcpyDtoDAsync_v2(CuPtr to, CuPtr from, size_t n, CuStream s) { (voi
 // A copy on a stream happens when it is waited for: whoever writes over its source before that is found out.
 typedef struct FakeStream { void *to; const void *from; size_t n; } FakeStream;
 static void copy_now(FakeStream *s) { if (s->n) memcpy(s->to, s->from, s->n); s->n = 0; }
-CuResult cuMemAllocHost_v2(void **p, size_t n) { ENTER(cuMemAllocHost_v2); *p = malloc(n); __atomic_fetch_add(&fake.live, 1, __ATOMIC_RELAXED); return CU_OK; }
-CuResult cuMemFreeHost(void *p) { free(p); __atomic_fetch_sub(&fake.live, 1, __ATOMIC_RELAXED); return CU_OK; }
+CuResult cuMemHostRegister_v2(void *p, size_t n, unsigned flags) { ENTER(cuMemHostRegister_v2); __atomic_fetch_add(&fake.live, 1, __ATOMIC_RELAXED); return p && n && !flags ? CU_OK : CU_INVALID_VALUE; }
+CuResult cuMemHostUnregister(void *p) { (void)p; __atomic_fetch_sub(&fake.live, 1, __ATOMIC_RELAXED); return CU_OK; }
 CuResult cuStreamCreate(CuStream *s, unsigned flags)
 {
     ENTER(cuStreamCreate);

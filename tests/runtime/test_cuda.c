@@ -32,7 +32,7 @@ static int setup(void **state)
 static Device *opened(void)
 {
     Buf err = {0};
-    Device *d = cuda_ops.open(&(DeviceOptions){.driver = FAKE_WHOLE_PATH}, &err);
+    Device *d = device_open("cuda", &(DeviceOptions){.driver = FAKE_WHOLE_PATH}, &err);
     if (!d) { print_error("%s\n", err.p); fail(); }
     return d;
 }
@@ -40,7 +40,7 @@ static Device *opened(void)
 static void refused(const char *path, int ordinal, const char *words)
 {
     Buf err = {0};
-    assert_null(cuda_ops.open(&(DeviceOptions){.driver = path, .ordinal = ordinal}, &err));
+    assert_null(device_open("cuda", &(DeviceOptions){.driver = path, .ordinal = ordinal}, &err));
     assert_says(&err, words);
     assert_int_equal(get("contexts"), 0);
 }
@@ -82,6 +82,42 @@ static void archs(void **state)
         assert_string_equal(d->arch, rows[i].arch);
         d->ops->close(d);
     }
+}
+
+static Device *found(const char *name, int ordinal, Buf *err)
+{
+    return device_found(device_open_later(name, &(DeviceOptions){.driver = FAKE_WHOLE_PATH, .ordinal = ordinal}), err);
+}
+
+// Known first and ready later; what goes wrong between is said where that is waited for.
+static void later(void **state)
+{
+    (void)state;
+    Buf    err = {0};
+    double us = 0;
+    Device *d = found("cuda", 0, &err);
+    assert_non_null(d);
+    assert_true(d->model[0] && d->arch[0] && d->processors > 0);
+    assert_true(device_ready(d, &us, &err) && us > 0 && device_ready(d, NULL, &err));
+    uint64_t x = d->ops->alloc(d, 64, "x", &err);
+    assert_true(x != 0);
+    d->ops->free(d, x);
+    device_close(d);
+    device_close(found("cuda", 0, &err));                  // while it is under way
+    assert_null(found("cuda", 7, &err));
+    assert_says(&err, "there is no GPU 7");
+    assert_null(found("gpu", 0, &err));
+    assert_says(&err, "there is no device `gpu`");
+    fail_in("cuDevicePrimaryCtxRetain", 2);
+    d = found("cuda", 0, &err);
+    assert_non_null(d);
+    assert_false(device_ready(d, NULL, &err));
+    assert_says(&err, "cannot make a context on");
+    device_close(d);
+    d = found("eval", 0, &err);
+    assert_true(d && device_ready(d, NULL, &err));
+    device_close(d);
+    assert_int_equal(get("live") + get("contexts"), 0);
 }
 
 static void memory(void **state)
@@ -215,7 +251,7 @@ static void maps(void **state)
     assert_non_null(strstr(calls(), "im2col -1 0 channels 64 pixels 128\n"));
     d->ops->close(d);
 
-    d = cuda_ops.open(&(DeviceOptions){.driver = FAKE_OLD_PATH}, &err);      // opens, but has no clusters and no tensor maps
+    d = device_open("cuda", &(DeviceOptions){.driver = FAKE_OLD_PATH}, &err);      // opens, but has no clusters and no tensor maps
     assert_non_null(d);
     assert_false(d->ops->tensor_map(d, &s, &map, &err));
     assert_says(&err, "the driver is too old for tensor maps, which came with CUDA 12.0");
@@ -247,7 +283,7 @@ static void versions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(no_driver, setup), cmocka_unit_test_setup(archs, setup), cmocka_unit_test_setup(memory, setup),
+        cmocka_unit_test_setup(no_driver, setup), cmocka_unit_test_setup(archs, setup), cmocka_unit_test_setup(memory, setup), cmocka_unit_test_setup(later, setup),
         cmocka_unit_test_setup(modules, setup), cmocka_unit_test_setup(launches, setup), cmocka_unit_test_setup(maps, setup),
         cmocka_unit_test(versions),
     };

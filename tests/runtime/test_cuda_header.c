@@ -104,7 +104,7 @@ int main(void)
     symbol("cuMemcpyDtoDAsync_v2", TEXT(cuMemcpyDtoDAsync));
     symbol("cuMemcpyHtoDAsync_v2", TEXT(cuMemcpyHtoDAsync));
     symbol("cuMemcpyDtoHAsync_v2", TEXT(cuMemcpyDtoHAsync));
-    symbol("cuMemAllocHost_v2", TEXT(cuMemAllocHost));
+    symbol("cuMemHostRegister_v2", TEXT(cuMemHostRegister));
     symbol("cuStreamDestroy_v2", TEXT(cuStreamDestroy));
     symbol("cuEventDestroy_v2", TEXT(cuEventDestroy));
     symbol("cuMemsetD8Async", TEXT(cuMemsetD8Async));

@@ -3,6 +3,7 @@
 
 #include "tests/runtime/common.h"
 
+#include "runtime/cache.h"
 #include "runtime/graph.h"
 #include "runtime/weights.h"
 
@@ -466,11 +467,35 @@ static void fake_gpu(void **state)
     dlclose(lib);
 }
 
+// What was decided for some sizes is found by whoever comes later, for just those.
+static void choices_kept(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/tk-choices-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    unsetenv("TKC_CACHE");
+    setenv("TKC_CACHE_DIR", folder, 1);
+    static const struct { int64_t rows; bool again; } steps[] = {{2, false}, {2, true}, {300, false}, {300, true}, {2, true}};
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        World w = world("emu", NULL, NULL);
+        GraphExec *x = opened(&w, "model");
+        HostTensor in = tensor(2, (int64_t[]){steps[i].rows, 8}, 0), y = run(&w, x, &in, NULL, NULL);
+        assert_true((graph_stats(x).decided == 0) == steps[i].again);
+        graph_close(x);
+        tensor_free(&in);
+        tensor_free(&y);
+        end(&w);
+    }
+    cache_clear();
+    assert_int_equal(rmdir(folder), 0);
+    setenv("TKC_CACHE", "off", 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest list[] = {
         cmocka_unit_test(arena), cmocka_unit_test(on_eval), cmocka_unit_test(on_emu), cmocka_unit_test(batches),
-        cmocka_unit_test(weights_said), cmocka_unit_test(archives), cmocka_unit_test(scratch), cmocka_unit_test(fake_gpu),
+        cmocka_unit_test(weights_said), cmocka_unit_test(archives), cmocka_unit_test(scratch), cmocka_unit_test(choices_kept), cmocka_unit_test(fake_gpu),
     };
     return cmocka_run_group_tests(list, NULL, NULL);
 }

@@ -25,14 +25,14 @@ static TransferItem item(int i, const float *data)
     return it;
 }
 
-static void check(Device *d, const TransferItem *it)
+static void check(Transfer *t, const TransferItem *it)
 {
     Buf    err = {0};
     size_t bytes = (size_t)it->n * (size_t)elem_bytes(it->elem);
     char  *want = malloc(bytes + 1), *got = malloc(bytes + 1);
     if (it->data) elems_convert(it->from, it->data, it->elem, want, it->n);
     else elems_fill(it->elem, want, 0, it->n, &it->fill);
-    assert_true(transfer_back(d, got, it->to, bytes, &err));
+    assert_true(transfer_back(t, got, it->to, bytes, &err));
     assert_memory_equal(got, want, bytes);
     free(want);
     free(got);
@@ -55,7 +55,7 @@ static void rounds(Device *d, int items)
         transfer_start(t);
         if (!transfer_wait(t, NULL, NULL, &err)) fail_msg("%s", err.p);
         for (int i = 0; i < items; i++) {
-            check(d, &it[i]);
+            check(t, &it[i]);
             d->ops->free(d, it[i].to);
         }
     }
@@ -89,8 +89,11 @@ static void large_back(void **state)
     char    *from = malloc(bytes), *to = malloc(bytes);
     for (uint64_t i = 0; i < bytes; i++) from[i] = (char)(i * 7 + (i >> 13));
     uint64_t at = d->ops->alloc(d, bytes, "x", &err);
-    assert_true(d->ops->write(d, at, from, bytes, &err) && transfer_back(d, to, at, bytes, &err));
+    Transfer *t = transfer_new(d);
+    transfer_warm(t);
+    assert_true(d->ops->write(d, at, from, bytes, &err) && transfer_back(t, to, at, bytes, &err));
     assert_memory_equal(from, to, bytes);
+    transfer_free(t);
     d->ops->free(d, at);
     free(from);
     free(to);
