@@ -17,9 +17,22 @@ static void statements(Grapher *g, const Node *block);
 
 // ---- expressions -------------------------------------------------------------------------------------
 
+static Result *result_named(Grapher *g, Sym name);
+
+// A result has a value from its assignment on; until then its name is that of a parameter.
+static bool too_early(Grapher *g, const Node *n) {
+    const Bind *b = n->kind == N_name ? scope_find(g->c->scope, n->sym) : NULL;
+    const Result *r = b ? result_named(g, n->sym) : NULL;
+    if (!r || r->value.kind != EN_void || b->span.lo != name_at(r->param).lo) return false;
+    Diag *d = report(g->c, E_result_missing, n->span, n->sym->s, g->level->item->sym->s);
+    diag_label(d, b->span, "declared here");
+    diag_help(d, "it can be read from its assignment on");
+    return true;
+}
+
 Ent graph_eval(Grapher *g, const Node *n, const TensorRef *const *want, int nwant) {
     Check *c = g->c;
-    if (!n) return ent_error(c);
+    if (!n || too_early(g, n)) return ent_error(c);
     if (n->kind == N_call) return graph_call(g, n, (Schedule){0}, want, nwant);
     if (n->kind == N_with && n->kid[0]->kind == N_call) {
         Schedule s = {0};
@@ -41,7 +54,11 @@ Ent graph_eval(Grapher *g, const Node *n, const TensorRef *const *want, int nwan
         Ent cond = dims_settle(c, eval(c, n->kid[0]));
         if (cond.kind == EN_bool || cond.kind == EN_int) return graph_eval(g, n->kid[cond.i ? 1 : 2], want, nwant);
     }
-    return dims_settle(c, eval(c, n));
+    Ent e = dims_settle(c, eval(c, n));
+    if (e.kind != EN_tensor || !e.tensor->view) return e;
+    Diag *d = report(c, E_graph_statement, n->span, "a function with a domain");
+    diag_help(d, "a graph's values are tensors in memory; `reshape`, `slice` and `x[0]` see them with another shape");
+    return ent_error(c);
 }
 
 // ---- let, var, assignment -----------------------------------------------------------------------------
