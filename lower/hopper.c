@@ -289,6 +289,7 @@ static bool applies(Hop *h) {
             if (!o->same) *(o->where == ONCE ? &h->once_bytes : &h->stage_bytes[hop_ring(h, &h->p[i])]) += o->bytes;
         }
     if (!h->stage_bytes[0]) return decline(h, "nothing is loaded in the loop");
+    h->pipelined = !h->p[0].promoted && only_sums(h);
     h->walk_bytes = hop_walk_bytes(h);
     h->stages = stages(h);
     if (h->stages < 2 && h->walk_bytes) {
@@ -297,9 +298,8 @@ static bool applies(Hop *h) {
     }
     if (h->stages < 2) return decline(h, "two stages of the operands do not fit shared memory");
     if (h->rings == 1 && h->stages < 3) h->chained = false;                 // a trip reads two stages of one ring
-    if (h->np > 1 && !h->chained) h->walk_bytes = 0;
+    if (h->np > 1 && !h->chained && !h->pipelined) h->walk_bytes = 0;
     h->cluster = hop_cluster(h);
-    h->pipelined = !h->p[0].promoted && only_sums(h);
     h->fixed_bytes = hop_fixed(h);
     return true;
 }

@@ -14,7 +14,7 @@
 // What is loaded once a tile (attention's query) has one buffer: it is free after the tile's last product with it, and the
 // next tile's comes while the rest of this one is computed and stored.
 //
-// Applies to kernels with one product, or two in a chain (attention), whose tiles are all stored where TMA can: a plain
+// Applies to kernels with one product, two in a chain (attention), or several side by side (a gated layer), whose tiles are all stored where TMA can: a plain
 // output tensor, its innermost index along the last product's columns, 2- or 4-byte elements, the tile ending with the
 // tensor; its rows along one dimension, or pixels (hopper_window.c). Where one round is all that a launch has, there is nothing to load ahead (Schedule.walk is 1 then). Others keep a
 // block to a program (a converted tile would need shared memory beside the ring; where the slots would leave less than two
@@ -97,10 +97,17 @@ Val *hop_existing(Builder *b, Val *program, Val *programs) {
     return v;
 }
 
+// One product, a chain of two, or several that are added up side by side into tiles of the same rows and columns (a gated layer).
+static bool one_tile(const Hop *h) {
+    if (h->np == 1 || h->chained) return true;
+    for (int i = 1; i < h->np; i++) if (h->p[i].row != h->p[0].row || h->p[i].col != h->p[0].col || h->p[i].swapped) return false;
+    return h->pipelined;
+}
+
 uint32_t hop_walk_bytes(Hop *h) {
     int stores = 0;
     if (h->opt->schedule.walk == 1) return 0;
-    if ((h->np != 1 && !h->chained) || h->p[0].swapped || !hop_program(h->f) || !epilogue(h, h->loop->next, true, &stores) || !stores) return 0;
+    if (!one_tile(h) || h->p[0].swapped || !hop_program(h->f) || !epilogue(h, h->loop->next, true, &stores) || !stores) return 0;
     return (uint32_t)(SLOTS * h->groups * SLOT_ROWS * SPAN);
 }
 
