@@ -10,7 +10,9 @@
 //         s = select(index n <= index m, ...)        } else { ... as it was ... }
 //     }                                          }
 //
-// A mask may compare with a shifted index too (n <= m + (L - S), queries and keys aligned at their ends).
+// A mask may compare with a shifted index too (n <= m + (L - S), queries and keys aligned at their ends), and be all that there
+// is: of a length that is known to be a multiple of 128 every lane is alive (GPT-2's attention at batch 1 on an H200, 1024 keys: 18.8 us
+// with masks in every trip, 16.4 without).
 //
 // The copy costs code, so only loops whose bodies hold such selects are treated. Loops of products on
 // mma.sync are not: their accumulators, carried through the branch, cost ptxas more registers than the
@@ -68,13 +70,14 @@ static bool applies(Peel *p, Op *loop) {
     p->axis = NULL;
     p->nmask = 0;
     for (Op *op = r->first; op; op = op->next)
-        if (op->code == OP_T_axis && op->in[0] == r->args.at[0] && outside(op->in[1], r) && !(op->flags & AXIS_FULL)) p->axis = op;
+        if (op->code == OP_T_axis && op->in[0] == r->args.at[0] && outside(op->in[1], r)) p->axis = op;
     if (!p->axis) return false;
     find_masks(p, r);
     for (Op *op = r->first; op; op = op->next) if (op->code == OP_T_dot) return false;
     for (Op *op = r->first; op; op = op->next)
         if (op != r->last && strchr(op_info[op->code].flags, 'T')) return false;
-    return (p->nmask || uses_live(r, p->axis->out[0])) && r->last->code == OP_T_yield;
+    bool full = p->axis->flags & AXIS_FULL;
+    return (p->nmask || (!full && uses_live(r, p->axis->out[0]))) && r->last->code == OP_T_yield;
 }
 
 static Val *conjunction(Builder *b, Val *x, Val *y) { return x ? b_binary(b, OP_and, x, y) : y; }
@@ -90,7 +93,7 @@ static Val *lane_of(Builder *b, const Region *r, const Val *index, bool last) {
 static Val *condition(Peel *p, Builder *b) {
     Val *lo = p->axis->in[0], *all = NULL;
     Val *end = b_binary(b, OP_add, lo, b_const(b, EL_index, axis_extent(p->axis->out[0])));
-    all = b_binary(b, OP_le, end, p->axis->in[1]);
+    if (!(p->axis->flags & AXIS_FULL)) all = b_binary(b, OP_le, end, p->axis->in[1]);
     for (int i = 0; i < p->nmask; i++) {
         const Op *m = p->mask[i];
         bool less = m->sub == OP_le || m->sub == OP_lt;      // true everywhere iff true at the extremes
