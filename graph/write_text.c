@@ -680,6 +680,23 @@ static void put_along(Kernel *k, Scope *s)
 }
 
 // Softmax and the weighted sum of values as one loop over keys; its scores are never stored.
+// How two parts of the keys become one, for whoever divides the loop (lower/hopper_slices.c, split.c).
+static void put_merge(Scope *in, Scope *s, bool base2)
+{
+    static const char *lines[] = {"let t = max(x.top, y.top);\n", "let a = exp2(%s);\n", "let b = exp2(%s);\n", "(t, x.den * a + y.den * b, x.acc * a + y.acc * b)\n"};
+    Scope deeper = {s->to, 0, in, in->indent + 1}, clause = {s->to, 0, s, in->indent};
+    buf_putc(s->to, '\n');
+    indent(&clause), buf_puts(s->to, "merge |x, y| {\n");
+    for (int i = 0; i < 4; i++) {
+        indent(&deeper);
+        if (i == 1) buf_printf(s->to, lines[i], base2 ? "x.top - t" : "(x.top - t) * LOG2E");
+        else if (i == 2) buf_printf(s->to, lines[i], base2 ? "y.top - t" : "(y.top - t) * LOG2E");
+        else buf_puts(s->to, lines[i]);
+    }
+    indent(&clause), buf_puts(s->to, "}\n");
+    indent(s), buf_puts(s->to, "{\n");
+}
+
 static void put_attention(Kernel *k, Scope *s)
 {
     const KAxis *n = &k->axis[k->keys];
@@ -717,7 +734,9 @@ static void put_attention(Kernel *k, Scope *s)
         put_ix(k, s->to, n->extent, P_PLUS);
     }
     put_by(s->to, n);
-    buf_printf(s->to, " {\n%s", inside.p);
+    if (k->by_sum) buf_puts(s->to, " {\n");
+    else put_merge(&loop, s, k->base2);
+    buf_puts(s->to, inside.p);
     indent(s), buf_puts(s->to, "}\n");
     indent(s), buf_puts(s->to, k->guarded ? "acc = acc * where(den == 0, 0.0, 1 / den);\n" : "acc = acc * (1 / den);\n");
     buf_free(&inside);

@@ -200,6 +200,7 @@ void eval_const(Eval *e, const Step *s)   { set_scalar(e, s->op, s->op->imm); }
 void eval_dim(Eval *e, const Step *s)     { set_scalar(e, s->op, e->dims[s->op->imm]); }
 void eval_program(Eval *e, const Step *s)  { set_scalar(e, s->op, e->program); }
 void eval_programs(Eval *e, const Step *s) { set_scalar(e, s->op, e->programs); }
+void eval_slice(Eval *e, const Step *s)    { set_scalar(e, s->op, e->slice); }
 void eval_walkers(Eval *e, const Step *s)  { set_scalar(e, s->op, e->walkers); }
 void eval_tensor(Eval *e, const Step *s)  { slot_of(e, s->op->out[0])->lo = s->op->imm; }
 

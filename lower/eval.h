@@ -85,6 +85,7 @@ struct Eval {
     bool      bounds;             // somebody asked for them
     Slot     *slot;               // by Val.id
     Tile     *pool[48];
+    int64_t   slice;              // of the consumers that are at work
     int64_t   program, programs, walkers;             // walkers: how many are run, fewer than programs if they walk
     Flow      flow;
     int64_t   depth;              // loops still to leave

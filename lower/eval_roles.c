@@ -146,9 +146,15 @@ typedef struct Role {
     int64_t    depth;
     Slot      *carried;
     int        ncarried, cap_carried;
+    int64_t    slice;
+    uint32_t  *own; int nown;              // of one of several slices: ids of the values in its region
+    Slot      *value;                      // and what they are while another role runs
 } Role;
 
-typedef struct Roles { ucontext_t main; const void *stack; size_t size; int n; Role at[3]; } Roles;
+enum { MAX_SLICES = 2 };
+typedef struct Roles { ucontext_t main; const void *stack; size_t size; int n; Role at[2 + MAX_SLICES]; } Roles;
+
+static void swap_slot(Slot *a, Slot *b) { Slot x = *a; *a = *b; *b = x; }
 
 static void swap_state(Eval *e, Role *r)
 {
@@ -163,6 +169,7 @@ static void swap_state(Eval *e, Role *r)
     r->carried = old.carried;
     r->ncarried = old.ncarried;
     r->cap_carried = old.cap_carried;
+    for (int i = 0; i < r->nown; i++) swap_slot(&e->slot[r->own[i]], &r->value[i]);
 }
 
 static void enter(unsigned lo, unsigned hi)          // makecontext passes ints
@@ -181,6 +188,7 @@ static void resume(Eval *e, Role *r)
     swap_state(e, r);
     e->async->role = r;
     e->async->arrives_as = r->arrives_as;
+    e->slice = r->slice;
     LEAVE(&fake, r);
     swapcontext(&r->all->main, &r->context);
     ARRIVE(fake, r);
@@ -219,11 +227,32 @@ static bool finished(const Roles *all)
     return true;
 }
 
+static void own_values(Role *r, Region *region)
+{
+    VEC(uint32_t) v = {0};
+    for (uint32_t i = 0; i < region->args.n; i++) vec_push(r->e->arena, &v, region->args.at[i]->id);
+    for (Op *op = op_walk(region, NULL); op; op = op_walk(region, op)) {
+        for (int i = 0; i < op->nout; i++) vec_push(r->e->arena, &v, op->out[i]->id);
+        for (int k = 0; k < op->nreg; k++)
+            for (uint32_t i = 0; i < op->reg[k]->args.n; i++) vec_push(r->e->arena, &v, op->reg[k]->args.at[i]->id);
+    }
+    r->own = v.at;
+    r->nown = (int)v.n;
+    r->value = NEW_N(r->e->arena, Slot, v.n + 1);
+}
+
 void eval_roles(Eval *e, const Step *s)
 {
     Roles *all = NEW(e->arena, Roles);
-    all->n = s->op->nreg;
-    for (int i = 0; i < all->n; i++) role_start(e, all, &all->at[i], s->block[i], i == 1 && s->op->imm > 0 ? (int)s->op->imm : 1);
+    int slices = s->op->attr > 1 ? (int)s->op->attr : 1;
+    if (slices > MAX_SLICES) ice("%d slices", slices);
+    for (int i = 0; i < s->op->nreg; i++)
+        for (int k = 0; k < (i == 1 ? slices : 1); k++) {
+            Role *r = &all->at[all->n++];
+            role_start(e, all, r, s->block[i], i == 1 && s->op->imm > 0 ? (int)s->op->imm / slices : 1);
+            r->slice = k;
+            if (i == 1 && slices > 1) own_values(r, s->op->reg[i]);
+        }
     int first = (int)(e->opt->junk % (uint64_t)all->n);
     while (e->flow != FLOW_FAULT && !finished(all)) {
         uint64_t before = e->async->events;

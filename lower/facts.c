@@ -232,6 +232,7 @@ static Range range_of(Facts *s, const Val *v) {
     case OP_T_extent:  return (Range){0, s->f->fast ? LIMIT : HUGE_DIM};
     case OP_T_program: case OP_T_programs: return (Range){0, 0x7ffffffe};
     case OP_T_walkers: return (Range){1, 1024};
+    case OP_T_slice:   return (Range){0, d->imm - 1};
     case OP_T_keep:    return (Range){0, 1 << 18};                // bytes of shared memory
     case OP_T_index: {
         Range lo = fact_range(s, axis_lo(d->in[0])), hi = fact_range(s, axis_hi(d->in[0]));

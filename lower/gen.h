@@ -58,7 +58,11 @@ typedef struct Gen {
     LLVMValueRef   fn;
     LLVMValueRef  *param;        // machine parameters, by slot
     LLVMValueRef   tid, lane, warp;      // warp: within the program's warps
-    LLVMValueRef   smem;         // dynamic shared memory
+    LLVMValueRef   smem;         // dynamic shared memory: where scratch and slots are counted from
+    LLVMValueRef   rings;        // and where the rings are
+    LLVMValueRef   slice;        // which slice of the consumers this thread is of, or NULL
+    LLVMValueRef   slice_apart;  // bytes from one slice's scratch and slots to the next one's: a number known at the end
+    uint32_t       joined_at;    // what slices hand over
     uint32_t       scratch;      // its byte offset of the area for reductions and conversions
     uint32_t       scratch_size;
     uint32_t       smem_used;
@@ -101,6 +105,7 @@ void         gen_need(Gen *g, size_t cap);                         // an instruc
 LLVMBasicBlockRef gen_block(Gen *g, const char *name);
 void         gen_barrier(Gen *g);                                  // of the program's threads
 LLVMValueRef gen_smem(Gen *g, LLVMValueRef byte_offset);           // i32 -> shared pointer
+LLVMValueRef gen_ring(Gen *g, LLVMValueRef byte_offset);           // the same, of the rings and of what all slices of a block share
 LLVMValueRef gen_scratch(Gen *g, uint32_t bytes);                  // i32 offset of an area that no live value uses
 LLVMValueRef gen_param(Gen *g, SlotKind kind, int a, int b);
 void gen_wait_launches(Gen *g);                               // for the launches before this one

@@ -244,7 +244,7 @@ static int64_t stored_bytes(const Hop *h) {
 }
 
 static int stages(Hop *h) {
-    int64_t room = (int64_t)h->opt->target->smem_block - SYNC_BYTES - h->once_bytes - h->walk_bytes;
+    int64_t room = (int64_t)h->opt->target->smem_block - SYNC_BYTES - h->once_bytes - h->walk_bytes - hop_slice_bytes(h);
     if (h->np == 1 && h->p[0].op[0].where == REGISTERS) {      // a tile computed from loads comes in their layout: see llvm_room.c
         int64_t computed = (axis_extent(h->p[0].row) + 16) * (axis_extent(h->p[0].k) + 16) * 2, stored = stored_bytes(h);
         room -= computed > stored ? computed : stored;
@@ -290,10 +290,15 @@ static bool applies(Hop *h) {
         }
     if (!h->stage_bytes[0]) return decline(h, "nothing is loaded in the loop");
     h->pipelined = !h->p[0].promoted && only_sums(h);
-    h->walk_bytes = hop_walk_bytes(h);
+    h->slices = hop_slices(h);
+    h->walk_bytes = h->slices > 1 ? 0 : hop_walk_bytes(h);
     h->stages = stages(h);
     if (h->stages < 2 && h->walk_bytes) {
         h->walk_bytes = 0;
+        h->stages = stages(h);
+    }
+    if (h->slices > 1 && hop_slices_short(h)) {
+        h->walk_bytes = hop_walk_bytes(h);
         h->stages = stages(h);
     }
     if (h->stages < 2) return decline(h, "two stages of the operands do not fit shared memory");
@@ -352,14 +357,18 @@ static Val *mbar(Builder *b, int stages, int arrivals, uint32_t *at) {
     return v;
 }
 
+enum { OTHERS, CONSUMERS, FIXED };                             // regions of `roles`
+
 // ---- the ring's position -------------------------------------------------------------------------
 
 Val *hop_i32(Builder *b, int64_t v) { return b_const(b, EL_i32, v); }
 
+// As many stages further as the role goes from trip to trip.
 Ring hop_advance(Hop *h, Builder *b, Ring r) {
-    Val *next = b_binary(b, OP_add, r.stage, hop_i32(b, 1)), *wrap = b_binary(b, OP_eq, next, hop_i32(b, h->stages));
-    Val *flip = b_binary(b, OP_xor, r.phase, hop_i32(b, 1));
-    return (Ring){b_op(b, OP_T_select, 0, type_scalar(EL_i32), 3, (Val *[]){wrap, hop_i32(b, 0), next}),
+    bool one = h->every == 1;
+    Val *next = b_binary(b, OP_add, r.stage, hop_i32(b, h->every)), *wrap = b_binary(b, one ? OP_eq : OP_ge, next, hop_i32(b, h->stages));
+    Val *flip = b_binary(b, OP_xor, r.phase, hop_i32(b, 1)), *first = one ? hop_i32(b, 0) : b_binary(b, OP_sub, next, hop_i32(b, h->stages));
+    return (Ring){b_op(b, OP_T_select, 0, type_scalar(EL_i32), 3, (Val *[]){wrap, first, next}),
                   b_op(b, OP_T_select, 0, type_scalar(EL_i32), 3, (Val *[]){wrap, flip, r.phase})};
 }
 
@@ -374,7 +383,9 @@ static Op *ring_loop(Hop *h, Builder *b, int role, int n, Val *const *init, Buil
     Val *in[3 + 64];
     for (int i = 0; i < 3; i++) in[i] = h->loop->in[i];
     for (int i = 0; i < n; i++) in[3 + i] = init[i];
-    h->start[role] = (Ring){in[3 + n] = hop_i32(b, 0), in[4 + n] = hop_i32(b, 0)};
+    h->start[role] = role == CONSUMERS ? hop_first(h, b) : (Ring){hop_i32(b, 0), hop_i32(b, 0)};
+    in[3 + n] = h->start[role].stage;
+    in[4 + n] = h->start[role].phase;
     Op *loop = op_new(h->f, OP_T_for, h->loop->span, 5 + n, in, n + 2);
     for (int i = 0; i < n + 2; i++) loop->out[i]->type = in[3 + i]->type;
     h->end[role] = (Ring){loop->out[n], loop->out[n + 1]};
@@ -485,8 +496,6 @@ static void odometer_next(const Odometer *o, Builder *b, Val *const *at, Val **n
     }
 }
 
-enum { OTHERS, CONSUMERS, FIXED };                             // regions of `roles`
-
 static void producer(Hop *h, Region *r, int role) {
     Builder b = {h->f, r, NULL, h->loop->span}, in;
     Ring ring;
@@ -595,8 +604,8 @@ static void release_previous(Hop *h, Builder *b, Val *any, Ring ring) {
     Op *branch = op_new(h->f, OP_T_if, b->span, 1, &any, 0);
     b_insert(b, branch);
     Builder t = {h->f, branch->reg[0], NULL, b->span}, e = {h->f, branch->reg[1], NULL, b->span};
-    Val *first = b_binary(&t, OP_eq, ring.stage, hop_i32(&t, 0)), *before = b_binary(&t, OP_sub, ring.stage, hop_i32(&t, 1));
-    Val *stage = b_op(&t, OP_T_select, 0, type_scalar(EL_i32), 3, (Val *[]){first, hop_i32(&t, h->stages - 1), before});
+    Val *first = b_binary(&t, OP_lt, ring.stage, hop_i32(&t, h->every)), *before = b_binary(&t, OP_sub, ring.stage, hop_i32(&t, h->every));
+    Val *stage = b_op(&t, OP_T_select, 0, type_scalar(EL_i32), 3, (Val *[]){first, b_binary(&t, OP_add, before, hop_i32(&t, h->stages)), before});
     hop_release(h, &t, 0, stage);
     hop_effect(&t, OP_T_yield, 0, NULL);
     hop_effect(&e, OP_T_yield, 0, NULL);
@@ -614,6 +623,7 @@ static void consumers(Hop *h, Region *r) {
     Region *old = h->loop->reg[0];
     int n = h->loop->nout;
     Ring ring;
+    if (h->slices > 1) hop_slice_trips(h, &b);
     if (h->once_bytes) {
         h->turn[1] = hop_i32(&b, 0);
         hop_effect(&b, OP_T_mbar_wait, 3, (Val *[]){h->once, hop_i32(&b, 0), h->turn[1]});
@@ -771,7 +781,7 @@ static void take_turns(Hop *h, Region *r) {
 }
 
 bool hopper(Fn *f, const CompileOptions *opt) {
-    Hop h = {.f = f, .opt = opt, .facts = facts_new(f)};
+    Hop h = {.f = f, .opt = opt, .facts = facts_new(f), .slices = 1, .every = 1};
     if (!opt->target->has_wgmma || !f->fast) return false;
     Op *lone = lone_product(f), *made = lone ? into_loop(f, lone) : NULL;
     if (!applies(&h)) {
@@ -780,6 +790,7 @@ bool hopper(Fn *f, const CompileOptions *opt) {
     }
 
     rows_first(&h);
+    if (h.slices > 1) hop_slices_join(&h);
     Builder b = {f, NULL, h.loop, h.loop->span};
     uint32_t at = 0;
     for (int swizzle = SPAN; swizzle >= 32; swizzle /= 2)       // wider ones first: a swizzle repeats after 8 rows, and must begin there
@@ -802,12 +813,14 @@ bool hopper(Fn *f, const CompileOptions *opt) {
     if (h.once_bytes && h.walk_bytes) h.once_free = mbar(&b, 1, h.groups, &at);
     f->groups = h.groups;
     f->warps = 4 * h.groups;
-    f->launch->threads = h.groups == 1 ? 128 + 32 * (h.fixed_bytes ? 2 : 1) : 128 * (h.groups + 1);
+    int groups = h.groups * h.slices;
+    f->launch->threads = groups == 1 ? 128 + 32 * (h.fixed_bytes ? 2 : 1) : 128 * (groups + 1);
     f->launch->blocks = f->launch->programs;
     f->buffer_bytes = at;
 
     Op *roles = op_new(f, OP_T_roles, h.loop->span, 0, NULL, 0);
-    roles->imm = h.groups;
+    roles->imm = groups;
+    if (h.slices > 1) roles->attr = h.slices;
     op_before(h.loop, roles);
     if (h.cluster > 1) hop_common(&h, roles->reg[0]);
     producer(&h, roles->reg[0], OTHERS);

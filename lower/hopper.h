@@ -60,6 +60,9 @@ typedef struct Hop {
     Op     *loop;
     Product p[MAX_DOTS];
     int     np, groups, rings, stages, maps;
+    int     slices;                 // of the consumers that share the loop's trips (hopper_slices.c); 1: none
+    Val    *slice;                  // which one this is
+    int     every;                  // trips from one of a role's to its next
     uint32_t stage_bytes[2];        // by ring
     bool    pipelined;              // the products of a trip are in flight in the next one
     bool    chained;                // the first of two products is a trip ahead of the second, and each has a ring (hopper_overlap.c)
@@ -103,6 +106,15 @@ void hop_window_start(Builder *b, const Window *w, Val *first, Val **coord);
 // hopper_overlap.c: whether this is a loop of two products, the second on what the first became; its consumers.
 bool hop_chained(Hop *h);
 void hop_overlap(Hop *h, Region *r);
+
+// hopper_slices.c: into how many slices the consumers divide the loop's trips, 1 for none, and the shared memory that
+// joining them takes; what follows the loop made one slice's; a slice's own trips, and its first stage.
+int      hop_slices(Hop *h);
+bool     hop_slices_short(Hop *h);                               // too few stages: there are none then
+uint32_t hop_slice_bytes(const Hop *h);
+void     hop_slices_join(Hop *h);
+void     hop_slice_trips(Hop *h, Builder *b);
+Ring     hop_first(Hop *h, Builder *b);
 
 // hopper_walk.c: blocks that walk over the grid. Bytes of shared memory that it takes, 0 when it is not for this kernel;
 // then the roles, made for one tile, go round.

@@ -208,7 +208,7 @@ static Op *branch_on_trips(Chain *c, Region *r, Builder *t) {
     Val **init = h->loop->in + 3;
     Builder b = {h->f, r, NULL, h->loop->span};
     c->p_axis = lasting_axis(&b, axis_extent(c->second->k));
-    h->start[1] = (Ring){hop_i32(&b, 0), hop_i32(&b, 0)};
+    h->start[1] = hop_first(h, &b);
     Val *any = b_binary(&b, OP_lt, h->loop->in[0], h->loop->in[1]);
     Op *branch = op_new(h->f, OP_T_if, b.span, 1, &any, walks ? n + 2 : n);
     for (int i = 0; i < n; i++) { branch->out[i]->type = init[i]->type; branch->out[i]->name = h->loop->out[i]->name; }

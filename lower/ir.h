@@ -124,6 +124,8 @@ struct Fn {                         // one kernel, specialised
     int      shares;                // blocks of a cluster that share a row's loops (share.c), else 0
     int64_t  longest;               // bytes of the longest row that the pass `chunk` cut into loops
     int      kept;                  // tiles that a program has room for from one loop to the next (keep.c), else 0
+    int      slices;                // of a block's consumers that share a loop's trips (hopper_slices.c), else 0
+    const char *slices_refused;     // why the pass `pipeline` made none, though asked to
     int      parts;                 // programs that share a tile's loop (split.c), else 0
     const char *split_refused;      // why the pass `split` left the kernel as it was, though asked for parts
     uint32_t buffer_bytes;          // shared memory of the rings, laid out by the pass `pipeline`

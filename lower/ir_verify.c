@@ -166,6 +166,7 @@ static void check_extent(Check *c, const Op *op)
 static void check_program(Check *c, const Op *op)  { index_scalar(c, op); }
 static void check_programs(Check *c, const Op *op) { index_scalar(c, op); }
 static void check_walkers(Check *c, const Op *op)  { index_scalar(c, op); }
+static void check_slice(Check *c, const Op *op)    { index_scalar(c, op); }
 
 static void check_axis(Check *c, const Op *op)
 {

@@ -160,6 +160,7 @@ static bool rings_are_free(Gen *g) {
     const Op *roles = g->f->body.first;
     while (roles && roles->code != OP_T_roles) roles = roles->next;
     if (!roles) return gen_rings_end(g);
+    if (roles->attr > 1 && gen_scratch_room(g) > g->joined_at) return false;       // what was handed over is read beside it
     bool seen = false;
     for (const Op *op = roles->reg[1]->first; op; op = op->next) {
         bool products = false, scratch = gen_room(g, op) > 0;
@@ -168,6 +169,20 @@ static bool rings_are_free(Gen *g) {
         seen |= products;
     }
     return true;
+}
+
+// The roles of a kernel whose consumers come in slices, or NULL.
+static const Op *slices_of(const Fn *f) {
+    for (const Op *op = f->body.first; op; op = op->next) if (op->code == OP_T_roles && op->attr > 1) return op;
+    return NULL;
+}
+
+// What all slices but the first hand over, behind the rings.
+static void room_to_join(Gen *g, int slices) {
+    Fn *f = g->f;
+    g->joined_at = (f->buffer_bytes + 15) & ~15u;
+    for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op))
+        if (op->code == OP_T_part_put && op->attr) f->buffer_bytes = g->joined_at + (uint32_t)(gen_part_bytes(f, op) * (slices - 1));
 }
 
 static LLVMValueRef shared_memory(PtxUnit *unit) {
@@ -236,11 +251,13 @@ void gen_kernel(Session *s, Fn *f, const CompileOptions *opt, PtxUnit *unit) {
     g.program_threads = f->launch->threads;
     g.smem_used = f->buffer_bytes;
     make_slots(f);
-    for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) if (op->code == OP_T_part_put) scratch_slots(f, op);
+    for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) if (op->code == OP_T_part_put && !op->attr) scratch_slots(f, op);
     gen_reciprocals(&g);
     make_function(&g);
     lines_open(&g);
     want_region(&g, &f->body);
+    const Op *roles = slices_of(f);
+    if (roles) room_to_join(&g, (int)roles->attr);
     bool over = rings_are_free(&g);
     g.scratch = over ? 0 : (f->buffer_bytes + 15) & ~15u;
     g.scratch_size = gen_scratch_room(&g);
@@ -254,6 +271,9 @@ void gen_kernel(Session *s, Fn *f, const CompileOptions *opt, PtxUnit *unit) {
     g.lane = LLVMBuildAnd(g.B, g.tid, gen_i32(&g, 31), "");
     g.warp = g.one_warp ? gen_i32(&g, 0) : LLVMBuildLShr(g.B, g.tid, gen_i32(&g, 5), "");
     start_early(&g);
+    g.rings = g.smem;
+    uint32_t own = over ? g.smem_used : g.scratch;             // from here on it is a slice's
+    if (roles) g.slice_apart = gen_call(&g, "llvm.nvvm.read.ptx.sreg.envreg0", 0, NULL, 0, NULL);
     LLVMValueRef apart = NULL;                                 // bytes from one program's shared memory to the next one's
     if (g.one_warp && g.program_threads > 32) {
         apart = gen_call(&g, "llvm.nvvm.read.ptx.sreg.envreg0", 0, NULL, 0, NULL);       // a number to be, known at the end
@@ -274,6 +294,12 @@ void gen_kernel(Session *s, Fn *f, const CompileOptions *opt, PtxUnit *unit) {
         f->launch->smem = g.smem_used * (uint32_t)(g.program_threads / 32);
         LLVMReplaceAllUsesWith(apart, gen_i32(&g, g.smem_used));
         LLVMInstructionEraseFromParent(apart);
+    }
+    if (roles) {
+        own = (g.smem_used - own + 127) & ~127u;
+        f->launch->smem = g.smem_used += own * (uint32_t)(roles->attr - 1);
+        LLVMReplaceAllUsesWith(g.slice_apart, gen_i32(&g, own));
+        LLVMInstructionEraseFromParent(g.slice_apart);
     }
     gen_keep_close(&g);
     gen_check_room(&g);

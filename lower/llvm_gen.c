@@ -299,6 +299,8 @@ LLVMValueRef gen_affine(Gen *g, const Affine *a) {
 
 LLVMValueRef gen_smem(Gen *g, LLVMValueRef byte_offset) { return LLVMBuildGEP2(g->B, g->i8, g->smem, &byte_offset, 1, ""); }
 
+LLVMValueRef gen_ring(Gen *g, LLVMValueRef byte_offset) { return LLVMBuildGEP2(g->B, g->i8, g->rings, &byte_offset, 1, ""); }
+
 LLVMValueRef gen_scratch(Gen *g, uint32_t bytes) {
     if (bytes > g->scratch_size) g->scratch_size = bytes;
     return gen_i32(g, g->scratch);
@@ -308,7 +310,9 @@ void gen_barrier(Gen *g) {
     if (g->one_warp) {
         gen_call(g, "llvm.nvvm.bar.warp.sync", 1, (LLVMValueRef[]){gen_i32(g, -1)}, 0, NULL);
     } else if (g->program_threads != g->f->launch->threads) {      // the consumers of a kernel with roles
-        gen_call(g, "llvm.nvvm.barrier.cta.sync.aligned.count", 2, (LLVMValueRef[]){gen_i32(g, 1), gen_i32(g, g->program_threads)}, 0, NULL);
+        enum { CONSUMERS = 1, SLICES = 6 };                         // llvm_hopper.c has those between
+        LLVMValueRef bar = g->slice ? LLVMBuildAdd(g->B, g->slice, gen_i32(g, SLICES), "") : gen_i32(g, CONSUMERS);
+        gen_call(g, "llvm.nvvm.barrier.cta.sync.aligned.count", 2, (LLVMValueRef[]){bar, gen_i32(g, g->program_threads)}, 0, NULL);
     } else {
         gen_call(g, "llvm.nvvm.barrier.cta.sync.aligned.all", 1, (LLVMValueRef[]){gen_i32(g, 0)}, 0, NULL);
     }
@@ -590,6 +594,7 @@ static void set_count(Gen *g, const Op *op, LLVMValueRef x) {
     gen_set(g, op->out[0], 0, x);
 }
 void emit_programs(Gen *g, Op *op) { set_count(g, op, gen_param(g, SLOT_EXPR, 0, 0)); }
+void emit_slice(Gen *g, Op *op)    { set_count(g, op, g->slice); }
 void emit_walkers(Gen *g, Op *op)  { set_count(g, op, gen_call(g, "llvm.nvvm.read.ptx.sreg.nctaid.x", 0, NULL, 0, NULL)); }
 
 GenFn *const gen_table[OP_T_COUNT] = {

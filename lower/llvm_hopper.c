@@ -23,7 +23,7 @@ static LLVMValueRef mul(Gen *g, LLVMValueRef a, int64_t k) { return LLVMBuildMul
 // ---- barriers ------------------------------------------------------------------------------------
 
 static LLVMValueRef mbar_at(Gen *g, const Val *bar, LLVMValueRef stage) {
-    return gen_smem(g, add(g, gen_i32(g, bar->def->attr), LLVMBuildShl(g->B, stage, gen_i32(g, 3), "")));
+    return gen_ring(g, add(g, gen_i32(g, bar->def->attr), LLVMBuildShl(g->B, stage, gen_i32(g, 3), "")));
 }
 
 static void if_thread(Gen *g, LLVMValueRef cond, LLVMBasicBlockRef *go) {
@@ -43,7 +43,7 @@ static void mbar_by_blocks(Gen *g, Op *op) {
     LLVMBasicBlockRef go;
     if_thread(g, LLVMBuildICmp(g->B, LLVMIntEQ, g->tid, gen_i32(g, 0), ""), &go);
     for (int i = 0; i < op->imm; i++)
-        call(g, "llvm.nvvm.mbarrier.init.shared", 2, (LLVMValueRef[]){gen_smem(g, gen_i32(g, op->attr + 8 * i)), gen_i32(g, op->out[0]->type.shape[0])});
+        call(g, "llvm.nvvm.mbarrier.init.shared", 2, (LLVMValueRef[]){gen_ring(g, gen_i32(g, op->attr + 8 * i)), gen_i32(g, op->out[0]->type.shape[0])});
     rejoin(g, go);
 }
 
@@ -81,7 +81,7 @@ void emit_mbar(Gen *g, Op *op) {
     for (int i = 0; i < op->imm; i++)
         buf_printf(&text, "mbarrier.init.shared.b64 [$0+%d], %d;\n", 8 * i, (int)op->out[0]->type.shape[0]);
     buf_puts(&text, "others:\n}");
-    effect(g, text.p, "r,b,~{memory}", 2, (LLVMValueRef[]){address(g, gen_smem(g, gen_i32(g, op->attr))), LLVMBuildICmp(g->B, LLVMIntEQ, g->tid, gen_i32(g, 0), "")});
+    effect(g, text.p, "r,b,~{memory}", 2, (LLVMValueRef[]){address(g, gen_ring(g, gen_i32(g, op->attr))), LLVMBuildICmp(g->B, LLVMIntEQ, g->tid, gen_i32(g, 0), "")});
     buf_free(&text);
 }
 
@@ -190,6 +190,15 @@ static void second_producer(Gen *g, Region *r, int thread, LLVMBasicBlockRef at)
 
 void emit_wait_launches(Gen *g, Op *op) { (void)op; gen_wait_launches(g); }
 
+// Each slice has scratch and slots of its own, and a barrier.
+static void begin_slice(Gen *g, int slices) {
+    int warps = g->program_threads / 32 / slices;
+    g->slice = LLVMBuildUDiv(g->B, g->warp, gen_i32(g, warps), "");
+    g->warp = LLVMBuildAnd(g->B, g->warp, gen_i32(g, warps - 1), "");
+    g->program_threads /= slices;
+    g->smem = gen_smem(g, LLVMBuildMul(g->B, g->slice, g->slice_apart, ""));
+}
+
 // In a cluster the consumers go when all have: until then others arrive at this block's barriers.
 void emit_roles(Gen *g, Op *op) {
     prefetch_maps(g);
@@ -219,6 +228,7 @@ void emit_roles(Gen *g, Op *op) {
     warp = call(g, "llvm.nvvm.shfl.sync.idx.i32", 4, (LLVMValueRef[]){gen_i32(g, -1), warp, gen_i32(g, 0), gen_i32(g, 31)});
     g->warp = begin ? warp : LLVMBuildSub(g->B, warp, gen_i32(g, 4), "");
     g->program_threads = (int)op->imm * 128;
+    if (op->attr > 1) begin_slice(g, (int)op->attr);
     gen_region(g, op->reg[1]);
     if (g->f->cluster && !g->dead) cluster_barrier(g);
 }
@@ -266,7 +276,7 @@ void emit_tma_load(Gen *g, Op *op) {
         LLVMValueRef a[20];
         int n = 0, chunk = by_rows ? i : i / parts, part = by_rows ? 0 : i % parts;
         int64_t off = by_rows ? (int64_t)i * parts * box_bytes : (int64_t)i * box_bytes;
-        a[n++] = LLVMBuildAddrSpaceCast(g->B, gen_smem(g, add(g, at, gen_i32(g, off))), p7, "");
+        a[n++] = LLVMBuildAddrSpaceCast(g->B, gen_ring(g, add(g, at, gen_i32(g, off))), p7, "");
         a[n++] = bar;
         a[n++] = map;
         for (int k = 0; k < rank; k++) {                         // innermost first
@@ -313,7 +323,7 @@ void emit_buffer_clear(Gen *g, Op *op) {
     LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntSGE, row, n, ""), zero, next);
     LLVMPositionBuilderAtEnd(g->B, zero);
     LLVMTypeRef v4 = LLVMVectorType(g->i32, 4);
-    LLVMSetAlignment(LLVMBuildStore(g->B, LLVMConstNull(v4), gen_smem(g, add(g, base, at))), 16);
+    LLVMSetAlignment(LLVMBuildStore(g->B, LLVMConstNull(v4), gen_ring(g, add(g, base, at))), 16);
     LLVMBuildBr(g->B, next);
     LLVMPositionBuilderAtEnd(g->B, next);
     LLVMValueRef more = add(g, at, gen_i32(g, g->program_threads * 16));
@@ -321,7 +331,7 @@ void emit_buffer_clear(Gen *g, Op *op) {
     LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntSLT, more, gen_i32(g, bytes), ""), loop, done);
     LLVMPositionBuilderAtEnd(g->B, done);
     call(g, "llvm.nvvm.fence.proxy.async.shared_cta", 0, NULL);
-    call(g, "llvm.nvvm.barrier.cta.sync.aligned.count", 2, (LLVMValueRef[]){gen_i32(g, 1), gen_i32(g, g->program_threads)});
+    gen_barrier(g);
     LLVMBuildBr(g->B, go);
     LLVMPositionBuilderAtEnd(g->B, go);
 }
@@ -333,7 +343,7 @@ static LLVMValueRef descriptor(Gen *g, const Val *buf, LLVMValueRef at, bool mn_
     const Type *t = &buf->type;
     int64_t lead = mn_major ? t->shape[0] * t->swizzle / 16 : 1, stride = 8 * t->swizzle / 16;
     int64_t mode = t->swizzle == 128 ? 1 : t->swizzle == 64 ? 2 : 3;
-    LLVMValueRef base = LLVMBuildPtrToInt(g->B, gen_smem(g, at), g->i32, "");
+    LLVMValueRef base = LLVMBuildPtrToInt(g->B, gen_ring(g, at), g->i32, "");
     base = LLVMBuildAnd(g->B, LLVMBuildLShr(g->B, base, gen_i32(g, 4), ""), gen_i32(g, 0x3fff), "");
     return LLVMBuildOr(g->B, LLVMBuildZExt(g->B, base, g->i64, ""), gen_i64(g, (int64_t)((uint64_t)mode << 62 | (uint64_t)stride << 32 | (uint64_t)lead << 16)), "");
 }

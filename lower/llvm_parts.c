@@ -54,6 +54,10 @@ static LLVMValueRef from_bits(Gen *g, const Val *v, LLVMValueRef x) {
 // Where this thread's first words of a value stand, in part `part` of the tile.
 static LLVMValueRef place(Gen *g, const Op *put, const Val *tile, LLVMValueRef part, int value) {
     int64_t bytes = gen_part_bytes(g->f, put);
+    if (put->attr) {                                           // the first slice keeps its own
+        LLVMValueRef before = LLVMBuildMul(g->B, LLVMBuildSub(g->B, part, gen_i64(g, 1), ""), gen_i64(g, bytes), "");
+        return LLVMBuildAdd(g->B, before, gen_i64(g, g->joined_at + value_offset(g->f, put, value)), "");
+    }
     LLVMValueRef n = LLVMBuildMul(g->B, gen_get64(g, tile, 0), gen_i64(g, put->imm), "");
     n = LLVMBuildMul(g->B, LLVMBuildAdd(g->B, n, part, ""), gen_i64(g, bytes), "");
     return LLVMBuildAdd(g->B, n, gen_i64(g, value_offset(g->f, put, value)), "");
@@ -106,7 +110,7 @@ static int run_of(const Val *v, int left) {
 }
 
 // Where the first of the threads that hold what this lane's holds has n registers, from the k-th that may be alive on.
-static LLVMValueRef address(Gen *g, const Val *v, LLVMValueRef at, LLVMValueRef lane, int k, int n) {
+static LLVMValueRef address(Gen *g, const Op *put, const Val *v, LLVMValueRef at, LLVMValueRef lane, int k, int n) {
     int unit = unit_of(v);
     const Layout *l = layout_of(g, v);
     uint32_t lanes = layout_replica_lanes(l), warps = layout_replica_warps(l);
@@ -115,6 +119,7 @@ static LLVMValueRef address(Gen *g, const Val *v, LLVMValueRef at, LLVMValueRef 
     LLVMValueRef thread = LLVMBuildAdd(g->B, LLVMBuildMul(g->B, warp, gen_i32(g, 32), ""), lane, "");
     LLVMValueRef off = LLVMBuildZExt(g->B, LLVMBuildMul(g->B, thread, gen_i32(g, n * unit), ""), g->i64, "");
     off = LLVMBuildAdd(g->B, LLVMBuildAdd(g->B, at, off, ""), gen_i64(g, (int64_t)k * unit * threads_of(g)), "");
+    if (put->attr) return gen_ring(g, LLVMBuildTrunc(g->B, off, g->i32, ""));
     LLVMValueRef base = gen_param(g, SLOT_SCRATCH, SCRATCH_PARTS, 0);
     return LLVMBuildGEP2(g->B, g->i8, base, &off, 1, "");
 }
@@ -151,7 +156,7 @@ static LLVMValueRef arrive(Gen *g, const Op *put) {
     return old;
 }
 
-static void put_value(Gen *g, const Val *v, LLVMValueRef at) {
+static void put_value(Gen *g, const Op *put, const Val *v, LLVMValueRef at) {
     int *reg, all = alive(g, v, &reg);
     for (int k = 0, n; k < all; k += n) {
         n = run_of(v, all - k);
@@ -160,20 +165,39 @@ static void put_value(Gen *g, const Val *v, LLVMValueRef at) {
             LLVMValueRef w = to_bits(g, v, gen_get(g, v, reg[k + i]));
             x = n == 1 ? w : LLVMBuildInsertElement(g->B, x, w, gen_i32(g, i), "");
         }
-        LLVMSetAlignment(LLVMBuildStore(g->B, x, address(g, v, at, g->lane, k, n)), (unsigned)(n * unit_of(v)));
+        LLVMSetAlignment(LLVMBuildStore(g->B, x, address(g, put, v, at, g->lane, k, n)), (unsigned)(n * unit_of(v)));
     }
 }
 
-void emit_part_put(Gen *g, Op *op) {
+static void put_values(Gen *g, const Op *op) {
     LLVMValueRef part = gen_get64(g, op->in[1], 0);
     for (int i = 0; i < op->nin - 2; i++) {
         const Val *v = op->in[2 + i];
         LLVMValueRef at = place(g, op, op->in[0], part, i), owner = gen_owner(g, layout_of(g, v));
         LLVMBasicBlockRef mine = owner ? gen_block(g, "put") : NULL, go = owner ? gen_block(g, "kept") : NULL;
         if (owner) { LLVMBuildCondBr(g->B, owner, mine, go); LLVMPositionBuilderAtEnd(g->B, mine); }
-        put_value(g, v, at);
+        put_value(g, op, v, at);
         if (owner) { LLVMBuildBr(g->B, go); LLVMPositionBuilderAtEnd(g->B, go); }
     }
+}
+
+// Slices of a block: all but the first put, and have nothing more to do then. It has the others' scratch to itself.
+static void put_slices(Gen *g, Op *op) {
+    LLVMBasicBlockRef others = gen_block(g, "put"), all = gen_block(g, "sliced");
+    LLVMValueRef first = LLVMBuildICmp(g->B, LLVMIntEQ, g->slice, gen_i32(g, 0), ""), bar = gen_i32(g, 1);
+    LLVMBuildCondBr(g->B, first, all, others);
+    LLVMPositionBuilderAtEnd(g->B, others);
+    put_values(g, op);
+    LLVMBuildBr(g->B, all);
+    LLVMPositionBuilderAtEnd(g->B, all);
+    gen_call(g, "llvm.nvvm.barrier.cta.sync.aligned.count", 2, (LLVMValueRef[]){bar, gen_i32(g, g->program_threads * op->imm)}, 0, NULL);
+    g->smem = g->rings;
+    gen_set(g, op->out[0], 0, first);
+}
+
+void emit_part_put(Gen *g, Op *op) {
+    if (op->attr) { put_slices(g, op); return; }
+    put_values(g, op);
     gen_barrier(g);
     LLVMValueRef old = arrive(g, op);
     gen_set(g, op->out[0], 0, LLVMBuildICmp(g->B, LLVMIntEQ, old, gen_i32(g, op->imm - 1), ""));
@@ -188,7 +212,7 @@ static void load_part(Gen *g, const Op *put, const Op *get, LLVMValueRef part, L
     for (int r = 0; r < regs_of(v); r++) out[r] = LLVMConstNull(gen_type(g, v));
     for (int k = 0, n; k < all; k += n) {
         n = run_of(v, all - k);
-        LLVMValueRef x = LLVMBuildLoad2(g->B, words(g, v, n), address(g, v, at, lane, k, n), "");
+        LLVMValueRef x = LLVMBuildLoad2(g->B, words(g, v, n), address(g, put, v, at, lane, k, n), "");
         LLVMSetAlignment(x, (unsigned)(n * unit_of(v)));
         for (int i = 0; i < n; i++) out[reg[k + i]] = from_bits(g, v, n == 1 ? x : LLVMBuildExtractElement(g->B, x, gen_i32(g, i), ""));
     }
@@ -197,7 +221,10 @@ static void load_part(Gen *g, const Op *put, const Op *get, LLVMValueRef part, L
 void emit_part_take(Gen *g, Op *op) {
     int regs = regs_of(op->out[0]);
     LLVMValueRef *x = NEW_N(g->arena, LLVMValueRef, regs);
-    load_part(g, op->in[1]->def, op, gen_get64(g, op->in[2], 0), x);
+    const Op *put = op->in[1]->def, *number = op->in[2]->def;
+    bool own = put->attr && number && number->code == OP_T_const && number->imm == 0;
+    if (own) for (int r = 0; r < regs; r++) x[r] = gen_get(g, put->in[2 + op->attr], r);
+    else load_part(g, put, op, gen_get64(g, op->in[2], 0), x);
     for (int r = 0; r < regs; r++) gen_set(g, op->out[0], r, x[r]);
 }
 

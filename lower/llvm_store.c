@@ -58,7 +58,7 @@ static void put_16bit(const Out *o, LLVMValueRef slot, int block, int span) {
     LLVMValueRef chunk = LLVMBuildXor(g->B, bits(g, l, 4, 1), bits(g, l, 0, 7), ""), base = add(g, slot, times(g, row, 128));
     for (int e = 0; e < 8; e += 2) {
         LLVMValueRef x = LLVMBuildXor(g->B, chunk, gen_i32(g, e), ""), args[5];
-        args[0] = LLVMBuildPtrToInt(g->B, gen_smem(g, add(g, base, times(g, x, 16))), g->i32, "");
+        args[0] = LLVMBuildPtrToInt(g->B, gen_ring(g, add(g, base, times(g, x, 16))), g->i32, "");
         for (int k = 0; k < 4; k++) args[1 + k] = gen_word(g, o->v, reg_at(o, block, span * 8 + e) + 2 * k, 2);
         gen_asm(g, LLVMVoidTypeInContext(g->C), "stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0], {$1, $2, $3, $4};", "r,r,r,r,r,~{memory}", 5, args, true, true);
     }
@@ -78,7 +78,7 @@ static void put_32bit(const Out *o, LLVMValueRef slot, int block, int span) {
                 LLVMValueRef r = gen_get(g, o->v, reg_at(o, block, span * 4 + e) + 2 * h + k);
                 w = LLVMBuildInsertElement(g->B, w, LLVMTypeOf(r) == g->f32 ? LLVMBuildBitCast(g->B, r, g->i32, "") : r, gen_i32(g, k), "");
             }
-            LLVMSetAlignment(LLVMBuildStore(g->B, w, gen_smem(g, add(g, at, gen_i32(g, h * 8 * 128)))), 8);
+            LLVMSetAlignment(LLVMBuildStore(g->B, w, gen_ring(g, add(g, at, gen_i32(g, h * 8 * 128)))), 8);
         }
     }
 }
@@ -118,7 +118,7 @@ static void send(const Out *o, LLVMValueRef slot, LLVMValueRef *at, int span) {
     LLVMValueRef a[12];
     char name[64];
     snprintf(name, sizeof name, "llvm.nvvm.cp.async.bulk.tensor.s2g.%s.%dd", map->im2col ? "im2col" : "tile", rank);
-    a[n++] = gen_smem(g, slot);
+    a[n++] = gen_ring(g, slot);
     a[n++] = gen_param(g, SLOT_TENSORMAP, (int)op->in[1]->def->imm, (int)op->imm);
     for (int i = 0; i < rank; i++) a[n++] = i ? at[map->map_dim[i]] : add(g, at[map->map_dim[i]], gen_i32(g, span * o->span));      // innermost first
     a[n++] = gen_i64(g, 0);                                                  // no cache hint

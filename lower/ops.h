@@ -53,7 +53,7 @@
     X(continue,     NONE,    0, 255,  0,  0, "T",   1, "carried..: next trip of the imm-th enclosing loop") \
     X(assert,       NONE,    1,  1,   0,  0, "S",   1, "cond; else str is reported") \
     X(print,        NONE,    0,  1,   0,  0, "S",   1, "value?; str before it") \
-    X(part_put,     NONE,    3, 255,  1,  0, "S",   1, "tile's number, part's number, value..: keeps the values of this part of its tile; true in the program that is the last of the tile's imm parts to do so") \
+    X(part_put,     NONE,    3, 255,  1,  0, "S",   1, "tile's number, part's number, value..: keeps the values of this part of its tile; true in the program that is the last of the tile's imm parts to do so; attr 1 (level 2): the parts are the slices of a block, and their number is `slice`") \
     X(part_get,     REDUCE,  2,  2,   1,  0, "R",   1, "tile's number, part_put's result (which was true): value attr of all parts of the tile, joined in their order") \
     X(part_take,    NONE,    3,  3,   1,  0, "R",   1, "tile's number, part_put's result (which was true), part's number: value attr of that part of the tile") \
     X(join_cluster, REDUCE,  1,  1,   1,  0, "S",   1, "x; those of all imm blocks of the cluster, joined in the blocks' order: the same in each") \
@@ -81,9 +81,10 @@
     X(turn_wait,    NONE,    0,  0,   0,  0, "S",   2, "of two consumer groups: until the other one has passed the turn (imm 1: the first group alone)") \
     X(turn_pass,    NONE,    0,  1,   0,  0, "S",   2, "x?: passes the turn to the other consumer group, once this one has x (imm 1: the second group alone)") \
     X(fence_async,  NONE,    0,  0,   0,  0, "S",   2, "generic shared writes before it are seen by TMA and wgmma after it") \
+    X(slice,        NONE,    0,  0,   1,  0, "S",   2, "which of the imm slices of a block's consumers this is, index") \
     X(wait_launches, NONE,   0,  0,   0,  0, "S",   2, "until the launches that this one follows have ended: before it a role reads fixed tensors only") \
     X(wgmma,        NONE,    7,  8,   1,  0, "RA",  2, "a (buffer or register tile), b buffer, stage of a, stage of b, acc? (HAS_ACC), row, col, k axis: starts acc + a * b; not readable before wgmma_wait; attr 1: a, 2: b has k as its outer dimension") \
     X(wgmma_wait,   NONE,    0, 255, 255, 0, "S",   2, "accumulators..: until at most imm groups are in flight; results are readable") \
-    X(roles,        NONE,    0,  0,   0,  2, "",    2, "region 0 is run by the producer, region 1 by the consumers, a third one by a second producer, beside the first; imm consumer groups")
+    X(roles,        NONE,    0,  0,   0,  2, "",    2, "region 0 is run by the producer, region 1 by the consumers, a third one by a second producer, beside the first; imm consumer groups, attr > 1: in so many slices, each of which runs region 1 for itself")
 // clang-format on
 #endif

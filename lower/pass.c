@@ -25,7 +25,11 @@ static bool run_prefetch(Fn *f, const CompileOptions *o) { if (prefetch(f, o)) s
 static bool run_share(Fn *f, const CompileOptions *o)    { if (share_rows(f, o)) simplify(f); return true; }
 static bool run_keep(Fn *f, const CompileOptions *o)     { if (keep_tiles(f, o)) simplify(f); return true; }
 static bool run_chunk(Fn *f, const CompileOptions *o)    { (void)o; chunk(f); return true; }
-static bool run_pipeline(Fn *f, const CompileOptions *o) { return hopper(f, o) || pipeline(f, o); }
+static bool run_pipeline(Fn *f, const CompileOptions *o) {
+    bool roles = hopper(f, o), merges = merge_drop(f);
+    if (merges || f->slices) simplify(f);
+    return roles || pipeline(f, o);
+}
 static bool run_lanes(Fn *f, const CompileOptions *o)    { (void)o; if (lanes(f)) simplify(f); return true; }
 
 // clang-format off

@@ -33,6 +33,8 @@ void merge_apart(Fn *f);                                       // for eval: loop
 bool share_rows(Fn *f, const CompileOptions *opt);             // share.c: the blocks of a cluster share a row's loops
 int  share_blocks(Fn *f, const Target *t, const int64_t *dims);  // of a cluster, for a row of that length; 1: none. f as built
 const char *split_refusal(Fn *f);                              // why it cannot be, or NULL
+const char *slices_refusal(Fn *f, Op *loop);                   // split.c: why slices of a block cannot share its trips, or NULL
+void slices_join(Fn *f, Op *loop, Val *slice, int64_t slices); // split.c: what they carry becomes one after it, for one of them to go on with
 int  schedule_warps(const Fn *f, const CompileOptions *opt, int *per_block);    // schedule.c: warps of a program; programs in a block
 bool schedule(Fn *f, const CompileOptions *opt);               // schedule.c: warps, programs a block
 bool hopper(Fn *f, const CompileOptions *opt);                 // hopper.c: TMA rings, wgmma, producer and consumers; false: not this kernel

@@ -167,6 +167,8 @@ void report_collect(Fn *f, const int64_t *dims, Buf *out, ReportLines *lines) {
     else if (f->cluster) buf_printf(out, "  clusters       of %d blocks; what all of them want is loaded once\n", f->cluster);
     if (f->cluster_refused) buf_printf(out, "  no clusters: %s\n", f->cluster_refused);
     if (f->parts) buf_printf(out, "  split          each tile's loop in %d parts, joined in order by the last\n", f->parts);
+    if (f->slices) buf_printf(out, "  slices         %d warp groups take every %s trip each, and join what they have after the loop\n", f->slices, f->slices == 2 ? "second" : "n-th");
+    if (f->slices_refused) buf_printf(out, "  no slices: %s\n", f->slices_refused);
     if (f->kept) buf_printf(out, "  keeps          up to %d tiles that a later loop reads too: shared memory %u + %s bytes\n", f->kept, l->smem, launch_expr_text(f->arena, l, l->smem_more));
     if (f->split_refused) buf_printf(out, "  not split: %s\n", f->split_refused);
     if (f->roles_refused) buf_printf(out, "  no warp roles: %s\n", f->roles_refused);

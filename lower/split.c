@@ -128,6 +128,24 @@ static void join_sums(Split *s, Region *in, Val *tile, Val *last) {
     }
 }
 
+// The same, of the slices of a block: each of them takes what the others have put.
+static void join_slices(Split *s, Region *in, Val *tile, Val *last, int64_t slices) {
+    Builder b = {s->f, in, in->first, s->loop->span};
+    for (int i = 0; i < s->loop->nout; i++) {
+        Val *out = s->loop->out[i], *whole = NULL;
+        for (int64_t k = 0; k < slices; k++) {
+            Val *part = b_op(&b, OP_T_part_take, 0, out->type, 3, (Val *[]){tile, last, number_of(&b, k)});
+            part->def->attr = i;
+            whole = whole ? reduce_join(&b, s->join[i], whole, part) : part;
+        }
+        whole->name = out->name;
+        for (Op *op = b.before; op; op = op->next) {
+            for (int k = 0; k < op->nin; k++) if (op->in[k] == out) op->in[k] = whole;
+            for (int k = 0; k < op->nreg; k++) replace_uses(op->reg[k], out, whole);
+        }
+    }
+}
+
 // One part's state, in the order of merge's operands. What the loop does not change is the same in all parts.
 static void take(const Split *s, Builder *b, Val *tile, Val *last, Val *part, Val **out) {
     for (int i = 0; i < s->merge->nin; i++) {
@@ -202,8 +220,8 @@ static void join_merged(Split *s, Region *in, Val *tile, Val *last, int64_t part
     merge_becomes(s->f, merge, walk->out);
 }
 
-// Everything after the loop is for the part that comes last.
-static void combine(Split *s, Val *tile, Val *part, int64_t parts) {
+// Everything after the loop is for the part that comes last. Returns part_put.
+static Op *combine(Split *s, Val *tile, Val *part, int64_t parts, bool slices) {
     Fn *f = s->f;
     Op *loop = s->loop, *rest = loop->next;
     int n = loop->nout;
@@ -222,7 +240,34 @@ static void combine(Split *s, Val *tile, Val *part, int64_t parts) {
     }
     for (int i = 0; i < 2; i++) op_append(branch->reg[i], op_new(f, OP_T_yield, loop->span, 0, NULL, 0));
     if (s->merge) join_merged(s, branch->reg[0], tile, put->out[0], parts);
+    else if (slices) join_slices(s, branch->reg[0], tile, put->out[0], parts);
     else join_sums(s, branch->reg[0], tile, put->out[0]);
+    return put;
+}
+
+// ---- slices of one block (hopper_slices.c) ---------------------------------------------------------
+
+const char *slices_refusal(Fn *f, Op *loop) {
+    Split s = {.f = f};
+    return loop_of(&s, loop);
+}
+
+void slices_join(Fn *f, Op *loop, Val *slice, int64_t slices) {
+    Split s = {.f = f};
+    if (loop_of(&s, loop)) ice("slices of a loop that cannot be taken apart");
+    Builder b = {f, NULL, loop, loop->span};
+    s.from = loop->in[0];
+    s.end = loop->in[1];
+    s.share = loop->in[2];                                     // slice i has trips if there is a trip i
+    if (!s.merge) carry(&s, &b, slice);
+    combine(&s, program_of(f)->out[0], slice, slices, true)->attr = 1;
+}
+
+// The pass `pipeline` may want what merges say: it drops them.
+static bool slices_possible(Fn *f, const CompileOptions *opt) {
+    bool dot = false;
+    for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) dot |= op->code == OP_T_dot;
+    return dot && f->fast && opt->target->has_wgmma && opt->schedule.slices != 1;
 }
 
 bool split_loop(Fn *f, const CompileOptions *opt) {
@@ -230,7 +275,7 @@ bool split_loop(Fn *f, const CompileOptions *opt) {
     int64_t parts = opt->schedule.split;
     if (parts > 1) f->split_refused = applies(&s);
     if (parts < 2 || f->split_refused) {
-        if (merge_drop(f)) simplify(f);
+        if (!slices_possible(f, opt) && merge_drop(f)) simplify(f);
         return true;
     }
 
@@ -243,7 +288,7 @@ bool split_loop(Fn *f, const CompileOptions *opt) {
     b.before = s.loop;
     share(&s, &b, part, parts);
     if (!s.merge) carry(&s, &b, part);
-    combine(&s, tile, part, parts);
+    combine(&s, tile, part, parts, false);
     f->launch->programs = launch_join_const(f->arena, L_MUL, f->launch->programs, parts);
     f->parts = (int)parts;
     merge_drop(f);

@@ -82,6 +82,7 @@ static World world(void)
 }
 
 static int parts;                                                    // that a tile's loop is split in
+static int slices;                                                   // of a block's consumers
 static int cluster;                                                  // blocks of one; 0: none
 static unsigned fixed;                                               // parameters, by bit, that nothing writes meanwhile
 
@@ -93,7 +94,7 @@ static Fn *build(World *w, const char *name, const char *arch)       // arch NUL
     Fn *f = ir_build(w->s, k);
     if (!arch) return f;
     for (int i = 0; i < f->launch->nparams; i++) f->launch->params[i].fixed = fixed >> i & 1;
-    CompileOptions opt = {.target = target_find(arch), .verify = true, .schedule = {.stages = 2, .split = parts, .cluster = cluster}};
+    CompileOptions opt = {.target = target_find(arch), .verify = true, .schedule = {.stages = slices > 1 ? 4 : 2, .split = parts, .slices = slices, .cluster = cluster}};
     if (!lower_run(f, &opt)) { diag_print(w->s, stderr, DIAG_short, false); fail(); }
     return f;
 }
@@ -336,6 +337,27 @@ static void test_merges_agree(void **state)
     session_free(w.s);
 }
 
+// Two groups of consumers, each with every second trip and values of its own; one of them with fewer, or none.
+static void test_slices_agree(void **state)
+{
+    (void)state;
+    fill();
+    slices = 2;
+    agrees("merged", "sm_90a", OP_T_slice);
+    agrees("matmul", "sm_90a", OP_T_slice);
+    agrees("conv", "sm_90a", OP_T_slice);
+    World w = world();
+    Fn *f = build(&w, "attention", "sm_90a");                        // has no merge
+    assert_false(has_op(f, OP_T_slice));
+    assert_non_null(f->slices_refused);
+    parts = 2;
+    f = build(&w, "merged", "sm_90a");                               // one or the other
+    assert_false(has_op(f, OP_T_slice));
+    assert_non_null(f->slices_refused);
+    parts = slices = 0;
+    session_free(w.s);
+}
+
 // Takes out the nth op of a kind, then some run must trap with these words.
 static void without(const char *arch, OpCode code, int nth, const char *words)
 {
@@ -374,7 +396,7 @@ static void test_what_is_missing_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_pipelines_agree), cmocka_unit_test(test_roles_agree), cmocka_unit_test(test_fixed_inputs_agree),
-        cmocka_unit_test(test_clusters_agree), cmocka_unit_test(test_shares_agree), cmocka_unit_test(test_parts_agree),
+        cmocka_unit_test(test_clusters_agree), cmocka_unit_test(test_shares_agree), cmocka_unit_test(test_parts_agree), cmocka_unit_test(test_slices_agree),
         cmocka_unit_test(test_merges_agree), cmocka_unit_test(test_what_is_missing_is_told)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
