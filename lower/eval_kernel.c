@@ -56,7 +56,7 @@ static inline uint64_t umod(uint64_t a, uint64_t b) { return b ? a % b : 0; }
     KERNEL(div_##K) LANES(T, T, T, div(a[i], b[i])) \
     KERNEL(rem_##K) LANES(T, T, T, mod(a[i], b[i])) \
     KERNEL(shl_##K) LANES(T, T, T, (uint64_t)b[i] < bits ? (W)a[i] << ((uint64_t)b[i] & (bits - 1)) : 0) \
-    KERNEL(shr_##K) LANES(T, T, T, (uint64_t)b[i] < bits ? a[i] >> ((uint64_t)b[i] & (bits - 1)) : 0) \
+    KERNEL(shr_##K) LANES(T, T, T, (uint64_t)b[i] < bits ? a[i] >> ((uint64_t)b[i] & (bits - 1)) : a[i] < (T)1 && a[i] ? (T)-1 : 0) \
     KERNEL(and_##K) LANES(T, T, T, a[i] & b[i]) \
     KERNEL(or_##K)  LANES(T, T, T, a[i] | b[i]) \
     KERNEL(xor_##K) LANES(T, T, T, a[i] ^ b[i]) \

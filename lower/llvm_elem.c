@@ -92,12 +92,14 @@ LLVMValueRef gen_from_f32(Gen *g, LLVMValueRef x, Elem e) {
 
 // ---- arithmetic ----------------------------------------------------------------------------------
 
+// By the width or more: nothing is left but the sign.
 static LLVMValueRef shift(Gen *g, AstOp op, Elem e, LLVMValueRef a, LLVMValueRef b) {
     LLVMTypeRef t = LLVMTypeOf(a);
-    LLVMValueRef w = LLVMConstInt(t, LLVMGetIntTypeWidth(t), 0), zero = LLVMConstInt(t, 0, 0);
-    LLVMValueRef ok = LLVMBuildICmp(g->B, LLVMIntULT, b, w, ""), by = LLVMBuildSelect(g->B, ok, b, zero, "");
-    LLVMValueRef x = op == OP_shl ? LLVMBuildShl(g->B, a, by, "") : elem_is_signed(e) ? LLVMBuildAShr(g->B, a, by, "") : LLVMBuildLShr(g->B, a, by, "");
-    return LLVMBuildSelect(g->B, ok, x, zero, "");
+    unsigned width = LLVMGetIntTypeWidth(t);
+    LLVMValueRef zero = LLVMConstInt(t, 0, 0), ok = LLVMBuildICmp(g->B, LLVMIntULT, b, LLVMConstInt(t, width, 0), "");
+    if (op == OP_shr && elem_is_signed(e)) return LLVMBuildAShr(g->B, a, LLVMBuildSelect(g->B, ok, b, LLVMConstInt(t, width - 1, 0), ""), "");
+    LLVMValueRef by = LLVMBuildSelect(g->B, ok, b, zero, "");
+    return LLVMBuildSelect(g->B, ok, op == OP_shl ? LLVMBuildShl(g->B, a, by, "") : LLVMBuildLShr(g->B, a, by, ""), zero, "");
 }
 
 // Floored division and remainder; by zero gives 0 (a trap is eval's business).

@@ -120,6 +120,7 @@ static bool check_tensor(const LaunchInfo *info, BindArg *args, int p, Buf *err)
     if (a->scalar) {
         arg_text(info, args, p, err);
         buf_printf(err, " is a number; the kernel takes a %s of %s", want->kind == PK_POINTER ? "pointer to memory" : "tensor", elem_name(want->elem));
+        if (want->kind == PK_TENSOR && want->rank == 0) buf_printf(err, " of no dimensions, `full(1):%s[]`", elem_name(want->elem));
         return false;
     }
     if (a->absent) { a->elem = want->elem; if (want->kind == PK_TENSOR) a->rank = want->rank; return true; }

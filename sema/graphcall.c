@@ -48,7 +48,7 @@ static Ent made_by(Grapher *g, const LaunchCall *l, const TTensor *p, const Ent 
             known = true;
         }
         if (known) continue;
-        Diag *e = report(c, E_graph_dim, l->call->span, d + 1, p->name->s);
+        Diag *e = report(c, E_graph_dim, l->call->span, d, p->name->s);
         diag_help(e, "declare the result: `let %s: %s[...] = %s(...);`, or say what it is in a `where` clause of the kernel", p->name->s, elem_name(p->elem), l->item->sym->s);
         return ent_error(c);
     }

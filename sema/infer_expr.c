@@ -424,6 +424,17 @@ static Ent eval_colon_dim(Check *c, const Node *n) {
     return ax ? (Ent){.kind = EN_axis, .axis = ax, .span = n->span} : ent_error(c);
 }
 
+// A literal from 2^63 on fits no type but u64: it is of that type.
+static Ent eval_int(Check *c, const Node *n) {
+    return n->ival >= 0 ? ent_int(n->ival, n->span) : ent_value(tx_const_int(c, n->ival, EL_u64, n->span));
+}
+
+static Ent eval_unary(Check *c, const Node *n) {
+    const Node *of = n->kid[0];
+    if (n->op == OP_neg && of && of->kind == N_int && of->ival == INT64_MIN) return ent_int(INT64_MIN, n->span);
+    return unary(c, (AstOp)n->op, eval(c, of), n->span);
+}
+
 static Ent eval_binary(Check *c, const Node *n) {
     Ent a = eval(c, n->kid[0]);
     if ((n->op == OP_land || n->op == OP_lor) && a.kind == EN_bool && a.i == (n->op == OP_lor)) return a;
@@ -457,11 +468,11 @@ static Ent eval_name(Check *c, const Node *n) {
 static Ent eval_kind(Check *c, const Node *n) {
     switch ((NodeKind)n->kind) {
     case N_name:      return eval_name(c, n);
-    case N_int:       return ent_int(n->ival, n->span);
+    case N_int:       return eval_int(c, n);
     case N_float:     return ent_float(n->fval, n->span);
     case N_bool:      return ent_bool(n->ival != 0, n->span);
     case N_string:    return eval_string(n);
-    case N_unary:     return unary(c, (AstOp)n->op, eval(c, n->kid[0]), n->span);
+    case N_unary:     return eval_unary(c, n);
     case N_binary:    return eval_binary(c, n);
     case N_ternary:   return eval_ternary(c, n);
     case N_cast:      return eval_cast(c, n);

@@ -233,7 +233,7 @@ static bool fixed_dims(Check *c, const LaunchCall *l, const Node *p, Ent e, Span
     for (int i = 0; i < e.tensor->rank; i++) {
         const Node *d = type->kid[1 + i];
         if (d->kind != N_int || dims_compare(c, e.tensor->dim[i], ent_int(d->ival, d->span)) != DIMS_differ) continue;
-        Diag *g = report(c, E_argument_type, at, 1, l->item->sym->s, arena_printf(c->a, "%lld long along dimension %d for `%s`", (long long)d->ival, i + 1, p->sym->s),
+        Diag *g = report(c, E_argument_type, at, 1, l->item->sym->s, arena_printf(c->a, "%lld long along dimension %d for `%s`", (long long)d->ival, i, p->sym->s),
                          arena_printf(c->a, "%s", tensor_text(c, e.tensor)));
         diag_label(g, d->span, "declared here");
         return false;
@@ -376,7 +376,7 @@ static bool exprs_hold(Check *c, const LaunchCall *l, const TKernel *k, const En
             if (t->dim[d]->kind == TX_const || t->dim[d]->kind == TX_dim) continue;
             Ent want = dims_replace(c, t->dim[d], &(Replaced){dim, scalar});
             if (dims_compare(c, want, l->arg[i].tensor->dim[d]) != DIMS_differ) continue;
-            Diag *g = report(c, E_argument_type, l->at[i], 1, k->name->s, arena_printf(c->a, "%s long along dimension %d for `%s`", dims_text(c, want), d + 1, t->name->s),
+            Diag *g = report(c, E_argument_type, l->at[i], 1, k->name->s, arena_printf(c->a, "%s long along dimension %d for `%s`", dims_text(c, want), d, t->name->s),
                              tensor_text(c, l->arg[i].tensor));
             note_dims(c, g, k, dim);
             return false;

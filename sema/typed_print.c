@@ -111,6 +111,7 @@ static void put_expr(Printer *p, const TExpr *x) {
     case TX_const:
         if (x->type.elem == EL_bool) buf_puts(o, x->ival ? "true" : "false");
         else if (elem_is_float(x->type.elem)) put_float(p, x->fval);
+        else if (x->type.elem == EL_u64) buf_printf(o, "%llu", (unsigned long long)x->ival);
         else buf_printf(o, "%lld", (long long)x->ival);
         break;
     case TX_var: put_var(p, x->var); break;
