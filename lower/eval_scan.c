@@ -223,8 +223,7 @@ void eval_take(Eval *e, const Step *s)
     unsigned char *out = out_tile(e, op);
     double *bound = e->bounds && in->b ? out_bound(e, op) : NULL;
     size_t  size = (size_t)type_bytes(t);
-    int64_t live[MAX_AXES], at[MAX_AXES] = {0}, total = type_lanes(t), along = axis_extent(op->in[2]);
-    int     pos = type_axis(t, op->in[2]);
+    int64_t live[MAX_AXES], at[MAX_AXES] = {0}, total = type_lanes(t), along = axis_extent(op->in[2]), there = slot_of(e, op->in[2])->live;
     live_counts(e, t, live);
     junk_dead(e, op, out);
     if (bound) memset(bound, 0, (size_t)total * sizeof *bound);
@@ -234,8 +233,8 @@ void eval_take(Eval *e, const Step *s)
         for (int i = 0; i < t->rank; i++) dead |= at[i] >= live[i];
         for (int i = 0; i < ot->rank; i++) k = k * axis_extent(ot->axis[i]) + at[type_axis(t, ot->axis[i])];
         int64_t lane_there = dead ? -1 : order[k];
-        if (!dead && (lane_there < 0 || lane_there >= live[pos])) eval_fault(e, op->span, "lane %lld of %lld is taken", (long long)lane_there, (long long)along);
-        else if (!dead) {
+        if (!dead && there > 0 && (lane_there < 0 || lane_there >= there)) eval_fault(e, op->span, "lane %lld of %lld is taken", (long long)lane_there, (long long)along);
+        else if (!dead && there > 0) {
             for (int i = 0; i < xt->rank; i++) from = from * axis_extent(xt->axis[i]) + (xt->axis[i] == op->in[2] ? lane_there : at[type_axis(t, xt->axis[i])]);
             memcpy(out + (size_t)lane * size, x + (size_t)from * size, size);
             if (bound) bound[lane] = ((const double *)in->b->data)[from];

@@ -349,11 +349,11 @@ static void check_order(Check *c, const Op *op)
 static void check_take(Check *c, const Op *op)
 {
     if (!want_tiles(c, op, 0, 2) || !want_over(c, op, &op->in[0]->type)) return;
-    elementwise_of(c, op, 2);
+    Type t = type_union(type_minus(op->in[0]->type, 1, op->in + 2), op->in[1]->type);
+    want_axes(c, op, &t);
     want_elem(c, op, elem_of(op->in[0]), op->in[0]->type.ptr);
     if (elem_of(op->in[1]) != EL_index) problem(c, "an order is of index");
     if (op->in[0]->type.ptr) problem(c, "no pointers are taken");
-    if (type_axis(&op->in[1]->type, op->in[2]) < 0) problem(c, "the order lacks the axis");
 }
 
 static void check_dot(Check *c, const Op *op)

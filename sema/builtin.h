@@ -20,5 +20,6 @@ const Arg  *named_arg(const Call *k, const char *name);                    // NU
 // ---- builtin_along.c
 Ent do_scan(Check *c, const Call *k);
 Ent do_sort(Check *c, const Call *k);
+Ent do_take(Check *c, const Call *k);
 
 #endif

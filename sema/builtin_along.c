@@ -1,6 +1,7 @@
-// Builtins that keep the axis they work along: scans and sorts.
+// Builtins that work along an axis without folding it: scans, sorts, and lanes taken from other places.
 //
 //     cumsum(x over n, exclusive = true)     scan, the operation in `op`
+//     take(x, i over n)                      i is a place if it is in n: where(that, take(x, where(that, i - first(n), 0)), 0)
 //     sort(x over n)                         sort
 //     sort(x, v, w over n)                   order(x), once; then x, v and w each taken in that order
 #include "sema/builtin.h"
@@ -108,4 +109,42 @@ Ent do_sort(Check *c, const Call *k) {
         all->at[i] = ent_value(e);
     }
     return (Ent){.kind = EN_tuple, .tuple = all, .span = k->at};
+}
+
+// The value of x where the axis has the index i, as a tensor would be read: 0 or `other` outside.
+Ent do_take(Check *c, const Call *k) {
+    TExpr *x = value_of(c, k->args[0].e, k->args[0].span);
+    TAxis *axis = x ? along(c, k, x, 2) : NULL;
+    if (!axis) return ent_error(c);
+    if (positional(k) != 2) {
+        report(c, E_argument_count, k->at, call_name(k), "a tile and an index before `over`", positional(k));
+        return ent_error(c);
+    }
+    if (x->type.ptr) {
+        report(c, E_operand_type, k->args[0].span, call_name(k), ttype_text(c, x->type));
+        return ent_error(c);
+    }
+    TExpr *i = index_of(c, k->args[1].e, k->args[1].span, "the index");
+    if (!i) return ent_error(c);
+    Span at = k->at;
+    Ent place = ent_value(keep(c, tx_cast(c, i, EL_index, at), sym(c->s, "place"), at)), lo = ent_value(axis->lo), end = ent_value(axis_end(c, axis, at));
+    Ent within = binary(c, OP_land, binary(c, OP_ge, place, lo, at, at, at), binary(c, OP_lt, place, end, at, at, at), at, at, at);
+    Ent lane = select_of(c, within, binary(c, OP_sub, place, lo, at, at, at), ent_int(0, at), at);
+    TExpr *order = value_of(c, lane, at);
+    if (!order) return ent_error(c);
+    TType t = {.elem = x->type.elem};
+    for (int n = 0; n < x->type.naxes; n++) if (x->type.axis[n] != axis) t.axis[t.naxes++] = x->type.axis[n];
+    if (!ttype_union(c, &t, order->type, at)) return ent_error(c);
+    TExpr *v = tx_new(c, TX_take, t, at, 2, x, tx_cast(c, order, EL_index, at));
+    v->naxes = 1;
+    v->axis = NEW(c->a, TAxis *);
+    v->axis[0] = axis;
+    const Arg *o = named_arg(k, "other");
+    Ent other = x->type.elem == EL_bool ? ent_bool(false, at) : ent_int(0, at);
+    if (o) {
+        TExpr *given = value_exact(c, o->e, ttype_scalar(x->type.elem), o->span, "`other`");
+        if (!given) return ent_error(c);
+        other = ent_value(given);
+    }
+    return select_of(c, within, ent_value(v), other, at);
 }

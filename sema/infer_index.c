@@ -52,7 +52,7 @@ static bool resolve(Check *c, const Node *n, TensorRef **out, Ent *idx) {
         Diag *d = report(c, E_not_tensor, n->kid[0]->span, ent_text(c, base));
         if (base.kind == EN_value && !base.x->type.ptr) {
             diag_help(d, "a tile is used whole; its axes align by name");
-            diag_help(d, "for its value in another place, index what it is made of: the tensor, or a view, `|i in N| ..`");
+            diag_help(d, "its value in another place of an axis is `take(x, n - 1 over n)`");
         }
         if (base.kind == EN_value && base.x->type.ptr) diag_help(d, "write `load(p + i)` and `store(p + i, v)`, or declare a tensor: `x: %s[N]`", elem_name(base.x->type.elem));
         if (base.kind == EN_fn || base.kind == EN_lambda) diag_help(d, "only a function with a domain, `|m in M| ...`, can be indexed");

@@ -51,6 +51,9 @@ Bind *scope_bind(Check *c, Scope *sc, Sym name, Ent e, Span span) {
 typedef struct Foreign { const char *theirs, *ours; } Foreign;   // besides the parser's table: functions of Triton, CUDA and NumPy
 
 static const Foreign foreign[] = {
+    {"gather",        "write `take(x, i over n)`, or index the tensor itself: `x[i[n]]`"},
+    {"roll",          "write `take(x, (n + 1) % N over n)`"},
+    {"flip",          "write `take(x, N - 1 - n over n)`"},
     {"range",         "an axis is made by a range: `let n = 0 .. N by 128`"},
     {"num_programs",  "the grid names its programs: `grid (m in M by 128)`"},
     {"syncthreads",   "barriers are inserted by the compiler"},

@@ -80,8 +80,9 @@ static void check_operands(Verify *v, const TExpr *x) {
         want(v, e == (x->kind == TX_order ? EL_index : a->type.elem), "along an axis: element type");
         break;
     case TX_take:
-        want(v, x->naxes == 1 && type_has(b->type, x->axis[0]) && b->type.elem == EL_index, "take's order");
-        want(v, axes_in(a->type, x->type) && axes_in(b->type, x->type) && e == a->type.elem, "take");
+        want(v, x->naxes == 1 && type_has(a->type, x->axis[0]) && b->type.elem == EL_index, "take's order");
+        for (int i = 0; i < a->type.naxes; i++) want(v, a->type.axis[i] == x->axis[0] || type_has(x->type, a->type.axis[i]), "take's axes");
+        want(v, axes_in(b->type, x->type) && e == a->type.elem, "take");
         break;
     case TX_dot:
         for (int i = 0; i < x->naxes; i++) want(v, type_has(a->type, x->axis[i]) && type_has(b->type, x->axis[i]), "dot");
