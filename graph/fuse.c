@@ -565,6 +565,13 @@ static void elementwise(State *s, Node *n)
     push(s, n, p.group, p.coord);
 }
 
+// Weights in 16 bits, a matrix: rows of what is summed over come by whole lines whatever the tile's columns, so that tiles of 96 or
+// 144 columns are as good as others (1024 x 2304 x 768 on an H200: 10.1 instead of 11.3 us).
+static bool better_by_rows(const Node *c, const Node *w)
+{
+    return elem_bits((Elem)w->elem) == 16 && c->contract.nb == 0 && c->contract.nn == 1 && c->contract.nk == 1;
+}
+
 // Weights of which a product could read neither rows nor columns: what is adjacent in memory is along neither of its axes. Products of
 // bytes read rows alone.
 static bool scattered(const State *s, const Node *n)
@@ -579,7 +586,7 @@ static bool scattered(const State *s, const Node *n)
     if (rank == 0) return false;
     Ix at = coord[rank - 1];
     bool axis = at->kind == IX_AXIS && at->arg[0] == shape[rank - 1];
-    bool rows = elem_bits((Elem)n->elem) == 8;
+    bool rows = elem_bits((Elem)n->elem) == 8 || better_by_rows(c, n);
     return !(axis && (at->value == n->rank - 1 || (!rows && at->value == n->rank - 1 - c->contract.nk)));
 }
 

@@ -25,6 +25,7 @@ Val *trip_again(Fn *f, const Op *loop, ValMap *m, Val *v, Op *at) {
     op_before(at, c);
     const Op *end = loop->in[1]->def;                      // of a share of a row: the next trip past it is another block's
     bool earlier = d->code == OP_T_axis && end && end->code == OP_T_fun && end->sub == TF_min && (end->in[0] == d->in[1] || end->in[1] == d->in[1]);
-    if (earlier) { c->in[1] = loop->in[1]; c->flags &= (uint8_t)~AXIS_FULL; }
+    if (earlier) c->in[1] = loop->in[1];
+    if (d->code == OP_T_axis && (earlier || c->in[0] != d->in[0])) c->flags &= (uint8_t)~AXIS_FULL;      // there may be no such trip
     return map_get(m, v);
 }

@@ -40,8 +40,9 @@ static bool guarded(Check *c, const TAxis *ax, Span at) {
 }
 
 TExpr *axis_end(Check *c, const TAxis *ax, Span at) {
-    if (ax->full || guarded(c, ax, at)) return ax->hi;
+    if (!ax->full && guarded(c, ax, at)) return ax->hi;
     TExpr *top = index_op(c, OP_add, ax->lo, tx_const_int(c, ax->extent, EL_index, at), at);
+    if (ax->full) return top;                                  // one of the tiles of a range, perhaps
     if (top->kind == TX_const && ax->hi->kind == TX_const) return top->ival < ax->hi->ival ? top : ax->hi;
     return tx_fun(c, TF_min, ttype_scalar(EL_index), at, top, ax->hi, NULL);
 }
