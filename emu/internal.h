@@ -542,7 +542,6 @@ uint8_t  dec_space(Dec *);                          // takes .global, .shared, .
 void     dec_cache_hints(Dec *);                    // takes every cache qualifier
 void     dec_sem(Dec *, bool *acquire, bool *release);
 bool     ptx_str_is(Str, const char *);
-uint32_t dec_label(Dec *, const Operand *);         // index of a fixup
 void     reader_fix_branch(Dec *, Insn *, const Operand *);
 
 enum { ADDR32 = 1, F_ATOMIC = 2, F_ACQUIRE = 4, F_RELEASE = 8, F_SIGNED = 16, F_FLAG5 = 32, F_FLAG6 = 64, F_FLAG7 = 128 };

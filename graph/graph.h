@@ -350,6 +350,5 @@ const GType *g_results(const Node *n, int *count);                       // of h
 
 // ---- text -----------------------------------------------------------------------------------------------------------
 
-void graph_print_node(Buf *to, const Graph *g, const Node *n);
 
 #endif

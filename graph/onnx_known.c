@@ -166,14 +166,6 @@ bool op_fixed(Op *op, Ix size, int64_t *v) {
     return op_error(op, "needs a size that depends on the data"), false;
 }
 
-const int64_t *op_known_shape(Op *op, Node *x) {
-    if (x == NULL) return NULL;
-    int64_t *out = NEW_N(op->g->arena, int64_t, x->rank + 1);
-    for (int d = 0; d < x->rank; d++)
-        if (!op_fixed(op, x->shape[d], &out[d])) return NULL;
-    return out;
-}
-
 bool op_axes(Op *op, const Node *x, int i, uint32_t *axes, bool *given) {
     int n = 0;
     const int64_t *at = op_given(op, "axes")    ? op_ints(op, "axes", &n)

@@ -75,7 +75,6 @@ const Ix      *op_known(Op *op, int i, int *n);                          // size
 const int64_t *op_known_ints(Op *op, int i, int *n);                     // numbers
 const double  *op_known_floats(Op *op, int i, int *n);                   // numbers of any element type
 bool           op_known_int(Op *op, int i, int64_t *v);                  // one element
-const int64_t *op_known_shape(Op *op, Node *x);                          // the dimensions of x as numbers, rank of them
 bool           op_fixed(Op *op, Ix size, int64_t *v);                    // a size as a number
 Node          *op_fold(Op *op, Node *x);                                 // x as a constant if no input, dimension or param is in it; else NULL, no message
 // Axes as a bit set: the attribute `axes` of old opsets, or input i. *given: were there any?

@@ -267,11 +267,6 @@ static void print_line(Printer *p, const Node *n)
     buf_putc(p->to, '\n');
 }
 
-void graph_print_node(Buf *to, const Graph *g, const Node *n)
-{
-    print_line(&(Printer){.to = to, .g = g}, n);
-}
-
 static void mark(bool *needed, const Node *n) { needed[n->id] = true; }
 
 static void mark_body(bool *needed, const GBody *b)
