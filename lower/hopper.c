@@ -245,7 +245,7 @@ static int64_t stored_bytes(const Hop *h) {
 
 static int stages(Hop *h) {
     int64_t room = (int64_t)h->opt->target->smem_block - SYNC_BYTES - h->once_bytes - h->walk_bytes - hop_slice_bytes(h);
-    if (h->np == 1 && h->p[0].op[0].where == REGISTERS) {      // a tile computed from loads comes in their layout: see llvm_room.c
+    if (!h->chained && h->p[0].op[0].where == REGISTERS) {     // a tile computed from loads comes in their layout: see llvm_room.c
         int64_t computed = (axis_extent(h->p[0].row) + 16) * (axis_extent(h->p[0].k) + 16) * 2, stored = stored_bytes(h);
         room -= computed > stored ? computed : stored;
     }

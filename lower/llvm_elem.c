@@ -453,11 +453,27 @@ static void divide_by_scalar(Gen *g, Op *op) {
         gen_set(g, o, i, LLVMBuildFMul(g->B, LLVMBuildFMul(g->B, gen_get(g, op->in[0], i), r, ""), scale, ""));
 }
 
+// index % c comes again every c lanes: registers a multiple of c apart have one value, and what is loaded there is loaded once.
+static bool repeats(Gen *g, Op *op) {
+    Val *o = op->out[0];
+    const Op *x = op->in[0]->def, *c = op->in[1]->def;
+    if (op->sub != OP_rem || o->type.rank != 1 || !x || x->code != OP_T_index || !c || c->code != OP_T_const || c->imm < 1 || !g->wanted[o->id]) return false;
+    int n = gen_tile(g, o)->n, *map = gen_reg_map(g, o, op->in[0]);
+    bool narrow = narrow_op(g, op, 0);
+    for (int r = 0; r < n; r++) {
+        int same = 0;
+        while ((gen_reg_coord(o->layout, 0, r) - gen_reg_coord(o->layout, 0, same)) % c->imm) same++;
+        LLVMValueRef in[] = {operand(g, op->in[0], map[r], narrow), operand(g, op->in[1], 0, narrow)};
+        gen_set(g, o, r, same < r ? gen_get(g, o, same) : fit(g, o, do_binary(g, op, in)));
+    }
+    return true;
+}
+
 void emit_binary(Gen *g, Op *op) {
     const Type *t = &op->out[0]->type;
     if (op->sub == OP_div && t->elem == EL_f32 && op->in[1]->type.rank == 0 && t->rank && op->in[0]->type.rank == t->rank && gen_tile(g, op->out[0])->n >= 4)
         divide_by_scalar(g, op);
-    else
+    else if (!repeats(g, op))
         each(g, op, do_binary);
 }
 

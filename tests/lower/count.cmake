@@ -1,0 +1,11 @@
+# How often a text stands in a kernel's PTX: -DTKC=.. -DFILE=.. -DKERNEL=.. -DARCH=.. -DTEXT=ld.global -DCOUNT=8
+execute_process(COMMAND ${TKC} ${FILE} --kernel=${KERNEL} --arch=${ARCH} OUTPUT_VARIABLE ptx RESULT_VARIABLE status ERROR_VARIABLE words)
+if(NOT status EQUAL 0)
+    message(FATAL_ERROR "${words}")
+endif()
+string(REPLACE ";" "," ptx "${ptx}")
+string(REGEX MATCHALL "${TEXT}" found "${ptx}")
+list(LENGTH found n)
+if(NOT n EQUAL COUNT)
+    message(FATAL_ERROR "${KERNEL} for ${ARCH} has ${TEXT} ${n} times, not ${COUNT}")
+endif()
