@@ -350,7 +350,7 @@ static bool launch(Writer *w, int group)
         k_ix(w->scope, &call, k->scalars.at[i]);
         w->scope->in_head = true;
     }
-    buf_printf(&call, ")%s", k->schedule ? k->schedule : "");
+    buf_putc(&call, ')');
     const char *result = results == 1 ? own_result(w, only) : NULL;
     if (result) {
         w->value[only->node->id] = (Value){result, only->rank, only->shape};

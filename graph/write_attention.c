@@ -16,7 +16,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { SHORT_LOOP = 2048 };                  // keys
 static const double MASKED = -1e30;          // so low that it has no weight beside any score
 
 typedef struct At { Node *n; Ix coord[G_MAX_RANK]; } At;       // a value at a place
@@ -244,8 +243,6 @@ bool k_attention(Kernel *k)
         const KExpr *e = k->exprs.at[i];
         if (e->op == E_LOAD && (e->mask & tile) && (e->mask >> k->keys & 1)) k->axis[k->keys].by = 64;
     }
-    // Blocks that walk take causal tiles in pairs as long as each other, which pays where there are many.
-    if (k->bound && keys->kind == IX_CONST && keys->value <= SHORT_LOOP) k->schedule = " with (walk = 1)";
     if (most == 128 && !k->by_sum) {
         if (queries >= 0) k->axis[queries].default_by = tile_of_queries(k, queries, ix_product(g, c->shape, nb));
         k_open_tile(k, "m", "BM", NULL);
