@@ -129,12 +129,34 @@ static void movement_stays_small(void **state)
     graph_free(g);
 }
 
+// Weights by rows of what is summed over, where 16 bytes divide those; as they are in 32 bits.
+static int stored_anew(int64_t rows, bool narrow)
+{
+    Graph *g = graph_new("linear");
+    g_output(g, "y", g_matmul(g, g_input(g, "x", EL_f32, 2, S(ix_dim(g, "B"), ix(g, rows))), weight(g, "w", rows, 64)));
+    if (narrow) assert_true(graph_narrow(g, EL_bf16, true));
+    Fusion *f = graph_fuse(g);
+    assert_non_null(f);
+    int once = 0;
+    for (uint32_t i = 0; i < f->groups.n; i++) once += f->groups.at[i]->once;
+    graph_free(g);
+    return once;
+}
+
+static void weights_lie_by_rows(void **state)
+{
+    (void)state;
+    assert_int_equal(stored_anew(64, true), 1);
+    assert_int_equal(stored_anew(60, true), 0);
+    assert_int_equal(stored_anew(64, false), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_kept_is_small),
         cmocka_unit_test(borders_are_small_when_asked),
-        cmocka_unit_test(movement_stays_small),
+        cmocka_unit_test(movement_stays_small), cmocka_unit_test(weights_lie_by_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
