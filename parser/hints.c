@@ -201,6 +201,9 @@ static const Habit habits[] = {
     {"..",     "=",     "a range ends before its second bound: `0 .. n + 1` has n in it"},
     {"float",  "*",     "a pointer's type is `*f32`, a tensor's `f32[M, N]`"},
     {"float",  "NAME",  "values are named with `let x = ...;`"},
+    {"ANY",    "step",  "a range's step is `by 32`"},
+    {"<<",     "<",     "a launch is `h = f(x);` in a graph or a test: the kernel's own grid says how many programs there are"},
+    {":",      "[",     "a tensor's type is `f32[M, N]`"},
     {"tensor", "<",     "a tensor's type is `f32[M, N]`"},
     {"Tensor", "<",     "a tensor's type is `f32[M, N]`"},
     {"as",     "*",     "`as` takes an element type, or a pointer to one: `x as bf16`"},
@@ -271,6 +274,12 @@ static bool hint_misspelled(const Parser *p, Diag *d, const Token *before, const
     return false;
 }
 
+static bool token_is(const Parser *p, const Token *t, const char *word)
+{
+    Str text = token_text(p, *t);
+    return strlen(word) == text.n && memcmp(word, text.p, text.n) == 0;
+}
+
 // `(f32) x`
 static bool at_cast(const Parser *p, const Token *here)
 {
@@ -294,6 +303,11 @@ static bool hint_special(const Parser *p, Diag *d, const Token *before, const To
     }
     if (here->kind == T_COMMA && grammar_accepts(p->grammar, (int[]){T_DOTDOT}, 1) && !grammar_accepts(p->grammar, (int[]){T_SEMI}, 1)) {
         diag_help(d, "choices stand in brackets, `BM in [64, 128];`, or are a range, `stages in 2 .. 7;`");
+        return true;
+    }
+    bool names = here->kind == T_LET || here->kind == T_VAR || (here->kind == T_NAME && token_is(p, here, "const"));
+    if (names && p->open.n == 0 && grammar_accepts(p->grammar, (int[]){T_KERNEL}, 1)) {
+        diag_help(d, "a number that several items share is what a function gives: `fn width() = 64;`, then `width()`");
         return true;
     }
     if (here->kind == T_COLON && grammar_accepts(p->grammar, (int[]){T_RBRACKET}, 1)) {

@@ -238,6 +238,8 @@ Ent as_axis(Check *c, Ent e, Span at) {
     Str name = span_text(c->s, at);
     Diag *d = report(c, E_not_axis, at, ent_text(c, e));
     if (e.dim > 0) diag_help(d, "`:%s` is the axis of that dimension", c->k->dims[e.dim - 1].name->s);
+    else if (e.kind == EN_type) diag_help(d, "element types stand in `<>`: `zeros<%s>(n)`", elem_name(e.elem));
+    else if (e.kind == EN_float) diag_help(d, "a value comes before the axes: `full(%g, n)`", e.f);
     else if (e.kind == EN_int) diag_help(d, "make one: `let n = 0 .. %lld`", (long long)e.i);
     else if (e.kind == EN_value && e.x->kind == TX_var) diag_help(d, "a range without `by` gives a scalar index; `%.*s in ... by 16` makes an axis", (int)name.n, name.p);
     return ent_error(c);

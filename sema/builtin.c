@@ -691,7 +691,7 @@ static const Builtin builtins[] = {
     {"zeros",         0, -1, do_zeros,         0,       TYPED,        "a tile of zeros over axes"},
     {"ones",          0, -1, do_zeros,         1,       TYPED,        "a tile of ones over axes"},
     {"full",          1, -1, do_full,          0,       TYPED,        "a value over axes"},
-    {"where",         3,  3, do_where,         0,       0,            "elementwise choice"},
+    {"where",         3,  3, do_where,         0,       0,            "elementwise choice, `where(condition, a, b)`"},
     {"select",        3,  3, do_where,         0,       0,            "elementwise choice"},
     {"bitcast",       1,  1, do_bitcast,       0,       TYPED,        "the same bits as another type"},
     {"rename",        3,  3, do_rename,        0,       0,            "a tile with one axis called another"},
@@ -758,6 +758,7 @@ static bool args_ok(Check *c, const Call *k) {
         if (k->args[i].name && !takes_name(b, k->args[i].name)) {
             Diag *d = report(c, E_argument_name, k->args[i].span, b->name, k->args[i].name->s);
             if (b->flags & OVER) help_over(d, b);
+            if (b->flags & TYPED) diag_help(d, "the element type stands in `<>`: `%s<f16>(...)`", b->name);
             return false;
         }
         bool value = k->args[i].e.kind != EN_void || b->flags & LAZY;

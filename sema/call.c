@@ -594,7 +594,9 @@ static Ent call_any(Check *c, Ent callee, const Node *generics, const Arg *args,
     default: break;
     }
     Diag *d = report(c, E_not_callable, callee_at, ent_text(c, callee));
-    if (callee.kind == EN_kernel) diag_help(d, "only `graph` and `test` items launch kernels; move the shared code to a `fn`");
+    if (callee.kind == EN_kernel && c->k && c->k->decl && c->k->decl->kind == N_graph)
+        diag_help(d, "in a graph a launch stands alone, `h = %s(...);`: what is computed with its result is the work of a kernel", callee.node->sym->s);
+    else if (callee.kind == EN_kernel) diag_help(d, "only `graph` and `test` items launch kernels; move the shared code to a `fn`");
     if (callee.kind == EN_tensor) diag_help(d, "index it: `x[...]`");
     if (callee.kind == EN_type) diag_help(d, "convert with `x as %s`", elem_name(callee.elem));
     return ent_error(c);

@@ -302,7 +302,8 @@ Ent select_of(Check *c, Ent cond, Ent a, Ent b, Span at) {
     TExpr *k = value_of(c, cond, at);
     if (!k) return ent_error(c);
     if (k->type.elem != EL_bool || k->type.ptr) {
-        report(c, E_type_mismatch, at, "the condition", ttype_text(c, k->type), "bool");
+        Diag *d = report(c, E_type_mismatch, at, "the condition", ttype_text(c, k->type), "bool");
+        if (!k->type.ptr) diag_help(d, "compare with `!= 0`");
         return ent_error(c);
     }
     TType t;

@@ -683,9 +683,7 @@ void sema_check(SemaFile *f) {
     sema_check_graphs(f);
     TTest **tests;
     sema_tests(f, &tests);
-    for (uint32_t i = 0; f->root && i < f->root->nkid; i++) {
-        if (f->root->kid[i] && f->root->kid[i]->kind == N_tune) check_tune(f, f->root->kid[i]);
-    }
+    sema_check_tunes(f);
     for (uint32_t i = 0; i < f->kernels.n; i++) check_names(f, f->kernels.at[i]);
     for (uint32_t i = 0; i < f->fns.n; i++) check_names(f, f->fns.at[i]);
 }

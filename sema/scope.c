@@ -51,6 +51,8 @@ Bind *scope_bind(Check *c, Scope *sc, Sym name, Ent e, Span span) {
 typedef struct Foreign { const char *theirs, *ours; } Foreign;   // besides the parser's table: functions of Triton, CUDA and NumPy
 
 static const Foreign foreign[] = {
+    {"rand",          "a kernel computes its random numbers, from a seed and the index, in u32 or u64"},
+    {"randn",         "a kernel computes its random numbers, from a seed and the index, in u32 or u64"},
     {"gather",        "write `take(x, i over n)`, or index the tensor itself: `x[i[n]]`"},
     {"roll",          "write `take(x, (n + 1) % N over n)`"},
     {"flip",          "write `take(x, N - 1 - n over n)`"},

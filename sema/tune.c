@@ -80,7 +80,7 @@ static int choices_of(Check *c, const Node *kernel, const Node *item, Choice *ou
     return n;
 }
 
-void check_tune(SemaFile *f, const Node *item) {
+static void check_tune(SemaFile *f, const Node *item) {
     Bind *b = item->sym ? scope_find(f->scope, item->sym) : NULL;
     if (!item->sym) return;
     Check *c = check_new(f);
@@ -100,6 +100,11 @@ void check_tune(SemaFile *f, const Node *item) {
             if (k->kid[j]->sym && !is_dim(kernel->kid[1], k->kid[j]->sym))
                 report(c, E_tune, k->kid[j]->span, arena_printf(c->a, "`%s` is no dimension of `%s`", k->kid[j]->sym->s, kernel->sym->s));
     }
+}
+
+void sema_check_tunes(SemaFile *f) {
+    for (uint32_t i = 0; f->root && i < f->root->nkid; i++)
+        if (f->root->kid[i] && f->root->kid[i]->kind == N_tune) check_tune(f, f->root->kid[i]);
 }
 
 // ---- candidates ----------------------------------------------------------------------------------

@@ -239,6 +239,7 @@ int       sema_candidates(SemaFile *f, const Node *kernel, const SemaValue *set,
 bool      sema_tune_allows(SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *dims, int ndims);
 bool      sema_tune_key(const SemaFile *f, const Node *kernel, const char *dim);     // what is chosen depends on it: `key`, else all
 const Node *sema_tune_item(const SemaFile *f, const Node *kernel);                   // NULL: it has none
+void      sema_check_tunes(SemaFile *f);                // the `tune` items, to report errors
 void      sema_check(SemaFile *f);                      // every kernel with its defaults, and every test, to report errors
 void      typed_print(Session *s, const TKernel *k, Buf *out);
 int       typed_verify(const TKernel *k, Buf *out);     // how many promises of this file the tree breaks; sema's bugs, in words

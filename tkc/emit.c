@@ -339,6 +339,7 @@ static int emit_kernels(Job *j, Node *tree) {
     if (!report_diags(j->s, j->opt)) return FAILED;
     if (j->opt->list) return list_kernels(j, file), DONE;
     sema_check_graphs(file);
+    sema_check_tunes(file);
     if (!report_diags(j->s, j->opt)) return FAILED;
     if (j->stage == ST_plan) return emit_plan(j, file);
     int status = instantiate(j, file);
