@@ -582,7 +582,7 @@ static void unsolved_dims(Check *c, const Node *kernel, const bool *solved, bool
             Bind *b = scope_find_here(c->scope, c->k->dims[i].name);
             if (!warn || c->dim_uses.at[i] > 1 || (b && b->used) || c->dim_seen.at[i]) continue;
             Diag *d = report(c, E_dim_once, c->dim_span[i].hi ? c->dim_span[i] : name_at(kernel), c->k->dims[i].name->s);
-            diag_help(d, "a misspelt name makes a new dimension");
+            diag_help(d, "a misspelt name makes a new dimension; one that is meant may stand in `where`: `where %s <= 1024`", c->k->dims[i].name->s);
             continue;
         }
         report(c, E_dim_unsolved, c->dim_span[i].hi ? c->dim_span[i] : name_at(kernel), c->k->dims[i].name->s);
