@@ -604,8 +604,10 @@ static void release_previous(Hop *h, Builder *b, Val *any, Ring ring) {
     Op *branch = op_new(h->f, OP_T_if, b->span, 1, &any, 0);
     b_insert(b, branch);
     Builder t = {h->f, branch->reg[0], NULL, b->span}, e = {h->f, branch->reg[1], NULL, b->span};
-    Val *first = b_binary(&t, OP_lt, ring.stage, hop_i32(&t, h->every)), *before = b_binary(&t, OP_sub, ring.stage, hop_i32(&t, h->every));
-    Val *stage = b_op(&t, OP_T_select, 0, type_scalar(EL_i32), 3, (Val *[]){first, b_binary(&t, OP_add, before, hop_i32(&t, h->stages)), before});
+    bool one = h->every == 1;
+    Val *first = b_binary(&t, one ? OP_eq : OP_lt, ring.stage, hop_i32(&t, one ? 0 : h->every)), *before = b_binary(&t, OP_sub, ring.stage, hop_i32(&t, h->every));
+    Val *wrapped = one ? hop_i32(&t, h->stages - 1) : b_binary(&t, OP_add, before, hop_i32(&t, h->stages));
+    Val *stage = b_op(&t, OP_T_select, 0, type_scalar(EL_i32), 3, (Val *[]){first, wrapped, before});
     hop_release(h, &t, 0, stage);
     hop_effect(&t, OP_T_yield, 0, NULL);
     hop_effect(&e, OP_T_yield, 0, NULL);
