@@ -301,6 +301,10 @@ static bool hint_special(const Parser *p, Diag *d, const Token *before, const To
         diag_help(d, "names are not qualified: what a file imports is there by its own name");
         return true;
     }
+    if (here->kind == T_COMMA && grammar_accepts(p->grammar, &open, 1) && grammar_accepts(p->grammar, (int[]){T_ASSIGN}, 1)) {
+        diag_help(d, "several results stand in parentheses: `-> (f32[m], i32[m])`");
+        return true;
+    }
     if (here->kind == T_COMMA && grammar_accepts(p->grammar, (int[]){T_DOTDOT}, 1) && !grammar_accepts(p->grammar, (int[]){T_SEMI}, 1)) {
         diag_help(d, "choices stand in brackets, `BM in [64, 128];`, or are a range, `stages in 2 .. 7;`");
         return true;
