@@ -24,7 +24,7 @@
 
 #include <string.h>
 
-enum { MOST_LEAVES = 16, MOST_COLUMNS = 1 << 24 };
+enum { MOST_LEAVES = 16, MOST_COLUMNS = 1 << 24, MOST_HEADS = 4096 };
 
 typedef struct Leaves { Turn *t; const Pairing *p; Ix (*at)[G_MAX_RANK]; int n; } Leaves;
 
@@ -70,16 +70,28 @@ static bool placed(Graph *g, const Pairing *p, Turned *f, const Ix *leaf)
     f->head = ix_divide_exact(g, ix_substitute(g, leaf[rows], with, rank), ix(g, p->head));
     if (!f->head || f->head->lo != first->value / p->head || f->head->hi >= p->columns / p->head) return false;
     f->first = f->head->lo;
-    f->heads = f->head->hi - f->first + 1;
+    Ix beyond = ix_addi(g, f->head, -f->first);
+    f->step = beyond->multiple > 1 ? beyond->multiple : 1;
+    f->heads = beyond->hi / f->step + 1;
+    if (f->heads > MOST_HEADS) return false;
     for (int i = 0; i < rows; i++) {
         f->row[i] = coord[i] = leaf[i];
         shape[i] = p->product->shape[i];
         if (leaf[i]->axes >> f->along & 1) return false;
     }
     shape[rows] = ix(g, f->heads);
-    coord[rows] = ix_addi(g, f->head, -f->first);
-    if (!map_invert(g, rows + 1, shape, coord, n, axis, inverse)) return false;
+    coord[rows] = ix_divide_exact(g, beyond, ix(g, f->step));
+    if (!coord[rows] || !map_invert(g, rows + 1, shape, coord, n, axis, inverse)) return false;
     for (int i = 0, k = 0; i < rank; i++) f->inverse[i] = i == f->along ? NULL : inverse[k++];
+    return true;
+}
+
+static bool has_head(const Turned *f, int64_t h) { return h >= f->first && (h - f->first) % f->step == 0 && (h - f->first) / f->step < f->heads; }
+
+static bool apart(const Turned *a, const Turned *b)
+{
+    for (int64_t i = 0; i < a->heads; i++)
+        if (has_head(b, a->first + i * a->step)) return false;
     return true;
 }
 
@@ -88,7 +100,8 @@ static bool insert(Pairing *p, const Turned *f)
 {
     int at = p->n;
     while (at > 0 && p->at[at - 1].first > f->first) at--;
-    if ((at > 0 && p->at[at - 1].first + p->at[at - 1].heads > f->first) || (at < p->n && f->first + f->heads > p->at[at].first)) return false;
+    for (int i = 0; i < p->n; i++)
+        if (!apart(&p->at[i], f)) return false;
     memmove(p->at + at + 1, p->at + at, (size_t)(p->n - at) * sizeof *f);
     p->at[at] = *f;
     p->n++;
@@ -139,6 +152,14 @@ static bool turns(Turn *t, Pairing *p, Node *n)
     return false;
 }
 
+// May a column be one of a function's?
+static bool may_be_of(Graph *g, const Pairing *p, const Turned *f, Ix column)
+{
+    Ix beyond = ix_mod(g, ix_addi(g, ix_divi(g, column, p->head), -f->first), ix(g, f->step));
+    int64_t end = f->first + (f->heads - 1) * f->step + 1;
+    return column->hi >= f->first * p->head && column->lo < end * p->head && (!ix_is_const(beyond) || beyond->value == 0);
+}
+
 // Is no column that is turned read by anything else?
 static bool alone(Turn *t, const Pairing *p)
 {
@@ -156,7 +177,7 @@ static bool alone(Turn *t, const Pairing *p)
             if (x != p->whole) continue;
             if (n->kind != G_view) return false;
             for (int j = 0; j < p->n; j++)
-                if (n->view.coord[rows]->hi >= p->at[j].first * p->head && n->view.coord[rows]->lo < (p->at[j].first + p->at[j].heads) * p->head) return false;
+                if (may_be_of(g, p, &p->at[j], n->view.coord[rows])) return false;
         }
     }
     return true;

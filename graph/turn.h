@@ -12,7 +12,7 @@ typedef struct Turned {                      // a function of paired columns
     int      along;                          // its axis of a head's columns
     Ix       row[G_MAX_RANK], head;          // of the product, in its axes
     Ix       inverse[G_MAX_RANK];            // its axes, but for `along`, in those of a frame
-    int64_t  first, heads;
+    int64_t  first, step, heads;             // which heads: first, first + step, ..
 } Turned;
 
 // A product, and how its columns are paired: n = (h * blocks + b) * 2c + p * c + d.

@@ -68,12 +68,16 @@ static Ix within(const Turn *t, Ix axis, int64_t size, int64_t first, int64_t n)
     return n == 1 ? ix(g, first) : first > 0 ? ix_max(g, up, ix(g, first)) : up;
 }
 
-// y where the axis is at or past first and before end, else `other`. What is before `first` has been seen to if `seen`.
-static Node *chosen(Graph *g, const Frame *f, int axis, int64_t first, int64_t end, bool seen, Node *y, Node *other)
+static Node *chosen(Graph *g, const Frame *f, Ix which, Node *y, Node *other)
 {
-    Ix at = frame_axis(g, f, axis), in = ix_lt(g, at, ix(g, end));
-    if (!seen) in = ix_and(g, in, ix_le(g, ix(g, first), at));
-    return y && other ? g_where(g, g_index(g, EL_bool, f->rank, f->shape, in), y, other) : NULL;
+    return y && other ? g_where(g, g_index(g, EL_bool, f->rank, f->shape, which), y, other) : NULL;
+}
+
+// Is a head one of those from f's first on, before `end`, at f's steps? Those before the first have been seen to if `seen`.
+static Ix among(Graph *g, Ix head, const Turned *f, int64_t end, bool seen)
+{
+    Ix in = ix_and(g, ix_lt(g, head, ix(g, end)), ix_eq(g, ix_mod(g, ix_addi(g, head, -f->first), ix(g, f->step)), ix(g, 0)));
+    return seen || f->first < f->step ? in : ix_and(g, in, ix_le(g, ix(g, f->first), head));
 }
 
 // The part of a concatenation that holds a coordinate, whatever its axes are; -1: not one alone.
@@ -191,7 +195,7 @@ static Node *joined(const Part *s, Node *n, const Frame *f, const Ix *coord)
         to[n->concat.axis] = ix_sub(g, to[n->concat.axis], start);
         Node *run = computed(s, n->src[of], &own, to);
         if (!run) return fail(s->t);
-        y = y ? chosen(g, f, axis, first, end, true, run, y) : run;
+        y = y ? chosen(g, f, ix_lt(g, frame_axis(g, f, axis), ix(g, end)), run, y) : run;
     }
     return y ? y : fail(s->t);
 }
@@ -240,9 +244,12 @@ static Node *half_in(Turn *t, const Pairing *p, const Turned *f, int half, bool 
     t->everywhere = everywhere;
     t->failed = false;
     t->steps = 0;
-    frame.head = within(t, frame.head, p->columns / p->head, f->first, f->heads);
+    Ix number = ix_divi(g, ix_addi(g, frame.head, -f->first), f->step);        // of the head, among the function's
+    if (f->step == 1) number = ix_addi(g, within(t, frame.head, p->columns / p->head, f->first, f->heads), -f->first);
+    else if (!everywhere) number = ix_max(g, ix_min(g, number, ix(g, f->heads - 1)), ix(g, 0));
+    frame.head = ix_addi(g, ix_muli(g, number, f->step), f->first);
     for (int i = 0; i < rows; i++) with[i] = frame_axis(g, &frame, i);
-    with[rows] = ix_addi(g, frame.head, -f->first);
+    with[rows] = number;
     for (int i = 0; i < f->of->rank; i++) coord[i] = i == f->along ? ix_addi(g, n, half * p->c) : ix_substitute(g, f->inverse[i], with, rows + 1);
     g_at_node(g, t->from = f->of);
     Node *y = computed(&s, f->of, &frame, coord);
@@ -309,6 +316,9 @@ bool turn_make_halves(Turn *t, Pairing *p)
     return p->half[0] && p->half[1];
 }
 
+static int64_t end_of(const Turned *f) { return f->first + (f->heads - 1) * f->step + 1; }
+static bool follows(const Turned *f, const Turned *before) { return before->step == 1 && end_of(before) == f->first; }
+
 // All columns of one half, turned and not. Queries and keys are often one function.
 static Node *all_columns(Turn *t, const Pairing *p, int half)
 {
@@ -318,10 +328,9 @@ static Node *all_columns(Turn *t, const Pairing *p, int half)
     for (int k = p->n; k-- > 0;) {
         Node *own = turn_half(t, p, &p->at[k], half);
         if (!own) return g_error(g, "columns of a product that were pairs are none");
-        int64_t end = p->at[k].first + p->at[k].heads;
-        while (k > 0 && p->at[k - 1].first + p->at[k - 1].heads == p->at[k].first && turn_half(t, p, &p->at[k - 1], half) == own) k--;
-        bool seen = p->at[k].first == (k > 0 ? p->at[k - 1].first + p->at[k - 1].heads : 0);
-        y = chosen(g, &f, turn_rows(p), p->at[k].first, end, seen, own, y);
+        int64_t end = end_of(&p->at[k]);
+        while (k > 0 && p->at[k].step == 1 && follows(&p->at[k], &p->at[k - 1]) && turn_half(t, p, &p->at[k - 1], half) == own) k--;
+        y = chosen(g, &f, among(g, f.head, &p->at[k], end, k > 0 && follows(&p->at[k], &p->at[k - 1])), own, y);
     }
     return y;
 }

@@ -7,6 +7,7 @@
 #   plain       RotaryEmbedding of halves of whole heads, on [B, S, H * D]
 #   partial     a quarter of each head turned, by halves, the rest put behind it; biases
 #   step        two positions more on top of caches, which come out longer: keys are stored turned
+#   within      one product with queries, keys and values of each head side by side, a quarter turned
 #   odd         8 of 20 columns turned: pairs do not fill a head, left to a kernel of its own
 #   raw         queries come out unturned as well: left alone, too
 import os
@@ -191,6 +192,21 @@ def step():
     l.save()
 
 
+def within():
+    l = Layer("within", 3, 3, 16)
+    x = l.given("x", ["batch", "seq", E], activations(6))
+    c, s = angles(6, 2)
+    cos, sin = l.given("cos", ["seq", 4], np.concatenate([c, c], 1)), l.given("sin", ["seq", 4], np.concatenate([s, s], 1))
+    qkv = l.op("Reshape", l.linear(x, 144, bias=True), l.ints(0, 0, 3, 48))
+    q, k, v = (l.op("Transpose", l.slice(qkv, i * 16, i * 16 + 16), perm=[0, 2, 1, 3]) for i in range(3))
+
+    def turn(z):
+        head = l.slice(z, 0, 4)
+        return l.op("Concat", l.turned(head, l.rotate_half(head, 2), cos, sin), l.slice(z, 4, 16), axis=-1)
+    l.result(l.attend(turn(q), turn(k), v), "y", ["batch", "seq", E])
+    l.save()
+
+
 def odd():
     l = Layer("odd", 2, 2, 20)
     x = l.given("x", [2, 6, E], activations(6))
@@ -217,4 +233,4 @@ def raw():
     l.save()
 
 
-for make in (halves, neighbours, pairs, operator, plain, partial, step, odd, raw): make()
+for make in (halves, neighbours, pairs, operator, plain, partial, step, odd, raw, within): make()
