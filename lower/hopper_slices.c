@@ -13,8 +13,9 @@
 // through shared memory (llvm_parts.c). Beside a second group the tensor cores work while this one makes exponentials, as with
 // tiles of 128 rows, which have one chain of as many trips as there are.
 //
-// Chosen where products are in a chain (hopper_overlap.c), which is where a trip waits for itself; else asked for
-// (Schedule.slices). Blocks do not walk then.
+// Chosen where products are in a chain (hopper_overlap.c), which is where a trip waits for itself, and there may be four trips: joining
+// takes as long as one. Else asked for (Schedule.slices). Blocks do not walk then. An H200, D64, 12 heads, 64 queries: 512 keys 8.3 us instead of
+// 8.7, 1024 keys 17.8 instead of 19.1 (2026-11-21).
 #include "lower/hopper.h"
 
 enum { WORTH = 4 };                                            // trips: to join what groups have takes as long as one
