@@ -64,6 +64,13 @@ Arena *arena_new(void)
     return a;
 }
 
+Arena *arena_sized(size_t first)
+{
+    Arena *a = arena_new();
+    if (first > FIRST_CHUNK) a->next_size = first;
+    return a;
+}
+
 static void chunk_drop(Arena *a)
 {
     Chunk *c = a->top;

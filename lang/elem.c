@@ -14,6 +14,6 @@ const ElemInfo elem_info[EL_COUNT] = {
 Elem elem_by_name(Str name)
 {
     for (int e = EL_none + 1; e < EL_COUNT; e++)
-        if (strlen(elem_info[e].name) == name.n && memcmp(elem_info[e].name, name.p, name.n) == 0) return (Elem)e;
+        if (strncmp(elem_info[e].name, name.p, name.n) == 0 && !elem_info[e].name[name.n]) return (Elem)e;
     return EL_none;
 }

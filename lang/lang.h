@@ -22,6 +22,7 @@ typedef struct Arena Arena;
 typedef struct ArenaMark { void *chunk; size_t used; } ArenaMark;
 
 Arena    *arena_new(void);
+Arena    *arena_sized(size_t first);        // whose first chunk has so many bytes
 void      arena_free(Arena *a);
 void     *arena_alloc(Arena *a, size_t size);            // 16-byte aligned, zeroed; aborts when out of memory
 ArenaMark arena_mark(Arena *a);

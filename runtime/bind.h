@@ -53,7 +53,7 @@ uint64_t bind_extent(const BindArg *a);                  // bytes from its addre
 // A launch made ready: parameters by value and scratch memory. May be launched again and again.
 typedef struct Prepared {
     DeviceLaunch launch;
-    void        *storage;              // parameter values, tensor maps
+    void        *storage;              // parameter values, tensor maps; params and fixed too
     void       **params;
     DeviceRange *fixed;
     int          nscratch;

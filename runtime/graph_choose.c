@@ -29,17 +29,29 @@ typedef struct Decision {
     bool        found;                   // on disk, and not asked for yet
 } Decision;
 
-struct GraphChoices { Decision *first; Buf key; int decided; };      // key: on disk; decided: what is not there
+enum { LISTS = 64 };
+struct GraphChoices { Decision *first[LISTS]; Buf key; int decided; };     // by kernel; key: on disk; decided: what is not there
+
+static Decision **list_of(GraphChoices *c, uint32_t kernel) { return &c->first[kernel * 2654435761u >> 26]; }
+
+static void add(GraphChoices *c, Decision *d)
+{
+    Decision **list = list_of(c, d->kernel);
+    d->next = *list;
+    *list = d;
+}
 
 static void drop_all(GraphChoices *c)
 {
-    for (Decision *d = c->first, *next; d; d = next) {
-        next = d->next;
-        free(d->set);
-        free(d->known);
-        free(d);
+    for (int i = 0; i < LISTS; i++) {
+        for (Decision *d = c->first[i], *next; d; d = next) {
+            next = d->next;
+            free(d->set);
+            free(d->known);
+            free(d);
+        }
+        c->first[i] = NULL;
     }
-    c->first = NULL;
 }
 
 // ---- on disk -------------------------------------------------------------------------------------
@@ -79,22 +91,25 @@ static bool on_paper(const Decision *d)                    // functions are not
     return true;
 }
 
+static void put_decision(const Decision *d, Buf *out)
+{
+    buf_printf(out, "%" PRIu32, d->kernel);
+    put_schedule(&d->given, out);
+    put_values(d->set, d->nset, out);
+    put_values(d->known, d->nknown, out);
+    put_schedule(&d->schedule, out);
+    put_values(d->chosen, d->nchosen, out);
+    buf_putc(out, '\n');
+}
+
 static void choices_write(const GraphChoices *c)
 {
     Buf out = {0};
     int n = 0;
     for (int found = 0; found < 2; found++)                // those that were asked for come first
-        for (const Decision *d = c->first; d && n < MAX_ON_DISK; d = d->next) {
-            if (d->found != found || !on_paper(d)) continue;
-            buf_printf(&out, "%" PRIu32, d->kernel);
-            put_schedule(&d->given, &out);
-            put_values(d->set, d->nset, &out);
-            put_values(d->known, d->nknown, &out);
-            put_schedule(&d->schedule, &out);
-            put_values(d->chosen, d->nchosen, &out);
-            buf_putc(&out, '\n');
-            n++;
-        }
+        for (int i = 0; i < LISTS; i++)
+            for (const Decision *d = c->first[i]; d && n < MAX_ON_DISK; d = d->next)
+                if (d->found == found && on_paper(d)) { put_decision(d, &out); n++; }
     cache_put(&c->key, &out);
     buf_free(&out);
 }
@@ -163,8 +178,8 @@ static GraphChoices *choices_read(Runtime *rt)
     Words w = {.s = runtime_session(rt), .at = bytes.p, .bad = !there};
     while (!w.bad && *w.at) {
         Decision *d = checked_alloc(sizeof *d);
-        *d = (Decision){.next = c->first, .kernel = (uint32_t)number(&w, 0, UINT32_MAX), .found = true};
-        c->first = d;
+        *d = (Decision){.kernel = (uint32_t)number(&w, 0, UINT32_MAX), .found = true};
+        add(c, d);
         get_schedule(&w, &d->given);
         d->set = copied(v, d->nset = get_values(&w, v, MOST, false));
         d->known = copied(v, d->nknown = get_values(&w, v, MOST, false));
@@ -179,9 +194,11 @@ static GraphChoices *choices_read(Runtime *rt)
 
 // ---- deciding ------------------------------------------------------------------------------------
 
+static bool same_name(const char *a, const char *b) { return a == b || strcmp(a, b) == 0; }
+
 static bool same_value(const SemaValue *a, const SemaValue *b)
 {
-    return strcmp(a->name, b->name) == 0 && a->is_type == b->is_type && a->ival == b->ival && a->elem == b->elem && a->value == b->value;
+    return same_name(a->name, b->name) && a->is_type == b->is_type && a->ival == b->ival && a->elem == b->elem && a->value == b->value;
 }
 
 // How far apart two sizes are: 0, the same; INFINITY, another kernel or other types, or near what was only found.
@@ -191,8 +208,9 @@ static double distance(const Decision *d, const Node *kernel, const SemaValue *s
     bool same = d->kernel == kernel->span.lo && d->nset == nset && d->nknown == nknown && memcmp(&d->given, given, sizeof *given) == 0;
     for (int i = 0; same && i < nset; i++) same = same_value(&d->set[i], &set[i]);
     for (int i = 0; same && i < nknown; i++) {
-        same = strcmp(d->known[i].name, known[i].name) == 0 && d->known[i].is_type == known[i].is_type && d->known[i].elem == known[i].elem;
-        sum += fabs(log2((double)d->known[i].ival + 1) - log2((double)known[i].ival + 1));
+        const SemaValue *a = &d->known[i], *b = &known[i];
+        same = same_name(a->name, b->name) && a->is_type == b->is_type && a->elem == b->elem;
+        if (same && a->ival != b->ival) sum += fabs(log2((double)a->ival + 1) - log2((double)b->ival + 1));
     }
     return same && (!d->found || sum == 0) ? sum : INFINITY;
 }
@@ -228,7 +246,7 @@ int graph_choose(void *ctx, SemaFile *f, const Node *kernel, const SemaValue *se
     double         least = INFINITY;
     int            decisions = 0;
     if (!*all) *all = choices_read(rt);
-    for (Decision *d = (*all)->first; d; d = d->next) {
+    for (Decision *d = *list_of(*all, kernel->span.lo); d; d = d->next) {
         double far = distance(d, kernel, set, nset, known, nknown, schedule);
         decisions += far < INFINITY;
         if (far < least) { least = far; near = d; }
@@ -236,8 +254,7 @@ int graph_choose(void *ctx, SemaFile *f, const Node *kernel, const SemaValue *se
     if (!near || (least > 0 && decisions < MAX_DECISIONS)) {
         near = decide(rt, f, kernel, set, nset, known, nknown, schedule);
         if (!near) return -1;
-        near->next = (*all)->first;
-        (*all)->first = near;
+        add(*all, near);
         (*all)->decided++;
     }
     near->found = false;

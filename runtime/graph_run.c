@@ -246,6 +246,10 @@ struct GraphExec {
     uint64_t    runs;
     int         made;                            // plans, so far
     const Plan *last;                            // that ran
+    Plan       *out;                             // made room for another: it goes while the GPU runs that one
+    Arena      *scratch;                         // of elaboration, one chunk, warm in the caches
+    size_t      scratch_room;
+    ArenaMark   empty;
 };
 
 GraphExec *graph_open(Runtime *rt, SemaFile *file, const Node *graph, const SemaValue *set, int nset, const SemaValue *known, int nknown)
@@ -268,6 +272,8 @@ void graph_close(GraphExec *x)
 {
     if (!x) return;
     for (int i = 0; i < x->nplanned; i++) plan_free(x->planned[i].plan);
+    plan_free(x->out);
+    if (x->scratch) arena_free(x->scratch);
     free(x);
 }
 
@@ -279,6 +285,19 @@ static bool planned_for(const GraphExec *x, const Planned *p, const Bound *b, co
     return true;
 }
 
+// Of one chunk that is twice what was needed before, emptied.
+static Arena *scratch_of(GraphExec *x)
+{
+    enum { LEAST = 64 << 10 };
+    if (x->scratch && arena_bytes(x->scratch) == x->scratch_room) { arena_reset(x->scratch, x->empty); return x->scratch; }
+    x->scratch_room = x->scratch ? 2 * arena_bytes(x->scratch) : LEAST;
+    if (x->scratch) arena_free(x->scratch);
+    x->scratch = arena_sized(x->scratch_room);
+    arena_alloc(x->scratch, 1);
+    x->empty = arena_mark(x->scratch);
+    return x->scratch;
+}
+
 static Plan *plan_new(GraphExec *x, const Bound *b, const BindArg *args, Buf *err)
 {
     SemaValue known[MAX_DIMS * 2];
@@ -288,7 +307,7 @@ static Plan *plan_new(GraphExec *x, const Bound *b, const BindArg *args, Buf *er
     for (int i = 0; i < x->info->ndims; i++) known[n++] = (SemaValue){.name = x->info->dims[i].name->s, .ival = b->dims[i]};
     for (int p = 0; p < x->info->nparams; p++) scalars[p] = (TValue){.tensor = -1, .elem = x->info->params[p].elem, .ival = args[p].ival, .fval = args[p].fval};
     Arena  *a = arena_new();
-    TGraph *g = sema_graph_elaborate(x->file, x->graph, x->set, x->nset, known, n, scalars, a);
+    TGraph *g = sema_graph_again(x->file, x->graph, x->head, x->set, x->nset, known, n, scalars, scratch_of(x), a);
     Plan   *p = g ? plan_make(x->rt, g, err) : NULL;
     if (p) p->arena_of_graph = a;
     else arena_free(a);
@@ -311,7 +330,8 @@ static Plan *plan_for(GraphExec *x, const Bound *b, const BindArg *args, Buf *er
     if (x->nplanned < MAX_PLANS) free_one = &x->planned[x->nplanned++];
     else {
         if (x->last == free_one->plan) x->last = NULL;
-        plan_free(free_one->plan);
+        plan_free(x->out);
+        x->out = free_one->plan;
     }
     *free_one = (Planned){.plan = plan, .used = x->runs};
     memcpy(free_one->dims, b->dims, sizeof b->dims);
@@ -342,6 +362,8 @@ GraphFailure graph_run_at(GraphExec *x, BindArg *args, const RunControl *ctl, Bu
     for (int i = 0; i < n; i++) param[i] = args[i].address;
     if (r == GRAPH_FINE && !(p && plan_run(p, param, ctl, err) && (!ctl->profile || plan_profile(p, ctl, err)))) r = GRAPH_DEVICE;
     if (r == GRAPH_FINE) x->last = p;
+    plan_free(x->out);
+    x->out = NULL;
     free(b);
     return r;
 }

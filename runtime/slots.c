@@ -2,7 +2,7 @@
 //
 // Storage is laid out like this; `params` points into it, as the driver wants it:
 //
-//     [ slot 0 ][ slot 1 ] ...      each 64-byte aligned: a tensor map needs that, the rest does not mind
+//     [ slot 0 ][ slot 1 ] ... [ params ][ fixed ranges ]      each slot 64-byte aligned: a tensor map needs that, the rest does not mind
 //
 // Scratch memory (parts of tiles, counts of arrivals) belongs to the prepared launch and is zeroed when that is made, unless the
 // caller has some for all of its launches: kernels leave their counts zero, so launching again costs nothing more. A tensor map over an empty tensor is made with one element along each empty dimension: the
@@ -137,13 +137,13 @@ bool prepare(Device *d, const LaunchInfo *info, const Bound *bound, const Device
     out->launch = (DeviceLaunch){.kernel = k, .grid = {(uint32_t)blocks, 1, 1}, .block = {(uint32_t)info->threads, 1, 1},
                                  .cluster = {(uint32_t)cluster, 1, 1},
                                  .smem = info->smem + (info->smem_more.n ? (uint32_t)bind_eval(b, info->smem_more) : 0), .early = blocks <= info->early};
-    size_t bytes = (size_t)CELL * (size_t)(info->nslots + 1);
-    out->storage = aligned_alloc(CELL, bytes);
-    if (!out->storage) { buf_puts(err, "out of memory"); return false; }
-    memset(out->storage, 0, bytes);
-    out->params = checked_alloc(sizeof(void *) * (size_t)(info->nslots + 1));
-    out->launch.params = out->params;
-    out->launch.fixed = out->fixed = checked_alloc(sizeof *out->fixed * (size_t)(info->nparams + 1));
+    size_t cells = (size_t)CELL * (size_t)(info->nslots + 1), params = sizeof(void *) * (size_t)(info->nslots + 1), fixed = sizeof *out->fixed * (size_t)(info->nparams + 1);
+    size_t bytes = (cells + params + fixed + CELL - 1) / CELL * CELL;
+    char  *storage = out->storage = aligned_alloc(CELL, bytes);
+    if (!storage) { buf_puts(err, "out of memory"); return false; }
+    memset(storage, 0, bytes);
+    out->launch.params = out->params = (void **)(void *)(storage + cells);
+    out->launch.fixed = out->fixed = (DeviceRange *)(void *)(storage + cells + params);
     fixed_ranges(b, out);
     for (int i = 0; i < info->nslots; i++) {
         out->params[i] = (char *)out->storage + (size_t)CELL * (size_t)i;
@@ -174,7 +174,5 @@ void prepared_free(Device *d, Prepared *p)
 {
     for (int i = 0; i < p->nscratch; i++) d->ops->free(d, p->scratch[i]);
     free(p->storage);
-    free(p->params);
-    free(p->fixed);
     *p = (Prepared){0};
 }

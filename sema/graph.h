@@ -72,6 +72,10 @@ TKernel *sema_graph_head(SemaFile *f, const Node *graph, const SemaValue *set, i
 TGraph  *sema_graph_elaborate(SemaFile *f, const Node *graph, const SemaValue *set, int nset, const SemaValue *dims, int ndims,
                               const TValue *scalars, Arena *arena);
 
+// The same, for who does it often: `head` is sema_graph_head's, what is only needed meanwhile is in `scratch`.
+TGraph  *sema_graph_again(SemaFile *f, const Node *graph, const TKernel *head, const SemaValue *set, int nset, const SemaValue *dims, int ndims,
+                          const TValue *scalars, Arena *scratch, Arena *arena);
+
 void     tgraph_print(const TGraph *g, Buf *out);         // values, then launches
 
 // What is known of weights before they are loaded: whether one of these files has such a tensor, and what it is.

@@ -321,7 +321,7 @@ static Ent inline_graph(Grapher *g, LaunchCall *l) {
         Level *up = g->level;
         g->level = graph_level(g, l->item);
         g->level->up = up;
-        g->level->path = *up->path ? arena_printf(c->a, "%s / %s", up->path, l->item->sym->s) : l->item->sym->s;
+        g->level->path = *up->path ? sym(c->s, arena_printf(c->a, "%s / %s", up->path, l->item->sym->s))->s : l->item->sym->s;
         c->frame = frame;
         graph_body(g, l->item);
         r = results_of(g, l->call->span);

@@ -257,7 +257,7 @@ static void weights(Grapher *g, const Node *n) {
     bool absolute = n->str.n && n->str.p[0] == '/';
     int dir = slash && !absolute ? (int)(slash - path) + 1 : 0;
     if (g->level->nfiles == MAX_FILES) report(c, E_too_many, n->span, MAX_FILES, "`weights` in a graph");
-    else g->level->file[g->level->nfiles++] = arena_printf(c->a, "%.*s%.*s", dir, path, (int)n->str.n, n->str.p);
+    else g->level->file[g->level->nfiles++] = sym(c->s, arena_printf(c->a, "%.*s%.*s", dir, path, (int)n->str.n, n->str.p))->s;
 }
 
 // Was the launch made for what it does to state?
@@ -389,6 +389,7 @@ TKernel *sema_graph_head(SemaFile *f, const Node *item, const SemaValue *set, in
 
 static TGraph *evaluate(SemaFile *f, const Node *item, Known values, const TValue *scalars, Arena *arena) {
     int errors = diag_errors(f->s);
+    f->run++;
     Grapher g = open_graph(f, item, values, scalars, arena);
     if (g.bad) return NULL;
     bind_params(&g, item, scalars);
@@ -400,6 +401,45 @@ static TGraph *evaluate(SemaFile *f, const Node *item, Known values, const TValu
     TGraph *r = NEW(g.c->a, TGraph);
     *r = (TGraph){.head = g.c->k, .values = g.values.at, .nvalues = (int)g.values.n, .launches = g.launches.at, .nlaunches = (int)g.launches.n};
     return g.bad || diag_errors(f->s) > errors ? NULL : r;
+}
+
+// In memory of its own: what names and kernels it refers to is the session's.
+static TGraph *kept(const TGraph *g, const TKernel *head, Arena *a) {
+    TGraph *r = NEW(a, TGraph);
+    TKernel *k = NEW(a, TKernel);
+    *r = *g;
+    *k = *head;
+    k->ndims = g->head->ndims;
+    k->dims = NEW_N(a, LaunchDim, k->ndims + 1);
+    memcpy(k->dims, g->head->dims, sizeof *k->dims * (size_t)k->ndims);
+    r->head = k;
+    r->values = NEW_N(a, TGValue, g->nvalues + 1);
+    r->launches = NEW_N(a, TGLaunch, g->nlaunches + 1);
+    memcpy(r->values, g->values, sizeof *r->values * (size_t)g->nvalues);
+    memcpy(r->launches, g->launches, sizeof *r->launches * (size_t)g->nlaunches);
+    for (int i = 0; i < g->nvalues; i++) {
+        TGValue *v = &r->values[i];
+        const char **files = v->nfiles ? NEW_N(a, const char *, v->nfiles) : NULL;
+        if (v->nfiles) memcpy(files, v->files, sizeof *files * (size_t)v->nfiles);
+        v->files = files;
+        if (!v->values) continue;
+        size_t n = 1;
+        for (int d = 0; d < v->rank; d++) n *= (size_t)v->dim[d];
+        v->values = NEW_N(a, double, n + 1);
+        memcpy(v->values, g->values[i].values, sizeof *v->values * n);
+    }
+    for (int i = 0; i < g->nlaunches; i++) {
+        TGLaunch *l = &r->launches[i];
+        l->args = NEW_N(a, TValue, l->kernel->nparams + 1);
+        memcpy(l->args, g->launches[i].args, sizeof *l->args * (size_t)l->kernel->nparams);
+    }
+    return r;
+}
+
+TGraph *sema_graph_again(SemaFile *f, const Node *item, const TKernel *head, const SemaValue *set, int nset, const SemaValue *dims, int ndims,
+                         const TValue *scalars, Arena *scratch, Arena *arena) {
+    const TGraph *g = evaluate(f, item, (Known){set, dims, nset, ndims}, scalars, scratch);
+    return g ? kept(g, head, arena) : NULL;
 }
 
 TGraph *sema_graph_elaborate(SemaFile *f, const Node *item, const SemaValue *set, int nset, const SemaValue *dims, int ndims, const TValue *scalars, Arena *arena) {

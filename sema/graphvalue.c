@@ -53,7 +53,7 @@ bool graph_type(Grapher *g, const Node *type, TensorRef *out) {
             out->dim[i] = e;
             continue;
         }
-        if (e.kind == EN_void || !scalar_index(c, e, n->span, "a dimension")) {
+        if (e.kind == EN_void || (e.kind != EN_int && !scalar_index(c, e, n->span, "a dimension"))) {
             if (e.kind == EN_void) report(c, E_kernel_param, n->span, "a tensor with an unnamed dimension");
             return false;
         }
@@ -113,8 +113,7 @@ static bool weight_name(Grapher *g, const Node *call, Str *name) {
         else if (!open && e.kind != EN_error) report(c, E_weight, n->span, arena_printf(c->a, "the name of a weight is made of texts and numbers, not of %s", ent_text(c, e)));
     }
     if (fine) {
-        char *copy = arena_printf(c->a, "%s", text.p ? text.p : "");
-        *name = (Str){copy, text.n};
+        *name = (Str){sym(c->s, text.p ? text.p : "")->s, text.n};
     }
     buf_free(&text);
     return fine;
@@ -251,7 +250,7 @@ Ent graph_reshape(Grapher *g, Ent v, const Node *call) {
             report(c, E_too_many, call->kid[i]->span, MAX_RANK, "dimensions in a tensor");
             return ent_error(c);
         }
-        if (e.kind != EN_unknown && !scalar_index(c, e, call->kid[i]->span, "a dimension")) return ent_error(c);
+        if (e.kind != EN_unknown && e.kind != EN_int && !scalar_index(c, e, call->kid[i]->span, "a dimension")) return ent_error(c);
         dim[rank++] = e;
     }
     TensorRef to = {.elem = v.tensor->elem, .rank = rank};

@@ -95,7 +95,8 @@ void   suggest_type(Check *c, Diag *d, Sym name, Span at);
 
 // ---- file.c --------------------------------------------------------------------------------------
 
-typedef struct Instance { const Node *item; const SemaValue *set; SemaValue *known; int nset, nknown; TKernel *kernel; } Instance;
+// run: of the graph whose function values it was made with, which are gone when that has been evaluated; 0: it has none of its own.
+typedef struct Instance { const Node *item; const SemaValue *set; SemaValue *known; int nset, nknown, run; TKernel *kernel; } Instance;
 
 struct SemaFile {
     Session *s;
@@ -106,6 +107,7 @@ struct SemaFile {
     VEC(FnItem) launched;           // kernels and graphs of all files, with what each sees
     VEC(Instance) instances;        // made for tests and graphs
     Arena   *arena;                 // of the next Check, if not the session's
+    int      run;                   // graphs evaluated so far
     Scope   *graph_library;         // std/graph.tk, of a file with graphs
     WeightLookup weight_lookup; void *weight_ctx;
     KernelChooser chooser; void *chooser_ctx;

@@ -454,12 +454,14 @@ TKernel *launch_cached(SemaFile *f, const Node *item, const SemaValue *set, int 
     Arena *a = session_arena(f->s);
     for (uint32_t i = 0; i < f->instances.n; i++) {
         const Instance *x = &f->instances.at[i];
-        bool same = x->item == item && x->nset == nset && same_values(x->set, set, nset);
+        bool same = x->item == item && x->nset == nset && (!x->run || x->run == f->run) && same_values(x->set, set, nset);
         if (same && covers(x->kernel, x->known, x->nknown, known, nknown) && covers(x->kernel, known, nknown, x->known, x->nknown)) return x->kernel;
     }
     TKernel *k = sema_instance(f, item, set, nset, known, nknown);
     if (!k) return NULL;
-    Instance x = {.item = item, .set = kept_values(a, set, nset), .nset = nset, .known = kept_values(a, known, nknown), .nknown = nknown, .kernel = k};
+    int run = 0;
+    for (int i = 0; i < nset; i++) if (set[i].value && set[i].value->kind == EN_lambda) run = f->run;
+    Instance x = {.run = run, .item = item, .set = kept_values(a, set, nset), .nset = nset, .known = kept_values(a, known, nknown), .nknown = nknown, .kernel = k};
     vec_push(a, &f->instances, x);
     return k;
 }

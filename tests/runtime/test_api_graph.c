@@ -269,6 +269,55 @@ static void peak(void **state)
 
 // ---- a GPU of our own making ---------------------------------------------------------------------
 
+static int count(const char *text, const char *word)
+{
+    int n = 0;
+    for (const char *at = text; (at = strstr(at, word)); at++) n++;
+    return n;
+}
+
+// Each step of another length, more of them than plans are kept: launches, and nothing else that the driver is asked for.
+static void lengths_on_a_gpu(void **state)
+{
+    (void)state;
+    void *lib = dlopen(FAKE_WHOLE_PATH, RTLD_NOW);
+    void (*reset)(void);
+    const char *(*calls)(void);
+    int (*get)(const char *);
+    *(void **)&reset = dlsym(lib, "fake_reset");
+    *(void **)&calls = dlsym(lib, "fake_log");
+    *(void **)&get = dlsym(lib, "fake_get");
+    reset();
+    World w = world("cuda", &(tkc_options){.driver = FAKE_WHOLE_PATH}, STEP, NULL);
+    fill(&w, TKC_DEVICE, batch_and_past, (int64_t[]){1, 200});             // memory for the longest
+    FINE(tkc_graph_run(w.g, w.args, w.n, NULL));
+    for (int round = 0; round < 2; round++) {
+        tkc_graph_stats before = stats(&w);
+        for (int64_t past = 1; past <= 80; past++) {
+            for (int i = 0; i < w.n; i++) {
+                tkc_port p;
+                FINE(tkc_graph_port(w.g, i, &p));
+                for (int d = 0; d < p.rank && p.mode != TKC_OUT; d++) w.args[i].tensor.dims[d] = p.dims[d] >= 0 ? p.dims[d] : batch_and_past(p.dim_names[d], (int64_t[]){1, past});
+            }
+            FINE(tkc_graph_sizes(w.g, w.args, w.n));
+            reset();                                                       // what it has noted, and counted
+            FINE(tkc_graph_run(w.g, w.args, w.n, NULL));
+            assert_null(strstr(calls(), "cuGraph"));
+            if (round == 0) continue;
+            assert_int_equal(count(calls(), "cuLaunchKernel"), stats(&w).launches);
+            assert_null(strstr(calls(), "cuModule"));
+            assert_null(strstr(calls(), "cuMemAlloc"));
+            assert_int_equal(get("live"), 0);
+        }
+        tkc_graph_stats after = stats(&w);
+        assert_true(after.plans_made - before.plans_made == 80 && after.plans <= 32);
+        if (round == 1) assert_int_equal(after.compiled, before.compiled);
+        if (round == 1) assert_true(after.peak_bytes == before.peak_bytes);
+    }
+    end(&w);
+    dlclose(lib);
+}
+
 static void fake_gpu(void **state)
 {
     (void)state;
@@ -303,7 +352,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ports), cmocka_unit_test(programs), cmocka_unit_test(steps_in_place), cmocka_unit_test(any_sizes),
-        cmocka_unit_test(peak), cmocka_unit_test(fake_gpu),
+        cmocka_unit_test(peak), cmocka_unit_test(lengths_on_a_gpu), cmocka_unit_test(fake_gpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,6 +45,9 @@ static const char source[] =
     "    let b = total(x) with (split = 2);\n"
     "    y = add(add(a, b), total(x) with (split = 3));\n"
     "}\n"
+    "fn square(x) { return x * x; }\n"
+    "kernel map<F: fn>(x: f32[N], y: out f32[N]) grid (n in N by 1024) { y[n] = F(x[n]); }\n"
+    "graph lambdas(x: f32[N]) -> (y: f32[N]) { var h = map<square>(x);  for i in 1 .. 3 { let f = |v| v + i;  h = map<f>(h); }  y = h; }\n"
     "graph untyped(x: f32[B, 4]) -> (y: f32[B, 8]) { weights \"w\";  y = linear(x, weight(\"fc\")); }\n";
 
 typedef struct World { Session *s; SemaFile *file; Device *dev; Runtime *rt; char folder[64], was[512]; } World;
@@ -467,6 +470,22 @@ static void fake_gpu(void **state)
     dlclose(lib);
 }
 
+// Function values of a launch are those of one evaluation: another size has its own.
+static void function_values(void **state)
+{
+    (void)state;
+    World w = world("eval", NULL, NULL);
+    GraphExec *x = opened(&w, "lambdas");
+    for (int64_t n = 1; n <= 80; n++) {
+        HostTensor in = tensor(1, (int64_t[]){n}, 0), y = run(&w, x, &in, NULL, NULL);
+        for (int64_t i = 0; i < n; i++) assert_true(at(&y, i) == (double)(i * i + 3));
+        tensor_free(&in);
+        tensor_free(&y);
+    }
+    graph_close(x);
+    end(&w);
+}
+
 // What was decided for some sizes is found by whoever comes later, for just those.
 static void choices_kept(void **state)
 {
@@ -495,7 +514,7 @@ int main(void)
 {
     const struct CMUnitTest list[] = {
         cmocka_unit_test(arena), cmocka_unit_test(on_eval), cmocka_unit_test(on_emu), cmocka_unit_test(batches),
-        cmocka_unit_test(weights_said), cmocka_unit_test(archives), cmocka_unit_test(scratch), cmocka_unit_test(choices_kept), cmocka_unit_test(fake_gpu),
+        cmocka_unit_test(weights_said), cmocka_unit_test(archives), cmocka_unit_test(scratch), cmocka_unit_test(choices_kept), cmocka_unit_test(function_values), cmocka_unit_test(fake_gpu),
     };
     return cmocka_run_group_tests(list, NULL, NULL);
 }
