@@ -210,6 +210,20 @@ static bool ordered(Gen *g, Elem e, unsigned axes, int depth, Buf *o) {
     return true;
 }
 
+// From another place of an axis, which stays, or of one that the result lacks: neighbours, mirrored, or wherever numbers say.
+static bool taken(Gen *g, Elem e, unsigned axes, int depth, Buf *o) {
+    unsigned tiles = (g->scalar_m ? axes & ~(1u << AX_m) : axes) | 1u << AX_j;
+    AxisId r = pick_axis(g, tiles);
+    char n = "mnjk"[r], length = "MNJK"[r];
+    buf_puts(o, "take(");
+    along(g, e, axes, r, depth - 1, o);
+    if (!(axes >> r & 1) || chance(g, 40)) { buf_puts(o, ", "); value(g, EL_i32, axes, 1, o); }
+    else if (chance(g, 60)) buf_printf(o, ", %c %c %d", n, chance(g, 50) ? '+' : '-', (int)roll(g, 4));
+    else buf_printf(o, ", %c - 1 - %c", length, n);
+    buf_printf(o, " over %c)", n);
+    return true;
+}
+
 static void float_value(Gen *g, Elem e, unsigned axes, int depth, Buf *o) {
     switch (roll(g, 9)) {
     case 0:  two(g, "(", e, axes, depth, " + ", o); break;
@@ -258,6 +272,7 @@ static void value(Gen *g, Elem e, unsigned axes, int depth, Buf *o) {
     depth--;
     if (chance(g, 12) && reduction(g, e, axes, depth, o)) return;
     if (chance(g, 5) && ordered(g, e, axes, depth, o)) return;
+    if (chance(g, 4) && taken(g, e, axes, depth, o)) return;
     if (chance(g, 15)) {
         buf_puts(o, "where(");
         condition(g, axes, depth, o);
