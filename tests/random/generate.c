@@ -211,9 +211,18 @@ static bool ordered(Gen *g, Elem e, unsigned axes, int depth, Buf *o) {
 }
 
 // From another place of an axis, which stays, or of one that the result lacks: neighbours, mirrored, or wherever numbers say.
+// The tile lies whole in shared memory, its extents powers of two.
 static bool taken(Gen *g, Elem e, unsigned axes, int depth, Buf *o) {
+    enum { MOST_LANES = 16384 };
     unsigned tiles = (g->scalar_m ? axes & ~(1u << AX_m) : axes) | 1u << AX_j;
     AxisId r = pick_axis(g, tiles);
+    int64_t lanes = 1;
+    for (int a = 0; a < NAXES; a++) {
+        int64_t up = 1;
+        while ((tiles >> a & 1) && up < g->tile[a]) up *= 2;
+        lanes *= up;
+    }
+    if (lanes > MOST_LANES) return false;
     char n = "mnjk"[r], length = "MNJK"[r];
     buf_puts(o, "take(");
     along(g, e, axes, r, depth - 1, o);
