@@ -238,6 +238,7 @@ static bool scan_batch(Trips *t, Node **states, Node **scanned) {
     int values = t->ncarried + t->nscanned;
     if (!op_fixed(t->op, whole[0]->shape[0], &batch)) return false;
     if (batch < 1) return op_error(t->op, "has an empty batch"), false;
+    if (batch > UNROLLED) return op_error(t->op, "has a batch of %lld, of which each row is unrolled: up to %d are", (long long)batch, UNROLLED), false;
     Node **all = NEW_N(g->arena, Node *, batch * values);
     t->sequence = sequence;
     for (int64_t b = 0; b < batch; b++) {
