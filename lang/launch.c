@@ -138,23 +138,42 @@ uint32_t launch_left_side(LExpr e) {
     return n;
 }
 
-static bool of_known(LExpr e, const int64_t *dims) {
-    for (uint32_t i = 0; i < e.n; i++)
-        if (e.at[i].op == L_SCALAR || e.at[i].op == L_STRIDE || e.at[i].op == L_POSITIVE || (e.at[i].op == L_DIM && dims[e.at[i].arg] < 0)) return false;
+static bool of_known(LExpr e, const bool *known, const int64_t *scalars) {
+    for (uint32_t i = 0; i < e.n; i++) {
+        LStep s = e.at[i];
+        if (s.op == L_STRIDE || (!scalars && (s.op == L_SCALAR || s.op == L_POSITIVE)) || (s.op == L_DIM && !known[s.arg])) return false;
+    }
     return true;
 }
 
-void launch_solve(const LaunchInfo *info, int64_t *dims) {
+void launch_solve(LExpr e, int64_t value, int64_t *dims, bool *known, const int64_t *scalars) {
+    LStep last = e.at[e.n - 1];
+    if (last.op == L_DIM && !known[last.arg]) {
+        dims[last.arg] = value;
+        known[last.arg] = true;
+    }
+    if (e.n < 3 || (last.op != L_ADD && last.op != L_SUB && last.op != L_MUL)) return;
+    uint32_t n = launch_left_side(e);
+    LExpr side[2] = {{e.at, n}, {e.at + n, e.n - 1 - n}};
+    for (int s = 0; s < 2; s++) {
+        if (!of_known(side[1 - s], known, scalars)) continue;
+        int64_t other = launch_eval(side[1 - s], dims, scalars, NULL);
+        if (last.op == L_MUL && other == 0) continue;
+        bool taken = last.op == L_SUB && s == 1;               // value = other - part
+        LOp undo = last.op == L_MUL ? L_DIV : last.op == L_ADD || taken ? L_SUB : L_ADD;
+        launch_solve(side[s], taken ? apply(undo, other, value) : apply(undo, value, other), dims, known, scalars);
+    }
+}
+
+void launch_solve_guards(const LaunchInfo *info, int64_t *dims, bool *known, const int64_t *scalars) {
     for (int round = 0; round < info->ndims; round++)
         for (int g = 0; g < info->nguards; g++) {
             LExpr e = info->guards[g].cond;
             if (e.n < 3 || e.at[e.n - 1].op != L_EQ) continue;
             uint32_t n = launch_left_side(e);
             LExpr side[2] = {{e.at, n}, {e.at + n, e.n - 1 - n}};
-            for (int s = 0; s < 2; s++) {
-                LExpr own = side[s], other = side[1 - s];
-                if (own.n == 1 && own.at->op == L_DIM && dims[own.at->arg] < 0 && of_known(other, dims)) dims[own.at->arg] = launch_eval(other, dims, NULL, NULL);
-            }
+            for (int s = 0; s < 2; s++)
+                if (of_known(side[1 - s], known, scalars)) launch_solve(side[s], launch_eval(side[1 - s], dims, scalars, NULL), dims, known, scalars);
         }
 }
 

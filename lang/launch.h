@@ -113,8 +113,10 @@ typedef struct LaunchInfo {
 int64_t launch_eval(LExpr e, const int64_t *dims, const int64_t *scalars, const int64_t *strides /* [param * 16 + dim] */);
 bool    launch_same(LExpr a, LExpr b);                         // word for word
 uint32_t launch_left_side(LExpr equation);                     // how many steps of `left == right` are the left side's
-// Dimensions that are not known (-1) from those that are, by equations `P == expression` among the guards.
-void    launch_solve(const LaunchInfo *info, int64_t *dims);
+// If e is to be `value`, so is the part of it that holds the only dimension not known, in sums, differences and products: M + 1 is 8, so M
+// is 7. A product need not come out even: whoever solves checks. The same of all guards that are equations. No scalars: none is known.
+void    launch_solve(LExpr e, int64_t value, int64_t *dims, bool *known, const int64_t *scalars);
+void    launch_solve_guards(const LaunchInfo *info, int64_t *dims, bool *known, const int64_t *scalars);
 void    launch_print(const LaunchInfo *info, Buf *out);       // as `// tk: ...` comment lines
 char   *launch_expr_text(Arena *a, const LaunchInfo *info, LExpr e);   // "cdiv(M, 128) * cdiv(N, 256)"
 

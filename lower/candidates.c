@@ -49,14 +49,15 @@ typedef struct Look {
 // By number; those that equations define follow. False: some are not known.
 static bool dims_of(const Look *l, const Fn *f, int64_t *out) {
     const LaunchInfo *info = f->launch;
-    bool all = true;
+    bool all = true, known[MAX_DIMS];
     for (int i = 0; i < info->ndims; i++) {
         out[i] = info->dims[i].fixed;
         for (int d = 0; d < l->ndims && out[i] < 0; d++)
             if (!l->dims[d].is_type && strcmp(l->dims[d].name, info->dims[i].name->s) == 0) out[i] = l->dims[d].ival;
+        known[i] = out[i] >= 0;
     }
-    launch_solve(info, out);
-    for (int i = 0; i < info->ndims; i++) all &= out[i] >= 0;
+    launch_solve_guards(info, out, known, NULL);
+    for (int i = 0; i < info->ndims; i++) all &= known[i] && out[i] >= 0;
     return all;
 }
 

@@ -410,6 +410,21 @@ static void find_dims(Parse *p)                   // they are listed after the p
     }
 }
 
+static void find_params(Parse *p)                 // a tensor's dimension may mention a scalar after it
+{
+    Parse ahead = *p;
+    LaunchInfo *l = p->l;
+    l->params = NEW_N(p->arena, LaunchParam, MAX_PARAMS);
+    while (ahead.tok.kind == T_WORD && l->nparams < MAX_PARAMS) {
+        l->params[l->nparams++].name = sym_n(p->s, ahead.tok.at, ahead.tok.n);
+        for (int depth = 0; ahead.tok.kind != T_END && (depth || !is(&ahead, ")")); next(&ahead)) {
+            depth += is(&ahead, "[") || is(&ahead, "(");
+            depth -= is(&ahead, "]") || is(&ahead, ")");
+            if (!depth && is(&ahead, ",")) { next(&ahead); break; }
+        }
+    }
+}
+
 static void param(Parse *p, LaunchParam *q)
 {
     Str name = word(p, "a parameter");
@@ -463,11 +478,11 @@ static void head(Parse *p)
     l->cluster = 1;
     expect(p, "(");
     find_dims(p);
-    l->params = NEW_N(p->arena, LaunchParam, MAX_PARAMS);
-    while (!is(p, ")") && !p->bad) {
-        if (l->nparams) expect(p, ",");
-        if (l->nparams == MAX_PARAMS) { wrong(p, "fewer parameters"); return; }
-        param(p, &l->params[l->nparams++]);
+    find_params(p);
+    for (int n = 0; !is(p, ")") && !p->bad; n++) {
+        if (n) expect(p, ",");
+        if (n == MAX_PARAMS) { wrong(p, "fewer parameters"); return; }
+        param(p, &l->params[n]);
     }
     expect(p, ")");
     Guards guards = {0}, facts = {0};

@@ -47,7 +47,7 @@ static void dim_text(const Bound *b, int k, Buf *err)
     buf_printf(err, "%s = %lld", b->info->dims[k].name->s, (long long)b->dims[k]);
     if (b->dim_param[k] >= 0) buf_printf(err, " (`%s`, dimension %d)", name_of(b->info, b->dim_param[k]), b->dim_index[k]);
     else if (b->dim_param[k] == FIXED) buf_puts(err, " (fixed when it was compiled)");
-    else if (b->dim_param[k] == EQUATION) buf_puts(err, " (by a `where` clause)");
+    else if (b->dim_param[k] == EQUATION) buf_puts(err, " (by an equation)");
 }
 
 // " with M = 37 (...), N = 5 (...)" for the dimensions that an expression reads.
@@ -147,21 +147,16 @@ static void solve(Bound *b, int k, int64_t value, int p, int d)
     b->dim_index[k] = (int8_t)d;
 }
 
-static bool all_known(const Bound *b, LExpr e)
+// Where no tensor has a dimension alone, those that have it in an expression and the equations among the guards give it.
+static void solve_equations(const LaunchInfo *info, const BindArg *args, Bound *b)
 {
-    for (uint32_t i = 0; i < e.n; i++)
-        if (e.at[i].op == L_STRIDE || (e.at[i].op == L_DIM && b->dim_param[e.at[i].arg] == UNKNOWN)) return false;
-    return true;
-}
-
-// A guard `P == expression`, either way round, gives P where no tensor does: an `out` tensor's size, made by `where`.
-static void solve_equation(Bound *b, LExpr e)
-{
-    if (e.n < 3 || e.at[e.n - 1].op != L_EQ) return;
-    uint32_t n = launch_left_side(e);
-    LExpr side[2] = {{e.at, n}, {e.at + n, e.n - 1 - n}};
-    for (int s = 0, k; s < 2; s++)
-        if (bare_dim(side[s], &k) && b->dim_param[k] == UNKNOWN && all_known(b, side[1 - s])) solve(b, k, bind_eval(b, side[1 - s]), EQUATION, 0);
+    bool known[MAX_DIMS];
+    for (int k = 0; k < info->ndims; k++) known[k] = b->dim_param[k] != UNKNOWN;
+    for (int p = 0; args && p < info->nparams; p++)
+        for (int d = 0; d < info->params[p].rank; d++)
+            if (info->params[p].kind == PK_TENSOR && !args[p].absent) launch_solve(info->params[p].dim[d], args[p].dim[d], b->dims, known, b->scalars);
+    launch_solve_guards(info, b->dims, known, args ? b->scalars : NULL);
+    for (int k = 0; k < info->ndims; k++) if (known[k]) solve(b, k, b->dims[k], EQUATION, 0);
 }
 
 static bool solve_dims(const LaunchInfo *info, const BindArg *args, Bound *b, Buf *err)
@@ -178,8 +173,7 @@ static bool solve_dims(const LaunchInfo *info, const BindArg *args, Bound *b, Bu
             if (k >= 0 || bare_dim(want->dim[d], &k)) solve(b, k, args[p].dim[d], p, d);
         }
     }
-    for (int round = 0; round < info->ndims; round++)
-        for (int i = 0; i < info->nguards; i++) solve_equation(b, info->guards[i].cond);
+    solve_equations(info, args, b);
     for (int k = 0; k < info->ndims; k++) {
         if (b->dim_param[k] != UNKNOWN) continue;
         buf_printf(err, "dimension %s is not known: no argument that is given has it alone as a dimension", info->dims[k].name->s);
@@ -264,8 +258,7 @@ bool bind_dims(const LaunchInfo *info, const int64_t *given, Bound *b, Buf *err)
         if (info->dims[k].fixed >= 0) solve(b, k, info->dims[k].fixed, FIXED, 0);
         else if (given[k] >= 0) solve(b, k, given[k], FIXED, 0);
     }
-    for (int round = 0; round < info->ndims; round++)
-        for (int i = 0; i < info->nguards; i++) solve_equation(b, info->guards[i].cond);
+    solve_equations(info, NULL, b);
     for (int k = 0, n = 0; k < info->ndims; k++) {
         if (b->dim_param[k] != UNKNOWN) continue;
         for (int i = k; i < info->ndims; i++)

@@ -168,6 +168,37 @@ Ent dims_replace(Check *c, const TExpr *x, const Replaced *by) {
     return ent_int(x->op == OP_not ? !a[0].i : ~a[0].i, at);
 }
 
+// If x is to be `value`, so are the parts of it that hold the only dimension not known: M + 1 is P, so M is P - 1. A product
+// need not come out even: whoever solved checks the equation.
+void dims_solve(Check *c, const TExpr *x, Ent value, Ent *dim, const Ent *scalar) {
+    if (value.kind != EN_int && value.kind != EN_value) return;
+    if (x->kind == TX_dim && dim[x->dim].kind == EN_unknown) dim[x->dim] = value;
+    if (x->kind == TX_cast || x->kind == TX_splat) dims_solve(c, x->kid[0], value, dim, scalar);
+    bool inverse = x->kind == TX_binary && (x->op == OP_add || x->op == OP_sub || x->op == OP_mul);
+    for (int side = 0; inverse && side < 2; side++) {
+        Ent other = dims_replace(c, x->kid[1 - side], &(Replaced){dim, scalar});
+        if (other.kind != EN_int && other.kind != EN_value) continue;
+        bool taken = x->op == OP_sub && side == 1;             // v = other - part
+        AstOp undo = x->op == OP_mul ? OP_div : x->op == OP_add || taken ? OP_sub : OP_add;
+        dims_solve(c, x->kid[side], taken ? pair(c, undo, other, value, x->span) : pair(c, undo, value, other, x->span), dim, scalar);
+    }
+}
+
+// The same of all conditions of `where` that are equations.
+void dims_solve_guards(Check *c, const TKernel *k, Ent *dim, const Ent *scalar) {
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < k->nguards; i++) {
+            const TExpr *g = k->guards[i].cond;
+            if (g->kind != TX_binary || g->op != OP_eq) continue;
+            for (int s = 0; s < 2; s++) {
+                const TExpr *x = g->kid[s], *y = g->kid[1 - s];
+                bool number = y->kind == TX_const && x->kind == TX_dim && k->dims[x->dim].fixed >= 0;   // `D == 128`: what it was compiled for
+                if (!number) dims_solve(c, x, dims_replace(c, y, &(Replaced){dim, scalar}), dim, scalar);
+            }
+        }
+    }
+}
+
 // A dimension as it was computed: the number, if it is one.
 Ent dims_settle(Check *c, Ent e) {
     if (e.kind != EN_value || e.x->type.naxes > 0 || e.x->type.ptr || !elem_is_int(e.x->type.elem)) return e;

@@ -304,6 +304,8 @@ typedef enum DimsAre { DIMS_same, DIMS_differ, DIMS_open } DimsAre;      // open
 typedef struct Replaced { const Ent *dim, *scalar; } Replaced;          // by dimension and by parameter of the callee; NULL: stay
 DimsAre dims_compare(Check *c, Ent a, Ent b);
 Ent  dims_replace(Check *c, const TExpr *x, const Replaced *by);        // a number, an expression, or EN_unknown
+void dims_solve(Check *c, const TExpr *x, Ent value, Ent *dim, const Ent *scalar);   // x is value: gives a dimension of x that is EN_unknown
+void dims_solve_guards(Check *c, const TKernel *k, Ent *dim, const Ent *scalar);
 Ent  dims_settle(Check *c, Ent e);
 const char *dims_text(Check *c, Ent e);
 const char *tensor_text(Check *c, const TensorRef *t);                  // "f32[B, 784]"
@@ -364,7 +366,7 @@ void check_names(SemaFile *f, const Node *item);               // reports what n
 
 typedef struct Known { const SemaValue *set, *known; int nset, nknown; } Known;
 Check   *head_open(SemaFile *f, const Node *item, Known values, bool *solved, const Check *last, bool numbers);
-void     head_close(Check *c, const Node *item, const bool *solved, bool warn);
+void     head_close(Check *c, const Node *item, bool *solved, bool warn);
 
 Check   *check_new(SemaFile *f);
 bool     generic_bind(Check *c, Scope *sc, const Node *g, Ent e, char origin, Span at);

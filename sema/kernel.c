@@ -181,7 +181,7 @@ static Ent generic_value(Check *c, const Node *g, char *origin) {
     return ent_error(c);
 }
 
-static void bind_generics(Check *c, const Node *kernel) {
+static void bind_generics(Check *c, const Node *kernel, bool *solved) {
     const Node *gs = kernel->kid[0];
     for (uint32_t i = 0; gs && i < gs->nkid; i++) {
         const Node *g = gs->kid[i];
@@ -204,6 +204,7 @@ static void bind_generics(Check *c, const Node *kernel) {
                 continue;
             }
             c->k->dims[dim].fixed = e.i;
+            solved[dim] = true;
         }
     }
 }
@@ -621,7 +622,7 @@ Check *head_open(SemaFile *f, const Node *item, Known values, bool *solved, cons
         if (c->dim_uses.n <= (uint32_t)i) vec_push(c->a, &c->dim_uses, 0);
     }
     check_set(c, item);
-    bind_generics(c, item);
+    bind_generics(c, item, solved);
     unit_dims(c, item);
     bind_dims(c, item);
     bind_params(c, item);
@@ -637,10 +638,19 @@ Check *head_open(SemaFile *f, const Node *item, Known values, bool *solved, cons
     return c;
 }
 
-void head_close(Check *c, const Node *item, const bool *solved, bool warn) {
-    unsolved_dims(c, item, solved, warn);
+// A graph's results may have sizes that only the equations of `where` give.
+static void solve_by_equations(Check *c, bool *solved) {
+    Ent dim[MAX_DIMS];
+    for (int i = 0; i < c->k->ndims; i++) dim[i] = solved[i] || c->k->dims[i].fixed >= 0 ? ent_value(tx_dim(c, i, c->k->span)) : ent_unknown();
+    dims_solve_guards(c, c->k, dim, NULL);
+    for (int i = 0; i < c->k->ndims; i++) solved[i] = dim[i].kind != EN_unknown;
+}
+
+void head_close(Check *c, const Node *item, bool *solved, bool warn) {
     c->k->guards = c->guards.at;
     c->k->nguards = (int)c->guards.n;
+    if (item->kind == N_graph) solve_by_equations(c, solved);
+    unsolved_dims(c, item, solved, warn);
 }
 
 static Check *run_kernel(SemaFile *f, const Node *kernel, Known values, const Check *last) {

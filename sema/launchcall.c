@@ -326,20 +326,14 @@ static void scalars_of(Check *c, const LaunchCall *l, const TKernel *k, Ent *sca
     }
 }
 
-// `P == expression`, either way round, gives P where no tensor does.
-static void solve_equations(Check *c, const TKernel *k, Ent *dim, const Ent *scalar) {
-    for (int round = 0; round < 3; round++) {
-        for (int i = 0; i < k->nguards; i++) {
-            const TExpr *g = k->guards[i].cond;
-            if (g->kind != TX_binary || g->op != OP_eq) continue;
-            for (int s = 0; s < 2; s++) {
-                const TExpr *d = g->kid[s];
-                bool number = g->kid[1 - s]->kind == TX_const && d->kind == TX_dim && k->dims[d->dim].fixed >= 0;   // `D == 128`: what it was compiled for
-                if (d->kind != TX_dim || dim[d->dim].kind != EN_unknown || number) continue;
-                dim[d->dim] = dims_replace(c, g->kid[1 - s], &(Replaced){dim, scalar});
-            }
-        }
+// Where no tensor has a dimension alone, those that have it in an expression and the equations of `where` give it.
+static void solve_equations(Check *c, const LaunchCall *l, const TKernel *k, Ent *dim, const Ent *scalar) {
+    for (int i = 0; i < k->nparams; i++) {
+        const TTensor *t = k->tensor[i];
+        bool given = t && t->mode != PM_OUT && l->arg[i].kind == EN_tensor && l->arg[i].tensor->rank == t->rank;
+        for (int d = 0; given && d < t->rank; d++) dims_solve(c, t->dim[d], l->arg[i].tensor->dim[d], dim, scalar);
     }
+    dims_solve_guards(c, k, dim, scalar);
 }
 
 static void note_dims(Check *c, Diag *d, const TKernel *k, const Ent *dim) {
@@ -501,7 +495,7 @@ TKernel *launch_instance(Check *c, LaunchCall *l, Ent dim[MAX_DIMS]) {
             if (v) dim[i] = v->e;
             else if (b && b->origin != 'f') dim[i] = ent_int(k->dims[i].fixed, l->call->span);
         }
-        solve_equations(c, k, dim, scalar);
+        solve_equations(c, l, k, dim, scalar);
         bool again = false;                            // a stand-in was used for what `where` says
         for (int i = 0; i < k->ndims; i++) {
             if (k->dims[i].fixed < 0 || dim[i].kind != EN_int || dim[i].i == k->dims[i].fixed || launch_learned(l, k->dims[i].name, false)) continue;

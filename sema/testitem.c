@@ -86,7 +86,8 @@ static Ent launch_results(Tester *t, const LaunchCall *l, const TKernel *k, cons
             shape[d] = e.i;
             if (e.kind == EN_int && e.i >= 0) continue;
             Diag *g = report(c, E_test_shape, l->call->span, arena_printf(c->a, "dimension %d of `%s` does not follow from the arguments", d, p->name->s));
-            diag_help(g, "a `where` clause of the kernel can say what it is, or a name in `<>` that the launch gives: `%s<N = 128>(...)`", k->name->s);
+            const char *name = p->dim[d]->kind == TX_dim ? k->dims[p->dim[d]->dim].name->s : "N";
+            diag_help(g, "a `where` clause of the kernel can say what it is, or the launch, if it is a name in `<>`: `%s<%s = 128>(...)`", k->name->s, name);
             return ent_error(c);
         }
         s->args[i] = (TValue){.tensor = t->test->ntensors++, .elem = p->elem};

@@ -56,6 +56,31 @@ static void symbols(void **state) {
     assert_int_equal(launch_eval(CODE(DIM(0), DO(NOT), K(1), K(2), DO(SELECT)), dims, scalars, strides), 2);
 }
 
+// (M - 1) * 4 + K, 10 - M, 3 * M: what M is, if they are to be a number.
+static void solving(void **state) {
+    (void)state;
+    int64_t dims[2] = {0, 5}, scalars[1] = {4};
+    bool known[2] = {false, true};
+    LExpr window = CODE(DIM(0), K(1), DO(SUB), {L_SCALAR, 0}, DO(MUL), DIM(1), DO(ADD));
+    launch_solve(window, 25, dims, known, NULL);
+    assert_false(known[0]);
+    launch_solve(window, 25, dims, known, scalars);
+    assert_true(known[0]);
+    assert_int_equal(dims[0], 6);
+    launch_solve(window, 29, dims, known, scalars);            // it is known
+    assert_int_equal(dims[0], 6);
+    known[0] = false;
+    launch_solve(CODE(K(10), DIM(0), DO(SUB)), 3, dims, known, NULL);
+    assert_int_equal(dims[0], 7);
+    known[0] = false;
+    launch_solve(CODE(DIM(0), DIM(0), DO(ADD)), 8, dims, known, NULL);
+    launch_solve(CODE(K(0), DIM(0), DO(MUL)), 0, dims, known, NULL);
+    launch_solve(CODE(DIM(0), K(2), DO(MOD)), 0, dims, known, NULL);
+    assert_false(known[0]);
+    launch_solve(CODE(K(3), DIM(0), DO(MUL)), -7, dims, known, NULL);       // does not come out even: for the check
+    assert_int_equal(dims[0], -3);
+}
+
 typedef struct Kernel { Session *s; LaunchInfo info; LaunchDim dims[3]; LaunchParam params[3]; } Kernel;
 
 static void kernel_init(Kernel *k) {
@@ -137,6 +162,6 @@ static void head(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(arithmetic), cmocka_unit_test(symbols), cmocka_unit_test(text), cmocka_unit_test(head)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(arithmetic), cmocka_unit_test(symbols), cmocka_unit_test(solving), cmocka_unit_test(text), cmocka_unit_test(head)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
