@@ -344,9 +344,6 @@ void eval_tma_store(Eval *e, const Step *s)
 
 void eval_tma_store_wait(Eval *e, const Step *s) { (void)e; (void)s; }
 
-void eval_turn_wait(Eval *e, const Step *s) { (void)e; (void)s; }      // the region stands for both groups
-void eval_turn_pass(Eval *e, const Step *s) { (void)e; (void)s; }
-
 void eval_fence_async(Eval *e, const Step *s) { (void)e; (void)s; }
 void eval_wait_launches(Eval *e, const Step *s) { (void)e; (void)s; }
 void eval_convert(Eval *e, const Step *s)     { slot_share(e, s->op->out[0], s->op->in[0]); }

@@ -113,6 +113,21 @@ void eval_mbar_wait(Eval *e, const Step *s)
     }
 }
 
+// Where one region stands for both groups there are no turns.
+void eval_turn_wait(Eval *e, const Step *s)
+{
+    int *turn = &e->async->turns[e->slice];
+    while (s->op->attr && *turn == 0 && e->flow != FLOW_FAULT)
+        if (!role_wait(e)) eval_fault(e, s->op->span, "deadlock: nobody will pass the turn");
+    if (s->op->attr) (*turn)--;
+}
+
+void eval_turn_pass(Eval *e, const Step *s)
+{
+    e->async->turns[1 - e->slice] += s->op->attr != 0;
+    e->async->events++;
+}
+
 void eval_tma_load(Eval *e, const Step *s)
 {
     const Op *op = s->op;

@@ -278,9 +278,11 @@ static bool applies(Hop *h) {
     int64_t rows = axis_extent(h->p[0].row);
     for (int i = 0; i < h->np; i++) if (axis_extent(h->p[i].row) != rows) return decline(h, "products differ in rows");
     h->groups = rows >= 128 ? 2 : 1;
+    h->tiles = hop_pingpong(h);
+    if (h->tiles > 1) h->groups = 1;
     int64_t regs = 0;
     for (int i = 0; i < h->np; i++) regs += rows / 64 / h->groups * axis_extent(h->p[i].col) / 2 * (h->p[i].promoted ? 2 : 1);
-    if (regs > (h->p[0].promoted ? 192 : 176)) return decline(h, "the accumulator does not fit the registers");
+    if (regs > (h->p[0].promoted ? 192 : 176) && h->tiles == 1) return decline(h, "the accumulator does not fit the registers");
     h->chained = hop_chained(h);
     h->rings = h->chained && !h->p[1].op[1].same ? 2 : 1;
     for (int i = 0; i < h->np; i++)
@@ -293,6 +295,12 @@ static bool applies(Hop *h) {
     h->slices = hop_slices(h);
     h->walk_bytes = h->slices > 1 ? 0 : hop_walk_bytes(h);
     h->stages = stages(h);
+    if (h->stages < 2 && h->tiles > 1) {
+        hop_pingpong_no_room(h);
+        h->groups = rows >= 128 ? 2 : 1;
+        h->walk_bytes = hop_walk_bytes(h);
+        h->stages = stages(h);
+    }
     if (h->stages < 2 && h->walk_bytes) {
         h->walk_bytes = 0;
         h->stages = stages(h);
@@ -356,8 +364,6 @@ static Val *mbar(Builder *b, int stages, int arrivals, uint32_t *at) {
     *at += 8 * (uint32_t)stages;
     return v;
 }
-
-enum { OTHERS, CONSUMERS, FIXED };                             // regions of `roles`
 
 // ---- the ring's position -------------------------------------------------------------------------
 
@@ -783,7 +789,7 @@ static void take_turns(Hop *h, Region *r) {
 }
 
 bool hopper(Fn *f, const CompileOptions *opt) {
-    Hop h = {.f = f, .opt = opt, .facts = facts_new(f), .slices = 1, .every = 1};
+    Hop h = {.f = f, .opt = opt, .facts = facts_new(f), .slices = 1, .tiles = 1, .every = 1};
     if (!opt->target->has_wgmma || !f->fast) return false;
     Op *lone = lone_product(f), *made = lone ? into_loop(f, lone) : NULL;
     if (!applies(&h)) {
@@ -815,14 +821,15 @@ bool hopper(Fn *f, const CompileOptions *opt) {
     if (h.once_bytes && h.walk_bytes) h.once_free = mbar(&b, 1, h.groups, &at);
     f->groups = h.groups;
     f->warps = 4 * h.groups;
-    int groups = h.groups * h.slices;
+    int groups = h.groups * h.slices * h.tiles;
     f->launch->threads = groups == 1 ? 128 + 32 * (h.fixed_bytes ? 2 : 1) : 128 * (groups + 1);
     f->launch->blocks = f->launch->programs;
     f->buffer_bytes = at;
 
     Op *roles = op_new(f, OP_T_roles, h.loop->span, 0, NULL, 0);
     roles->imm = groups;
-    if (h.slices > 1) roles->attr = h.slices;
+    if (h.slices * h.tiles > 1) roles->attr = h.slices * h.tiles;
+    f->tiles = h.tiles;
     op_before(h.loop, roles);
     if (h.cluster > 1) hop_common(&h, roles->reg[0]);
     producer(&h, roles->reg[0], OTHERS);

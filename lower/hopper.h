@@ -7,6 +7,8 @@
 
 enum { MAX_DOTS = 4, SPAN = 128, MAX_STAGES = 16, SYNC_BYTES = 2048, MAX_CARRIED = 64, MAX_DIGITS = 8 };      // SPAN: bytes of the widest swizzle; barriers and small reductions
 
+enum { OTHERS, CONSUMERS, FIXED };      // regions of `roles`
+
 typedef enum Where { RING, ONCE, REGISTERS } Where;
 
 // A row's number as pixels (hopper_window.c): digits of it index dimensions of the tensor.
@@ -62,6 +64,8 @@ typedef struct Hop {
     int     np, groups, rings, stages, maps;
     int     slices;                 // of the consumers that share the loop's trips (hopper_slices.c); 1: none
     Val    *slice;                  // which one this is
+    int     tiles;                  // that a block makes at a time, each by a group of its own (hopper_pingpong.c); 1: its groups share one
+    Val    *rest, *turns_over;      // then: how far a tile's trips move a position in the ring, and flip its phase
     int     every;                  // trips from one of a role's to its next
     uint32_t stage_bytes[2];        // by ring
     bool    pipelined;              // the products of a trip are in flight in the next one
@@ -116,6 +120,14 @@ void     hop_slices_join(Hop *h);
 void     hop_slice_trips(Hop *h, Builder *b);
 Ring     hop_first(Hop *h, Builder *b);
 
+// hopper_pingpong.c: how many tiles a block makes at a time, 1 or 2. Then the consumers' first tile and stride in `range`, and where in
+// the ring they begin; the position moved past the stages of the other group's tile.
+int  hop_pingpong(Hop *h);
+void hop_pingpong_no_room(Hop *h);                               // the rings do not fit: there is one tile then
+Ring hop_pingpong_begin(Hop *h, Builder *b, Val **range);
+Ring hop_pingpong_skip(Hop *h, Builder *b, Ring r);
+void hop_pingpong_turns(Hop *h, Op *loop, Val *tile, Val *first, Val *walkers, Val *end);      // around a tile's loop
+
 // hopper_walk.c: blocks that walk over the grid. Bytes of shared memory that it takes, 0 when it is not for this kernel;
 // then the roles, made for one tile, go round.
 uint32_t hop_walk_bytes(Hop *h);
@@ -134,6 +146,7 @@ Val *hop_existing(Builder *b, Val *program, Val *programs);            // no pro
 // hopper_cluster.c: blocks of a cluster, 1 for none; into how many parts the rows of an operand's box are cut then; for
 // each operand, whether all of the cluster want the same box (Operand.common).
 int  hop_cluster(Hop *h);
+bool hop_of_program(const Val *v);                                     // made of the program's number
 int  hop_row_parts(const Hop *h, const Operand *o);
 void hop_common(Hop *h, Region *producer);
 

@@ -29,11 +29,11 @@ int hop_row_parts(const Hop *h, const Operand *o) {
     return chunks % h->cluster == 0 ? 1 : h->cluster;
 }
 
-// Made of the program's number, by what stands before the loop.
-static bool of_program(const Val *v) {
+// By what stands before the loop.
+bool hop_of_program(const Val *v) {
     if (!v->def) return false;
     if (v->def->code == OP_T_program) return true;
-    for (int i = 0; i < v->def->nin; i++) if (of_program(v->def->in[i])) return true;
+    for (int i = 0; i < v->def->nin; i++) if (hop_of_program(v->def->in[i])) return true;
     return false;
 }
 
@@ -43,7 +43,7 @@ int hop_cluster(Hop *h) {
     if (!h->opt->target->has_cluster) return refuse(h, "this target has none");
     if (!h->walk_bytes) return refuse(h, "they are for blocks that go from tile to tile");
     for (int i = 0; i < 3; i++)                                // the rings turn together
-        if (of_program(h->loop->in[i])) return refuse(h, "programs differ in the trips of their loops");
+        if (hop_of_program(h->loop->in[i])) return refuse(h, "programs differ in the trips of their loops");
     return 2;
 }
 

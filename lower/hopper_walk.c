@@ -15,8 +15,8 @@
 // next tile's comes while the rest of this one is computed and stored.
 //
 // Applies to kernels with one product, two in a chain (attention), or several side by side (a gated layer), whose tiles are all stored where TMA can: a plain
-// output tensor, its innermost index along the last product's columns, 2- or 4-byte elements, the tile ending with the
-// tensor; its rows along one dimension, or pixels (hopper_window.c). Where one round is all that a launch has, there is nothing to load ahead (Schedule.walk is 1 then). Others keep a
+// output tensor, its innermost index along the last product's columns, 2- or 4-byte elements, 128 bytes of them at least (where a row is no whole number of spans, the
+// last one has a tensor map of its own, with a narrower box), the tile ending with the tensor; its rows along one dimension, or pixels (hopper_window.c). Where one round is all that a launch has, there is nothing to load ahead (Schedule.walk is 1 then). Others keep a
 // block to a program (a converted tile would need shared memory beside the ring; where the slots would leave less than two
 // stages, there is no room), and so do transposed products, whose tiles are small.
 //
@@ -45,13 +45,14 @@ static bool storable(Hop *h, Op *op) {
     const Product *p = &h->p[h->np - 1];
     const Val *v = op_value(op);
     int size = elem_bytes((Elem)v->type.elem);
+    int64_t row = axis_extent(p->col) * size;
     access_shape(h->facts, op, &a);
     if (a.p->mode != PM_OUT || a.p->strided || a.nidx < 2 || a.nidx > 5 || v->type.rank != 2 || v->type.elem == EL_bool) return false;
-    if ((size != 2 && size != 4) || axis_extent(p->col) * size % SPAN || stores_to(&h->f->body, op->in[0]) != 1) return false;
+    if ((size != 2 && size != 4) || row < SPAN || row % 16 || stores_to(&h->f->body, op->in[0]) != 1) return false;
     Window w;
     bool rows = false, cols = false, window = false;
     for (int d = 0; d + 1 < a.nidx; d++) window |= a.aff[d].ntile > 0;
-    if (window && a.inner + 1 < a.nidx) return false;
+    if (window && (a.inner + 1 < a.nidx || row % SPAN)) return false;
     if (window) rows = !hop_window(h, &a, a.nidx - 1, false, &w) && w.rows == p->row && hop_window_ends(h, &a, &w);
     for (int i = 0; rows && i < w.n; i++) rows = !w.at[i].step && !w.at[i].base.c && !w.at[i].base.nterm;
     for (int d = 0; d < a.nidx; d++) {
@@ -72,13 +73,18 @@ static bool storable(Hop *h, Op *op) {
     return rows && cols && aligned;
 }
 
+// Of columns, the last of which may be narrower.
+static int64_t whole_spans(const Hop *h, const Op *store) {
+    return (axis_extent(h->p[h->np - 1].col) * elem_bytes((Elem)op_value(store)->type.elem) + SPAN - 1) / SPAN;
+}
+
 // What follows the loop: stores of tiles are counted where each program makes them once. False: one of them cannot be.
 static bool epilogue(Hop *h, Op *first, bool once, int *stores) {
     for (Op *op = first; op; op = op->next) {
         bool tile = op->code == OP_T_store && op_value(op)->type.rank >= 2;
         if (tile && (!once || !storable(h, op))) return false;
         *stores += tile;
-        int64_t bytes = tile ? type_lanes(&op_value(op)->type) * elem_bytes((Elem)op_value(op)->type.elem) : 0;
+        int64_t bytes = tile ? axis_extent(h->p[h->np - 1].row) * whole_spans(h, op) * SPAN : 0;
         if (bytes > h->tile_bytes) h->tile_bytes = bytes;
         for (int i = 0; i < op->nreg; i++) if (!epilogue(h, op->reg[i]->first, once && op->code == OP_T_if, stores)) return false;
     }
@@ -116,7 +122,7 @@ uint32_t hop_walk_bytes(Hop *h) {
     int stores = 0;
     if (h->opt->schedule.walk == 1 || one_round(h)) return 0;
     if (!one_tile(h) || h->p[0].swapped || !hop_program(h->f) || !epilogue(h, h->loop->next, true, &stores) || !stores) return 0;
-    return (uint32_t)(SLOTS * h->groups * SLOT_ROWS * SPAN);
+    return (uint32_t)(SLOTS * h->groups * h->tiles * SLOT_ROWS * SPAN);
 }
 
 // A tile whose spans take turns in the slots waits for the copy engine, which is busy with loads for the next tiles: 1.5 us of
@@ -128,7 +134,7 @@ int64_t hop_whole_slots(Hop *h, int64_t room) {
     const Product *p = &h->p[0];
     int64_t more = h->tile_bytes - h->walk_bytes, n = axis_extent(p->col), each = n / 2 > 18 + n / 4 ? n / 2 : 18 + n / 4;
     int64_t clocks = axis_extent(p->row) / 64 * each * (axis_extent(p->k) * elem_bytes((Elem)p->dot->in[0]->type.elem) / 32);
-    if (!h->walk_bytes || h->np > 1 || more <= 0 || more >= room) return 0;
+    if (!h->walk_bytes || h->np > 1 || h->tiles > 1 || more <= 0 || more >= room) return 0;
     int stages = hop_stages_in(h, room - more);
     if (stages < 2 || (stages < hop_stages_in(h, room) && (n <= 128 || (stages - 2) * clocks < ENOUGH))) return 0;
     h->walk_bytes += (uint32_t)more;
@@ -137,12 +143,12 @@ int64_t hop_whole_slots(Hop *h, int64_t room) {
 
 // ---- stores --------------------------------------------------------------------------------------
 
-static int tensor_map(Hop *h, const Access *a, int size) {
+static int tensor_map(Hop *h, const Access *a, int64_t columns) {
     LaunchSlot s = {.kind = SLOT_TENSORMAP, .size = 128, .a = a->param, .b = h->maps, .rank = (uint8_t)a->nidx, .swizzle = SPAN};
     hop_map_dims(a, s.map_dim);
     for (int i = 0; i < a->nidx; i++) {
         int d = s.map_dim[i];
-        s.box[i] = i == 0 ? (uint32_t)(SPAN / size) : a->aff[d].naxis ? SLOT_ROWS : 1;
+        s.box[i] = i == 0 ? (uint32_t)columns : a->aff[d].naxis ? SLOT_ROWS : 1;
     }
     return hop_add_map(h, s);
 }
@@ -159,7 +165,7 @@ static void store_by_tma(Hop *h, Builder *top, Op *op) {
     Builder b = {h->f, op->parent, op, op->span};
     ValMap same = {.arena = h->f->arena};
     in[n++] = b_op(top, OP_T_buffer, 0, t, 0, NULL);
-    in[0]->def->imm = h->walk_bytes / (h->groups * SLOT_ROWS * SPAN);
+    in[0]->def->imm = h->walk_bytes / (h->groups * h->tiles * SLOT_ROWS * SPAN);
     in[0]->def->attr = h->walk_at;
     in[0]->name = a.p->name;
     in[n++] = op->in[0];
@@ -176,7 +182,12 @@ static void store_by_tma(Hop *h, Builder *top, Op *op) {
     for (int i = 0; window && i + 1 < w.n; i++) in[n++] = w.at[i].radix ? w.at[i].radix : b_const(&b, EL_index, 1);
     Op *s = hop_effect(&b, OP_T_tma_store, n, in);
     s->nidx = op->nidx;
-    s->imm = window ? hop_window_map(h, &a, &w, SPAN, SLOT_ROWS) : tensor_map(h, &a, size);
+    s->imm = window ? hop_window_map(h, &a, &w, SPAN, SLOT_ROWS) : tensor_map(h, &a, SPAN / size);
+    int64_t last = axis_extent(p->col) % (SPAN / size);
+    if (last) {
+        tensor_map(h, &a, last);
+        s->attr = 1;
+    }
     op_remove(op);
 }
 
@@ -284,8 +295,15 @@ static void loop_over_tiles(Walk *w, Region *r, int role) {
     Op *first = r->first;
     Builder b = {f, r, first, h->loop->span};
     Val *zero = hop_i32(&b, 0), *init[] = {zero, zero, zero}, *range[] = {w->program->out[0], w->within ? w->units : w->end, w->walkers}, *number, *arg[3];
+    bool skips = h->tiles > 1 && role == CONSUMERS;
+    if (skips) {
+        Ring from = hop_pingpong_begin(h, &b, range);
+        init[0] = from.stage;
+        init[1] = from.phase;
+    }
     Region *body = enclose(w, first, r->last, range, n, init, &number, arg);
     ValMap map = {.arena = f->arena};
+    Val *unit = number;
     if (w->within) {
         Builder outer = {f, body, first, h->loop->span}, top = {f, NULL, first, h->loop->span};
         Val *one = b_const(&outer, EL_index, 1), *two = b_const(&outer, EL_index, 2), *rows = w->within->in[1], *half;
@@ -313,6 +331,12 @@ static void loop_over_tiles(Walk *w, Region *r, int role) {
         for (int k = 0; k < w->tile.at[i]->nout; k++) replace_uses(body, w->tile.at[i]->out[k], map_get(&map, w->tile.at[i]->out[k]));
     for (int i = 0; i < n; i++) replace_uses(body, start[i], arg[i]);
     Builder last = {f, body, NULL, h->loop->span};
+    if (skips) {
+        hop_pingpong_turns(h, h->end[role].stage->def, unit, w->program->out[0], w->walkers, w->end);
+        Ring next = hop_pingpong_skip(h, &last, (Ring){end[0], end[1]});
+        end[0] = next.stage;
+        end[1] = next.phase;
+    }
     if (n == 3) end[2] = b_binary(&last, OP_xor, arg[2], hop_i32(&last, 1));
     hop_effect(&last, OP_T_yield, n, end);
 }

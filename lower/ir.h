@@ -126,6 +126,8 @@ struct Fn {                         // one kernel, specialised
     int      kept;                  // tiles that a program has room for from one loop to the next (keep.c), else 0
     int      slices;                // of a block's consumers that share a loop's trips (hopper_slices.c), else 0
     const char *slices_refused;     // why the pass `pipeline` made none, though asked to
+    int      tiles;                 // that a walking block makes at a time, each by a consumer group of its own (hopper_pingpong.c)
+    const char *pingpong_refused;   // why the pass `pipeline` made that one, though asked for two
     int      parts;                 // programs that share a tile's loop (split.c), else 0
     const char *split_refused;      // why the pass `split` left the kernel as it was, though asked for parts
     uint32_t buffer_bytes;          // shared memory of the rings, laid out by the pass `pipeline`

@@ -15,7 +15,7 @@
 // result is held, what waits for it, and what loops and branches carry of either; and what they carry that a product reads from
 // registers, attention's probabilities. A web is what such steps join: acc to
 // acc + a * b, a loop's start to its argument to what the trip hands on. No two values of a web may be needed at
-// once; should that happen, accumulators are values of LLVM's after all, which is also how it is where groups take turns.
+// once; should that happen, accumulators are values of LLVM's after all, which is also how it is where groups take turns within a trip.
 #include "lower/gen.h"
 
 #include <string.h>
@@ -204,7 +204,7 @@ Accs *acc_open(Gen *g) {
     bool products = false, turns = false;
     for (const Op *op = op_walk(body, NULL); op; op = op_walk(body, op)) {
         products |= op->code == OP_T_wgmma;
-        turns |= op->code == OP_T_turn_pass;
+        turns |= op->code == OP_T_turn_pass && !op->attr;
     }
     if (!products || turns) return NULL;
     size_t n = g->f->nvals + 1;

@@ -118,7 +118,7 @@ void emit_fence_async(Gen *g, Op *op) {
 // consumers', 2 and 3: tma_store's). ptxas moves arithmetic across barriers, so an arrival after x is made to depend on x, by
 // the predicate of a shuffle of it: whether lane 0 exists, which is always so.
 
-static LLVMValueRef group_of(Gen *g) { return LLVMBuildLShr(g->B, g->warp, gen_i32(g, 2), ""); }
+static LLVMValueRef group_of(Gen *g) { return g->slice ? g->slice : LLVMBuildLShr(g->B, g->warp, gen_i32(g, 2), ""); }
 
 void emit_turn_wait(Gen *g, Op *op) {
     LLVMValueRef args[] = {group_of(g)};

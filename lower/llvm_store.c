@@ -18,7 +18,7 @@ typedef struct Out {
     const Op *op;
     const Val *v, *row, *col;
     LLVMValueRef group, elected, slot;   // the warp group; is this its thread that talks to the copy engine; byte of its first slot
-    int    size, span, blocks, spans;    // of an element; columns of a span; times 64 rows; spans of a row
+    int    size, span, blocks, spans;    // of an element; columns of a span; times 64 rows; spans of a row, the last of which may be narrower
 } Out;
 
 static LLVMValueRef add(Gen *g, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildAdd(g->B, a, b, ""); }
@@ -29,7 +29,7 @@ static LLVMValueRef times(Gen *g, LLVMValueRef x, int64_t k) { return LLVMBuildM
 
 static void group_barrier(const Out *o) {
     Gen *g = o->g;                                       // 0 and 1 are the block's and the consumers'
-    gen_call(g, "llvm.nvvm.barrier.cta.sync.aligned.count", 2, (LLVMValueRef[]){add(g, o->group, gen_i32(g, 2)), gen_i32(g, 128)}, 0, NULL);
+    gen_call(g, "llvm.nvvm.barrier.cta.sync.aligned.count", 2, (LLVMValueRef[]){add(g, g->slice ? g->slice : o->group, gen_i32(g, 2)), gen_i32(g, 128)}, 0, NULL);
 }
 
 static void elected(Gen *g, LLVMValueRef cond, LLVMBasicBlockRef *go) {
@@ -51,16 +51,23 @@ static void wait_read(Gen *g, int in_flight) {
 // First register of rows `block` of 64 and eight columns `eight`.
 static int reg_at(const Out *o, int block, int eight) { return 4 * (block * (int)(axis_extent(o->col) / 8) + eight); }
 
+static int eights(const Out *o, int span) {              // of columns, in a span
+    int left = (int)axis_extent(o->col) - span * o->span;
+    return (left < o->span ? left : o->span) / 8;
+}
+
 static void put_16bit(const Out *o, LLVMValueRef slot, int block, int span) {
     Gen *g = o->g;
     LLVMValueRef l = g->lane, row = add(g, bits(g, l, 0, 7), times(g, bits(g, l, 3, 1), 8));
     row = add(g, row, times(g, bits(g, g->warp, 0, 3), 16));
     LLVMValueRef chunk = LLVMBuildXor(g->B, bits(g, l, 4, 1), bits(g, l, 0, 7), ""), base = add(g, slot, times(g, row, 128));
-    for (int e = 0; e < 8; e += 2) {
+    for (int e = 0, n = eights(o, span); e < n; e += 2) {
+        bool two = e + 1 < n;
         LLVMValueRef x = LLVMBuildXor(g->B, chunk, gen_i32(g, e), ""), args[5];
         args[0] = LLVMBuildPtrToInt(g->B, gen_ring(g, add(g, base, times(g, x, 16))), g->i32, "");
-        for (int k = 0; k < 4; k++) args[1 + k] = gen_word(g, o->v, reg_at(o, block, span * 8 + e) + 2 * k, 2);
-        gen_asm(g, LLVMVoidTypeInContext(g->C), "stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0], {$1, $2, $3, $4};", "r,r,r,r,r,~{memory}", 5, args, true, true);
+        for (int k = 0; k < (two ? 4 : 2); k++) args[1 + k] = gen_word(g, o->v, reg_at(o, block, span * 8 + e) + 2 * k, 2);
+        gen_asm(g, LLVMVoidTypeInContext(g->C), two ? "stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0], {$1, $2, $3, $4};" : "stmatrix.sync.aligned.m8n8.x2.shared.b16 [$0], {$1, $2};",
+                two ? "r,r,r,r,r,~{memory}" : "r,r,r,~{memory}", two ? 5 : 3, args, true, true);
     }
 }
 
@@ -70,7 +77,7 @@ static void put_32bit(const Out *o, LLVMValueRef slot, int block, int span) {
     LLVMValueRef below = LLVMBuildLShr(g->B, g->lane, gen_i32(g, 2), ""), c = bits(g, g->lane, 0, 3);
     LLVMValueRef base = add(g, slot, times(g, add(g, below, times(g, bits(g, g->warp, 0, 3), 16)), 128));
     base = add(g, base, times(g, bits(g, c, 0, 1), 8));
-    for (int e = 0; e < 4; e++) {
+    for (int e = 0; e < eights(o, span); e++) {
         LLVMValueRef x = LLVMBuildXor(g->B, add(g, bits(g, c, 1, 1), gen_i32(g, 2 * e)), below, ""), at = add(g, base, times(g, x, 16));
         for (int h = 0; h < 2; h++) {
             LLVMValueRef w = LLVMGetUndef(pair);
@@ -119,7 +126,7 @@ static void send(const Out *o, LLVMValueRef slot, LLVMValueRef *at, int span) {
     char name[64];
     snprintf(name, sizeof name, "llvm.nvvm.cp.async.bulk.tensor.s2g.%s.%dd", map->im2col ? "im2col" : "tile", rank);
     a[n++] = gen_ring(g, slot);
-    a[n++] = gen_param(g, SLOT_TENSORMAP, (int)op->in[1]->def->imm, (int)op->imm);
+    a[n++] = gen_param(g, SLOT_TENSORMAP, (int)op->in[1]->def->imm, (int)op->imm + (op->attr && span == o->spans - 1));
     for (int i = 0; i < rank; i++) a[n++] = i ? at[map->map_dim[i]] : add(g, at[map->map_dim[i]], gen_i32(g, span * o->span));      // innermost first
     a[n++] = gen_i64(g, 0);                                                  // no cache hint
     a[n++] = LLVMConstInt(g->i1, 0, 0);
@@ -132,13 +139,14 @@ void emit_tma_store(Gen *g, Op *op) {
     Out o = {.g = g, .op = op, .v = op->in[2 + op->nidx], .row = op->in[3 + op->nidx], .col = op->in[4 + op->nidx]};
     o.size = elem_bytes((Elem)buf->type.elem);
     o.span = (int)buf->type.shape[1];
-    o.spans = (int)axis_extent(o.col) / o.span;
+    o.spans = ((int)axis_extent(o.col) + o.span - 1) / o.span;
     o.blocks = (int)axis_extent(o.row) / 64 / g->f->groups;
     o.group = LLVMBuildLShr(g->B, g->warp, gen_i32(g, 2), "");
     o.elected = LLVMBuildAnd(g->B, LLVMBuildICmp(g->B, LLVMIntEQ, bits(g, g->warp, 0, 3), gen_i32(g, 0), ""),
                              LLVMBuildICmp(g->B, LLVMIntEQ, g->lane, gen_i32(g, 0), ""), "");
     int slot_bytes = 64 * 128, all = o.blocks * o.spans, slots = (int)buf->def->imm, step = slots < all ? 1 : all;
     LLVMValueRef first = add(g, gen_i32(g, buf->def->attr), times(g, o.group, slot_bytes)), slot[64], at[MAX_RANK];
+    if (g->slice) first = add(g, first, times(g, g->slice, slots * slot_bytes));
     for (int n = 0; n < slots; n++) slot[n] = add(g, first, gen_i32(g, n * g->f->groups * slot_bytes));
     for (int n = 0; n < all; n += step) {
         LLVMBasicBlockRef go;

@@ -83,6 +83,7 @@ static World world(void)
 
 static int parts;                                                    // that a tile's loop is split in
 static int slices;                                                   // of a block's consumers
+static int pingpong;                                                 // tiles that a block makes at a time
 static int cluster;                                                  // blocks of one; 0: none
 static unsigned fixed;                                               // parameters, by bit, that nothing writes meanwhile
 
@@ -94,7 +95,7 @@ static Fn *build(World *w, const char *name, const char *arch)       // arch NUL
     Fn *f = ir_build(w->s, k);
     if (!arch) return f;
     for (int i = 0; i < f->launch->nparams; i++) f->launch->params[i].fixed = fixed >> i & 1;
-    CompileOptions opt = {.target = target_find(arch), .verify = true, .schedule = {.stages = slices > 1 ? 4 : 2, .split = parts, .slices = slices, .cluster = cluster}};
+    CompileOptions opt = {.target = target_find(arch), .verify = true, .schedule = {.stages = slices > 1 ? 4 : 2, .split = parts, .slices = slices, .pingpong = pingpong, .cluster = cluster}};
     if (!lower_run(f, &opt)) { diag_print(w->s, stderr, DIAG_short, false); fail(); }
     return f;
 }
@@ -314,6 +315,28 @@ static void test_parts_agree(void **state)
     parts = 0;
 }
 
+// Each group of a block makes every second tile of it: of none, one, two and more, of pixels too; more trips than stages.
+static void test_pingpong_agrees(void **state)
+{
+    (void)state;
+    fill();
+    pingpong = 2;
+    agrees("matmul", "sm_90a", OP_T_turn_wait);
+    agrees("conv", "sm_90a", OP_T_turn_wait);
+    cluster = 2;
+    agrees("matmul", "sm_90a", OP_T_turn_wait);
+    cluster = 0;
+    World w = world();
+    Fn *f = build(&w, "attention", "sm_90a");                        // two products
+    assert_false(has_op(f, OP_T_slice));
+    assert_non_null(f->pingpong_refused);
+    parts = 2;
+    f = build(&w, "matmul", "sm_90a");                               // a tile is stored by the last of its parts
+    assert_true(has_op(f, OP_T_slice) == (f->pingpong_refused == NULL));
+    pingpong = parts = 0;
+    session_free(w.s);
+}
+
 // Four trips in 2, 3 (two each: the last has none) and 8 parts, read one to seven at once.
 static void test_merges_agree(void **state)
 {
@@ -364,6 +387,7 @@ static void without(const char *arch, OpCode code, int nth, const char *words)
     World w = world();
     Fn *f = build(&w, "matmul", arch);
     char *fault = NULL;
+    if (f->walks) f->walks = 1;
     for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) {
         if (op->code != code || nth-- > 0) continue;
         for (int i = 0; i < op->nout; i++) replace_uses(&f->body, op->out[i], op->in[i]);
@@ -391,12 +415,16 @@ static void test_what_is_missing_is_told(void **state)
     without("sm_90a", OP_T_mbar_wait, 0, "of stage");             // the producer's, on empty stages
     without("sm_90a", OP_T_mbar_wait, 1, "of stage");             // the consumers', on full ones
     without("sm_90a", OP_T_wgmma_wait, 1, "still writing");       // the one after the loop
+    pingpong = 2;
+    without("sm_90a", OP_T_turn_wait, 0, "deadlock");
+    without("sm_90a", OP_T_turn_pass, 0, "deadlock");
+    pingpong = 0;
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_pipelines_agree), cmocka_unit_test(test_roles_agree), cmocka_unit_test(test_fixed_inputs_agree),
-        cmocka_unit_test(test_clusters_agree), cmocka_unit_test(test_shares_agree), cmocka_unit_test(test_parts_agree), cmocka_unit_test(test_slices_agree),
+        cmocka_unit_test(test_clusters_agree), cmocka_unit_test(test_shares_agree), cmocka_unit_test(test_parts_agree), cmocka_unit_test(test_slices_agree), cmocka_unit_test(test_pingpong_agrees),
         cmocka_unit_test(test_merges_agree), cmocka_unit_test(test_what_is_missing_is_told)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
