@@ -218,7 +218,7 @@ bool access_shape(Facts *s, const Op *op, Access *a) {
     a->nidx = op->nidx;
     a->idx = op->in + first;
     if (op->code == OP_T_load) a->type = op->out[0]->type;
-    else if (op->code == OP_T_store) a->type = type_union(op->in[1 + op->nidx]->type, (union_axes(op, &a->type), a->type));
+    else if (op->code == OP_T_store || op->code == OP_T_row_store) a->type = type_union(op->in[1 + op->nidx]->type, (union_axes(op, &a->type), a->type));
     else union_axes(op, &a->type);
     a->contiguous = -1;
     a->vec = 1;

@@ -402,6 +402,12 @@ static void insert_conversions(Assign *s) {
             int row = type_axis(&v->type, op->in[3 + op->nidx]), col = type_axis(&v->type, op->in[4 + op->nidx]);
             op->in[2 + op->nidx] = converted(s, op, v, layout_mma_acc(s->f->arena, &v->type, row, col, s->f->warps, 1));
         }
+        else if (op->code == OP_T_row_store) {
+            Val **v = &op->in[1 + op->nidx];
+            const Type *t = &(*v)->type;
+            *v = converted(s, op, *v, layout_mma_acc(s->f->arena, t, type_axis(t, op->in[3 + op->nidx]), type_axis(t, op->in[4 + op->nidx]), s->f->warps, 1));
+            for (int i = 1; i <= op->nidx; i++) need(s, op, i, (*v)->layout, t);
+        }
         else if (op->code == OP_T_part_get && is_tile(o)) {
             Op *put = op->in[1]->def;
             put->in[2 + op->attr] = converted(s, put, put->in[2 + op->attr], o->layout);

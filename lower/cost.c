@@ -18,7 +18,7 @@ static const double START = 3.2;                                    // us: an em
 static const double POWER = 0.84, MMA_SYNC = 0.58;                  // of the peak
 static const double APART = 1.25, CROSSED = 2.7;                    // rows of TMA that are no whole lines of 128 bytes; no whole sectors of 32
 static const double HALVES = 1.3, QUARTERS = 2.5;                   // boxes of 64 and 32 bytes a row
-static const double STORED = 12e3;                                  // one by one, a us and multiprocessor
+static const double STORED = 12e3, STORED_ROWS = 30e3;              // elements a us and multiprocessor: one by one; rows at their own alignment
 static const double ELEMENTS = 5e3, SPREAD = 4096;                  // read one by one, a us and multiprocessor; smaller tiles have too few warps, without roles
 static const double ALONE = 1.02;                                   // one warp group: nobody multiplies while it waits
 static const double OP_US = 0.62e-3, FUN_OPS = 4, STORE_OPS = 4;    // an op of an element after the loop
@@ -53,7 +53,8 @@ typedef struct Work {
     int64_t trips, programs;
     double  unique;                 // bytes of all tensors
     bool    splits, promoted, sync;  // sync: some product is not by wgmma, and so none is
-    bool    scattered;              // rows of a result that 16 bytes do not divide are stored element by element
+    bool    scattered, rows;        // rows of a result that 16 bytes do not divide are stored element by element; or by warps that walk (hopper_rows.c)
+    bool    turned;                 // the transposed product is made
     bool    alone, narrow;          // a block to a program, as tiles that TMA does not store need; rows that TMA does not fetch
 } Work;
 
@@ -161,6 +162,7 @@ static bool product(Work *w, const Target *t, Facts *s, const int64_t *dims, con
     if (f8 ? 2 * regs > PROMOTED_REGS : regs > ACC_REGS) return false;
     double each = cols / 2.0 > 18 + cols / 4.0 ? cols / 2.0 : 18 + cols / 4.0;
     w->promoted |= f8;
+    w->turned |= cols != n;
     w->alone |= cols != n || cols % 64;
     w->clocks += (double)(rows / 64) * (double)(k * bytes / 32) * each * (groups > 1 ? 1 : ALONE);
     return true;
@@ -199,6 +201,7 @@ static bool work_of(Fn *f, const Target *t, const int64_t *dims, Work *w) {
     const Op *loop = loop_of(f);
     Facts *s = facts_new(f);
     int64_t lo, hi, step;
+    bool any = false;                                                               // results of other than 2 or 4 bytes
     *w = (Work){0};
     if (!loop || !number(s, loop->in[0], dims, &lo) || !at_most(s, loop->in[1], dims, &hi) || !number(s, loop->in[2], dims, &step) || step < 1) return false;
     for (const Op *op = loop->reg[0]->first; op; op = op->next) if (op->code == OP_T_dot && !product(w, t, s, dims, op)) return false;
@@ -212,10 +215,13 @@ static bool work_of(Fn *f, const Target *t, const int64_t *dims, Work *w) {
         int64_t n = 1, d = 1;
         if (x->kind != PK_TENSOR) continue;
         for (int i = 0; i < x->rank; i++) { if (!count(x->dim[i], dims, &d)) return false; n *= d; }
-        w->scattered |= x->mode != PM_IN && d * elem_bytes(x->elem) % 16;
+        int bytes = elem_bytes(x->elem);
+        w->scattered |= x->mode != PM_IN && d * bytes % 16;
+        any |= x->mode != PM_IN && bytes != 2 && bytes != 4;
         w->unique += (double)n * elem_bytes(x->elem);
     }
-    w->alone |= w->scattered;
+    w->rows = w->scattered && w->clocks && !w->turned && !any;
+    w->alone = !w->rows && (w->alone || w->scattered);
     w->splits = split_refusal(f) == NULL;
     return count(f->launch->programs, dims, &w->programs);
 }
@@ -234,7 +240,7 @@ static double launch_us(const Work *w, const Target *t, int parts, bool walks) {
     trip += w->elements / ELEMENTS;
     if (w->narrow && w->tile < SPREAD) trip *= SPREAD / w->tile;
     double rounds = (double)(int64_t)((programs + sms - 1) / sms), at_once = programs < sms ? programs : sms;
-    double last = w->tile_bytes / 2 * r->last, end = r->end + w->end + (w->scattered ? w->tile / STORED : 0);
+    double last = w->tile_bytes / 2 * r->last, end = r->end + w->end + (w->scattered ? w->tile / (w->rows ? STORED_ROWS : STORED) : 0);
     double us = rounds * (trips * trip + end) + last, again = programs * trips * w->bytes - w->unique;
     double drawn = w->unique / at_once / r->draw + r->end + last;
     double memory = (w->unique + (again > 0 ? again * r->again : 0)) / (t->gbs * r->memory * 1e3) * (1 + r->few * (sms - at_once) / sms);
@@ -273,6 +279,6 @@ bool cost_of(Fn *f, const CompileOptions *opt, const Schedule *given, const int6
         out->schedule.split = parts = tried[i];
     }
     // One short round needs no loading ahead, and a tile is stored sooner by its own threads than by the copy engine.
-    if (!given->walk && !given->blocks && w.programs * parts <= t->sms && out->us < SHORT) out->schedule.walk = 1;
+    if (!given->walk && !given->blocks && !w.rows && w.programs * parts <= t->sms && out->us < SHORT) out->schedule.walk = 1;
     return true;
 }

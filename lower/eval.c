@@ -423,14 +423,14 @@ static bool elementwise(OpCode c)
 
 static Space *space_of(Eval *e, const Op *op)
 {
-    bool store = op->code == OP_T_store || op->code == OP_T_ptrstore || op->code == OP_T_atomic;
+    bool rows = op->code == OP_T_row_store, store = rows || op->code == OP_T_store || op->code == OP_T_ptrstore || op->code == OP_T_atomic;
     bool whole = op->code == OP_T_assert || op->code == OP_T_print;
     bool load = op->code == OP_T_load || op->code == OP_T_ptrload;
     bool rename = op->code == OP_T_rename;
     if ((!store && !whole && !load && !rename && !elementwise((OpCode)op->code)) || (whole && !op->nin)) return NULL;
     const Type *in[MAX_FEED];
     Type over = store ? op_places(op) : whole ? op->in[0]->type : op->out[0]->type, renamed = over;
-    int  first = op->in[0]->type.kind == TY_TENSOR, n = rename ? 1 : op->nin - first;
+    int  first = op->in[0]->type.kind == TY_TENSOR, n = rename ? 1 : rows ? op->nidx + 1 : op->nin - first;
     for (int i = 0; i < n; i++) in[i] = &op->in[first + i]->type;
     if (rename) {                                             // the axes stay where they are in memory
         renamed = op->in[0]->type;

@@ -300,6 +300,8 @@ void eval_store(Eval *e, const Step *s)
     }
 }
 
+void eval_row_store(Eval *e, const Step *s) { eval_store(e, s); }
+
 // ---- pointers ------------------------------------------------------------------------------------
 
 static int64_t lane_in(const Rows *r, int k, int64_t i) { return r->off[k] + i * stride_of(r->s, k); }

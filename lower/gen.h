@@ -156,6 +156,10 @@ void         acc_put(Gen *g, const Val *from, const Val *to);      // where `fro
 void         acc_take(Gen *g, const Val *v);                       // where v comes to be: moves into values, if it is read
 void         acc_take_text(Accs *a, const Val *v, int from, Buf *text, Buf *cons);      // the same as part of other assembly
 
+// ---- hopper_rows.c: bytes from row to row of a slot; how many columns of a row at a time have a slot of so many bytes for 16 rows
+int64_t      row_pitch(int64_t columns, int size);
+int64_t      row_chunk(int64_t columns, int size, int64_t warp_bytes);
+
 // ---- llvm_lines.c
 void         lines_open(Gen *g);
 void         lines_at(Gen *g, const Op *op);

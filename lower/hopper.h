@@ -75,6 +75,7 @@ typedef struct Hop {
     Val    *once, *once_free;       // and of what is loaded once a tile
     uint32_t once_bytes;
     int     cluster;                // blocks that load for each other what all of them want; 1: none
+    bool    by_rows, odd_rows;      // results leave row by row, each as it is aligned, since some rows begin where TMA cannot write
     int64_t tile_bytes;             // of the widest result
     uint32_t walk_bytes, walk_at;   // of the slots through which a walking block stores; 0: a block to a program
     uint32_t fixed_bytes;           // of a stage, that a second producer brings; 0: there is one producer
@@ -132,6 +133,15 @@ void hop_pingpong_turns(Hop *h, Op *loop, Val *tile, Val *first, Val *walkers, V
 // then the roles, made for one tile, go round.
 uint32_t hop_walk_bytes(Hop *h);
 void hop_walk(Hop *h, Op *roles);
+
+// hopper_rows.c: stores of tiles whose rows 16 bytes do not divide (Hop.by_rows). Bytes for a whole tile, and for the least slots.
+int64_t  row_pitch(int64_t columns, int size);
+int64_t  row_chunk(int64_t columns, int size, int64_t warp_bytes);
+bool     hop_aligned(Hop *h, const Access *a);                   // its rows begin at multiples of 16 bytes
+bool     hop_row_storable(Hop *h, const Op *op);
+int64_t  hop_row_bytes(const Hop *h, const Op *op);
+uint32_t hop_least_row_bytes(const Hop *h);
+void     hop_store_rows(Hop *h, Builder *top, Op *op);
 
 // hopper_early.c: bytes of a stage that a producer of its own brings, which does not wait for earlier launches (Operand.fixed); 0:
 // there is one producer. Then where the consumers wait.

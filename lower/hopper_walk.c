@@ -16,7 +16,7 @@
 //
 // Applies to kernels with one product, two in a chain (attention), or several side by side (a gated layer), whose tiles are all stored where TMA can: a plain
 // output tensor, its innermost index along the last product's columns, 2- or 4-byte elements, 128 bytes of them at least (where a row is no whole number of spans, the
-// last one has a tensor map of its own, with a narrower box), the tile ending with the tensor; its rows along one dimension, or pixels (hopper_window.c). Where one round is all that a launch has, there is nothing to load ahead (Schedule.walk is 1 then). Others keep a
+// last one has a tensor map of its own, with a narrower box), the tile ending with the tensor; its rows along one dimension, or pixels (hopper_window.c); or whose rows begin where TMA cannot write (hopper_rows.c). Where one round is all that a launch has, there is nothing to load ahead (Schedule.walk is 1 then). Others keep a
 // block to a program (a converted tile would need shared memory beside the ring; where the slots would leave less than two
 // stages, there is no room), and so do transposed products, whose tiles are small.
 //
@@ -57,7 +57,6 @@ static bool storable(Hop *h, Op *op) {
     for (int i = 0; rows && i < w.n; i++) rows = !w.at[i].step && !w.at[i].base.c && !w.at[i].base.nterm;
     for (int d = 0; d < a.nidx; d++) {
         const Affine *x = &a.aff[d];
-        if (d != a.inner && !a.unit[d] && !fact_stride_divides(h->facts, a.param, d, 16 / size)) return false;
         if (window && d + 1 < a.nidx) continue;
         if (x->ntile || x->naxis > 1) return false;
         if (!x->naxis) continue;
@@ -67,10 +66,7 @@ static bool storable(Hop *h, Op *op) {
         else if (axis == p->row) rows = true;
         else return false;
     }
-    const Affine *inner = &a.aff[a.inner];                     // TMA wants the innermost coordinate at 16 bytes
-    bool aligned = inner->c * size % 16 == 0;
-    for (int t = 0; t < inner->nterm; t++) aligned = aligned && (inner->term[t].k * size % 16 == 0 || fact_divides(h->facts, inner->term[t].v, 16 / size));
-    return rows && cols && aligned;
+    return rows && cols && hop_aligned(h, &a);
 }
 
 // Of columns, the last of which may be narrower.
@@ -82,9 +78,9 @@ static int64_t whole_spans(const Hop *h, const Op *store) {
 static bool epilogue(Hop *h, Op *first, bool once, int *stores) {
     for (Op *op = first; op; op = op->next) {
         bool tile = op->code == OP_T_store && op_value(op)->type.rank >= 2;
-        if (tile && (!once || !storable(h, op))) return false;
+        if (tile && (!once || !(h->by_rows ? hop_row_storable(h, op) : storable(h, op)))) return false;
         *stores += tile;
-        int64_t bytes = tile ? axis_extent(h->p[h->np - 1].row) * whole_spans(h, op) * SPAN : 0;
+        int64_t bytes = !tile ? 0 : h->by_rows ? hop_row_bytes(h, op) : axis_extent(h->p[h->np - 1].row) * whole_spans(h, op) * SPAN;
         if (bytes > h->tile_bytes) h->tile_bytes = bytes;
         for (int i = 0; i < op->nreg; i++) if (!epilogue(h, op->reg[i]->first, once && op->code == OP_T_if, stores)) return false;
     }
@@ -119,10 +115,17 @@ static bool one_round(Hop *h) {
 }
 
 uint32_t hop_walk_bytes(Hop *h) {
-    int stores = 0;
-    if (h->opt->schedule.walk == 1 || one_round(h)) return 0;
-    if (!one_tile(h) || h->p[0].swapped || !hop_program(h->f) || !epilogue(h, h->loop->next, true, &stores) || !stores) return 0;
-    return (uint32_t)(SLOTS * h->groups * h->tiles * SLOT_ROWS * SPAN);
+    if (h->opt->schedule.walk == 1 || one_round(h) || !one_tile(h) || h->p[0].swapped || !hop_program(h->f)) return 0;
+    for (int rows = 0; rows < 2; rows++) {
+        int stores = 0;
+        h->by_rows = rows;
+        h->tile_bytes = 0;
+        if (!epilogue(h, h->loop->next, true, &stores) || !stores) continue;
+        if (!rows) return (uint32_t)(SLOTS * h->groups * h->tiles * SLOT_ROWS * SPAN);
+        if (h->odd_rows) return h->tiles > 1 ? (uint32_t)h->tile_bytes : hop_least_row_bytes(h);
+    }
+    h->by_rows = false;
+    return 0;
 }
 
 // A tile whose spans take turns in the slots waits for the copy engine, which is busy with loads for the next tiles: 1.5 us of
@@ -194,7 +197,7 @@ static void store_by_tma(Hop *h, Builder *top, Op *op) {
 static void store_all(Hop *h, Builder *top, Region *r) {
     for (Op *op = r->first, *next; op; op = next) {
         next = op->next;
-        if (op->code == OP_T_store && op_value(op)->type.rank >= 2) store_by_tma(h, top, op);
+        if (op->code == OP_T_store && op_value(op)->type.rank >= 2) (h->by_rows ? hop_store_rows : store_by_tma)(h, top, op);
         else if (op->code == OP_T_if) for (int i = 0; i < 2; i++) store_all(h, top, op->reg[i]);
     }
 }

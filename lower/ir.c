@@ -560,7 +560,7 @@ Val *op_value(const Op *op)
     switch (op->code) {
     case OP_T_store:    return op->in[op->nin - 1];
     case OP_T_ptrstore: return op->in[1];
-    case OP_T_atomic:   return op->in[1 + op->nidx];
+    case OP_T_row_store: case OP_T_atomic: return op->in[1 + op->nidx];
     default:            return NULL;
     }
 }

@@ -607,6 +607,7 @@ static int index_count(const Op *op)
     case OP_T_store:      return op->nin - 2;
     case OP_T_atomic:     return op->in[0]->type.kind == TY_TENSOR ? op->nin - 2 - (op->sub == TA_cas) - !!(op->flags & HAS_WHERE) : 0;
     case OP_T_copy_async: return op->nin - 3;
+    case OP_T_row_store:  return op->nin - 5;
     case OP_T_tma_store:  return op->nin > 1 ? op->in[1]->type.rank : 0;
     case OP_T_tma_load:   return op->nin > 3 ? op->in[3]->type.rank : 0;
     default:              return 0;

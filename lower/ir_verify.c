@@ -745,6 +745,18 @@ static void check_tma_store(Check *c, const Op *op)
         if (type_axis(&v->type, op->in[3 + n + i]) < 0) problem(c, "the row and the column must be the value's axes");
 }
 
+static void check_row_store(Check *c, const Op *op)
+{
+    if (!want_access(c, op)) return;
+    int n = op->nidx;
+    if (op->nin != 5 + n) { problem(c, "the operands are a tensor, its indices, the value, a buffer, and the value's row and column axis"); return; }
+    const Val *v = op_value(op);
+    want_kind(c, op, 2 + n, TY_BUFFER, "a buffer");
+    if (!is_tile(v) || v->type.rank != 2 || elem_of(v) != elem_of(op->in[0])) { problem(c, "the value must be a tile of two axes and of the tensor's element type"); return; }
+    for (int i = 0; i < 2; i++)
+        if (type_axis(&v->type, op->in[3 + n + i]) < 0) problem(c, "the row and the column must be the value's axes");
+}
+
 static void check_wgmma(Check *c, const Op *op)
 {
     if (op->in[0]->type.kind != TY_BUFFER) want_tiles(c, op, 0, 1);

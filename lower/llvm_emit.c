@@ -122,7 +122,7 @@ static void want_region(Gen *g, const Region *r) {
         for (int i = op->nreg - 1; i >= 0; i--) want_region(g, op->reg[i]);
         if (!active) continue;
         int first = op->code == OP_T_copy_async ? 3 : 1;
-        bool access = op->code == OP_T_load || op->code == OP_T_store || op->code == OP_T_copy_async;
+        bool access = op->code == OP_T_load || op->code == OP_T_store || op->code == OP_T_row_store || op->code == OP_T_copy_async;
         for (int i = 0; i < op->nin; i++)
             if (!access || i < first || i >= first + op->nidx) want(g, op->in[i]);
         if (!access) continue;

@@ -77,7 +77,8 @@
     X(mbar_wait,    NONE,    3,  3,   0,  0, "S",   2, "bar, stage, parity: until the phase of that parity is complete") \
     X(tma_load,     NONE,    4, 255,  0,  0, "RWA", 2, "buffer, stage, bar, tensor, coordinate.. (nidx, one a dimension, index of lane 0), offset.. (of a window, one a spatial dimension: im2col mode); imm: number of the tensor map; attr > 1: each of the attr blocks of the cluster, which all want this box, brings its part to all of them") \
     X(tma_store,    NONE,    5, 255,  0,  0, "WA",  2, "buffer, tensor, coordinate.. (nidx, one a dimension, index of lane 0), value, row, col axis, length.. (where rows are pixels: of a spatial dimension, innermost first): through the buffer by TMA, what lies past the tensor's end is left out; imm: number of the tensor map; attr 1: the last span of columns is narrower and has the next one") \
-    X(tma_store_wait, NONE,  0,  0,   0,  0, "S",   2, "until this program's tma_stores are done with shared memory") \
+    X(row_store,    NONE,    5, 255,  0,  0, "WA",  2, "tensor, index.. (nidx), value, buffer, row, col axis: a store whose rows pass through shared memory, each where its alignment in the tensor is kept") \
+    X(tma_store_wait, NONE,  0,  0,   0,  0, "S",   2, "until this program's tma_stores and row_stores are done with shared memory") \
     X(turn_wait,    NONE,    0,  0,   0,  0, "S",   2, "of two consumer groups: until the other one has passed the turn (imm 1: the first group alone; attr 1: they are slices of the consumers)") \
     X(turn_pass,    NONE,    0,  1,   0,  0, "S",   2, "x?: passes the turn to the other consumer group, once this one has x (imm 1: the second group alone; attr 1: they are slices of the consumers)") \
     X(fence_async,  NONE,    0,  0,   0,  0, "S",   2, "generic shared writes before it are seen by TMA and wgmma after it") \

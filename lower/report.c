@@ -120,6 +120,10 @@ static void region(Rpt *r, const Region *reg) {
             buf_printf(r->out, "store %-10s TMA, 64 x %lld a warp group at a time\n", param_name(r, op->in[1]), (long long)t->shape[1]);
             break;
         }
+        case OP_T_row_store:
+            where(r, op);
+            buf_printf(r->out, "store %-10s 16 rows a warp through shared memory, each at its own alignment: 16 bytes do not divide them\n", param_name(r, op->in[0]));
+            break;
         case OP_T_copy_async:
             where(r, op);
             buf_printf(r->out, "load  %-10s cp.async, %lld stages\n", param_name(r, op->in[2]), (long long)op->in[0]->def->imm);

@@ -1,0 +1,242 @@
+// Tiles of accumulators to global memory where 16 bytes do not divide the rows: row_store (hopper_rows.c says when).
+//
+// Each warp has 16 rows of 64, and a slot of shared memory for some of their columns. A row lies there as far behind a
+// multiple of 16 bytes as in the tensor, its `shift`:
+//
+//     tensor   |. . s s s s s s | s s s s s s s s | s s s . . . . .|      . another tile's, or the next row's
+//     slot     |. . s s s s s s | s s s s s s s s | s s s . . . . .|      16 bytes each
+//                   head           middle           tail
+//
+// The middle goes 16 bytes a lane, the rest by elements, eight lanes a row (four for 4 bytes). Nothing but the warp waits.
+//
+// An accumulator's registers are (column, column + 1), (row + 8), then eight columns on (layout_mma_acc). Of 16-bit elements
+// two are a word; where the shift is odd, a word holds an element of the lane before and the first of this one:
+//
+//     lane     0        1        2        3            a word of each lane:      x 0 | 1 2 | 3 4 | 5 6 | (then 7 8 | ...)
+//     has      0 1      2 3      4 5      6 7
+//
+// One shuffle brings the neighbour's elements of both rows: eight rows down the shift is the same.
+#include "lower/access.h"
+#include "lower/gen.h"
+
+typedef struct Rows {
+    Gen   *g;
+    const Op *op;
+    const Val *v;
+    int    size, columns, blocks, parts, chunk, pitch;       // of an element; of the tile; of a slot's columns
+    bool   words;                        // no row's shift is odd
+    LLVMValueRef base, step, eight;      // i64: where the warp's first row begins, bytes from row to row, and to the eighth
+    LLVMValueRef low, low_step;          // their low words
+    LLVMValueRef rows, cols;             // i32 live ones of the tile, counted from the warp's first row; NULL: all
+} Rows;
+
+static LLVMValueRef add(Gen *g, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildAdd(g->B, a, b, ""); }
+static LLVMValueRef plus(Gen *g, LLVMValueRef a, int64_t k) { return k ? add(g, a, gen_i32(g, k)) : a; }
+static LLVMValueRef times(Gen *g, LLVMValueRef x, int64_t k) { return LLVMBuildMul(g->B, x, gen_i32(g, k), ""); }
+static LLVMValueRef both(Gen *g, LLVMValueRef a, LLVMValueRef b) { return !a ? b : !b ? a : LLVMBuildAnd(g->B, a, b, ""); }
+static LLVMValueRef less(Gen *g, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildICmp(g->B, LLVMIntSLT, a, b, ""); }
+static LLVMValueRef bits(Gen *g, LLVMValueRef x, int from, int mask) {
+    return LLVMBuildAnd(g->B, from ? LLVMBuildLShr(g->B, x, gen_i32(g, from), "") : x, gen_i32(g, mask), "");
+}
+static LLVMValueRef choose(Gen *g, LLVMValueRef c, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildSelect(g->B, c, a, b, ""); }
+static void warp_barrier(Gen *g) { gen_call(g, "llvm.nvvm.bar.warp.sync", 1, (LLVMValueRef[]){gen_i32(g, -1)}, 0, NULL); }
+
+static LLVMValueRef permute(Gen *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef how) {
+    return gen_asm(g, g->i32, "prmt.b32 $0, $1, $2, $3;", "=r,r,r,r", 3, (LLVMValueRef[]){a, b, how}, false, false);
+}
+
+static void put(Gen *g, LLVMValueRef at, int64_t imm, LLVMValueRef word, LLVMTypeRef t) {
+    LLVMValueRef x = LLVMTypeOf(word) == t ? word : t == g->i16 ? LLVMBuildTrunc(g->B, word, t, "") : LLVMBuildBitCast(g->B, word, t, "");
+    LLVMSetAlignment(LLVMBuildStore(g->B, x, gen_ring(g, plus(g, at, imm))), t == g->i16 ? 2 : 4);
+}
+
+// Bytes by which the warp's row (i32) begins behind a multiple of 16, at column `column`.
+static LLVMValueRef shift(const Rows *o, LLVMValueRef row, int column) {
+    Gen *g = o->g;
+    LLVMValueRef at = add(g, o->low, LLVMBuildMul(g->B, row, o->low_step, ""));
+    return LLVMBuildAnd(g->B, plus(g, at, column * o->size), gen_i32(g, 15), "");
+}
+
+static int reg_at(const Rows *o, int block, int eight) { return 4 * (block * o->columns / 8 + eight); }
+
+// Columns [column, column + chunk) of this lane's two rows into the slot.
+static void put_rows(const Rows *o, LLVMValueRef slot, int block, int column, LLVMValueRef first) {
+    Gen *g = o->g;
+    LLVMValueRef q = bits(g, g->lane, 2, 7), t = bits(g, g->lane, 0, 3), by = shift(o, add(g, first, q), column);
+    LLVMValueRef at = add(g, add(g, slot, times(g, q, o->pitch)), by);
+    int below = 8 * o->pitch, eights = o->chunk / 8, from = reg_at(o, block, column / 8);
+    if (o->size == 4) {
+        at = add(g, at, times(g, t, 8));
+        for (int e = 0; e < eights; e++)
+            for (int k = 0; k < 4; k++) put(g, at, e * 32 + k % 2 * 4 + k / 2 * below, gen_get(g, o->v, from + 4 * e + k), g->i32);
+        return;
+    }
+    at = add(g, at, times(g, t, 4));
+    if (o->words) {
+        for (int e = 0; e < eights; e++)
+            for (int k = 0; k < 2; k++) put(g, at, e * 16 + k * below, gen_word(g, o->v, from + 4 * e + 2 * k, 2), g->i32);
+        return;
+    }
+    LLVMValueRef odd = LLVMBuildICmp(g->B, LLVMIntNE, LLVMBuildAnd(g->B, by, gen_i32(g, 2), ""), gen_i32(g, 0), "");
+    LLVMValueRef last = LLVMBuildICmp(g->B, LLVMIntEQ, t, gen_i32(g, 3), "");
+    LLVMValueRef neighbour = LLVMBuildOr(g->B, LLVMBuildAnd(g->B, g->lane, gen_i32(g, 28), ""), bits(g, plus(g, t, 3), 0, 3), "");
+    LLVMValueRef how[] = {choose(g, odd, gen_i32(g, 0x1054), gen_i32(g, 0x3210)), choose(g, odd, gen_i32(g, 0x1076), gen_i32(g, 0x3210))};
+    LLVMValueRef before = NULL;
+    at = choose(g, odd, plus(g, at, -2), at);
+    for (int e = 0; e < eights; e++) {
+        LLVMValueRef w[] = {gen_word(g, o->v, from + 4 * e, 2), gen_word(g, o->v, from + 4 * e + 2, 2)};
+        LLVMValueRef high = permute(g, w[0], w[1], gen_i32(g, 0x7632)), given = before ? choose(g, last, before, high) : high;
+        LLVMValueRef got = gen_call(g, "llvm.nvvm.shfl.sync.idx.i32", 4, (LLVMValueRef[]){gen_i32(g, -1), given, neighbour, gen_i32(g, 31)}, 0, NULL);
+        for (int k = 0; k < 2; k++) put(g, at, e * 16 + k * below, permute(g, w[k], got, how[k]), g->i32);
+        before = high;
+    }
+    LLVMBasicBlockRef yes = gen_block(g, "last"), go = gen_block(g, "rows");       // the last column of an odd row
+    LLVMBuildCondBr(g->B, both(g, odd, last), yes, go);
+    LLVMPositionBuilderAtEnd(g->B, yes);
+    put(g, at, eights * 16 - 12, before, g->i16);
+    put(g, at, eights * 16 - 12 + below, LLVMBuildLShr(g->B, before, gen_i32(g, 16), ""), g->i16);
+    LLVMBuildBr(g->B, go);
+    LLVMPositionBuilderAtEnd(g->B, go);
+}
+
+// A row as a lane sees it: where it begins in the tensor (i64, a multiple of 16) and in the slot, the bytes from there to its elements
+// and to their end, and to its first and last whole 16.
+typedef struct Line { LLVMValueRef global, slot, shift, end, first, last, live, live_below; } Line;
+
+static Line line(const Rows *o, LLVMValueRef slot, LLVMValueRef row, LLVMValueRef in_slot, int column) {
+    Gen *g = o->g;
+    Line l = {.shift = shift(o, row, column)};
+    LLVMValueRef at = add(g, o->base, LLVMBuildMul(g->B, LLVMBuildZExt(g->B, row, g->i64, ""), o->step, ""));
+    at = add(g, at, gen_i64(g, column * o->size));
+    l.global = LLVMBuildSub(g->B, at, LLVMBuildZExt(g->B, l.shift, g->i64, ""), "");
+    l.slot = add(g, slot, times(g, in_slot, o->pitch));
+    LLVMValueRef bytes = gen_i32(g, o->chunk * o->size);
+    if (o->cols) {
+        LLVMValueRef left = times(g, plus(g, o->cols, -column), o->size);
+        bytes = choose(g, less(g, left, bytes), left, bytes);
+    }
+    l.end = add(g, l.shift, bytes);
+    l.first = LLVMBuildAnd(g->B, plus(g, l.shift, 15), gen_i32(g, -16), "");
+    l.last = LLVMBuildAnd(g->B, l.end, gen_i32(g, -16), "");
+    l.live = o->rows ? less(g, row, o->rows) : NULL;
+    l.live_below = o->rows ? less(g, plus(g, row, 8), o->rows) : NULL;
+    return l;
+}
+
+
+// Moves what lies `from` bytes behind the line's beginning, and what lies there eight rows down, where the line is the same.
+static void move(const Rows *o, const Line *l, LLVMValueRef from, LLVMValueRef go, bool whole) {
+    static const struct { const char *registers, *type, *x, *y; } as[] = {
+        {".b16 x, y", "b16", "x", "y"}, {".b32 x, y", "b32", "x", "y"}, {".b32 a, b, c, d, e, f, g, h", "v4.b32", "{a, b, c, d}", "{e, f, g, h}"}};
+    Gen *g = o->g;
+    int k = whole ? 2 : o->size == 4;
+    LLVMValueRef at = add(g, l->global, LLVMBuildSExt(g->B, from, g->i64, ""));
+    LLVMValueRef args[] = {at, add(g, at, o->eight), LLVMBuildPtrToInt(g->B, gen_ring(g, add(g, l->slot, from)), g->i32, ""), gen_i32(g, 8 * o->pitch),
+                           both(g, l->live, go), both(g, l->live_below, go)};
+    Buf text = {0};
+    buf_printf(&text, "{\n.reg %s;\n@$4 ld.shared.%s %s, [$2];\n@$5 ld.shared.%s %s, [$2 + $3];\n", as[k].registers, as[k].type, as[k].x, as[k].type, as[k].y);
+    buf_printf(&text, "@$4 st.global.%s [$0], %s;\n@$5 st.global.%s [$1], %s;\n}", as[k].type, as[k].x, as[k].type, as[k].y);
+    gen_asm(g, LLVMVoidTypeInContext(g->C), text.p, "l,l,r,n,b,b,~{memory}", 6, args, true, false);
+    buf_free(&text);
+}
+
+// Eight of the rows, `lanes` lanes for each, and those eight rows below them. A loop: unrolled, the assembler would keep the addresses of all
+// rows in registers beside the accumulators.
+static void all_rows(const Rows *o, LLVMValueRef slot, LLVMValueRef first, int column, int lanes, void (*body)(const Rows *o, const Line *l, LLVMValueRef lane)) {
+    Gen *g = o->g;
+    int at_once = 32 / lanes;
+    LLVMBasicBlockRef from = LLVMGetInsertBlock(g->B), loop = gen_block(g, "row"), done = gen_block(g, "stored");
+    LLVMValueRef zero = gen_i32(g, 0), of = lanes == 32 ? zero : LLVMBuildUDiv(g->B, g->lane, gen_i32(g, lanes), "");
+    LLVMBuildBr(g->B, loop);
+    LLVMPositionBuilderAtEnd(g->B, loop);
+    LLVMValueRef i = LLVMBuildPhi(g->B, g->i32, ""), row = add(g, i, of);
+    LLVMAddIncoming(i, &zero, &from, 1);
+    Line l = line(o, slot, add(g, first, row), row, column);
+    body(o, &l, lanes == 32 ? g->lane : bits(g, g->lane, 0, lanes - 1));
+    LLVMValueRef next = plus(g, i, at_once);
+    LLVMBasicBlockRef end = LLVMGetInsertBlock(g->B);
+    LLVMAddIncoming(i, &next, &end, 1);
+    LLVMBuildCondBr(g->B, less(g, next, gen_i32(g, 8)), loop, done);
+    LLVMPositionBuilderAtEnd(g->B, done);
+}
+
+static int pieces(const Rows *o) { return o->chunk * o->size / 16; }
+
+static int middle_lanes(const Rows *o) {
+    int n = 4;
+    while (n < pieces(o) && n < 32) n *= 2;
+    return n;
+}
+
+static void middle(const Rows *o, const Line *l, LLVMValueRef lane) {
+    Gen *g = o->g;
+    for (int p = 0; p < pieces(o); p += middle_lanes(o)) {
+        LLVMValueRef at = plus(g, add(g, l->first, times(g, lane, 16)), 16 * p);
+        move(o, l, at, less(g, at, l->last), true);
+    }
+}
+
+static void edges(const Rows *o, const Line *l, LLVMValueRef lane) {
+    Gen *g = o->g;
+    LLVMValueRef head = times(g, lane, o->size), tail = add(g, l->last, head);
+    LLVMValueRef in_head = both(g, LLVMBuildICmp(g->B, LLVMIntSGE, head, l->shift, ""), both(g, less(g, head, l->end), less(g, gen_i32(g, 0), l->first)));
+    move(o, l, head, in_head, false);
+    move(o, l, tail, both(g, less(g, tail, l->end), LLVMBuildICmp(g->B, LLVMIntSGE, l->last, l->first, "")), false);
+}
+
+static LLVMValueRef live(Gen *g, const Val *axis) {
+    if (axis->def->flags & AXIS_FULL) return NULL;
+    LLVMValueRef n = LLVMBuildSub(g->B, gen_get64(g, axis_hi(axis), 0), gen_get64(g, axis_lo(axis), 0), ""), most = gen_i64(g, axis_extent(axis));
+    n = LLVMBuildSelect(g->B, LLVMBuildICmp(g->B, LLVMIntSLT, n, most, ""), n, most, "");
+    return LLVMBuildTrunc(g->B, n, g->i32, "");
+}
+
+static void open_rows(Rows *o, const Val *row) {
+    Gen *g = o->g;
+    Access a;
+    access_of(g->facts, o->op, &a);
+    LLVMValueRef sum = NULL;
+    bool even = true;
+    o->step = NULL;
+    for (int d = 0; d < a.nidx; d++) {
+        if (a.unit[d]) continue;
+        LLVMValueRef at = gen_affine(g, &a.aff[d]), stride = d == a.inner ? NULL : gen_param(g, SLOT_STRIDE, a.param, d);
+        if (stride) at = LLVMBuildMul(g->B, at, stride, "");
+        sum = sum ? add(g, sum, at) : at;
+        if (a.aff[d].naxis && a.aff[d].axis[0].axis == row) o->step = LLVMBuildMul(g->B, stride, gen_i64(g, a.aff[d].axis[0].k * o->size), "");
+        if (stride) even &= fact_stride_divides(g->facts, a.param, d, 2);
+        for (int t = 0; !stride && t < a.aff[d].nterm; t++) even &= a.aff[d].term[t].k % 2 == 0 || fact_divides(g->facts, a.aff[d].term[t].v, 2);
+        if (!stride) even &= a.aff[d].c % 2 == 0;
+    }
+    o->words = even;
+    LLVMValueRef group = LLVMBuildLShr(g->B, g->warp, gen_i32(g, 2), ""), p = LLVMBuildPtrToInt(g->B, gen_param(g, SLOT_POINTER, a.param, 0), g->i64, "");
+    LLVMValueRef first = add(g, times(g, group, 64), times(g, bits(g, g->warp, 0, 3), 16));
+    o->base = add(g, p, LLVMBuildMul(g->B, sum, gen_i64(g, o->size), ""));
+    o->base = add(g, o->base, LLVMBuildMul(g->B, LLVMBuildZExt(g->B, first, g->i64, ""), o->step, ""));
+    o->eight = LLVMBuildMul(g->B, o->step, gen_i64(g, 8), "");
+    o->low = LLVMBuildTrunc(g->B, o->base, g->i32, "");
+    o->low_step = LLVMBuildTrunc(g->B, o->step, g->i32, "");
+    if (o->rows) o->rows = LLVMBuildSub(g->B, o->rows, first, "");
+}
+
+void emit_row_store(Gen *g, Op *op) {
+    int n = op->nidx;
+    const Val *buf = op->in[2 + n], *row = op->in[3 + n], *col = op->in[4 + n];
+    Rows o = {.g = g, .op = op, .v = op->in[1 + n], .size = elem_bytes((Elem)buf->type.elem), .columns = (int)axis_extent(col), .rows = live(g, row), .cols = live(g, col)};
+    int64_t room = buf->type.shape[1] * o.size;
+    o.blocks = (int)axis_extent(row) / 64 / g->f->groups;
+    o.chunk = (int)row_chunk(o.columns, o.size, room);
+    o.parts = o.columns / o.chunk;
+    o.pitch = (int)row_pitch(o.chunk, o.size);
+    open_rows(&o, row);
+    LLVMValueRef warp = g->slice ? add(g, times(g, g->slice, 4 * g->f->groups), g->warp) : g->warp, slot = add(g, gen_i32(g, buf->def->attr), times(g, warp, room));
+    for (int c = 0; c < o.blocks * o.parts; c++) {
+        LLVMValueRef first = gen_i32(g, c / o.parts * 64 * g->f->groups);
+        int column = c % o.parts * o.chunk;
+        warp_barrier(g);
+        put_rows(&o, slot, c / o.parts, column, first);
+        warp_barrier(g);
+        all_rows(&o, slot, first, column, middle_lanes(&o), middle);
+        all_rows(&o, slot, first, column, 16 / o.size, edges);
+    }
+}
