@@ -21,6 +21,8 @@
 
 #include "lang/number.h"
 
+#include <math.h>
+
 #define F32_NAN 0x7fffffffu
 
 // The magnitude of an f32 (sign clear, not NaN) in a format with `mant` mantissa bits whose smallest
@@ -195,4 +197,27 @@ int64_t f64_to_int_sat(double x, int bits, bool is_signed)
     double top = f64_from((uint64_t)(1023 + bits) << 52);
     if (x >= top) return (int64_t)(UINT64_MAX >> (64 - bits));
     return x <= 0 ? 0 : (int64_t)(uint64_t)x;
+}
+
+// ---- numbers of any element type -----------------------------------------------------------------------
+
+Number number_int(int64_t i) { return (Number){(double)i, i}; }
+Number number_u64(uint64_t u) { return (Number){(double)u, (int64_t)u}; }
+
+Number number_double(double f) {
+    bool fits = f >= -0x1p63 && f < 0x1p64;
+    return (Number){f, !fits ? 0 : f < 0 ? (int64_t)f : (int64_t)(uint64_t)f};
+}
+
+// An integer near 2^63 or 2^64 may be the power itself as a double.
+bool number_whole(Number x) {
+    if (x.f != trunc(x.f)) return false;
+    return x.f < 0 ? x.f >= -0x1p63 && x.i < 0 : x.f < 0x1p63 ? x.i >= 0 : x.f == 0x1p63 || (x.f <= 0x1p64 && x.i < 0);
+}
+
+int number_order(Number a, Number b) {
+    if (a.f != b.f || !number_whole(a) || !number_whole(b)) return a.f < b.f ? -1 : a.f > b.f ? 1 : a.f == b.f ? 0 : 2;
+    uint64_t sign = a.f < 0 ? 0 : UINT64_C(1) << 63;           // of one sign: as the bits are counted
+    int64_t x = (int64_t)((uint64_t)a.i ^ sign), y = (int64_t)((uint64_t)b.i ^ sign);
+    return x < y ? -1 : x > y;
 }

@@ -39,4 +39,12 @@ int64_t  int_mod_floor(int64_t a, int64_t b);    // takes the sign of b
 // To an integer of 1 .. 64 bits: truncates, saturates, NaN gives 0. Unsigned 64 bits come as bits.
 int64_t  f64_to_int_sat(double x, int bits, bool is_signed);
 
+// A number of any element type: as a double, and, where it is whole, its 64 bits (above INT64_MAX those of a u64).
+typedef struct Number { double f; int64_t i; } Number;
+Number number_double(double f);
+Number number_int(int64_t i);
+Number number_u64(uint64_t u);
+bool   number_whole(Number x);
+int    number_order(Number a, Number b);                        // -1, 0, 1 as a is less, equal, greater; 2: one is NaN
+
 #endif

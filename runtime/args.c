@@ -25,26 +25,28 @@ const char arg_help[] =
     "  NAME=NUMBER                       a scalar: 5, -3, 0x10, 0.125, 1e-3, inf, nan, true, false\n"
     "TYPE is an element type of the language; SHAPE is 37,1000, or nothing for a tensor of rank 0.\n";
 
-typedef struct Kind { const char *name; TMake make; int values; double lo, hi; } Kind;   // values: how many may stand in ()
+typedef struct Kind { const char *name; TMake make; int values; Number lo, hi; } Kind;   // values: how many may stand in ()
 static const Kind kinds[] = {
-    {"random",  MAKE_random,  0, 0, 0}, {"uniform", MAKE_random, 2, 0, 1}, {"randint", MAKE_randint, 2, 0, 0}, {"zeros", MAKE_zeros, 0, 0, 0},
-    {"ones",    MAKE_ones,    0, 0, 0}, {"full",    MAKE_full,   1, 0, 0}, {"iota",    MAKE_iota,    2, 0, 1},
+    {"random", MAKE_random, 0, {0}, {0}}, {"uniform", MAKE_random, 2, {0}, {1, 1}}, {"randint", MAKE_randint, 2, {0}, {0}}, {"zeros", MAKE_zeros, 0, {0}, {0}},
+    {"ones",   MAKE_ones,   0, {0}, {0}}, {"full",    MAKE_full,   1, {0}, {0}},    {"iota",    MAKE_iota,    2, {0}, {1, 1}},
 };
 
-static bool number(const char *s, const char *end, double *out)
+static bool number(const char *s, const char *end, Number *out)
 {
     char text[64], *stop;
     size_t n = (size_t)(end - s);
     if (n == 0 || n >= sizeof text) return false;
     memcpy(text, s, n);
     text[n] = 0;
-    *out = strtod(text, &stop);
+    errno = 0;
+    *out = text[0] == '-' ? number_int(strtoll(text, &stop, 10)) : number_u64(strtoull(text, &stop, 10));
+    if (*stop || errno) *out = number_double(strtod(text, &stop));
     return *stop == 0 && stop != text;
 }
 
 static bool read_values(const char *p, const char *end, const Kind *k, FillSpec *fill, Buf *err)
 {
-    double v[2];
+    Number v[2];
     int    n = 0;
     while (n < 2) {
         const char *comma = memchr(p, ',', (size_t)(end - p)), *stop = comma ? comma : end;
@@ -102,8 +104,10 @@ static bool scalar(RunArg *a)
         a->ival = (int64_t)strtoull(s, &stop, 0);
         if (*stop == 0 && errno == 0) return true;
     }
+    Number v = {0};
     a->ival = 0;
-    a->is_float = number(s, s + strlen(s), &a->fval);
+    a->is_float = number(s, s + strlen(s), &v);
+    a->fval = v.f;
     return a->is_float;
 }
 

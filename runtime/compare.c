@@ -41,26 +41,13 @@ static bool same_shape(const HostTensor *a, const HostTensor *b)
     return true;
 }
 
-// As numbers of one kind: integers that a double cannot hold are compared as integers.
-static bool exactly_equal(const HostTensor *a, int64_t i, const HostTensor *b, int64_t j)
-{
-    if (!elem_is_float(a->elem) && !elem_is_float(b->elem)) {
-        int64_t x = elem_get_int(a->elem, a->data, i), y = elem_get_int(b->elem, b->data, j);
-        bool wide_a = a->elem == EL_u64 && x < 0, wide_b = b->elem == EL_u64 && y < 0;
-        return x == y && wide_a == wide_b;
-    }
-    double x = elem_get(a->elem, a->data, i), y = elem_get(b->elem, b->data, j);
-    return x == y || (isnan(x) && isnan(y));
-}
-
-static bool holds(AstOp op, double a, double b)
+static bool holds(AstOp op, int order)
 {
     switch (op) {
-    case OP_ne: return a != b;
-    case OP_lt: return a < b;
-    case OP_le: return a <= b;
-    case OP_gt: return a > b;
-    case OP_ge: return a >= b;
+    case OP_lt: return order == -1;
+    case OP_le: return order == -1 || order == 0;
+    case OP_gt: return order == 1;
+    case OP_ge: return order == 1 || order == 0;
     default:    return false;
     }
 }
@@ -91,10 +78,12 @@ CompareResult tensor_compare(const HostTensor *got, const HostTensor *expected, 
     double worst = -1, num = 0, den = 0;
     for (int64_t i = 0; i < r.count; i++) {
         int64_t ig = one_got ? 0 : i, ie = one_exp ? 0 : i;
-        double  g = elem_get(got->elem, got->data, ig), e = elem_get(expected->elem, expected->data, ie);
-        bool    same = exactly_equal(got, ig, expected, ie), finite = isfinite(g) && isfinite(e);
+        Number  x = elem_get_number(got->elem, got->data, ig), y = elem_get_number(expected->elem, expected->data, ie);
+        double  g = x.f, e = y.f;
+        int     order = number_order(x, y);
+        bool    same = order == 0 || (isnan(g) && isnan(e)), finite = isfinite(g) && isfinite(e);
         double  error = same ? 0 : finite ? fabs(g - e) : INFINITY, allowed = 0;
-        if (!same && finite && error == 0) error = 1;                        // integers beyond a double
+        if (!same && finite && error == 0) error = fabs((double)(int64_t)((uint64_t)x.i - (uint64_t)y.i));        // integers beyond a double
         if (spec->op == OP_approx && finite) {
             allowed = spec->abs + rel * fmax(fabs(e), floor_at);
             if (spec->bound_got)      allowed += spec->bound_got[ig];
@@ -106,15 +95,15 @@ CompareResult tensor_compare(const HostTensor *got, const HostTensor *expected, 
             den += e * e;
             if (error > r.max_error) r.max_error = error;
         }
-        bool bad = spec->op == OP_approx || spec->op == OP_eq ? !(error <= allowed) : !holds(spec->op, g, e);
+        bool bad = spec->op == OP_approx || spec->op == OP_eq ? !(error <= allowed) : !holds(spec->op, order);
         if (bad) r.differ++;
         double badness = !bad ? 0 : spec->op != OP_approx && spec->op != OP_eq ? 1 : isinf(error) ? INFINITY : allowed > 0 ? error / allowed : error > 0 ? 1e300 : 0;
         if (badness < worst || (badness == worst && !(error > r.error))) continue;
         worst = badness;
-        r.worst = i; r.got = g; r.expected = e; r.error = error; r.allowed = allowed;
+        r.worst = i; r.got = x; r.expected = y; r.error = error; r.allowed = allowed;
     }
     r.nmse = den > 0 ? num / den : num > 0 ? INFINITY : 0;
-    if (r.worst >= 0 && isfinite(r.error)) r.ulp = r.error / ulp_at(r.expected, got->elem, expected->elem);
+    if (r.worst >= 0 && isfinite(r.error)) r.ulp = r.error / ulp_at(r.expected.f, got->elem, expected->elem);
     r.ok = r.differ == 0;
     return r;
 }
@@ -128,6 +117,13 @@ static void index_text(const HostTensor *t, int64_t i, Buf *out)
     buf_putc(out, ']');
 }
 
+static void number_text(Number x, Buf *out)
+{
+    if (!number_whole(x) || fabs(x.f) < 1e9) buf_printf(out, "%.9g", x.f);
+    else if (x.f >= 0) buf_printf(out, "%llu", (unsigned long long)x.i);
+    else buf_printf(out, "%lld", (long long)x.i);
+}
+
 void compare_text(const CompareResult *r, const HostTensor *got, const CompareSpec *spec, Buf *out)
 {
     if (r->shape_error) { buf_puts(out, r->shape_error); return; }
@@ -136,8 +132,13 @@ void compare_text(const CompareResult *r, const HostTensor *got, const CompareSp
     if (r->worst < 0) return;
     buf_puts(out, "; worst at ");
     index_text(got, r->worst, out);
-    if (spec->op != OP_approx && spec->op != OP_eq) { buf_printf(out, ": %.9g %s %.9g does not hold", r->got, op_spellings[spec->op], r->expected); return; }
-    buf_printf(out, ": %.9g, expected %.9g", r->got, r->expected);
+    bool order = spec->op != OP_approx && spec->op != OP_eq;
+    buf_puts(out, ": ");
+    number_text(r->got, out);
+    if (order) buf_printf(out, " %s ", op_spellings[spec->op]);
+    else buf_puts(out, ", expected ");
+    number_text(r->expected, out);
+    if (order) { buf_puts(out, " does not hold"); return; }
     if (isfinite(r->error)) buf_printf(out, " (error %.3g, allowed %.3g", r->error, r->allowed);
     else buf_puts(out, " (one is not finite");
     if (isfinite(r->ulp)) buf_printf(out, ", %.3g ulp", r->ulp);

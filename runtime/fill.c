@@ -14,12 +14,13 @@ static void random_floats(Elem e, void *out, int64_t first, int n, const FillSpe
 {
     double   v[AT_ONCE];
     uint32_t w[AT_ONCE];
-    bool     normal = s->lo == s->hi;
+    double   lo = s->lo.f, hi = s->hi.f;
+    bool     normal = lo == hi;
     if (normal) rng_normals(s->seed, s->stream, (uint64_t)first, n, v);
     else rng_words(s->seed, s->stream, (uint64_t)first, n, w);
     for (int i = 0; i < n; i++) {
-        elem_set(e, out, i, normal ? v[i] : s->lo + (double)w[i] * 0x1p-32 * (s->hi - s->lo));
-        if (!normal && elem_get(e, out, i) >= s->hi) elem_set(e, out, i, s->lo);         // rounded up to hi
+        elem_set(e, out, i, normal ? v[i] : lo + (double)w[i] * 0x1p-32 * (hi - lo));
+        if (!normal && elem_get(e, out, i) >= hi) elem_set(e, out, i, lo);         // rounded up to hi
     }
 }
 
@@ -27,25 +28,33 @@ static void random_floats(Elem e, void *out, int64_t first, int n, const FillSpe
 // the range, with a bias of at most range / 2^64.
 static void random_ints(Elem e, void *out, int64_t first, int n, const FillSpec *s)
 {
-    double   lo = ceil(s->lo), hi = ceil(s->hi);
-    uint64_t range = hi > lo ? (uint64_t)fmin(hi - lo, 0x1.fffffffffffffp63) : 0;
+    Number   lo = number_whole(s->lo) ? s->lo : number_double(ceil(s->lo.f)), hi = number_whole(s->hi) ? s->hi : number_double(ceil(s->hi.f));
+    bool     exact = number_whole(lo) && number_whole(hi);
+    uint64_t range = !(hi.f > lo.f || (hi.f == lo.f && hi.i > lo.i)) ? 0 : exact ? (uint64_t)hi.i - (uint64_t)lo.i : (uint64_t)fmin(hi.f - lo.f, 0x1.fffffffffffffp63);
     uint32_t w[2 * AT_ONCE];
     rng_words(s->seed, s->stream, 2 * (uint64_t)first, 2 * n, w);
     for (int i = 0; i < n; i++) {
         uint64_t u = (uint64_t)w[2 * i] << 32 | w[2 * i + 1];
         if (!range) { elem_set_int(e, out, i, e == EL_bool ? (int64_t)(u >> 63) : (int64_t)u); continue; }
         uint64_t v = (uint64_t)((unsigned __int128)u * range >> 64);
-        int64_t  x = (int64_t)((uint64_t)(int64_t)lo + v);
+        int64_t  x = (int64_t)((uint64_t)lo.i + v);
         if (elem_is_float(e)) elem_set(e, out, i, (double)x);
         else elem_set_int(e, out, i, x);
     }
 }
 
+static Number counted(const FillSpec *s, int64_t k)
+{
+    double f = s->lo.f + (double)k * s->hi.f;
+    if (!number_whole(s->lo) || !number_whole(s->hi)) return number_double(f);
+    return (Number){f, (int64_t)((uint64_t)s->lo.i + (uint64_t)k * (uint64_t)s->hi.i)};
+}
+
 static void numbers(Elem e, void *out, int64_t first, int n, const FillSpec *s)
 {
     for (int i = 0; i < n; i++)
-        elem_set(e, out, i, s->make == MAKE_ones ? 1 : s->make == MAKE_full ? s->lo
-                          : s->make == MAKE_iota ? s->lo + (double)(first + i) * s->hi : s->values[first + i]);
+        elem_set_number(e, out, i, s->make == MAKE_ones ? number_int(1) : s->make == MAKE_full ? s->lo
+                                 : s->make == MAKE_iota ? counted(s, first + i) : s->values[first + i]);
 }
 
 void elems_fill(Elem e, void *out, int64_t first, int64_t n, const FillSpec *s)

@@ -122,7 +122,7 @@ static FillSpec random_weight(const TGValue *v, uint64_t seed)
     double n = v->rank >= 2 && v->dim[0] > 0 ? (double)plan_bytes(v) / elem_bytes(v->elem) / (double)v->dim[v->rank - 1] : 3.0;
     double width = elem_is_float(v->elem) && n > 0 ? sqrt(3.0 / n) : 0;
     char  *name = copy_text(v->weight.p, v->weight.n);
-    FillSpec fill = {.make = elem_is_float(v->elem) ? MAKE_random : MAKE_zeros, .lo = -width, .hi = width, .seed = seed, .stream = rng_stream(name, 0)};
+    FillSpec fill = {.make = elem_is_float(v->elem) ? MAKE_random : MAKE_zeros, .lo = number_double(-width), .hi = number_double(width), .seed = seed, .stream = rng_stream(name, 0)};
     free(name);
     return fill;
 }

@@ -204,6 +204,13 @@ double elem_get(Elem e, const void *data, int64_t i)
     }
 }
 
+Number elem_get_number(Elem e, const void *data, int64_t i)
+{
+    if (elem_is_float(e)) return number_double(elem_get(e, data, i));
+    int64_t v = elem_get_int(e, data, i);
+    return e == EL_u64 ? number_u64((uint64_t)v) : number_int(v);
+}
+
 int64_t elem_get_int(Elem e, const void *data, int64_t i)
 {
     const unsigned char *p = (const unsigned char *)data + i * elem_bytes(e);
@@ -235,6 +242,13 @@ void elem_set(Elem e, void *data, int64_t i, double v)
     case EL_bool:   *p = v != 0; break;
     default:        elem_set_int(e, data, i, f64_to_int_sat(v, elem_bits(e), elem_is_signed(e))); break;
     }
+}
+
+void elem_set_number(Elem e, void *data, int64_t i, Number x)
+{
+    bool beyond = e == EL_i64 ? x.f >= 0x1p63 && x.i < 0 : x.f < 0;
+    if ((e == EL_i64 || e == EL_u64) && number_whole(x) && !beyond) elem_set_int(e, data, i, x.i);
+    else elem_set(e, data, i, x.f);
 }
 
 void elem_set_int(Elem e, void *data, int64_t i, int64_t v)

@@ -27,9 +27,11 @@ bool    tensor_type_parse(Str text, Elem *elem, int *rank, int64_t *dim, Buf *er
 
 // Element i as a number. Storing rounds once, to nearest even; to integers it saturates (design 1.3).
 double  elem_get(Elem e, const void *data, int64_t i);
+Number  elem_get_number(Elem e, const void *data, int64_t i);
 int64_t elem_get_int(Elem e, const void *data, int64_t i);    // integers and bool exactly
 void    elem_set(Elem e, void *data, int64_t i, double v);
 void    elem_set_int(Elem e, void *data, int64_t i, int64_t v);
+void    elem_set_number(Elem e, void *data, int64_t i, Number x);     // integers of 64 bits exactly
 // n elements, rounded once (convert.c). Either may be at any address.
 void    elems_convert(Elem from, const void *data, Elem to, void *out, int64_t n);
 void    elems_convert_all(Elem from, const void *data, Elem to, void *out, int64_t n);       // on as many threads as help
@@ -50,8 +52,8 @@ uint64_t rng_stream(const char *name, int position);                          //
 
 typedef struct FillSpec {
     TMake  make;                       // MAKE_random: normal when lo == hi, else uniform in [lo, hi); integers: all values when lo == hi
-    double lo, hi;                     // randint [lo, hi), full: lo, iota: start lo, step hi
-    const double *values;              // MAKE_values: one for each element
+    Number lo, hi;                     // randint [lo, hi), full: lo, iota: start lo, step hi
+    const Number *values;              // MAKE_values: one for each element
     uint64_t seed, stream;
 } FillSpec;
 void tensor_fill(HostTensor *t, const FillSpec *spec);          // on as many threads as help: values do not depend on them
@@ -82,7 +84,8 @@ typedef struct CompareResult {
     bool    ok;
     int64_t differ, count;             // elements out of bounds, elements compared
     int64_t worst;                     // index of the element furthest out of its bound (or with the largest error)
-    double  got, expected, error, allowed;   // there
+    Number  got, expected;             // there
+    double  error, allowed;
     double  ulp;                       // there, in units of the coarser type's last place; NaN for integers
     double  max_error;                 // over all finite elements
     double  nmse;                      // sum (got - expected)^2 / sum expected^2 over finite elements

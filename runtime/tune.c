@@ -65,7 +65,7 @@ static bool fill_random(const Tuning *t, uint64_t to, uint64_t bytes, const Bind
     if (!n) return true;
     if (!tensor_make(&data, a->elem, 1, (int64_t[]){(int64_t)n}, err)) return false;
     bool index = !elem_is_float(a->elem) && size >= 4;
-    tensor_fill(&data, &(FillSpec){.make = index ? MAKE_randint : MAKE_random, .hi = index ? (double)largest : 0, .seed = t->opt->seed, .stream = rng_stream("tune", p)});
+    tensor_fill(&data, &(FillSpec){.make = index ? MAKE_randint : MAKE_random, .hi = number_int(index ? largest : 0), .seed = t->opt->seed, .stream = rng_stream("tune", p)});
     bool fine = true;
     for (uint64_t at = 0; fine && at < bytes; at += n * size)
         fine = t->device->ops->write(t->device, to + at, data.data, bytes - at < n * size ? bytes - at : n * size, err);

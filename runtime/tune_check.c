@@ -38,7 +38,7 @@ bool tune_check_end(TuneCheck *c, Device *d, const LaunchInfo *info, const BindA
             CompareSpec spec = {.op = OP_approx, .rel = rel > 0 && rel < 2e-3 ? 2e-3 : rel};
             CompareResult r = tensor_compare(&now, &c->first[p], &spec);
             same = r.ok;
-            if (!same) buf_printf(why, "`%s` differs from that of the model's choice: %g, not %g, at element %lld", info->params[p].name->s, r.got, r.expected, (long long)r.worst);
+            if (!same) buf_printf(why, "`%s` differs from that of the model's choice: %g, not %g, at element %lld", info->params[p].name->s, r.got.f, r.expected.f, (long long)r.worst);
         }
         if (first && same) c->first[p] = now;
         else tensor_free(&now);

@@ -357,9 +357,13 @@ static Ent do_full(Check *c, const Call *k) {
     return filled(c, v, t, k->at);
 }
 
+// A condition that is known takes one of the two, in the type that both have.
 static Ent do_where(Check *c, const Call *k) {
-    if (k->args[0].e.kind == EN_bool) return k->args[k->args[0].e.i ? 1 : 2].e;
-    return select_of(c, k->args[0].e, k->args[1].e, k->args[2].e, k->at);
+    Ent cond = k->args[0].e, a = k->args[1].e, b = k->args[2].e;
+    bool known = cond.kind == EN_bool, values = a.kind == EN_value || b.kind == EN_value;
+    if (known && !values) return cond.i ? a : b;
+    Ent e = select_of(c, cond, a, b, k->at);
+    return known && e.kind == EN_value ? ent_value(tx_splat(c, e.x->kid[cond.i ? 1 : 2], e.x->type, k->at)) : e;
 }
 
 static Ent do_bitcast(Check *c, const Call *k) {

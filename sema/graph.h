@@ -40,7 +40,7 @@ typedef struct TGValue {
     Str      weight;
     const char *const *files; int nfiles;     // where it may stand: the `weights` around, innermost first
     TMake    make;                      // constant
-    double   lo, hi, *values;
+    Number   lo, hi, *values;
     uint64_t stream;                    // of random constants
     bool     fixed;                     // a weight, a constant, or computed from such alone: once for all runs
 } TGValue;

@@ -425,7 +425,7 @@ static TGraph *kept(const TGraph *g, const TKernel *head, Arena *a) {
         if (!v->values) continue;
         size_t n = 1;
         for (int d = 0; d < v->rank; d++) n *= (size_t)v->dim[d];
-        v->values = NEW_N(a, double, n + 1);
+        v->values = NEW_N(a, Number, n + 1);
         memcpy(v->values, g->values[i].values, sizeof *v->values * n);
     }
     for (int i = 0; i < g->nlaunches; i++) {

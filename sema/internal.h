@@ -343,10 +343,11 @@ bool     launch_scalar(Check *c, Elem e, Ent v, Span at, bool open, TValue *out)
 // ---- maker.c: random<f32>(M, N), zeros, values, ... in tests and graphs -----------------------------
 
 typedef struct Maker Maker;
-typedef struct Made { TMake make; Elem elem; int rank; Ent dim[MAX_RANK]; double lo, hi, *values; } Made;
+typedef struct Made { TMake make; Elem elem; int rank; Ent dim[MAX_RANK]; Number lo, hi, *values; } Made;
 const Maker *maker_find(Sym name);                                      // NULL: no such maker
 bool maker_read(Check *c, const Maker *m, const Node *call, Made *out);
-bool number_read(Check *c, const Node *n, double *v);                   // a compile-time number
+bool number_known(Ent e, Number *v);                                      // a number that is known
+bool number_read(Check *c, const Node *n, Number *v);                   // a compile-time number
 
 // ---- infer_stmt.c --------------------------------------------------------------------------------
 

@@ -18,12 +18,19 @@ const Maker *maker_find(Sym name) {
     return NULL;
 }
 
-bool number_read(Check *c, const Node *n, double *v) {
+bool number_known(Ent e, Number *v) {
+    if (e.kind == EN_value && e.x->kind == TX_const) {
+        Elem elem = e.x->type.elem;
+        *v = elem_is_float(elem) ? number_double(e.x->fval) : elem == EL_u64 ? number_u64((uint64_t)e.x->ival) : number_int(e.x->ival);
+    } else if (e.kind == EN_float) *v = number_double(e.f);
+    else if (e.kind == EN_int || e.kind == EN_bool) *v = number_int(e.i);
+    else return false;
+    return true;
+}
+
+bool number_read(Check *c, const Node *n, Number *v) {
     Ent e = eval(c, n);
-    if (e.kind == EN_value && e.x->kind == TX_const) *v = elem_is_float(e.x->type.elem) ? e.x->fval : (double)e.x->ival;
-    else if (e.kind == EN_float) *v = e.f;
-    else if (e.kind == EN_int || e.kind == EN_bool) *v = (double)e.i;
-    else {
+    if (!number_known(e, v)) {
         if (e.kind != EN_error) report(c, E_not_comptime, n->span, "a number of a test");
         return false;
     }
@@ -31,9 +38,9 @@ bool number_read(Check *c, const Node *n, double *v) {
 }
 
 // values<f32>((1, 2), (3, 4)): nested tuples of one shape.
-static bool flatten(Check *c, const Node *n, int depth, int64_t *shape, int *rank, double *out, int64_t *count, int64_t cap) {
+static bool flatten(Check *c, const Node *n, int depth, int64_t *shape, int *rank, Number *out, int64_t *count, int64_t cap) {
     if (n->kind != N_tuple) {
-        double v;
+        Number v;
         if (*rank < 0) *rank = depth;
         bool fits = *rank == depth && *count < cap && number_read(c, n, &v);
         if (fits) out[(*count)++] = v;
@@ -63,7 +70,7 @@ static bool read_values(Check *c, const Node *n, Made *out) {
     for (int i = 0; i < MAX_RANK; i++) shape[i] = -1;
     int rank = -1;
     for (uint32_t i = 3; i < n->nkid; i++) cap += count_leaves(n->kid[i]);
-    out->values = NEW_N(c->a, double, cap + 1);
+    out->values = NEW_N(c->a, Number, cap + 1);
     shape[0] = (int64_t)n->nkid - 3;
     for (uint32_t i = 3; i < n->nkid; i++) {
         if (!flatten(c, n->kid[i], 1, shape, &rank, out->values, &count, cap)) return false;
@@ -74,7 +81,7 @@ static bool read_values(Check *c, const Node *n, Made *out) {
 }
 
 static bool named_value(Check *c, const Maker *m, const Node *a, Made *out) {
-    double v;
+    Number v;
     if (!number_read(c, a->kid[0], &v)) return false;
     bool iota = m->make == MAKE_iota;
     if (strcmp(a->sym->s, iota ? "start" : "lo") == 0) out->lo = v;
@@ -116,10 +123,10 @@ static bool made_dim(Check *c, const Node *a, Made *out, int64_t *count) {
 }
 
 bool maker_read(Check *c, const Maker *m, const Node *n, Made *out) {
-    *out = (Made){.make = m->make, .elem = m->elem, .hi = m->make == MAKE_iota ? 1 : 0};
+    *out = (Made){.make = m->make, .elem = m->elem, .hi = number_int(m->make == MAKE_iota)};
     if (!made_elem(c, n->kid[1], &out->elem)) return false;
     if (m->make == MAKE_values) return read_values(c, n, out);
-    double v[2] = {0, 0};
+    Number v[2] = {{0}};
     int given = 0;
     int64_t count = 1;
     for (uint32_t i = 3; i < n->nkid; i++) {

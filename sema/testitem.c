@@ -349,11 +349,13 @@ static bool side(Tester *t, Ent e, Elem like, Span at, TValue *out) {
         return true;
     }
     *out = (TValue){.tensor = -1, .elem = like};
-    if (e.kind == EN_int || e.kind == EN_bool || e.kind == EN_float) {
-        if (like == EL_none) out->elem = e.kind == EN_float ? EL_f64 : e.kind == EN_bool ? EL_bool : EL_i64;
-        out->ival = e.kind == EN_float ? 0 : e.i;
-        out->fval = e.kind == EN_float ? e.f : (double)e.i;
-        if (e.kind == EN_float && !elem_is_float(out->elem)) out->elem = EL_f64;
+    Number v;
+    if (number_known(e, &v)) {
+        bool fraction = e.kind == EN_float || (e.kind == EN_value && elem_is_float(e.x->type.elem));
+        if (e.kind == EN_bool && like == EL_none) out->elem = EL_bool;
+        else if (!elem_is_float(like) && like != EL_bool) out->elem = fraction ? EL_f64 : v.i < 0 && v.f > 0 ? EL_u64 : EL_i64;      // 300 is no i8
+        out->ival = fraction ? 0 : v.i;
+        out->fval = v.f;
         return true;
     }
     if (e.kind != EN_error) report(t->c, E_test_expect, at, arena_printf(t->c->a, "`expect` compares tensors and numbers, not %s", ent_text(t->c, e)));
@@ -397,17 +399,15 @@ static void check_expect(Tester *t, const Node *n) {
         if (r.kind == EN_bool && !r.i) report(c, E_static_assert, n->span, "", "");
         return;
     }
-    if (n->op != OP_approx && n->op != OP_eq) {
-        report(c, E_test_expect, n->span, "tensors are compared with `~` or `==`");
+    if (n->op == OP_ne) {
+        report(c, E_test_expect, n->span, "tensors are compared with `~`, `==`, `<`, `<=`, `>` or `>=`");
         return;
     }
-    double tol[2] = {0, 0}, v;
+    Number read[2] = {{0}};
     bool abs_first = n->sym && strcmp(n->sym->s, "abs") == 0;
-    if (n->kid[2] && !number_read(c, n->kid[2], &tol[abs_first])) return;
-    if (n->kid[3]) {
-        if (!number_read(c, n->kid[3], &v)) return;
-        tol[1] = v;
-    }
+    if (n->kid[2] && !number_read(c, n->kid[2], &read[abs_first])) return;
+    if (n->kid[3] && !number_read(c, n->kid[3], &read[1])) return;
+    double tol[2] = {read[0].f, read[1].f};
     if (a.kind == EN_tuple || b.kind == EN_tuple) {
         if (a.kind != b.kind || a.tuple->n != b.tuple->n) {
             report(c, E_test_expect, n->span, "the sides of `expect` have different numbers of tensors");

@@ -11,6 +11,7 @@
 
 #include "lang/ast.h"
 #include "lang/launch.h"
+#include "lang/number.h"
 
 enum { MAX_AXES = 8 };
 
@@ -265,8 +266,8 @@ typedef struct TStep {
     Elem      elem;
     int       rank;
     int64_t   shape[MAX_RANK];
-    double    lo, hi;                   // random in [lo, hi) (default: standard normal when lo == hi), randint, full value, iota start and step
-    double   *values;                   // MAKE_values
+    Number    lo, hi;                   // random in [lo, hi) (default: standard normal when lo == hi), randint, full value, iota start and step
+    Number   *values;                   // MAKE_values
     // launch: kernel instance on args (one for each parameter; out parameters are made here and numbered result, result + 1, ...)
     TKernel  *kernel;
     TValue   *args; int nargs;

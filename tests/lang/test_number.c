@@ -260,6 +260,25 @@ static void float_to_integer_saturates(void **state)
         assert_true(f64_to_int_sat(cases[i].x, cases[i].bits, cases[i].is_signed) == cases[i].want);
 }
 
+static void numbers_of_64_bits(void **state)
+{
+    (void)state;
+    Number most = number_int(INT64_MAX), least = number_int(INT64_MIN), all = number_u64(UINT64_MAX), half = number_u64(UINT64_C(1) << 63);
+    assert_true(number_whole(most) && number_whole(least) && number_whole(all) && number_whole(half) && number_whole(number_double(-0.0)));
+    assert_false(number_whole(number_double(0.5)) || number_whole(number_double(1e30)) || number_whole(number_double(-1e30)) || number_whole(number_double(NAN)));
+    assert_true(number_double(0x1p64).i == 0 && !number_whole(number_double(0x1p64)));
+    assert_true(number_double(-0x1p63).i == INT64_MIN && number_double(0x1p63).i == INT64_MIN && number_double(-3).i == -3);
+    assert_int_equal(number_order(most, half), -1);           // the same double
+    assert_int_equal(number_order(half, most), 1);
+    assert_int_equal(number_order(all, number_u64(UINT64_MAX - 1)), 1);
+    assert_int_equal(number_order(all, number_double(0x1p64)), 0);
+    assert_int_equal(number_order(least, number_int(INT64_MIN + 1)), -1);
+    assert_int_equal(number_order(number_int(-1), all), -1);
+    assert_int_equal(number_order(number_int(7), number_double(7)), 0);
+    assert_int_equal(number_order(number_int(7), number_double(NAN)), 2);
+    assert_int_equal(number_order(number_double(INFINITY), all), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -273,6 +292,7 @@ int main(void)
         cmocka_unit_test(max_and_min_order_zeros_and_keep_nan),
         cmocka_unit_test(division_floors),
         cmocka_unit_test(float_to_integer_saturates),
+        cmocka_unit_test(numbers_of_64_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,8 +42,8 @@ static bool input(HostTensor *t, const Program *p, const TKernel *k, int param, 
     }
     if (!tensor_make(t, x->elem, x->rank, dim, err)) return false;
     FillSpec fill = {.make = elem_is_float(x->elem) ? MAKE_random : MAKE_randint, .seed = seed, .stream = (uint64_t)param};
-    if (ids) fill.lo = -2, fill.hi = 24;
-    else if (!elem_is_float(x->elem)) fill.lo = elem_is_signed(x->elem) ? -100 : 0, fill.hi = 100;
+    if (ids) fill.lo = number_int(-2), fill.hi = number_int(24);
+    else if (!elem_is_float(x->elem)) fill.lo = number_int(elem_is_signed(x->elem) ? -100 : 0), fill.hi = number_int(100);
     tensor_fill(t, &fill);
     return true;
 }

@@ -72,8 +72,8 @@ static void fills_by_stretches(void **state)
 {
     (void)state;
     static const FillSpec specs[] = {
-        {.make = MAKE_random, .seed = 3, .stream = 8}, {.make = MAKE_random, .lo = -1, .hi = 2, .seed = 3}, {.make = MAKE_randint, .lo = 2, .hi = 50},
-        {.make = MAKE_iota, .lo = 1, .hi = 3}, {.make = MAKE_full, .lo = 4}, {.make = MAKE_ones}, {.make = MAKE_zeros},
+        {.make = MAKE_random, .seed = 3, .stream = 8}, {.make = MAKE_random, .lo = {-1, -1}, .hi = {2, 2}, .seed = 3}, {.make = MAKE_randint, .lo = {2, 2}, .hi = {50, 50}},
+        {.make = MAKE_iota, .lo = {1, 1}, .hi = {3, 3}}, {.make = MAKE_full, .lo = {4, 4}}, {.make = MAKE_ones}, {.make = MAKE_zeros},
     };
     static const Elem elems[] = {EL_f32, EL_bf16, EL_i32, EL_f64, EL_bool};
     Buf err = {0};
@@ -99,14 +99,14 @@ static void fills(void **state)
     HostTensor t;
     int64_t dim[2] = {100, 37};
     assert_true(tensor_make(&t, EL_bf16, 2, dim, &err));
-    tensor_fill(&t, &(FillSpec){.make = MAKE_random, .lo = 0, .hi = 1, .seed = 3});
+    tensor_fill(&t, &(FillSpec){.make = MAKE_random, .lo = {0, 0}, .hi = {1, 1}, .seed = 3});
     for (int64_t i = 0; i < tensor_count(&t); i++) {
         double v = elem_get(t.elem, t.data, i);
         assert_true(v >= 0 && v < 1);                     // rounding to bf16 does not reach hi
     }
     tensor_free(&t);
     assert_true(tensor_make(&t, EL_i8, 2, dim, &err));
-    tensor_fill(&t, &(FillSpec){.make = MAKE_randint, .lo = -3, .hi = 4});
+    tensor_fill(&t, &(FillSpec){.make = MAKE_randint, .lo = {-3, -3}, .hi = {4, 4}});
     int seen[7] = {0};
     for (int64_t i = 0; i < tensor_count(&t); i++) {
         int64_t v = elem_get_int(t.elem, t.data, i);
@@ -114,7 +114,7 @@ static void fills(void **state)
         seen[v + 3]++;
     }
     for (int i = 0; i < 7; i++) assert_in_range(seen[i], 3700 / 7 - 150, 3700 / 7 + 150);
-    tensor_fill(&t, &(FillSpec){.make = MAKE_iota, .lo = 5, .hi = 2});
+    tensor_fill(&t, &(FillSpec){.make = MAKE_iota, .lo = {5, 5}, .hi = {2, 2}});
     assert_int_equal(elem_get_int(t.elem, t.data, 10), 25);
     assert_int_equal(elem_get_int(t.elem, t.data, 100), 127);          // saturates
     tensor_free(&t);

@@ -50,7 +50,7 @@ static void print_step(Session *s, const TStep *t, bool kernels, Buf *out)
         buf_printf(out, "  t%d = %s %s[", t->result, makes[t->make], elem_name(t->elem));
         for (int i = 0; i < t->rank; i++) buf_printf(out, "%s%lld", i ? ", " : "", (long long)t->shape[i]);
         buf_printf(out, "]");
-        if (t->lo != 0 || t->hi != 0) buf_printf(out, " %g %g", t->lo, t->hi);
+        if (t->lo.f != 0 || t->hi.f != 0) buf_printf(out, " %g %g", t->lo.f, t->hi.f);
         buf_puts(out, "\n");
     } else if (t->kind == STEP_launch || t->kind == STEP_graph) {
         buf_printf(out, "  t%d.. = %s %s(", t->result, t->kind == STEP_graph ? "graph" : t->reference ? "reference" : "launch", t->kernel->name->s);
