@@ -98,8 +98,11 @@ static bool is_positive(int64_t bits) {
 }
 
 int64_t launch_eval(LExpr e, const int64_t *dims, const int64_t *scalars, const int64_t *strides) {
-    int64_t stack[STACK] = {0};
+    int64_t stack[STACK];
     uint32_t n = 0;
+    if (e.n == 1 && e.at->op == L_CONST) return e.at->arg;
+    if (e.n == 1 && e.at->op == L_DIM) return dims[e.at->arg];
+    memset(stack, 0, sizeof *stack * (e.n < STACK ? e.n : STACK));
     for (uint32_t i = 0; i < e.n; i++) {
         LStep s = e.at[i];
         int in = ops[s.op].in;

@@ -251,7 +251,7 @@ static bool copy_out(tkc_graph *g, const tkc_arg *args, int nargs, const BindArg
 static tkc_status run(tkc_graph *g, const tkc_arg *args, int nargs, void *stream, ProfileText *profile)
 {
     Buf        err = {0};
-    BindArg   *bind = checked_alloc(sizeof *bind * MAX_PARAMS);
+    BindArg   *bind = checked_alloc(sizeof *bind * ((size_t)g->nports + 1));
     bool       copies = false;
     RunControl ctl = {.stream = stream, .profile = profile};
     for (int i = 0; i < nargs; i++) copies |= on_host(g, &args[i]);
@@ -293,7 +293,7 @@ void tkc_graph_stats_get(tkc_graph *g, tkc_graph_stats *out)
 {
     pthread_mutex_lock(&g->lock);
     GraphStats s = graph_stats(g->exec);
-    *out = (tkc_graph_stats){.plans = s.plans, .plans_made = s.plans_made, .compiled = s.compiled, .launches = s.launches, .weight_bytes = s.kept, .arena_bytes = s.arena,
+    *out = (tkc_graph_stats){.plans = s.plans, .plans_made = s.plans_made, .elaborated = s.elaborated, .compiled = s.compiled, .launches = s.launches, .weight_bytes = s.kept, .arena_bytes = s.arena,
                              .live_bytes = s.live, .peak_bytes = s.peak};
     pthread_mutex_unlock(&g->lock);
 }

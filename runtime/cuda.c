@@ -478,6 +478,6 @@ const DeviceOps cuda_ops = {
     .stage_make = cuda_stage_make, .stage_room = cuda_stage_room, .stage_send = cuda_stage_send, .stage_fetch = cuda_stage_fetch, .stage_free = cuda_stage_free,
     .fill = cuda_fill, .host = cuda_host, .load = cuda_load, .unload = cuda_unload, .find = cuda_find, .launch = cuda_launch,
     .ready = cuda_ready_, .launch_on = cuda_launch_on,
-    .graph_make = cuda_graph_make, .graph_launch = cuda_graph_launch, .graph_free = cuda_graph_free,
+    .graph_make = cuda_graph_make, .graph_launch = cuda_graph_launch, .graph_set = cuda_graph_set, .graph_free = cuda_graph_free,
     .tensor_map = cuda_map, .sync = cuda_sync, .mark = cuda_mark, .between = cuda_between,
 };

@@ -117,6 +117,7 @@ typedef struct CuKernelNode {
     X(graph_edges,     cuGraphAddDependencies_v2,      "12.3", (CuGraph, const CuGraphNode *from, const CuGraphNode *to, const CuGraphEdge *, size_t n)) \
     X(graph_make,      cuGraphInstantiateWithFlags,    "12.0", (CuGraphExec *, CuGraph, unsigned long long flags)) \
     X(graph_launch,    cuGraphLaunch,                  "12.0", (CuGraphExec, CuStream)) \
+    X(graph_set,       cuGraphExecKernelNodeSetParams_v2, "12.0", (CuGraphExec, CuGraphNode, const CuKernelNode *)) \
     X(graph_free,      cuGraphExecDestroy,             "12.0", (CuGraphExec)) \
     X(launch_ex,       cuLaunchKernelEx,               "11.8", (const CuLaunchConfig *, CuFunction, void **params, void **extra)) \
     X(map_tiled,       cuTensorMapEncodeTiled,         "12.0", (CuTensorMap *, int type, uint32_t rank, void *base, const uint64_t *dims, const uint64_t *strides, const uint32_t *box, const uint32_t *element_strides, int interleave, int swizzle, int l2, int oob)) \

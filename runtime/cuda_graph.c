@@ -16,15 +16,20 @@
 
 #include <stdlib.h>
 
-struct DeviceGraph { CuGraph graph; CuGraphExec exec; int nodes; };
+struct DeviceGraph { CuGraph graph; CuGraphExec exec; CuGraphNode *node; int nodes; };
+
+static CuKernelNode kernel_node(const DeviceLaunch *l)
+{
+    return (CuKernelNode){
+        .f = ((Function *)l->kernel->handle)->f, .grid_x = l->grid[0], .grid_y = l->grid[1], .grid_z = l->grid[2],
+        .block_x = l->block[0], .block_y = l->block[1], .block_z = l->block[2], .smem = l->smem, .params = l->params,
+    };
+}
 
 static bool add_kernel(Cuda *c, CuGraph g, const DeviceNode *n, const CuGraphNode *after, size_t nafter, CuGraphNode *out, Buf *err)
 {
     const DeviceLaunch *l = n->launch;
-    CuKernelNode node = {
-        .f = ((Function *)l->kernel->handle)->f, .grid_x = l->grid[0], .grid_y = l->grid[1], .grid_z = l->grid[2],
-        .block_x = l->block[0], .block_y = l->block[1], .block_z = l->block[2], .smem = l->smem, .params = l->params,
-    };
+    CuKernelNode node = kernel_node(l);
     bool early = l->early && nafter > 0 && c->cu.graph_edges;
     if (!cuda_ready(c, l, err)) return false;
     c->cu.function_set(node.f, CU_FN_SMEM_CARVEOUT, 100);            // a hint
@@ -52,17 +57,17 @@ DeviceGraph *cuda_graph_make(Device *d, const DeviceNode *nodes, int n, Buf *err
 {
     Cuda *c = cuda_use(d);
     bool whole = c->cu.graph_create && c->cu.graph_destroy && c->cu.graph_kernel && c->cu.graph_attr && c->cu.graph_make
-              && c->cu.graph_launch && c->cu.graph_free;
+              && c->cu.graph_launch && c->cu.graph_set && c->cu.graph_free;
     if (!whole) return NULL;
     DeviceGraph *g = checked_alloc(sizeof *g);
-    CuGraphNode *made = checked_alloc(sizeof *made * (size_t)(n + 1)), *after = checked_alloc(sizeof *after * (size_t)(n + 1));
+    CuGraphNode *after = checked_alloc(sizeof *after * (size_t)(n + 1));
+    g->node = checked_alloc(sizeof *g->node * (size_t)(n + 1));
     g->nodes = n;
     bool fine = cuda_ok_late(c, c->cu.graph_create(&g->graph, 0), err, "make a graph", NULL);
     if (!fine) g->graph = NULL;
-    fine = fine && add_all(c, g->graph, nodes, n, made, after, err);
+    fine = fine && add_all(c, g->graph, nodes, n, g->node, after, err);
     fine = fine && cuda_ok_late(c, c->cu.graph_make(&g->exec, g->graph, 0), err, "make ready a graph", NULL);
     if (!fine) g->exec = NULL;
-    free(made);
     free(after);
     if (fine) return g;
     cuda_graph_free(d, g);
@@ -77,11 +82,19 @@ bool cuda_graph_launch(Device *d, DeviceGraph *g, void *stream, Buf *err)
     return true;
 }
 
+bool cuda_graph_set(Device *d, DeviceGraph *g, int i, const DeviceLaunch *l, Buf *err)
+{
+    Cuda *c = cuda_use(d);
+    CuKernelNode node = kernel_node(l);
+    return cuda_ready(c, l, err) && cuda_ok_late(c, c->cu.graph_set(g->exec, g->node[i], &node), err, "set in a graph", l->kernel->name);
+}
+
 void cuda_graph_free(Device *d, DeviceGraph *g)
 {
     Cuda *c = cuda_use(d);
     if (!g) return;
     if (g->exec) c->cu.graph_free(g->exec);
     if (g->graph) c->cu.graph_destroy(g->graph);
+    free(g->node);
     free(g);
 }

@@ -45,6 +45,7 @@ bool  cuda_ready(Cuda *c, const DeviceLaunch *l, Buf *err);        // may it be 
 // cuda_graph.c
 DeviceGraph *cuda_graph_make(Device *d, const DeviceNode *nodes, int n, Buf *err);
 bool         cuda_graph_launch(Device *d, DeviceGraph *g, void *stream, Buf *err);
+bool         cuda_graph_set(Device *d, DeviceGraph *g, int i, const DeviceLaunch *l, Buf *err);
 void         cuda_graph_free(Device *d, DeviceGraph *g);
 
 // cuda_stage.c

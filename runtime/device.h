@@ -110,6 +110,8 @@ typedef struct DeviceOps {
     // NULL in a row: there are none, launch one by one. NULL as a result without words: not with this driver.
     DeviceGraph *(*graph_make)(Device *d, const DeviceNode *nodes, int n, Buf *err);
     bool      (*graph_launch)(Device *d, DeviceGraph *g, void *stream, Buf *err);
+    // From its next launch on, node i is this launch: of the same kernel, with other parameters. NULL in a row: that cannot be.
+    bool      (*graph_set)(Device *d, DeviceGraph *g, int i, const DeviceLaunch *l, Buf *err);
     void      (*graph_free)(Device *d, DeviceGraph *g);
     bool      (*sync)(Device *d, Buf *err);
     bool      (*mark)(Device *d, int i, Buf *err);                               // notes the time of everything so far as mark i

@@ -3,6 +3,7 @@
 //     graph_arena.c    which bytes of the arena a value gets           graph_store.c   weights, constants and what is
 //     graph_plan.c     launches bound, what is kept put there                          computed from them alone, kept
 //     graph_run.c      on host tensors or device addresses             graph_weights.c, weights.c   where weights come from
+//     graph_sizes.c    a plan for each set of sizes                    graph_pattern.c  what such plans share
 //     graph_order.c    which launch waits for which                  graph_print.c, graph_profile.c, graph_times.c   --emit=plan, --profile
 //     graph_watch.c    each value shown: tkc diff
 //
@@ -24,8 +25,11 @@ uint64_t arena_live_peak(const ArenaItem *item, int n);  // no plan can do with 
 
 // ---- graph_plan.c
 
-typedef struct PlanLaunch {
-    const TGLaunch *launch;
+typedef struct PlanLaunch {                              // plans of a pattern share those that no size changes
+    int         users;
+    bool        ready;                                   // prepared, for the addresses of its arguments
+    TGLaunch    own;
+    const TGLaunch *launch;                              // own
     Compiled   *compiled;
     BindArg    *args;                                    // addresses are set before it is prepared
     Bound      *bound;
@@ -36,14 +40,17 @@ typedef struct PlanLaunch {
     double      us;                                      // --profile
 } PlanLaunch;
 
+typedef struct Pattern Pattern;                          // a graph with its recipe (graph_pattern.c)
+
 typedef struct Plan {
     Runtime      *rt;
     const TGraph *graph;
     Arena        *arena_of_graph;                        // goes with the plan, or NULL
-    PlanLaunch   *launch;   int nlaunches;               // those that run each time
+    Pattern      *pattern;                               // what the graph shares with that, or NULL
+    PlanLaunch  **launch;   int nlaunches;               // those that run each time
     int          *item;                                  // by value: its place in items, or -1
-    ArenaItem    *items;    int nitems;
-    uint64_t      arena_bytes, live_bytes;
+    ArenaItem    *items;    int nitems;                  // room for the value, or more
+    uint64_t      arena_bytes;
     uint64_t      arena;                                 // address that the launches were prepared for, 0: none
     uint64_t      scratch[SCRATCH_KINDS];                // the same
     bool          placed;                                // what is kept is there
@@ -52,9 +59,15 @@ typedef struct Plan {
     bool          prepared;
     DeviceGraph  *device_graph;                          // NULL: launched one by one
     bool          again, apart;                          // it has run so; it cannot be made one
+    bool          by_recipe;                             // of the pattern, not the plan that it came from
 } Plan;
 
-Plan    *plan_make(Runtime *rt, const TGraph *g, Buf *err);          // binds and compiles; no memory yet
+// Binds and compiles; no memory yet. `like`: a plan of the same pattern, whose work is taken over where sizes change nothing, or NULL.
+Plan    *plan_make(Runtime *rt, const TGraph *g, const Plan *like, Buf *err);
+uint64_t plan_live_bytes(const Plan *p);                 // at once, at most
+PlanLaunch *plan_launch_new(Plan *p, const TGLaunch *launch, Buf *err);     // bound; NULL: err
+PlanLaunch *launch_shared(PlanLaunch *l);                // one more user
+void     launch_leave(Runtime *rt, PlanLaunch *l);       // one less; NULL is fine
 bool     plan_place(Plan *p, Buf *err);                  // memory: the arena, and what is kept
 bool     plan_bind(PlanLaunch *l, Runtime *rt, const TGraph *g, Buf *err);
 void     plan_free(Plan *p);
@@ -70,7 +83,8 @@ bool     plan_launch(PlanLaunch *l, Runtime *rt, const RunControl *ctl, Buf *err
 // ---- graph_order.c
 
 // Of the launches numbered launch[0 .. n): after[i] (malloc) are the nafter[i] among 0 .. i that i waits for. The number of edges.
-int      plan_order(const Plan *p, const int *launch, int n, int **after, int *nafter);
+// alike: by values instead of addresses, so that it is the order of all plans of the same pattern whose values lie alike, too.
+int      plan_order(const Plan *p, const int *launch, int n, bool alike, int **after, int *nafter);
 
 // ---- graph_store.c
 
@@ -87,6 +101,8 @@ bool     store_wait(Runtime *rt, void (*show)(void *ctx, uint64_t bytes), void *
 void     store_abandon(Runtime *rt);                     // after a failure: what was asked for is not there
 // The address of a fixed value: loaded, made or computed if it is not there. 0: err, or diagnostics.
 bool     store_reserve(Runtime *rt, const TGraph *g, const bool *values, Buf *err);      // room in one piece for those that are not kept yet
+uint64_t store_room(Runtime *rt);                        // bytes of that room nobody has
+void     store_lend(Runtime *rt, bool lends);            // until the next trim: what is not kept may have the end of that room
 uint64_t store_get(Runtime *rt, const TGraph *g, int value, bool keep, Buf *err);        // keep: in that room
 uint64_t store_arena(Runtime *rt, uint64_t bytes, Buf *err);         // of at least so many bytes; it may move
 // Scratch memory that launches share, at least so many bytes of each kind; it may move. Those that use it wait for each other.
@@ -116,6 +132,30 @@ int      graph_decided(const GraphChoices *c);           // so far, and not foun
 // One run on addresses by parameter of the head.
 bool     plan_run(Plan *p, const uint64_t *param, const RunControl *ctl, Buf *err);
 bool     plan_as_one(Plan *p, Buf *err);                 // of a plan that is prepared: its launches as one, if the device can
+
+// .. on tensors of the host. The device may not be ready before the plan is: meanwhile results get their memory.
+typedef struct OnHost { BindArg args[MAX_PARAMS]; Bound bound; uint64_t param[MAX_PARAMS]; } OnHost;
+bool     graph_wait_for_device(Runtime *rt, const LaunchInfo *head, KernelArg *args, Buf *err);
+bool     plan_run_on_host(Plan *p, OnHost *h, const LaunchInfo *head, KernelArg *args, const RunControl *ctl, Buf *err);
+
+// ---- graph_pattern.c
+
+struct Pattern {
+    Runtime *rt;
+    Arena   *arena;
+    TGraph  *graph;                                      // with a recipe
+    TValue   scalars[MAX_PARAMS];                        // that it was run with
+    int      users;                                      // plans whose graph shares what is the same, and who keeps it
+    uint64_t used;
+    const Plan *like;                                    // the plan that was made of it last, or NULL
+    DeviceGraph *device_graph;                           // for plans that run once, or NULL
+    PlanLaunch **node; int nnodes;                       // whose parameters are in it
+    ArenaItem *items; int nitems;                        // where values lay when it was made
+    int      built, runs;                                // how often it was made, and asked for
+};
+Pattern *pattern_new(Runtime *rt, TGraph *g, const TValue *scalars, Arena *arena);
+void     pattern_leave(Pattern *p);                      // one user less; NULL is fine
+bool     pattern_device_graph(Plan *p, DeviceGraph **out, Buf *err); // of a plan that is prepared. *out NULL: launch one by one
 
 // ---- graph_watch.c
 

@@ -21,7 +21,8 @@ enum { MAX_DECISIONS = 48,               // for a kernel with one set of values
 typedef struct Decision {
     struct Decision *next;
     uint32_t    kernel;                  // where it stands in the sources
-    SemaValue  *set, *known;             // their names are the session's
+    SemaValue  *set, *known;             // their names, and the functions among them, are the session's
+    double     *log;                     // of the numbers known
     int         nset, nknown;
     Schedule    given, schedule;
     SemaValue   chosen[MAX_CHOSEN];
@@ -48,6 +49,7 @@ static void drop_all(GraphChoices *c)
             next = d->next;
             free(d->set);
             free(d->known);
+            free(d->log);
             free(d);
         }
         c->first[i] = NULL;
@@ -165,6 +167,7 @@ static int get_values(Words *w, SemaValue *v, int most, bool chosen)
 }
 
 static SemaValue *copied(const SemaValue *v, int n);
+static double *logs_of(const SemaValue *known, int n);
 
 static GraphChoices *choices_read(Runtime *rt)
 {
@@ -183,6 +186,7 @@ static GraphChoices *choices_read(Runtime *rt)
         get_schedule(&w, &d->given);
         d->set = copied(v, d->nset = get_values(&w, v, MOST, false));
         d->known = copied(v, d->nknown = get_values(&w, v, MOST, false));
+        d->log = logs_of(d->known, d->nknown);
         get_schedule(&w, &d->schedule);
         d->nchosen = get_values(&w, d->chosen, MAX_CHOSEN, true);
         w.bad = w.bad || *w.at++ != '\n';
@@ -198,11 +202,20 @@ static bool same_name(const char *a, const char *b) { return a == b || strcmp(a,
 
 static bool same_value(const SemaValue *a, const SemaValue *b)
 {
-    return same_name(a->name, b->name) && a->is_type == b->is_type && a->ival == b->ival && a->elem == b->elem && a->value == b->value;
+    return same_name(a->name, b->name) && a->is_type == b->is_type && a->ival == b->ival && a->elem == b->elem && sema_same_function(a, b);
+}
+
+static double log_of(const SemaValue *v) { return v->is_type ? 0 : log2((double)v->ival + 1); }
+
+static double *logs_of(const SemaValue *known, int n)
+{
+    double *log = checked_alloc(sizeof *log * ((size_t)n + 1));
+    for (int i = 0; i < n; i++) log[i] = log_of(&known[i]);
+    return log;
 }
 
 // How far apart two sizes are: 0, the same; INFINITY, another kernel or other types, or near what was only found.
-static double distance(const Decision *d, const Node *kernel, const SemaValue *set, int nset, const SemaValue *known, int nknown, const Schedule *given)
+static double distance(const Decision *d, const Node *kernel, const SemaValue *set, int nset, const SemaValue *known, const double *log, int nknown, const Schedule *given)
 {
     double sum = 0;
     bool same = d->kernel == kernel->span.lo && d->nset == nset && d->nknown == nknown && memcmp(&d->given, given, sizeof *given) == 0;
@@ -210,7 +223,7 @@ static double distance(const Decision *d, const Node *kernel, const SemaValue *s
     for (int i = 0; same && i < nknown; i++) {
         const SemaValue *a = &d->known[i], *b = &known[i];
         same = same_name(a->name, b->name) && a->is_type == b->is_type && a->elem == b->elem;
-        if (same && a->ival != b->ival) sum += fabs(log2((double)a->ival + 1) - log2((double)b->ival + 1));
+        if (same && a->ival != b->ival) sum += fabs(d->log[i] - log[i]);
     }
     return same && (!d->found || sum == 0) ? sum : INFINITY;
 }
@@ -229,7 +242,9 @@ static Decision *decide(Runtime *rt, SemaFile *f, const Node *kernel, const Sema
     opt.schedule = runtime_schedule(rt, given);
     if (!runtime_choose(rt, f, kernel, set, nset, known, nknown, &opt, &choice)) return NULL;
     Decision *d = checked_alloc(sizeof *d);
-    *d = (Decision){.kernel = kernel->span.lo, .set = copied(set, nset), .nset = nset, .known = copied(known, nknown), .nknown = nknown, .given = *given, .schedule = choice.schedule};
+    *d = (Decision){.kernel = kernel->span.lo, .set = copied(set, nset), .nset = nset, .known = copied(known, nknown), .log = logs_of(known, nknown), .nknown = nknown,
+                    .given = *given, .schedule = choice.schedule};
+    for (int i = 0; i < nset; i++) sema_keep_function(runtime_session(rt), &d->set[i]);
     for (int i = 0; i < choice.kernel->nbindings && d->nchosen < MAX_CHOSEN; i++) {
         const TBinding *b = &choice.kernel->bindings[i];
         if (b->origin == 'c') d->chosen[d->nchosen++] = (SemaValue){.name = b->name->s, .ival = b->ival, .chosen = true};
@@ -245,9 +260,12 @@ int graph_choose(void *ctx, SemaFile *f, const Node *kernel, const SemaValue *se
     Decision      *near = NULL;
     double         least = INFINITY;
     int            decisions = 0;
+    double         log[2 * MAX_DIMS + 16];               // as many as a launch can know
+    if (nknown > (int)(sizeof log / sizeof *log)) ice("%d dimensions known", nknown);
+    for (int i = 0; i < nknown; i++) log[i] = log_of(&known[i]);
     if (!*all) *all = choices_read(rt);
     for (Decision *d = *list_of(*all, kernel->span.lo); d; d = d->next) {
-        double far = distance(d, kernel, set, nset, known, nknown, schedule);
+        double far = distance(d, kernel, set, nset, known, log, nknown, schedule);
         decisions += far < INFINITY;
         if (far < least) { least = far; near = d; }
     }

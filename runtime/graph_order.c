@@ -32,6 +32,24 @@ static void touched(const PlanLaunch *l, Touched *t)
         if (own[k]) t->range[t->n++] = (Range){l->bound->scratch[k], l->bound->scratch[k] + own[k], true};
 }
 
+// By values: those of the arena lie where they lie in all plans of this layout, with all their room; each other one is apart from the rest.
+static void touched_alike(const Plan *p, const PlanLaunch *l, Touched *t)
+{
+    enum { APART = 44 };
+    uint64_t own[SCRATCH_KINDS];
+    t->n = 0;
+    for (int k = 0; k < l->launch->kernel->nparams; k++) {
+        if (l->launch->args[k].tensor < 0) continue;
+        int root = plan_root(p->graph, l->launch->args[k].tensor);
+        const ArenaItem *item = p->item[root] >= 0 ? &p->items[p->item[root]] : NULL;
+        uint64_t at = item ? item->offset : (uint64_t)(root + 1) << APART, bytes = item ? item->bytes : 1;
+        if (bytes) t->range[t->n++] = (Range){at, at + bytes, param_written(&l->info->params[k])};
+    }
+    bind_scratch(l->bound, own);
+    for (int k = 0; k < SCRATCH_KINDS; k++)
+        if (own[k]) t->range[t->n++] = (Range){UINT64_MAX - 1 - (uint64_t)k, UINT64_MAX - (uint64_t)k, true};
+}
+
 static bool conflict(const Touched *a, const Touched *b)
 {
     for (int i = 0; i < a->n; i++)
@@ -42,7 +60,7 @@ static bool conflict(const Touched *a, const Touched *b)
     return false;
 }
 
-int plan_order(const Plan *p, const int *launch, int n, int **after, int *nafter)
+int plan_order(const Plan *p, const int *launch, int n, bool alike, int **after, int *nafter)
 {
     int      total = 0;
     size_t   words = ((size_t)n + 63) / 64;
@@ -50,7 +68,8 @@ int plan_order(const Plan *p, const int *launch, int n, int **after, int *nafter
     uint64_t *before = n > MANY ? NULL : checked_alloc(sizeof *before * words * (size_t)(n + 1));    // bit j of row i: j comes before i
     for (int i = 0; i < n; i++) {
         uint64_t *row = before ? before + words * (size_t)i : NULL;
-        touched(&p->launch[launch[i]], &t[i]);
+        if (alike) touched_alike(p, p->launch[launch[i]], &t[i]);
+        else touched(p->launch[launch[i]], &t[i]);
         after[i] = checked_alloc(sizeof **after * (size_t)(i + 1));
         nafter[i] = 0;
         if (!before && i) after[i][nafter[i]++] = i - 1;

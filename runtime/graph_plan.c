@@ -66,6 +66,17 @@ bool plan_bind(PlanLaunch *l, Runtime *rt, const TGraph *g, Buf *err)
     return bind_args(l->info, l->args, k->nparams, l->bound, err);
 }
 
+PlanLaunch *launch_shared(PlanLaunch *l) { l->users++; return l; }
+
+void launch_leave(Runtime *rt, PlanLaunch *l)
+{
+    if (!l || --l->users) return;
+    prepared_free(runtime_device(rt), &l->prepared);
+    free(l->args);
+    free(l->bound);
+    free(l);
+}
+
 // ---- life ----------------------------------------------------------------------------------------
 
 static bool in_arena(const TGValue *v) { return v->kind == TG_computed && !v->fixed; }
@@ -77,8 +88,8 @@ static void arena_items(Plan *p)
     p->item = checked_alloc(sizeof *p->item * (size_t)(g->nvalues + 1));
     memset(p->item, 0xff, sizeof *p->item * (size_t)(g->nvalues + 1));
     for (int i = 0; i < p->nlaunches; i++)
-        for (int k = 0; k < p->launch[i].launch->kernel->nparams; k++) {
-            int value = p->launch[i].launch->args[k].tensor;
+        for (int k = 0; k < p->launch[i]->launch->kernel->nparams; k++) {
+            int value = p->launch[i]->launch->args[k].tensor;
             if (value < 0 || !in_arena(&g->values[value = plan_root(g, value)])) continue;
             if (p->item[value] < 0) {
                 p->item[value] = p->nitems;
@@ -87,7 +98,36 @@ static void arena_items(Plan *p)
             p->items[p->item[value]].last = i;
         }
     p->arena_bytes = arena_plan(p->items, p->nitems);
-    p->live_bytes = arena_live_peak(p->items, p->nitems);
+}
+
+// The values of another plan of this pattern, of other sizes. They lie as they do there, if there is room.
+static void arena_items_like(Plan *p, const Plan *like)
+{
+    const TGraph *g = p->graph;
+    size_t values = (size_t)g->nvalues + 1;
+    bool   fits = true;
+    p->items = checked_alloc(sizeof *p->items * values);
+    p->item = checked_alloc(sizeof *p->item * values);
+    p->nitems = like->nitems;
+    memcpy(p->items, like->items, sizeof *p->items * (size_t)p->nitems);
+    memcpy(p->item, like->item, sizeof *p->item * (size_t)g->nvalues);
+    for (int i = 0; i < g->nvalues && fits; i++) fits = p->item[i] < 0 || plan_bytes(&g->values[i]) <= p->items[p->item[i]].bytes;
+    p->arena_bytes = like->arena_bytes;
+    if (fits) return;
+    for (int i = 0; i < g->nvalues; i++)
+        if (p->item[i] >= 0) p->items[p->item[i]].bytes = plan_bytes(&g->values[i]);
+    p->arena_bytes = arena_plan(p->items, p->nitems);
+}
+
+uint64_t plan_live_bytes(const Plan *p)
+{
+    ArenaItem *items = checked_alloc(sizeof *items * ((size_t)p->nitems + 1));
+    memcpy(items, p->items, sizeof *items * (size_t)p->nitems);
+    for (int i = 0; i < p->graph->nvalues; i++)
+        if (p->item[i] >= 0) items[p->item[i]].bytes = plan_bytes(&p->graph->values[i]);
+    uint64_t n = arena_live_peak(items, p->nitems);
+    free(items);
+    return n;
 }
 
 void plan_where(const Runtime *rt, const PlanLaunch *l, Buf *out)
@@ -97,26 +137,60 @@ void plan_where(const Runtime *rt, const PlanLaunch *l, Buf *out)
     buf_printf(out, "%s:%u:%u: ", at.src->path, at.line, at.col);
 }
 
-Plan *plan_make(Runtime *rt, const TGraph *g, Buf *err)
+// Are a launch's numbers what they are in another graph of the pattern?
+static bool alike(const TGraph *g, const TGraph *other, const TGLaunch *l)
+{
+    for (int k = 0; k < l->kernel->nparams; k++) {
+        if (l->args[k].tensor < 0 && l->args[k].row) return false;       // the arguments are the graph's own
+        if (l->args[k].tensor < 0) continue;
+        const TGValue *v = &g->values[l->args[k].tensor], *w = &other->values[l->args[k].tensor];
+        if (v->offset != w->offset || memcmp(v->dim, w->dim, sizeof *v->dim * (size_t)v->rank) != 0) return false;
+    }
+    return true;
+}
+
+PlanLaunch *plan_launch_new(Plan *p, const TGLaunch *launch, Buf *err)
+{
+    PlanLaunch *l = checked_alloc(sizeof *l);
+    *l = (PlanLaunch){.users = 1, .own = *launch};
+    l->launch = &l->own;
+    Buf  why = {0};
+    bool fine = plan_bind(l, p->rt, p->graph, &why);
+    if (!fine && why.n) plan_where(p->rt, l, err);
+    if (!fine) buf_add(err, why.p ? why.p : "", why.n);
+    buf_free(&why);
+    if (fine) return l;
+    launch_leave(p->rt, l);
+    return NULL;
+}
+
+static bool add_launch(Plan *p, const TGLaunch *launch, const Plan *like, Buf *err)
+{
+    if (like && alike(p->graph, like->graph, launch)) {
+        p->launch[p->nlaunches] = launch_shared(like->launch[p->nlaunches]);
+        p->nlaunches++;
+        return true;
+    }
+    PlanLaunch *l = plan_launch_new(p, launch, err);
+    if (l) p->launch[p->nlaunches++] = l;
+    return l != NULL;
+}
+
+Plan *plan_make(Runtime *rt, const TGraph *g, const Plan *like, Buf *err)
 {
     Plan *p = checked_alloc(sizeof *p);
     bool fine = true;
     *p = (Plan){.rt = rt, .graph = g};
     p->launch = checked_alloc(sizeof *p->launch * (size_t)(g->nlaunches + 1));
     p->kept = checked_alloc(sizeof *p->kept * (size_t)(g->nvalues + 1));
-    for (int i = 0; i < g->nlaunches && fine; i++) {
-        if (g->launches[i].fixed) continue;
-        PlanLaunch *l = &p->launch[p->nlaunches++];
-        l->launch = &g->launches[i];
-        Buf why = {0};
-        fine = plan_bind(l, rt, g, &why);
-        if (!fine) {
-            if (why.n) plan_where(rt, l, err);
-            buf_add(err, why.p ? why.p : "", why.n);
-        }
-        buf_free(&why);
+    for (int i = 0; i < g->nlaunches && fine; i++)
+        if (!g->launches[i].fixed) fine = add_launch(p, &g->launches[i], like, err);
+    if (fine && like) arena_items_like(p, like);
+    else if (fine) arena_items(p);
+    if (fine && like && like->placed) {
+        memcpy(p->kept, like->kept, sizeof *p->kept * (size_t)g->nvalues);
+        p->placed = true;
     }
-    if (fine) arena_items(p);
     if (fine) return p;
     plan_free(p);
     return NULL;
@@ -127,16 +201,14 @@ void plan_free(Plan *p)
     if (!p) return;
     Device *d = runtime_device(p->rt);
     if (p->device_graph) d->ops->graph_free(d, p->device_graph);
-    for (int i = 0; i < p->nlaunches; i++) {
-        prepared_free(d, &p->launch[i].prepared);
-        free(p->launch[i].args);
-        free(p->launch[i].bound);
-    }
+    for (int i = 0; i < p->nlaunches; i++) launch_leave(p->rt, p->launch[i]);
     free(p->launch);
     free(p->item);
     free(p->items);
     free(p->kept);
     if (p->arena_of_graph) arena_free(p->arena_of_graph);
+    if (p->pattern && p->pattern->like == p) p->pattern->like = NULL;
+    pattern_leave(p->pattern);
     free(p);
 }
 
@@ -175,8 +247,8 @@ static int fixed_values(const Plan *p, int *value, int *computed)
     bool *seen = checked_alloc(sizeof *seen * ((size_t)g->nvalues + 1));
     int  *late = checked_alloc(sizeof *late * ((size_t)g->nvalues + 1));
     for (int i = 0; i < p->nlaunches; i++)
-        for (int k = 0; k < p->launch[i].launch->kernel->nparams; k++) {
-            int v = p->launch[i].launch->args[k].tensor;
+        for (int k = 0; k < p->launch[i]->launch->kernel->nparams; k++) {
+            int v = p->launch[i]->launch->args[k].tensor;
             if (v < 0 || !g->values[v = plan_root(g, v)].fixed || seen[v]) continue;
             seen[v] = true;
             if (g->values[v].kind == TG_computed) late[m++] = v;
@@ -196,7 +268,7 @@ static bool compile_ahead(Plan *p, const bool *once, Buf *err)
     Compiled **list = checked_alloc(sizeof *list * ((size_t)g->nlaunches + 1));
     bool      *general = checked_alloc(sizeof *general * ((size_t)g->nlaunches + 1)), fine = true;
     int        n = 0;
-    for (int i = 0; i < p->nlaunches; i++) list[n++] = p->launch[i].compiled;
+    for (int i = 0; i < p->nlaunches; i++) list[n++] = p->launch[i]->compiled;
     for (int i = 0; fine && i < g->nlaunches; i++) {
         if (!once[i] || !g->launches[i].fixed) continue;
         list[n] = runtime_compile(p->rt, g->launches[i].kernel, &g->launches[i].schedule, err);
@@ -218,15 +290,22 @@ static bool temporary_bytes(Plan *p, int value, uint64_t *bytes, Buf *err)
     return fine;
 }
 
-// Values [from, to) that are computed once, as many as whose own weights do not take more room than the arena will, and one at least.
+// Values [from, to) that are computed once: as many as whose own weights there is room for where later ones will be; if there is none, as many
+// as whose weights do not take more room than the arena will; one at least.
 static bool ask_some(Plan *p, const int *value, int from, int *to, StoreNeeds *needs, Buf *err)
 {
     int      last = *to;
-    uint64_t more, sum = 0;
+    uint64_t more, sum = 0, room = store_room(p->rt);
+    bool     lent = true;
     memset(needs->seen, 0, (size_t)p->graph->nvalues);
-    for (*to = from; *to < last; ++*to, sum += more) {
+    for (*to = from; *to < last; ++*to) {
         if (!temporary_bytes(p, value[*to], &more, err)) return false;
-        if (*to > from && sum + more > p->arena_bytes) break;
+        uint64_t own = plan_bytes(&p->graph->values[value[*to]]) + 2 * ARENA_ALIGN;
+        bool     here = lent && sum + more + own <= room;
+        if (*to > from && !here && (lent || sum + more > p->arena_bytes)) break;
+        lent = here;
+        sum += here ? more + own : more;
+        store_lend(p->rt, lent);
         if (!store_ask(p->rt, p->graph, value[*to], true, needs, err)) return false;
     }
     return true;
@@ -250,6 +329,7 @@ static bool place(Plan *p, const int *value, int computed, int n, StoreNeeds *ne
     bool     fine = true;
     for (int i = 0; i < n; i++) l.all += plan_bytes(&g->values[value[i]]);
     for (int i = computed; fine && i < n; i++) fine = store_ask(p->rt, g, value[i], true, needs, err);      // which launches
+    bool once = memchr(needs->launch, true, (size_t)g->nlaunches) != NULL;
     needs->load = true;
     memset(needs->seen, 0, (size_t)g->nvalues);
     for (int i = 0; fine && i < computed; i++) fine = store_ask(p->rt, g, value[i], true, needs, err);
@@ -264,7 +344,7 @@ static bool place(Plan *p, const int *value, int computed, int n, StoreNeeds *ne
         stages_lap(stages_of(p), RS_weights, &since);
         for (int i = 0; fine && from == computed && i < computed; i++) { fine = keep_value(p, value[i], err); l.done += plan_bytes(&g->values[value[i]]); }
         for (int i = from; fine && i < to; i++) { fine = keep_value(p, value[i], err); l.done += plan_bytes(&g->values[value[i]]); }
-        fine = fine && d->ops->sync(d, err);
+        fine = fine && (!once || d->ops->sync(d, err));
         if (fine) store_trim(p->rt);
         stages_lap(stages_of(p), RS_once, &since);
         if (to == n) break;
@@ -293,8 +373,8 @@ static bool reserve(Plan *p, Buf *err)
 {
     bool *values = checked_alloc(sizeof *values * ((size_t)p->graph->nvalues + 1));
     for (int i = 0; i < p->nlaunches; i++)
-        for (int k = 0; k < p->launch[i].launch->kernel->nparams; k++) {
-            int value = p->launch[i].launch->args[k].tensor;
+        for (int k = 0; k < p->launch[i]->launch->kernel->nparams; k++) {
+            int value = p->launch[i]->launch->args[k].tensor;
             if (value >= 0 && p->graph->values[value = plan_root(p->graph, value)].fixed) values[value] = true;
         }
     bool fine = store_reserve(p->rt, p->graph, values, err);
@@ -312,6 +392,7 @@ bool plan_place(Plan *p, Buf *err)
     uint64_t scratch[SCRATCH_KINDS] = {0};
     fine = fine && store_scratch(p->rt, no_more, scratch, err);
     if (arena != p->arena || memcmp(scratch, p->scratch, sizeof scratch) != 0) p->prepared = false;
+    memcpy(p->scratch, scratch, sizeof scratch);
     p->arena = arena;
     return fine && arena != 0;
 }

@@ -114,12 +114,12 @@ static bool print_launches(const Plan *p, Buf *out, Buf *err)
     }
     buf_puts(out, "\nlaunches\n");
     for (int i = 0; i < p->nlaunches; i++) {
-        const char *path = p->launch[i].launch->path;
+        const char *path = p->launch[i]->launch->path;
         buf_printf(out, "  %-3d ", i + 1);
-        launch_line(g, p->launch[i].launch, out);
+        launch_line(g, p->launch[i]->launch, out);
         if (*path) buf_printf(out, "    in %s", path);
         buf_putc(out, '\n');
-        if (!grid_line(p, &p->launch[i], out, err)) return false;
+        if (!grid_line(p, p->launch[i], out, err)) return false;
     }
     return true;
 }
@@ -161,12 +161,13 @@ bool plan_print(const Plan *p, const char *target, Buf *out, Buf *err)
         if (g->values[i].kind != TG_view) value_line(p, i, out);
         bool read = false;
         for (int l = 0; g->values[i].fixed && l < p->nlaunches && !read; l++)
-            for (int k = 0; k < p->launch[l].launch->kernel->nparams; k++)
-                read |= p->launch[l].launch->args[k].tensor >= 0 && plan_root(g, p->launch[l].launch->args[k].tensor) == i;
+            for (int k = 0; k < p->launch[l]->launch->kernel->nparams; k++)
+                read |= p->launch[l]->launch->args[k].tensor >= 0 && plan_root(g, p->launch[l]->launch->args[k].tensor) == i;
         if (read) kept += plan_bytes(&g->values[i]);
     }
-    buf_printf(out, "\narena %llu bytes; %llu are live at once", (unsigned long long)p->arena_bytes, (unsigned long long)p->live_bytes);
-    if (p->live_bytes) buf_printf(out, " (%.2f)", (double)p->arena_bytes / (double)p->live_bytes);
+    uint64_t live = plan_live_bytes(p);
+    buf_printf(out, "\narena %llu bytes; %llu are live at once", (unsigned long long)p->arena_bytes, (unsigned long long)live);
+    if (live) buf_printf(out, " (%.2f)", (double)p->arena_bytes / (double)live);
     buf_printf(out, "\nkept  %llu bytes of weights, constants and what is computed from them\n", (unsigned long long)kept);
     return true;
 }

@@ -21,12 +21,12 @@ static bool round_of(Plan *p, const RunControl *ctl, Buf *err)
     for (int first = 0; first < p->nlaunches; first += MANY_MARKS / 2) {
         int n = p->nlaunches - first < MANY_MARKS / 2 ? p->nlaunches - first : MANY_MARKS / 2;
         for (int i = 0; i < n; i++)
-            if (!d->ops->mark(d, 2 * i, err) || !plan_launch(&p->launch[first + i], p->rt, ctl, err) || !d->ops->mark(d, 2 * i + 1, err)) return false;
+            if (!d->ops->mark(d, 2 * i, err) || !plan_launch(p->launch[first + i], p->rt, ctl, err) || !d->ops->mark(d, 2 * i + 1, err)) return false;
         if (!d->ops->sync(d, err)) return false;
         for (int i = 0; i < n; i++) {
             double us;
             if (!d->ops->between(d, 2 * i, 2 * i + 1, &us, err)) return false;
-            if (p->launch[first + i].us == 0 || us < p->launch[first + i].us) p->launch[first + i].us = us;
+            if (p->launch[first + i]->us == 0 || us < p->launch[first + i]->us) p->launch[first + i]->us = us;
         }
     }
     return true;
@@ -65,7 +65,7 @@ static char *title(const Plan *p, const PlanLaunch *l)
 
 static void describe_launch(const Plan *p, int i, LaunchTime *t)
 {
-    const PlanLaunch *l = &p->launch[i];
+    const PlanLaunch *l = p->launch[i];
     Buf where = {0};
     *t = (LaunchTime){.us = l->us, .name = title(p, l)};
     if (runtime_device(p->rt)->ops->runs_ptx && !l->prepared.empty) {
@@ -87,7 +87,7 @@ static void schedule(const Plan *p, GraphTimes *t)
     int    *launch = checked_alloc(sizeof *launch * room), *nafter = checked_alloc(sizeof *nafter * room), **after = checked_alloc(sizeof *after * room);
     double *free_at = checked_alloc(sizeof *free_at * room);
     for (int i = 0; i < t->n; i++) launch[i] = i;
-    plan_order(p, launch, t->n, after, nafter);
+    plan_order(p, launch, t->n, false, after, nafter);
     for (int i = 0; i < t->n; i++) {
         LaunchTime *x = &t->at[i];
         for (int k = 0; k < nafter[i]; k++) {

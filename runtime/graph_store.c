@@ -6,6 +6,10 @@
 //
 //     store_get(w_t)    transpose(w) -> is its key there?  no: store_get(w): read, write; launch; keep
 //     store_settle()    w itself is read by no plan: freed
+//
+// What a plan keeps gets one block of memory. Its end is filled last: until then it is lent to what is only needed on the way.
+//
+//     [ kept | kept |  free ......  | lent: w, w', .. ]      several values are made at once, half of what is left each time
 
 #include "runtime/graph.h"
 
@@ -21,19 +25,21 @@ struct Kept {
     uint64_t address, bytes;
     bool     wanted;                     // by a plan
     bool     inside;                     // of a block
+    bool     lent;                       // at a block's end, until the next trim
     bool     coming;                     // its data are not there yet
 };
 
-typedef struct Block { struct Block *next; uint64_t address, bytes, used; } Block;       // one allocation for what a plan keeps
+typedef struct Block { struct Block *next; uint64_t address, bytes, used, lent; } Block;       // one allocation for what a plan keeps
 
 struct GraphStore {
     Kept     *kept;
-    Block    *blocks;                    // the newest first
+    Block    *blocks;                    // the newest first; it lends its end
     OpenFile *files;
     Transfer *transfer;                  // what is on its way
     uint64_t  arena, arena_bytes;
     uint64_t  scratch[SCRATCH_KINDS], scratch_bytes[SCRATCH_KINDS];
     uint64_t  bytes, peak;               // of what is kept and the arena: now, and at most
+    bool      lends;                     // .. what is asked for now
     Key      *key;                       // of values of the graph whose plan is being placed, as they are found
 };
 
@@ -73,7 +79,7 @@ void graph_store_free(Runtime *rt, GraphStore *s)
     Device *d = runtime_device(rt);
     for (Kept *k = s->kept, *next; k; k = next) {
         next = k->next;
-        if (!k->inside) d->ops->free(d, k->address);
+        if (!k->inside && !k->lent) d->ops->free(d, k->address);
         free(k);
     }
     for (Block *b = s->blocks, *next; b; b = next) {
@@ -125,10 +131,14 @@ void store_trim(Runtime *rt)
     for (Kept **at = &s->kept, *k; (k = *at);) {
         if (k->wanted || k->inside) { at = &k->next; continue; }
         *at = k->next;
-        d->ops->free(d, k->address);
-        held(s, 0, k->bytes);
+        if (!k->lent) {
+            d->ops->free(d, k->address);
+            held(s, 0, k->bytes);
+        }
         free(k);
     }
+    if (s->blocks) s->blocks->lent = 0;
+    s->lends = false;
 }
 
 void store_settle(Runtime *rt)
@@ -269,23 +279,32 @@ bool store_reserve(Runtime *rt, const TGraph *g, const bool *values, Buf *err)
     return true;
 }
 
-// A place in the block that was reserved, or 0.
-static uint64_t in_block(GraphStore *s, uint64_t bytes)
+uint64_t store_room(Runtime *rt)
 {
-    Block *b = s->blocks;
-    if (!b || b->bytes - b->used < rounded(bytes)) return 0;
-    b->used += rounded(bytes);
-    return b->address + b->used - rounded(bytes);
+    const Block *b = store_of(rt)->blocks;
+    return b ? b->bytes - b->used - b->lent : 0;
+}
+
+void store_lend(Runtime *rt, bool lends) { store_of(rt)->lends = lends; }
+
+// A place in the block that was reserved, or 0: from its front to keep, from its end to lend.
+static uint64_t in_block(Runtime *rt, uint64_t bytes, bool keep)
+{
+    GraphStore *s = store_of(rt);
+    Block      *b = s->blocks;
+    if (!b || store_room(rt) < rounded(bytes) || (!keep && !s->lends)) return 0;
+    *(keep ? &b->used : &b->lent) += rounded(bytes);
+    return b->address + (keep ? b->used - rounded(bytes) : b->bytes - b->lent);
 }
 
 static uint64_t add_kept(Runtime *rt, Key key, uint64_t bytes, const char *name, bool keep, Buf *err)
 {
     GraphStore *s = store_of(rt);
     Device     *d = runtime_device(rt);
-    uint64_t inside = keep ? in_block(s, bytes) : 0, at = inside ? inside : d->ops->alloc(d, bytes, name, err);
+    uint64_t inside = in_block(rt, bytes, keep), at = inside ? inside : d->ops->alloc(d, bytes, name, err);
     if (!at) return 0;
     Kept *k = checked_alloc(sizeof *k);
-    *k = (Kept){.next = s->kept, .key = key, .address = at, .bytes = bytes, .inside = inside != 0};
+    *k = (Kept){.next = s->kept, .key = key, .address = at, .bytes = bytes, .inside = inside && keep, .lent = inside && !keep};
     s->kept = k;
     if (!inside) held(s, bytes, 0);
     return at;
@@ -339,7 +358,7 @@ bool store_ask(Runtime *rt, const TGraph *g, int value, bool keep, StoreNeeds *n
     needs->seen[value] = true;
     fine = key_of(rt, g, value, &key, err);
     bool there = fine && find_kept(rt, key);
-    if (fine && !there && !keep) needs->temporary += plan_bytes(&g->values[value]);
+    if (fine && !there && !keep) needs->temporary += rounded(plan_bytes(&g->values[value]));
     if (fine && !there && leaf && needs->load) fine = ask_leaf(rt, g, value, key, keep, err);
     for (int i = 0, p; fine && !there && !leaf && i < g->nlaunches; i++) {
         const TGLaunch *l = &g->launches[i];

@@ -36,9 +36,9 @@ static void last_writers(const Plan *p, int *last)
 {
     for (int i = 0; i < p->graph->nvalues; i++) last[i] = -1;
     for (int i = 0; i < p->nlaunches; i++)
-        for (int k = 0; k < p->launch[i].launch->kernel->nparams; k++) {
-            int value = p->launch[i].launch->args[k].tensor;
-            if (value >= 0 && param_written(&p->launch[i].info->params[k])) last[plan_root(p->graph, value)] = i;
+        for (int k = 0; k < p->launch[i]->launch->kernel->nparams; k++) {
+            int value = p->launch[i]->launch->args[k].tensor;
+            if (value >= 0 && param_written(&p->launch[i]->info->params[k])) last[plan_root(p->graph, value)] = i;
         }
 }
 
@@ -54,7 +54,7 @@ static bool show_kept(const Plan *p, const RunWatch *watch, Buf *err)
 
 static bool show_written(const Plan *p, int launch, const int *last, const RunWatch *watch, Buf *err)
 {
-    const PlanLaunch *l = &p->launch[launch];
+    const PlanLaunch *l = p->launch[launch];
     RunValue about = {.kernel = l->launch->kernel->name->s, .launch = launch + 1, .span = l->launch->span};
     for (int k = 0; k < l->launch->kernel->nparams; k++) {
         int value = l->launch->args[k].tensor, root = value < 0 ? -1 : plan_root(p->graph, value);
@@ -71,7 +71,7 @@ bool plan_watch(Plan *p, const RunControl *ctl, Buf *err)
     last_writers(p, last);
     bool go_on = show_kept(p, ctl->watch, err);
     for (int i = 0; i < p->nlaunches && go_on; i++)
-        go_on = plan_launch(&p->launch[i], p->rt, ctl, err) && d->ops->sync(d, err) && show_written(p, i, last, ctl->watch, err);
+        go_on = plan_launch(p->launch[i], p->rt, ctl, err) && d->ops->sync(d, err) && show_written(p, i, last, ctl->watch, err);
     free(last);
     return !err->n;
 }

@@ -127,7 +127,7 @@ const TKernel *graph_head(const GraphExec *x);           // its parameters; resu
 const LaunchInfo *graph_info(const GraphExec *x);        // the same for launchers
 typedef enum GraphFailure { GRAPH_FINE, GRAPH_ARGUMENTS, GRAPH_DEVICE } GraphFailure;
 GraphFailure graph_run_at(GraphExec *x, BindArg *args, const RunControl *ctl, Buf *err);       // on device addresses, by parameter
-typedef struct GraphStats { int plans, plans_made, compiled, decided, launches; uint64_t kept, arena, live, peak; } GraphStats;
+typedef struct GraphStats { int plans, plans_made, elaborated, compiled, decided, launches; uint64_t kept, arena, live, peak; } GraphStats;
 GraphStats graph_stats(const GraphExec *x);              // see tkc_graph_stats
 bool graph_run(GraphExec *x, KernelArg *args, int nargs, const RunControl *ctl, Buf *err);
 // --emit=plan for dimensions and scalars by name; what `where` defines follows.

@@ -214,6 +214,7 @@ void        tkc_text_free(char *text);
 
 typedef struct tkc_graph_stats {
     int      plans, plans_made;              // kept now; made so far
+    int      elaborated;                     // .. of them by running the graph's body through, not by what an earlier one has shown
     int      compiled;                       // kernels made so far, or taken from the cache on disk
     int      launches;                       // of the last run
     uint64_t weight_bytes;                   // on the device: weights, constants, what is computed from them

@@ -15,12 +15,13 @@ static Ent overflow(Check *c, AstOp op, int64_t a, int64_t b, Span at) {
 static double as_double(Ent e) { return e.kind == EN_float ? e.f : (double)e.i; }
 
 Ent fold_unary(Check *c, AstOp op, Ent a, Span at) {
-    if (op == OP_not && a.kind == EN_bool) return ent_bool(!a.i, at);
-    if (op == OP_neg && a.kind == EN_float) return ent_float(-a.f, at);
     if (op == OP_neg && a.kind == EN_int) {
         if (a.i == INT64_MIN) return overflow(c, OP_sub, 0, a.i, at);
-        return ent_int(-a.i, at);
+        return recipe_result(c, OP_sub, ent_int(0, at), a, ent_int(-a.i, at));
     }
+    recipe_pin(c, a);
+    if (op == OP_not && a.kind == EN_bool) return ent_bool(!a.i, at);
+    if (op == OP_neg && a.kind == EN_float) return ent_float(-a.f, at);
     if (op == OP_bnot && a.kind == EN_int) return ent_int(~a.i, at);
     Diag *d = report(c, E_operand_type, at, op_spellings[op], ent_text(c, a));
     if (op == OP_not) diag_help(d, "compare with `== 0`");
@@ -91,16 +92,19 @@ static Ent fold_bools(Check *c, AstOp op, bool a, bool b, Span at) {
 }
 
 Ent fold_binary(Check *c, AstOp op, Ent a, Ent b, Span at) {
+    if (a.kind == EN_int && b.kind == EN_int) return recipe_result(c, op, a, b, fold_ints(c, op, a.i, b.i, at));
+    recipe_pin(c, a);
+    recipe_pin(c, b);
     if (a.kind == EN_bool && b.kind == EN_bool) return fold_bools(c, op, a.i, b.i, at);
     if (a.kind == EN_bool || b.kind == EN_bool) {
         report(c, E_operand_type, at, op_spellings[op], arena_printf(c->a, "%s and %s", ent_text(c, a), ent_text(c, b)));
         return ent_error(c);
     }
-    if (a.kind == EN_int && b.kind == EN_int) return fold_ints(c, op, a.i, b.i, at);
     return fold_floats(c, op, as_double(a), as_double(b), at);
 }
 
 Ent fold_fun(Check *c, TFun f, const Ent *args, int n, Span at) {
+    for (int i = 0; i < n; i++) recipe_pin(c, args[i]);
     if (f == TF_min || f == TF_max) {
         Ent r = args[0];
         for (int i = 1; i < n; i++) {
@@ -143,7 +147,7 @@ Ent fold_fun(Check *c, TFun f, const Ent *args, int n, Span at) {
 }
 
 bool want_int(Check *c, const Node *n, const char *what, int64_t *out) {
-    Ent e = eval(c, n);
+    Ent e = recipe_pin(c, eval(c, n));
     if (e.kind == EN_error) return false;
     if (e.kind == EN_int) {
         *out = e.i;

@@ -100,7 +100,10 @@ static Sum sum_of(Atoms *a, const TExpr *x, int depth) {
 }
 
 DimsAre dims_compare(Check *c, Ent a, Ent b) {
-    if (a.kind == EN_int && b.kind == EN_int) return a.i == b.i ? DIMS_same : DIMS_differ;
+    if (a.kind == EN_int && b.kind == EN_int) {
+        if (a.row != b.row) recipe_pin(c, recipe_result(c, OP_eq, a, b, ent_bool(a.i == b.i, a.span)));
+        return a.i == b.i ? DIMS_same : DIMS_differ;
+    }
     bool numbers = (a.kind == EN_int || a.kind == EN_value) && (b.kind == EN_int || b.kind == EN_value);
     if (!numbers) return DIMS_open;
     Atoms atoms = {.c = c};
@@ -133,7 +136,7 @@ static Ent whole(Check *c, AstOp op, int64_t a, int64_t b, Span at) {
 static TExpr *as_index(Check *c, Ent e, Span at) { return e.kind == EN_int ? tx_const_int(c, e.i, EL_index, at) : tx_cast(c, e.x, EL_index, at); }
 
 static Ent pair(Check *c, AstOp op, Ent a, Ent b, Span at) {
-    if (a.kind == EN_int && b.kind == EN_int) return whole(c, op, a.i, b.i, at);
+    if (a.kind == EN_int && b.kind == EN_int) return recipe_result(c, op, a, b, whole(c, op, a.i, b.i, at));
     bool logic = op == OP_land || op == OP_lor || op == OP_and || op == OP_or || op == OP_xor || op == OP_shl || op == OP_shr;
     return logic ? ent_unknown() : ent_value(index_op(c, op, as_index(c, a, at), as_index(c, b, at), at));
 }
@@ -157,14 +160,15 @@ Ent dims_replace(Check *c, const TExpr *x, const Replaced *by) {
         if (a[i].kind != EN_int && a[i].kind != EN_value) return ent_unknown();
     }
     if (x->kind == TX_binary) return pair(c, (AstOp)x->op, a[0], a[1], at);
-    if (x->kind == TX_select) return a[0].kind != EN_int ? ent_unknown() : a[0].i ? a[1] : a[2];
+    if (x->kind == TX_select) return recipe_pin(c, a[0]).kind != EN_int ? ent_unknown() : a[0].i ? a[1] : a[2];
     if (x->kind == TX_fun) {
         if (x->op != TF_min && x->op != TF_max) return ent_unknown();
+        for (int i = 0; i < 2; i++) a[i] = recipe_pin(c, a[i]);
         if (a[0].kind == EN_int && a[1].kind == EN_int) return (x->op == TF_min) == (a[0].i < a[1].i) ? a[0] : a[1];
         return ent_value(tx_fun(c, (TFun)x->op, ttype_scalar(EL_index), at, as_index(c, a[0], at), as_index(c, a[1], at), NULL));
     }
     if (x->op == OP_neg) return pair(c, OP_sub, ent_int(0, at), a[0], at);
-    if (a[0].kind != EN_int) return ent_unknown();
+    if (recipe_pin(c, a[0]).kind != EN_int) return ent_unknown();
     return ent_int(x->op == OP_not ? !a[0].i : ~a[0].i, at);
 }
 
@@ -204,6 +208,7 @@ Ent dims_settle(Check *c, Ent e) {
     if (e.kind != EN_value || e.x->type.naxes > 0 || e.x->type.ptr || !elem_is_int(e.x->type.elem)) return e;
     Ent r = dims_replace(c, e.x, &(Replaced){0});
     if (r.kind != EN_int) return e;
+    r.row = e.row;
     r.span = e.span;
     return r;
 }

@@ -43,6 +43,7 @@ typedef struct TGValue {
     Number   lo, hi, *values;
     uint64_t stream;                    // of random constants
     bool     fixed;                     // a weight, a constant, or computed from such alone: once for all runs
+    int32_t  row[MAX_RANK], offset_row; // of the graph's recipe, by dimension; 0: the same for all sizes
 } TGValue;
 
 typedef struct TGLaunch {
@@ -54,10 +55,25 @@ typedef struct TGLaunch {
     bool     fixed;
 } TGLaunch;
 
+// How the numbers of a graph follow from the dimensions of its head (recipe.c): a table, each row made of rows before it, and
+// the conditions under which the graph of other sizes is this one with other numbers.
+typedef struct TGRow  { LOp op; int32_t a, b; int64_t arg; } TGRow;      // L_CONST, L_DIM or arithmetic of rows; row 0 is nobody's
+typedef struct TGHold { int32_t row; bool kind; int64_t is; } TGHold;    // its number, or its kind, must be this
+typedef struct TGChoice {               // what a launch left open: it must be decided alike
+    const Node *kernel;
+    SemaValue  *set;    int nset;
+    SemaValue  *known;  int nknown;     // numbers with rows of their own
+    int32_t    *row;
+    Schedule    given, schedule;
+    SemaValue  *chosen; int nchosen;
+} TGChoice;
+typedef struct TGRecipe { TGRow *rows; TGHold *holds; TGChoice *choices; int nrows, nholds, nchoices; } TGRecipe;
+
 typedef struct TGraph {
     TKernel  *head;
     TGValue  *values;   int nvalues;
     TGLaunch *launches; int nlaunches;
+    TGRecipe *recipe;                   // or NULL
 } TGraph;
 
 int         sema_graph_count(const SemaFile *f);
@@ -72,9 +88,12 @@ TKernel *sema_graph_head(SemaFile *f, const Node *graph, const SemaValue *set, i
 TGraph  *sema_graph_elaborate(SemaFile *f, const Node *graph, const SemaValue *set, int nset, const SemaValue *dims, int ndims,
                               const TValue *scalars, Arena *arena);
 
-// The same, for who does it often: `head` is sema_graph_head's, what is only needed meanwhile is in `scratch`.
+// The same, for who does it often: `head` is sema_graph_head's, what is only needed meanwhile is in `scratch`. With its recipe, if there is one.
 TGraph  *sema_graph_again(SemaFile *f, const Node *graph, const TKernel *head, const SemaValue *set, int nset, const SemaValue *dims, int ndims,
                           const TValue *scalars, Arena *scratch, Arena *arena);
+// The graph for other dimensions (by dimension of its head) by its recipe, the body not run again. It shares what is the same with `g`. NULL:
+// it would be another one, or an error.
+TGraph  *sema_graph_resize(SemaFile *f, const TGraph *g, const int64_t *dims, Arena *arena);
 
 void     tgraph_print(const TGraph *g, Buf *out);         // values, then launches
 
@@ -87,5 +106,8 @@ enum { MAX_CHOSEN = 16 };
 typedef int (*KernelChooser)(void *ctx, SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *known, int nknown,
                              SemaValue chosen[MAX_CHOSEN], Schedule *schedule);
 void sema_chooser(SemaFile *f, KernelChooser choose, void *ctx);
+// For choosers that remember: function values that were written in one place are the same, whatever run of the graph they are of.
+bool sema_same_function(const SemaValue *a, const SemaValue *b);
+void sema_keep_function(Session *s, SemaValue *v);       // it lives as long as the session; what is no function stays
 
 #endif

@@ -131,9 +131,10 @@ static bool run_copy(Grapher *g, Ent from, Ent to, Span at) {
     SemaValue known[2] = {{.name = "T", .is_type = true, .elem = from.tensor->elem}, {.name = "N", .ival = n.i}};
     TKernel *k = launch_cached(g->f, b->ent.node, NULL, 0, known, 1);      // of any length
     if (!k) return false;
+    recipe_instance(c, k, &known[1], &n.row, 1);
     TGLaunch launch = {.span = at, .path = g->level->path, .kernel = k, .args = NEW_N(c->a, TValue, 3)};
-    launch.args[0] = (TValue){.tensor = graph_view(g, from, 0, 1, &n, at).tensor->t->param, .elem = from.tensor->elem};
-    launch.args[1] = (TValue){.tensor = graph_view(g, to, 0, 1, &n, at).tensor->t->param, .elem = from.tensor->elem};
+    launch.args[0] = (TValue){.tensor = graph_view(g, from, ent_int(0, at), 1, &n, at).tensor->t->param, .elem = from.tensor->elem};
+    launch.args[1] = (TValue){.tensor = graph_view(g, to, ent_int(0, at), 1, &n, at).tensor->t->param, .elem = from.tensor->elem};
     TGValue *target = &g->values.at[to.tensor->t->param];
     launch.fixed = target->kind == TG_computed && g->values.at[from.tensor->t->param].fixed;
     target->fixed = g->values.at[launch.args[1].tensor].fixed = launch.fixed;
@@ -147,6 +148,15 @@ Ent graph_copy(Grapher *g, Ent v, Span at) {
     return run_copy(g, v, to, at) ? to : ent_error(g->c);
 }
 
+static Ent elements(Grapher *g, const TGValue *v) {
+    TensorRef t = {.rank = v->rank};
+    for (int d = 0; d < v->rank; d++) {
+        t.dim[d] = ent_int(v->dim[d], v->span);
+        t.dim[d].row = v->row[d];
+    }
+    return graph_count(g, &t, v->span);
+}
+
 // A result is computed where it is wanted: the launch that makes it writes the output. What is no launch's result, or is
 // already an output, is copied.
 void graph_outputs(Grapher *g) {
@@ -157,11 +167,7 @@ void graph_outputs(Grapher *g) {
         int param = 0;
         while (ps->kid[param] != r->param) param++;
         TGValue *root = &g->values.at[graph_root(g, r->value.tensor->t->param)];
-        const TGValue *v = graph_value_of(g, r->value);
-        int64_t n = 1, all = 1;
-        for (int d = 0; d < v->rank; d++) n *= v->dim[d];
-        for (int d = 0; d < root->rank; d++) all *= root->dim[d];
-        if (root->kind == TG_computed && !root->fixed && n == all) {
+        if (root->kind == TG_computed && !root->fixed && dims_compare(g->c, elements(g, graph_value_of(g, r->value)), elements(g, root)) == DIMS_same) {
             root->kind = TG_output;
             root->param = param;
             continue;
@@ -280,7 +286,7 @@ static bool check_where(Grapher *g, const LaunchCall *l) {
             scope_bind(c, c->scope, w->kid[0]->sym, dims_settle(c, eval(c, w->kid[1])), w->span);
             continue;
         }
-        Ent e = dims_settle(c, eval(c, w));
+        Ent e = recipe_pin(c, dims_settle(c, eval(c, w)));
         bool equal = e.kind == EN_value && e.x->kind == TX_binary && e.x->op == OP_eq;
         bool fails = (e.kind == EN_bool || e.kind == EN_int) ? !e.i : equal && dims_compare(c, ent_value(e.x->kid[0]), ent_value(e.x->kid[1])) == DIMS_differ;
         if (e.kind == EN_error) return false;

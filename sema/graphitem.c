@@ -36,7 +36,10 @@ Ent graph_eval(Grapher *g, const Node *n, const TensorRef *const *want, int nwan
     if (n->kind == N_call) return graph_call(g, n, (Schedule){0}, want, nwant);
     if (n->kind == N_with && n->kid[0]->kind == N_call) {
         Schedule s = {0};
-        if (!launch_schedule(c, n, &s)) return ent_error(c);
+        c->pinning++;
+        bool fine = launch_schedule(c, n, &s);
+        c->pinning--;
+        if (!fine) return ent_error(c);
         return graph_call(g, n->kid[0], s, want, nwant);
     }
     if (n->kind == N_index) {
@@ -51,7 +54,7 @@ Ent graph_eval(Grapher *g, const Node *n, const TensorRef *const *want, int nwan
         return (Ent){.kind = EN_tuple, .tuple = tuple, .span = n->span};
     }
     if (n->kind == N_ternary) {
-        Ent cond = dims_settle(c, eval(c, n->kid[0]));
+        Ent cond = recipe_pin(c, dims_settle(c, eval(c, n->kid[0])));
         if (cond.kind == EN_bool || cond.kind == EN_int) return graph_eval(g, n->kid[cond.i ? 1 : 2], want, nwant);
     }
     Ent e = dims_settle(c, eval(c, n));
@@ -96,6 +99,7 @@ static Ent as_declared(Grapher *g, const Node *name, const Node *type, const Ten
     if (!type || e.kind == EN_error) return e;
     if (want) return graph_fits(g, e, want, "", name->sym, at, type->span) ? e : ent_error(c);
     TType t;
+    e = recipe_pin(c, e);                                        // it must fit
     TExpr *x = eval_type(c, type, &t) ? value_exact(c, e, t, at, arena_printf(c->a, "`%s`", name->sym->s)) : NULL;
     return x ? e : ent_error(c);
 }
@@ -215,7 +219,7 @@ static void loop(Grapher *g, const Node *n, uint32_t clause) {
     const Node *k = list->kid[clause];
     Range r;
     if (!k->kid[0] || !range_eval(c, k->kid[0], &r)) return;
-    Ent lo = dims_settle(c, r.lo), hi = dims_settle(c, r.hi);
+    Ent lo = recipe_pin(c, dims_settle(c, r.lo)), hi = recipe_pin(c, dims_settle(c, r.hi));
     bool numbers = lo.kind == EN_int && hi.kind == EN_int;
     if (!numbers && g->numbers) {
         report(c, E_not_comptime, r.span, "a bound of a graph's loop");
@@ -234,7 +238,7 @@ static void loop(Grapher *g, const Node *n, uint32_t clause) {
 
 static void branch(Grapher *g, const Node *n) {
     Check *c = g->c;
-    Ent e = dims_settle(c, eval(c, n->kid[0]));
+    Ent e = recipe_pin(c, dims_settle(c, eval(c, n->kid[0])));
     if (e.kind == EN_error) return;
     if (e.kind == EN_bool || e.kind == EN_int) {
         statements(g, n->kid[e.i ? 1 : 2]);
@@ -359,6 +363,8 @@ static void bind_params(Grapher *g, const Node *item, const TValue *scalars) {
             continue;
         }
         const TensorRef *t = was->ent.tensor;
+        TensorRef own;
+        if (c->recipe && graph_type(g, item->kid[1]->kid[i]->kid[0], &own)) t = &own;        // with rows
         Ent e = graph_value(g, p->mode == PM_INOUT ? TG_state : TG_input, p->elem, t->rank, t->dim, was->span);
         graph_value_of(g, e)->param = i;
         called(g, e, p->name);
@@ -387,11 +393,42 @@ TKernel *sema_graph_head(SemaFile *f, const Node *item, const SemaValue *set, in
     return diag_errors(f->s) > errors ? NULL : c->k;
 }
 
-static TGraph *evaluate(SemaFile *f, const Node *item, Known values, const TValue *scalars, Arena *arena) {
+static bool mentions(const TKernel *k, const Node *n) {
+    if (!n) return false;
+    for (int i = 0; n->kind == N_name && i < k->ndims; i++) {
+        if (k->dims[i].name == n->sym) return true;
+    }
+    for (uint32_t i = 0; i < n->nkid; i++) {
+        if (mentions(k, n->kid[i])) return true;
+    }
+    return false;
+}
+
+// From here on numbers carry what they follow from. A name that was made of dimensions before cannot.
+static void open_recipe(Grapher *g, const Node *item) {
+    Check *c = g->c;
+    const Node *gs = item->kid[0], *list = item->kid[2];
+    c->recipe = recipe_new(c->a);
+    for (uint32_t i = 0; gs && i < gs->nkid; i++) {
+        if (mentions(c->k, gs->kid[i]->kid[1]) || mentions(c->k, gs->kid[i]->kid[2])) recipe_lost(c);
+    }
+    for (uint32_t i = 0; list && i < list->nkid; i++) {
+        const Node *w = list->kid[i];
+        if (w->kind == N_binary && w->op == OP_eq && w->kid[0]->kind == N_name && !mentions(c->k, w->kid[0])) recipe_lost(c);
+    }
+    for (int i = 0; i < c->k->ndims; i++) {
+        Bind *b = scope_find_here(c->scope, c->k->dims[i].name);
+        if (b && b->ent.kind == EN_int && b->ent.dim == i + 1) recipe_dim(c, i, &b->ent);
+        else recipe_lost(c);
+    }
+}
+
+static TGraph *evaluate(SemaFile *f, const Node *item, Known values, const TValue *scalars, Arena *arena, bool recipe) {
     int errors = diag_errors(f->s);
     f->run++;
     Grapher g = open_graph(f, item, values, scalars, arena);
     if (g.bad) return NULL;
+    if (recipe) open_recipe(&g, item);
     bind_params(&g, item, scalars);
     g.level = graph_level(&g, item);
     graph_body(&g, item);
@@ -400,6 +437,8 @@ static TGraph *evaluate(SemaFile *f, const Node *item, Known values, const TValu
     graph_outputs(&g);
     TGraph *r = NEW(g.c->a, TGraph);
     *r = (TGraph){.head = g.c->k, .values = g.values.at, .nvalues = (int)g.values.n, .launches = g.launches.at, .nlaunches = (int)g.launches.n};
+    TGRecipe *how = NEW(g.c->a, TGRecipe);
+    if (recipe && recipe_close(g.c->recipe, how)) r->recipe = how;
     return g.bad || diag_errors(f->s) > errors ? NULL : r;
 }
 
@@ -433,17 +472,18 @@ static TGraph *kept(const TGraph *g, const TKernel *head, Arena *a) {
         l->args = NEW_N(a, TValue, l->kernel->nparams + 1);
         memcpy(l->args, g->launches[i].args, sizeof *l->args * (size_t)l->kernel->nparams);
     }
+    if (g->recipe) r->recipe = recipe_kept(g->recipe, a);
     return r;
 }
 
 TGraph *sema_graph_again(SemaFile *f, const Node *item, const TKernel *head, const SemaValue *set, int nset, const SemaValue *dims, int ndims,
                          const TValue *scalars, Arena *scratch, Arena *arena) {
-    const TGraph *g = evaluate(f, item, (Known){set, dims, nset, ndims}, scalars, scratch);
+    const TGraph *g = evaluate(f, item, (Known){set, dims, nset, ndims}, scalars, scratch, true);
     return g ? kept(g, head, arena) : NULL;
 }
 
 TGraph *sema_graph_elaborate(SemaFile *f, const Node *item, const SemaValue *set, int nset, const SemaValue *dims, int ndims, const TValue *scalars, Arena *arena) {
-    return evaluate(f, item, (Known){set, dims, nset, ndims}, scalars, arena ? arena : session_arena(f->s));
+    return evaluate(f, item, (Known){set, dims, nset, ndims}, scalars, arena ? arena : session_arena(f->s), false);
 }
 
 void sema_check_graphs(SemaFile *f) {
@@ -451,6 +491,6 @@ void sema_check_graphs(SemaFile *f) {
         const Node *item = f->graphs.at[i], *gs = item->kid[0];
         bool defaults = true;
         for (uint32_t k = 0; gs && k < gs->nkid; k++) defaults = defaults && gs->kid[k]->kid[1];
-        if (defaults) evaluate(f, item, (Known){0}, NULL, session_arena(f->s));
+        if (defaults) evaluate(f, item, (Known){0}, NULL, session_arena(f->s), false);
     }
 }

@@ -46,7 +46,7 @@ bool  graph_weight_shape(Grapher *g, Ent weight, const TensorRef *type, Span at)
 Ent   graph_reshape(Grapher *g, Ent v, const Node *call);
 Ent   graph_slice(Grapher *g, Ent v, const Node *call);
 Ent   graph_index(Grapher *g, Ent v, const Node *index);
-Ent   graph_view(Grapher *g, Ent of, int64_t offset, int rank, const Ent *dim, Span at);
+Ent   graph_view(Grapher *g, Ent of, Ent offset, int rank, const Ent *dim, Span at);
 Ent   graph_count(Grapher *g, const TensorRef *t, Span at);
 bool  graph_type(Grapher *g, const Node *type, TensorRef *out);       // f32[B, 784], as written
 bool  graph_fits(Grapher *g, Ent v, const TensorRef *want, const char *what, Sym name, Span at, Span declared);     // what: "", "argument "

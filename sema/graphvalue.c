@@ -21,6 +21,7 @@ Ent graph_value(Grapher *g, TGKind kind, Elem e, int rank, const Ent *dim, Span 
         ref->dim[i] = dim[i];
         ref->lo[i] = ent_int(0, at);
         v.dim[i] = dim[i].kind == EN_int ? dim[i].i : -1;
+        v.row[i] = dim[i].kind == EN_int ? dim[i].row : 0;
     }
     vec_push(c->a, &g->values, v);
     return (Ent){.kind = EN_tensor, .tensor = ref, .span = at};
@@ -83,7 +84,10 @@ bool graph_fits(Grapher *g, Ent v, const TensorRef *want, const char *what, Sym 
 
 Ent graph_constant(Grapher *g, const Maker *m, const Node *call) {
     Made made;
-    if (!maker_read(g->c, m, call, &made)) return ent_error(g->c);
+    g->c->pinning++;
+    bool fine = maker_read(g->c, m, call, &made);
+    g->c->pinning--;
+    if (!fine) return ent_error(g->c);
     Ent e = graph_value(g, TG_constant, made.elem, made.rank, made.dim, call->span);
     TGValue *v = graph_value_of(g, e);
     v->make = made.make;
@@ -104,7 +108,7 @@ static bool weight_name(Grapher *g, const Node *call, Str *name) {
     if (call->nkid == 4 && call->kid[3]->kind == N_string) return *name = call->kid[3]->str, true;
     for (uint32_t i = 3; i < call->nkid && fine; i++) {
         const Node *n = call->kid[i];
-        Ent e = n->kind == N_string ? (Ent){.kind = EN_str, .str = n->str} : n->kind == N_named ? ent_void() : eval(c, n);
+        Ent e = n->kind == N_string ? (Ent){.kind = EN_str, .str = n->str} : n->kind == N_named ? ent_void() : recipe_pin(c, eval(c, n));
         bool open = !g->numbers && (e.kind == EN_unknown || (e.kind == EN_value && elem_is_int(e.x->type.elem)));
         fine = e.kind == EN_str || e.kind == EN_int || open;
         if (open) buf_putc(&text, '?');
@@ -151,7 +155,7 @@ bool graph_weight_shape(Grapher *g, Ent e, const TensorRef *type, Span at) {
     ref->elem = ref->t->elem = v->elem = type->elem;
     ref->rank = ref->t->rank = v->rank = type->rank;
     for (int i = 0; i < type->rank; i++) {
-        ref->dim[i] = type->dim[i];
+        ref->dim[i] = recipe_pin(g->c, type->dim[i]);
         ref->lo[i] = ent_int(0, at);
         v->dim[i] = type->dim[i].kind == EN_int ? type->dim[i].i : -1;
         if (!g->numbers || v->dim[i] >= 0) continue;
@@ -197,12 +201,13 @@ Ent graph_weight(Grapher *g, const Node *call, const TensorRef *want) {
 
 // ---- views -------------------------------------------------------------------------------------------
 
-Ent graph_view(Grapher *g, Ent of, int64_t offset, int rank, const Ent *dim, Span at) {
+Ent graph_view(Grapher *g, Ent of, Ent offset, int rank, const Ent *dim, Span at) {
     int base = of.tensor->t->param;
     Ent e = graph_value(g, TG_view, of.tensor->elem, rank, dim, at);
     TGValue *v = graph_value_of(g, e);
     v->base = base;
-    v->offset = offset;
+    v->offset = offset.kind == EN_int ? offset.i : 0;
+    v->offset_row = offset.kind == EN_int ? offset.row : 0;
     v->fixed = g->values.at[base].fixed;
     e.tensor->name = of.tensor->name;
     return e;
@@ -210,9 +215,9 @@ Ent graph_view(Grapher *g, Ent of, int64_t offset, int rank, const Ent *dim, Spa
 
 static Ent times(Grapher *g, Ent a, Ent b, Span at) {
     Check *c = g->c;
-    if (a.kind == EN_int && b.kind == EN_int) return ent_int((int64_t)((uint64_t)a.i * (uint64_t)b.i), at);
-    if (a.kind == EN_int && a.i == 1) return b;
-    if (b.kind == EN_int && b.i == 1) return a;
+    if (a.kind == EN_int && a.i == 1 && !a.row) return b;
+    if (b.kind == EN_int && b.i == 1 && !b.row) return a;
+    if (a.kind == EN_int && b.kind == EN_int) return recipe_result(c, OP_mul, a, b, ent_int((int64_t)((uint64_t)a.i * (uint64_t)b.i), at));
     if ((a.kind != EN_int && a.kind != EN_value) || (b.kind != EN_int && b.kind != EN_value)) return ent_unknown();
     TExpr *x = a.kind == EN_int ? tx_const_int(c, a.i, EL_index, at) : tx_cast(c, a.x, EL_index, at);
     TExpr *y = b.kind == EN_int ? tx_const_int(c, b.i, EL_index, at) : tx_cast(c, b.x, EL_index, at);
@@ -261,7 +266,15 @@ Ent graph_reshape(Grapher *g, Ent v, const Node *call) {
         if (have.kind == EN_value || want.kind == EN_value) diag_help(d, "if they are always equal, say so: `where %s = %s`", dims_text(c, have), dims_text(c, want));
         return ent_error(c);
     }
-    return graph_view(g, v, 0, rank, dim, call->span);
+    return graph_view(g, v, ent_int(0, call->span), rank, dim, call->span);
+}
+
+static Ent plus(Grapher *g, Ent a, Ent b) { return recipe_result(g->c, OP_add, a, b, ent_int((int64_t)((uint64_t)a.i + (uint64_t)b.i), a.span)); }
+
+// Of two numbers, if they are some: less or greater?
+static bool truth(Grapher *g, AstOp op, Ent a, Ent b) {
+    if (a.kind != EN_int || b.kind != EN_int) return false;
+    return recipe_pin(g->c, recipe_result(g->c, op, a, b, ent_bool(op == OP_lt ? a.i < b.i : a.i > b.i, a.span))).i;
 }
 
 // `rows` of the leading dimension from `lo` on; the dimension itself goes if `drop`.
@@ -270,7 +283,8 @@ static Ent part(Grapher *g, Ent v, Ent lo, Ent rows, bool drop, Span at) {
     const TensorRef *t = v.tensor;
     Ent dim[MAX_RANK], step = ent_int(1, at), n = t->dim[0];
     for (int i = 1; i < t->rank; i++) step = times(g, step, t->dim[i], at);
-    bool low = lo.kind == EN_int && lo.i < 0, high = lo.kind == EN_int && rows.kind == EN_int && n.kind == EN_int && (rows.i < 0 || lo.i + rows.i > n.i);
+    bool low = truth(g, OP_lt, lo, ent_int(0, at)), numbers = lo.kind == EN_int && rows.kind == EN_int && n.kind == EN_int;
+    bool high = numbers && (truth(g, OP_lt, rows, ent_int(0, at)) || truth(g, OP_gt, plus(g, lo, rows), n));
     if (low || high) {
         report(c, E_reshape, at, arena_printf(c->a, "%s .. %s is not in 0 .. %s, the leading dimension of %s", dims_text(c, lo),
                rows.kind == EN_int ? arena_printf(c->a, "%lld", (long long)(lo.i + rows.i)) : "?", dims_text(c, n), tensor_text(c, t)));
@@ -279,7 +293,7 @@ static Ent part(Grapher *g, Ent v, Ent lo, Ent rows, bool drop, Span at) {
     int rank = 0;
     if (!drop) dim[rank++] = rows;
     for (int i = 1; i < t->rank; i++) dim[rank++] = t->dim[i];
-    int64_t offset = lo.kind == EN_int && step.kind == EN_int ? lo.i * step.i : 0;
+    Ent offset = times(g, lo, step, at);
     return graph_view(g, v, offset, rank, dim, at);
 }
 
@@ -293,7 +307,9 @@ Ent graph_slice(Grapher *g, Ent v, const Node *call) {
     Ent lo = dims_settle(c, eval(c, call->kid[4])), hi = dims_settle(c, eval(c, call->kid[5]));
     TExpr *a = scalar_index(c, lo, call->kid[4]->span, "a bound"), *b = scalar_index(c, hi, call->kid[5]->span, "a bound");
     if (!a || !b) return ent_error(c);
-    return part(g, v, lo, dims_settle(c, ent_value(index_op(c, OP_sub, b, a, call->span))), false, call->span);
+    bool numbers = lo.kind == EN_int && hi.kind == EN_int;
+    Ent rows = numbers ? recipe_result(c, OP_sub, hi, lo, ent_int((int64_t)((uint64_t)hi.i - (uint64_t)lo.i), call->span)) : dims_settle(c, ent_value(index_op(c, OP_sub, b, a, call->span)));
+    return part(g, v, lo, rows, false, call->span);
 }
 
 Ent graph_index(Grapher *g, Ent v, const Node *n) {

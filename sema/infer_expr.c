@@ -260,6 +260,8 @@ Ent binary(Check *c, AstOp op, Ent a, Ent b, Span at, Span pa, Span pb) {
     Ent r;
     if ((op == OP_land || op == OP_lor) && logic_shortcut(op, a, b, &r) && (is_const(r) || (r.kind == EN_value && r.x->type.elem == EL_bool))) return r;
     if (is_const(a) && is_const(b)) return fold_binary(c, op, a, b, at);
+    a = recipe_pin(c, a);
+    b = recipe_pin(c, b);
     if (a.kind == EN_type && b.kind == EN_type && (op == OP_eq || op == OP_ne)) return ent_bool((a.elem == b.elem) == (op == OP_eq), at);
     if (a.kind == EN_axis && b.kind == EN_axis && a.axis == b.axis && op == OP_eq) { /* all true, but let it be computed */ }
     if (is_ptr(a) && (op == OP_add || op == OP_sub) && !is_ptr(b)) return pointer_add(c, op, a, b, at);
@@ -283,6 +285,7 @@ Ent unary(Check *c, AstOp op, Ent a, Span at) {
     if (a.kind == EN_error || c->too_big) return ent_error(c);
     if (a.kind == EN_unknown) return a;
     if (is_const(a)) return fold_unary(c, op, a, at);
+    a = recipe_pin(c, a);
     TExpr *x = value_of(c, a, at);
     if (!x) return ent_error(c);
     uint8_t row = op == OP_not ? BOOLS : op == OP_bnot ? INTS : INTS | FLOATS;
@@ -366,7 +369,7 @@ static Ent eval_cast(Check *c, const Node *n) {
     Ent e = eval(c, n->kid[0]);
     Elem to;
     if (!eval_elem(c, n->kid[1], &to)) return ent_error(c);
-    return cast_to(c, e, to, n->span);
+    return recipe_cast(c, e, to, cast_to(c, e, to, n->span));
 }
 
 // What methods of tensors are called elsewhere.
@@ -437,9 +440,12 @@ static Ent eval_unary(Check *c, const Node *n) {
 }
 
 static Ent eval_binary(Check *c, const Node *n) {
+    bool logic = n->op == OP_land || n->op == OP_lor;
     Ent a = eval(c, n->kid[0]);
-    if ((n->op == OP_land || n->op == OP_lor) && a.kind == EN_bool && a.i == (n->op == OP_lor)) return a;
+    if (logic) a = recipe_pin(c, a);
+    if (logic && a.kind == EN_bool && a.i == (n->op == OP_lor)) return a;
     Ent b = eval(c, n->kid[1]);
+    if (logic) b = recipe_pin(c, b);
     return binary(c, (AstOp)n->op, a, b, n->span, n->kid[0]->span, n->kid[1]->span);
 }
 
@@ -499,8 +505,11 @@ Ent eval(Check *c, const Node *n) {
         report(c, E_too_big, n->span, MAX_NEST, "expressions inside each other");
         return ent_error(c);
     }
+    bool rows = n->kind == N_name || n->kind == N_int || n->kind == N_binary || n->kind == N_unary || n->kind == N_cast;      // these keep them (recipe.c)
     c->depth++;
+    c->pinning += !rows;
     Ent e = eval_kind(c, n);
+    c->pinning -= !rows;
     c->depth--;
     return e;
 }

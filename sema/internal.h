@@ -19,6 +19,7 @@ typedef struct Check Check;
 typedef struct Scope Scope;
 typedef struct Ent Ent;
 typedef struct Builtin Builtin;
+typedef struct Recipe Recipe;
 
 // ---- entities ------------------------------------------------------------------------------------
 
@@ -59,6 +60,7 @@ struct Ent {
     uint8_t kind;                   // EntKind
     char    origin;                 // of a `<>` name's value, as in TBinding; 0: none
     int16_t dim;                    // 1 + index of the kernel dimension that this number or value is; 0: none
+    int32_t row;                    // of a number in a graph: the row of the recipe that gives it for other sizes (recipe.c); 0: it is the same for all
     Span    span;                   // where it was written
     union {
         int64_t i; double f; Str str; Elem elem; Sym kindname;
@@ -165,6 +167,8 @@ struct Check {
     bool      again;                // a dimension was added to fix: run once more
     const SemaValue *set, *known;
     int       nset, nknown;
+    Recipe   *recipe;               // of a graph that is run with numbers: how they follow from its dimensions; NULL: nobody asks
+    int       pinning;              // names that are read now give numbers that nothing may depend on but these sizes
 };
 
 enum { MAX_INLINE_DEPTH = 64, MAX_NODES = 200000, MAX_NEST = 1000 };
@@ -309,6 +313,21 @@ void dims_solve_guards(Check *c, const TKernel *k, Ent *dim, const Ent *scalar);
 Ent  dims_settle(Check *c, Ent e);
 const char *dims_text(Check *c, Ent e);
 const char *tensor_text(Check *c, const TensorRef *t);                  // "f32[B, 784]"
+
+// ---- recipe.c: how a graph's numbers follow from its dimensions ---------------------------------------
+
+Recipe *recipe_new(Arena *a);
+void recipe_dim(Check *c, int dim, Ent *e);                             // e is the number of the head's dimension
+Ent  recipe_result(Check *c, AstOp op, Ent a, Ent b, Ent r);            // r, folded from a and b: with its row
+Ent  recipe_cast(Check *c, Ent e, Elem to, Ent r);                      // r, e converted: the same
+Ent  recipe_pin(Check *c, Ent e);                                       // what follows is for sizes where it is the same number, or truth
+void recipe_pin_kind(Check *c, Ent e);                                  // .. where it is 1 alike, and the same powers of two divide it
+void recipe_lost(Check *c);                                             // what follows cannot be said for other sizes
+void recipe_instance(Check *c, const TKernel *k, const SemaValue *known, const int32_t *row, int n);       // k is it for these
+void recipe_choice(Check *c, const TGChoice *choice);
+bool recipe_close(Recipe *r, TGRecipe *out);                            // false: lost
+TGRecipe *recipe_kept(const TGRecipe *r, Arena *a);
+int64_t recipe_kind(int64_t v);
 
 // ---- launchcall.c: a kernel or a graph called with tensors and numbers -----------------------------
 

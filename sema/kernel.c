@@ -48,6 +48,7 @@ static const char *kind_words(const char *kind) {
 bool generic_bind(Check *c, Scope *sc, const Node *g, Ent e, char origin, Span at) {
     const char *kind = g->kid[0] && g->kid[0]->sym ? g->kid[0]->sym->s : "";
     if (e.kind == EN_error) return false;
+    if (strcmp(kind, "bool") == 0 || (g->kid[1] && g->kid[1]->kind == N_bool)) e = recipe_pin(c, e);
     if (strcmp(kind, "bool") == 0 && e.kind == EN_int && (e.i == 0 || e.i == 1)) e = ent_bool(e.i, e.span);
     if (!*kind && g->kid[1] && g->kid[1]->kind == N_bool && e.kind == EN_int && (e.i == 0 || e.i == 1)) e = ent_bool(e.i, e.span);
     if (e.kind == EN_value && e.dim > 0 && (strcmp(kind, "int") == 0 || !*kind)) {

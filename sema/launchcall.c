@@ -68,8 +68,9 @@ bool launch_generics(Check *c, LaunchCall *l) {
     for (uint32_t i = 0; g && i < g->nkid; i++) {
         const Node *v = g->kid[i];
         Sym name = v->kind == N_named ? v->sym : gs && next < gs->nkid ? gs->kid[next++]->sym : NULL;
-        Ent e = dims_settle(c, eval(c, v->kind == N_named ? v->kid[0] : v));
+        Ent e = recipe_pin(c, dims_settle(c, eval(c, v->kind == N_named ? v->kid[0] : v)));
         if (e.kind == EN_error) return false;
+        if (e.kind == EN_lambda) recipe_lost(c);                      // it may see numbers, and its instance is this run's
         if (!name || l->nset == 64) {
             report(c, E_generic_unknown, v->span, l->item->sym->s, arena_printf(c->a, "number %u", i + 1));
             return false;
@@ -304,6 +305,8 @@ bool launch_scalar(Check *c, Elem e, Ent v, Span at, bool open, TValue *out) {
         return false;
     }
     Ent r = folded(c, x);
+    if ((v.kind == EN_int || v.kind == EN_value) && elem_is_int(e)) out->row = v.row;         // binding checks its range
+    else recipe_pin(c, v);
     if (r.kind == EN_float) out->fval = r.f;
     else if (r.kind == EN_int || r.kind == EN_bool) {
         out->ival = r.i;
@@ -346,7 +349,7 @@ static bool guards_hold(Check *c, const LaunchCall *l, const TKernel *k, const E
     for (int i = 0; i < k->nguards; i++) {
         const TExpr *g = k->guards[i].cond;
         bool equal = g->kind == TX_binary && g->op == OP_eq;
-        Ent v = dims_replace(c, g, &(Replaced){dim, scalar});
+        Ent v = recipe_pin(c, dims_replace(c, g, &(Replaced){dim, scalar}));
         bool fails = v.kind == EN_int && !v.i;
         if (equal && v.kind == EN_value) {
             Ent a = dims_replace(c, g->kid[0], &(Replaced){dim, scalar}), b = dims_replace(c, g->kid[1], &(Replaced){dim, scalar});
@@ -379,10 +382,11 @@ static bool exprs_hold(Check *c, const LaunchCall *l, const TKernel *k, const En
     return true;
 }
 
-static int known_values(const LaunchCall *l, SemaValue *out) {
+static int known_values(const LaunchCall *l, SemaValue *out, int32_t *row) {
     int n = 0;
     for (uint32_t i = 0; i < l->learned.n; i++) {
         const Learned *v = &l->learned.at[i];
+        row[n] = v->e.kind == EN_int ? v->e.row : 0;
         if (v->e.kind == EN_type) out[n++] = (SemaValue){.name = v->name->s, .is_type = true, .elem = v->e.elem};
         else if (v->e.kind == EN_int) out[n++] = (SemaValue){.name = v->name->s, .ival = v->e.i};
     }
@@ -401,6 +405,23 @@ static bool same_function(const SemaValue *a, const SemaValue *b) {
     if (a->value->kind != b->value->kind) return false;
     if (a->value->kind == EN_lambda) return a->value->lambda->node == b->value->lambda->node && a->value->lambda->env == b->value->lambda->env;
     return a->value->kind == EN_fn ? a->value->fn == b->value->fn : a->value->builtin == b->value->builtin;
+}
+
+bool sema_same_function(const SemaValue *a, const SemaValue *b) {
+    bool lambdas = a->value && b->value && a->value->kind == EN_lambda && b->value->kind == EN_lambda;
+    return lambdas ? a->value->lambda->node == b->value->lambda->node : same_function(a, b);
+}
+
+void sema_keep_function(Session *s, SemaValue *v) {
+    if (!v->value) return;
+    Ent *value = NEW(session_arena(s), Ent);
+    *value = *v->value;
+    if (value->kind == EN_lambda) {                        // its node is all that is looked at again
+        Lambda *l = NEW(session_arena(s), Lambda);
+        l->node = value->lambda->node;
+        value->lambda = l;
+    }
+    v->value = value;
 }
 
 static bool same_values(const SemaValue *a, const SemaValue *b, int n) {
@@ -427,16 +448,13 @@ static int dim_of(const TKernel *k, const SemaValue *v) {
     return -1;
 }
 
-// Numbers of a kind are alike to an instance that only asks whether a dimension is 1, and what divides it.
-static int64_t kind_of(int64_t v) { return v == 1 ? 0 : v % 16 == 0 ? 16 : v & -v; }
-
 // A known dimension that made no difference to the instance is none of its business.
 static bool covers(const TKernel *k, const SemaValue *a, int na, const SemaValue *b, int nb) {
     for (int i = 0; i < na; i++) {
         int dim = dim_of(k, &a[i]);
         bool found = dim >= 0 && !(k->reads >> dim & 1), alike = dim < 0 || !(k->kinds >> dim & 1);
         for (int j = 0; j < nb; j++) {
-            alike = alike || (dim_of(k, &b[j]) == dim && kind_of(a[i].ival) == kind_of(b[j].ival));
+            alike = alike || (dim_of(k, &b[j]) == dim && recipe_kind(a[i].ival) == recipe_kind(b[j].ival));     // whether it is 1, and what divides it
             found = found || same_values(&a[i], &b[j], 1);
         }
         if (!found || !alike) return false;
@@ -468,25 +486,36 @@ static TKernel *instance_of(Check *c, const LaunchCall *l, const SemaValue *know
 // What the launch leaves open, decided for its dimensions by whoever knows the target.
 static TKernel *chosen_instance(Check *c, LaunchCall *l, TKernel *k, const Ent *dim) {
     SemaValue known[2 * MAX_DIMS + 16], set[64 + MAX_CHOSEN];
+    int32_t   row[2 * MAX_DIMS + 16] = {0};
+    Schedule  given = *l->schedule;
     int n = 0;
     for (uint32_t i = 0; i < l->learned.n; i++) {
         const Learned *v = &l->learned.at[i];
         if (v->e.kind == EN_type) known[n++] = (SemaValue){.name = v->name->s, .is_type = true, .elem = v->e.elem};
     }
     for (int i = 0; i < k->ndims; i++) {
-        if (dim[i].kind == EN_int) known[n++] = (SemaValue){.name = k->dims[i].name->s, .ival = dim[i].i};
+        if (dim[i].kind != EN_int) continue;
+        row[n] = dim[i].row;
+        known[n++] = (SemaValue){.name = k->dims[i].name->s, .ival = dim[i].i};
     }
     memcpy(set, l->set, sizeof *set * (size_t)l->nset);
     int chosen = c->file->chooser(c->file->chooser_ctx, c->file, l->item, l->set, l->nset, known, n, set + l->nset, l->schedule);
-    return chosen < 0 ? NULL : chosen == 0 ? k : launch_cached(c->file, l->item, set, l->nset + chosen, known, n);
+    if (chosen >= 0) recipe_choice(c, &(TGChoice){.kernel = l->item, .set = l->set, .nset = l->nset, .known = known, .nknown = n, .row = row, .given = given,
+                                                  .schedule = *l->schedule, .chosen = set + l->nset, .nchosen = chosen});
+    TKernel *made = chosen < 0 ? NULL : chosen == 0 ? k : launch_cached(c->file, l->item, set, l->nset + chosen, known, n);
+    if (made) recipe_instance(c, made, known, row, n);
+    return made;
 }
 
 TKernel *launch_instance(Check *c, LaunchCall *l, Ent dim[MAX_DIMS]) {
     SemaValue known[MAX_LEARNED];
+    int32_t row[MAX_LEARNED];
     Ent scalar[MAX_PARAMS];
     for (int run = 0; run < MAX_DIMS; run++) {
-        TKernel *k = instance_of(c, l, known, known_values(l, known));
+        int n = known_values(l, known, row);
+        TKernel *k = instance_of(c, l, known, n);
         if (!k) return NULL;
+        recipe_instance(c, k, known, row, n);
         scalars_of(c, l, k, scalar);
         for (int i = 0; i < k->ndims; i++) {
             dim[i] = ent_unknown();
@@ -498,7 +527,9 @@ TKernel *launch_instance(Check *c, LaunchCall *l, Ent dim[MAX_DIMS]) {
         solve_equations(c, l, k, dim, scalar);
         bool again = false;                            // a stand-in was used for what `where` says
         for (int i = 0; i < k->ndims; i++) {
-            if (k->dims[i].fixed < 0 || dim[i].kind != EN_int || dim[i].i == k->dims[i].fixed || launch_learned(l, k->dims[i].name, false)) continue;
+            if (k->dims[i].fixed < 0 || dim[i].kind != EN_int || launch_learned(l, k->dims[i].name, false)) continue;
+            dim[i] = recipe_pin(c, dim[i]);
+            if (dim[i].i == k->dims[i].fixed) continue;
             again = note_learned(c, l, k->dims[i].name, dim[i], l->call->span) || again;
         }
         if (again) continue;

@@ -156,7 +156,8 @@ Ent name_lookup(Check *c, const Node *n) {
     Bind *b = scope_find(c->scope, n->sym);
     if (b) {
         b->used = true;
-        return b->ent;
+        if (c->pinning && b->ent.kind == EN_tensor) recipe_lost(c);       // its dimensions may be asked for
+        return c->pinning ? recipe_pin(c, b->ent) : b->ent;
     }
     Ent e = {0};
     if (builtin_const(c, n->sym, n->span, &e)) return e;

@@ -256,6 +256,7 @@ typedef struct TValue {                 // an argument of a step: a tensor by nu
     Elem     elem;
     int64_t  ival;
     double   fval;
+    int32_t  row;                       // of an integer in a graph: of its recipe (graph.h); 0: the same for all sizes
 } TValue;
 typedef struct TStep {
     TStepKind kind;

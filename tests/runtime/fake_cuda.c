@@ -200,7 +200,7 @@ CuResult cuLaunchKernel(CuFunction f, unsigned gx, unsigned gy, unsigned gz, uns
 }
 #ifndef FAKE_OLD
 typedef struct FakeNode { unsigned grid[6], smem; int after, cluster; char params[64]; } FakeNode;     // a graph is its nodes, in order
-typedef struct FakeGraph { int n; FakeNode node[256]; } FakeGraph;
+typedef struct FakeGraph { int n; FakeNode node[256]; const struct FakeGraph *of; } FakeGraph;
 CuResult cuGraphCreate(CuGraph *g, unsigned flags) { ENTER(cuGraphCreate); *g = calloc(1, sizeof(FakeGraph)); __atomic_fetch_add(&fake.live, 1, __ATOMIC_RELAXED); return flags ? CU_INVALID_VALUE : CU_OK; }
 CuResult cuGraphDestroy(CuGraph g) { free(g); __atomic_fetch_sub(&fake.live, 1, __ATOMIC_RELAXED); return CU_OK; }
 CuResult cuGraphAddKernelNode_v2(CuGraphNode *out, CuGraph graph, const CuGraphNode *after, size_t n, const CuKernelNode *k)
@@ -246,8 +246,19 @@ CuResult cuGraphInstantiateWithFlags(CuGraphExec *e, CuGraph g, unsigned long lo
     if (flags) return CU_INVALID_VALUE;
     FakeGraph *copy = malloc(sizeof *copy);
     memcpy(copy, g, sizeof *copy);
+    copy->of = (const FakeGraph *)g;
     *e = (CuGraphExec)copy;
     __atomic_fetch_add(&fake.live, 1, __ATOMIC_RELAXED);
+    return CU_OK;
+}
+CuResult cuGraphExecKernelNodeSetParams_v2(CuGraphExec e, CuGraphNode n, const CuKernelNode *k)
+{
+    FakeGraph *g = (FakeGraph *)e;
+    ENTER(cuGraphExecKernelNodeSetParams_v2);
+    int64_t i = (FakeNode *)n - g->of->node;
+    if (i < 0 || i >= g->n || !k->f || !k->grid_x || !k->block_x || k->extra) return CU_INVALID_VALUE;
+    memcpy(g->node[i].grid, &k->grid_x, sizeof g->node[i].grid);
+    g->node[i].smem = k->smem;
     return CU_OK;
 }
 CuResult cuGraphLaunch(CuGraphExec e, CuStream s)
