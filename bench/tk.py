@@ -131,7 +131,7 @@ class Kernel:
         head = (getattr(D.CUtensorMapDataType, "CU_TENSOR_MAP_DATA_TYPE_" + MAP[elem]), n, t.data_ptr(),
                 [cu.cuuint64_t(max(t.shape[d], 1)) for d in dims], [cu.cuuint64_t(t.stride(d) * t.element_size() if t.shape[d] > 1 else 16) for d in dims[1:]])
         tail = (D.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE, getattr(D.CUtensorMapSwizzle, "CU_TENSOR_MAP_SWIZZLE_" + {"0": "NONE"}.get(m[4], m[4] + "B")),
-                D.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B, D.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE)
+                D.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B, D.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE)
         if not m[5]: return ck(cu.cuTensorMapEncodeTiled(*head, [cu.cuuint32_t(b) for b in box], [cu.cuuint32_t(1)] * n, *tail))
         lower, upper, step = ([expr(x, env) for x in m[i].split(";")] for i in (5, 6, 7))
         return ck(cu.cuTensorMapEncodeIm2col(*head, lower, upper, box[0], box[1], [cu.cuuint32_t(x) for x in [1] + step + [1]], *tail))
