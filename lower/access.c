@@ -256,6 +256,15 @@ bool access_of(Facts *s, const Op *op, Access *a) {
     return true;
 }
 
+// From the inner dimensions on, so that nothing is assumed of the outer ones where a row's length says no.
+bool access_aligned(Facts *s, const Access *a, int64_t unit) {
+    const Affine *inner = &a->aff[a->inner];
+    if (inner->c % unit) return false;
+    for (int t = 0; t < inner->nterm; t++) if (inner->term[t].k % unit && !fact_divides(s, inner->term[t].v, unit)) return false;
+    for (int d = a->nidx; d-- > 0;) if (d != a->inner && !a->unit[d] && !fact_stride_divides(s, a->param, d, unit)) return false;
+    return true;
+}
+
 int access_vec(const Access *a, const Layout *l) {
     if (a->contiguous < 0) return 1;
     int v = layout_vec(l, a->contiguous);

@@ -24,6 +24,8 @@ typedef struct Access {
 // `idx` may be any indices; `type` is the tile's. The shape has no width, and so assumes nothing for one: TMA does not ask.
 bool access_shape(Facts *s, const Op *op, Access *out);
 bool access_of(Facts *s, const Op *op, Access *out);
+// Its rows begin at multiples of so many elements, which is assumed where it is not known.
+bool access_aligned(Facts *s, const Access *a, int64_t unit);
 // The widest vector of the layout that the facts allow (a power of two; bytes at most 16).
 int  access_vec(const Access *a, const Layout *l);
 

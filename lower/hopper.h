@@ -137,7 +137,6 @@ void hop_walk(Hop *h, Op *roles);
 // hopper_rows.c: stores of tiles whose rows 16 bytes do not divide (Hop.by_rows). Bytes for a whole tile, and for the least slots.
 int64_t  row_pitch(int64_t columns, int size);
 int64_t  row_chunk(int64_t columns, int size, int64_t warp_bytes);
-bool     hop_aligned(Hop *h, const Access *a);                   // its rows begin at multiples of 16 bytes
 bool     hop_row_storable(Hop *h, const Op *op);
 int64_t  hop_row_bytes(const Hop *h, const Op *op);
 uint32_t hop_least_row_bytes(const Hop *h);

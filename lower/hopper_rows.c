@@ -29,16 +29,6 @@ int64_t row_chunk(int64_t columns, int size, int64_t warp_bytes) {
     ice("no slot for a row of %lld columns", (long long)columns);
 }
 
-// TMA writes at multiples of 16 bytes only.
-bool hop_aligned(Hop *h, const Access *a) {
-    int64_t unit = 16 / elem_bytes(a->elem);
-    const Affine *inner = &a->aff[a->inner];
-    bool aligned = inner->c % unit == 0;
-    for (int t = 0; t < inner->nterm; t++) aligned = aligned && (inner->term[t].k % unit == 0 || fact_divides(h->facts, inner->term[t].v, unit));
-    for (int d = 0; d < a->nidx; d++) aligned = aligned && (d == a->inner || a->unit[d] || fact_stride_divides(h->facts, a->param, d, unit));
-    return aligned;
-}
-
 bool hop_row_storable(Hop *h, const Op *op) {
     Access a;
     const Product *p = &h->p[h->np - 1];
@@ -56,7 +46,7 @@ bool hop_row_storable(Hop *h, const Op *op) {
         else if (x->axis[0].axis == p->row && d != a.inner && !rows) rows = true;
         else return false;
     }
-    h->odd_rows = h->odd_rows || !hop_aligned(h, &a);
+    h->odd_rows = h->odd_rows || !access_aligned(h->facts, &a, 16 / size);
     return rows && cols;
 }
 

@@ -66,7 +66,7 @@ static bool storable(Hop *h, Op *op) {
         else if (axis == p->row) rows = true;
         else return false;
     }
-    return rows && cols && hop_aligned(h, &a);
+    return rows && cols && access_aligned(h->facts, &a, 16 / size);
 }
 
 // Of columns, the last of which may be narrower.

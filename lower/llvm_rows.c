@@ -196,19 +196,15 @@ static void open_rows(Rows *o, const Val *row) {
     Access a;
     access_of(g->facts, o->op, &a);
     LLVMValueRef sum = NULL;
-    bool even = true;
-    o->step = NULL;
+    o->step = gen_i64(g, 0);                                   // of one row
     for (int d = 0; d < a.nidx; d++) {
         if (a.unit[d]) continue;
         LLVMValueRef at = gen_affine(g, &a.aff[d]), stride = d == a.inner ? NULL : gen_param(g, SLOT_STRIDE, a.param, d);
         if (stride) at = LLVMBuildMul(g->B, at, stride, "");
         sum = sum ? add(g, sum, at) : at;
         if (a.aff[d].naxis && a.aff[d].axis[0].axis == row) o->step = LLVMBuildMul(g->B, stride, gen_i64(g, a.aff[d].axis[0].k * o->size), "");
-        if (stride) even &= fact_stride_divides(g->facts, a.param, d, 2);
-        for (int t = 0; !stride && t < a.aff[d].nterm; t++) even &= a.aff[d].term[t].k % 2 == 0 || fact_divides(g->facts, a.aff[d].term[t].v, 2);
-        if (!stride) even &= a.aff[d].c % 2 == 0;
     }
-    o->words = even;
+    o->words = o->size == 4 || access_aligned(g->facts, &a, 2);
     LLVMValueRef group = LLVMBuildLShr(g->B, g->warp, gen_i32(g, 2), ""), p = LLVMBuildPtrToInt(g->B, gen_param(g, SLOT_POINTER, a.param, 0), g->i64, "");
     LLVMValueRef first = add(g, times(g, group, 64), times(g, bits(g, g->warp, 0, 3), 16));
     o->base = add(g, p, LLVMBuildMul(g->B, sum, gen_i64(g, o->size), ""));
