@@ -257,6 +257,7 @@ struct AsyncOp {
     int32_t  coord[5], offset[3];
     uint8_t  map[128];
     uint8_t *bytes;               // a store's bytes between its halves
+    uint32_t *vc;                 // what the warp had seen, where completing it releases that (st.async); or NULL
     uint64_t desc[2];             // wgmma
     bool     scale_d;
 };

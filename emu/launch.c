@@ -171,6 +171,7 @@ static void add_counters(EmuCounters *to, const EmuCounters *from) {
 
 static void async_free(AsyncOp *op) {
     free(op->bytes);
+    free(op->vc);
     free(op);
 }
 

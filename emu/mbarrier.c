@@ -79,6 +79,7 @@ void mbar_complete(AsyncOp *op, uint32_t address, int64_t bytes) {
     if (w->launch->races) {
         uint32_t *known = &m->vc[w->agent + AGENT_BULK];
         if (*known < op->clock) *known = op->clock;
+        if (op->vc) vc_join(m->vc, op->vc, 2 * w->cluster->clocks);
     }
     m->tx -= bytes;
     mbar_check(b, m);

@@ -179,7 +179,8 @@ void VARIANT(decode_copy_arrive)(Dec *d) {
     in->a = at.a, in->imm = at.imm, in->flags = at.flags, in->space = space, in->aux = noinc;
 }
 
-// ---- st.async and red.async: to a block of the cluster, with complete_tx on its mbarrier
+// ---- st.async and red.async: to a block of the cluster, with complete_tx on its mbarrier. That releases, at the scope of the cluster,
+//      what the lane has done before: who has waited for the bytes may write where the sender has read.
 
 static void run_store(AsyncOp *op) {
     const Insn *in = op->in;
@@ -213,7 +214,11 @@ static void x_store_async(Warp *w, const Insn *in) {     // list: values, then t
         op->bytes = malloc(bytes);
         if (!op->bytes) abort();
         for (u32 v = 0; v < in->vec; v++) memcpy(op->bytes + v * size, (char *)slot_at(w, in->list[v]) + (size == 8 ? 8 : 4) * l, size);
-        if (w->launch->races) shadow_async(w, in, b, offset, bytes, true, w->agent + AGENT_BULK, op->clock, w->vc, NULL);
+        if (w->launch->races) {
+            shadow_async(w, in, b, offset, bytes, true, w->agent + AGENT_BULK, op->clock, w->vc, NULL);
+            op->vc = vc_new(w->cluster);
+            vc_release(w, op->vc);
+        }
         async_append(w->cluster, op);
     });
 }

@@ -222,6 +222,14 @@ static void loop_of(Chunk *c, int first, int last) {
     op_append(r, y);
 }
 
+// Bytes of the tiles along the axis that each program loads for itself: weights that all of them have in common come from L2.
+static int64_t row_bytes(const Chunk *c) {
+    int64_t bytes = 0;
+    for (const Op *op = c->r->first; op; op = op->next)
+        if (op->code == OP_T_load && mentions(op, c->axis) && loads_own(op)) bytes += type_lanes(&op->out[0]->type) * elem_bytes((Elem)op->out[0]->type.elem);
+    return bytes;
+}
+
 static bool chunk_axis(Fn *f, Val *axis, int64_t lanes) {
     Chunk c = {.f = f, .axis = axis, .r = axis->def->parent, .extent = axis_extent(axis)};
     while (c.extent > 32 && lanes / axis_extent(axis) * c.extent > CHUNK) c.extent = (c.extent + 1) / 2;
@@ -234,9 +242,7 @@ static bool chunk_axis(Fn *f, Val *axis, int64_t lanes) {
     }
     for (int i = 0; i < c.n; i++) if (!joins(&c, i, i)) return false;
     fn_note(f, axis->def->span, "%lld lanes are more than a block holds: loops over chunks of %lld along the longest axis", (long long)lanes, (long long)c.extent);
-    int64_t bytes = 0;
-    for (const Op *op = c.r->first; op; op = op->next)
-        if (op->code == OP_T_load && mentions(op, axis)) bytes += type_lanes(&op->out[0]->type) * elem_bytes((Elem)op->out[0]->type.elem);
+    int64_t bytes = row_bytes(&c);
     if (bytes > f->longest) f->longest = bytes;
     for (int i = 0; i < c.n;) {
         int last = i + 1;

@@ -98,6 +98,8 @@ struct Eval {
     struct Async *async;          // level 2, else NULL
     struct Parts *parts;          // what programs hand to one another
     struct Meeting *meetings;     // what the blocks of a cluster join
+    int       joins;              // that the program at work has come to
+    int64_t   drawn;              // numbers that programs have drawn
     bool      waits;              // the program at work stopped for the others of its cluster: it is run again
     struct Kept  *kept;           // what a program keeps from one loop to the next
 };

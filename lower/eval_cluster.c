@@ -2,7 +2,8 @@
 //
 // Programs are run one after another, so one that comes to a join before the others stops there and is run again when they
 // have come too: from its start, which is as good, since programs do not read what they write. Each round brings all
-// programs of the cluster at least one join further.
+// programs of the cluster at least one join further. All blocks of a cluster come to the same joins in the same order, in
+// loops too, so a join is known by how many came before it.
 
 #include "lower/eval.h"
 
@@ -10,24 +11,26 @@ enum { MOST_BLOCKS = 64 };
 
 struct Meeting {
     struct Meeting *next;
-    const Op *op;
+    int   nth;                    // join of a program
+    int64_t drawn;                // the number that one of them has drawn for all, or -1
     Slot  at[MOST_BLOCKS];
     bool  here[MOST_BLOCKS];
 };
 
-static struct Meeting *meeting_of(Eval *e, const Op *op)
+static struct Meeting *meeting(Eval *e)
 {
+    int nth = e->joins++;
     for (struct Meeting *m = e->meetings; m; m = m->next)
-        if (m->op == op) return m;
+        if (m->nth == nth) return m;
     struct Meeting *m = NEW(e->arena, struct Meeting);
-    *m = (struct Meeting){.next = e->meetings, .op = op};
+    *m = (struct Meeting){.next = e->meetings, .nth = nth, .drawn = -1};
     return e->meetings = m;
 }
 
 void eval_join_cluster(Eval *e, const Step *s)
 {
     const Op *op = s->op;
-    struct Meeting *m = meeting_of(e, op);
+    struct Meeting *m = meeting(e);
     int n = (int)op->imm, mine = (int)(e->program % n);
     const Slot *from[MOST_BLOCKS];
     if (n > MOST_BLOCKS) { eval_fault(e, op->span, "join_cluster: %d blocks", n); return; }
@@ -47,11 +50,27 @@ void eval_join_cluster(Eval *e, const Step *s)
 
 static void part(Eval *e)
 {
-    for (struct Meeting *m = e->meetings; m; m = m->next)
+    for (struct Meeting *m = e->meetings; m; m = m->next) {
+        m->drawn = -1;
         for (int i = 0; i < MOST_BLOCKS; i++) {
             slot_clear(e, &m->at[i]);
             m->here[i] = false;
         }
+    }
+}
+
+// Asking costs nothing here, so it is done where the answer is wanted.
+void eval_draw(Eval *e, const Step *s) { *(int64_t *)out_tile(e, s->op) = 0; }
+
+void eval_drawn(Eval *e, const Step *s)
+{
+    struct Meeting alone = {.drawn = -1}, *m = e->f->cluster ? meeting(e) : &alone;
+    int64_t all = scalar_int(e, s->op->in[0]->def->in[0]);
+    if (m->drawn < 0) {
+        m->drawn = e->drawn;
+        e->drawn = e->drawn + 1 < all ? e->drawn + 1 : 0;
+    }
+    *(int64_t *)out_tile(e, s->op) = m->drawn;
 }
 
 void run_cluster(Eval *e, const Block *body, int64_t first, int64_t step, int n)
@@ -64,6 +83,7 @@ void run_cluster(Eval *e, const Block *body, int64_t first, int64_t step, int n)
             if (done[i]) continue;
             e->program = first + i * step;
             e->waits = false;
+            e->joins = 0;
             run_block(e, body);
             done[i] = !e->waits;
             all &= done[i];

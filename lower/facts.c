@@ -213,6 +213,12 @@ static Range clip(Range r, const Val *v) {            // a wrapped result can be
     return r.lo < w.lo || r.hi > w.hi ? w : r;
 }
 
+static bool since_start(const Op *sub) {               // a loop's counter less where it began
+    const Val *counter = sub->in[0];
+    const Op *loop = counter->def ? NULL : counter->region->owner;
+    return loop && loop->code == OP_T_for && counter == loop->reg[0]->args.at[0] && loop->in[0] == sub->in[1];
+}
+
 static Range range_of(Facts *s, const Val *v) {
     const Op *d = v->def;
     if (v->type.kind != TY_TILE || elem_is_float((Elem)v->type.elem)) return whole(v);
@@ -230,7 +236,7 @@ static Range range_of(Facts *s, const Val *v) {
         if (s->f->launch->dims[d->imm].from) return (Range){s->f->launch->dims[d->imm].from, s->f->launch->dims[d->imm].upto};
         return (Range){0, s->f->fast ? LIMIT : HUGE_DIM};
     case OP_T_extent:  return (Range){0, s->f->fast ? LIMIT : HUGE_DIM};
-    case OP_T_program: case OP_T_programs: return (Range){0, 0x7ffffffe};
+    case OP_T_program: case OP_T_programs: case OP_T_draw: case OP_T_drawn: return (Range){0, 0x7ffffffe};
     case OP_T_walkers: return (Range){1, 1024};
     case OP_T_slice:   return (Range){0, d->imm - 1};
     case OP_T_keep:    return (Range){0, 1 << 18};                // bytes of shared memory
@@ -239,7 +245,11 @@ static Range range_of(Facts *s, const Val *v) {
         if (s->live) return (Range){lo.lo, max64(lo.lo, min64(sat_add(lo.hi, axis_extent(d->in[0])), sat_add(hi.hi, -1)))};
         return (Range){lo.lo, min64(sat_add(lo.hi, axis_extent(d->in[0])), max64(lo.lo, sat_add(hi.hi, axis_extent(d->in[0]))))};
     }
-    case OP_T_binary:  return clip(binary_range(s, d), v);
+    case OP_T_binary: {
+        Range r = binary_range(s, d);
+        if (d->sub == OP_sub && since_start(d)) r.lo = max64(r.lo, 0);
+        return clip(r, v);
+    }
     case OP_T_cast:
         if (elem_is_float((Elem)d->in[0]->type.elem)) return whole(v);
         return clip(fact_range(s, d->in[0]), v);

@@ -82,6 +82,8 @@ typedef struct Gen {
     int            program_threads;
     struct Ahead  *ahead;        // fragments of the loop's product that are in registers when a trip begins
     const Op      *skip;         // ops up to this one have been emitted already, inside the product before them
+    uint32_t       bars;                 // where the mbarriers of the cluster's joins stand that are to come
+    int            met;                  // joins of the cluster that are done with one before them
     bool           cluster_waits;        // nobody has waited yet for the cluster's other blocks to have begun
     struct { const Op *op; LLVMValueRef base, room; int64_t bytes; } keep;      // llvm_keep.c: where it begins, its tiles, a tile's bytes
     int            ptx_version;  // that the instructions used so far ask for
@@ -188,6 +190,7 @@ bool         gen_rings_end(Gen *g);                                // scratch is
 // ---- llvm_parts.c
 int64_t      gen_part_bytes(const Fn *f, const Op *put);           // of scratch memory, for one part of one tile
 // ---- llvm_cluster.c
+void         gen_cluster_loop(Gen *g, const Op *loop);             // before a loop in which the cluster's blocks join values
 void         gen_cluster_begin(Gen *g);                            // the block has begun: others may write to its shared memory
 // ---- llvm_keep.c
 void         gen_keep_close(Gen *g);                               // all other shared memory is laid out

@@ -155,7 +155,6 @@ Val *hop_existing(Builder *b, Val *program, Val *programs);            // no pro
 // hopper_cluster.c: blocks of a cluster, 1 for none; into how many parts the rows of an operand's box are cut then; for
 // each operand, whether all of the cluster want the same box (Operand.common).
 int  hop_cluster(Hop *h);
-bool hop_of_program(const Val *v);                                     // made of the program's number
 int  hop_row_parts(const Hop *h, const Operand *o);
 void hop_common(Hop *h, Region *producer);
 

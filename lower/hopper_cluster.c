@@ -29,21 +29,13 @@ int hop_row_parts(const Hop *h, const Operand *o) {
     return chunks % h->cluster == 0 ? 1 : h->cluster;
 }
 
-// By what stands before the loop.
-bool hop_of_program(const Val *v) {
-    if (!v->def) return false;
-    if (v->def->code == OP_T_program) return true;
-    for (int i = 0; i < v->def->nin; i++) if (hop_of_program(v->def->in[i])) return true;
-    return false;
-}
-
 int hop_cluster(Hop *h) {
     if (h->opt->schedule.cluster < 2) return 1;
     if (h->opt->schedule.cluster > 2) return refuse(h, "clusters are of two blocks");
     if (!h->opt->target->has_cluster) return refuse(h, "this target has none");
     if (!h->walk_bytes) return refuse(h, "they are for blocks that go from tile to tile");
     for (int i = 0; i < 3; i++)                                // the rings turn together
-        if (hop_of_program(h->loop->in[i])) return refuse(h, "programs differ in the trips of their loops");
+        if (of_program(h->loop->in[i])) return refuse(h, "programs differ in the trips of their loops");
     return 2;
 }
 

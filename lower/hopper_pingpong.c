@@ -38,7 +38,7 @@ int hop_pingpong(Hop *h) {
     for (int i = 0; i < 2; i++) if (p->op[i].where == ONCE) return refuse(h, "an operand is loaded once a tile");
     int64_t regs = axis_extent(p->row) / 64 * axis_extent(p->col) / 2 * (p->promoted ? 2 : 1);
     if (axis_extent(p->row) > ROWS || regs > MOST_REGS) return refuse(h, "a tile does not fit the registers of one group");
-    for (int i = 0; i < 3; i++) if (hop_of_program(h->loop->in[i])) return refuse(h, "programs differ in the trips of their loops");
+    for (int i = 0; i < 3; i++) if (of_program(h->loop->in[i])) return refuse(h, "programs differ in the trips of their loops");
     if (!hop_walk_bytes(h)) return refuse(h, "its blocks do not walk from tile to tile");
     return 2;
 }

@@ -123,6 +123,8 @@ struct Fn {                         // one kernel, specialised
     int      batched;               // programs of the grid that run as one (batch.c), else 0
     int      shares;                // blocks of a cluster that share a row's loops (share.c), else 0
     int64_t  longest;               // bytes of the longest row that the pass `chunk` cut into loops
+    bool     rows_walk;             // blocks walk from row to row over a ring of kept tiles (keep_walk.c)
+    const char *walk_refused;       // why the pass `keep` left them at their rows
     int      kept;                  // tiles that a program has room for from one loop to the next (keep.c), else 0
     int      slices;                // of a block's consumers that share a loop's trips (hopper_slices.c), else 0
     const char *slices_refused;     // why the pass `pipeline` made none, though asked to

@@ -440,13 +440,34 @@ static void check_part_get(Check *c, const Op *op)
     if ((op->sub == TR_any || op->sub == TR_every) && !is_bool(op->out[0])) problem(c, "any and every are of bool");
 }
 
+static void want_turn(Check *c, const Op *op)
+{
+    const Op *walk = op->parent->owner;
+    if (walk && (walk->code != OP_T_while || walk->parent->owner)) problem(c, "all blocks must come here as often: not in a branch, nor in a loop but the outermost `while`");
+    if ((op->nin > 1) != (walk != NULL)) problem(c, "in a loop, and nowhere else, there are turns");
+    if (op->nin > 1 && (!is_scalar(op->in[1]) || elem_of(op->in[1]) != EL_i32)) problem(c, "a turn is an i32");
+}
+
 static void check_join_cluster(Check *c, const Op *op)
 {
     want_tiles(c, op, 0, 1);
     if (!type_equal(&op->out[0]->type, &op->in[0]->type)) problem(c, "the result's type is not the operand's");
     if (op->sub == TR_argmax || op->sub == TR_argmin) problem(c, "blocks are not joined by %s", sub_name(SUB_REDUCE, op->sub));
     if (op->imm < 2 || op->imm != c->f->cluster) problem(c, "the cluster has %d blocks", c->f->cluster);
-    if (op->parent->owner) problem(c, "all blocks must come here once: not in a loop or branch");
+    want_turn(c, op);
+}
+
+static void check_draw(Check *c, const Op *op)
+{
+    index_scalar(c, op);
+    want_scalar_int(c, op, 0, "the number of numbers");
+}
+
+static void check_drawn(Check *c, const Op *op)
+{
+    index_scalar(c, op);
+    if (!op->in[0]->def || op->in[0]->def->code != OP_T_draw) problem(c, "operand 0 must be the result of draw");
+    want_turn(c, op);
 }
 
 static void check_keep(Check *c, const Op *op)

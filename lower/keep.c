@@ -25,23 +25,14 @@
 //
 // Two loops read the same when their bounds and steps are equal and their loads are of one tensor that the kernel only
 // reads, by indices that are equal but for the loops' counters. Kernels of products have rings of their own.
+#include "lower/keep.h"
+
 #include "lower/access.h"
-#include "lower/build.h"
-#include "lower/passes.h"
 #include "lower/trips.h"
 #include "ptx/ptx.h"
 
-enum { MAX_LOADS = 8, MAX_LOOPS = 8, FEWEST_LANES = 2048 };       // fewer: the program may be a single warp
+enum { FEWEST_LANES = 2048 };                                     // fewer: the program may be a single warp
 enum { AHEAD_BYTES = 65536, FEWEST_AHEAD = 2, MOST_AHEAD = 8, PIECE = 16 };   // on their way; trips; bytes of an asynchronous copy
-
-typedef struct Keep {
-    Fn  *f;
-    Op  *loop[MAX_LOOPS];             // the first puts, the others get
-    int  loops;
-    Op  *load[MAX_LOADS];             // of the first loop
-    Op  *again[MAX_LOOPS][MAX_LOADS]; // in a later loop, or NULL; in the first: load
-    int  loads;
-} Keep;
 
 // a, in loop p, is what b is in loop q.
 static bool same(const Val *a, const Op *p, const Val *b, const Op *q) {
@@ -97,12 +88,12 @@ static bool varies(const Op *load, const Op *loop) {               // with the t
 static bool collect(Keep *k, Op *first) {
     *k = (Keep){.f = k->f, .loop = {first}, .loops = 1};
     if (!whole_trips(first)) return false;
-    for (Op *op = first->next; op && k->loops < MAX_LOOPS; op = op->next) {
+    for (Op *op = first->next; op && k->loops < KEEP_LOOPS; op = op->next) {
         bool alike = op->code == OP_T_for && whole_trips(op);
         for (int i = 0; i < 3 && alike; i++) alike = fact_same(op->in[i], first->in[i]);
         if (alike) k->loop[k->loops++] = op;
     }
-    for (Op *op = first->reg[0]->first; op && k->loads < MAX_LOADS; op = op->next) {
+    for (Op *op = first->reg[0]->first; op && k->loads < KEEP_LOADS; op = op->next) {
         bool found = false;
         if (!worth(k, op) || !varies(op, first)) continue;
         for (int i = 1; i < k->loops; i++)
@@ -114,7 +105,7 @@ static bool collect(Keep *k, Op *first) {
     return k->loads > 0;
 }
 
-static int64_t tile_bytes(const Keep *k) {
+int64_t keep_tile_bytes(const Keep *k) {
     int64_t most = 0;
     for (int i = 0; i < k->loads; i++) {
         const Type *t = &k->load[i]->out[0]->type;
@@ -132,7 +123,7 @@ static Val *number(const Keep *k, Builder *b, const Op *loop, Val *counter, int 
 }
 
 // Tile x of load i of the first loop, whose axes are called what the map says.
-static Op *put_tile(Keep *k, Builder *b, Val *room, Val *nth, Val *x, int i, const ValMap *m) {
+Op *keep_put_tile(Keep *k, Builder *b, Val *room, Val *nth, Val *x, int i, const ValMap *m) {
     Val *in[3 + MAX_AXES] = {room, nth, x};
     for (int a = 0; a < x->type.rank; a++) in[3 + a] = map_get(m, k->load[i]->out[0]->type.axis[a]);
     Op *op = op_new(k->f, OP_T_keep_put, b->span, 3 + x->type.rank, in, 0);
@@ -143,13 +134,13 @@ static Op *put_tile(Keep *k, Builder *b, Val *room, Val *nth, Val *x, int i, con
 static void put(Keep *k, Val *room) {
     for (int i = 0; i < k->loads; i++) {
         Builder b = {k->f, NULL, k->load[i]->next, k->load[i]->span};
-        put_tile(k, &b, room, number(k, &b, k->loop[0], k->loop[0]->reg[0]->args.at[0], i), k->load[i]->out[0], i, &(ValMap){0});
+        keep_put_tile(k, &b, room, number(k, &b, k->loop[0], k->loop[0]->reg[0]->args.at[0], i), k->load[i]->out[0], i, &(ValMap){0});
     }
 }
 
 // ---- tiles ahead of the first loop ---------------------------------------------------------------
 
-static bool can_be_ahead(const Keep *k, const CompileOptions *opt) {
+bool keep_can_be_ahead(const Keep *k, const CompileOptions *opt) {
     Facts *facts = facts_new(k->f);
     if (!opt->target->has_cp_async || opt->schedule.stages == 1) return false;
     for (int i = 0; i < k->loads; i++) {
@@ -163,11 +154,11 @@ static bool can_be_ahead(const Keep *k, const CompileOptions *opt) {
 }
 
 static int trips_ahead(const Keep *k) {
-    int64_t trip = k->loads * tile_bytes(k), n = AHEAD_BYTES / trip;
+    int64_t trip = k->loads * keep_tile_bytes(k), n = AHEAD_BYTES / trip;
     return (int)(n < FEWEST_AHEAD ? FEWEST_AHEAD : n > MOST_AHEAD ? MOST_AHEAD : n);
 }
 
-static void effect(Builder *b, OpCode code, int64_t imm) {
+void keep_effect(Builder *b, OpCode code, int64_t imm) {
     Op *op = op_new(b->f, code, b->span, 0, NULL, 0);
     op->imm = imm;
     b_insert(b, op);
@@ -183,9 +174,9 @@ static void ask_for(Keep *k, Builder *b, Val *room, Val *counter, Val *limit) {
     map_set(&m, loop->reg[0]->args.at[0], counter);
     for (int i = 0; i < k->loads; i++) {
         Val *x = trip_again(k->f, loop, &m, k->load[i]->out[0], in.before);
-        put_tile(k, &in, room, number(k, &in, loop, counter, i), x, i, &m)->attr = 1;
+        keep_put_tile(k, &in, room, number(k, &in, loop, counter, i), x, i, &m)->attr = 1;
     }
-    effect(b, OP_T_copy_commit, 0);
+    keep_effect(b, OP_T_copy_commit, 0);
 }
 
 // The first loop, which ends where there is no more room, with tiles that are asked for before it and in it.
@@ -200,7 +191,7 @@ static void put_ahead(Keep *k, Val *room) {
     op_before(loop, first);
     Builder in = {k->f, NULL, first->reg[0]->last, loop->span}, top = {k->f, NULL, loop->reg[0]->first, loop->span};
     ask_for(k, &in, room, at, loop->in[1]);
-    effect(&top, OP_T_copy_wait, n - 1);
+    keep_effect(&top, OP_T_copy_wait, n - 1);
     ask_for(k, &top, room, b_binary(&top, OP_add, loop->reg[0]->args.at[0], far), loop->in[1]);
     fn_note(k->f, loop->span, "its tiles come by asynchronous copies, %d trips ahead", n);
 }
@@ -235,24 +226,28 @@ static void bound(Keep *k, int at, Val *room) {
     loop->in[1] = b_op(&out, OP_T_fun, TF_min, type_scalar(EL_index), 2, (Val *[]){loop->in[1], end});
 }
 
+void keep_get_tile(Keep *k, int at, int i, Val *room, Val *nth) {
+    Op *load = k->again[at][i];
+    Builder b = {k->f, NULL, load, load->span};
+    Val *in[2 + MAX_AXES] = {room, nth};
+    if (!same_axes(&k->load[i]->out[0]->type, k->loop[0], &load->out[0]->type, k->loop[at], in + 2)) ice("a tile that is kept has other axes where it is got");
+    Val *x = b_op(&b, OP_T_keep_get, 0, load->out[0]->type, 2 + load->out[0]->type.rank, in);
+    x->name = load->out[0]->name;
+    replace_uses(&k->f->body, load->out[0], x);
+    op_remove(load);
+}
+
 static void get(Keep *k, int at, Val *room) {
-    Op *loop = k->loop[at];
     for (int i = 0; i < k->loads; i++) {
-        Op *load = k->again[at][i];
-        if (!load) continue;
-        Builder b = {k->f, NULL, load, load->span};
-        Val *in[2 + MAX_AXES] = {room, number(k, &b, loop, loop->reg[0]->args.at[0], i)};
-        if (!same_axes(&k->load[i]->out[0]->type, k->loop[0], &load->out[0]->type, loop, in + 2)) ice("a tile that is kept has other axes where it is got");
-        Val *x = b_op(&b, OP_T_keep_get, 0, load->out[0]->type, 2 + load->out[0]->type.rank, in);
-        x->name = load->out[0]->name;
-        replace_uses(&k->f->body, load->out[0], x);
-        op_remove(load);
+        if (!k->again[at][i]) continue;
+        Builder b = {k->f, NULL, k->again[at][i], k->again[at][i]->span};
+        keep_get_tile(k, at, i, room, number(k, &b, k->loop[at], k->loop[at]->reg[0]->args.at[0], i));
     }
 }
 
 // The length of the range that the loop walks over. Of a share of a row, which ends at the row's end or a given number on from
 // where it begins (share.c), that number: the launcher can compute it.
-static Val *length_of(Builder *b, const Op *loop) {
+Val *keep_length(Builder *b, const Op *loop) {
     const Op *end = loop->in[1]->def;
     for (int i = 0; end && end->code == OP_T_fun && end->sub == TF_min && i < 2; i++) {
         const Op *sum = end->in[i]->def;
@@ -262,21 +257,24 @@ static Val *length_of(Builder *b, const Op *loop) {
     return b_binary(b, OP_sub, loop->in[1], loop->in[0]);
 }
 
+bool keep_gets(const Keep *k, int at) {
+    for (int i = 0; i < k->loads; i++) if (k->again[at][i]) return true;
+    return false;
+}
+
 static void rewrite(Keep *k, const CompileOptions *opt) {
     Op *first = k->loop[0];
     Builder b = {k->f, NULL, first, first->span};
-    Val *length = length_of(&b, first), *step = first->in[2];
+    Val *length = keep_length(&b, first), *step = first->in[2];
     Val *trips = b_binary(&b, OP_div, b_binary(&b, OP_add, length, b_binary(&b, OP_sub, step, b_const(&b, EL_index, 1))), step);
     Val *tiles = b_binary(&b, OP_mul, trips, b_const(&b, EL_index, k->loads));
     Val *room = b_op(&b, OP_T_keep, 0, type_scalar(EL_index), 1, &tiles);
-    room->def->imm = tile_bytes(k);
-    bool ahead = can_be_ahead(k, opt);
+    room->def->imm = keep_tile_bytes(k);
+    bool ahead = keep_can_be_ahead(k, opt);
     int  later = 0;
     if (!ahead) put(k, room);
     for (int i = 1; i < k->loops; i++) {
-        bool any = false;
-        for (int q = 0; q < k->loads; q++) any |= k->again[i][q] != NULL;
-        if (!any) continue;
+        if (!keep_gets(k, i)) continue;
         bound(k, i, room);
         get(k, i, room);
         later++;
@@ -291,7 +289,10 @@ static void rewrite(Keep *k, const CompileOptions *opt) {
 
 static bool in_region(Keep *k, Region *r, const CompileOptions *opt) {
     for (Op *op = r->first; op; op = op->next) {
-        if (op->code == OP_T_for && collect(k, op)) { rewrite(k, opt); return true; }
+        if (op->code == OP_T_for && collect(k, op)) {
+            if (!walk_rows(k, opt)) rewrite(k, opt);
+            return true;
+        }
         for (int i = 0; i < op->nreg; i++) if (in_region(k, op->reg[i], opt)) return true;
     }
     return false;

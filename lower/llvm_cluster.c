@@ -1,12 +1,23 @@
 // What the blocks of a cluster join, through distributed shared memory.
 //
-//     each block     its value, into every block's slots          st.shared::cluster at mapa(slots + own number)
-//     all            a barrier of the cluster                      arrive (release), wait (acquire)
+//     each block     its value, into every block's slots          st.async at mapa(slots + own number), 4 bytes told to mapa(mbarrier)
+//     each block     waits for what all have sent                 its own mbarrier: so many bytes
 //     each block     reads its own slots, joins them in order      the same sum in each block
 //
-// Nobody writes to a block that has not begun: all arrive once when they begin, and wait for that before the first value
-// is sent. What comes after the barrier is a block's own affair, so a block may end while others still read. Each join has
-// slots of its own, since the pass `share` makes none in a loop.
+// There are no barriers of the cluster: their arrivals release all that a thread has written, and ptxas makes of that a fence of the
+// whole GPU (MEMBAR.ALL.GPU), for which a block waits until its results are in memory. Softmax of 4096 x 128256 bf16 by hand
+// in clusters of 8: 552 us with barriers, 511 so (a copy: 497; H200, 2026-11-21).
+//
+// Joins that are neighbours go out together, for one mbarrier. So does the next row's number, which the first block asks
+// a counter in memory for, for all (`draw`, `drawn`).
+//
+// Nobody writes to a block that has not begun: all arrive once when they begin, at the cluster's barrier, and wait for that before the
+// first value is sent. Who has received what all have sent may end: no more comes.
+//
+// Where blocks walk from row to row (keep_walk.c), a join is done again for each, with the same slots and the next phase of the
+// mbarrier: `turn` counts rows. Whoever sends for a row has received all that was sent in the join before, whose senders had
+// all read what came before that: so between two uses of slots there must be another join. Where a row has one alone, its
+// slots and mbarrier are double and take turns.
 #include "lower/gen.h"
 #include "ptx/ptx.h"
 
@@ -24,65 +35,190 @@ static LLVMValueRef from_bits(Gen *g, LLVMValueRef x, LLVMTypeRef want) {
     return want == g->f32 || want == g->f64 ? LLVMBuildBitCast(g->B, x, want, "") : LLVMBuildTrunc(g->B, x, want, "");
 }
 
-static void barrier(Gen *g, bool arrive, bool wait) {
-    if (arrive) gen_call(g, "llvm.nvvm.barrier.cluster.arrive.aligned", 0, NULL, 0, NULL);
-    if (wait) gen_call(g, "llvm.nvvm.barrier.cluster.wait.aligned", 0, NULL, 0, NULL);
+// ---- mbarriers -----------------------------------------------------------------------------------
+
+enum { TOGETHER = 16, BAR = 8 };
+
+static bool goes_out(const Op *op) { return op && (op->code == OP_T_join_cluster || op->code == OP_T_drawn); }
+
+static uint32_t room(Gen *g, int64_t bytes) {
+    uint32_t area = (g->smem_used + 15) & ~15u;
+    g->smem_used = area + (uint32_t)bytes;
+    return area;
 }
 
+static LLVMValueRef address(Gen *g, LLVMValueRef at) { return LLVMBuildPtrToInt(g->B, gen_smem(g, at), g->i32, ""); }
+static void effect(Gen *g, const char *text, const char *constraints, int n, LLVMValueRef *args) { gen_asm(g, LLVMVoidTypeInContext(g->C), text, constraints, n, args, true, false); }
+static LLVMValueRef first_thread(Gen *g) { return LLVMBuildICmp(g->B, LLVMIntEQ, g->tid, gen_i32(g, 0), ""); }
+
 void gen_cluster_begin(Gen *g) {
-    for (const Op *op = op_walk(&g->f->body, NULL); op; op = op_walk(&g->f->body, op)) {
-        if (op->code != OP_T_join_cluster) continue;
-        gen_need(g, offsetof(Target, has_cluster));
-        barrier(g, true, false);
-        g->cluster_waits = true;
-        return;
-    }
+    int n = 0;
+    for (const Op *op = op_walk(&g->f->body, NULL); op; op = op_walk(&g->f->body, op)) n += goes_out(op) && g->f->cluster > 1;
+    if (!n) return;
+    gen_need(g, offsetof(Target, has_st_async));
+    g->bars = room(g, 2 * BAR * n);
+    for (int i = 0; i < 2 * n; i++) effect(g, "@$1 mbarrier.init.shared::cta.b64 [$0], 1;", "r,b,~{memory}", 2, (LLVMValueRef[]){address(g, gen_i32(g, g->bars + BAR * i)), first_thread(g)});
+    gen_call(g, "llvm.nvvm.fence.mbarrier_init.release.cluster", 0, NULL, 0, NULL);
+    gen_call(g, "llvm.nvvm.barrier.cluster.arrive.aligned", 0, NULL, 0, NULL);
+    g->cluster_waits = true;
+}
+
+// The others have begun, too.
+static void begun(Gen *g) {
+    if (g->cluster_waits) gen_call(g, "llvm.nvvm.barrier.cluster.wait.aligned", 0, NULL, 0, NULL);
+    g->cluster_waits = false;
+}
+
+void gen_cluster_loop(Gen *g, const Op *loop) {
+    for (int i = 0; i < loop->nreg; i++)
+        for (const Op *op = loop->reg[i]->first; op; op = op->next) if (goes_out(op)) { begun(g); return; }
+}
+
+// ---- one value -----------------------------------------------------------------------------------
+
+typedef struct Out {                     // an op that goes out
+    const Op *op;
+    int  n, threads, unit;               // registers; threads that send; bytes of a register
+    bool joins;                          // else it is one block's number
+    int64_t bytes;                       // that a block receives
+    LLVMValueRef area;                   // of the slots
+} Out;
+
+static Out out_of(Gen *g, const Op *op) {
+    const Val *v = op->in[0];
+    Out o = {.op = op, .joins = op->code == OP_T_join_cluster, .threads = v->type.rank ? g->f->warps * 32 : 1};
+    o.n = gen_tile(g, v)->n;
+    o.unit = o.joins && bits_type(g, v) == g->i64 ? 8 : 4;
+    o.bytes = o.joins ? (int64_t)op->imm * o.n * o.threads * o.unit : o.unit;
+    return o;
 }
 
 // Where register r of the value of block `from` stands: for each block, register by register, thread by thread.
-static LLVMValueRef slot(Gen *g, uint32_t area, LLVMValueRef from, int r, int n, int threads, int unit) {
-    LLVMValueRef at = LLVMBuildAdd(g->B, LLVMBuildMul(g->B, from, gen_i32(g, (int64_t)n * threads * unit), ""), gen_i32(g, area + (int64_t)r * threads * unit), "");
-    return threads > 1 ? LLVMBuildAdd(g->B, at, LLVMBuildMul(g->B, g->tid, gen_i32(g, unit), ""), "") : at;
+static LLVMValueRef slot(Gen *g, const Out *o, LLVMValueRef from, int r) {
+    if (!o->joins) return o->area;
+    LLVMValueRef at = LLVMBuildAdd(g->B, LLVMBuildMul(g->B, from, gen_i32(g, (int64_t)o->n * o->threads * o->unit), ""), gen_i32(g, (int64_t)r * o->threads * o->unit), "");
+    at = LLVMBuildAdd(g->B, at, o->area, "");
+    return o->threads > 1 ? LLVMBuildAdd(g->B, at, LLVMBuildMul(g->B, g->tid, gen_i32(g, o->unit), ""), "") : at;
 }
 
-void emit_join_cluster(Gen *g, Op *op) {
-    const Val *v = op->in[0], *o = op->out[0];
-    const Layout *l = v->type.rank ? v->layout : NULL;
-    int n = gen_tile(g, v)->n, blocks = (int)op->imm, threads = l ? g->f->warps * 32 : 1;
-    LLVMTypeRef bits = bits_type(g, v);
-    int unit = bits == g->i64 ? 8 : 4;
-    uint32_t area = (g->smem_used + 15) & ~15u;
-    g->smem_used = area + (uint32_t)(blocks * n * threads * unit);
-    if (g->cluster_waits) barrier(g, false, true);
-    g->cluster_waits = false;
+static LLVMValueRef rank_of(Gen *g) { return gen_call(g, "llvm.nvvm.read.ptx.sreg.cluster.ctarank", 0, NULL, 0, NULL); }
 
-    LLVMValueRef rank = gen_call(g, "llvm.nvvm.read.ptx.sreg.cluster.ctarank", 0, NULL, 0, NULL);
-    LLVMBasicBlockRef send = gen_block(g, "send"), sent = gen_block(g, "sent");
+static LLVMValueRef there(Gen *g, LLVMValueRef at, LLVMValueRef block) {
+    return gen_asm(g, g->i32, "mapa.shared::cluster.u32 $0, $1, $2;", "=r,r,r", 2, (LLVMValueRef[]){address(g, at), block}, false, false);
+}
+
+static void send(Gen *g, const Out *o, LLVMValueRef bar, LLVMValueRef rank) {
+    const Val *v = o->op->in[0];
+    int blocks = g->f->cluster;
+    LLVMBasicBlockRef out = gen_block(g, "send"), sent = gen_block(g, "sent");
+    LLVMValueRef sends = LLVMBuildICmp(g->B, LLVMIntULT, g->tid, gen_i32(g, blocks), ""), drawn = NULL;
+    if (!o->joins) {                                           // the first thread of the first block has it
+        drawn = gen_call(g, "llvm.nvvm.shfl.sync.idx.i32", 4, (LLVMValueRef[]){gen_i32(g, -1), LLVMBuildTrunc(g->B, gen_get64(g, v, 0), g->i32, ""), gen_i32(g, 0), gen_i32(g, 31)}, 0, NULL);
+        sends = LLVMBuildAnd(g->B, sends, LLVMBuildICmp(g->B, LLVMIntEQ, rank, gen_i32(g, 0), ""), "");
+    }
     // a number goes out from as many threads as there are blocks, a tile from each of its threads to all blocks
-    LLVMBuildCondBr(g->B, l ? LLVMConstInt(g->i1, 1, 0) : LLVMBuildICmp(g->B, LLVMIntULT, g->tid, gen_i32(g, blocks), ""), send, sent);
-    LLVMPositionBuilderAtEnd(g->B, send);
-    for (int r = 0; r < n; r++) {
-        LLVMValueRef x = to_bits(g, gen_get(g, v, r), bits), at = slot(g, area, rank, r, n, threads, unit);
-        LLVMValueRef here = LLVMBuildPtrToInt(g->B, gen_smem(g, at), g->i32, "");
-        for (int b = 0; b < (l ? blocks : 1); b++) {
-            LLVMValueRef to = l ? gen_i32(g, b) : g->tid;
-            LLVMValueRef far = gen_asm(g, g->i32, "mapa.shared::cluster.u32 $0, $1, $2;", "=r,r,r", 2, (LLVMValueRef[]){here, to}, false, false);
-            gen_asm(g, LLVMVoidTypeInContext(g->C), unit == 8 ? "st.shared::cluster.b64 [$0], $1;" : "st.shared::cluster.b32 [$0], $1;", unit == 8 ? "r,l,~{memory}" : "r,r,~{memory}", 2, (LLVMValueRef[]){far, x}, true, false);
+    bool tile = o->threads > 1;
+    LLVMBuildCondBr(g->B, tile ? LLVMConstInt(g->i1, 1, 0) : sends, out, sent);
+    LLVMPositionBuilderAtEnd(g->B, out);
+    for (int b = 0; b < (tile ? blocks : 1); b++) {
+        LLVMValueRef to = tile ? gen_i32(g, b) : g->tid, signal = there(g, bar, to);
+        for (int r = 0; r < o->n; r++) {
+            LLVMValueRef x = o->joins ? to_bits(g, gen_get(g, v, r), o->unit == 8 ? g->i64 : g->i32) : drawn;
+            effect(g, o->unit == 8 ? "st.async.shared::cluster.mbarrier::complete_tx::bytes.b64 [$0], $1, [$2];" : "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [$0], $1, [$2];",
+                   o->unit == 8 ? "r,l,r,~{memory}" : "r,r,r,~{memory}", 3, (LLVMValueRef[]){there(g, slot(g, o, rank, r), to), x, signal});
         }
     }
     LLVMBuildBr(g->B, sent);
     LLVMPositionBuilderAtEnd(g->B, sent);
-    barrier(g, true, true);
+}
 
-    for (int r = 0; r < n; r++) {
+static void set_number(Gen *g, const Op *op, LLVMValueRef x) { gen_set(g, op->out[0], 0, gen_is32(g, op->out[0]) ? x : LLVMBuildZExt(g->B, x, g->i64, "")); }
+
+static void receive(Gen *g, const Out *o) {
+    const Op *op = o->op;
+    const Val *v = op->in[0];
+    LLVMTypeRef bits = o->unit == 8 ? g->i64 : g->i32;
+    if (!o->joins) { set_number(g, op, LLVMBuildLoad2(g->B, bits, gen_smem(g, o->area), "")); return; }
+    Elem e = (Elem)v->type.elem, wide = elem_is_storage(e) ? EL_f32 : e;
+    for (int r = 0; r < o->n; r++) {
         LLVMValueRef sum = NULL;
-        Elem e = (Elem)v->type.elem, wide = elem_is_storage(e) ? EL_f32 : e;
-        for (int b = 0; b < blocks; b++) {
-            LLVMValueRef x = LLVMBuildLoad2(g->B, bits, gen_smem(g, slot(g, area, gen_i32(g, b), r, n, threads, unit)), "");
+        for (int b = 0; b < (int)op->imm; b++) {
+            LLVMValueRef x = LLVMBuildLoad2(g->B, bits, gen_smem(g, slot(g, o, gen_i32(g, b), r)), "");
             x = from_bits(g, x, LLVMTypeOf(gen_get(g, v, r)));
             if (wide != e) x = gen_to_f32(g, x, e);
             sum = sum ? gen_join(g, (TReduce)op->sub, wide, sum, x) : x;
         }
-        gen_set(g, o, r, wide != e ? gen_from_f32(g, sum, e) : sum);
+        gen_set(g, op->out[0], r, wide != e ? gen_from_f32(g, sum, e) : sum);
     }
+}
+
+// ---- all that go out together --------------------------------------------------------------------
+
+static bool alone(const Op *first, const Op *last) {          // of its row
+    for (const Op *op = first->prev; op; op = op->prev) if (goes_out(op)) return false;
+    for (const Op *op = last->next; op; op = op->next) if (goes_out(op)) return false;
+    return true;
+}
+
+static void meet(Gen *g, const Op *first) {
+    Out out[TOGETHER];
+    int n = 0;
+    int64_t bytes = 0;
+    bool numbers = false, again = first->parent != &g->f->body;
+    if (g->met > 0) { g->met--; return; }                      // with one before it
+    begun(g);
+    for (const Op *op = first; goes_out(op) && n < TOGETHER; op = op->next) {
+        out[n] = out_of(g, op);
+        numbers |= out[n].threads == 1;
+        bytes += out[n++].bytes;
+    }
+    g->met = n - 1;
+    bool twice = again && alone(first, out[n - 1].op);
+    uint32_t area = room(g, twice ? 2 * bytes : bytes);
+    LLVMValueRef at = gen_i32(g, area), bar = gen_i32(g, g->bars), parity = gen_i32(g, 0), rank = rank_of(g);
+    g->bars += 2 * BAR;
+    if (again) {
+        LLVMValueRef turn = gen_get(g, first->in[first->nin - 1], 0), odd = LLVMBuildAnd(g->B, turn, gen_i32(g, 1), "");
+        parity = twice ? LLVMBuildAnd(g->B, LLVMBuildLShr(g->B, turn, gen_i32(g, 1), ""), gen_i32(g, 1), "") : odd;
+        if (twice) {
+            at = LLVMBuildAdd(g->B, at, LLVMBuildMul(g->B, odd, gen_i32(g, bytes), ""), "");
+            bar = LLVMBuildAdd(g->B, bar, LLVMBuildMul(g->B, odd, gen_i32(g, BAR), ""), "");
+        }
+        if (numbers) gen_barrier(g);                           // all threads have read what came before
+    }
+    for (int i = 0; i < n; i++) {
+        out[i].area = at;
+        at = LLVMBuildAdd(g->B, at, gen_i32(g, out[i].bytes), "");
+    }
+    LLVMValueRef here = address(g, bar);
+    effect(g, "@$2 mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,b,~{memory}", 3, (LLVMValueRef[]){here, gen_i32(g, bytes), first_thread(g)});
+    for (int i = 0; i < n; i++) send(g, &out[i], bar, rank);
+    effect(g, "{\n.reg .pred p;\nwait:\nmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [$0], $1;\n@!p bra wait;\n}", "r,r,~{memory}", 2, (LLVMValueRef[]){here, parity});
+    for (int i = 0; i < n; i++) receive(g, &out[i]);
+}
+
+void emit_join_cluster(Gen *g, Op *op) { meet(g, op); }
+
+void emit_draw(Gen *g, Op *op) {
+    LLVMValueRef one = first_thread(g), most = LLVMBuildTrunc(g->B, gen_get64(g, op->in[0], 0), g->i32, "");
+    if (g->f->cluster > 1) one = LLVMBuildAnd(g->B, one, LLVMBuildICmp(g->B, LLVMIntEQ, rank_of(g), gen_i32(g, 0), ""), "");
+    if (g->one_warp) ice("programs of one warp draw numbers");
+    // inc wraps to zero after the last number, so that the next launch begins anew
+    LLVMValueRef x = gen_asm(g, g->i32, "mov.b32 $0, 0; @$1 atom.relaxed.gpu.global.inc.u32 $0, [$2], $3;", "=&r,b,l,r,~{memory}", 3,
+                             (LLVMValueRef[]){one, gen_param(g, SLOT_SCRATCH, SCRATCH_COUNTS, 0), LLVMBuildSub(g->B, most, gen_i32(g, 1), "")}, true, false);
+    set_number(g, op, x);
+}
+
+void emit_drawn(Gen *g, Op *op) {
+    if (g->f->cluster > 1) { meet(g, op); return; }
+    uint32_t area = room(g, 4);
+    LLVMBasicBlockRef put = gen_block(g, "drawn"), all = gen_block(g, "told");
+    gen_barrier(g);                                            // all have read the last one
+    LLVMBuildCondBr(g->B, first_thread(g), put, all);
+    LLVMPositionBuilderAtEnd(g->B, put);
+    LLVMBuildStore(g->B, LLVMBuildTrunc(g->B, gen_get64(g, op->in[0], 0), g->i32, ""), gen_smem(g, gen_i32(g, area)));
+    LLVMBuildBr(g->B, all);
+    LLVMPositionBuilderAtEnd(g->B, all);
+    gen_barrier(g);
+    set_number(g, op, LLVMBuildLoad2(g->B, g->i32, gen_smem(g, gen_i32(g, area)), ""));
 }

@@ -451,6 +451,7 @@ void emit_for(Gen *g, Op *op) {
 }
 
 void emit_while(Gen *g, Op *op) {
+    gen_cluster_loop(g, op);
     int n = op->nout, regs = count_regs(g, op->out, n);
     Region *cond = op->reg[0], *body = op->reg[1];
     LLVMValueRef *init = flatten(g, op->in, n, cond->args.at);

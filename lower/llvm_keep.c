@@ -51,6 +51,8 @@ void gen_keep_close(Gen *g) {
         LExpr some = launch_join(g->arena, L_MAX, launch_const(g->arena, 0), tiles);
         most = launch_join(g->arena, L_MIN, some, most);
     }
+    int64_t ring;
+    if (g->f->rows_walk && host_expr(g->facts, op->in[0], &tiles) && fact_constant(g->facts, tiles, &ring) && ring > room) base += (uint32_t)(ring * bytes);      // too much: an error
     l->smem = base;
     l->smem_more = launch_join_const(g->arena, L_MUL, most, bytes);
     g->f->kept = (int)room;

@@ -19,8 +19,8 @@
     X(tensor,       NONE,    0,  0,   1,  0, "P",   1, "tensor parameter imm") \
     X(extent,       NONE,    1,  1,   1,  0, "P",   1, "tensor; size of its dimension imm, index") \
     X(program,      NONE,    0,  0,   1,  0, "P",   1, "linear number of this program, index") \
-    X(programs,     NONE,    0,  0,   1,  0, "P",   2, "how many programs the grid has, index") \
-    X(walkers,      NONE,    0,  0,   1,  0, "P",   2, "how many blocks walk the grid's programs, index") \
+    X(programs,     NONE,    0,  0,   1,  0, "P",   1, "how many programs the grid has, index") \
+    X(walkers,      NONE,    0,  0,   1,  0, "P",   1, "how many blocks walk the grid's programs, index") \
     X(axis,         NONE,    2,  2,   1,  0, "P",   1, "lo, hi: lanes lo + i for i < imm; lane i is dead iff lo + i >= hi; flag AXIS_FULL: none is dead") \
     X(index,        NONE,    1,  1,   1,  0, "P",   1, "axis; its index tile lo + i") \
     X(live,         NONE,    1,  1,   1,  0, "P",   1, "axis; bool tile, true on live lanes") \
@@ -56,7 +56,9 @@
     X(part_put,     NONE,    3, 255,  1,  0, "S",   1, "tile's number, part's number, value..: keeps the values of this part of its tile; true in the program that is the last of the tile's imm parts to do so; attr 1 (level 2): the parts are the slices of a block, and their number is `slice`") \
     X(part_get,     REDUCE,  2,  2,   1,  0, "R",   1, "tile's number, part_put's result (which was true): value attr of all parts of the tile, joined in their order") \
     X(part_take,    NONE,    3,  3,   1,  0, "R",   1, "tile's number, part_put's result (which was true), part's number: value attr of that part of the tile") \
-    X(join_cluster, REDUCE,  1,  1,   1,  0, "S",   1, "x; those of all imm blocks of the cluster, joined in the blocks' order: the same in each") \
+    X(join_cluster, REDUCE,  1,  2,   1,  0, "S",   1, "x, turn?; those of all imm blocks of the cluster, joined in the blocks' order: the same in each. In a loop, which all blocks go round as often: turn counts its trips, from 0, modulo 4") \
+    X(draw,         NONE,    1,  1,   1,  0, "S",   1, "rows; asks for the next of these many numbers, from 0, that no other program of the launch has asked for: `drawn` gives it. After all of them it begins anew") \
+    X(drawn,        NONE,    1,  2,   1,  0, "S",   1, "draw's result, turn?; the number, the same in all blocks of the cluster; turn as in join_cluster") \
     X(keep,         NONE,    1,  1,   1,  0, "S",   1, "tiles; for how many tiles of imm bytes the program has room in shared memory, index: so many or fewer are asked for") \
     X(keep_put,     NONE,    4, 255,  0,  0, "S",   1, "keep's result, number, tile, axis..: kept under the number, if that is less than keep's result; attr 1: a tile just loaded, asynchronously (to be waited for by copy_wait)") \
     X(keep_get,     NONE,    3, 255,  1,  0, "R",   1, "keep's result, number, axis..; the tile kept under it, each axis called by the name here that stands where its own stood; dead lanes as they were") \

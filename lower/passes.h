@@ -20,6 +20,8 @@ bool peel(Fn *f);                                              // peel.c: trips 
 bool split_loop(Fn *f, const CompileOptions *opt);             // split.c: a loop's trips shared by several programs
 bool is_neutral(const Val *v, double x);                       // split.c: the number x in every lane
 Op  *program_of(Fn *f);                                        // the op that gives the program's number, made where nobody asks for it
+bool of_program(const Val *v);                                  // split.c: made of the program's number, not by what a loop counts or carries
+bool loads_own(const Op *load);                                // split.c: not what all programs load alike, as weights
 bool has_effect(const Op *op);                                 // merge.c: stores, prints, whatever else is seen from outside
 const char *trips_bound(const Op *loop);                       // merge.c: why its trips cannot be run apart, whatever it carries; or NULL
 Val *part_length(Builder *b, const Op *loop, int64_t parts);   // merge.c: what each part has of it, whole trips

@@ -47,7 +47,7 @@ static int sharers(const Fn *f) {
 int blocks_wanted(const Fn *f) {
     int most = 0, loaded = 0, threads = f->launch->threads;
     bool reduces = false;
-    if (f->shares) return sharers(f);
+    if (f->shares || f->rows_walk) return sharers(f);
     for (const Op *op = f->body.first; op; op = op->next) {
         if (op->nreg || op->code == OP_T_sort || op->code == OP_T_order || op->code == OP_T_dot) return 1;
         if (op->code == OP_T_load) loaded += words(op->out[0]);

@@ -164,7 +164,8 @@ void report_collect(Fn *f, const int64_t *dims, Buf *out, ReportLines *lines) {
     if (l->smem || f->buffer_bytes) buf_printf(out, "  shared memory  %.1f KiB of %.1f KiB, rings %.1f KiB\n", l->smem / 1024.0, f->target->smem_block / 1024.0, f->buffer_bytes / 1024.0);
     if (f->warps_why && !f->groups) buf_printf(out, "  warps          %s\n", f->warps_why);
     if (f->chosen) buf_printf(out, "  chosen         %s\n", f->chosen);
-    if (f->walks) buf_printf(out, "  walks          %d blocks from tile to tile, loading ahead\n", f->walks);
+    if (f->walks) buf_printf(out, "  walks          %d blocks from %s, loading ahead\n", f->walks, f->rows_walk ? "row to row" : "tile to tile");
+    if (f->walk_refused) buf_printf(out, "  no walk from row to row: %s\n", f->walk_refused);
     if (takes_turns(f)) buf_puts(out, "  turns          the consumer groups run half a trip apart: exponentials take as long as products\n");
     if (f->batched) buf_printf(out, "  together       %d short programs run as one\n", f->batched);
     if (f->shares) buf_printf(out, "  clusters       of %d blocks share each program's loops\n", f->shares);

@@ -65,6 +65,12 @@ int schedule_warps(const Fn *f, const CompileOptions *opt, int *per_block) {
     return warps;
 }
 
+// As many as there is room for at one time, in whole clusters.
+static void walkers(Fn *f, const CompileOptions *opt) {
+    int cluster = f->shares ? f->shares : 1, blocks = opt->schedule.blocks ? opt->schedule.blocks : (int)f->target->sms * blocks_wanted(f);
+    f->walks = blocks < cluster ? cluster : blocks / cluster * cluster;
+}
+
 bool schedule(Fn *f, const CompileOptions *opt) {
     int per_block;
     f->warps = schedule_warps(f, opt, &per_block);
@@ -76,6 +82,8 @@ bool schedule(Fn *f, const CompileOptions *opt) {
                                      s.sorts ? ": it sorts" : s.scans ? ": it scans" : folds_pairs(&s) ? ": it folds pairs" : s.reduces ? ": it reduces" : s.heavy ? ": costly functions" : "");
     LaunchInfo *l = f->launch;
     l->threads = f->warps * 32 * per_block;
-    l->blocks = per_block == 1 ? l->programs : launch_join_const(f->arena, L_CDIV, l->programs, per_block);
+    if (f->rows_walk) walkers(f, opt);
+    if (f->rows_walk) l->blocks = launch_join_const(f->arena, L_MIN, l->programs, f->walks);
+    else l->blocks = per_block == 1 ? l->programs : launch_join_const(f->arena, L_CDIV, l->programs, per_block);
     return true;
 }

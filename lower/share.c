@@ -89,7 +89,7 @@ static int64_t row_bytes(const Share *s, const int64_t *dims) {
         int64_t bytes = 0, step = s->loop[i]->in[2]->def->imm;
         if (!number(facts, s->loop[i]->in[0], dims, &lo) || !number(facts, s->loop[i]->in[1], dims, &hi)) continue;
         for (const Op *op = s->loop[i]->reg[0]->first; op; op = op->next)
-            if (op->code == OP_T_load) bytes += type_lanes(&op->out[0]->type) * elem_bytes((Elem)op->out[0]->type.elem);
+            if (op->code == OP_T_load && loads_own(op)) bytes += type_lanes(&op->out[0]->type) * elem_bytes((Elem)op->out[0]->type.elem);
         int64_t all = bytes * ((hi - lo + step - 1) / step);
         if (all > most) most = all;
     }

@@ -89,6 +89,18 @@ Op *program_of(Fn *f) {
     return op;
 }
 
+bool of_program(const Val *v) {
+    if (!v->def) return false;
+    if (v->def->code == OP_T_program) return true;
+    for (int i = 0; i < v->def->nin; i++) if (of_program(v->def->in[i])) return true;
+    return false;
+}
+
+bool loads_own(const Op *load) {
+    for (int i = 1; i < load->nin; i++) if (of_program(load->in[i])) return true;
+    return false;
+}
+
 // The loop's bounds for this part: whole trips, as many for each as the first.
 static void share(Split *s, Builder *b, Val *part, int64_t parts) {
     Op *loop = s->loop;

@@ -28,6 +28,7 @@
     X(mbarrier_wait,  78,   "mbarrier.try_wait and transaction counts") \
     X(tma,            80,   "cp.async.bulk.tensor, tensor maps") \
     X(cluster,        78,   "clusters of blocks, distributed shared memory") \
+    X(st_async,       81,   "st.async: to another block's shared memory, told to its mbarrier") \
     X(pdl,            78,   "griddepcontrol: programs of the next launch start early") \
     X(elect,          80,   "elect.sync") \
     X(setmaxnreg,     80,   "setmaxnreg: registers move between warp groups") \

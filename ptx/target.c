@@ -15,7 +15,7 @@
 #define AMPERE  .has_cp_async = true, .has_bf16 = true, .has_tanh = true
 #define ADA     AMPERE, .has_mma_f8 = true, .has_cvt_f8 = true
 #define HOPPER  ADA, .has_bf16_arith = true, .has_bf16_atomics = true, .has_red_vec = true, .has_stmatrix = true, \
-                .has_mbarrier_wait = true, .has_tma = true, .has_cluster = true, .has_pdl = true, .has_elect = true, \
+                .has_mbarrier_wait = true, .has_tma = true, .has_cluster = true, .has_st_async = true, .has_pdl = true, .has_elect = true, \
                 .has_setmaxnreg = true
 #define BLACKWELL HOPPER, .has_f32x2 = true
 

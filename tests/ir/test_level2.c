@@ -76,6 +76,14 @@ static const char source[] =
     "    for n in N by 32 { total += sum(a[m, n] as f32 over n);  top = max(top, max(b[m, n] as f32 over n)); }\n"
     "    for n in N by 32 { c[m, n] = a[m, n] - total / N + top * b[m, n]; }\n"
     "    low[m] = top;\n"
+    "}\n"
+    "kernel rows(a: bf16[M, N], b: bf16[M, N], c: out f32[M, N], low: out f32[M])\n"
+    "    grid (m in M by 16)\n"
+    "{\n"
+    "    var total = full(3.0, m);  var top = full(-inf, m);\n"
+    "    for n in N by 128 { total += sum(a[m, n] as f32 over n);  top = max(top, max(b[m, n] as f32 over n)); }\n"
+    "    for n in N by 128 { c[m, n] = a[m, n] - total / N + top * b[m, n]; }\n"
+    "    low[m] = top;\n"
     "}\n";
 
 enum { M = 100, K = 200, N = 136, ODD = 135, S = 100, L = 200, D = 64 };       // ODD: columns that 16 bytes do not divide
@@ -89,10 +97,13 @@ static World world(void)
     return w;
 }
 
+static bool is_rows(const char *name) { return strcmp(name, "center") == 0 || strcmp(name, "rows") == 0; }
+
 static int parts;                                                    // that a tile's loop is split in
 static int slices;                                                   // of a block's consumers
 static int pingpong;                                                 // tiles that a block makes at a time
 static int cluster;                                                  // blocks of one; 0: none
+static int walk;                                                     // 2: blocks walk from row to row
 static unsigned fixed;                                               // parameters, by bit, that nothing writes meanwhile
 
 static Fn *build(World *w, const char *name, const char *arch)       // arch NULL: level 1
@@ -104,7 +115,7 @@ static Fn *build(World *w, const char *name, const char *arch)       // arch NUL
     Fn *f = ir_build(w->s, k);
     if (!arch) return f;
     for (int i = 0; i < f->launch->nparams; i++) f->launch->params[i].fixed = fixed >> i & 1;
-    CompileOptions opt = {.target = target_find(arch), .verify = true, .schedule = {.stages = slices > 1 ? 4 : 2, .split = parts, .slices = slices, .pingpong = pingpong, .cluster = cluster}};
+    CompileOptions opt = {.target = target_find(arch), .verify = true, .schedule = {.stages = slices > 1 ? 4 : 2, .split = parts, .slices = slices, .pingpong = pingpong, .cluster = cluster, .walk = walk}};
     if (!lower_run(f, &opt)) { diag_print(w->s, stderr, DIAG_short, false); fail(); }
     return f;
 }
@@ -144,7 +155,7 @@ static int arguments(const char *name, EvalArg *args, int64_t *dims, float *out)
         for (int i = 0; i < 4; i++) args[3 + i] = (EvalArg){.ival = numbers[i]};
         return 2;
     }
-    if (strcmp(name, "center") == 0) {
+    if (is_rows(name)) {
         args[0] = mat_arg(x, M, N);
         args[1] = mat_arg(y, M, N);
         args[2] = mat_arg(out, M, N);
@@ -199,7 +210,7 @@ static void agrees(const char *name, const char *arch, OpCode must_have)
 {
     World w = world();
     char *fault = NULL;
-    int   n = strcmp(name, "matmul") == 0 || strcmp(name, "center") == 0 ? M * N : strcmp(name, "odd") == 0 ? M * ODD : strcmp(name, "conv") == 0 ? CN * CP * CQ * CK : S * D;
+    int   n = strcmp(name, "matmul") == 0 || is_rows(name) ? M * N : strcmp(name, "odd") == 0 ? M * ODD : strcmp(name, "conv") == 0 ? CN * CP * CQ * CK : S * D;
     if (!evaluate(build(&w, name, NULL), name, want, bound, 1, &fault)) fail_msg("level 1: %s", fault);
     Fn *f = build(&w, name, arch);
     if (!has_op(f, must_have)) fail_msg("%s for %s has no %s", name, arch, op_info[must_have].name);
@@ -303,6 +314,22 @@ static void test_shares_agree(void **state)
     assert_false(has_op(f, OP_T_join_cluster));
     session_free(w.s);
     cluster = 0;
+}
+
+// Blocks walk from row to row, in clusters and by themselves: whoever is done draws the next row.
+static void test_walks_agree(void **state)
+{
+    (void)state;
+    fill();
+    walk = 2;
+    for (cluster = 1; cluster <= 4; cluster *= 2) agrees("rows", "sm_90a", OP_T_drawn);
+    cluster = 0;
+    agrees("rows", "sm_80", OP_T_drawn);
+    walk = 1;
+    World w = world();
+    assert_false(has_op(build(&w, "rows", "sm_90a"), OP_T_drawn));
+    session_free(w.s);
+    walk = 0;
 }
 
 static void test_parts_agree(void **state)
@@ -439,7 +466,7 @@ static void test_what_is_missing_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_pipelines_agree), cmocka_unit_test(test_roles_agree), cmocka_unit_test(test_fixed_inputs_agree),
-        cmocka_unit_test(test_clusters_agree), cmocka_unit_test(test_shares_agree), cmocka_unit_test(test_parts_agree), cmocka_unit_test(test_slices_agree), cmocka_unit_test(test_pingpong_agrees),
+        cmocka_unit_test(test_clusters_agree), cmocka_unit_test(test_shares_agree), cmocka_unit_test(test_walks_agree), cmocka_unit_test(test_parts_agree), cmocka_unit_test(test_slices_agree), cmocka_unit_test(test_pingpong_agrees),
         cmocka_unit_test(test_merges_agree), cmocka_unit_test(test_what_is_missing_is_told)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,6 +27,7 @@ static const struct { const char *cap, *code; } snippets[] = {
     { "mbarrier_wait", "mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r1], %r2; mbarrier.arrive.expect_tx.shared::cta.b64 %rd1, [%r1], 64;" },
     { "tma",           "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1, {%r2, %r3}], [%r4];" },
     { "cluster",       "barrier.cluster.arrive; barrier.cluster.wait; mapa.shared::cluster.u32 %r1, %r2, %r3;" },
+    { "st_async",      "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%r1], %r2, [%r3];" },
     { "pdl",           "griddepcontrol.wait; griddepcontrol.launch_dependents;" },
     { "elect",         "elect.sync %r1|%p1, 0xffffffff;" },
     { "setmaxnreg",    "setmaxnreg.dec.sync.aligned.u32 40;" },
