@@ -116,8 +116,11 @@ static const char *refusal(Walk *w, const CompileOptions *opt) {
     }
     for (int i = 0; i < 3; i++) if (follows_row(w, loop->in[i])) return "rows have lengths of their own";
     for (int i = 0; i < k->loads; i++) {
-        for (int x = 1; x < k->load[i]->nin; x++) if (!known_ahead(w, loop, k->load[i]->in[x])) return "where a row stands follows from more than its number";
-        for (int x = 0; x < k->load[i]->out[0]->type.rank; x++) if (!known_ahead(w, loop, k->load[i]->out[0]->type.axis[x])) return "where a row stands follows from more than its number";
+        const Type *t = &k->load[i]->out[0]->type;
+        bool known = true;
+        for (int x = 1; x < k->load[i]->nin; x++) known &= known_ahead(w, loop, k->load[i]->in[x]);
+        for (int x = 0; x < t->rank; x++) known &= known_ahead(w, loop, t->axis[x]);
+        if (!known) return "where a row stands follows from more than its number";
     }
     w->most = ROW_BYTES / (k->loads * keep_tile_bytes(k));
     if (w->most > MOST_TRIPS) w->most = MOST_TRIPS;

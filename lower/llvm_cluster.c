@@ -48,7 +48,15 @@ static uint32_t room(Gen *g, int64_t bytes) {
 }
 
 static LLVMValueRef address(Gen *g, LLVMValueRef at) { return LLVMBuildPtrToInt(g->B, gen_smem(g, at), g->i32, ""); }
-static void effect(Gen *g, const char *text, const char *constraints, int n, LLVMValueRef *args) { gen_asm(g, LLVMVoidTypeInContext(g->C), text, constraints, n, args, true, false); }
+
+static void effect(Gen *g, const char *text, const char *constraints, int n, LLVMValueRef *args) {
+    gen_asm(g, LLVMVoidTypeInContext(g->C), text, constraints, n, args, true, false);
+}
+
+static LLVMValueRef from_first_lane(Gen *g, LLVMValueRef x) {
+    return gen_call(g, "llvm.nvvm.shfl.sync.idx.i32", 4, (LLVMValueRef[]){gen_i32(g, -1), x, gen_i32(g, 0), gen_i32(g, 31)}, 0, NULL);
+}
+
 static LLVMValueRef first_thread(Gen *g) { return LLVMBuildICmp(g->B, LLVMIntEQ, g->tid, gen_i32(g, 0), ""); }
 
 void gen_cluster_begin(Gen *g) {
@@ -57,7 +65,10 @@ void gen_cluster_begin(Gen *g) {
     if (!n) return;
     gen_need(g, offsetof(Target, has_st_async));
     g->bars = room(g, 2 * BAR * n);
-    for (int i = 0; i < 2 * n; i++) effect(g, "@$1 mbarrier.init.shared::cta.b64 [$0], 1;", "r,b,~{memory}", 2, (LLVMValueRef[]){address(g, gen_i32(g, g->bars + BAR * i)), first_thread(g)});
+    for (int i = 0; i < 2 * n; i++) {
+        LLVMValueRef in[] = {address(g, gen_i32(g, g->bars + BAR * i)), first_thread(g)};
+        effect(g, "@$1 mbarrier.init.shared::cta.b64 [$0], 1;", "r,b,~{memory}", 2, in);
+    }
     gen_call(g, "llvm.nvvm.fence.mbarrier_init.release.cluster", 0, NULL, 0, NULL);
     gen_call(g, "llvm.nvvm.barrier.cluster.arrive.aligned", 0, NULL, 0, NULL);
     g->cluster_waits = true;
@@ -80,7 +91,7 @@ typedef struct Out {                     // an op that goes out
     const Op *op;
     int  n, threads, unit;               // registers; threads that send; bytes of a register
     bool joins;                          // else it is one block's number
-    int64_t bytes;                       // that a block receives
+    int64_t bytes, room;                 // that a block receives; and has for it
     LLVMValueRef area;                   // of the slots
 } Out;
 
@@ -90,6 +101,7 @@ static Out out_of(Gen *g, const Op *op) {
     o.n = gen_tile(g, v)->n;
     o.unit = o.joins && bits_type(g, v) == g->i64 ? 8 : 4;
     o.bytes = o.joins ? (int64_t)op->imm * o.n * o.threads * o.unit : o.unit;
+    o.room = (o.bytes + 15) & ~INT64_C(15);
     return o;
 }
 
@@ -113,7 +125,7 @@ static void send(Gen *g, const Out *o, LLVMValueRef bar, LLVMValueRef rank) {
     LLVMBasicBlockRef out = gen_block(g, "send"), sent = gen_block(g, "sent");
     LLVMValueRef sends = LLVMBuildICmp(g->B, LLVMIntULT, g->tid, gen_i32(g, blocks), ""), drawn = NULL;
     if (!o->joins) {                                           // the first thread of the first block has it
-        drawn = gen_call(g, "llvm.nvvm.shfl.sync.idx.i32", 4, (LLVMValueRef[]){gen_i32(g, -1), LLVMBuildTrunc(g->B, gen_get64(g, v, 0), g->i32, ""), gen_i32(g, 0), gen_i32(g, 31)}, 0, NULL);
+        drawn = from_first_lane(g, LLVMBuildTrunc(g->B, gen_get64(g, v, 0), g->i32, ""));
         sends = LLVMBuildAnd(g->B, sends, LLVMBuildICmp(g->B, LLVMIntEQ, rank, gen_i32(g, 0), ""), "");
     }
     // a number goes out from as many threads as there are blocks, a tile from each of its threads to all blocks
@@ -124,15 +136,18 @@ static void send(Gen *g, const Out *o, LLVMValueRef bar, LLVMValueRef rank) {
         LLVMValueRef to = tile ? gen_i32(g, b) : g->tid, signal = there(g, bar, to);
         for (int r = 0; r < o->n; r++) {
             LLVMValueRef x = o->joins ? to_bits(g, gen_get(g, v, r), o->unit == 8 ? g->i64 : g->i32) : drawn;
-            effect(g, o->unit == 8 ? "st.async.shared::cluster.mbarrier::complete_tx::bytes.b64 [$0], $1, [$2];" : "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [$0], $1, [$2];",
-                   o->unit == 8 ? "r,l,r,~{memory}" : "r,r,r,~{memory}", 3, (LLVMValueRef[]){there(g, slot(g, o, rank, r), to), x, signal});
+            LLVMValueRef in[] = {there(g, slot(g, o, rank, r), to), x, signal};
+            if (o->unit == 8) effect(g, "st.async.shared::cluster.mbarrier::complete_tx::bytes.b64 [$0], $1, [$2];", "r,l,r,~{memory}", 3, in);
+            else effect(g, "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [$0], $1, [$2];", "r,r,r,~{memory}", 3, in);
         }
     }
     LLVMBuildBr(g->B, sent);
     LLVMPositionBuilderAtEnd(g->B, sent);
 }
 
-static void set_number(Gen *g, const Op *op, LLVMValueRef x) { gen_set(g, op->out[0], 0, gen_is32(g, op->out[0]) ? x : LLVMBuildZExt(g->B, x, g->i64, "")); }
+static void set_number(Gen *g, const Op *op, LLVMValueRef x) {
+    gen_set(g, op->out[0], 0, gen_is32(g, op->out[0]) ? x : LLVMBuildZExt(g->B, x, g->i64, ""));
+}
 
 static void receive(Gen *g, const Out *o) {
     const Op *op = o->op;
@@ -163,37 +178,39 @@ static bool alone(const Op *first, const Op *last) {          // of its row
 static void meet(Gen *g, const Op *first) {
     Out out[TOGETHER];
     int n = 0;
-    int64_t bytes = 0;
+    int64_t bytes = 0, slots = 0;
     bool numbers = false, again = first->parent != &g->f->body;
     if (g->met > 0) { g->met--; return; }                      // with one before it
     begun(g);
     for (const Op *op = first; goes_out(op) && n < TOGETHER; op = op->next) {
         out[n] = out_of(g, op);
         numbers |= out[n].threads == 1;
-        bytes += out[n++].bytes;
+        bytes += out[n].bytes;
+        slots += out[n++].room;
     }
     g->met = n - 1;
     bool twice = again && alone(first, out[n - 1].op);
-    uint32_t area = room(g, twice ? 2 * bytes : bytes);
+    uint32_t area = room(g, twice ? 2 * slots : slots);
     LLVMValueRef at = gen_i32(g, area), bar = gen_i32(g, g->bars), parity = gen_i32(g, 0), rank = rank_of(g);
     g->bars += 2 * BAR;
     if (again) {
         LLVMValueRef turn = gen_get(g, first->in[first->nin - 1], 0), odd = LLVMBuildAnd(g->B, turn, gen_i32(g, 1), "");
         parity = twice ? LLVMBuildAnd(g->B, LLVMBuildLShr(g->B, turn, gen_i32(g, 1), ""), gen_i32(g, 1), "") : odd;
         if (twice) {
-            at = LLVMBuildAdd(g->B, at, LLVMBuildMul(g->B, odd, gen_i32(g, bytes), ""), "");
+            at = LLVMBuildAdd(g->B, at, LLVMBuildMul(g->B, odd, gen_i32(g, slots), ""), "");
             bar = LLVMBuildAdd(g->B, bar, LLVMBuildMul(g->B, odd, gen_i32(g, BAR), ""), "");
         }
         if (numbers) gen_barrier(g);                           // all threads have read what came before
     }
     for (int i = 0; i < n; i++) {
         out[i].area = at;
-        at = LLVMBuildAdd(g->B, at, gen_i32(g, out[i].bytes), "");
+        at = LLVMBuildAdd(g->B, at, gen_i32(g, out[i].room), "");
     }
     LLVMValueRef here = address(g, bar);
-    effect(g, "@$2 mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,b,~{memory}", 3, (LLVMValueRef[]){here, gen_i32(g, bytes), first_thread(g)});
+    LLVMValueRef expected[] = {here, gen_i32(g, bytes), first_thread(g)}, awaited[] = {here, parity};
+    effect(g, "@$2 mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,b,~{memory}", 3, expected);
     for (int i = 0; i < n; i++) send(g, &out[i], bar, rank);
-    effect(g, "{\n.reg .pred p;\nwait:\nmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [$0], $1;\n@!p bra wait;\n}", "r,r,~{memory}", 2, (LLVMValueRef[]){here, parity});
+    effect(g, "{\n.reg .pred p;\nwait:\nmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [$0], $1;\n@!p bra wait;\n}", "r,r,~{memory}", 2, awaited);
     for (int i = 0; i < n; i++) receive(g, &out[i]);
 }
 
