@@ -17,9 +17,10 @@
 static const double START = 3.2;                                    // us: an empty launch
 static const double POWER = 0.84, MMA_SYNC = 0.58;                  // of the peak
 static const double APART = 1.25, CROSSED = 2.7;                    // rows of TMA that are no whole lines of 128 bytes; no whole sectors of 32
+static const double IN_CLUSTERS = 1.3;                              // us: a cluster begins later, and its blocks wait for each other
 static const double HALVES = 1.3, QUARTERS = 2.5;                   // boxes of 64 and 32 bytes a row
-static const double STORED = 12e3, STORED_ROWS = 30e3;              // elements a us and multiprocessor: one by one; rows at their own alignment
-static const double ELEMENTS = 5e3, SPREAD = 4096;                  // read one by one, a us and multiprocessor; smaller tiles have too few warps, without roles
+static const double STORED = 12e3, OWN_ALIGNMENT = 4.4e-3;          // elements stored one by one, a us and multiprocessor; us of a row of a tile that is stored at its own alignment
+static const double ELEMENTS = 5e3, SMALL_PIECES = 11e3, SPREAD = 4096;      // read one by one, or brought in pieces of 4 or 8 bytes, a us and multiprocessor; smaller tiles have too few warps, without roles
 static const double ALONE = 1.02;                                   // one warp group: nobody multiplies while it waits
 static const double OP_US = 0.62e-3, FUN_OPS = 4, STORE_OPS = 4;    // an op of an element after the loop
 static const double PROMOTE = 0.05;                                 // us a trip: f8 products are waited for and added
@@ -45,7 +46,9 @@ enum { MAX_TRIED = 14, USUAL = 8, ACC_REGS = 160, PROMOTED_REGS = 192 };
 typedef struct Work {
     double  flops, clocks;          // of a trip: all of it; on the tensor cores, 0 if not by wgmma
     double  bytes, drawn;           // that a trip reads; as L2 would count them
-    double  elements, tile;         // of them, one by one; elements that a program makes
+    double  common;                 // of those, what programs one below the other both read, where its rows are no whole sectors
+    double  elements, pieces;       // of them, one by one; in pieces of 4 or 8 bytes
+    double  tile, tile_rows;        // elements that a program makes
     double  rate;                   // flops a us of one multiprocessor
     int     threads;                // that multiply
     double  end;                    // us: what a thread computes of a tile after the loop
@@ -106,8 +109,8 @@ static bool brought(const Val *v, const Region *trip) {
     return any;
 }
 
-// How an operand comes, and how many times its bytes L2 is as long at it.
-typedef enum Way { TMA, VECTORS, ONE_BY_ONE } Way;
+// How an operand comes, and how many times its bytes L2 is as long at it; of pieces, the bytes of one.
+typedef enum Way { TMA, VECTORS, PIECES, ONE_BY_ONE } Way;          // PIECES: cp.async of less than 16 bytes
 
 static Way way_of(Facts *s, const Val *v, const Val *k, const int64_t *dims, double *times) {
     Access a;
@@ -119,7 +122,10 @@ static Way way_of(Facts *s, const Val *v, const Val *k, const int64_t *dims, dou
     const Val *inner = f->axis[0].axis;
     int64_t size = elem_bytes(a.elem), span = axis_extent(inner) * size;
     for (int d = 0; d < a.nidx; d++) rows += d != a.inner && !a.unit[d];
-    if (rows && row * size % 16) return ONE_BY_ONE;
+    if (rows && row * size % 16) {
+        *times = row * size % 8 ? 4 : 8;
+        return row * size % 4 ? ONE_BY_ONE : PIECES;
+    }
     if (span % 32 || (size != 2 && inner != k)) return VECTORS;
     *times = (!rows || row * size % 128 == 0 ? 1 : row * size % 32 ? CROSSED : APART) * (span % 128 == 0 ? 1 : span % 64 ? QUARTERS : HALVES);
     return TMA;
@@ -129,17 +135,20 @@ static Way way_of(Facts *s, const Val *v, const Val *k, const int64_t *dims, dou
 static bool product(Work *w, const Target *t, Facts *s, const int64_t *dims, const Op *dot) {
     const Val *a = dot->in[0], *b = dot->in[1], *o = dot->out[0];
     int first = op_first_axis(dot);
-    int64_t m = 1, n = 1, k = 1, batch = 1;
+    int64_t m = 1, n = 1, k = 1, batch = 1, end;
+    bool below = false;                                                             // there is a program below this one
     for (int i = first; i < dot->nin; i++) k *= axis_extent(dot->in[i]);
     for (int i = 0; i < o->type.rank; i++) {
         bool in_a = type_axis(&a->type, o->type.axis[i]) >= 0, in_b = type_axis(&b->type, o->type.axis[i]) >= 0;
         *(in_a && in_b ? &batch : in_a ? &m : &n) *= axis_extent(o->type.axis[i]);
+        below |= in_a && !in_b && number(s, axis_hi(o->type.axis[i]), dims, &end) && end > axis_extent(o->type.axis[i]);
     }
     Elem e = (Elem)a->type.elem;
     double flops = 2.0 * (double)m * (double)n * (double)k * (double)batch;
     w->flops += flops;
     w->bytes += ((brought(a, dot->parent) ? (double)m : 0) + (brought(b, dot->parent) ? (double)n : 0)) * (double)k * (double)batch * elem_bytes(e);
     w->tile = (double)m * (double)n;
+    w->tile_rows = (double)m;
     w->rate = rate_of(t, e, dot->sub);
     int64_t rows = rows_fit(m) ? m : n, cols = rows_fit(m) ? n : m, groups = rows >= 128 ? 2 : 1;
     int bytes = elem_bytes(e);
@@ -149,11 +158,14 @@ static bool product(Work *w, const Target *t, Facts *s, const int64_t *dims, con
     for (int i = 0; i < 2; i++) {
         double times = 1, elements = (double)(i ? n : m) * (double)k * (double)batch;
         Way way = dot->nin == first + 1 ? way_of(s, dot->in[i], dot->in[first], dims, &times) : TMA;
-        if (brought(dot->in[i], dot->parent)) w->drawn += elements * elem_bytes(e) * times;
+        double drawn = brought(dot->in[i], dot->parent) ? elements * elem_bytes(e) * (way == TMA ? times : 1) : 0;
+        w->drawn += drawn;
+        if (i && below && way == TMA && times >= CROSSED) w->common += drawn;
         if (!t->has_wgmma || way == TMA) continue;
         wgmma = false;
         w->narrow |= bytes == 2;
         if (way == ONE_BY_ONE) w->elements += elements;
+        if (way == PIECES) w->pieces += elements * elem_bytes(e) / times;
     }
     w->sync |= !wgmma;
     w->threads = wgmma ? 128 * groups : 128;
@@ -237,10 +249,10 @@ static double launch_us(const Work *w, const Target *t, int parts, bool walks) {
     double early = ((stages < 16 ? stages : 16) - 2) * trip;
     if (!w->clocks) trip *= early / trip * w->bytes < DEEP_BYTES ? SHALLOW_MMA_SYNC : 1;
     else if (early < ON_ITS_WAY) trip *= 1 + SHALLOW * (1 - early / ON_ITS_WAY);
-    trip += w->elements / ELEMENTS;
+    trip += w->elements / ELEMENTS + w->pieces / SMALL_PIECES;
     if (w->narrow && w->tile < SPREAD) trip *= SPREAD / w->tile;
     double rounds = (double)(int64_t)((programs + sms - 1) / sms), at_once = programs < sms ? programs : sms;
-    double last = w->tile_bytes / 2 * r->last, end = r->end + w->end + (w->scattered ? w->tile / (w->rows ? STORED_ROWS : STORED) : 0);
+    double last = w->tile_bytes / 2 * r->last, end = r->end + w->end + (w->rows ? w->tile_rows * OWN_ALIGNMENT : w->scattered ? w->tile / STORED : 0);
     double us = rounds * (trips * trip + end) + last, again = programs * trips * w->bytes - w->unique;
     double drawn = w->unique / at_once / r->draw + r->end + last;
     double memory = (w->unique + (again > 0 ? again * r->again : 0)) / (t->gbs * r->memory * 1e3) * (1 + r->few * (sms - at_once) / sms);
@@ -278,7 +290,17 @@ bool cost_of(Fn *f, const CompileOptions *opt, const Schedule *given, const int6
         out->us = us;
         out->schedule.split = parts = tried[i];
     }
+    // Rows that are no whole sectors come through L2 at half the rate: worth a cluster, whose blocks bring half of the common operand each.
+    if (!given->cluster && !given->split && walks && parts == 1 && w.common > 0 && w.programs > t->sms && t->has_cluster) {
+        Work half = w;
+        half.drawn -= w.common / 2;
+        double us = launch_us(&half, t, parts, walks) + IN_CLUSTERS;
+        if (us < out->us) {
+            out->us = us;
+            out->schedule.cluster = 2;
+        }
+    }
     // One short round needs no loading ahead, and a tile is stored sooner by its own threads than by the copy engine.
-    if (!given->walk && !given->blocks && !w.rows && w.programs * parts <= t->sms && out->us < SHORT) out->schedule.walk = 1;
+    if (!given->walk && !given->blocks && w.programs * parts <= t->sms && out->us < SHORT) out->schedule.walk = 1;
     return true;
 }
