@@ -270,3 +270,9 @@ int access_vec(const Access *a, const Layout *l) {
     int v = layout_vec(l, a->contiguous);
     return v < a->vec ? v : a->vec;
 }
+
+int64_t tma_row(int64_t bytes, bool contracted) {
+    enum { SPAN = 128 };
+    int64_t whole = (bytes + SPAN - 1) / SPAN * SPAN;
+    return !contracted && bytes > SPAN && (whole * 4 <= bytes * 5 || (bytes % 64 && whole * 3 <= bytes * 4)) ? whole : bytes;
+}

@@ -29,4 +29,8 @@ bool access_aligned(Facts *s, const Access *a, int64_t unit);
 // The widest vector of the layout that the facts allow (a power of two; bytes at most 16).
 int  access_vec(const Access *a, const Layout *l);
 
+// Bytes of a row of `bytes` in shared memory as TMA brings it for wgmma: of columns that are not contracted, whole spans of 128 where that is a
+// quarter more at most, or a third where else boxes would be 32 bytes wide: shorter rows take as long (columns of the next tile come along, and nobody reads them).
+int64_t tma_row(int64_t bytes, bool contracted);
+
 #endif

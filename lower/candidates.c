@@ -18,7 +18,7 @@
 
 // Of the time of what stands, to leave it. The model of mma.sync does not count what small tiles read from shared memory: at
 // 4096^3 it would take 64 x 64 for 128 x 256.
-static const double WORTH = 0.97, WORTH_MMA_SYNC = 0.8;
+static const double WORTH = 0.97, WORTH_MMA_SYNC = 0.8, WORTH_PINGPONG = 0.995;      // its ends are what the model knows best
 
 // Words of the schedule that are worth measuring, and for which kernels.
 typedef enum Sort { ROWS = 1, WGMMA = 2, MMA_SYNC = 4 } Sort;
@@ -28,6 +28,7 @@ static const struct { const char *word; int sorts, value[MAX_TRIED]; } tried[] =
     {"split",   WGMMA | MMA_SYNC,        {1, 2, 3, 4, 6, 8, 12, 16}},
     {"split",   ROWS,                    {1, 4, 16, 64, 128, 256, 512}},
     {"walk",    WGMMA,                   {1, 2}},
+    {"pingpong", WGMMA,                  {1, 2}},
     {"cluster", WGMMA,                   {1, 2}},
     {"stages",  MMA_SYNC,                {2, 3, 4}},
     {"warps",   ROWS,                    {1, 2, 4, 8, 16, 32}},
@@ -62,7 +63,8 @@ static bool dims_of(const Look *l, const Fn *f, int64_t *out) {
 }
 
 static void push(Look *l, TKernel *k, const TuneCandidate *from, const Cost *c) {
-    vec_push(session_arena(l->s), &l->all, ((Candidate){.kernel = k, .schedule = c->schedule, .us = c->us, .from = from, .allowed = true, .worth = l->opt->target->has_wgmma ? WORTH : WORTH_MMA_SYNC}));
+    vec_push(session_arena(l->s), &l->all, ((Candidate){.kernel = k, .schedule = c->schedule, .us = c->us, .from = from, .allowed = true,
+             .worth = c->schedule.pingpong > 1 ? WORTH_PINGPONG : l->opt->target->has_wgmma ? WORTH : WORTH_MMA_SYNC}));
 }
 
 static Sort sort_of(const Fn *f, const Target *t) {
@@ -70,11 +72,18 @@ static Sort sort_of(const Fn *f, const Target *t) {
     return ROWS;
 }
 
+static bool one_product(const Fn *f) {
+    int n = 0;
+    for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) n += op->code == OP_T_dot;
+    return n == 1;
+}
+
 // What a word means when it is left out is left out, unless the caller has said it.
 static void plain(Schedule *s, const Schedule *said) {
     if (s->split == 1 && !said->split) s->split = 0;
     if (s->walk == 2 && !said->walk) s->walk = 0;
     if (s->cluster == 1 && !said->cluster) s->cluster = 0;
+    if (s->pingpong == 1 && !said->pingpong) s->pingpong = 0;
 }
 
 // All values of the words from `word` on that are left open.
@@ -94,6 +103,8 @@ static void vary(Look *l, TKernel *k, const TuneCandidate *from, Fn *f, const in
     int *field = schedule_field(&s, tried[word].word, strlen(tried[word].word), &most);
     bool open = !*field && tried[word].sorts & (int)sort_of(f, l->opt->target);
     if (open && strcmp(tried[word].word, "split") == 0 && split_refusal(f)) open = false;
+    if (strcmp(tried[word].word, "pingpong") == 0) open &= s.walk != 1 && s.split < 2 && one_product(f);
+    if (strcmp(tried[word].word, "cluster") == 0) open &= s.pingpong < 2;             // no faster together, wherever it was measured
     for (int i = 0; i < (open ? MAX_TRIED : 1) && (!open || tried[word].value[i]); i++) {
         if (open) *field = tried[word].value[i];
         vary(l, k, from, f, dims, &s, usual, word + 1);
@@ -153,7 +164,7 @@ int candidate_best(const Candidate *c, int n) {
     int best = 0;
     while (best + 1 < n && !c[best].allowed) best++;
     for (int i = best + 1; i < n; i++)
-        if (c[i].allowed && c[i].us < c[best].us * (c[best].from ? 1 : c[best].worth)) best = i;
+        if (c[i].allowed && c[i].us < c[best].us * (c[best].from ? 1 : c[i].worth)) best = i;
     return best;
 }
 

@@ -5,6 +5,9 @@
 //     a launch = start + rounds * (trips * a trip + the end of a tile) + joining parts, but no less than
 //                all tensors at the memory's rate, and each block's share of them at what one multiprocessor can draw
 //
+// Where each of two groups makes tiles of its own (hopper_pingpong.c), rounds are of smaller tiles, whose ends are hidden behind the products of
+// the other group's next one; what is left is the end of the last. That is decided here too, for tiles that were measured.
+//
 // wgmma reads its operands from shared memory as it goes, 128 bytes a clock: 64 rows by n columns take max(n / 2, 18 +
 // n / 4) clocks for 16 of k. Power keeps large products at some five sixths of the peak. The constants were fitted to
 // what an H200 took (tests/lower/test_cost.c has the figures): what is chosen is 2 % behind the best that was measured.
@@ -12,16 +15,22 @@
 #include "lower/access.h"
 #include "lower/passes.h"
 
+#include <math.h>
 #include <string.h>
 
+static const double SLOTS_BYTES = 34e3;                             // beside the ring
 static const double START = 3.2;                                    // us: an empty launch
 static const double POWER = 0.84, MMA_SYNC = 0.58;                  // of the peak
 static const double APART = 1.25, CROSSED = 2.7;                    // rows of TMA that are no whole lines of 128 bytes; no whole sectors of 32
 static const double IN_CLUSTERS = 1.3;                              // us: a cluster begins later, and its blocks wait for each other
 static const double HALVES = 1.3, QUARTERS = 2.5;                   // boxes of 64 and 32 bytes a row
+static const double ODD_COLUMNS[] = {1, 1.27, 1.09, 1.11};          // wgmma's, where memory has them in rows and the last 64 are so many 16s
+static const double TURNED = 2e3, TURNED_FREE = 8192;               // elements of a turned product beyond so many, a us: nothing is loaded behind them
 static const double STORED = 12e3, OWN_ALIGNMENT = 4.4e-3;          // elements stored one by one, a us and multiprocessor; us of a row of a tile that is stored at its own alignment
 static const double ELEMENTS = 5e3, SMALL_PIECES = 11e3, SPREAD = 4096;      // read one by one, or brought in pieces of 4 or 8 bytes, a us and multiprocessor; smaller tiles have too few warps, without roles
 static const double ALONE = 1.02;                                   // one warp group: nobody multiplies while it waits
+static const double TOGETHER = 4, LARGE_TILE = 128 * 128;           // of large tiles: a norm between the sum of work and memory's time, 1, and the longer one
+static const double EXPOSED = 0.55;                                  // of an activation's time, that the other group's products do not hide
 static const double OP_US = 0.62e-3, FUN_OPS = 4, STORE_OPS = 4;    // an op of an element after the loop
 static const double PROMOTE = 0.05;                                 // us a trip: f8 products are waited for and added
 static const double ANEW = 1.5;                                     // us: a block that begins where another ended, instead of walking on
@@ -41,7 +50,7 @@ typedef struct Rates {
 } Rates;
 static const Rates by_wgmma = {1.1, 0.6, 2e-5, 145e3, 105e3, 0.0125, 0.06, 0.04, 0.9, 0.1, 2, 72e3}, by_mma_sync = {1.2, 1.3, 0, 150e3, 47e3, 0.01, 0.1, 0.06, 0.87, 0, 3.5, 150e3};
 
-enum { MAX_TRIED = 14, USUAL = 8, ACC_REGS = 160, PROMOTED_REGS = 192 };
+enum { MAX_TRIED = 14, USUAL = 8, ACC_REGS = 160, PROMOTED_REGS = 192, GROUP_REGS = 192, GROUP_REGS_BUSY = 176, GROUP_REGS_TWO = 128, GROUP_COLUMNS = 128, GROUP_LEAST = 64 * 192, GROUP_STAGES = 4 };
 
 typedef struct Work {
     double  flops, clocks;          // of a trip: all of it; on the tensor cores, 0 if not by wgmma
@@ -51,13 +60,15 @@ typedef struct Work {
     double  tile, tile_rows;        // elements that a program makes
     double  rate;                   // flops a us of one multiprocessor
     int     threads;                // that multiply
-    double  end;                    // us: what a thread computes of a tile after the loop
+    int64_t group_regs;             // a thread's, of a tile that one group makes
+    double  end, turned_end;        // us: what a thread computes of a tile after the loop; a turned one on its way to rows, before another one
     double  tile_bytes;             // of what a loop carries
     int64_t trips, programs;
     double  unique;                 // bytes of all tensors
     bool    splits, promoted, sync;  // sync: some product is not by wgmma, and so none is
     bool    scattered, rows;        // rows of a result that 16 bytes do not divide are stored element by element; or by warps that walk (hopper_rows.c)
     bool    turned;                 // the transposed product is made
+    bool    pingpong;               // each of two groups may make tiles of its own: one product, a ring that is deep enough, registers for what follows
     bool    alone, narrow;          // a block to a program, as tiles that TMA does not store need; rows that TMA does not fetch
 } Work;
 
@@ -109,6 +120,14 @@ static bool brought(const Val *v, const Region *trip) {
     return any;
 }
 
+// The operand lies in memory with columns innermost, which are not contracted.
+static bool by_columns(Facts *s, const Val *v, const Val *k) {
+    Access a;
+    if (!v->def || v->def->code != OP_T_load || v->type.rank != 2) return false;
+    access_shape(s, v->def, &a);
+    return a.aff[a.inner].naxis == 1 && a.aff[a.inner].axis[0].axis != k;
+}
+
 // How an operand comes, and how many times its bytes L2 is as long at it; of pieces, the bytes of one.
 typedef enum Way { TMA, VECTORS, PIECES, ONE_BY_ONE } Way;          // PIECES: cp.async of less than 16 bytes
 
@@ -120,14 +139,14 @@ static Way way_of(Facts *s, const Val *v, const Val *k, const int64_t *dims, dou
     const Affine *f = &a.aff[a.inner];
     if (a.nidx < 2 || a.p->strided || f->ntile || f->naxis != 1 || !count(a.p->dim[a.inner], dims, &row)) return TMA;
     const Val *inner = f->axis[0].axis;
-    int64_t size = elem_bytes(a.elem), span = axis_extent(inner) * size;
+    int64_t size = elem_bytes(a.elem), used = axis_extent(inner) * size, span = tma_row(used, inner == k);
     for (int d = 0; d < a.nidx; d++) rows += d != a.inner && !a.unit[d];
     if (rows && row * size % 16) {
         *times = row * size % 8 ? 4 : 8;
         return row * size % 4 ? ONE_BY_ONE : PIECES;
     }
     if (span % 32 || (size != 2 && inner != k)) return VECTORS;
-    *times = (!rows || row * size % 128 == 0 ? 1 : row * size % 32 ? CROSSED : APART) * (span % 128 == 0 ? 1 : span % 64 ? QUARTERS : HALVES);
+    *times = (!rows || row * size % 128 == 0 ? 1 : row * size % 32 ? CROSSED : APART) * (span % 128 == 0 ? (double)span / (double)used : span % 64 ? QUARTERS : HALVES);
     return TMA;
 }
 
@@ -175,7 +194,11 @@ static bool product(Work *w, const Target *t, Facts *s, const int64_t *dims, con
     double each = cols / 2.0 > 18 + cols / 4.0 ? cols / 2.0 : 18 + cols / 4.0;
     w->promoted |= f8;
     w->turned |= cols != n;
-    w->alone |= cols != n || cols % 64;
+    if (cols % 64 && dot->nin == first + 1 && by_columns(s, dot->in[!turned], dot->in[first])) each *= ODD_COLUMNS[(cols % 64 + 15) / 16 % 4];
+    w->group_regs = rows / 64 * cols / 2;
+    w->pingpong = !f8 && !turned && cols >= GROUP_COLUMNS && rows * cols >= GROUP_LEAST;
+    if (turned && w->tile > TURNED_FREE) w->turned_end = (w->tile - TURNED_FREE) / TURNED;
+    w->alone |= cols != n || cols < 64;
     w->clocks += (double)(rows / 64) * (double)(k * bytes / 32) * each * (groups > 1 ? 1 : ALONE);
     return true;
 }
@@ -209,6 +232,16 @@ static double end_of(const Op *loop, int threads) {
     return threads && ops > STORE_OPS ? (ops - STORE_OPS) * lanes / threads * OP_US : 0;
 }
 
+// One group has room for what follows its loop: arithmetic, and a second tile that is loaded or stored, take registers beside the sums.
+static bool end_fits(const Work *w, const Op *loop) {
+    int tiles = 0;
+    for (const Op *op = loop->next; op; op = op->next) {
+        tiles += op->code == OP_T_load && op->out[0]->type.rank > 1;
+        tiles += op->code == OP_T_store && op_value(op)->type.rank > 1;
+    }
+    return w->group_regs <= (tiles > 1 ? GROUP_REGS_TWO : w->end > 0 ? GROUP_REGS_BUSY : GROUP_REGS);
+}
+
 static bool work_of(Fn *f, const Target *t, const int64_t *dims, Work *w) {
     const Op *loop = loop_of(f);
     Facts *s = facts_new(f);
@@ -216,10 +249,15 @@ static bool work_of(Fn *f, const Target *t, const int64_t *dims, Work *w) {
     bool any = false;                                                               // results of other than 2 or 4 bytes
     *w = (Work){0};
     if (!loop || !number(s, loop->in[0], dims, &lo) || !at_most(s, loop->in[1], dims, &hi) || !number(s, loop->in[2], dims, &step) || step < 1) return false;
-    for (const Op *op = loop->reg[0]->first; op; op = op->next) if (op->code == OP_T_dot && !product(w, t, s, dims, op)) return false;
+    int products = 0;
+    for (const Op *op = loop->reg[0]->first; op; op = op->next) {
+        if (op->code == OP_T_dot && !product(w, t, s, dims, op)) return false;
+        products += op->code == OP_T_dot;
+    }
     if (w->sync) w->clocks = 0;
     if (w->bytes <= 0) return false;
     w->end = end_of(loop, w->threads);
+    w->pingpong &= products == 1 && end_fits(w, loop) && GROUP_STAGES * w->bytes <= t->smem_block - SLOTS_BYTES && number(s, loop->in[1], dims, &hi);
     w->trips = hi > lo ? (hi - lo + step - 1) / step : 0;
     for (int i = 0; i < loop->nout; i++) w->tile_bytes += (double)type_lanes(&loop->out[i]->type) * 4;
     for (int p = 0; p < f->launch->nparams; p++) {
@@ -238,14 +276,14 @@ static bool work_of(Fn *f, const Target *t, const int64_t *dims, Work *w) {
     return count(f->launch->programs, dims, &w->programs);
 }
 
-static double launch_us(const Work *w, const Target *t, int parts, bool walks) {
+static double launch_us(const Work *w, const Target *t, int parts, bool walks, bool pingpong) {
     const Rates *r = w->clocks ? &by_wgmma : &by_mma_sync;
     double sms = t->sms, programs = (double)w->programs * parts, trips = (double)((w->trips + parts - 1) / parts);
     double wgmma = w->clocks * (2 * 64 * 256 * 16 / 128) / (t->tflops_bf16 * 1e6 / sms * POWER);      // m64n256k16: 128 clocks
     double trip = w->clocks ? wgmma : w->flops / (w->rate * MMA_SYNC);
     if (w->drawn / r->l2 > trip) trip = w->drawn / r->l2;
     if (w->promoted) trip += PROMOTE;
-    double stages = (double)(int64_t)((t->smem_block - 34e3) / w->bytes);            // a ring has 16 at most
+    double stages = (double)(int64_t)((t->smem_block - SLOTS_BYTES) / w->bytes);     // a ring has 16 at most
     double early = ((stages < 16 ? stages : 16) - 2) * trip;
     if (!w->clocks) trip *= early / trip * w->bytes < DEEP_BYTES ? SHALLOW_MMA_SYNC : 1;
     else if (early < ON_ITS_WAY) trip *= 1 + SHALLOW * (1 - early / ON_ITS_WAY);
@@ -253,12 +291,15 @@ static double launch_us(const Work *w, const Target *t, int parts, bool walks) {
     if (w->narrow && w->tile < SPREAD) trip *= SPREAD / w->tile;
     double rounds = (double)(int64_t)((programs + sms - 1) / sms), at_once = programs < sms ? programs : sms;
     double last = w->tile_bytes / 2 * r->last, end = r->end + w->end + (w->rows ? w->tile_rows * OWN_ALIGNMENT : w->scattered ? w->tile / STORED : 0);
-    double us = rounds * (trips * trip + end) + last, again = programs * trips * w->bytes - w->unique;
+    double tile = trips * trip + (pingpong ? EXPOSED * 2 * w->end : 0), own = r->end + 2 * w->end, both = (tile + own) / 2;      // by half of the threads
+    double us = pingpong ? rounds * (tile > both ? tile : both) : rounds * (tile + end) + last, again = programs * trips * w->bytes - w->unique;
     double drawn = w->unique / at_once / r->draw + r->end + last;
     double memory = (w->unique + (again > 0 ? again * r->again : 0)) / (t->gbs * r->memory * 1e3) * (1 + r->few * (sms - at_once) / sms);
-    if (memory > us) us = memory + us * r->beside;
+    if (w->clocks && w->tile >= LARGE_TILE) us = pow(pow(us, TOGETHER) + pow(memory, TOGETHER), 1 / TOGETHER);
+    else if (memory > us) us = memory + us * r->beside;
+    if (pingpong) us += own + last;
     if (drawn > us) us = drawn;
-    us += rounds * trips * r->barriers + (w->clocks && !walks ? (rounds - 1) * ANEW : 0);
+    us += rounds * trips * r->barriers + (w->clocks && !walks ? (rounds - 1) * (ANEW + w->turned_end) : 0);
     double tiles = (double)((w->programs + t->sms - 1) / t->sms);                     // that a multiprocessor joins
     if (parts > 1) us += tiles * (r->join + w->tile_bytes * (parts + 1) / r->parts);
     return START + r->fill + us;
@@ -281,24 +322,29 @@ bool cost_of(Fn *f, const CompileOptions *opt, const Schedule *given, const int6
     bool packed = w.sync && w.tile <= 512;                                // four programs of a warp each share a block
     if ((packed ? 4 : 2) * w.bytes > t->smem_block - 2048) return false;
     int parts = given->split > 1 && w.splits ? given->split : 1;
-    bool walks = given->walk != 1 && !w.alone;
-    out->us = launch_us(&w, t, parts, walks);
+    bool walks = given->walk != 1 && !w.alone, asked = given->pingpong > 1;
+    out->us = launch_us(&w, t, parts, walks, asked && w.pingpong);
     for (int i = 1; !given->split && w.splits && i < MAX_TRIED && tried[i] <= w.trips; i++) {
         if (i >= USUAL && w.programs * tried[i] > t->sms) break;
-        double us = launch_us(&w, t, tried[i], walks);
+        double us = launch_us(&w, t, tried[i], walks, false);
         if (us >= out->us) continue;
         out->us = us;
         out->schedule.split = parts = tried[i];
     }
     // Rows that are no whole sectors come through L2 at half the rate: worth a cluster, whose blocks bring half of the common operand each.
-    if (!given->cluster && !given->split && walks && parts == 1 && w.common > 0 && w.programs > t->sms && t->has_cluster) {
+    if (!given->cluster && !given->split && !asked && walks && parts == 1 && w.common > 0 && w.programs > t->sms && t->has_cluster) {
         Work half = w;
         half.drawn -= w.common / 2;
-        double us = launch_us(&half, t, parts, walks) + IN_CLUSTERS;
+        double us = launch_us(&half, t, parts, walks, false) + IN_CLUSTERS;
         if (us < out->us) {
             out->us = us;
             out->schedule.cluster = 2;
         }
+    }
+    double turns = launch_us(&w, t, 1, true, true);
+    if (!given->pingpong && !given->slices && w.pingpong && !w.rows && w.common <= 0 && walks && parts == 1 && given->cluster < 2 && w.programs > t->sms && turns < out->us) {
+        out->us = turns;
+        out->schedule.pingpong = 2;
     }
     // One short round needs no loading ahead, and a tile is stored sooner by its own threads than by the copy engine.
     if (!given->walk && !given->blocks && w.programs * parts <= t->sms && out->us < SHORT) out->schedule.walk = 1;

@@ -371,7 +371,7 @@ static bool factor(Eval *e, const Op *op, int side, const Val *line, const Val *
     Ring *r = ring_of(e, op, side);
     Type t = type_scalar((Elem)v->type.elem);
     int64_t want[2] = {outer_k ? depth : n, outer_k ? n : depth};
-    if (r->rank != 2 || r->shape[0] != want[0] || r->shape[1] != want[1]) {
+    if (r->rank != 2 || r->shape[0] != want[0] || (outer_k ? r->shape[1] < want[1] : r->shape[1] != want[1])) {
         eval_fault(e, op->span, "wgmma: operand %d is a buffer of another shape", side);
         return false;
     }
@@ -379,7 +379,7 @@ static bool factor(Eval *e, const Op *op, int side, const Val *line, const Val *
     s->read = true;
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < depth; j++)
-            lanes_to_f64(&t, 1, r->data + number * r->bytes + (outer_k ? j * n + i : i * depth + j) * r->size, &to[i * depth + j]);
+            lanes_to_f64(&t, 1, r->data + number * r->bytes + (outer_k ? j * r->shape[1] + i : i * depth + j) * r->size, &to[i * depth + j]);
     return true;
 }
 

@@ -156,7 +156,7 @@ int          acc_set(Gen *g, const Val *v, LLVMValueRef results, int from);     
 int          acc_first(Accs *a, const Val *v);                     // its first register: %accN
 void         acc_put(Gen *g, const Val *from, const Val *to);      // where `from` becomes `to`: moves, unless it is there
 void         acc_take(Gen *g, const Val *v);                       // where v comes to be: moves into values, if it is read
-void         acc_take_text(Accs *a, const Val *v, int from, Buf *text, Buf *cons);      // the same as part of other assembly
+void         acc_take_text(Accs *a, const Val *v, int from, const char *cond, Buf *text, Buf *cons);      // the same as part of other assembly
 
 // ---- hopper_rows.c: bytes from row to row of a slot; how many columns of a row at a time have a slot of so many bytes for 16 rows
 int64_t      row_pitch(int64_t columns, int size);

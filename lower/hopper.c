@@ -121,7 +121,7 @@ static const char *operand_of(Hop *h, Operand *o, Val *v, const Val *k, int side
         if (!full && (!known || !launch_same(end, a->p->dim[d]))) o->clear = true;
     }
     if (!o->inner || !o->outer || o->inner == o->outer) return "an operand's innermost dimension has no axis";
-    int64_t in = axis_extent(o->inner) * size, out = axis_extent(o->outer);
+    int64_t in = tma_row(axis_extent(o->inner) * size, o->inner == k), out = axis_extent(o->outer);
     if (size != 2 && o->inner != k) return "only 16-bit operands may have the contracted axis outside";
     if (out > 256) return "an operand's tile has more than 256 rows";
     for (o->swizzle = SPAN; in % o->swizzle; o->swizzle /= 2)      // heads of 80 or 96: spans of 32 or 64 bytes
@@ -132,6 +132,7 @@ static const char *operand_of(Hop *h, Operand *o, Val *v, const Val *k, int side
     if (!aligned) return odd_start;
     for (int d = 0; d < a->nidx; d++) if (d != a->inner && !a->unit[d] && !fact_stride_divides(h->facts, a->param, d, unit)) return odd_rows;
     if (o->clear && (o->outer != k || o->where == ONCE)) return "the contracted axis does not end with the tensor";
+    o->columns = in / size;
     o->bytes = (uint32_t)(in * out);
     return NULL;
 }
@@ -277,6 +278,7 @@ static bool applies(Hop *h) {
     if (why) return decline(h, why);
     int64_t rows = axis_extent(h->p[0].row);
     for (int i = 0; i < h->np; i++) if (axis_extent(h->p[i].row) != rows) return decline(h, "products differ in rows");
+    h->pipelined = !h->p[0].promoted && only_sums(h);
     h->groups = rows >= 128 ? 2 : 1;
     h->tiles = hop_pingpong(h);
     if (h->tiles > 1) h->groups = 1;
@@ -291,7 +293,6 @@ static bool applies(Hop *h) {
             if (!o->same) *(o->where == ONCE ? &h->once_bytes : &h->stage_bytes[hop_ring(h, &h->p[i])]) += o->bytes;
         }
     if (!h->stage_bytes[0]) return decline(h, "nothing is loaded in the loop");
-    h->pipelined = !h->p[0].promoted && only_sums(h);
     h->slices = hop_slices(h);
     h->walk_bytes = h->slices > 1 ? 0 : hop_walk_bytes(h);
     h->stages = stages(h);
@@ -322,7 +323,7 @@ static bool applies(Hop *h) {
 static Val *buffer(Hop *h, Builder *b, const Operand *o, uint32_t *at) {
     Type t = {.kind = TY_BUFFER, .elem = (uint8_t)o->a.elem, .rank = 2, .swizzle = (uint8_t)o->swizzle, .order = {1, 0}};
     t.shape[0] = axis_extent(o->outer);
-    t.shape[1] = axis_extent(o->inner);
+    t.shape[1] = o->columns;
     Val *v = b_op(b, OP_T_buffer, 0, t, 0, NULL);
     v->def->imm = o->where == ONCE ? 1 : h->stages;
     v->def->attr = *at;
@@ -674,13 +675,17 @@ static void consumers(Hop *h, Region *r) {
     for (int i = 0; i < n; i++)
         for (int k = 0; k < h->np; k++) if (old->last->in[i] == h->p[k].dot->out[0]) map_set(&after, old->last->in[i], loop->out[i]);
     if (h->pipelined) wait_products(h, &b, 0, &after);
+    hop_release_once(h, &b);
+    if (h->pipelined && h->walk_bytes) release_previous(h, &b, b_binary(&b, OP_lt, h->loop->in[0], h->loop->in[1]), (Ring){loop->out[n], loop->out[n + 1]});
+    if (h->pipelined && hop_pingpong_busy(h)) {                // what follows takes its time, and is not to begin before that
+        wait_products(h, &b, 0, &after);
+        b.r->last->attr = h->empty[0]->def->attr;
+    }
     for (int i = 0; i < n; i++) {
         bool product = false;
         for (int k = 0; k < h->np; k++) product |= h->pipelined && old->last->in[i] == h->p[k].dot->out[0];
         replace_uses(&h->f->body, h->loop->out[i], product ? map_get(&after, old->last->in[i]) : loop->out[i]);
     }
-    hop_release_once(h, &b);
-    if (h->pipelined && h->walk_bytes) release_previous(h, &b, b_binary(&b, OP_lt, h->loop->in[0], h->loop->in[1]), (Ring){loop->out[n], loop->out[n + 1]});
 }
 
 // ---- putting it together -------------------------------------------------------------------------

@@ -36,6 +36,7 @@ typedef struct Operand {
     Val    *start[MAX_RANK];        // of a window: coordinates of the tile's first pixel
     Val    *outer, *inner;          // axes of the tile as it lies in memory: inner is contiguous
     int     outer_dim;
+    int64_t columns;                // of a row in shared memory: those of the tile, or up to a whole span
     uint32_t bytes;                 // of one stage
     int     swizzle;
     const struct Operand *same;     // the operand of an earlier product that is this tile: it is loaded and cleared there
@@ -124,6 +125,7 @@ Ring     hop_first(Hop *h, Builder *b);
 // hopper_pingpong.c: how many tiles a block makes at a time, 1 or 2. Then the consumers' first tile and stride in `range`, and where in
 // the ring they begin; the position moved past the stages of the other group's tile.
 int  hop_pingpong(Hop *h);
+bool hop_pingpong_busy(const Hop *h);                            // what follows a tile's loop takes longer than a trip
 void hop_pingpong_no_room(Hop *h);                               // the rings do not fit: there is one tile then
 Ring hop_pingpong_begin(Hop *h, Builder *b, Val **range);
 Ring hop_pingpong_skip(Hop *h, Builder *b, Ring r);

@@ -19,13 +19,13 @@ static int refuse(Hop *h, const char *why) {
 }
 
 static bool divides(const Operand *o, int blocks) {            // into whole chunks of columns, else into rows by eights
-    int64_t chunks = axis_extent(o->inner) * elem_bytes(o->a.elem) / o->swizzle;
+    int64_t chunks = o->columns * elem_bytes(o->a.elem) / o->swizzle;
     return chunks % blocks == 0 || axis_extent(o->outer) % (8 * blocks) == 0;
 }
 
 int hop_row_parts(const Hop *h, const Operand *o) {
     if (h->cluster < 2 || o->where != RING || !divides(o, h->cluster)) return 1;
-    int64_t chunks = axis_extent(o->inner) * elem_bytes(o->a.elem) / o->swizzle;
+    int64_t chunks = o->columns * elem_bytes(o->a.elem) / o->swizzle;
     return chunks % h->cluster == 0 ? 1 : h->cluster;
 }
 

@@ -227,14 +227,15 @@ int acc_first(Accs *a, const Val *v) {
 
 bool acc_read(const Accs *a, const Val *v) { return is(a, v, READ); }
 
-// Text and constraints of moves out of v's registers, results `from` and up; the values are set by acc_set.
-void acc_take_text(Accs *a, const Val *v, int from, Buf *text, Buf *cons) {
+// Text and constraints of moves out of v's registers, results `from` and up, if `cond` (a predicate, or NULL); the values are set by acc_set.
+void acc_take_text(Accs *a, const Val *v, int from, const char *cond, Buf *text, Buf *cons) {
     int n = acc_regs(v), at = acc_first(a, v);
     for (int i = 0; i < n; i++) {
-        buf_puts(text, "mov.b32 $");
+        buf_puts(text, cond ? "selp.b32 $" : "mov.b32 $");
         buf_int(text, from + i);
         buf_puts(text, ", %acc");
         buf_int(text, at + i);
+        if (cond) buf_printf(text, ", 0, %s", cond);
         buf_puts(text, ";\n");
         buf_puts(cons, from + i ? "," : "");
         buf_puts(cons, v->type.elem == EL_f32 ? "=f" : "=r");
@@ -259,7 +260,7 @@ void acc_take(Gen *g, const Val *v) {
     LLVMTypeRef t[256];
     int n = acc_regs(v);
     for (int i = 0; i < n; i++) t[i] = v->type.elem == EL_f32 ? g->f32 : g->i32;
-    acc_take_text(g->accs, v, 0, &text, &cons);
+    acc_take_text(g->accs, v, 0, NULL, &text, &cons);
     LLVMValueRef x = gen_asm(g, LLVMStructTypeInContext(g->C, t, (unsigned)n, 0), text.p, cons.p, 0, NULL, true, true);
     acc_set(g, v, x, 0);
     buf_free(&text);

@@ -480,8 +480,8 @@ static void piece_in(Pieces *p, const char *c, LLVMValueRef x) {
     p->args[p->nin++] = x;
 }
 
-static void piece_take(Gen *g, Pieces *p, const Val *v) {
-    acc_take_text(g->accs, v, p->nout, &p->text, &p->cons);
+static void piece_take(Gen *g, Pieces *p, const Val *v, const char *cond) {
+    acc_take_text(g->accs, v, p->nout, cond, &p->text, &p->cons);
     for (int i = 0; i < acc_regs(v); i++) p->types[p->nout++] = v->type.elem == EL_f32 ? g->f32 : g->i32;
 }
 
@@ -542,7 +542,7 @@ void emit_wgmma(Gen *g, Op *op) {
         }
     buf_puts(text, "wgmma.commit_group.sync.aligned;\n");
     if (wait) buf_printf(text, "wgmma.wait_group.sync.aligned %d;\n", (int)wait->imm);
-    if (read) piece_take(g, &p, read);
+    if (read) piece_take(g, &p, read, NULL);
     buf_puts(text, "}");
     if (in_regs) for (int i = 0; i < words; i++) piece_in(&p, "r", gen_word(g, a, 2 * i, 2));
     else piece_in(&p, "l", descriptor(g, a, at_a, ta));
@@ -551,14 +551,32 @@ void emit_wgmma(Gen *g, Op *op) {
     if (read) acc_set(g, read, x, 0);
 }
 
+// ptxas moves arithmetic across barriers and branches: an activation over a tile to before the arrival that frees its last stage, 2 us before
+// the producer learns of it. So values are taken by a predicate that a look at an mbarrier gives, which stays behind arrivals at it: of a
+// shuffle of it, whether lane 0 exists, which is always so.
+static void taken_behind(Gen *g, Op *op) {
+    Pieces p = {0};
+    int n = 0, regs = 0;
+    for (int i = 0; i < op->nout; i++) if (acc_held(g->accs, op->out[i]) && acc_read(g->accs, op->out[i])) regs += acc_regs(op->out[i]);
+    if (!regs) return;
+    buf_printf(&p.text, "{\n.reg .pred p, q;\n.reg .b32 x;\nmbarrier.test_wait.parity.shared.b64 q, [$%d], 0;\n", regs);
+    buf_puts(&p.text, "selp.b32 x, 1, 0, q;\nshfl.sync.idx.b32 x|p, x, 0, 31, -1;\n");
+    for (int i = 0; i < op->nout; i++) if (acc_held(g->accs, op->out[i]) && acc_read(g->accs, op->out[i])) piece_take(g, &p, op->out[i], "p");
+    buf_puts(&p.text, "}");
+    piece_in(&p, "r", address(g, gen_ring(g, gen_i32(g, op->attr))));
+    LLVMValueRef x = piece_end(g, &p);
+    for (int i = 0; i < op->nout; i++) if (acc_held(g->accs, op->out[i]) && acc_read(g->accs, op->out[i])) n = acc_set(g, op->out[i], x, n);
+}
+
 // Waits, and copies out what somebody computes with. What else is said to be read after it stands behind it in the text.
 void emit_wgmma_wait(Gen *g, Op *op) {
     if (!g->accs) { tied_wait(g, op); return; }
+    if (op->attr) { taken_behind(g, op); return; }
     if (op->prev && op->prev->code == OP_T_wgmma && joined_wait(op->prev) == op) return;
     Pieces p = {0};
     int n = 0;
     buf_printf(&p.text, "wgmma.wait_group.sync.aligned %d;\n", (int)op->imm);
-    for (int i = 0; i < op->nin; i++) if (acc_held(g->accs, op->out[i]) && acc_read(g->accs, op->out[i])) piece_take(g, &p, op->out[i]);
+    for (int i = 0; i < op->nin; i++) if (acc_held(g->accs, op->out[i]) && acc_read(g->accs, op->out[i])) piece_take(g, &p, op->out[i], NULL);
     LLVMValueRef x = piece_end(g, &p);
     for (int i = 0; i < op->nin; i++) {
         const Val *v = op->in[i], *o = op->out[i];

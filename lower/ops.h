@@ -87,7 +87,7 @@
     X(slice,        NONE,    0,  0,   1,  0, "S",   2, "which of the imm slices of a block's consumers this is, index") \
     X(wait_launches, NONE,   0,  0,   0,  0, "S",   2, "until the launches that this one follows have ended: before it a role reads fixed tensors only") \
     X(wgmma,        NONE,    7,  8,   1,  0, "RA",  2, "a (buffer or register tile), b buffer, stage of a, stage of b, acc? (HAS_ACC), row, col, k axis: starts acc + a * b; not readable before wgmma_wait; attr 1: a, 2: b has k as its outer dimension") \
-    X(wgmma_wait,   NONE,    0, 255, 255, 0, "S",   2, "accumulators..: until at most imm groups are in flight; results are readable") \
+    X(wgmma_wait,   NONE,    0, 255, 255, 0, "S",   2, "accumulators..: until at most imm groups are in flight; results are readable. attr: nothing computes with them before what stands before this has happened; where the mbarriers are that this is told by") \
     X(roles,        NONE,    0,  0,   0,  2, "",    2, "region 0 is run by the producer, region 1 by the consumers, a third one by a second producer, beside the first; imm consumer groups, attr > 1: in so many slices, each of which runs region 1 for itself")
 // clang-format on
 #endif
