@@ -127,6 +127,7 @@ struct Fn {                         // one kernel, specialised
     const char *walk_refused;       // why the pass `keep` left them at their rows
     int      kept;                  // tiles that a program has room for from one loop to the next (keep.c), else 0
     int      slices;                // of a block's consumers that share a loop's trips (hopper_slices.c), else 0
+    bool        early;                  // for launches that may start before those that they follow have ended: it waits by itself (llvm_emit.c)
     const char *slices_refused;     // why the pass `pipeline` made none, though asked to
     int      tiles;                 // that a walking block makes at a time, each by a consumer group of its own (hopper_pingpong.c)
     const char *pingpong_refused;   // why the pass `pipeline` made that one, though asked for two

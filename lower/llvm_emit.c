@@ -198,10 +198,10 @@ static LLVMValueRef shared_memory(PtxUnit *unit) {
 }
 
 // ---- early starts --------------------------------------------------------------------------------
-// A launch may begin when all blocks of the one before have (griddepcontrol.launch_dependents: right away, here), and waits
-// before it touches memory, whatever it is that it touches; with roles after the barriers are made, or where the pass `hopper` says so. Without a launcher that
-// asks for it both do nothing, but not for nothing: 65536 blocks of four short rows each took a quarter longer, so programs of
-// one warp do it where a multiprocessor has a few blocks of them.
+// For launches of a graph (Fn.early). One may begin when all blocks of the one before have (griddepcontrol.launch_dependents: right
+// away, here), and waits before it touches memory, whatever it is that it touches; with roles after the barriers are made, or where the
+// pass `hopper` says so. Both cost something: 65536 blocks of four short rows each took a quarter longer, so programs of one
+// warp do it where a multiprocessor has a few blocks of them.
 
 void gen_wait_launches(Gen *g) {
     LLVMBasicBlockRef after = gen_block(g, "memory");          // loads of what nobody writes have no order but that of blocks
@@ -226,7 +226,7 @@ static void start_few_early(Gen *g) {
 }
 
 static void start_early(Gen *g) {
-    if (!g->f->target->has_pdl) return;
+    if (!g->f->target->has_pdl || !g->f->early) return;
     if (g->one_warp) { start_few_early(g); return; }
     for (const Op *op = g->f->body.first; op && !op_has(op, 'R') && !op_has(op, 'W') && (op->nreg == 0 || op->code == OP_T_roles); op = op->next)
         g->waits_late |= op->code == OP_T_roles;

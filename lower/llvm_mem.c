@@ -197,15 +197,18 @@ static const char *vector(int n) { return n == 4 ? ".v4" : n == 2 ? ".v2" : ""; 
 
 // Loads `bytes` (1, 2, 4, 8, 16) at addr + imm into out[], one value a unit. Less than 4 bytes come into a register of 32 bits:
 // of two of 16 bits ptxas makes halves of one, and waits for each load to put it there.
+//
+// `.nc` says that nobody writes the memory while the kernel runs. A kernel that may start before those that it follows have ended runs while they
+// write: ptxas moves such loads above griddepcontrol.wait, and they see what was there before. So it is for what no launch writes.
 static void load_units(Gen *g, const Addr *s, LLVMValueRef addr, int64_t imm, LLVMValueRef pred, int bytes, LLVMValueRef *out) {
     Unit u = unit_of(g, s->a.elem, bytes);
     if (bytes < 4) u = (Unit){g->i32, bytes, 'r', bytes == 2 ? "u16" : "u8"};            // a whole register each, see above
     int n = bytes / u.bytes;
-    bool readonly = s->a.p->mode == PM_IN;
+    bool readonly = s->a.p->mode == PM_IN, constant = readonly && (s->a.p->fixed || !g->f->early || !g->f->target->has_pdl);
     Buf text = {0}, cons = {0};
     for (int i = 0; i < n && pred; i++) buf_printf(&text, "mov.%s $%d, 0;\n", u.bytes < 4 ? "b32" : u.bits, i);
     if (pred) buf_printf(&text, "@$%d ", n + 2);
-    buf_printf(&text, "ld.global%s%s.%s ", readonly ? ".nc" : "", vector(n), u.bits);
+    buf_printf(&text, "ld.global%s%s.%s ", constant ? ".nc" : "", vector(n), u.bits);
     registers(&text, n);
     buf_printf(&text, ", [$%d + $%d];", n, n + 1);
     for (int i = 0; i < n; i++) buf_printf(&cons, "=%s%c,", pred ? "&" : "", u.reg);

@@ -140,6 +140,7 @@ static Fn *built(const Runtime *rt, const TKernel *k, uint64_t fixed)
 {
     Fn *f = ir_build(rt->session, k);
     for (int i = 0; f && i < f->launch->nparams; i++) f->launch->params[i].fixed = fixed >> i & 1;
+    if (f) f->early = fixed & OF_A_GRAPH || strcmp(rt->device->ops->name, "emu") == 0;      // on emu all: what does not wait is found
     return f;
 }
 
@@ -148,7 +149,7 @@ Compiled *runtime_compile(Runtime *rt, const TKernel *k, const Schedule *schedul
 Compiled *runtime_compile_fixed(Runtime *rt, const TKernel *k, const Schedule *schedule, uint64_t fixed, Buf *err)
 {
     Schedule  s = merged(rt->opt.compile.schedule, schedule);
-    if (!rt->device->ops->runs_ptx || !rt->opt.compile.target->has_pdl) fixed = 0;
+    if (!rt->device->ops->runs_ptx || !rt->opt.compile.target->has_pdl) fixed = 0;              // also what says that it is of a graph
     Compiled *before = known_instance(rt, k, &s, fixed);
     if (before) { rt->stats.reused++; return before; }
     Fn *f = built(rt, k, fixed);
@@ -157,6 +158,7 @@ Compiled *runtime_compile_fixed(Runtime *rt, const TKernel *k, const Schedule *s
     ir_print(f, &key);
     for (int i = 0; i < k->ndims; i++) buf_printf(&key, "\n%s = %lld", k->dims[i].name->s, (long long)k->dims[i].fixed);
     for (int i = 0; i < schedule_field_count; i++) buf_printf(&key, "\n%d", *(const int *)(const void *)((const char *)&s + schedule_fields[i].offset));
+    if (fixed & OF_A_GRAPH) buf_puts(&key, "\nearly");
     for (Compiled *c = rt->cache; c; c = c->next)
         if (strcmp(c->key, key.p) == 0) { buf_free(&key); rt->stats.reused++; return remember(rt, k, c); }
     Compiled *c = checked_alloc(sizeof *c);

@@ -33,10 +33,10 @@ uint64_t plan_offset(const TGraph *g, int value)
     return n;
 }
 
-// Weights, and what is computed from them alone: a plan's launches do not write them.
+// Weights, and what is computed from them alone: a plan's launches do not write them. What is launched once is launched alone.
 static uint64_t fixed_inputs(const TGLaunch *l, const TGraph *g)
 {
-    uint64_t fixed = 0;
+    uint64_t fixed = l->fixed ? 0 : OF_A_GRAPH;
     for (int p = 0; p < l->kernel->nparams; p++)
         if (!l->fixed && l->args[p].tensor >= 0 && g->values[plan_root(g, l->args[p].tensor)].fixed) fixed |= UINT64_C(1) << p;
     return fixed;

@@ -19,7 +19,8 @@ bool slot_fits(const Bound *b, const LaunchSlot *s, int64_t *v);   // *v: value 
 void launch_text(const DeviceLaunch *l, Buf *out);       // "`scale` (grid 8, block 128, 0 bytes of shared memory)"
 
 // compile.c: code of one variant on the runtime's device, and the tile IR for eval.
-// For launches that may begin before the end of those that they follow: parameters, by bit, that nothing writes meanwhile.
+// For launches of a graph, which may begin before the end of those that they follow: OF_A_GRAPH, and parameters, by bit, that nothing writes meanwhile.
+#define OF_A_GRAPH (UINT64_C(1) << 63)
 Compiled *runtime_compile_fixed(Runtime *rt, const TKernel *k, const Schedule *schedule, uint64_t fixed, Buf *err);
 bool  compiled_tried(const Compiled *c, bool general);   // made, or in vain
 bool  compiled_kernel(Runtime *rt, Compiled *c, const LaunchInfo **info, DeviceKernel *k, bool general, Buf *err);
