@@ -283,6 +283,7 @@ void eval_roles(Eval *e, const Step *s)
     for (int i = 0; i < all->n; i++) {
         Role *r = &all->at[i];
         for (int k = 0; k < r->ncarried; k++) slot_clear(e, &r->carried[k]);
+        for (int k = 0; k < r->nown; k++) slot_clear(e, &r->value[k]);
         free(r->carried);
         free(r->memory);
     }

@@ -115,6 +115,7 @@ static Fn *build(World *w, const char *name, const char *arch)       // arch NUL
     Fn *f = ir_build(w->s, k);
     if (!arch) return f;
     for (int i = 0; i < f->launch->nparams; i++) f->launch->params[i].fixed = fixed >> i & 1;
+    f->early = fixed != 0;
     CompileOptions opt = {.target = target_find(arch), .verify = true, .schedule = {.stages = slices > 1 ? 4 : 2, .split = parts, .slices = slices, .pingpong = pingpong, .cluster = cluster, .walk = walk}};
     if (!lower_run(f, &opt)) { diag_print(w->s, stderr, DIAG_short, false); fail(); }
     return f;
