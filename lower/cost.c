@@ -30,7 +30,7 @@ static const double STORED = 12e3, OWN_ALIGNMENT = 4.4e-3;          // elements 
 static const double ELEMENTS = 5e3, SMALL_PIECES = 11e3, SPREAD = 4096;      // read one by one, or brought in pieces of 4 or 8 bytes, a us and multiprocessor; smaller tiles have too few warps, without roles
 static const double ALONE = 1.02;                                   // one warp group: nobody multiplies while it waits
 static const double TOGETHER = 4, LARGE_TILE = 128 * 128;           // of large tiles: a norm between the sum of work and memory's time, 1, and the longer one
-static const double EXPOSED = 0.55;                                  // of an activation's time, that the other group's products do not hide
+static const double EXPOSED = 0.55, EXPOSED_ROWS = 0.28;             // of an activation's time, and of storing rows at their own alignment, that the other group's products do not hide
 static const double OP_US = 0.62e-3, FUN_OPS = 4, STORE_OPS = 4;    // an op of an element after the loop
 static const double PROMOTE = 0.05;                                 // us a trip: f8 products are waited for and added
 static const double ANEW = 1.5;                                     // us: a block that begins where another ended, instead of walking on
@@ -232,10 +232,13 @@ static double end_of(const Op *loop, int threads) {
     return threads && ops > STORE_OPS ? (ops - STORE_OPS) * lanes / threads * OP_US : 0;
 }
 
-// One group has room for what follows its loop: arithmetic, and a second tile that is loaded or stored, take registers beside the sums.
+// One group has room for what follows its loop: arithmetic, and a second tile that is loaded or stored, take registers beside the sums; the
+// addresses of rows at their own alignment too, so that there is room for narrowing alone.
 static bool end_fits(const Work *w, const Op *loop) {
     int tiles = 0;
     for (const Op *op = loop->next; op; op = op->next) {
+        if (w->rows && op->nout == 1 && op->out[0]->type.kind == TY_TILE && op->out[0]->type.rank > 1) tiles += op->code == OP_T_cast ? 0 : 1;
+        if (w->rows && op->code == OP_T_store && elem_bytes((Elem)op_value(op)->type.elem) > 2) tiles++;
         tiles += op->code == OP_T_load && op->out[0]->type.rank > 1;
         tiles += op->code == OP_T_store && op_value(op)->type.rank > 1;
     }
@@ -245,7 +248,7 @@ static bool end_fits(const Work *w, const Op *loop) {
 static bool work_of(Fn *f, const Target *t, const int64_t *dims, Work *w) {
     const Op *loop = loop_of(f);
     Facts *s = facts_new(f);
-    int64_t lo, hi, step;
+    int64_t lo, hi, step, last;
     bool any = false;                                                               // results of other than 2 or 4 bytes
     *w = (Work){0};
     if (!loop || !number(s, loop->in[0], dims, &lo) || !at_most(s, loop->in[1], dims, &hi) || !number(s, loop->in[2], dims, &step) || step < 1) return false;
@@ -257,7 +260,6 @@ static bool work_of(Fn *f, const Target *t, const int64_t *dims, Work *w) {
     if (w->sync) w->clocks = 0;
     if (w->bytes <= 0) return false;
     w->end = end_of(loop, w->threads);
-    w->pingpong &= products == 1 && end_fits(w, loop) && GROUP_STAGES * w->bytes <= t->smem_block - SLOTS_BYTES && number(s, loop->in[1], dims, &hi);
     w->trips = hi > lo ? (hi - lo + step - 1) / step : 0;
     for (int i = 0; i < loop->nout; i++) w->tile_bytes += (double)type_lanes(&loop->out[i]->type) * 4;
     for (int p = 0; p < f->launch->nparams; p++) {
@@ -272,6 +274,7 @@ static bool work_of(Fn *f, const Target *t, const int64_t *dims, Work *w) {
     }
     w->rows = w->scattered && w->clocks && !w->turned && !any;
     w->alone = !w->rows && (w->alone || w->scattered);
+    w->pingpong &= products == 1 && end_fits(w, loop) && GROUP_STAGES * w->bytes <= t->smem_block - SLOTS_BYTES && number(s, loop->in[1], dims, &last);
     w->splits = split_refusal(f) == NULL;
     return count(f->launch->programs, dims, &w->programs);
 }
@@ -290,8 +293,8 @@ static double launch_us(const Work *w, const Target *t, int parts, bool walks, b
     trip += w->elements / ELEMENTS + w->pieces / SMALL_PIECES;
     if (w->narrow && w->tile < SPREAD) trip *= SPREAD / w->tile;
     double rounds = (double)(int64_t)((programs + sms - 1) / sms), at_once = programs < sms ? programs : sms;
-    double last = w->tile_bytes / 2 * r->last, end = r->end + w->end + (w->rows ? w->tile_rows * OWN_ALIGNMENT : w->scattered ? w->tile / STORED : 0);
-    double tile = trips * trip + (pingpong ? EXPOSED * 2 * w->end : 0), own = r->end + 2 * w->end, both = (tile + own) / 2;      // by half of the threads
+    double last = w->tile_bytes / 2 * r->last, rows = w->rows ? w->tile_rows * OWN_ALIGNMENT : 0, end = r->end + w->end + (w->rows ? rows : w->scattered ? w->tile / STORED : 0);
+    double tile = trips * trip + (pingpong ? 2 * (EXPOSED * w->end + EXPOSED_ROWS * rows) : 0), own = r->end + 2 * (w->end + rows), both = (tile + own) / 2;      // by half of the threads
     double us = pingpong ? rounds * (tile > both ? tile : both) : rounds * (tile + end) + last, again = programs * trips * w->bytes - w->unique;
     double drawn = w->unique / at_once / r->draw + r->end + last;
     double memory = (w->unique + (again > 0 ? again * r->again : 0)) / (t->gbs * r->memory * 1e3) * (1 + r->few * (sms - at_once) / sms);
@@ -342,7 +345,7 @@ bool cost_of(Fn *f, const CompileOptions *opt, const Schedule *given, const int6
         }
     }
     double turns = launch_us(&w, t, 1, true, true);
-    if (!given->pingpong && !given->slices && w.pingpong && !w.rows && w.common <= 0 && walks && parts == 1 && given->cluster < 2 && w.programs > t->sms && turns < out->us) {
+    if (!given->pingpong && !given->slices && w.pingpong && w.common <= 0 && walks && parts == 1 && given->cluster < 2 && w.programs > t->sms && turns < out->us) {
         out->us = turns;
         out->schedule.pingpong = 2;
     }
