@@ -803,6 +803,7 @@ bool hopper(Fn *f, const CompileOptions *opt) {
     }
 
     rows_first(&h);
+    if (h.chained && !h.walk_bytes) hop_longest_first(&h);
     if (h.slices > 1) hop_slices_join(&h);
     Builder b = {f, NULL, h.loop, h.loop->span};
     uint32_t at = 0;

@@ -135,6 +135,7 @@ void hop_pingpong_turns(Hop *h, Op *loop, Val *tile, Val *first, Val *walkers, V
 // then the roles, made for one tile, go round.
 uint32_t hop_walk_bytes(Hop *h);
 void hop_walk(Hop *h, Op *roles);
+void hop_longest_first(Hop *h);
 
 // hopper_rows.c: stores of tiles whose rows 16 bytes do not divide (Hop.by_rows). Bytes for a whole tile, and for the least slots.
 int64_t  row_pitch(int64_t columns, int size);

@@ -259,6 +259,27 @@ static void find_order(Walk *w) {
         grows(loop->in[0], w->within->out[0], 16) != 0) w->within = w->beyond = NULL;
 }
 
+// Blocks that make one tile each, where tiles take longer the further down they are: the longest come first, of all heads, so that what is left
+// for multiprocessors that are done is short.
+//
+//     program 0 .. heads: rows - 1     heads .. 2 * heads: rows - 2     ..
+void hop_longest_first(Hop *h) {
+    Fn  *f = h->f;
+    Walk w = {.h = h, .program = hop_program(f)};
+    for (Op *op = f->body.first; w.program && op != h->loop; op = op->next) if (depends(&w, op)) vec_push(f->arena, &w.tile, op);
+    if (w.program) find_order(&w);
+    if (!w.within) return;
+    Builder b = {f, NULL, w.within, h->loop->span};
+    Val *program = w.program->out[0], *rows = w.within->in[1], *one = b_const(&b, EL_index, 1);
+    Val *heads = b_binary(&b, OP_div, b_op(&b, OP_T_programs, 0, type_scalar(EL_index), 0, NULL), rows);
+    Val *down = b_binary(&b, OP_rem, b_binary(&b, OP_div, program, heads), rows);           // below `rows` as it is, and seen to be
+    replace_uses(&f->body, w.within->out[0], b_binary(&b, OP_sub, b_binary(&b, OP_sub, rows, one), down));
+    replace_uses(&f->body, w.beyond->out[0], b_binary(&b, OP_rem, program, heads));
+    op_remove(w.within);
+    op_remove(w.beyond);
+    f->longest_first = true;
+}
+
 // min(x, y), which is not negative.
 static Val *below(Builder *b, Val *x, Val *y) {
     Val *v = b_op(b, OP_T_fun, TF_min, type_scalar(EL_index), 2, (Val *[]){x, y});

@@ -129,6 +129,7 @@ struct Fn {                         // one kernel, specialised
     int      slices;                // of a block's consumers that share a loop's trips (hopper_slices.c), else 0
     bool        early;                  // for launches that may start before those that they follow have ended: it waits by itself (llvm_emit.c)
     const char *slices_refused;     // why the pass `pipeline` made none, though asked to
+    bool        longest_first;      // programs are numbered so that those with the longest loops come first
     int      tiles;                 // that a walking block makes at a time, each by a consumer group of its own (hopper_pingpong.c)
     const char *pingpong_refused;   // why the pass `pipeline` made that one, though asked for two
     int      parts;                 // programs that share a tile's loop (split.c), else 0

@@ -173,6 +173,7 @@ void report_collect(Fn *f, const int64_t *dims, Buf *out, ReportLines *lines) {
     if (f->cluster_refused) buf_printf(out, "  no clusters: %s\n", f->cluster_refused);
     if (f->parts) buf_printf(out, "  split          each tile's loop in %d parts, joined in order by the last\n", f->parts);
     if (f->slices) buf_printf(out, "  slices         %d warp groups take every %s trip each, and join what they have after the loop\n", f->slices, f->slices == 2 ? "second" : "n-th");
+    if (f->longest_first) buf_puts(out, "  order          the tiles with most trips come first, of all heads\n");
     if (f->slices_refused) buf_printf(out, "  no slices: %s\n", f->slices_refused);
     if (f->tiles > 1) buf_printf(out, "  ping-pong      each consumer group of a block takes every %s tile: one stores while the other multiplies\n", f->tiles == 2 ? "second" : "n-th");
     if (f->pingpong_refused) buf_printf(out, "  no ping-pong: %s\n", f->pingpong_refused);
