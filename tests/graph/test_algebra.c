@@ -130,6 +130,30 @@ static void masks_shorten_the_loop(void **state)
     check(bias, false, false);
 }
 
+// Tiles of 64 queries where few of 128 would be; with a diagonal also where nearly each multiprocessor would have one, and 64 keys a trip.
+static void few_tiles_are_short(void **state)
+{
+    (void)state;
+    static const struct { int heads, keys; bool causal; const char *tiles; } rows[] = {
+        {12, 1024, true, "<BM = 64, BN = 64>"}, {12, 1024, false, "<BM = 128, BN = 128>"}, {12, 512, false, "<BM = 64, BN = 128>"}, {12, 512, true, "<BM = 64, BN = 64>"},
+        {16, 1024, true, "<BM = 64, BN = 64>"}, {32, 512, true, "<BM = 128, BN = 128>"}, {32, 1024, true, "<BM = 128, BN = 128>"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        Graph *g = graph_new("t");
+        Ix h = ix(g, rows[i].heads), t = ix(g, rows[i].keys), d = ix(g, 64);
+        Node *q = g_input(g, "q", EL_bf16, 3, S(h, t, d)), *k = g_input(g, "k", EL_bf16, 3, S(h, t, d)), *v = g_input(g, "v", EL_bf16, 3, S(h, t, d));
+        Node *s = g_cast(g, g_matmul(g, q, g_transpose(g, k, (int[]){0, 2, 1})), EL_f32);
+        Node *seen = g_ew2(g, EW_le, g_iota(g, EL_i64, 2, S(t, t), 1), g_iota(g, EL_i64, 2, S(t, t), 0));
+        if (rows[i].causal) s = g_where(g, seen, s, g_f(g, EL_f32, -INFINITY));
+        g_output(g, "y", g_matmul(g, g_cast(g, g_softmax(g, s, 4), EL_bf16), v));
+        Buf text = {0}, err = {0};
+        assert_true(graph_write(g, NULL, &text, &err));
+        if (!strstr(text.p, rows[i].tiles)) { print_error("%d heads, %d keys: not %s in\n%s\n", rows[i].heads, rows[i].keys, rows[i].tiles, text.p); fail(); }
+        buf_free(&text);
+        graph_free(g);
+    }
+}
+
 // Heads `first` .. of a product's columns, turned by a table that all heads share.
 static Node *turned(Graph *g, Node *x, Node *table, int first, int heads)
 {
@@ -193,7 +217,7 @@ int main(void)
         cmocka_unit_test(counting_constants_are_indices),
         cmocka_unit_test(triangles_are_conditions),
         cmocka_unit_test(factors_leave_products),
-        cmocka_unit_test(masks_shorten_the_loop),
+        cmocka_unit_test(masks_shorten_the_loop), cmocka_unit_test(few_tiles_are_short),
         cmocka_unit_test(functions_of_neighbours_are_one),
         cmocka_unit_test(gelus_are_known),
     };
