@@ -222,6 +222,30 @@ static void clusters(void **state) {                     // multicast, remote lo
     emu_destroy(emu);
 }
 
+// Block 1 reads its buffer and tells block 0 so by st.async; block 0 writes to it, having waited for that or not.
+#define TOLD(wait) KERNEL(".param .u64 out", \
+    "mov.u32 %r20, %cluster_ctarank; setp.ne.s32 %p3, %r20, 0; @%p0 bra A0; st.shared.u32 [buf], 1; mbarrier.init.shared.b64 [bar], 1; mbarrier.arrive.expect_tx.shared.b64 _, [bar], 4;\n" \
+    "fence.mbarrier_init.release.cluster; A0: barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned; @%p0 bra A2; @!%p3 bra A1; ld.shared.u32 %r5, [buf]; mapa.shared::cluster.u32 %r8, %r1, 0;\n" \
+    "mapa.shared::cluster.u32 %r9, %r2, 0; st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%r8+64], %r5, [%r9]; bra A2;\n" \
+    "A1: " wait " mapa.shared::cluster.u32 %r8, %r1, 1; st.shared::cluster.u32 [%r8], 2; A2: barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;")
+static void async_stores_release(void **state) {
+    static const char *const kernels[] = {TOLD("W: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p1, [bar], 0; @!%p1 bra W;"), TOLD("")};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        u32 x[4] = {0};
+        EmuContext *emu = emu_create();
+        u64 out = device(emu, "out", x, sizeof x);
+        EmuModule *m = load_ptx(emu, kernels[i]);
+        EmuReport r;
+        EmuStatus s = emu_launch(emu, m, "k", (u32[]){2, 1, 1}, (u32[]){32, 1, 1}, (u32[]){2, 1, 1}, 0, (void *[]){&out}, NULL, &r);
+        if (s != EMU_OK && i == 0) emu_report_print(&r, stderr);
+        assert_int_equal(s, i == 0 ? EMU_OK : EMU_FAULTED);
+        if (i) assert_int_equal(r.faults[0].kind, EMU_FAULT_RACE);
+        emu_report_free(&r);
+        emu_destroy(emu);
+    }
+}
+
 // ---- wgmma: m64n16, operands laid out by the host, one type and layout at a time
 
 typedef struct Case { const char *type, *d; int size, k, n; bool mn_a, mn_b, in_registers; int swizzle; } Case;
@@ -384,7 +408,7 @@ static void encodings(void **state) {                    // what cuTensorMapEnco
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tensor_loads), cmocka_unit_test(narrow_boxes), cmocka_unit_test(tensor_stores), cmocka_unit_test(im2col), cmocka_unit_test(im2col_strides), cmocka_unit_test(bulk_rows),
-        cmocka_unit_test(clusters), cmocka_unit_test(cluster_exit), cmocka_unit_test(wgmma_shapes), cmocka_unit_test(mbarrier_states), cmocka_unit_test(encodings), cmocka_unit_test(unaligned_coordinate),
+        cmocka_unit_test(clusters), cmocka_unit_test(async_stores_release), cmocka_unit_test(cluster_exit), cmocka_unit_test(wgmma_shapes), cmocka_unit_test(mbarrier_states), cmocka_unit_test(encodings), cmocka_unit_test(unaligned_coordinate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
