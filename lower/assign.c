@@ -164,7 +164,7 @@ static void spread(Assign *s, Val *v) {
             for (int k = 0; k < op->nin; k++) flow(s, v, op->in[k]);
         } else if (op->code == OP_T_part_put || op->code == OP_T_part_get || op->code == OP_T_part_take) {
             tie_parts(s, op, v);
-        } else if (op->code == OP_T_join_cluster) {
+        } else if (op->code == OP_T_join_cluster || op->code == OP_T_from_cluster) {
             flow(s, v, v == op->out[0] ? op->in[0] : op->out[0]);
         } else if ((op->code == OP_T_keep_put && v == op->in[2]) || (op->code == OP_T_keep_get && v == op->out[0])) {
             tie_kept(s, op);
@@ -413,7 +413,7 @@ static void insert_conversions(Assign *s) {
             put->in[2 + op->attr] = converted(s, put, put->in[2 + op->attr], o->layout);
         }
         else if (op->code == OP_T_part_take && is_tile(o)) result_as(s, op, 0, op->in[1]->def->in[2 + op->attr]->layout);
-        else if (op->code == OP_T_join_cluster && is_tile(o)) need(s, op, 0, o->layout, &o->type);
+        else if ((op->code == OP_T_join_cluster || op->code == OP_T_from_cluster) && is_tile(o)) need(s, op, 0, o->layout, &o->type);
         else if (op->code == OP_T_keep_put) op->in[2] = converted(s, op, op->in[2], kept_layout(s, op));
         else if (op->code == OP_T_keep_get) result_as(s, op, 0, kept_layout(s, op));
         else if (op->code == OP_T_ptrstore) {

@@ -565,7 +565,7 @@ static void prepare_tensors(Eval *e)
 static bool meets(const Fn *f)                             // blocks of a cluster join values
 {
     for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op))
-        if (op->code == OP_T_join_cluster) return true;
+        if (op_meets(op) && op->code != OP_T_drawn) return true;
     return false;
 }
 

@@ -27,25 +27,39 @@ static struct Meeting *meeting(Eval *e)
     return e->meetings = m;
 }
 
-void eval_join_cluster(Eval *e, const Step *s)
+// Where all blocks' values lie; NULL: they are not there yet.
+static const struct Meeting *met(Eval *e, const Op *op)
 {
-    const Op *op = s->op;
     struct Meeting *m = meeting(e);
     int n = (int)op->imm, mine = (int)(e->program % n);
-    const Slot *from[MOST_BLOCKS];
-    if (n > MOST_BLOCKS) { eval_fault(e, op->span, "join_cluster: %d blocks", n); return; }
+    if (n > MOST_BLOCKS) { eval_fault(e, op->span, "%s: %d blocks", op_info[op->code].name, n); return NULL; }
     if (!m->here[mine]) {
         m->at[mine] = slot_keep(slot_of(e, op->in[0]));
         m->here[mine] = true;
     }
     for (int i = 0; i < n; i++) {
-        from[i] = &m->at[i];
         if (m->here[i]) continue;
         e->waits = true;
         e->flow = FLOW_FAULT;
-        return;
+        return NULL;
     }
-    join_slots(e, op, n, from);
+    return m;
+}
+
+void eval_join_cluster(Eval *e, const Step *s)
+{
+    const struct Meeting *m = met(e, s->op);
+    const Slot *from[MOST_BLOCKS];
+    for (int i = 0; m && i < (int)s->op->imm; i++) from[i] = &m->at[i];
+    if (m) join_slots(e, s->op, (int)s->op->imm, from);
+}
+
+void eval_from_cluster(Eval *e, const Step *s)
+{
+    const struct Meeting *m = met(e, s->op);
+    if (!m) return;
+    Slot one = slot_keep(&m->at[s->op->attr]);
+    slot_set(e, s->op->out[0], &one);
 }
 
 static void part(Eval *e)

@@ -510,6 +510,8 @@ Val *b_float(Builder *b, Elem e, double v)
     return b_const(b, e, bits);
 }
 
+bool op_meets(const Op *op) { return op->code == OP_T_join_cluster || op->code == OP_T_from_cluster || op->code == OP_T_drawn; }
+
 bool op_compares(AstOp op)
 {
     return op >= OP_eq && op <= OP_ge;

@@ -169,6 +169,7 @@ Val  *op_compare(const Op *op);                            // atomic.cas
 Type  op_places(const Op *op);                             // store, ptrstore, atomic: the lanes it acts on, as a type without element
 int   op_first_axis(const Op *op);                         // what takes axes after `over`: in[this .. nin)
 Op   *op_target(const Op *op);                             // the loop that a break or continue is for, or NULL
+bool  op_meets(const Op *op);                              // what other blocks of the cluster send: join_cluster, from_cluster, drawn
 bool  op_compares(AstOp op);                               // eq .. ge: gives bool
 const char *sub_name(SubTable table, int sub);             // "add" of SUB_BINARY; NULL if there is none
 int   sub_find(SubTable table, Str name);                  // -1 if there is none

@@ -457,6 +457,14 @@ static void check_join_cluster(Check *c, const Op *op)
     want_turn(c, op);
 }
 
+static void check_from_cluster(Check *c, const Op *op)
+{
+    want_tiles(c, op, 0, 1);
+    if (!type_equal(&op->out[0]->type, &op->in[0]->type)) problem(c, "the result's type is not the operand's");
+    if (op->imm < 2 || op->imm != c->f->cluster || op->attr < 0 || op->attr >= op->imm) problem(c, "the cluster has %d blocks", c->f->cluster);
+    want_turn(c, op);
+}
+
 static void check_draw(Check *c, const Op *op)
 {
     index_scalar(c, op);

@@ -188,8 +188,8 @@ static Region *loop_to(Walk *w, Builder *b, Val *lo, Val *hi, Val *step) {
 // Where all blocks come together last before the last loop; else that loop.
 static Op *meeting(const Walk *w) {
     Op *last = w->k->loop[w->last], *at = last;
-    for (Op *op = last; op && at == last; op = op->prev) if (op->code == OP_T_join_cluster) at = op;
-    while (at != last && at->prev && at->prev->code == OP_T_join_cluster) at = at->prev;
+    for (Op *op = last; op && at == last; op = op->prev) if (op_meets(op)) at = op;
+    while (at != last && at->prev && op_meets(at->prev)) at = at->prev;
     return at;
 }
 
@@ -225,7 +225,7 @@ static void rewrite(Walk *w) {
     for (uint32_t i = 0; i < w->moved.n; i++) {
         op_remove(w->moved.at[i]);
         op_append(w->body, w->moved.at[i]);
-        if (w->moved.at[i]->code == OP_T_join_cluster) op_add_operand(f, w->moved.at[i], turn);
+        if (op_meets(w->moved.at[i])) op_add_operand(f, w->moved.at[i], turn);
     }
     replace_uses(w->body, row, w->number);
     // the first row's tiles: there is one, since no more blocks are launched than there are programs

@@ -37,9 +37,7 @@ static LLVMValueRef from_bits(Gen *g, LLVMValueRef x, LLVMTypeRef want) {
 
 // ---- mbarriers -----------------------------------------------------------------------------------
 
-enum { TOGETHER = 16, BAR = 8 };
-
-static bool goes_out(const Op *op) { return op && (op->code == OP_T_join_cluster || op->code == OP_T_drawn); }
+enum { TOGETHER = 64, BAR = 8 };
 
 static uint32_t room(Gen *g, int64_t bytes) {
     uint32_t area = (g->smem_used + 15) & ~15u;
@@ -61,7 +59,7 @@ static LLVMValueRef first_thread(Gen *g) { return LLVMBuildICmp(g->B, LLVMIntEQ,
 
 void gen_cluster_begin(Gen *g) {
     int n = 0;
-    for (const Op *op = op_walk(&g->f->body, NULL); op; op = op_walk(&g->f->body, op)) n += goes_out(op) && g->f->cluster > 1;
+    for (const Op *op = op_walk(&g->f->body, NULL); op; op = op_walk(&g->f->body, op)) n += op_meets(op) && g->f->cluster > 1;
     if (!n) return;
     gen_need(g, offsetof(Target, has_st_async));
     g->bars = room(g, 2 * BAR * n);
@@ -82,7 +80,7 @@ static void begun(Gen *g) {
 
 void gen_cluster_loop(Gen *g, const Op *loop) {
     for (int i = 0; i < loop->nreg; i++)
-        for (const Op *op = loop->reg[i]->first; op; op = op->next) if (goes_out(op)) { begun(g); return; }
+        for (const Op *op = loop->reg[i]->first; op; op = op->next) if (op_meets(op)) { begun(g); return; }
 }
 
 // ---- one value -----------------------------------------------------------------------------------
@@ -90,14 +88,15 @@ void gen_cluster_loop(Gen *g, const Op *loop) {
 typedef struct Out {                     // an op that goes out
     const Op *op;
     int  n, threads, unit;               // registers; threads that send; bytes of a register
-    bool joins;                          // else it is one block's number
+    bool joins;                          // all blocks send; else it is one block's number
+    int  like;                           // the one before that sends the same, or -1
     int64_t bytes, room;                 // that a block receives; and has for it
     LLVMValueRef area;                   // of the slots
 } Out;
 
 static Out out_of(Gen *g, const Op *op) {
     const Val *v = op->in[0];
-    Out o = {.op = op, .joins = op->code == OP_T_join_cluster, .threads = v->type.rank ? g->f->warps * 32 : 1};
+    Out o = {.op = op, .joins = op->code != OP_T_drawn, .like = -1, .threads = v->type.rank ? g->f->warps * 32 : 1};
     o.n = gen_tile(g, v)->n;
     o.unit = o.joins && bits_type(g, v) == g->i64 ? 8 : 4;
     o.bytes = o.joins ? (int64_t)op->imm * o.n * o.threads * o.unit : o.unit;
@@ -157,7 +156,8 @@ static void receive(Gen *g, const Out *o) {
     Elem e = (Elem)v->type.elem, wide = elem_is_storage(e) ? EL_f32 : e;
     for (int r = 0; r < o->n; r++) {
         LLVMValueRef sum = NULL;
-        for (int b = 0; b < (int)op->imm; b++) {
+        bool one = op->code == OP_T_from_cluster;
+        for (int b = one ? (int)op->attr : 0; b < (one ? (int)op->attr + 1 : (int)op->imm); b++) {
             LLVMValueRef x = LLVMBuildLoad2(g->B, bits, gen_smem(g, slot(g, o, gen_i32(g, b), r)), "");
             x = from_bits(g, x, LLVMTypeOf(gen_get(g, v, r)));
             if (wide != e) x = gen_to_f32(g, x, e);
@@ -170,8 +170,8 @@ static void receive(Gen *g, const Out *o) {
 // ---- all that go out together --------------------------------------------------------------------
 
 static bool alone(const Op *first, const Op *last) {          // of its row
-    for (const Op *op = first->prev; op; op = op->prev) if (goes_out(op)) return false;
-    for (const Op *op = last->next; op; op = op->next) if (goes_out(op)) return false;
+    for (const Op *op = first->prev; op; op = op->prev) if (op_meets(op)) return false;
+    for (const Op *op = last->next; op; op = op->next) if (op_meets(op)) return false;
     return true;
 }
 
@@ -182,11 +182,15 @@ static void meet(Gen *g, const Op *first) {
     bool numbers = false, again = first->parent != &g->f->body;
     if (g->met > 0) { g->met--; return; }                      // with one before it
     begun(g);
-    for (const Op *op = first; goes_out(op) && n < TOGETHER; op = op->next) {
+    for (const Op *op = first; op && op_meets(op) && n < TOGETHER; op = op->next) {
         out[n] = out_of(g, op);
+        for (int k = 0; k < n && out[n].like < 0; k++) if (out[k].op->in[0] == op->in[0]) out[n].like = k;
         numbers |= out[n].threads == 1;
-        bytes += out[n].bytes;
-        slots += out[n++].room;
+        if (out[n].like < 0) {
+            bytes += out[n].bytes;
+            slots += out[n].room;
+        }
+        n++;
     }
     g->met = n - 1;
     bool twice = again && alone(first, out[n - 1].op);
@@ -203,18 +207,19 @@ static void meet(Gen *g, const Op *first) {
         if (numbers) gen_barrier(g);                           // all threads have read what came before
     }
     for (int i = 0; i < n; i++) {
-        out[i].area = at;
-        at = LLVMBuildAdd(g->B, at, gen_i32(g, out[i].room), "");
+        out[i].area = out[i].like < 0 ? at : out[out[i].like].area;
+        if (out[i].like < 0) at = LLVMBuildAdd(g->B, at, gen_i32(g, out[i].room), "");
     }
     LLVMValueRef here = address(g, bar);
     LLVMValueRef expected[] = {here, gen_i32(g, bytes), first_thread(g)}, awaited[] = {here, parity};
     effect(g, "@$2 mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,b,~{memory}", 3, expected);
-    for (int i = 0; i < n; i++) send(g, &out[i], bar, rank);
+    for (int i = 0; i < n; i++) if (out[i].like < 0) send(g, &out[i], bar, rank);
     effect(g, "{\n.reg .pred p;\nwait:\nmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [$0], $1;\n@!p bra wait;\n}", "r,r,~{memory}", 2, awaited);
     for (int i = 0; i < n; i++) receive(g, &out[i]);
 }
 
 void emit_join_cluster(Gen *g, Op *op) { meet(g, op); }
+void emit_from_cluster(Gen *g, Op *op) { meet(g, op); }
 
 void emit_draw(Gen *g, Op *op) {
     LLVMValueRef one = first_thread(g), most = LLVMBuildTrunc(g->B, gen_get64(g, op->in[0], 0), g->i32, "");

@@ -5,7 +5,7 @@
 //
 // The op stands behind the loop and says nothing while the loop is whole: its results are its operands. Whoever takes the
 // loop apart (split.c, among programs) has the region to put the parts together with, from left to right, and the op goes;
-// the pass `split` removes the ones that are left.
+// the pass `share` removes the ones that are left.
 //
 //     part 0   from what the variables hold before the loop          x0
 //     part 1   from the same                                         x1        merge(merge(x0, x1), x2)

@@ -57,6 +57,7 @@
     X(part_get,     REDUCE,  2,  2,   1,  0, "R",   1, "tile's number, part_put's result (which was true): value attr of all parts of the tile, joined in their order") \
     X(part_take,    NONE,    3,  3,   1,  0, "R",   1, "tile's number, part_put's result (which was true), part's number: value attr of that part of the tile") \
     X(join_cluster, REDUCE,  1,  2,   1,  0, "S",   1, "x, turn?; those of all imm blocks of the cluster, joined in the blocks' order: the same in each. In a loop, which all blocks go round as often: turn counts its trips, from 0, modulo 4") \
+    X(from_cluster, NONE,    1,  2,   1,  0, "S",   1, "x, turn?; that of block attr of the imm blocks of the cluster; turn as in join_cluster") \
     X(draw,         NONE,    1,  1,   1,  0, "S",   1, "rows; asks for the next of these many numbers, from 0, that no other program of the launch has asked for: `drawn` gives it. After all of them it begins anew") \
     X(drawn,        NONE,    1,  2,   1,  0, "S",   1, "draw's result, turn?; the number, the same in all blocks of the cluster; turn as in join_cluster") \
     X(keep,         NONE,    1,  1,   1,  0, "S",   1, "tiles; for how many tiles of imm bytes the program has room in shared memory, index: so many or fewer are asked for") \

@@ -22,7 +22,11 @@ static bool run_contract(Fn *f, const CompileOptions *o) { if (o->math != 1 && c
 static bool run_hoist(Fn *f, const CompileOptions *o)    { (void)o; hoist(f); return true; }
 static bool run_peel(Fn *f, const CompileOptions *o)     { (void)o; if (peel(f)) simplify(f); return true; }
 static bool run_prefetch(Fn *f, const CompileOptions *o) { if (prefetch(f, o)) simplify(f); return true; }
-static bool run_share(Fn *f, const CompileOptions *o)    { if (share_rows(f, o)) simplify(f); return true; }
+static bool run_share(Fn *f, const CompileOptions *o) {
+    bool shared = share_rows(f, o), merges = !slices_possible(f, o) && merge_drop(f);
+    if (shared || merges) simplify(f);
+    return true;
+}
 static bool run_keep(Fn *f, const CompileOptions *o)     { if (keep_tiles(f, o)) simplify(f); return true; }
 static bool run_chunk(Fn *f, const CompileOptions *o)    { (void)o; chunk(f); return true; }
 static bool run_pipeline(Fn *f, const CompileOptions *o) {

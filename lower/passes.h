@@ -36,6 +36,7 @@ bool share_rows(Fn *f, const CompileOptions *opt);             // share.c: the b
 int  share_blocks(Fn *f, const Target *t, const int64_t *dims);  // of a cluster, for a row of that length; 1: none. f as built
 const char *split_refusal(Fn *f);                              // why it cannot be, or NULL
 const char *slices_refusal(Fn *f, Op *loop);                   // split.c: why slices of a block cannot share its trips, or NULL
+bool slices_possible(Fn *f, const CompileOptions *opt);        // split.c: the pass `pipeline` may want what merges say: it drops them
 void slices_join(Fn *f, Op *loop, Val *slice, int64_t slices); // split.c: what they carry becomes one after it, for one of them to go on with
 int  schedule_warps(const Fn *f, const CompileOptions *opt, int *per_block);    // schedule.c: warps of a program; programs in a block
 bool schedule(Fn *f, const CompileOptions *opt);               // schedule.c: warps, programs a block

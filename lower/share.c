@@ -12,7 +12,7 @@
 // always loads. What the loops carry is joined through distributed shared memory, in the order of the blocks, the same in each.
 //
 // All loops of the kernel's body must be ones that may be shared: what they carry is only ever joined with something new (as
-// in split.c), and what they store they store along the trip's axis, so that no two blocks store the same. What else the body
+// in split.c), or has a `merge` (an online softmax's maximum and sum: each block gets all blocks' states), and what they store they store along the trip's axis, so that no two blocks store the same. What else the body
 // stores is the first block's affair. `--with=cluster=C` asks for it, cluster=1 forbids it; by itself it is done where the
 // row's length is known to be more than two blocks of a multiprocessor can keep.
 #include "lower/facts.h"
@@ -26,6 +26,7 @@ typedef struct Share {
     Fn     *f;
     Op     *loop[MAX_LOOPS];
     TReduce join[MAX_LOOPS][MAX_CARRIED];
+    Op     *merge[MAX_LOOPS];         // says how states become one; or NULL: they are joined
     int     n;
 } Share;
 
@@ -47,10 +48,17 @@ static const char *loop_refusal(Share *s, Op *loop) {
         if (op->code == OP_T_store && op->parent == r && along(op, r)) continue;
         if (op_has(op, 'W') || op_has(op, 'S') || op_has(op, 'A')) return "a loop stores elsewhere than along its axis, or has another effect";
     }
-    for (int i = 0; i < loop->nout; i++) {
+    Op *merge = s->merge[s->n] = merge_of(loop);
+    for (int i = 0; i < loop->nout && merge; i++) {
+        int uses = 0;
+        for (int k = 0; k < merge->nin; k++) uses += merge->in[k] == loop->out[i];
+        if (uses != region_uses(&s->f->body, loop->out[i])) return "what a loop carries is used beside its `merge`";
+    }
+    if (merge && merge_refusal(merge)) return merge_refusal(merge);
+    for (int i = 0; i < loop->nout && !merge; i++) {
         const Val *v = r->args.at[1 + i];
         if (yield->in[i]->type.ptr || !reduce_joins(v, yield->in[i], &s->join[s->n][i])) return "a loop carries more than sums, products, extremes and truths";
-        if (region_uses(r, v) != 1 || region_uses(r, yield->in[i]) != 1) return "a trip reads what the loop carries";
+        if (region_uses(r, v) != 1 || region_uses(r, yield->in[i]) != 1) return "a trip reads what the loop carries, which has no `merge`";
     }
     s->loop[s->n++] = loop;
     return NULL;
@@ -62,6 +70,7 @@ static const char *refusal(Share *s, const Target *t) {
     for (int i = 0; i < l->nparams; i++) if (l->params[i].mode == PM_INOUT || l->params[i].kind == PK_POINTER) return "it reads what it writes";
     for (Op *op = s->f->body.first; op; op = op->next) {
         const char *why = NULL;
+        if (op->code == OP_T_merge) continue;
         if (op->code == OP_T_for) why = loop_refusal(s, op);
         else if (op->nreg || op->code == OP_T_dot) why = "the body holds more than loops and straight lines";
         else if (op->code != OP_T_store && (op_has(op, 'W') || op_has(op, 'S') || op_has(op, 'A'))) why = "the body has effects besides stores";
@@ -81,6 +90,15 @@ static bool number(Facts *facts, const Val *v, const int64_t *dims, int64_t *out
     return true;
 }
 
+static bool said_before(const Op *load) {                        // as the author wrote it: x[n] twice in a trip is one load
+    for (const Op *op = load->prev; op; op = op->prev) {
+        bool same = op->code == OP_T_load && op->nin == load->nin;
+        for (int i = 0; i < load->nin && same; i++) same = fact_same(op->in[i], load->in[i]);
+        if (same) return true;
+    }
+    return false;
+}
+
 // Bytes of the row that a loop walks over, as far as they are known: of what a trip loads, all trips.
 static int64_t row_bytes(const Share *s, const int64_t *dims) {
     Facts *facts = facts_new(s->f);
@@ -89,7 +107,7 @@ static int64_t row_bytes(const Share *s, const int64_t *dims) {
         int64_t bytes = 0, step = s->loop[i]->in[2]->def->imm;
         if (!number(facts, s->loop[i]->in[0], dims, &lo) || !number(facts, s->loop[i]->in[1], dims, &hi)) continue;
         for (const Op *op = s->loop[i]->reg[0]->first; op; op = op->next)
-            if (op->code == OP_T_load && loads_own(op)) bytes += type_lanes(&op->out[0]->type) * elem_bytes((Elem)op->out[0]->type.elem);
+            if (op->code == OP_T_load && loads_own(op) && !said_before(op)) bytes += type_lanes(&op->out[0]->type) * elem_bytes((Elem)op->out[0]->type.elem);
         int64_t all = bytes * ((hi - lo + step - 1) / step);
         if (all > most) most = all;
     }
@@ -107,6 +125,25 @@ int share_blocks(Fn *f, const Target *t, const int64_t *dims) {
     return refusal(&s, t) || s.n < 2 ? 1 : blocks_for(row_bytes(&s, dims));
 }
 
+// Each block has all blocks' states, and merges them in order, leaving out those that had no trips.
+static void merge_all(Share *s, Op *merge, const Op *loop, Val *lo, Val *each, Val *hi, int64_t blocks) {
+    Builder b = {s->f, NULL, merge, loop->span};
+    Val *state[MOST][MAX_CARRIED];
+    for (int64_t k = 0; k < blocks; k++)
+        for (int i = 0; i < merge->nin; i++) {
+            Val *v = state[k][i] = merge->in[i];
+            if (v->def != loop) continue;                      // the loop does not change it
+            state[k][i] = b_op(&b, OP_T_from_cluster, 0, v->type, 1, &v);
+            state[k][i]->def->imm = blocks;
+            state[k][i]->def->attr = k;
+        }
+    for (int64_t k = 1; k < blocks; k++) {
+        Val *from = b_binary(&b, OP_add, lo, b_binary(&b, OP_mul, each, b_const(&b, EL_index, k)));
+        merge_if(&b, merge, b_binary(&b, OP_lt, from, hi), state[0], state[k], state[0]);
+    }
+    merge_becomes(s->f, merge, state[0]);
+}
+
 static void share_loop(Share *s, int at, Val *rank, int64_t blocks) {
     Op *loop = s->loop[at];
     Builder b = {s->f, NULL, loop, loop->span}, after = {s->f, NULL, loop->next, loop->span};
@@ -117,6 +154,7 @@ static void share_loop(Share *s, int at, Val *rank, int64_t blocks) {
     each = b_binary(&b, OP_mul, each, step);
     loop->in[0] = b_binary(&b, OP_add, lo, b_binary(&b, OP_mul, rank, each));
     loop->in[1] = b_op(&b, OP_T_fun, TF_min, type_scalar(EL_index), 2, (Val *[]){hi, b_binary(&b, OP_add, loop->in[0], each)});
+    if (s->merge[at]) { merge_all(s, s->merge[at], loop, lo, each, hi, blocks); return; }
     for (int i = 0; i < loop->nout; i++) {
         Val *init = loop->in[3 + i], *out = loop->out[i];
         double none = reduce_neutral(s->join[at][i], (Elem)init->type.elem);

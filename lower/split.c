@@ -275,8 +275,7 @@ void slices_join(Fn *f, Op *loop, Val *slice, int64_t slices) {
     combine(&s, program_of(f)->out[0], slice, slices, true)->attr = 1;
 }
 
-// The pass `pipeline` may want what merges say: it drops them.
-static bool slices_possible(Fn *f, const CompileOptions *opt) {
+bool slices_possible(Fn *f, const CompileOptions *opt) {
     bool dot = false;
     for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) dot |= op->code == OP_T_dot;
     return dot && f->fast && opt->target->has_wgmma && opt->schedule.slices != 1;
@@ -287,8 +286,7 @@ bool split_loop(Fn *f, const CompileOptions *opt) {
     int64_t parts = opt->schedule.split;
     if (parts > 1) f->split_refused = applies(&s);
     if (parts < 2 || f->split_refused) {
-        if (!slices_possible(f, opt) && merge_drop(f)) simplify(f);
-        return true;
+        return true;                                           // the pass `share` drops merges that nobody wants
     }
 
     Op *program = program_of(f);
