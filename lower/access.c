@@ -276,3 +276,10 @@ int64_t tma_row(int64_t bytes, bool contracted) {
     int64_t whole = (bytes + SPAN - 1) / SPAN * SPAN;
     return !contracted && bytes > SPAN && (whole * 4 <= bytes * 5 || (bytes % 64 && whole * 3 <= bytes * 4)) ? whole : bytes;
 }
+
+bool access_by_16(Fn *f, const Op *load) {
+    Access a;
+    if (!f->fast) return true;
+    access_of(facts_new(f), load, &a);
+    return a.contiguous >= 0 && a.vec * elem_bytes(a.elem) >= 16;
+}

@@ -15,9 +15,12 @@
 // loop that computes, for one chunk, just what it depends on; neighbouring sinks that do not depend on one
 // another share a loop. Everything between must be pure and every load from a tensor that the program does
 // not write, so that reading again is the same. Where that fails the kernel stays as it is.
+#include "lower/access.h"
 #include "lower/passes.h"
 #include "lower/reduction.h"
+#include "ptx/ptx.h"
 
+enum { CLUSTERED = 113 << 10, CLUSTERED_CHUNK = 4096 };                     // bytes of a row that a cluster shares (share.c), and its chunks
 enum { LIMIT = 16384, CHUNK = 8192, MAX_SINKS = 16, MAX_SCANS = 16 };      // lanes: 16 warps of 32 registers; 8 warps
 
 typedef struct Chunk {
@@ -230,9 +233,17 @@ static int64_t row_bytes(const Chunk *c) {
     return bytes;
 }
 
+static int64_t most_lanes(const Chunk *c) {
+    const Target *t = c->f->target;
+    if (!t || !t->has_cluster || row_bytes(c) <= CLUSTERED) return CHUNK;
+    for (const Op *op = c->r->first; op; op = op->next) if (op->code == OP_T_load && mentions(op, c->axis) && !(loads_own(op) && access_by_16(c->f, op))) return CHUNK;
+    return CLUSTERED_CHUNK;
+}
+
 static bool chunk_axis(Fn *f, Val *axis, int64_t lanes) {
     Chunk c = {.f = f, .axis = axis, .r = axis->def->parent, .extent = axis_extent(axis)};
-    while (c.extent > 32 && lanes / axis_extent(axis) * c.extent > CHUNK) c.extent = (c.extent + 1) / 2;
+    int64_t most = most_lanes(&c);
+    while (c.extent > 32 && lanes / axis_extent(axis) * c.extent > most) c.extent = (c.extent + 1) / 2;
     int64_t p = 1;
     while (p < c.extent) p *= 2;
     c.extent = p;

@@ -122,6 +122,7 @@ struct Fn {                         // one kernel, specialised
     VEC(FnNote) notes;              // what passes decided, for the report
     int      batched;               // programs of the grid that run as one (batch.c), else 0
     int      shares;                // blocks of a cluster that share a row's loops (share.c), else 0
+    int      beside;                // of them at one time on a multiprocessor
     int64_t  longest;               // bytes of the longest row that the pass `chunk` cut into loops
     bool     rows_walk;             // blocks walk from row to row over a ring of kept tiles (keep_walk.c)
     const char *walk_refused;       // why the pass `keep` left them at their rows

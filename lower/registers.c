@@ -10,7 +10,7 @@
 #include "lower/passes.h"
 #include "ptx/ptx.h"
 
-enum { WANTED = 64, MOST_HELD = 36, REGISTERS_SM = 65536, SHARERS = 3 };
+enum { WANTED = 64, MOST_HELD = 36, REGISTERS_SM = 65536, SHARERS = 3 };                  // rows kept between loops, by blocks of their own
 
 static int words(const Val *v) {
     if (v->type.kind != TY_TILE || !v->type.rank || !v->layout) return 0;
@@ -38,10 +38,11 @@ static int held_across(const Fn *f, const Op *red) {
     return held;
 }
 
-// A row kept between loops, of which three blocks' shares fit a multiprocessor: so should their registers.
+// A row kept between loops, of which several blocks' shares fit a multiprocessor: so should their registers.
 static int sharers(const Fn *f) {
     int n = REGISTERS_SM / 40 / f->launch->threads;
-    return n > SHARERS ? SHARERS : n < 1 ? 1 : n;
+    int most = f->shares ? f->beside : SHARERS;
+    return n > most ? most : n < 1 ? 1 : n;
 }
 
 int blocks_wanted(const Fn *f) {

@@ -12,15 +12,19 @@
 // always loads. What the loops carry is joined through distributed shared memory, in the order of the blocks, the same in each.
 //
 // All loops of the kernel's body must be ones that may be shared: what they carry is only ever joined with something new (as
-// in split.c), or has a `merge` (an online softmax's maximum and sum: each block gets all blocks' states), and what they store they store along the trip's axis, so that no two blocks store the same. What else the body
-// stores is the first block's affair. `--with=cluster=C` asks for it, cluster=1 forbids it; by itself it is done where the
-// row's length is known to be more than two blocks of a multiprocessor can keep.
+// in split.c), or has a `merge` (an online softmax's maximum and sum: each block gets all blocks' states), and what they
+// store they store along the trip's axis, so that no two blocks store the same. What else the body stores is the first
+// block's affair. `--with=cluster=C` asks for it, cluster=1 forbids it; by itself it is done where the row's length is known
+// to be more than two blocks of a multiprocessor can keep.
+#include "lower/access.h"
 #include "lower/facts.h"
 #include "lower/passes.h"
 #include "lower/reduction.h"
 #include "ptx/ptx.h"
 
-enum { MAX_LOOPS = 8, MAX_CARRIED = 16, MOST = 8, PAIR = 113 << 10, EACH = 72 << 10 };      // bytes of a row: half a multiprocessor's, a share's
+enum { MAX_LOOPS = 8, MAX_CARRIED = 16, MOST = 8, PAIR = 113 << 10 };      // bytes of a row: half a multiprocessor's
+enum { SHARE = 36 << 10, LARGE = 72 << 10, TRIPS = 2 };                    // bytes of a share; trips of it
+enum { BESIDE = 4, BESIDE_LARGE = 3 };                                     // blocks of a multiprocessor
 
 typedef struct Share {
     Fn     *f;
@@ -114,15 +118,35 @@ static int64_t row_bytes(const Share *s, const int64_t *dims) {
     return most;
 }
 
-static int blocks_for(int64_t bytes) {
+// Bytes of a block's share, at most. Small ones, four at a time, draw rows through the multiprocessors fastest (softmax of 128256
+// bf16 on an H200: 508 us by shares of 32 KB, 522 of 64; group norm 71 and 68, layer norm of 65536 295 and 278); but a share should
+// have a few trips, and weights, which come from L2 again for each row and block, want larger ones to hide that. So do rows that
+// come through registers.
+static int64_t share_bytes(const Share *s) {
+    int64_t most = 0;
+    for (int i = 0; i < s->n; i++) {
+        int64_t trip = 0;
+        for (const Op *op = s->loop[i]->reg[0]->first; op; op = op->next) {
+            if (op->code != OP_T_load || !op->out[0]->type.rank) continue;
+            if (!loads_own(op) || !access_by_16(s->f, op)) return LARGE;
+            if (!said_before(op)) trip += type_lanes(&op->out[0]->type) * elem_bytes((Elem)op->out[0]->type.elem);
+        }
+        most = trip > most ? trip : most;
+    }
+    most *= TRIPS;
+    return most < SHARE ? SHARE : most > LARGE ? LARGE : most;
+}
+
+static int blocks_for(const Share *s, int64_t bytes) {
     int blocks = 1;
-    while (blocks < MOST && bytes > (blocks > 1 ? EACH * blocks : PAIR)) blocks *= 2;
+    int64_t each = share_bytes(s);
+    while (blocks < MOST && bytes > (blocks > 1 ? each * blocks : PAIR)) blocks *= 2;
     return blocks;
 }
 
 int share_blocks(Fn *f, const Target *t, const int64_t *dims) {
     Share s = {.f = f};
-    return refusal(&s, t) || s.n < 2 ? 1 : blocks_for(row_bytes(&s, dims));
+    return refusal(&s, t) || s.n < 2 ? 1 : blocks_for(&s, row_bytes(&s, dims));
 }
 
 // Each block has all blocks' states, and merges them in order, leaving out those that had no trips.
@@ -193,7 +217,7 @@ bool share_rows(Fn *f, const CompileOptions *opt) {
     if (asked == 1 || opt->schedule.warps == 1 || opt->schedule.split > 1) return false;
     for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) if (op->code == OP_T_dot) return false;
     const char *why = refusal(&s, f->target);
-    int64_t blocks = asked ? asked : why || s.n < 2 ? 1 : blocks_for(row_bytes(&s, NULL));
+    int64_t blocks = asked ? asked : why || s.n < 2 ? 1 : blocks_for(&s, row_bytes(&s, NULL));
     if (!why && asked > 1 && (asked & (asked - 1) || asked > MOST)) why = "blocks of a cluster that shares rows are 2, 4 or 8";
     if (asked) f->cluster_refused = why;
     if (why || blocks < 2) return false;
@@ -208,5 +232,6 @@ bool share_rows(Fn *f, const CompileOptions *opt) {
     for (int i = 0; i < s.n; i++) share_loop(&s, i, rank, blocks);
     f->launch->programs = launch_join_const(f->arena, L_MUL, f->launch->programs, blocks);
     f->cluster = f->launch->cluster = f->shares = (int)blocks;
+    f->beside = share_bytes(&s) > SHARE || f->longest > SHARE * blocks ? BESIDE_LARGE : BESIDE;
     return true;
 }
