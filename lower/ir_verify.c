@@ -700,17 +700,8 @@ static void check_buffer_clear(Check *c, const Op *op)
     want_kind(c, op, 2, TY_AXIS, "an axis");
 }
 
-static void check_buffer_load(Check *c, const Op *op)
-{
-    want_ring(c, op);
-    want_fits(c, &op->in[0]->type, &op->out[0]->type);
-}
-
-static void check_buffer_store(Check *c, const Op *op)
-{
-    want_ring(c, op);
-    want_fits(c, &op->in[0]->type, &op->in[2]->type);
-}
+static void check_buffer_load(Check *c, const Op *op)  { want_ring(c, op); want_fits(c, &op->in[0]->type, &op->out[0]->type); }
+static void check_buffer_store(Check *c, const Op *op) { want_ring(c, op); want_fits(c, &op->in[0]->type, &op->in[2]->type); }
 
 static void want_copy(Check *c, const Op *op, int tensor)
 {
