@@ -26,7 +26,7 @@ enum { MAX_RANK = 8, MAX_DIMS = 32, MAX_PARAMS = 48 };
 
 // How a kernel maps; 0 means that the cost model decides. walk: 1 a block to each program, 2 blocks that go from one to the next. slices: consumer groups of a block that share a loop's trips, 1 for none.
 // pingpong: tiles that a walking block makes at a time, each by a consumer group of its own; 1: its groups share one. Each field is a word of `with (...)` and --with, up to its most.
-#define SCHEDULE(X) X(warps, 64) X(stages, 64) X(groups, 64) X(cluster, 64) X(split, 1024) X(blocks, 65536) X(walk, 2) X(slices, 2) X(pingpong, 2)
+#define SCHEDULE(X) X(warps, 64) X(stages, 64) X(cluster, 64) X(split, 1024) X(blocks, 65536) X(walk, 2) X(slices, 2) X(pingpong, 2)
 typedef struct Schedule {
 #define X(name, most) int name;
     SCHEDULE(X)

@@ -366,8 +366,8 @@ static void check_dot(Check *c, const Op *op)
     Type t = type_minus(whole, op->nin - first, op->in + first);
     want_axes(c, op, &t);
     Elem a = elem_of(op->in[0]), b = elem_of(op->in[1]), r = elem_of(op->out[0]);
-    bool f8 = elem_is_storage(a) && elem_is_storage(b) && elem_bits(a) == 8 && elem_bits(b) == 8;
-    if (a != b && !f8) want_same_elem(c, op, 0, 1);
+    bool mix = elem_bits(a) == 8 && elem_bits(b) == 8 && elem_is_float(a) == elem_is_float(b) && b != EL_bool;      // i8 and u8, the f8s
+    if (a != b && !mix) want_same_elem(c, op, 0, 1);
     if (a == EL_bool || op->in[0]->type.ptr) problem(c, "no dot of %s", elem_name(a));
     Elem want = a == EL_f64 ? EL_f64 : elem_is_float(a) ? EL_f32 : EL_i32;
     if (r != want && !(elem_is_int(a) && elem_is_int(r))) want_elem(c, op, want, false);

@@ -17,7 +17,7 @@ enum { MAX_BYTES = 3000, MAX_KERNELS = 6 };
 
 static void lower(Session *s, const TKernel *k, const char *arch, size_t size)
 {
-    static const Schedule schedules[] = {{0}, {.warps = 8, .stages = 2}, {.warps = 1}, {.stages = 4, .groups = 2}};
+    static const Schedule schedules[] = {{0}, {.warps = 8, .stages = 2}, {.warps = 1}, {.stages = 4}};
     CompileOptions opt = {
         .target = target_find(arch), .verify = true, .math = (int)(size % 3), .general = size % 5 == 0,
         .schedule = schedules[size % 8 < 4 ? size % 8 : 0],
