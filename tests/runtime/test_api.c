@@ -1,13 +1,13 @@
 // libtkc (tkc.h): what its header promises, on eval, on the emulator, and on a driver of our own making.
 
 #include "tests/runtime/common.h"
+#include "tests/runtime/fake.h"
 
 #include "runtime/tkc.h"
 
 #include "lang/ast.h"
 #include "runtime/artifact.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 
 static const char source[] =
@@ -297,16 +297,8 @@ static void threads(void **state)
 static void driver(void **state)
 {
     (void)state;
-    void *lib = dlopen(FAKE_WHOLE_PATH, RTLD_NOW);
-    assert_non_null(lib);
-    void (*reset)(void), (*fail_in)(const char *, int);
-    int  (*get)(const char *);
-    const char *(*calls)(void);
-    *(void **)&reset = dlsym(lib, "fake_reset");
-    *(void **)&fail_in = dlsym(lib, "fake_fail");
-    *(void **)&get = dlsym(lib, "fake_get");
-    *(void **)&calls = dlsym(lib, "fake_log");
-    reset();
+    Fake fake = fake_driver();
+    fake.reset();
     World w = world("cuda", &(tkc_options){.driver = FAKE_WHOLE_PATH});
     void *x, *y;
     FINE(tkc_alloc(w.ctx, 400, &x));
@@ -314,12 +306,12 @@ static void driver(void **state)
     tkc_arg args[] = {vector("x", x, 100, TKC_DEVICE), vector("y", y, 100, TKC_DEVICE), {.name = "a", .kind = TKC_FLOAT, .f = 1}};
     tkc_launch *run;
     FINE(tkc_prepare(w.prog, "axpy", NULL, 0, args, 3, &run));
-    size_t before = strlen(calls());
+    size_t before = strlen(fake.calls());
     int stream;
     FINE(tkc_run(run, &stream));
     FINE(tkc_set_float(run, "a", 2));
     FINE(tkc_run(run, &stream));
-    const char *log = calls() + before;
+    const char *log = fake.calls() + before;
     print_message("%s", log);
     int launches = 0, other = 0;
     for (const char *p = log; *p; p = strchr(p, '\n') + 1) {
@@ -328,16 +320,16 @@ static void driver(void **state)
     }
     assert_int_equal(launches, 2);
     assert_int_equal(other, 2);
-    assert_true(get("stream") == (int)(uintptr_t)&stream);
-    fail_in("cuLaunchKernel", 1);
+    assert_true(fake.get("stream") == (int)(uintptr_t)&stream);
+    fake.fail_in("cuLaunchKernel", 1);
     REFUSED(tkc_run(run, NULL), TKC_DEVICE_ERROR, "cuda: cannot launch `axpy");
     tkc_launch_free(run);
     tkc_free(w.ctx, x);
     tkc_free(w.ctx, y);
     end(&w);
-    assert_int_equal(get("live"), 0);
-    assert_int_equal(get("contexts"), 0);
-    dlclose(lib);
+    assert_int_equal(fake.get("live"), 0);
+    assert_int_equal(fake.get("contexts"), 0);
+    dlclose(fake.lib);
 }
 
 // tkc_tune on a driver whose clock counts blocks; what it finds is what is prepared from then on.
@@ -352,15 +344,9 @@ static void tuning(void **state)
     tkc_program *prog;
     tkc_launch  *run;
     tkc_tuning   got;
-    void *lib = dlopen(FAKE_WHOLE_PATH, RTLD_NOW);
-    void (*reset)(void), (*set)(const char *, int);
-    const char *(*calls)(void);
-    assert_non_null(lib);
-    *(void **)&reset = dlsym(lib, "fake_reset");
-    *(void **)&set = dlsym(lib, "fake_set");
-    *(void **)&calls = dlsym(lib, "fake_log");
-    reset();
-    set("by_blocks", 1);
+    Fake fake = fake_driver();
+    fake.reset();
+    fake.set("by_blocks", 1);
     FINE(tkc_open("cuda", &(tkc_options){.driver = FAKE_WHOLE_PATH}, &ctx));
     FINE(tkc_load_text(ctx, "twice.tk", text, strlen(text), &prog));
     tkc_arg args[] = {vector("x", NULL, N, TKC_HOST), vector("y", NULL, N, TKC_HOST)};
@@ -373,7 +359,7 @@ static void tuning(void **state)
     args[1].tensor.data = y;
     FINE(tkc_prepare(prog, "twice", NULL, 0, args, 2, &run));
     FINE(tkc_run(run, NULL));
-    const char *log = calls(), *last = log;
+    const char *log = fake.calls(), *last = log;
     for (const char *p = log; (p = strstr(p, "grid ")) != NULL; p++) last = p;
     assert_int_equal(atoi(last + 5), (int)(got.best_us - 9.5));
     tkc_launch_free(run);
@@ -386,7 +372,7 @@ static void tuning(void **state)
     tkc_arg axpy[] = {{.name = "a", .kind = TKC_FLOAT, .f = 2}, vector("y", NULL, N, TKC_HOST), vector("x", NULL, N, TKC_HOST)};
     REFUSED(tkc_tune(w.prog, "axpy", NULL, 0, axpy, 3, 0, &got), TKC_DEVICE_ERROR, "tuning measures a GPU; the device emu is none");
     end(&w);
-    reset();
+    fake.reset();
 }
 
 // Kernels compiled to bytes, and run from them: two instances of one kernel, told apart by the element type.

@@ -1,10 +1,10 @@
 // libtkc (tkc.h): graphs and models. Sizes that change compile nothing and hold nothing; caches stay where they are.
 
 #include "tests/runtime/common.h"
+#include "tests/runtime/fake.h"
 
 #include "runtime/tkc.h"
 
-#include <dlfcn.h>
 #include <unistd.h>
 
 #define STEP EXAMPLES "/models/step/model.onnx"
@@ -282,14 +282,8 @@ static int count(const char *text, const char *word)
 static void lengths_on_a_gpu(void **state)
 {
     (void)state;
-    void *lib = dlopen(FAKE_WHOLE_PATH, RTLD_NOW);
-    void (*reset)(void);
-    const char *(*calls)(void);
-    int (*get)(const char *);
-    *(void **)&reset = dlsym(lib, "fake_reset");
-    *(void **)&calls = dlsym(lib, "fake_log");
-    *(void **)&get = dlsym(lib, "fake_get");
-    reset();
+    Fake fake = fake_driver();
+    fake.reset();
     World w = world("cuda", &(tkc_options){.driver = FAKE_WHOLE_PATH}, STEP, NULL);
     fill(&w, TKC_DEVICE, batch_and_past, (int64_t[]){1, 200});             // memory for the longest
     FINE(tkc_graph_run(w.g, w.args, w.n, NULL));
@@ -302,17 +296,17 @@ static void lengths_on_a_gpu(void **state)
                 for (int d = 0; d < p.rank && p.mode != TKC_OUT; d++) w.args[i].tensor.dims[d] = p.dims[d] >= 0 ? p.dims[d] : batch_and_past(p.dim_names[d], (int64_t[]){1, past});
             }
             FINE(tkc_graph_sizes(w.g, w.args, w.n));
-            reset();                                                       // what it has noted, and counted
+            fake.reset();                                                       // what it has noted, and counted
             FINE(tkc_graph_run(w.g, w.args, w.n, NULL));
             if (round < 2) continue;                                       // every length has come up: what there is to learn is known
-            assert_int_equal(count(calls(), "cuGraphLaunch"), 1);
-            if (past > 1) assert_int_equal(count(calls(), "cuGraphExecKernelNodeSetParams"), 6);      // 1 has a pattern of its own, whose plan is gone
-            assert_null(strstr(calls(), "cuLaunchKernel"));
-            assert_null(strstr(calls(), "cuGraphAdd"));
-            assert_null(strstr(calls(), "cuModule"));
-            assert_null(strstr(calls(), "cuMem"));
-            assert_null(strstr(calls(), "Synchronize"));
-            assert_int_equal(get("live"), 0);
+            assert_int_equal(count(fake.calls(), "cuGraphLaunch"), 1);
+            if (past > 1) assert_int_equal(count(fake.calls(), "cuGraphExecKernelNodeSetParams"), 6);      // 1 has a pattern of its own, whose plan is gone
+            assert_null(strstr(fake.calls(), "cuLaunchKernel"));
+            assert_null(strstr(fake.calls(), "cuGraphAdd"));
+            assert_null(strstr(fake.calls(), "cuModule"));
+            assert_null(strstr(fake.calls(), "cuMem"));
+            assert_null(strstr(fake.calls(), "Synchronize"));
+            assert_int_equal(fake.get("live"), 0);
         }
         tkc_graph_stats after = stats(&w);
         assert_true(after.plans_made - before.plans_made == 80 && after.plans <= 32);
@@ -321,37 +315,31 @@ static void lengths_on_a_gpu(void **state)
         if (round) assert_true(after.peak_bytes == before.peak_bytes);
     }
     end(&w);
-    dlclose(lib);
+    dlclose(fake.lib);
 }
 
 static void fake_gpu(void **state)
 {
     (void)state;
-    void *lib = dlopen(FAKE_WHOLE_PATH, RTLD_NOW);
-    void (*reset)(void);
-    const char *(*calls)(void);
-    int (*get)(const char *);
-    *(void **)&reset = dlsym(lib, "fake_reset");
-    *(void **)&calls = dlsym(lib, "fake_log");
-    *(void **)&get = dlsym(lib, "fake_get");
-    reset();
+    Fake fake = fake_driver();
+    fake.reset();
     World w = world("cuda", &(tkc_options){.driver = FAKE_WHOLE_PATH}, STEP, &(tkc_graph_options){.donate = 1});
     fill(&w, TKC_DEVICE, batch_and_past, (int64_t[]){1, 8});
     FINE(tkc_graph_run(w.g, w.args, w.n, NULL));
-    assert_null(strstr(calls(), "cuGraph"));                           // a length that may not come again: launch by launch
+    assert_null(strstr(fake.calls(), "cuGraph"));                           // a length that may not come again: launch by launch
     FINE(tkc_graph_run(w.g, w.args, w.n, NULL));
-    int live = get("live");
-    size_t before = strlen(calls());
+    int live = fake.get("live");
+    size_t before = strlen(fake.calls());
     FINE(tkc_graph_run(w.g, w.args, w.n, (void *)(uintptr_t)0x40));
-    const char *again = calls() + before;                              // a launch of the whole, and nothing else
+    const char *again = fake.calls() + before;                              // a launch of the whole, and nothing else
     assert_non_null(strstr(again, "cuGraphLaunch"));
     assert_null(strstr(again, "cuMem"));
     assert_null(strstr(again, "Synchronize"));
     assert_null(strstr(again, "Instantiate"));
-    assert_int_equal(get("live"), live);
+    assert_int_equal(fake.get("live"), live);
     end(&w);
-    assert_int_equal(get("live"), 0);
-    dlclose(lib);
+    assert_int_equal(fake.get("live"), 0);
+    dlclose(fake.lib);
 }
 
 int main(void)

@@ -1,10 +1,10 @@
 // Several kernels at once are assembled by ptxas, where there is one (runtime/assemble.h): one of our own making, which is a script.
 
 #include "tests/runtime/common.h"
+#include "tests/runtime/fake.h"
 
 #include "runtime/cache.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -18,9 +18,7 @@ static const char source[] =
     "graph two(x: f32[N]) -> (y: f32[N]) { y = twice(half(x)); }\n";
 
 static char folder[] = "/tmp/tkc-ptxas-XXXXXX";
-static void (*reset)(void);
-static const char *(*calls)(void);
-static void *lib;
+static Fake fake;
 
 static const char *in_folder(const char *name)
 {
@@ -58,9 +56,7 @@ static int setup(void **state)
     setenv("TKC_CACHE_DIR", in_folder("cache"), 1);
     unsetenv("TKC_CACHE");
     unsetenv("TKC_PTXAS");
-    lib = dlopen(FAKE_WHOLE_PATH, RTLD_NOW);
-    *(void **)&reset = dlsym(lib, "fake_reset");
-    *(void **)&calls = dlsym(lib, "fake_log");
+    fake = fake_driver();
     return 0;
 }
 
@@ -68,7 +64,7 @@ static int teardown(void **state)
 {
     (void)state;
     cache_clear();
-    dlclose(lib);
+    dlclose(fake.lib);
     unlink(in_folder("ptxas"));
     rmdir(in_folder("cache"));
     return rmdir(folder);
@@ -78,7 +74,7 @@ static int teardown(void **state)
 static void run(const char *graph, int *cubins, int *texts)
 {
     Buf err = {0};
-    reset();
+    fake.reset();
     Session *s = session_new();
     SemaFile *file = sema_file(s, parse_file(s, source_add(s, "test.tk", source, strlen(source))));
     Device *d = device_open("cuda", &(DeviceOptions){.driver = FAKE_WHOLE_PATH}, &err);
@@ -90,7 +86,7 @@ static void run(const char *graph, int *cubins, int *texts)
     KernelArg args[2] = {{.tensor = &in}, {.tensor = &y}};
     if (!graph_run(x, args, 2, NULL, &err)) fail_msg("%s", err.p);
     *cubins = *texts = 0;
-    for (const char *at = calls(); (at = strstr(at, "load ")); at++) {
+    for (const char *at = fake.calls(); (at = strstr(at, "load ")); at++) {
         *cubins += strncmp(at, "load cubin", 10) == 0;
         *texts += strncmp(at, "load text", 9) == 0;
     }

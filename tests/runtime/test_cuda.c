@@ -2,30 +2,19 @@
 // when it refuses.
 
 #include "tests/runtime/common.h"
-
-#include <dlfcn.h>
+#include "tests/runtime/fake.h"
 
 extern const DeviceOps cuda_ops;
 
-static void        (*reset)(void);
-static void        (*fail_in)(const char *, int);
-static void        (*set)(const char *, int);
-static int         (*get)(const char *);
-static const char *(*calls)(void);
-
 static const char ptx[] = "// made by hand\n.version 8.0\n.target sm_90a\n.visible .entry scale() { ret; }\n";
+
+static Fake fake;
 
 static int setup(void **state)
 {
     (void)state;
-    void *lib = dlopen(FAKE_WHOLE_PATH, RTLD_NOW);           // stays loaded: the device opens the same copy
-    if (!lib) { print_error("%s\n", dlerror()); return 1; }
-    *(void **)&reset = dlsym(lib, "fake_reset");
-    *(void **)&fail_in = dlsym(lib, "fake_fail");
-    *(void **)&set = dlsym(lib, "fake_set");
-    *(void **)&get = dlsym(lib, "fake_get");
-    *(void **)&calls = dlsym(lib, "fake_log");
-    reset();
+    fake = fake_driver();
+    fake.reset();
     return 0;
 }
 
@@ -42,7 +31,7 @@ static void refused(const char *path, int ordinal, const char *words)
     Buf err = {0};
     assert_null(device_open("cuda", &(DeviceOptions){.driver = path, .ordinal = ordinal}, &err));
     assert_says(&err, words);
-    assert_int_equal(get("contexts"), 0);
+    assert_int_equal(fake.get("contexts"), 0);
 }
 
 static void no_driver(void **state)
@@ -50,21 +39,21 @@ static void no_driver(void **state)
     (void)state;
     refused("/nonexistent/libcuda.so.1", 0, "cuda: no NVIDIA driver: /nonexistent/libcuda.so.1: cannot open");
     refused(FAKE_BROKEN_PATH, 0, "has no cuMemAlloc_v2: a driver for CUDA 11.0 or later is needed");
-    set("devices", 0);
+    fake.set("devices", 0);
     refused(FAKE_WHOLE_PATH, 0, "the driver finds no GPU: the driver says \"no CUDA-capable device is detected\"");
-    set("devices", 2);
+    fake.set("devices", 2);
     refused(FAKE_WHOLE_PATH, 2, "there is no GPU 2; there are 2, from 0");
     refused(FAKE_WHOLE_PATH, -1, "there is no GPU -1");
-    set("version", 10020);
+    fake.set("version", 10020);
     refused(FAKE_WHOLE_PATH, 0, "the driver is for CUDA 10.2; 11.0 or later is needed");
-    set("version", 12040);
-    set("major", 7);
-    set("minor", 5);
+    fake.set("version", 12040);
+    fake.set("major", 7);
+    fake.set("minor", 5);
     refused(FAKE_WHOLE_PATH, 0, "Fake GPU is an sm_75; sm_80 (Ampere) or later is needed");
-    reset();
-    fail_in("cuInit", 2);
+    fake.reset();
+    fake.fail_in("cuInit", 2);
     refused(FAKE_WHOLE_PATH, 0, "cannot start the driver: the driver says \"out of memory\" (CUDA_ERROR_OUT_OF_MEMORY, 2)");
-    fail_in("cuDevicePrimaryCtxRetain", 999);
+    fake.fail_in("cuDevicePrimaryCtxRetain", 999);
     refused(FAKE_WHOLE_PATH, 0, "cannot make a context on Fake GPU, sm_90, 4 multiprocessors, 8 GiB, driver for CUDA 13.0: the driver says \"unknown error\" (no name, 999)");
 }
 
@@ -76,8 +65,8 @@ static void archs(void **state)
         {12, 0, "sm_120a"}, {12, 1, "sm_89"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        set("major", rows[i].major);
-        set("minor", rows[i].minor);
+        fake.set("major", rows[i].major);
+        fake.set("minor", rows[i].minor);
         Device *d = opened();
         assert_string_equal(d->arch, rows[i].arch);
         d->ops->close(d);
@@ -108,7 +97,7 @@ static void later(void **state)
     assert_says(&err, "there is no GPU 7");
     assert_null(found("gpu", 0, &err));
     assert_says(&err, "there is no device `gpu`");
-    fail_in("cuDevicePrimaryCtxRetain", 2);
+    fake.fail_in("cuDevicePrimaryCtxRetain", 2);
     d = found("cuda", 0, &err);
     assert_non_null(d);
     assert_false(device_ready(d, NULL, &err));
@@ -117,7 +106,7 @@ static void later(void **state)
     d = found("eval", 0, &err);
     assert_true(d && device_ready(d, NULL, &err));
     device_close(d);
-    assert_int_equal(get("live") + get("contexts"), 0);
+    assert_int_equal(fake.get("live") + fake.get("contexts"), 0);
 }
 
 static void memory(void **state)
@@ -139,16 +128,16 @@ static void memory(void **state)
     }
     assert_true(d->ops->write(d, x, "hello", 6, &err) && d->ops->read(d, out, x, 6, &err));
     assert_string_equal(out, "hello");
-    fail_in("cuMemAlloc_v2", 2);
+    fake.fail_in("cuMemAlloc_v2", 2);
     assert_int_equal(d->ops->alloc(d, UINT64_C(3) << 30, "big", &err), 0);
     assert_says(&err, "cannot allocate 3.000 GiB for `big`: the driver says \"out of memory\"");
-    fail_in("cuMemcpyDtoH_v2", 1);
+    fake.fail_in("cuMemcpyDtoH_v2", 1);
     assert_false(d->ops->read(d, out, x, 6, &err));
     assert_says(&err, "cannot copy from the GPU: the driver says \"invalid argument\"");
     d->ops->free(d, x);
     d->ops->free(d, none);
     d->ops->close(d);
-    assert_int_equal(get("live"), 0);
+    assert_int_equal(fake.get("live"), 0);
 }
 
 static void modules(void **state)
@@ -170,7 +159,7 @@ static void modules(void **state)
     assert_null(d->ops->load(d, "syntax error", 12, NULL, &err));
     assert_says(&err, "its assembler: ptxas application ptx input, line 3; fatal   : Parsing error; ptxas fatal");
     d->ops->close(d);
-    set("version", 12040);
+    fake.set("version", 12040);
     d = opened();
     const char *newer = ".version 8.7\n.target sm_90a\n";
     assert_null(d->ops->load(d, newer, strlen(newer), NULL, &err));
@@ -179,7 +168,7 @@ static void modules(void **state)
     d->ops->unload(d, m);
     d->ops->close(d);
     buf_free(&log);
-    assert_int_equal(get("live"), 0);
+    assert_int_equal(fake.get("live"), 0);
 }
 
 static void launches(void **state)
@@ -192,19 +181,19 @@ static void launches(void **state)
     assert_true(d->ops->find(d, m, "scale", &k, &err));
     int a = 41, b = 43;
     void *params[] = {&a, &b};
-    set("param_words", 2);
+    fake.set("param_words", 2);
     DeviceLaunch l = {.kernel = &k, .grid = {8, 1, 1}, .block = {128, 1, 1}, .params = params};
     assert_true(d->ops->launch(d, &l, &err));
-    assert_non_null(strstr(calls(), "cuLaunchKernel\ngrid 8 1 1 block 128 1 1 smem 0 41 43\n"));
-    assert_null(strstr(calls(), "attribute 8"));
+    assert_non_null(strstr(fake.calls(), "cuLaunchKernel\ngrid 8 1 1 block 128 1 1 smem 0 41 43\n"));
+    assert_null(strstr(fake.calls(), "attribute 8"));
     l.smem = 100 << 10;
     l.cluster[0] = 2; l.cluster[1] = l.cluster[2] = 1;
     assert_true(d->ops->launch(d, &l, &err));
     assert_true(d->ops->launch(d, &l, &err));
-    assert_non_null(strstr(calls(), "attribute 8 = 102400\ncuLaunchKernelEx\ncluster 2 1 1 grid 8 1 1 block 128 1 1 smem 102400 41 43\ncuLaunchKernelEx\n"));
+    assert_non_null(strstr(fake.calls(), "attribute 8 = 102400\ncuLaunchKernelEx\ncluster 2 1 1 grid 8 1 1 block 128 1 1 smem 102400 41 43\ncuLaunchKernelEx\n"));
     l.cluster[0] = 16;
     assert_true(d->ops->launch(d, &l, &err));
-    assert_non_null(strstr(calls(), "attribute 14 = 1\n"));
+    assert_non_null(strstr(fake.calls(), "attribute 14 = 1\n"));
     l.smem = 227 << 10;                                        // 1 KiB is taken by static shared memory
     assert_false(d->ops->launch(d, &l, &err));
     assert_says(&err, "`scale` needs 228.0 KiB of shared memory a block; this GPU has 227.0");
@@ -213,14 +202,14 @@ static void launches(void **state)
     assert_false(d->ops->launch(d, &l, &err));
     assert_says(&err, "launched with 1024 threads a block, but at most 512 fit: it uses 32 registers a thread");
     l.block[0] = 128;
-    fail_in("cuLaunchKernelEx", 1);
+    fake.fail_in("cuLaunchKernelEx", 1);
     assert_false(d->ops->launch(d, &l, &err));
     assert_says(&err, "cannot launch `scale` (grid 8, block 128, cluster 16, 0 bytes of dynamic shared memory): the driver says \"invalid argument\"");
-    fail_in("cuCtxSynchronize", 700);
+    fake.fail_in("cuCtxSynchronize", 700);
     assert_false(d->ops->sync(d, &err));
     assert_says(&err, "cannot finish on the GPU: the driver says \"an illegal memory access was encountered\" (CUDA_ERROR_ILLEGAL_ADDRESS, 700); the last launch was `scale`");
     double us = 0;
-    fail_in("", 0);
+    fake.fail_in("", 0);
     assert_true(d->ops->mark(d, 0, &err) && d->ops->mark(d, 1, &err) && d->ops->between(d, 0, 1, &us, &err));
     assert_true(us == 500);
     assert_false(d->ops->between(d, 0, 2, &us, &err));
@@ -229,7 +218,7 @@ static void launches(void **state)
     assert_says(&err, "there is no mark -1");
     d->ops->unload(d, m);
     d->ops->close(d);
-    assert_int_equal(get("live"), 0);
+    assert_int_equal(fake.get("live"), 0);
 }
 
 static void maps(void **state)
@@ -241,14 +230,14 @@ static void maps(void **state)
     TensorMapSpec s = {.elem = EL_bf16, .rank = 2, .address = 4096, .dims = {64, 100}, .strides = {2, 128}, .box = {64, 128}, .swizzle = 128};
     assert_true(d->ops->tensor_map(d, &s, &map, &err));
     assert_int_equal(map.bytes[0], 3);
-    assert_non_null(strstr(calls(), "map 9: 64 box 64\nmap 9: 100 box 128\n"));
+    assert_non_null(strstr(fake.calls(), "map 9: 64 box 64\nmap 9: 100 box 128\n"));
     s.strides[1] = 130;
     assert_false(d->ops->tensor_map(d, &s, &map, &err));
     assert_says(&err, "cannot encode a tensor map of bf16, dimensions 64 x 100, strides in bytes 130, box 64 x 128, swizzle 128, address % 16 = 0: the driver says");
     s.im2col = true;
     s.channels = 64; s.pixels = 128; s.lower[0] = -1;
     assert_true(d->ops->tensor_map(d, &s, &map, &err));
-    assert_non_null(strstr(calls(), "im2col -1 0 channels 64 pixels 128\n"));
+    assert_non_null(strstr(fake.calls(), "im2col -1 0 channels 64 pixels 128\n"));
     d->ops->close(d);
 
     d = device_open("cuda", &(DeviceOptions){.driver = FAKE_OLD_PATH}, &err);      // opens, but has no clusters and no tensor maps

@@ -2,12 +2,12 @@
 // them, runs on eval, emu and a GPU of our own making.
 
 #include "tests/runtime/common.h"
+#include "tests/runtime/fake.h"
 
 #include "runtime/cache.h"
 #include "runtime/graph.h"
 #include "runtime/weights.h"
 
-#include <dlfcn.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -457,14 +457,8 @@ static void scratch(void **state)
 static void fake_gpu(void **state)
 {
     (void)state;
-    void *lib = dlopen(FAKE_WHOLE_PATH, RTLD_NOW);
-    void (*reset)(void);
-    const char *(*calls)(void);
-    int (*get)(const char *);
-    *(void **)&reset = dlsym(lib, "fake_reset");
-    *(void **)&calls = dlsym(lib, "fake_log");
-    *(void **)&get = dlsym(lib, "fake_get");
-    reset();
+    Fake fake = fake_driver();
+    fake.reset();
     World w = world("cuda", &(DeviceOptions){.driver = FAKE_WHOLE_PATH}, NULL);
     GraphExec *x = opened(&w, "wide");
     Buf err = {0};
@@ -475,11 +469,11 @@ static void fake_gpu(void **state)
     }
     RunControl ctl = {0};
     assert_int_equal(graph_run_at(x, args, &ctl, &err), GRAPH_FINE);   // the first run: one by one
-    assert_null(strstr(calls(), "cuGraph"));
+    assert_null(strstr(fake.calls(), "cuGraph"));
     int launches = 0;
-    for (const char *at = calls(); (at = strstr(at, "cuLaunchKernel\n")); at++) launches++;
+    for (const char *at = fake.calls(); (at = strstr(at, "cuLaunchKernel\n")); at++) launches++;
     assert_int_equal(launches, 5);
-    const char *log = calls() + strlen(calls());
+    const char *log = fake.calls() + strlen(fake.calls());
     assert_int_equal(graph_run_at(x, args, &ctl, &err), GRAPH_FINE);
     assert_null(strstr(log, "cuLaunchKernel\n"));                      // the second: one launch of the whole
     assert_non_null(strstr(log, "node 0 grid"));
@@ -499,9 +493,9 @@ static void fake_gpu(void **state)
     for (int i = 0; i < 2; i++) w.dev->ops->free(w.dev, args[i].address);
     graph_close(x);
     end(&w);
-    assert_int_equal(get("live"), 0);
+    assert_int_equal(fake.get("live"), 0);
 
-    reset();                                                           // a driver without graphs: launch by launch
+    fake.reset();                                                           // a driver without graphs: launch by launch
     w = world("cuda", &(DeviceOptions){.driver = FAKE_OLD_PATH}, NULL);
     x = opened(&w, "wide");
     HostTensor in = tensor(1, (int64_t[]){100}, 1), y = run(&w, x, &in, NULL, NULL);
@@ -509,7 +503,7 @@ static void fake_gpu(void **state)
     tensor_free(&in);
     graph_close(x);
     end(&w);
-    dlclose(lib);
+    dlclose(fake.lib);
 }
 
 // Function values of a launch are those of one evaluation: another size has its own.

@@ -2,10 +2,10 @@
 // and `tkc test`.
 
 #include "tests/runtime/common.h"
+#include "tests/runtime/fake.h"
 
 #include "runtime/timing.h"
 
-#include <dlfcn.h>
 #include <unistd.h>
 
 static const char source[] =
@@ -256,24 +256,20 @@ static void refused(void **state)
 {
     (void)state;
     World w = world_with("cuda", &(DeviceOptions){.driver = FAKE_WHOLE_PATH});
-    void *lib = dlopen(FAKE_WHOLE_PATH, RTLD_NOW);
-    void (*fail_in)(const char *, int);
-    int (*get)(const char *);
-    *(void **)&fail_in = dlsym(lib, "fake_fail");
-    *(void **)&get = dlsym(lib, "fake_get");
+    Fake fake = fake_driver();
     HostTensor y = RUN(&w, "axpy", "x=iota:f32[100]", "y=ones:f32[100]", "a=2");
     tensor_free(&y);
-    int live = get("live");                                      // the loaded module stays in the cache
-    fail_in("cuLaunchKernel", 1);
+    int live = fake.get("live");                                      // the loaded module stays in the cache
+    fake.fail_in("cuLaunchKernel", 1);
     FAILS(&w, "cuda: cannot launch `axpy` (grid ", "axpy", "x=iota:f32[100]", "y=ones:f32[100]", "a=2");
-    assert_int_equal(get("live"), live);
-    fail_in("cuMemAlloc_v2", 2);
+    assert_int_equal(fake.get("live"), live);
+    fake.fail_in("cuMemAlloc_v2", 2);
     FAILS(&w, "GiB for `x`: the driver says \"out of memory\"", "axpy", "x=iota:f32[100]", "y=ones:f32[100]", "a=2");
-    assert_int_equal(get("live"), live);
-    fail_in("", 0);
+    assert_int_equal(fake.get("live"), live);
+    fake.fail_in("", 0);
     end(&w);
-    assert_int_equal(get("live"), 0);
-    dlclose(lib);
+    assert_int_equal(fake.get("live"), 0);
+    dlclose(fake.lib);
 }
 
 int main(void)

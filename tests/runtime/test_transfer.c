@@ -1,10 +1,9 @@
 // Much data to a device and back (runtime/transfer.h): on the driver of our own making, whose copies on a stream happen as late as they
 // may, and on emu, which has no streams.
 #include "tests/runtime/common.h"
+#include "tests/runtime/fake.h"
 
 #include "runtime/transfer.h"
-
-#include <dlfcn.h>
 
 enum { SIZES = 5 };
 static const int64_t sizes[SIZES] = {0, 1, 1000003, (4 << 20) / 2, 5000001};
@@ -125,18 +124,16 @@ static void a_failure_is_said(void **state)
     (void)state;
     Buf err = {0};
     Device *d = open_device("cuda");
-    void *lib = dlopen(FAKE_WHOLE_PATH, RTLD_NOW);
-    void (*fail_in)(const char *, int);
-    *(void **)&fail_in = dlsym(lib, "fake_fail");
+    Fake fake = fake_driver();
     uint64_t at = d->ops->alloc(d, 64 << 20, "x", &err);
     Transfer *t = transfer_new(d);
     TransferItem it = {.to = at, .elem = EL_f32, .n = 16 << 20, .fill = {.make = MAKE_ones}};
     transfer_add(t, &it);
-    fail_in("cuMemcpyHtoDAsync_v2", 1);
+    fake.fail_in("cuMemcpyHtoDAsync_v2", 1);
     transfer_start(t);
     assert_false(transfer_wait(t, NULL, NULL, &err));
     assert_non_null(strstr(err.p, "cannot copy to the GPU"));
-    fail_in("", 0);
+    fake.fail_in("", 0);
     buf_free(&err);
     err = (Buf){0};
     transfer_add(t, &it);                                // and it can be used again
@@ -145,7 +142,7 @@ static void a_failure_is_said(void **state)
     transfer_free(t);
     d->ops->free(d, at);
     device_close(d);
-    dlclose(lib);
+    dlclose(fake.lib);
 }
 
 int main(void)

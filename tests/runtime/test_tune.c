@@ -2,8 +2,8 @@
 // it again, and what is written of it.
 
 #include "tests/runtime/common.h"
+#include "tests/runtime/fake.h"
 
-#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -22,20 +22,14 @@ static const char source[] =
     "    y[m] = s * sum(x[m, n] over n);\n"
     "}\n";
 
-static void (*reset)(void);
-static void (*set)(const char *, int);
-static int  (*get)(const char *);
-
 typedef struct World { Session *s; SemaFile *file; Device *dev; Runtime *rt; } World;
+
+static Fake fake;
 
 static int setup(void **state)
 {
     (void)state;
-    void *lib = dlopen(FAKE_WHOLE_PATH, RTLD_NOW);
-    if (!lib) return 1;
-    *(void **)&reset = dlsym(lib, "fake_reset");
-    *(void **)&set = dlsym(lib, "fake_set");
-    *(void **)&get = dlsym(lib, "fake_get");
+    fake = fake_driver();
     return 0;
 }
 
@@ -43,8 +37,8 @@ static World world(void)
 {
     World w = {.s = session_new()};
     Buf err = {0};
-    reset();
-    set("by_blocks", 1);
+    fake.reset();
+    fake.set("by_blocks", 1);
     w.file = sema_file(w.s, parse_file(w.s, source_add(w.s, "tune-test.tk", source, strlen(source))));
     assert_int_equal(diag_errors(w.s), 0);
     w.dev = device_open("cuda", &(DeviceOptions){.driver = FAKE_WHOLE_PATH}, &err);
@@ -58,7 +52,7 @@ static void end(World *w)
     runtime_free(w->rt);
     device_close(w->dev);
     session_free(w->s);
-    assert_int_equal(get("live"), 0);
+    assert_int_equal(fake.get("live"), 0);
 }
 
 static bool tune(World *w, const char *kernel, const SemaValue *known, int n, const TuneArg *args, int nargs, const TuneOptions *opt, TuneResult *r, Buf *err)
@@ -180,7 +174,7 @@ static void without_item(void **state)
     assert_says(&err, "`rows` needs a value for `s` (f32)");
     assert_false(tune(&w, "rows", known, 1, args, 1, NULL, &r, &err));
     assert_says(&err, "N is not known");
-    set("spills_at", 256);
+    fake.set("spills_at", 256);
     assert_true(tune(&w, "rows", known, 2, args, 1, &(TuneOptions){.all = true}, &r, &err));
     int spilled = 0, large = 0, last = 0;
     for (int i = 0; i < r.n; i++) {
