@@ -331,6 +331,7 @@ int64_t recipe_kind(int64_t v);
 
 // ---- launchcall.c: a kernel or a graph called with tensors and numbers -----------------------------
 
+SemaValue *launch_values_kept(Arena *a, const SemaValue *v, int n);       // a copy, function values too
 typedef struct Learned { Sym name; Ent e; Span why; } Learned;          // a dimension or an element type
 enum { MAX_LEARNED = MAX_DIMS + 16 };
 typedef struct LaunchCall {

@@ -431,7 +431,7 @@ static bool same_values(const SemaValue *a, const SemaValue *b, int n) {
     return true;
 }
 
-static SemaValue *kept_values(Arena *a, const SemaValue *v, int n) {
+SemaValue *launch_values_kept(Arena *a, const SemaValue *v, int n) {
     SemaValue *kept = NEW_N(a, SemaValue, n + 1);
     for (int i = 0; i < n; i++) {
         kept[i] = v[i];
@@ -473,7 +473,7 @@ TKernel *launch_cached(SemaFile *f, const Node *item, const SemaValue *set, int 
     if (!k) return NULL;
     int run = 0;
     for (int i = 0; i < nset; i++) if (set[i].value && set[i].value->kind == EN_lambda) run = f->run;
-    Instance x = {.run = run, .item = item, .set = kept_values(a, set, nset), .nset = nset, .known = kept_values(a, known, nknown), .nknown = nknown, .kernel = k};
+    Instance x = {.run = run, .item = item, .set = launch_values_kept(a, set, nset), .nset = nset, .known = launch_values_kept(a, known, nknown), .nknown = nknown, .kernel = k};
     vec_push(a, &f->instances, x);
     return k;
 }

@@ -178,18 +178,6 @@ bool recipe_close(Recipe *r, TGRecipe *out) {
     return !r->lost;
 }
 
-static SemaValue *values_kept(const SemaValue *v, int n, Arena *a) {
-    SemaValue *own = NEW_N(a, SemaValue, n + 1);
-    for (int i = 0; i < n; i++) {
-        own[i] = v[i];
-        if (!v[i].value) continue;
-        Ent *value = NEW(a, Ent);
-        *value = *v[i].value;
-        own[i].value = value;
-    }
-    return own;
-}
-
 TGRecipe *recipe_kept(const TGRecipe *r, Arena *a) {
     TGRecipe *own = NEW(a, TGRecipe);
     *own = *r;
@@ -202,9 +190,9 @@ TGRecipe *recipe_kept(const TGRecipe *r, Arena *a) {
         const TGChoice *x = &r->choices[i];
         TGChoice *y = &own->choices[i];
         *y = *x;
-        y->set = values_kept(x->set, x->nset, a);
-        y->known = values_kept(x->known, x->nknown, a);
-        y->chosen = values_kept(x->chosen, x->nchosen, a);
+        y->set = launch_values_kept(a, x->set, x->nset);
+        y->known = launch_values_kept(a, x->known, x->nknown);
+        y->chosen = launch_values_kept(a, x->chosen, x->nchosen);
         y->row = NEW_N(a, int32_t, x->nknown + 1);
         memcpy(y->row, x->row, sizeof *y->row * (size_t)x->nknown);
     }
