@@ -16,7 +16,8 @@
 //       product cannot read rows or columns of them;
 //   F6  a value that must be stored anyway is stored by a group that computes it in passing, if that makes no cycle;
 //   F7  what follows a product stays with it: if the product cannot join, what is stored is the end of its epilogue;
-//   F8  otherwise it is stored by a group of its own, and the reason is kept.
+//   F8  a kernel that is long enough, or reads as many values as it can have parameters, takes in no more;
+//   F9  otherwise it is stored by a group of its own, and the reason is kept.
 
 #include "graph/fuse.h"
 
@@ -24,7 +25,7 @@
 
 #include <string.h>
 
-enum { MOST_PARTS = 4, MOST_PLACES = 1024, MAX_PLACES = 4, ROTARY = 12, MAX_NODES = 120, CHEAP = 8, FREE = 3, ONE_TILE = 256, FIRST_REDUCED = 20, FIRST_VALUE = 40, MAX_AXES = 64 };
+enum { MOST_PARTS = 4, MOST_PLACES = 1024, MAX_PLACES = 4, ROTARY = 12, MAX_NODES = 120, CHEAP = 8, FREE = 3, ONE_TILE = 256, MOST_READ = 32, FIRST_REDUCED = 20, FIRST_VALUE = 40, MAX_AXES = 64 };
 
 typedef struct Place { int group; const Ix *coord; } Place;
 
@@ -44,6 +45,7 @@ typedef struct State {
     const Node **weights_of;     // the product whose right operand it is, made of constants; or NULL
     struct Places { VEC(Place) at; bool many; } *places;
     int    *fresh;               // by group: axes handed out
+    int    *open;                // by group: values that it needs and has not taken in
 } State;
 
 // ---- the map inverted -----------------------------------------------------------------------------------------------
@@ -177,8 +179,11 @@ static int root_axes(Graph *g, const FGroup *f, Ix *axis)
 static void place_add(State *s, Node *n, int group, const Ix *coord)
 {
     struct Places *p = &s->places[n->id];
+    GNum literal;
+    bool here = false;
     for (uint32_t i = 0; i < p->at.n; i++) {
         bool same = p->at.at[i].group == group;
+        here |= same;
         for (int k = 0; k < n->rank && same; k++) same = p->at.at[i].coord[k] == coord[k];
         if (same) return;
     }
@@ -186,6 +191,7 @@ static void place_add(State *s, Node *n, int group, const Ix *coord)
         p->many = true;
         return;
     }
+    if (!here && !g_scalar_value(n, &literal)) s->open[group]++;
     vec_push(s->g->arena, &p->at, ((Place){group, copy_ixs(s->g, coord, n->rank)}));
 }
 
@@ -275,9 +281,19 @@ static void push(State *s, const Node *n, int group, const Ix *coord)
     vec_push(g->arena, &group_at(s, group)->nodes, (Node *)n);
 }
 
+// The i-th of its places is the first in that group.
+static bool first_there(const struct Places *p, uint32_t i)
+{
+    for (uint32_t k = 0; k < i; k++)
+        if (p->at.at[k].group == p->at.at[i].group) return false;
+    return true;
+}
+
 static void join_all(State *s, const Node *n)
 {
     const struct Places *p = &s->places[n->id];
+    for (uint32_t i = 0; i < p->at.n; i++)
+        if (first_there(p, i)) s->open[p->at.at[i].group]--;
     for (uint32_t i = 0; i < p->at.n; i++) push(s, n, p->at.at[i].group, p->at.at[i].coord);
 }
 
@@ -436,6 +452,38 @@ static uint64_t batch_axes(const FGroup *f)
     return a;
 }
 
+static const char large[] = "the kernel is large enough", crowded[] = "the kernel reads enough";
+
+static bool placed_in(const State *s, const Node *n, int group)
+{
+    const struct Places *p = &s->places[n->id];
+    for (uint32_t i = 0; i < p->at.n; i++)
+        if (p->at.at[i].group == group) return true;
+    return false;
+}
+
+// How many more values a group would read that takes n in.
+static int values_more(const State *s, const Node *n, int group)
+{
+    GNum literal;
+    int more = -1;
+    for (uint32_t k = 0; k < n->nsrc; k++) more += !g_scalar_value(n->src[k], &literal) && !placed_in(s, n->src[k], group);
+    return more;
+}
+
+// Would a kernel grow too long with it, or read more than a kernel can have parameters?
+static const char *grows_too_large(const State *s, const Node *n)
+{
+    const struct Places *p = &s->places[n->id];
+    for (uint32_t i = 0; i < p->at.n; i++) {
+        const FGroup *f = group_at(s, p->at.at[i].group);
+        if (f->nodes.n > MAX_NODES) return large;
+        int more = first_there(p, i) ? values_more(s, n, p->at.at[i].group) : 0;
+        if (more > 0 && s->open[p->at.at[i].group] + (int)f->makes.n + more > MOST_READ) return crowded;
+    }
+    return NULL;
+}
+
 // How often is an elementwise value computed again in a group, and does that matter?
 static const char *element_refused(State *s, const Node *n)
 {
@@ -463,9 +511,8 @@ static const char *element_refused(State *s, const Node *n)
         if (f->kind == F_SCATTER && !into_scatter(s, n, f)) return "a scatter reads its operands from memory";
         if (again && s->weight[n->id] > CHEAP && n->rank > 0) return "it would be computed again along other axes";
         if (axes >> FIRST_VALUE && s->weight[n->id] > FREE) return "it is gathered from";
-        if (f->nodes.n > MAX_NODES) return "the kernel is large enough";
     }
-    return NULL;
+    return grows_too_large(s, n);
 }
 
 static int new_group(State *s, FKind kind, Node *root)
@@ -479,6 +526,9 @@ static int new_group(State *s, FKind kind, Node *root)
     int *fresh = NEW_N(s->g->arena, int, 2 * s->f->groups.n);
     if (s->f->groups.n > 1) memcpy(fresh, s->fresh, 2 * (s->f->groups.n - 1) * sizeof *fresh);
     s->fresh = fresh;
+    int *open = NEW_N(s->g->arena, int, s->f->groups.n);
+    if (s->f->groups.n > 1) memcpy(open, s->open, (s->f->groups.n - 1) * sizeof *open);
+    s->open = open;
     fresh[2 * (s->f->groups.n - 1)] = FIRST_REDUCED;
     fresh[2 * (s->f->groups.n - 1) + 1] = FIRST_VALUE;
     return (int)s->f->groups.n - 1;
@@ -555,7 +605,7 @@ static void elementwise(State *s, Node *n)
         join_all(s, n);
         return;
     }
-    int via = passing(s, n);
+    int via = why == large || why == crowded ? -1 : passing(s, n);
     if (via < 0) {
         own_group(s, n, why);
         return;
@@ -649,6 +699,7 @@ static void place(State *s, Node *n)
     case G_input: case G_const: case G_param: return;
     case G_index: case G_view: case G_gather:
         if (s->is_output[n->id] || s->in_place[n->id] || s->places[n->id].many || layout(s, n)) elementwise(s, n);
+        else if (n->kind == G_gather && grows_too_large(s, n)) own_group(s, n, grows_too_large(s, n));
         else join_all(s, n);                                 // movement costs nothing
         return;
     case G_ew: case G_cast: case G_concat: elementwise(s, n); return;

@@ -154,10 +154,49 @@ void merge_products(Graph *g)
     rewrite_all(&r, slice_of_all, &m);
 }
 
+// ---- many operands ----------------------------------------------------------------------------------------------------
+
+enum { MOST_SIDE_BY_SIDE = 32 };                              // a kernel has at most 48 parameters, and its text a branch for each
+
+static int tensors_of(const Node *n)                         // that an operand is read from, as far as movement goes
+{
+    while (n->kind == G_view || n->kind == G_cast) n = n->src[0];
+    return n->kind == G_gather ? (int)n->nsrc : 1;
+}
+
+// What too many values make side by side is made of such that few enough make.
+static Node *in_bundles(Rewrite *r, void *pass, Node *n, Node *const *src)
+{
+    (void)pass;
+    Graph *g = r->g;
+    if (n->kind != G_concat || n->nsrc <= MOST_SIDE_BY_SIDE / 2) return NULL;
+    Node **bundle = NEW_N(g->arena, Node *, n->nsrc);
+    int bundles = 0, reads = 0;
+    uint32_t first = 0;
+    for (uint32_t i = 0; i <= n->nsrc; i++) {
+        int more = i < n->nsrc ? tensors_of(src[i]) : MOST_SIDE_BY_SIDE;
+        if (reads + more > MOST_SIDE_BY_SIDE && i > first) {
+            bundle[bundles++] = i - first > 1 ? g_concat(g, n->concat.axis, src + first, (int)(i - first)) : src[first];
+            first = i;
+            reads = 0;
+        }
+        reads += more;
+    }
+    if (bundles <= MOST_SIDE_BY_SIDE) return bundles > 1 ? g_concat(g, n->concat.axis, bundle, bundles) : bundle[0];
+    Node *all = g_concat(g, n->concat.axis, bundle, bundles);
+    return all != NULL && all->kind == G_concat && all->nsrc < n->nsrc ? in_bundles(r, NULL, all, all->src) : all;
+}
+
+static void bundle_concats(Graph *g)
+{
+    Rewrite r;
+    if (rewrite_begin(&r, g)) rewrite_all(&r, in_bundles, NULL);
+}
+
 void graph_simplify(Graph *g)
 {
     static void (*const passes[])(Graph *) = {
-        select_branches, integer_products, count_constants, hoist_factors, fold_scales, merge_products, join_alike, turn_columns, join_groups, order_axes, unfold_windows, order_sums,
+        select_branches, integer_products, count_constants, hoist_factors, fold_scales, merge_products, join_alike, turn_columns, join_groups, order_axes, unfold_windows, order_sums, bundle_concats,
     };
     if (g->tables->simplified) return;
     g->tables->simplified = true;

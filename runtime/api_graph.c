@@ -22,7 +22,7 @@ struct tkc_graph {
     Session         *session;
     Runtime         *runtime;
     GraphExec       *exec;
-    Place            place[MAX_PARAMS];
+    Place            place[MAX_GRAPH_PARAMS];
     tkc_port        *ports;
     int              nports;
     Arena           *arena;                                            // texts of ports
@@ -125,7 +125,7 @@ tkc_status tkc_graph_load(tkc_context *ctx, const char *path, const tkc_graph_op
 void tkc_graph_free(tkc_graph *g)
 {
     if (!g) return;
-    for (int i = 0; i < MAX_PARAMS; i++)
+    for (int i = 0; i < MAX_GRAPH_PARAMS; i++)
         if (g->place[i].address) g->ctx->device->ops->free(g->ctx->device, g->place[i].address);
     if (g->model) {
         g->program.device = NULL;                                      // the context's
@@ -152,8 +152,11 @@ tkc_status tkc_graph_port(const tkc_graph *g, int i, tkc_port *out)
 
 // ---- arguments -----------------------------------------------------------------------------------
 
-static const tkc_arg *find_arg(const tkc_arg *args, int nargs, const char *name)
+// The argument of port p: mostly the p-th.
+static const tkc_arg *find_arg(const tkc_graph *g, const tkc_arg *args, int nargs, int p)
 {
+    const char *name = g->ports[p].name;
+    if (p < nargs && args[p].name && strcmp(args[p].name, name) == 0) return &args[p];
     for (int i = 0; i < nargs; i++)
         if (args[i].name && strcmp(args[i].name, name) == 0) return &args[i];
     return NULL;
@@ -163,7 +166,8 @@ static bool known_names(const tkc_graph *g, const tkc_arg *args, int nargs, Buf 
 {
     for (int i = 0; i < nargs; i++) {
         bool found = false;
-        for (int k = 0; k < g->nports; k++) found |= args[i].name && strcmp(args[i].name, g->ports[k].name) == 0;
+        if (i < g->nports && args[i].name) found = strcmp(args[i].name, g->ports[i].name) == 0;
+        for (int k = 0; k < g->nports && !found; k++) found = args[i].name && strcmp(args[i].name, g->ports[k].name) == 0;
         if (!found) return buf_printf(err, "the graph has no input or output `%s`", args[i].name ? args[i].name : ""), false;
         if (!api_check_arg(&args[i], err)) return false;
     }
@@ -175,7 +179,7 @@ static bool describe_args(const tkc_graph *g, const tkc_arg *args, int nargs, bo
 {
     if (!known_names(g, args, nargs, err)) return false;
     for (int p = 0; p < g->nports; p++) {
-        const tkc_arg *a = find_arg(args, nargs, g->ports[p].name);
+        const tkc_arg *a = find_arg(g, args, nargs, p);
         bool absent = sizes && g->ports[p].mode == TKC_OUT;
         if (!a && !absent) return buf_printf(err, "`%s` is not given", g->ports[p].name), false;
         if (absent) { out[p] = (BindArg){.absent = true}; continue; }
@@ -192,7 +196,7 @@ static bool describe_args(const tkc_graph *g, const tkc_arg *args, int nargs, bo
 tkc_status tkc_graph_sizes(tkc_graph *g, tkc_arg *args, int nargs)
 {
     Buf      err = {0};
-    BindArg *bind = checked_alloc(sizeof *bind * MAX_PARAMS);
+    BindArg *bind = checked_alloc(sizeof *bind * ((size_t)g->nports + 1));
     Bound   *b = checked_alloc(sizeof *b);
     for (int i = 0; i < nargs; i++) {                                  // their type and shape are what is asked for
         const tkc_port *port = NULL;
@@ -202,7 +206,7 @@ tkc_status tkc_graph_sizes(tkc_graph *g, tkc_arg *args, int nargs)
     }
     bool fine = describe_args(g, args, nargs, true, bind, &err) && bind_args(graph_info(g->exec), bind, g->nports, b, &err);
     for (int p = 0; p < g->nports && fine; p++) {
-        tkc_arg *a = (tkc_arg *)(uintptr_t)find_arg(args, nargs, g->ports[p].name);
+        tkc_arg *a = (tkc_arg *)(uintptr_t)find_arg(g, args, nargs, p);
         if (!a || g->ports[p].mode != TKC_OUT) continue;
         a->tensor.rank = g->ports[p].rank;
         memcpy(a->tensor.dims, bind[p].dim, sizeof *bind[p].dim * (size_t)a->tensor.rank);
@@ -220,7 +224,7 @@ static bool copy_in(tkc_graph *g, const tkc_arg *args, int nargs, BindArg *bind,
 {
     Device *d = g->ctx->device;
     for (int p = 0; p < g->nports; p++) {
-        const tkc_arg *a = find_arg(args, nargs, g->ports[p].name);
+        const tkc_arg *a = find_arg(g, args, nargs, p);
         if (bind[p].scalar) continue;
         bind[p].address = (uint64_t)(uintptr_t)a->tensor.data;
         if (!on_host(g, a)) continue;
@@ -241,7 +245,7 @@ static bool copy_out(tkc_graph *g, const tkc_arg *args, int nargs, const BindArg
 {
     Device *d = g->ctx->device;
     for (int p = 0; p < g->nports; p++) {
-        const tkc_arg *a = find_arg(args, nargs, g->ports[p].name);
+        const tkc_arg *a = find_arg(g, args, nargs, p);
         bool back = !bind[p].scalar && on_host(g, a) && g->ports[p].mode != TKC_IN;
         if (back && !d->ops->read(d, a->tensor.data, bind[p].address, bind_extent(&bind[p]), err)) return false;
     }

@@ -143,8 +143,8 @@ static void solve(Bound *b, int k, int64_t value, int p, int d)
 {
     if (b->dim_param[k] != UNKNOWN) return;
     b->dims[k] = value;
-    b->dim_param[k] = (int8_t)p;
-    b->dim_index[k] = (int8_t)d;
+    b->dim_param[k] = (int16_t)p;
+    b->dim_index[k] = (int16_t)d;
 }
 
 // Where no tensor has a dimension alone, those that have it in an expression and the equations among the guards give it.
@@ -229,7 +229,7 @@ static bool check_strides(const LaunchInfo *info, const BindArg *args, Bound *b,
     for (int p = 0; p < info->nparams; p++) {
         const LaunchParam *want = &info->params[p];
         if (want->kind != PK_TENSOR) continue;
-        for (int d = 0; d < want->rank; d++) b->strides[p * 16 + d] = args[p].stride[d];
+        for (int d = 0; d < want->rank && p < MAX_PARAMS; d++) b->strides[p * 16 + d] = args[p].stride[d];
         int in = want->rank - 1;
         if (in < 0 || want->strided || args[p].dim[in] <= 1 || args[p].stride[in] == 1) continue;
         arg_text(info, args, p, err);
@@ -271,7 +271,9 @@ bool bind_dims(const LaunchInfo *info, const int64_t *given, Bound *b, Buf *err)
 
 bool bind_args(const LaunchInfo *info, BindArg *args, int nargs, Bound *b, Buf *err)
 {
-    memset(b, 0, offsetof(Bound, strides) + sizeof *b->strides * 16 * (size_t)info->nparams);
+    size_t n = (size_t)info->nparams, strided = n < MAX_PARAMS ? n : MAX_PARAMS;
+    memset(b, 0, offsetof(Bound, scalars) + sizeof *b->scalars * n);
+    memset(b->strides, 0, sizeof *b->strides * 16 * strided);
     b->info = info;
     b->args = args;
     b->nargs = nargs;

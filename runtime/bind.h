@@ -26,12 +26,12 @@ typedef struct BindArg {               // what one launch gives for one paramete
 typedef struct Bound {
     const LaunchInfo *info;            // the variant to launch (after bind_variant)
     int64_t dims[MAX_DIMS];
-    int64_t scalars[MAX_PARAMS];
-    int8_t  dim_param[MAX_DIMS], dim_index[MAX_DIMS];   // where a dimension was found; param -1: fixed, -2: not found, -3: by a `where` equation
+    int16_t dim_param[MAX_DIMS], dim_index[MAX_DIMS];   // where a dimension was found; param -1: fixed, -2: not found, -3: by a `where` equation
     BindArg *args;
     int      nargs;
     uint64_t scratch[SCRATCH_KINDS];   // by SCRATCH_*: memory that launches share, one after the other; 0: each has its own
-    int64_t strides[MAX_PARAMS * 16];  // at the end: as many as there are parameters are ever looked at
+    int64_t scalars[MAX_GRAPH_PARAMS]; // at the end: as many as there are parameters are ever looked at
+    int64_t strides[MAX_PARAMS * 16];  // of a kernel's; a graph's tensors are dense
 } Bound;
 
 // Solves dimensions and computes the shapes of absent outputs (their dim and stride are filled in), then checks

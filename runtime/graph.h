@@ -55,7 +55,7 @@ typedef struct Plan {
     uint64_t      scratch[SCRATCH_KINDS];                // the same
     bool          placed;                                // what is kept is there
     uint64_t     *kept;                                  // by value: address in the store, or 0
-    uint64_t      param[MAX_PARAMS];                     // addresses that the launches were prepared for
+    uint64_t      param[MAX_GRAPH_PARAMS];                     // addresses that the launches were prepared for
     bool          prepared;
     DeviceGraph  *device_graph;                          // NULL: launched one by one
     bool          again, apart;                          // it has run so; it cannot be made one
@@ -134,7 +134,7 @@ bool     plan_run(Plan *p, const uint64_t *param, const RunControl *ctl, Buf *er
 bool     plan_as_one(Plan *p, Buf *err);                 // of a plan that is prepared: its launches as one, if the device can
 
 // .. on tensors of the host. The device may not be ready before the plan is: meanwhile results get their memory.
-typedef struct OnHost { BindArg args[MAX_PARAMS]; Bound bound; uint64_t param[MAX_PARAMS]; } OnHost;
+typedef struct OnHost { BindArg args[MAX_GRAPH_PARAMS]; Bound bound; uint64_t param[MAX_GRAPH_PARAMS]; } OnHost;
 bool     graph_wait_for_device(Runtime *rt, const LaunchInfo *head, KernelArg *args, Buf *err);
 bool     plan_run_on_host(Plan *p, OnHost *h, const LaunchInfo *head, KernelArg *args, const RunControl *ctl, Buf *err);
 
@@ -144,7 +144,7 @@ struct Pattern {
     Runtime *rt;
     Arena   *arena;
     TGraph  *graph;                                      // with a recipe
-    TValue   scalars[MAX_PARAMS];                        // that it was run with
+    TValue  *scalars;                       // that it was run with
     int      users;                                      // plans whose graph shares what is the same, and who keeps it
     uint64_t used;
     const Plan *like;                                    // the plan that was made of it last, or NULL

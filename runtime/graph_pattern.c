@@ -19,8 +19,9 @@ enum { OFTEN = 8 };                                      // a graph of the devic
 Pattern *pattern_new(Runtime *rt, TGraph *g, const TValue *scalars, Arena *arena)
 {
     Pattern *p = checked_alloc(sizeof *p);
-    *p = (Pattern){.rt = rt, .arena = arena, .graph = g, .users = 1};
-    memcpy(p->scalars, scalars, sizeof p->scalars);
+    size_t n = (size_t)g->head->nparams;
+    *p = (Pattern){.rt = rt, .arena = arena, .graph = g, .users = 1, .scalars = NEW_N(arena, TValue, n + 1)};
+    memcpy(p->scalars, scalars, sizeof *scalars * n);
     return p;
 }
 

@@ -17,7 +17,7 @@
 
 enum { MAX_PLANS = 32, MAX_PATTERNS = 16 };
 
-typedef struct Planned { int64_t dims[MAX_DIMS]; BindArg scalars[MAX_PARAMS]; Plan *plan; uint64_t used; } Planned;
+typedef struct Planned { int64_t dims[MAX_DIMS]; TValue *scalars; Plan *plan; uint64_t used; } Planned;    // scalars: by parameter
 
 struct GraphExec {
     Runtime    *rt;
@@ -57,7 +57,7 @@ const LaunchInfo *graph_info(const GraphExec *x) { return x->info; }
 void graph_close(GraphExec *x)
 {
     if (!x) return;
-    for (int i = 0; i < x->nplanned; i++) plan_free(x->planned[i].plan);
+    for (int i = 0; i < x->nplanned; i++) plan_free(x->planned[i].plan), free(x->planned[i].scalars);
     plan_free(x->out);
     for (int i = 0; i < x->npatterns; i++) pattern_leave(x->pattern[i]);
     if (x->scratch) arena_free(x->scratch);
@@ -163,10 +163,15 @@ static Plan *plan_by_pattern(GraphExec *x, const Bound *b, const TValue *scalars
     return plan;
 }
 
-static Plan *plan_new(GraphExec *x, const Bound *b, const BindArg *args, Buf *err)
+static TValue *scalars_of(const GraphExec *x, const BindArg *args)
 {
-    TValue scalars[MAX_PARAMS] = {{0}};
-    for (int p = 0; p < x->info->nparams; p++) scalars[p] = (TValue){.tensor = -1, .elem = x->info->params[p].elem, .ival = args[p].ival, .fval = args[p].fval};
+    TValue *at = checked_alloc(sizeof *at * ((size_t)x->info->nparams + 1));
+    for (int p = 0; p < x->info->nparams; p++) at[p] = (TValue){.tensor = -1, .elem = x->info->params[p].elem, .ival = args[p].ival, .fval = args[p].fval};
+    return at;
+}
+
+static Plan *plan_new(GraphExec *x, const Bound *b, const TValue *scalars, Buf *err)
+{
     Plan *p = plan_by_pattern(x, b, scalars);
     return p ? p : plan_elaborated(x, b, scalars, err);
 }
@@ -181,18 +186,19 @@ static Plan *plan_for(GraphExec *x, const Bound *b, const BindArg *args, Buf *er
         if (planned_for(x, p, b, args)) { p->used = x->runs; return p->plan; }
         if (!free_one || p->used < free_one->used) free_one = p;
     }
-    Plan *plan = plan_new(x, b, args, err);
-    if (!plan) return NULL;
+    TValue *scalars = scalars_of(x, args);
+    Plan *plan = plan_new(x, b, scalars, err);
+    if (!plan) return free(scalars), NULL;
     x->made++;
     if (x->nplanned < MAX_PLANS) free_one = &x->planned[x->nplanned++];
     else {
         if (x->last == free_one->plan) x->last = NULL;
         plan_free(x->out);
         x->out = free_one->plan;
+        free(free_one->scalars);
     }
-    *free_one = (Planned){.plan = plan, .used = x->runs};
+    *free_one = (Planned){.plan = plan, .scalars = scalars, .used = x->runs};
     memcpy(free_one->dims, b->dims, sizeof b->dims);
-    memcpy(free_one->scalars, args, sizeof *args * (size_t)x->info->nparams);
     return plan;
 }
 
@@ -212,7 +218,7 @@ bool graph_run(GraphExec *x, KernelArg *args, int nargs, const RunControl *ctl, 
 GraphFailure graph_run_at(GraphExec *x, BindArg *args, const RunControl *ctl, Buf *err)
 {
     Bound   *b = malloc(sizeof *b);                      // bind_args sets what there is of it
-    uint64_t param[MAX_PARAMS];
+    uint64_t param[MAX_GRAPH_PARAMS];
     int      n = x->info->nparams;
     if (!b) ice("out of memory");
     GraphFailure r = bind_args(x->info, args, n, b, err) && bind_overlap(b, err) ? GRAPH_FINE : GRAPH_ARGUMENTS;
@@ -237,7 +243,7 @@ GraphStats graph_stats(const GraphExec *x)
 bool graph_print_plan(GraphExec *x, const SemaValue *values, int nvalues, Buf *out, Buf *err)
 {
     Bound   *b = checked_alloc(sizeof *b);
-    BindArg *args = checked_alloc(sizeof *args * MAX_PARAMS);
+    BindArg *args = checked_alloc(sizeof *args * MAX_GRAPH_PARAMS);
     int64_t  given[MAX_DIMS];
     memset(given, 0xff, sizeof given);
     for (int i = 0; i < nvalues; i++) {

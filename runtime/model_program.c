@@ -98,10 +98,10 @@ void program_close(ModelProgram *p)
 typedef struct Call {
     const ModelProgram *p;
     const OnnxImport *how;
-    KernelArg  args[MAX_PARAMS];
-    HostTensor tensor[MAX_PARAMS];
-    GTensor    in[MAX_PARAMS];         // by input of the graph: what is given
-    bool       own[MAX_PARAMS];        // in[i] is a copy, or tensor[i] has room
+    KernelArg  args[MAX_GRAPH_PARAMS];
+    HostTensor tensor[MAX_GRAPH_PARAMS];
+    GTensor    in[MAX_GRAPH_PARAMS];   // by input of the graph: what is given
+    bool       own[MAX_GRAPH_PARAMS];  // in[i] is a copy, or tensor[i] has room
     int        nin, nout;
 } Call;
 
@@ -173,7 +173,7 @@ static bool give_room(Call *c, Buf *err)
 {
     const Graph *g = c->p->graph;
     char why[256] = "";
-    GTensor known[MAX_PARAMS];
+    GTensor known[MAX_GRAPH_PARAMS];
     memcpy(known, c->in, sizeof known);
     for (int i = 0; i < c->nin; i++)
         if (donation_of(g, i) >= 0) known[i].data = NULL;
@@ -225,7 +225,7 @@ static bool take_results(Call *c, GTensor *outputs, Buf *err)
 static bool open_call(Call *c, Buf *err)
 {
     int have = graph_head(c->p->exec)->nparams;
-    if (c->nin + c->nout > MAX_PARAMS) return buf_printf(err, "a program has at most %d inputs and outputs", MAX_PARAMS), false;
+    if (c->nin + c->nout > MAX_GRAPH_PARAMS) return buf_printf(err, "a program has at most %d inputs and outputs", MAX_GRAPH_PARAMS), false;
     if (c->nin + c->nout != have) return buf_printf(err, "the graph has %d inputs and outputs, the model %d", have, c->nin + c->nout), false;
     for (int i = 0; i < c->nin + c->nout; i++) c->args[i].tensor = &c->tensor[i];
     for (int i = 0; i < c->nin; i++)

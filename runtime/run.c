@@ -171,7 +171,7 @@ bool run_item(Runtime *rt, SemaFile *file, const Node *item, RunArg *args, int n
               const SemaValue *set, int nset, RunResult *result, Buf *err)
 {
     Known      known = {.set = set, .nset = nset};
-    KernelArg *list = checked_alloc(sizeof *list * MAX_PARAMS);
+    KernelArg *list = checked_alloc(sizeof *list * MAX_GRAPH_PARAMS);
     *result = (RunResult){0};
     known.n = args_load(item, args, nargs, err) ? infer_values(item, args, nargs, known.at, MAX_VALUES, err) : -1;
     bool ok = known.n >= 0 && (item->kind == N_graph ? run_graph : run_instance)(rt, file, item, args, nargs, list, &known, result, err);

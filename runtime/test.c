@@ -106,7 +106,7 @@ static bool same_bytes(Run *r, const TStep *s, const KernelArg *first, const Ker
     return true;
 }
 
-typedef struct Again { KernelArg args[MAX_PARAMS]; HostTensor tensor[MAX_PARAMS]; } Again;
+typedef struct Again { KernelArg args[MAX_GRAPH_PARAMS]; HostTensor tensor[MAX_GRAPH_PARAMS]; } Again;
 
 // A second set of what is written: inout tensors as they were, out tensors not made yet.
 static bool duplicate(const TKernel *k, const KernelArg *args, Again *g, Buf *err)
@@ -152,9 +152,9 @@ static bool step_graph(Run *r, const TStep *s)
 {
     const TKernel *k = s->kernel;
     bool       twice = runtime_options(r->rt)->twice && runtime_device(r->rt)->ops != &cuda_ops;
-    KernelArg *args = checked_alloc(sizeof *args * MAX_PARAMS);
+    KernelArg *args = checked_alloc(sizeof *args * MAX_GRAPH_PARAMS);
     Again     *g = twice ? checked_alloc(sizeof *g) : NULL;
-    int        number[MAX_PARAMS];
+    int        number[MAX_GRAPH_PARAMS];
     RunControl ctl = {.junk = FILL_NAN, .junk_seed = 0x5eed0001, .notes = twice ? &r->notes : NULL};
     RunControl again = {.junk = FILL_INF, .junk_seed = 0x5eed0002};
     memset(number, 0xff, sizeof number);

@@ -137,7 +137,7 @@ void runtime_serves(Runtime *rt, SemaFile *file);
 
 // ---- run.c ---------------------------------------------------------------------------------------
 
-typedef struct RunResult { int n; struct { Sym name; ParamMode mode; HostTensor tensor; const char *saved; } out[MAX_PARAMS]; Buf notes; ProfileText profile; } RunResult;
+typedef struct RunResult { int n; struct { Sym name; ParamMode mode; HostTensor tensor; const char *saved; } out[MAX_GRAPH_PARAMS]; Buf notes; ProfileText profile; } RunResult;
 
 // `notes` are lines that people may want to see: gathers out of range, found on eval.
 // Instantiates a kernel, or elaborates a graph, with what the arguments say of its dimensions and types, runs it, saves `out=file.npy`.

@@ -302,7 +302,7 @@ static bool check_where(Grapher *g, const LaunchCall *l) {
 static Ent results_of(Grapher *g, Span at) {
     Check *c = g->c;
     Level *l = g->level;
-    Ent outs[MAX_PARAMS];
+    Ent *outs = NEW_N(c->a, Ent, l->nresults + 1);
     for (int i = 0; i < l->nresults; i++) {
         outs[i] = l->results[i].value;
         if (outs[i].kind == EN_void || outs[i].kind == EN_error) return ent_error(c);

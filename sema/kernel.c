@@ -449,9 +449,10 @@ static void scalar_param(Check *c, const Node *p, int i, LaunchParam *lp) {
 static void bind_params(Check *c, const Node *kernel) {
     const Node *ps = kernel->kid[1];
     int n = ps ? (int)ps->nkid : 0;
-    if (n > MAX_PARAMS) {
-        report(c, E_too_many, ps->span, MAX_PARAMS, "parameters");
-        n = MAX_PARAMS;
+    int most = kernel->kind == N_graph ? MAX_GRAPH_PARAMS : MAX_PARAMS;
+    if (n > most) {
+        report(c, E_too_many, ps->span, most, "parameters");
+        n = most;
     }
     c->k->nparams = n;
     c->k->params = NEW_N(c->a, LaunchParam, n + 1);

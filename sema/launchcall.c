@@ -96,7 +96,7 @@ bool launch_generics(Check *c, LaunchCall *l) {
 bool launch_args(Check *c, LaunchCall *l, EvalArg eval_arg, void *ctx) {
     const Node *ps = l->item->kid[1], *n = l->call;
     int np = ps ? (int)ps->nkid : 0, nargs = (int)n->nkid - 3, want = 0, next = 0, *given = NEW_N(c->a, int, np + 1);
-    bool ok = np <= MAX_PARAMS, named = false;
+    bool ok = np <= (l->item->kind == N_graph ? MAX_GRAPH_PARAMS : MAX_PARAMS), named = false;
     for (int i = 0; i < np && ok; i++) want += !(ps->kid[i]->flags & PARAM_OUT);
     for (int i = 0; i < nargs && ok; i++) {
         const Node *a = n->kid[3 + i];

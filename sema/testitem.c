@@ -71,7 +71,7 @@ static Ent eval_arg(void *t, const Node *n) { return test_eval(t, n); }
 // The tensors that a launch makes; those that it updates, if there are no others.
 static Ent launch_results(Tester *t, const LaunchCall *l, const TKernel *k, const Ent *dim, TStep *s) {
     Check *c = t->c;
-    Ent outs[MAX_PARAMS], inout[MAX_PARAMS];
+    Ent *outs = NEW_N(c->a, Ent, k->nparams + 1), *inout = NEW_N(c->a, Ent, k->nparams + 1);
     int n = 0, inouts = 0;
     s->nargs = k->nparams;
     s->result = t->test->ntensors;

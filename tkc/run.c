@@ -7,7 +7,7 @@
 #include "tkc/tkc.h"
 #include "tkc/values.h"
 
-enum { MAX_ARGS = 2 * MAX_PARAMS };
+enum { MAX_ARGS = 2 * MAX_GRAPH_PARAMS };
 
 typedef struct Run {
     const Options *opt;
