@@ -49,8 +49,10 @@ static void add(Work *w, double k, LExpr of, bool most) {
     w->at[i].k += k;
 }
 
+static bool is_number(LExpr x) { return x.n == 1 && x.at->op == L_CONST; }
+
 static void times(Count *c, double *k, LExpr *of, LExpr x) {
-    if (x.n == 1 && x.at->op == L_CONST) { *k *= (double)x.at->arg; return; }
+    if (is_number(x)) { *k *= (double)x.at->arg; return; }
     *of = of->n ? launch_join(c->f->arena, L_MUL, *of, x) : x;
 }
 
@@ -65,7 +67,7 @@ static bool at_most(Count *c, const Val *v, LExpr *out) {       // v, or somethi
 }
 
 static LExpr length(Count *c, LExpr lo, LExpr hi) {
-    return lo.n == 1 && lo.at->op == L_CONST && lo.at->arg == 0 ? hi : launch_join(c->f->arena, L_SUB, hi, lo);
+    return is_number(lo) && lo.at->arg == 0 ? hi : launch_join(c->f->arena, L_SUB, hi, lo);
 }
 
 static bool length_of(Count *c, const Val *lo, const Val *hi, LExpr *out) {
@@ -198,10 +200,12 @@ static void count_bytes(Count *c) {
         double k = (double)elem_bytes(l->params[p].elem), one = 1;
         LExpr size = {0};
         for (int d = 0; d < l->params[p].rank; d++) times(c, &one, &size, l->params[p].dim[d]);
+        LExpr all = size.n ? launch_join_const(c->f->arena, L_MUL, size, (int64_t)one) : launch_const(c->f->arena, (int64_t)one);
         for (int way = 0; way < 2; way++) {
             const Touch *t = &c->touch[p][way];
-            if (t->whole || (t->asked.n && !size.n)) add(&c->bytes, k * one, size, false);
-            else if (t->asked.n) add(&c->bytes, k * one, launch_join(c->f->arena, L_MIN, size, t->asked), t->most);
+            if (t->whole) add(&c->bytes, k * one, size, false);
+            else if (is_number(t->asked) && is_number(all)) add(&c->bytes, k * (double)(t->asked.at->arg < all.at->arg ? t->asked.at->arg : all.at->arg), size, t->most);
+            else if (t->asked.n) add(&c->bytes, k, launch_join(c->f->arena, L_MIN, all, t->asked), t->most);
         }
     }
 }
