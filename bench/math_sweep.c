@@ -29,6 +29,7 @@
 #include "bench/math_gpu.h"
 #include "lang/number.h"
 #include "lower/math.h"
+#include "tests/lower/math_exact.h"
 
 enum { MAX_THREADS = 64 };
 
@@ -47,48 +48,6 @@ typedef struct Job {
     bool      bits;
     Tally     tally;
 } Job;
-
-static double exact32(MathFn fn, double x, double y)
-{
-    switch (fn) {
-    case MATH_exp:     return exp(x);
-    case MATH_exp2:    return exp2(x);
-    case MATH_log:     return log(x);
-    case MATH_log2:    return log2(x);
-    case MATH_sqrt:    return sqrt(x);
-    case MATH_rsqrt:   return 1 / sqrt(x);
-    case MATH_recip:   return 1 / x;
-    case MATH_div:     return x / y;
-    case MATH_sin:     return sin(x);
-    case MATH_cos:     return cos(x);
-    case MATH_tanh:    return tanh(x);
-    case MATH_erf:     return erf(x);
-    case MATH_sigmoid: return 1 / (1 + exp(-x));
-    case MATH_FN_COUNT: break;
-    }
-    return 0;
-}
-
-static long double exact64(MathFn fn, long double x, long double y)
-{
-    switch (fn) {
-    case MATH_exp:     return expl(x);
-    case MATH_exp2:    return exp2l(x);
-    case MATH_log:     return logl(x);
-    case MATH_log2:    return log2l(x);
-    case MATH_sqrt:    return sqrtl(x);
-    case MATH_rsqrt:   return 1 / sqrtl(x);
-    case MATH_recip:   return 1 / x;
-    case MATH_div:     return x / y;
-    case MATH_sin:     return sinl(x);
-    case MATH_cos:     return cosl(x);
-    case MATH_tanh:    return tanhl(x);
-    case MATH_erf:     return erfl(x);
-    case MATH_sigmoid: return 1 / (1 + expl(-x));
-    case MATH_FN_COUNT: break;
-    }
-    return 0;
-}
 
 static uint64_t scramble(uint64_t x)
 {
@@ -191,7 +150,7 @@ static void *sweep32(void *arg)
         else if (!math_gpu_run(j->gpu, j->fn, MT_F32, j->mode, x, two ? y : NULL, out, n)) abort();
         for (size_t i = 0; i < n; i++)
             {
-            double exact = exact32(j->fn, x[i], y[i]);
+            double exact = exact_for_f32(j->fn, x[i], y[i]);
             if (j->mode == MATH_FAST && flushed(x[i], two ? y[i] : 1, exact)) continue;
             judge32(&j->tally, out[i], exact, f32_bits(x[i]));
         }
@@ -220,7 +179,7 @@ static void *sweep64(void *arg)
         if (!j->gpu) math_host_f64(j->fn, j->mode, x, two ? y : NULL, out, n);
         else if (!math_gpu_run(j->gpu, j->fn, MT_F64, j->mode, x, two ? y : NULL, out, n)) abort();
         for (size_t i = 0; i < n; i++)
-            judge64(&j->tally, out[i], exact64(j->fn, x[i], y[i]), f64_bits(x[i]));
+            judge64(&j->tally, out[i], exact_for_f64(j->fn, x[i], y[i]), f64_bits(x[i]));
         if (!j->bits) continue;
         math_host_f64(j->fn, j->mode, x, two ? y : NULL, host, n);
         for (size_t i = 0; i < n; i++)

@@ -12,50 +12,9 @@
 
 #include "lang/number.h"
 #include "lower/math.h"
+#include "tests/lower/math_exact.h"
 
 enum { N = 4096 };
-
-static double exact(MathFn fn, double x, double y)
-{
-    switch (fn) {
-    case MATH_exp:     return exp(x);
-    case MATH_exp2:    return exp2(x);
-    case MATH_log:     return log(x);
-    case MATH_log2:    return log2(x);
-    case MATH_sqrt:    return sqrt(x);
-    case MATH_rsqrt:   return 1 / sqrt(x);
-    case MATH_recip:   return 1 / x;
-    case MATH_div:     return x / y;
-    case MATH_sin:     return sin(x);
-    case MATH_cos:     return cos(x);
-    case MATH_tanh:    return tanh(x);
-    case MATH_erf:     return erf(x);
-    case MATH_sigmoid: return 1 / (1 + exp(-x));
-    case MATH_FN_COUNT: break;
-    }
-    return 0;
-}
-
-static long double exact_long(MathFn fn, long double x, long double y)
-{
-    switch (fn) {
-    case MATH_exp:     return expl(x);
-    case MATH_exp2:    return exp2l(x);
-    case MATH_log:     return logl(x);
-    case MATH_log2:    return log2l(x);
-    case MATH_sqrt:    return sqrtl(x);
-    case MATH_rsqrt:   return 1 / sqrtl(x);
-    case MATH_recip:   return 1 / x;
-    case MATH_div:     return x / y;
-    case MATH_sin:     return sinl(x);
-    case MATH_cos:     return cosl(x);
-    case MATH_tanh:    return tanhl(x);
-    case MATH_erf:     return erfl(x);
-    case MATH_sigmoid: return 1 / (1 + expl(-x));
-    case MATH_FN_COUNT: break;
-    }
-    return 0;
-}
 
 static int64_t rank32(float x)
 {
@@ -93,9 +52,9 @@ static void check32(MathFn fn, MathMode mode, const float *x, const float *y, si
     static float out[N];
     math_host_f32(fn, mode, x, y, out, n);
     for (size_t i = 0; i < n; i++)
-        if (!good32(fn, out[i], exact(fn, x[i], y ? y[i] : 0), floats))
+        if (!good32(fn, out[i], exact_for_f32(fn, x[i], y ? y[i] : 0), floats))
             fail_msg("%s(%a, %a) = %a, not %a", math_fns[fn].name, x[i], y ? y[i] : 0, out[i],
-                     exact(fn, x[i], y ? y[i] : 0));
+                     exact_for_f32(fn, x[i], y ? y[i] : 0));
 }
 
 static uint64_t scramble(uint64_t x)
@@ -150,7 +109,7 @@ static void f64_within_the_table(void **state)
             }
             math_host_f64((MathFn)f, MATH_DEFAULT, x, two ? y : NULL, out, N);
             for (size_t i = 0; i < N; i++)
-                if (!good64((MathFn)f, out[i], exact_long((MathFn)f, x[i], y[i]), math_fns[f].ulp64))
+                if (!good64((MathFn)f, out[i], exact_for_f64((MathFn)f, x[i], y[i]), math_fns[f].ulp64))
                     fail_msg("%s(%a, %a) = %a", math_fns[f].name, x[i], y[i], out[i]);
         }
 }
@@ -208,9 +167,9 @@ static void f64_special_values(void **state)
         if (math_fns[f].args != 1) continue;
         math_host_f64((MathFn)f, MATH_DEFAULT, x, NULL, out, n);
         for (size_t i = 0; i < n; i++)
-            if (!good64((MathFn)f, out[i], exact_long((MathFn)f, x[i], 0), math_fns[f].ulp64))
+            if (!good64((MathFn)f, out[i], exact_for_f64((MathFn)f, x[i], 0), math_fns[f].ulp64))
                 fail_msg("%s(%a) = %a, not %La", math_fns[f].name, x[i], out[i],
-                         exact_long((MathFn)f, x[i], 0));
+                         exact_for_f64((MathFn)f, x[i], 0));
     }
 }
 
@@ -233,7 +192,7 @@ static void fast_is_near(void **state)
         for (int up = -1; up <= 1; up++) {
             math_host_nudged_f32(cases[c].fn, MATH_FAST, x, NULL, out, N, (MathNudge){0, up});
             for (int i = 0; i < N; i++) {
-                double want = exact(cases[c].fn, x[i], 0);
+                double want = exact_for_f32(cases[c].fn, x[i], 0);
                 double room = fabs(want) * cases[c].relative * 2 + cases[c].absolute;
                 if (fabs(out[i] - want) > room)
                     fail_msg("fast %s(%a) = %a, not %a", math_fns[cases[c].fn].name, x[i], out[i], want);
