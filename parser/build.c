@@ -350,6 +350,12 @@ Node *make_assign(Parser *p, Nodes targets, Token op, Node *value, Token end)
     return n;
 }
 
+// An item that was given up keeps its name, so that nobody is told that there is none.
+Node *make_lost(Parser *p, Token bad)
+{
+    return p->lost.kind ? make_named(p, N_error_stmt, bad.span, p->lost, 0) : NULL;
+}
+
 Node *make_effect(Parser *p, Node *value, Token end)
 {
     if (value->kind != N_call && value->kind != N_with) {

@@ -117,7 +117,7 @@ item(A) ::= GRAPH(B) name(C) generics(D) LPAREN params(E) RPAREN results(F) head
 item(A) ::= TEST(B) STRING(C) cases(D) block(E).    { A = make_test(p, B, C, D, make_body(p, E)); }
 item(A) ::= TUNE(B) name(C) LBRACE tuneitems(D) RBRACE(E).
                                                     { A = make_list(p, N_tune, span_join(B.span, E.span), D); A->sym = token_sym(p, C); A->name_span = C.span; }
-item(A) ::= BAD.                                    { A = NULL; }
+item(A) ::= BAD(B).                                 { A = make_lost(p, B); }
 
 name(A) ::= NAME(B).                                { A = B; }
 

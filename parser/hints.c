@@ -193,14 +193,10 @@ static const Habit habits[] = {
     {"ANY",    "with",  "`with` follows a launch: `matmul(a, b) with (warps = 4)`"},
     {"ANY",    "..",    "a range stands after `in`, or is named first: `let n = lo .. hi by B;`"},
     {"ANY",    "by",    "a range stands after `in`, or is named first: `let n = lo .. hi by B;`"},
-    {"NAME",   "if",    "a choice is written `c ? a : b`"},
-    {")",      "if",    "a choice is written `c ? a : b`"},
-    {"]",      "if",    "a choice is written `c ? a : b`"},
-    {"=",      "if",    "a choice is written `c ? a : b`"},
-    {"return", "if",    "a choice is written `c ? a : b`"},
     {"..",     "=",     "a range ends before its second bound: `0 .. n + 1` has n in it"},
     {"float",  "*",     "a pointer's type is `*f32`, a tensor's `f32[M, N]`"},
     {"float",  "NAME",  "values are named with `let x = ...;`"},
+    {"over",   "ANY",   "axes go by their names: `sum(x over n)`"},
     {"ANY",    "step",  "a range's step is `by 32`"},
     {"<<",     "<",     "a launch is `h = f(x);` in a graph or a test: the kernel's own grid says how many programs there are"},
     {":",      "[",     "a tensor's type is `f32[M, N]`"},
@@ -252,19 +248,21 @@ static bool hint_foreign(const Parser *p, Diag *d, const Token *before, const To
 // `retrun x;`, `kernl f(...)`: a word that begins a statement or an item and is nearly a keyword.
 static bool hint_misspelled(const Parser *p, Diag *d, const Token *before, const Token *here)
 {
-    const Token *word = here->kind == T_NAME && here->flags & TOKEN_FIRST ? here : before;
+    bool after_head = here->kind == T_NAME && before && before->kind == T_RPAREN && grammar_accepts(p->grammar, (int[]){T_GRID}, 1);
+    const Token *word = here->kind == T_NAME && (here->flags & TOKEN_FIRST || after_head) ? here : before;
     if (!word || word->kind != T_NAME) return false;
     const Token *ahead = word > p->tokens.at ? word - 1 : NULL;
-    bool begins = !ahead || word->flags & TOKEN_FIRST || ahead->kind == T_SEMI || ahead->kind == T_LBRACE || ahead->kind == T_RBRACE;
+    bool begins = !ahead || after_head || word->flags & TOKEN_FIRST || ahead->kind == T_SEMI || ahead->kind == T_LBRACE || ahead->kind == T_RBRACE;
     Str text = token_text(p, *word);
     if (!begins || text.n < 2 || text.n > 12) return false;
     char spelled[16];
     memcpy(spelled, text.p, text.n);
     spelled[text.n] = 0;
-    for (int k = T_IMPORT; k <= T_ELSE; k++) {
+    bool head = grammar_accepts(p->grammar, (int[]){T_GRID}, 1) && word == here;
+    for (int k = T_IMPORT; k <= T_GRID; k++) {
         const TokenInfo *info = &token_info[k];
         bool at_items = p->open.n == 0;
-        if (info->cls != (at_items ? TC_ITEM : TC_STMT) && !(k == T_ELSE && !at_items)) continue;
+        if (head ? k != T_GRID && k != T_WHERE : info->cls != (at_items ? TC_ITEM : TC_STMT) && !(k == T_ELSE && !at_items)) continue;
         int distance = edit_distance(spelled, info->spelling);
         if (distance > (strlen(info->spelling) >= 6 ? 2 : 1)) continue;
         diag_help(d, "is `%s` meant?", info->spelling);
@@ -285,7 +283,7 @@ static bool at_cast(const Parser *p, const Token *here)
 {
     const Token *type = here - p->tokens.at >= 3 ? here - 2 : NULL;
     return type && here[-1].kind == T_RPAREN && type->kind == T_NAME && type[-1].kind == T_LPAREN &&
-           (elem_by_name(token_text(p, *type)) != EL_none || foreign_spelling(token_text(p, *type)));
+           (elem_by_name(token_text(p, *type)) != EL_none || foreign_spelling(token_text(p, *type)) || token_is(p, type, "float"));
 }
 
 static bool hint_special(const Parser *p, Diag *d, const Token *before, const Token *here)
@@ -312,6 +310,30 @@ static bool hint_special(const Parser *p, Diag *d, const Token *before, const To
     bool names = here->kind == T_LET || here->kind == T_VAR || (here->kind == T_NAME && token_is(p, here, "const"));
     if (names && p->open.n == 0 && grammar_accepts(p->grammar, (int[]){T_KERNEL}, 1)) {
         diag_help(d, "a number that several items share is what a function gives: `fn width() = 64;`, then `width()`");
+        return true;
+    }
+    if (here->kind == T_IF && !(here->flags & TOKEN_FIRST)) {
+        diag_help(d, "a choice is written `c ? a : b`");
+        return true;
+    }
+    if (here->kind != T_NAME && grammar_accepts(p->grammar, (int[]){T_IN}, 1) && here - p->tokens.at >= 3 && here[-2].kind == T_LPAREN && token_is(p, here - 3, "grid")) {
+        diag_help(d, "a grid is made of ranges that have names: `grid (n in N by 256)`");
+        return true;
+    }
+    if (here->kind == T_WHERE && grammar_accepts(p->grammar, &open, 1) && grammar_accepts(p->grammar, (int[]){T_ASSIGN}, 1)) {
+        diag_help(d, "conditions of a function stand in its body: `static_assert(c, \"why\");`, or `assert` for what is known at run time");
+        return true;
+    }
+    if (here->kind == T_COLON && grammar_accepts(p->grammar, &open, 1)) {
+        diag_help(d, "what belongs together stands in braces: `{ ... }`");
+        return true;
+    }
+    if (here->kind == T_ASSIGN && grammar_accepts(p->grammar, (int[]){T_RBRACKET}, 1)) {
+        diag_help(d, "what is read outside of the tensor is 0, or stands behind the index: `x[i] else 1`");
+        return true;
+    }
+    if (here->kind == T_STRING && before && before->kind == T_NAME && here->flags & TOKEN_GLUED) {
+        diag_help(d, "texts have no prefix, and no values in them: `print(\"x is\", x)`");
         return true;
     }
     if (here->kind == T_COLON && grammar_accepts(p->grammar, (int[]){T_RBRACKET}, 1)) {

@@ -50,6 +50,7 @@ typedef struct Parser {
     VEC(uint8_t) open;           // kinds of the brackets open at this point
     VEC(uint32_t) bars;          // how many brackets were open at each `|` whose domain is still open
     int      errors;             // syntax errors reported
+    Token    lost;               // the name of the item being given up, if it has one
     bool     stop;               // read no further: too many of them, or nested too deeply
 } Parser;
 
@@ -98,6 +99,7 @@ Node *make_block(Parser *p, Token open, Nodes stmts, Node *value, Token close);
 Node *make_body(Parser *p, Node *block);                           // a block of statements: no value at its end
 Node *make_range(Parser *p, Node *lo, Node *hi, Node *by);
 Node *make_assign(Parser *p, Nodes targets, Token op, Node *value, Token end);
+Node *make_lost(Parser *p, Token bad);
 Node *make_effect(Parser *p, Node *value, Token end);
 Node *make_expect(Parser *p, Token start, Node *left, Node *right, Nodes tolerances, Token end);
 Node *make_let(Parser *p, Token start, Nodes names, Node *value, Token end);

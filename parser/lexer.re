@@ -70,6 +70,13 @@ static bool is_unknown(char c)
     return u >= 0x7f || (u < 0x20 && !(u == '\t' || u == '\n' || u == '\r')) || (u && strchr("@'`#\\$", u));
 }
 
+// U+FF01 to U+FF5E are ASCII, as wide as Chinese characters.
+static char full_width(const char *p)
+{
+    int code = ((unsigned char)p[0] & 15) << 12 | ((unsigned char)p[1] & 63) << 6 | ((unsigned char)p[2] & 63);
+    return code >= 0xff01 && code <= 0xff5e ? (char)(code - 0xfee0) : 0;
+}
+
 static void report_unknown(Lexer *l, const char *p, const char *end)
 {
     size_t n = (size_t)(end - p), chars = 0;
@@ -87,6 +94,12 @@ static void report_unknown(Lexer *l, const char *p, const char *end)
         diag_help(d, "%s", known_bad[i].help);
         known = true;
         if (known_bad[i].instead && k == n) diag_fix(d, at, known_bad[i].instead);
+    }
+    char narrow = n == 3 ? full_width(p) : 0;
+    if (narrow) {
+        diag_help(d, "this is a full-width character; the ASCII one is meant");
+        diag_fix(d, at, arena_printf(session_arena(l->s), "%c", narrow));
+        known = true;
     }
     if (!known && (unsigned char)*p >= 0x80) diag_help(d, "outside of strings and comments everything is ASCII");
     l->flags |= TOKEN_QUIET;

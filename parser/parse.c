@@ -42,6 +42,17 @@ static bool begins_item(const Tokens *t, uint32_t i)
     return k == T_KERNEL || k == T_FN || k == T_TUNE || k == T_GRAPH ? word : (k == T_TEST || k == T_IMPORT) && next == T_STRING;
 }
 
+// The name that the item around token i has, if it has got that far.
+static Token item_name(const Tokens *t, uint32_t i)
+{
+    for (uint32_t j = i + 1; j-- > 0;) {
+        if (!begins_item(t, j)) continue;
+        bool named = j < i && (t->at[j].kind == T_FN || t->at[j].kind == T_KERNEL || t->at[j].kind == T_GRAPH);
+        return named ? t->at[j + 1] : (Token){0};
+    }
+    return (Token){0};
+}
+
 // An item whose first word is wrong: `kernl f(...)` on a line of its own, after the end of something.
 static bool may_begin_item(const Tokens *t, uint32_t i)
 {
@@ -143,6 +154,7 @@ static uint32_t give_up(Parser *p, uint32_t i, bool again)
     int bad = T_BAD;
     while (!grammar_accepts(p->grammar, &bad, 1))
         if (!grammar_drop(p->grammar)) ice("the grammar takes BAD nowhere");
+    p->lost = in_block ? (Token){0} : item_name(&p->tokens, i);
     Pos lo = t->span.lo, hi = next > i ? p->tokens.at[next - 1].span.hi : lo;
     TkParse(p->grammar, T_BAD, (Token){T_BAD, 0, {lo, hi}}, p);
     if (again && next == i) ice("no way on from a token that recovery stopped at");

@@ -192,8 +192,9 @@ static bool demand_fits(Check *c, const Range *r, TExpr *lo, TExpr *hi) {
     return true;
 }
 
-// hi = lo + number, as in `4 * i .. 4 * i + 4`.
+// hi = lo + number, as in `4 * i .. 4 * i + 4`: of any integer type.
 static bool constant_length(const TExpr *lo, const TExpr *hi, int64_t *n) {
+    if (lo->kind == TX_cast && hi->kind == TX_cast && elem_is_int(lo->kid[0]->type.elem)) return constant_length(lo->kid[0], hi->kid[0], n);
     if (lo->kind == TX_const && hi->kind == TX_const) return !__builtin_sub_overflow(hi->ival, lo->ival, n);
     if (hi->kind != TX_binary || hi->op != OP_add) return false;
     const TExpr *k = hi->kid[1], *base = hi->kid[0];
@@ -210,12 +211,15 @@ Ent range_axis(Check *c, Sym name, const Node *n) {
     Range r;
     if (!range_eval(c, n, &r)) return ent_error(c);
     if (!name) name = sym(c->s, "range");
-    TExpr *lo = keep_simple(c, bound(c, r.lo, r.span), name, r.span);
-    TExpr *hi = keep_simple(c, bound(c, r.hi, r.span), name, r.span);
-    int64_t extent = r.step;
+    int64_t extent = r.step, length = 0;
+    TExpr *lo = bound(c, r.lo, r.span), *hi = bound(c, r.hi, r.span);
+    bool known = constant_length(lo, hi, &length);
+    lo = keep_simple(c, lo, name, r.span);
+    hi = known && lo->kind != TX_const ? index_op(c, OP_add, lo, tx_const_int(c, length, EL_index, r.span), r.span) : keep_simple(c, hi, name, r.span);
     if (r.by) {
         if (!demand_fits(c, &r, lo, hi)) return ent_error(c);
-    } else if (constant_length(lo, hi, &extent)) {
+    } else if (known) {
+        extent = length;
         if (extent < 0) extent = 0;
         if (!extent_ok(c, extent, r.span)) return ent_error(c);
     } else {
@@ -239,6 +243,7 @@ Ent as_axis(Check *c, Ent e, Span at) {
     Diag *d = report(c, E_not_axis, at, ent_text(c, e));
     if (e.dim > 0) diag_help(d, "`:%s` is the axis of that dimension", c->k->dims[e.dim - 1].name->s);
     else if (e.kind == EN_type) diag_help(d, "element types stand in `<>`: `zeros<%s>(n)`", elem_name(e.elem));
+    else if (e.kind == EN_tuple) diag_help(d, "axes are arguments of their own: `zeros(m, n)`");
     else if (e.kind == EN_float) diag_help(d, "a value comes before the axes: `full(%g, n)`", e.f);
     else if (e.kind == EN_int) diag_help(d, "make one: `let n = 0 .. %lld`", (long long)e.i);
     else if (e.kind == EN_value && e.x->kind == TX_var) diag_help(d, "a range without `by` gives a scalar index; `%.*s in ... by 16` makes an axis", (int)name.n, name.p);

@@ -756,11 +756,35 @@ static bool takes_name(const Builtin *b, Sym name) {
 
 static void help_over(Diag *d, const Builtin *b) { diag_help(d, "axes stand after `over`: `%s(%s over n)`", b->name, b->lo == 1 ? "x" : "a, b"); }
 
+// Arguments that such functions have in other languages.
+static const struct { const char *name, *help; } foreign_args[] = {
+    {"mask",           "outside of its tensor `x[i]` reads 0, or v as `x[i] else v`; pointers have `where = c`"},
+    {"boundary_check", "every index is checked: outside of its tensor `x[i]` reads 0"},
+    {"keepdims",       "tiles align by their axes: nothing has to be kept for that"},
+    {"keepdim",        "tiles align by their axes: nothing has to be kept for that"},
+    {"keep_dims",      "tiles align by their axes: nothing has to be kept for that"},
+    {"return_indices", "`argmax(x over n)` and `argmin(x over n)` give the place"},
+    {"allow_tf32",     "write `prec = tf32`, `tf32x3` or `ieee`"},
+    {"input_precision", "write `prec = tf32`, `tf32x3` or `ieee`"},
+    {"acc",            "write `acc += dot(a, b over k)`"},
+    {"out_dtype",      "convert the result: `dot(a, b over k) as bf16`"},
+};
+
+static bool help_foreign_arg(Diag *d, Sym name) {
+    for (size_t i = 0; i < sizeof foreign_args / sizeof *foreign_args; i++) {
+        if (strcmp(foreign_args[i].name, name->s) != 0) continue;
+        diag_help(d, "%s", foreign_args[i].help);
+        return true;
+    }
+    return false;
+}
+
 static bool args_ok(Check *c, const Call *k) {
     const Builtin *b = k->b;
     for (int i = 0; i < k->n; i++) {
         if (k->args[i].name && !takes_name(b, k->args[i].name)) {
             Diag *d = report(c, E_argument_name, k->args[i].span, b->name, k->args[i].name->s);
+            if (help_foreign_arg(d, k->args[i].name)) return false;
             if (b->flags & OVER) help_over(d, b);
             if (b->flags & TYPED) diag_help(d, "the element type stands in `<>`: `%s<f16>(...)`", b->name);
             return false;

@@ -12,12 +12,22 @@
 typedef struct Loaded { const char *path; Scope *own; } Loaded;
 typedef struct Loader { SemaFile *f; Check *c; VEC(Loaded) files; Scope *prelude; } Loader;
 
+// Names in `<>`, or parameters: each once. (A parameter of a kernel may have the name of a dimension: its instances look.)
+static void each_once(Session *s, const Node *list) {
+    for (uint32_t i = 1; list && i < list->nkid; i++) {
+        const Node *a = list->kid[i], *b = NULL;
+        for (uint32_t j = 0; a->sym && j < i && !b; j++) b = list->kid[j]->sym == a->sym ? list->kid[j] : NULL;
+        if (b) diag_label(diag(s, E_redefined, name_at(a), a->sym->s), name_at(b), "first here");
+    }
+}
+
 static Scope *load_items(Loader *l, Node *file, const char *path, bool main, int depth);
 
 static void add_fn(Loader *l, Scope *sc, const Node *n, Scope *env) {
     Bind *b = scope_find_here(sc, n->sym);
     FnItem *item = NEW(l->c->a, FnItem);
     *item = (FnItem){.node = n, .env = env};
+    if (b && b->ent.kind == EN_error) return;             // an overload that was given up stands before it
     if (b && b->ent.kind == EN_fn) {
         FnItem *last = b->ent.fn;
         while (last->next) last = last->next;
@@ -34,6 +44,7 @@ static void add_fn(Loader *l, Scope *sc, const Node *n, Scope *env) {
 
 static void add_kernel(Loader *l, Scope *sc, const Node *n, EntKind kind) {
     Bind *b = scope_find_here(sc, n->sym);
+    if (b && b->ent.kind == EN_error) return;
     if (b) {
         Diag *d = diag(l->f->s, E_redefined, name_at(n), n->sym->s);
         diag_label(d, b->span, "first here");
@@ -123,6 +134,8 @@ static Scope *load_items(Loader *l, Node *file, const char *path, bool main, int
     for (uint32_t i = 0; file && i < file->nkid; i++) {      // its own items first: files may import each other
         const Node *n = file->kid[i];
         if (!n) continue;
+        if (n->kind == N_fn || n->kind == N_kernel || n->kind == N_graph) each_once(l->f->s, n->kid[0]);
+        if (n->kind == N_fn) each_once(l->f->s, n->kid[1]);
         if (n->kind == N_fn && n->sym) {
             add_fn(l, own, n, own);
             if (main) vec_push(c->a, &l->f->fns, n);
@@ -132,6 +145,8 @@ static Scope *load_items(Loader *l, Node *file, const char *path, bool main, int
         } else if (n->kind == N_graph && n->sym) {
             add_kernel(l, own, n, EN_graph);
             if (main) vec_push(c->a, &l->f->graphs, n);
+        } else if (n->kind == N_error_stmt && n->sym && !scope_find_here(own, n->sym)) {
+            scope_bind(c, own, n->sym, (Ent){.kind = EN_error}, n->span);
         } else if (n->kind == N_tune) {
             FnItem item = {.node = n, .env = own};
             vec_push(c->a, &l->f->tunes, item);

@@ -198,18 +198,6 @@ static const SemaValue *value_set(const LaunchCall *l, Sym name) {
     return NULL;
 }
 
-static bool check_set(Grapher *g, const LaunchCall *l) {
-    const Node *gs = l->item->kid[0];
-    for (int i = 0; i < l->nset; i++) {
-        bool found = false;
-        for (uint32_t k = 0; gs && k < gs->nkid; k++) found = found || strcmp(gs->kid[k]->sym->s, l->set[i].name) == 0;
-        if (found) continue;
-        report(g->c, E_generic_unknown, l->call->span, l->item->sym->s, arena_printf(g->c->a, "`%s`", l->set[i].name));
-        return false;
-    }
-    return true;
-}
-
 // `<>` names: set by the call, learned from its tensors, or their defaults.
 static bool bind_generics(Grapher *g, const LaunchCall *l) {
     Check *c = g->c;
@@ -319,7 +307,7 @@ static Ent inline_graph(Grapher *g, LaunchCall *l) {
     Frame *frame = NEW(c->a, Frame);
     *frame = (Frame){.up = c->frame, .fn = l->item, .call = l->call->span, .name = l->item->sym};
     c->scope = scope_new(c, item_scope(g->f, l->item));
-    bool fine = check_set(g, l) && bind_generics(g, l);
+    bool fine = bind_generics(g, l);
     bind_learned(g, l);
     fine = fine && bind_args(g, l) && check_where(g, l);
     Ent r = ent_error(c);

@@ -21,6 +21,7 @@ static TExpr *not_a_value(Check *c, Ent e, Span at) {
     Diag *d = report(c, E_not_value, at, ent_text(c, e));
     if (e.kind == EN_tensor) diag_help(d, "read it with an index: `%s[...]`", e.tensor->name ? e.tensor->name->s : "x");
     if (e.kind == EN_fn || e.kind == EN_lambda || e.kind == EN_builtin) diag_help(d, "call it");
+    if (e.kind == EN_void) diag_help(d, "a function gives what stands in its `return`: `return x;`");
     if (e.kind == EN_tuple) diag_help(d, "name each of its values: `let a, b = ...;`");
     return NULL;
 }

@@ -45,6 +45,19 @@ static void note_order(Check *c, const TensorRef *t, const Ent *idx, Span at) {
     }
 }
 
+// `x[m, -1]`, which is not the last, or `x[4]` of four.
+static void note_outside(Check *c, const TensorRef *t, const Ent *idx, const Node *n) {
+    for (int i = 0; i < t->rank && !t->view; i++) {
+        bool known = t->dim[i].kind == EN_int;
+        if (idx[i].kind != EN_int || (idx[i].i >= 0 && !(known && idx[i].i >= t->dim[i].i))) continue;
+        const char *size = known ? arena_printf(c->a, ", which has %lld element%s", (long long)t->dim[i].i, t->dim[i].i == 1 ? "" : "s") : "";
+        Diag *d = report(c, E_index_outside, n->kid[2 + i]->span, (long long)idx[i].i, i, t->name ? t->name->s : "this", size);
+        diag_help(d, "a read gives 0 there, or what stands behind `else`; a store is skipped");
+        if (idx[i].i == -1 && !known && t->dim[i].dim > 0) diag_help(d, "the last one is `%s - 1`", c->k->dims[t->dim[i].dim - 1].name->s);
+        return;
+    }
+}
+
 static bool resolve(Check *c, const Node *n, TensorRef **out, Ent *idx) {
     Ent base = eval(c, n->kid[0]);
     if (base.kind != EN_tensor) {
@@ -64,6 +77,7 @@ static bool resolve(Check *c, const Node *n, TensorRef **out, Ent *idx) {
     if (given != t->rank) {
         Diag *d = report(c, E_index_count, n->span, t->name ? t->name->s : "view", t->rank, t->rank == 1 ? "" : "s", given, given == 1 ? "ex is" : "ices are");
         if (base.span.hi) diag_label(d, base.span, "declared here");
+        if (given < t->rank) diag_help(d, "all of them stand in one pair of brackets: `x[i, j]`");
         return false;
     }
     bool ok = true;
@@ -81,12 +95,15 @@ static bool resolve(Check *c, const Node *n, TensorRef **out, Ent *idx) {
                 ok = false;
             }
         } else {
+            c->at_index = k->kind == N_name;
             idx[i] = eval(c, k);
+            c->at_index = false;
         }
         if (idx[i].kind == EN_error) ok = false;
         else note_use(c, t->dim[i], idx[i]);
     }
     if (ok) note_order(c, t, idx, n->span);
+    if (ok) note_outside(c, t, idx, n);
     return ok;
 }
 

@@ -401,7 +401,7 @@ static void check_return(Check *c, const Node *n) {
         diag_help(d, "assign to a `var` and return it at the end; `return` may stand in an `if` on compile-time values");
     }
     if (n->nkid == 0) give(c, ent_void(), n->span);
-    else if (n->nkid == 1) give(c, eval(c, n->kid[0]), n->span);
+    else if (n->nkid == 1) give(c, eval(c, n->kid[0]), n->kid[0]->span);
     else {
         Tuple *t = NEW(c->a, Tuple);
         t->n = (int)n->nkid;

@@ -151,6 +151,7 @@ struct Check {
     int       rt_depth;             // nesting of run-time `for`, `while`, `if`
     int       nodes, depth;
     bool      failed;               // something came out as an error: there must be a report
+    bool      at_index;             // a name that stands alone as an index is being looked up
     bool      too_big;              // reported; everything is EN_error from here on
     bool      host;                 // a test's reference: all dimensions are known
     struct TValue *adopted;         // .. by parameter: the tensor of the test that it is; functions that it was given read others, too
@@ -381,6 +382,7 @@ void bind_name(Check *c, const Node *name, Ent e);
 
 // ---- names.c ---------------------------------------------------------------------------------------
 
+bool says_name(const Node *n, Sym name);                      // does this name stand anywhere in n?
 void check_names(SemaFile *f, const Node *item);               // reports what no instance could know
 
 // ---- kernel.c ------------------------------------------------------------------------------------

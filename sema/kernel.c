@@ -217,7 +217,7 @@ static void check_set(Check *c, const Node *kernel) {
         for (uint32_t j = 0; gs && j < gs->nkid; j++) found = found || (gs->kid[j]->sym && strcmp(gs->kid[j]->sym->s, c->set[i].name) == 0);
         for (int j = 0; j < c->k->ndims; j++) found = found || strcmp(c->k->dims[j].name->s, c->set[i].name) == 0;
         if (found) continue;
-        Diag *d = report(c, E_set_unknown, name_at(kernel), kernel->sym->s, c->set[i].name);
+        Diag *d = report(c, E_generic_unknown, name_at(kernel), kernel->sym->s, arena_printf(c->a, "`%s`", c->set[i].name));
         Buf b = {0};
         for (uint32_t j = 0; gs && j < gs->nkid; j++) buf_printf(&b, "%s`%s`", b.n ? ", " : "", gs->kid[j]->sym->s);
         if (b.n) diag_help(d, "it has %s", b.p);
@@ -592,6 +592,16 @@ static void unsolved_dims(Check *c, const Node *kernel, const bool *solved, bool
     }
 }
 
+static void unwritten(Check *c, const Node *kernel) {
+    const Node *ps = kernel->kid[1];
+    for (uint32_t i = 0; ps && i < ps->nkid; i++) {
+        const Node *p = ps->kid[i];
+        if (!p->sym || !(p->flags & PARAM_OUT) || says_name(kernel->kid[4], p->sym)) continue;
+        Diag *d = report(c, E_never_stored, name_at(p), p->sym->s);
+        diag_help(d, "what it holds after a launch is left over from before");
+    }
+}
+
 static void dim_spans(Check *c, const Node *n) {
     if (!n) return;
     if (n->kind == N_name) {
@@ -653,6 +663,7 @@ void head_close(Check *c, const Node *item, bool *solved, bool warn) {
     c->k->nguards = (int)c->guards.n;
     if (item->kind == N_graph) solve_by_equations(c, solved);
     unsolved_dims(c, item, solved, warn);
+    if (warn && item->kind == N_kernel) unwritten(c, item);
 }
 
 static Check *run_kernel(SemaFile *f, const Node *kernel, Known values, const Check *last) {

@@ -62,6 +62,17 @@ LaunchCall *launch_call(Check *c, const Node *item, const Node *call, const Tens
     return l;
 }
 
+// `gate<K = 4>(x)` of a kernel without `<K>`
+static void no_such_generic(Check *c, const LaunchCall *l, const Node *v) {
+    const Node *item = l->item;
+    Diag *d = report(c, E_generic_unknown, v->span, item->sym->s, arena_printf(c->a, "`%s`", v->sym->s));
+    if (says_name(item->kid[1], v->sym)) diag_help(d, "there it is a dimension; as `%s %s<%s = 128>(...)` a launch can say what it is", item->kind == N_graph ? "graph" : "kernel", item->sym->s, v->sym->s);
+    Buf b = {0};
+    for (uint32_t i = 0; item->kid[0] && i < item->kid[0]->nkid; i++) buf_printf(&b, "%s`%s`", b.n ? ", " : "", item->kid[0]->kid[i]->sym->s);
+    if (b.n) diag_help(d, "it has %s", b.p);
+    buf_free(&b);
+}
+
 bool launch_generics(Check *c, LaunchCall *l) {
     const Node *g = l->call->kid[1], *gs = l->item->kid[0];
     uint32_t next = 0;
@@ -70,6 +81,12 @@ bool launch_generics(Check *c, LaunchCall *l) {
         Sym name = v->kind == N_named ? v->sym : gs && next < gs->nkid ? gs->kid[next++]->sym : NULL;
         Ent e = recipe_pin(c, dims_settle(c, eval(c, v->kind == N_named ? v->kid[0] : v)));
         if (e.kind == EN_error) return false;
+        bool known = v->kind != N_named;
+        for (uint32_t k = 0; gs && k < gs->nkid; k++) known = known || gs->kid[k]->sym == name;
+        if (!known) {
+            no_such_generic(c, l, v);
+            return false;
+        }
         if (e.kind == EN_lambda) recipe_lost(c);                      // it may see numbers, and its instance is this run's
         if (!name || l->nset == 64) {
             report(c, E_generic_unknown, v->span, l->item->sym->s, arena_printf(c->a, "number %u", i + 1));

@@ -65,6 +65,15 @@ static void look_up(Names *w, const Node *n) {
     for (uint32_t i = 0; i < n->nkid; i++) look_up(w, n->kid[i]);
 }
 
+bool says_name(const Node *n, Sym name) {
+    if (!n) return false;
+    if (n->kind == N_name && n->sym == name) return true;
+    for (uint32_t i = 0; i < n->nkid; i++) {
+        if (says_name(n->kid[i], name)) return true;
+    }
+    return false;
+}
+
 void check_names(SemaFile *f, const Node *item) {
     Names w = {.c = check_new(f)};
     w.own = scope_new(w.c, f->scope);

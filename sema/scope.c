@@ -56,6 +56,32 @@ static const Foreign foreign[] = {
     {"gather",        "write `take(x, i over n)`, or index the tensor itself: `x[i[n]]`"},
     {"roll",          "write `take(x, (n + 1) % N over n)`"},
     {"flip",          "write `take(x, N - 1 - n over n)`"},
+    {"math",          "there is no `math` module; functions are called by name: `exp(x)`"},
+    {"jnp",           "there is no `jnp` module; functions are called by name: `exp(x)`, `sum(x over n)`"},
+    {"libdevice",     "there is no `libdevice` module; functions are called by name: `exp(x)`, `erf(x)`"},
+    {"len",           "lengths have names, those of the dimensions in the tensor's type; `length(n)` is an axis's"},
+    {"sizeof",        "nothing here counts bytes"},
+    {"ceildiv",       "write `cdiv(a, b)`"},
+    {"ceil_div",      "write `cdiv(a, b)`"},
+    {"clip",          "write `clamp(x, lo, hi)`"},
+    {"fmod",          "write `x - trunc(x / y) * y`"},
+    {"isinf",         "write `abs(x) == inf`"},
+    {"zeros_like",    "write `zeros(m, n)`, with the axes of the tile"},
+    {"full_like",     "write `full(v, m, n)`, with the axes of the tile"},
+    {"eye",           "write `where(i == j, 1.0, 0.0)`"},
+    {"tril",          "write `where(n <= m, x, 0)`"},
+    {"triu",          "write `where(n >= m, x, 0)`"},
+    {"einsum",        "write `dot(a, b over k)`, or `sum(a * b over k)`"},
+    {"bmm",           "write `dot(a, b over k)`: other axes that both have are its batch"},
+    {"concat",        "write `where(n < N, a[n], b[n - N])` over an axis of both lengths"},
+    {"cat",           "write `where(n < N, a[n], b[n - N])` over an axis of both lengths"},
+    {"static_range",  "write `for i in 0 .. 4 { ... }`"},
+    {"make_block_ptr", "index the tensor with axes: `x[m, k]`"},
+    {"associative_scan", "`cumsum`, `cumprod`, `cummax`, `cummin`, or a loop of `take`, as in docs/language.md"},
+    {"printf",        "write `print(\"words\", x)`"},
+    {"shfl",          "write `take(x, n + 1 over n)`"},
+    {"__shfl_sync",   "write `take(x, n + 1 over n)`"},
+    {"__ldg",         "index the tensor: `x[i]`"},
     {"range",         "an axis is made by a range: `let n = 0 .. N by 128`"},
     {"num_programs",  "the grid names its programs: `grid (m in M by 128)`"},
     {"syncthreads",   "barriers are inserted by the compiler"},
@@ -124,7 +150,12 @@ static bool all_capitals(Sym name) {
 }
 
 void suggest_name(Check *c, Diag *d, Sym name, Span at) {
-    if (advise(d, name) || name->n <= 1) return;
+    if (advise(d, name)) return;
+    if (name->n <= 1) {
+        if (all_capitals(name)) diag_help(d, "a compile-time name is declared with its kernel or function: `<%s = 128>`", name->s);
+        else if (c->at_index && c->k->decl && c->k->decl->kind == N_kernel) diag_help(d, "an axis or index is named by the grid, `grid (%s in N by 128)`, by a loop, or by `let %s = 0 .. N by 128;`", name->s, name->s);
+        return;
+    }
     const char *file = library_file(name);
     if (file) {
         diag_help(d, "it is in the library: `import \"std/%s\";`", file);

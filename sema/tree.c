@@ -244,11 +244,15 @@ bool tx_same(const TExpr *a, const TExpr *b) {
     case TX_var: return a->var == b->var && !a->var->mutable;
     case TX_dim: return a->dim == b->dim;
     case TX_axis: return a->axis[0] == b->axis[0];
+    case TX_load:
+        if (a->tensor != b->tensor || a->tensor->mode != PM_IN) return false;
+        break;
     case TX_unary: case TX_binary: case TX_select: case TX_cast: case TX_fun: case TX_splat: break;
     default: return false;
     }
     for (uint32_t i = 0; i < a->nkid; i++) {
-        if (!tx_same(a->kid[i], b->kid[i])) return false;
+        if (a->kid[i] == b->kid[i]) continue;
+        if (!a->kid[i] || !b->kid[i] || !tx_same(a->kid[i], b->kid[i])) return false;
     }
     return true;
 }

@@ -132,8 +132,8 @@ static void recovery_keeps_what_it_can(void **state)
         "fn d(x: f32) = ;\n"
         "tune e { M in 3; K in [1]; key M; }\n";
     static const int want[] = {
-        N_fn, N_block, N_error_stmt, N_let, N_block, N_error_stmt, N_if, N_block, N_error_stmt, N_return, N_block, N_error_stmt, N_return,
-        N_tune, N_error_stmt, N_tune_choice, N_tune_key,
+        N_error_stmt, N_fn, N_block, N_error_stmt, N_let, N_block, N_error_stmt, N_if, N_block, N_error_stmt, N_return, N_block, N_error_stmt, N_return,
+        N_error_stmt, N_tune, N_error_stmt, N_tune_choice, N_tune_key,
     };
     Session *s = session_new();
     Node *file = parse(s, text, sizeof text - 1);
