@@ -186,6 +186,9 @@ void eval_buffer_clear(Eval *e, const Step *s)
     Stage  *stage = stage_to_read(e, op, 0, 1, &number);
     int64_t live = slot_of(e, op->in[2])->live, row = r->bytes / r->shape[0];
     if (!stage || live >= r->shape[0]) return;
+    bool cleared = true;                                     // by another group, with whom this one shares the stage
+    for (int64_t i = live * row; i < r->bytes && cleared; i++) cleared = !r->data[number * r->bytes + i];
+    if (cleared) return;
     if (stage->flight > e->async->done) { eval_fault(e, op->span, "buffer_clear of stage %d while a wgmma reads it", number); return; }
     memset(r->data + number * r->bytes + live * row, 0, (size_t)(r->bytes - live * row));
 }
@@ -370,7 +373,7 @@ static bool factor(Eval *e, const Op *op, int side, const Val *line, const Val *
     if (!s) return false;
     Ring *r = ring_of(e, op, side);
     Type t = type_scalar((Elem)v->type.elem);
-    int64_t want[2] = {outer_k ? depth : n, outer_k ? n : depth};
+    int64_t bands = side == 0 && op->imm > 1 ? op->imm : 1, first = bands > 1 ? e->slice * n : 0, lines = n * bands, want[2] = {outer_k ? depth : lines, outer_k ? lines : depth};
     if (r->rank != 2 || r->shape[0] != want[0] || (outer_k ? r->shape[1] < want[1] : r->shape[1] != want[1])) {
         eval_fault(e, op->span, "wgmma: operand %d is a buffer of another shape", side);
         return false;
@@ -379,7 +382,7 @@ static bool factor(Eval *e, const Op *op, int side, const Val *line, const Val *
     s->read = true;
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < depth; j++)
-            lanes_to_f64(&t, 1, r->data + number * r->bytes + (outer_k ? j * r->shape[1] + i : i * depth + j) * r->size, &to[i * depth + j]);
+            lanes_to_f64(&t, 1, r->data + number * r->bytes + (outer_k ? j * r->shape[1] + first + i : (first + i) * depth + j) * r->size, &to[i * depth + j]);
     return true;
 }
 

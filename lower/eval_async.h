@@ -42,7 +42,7 @@ typedef struct Async {
     uint32_t issued, done;        // wgmma groups
     uint64_t events;              // arrivals and completions: shows progress
     int      arrives_as;          // arrivals that one op of the current role stands for
-    int      turns[2];            // by slice: passed to it and not taken yet
+    int      turns[3];            // by slice: passed to it and not taken yet
     void    *role;                // the current coroutine, or NULL
 } Async;
 

@@ -124,7 +124,7 @@ void eval_turn_wait(Eval *e, const Step *s)
 
 void eval_turn_pass(Eval *e, const Step *s)
 {
-    e->async->turns[1 - e->slice] += s->op->attr != 0;
+    if (s->op->attr) e->async->turns[(e->slice + 1) % s->op->attr]++;
     e->async->events++;
 }
 
@@ -166,7 +166,7 @@ typedef struct Role {
     Slot      *value;                      // and what they are while another role runs
 } Role;
 
-enum { MAX_SLICES = 2 };
+enum { MAX_SLICES = 3 };
 typedef struct Roles { ucontext_t main; const void *stack; size_t size; int n; Role at[2 + MAX_SLICES]; } Roles;
 
 static void swap_slot(Slot *a, Slot *b) { Slot x = *a; *a = *b; *b = x; }

@@ -138,6 +138,7 @@ static const char *operand_of(Hop *h, Operand *o, Val *v, const Val *k, int side
 }
 
 static bool fits_rows(int64_t m) { return m == 64 || (m > 0 && m % 128 == 0); }
+static bool fits(const Hop *h, int64_t m) { return fits_rows(m) || (m == 192 && !h->no_bands); }
 
 // What wgmma multiplies: f16, bf16, f8 of either kind, 8-bit integers, and f32 where 10 bits of it are asked for.
 static bool element_types(const Op *dot) {
@@ -180,9 +181,9 @@ static const char *product_of(Hop *h, Product *p, Op *dot) {
         else p->col = t->axis[i];
     }
     if (!p->row || !p->col || type_axis(&dot->in[1]->type, p->col) < 0) return "a product has a batch axis";
-    if (!fits_rows(axis_extent(p->row)) && fits_rows(axis_extent(p->col))) swap_sides(p);
+    if (!fits(h, axis_extent(p->row)) && fits_rows(axis_extent(p->col))) swap_sides(p);
     int64_t m = axis_extent(p->row), n = axis_extent(p->col), k = axis_extent(p->k);
-    if (!fits_rows(m)) return "neither the rows nor the columns of a product are 64 or a multiple of 128";
+    if (!fits(h, m)) return "neither the rows nor the columns of a product are 64 or a multiple of 128";
     p->promoted = e == EL_f8e4m3 || e == EL_f8e5m2;
     if (n % (elem_is_int(e) && n > 32 ? 16 : 8) || n > 256 || k % (32 / elem_bytes(e))) return "the extents of a product do not fit wgmma";
     const char *why = operands_of(h, p, dot);
@@ -233,8 +234,8 @@ static int64_t stored_bytes(const Hop *h) {
         const Type *t = &op_value(op)->type;
         int64_t lanes = 1, shortest = INT64_MAX, bytes;
         for (int i = 0; i < t->rank; i++) {
-            int64_t up = 1;
-            while (up < axis_extent(t->axis[i])) up *= 2;
+            int64_t up = 1, extent = axis_extent(t->axis[i]) / (t->axis[i] == h->p[0].row ? h->bands : 1);
+            while (up < extent) up *= 2;
             lanes *= up;
             if (up < shortest) shortest = up;
         }
@@ -250,10 +251,15 @@ static int stages(Hop *h) {
         int64_t computed = (axis_extent(h->p[0].row) + 16) * (axis_extent(h->p[0].k) + 16) * 2, stored = stored_bytes(h);
         room -= computed > stored ? computed : stored;
     }
+    if (h->bands > 1 && !h->walk_bytes) room -= h->bands * stored_bytes(h);      // one may be through while another multiplies
     return hop_stages_in(h, room - hop_whole_slots(h, room));
 }
 
 static bool applies(Hop *h) {
+    h->loop = NULL;
+    h->np = 0;
+    h->groups = h->tiles = h->bands = 1;
+    memset(h->p, 0, sizeof h->p);
     for (Op *op = h->f->body.first; op; op = op->next) {
         if (op->code == OP_T_dot) return decline(h, "a product stands outside of the loop");
         bool inside = false;
@@ -279,12 +285,11 @@ static bool applies(Hop *h) {
     int64_t rows = axis_extent(h->p[0].row);
     for (int i = 0; i < h->np; i++) if (axis_extent(h->p[i].row) != rows) return decline(h, "products differ in rows");
     h->pipelined = !h->p[0].promoted && only_sums(h);
-    h->groups = rows >= 128 ? 2 : 1;
-    h->tiles = hop_pingpong(h);
-    if (h->tiles > 1) h->groups = 1;
+    hop_divide_rows(h, hop_pingpong(h));
+    if (rows == 192 && h->tiles * h->bands == 1 && h->f->groups_refused) { h->no_bands = true; return applies(h); }      // its transpose, then
     int64_t regs = 0;
     for (int i = 0; i < h->np; i++) regs += rows / 64 / h->groups * axis_extent(h->p[i].col) / 2 * (h->p[i].promoted ? 2 : 1);
-    if (regs > (h->p[0].promoted ? 192 : 176) && h->tiles == 1) return decline(h, "the accumulator does not fit the registers");
+    if (regs > (h->p[0].promoted ? 192 : 176) && h->tiles * h->bands == 1) return decline(h, "the accumulator does not fit the registers");
     h->chained = hop_chained(h);
     h->rings = h->chained && !h->p[1].op[1].same ? 2 : 1;
     for (int i = 0; i < h->np; i++)
@@ -298,7 +303,7 @@ static bool applies(Hop *h) {
     h->stages = stages(h);
     if (h->stages < 2 && h->tiles > 1) {
         hop_pingpong_no_room(h);
-        h->groups = rows >= 128 ? 2 : 1;
+        hop_divide_rows(h, 1);
         h->walk_bytes = hop_walk_bytes(h);
         h->stages = stages(h);
     }
@@ -789,12 +794,15 @@ static void rows_first(Hop *h) {
 // The first group begins; it waits for the last turn that is passed to it, which leaves the barriers as they were.
 static void take_turns(Hop *h, Region *r) {
     Builder begin = {h->f, r, r->first, h->loop->span}, end = {h->f, r, r->last, h->loop->span};
-    hop_effect(&begin, OP_T_turn_pass, 0, NULL)->imm = 1;
-    hop_effect(&end, OP_T_turn_wait, 0, NULL)->imm = 1;
+    Op *turn[] = {hop_effect(&begin, OP_T_turn_pass, 0, NULL), hop_effect(&end, OP_T_turn_wait, 0, NULL)};
+    for (int i = 0; i < 2; i++) {
+        turn[i]->imm = 1;
+        if (h->bands > 1) turn[i]->attr = h->bands;
+    }
 }
 
 bool hopper(Fn *f, const CompileOptions *opt) {
-    Hop h = {.f = f, .opt = opt, .facts = facts_new(f), .slices = 1, .tiles = 1, .every = 1};
+    Hop h = {.f = f, .opt = opt, .facts = facts_new(f), .slices = 1, .every = 1};
     if (!opt->target->has_wgmma || !f->fast) return false;
     Op *lone = lone_product(f), *made = lone ? into_loop(f, lone) : NULL;
     if (!applies(&h)) {
@@ -821,21 +829,22 @@ bool hopper(Fn *f, const CompileOptions *opt) {
     at += h.walk_bytes;
     for (int i = 0; i < h.rings; i++) {
         h.full[i] = mbar(&b, h.stages, h.fixed_bytes ? 2 : 1, &at);
-        h.empty[i] = mbar(&b, h.stages, h.groups * h.cluster, &at);
+        h.empty[i] = mbar(&b, h.stages, h.groups * h.bands * h.cluster, &at);
     }
     if (h.once_bytes) h.once = mbar(&b, 1, 1, &at);
-    if (h.once_bytes && h.walk_bytes) h.once_free = mbar(&b, 1, h.groups, &at);
+    if (h.once_bytes && h.walk_bytes) h.once_free = mbar(&b, 1, h.groups * h.bands, &at);
     f->groups = h.groups;
     f->warps = 4 * h.groups;
-    int groups = h.groups * h.slices * h.tiles;
+    int groups = hop_storing(&h) * h.slices;
     f->launch->threads = groups == 1 ? 128 + 32 * (h.fixed_bytes ? 2 : 1) : 128 * (groups + 1);
     f->launch->blocks = f->launch->programs;
     f->buffer_bytes = at;
 
     Op *roles = op_new(f, OP_T_roles, h.loop->span, 0, NULL, 0);
     roles->imm = groups;
-    if (h.slices * h.tiles > 1) roles->attr = h.slices * h.tiles;
+    if (groups > h.groups) roles->attr = groups / h.groups;
     f->tiles = h.tiles;
+    f->bands = h.bands;
     op_before(h.loop, roles);
     if (h.cluster > 1) hop_common(&h, roles->reg[0]);
     producer(&h, roles->reg[0], OTHERS);
@@ -856,6 +865,7 @@ bool hopper(Fn *f, const CompileOptions *opt) {
     }
     Builder end = {f, roles->reg[1], NULL, roles->span};
     hop_effect(&end, OP_T_yield, 0, NULL);
+    if (h.bands > 1) hop_bands_apart(&h, roles->reg[1]);
     if (h.fixed_bytes) hop_wait_late(&h, roles->reg[1]);
     if (h.walk_bytes) hop_walk(&h, roles);
     if (h.turns && h.chained) take_turns(&h, roles->reg[1]);

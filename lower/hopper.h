@@ -63,9 +63,11 @@ typedef struct Hop {
     Op     *loop;
     Product p[MAX_DOTS];
     int     np, groups, rings, stages, maps;
+    bool    no_bands;               // rows do not come in 192s
     int     slices;                 // of the consumers that share the loop's trips (hopper_slices.c); 1: none
     Val    *slice;                  // which one this is
     int     tiles;                  // that a block makes at a time, each by a group of its own (hopper_pingpong.c); 1: its groups share one
+    int     bands;                  // of a tile's rows, each a group's of its own (hopper_bands.c); 1: its groups share all of the consumers' work
     Val    *rest, *turns_over;      // then: how far a tile's trips move a position in the ring, and flip its phase
     int     every;                  // trips from one of a role's to its next
     uint32_t stage_bytes[2];        // by ring
@@ -130,6 +132,12 @@ void hop_pingpong_no_room(Hop *h);                               // the rings do
 Ring hop_pingpong_begin(Hop *h, Builder *b, Val **range);
 Ring hop_pingpong_skip(Hop *h, Builder *b, Ring r);
 void hop_pingpong_turns(Hop *h, Op *loop, Val *tile, Val *first, Val *walkers, Val *end);      // around a tile's loop
+
+// hopper_bands.c: how many groups share a tile, and in how many bands of rows, once it is known how many tiles a block makes at a time. The
+// axis of rows made each group's own.
+void hop_divide_rows(Hop *h, int tiles);
+void hop_bands_apart(Hop *h, Region *consumers);
+static inline int hop_storing(const Hop *h) { return h->groups * h->tiles * h->bands; }      // groups that have slots of their own
 
 // hopper_walk.c: blocks that walk over the grid. Bytes of shared memory that it takes, 0 when it is not for this kernel;
 // then the roles, made for one tile, go round.

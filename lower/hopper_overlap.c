@@ -155,7 +155,7 @@ static bool worth_turns(const Chain *c) {
     for (int i = 0; i < 2; i++) tensor += axis_extent(p[i]->row) * axis_extent(p[i]->col) * axis_extent(p[i]->k) / 2048;
     for (const Op *op = c->body->first; op; op = op->next)
         if (op->code == OP_T_fun && (op->sub == TF_exp2 || op->sub == TF_exp || op->sub == TF_tanh)) special += type_lanes(&op->out[0]->type) / 16;
-    return c->h->groups == 2 && tensor * 4 <= special * 5;
+    return c->h->groups * c->h->bands >= 2 && tensor * 4 <= special * 5;
 }
 
 // What a group has when it passes the turn: the last reduction before the exponentials.
@@ -168,10 +168,15 @@ static Val *reduced(const Chain *c) {
     return v;
 }
 
+static void turn(const Hop *h, Builder *b, OpCode code, Val *x) {
+    Op *op = hop_effect(b, code, x ? 1 : 0, &x);
+    if (h->bands > 1) op->attr = h->bands;
+}
+
 // S of the next trip beside that of this one, the probabilities and the accumulator: registers of a thread.
 static bool room_ahead(const Chain *c) {
-    int64_t rows = axis_extent(c->first->row) / 64 / c->h->groups, s = rows * axis_extent(c->first->col) / 2, o = rows * axis_extent(c->second->col) / 2;
-    return 2 * s + s / 2 + o <= 192;
+    int64_t rows = axis_extent(c->first->row) / 64 / c->h->groups / c->h->bands, s = rows * axis_extent(c->first->col) / 2, o = rows * axis_extent(c->second->col) / 2;
+    return c->h->bands > 1 || 2 * s + s / 2 + o <= 192;            // three groups: S is one or the other (together)
 }
 
 bool hop_chained(Hop *h) {
@@ -269,23 +274,60 @@ static void begin(Chain *c, Builder *b, Trip *t, Val *counter) {
     clone(c, b->r, &t->m, c->body->first, c->first->dot, false);
 }
 
+// Its scores on its own axis.
+static void own_scores(Chain *c, Builder *b, Trip *t) {
+    Val *k = map_get(&t->m, c->first->col), *axes[MAX_AXES];
+    for (int i = 0; i < t->s->type.rank; i++) axes[i] = t->s->type.axis[i] == c->p_axis ? k : t->s->type.axis[i];
+    map_set(&t->m, c->first->dot->out[0], b_op(b, OP_T_rename, 0, type_tile((Elem)t->s->type.elem, t->s->type.rank, axes), 3, (Val *[]){t->s, c->p_axis, k}));
+}
+
+static void carry_on(Chain *c, Trip *t, Val *acc) {
+    for (int i = 0; i < c->h->loop->nout; i++) t->carried[i] = i == c->acc ? acc : map_get(&t->m, c->body->last->in[i]);
+}
+
 // A trip from its scores on, while the next ones are made (NULL: none are). Leaves what is carried.
 static void finish(Chain *c, Builder *b, Trip *t, Val **next) {
     Hop *h = c->h;
     Op *yield = c->body->last, *dot = c->first->dot;
-    Val *k = map_get(&t->m, c->first->col), *axes[MAX_AXES], *maxima = next && h->turns ? reduced(c) : NULL;
+    Val *maxima = next && h->turns ? reduced(c) : NULL;
     Op *until = maxima ? maxima->def->next : dot->next;
-    for (int i = 0; i < t->s->type.rank; i++) axes[i] = t->s->type.axis[i] == c->p_axis ? k : t->s->type.axis[i];
-    map_set(&t->m, dot->out[0], b_op(b, OP_T_rename, 0, type_tile((Elem)t->s->type.elem, t->s->type.rank, axes), 3, (Val *[]){t->s, c->p_axis, k}));
+    own_scores(c, b, t);
     if (!next) clear_tail(c, b, t->at.stage);
     clone(c, b->r, &t->m, dot->next, until, false);
-    if (maxima) hop_effect(b, OP_T_turn_pass, 1, (Val *[]){map_get(&t->m, maxima)});
+    if (maxima) turn(h, b, OP_T_turn_pass, map_get(&t->m, maxima));
     if (next) *next = hop_wait(b, 0, *next);
     clone(c, b->r, &t->m, until, yield, false);
     Val *p = keep(c, b, &t->m, map_get(&t->m, c->wide));
     clone(c, b->r, &t->m, c->body->first, yield, true);
     Val *acc = hop_wait(b, 0, second_product(c, b, p, map_get(&t->m, c->second->dot->in[2]), t->at.stage));
-    for (int i = 0; i < h->loop->nout; i++) t->carried[i] = i == c->acc ? acc : map_get(&t->m, yield->in[i]);
+    carry_on(c, t, acc);
+}
+
+// A trip up to its second product, which is started with the next trip's first one, whose scores are the result.
+static Val *together(Chain *c, Builder *b, Trip *t, Ring ring) {
+    Hop *h = c->h;
+    own_scores(c, b, t);
+    clone(c, b->r, &t->m, c->first->dot->next, c->body->last, false);
+    Val *p = keep(c, b, &t->m, map_get(&t->m, c->wide));
+    clone(c, b->r, &t->m, c->body->first, c->body->last, true);
+    hop_await(h, b, 1, t->at);
+    hop_await(h, b, 0, ring);
+    if (h->turns) turn(h, b, OP_T_turn_wait, NULL);
+    Val *v[] = {second_product(c, b, p, map_get(&t->m, c->second->dot->in[2]), t->at.stage), scores(c, b, ring)};
+    hop_wait_all(b, 0, 2, v);
+    if (h->turns) turn(h, b, OP_T_turn_pass, NULL);
+    carry_on(c, t, v[0]);
+    return v[1];
+}
+
+static Val *beside(Chain *c, Builder *b, Trip *t, Ring ring) {
+    Hop *h = c->h;
+    hop_await(h, b, 0, ring);
+    hop_await(h, b, 1, t->at);
+    if (h->turns) turn(h, b, OP_T_turn_wait, NULL);
+    Val *next = scores(c, b, ring);
+    finish(c, b, t, &next);
+    return next;
 }
 
 static void ahead(Chain *c, Region *r) {
@@ -309,11 +351,7 @@ static void ahead(Chain *c, Region *r) {
     Trip trip = {.m = {.arena = h->f->arena}, .s = arg[n], .carried = arg, .at = {arg[n + 1], arg[n + 2]}};
     Ring ring = hop_advance(h, &k, trip.at);
     begin(c, &k, &trip, counter);
-    hop_await(h, &k, 0, ring);
-    hop_await(h, &k, 1, trip.at);
-    if (h->turns) hop_effect(&k, OP_T_turn_wait, 0, NULL);
-    Val *next = scores(c, &k, ring);
-    finish(c, &k, &trip, &next);
+    Val *next = h->bands > 1 ? together(c, &k, &trip, ring) : beside(c, &k, &trip, ring);
     hop_release(h, &k, 0, ring.stage);
     hop_release(h, &k, 1, trip.at.stage);
     yield_with(c, &k, n + 3, trip.carried, next, ring);
@@ -339,12 +377,12 @@ static Val *first_trip(Chain *c, Builder *t, ValMap *m) {
     for (int i = 0; i < h->loop->nout; i++) map_set(m, c->body->args.at[1 + i], h->loop->in[3 + i]);
     hop_await(h, t, 0, ring);
     clone(c, t->r, m, c->body->first, dot, false);
-    if (h->turns) hop_effect(t, OP_T_turn_wait, 0, NULL);
+    if (h->turns) turn(h, t, OP_T_turn_wait, NULL);
     map_set(m, dot->out[0], hop_wait(t, 0, hop_multiply(h, t, c->first, ring, m)));
     if (hop_ring(h, c->second)) hop_release(h, t, 0, ring.stage);
     Op *until = h->turns ? reduced(c)->def->next : dot->next;
     clone(c, t->r, m, dot->next, until, false);
-    if (h->turns) hop_effect(t, OP_T_turn_pass, 1, (Val *[]){map_get(m, reduced(c))});
+    if (h->turns) turn(h, t, OP_T_turn_pass, map_get(m, reduced(c)));
     clone(c, t->r, m, until, yield, false);
     Val *p = keep(c, t, m, map_get(m, c->wide));
     clone(c, t->r, m, c->body->first, yield, true);
@@ -381,7 +419,8 @@ static void middle_trip(Chain *c, Builder *k, Val *counter, Val *const *arg) {
 void hop_overlap(Hop *h, Region *r) {
     Chain c = {.h = h, .body = h->loop->reg[0]};
     if (!matches(&c)) ice("products in a chain that is none");
-    if (h->turns && h->rings == 2 && h->walk_bytes && room_ahead(&c)) { ahead(&c, r); return; }
+    bool ahead_pays = h->bands > 1 || (h->turns && h->walk_bytes);
+    if (ahead_pays && h->rings == 2 && room_ahead(&c)) { ahead(&c, r); return; }
     int n = h->loop->nout, a = c.acc, second = hop_ring(h, c.second);
     Val *counter, *arg[MAX_CARRIED + 3], *out[MAX_CARRIED];
     Builder t, k;

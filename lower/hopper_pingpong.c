@@ -85,7 +85,7 @@ static void guarded(Hop *h, Builder *b, Val *cond, OpCode turn) {
     Op *branch = op_new(h->f, OP_T_if, b->span, 1, &cond, 0);
     b_insert(b, branch);
     Builder yes = {h->f, branch->reg[0], NULL, b->span}, no = {h->f, branch->reg[1], NULL, b->span};
-    hop_effect(&yes, turn, 0, NULL)->attr = 1;
+    hop_effect(&yes, turn, 0, NULL)->attr = h->tiles;
     hop_effect(&yes, OP_T_yield, 0, NULL);
     hop_effect(&no, OP_T_yield, 0, NULL);
 }

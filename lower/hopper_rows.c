@@ -54,15 +54,15 @@ bool hop_row_storable(Hop *h, const Op *op) {
 int64_t hop_row_bytes(const Hop *h, const Op *op) {
     const Type *t = &op_value(op)->type;
     const Product *p = &h->p[h->np - 1];
-    return h->groups * h->tiles * 4 * WARP_ROWS * row_pitch(axis_extent(p->col), elem_bytes((Elem)t->elem));
+    return hop_storing(h) * 4 * WARP_ROWS * row_pitch(axis_extent(p->col), elem_bytes((Elem)t->elem));
 }
 
-uint32_t hop_least_row_bytes(const Hop *h) { return (uint32_t)(h->groups * h->tiles * 4 * WARP_ROWS * LEAST_PITCH); }
+uint32_t hop_least_row_bytes(const Hop *h) { return (uint32_t)(hop_storing(h) * 4 * WARP_ROWS * LEAST_PITCH); }
 
 void hop_store_rows(Hop *h, Builder *top, Op *op) {
     const Product *p = &h->p[h->np - 1];
     Val *v = op_value(op), *in[5 + MAX_RANK];
-    int n = 0, size = elem_bytes((Elem)v->type.elem), warps = 4 * h->groups * h->tiles;
+    int n = 0, size = elem_bytes((Elem)v->type.elem), warps = 4 * hop_storing(h);
     Type t = {.kind = TY_BUFFER, .elem = v->type.elem, .rank = 2, .order = {1, 0}, .shape = {warps, h->walk_bytes / warps / 16 * 16 / size}};
     for (; n <= op->nidx; n++) in[n] = op->in[n];
     in[n++] = v;

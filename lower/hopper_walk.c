@@ -121,7 +121,7 @@ uint32_t hop_walk_bytes(Hop *h) {
         h->by_rows = rows;
         h->tile_bytes = 0;
         if (!epilogue(h, h->loop->next, true, &stores) || !stores) continue;
-        if (!rows) return (uint32_t)(SLOTS * h->groups * h->tiles * SLOT_ROWS * SPAN);
+        if (!rows) return (uint32_t)(SLOTS * hop_storing(h) * SLOT_ROWS * SPAN);
         if (h->odd_rows) return h->tiles > 1 ? (uint32_t)h->tile_bytes : hop_least_row_bytes(h);
     }
     h->by_rows = false;
@@ -168,7 +168,7 @@ static void store_by_tma(Hop *h, Builder *top, Op *op) {
     Builder b = {h->f, op->parent, op, op->span};
     ValMap same = {.arena = h->f->arena};
     in[n++] = b_op(top, OP_T_buffer, 0, t, 0, NULL);
-    in[0]->def->imm = h->walk_bytes / (h->groups * h->tiles * SLOT_ROWS * SPAN);
+    in[0]->def->imm = h->walk_bytes / (hop_storing(h) * SLOT_ROWS * SPAN);
     in[0]->def->attr = h->walk_at;
     in[0]->name = a.p->name;
     in[n++] = op->in[0];

@@ -132,6 +132,8 @@ struct Fn {                         // one kernel, specialised
     const char *slices_refused;     // why the pass `pipeline` made none, though asked to
     bool        longest_first;      // programs are numbered so that those with the longest loops come first
     int      tiles;                 // that a walking block makes at a time, each by a consumer group of its own (hopper_pingpong.c)
+    int      bands;                 // of a tile's rows, each a consumer group's of its own (hopper_bands.c)
+    const char *groups_refused;     // why the pass `pipeline` made other consumer groups than were asked for, or than 192 rows would have
     const char *pingpong_refused;   // why the pass `pipeline` made that one, though asked for two
     int      parts;                 // programs that share a tile's loop (split.c), else 0
     const char *split_refused;      // why the pass `split` left the kernel as it was, though asked for parts

@@ -163,6 +163,7 @@ static bool rings_are_free(Gen *g) {
     while (roles && roles->code != OP_T_roles) roles = roles->next;
     if (!roles) return gen_rings_end(g);
     if (roles->attr > 1 && gen_scratch_room(g) > g->joined_at) return false;       // what was handed over is read beside it
+    if (g->f->bands > 1) return false;                                             // another group may be in the loop yet
     bool seen = false;
     for (const Op *op = roles->reg[1]->first; op; op = op->next) {
         bool products = false, scratch = gen_room(g, op) > 0;

@@ -122,9 +122,11 @@ static LLVMValueRef group_of(Gen *g) { return g->slice ? g->slice : LLVMBuildLSh
 
 void emit_turn_wait(Gen *g, Op *op) {
     LLVMValueRef args[] = {group_of(g)};
-    const char *text = op->imm ? "{\n.reg .pred p;\n.reg .b32 b;\nsetp.eq.u32 p, $0, 0;\nadd.u32 b, $0, 4;\n@p bar.sync b, 256;\n}"
-                               : "{\n.reg .b32 b;\nadd.u32 b, $0, 4;\nbar.sync b, 256;\n}";
-    gen_asm(g, LLVMVoidTypeInContext(g->C), text, "r,~{memory}", 1, args, true, true);
+    const char *first = op->imm ? ".reg .pred p;\nsetp.eq.u32 p, $0, 0;\n@p " : "";
+    Buf text = {0};
+    buf_printf(&text, "{\n.reg .b32 b;\nadd.u32 b, $0, %d;\n%sbar.sync b, 256;\n}", op->attr > 2 ? 9 : 4, first);
+    gen_asm(g, LLVMVoidTypeInContext(g->C), text.p, "r,~{memory}", 1, args, true, true);
+    buf_free(&text);
 }
 
 void emit_turn_pass(Gen *g, Op *op) {
@@ -132,7 +134,10 @@ void emit_turn_pass(Gen *g, Op *op) {
     Buf text = {0}, cons = {0};
     int n = op->nin ? gen_tile(g, op->in[0])->n : 0;
     if (n > 32 || (n && op->in[0]->type.elem != EL_f32)) n = 0;
-    buf_puts(&text, "{\n.reg .pred p;\n.reg .b32 b, x;\nsub.u32 b, 5, $0;\n");
+    int last = op->attr > 2 ? (int)op->attr - 1 : 1;
+    buf_puts(&text, "{\n.reg .pred p;\n.reg .b32 b, x;\n");
+    if (last > 1) buf_printf(&text, "setp.eq.u32 p, $0, %d;\nadd.u32 b, $0, 10;\nselp.b32 b, 9, b, p;\n", last);       // the next one's
+    else buf_puts(&text, "sub.u32 b, 5, $0;\n");
     buf_puts(&cons, "r");
     for (int i = 0; i < n; i++) {
         args[1 + i] = gen_get(g, op->in[0], i);
@@ -141,7 +146,7 @@ void emit_turn_pass(Gen *g, Op *op) {
         else buf_puts(&text, "mov.b32 x, $1;\n");
     }
     if (n) buf_puts(&text, "shfl.sync.idx.b32 x|p, x, 0, 31, -1;\n");
-    if (op->imm) buf_puts(&text, "setp.eq.u32 p, $0, 1;\n");
+    if (op->imm) buf_printf(&text, "setp.eq.u32 p, $0, %d;\n", last);
     buf_printf(&text, "%sbar.arrive b, 256;\n}", n || op->imm ? "@p " : "");
     buf_puts(&cons, ",~{memory}");
     gen_asm(g, LLVMVoidTypeInContext(g->C), text.p, cons.p, 1 + n, args, true, true);
@@ -314,7 +319,10 @@ void emit_buffer_clear(Gen *g, Op *op) {
 
     LLVMPositionBuilderAtEnd(g->B, partial);
     LLVMValueRef n = LLVMBuildTrunc(g->B, live, g->i32, ""), base = stage_at(g, buf, gen_get(g, op->in[1], 0));
-    LLVMValueRef thread = add(g, mul(g, g->warp, 32), g->lane), start = mul(g, thread, 16);
+    LLVMValueRef thread = add(g, mul(g, g->warp, 32), g->lane);
+    int threads = g->program_threads * (g->f->bands > 1 ? g->f->bands : 1);          // whose stage it is
+    if (threads > g->program_threads) thread = add(g, thread, mul(g, g->slice, g->program_threads));
+    LLVMValueRef start = mul(g, thread, 16);
     LLVMBuildBr(g->B, loop);
     LLVMPositionBuilderAtEnd(g->B, loop);
     LLVMValueRef at = LLVMBuildPhi(g->B, g->i32, "");
@@ -326,12 +334,13 @@ void emit_buffer_clear(Gen *g, Op *op) {
     LLVMSetAlignment(LLVMBuildStore(g->B, LLVMConstNull(v4), gen_ring(g, add(g, base, at))), 16);
     LLVMBuildBr(g->B, next);
     LLVMPositionBuilderAtEnd(g->B, next);
-    LLVMValueRef more = add(g, at, gen_i32(g, g->program_threads * 16));
+    LLVMValueRef more = add(g, at, gen_i32(g, threads * 16));
     LLVMAddIncoming(at, &more, &next, 1);
     LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntSLT, more, gen_i32(g, bytes), ""), loop, done);
     LLVMPositionBuilderAtEnd(g->B, done);
     call(g, "llvm.nvvm.fence.proxy.async.shared_cta", 0, NULL);
-    gen_barrier(g);
+    if (threads > g->program_threads) call(g, "llvm.nvvm.barrier.cta.sync.aligned.count", 2, (LLVMValueRef[]){gen_i32(g, 1), gen_i32(g, threads)});
+    else gen_barrier(g);
     LLVMBuildBr(g->B, go);
     LLVMPositionBuilderAtEnd(g->B, go);
 }
@@ -375,6 +384,12 @@ static const char *operand_type(Elem e) {
     }
 }
 
+// A group's rows of the left operand begin here: those of a tile that groups share, or of one band of several.
+static LLVMValueRef own_rows(Gen *g, const Op *op, LLVMValueRef at) {
+    LLVMValueRef group = op->imm > 1 ? g->slice : g->f->groups > 1 ? LLVMBuildLShr(g->B, g->warp, gen_i32(g, 2), "") : NULL;
+    return group ? add(g, at, mul(g, group, step_offset(&op->in[0]->type, op->attr & 1, 0, 64))) : at;
+}
+
 static LLVMTypeRef acc_struct(Gen *g, LLVMTypeRef of, int n) {
     LLVMTypeRef t[256];
     for (int i = 0; i < n; i++) t[i] = of;
@@ -401,7 +416,7 @@ static void tied_wgmma(Gen *g, Op *op) {
 
     // This group's 64 rows: in the layout they are the warps' bits, repeated `blocks` times.
     LLVMValueRef at_a = in_regs ? NULL : stage_at(g, a, gen_get(g, op->in[2], 0)), at_b = stage_at(g, b, gen_get(g, op->in[3], 0));
-    if (groups > 1 && !in_regs) at_a = add(g, at_a, mul(g, LLVMBuildLShr(g->B, g->warp, gen_i32(g, 2), ""), step_offset(&a->type, ta, 0, 64)));
+    if (!in_regs) at_a = own_rows(g, op, at_a);
     for (int i = 0; i < regs; i++) buf_puts(&cons, ints ? "=r," : "=f,");
     for (int i = 0; i < regs && acc_in; i++) { buf_printf(&cons, "%d,", i); args[n++] = gen_get(g, op->in[4], i); }
     for (int i = 0; i < words; i++) { buf_puts(&cons, "r,"); args[n++] = gen_word(g, a, 2 * i, 2); }
@@ -520,7 +535,7 @@ void emit_wgmma(Gen *g, Op *op) {
 
     // This group's 64 rows: in the layout they are the warps' bits, repeated `blocks` times.
     LLVMValueRef at_a = in_regs ? NULL : stage_at(g, a, gen_get(g, op->in[2], 0)), at_b = stage_at(g, b, gen_get(g, op->in[3], 0));
-    if (groups > 1 && !in_regs) at_a = add(g, at_a, mul(g, LLVMBuildLShr(g->B, g->warp, gen_i32(g, 2), ""), step_offset(&a->type, ta, 0, 64)));
+    if (!in_regs) at_a = own_rows(g, op, at_a);
     Pieces p = {0};
     bool named = in_regs && acc_held(g->accs, a);
     int words = named ? 0 : in_regs ? 4 * steps * blocks : 1, first = read ? regs : 0;

@@ -82,12 +82,12 @@
     X(tma_store,    NONE,    5, 255,  0,  0, "WA",  2, "buffer, tensor, coordinate.. (nidx, one a dimension, index of lane 0), value, row, col axis, length.. (where rows are pixels: of a spatial dimension, innermost first): through the buffer by TMA, what lies past the tensor's end is left out; imm: number of the tensor map; attr 1: the last span of columns is narrower and has the next one") \
     X(row_store,    NONE,    5, 255,  0,  0, "WA",  2, "tensor, index.. (nidx), value, buffer, row, col axis: a store whose rows pass through shared memory, each where its alignment in the tensor is kept") \
     X(tma_store_wait, NONE,  0,  0,   0,  0, "S",   2, "until this program's tma_stores and row_stores are done with shared memory") \
-    X(turn_wait,    NONE,    0,  0,   0,  0, "S",   2, "of two consumer groups: until the other one has passed the turn (imm 1: the first group alone; attr 1: they are slices of the consumers)") \
-    X(turn_pass,    NONE,    0,  1,   0,  0, "S",   2, "x?: passes the turn to the other consumer group, once this one has x (imm 1: the second group alone; attr 1: they are slices of the consumers)") \
+    X(turn_wait,    NONE,    0,  0,   0,  0, "S",   2, "of consumer groups: until the one before has passed the turn (imm 1: the first group alone; attr: how many slices of the consumers they are, else two)") \
+    X(turn_pass,    NONE,    0,  1,   0,  0, "S",   2, "x?: passes the turn to the next consumer group, once this one has x (imm 1: the last group alone; attr as in turn_wait)") \
     X(fence_async,  NONE,    0,  0,   0,  0, "S",   2, "generic shared writes before it are seen by TMA and wgmma after it") \
     X(slice,        NONE,    0,  0,   1,  0, "S",   2, "which of the imm slices of a block's consumers this is, index") \
     X(wait_launches, NONE,   0,  0,   0,  0, "S",   2, "until the launches that this one follows have ended: before it a role reads fixed tensors only") \
-    X(wgmma,        NONE,    7,  8,   1,  0, "RA",  2, "a (buffer or register tile), b buffer, stage of a, stage of b, acc? (HAS_ACC), row, col, k axis: starts acc + a * b; not readable before wgmma_wait; attr 1: a, 2: b has k as its outer dimension") \
+    X(wgmma,        NONE,    7,  8,   1,  0, "RA",  2, "a (buffer or register tile), b buffer, stage of a, stage of b, acc? (HAS_ACC), row, col, k axis: starts acc + a * b; not readable before wgmma_wait; attr 1: a, 2: b has k as its outer dimension; imm > 1: a has the rows of so many slices, one after the other") \
     X(wgmma_wait,   NONE,    0, 255, 255, 0, "S",   2, "accumulators..: until at most imm groups are in flight; results are readable. attr: nothing computes with them before what stands before this has happened; where the mbarriers are that this is told by") \
     X(roles,        NONE,    0,  0,   0,  2, "",    2, "region 0 is run by the producer, region 1 by the consumers, a third one by a second producer, beside the first; imm consumer groups, attr > 1: in so many slices, each of which runs region 1 for itself")
 // clang-format on

@@ -101,10 +101,10 @@ static void region(Rpt *r, const Region *reg) {
         case OP_T_dot: dot_line(r, op); break;
         case OP_T_atomic: case OP_T_ptrload: case OP_T_ptrstore: pointer_line(r, op); break;
         case OP_T_wgmma: {
-            int first = 4 + ((op->flags & HAS_ACC) != 0);
+            int first = 4 + ((op->flags & HAS_ACC) != 0), bands = r->f->bands > 1 ? r->f->bands : 1;
             where(r, op);
             buf_printf(r->out, "dot              wgmma m64n%lldk%d, %lld rows over %d warp groups\n", (long long)axis_extent(op->in[first + 1]), 32 / elem_bytes((Elem)op->in[1]->type.elem),
-                       (long long)axis_extent(op->in[first]), r->f->groups);
+                       (long long)axis_extent(op->in[first]) * bands, r->f->groups * bands);
             break;
         }
         case OP_T_tma_load: {
@@ -159,14 +159,15 @@ void report_collect(Fn *f, const int64_t *dims, Buf *out, ReportLines *lines) {
     const LaunchInfo *l = f->launch;
     Rpt r = {f, facts_new(f), out, lines};
     buf_printf(out, "%s: %d warp%s a program", l->kernel->s, f->warps, f->warps == 1 ? "" : "s");
-    if (f->groups) buf_printf(out, " in %d consumer group%s and 1 producer", f->groups, f->groups == 1 ? "" : "s");
+    int groups = f->groups * (f->bands > 1 ? f->bands : 1);
+    if (groups) buf_printf(out, " in %d consumer group%s and 1 producer", groups, groups == 1 ? "" : "s");
     buf_printf(out, ", %d threads a block, blocks %s\n", l->threads, launch_expr_text(f->arena, l, l->blocks));
     if (l->smem || f->buffer_bytes) buf_printf(out, "  shared memory  %.1f KiB of %.1f KiB, rings %.1f KiB\n", l->smem / 1024.0, f->target->smem_block / 1024.0, f->buffer_bytes / 1024.0);
     if (f->warps_why && !f->groups) buf_printf(out, "  warps          %s\n", f->warps_why);
     if (f->chosen) buf_printf(out, "  chosen         %s\n", f->chosen);
     if (f->walks) buf_printf(out, "  walks          %d blocks from %s, loading ahead\n", f->walks, f->rows_walk ? "row to row" : "tile to tile");
     if (f->walk_refused) buf_printf(out, "  no walk from row to row: %s\n", f->walk_refused);
-    if (takes_turns(f)) buf_puts(out, "  turns          the consumer groups run half a trip apart: exponentials take as long as products\n");
+    if (takes_turns(f)) buf_printf(out, "  turns          the consumer groups run %s a trip apart: exponentials take as long as products\n", f->bands > 1 ? "a third of" : "half");
     if (f->batched) buf_printf(out, "  together       %d short programs run as one\n", f->batched);
     if (f->shares) buf_printf(out, "  clusters       of %d blocks share each program's loops\n", f->shares);
     else if (f->cluster) buf_printf(out, "  clusters       of %d blocks; what all of them want is loaded once\n", f->cluster);
@@ -177,6 +178,8 @@ void report_collect(Fn *f, const int64_t *dims, Buf *out, ReportLines *lines) {
     if (f->slices_refused) buf_printf(out, "  no slices: %s\n", f->slices_refused);
     if (f->tiles > 1) buf_printf(out, "  ping-pong      each consumer group of a block takes every %s tile: one stores while the other multiplies\n", f->tiles == 2 ? "second" : "n-th");
     if (f->pingpong_refused) buf_printf(out, "  no ping-pong: %s\n", f->pingpong_refused);
+    if (f->bands > 1) buf_printf(out, "  groups         %d, each of its own 64 of %d rows; what all of them want is loaded once\n", f->bands, 64 * f->bands);
+    if (f->groups_refused) buf_printf(out, "  other consumer groups than wanted: %s\n", f->groups_refused);
     if (f->kept) buf_printf(out, "  keeps          up to %d tiles that a later loop reads too: shared memory %u + %s bytes\n", f->kept, l->smem, launch_expr_text(f->arena, l, l->smem_more));
     if (f->split_refused) buf_printf(out, "  not split: %s\n", f->split_refused);
     if (f->roles_refused) buf_printf(out, "  no warp roles: %s\n", f->roles_refused);
