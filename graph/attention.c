@@ -3,13 +3,14 @@
 //     CONTRACT(softmax(S over n), V over n)        with S anything, usually CONTRACT(q, k) * scale + mask
 //
 // The softmax is found as exp(S - max(S over n)) / sum(.. over n), through views, casts, and the guard that exporters put
-// around it for rows in which everything is masked, where(isnan(w), 0, w). Exporters write q, k, v, heads and masks in many
+// around it for rows in which everything is masked, where(isnan(w), 0, w) or where(max(S) == -inf, 0, w). Exporters write q, k, v, heads and masks in many
 // ways; all of those are views and elementwise expressions around this shape, and do not matter here.
 
 #include "graph/fuse.h"
 
 #include "graph/internal.h"
 
+#include <math.h>
 #include <string.h>
 
 // x without casts between floats.
@@ -47,12 +48,43 @@ static Node *softmax_of(Graph *g, Node *x, int *axis)
     return reduced_along(g, d->src[1], GR_max, s) == *axis ? s : NULL;
 }
 
-static Node *unguarded(Node *x)                              // w of where(isnan(w), 0, w)
+// Does c say of each row of s, along `axis`, that its maximum is -inf? c has the shape of s.
+static bool says_nothing_there(Graph *g, Node *c, const Node *s, int axis)
+{
+    Ix at[G_MAX_RANK], through[G_MAX_RANK];
+    GNum v;
+    bool equal = false;
+    for (int i = 0; i < s->rank; i++) at[i] = ix_axis(g, i, s->shape[i]);
+    for (;;) {
+        if (c->kind == G_view && ix_is(c->view.pred, 1)) {
+            for (int i = 0; i < c->src[0]->rank; i++) through[i] = ix_substitute(g, c->view.coord[i], at, c->rank);
+            c = c->src[0];
+            memcpy(at, through, (size_t)c->rank * sizeof *at);
+        } else if (uncast(c) != c) {
+            c = uncast(c);
+        } else if (!equal && c->kind == G_ew && c->op == EW_eq && g_scalar_value(c->src[1], &v) && !v.is_int && isinf(v.f) && v.f < 0) {
+            equal = true;
+            c = c->src[0];
+        } else {
+            break;
+        }
+    }
+    if (!equal || c->kind != G_reduce || c->op != GR_max || uncast(c->src[0]) != s || c->reduce.axes != 1u << axis) return false;
+    for (int i = 0, k = 0; i < s->rank; i++)
+        if (i != axis && at[k++] != ix_axis(g, i, s->shape[i])) return false;
+    return true;
+}
+
+// w of where(isnan(w), 0, w), or, of a softmax w, of where(maximum of the scores == -inf, 0, w)
+static Node *unguarded(Graph *g, Node *x)
 {
     GNum v;
+    int axis;
     if (x->kind != G_ew || x->op != EW_where || !g_scalar_value(x->src[1], &v) || (v.is_int ? v.i != 0 : v.f != 0)) return NULL;
-    Node *c = x->src[0];
-    return c->kind == G_ew && c->op == EW_isnan && uncast(c->src[0]) == uncast(x->src[2]) ? x->src[2] : NULL;
+    Node *c = x->src[0], *w = x->src[2];
+    if (c->kind == G_ew && c->op == EW_isnan && uncast(c->src[0]) == uncast(w)) return w;
+    Node *s = softmax_of(g, uncast(w), &axis);
+    return s && says_nothing_there(g, c, s, axis) ? w : NULL;
 }
 
 bool attention_match(Graph *g, const Node *product, const Ix *place, Attention *to)
@@ -73,7 +105,7 @@ bool attention_match(Graph *g, const Node *product, const Ix *place, Attention *
             memcpy(at, through, (size_t)x->rank * sizeof *at);
         } else if (uncast(x) != x) {
             x = uncast(x);
-        } else if ((w = unguarded(x))) {
+        } else if ((w = unguarded(g, x))) {
             x = w;
             to->guarded = true;
         } else {

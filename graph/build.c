@@ -160,6 +160,12 @@ static Node *cast(Graph *g, Node *x, Elem elem, bool saturate)
 Node *g_cast(Graph *g, Node *x, Elem elem) { return cast(g, x, elem, false); }
 Node *g_cast_saturate(Graph *g, Node *x, Elem elem) { return cast(g, x, elem, true); }
 
+Node *g_kept(Graph *g, Node *x, Elem elem)
+{
+    if (!x) return NULL;
+    return node_intern(g, &(Node){.kind = G_cast, .elem = (uint8_t)elem, .rank = x->rank, .shape = x->shape, .nsrc = 1, .src = &x, .cast = {.kept = true}});
+}
+
 // ---- reductions -----------------------------------------------------------------------------------------------------
 
 static Node *reduce(Graph *g, GReduce op, Node *x, uint32_t axes, bool keep, bool last)

@@ -257,6 +257,7 @@ Node *g_where(Graph *g, Node *cond, Node *a, Node *b);
 Node *g_ew2f(Graph *g, GEw op, Node *a, double b);                       // b a scalar of a's element type
 Node *g_cast(Graph *g, Node *x, Elem elem);                              // as NumPy: to integers truncates, wraps
 Node *g_cast_saturate(Graph *g, Node *x, Elem elem);                     // to f8 and integers: to the nearest that there is
+Node *g_kept(Graph *g, Node *x, Elem elem);                              // as g_cast, also to the same type, and in memory
 bool  g_broadcast_shape(Graph *g, Node *const *src, int n, int *rank, Ix *shape);   // false: an error was recorded
 
 // ---- views ----------------------------------------------------------------------------------------------------------

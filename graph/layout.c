@@ -448,7 +448,7 @@ static Node *depthwise(Graph *g, Node *n, Node *const *src)
     const char *name = name_below(b);
     Node *w = g_view(g, b, rank, shape, coord, NULL, g_int(0));
     if (!w) return NULL;
-    w = node_intern(g, &(Node){.kind = G_cast, .elem = w->elem, .rank = w->rank, .shape = w->shape, .nsrc = 1, .src = &w, .cast = {.kept = true}});
+    w = g_kept(g, w, (Elem)w->elem);
     if (name) g_name(g, w, arena_printf(g->arena, "%s_channels_last", name));
     for (int i = 0; i < rank; i++) coord[i] = i < nk ? ix_axis(g, nb + nn + i, b->shape[nb + nn + i]) : ix_axis(g, i - nk, b->shape[i - nk]);
     b = g_view(g, w, b->rank, b->shape, coord, NULL, g_int(0));

@@ -165,6 +165,14 @@ static bool lower_by_row(Import *im, const Onnx__NodeProto *n, const Values *v) 
     const OpRow *row = op_find(domain, text(n->op_type), version > 0 && version < 10000 ? (int)version : 10000);
     if (row == NULL && op_find(domain, text(n->op_type), 10000) != NULL)
         return g_error(g, "opset %lld has no such operator", (long long)version), false;
+    if (row == NULL && strcmp(domain, "ai.onnx.ml") == 0) im->how->out_of_scope = "classical models";
+    if (row == NULL && strcmp(domain, "ai.onnx.contrib") == 0) im->how->out_of_scope = "strings";
+    if (row == NULL && im->how->out_of_scope != NULL)
+        return g_error(g, "%s (operators of %s) are not supported", im->how->out_of_scope, domain), false;
+    if (row == NULL && (strncmp(domain, "com.microsoft", 13) == 0 || strncmp(domain, "com.ms.", 7) == 0))
+        return g_error(g, "there is no operator %s.%s; it is one of ONNX Runtime's own, for which the model before its optimiser has operators of ONNX",
+                       shown(g->arena, domain), shown(g->arena, text(n->op_type))),
+               false;
     if (row == NULL)
         return g_error(g, "there is no operator %s%s%s", shown(g->arena, domain), *domain != '\0' ? "." : "",
                        shown(g->arena, text(n->op_type))),

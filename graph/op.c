@@ -6,13 +6,13 @@
 extern const OpRow ops_unary[], ops_activation[], ops_binary[], ops_cast[], ops_shape[], ops_slice[], ops_pad[],
     ops_reduce[], ops_softmax[], ops_matmul[], ops_gather[], ops_scatter[], ops_make[], ops_attention[], ops_norm[],
     ops_loss[], ops_quant[], ops_conv[], ops_pool[], ops_resize[], ops_grid[], ops_roi[], ops_rnn[], ops_signal[],
-    ops_einsum[], ops_linalg[], ops_sort[], ops_host[], ops_control[], ops_out_of_scope[];
+    ops_ort_fused[], ops_ort_attention[], ops_ort_quant[], ops_einsum[], ops_linalg[], ops_sort[], ops_host[], ops_control[], ops_out_of_scope[];
 
 const OpRow *const op_tables[] = {
     ops_unary,   ops_activation, ops_binary, ops_cast,    ops_shape,   ops_slice,        ops_pad,  ops_reduce,
     ops_softmax, ops_matmul,     ops_gather, ops_scatter, ops_make,    ops_attention,    ops_norm, ops_loss,
     ops_quant,   ops_conv,       ops_pool,   ops_resize,  ops_grid,    ops_roi,          ops_rnn,  ops_signal,
-    ops_einsum,  ops_linalg,     ops_sort,   ops_host,    ops_control, ops_out_of_scope, NULL,
+    ops_einsum,  ops_linalg,     ops_sort,   ops_host,    ops_control, ops_ort_fused, ops_ort_attention, ops_ort_quant, ops_out_of_scope, NULL,
 };
 
 const OpRow *op_find(const char *domain, const char *type, int version) {
@@ -33,6 +33,17 @@ void *op_error(Op *op, const char *fmt, ...) {
     vsnprintf(words, sizeof words, fmt, args);
     va_end(args);
     return g_error(op->g, "%s", words);
+}
+
+Node *op_as(Op *op, const char *type, int version, Node *const *in, int nin) {
+    const OpRow *row = op_find("", type, version);
+    Node *out[4] = {NULL};
+    int in_type[16] = {0}, out_type[4] = {0};
+    Op as = *op;
+    if (row == NULL || row->lower == NULL || nin > 16) ice("no row for %s", type);
+    as.type = row->type, as.domain = "", as.version = version, as.row = row->arg;
+    as.in = in, as.nin = nin, as.out = out, as.nout = 1, as.in_type = in_type, as.out_type = out_type;
+    return row->lower(&as);
 }
 
 Node *op_opt(Op *op, int i) { return i < op->nin ? op->in[i] : NULL; }

@@ -54,6 +54,8 @@ int   op_in_type(const Op *op, int i);           // TensorProto.DataType if know
 bool  op_rank(Op *op, const Node *x, int rank, const char *what);        // has it so many dimensions? a message if not; NULL: false
 bool  op_wants(const Op *op, int i);             // is output i used?
 Node *op_out(Op *op, int i, Node *n);            // sets output i where there is one; returns n
+// The same inputs, or others, and the attributes of this node by the row of another operator of ONNX; its first output.
+Node *op_as(Op *op, const char *type, int version, Node *const *in, int nin);
 void *op_out_of_scope(Op *op, const char *what);  // like op_error: "random numbers are not supported"
 void *op_error(Op *op, const char *fmt, ...) __attribute__((format(printf, 2, 3)));   // NULL
 

@@ -7,15 +7,14 @@
 //
 // A grouped key is read by an index map (its head is the query's, divided), never repeated. Opset 24 adds the number of
 // keys that count, for each batch (nonpad_kv_seqlen), opset 25 windows.
-#include "graph/op.h"
+#include "graph/op_attention.h"
 
 #include <math.h>
 #include <string.h>
 
-static Node *widen(Graph *g, Node *x) { return x != NULL && elem_is_storage((Elem)x->elem) ? g_cast(g, x, EL_f32) : x; }
+Node *op_widen(Graph *g, Node *x) { return x != NULL && elem_is_storage((Elem)x->elem) ? g_cast(g, x, EL_f32) : x; }
 
-// [b, s, h * d] -> [b, h, s, d]
-static Node *split_heads(Op *op, Node *x, int64_t heads) {
+Node *op_split_heads(Op *op, Node *x, int64_t heads) {
     Graph *g = op->g;
     if (x == NULL || x->rank == 4) return x;
     if (x->rank != 3) return op_error(op, "its operands have 3 or 4 dimensions, not %d", x->rank);
@@ -27,15 +26,14 @@ static Node *split_heads(Op *op, Node *x, int64_t heads) {
     return g_transpose(g, g_reshape(g, x, 4, (Ix[]){x->shape[0], x->shape[1], ix(g, heads), d}), perm);
 }
 
-static Node *join_heads(Graph *g, Node *x) {
+Node *op_join_heads(Graph *g, Node *x) {
     static const int perm[] = {0, 2, 1, 3};
     return x != NULL ? g_reshape(g, g_transpose(g, x, perm), 3,
                                  (Ix[]){x->shape[0], x->shape[2], ix_mul(g, x->shape[1], x->shape[3])})
                      : NULL;
 }
 
-// Key heads repeated, as a view: head h of the result is head h / group.
-static Node *spread_heads(Op *op, Node *x, Ix heads) {
+Node *op_spread_heads(Op *op, Node *x, Ix heads) {
     Graph *g = op->g;
     if (x == NULL || x->shape[1] == heads) return x;
     Ix group = ix_divide_exact(g, heads, x->shape[1]), shape[4] = {x->shape[0], heads, x->shape[2], x->shape[3]},
@@ -62,15 +60,7 @@ static Node *mask_scores(Op *op, Node *scores, Node *mask) {
     return g_ew2(g, EW_add, scores, g_cast(g, mask, (Elem)scores->elem));
 }
 
-// Which columns a row may look at, by place: those that count (j < length), up to its own place p where it is causal,
-// and from p - left to p + right where there is a window. p = i + offset: what is past comes before, and of a cache
-// that is longer than what counts in it (lengths, one for each batch) the rows are the last that count.
-typedef struct Reach {
-    bool causal;
-    int64_t left, right;
-} Reach;
-
-static Node *reach_mask(Op *op, const Node *scores, Ix past, Node *lengths, Reach r) {
+Node *op_reach(Op *op, const Node *scores, Ix past, Node *lengths, Reach r) {
     Graph *g = op->g;
     if (scores == NULL || (lengths != NULL && !op_rank(op, lengths, 1, "the lengths of its keys"))) return NULL;
     if (r.causal) r.right = 0;
@@ -81,25 +71,36 @@ static Node *reach_mask(Op *op, const Node *scores, Ix past, Node *lengths, Reac
         if (r.left >= 0) may = ix_and(g, may, ix_le(g, p, ix_addi(g, j, r.left)));
         return g_index(g, EL_bool, 4, scores->shape, may);
     }
-    int batch[1] = {0};
-    Node *n = g_broadcast_to(g, g_cast(g, lengths, EL_i64), 4, scores->shape, batch),
-         *column = g_index(g, EL_i64, 4, scores->shape, j);
-    Node *p = g_ew2(g, EW_add, g_index(g, EL_i64, 4, scores->shape, ix_sub(g, i, scores->shape[2])), n),
+    Ix shape[4] = {scores->shape[0], ix(g, 1), scores->shape[2], scores->shape[3]};       // heads are alike
+    Elem count = lengths->elem == EL_i32 ? EL_i32 : EL_i64;
+    Node *n = g_broadcast_to(g, g_cast(g, lengths, count), 4, shape, (int[]){0}), *column = g_index(g, count, 4, shape, j);
+    Node *p = g_ew2(g, EW_add, g_index(g, count, 4, shape, ix_sub(g, i, shape[2])), n),
          *may = g_ew2(g, EW_lt, column, n);
     Node *ahead = g_ew2(g, EW_sub, column, p);
-    if (r.right >= 0) may = g_ew2(g, EW_and, may, g_ew2(g, EW_le, ahead, g_i(g, EL_i64, r.right)));
-    if (r.left >= 0) may = g_ew2(g, EW_and, may, g_ew2(g, EW_ge, ahead, g_i(g, EL_i64, -r.left)));
+    if (r.right >= 0) may = g_ew2(g, EW_and, may, g_ew2(g, EW_le, ahead, g_i(g, count, r.right)));
+    if (r.left >= 0) may = g_ew2(g, EW_and, may, g_ew2(g, EW_ge, ahead, g_i(g, count, -r.left)));
     return may;
 }
 
-// softmax over the last axis; a row of nothing but -inf gives 0
-static Node *softmax_rows(Graph *g, Node *scores) {
+// Products of heads in 16 bits stay so: sums in f32, which the scores are.
+static bool in_16_bits(const Node *x) { return elem_bits((Elem)x->elem) == 16 && elem_is_float((Elem)x->elem); }
+
+Node *op_scores(Graph *g, Node *q, Node *k) {
+    if (q == NULL || k == NULL) return NULL;
+    if (in_16_bits(q) && q->elem == k->elem) return g_contract(g, q, k, 2, 1, 1, 1, EL_f32, EL_f32);
+    return g_einsum(g, "bhsd,bhtd->bhst", op_widen(g, q), op_widen(g, k));
+}
+
+Node *op_values(Graph *g, Node *p, Node *v) {
+    if (p == NULL || v == NULL) return NULL;
+    if (!in_16_bits(v)) return g_einsum(g, "bhst,bhte->bhse", p, op_widen(g, v));
+    return g_contract(g, g_cast(g, p, (Elem)v->elem), g_transpose(g, v, (int[]){0, 1, 3, 2}), 2, 1, 1, 1, EL_f32, EL_f32);
+}
+
+Node *op_softmax_rows(Graph *g, Node *scores) {
     Node *top = g_reduce(g, GR_max, scores, 1u << 3, true);
     if (top == NULL) return NULL;
-    Node *none = g_ew2f(g, EW_eq, top, -INFINITY), *zero = g_f(g, (Elem)top->elem, 0);
-    Node *e = g_ew1(g, EW_exp, g_ew2(g, EW_sub, scores, g_where(g, none, zero, top)));
-    Node *sum = g_reduce(g, GR_sum, e, 1u << 3, true);
-    return g_ew2(g, EW_div, e, g_where(g, none, g_f(g, (Elem)top->elem, 1), sum));
+    return g_where(g, g_ew2f(g, EW_eq, top, -INFINITY), g_f(g, (Elem)top->elem, 0), g_softmax(g, scores, 1u << 3));
 }
 
 static Node *concat_past(Op *op, Node *past, Node *x) {
@@ -119,9 +120,9 @@ static Node *lower_attention(Op *op) {
     enum { FAR = 1 << 30 };
     if (reach.left > FAR || reach.right > FAR) return op_error(op, "its window is wider than %d", FAR);
     Elem elem = (Elem)q->elem;
-    q = split_heads(op, q, qh);
-    Node *k = concat_past(op, past_k, split_heads(op, op_in(op, 1), kh)),
-         *v = concat_past(op, past_v, split_heads(op, op_in(op, 2), kh));
+    q = op_split_heads(op, q, qh);
+    Node *k = concat_past(op, past_k, op_split_heads(op, op_in(op, 1), kh)),
+         *v = concat_past(op, past_v, op_split_heads(op, op_in(op, 2), kh));
     if (q == NULL || k == NULL || v == NULL) return NULL;
     op_out(op, 1, k);
     op_out(op, 2, v);
@@ -132,47 +133,33 @@ static Node *lower_attention(Op *op) {
         scale = 1 / sqrt((double)d);
     }
     g_require(g, q->shape[3], k->shape[3]);
-    Node *s = g_einsum(g, "bhsd,bhtd->bhst", widen(g, q), widen(g, spread_heads(op, k, q->shape[1])));
+    Node *s = op_scores(g, q, op_spread_heads(op, k, q->shape[1]));
     Node *stage = s = g_ew2f(g, EW_mul, s, scale);
     Ix past = past_k != NULL ? past_k->shape[2] : ix(g, 0);
     Node *capped = softcap != 0 ? g_ew2f(g, EW_mul, g_ew1(g, EW_tanh, g_ew2f(g, EW_div, s, softcap)), softcap) : s;
     Node *masked = mask_scores(op, capped, op_opt(op, 3));
     if (lengths != NULL || reach.causal || reach.left >= 0 || reach.right >= 0)
-        masked = g_where(g, reach_mask(op, masked, past, lengths, reach), masked,
+        masked = g_where(g, op_reach(op, masked, past, lengths, reach), masked,
                          g_f(g, masked != NULL ? (Elem)masked->elem : EL_f32, -INFINITY));
-    Node *p = softmax_rows(g, masked);
+    Node *p = op_softmax_rows(g, masked);
     if (report == 1) stage = capped;
     if (report == 2) stage = masked;
     if (report == 3) stage = p;
     op_out(op, 3, op_wants(op, 3) ? g_cast(g, stage, elem) : NULL);
-    Node *y = g_cast(g, g_einsum(g, "bhst,bhte->bhse", p, widen(g, spread_heads(op, v, q->shape[1]))), elem);
-    return joined ? join_heads(g, y) : y;
+    Node *y = g_cast(g, op_values(g, p, op_spread_heads(op, v, q->shape[1])), elem);
+    return joined ? op_join_heads(g, y) : y;
 }
 
-// Pairs (x1, x2) of each head's first `rotary_embedding_dim` elements, halves or neighbours, turned by an angle:
+// Pairs (x1, x2) of each head's first elements, halves or neighbours, turned by an angle:
 //     x1 cos - x2 sin,  x1 sin + x2 cos
-static Node *lower_rotary(Op *op) {
-    Graph *g = op->g;
-    Node *x = op_in(op, 0), *cos = op_in(op, 1), *sin = op_in(op, 2), *at = op_opt(op, 3);
+Node *op_turn(Graph *g, Node *x, Node *cos, Node *sin, int64_t turned, int64_t size, bool neighbours) {
     if (x == NULL || cos == NULL || sin == NULL) return NULL;
-    bool joined = x->rank == 3, neighbours = op_int(op, "interleaved", 0) != 0;
-    int64_t turned = op_int(op, "rotary_embedding_dim", 0), size;
-    Elem elem = (Elem)x->elem;
-    x = split_heads(op, x, op_int(op, "num_heads", 0));
-    if (x == NULL || !op_fixed(op, x->shape[3], &size)) return NULL;
-    if (turned == 0) turned = size;
-    if (turned < 0 || turned > size || turned % 2 != 0)
-        return op_error(op, "cannot turn %lld of %lld elements", (long long)turned, (long long)size);
     Ix half = ix(g, turned / 2), zero = ix(g, 0);
-    if (at != NULL) cos = g_gather_axis(g, cos, at, 0), sin = g_gather_axis(g, sin, at, 0);
-    if (cos == NULL || sin == NULL) return NULL;
-    if (!op_rank(op, cos, 3, "the cosines of its positions") || !op_rank(op, sin, 3, "the sines of its positions"))
-        return NULL;
     int axes[] = {0, 2, 3};
     Ix table[4] = {x->shape[0], x->shape[1], x->shape[2], half};
-    cos = widen(g, g_broadcast_to(g, cos, 4, table, axes));
-    sin = widen(g, g_broadcast_to(g, sin, 4, table, axes));
-    Node *w = widen(g, x);
+    cos = op_widen(g, g_broadcast_to(g, cos, 4, table, axes));
+    sin = op_widen(g, g_broadcast_to(g, sin, 4, table, axes));
+    Node *w = op_widen(g, x);
     Node *x1 = g_take_range(g, w, 3, zero, neighbours ? 2 : 1, half);
     Node *x2 = g_take_range(g, w, 3, neighbours ? ix(g, 1) : half, neighbours ? 2 : 1, half);
     Node *a = g_ew2(g, EW_sub, g_ew2(g, EW_mul, x1, cos), g_ew2(g, EW_mul, x2, sin));
@@ -186,8 +173,26 @@ static Node *lower_rotary(Op *op) {
     }
     if (turned < size)
         y = g_concat(g, 3, (Node *[]){y, g_take_range(g, w, 3, ix(g, turned), 1, ix(g, size - turned))}, 2);
-    y = g_cast(g, y, elem);
-    return joined ? join_heads(g, y) : y;
+    return g_cast(g, y, (Elem)x->elem);
+}
+
+static Node *lower_rotary(Op *op) {
+    Graph *g = op->g;
+    Node *x = op_in(op, 0), *cos = op_in(op, 1), *sin = op_in(op, 2), *at = op_opt(op, 3);
+    if (x == NULL || cos == NULL || sin == NULL) return NULL;
+    bool joined = x->rank == 3, neighbours = op_int(op, "interleaved", 0) != 0;
+    int64_t turned = op_int(op, "rotary_embedding_dim", 0), size;
+    x = op_split_heads(op, x, op_int(op, "num_heads", 0));
+    if (x == NULL || !op_fixed(op, x->shape[3], &size)) return NULL;
+    if (turned == 0) turned = size;
+    if (turned < 0 || turned > size || turned % 2 != 0)
+        return op_error(op, "cannot turn %lld of %lld elements", (long long)turned, (long long)size);
+    if (at != NULL) cos = g_gather_axis(g, cos, at, 0), sin = g_gather_axis(g, sin, at, 0);
+    if (cos == NULL || sin == NULL) return NULL;
+    if (!op_rank(op, cos, 3, "the cosines of its positions") || !op_rank(op, sin, 3, "the sines of its positions"))
+        return NULL;
+    Node *y = op_turn(g, x, cos, sin, turned, size, neighbours);
+    return joined ? op_join_heads(g, y) : y;
 }
 
 // x / sqrt(mean(x^2) + epsilon) * scale, the mean over the axes from `axis` on, in stash_type

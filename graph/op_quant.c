@@ -2,6 +2,8 @@
 //
 // Scales and zero points are one for all, or one for each index of an axis, or one for each block of an axis. The order of
 // operations is that of the specification: divide, round to even, add the zero point, saturate. Products are exact, in i32.
+#include "graph/op_quant.h"
+
 #include "graph/onnx.h"
 #include "graph/op_window.h"
 
@@ -42,9 +44,8 @@ static int64_t block_size(Op *op) {
     return block;
 }
 
-// Floats that are whole numbers before the zero point is added, as elements of the range.
-static Node *saturated(Op *op, Node *whole, Node *zero, Range r) {
-    Graph *g = op->g;
+Node *op_saturated(Graph *g, Node *whole, Node *zero, Elem elem, int bits) {
+    Range r = range_of(elem, bits);
     GNum number;
     bool none = zero == NULL || (g_scalar_value(zero, &number) && number.is_int && number.i == 0);
     if (!none) whole = g_ew2(g, EW_add, whole, g_cast(g, zero, EL_f32));
@@ -73,12 +74,10 @@ static Node *lower_quantize(Op *op) {
     if (packed_float) return op_cast_to(op, q, type);
     if (elem_is_float(elem)) return op_int(op, "saturate", 1) != 0 ? g_cast_saturate(g, q, elem) : g_cast(g, q, elem);
     if (!elem_is_int(elem)) return op_error(op, "cannot quantise to %s", elem_name(elem));
-    return saturated(op, g_ew1(g, EW_round, q), zero != NULL ? spread(op, x, zero, block) : NULL, range_of(elem, bits));
+    return op_saturated(g, g_ew1(g, EW_round, q), zero != NULL ? spread(op, x, zero, block) : NULL, elem, bits);
 }
 
-// q - zero point, in i32.
-static Node *centred(Op *op, Node *q, Node *zero) {
-    Graph *g = op->g;
+Node *op_centred(Graph *g, Node *q, Node *zero) {
     Node *wide = g_cast(g, q, EL_i32);
     GNum v;
     if (zero == NULL || (g_scalar_value(zero, &v) && v.is_int && v.i == 0)) return wide;
@@ -96,26 +95,30 @@ static Node *lower_dequantize(Op *op) {
     if (zero != NULL && zero->elem != q->elem)
         return op_error(op, "its input has elements of type %s, its zero point %s", elem_name((Elem)q->elem),
                         elem_name((Elem)zero->elem));
-    Node *x = whole ? centred(op, q, zero != NULL ? spread(op, q, zero, block) : NULL) : q;
+    Node *x = whole ? op_centred(g, q, zero != NULL ? spread(op, q, zero, block) : NULL) : q;
     if (whole && zero != NULL && x == NULL) return NULL;
     return g_cast(g, g_ew2(g, EW_mul, g_cast(g, x, EL_f32), g_cast(g, spread(op, q, scale, block), EL_f32)), elem);
 }
 
-static Node *lower_dynamic(Op *op) {
-    Graph *g = op->g;
-    Node *x = op_in(op, 0), *zero_f = g_f(g, EL_f32, 0);
-    if (x == NULL) return NULL;
-    if (x->elem != EL_f32) return op_error(op, "quantises f32, not %s", elem_name((Elem)x->elem));
+Node *op_dynamic(Graph *g, Node *x, Node **scale, Node **zero) {
+    Node *zero_f = g_f(g, EL_f32, 0);
     uint32_t all = (1u << x->rank) - 1;
     Node *low = g_ew2(g, EW_min, g_reduce(g, GR_min, x, all, false), zero_f),
          *high = g_ew2(g, EW_max, g_reduce(g, GR_max, x, all, false), zero_f);
     Node *span = g_ew2f(g, EW_div, g_ew2(g, EW_sub, high, low), 255);
-    Node *scale = g_where(g, g_ew2f(g, EW_eq, span, 0), g_f(g, EL_f32, 1), span);
-    Range bytes = range_of(EL_u8, 8);
-    Node *zero = saturated(op, g_ew1(g, EW_round, g_ew1(g, EW_neg, g_ew2(g, EW_div, low, scale))), NULL, bytes);
+    *scale = g_where(g, g_ew2f(g, EW_eq, span, 0), g_f(g, EL_f32, 1), span);
+    *zero = op_saturated(g, g_ew1(g, EW_round, g_ew1(g, EW_neg, g_ew2(g, EW_div, low, *scale))), NULL, EL_u8, 8);
+    return op_saturated(g, g_ew1(g, EW_round, g_ew2(g, EW_div, x, *scale)), *zero, EL_u8, 8);
+}
+
+static Node *lower_dynamic(Op *op) {
+    Node *x = op_in(op, 0), *scale, *zero;
+    if (x == NULL) return NULL;
+    if (x->elem != EL_f32) return op_error(op, "quantises f32, not %s", elem_name((Elem)x->elem));
+    Node *q = op_dynamic(op->g, x, &scale, &zero);
     op_out(op, 1, scale);
     op_out(op, 2, zero);
-    return saturated(op, g_ew1(g, EW_round, g_ew2(g, EW_div, x, scale)), zero, bytes);
+    return q;
 }
 
 // ---- products ---------------------------------------------------------------------------------------
@@ -124,14 +127,14 @@ static Node *lower_dynamic(Op *op) {
 static Node *by_row(Graph *g, Node *v) {
     return v != NULL && v->rank == 1 ? ix_is(v->shape[0], 1) ? g_squeeze(g, v, 1) : g_unsqueeze(g, v, 2) : v;
 }
-static Node *by_column(Graph *g, Node *v) {
+Node *op_one(Graph *g, Node *v) {
     return v != NULL && v->rank == 1 && ix_is(v->shape[0], 1) ? g_squeeze(g, v, 1) : v;
 }
 
 static Node *lower_matmul_integer(Op *op) {
     Graph *g = op->g;
     Node *a = op_in(op, 0), *b = op_in(op, 1);
-    return g_matmul(g, centred(op, a, by_row(g, op_opt(op, 2))), centred(op, b, by_column(g, op_opt(op, 3))));
+    return g_matmul(g, op_centred(g, a, by_row(g, op_opt(op, 2))), op_centred(g, b, op_one(g, op_opt(op, 3))));
 }
 
 // sum * scale -> quantised; scale: that of the operands over that of the result.
@@ -143,7 +146,7 @@ static Node *requantize(Op *op, Node *sum, Node *scale_a, Node *scale_b, Node *s
     Node *scale = g_ew2(g, EW_mul, g_cast(g, scale_a, EL_f32), g_cast(g, scale_b, EL_f32));
     Node *factor = g_ew2(g, EW_div, scale, g_cast(g, scale_y, EL_f32));
     Node *y = g_ew2(g, EW_mul, g_cast(g, sum, EL_f32), factor);
-    return saturated(op, g_ew1(g, EW_round, y), zero, range_of((Elem)zero->elem, elem_bits((Elem)zero->elem)));
+    return op_saturated(g, g_ew1(g, EW_round, y), zero, (Elem)zero->elem, elem_bits((Elem)zero->elem));
 }
 
 static Node *lower_qlinear_matmul(Op *op) {
@@ -151,8 +154,8 @@ static Node *lower_qlinear_matmul(Op *op) {
     Node *in[8];
     for (int i = 0; i < 8; i++)
         if ((in[i] = op_in(op, i)) == NULL) return NULL;
-    Node *sum = g_matmul(g, centred(op, in[0], by_row(g, in[2])), centred(op, in[3], by_column(g, in[5])));
-    return requantize(op, sum, by_row(g, in[1]), by_column(g, in[4]), by_row(g, in[6]), by_row(g, in[7]));
+    Node *sum = g_matmul(g, op_centred(g, in[0], by_row(g, in[2])), op_centred(g, in[3], op_one(g, in[5])));
+    return requantize(op, sum, by_row(g, in[1]), op_one(g, in[4]), by_row(g, in[6]), by_row(g, in[7]));
 }
 
 // One for all, or one for each filter: as a value of rank `rank` with the filters' axis at `axis`.
@@ -166,8 +169,8 @@ static Node *lower_conv_integer(Op *op) {
     Graph *g = op->g;
     Node *x = op_in(op, 0), *w = op_in(op, 1);
     if (x == NULL || w == NULL) return NULL;
-    Node *a = centred(op, x, by_filter(g, op_opt(op, 2), x->rank, 1)),
-         *b = centred(op, w, by_filter(g, op_opt(op, 3), w->rank, 0));
+    Node *a = op_centred(g, x, by_filter(g, op_opt(op, 2), x->rank, 1)),
+         *b = op_centred(g, w, by_filter(g, op_opt(op, 3), w->rank, 0));
     return op_conv(op, a, b, EL_i32, EL_i32);
 }
 
@@ -176,8 +179,8 @@ static Node *lower_qlinear_conv(Op *op) {
     Node *in[8];
     for (int i = 0; i < 8; i++)
         if ((in[i] = op_in(op, i)) == NULL) return NULL;
-    Node *a = centred(op, in[0], by_filter(g, in[2], in[0]->rank, 1)),
-         *b = centred(op, in[3], by_filter(g, in[5], in[3]->rank, 0));
+    Node *a = op_centred(g, in[0], by_filter(g, in[2], in[0]->rank, 1)),
+         *b = op_centred(g, in[3], by_filter(g, in[5], in[3]->rank, 0));
     Node *sum = op_bias(op, op_conv(op, a, b, EL_i32, EL_i32), op_opt(op, 8));
     if (sum == NULL) return NULL;
     Node *scalar[3] = {by_filter(g, in[1], sum->rank, 1), by_filter(g, in[6], sum->rank, 1),

@@ -278,7 +278,7 @@ static Node *weights(Graph *g, const Pairing *p, Node *w)
     }
     Node *x = g_view(g, w, w->rank + 1, shape, coord, NULL, g_int(0));
     if (!x) return NULL;
-    return node_intern(g, &(Node){.kind = G_cast, .elem = x->elem, .rank = x->rank, .shape = x->shape, .nsrc = 1, .src = &x, .cast = {.kept = true}});
+    return g_kept(g, x, (Elem)x->elem);
 }
 
 // What is computed of the product column by column, n, for one half of the columns.
@@ -345,7 +345,7 @@ Node *turn_result(Turn *t, Pairing *p)
     if (!turn_make_halves(t, p)) return NULL;
     for (int i = 0; i < 2; i++) half[i] = g_unsqueeze(g, all_columns(t, p, i), 1u << axis);
     Node *y = g_concat(g, axis, half, 2);
-    if (y) p->result = node_intern(g, &(Node){.kind = G_cast, .elem = y->elem, .rank = y->rank, .shape = y->shape, .nsrc = 1, .src = &y, .cast = {.kept = true}});
+    if (y) p->result = g_kept(g, y, (Elem)y->elem);
     return p->result;
 }
 

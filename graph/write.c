@@ -82,10 +82,11 @@ static const char *idiom(const FGroup *f)
         joins |= n->kind == G_concat;
         moves &= n->kind == G_view || n->kind == G_concat || n->kind == G_cast || n->kind == G_index;
         own |= n->from && is_movement(n->from, strcspn(n->from, " "));
-        norm |= n->from && strstr(n->from, "Normalization") != NULL;
+        norm |= n->from && strstr(n->from, "Normalization") && strncmp(n->from, "Skip", 4) != 0 && strncmp(n->from, "Simplified", 10) != 0;
     }
     if (f->kind == F_MAP && moves && !own) return joins ? "side_by_side" : "reordered";     // for the operator's sake
     if (f->kind == F_MAP && f->once) return "prepared";
+    if (f->kind == F_MAP && gathers && strncmp(f->root->from ? f->root->from : "", "GroupQueryAttention", 19) == 0) return f->root->kind == G_ew && f->root->op == EW_where ? "cached" : "gather";
     if (f->kind == F_ROWS && f->once && sums == 1 && ews == 0) return "sums";
     if (f->kind == F_MAP && negs >= 1 && products >= 2 && ews <= 6) return "rotary";        // x * cos + (-x2 or x1) * sin
     if (f->kind == F_PRODUCT && f->parts >= 0 && f->second && products >= 2) return "mat_mul_rotary";
@@ -95,13 +96,31 @@ static const char *idiom(const FGroup *f)
     return exps == 1 && sums == 1 && tops == 1 && !roots ? "softmax" : NULL;
 }
 
-// The name of an operator in a kernel's: of a tanh or erf among products and sums, what it is there for.
+// The name of an operator in a kernel's: of a tanh or erf among products and sums, what it is there for; of a norm with a sum, where
+// only the sum is.
 static const char *operator_name(const FGroup *f, const char *op, size_t n)
 {
-    bool curve = (n == 4 && memcmp(op, "Tanh", 4) == 0) || (n == 3 && memcmp(op, "Erf", 3) == 0);
-    int around = 0;
-    for (uint32_t i = 0; i < f->nodes.n && curve; i++) around += f->nodes.at[i]->kind == G_ew;
-    return around > 4 ? "Gelu" : op;
+    bool by_tanh = n == 4 && memcmp(op, "Tanh", 4) == 0, by_erf = n == 3 && memcmp(op, "Erf", 3) == 0;
+    int products = 0, sums = 0, curves = 0;
+    for (uint32_t i = 0; i < f->nodes.n && (by_tanh || by_erf); i++) {
+        const Node *e = f->nodes.at[i];
+        products += e->kind == G_ew && e->op == EW_mul;
+        sums += e->kind == G_ew && e->op == EW_add;
+        curves += e->kind == G_ew && e->op == (by_tanh ? EW_tanh : EW_erf);
+    }
+    if (curves == 1 && products >= (by_tanh ? 4 : 2) && sums >= (by_tanh ? 2 : 1)) return "Gelu";
+    return f->kind != F_ROWS && n > 4 && memcmp(op, "Skip", 4) == 0 ? "Add" : op;
+}
+
+// Does all that a group has of an operator only move?
+static bool only_moves(const FGroup *f, const char *from)
+{
+    for (uint32_t i = 0; i < f->nodes.n; i++) {
+        const Node *n = f->nodes.at[i];
+        bool moves = n->kind == G_view || n->kind == G_index || n->kind == G_cast;
+        if (n->from && strcmp(n->from, from) == 0 && !moves) return false;
+    }
+    return true;
 }
 
 enum { MAX_SOURCES = 64 };
@@ -116,11 +135,12 @@ static const char *kernel_name(Writer *w, const FGroup *f)
     for (int pass = 0; pass < 3 && n < 2 - (pass == 2); pass++)
         for (int i = 0; i < sources && i < MAX_SOURCES && n < 4; i++) {
             size_t len = strcspn(from[i], " ");
-            int rank = is_movement(from[i], len) ? 2 : is_arithmetic(from[i], len) ? 1 : 0;
+            const char *op = operator_name(f, from[i], len);
+            bool sum = op != from[i] && strcmp(op, "Add") == 0;
+            int rank = is_movement(from[i], len) || only_moves(f, from[i]) ? 2 : sum || is_arithmetic(from[i], len) ? 1 : 0;
             bool known = rank != pass;
             for (int k = 0; k < n; k++) known |= strncmp(seen[k], from[i], len) == 0 && seen[k][len] == ' ';
             if (known) continue;
-            const char *op = operator_name(f, from[i], len);
             if (n) buf_putc(&b, '_');
             snake(&b, op, op == from[i] ? len : strlen(op));
             seen[n++] = from[i];

@@ -27,10 +27,10 @@ static At at_place(Node *n, const Ix *coord)
     return a;
 }
 
-// Through movement and casts between floats.
-static At resolved(Graph *g, At a)
+// Through movement and casts between floats, up to a value that kernel k reads (NULL: whatever that is).
+static At resolved_in(const Kernel *k, Graph *g, At a)
 {
-    for (;;) {
+    while (!k || !k_reads(k, a.n)) {
         Node *x = a.n->nsrc ? a.n->src[0] : NULL;
         if (a.n->kind == G_view && ix_is(a.n->view.pred, 1)) {
             Ix through[G_MAX_RANK];
@@ -39,10 +39,13 @@ static At resolved(Graph *g, At a)
         } else if (a.n->kind == G_cast && elem_is_float((Elem)a.n->elem) && elem_is_float((Elem)x->elem)) {
             a.n = x;
         } else {
-            return a;
+            break;
         }
     }
+    return a;
 }
+
+static At resolved(Graph *g, At a) { return resolved_in(NULL, g, a); }
 
 static bool number(const Node *n, double *v)
 {
@@ -81,10 +84,11 @@ static bool added_mask(Graph *g, At w, Mask *m)
     return true;
 }
 
-static bool find_mask(Graph *g, At s, Mask *m)
+static bool find_mask(Kernel *k, At s, Mask *m)
 {
-    s = resolved(g, s);
-    if (s.n->kind != G_ew) return false;
+    Graph *g = k->g;
+    s = resolved_in(k, g, s);
+    if (s.n->kind != G_ew || k_reads(k, s.n)) return false;
     for (int i = 0; i < 2 && s.n->op == EW_add; i++)
         if (added_mask(g, at_place(s.n->src[i], s.coord), m)) {
             m->score = at_place(s.n->src[1 - i], s.coord);
@@ -146,8 +150,8 @@ static bool shorten(Kernel *k, Ix seen, int queries)
 static KExpr *to_base_2(Kernel *k, At s)
 {
     double v;
-    At r = resolved(k->g, s);
-    for (int i = 0; i < 2 && r.n->kind == G_ew && r.n->op == EW_mul; i++) {
+    At r = resolved_in(k, k->g, s);
+    for (int i = 0; i < 2 && r.n->kind == G_ew && r.n->op == EW_mul && !k_reads(k, r.n); i++) {
         if (!number(r.n->src[i], &v)) continue;
         KExpr *x = k_value(k, r.n->src[1 - i], r.coord);
         return x ? k_text(k, "$0 * ($1 * LOG2E)", P_TIMES, EL_f32, k_sized(k, x, EL_f32), k_number(k, g_float(v), r.n), NULL) : NULL;
@@ -178,7 +182,7 @@ static KExpr *masked(Kernel *k, const Mask *m)
 static KExpr *score(Kernel *k, const Attention *found, int queries)
 {
     Mask m = {.score = at_place(found->score, found->place)};
-    bool has_mask = find_mask(k->g, m.score, &m), empty = m.fill - m.fill != 0;      // -inf: a row of nothing is as the model has it
+    bool has_mask = find_mask(k, m.score, &m), empty = m.fill - m.fill != 0;      // -inf: a row of nothing is as the model has it
     if (has_mask && !(m.seen && (empty || sees_first(k, m.seen)))) return masked(k, &m);
     if (has_mask) {
         if (queries >= 0 && !shorten(k, m.seen, queries)) return NULL;
@@ -186,7 +190,7 @@ static KExpr *score(Kernel *k, const Attention *found, int queries)
         k->base2 = true;
         return x ? k_text(k, "where($0, $1, -inf)", P_PRIMARY, EL_f32, seen, x, NULL) : NULL;
     }
-    At s = at_place(found->score, found->place), r = resolved(k->g, s);
+    At s = at_place(found->score, found->place), r = resolved_in(k, k->g, s);
     bool plain = r.n == k->fg->inner || (r.n->kind == G_ew && r.n->op == EW_mul);    // no mask that could be at the end of f32
     k->base2 = plain;
     return plain ? to_base_2(k, s) : k_sized(k, k_value(k, s.n, s.coord), EL_f32);

@@ -523,12 +523,14 @@ static bool made_here(const Kernel *k, const Node *n)
     return k->f->maker[n->id] == k->group && n->kind != G_scan && n->kind != G_sort && n->kind != G_scatter && n->kind != G_proj;
 }
 
+bool k_reads(const Kernel *k, const Node *n) { return in_memory(k, n) && !made_here(k, n); }
+
 KExpr *k_value(Kernel *k, const Node *n, const Ix *coord)
 {
     if (any_null_ix(coord, n->rank) || g_failed(k->g)) return NULL;
     for (uint32_t i = 0; i < k->memo.n; i++)
         if (k->memo.node[i] == n && (n->rank == 0 || memcmp(k->memo.coord[i], coord, (size_t)n->rank * sizeof *coord) == 0)) return k->memo.e[i];
-    KExpr *e = in_memory(k, n) && !made_here(k, n) ? load(k, n, coord, false, g_int(0)) : k_compute(k, n, coord);
+    KExpr *e = k_reads(k, n) ? load(k, n, coord, false, g_int(0)) : k_compute(k, n, coord);
     if (!e) return NULL;
     if (k->memo.n == k->memo.cap) {
         uint32_t cap = k->memo.cap;

@@ -120,6 +120,7 @@ typedef struct Kernel {
 } Kernel;
 
 // write_expr.c
+bool   k_reads(const Kernel *k, const Node *n);              // from memory, rather than computing it
 KExpr *k_value(Kernel *k, const Node *n, const Ix *coord);              // n's element; NULL: an error is recorded
 KExpr *k_compute(Kernel *k, const Node *n, const Ix *coord);            // the same, computed even if n is stored
 int    k_axis(Kernel *k, KAxisKind kind, Ix extent, int64_t by, const char *name);   // its number

@@ -119,6 +119,150 @@ def chain(m):
     m.output(y)
 
 
+MS = "com.microsoft"
+
+
+@case
+def ort_fused(m):
+    """Operators of ONNX Runtime's optimiser: products, convolutions, activations, norms."""
+    def ms(op, *inputs, **attributes):
+        return m.output(m.node(op, *inputs, domain=MS, **attributes))
+
+    a, b = m.floats("a", ["B", 3, 4, 5], [2, 3, 4, 5]), m.floats("b", ["B", 3, 6, 5], [2, 3, 6, 5])
+    ms("FusedMatMul", a, b, transB=1, alpha=0.5)
+    ms("FusedMatMul", m.floats("c", [3, "B", 5], [3, 2, 5]), m.floats("d", ["B", 3, 5], [2, 3, 5]), transBatchA=1, transB=1)
+    x = m.floats("x", ["N", 8], [3, 8])
+    for activation, more in (("Relu", {}), ("LeakyRelu", {"activation_alpha": 0.2}), ("Tanh", {}), ("Sigmoid", {})):
+        ms("FusedGemm", x, m.weight(4, 8), m.weight(4), transB=1, activation=activation, **more)
+    image, z = m.floats("image", ["M", 4, 6, 6], [2, 4, 6, 6]), m.floats("z", ["M", 6, 6, 6], [2, 6, 6, 6])
+    t = ms("FusedConv", image, m.weight(6, 4, 3, 3), m.weight(6), activation="Relu", pads=[1, 1, 1, 1], kernel_shape=[3, 3])
+    ms("FusedConv", t, m.weight(6, 6, 1, 1), m.weight(6), z, activation="LeakyRelu", activation_params=[0.1], kernel_shape=[1, 1])
+    ms("FusedConv", t, m.weight(6, 1, 3, 3), m.weight(6), group=6, activation="Clip", activation_params=[0.0, 0.5], kernel_shape=[3, 3])
+    ms("FusedConv", t, m.weight(6, 6, 1, 1), activation="HardSigmoid", activation_params=[0.3, 0.4], kernel_shape=[1, 1])
+    bias, scale = m.weight(8), m.weight(8)
+    ms("BiasGelu", x, bias)
+    ms("FastGelu", x, bias)
+    ms("QuickGelu", x, alpha=1.702)
+    ms("Gelu", x)
+    for op, inputs in (("SkipLayerNormalization", [scale, bias, bias]), ("SkipSimplifiedLayerNormalization", [scale, bias])):
+        outs = [f"{op}_y", "", "", f"{op}_sum"]
+        m.nodes.append(helper.make_node(op, [x, m.floats(f"skip_{op}", ["N", 8], [3, 8]), *inputs], outs, domain=MS, epsilon=1e-5))
+        m.output(outs[0])
+        m.output(outs[3])
+    m.output(m.node("SimplifiedLayerNormalization", x, scale, epsilon=1e-6, axis=-1, stash_type=1))
+    ids, segments = m.input("ids", ["N", "S"], np.array([[1, 2, 3], [4, 5, 0], [6, 6, 6]], np.int32)), m.input("segments", ["N", "S"], np.array([[0, 0, 1], [1, 1, 1], [0, 0, 0]], np.int32))
+    mask = m.input("mask", ["N", "S"], np.array([[1, 1, 1], [1, 1, 0], [1, 0, 0]], np.int32))
+    outs = ["embedded", "mask_index", "embedding_sum"]
+    m.nodes.append(helper.make_node("EmbedLayerNormalization", [ids, segments, m.weight(10, 8), m.weight(5, 8), m.weight(2, 8), scale, bias, mask], outs, domain=MS, epsilon=1e-5))
+    for name, elem in zip(outs, (1, 6, 1)):
+        m.output(name, elem)
+
+
+@case
+def ort_attention(m):
+    """Attention and MultiHeadAttention of ONNX Runtime: masks of each kind, biases, what is past."""
+    batch, rows, width, heads, past = 2, 5, 16, 4, 3
+    x = m.floats("x", [batch, "S", width], [batch, rows, width])
+    w, b = m.weight(width, 3 * width), m.weight(3 * width)
+    size = width // heads
+    masks = {"none": "", "length": m.input("lengths", [batch], np.array([4, 5], np.int32)),
+             "ends": m.input("ends", [2 * batch], np.array([4, 5, 1, 0], np.int32)),
+             "keys": m.input("keys", [batch, "S"], np.array([[1, 1, 1, 1, 0], [0, 1, 1, 1, 1]], np.int32)),
+             "pairs": m.input("pairs", [batch, "S", "S"], (m.rng.random((batch, rows, rows)) > 0.3).astype(np.int32))}
+    for mask in masks.values():
+        m.output(m.node("Attention", x, w, b, mask, domain=MS, num_heads=heads))
+    m.output(m.node("Attention", x, w, b, domain=MS, num_heads=heads, unidirectional=1))
+    before = m.floats("past", [2, batch, heads, "P", size], [2, batch, heads, past, size])
+    bias = m.floats("bias", [batch, heads, "S", "T"], [batch, heads, rows, rows + past])
+    for name in m.node("Attention", x, w, b, "", before, domain=MS, num_heads=heads, outs=2):
+        m.output(name)
+    q, k, v = [m.floats(n, [batch, "S", width], [batch, rows, width]) for n in "qkv"]
+    m.output(m.node("MultiHeadAttention", q, k, v, b, domain=MS, num_heads=heads))
+    m.output(m.node("MultiHeadAttention", q, k, v, "", masks["keys"], domain=MS, num_heads=heads, scale=0.3))
+    pk, pv = [m.floats(n, [batch, heads, "P", size], [batch, heads, past, size]) for n in ("past_k", "past_v")]
+    for name in m.node("MultiHeadAttention", q, k, v, b, "", bias, pk, pv, domain=MS, num_heads=heads, unidirectional=1, outs=3):
+        m.output(name)
+
+
+def group_query(m, batch, rows, past, variants):
+    heads, groups, size = 4, 2, 16
+    total = rows + past
+    q, k, v = [m.floats(n, [batch, "S", w * size], [batch, rows, w * size]) for n, w in (("q", heads), ("k", groups), ("v", groups))]
+    cache = [m.floats(n, [batch, groups, "P", size], [batch, groups, past, size]) for n in ("past_k", "past_v")]
+    mask = m.input("attention_mask", [batch, "T"], np.ones((batch, total), np.int64))
+    lengths = m.node("Cast", m.node("Sub", m.node("ReduceSum", mask, m.const([1]), keepdims=0), m.const([1])), to=6)
+    length = m.node("Cast", m.node("Gather", m.node("Shape", mask), m.const(np.int64(1)), axis=0), to=6)
+    angles = np.arange(32)[:, None] / 100 ** (np.arange(size // 2) / (size // 2))
+    tables = [m.const(np.cos(angles).astype(np.float32)), m.const(np.sin(angles).astype(np.float32))]
+    bias, sink = m.floats("bias", [1, heads, "S", "T"], [1, heads, rows, total]), m.weight(heads)
+    for variant in variants:
+        more = dict(variant)
+        inputs = [q, k, v, *cache, lengths, length, *(tables if more.get("do_rotary") else ["", ""]), "", bias if more.pop("bias", 0) else "", sink if more.pop("sink", 0) else ""]
+        if more.pop("packed", 0):
+            inputs[:3] = [m.node("Concat", q, k, v, axis=2), "", ""]
+        for name in m.node("GroupQueryAttention", *inputs, domain=MS, outs=3, num_heads=heads, kv_num_heads=groups, **more):
+            m.output(name)
+
+
+@case
+def ort_group_query(m):
+    """A step of two rows with caches: rotary embeddings, windows, biases, sinks, caps."""
+    group_query(m, 2, 1, 6, [{}, {"do_rotary": 1}, {"do_rotary": 1, "rotary_interleaved": 1, "packed": 1}, {"local_window_size": 3}, {"bias": 1}, {"sink": 1},
+                             {"smooth_softmax": 1}, {"softcap": 5.0, "scale": 0.5}])
+
+
+@case
+def ort_group_query_prompt(m):
+    """A prompt: no rows yet."""
+    group_query(m, 2, 5, 0, [{"do_rotary": 1}, {"local_window_size": 3}, {"bias": 1}])
+
+
+@case
+def ort_quantised(m):
+    """Weights of 2, 4 and 8 bits in blocks; products of bytes; tables of 4 bits; the rotary embedding by itself."""
+    x = m.floats("x", ["B", "S", 80], [2, 3, 80])
+    for bits, block, zero in ((4, 32, ""), (4, 16, "packed"), (4, 32, "float"), (8, 32, ""), (8, 16, "packed"), (2, 32, "")):
+        blocks = -(-80 // block)
+        inputs = [x, m.const(m.rng.integers(0, 256, (12, blocks, block * bits // 8)).astype(np.uint8)), m.const((m.rng.random(12 * blocks) * 0.1).astype(np.float32))]
+        if zero == "packed":
+            inputs.append(m.const(m.rng.integers(0, 256, 12 * -(-blocks * bits // 8)).astype(np.uint8)))
+        elif zero:
+            inputs.append(m.const((m.rng.random(12 * blocks) * 15).astype(np.float32)))
+        m.output(m.node("MatMulNBits", *inputs, domain=MS, K=80, N=12, bits=bits, block_size=block))
+    table, scales = m.const(m.rng.integers(0, 256, (6, 32)).astype(np.uint8)), m.const(m.rng.random((6, 4)).astype(np.float32))
+    ids = m.input("ids", ["B", 2], [[1, 3], [0, 2]])
+    for zero in ([], [m.const(m.rng.integers(0, 256, (6, 2)).astype(np.uint8))]):
+        m.output(m.node("GatherBlockQuantized", table, ids, scales, *zero, domain=MS, bits=4, block_size=16, gather_axis=0, quantize_axis=1))
+    a, b = m.input("a", ["N", 16], m.rng.integers(0, 256, (3, 16)).astype(np.uint8)), m.const(m.rng.integers(-60, 60, (16, 8)).astype(np.int8))
+    scale, zero, of_a, zero_a = m.const((m.rng.random(8) * 0.01).astype(np.float32)), m.const(np.zeros(8, np.int8)), m.const(np.float32(0.02)), m.const(np.uint8(120))
+    m.output(m.node("QGemm", a, of_a, zero_a, b, scale, zero, m.const(m.rng.integers(-1000, 1000, 8).astype(np.int32)), domain=MS))
+    m.output(m.node("MatMulIntegerToFloat", a, b, of_a, scale, zero_a, zero, m.weight(8), domain=MS))
+    m.output(m.node("DynamicQuantizeMatMul", m.floats("f", ["N", 16], [3, 16]), b, scale, zero, m.weight(8), domain=MS))
+    angles = np.arange(20)[:, None] / 100 ** (np.arange(8) / 8)
+    cos, sin = m.const(np.cos(angles).astype(np.float32)), m.const(np.sin(angles).astype(np.float32))
+    y = m.floats("y", ["B", 3, 32], [2, 3, 32])
+    m.output(m.node("RotaryEmbedding", y, m.input("at", ["B", 3], [[0, 1, 2], [5, 6, 7]]), cos, sin, domain=MS))
+    m.output(m.node("RotaryEmbedding", y, m.input("from", [1], [4]), cos, sin, domain=MS, interleaved=1))
+
+
+@case
+def ort_qlinear(m):
+    """Elementwise operators and pools of bytes."""
+    a, b = [m.input(n, ["B", 4, 6, 6], m.rng.integers(0, 256, (2, 4, 6, 6)).astype(np.uint8)) for n in "ab"]
+
+    def how(scale, zero):
+        return m.const(np.float32(scale)), m.const(np.uint8(zero))
+
+    x, y = [a, *how(0.02031, 120)], [b, *how(0.03117, 100)]
+    m.output(m.node("QLinearAdd", *x, *y, *how(0.0407, 128), domain=MS), 2)
+    m.output(m.node("QLinearMul", *x, *y, *how(0.1009, 128), domain=MS), 2)
+    m.output(m.node("QLinearSigmoid", *x, *how(1 / 256, 0), domain=MS), 2)
+    m.output(m.node("QLinearLeakyRelu", *x, *how(0.0201, 10), domain=MS, alpha=0.1), 2)
+    m.output(m.node("QLinearGlobalAveragePool", *x, *how(0.0107, 128), domain=MS), 2)
+    m.output(m.node("QLinearAveragePool", *x, *how(0.02137, 128), domain=MS, kernel_shape=[2, 2], strides=[2, 2]), 2)
+    m.output(m.node("QLinearConcat", *how(0.0307, 110), *x, *y, domain=MS, axis=1), 2)
+
+
 if __name__ == "__main__":
     for name in sys.argv[1:] or CASES:
         model = Model(name)

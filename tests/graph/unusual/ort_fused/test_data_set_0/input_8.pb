@@ -1,0 +1,1 @@
+B%skip_SkipSimplifiedLayerNormalizationJ`0º®?ÐÅ!@t\›>äKÖ?Ž»¿Z¹Ì¿kœ¢¿žÊ¿tjt¿äûu¾—6“?÷)3?trí>ïóØ¾?Ï8¿…@=‚ø>.ƒ>Ž;¾>•ßð½#[ö¿'ÀŽ¿v[S¿Š.Ù?

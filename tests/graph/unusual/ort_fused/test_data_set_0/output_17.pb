@@ -1,0 +1,1 @@
+B$SkipSimplifiedLayerNormalization_sumJ`&q@¶èl@»²H¿dQß?{yÔ¾—~„¿ËN«¿qP(Àw-Ï¾åX,?õ	;@aŠ[¿ ºp;üŠ‘>BÀ6ÀÅk¿ˆK??—³¸?ù&¿4R?ÎŸÝ¿°/c¾n…Í¿~¿6@
