@@ -141,6 +141,12 @@ static void tie_parts(Assign *s, const Op *op, const Val *v) {
     }
 }
 
+// Who sends what is joined here.
+static Op *sender(const Assign *s, const Op *join) {
+    for (uint32_t i = 0; i < s->all.n; i++) if (s->all.at[i]->code == OP_T_part_send) return s->all.at[i];
+    ice("%s: nobody sends the parts", op_info[join->code].name);
+}
+
 // A kept tile is held by the same threads when it is put and when it is got.
 static void tie_kept(Assign *s, const Op *op) {
     for (uint32_t i = 0; i < s->all.n; i++) {
@@ -166,6 +172,8 @@ static void spread(Assign *s, Val *v) {
             tie_parts(s, op, v);
         } else if (op->code == OP_T_join_cluster || op->code == OP_T_from_cluster) {
             flow(s, v, v == op->out[0] ? op->in[0] : op->out[0]);
+        } else if (op->code == OP_T_part_join && (v == op->out[0] || v == op->in[3])) {
+            flow(s, v, v == op->out[0] ? op->in[3] : op->out[0]);
         } else if ((op->code == OP_T_keep_put && v == op->in[2]) || (op->code == OP_T_keep_get && v == op->out[0])) {
             tie_kept(s, op);
         } else if (op->code == OP_T_reduce) {
@@ -411,6 +419,11 @@ static void insert_conversions(Assign *s) {
         else if (op->code == OP_T_part_get && is_tile(o)) {
             Op *put = op->in[1]->def;
             put->in[2 + op->attr] = converted(s, put, put->in[2 + op->attr], o->layout);
+        }
+        else if (op->code == OP_T_part_join && is_tile(o)) {
+            Op *send = sender(s, op);
+            need(s, op, 3, o->layout, &o->type);
+            send->in[2 + op->attr] = converted(s, send, send->in[2 + op->attr], o->layout);
         }
         else if (op->code == OP_T_part_take && is_tile(o)) result_as(s, op, 0, op->in[1]->def->in[2 + op->attr]->layout);
         else if ((op->code == OP_T_join_cluster || op->code == OP_T_from_cluster) && is_tile(o)) need(s, op, 0, o->layout, &o->type);

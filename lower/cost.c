@@ -32,6 +32,7 @@ static const double ALONE = 1.02;                                   // one warp 
 static const double TOGETHER = 4, LARGE_TILE = 128 * 128;           // of large tiles: a norm between the sum of work and memory's time, 1, and the longer one
 static const double EXPOSED = 0.55, EXPOSED_ROWS = 0.28;             // of an activation's time, and of storing rows at their own alignment, that the other group's products do not hide
 static const double OP_US = 0.62e-3, FUN_OPS = 4, STORE_OPS = 4;    // an op of an element after the loop
+static const double SENT = 1.5, SENT_RATE = 100e3;                  // us: fences and counts where shares of trips end within tiles; bytes a us and multiprocessor of parts
 static const double PROMOTE = 0.05;                                 // us a trip: f8 products are waited for and added
 static const double ANEW = 1.5;                                     // us: a block that begins where another ended, instead of walking on
 static const double SHORT = 15;                                     // us
@@ -279,7 +280,23 @@ static bool work_of(Fn *f, const Target *t, const int64_t *dims, Work *w) {
     return count(f->launch->programs, dims, &w->programs);
 }
 
-static double launch_us(const Work *w, const Target *t, int parts, bool walks, bool pingpong) {
+// Programs that share a tile's loop, or take tiles of their own: what a schedule says of a round.
+typedef struct Deal {
+    double tiles, share;            // whose trips are dealt evenly to all blocks (streamk.c), and trips that a block has of them
+    double join;                    // us: sending a part, waiting for the others' and adding them
+} Deal;
+
+static Deal dealt_evenly(const Work *w, const Target *t) {
+    double sms = t->sms, programs = (double)w->programs, trips = w->trips > 1 ? (double)w->trips : 1, left = fmod(programs, sms);
+    Deal d = {.tiles = left > 0 ? fmin(programs, left + sms) : 0};
+    if (d.tiles <= 0) return d;
+    d.share = ceil(d.tiles * trips / sms);
+    double others = d.share >= trips ? 1 : ceil(trips / d.share);
+    d.join = SENT + (1 + others) * w->tile_bytes / SENT_RATE;
+    return d;
+}
+
+static double launch_us(const Work *w, const Target *t, int parts, bool walks, bool pingpong, bool dealt) {
     const Rates *r = w->clocks ? &by_wgmma : &by_mma_sync;
     double sms = t->sms, programs = (double)w->programs * parts, trips = (double)((w->trips + parts - 1) / parts);
     double wgmma = w->clocks * (2 * 64 * 256 * 16 / 128) / (t->tflops_bf16 * 1e6 / sms * POWER);      // m64n256k16: 128 clocks
@@ -295,7 +312,10 @@ static double launch_us(const Work *w, const Target *t, int parts, bool walks, b
     double rounds = (double)(int64_t)((programs + sms - 1) / sms), at_once = programs < sms ? programs : sms;
     double last = w->tile_bytes / 2 * r->last, rows = w->rows ? w->tile_rows * OWN_ALIGNMENT : 0, end = r->end + w->end + (w->rows ? rows : w->scattered ? w->tile / STORED : 0);
     double tile = trips * trip + (pingpong ? 2 * (EXPOSED * w->end + EXPOSED_ROWS * rows) : 0), own = r->end + 2 * (w->end + rows), both = (tile + own) / 2;      // by half of the threads
-    double us = pingpong ? rounds * (tile > both ? tile : both) : rounds * (tile + end) + last, again = programs * trips * w->bytes - w->unique;
+    Deal deal = dealt ? dealt_evenly(w, t) : (Deal){0};
+    double evenly = deal.tiles > 0 ? (programs - deal.tiles) / sms * tile + deal.share * trip : rounds * tile;
+    double us = pingpong ? rounds * (tile > both ? tile : both) : evenly + rounds * end + last + deal.join, again = programs * trips * w->bytes - w->unique;
+    if (deal.tiles > 0) at_once = sms;
     double drawn = w->unique / at_once / r->draw + r->end + last;
     double memory = (w->unique + (again > 0 ? again * r->again : 0)) / (t->gbs * r->memory * 1e3) * (1 + r->few * (sms - at_once) / sms);
     if (w->clocks && w->tile >= LARGE_TILE) us = pow(pow(us, TOGETHER) + pow(memory, TOGETHER), 1 / TOGETHER);
@@ -325,31 +345,31 @@ bool cost_of(Fn *f, const CompileOptions *opt, const Schedule *given, const int6
     bool packed = w.sync && w.tile <= 512;                                // four programs of a warp each share a block
     if ((packed ? 4 : 2) * w.bytes > t->smem_block - 2048) return false;
     int parts = given->split > 1 && w.splits ? given->split : 1;
-    bool walks = given->walk != 1 && !w.alone, asked = given->pingpong > 1;
-    out->us = launch_us(&w, t, parts, walks, asked && w.pingpong);
-    for (int i = 1; !given->split && w.splits && i < MAX_TRIED && tried[i] <= w.trips; i++) {
+    bool walks = given->walk != 1 && !w.alone, asked = given->pingpong > 1, deals = w.splits && w.clocks > 0 && walks && given->split < 2, dealt = deals && given->streamk > 1;
+    out->us = launch_us(&w, t, parts, walks, asked && w.pingpong, dealt);
+    for (int i = 1; !given->split && !dealt && w.splits && i < MAX_TRIED && tried[i] <= w.trips; i++) {
         if (i >= USUAL && w.programs * tried[i] > t->sms) break;
-        double us = launch_us(&w, t, tried[i], walks, false);
+        double us = launch_us(&w, t, tried[i], walks, false, false);
         if (us >= out->us) continue;
         out->us = us;
         out->schedule.split = parts = tried[i];
     }
     // Rows that are no whole sectors come through L2 at half the rate: worth a cluster, whose blocks bring half of the common operand each.
-    if (!given->cluster && !given->split && !asked && walks && parts == 1 && w.common > 0 && w.programs > t->sms && t->has_cluster) {
+    if (!given->cluster && !given->split && !asked && !dealt && walks && parts == 1 && w.common > 0 && w.programs > t->sms && t->has_cluster) {
         Work half = w;
         half.drawn -= w.common / 2;
-        double us = launch_us(&half, t, parts, walks, false) + IN_CLUSTERS;
+        double us = launch_us(&half, t, parts, walks, false, false) + IN_CLUSTERS;
         if (us < out->us) {
             out->us = us;
             out->schedule.cluster = 2;
         }
     }
-    double turns = launch_us(&w, t, 1, true, true);
-    if (!given->pingpong && !given->slices && w.pingpong && w.common <= 0 && walks && parts == 1 && given->cluster < 2 && w.programs > t->sms && turns < out->us) {
+    double turns = launch_us(&w, t, 1, true, true, false);
+    if (!given->pingpong && !given->slices && !dealt && w.pingpong && w.common <= 0 && walks && parts == 1 && given->cluster < 2 && w.programs > t->sms && turns < out->us) {
         out->us = turns;
         out->schedule.pingpong = 2;
     }
     // One short round needs no loading ahead, and a tile is stored sooner by its own threads than by the copy engine.
-    if (!given->walk && !given->blocks && w.programs * parts <= t->sms && out->us < SHORT) out->schedule.walk = 1;
+    if (!given->walk && !given->blocks && out->schedule.streamk < 2 && w.programs * parts <= t->sms && out->us < SHORT) out->schedule.walk = 1;
     return true;
 }

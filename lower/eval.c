@@ -569,6 +569,13 @@ static bool meets(const Fn *f)                             // blocks of a cluste
     return false;
 }
 
+static bool joins(const Fn *f)                             // programs join parts of tiles that others send
+{
+    for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op))
+        if (op->code == OP_T_part_join) return true;
+    return false;
+}
+
 static void free_everything(Eval *e)
 {
     drop_parts(e);
@@ -601,7 +608,9 @@ bool ir_eval(Fn *f, const EvalArg *args, const int64_t *dims, const EvalOptions 
     if (f->cluster) e.walkers = (e.walkers + f->cluster - 1) / f->cluster * f->cluster;
     int64_t n = e.walkers;
     int together = meets(f) ? f->cluster : 0;
-    for (int64_t i = 0; i < n && !e.fault; i += together ? together : 1) {
+    bool senders = joins(f);
+    if (senders) run_senders(&e, body, n);
+    for (int64_t i = 0; i < n && !senders && !e.fault; i += together ? together : 1) {
         e.program = e.opt->reversed ? n - 1 - i : i;
         if (e.async) start_async(&e);
         if (together) run_cluster(&e, body, e.program, e.opt->reversed ? -1 : 1, together);

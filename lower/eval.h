@@ -97,10 +97,11 @@ struct Eval {
     bool     *printed; int nprinted;                  // by order of print ops
     struct Async *async;          // level 2, else NULL
     struct Parts *parts;          // what programs hand to one another
+    struct Sent  *sent;           // parts of tiles that one program has sent to another
     struct Meeting *meetings;     // what the blocks of a cluster join
     int       joins;              // that the program at work has come to
     int64_t   drawn;              // numbers that programs have drawn
-    bool      waits;              // the program at work stopped for the others of its cluster: it is run again
+    bool      waits;              // the program at work stopped for others: it is run again
     struct Kept  *kept;           // what a program keeps from one loop to the next
 };
 
@@ -159,6 +160,7 @@ TILE_OPS(X)
 #undef X
 void    join_slots(Eval *e, const Op *op, int n, const Slot *const *from);               // into op->out[0], by op->sub
 void    drop_parts(Eval *e);
+void    run_senders(Eval *e, const Block *body, int64_t n);
 void    drop_kept(Eval *e);
 void    drop_meetings(Eval *e);
 void    run_cluster(Eval *e, const Block *body, int64_t first, int64_t step, int n);      // programs first, first + step ..

@@ -120,8 +120,98 @@ void eval_part_take(Eval *e, const Step *s)
     slot_set(e, op->out[0], &x);
 }
 
+// ---- parts that one program sends to another -----------------------------------------------------------
+//
+// A program that joins before all has been sent stops there and is run again when the others have been: from its start, which is as
+// good, since programs do not read what they write; what it has sent it sends again.
+
+struct Sent {
+    struct Sent *next;
+    int64_t slot, from, to;       // the programs at work when it was sent, and that it is for
+    int     values;
+    bool    joined;
+    Slot   *at;
+};
+
+static struct Sent *sent(Eval *e, int64_t slot)
+{
+    for (struct Sent *p = e->sent; p; p = p->next) if (p->slot == slot) return p;
+    return NULL;
+}
+
+void eval_part_send(Eval *e, const Step *s)
+{
+    const Op *op = s->op;
+    int64_t slot = scalar_int(e, op->in[0]);
+    int     values = op->nin - 2;
+    struct Sent *p = sent(e, slot);
+    if (slot < 0 || slot >= op->imm || (p && p->from != e->program)) {
+        eval_fault(e, op->span, "part_send: slot %lld of %lld%s", (long long)slot, (long long)op->imm, p ? " is used twice" : "");
+        return;
+    }
+    if (!p) {
+        p = NEW(e->arena, struct Sent);
+        *p = (struct Sent){.next = e->sent, .slot = slot, .from = e->program, .values = values, .at = NEW_N(e->arena, Slot, values)};
+        e->sent = p;
+    }
+    p->to = scalar_int(e, op->in[1]);
+    for (int i = 0; i < values; i++) {
+        slot_clear(e, &p->at[i]);
+        p->at[i] = slot_keep(slot_of(e, op->in[2 + i]));
+    }
+}
+
+void eval_part_join(Eval *e, const Step *s)
+{
+    const Op *op = s->op;
+    int64_t first = scalar_int(e, op->in[0]), n = scalar_int(e, op->in[1]), to = scalar_int(e, op->in[2]);
+    const Slot **from = NEW_N(e->arena, const Slot *, n > 0 ? n + 1 : 1);
+    from[0] = slot_of(e, op->in[3]);
+    for (int64_t i = 0; i < n; i++) {
+        struct Sent *p = sent(e, first + i);
+        if (!p) {
+            e->waits = true;
+            e->flow = FLOW_FAULT;
+            return;
+        }
+        if (p->to != to || op->attr >= p->values) {
+            eval_fault(e, op->span, "part_join: slot %lld is for program %lld, not %lld", (long long)p->slot, (long long)p->to, (long long)to);
+            return;
+        }
+        p->joined = true;
+        from[1 + i] = &p->at[op->attr];
+    }
+    join_slots(e, op, (int)(n > 0 ? n : 0) + 1, from);
+}
+
+// All blocks, those that wait for others again and again.
+void run_senders(Eval *e, const Block *body, int64_t n)
+{
+    bool *done = NEW_N(e->arena, bool, n + 1), moved = true, all = n == 0;
+    while (!all && moved && !e->fault) {
+        moved = false;
+        all = true;
+        for (int64_t i = 0; i < n && !e->fault; i++) {
+            if (done[i]) continue;
+            e->program = e->opt->reversed ? n - 1 - i : i;
+            e->waits = false;
+            if (e->async) start_async(e);
+            const struct Sent *before = e->sent;
+            run_block(e, body);
+            done[i] = !e->waits;
+            moved |= done[i] || e->sent != before;
+            all &= done[i];
+        }
+    }
+    if (!all && !e->fault) eval_fault(e, (Span){0, 0}, "deadlock: programs wait for parts of tiles that nobody sends");
+    for (struct Sent *p = e->sent; p && !e->fault; p = p->next)
+        if (!p->joined) eval_fault(e, (Span){0, 0}, "nobody joins the part of a tile in slot %lld", (long long)p->slot);
+}
+
 void drop_parts(Eval *e)
 {
+    for (struct Sent *p = e->sent; p; p = p->next)
+        for (int i = 0; i < p->values; i++) slot_clear(e, &p->at[i]);
     for (struct Parts *p = e->parts; p; p = p->next)
         for (int i = 0; i < p->n * p->values; i++) slot_clear(e, &p->at[i]);
 }

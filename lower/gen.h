@@ -188,6 +188,8 @@ uint32_t     take_room(Gen *g, const Op *op);
 uint32_t     gen_dot_room(Gen *g, const Op *op);                   // bytes of scratch that a dot will ask for
 bool         gen_rings_end(Gen *g);                                // scratch is only asked for after the rings' last use
 // ---- llvm_parts.c
+int64_t      gen_slot_bytes(const Fn *f, const Op *send);          // llvm_streamk.c: of scratch memory, for a block's part of a tile
+int64_t      gen_slot_counts(const Fn *f, const Op *send);         // bytes of counts, for a block
 int64_t      gen_part_bytes(const Fn *f, const Op *put);           // of scratch memory, for one part of one tile
 // ---- llvm_cluster.c
 void         gen_cluster_loop(Gen *g, const Op *loop);             // before a loop in which the cluster's blocks join values

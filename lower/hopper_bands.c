@@ -32,7 +32,7 @@ static const char *not_by_rows(const Fn *f, const Val *row) {
     for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) {
         bool stores = op->code == OP_T_store || op->code == OP_T_ptrstore || op->code == OP_T_atomic;
         Type places = stores ? op_places(op) : (Type){0};
-        if (op->code == OP_T_part_put) return "programs share the loop";
+        if (op->code == OP_T_part_put || op->code == OP_T_part_send) return "programs share the loop";
         if (op->code == OP_T_print) return "it prints";
         if (stores && type_axis(&places, row) < 0) return "something is stored that has no rows";
         for (int i = 0; i < op->nin; i++)

@@ -220,6 +220,9 @@ static bool depends(const Walk *w, const Op *op) {
     return false;
 }
 
+// What shares of trips are computed from (streamk.c) is computed for each tile again: registers are worth more.
+static bool is_number(const Op *op) { return op->nout == 1 && op->nin > 0 && op->nreg == 0 && op_has(op, 'P') && op->out[0]->type.kind == TY_TILE && op->out[0]->type.rank == 0; }
+
 // In pairs. Where the loop's end grows with the last clause of the grid, as a causal mask has it, tiles take from one trip to
 // all of them. Then a block takes two of a head at a time, the last with the first, the last but one with the second: all
 // pairs are as long.
@@ -365,6 +368,8 @@ static void loop_over_tiles(Walk *w, Region *r, int role) {
     hop_effect(&last, OP_T_yield, n, end);
 }
 
+int walking_blocks(const CompileOptions *opt) { return opt->schedule.blocks ? opt->schedule.blocks : (int)opt->target->sms; }
+
 void hop_walk(Hop *h, Op *roles) {
     Fn *f = h->f;
     Builder b = {f, NULL, roles, roles->span};
@@ -377,7 +382,7 @@ void hop_walk(Hop *h, Op *roles) {
         Val *c = b_const(&b, EL_index, h->cluster), *up = b_binary(&b, OP_add, w.programs, b_const(&b, EL_index, h->cluster - 1));
         w.end = b_binary(&b, OP_mul, b_binary(&b, OP_div, up, c), c);
     }
-    for (Op *op = f->body.first; op != roles; op = op->next) if (depends(&w, op)) vec_push(f->arena, &w.tile, op);
+    for (Op *op = f->body.first; op != roles; op = op->next) if (depends(&w, op) || (f->dealt && w.tile.n && is_number(op))) vec_push(f->arena, &w.tile, op);
     if (h->once_bytes) find_order(&w);
     if (w.within) {
         Val *rows = w.within->in[1];
@@ -388,7 +393,7 @@ void hop_walk(Hop *h, Op *roles) {
     for (uint32_t i = w.tile.n; i-- > 1;) op_remove(w.tile.at[i]);
     Builder end = {f, roles->reg[1], roles->reg[1]->last, roles->span};
     hop_effect(&end, OP_T_tma_store_wait, 0, NULL);
-    f->walks = h->opt->schedule.blocks ? h->opt->schedule.blocks : (int)h->opt->target->sms;
+    f->walks = walking_blocks(h->opt);
     LExpr blocks = f->launch->programs;
     if (h->cluster > 1) {
         f->cluster = f->launch->cluster = h->cluster;

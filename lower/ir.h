@@ -137,6 +137,8 @@ struct Fn {                         // one kernel, specialised
     const char *pingpong_refused;   // why the pass `pipeline` made that one, though asked for two
     int      parts;                 // programs that share a tile's loop (split.c), else 0
     const char *split_refused;      // why the pass `split` left the kernel as it was, though asked for parts
+    int      dealt;                 // blocks among which the trips of the last rounds of tiles are dealt evenly (streamk.c), else 0
+    const char *streamk_refused;    // why the pass `split` left the tiles whole, though asked to
     uint32_t buffer_bytes;          // shared memory of the rings, laid out by the pass `pipeline`
 };
 

@@ -47,6 +47,11 @@ static void scratch_slots(Fn *f, const Op *put) {
     slot(f->arena, l, (LaunchSlot){.kind = SLOT_SCRATCH, .size = 8, .a = SCRATCH_PARTS, .expr = parts});
 }
 
+static void sent_slots(Fn *f, const Op *send) {
+    slot(f->arena, f->launch, (LaunchSlot){.kind = SLOT_SCRATCH, .size = 8, .a = SCRATCH_COUNTS, .expr = launch_const(f->arena, send->imm * gen_slot_counts(f, send))});
+    slot(f->arena, f->launch, (LaunchSlot){.kind = SLOT_SCRATCH, .size = 8, .a = SCRATCH_PARTS, .expr = launch_const(f->arena, send->imm * gen_slot_bytes(f, send))});
+}
+
 static void draw_slot(Fn *f) { slot(f->arena, f->launch, (LaunchSlot){.kind = SLOT_SCRATCH, .size = 8, .a = SCRATCH_COUNTS, .expr = launch_const(f->arena, 4)}); }
 
 static LLVMTypeRef slot_type(Gen *g, const LaunchSlot *s) {
@@ -256,6 +261,7 @@ void gen_kernel(Session *s, Fn *f, const CompileOptions *opt, PtxUnit *unit) {
     make_slots(f);
     for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) if (op->code == OP_T_part_put && !op->attr) scratch_slots(f, op);
     for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) if (op->code == OP_T_draw) draw_slot(f);
+    for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) if (op->code == OP_T_part_send) sent_slots(f, op);
     gen_reciprocals(&g);
     make_function(&g);
     lines_open(&g);

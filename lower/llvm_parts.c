@@ -13,20 +13,20 @@
 // Threads that hold the same elements (a sum over everything is one number, which all hold) share the joining: only the
 // first of them writes, the k-th of R reads the parts k, k + R .. of what the first of each program wrote, and the R results
 // are joined as in a reduction. The order is fixed by R, so results are still the same from run to run.
-#include "lower/gen.h"
+#include "lower/llvm_parts.h"
 #include "lower/reduction.h"
 
 #include <math.h>
 
 enum { FULL_UNROLL = 256 };                  // loads a thread, up to which joining is straight-line code
 
-static int unit_of(const Val *v) { return v->type.ptr || elem_bits((Elem)v->type.elem) > 32 ? 8 : 4; }
+int part_unit(const Val *v) { return v->type.ptr || elem_bits((Elem)v->type.elem) > 32 ? 8 : 4; }
 static int64_t threads_of(const Gen *g) { return (int64_t)g->f->warps * 32; }
-static int regs_of(const Val *v) { return v->type.rank ? layout_regs(v->layout) : 1; }
+int part_regs(const Val *v) { return v->type.rank ? layout_regs(v->layout) : 1; }
 
 static int64_t value_offset(const Fn *f, const Op *put, int value) {
     int64_t at = 0;
-    for (int i = 0; i < value; i++) at += (int64_t)regs_of(put->in[2 + i]) * unit_of(put->in[2 + i]);
+    for (int i = 0; i < value; i++) at += (int64_t)part_regs(put->in[2 + i]) * part_unit(put->in[2 + i]);
     return at * f->warps * 32;
 }
 
@@ -34,17 +34,17 @@ int64_t gen_part_bytes(const Fn *f, const Op *put) { return value_offset(f, put,
 
 static const Layout *layout_of(const Gen *g, const Val *v) { return v->type.rank ? v->layout : layout_replicated(g->arena, g->f->warps); }
 
-static LLVMTypeRef bits_of(Gen *g, const Val *v) { return unit_of(v) == 8 ? g->i64 : g->i32; }
+LLVMTypeRef part_bits(Gen *g, const Val *v) { return part_unit(v) == 8 ? g->i64 : g->i32; }
 
-static LLVMValueRef to_bits(Gen *g, const Val *v, LLVMValueRef x) {
-    LLVMTypeRef t = LLVMTypeOf(x), want = bits_of(g, v);
+LLVMValueRef part_to_bits(Gen *g, const Val *v, LLVMValueRef x) {
+    LLVMTypeRef t = LLVMTypeOf(x), want = part_bits(g, v);
     if (t == want) return x;
     if (t == g->f32 || t == g->f64) return LLVMBuildBitCast(g->B, x, want, "");
     if (LLVMGetTypeKind(t) == LLVMPointerTypeKind) return LLVMBuildPtrToInt(g->B, x, want, "");
     return LLVMBuildZExt(g->B, x, want, "");
 }
 
-static LLVMValueRef from_bits(Gen *g, const Val *v, LLVMValueRef x) {
+LLVMValueRef part_from_bits(Gen *g, const Val *v, LLVMValueRef x) {
     LLVMTypeRef t = gen_type(g, v);
     if (t == LLVMTypeOf(x)) return x;
     if (t == g->f32 || t == g->f64) return LLVMBuildBitCast(g->B, x, t, "");
@@ -74,8 +74,8 @@ static int64_t most_live(Gen *g, const Val *axis) {
 }
 
 // The registers of a value that may, in order; how many they are.
-static int alive(Gen *g, const Val *v, int **at) {
-    int n = 0, regs = regs_of(v);
+int part_alive(Gen *g, const Val *v, int **at) {
+    int n = 0, regs = part_regs(v);
     *at = NEW_N(g->arena, int, regs);
     for (int r = 0; r < regs; r++) {
         bool dead = false;
@@ -103,15 +103,15 @@ static LLVMValueRef reading_lane(Gen *g, const Val *v) {
 }
 
 // How many of the `left` registers that are left move together.
-static int run_of(const Val *v, int left) {
-    int most = 16 / unit_of(v);
+int part_run(const Val *v, int left) {
+    int most = 16 / part_unit(v);
     while (most > left) most /= 2;
     return most;
 }
 
 // Where the first of the threads that hold what this lane's holds has n registers, from the k-th that may be alive on.
 static LLVMValueRef address(Gen *g, const Op *put, const Val *v, LLVMValueRef at, LLVMValueRef lane, int k, int n) {
-    int unit = unit_of(v);
+    int unit = part_unit(v);
     const Layout *l = layout_of(g, v);
     uint32_t lanes = layout_replica_lanes(l), warps = layout_replica_warps(l);
     if (lanes) lane = LLVMBuildAnd(g->B, lane, gen_i32(g, 31 & ~lanes), "");
@@ -126,7 +126,7 @@ static LLVMValueRef address(Gen *g, const Op *put, const Val *v, LLVMValueRef at
 
 // ---- arriving ------------------------------------------------------------------------------------
 
-static LLVMTypeRef words(Gen *g, const Val *v, int n) { return n == 1 ? bits_of(g, v) : LLVMVectorType(bits_of(g, v), (unsigned)n); }
+LLVMTypeRef part_words(Gen *g, const Val *v, int n) { return n == 1 ? part_bits(g, v) : LLVMVectorType(part_bits(g, v), (unsigned)n); }
 
 static LLVMValueRef one_thread(Gen *g) {
     LLVMValueRef lane = LLVMBuildICmp(g->B, LLVMIntEQ, g->lane, gen_i32(g, 0), "");
@@ -157,15 +157,15 @@ static LLVMValueRef arrive(Gen *g, const Op *put) {
 }
 
 static void put_value(Gen *g, const Op *put, const Val *v, LLVMValueRef at) {
-    int *reg, all = alive(g, v, &reg);
+    int *reg, all = part_alive(g, v, &reg);
     for (int k = 0, n; k < all; k += n) {
-        n = run_of(v, all - k);
-        LLVMValueRef x = n == 1 ? NULL : LLVMGetUndef(words(g, v, n));
+        n = part_run(v, all - k);
+        LLVMValueRef x = n == 1 ? NULL : LLVMGetUndef(part_words(g, v, n));
         for (int i = 0; i < n; i++) {
-            LLVMValueRef w = to_bits(g, v, gen_get(g, v, reg[k + i]));
+            LLVMValueRef w = part_to_bits(g, v, gen_get(g, v, reg[k + i]));
             x = n == 1 ? w : LLVMBuildInsertElement(g->B, x, w, gen_i32(g, i), "");
         }
-        LLVMSetAlignment(LLVMBuildStore(g->B, x, address(g, put, v, at, g->lane, k, n)), (unsigned)(n * unit_of(v)));
+        LLVMSetAlignment(LLVMBuildStore(g->B, x, address(g, put, v, at, g->lane, k, n)), (unsigned)(n * part_unit(v)));
     }
 }
 
@@ -210,18 +210,18 @@ void emit_part_put(Gen *g, Op *op) {
 static void load_part(Gen *g, const Op *put, const Op *get, LLVMValueRef part, LLVMValueRef *out) {
     const Val *v = get->out[0];
     LLVMValueRef at = place(g, put, get->in[0], part, (int)get->attr), lane = reading_lane(g, v);
-    int *reg, all = alive(g, v, &reg);
-    for (int r = 0; r < regs_of(v); r++) out[r] = LLVMConstNull(gen_type(g, v));
+    int *reg, all = part_alive(g, v, &reg);
+    for (int r = 0; r < part_regs(v); r++) out[r] = LLVMConstNull(gen_type(g, v));
     for (int k = 0, n; k < all; k += n) {
-        n = run_of(v, all - k);
-        LLVMValueRef x = LLVMBuildLoad2(g->B, words(g, v, n), address(g, put, v, at, lane, k, n), "");
-        LLVMSetAlignment(x, (unsigned)(n * unit_of(v)));
-        for (int i = 0; i < n; i++) out[reg[k + i]] = from_bits(g, v, n == 1 ? x : LLVMBuildExtractElement(g->B, x, gen_i32(g, i), ""));
+        n = part_run(v, all - k);
+        LLVMValueRef x = LLVMBuildLoad2(g->B, part_words(g, v, n), address(g, put, v, at, lane, k, n), "");
+        LLVMSetAlignment(x, (unsigned)(n * part_unit(v)));
+        for (int i = 0; i < n; i++) out[reg[k + i]] = part_from_bits(g, v, n == 1 ? x : LLVMBuildExtractElement(g->B, x, gen_i32(g, i), ""));
     }
 }
 
 void emit_part_take(Gen *g, Op *op) {
-    int regs = regs_of(op->out[0]);
+    int regs = part_regs(op->out[0]);
     LLVMValueRef *x = NEW_N(g->arena, LLVMValueRef, regs);
     const Op *put = op->in[1]->def, *number = op->in[2]->def;
     bool own = put->attr && number && number->code == OP_T_const && number->imm == 0;
@@ -313,7 +313,7 @@ void emit_part_get(Gen *g, Op *op) {
     const Layout *l = layout_of(g, o);
     Elem e = (Elem)o->type.elem;
     uint32_t lanes = layout_replica_lanes(l), warps = layout_replica_warps(l);
-    Joining j = {.put = op->in[1]->def, .get = op, .kind = (TReduce)op->sub, .e = elem_is_storage(e) ? EL_f32 : e, .regs = regs_of(o)};
+    Joining j = {.put = op->in[1]->def, .get = op, .kind = (TReduce)op->sub, .e = elem_is_storage(e) ? EL_f32 : e, .regs = part_regs(o)};
     j.parts = (int)j.put->imm;
     j.sharers = 1 << (ones(lanes) + ones(warps));
     if (j.e == EL_index && gen_is32(g, o)) j.e = EL_i32;

@@ -18,6 +18,9 @@ bool prefetch(Fn *f, const CompileOptions *opt);               // prefetch.c: lo
 bool lanes(Fn *f);                                             // lanes.c: neutral elements into dead lanes where they would count
 bool peel(Fn *f);                                              // peel.c: trips without masks get a copy of the body
 bool split_loop(Fn *f, const CompileOptions *opt);             // split.c: a loop's trips shared by several programs
+bool streamk(Fn *f, const CompileOptions *opt);                // streamk.c: the trips of the last tiles dealt evenly to all blocks; false: tiles are as they were
+const char *streamk_refusal(Fn *f, const CompileOptions *opt);       // why they cannot be, or NULL
+int  walking_blocks(const CompileOptions *opt);                // hopper_walk.c: at most so many
 bool is_neutral(const Val *v, double x);                       // split.c: the number x in every lane
 Op  *program_of(Fn *f);                                        // the op that gives the program's number, made where nobody asks for it
 bool of_program(const Val *v);                                  // split.c: made of the program's number, not by what a loop counts or carries

@@ -14,18 +14,11 @@
 // part of (v = v op f(trip), op one of + * min max and or, the accumulator of a dot) or when its `merge` says how parts
 // become one (merge.c), when its body has no effects, and when what comes before it may be done again. Parts but the first
 // start from what the op leaves alone, with `merge` from what the loop starts from; a part may have no trips. How many parts there are is the schedule's affair (Schedule.split); 1 leaves the kernel as it was.
+#include "lower/split.h"
 #include "lower/build.h"
-#include "lower/passes.h"
 #include "lower/reduction.h"
 
-enum { MAX_CARRIED = 16, MAX_AT_ONCE = 16, READ_LANES = 128 * 128, UNROLLED_LANES = 2048 * 128 };     // registers of 128 threads
-
-typedef struct Split {
-    Fn     *f;
-    Op     *loop, *merge;                // merge: NULL, or the op that says how parts become one
-    TReduce join[MAX_CARRIED];           // without it
-    Val    *end, *from, *share;          // of the whole loop: where it ends and starts, what each part has of it
-} Split;
+enum { MAX_AT_ONCE = 16, READ_LANES = 128 * 128, UNROLLED_LANES = 2048 * 128 };     // registers of 128 threads
 
 static bool effects_inside(const Op *op) {
     for (int i = 0; i < op->nreg; i++)
@@ -58,7 +51,7 @@ static const char *merged_of(const Split *s) {
 
 static const char *loop_of(Split *s, Op *loop) {
     if (!loop->nout) return "the loop carries nothing";
-    if (loop->nout > MAX_CARRIED) return "the loop carries too much";
+    if (loop->nout > SPLIT_CARRIED) return "the loop carries too much";
     const char *why = trips_bound(loop);
     if (why) return why;
     s->loop = loop;
@@ -66,7 +59,7 @@ static const char *loop_of(Split *s, Op *loop) {
     return s->merge ? merged_of(s) : sums_of(s);
 }
 
-static const char *applies(Split *s) {
+const char *split_applies(Split *s) {
     Op *loop = s->f->body.first;
     while (loop && loop->code != OP_T_for) loop = loop->next;
     if (!loop) return "no loop stands outside of other loops and branches";
@@ -76,7 +69,7 @@ static const char *applies(Split *s) {
 
 const char *split_refusal(Fn *f) {
     Split s = {.f = f};
-    return applies(&s);
+    return split_applies(&s);
 }
 
 static Val *number_of(Builder *b, int64_t v) { return b_const(b, EL_index, v); }
@@ -119,7 +112,7 @@ bool is_neutral(const Val *v, double x) {
     return elem_is_float((Elem)v->type.elem) ? c.f == x : (double)c.i == x;
 }
 
-static void carry(Split *s, Builder *b, Val *part) {
+void split_carry(Split *s, Builder *b, Val *part) {
     Val *first = NULL;
     for (int i = 0; i < s->loop->nout; i++) {
         Val *init = s->loop->in[3 + i];
@@ -186,7 +179,7 @@ typedef struct Merging { Split *s; Val *tile, *last; int64_t parts, many; } Merg
 // x = x and parts first .. first + many, those that have trips.
 static void merge_round(const Merging *m, Builder *b, Val *first, bool ragged, Val **x) {
     Split *s = m->s;
-    Val *y[MAX_AT_ONCE][MAX_CARRIED], *part[MAX_AT_ONCE];
+    Val *y[MAX_AT_ONCE][SPLIT_CARRIED], *part[MAX_AT_ONCE];
     for (int u = 0; u < m->many; u++) {
         part[u] = u ? b_binary(b, OP_add, first, number_of(b, u)) : first;
         Val *at = u && ragged ? b_op(b, OP_T_fun, TF_min, type_scalar(EL_index), 2, (Val *[]){part[u], number_of(b, m->parts - 1)}) : part[u];
@@ -208,7 +201,7 @@ static void join_merged(Split *s, Region *in, Val *tile, Val *last, int64_t part
     for (int i = 0; i < s->loop->nout; i++) lanes += type_lanes(&s->loop->out[i]->type);
     Merging m = {s, tile, last, parts, at_once(lanes, parts)};
     Builder b = {s->f, in, merge, s->loop->span};
-    Val *init[3 + MAX_CARRIED] = {number_of(&b, 1), number_of(&b, parts), number_of(&b, m.many)}, *x[MAX_CARRIED];
+    Val *init[3 + SPLIT_CARRIED] = {number_of(&b, 1), number_of(&b, parts), number_of(&b, m.many)}, *x[SPLIT_CARRIED];
     take(s, &b, tile, last, number_of(&b, 0), init + 3);
     if (lanes * parts <= UNROLLED_LANES) {
         for (int64_t p = 1; p < parts; p += m.many) {
@@ -237,7 +230,7 @@ static Op *combine(Split *s, Val *tile, Val *part, int64_t parts, bool slices) {
     Fn *f = s->f;
     Op *loop = s->loop, *rest = loop->next;
     int n = loop->nout;
-    Val *in[2 + MAX_CARRIED] = {tile, part};
+    Val *in[2 + SPLIT_CARRIED] = {tile, part};
     for (int i = 0; i < n; i++) in[2 + i] = loop->out[i];
     Op *put = op_new(f, OP_T_part_put, loop->span, 2 + n, in, 1);
     put->out[0]->type = type_scalar(EL_bool);
@@ -271,7 +264,7 @@ void slices_join(Fn *f, Op *loop, Val *slice, int64_t slices) {
     s.from = loop->in[0];
     s.end = loop->in[1];
     s.share = loop->in[2];                                     // slice i has trips if there is a trip i
-    if (!s.merge) carry(&s, &b, slice);
+    if (!s.merge) split_carry(&s, &b, slice);
     combine(&s, program_of(f)->out[0], slice, slices, true)->attr = 1;
 }
 
@@ -284,7 +277,8 @@ bool slices_possible(Fn *f, const CompileOptions *opt) {
 bool split_loop(Fn *f, const CompileOptions *opt) {
     Split s = {.f = f};
     int64_t parts = opt->schedule.split;
-    if (parts > 1) f->split_refused = applies(&s);
+    if (streamk(f, opt)) return true;
+    if (parts > 1) f->split_refused = split_applies(&s);
     if (parts < 2 || f->split_refused) {
         return true;                                           // the pass `share` drops merges that nobody wants
     }
@@ -297,7 +291,7 @@ bool split_loop(Fn *f, const CompileOptions *opt) {
     tile->def->in[0] = part->def->in[0] = number;
     b.before = s.loop;
     share(&s, &b, part, parts);
-    if (!s.merge) carry(&s, &b, part);
+    if (!s.merge) split_carry(&s, &b, part);
     combine(&s, tile, part, parts, false);
     f->launch->programs = launch_join_const(f->arena, L_MUL, f->launch->programs, parts);
     f->parts = (int)parts;

@@ -116,6 +116,7 @@ static int parts;                                                    // that a t
 static int slices;                                                   // of a block's consumers
 static int pingpong;                                                 // tiles that a block makes at a time
 static int cluster;                                                  // blocks of one; 0: none
+static int dealt;                                                    // blocks among which trips are dealt evenly; 0: tiles are whole
 static int walk;                                                     // 2: blocks walk from row to row
 static unsigned fixed;                                               // parameters, by bit, that nothing writes meanwhile
 
@@ -129,7 +130,7 @@ static Fn *build(World *w, const char *name, const char *arch)       // arch NUL
     if (!arch) return f;
     for (int i = 0; i < f->launch->nparams; i++) f->launch->params[i].fixed = fixed >> i & 1;
     f->early = fixed != 0;
-    CompileOptions opt = {.target = target_find(arch), .verify = true, .schedule = {.stages = slices > 1 ? 4 : 2, .split = parts, .slices = slices, .pingpong = pingpong, .cluster = cluster, .walk = walk}};
+    CompileOptions opt = {.target = target_find(arch), .verify = true, .schedule = {.stages = slices > 1 ? 4 : 2, .split = parts, .slices = slices, .pingpong = pingpong, .cluster = cluster, .walk = walk, .streamk = dealt ? 2 : 0, .blocks = dealt}};
     if (!lower_run(f, &opt)) { diag_print(w->s, stderr, DIAG_short, false); fail(); }
     return f;
 }
@@ -394,6 +395,40 @@ static void test_pingpong_agrees(void **state)
     session_free(w.s);
 }
 
+// Trips dealt to blocks: fewer than tiles, as many, more than trips; each with other numbers of blocks at work, forward and back. A part
+// that is for another block, and one that nobody sends.
+static void test_dealt_agrees(void **state)
+{
+    (void)state;
+    fill();
+    for (dealt = 1; dealt < 40; dealt = dealt * 2 + 1) {
+        agrees("matmul", "sm_90a", OP_T_part_join);
+        agrees("conv", "sm_90a", OP_T_part_join);
+    }
+    dealt = 4;                                                       // six tiles are all dealt
+    World w = world();
+    Fn *f = build(&w, "attention", "sm_90a");
+    assert_false(has_op(f, OP_T_part_join));
+    assert_non_null(f->streamk_refused);
+    char *fault = NULL;
+    f = build(&w, "matmul", "sm_90a");
+    for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op))
+        if (op->code == OP_T_part_send) op->in[1] = op->in[0];       // the sender's number for the joining one's
+    assert_false(evaluate(f, "matmul", got, NULL, 1, &fault));
+    assert_non_null(strstr(fault, "part_join"));
+    free(fault);
+    f = build(&w, "matmul", "sm_90a");
+    Op *sending = NULL;
+    for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) if (op->code == OP_T_part_send) sending = op;
+    op_remove(sending);
+    fault = NULL;
+    assert_false(evaluate(f, "matmul", got, NULL, 1, &fault));
+    assert_non_null(strstr(fault, "deadlock"));
+    free(fault);
+    session_free(w.s);
+    dealt = 0;
+}
+
 // Four trips in 2, 3 (two each: the last has none) and 8 parts, read one to seven at once.
 static void test_merges_agree(void **state)
 {
@@ -481,7 +516,7 @@ static void test_what_is_missing_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_pipelines_agree), cmocka_unit_test(test_roles_agree), cmocka_unit_test(test_fixed_inputs_agree),
-        cmocka_unit_test(test_clusters_agree), cmocka_unit_test(test_shares_agree), cmocka_unit_test(test_walks_agree), cmocka_unit_test(test_parts_agree), cmocka_unit_test(test_slices_agree), cmocka_unit_test(test_pingpong_agrees),
+        cmocka_unit_test(test_clusters_agree), cmocka_unit_test(test_shares_agree), cmocka_unit_test(test_walks_agree), cmocka_unit_test(test_parts_agree), cmocka_unit_test(test_dealt_agrees), cmocka_unit_test(test_slices_agree), cmocka_unit_test(test_pingpong_agrees),
         cmocka_unit_test(test_merges_agree), cmocka_unit_test(test_what_is_missing_is_told)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

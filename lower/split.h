@@ -1,0 +1,20 @@
+// What taking a loop apart among programs needs, be it in equal parts (split.c) or where a block's share of all trips ends
+// (streamk.c).
+#ifndef TK_LOWER_SPLIT_H
+#define TK_LOWER_SPLIT_H
+
+#include "lower/passes.h"
+
+enum { SPLIT_CARRIED = 16 };
+
+typedef struct Split {
+    Fn     *f;
+    Op     *loop, *merge;                // merge: NULL, or the op that says how parts become one
+    TReduce join[SPLIT_CARRIED];         // without it
+    Val    *end, *from, *share;          // of the whole loop: where it ends and starts, what each part has of it
+} Split;
+
+const char *split_applies(Split *s);                           // finds the loop; or why it cannot be taken apart
+void split_carry(Split *s, Builder *b, Val *part);             // all parts but number 0 start from what the op leaves alone
+
+#endif
