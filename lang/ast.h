@@ -40,7 +40,7 @@
     /* statements */ \
     X(block,     "stmts...",                                  "{ ... }; flag BLOCK_VALUE, only in lambdas: the last kid is an expression, the block's value") \
     X(let,       "value,names...",                            "let a = value; let a, b: T = value: value may be a range; names are name nodes, or params where a type is given") \
-    X(var,       "value,type,name",                           "var a: type = value: sym too; type may be NULL") \
+    X(var,       "value,names...",                            "var a = value; var a, b: T = value: names as for let") \
     X(assign,    "target,value",                              "target op= value: op = OP_none for plain =; target is a name, an index, or (plain = only) a list of those") \
     X(for,       "clauses,merge,body",                        "label: for a in A by B, c in C merge |..| {..} { }: clauses is a list; merge is a lambda or NULL; sym = label or NULL") \
     X(while,     "cond,body",                                 "while cond { }") \

@@ -368,12 +368,12 @@ Node *make_effect(Parser *p, Node *value, Token end)
     return make(p, N_expr_stmt, span_join(value->span, end.span), 1, value);
 }
 
-Node *make_let(Parser *p, Token start, Nodes names, Node *value, Token end)
+Node *make_let(Parser *p, NodeKind kind, Token start, Nodes names, Node *value, Token end)
 {
     Nodes all = {0};
     push(p, &all, value);
     for (uint32_t i = 0; i < names.n; i++) push(p, &all, names.at[i]);
-    return make_list(p, N_let, span_join(start.span, end.span), all);
+    return make_list(p, kind, span_join(start.span, end.span), all);
 }
 
 Node *make_for(Parser *p, Token start, Nodes clauses, Node *merge, Node *body)

@@ -240,11 +240,10 @@ block(A) ::= LBRACE(B) stmts(C) expr(D) RBRACE(E).  { A = make_block(p, B, C, D,
 stmts(A) ::= .                                      { A = (Nodes){0}; }
 stmts(A) ::= stmts(A) stmt(B).                      { if (B) push(p, &A, B); }
 
-stmt(A) ::= LET(B) letnames(C) ASSIGN range(D) SEMI(E). { A = make_let(p, B, C, D, E); }
-stmt(A) ::= VAR(B) name(C) ASSIGN expr(D) SEMI(E).  { A = make_named(p, N_var, span_join(B.span, E.span), C, 3, D, NULL, make_named(p, N_name, C.span, C, 0)); }
-stmt(A) ::= VAR(B) name(C) COLON type(F) ASSIGN expr(D) SEMI(E).
-                                                    { A = make_named(p, N_var, span_join(B.span, E.span), C, 3, D, F, make_named(p, N_name, C.span, C, 0)); }
-stmt(A) ::= exprs(B) assignop(C) expr(D) SEMI(E).   { A = make_assign(p, B, C, D, E); }
+stmt(A) ::= LET(B) letnames(C) ASSIGN range(D) SEMI(E). { A = make_let(p, N_let, B, C, D, E); }
+stmt(A) ::= LET(B) letnames(C) ASSIGN several(D) SEMI(E). { A = make_let(p, N_let, B, C, D, E); }
+stmt(A) ::= VAR(B) letnames(C) ASSIGN value(D) SEMI(E). { A = make_let(p, N_var, B, C, D, E); }
+stmt(A) ::= exprs(B) assignop(C) value(D) SEMI(E).  { A = make_assign(p, B, C, D, E); }
 stmt(A) ::= expr(B) SEMI(C).                        { A = make_effect(p, B, C); }
 stmt(A) ::= for(B).                                 { A = B; }
 stmt(A) ::= NAME(B) COLON for(C).                   { A = C; A->sym = token_sym(p, B); A->name_span = B.span; A->span.lo = B.span.lo; }
@@ -270,6 +269,10 @@ letnames(A) ::= letname(B).                         { A = (Nodes){0}; push(p, &A
 letnames(A) ::= letnames(A) COMMA letname(B).       { push(p, &A, B); }
 letname(A) ::= name(B).                             { A = make_named(p, N_name, B.span, B, 0); }
 letname(A) ::= name(B) COLON type(C).               { A = make_param(p, B, 0, C); }
+
+value(A) ::= expr(B).                               { A = B; }
+value(A) ::= several(B).                            { A = B; }
+several(A) ::= exprs(B) COMMA expr(C).              { push(p, &B, C); A = make_list(p, N_tuple, nodes_span(B), B); }
 
 assignop(A) ::= ASSIGN|ADD_EQ|SUB_EQ|MUL_EQ|DIV_EQ|REM_EQ|AND_EQ|OR_EQ|XOR_EQ|SHL_EQ|SHR_EQ(B). { A = B; }
 

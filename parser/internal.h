@@ -102,7 +102,7 @@ Node *make_assign(Parser *p, Nodes targets, Token op, Node *value, Token end);
 Node *make_lost(Parser *p, Token bad);
 Node *make_effect(Parser *p, Node *value, Token end);
 Node *make_expect(Parser *p, Token start, Node *left, Node *right, Nodes tolerances, Token end);
-Node *make_let(Parser *p, Token start, Nodes names, Node *value, Token end);
+Node *make_let(Parser *p, NodeKind kind, Token start, Nodes names, Node *value, Token end);
 Node *make_for(Parser *p, Token start, Nodes clauses, Node *merge, Node *body);
 Node *make_kernel(Parser *p, Token start, Token name, Node *generics, Node *params, Heads heads, Node *body);
 Node *make_graph(Parser *p, Token start, Token name, Node *generics, Nodes params, Nodes results, Heads heads, Node *body);

@@ -444,39 +444,43 @@ static bool match_all(Match *m, const Node *generics, const Arg *args, int n, Ar
     return ok && default_generics(m);
 }
 
-static Ent check_result(Check *c, const Node *type, Ent e, const Frame *f, Span at) {
+// e as a value of the type that is written where it was made or named; `what` it is, in messages.
+Ent declared_as(Check *c, const Node *type, Ent e, Span at, const char *what) {
     if (!type || e.kind == EN_error) return e;
-    if (type->kind == N_type_tuple) {
-        if (e.kind != EN_tuple || e.tuple->n != (int)type->nkid) {
-            report(c, E_tuple_count, at, (int)type->nkid, type->nkid == 1 ? "" : "s", e.kind == EN_tuple ? e.tuple->n : 1, "s");
-            return ent_error(c);
-        }
-        for (int i = 0; i < e.tuple->n; i++) e.tuple->at[i] = check_result(c, type->kid[i], e.tuple->at[i], f, at);
-        return e;
-    }
     bool known = false;
     if (type->kind == N_type_name && !scope_find_here(c->scope, type->sym)) {
         bool ok = class_match(type->sym->s, e, &known);
         if (known && ok) return e;
         if (known) {
-            report(c, E_type_mismatch, at, "the result", ent_text(c, e), type->sym->s);
+            report(c, E_type_mismatch, at, what, ent_text(c, e), type->sym->s);
             return ent_error(c);
         }
     }
     TType want;
-    if (escapes(c, f, e, at) || !eval_type(c, type, &want)) return ent_error(c);
+    if (!eval_type(c, type, &want)) return ent_error(c);
     if (e.kind == EN_int && want.elem == EL_index && want.naxes == 0) return e;
     if (e.kind == EN_bool && want.elem == EL_bool && want.naxes == 0) return e;
-    TExpr *x = value_exact(c, e, want, at, "the result");
+    TExpr *x = value_exact(c, e, want, at, what);
     if (!x) return ent_error(c);
     for (int i = 0; i < x->type.naxes; i++) {
         if (type_has(want, x->type.axis[i])) continue;
-        Diag *d = report(c, E_type_mismatch, at, "the result", ttype_text(c, x->type), ttype_text(c, want));
+        Diag *d = report(c, E_type_mismatch, at, what, ttype_text(c, x->type), ttype_text(c, want));
         blame_axis(c, d, x, x->type.axis[i]);
-        if (want.naxes == 0 && x->type.elem == want.elem) diag_help(d, "without the type of its result, `%s` returns tiles as well as numbers", f->name->s);
+        if (want.naxes == 0 && x->type.elem == want.elem) diag_help(d, "without its type, %s can be a tile as well as a number", what);
         return ent_error(c);
     }
     return ent_value(tx_splat(c, x, want, at));
+}
+
+static Ent check_result(Check *c, const Node *type, Ent e, const Frame *f, Span at) {
+    if (!type || e.kind == EN_error) return e;
+    if (type->kind != N_type_tuple) return escapes(c, f, e, at) ? ent_error(c) : declared_as(c, type, e, at, "the result");
+    if (e.kind != EN_tuple || e.tuple->n != (int)type->nkid) {
+        report(c, E_tuple_count, at, (int)type->nkid, type->nkid == 1 ? "" : "s", e.kind == EN_tuple ? e.tuple->n : 1, "s");
+        return ent_error(c);
+    }
+    for (int i = 0; i < e.tuple->n; i++) e.tuple->at[i] = check_result(c, type->kid[i], e.tuple->at[i], f, at);
+    return e;
 }
 
 static Ent fn_body(Check *c, Match *m, Entered *e, const Node *body, Span *where) {

@@ -104,11 +104,14 @@ static Ent as_declared(Grapher *g, const Node *name, const Node *type, const Ten
     return x ? e : ent_error(c);
 }
 
-static void let_names(Grapher *g, const Node *value, Node *const *names, int n, const Node *whole) {
+static void let_names(Grapher *g, const Node *whole, bool mutable) {
+    const Node *value = whole->kid[0];
+    Node *const *names = whole->kid + 1;
+    int n = (int)whole->nkid - 1;
     Check *c = g->c;
     const TensorRef **want = NEW_N(c->a, const TensorRef *, n + 1);
     bool fine = true;
-    for (int i = 0; i < n; i++) fine = declared(g, names[i]->kind == N_param ? names[i]->kid[0] : NULL, &want[i]) && fine;
+    for (int i = 0; i < n; i++) fine = declared(g, declared_type(names[i]), &want[i]) && fine;
     Ent e = ent_error(c);
     if (fine && value->kind == N_range) report(c, E_graph_statement, value->span, "an axis");
     else if (fine) e = graph_eval(g, value, want, n);
@@ -119,15 +122,9 @@ static void let_names(Grapher *g, const Node *value, Node *const *names, int n, 
     }
     for (int i = 0; i < n; i++) {
         Ent one = !fits ? ent_error(c) : n == 1 ? e : e.tuple->at[i];
-        bind_value(g, names[i], as_declared(g, names[i], names[i]->kind == N_param ? names[i]->kid[0] : NULL, want[i], one, value->span));
+        Bind *b = bind_value(g, names[i], as_declared(g, names[i], declared_type(names[i]), want[i], one, value->span));
+        if (b && mutable) vec_push(c->a, &g->vars, b);
     }
-}
-
-static void declare_var(Grapher *g, const Node *n) {
-    const TensorRef *want;
-    Ent e = declared(g, n->kid[1], &want) ? graph_eval(g, n->kid[0], &want, 1) : ent_error(g->c);
-    Bind *b = bind_value(g, n->kid[2], as_declared(g, n->kid[2], n->kid[1], want, e, n->kid[0]->span));
-    if (b) vec_push(g->c->a, &g->vars, b);
 }
 
 static Result *result_named(Grapher *g, Sym name) {
@@ -273,8 +270,8 @@ static bool all_state(const Grapher *g, Ent e) {
 
 static void statement(Grapher *g, const Node *n) {
     switch ((NodeKind)n->kind) {
-    case N_let: let_names(g, n->kid[0], n->kid + 1, (int)n->nkid - 1, n); return;
-    case N_var: declare_var(g, n); return;
+    case N_let: let_names(g, n, false); return;
+    case N_var: let_names(g, n, true); return;
     case N_assign: assign(g, n); return;
     case N_expr_stmt: {
         Ent e = graph_eval(g, n->kid[0], NULL, 0);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 void bind_name(Check *c, const Node *name, Ent e) {
-    if (!name || name->kind != N_name || !name->sym) return;
+    if (!name || !name->sym) return;
     if (name->sym->n == 1 && name->sym->s[0] == '_') return;
     scope_bind(c, c->scope, name->sym, e, name_at(name));
 }
@@ -28,14 +28,35 @@ static Ent let_entity(Check *c, Ent e, Sym name, Span at) {
     return e;
 }
 
-static void check_let(Check *c, const Node *n) {
+// What a name of `let` or `var` is declared as: NULL without a type.
+const Node *declared_type(const Node *name) { return name->kind == N_param ? name->kid[0] : NULL; }
+
+static Ent var_entity(Check *c, Ent e, const Node *name, Span at) {
+    TExpr *x = value_of(c, e, at);
+    if (!x) return ent_error(c);
+    TVar *v = let_var(c, name->sym, x, true, name_at(name));
+    v->type = x->type;
+    return ent_value(tx_var(c, v, name_at(name)));
+}
+
+static void declare_one(Check *c, const Node *name, Ent e, Span at, bool mutable) {
+    const Node *type = declared_type(name);
+    const char *what = arena_printf(c->a, "`%s`", name->sym->s);
+    TType want;
+    if (type && at.lo == name->span.lo && e.kind == EN_value && e.x->type.elem != EL_none && eval_type(c, type, &want) && e.x->type.elem != want.elem) {
+        report(c, E_type_mismatch, at, what, ttype_text(c, e.x->type), ttype_text(c, want));       // one of a call's values: there is no place for an `as`
+        e = ent_error(c);
+    } else if (type) e = declared_as(c, type, e, at, what);
+    bind_name(c, name, mutable ? var_entity(c, e, name, at) : let_entity(c, e, name->sym, name_at(name)));
+}
+
+static void check_let(Check *c, const Node *n, bool mutable) {
     const Node *value = n->kid[0];
     int names = (int)n->nkid - 1;
     if (!value) return;
     if (names == 1) {
         const Node *name = n->kid[1];
-        Ent e = value->kind == N_range ? range_axis(c, name->sym, value) : eval(c, value);
-        bind_name(c, name, let_entity(c, e, name->sym, name_at(name)));
+        declare_one(c, name, value->kind == N_range ? range_axis(c, name->sym, value) : eval(c, value), value->span, mutable);
         return;
     }
     Ent e = eval(c, value);
@@ -49,38 +70,8 @@ static void check_let(Check *c, const Node *n) {
     }
     for (int i = 0; i < names; i++) {
         const Node *name = n->kid[1 + i];
-        bind_name(c, name, fits ? let_entity(c, e.tuple->at[i], name->sym, name_at(name)) : ent_error(c));
+        declare_one(c, name, fits ? e.tuple->at[i] : ent_error(c), value->kind == N_tuple && fits ? value->kid[i]->span : name->span, mutable);
     }
-}
-
-static TExpr *var_value(Check *c, const Node *n, TType *want) {
-    Ent e = eval(c, n->kid[0]);
-    if (!n->kid[1]) {
-        TExpr *x = value_of(c, e, n->kid[0]->span);
-        if (x) *want = x->type;
-        return x;
-    }
-    if (!eval_type(c, n->kid[1], want)) return NULL;
-    TExpr *x = value_exact(c, e, *want, n->kid[0]->span, "the value");
-    for (int i = 0; x && i < x->type.naxes; i++) {
-        if (type_has(*want, x->type.axis[i])) continue;
-        report(c, E_type_mismatch, n->kid[0]->span, "the value", ttype_text(c, x->type), ttype_text(c, *want));
-        return NULL;
-    }
-    return x ? tx_splat(c, x, *want, n->span) : NULL;
-}
-
-static void check_var(Check *c, const Node *n) {
-    const Node *name = n->kid[2];
-    TType t = {0};
-    TExpr *x = var_value(c, n, &t);
-    if (!x) {
-        bind_name(c, name, ent_error(c));
-        return;
-    }
-    TVar *v = let_var(c, name->sym, x, true, name_at(name));
-    v->type = t;
-    bind_name(c, name, ent_value(tx_var(c, v, name_at(name))));
 }
 
 // ---- assignment --------------------------------------------------------------------------------------
@@ -428,8 +419,8 @@ static void check_expr_stmt(Check *c, const Node *n) {
 
 static void check_stmt(Check *c, const Node *n) {
     switch ((NodeKind)n->kind) {
-    case N_let:       check_let(c, n); break;
-    case N_var:       check_var(c, n); break;
+    case N_let:       check_let(c, n, false); break;
+    case N_var:       check_let(c, n, true); break;
     case N_assign:    check_assign(c, n); break;
     case N_for:       check_for(c, n); break;
     case N_while:     check_while(c, n); break;

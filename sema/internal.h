@@ -289,6 +289,7 @@ Ent  eval_call(Check *c, const Node *n);
 Ent  call_lambda(Check *c, Lambda *l, const Arg *args, int n, Span at, Sym name);
 void count_args(Check *c, const Node *item, Span at, int want, const int *given, int n);     // E0211, with what is missing; given[i]: how often
 Ent  call_entity(Check *c, Ent callee, const Arg *args, int n, Span at);
+Ent  declared_as(Check *c, const Node *type, Ent e, Span at, const char *what);
 Ent  call_fn_item(Check *c, FnItem *f, const Node *generics, const Arg *args, int n, Span at);
 Ent  call_reference(Check *c, FnItem *f, const Node *generics, const Arg *args, int n, Span at, const Node **fn, Scope **sc);
 
@@ -376,6 +377,7 @@ void check_block(Check *c, const Node *block);                 // with a scope o
 void check_stmts(Check *c, const Node *block);                 // in the current scope
 void counter_bounds(Check *c, const TVar *v, TExpr *lo, TExpr *hi);
 void bind_name(Check *c, const Node *name, Ent e);
+const Node *declared_type(const Node *name);             // of `let` or `var`; NULL: none
 
 // ---- tune.c ----------------------------------------------------------------------------------------
 

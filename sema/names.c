@@ -29,10 +29,9 @@ static void collect(Names *w, const Node *n) {
             for (uint32_t i = 1; i < n->kid[0]->nkid; i++) declare_dims(w, n->kid[0]->kid[i]);
         }
         break;
-    case N_let:
+    case N_let: case N_var:
         for (uint32_t i = 1; i < n->nkid; i++) declare(w, n->kid[i] ? n->kid[i]->sym : NULL);
         break;
-    case N_var: declare(w, n->kid[2] ? n->kid[2]->sym : NULL); break;
     case N_kernel:                                      // `where P = ...` may define P
         for (uint32_t i = 0; n->kid[2] && i < n->kid[2]->nkid; i++) {
             const Node *e = n->kid[2]->kid[i];
@@ -59,7 +58,7 @@ static void look_up(Names *w, const Node *n) {
     }
     if (n->kind == N_let || n->kind == N_var) {         // the names themselves are no uses
         look_up(w, n->kid[0]);
-        if (n->kind == N_var) look_up(w, n->kid[1]);
+        for (uint32_t i = 1; i < n->nkid; i++) if (n->kid[i]) look_up(w, declared_type(n->kid[i]));
         return;
     }
     for (uint32_t i = 0; i < n->nkid; i++) look_up(w, n->kid[i]);

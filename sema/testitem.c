@@ -419,7 +419,36 @@ static void check_expect(Tester *t, const Node *n) {
     expect_pair(t, n, a, b, tol[0], tol[1]);
 }
 
-static void called(Tester *t, const Node *name, Ent e) {
+// `let x: f32[4, N] = ..`: the tensor must be of this type; a number becomes one of its type.
+static Ent declared_in_test(Tester *t, const Node *name, Ent e, Span at) {
+    Check *c = t->c;
+    const Node *type = declared_type(name);
+    const char *what = arena_printf(c->a, "`%s`", name->sym->s);
+    if (!type || e.kind == EN_error) return e;
+    if (e.kind != EN_tensor) return declared_as(c, type, e, at, what);
+    if (type->kind == N_type_tensor) {
+        TensorRef want = {.elem_known = true, .rank = (int)type->nkid - 1};
+        bool fits = want.rank == e.tensor->rank && want.rank <= MAX_RANK;
+        if (!eval_elem(c, type->kid[0], &want.elem)) return ent_error(c);
+        fits &= want.elem == e.tensor->elem;
+        for (int i = 0; i < want.rank && i < MAX_RANK; i++) {
+            const Node *n = type->kid[1 + i];
+            want.dim[i] = n->kind == N_colon ? fits ? e.tensor->dim[i] : ent_int(0, n->span) : eval(c, n);
+            if (want.dim[i].kind != EN_int && want.dim[i].kind != EN_error) report(c, E_not_comptime, n->span, "a dimension");
+            if (want.dim[i].kind != EN_int) return ent_error(c);
+            fits = fits && e.tensor->dim[i].i == want.dim[i].i;
+        }
+        if (fits) return e;
+        report(c, E_type_mismatch, at, what, tensor_text(c, e.tensor), want.rank <= MAX_RANK ? tensor_text(c, &want) : "one of fewer dimensions");
+        return ent_error(c);
+    }
+    TType scalar;
+    if (eval_type(c, type, &scalar)) report(c, E_type_mismatch, at, what, tensor_text(c, e.tensor), ttype_text(c, scalar));
+    return ent_error(c);
+}
+
+static void called(Tester *t, const Node *name, Ent e, Span at) {
+    e = declared_in_test(t, name, e, at);
     if (e.kind == EN_tensor && !e.tensor->view && name->sym) e.tensor->name = e.tensor->t->name = name->sym;
     bind_name(t->c, name, e);
 }
@@ -428,12 +457,12 @@ static void test_let(Tester *t, const Node *n) {
     int names = (int)n->nkid - 1;
     Ent e = test_eval(t, n->kid[0]);
     if (names == 1) {
-        called(t, n->kid[1], e);
+        called(t, n->kid[1], e, n->kid[0]->span);
         return;
     }
     bool fits = e.kind == EN_tuple && e.tuple->n == names;
     if (!fits && e.kind != EN_error) report(t->c, E_tuple_count, n->span, names, "s", e.kind == EN_tuple ? e.tuple->n : 1, "s");
-    for (int i = 0; i < names; i++) called(t, n->kid[1 + i], fits ? e.tuple->at[i] : ent_error(t->c));
+    for (int i = 0; i < names; i++) called(t, n->kid[1 + i], fits ? e.tuple->at[i] : ent_error(t->c), n->kid[0]->span);
 }
 
 static void test_block(Tester *t, const Node *block);
