@@ -192,21 +192,6 @@ static const char *product_of(Hop *h, Product *p, Op *dot) {
     return operands_of(h, p, dot);
 }
 
-// A tile that several products take is loaded once.
-static const char *share(Hop *h) {
-    for (int i = 0; i < h->np; i++)
-        for (int j = 0; j < 2; j++) {
-            Operand *o = &h->p[i].op[j];
-            for (int e = 0; e < i && o->load && !o->same; e++)
-                for (int s = 0; s < 2 && !o->same; s++) {
-                    const Operand *was = &h->p[e].op[s];
-                    if (was->load == o->load) o->same = was->same ? was->same : was;
-                    if (o->same && h->p[e].k != h->p[i].k) return "two products contract different axes of one operand";
-                }
-        }
-    return NULL;
-}
-
 // Sums that nothing looks at before the loop's end: each product adds to a carried value, and is yielded as that.
 static bool only_sums(const Hop *h) {
     const Region *r = h->loop->reg[0];
@@ -280,8 +265,8 @@ static bool applies(Hop *h) {
         const char *why = product_of(h, &h->p[h->np++], op);
         if (why) return decline(h, why);
     }
-    const char *why = share(h);
-    if (why) return decline(h, why);
+    hop_products_first(h);
+    hop_share(h);
     int64_t rows = axis_extent(h->p[0].row);
     for (int i = 0; i < h->np; i++) if (axis_extent(h->p[i].row) != rows) return decline(h, "products differ in rows");
     h->pipelined = !h->p[0].promoted && only_sums(h);
@@ -289,9 +274,9 @@ static bool applies(Hop *h) {
     if (rows == 192 && h->tiles * h->bands == 1 && h->f->groups_refused) { h->no_bands = true; return applies(h); }      // its transpose, then
     int64_t regs = 0;
     for (int i = 0; i < h->np; i++) regs += rows / 64 / h->groups * axis_extent(h->p[i].col) / 2 * (h->p[i].promoted ? 2 : 1);
-    if (regs > (h->p[0].promoted ? 192 : 176) && h->tiles * h->bands == 1) return decline(h, "the accumulator does not fit the registers");
-    h->chained = hop_chained(h);
-    h->rings = h->chained && !h->p[1].op[1].same ? 2 : 1;
+    if (regs > (h->p[0].promoted || h->np > 2 ? 192 : 176) && h->tiles * h->bands == 1) return decline(h, "the accumulator does not fit the registers");
+    h->chained = hop_chained(h) && !h->p[1].op[1].same;
+    h->rings = h->chained ? 2 : 1;
     for (int i = 0; i < h->np; i++)
         for (int k = 0; k < 2; k++) {
             const Operand *o = &h->p[i].op[k];
@@ -316,7 +301,6 @@ static bool applies(Hop *h) {
         h->stages = stages(h);
     }
     if (h->stages < 2) return decline(h, "two stages of the operands do not fit shared memory");
-    if (h->rings == 1 && h->stages < 3) h->chained = false;                 // a trip reads two stages of one ring
     if (h->np > 1 && !h->chained && !h->pipelined) h->walk_bytes = 0;
     h->cluster = hop_cluster(h);
     h->fixed_bytes = hop_fixed(h);
@@ -574,7 +558,7 @@ Val *hop_multiply(Hop *h, Builder *b, const Product *p, Ring ring, ValMap *m) {
         const Operand *o = &p->op[i];
         in[i] = o->where == REGISTERS ? map_get(m, p->dot->in[i ^ p->swapped]) : o->same ? o->same->buffer : o->buffer;
         in[2 + i] = o->where == RING ? ring.stage : zero;
-        if (o->clear && !o->same) hop_effect(b, OP_T_buffer_clear, 3, (Val *[]){o->buffer, ring.stage, map_get(m, p->k)});
+        if (o->clear && !o->same) hop_effect(b, OP_T_buffer_clear, 3, (Val *[]){o->buffer, ring.stage, map_get(m, o->outer)});
     }
     int n = 4;
     bool acc = (p->dot->flags & HAS_ACC) && !p->promoted;
@@ -650,15 +634,18 @@ static void consumers(Hop *h, Region *r) {
         map_set(&map, old->args.at[i], loop->reg[0]->args.at[i]);
     }
     hop_await(h, &in, 0, ring);
+    Flight f = {0};
     for (Op *op = old->first; op; op = op->next) {
         if (hop_is_ring_load(h, op)) continue;
         int p = -1;
         for (int i = 0; i < h->np; i++) if (h->p[i].dot == op) p = i;
+        hop_settle(&f, &in, &map, op->code == OP_T_yield ? f.n : hop_wanted(&f, op));
         if (p >= 0) {
             Val *v = hop_multiply(h, &in, &h->p[p], ring, &map);
-            if (!h->pipelined) v = hop_wait(&in, 0, v);
-            if (h->p[p].promoted && op_acc(op)) v = b_binary(&in, OP_add, map_get(&map, op_acc(op)), v);
             map_set(&map, op->out[0], v);
+            if (!h->pipelined) hop_started(&f, op, h->p[p].op[0].where == REGISTERS ? op->in[h->p[p].swapped] : NULL);
+            if (h->p[p].promoted) hop_settle(&f, &in, &map, f.n);
+            if (h->p[p].promoted && op_acc(op)) map_set(&map, op->out[0], b_binary(&in, OP_add, map_get(&map, op_acc(op)), map_get(&map, op->out[0])));
         } else if (op->code == OP_T_yield) {
             Val *out[MAX_CARRIED + 2];
             if (h->pipelined) wait_products(h, &in, h->np, &map);                    // for those of the trip before

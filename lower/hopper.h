@@ -111,6 +111,21 @@ bool hop_window_ends(Hop *h, const Access *a, const Window *w);        // rows p
 int  hop_window_map(Hop *h, const Access *a, const Window *w, int swizzle, int64_t pixels);
 void hop_window_start(Builder *b, const Window *w, Val *first, Val **coord);
 
+// hopper_several.c: products that only want what is loaded begin with the trip's first one, and Hop.p is in the order of the ops; a
+// tile that several products take is loaded once (Operand.same).
+void hop_products_first(Hop *h);
+void hop_share(Hop *h);
+
+// Products of a trip that have been started and not waited for, in their order: each until the first op that wants it.
+typedef struct Flight {
+    const Op *dot[MAX_DOTS];
+    Val      *from[MAX_DOTS];       // what it reads from registers, alive until it is done; or NULL
+    int       n;
+} Flight;
+void hop_started(Flight *f, const Op *dot, Val *from);
+int  hop_wanted(const Flight *f, const Op *op);                        // how many of the first ones this op takes the results of
+void hop_settle(Flight *f, Builder *b, ValMap *map, int n);            // waits for so many
+
 // hopper_overlap.c: whether this is a loop of two products, the second on what the first became; its consumers.
 bool hop_chained(Hop *h);
 void hop_overlap(Hop *h, Region *r);
