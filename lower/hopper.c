@@ -275,7 +275,7 @@ static bool applies(Hop *h) {
     int64_t regs = 0;
     for (int i = 0; i < h->np; i++) regs += rows / 64 / h->groups * axis_extent(h->p[i].col) / 2 * (h->p[i].promoted ? 2 : 1);
     if (regs > (h->p[0].promoted || h->np > 2 ? 192 : 176) && h->tiles * h->bands == 1) return decline(h, "the accumulator does not fit the registers");
-    h->chained = hop_chained(h) && !h->p[1].op[1].same;
+    h->chained = hop_chained(h);
     h->rings = h->chained ? 2 : 1;
     for (int i = 0; i < h->np; i++)
         for (int k = 0; k < 2; k++) {

@@ -181,7 +181,7 @@ static bool room_ahead(const Chain *c) {
 
 bool hop_chained(Hop *h) {
     Chain c = {.h = h, .body = h->loop->reg[0]};
-    if (!matches(&c)) return false;
+    if (!matches(&c) || h->p[1].op[1].same) return false;             // each has a ring of its own
     h->turns = worth_turns(&c) && reduced(&c);
     return true;
 }
