@@ -48,105 +48,6 @@ typedef struct State {
     int    *open;                // by group: values that it needs and has not taken in
 } State;
 
-// ---- the map inverted -----------------------------------------------------------------------------------------------
-
-// One coordinate as a mixed radix number of axes: the parts by weight, greatest first. -1: it is not one.
-typedef struct Digit { int axis; Ix weight; } Digit;
-
-static int digits(Graph *g, Ix c, int n, const Ix *axis, Digit *to)
-{
-    int count = 0;
-    Ix rest = c;
-    for (int i = 0; i < n; i++) {
-        if (axis[i]->kind != IX_AXIS || !(c->axes >> axis[i]->value & 1)) continue;
-        Ix left, w = ix_coefficient(g, rest, (int)axis[i]->value, &left);
-        if (!w || w->has_axis) return -1;
-        rest = left;
-        int at = count++;
-        while (at > 0 && ix_divide_exact(g, w, to[at - 1].weight)) to[at] = to[at - 1], at--;
-        to[at] = (Digit){i, w};
-    }
-    if (!ix_is(rest, 0)) return -1;
-    Ix weight = ix(g, 1);
-    for (int k = count; k-- > 0; weight = ix_mul(g, weight, axis[to[k].axis]->arg[0]))
-        if (to[k].weight != weight) return -1;
-    return count;
-}
-
-// Digits only: each coordinate a mixed radix number of whole axes.
-static bool invert_digits(Graph *g, int rank, const Ix *shape, const Ix *coord, int n, const Ix *axis, Ix *inverse)
-{
-    for (int i = 0; i < n; i++) inverse[i] = axis[i]->kind == IX_AXIS ? NULL : ix(g, 0);
-    for (int k = 0; k < rank; k++) {
-        Digit d[MAX_AXES];
-        int count = digits(g, coord[k], n, axis, d);
-        if (count < 0) return false;
-        Ix place = ix_axis(g, k, shape[k]), size = ix(g, 1);
-        for (int i = 0; i < count; i++) {
-            Ix extent = axis[d[i].axis]->arg[0];
-            if (inverse[d[i].axis]) return false;
-            Ix part = ix_div(g, place, d[i].weight);
-            inverse[d[i].axis] = i == 0 ? part : ix_mod(g, part, extent);
-            size = ix_mul(g, size, extent);
-        }
-        if (size != shape[k]) return false;                  // not all of it
-    }
-    for (int i = 0; i < n; i++)
-        if (!inverse[i]) return false;
-    return true;
-}
-
-// An axis that e takes apart: its quotient or remainder by *by.
-static Ix taken_apart(Graph *g, Ix e, Ix *by)
-{
-    bool apart = (e->kind == IX_DIV || e->kind == IX_MOD) && e->arg[0]->kind == IX_AXIS && ix_divide_exact(g, e->arg[0]->arg[0], e->arg[1]);
-    if (apart) {
-        *by = e->arg[1];
-        return e->arg[0];
-    }
-    for (uint32_t i = 0; e->has_axis && e->kind != IX_AXIS && i < e->n; i++) {
-        Ix found = taken_apart(g, e->arg[i], by);
-        if (found) return found;
-    }
-    return NULL;
-}
-
-enum { FIRST_PART = 44, PARTS = 8 };
-
-// Axes that coordinates take apart (a / 64, a % 64) are made two, hi * 64 + lo, first.
-bool map_invert(Graph *g, int rank, const Ix *shape, const Ix *coord, int n, const Ix *axis, Ix *inverse)
-{
-    Ix at[G_MAX_RANK], fine[G_MAX_RANK + PARTS], whole[G_MAX_RANK], with[MAX_AXES] = {0}, found[MAX_AXES] = {0};
-    int nfine = n;
-    for (int i = 0; i < rank; i++)
-        if (!(at[i] = coord[i])) return false;
-    for (int i = 0; i < n; i++) fine[i] = whole[i] = axis[i];
-    for (int part = 0; part < PARTS; part++) {
-        Ix by = NULL, apart = NULL;
-        for (int i = 0; i < rank && !apart; i++) apart = taken_apart(g, at[i], &by);
-        int which = -1;
-        for (int i = 0; i < nfine && apart; i++)
-            if (fine[i] == apart) which = i;
-        if (which < 0) break;
-        Ix hi = ix_axis(g, FIRST_PART + 2 * part, ix_divide_exact(g, apart->arg[0], by)), lo = ix_axis(g, FIRST_PART + 2 * part + 1, by);
-        for (int i = 0; i < nfine; i++)
-            if (fine[i]->kind == IX_AXIS) with[fine[i]->value] = fine[i];
-        with[apart->value] = ix_add(g, ix_mul(g, hi, by), lo);
-        for (int i = 0; i < rank; i++)
-            if (!(at[i] = ix_substitute(g, at[i], with, MAX_AXES))) return false;
-        for (int i = 0; i < n; i++)
-            if (!(whole[i] = ix_substitute(g, whole[i], with, MAX_AXES))) return false;
-        fine[which] = hi;
-        fine[nfine++] = lo;
-    }
-    Ix parts[G_MAX_RANK + PARTS];
-    if (!invert_digits(g, rank, shape, at, nfine, fine, parts)) return false;
-    for (int i = 0; i < nfine; i++)
-        if (fine[i]->kind == IX_AXIS) found[fine[i]->value] = parts[i];
-    for (int i = 0; i < n; i++) inverse[i] = ix_substitute(g, whole[i], found, MAX_AXES);
-    return true;
-}
-
 // ---- groups ---------------------------------------------------------------------------------------------------------
 
 static FGroup *group_at(const State *s, int i) { return s->f->groups.at[i]; }
@@ -683,6 +584,19 @@ static bool computed_once(const State *s, const Node *n)
     return (s->weights_of[n->id] && !bytes) || s->deep[n->id] || s->heavy[n->id] || size <= from;
 }
 
+// A loop that runs as often as a size says could be written out.
+static void no_kernel(State *s, const Node *n)
+{
+    const Node *trips = n->kind == G_loop ? n->src[0] : NULL;
+    const char *name = n->kind == G_host ? n->host.op->name : g_kind_name[n->kind];
+    Buf size = {0};
+    while (trips && (trips->kind == G_view || trips->kind == G_cast)) trips = trips->src[0];
+    if (trips && trips->kind == G_index && trips->index.expr->has_dim) ix_print(&size, s->g, trips->index.expr, NULL);
+    if (size.n) g_error(s->g, "a `loop` of %s trips has no form as a kernel, one of a known number has: the input's shape settles it (--arg NAME=zeros:f32[..])", size.p);
+    else g_error(s->g, "`%s` has no form as a kernel: only the device `ref` runs it", name);
+    buf_free(&size);
+}
+
 static void place(State *s, Node *n)
 {
     const char *why;
@@ -743,7 +657,7 @@ static void place(State *s, Node *n)
         int group;
         const struct Places *p = &s->places[n->id];
         if (n->src[0]->kind != G_sort) {
-            g_error(s->g, "`%s` has no form as a kernel", n->src[0]->kind == G_host ? n->src[0]->host.op->name : g_kind_name[n->src[0]->kind]);
+            no_kernel(s, n->src[0]);
             return;
         }
         group = s->f->maker[n->src[0]->id];
@@ -757,7 +671,7 @@ static void place(State *s, Node *n)
         for (uint32_t i = 0; i < p->at.n; i++) reads_add(s, p->at.at[i].group, group);
         return;
     }
-    default: g_error(s->g, "`%s` has no form as a kernel", n->kind == G_host ? n->host.op->name : g_kind_name[n->kind]);
+    default: no_kernel(s, n);
     }
 }
 

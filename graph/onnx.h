@@ -26,6 +26,7 @@ typedef struct OnnxImport {
     Elem dtype;                        // EL_none: as the model has it; else products and what stays in memory are of this type
     bool dtype_io;                     // .. inputs and outputs too
     bool donate;                       // results take over the memory of inputs where they can (graph_donate); not on `ref`
+    bool kernels;                      // a program is wanted: loops whose trips follow from what is given are written out
     bool random_weights;               // initializers whose file of external data is missing get random values
     // what came out
     const char *out_of_scope;          // the import failed for something that is left out on purpose: "sequences", "strings", ..

@@ -166,6 +166,17 @@ bool op_fixed(Op *op, Ix size, int64_t *v) {
     return op_error(op, "needs a size that depends on the data"), false;
 }
 
+bool op_trips(Op *op, Ix size, int64_t *n) {
+    Import *im = op->import;
+    if (size == NULL) return false;
+    if (ix_const(size, n)) return true;
+    if (!im->how->kernels || im->how->ngiven == 0) return false;
+    Search s = {.op = op, .dims = true};
+    search_ix(&s, size);
+    im->again |= s.found;
+    return false;
+}
+
 bool op_axes(Op *op, const Node *x, int i, uint32_t *axes, bool *given) {
     int n = 0;
     const int64_t *at = op_given(op, "axes")    ? op_ints(op, "axes", &n)

@@ -79,6 +79,9 @@ const double  *op_known_floats(Op *op, int i, int *n);                   // numb
 bool           op_known_int(Op *op, int i, int64_t *v);                  // one element
 bool           op_fixed(Op *op, Ix size, int64_t *v);                    // a size as a number
 Node          *op_fold(Op *op, Node *x);                                 // x as a constant if no input, dimension or param is in it; else NULL, no message
+// Does a loop have so many trips, as a number? If a program is wanted, one that the given tensors settle is settled. false and
+// no message: it stays a loop, or the import starts again.
+bool           op_trips(Op *op, Ix size, int64_t *n);
 // Axes as a bit set: the attribute `axes` of old opsets, or input i. *given: were there any?
 bool           op_axes(Op *op, const Node *x, int i, uint32_t *axes, bool *given);
 

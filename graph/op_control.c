@@ -178,6 +178,8 @@ static Node *lower_loop(Op *op) {
     bool go = true, fixed = limit == NULL || g_known_int(g, limit, &most);
     Node *folded = !fixed ? op_fold(op, limit) : NULL;
     GNum v;
+    Ix size = !fixed && folded == NULL ? g_known_ix(g, limit) : NULL;
+    if (size != NULL) op_trips(op, size, &most);                  // starts again with it as a number
     if (folded != NULL && g_scalar_value(folded, &v)) fixed = true, most = v.is_int ? v.i : f64_to_int_sat(v.f, 64, true);
     bool decided = cond == NULL || truth(op, cond, &go), done = false;
     if (fixed && decided) done = unroll(&t, go ? most : 0, carried, scanned);
@@ -222,7 +224,7 @@ static bool scan(Trips *t, Node **states, Node **scanned) {
     Node *kept[MAX_VALUES];
     int64_t trips;
     for (int i = 0; i < t->ncarried; i++) kept[i] = states[i];
-    if (ix_const(t->length, &trips) && trips <= UNROLLED) return unroll(t, trips, states, scanned);
+    if (op_trips(t->op, t->length, &trips) && trips <= UNROLLED) return unroll(t, trips, states, scanned);
     for (int i = 0; i < t->ncarried; i++) states[i] = kept[i];
     return looped(t, g_size(t->op->g, EL_i64, t->length), NULL, states, scanned);
 }

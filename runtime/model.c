@@ -24,6 +24,7 @@ static bool run_anywhere(OnnxModel *m, const ProgramOptions *opt, OnnxImport *ho
     RunStages *s = opt->stages;
     Buf why = {0};
     double since = now_us();
+    how->kernels = true;
     if (with.opening == NULL) with.opening = model_device(opt->device, &opt->where, false);
     with.graph = onnx_import(m, how, err);
     stages_lap(s, RS_import, &since);
@@ -100,7 +101,7 @@ static bool print_model(const char *path, RunArg *args, int nargs, const ModelOp
                         Buf *err) {
     ModelCall b;
     bool ok = model_open(path, args, nargs, &b, err);
-    OnnxImport how = {.given = b.given, .ngiven = b.n, .random_weights = opt->random_weights, .dtype = opt->dtype, .dtype_io = opt->dtype_io, .donate = opt->donate};
+    OnnxImport how = {.given = b.given, .ngiven = b.n, .random_weights = opt->random_weights, .dtype = opt->dtype, .dtype_io = opt->dtype_io, .donate = opt->donate, .kernels = what != PRINT_GRAPH};
     Graph *g = ok ? onnx_import(b.m, &how, err) : NULL;
     const char *base = strrchr(path, '/');
     if (g != NULL && what == PRINT_GRAPH) graph_print(out, g);

@@ -57,6 +57,7 @@ bool program_open(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, Mode
 {
     RunStages *stages = opt->stages;
     double since = now_us();
+    how->kernels = true;
     *p = (ModelProgram){.graph = opt->graph ? opt->graph : onnx_import(m, how, err), .device = opt->opened};
     stages_lap(stages, RS_import, &since);
     if (p->graph == NULL && opt->opening) {

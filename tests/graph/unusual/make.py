@@ -119,6 +119,18 @@ def chain(m):
     m.output(y)
 
 
+@case
+def recurrent(m):
+    """Both directions, lengths of their own, a number of steps that has a name."""
+    x, lengths = m.floats("x", ["B", "S", 6], [3, 5, 6]), m.input("lengths", ["B"], np.array([5, 2, 3], np.int32))
+    t = m.node("Transpose", x, perm=[1, 0, 2])
+    y, h, c = m.node("LSTM", t, m.weight(2, 16, 6), m.weight(2, 16, 4), m.weight(2, 32), lengths, outs=3, hidden_size=4, direction="bidirectional")
+    y = m.node("Reshape", m.node("Transpose", y, perm=[0, 2, 1, 3]), m.const([0, 0, 8]))
+    y, last = m.node("GRU", y, m.weight(1, 9, 8), m.weight(1, 9, 3), m.weight(1, 18), lengths, outs=2, hidden_size=3, linear_before_reset=1)
+    for name in (y, last, h, c):
+        m.output(name)
+
+
 MS = "com.microsoft"
 
 
