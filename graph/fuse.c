@@ -329,6 +329,24 @@ static bool leaves_product(State *s, const Node *n, const FGroup *f, const Ix *c
     return f->kind != F_MAP || !covers(s, n, f, coord, product_axes(s, f));
 }
 
+// Computed in a few steps from a value in bytes, and from nothing else that is not constant: that value is stored, and converted where
+// it is used.
+static bool of_bytes(const State *s, const Node *n)
+{
+    for (int step = 0; step < 4 && (n->kind == G_ew || n->kind == G_cast) && s->weight[n->id] > 0; step++) {
+        const Node *from = NULL;
+        for (uint32_t k = 0; k < n->nsrc; k++) {
+            if (s->constant[n->src[k]->id]) continue;
+            if (from) return false;
+            from = n->src[k];
+        }
+        if (!from || elem_bits((Elem)n->elem) == 8) return false;
+        if (elem_is_int((Elem)from->elem) && elem_bits((Elem)from->elem) == 8) return true;
+        n = from;
+    }
+    return false;
+}
+
 // Is it computed from the value at all? Beyond a few steps nobody looks.
 static bool comes_from(const Node *n, const Node *value, int depth)
 {
@@ -405,7 +423,7 @@ static const char *element_refused(State *s, const Node *n)
         if (f->attends && s->for_keys[n->id] && s->weight[n->id] > 0) return "operands of an attention are loaded as they are";
         bool queries = f->attends && f->inner && (!(axes >> f->along & 1) || s->weight[n->id] <= ROTARY);
         if (queries) continue;
-        if (leaves_product(s, n, f, p->at.at[i].coord)) return "the end of a product's epilogue, and the product cannot join";
+        if (!of_bytes(s, n) && leaves_product(s, n, f, p->at.at[i].coord)) return "the end of a product's epilogue, and the product cannot join";
         if (f->kind == F_PRODUCT && !scores && (axes >> FIRST_REDUCED) && (s->heavy[n->id] || s->weight[n->id] > FREE) && !read_once(s, n, f))
             return "a product would compute it again for every tile";
         if (f->kind == F_PRODUCT && n->kind == G_concat && (axes >> FIRST_REDUCED)) return "a product would choose among its parts for every tile";

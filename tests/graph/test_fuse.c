@@ -323,10 +323,58 @@ static void patches_are_rows(void **state)
     graph_free(g);
 }
 
+// What follows a product and is quantised: bytes are stored, not what they mean.
+static void bytes_are_stored_as_bytes(void **state)
+{
+    (void)state;
+    Graph *g = graph_new("bytes");
+    Ix N = ix_dim(g, "N");
+    Node *y = g_matmul(g, g_input(g, "x", EL_f32, 2, S(N, ix(g, 64))), weight(g, "w", 64, 64));
+    Node *q = g_cast_saturate(g, g_ew1(g, EW_round, g_ew2f(g, EW_mul, y, 10)), EL_i8);
+    Node *back = g_ew2f(g, EW_mul, g_cast(g, q, EL_f32), 0.1);
+    g_output(g, "p", g_softmax(g, back, 2));
+    graph_simplify(g);
+    Fusion *f = graph_fuse(g);
+    assert_non_null(f);
+    assert_int_equal(f->groups.n, 2);
+    assert_int_equal(f->groups.at[0]->kind, F_PRODUCT);
+    assert_int_equal(f->groups.at[0]->root->elem, EL_i8);
+    graph_free(g);
+}
+
+// 40 values side by side, each computed from an input of its own; 300 operations in a row.
+static void kernels_hold_what_they_can(void **state)
+{
+    (void)state;
+    Graph *g = graph_new("large");
+    Ix N = ix_dim(g, "N");
+    Node *part[40], *x = g_input(g, "x", EL_f32, 2, S(N, ix(g, 8)));
+    for (int i = 0; i < 40; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "a%d", i);
+        part[i] = g_ew1(g, EW_exp, g_input(g, name, EL_f32, 2, S(N, ix(g, 4))));
+    }
+    g_output(g, "all", g_concat(g, 1, part, 40));
+    for (int i = 0; i < 300; i++) x = g_ew2f(g, EW_add, g_ew1(g, EW_sin, x), 0.5 + i);
+    g_output(g, "y", x);
+    graph_simplify(g);
+    Fusion *f = graph_fuse(g);
+    assert_non_null(f);
+    for (uint32_t i = 0; i < f->groups.n; i++) {
+        assert_int_equal(f->groups.at[i]->makes.n, 1);
+        assert_in_range(f->groups.at[i]->nodes.n, 1, 130);
+        assert_in_range(f->groups.at[i]->reads.n, 0, 4);
+    }
+    assert_in_range(f->groups.n, 6, 10);
+    graph_free(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_layer_is_seven_kernels),
+        cmocka_unit_test(bytes_are_stored_as_bytes),
+        cmocka_unit_test(kernels_hold_what_they_can),
         cmocka_unit_test(maps_are_inverted),
         cmocka_unit_test(softmax_is_one_kernel),
         cmocka_unit_test(batch_norm_is_weights),
