@@ -202,6 +202,8 @@ static const Habit habits[] = {
     {":",      "[",     "a tensor's type is `f32[M, N]`"},
     {"tensor", "<",     "a tensor's type is `f32[M, N]`"},
     {"Tensor", "<",     "a tensor's type is `f32[M, N]`"},
+    {"(",      "[",     "lists stand in parentheses: `values<f32>((1, 2), (3, 4))`; a tensor's element has its name before it: `x[m, n]`"},
+    {",",      "[",     "lists stand in parentheses: `values<f32>((1, 2), (3, 4))`; a tensor's element has its name before it: `x[m, n]`"},
     {"as",     "*",     "`as` takes an element type, or a pointer to one: `x as bf16`"},
 };
 // clang-format on
@@ -326,6 +328,10 @@ static bool hint_special(const Parser *p, Diag *d, const Token *before, const To
     }
     if (here->kind == T_COLON && grammar_accepts(p->grammar, &open, 1)) {
         diag_help(d, "what belongs together stands in braces: `{ ... }`");
+        return true;
+    }
+    if (here->kind == T_ASSIGN && grammar_accepts(p->grammar, (int[]){T_RPAREN}, 1) && grammar_accepts(p->grammar, (int[]){T_LBRACKET}, 1)) {
+        diag_help(d, "only compile-time names have defaults: `fn f<LO: int = 0>(x)`; two functions of one name may take different parameters");
         return true;
     }
     if (here->kind == T_ASSIGN && grammar_accepts(p->grammar, (int[]){T_RBRACKET}, 1)) {
