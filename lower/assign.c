@@ -380,7 +380,7 @@ static void result_as(Assign *s, Op *op, int i, const Layout *made) {
 // Bytes that a warp touches in one run of the contiguous axis.
 static int64_t run_bytes(const Access *a, const Layout *l, int pos) {
     int64_t n = layout_vec(l, pos);
-    for (int i = 0; i < LANE_BITS; i++) if (l->lane[i] == (uint32_t)n << l->off[pos]) n *= 2;
+    for (int i = 0; i < LANE_BITS; i++) if (n < (int64_t)1 << l->bits[pos] && l->lane[i] == (uint32_t)n << l->off[pos]) n *= 2;
     return n * elem_bytes(a->elem);
 }
 

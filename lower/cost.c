@@ -328,11 +328,6 @@ static double launch_us(const Work *w, const Target *t, int parts, bool walks, b
     return START + r->fill + us;
 }
 
-static bool has_products(const Fn *f) {
-    for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) if (op->code == OP_T_dot) return true;
-    return false;
-}
-
 bool cost_of(Fn *f, const CompileOptions *opt, const Schedule *given, const int64_t *dims, Cost *out) {
     static const int tried[MAX_TRIED] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128};     // more than usual: for a few programs
     Work w;
@@ -340,7 +335,7 @@ bool cost_of(Fn *f, const CompileOptions *opt, const Schedule *given, const int6
     *out = (Cost){.schedule = *given};
     f->target = t;
     f->fast = true;
-    if (!has_products(f)) return cost_of_rows(f, opt, given, dims, out);
+    if (!has_products(&f->body)) return cost_of_rows(f, opt, given, dims, out);
     if (!work_of(f, t, dims, &w)) return false;
     bool packed = w.sync && w.tile <= 512;                                // four programs of a warp each share a block
     if ((packed ? 4 : 2) * w.bytes > t->smem_block - 2048) return false;

@@ -37,14 +37,6 @@ static bool decline(Hop *h, const char *why) {
 
 // ---- does it apply? ------------------------------------------------------------------------------
 
-static bool has_dot(const Region *r) {
-    for (const Op *op = r->first; op; op = op->next) {
-        if (op->code == OP_T_dot) return true;
-        for (int i = 0; i < op->nreg; i++) if (has_dot(op->reg[i])) return true;
-    }
-    return false;
-}
-
 static int operands(const Region *r, const Val *v) {             // how many products of this region take v
     int n = 0;
     for (const Op *op = r->first; op; op = op->next) n += op->code == OP_T_dot ? (op->in[0] == v) + (op->in[1] == v) : 0;
@@ -248,7 +240,7 @@ static bool applies(Hop *h) {
     for (Op *op = h->f->body.first; op; op = op->next) {
         if (op->code == OP_T_dot) return decline(h, "a product stands outside of the loop");
         bool inside = false;
-        for (int i = 0; i < op->nreg; i++) inside |= has_dot(op->reg[i]);
+        for (int i = 0; i < op->nreg; i++) inside |= has_products(op->reg[i]);
         if (!inside) continue;
         if (op->code != OP_T_for || h->loop) return decline(h, "the products are not in one loop");
         h->loop = op;
@@ -258,7 +250,7 @@ static bool applies(Hop *h) {
     if (h->loop->nout > MAX_CARRIED) return decline(h, "the loop carries too many values");
     Region *r = h->loop->reg[0];
     for (Op *op = r->first; op; op = op->next) {
-        for (int i = 0; i < op->nreg; i++) if (has_dot(op->reg[i])) return decline(h, "a product is in an inner loop or branch");
+        for (int i = 0; i < op->nreg; i++) if (has_products(op->reg[i])) return decline(h, "a product is in an inner loop or branch");
         if (op->code == OP_T_break || op->code == OP_T_continue) return decline(h, "the loop has a break");
         if (op->code != OP_T_dot) continue;
         if (h->np == MAX_DOTS) return decline(h, "the loop has too many products");

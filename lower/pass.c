@@ -30,6 +30,7 @@ static bool run_share(Fn *f, const CompileOptions *o) {
 static bool run_keep(Fn *f, const CompileOptions *o)     { if (keep_tiles(f, o)) simplify(f); return true; }
 static bool run_chunk(Fn *f, const CompileOptions *o)    { (void)o; chunk(f); return true; }
 static bool run_pipeline(Fn *f, const CompileOptions *o) {
+    unguard(f);
     bool roles = hopper(f, o), merges = merge_drop(f);
     if (merges || f->slices) simplify(f);
     return roles || pipeline(f, o);

@@ -43,6 +43,8 @@ bool slices_possible(Fn *f, const CompileOptions *opt);        // split.c: the p
 void slices_join(Fn *f, Op *loop, Val *slice, int64_t slices); // split.c: what they carry becomes one after it, for one of them to go on with
 int  schedule_warps(const Fn *f, const CompileOptions *opt, int *per_block);    // schedule.c: warps of a program; programs in a block
 bool schedule(Fn *f, const CompileOptions *opt);               // schedule.c: warps, programs a block
+void unguard(Fn *f);                                           // unguard.c: a loop of products comes out of the `if` that it stands in
+bool has_products(const Region *r);
 bool hopper(Fn *f, const CompileOptions *opt);                 // hopper.c: TMA rings, wgmma, producer and consumers; false: not this kernel
 bool dot_to_reduce(Fn *f);                                         // matvec.c: products with a vector become sums
 bool pipeline(Fn *f, const CompileOptions *opt);               // pipeline.c: rings of shared memory and asynchronous copies
