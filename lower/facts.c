@@ -149,7 +149,7 @@ static bool hopeless(Facts *s, LExpr e, int64_t d) {
 static Range assume_small(Facts *s, LExpr e, Range r) {
     Arena *a = s->f->arena;
     if (r.hi > LIMIT) { assume(s, launch_join(a, L_LE, e, launch_const(a, LIMIT))); r.hi = LIMIT; }
-    if (r.lo < 0) { assume(s, launch_join(a, L_LE, launch_const(a, 0), e)); r.lo = 0; }
+    if (r.lo < -LIMIT) { assume(s, launch_join(a, L_LE, launch_const(a, 0), e)); r.lo = 0; }      // else a difference, which may be negative
     return r;
 }
 
@@ -329,6 +329,37 @@ bool fact_fits32(Facts *s, const Val *v) {
 
 static bool counts_up(const Op *loop, const Val *v) { return loop && loop->code == OP_T_for && v == loop->reg[0]->args.at[0]; }
 
+// The same of what may be negative, as a number of trips may: x - y is at most x.
+static bool bound_above(Facts *s, const Val *v, LExpr *most) {
+    const Op *d = v->def;
+    LExpr y;
+    if (d && d->code == OP_T_binary && d->sub == OP_sub && !host_expr(s, v, &y) && fact_bound(s, d->in[1], &y)) return bound_above(s, d->in[0], most);
+    return fact_bound(s, v, most);
+}
+
+// counter / a / b of a loop of n * a * b trips, as flattened nests have it: below n.
+static bool digit_bound(Facts *s, const Val *v, LExpr *most) {
+    enum { DEEPEST = 8 };
+    const Val *by[DEEPEST], *trips;
+    int n = 0;
+    for (; v->def && v->def->code == OP_T_binary && v->def->sub == OP_div && n < DEEPEST; v = v->def->in[0]) by[n++] = v->def->in[1];
+    if (v->def || !n || !counts_up(v->region->owner, v) || fact_range(s, v->region->owner->in[0]).lo < 0) return false;
+    trips = v->region->owner->in[1];
+    while (n > 0) {
+        const Op *d = trips->def;
+        int side = -1, k = 0;
+        if (!d || d->code != OP_T_binary || d->sub != OP_mul) return false;
+        for (int i = 0; i < n && side < 0; i++)
+            for (int j = 0; j < 2 && side < 0; j++) if (fact_same(d->in[j], by[i])) side = j, k = i;
+        if (side < 0) return false;
+        trips = d->in[1 - side];
+        by[k] = by[--n];
+    }
+    if (!bound_above(s, trips, most)) return false;
+    *most = launch_join_const(s->f->arena, L_SUB, *most, 1);
+    return true;
+}
+
 bool fact_bound(Facts *s, const Val *v, LExpr *most) {
     Arena *a = s->f->arena;
     const Op *d = v->def, *loop = d ? NULL : v->region->owner;
@@ -342,9 +373,17 @@ bool fact_bound(Facts *s, const Val *v, LExpr *most) {
     }
     if (!d) return false;
     if (d->code == OP_T_fun && d->sub == TF_min && fact_range(s, v).lo >= 0) return fact_bound(s, d->in[0], most) || fact_bound(s, d->in[1], most);
+    int64_t least;
+    if (d->code == OP_T_fun && d->sub == TF_max && is_const(d->in[1], &least) && least >= 0 && bound_above(s, d->in[0], &x)) {
+        *most = launch_join_const(a, L_MAX, x, least);
+        return true;
+    }
     if (d->code != OP_T_binary) return false;
+    if (d->sub == OP_div && digit_bound(s, v, most)) return true;
     if (d->sub == OP_rem || d->sub == OP_div) {
-        if (fact_range(s, d->in[1]).lo < 0 || !host_expr(s, d->in[1], &y) || (d->sub == OP_div && !fact_bound(s, d->in[0], &x))) return false;
+        if (fact_range(s, d->in[1]).lo < 0) return false;
+        bool known = host_expr(s, d->in[1], &y) || (d->sub == OP_rem && fact_bound(s, d->in[1], &y));
+        if (!known || (d->sub == OP_div && !fact_bound(s, d->in[0], &x))) return false;
         *most = d->sub == OP_rem ? launch_join_const(a, L_SUB, y, 1) : launch_join(a, L_DIV, x, y);
         return true;
     }

@@ -59,10 +59,11 @@ static bool computable(const Hop *h, const Val *v) {
     return true;
 }
 
-// No trip has dead lanes: the axis's end is a number that its extent divides, and where a trip begins is a multiple too.
+// No trip has dead lanes: the axis's end is a number that its extent divides, or is known to be a multiple, and where a trip begins is one too.
 static bool whole_trips(const Hop *h, const Val *k, LExpr end) {
     int64_t n, extent = axis_extent(k), from = fact_divisor(h->facts, axis_lo(k));
-    return fact_constant(h->facts, end, &n) && n % extent == 0 && from % extent == 0;
+    bool whole = fact_constant(h->facts, end, &n) ? n % extent == 0 : fact_known_multiple(h->facts, axis_hi(k), extent);
+    return whole && from % extent == 0;
 }
 
 // What TMA cannot fetch, but any load can: then a left operand comes through registers.

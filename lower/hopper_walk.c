@@ -34,9 +34,11 @@ static int stores_to(const Region *r, const Val *tensor) {
     return n;
 }
 
-// Lanes past the axis's end are past the tensor's, where TMA writes nothing.
+// Lanes past the axis's end are past the tensor's, where TMA writes nothing; or there are none, as in tiles of whole groups' results.
 static bool ends_with_tensor(Hop *h, const Val *axis, LExpr dim) {
     LExpr end;
+    int64_t extent = axis_extent(axis);
+    if (fact_divisor(h->facts, axis_lo(axis)) % extent == 0 && fact_known_multiple(h->facts, axis_hi(axis), extent)) return true;
     return (axis->def->flags & AXIS_FULL) || (host_expr(h->facts, axis_hi(axis), &end) && launch_same(end, dim));
 }
 

@@ -143,12 +143,13 @@ static bool sum_of(Hop *h, const Affine *x, LExpr *out) {
     return true;
 }
 
-// Splits off what changes from trip to trip: the tap, which must be in 0 .. most.
+// Splits off what changes from trip to trip, or that no launcher knows (a program's phase of a transposed convolution): the tap, which must be in
+// 0 .. most.
 static const char *tap_of(Hop *h, Affine *base, Affine *tap, int64_t most) {
     LExpr sum = {0}, e;
     int kept = 0;
     for (int i = 0; i < base->nterm; i++) {
-        if (!in_loop(h, base->term[i].v)) { base->term[kept++] = base->term[i]; continue; }
+        if (!in_loop(h, base->term[i].v) && host_expr(h->facts, base->term[i].v, &e)) { base->term[kept++] = base->term[i]; continue; }
         if (base->term[i].k < 0 || !fact_bound(h->facts, base->term[i].v, &e)) return "a tap of a window may be negative";
         tap->term[tap->nterm++] = base->term[i];
         sum = sum.n ? join(h, L_ADD, sum, e) : e;
