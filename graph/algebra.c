@@ -1,4 +1,4 @@
-// Algebra before fusion: constants that are index expressions, and factors that can leave a product.
+// Algebra before fusion: constants that are index expressions, numbers that are known, and factors that can leave a product.
 //
 // Constants that count. Exporters write positions down as data: [0, 1, .., 1023], all zeros, a triangle of trues. Such a
 // constant is an index expression of its axes; with that, `positions[n] <= positions[m]` becomes n <= m, and a mask is seen
@@ -8,14 +8,63 @@
 //     c[.., j]    = of that form for each j              coordinates of a gather
 //     c[.., m, n] = n <= m + d ? a : b                  truths, and floats with two values
 //
+// Numbers. What is one number and computed from constants is a literal: a head's size under a root, a clip's bounds.
+//
 // Factors. A number that multiplies an operand of a product multiplies its result: (s * q) @ (t * k)' = s * t * (q @ k').
 // There are fewer results than operands of an attention, and what is only moved before a product can be loaded as it
 // is. Weights, which are scaled once, keep theirs.
 
 #include "graph/fuse.h"
+#include "graph/ref.h"
 #include "graph/rewrite.h"
 
 #include <string.h>
+
+// ---- single numbers -----------------------------------------------------------------------------------------------------
+
+enum { FEW_NODES = 64, FEW_ELEMENTS = 4096 };
+
+// Is x computed from constants and places alone, with little?
+static bool known_now(const Node *x, int *left)
+{
+    int64_t count = 1, size;
+    bool leaf = x->kind == G_const, fixed = x->kind == G_index && !x->index.expr->has_dim;
+    bool computed = x->kind == G_ew || x->kind == G_cast || x->kind == G_view || x->kind == G_gather || x->kind == G_reduce;
+    for (int i = 0; i < x->rank; i++) {
+        if (!ix_const(x->shape[i], &size) || size > FEW_ELEMENTS) return false;
+        count *= size;
+        if (count > FEW_ELEMENTS && !leaf) return false;
+    }
+    if (leaf) return x->c.data != NULL;
+    if (!(fixed || computed) || --*left < 0) return false;
+    for (uint32_t k = 0; k < x->nsrc; k++)
+        if (!known_now(x->src[k], left)) return false;
+    return true;
+}
+
+// sqrt(64), 1 / 8, an element of a shape as a float: one number, which is a literal then.
+static Node *as_number(Rewrite *r, void *pass, Node *n, Node *const *src)
+{
+    (void)pass;
+    Graph *g = r->g;
+    GTensor t;
+    GNum already;
+    char why[256];
+    int left = FEW_NODES;
+    bool one = (n->kind == G_ew || n->kind == G_cast || n->kind == G_gather || n->kind == G_reduce) && ix_is(g_count(g, n), 1);
+    if (!one || g_scalar_value(n, &already)) return NULL;
+    Node *now = rewrite_node(g, n, src);
+    if (!now || !known_now(now, &left) || !ref_value(g, now, &t, why, sizeof why)) return NULL;
+    Node *c = g_const(g, t.elem, t.rank, t.shape, t.data);
+    g_tensor_free(&t);
+    return c;
+}
+
+void fold_numbers(Graph *g)
+{
+    Rewrite r;
+    if (rewrite_begin(&r, g)) rewrite_all(&r, as_number, NULL);
+}
 
 // ---- constants that count ----------------------------------------------------------------------------------------------
 

@@ -40,6 +40,7 @@ typedef struct State {
     bool   *gathers;             // .. a gather at places that are read, with only elementwise values between
     bool   *reduces;             // .. a reduction, with only elementwise values between
     bool   *constant;            // made of constants alone
+    bool   *fixed;               // .. and of places
     bool   *for_keys;            // keys or values of an attention, or what they are computed from
     Node  **epilogue;            // the product that it is the epilogue of, or NULL
     const Node **weights_of;     // the product whose right operand it is, made of constants; or NULL
@@ -438,7 +439,7 @@ static int new_group(State *s, FKind kind, Node *root)
 {
     FGroup *f = NEW(s->g->arena, FGroup);
     f->kind = kind;
-    f->once = s->constant[root->id];
+    f->once = s->fixed[root->id];
     f->root = root;
     f->parts = axis_of_parts(root);
     vec_push(s->g->arena, &s->f->groups, f);
@@ -731,6 +732,9 @@ static void weigh(State *s)
         s->reduces[i] = n->kind == G_reduce || (!anchor && s->reduces[i]);
         s->constant[i] = n->kind == G_const || (n->nsrc > 0 && n->kind != G_host);
         for (uint32_t k = 0; k < n->nsrc; k++) s->constant[i] &= s->constant[n->src[k]->id];
+        s->fixed[i] = n->kind == G_const || (n->nsrc > 0 && n->kind != G_host) || (n->kind == G_index && !n->index.expr->has_dim);
+        for (uint32_t k = 0; k < n->nsrc; k++) s->fixed[i] &= s->fixed[n->src[k]->id];
+        for (int d = 0; d < n->rank; d++) s->fixed[i] &= n->kind == G_const || ix_is_const(n->shape[d]);
         if (n->kind == G_contract && s->constant[n->src[1]->id]) s->weights_of[n->src[1]->id] = n;
         if (is_kept(n)) {
             s->heavy[i] = false;
@@ -793,6 +797,7 @@ Fusion *graph_fuse(Graph *g)
     s.reduces = NEW_N(g->arena, bool, n);
     s.gathers = NEW_N(g->arena, bool, n);
     s.constant = NEW_N(g->arena, bool, n);
+    s.fixed = NEW_N(g->arena, bool, n);
     s.weights_of = NEW_N(g->arena, const Node *, n);
     s.places = NEW_N(g->arena, struct Places, n);
     for (uint32_t i = 0; i < n; i++) s.f->maker[i] = -1;

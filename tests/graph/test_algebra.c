@@ -25,6 +25,25 @@ static Node *simplified(Graph *g, Node *n)
     return g->outputs.at[0].node;
 }
 
+// The root of a head's size, read from a list of sizes; what a size of the model goes into stays.
+static void numbers_are_literals(void **state)
+{
+    (void)state;
+    for (int symbolic = 0; symbolic < 2; symbolic++) {
+        Graph *g = graph_new("t");
+        Ix N = ix_dim(g, "N");
+        Node *x = g_input(g, "x", EL_f32, 2, S(N, ix(g, 8)));
+        Node *sizes = symbolic ? g_shape_vec(g, 2, S(ix(g, 3), N)) : g_vec_i64(g, 2, (int64_t[]){3, 64});
+        Node *size = g_gather_axis(g, sizes, g_const(g, EL_i64, 1, (int64_t[]){1}, &(int64_t){1}), 0);
+        Node *y = simplified(g, g_ew2(g, EW_div, x, g_ew1(g, EW_sqrt, g_cast(g, size, EL_f32))));
+        GNum v = {0};
+        assert_int_equal(y->kind, G_ew);
+        assert_int_equal(g_scalar_value(y->src[1], &v), !symbolic);
+        if (!symbolic) assert_true(v.f == 8);
+        graph_free(g);
+    }
+}
+
 static void counting_constants_are_indices(void **state)
 {
     (void)state;
@@ -214,6 +233,7 @@ static void gelus_are_known(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers_are_literals),
         cmocka_unit_test(counting_constants_are_indices),
         cmocka_unit_test(triangles_are_conditions),
         cmocka_unit_test(factors_leave_products),
