@@ -235,11 +235,13 @@ static int stages(Hop *h) {
 
 static bool applies(Hop *h) {
     h->loop = NULL;
+    h->follows = false;
     h->np = 0;
     h->groups = h->tiles = h->bands = 1;
     memset(h->p, 0, sizeof h->p);
     for (Op *op = h->f->body.first; op; op = op->next) {
-        if (op->code == OP_T_dot) return decline(h, "a product stands outside of the loop");
+        if (op->code == OP_T_dot && !h->loop) return decline(h, "a product stands before the loop");
+        h->follows |= op->code == OP_T_dot;
         bool inside = false;
         for (int i = 0; i < op->nreg; i++) inside |= has_products(op->reg[i]);
         if (!inside) continue;
@@ -263,7 +265,8 @@ static bool applies(Hop *h) {
     int64_t rows = axis_extent(h->p[0].row);
     for (int i = 0; i < h->np; i++) if (axis_extent(h->p[i].row) != rows) return decline(h, "products differ in rows");
     h->pipelined = !h->p[0].promoted && only_sums(h);
-    hop_divide_rows(h, hop_pingpong(h));
+    hop_divide_rows(h, h->follows ? 1 : hop_pingpong(h));
+    if (h->follows && h->bands > 1) return decline(h, "a product follows the loop of three groups");
     if (rows == 192 && h->tiles * h->bands == 1 && h->f->groups_refused) { h->no_bands = true; return applies(h); }      // its transpose, then
     int64_t regs = 0;
     for (int i = 0; i < h->np; i++) regs += rows / 64 / h->groups * axis_extent(h->p[i].col) / 2 * (h->p[i].promoted ? 2 : 1);
@@ -276,8 +279,8 @@ static bool applies(Hop *h) {
             if (!o->same) *(o->where == ONCE ? &h->once_bytes : &h->stage_bytes[hop_ring(h, &h->p[i])]) += o->bytes;
         }
     if (!h->stage_bytes[0]) return decline(h, "nothing is loaded in the loop");
-    h->slices = hop_slices(h);
-    h->walk_bytes = h->slices > 1 ? 0 : hop_walk_bytes(h);
+    h->slices = h->follows ? 1 : hop_slices(h);
+    h->walk_bytes = h->slices > 1 || h->follows ? 0 : hop_walk_bytes(h);
     h->stages = stages(h);
     if (h->stages < 2 && h->tiles > 1) {
         hop_pingpong_no_room(h);

@@ -72,6 +72,7 @@ typedef struct Hop {
     int     every;                  // trips from one of a role's to its next
     uint32_t stage_bytes[2];        // by ring
     bool    pipelined;              // the products of a trip are in flight in the next one
+    bool    follows;                // a product behind the loop: mma.sync of the consumers, its operands over the rings
     bool    chained;                // the first of two products is a trip ahead of the second, and each has a ring (hopper_overlap.c)
     bool    turns;                  // two consumer groups start a trip's products in turns
     Val    *full[2], *empty[2];     // barriers of the rings

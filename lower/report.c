@@ -55,7 +55,12 @@ static void dot_line(Rpt *r, const Op *op) {
     MmaChoice c;
     where(r, op);
     buf_puts(r->out, "dot              ");
-    if (op->out[0]->type.rank && mma_choose(r->f->target, op, r->f->warps, &c)) buf_printf(r->out, "mma.sync, %d x %d warps", c.warps_m, c.warps_n);
+    if (op->out[0]->type.rank && mma_choose(r->f->target, op, r->f->warps, &c)) {
+        const Layout *l = op->out[0]->layout;                 // the choice's, or that of a product before it
+        int across = 1;
+        for (int i = 0; l && i < l->nwarp; i++) across <<= (l->warp[i] >> l->off[c.col] & ((1u << l->bits[c.col]) - 1)) != 0;
+        buf_printf(r->out, "mma.sync, %d x %d warps", r->f->warps / across, across);
+    }
     else buf_puts(r->out, "multiply and add in registers");
     buf_putc(r->out, '\n');
 }
