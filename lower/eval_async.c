@@ -23,7 +23,7 @@ Ring *ring_of(Eval *e, const Op *op, int operand) { return slot_of(e, op->in[ope
 
 static int stage_number(Eval *e, const Op *op, const Ring *r, int operand)
 {
-    int64_t n = scalar_int(e, op->in[operand]);
+    int64_t n = op->code == OP_T_tma_load && r->n == 1 ? 0 : scalar_int(e, op->in[operand]);
     if (n >= 0 && n < r->n) return (int)n;
     eval_fault(e, op->span, "%s: stage %lld of a ring of %d", op_info[op->code].name, (long long)n, r->n);
     return -1;

@@ -50,12 +50,12 @@ static bool repeatable(const Hop *h, const Op *op) {
 }
 
 // A scalar that the producer can compute too, from parameters, lengths or a page table in memory, and the loop's counter.
-static bool computable(const Hop *h, const Val *v) {
+bool hop_computable(const Hop *h, const Val *v) {
     const Op *d = v->def;
     if (!d) return v == h->loop->reg[0]->args.at[0];
     if (v->type.rank || !repeatable(h, d) || d->code == OP_T_reduce || d->code == OP_T_dot) return false;
     if (d->parent != h->loop->parent && d->parent != h->loop->reg[0]) return false;
-    for (int i = 0; i < d->nin; i++) if (d->in[i]->type.kind == TY_TILE && !computable(h, d->in[i])) return false;
+    for (int i = 0; i < d->nin; i++) if (d->in[i]->type.kind == TY_TILE && !hop_computable(h, d->in[i])) return false;
     return true;
 }
 
@@ -92,8 +92,8 @@ static const char *operand_of(Hop *h, Operand *o, Val *v, const Val *k, int side
         if (why) return why;
         for (int i = 0; i < o->window->n; i++) {
             const Pixels *x = &o->window->at[i];
-            for (int t = 0; t < x->base.nterm; t++) if (!computable(h, x->base.term[t].v)) return "an operand's address depends on loaded values";
-            for (int t = 0; t < x->tap.nterm; t++) if (!computable(h, x->tap.term[t].v)) return "an operand's address depends on loaded values";
+            for (int t = 0; t < x->base.nterm; t++) if (!hop_computable(h, x->base.term[t].v)) return "an operand's address depends on loaded values";
+            for (int t = 0; t < x->tap.nterm; t++) if (!hop_computable(h, x->tap.term[t].v)) return "an operand's address depends on loaded values";
         }
         o->outer = o->window->rows;
         if (o->outer == k || o->where == ONCE) return "an operand is gathered";
@@ -102,7 +102,7 @@ static const char *operand_of(Hop *h, Operand *o, Val *v, const Val *k, int side
         const Affine *x = &a->aff[d];
         if (o->window && d + 1 < a->nidx) continue;
         if (x->ntile || x->naxis > 1) return "an operand is gathered";
-        for (int t = 0; t < x->nterm; t++) if (!computable(h, x->term[t].v)) return "an operand's address depends on loaded values";
+        for (int t = 0; t < x->nterm; t++) if (!hop_computable(h, x->term[t].v)) return "an operand's address depends on loaded values";
         if (!x->naxis) continue;
         if (x->axis[0].k != 1 || x->axis[0].scale) return "an operand is strided";
         if (d == a->inner) o->inner = x->axis[0].axis;
@@ -224,7 +224,7 @@ static int64_t stored_bytes(const Hop *h) {
 }
 
 static int stages(Hop *h) {
-    int64_t room = (int64_t)h->opt->target->smem_block - SYNC_BYTES - h->once_bytes - h->walk_bytes - hop_slice_bytes(h);
+    int64_t room = (int64_t)h->opt->target->smem_block - SYNC_BYTES - h->once_bytes - h->behind_bytes - h->walk_bytes - hop_slice_bytes(h);
     if (!h->chained && h->p[0].op[0].where == REGISTERS) {     // a tile computed from loads comes in their layout: see llvm_room.c
         int64_t computed = (axis_extent(h->p[0].row) + 16) * (axis_extent(h->p[0].k) + 16) * 2, stored = stored_bytes(h);
         room -= computed > stored ? computed : stored;
@@ -249,7 +249,7 @@ static bool applies(Hop *h) {
         h->loop = op;
     }
     if (!h->loop) return false;
-    for (int i = 0; i < 3; i++) if (!computable(h, h->loop->in[i])) return decline(h, "the loop's bounds are not scalars that both roles can compute");
+    for (int i = 0; i < 3; i++) if (!hop_computable(h, h->loop->in[i])) return decline(h, "the loop's bounds are not scalars that both roles can compute");
     if (h->loop->nout > MAX_CARRIED) return decline(h, "the loop carries too many values");
     Region *r = h->loop->reg[0];
     for (Op *op = r->first; op; op = op->next) {
@@ -281,7 +281,13 @@ static bool applies(Hop *h) {
     if (!h->stage_bytes[0]) return decline(h, "nothing is loaded in the loop");
     h->slices = h->follows ? 1 : hop_slices(h);
     h->walk_bytes = h->slices > 1 || h->follows ? 0 : hop_walk_bytes(h);
+    h->behind_bytes = hop_behind_bytes(h);
     h->stages = stages(h);
+    if (h->behind_bytes && hop_behind_short(h)) {
+        h->behind_bytes = 0;
+        h->walk_bytes = hop_walk_bytes(h);
+        h->stages = stages(h);
+    }
     if (h->stages < 2 && h->tiles > 1) {
         hop_pingpong_no_room(h);
         hop_divide_rows(h, 1);
@@ -403,7 +409,7 @@ Val *hop_coordinate(Builder *b, const Affine *x, ValMap *m) {
     return sum;
 }
 
-static Op *fill(Builder *b, const Operand *o, Val *stage, Val *bar, ValMap *map) {
+Op *hop_fill(Builder *b, const Operand *o, Val *stage, Val *bar, ValMap *map) {
     Val *args[4 + 2 * MAX_RANK] = {o->buffer, stage, bar, o->load->in[0]};
     int n = 4;
     for (int d = 0; d < o->a.nidx; d++) args[n++] = o->window && d + 1 < o->a.nidx ? o->start[d] : hop_coordinate(b, &o->a.aff[d], map);
@@ -421,7 +427,7 @@ static void fill_cluster(Hop *h, Builder *b, const Operand *o, Val *stage, Val *
     b_insert(b, branch);
     for (int i = 0; i < 2; i++) {
         Builder side = {h->f, branch->reg[i], NULL, b->span};
-        Op *t = fill(&side, o, stage, bar, map);
+        Op *t = hop_fill(&side, o, stage, bar, map);
         if (i == 0) t->attr = h->cluster;
         hop_effect(&side, OP_T_yield, 0, NULL);
     }
@@ -432,9 +438,9 @@ static void fill_all(Hop *h, Builder *b, Where where, bool fixed, int ring, Val 
         for (int k = 0; k < 2; k++) {
             const Operand *o = &h->p[i].op[k];
             if (o->where != where || o->same || o->fixed != fixed || (where == RING && hop_ring(h, &h->p[i]) != ring)) continue;
-            if (o->common && o->common->def->code == OP_T_const) fill(b, o, stage, bar, map)->attr = h->cluster;
+            if (o->common && o->common->def->code == OP_T_const) hop_fill(b, o, stage, bar, map)->attr = h->cluster;
             else if (o->common) fill_cluster(h, b, o, stage, bar, map);
-            else fill(b, o, stage, bar, map);
+            else hop_fill(b, o, stage, bar, map);
         }
 }
 
@@ -513,7 +519,7 @@ static void producer(Hop *h, Region *r, int role) {
         map_set(&map, odo.digit[i], at[i]);
     }
     for (Op *op = old->first; op; op = op->next)               // the scalars that addresses are made of
-        if (op->nout == 1 && op->out[0]->type.kind == TY_TILE && op->out[0]->type.rank == 0 && computable(h, op->out[0]) && map_get(&map, op->out[0]) == op->out[0]) {
+        if (op->nout == 1 && op->out[0]->type.kind == TY_TILE && op->out[0]->type.rank == 0 && hop_computable(h, op->out[0]) && map_get(&map, op->out[0]) == op->out[0]) {
             Op *c = op_clone(h->f, op, &map);
             op_append(loop->reg[0], c);
         }
@@ -528,6 +534,7 @@ static void producer(Hop *h, Region *r, int role) {
     next[odo.n] = ring.stage;
     next[odo.n + 1] = ring.phase;
     hop_effect(&in, OP_T_yield, odo.n + 2, next);
+    if (h->behind_bytes && !fixed) hop_behind_fill(h, &b, &map);
     hop_effect(&b, OP_T_yield, 0, NULL);
 }
 
@@ -679,8 +686,8 @@ static void consumers(Hop *h, Region *r) {
 // ---- putting it together -------------------------------------------------------------------------
 
 static bool common(const Hop *h, const Op *op) {
-    for (int i = 0; i < op->nout; i++) if (op->out[i]->type.kind == TY_TILE && (op->out[i]->type.rank || !computable(h, op->out[i]))) return false;
-    for (int i = 0; i < op->nin; i++) if (op->in[i]->type.kind == TY_TILE && !computable(h, op->in[i])) return false;
+    for (int i = 0; i < op->nout; i++) if (op->out[i]->type.kind == TY_TILE && (op->out[i]->type.rank || !hop_computable(h, op->out[i]))) return false;
+    for (int i = 0; i < op->nin; i++) if (op->in[i]->type.kind == TY_TILE && !hop_computable(h, op->in[i])) return false;
     return op->nout > 0 && repeatable(h, op);
 }
 
@@ -807,6 +814,12 @@ bool hopper(Fn *f, const CompileOptions *opt) {
                 o->map = tensor_map(&h, o);
                 if (o->window) hop_window_start(&b, o->window, axis_lo(o->outer), o->start);
             }
+    if (h.behind_bytes) {
+        at = (at + 8 * SPAN - 1) & ~(uint32_t)(8 * SPAN - 1);
+        h.behind.buffer = buffer(&h, &b, &h.behind, &at);
+        h.behind.map = tensor_map(&h, &h.behind);
+        if (h.behind.window) hop_window_start(&b, h.behind.window, axis_lo(h.behind.outer), h.behind.start);
+    }
     if (h.walk_bytes) at = (at + 8 * SPAN - 1) & ~(uint32_t)(8 * SPAN - 1);
     h.walk_at = at;
     at += h.walk_bytes;
@@ -816,6 +829,8 @@ bool hopper(Fn *f, const CompileOptions *opt) {
     }
     if (h.once_bytes) h.once = mbar(&b, 1, 1, &at);
     if (h.once_bytes && h.walk_bytes) h.once_free = mbar(&b, 1, h.groups * h.bands, &at);
+    if (h.behind_bytes) h.behind_full = mbar(&b, h.tiles, 1, &at);
+    if (h.behind_bytes && h.walk_bytes) h.behind_free = mbar(&b, 1, h.groups, &at);
     f->groups = h.groups;
     f->warps = 4 * h.groups;
     int groups = hop_storing(&h) * h.slices;
@@ -840,6 +855,7 @@ bool hopper(Fn *f, const CompileOptions *opt) {
         op_append(roles->reg[1], op);
     }
     consumers(&h, roles->reg[1]);
+    if (h.behind_bytes) hop_behind_take(&h);
     op_remove(h.loop);
     for (Op *op = roles->next, *next; op; op = next) {
         next = op->next;
@@ -847,6 +863,7 @@ bool hopper(Fn *f, const CompileOptions *opt) {
         op_append(roles->reg[1], op);
     }
     Builder end = {f, roles->reg[1], NULL, roles->span};
+    if (h.behind_bytes) hop_behind_release(&h, &end);
     hop_effect(&end, OP_T_yield, 0, NULL);
     if (h.bands > 1) hop_bands_apart(&h, roles->reg[1]);
     if (h.fixed_bytes) hop_wait_late(&h, roles->reg[1]);

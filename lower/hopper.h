@@ -78,6 +78,9 @@ typedef struct Hop {
     Val    *full[2], *empty[2];     // barriers of the rings
     Val    *once, *once_free;       // and of what is loaded once a tile
     uint32_t once_bytes;
+    Operand behind;                 // a tile that what follows the loop reads (hopper_behind.c), and its barriers
+    uint32_t behind_bytes;          // 0: there is none, or the consumers load it
+    Val    *behind_full, *behind_free;
     int     cluster;                // blocks that load for each other what all of them want; 1: none
     bool    by_rows, odd_rows;      // results leave row by row, each as it is aligned, since some rows begin where TMA cannot write
     int64_t tile_bytes;             // of the widest result
@@ -130,6 +133,17 @@ void hop_settle(Flight *f, Builder *b, ValMap *map, int n);            // waits 
 // hopper_overlap.c: whether this is a loop of two products, the second on what the first became; its consumers.
 bool hop_chained(Hop *h);
 void hop_overlap(Hop *h, Region *r);
+
+bool hop_computable(const Hop *h, const Val *v);                       // by the producer too: a scalar of parameters, lengths, the program
+Op  *hop_fill(Builder *b, const Operand *o, Val *stage, Val *bar, ValMap *map);
+
+// hopper_behind.c: bytes of a tile that what follows the loop reads and TMA can bring meanwhile, 0 if there is none; whether the ring
+// beside it is too short. Then its load made a wait, the producer's part after a tile's trips, and the consumers' after their stores.
+uint32_t hop_behind_bytes(Hop *h);
+bool     hop_behind_short(const Hop *h);
+void     hop_behind_take(Hop *h);
+void     hop_behind_fill(Hop *h, Builder *b, ValMap *map);
+void     hop_behind_release(Hop *h, Builder *b);
 
 // hopper_slices.c: into how many slices the consumers divide the loop's trips, 1 for none, and the shared memory that
 // joining them takes; what follows the loop made one slice's; a slice's own trips, and its first stage.

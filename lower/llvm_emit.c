@@ -169,11 +169,12 @@ static bool rings_are_free(Gen *g) {
     if (!roles) return gen_rings_end(g);
     if (roles->attr > 1 && gen_scratch_room(g) > g->joined_at) return false;       // what was handed over is read beside it
     if (g->f->bands > 1) return false;                                             // another group may be in the loop yet
-    bool seen = false;
+    bool seen = false, taken = false;
     for (const Op *op = roles->reg[1]->first; op; op = op->next) {
         bool products = false, scratch = gen_room(g, op) > 0;
         for (int i = 0; i < op->nreg; i++) { products |= holds(op->reg[i], OP_T_wgmma); scratch |= asks(g, op->reg[i]); }
-        if (scratch && (!seen || products)) return false;
+        if ((scratch && (!seen || products)) || (taken && op->code == OP_T_buffer_load)) return false;
+        taken |= scratch;
         seen |= products;
     }
     return true;

@@ -267,7 +267,7 @@ void emit_tma_load(Gen *g, Op *op) {
     for (int d = 1; d < rank; d++) if (slot->box[d] > 1) { row_dim = slot->map_dim[d]; box_rows = (int)slot->box[d]; }
     int parts = (int)t->shape[0] / box_rows, boxes = chunks * parts / blocks, box_bytes = box_rows * t->swizzle;
     bool by_rows = parts > 1 && blocks > 1;                                  // then this block's number is the part
-    LLVMValueRef at = stage_at(g, buf, gen_get(g, op->in[1], 0)), bar = mbar_at(g, op->in[2], gen_get(g, op->in[1], 0));
+    LLVMValueRef at = stage_at(g, buf, buf->def->imm == 1 ? gen_i32(g, 0) : gen_get(g, op->in[1], 0)), bar = mbar_at(g, op->in[2], gen_get(g, op->in[1], 0));
     LLVMValueRef map = gen_param(g, SLOT_TENSORMAP, (int)op->in[3]->def->imm, (int)op->imm), block = NULL;
     LLVMTypeRef p7 = LLVMPointerTypeInContext(g->C, 7);
     char name[64];

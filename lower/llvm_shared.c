@@ -119,7 +119,7 @@ LLVMValueRef shared_ptr(SharedAt *at, const int64_t *coord) {
         LLVMValueRef low = at->low, byte = at->row;
         if (low && flip) low = LLVMBuildXor(g->B, low, gen_i32(g, flip), "");
         byte = plus(g, byte, low ? low : flip ? gen_i32(g, flip) : NULL);
-        *p = gen_smem(g, byte);
+        *p = (s->ring ? gen_ring : gen_smem)(g, byte);
     }
     if (!offset) return *p;
     LLVMValueRef by = gen_i32(g, offset);
@@ -294,7 +294,7 @@ void shared_get(Gen *g, const Shared *s, const Val *v) {
         if (past) { for (int i = 0; i < vec; i++) gen_set(g, v, r + i, LLVMConstNull(gen_type(g, v))); continue; }
         LLVMValueRef p = shared_ptr(&w.at, c), in = guarded(g, &w, s, c);
         if (in) {                                         // other lanes read their own place again, at coordinate 0
-            LLVMValueRef origin = gen_smem(g, s->base);
+            LLVMValueRef origin = (s->ring ? gen_ring : gen_smem)(g, s->base);
             p = LLVMBuildSelect(g->B, in, p, origin, "");
         }
         bool words = vec * s->size >= 4;
@@ -331,6 +331,7 @@ Shared shared_stage(Gen *g, const Op *op, const Val *at) {
     buffer_shape(&op->in[0]->type, &s);
     for (int d = 0; d < s.rank; d++) s.axis[d] = op->nin > first + d ? op->in[first + d] : tile->axis[d];
     s.base = gen_i32(g, b->attr);
+    s.ring = g->slice != NULL;
     if (b->imm > 1) {
         LLVMValueRef stage = gen_get(g, at, 0);
         if (LLVMTypeOf(stage) == g->i64) stage = LLVMBuildTrunc(g->B, stage, g->i32, "");

@@ -14,6 +14,7 @@ typedef struct Shared {
     int      span;                // bytes over which 16-byte chunks are permuted: 32, 64, 128; 0: plain rows
     int64_t  rows, pitch;         // rows of `pitch` bytes; with a span, row pieces of `span` bytes, chunk after chunk
     LLVMValueRef base;            // i32 byte offset
+    bool     ring;                // of a block's rings, whatever its slices have of their own
 } Shared;
 
 typedef struct SharedAt {         // a lane's place in it; registers add constants
