@@ -256,6 +256,11 @@ bool access_of(Facts *s, const Op *op, Access *a) {
     return true;
 }
 
+bool access_rows_scattered(const Access *a) {
+    for (int d = 0; d < a->nidx; d++) if (a->aff[d].ntile) return true;
+    return false;
+}
+
 // From the inner dimensions on, so that nothing is assumed of the outer ones where a row's length says no.
 bool access_aligned(Facts *s, const Access *a, int64_t unit) {
     const Affine *inner = &a->aff[a->inner];

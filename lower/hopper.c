@@ -801,6 +801,8 @@ bool hopper(Fn *f, const CompileOptions *opt) {
     }
 
     rows_first(&h);
+    for (int i = 0; i < h.np; i++)
+        for (int k = 0; k < 2; k++) f->phased |= h.p[i].op[k].window && h.p[i].op[k].window->phased;
     if (h.chained && !h.walk_bytes) hop_longest_first(&h);
     if (h.slices > 1) hop_slices_join(&h);
     Builder b = {f, NULL, h.loop, h.loop->span};

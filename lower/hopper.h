@@ -25,6 +25,7 @@ typedef struct Window {
     Pixels at[4];
     Val   *rows;
     bool   whole;                   // the rows' last digit is the picture
+    bool    phased;                 // where it begins is not the same for all programs: a part of the tap
 } Window;
 
 typedef struct Operand {
@@ -82,7 +83,7 @@ typedef struct Hop {
     uint32_t behind_bytes;          // 0: there is none, or the consumers load it
     Val    *behind_full, *behind_free;
     int     cluster;                // blocks that load for each other what all of them want; 1: none
-    bool    by_rows, odd_rows;      // results leave row by row, each as it is aligned, since some rows begin where TMA cannot write
+    bool    by_rows, apart;        // results leave row by row (hopper_rows.c): some rows begin where TMA cannot write, or lie apart
     int64_t tile_bytes;             // of the widest result
     uint32_t walk_bytes, walk_at;   // of the slots through which a walking block stores; 0: a block to a program
     uint32_t fixed_bytes;           // of a stage, that a second producer brings; 0: there is one producer

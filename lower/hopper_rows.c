@@ -10,7 +10,10 @@
 // Its own warp takes them to the tensor (llvm_rows.c), 16 bytes a lane, what is left at both ends element by element. No other warp waits,
 // and since nothing of the tile's columns or rows need be whole, any plain store of the last product's tile can leave so.
 //
-// Walking blocks (hopper_walk.c) use it where the rows of some result begin at odd places; then all results of the kernel leave so, and a
+// Rows of which each has a place of its own leave so, too: y[m / (P * Q), m / Q % P * sh + a, m % Q * sw + e, k], a phase of a transposed
+// convolution. They begin at multiples of 16 bytes, so that nothing is shifted; a row that is out of range, or dead, is left out.
+//
+// Walking blocks (hopper_walk.c) use it where the rows of some result are such; then all results of the kernel leave so, and a
 // warp has a piece of the slots for itself.
 #include "lower/hopper.h"
 
@@ -37,16 +40,24 @@ bool hop_row_storable(Hop *h, const Op *op) {
     bool rows = false, cols = false;
     access_shape(h->facts, op, &a);
     if (a.p->mode != PM_OUT || a.p->strided || v->type.rank != 2 || v->type.elem == EL_bool || (size != 2 && size != 4)) return false;
+    bool scattered = access_rows_scattered(&a);
     for (int d = 0; d < a.nidx; d++) {
         const Affine *x = &a.aff[d];
-        if (x->ntile || x->naxis > 1 || !a.proved[d]) return false;
+        for (int t = 0; t < x->ntile; t++) {
+            const Type *of = &x->tile[t].v->type;
+            if (d == a.inner || of->rank != 1 || of->axis[0] != p->row) return false;
+            rows = true;
+        }
+        if (x->naxis > 1 || (!a.proved[d] && (!scattered || d == a.inner))) return false;
         if (!x->naxis) continue;
         if (x->axis[0].scale) return false;
         if (x->axis[0].axis == p->col && d == a.inner && x->axis[0].k == 1 && !cols) cols = true;
-        else if (x->axis[0].axis == p->row && d != a.inner && !rows) rows = true;
+        else if (x->axis[0].axis == p->row && d != a.inner && (!rows || scattered)) rows = true;
         else return false;
     }
-    h->odd_rows = h->odd_rows || !access_aligned(h->facts, &a, 16 / size);
+    bool aligned = rows && cols && access_aligned(h->facts, &a, 16 / size);
+    if (scattered && !aligned) return false;
+    h->apart = h->apart || scattered || (rows && cols && !aligned);
     return rows && cols;
 }
 

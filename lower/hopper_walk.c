@@ -124,7 +124,7 @@ uint32_t hop_walk_bytes(Hop *h) {
         h->tile_bytes = 0;
         if (!epilogue(h, h->loop->next, true, &stores) || !stores) continue;
         if (!rows) return (uint32_t)(SLOTS * hop_storing(h) * SLOT_ROWS * SPAN);
-        if (h->odd_rows) return h->tiles > 1 ? (uint32_t)h->tile_bytes : hop_least_row_bytes(h);
+        if (h->apart) return h->tiles > 1 ? (uint32_t)h->tile_bytes : hop_least_row_bytes(h);
     }
     h->by_rows = false;
     return 0;

@@ -143,15 +143,26 @@ static bool sum_of(Hop *h, const Affine *x, LExpr *out) {
     return true;
 }
 
+// Does v depend on which tile this is?
+static bool of_tile(Hop *h, const Val *v) {
+    LExpr e;
+    const Op *d = v->def;
+    if (!in_loop(h, v)) return !host_expr(h->facts, v, &e);
+    bool any = false;
+    for (int i = 0; d && i < d->nin; i++) any |= of_tile(h, d->in[i]);
+    return any;
+}
+
 // Splits off what changes from trip to trip, or that no launcher knows (a program's phase of a transposed convolution): the tap, which must be in
 // 0 .. most.
-static const char *tap_of(Hop *h, Affine *base, Affine *tap, int64_t most) {
+static const char *tap_of(Hop *h, Affine *base, Affine *tap, int64_t most, bool *phased) {
     LExpr sum = {0}, e;
     int kept = 0;
     for (int i = 0; i < base->nterm; i++) {
         if (!in_loop(h, base->term[i].v) && host_expr(h->facts, base->term[i].v, &e)) { base->term[kept++] = base->term[i]; continue; }
         if (base->term[i].k < 0 || !fact_bound(h->facts, base->term[i].v, &e)) return "a tap of a window may be negative";
         tap->term[tap->nterm++] = base->term[i];
+        *phased |= of_tile(h, base->term[i].v);
         sum = sum.n ? join(h, L_ADD, sum, e) : e;
     }
     base->nterm = kept;
@@ -187,7 +198,7 @@ const char *hop_window(Hop *h, const Access *a, int dims, bool taps, Window *w) 
             w->whole = x->digit;
             continue;
         }
-        const char *why = tap_of(h, &x->base, &x->tap, offsets[spatial - 1]);
+        const char *why = tap_of(h, &x->base, &x->tap, offsets[spatial - 1], &w->phased);
         if (why) return why;
         if (x->tap.nterm && !taps) return "an operand is gathered";
         if (!sum_of(h, &x->base, &base)) return "where a window begins is not known at launch";

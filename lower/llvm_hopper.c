@@ -157,11 +157,11 @@ void emit_turn_pass(Gen *g, Op *op) {
 // ---- roles ---------------------------------------------------------------------------------------
 
 // Registers after the exchange: the producer gives up what the consumers take (hopper.md 1.6).
-static const struct { int groups, producer, consumer; } exchange[] = {{2, 24, 240}, {3, 32, 160}};
+static const struct { int groups; bool phased; int producer, consumer; } exchange[] = {{2, false, 24, 240}, {2, true, 56, 224}, {3, false, 32, 160}, {3, true, 32, 160}};
 
 static void take_registers(Gen *g, int groups, bool consumer) {
     for (size_t i = 0; i < sizeof exchange / sizeof *exchange; i++)
-        if (exchange[i].groups == groups)
+        if (exchange[i].groups == groups && exchange[i].phased == g->f->phased)
             call(g, consumer ? "llvm.nvvm.setmaxnreg.inc.sync.aligned.u32" : "llvm.nvvm.setmaxnreg.dec.sync.aligned.u32", 1,
                  (LLVMValueRef[]){gen_i32(g, consumer ? exchange[i].consumer : exchange[i].producer)});
 }

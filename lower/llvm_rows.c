@@ -16,6 +16,9 @@
 //     has      0 1      2 3      4 5      6 7
 //
 // One shuffle brings the neighbour's elements of both rows: eight rows down the shift is the same.
+//
+// Rows that have places of their own (`apart`) are all aligned. A lane knows where the two rows are of which it holds elements; which
+// lane stores a row asks for its place by shuffles. 0: it is not stored.
 #include "lower/access.h"
 #include "lower/gen.h"
 
@@ -25,6 +28,9 @@ typedef struct Rows {
     const Val *v;
     int    size, columns, blocks, parts, chunk, pitch;       // of an element; of the tile; of a slot's columns
     bool   words;                        // no row's shift is odd
+    bool   apart;
+    Access a;
+    LLVMValueRef at[2];                  // i64, apart: where this lane's rows are, of the block at hand
     LLVMValueRef base, step, eight;      // i64: where the warp's first row begins, bytes from row to row, and to the eighth
     LLVMValueRef low, low_step;          // their low words
     LLVMValueRef rows, cols;             // i32 live ones of the tile, counted from the warp's first row; NULL: all
@@ -53,6 +59,7 @@ static void put(Gen *g, LLVMValueRef at, int64_t imm, LLVMValueRef word, LLVMTyp
 // Bytes by which the warp's row (i32) begins behind a multiple of 16, at column `column`.
 static LLVMValueRef shift(const Rows *o, LLVMValueRef row, int column) {
     Gen *g = o->g;
+    if (o->apart) return gen_i32(g, 0);
     LLVMValueRef at = add(g, o->low, LLVMBuildMul(g->B, row, o->low_step, ""));
     return LLVMBuildAnd(g->B, plus(g, at, column * o->size), gen_i32(g, 15), "");
 }
@@ -100,15 +107,37 @@ static void put_rows(const Rows *o, LLVMValueRef slot, int block, int column, LL
 }
 
 // A row as a lane sees it: where it begins in the tensor (i64, a multiple of 16) and in the slot, the bytes from there to its elements
-// and to their end, and to its first and last whole 16.
-typedef struct Line { LLVMValueRef global, slot, shift, end, first, last, live, live_below; } Line;
+// and to their end, and to its first and last whole 16. `below`: the row eight rows down, in the tensor.
+typedef struct Line { LLVMValueRef global, below, slot, shift, end, first, last, live, live_below; } Line;
+
+// Where the row is that lane 4 * row has elements of.
+static LLVMValueRef place_of(Gen *g, LLVMValueRef at, LLVMValueRef row) {
+    LLVMValueRef from = times(g, row, 4), half[2];
+    for (int i = 0; i < 2; i++) {
+        LLVMValueRef x = LLVMBuildTrunc(g->B, i ? LLVMBuildLShr(g->B, at, gen_i64(g, 32), "") : at, g->i32, "");
+        x = gen_call(g, "llvm.nvvm.shfl.sync.idx.i32", 4, (LLVMValueRef[]){gen_i32(g, -1), x, from, gen_i32(g, 31)}, 0, NULL);
+        half[i] = LLVMBuildZExt(g->B, x, g->i64, "");
+    }
+    return LLVMBuildOr(g->B, half[0], LLVMBuildShl(g->B, half[1], gen_i64(g, 32), ""), "");
+}
 
 static Line line(const Rows *o, LLVMValueRef slot, LLVMValueRef row, LLVMValueRef in_slot, int column) {
     Gen *g = o->g;
     Line l = {.shift = shift(o, row, column)};
-    LLVMValueRef at = add(g, o->base, LLVMBuildMul(g->B, LLVMBuildZExt(g->B, row, g->i64, ""), o->step, ""));
-    at = add(g, at, gen_i64(g, column * o->size));
-    l.global = LLVMBuildSub(g->B, at, LLVMBuildZExt(g->B, l.shift, g->i64, ""), "");
+    LLVMValueRef behind = gen_i64(g, column * o->size);
+    if (o->apart) {
+        LLVMValueRef at = place_of(g, o->at[0], in_slot), below = place_of(g, o->at[1], in_slot);
+        l.live = LLVMBuildICmp(g->B, LLVMIntNE, at, gen_i64(g, 0), "");
+        l.live_below = LLVMBuildICmp(g->B, LLVMIntNE, below, gen_i64(g, 0), "");
+        l.global = add(g, at, behind);
+        l.below = add(g, below, behind);
+    } else {
+        LLVMValueRef at = add(g, add(g, o->base, LLVMBuildMul(g->B, LLVMBuildZExt(g->B, row, g->i64, ""), o->step, "")), behind);
+        l.live = o->rows ? less(g, row, o->rows) : NULL;
+        l.live_below = o->rows ? less(g, plus(g, row, 8), o->rows) : NULL;
+        l.global = LLVMBuildSub(g->B, at, LLVMBuildZExt(g->B, l.shift, g->i64, ""), "");
+        l.below = add(g, l.global, o->eight);
+    }
     l.slot = add(g, slot, times(g, in_slot, o->pitch));
     LLVMValueRef bytes = gen_i32(g, o->chunk * o->size);
     if (o->cols) {
@@ -118,11 +147,8 @@ static Line line(const Rows *o, LLVMValueRef slot, LLVMValueRef row, LLVMValueRe
     l.end = add(g, l.shift, bytes);
     l.first = LLVMBuildAnd(g->B, plus(g, l.shift, 15), gen_i32(g, -16), "");
     l.last = LLVMBuildAnd(g->B, l.end, gen_i32(g, -16), "");
-    l.live = o->rows ? less(g, row, o->rows) : NULL;
-    l.live_below = o->rows ? less(g, plus(g, row, 8), o->rows) : NULL;
     return l;
 }
-
 
 // Moves what lies `from` bytes behind the line's beginning, and what lies there eight rows down, where the line is the same.
 static void move(const Rows *o, const Line *l, LLVMValueRef from, LLVMValueRef go, bool whole) {
@@ -130,8 +156,8 @@ static void move(const Rows *o, const Line *l, LLVMValueRef from, LLVMValueRef g
         {".b16 x, y", "b16", "x", "y"}, {".b32 x, y", "b32", "x", "y"}, {".b32 a, b, c, d, e, f, g, h", "v4.b32", "{a, b, c, d}", "{e, f, g, h}"}};
     Gen *g = o->g;
     int k = whole ? 2 : o->size == 4;
-    LLVMValueRef at = add(g, l->global, LLVMBuildSExt(g->B, from, g->i64, ""));
-    LLVMValueRef args[] = {at, add(g, at, o->eight), LLVMBuildPtrToInt(g->B, gen_ring(g, add(g, l->slot, from)), g->i32, ""), gen_i32(g, 8 * o->pitch),
+    LLVMValueRef by = LLVMBuildSExt(g->B, from, g->i64, "");
+    LLVMValueRef args[] = {add(g, l->global, by), add(g, l->below, by), LLVMBuildPtrToInt(g->B, gen_ring(g, add(g, l->slot, from)), g->i32, ""), gen_i32(g, 8 * o->pitch),
                            both(g, l->live, go), both(g, l->live_below, go)};
     Buf text = {0};
     buf_printf(&text, "{\n.reg %s;\n@$4 ld.shared.%s %s, [$2];\n@$5 ld.shared.%s %s, [$2 + $3];\n", as[k].registers, as[k].type, as[k].x, as[k].type, as[k].y);
@@ -191,28 +217,58 @@ static LLVMValueRef live(Gen *g, const Val *axis) {
     return LLVMBuildTrunc(g->B, n, g->i32, "");
 }
 
+static LLVMValueRef pointer(Gen *g, const Access *a) { return LLVMBuildPtrToInt(g->B, gen_param(g, SLOT_POINTER, a->param, 0), g->i64, ""); }
+
+static LLVMValueRef warp_rows(Gen *g) {                         // where a warp's begin, of the tile's
+    LLVMValueRef group = LLVMBuildLShr(g->B, g->warp, gen_i32(g, 2), "");
+    return add(g, times(g, group, 64), times(g, bits(g, g->warp, 0, 3), 16));
+}
+
 static void open_rows(Rows *o, const Val *row) {
     Gen *g = o->g;
-    Access a;
-    access_of(g->facts, o->op, &a);
+    const Access *a = &o->a;
     LLVMValueRef sum = NULL;
     o->step = gen_i64(g, 0);                                   // of one row
-    for (int d = 0; d < a.nidx; d++) {
-        if (a.unit[d]) continue;
-        LLVMValueRef at = gen_affine(g, &a.aff[d]), stride = d == a.inner ? NULL : gen_param(g, SLOT_STRIDE, a.param, d);
+    for (int d = 0; d < a->nidx; d++) {
+        if (a->unit[d]) continue;
+        LLVMValueRef at = gen_affine(g, &a->aff[d]), stride = d == a->inner ? NULL : gen_param(g, SLOT_STRIDE, a->param, d);
         if (stride) at = LLVMBuildMul(g->B, at, stride, "");
         sum = sum ? add(g, sum, at) : at;
-        if (a.aff[d].naxis && a.aff[d].axis[0].axis == row) o->step = LLVMBuildMul(g->B, stride, gen_i64(g, a.aff[d].axis[0].k * o->size), "");
+        if (a->aff[d].naxis && a->aff[d].axis[0].axis == row) o->step = LLVMBuildMul(g->B, stride, gen_i64(g, a->aff[d].axis[0].k * o->size), "");
     }
-    o->words = o->size == 4 || access_aligned(g->facts, &a, 2);
-    LLVMValueRef group = LLVMBuildLShr(g->B, g->warp, gen_i32(g, 2), ""), p = LLVMBuildPtrToInt(g->B, gen_param(g, SLOT_POINTER, a.param, 0), g->i64, "");
-    LLVMValueRef first = add(g, times(g, group, 64), times(g, bits(g, g->warp, 0, 3), 16));
-    o->base = add(g, p, LLVMBuildMul(g->B, sum, gen_i64(g, o->size), ""));
+    o->words = o->size == 4 || access_aligned(g->facts, a, 2);
+    LLVMValueRef first = warp_rows(g);
+    o->base = add(g, pointer(g, a), LLVMBuildMul(g->B, sum, gen_i64(g, o->size), ""));
     o->base = add(g, o->base, LLVMBuildMul(g->B, LLVMBuildZExt(g->B, first, g->i64, ""), o->step, ""));
     o->eight = LLVMBuildMul(g->B, o->step, gen_i64(g, 8), "");
     o->low = LLVMBuildTrunc(g->B, o->base, g->i32, "");
     o->low_step = LLVMBuildTrunc(g->B, o->step, g->i32, "");
-    if (o->rows) o->rows = LLVMBuildSub(g->B, o->rows, first, "");
+}
+
+// Where this lane's two rows of a block are.
+static void places(Rows *o, const Val *row, int block, LLVMValueRef first) {
+    Gen *g = o->g;
+    const Access *a = &o->a;
+    for (int half = 0; half < 2; half++) {
+        LLVMValueRef in_warp = add(g, first, plus(g, bits(g, g->lane, 2, 7), 8 * half)), sum = NULL, ok = o->rows ? less(g, in_warp, o->rows) : NULL;
+        for (int d = 0; d < a->nidx; d++) {
+            const Affine *x = &a->aff[d];
+            LLVMValueRef at = gen_affine(g, x);
+            if (x->naxis && x->axis[0].axis == row)
+                at = add(g, at, LLVMBuildMul(g->B, LLVMBuildZExt(g->B, add(g, warp_rows(g), in_warp), g->i64, ""), gen_i64(g, x->axis[0].k), ""));
+            for (int t = 0; t < x->ntile; t++) {
+                const Val *v = x->tile[t].v;
+                int r = layout_project_reg(o->v->layout, &o->v->type, &v->type, reg_at(o, block, 0) + 2 * half);
+                at = add(g, at, LLVMBuildMul(g->B, gen_get64(g, v, r), gen_i64(g, x->tile[t].k), ""));
+            }
+            if (!a->proved[d]) ok = both(g, ok, LLVMBuildICmp(g->B, LLVMIntULT, at, gen_lexpr(g, a->p->dim[d]), ""));
+            if (a->unit[d]) continue;
+            if (d != a->inner) at = LLVMBuildMul(g->B, at, gen_param(g, SLOT_STRIDE, a->param, d), "");
+            sum = sum ? add(g, sum, at) : at;
+        }
+        LLVMValueRef at = add(g, pointer(g, a), LLVMBuildMul(g->B, sum, gen_i64(g, o->size), ""));
+        o->at[half] = ok ? choose(g, ok, at, gen_i64(g, 0)) : at;
+    }
 }
 
 void emit_row_store(Gen *g, Op *op) {
@@ -224,15 +280,20 @@ void emit_row_store(Gen *g, Op *op) {
     o.chunk = (int)row_chunk(o.columns, o.size, room);
     o.parts = o.columns / o.chunk;
     o.pitch = (int)row_pitch(o.chunk, o.size);
-    open_rows(&o, row);
+    access_of(g->facts, op, &o.a);
+    o.apart = access_rows_scattered(&o.a);
+    if (o.apart) o.words = true;
+    else open_rows(&o, row);
+    if (o.rows) o.rows = LLVMBuildSub(g->B, o.rows, warp_rows(g), "");
     LLVMValueRef warp = g->slice ? add(g, times(g, g->slice, 4 * g->f->groups), g->warp) : g->warp, slot = add(g, gen_i32(g, buf->def->attr), times(g, warp, room));
     for (int c = 0; c < o.blocks * o.parts; c++) {
         LLVMValueRef first = gen_i32(g, c / o.parts * 64 * g->f->groups);
         int column = c % o.parts * o.chunk;
+        if (o.apart && column == 0) places(&o, row, c / o.parts, first);
         warp_barrier(g);
         put_rows(&o, slot, c / o.parts, column, first);
         warp_barrier(g);
         all_rows(&o, slot, first, column, middle_lanes(&o), middle);
-        all_rows(&o, slot, first, column, 16 / o.size, edges);
+        if (!o.apart) all_rows(&o, slot, first, column, 16 / o.size, edges);         // else all is whole 16 bytes
     }
 }

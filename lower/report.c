@@ -100,6 +100,7 @@ static void along_steps(Rpt *r, const Op *op) {
 }
 
 static void region(Rpt *r, const Region *reg) {
+    Access a;
     for (const Op *op = reg->first; op; op = op->next) {
         switch (op->code) {
         case OP_T_load: case OP_T_store: access_line(r, op); break;
@@ -126,8 +127,10 @@ static void region(Rpt *r, const Region *reg) {
             break;
         }
         case OP_T_row_store:
+            access_shape(r->facts, op, &a);
             where(r, op);
-            buf_printf(r->out, "store %-10s 16 rows a warp through shared memory, each at its own alignment: 16 bytes do not divide them\n", param_name(r, op->in[0]));
+            buf_printf(r->out, "store %-10s 16 rows a warp through shared memory, each %s\n", param_name(r, op->in[0]),
+                       access_rows_scattered(&a) ? "to a place of its own" : "at its own alignment: 16 bytes do not divide them");
             break;
         case OP_T_copy_async:
             where(r, op);
