@@ -5,7 +5,7 @@
 // on an H200, 2026-11-21: 0.91 of a copy against 0.97). So a program without loops that holds a row across its reductions asks
 // for 64 registers a thread, if what must live across one of them leaves room: values that are made before it and used after
 // it. Everything else is made register by register on its way to a use, and loads can wait. Where all of it fits anyhow,
-// ptxas is left alone, and on GPUs before Hopper, for which its code has a few more registers live (8 bytes would spill).
+// or elements go where data says, ptxas is left alone, and on GPUs before Hopper, for which its code has a few more registers live (8 bytes would spill).
 #include "lower/layout.h"
 #include "lower/passes.h"
 #include "ptx/ptx.h"
@@ -38,6 +38,21 @@ static int held_across(const Fn *f, const Op *red) {
     return held;
 }
 
+// Places that are computed from data, lane by lane: their addresses are two registers each, and stay.
+static bool from_data(const Val *v, int depth) {
+    const Op *d = v->type.kind == TY_TILE && v->type.rank ? v->def : NULL;
+    if (!d) return false;
+    if (d->code == OP_T_load || d->code == OP_T_scan || d->code == OP_T_select) return true;
+    for (int i = 0; i < d->nin && depth > 0; i++) if (from_data(d->in[i], depth - 1)) return true;
+    return false;
+}
+
+static bool scatters(const Op *op) {
+    if (op->code != OP_T_load && op->code != OP_T_store && op->code != OP_T_atomic) return false;
+    for (int i = 0; i < op->nidx; i++) if (from_data(op->in[1 + i], 8)) return true;
+    return false;
+}
+
 // A row kept between loops, of which several blocks' shares fit a multiprocessor: so should their registers.
 static int sharers(const Fn *f) {
     int n = REGISTERS_SM / 40 / f->launch->threads;
@@ -50,7 +65,7 @@ int blocks_wanted(const Fn *f) {
     bool reduces = false;
     if (f->shares || f->rows_walk) return sharers(f);
     for (const Op *op = f->body.first; op; op = op->next) {
-        if (op->nreg || op->code == OP_T_sort || op->code == OP_T_order || op->code == OP_T_dot) return 1;
+        if (op->nreg || op->code == OP_T_sort || op->code == OP_T_order || op->code == OP_T_dot || scatters(op)) return 1;
         if (op->code == OP_T_load) loaded += words(op->out[0]);
         if (op->code != OP_T_reduce && op->code != OP_T_scan) continue;
         int held = held_across(f, op);

@@ -53,7 +53,24 @@ static bool lift(Fn *f, Op *branch) {
     return true;
 }
 
+static bool same_number(const Val *a, const Val *b) {
+    return a->def && b->def && a->def->code == OP_T_const && b->def->code == OP_T_const && a->def->imm == b->def->imm;
+}
+
+// `for k in 0 .. (c ? K : 0) by BK` has trips only where c holds: there its axes end at K.
+static void known_inside(Op *loop) {
+    const Op *end = loop->in[1]->def;
+    if (!end || end->code != OP_T_select) return;
+    bool none[2];
+    for (int i = 0; i < 2; i++) none[i] = end->in[1 + i] == loop->in[0] || same_number(end->in[1 + i], loop->in[0]);
+    if (none[0] == none[1]) return;
+    for (Op *op = loop->reg[0]->first; op; op = op->next)
+        if (op->code == OP_T_axis && op->in[1] == loop->in[1]) op->in[1] = end->in[1 + none[0]];
+}
+
 void unguard(Fn *f) {
     Op *op = only_products(&f->body);
     if (op && op->code == OP_T_if) lift(f, op);
+    op = only_products(&f->body);
+    if (op && op->code == OP_T_for) known_inside(op);
 }
