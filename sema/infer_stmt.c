@@ -47,6 +47,7 @@ static void declare_one(Check *c, const Node *name, Ent e, Span at, bool mutable
         report(c, E_type_mismatch, at, what, ttype_text(c, e.x->type), ttype_text(c, want));       // one of a call's values: there is no place for an `as`
         e = ent_error(c);
     } else if (type) e = declared_as(c, type, e, at, what);
+    if (type && mutable && e.kind == EN_int && eval_type(c, type, &want)) e = ent_value(tx_const_int(c, e.i, want.elem, at));      // an index's
     bind_name(c, name, mutable ? var_entity(c, e, name, at) : let_entity(c, e, name->sym, name_at(name)));
 }
 
