@@ -75,8 +75,8 @@ typedef struct Gen {
     LLVMBasicBlockRef exit;
     Lines   *lines;              // NULL: no `.loc`
     bool           dead;         // the current block has its terminator
-    uint32_t       dirty;        // tensors stored to since the last barrier, by parameter
-    uint32_t       read;         // inout tensors loaded from since the last barrier
+    uint64_t       dirty;        // tensors stored to since the last barrier, by parameter
+    uint64_t       read;         // inout tensors loaded from since the last barrier
     bool           one_warp;     // each program is one warp: no block barriers
     bool          waits_late;       // for the launches before this one, in `roles`
     int            program_threads;

@@ -499,7 +499,7 @@ void emit_if(Gen *g, Op *op) {
     LLVMBuildCondBr(g->B, c, side[0], side[1]);
     Edge edge[2];
     int edges = 0;
-    uint32_t dirty = g->dirty, seen = g->read, dirty_out = 0, read_out = 0;
+    uint64_t dirty = g->dirty, seen = g->read, dirty_out = 0, read_out = 0;
     for (int i = 0; i < 2; i++) {
         at(g, side[i]);
         g->dirty = dirty; g->read = seen;

@@ -279,7 +279,7 @@ static void order_before_load(Gen *g, const Op *op) {
     for (const Region *r = op->parent; r && r->owner && !hazard; r = r->owner->parent)
         if (r->owner->code != OP_T_if) hazard = stores_inside(r, tensor);
     if (hazard) gen_barrier(g);
-    g->read |= 1u << p;
+    g->read |= UINT64_C(1) << p;
 }
 
 static bool same_place(const Op *load, const Op *store) {
@@ -298,7 +298,7 @@ static bool only_same_place(const Region *r, const Op *store) {        // every 
 static void order_before_store(Gen *g, const Op *op) {
     int p = (int)op->in[0]->def->imm;
     if (g->f->launch->params[p].mode == PM_INOUT && (g->read | g->dirty) >> p & 1 && !only_same_place(&g->f->body, op)) gen_barrier(g);
-    g->dirty |= 1u << p;
+    g->dirty |= UINT64_C(1) << p;
 }
 
 void emit_load(Gen *g, Op *op) {

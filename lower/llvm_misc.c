@@ -132,7 +132,7 @@ void emit_atomic(Gen *g, Op *op) {
         }
         gen_set(g, o, r, used ? from_owner(g, old, l) : old);
     }
-    if (tensor) g->dirty |= 1u << op->in[0]->def->imm;
+    if (tensor) g->dirty |= UINT64_C(1) << op->in[0]->def->imm;
 }
 
 // ---- raw pointers --------------------------------------------------------------------------------
