@@ -753,6 +753,7 @@ static void out_of_loop(Fn *f, Op *loop) {
 // A bias is loaded before the loop, so that its way from memory is over when the products are.
 
 static bool follows(const Hop *h, const Op *op) {
+    while (op && op->parent != h->loop->parent) op = op->parent->owner;                    // in a branch
     for (const Op *x = h->loop; x; x = x->next) if (x == op) return true;
     return false;
 }
@@ -774,10 +775,12 @@ static void bring_before(Hop *h, Op *d) {
     op_before(h->loop, d);
 }
 
-static void rows_first(Hop *h) {
-    for (Op *op = h->loop->next, *next; op; op = next) {
+// Also in the branch of whoever joins the parts of a tile.
+static void rows_first(Hop *h, Op *first) {
+    for (Op *op = first, *next; op; op = next) {
         next = op->next;
         if (op->code == OP_T_load && op->out[0]->type.rank == 1 && known_before(h, op->out[0])) bring_before(h, op);
+        for (int i = 0; op->code == OP_T_if && (h->f->dealt || h->f->parts) && i < op->nreg; i++) rows_first(h, op->reg[i]->first);
     }
 }
 
@@ -800,7 +803,7 @@ bool hopper(Fn *f, const CompileOptions *opt) {
         return false;
     }
 
-    rows_first(&h);
+    rows_first(&h, h.loop->next);
     for (int i = 0; i < h.np; i++)
         for (int k = 0; k < 2; k++) f->phased |= h.p[i].op[k].window && h.p[i].op[k].window->phased;
     if (h.chained && !h.walk_bytes) hop_longest_first(&h);
