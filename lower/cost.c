@@ -32,7 +32,9 @@ static const double ALONE = 1.02;                                   // one warp 
 static const double TOGETHER = 4, LARGE_TILE = 128 * 128;           // of large tiles: a norm between the sum of work and memory's time, 1, and the longer one
 static const double EXPOSED = 0.55, EXPOSED_ROWS = 0.28;             // of an activation's time, and of storing rows at their own alignment, that the other group's products do not hide
 static const double OP_US = 0.62e-3, FUN_OPS = 4, STORE_OPS = 4;    // an op of an element after the loop
-static const double SENT = 1.5, SENT_RATE = 100e3;                  // us: fences and counts where shares of trips end within tiles; bytes a us and multiprocessor of parts
+// Where shares of trips end within tiles: us of fences and counts; bytes a us and multiprocessor of parts; and blocks do not read the same at the same time,
+// which L2 would bring to all of them at once.
+static const double SENT = 1.5, SENT_RATE = 100e3, ASTRAY = 1.25;
 static const double PROMOTE = 0.05;                                 // us a trip: f8 products are waited for and added
 static const double ANEW = 1.5;                                     // us: a block that begins where another ended, instead of walking on
 static const double SHORT = 15;                                     // us
@@ -280,7 +282,7 @@ static bool work_of(Fn *f, const Target *t, const int64_t *dims, Work *w) {
     return count(f->launch->programs, dims, &w->programs);
 }
 
-// Programs that share a tile's loop, or take tiles of their own: what a schedule says of a round.
+// Asked for only: nowhere on an H200 was it faster than other tiles (docs/roadmap.md).
 typedef struct Deal {
     double tiles, share;            // whose trips are dealt evenly to all blocks (streamk.c), and trips that a block has of them
     double join;                    // us: sending a part, waiting for the others' and adding them
@@ -313,7 +315,7 @@ static double launch_us(const Work *w, const Target *t, int parts, bool walks, b
     double last = w->tile_bytes / 2 * r->last, rows = w->rows ? w->tile_rows * OWN_ALIGNMENT : 0, end = r->end + w->end + (w->rows ? rows : w->scattered ? w->tile / STORED : 0);
     double tile = trips * trip + (pingpong ? 2 * (EXPOSED * w->end + EXPOSED_ROWS * rows) : 0), own = r->end + 2 * (w->end + rows), both = (tile + own) / 2;      // by half of the threads
     Deal deal = dealt ? dealt_evenly(w, t) : (Deal){0};
-    double evenly = deal.tiles > 0 ? (programs - deal.tiles) / sms * tile + deal.share * trip : rounds * tile;
+    double evenly = deal.tiles > 0 ? (programs - deal.tiles) / sms * tile + deal.share * trip * ASTRAY : rounds * tile;
     double us = pingpong ? rounds * (tile > both ? tile : both) : evenly + rounds * end + last + deal.join, again = programs * trips * w->bytes - w->unique;
     if (deal.tiles > 0) at_once = sms;
     double drawn = w->unique / at_once / r->draw + r->end + last;

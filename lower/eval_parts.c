@@ -145,8 +145,9 @@ void eval_part_send(Eval *e, const Step *s)
     int64_t slot = scalar_int(e, op->in[0]);
     int     values = op->nin - 2;
     struct Sent *p = sent(e, slot);
-    if (slot < 0 || slot >= op->imm || (p && p->from != e->program)) {
-        eval_fault(e, op->span, "part_send: slot %lld of %lld%s", (long long)slot, (long long)op->imm, p ? " is used twice" : "");
+    int64_t all = (e->f->dealt ? e->f->dealt : e->programs / (op->imm + 1)) * op->imm;
+    if (slot < 0 || slot >= all || (p && p->from != e->program)) {
+        eval_fault(e, op->span, "part_send: slot %lld of %lld%s", (long long)slot, (long long)all, p ? " is used twice" : "");
         return;
     }
     if (!p) {

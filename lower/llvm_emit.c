@@ -48,8 +48,10 @@ static void scratch_slots(Fn *f, const Op *put) {
 }
 
 static void sent_slots(Fn *f, const Op *send) {
-    slot(f->arena, f->launch, (LaunchSlot){.kind = SLOT_SCRATCH, .size = 8, .a = SCRATCH_COUNTS, .expr = launch_const(f->arena, send->imm * gen_slot_counts(f, send))});
-    slot(f->arena, f->launch, (LaunchSlot){.kind = SLOT_SCRATCH, .size = 8, .a = SCRATCH_PARTS, .expr = launch_const(f->arena, send->imm * gen_slot_bytes(f, send))});
+    LExpr joining = f->dealt ? launch_const(f->arena, f->dealt) : launch_join_const(f->arena, L_DIV, f->launch->programs, send->imm + 1);
+    LExpr counts = launch_join_const(f->arena, L_MUL, joining, gen_slot_counts(f, send)), slots = launch_join_const(f->arena, L_MUL, joining, send->imm * gen_slot_bytes(f, send));
+    slot(f->arena, f->launch, (LaunchSlot){.kind = SLOT_SCRATCH, .size = 8, .a = SCRATCH_COUNTS, .expr = counts});
+    slot(f->arena, f->launch, (LaunchSlot){.kind = SLOT_SCRATCH, .size = 8, .a = SCRATCH_PARTS, .expr = slots});
 }
 
 static void draw_slot(Fn *f) { slot(f->arena, f->launch, (LaunchSlot){.kind = SLOT_SCRATCH, .size = 8, .a = SCRATCH_COUNTS, .expr = launch_const(f->arena, 4)}); }

@@ -9,6 +9,8 @@
 // launch, and adds slot by slot, in the tile's order.
 #include "lower/llvm_parts.h"
 
+enum { UNROLLED = 256 };                     // registers of all parts, up to which adding is straight-line code: all of them are on their way at once
+
 static const Op *sender(const Gen *g) {
     for (const Op *op = op_walk(&g->f->body, NULL); op; op = op_walk(&g->f->body, op)) if (op->code == OP_T_part_send) return op;
     ice("nobody sends the parts that are joined");
@@ -130,6 +132,15 @@ void emit_part_join(Gen *g, Op *op) {
         if (e != as && as == EL_f32) own[r] = gen_to_f32(g, own[r], e);
     }
     LLVMValueRef count = count_of(g, send, block, (int)op->attr);
+    Elem in = as == EL_f32 && e != as ? as : e;
+    int64_t known = op->in[1]->def && op->in[1]->def->code == OP_T_const ? op->in[1]->def->imm : 0;
+    if (known > 0 && (known <= 2 || known * regs <= UNROLLED)) {
+        await_parts(g, count, parts);
+        for (int r = 0; r < regs; r++) sum[r] = own[r];
+        for (int64_t i = 0; i < known; i++) add_slot(g, op, send, LLVMBuildAdd(g->B, first, gen_i64(g, i), ""), in, sum);
+        for (int r = 0; r < regs; r++) gen_set(g, v, r, in != e ? gen_from_f32(g, sum[r], e) : sum[r]);
+        return;
+    }
     LLVMBasicBlockRef before = LLVMGetInsertBlock(g->B), some = gen_block(g, "join"), loop = gen_block(g, "part"), done = gen_block(g, "joined");
     LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntSGT, parts, zero, ""), some, done);
     LLVMPositionBuilderAtEnd(g->B, some);
@@ -142,7 +153,7 @@ void emit_part_join(Gen *g, Op *op) {
     LLVMValueRef *carried = NEW_N(g->arena, LLVMValueRef, regs);
     meet(g, regs, own, come, carried);
     for (int r = 0; r < regs; r++) sum[r] = carried[r];
-    add_slot(g, op, send, LLVMBuildAdd(g->B, first, p, ""), as == EL_f32 && e != as ? as : e, sum);
+    add_slot(g, op, send, LLVMBuildAdd(g->B, first, p, ""), in, sum);
     LLVMValueRef next = LLVMBuildAdd(g->B, p, gen_i64(g, 1), "");
     LLVMBasicBlockRef end = LLVMGetInsertBlock(g->B);
     LLVMAddIncoming(p, &next, &end, 1);
@@ -151,5 +162,5 @@ void emit_part_join(Gen *g, Op *op) {
     LLVMPositionBuilderAtEnd(g->B, done);
     meet(g, regs, own, before, all);
     for (int r = 0; r < regs; r++) LLVMAddIncoming(all[r], &sum[r], &end, 1);
-    for (int r = 0; r < regs; r++) gen_set(g, v, r, e != as && as == EL_f32 ? gen_from_f32(g, all[r], e) : all[r]);
+    for (int r = 0; r < regs; r++) gen_set(g, v, r, in != e ? gen_from_f32(g, all[r], e) : all[r]);
 }

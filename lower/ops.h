@@ -56,7 +56,7 @@
     X(part_put,     NONE,    3, 255,  1,  0, "S",   1, "tile's number, part's number, value..: keeps the values of this part of its tile; true in the program that is the last of the tile's imm parts to do so; attr 1 (level 2): the parts are the slices of a block, and their number is `slice`") \
     X(part_get,     REDUCE,  2,  2,   1,  0, "R",   1, "tile's number, part_put's result (which was true): value attr of all parts of the tile, joined in their order") \
     X(part_take,    NONE,    3,  3,   1,  0, "R",   1, "tile's number, part_put's result (which was true), part's number: value attr of that part of the tile") \
-    X(part_send,    NONE,    3, 255,  0,  0, "S",   1, "slot's number, below imm, joining program's number, value..: keeps the values of its part of a tile in a slot of scratch memory, for the program that joins the tile") \
+    X(part_send,    NONE,    3, 255,  0,  0, "S",   1, "slot's number, joining program's number, value..: keeps the values of its part of a tile in a slot of scratch memory, for the program that joins the tile; there are imm slots for each of those") \
     X(part_join,    REDUCE,  4,  4,   1,  0, "S",   1, "first slot's number, how many slots, this program's number, value: joined with value attr of these slots in their order, once they have been sent to this program") \
     X(join_cluster, REDUCE,  1,  2,   1,  0, "S",   1, "x, turn?; those of all imm blocks of the cluster, joined in the blocks' order: the same in each. In a loop, which all blocks go round as often: turn counts its trips, from 0, modulo 4") \
     X(from_cluster, NONE,    1,  2,   1,  0, "S",   1, "x, turn?; that of block attr of the imm blocks of the cluster; turn as in join_cluster") \

@@ -250,6 +250,56 @@ static Op *combine(Split *s, Val *tile, Val *part, int64_t parts, bool slices) {
     return put;
 }
 
+// ---- products: the last part waits for the others ------------------------------------------------------
+
+bool split_products(const Split *s) {
+    bool any = false;
+    for (const Op *op = s->loop->reg[0]->first; op; op = op->next) any |= op->code == OP_T_dot;
+    return any && !s->merge;
+}
+
+void split_send(Split *s, Region *r, Val *slot, Val *to, int64_t slots) {
+    Op *loop = s->loop;
+    Val *in[2 + SPLIT_CARRIED] = {slot, to};
+    for (int i = 0; i < loop->nout; i++) in[2 + i] = loop->out[i];
+    Op *op = op_new(s->f, OP_T_part_send, loop->span, 2 + loop->nout, in, 0);
+    op->imm = slots;
+    op_before(r->first, op);
+}
+
+void split_join(Split *s, Region *r, Val *first, Val *others, Val *to) {
+    Op *loop = s->loop;
+    Builder b = {s->f, r, r->first, loop->span};
+    for (int i = 0; i < loop->nout; i++) {
+        Val *out = loop->out[i], *whole = b_op(&b, OP_T_part_join, s->join[i], out->type, 4, (Val *[]){first, others, to, out});
+        whole->def->attr = i;
+        whole->name = out->name;
+        for (Op *op = b.before; op; op = op->next) {
+            for (int k = 0; k < op->nin; k++) if (op->in[k] == out) op->in[k] = whole;
+            for (int k = 0; k < op->nreg; k++) replace_uses(op->reg[k], out, whole);
+        }
+    }
+}
+
+// The last part of a tile has the highest number of its programs: those that it waits for have been started before it.
+static void hand_over(Split *s, Val *tile, Val *part, int64_t parts) {
+    Fn *f = s->f;
+    Op *loop = s->loop, *rest = loop->next;
+    Builder b = {f, NULL, loop, loop->span};
+    Val *others = number_of(&b, parts - 1), *first = b_binary(&b, OP_mul, tile, others), *last = b_binary(&b, OP_eq, part, others);
+    Val *slot = b_binary(&b, OP_add, first, part);
+    Op *branch = op_new(f, OP_T_if, loop->span, 1, &last, 0);
+    op_after(loop, branch);
+    for (Op *op = rest, *next; op; op = next) {
+        next = op->next;
+        op_remove(op);
+        op_append(branch->reg[0], op);
+    }
+    for (int i = 0; i < 2; i++) op_append(branch->reg[i], op_new(f, OP_T_yield, loop->span, 0, NULL, 0));
+    split_join(s, branch->reg[0], first, others, tile);
+    split_send(s, branch->reg[1], slot, tile, parts - 1);
+}
+
 // ---- slices of one block (hopper_slices.c) ---------------------------------------------------------
 
 const char *slices_refusal(Fn *f, Op *loop) {
@@ -292,7 +342,8 @@ bool split_loop(Fn *f, const CompileOptions *opt) {
     b.before = s.loop;
     share(&s, &b, part, parts);
     if (!s.merge) split_carry(&s, &b, part);
-    combine(&s, tile, part, parts, false);
+    if (split_products(&s)) hand_over(&s, tile, part, parts);
+    else combine(&s, tile, part, parts, false);
     f->launch->programs = launch_join_const(f->arena, L_MUL, f->launch->programs, parts);
     f->parts = (int)parts;
     merge_drop(f);

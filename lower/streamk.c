@@ -170,30 +170,6 @@ static Op *branch_after(Deal *d, Op *after, Val *cond) {
     return branch;
 }
 
-static void send(Deal *d, Region *r, Val *to) {
-    Op *loop = d->s.loop;
-    Val *in[2 + SPLIT_CARRIED] = {d->block, to};
-    for (int i = 0; i < loop->nout; i++) in[2 + i] = loop->out[i];
-    Op *op = op_new(d->s.f, OP_T_part_send, loop->span, 2 + loop->nout, in, 0);
-    op->imm = d->blocks;
-    op_before(r->first, op);
-}
-
-static void join(Deal *d, Region *r, Val *others) {
-    Op *loop = d->s.loop;
-    Builder b = {d->s.f, r, r->first, loop->span};
-    Val *first = b_binary(&b, OP_add, d->block, b_const(&b, EL_index, 1));
-    for (int i = 0; i < loop->nout; i++) {
-        Val *out = loop->out[i], *whole = b_op(&b, OP_T_part_join, d->s.join[i], out->type, 4, (Val *[]){first, others, d->block, out});
-        whole->def->attr = i;
-        whole->name = out->name;
-        for (Op *op = b.before; op; op = op->next) {
-            for (int k = 0; k < op->nin; k++) if (op->in[k] == out) op->in[k] = whole;
-            for (int k = 0; k < op->nreg; k++) replace_uses(op->reg[k], out, whole);
-        }
-    }
-}
-
 static void finish(Deal *d) {
     Op *loop = d->s.loop, *rest = loop->next;
     Val *zero = index_of(d, 0), *some = calc(d, OP_lt, d->first, d->last), *others = others_behind(d), *to = begins_in(d);
@@ -204,16 +180,11 @@ static void finish(Deal *d) {
         op_remove(op);
         op_before(joining->reg[0]->last, op);
     }
-    send(d, sending->reg[0], to);
-    join(d, joining->reg[0], others);
+    split_send(&d->s, sending->reg[0], d->block, to, 1);
+    split_join(&d->s, joining->reg[0], calc(d, OP_add, d->block, index_of(d, 1)), others, d->block);
 }
 
 // ---- does it apply? ------------------------------------------------------------------------------------
-
-static bool has_product(const Op *loop) {
-    for (const Op *op = loop->reg[0]->first; op; op = op->next) if (op->code == OP_T_dot) return true;
-    return false;
-}
 
 // Scalars that are plain arithmetic, the same in all programs.
 static bool alike(const Val *v) {
@@ -236,7 +207,7 @@ static const char *refusal(Deal *d, const CompileOptions *opt) {
     const char *why = split_applies(&d->s);
     if (why) return why;
     if (d->s.merge) return "what the loop carries is joined by a `merge`";
-    if (!has_product(d->s.loop)) return "the loop has no product";
+    if (!split_products(&d->s)) return "the loop has no product";
     for (int i = 0; i < 3; i++) if (!alike(d->s.loop->in[i])) return "programs differ in the trips of their loops";
     if (!opt->target->has_wgmma || opt->schedule.walk == 1) return "its blocks do not walk from tile to tile";
     if (opt->schedule.split > 1) return "each tile's loop is in parts already";

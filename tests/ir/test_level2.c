@@ -353,20 +353,21 @@ static void test_parts_agree(void **state)
     (void)state;
     fill();
     for (parts = 2; parts < 8; parts += 3) {
-        agrees("matmul", "sm_80", OP_T_part_get);
-        agrees("matmul", "sm_90a", OP_T_part_get);
-        agrees("conv", "sm_90a", OP_T_part_get);
+        agrees("matmul", "sm_80", OP_T_part_join);
+        agrees("matmul", "sm_90a", OP_T_part_join);
+        agrees("conv", "sm_90a", OP_T_part_join);
+        agrees("merged", "sm_90a", OP_T_part_take);
     }
     parts = 3;
     World w = world();
     Fn *f = build(&w, "attention", "sm_90a");                        // its maximum is part of what it sums up
     assert_false(has_op(f, OP_T_part_put));
     assert_non_null(f->split_refused);
-    f = build(&w, "matmul", "sm_90a");
+    f = build(&w, "merged", "sm_90a");
     for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op))
         if (op->code == OP_T_part_put) op->in[1] = op->in[0];        // the tile's number for the part's
     char *fault = NULL;
-    assert_false(evaluate(f, "matmul", got, NULL, 1, &fault));
+    assert_false(evaluate(f, "merged", got, NULL, 1, &fault));
     assert_non_null(strstr(fault, "part_put"));
     free(fault);
     session_free(w.s);
