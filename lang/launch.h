@@ -25,7 +25,7 @@ typedef struct LExpr { const LStep *at; uint32_t n; } LExpr;
 enum { MAX_RANK = 8, MAX_DIMS = 32, MAX_PARAMS = 48, MAX_GRAPH_PARAMS = 512 };   // a graph's: inputs and results of a model
 
 // How a kernel maps; 0 means that the cost model decides. walk: 1 a block to each program, 2 blocks that go from one to the next. slices: consumer groups of a block that share a loop's trips, 1 for none.
-// pingpong: tiles that a walking block makes at a time, each by a consumer group of its own; 1: its groups share one. groups: consumer groups that share a tile. streamk: 2 blocks that walk share the trips of the last rounds of tiles evenly, 1 tiles are whole. Each field is a word of `with (...)` and --with, up to its most.
+// pingpong: tiles that a walking block makes at a time, each by a consumer group of its own; 1: its groups share one. groups: consumer groups that share a tile. streamk: 2 blocks that walk share the trips of the last tiles evenly, 1 tiles are whole. Each field is a word of `with (...)` and --with, up to its most.
 #define SCHEDULE(X) X(warps, 64) X(stages, 64) X(cluster, 64) X(split, 1024) X(blocks, 65536) X(walk, 2) X(slices, 2) X(pingpong, 2) X(groups, 3) X(streamk, 2)
 typedef struct Schedule {
 #define X(name, most) int name;

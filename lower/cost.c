@@ -34,7 +34,7 @@ static const double EXPOSED = 0.55, EXPOSED_ROWS = 0.28;             // of an ac
 static const double OP_US = 0.62e-3, FUN_OPS = 4, STORE_OPS = 4;    // an op of an element after the loop
 // Where shares of trips end within tiles: us of fences and counts; bytes a us and multiprocessor of parts; and blocks do not read the same at the same time,
 // which L2 would bring to all of them at once.
-static const double SENT = 1.5, SENT_RATE = 100e3, ASTRAY = 1.25;
+static const double WAITED = 1, SENT_RATE = 110e3, ASTRAY = 1.25;
 static const double PROMOTE = 0.05;                                 // us a trip: f8 products are waited for and added
 static const double ANEW = 1.5;                                     // us: a block that begins where another ended, instead of walking on
 static const double SHORT = 15;                                     // us
@@ -290,11 +290,11 @@ typedef struct Deal {
 
 static Deal dealt_evenly(const Work *w, const Target *t) {
     double sms = t->sms, programs = (double)w->programs, trips = w->trips > 1 ? (double)w->trips : 1, left = fmod(programs, sms);
-    Deal d = {.tiles = left > 0 ? fmin(programs, left + sms) : 0};
+    Deal d = {.tiles = left > 0 ? fmin(programs, 4 * left < sms ? left + sms : left) : 0};
     if (d.tiles <= 0) return d;
     d.share = ceil(d.tiles * trips / sms);
     double others = d.share >= trips ? 1 : ceil(trips / d.share);
-    d.join = SENT + (1 + others) * w->tile_bytes / SENT_RATE;
+    d.join = WAITED + (1 + others) * w->tile_bytes / SENT_RATE;
     return d;
 }
 

@@ -181,7 +181,7 @@ void report_collect(Fn *f, const int64_t *dims, Buf *out, ReportLines *lines) {
     else if (f->cluster) buf_printf(out, "  clusters       of %d blocks; what all of them want is loaded once\n", f->cluster);
     if (f->cluster_refused) buf_printf(out, "  no clusters: %s\n", f->cluster_refused);
     if (f->parts) buf_printf(out, "  split          each tile's loop in %d parts, joined in order by the last\n", f->parts);
-    if (f->dealt) buf_printf(out, "  stream-K       the trips of the last rounds of tiles are dealt evenly to %d blocks, a tile is joined by the block with its begin\n", f->dealt);
+    if (f->dealt) buf_printf(out, "  stream-K       the trips of the last tiles are dealt evenly to %d blocks, a tile is joined by the block with its begin\n", f->dealt);
     if (f->streamk_refused) buf_printf(out, "  no stream-K: %s\n", f->streamk_refused);
     if (f->slices) buf_printf(out, "  slices         %d warp groups take every %s trip each, and join what they have after the loop\n", f->slices, f->slices == 2 ? "second" : "n-th");
     if (f->longest_first) buf_puts(out, "  order          the tiles with most trips come first, of all heads\n");

@@ -13,9 +13,13 @@
 // have in the tiles' order (so results are the same from run to run), and goes on with what follows the loop, whatever that is.
 // Blocks wait only for blocks with lower numbers, which have been started before them; so nothing depends on all of them running at once.
 //
-// With more than two rounds of tiles, those before the last two stay whole (the dealt ones come first, so that the
-// whole ones' loads hide the joining): a share is one to two tiles long, and a tile has two or three parts. Tiles that
-// fill whole rounds all stay as they are.
+// Only what does not fill a round is dealt, or, where that is less than a quarter of one, it and a whole round: a tile has two to five
+// parts. The dealt tiles come first, so that the whole ones' loads hide the joining. Tiles that fill whole rounds all stay
+// as they are.
+//
+// Blocks that read the same operand do so at other times then, so that L2 must bring it to each of them, where it brings it to
+// all that want it at once else: a trip of 128 x 256 takes 0.75 to 0.85 us on an H200 instead of 0.6. So the less is dealt the better; other tiles, which
+// fill their rounds, are mostly better still (docs/roadmap.md).
 //
 // To the passes that follow, a program is one piece of a share, with bounds of its own for the loop: the u-th of a walking block's
 // programs is the u-th piece of its share. A share of less than two tiles has three at most; those that are missing have no
@@ -34,7 +38,7 @@
 #include "lower/simplify.h"
 #include "lower/split.h"
 
-enum { PIECES = 3, MAX_STEPS = 32 };
+enum { PIECES = 3, FEW = 4, MAX_STEPS = 32 };                  // FEW: less than a quarter of a round is dealt together with a whole one
 
 typedef struct Deal {
     Split   s;
@@ -97,7 +101,8 @@ static void grid(Deal *d) {
     Val *one = index_of(d, 1), *blocks = index_of(d, d->blocks), *lo = loop->in[0], *hi = loop->in[1], *step = loop->in[2];
     d->tiles = value_of(d, d->s.f->launch->programs);
     Val *left = calc(d, OP_rem, d->tiles, blocks), *some = less(d, left, one), *pieces = calc(d, OP_mul, some, index_of(d, PIECES * d->blocks));
-    Val *dealt = less(d, d->tiles, calc(d, OP_mul, some, calc(d, OP_add, left, blocks)));
+    Val *many = less(d, calc(d, OP_div, calc(d, OP_mul, left, index_of(d, FEW)), blocks), one), *full = calc(d, OP_mul, calc(d, OP_sub, one, many), blocks);
+    Val *dealt = less(d, d->tiles, calc(d, OP_mul, some, calc(d, OP_add, left, full)));
     d->whole_from = pieces;
     d->before = at_least_0(d, calc(d, OP_sub, pieces, dealt));
     d->trips = more(d, calc(d, OP_div, calc(d, OP_add, calc(d, OP_sub, hi, lo), calc(d, OP_sub, step, one)), step), one);
@@ -110,7 +115,9 @@ static void grid(Deal *d) {
 static LExpr programs(const Deal *d) {
     Arena *a = d->s.f->arena;
     LExpr tiles = d->s.f->launch->programs, left = launch_join_const(a, L_MOD, tiles, d->blocks), some = launch_join_const(a, L_MIN, left, 1);
-    LExpr dealt = launch_join(a, L_MIN, tiles, launch_join(a, L_MUL, some, launch_join_const(a, L_ADD, left, d->blocks)));
+    LExpr many = launch_join_const(a, L_MIN, launch_join_const(a, L_DIV, launch_join_const(a, L_MUL, left, FEW), d->blocks), 1);
+    LExpr full = launch_join_const(a, L_MUL, launch_join(a, L_SUB, launch_const(a, 1), many), d->blocks);
+    LExpr dealt = launch_join(a, L_MIN, tiles, launch_join(a, L_MUL, some, launch_join(a, L_ADD, left, full)));
     return launch_join(a, L_ADD, launch_join(a, L_SUB, tiles, dealt), launch_join_const(a, L_MUL, some, PIECES * d->blocks));
 }
 
