@@ -300,6 +300,53 @@ static bool marked(const char *const *names, uint32_t n, const char *name) {
     return false;
 }
 
+// What a dimension was found to be, in the end.
+static const SameDim *same_as(const Marks *k, const char *name) {
+    const SameDim *found = NULL;
+    for (uint32_t i = 0; i < k->same.n; i++)
+        if (strcmp(k->same.at[i].name, name) == 0) {
+            found = &k->same.at[i];
+            if (found->as == NULL) return found;
+            const SameDim *further = same_as(k, found->as);
+            return further != NULL ? further : found;
+        }
+    return found;
+}
+
+static bool unnamed(const Marks *k, const Graph *g, Ix dim) { return marked(k->unnamed.at, k->unnamed.n, ix_dim_info(g, dim)->name); }
+
+// Dimensions that the model requires to be one, or a number, are that from the start: exporters leave them without names, or give each
+// input names of its own. True: there are new ones. A name of the model's own goes before one made up for it, an
+// earlier one before a later.
+static bool dims_alike(Import *im) {
+    Graph *g = im->g;
+    Marks *k = im->marks;
+    bool more = false;
+    for (uint32_t i = 0; i < g->requires.n; i++) {
+        Ix rest = ix_sub(g, g->requires.at[i].a, g->requires.at[i].b), a = rest, b = ix(g, 0);        // rest == 0
+        if (rest->kind == IX_SUM && rest->n == 1 && (rest->coef[0] == 1 || rest->coef[0] == -1)) {
+            a = rest->arg[0], b = ix(g, -rest->coef[0] * rest->value);
+        } else if (rest->kind == IX_SUM && rest->n == 2 && rest->value == 0 && rest->coef[0] == -rest->coef[1] && (rest->coef[0] == 1 || rest->coef[0] == -1)) {
+            a = rest->arg[0], b = rest->arg[1];
+        }
+        bool both = a->kind == IX_DIM && b->kind == IX_DIM, made_a = a->kind == IX_DIM && unnamed(k, g, a), made_b = b->kind == IX_DIM && unnamed(k, g, b);
+        if (a->kind != IX_DIM || (both && (made_a != made_b ? made_b : b->value > a->value))) {
+            Ix other = a;
+            a = b, b = other;
+        }
+        if (a->kind != IX_DIM || (b->kind != IX_DIM && !ix_is_const(b)) || a == b) continue;
+        const IxDim *of = ix_dim_info(g, a), *to = b->kind == IX_DIM ? ix_dim_info(g, b) : NULL;
+        bool fixed = of->data_dependent || of->value != NULL || (to != NULL && (to->data_dependent || to->value != NULL));
+        const SameDim *end = to != NULL ? same_as(k, to->name) : NULL;
+        bool around = to != NULL && (strcmp(to->name, of->name) == 0 || (end != NULL && end->as != NULL && strcmp(end->as, of->name) == 0));
+        if (fixed || around || same_as(k, of->name) != NULL) continue;
+        SameDim s = {arena_printf(k->arena, "%s", of->name), to != NULL ? arena_printf(k->arena, "%s", to->name) : NULL, to != NULL ? 0 : b->value};
+        vec_push(k->arena, &k->same, s);
+        more = true;
+    }
+    return more;
+}
+
 // What a dimension of an input is: a number, or a name. A given tensor settles what must be settled.
 static Ix input_dim(Import *im, const char *input, int d, const Onnx__TensorShapeProto__Dimension *dim,
                     const GTensor *given) {
@@ -315,6 +362,15 @@ static Ix input_dim(Import *im, const char *input, int d, const Onnx__TensorShap
         return ix(g, dim->dim_value);
     }
     const char *name = named ? dim->dim_param : arena_printf(g->arena, "%s_%d", input, d);
+    if (!named && !marked(im->marks->unnamed.at, im->marks->unnamed.n, name)) {
+        const char *kept = arena_printf(im->marks->arena, "%s", name);
+        vec_push(im->marks->arena, &im->marks->unnamed, kept);
+    }
+    const SameDim *same = same_as(im->marks, name);
+    if (same != NULL && same->as == NULL && given != NULL && given->shape[d] != same->value)
+        return g_error(g, "dimension %d must be %lld, but is %lld in the tensor given", d, (long long)same->value, (long long)given->shape[d]);
+    if (same != NULL && same->as == NULL) return ix(g, same->value);
+    if (same != NULL) name = same->as;
     bool bind = im->marks->all || marked(im->marks->dims.at, im->marks->dims.n, name);
     if (given != NULL && (bind || given->shape[d] == 0))
         return ix(g, given->shape[d]); // an empty one is no case of the general
@@ -442,8 +498,9 @@ Graph *onnx_import(OnnxModel *m, OnnxImport *how, Buf *err) {
                      .nopsets = m->proto->n_opset_import};
         bool ok = import_once(&im);
         how->bound = (int)(marks.inputs.n + marks.dims.n);
-        if (ok && g_failed(g) == NULL) break;
-        if (!im.again || tries > MAX_TRIES) {
+        bool alike = ok && g_failed(g) == NULL && tries < MAX_TRIES && dims_alike(&im);
+        if (ok && g_failed(g) == NULL && !alike) break;
+        if ((!im.again && !alike) || tries > MAX_TRIES) {
             buf_printf(err, "%s: %s", m->path, g_failed(g) != NULL ? g_failed(g) : "cannot be lowered");
             graph_free(g);
             g = NULL;

@@ -76,9 +76,16 @@ typedef struct Call {                  // a function of the model, being inlined
     const Onnx__FunctionProto *f;
 } Call;
 
+typedef struct SameDim {               // a dimension that the model requires to be another, or a number
+    const char *name, *as;             // as NULL: value
+    int64_t     value;
+} SameDim;
+
 typedef struct Marks {                 // what must be bound, found so far; names
     Arena *arena;
     VEC(const char *) inputs, dims;
+    VEC(const char *) unnamed;         // dimensions that the model gives no name
+    VEC(SameDim) same;
     bool all;                          // too many: bind whatever is given
 } Marks;
 

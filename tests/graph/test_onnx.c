@@ -56,6 +56,17 @@ static void names_and_symbolic_sizes_stay(void **state) {
           "f32[B, 4]");
 }
 
+// Sizes without names, or with one for each input, that must be equal are one; those that must be a number are that.
+static void sizes_that_must_be_equal_are_one(void **state) {
+    (void)state;
+    const char *model = "opset 13\ninput a f32 ? D 8\ninput b f32 batch ? 8\ninput k f32 batch ? M\n"
+                        "Concat a b -> c axis=1\nMatMul c w -> d\nconst w f32 8 2 : 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n"
+                        "MatMul k w -> e\noutput d f32\noutput e f32";
+    holds(model, "f32[batch, D, 8]");
+    holds(model, "f32[batch, k_1, 8] = input");
+    holds("opset 13\ninput x f32 A B\ninput y f32 B C\nMatMul x y -> p\nMatMul y x -> q\noutput p f32\noutput q f32", "f32[A, B]");
+}
+
 static void functions_are_inlined(void **state) {
     (void)state;
     const char *model = "opset 13\nopset 1 my\nfunction my F a b -> r { Add a b -> t; LeakyRelu t -> r alpha=@slope }\n"
@@ -373,6 +384,7 @@ static void every_operator_is_in_the_documents(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_and_symbolic_sizes_stay),
+        cmocka_unit_test(sizes_that_must_be_equal_are_one),
         cmocka_unit_test(functions_are_inlined),
         cmocka_unit_test(inputs_that_decide_shapes_are_bound),
         cmocka_unit_test(what_is_wrong_is_said),
