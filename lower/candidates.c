@@ -18,7 +18,7 @@
 
 // Of the time of what stands, to leave it. The model of mma.sync does not count what small tiles read from shared memory: at
 // 4096^3 it would take 64 x 64 for 128 x 256.
-static const double WORTH = 0.97, WORTH_MMA_SYNC = 0.8, WORTH_PINGPONG = 0.995;      // its ends are what the model knows best
+static const double WORTH = 0.97, WORTH_MMA_SYNC = 0.8, WORTH_PINGPONG = 0.995, WORTH_CLOSE = 0.985;      // its ends are what the model knows best; what differs in one thing
 
 // Words of the schedule that are worth measuring, and for which kernels.
 typedef enum Sort { ROWS = 1, WGMMA = 2, MMA_SYNC = 4 } Sort;
@@ -64,7 +64,7 @@ static bool dims_of(const Look *l, const Fn *f, int64_t *out) {
 
 static void push(Look *l, TKernel *k, const TuneCandidate *from, const Cost *c) {
     vec_push(session_arena(l->s), &l->all, ((Candidate){.kernel = k, .schedule = c->schedule, .us = c->us, .from = from, .allowed = true,
-             .worth = c->schedule.pingpong > 1 ? WORTH_PINGPONG : l->opt->target->has_wgmma ? WORTH : WORTH_MMA_SYNC}));
+             .worth = c->schedule.pingpong > 1 ? WORTH_PINGPONG : c->close ? WORTH_CLOSE : l->opt->target->has_wgmma ? WORTH : WORTH_MMA_SYNC}));
 }
 
 static Sort sort_of(const Fn *f, const Target *t) {

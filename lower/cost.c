@@ -53,9 +53,11 @@ typedef struct Rates {
 } Rates;
 static const Rates by_wgmma = {1.1, 0.6, 2e-5, 145e3, 105e3, 0.0125, 0.06, 0.04, 0.9, 0.1, 2, 72e3}, by_mma_sync = {1.2, 1.3, 0, 150e3, 47e3, 0.01, 0.1, 0.06, 0.87, 0, 3.5, 150e3};
 
-enum { MAX_TRIED = 14, USUAL = 8, ACC_REGS = 160, PROMOTED_REGS = 192, GROUP_REGS = 192, GROUP_REGS_BUSY = 176, GROUP_REGS_TWO = 128, GROUP_COLUMNS = 128, GROUP_LEAST = 64 * 192, GROUP_STAGES = 4 };
+enum { MAX_TRIED = 14, USUAL = 8, ACC_REGS = 160, PROMOTED_REGS = 192, GROUP_REGS = 192, GROUP_REGS_BUSY = 176, GROUP_REGS_TWO = 128, GROUP_COLUMNS = 128, GROUP_LEAST = 64 * 192, GROUP_STAGES = 4,
+       THREE = 192, BAND_REGS = 96, BAND_COLUMNS = 144 };           // rows that three groups share (hopper_bands.c); columns, where what follows takes registers
 
 typedef struct Work {
+    const Op *loop;
     double  flops, clocks;          // of a trip: all of it; on the tensor cores, 0 if not by wgmma
     double  bytes, drawn;           // that a trip reads; as L2 would count them
     double  common;                 // of those, what programs one below the other both read, where its rows are no whole sectors
@@ -70,6 +72,8 @@ typedef struct Work {
     double  unique;                 // bytes of all tensors
     bool    splits, promoted, sync;  // sync: some product is not by wgmma, and so none is
     bool    scattered, rows;        // rows of a result that 16 bytes do not divide are stored element by element; or by warps that walk (hopper_rows.c)
+    bool    three;                  // groups of 64 rows each
+    int64_t columns;                // of wgmma's
     bool    turned;                 // the transposed product is made
     bool    pingpong;               // each of two groups may make tiles of its own: one product, a ring that is deep enough, registers for what follows
     bool    alone, narrow;          // a block to a program, as tiles that TMA does not store need; rows that TMA does not fetch
@@ -172,11 +176,12 @@ static bool product(Work *w, const Target *t, Facts *s, const int64_t *dims, con
     w->tile = (double)m * (double)n;
     w->tile_rows = (double)m;
     w->rate = rate_of(t, e, dot->sub);
-    int64_t rows = rows_fit(m) ? m : n, cols = rows_fit(m) ? n : m, groups = rows >= 128 ? 2 : 1;
     int bytes = elem_bytes(e);
-    bool f8 = elem_is_float(e) && bytes == 1, type = bytes == 1 || e == EL_bf16 || e == EL_f16 || (e == EL_f32 && dot->sub == DP_tf32);
-    bool turned = !rows_fit(m), loaded_right = a->def && a->def->code == OP_T_load;      // on the right wgmma reads shared memory alone
-    bool wgmma = t->has_wgmma && type && batch == 1 && rows_fit(rows) && (!turned || loaded_right) && cols % 8 == 0 && cols <= 256 && k * bytes % 32 == 0;
+    bool f8 = elem_is_float(e) && bytes == 1, three = m == THREE && n / 2 * (f8 ? 2 : 1) <= BAND_REGS, fits = three || rows_fit(m);
+    int64_t rows = fits ? m : n, cols = fits ? n : m, groups = three ? 3 : rows >= 128 ? 2 : 1;
+    bool type = bytes == 1 || e == EL_bf16 || e == EL_f16 || (e == EL_f32 && dot->sub == DP_tf32);
+    bool turned = !fits, loaded_right = a->def && a->def->code == OP_T_load;      // on the right wgmma reads shared memory alone
+    bool wgmma = t->has_wgmma && type && batch == 1 && (three || rows_fit(rows)) && (!turned || loaded_right) && cols % 8 == 0 && cols <= 256 && k * bytes % 32 == 0;
     for (int i = 0; i < 2; i++) {
         double times = 1, elements = (double)(i ? n : m) * (double)k * (double)batch;
         Way way = dot->nin == first + 1 ? way_of(s, dot->in[i], dot->in[first], dims, &times) : TMA;
@@ -191,7 +196,7 @@ static bool product(Work *w, const Target *t, Facts *s, const int64_t *dims, con
     }
     w->sync |= !wgmma;
     w->threads = wgmma ? 128 * groups : 128;
-    if (!wgmma) return (double)m * (double)n <= 128 * 256;
+    if (!wgmma) return (double)m * (double)n <= 128 * 256 && (t->has_wgmma || m != THREE);
     int64_t regs = rows / 64 / groups * cols / 2;
     if (f8 ? 2 * regs > PROMOTED_REGS : regs > ACC_REGS) return false;
     double each = cols / 2.0 > 18 + cols / 4.0 ? cols / 2.0 : 18 + cols / 4.0;
@@ -199,7 +204,9 @@ static bool product(Work *w, const Target *t, Facts *s, const int64_t *dims, con
     w->turned |= cols != n;
     if (cols % 64 && dot->nin == first + 1 && by_columns(s, dot->in[!turned], dot->in[first])) each *= ODD_COLUMNS[(cols % 64 + 15) / 16 % 4];
     w->group_regs = rows / 64 * cols / 2;
-    w->pingpong = !f8 && !turned && cols >= GROUP_COLUMNS && rows * cols >= GROUP_LEAST;
+    w->three |= three;
+    w->columns = cols;
+    w->pingpong = !f8 && !turned && !three && cols >= GROUP_COLUMNS && rows * cols >= GROUP_LEAST;
     if (turned && w->tile > TURNED_FREE) w->turned_end = (w->tile - TURNED_FREE) / TURNED;
     w->alone |= cols != n || cols < 64;
     w->clocks += (double)(rows / 64) * (double)(k * bytes / 32) * each * (groups > 1 ? 1 : ALONE);
@@ -235,6 +242,14 @@ static double end_of(const Op *loop, int threads) {
     return threads && ops > STORE_OPS ? (ops - STORE_OPS) * lanes / threads * OP_US : 0;
 }
 
+// Tiles that are loaded or stored after the loop.
+static int tiles_after(const Op *loop) {
+    int n = 0;
+    for (const Op *op = loop; op; op = op->next)
+        n += (op->code == OP_T_load && op->out[0]->type.rank > 1) || (op->code == OP_T_store && op_value(op)->type.rank > 1);
+    return n;
+}
+
 // One group has room for what follows its loop: arithmetic, and a second tile that is loaded or stored, take registers beside the sums; the
 // addresses of rows at their own alignment too, so that there is room for narrowing alone.
 static bool end_fits(const Work *w, const Op *loop) {
@@ -255,6 +270,7 @@ static bool work_of(Fn *f, const Target *t, const int64_t *dims, Work *w) {
     bool any = false;                                                               // results of other than 2 or 4 bytes
     *w = (Work){0};
     if (!loop || !number(s, loop->in[0], dims, &lo) || !at_most(s, loop->in[1], dims, &hi) || !number(s, loop->in[2], dims, &step) || step < 1) return false;
+    w->loop = loop;
     int products = 0;
     for (const Op *op = loop->reg[0]->first; op; op = op->next) {
         if (op->code == OP_T_dot && !product(w, t, s, dims, op)) return false;
@@ -275,10 +291,12 @@ static bool work_of(Fn *f, const Target *t, const int64_t *dims, Work *w) {
         any |= x->mode != PM_IN && bytes != 2 && bytes != 4;
         w->unique += (double)n * elem_bytes(x->elem);
     }
+    if (w->three && (w->end > 0 || (w->columns > BAND_COLUMNS && tiles_after(loop) > 2))) return false;          // activations: no faster
     w->rows = w->scattered && w->clocks && !w->turned && !any;
     w->alone = !w->rows && (w->alone || w->scattered);
+    if (w->three && w->alone) return false;                                         // 3072 x 1024 x 1024 17.6 us, walking 14.6
     w->pingpong &= products == 1 && end_fits(w, loop) && GROUP_STAGES * w->bytes <= t->smem_block - SLOTS_BYTES && number(s, loop->in[1], dims, &last);
-    w->splits = split_refusal(f) == NULL;
+    w->splits = !w->three && split_refusal(f) == NULL;
     return count(f->launch->programs, dims, &w->programs);
 }
 
@@ -361,12 +379,19 @@ bool cost_of(Fn *f, const CompileOptions *opt, const Schedule *given, const int6
             out->schedule.cluster = 2;
         }
     }
+    double chained;
+    bool knows = true, chain = w.clocks && cost_of_chain(w.loop, w.trips, w.programs, t->sms, &chained, &knows);
+    if (!knows) return false;
+    if (chain && parts == 1) {
+        out->us = chained;
+        out->close = true;
+    }
     double turns = launch_us(&w, t, 1, true, true, false);
     if (!given->pingpong && !given->slices && !dealt && w.pingpong && w.common <= 0 && walks && parts == 1 && given->cluster < 2 && w.programs > t->sms && turns < out->us) {
         out->us = turns;
         out->schedule.pingpong = 2;
     }
     // One short round needs no loading ahead, and a tile is stored sooner by its own threads than by the copy engine.
-    if (!given->walk && !given->blocks && out->schedule.streamk < 2 && w.programs * parts <= t->sms && out->us < SHORT) out->schedule.walk = 1;
+    if (!given->walk && !given->blocks && !w.three && out->schedule.streamk < 2 && w.programs * parts <= t->sms && out->us < SHORT) out->schedule.walk = 1;
     return true;
 }

@@ -25,7 +25,7 @@
 #include "lower/hopper.h"
 #include "lower/simplify.h"
 
-enum { SLOTS = 2, SLOT_ROWS = 64 };                            // at least so many
+enum { SLOTS = 2, SLOT_ROWS = 64, BAND_STAGES = 4 };          // at least so many; one for each of three groups, where the ring has fewer stages else
 
 static int stores_to(const Region *r, const Val *tensor) {
     int n = 0;
@@ -116,6 +116,12 @@ static bool one_round(Hop *h) {
     return !s->walk && !s->blocks && h->chained && fact_constant(h->facts, h->f->launch->programs, &programs) && programs <= (int64_t)h->opt->target->sms;
 }
 
+// Three groups by 192 x 192 with two slots: three stages, 1 % slower.
+static int slots(const Hop *h) {
+    int64_t room = (int64_t)h->opt->target->smem_block - SYNC_BYTES - h->once_bytes - SLOTS * hop_storing(h) * SLOT_ROWS * SPAN;
+    return h->bands > 1 && h->stage_bytes[0] && hop_stages_in(h, room) < BAND_STAGES ? 1 : SLOTS;
+}
+
 uint32_t hop_walk_bytes(Hop *h) {
     if (h->opt->schedule.walk == 1 || one_round(h) || !one_tile(h) || h->p[0].swapped || !hop_program(h->f)) return 0;
     for (int rows = 0; rows < 2; rows++) {
@@ -123,7 +129,7 @@ uint32_t hop_walk_bytes(Hop *h) {
         h->by_rows = rows;
         h->tile_bytes = 0;
         if (!epilogue(h, h->loop->next, true, &stores) || !stores) continue;
-        if (!rows) return (uint32_t)(SLOTS * hop_storing(h) * SLOT_ROWS * SPAN);
+        if (!rows) return (uint32_t)(slots(h) * hop_storing(h) * SLOT_ROWS * SPAN);
         if (h->apart) return h->tiles > 1 ? (uint32_t)h->tile_bytes : hop_least_row_bytes(h);
     }
     h->by_rows = false;
@@ -141,7 +147,7 @@ int64_t hop_whole_slots(Hop *h, int64_t room) {
     int64_t clocks = axis_extent(p->row) / 64 * each * (axis_extent(p->k) * elem_bytes((Elem)p->dot->in[0]->type.elem) / 32);
     if (!h->walk_bytes || h->np > 1 || h->tiles > 1 || more <= 0 || more >= room) return 0;
     int stages = hop_stages_in(h, room - more);
-    if (stages < 2 || (stages < hop_stages_in(h, room) && (n <= 128 || (stages - 2) * clocks < ENOUGH))) return 0;
+    if (stages < (h->bands > 1 ? BAND_STAGES : 2) || (stages < hop_stages_in(h, room) && (n <= 128 || (stages - 2) * clocks < ENOUGH))) return 0;
     h->walk_bytes += (uint32_t)more;
     return more;
 }
