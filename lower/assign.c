@@ -244,12 +244,41 @@ static uint32_t reduced(const Assign *s, const Type *t) {
     return mask;
 }
 
-static const Layout *plain(Assign *s, const Type *t, int first, int vec) {
-    Blocked b = {.vec = vec, .warps = s->f->warps, .keep = reduced(s, t)};
+static const Layout *plain_near(Assign *s, const Type *t, int first, int vec, int near) {
+    Blocked b = {.vec = vec, .warps = s->f->warps, .near = near, .keep = reduced(s, t)};
     int n = 0;
     if (first >= 0) b.order[n++] = first;
     for (int i = t->rank - 1; i >= 0; i--) if (i != first) b.order[n++] = i;
     return layout_blocked(s->f->arena, t, &b);
+}
+
+static const Layout *plain(Assign *s, const Type *t, int first, int vec) { return plain_near(s, t, first, vec, 0); }
+
+static bool same_but_constant(const Affine *x, const Affine *y) {
+    if (x->nterm != y->nterm || x->naxis != y->naxis || x->ntile || y->ntile) return false;
+    for (int i = 0; i < x->nterm; i++) if (x->term[i].v != y->term[i].v || x->term[i].k != y->term[i].k) return false;
+    for (int i = 0; i < x->naxis; i++)
+        if (x->axis[i].axis != y->axis[i].axis || x->axis[i].k != y->axis[i].k || x->axis[i].scale != y->axis[i].scale) return false;
+    return true;
+}
+
+// 1 + the axis along which another load takes what neighbours of this one take (unroll.c); 0: none.
+static int neighbours(const Assign *s, const Op *op, const Access *a, const Type *t) {
+    for (uint32_t i = 0; i < s->all.n && op->code == OP_T_load; i++) {
+        const Op *other = s->all.at[i];
+        if (other == op || other->code != OP_T_load || other->in[0] != op->in[0] || other->parent != op->parent) continue;
+        int along = -1, dims = 0;
+        for (int d = 0; d < a->nidx && dims >= 0; d++) {
+            Affine x;
+            if (other->in[1 + d] == a->idx[d]) continue;
+            const AffAxis *axis = &a->aff[d].axis[0];
+            bool moved = affine_of(other->in[1 + d], &x) && same_but_constant(&a->aff[d], &x) && x.naxis == 1 && !axis->scale && (x.c - a->aff[d].c) % axis->k == 0;
+            dims = moved ? dims + 1 : -1;
+            along = moved ? type_axis(t, axis->axis) : -1;
+        }
+        if (dims == 1 && along >= 0 && t->axis[along] != a->type.axis[a->contiguous < 0 ? 0 : a->contiguous]) return 1 + along;
+    }
+    return 0;
 }
 
 static const Layout *for_access(Assign *s, const Op *op, const Type *t) {
@@ -259,7 +288,7 @@ static const Layout *for_access(Assign *s, const Op *op, const Type *t) {
     int vec = a.vec;
     int64_t per = type_lanes(t) / ((int64_t)s->f->warps * 32);          // no wider than what each lane gets
     while (vec > 1 && vec > per && vec * elem_bytes(a.elem) > 4) vec /= 2;
-    return plain(s, t, first, vec);
+    return plain_near(s, t, first, vec, neighbours(s, op, &a, t));
 }
 
 static int64_t weight(const Op *op) {

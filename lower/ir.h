@@ -130,6 +130,7 @@ struct Fn {                         // one kernel, specialised
     int      slices;                // of a block's consumers that share a loop's trips (hopper_slices.c), else 0
     bool        early;                  // for launches that may start before those that they follow have ended: it waits by itself (llvm_emit.c)
     const char *slices_refused;     // why the pass `pipeline` made none, though asked to
+    bool        neighbours;         // loads of neighbours' elements are written out (unroll.c): the more a lane holds, the more it shares
     bool        phased;             // the producer keeps a tile's phase beside its place: it needs more registers
     bool        longest_first;      // programs are numbered so that those with the longest loops come first
     int      tiles;                 // that a walking block makes at a time, each by a consumer group of its own (hopper_pingpong.c)

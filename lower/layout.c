@@ -31,6 +31,9 @@ const Layout *layout_blocked(Arena *a, const Type *t, const Blocked *wish) {
         int f = wish->order[0];
         for (int v = log2_floor(wish->vec); v > 0 && left[f] > 0; v--) { reg[nreg++] = (Bit){(uint8_t)f, (uint8_t)used[f]++}; left[f]--; }
     }
+    int more = -LANE_BITS - want_warp;                      // bits that registers must take anyway
+    for (int i = 0; i < t->rank; i++) more += left[i];
+    for (int x = wish->near - 1; x >= 0 && more > 0 && left[x] > 0 && nreg < MAX_REG_BITS; more--) { reg[nreg++] = (Bit){(uint8_t)x, (uint8_t)used[x]++}; left[x]--; }
     for (int i = 0; i < t->rank; i++)
         while (nlane < LANE_BITS && left[wish->order[i]] > 0) { int x = wish->order[i]; lane[nlane++] = (Bit){(uint8_t)x, (uint8_t)used[x]++}; left[x]--; }
     for (int pass = 0; pass < 2; pass++)

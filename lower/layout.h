@@ -37,6 +37,7 @@ typedef struct Blocked {                  // wishes for a plain layout
     int order[MAX_AXES];                  // axes by position, fastest first
     int vec;                              // elements of the fastest axis in one access
     int warps;
+    int near;                             // 1 + an axis whose neighbours one lane should hold, as far as all lanes have something; 0: none
     uint32_t keep;                        // axes (bits by position) that warps should not divide: they are reduced
 } Blocked;
 

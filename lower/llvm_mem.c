@@ -31,6 +31,9 @@ struct Addr {
     VEC(Coord)    moved[MAX_AXES];      // base part for a register coordinate of an axis with a run-time coefficient
     int          *tile_map[MAX_RANK][AFF_TILES];
     LLVMValueRef  uniform[MAX_RANK];    // i64: the index's uniform part, for checks
+    bool          near[MAX_RANK];       // its constant is counted with the registers instead: `more`, which is `shift` steps of the axis
+    int64_t       more[MAX_RANK], shift[MAX_AXES];
+    bool          any_lane[MAX_AXES];   // lanes past the axis's end may be loaded: what is in range is there, and nothing counts them
     PredCache     cache;                // for addr_live
     LLVMValueRef  at;                   // for addr_at: where it was last
     int64_t       last[MAX_AXES];
@@ -43,6 +46,23 @@ static LLVMValueRef scale_of(Gen *g, const AffAxis *x) {
     LLVMValueRef k = x->scale ? gen_get64(g, x->scale, 0) : NULL;
     if (x->k != 1 || !k) k = k ? LLVMBuildMul(g->B, k, gen_i64(g, x->k), "") : gen_i64(g, x->k);
     return k;
+}
+
+// Does something look at all lanes of the axis: a reduction, a product?
+static bool counted(const Region *r, const Val *axis) {
+    for (const Op *op = op_walk(r, NULL); op; op = op_walk(r, op))
+        for (int i = 0; i < op->nin && op->code != OP_T_index && op->code != OP_T_live; i++) if (op->in[i] == axis) return true;
+    return false;
+}
+
+// x[q + 1] and x[q] of two loads: what a register has of one a neighbour has of the other. Where the constant is counted with the registers,
+// as a multiple of what a step of the axis is, both compute the same address in the same way, and are one (unroll.c).
+static bool neighbours(const Addr *s, int d) {
+    const Affine *x = &s->a.aff[d];
+    if (x->naxis != 1 || x->ntile || x->axis[0].scale || x->c % x->axis[0].k || s->a.unit[d] || !s->stride[d]) return false;
+    for (int o = 0; o < s->a.nidx; o++)
+        for (int i = 0; i < s->a.aff[o].naxis && o != d; i++) if (s->a.aff[o].axis[i].axis == x->axis[0].axis) return false;
+    return true;
 }
 
 static void open_addr(Gen *g, Addr *s, const Op *op, const Layout *l, const Type *type) {
@@ -58,7 +78,15 @@ static void open_addr(Gen *g, Addr *s, const Op *op, const Layout *l, const Type
     }
     LLVMValueRef sum = NULL;
     for (int d = 0; d < a->nidx; d++) {
-        s->uniform[d] = gen_affine(g, &a->aff[d]);
+        Affine rest = a->aff[d];
+        if (op->code == OP_T_load && neighbours(s, d)) {
+            s->near[d] = true;
+            s->any_lane[type_axis(type, rest.axis[0].axis)] = !a->proved[d] && !counted(&g->f->body, rest.axis[0].axis);
+            s->more[d] = rest.c;
+            s->shift[type_axis(type, rest.axis[0].axis)] = rest.c / rest.axis[0].k;
+            rest.c = 0;
+        }
+        s->uniform[d] = gen_affine(g, &rest);
         if (!a->unit[d]) sum = add64(g, sum, mul64(g, s->uniform[d], s->stride[d]));      // else 0 on all lanes that count
         for (int i = 0; i < (a->unit[d] ? 0 : a->aff[d].naxis); i++) {
             const AffAxis *x = &a->aff[d].axis[i];
@@ -97,6 +125,7 @@ static LLVMValueRef address(Addr *s, int r, int64_t *imm) {
     for (int i = 0; i < s->type.rank; i++) {
         int64_t c = gen_reg_coord(s->l, i, r);
         *imm += c * s->kcoef[i] * size;
+        c += s->shift[i];
         if (!c || !s->coef[i]) continue;
         LLVMValueRef off = NULL;
         for (uint32_t k = 0; k < s->moved[i].n; k++) if (s->moved[i].at[k].at == c) off = s->moved[i].at[k].v;
@@ -128,6 +157,11 @@ static LLVMValueRef index_at(Addr *s, int d, int r) {
     LLVMValueRef x = s->uniform[d];
     for (int i = 0; i < f->naxis; i++) {
         int pos = type_axis(&s->type, f->axis[i].axis);
+        if (s->near[d]) {
+            x = LLVMBuildAdd(g->B, x, LLVMBuildMul(g->B, LLVMBuildZExt(g->B, s->lane[pos], g->i64, ""), gen_i64(g, f->axis[i].k), ""), "");
+            x = LLVMBuildAdd(g->B, x, gen_i64(g, gen_reg_coord(s->l, pos, r) * f->axis[i].k + s->more[d]), "");
+            continue;
+        }
         LLVMValueRef c = LLVMBuildAdd(g->B, s->lane[pos], gen_i32(g, gen_reg_coord(s->l, pos, r)), "");
         x = LLVMBuildAdd(g->B, x, LLVMBuildMul(g->B, LLVMBuildZExt(g->B, c, g->i64, ""), scale_of(g, &f->axis[i]), ""), "");
     }
@@ -160,7 +194,7 @@ static LLVMValueRef predicate(Addr *s, PredCache *c, int r, int span, LLVMValueR
     c->made = true;
     for (int i = 0; i <= rank; i++) {                           // registers that share a coordinate share its part
         LLVMValueRef x = NULL;
-        if (i < rank && !gen_always_live(g, s->type.axis[i], s->l, i)) {
+        if (i < rank && !s->any_lane[i] && !gen_always_live(g, s->type.axis[i], s->l, i)) {
             int64_t at = gen_reg_coord(s->l, i, r);
             for (uint32_t k = 0; k < c->live[i].n; k++) if (c->live[i].at[k].at == at) x = c->live[i].at[k].v;
             if (!x) {

@@ -19,6 +19,7 @@ static bool run_batch(Fn *f, const CompileOptions *o)    { if (batch(f, o)) simp
 static bool run_extremes(Fn *f, const CompileOptions *o) { if (o->target->has_wgmma && extremes(f)) simplify(f); return true; }
 static bool run_defer(Fn *f, const CompileOptions *o)    { if (o->math != 1) defer(f); return true; }
 static bool run_contract(Fn *f, const CompileOptions *o) { if (o->math != 1 && contract(f)) simplify(f); return true; }
+static bool run_unroll(Fn *f, const CompileOptions *o)   { (void)o; if (unroll(f)) simplify(f); return true; }
 static bool run_hoist(Fn *f, const CompileOptions *o)    { (void)o; hoist(f); return true; }
 static bool run_peel(Fn *f, const CompileOptions *o)     { (void)o; if (peel(f)) simplify(f); return true; }
 static bool run_prefetch(Fn *f, const CompileOptions *o) { if (prefetch(f, o)) simplify(f); return true; }
@@ -44,6 +45,7 @@ static const struct { PassInfo info; PassFn *run; } passes[] = {
     {{"contract", "a * b + c becomes fma, rounded once (not with --math=strict)",                         1, 1}, run_contract},
     {{"hoist",    "moves what a loop does not change out of it",                                          1, 1}, run_hoist},
     {{"flatten",  "makes one loop of nests of loops around products",                                     1, 1}, run_flatten},
+    {{"unroll",   "writes out short loops that load what neighbours load",                                1, 1}, run_unroll},
     {{"tighten",  "gives tiles no more lanes than the rows have that they were made for",                 1, 1}, run_tighten},
     {{"batch",    "makes one of several short programs, their number an axis",                            1, 1}, run_batch},
     {{"chunk",    "cuts tiles that no block can hold into loops over chunks of an axis",                  1, 1}, run_chunk},

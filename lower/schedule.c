@@ -60,7 +60,7 @@ static int pow2_up(int64_t n) { int p = 1; while (p < n) p *= 2; return p; }
 int schedule_warps(const Fn *f, const CompileOptions *opt, int *per_block) {
     Sizes s = {0};
     measure(&f->body, &s);
-    int each = s.sorts ? 8 : s.scans ? 16 : s.reduces || s.heavy ? 32 : 16, warps;
+    int each = s.sorts ? 8 : s.scans ? 16 : s.reduces || s.heavy || f->neighbours ? 32 : 16, warps;
     int64_t lanes = folds_pairs(&s) && s.lanes / 4 > s.memory ? s.lanes / 4 : s.lanes;
     if (s.dot) warps = s.dot >= EIGHT_WARPS || crowded(&s) ? 8 : s.dot >= 32 * 32 ? 4 : 1;
     else warps = pow2_up((lanes + 32 * each - 1) / (32 * each));
@@ -86,7 +86,7 @@ bool schedule(Fn *f, const CompileOptions *opt) {
     else if (crowded(&s)) f->warps_why = arena_printf(f->arena, "for products of %lld elements together", (long long)s.dots);
     else if (s.dot) f->warps_why = arena_printf(f->arena, "for a product of %lld elements", (long long)s.dot);
     else f->warps_why = arena_printf(f->arena, "%lld elements of the largest tile a lane%s", (long long)((s.lanes + 32 * f->warps - 1) / (32 * f->warps)),
-                                     s.sorts ? ": it sorts" : s.scans ? ": it scans" : folds_pairs(&s) ? ": it folds pairs" : s.reduces ? ": it reduces" : s.heavy ? ": costly functions" : "");
+                                     s.sorts ? ": it sorts" : s.scans ? ": it scans" : folds_pairs(&s) ? ": it folds pairs" : s.reduces ? ": it reduces" : s.heavy ? ": costly functions" : f->neighbours ? ": neighbours are loaded once" : "");
     LaunchInfo *l = f->launch;
     l->threads = f->warps * 32 * per_block;
     if (f->rows_walk) walkers(f, opt);

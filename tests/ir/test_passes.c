@@ -1,4 +1,4 @@
-// simplify, extremes, contract, hoist, flatten, prefetch and keep, by files:
+// simplify, extremes, contract, hoist, flatten, unroll, prefetch and keep, by files:
 //
 //     //! run: simplify hoist
 //     kernel .. before ..
@@ -73,7 +73,7 @@ static bool run_keep(Fn *f) { return keep_tiles(f, &(CompileOptions){.target = t
 
 static void run_passes(const char *path, Fn *f, const char *names)
 {
-    static const struct { const char *name; bool (*run)(Fn *); } passes[] = {{"simplify", simplify}, {"extremes", extremes}, {"contract", contract}, {"hoist", hoist}, {"flatten", flatten}, {"prefetch", run_prefetch}, {"keep", run_keep}};
+    static const struct { const char *name; bool (*run)(Fn *); } passes[] = {{"simplify", simplify}, {"extremes", extremes}, {"contract", contract}, {"hoist", hoist}, {"flatten", flatten}, {"unroll", unroll}, {"prefetch", run_prefetch}, {"keep", run_keep}};
     char list[200];
     snprintf(list, sizeof list, "%.*s", (int)strcspn(names, "\n"), names);
     for (char *name = strtok(list, " "); name; name = strtok(NULL, " ")) {
