@@ -91,7 +91,7 @@ static void vary(Look *l, TKernel *k, const TuneCandidate *from, Fn *f, const in
     int most;
     if (word == WORDS) {
         Cost c;
-        if (!cost_of(f, l->opt, given, dims, &c)) c = (Cost){INFINITY, *given};
+        if (!cost_of(f, l->opt, given, dims, &c)) c = (Cost){.us = INFINITY, .schedule = *given};
         c.schedule = *given;
         plain(&c.schedule, &l->opt->schedule);
         Schedule before = usual->schedule;

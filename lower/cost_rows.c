@@ -163,7 +163,7 @@ bool cost_of_rows(Fn *f, const CompileOptions *opt, const Schedule *given, const
     }
     int blocks = given->cluster || given->split || given->warps ? 1 : share_blocks(f, t, dims);
     if (blocks > 1) {                                                   // a long row: a cluster's, whatever there is of them
-        *out = (Cost){START + bytes / (t->gbs * MEMORY * 1e3), *given};
+        *out = (Cost){.us = START + bytes / (t->gbs * MEMORY * 1e3), .schedule = *given};
         out->schedule.cluster = blocks;
         return true;
     }
@@ -175,7 +175,7 @@ bool cost_of_rows(Fn *f, const CompileOptions *opt, const Schedule *given, const
     bool splits = !given->split && r.trips > 1 && split_refusal(f) == NULL;
     int  per_block, usual = schedule_warps(f, &own, &per_block), parts = given->split > 1 ? given->split : 1;
     double stands = launch_us(&r, t, (double)programs, bytes, usual, per_block, parts);
-    *out = (Cost){stands, *given};
+    *out = (Cost){.us = stands, .schedule = *given};
     for (i = 0; i < MAX_PARTS; i++)
         for (int w = 0; w < MAX_WARPS; w++) {                           // without a loop the usual number is as good as any
             bool open = !given->warps && r.trips > 1;
@@ -184,7 +184,7 @@ bool cost_of_rows(Fn *f, const CompileOptions *opt, const Schedule *given, const
             int each, warps = schedule_warps(f, &own, &each), p = splits ? tried[i] : parts;
             double us = launch_us(&r, t, (double)programs, bytes, warps, each, p);
             if (us >= out->us || us > stands * WORTH) continue;
-            *out = (Cost){us, *given};
+            *out = (Cost){.us = us, .schedule = *given};
             if (p > 1) out->schedule.split = p;
             if (warps != usual) out->schedule.warps = warps;
         }
