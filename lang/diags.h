@@ -88,7 +88,7 @@ DIAG(E0330, error, element_type,     "%s is %s, and %s is wanted: nothing conver
 DIAG(E0331, warning, dim_once,       "dimension `%s` is used only once")
 DIAG(E0332, warning, index_order,    "`%s` has dimensions [%s, %s], and its indices run over [%s, %s]")
 DIAG(E0333, warning, index_outside,   "index %lld is outside of dimension %d of `%s`%s")
-DIAG(E0334, warning, never_stored,    "`%s` is `out`, and nothing is stored to it")
+DIAG(E0334, warning, never_stored,    "`%s` is `out`, and %s")
 // ---- E04xx: kernels, grids, launches, tests ------------------------------------------------------
 DIAG(E0401, error, grid_range,       "the bounds of a grid clause must be known before the launch")
 DIAG(E0402, error, kernel_param,     "a kernel's parameter cannot be %s")

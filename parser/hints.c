@@ -116,6 +116,7 @@ static const Foreign foreign[] = {
     {"include",     "files are brought in with `import \"path.tk\";`", NULL},
     {"from",        "files are brought in with `import \"path.tk\";`", NULL},
     {"template",    "generics stand after the name: `fn name<T: float, B = 64>(...)`", NULL},
+    {"typename",    "a type among `<>` names is `<T: type>`, or `<T: float>`", NULL},
     {"constexpr",   "names in `<>` and all that is computed from them are compile-time values already", NULL},
     {"auto",        "values are named with `let x = ...;`, variables with `var x = ...;`", "let"},
     {"const",       "values are named with `let x = ...;`", NULL},
@@ -312,6 +313,26 @@ static bool hint_special(const Parser *p, Diag *d, const Token *before, const To
     bool names = here->kind == T_LET || here->kind == T_VAR || (here->kind == T_NAME && token_is(p, here, "const"));
     if (names && p->open.n == 0 && grammar_accepts(p->grammar, (int[]){T_KERNEL}, 1)) {
         diag_help(d, "a number that several items share is what a function gives: `fn width() = 64;`, then `width()`");
+        return true;
+    }
+    if (here->kind == T_ARROW && grammar_accepts(p->grammar, (int[]){T_GRID}, 1)) {
+        diag_help(d, "a kernel has no result, and writes to its `out` parameters");
+        return true;
+    }
+    if (here->kind == T_FN && p->open.n > 0) {
+        diag_help(d, "functions stand outside of others; a function value is `let f = |x| x + 1;`");
+        return true;
+    }
+    if (here->kind == T_NAME && before && before->kind == T_NAME && token_is(p, before, "const") && p->open.n > 0 && p->open.at[p->open.n - 1] != T_LBRACE) {
+        diag_help(d, "parameters are read only, unless they are `out` or `inout`; those in `<>` are known at compile time");
+        return true;
+    }
+    if (before && before->kind == T_IN && grammar_accepts(p->grammar, (int[]){T_LBRACKET}, 1) && !grammar_accepts(p->grammar, (int[]){T_INT}, 1)) {
+        diag_help(d, "a test's cases stand in brackets: `for N in [1, 100]`");
+        return true;
+    }
+    if (here->kind == T_LBRACKET && before && before->kind == T_NAME && here - p->tokens.at >= 2 && here[-2].kind == T_AS) {
+        diag_help(d, "`as` takes an element type; a tile keeps its axes");
         return true;
     }
     if (here->kind == T_IF && !(here->flags & TOKEN_FIRST)) {

@@ -169,6 +169,11 @@ static void bad_number(Lexer *l, const char *lo, const char *hi)
 static void float_digits(Lexer *l, const char *lo, const char *hi)
 {
     Diag *d = diag(l->s, E_float_digits, span_of(l, lo, hi));
+    if (lo - l->src->text >= 2 && lo[-1] == '.' && lo[-2] == '.') {
+        diag_help(d, "a range has two dots");
+        diag_fix(d, span_of(l, lo - 2, hi), arena_printf(session_arena(l->s), "..%.*s", hi - lo < 60 ? (int)(hi - lo) - 1 : 60, lo + 1));
+        return;
+    }
     int n = hi - lo < 60 ? (int)(hi - lo) : 60;
     diag_help(d, "add the zero");
     diag_fix(d, span_of(l, lo, hi), arena_printf(session_arena(l->s), *lo == '.' ? "0%.*s" : "%.*s0", n, lo));

@@ -490,6 +490,7 @@ static TExpr *pointer_arg(Check *c, Ent e, Span at) {
     if (e.kind == EN_value && e.x->type.ptr) return e.x;
     Diag *d = report(c, E_pointer, at, arena_printf(c->a, "a pointer is needed here, not %s", ent_text(c, e)));
     if (e.kind == EN_tensor) diag_help(d, "a tensor is read with `x[...]` and written with `x[...] = v`");
+    else if (e.kind == EN_value && e.x->kind == TX_load) diag_help(d, "`%s[...]` is the value already; what is stored is assigned: `y[...] = v`", e.x->tensor->name->s);
     return NULL;
 }
 
@@ -631,7 +632,7 @@ static Ent do_static_assert(Check *c, const Call *k) {
     Str s = {0};
     text_arg(k, 1, &s);
     if (e.kind == EN_value) {
-        report(c, E_not_comptime, k->args[0].span, "the condition of `static_assert`");
+        diag_help(report(c, E_not_comptime, k->args[0].span, "the condition of `static_assert`"), "what the launch knows stands in the kernel's head: `where M > 3`; what the GPU computes, in `assert`");
     } else if (e.kind != EN_bool) {
         report(c, E_condition, k->args[0].span, "the condition of `static_assert`", ent_text(c, e));
     } else if (!e.i) {

@@ -592,13 +592,30 @@ static void unsolved_dims(Check *c, const Node *kernel, const bool *solved, bool
     }
 }
 
+// Is p only changed by atomics: `atomic_add(p[i], v)`? Another use of its name, and it is not.
+static bool only_atomics(const Node *n, Sym p, int *atomics) {
+    if (!n) return true;
+    if (n->kind == N_name && n->sym == p) return false;
+    bool atomic = n->kind == N_call && n->kid[0] && n->kid[0]->kind == N_name && strncmp(n->kid[0]->sym->s, "atomic_", 7) == 0;
+    for (uint32_t i = 0; i < n->nkid; i++) {
+        const Node *k = n->kid[i];
+        bool place = atomic && i == 3 && k && k->kind == N_index && k->kid[0]->kind == N_name && k->kid[0]->sym == p;
+        *atomics += place;
+        for (uint32_t j = 1; place && j < k->nkid; j++) if (!only_atomics(k->kid[j], p, atomics)) return false;
+        if (!place && !only_atomics(k, p, atomics)) return false;
+    }
+    return true;
+}
+
 static void unwritten(Check *c, const Node *kernel) {
     const Node *ps = kernel->kid[1];
     for (uint32_t i = 0; ps && i < ps->nkid; i++) {
         const Node *p = ps->kid[i];
-        if (!p->sym || !(p->flags & PARAM_OUT) || says_name(kernel->kid[4], p->sym)) continue;
-        Diag *d = report(c, E_never_stored, name_at(p), p->sym->s);
-        diag_help(d, "what it holds after a launch is left over from before");
+        int atomics = 0;
+        if (!p->sym || !(p->flags & PARAM_OUT) || !only_atomics(kernel->kid[4], p->sym, &atomics)) continue;
+        Diag *d = report(c, E_never_stored, name_at(p), p->sym->s, atomics ? "only atomics change it" : "nothing is stored to it");
+        if (atomics) diag_help(d, "it holds anything before a launch; `inout` takes what the caller has put there");
+        else diag_help(d, "what it holds after a launch is left over from before");
     }
 }
 
