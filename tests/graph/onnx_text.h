@@ -73,8 +73,8 @@ static Onnx__ValueInfoProto *text_value(OnnxText *t) {
         char *end;
         d->dim_value = strtoll(w, &end, 10);
         d->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
-        if (*end != '\0') d->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM, d->dim_param = strdup(w);
         if (strcmp(w, "?") == 0) d->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE__NOT_SET;
+        else if (*end != '\0') d->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM, d->dim_param = strdup(w);
         PUSH(tensor->shape->dim, tensor->shape->n_dim, d);
         free(w);
     }
