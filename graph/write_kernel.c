@@ -389,18 +389,24 @@ bool k_epilogue(Kernel *k, const Ix *at)
     return true;
 }
 
-// Each channel by itself: channels and places are tiles, taps a loop in which they are multiplied and added.
+// Each channel by itself: channels and places are tiles, taps a loop in which they are multiplied and added. Places of one row, where rows are
+// long enough: what a place has of one tap its neighbour has of the next (lower/unroll.c).
 static bool depthwise(Kernel *k)
 {
-    enum { WIDE = 64, ELEMENTS = 1024 };
+    enum { WIDE = 64, ELEMENTS = 1024, ROW = 7 };
     const Node *c = k->fg->anchor, *a = c->src[0], *b = c->src[1];
     int nb = c->contract.nb, nm = c->contract.nm, nn = c->contract.nn;
     static const char *const names[] = {"r", "s", "t", "u", "v", "w"};
     Ix at[G_MAX_RANK], ca[G_MAX_RANK], cb[G_MAX_RANK];
     k_reset(k);
     k->by_sum = true;
-    int64_t channels = k_tile_of(c->shape[0], 1, WIDE);
-    if (!k_one_axis(k, c->shape + nb, nm, A_TILE, k_tile_of(ix_product(k->g, c->shape + nb, nm), 1, ELEMENTS / channels), "m", at + nb)) return false;
+    bool halves = c->shape[0]->kind == IX_CONST && c->shape[0]->value % WIDE && c->shape[0]->value % (WIDE / 2) == 0;
+    int64_t channels = k_tile_of(c->shape[0], 1, halves ? WIDE / 2 : WIDE), places = ELEMENTS / channels;
+    const Ix *row = c->shape + nb + nm - 1;
+    bool rows = nm > 1 && (*row)->kind == IX_CONST && (*row)->value >= ROW;
+    int ahead = rows ? nm - 1 : nm;
+    if (!k_one_axis(k, c->shape + nb, ahead, rows ? A_GRID : A_TILE, rows ? 0 : k_tile_of(ix_product(k->g, c->shape + nb, nm), 1, places), "m", at + nb)) return false;
+    if (rows && !k_one_axis(k, row, 1, A_TILE, k_tile_of(*row, 1, places), "q", at + nb + ahead)) return false;
     if (!k_one_axis(k, c->shape, nb, A_TILE, channels, "c", at)) return false;
     for (int i = 0; i < nn; i++) at[nb + nm + i] = cb[nb + i] = ix(k->g, 0);
     for (int i = 0; i < nb + nm; i++) ca[i] = at[i];

@@ -152,6 +152,7 @@ bool cost_of_rows(Fn *f, const CompileOptions *opt, const Schedule *given, const
     int64_t programs, n, d;
     int     i;
     double  bytes = 0;
+    if (unrolls(f)) return false;                                       // the model counts what each trip loads
     for (int p = 0; p < f->launch->nparams; p++) {
         const LaunchParam *x = &f->launch->params[p];
         if (x->kind != PK_TENSOR) continue;

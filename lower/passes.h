@@ -8,6 +8,7 @@ bool simplify(Fn *f);                                          // simplify.c: fo
 bool contract(Fn *f);                                          // simplify.c: a * b + c -> fma
 bool flatten(Fn *f);                                           // flatten.c: nests of loops around products become one loop
 bool unroll(Fn *f);                                            // unroll.c: short loops over neighbours are written out
+bool unrolls(const Fn *f);                                     // unroll.c: does it have such loops?
 bool hoist(Fn *f);                                             // simplify.c: loop-invariant values out of loops
 bool extremes(Fn *f);                                          // extremes.c: positive factors behind maxima and minima
 bool defer(Fn *f);                                             // defer.c: reductions of a loop are joined across lanes after it

@@ -46,6 +46,12 @@ static bool applies(const Op *loop) {
     return found && r->last->code == OP_T_yield && ops * n <= MOST_OPS;
 }
 
+bool unrolls(const Fn *f) {
+    for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op))
+        if (op->code == OP_T_for && op->nout && applies(op)) return true;
+    return false;
+}
+
 static void write_out(Fn *f, Op *loop) {
     int64_t lo = 0, step = 1, n = trips(loop);
     Region *r = loop->reg[0];
