@@ -1,7 +1,8 @@
-// Parts of tiles that blocks send each other: a slot of scratch memory for each block, and counts of what has come.
+// Parts of tiles that programs send to the one that joins them: slots of scratch memory, and counts of what has come.
 //
-//     slots       block 0's values, block 1's ..        each register by register as its threads hold it, 16 bytes a thread at a time
-//     counts      block 0: a word for each value and warp, block 1: ..        zero between launches
+//     slots       slot 0's values, slot 1's ..          one for each block (streamk.c), or each part of a tile but the last (split.c): register by
+//                                                       register as its threads hold it, 16 bytes a thread at a time
+//     counts      a word for each value and warp of who joins, a block or a tile        zero between launches
 //
 // A value's layout is the same in all programs, so a thread reads what the same threads of the others wrote, and warps need
 // not wait for each other: a warp's lanes store (__syncwarp), one counts the arrival at its own word of the joining block,
