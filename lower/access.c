@@ -145,7 +145,8 @@ static bool proved(Facts *s, const Access *a, int d) {
     if (f->ntile || f->naxis != 1 || f->axis[0].k != 1 || f->axis[0].scale) return in_live_range(s, idx, a->p->dim[d]);
     const Val *axis = f->axis[0].axis;                          // exactly lo + i?
     LExpr by;
-    if (!beyond(s, f, axis_lo(axis), &by)) return in_numbers(s, f, axis, a->p->dim[d]) || in_block(s, f, axis, a->p->dim[d]);
+    if (in_numbers(s, f, axis, a->p->dim[d])) return true;
+    if (!beyond(s, f, axis_lo(axis), &by)) return in_block(s, f, axis, a->p->dim[d]);
     bool positive = fact_range(s, axis_lo(axis)).lo >= 0 && (!by.n || fact_host_at_most(s, launch_const(facts_fn(s)->arena, 0), by));
     return positive && within_by(s, axis_hi(axis), by, a->p->dim[d]);
 }

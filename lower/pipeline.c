@@ -40,6 +40,7 @@ typedef struct Ring {
     Val     *axis[MAX_AXES];       // by dimension
     uint32_t bytes;                // of a stage
     bool     ends;                 // dead past the last trip by its own axis
+    bool     counted;              // its index is made of the loop's counter, not only of an axis
     Val     *buffer;
 } Ring;
 
@@ -56,6 +57,12 @@ typedef struct Pipe {
 } Pipe;
 
 // ---- what can be taken ---------------------------------------------------------------------------
+
+static bool number(const Val *v, int64_t *n) {
+    bool is = v->def && v->def->code == OP_T_const;
+    if (is) *n = v->def->imm;
+    return is;
+}
 
 static Val *counter(const Pipe *p) { return p->body->args.at[0]; }
 
@@ -118,13 +125,24 @@ static void measure(Ring *r) {
     if (r->bytes != shared_bytes(&s) && r->load) r->bytes = 0;                  // stages follow one another without gaps
 }
 
+// The loop's counter itself is in v, not only the bounds of an axis: where v can be follows from the last trip.
+static bool counted(const Pipe *p, const Val *v) {
+    const Op *d = v->def;
+    if (!d || !op_inside(d, p->body)) return v == counter(p);
+    for (int i = 0; i < d->nin && d->code != OP_T_axis; i++) if (counted(p, d->in[i])) return true;
+    return false;
+}
+
 static bool take_load(Pipe *p, Ring *r, Op *load) {
     Access a;
+    int64_t from, to;
     access_of(p->facts, load, &a);
     r->tile = load->out[0];
     r->load = load;
     if (a.p->mode != PM_IN || a.p->strided || load->flags & HAS_ELSE || a.contiguous < 0) return false;
     if (a.vec * elem_bytes(a.elem) < 4) return false;
+    r->counted = counted(p, a.idx[a.inner]);
+    if (r->counted && !(number(p->loop->in[0], &from) && from >= 0 && number(p->loop->in[1], &to))) return false;
     for (int d = 0; d < a.nidx; d++) {
         const Affine *f = &a.aff[d];
         if (f->ntile || f->naxis > 1 || !movable(p, a.idx[d])) return false;
@@ -228,12 +246,6 @@ static uint32_t storing(const Pipe *p) {
     return most;
 }
 
-static bool number(const Val *v, int64_t *n) {
-    bool is = v->def && v->def->code == OP_T_const;
-    if (is) *n = v->def->imm;
-    return is;
-}
-
 // Are there so few trips that none is so many after another?
 static bool past_last(const Pipe *p, int trips) {
     int64_t from, to, step;
@@ -307,17 +319,28 @@ static void lift(Pipe *p, Val *v) {
     op_before(p->loop, d);
 }
 
+// `trip` as a number that says it is one of the loop's, where an index is made of it.
+static Val *one_of(Pipe *p, Builder *b, Val *trip) {
+    int64_t to = 0;
+    number(p->loop->in[1], &to);
+    Val *v = b_op(b, OP_T_fun, TF_min, trip->type, 2, (Val *[]){trip, b_const(b, (Elem)trip->type.elem, to - 1)});
+    v->def->attr = 1;                                          // not negative
+    return v;
+}
+
 static void copies(Pipe *p, Builder *b, Val *trip, Val *stage, bool ending) {
-    ValMap m = {.arena = p->f->arena};
-    map_set(&m, counter(p), trip);
+    ValMap plain = {.arena = p->f->arena}, sure = plain;
+    map_set(&plain, counter(p), trip);
     for (int i = 0; i < p->n; i++) {
         Ring *r = &p->ring[i];
         if (!r->load || r->ends != ending) continue;
-        for (int k = 1; k < r->load->nin; k++) bring(p, b, r->load->in[k], &m);
+        if (r->counted && map_get(&sure, counter(p)) == counter(p)) map_set(&sure, counter(p), one_of(p, b, trip));
+        ValMap *m = r->counted ? &sure : &plain;
+        for (int k = 1; k < r->load->nin; k++) bring(p, b, r->load->in[k], m);
         Op *o = op_new(p->f, OP_T_copy_async, r->load->span, 0, NULL, 0);
         op_add_operand(p->f, o, r->buffer);
         op_add_operand(p->f, o, stage);
-        for (int k = 0; k < r->load->nin; k++) op_add_operand(p->f, o, map_get(&m, r->load->in[k]));
+        for (int k = 0; k < r->load->nin; k++) op_add_operand(p->f, o, map_get(m, r->load->in[k]));
         o->nidx = r->load->nidx;
         b_insert(b, o);
     }
