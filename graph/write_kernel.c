@@ -393,15 +393,14 @@ bool k_epilogue(Kernel *k, const Ix *at)
 // long enough: what a place has of one tap its neighbour has of the next (lower/unroll.c).
 static bool depthwise(Kernel *k)
 {
-    enum { WIDE = 64, ELEMENTS = 1024, ROW = 7 };
+    enum { WIDE = 128, ELEMENTS = 1024, ROW = 7 };
     const Node *c = k->fg->anchor, *a = c->src[0], *b = c->src[1];
     int nb = c->contract.nb, nm = c->contract.nm, nn = c->contract.nn;
     static const char *const names[] = {"r", "s", "t", "u", "v", "w"};
     Ix at[G_MAX_RANK], ca[G_MAX_RANK], cb[G_MAX_RANK];
     k_reset(k);
     k->by_sum = true;
-    bool halves = c->shape[0]->kind == IX_CONST && c->shape[0]->value % WIDE && c->shape[0]->value % (WIDE / 2) == 0;
-    int64_t channels = k_tile_of(c->shape[0], 1, halves ? WIDE / 2 : WIDE), places = ELEMENTS / channels;
+    int64_t channels = k_tile_of(c->shape[0], 1, WIDE), places = ELEMENTS / channels;
     const Ix *row = c->shape + nb + nm - 1;
     bool rows = nm > 1 && (*row)->kind == IX_CONST && (*row)->value >= ROW;
     int ahead = rows ? nm - 1 : nm;
