@@ -27,7 +27,10 @@ static const double HALVES = 1.3, QUARTERS = 2.5;                   // boxes of 
 static const double ODD_COLUMNS[] = {1, 1.27, 1.09, 1.11};          // wgmma's, where memory has them in rows and the last 64 are so many 16s
 static const double TURNED = 2e3, TURNED_FREE = 8192;               // elements of a turned product beyond so many, a us: nothing is loaded behind them
 static const double STORED = 12e3, OWN_ALIGNMENT = 4.4e-3;          // elements stored one by one, a us and multiprocessor; us of a row of a tile that is stored at its own alignment
-static const double ELEMENTS = 5e3, SMALL_PIECES = 11e3, SPREAD = 4096;      // read one by one, or brought in pieces of 4 or 8 bytes, a us and multiprocessor; smaller tiles have too few warps, without roles
+static const double ELEMENTS = 8.5e3, SMALL_PIECES = 11e3, SPREAD = 4096;      // read one by one, or brought in pieces of 4 or 8 bytes, a us and multiprocessor; smaller tiles have too few warps, without roles
+static const double LOADED = 10e3, AHEAD = 1000;                    // elements of a tile that the consumers load behind the loop, a us; clocks that a ring must last for TMA to bring it (hopper_behind.c)
+static const double PART = 4.2;                                     // us: a part that is left for others, where a block has more of them than tiles
+static const double OUTSIDE = 1.6, SOME = 0.15;                     // of memory's time: rows of boxes that lie outside of their tensor, of all rows that a trip brings, but for so many
 static const double ALONE = 1.02;                                   // one warp group: nobody multiplies while it waits
 static const double TOGETHER = 4, LARGE_TILE = 128 * 128;           // of large tiles: a norm between the sum of work and memory's time, 1, and the longer one
 static const double EXPOSED = 0.55, EXPOSED_ROWS = 0.28;             // of an activation's time, and of storing rows at their own alignment, that the other group's products do not hide
@@ -51,8 +54,9 @@ typedef struct Rates {
     double memory, beside;          // of the memory's peak; of the work, what is not done while memory is waited for
     double join, parts;             // us: fences and the count of arrivals; bytes a us of parts
 } Rates;
-static const Rates by_wgmma = {1.1, 0.6, 2e-5, 145e3, 105e3, 0.0125, 0.06, 0.04, 0.9, 0.1, 2, 72e3}, by_mma_sync = {1.2, 1.3, 0, 150e3, 47e3, 0.01, 0.1, 0.06, 0.87, 0, 3.5, 150e3};
+static const Rates by_wgmma = {1.1, 0.6, 2e-5, 145e3, 105e3, 0.0125, 0.06, 0.1, 0.9, 0.1, 2, 72e3}, by_mma_sync = {1.2, 1.3, 0, 150e3, 47e3, 0.01, 0.1, 0.06, 0.87, 0, 3.5, 150e3};
 
+enum { PACKED = 512, PROGRAM_REGS = 64, SYNC_STAGES = 4 };            // programs of fewer elements are one warp each; registers beside sums; stages of cp.async
 enum { MAX_TRIED = 14, USUAL = 8, ACC_REGS = 160, PROMOTED_REGS = 192, GROUP_REGS = 192, GROUP_REGS_BUSY = 176, GROUP_REGS_TWO = 128, GROUP_COLUMNS = 128, GROUP_LEAST = 64 * 192, GROUP_STAGES = 4,
        THREE = 192, BAND_REGS = 96, BAND_COLUMNS = 144 };           // rows that three groups share (hopper_bands.c); columns, where what follows takes registers
 
@@ -66,6 +70,7 @@ typedef struct Work {
     double  rate;                   // flops a us of one multiprocessor
     int     threads;                // that multiply
     int64_t group_regs;             // a thread's, of a tile that one group makes
+    double  behind;                 // bytes of a tile that what follows the loop reads, where TMA brings it
     double  end, turned_end;        // us: what a thread computes of a tile after the loop; a turned one on its way to rows, before another one
     double  tile_bytes;             // of what a loop carries
     int64_t trips, programs;
@@ -76,6 +81,7 @@ typedef struct Work {
     int64_t columns;                // of wgmma's
     bool    turned;                 // the transposed product is made
     bool    pingpong;               // each of two groups may make tiles of its own: one product, a ring that is deep enough, registers for what follows
+    double  outside;                // of the rows that a trip brings, those past the tensor's end
     bool    alone, narrow;          // a block to a program, as tiles that TMA does not store need; rows that TMA does not fetch
 } Work;
 
@@ -157,18 +163,27 @@ static Way way_of(Facts *s, const Val *v, const Val *k, const int64_t *dims, dou
     return TMA;
 }
 
+// Rows of an axis's tiles that lie past its end, of a tile in the mean.
+static double past_end(const Val *axis, int64_t end) {
+    int64_t n = axis_extent(axis), tiles = (end + n - 1) / n;
+    return end > 0 ? (double)(tiles * n - end) / (double)tiles : 0;
+}
+
 // One product of a trip. False: the tile is not for this target.
 static bool product(Work *w, const Target *t, Facts *s, const int64_t *dims, const Op *dot) {
     const Val *a = dot->in[0], *b = dot->in[1], *o = dot->out[0];
     int first = op_first_axis(dot);
     int64_t m = 1, n = 1, k = 1, batch = 1, end;
+    double past = 0;
     bool below = false;                                                             // there is a program below this one
     for (int i = first; i < dot->nin; i++) k *= axis_extent(dot->in[i]);
     for (int i = 0; i < o->type.rank; i++) {
         bool in_a = type_axis(&a->type, o->type.axis[i]) >= 0, in_b = type_axis(&b->type, o->type.axis[i]) >= 0;
         *(in_a && in_b ? &batch : in_a ? &m : &n) *= axis_extent(o->type.axis[i]);
+        if (in_a != in_b && number(s, axis_hi(o->type.axis[i]), dims, &end)) past += past_end(o->type.axis[i], end);
         below |= in_a && !in_b && number(s, axis_hi(o->type.axis[i]), dims, &end) && end > axis_extent(o->type.axis[i]);
     }
+    w->outside = past / (double)(m + n);
     Elem e = (Elem)a->type.elem;
     double flops = 2.0 * (double)m * (double)n * (double)k * (double)batch;
     w->flops += flops;
@@ -250,6 +265,18 @@ static int tiles_after(const Op *loop) {
     return n;
 }
 
+// A tile that what follows the loop reads: its bytes, where TMA brings it beside a ring that is long enough; else the time that the consumers take.
+static void read_behind(Work *w, const Target *t, const Op *loop) {
+    for (const Op *op = loop->next; op && w->clocks && !w->three; op = op->next) {
+        if (op->code != OP_T_load || op->out[0]->type.rank < 2) continue;
+        const Type *x = &op->out[0]->type;
+        double bytes = (double)type_lanes(x) * elem_bytes((Elem)x->elem), stages = (double)(int64_t)((t->smem_block - SLOTS_BYTES - bytes) / w->bytes);
+        bool whole = !w->turned && !w->behind && bytes / w->tile_rows == (double)((int64_t)(bytes / w->tile_rows / 128) * 128);
+        if (whole && (stages - 2) * w->clocks >= AHEAD) w->behind = bytes;
+        else w->end += w->tile / LOADED;
+    }
+}
+
 // One group has room for what follows its loop: arithmetic, and a second tile that is loaded or stored, take registers beside the sums; the
 // addresses of rows at their own alignment too, so that there is room for narrowing alone.
 static bool end_fits(const Work *w, const Op *loop) {
@@ -279,6 +306,7 @@ static bool work_of(Fn *f, const Target *t, const int64_t *dims, Work *w) {
     if (w->sync) w->clocks = 0;
     if (w->bytes <= 0) return false;
     w->end = end_of(loop, w->threads);
+    read_behind(w, t, loop);
     w->trips = hi > lo ? (hi - lo + step - 1) / step : 0;
     for (int i = 0; i < loop->nout; i++) w->tile_bytes += (double)type_lanes(&loop->out[i]->type) * 4;
     for (int p = 0; p < f->launch->nparams; p++) {
@@ -295,9 +323,19 @@ static bool work_of(Fn *f, const Target *t, const int64_t *dims, Work *w) {
     w->rows = w->scattered && w->clocks && !w->turned && !any;
     w->alone = !w->rows && (w->alone || w->scattered);
     if (w->three && w->alone) return false;                                         // 3072 x 1024 x 1024 17.6 us, walking 14.6
-    w->pingpong &= products == 1 && end_fits(w, loop) && GROUP_STAGES * w->bytes <= t->smem_block - SLOTS_BYTES && number(s, loop->in[1], dims, &last);
+    w->pingpong &= products == 1 && end_fits(w, loop) && GROUP_STAGES * w->bytes <= t->smem_block - SLOTS_BYTES - w->behind && number(s, loop->in[1], dims, &last);
     w->splits = !w->three && split_refusal(f) == NULL;
     return count(f->launch->programs, dims, &w->programs);
+}
+
+// Programs of mma.sync that a multiprocessor has at a time: while one ends, or waits for its first loads, others multiply. Where an
+// operand's rows do not come by TMA, one was taken when ELEMENTS and SMALL_PIECES were fitted.
+static double resident(const Work *w, const Target *t) {
+    double threads = w->tile <= PACKED ? 32 : w->threads, by_regs = t->regs_sm / (threads * (w->tile / threads + PROGRAM_REGS));
+    double by_smem = t->smem_sm / (SYNC_STAGES * w->bytes), by_threads = t->threads_sm / threads;
+    double n = by_regs < by_smem ? by_regs : by_smem;
+    n = n < by_threads ? n : by_threads;
+    return w->clocks || w->narrow || n < 1 ? 1 : (double)(int64_t)n;
 }
 
 // Asked for only: nowhere on an H200 was it faster than other tiles (docs/roadmap.md).
@@ -323,28 +361,30 @@ static double launch_us(const Work *w, const Target *t, int parts, bool walks, b
     double trip = w->clocks ? wgmma : w->flops / (w->rate * MMA_SYNC);
     if (w->drawn / r->l2 > trip) trip = w->drawn / r->l2;
     if (w->promoted) trip += PROMOTE;
-    double stages = (double)(int64_t)((t->smem_block - SLOTS_BYTES) / w->bytes);     // a ring has 16 at most
+    double stages = (double)(int64_t)((t->smem_block - SLOTS_BYTES - w->behind) / w->bytes);     // a ring has 16 at most
     double early = ((stages < 16 ? stages : 16) - 2) * trip;
     if (!w->clocks) trip *= early / trip * w->bytes < DEEP_BYTES ? SHALLOW_MMA_SYNC : 1;
     else if (early < ON_ITS_WAY) trip *= 1 + SHALLOW * (1 - early / ON_ITS_WAY);
     trip += w->elements / ELEMENTS + w->pieces / SMALL_PIECES;
     if (w->narrow && w->tile < SPREAD) trip *= SPREAD / w->tile;
-    double rounds = (double)(int64_t)((programs + sms - 1) / sms), at_once = programs < sms ? programs : sms;
+    double per = w->sync && w->tile <= PACKED ? 4 : 1, blocks = (double)(int64_t)((programs + per - 1) / per), together = resident(w, t);
+    double rounds = (double)(int64_t)((programs + sms - 1) / sms), ends = (double)(int64_t)((rounds + together - 1) / together), at_once = blocks < sms ? blocks : sms;
     double last = w->tile_bytes / 2 * r->last, rows = w->rows ? w->tile_rows * OWN_ALIGNMENT : 0, end = r->end + w->end + (w->rows ? rows : w->scattered ? w->tile / STORED : 0);
     double tile = trips * trip + (pingpong ? 2 * (EXPOSED * w->end + EXPOSED_ROWS * rows) : 0), own = r->end + 2 * (w->end + rows), both = (tile + own) / 2;      // by half of the threads
     Deal deal = dealt ? dealt_evenly(w, t) : (Deal){0};
     double evenly = deal.tiles > 0 ? (programs - deal.tiles) / sms * tile + deal.share * trip * ASTRAY : rounds * tile;
-    double us = pingpong ? rounds * (tile > both ? tile : both) : evenly + rounds * end + last + deal.join, again = programs * trips * w->bytes - w->unique;
+    double us = pingpong ? rounds * (tile > both ? tile : both) : evenly + ends * end + last + deal.join, again = programs * trips * w->bytes - w->unique;
     if (deal.tiles > 0) at_once = sms;
-    double drawn = w->unique / at_once / r->draw + r->end + last;
-    double memory = (w->unique + (again > 0 ? again * r->again : 0)) / (t->gbs * r->memory * 1e3) * (1 + r->few * (sms - at_once) / sms);
+    double idle = (sms - at_once) / sms, drawn = w->unique / at_once / r->draw + r->end + last;
+    double memory = (w->unique + (again > 0 ? again * r->again : 0)) / (t->gbs * r->memory * 1e3) * (1 + r->few * (w->clocks ? idle * idle * idle : idle));
+    if (w->clocks && w->outside > SOME) memory *= 1 + OUTSIDE * (w->outside - SOME);
     if (w->clocks && w->tile >= LARGE_TILE) us = pow(pow(us, TOGETHER) + pow(memory, TOGETHER), 1 / TOGETHER);
     else if (memory > us) us = memory + us * r->beside;
     if (pingpong) us += own + last;
     if (drawn > us) us = drawn;
-    us += rounds * trips * r->barriers + (w->clocks && !walks ? (rounds - 1) * (ANEW + w->turned_end) : 0);
+    us += rounds * trips * r->barriers + (w->clocks && !walks ? (ends - 1) * (ANEW + w->turned_end) : 0);
     double tiles = (double)((w->programs + t->sms - 1) / t->sms);                     // that a multiprocessor joins
-    if (parts > 1) us += tiles * (r->join + w->tile_bytes * (parts + 1) / r->parts);
+    if (parts > 1) us += tiles * (r->join + w->tile_bytes * (parts + 1) / r->parts) + (w->clocks && rounds > tiles ? (rounds - tiles) * PART : 0);
     return START + r->fill + us;
 }
 
@@ -357,7 +397,7 @@ bool cost_of(Fn *f, const CompileOptions *opt, const Schedule *given, const int6
     f->fast = true;
     if (!has_products(&f->body)) return cost_of_rows(f, opt, given, dims, out);
     if (!work_of(f, t, dims, &w)) return false;
-    bool packed = w.sync && w.tile <= 512;                                // four programs of a warp each share a block
+    bool packed = w.sync && w.tile <= PACKED;                            // four programs of a warp each share a block
     if ((packed ? 4 : 2) * w.bytes > t->smem_block - 2048) return false;
     int parts = given->split > 1 && w.splits ? given->split : 1;
     bool walks = given->walk != 1 && !w.alone, asked = given->pingpong > 1, deals = w.splits && w.clocks > 0 && walks && given->split < 2, dealt = deals && given->streamk > 1;
