@@ -135,6 +135,29 @@ MS = "com.microsoft"
 
 
 @case
+def squeeze(m):
+    """A block of a MobileNet as tf2onnx writes it: channels last between transposes, padded by hand, rescaled by its own mean."""
+    def conv(t, *weights, **attributes):
+        return m.node("Transpose", m.node("Conv", m.node("Transpose", t, perm=[0, 3, 1, 2]), *weights, **attributes), perm=[0, 2, 3, 1])
+
+    def norm(t, c):
+        spread = m.const(np.abs(m.rng.standard_normal(c)).astype("f4") + np.float32(0.5))
+        t = m.node("BatchNormalization", m.node("Transpose", t, perm=[0, 3, 1, 2]), m.weight(c), m.weight(c), m.weight(c), spread, epsilon=1e-3)
+        return m.node("Transpose", t, perm=[0, 2, 3, 1])
+
+    def clip(t): return m.node("Clip", t, m.const(np.float32(0)), m.const(np.float32(6)))
+
+    x = m.floats("x", ["N", 16, 16, 8], [1, 16, 16, 8])
+    t = clip(norm(conv(x, m.weight(48, 8, 1, 1)), 48))
+    t = m.node("Pad", t, m.const(np.array([0, 0, 0, 0, 0, 1, 1, 0])))
+    t = clip(norm(conv(t, m.weight(48, 1, 3, 3), group=48, strides=[2, 2]), 48))
+    g = m.node("ReduceMean", t, axes=[1, 2], keepdims=1)
+    g = m.node("Relu", m.node("Add", conv(g, m.weight(12, 48, 1, 1)), m.weight(12)))
+    g = m.node("Sigmoid", m.node("Add", conv(g, m.weight(48, 12, 1, 1)), m.weight(48)))
+    m.output(norm(conv(m.node("Mul", t, g), m.weight(24, 48, 1, 1)), 24))
+
+
+@case
 def ort_fused(m):
     """Operators of ONNX Runtime's optimiser: products, convolutions, activations, norms."""
     def ms(op, *inputs, **attributes):
