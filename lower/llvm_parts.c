@@ -156,16 +156,20 @@ static LLVMValueRef arrive(Gen *g, const Op *put) {
     return old;
 }
 
+void part_store(Gen *g, const Val *v, const int *reg, int n, LLVMValueRef to) {
+    LLVMValueRef x = n == 1 ? NULL : LLVMGetUndef(part_words(g, v, n));
+    for (int i = 0; i < n; i++) {
+        LLVMValueRef w = part_to_bits(g, v, gen_get(g, v, reg[i]));
+        x = n == 1 ? w : LLVMBuildInsertElement(g->B, x, w, gen_i32(g, i), "");
+    }
+    LLVMSetAlignment(LLVMBuildStore(g->B, x, to), (unsigned)(n * part_unit(v)));
+}
+
 static void put_value(Gen *g, const Op *put, const Val *v, LLVMValueRef at) {
     int *reg, all = part_alive(g, v, &reg);
     for (int k = 0, n; k < all; k += n) {
         n = part_run(v, all - k);
-        LLVMValueRef x = n == 1 ? NULL : LLVMGetUndef(part_words(g, v, n));
-        for (int i = 0; i < n; i++) {
-            LLVMValueRef w = part_to_bits(g, v, gen_get(g, v, reg[k + i]));
-            x = n == 1 ? w : LLVMBuildInsertElement(g->B, x, w, gen_i32(g, i), "");
-        }
-        LLVMSetAlignment(LLVMBuildStore(g->B, x, address(g, put, v, at, g->lane, k, n)), (unsigned)(n * part_unit(v)));
+        part_store(g, v, reg + k, n, address(g, put, v, at, g->lane, k, n));
     }
 }
 

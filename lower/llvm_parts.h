@@ -11,6 +11,7 @@ int          part_run(const Val *v, int left);                 // how many of so
 LLVMTypeRef  part_bits(Gen *g, const Val *v);                  // a word
 LLVMTypeRef  part_words(Gen *g, const Val *v, int n);
 LLVMValueRef part_to_bits(Gen *g, const Val *v, LLVMValueRef x);
+void         part_store(Gen *g, const Val *v, const int *reg, int n, LLVMValueRef to);        // n registers that move together
 LLVMValueRef part_from_bits(Gen *g, const Val *v, LLVMValueRef x);
 
 #endif

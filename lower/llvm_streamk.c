@@ -65,12 +65,7 @@ void emit_part_send(Gen *g, Op *op) {
         int *reg, all = part_alive(g, v, &reg);
         for (int k = 0, n; k < all; k += n) {
             n = part_run(v, all - k);
-            LLVMValueRef x = n == 1 ? NULL : LLVMGetUndef(part_words(g, v, n));
-            for (int r = 0; r < n; r++) {
-                LLVMValueRef w = part_to_bits(g, v, gen_get(g, v, reg[k + r]));
-                x = n == 1 ? w : LLVMBuildInsertElement(g->B, x, w, gen_i32(g, r), "");
-            }
-            LLVMSetAlignment(LLVMBuildStore(g->B, x, address(g, v, at, k, n)), (unsigned)(n * part_unit(v)));
+            part_store(g, v, reg + k, n, address(g, v, at, k, n));
         }
     }
     sync_warp(g);

@@ -231,10 +231,23 @@ static void join_merged(Split *s, Region *in, Val *tile, Val *last, int64_t part
     merge_becomes(s->f, merge, walk->out);
 }
 
+// All that follows `at` becomes a branch of it, taken where `cond` holds.
+static Op *rest_if(Fn *f, Op *at, Val *cond) {
+    Op *rest = at->next, *branch = op_new(f, OP_T_if, at->span, 1, &cond, 0);
+    op_after(at, branch);
+    for (Op *op = rest, *next; op; op = next) {
+        next = op->next;
+        op_remove(op);
+        op_append(branch->reg[0], op);
+    }
+    for (int i = 0; i < 2; i++) op_append(branch->reg[i], op_new(f, OP_T_yield, at->span, 0, NULL, 0));
+    return branch;
+}
+
 // Everything after the loop is for the part that comes last. Returns part_put.
 static Op *combine(Split *s, Val *tile, Val *part, int64_t parts, bool slices) {
     Fn *f = s->f;
-    Op *loop = s->loop, *rest = loop->next;
+    Op *loop = s->loop;
     int n = loop->nout;
     Val *in[2 + SPLIT_CARRIED] = {tile, part};
     for (int i = 0; i < n; i++) in[2 + i] = loop->out[i];
@@ -242,14 +255,7 @@ static Op *combine(Split *s, Val *tile, Val *part, int64_t parts, bool slices) {
     put->out[0]->type = type_scalar(EL_bool);
     put->imm = parts;
     op_after(loop, put);
-    Op *branch = op_new(f, OP_T_if, loop->span, 1, put->out, 0);
-    op_after(put, branch);
-    for (Op *op = rest, *next; op; op = next) {
-        next = op->next;
-        op_remove(op);
-        op_append(branch->reg[0], op);
-    }
-    for (int i = 0; i < 2; i++) op_append(branch->reg[i], op_new(f, OP_T_yield, loop->span, 0, NULL, 0));
+    Op *branch = rest_if(f, put, put->out[0]);
     if (s->merge) join_merged(s, branch->reg[0], tile, put->out[0], parts);
     else if (slices) join_slices(s, branch->reg[0], tile, put->out[0], parts);
     else join_sums(s, branch->reg[0], tile, put->out[0]);
@@ -296,18 +302,11 @@ void split_join(Split *s, Region *r, Val *first, Val *others, Val *to) {
 // The last part of a tile has the highest number of its programs: those that it waits for have been started before it.
 static void hand_over(Split *s, Val *tile, Val *part, int64_t parts) {
     Fn *f = s->f;
-    Op *loop = s->loop, *rest = loop->next;
+    Op *loop = s->loop;
     Builder b = {f, NULL, loop, loop->span};
     Val *others = number_of(&b, parts - 1), *first = b_binary(&b, OP_mul, tile, others), *last = b_binary(&b, OP_eq, part, others);
     Val *slot = b_binary(&b, OP_add, first, part);
-    Op *branch = op_new(f, OP_T_if, loop->span, 1, &last, 0);
-    op_after(loop, branch);
-    for (Op *op = rest, *next; op; op = next) {
-        next = op->next;
-        op_remove(op);
-        op_append(branch->reg[0], op);
-    }
-    for (int i = 0; i < 2; i++) op_append(branch->reg[i], op_new(f, OP_T_yield, loop->span, 0, NULL, 0));
+    Op *branch = rest_if(f, loop, last);
     split_join(s, branch->reg[0], first, others, tile);
     split_send(s, branch->reg[1], slot, tile, parts - 1);
 }
