@@ -179,8 +179,8 @@ static uint32_t pool(Dec *d, const void *value, uint32_t width, uint64_t hi, uin
     return at | BASE_CONSTS;
 }
 
-uint32_t dec_const32(Dec *d, uint32_t v) { return pool(d, &v, 4, 0, v); }
-uint32_t dec_const64(Dec *d, uint64_t v) { return pool(d, &v, 8, 0, v); }
+static uint32_t dec_const32(Dec *d, uint32_t v) { return pool(d, &v, 4, 0, v); }
+static uint32_t dec_const64(Dec *d, uint64_t v) { return pool(d, &v, 8, 0, v); }
 
 // ---- Emission
 
@@ -205,7 +205,7 @@ uint32_t *dec_list(Dec *d, Insn *in, uint32_t n) {
     return in->list;
 }
 
-uint32_t dec_temp(Dec *d, Type t) { return reader_new_slot(d, t); }
+static uint32_t dec_temp(Dec *d, Type t) { return reader_new_slot(d, t); }
 
 // ---- Operands as slots
 
@@ -385,6 +385,8 @@ void dec_address(Dec *d, const Operand *o, Insn *in, uint8_t space) {
 
 // ---- Statements
 
+static const InsnDef *emu_insn_find(Str name);
+
 void decode_statement(Dec *d) {
     EmuModule *m = d->module;
     const InsnDef *def = emu_insn_find(d->name);
@@ -418,7 +420,7 @@ void decode_end(Dec *d) {
 }
 
 // The rows of all tables, hashed once.
-const InsnDef *emu_insn_find(Str name) {
+static const InsnDef *emu_insn_find(Str name) {
     enum { SIZE = 1024 };
     static const InsnDef *table[SIZE];
     static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -375,7 +375,6 @@ void emu_insn_place(const Launch *, const Insn *, char *out, size_t n);    // "g
 
 // warps.c
 void warp_push(Warp *, uint32_t pc, uint32_t mask);            // another group
-void warp_regroup(Warp *);                                     // picks the group to run; mask 0: none is ready
 bool warp_block(Warp *, Wait, uint64_t a, uint32_t b, uint32_t pc);    // the active lanes wait at pc
 bool warp_converge(Warp *, const Insn *, uint32_t needed);     // true: all of `needed` are here
 void warp_exit_lanes(Warp *, uint32_t mask);
@@ -384,7 +383,6 @@ void warp_ready(Warp *, Wait, uint64_t a, uint32_t b);         // wakes matching
 uint32_t warp_run(Warp *, uint32_t quantum);                   // instructions done
 
 // launch.c
-bool async_step(Cluster *, bool all);                          // completes pending bulk operations
 void async_sweep(Cluster *);                                   // drops those that are done
 void async_append(Cluster *, AsyncOp *);
 AsyncOp *async_new(Warp *, const Insn *);
@@ -429,7 +427,6 @@ void vc_join(uint32_t *to, const uint32_t *from, uint32_t n);
 void vc_release(Warp *, uint32_t *to);                         // to = max(to, ours), our clock moves on
 void vc_acquire(Warp *, const uint32_t *from);
 uint32_t *vc_new(const Cluster *);
-const SharedVar *shared_var_at(const Launch *, uint32_t offset);
 void shared_describe(const Launch *, uint32_t offset, char *out, size_t n);
 
 // ---- Reading and decoding
@@ -529,9 +526,6 @@ uint32_t dec_dst(Dec *, uint32_t i, Type);
 uint32_t dec_dst_op(Dec *, const Operand *, Type);
 uint32_t dec_pred(Dec *, const Operand *);          // a predicate source; negation resolved
 uint32_t dec_pred_dst(Dec *, const Operand *);      // NO_SLOT for _
-uint32_t dec_const32(Dec *, uint32_t);
-uint32_t dec_const64(Dec *, uint64_t);
-uint32_t dec_temp(Dec *, Type);
 int64_t  dec_imm(Dec *, uint32_t i);                // an integer constant
 void     dec_address(Dec *, const Operand *, Insn *, uint8_t space);   // sets a, imm, flags' ADDR32
 void     dec_count(Dec *, uint32_t low, uint32_t high);
@@ -549,6 +543,5 @@ enum { ADDR32 = 1, F_ATOMIC = 2, F_ACQUIRE = 4, F_RELEASE = 8, F_SIGNED = 16, F_
 
 extern InsnFn x_widen_u, x_widen_s, x_narrow, x_pred_not;
 extern const InsnTable insn_tables_base[], insn_tables_v3[];
-const InsnDef *emu_insn_find(Str name);
 
 #endif

@@ -337,6 +337,8 @@ static void report_deadlock(Cluster *c) {
 
 // ---- Running
 
+static bool async_step(Cluster *, bool all);
+
 static bool cluster_slice(Cluster *c, uint64_t steps) {  // true: it has ended
     Launch *launch = c->launch;
     uint64_t used = 0, rounds = 0, stuck_at = ~0ull;
@@ -528,7 +530,7 @@ void async_sweep(Cluster *c) {
 }
 
 // Completes the oldest pending operation (any of them, by order_seed), or all.
-bool async_step(Cluster *c, bool all) {
+static bool async_step(Cluster *c, bool all) {
     bool any = false;
     async_sweep(c);
     while (c->async_first) {

@@ -70,7 +70,7 @@ static const SharedVar *var_in(const SharedVar *list, uint32_t offset) {
     return NULL;
 }
 
-const SharedVar *shared_var_at(const Launch *launch, uint32_t offset) {
+static const SharedVar *shared_var_at(const Launch *launch, uint32_t offset) {
     const SharedVar *v = var_in(launch->kernel->shared_vars, offset);
     return v ? v : var_in(launch->module->func_shared_vars, offset);
 }

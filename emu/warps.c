@@ -24,7 +24,8 @@ void warp_push(Warp *w, uint32_t pc, uint32_t mask) {
     w->event |= EV_GROUP;
 }
 
-void warp_regroup(Warp *w) {
+// Picks the group to run; mask 0: none is ready.
+static void warp_regroup(Warp *w) {
     warp_push(w, w->pc, w->mask);
     w->mask = 0;
     w->limit = 0xffffffffu;

@@ -381,7 +381,8 @@ Node *g_const_ref(Graph *g, Elem elem, int rank, const int64_t *shape, const voi
     return constant(g, elem, rank, shape, data, file, offset, false);
 }
 
-Node *g_num(Graph *g, Elem elem, GNum v)
+// A scalar; converted as g_num_store does.
+static Node *g_num(Graph *g, Elem elem, GNum v)
 {
     char bytes[8] = {0};
     g_num_store(bytes, elem, v);

@@ -233,7 +233,6 @@ Node *g_const(Graph *g, Elem elem, int rank, const int64_t *shape, const void *d
 // Keeps the pointer, which must outlive the graph (a mapped file). `file` and `offset` say where the bytes are from, for
 // writers; file may be NULL.
 Node *g_const_ref(Graph *g, Elem elem, int rank, const int64_t *shape, const void *data, const char *file, uint64_t offset);
-Node *g_num(Graph *g, Elem elem, GNum v);                                // a scalar; converted as g_num_store does
 Node *g_f(Graph *g, Elem elem, double v);                                // a scalar
 Node *g_i(Graph *g, Elem elem, int64_t v);                               // a scalar
 Node *g_vec_i64(Graph *g, int n, const int64_t *v);                      // i64[n]

@@ -42,6 +42,8 @@ static void table_grow(Graph *g)
     t->ix_size = size;
 }
 
+static void ix_set_facts(Graph *g, struct IxData *e);
+
 Ix ix_intern(Graph *g, struct IxData *proto)
 {
     uint32_t h = hash_mix(proto->kind, (uint64_t)proto->value);
@@ -160,7 +162,7 @@ static void facts_mod(struct IxData *e)
     if (a->lo >= 0 && a->hi < e->hi) e->hi = a->hi;
 }
 
-void ix_set_facts(Graph *g, struct IxData *e)
+static void ix_set_facts(Graph *g, struct IxData *e)
 {
     e->lo = INT64_MIN;
     e->hi = INT64_MAX;
@@ -284,7 +286,8 @@ Ix ix_dim_at(const Graph *g, int number) { return g->tables->dim_ix.at[number]; 
 
 // ---- polynomials ----------------------------------------------------------------------------------------------------
 
-Ix ix_too_large(Graph *g)
+// Always NULL: the error is recorded.
+static Ix ix_too_large(Graph *g)
 {
     return g_error(g, "sizes are too large: an index expression does not fit 64 bits");
 }
@@ -298,7 +301,7 @@ Ix       ix_term(Ix e, uint32_t i, int64_t *coef)
 int64_t ix_offset(Ix e) { return e->kind == IX_CONST || e->kind == IX_SUM ? e->value : 0; }
 
 // c0 + sum of coef[i] * atom[i]: terms ordered by id, without zeros.
-Ix ix_from_terms(Graph *g, int64_t c0, uint32_t n, const Ix *atom, const int64_t *coef)
+static Ix ix_from_terms(Graph *g, int64_t c0, uint32_t n, const Ix *atom, const int64_t *coef)
 {
     if (n == 0) return ix(g, c0);
     if (n == 1 && c0 == 0 && coef[0] == 1) return atom[0];

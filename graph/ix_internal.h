@@ -5,8 +5,6 @@
 #include "graph/internal.h"
 
 Ix   ix_intern(Graph *g, struct IxData *proto);              // as it is: the caller has simplified
-void ix_set_facts(Graph *g, struct IxData *e);
-Ix   ix_too_large(Graph *g);                                 // records the error; NULL
 
 int64_t sat_add(int64_t a, int64_t b);                       // INT64_MIN and INT64_MAX: no bound
 int64_t sat_mul(int64_t a, int64_t b);
@@ -18,7 +16,6 @@ int64_t int_floor_mod(int64_t a, int64_t b);
 uint32_t ix_terms(Ix e);
 Ix       ix_term(Ix e, uint32_t i, int64_t *coef);
 int64_t  ix_offset(Ix e);
-Ix       ix_from_terms(Graph *g, int64_t c0, uint32_t n, const Ix *atom, const int64_t *coef);   // ordered, without zeros
 Ix       ix_atom_divide(Graph *g, Ix t, Ix by);              // monomials; NULL: does not divide
 Ix       ix_add_scaled(Graph *g, Ix a, Ix b, int64_t k);     // a + k * b
 Ix       ix_atom_divide(Graph *g, Ix t, Ix by);              // monomials; NULL: does not divide

@@ -58,7 +58,6 @@ const char *shown(Arena *a, const char *name);
 
 bool tensor_of(OnnxModel *m, const Onnx__TensorProto *p, Arena *a, OnnxTensor *out, Buf *err);      // m NULL: no external data
 bool sparse_of(OnnxModel *m, const Onnx__SparseTensorProto *p, Arena *a, OnnxTensor *out, Buf *err);
-bool shape_count(const int64_t *dim, size_t rank, int64_t *count, Buf *err);                        // of elements
 Node *tensor_node(Graph *g, const OnnxTensor *t);                                                   // a constant; refers to its data
 
 // ---- onnx_random.c

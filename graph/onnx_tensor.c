@@ -217,7 +217,7 @@ static bool external_bytes(OnnxModel *m, const Onnx__TensorProto *p, uint64_t wa
 
 // ---- tensors ---------------------------------------------------------------------------------------
 
-bool shape_count(const int64_t *dim, size_t rank, int64_t *count, Buf *err) {
+static bool shape_count(const int64_t *dim, size_t rank, int64_t *count, Buf *err) {
     int64_t n = 1, limit = INT64_MAX / 64;
     bool none = false;
     if (rank > MAX_RANK) return buf_printf(err, "has %zu dimensions; %d are supported", rank, MAX_RANK), false;

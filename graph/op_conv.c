@@ -12,7 +12,7 @@ static Node *order(Graph *g, Node *x, const int *at, int n) {
     return x != NULL && x->rank == n ? g_transpose(g, x, at) : NULL;
 }
 
-Node *op_convolve(Op *op, Node *windows, Node *weights, int64_t group, int n, Elem elem, Elem acc) {
+static Node *op_convolve(Op *op, Node *windows, Node *weights, int64_t group, int n, Elem elem, Elem acc) {
     Graph *g = op->g;
     int perm[G_MAX_RANK], at = 0, grouped = group > 1, nk = n;
     if (windows == NULL || weights == NULL) return NULL;

@@ -39,7 +39,6 @@ Node *op_sized(Op *op, Node *x, int axis, Ix size);
 Node *op_bias(Op *op, Node *y, Node *bias);
 
 // Convolution: windows [N, (group,) C, O.., K..] with weights [(group,) M, C, K..]; result [N, group * M, O..] of `elem`.
-Node *op_convolve(Op *op, Node *windows, Node *weights, int64_t group, int n, Elem elem, Elem acc);
 // The whole of it from x [N, group * C, D..] and weights [group * M, C, K..].
 Node *op_conv(Op *op, Node *x, Node *weights, Elem elem, Elem acc);
 

@@ -30,7 +30,6 @@ void  count_constants(Graph *g);                             // algebra.c
 void  hoist_factors(Graph *g);                               // algebra.c
 void  integer_products(Graph *g);                            // quant.c
 void  fold_scales(Graph *g);                                 // fold.c
-void  merge_products(Graph *g);                              // simplify.c
 void  join_alike(Graph *g);                                  // alike.c
 void  turn_columns(Graph *g);                                // turn.c
 void  join_groups(Graph *g);                                 // groups.c

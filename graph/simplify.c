@@ -131,7 +131,7 @@ static Node *slice_of_all(Rewrite *r, void *pass, Node *n, Node *const *src)
     return g_take_range(g, y, n->rank - 1, m->start[n->id], 1, n->shape[n->rank - 1]);
 }
 
-void merge_products(Graph *g)
+static void merge_products(Graph *g)
 {
     Rewrite r;
     if (!rewrite_begin(&r, g)) return;

@@ -495,7 +495,8 @@ static KExpr *scores(Kernel *k, const Node *n, const Ix *coord)
     return e;
 }
 
-KExpr *k_compute(Kernel *k, const Node *n, const Ix *coord)
+// n's element, computed even if n is stored.
+static KExpr *k_compute(Kernel *k, const Node *n, const Ix *coord)
 {
     GNum v;
     if (g_scalar_value(n, &v)) return k_number(k, v, n);

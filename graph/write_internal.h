@@ -122,7 +122,6 @@ typedef struct Kernel {
 // write_expr.c
 bool   k_reads(const Kernel *k, const Node *n);              // from memory, rather than computing it
 KExpr *k_value(Kernel *k, const Node *n, const Ix *coord);              // n's element; NULL: an error is recorded
-KExpr *k_compute(Kernel *k, const Node *n, const Ix *coord);            // the same, computed even if n is stored
 int    k_axis(Kernel *k, KAxisKind kind, Ix extent, int64_t by, const char *name);   // its number
 Ix     k_value_index(Kernel *k, const Node *n, const Ix *coord, Ix extent);   // n's element as an index into a dimension
 KExpr *k_sized(Kernel *k, KExpr *e, Elem elem);                         // converted if it is something else

@@ -131,7 +131,7 @@ bool launch_same(LExpr a, LExpr b) {
 }
 
 // Up to the last place where one value is left, as the right side works above that value.
-uint32_t launch_left_side(LExpr e) {
+static uint32_t launch_left_side(LExpr e) {
     int32_t depth = 0;
     uint32_t n = 0;
     for (uint32_t i = 0; i + 1 < e.n; i++) {

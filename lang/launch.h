@@ -113,7 +113,6 @@ typedef struct LaunchInfo {
 
 int64_t launch_eval(LExpr e, const int64_t *dims, const int64_t *scalars, const int64_t *strides /* [param * 16 + dim] */);
 bool    launch_same(LExpr a, LExpr b);                         // word for word
-uint32_t launch_left_side(LExpr equation);                     // how many steps of `left == right` are the left side's
 // If e is to be `value`, so is the part of it that holds the only dimension not known, in sums, differences and products: M + 1 is 8, so M
 // is 7. A product need not come out even: whoever solves checks. The same of all guards that are equations. No scalars: none is known.
 void    launch_solve(LExpr e, int64_t value, int64_t *dims, bool *known, const int64_t *scalars);

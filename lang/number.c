@@ -140,36 +140,6 @@ float tf32_round(float x)
     return f32_from((mag > 0x7f800000u ? u : u + 0x1000) & ~0x1fffu);
 }
 
-float tf32_truncate(float x)
-{
-    return f32_from(f32_bits(x) & ~0x1fffu);
-}
-
-// An integer that orders as the float does, -0 before +0. Its own inverse on the bits.
-static inline int32_t f32_key(uint32_t u)
-{
-    return (int32_t)(u ^ (0u - (u >> 31)) >> 1);
-}
-
-static inline bool either_nan(uint32_t a, uint32_t b)
-{
-    return ((a & 0x7fffffffu) > 0x7f800000u) | ((b & 0x7fffffffu) > 0x7f800000u);
-}
-
-float f32_max_nan(float a, float b)
-{
-    uint32_t u = f32_bits(a), v = f32_bits(b);
-    uint32_t r = f32_key(u) > f32_key(v) ? u : v;
-    return f32_from(either_nan(u, v) ? F32_NAN : r);
-}
-
-float f32_min_nan(float a, float b)
-{
-    uint32_t u = f32_bits(a), v = f32_bits(b);
-    uint32_t r = f32_key(u) < f32_key(v) ? u : v;
-    return f32_from(either_nan(u, v) ? F32_NAN : r);
-}
-
 int64_t int_div_floor(int64_t a, int64_t b)
 {
     if (b == -1) return (int64_t)(0 - (uint64_t)a);

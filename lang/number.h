@@ -28,10 +28,6 @@ uint16_t bf16_from_f64(double x);
 uint8_t  e4m3_from_f32(float x);       // saturating
 uint8_t  e5m2_from_f32(float x);       // saturating
 float    tf32_round(float x);          // nearest, ties away (cvt.rna.tf32.f32): low 13 bits clear
-float    tf32_truncate(float x);       // low 13 bits cleared
-
-float    f32_max_nan(float a, float b);    // propagates NaN (canonical 0x7fffffff), -0 < +0
-float    f32_min_nan(float a, float b);
 
 // Integers as the language defines them: wrapping, floored division, long shifts give zero.
 int64_t  int_div_floor(int64_t a, int64_t b);    // b != 0; INT64_MIN / -1 wraps

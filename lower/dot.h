@@ -14,7 +14,6 @@ typedef struct DotPlan {
     Shared    shared[2];          // STAGED: base still unset; IN_BUFFER: shape alone
 } DotPlan;
 
-void plan_dot(Gen *g, const Op *op, DotPlan *p);
 void fma_plan(const Op *op, DotPlan *p);
 void fma_emit(Gen *g, Op *op, DotPlan *p);                         // operands staged, barriers done
 LLVMValueRef dot_start(Gen *g, const Op *op, int reg);             // the accumulator's register, or 0

@@ -312,7 +312,7 @@ static void leave(Eval *e, const Step *s, Flow flow)
 void eval_break(Eval *e, const Step *s)    { leave(e, s, FLOW_BREAK); }
 void eval_continue(Eval *e, const Step *s) { leave(e, s, FLOW_CONTINUE); }
 
-Flow run_step(Eval *e, const Step *s)
+static Flow run_step(Eval *e, const Step *s)
 {
     if (!e->async || readable(e, s->op)) s->run(e, s);
     for (int i = 0; i < s->ndies; i++) slot_clear(e, &e->slot[s->dies[i]]);

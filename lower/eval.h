@@ -120,7 +120,6 @@ int    type_bytes(const Type *t);                     // of one lane; pointers 8
 int64_t scalar_int(Eval *e, const Val *v);
 int64_t eval_launch(Eval *e, LExpr n);                // of this launch; n 0: 1
 Flow   run_block(Eval *e, const Block *b);
-Flow   run_step(Eval *e, const Step *s);
 void   slot_set(Eval *e, const Val *v, const Slot *from);          // takes the references over
 void   live_counts(Eval *e, const Type *t, int64_t *live);
 bool   all_live(Eval *e, const Type *t);
@@ -151,7 +150,6 @@ int64_t lane_imm(const Type *t, const void *data, int64_t lane);
 
 // ---- eval_bound.c
 double  elem_unit(Elem e);                            // half an ulp of 1, 0 for integers
-double  elem_tiny(Elem e);                            // smallest subnormal
 void    bound_elementwise(Eval *e, const Step *s);    // after the values
 
 // ---- one function an op

@@ -31,7 +31,7 @@ double elem_unit(Elem e)
     }
 }
 
-double elem_tiny(Elem e)
+static double elem_tiny(Elem e)
 {
     switch (e) {
     case EL_f64:    return 0x1p-1074;

@@ -101,6 +101,8 @@ Val *val_new(Fn *f, Type t)
     return v;
 }
 
+static Region *region_new(Fn *f, Op *owner);
+
 Op *op_new(Fn *f, OpCode code, Span span, int nin, Val *const *in, int nout)
 {
     Op *op = NEW(f->arena, Op);
@@ -125,7 +127,7 @@ Region *op_add_region(Fn *f, Op *op)
     return op->reg[op->nreg++] = region_new(f, op);
 }
 
-Region *region_new(Fn *f, Op *owner)
+static Region *region_new(Fn *f, Op *owner)
 {
     Region *r = NEW(f->arena, Region);
     r->owner = owner;

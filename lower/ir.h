@@ -157,7 +157,6 @@ void  op_remove(Op *op);                                   // unlinks, keeps ope
 void  op_add_operand(Fn *f, Op *op, Val *v);               // as the last one
 void  op_insert_operand(Fn *f, Op *op, int at, Val *v);
 void  op_remove_operand(Op *op, int at);
-Region *region_new(Fn *f, Op *owner);
 Region *op_add_region(Fn *f, Op *op);
 Val  *region_arg(Fn *f, Region *r, Type t);
 int   region_uses(const Region *in, const Val *v);        // operands that are v, everywhere inside
@@ -214,7 +213,6 @@ void  b_insert(Builder *b, Op *op);
 void  ir_print(Fn *f, Buf *out);                           // numbers first
 Fn   *ir_parse(Session *s, const Source *src, const TKernel *k);   // what ir_print wrote; NULL when an error was reported
 int   ir_verify(Fn *f, Buf *problems);                     // number of violations, each a line: op text, rule broken
-void  type_text(const Type *t, Buf *out);
 void  op_line(const Fn *f, const Op *op, Buf *out);        // one line, regions left out; as numbered so far
 
 // ---- build.c: typed tree -> level 1 --------------------------------------------------------------

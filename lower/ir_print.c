@@ -139,7 +139,7 @@ static void put_quoted(Str s, Buf *out)
     buf_putc(out, '"');
 }
 
-void type_text(const Type *t, Buf *out)
+static void type_text(const Type *t, Buf *out)
 {
     switch ((TypeKind)t->kind) {
     case TY_NONE:   buf_puts(out, "none"); break;
@@ -184,7 +184,7 @@ static void put_float(double v, Buf *out)
     buf_puts(out, text);
 }
 
-void number_text(Elem e, int64_t imm, Buf *out)
+static void number_text(Elem e, int64_t imm, Buf *out)
 {
     double v;
     memcpy(&v, &imm, sizeof v);
@@ -196,7 +196,8 @@ void number_text(Elem e, int64_t imm, Buf *out)
 
 // ---- ops -----------------------------------------------------------------------------------------
 
-const char *operand_word(const Op *op, int i)
+// What stands before an operand: else, where, compare, acc, over; NULL: a comma.
+static const char *operand_word(const Op *op, int i)
 {
     if (op->code == OP_T_axis) return NULL;
     if ((op->flags & HAS_ACC) && i == (op->code == OP_T_wgmma ? 4 : 2)) return "acc";

@@ -12,7 +12,5 @@ extern const int lop_count;
 extern const FlagWord flag_words[4];
 extern const char *const region_words[OP_T_COUNT];      // before the second region: else, do, and
 
-const char *operand_word(const Op *op, int i);          // else, where, compare, acc, over; NULL: a comma
-void number_text(Elem e, int64_t imm, Buf *out);        // of a const
 
 #endif

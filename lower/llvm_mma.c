@@ -50,7 +50,7 @@ static void stage_shape(const Op *op, const MmaChoice *c, int operand, Shared *s
     shared_shape(s, mma_fragment(c->insn, (Elem)x->type.elem), true);
 }
 
-void plan_dot(Gen *g, const Op *op, DotPlan *p) {
+static void plan_dot(Gen *g, const Op *op, DotPlan *p) {
     memset(p, 0, sizeof *p);
     p->mma = mma_of_layout(g->opt->target, g->arena, op, &p->c);
     if (!p->mma) { fma_plan(op, p); return; }

@@ -34,9 +34,9 @@ int64_t gen_part_bytes(const Fn *f, const Op *put) { return value_offset(f, put,
 
 static const Layout *layout_of(const Gen *g, const Val *v) { return v->type.rank ? v->layout : layout_replicated(g->arena, g->f->warps); }
 
-LLVMTypeRef part_bits(Gen *g, const Val *v) { return part_unit(v) == 8 ? g->i64 : g->i32; }
+static LLVMTypeRef part_bits(Gen *g, const Val *v) { return part_unit(v) == 8 ? g->i64 : g->i32; }
 
-LLVMValueRef part_to_bits(Gen *g, const Val *v, LLVMValueRef x) {
+static LLVMValueRef part_to_bits(Gen *g, const Val *v, LLVMValueRef x) {
     LLVMTypeRef t = LLVMTypeOf(x), want = part_bits(g, v);
     if (t == want) return x;
     if (t == g->f32 || t == g->f64) return LLVMBuildBitCast(g->B, x, want, "");

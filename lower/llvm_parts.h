@@ -8,9 +8,7 @@ int          part_unit(const Val *v);                          // bytes of a reg
 int          part_regs(const Val *v);
 int          part_alive(Gen *g, const Val *v, int **at);       // registers that may hold something alive, in order; how many
 int          part_run(const Val *v, int left);                 // how many of so many registers move together
-LLVMTypeRef  part_bits(Gen *g, const Val *v);                  // a word
 LLVMTypeRef  part_words(Gen *g, const Val *v, int n);
-LLVMValueRef part_to_bits(Gen *g, const Val *v, LLVMValueRef x);
 void         part_store(Gen *g, const Val *v, const int *reg, int n, LLVMValueRef to);        // n registers that move together
 LLVMValueRef part_from_bits(Gen *g, const Val *v, LLVMValueRef x);
 

@@ -280,7 +280,8 @@ void shared_put(Gen *g, const Shared *s, const Val *v, int nzero, Val *const *ze
     end_if(g, done);
 }
 
-void shared_get(Gen *g, const Shared *s, const Val *v) {
+// Shared memory -> registers of v.
+static void shared_get(Gen *g, const Shared *s, const Val *v) {
     Elem e = (Elem)v->type.elem;
     Walk w;
     start(g, &w, s, v, s->size);

@@ -184,6 +184,5 @@ void math_host_nudged_f32(MathFn fn, MathMode mode, const float *x, const float 
                           size_t n, MathNudge nudge);
 
 // One approximate step of the host instance (y only for the divisions).
-float math_approx_f32(MathOp op, float x, float y);
 
 #endif

@@ -62,7 +62,7 @@ static bool flushes(MathOp op)
     }
 }
 
-float math_approx_f32(MathOp op, float x, float y)
+static float math_approx_f32(MathOp op, float x, float y)
 {
     bool ftz = flushes(op);
     if (ftz) { x = flush(x); y = flush(y); }

@@ -33,7 +33,7 @@ Op *merge_of(const Op *loop) {
 }
 
 // The states x and y of two parts, merged; built at b.
-void merge_states(Builder *b, const Op *merge, Val *const *x, Val *const *y, Val **out) {
+static void merge_states(Builder *b, const Op *merge, Val *const *x, Val *const *y, Val **out) {
     const Region *r = merge->reg[0];
     int n = merge->nin;
     ValMap m = {.arena = b->f->arena};

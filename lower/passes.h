@@ -21,7 +21,6 @@ bool lanes(Fn *f);                                             // lanes.c: neutr
 bool peel(Fn *f);                                              // peel.c: trips without masks get a copy of the body
 bool split_loop(Fn *f, const CompileOptions *opt);             // split.c: a loop's trips shared by several programs
 bool streamk(Fn *f, const CompileOptions *opt);                // streamk.c: the trips of the last tiles dealt evenly to all blocks; false: tiles are as they were
-const char *streamk_refusal(Fn *f, const CompileOptions *opt);       // why they cannot be, or NULL
 int  walking_blocks(const CompileOptions *opt);                // hopper_walk.c: at most so many
 bool is_neutral(const Val *v, double x);                       // split.c: the number x in every lane
 Op  *program_of(Fn *f);                                        // the op that gives the program's number, made where nobody asks for it
@@ -32,7 +31,6 @@ const char *trips_bound(const Op *loop);                       // merge.c: why i
 Val *part_length(Builder *b, const Op *loop, int64_t parts);   // merge.c: what each part has of it, whole trips
 Op  *merge_of(const Op *loop);                                 // merge.c: says how parts of what it carries become one; or NULL
 const char *merge_refusal(const Op *merge);
-void merge_states(Builder *b, const Op *merge, Val *const *x, Val *const *y, Val **out);                  // x and y merged
 void merge_if(Builder *b, const Op *merge, Val *there, Val *const *x, Val *const *y, Val **out);          // x where not `there`
 void merge_becomes(Fn *f, Op *merge, Val *const *values);      // these are its results
 bool merge_drop(Fn *f);                                        // loops are whole

@@ -34,7 +34,6 @@ LLVMValueRef shared_ptr(SharedAt *at, const int64_t *coord);       // constants,
 // Registers of v -> shared memory, as elements of s->elem. Zero goes to coordinates past the extent of an axis in
 // `zero`, and to all that v has no lane for; the caller puts barriers around.
 void         shared_put(Gen *g, const Shared *s, const Val *v, int nzero, Val *const *zero);
-void         shared_get(Gen *g, const Shared *s, const Val *v);    // shared memory -> registers of v
 // The ring that a buffer_load or buffer_store names, at its stage.
 Shared       shared_buffer(Gen *g, const Op *op);
 Shared       shared_stage(Gen *g, const Op *op, const Val *stage);  // the same at another stage

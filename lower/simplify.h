@@ -32,7 +32,6 @@ void  simp_replace(Simp *s, Val *from, Val *to);
 uint32_t simp_uses(const Simp *s, const Val *v);
 bool  reads_only(const Fn *f, const Op *op);                  // a load of a tensor that nobody writes
 uint32_t *count_uses(Fn *f);                                  // by id, operands and types
-Val  *strip_splat(Val *v);
 bool  is_const(const Val *v, int64_t *imm);                   // through splats
 bool  simplify_control(Simp *s, Op *op);                      // constant ifs and loops: true when op is gone
 

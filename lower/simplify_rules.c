@@ -14,7 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-Val *strip_splat(Val *v)
+static Val *strip_splat(Val *v)
 {
     while (v->def && v->def->code == OP_T_splat) v = v->def->in[0];
     return v;

@@ -270,7 +270,8 @@ bool split_products(const Split *s) {
     return any && !s->merge;
 }
 
-bool split_waits(const Split *s) {
+// The last part waits for the others: for large tiles.
+static bool split_waits(const Split *s) {
     int64_t lanes = 0;
     for (int i = 0; i < s->loop->nout; i++) lanes += type_lanes(&s->loop->out[i]->type);
     return split_products(s) && lanes >= LARGE;

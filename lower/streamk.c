@@ -222,11 +222,6 @@ static const char *refusal(Deal *d, const CompileOptions *opt) {
     return NULL;
 }
 
-const char *streamk_refusal(Fn *f, const CompileOptions *opt) {
-    Deal d = {.s = {.f = f}};
-    return refusal(&d, opt);
-}
-
 bool streamk(Fn *f, const CompileOptions *opt) {
     Deal d = {.s = {.f = f}, .blocks = walking_blocks(opt)};
     if (opt->schedule.streamk < 2 || !f->fast) return false;

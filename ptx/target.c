@@ -69,14 +69,14 @@ const Target *target_nearest(const char *name) {
     return best;
 }
 
-// "a" targets run on exactly their own capability; the others on any later minor of the same major.
+// "a" targets run on exactly their own capability; the PTX of others on any later one.
 const Target *target_of_device(int major, int minor) {
     const Target *best = NULL;
     for (int i = 0; i < target_count; i++) {
         const Target *t = &target_table[i];
         bool exact = t->name[strlen(t->name) - 1] == 'a';
-        if (t->major != major || (exact ? t->minor != minor : t->minor > minor)) continue;
-        best = t;
+        int row = t->major * 10 + t->minor, device = major * 10 + minor;
+        if (exact ? row == device : row <= device) best = t;
     }
     return best;
 }

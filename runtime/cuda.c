@@ -9,6 +9,7 @@
 // A fault inside a kernel shows at a later call. So the device remembers what it launched last and
 // names it in the error of that call.
 
+#include "ptx/ptx.h"
 #include "runtime/cuda_internal.h"
 
 #include <dlfcn.h>
@@ -82,19 +83,6 @@ static bool load_symbols(Cuda *c, const char *path, Buf *err)
     return true;
 }
 
-static void choose_arch(Device *d, int major, int minor)
-{
-    static const struct { int cc; const char *arch; } exact[] = {
-        {80, "sm_80"}, {86, "sm_86"}, {89, "sm_89"}, {90, "sm_90a"}, {100, "sm_100a"}, {120, "sm_120a"},
-    };
-    const char *arch = "sm_80";                           // 'a' targets run on their own GPU only, the others on later ones too
-    for (size_t i = 0; i < sizeof exact / sizeof *exact; i++) {
-        bool own = strchr(exact[i].arch, 'a') != NULL;
-        if (own ? exact[i].cc == major * 10 + minor : exact[i].cc <= major * 10 + minor) arch = exact[i].arch;
-    }
-    snprintf(d->arch, sizeof d->arch, "%s", arch);
-}
-
 static int device_attr(Cuda *c, int attribute)
 {
     int v = 0;
@@ -118,11 +106,12 @@ static bool describe(Cuda *c, Buf *err)
     d->ptx_version = ptx_version_of_driver(c->version);
     snprintf(d->description, sizeof d->description, "%s, sm_%d%d, %d multiprocessors, %.0f GiB, driver for CUDA %d.%d", name, major, minor,
              d->processors, (double)memory / (1 << 30), c->version / 1000, c->version % 1000 / 10);
-    if (major < 8) {
+    const Target *newest = target_of_device(major, minor);
+    if (!newest) {
         buf_printf(err, "cuda: %s is an sm_%d%d; sm_80 (Ampere) or later is needed", name, major, minor);
         return false;
     }
-    choose_arch(d, major, minor);
+    snprintf(d->arch, sizeof d->arch, "%s", newest->name);
     return true;
 }
 

@@ -8,7 +8,8 @@
 
 const DeviceOps *const device_table[] = {&cuda_ops, &emu_ops, &eval_ops, NULL};
 
-const DeviceOps *device_find(const char *name)
+// NULL: no such device.
+static const DeviceOps *device_find(const char *name)
 {
     for (int i = 0; device_table[i]; i++)
         if (strcmp(device_table[i]->name, name) == 0) return device_table[i];

@@ -135,7 +135,6 @@ struct Device {
 };
 
 extern const DeviceOps *const device_table[];      // cuda, emu, eval, NULL
-const DeviceOps *device_find(const char *name);    // NULL: no such device
 // `name` from the table, or "auto": cuda if there is a GPU, else emu. NULL when it cannot be had.
 Device *device_open(const char *name, const DeviceOptions *opt, Buf *err);
 // The same on a thread of its own, for who has something else to do until then:

@@ -242,7 +242,7 @@ static bool step_expect(Run *r, const TStep *s)
 
 // ---- a test --------------------------------------------------------------------------------------
 
-bool test_run(Runtime *rt, const TTest *t, const TestOptions *opt, Buf *report)
+static bool test_run(Runtime *rt, const TTest *t, const TestOptions *opt, Buf *report)
 {
     (void)opt;
     Run r = {.rt = rt, .test = t, .report = report};

@@ -168,6 +168,5 @@ typedef struct TestCounts { int passed, failed, skipped; } TestCounts;
 // "N passed, N failed, N skipped". False when something failed or nothing could be run.
 bool test_paths(const char *const *paths, int n, const TestOptions *opt, TestCounts *counts);
 // One test. `report`: why it failed, or what eval noted (lines).
-bool test_run(Runtime *rt, const TTest *t, const TestOptions *opt, Buf *report);
 
 #endif

@@ -557,7 +557,7 @@ static Arg *room_for_args(Check *c, const FnItem *f) {
     return NEW_N(c->a, Arg, np + 1);
 }
 
-Ent call_fn_item(Check *c, FnItem *f, const Node *generics, const Arg *args, int n, Span at) {
+static Ent call_fn_item(Check *c, FnItem *f, const Node *generics, const Arg *args, int n, Span at) {
     Arg *out = room_for_args(c, f);
     Match m;
     if (!pick_overload(c, f, generics, args, n, out, at, &m)) return ent_error(c);

@@ -57,6 +57,8 @@ static Ent made_by(Grapher *g, const LaunchCall *l, const TTensor *p, const Ent 
     return e;
 }
 
+static Ent graph_copy(Grapher *g, Ent v, Span at);
+
 static Ent add_launch(Grapher *g, LaunchCall *l, TKernel *k, const Ent *dim, Schedule schedule) {
     Check *c = g->c;
     TGLaunch launch = {.span = l->call->span, .path = g->level->path, .kernel = k, .schedule = schedule, .fixed = true};
@@ -142,7 +144,7 @@ static bool run_copy(Grapher *g, Ent from, Ent to, Span at) {
     return true;
 }
 
-Ent graph_copy(Grapher *g, Ent v, Span at) {
+static Ent graph_copy(Grapher *g, Ent v, Span at) {
     Ent to = graph_value(g, TG_computed, v.tensor->elem, v.tensor->rank, v.tensor->dim, at);
     to.tensor->name = v.tensor->name;
     return run_copy(g, v, to, at) ? to : ent_error(g->c);

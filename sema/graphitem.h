@@ -53,7 +53,6 @@ bool  graph_fits(Grapher *g, Ent v, const TensorRef *want, const char *what, Sym
 
 // ---- graphcall.c
 Ent   graph_call(Grapher *g, const Node *call, Schedule schedule, const TensorRef *const *want, int nwant);
-Ent   graph_copy(Grapher *g, Ent v, Span at);
 void  graph_outputs(Grapher *g);                          // the results of the outermost graph get their memory
 
 // ---- graphitem.c

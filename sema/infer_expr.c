@@ -42,7 +42,8 @@ static TExpr *literal_range(Check *c, Ent e, Elem el, Span at) {
     return NULL;
 }
 
-TExpr *value_as(Check *c, Ent e, Elem el, Span at) {
+// Numbers take `el`; a value keeps its type.
+static TExpr *value_as(Check *c, Ent e, Elem el, Span at) {
     if (e.kind == EN_int && elem_is_int(el)) return int_fits(e.i, el) ? tx_const_int(c, e.i, el, at) : literal_range(c, e, el, at);
     if (e.kind == EN_int && elem_is_float(el)) return tx_const_float(c, (double)e.i, el, at);
     if (e.kind == EN_float && elem_is_float(el)) return tx_const_float(c, e.f, el, at);
@@ -163,7 +164,7 @@ static Elem join_values(Check *c, Elem a, Elem b, bool keeps, AstOp op, Span at)
     return EL_none;
 }
 
-Elem join_elem(Check *c, Ent a, Ent b, bool keeps, AstOp op, Span at) {
+static Elem join_elem(Check *c, Ent a, Ent b, bool keeps, AstOp op, Span at) {
     if (is_const(a) && is_const(b)) {
         if (a.kind == EN_bool && b.kind == EN_bool) return EL_bool;
         if (a.kind == EN_bool || b.kind == EN_bool) return literal_with(c, a, EL_bool, keeps, op, at);
@@ -327,7 +328,7 @@ static int64_t wrap_to(int64_t v, Elem e) {
     return (int64_t)u;
 }
 
-Ent cast_to(Check *c, Ent e, Elem to, Span at) {
+static Ent cast_to(Check *c, Ent e, Elem to, Span at) {
     if (e.kind == EN_error || e.kind == EN_unknown) return e;
     if (to == EL_bool && !(e.kind == EN_bool || (e.kind == EN_value && e.x->type.elem == EL_bool))) {
         Diag *d = report(c, E_type_mismatch, at, "this", ent_text(c, e), "bool");

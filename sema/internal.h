@@ -179,7 +179,6 @@ enum { MAX_INLINE_DEPTH = 64, MAX_NODES = 200000, MAX_NEST = 1000 };
 #define report(c, ...) with_chain((c), diag((c)->s, __VA_ARGS__))
 Diag *with_chain(Check *c, Diag *d);                         // adds the instance chain
 void  note_values(Check *c, Diag *d);                        // compile-time names, their values and origins
-const char *elem_text(Check *c, Elem e);
 const char *ttype_text(Check *c, TType t);                    // "f32[m, n]"
 const char *ent_text(Check *c, Ent e);                       // "the number 3", "f32[m]", "axis `m`"
 const char *axis_text(Check *c, const TAxis *ax);            // "0 .. N by 1024"
@@ -235,7 +234,6 @@ TExpr *keep(Check *c, TExpr *x, Sym name, Span at);           // x, or a variabl
 TExpr *keep_simple(Check *c, TExpr *x, Sym name, Span at);    // a const, variable, dimension or arithmetic of them
 bool   tx_same(const TExpr *a, const TExpr *b);               // structurally equal
 bool   tx_is_host(Check *c, const TExpr *x);                  // made of constants, dimensions and integer scalar parameters
-bool   tx_is_free(const TExpr *x);                            // may be repeated and moved at will
 bool   tx_has_effect(const TExpr *x);
 
 // ---- infer_expr.c --------------------------------------------------------------------------------
@@ -243,15 +241,12 @@ bool   tx_has_effect(const TExpr *x);
 Ent    eval(Check *c, const Node *n);
 TExpr *eval_value(Check *c, const Node *n);                   // as a run-time value; NULL: error, reported
 TExpr *value_of(Check *c, Ent e, Span at);                    // numbers take their own type: i32, f32, bool
-TExpr *value_as(Check *c, Ent e, Elem el, Span at);           // numbers take `el`; a value keeps its type
 TExpr *value_exact(Check *c, Ent e, TType want, Span at, const char *what);    // elem must be want's; broadcast to its axes
 TExpr *index_of(Check *c, Ent e, Span at, const char *what);  // an integer scalar or tile
 TExpr *scalar_index(Check *c, Ent e, Span at, const char *what);   // an integer scalar, cast to index
 Ent    binary(Check *c, AstOp op, Ent a, Ent b, Span at, Span pa, Span pb);
 Ent    unary(Check *c, AstOp op, Ent a, Span at);
 Ent    select_of(Check *c, Ent cond, Ent a, Ent b, Span at);
-Ent    cast_to(Check *c, Ent e, Elem to, Span at);
-Elem   join_elem(Check *c, Ent a, Ent b, bool keeps_storage, AstOp op, Span at);   // EL_none: reported
 bool   unify(Check *c, Ent *a, Ent *b, bool keeps_storage, AstOp op, Span at, TType *t);   // to values of one element type
 bool   cond_of(Check *c, Ent e, Span at, const char *what, TExpr **out);           // a bool scalar
 
@@ -290,7 +285,6 @@ Ent  call_lambda(Check *c, Lambda *l, const Arg *args, int n, Span at, Sym name)
 void count_args(Check *c, const Node *item, Span at, int want, const int *given, int n);     // E0211, with what is missing; given[i]: how often
 Ent  call_entity(Check *c, Ent callee, const Arg *args, int n, Span at);
 Ent  declared_as(Check *c, const Node *type, Ent e, Span at, const char *what);
-Ent  call_fn_item(Check *c, FnItem *f, const Node *generics, const Arg *args, int n, Span at);
 Ent  call_reference(Check *c, FnItem *f, const Node *generics, const Arg *args, int n, Span at, const Node **fn, Scope **sc);
 
 // ---- builtin.c -----------------------------------------------------------------------------------
@@ -323,7 +317,6 @@ void recipe_dim(Check *c, int dim, Ent *e);                             // e is 
 Ent  recipe_result(Check *c, AstOp op, Ent a, Ent b, Ent r);            // r, folded from a and b: with its row
 Ent  recipe_cast(Check *c, Ent e, Elem to, Ent r);                      // r, e converted: the same
 Ent  recipe_pin(Check *c, Ent e);                                       // what follows is for sizes where it is the same number, or truth
-void recipe_pin_kind(Check *c, Ent e);                                  // .. where it is 1 alike, and the same powers of two divide it
 void recipe_lost(Check *c);                                             // what follows cannot be said for other sizes
 void recipe_instance(Check *c, const TKernel *k, const SemaValue *known, const int32_t *row, int n);       // k is it for these
 void recipe_choice(Check *c, const TGChoice *choice);

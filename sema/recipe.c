@@ -79,7 +79,8 @@ Ent recipe_pin(Check *c, Ent e) {
 
 int64_t recipe_kind(int64_t v) { return v == 1 ? 0 : v % 16 == 0 ? 16 : v & -v; }
 
-void recipe_pin_kind(Check *c, Ent e) {
+// What follows is for sizes where it is 1 alike, and the same powers of two divide it.
+static void recipe_pin_kind(Check *c, Ent e) {
     if (c->recipe && e.row) hold(c->recipe, e.row, true, recipe_kind(e.i));
 }
 

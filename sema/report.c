@@ -66,10 +66,10 @@ Diag *with_chain(Check *c, Diag *d) {
     return d;
 }
 
-const char *elem_text(Check *c, Elem e) { (void)c; return e == EL_none ? "nothing" : elem_name(e); }
+static const char *elem_text(Elem e) { return e == EL_none ? "nothing" : elem_name(e); }
 
 const char *ttype_text(Check *c, TType t) {
-    const char *elem = t.ptr ? arena_printf(c->a, "*%s", elem_name(t.elem)) : elem_text(c, t.elem);
+    const char *elem = t.ptr ? arena_printf(c->a, "*%s", elem_name(t.elem)) : elem_text(t.elem);
     if (t.naxes == 0) return elem;
     const char *r = arena_printf(c->a, "%s[%s", elem, t.axis[0]->name->s);
     for (int i = 1; i < t.naxes; i++) r = arena_printf(c->a, "%s, %s", r, t.axis[i]->name->s);

@@ -195,7 +195,8 @@ TVar *let_var(Check *c, Sym name, TExpr *x, bool mutable, Span at) {
     return v;
 }
 
-bool tx_is_free(const TExpr *x) {
+// May be repeated and moved at will.
+static bool tx_is_free(const TExpr *x) {
     switch ((TExprKind)x->kind) {
     case TX_const: case TX_dim: case TX_axis: return true;
     case TX_var: return !x->var->mutable;
