@@ -93,17 +93,17 @@ typedef struct StoreNeeds {
     bool    *seen;                                       // by value
     bool     load;
     bool    *launch;                                     // by launch of the graph: to be made once; or NULL
-    uint64_t temporary;                                  // bytes of what goes again
+    uint64_t stays, goes;                                // bytes of what the plan reads, and of what was only needed to make it
 } StoreNeeds;
-bool     store_ask(Runtime *rt, const TGraph *g, int value, bool keep, StoreNeeds *needs, Buf *err);
+bool     store_ask(Runtime *rt, const TGraph *g, int value, StoreNeeds *needs, Buf *err);
 Transfer *store_transfer(Runtime *rt);
 bool     store_wait(Runtime *rt, void (*show)(void *ctx, uint64_t bytes), void *ctx, Buf *err);      // for the transfer: what was asked for is there
 void     store_abandon(Runtime *rt);                     // after a failure: what was asked for is not there
 // The address of a fixed value: loaded, made or computed if it is not there. 0: err, or diagnostics.
-bool     store_reserve(Runtime *rt, const TGraph *g, const bool *values, Buf *err);      // room in one piece for those that are not kept yet
+bool     store_reserve(Runtime *rt, const TGraph *g, const bool *values, Buf *err);      // what a plan reads: room in one piece for those that are not there yet
 uint64_t store_room(Runtime *rt);                        // bytes of that room nobody has
-void     store_lend(Runtime *rt, bool lends);            // until the next trim: what is not kept may have the end of that room
-uint64_t store_get(Runtime *rt, const TGraph *g, int value, bool keep, Buf *err);        // keep: in that room
+void     store_lend(Runtime *rt, bool lends);            // until the next trim: what goes again may have the end of that room
+uint64_t store_get(Runtime *rt, const TGraph *g, int value, Buf *err);
 uint64_t store_arena(Runtime *rt, uint64_t bytes, Buf *err);         // of at least so many bytes; it may move
 // Scratch memory that launches share, at least so many bytes of each kind; it may move. Those that use it wait for each other.
 bool     store_scratch(Runtime *rt, const uint64_t bytes[SCRATCH_KINDS], uint64_t at[SCRATCH_KINDS], Buf *err);

@@ -280,13 +280,12 @@ static bool compile_ahead(Plan *p, const bool *once, Buf *err)
     return fine;
 }
 
-// What making a value takes beside it.
-static bool temporary_bytes(Plan *p, int value, uint64_t *bytes, Buf *err)
+// What making a value takes.
+static bool bytes_of(Plan *p, int value, StoreNeeds *look, Buf *err)
 {
-    StoreNeeds look = {.seen = checked_alloc((size_t)p->graph->nvalues + 1)};
-    bool fine = store_ask(p->rt, p->graph, value, true, &look, err);
-    *bytes = look.temporary;
-    free(look.seen);
+    *look = (StoreNeeds){.seen = checked_alloc((size_t)p->graph->nvalues + 1)};
+    bool fine = store_ask(p->rt, p->graph, value, look, err);
+    free(look->seen);
     return fine;
 }
 
@@ -295,25 +294,25 @@ static bool temporary_bytes(Plan *p, int value, uint64_t *bytes, Buf *err)
 static bool ask_some(Plan *p, const int *value, int from, int *to, StoreNeeds *needs, Buf *err)
 {
     int      last = *to;
-    uint64_t more, sum = 0, room = store_room(p->rt);
+    uint64_t sum = 0, room = store_room(p->rt);
+    StoreNeeds look;
     bool     lent = true;
     memset(needs->seen, 0, (size_t)p->graph->nvalues);
     for (*to = from; *to < last; ++*to) {
-        if (!temporary_bytes(p, value[*to], &more, err)) return false;
-        uint64_t own = plan_bytes(&p->graph->values[value[*to]]) + 2 * ARENA_ALIGN;
-        bool     here = lent && sum + more + own <= room;
-        if (*to > from && !here && (lent || sum + more > p->arena_bytes)) break;
+        if (!bytes_of(p, value[*to], &look, err)) return false;
+        bool here = lent && sum + look.goes + look.stays <= room;
+        if (*to > from && !here && (lent || sum + look.goes > p->arena_bytes)) break;
         lent = here;
-        sum += here ? more + own : more;
+        sum += here ? look.goes + look.stays : look.goes;
         store_lend(p->rt, lent);
-        if (!store_ask(p->rt, p->graph, value[*to], true, needs, err)) return false;
+        if (!store_ask(p->rt, p->graph, value[*to], needs, err)) return false;
     }
     return true;
 }
 
 static bool keep_value(Plan *p, int value, Buf *err)
 {
-    p->kept[value] = store_get(p->rt, p->graph, value, true, err);
+    p->kept[value] = store_get(p->rt, p->graph, value, err);
     if (p->kept[value]) store_keep(p->rt, p->kept[value]);
     return p->kept[value] != 0;
 }
@@ -328,11 +327,11 @@ static bool place(Plan *p, const int *value, int computed, int n, StoreNeeds *ne
     int      to = n;
     bool     fine = true;
     for (int i = 0; i < n; i++) l.all += plan_bytes(&g->values[value[i]]);
-    for (int i = computed; fine && i < n; i++) fine = store_ask(p->rt, g, value[i], true, needs, err);      // which launches
+    for (int i = computed; fine && i < n; i++) fine = store_ask(p->rt, g, value[i], needs, err);      // which launches
     bool once = memchr(needs->launch, true, (size_t)g->nlaunches) != NULL;
     needs->load = true;
     memset(needs->seen, 0, (size_t)g->nvalues);
-    for (int i = 0; fine && i < computed; i++) fine = store_ask(p->rt, g, value[i], true, needs, err);
+    for (int i = 0; fine && i < computed; i++) fine = store_ask(p->rt, g, value[i], needs, err);
     fine = fine && ask_some(p, value, computed, &to, needs, err);
     if (fine) transfer_start(store_transfer(p->rt));
     fine = fine && (!d->ops->runs_ptx || compile_ahead(p, needs->launch, err));

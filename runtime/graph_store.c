@@ -10,6 +10,9 @@
 // What a plan keeps gets one block of memory. Its end is filled last: until then it is lent to what is only needed on the way.
 //
 //     [ kept | kept |  free ......  | lent: w, w', .. ]      several values are made at once, half of what is left each time
+//
+// Whether a value stays is asked of the plan (store_reserve), not of who happens to need it first: a launch of two results makes
+// both, and the one that nobody asked for yet may be another one's place in the plan.
 
 #include "runtime/graph.h"
 
@@ -41,12 +44,15 @@ struct GraphStore {
     uint64_t  bytes, peak;               // of what is kept and the arena: now, and at most
     bool      lends;                     // .. what is asked for now
     Key      *key;                       // of values of the graph whose plan is being placed, as they are found
+    Key      *stays;  int nstays;        // of what that plan reads, in order
 };
 
 static void keys_free(GraphStore *s)
 {
     free(s->key);
-    s->key = NULL;
+    free(s->stays);
+    s->key = s->stays = NULL;
+    s->nstays = 0;
 }
 
 static void held(GraphStore *s, uint64_t more, uint64_t less)
@@ -159,7 +165,10 @@ void store_stats(const Runtime *rt, GraphStats *out)
 void store_keep(Runtime *rt, uint64_t address)
 {
     for (Kept *k = store_of(rt)->kept; k; k = k->next)
-        if (k->address == address) k->wanted = true;
+        if (k->address == address) {
+            if (k->lent) ice("what a plan reads lies where room is lent");
+            k->wanted = true;
+        }
 }
 
 // ---- keys ----------------------------------------------------------------------------------------
@@ -259,17 +268,36 @@ static uint64_t find_kept(Runtime *rt, Key key)
 
 static uint64_t rounded(uint64_t bytes) { return (bytes + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN; }
 
+static int by_key(const void *x, const void *y) { return memcmp(x, y, sizeof(Key)); }
+
+static bool stays(Runtime *rt, Key key)
+{
+    const GraphStore *s = store_of(rt);
+    return s->nstays && bsearch(&key, s->stays, (size_t)s->nstays, sizeof key, by_key);
+}
+
+static bool find_stays(Runtime *rt, const TGraph *g, const bool *values, Buf *err)
+{
+    GraphStore *s = store_of(rt);
+    free(s->stays);
+    s->stays = checked_alloc(sizeof *s->stays * ((size_t)g->nvalues + 1));
+    s->nstays = 0;
+    for (int i = 0; i < g->nvalues; i++)
+        if (values[i] && !key_of(rt, g, i, &s->stays[s->nstays++], err)) return false;
+    qsort(s->stays, (size_t)s->nstays, sizeof *s->stays, by_key);
+    return true;
+}
+
 bool store_reserve(Runtime *rt, const TGraph *g, const bool *values, Buf *err)
 {
     GraphStore *s = store_of(rt);
     Device     *d = runtime_device(rt);
     uint64_t bytes = 0;
+    Key key;
+    if (!find_stays(rt, g, values, err)) return false;
     if (!d->memory_bytes) return true;                   // on emu each weight has ends of its own, and a read past them is found
-    for (int i = 0; i < g->nvalues; i++) {
-        Key key;
-        if (values[i] && !(key_of(rt, g, i, &key, err) && find_kept(rt, key))) bytes += rounded(plan_bytes(&g->values[i]));
-        if (err->n) return false;
-    }
+    for (int i = 0; i < g->nvalues; i++)
+        if (values[i] && key_of(rt, g, i, &key, err) && !find_kept(rt, key)) bytes += rounded(plan_bytes(&g->values[i]));
     if (!bytes) return true;
     Block *b = checked_alloc(sizeof *b);
     *b = (Block){.next = s->blocks, .address = d->ops->alloc(d, bytes, "weights", err), .bytes = bytes};
@@ -297,10 +325,11 @@ static uint64_t in_block(Runtime *rt, uint64_t bytes, bool keep)
     return b->address + (keep ? b->used - rounded(bytes) : b->bytes - b->lent);
 }
 
-static uint64_t add_kept(Runtime *rt, Key key, uint64_t bytes, const char *name, bool keep, Buf *err)
+static uint64_t add_kept(Runtime *rt, Key key, uint64_t bytes, const char *name, Buf *err)
 {
     GraphStore *s = store_of(rt);
     Device     *d = runtime_device(rt);
+    bool     keep = stays(rt, key);
     uint64_t inside = in_block(rt, bytes, keep), at = inside ? inside : d->ops->alloc(d, bytes, name, err);
     if (!at) return 0;
     Kept *k = checked_alloc(sizeof *k);
@@ -337,20 +366,20 @@ void store_abandon(Runtime *rt)
 // ---- what a value needs --------------------------------------------------------------------------
 
 // Weights and constants go into the transfer, which is not started.
-static bool ask_leaf(Runtime *rt, const TGraph *g, int value, Key key, bool keep, Buf *err)
+static bool ask_leaf(Runtime *rt, const TGraph *g, int value, Key key, Buf *err)
 {
     const TGValue *v = &g->values[value];
     uint64_t bytes = plan_bytes(v);
     TransferItem it = {.elem = v->elem, .n = (int64_t)(bytes / (uint64_t)elem_bytes(v->elem))};
     if (!store_item(rt, v, &it, err)) return false;
-    it.to = add_kept(rt, key, bytes, v->name ? v->name->s : "kept", keep, err);
+    it.to = add_kept(rt, key, bytes, v->name ? v->name->s : "kept", err);
     if (!it.to) { tensor_free(&it.own); return false; }
     store_of(rt)->kept->coming = true;
     transfer_add(store_transfer(rt), &it);
     return true;
 }
 
-bool store_ask(Runtime *rt, const TGraph *g, int value, bool keep, StoreNeeds *needs, Buf *err)
+bool store_ask(Runtime *rt, const TGraph *g, int value, StoreNeeds *needs, Buf *err)
 {
     bool leaf = g->values[value].kind != TG_computed, fine = true;
     Key  key;
@@ -358,14 +387,14 @@ bool store_ask(Runtime *rt, const TGraph *g, int value, bool keep, StoreNeeds *n
     needs->seen[value] = true;
     fine = key_of(rt, g, value, &key, err);
     bool there = fine && find_kept(rt, key);
-    if (fine && !there && !keep) needs->temporary += rounded(plan_bytes(&g->values[value]));
-    if (fine && !there && leaf && needs->load) fine = ask_leaf(rt, g, value, key, keep, err);
+    if (fine && !there) *(stays(rt, key) ? &needs->stays : &needs->goes) += rounded(plan_bytes(&g->values[value]));
+    if (fine && !there && leaf && needs->load) fine = ask_leaf(rt, g, value, key, err);
     for (int i = 0, p; fine && !there && !leaf && i < g->nlaunches; i++) {
         const TGLaunch *l = &g->launches[i];
         if (!writes(g, l, value, &p)) continue;
         if (needs->launch) needs->launch[i] = true;
         for (int k = 0; fine && k < l->kernel->nparams; k++)
-            if (l->args[k].tensor >= 0) fine = store_ask(rt, g, plan_root(g, l->args[k].tensor), false, needs, err);
+            if (l->args[k].tensor >= 0) fine = store_ask(rt, g, plan_root(g, l->args[k].tensor), needs, err);
     }
     return fine;
 }
@@ -378,7 +407,7 @@ static bool compute(Runtime *rt, const TGraph *g, const TGLaunch *launch, Buf *e
     for (int p = 0; fine && p < launch->kernel->nparams; p++) {
         int value = launch->args[p].tensor;
         if (value < 0) continue;
-        uint64_t at = store_get(rt, g, plan_root(g, value), false, err);
+        uint64_t at = store_get(rt, g, plan_root(g, value), err);
         l.args[p].address = at + plan_offset(g, value);
         fine = at != 0;
     }
@@ -396,19 +425,19 @@ static bool compute_all(Runtime *rt, const TGraph *g, int value, Buf *err)
     return true;
 }
 
-uint64_t store_get(Runtime *rt, const TGraph *g, int value, bool keep, Buf *err)
+uint64_t store_get(Runtime *rt, const TGraph *g, int value, Buf *err)
 {
     const TGValue *v = &g->values[value];
     Key  key;
     bool fine = key_of(rt, g, value, &key, err), leaf = v->kind != TG_computed;
     uint64_t at = fine ? find_kept(rt, key) : 0;
     if (!at && fine && leaf) {
-        fine = ask_leaf(rt, g, value, key, keep, err);
+        fine = ask_leaf(rt, g, value, key, err);
         transfer_start(store_transfer(rt));
         fine = store_wait(rt, NULL, NULL, err) && fine;
         at = fine ? find_kept(rt, key) : 0;
     } else if (!at && fine) {
-        at = add_kept(rt, key, plan_bytes(v), v->name ? v->name->s : "kept", keep, err);
+        at = add_kept(rt, key, plan_bytes(v), v->name ? v->name->s : "kept", err);
         Kept *made = store_of(rt)->kept;
         fine = at != 0 && compute_all(rt, g, value, err);
         if (at && !fine) forget(made);

@@ -53,6 +53,12 @@ static const char source[] =
     "    for i in 24 { let w: f32[16, 16] = weight(\"layer.\", i);  h = linear(h, turn(turn(turn(w)))); }\n"
     "    y = h;\n"
     "}\n"
+    "kernel halves(w: f32[M, N], a: out f32[M, N], b: out f32[M, N]) grid (m in M by 16, n in N by 16) { a[m, n] = w[m, n] / 2;  b[m, n] = w[m, n] + 1; }\n"
+    "graph twins(x: f32[B, 16]) -> (y: f32[B, 16]) {\n"
+    "    var h = x;\n"
+    "    for i in 12 { let w: f32[16, 16] = weight(\"layer.\", i);  let a, b = halves(w);  h = linear(linear(h, turn(b)), a); }\n"
+    "    y = h;\n"
+    "}\n"
     "graph untyped(x: f32[B, 4]) -> (y: f32[B, 8]) { weights \"w\";  y = linear(x, weight(\"fc\")); }\n";
 
 typedef struct World { Session *s; SemaFile *file; Device *dev; Runtime *rt; char folder[64], was[512]; } World;
@@ -297,37 +303,41 @@ static int      allocated;
 static uint64_t (*really)(Device *d, uint64_t bytes, const char *name, Buf *err);
 static uint64_t counted(Device *d, uint64_t bytes, const char *name, Buf *err) { allocated++; return really(d, bytes, name, err); }
 
-// Weights that are computed once stand at the end of the room for what is kept, several at a time, until that is wanted.
+// Weights that are computed once stand at the end of the room for what is kept, several at a time, until that is wanted. What a launch
+// makes beside what it was made for ("twins") may be what the plan reads, too: it has its place at the front.
 static void lent(void **state)
 {
     (void)state;
-    HostTensor y[2];
-    for (int block = 0; block < 2; block++) {
-        World w = world("emu", NULL, &(RuntimeOptions){.random_weights = true});
-        DeviceOps ops = *w.dev->ops;
-        const DeviceOps *own = w.dev->ops;
-        really = ops.alloc;
-        ops.alloc = counted;
-        w.dev->ops = &ops;
-        w.dev->memory_bytes = block ? UINT64_C(1) << 30 : 0;               // 0: each value is apart from the others
-        allocated = 0;
-        GraphExec *x = opened(&w, "deep");
-        HostTensor in = tensor(2, (int64_t[]){1, 16}, 1);
-        y[block] = run(&w, x, &in, NULL, NULL);
-        GraphStats s = graph_stats(x);
-        assert_int_equal(s.kept, 24 * 1024);
-        if (block) assert_true(allocated < 24 && s.peak <= s.kept + s.arena + 3 * 1024);
-        else assert_true(allocated > 4 * 24);
-        tensor_free(&in);
-        graph_close(x);
-        runtime_free(w.rt);
-        w.rt = NULL;
-        w.dev->ops = own;
-        end(&w);
+    static const struct { const char *graph; int at_most, at_least; } rows[] = {{"deep", 24, 4 * 24}, {"twins", 24, 4 * 12}};
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        HostTensor y[2];
+        for (int block = 0; block < 2; block++) {
+            World w = world("emu", NULL, &(RuntimeOptions){.random_weights = true});
+            DeviceOps ops = *w.dev->ops;
+            const DeviceOps *own = w.dev->ops;
+            really = ops.alloc;
+            ops.alloc = counted;
+            w.dev->ops = &ops;
+            w.dev->memory_bytes = block ? UINT64_C(1) << 30 : 0;           // 0: each value is apart from the others
+            allocated = 0;
+            GraphExec *x = opened(&w, rows[r].graph);
+            HostTensor in = tensor(2, (int64_t[]){1, 16}, 1);
+            y[block] = run(&w, x, &in, NULL, NULL);
+            GraphStats s = graph_stats(x);
+            assert_int_equal(s.kept, 24 * 1024);
+            if (block) assert_true(allocated < rows[r].at_most && s.peak <= s.kept + s.arena + 3 * 1024);
+            else assert_true(allocated > rows[r].at_least);
+            tensor_free(&in);
+            graph_close(x);
+            runtime_free(w.rt);
+            w.rt = NULL;
+            w.dev->ops = own;
+            end(&w);
+        }
+        for (int64_t i = 0; i < 16; i++) assert_true(at(&y[0], i) == at(&y[1], i) && at(&y[0], i) != 0);
+        tensor_free(&y[0]);
+        tensor_free(&y[1]);
     }
-    for (int64_t i = 0; i < 16; i++) assert_true(at(&y[0], i) == at(&y[1], i) && at(&y[0], i) != 0);
-    tensor_free(&y[0]);
-    tensor_free(&y[1]);
 }
 
 // A zip of stored members, as numpy.savez writes it.
