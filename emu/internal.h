@@ -134,6 +134,7 @@ typedef struct Group {            // lanes of a warp that share a pc
 
 enum { EV_GROUP = 1, EV_YIELD = 2, EV_STOP = 4 };
 enum { CALL_DEPTH = 64 };
+enum { NAMED_BARRIERS = 16 };           // of a block
 
 typedef struct CpAsync {          // one lane's cp.async in flight
     uint8_t  lane, size, valid, done;
@@ -214,7 +215,7 @@ struct Block {
     uint32_t shared_size;
     Warp   **warps;
     uint32_t n_warps, n_live;
-    Barrier  barriers[16];
+    Barrier  barriers[NAMED_BARRIERS];
     Mbarrier *mbars;
     uint32_t n_mbars, cap_mbars;
     uint32_t *atomic_vc;

@@ -13,6 +13,8 @@
 #include "emu/exec.h"
 
 enum { QUANTUM = 400, SLICE = 1 << 22, MAX_RESIDENT = 256 };
+enum { REGISTER_FILE = 65536, REGISTER_UNIT = 8, REGISTERS_PER_THREAD = 255 };       // of a multiprocessor; a thread's come in units
+enum { MAX_THREADS = 1024, MAX_THREADS_Z = 64, MAX_CLUSTER = 16 };
 
 static void *need(size_t n) {
     void *p = calloc(1, n ? n : 1);
@@ -148,12 +150,12 @@ static Cluster *cluster_create(Launch *launch, uint64_t index) {
         if (launch->races) {
             b->shadow = need(words * sizeof *b->shadow);
             b->atomic_vc = vc_new(c);
-            for (int i = 0; i < 16; i++) b->barriers[i].vc = vc_new(c);
+            for (int i = 0; i < NAMED_BARRIERS; i++) b->barriers[i].vc = vc_new(c);
         }
-        uint32_t per_thread = 65536 / (warps * 32) / 8 * 8;
-        if (per_thread > 255) per_thread = 255;
+        uint32_t per_thread = REGISTER_FILE / (warps * 32) / REGISTER_UNIT * REGISTER_UNIT;
+        if (per_thread > REGISTERS_PER_THREAD) per_thread = REGISTERS_PER_THREAD;
         if (launch->kernel->info.maxnreg && launch->kernel->info.maxnreg < per_thread) per_thread = launch->kernel->info.maxnreg;
-        b->free_registers = 65536 - (int64_t)per_thread * warps * 32;
+        b->free_registers = REGISTER_FILE - (int64_t)per_thread * warps * 32;
         for (uint32_t i = 0; i < warps; i++) {
             Warp *w = b->warps[i] = &c->warps[r * warps + i];
             warp_create(w, b, i, r * warps + i, threads - i * 32);
@@ -189,7 +191,7 @@ static void cluster_destroy(Cluster *c) {
     for (AsyncOp *op = c->async_first, *next; op; op = next) next = op->next, async_free(op);
     for (uint32_t r = 0; r < c->n_blocks; r++) {
         Block *b = &c->blocks[r];
-        for (int i = 0; i < 16; i++) free(b->barriers[i].vc);
+        for (int i = 0; i < NAMED_BARRIERS; i++) free(b->barriers[i].vc);
         for (uint32_t i = 0; i < b->n_mbars; i++) free(b->mbars[i].vc), free(b->mbars[i].vc_done);
         free(b->shared), free(b->init), free(b->shadow), free(b->warps), free(b->mbars), free(b->atomic_vc);
     }
@@ -256,7 +258,7 @@ static void warp_finish(Warp *w) {
     b->n_live--;
     c->n_live--;
     c->progress++;
-    for (uint32_t i = 0; i < 16; i++)
+    for (uint32_t i = 0; i < NAMED_BARRIERS; i++)
         if (b->barriers[i].waiting && !b->barriers[i].expected && barrier_is_full(b, i)) barrier_complete(b, i);
     cluster_barrier_check(c);
 }
@@ -417,14 +419,17 @@ static void *worker(void *arg) {
 }
 
 static uint32_t shared_limit(uint32_t target) {
-    return target == 80 || target == 87 ? 166912 : target == 86 || target == 89 || target >= 120 ? 101376 : target >= 90 ? 232448 : 98304;
+    static const struct { uint32_t first, kib; } from[] = {{120, 99}, {90, 227}, {89, 99}, {87, 163}, {86, 99}, {80, 163}, {0, 96}};
+    int i = 0;
+    while (target < from[i].first) i++;
+    return from[i].kib << 10;
 }
 
 static EmuStatus check_shape(EmuContext *ctx, const Launch *launch, const char *name) {
     const EmuKernel *k = &launch->kernel->info;
     const uint32_t *b = launch->block, *g = launch->grid, *c = launch->cluster;
     uint64_t threads = (uint64_t)b[0] * b[1] * b[2];
-    if (!threads || threads > 1024 || b[0] > 1024 || b[1] > 1024 || b[2] > 64)
+    if (!threads || threads > MAX_THREADS || b[0] > MAX_THREADS || b[1] > MAX_THREADS || b[2] > MAX_THREADS_Z)
         return emu_error(ctx, EMU_INVALID, "`%s`: a block of (%u, %u, %u) threads", name, b[0], b[1], b[2]);
     for (int i = 0; i < 3; i++)
         if (k->reqntid[0] && k->reqntid[i] != b[i])
@@ -435,7 +440,7 @@ static EmuStatus check_shape(EmuContext *ctx, const Launch *launch, const char *
         if (!c[i] || g[i] % c[i]) return emu_error(ctx, EMU_INVALID, "`%s`: a grid of (%u, %u, %u) blocks is not whole clusters of (%u, %u, %u)", name, g[0], g[1], g[2], c[0], c[1], c[2]);
         if (k->reqcluster[0] && k->reqcluster[i] != c[i]) return emu_error(ctx, EMU_INVALID, "`%s` needs clusters of (%u, %u, %u) blocks", name, k->reqcluster[0], k->reqcluster[1], k->reqcluster[2]);
     }
-    if ((uint64_t)c[0] * c[1] * c[2] > 16) return emu_error(ctx, EMU_INVALID, "`%s`: a cluster of %u blocks", name, c[0] * c[1] * c[2]);
+    if ((uint64_t)c[0] * c[1] * c[2] > MAX_CLUSTER) return emu_error(ctx, EMU_INVALID, "`%s`: a cluster of %u blocks", name, c[0] * c[1] * c[2]);
     uint32_t limit = shared_limit(launch->module->target);
     if (launch->shared_size - SHARED_START > limit)
         return emu_error(ctx, EMU_INVALID, "`%s` needs %u bytes of shared memory; a block has %u on sm_%u", name, launch->shared_size - SHARED_START, limit, launch->module->target);

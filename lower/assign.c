@@ -156,6 +156,9 @@ static void tie_kept(Assign *s, const Op *op) {
     }
 }
 
+// The result has the axis that the op works along, as the operand has it.
+static bool keeps_axis(const Op *op) { return op->code == OP_T_scan || op->code == OP_T_sort || op->code == OP_T_order; }
+
 static void spread(Assign *s, Val *v) {
     Ops *u = &s->users[v->id];
     for (uint32_t i = 0; i < u->n; i++) {
@@ -178,7 +181,7 @@ static void spread(Assign *s, Val *v) {
             tie_kept(s, op);
         } else if (op->code == OP_T_reduce) {
             if (v == op->in[0]) flow(s, v, op->out[0]);
-        } else if (op->code == OP_T_scan || op->code == OP_T_sort || op->code == OP_T_order) {
+        } else if (keeps_axis(op)) {
             flow(s, v, v == op->out[0] ? op->in[0] : op->out[0]);
         } else if (op->code == OP_T_take) {
             if (v == op->out[0] || v == op->in[1]) flow(s, v, v == op->out[0] ? op->in[1] : op->out[0]);
@@ -233,7 +236,7 @@ static uint32_t reduced(const Assign *s, const Type *t) {
     uint32_t mask = 0;
     for (uint32_t i = 0; i < s->all.n; i++) {
         const Op *op = s->all.at[i];
-        bool along = op->code == OP_T_scan || op->code == OP_T_sort || op->code == OP_T_order;
+        bool along = keeps_axis(op);
         for (int k = 1; k < op->nin && (op->code == OP_T_reduce || along); k++) {
             int pos = same_lanes(s, t, op->in[k]);
             if (pos >= 0 && op->out[0]->type.rank > along) mask |= 1u << pos;
@@ -463,7 +466,7 @@ static void insert_conversions(Assign *s) {
             if (is_tile(w)) for (int i = 0; i < op->nin; i++) need(s, op, i, w->layout, &w->type);
         } else if (op->code == OP_T_reduce && is_tile(o)) result_as(s, op, 0, layout_project(s->f->arena, op->in[0]->layout, &op->in[0]->type, &o->type));
         else if (op->code == OP_T_rename && is_tile(o)) result_as(s, op, 0, layout_rename(s->f->arena, op->in[0]->layout, &op->in[0]->type, &o->type, op->in[1], op->in[2]));
-        else if (op->code == OP_T_scan || op->code == OP_T_sort || op->code == OP_T_order) need(s, op, 0, o->layout, &o->type);
+        else if (keeps_axis(op)) need(s, op, 0, o->layout, &o->type);
         else if (op->code == OP_T_take) need(s, op, 1, o->layout, &o->type);
         else if (op->code == OP_T_dot && (op->flags & HAS_ACC) && is_tile(o)) need(s, op, 2, o->layout, &o->type);
         else if (op->code == OP_T_wgmma) {

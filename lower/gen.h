@@ -106,6 +106,8 @@ LLVMValueRef gen_asm(Gen *g, LLVMTypeRef ret, const char *text, const char *cons
 void         gen_need(Gen *g, size_t cap);                         // an instruction of this capability is used: offset in Target
 LLVMBasicBlockRef gen_block(Gen *g, const char *name);
 void         gen_barrier(Gen *g);                                  // of the program's threads
+void         gen_barrier_named(Gen *g, LLVMValueRef number, int threads);
+void         gen_barrier_warp(Gen *g);
 LLVMValueRef gen_smem(Gen *g, LLVMValueRef byte_offset);           // i32 -> shared pointer
 LLVMValueRef gen_ring(Gen *g, LLVMValueRef byte_offset);           // the same, of the rings and of what all slices of a block share
 LLVMValueRef gen_scratch(Gen *g, uint32_t bytes);                  // i32 offset of an area that no live value uses
@@ -118,6 +120,21 @@ LLVMValueRef gen_lexpr(Gen *g, LExpr e);                           // i64
 void         gen_region(Gen *g, Region *r);
 void         gen_op(Gen *g, Op *op);
 typedef void GenFn(Gen *g, Op *op);
+
+// The hardware's 16 barriers. What is said of a group is one barrier for each: its number is added. Three groups that take turns
+// have theirs behind the slices', since two of the first kind would be in the way of the stores'.
+enum { BARRIER_ALL, BARRIER_CONSUMERS, BARRIER_STORE, BARRIER_TURN = 4, BARRIER_SLICE = 6, BARRIER_TURN_OF_THREE = 9 };
+enum { GROUP_THREADS = 128 };                                      // of a warp group
+
+// ---- 32-bit arithmetic
+static inline LLVMValueRef gen_add(Gen *g, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildAdd(g->B, a, b, ""); }
+static inline LLVMValueRef gen_times(Gen *g, LLVMValueRef x, int64_t k) { return LLVMBuildMul(g->B, x, gen_i32(g, k), ""); }
+static inline LLVMValueRef gen_bits(Gen *g, LLVMValueRef x, int from, int mask) {      // mask, of the bits from `from` on
+    return LLVMBuildAnd(g->B, from ? LLVMBuildLShr(g->B, x, gen_i32(g, from), "") : x, gen_i32(g, mask), "");
+}
+static inline LLVMValueRef gen_both(Gen *g, LLVMValueRef a, LLVMValueRef b) {          // of conditions, NULL where always true
+    return !a ? b : !b ? a : LLVMBuildAnd(g->B, a, b, "");
+}
 extern GenFn *const gen_table[OP_T_COUNT];
 
 // ---- tiles

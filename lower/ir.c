@@ -549,6 +549,14 @@ Val *op_acc(const Op *op)
     return op->flags & HAS_ACC ? op->in[op->code == OP_T_wgmma ? 4 : 2] : NULL;
 }
 
+bool op_mixes_lanes(const Op *op)
+{
+    switch (op->code) {
+    case OP_T_reduce: case OP_T_scan: case OP_T_sort: case OP_T_order: case OP_T_take: return true;
+    default: return false;
+    }
+}
+
 int op_first_axis(const Op *op)
 {
     switch (op->code) {

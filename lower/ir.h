@@ -173,6 +173,7 @@ Val  *op_acc(const Op *op);                                // dot, wgmma
 Val  *op_value(const Op *op);                              // store, ptrstore, atomic
 Val  *op_compare(const Op *op);                            // atomic.cas
 Type  op_places(const Op *op);                             // store, ptrstore, atomic: the lanes it acts on, as a type without element
+bool  op_mixes_lanes(const Op *op);                        // reduce, scan, sort, order, take: an element follows from others than its own
 int   op_first_axis(const Op *op);                         // what takes axes after `over`: in[this .. nin)
 Op   *op_target(const Op *op);                             // the loop that a break or continue is for, or NULL
 bool  op_meets(const Op *op);                              // what other blocks of the cluster send: join_cluster, from_cluster, drawn

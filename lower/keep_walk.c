@@ -69,7 +69,7 @@ static bool known_ahead(const Walk *w, const Op *loop, const Val *v) {
     if (!d) return v == loop->reg[0]->args.at[0];
     bool inside = d->parent == loop->reg[0];
     if (d == w->row || (!inside && !follows_row(w, v))) return true;
-    if (d->nreg || !op_has(d, 'P') || d->code == OP_T_reduce || d->code == OP_T_scan || d->code == OP_T_sort || d->code == OP_T_order || d->code == OP_T_take) return false;
+    if (d->nreg || !op_has(d, 'P') || op_mixes_lanes(d)) return false;
     for (int i = 0; i < d->nin; i++) if (!known_ahead(w, loop, d->in[i])) return false;
     for (int i = 0; i < axes_of(v); i++) if (!known_ahead(w, loop, v->type.axis[i])) return false;
     return true;

@@ -234,6 +234,12 @@ char layout_mover(const Layout *l, int axis, int bit, int *at) {
     ice("no input moves bit %d of axis %d alone", bit, axis);
 }
 
+int64_t layout_span(const Layout *l, int axis) {
+    int64_t n = (int64_t)1 << l->bits[axis];
+    for (int i = 0; i < l->nrep; i++) if (l->rep[i].axis == axis) n *= l->rep[i].count;
+    return n;
+}
+
 int layout_vec(const Layout *l, int axis) {
     int b = 0;
     while (b < l->nreg && l->reg[b] == (uint32_t)1 << (l->off[axis] + b) && b < l->bits[axis]) b++;

@@ -60,6 +60,7 @@ uint32_t layout_replica_lanes(const Layout *l);            // lane bits with a z
 uint32_t layout_replica_warps(const Layout *l);
 // Which input bit moves bit `bit` of the coordinate on an axis: 'r', 'l' or 'w' with *at, its number.
 char layout_mover(const Layout *l, int axis, int bit, int *at);
+int64_t layout_span(const Layout *l, int axis);            // coordinates that it has along the axis
 int  layout_vec(const Layout *l, int axis);                // consecutive registers that are consecutive along the axis (a power of two)
 void layout_print(const Layout *l, const Type *t, Buf *out);
 

@@ -33,12 +33,6 @@ static int *by_registers(Gen *g, const Val *x, const Val *o) {
 
 typedef struct Mem { int fast; int unit; int64_t stride[MAX_AXES]; int64_t elems; } Mem;      // row-major, in elements; unit: bytes that rows are aligned to
 
-static int64_t extent_of(const Layout *l, int pos) {
-    int64_t n = (int64_t)1 << l->bits[pos];
-    for (int i = 0; i < l->nrep; i++) if (l->rep[i].axis == pos) n *= l->rep[i].count;
-    return n;
-}
-
 static Mem arrange(const Val *x, const Layout *to, int size) {
     Mem m = {0};
     int best = -1;
@@ -48,7 +42,7 @@ static Mem arrange(const Val *x, const Layout *to, int size) {
     int64_t at = 1;
     for (int k = 0; k < x->type.rank; k++) {
         int i = k == 0 ? m.fast : k <= m.fast ? k - 1 : k;
-        int64_t a = extent_of(x->layout, i), b = extent_of(to, i);
+        int64_t a = layout_span(x->layout, i), b = layout_span(to, i);
         m.stride[i] = at;
         at *= a > b ? a : b;
         if (k == 0 && x->type.rank > 1) at += m.unit / size > 0 ? m.unit / size : 1;
@@ -83,9 +77,9 @@ static bool written_part(const Val *x, const Layout *to, int r, int64_t *limit) 
     int64_t c[MAX_AXES];
     layout_coord(to, r, 0, 0, c);
     for (int i = 0; i < x->type.rank; i++) {
-        int64_t have = extent_of(x->layout, i);
+        int64_t have = layout_span(x->layout, i);
         limit[i] = 0;
-        if (extent_of(to, i) <= have) continue;
+        if (layout_span(to, i) <= have) continue;
         if (c[i] >= have) return false;
         if (c[i] + lane_reach(to, i) >= have) limit[i] = have - c[i];
     }
@@ -171,7 +165,7 @@ void emit_convert(Gen *g, Op *op) {
     gen_barrier(g);
     n = layout_regs(o->layout);
     v = run(o->layout, &m, size);
-    while (v > 1 && extent_of(o->layout, m.fast) > extent_of(x->layout, m.fast) && extent_of(x->layout, m.fast) % v) v /= 2;
+    while (v > 1 && layout_span(o->layout, m.fast) > layout_span(x->layout, m.fast) && layout_span(x->layout, m.fast) % v) v /= 2;
     for (int r = 0; r < n; r += v) {
         if (!written_part(x, o->layout, r, limit)) {
             for (int i = 0; i < v; i++) gen_set(g, o, r + i, of_bytes(g, LLVMConstNull(unit), e));

@@ -93,6 +93,5 @@ void emit_copy_wait(Gen *g, Op *op) {
 
 void emit_barrier(Gen *g, Op *op) {
     if (!op->imm) { gen_barrier(g); return; }
-    LLVMValueRef a[2] = {gen_i32(g, op->imm), gen_i32(g, op->attr)};
-    gen_call(g, "llvm.nvvm.barrier.cta.sync.aligned.count", 2, a, 0, NULL);
+    gen_barrier_named(g, gen_i32(g, op->imm), op->attr);
 }

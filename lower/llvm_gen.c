@@ -306,16 +306,20 @@ LLVMValueRef gen_scratch(Gen *g, uint32_t bytes) {
     return gen_i32(g, g->scratch);
 }
 
+void gen_barrier_warp(Gen *g) {
+    gen_call(g, "llvm.nvvm.bar.warp.sync", 1, (LLVMValueRef[]){gen_i32(g, -1)}, 0, NULL);
+}
+
+void gen_barrier_named(Gen *g, LLVMValueRef number, int threads) {
+    gen_call(g, "llvm.nvvm.barrier.cta.sync.aligned.count", 2, (LLVMValueRef[]){number, gen_i32(g, threads)}, 0, NULL);
+}
+
 void gen_barrier(Gen *g) {
-    if (g->one_warp) {
-        gen_call(g, "llvm.nvvm.bar.warp.sync", 1, (LLVMValueRef[]){gen_i32(g, -1)}, 0, NULL);
-    } else if (g->program_threads != g->f->launch->threads) {      // the consumers of a kernel with roles
-        enum { CONSUMERS = 1, SLICES = 6 };                         // llvm_hopper.c has those between
-        LLVMValueRef bar = g->slice ? LLVMBuildAdd(g->B, g->slice, gen_i32(g, SLICES), "") : gen_i32(g, CONSUMERS);
-        gen_call(g, "llvm.nvvm.barrier.cta.sync.aligned.count", 2, (LLVMValueRef[]){bar, gen_i32(g, g->program_threads)}, 0, NULL);
-    } else {
-        gen_call(g, "llvm.nvvm.barrier.cta.sync.aligned.all", 1, (LLVMValueRef[]){gen_i32(g, 0)}, 0, NULL);
-    }
+    bool consumers = g->program_threads != g->f->launch->threads;          // of a kernel with roles
+    if (g->one_warp) gen_barrier_warp(g);
+    else if (consumers && g->slice) gen_barrier_named(g, gen_add(g, g->slice, gen_i32(g, BARRIER_SLICE)), g->program_threads);
+    else if (consumers) gen_barrier_named(g, gen_i32(g, BARRIER_CONSUMERS), g->program_threads);
+    else gen_call(g, "llvm.nvvm.barrier.cta.sync.aligned.all", 1, (LLVMValueRef[]){gen_i32(g, BARRIER_ALL)}, 0, NULL);
     g->dirty = g->read = 0;
 }
 
@@ -392,6 +396,14 @@ static void take_held(Gen *g, Val *const *vals, int n) {
     for (int i = 0; i < n; i++) if (acc_held(g->accs, vals[i])) acc_take(g, vals[i]);
 }
 
+// What several ways into this block bring, as phis like those of the loop's head.
+static LLVMValueRef *joined(Gen *g, const Edge *edge, uint32_t edges, LLVMValueRef *like, int n) {
+    LLVMValueRef *out = NEW_N(g->arena, LLVMValueRef, n + 1);
+    for (int k = 0; k < n; k++) out[k] = LLVMBuildPhi(g->B, LLVMTypeOf(like[k]), "");
+    for (uint32_t k = 0; k < edges; k++) incoming(out, n, edge[k].vals, edge[k].from);
+    return out;
+}
+
 static void set_units(Gen *g, Val *const *vals, int n, LLVMValueRef *x) {      // what a loop leaves behind
     for (int v = 0; v < n; v++)
         for (int q = 0; !acc_held(g->accs, vals[v]) && q < units_of(vals[v]); q++) set_unit(g, vals[v], q, *x++);
@@ -411,7 +423,7 @@ void emit_for(Gen *g, Op *op) {
     Ahead *outer = g->ahead, *ahead = g->ahead = ahead_open(g, op);
     LLVMBasicBlockRef from = LLVMGetInsertBlock(g->B);
     LLVMBasicBlockRef head = gen_block(g, "for"), body = gen_block(g, "body"), next = gen_block(g, "next"), exit = gen_block(g, "end");
-    LLVMValueRef *ph = NEW_N(g->arena, LLVMValueRef, regs + 1), *pn = NEW_N(g->arena, LLVMValueRef, regs + 1), *pe = NEW_N(g->arena, LLVMValueRef, regs + 1);
+    LLVMValueRef *ph = NEW_N(g->arena, LLVMValueRef, regs + 1);
     LoopGen loop = {.op = op, .next = next, .exit = exit, .outer = g->loop};
 
     go(g, head);
@@ -428,13 +440,11 @@ void emit_for(Gen *g, Op *op) {
     at(g, body);
     take_held(g, args + 1, n);
     g->loop = &loop;
-    g->dirty |= 0;                                          // what the previous trip stored is handled by emit_load
     gen_region(g, r);
     g->loop = loop.outer;
     g->ahead = outer;
     at(g, next);
-    for (int k = 0; k < regs; k++) pn[k] = LLVMBuildPhi(g->B, LLVMTypeOf(ph[k]), "");
-    for (uint32_t k = 0; k < loop.to_next.n; k++) incoming(pn, regs, loop.to_next.at[k].vals, loop.to_next.at[k].from);
+    LLVMValueRef *pn = joined(g, loop.to_next.at, loop.to_next.n, ph, regs);
     if (loop.to_next.n) {
         LLVMValueRef i2 = LLVMBuildAdd(g->B, i, step, "");
         LLVMAddIncoming(i, &i2, &next, 1);
@@ -445,9 +455,7 @@ void emit_for(Gen *g, Op *op) {
         LLVMBuildUnreachable(g->B);
     }
     at(g, exit);
-    for (int k = 0; k < regs; k++) pe[k] = LLVMBuildPhi(g->B, LLVMTypeOf(ph[k]), "");
-    for (uint32_t k = 0; k < loop.to_exit.n; k++) incoming(pe, regs, loop.to_exit.at[k].vals, loop.to_exit.at[k].from);
-    set_units(g, op->out, n, pe);
+    set_units(g, op->out, n, joined(g, loop.to_exit.at, loop.to_exit.n, ph, regs));
 }
 
 void emit_while(Gen *g, Op *op) {
@@ -457,7 +465,7 @@ void emit_while(Gen *g, Op *op) {
     LLVMValueRef *init = flatten(g, op->in, n, cond->args.at);
     LLVMBasicBlockRef from = LLVMGetInsertBlock(g->B);
     LLVMBasicBlockRef head = gen_block(g, "while"), next = gen_block(g, "next"), exit = gen_block(g, "end");
-    LLVMValueRef *ph = NEW_N(g->arena, LLVMValueRef, regs + 1), *pn = NEW_N(g->arena, LLVMValueRef, regs + 1), *pe = NEW_N(g->arena, LLVMValueRef, regs + 1);
+    LLVMValueRef *ph = NEW_N(g->arena, LLVMValueRef, regs + 1);
     LoopGen loop = {.op = op, .next = next, .exit = exit, .outer = g->loop};
     go(g, head);
     at(g, head);
@@ -468,14 +476,11 @@ void emit_while(Gen *g, Op *op) {
     gen_region(g, body);
     g->loop = loop.outer;
     at(g, next);
-    for (int k = 0; k < regs; k++) pn[k] = LLVMBuildPhi(g->B, LLVMTypeOf(ph[k]), "");
-    for (uint32_t k = 0; k < loop.to_next.n; k++) incoming(pn, regs, loop.to_next.at[k].vals, loop.to_next.at[k].from);
+    LLVMValueRef *pn = joined(g, loop.to_next.at, loop.to_next.n, ph, regs);
     if (loop.to_next.n) { incoming(ph, regs, pn, next); go(g, head); }
     else LLVMBuildUnreachable(g->B);
     at(g, exit);
-    for (int k = 0; k < regs; k++) pe[k] = LLVMBuildPhi(g->B, LLVMTypeOf(ph[k]), "");
-    for (uint32_t k = 0; k < loop.to_exit.n; k++) incoming(pe, regs, loop.to_exit.at[k].vals, loop.to_exit.at[k].from);
-    set_units(g, op->out, n, pe);
+    set_units(g, op->out, n, joined(g, loop.to_exit.at, loop.to_exit.n, ph, regs));
 }
 
 void emit_condition(Gen *g, Op *op) {

@@ -114,9 +114,9 @@ void emit_fence_async(Gen *g, Op *op) {
 
 // ---- turns of two consumer groups ----------------------------------------------------------------
 //
-// Each has a named barrier of 256 threads on which it waits and the other one arrives: 4 and 5 (0: the block's, 1: the
-// consumers', 2 and 3: tma_store's). ptxas moves arithmetic across barriers, so an arrival after x is made to depend on x, by
-// the predicate of a shuffle of it: whether lane 0 exists, which is always so.
+// Each has a named barrier of both groups' threads (BARRIER_TURN) on which it waits and the other one arrives. ptxas moves
+// arithmetic across barriers, so an arrival after x is made to depend on x, by the predicate of a shuffle of it: whether lane 0
+// exists, which is always so.
 
 static LLVMValueRef group_of(Gen *g) { return g->slice ? g->slice : LLVMBuildLShr(g->B, g->warp, gen_i32(g, 2), ""); }
 
@@ -124,7 +124,7 @@ void emit_turn_wait(Gen *g, Op *op) {
     LLVMValueRef args[] = {group_of(g)};
     const char *first = op->imm ? ".reg .pred p;\nsetp.eq.u32 p, $0, 0;\n@p " : "";
     Buf text = {0};
-    buf_printf(&text, "{\n.reg .b32 b;\nadd.u32 b, $0, %d;\n%sbar.sync b, 256;\n}", op->attr > 2 ? 9 : 4, first);
+    buf_printf(&text, "{\n.reg .b32 b;\nadd.u32 b, $0, %d;\n%sbar.sync b, %d;\n}", op->attr > 2 ? BARRIER_TURN_OF_THREE : BARRIER_TURN, first, 2 * GROUP_THREADS);
     gen_asm(g, LLVMVoidTypeInContext(g->C), text.p, "r,~{memory}", 1, args, true, true);
     buf_free(&text);
 }
@@ -136,8 +136,8 @@ void emit_turn_pass(Gen *g, Op *op) {
     if (n > 32 || (n && op->in[0]->type.elem != EL_f32)) n = 0;
     int last = op->attr > 2 ? (int)op->attr - 1 : 1;
     buf_puts(&text, "{\n.reg .pred p;\n.reg .b32 b, x;\n");
-    if (last > 1) buf_printf(&text, "setp.eq.u32 p, $0, %d;\nadd.u32 b, $0, 10;\nselp.b32 b, 9, b, p;\n", last);       // the next one's
-    else buf_puts(&text, "sub.u32 b, 5, $0;\n");
+    if (last > 1) buf_printf(&text, "setp.eq.u32 p, $0, %d;\nadd.u32 b, $0, %d;\nselp.b32 b, %d, b, p;\n", last, BARRIER_TURN_OF_THREE + 1, BARRIER_TURN_OF_THREE);
+    else buf_printf(&text, "sub.u32 b, %d, $0;\n", BARRIER_TURN + 1);         // the next group's
     buf_puts(&cons, "r");
     for (int i = 0; i < n; i++) {
         args[1 + i] = gen_get(g, op->in[0], i);
@@ -147,7 +147,7 @@ void emit_turn_pass(Gen *g, Op *op) {
     }
     if (n) buf_puts(&text, "shfl.sync.idx.b32 x|p, x, 0, 31, -1;\n");
     if (op->imm) buf_printf(&text, "setp.eq.u32 p, $0, %d;\n", last);
-    buf_printf(&text, "%sbar.arrive b, 256;\n}", n || op->imm ? "@p " : "");
+    buf_printf(&text, "%sbar.arrive b, %d;\n}", n || op->imm ? "@p " : "", 2 * GROUP_THREADS);
     buf_puts(&cons, ",~{memory}");
     gen_asm(g, LLVMVoidTypeInContext(g->C), text.p, cons.p, 1 + n, args, true, true);
     buf_free(&text);
@@ -339,7 +339,7 @@ void emit_buffer_clear(Gen *g, Op *op) {
     LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntSLT, more, gen_i32(g, bytes), ""), loop, done);
     LLVMPositionBuilderAtEnd(g->B, done);
     call(g, "llvm.nvvm.fence.proxy.async.shared_cta", 0, NULL);
-    if (threads > g->program_threads) call(g, "llvm.nvvm.barrier.cta.sync.aligned.count", 2, (LLVMValueRef[]){gen_i32(g, 1), gen_i32(g, threads)});
+    if (threads > g->program_threads) gen_barrier_named(g, gen_i32(g, BARRIER_CONSUMERS), threads);
     else gen_barrier(g);
     LLVMBuildBr(g->B, go);
     LLVMPositionBuilderAtEnd(g->B, go);

@@ -172,8 +172,6 @@ static LLVMValueRef index_at(Addr *s, int d, int r) {
     return x;
 }
 
-static LLVMValueRef both(Gen *g, LLVMValueRef a, LLVMValueRef b) { return !a ? b : !b ? a : LLVMBuildAnd(g->B, a, b, ""); }
-
 // NULL: always. `alive` leaves out the range checks: what `else` must not replace.
 static LLVMValueRef predicate(Addr *s, PredCache *c, int r, int span, LLVMValueRef *in_range) {
     Gen *g = s->g;
@@ -185,10 +183,10 @@ static LLVMValueRef predicate(Addr *s, PredCache *c, int r, int span, LLVMValueR
         bool uniform = s->a.idx[d]->type.rank == 0;
         if (uniform && c->made) continue;
         LLVMValueRef ok = LLVMBuildICmp(g->B, LLVMIntULT, index_at(s, d, r), gen_lexpr(g, s->a.p->dim[d]), "");
-        if (uniform) c->uniform = both(g, c->uniform, ok);
+        if (uniform) c->uniform = gen_both(g, c->uniform, ok);
         else {
             LLVMValueRef *of = &range[only_axis(s, &s->a.idx[d]->type)];
-            *of = both(g, *of, ok);
+            *of = gen_both(g, *of, ok);
         }
     }
     c->made = true;
@@ -202,11 +200,11 @@ static LLVMValueRef predicate(Addr *s, PredCache *c, int r, int span, LLVMValueR
                 vec_push(g->arena, &c->live[i], ((Coord){at, x}));
             }
         }
-        p = both(g, p, both(g, x, range[i]));
-        q = both(g, q, range[i]);
+        p = gen_both(g, p, gen_both(g, x, range[i]));
+        q = gen_both(g, q, range[i]);
     }
-    *in_range = both(g, q, c->uniform);
-    return both(g, p, c->uniform);
+    *in_range = gen_both(g, q, c->uniform);
+    return gen_both(g, p, c->uniform);
 }
 
 // ---- the instructions ----------------------------------------------------------------------------
@@ -388,7 +386,7 @@ void emit_store(Gen *g, Op *op) {
     for (int r = 0; r < n; r += vec) {
         int64_t imm;
         LLVMValueRef words[4], in_range;
-        LLVMValueRef p = both(g, predicate(&s, &cache, r, vec, &in_range), owner), at = address(&s, r, &imm);
+        LLVMValueRef p = gen_both(g, predicate(&s, &cache, r, vec, &in_range), owner), at = address(&s, r, &imm);
         for (int i = 0; i < vec; i++) {
             if (size >= 4) words[i] = as_unit(g, gen_get(g, v, r + i), e);
             else if (vec * size < 4) {

@@ -8,12 +8,10 @@
 
 #include <string.h>
 
-static LLVMValueRef both(Gen *g, LLVMValueRef a, LLVMValueRef b) { return !a ? b : !b ? a : LLVMBuildAnd(g->B, a, b, ""); }
-
 // Live lanes of all of a tile's axes at a register, or NULL.
 static LLVMValueRef live(Gen *g, const Val *v, const Layout *l, int r) {
     LLVMValueRef p = NULL;
-    for (int i = 0; i < v->type.rank; i++) p = both(g, p, gen_live(g, v->type.axis[i], l, i, r, 1));
+    for (int i = 0; i < v->type.rank; i++) p = gen_both(g, p, gen_live(g, v->type.axis[i], l, i, r, 1));
     return p;
 }
 
@@ -100,19 +98,19 @@ void emit_atomic(Gen *g, Op *op) {
     const LaunchParam *p = tensor ? &g->f->launch->params[op->in[0]->def->imm] : NULL;
     for (int i = 0; i < (tensor ? op->nidx : 1); i++) im[i] = gen_reg_map(g, o, op->in[tensor ? 1 + i : 0]);
     for (int r = 0; r < n; r++) {
-        LLVMValueRef at, pred = both(g, live(g, o, l, r), owner);
+        LLVMValueRef at, pred = gen_both(g, live(g, o, l, r), owner);
         if (tensor) {
             LLVMValueRef off = gen_i64(g, 0);
             for (int d = 0; d < op->nidx; d++) {
                 LLVMValueRef i = gen_get64(g, op->in[1 + d], im[d][r]);
-                pred = both(g, pred, LLVMBuildICmp(g->B, LLVMIntULT, i, gen_lexpr(g, p->dim[d]), ""));
+                pred = gen_both(g, pred, LLVMBuildICmp(g->B, LLVMIntULT, i, gen_lexpr(g, p->dim[d]), ""));
                 bool inner = d == op->nidx - 1 && !p->strided;
                 off = LLVMBuildAdd(g->B, off, inner ? i : LLVMBuildMul(g->B, i, gen_param(g, SLOT_STRIDE, (int)op->in[0]->def->imm, d), ""), "");
             }
             at = LLVMBuildGEP2(g->B, memory_type(g, e), gen_param(g, SLOT_POINTER, (int)op->in[0]->def->imm, 0), &off, 1, "");
         } else {
             at = gen_get(g, op->in[0], im[0][r]);
-            if (where) pred = both(g, pred, gen_get(g, where, wm[r]));
+            if (where) pred = gen_both(g, pred, gen_get(g, where, wm[r]));
         }
         LLVMValueRef v = gen_get(g, x, xm[r]), c = cmp ? gen_get(g, cmp, cm[r]) : NULL, old;
         if (!pred) { old = one_atomic(g, (TAtomic)op->sub, e, at, v, c); }
@@ -146,7 +144,7 @@ void emit_ptrload(Gen *g, Op *op) {
     for (int r = 0; r < n; r++) {
         LLVMTypeRef t = gen_type(g, o), m = t == g->i1 ? g->i8 : t;
         LLVMValueRef pred = live(g, o, l, r), at = gen_get(g, op->in[0], am[r]), none = LLVMConstNull(t);
-        if (where) { pred = both(g, pred, gen_get(g, where, wm[r])); if (other) none = gen_get(g, other, em[r]); }
+        if (where) { pred = gen_both(g, pred, gen_get(g, where, wm[r])); if (other) none = gen_get(g, other, em[r]); }
         LLVMBasicBlockRef from = LLVMGetInsertBlock(g->B), yes = NULL, go = NULL;
         if (pred) {
             yes = gen_block(g, "load"); go = gen_block(g, "loaded");
@@ -176,8 +174,8 @@ void emit_ptrstore(Gen *g, Op *op) {
     int n = gen_tile(g, wide)->n, *am = gen_reg_map(g, wide, a), *vm = gen_reg_map(g, wide, v), *wm = where ? gen_reg_map(g, wide, where) : NULL;
     LLVMValueRef owner = gen_owner(g, l);
     for (int r = 0; r < n; r++) {
-        LLVMValueRef pred = both(g, live(g, wide, l, r), owner), x = gen_get(g, v, vm[r]), at = gen_get(g, a, am[r]);
-        if (where) pred = both(g, pred, gen_get(g, where, wm[r]));
+        LLVMValueRef pred = gen_both(g, live(g, wide, l, r), owner), x = gen_get(g, v, vm[r]), at = gen_get(g, a, am[r]);
+        if (where) pred = gen_both(g, pred, gen_get(g, where, wm[r]));
         LLVMBasicBlockRef go = NULL;
         if (pred) {
             LLVMBasicBlockRef yes = gen_block(g, "store");
@@ -228,11 +226,11 @@ void emit_print(Gen *g, Op *op) {
     LLVMValueRef block = gen_call(g, "llvm.nvvm.read.ptx.sreg.ctaid.x", 0, NULL, 0, NULL);
     LLVMValueRef mine = LLVMBuildICmp(g->B, LLVMIntEQ, block, zero, "");
     if (g->one_warp) mine = LLVMBuildAnd(g->B, mine, LLVMBuildICmp(g->B, LLVMIntULT, g->tid, gen_i32(g, 32), ""), "");
-    mine = both(g, mine, owner);
+    mine = gen_both(g, mine, owner);
     char text[200];
     int name_n = op->str.n < 80 ? (int)op->str.n : 80;
     for (int r = 0; r < (v ? gen_tile(g, v)->n : 1); r++) {
-        LLVMValueRef args[MAX_AXES + 1], pred = v ? both(g, mine, live(g, v, l, r)) : mine;
+        LLVMValueRef args[MAX_AXES + 1], pred = v ? gen_both(g, mine, live(g, v, l, r)) : mine;
         LLVMBasicBlockRef yes = gen_block(g, "print"), go = gen_block(g, "printed");
         LLVMBuildCondBr(g->B, pred, yes, go);
         LLVMPositionBuilderAtEnd(g->B, yes);
@@ -267,7 +265,7 @@ void emit_assert(Gen *g, Op *op) {
     const Layout *l = c->type.rank ? c->layout : NULL;
     for (int r = 0; r < gen_tile(g, c)->n; r++) {
         LLVMValueRef bad = LLVMBuildNot(g->B, gen_get(g, c, r), "");
-        bad = both(g, bad, both(g, live(g, c, l, r), gen_owner(g, l)));
+        bad = gen_both(g, bad, gen_both(g, live(g, c, l, r), gen_owner(g, l)));
         LLVMBasicBlockRef yes = gen_block(g, "failed"), go = gen_block(g, "holds");
         LLVMBuildCondBr(g->B, bad, yes, go);
         LLVMPositionBuilderAtEnd(g->B, yes);

@@ -190,13 +190,13 @@ static void put_values(Gen *g, const Op *op) {
 // also where 20 us of sleep stand between; behind two it does not (H200, CUDA 13.0).
 static void put_slices(Gen *g, Op *op) {
     LLVMBasicBlockRef others = gen_block(g, "put"), all = gen_block(g, "sliced");
-    LLVMValueRef first = LLVMBuildICmp(g->B, LLVMIntEQ, g->slice, gen_i32(g, 0), ""), bar = gen_i32(g, 1);
+    LLVMValueRef first = LLVMBuildICmp(g->B, LLVMIntEQ, g->slice, gen_i32(g, 0), ""), bar = gen_i32(g, BARRIER_CONSUMERS);
     LLVMBuildCondBr(g->B, first, all, others);
     LLVMPositionBuilderAtEnd(g->B, others);
     put_values(g, op);
     LLVMBuildBr(g->B, all);
     LLVMPositionBuilderAtEnd(g->B, all);
-    for (int i = 0; i < 2; i++) gen_call(g, "llvm.nvvm.barrier.cta.sync.aligned.count", 2, (LLVMValueRef[]){bar, gen_i32(g, g->program_threads * op->imm)}, 0, NULL);
+    for (int i = 0; i < 2; i++) gen_barrier_named(g, bar, g->program_threads * (int)op->imm);
     g->smem = g->rings;
     gen_set(g, op->out[0], 0, first);
 }

@@ -51,12 +51,6 @@ int shared_dim(const Shared *s, const Val *axis) {
     return -1;
 }
 
-int64_t layout_span(const Layout *l, int pos) {
-    int64_t n = (int64_t)1 << l->bits[pos];
-    for (int i = 0; i < l->nrep; i++) if (l->rep[i].axis == pos) n *= l->rep[i].count;
-    return n;
-}
-
 // ---- addresses -----------------------------------------------------------------------------------
 
 static LLVMValueRef scaled(Gen *g, LLVMValueRef x, int64_t k) { return k == 1 ? x : LLVMBuildMul(g->B, x, gen_i32(g, k), ""); }

@@ -251,18 +251,12 @@ typedef struct Place { int64_t have, stride; } Place;       // by axis of x: coo
 
 static int elem_room(Gen *g, const Val *x) { return gen_is32(g, x) ? 4 : elem_bytes((Elem)x->type.elem); }
 
-static int64_t coords(const Layout *l, int pos) {
-    int64_t n = (int64_t)1 << l->bits[pos];
-    for (int i = 0; i < l->nrep; i++) if (l->rep[i].axis == pos) n *= l->rep[i].count;
-    return n;
-}
-
 static int64_t places(Gen *g, const Val *x, const Val *along, Place *p) {
     int fast = type_axis(&x->type, along);
     int64_t at = elem_room(g, x);
     for (int k = 0; k < x->type.rank; k++) {
         int i = k == 0 ? fast : k <= fast ? k - 1 : k;
-        p[i] = (Place){coords(x->layout, i), at};
+        p[i] = (Place){layout_span(x->layout, i), at};
         at *= p[i].have;
     }
     return at;
@@ -312,7 +306,7 @@ void emit_take(Gen *g, Op *op) {
             } else {
                 int pos = type_axis(&o->type, axis);
                 c = LLVMBuildAdd(g->B, gen_lane_coord(g, o->layout, pos), gen_i32(g, gen_reg_coord(o->layout, pos, r)), "");
-                if (coords(o->layout, pos) > p[i].have) c = at_most(g, c, p[i].have - 1);
+                if (layout_span(o->layout, pos) > p[i].have) c = at_most(g, c, p[i].have - 1);
             }
             at = LLVMBuildAdd(g->B, at, LLVMBuildMul(g->B, c, gen_i32(g, p[i].stride), ""), "");
         }

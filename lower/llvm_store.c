@@ -21,15 +21,9 @@ typedef struct Out {
     int    size, span, blocks, spans;    // of an element; columns of a span; times 64 rows; spans of a row, the last of which may be narrower
 } Out;
 
-static LLVMValueRef add(Gen *g, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildAdd(g->B, a, b, ""); }
-static LLVMValueRef bits(Gen *g, LLVMValueRef x, int from, int mask) {
-    return LLVMBuildAnd(g->B, from ? LLVMBuildLShr(g->B, x, gen_i32(g, from), "") : x, gen_i32(g, mask), "");
-}
-static LLVMValueRef times(Gen *g, LLVMValueRef x, int64_t k) { return LLVMBuildMul(g->B, x, gen_i32(g, k), ""); }
-
 static void group_barrier(const Out *o) {
-    Gen *g = o->g;                                       // 0 and 1 are the block's and the consumers'
-    gen_call(g, "llvm.nvvm.barrier.cta.sync.aligned.count", 2, (LLVMValueRef[]){add(g, g->slice ? g->slice : o->group, gen_i32(g, 2)), gen_i32(g, 128)}, 0, NULL);
+    Gen *g = o->g;
+    gen_barrier_named(g, gen_add(g, g->slice ? g->slice : o->group, gen_i32(g, BARRIER_STORE)), GROUP_THREADS);
 }
 
 static void elected(Gen *g, LLVMValueRef cond, LLVMBasicBlockRef *go) {
@@ -58,13 +52,13 @@ static int eights(const Out *o, int span) {              // of columns, in a spa
 
 static void put_16bit(const Out *o, LLVMValueRef slot, int block, int span) {
     Gen *g = o->g;
-    LLVMValueRef l = g->lane, row = add(g, bits(g, l, 0, 7), times(g, bits(g, l, 3, 1), 8));
-    row = add(g, row, times(g, bits(g, g->warp, 0, 3), 16));
-    LLVMValueRef chunk = LLVMBuildXor(g->B, bits(g, l, 4, 1), bits(g, l, 0, 7), ""), base = add(g, slot, times(g, row, 128));
+    LLVMValueRef l = g->lane, row = gen_add(g, gen_bits(g, l, 0, 7), gen_times(g, gen_bits(g, l, 3, 1), 8));
+    row = gen_add(g, row, gen_times(g, gen_bits(g, g->warp, 0, 3), 16));
+    LLVMValueRef chunk = LLVMBuildXor(g->B, gen_bits(g, l, 4, 1), gen_bits(g, l, 0, 7), ""), base = gen_add(g, slot, gen_times(g, row, 128));
     for (int e = 0, n = eights(o, span); e < n; e += 2) {
         bool two = e + 1 < n;
         LLVMValueRef x = LLVMBuildXor(g->B, chunk, gen_i32(g, e), ""), args[5];
-        args[0] = LLVMBuildPtrToInt(g->B, gen_ring(g, add(g, base, times(g, x, 16))), g->i32, "");
+        args[0] = LLVMBuildPtrToInt(g->B, gen_ring(g, gen_add(g, base, gen_times(g, x, 16))), g->i32, "");
         for (int k = 0; k < (two ? 4 : 2); k++) args[1 + k] = gen_word(g, o->v, reg_at(o, block, span * 8 + e) + 2 * k, 2);
         gen_asm(g, LLVMVoidTypeInContext(g->C), two ? "stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0], {$1, $2, $3, $4};" : "stmatrix.sync.aligned.m8n8.x2.shared.b16 [$0], {$1, $2};",
                 two ? "r,r,r,r,r,~{memory}" : "r,r,r,~{memory}", two ? 5 : 3, args, true, true);
@@ -74,18 +68,18 @@ static void put_16bit(const Out *o, LLVMValueRef slot, int block, int span) {
 static void put_32bit(const Out *o, LLVMValueRef slot, int block, int span) {
     Gen *g = o->g;
     LLVMTypeRef pair = LLVMVectorType(g->i32, 2);
-    LLVMValueRef below = LLVMBuildLShr(g->B, g->lane, gen_i32(g, 2), ""), c = bits(g, g->lane, 0, 3);
-    LLVMValueRef base = add(g, slot, times(g, add(g, below, times(g, bits(g, g->warp, 0, 3), 16)), 128));
-    base = add(g, base, times(g, bits(g, c, 0, 1), 8));
+    LLVMValueRef below = LLVMBuildLShr(g->B, g->lane, gen_i32(g, 2), ""), c = gen_bits(g, g->lane, 0, 3);
+    LLVMValueRef base = gen_add(g, slot, gen_times(g, gen_add(g, below, gen_times(g, gen_bits(g, g->warp, 0, 3), 16)), 128));
+    base = gen_add(g, base, gen_times(g, gen_bits(g, c, 0, 1), 8));
     for (int e = 0; e < eights(o, span); e++) {
-        LLVMValueRef x = LLVMBuildXor(g->B, add(g, bits(g, c, 1, 1), gen_i32(g, 2 * e)), below, ""), at = add(g, base, times(g, x, 16));
+        LLVMValueRef x = LLVMBuildXor(g->B, gen_add(g, gen_bits(g, c, 1, 1), gen_i32(g, 2 * e)), below, ""), at = gen_add(g, base, gen_times(g, x, 16));
         for (int h = 0; h < 2; h++) {
             LLVMValueRef w = LLVMGetUndef(pair);
             for (int k = 0; k < 2; k++) {
                 LLVMValueRef r = gen_get(g, o->v, reg_at(o, block, span * 4 + e) + 2 * h + k);
                 w = LLVMBuildInsertElement(g->B, w, LLVMTypeOf(r) == g->f32 ? LLVMBuildBitCast(g->B, r, g->i32, "") : r, gen_i32(g, k), "");
             }
-            LLVMSetAlignment(LLVMBuildStore(g->B, w, gen_ring(g, add(g, at, gen_i32(g, h * 8 * 128)))), 8);
+            LLVMSetAlignment(LLVMBuildStore(g->B, w, gen_ring(g, gen_add(g, at, gen_i32(g, h * 8 * 128)))), 8);
         }
     }
 }
@@ -101,18 +95,18 @@ static void start(const Out *o, int block, LLVMValueRef *at) {
     const Op *op = o->op;
     const LaunchSlot *map = gen_map(g, op);
     int rank = op->nidx;
-    LLVMValueRef rows = add(g, times(g, o->group, 64), gen_i32(g, block * 64 * g->f->groups));        // before these
+    LLVMValueRef rows = gen_add(g, gen_times(g, o->group, 64), gen_i32(g, block * 64 * g->f->groups));        // before these
     for (int i = 0; i < rank; i++) {
         int d = map->map_dim[i];
         LLVMValueRef x = number(g, op->in[2 + d]);
         if (map->im2col && i) {                                   // so many pixels on: a sum of numbers in mixed radix
-            x = add(g, x, rows);
+            x = gen_add(g, x, rows);
             if (d) {
                 LLVMValueRef radix = number(g, op->in[5 + rank + (rank - 2 - d)]), pixels = x;
                 rows = LLVMBuildUDiv(g->B, pixels, radix, "");
                 x = LLVMBuildURem(g->B, pixels, radix, "");
             }
-        } else if (i && map->box[i] > 1) x = add(g, x, rows);
+        } else if (i && map->box[i] > 1) x = gen_add(g, x, rows);
         at[d] = x;
     }
 }
@@ -127,7 +121,7 @@ static void send(const Out *o, LLVMValueRef slot, LLVMValueRef *at, int span) {
     snprintf(name, sizeof name, "llvm.nvvm.cp.async.bulk.tensor.s2g.%s.%dd", map->im2col ? "im2col" : "tile", rank);
     a[n++] = gen_ring(g, slot);
     a[n++] = gen_param(g, SLOT_TENSORMAP, (int)op->in[1]->def->imm, (int)op->imm + (op->attr && span == o->spans - 1));
-    for (int i = 0; i < rank; i++) a[n++] = i ? at[map->map_dim[i]] : add(g, at[map->map_dim[i]], gen_i32(g, span * o->span));      // innermost first
+    for (int i = 0; i < rank; i++) a[n++] = i ? at[map->map_dim[i]] : gen_add(g, at[map->map_dim[i]], gen_i32(g, span * o->span));      // innermost first
     a[n++] = gen_i64(g, 0);                                                  // no cache hint
     a[n++] = LLVMConstInt(g->i1, 0, 0);
     gen_call(g, name, n, a, 0, NULL);
@@ -142,12 +136,12 @@ void emit_tma_store(Gen *g, Op *op) {
     o.spans = ((int)axis_extent(o.col) + o.span - 1) / o.span;
     o.blocks = (int)axis_extent(o.row) / 64 / g->f->groups;
     o.group = LLVMBuildLShr(g->B, g->warp, gen_i32(g, 2), "");
-    o.elected = LLVMBuildAnd(g->B, LLVMBuildICmp(g->B, LLVMIntEQ, bits(g, g->warp, 0, 3), gen_i32(g, 0), ""),
+    o.elected = LLVMBuildAnd(g->B, LLVMBuildICmp(g->B, LLVMIntEQ, gen_bits(g, g->warp, 0, 3), gen_i32(g, 0), ""),
                              LLVMBuildICmp(g->B, LLVMIntEQ, g->lane, gen_i32(g, 0), ""), "");
     int slot_bytes = 64 * 128, all = o.blocks * o.spans, slots = (int)buf->def->imm, step = slots < all ? 1 : all;
-    LLVMValueRef first = add(g, gen_i32(g, buf->def->attr), times(g, o.group, slot_bytes)), slot[64], at[MAX_RANK];
-    if (g->slice) first = add(g, first, times(g, g->slice, slots * slot_bytes));
-    for (int n = 0; n < slots; n++) slot[n] = add(g, first, gen_i32(g, n * g->f->groups * slot_bytes));
+    LLVMValueRef first = gen_add(g, gen_i32(g, buf->def->attr), gen_times(g, o.group, slot_bytes)), slot[64], at[MAX_RANK];
+    if (g->slice) first = gen_add(g, first, gen_times(g, g->slice, slots * slot_bytes));
+    for (int n = 0; n < slots; n++) slot[n] = gen_add(g, first, gen_i32(g, n * g->f->groups * slot_bytes));
     for (int n = 0; n < all; n += step) {
         LLVMBasicBlockRef go;
         elected(g, o.elected, &go);

@@ -48,7 +48,6 @@ static LLVMValueRef address(Gen *g, const Val *v, LLVMValueRef slot, int k, int 
     return LLVMBuildGEP2(g->B, g->i8, gen_param(g, SLOT_SCRATCH, SCRATCH_PARTS, 0), &off, 1, "");
 }
 
-static void sync_warp(Gen *g) { gen_call(g, "llvm.nvvm.bar.warp.sync", 1, (LLVMValueRef[]){gen_i32(g, -1)}, 0, NULL); }
 
 static LLVMBasicBlockRef one_lane(Gen *g, const char *name) {                        // the block after it, which is to be gone to
     LLVMBasicBlockRef one = gen_block(g, name), all = gen_block(g, "warp");
@@ -68,7 +67,7 @@ void emit_part_send(Gen *g, Op *op) {
             part_store(g, v, reg + k, n, address(g, v, at, k, n));
         }
     }
-    sync_warp(g);
+    gen_barrier_warp(g);
     LLVMBasicBlockRef all = one_lane(g, "sent");
     for (int i = 0; i < op->nin - 2; i++)
         gen_asm(g, LLVMVoidTypeInContext(g->C), "red.release.gpu.global.add.u32 [$0], 1;", "l,~{memory}", 1, (LLVMValueRef[]){count_of(g, op, block, i)}, true, false);
@@ -84,7 +83,7 @@ static void await_parts(Gen *g, LLVMValueRef count, LLVMValueRef parts) {
     LLVMValueRef n = gen_asm(g, g->i32, "ld.acquire.gpu.global.u32 $0, [$1];", "=r,l,~{memory}", 1, &count, true, false);
     LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntEQ, n, LLVMBuildTrunc(g->B, parts, g->i32, ""), ""), come, poll);
     LLVMPositionBuilderAtEnd(g->B, come);
-    sync_warp(g);
+    gen_barrier_warp(g);
     LLVMBasicBlockRef all = one_lane(g, "anew");
     LLVMSetAlignment(LLVMBuildStore(g->B, gen_i32(g, 0), count), 4);
     LLVMBuildBr(g->B, all);

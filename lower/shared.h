@@ -28,7 +28,6 @@ void         shared_shape(Shared *s, Elem e, bool swizzled);       // the rest, 
 uint32_t     shared_bytes(const Shared *s);
 int64_t      shared_byte(const Shared *s, const int64_t *coord);   // where an element starts, from the tile's first byte
 int          shared_dim(const Shared *s, const Val *axis);         // -1: it has none
-int64_t      layout_span(const Layout *l, int pos);                // coordinates that the layout has along the axis
 void         shared_open(Gen *g, SharedAt *at, const Shared *s, LLVMValueRef const *lane);   // lane: elements, by dimension; NULL: 0
 LLVMValueRef shared_ptr(SharedAt *at, const int64_t *coord);       // constants, by dimension
 // Registers of v -> shared memory, as elements of s->elem. Zero goes to coordinates past the extent of an axis in

@@ -129,6 +129,14 @@ void split_carry(Split *s, Builder *b, Val *part) {
     }
 }
 
+// In an op of a region and all that follow it there.
+static void replace_uses_from(Op *first, Val *from, Val *to) {
+    for (Op *op = first; op; op = op->next) {
+        for (int i = 0; i < op->nin; i++) if (op->in[i] == from) op->in[i] = to;
+        for (int i = 0; i < op->nreg; i++) replace_uses(op->reg[i], from, to);
+    }
+}
+
 static void join_sums(Split *s, Region *in, Val *tile, Val *last) {
     Builder b = {s->f, in, in->first, s->loop->span};
     for (int i = 0; i < s->loop->nout; i++) {
@@ -150,10 +158,7 @@ static void join_slices(Split *s, Region *in, Val *tile, Val *last, int64_t slic
             whole = whole ? reduce_join(&b, s->join[i], whole, part) : part;
         }
         whole->name = out->name;
-        for (Op *op = b.before; op; op = op->next) {
-            for (int k = 0; k < op->nin; k++) if (op->in[k] == out) op->in[k] = whole;
-            for (int k = 0; k < op->nreg; k++) replace_uses(op->reg[k], out, whole);
-        }
+        replace_uses_from(b.before, out, whole);
     }
 }
 
@@ -293,10 +298,7 @@ void split_join(Split *s, Region *r, Val *first, Val *others, Val *to) {
         Val *out = loop->out[i], *whole = b_op(&b, OP_T_part_join, s->join[i], out->type, 4, (Val *[]){first, others, to, out});
         whole->def->attr = i;
         whole->name = out->name;
-        for (Op *op = b.before; op; op = op->next) {
-            for (int k = 0; k < op->nin; k++) if (op->in[k] == out) op->in[k] = whole;
-            for (int k = 0; k < op->nreg; k++) replace_uses(op->reg[k], out, whole);
-        }
+        replace_uses_from(b.before, out, whole);
     }
 }
 

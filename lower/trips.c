@@ -12,7 +12,7 @@ bool trip_follows(const Op *loop, const Val *v) {
     const Region *body = loop->reg[0];
     if (!d) return v->region != body || v == body->args.at[0];
     if (d->parent != body) return true;
-    if (d->nreg || !op_has(d, 'P') || d->code == OP_T_reduce || d->code == OP_T_scan || d->code == OP_T_sort || d->code == OP_T_order || d->code == OP_T_take) return false;
+    if (d->nreg || !op_has(d, 'P') || op_mixes_lanes(d)) return false;
     for (int i = 0; i < d->nin; i++) if (!trip_follows(loop, d->in[i])) return false;
     return true;
 }

@@ -5,6 +5,7 @@
 #include "runtime/internal.h"
 
 #include "emu/emu.h"
+#include "ptx/ptx.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -56,9 +57,9 @@ static Device *emu_open(const DeviceOptions *opt, Buf *err)
     e->print_ctx = opt->print_ctx;
     e->pub.ops = &emu_ops;
     e->pub.check_races = true;
-    e->pub.max_smem = 227 << 10;
-    snprintf(e->pub.arch, sizeof e->pub.arch, "sm_90a");
-    snprintf(e->pub.description, sizeof e->pub.description, "emulates the PTX of a GPU (sm_90a) on the CPU, with checked memory");
+    e->pub.max_smem = target_default->smem_block;
+    snprintf(e->pub.arch, sizeof e->pub.arch, "%s", target_default->name);
+    snprintf(e->pub.description, sizeof e->pub.description, "emulates the PTX of a GPU (%s) on the CPU, with checked memory", e->pub.arch);
     return &e->pub;
 }
 
