@@ -107,7 +107,7 @@ Node *op_dynamic(Graph *g, Node *x, Node **scale, Node **zero) {
          *high = g_ew2(g, EW_max, g_reduce(g, GR_max, x, all, false), zero_f);
     Node *span = g_ew2f(g, EW_div, g_ew2(g, EW_sub, high, low), 255);
     *scale = g_where(g, g_ew2f(g, EW_eq, span, 0), g_f(g, EL_f32, 1), span);
-    *zero = op_saturated(g, g_ew1(g, EW_round, g_ew1(g, EW_neg, g_ew2(g, EW_div, low, *scale))), NULL, EL_u8, 8);
+    *zero = op_saturated(g, g_ew1(g, EW_round, g_ew2(g, EW_div, g_ew1(g, EW_neg, low), *scale)), NULL, EL_u8, 8);
     return op_saturated(g, g_ew1(g, EW_round, g_ew2(g, EW_div, x, *scale)), *zero, EL_u8, 8);
 }
 

@@ -24,7 +24,7 @@ static const EwText float_text[EW_COUNT] = {
     [EW_atanh] = {"atanh($0)", CALL, true}, [EW_erf] = {"erf($0)", CALL, false}, [EW_sigmoid] = {"sigmoid($0)", CALL, false},
     [EW_isnan] = {"isnan($0)", CALL, false}, [EW_isinf] = {"abs($0) == inf", P_EQUAL, false},
     [EW_add] = {"$0 + $1", P_PLUS, false}, [EW_sub] = {"$0 - $1", P_PLUS, false}, [EW_mul] = {"$0 * $1", P_TIMES, false},
-    [EW_div] = {"$0 / $1", P_TIMES, false}, [EW_floordiv] = {"floor($0 / $1)", CALL, false},
+    [EW_div] = {"$0 / $1", P_TIMES, false}, [EW_floordiv] = {"floor(div_rn($0, $1))", CALL, false},
     [EW_mod] = {"mod_floor($0, $1)", CALL, true}, [EW_rem] = {"mod_trunc($0, $1)", CALL, true}, [EW_pow] = {"power($0, $1)", CALL, true},
     [EW_min] = {"min($0, $1)", CALL, false}, [EW_max] = {"max($0, $1)", CALL, false},
     [EW_eq] = {"$0 == $1", P_EQUAL, false}, [EW_ne] = {"$0 != $1", P_EQUAL, false}, [EW_lt] = {"$0 < $1", P_EQUAL, false},
@@ -273,9 +273,23 @@ static KExpr *gelu(Kernel *k, const Node *n, const Ix *coord)
     return NULL;
 }
 
+// A quotient that is made whole at once: one that is off in its last bit may become the next number, so it is divided exactly.
+static KExpr *whole_quotient(Kernel *k, const Node *n, const Ix *coord)
+{
+    static const char *const text[EW_COUNT] = {[EW_round] = "round(div_rn($0, $1))", [EW_floor] = "floor(div_rn($0, $1))",
+                                               [EW_ceil] = "ceil(div_rn($0, $1))", [EW_trunc] = "trunc(div_rn($0, $1))"};
+    const Node *q = n->src[0];
+    if (!text[n->op] || q->kind != G_ew || q->op != EW_div || !elem_is_float((Elem)q->elem) || in_memory(k, q)) return NULL;
+    KExpr *a = k_value(k, q->src[0], coord), *b = k_value(k, q->src[1], coord);
+    Elem   elem = q->elem == EL_f64 ? EL_f64 : EL_f32;
+    if (!a || !b) return NULL;
+    return k_text(k, text[n->op], CALL, elem, a->elem == EL_none && b->elem == EL_none ? k_sized(k, a, elem) : a, b, NULL);
+}
+
 static KExpr *elementwise(Kernel *k, const Node *n, const Ix *coord)
 {
     KExpr *known = gelu(k, n, coord);
+    if (!known) known = whole_quotient(k, n, coord);
     if (known) return known;
     GEw op = (GEw)n->op;
     Elem operand = (Elem)n->src[n->nsrc - 1]->elem;
