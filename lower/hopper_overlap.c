@@ -134,18 +134,36 @@ static Val *second_product(Chain *c, Builder *b, Val *p, Val *acc, Val *stage) {
     return hop_multiply(c->h, b, &q, (Ring){stage, NULL}, &m);
 }
 
-// Only the last trip's axis can end within the tile: the stage that the last product reads has zeros from there on.
-static void clear_tail(Chain *c, Builder *b, Val *stage) {
-    const Op *loop = c->h->loop, *axis = c->second->k->def;
-    if (!c->second->op[1].clear || axis->parent != c->body) return;
-    Val *lo = loop->in[0], *hi = loop->in[1], *step = loop->in[2];
-    Val *before = b_binary(b, OP_sub, b_binary(b, OP_sub, hi, lo), b_const(b, EL_index, 1));
-    Val *last = b_binary(b, OP_add, lo, b_binary(b, OP_mul, b_binary(b, OP_div, before, step), step));
+// Does the trips' axis end within the tile on the last trip alone? So do those of `for n in lo .. hi by B`; what a trip makes of its own
+// (0 .. length[page]), and what was made before the loop, may end anywhere.
+static bool ends_last(const Chain *c) {
+    const Val *k = c->second->k, *const *in = (const Val *const *)c->h->loop->in;
+    return k->def->parent == c->body && axis_lo(k) == c->body->args.at[0] && axis_hi(k) == in[1];
+}
+
+// A value of the trip whose counter m maps, and all that the trip makes it of.
+static Val *of_trip(Chain *c, Region *into, ValMap *m, Val *v) {
+    if (!v->def || v->def->parent != c->body || map_get(m, v) != v) return map_get(m, v);
+    for (int i = 0; i < v->def->nin; i++) of_trip(c, into, m, v->def->in[i]);
+    op_append(into, op_clone(c->h->f, v->def, m));
+    return map_get(m, v);
+}
+
+// The values of the trip with this counter are zero from its axis's end on, which are at `stage` and have arrived.
+static void clear_values(Chain *c, Builder *b, Val *counter, Val *stage) {
+    if (!c->second->op[1].clear) return;
     ValMap m = {.arena = c->h->f->arena};
-    map_set(&m, c->body->args.at[0], last);
-    Op *k = op_clone(c->h->f, axis, &m);
-    op_append(b->r, k);
-    hop_effect(b, OP_T_buffer_clear, 3, (Val *[]){c->second->op[1].buffer, stage, k->out[0]});
+    map_set(&m, c->body->args.at[0], counter);
+    hop_effect(b, OP_T_buffer_clear, 3, (Val *[]){c->second->op[1].buffer, stage, of_trip(c, b->r, &m, c->second->k)});
+}
+
+// How often: on every trip, or on the last, whose counter this is.
+static bool clears_always(const Chain *c) { return c->second->op[1].clear && !ends_last(c); }
+
+static Val *last_trip(const Chain *c, Builder *b) {
+    Val *lo = c->h->loop->in[0], *hi = c->h->loop->in[1], *step = c->h->loop->in[2];
+    Val *before = b_binary(b, OP_sub, b_binary(b, OP_sub, hi, lo), b_const(b, EL_index, 1));
+    return b_binary(b, OP_add, lo, b_binary(b, OP_mul, b_binary(b, OP_div, before, step), step));
 }
 
 // The tensor cores do 2048 multiplications a clock, the special function units 16 operations; a trip's work for each.
@@ -182,6 +200,7 @@ static bool room_ahead(const Chain *c) {
 bool hop_chained(Hop *h) {
     Chain c = {.h = h, .body = h->loop->reg[0]};
     if (!matches(&c) || h->p[1].op[1].same) return false;             // each has a ring of its own
+    if (h->p[1].op[1].clear && !hop_computable(h, axis_hi(h->p[1].k))) return false;
     h->turns = worth_turns(&c) && reduced(&c);
     return true;
 }
@@ -292,7 +311,6 @@ static void finish(Chain *c, Builder *b, Trip *t, Val **next) {
     Val *maxima = next && h->turns ? reduced(c) : NULL;
     Op *until = maxima ? maxima->def->next : dot->next;
     own_scores(c, b, t);
-    if (!next) clear_tail(c, b, t->at.stage);
     clone(c, b->r, &t->m, dot->next, until, false);
     if (maxima) turn(h, b, OP_T_turn_pass, map_get(&t->m, maxima));
     if (next) *next = hop_wait(b, 0, *next);
@@ -311,6 +329,7 @@ static Val *together(Chain *c, Builder *b, Trip *t, Ring ring) {
     Val *p = keep(c, b, &t->m, map_get(&t->m, c->wide));
     clone(c, b->r, &t->m, c->body->first, c->body->last, true);
     hop_await(h, b, 1, t->at);
+    if (clears_always(c)) clear_values(c, b, map_get(&t->m, c->body->args.at[0]), t->at.stage);
     hop_await(h, b, 0, ring);
     if (h->turns) turn(h, b, OP_T_turn_wait, NULL);
     Val *v[] = {second_product(c, b, p, map_get(&t->m, c->second->dot->in[2]), t->at.stage), scores(c, b, ring)};
@@ -324,6 +343,7 @@ static Val *beside(Chain *c, Builder *b, Trip *t, Ring ring) {
     Hop *h = c->h;
     hop_await(h, b, 0, ring);
     hop_await(h, b, 1, t->at);
+    if (clears_always(c)) clear_values(c, b, map_get(&t->m, c->body->args.at[0]), t->at.stage);
     if (h->turns) turn(h, b, OP_T_turn_wait, NULL);
     Val *next = scores(c, b, ring);
     finish(c, b, t, &next);
@@ -333,15 +353,14 @@ static Val *beside(Chain *c, Builder *b, Trip *t, Ring ring) {
 static void ahead(Chain *c, Region *r) {
     Hop *h = c->h;
     int n = h->loop->nout;
-    Val **init = h->loop->in + 3, *lo = h->loop->in[0], *hi = h->loop->in[1], *step = h->loop->in[2], *counter, *arg[MAX_CARRIED + 3];
+    Val **init = h->loop->in + 3, *lo = h->loop->in[0], *step = h->loop->in[2], *counter, *arg[MAX_CARRIED + 3];
     Builder t, k;
     Op *branch = branch_on_trips(c, r, &t);
     Ring start = h->start[1];
 
     // The first scores; all trips but the last.
     hop_await(h, &t, 0, start);
-    Val *rest = b_binary(&t, OP_sub, b_binary(&t, OP_sub, hi, lo), b_const(&t, EL_index, 1));
-    Val *last = b_binary(&t, OP_add, lo, b_binary(&t, OP_mul, b_binary(&t, OP_div, rest, step), step)), *in[3 + MAX_CARRIED + 3] = {lo, last, step};
+    Val *last = last_trip(c, &t), *in[3 + MAX_CARRIED + 3] = {lo, last, step};
     for (int i = 0; i < n; i++) in[3 + i] = init[i];
     in[3 + n] = hop_wait(&t, 0, scores(c, &t, start));
     in[4 + n] = start.stage;
@@ -362,6 +381,7 @@ static void ahead(Chain *c, Region *r) {
     hop_release_once(h, &t);
     begin(c, &t, &end, last);
     hop_await(h, &t, 1, end.at);
+    clear_values(c, &t, last, end.at.stage);
     finish(c, &t, &end, NULL);
     leave(c, &t, branch, end.carried, end.at);
 }
@@ -400,8 +420,12 @@ static void middle_trip(Chain *c, Builder *k, Val *counter, Val *const *arg) {
     for (int i = 0; i < n; i++) if (i != a) map_set(&w, c->body->args.at[1 + i], arg[i]);
     hop_await(h, k, 0, ring);
     clone(c, k->r, &w, c->body->first, dot, false);
+    if (clears_always(c)) {                                           // before the products are in flight
+        hop_await(h, k, second, before);
+        clear_values(c, k, b_binary(k, OP_sub, counter, h->loop->in[2]), before.stage);
+    }
     Val *s = hop_multiply(h, k, c->first, ring, &w), *out[MAX_CARRIED];
-    if (second) hop_await(h, k, second, before);
+    if (second && !clears_always(c)) hop_await(h, k, second, before);
     Val *acc = second_product(c, k, arg[n], arg[a], before.stage);
     map_set(&w, dot->out[0], hop_wait(k, 1, s));
     if (second) hop_release(h, k, 0, ring.stage);
@@ -442,7 +466,7 @@ void hop_overlap(Hop *h, Region *r) {
     ring = (Ring){loop->out[n + 1], loop->out[n + 2]};
     hop_release_once(h, &t);
     if (second) hop_await(h, &t, second, ring);
-    clear_tail(&c, &t, ring.stage);
+    clear_values(&c, &t, last_trip(&c, &t), ring.stage);
     Val *last = hop_wait(&t, 0, second_product(&c, &t, loop->out[n], loop->out[a], ring.stage));
     for (int i = 0; i < n; i++) out[i] = i == a ? last : loop->out[i];
     leave(&c, &t, branch, out, ring);
