@@ -48,6 +48,8 @@ Node *op_as(Op *op, const char *type, int version, Node *const *in, int nin) {
 
 Node *op_opt(Op *op, int i) { return i < op->nin ? op->in[i] : NULL; }
 
+Node *op_widen(Graph *g, Node *x) { return x != NULL && elem_is_storage((Elem)x->elem) ? g_cast(g, x, EL_f32) : x; }
+
 Node *op_in(Op *op, int i) {
     Node *n = op_opt(op, i);
     if (n == NULL && g_failed(op->g) == NULL) op_error(op, "its input %d is missing", i);

@@ -48,6 +48,7 @@ extern const OpRow *const op_tables[];           // each ends with a row without
 const OpRow *op_find(const char *domain, const char *type, int version);   // NULL: there is none
 
 // ---- inputs and outputs
+Node *op_widen(Graph *g, Node *x);               // what a formula works in: small floats as f32
 Node *op_in(Op *op, int i);                      // a message and NULL if it is missing
 Node *op_opt(Op *op, int i);                     // NULL: not given
 int   op_in_type(const Op *op, int i);           // TensorProto.DataType if known, else 0

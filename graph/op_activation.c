@@ -7,10 +7,6 @@
 #include <float.h>
 #include <math.h>
 
-// What a formula works in: f64 of f64, else f32.
-static Node *widen(Op *op, Node *x) {
-    return x != NULL && elem_is_storage((Elem)x->elem) ? g_cast(op->g, x, EL_f32) : x;
-}
 static Node *narrow(Op *op, Node *y) {
     Node *x = op_in(op, 0);
     return x != NULL && y != NULL ? g_cast(op->g, y, (Elem)x->elem) : NULL;
@@ -28,7 +24,7 @@ static Node *clamp(Op *op, Node *x, double lo, double hi) {
 static Node *lower_relu(Op *op) { return g_ew2f(op->g, EW_max, op_in(op, 0), 0); }
 
 static Node *lower_leaky(Op *op) {
-    Node *x = widen(op, op_in(op, 0));
+    Node *x = op_widen(op->g, op_in(op, 0));
     return narrow(op, g_where(op->g, g_ew2f(op->g, EW_lt, x, 0), mul(op, x, op_float(op, "alpha", 0.01)), x));
 }
 
@@ -45,20 +41,20 @@ static Node *lower_prelu(Op *op) {
 }
 
 static Node *lower_elu(Op *op) {
-    Node *x = widen(op, op_in(op, 0));
+    Node *x = op_widen(op->g, op_in(op, 0));
     return narrow(op,
                   g_where(op->g, g_ew2f(op->g, EW_lt, x, 0), mul(op, exp_less_1(op, x), op_float(op, "alpha", 1)), x));
 }
 
 static Node *lower_celu(Op *op) {
-    Node *x = widen(op, op_in(op, 0));
+    Node *x = op_widen(op->g, op_in(op, 0));
     double alpha = op_float(op, "alpha", 1);
     Node *low = mul(op, exp_less_1(op, g_ew2f(op->g, EW_div, x, alpha)), alpha);
     return narrow(op, g_ew2(op->g, EW_add, g_ew2f(op->g, EW_max, x, 0), g_ew2f(op->g, EW_min, low, 0)));
 }
 
 static Node *lower_selu(Op *op) {
-    Node *x = widen(op, op_in(op, 0));
+    Node *x = op_widen(op->g, op_in(op, 0));
     double alpha = op_float(op, "alpha", 1.67326319217681884765625),
            gamma = op_float(op, "gamma", 1.05070102214813232421875);
     return narrow(op, mul(op, g_where(op->g, positive(op, x), x, mul(op, exp_less_1(op, x), alpha)), gamma));
@@ -70,12 +66,12 @@ static Node *lower_thresholded(Op *op) {
 }
 
 static Node *lower_hard_sigmoid(Op *op) {
-    Node *x = widen(op, op_in(op, 0));
+    Node *x = op_widen(op->g, op_in(op, 0));
     return narrow(op, clamp(op, add(op, mul(op, x, op_float(op, "alpha", 0.2f)), op_float(op, "beta", 0.5)), 0, 1));
 }
 
 static Node *lower_hard_swish(Op *op) {
-    Node *x = widen(op, op_in(op, 0));
+    Node *x = op_widen(op->g, op_in(op, 0));
     return narrow(op, g_ew2(op->g, EW_mul, x, clamp(op, add(op, mul(op, x, 1.0 / 6), 0.5), 0, 1)));
 }
 
@@ -85,32 +81,32 @@ static Node *softplus(Op *op, Node *x) {
     return g_ew2(op->g, EW_add, g_ew2f(op->g, EW_max, x, 0), tail);
 }
 
-static Node *lower_softplus(Op *op) { return narrow(op, softplus(op, widen(op, op_in(op, 0)))); }
+static Node *lower_softplus(Op *op) { return narrow(op, softplus(op, op_widen(op->g, op_in(op, 0)))); }
 
 static Node *lower_softsign(Op *op) {
-    Node *x = widen(op, op_in(op, 0));
+    Node *x = op_widen(op->g, op_in(op, 0));
     return narrow(op, g_ew2(op->g, EW_div, x, add(op, g_ew1(op->g, EW_abs, x), 1)));
 }
 
 static Node *lower_mish(Op *op) {
-    Node *x = widen(op, op_in(op, 0));
+    Node *x = op_widen(op->g, op_in(op, 0));
     return narrow(op, g_ew2(op->g, EW_mul, x, g_ew1(op->g, EW_tanh, softplus(op, x))));
 }
 
 static Node *lower_swish(Op *op) {
-    Node *x = widen(op, op_in(op, 0));
+    Node *x = op_widen(op->g, op_in(op, 0));
     return narrow(op, g_ew2(op->g, EW_mul, x, g_ew1(op->g, EW_sigmoid, mul(op, x, op_float(op, "alpha", 1)))));
 }
 
 static Node *lower_swiglu(Op *op) {
-    Node *a = widen(op, op_in(op, 0)),
+    Node *a = op_widen(op->g, op_in(op, 0)),
          *gate = g_ew2(op->g, EW_mul, a, g_ew1(op->g, EW_sigmoid, mul(op, a, op_float(op, "alpha", 1))));
-    return narrow(op, g_ew2(op->g, EW_mul, gate, widen(op, op_in(op, 1))));
+    return narrow(op, g_ew2(op->g, EW_mul, gate, op_widen(op->g, op_in(op, 1))));
 }
 
 static Node *lower_gelu(Op *op) {
     Graph *g = op->g;
-    Node *x = widen(op, op_in(op, 0));
+    Node *x = op_widen(op->g, op_in(op, 0));
     bool by_tanh = op_is(op, "approximate", "none", "tanh");
     if (!by_tanh && !op_is(op, "approximate", "none", "none"))
         return op_error(op, "attribute `approximate` must be none or tanh");

@@ -12,8 +12,6 @@
 #include <math.h>
 #include <string.h>
 
-Node *op_widen(Graph *g, Node *x) { return x != NULL && elem_is_storage((Elem)x->elem) ? g_cast(g, x, EL_f32) : x; }
-
 Node *op_split_heads(Op *op, Node *x, int64_t heads) {
     Graph *g = op->g;
     if (x == NULL || x->rank == 4) return x;

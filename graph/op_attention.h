@@ -4,7 +4,6 @@
 
 #include "graph/op.h"
 
-Node *op_widen(Graph *g, Node *x);                               // small floats as f32
 Node *op_split_heads(Op *op, Node *x, int64_t heads);            // [b, s, h * d] -> [b, h, s, d]; what has 4 dimensions stays
 Node *op_join_heads(Graph *g, Node *x);                          // and back
 Node *op_spread_heads(Op *op, Node *x, Ix heads);                // key heads repeated, as a view: head h of the result is head h / group

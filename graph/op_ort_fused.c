@@ -15,8 +15,6 @@
 
 // ---- activations ------------------------------------------------------------------------------------
 
-static Node *wide(Graph *g, Node *x) { return x != NULL && elem_is_storage((Elem)x->elem) ? g_cast(g, x, EL_f32) : x; }
-
 static Node *times(Graph *g, Node *x, double by) { return g_ew2f(g, EW_mul, x, by); }
 
 static Node *gelu(Graph *g, Node *x, bool by_tanh) {
@@ -33,14 +31,14 @@ static Node *lower_gelu(Op *op) {
     Node *x = op_in(op, 0), *bias = op_opt(op, 1);
     if (x == NULL) return NULL;
     Elem elem = (Elem)x->elem;
-    x = wide(g, x);
-    if (bias != NULL) x = g_ew2(g, EW_add, x, wide(g, bias));
+    x = op_widen(g, x);
+    if (bias != NULL) x = g_ew2(g, EW_add, x, op_widen(g, bias));
     return g_cast(g, gelu(g, x, op->row == BY_TANH), elem);
 }
 
 static Node *lower_quick_gelu(Op *op) {
     Graph *g = op->g;
-    Node *x = op_in(op, 0), *w = wide(g, x);
+    Node *x = op_in(op, 0), *w = op_widen(g, x);
     if (x == NULL) return NULL;
     return g_cast(g, g_ew2(g, EW_mul, w, g_ew1(g, EW_sigmoid, times(g, w, op_float(op, "alpha", 1.702f)))), (Elem)x->elem);
 }
@@ -53,7 +51,7 @@ static Node *lower_bias_split_gelu(Op *op) {
     int last = x->rank - 1;
     Ix half = last >= 0 ? ix_divide_exact(g, x->shape[last], ix(g, 2)) : NULL;
     if (half == NULL) return op_error(op, "its last dimension should be even");
-    Node *sum = g_ew2(g, EW_add, wide(g, x), wide(g, bias)), *a = g_take_range(g, sum, last, ix(g, 0), 1, half),
+    Node *sum = g_ew2(g, EW_add, op_widen(g, x), op_widen(g, bias)), *a = g_take_range(g, sum, last, ix(g, 0), 1, half),
          *b = g_take_range(g, sum, last, half, 1, half);
     return g_cast(g, g_ew2(g, EW_mul, a, gelu(g, b, false)), (Elem)x->elem);
 }
@@ -99,7 +97,7 @@ static Node *lower_fused_matmul(Op *op) {
     Node *a = turned(op, op_in(op, 0), "transBatchA", "transA"), *b = turned(op, op_in(op, 1), "transBatchB", "transB");
     double alpha = op_float(op, "alpha", 1);
     Node *y = g_matmul(g, a, b);
-    return alpha != 1 && y != NULL ? g_cast(g, times(g, wide(g, y), alpha), (Elem)y->elem) : y;
+    return alpha != 1 && y != NULL ? g_cast(g, times(g, op_widen(g, y), alpha), (Elem)y->elem) : y;
 }
 
 static Node *lower_fused_gemm(Op *op) { return activated(op, op_as(op, "Gemm", 13, op->in, op->nin < 3 ? op->nin : 3)); }

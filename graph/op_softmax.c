@@ -18,9 +18,7 @@ static Node *lower_softmax(Op *op) {
     Node *x = op_in(op, 0);
     uint32_t axes;
     if (!axes_of(op, x, &axes)) return NULL;
-    Elem elem = (Elem)x->elem;
-    Node *wide = elem_is_storage(elem) ? g_cast(g, x, EL_f32) : x;
-    return g_cast(g, g_softmax(g, wide, axes), elem);
+    return g_cast(g, g_softmax(g, op_widen(g, x), axes), (Elem)x->elem);
 }
 
 static Node *lower_log_softmax(Op *op) {
@@ -28,11 +26,10 @@ static Node *lower_log_softmax(Op *op) {
     Node *x = op_in(op, 0);
     uint32_t axes;
     if (!axes_of(op, x, &axes)) return NULL;
-    Elem elem = (Elem)x->elem;
-    Node *wide = elem_is_storage(elem) ? g_cast(g, x, EL_f32) : x;
+    Node *wide = op_widen(g, x);
     Node *shifted = g_ew2(g, EW_sub, wide, g_reduce(g, GR_max, wide, axes, true));
     Node *sum = g_reduce(g, GR_sum, g_ew1(g, EW_exp, shifted), axes, true);
-    return g_cast(g, g_ew2(g, EW_sub, shifted, g_ew1(g, EW_log, sum)), elem);
+    return g_cast(g, g_ew2(g, EW_sub, shifted, g_ew1(g, EW_log, sum)), (Elem)x->elem);
 }
 
 // 1 at the first largest element, 0 elsewhere.

@@ -124,6 +124,14 @@ int64_t launch_eval(LExpr e, const int64_t *dims, const int64_t *scalars, const 
     return stack[0];
 }
 
+bool launch_by_dims(LExpr e, const int64_t *dims, int64_t *out) {
+    for (uint32_t i = 0; i < e.n; i++) if (e.at[i].op == L_SCALAR || e.at[i].op == L_STRIDE) return false;
+    *out = launch_eval(e, dims, NULL, NULL);
+    return true;
+}
+
+int launch_takes(LOp op) { return ops[op].in; }
+
 bool launch_same(LExpr a, LExpr b) {
     if (a.n != b.n) return false;
     for (uint32_t i = 0; i < a.n; i++) if (a.at[i].op != b.at[i].op || a.at[i].arg != b.at[i].arg) return false;
@@ -188,7 +196,7 @@ static char *leaf(Arena *a, const LaunchInfo *info, LStep s) {
     switch (s.op) {
     case L_DIM:    return arena_printf(a, "%s", info->dims[s.arg].name->s);
     case L_SCALAR: return arena_printf(a, "%s", info->params[s.arg].name->s);
-    case L_STRIDE: return arena_printf(a, "%s.stride(%d)", info->params[s.arg / 16].name->s, (int)(s.arg % 16));
+    case L_STRIDE: return arena_printf(a, "%s.stride(%d)", info->params[launch_stride_param(s)].name->s, launch_stride_dim(s));
     default:       return arena_printf(a, "%lld", (long long)s.arg);
     }
 }

@@ -13,7 +13,7 @@ typedef enum LOp {                     // stack effect
     L_CONST,                           // -> value
     L_DIM,                             // -> dims[arg]
     L_SCALAR,                          // -> scalar parameter params[arg]: an integer, or the bits of a double
-    L_STRIDE,                          // -> stride in elements of params[arg / 16], dimension arg % 16
+    L_STRIDE,                          // -> stride in elements, of a parameter's dimension: strides[arg], see launch_stride
     L_ADD, L_SUB, L_MUL, L_DIV, L_MOD, // a b -> a op b (division and remainder floor; by zero gives 0)
     L_CDIV, L_MIN, L_MAX,              // a b -> ...
     L_EQ, L_NE, L_LT, L_LE, L_AND, L_OR, L_NOT, L_SELECT,   // comparisons give 0 or 1; c a b -> c ? a : b
@@ -23,6 +23,12 @@ typedef struct LStep { LOp op; int64_t arg; } LStep;
 typedef struct LExpr { const LStep *at; uint32_t n; } LExpr;
 
 enum { MAX_RANK = 8, MAX_DIMS = 32, MAX_PARAMS = 48, MAX_GRAPH_PARAMS = 512 };   // a graph's: inputs and results of a model
+
+// Strides of all parameters are one array.
+enum { STRIDES_EACH = 16, MAX_STRIDES = MAX_PARAMS * STRIDES_EACH };
+static inline int64_t launch_stride(int64_t param, int64_t dim) { return param * STRIDES_EACH + dim; }
+static inline int launch_stride_param(LStep s) { return (int)(s.arg / STRIDES_EACH); }
+static inline int launch_stride_dim(LStep s) { return (int)(s.arg % STRIDES_EACH); }
 
 // How a kernel maps; 0 means that the cost model decides. walk: 1 a block to each program, 2 blocks that go from one to the next. slices: consumer groups of a block that share a loop's trips, 1 for none.
 // pingpong: tiles that a walking block makes at a time, each by a consumer group of its own; 1: its groups share one. groups: consumer groups that share a tile. streamk: 2 blocks that walk share the trips of the last tiles evenly, 1 tiles are whole. Each field is a word of `with (...)` and --with, up to its most.
@@ -111,7 +117,9 @@ typedef struct LaunchInfo {
     struct LaunchInfo *general;        // variant that assumes nothing, or NULL
 } LaunchInfo;
 
-int64_t launch_eval(LExpr e, const int64_t *dims, const int64_t *scalars, const int64_t *strides /* [param * 16 + dim] */);
+int64_t launch_eval(LExpr e, const int64_t *dims, const int64_t *scalars, const int64_t *strides /* by launch_stride */);
+bool    launch_by_dims(LExpr e, const int64_t *dims, int64_t *out);    // its value; false: scalars or strides are among it
+int     launch_takes(LOp op);                                  // how many operands, from the stack
 bool    launch_same(LExpr a, LExpr b);                         // word for word
 // If e is to be `value`, so is the part of it that holds the only dimension not known, in sums, differences and products: M + 1 is 8, so M
 // is 7. A product need not come out even: whoever solves checks. The same of all guards that are equations. No scalars: none is known.

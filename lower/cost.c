@@ -87,10 +87,7 @@ typedef struct Work {
 
 static bool number(Facts *s, const Val *v, const int64_t *dims, int64_t *out) {
     LExpr e;
-    if (!host_expr(s, v, &e)) return false;
-    for (uint32_t i = 0; i < e.n; i++) if (e.at[i].op == L_SCALAR || e.at[i].op == L_STRIDE) return false;
-    *out = launch_eval(e, dims, NULL, NULL);
-    return true;
+    return host_expr(s, v, &e) && launch_by_dims(e, dims, out);
 }
 
 static bool loaded(const Val *v) {
@@ -106,12 +103,6 @@ static bool at_most(Facts *s, const Val *v, const int64_t *dims, int64_t *out) {
     if (number(s, v, dims, out)) return true;
     if (!d || d->code != OP_T_fun || d->sub != TF_min || !loaded(v)) return false;
     return at_most(s, d->in[0], dims, out) || at_most(s, d->in[1], dims, out);
-}
-
-static bool count(LExpr e, const int64_t *dims, int64_t *out) {
-    for (uint32_t i = 0; i < e.n; i++) if (e.at[i].op == L_SCALAR || e.at[i].op == L_STRIDE) return false;
-    *out = launch_eval(e, dims, NULL, NULL);
-    return true;
 }
 
 static bool rows_fit(int64_t m) { return m == 64 || (m > 0 && m % 128 == 0); }
@@ -150,7 +141,7 @@ static Way way_of(Facts *s, const Val *v, const Val *k, const int64_t *dims, dou
     if (!v->def || v->def->code != OP_T_load || v->type.rank != 2) return TMA;       // windows, what was computed: as others
     access_shape(s, v->def, &a);
     const Affine *f = &a.aff[a.inner];
-    if (a.nidx < 2 || a.p->strided || f->ntile || f->naxis != 1 || !count(a.p->dim[a.inner], dims, &row)) return TMA;
+    if (a.nidx < 2 || a.p->strided || f->ntile || f->naxis != 1 || !launch_by_dims(a.p->dim[a.inner], dims, &row)) return TMA;
     const Val *inner = f->axis[0].axis;
     int64_t size = elem_bytes(a.elem), used = axis_extent(inner) * size, span = tma_row(used, inner == k);
     for (int d = 0; d < a.nidx; d++) rows += d != a.inner && !a.unit[d];
@@ -313,7 +304,7 @@ static bool work_of(Fn *f, const Target *t, const int64_t *dims, Work *w) {
         const LaunchParam *x = &f->launch->params[p];
         int64_t n = 1, d = 1;
         if (x->kind != PK_TENSOR) continue;
-        for (int i = 0; i < x->rank; i++) { if (!count(x->dim[i], dims, &d)) return false; n *= d; }
+        for (int i = 0; i < x->rank; i++) { if (!launch_by_dims(x->dim[i], dims, &d)) return false; n *= d; }
         int bytes = elem_bytes(x->elem);
         w->scattered |= x->mode != PM_IN && d * bytes % 16;
         any |= x->mode != PM_IN && bytes != 2 && bytes != 4;
@@ -325,7 +316,7 @@ static bool work_of(Fn *f, const Target *t, const int64_t *dims, Work *w) {
     if (w->three && w->alone) return false;                                         // 3072 x 1024 x 1024 17.6 us, walking 14.6
     w->pingpong &= products == 1 && end_fits(w, loop) && GROUP_STAGES * w->bytes <= t->smem_block - SLOTS_BYTES - w->behind && number(s, loop->in[1], dims, &last);
     w->splits = !w->three && split_refusal(f) == NULL;
-    return count(f->launch->programs, dims, &w->programs);
+    return launch_by_dims(f->launch->programs, dims, &w->programs);
 }
 
 // Programs of mma.sync that a multiprocessor has at a time: while one ends, or waits for its first loads, others multiply. Where an

@@ -40,15 +40,9 @@ typedef struct Rows {
     bool    known, kept;               // a whole tile is stored that reductions are part of
 } Rows;
 
-static bool value(LExpr e, const int64_t *dims, int64_t *out) {
-    for (uint32_t i = 0; i < e.n; i++) if (e.at[i].op == L_SCALAR || e.at[i].op == L_STRIDE || e.at[i].op == L_POSITIVE) return false;
-    *out = launch_eval(e, dims, NULL, NULL);
-    return true;
-}
-
 static bool number(Rows *r, const Val *v, int64_t *out) {
     LExpr e;
-    return host_expr(r->facts, v, &e) && value(e, r->dims, out);
+    return host_expr(r->facts, v, &e) && launch_by_dims(e, r->dims, out);
 }
 
 // From lo to hi, or to min(.., lo + n): a program's share of something.
@@ -157,7 +151,7 @@ bool cost_of_rows(Fn *f, const CompileOptions *opt, const Schedule *given, const
         const LaunchParam *x = &f->launch->params[p];
         if (x->kind != PK_TENSOR) continue;
         for (n = 1, i = 0; i < x->rank; i++) {
-            if (!value(x->dim[i], dims, &d)) return false;
+            if (!launch_by_dims(x->dim[i], dims, &d)) return false;
             n *= d;
         }
         bytes += (double)n * elem_bytes(x->elem) * (x->mode == PM_INOUT ? 2 : 1);
@@ -168,7 +162,7 @@ bool cost_of_rows(Fn *f, const CompileOptions *opt, const Schedule *given, const
         out->schedule.cluster = blocks;
         return true;
     }
-    if (!value(f->launch->programs, dims, &programs)) return false;
+    if (!launch_by_dims(f->launch->programs, dims, &programs)) return false;
     look(&r, &f->body, 1, 1, false);
     if (!r.known || !r.lanes || r.lanes > LONGEST || programs < 1) return false;
     CompileOptions own = *opt;

@@ -535,10 +535,10 @@ int64_t eval_launch(Eval *e, LExpr n)
 {
     const LaunchInfo *l = e->f->launch;
     if (!n.n) return 1;
-    int64_t scalars[MAX_PARAMS] = {0}, strides[MAX_PARAMS * 16] = {0};
+    int64_t scalars[MAX_PARAMS] = {0}, strides[MAX_STRIDES] = {0};
     for (int i = 0; i < l->nparams; i++) {
         scalars[i] = e->args[i].ival;
-        for (int d = 0; d < l->params[i].rank; d++) strides[i * 16 + d] = e->args[i].tensor.strides[d];
+        for (int d = 0; d < l->params[i].rank; d++) strides[launch_stride(i, d)] = e->args[i].tensor.strides[d];
     }
     return launch_eval(n, e->dims, scalars, strides);
 }

@@ -101,10 +101,8 @@ bool fact_constant(const Facts *s, LExpr e, int64_t *v) {
     const LaunchInfo *l = s->f->launch;
     int64_t dims[MAX_DIMS];
     for (int i = 0; i < l->ndims; i++) dims[i] = l->dims[i].fixed;
-    for (uint32_t i = 0; i < e.n; i++)
-        if ((e.at[i].op == L_DIM && dims[e.at[i].arg] < 0) || e.at[i].op == L_SCALAR || e.at[i].op == L_STRIDE) return false;
-    *v = launch_eval(e, dims, NULL, NULL);
-    return true;
+    for (uint32_t i = 0; i < e.n; i++) if (e.at[i].op == L_DIM && dims[e.at[i].arg] < 0) return false;
+    return launch_by_dims(e, dims, v);
 }
 
 bool fact_assume(Facts *s, LExpr cond) {
@@ -129,12 +127,12 @@ enum { ANY = 4096, LOW = (1 << 20) - 1 };                       // divided by al
 static const int64_t *samples(Facts *s) {
     const LaunchInfo *l = s->f->launch;
     if (s->sample) return s->sample;
-    int64_t *at = s->sample = NEW_N(s->f->arena, int64_t, MAX_DIMS + MAX_PARAMS * 17), *strides = at + MAX_DIMS, *scalars = strides + MAX_PARAMS * 16;
+    int64_t *at = s->sample = NEW_N(s->f->arena, int64_t, MAX_DIMS + MAX_STRIDES + MAX_PARAMS), *strides = at + MAX_DIMS, *scalars = strides + MAX_STRIDES;
     for (int i = 0; i < l->ndims; i++) at[i] = l->dims[i].fixed >= 0 ? l->dims[i].fixed : ANY + l->dims[i].divisor;
     for (int p = 0; p < l->nparams; p++) {
         int64_t step = 1;
         for (int d = l->params[p].kind == PK_TENSOR ? l->params[p].rank - 1 : -1; d >= 0; d--) {
-            strides[p * 16 + d] = step;
+            strides[launch_stride(p, d)] = step;
             step = step * (launch_eval(l->params[p].dim[d], at, scalars, strides) & LOW) & LOW;
         }
     }
@@ -143,7 +141,7 @@ static const int64_t *samples(Facts *s) {
 
 static bool hopeless(Facts *s, LExpr e, int64_t d) {
     const int64_t *at = samples(s), *strides = at + MAX_DIMS;
-    return launch_eval(e, at, strides + MAX_PARAMS * 16, strides) % d != 0;
+    return launch_eval(e, at, strides + MAX_STRIDES, strides) % d != 0;
 }
 
 static Range assume_small(Facts *s, LExpr e, Range r) {
@@ -457,7 +455,7 @@ bool fact_stride_divides(Facts *s, int param, int dim, int64_t d) {
     if (d <= 1) return true;
     if (!s->f->fast) return false;
     LStep *st = NEW(s->f->arena, LStep);
-    *st = (LStep){L_STRIDE, param * 16 + dim};
+    *st = (LStep){L_STRIDE, launch_stride(param, dim)};
     if (hopeless(s, (LExpr){st, 1}, d)) return false;
     assume_multiple(s, (LExpr){st, 1}, d);
     return true;
@@ -466,7 +464,7 @@ bool fact_stride_divides(Facts *s, int param, int dim, int64_t d) {
 bool fact_stride_one(Facts *s, int param, int dim) {
     Arena *a = s->f->arena;
     LStep *st = NEW(a, LStep);
-    *st = (LStep){L_STRIDE, param * 16 + dim};
+    *st = (LStep){L_STRIDE, launch_stride(param, dim)};
     return fact_assume(s, launch_join(a, L_EQ, (LExpr){st, 1}, launch_const(a, 1)));
 }
 

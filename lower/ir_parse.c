@@ -332,7 +332,7 @@ static void launch_primary(Parse *p, Code *c)
         if (call && name.n == 6 && memcmp(name.p, "stride", 6) == 0) {
             int param = param_index(p, word(p, "a parameter"));
             expect(p, ",");
-            emit(p, c, L_STRIDE, param * 16 + integer(p));
+            emit(p, c, L_STRIDE, launch_stride(param, integer(p)));
         } else if (call) {
             int op = L_ADD;
             while (op < lop_count && (lop_text[op].prec || strlen(lop_text[op].text) != name.n || memcmp(lop_text[op].text, name.p, name.n))) op++;

@@ -84,8 +84,8 @@ static void put_expr(const Fn *f, const LExpr *e, uint32_t last, int prec, Buf *
     case L_SCALAR: put_param_name(f, s.arg, out); return;
     case L_STRIDE:
         buf_puts(out, "stride(");
-        put_param_name(f, s.arg / 16, out);
-        buf_printf(out, ", %d)", (int)(s.arg % 16));
+        put_param_name(f, launch_stride_param(s), out);
+        buf_printf(out, ", %d)", launch_stride_dim(s));
         return;
     default: break;
     }

@@ -20,6 +20,12 @@ typedef struct Bit { uint8_t axis, bit; } Bit;           // of a coordinate
 
 // Vector first, then lanes along the fastest axis as far as it goes and on to the next, then warps over
 // what is left (slower axes first, those that are reduced last), then registers.
+// Along axis x, as often as the bits do not reach.
+static void repeat(Layout *l, const Type *t, int x) {
+    int64_t n = (axis_extent(t->axis[x]) + ((int64_t)1 << l->bits[x]) - 1) >> l->bits[x];
+    if (n > 1) l->rep[l->nrep++] = (Rep){(uint8_t)x, (uint16_t)n};
+}
+
 const Layout *layout_blocked(Arena *a, const Type *t, const Blocked *wish) {
     Layout *l = NEW(a, Layout);
     l->naxes = t->rank;
@@ -51,11 +57,7 @@ const Layout *layout_blocked(Arena *a, const Type *t, const Blocked *wish) {
     for (int i = 0; i < nlane; i++) l->lane[i] = PACK(lane[i]);
     for (int i = 0; i < nwarp; i++) l->warp[i] = PACK(warp[i]);
 #undef PACK
-    for (int i = 0; i < t->rank; i++) {
-        int x = wish->order[i];
-        int64_t n = (axis_extent(t->axis[x]) + ((int64_t)1 << l->bits[x]) - 1) >> l->bits[x];
-        if (n > 1) l->rep[l->nrep++] = (Rep){(uint8_t)x, (uint16_t)n};
-    }
+    for (int i = 0; i < t->rank; i++) repeat(l, t, wish->order[i]);
     return l;
 }
 
@@ -79,13 +81,9 @@ const Layout *layout_mma_acc(Arena *a, const Type *t, int row, int col, int warp
     for (int i = 0; i < 3; i++) l->lane[2 + i] = r << i;
     for (int i = 0; i < wm; i++) l->warp[l->nwarp++] = r << (4 + i);
     for (int i = 0; i < wn; i++) l->warp[l->nwarp++] = c << (3 + i);
-    for (int k = 0; k < 2; k++) {
-        int x = k ? row : col;
-        int64_t n = (axis_extent(t->axis[x]) + ((int64_t)1 << l->bits[x]) - 1) >> l->bits[x];
-        if (n > 1) l->rep[l->nrep++] = (Rep){(uint8_t)x, (uint16_t)n};
-    }
-    for (int i = 0; i < t->rank; i++)                          // batch axes: registers
-        if (i != row && i != col && axis_extent(t->axis[i]) > 1) l->rep[l->nrep++] = (Rep){(uint8_t)i, (uint16_t)axis_extent(t->axis[i])};
+    repeat(l, t, col);
+    repeat(l, t, row);
+    for (int i = 0; i < t->rank; i++) if (i != row && i != col) repeat(l, t, i);       // batch axes: registers
     return l;
 }
 

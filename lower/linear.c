@@ -138,8 +138,8 @@ static Sum sum_of(Linear *s, LExpr e) {
     int n = 0;
     for (uint32_t i = 0; i < e.n; i++) {
         LStep t = e.at[i];
-        bool leaf = t.op <= L_STRIDE;
-        int takes = leaf ? 0 : t.op == L_NOT ? 1 : t.op == L_SELECT ? 3 : 2;
+        int takes = launch_takes(t.op);
+        bool leaf = takes == 0;
         if (n + 1 >= DEPTH || n < takes) return (Sum){.bad = true};
         uint32_t from = leaf ? i : st[n - takes].from;
         LExpr part = {e.at + from, i + 1 - from};
@@ -165,7 +165,7 @@ static uint32_t second_operand(LExpr e) {
     int n = 0;
     if (e.n < 3) return 0;
     for (uint32_t i = 0; i + 1 < e.n; i++) {
-        int takes = e.at[i].op <= L_STRIDE ? 0 : e.at[i].op == L_NOT ? 1 : e.at[i].op == L_SELECT ? 3 : 2;
+        int takes = launch_takes(e.at[i].op);
         if (n + 1 >= DEPTH || n < takes) return 0;
         uint32_t at = takes ? from[n - takes] : i;
         n -= takes;

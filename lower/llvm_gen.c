@@ -264,7 +264,7 @@ LLVMValueRef gen_lexpr(Gen *g, LExpr e) {
             st[n++] = LLVMTypeOf(d) == g->i64 ? d : LLVMBuildSExt(g->B, d, g->i64, "");
             continue;
         }
-        case L_STRIDE: st[n++] = gen_param(g, SLOT_STRIDE, (int)(s.arg / 16), (int)(s.arg % 16)); continue;
+        case L_STRIDE: st[n++] = gen_param(g, SLOT_STRIDE, launch_stride_param(s), launch_stride_dim(s)); continue;
         case L_ADD: n--; st[n - 1] = LLVMBuildAdd(g->B, x, y, ""); continue;
         case L_SUB: n--; st[n - 1] = LLVMBuildSub(g->B, x, y, ""); continue;
         case L_MUL: n--; st[n - 1] = LLVMBuildMul(g->B, x, y, ""); continue;

@@ -251,6 +251,13 @@ static Pair best_of(Red *s, Place *p, int n) {
     return (Pair){best, which};
 }
 
+// See gen_join_threads.
+static void across_threads(Red *s, const Op *op, Pair *v, int n, uint32_t lane_bits, uint32_t warp_bits, uint32_t kept) {
+    for (int i = 0; i < LANE_BITS; i++)
+        if (lane_bits >> i & 1) for (int r = 0; r < n; r++) v[r] = fold(s, v[r], shuffle(s, v[r], 1 << i));
+    if (warp_bits) across_warps(s, op, v, n, warp_bits, kept);
+}
+
 void emit_reduce(Gen *g, Op *op) {
     Val *x = op->in[0], *o = op->out[0];
     if (gen_tile(g, o)->r[0].v) return;                        // a scan has given it
@@ -289,9 +296,7 @@ void emit_reduce(Gen *g, Op *op) {
         else if (l->lane[i]) kept |= 1u << i;
     }
     for (int i = 0; i < l->nwarp; i++) if (l->warp[i] & reduced) warp_bits |= 1u << i;
-    for (int i = 0; i < LANE_BITS; i++)
-        if (lane_bits >> i & 1) for (int r = 0; r < n; r++) out[r] = fold(&s, out[r], shuffle(&s, out[r], 1 << i));
-    if (warp_bits) across_warps(&s, op, out, n, warp_bits, kept);
+    across_threads(&s, op, out, n, lane_bits, warp_bits, kept);
     for (int r = 0; r < n; r++) {
         LLVMValueRef v = out[r].v;
         if (s.arg) {
@@ -309,9 +314,7 @@ void gen_join_threads(Gen *g, const Op *op, TReduce kind, Elem e, LLVMValueRef *
     Red s = {g, kind, e, false};
     Pair *out = NEW_N(g->arena, Pair, n);
     for (int r = 0; r < n; r++) out[r] = (Pair){v[r], NULL};
-    for (int i = 0; i < LANE_BITS; i++)
-        if (lane_bits >> i & 1) for (int r = 0; r < n; r++) out[r] = fold(&s, out[r], shuffle(&s, out[r], 1 << i));
-    if (warp_bits) across_warps(&s, op, out, n, warp_bits, kept);
+    across_threads(&s, op, out, n, lane_bits, warp_bits, kept);
     for (int r = 0; r < n; r++) v[r] = out[r].v;
 }
 

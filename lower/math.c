@@ -150,6 +150,17 @@ static V log32(const Kit *k, V x, double per_e, double per_log)
     return pick(k, fine, y, fun(k, MOP_lg2_ftz, up));
 }
 
+// words[0] becomes the word that bit n is in, of `width` bits each; the others follow. n / width < 2^levels.
+static void words_from(const Kit *k, V *words, int count, V n, uint64_t width, int levels)
+{
+    for (int level = levels; level--;) {
+        V zero = int_op(k, MOP_iand, n, whole(k, width << level));
+        V here = int_op(k, MOP_ieq, zero, whole(k, 0));
+        count -= 1 << level;
+        for (int i = 0; i < count; i++) words[i] = pick_int(k, here, words[i], words[i + (1 << level)]);
+    }
+}
+
 // Quarter turns of x mod 4, plus 3, and the rest, by Payne and Hanek: x times those 96 bits of 2/pi
 // that make up its last two integer bits and 94 bits of fraction.
 static void turns32(MathBuilder *b, V *vals, const void *env)
@@ -166,13 +177,7 @@ static void turns32(MathBuilder *b, V *vals, const void *env)
 
     V words[COUNT(TWO_OVER_PI)];
     for (int i = 0; i < COUNT(words); i++) words[i] = whole(k, TWO_OVER_PI[i]);
-    int left = COUNT(words);
-    for (int level = 2; level--;) {                    // words[0] becomes word n / 32
-        V zero = int_op(k, MOP_iand, n, whole(k, 32ull << level));
-        V here = int_op(k, MOP_ieq, zero, whole(k, 0));
-        left -= 1 << level;
-        for (int i = 0; i < left; i++) words[i] = pick_int(k, here, words[i], words[i + (1 << level)]);
-    }
+    words_from(k, words, COUNT(words), n, 32, 2);
     V shift = int_op(k, MOP_iand, n, whole(k, 31));
     V v[3];
     for (int i = 0; i < 3; i++) v[i] = step(k, MOP_fshl, k->i, words[i], words[i + 1], shift);
@@ -200,6 +205,17 @@ static void turns32(MathBuilder *b, V *vals, const void *env)
     vals[1] = pick(k, finite, r32, unbits(k, whole(k, 0x7fffffff)));
 }
 
+// cos(r) where q, a count of quarter turns, is odd, else sin(r); negative where its bit 1 is not set. width: bits of a float.
+static V by_quarter(const Kit *k, V q, V by_sin, V by_cos, int width)
+{
+    const uint64_t sign = 1ull << (width - 1);
+    V even = int_op(k, MOP_ieq, int_op(k, MOP_iand, q, whole(k, 1)), whole(k, 0));
+    V y = pick(k, even, by_sin, by_cos);
+    V keep = int_op(k, MOP_iand, int_op(k, MOP_shl, q, whole(k, (uint64_t)width - 2)), whole(k, sign));
+    V flip = int_op(k, MOP_ixor, keep, whole(k, sign));
+    return unbits(k, int_op(k, MOP_ixor, bits(k, y), flip));
+}
+
 // sin(x) or cos(x). x = j pi/2 + r, j + 3 in the low bits of n; so n's bit 0 tells cos(r) from sin(r)
 // for the cosine, n - 1's for the sine, and the sign stays where bit 1 is set. (For a NaN, whose bits
 // are all ones, it does. Both share n and r, if the compiler meets both.)
@@ -221,11 +237,7 @@ static V sine32(const Kit *k, V x, bool cosine)
     V s = mul(k, r, r);
     V by_sin = odd(k, r, s, SIN, COUNT(SIN));
     V by_cos = horner(k, s, COS, COUNT(COS));
-    V even = int_op(k, MOP_ieq, int_op(k, MOP_iand, q, whole(k, 1)), whole(k, 0));
-    V y = pick(k, even, by_sin, by_cos);
-    V keep = int_op(k, MOP_iand, int_op(k, MOP_shl, q, whole(k, 30)), whole(k, 0x80000000));
-    V flip = int_op(k, MOP_ixor, keep, whole(k, 0x80000000));
-    return unbits(k, int_op(k, MOP_ixor, bits(k, y), flip));
+    return by_quarter(k, q, by_sin, by_cos, 32);
 }
 
 static V tanh32(const Kit *k, V x)
@@ -397,13 +409,7 @@ static void turns64(MathBuilder *b, V *vals, const void *env)
 
     V words[COUNT(TWO_OVER_PI)];
     for (int i = 0; i < COUNT(words); i++) words[i] = whole(k, TWO_OVER_PI[i]);
-    int left = COUNT(words);
-    for (int level = 4; level--;) {
-        V zero = int_op(k, MOP_iand, n, whole(k, 64ull << level));
-        V here = int_op(k, MOP_ieq, zero, whole(k, 0));
-        left -= 1 << level;
-        for (int i = 0; i < left; i++) words[i] = pick_int(k, here, words[i], words[i + (1 << level)]);
-    }
+    words_from(k, words, COUNT(words), n, 64, 4);
     V shift = int_op(k, MOP_iand, n, whole(k, 63));
     V v[3];
     for (int i = 0; i < 3; i++) v[i] = step(k, MOP_fshl, k->i, words[i], words[i + 1], shift);
@@ -469,11 +475,7 @@ static V sine64(const Kit *k, V x, bool cosine)
     V s = mul(k, r, r);
     V by_sin = odd(k, r, s, SIN, COUNT(SIN));
     V by_cos = horner(k, s, COS, COUNT(COS));
-    V even = int_op(k, MOP_ieq, int_op(k, MOP_iand, q, whole(k, 1)), whole(k, 0));
-    V y = pick(k, even, by_sin, by_cos);
-    V keep = int_op(k, MOP_iand, int_op(k, MOP_shl, q, whole(k, 62)), whole(k, 1ull << 63));
-    V flip = int_op(k, MOP_ixor, keep, whole(k, 1ull << 63));
-    return unbits(k, int_op(k, MOP_ixor, bits(k, y), flip));
+    return by_quarter(k, q, by_sin, by_cos, 64);
 }
 
 static V tanh64(const Kit *k, V x)

@@ -233,7 +233,7 @@ static int64_t sample(const LaunchInfo *l) {
 static bool whole(LExpr e) {                                    // an expression by itself: it takes nothing from before
     int depth = 0;
     for (uint32_t i = 0; i < e.n; i++) {
-        int takes = e.at[i].op <= L_STRIDE ? 0 : e.at[i].op == L_NOT ? 1 : e.at[i].op == L_SELECT ? 3 : 2;
+        int takes = launch_takes(e.at[i].op);
         if (depth < takes) return false;
         depth += 1 - takes;
     }
@@ -241,7 +241,7 @@ static bool whole(LExpr e) {                                    // an expression
 }
 
 static double value(Count *c, const Work *w, const int64_t *known) {
-    int64_t dims[MAX_DIMS], scalars[MAX_PARAMS], strides[MAX_PARAMS * 16] = {0};
+    int64_t dims[MAX_DIMS], scalars[MAX_PARAMS], strides[MAX_STRIDES] = {0};
     double sum = 0;
     for (int i = 0; i < MAX_DIMS; i++) dims[i] = i < c->f->launch->ndims && c->f->launch->dims[i].fixed >= 0 ? c->f->launch->dims[i].fixed : sample(c->f->launch);
     for (int i = 0; known && i < c->f->launch->ndims; i++) if (known[i] >= 0) dims[i] = known[i];

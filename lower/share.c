@@ -86,12 +86,8 @@ static const char *refusal(Share *s, const Target *t) {
 static bool number(Facts *facts, const Val *v, const int64_t *dims, int64_t *out) {
     LExpr e;
     if (!host_expr(facts, v, &e)) return false;
-    for (uint32_t i = 0; i < e.n; i++) {
-        if (e.at[i].op == L_SCALAR || e.at[i].op == L_STRIDE || e.at[i].op == L_POSITIVE) return false;
-        if (e.at[i].op == L_DIM && !dims) return false;
-    }
-    *out = launch_eval(e, dims, NULL, NULL);
-    return true;
+    for (uint32_t i = 0; i < e.n; i++) if (e.at[i].op == L_DIM && !dims) return false;
+    return launch_by_dims(e, dims, out);
 }
 
 static bool said_before(const Op *load) {                        // as the author wrote it: x[n] twice in a trip is one load

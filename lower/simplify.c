@@ -114,10 +114,9 @@ static void forget(Simp *s, uint32_t down_to)
 
 // ---- for the rules -------------------------------------------------------------------------------
 
-Val *simp_emit(Simp *s, Op *at, OpCode code, int sub, Type t, int nin, Val *const *in)
+// The value just made, or the equal one that was there.
+static Val *unique(Simp *s, Val *v)
 {
-    Builder b = {s->f, at->parent, at, at->span};
-    Val *v = b_op(&b, code, sub, t, nin, in);
     uint32_t h = hash_op(v->def);
     Val *known = find_equal(s, v->def, h);
     if (!known) { remember(s, v->def, h); return v; }
@@ -125,15 +124,16 @@ Val *simp_emit(Simp *s, Op *at, OpCode code, int sub, Type t, int nin, Val *cons
     return known;
 }
 
+Val *simp_emit(Simp *s, Op *at, OpCode code, int sub, Type t, int nin, Val *const *in)
+{
+    Builder b = {s->f, at->parent, at, at->span};
+    return unique(s, b_op(&b, code, sub, t, nin, in));
+}
+
 Val *simp_const(Simp *s, Op *at, Elem e, int64_t imm)
 {
     Builder b = {s->f, at->parent, at, at->span};
-    Val *v = b_const(&b, e, imm);
-    uint32_t h = hash_op(v->def);
-    Val *known = find_equal(s, v->def, h);
-    if (!known) { remember(s, v->def, h); return v; }
-    op_remove(v->def);
-    return known;
+    return unique(s, b_const(&b, e, imm));
 }
 
 Val *simp_as(Simp *s, Op *at, Val *v, const Type *t)

@@ -221,9 +221,9 @@ static bool expr_valid(const LaunchInfo *f, LExpr e, bool may_be_empty)
     for (uint32_t i = 0; i < e.n; i++) {
         LOp op = e.at[i].op;
         int64_t a = e.at[i].arg;
-        int takes = op <= L_STRIDE ? 0 : op == L_NOT || op == L_POSITIVE ? 1 : op == L_SELECT ? 3 : 2;
-        bool fits = op == L_DIM ? a >= 0 && a < f->ndims : op == L_SCALAR ? a >= 0 && a < f->nparams : op == L_STRIDE ? a >= 0 && a < f->nparams * 16 : true;
-        if ((unsigned)op > L_POSITIVE || !fits || depth < takes) return false;
+        if ((unsigned)op > L_POSITIVE) return false;
+        int takes = launch_takes(op), end = op == L_DIM ? f->ndims : op == L_SCALAR ? f->nparams : op == L_STRIDE ? f->nparams * STRIDES_EACH : 0;
+        if ((end && (a < 0 || a >= end)) || depth < takes) return false;
         depth += 1 - takes;
         if (depth > 64) return false;
     }

@@ -58,8 +58,8 @@ static void expr_dims_text(const Bound *b, LExpr e, Buf *err)
         if (e.at[i].op == L_SCALAR)
             buf_printf(err, "%s%s = %lld", seen ? ", " : " with ", name_of(b->info, (int)e.at[i].arg), (long long)b->scalars[e.at[i].arg]);
         else if (e.at[i].op == L_STRIDE)
-            buf_printf(err, "%sstride of `%s`, dimension %d = %lld", seen ? ", " : " with ", name_of(b->info, (int)(e.at[i].arg / 16)),
-                       (int)(e.at[i].arg % 16), (long long)b->strides[e.at[i].arg]);
+            buf_printf(err, "%sstride of `%s`, dimension %d = %lld", seen ? ", " : " with ", name_of(b->info, launch_stride_param(e.at[i])),
+                       launch_stride_dim(e.at[i]), (long long)b->strides[e.at[i].arg]);
         else if (e.at[i].op == L_DIM && !(seen >> e.at[i].arg & 1)) {
             buf_puts(err, seen ? ", " : " with ");
             dim_text(b, (int)e.at[i].arg, err);
@@ -229,7 +229,7 @@ static bool check_strides(const LaunchInfo *info, const BindArg *args, Bound *b,
     for (int p = 0; p < info->nparams; p++) {
         const LaunchParam *want = &info->params[p];
         if (want->kind != PK_TENSOR) continue;
-        for (int d = 0; d < want->rank && p < MAX_PARAMS; d++) b->strides[p * 16 + d] = args[p].stride[d];
+        for (int d = 0; d < want->rank && p < MAX_PARAMS; d++) b->strides[launch_stride(p, d)] = args[p].stride[d];
         int in = want->rank - 1;
         if (in < 0 || want->strided || args[p].dim[in] <= 1 || args[p].stride[in] == 1) continue;
         arg_text(info, args, p, err);
@@ -323,7 +323,7 @@ bool slot_fits(const Bound *b, const LaunchSlot *s, int64_t *v)
 {
     switch (s->kind) {
     case SLOT_DIM:    *v = b->dims[s->a]; break;
-    case SLOT_STRIDE: *v = b->strides[s->a * 16 + s->b]; break;
+    case SLOT_STRIDE: *v = b->strides[launch_stride(s->a, s->b)]; break;
     case SLOT_EXPR:   *v = bind_eval(b, s->expr); break;
     default:          return true;
     }

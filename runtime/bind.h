@@ -31,7 +31,7 @@ typedef struct Bound {
     int      nargs;
     uint64_t scratch[SCRATCH_KINDS];   // by SCRATCH_*: memory that launches share, one after the other; 0: each has its own
     int64_t scalars[MAX_GRAPH_PARAMS]; // at the end: as many as there are parameters are ever looked at
-    int64_t strides[MAX_PARAMS * 16];  // of a kernel's; a graph's tensors are dense
+    int64_t strides[MAX_STRIDES];      // of a kernel's; a graph's tensors are dense
 } Bound;
 
 // Solves dimensions and computes the shapes of absent outputs (their dim and stride are filled in), then checks

@@ -219,7 +219,7 @@ static int emit_artifact(Job *j) {
 // The assembler's warnings and its notes on lost performance: "(C7510) ... wgmma.mma_async instructions are serialized".
 // Dynamic shared memory of a block at most: where it depends on the arguments, that of long dimensions.
 static uint32_t smem_at_most(const LaunchInfo *l) {
-    int64_t dims[MAX_DIMS], scalars[MAX_PARAMS] = {0}, strides[MAX_PARAMS * 16] = {0};
+    int64_t dims[MAX_DIMS], scalars[MAX_PARAMS] = {0}, strides[MAX_STRIDES] = {0};
     for (int i = 0; i < MAX_DIMS; i++) dims[i] = i < l->ndims && l->dims[i].fixed >= 0 ? l->dims[i].fixed : 1 << 24;
     return l->smem + (l->smem_more.n ? (uint32_t)launch_eval(l->smem_more, dims, scalars, strides) : 0);
 }
