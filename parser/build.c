@@ -199,10 +199,17 @@ static void report_chain(Parser *p, const Node *first, Token op, const Node *las
 {
     Diag *d = diag(p->s, E_compare_chain, op.span);
     diag_label(d, first->span, "this is true or false");
-    const char *middle = text_of(p, first->kid[1]);
+    const Node *between = first->kid[1];
+    if (between->kind == N_binary && (between->op == OP_and || between->op == OP_or) && !(between->flags & NODE_PAREN)) {
+        const char *word = between->op == OP_and ? "&&" : "||";
+        diag_help(d, "`%.1s` is for bits, and binds tighter than comparisons: of what is true or false it is `%s`", word, word);
+        diag_fix(d, between->name_span, word);
+        return;
+    }
+    const char *middle = text_of(p, between);
     if (!middle) return;
     diag_help(d, "compare twice");
-    diag_fix(d, (Span){first->kid[1]->span.hi, last->span.lo},
+    diag_fix(d, (Span){between->span.hi, last->span.lo},
              arena_printf(session_arena(p->s), " && %s %s ", middle, token_info[op.kind].spelling));
 }
 
@@ -334,6 +341,7 @@ static void check_target(Parser *p, const Node *n)
     Diag *d = diag(p->s, E_assign_target, n->span);
     if (fill) diag_help(d, "`else` gives a value to reads; a store out of range is skipped anyway");
     else if (n->kind == N_tuple) diag_help(d, "write the targets without parentheses: `a, b = f(x);`");
+    else if (n->kind == N_call && n->kid[0]->kind == N_name) diag_help(d, "a tensor's elements stand in brackets: `%s[...] = ...`", n->kid[0]->sym->s);
     else diag_help(d, "assign to a variable, `acc = ...`, or to a tensor's elements, `y[m, n] = ...`");
 }
 

@@ -3,7 +3,8 @@
 //
 //   lexer.re     bytes -> tokens                     prepare.c   balanced brackets, generics told from <
 //   grammar.y    tokens -> calls of build.c          build.c     nodes, and the checks that need only syntax
-//   parse.c      feeds tokens, reports, recovers     hints.c     "expected ...", advice on foreign spellings
+//   parse.c      feeds tokens, reports, recovers     expected.c  "expected ..., found ..."
+//   advice.c     what the writer may have had in mind
 #ifndef TK_PARSER_INTERNAL_H
 #define TK_PARSER_INTERNAL_H
 
@@ -70,9 +71,11 @@ int   grammar_coverage(FILE *missed, int *states);
 int   TkParseCoverage(FILE *out);
 #endif
 
-// hints.c
+// expected.c
 const char *expected_words(const Parser *p);                       // "`,`, `)` or an operator"
 const char *found_words(const Parser *p, const Token *t);          // "`}`", "the end of the file"
+
+// advice.c
 void hint(const Parser *p, Diag *d, uint32_t at);                  // advice that fits the token and its neighbours
 
 // build.c: constructors. Spans join those of tokens and kids.

@@ -17,6 +17,7 @@
 // `f < a`, `i<n && n>(k)` are comparisons. In a declaration, `fn NAME <` and `kernel NAME <` are
 // always generics.
 
+#define _GNU_SOURCE
 #include "parser/internal.h"
 
 #include <string.h>
@@ -57,6 +58,22 @@ static void check_indentation(Balance *b, const Token *open, const Token *close)
     }
 }
 
+// A comment behind code that holds what would close the bracket: `y = x // 2; }`, for a quotient.
+static bool closed_in_comment(Balance *b, const Token *open, char closer, Span *comment)
+{
+    for (uint32_t i = 0; i + 1 < b->in.n; i++) {
+        if (b->in.at[i].span.lo < open->span.lo) continue;
+        Span gap = {b->in.at[i].span.hi, b->in.at[i + 1].span.lo};
+        Str text = span_text(b->s, gap);
+        const char *end = memchr(text.p, '\n', text.n), *slashes = memmem(text.p, end ? (size_t)(end - text.p) : text.n, "//", 2);
+        if (!end) end = text.p + text.n;
+        if (!slashes || !memchr(slashes, closer, (size_t)(end - slashes))) continue;
+        *comment = (Span){gap.lo + (Pos)(slashes - text.p), gap.lo + (Pos)(end - text.p)};
+        return true;
+    }
+    return false;
+}
+
 static void report_unclosed(Balance *b, const Token *open, const Token *at)
 {
     if (++b->reported > MAX_BRACKET_ERRORS) return;
@@ -66,6 +83,11 @@ static void report_unclosed(Balance *b, const Token *open, const Token *at)
     if (at->kind == 0) diag_label(d, (Span){end, end}, "the file ends here");
     else if (at->kind == T_SEMI || at->kind == T_LBRACE || is_closer(at->kind)) diag_label(d, at->span, "`%s` should come before this", closer);
     else diag_label(d, at->span, "a new item begins here");
+    Span comment;
+    if (closed_in_comment(b, open, *closer, &comment)) {
+        diag_label(d, comment, "a comment, with a `%s` in it", closer);
+        diag_help(d, "`//` begins a comment; `/` of integers rounds down");
+    }
     if (open->kind == T_LBRACE && b->suspect_open.hi && b->suspect_open.lo > open->span.lo) {
         diag_label(d, b->suspect_open, "or this `{` is the one,");
         diag_label(d, b->suspect_close, "for its `}` is indented differently");

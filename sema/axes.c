@@ -207,6 +207,8 @@ static bool constant_length(const TExpr *lo, const TExpr *hi, int64_t *n) {
     return true;
 }
 
+static bool is_number(const Node *n) { return n && (n->kind == N_int || (n->kind == N_unary && n->kid[0] && n->kid[0]->kind == N_int)); }
+
 Ent range_axis(Check *c, Sym name, const Node *n) {
     Range r;
     if (!range_eval(c, n, &r)) return ent_error(c);
@@ -219,8 +221,13 @@ Ent range_axis(Check *c, Sym name, const Node *n) {
     if (r.by) {
         if (!demand_fits(c, &r, lo, hi)) return ent_error(c);
     } else if (known) {
-        extent = length;
-        if (extent < 0) extent = 0;
+        bool written = is_number(n->kid[0]) && is_number(n->kid[1]);
+        if (length < 0 && written) {
+            Diag *d = report(c, E_range_empty, r.span, arena_printf(c->a, "%lld", (long long)length));
+            diag_help(d, "a range goes upward, and ends before its second bound");
+            return ent_error(c);
+        }
+        extent = length < 0 ? 0 : length;
         if (!extent_ok(c, extent, r.span)) return ent_error(c);
     } else {
         Diag *d = report(c, E_range_runtime, r.span);
@@ -235,17 +242,35 @@ Ent range_axis(Check *c, Sym name, const Node *n) {
     return (Ent){.kind = EN_axis, .axis = ax, .span = n->span};
 }
 
+// `zeros(64, 64)`: the axes in scope that have as many lanes.
+static void help_lanes(Check *c, Diag *d, int64_t lanes) {
+    enum { MOST = 4 };
+    const char *name[MOST];
+    Buf names = {0};
+    int n = 0;
+    for (const Scope *sc = c->scope; sc; sc = sc->up) {
+        for (const Bind *b = sc->first; b; b = b->next) {
+            if (b->ent.kind == EN_axis && b->ent.axis->extent == lanes && n < MOST) name[n++] = b->name->s;
+        }
+    }
+    for (int i = n; i > 0; i--) buf_printf(&names, "%s`%s`", i < n ? ", " : "", name[i - 1]);
+    if (n) diag_help(d, "tiles have axes, not sizes: of %lld lanes %s %s", (long long)lanes, n == 1 ? "is" : "are", names.p);
+    else diag_help(d, "tiles have axes, not sizes: make one, `let n = 0 .. %lld`", (long long)lanes);
+    buf_free(&names);
+}
+
 // e as an axis: an axis, or its own index tile.
 Ent as_axis(Check *c, Ent e, Span at) {
     if (e.kind == EN_axis || e.kind == EN_error) return e;
     if (e.kind == EN_value && e.x->kind == TX_axis) return (Ent){.kind = EN_axis, .axis = e.x->axis[0], .span = at};
     Str name = span_text(c->s, at);
-    Diag *d = report(c, E_not_axis, at, ent_text(c, e));
+    bool index = e.kind == EN_value && e.x->kind == TX_var && e.x->type.elem == EL_index && e.x->type.naxes == 0 && name.n < 40;
+    Diag *d = report(c, E_not_axis, at, index ? arena_printf(c->a, "`%.*s`, one index at a time,", (int)name.n, name.p) : ent_text(c, e));
     if (e.dim > 0) diag_help(d, "`:%s` is the axis of that dimension", c->k->dims[e.dim - 1].name->s);
     else if (e.kind == EN_type) diag_help(d, "element types stand in `<>`: `zeros<%s>(n)`", elem_name(e.elem));
     else if (e.kind == EN_tuple) diag_help(d, "axes are arguments of their own: `zeros(m, n)`");
     else if (e.kind == EN_float) diag_help(d, "a value comes before the axes: `full(%g, n)`", e.f);
-    else if (e.kind == EN_int) diag_help(d, "make one: `let n = 0 .. %lld`", (long long)e.i);
+    else if (e.kind == EN_int) help_lanes(c, d, e.i);
     else if (e.kind == EN_value && e.x->kind == TX_var) diag_help(d, "a range without `by` gives a scalar index; `%.*s in ... by 16` makes an axis", (int)name.n, name.p);
     return ent_error(c);
 }

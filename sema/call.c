@@ -386,7 +386,7 @@ void count_args(Check *c, const Node *item, Span at, int want, const int *given,
     int np = params ? (int)params->nkid : 0;
     Diag *d = report(c, E_argument_count, at, item->sym->s, arena_printf(c->a, "%d argument%s", want, want == 1 ? "" : "s"), n);
     diag_label(d, name_at(item), "declared here");
-    if (item->kind == N_kernel) diag_help(d, "`out` tensors are the launch's result");
+    if (item->kind == N_kernel && n > want && n == np) diag_help(d, "`out` tensors are the launch's result");
     for (int i = 0; n <= want && i < np; i++) {
         bool result = item->kind == N_kernel && (params->kid[i]->flags & PARAM_OUT);
         if (!result && !given[i]) diag_note(d, "`%s` is not given", params->kid[i]->sym->s);
@@ -407,7 +407,8 @@ static bool order_args(Match *m, const Arg *args, int n, Arg *out) {
         if (args[i].name) {
             for (at = 0; at < np && params->kid[at]->sym != args[i].name; at++) continue;
             if (at == np) {
-                report(m->c, E_argument_name, args[i].span, m->fn->sym->s, args[i].name->s);
+                Node arg = {.sym = args[i].name, .span = args[i].span};
+                suggest_param(m->c, report(m->c, E_argument_name, args[i].span, m->fn->sym->s, args[i].name->s), m->fn, &arg);
                 return false;
             }
         } else next++;
@@ -587,6 +588,15 @@ Ent call_reference(Check *c, FnItem *f, const Node *generics, const Arg *args, i
 
 // ---- calls -----------------------------------------------------------------------------------------
 
+// `let max = 3; max(a, b)`: the name is that of a function, too.
+static void label_hiding(Check *c, Diag *d, Span callee_at) {
+    Str text = span_text(c->s, callee_at);
+    Sym name = sym(c->s, arena_printf(c->a, "%.*s", (int)text.n, text.p));
+    Bind *b = scope_find(c->scope, name), *outer = b ? scope_find(c->file->scope, name) : NULL;
+    bool function = builtin_find(name) || (outer && outer->ent.kind == EN_fn);
+    if (b && b->span.hi && function && outer != b) diag_label(d, b->span, "this hides the function `%s`", name->s);
+}
+
 static Ent call_any(Check *c, Ent callee, const Node *generics, const Arg *args, int n, Span at, Span callee_at) {
     for (int i = 0; i < n; i++) {
         if (args[i].e.kind == EN_error) return ent_error(c);
@@ -598,8 +608,11 @@ static Ent call_any(Check *c, Ent callee, const Node *generics, const Arg *args,
     default: break;
     }
     Diag *d = report(c, E_not_callable, callee_at, ent_text(c, callee));
-    if (callee.kind == EN_kernel && c->k && c->k->decl && c->k->decl->kind == N_graph)
+    label_hiding(c, d, callee_at);
+    if (callee.kind == EN_kernel && in_item(c, N_graph))
         diag_help(d, "in a graph a launch stands alone, `h = %s(...);`: what is computed with its result is the work of a kernel", callee.node->sym->s);
+    else if (callee.kind == EN_kernel && in_item(c, N_test))
+        diag_help(d, "in a test a launch stands alone, `let y = %s(...);`, or as a side of what is compared: `expect %s(...) == ...;`", callee.node->sym->s, callee.node->sym->s);
     else if (callee.kind == EN_kernel) diag_help(d, "only `graph` and `test` items launch kernels; move the shared code to a `fn`");
     if (callee.kind == EN_tensor) diag_help(d, "index it: `x[...]`");
     if (callee.kind == EN_type) diag_help(d, "convert with `x as %s`", elem_name(callee.elem));
@@ -611,10 +624,26 @@ Ent call_entity(Check *c, Ent callee, const Arg *args, int n, Span at) {
     return call_any(c, callee, NULL, args, n, at, at);
 }
 
+// `store(y[n], v)`, `load(x[n])`: those are for raw pointers.
+static bool element_for_pointer(Check *c, const Builtin *b, const Node *n) {
+    const char *name = builtin_name(b);
+    bool store = strcmp(name, "store") == 0;
+    const Node *place = n->kid[3];
+    if ((!store && strcmp(name, "load") != 0) || !place || place->kind != N_index || place->kid[0]->kind != N_name) return false;
+    Bind *t = scope_find(c->scope, place->kid[0]->sym);
+    if (!t || t->ent.kind != EN_tensor) return false;
+    t->used = true;
+    Str text = span_text(c->s, place->span);
+    Diag *d = report(c, E_pointer, place->span, arena_printf(c->a, "`%s` is for raw pointers, and this is a tensor's element", name));
+    diag_help(d, store ? "store to it by assignment: `%.*s = ...;`" : "it is its value already: `%.*s`", text.n > 60 ? 1 : (int)text.n, text.p);
+    return true;
+}
+
 Ent eval_call(Check *c, const Node *n) {
     Ent callee = eval(c, n->kid[0]);
     if (callee.kind == EN_error) return callee;
     int nargs = (int)n->nkid - 3;
+    if (callee.kind == EN_builtin && nargs && element_for_pointer(c, callee.builtin, n)) return ent_error(c);
     Arg *args = NEW_N(c->a, Arg, nargs + 1);
     bool lazy = callee.kind == EN_builtin && builtin_is_lazy(callee.builtin);
     bool bad = false;
@@ -631,9 +660,9 @@ Ent eval_call(Check *c, const Node *n) {
     }
     if (bad && !lazy) return ent_error(c);
     if (callee.kind == EN_builtin) return builtin_call(c, callee.builtin, n, args, nargs, n->span);
-    if (n->kid[2]) {
-        Diag *d = report(c, E_not_callable, n->kid[2]->span, "`over` in a call of something other than a reduction");
-        diag_help(d, "pass axes as arguments");
+    if (n->kid[2] && (callee.kind == EN_fn || callee.kind == EN_lambda)) {
+        Diag *d = report(c, E_not_callable, n->kid[2]->span, arena_printf(c->a, "%s with `over`", ent_text(c, callee)));
+        diag_help(d, "`over` is for reductions, scans and sorts; functions take axes as arguments");
         return ent_error(c);
     }
     return call_any(c, callee, n->kid[1], args, nargs, n->span, n->kid[0]->span);

@@ -158,8 +158,11 @@ bool want_int(Check *c, const Node *n, const char *what, int64_t *out) {
         *out = dim_fixed(c, e, &v, n->span) ? v : 1;
         return true;
     }
-    Diag *d = report(c, E_not_comptime, n->span, what);
-    diag_primary(d, "this is %s", ent_text(c, e));
+    bool known = e.kind == EN_float || e.kind == EN_bool || e.kind == EN_str || e.kind == EN_type || e.kind == EN_tuple;
+    Diag *d = known ? report(c, E_type_mismatch, n->span, what, ent_text(c, e), "an integer") : report(c, E_not_comptime, n->span, what);
+    if (!known) diag_primary(d, "this is %s", ent_text(c, e));
+    if (e.kind == EN_type) diag_help(d, "an element type stands in `<>` behind the name: `random<%s>(...)`", elem_name(e.elem));
+    if (e.kind == EN_tuple) diag_help(d, "numbers are arguments of their own: `random<f32>(4, 5)`");
     note_values(c, d);
     return false;
 }

@@ -160,7 +160,7 @@ static void assign_one(Grapher *g, const Node *target, Ent e, Span value) {
             Diag *d = report(c, E_assign_const, target->span, target->sym->s);
             diag_label(d, b->span, "declared here");
             diag_help(d, "values do not change; declare the name with `var` to give it to another one");
-        } else if (!b) report(c, E_graph_statement, target->span, "a store");
+        } else if (!b) diag_help(report(c, E_graph_statement, target->span, "a store"), "values do not change, and are assigned whole: `y = ...;`");
         return;
     }
     if (r->value.kind != EN_void && !g->undecided) {
@@ -285,11 +285,12 @@ static void statement(Grapher *g, const Node *n) {
     case N_if: branch(g, n); return;
     case N_block: statements(g, n); return;
     case N_weights: weights(g, n); return;
-    case N_error_stmt: g->bad = true; return;
+    case N_error_stmt: g->bad = g->c->lost = true; return;
     default: break;
     }
     Diag *d = report(g->c, E_graph_statement, n->span, "this statement has no meaning");
-    diag_help(d, "a graph has `weights`, `let`, `var`, launches, assignments to its results, and `if` and `for` on what is known at compile time");
+    if (n->kind == N_return) diag_help(d, "results have names, and are assigned: `%s = ...;`", g->level->nresults ? g->level->results[0].name->s : "y");
+    else diag_help(d, "a graph has `weights`, `let`, `var`, launches, assignments to its results, and `if` and `for` on what is known at compile time");
 }
 
 static void report_unused(Grapher *g, const Scope *sc) {
@@ -336,9 +337,10 @@ Level *graph_level(Grapher *g, const Node *item) {
 void graph_body(Grapher *g, const Node *item) {
     Check *c = g->c;
     Scope *was = scope_push(c);
+    int errors = diag_errors(c->s);
     statements(g, item->kid[4]);
     c->scope = was;
-    for (int i = 0; i < g->level->nresults; i++) {
+    for (int i = 0; i < g->level->nresults && diag_errors(c->s) == errors && !g->bad; i++) {      // else what is missing is that
         const Result *r = &g->level->results[i];
         if (r->value.kind == EN_void) report(c, E_result_missing, name_at(r->param), r->name->s, item->sym->s);
     }

@@ -263,7 +263,10 @@ Ent graph_reshape(Grapher *g, Ent v, const Node *call) {
     Ent have = graph_count(g, v.tensor, call->span), want = graph_count(g, &to, call->span);
     if (dims_compare(c, have, want) == DIMS_differ) {
         Diag *d = report(c, E_reshape, call->span, arena_printf(c->a, "%s cannot be seen as %s: %s elements, not %s", tensor_text(c, v.tensor), tensor_text(c, &to), dims_text(c, have), dims_text(c, want)));
-        if (have.kind == EN_value || want.kind == EN_value) diag_help(d, "if they are always equal, say so: `where %s = %s`", dims_text(c, have), dims_text(c, want));
+        bool minus = false;
+        for (int i = 0; i < rank; i++) minus = minus || (dim[i].kind == EN_int && dim[i].i < 0);
+        if (minus) diag_help(d, "each dimension is said: there is no -1 that follows from the others");
+        else if (have.kind == EN_value || want.kind == EN_value) diag_help(d, "if they are always equal, say so: `where %s = %s`", dims_text(c, have), dims_text(c, want));
         return ent_error(c);
     }
     return graph_view(g, v, ent_int(0, call->span), rank, dim, call->span);

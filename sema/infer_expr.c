@@ -19,7 +19,10 @@
 static TExpr *not_a_value(Check *c, Ent e, Span at) {
     if (e.kind == EN_error) return NULL;
     Diag *d = report(c, E_not_value, at, ent_text(c, e));
-    if (e.kind == EN_tensor) diag_help(d, "read it with an index: `%s[...]`", e.tensor->name ? e.tensor->name->s : "x");
+    if (e.kind == EN_tensor && in_item(c, N_graph)) diag_help(d, "what is computed with tensors is the work of a kernel: launch one");
+    else if (e.kind == EN_tensor && in_item(c, N_test)) diag_help(d, "what is computed with tensors stands in a function that the test calls: `fn twice(x: f32[N]) { let n = 0 .. N; return x[n] * 2; }`");
+    else if (e.kind == EN_tensor) diag_help(d, "read it with an index: `%s[%s]`", e.tensor->name ? e.tensor->name->s : "x", e.tensor->rank ? "..." : "");
+    if (e.kind == EN_str && in_item(c, N_graph)) diag_help(d, "a name is put together by its parts: `weight(\"layer.\", i, \".w\")`");
     if (e.kind == EN_fn || e.kind == EN_lambda || e.kind == EN_builtin) diag_help(d, "call it");
     if (e.kind == EN_void) diag_help(d, "a function gives what stands in its `return`: `return x;`");
     if (e.kind == EN_tuple) diag_help(d, "name each of its values: `let a, b = ...;`");
@@ -38,7 +41,10 @@ TExpr *value_of(Check *c, Ent e, Span at) {
 }
 
 static TExpr *literal_range(Check *c, Ent e, Elem el, Span at) {
-    report(c, E_literal_range, at, ent_text(c, e), elem_name(el));
+    int bits = elem_bits(el);
+    Diag *d = report(c, E_literal_range, e.span.hi ? e.span : at, ent_text(c, e), elem_name(el));
+    if (elem_info[el].cls == EC_UINT) diag_help(d, "`%s` holds 0 to %llu", elem_name(el), ~0ull >> (64 - bits));
+    else diag_help(d, "`%s` holds %lld to %lld", elem_name(el), (long long)(INT64_MIN >> (64 - bits)), (long long)(INT64_MAX >> (64 - bits)));
     return NULL;
 }
 
@@ -72,6 +78,18 @@ TExpr *scalar_index(Check *c, Ent e, Span at, const char *what) {
     return x ? tx_cast(c, x, EL_index, at) : NULL;
 }
 
+// `n < N`, of an axis over 0 .. N: the mask that other languages need.
+static bool compares_with_bound(const TExpr *x) {
+    if (x->kind != TX_binary || (x->op != OP_lt && x->op != OP_gt)) return false;
+    for (int i = 0; i < 2; i++) {
+        const TExpr *a = x->kid[i], *b = x->kid[1 - i];
+        while (a->kind == TX_cast || a->kind == TX_splat) a = a->kid[0];
+        while (b->kind == TX_cast || b->kind == TX_splat) b = b->kid[0];
+        if (a->kind == TX_axis && tx_same(a->axis[0]->hi, b)) return true;
+    }
+    return false;
+}
+
 bool cond_of(Check *c, Ent e, Span at, const char *what, TExpr **out) {
     if (e.kind == EN_error) return false;
     if (e.kind == EN_value && e.x->type.elem == EL_bool && e.x->type.naxes == 0 && !e.x->type.ptr) {
@@ -79,7 +97,9 @@ bool cond_of(Check *c, Ent e, Span at, const char *what, TExpr **out) {
         return true;
     }
     Diag *d = report(c, E_condition, at, what, ent_text(c, e));
-    if (e.kind == EN_value && e.x->type.elem == EL_bool) {
+    if (e.kind == EN_value && compares_with_bound(e.x)) {
+        diag_help(d, "there is no bound to check: lanes from the end of a range on are neither loaded nor stored nor counted");
+    } else if (e.kind == EN_value && e.x->type.elem == EL_bool) {
         diag_help(d, "control flow is uniform: choose elements with `where(c, a, b)`, or reduce with `any(c over %s)`", e.x->type.axis[0]->name->s);
     } else if (e.kind == EN_int || (e.kind == EN_value && elem_is_int(e.x->type.elem))) diag_help(d, "compare with `!= 0`");
     return false;
@@ -227,6 +247,7 @@ static Ent operand_error(Check *c, AstOp op, Elem e, Span at) {
     else if (op == OP_xor) diag_help(d, "powers are `square(x)`, `x * x * x`, or `exp2(y * log2(x))`");
     else if (op == OP_rem) diag_help(d, "write `x - floor(x / y) * y`");
     else if (op == OP_land || op == OP_lor) diag_help(d, "compare with `!= 0`");
+    else if (elem_is_float(e)) diag_help(d, "its bits are `bitcast<i%d>(x)`", elem_bits(e));
     return ent_error(c);
 }
 
@@ -375,9 +396,14 @@ static Ent eval_cast(Check *c, const Node *n) {
 }
 
 // What methods of tensors are called elsewhere.
-static const char *method_advice(Check *c, Sym name) {
+static const char *method_advice(Check *c, Ent of, Sym name) {
+    static const char *const of_graph[][2] = {
+        {"T", "a transpose is a launch: `kernel transpose(x: f32[M, N], y: out f32[N, M]) ...`"}, {"reshape", "write `reshape(x, M, N)`"}, {"view", "write `reshape(x, M, N)`"},
+        {"to", "a conversion is a launch of a kernel that does it"}, {"astype", "a conversion is a launch of a kernel that does it"}};
+    for (size_t i = 0; in_item(c, N_graph) && of.kind == EN_tensor && i < sizeof of_graph / sizeof *of_graph; i++)
+        if (strcmp(of_graph[i][0], name->s) == 0) return of_graph[i][1];
     static const char *const rows[][2] = {
-        {"to", "convert with `x as f32`"}, {"astype", "convert with `x as f32`"}, {"float", "convert with `x as f32`"}, {"cast", "convert with `x as f32`"},
+        {"to", "convert with `as` and an element type: `x as f32`"}, {"astype", "convert with `as` and an element type: `x as f32`"}, {"float", "convert with `as` and an element type: `x as f32`"}, {"cast", "convert with `as` and an element type: `x as f32`"},
         {"shape", "dimensions have names, those in the tensor's type"}, {"size", "dimensions have names, those in the tensor's type"},
         {"T", "index a tensor in the order of its dimensions; tiles have no order to transpose"}, {"dtype", "write `elem(x)`"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -393,7 +419,7 @@ static Ent eval_field(Check *c, const Node *n) {
         if (e.tuple->names[i] == n->sym) return e.tuple->at[i];
     }
     Diag *d = report(c, E_no_field, n->name_span.hi ? n->name_span : n->span, ent_text(c, e), n->sym ? n->sym->s : "?");
-    const char *help = n->sym ? method_advice(c, n->sym) : NULL;
+    const char *help = n->sym ? method_advice(c, e, n->sym) : NULL;
     if (help) diag_help(d, "%s", help);
     return ent_error(c);
 }

@@ -58,6 +58,10 @@ static void note_outside(Check *c, const TensorRef *t, const Ent *idx, const Nod
     }
 }
 
+bool is_new_axis(const Node *n) {
+    return n && n->sym && (n->kind == N_name || n->kind == N_field) && (strcmp(n->sym->s, "None") == 0 || strcmp(n->sym->s, "newaxis") == 0);
+}
+
 static bool resolve(Check *c, const Node *n, TensorRef **out, Ent *idx) {
     Ent base = eval(c, n->kid[0]);
     if (base.kind != EN_tensor) {
@@ -77,7 +81,11 @@ static bool resolve(Check *c, const Node *n, TensorRef **out, Ent *idx) {
     if (given != t->rank) {
         Diag *d = report(c, E_index_count, n->span, t->name ? t->name->s : "view", t->rank, t->rank == 1 ? "" : "s", given, given == 1 ? "ex is" : "ices are");
         if (base.span.hi) diag_label(d, base.span, "declared here");
-        if (given < t->rank) diag_help(d, "all of them stand in one pair of brackets: `x[i, j]`");
+        bool none = false;
+        for (int i = 0; i < given; i++) none = none || is_new_axis(n->kid[2 + i]);
+        if (none) diag_help(d, "tiles align by their axes; there is nothing to expand");
+        else if (t->rank == 0 && !t->view) diag_help(d, "a tensor's dimensions stand in its type: `%s: f32[N]`", t->name->s);
+        else if (given < t->rank) diag_help(d, "all of them stand in one pair of brackets: `x[i, j]`");
         return false;
     }
     bool ok = true;

@@ -108,7 +108,22 @@ static TVar *assignable(Check *c, const Node *target) {
     return NULL;
 }
 
+// A variable keeps its element type. It is said once: what reads the variable later would only say it again.
+static bool keeps_elem(Check *c, TVar *v, Ent value, Span at, const char *what) {
+    if (value.kind != EN_value || value.x->type.ptr || v->type.ptr || value.x->type.elem == v->type.elem) return true;
+    const char *had = elem_name(v->type.elem), *has = elem_name(value.x->type.elem);
+    const TExpr *first = (uint32_t)v->id < c->init.n ? c->init.at[v->id] : NULL;
+    Diag *d = report(c, E_element_type, at, what, ttype_text(c, value.x->type), had);
+    diag_label(d, v->span, "`%s` is %s", v->name->s, ttype_text(c, v->type));
+    if (first && first->kind == TX_const) diag_help(d, "write `%s = (...) as %s`, or say what `%s` is: `var %s: %s = ...;`", v->name->s, had, v->name->s, v->name->s, has);
+    else diag_help(d, "write `%s = (...) as %s`, or declare `%s` as %s", v->name->s, had, v->name->s, has);
+    Bind *b = scope_find(c->scope, v->name);
+    if (b && b->ent.kind == EN_value && b->ent.x->kind == TX_var && b->ent.x->var == v) b->ent = ent_error(c);
+    return false;
+}
+
 static void assign_var(Check *c, TVar *v, Ent value, Span vspan, Span at) {
+    if (!keeps_elem(c, v, value, vspan, "the value")) return;
     TExpr *x = value_exact(c, value, v->type, vspan, "the value");
     if (!x) return;
     for (int i = 0; i < x->type.naxes; i++) {
@@ -172,12 +187,7 @@ static void check_assign(Check *c, const Node *n) {
     Span vspan = value->span;
     if (n->op != OP_none) {
         e = binary(c, (AstOp)n->op, ent_value(tx_var(c, v, target->span)), e, at, target->span, vspan);
-        if (e.kind == EN_value && e.x->type.elem != v->type.elem && e.kind != EN_error) {
-            Diag *d = report(c, E_element_type, at, arena_printf(c->a, "`%s %s ...`", v->name->s, op_spellings[n->op]), ttype_text(c, e.x->type), elem_name(v->type.elem));
-            diag_label(d, v->span, "`%s` is %s", v->name->s, ttype_text(c, v->type));
-            diag_help(d, "write `%s = (...) as %s`, or declare `%s` as %s", v->name->s, elem_name(v->type.elem), v->name->s, elem_name(e.x->type.elem));
-            return;
-        }
+        if (!keeps_elem(c, v, e, at, arena_printf(c->a, "`%s %s ...`", v->name->s, op_spellings[n->op]))) return;
     }
     assign_var(c, v, e, vspan, at);
 }
@@ -430,7 +440,7 @@ static void check_stmt(Check *c, const Node *n) {
     case N_return:    check_return(c, n); break;
     case N_expr_stmt: check_expr_stmt(c, n); break;
     case N_block:     check_block(c, n); break;
-    case N_error_stmt: break;
+    case N_error_stmt: c->lost = true; break;
     case N_expect:    report(c, E_test_expect, n->span, "`expect` stands in a `test`"); break;
     default:          report(c, E_not_value, n->span, "this statement"); break;
     }

@@ -83,7 +83,7 @@ typedef struct TensorRef {          // a tensor, as names see it
 // ---- scope.c -------------------------------------------------------------------------------------
 
 typedef struct Bind { Sym name; Ent ent; Span span; bool used; struct Bind *next; } Bind;
-struct Scope { Scope *up; Bind *first; };
+struct Scope { Scope *up, *inner, *beside; Bind *first; };      // inner, and what is beside that: blocks in this one
 
 Scope *scope_new(Check *c, Scope *up);
 Scope *scope_push(Check *c);                                 // makes it current
@@ -92,8 +92,14 @@ Bind  *scope_find_here(const Scope *sc, Sym name);
 Bind  *scope_find(const Scope *sc, Sym name);
 Bind  *scope_bind(Check *c, Scope *sc, Sym name, Ent e, Span span);
 Ent    name_lookup(Check *c, const Node *name);              // reports what is not there
+const Bind *scope_find_ended(const Scope *sc, Sym name);     // in blocks that have ended
+
+// ---- suggest.c -----------------------------------------------------------------------------------
+
 void   suggest_name(Check *c, Diag *d, Sym name, Span at);
 void   suggest_type(Check *c, Diag *d, Sym name, Span at);
+void   suggest_param(Check *c, Diag *d, const Node *item, const Node *arg);     // arg: `scle = 2`
+void   suggest_schedule_word(Diag *d, Sym word);
 
 // ---- file.c --------------------------------------------------------------------------------------
 
@@ -144,6 +150,7 @@ struct Check {
     Arena    *a;
     SemaFile *file;
     TKernel  *k;
+    const Node *item;               // what is being checked: a kernel, a graph, a test; NULL: nothing is said of it
     Scope    *scope;
     TBody    *body;                 // statements are appended here
     Frame    *frame;
@@ -151,6 +158,7 @@ struct Check {
     int       rt_depth;             // nesting of run-time `for`, `while`, `if`
     int       nodes, depth;
     bool      failed;               // something came out as an error: there must be a report
+    bool      lost;                 // a statement was given up by the parser: what it declared is not missed
     bool      at_index;             // a name that stands alone as an index is being looked up
     bool      too_big;              // reported; everything is EN_error from here on
     bool      host;                 // a test's reference: all dimensions are known
@@ -173,6 +181,8 @@ struct Check {
 };
 
 enum { MAX_INLINE_DEPTH = 64, MAX_NODES = 200000, MAX_NEST = 1000 };
+
+static inline bool in_item(const Check *c, NodeKind kind) { return c->item && c->item->kind == kind; }
 
 // ---- report.c ------------------------------------------------------------------------------------
 
@@ -276,6 +286,7 @@ void store_index(Check *c, const Node *target, AstOp op, Ent value, Span vspan, 
 int  lvalue_index(Check *c, const Node *n, TTensor **t, TExpr **idx, TType *type);    // for atomics; rank, or -1: reported
 Elem tensor_elem(Check *c, TensorRef *t, Span at);             // EL_none: reported
 Ent  view_make(Check *c, const Node *lambda);
+bool is_new_axis(const Node *index);                           // x[n, None], x[n, np.newaxis]: said with the number of indices
 
 // ---- call.c --------------------------------------------------------------------------------------
 

@@ -371,7 +371,7 @@ static TExpr *dim_expr(Check *c, const Node *n, Ent *out) {
     if (e.kind == EN_int) {
         if (e.dim > 0) return tx_dim(c, e.dim - 1, n->span);
         if (e.i < 0) {
-            report(c, E_set_value, n->span, "a dimension", "negative");
+            report(c, E_set_value, n->span, arena_printf(c->a, "%lld", (long long)e.i), "a dimension: none is negative");
             return NULL;
         }
         return tx_const_int(c, e.i, EL_index, n->span);
@@ -588,7 +588,8 @@ static void unsolved_dims(Check *c, const Node *kernel, const bool *solved, bool
             diag_help(d, "a misspelt name makes a new dimension; one that is meant may stand in `where`: `where %s <= 1024`", c->k->dims[i].name->s);
             continue;
         }
-        report(c, E_dim_unsolved, c->dim_span[i].hi ? c->dim_span[i] : name_at(kernel), c->k->dims[i].name->s);
+        Diag *d = report(c, E_dim_unsolved, c->dim_span[i].hi ? c->dim_span[i] : name_at(kernel), c->k->dims[i].name->s);
+        if (kernel->kind == N_graph) diag_help(d, "a result's dimensions are those of the parameters, or made of them: `-> (y: f32[2 * N])`, `where M = 2 * N`");
     }
 }
 
@@ -639,9 +640,8 @@ Check *head_open(SemaFile *f, const Node *item, Known values, bool *solved, cons
     c->body = &c->k->body;
     c->k->name = item->sym;
     c->k->span = name_at(item);
-    c->k->decl = item;
-    c->scope = item_scope(f, item);
-    scope_push(c);
+    c->k->decl = c->item = item;
+    c->scope = scope_new(c, item_scope(f, item));
     collect_dims(c, item, solved);
     c->dim_span = NEW_N(c->a, Span, MAX_DIMS + 1);
     dim_spans(c, item->kid[1]);

@@ -123,7 +123,7 @@ bool launch_args(Check *c, LaunchCall *l, EvalArg eval_arg, void *ctx) {
         if (a->kind == N_named) {
             for (at = 0; at < np && ps->kid[at]->sym != a->sym; at++) continue;
             if (at == np) {
-                report(c, E_argument_name, a->span, l->item->sym->s, a->sym->s);
+                suggest_param(c, report(c, E_argument_name, a->span, l->item->sym->s, a->sym->s), l->item, a);
                 return false;
             }
         } else {
@@ -152,10 +152,7 @@ bool launch_schedule(Check *c, const Node *with, Schedule *s) {
         int64_t v;
         if (!field) {
             Diag *d = report(c, E_schedule_word, item->span, item->sym->s);
-            Buf names = {0};
-            for (int k = 0; k < schedule_field_count; k++) buf_printf(&names, "%s%s", k ? ", " : "", schedule_fields[k].name);
-            diag_help(d, "it has %s", names.p);
-            buf_free(&names);
+            suggest_schedule_word(d, item->sym);
             return false;
         }
         if (!want_int(c, item->kid[0], "part of a schedule", &v)) return false;

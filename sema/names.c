@@ -43,6 +43,12 @@ static void collect(Names *w, const Node *n) {
     for (uint32_t i = 0; i < n->nkid; i++) collect(w, n->kid[i]);
 }
 
+static bool lost(const Node *n) {                       // to the parser, with what it may have declared
+    if (n && n->kind == N_error_stmt) return true;
+    for (uint32_t i = 0; n && i < n->nkid; i++) if (lost(n->kid[i])) return true;
+    return false;
+}
+
 static void look_up(Names *w, const Node *n) {
     static const char *const kinds[] = {"float", "int", "bool", "type", "fn", "axis", "index"};
     if (!n) return;
@@ -54,14 +60,19 @@ static void look_up(Names *w, const Node *n) {
     if (n->kind == N_type_name && n->sym && !scope_find(w->own, n->sym) && elem_by_name((Str){n->sym->s, n->sym->n}) == EL_none) {
         bool kind = false;
         for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) kind = kind || strcmp(kinds[i], n->sym->s) == 0;
-        if (!kind) suggest_type(w->c, report(w->c, E_unknown_type, n->span, n->sym->s), n->sym, n->span);
+        if (!kind) {
+            suggest_type(w->c, report(w->c, E_unknown_type, n->span, n->sym->s), n->sym, n->span);
+            declare(w, n->sym);
+        }
     }
     if (n->kind == N_let || n->kind == N_var) {         // the names themselves are no uses
         look_up(w, n->kid[0]);
         for (uint32_t i = 1; i < n->nkid; i++) if (n->kid[i]) look_up(w, declared_type(n->kid[i]));
         return;
     }
-    for (uint32_t i = 0; i < n->nkid; i++) look_up(w, n->kid[i]);
+    for (uint32_t i = 0; i < n->nkid; i++) {
+        if (n->kind != N_index || !is_new_axis(n->kid[i])) look_up(w, n->kid[i]);
+    }
 }
 
 bool says_name(const Node *n, Sym name) {
@@ -76,7 +87,8 @@ bool says_name(const Node *n, Sym name) {
 void check_names(SemaFile *f, const Node *item) {
     Names w = {.c = check_new(f)};
     w.own = scope_new(w.c, f->scope);
+    w.c->item = item;
     w.c->scope = w.own;
     collect(&w, item);
-    look_up(&w, item);
+    if (!lost(item)) look_up(&w, item);
 }

@@ -47,7 +47,9 @@ Diag *with_chain(Check *c, Diag *d) {
     int shown = 0;
     for (const Frame *f = c->frame; f; f = f->up) {
         if (!f->up && !f->fn) break;
-        if (f->up && f->up->fn == f->fn && f->up->call.lo == f->call.lo) continue;    // a recursion says it once
+        bool again = false;                                   // a recursion says it once
+        for (const Frame *g = f->up; g && !again; g = g->up) again = g->fn == f->fn && g->call.lo == f->call.lo;
+        if (again) continue;
         if (++shown > 6) {
             diag_note(d, "... and more calls around");
             break;

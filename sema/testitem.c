@@ -243,7 +243,7 @@ static Ent reference(Tester *t, Ent callee, const Node *n, Arg *args, int nargs)
     const Node *params = callee.fn->node->kid[1];
     c->host = true;
     c->body = &k->body;
-    scope_push(c);
+    c->scope = scope_new(c, c->scope);
     k->name = callee.fn->node->sym;
     k->span = name_at(callee.fn->node);
     k->decl = callee.fn->node;
@@ -473,7 +473,7 @@ static void test_stmt(Tester *t, const Node *n) {
     case N_expect: check_expect(t, n); return;
     case N_expr_stmt: test_eval(t, n->kid[0]); return;
     case N_block: test_block(t, n); return;
-    case N_error_stmt: t->bad = true; return;
+    case N_error_stmt: t->bad = t->c->lost = true; return;
     case N_if: {
         Ent e = eval(t->c, n->kid[0]);
         if (e.kind == EN_bool) test_block(t, n->kid[e.i ? 1 : 2]);
@@ -505,13 +505,14 @@ static TTest *one_case(SemaFile *f, const Node *item, const Node *names, const N
     Tester t = {.f = f, .c = check_new(f)};
     TBody scratch = {0};
     int errors = diag_errors(f->s);
+    t.c->item = item;
     t.c->body = &scratch;
     t.c->host = true;
     t.c->k->dims = NEW_N(t.c->a, LaunchDim, 1);
     t.test = NEW(t.c->a, TTest);
     t.test->name = item->str;
     t.test->span = item->span;
-    scope_push(t.c);
+    t.c->scope = scope_new(t.c, t.c->scope);
     if (row) {
         Str text = span_text(f->s, row->span);
         t.test->case_text = arena_printf(t.c->a, "%.*s", (int)text.n, text.p);

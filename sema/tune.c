@@ -66,10 +66,7 @@ static int choices_of(Check *c, const Node *kernel, const Node *item, Choice *ou
         if (!k || k->kind != N_tune_choice || !k->sym || !k->kid[0]) continue;
         if (!generic_of(kernel, k->sym) && !is_schedule_word(k->sym)) {
             Diag *d = report(c, E_tune, name_at(k), arena_printf(c->a, "`%s` is no compile-time name of `%s`, nor a word of the schedule", k->sym->s, kernel->sym->s));
-            Buf words = {0};
-            for (int w = 0; w < schedule_field_count; w++) buf_printf(&words, "%s`%s`", w ? ", " : "", schedule_fields[w].name);
-            diag_help(d, "the schedule's words are %s", words.p);
-            buf_free(&words);
+            suggest_schedule_word(d, k->sym);
             continue;
         }
         if (n == MAX_CHOICES) { report(c, E_tune, name_at(k), arena_printf(c->a, "more than %d choices", MAX_CHOICES)); break; }
@@ -128,7 +125,7 @@ static const SemaValue *given(const SemaValue *v, int n, Sym name) {
 static void world(Check *c, SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *dims, int ndims) {
     const Node *gs = kernel->kid[0];
     c->scope = f->scope;
-    scope_push(c);
+    c->scope = scope_new(c, c->scope);
     for (int i = 0; i < ndims; i++)
         if (!dims[i].is_type) scope_bind(c, c->scope, sym(f->s, dims[i].name), ent_int(dims[i].ival, kernel->span), kernel->span);
     for (uint32_t i = 0; gs && i < gs->nkid; i++) {

@@ -20,7 +20,10 @@ bool eval_elem(Check *c, const Node *n, Elem *out) {
     } else if ((*out = name_elem(n->sym)) != EL_none) return true;
     Diag *d = report(c, E_unknown_type, n->span, n->sym->s);
     if (b) diag_primary(d, "this is %s", ent_text(c, b->ent));
-    else suggest_type(c, d, n->sym, n->span);
+    else {
+        suggest_type(c, d, n->sym, n->span);
+        scope_bind(c, c->scope, n->sym, ent_error(c), n->span);        // said once
+    }
     return false;
 }
 
