@@ -224,11 +224,11 @@ uint32_t layout_replica_warps(const Layout *l) {
     return m;
 }
 
-char layout_mover(const Layout *l, int axis, int bit, int *at) {
+Mover layout_mover(const Layout *l, int axis, int bit, int *at) {
     uint32_t want = (uint32_t)1 << (l->off[axis] + bit);
-    for (int i = 0; i < l->nreg; i++)   if (l->reg[i] == want)  { *at = i; return 'r'; }
-    for (int i = 0; i < LANE_BITS; i++) if (l->lane[i] == want) { *at = i; return 'l'; }
-    for (int i = 0; i < l->nwarp; i++)  if (l->warp[i] == want) { *at = i; return 'w'; }
+    for (int i = 0; i < l->nreg; i++)   if (l->reg[i] == want)  { *at = i; return BY_REGISTER; }
+    for (int i = 0; i < LANE_BITS; i++) if (l->lane[i] == want) { *at = i; return BY_LANE; }
+    for (int i = 0; i < l->nwarp; i++)  if (l->warp[i] == want) { *at = i; return BY_WARP; }
     ice("no input moves bit %d of axis %d alone", bit, axis);
 }
 

@@ -58,8 +58,9 @@ int  layout_project_reg(const Layout *l, const Type *from, const Type *to, int r
 bool layout_equal(const Layout *a, const Layout *b);
 uint32_t layout_replica_lanes(const Layout *l);            // lane bits with a zero basis
 uint32_t layout_replica_warps(const Layout *l);
-// Which input bit moves bit `bit` of the coordinate on an axis: 'r', 'l' or 'w' with *at, its number.
-char layout_mover(const Layout *l, int axis, int bit, int *at);
+// Which input bit moves bit `bit` of the coordinate on an axis, and its number *at. BY_REPEAT is no bit: for callers that go on.
+typedef enum Mover { BY_REGISTER, BY_LANE, BY_WARP, BY_REPEAT } Mover;
+Mover layout_mover(const Layout *l, int axis, int bit, int *at);
 int64_t layout_span(const Layout *l, int axis);            // coordinates that it has along the axis
 int  layout_vec(const Layout *l, int axis);                // consecutive registers that are consecutive along the axis (a power of two)
 void layout_print(const Layout *l, const Type *t, Buf *out);

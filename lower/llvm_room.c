@@ -85,7 +85,7 @@ static void help(Room *r) {
     int n = 0;
     for (int b = 0; b < k->nbindings; b++) {
         const TBinding *x = &k->bindings[b];
-        bool fits = !x->is_type && x->origin != 'i' && x->ival > 1;
+        bool fits = !x->is_type && x->origin != ORIGIN_INFERRED && x->ival > 1;
         bool is_extent = false;
         for (int i = 0; i < r->n; i++) is_extent |= r->extent[i] == x->ival;
         if (!fits || !is_extent) continue;

@@ -54,7 +54,7 @@ static void follow(Scan *s, int lo, int hi, int name) {
 // The lowest bits, as far as registers move them: in order. Gives the first bit that is left.
 static int runs(Scan *s) {
     int bits = 0, at[MAX_REG_BITS], in_run = 0;
-    while (bits < s->l->bits[s->pos] && layout_mover(s->l, s->pos, bits, &at[bits]) == 'r') in_run |= 1 << at[bits++];
+    while (bits < s->l->bits[s->pos] && layout_mover(s->l, s->pos, bits, &at[bits]) == BY_REGISTER) in_run |= 1 << at[bits++];
     for (int r = 0; r < s->n; r++) s->group[r] = s->run[r] = r & ~in_run;
     for (int first = 0; first < s->n; first++) {
         if (s->run[first] != first) continue;
@@ -182,12 +182,12 @@ void emit_scan(Gen *g, Op *op) {
     }
     int bit = runs(&s), at[MAX_WARP_BITS];
     while (bit < s.l->bits[s.pos]) {
-        char mover = layout_mover(s.l, s.pos, bit, &at[0]);
+        Mover mover = layout_mover(s.l, s.pos, bit, &at[0]);
         int n = 1;
-        if (mover == 'w') while (bit + n < s.l->bits[s.pos] && layout_mover(s.l, s.pos, bit + n, &at[n]) == 'w') n++;
-        if (mover == 'r') across_registers(&s, at[0]);
-        if (mover == 'l') across_lanes(&s, at[0]);
-        if (mover == 'w') across_warps(&s, at, n);
+        if (mover == BY_WARP) while (bit + n < s.l->bits[s.pos] && layout_mover(s.l, s.pos, bit + n, &at[n]) == BY_WARP) n++;
+        if (mover == BY_REGISTER) across_registers(&s, at[0]);
+        if (mover == BY_LANE) across_lanes(&s, at[0]);
+        if (mover == BY_WARP) across_warps(&s, at, n);
         bit += n;
     }
     across_repetitions(&s);

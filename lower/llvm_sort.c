@@ -28,7 +28,7 @@ typedef struct Sort {
     int     bits, stride, count;  // of the atom on the axis; repetitions: registers from one to the next, how many
 } Sort;
 
-typedef struct Mask { int reg, lane, warp, rep; char top; int top_at; } Mask;      // what an exchange touches; what moves its highest bit
+typedef struct Mask { int reg, lane, warp, rep; Mover top; int top_at; } Mask;      // what an exchange touches; what moves its highest bit
 
 // ---- keys ----------------------------------------------------------------------------------------
 
@@ -85,11 +85,11 @@ static Mask mask_of(const Sort *s, int64_t m) {
         if (!(m >> b & 1)) continue;
         k.top = layout_mover(s->l, s->pos, b, &at);
         k.top_at = at;
-        if (k.top == 'r') k.reg |= 1 << at;
-        if (k.top == 'l') k.lane |= 1 << at;
-        if (k.top == 'w') k.warp |= 1 << at;
+        if (k.top == BY_REGISTER) k.reg |= 1 << at;
+        if (k.top == BY_LANE) k.lane |= 1 << at;
+        if (k.top == BY_WARP) k.warp |= 1 << at;
     }
-    if (k.rep) k.top = 'n';
+    if (k.rep) k.top = BY_REPEAT;
     return k;
 }
 
@@ -111,7 +111,7 @@ static Keys choose(Gen *g, LLVMValueRef c, Keys a, Keys b) {
 }
 
 static bool below(const Sort *s, const Mask *m, int r) {      // register r is the lower one of the two, in this lane or any
-    return m->top == 'n' ? (r / s->stride % s->count) < ((r / s->stride % s->count) ^ m->rep) : !(r >> m->top_at & 1);
+    return m->top == BY_REPEAT ? (r / s->stride % s->count) < ((r / s->stride % s->count) ^ m->rep) : !(r >> m->top_at & 1);
 }
 
 static void within_lane(Sort *s, const Mask *m) {
@@ -130,8 +130,8 @@ static void within_lane(Sort *s, const Mask *m) {
 static void keep_better(Sort *s, const Mask *m, const Keys *other) {
     Gen *g = s->g;
     LLVMValueRef upper = NULL;
-    if (m->top == 'l' || m->top == 'w')
-        upper = LLVMBuildICmp(g->B, LLVMIntNE, LLVMBuildAnd(g->B, m->top == 'l' ? g->lane : g->warp, gen_i32(g, 1 << m->top_at), ""), gen_i32(g, 0), "");
+    if (m->top == BY_LANE || m->top == BY_WARP)
+        upper = LLVMBuildICmp(g->B, LLVMIntNE, LLVMBuildAnd(g->B, m->top == BY_LANE ? g->lane : g->warp, gen_i32(g, 1 << m->top_at), ""), gen_i32(g, 0), "");
     for (int r = 0; r < s->n; r++) {
         if (!other[r].hi) continue;
         LLVMValueRef take = less(g, other[r], s->k[r]);
@@ -208,7 +208,7 @@ static int key_size(const Sort *s, Elem e) { return key_bits(e) / 8 * (s->number
 uint32_t sort_room(Gen *g, const Op *op) {
     Sort s = sort_open(g, op);
     bool crosses = false;
-    for (int b = 0, at; b < s.bits; b++) crosses |= layout_mover(s.l, s.pos, b, &at) == 'w';
+    for (int b = 0, at; b < s.bits; b++) crosses |= layout_mover(s.l, s.pos, b, &at) == BY_WARP;
     return crosses ? (uint32_t)(s.n * g->f->warps * 32 * key_size(&s, (Elem)op->in[0]->type.elem)) : 0;
 }
 

@@ -247,7 +247,7 @@ static Decision *decide(Runtime *rt, SemaFile *f, const Node *kernel, const Sema
     for (int i = 0; i < nset; i++) sema_keep_function(runtime_session(rt), &d->set[i]);
     for (int i = 0; i < choice.kernel->nbindings && d->nchosen < MAX_CHOSEN; i++) {
         const TBinding *b = &choice.kernel->bindings[i];
-        if (b->origin == 'c') d->chosen[d->nchosen++] = (SemaValue){.name = b->name->s, .ival = b->ival, .chosen = true};
+        if (b->origin == ORIGIN_CHOSEN) d->chosen[d->nchosen++] = (SemaValue){.name = b->name->s, .ival = b->ival, .chosen = true};
     }
     return d;
 }

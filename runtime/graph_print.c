@@ -51,14 +51,8 @@ static void launch_line(const TGraph *g, const TGLaunch *l, Buf *out)
 {
     const TKernel *k = l->kernel;
     int outs = 0;
-    buf_puts(out, k->name->s);
-    for (int i = 0; i < k->nbindings; i++) {
-        const TBinding *b = &k->bindings[i];
-        buf_printf(out, "%s%s = ", i ? ", " : "<", b->name->s);
-        if (b->is_type) buf_puts(out, elem_name(b->elem));
-        else buf_printf(out, "%lld", (long long)b->ival);
-    }
-    buf_puts(out, k->nbindings ? ">(" : "(");
+    instance_print(k, out);
+    buf_putc(out, '(');
     for (int p = 0, n = 0; p < k->nparams; p++) {
         if (k->params[p].kind == PK_TENSOR && k->params[p].mode == PM_OUT) continue;
         buf_printf(out, "%s%s = ", n++ ? ", " : "", k->params[p].name->s);

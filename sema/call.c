@@ -170,8 +170,8 @@ static bool bind_elem(Match *m, const Node *type, Elem have, int i, const Arg *a
     if (type->sym && !scope_find_here(m->sc, type->sym)) {
         const Node *g = find_generic(m->fn, type->sym);
         if (g) {
-            Ent e = {.kind = EN_type, .elem = have, .span = a->span, .origin = 'i'};
-            return generic_bind(c, m->sc, g, e, 'i', a->span);
+            Ent e = {.kind = EN_type, .elem = have, .span = a->span, .origin = ORIGIN_INFERRED};
+            return generic_bind(c, m->sc, g, e, ORIGIN_INFERRED, a->span);
         }
     }
     Elem want;
@@ -202,7 +202,7 @@ static bool match_tensor(Match *m, int i, const Node *type, const Arg *a) {
                 if (!dim_fixed(c, have_dim, &v, a->span)) return false;
                 Ent e = ent_int(v, a->span);
                 e.dim = have_dim.dim;
-                if (!generic_bind(c, m->sc, g, e, 'i', a->span)) return false;
+                if (!generic_bind(c, m->sc, g, e, ORIGIN_INFERRED, a->span)) return false;
             } else {
                 scope_bind(c, m->sc, dim->sym, have_dim, a->span);
             }
@@ -334,7 +334,7 @@ static bool explicit_generics(Match *m, const Node *given) {
             return false;
         }
         Ent e = eval(m->c, v->kind == N_named ? v->kid[0] : v);
-        if (e.kind == EN_error || !generic_bind(m->c, m->sc, g, e, 's', v->span)) return false;
+        if (e.kind == EN_error || !generic_bind(m->c, m->sc, g, e, ORIGIN_SET, v->span)) return false;
     }
     return true;
 }
@@ -356,7 +356,7 @@ static bool default_generics(Match *m) {
             diag_help(d, "give it: `%s<%s = ...>(...)`", m->fn->sym->s, g->sym->s);
             return false;
         }
-        if (e.kind == EN_error || !generic_bind(c, m->sc, g, e, 'd', g->span)) return false;
+        if (e.kind == EN_error || !generic_bind(c, m->sc, g, e, ORIGIN_DEFAULT, g->span)) return false;
     }
     return true;
 }

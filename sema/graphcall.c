@@ -220,7 +220,7 @@ static bool bind_generics(Grapher *g, const LaunchCall *l) {
         }
         bool open = e.kind == EN_value && !g->numbers;             // a number when the graph runs
         if (open) scope_bind(c, c->scope, p->sym, e, name_at(p));
-        else if (!generic_bind(c, c->scope, p, e, v ? 's' : seen ? 'i' : 'd', l->call->span)) return false;
+        else if (!generic_bind(c, c->scope, p, e, v ? ORIGIN_SET : seen ? ORIGIN_INFERRED : ORIGIN_DEFAULT, l->call->span)) return false;
     }
     return true;
 }

@@ -24,14 +24,9 @@ static void print_value(const TGraph *g, int i, Buf *out) {
 
 static void print_launch(const TGLaunch *l, Buf *out) {
     const TKernel *k = l->kernel;
-    buf_printf(out, "  %s", k->name->s);
-    for (int i = 0; i < k->nbindings; i++) {
-        const TBinding *b = &k->bindings[i];
-        buf_printf(out, "%s%s = ", i ? ", " : "<", b->name->s);
-        if (b->is_type) buf_puts(out, elem_name(b->elem));
-        else buf_printf(out, "%lld", (long long)b->ival);
-    }
-    buf_puts(out, k->nbindings ? ">(" : "(");
+    buf_puts(out, "  ");
+    instance_print(k, out);
+    buf_putc(out, '(');
     for (int i = 0; i < k->nparams; i++) {
         static const char *const modes[] = {"", "out ", "inout "};
         const TValue *a = &l->args[i];

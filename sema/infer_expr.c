@@ -424,7 +424,7 @@ static Ent eval_field(Check *c, const Node *n) {
     return ent_error(c);
 }
 
-static Ent eval_tuple(Check *c, const Node *n) {
+Ent eval_tuple(Check *c, const Node *n) {
     Tuple *t = NEW(c->a, Tuple);
     t->n = (int)n->nkid;
     t->at = NEW_N(c->a, Ent, n->nkid);

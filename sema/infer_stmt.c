@@ -404,13 +404,7 @@ static void check_return(Check *c, const Node *n) {
     }
     if (n->nkid == 0) give(c, ent_void(), n->span);
     else if (n->nkid == 1) give(c, eval(c, n->kid[0]), n->kid[0]->span);
-    else {
-        Tuple *t = NEW(c->a, Tuple);
-        t->n = (int)n->nkid;
-        t->at = NEW_N(c->a, Ent, n->nkid);
-        for (uint32_t i = 0; i < n->nkid; i++) t->at[i] = eval(c, n->kid[i]);
-        give(c, (Ent){.kind = EN_tuple, .tuple = t}, n->span);
-    }
+    else give(c, eval_tuple(c, n), n->span);
 }
 
 // ---- the walk ------------------------------------------------------------------------------------------

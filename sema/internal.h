@@ -58,7 +58,7 @@ typedef struct Tuple { Ent *at; int n; Sym *names; } Tuple;      // names: field
 
 struct Ent {
     uint8_t kind;                   // EntKind
-    char    origin;                 // of a `<>` name's value, as in TBinding; 0: none
+    uint8_t origin;                 // Origin of a `<>` name's value
     int16_t dim;                    // 1 + index of the kernel dimension that this number or value is; 0: none
     int32_t row;                    // of a number in a graph: the row of the recipe that gives it for other sizes (recipe.c); 0: it is the same for all
     Span    span;                   // where it was written
@@ -249,6 +249,7 @@ bool   tx_has_effect(const TExpr *x);
 // ---- infer_expr.c --------------------------------------------------------------------------------
 
 Ent    eval(Check *c, const Node *n);
+Ent    eval_tuple(Check *c, const Node *n);                     // of its kids
 TExpr *eval_value(Check *c, const Node *n);                   // as a run-time value; NULL: error, reported
 TExpr *value_of(Check *c, Ent e, Span at);                    // numbers take their own type: i32, f32, bool
 TExpr *value_exact(Check *c, Ent e, TType want, Span at, const char *what);    // elem must be want's; broadcast to its axes
@@ -398,6 +399,6 @@ Check   *head_open(SemaFile *f, const Node *item, Known values, bool *solved, co
 void     head_close(Check *c, const Node *item, bool *solved, bool warn);
 
 Check   *check_new(SemaFile *f);
-bool     generic_bind(Check *c, Scope *sc, const Node *g, Ent e, char origin, Span at);
+bool     generic_bind(Check *c, Scope *sc, const Node *g, Ent e, Origin origin, Span at);
 
 #endif

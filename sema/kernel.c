@@ -45,7 +45,7 @@ static const char *kind_words(const char *kind) {
     return "known at compile time";
 }
 
-bool generic_bind(Check *c, Scope *sc, const Node *g, Ent e, char origin, Span at) {
+bool generic_bind(Check *c, Scope *sc, const Node *g, Ent e, Origin origin, Span at) {
     const char *kind = g->kid[0] && g->kid[0]->sym ? g->kid[0]->sym->s : "";
     if (e.kind == EN_error) return false;
     if (strcmp(kind, "bool") == 0 || (g->kid[1] && g->kid[1]->kind == N_bool)) e = recipe_pin(c, e);
@@ -63,7 +63,7 @@ bool generic_bind(Check *c, Scope *sc, const Node *g, Ent e, char origin, Span a
         diag_label(d, name_at(g), "declared here");
         return false;
     }
-    e.origin = origin;
+    e.origin = (uint8_t)origin;
     scope_bind(c, sc, g->sym, e, name_at(g));
     return true;
 }
@@ -75,7 +75,7 @@ static const SemaValue *find_value(const SemaValue *v, int n, Sym name, bool is_
     return NULL;
 }
 
-static void add_binding(Check *c, Sym name, Ent e, char origin, Span at) {
+static void add_binding(Check *c, Sym name, Ent e, Origin origin, Span at) {
     TBinding *all = NEW_N(c->a, TBinding, c->k->nbindings + 1);
     if (c->k->nbindings) memcpy(all, c->k->bindings, sizeof *all * (size_t)c->k->nbindings);
     TBinding *b = &all[c->k->nbindings++];
@@ -151,13 +151,13 @@ static Ent fn_of_name(Check *c, const Node *g, const char *text) {
     return ent_error(c);
 }
 
-static Ent generic_value(Check *c, const Node *g, char *origin) {
+static Ent generic_value(Check *c, const Node *g, Origin *origin) {
     Ent e = ent_void();
     const SemaValue *v = find_value(c->set, c->nset, g->sym, true);
     if (!v) v = find_value(c->set, c->nset, g->sym, false);
-    *origin = v && v->chosen ? 'c' : 's';
+    *origin = v && v->chosen ? ORIGIN_CHOSEN : ORIGIN_SET;
     if (!v) {
-        *origin = 'i';
+        *origin = ORIGIN_INFERRED;
         v = find_value(c->known, c->nknown, g->sym, true);
         if (!v && find_dim(c, g->sym) >= 0) {
             v = find_value(c->known, c->nknown, g->sym, false);
@@ -168,10 +168,10 @@ static Ent generic_value(Check *c, const Node *g, char *origin) {
     if (v && v->value) return *v->value;
     if (v && v->fn) return fn_of_name(c, g, v->fn);
     if (v) return v->is_type ? (Ent){.kind = EN_type, .elem = v->elem, .span = at} : ent_int(v->ival, at);
-    *origin = 'd';
+    *origin = ORIGIN_DEFAULT;
     if (g->kid[1]) e = default_of(c, g);
     if (e.kind == EN_unknown && g->kid[2]) {
-        *origin = 'f';
+        *origin = ORIGIN_FALLBACK;
         e = eval(c, g->kid[2]);
     }
     if (e.kind == EN_error || e.kind == EN_int || e.kind == EN_bool || e.kind == EN_type || e.kind == EN_fn || e.kind == EN_lambda || e.kind == EN_builtin) return e;
@@ -186,7 +186,7 @@ static void bind_generics(Check *c, const Node *kernel, bool *solved) {
     const Node *gs = kernel->kid[0];
     for (uint32_t i = 0; gs && i < gs->nkid; i++) {
         const Node *g = gs->kid[i];
-        char origin = 'd';
+        Origin origin = ORIGIN_DEFAULT;
         if (!g->sym) continue;
         Ent e = generic_value(c, g, &origin);
         int dim = find_dim(c, g->sym);
@@ -196,7 +196,8 @@ static void bind_generics(Check *c, const Node *kernel, bool *solved) {
             continue;
         }
         e = scope_find_here(c->scope, g->sym)->ent;
-        if (e.kind == EN_int || e.kind == EN_bool || e.kind == EN_type) add_binding(c, g->sym, e, origin, origin == 's' || origin == 'i' || origin == 'c' ? (Span){0} : name_at(g));
+        bool here = origin == ORIGIN_DEFAULT || origin == ORIGIN_FALLBACK;
+        if (e.kind == EN_int || e.kind == EN_bool || e.kind == EN_type) add_binding(c, g->sym, e, origin, here ? name_at(g) : (Span){0});
         if (dim >= 0 && e.kind == EN_int) {
             if (e.i < 0) {
                 report(c, E_set_value, name_at(g), g->sym->s, "negative");
@@ -337,16 +338,16 @@ static void bind_dims(Check *c, const Node *kernel) {
         Span at = c->dim_span[i].hi ? c->dim_span[i] : name_at(kernel);
         Ent e;
         if (d->fixed < 0 && c->fix.at[i]) {
-            char origin = 's';
+            Origin origin = ORIGIN_SET;
             const SemaValue *v = find_value(c->set, c->nset, d->name, false);
-            if (!v) origin = 'i', v = find_value(c->known, c->nknown, d->name, false);
-            if (!v) origin = 'f';
+            if (!v) origin = ORIGIN_INFERRED, v = find_value(c->known, c->nknown, d->name, false);
+            if (!v) origin = ORIGIN_FALLBACK;
             d->fixed = v ? v->ival : FALLBACK_DIM;
             if (d->fixed < 0) {
                 report(c, E_set_value, at, d->name->s, "negative");
                 d->fixed = FALLBACK_DIM;
             }
-            add_binding(c, d->name, ent_int(d->fixed, at), origin, origin == 'f' ? at : (Span){0});
+            add_binding(c, d->name, ent_int(d->fixed, at), origin, origin == ORIGIN_FALLBACK ? at : (Span){0});
         }
         Bind *b = scope_find_here(c->scope, d->name);
         if (d->fixed >= 0) {

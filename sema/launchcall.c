@@ -536,7 +536,7 @@ TKernel *launch_instance(Check *c, LaunchCall *l, Ent dim[MAX_DIMS]) {
             const Learned *v = launch_learned(l, k->dims[i].name, false);
             const TBinding *b = k->dims[i].fixed >= 0 ? binding_of(k, k->dims[i].name) : NULL;
             if (v) dim[i] = v->e;
-            else if (b && b->origin != 'f') dim[i] = ent_int(k->dims[i].fixed, l->call->span);
+            else if (b && b->origin != ORIGIN_FALLBACK) dim[i] = ent_int(k->dims[i].fixed, l->call->span);
         }
         solve_equations(c, l, k, dim, scalar);
         bool again = false;                            // a stand-in was used for what `where` says

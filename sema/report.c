@@ -13,29 +13,13 @@ const char *place_text(Check *c, Span at) {
     return arena_printf(c->a, "%s:%u", slash ? slash + 1 : lc.src->path, lc.line);
 }
 
-static const char *origin_word(char origin) {
-    switch (origin) {
-    case 'd': return "default";
-    case 'f': return "fallback";
-    case 's': return "set by the caller";
-    case 'c': return "chosen";
-    case 'i': return "from the arguments";
-    default:  return "given";
-    }
-}
-
-static const char *binding_value(const TBinding *b, char *buf, size_t n) {
-    if (b->is_type) return elem_name(b->elem);
-    snprintf(buf, n, "%lld", (long long)b->ival);
-    return buf;
-}
-
 void note_values(Check *c, Diag *d) {
-    char buf[32];
     Buf all = {0};
     for (int i = 0; c->k && i < c->k->nbindings; i++) {
         const TBinding *b = &c->k->bindings[i];
-        buf_printf(&all, "%s%s = %s (%s", i ? "; " : "", b->name->s, binding_value(b, buf, sizeof buf), origin_word(b->origin));
+        if (i) buf_puts(&all, "; ");
+        binding_print(b, &all);
+        buf_printf(&all, " (%s", b->origin == ORIGIN_SET ? "set by the caller" : b->origin == ORIGIN_INFERRED ? "from the arguments" : origin_word(b->origin));
         if (b->span.hi) buf_printf(&all, ", %s", place_text(c, b->span));
         buf_putc(&all, ')');
     }
@@ -57,13 +41,9 @@ Diag *with_chain(Check *c, Diag *d) {
         if (f->call.hi) diag_note(d, "in `%s%s`, called at %s", f->name ? f->name->s : "|...|", f->values ? f->values : "", place_text(c, f->call));
     }
     if (!c->k || !c->k->name || c->k->nbindings == 0) return d;
-    char buf[32];
     Buf all = {0};
-    for (int i = 0; i < c->k->nbindings; i++) {
-        const TBinding *b = &c->k->bindings[i];
-        buf_printf(&all, "%s%s = %s", i ? ", " : "", b->name->s, binding_value(b, buf, sizeof buf));
-    }
-    diag_note(d, "in instance %s<%s>", c->k->name->s, all.p);
+    instance_print(c->k, &all);
+    diag_note(d, "in instance %s", all.p);
     buf_free(&all);
     return d;
 }

@@ -183,12 +183,21 @@ typedef struct TGrid {                  // one clause; programs are the product 
     int64_t  step;
 } TGrid;
 
+typedef enum Origin {                   // of a compile-time name's value
+    ORIGIN_NONE,
+    ORIGIN_DEFAULT,
+    ORIGIN_FALLBACK,                    // `or`
+    ORIGIN_SET,                         // by the user
+    ORIGIN_CHOSEN,                      // by the model or by tuning
+    ORIGIN_INFERRED,                    // from a tensor
+} Origin;
+
 typedef struct TBinding {               // a compile-time name of the instance, for headers and messages
     Sym      name;
     int64_t  ival;                      // integers and booleans
     Elem     elem;                      // element types
     bool     is_type;
-    char     origin;                    // 'd' default, 'f' fallback (`or`), 's' set by the user, 'c' chosen, 'i' inferred from a tensor
+    Origin   origin;
     Span     span;
 } TBinding;
 
@@ -243,6 +252,9 @@ const Node *sema_tune_item(const SemaFile *f, const Node *kernel);              
 void      sema_check_tunes(SemaFile *f);                // the `tune` items, to report errors
 void      sema_check(SemaFile *f);                      // every kernel with its defaults, and every test, to report errors
 void      typed_print(Session *s, const TKernel *k, Buf *out);
+void      binding_print(const TBinding *b, Buf *out);   // "BM = 128"
+void      instance_print(const TKernel *k, Buf *out);   // "matmul<BM = 128, T = bf16>"
+const char *origin_word(Origin o);                      // "default"
 int       typed_verify(const TKernel *k, Buf *out);     // how many promises of this file the tree breaks; sema's bugs, in words
 
 // ---- test items ----------------------------------------------------------------------------------

@@ -339,15 +339,35 @@ static void put_params(Printer *p) {
     }
 }
 
-static void put_bindings(Printer *p) {
-    static const char *const words[128] = {['d'] = "default", ['f'] = "fallback", ['s'] = "set", ['i'] = "inferred"};
-    const TKernel *k = p->k;
+const char *origin_word(Origin o) {
+    static const char *const words[] = {
+        [ORIGIN_NONE] = "given", [ORIGIN_DEFAULT] = "default", [ORIGIN_FALLBACK] = "fallback",
+        [ORIGIN_SET] = "set", [ORIGIN_CHOSEN] = "chosen", [ORIGIN_INFERRED] = "inferred",
+    };
+    return words[o];
+}
+
+void binding_print(const TBinding *b, Buf *out) {
+    buf_printf(out, "%s = ", b->name->s);
+    if (b->is_type) buf_puts(out, elem_name(b->elem));
+    else buf_printf(out, "%lld", (long long)b->ival);
+}
+
+void instance_print(const TKernel *k, Buf *out) {
+    buf_puts(out, k->name->s);
     for (int i = 0; i < k->nbindings; i++) {
-        const TBinding *b = &k->bindings[i];
-        buf_printf(p->out, "    %s = ", b->name->s);
-        if (b->is_type) buf_puts(p->out, elem_name(b->elem));
-        else buf_printf(p->out, "%lld", (long long)b->ival);
-        buf_printf(p->out, " (%s)\n", words[(unsigned char)b->origin & 127] ? words[(unsigned char)b->origin & 127] : "?");
+        buf_puts(out, i ? ", " : "<");
+        binding_print(&k->bindings[i], out);
+    }
+    if (k->nbindings) buf_putc(out, '>');
+}
+
+static void put_bindings(Printer *p) {
+    for (int i = 0; i < p->k->nbindings; i++) {
+        const TBinding *b = &p->k->bindings[i];
+        buf_puts(p->out, "    ");
+        binding_print(b, p->out);
+        buf_printf(p->out, " (%s)\n", origin_word(b->origin));
     }
 }
 

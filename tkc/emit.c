@@ -126,11 +126,9 @@ static int lower(Job *j) {
 // ---- PTX and after -------------------------------------------------------------------------------
 
 static void print_binding(Job *j, const TBinding *b, Buf *out) {
-    buf_printf(out, "// tk: value %s = ", b->name->s);
-    if (b->is_type) buf_puts(out, elem_name(b->elem));
-    else buf_printf(out, "%lld", (long long)b->ival);
-    const char *origin = b->origin == 'd' ? "default" : b->origin == 'f' ? "fallback" : b->origin == 's' ? "set" : b->origin == 'c' ? "chosen" : "inferred";
-    buf_printf(out, " (%s", origin);
+    buf_puts(out, "// tk: value ");
+    binding_print(b, out);
+    buf_printf(out, " (%s", origin_word(b->origin));
     if (b->span.hi != 0) {
         LineCol at = span_where(j->s, b->span.lo);
         if (at.src != NULL) buf_printf(out, ", %s:%u:%u", at.src->path, at.line, at.col);
