@@ -1,5 +1,5 @@
 // Floating-point arithmetic and conversions against the C compiler's own, NaN made canonical (where an H200
-// does so: every row but the approximate functions was compared with one bit for bit).
+// does so: every row but the approximate functions and those of FROM_THE_MANUAL was compared with one bit for bit).
 #include <fenv.h>
 
 #include "kit.h"
@@ -27,6 +27,14 @@ static float rounded(int mode, int op, float pa, float pb) {
     fesetround(FE_TONEAREST);
     return r;
 }
+static double rounded64(int mode, double pa, double pb) {
+    volatile double a = pa, b = pb, r;
+    fesetround(mode);
+    r = a + b;
+    fesetround(FE_TONEAREST);
+    return r;
+}
+static u64 pair(float low, float high) { return canon(low) | canon(high) << 32; }
 static s32 toint(double x)   { return x != x ? 0 : x >= 2147483647.0 ? INT32_MAX : x <= -2147483648.0 ? INT32_MIN : (s32)x; }
 static u32 touint(double x)  { return x != x || x <= 0 ? 0 : x >= 4294967295.0 ? UINT32_MAX : (u32)x; }
 
@@ -44,7 +52,24 @@ static u32 touint(double x)  { return x != x || x <= 0 ? 0 : x >= 4294967295.0 ?
 #define HC unhalf(c)
 #define NANOUT 0x7fffffffu
 
+#define CANON64 "setp.nan.f64 %p, %D, %D; @%p mov.u64 %D, -1;"
+
 // clang-format off
+#define FROM_THE_MANUAL(X) \
+  X(sub_ftz,   "sub.ftz.f32 %d, %a, %b;" W32,            canon(ftz(ftz(FA) - ftz(FB)))) \
+  X(mul_ftz,   "mul.ftz.f32 %d, %a, %b;" W32,            canon(ftz(ftz(FA) * ftz(FB)))) \
+  X(fma_ftz,   "fma.rn.ftz.f32 %d, %a, %b, %c;" W32,     canon(ftz(fmaf(ftz(FA), ftz(FB), ftz(FC))))) \
+  X(div_ftz,   "div.rn.ftz.f32 %d, %a, %b;" W32,         canon(ftz(ftz(FA) / ftz(FB)))) \
+  X(sin,       "sin.approx.f32 %d, %a;" W32,             canon((float)sin((double)FA))) \
+  X(cos,       "cos.approx.f32 %d, %a;" W32,             canon((float)cos((double)FA))) \
+  X(min_three, "min.f32 %d, %a, %b, %c;" W32,            canon((float)lmin(lmin((double)FA, (double)FB), (double)FC))) \
+  X(sqrt_f64,  "sqrt.rn.f64 %D, %A; " CANON64,                canond(sqrt(DA))) \
+  X(rcp_f64,   "rcp.rn.f64 %D, %A; " CANON64,                 canond(1 / DA)) \
+  X(add_rp_f64,"add.rp.f64 %D, %A, %B; " CANON64,             canond(rounded64(FE_UPWARD, DA, DB))) \
+  X(copysign_f64, "copysign.f64 %D, %A, %B;",            (a & 1ull << 63) | (b & ~(1ull << 63))) \
+  X(add_f32x2, "add.rn.f32x2 %D, %A, %B;",          pair(FA + FB, f32_from((u32)(a >> 32)) + f32_from((u32)(b >> 32)))) \
+  X(fma_f32x2, "fma.rn.f32x2 %D, %A, %B, %C;",      pair(fmaf(FA, FB, FC), fmaf(f32_from((u32)(a >> 32)), f32_from((u32)(b >> 32)), f32_from((u32)(c >> 32)))))
+
 #define OPS(X) \
   X(add,       "add.f32 %d, %a, %b;" W32,                canon(FA + FB)) \
   X(add_rz,    "add.rz.f32 %d, %a, %b;" W32,             canon(rounded(FE_TOWARDZERO, 0, FA, FB))) \
@@ -125,7 +150,8 @@ static u32 touint(double x)  { return x != x || x <= 0 ? 0 : x >= 4294967295.0 ?
   X(f64_f32,   "cvt.f64.f32 %D, %a; setp.nan.f64 %p, %D, %D; @%p mov.u64 %D, -1;", canond((double)FA)) \
   X(rni_f32,   "cvt.rni.f32.f32 %d, %a;" W32,            canon(nearbyintf(FA))) \
   X(rpi_f32,   "cvt.rpi.f32.f32 %d, %a;" W32,            canon(ceilf(FA))) \
-  X(sat_f32,   "cvt.sat.f32.f32 %d, %a;" W32,            f32_bits(sat(FA)))
+  X(sat_f32,   "cvt.sat.f32.f32 %d, %a;" W32,            f32_bits(sat(FA))) \
+  FROM_THE_MANUAL(X)
 
 #define X(name, body, want) static u64 want_##name(u64 a, u64 b, u64 c) { (void)a, (void)b, (void)c; return (u64)(want); }
 OPS(X)

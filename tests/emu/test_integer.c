@@ -36,6 +36,20 @@ static u32 table3(u32 a, u32 b, u32 c, unsigned t) {
     for (int i = 0; i < 32; i++) r |= (t >> ((a >> i & 1) * 4 + (b >> i & 1) * 2 + (c >> i & 1)) & 1u) << i;
     return r;
 }
+static u32 nth(u32 mask, u32 base, int offset) {         // fns: the manual's text
+    if (offset == 0) return mask >> base & 1 ? base : 0xffffffffu;
+    int step = offset > 0 ? 1 : -1, left = offset * step;
+    for (int at = (int)base; at >= 0 && at < 32; at += step) if (mask >> at & 1 && --left == 0) return (u32)at;
+    return 0xffffffffu;
+}
+static u32 extended(u32 a, u32 n, bool sign) {           // the lower n bits of a
+    if (n == 0) return 0;
+    u32 low = n > 31 ? a : a & ((1u << n) - 1);
+    return sign && n < 32 && a >> (n - 1) & 1 ? low | ~0u << n : low;
+}
+static s64 clamp(s64 x, s64 lo, s64 hi) { return x < lo ? lo : x > hi ? hi : x; }
+static s64 signed24(u32 x) { return (s32)(x << 8) >> 8; }
+static u32 halves(u32 low, u32 high) { return (low & 0xffff) | high << 16; }
 static u32 prmt(u32 a, u32 b, u32 c) {
     u32 r = 0;
     for (int i = 0; i < 4; i++) {
@@ -55,8 +69,70 @@ static u32 dp4a(u32 a, u32 b, u32 c) { for (int i = 0; i < 4; i++) c += (u32)((i
 #define SA ((s32)a)
 #define SB ((s32)b)
 #define SC ((s32)c)
+#define HA ((uint16_t)a)
+#define HB ((uint16_t)b)
+#define SHA ((int16_t)a)
+#define SHB ((int16_t)b)
 
 // clang-format off
+#define MORE_OPS(X) \
+  X(add_x2,     "add.s16x2 %d, %a, %b;" W32,              halves(A + B, (A >> 16) + (B >> 16))) \
+  X(sub_sat,    "sub.sat.s32 %d, %a, %b;" W32,            (u32)clamp((s64)SA - SB, INT32_MIN, INT32_MAX)) \
+  X(addc_64,    "add.cc.u64 %rd5, %A, %B; addc.u64 %D, %C, 0;", c + (a + b < a)) \
+  X(subc_64,    "sub.cc.u64 %rd5, %A, %B; subc.u64 %D, %C, 0;", c - (a < b)) \
+  X(mul_hi_u16, "mul.hi.u16 %hd, %ha, %hb;" W16,          (u64)HA * HB >> 16) \
+  X(mul_hi_s16, "mul.hi.s16 %hd, %ha, %hb;" W16,          (uint16_t)((s32)SHA * SHB >> 16)) \
+  X(mul24_u,    "mul24.lo.u32 %d, %a, %b;" W32,           (u32)((a & 0xffffff) * (b & 0xffffff))) \
+  X(mul24_hi_u, "mul24.hi.u32 %d, %a, %b;" W32,           (u32)((a & 0xffffff) * (b & 0xffffff) >> 16)) \
+  X(mul24_hi_s, "mul24.hi.s32 %d, %a, %b;" W32,           (u32)(signed24(A) * signed24(B) >> 16)) \
+  X(mad24_u,    "mad24.lo.u32 %d, %a, %b, %c;" W32,       (u32)((a & 0xffffff) * (b & 0xffffff) + C)) \
+  X(mad24_s,    "mad24.lo.s32 %d, %a, %b, %c;" W32,       (u32)((u64)(signed24(A) * signed24(B)) + C)) \
+  X(mad_hi_s,   "mad.hi.s32 %d, %a, %b, %c;" W32,         (u32)((u64)((s64)SA * SB >> 32) + C)) \
+  X(mad_hi_sat, "mad.hi.sat.s32 %d, %a, %b, %c;" W32,     (u32)clamp(((s64)SA * SB >> 32) + SC, INT32_MIN, INT32_MAX)) \
+  X(mad_hi_u64, "mad.hi.u64 %D, %A, %B, %C;",             (u64)((unsigned __int128)a * b >> 64) + c) \
+  X(mad_hi_s64, "mad.hi.s64 %D, %A, %B, %C;",             (u64)((s128)(s64)a * (s64)b >> 64) + c) \
+  X(mad_hi_u16, "mad.hi.u16 %hd, %ha, %hb, %hc;" W16,     (uint16_t)(((u64)HA * HB >> 16) + c)) \
+  X(mad_hi_s16, "mad.hi.s16 %hd, %ha, %hb, %hc;" W16,     (uint16_t)(((s32)SHA * SHB >> 16) + (s32)(int16_t)c)) \
+  X(mad_wide_u, "mad.wide.u32 %D, %a, %b, %C;",           (u64)A * B + c) \
+  X(mad_wide_u16, "mad.wide.u16 %d, %ha, %hb, %c;" W32,   (u32)((u64)HA * HB + C)) \
+  X(mad_wide_s16, "mad.wide.s16 %d, %ha, %hb, %c;" W32,   (u32)(SHA * SHB) + C) \
+  X(sad_u32,    "sad.u32 %d, %a, %b, %c;" W32,            (u32)(C + (A > B ? A - B : B - A))) \
+  X(sad_u64,    "sad.u64 %D, %A, %B, %C;",                c + (a > b ? a - b : b - a)) \
+  X(sad_s64,    "sad.s64 %D, %A, %B, %C;",                c + ((s64)a > (s64)b ? a - b : b - a)) \
+  X(sad_u16,    "sad.u16 %hd, %ha, %hb, %hc;" W16,        (uint16_t)(c + (u64)abs(HA - HB))) \
+  X(sad_s16,    "sad.s16 %hd, %ha, %hb, %hc;" W16,        (uint16_t)(c + (u64)abs(SHA - SHB))) \
+  X(rem_s16,    "rem.s16 %hd, %ha, %hb;" W16,             HB ? (uint16_t)(SHA % SHB) : 0xffff) \
+  X(rem_s64,    "rem.s64 %D, %A, %B;",                    b ? (u64)((s128)(s64)a % (s64)b) : ~0ull) \
+  X(abs_s16,    "abs.s16 %hd, %ha;" W16,                  (uint16_t)abs(SHA)) \
+  X(min_relu,   "min.relu.s32 %d, %a, %b;" W32,           (u32)clamp(SA < SB ? SA : SB, 0, INT32_MAX)) \
+  X(max_relu,   "max.relu.s32 %d, %a, %b;" W32,           (u32)clamp(SA > SB ? SA : SB, 0, INT32_MAX)) \
+  X(max_u16x2,  "max.u16x2 %d, %a, %b;" W32,              halves(HA > HB ? HA : HB, A >> 16 > B >> 16 ? A >> 16 : B >> 16)) \
+  X(min_s16x2,  "min.s16x2 %d, %a, %b;" W32,              halves((u32)(SHA < SHB ? SHA : SHB), (u32)(SA >> 16 < SB >> 16 ? SA >> 16 : SB >> 16))) \
+  X(max_s16x2,  "max.s16x2 %d, %a, %b;" W32,              halves((u32)(SHA > SHB ? SHA : SHB), (u32)(SA >> 16 > SB >> 16 ? SA >> 16 : SB >> 16))) \
+  X(cnot_b64,   "cnot.b64 %D, %A;",                       a == 0) \
+  X(cnot_b16,   "cnot.b16 %hd, %ha;" W16,                 HA == 0) \
+  X(shf_l_clamp,"shf.l.clamp.b32 %d, %a, %b, %c;" W32,    C > 31 ? A : (u32)(((u64)B << 32 | A) << C >> 32)) \
+  X(shf_r_wrap, "shf.r.wrap.b32 %d, %a, %b, %c;" W32,     (u32)(((u64)B << 32 | A) >> (C & 31))) \
+  X(lop3_and,   "setp.gt.s32 %q, %c, 0; lop3.and.b32 %d|%p, %a, %b, %c, 0x96, %q;" WP, (A ^ B ^ C) != 0 && SC > 0) \
+  X(lop3_or,    "setp.gt.s32 %q, %c, 0; lop3.or.b32 %d|%p, %a, %b, %c, 0xe8, %q; selp.u32 %d, %d, 0, %p;" W32, \
+                                                          table3(A, B, C, 0xe8)) \
+  X(clz64,      "clz.b64 %d, %A;" W32,                    a ? 63 - highest(a, 64, false) : 64) \
+  X(bfind_u,    "bfind.u32 %d, %a;" W32,                  highest(A, 32, false)) \
+  X(bfind_lo64, "bfind.u64 %d, %A;" W32,                  highest(a, 64, false)) \
+  X(bfind_s64,  "bfind.s64 %d, %A;" W32,                  highest(a, 64, true)) \
+  X(bfind_amount_u, "bfind.shiftamt.u32 %d, %a;" W32,     A ? 31 - highest(A, 32, false) : 0xffffffffu) \
+  X(bfind_amount_s, "bfind.shiftamt.s32 %d, %a;" W32,     (u32)(highest(A, 32, true) > 31 ? ~0u : 31 - highest(A, 32, true))) \
+  X(bfind_amount_s64, "bfind.shiftamt.s64 %d, %A;" W32,   (u32)(highest(a, 64, true) > 63 ? ~0u : 63 - highest(a, 64, true))) \
+  X(bfe_u64,    "bfe.u64 %D, %A, %b, %c;",                field(a, B, C, 64, false)) \
+  X(bmsk_wrap,  "bmsk.wrap.b32 %d, %a, %b;" W32,          insert(~0ull, 0, A & 31, B & 31, 32)) \
+  X(szext_s,    "szext.clamp.s32 %d, %a, %b;" W32,        extended(A, B > 32 ? 32 : B, true)) \
+  X(szext_u,    "szext.clamp.u32 %d, %a, %b;" W32,        extended(A, B > 32 ? 32 : B, false)) \
+  X(szext_wrap, "szext.wrap.u32 %d, %a, %b;" W32,         extended(A, B & 31, false)) \
+  X(fns,        "and.b32 %r3, %b, 31; and.b32 %r4, %c, 7; sub.s32 %r4, %r4, 3; fns.b32 %d, %a, %r3, %r4;" W32, nth(A, B & 31, (int)(C & 7) - 3)) \
+  X(slct_64,    "slct.u64.s32 %D, %A, %B, %c;",           SC >= 0 ? a : b) \
+  X(slct_f32,   "slct.u32.f32 %d, %a, %b, %c;" W32,       f32_from(C) >= 0 ? A : B) \
+  X(slct_64_f32,"slct.b64.f32 %D, %A, %B, %c;",           f32_from(C) >= 0 ? a : b)
+
 #define OPS(X) \
   X(add_s32,    "add.s32 %d, %a, %b;" W32,                (u32)(A + B)) \
   X(add_u64,    "add.u64 %D, %A, %B;",                    a + b) \
@@ -147,7 +223,8 @@ static u32 dp4a(u32 a, u32 b, u32 c) { for (int i = 0; i < 4; i++) c += (u32)((i
   X(cvt_sat,    "cvt.sat.u8.s32 %d, %a;" W32,             (u32)(SA < 0 ? 0 : SA > 255 ? 255 : SA)) \
   X(cvt_sat16,  "cvt.sat.s16.s64 %hd, %A;" W16,           (uint16_t)((s64)a > 32767 ? 32767 : (s64)a < -32768 ? -32768 : (s64)a)) \
   X(cvt_wide,   "cvt.u32.u64 %d, %A; cvt.s64.s32 %D, %d;", (u64)(s64)SA) \
-  X(cvt_pack,   "cvt.pack.sat.s16.s32 %d, %a, %b;" W32,   (u32)((SA > 32767 ? 32767 : SA < -32768 ? -32768 : SA) & 0xffff) << 16 | ((SB > 32767 ? 32767 : SB < -32768 ? -32768 : SB) & 0xffff))
+  X(cvt_pack,   "cvt.pack.sat.s16.s32 %d, %a, %b;" W32,   (u32)((SA > 32767 ? 32767 : SA < -32768 ? -32768 : SA) & 0xffff) << 16 | ((SB > 32767 ? 32767 : SB < -32768 ? -32768 : SB) & 0xffff)) \
+  MORE_OPS(X)
 
 #define X(name, body, want) static u64 want_##name(u64 a, u64 b, u64 c) { (void)a, (void)b, (void)c; return (u64)(want); }
 OPS(X)
