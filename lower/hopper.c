@@ -13,7 +13,8 @@
 // the transposed product is made, so that a few rows are wgmma's columns, which come in eights), and each operand is
 //
 //     a plain load in the loop (an axis or a scalar per dimension, innermost contiguous, of a read-only
-//     tensor): a ring of stages;   such a load before the loop: one buffer, filled once a tile (attention's q);
+//     tensor): a ring of stages;   such a load before the loop: one buffer, filled once a tile (attention's q), or any tile made
+//     there, which the consumers put into a buffer (hopper_made.c);
 //     a load whose rows are pixels of a convolution: a ring, by TMA's im2col mode (hopper_window.c);
 //     on the left, any tile made in the loop: registers (attention's p).
 //
@@ -155,7 +156,7 @@ static const char *operands_of(Hop *h, Product *p, Op *dot) {
         const char *why = operand_of(h, &p->op[i], dot->in[i ^ p->swapped], p->k, i);
         bool in_loop = p->op[i].where == RING && i == 0 && elem_bytes((Elem)dot->in[0]->type.elem) == 2;
         if (in_loop && alignment(why)) { p->op[i] = (Operand){.where = REGISTERS}; why = NULL; }
-        if (why) return why;
+        if (why && !hop_made(h, &p->op[i], dot->in[i ^ p->swapped], p->k)) return why;
     }
     return NULL;
 }
@@ -232,7 +233,7 @@ static bool one_by_one(const Hop *h) {
 }
 
 static int stages(Hop *h) {
-    int64_t room = (int64_t)h->opt->target->smem_block - SYNC_BYTES - h->once_bytes - h->behind_bytes - h->walk_bytes - hop_slice_bytes(h);
+    int64_t room = (int64_t)h->opt->target->smem_block - SYNC_BYTES - h->once_bytes - h->made_bytes - h->behind_bytes - h->walk_bytes - hop_slice_bytes(h);
     if (!h->chained && h->p[0].op[0].where == REGISTERS) {     // a tile computed from loads comes in their layout: see llvm_room.c
         int64_t computed = (axis_extent(h->p[0].row) + 16) * (axis_extent(h->p[0].k) + 16) * 2, stored = stored_bytes(h);
         room -= computed > stored ? computed : stored;
@@ -285,7 +286,7 @@ static bool applies(Hop *h) {
     for (int i = 0; i < h->np; i++)
         for (int k = 0; k < 2; k++) {
             const Operand *o = &h->p[i].op[k];
-            if (!o->same) *(o->where == ONCE ? &h->once_bytes : &h->stage_bytes[hop_ring(h, &h->p[i])]) += o->bytes;
+            if (!o->same) *(o->where == ONCE ? &h->once_bytes : o->where == MADE ? &h->made_bytes : &h->stage_bytes[hop_ring(h, &h->p[i])]) += o->bytes;
         }
     if (!h->stage_bytes[0]) return decline(h, "nothing is loaded in the loop");
     h->slices = h->follows ? 1 : hop_slices(h);
@@ -325,9 +326,9 @@ static Val *buffer(Hop *h, Builder *b, const Operand *o, uint32_t *at) {
     t.shape[0] = axis_extent(o->outer);
     t.shape[1] = o->columns;
     Val *v = b_op(b, OP_T_buffer, 0, t, 0, NULL);
-    v->def->imm = o->where == ONCE ? 1 : h->stages;
+    v->def->imm = o->where == RING ? h->stages : 1;
     v->def->attr = *at;
-    v->name = o->a.p->name;
+    v->name = o->tile ? o->tile->name : o->a.p->name;
     *at += o->bytes * (uint32_t)v->def->imm;
     return v;
 }
@@ -634,6 +635,7 @@ static void consumers(Hop *h, Region *r) {
     int n = h->loop->nout;
     Ring ring;
     if (h->slices > 1) hop_slice_trips(h, &b);
+    hop_made_store(h, &b);
     if (h->once_bytes) {
         h->turn[1] = hop_i32(&b, 0);
         hop_effect(&b, OP_T_mbar_wait, 3, (Val *[]){h->once, hop_i32(&b, 0), h->turn[1]});
@@ -825,7 +827,7 @@ bool hopper(Fn *f, const CompileOptions *opt) {
                 Operand *o = &h.p[i].op[k];
                 if (o->where == REGISTERS || o->same || o->swizzle != swizzle) continue;
                 o->buffer = buffer(&h, &b, o, &at);
-                o->map = tensor_map(&h, o);
+                if (o->load) o->map = tensor_map(&h, o);
                 if (o->window) hop_window_start(&b, o->window, axis_lo(o->outer), o->start);
             }
     if (h.behind_bytes) {

@@ -9,7 +9,7 @@ enum { MAX_DOTS = 4, SPAN = 128, MAX_STAGES = 16, SYNC_BYTES = 2048, MAX_CARRIED
 
 enum { OTHERS, CONSUMERS, FIXED };      // regions of `roles`
 
-typedef enum Where { RING, ONCE, REGISTERS } Where;
+typedef enum Where { RING, ONCE, MADE, REGISTERS } Where;
 
 // A row's number as pixels (hopper_window.c): digits of it index dimensions of the tensor.
 typedef struct Pixels {
@@ -32,6 +32,7 @@ typedef struct Operand {
     Where   where;
     bool    clear;                  // rows past the contracted axis's end are not zero by themselves
     Op     *load;                   // RING, ONCE
+    Val    *tile;                   // MADE
     Access  a;
     Window *window;                 // its rows are pixels; NULL: they lie along one dimension
     Val    *start[MAX_RANK];        // of a window: coordinates of the tile's first pixel
@@ -78,7 +79,7 @@ typedef struct Hop {
     bool    turns;                  // two consumer groups start a trip's products in turns
     Val    *full[2], *empty[2];     // barriers of the rings
     Val    *once, *once_free;       // and of what is loaded once a tile
-    uint32_t once_bytes;
+    uint32_t once_bytes, made_bytes;
     Operand behind;                 // a tile that what follows the loop reads (hopper_behind.c), and its barriers
     uint32_t behind_bytes;          // 0: there is none, or the consumers load it
     Val    *behind_full, *behind_free;
@@ -137,6 +138,10 @@ void hop_overlap(Hop *h, Region *r);
 
 bool hop_computable(const Hop *h, const Val *v);                       // by the producer too: a scalar of parameters, lengths, the program
 Op  *hop_fill(Builder *b, const Operand *o, Val *stage, Val *bar, ValMap *map);
+
+// hopper_made.c: whether an operand can be made before the loop, by the consumers, and put into a buffer; their part of it.
+bool hop_made(const Hop *h, Operand *o, Val *v, Val *k);
+void hop_made_store(Hop *h, Builder *b);
 
 // hopper_behind.c: bytes of a tile that what follows the loop reads and TMA can bring meanwhile, 0 if there is none; whether the ring
 // beside it is too short. Then its load made a wait, the producer's part after a tile's trips, and the consumers' after their stores.

@@ -38,7 +38,7 @@ int hop_pingpong(Hop *h) {
     if (h->opt->schedule.slices > 1) return refuse(h, "its groups share the trips of a tile");
     if (h->np > 1 && !h->pipelined) return refuse(h, "a product of a trip waits for another");
     for (; p < h->p + h->np; p++) {
-        for (int i = 0; i < 2; i++) if (p->op[i].where == ONCE) return refuse(h, "an operand is loaded once a tile");
+        for (int i = 0; i < 2; i++) if (p->op[i].where == ONCE || p->op[i].where == MADE) return refuse(h, "an operand is loaded once a tile");
         regs += axis_extent(p->row) / 64 * axis_extent(p->col) / 2 * (p->promoted ? 2 : 1);
     }
     p = &h->p[0];

@@ -58,9 +58,9 @@ void hop_share(Hop *h) {
     for (int i = 1; i < h->np; i++)
         for (int j = 0; j < 2; j++) {
             Operand *o = &h->p[i].op[j];
-            for (int e = 0; e < 2 * i && o->load && !o->same; e++) {
+            for (int e = 0; e < 2 * i && (o->load || o->tile) && !o->same; e++) {
                 Operand *was = &h->p[e / 2].op[e % 2];
-                if (was->load != o->load || was->same || was->swizzle != o->swizzle || was->columns != o->columns) continue;
+                if (was->load != o->load || was->tile != o->tile || was->same || was->swizzle != o->swizzle || was->columns != o->columns) continue;
                 o->same = was;
                 was->clear |= o->clear;
             }
