@@ -181,10 +181,28 @@ static void float_digits(Lexer *l, const char *lo, const char *hi)
 
 // ---- the rules -----------------------------------------------------------------------------------
 
+// A program of a linker, an archive, UTF-16: that is said once, and nothing is read.
+static const char *no_text(const Source *src)        // the first byte that shows it, or NULL
+{
+    const char *first = NULL;
+    size_t controls = 0;
+    for (const char *p = src->text; p < src->text + src->size; p++) {
+        unsigned char u = (unsigned char)*p;
+        if (u >= 0x20 || u == '\t' || u == '\n' || u == '\r') continue;
+        if (controls++ == 0) first = p;
+    }
+    return controls >= 4 && controls * 32 >= src->size ? first : NULL;
+}
+
 Tokens lex(Session *s, const Source *src)
 {
     Lexer l = {.s = s, .src = src, .flags = TOKEN_FIRST};
-    const char *p = src->text, *end = src->text + src->size, *marker, *start;
+    const char *p = src->text, *end = src->text + src->size, *marker, *start, *strange = no_text(src);
+    if (strange) {
+        Diag *d = diag(s, E_unknown_char, span_of(&l, strange, strange + 1), arena_printf(session_arena(s), "byte 0x%02x", (unsigned char)*strange));
+        diag_help(d, "this file is no text: a program is written in ASCII, or in UTF-8 where it is a comment");
+        p = end;
+    }
     if (src->size >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0) p += 3;      // byte order mark
 
 #define TOKEN(kind) add(&l, T_##kind, start, p); continue;

@@ -12,6 +12,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 const char arg_help[] =
     "  NAME=random:TYPE[SHAPE]           normal random data (integers: any value), the same in each run\n"
@@ -73,7 +74,19 @@ static int make_data(RunArg *a, int position, uint64_t seed, Buf *err)
     const Kind *k = NULL;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strlen(kinds[i].name) == name && memcmp(kinds[i].name, spec, name) == 0) k = &kinds[i];
-    if (!k) return 0;
+    if (!k) {
+        Elem elem;
+        int  rank;
+        int64_t dim[MAX_RANK];
+        Buf  ignored = {0};
+        bool type = tensor_type_parse((Str){colon + 1, strlen(colon + 1)}, &elem, &rank, dim, &ignored);
+        buf_free(&ignored);
+        if (!type || access(spec, F_OK) == 0) return 0;
+        buf_printf(err, "`%.*s` makes no tensor:", (int)name, spec);
+        for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) buf_printf(err, "%s %s", i ? "," : "", kinds[i].name);
+        buf_puts(err, " do");
+        return -1;
+    }
     FillSpec fill = {.make = k->make, .lo = k->lo, .hi = k->hi, .seed = seed, .stream = rng_stream(a->name, position)};
     if (open) {
         if (colon[-1] != ')') { buf_printf(err, "`%s`: `)` is missing before `:`", spec); return -1; }

@@ -245,13 +245,26 @@ bool npy_write(const char *path, const HostTensor *t, Buf *err)
     while ((10 + head.n + 1) % 64) buf_putc(&head, ' ');
     buf_putc(&head, '\n');
 
-    FILE *f = fopen(path, "wb");
+    // Into a file beside it, which takes its name when every byte is there.
+    struct stat there;
+    bool  special = stat(path, &there) == 0 && !S_ISREG(there.st_mode);
+    Buf   beside = {0};
+    buf_printf(&beside, special ? "%s" : "%s.XXXXXX", path);
+    int   fd = special ? open(path, O_WRONLY) : mkstemp(beside.p);
+    mode_t mask = umask(0);
+    umask(mask);
+    FILE *f = fd >= 0 ? fdopen(fd, "wb") : NULL;
     unsigned char start[10] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (unsigned char)head.n, (unsigned char)(head.n >> 8)};
     size_t bytes = tensor_bytes(t);
     bool ok = f && fwrite(start, 1, 10, f) == 10 && fwrite(head.p, 1, head.n, f) == head.n
            && (!bytes || fwrite(t->data, 1, bytes, f) == bytes);
-    if (f && fclose(f) != 0) ok = false;
-    if (!ok) buf_printf(err, "%s: cannot be written: %s", path, strerror(errno));
+    ok = ok && (special || fchmod(fd, 0666 & ~mask) == 0);
+    int why = errno;
+    if (f && fclose(f) != 0 && ok) ok = false, why = errno;
+    if (ok && !special && rename(beside.p, path) != 0) ok = false, why = errno;
+    if (!ok) buf_printf(err, "%s: cannot be written: %s", path, strerror(why));
+    if (!ok && fd >= 0 && !special) unlink(beside.p);
+    buf_free(&beside);
     buf_free(&head);
     return ok;
 }

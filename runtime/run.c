@@ -24,7 +24,7 @@ static const char *nearest_param(const Node *kernel, const char *name)
     int least = 3;
     for (uint32_t i = 0; i < params->nkid; i++) {
         int d = edit_distance(params->kid[i]->sym->s, name);
-        if (d < least) { least = d; best = params->kid[i]; }
+        if (d < least && d < (int)strlen(name)) { least = d; best = params->kid[i]; }
     }
     return best ? best->sym->s : NULL;
 }
@@ -112,6 +112,21 @@ bool args_load(const Node *kernel, RunArg *args, int nargs, Buf *err)
     return true;
 }
 
+// `f32[M, N]`, a dimension that is computed as `...`
+static void say_type(const TKernel *k, int p, Buf *out)
+{
+    const LaunchParam *want = &k->params[p];
+    const Node        *type = k->decl->kid[1]->kid[p]->kid[0];
+    buf_printf(out, "%s[", elem_name(want->elem));
+    for (uint32_t i = 1; type && i < type->nkid; i++) {
+        const Node *d = type->kid[i];
+        if (i > 1) buf_puts(out, ", ");
+        if (d->kind == N_int) buf_printf(out, "%lld", (long long)d->ival);
+        else buf_puts(out, d->kind == N_name ? d->sym->s : "...");
+    }
+    buf_putc(out, ']');
+}
+
 static bool bind_specs(const TKernel *k, RunArg *args, int nargs, KernelArg *out, RunResult *result, Buf *err)
 {
     for (int p = 0; p < k->nparams; p++) {
@@ -119,8 +134,10 @@ static bool bind_specs(const TKernel *k, RunArg *args, int nargs, KernelArg *out
         RunArg *a = (RunArg *)(uintptr_t)find_arg(args, nargs, want->name->s);
         bool    made = want->kind == PK_TENSOR && want->mode == PM_OUT;
         if (!a && !made) {
-            buf_printf(err, "`%s` needs an argument for `%s` (%s%s)", k->name->s, want->name->s, elem_name(want->elem),
-                       want->kind == PK_SCALAR ? ", a number" : want->kind == PK_POINTER ? ", a tensor whose memory it points to" : "[...]");
+            buf_printf(err, "`%s` needs an argument for `%s` (", k->name->s, want->name->s);
+            if (want->kind == PK_TENSOR) say_type(k, p, err);
+            else buf_printf(err, "%s%s", elem_name(want->elem), want->kind == PK_SCALAR ? ", a number" : ", a tensor whose memory it points to");
+            buf_putc(err, ')');
             return false;
         }
         out[p].origin = a ? a->spec : NULL;

@@ -387,8 +387,9 @@ int main_emit(const Options *opt) {
     if (is_model(opt)) return emit_model(opt);
     if (opt->emit != NULL && (strcmp(opt->emit, "graph") == 0 || strcmp(opt->emit, "tk") == 0 || strcmp(opt->emit, "fusion") == 0))
         return wrong_use("--emit=%s is for models: FILE.onnx", opt->emit);
-    if (opt->dtype != NULL || opt->dtype_io) return wrong_use("--dtype is for models: FILE.onnx");
-    if (opt->arg.n > 0 || opt->random_weights) return wrong_use("%s is for models", opt->arg.n > 0 ? "--arg" : "--random-weights");
+    const char *model = opt->dtype != NULL ? "--dtype" : opt->dtype_io ? "--dtype-io" : opt->donate ? "--donate" : opt->arg.n > 0 ? "--arg" : opt->random_weights ? "--random-weights" : NULL;
+    if (model != NULL) return wrong_use("%s is for models: FILE.onnx", model);
+    if (opt->graph != NULL && stage_of(opt) != ST_plan) return wrong_use("--graph is for --emit=plan, and for models; --kernel names a kernel");
     if (opt->operands.n > 1) return wrong_use("one file at a time: `%s` is the second", opt->operands.at[1]);
     static Job j;                                            // large, and there is one
     j = (Job){.opt = opt, .stage = stage_of(opt), .clock = {.start = now_ms()}};

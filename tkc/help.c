@@ -103,8 +103,18 @@ static void help_body(const Command *c, Buf *out) {
     each_line(c->examples, out, help_example);
 }
 
+// The forms of a command, one to a line, each with `tkc` before it; `first` stands before the first of them.
+static void synopsis(const Command *c, const char *first, const char *others, Buf *out) {
+    for (const char *line = c->synopsis; *line != '\0';) {
+        size_t n = strcspn(line, "\n");
+        buf_printf(out, "%stkc %.*s\n", line == c->synopsis ? first : others, (int)n, line);
+        line += n + (line[n] == '\n');
+    }
+}
+
 void help_command(const Command *c, Buf *out) {
-    buf_printf(out, "tkc %s: %s\n\nUsage: tkc %s\n", c->name, c->summary, c->synopsis);
+    buf_printf(out, "tkc %s: %s\n\n", c->name, c->summary);
+    synopsis(c, "Usage: ", "       ", out);
     help_body(c, out);
 }
 
@@ -114,6 +124,9 @@ static const char status[] = "0; 1 when something failed; 2 when the command lin
 static const struct { const char *name, *meaning; } environment[] = {
     { "CUDA_HOME", "where the CUDA toolkit is, for ptxas (--emit=cubin, --emit=report; several kernels loaded at once), after PATH" },
     { "TKC_PTXAS", "off: kernels are assembled by the driver alone, one after the other, whether there is a ptxas or not" },
+    { "TKC_CACHE", "off: nothing is kept of compiled kernels, see tkc cache" },
+    { "TKC_CACHE_DIR", "the folder of what is kept (default: XDG_CACHE_HOME/tkc, else HOME/.cache/tkc)" },
+    { "TKC_CACHE_MIB", "how large it may grow (default: 256)" },
     { "TMPDIR",    "where temporary files go (default: /tmp)" },
     { "NO_COLOR",  "no colours, if set and not empty" },
 };
@@ -122,8 +135,7 @@ enum { ENVIRONMENT = sizeof environment / sizeof *environment };
 
 void help_all(Buf *out) {
     buf_printf(out, "tkc %s, %s\n\n", TK_VERSION, head);
-    for (int i = 0; i < command_count; i++)
-        buf_printf(out, "%s tkc %s\n", i == 0 ? "Usage:" : "      ", command_table[i].synopsis);
+    for (int i = 0; i < command_count; i++) synopsis(&command_table[i], i == 0 ? "Usage: " : "       ", "       ", out);
     help_body(&command_table[0], out);
     buf_puts(out, "\nCommands (tkc COMMAND --help says more):\n");
     for (int i = 1; i < command_count; i++) buf_printf(out, "  %-10s %s\n", command_table[i].name, command_table[i].summary);
@@ -177,14 +189,18 @@ static void roff_example(const char *line, Buf *out) {
     buf_putc(out, '\n');
 }
 
+static void roff_synopsis(const char *line, Buf *out) {
+    buf_puts(out, "\\fBtkc\\fR ");
+    roff(line, out);
+    buf_puts(out, "\n.br\n");
+}
+
 void help_man(Buf *out) {
     buf_printf(out, ".TH TKC 1 \"\" \"tk %s\" \"User commands\"\n.SH NAME\ntkc \\- ", TK_VERSION);
     roff(head, out);
     buf_puts(out, "\n.SH SYNOPSIS\n");
     for (int i = 0; i < command_count; i++) {
-        buf_puts(out, i > 0 ? ".br\n\\fBtkc\\fR " : "\\fBtkc\\fR ");
-        roff(command_table[i].synopsis, out);
-        buf_putc(out, '\n');
+        each_line(command_table[i].synopsis, out, roff_synopsis);
     }
     for (int i = 0; i < command_count; i++) {
         const Command *c = &command_table[i];
@@ -233,7 +249,8 @@ void help_markdown(Buf *out) {
     buf_printf(out, "# tkc\n\n`tkc` is %s. This page is `tkc help --markdown`.\n\nExit status: %s\n", head, status);
     for (int i = 0; i < command_count; i++) {
         const Command *c = &command_table[i];
-        buf_printf(out, "\n## tkc%s%s: %s\n\n    tkc %s\n", c->name[0] != '\0' ? " " : "", c->name, c->summary, c->synopsis);
+        buf_printf(out, "\n## tkc%s%s: %s\n\n", c->name[0] != '\0' ? " " : "", c->name, c->summary);
+        synopsis(c, "    ", "    ", out);
         each_line(c->details, out, mark_paragraph);
         if (c->more != NULL) buf_putc(out, '\n'), each_line(c->more, out, mark_paragraph);
         buf_puts(out, "\n| option | meaning |\n|---|---|\n");

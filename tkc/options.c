@@ -23,6 +23,7 @@ const char *nearest(const char *text, const char *const *names, int n) {
     int least = 1 + (int)strlen(text) / 3;                   // two letters wrong in six are too many
     for (int i = 0; i < n; i++) {
         int d = edit_distance(text, names[i]);
+        if (d >= (int)strlen(text)) continue;                // nothing in common
         if (d < least || (d == least && best == NULL)) {
             least = d;
             best = names[i];

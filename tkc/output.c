@@ -1,8 +1,8 @@
 // Messages and files.
 //
 // A file is written whole or not at all: into a temporary beside it, which takes its name when every
-// byte is there. Standard output is checked as files are: a full disk or a closed pipe is a failure
-// with a line, not silence.
+// byte is there. Standard output is checked as files are: a full disk is a failure with a line, not
+// silence. A closed pipe is a failure too, but whoever closed it (`| head`) wants no line.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,7 @@ int wrong_use(const char *fmt, ...) {
 
 static bool stdout_failed(void) {          // said once
     static bool reported;
-    if (!reported) fail("standard output: %s", strerror(errno));
+    if (!reported && errno != EPIPE) fail("standard output: %s", strerror(errno));
     reported = true;
     return false;
 }

@@ -1,6 +1,8 @@
 // tkc: which command, and what is said of each.
 #include <signal.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "runtime/tk_run.h"
 #include "tkc/tkc.h"
@@ -156,6 +158,30 @@ int main_help(const Options *opt) {
     return wrong_use("there is no command `%s`", name);
 }
 
+// `tkc rum softmax.tk`
+static bool misspelt(const Options *opt) {
+    const char *names[32], *word = opt->operands.n > 0 ? opt->operands.at[0] : "";
+    if (opt->command[0] != '\0' || access(word, F_OK) == 0 || strpbrk(word, "./") != NULL) return false;
+    for (int i = 1; i < command_count; i++) names[i - 1] = command_table[i].name;
+    const char *near = nearest(word, names, command_count - 1);
+    if (near != NULL) wrong_use("there is no command `%s`, nor a file; did you mean `%s`?", word, near);
+    return near != NULL;
+}
+
+// A file that is read is not written over.
+static bool over_input(const Options *opt) {
+    const char *outs[] = {opt->out, opt->trace};
+    for (size_t k = 0; k < sizeof outs / sizeof *outs; k++) {
+        struct stat out, in;
+        if (outs[k] == NULL || stat(outs[k], &out) != 0 || !S_ISREG(out.st_mode)) continue;
+        for (int i = 0; i < opt->operands.n; i++) {
+            bool same = stat(opt->operands.at[i], &in) == 0 && in.st_dev == out.st_dev && in.st_ino == out.st_ino;
+            if (same) return wrong_use("%s: that file is read, and would be written over", outs[k]), true;
+        }
+    }
+    return false;
+}
+
 static int dispatch(int argc, char **argv, Arena *a) {
     if (argc < 2) {
         Buf out = {0};
@@ -167,6 +193,7 @@ static int dispatch(int argc, char **argv, Arena *a) {
     Options opt;
     if (!options_parse(argc, argv, a, &opt)) return USAGE;
     const Command *c = command_find(opt.command);
+    if (misspelt(&opt) || over_input(&opt)) return USAGE;
     if (opt.help) return print_help(c);
     if (opt.version) {
         printf("tkc %s\n", TK_VERSION);
@@ -176,7 +203,7 @@ static int dispatch(int argc, char **argv, Arena *a) {
 }
 
 int main(int argc, char **argv) {
-    signal(SIGPIPE, SIG_IGN);          // a closed pipe is a failed write, and says so
+    signal(SIGPIPE, SIG_IGN);          // a closed pipe is a failed write
     device_alone();
     Arena *a = arena_new();
     int status = dispatch(argc, argv, a);

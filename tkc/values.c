@@ -74,7 +74,13 @@ int values_check(const Values *all, const Node *const *kernels, int n) {
     for (int i = 0; i < all->n; i++) {
         const char *name = all->at[i].name;
         bool known = false;
-        for (int k = 0; k < n && !known; k++) known = has_generic(kernels[k], name) || has_dim(kernels[k], name);
+        bool dimension = false;
+        for (int k = 0; k < n; k++) {
+            known = known || has_generic(kernels[k], name) || has_dim(kernels[k], name);
+            dimension = dimension || (has_dim(kernels[k], name) && !has_scalar(kernels[k], name));
+        }
+        const SemaValue *v = &all->at[i];
+        if (dimension && (v->fn != NULL || v->is_type || v->ival < 0)) return fail("--set %s: that is a dimension, and takes a number from 0 on", name);
         if (known) continue;
         Names names = {.n = 0};
         for (int k = 0; k < n; k++) collect_names(kernels[k], &names);
@@ -136,10 +142,19 @@ int schedule_read(const Options *opt, Schedule *out) {
         int64_t value = 0;
         int most = 0, *field = schedule_field(out, text, n, &most);
         if (field == NULL) {
-            Buf names = {0};
-            for (int k = 0; k < schedule_field_count; k++) buf_printf(&names, "%s%s", k > 0 ? ", " : "", schedule_fields[k].name);
-            int status = wrong_use("--with %s: NAME is one of %s", text, names.p);
-            buf_free(&names);
+            char have[32];
+            const char *names[32];
+            const char *word = strncmp(text, "num_", 4) == 0 ? text + 4 : text;      // num_warps
+            Buf list = {0};
+            snprintf(have, sizeof have, "%.*s", (int)(text + n - word), word);
+            for (int k = 0; k < schedule_field_count; k++) {
+                names[k] = schedule_fields[k].name;
+                buf_printf(&list, "%s%s", k > 0 ? ", " : "", names[k]);
+            }
+            const char *near = nearest(have, names, schedule_field_count);
+            int status = near != NULL ? wrong_use("--with %s: there is no `%.*s`; did you mean `%s`?", text, (int)n, text, near)
+                                      : wrong_use("--with %s: NAME is one of %s", text, list.p);
+            buf_free(&list);
             return status;
         }
         if (text[n] != '=' || !number_parse(text + n + 1, &value) || value < 1 || value > most)
