@@ -84,7 +84,7 @@ static bool known_range(Graph *g, Node *indices, Ix extent, Ix *start, int64_t *
 
 Node *g_gather_axis(Graph *g, Node *data, Node *indices, int axis)
 {
-    if (!data || !indices) return NULL;
+    if (!data || !indices || (axis = g_axis(g, data, axis)) < 0) return NULL;
     int rank = data->rank - 1 + indices->rank;
     if (rank > G_MAX_RANK) return g_error(g, "a value has %d dimensions; the most is %d", rank, G_MAX_RANK);
     Ix shape[G_MAX_RANK], coord[G_MAX_RANK], start;

@@ -311,55 +311,8 @@ static Ix ix_from_terms(Graph *g, int64_t c0, uint32_t n, const Ix *atom, const 
 static uint32_t factors(Ix atom) { return atom->kind == IX_PROD ? atom->n : 1; }
 static Ix factor(Ix atom, uint32_t i) { return atom->kind == IX_PROD ? atom->arg[i] : atom; }
 
-// Digits put together again, with any weight w:
-//
-//     w * (x % n) + w * n * (x / n)           ->  w * x
-//     w * (x % n) + w * n * (x / n % k)       ->  w * (x % (n * k))
-//
-// `part`, times w * n, is looked for in e; it is there if taking it away leaves that many terms fewer.
-static Ix without_part(Graph *g, Ix e, Ix weight, Ix part)
-{
-    Ix p = ix_mul(g, weight, part);
-    if (!p || ix_offset(p)) return NULL;
-    Ix left = ix_sub(g, e, p);
-    return left && ix_terms(left) + ix_terms(p) == ix_terms(e) ? left : NULL;
-}
-
-static Ix recombine_term(Graph *g, Ix e, Ix mod, Ix weight)
-{
-    Ix x = mod->arg[0], n = mod->arg[1], q = ix_div(g, x, n), left = ix_sub(g, e, ix_mul(g, weight, mod));
-    Ix wn = ix_mul(g, weight, n);
-    if (!q || !wn || !left || q->kind == IX_CONST) return NULL;
-    Ix rest = without_part(g, left, wn, q);
-    if (rest) return ix_add(g, rest, ix_mul(g, weight, x));
-    for (uint32_t i = 0; i < ix_terms(left); i++) {
-        int64_t c;
-        Ix t = ix_term(left, i, &c);
-        for (uint32_t f = 0; f < factors(t); f++) {
-            Ix m = factor(t, f);
-            if (m->kind != IX_MOD || m->arg[0] != q) continue;
-            rest = without_part(g, left, wn, m);
-            if (rest) return ix_add(g, rest, ix_mul(g, weight, ix_mod(g, x, ix_mul(g, n, m->arg[1]))));
-        }
-    }
-    return NULL;
-}
-
-static Ix recombined(Graph *g, Ix e)
-{
-    if (e->kind != IX_SUM || e->n < 2) return e;
-    for (uint32_t i = 0; i < e->n; i++)
-        for (uint32_t f = 0; f < factors(e->arg[i]); f++) {
-            Ix mod = factor(e->arg[i], f);
-            if (mod->kind != IX_MOD) continue;
-            Ix to = recombine_term(g, e, mod, ix_muli(g, ix_atom_divide(g, e->arg[i], mod), e->coef[i]));
-            if (to) return to;
-        }
-    return e;
-}
-
-// a + k * b
-Ix ix_add_scaled(Graph *g, Ix a, Ix b, int64_t k)
+// a + k * b, terms that are alike put together, and nothing else
+static Ix plain_sum(Graph *g, Ix a, Ix b, int64_t k)
 {
     if (!a || !b) return NULL;
     int64_t c0;
@@ -392,13 +345,8 @@ Ix ix_add_scaled(Graph *g, Ix a, Ix b, int64_t k)
             j++;
         }
     }
-    return recombined(g, ix_from_terms(g, c0, n, atom, coef));
+    return ix_from_terms(g, c0, n, atom, coef);
 }
-
-Ix ix_add(Graph *g, Ix a, Ix b) { return ix_add_scaled(g, a, b, 1); }
-Ix ix_sub(Graph *g, Ix a, Ix b) { return ix_add_scaled(g, a, b, -1); }
-Ix ix_addi(Graph *g, Ix a, int64_t b) { return ix_add(g, a, ix(g, b)); }
-Ix ix_muli(Graph *g, Ix a, int64_t b) { return ix_add_scaled(g, ix(g, 0), a, b); }
 
 enum { MAX_FACTORS = 32, MAX_TERMS = 4096 };
 
@@ -412,13 +360,14 @@ static Ix atom_mul(Graph *g, Ix a, Ix b)
     return ix_intern(g, &(struct IxData){.kind = IX_PROD, .n = n, .arg = f});
 }
 
-Ix ix_mul(Graph *g, Ix a, Ix b)
+// a * b, its terms added up by `add`
+static Ix product(Graph *g, Ix a, Ix b, Ix (*add)(Graph *, Ix, Ix, int64_t))
 {
     if (!a || !b) return NULL;
-    if (a->kind == IX_CONST) return ix_muli(g, b, a->value);
-    if (b->kind == IX_CONST) return ix_muli(g, a, b->value);
+    if (a->kind == IX_CONST) return add(g, ix(g, 0), b, a->value);
+    if (b->kind == IX_CONST) return add(g, ix(g, 0), a, b->value);
     if ((uint64_t)ix_terms(a) * ix_terms(b) > MAX_TERMS) return g_error(g, "an index expression is too complicated");
-    Ix sum = ix_add(g, ix_muli(g, a, ix_offset(b)), ix_muli(g, ix_addi(g, b, -ix_offset(b)), ix_offset(a)));
+    Ix sum = add(g, add(g, ix(g, 0), a, ix_offset(b)), plain_sum(g, b, ix(g, ix_offset(b)), -1), ix_offset(a));
     for (uint32_t i = 0; i < ix_terms(a); i++)
         for (uint32_t j = 0; j < ix_terms(b); j++) {
             int64_t ca, cb, c;
@@ -426,10 +375,72 @@ Ix ix_mul(Graph *g, Ix a, Ix b)
             if (__builtin_mul_overflow(ca, cb, &c)) return ix_too_large(g);
             Ix p = atom_mul(g, ta, tb);
             if (!p) return NULL;
-            sum = ix_add_scaled(g, sum, p, c);
+            sum = add(g, sum, p, c);
         }
     return sum;
 }
+
+// Digits put together again, with any weight w:
+//
+//     w * (x % n) + w * n * (x / n)           ->  w * x
+//     w * (x % n) + w * n * (x / n % k)       ->  w * (x % (n * k))
+//
+// `part`, times w * n, is looked for in e; it is there if taking it away leaves that many terms fewer. What is tried is not put together
+// itself: an index of many digits (bits in another order) would be tried in all orders.
+static Ix without_part(Graph *g, Ix e, Ix weight, Ix part)
+{
+    Ix p = product(g, weight, part, plain_sum);
+    if (!p || ix_offset(p)) return NULL;
+    Ix left = plain_sum(g, e, p, -1);
+    return left && ix_terms(left) + ix_terms(p) == ix_terms(e) ? left : NULL;
+}
+
+static Ix recombine_term(Graph *g, Ix e, Ix mod, Ix weight)
+{
+    Ix x = mod->arg[0], n = mod->arg[1], q = ix_div(g, x, n), left = plain_sum(g, e, product(g, weight, mod, plain_sum), -1);
+    Ix wn = product(g, weight, n, plain_sum);
+    if (!q || !wn || !left || q->kind == IX_CONST) return NULL;
+    Ix rest = without_part(g, left, wn, q);
+    if (rest) return ix_add(g, rest, ix_mul(g, weight, x));
+    for (uint32_t i = 0; i < ix_terms(left); i++) {
+        int64_t c;
+        Ix t = ix_term(left, i, &c);
+        for (uint32_t f = 0; f < factors(t); f++) {
+            Ix m = factor(t, f);
+            if (m->kind != IX_MOD || m->arg[0] != q) continue;
+            rest = without_part(g, left, wn, m);
+            if (rest) return ix_add(g, rest, ix_mul(g, weight, ix_mod(g, x, ix_mul(g, n, m->arg[1]))));
+        }
+    }
+    return NULL;
+}
+
+static Ix recombined(Graph *g, Ix e)
+{
+    if (e->kind != IX_SUM || e->n < 2) return e;
+    for (uint32_t i = 0; i < e->n; i++)
+        for (uint32_t f = 0; f < factors(e->arg[i]); f++) {
+            Ix mod = factor(e->arg[i], f);
+            if (mod->kind != IX_MOD) continue;
+            Ix to = recombine_term(g, e, mod, ix_muli(g, ix_atom_divide(g, e->arg[i], mod), e->coef[i]));
+            if (to) return to;
+        }
+    return e;
+}
+
+// a + k * b
+Ix ix_add_scaled(Graph *g, Ix a, Ix b, int64_t k)
+{
+    Ix sum = plain_sum(g, a, b, k);
+    return sum ? recombined(g, sum) : NULL;
+}
+
+Ix ix_add(Graph *g, Ix a, Ix b) { return ix_add_scaled(g, a, b, 1); }
+Ix ix_sub(Graph *g, Ix a, Ix b) { return ix_add_scaled(g, a, b, -1); }
+Ix ix_addi(Graph *g, Ix a, int64_t b) { return ix_add(g, a, ix(g, b)); }
+Ix ix_muli(Graph *g, Ix a, int64_t b) { return ix_add_scaled(g, ix(g, 0), a, b); }
+
+Ix ix_mul(Graph *g, Ix a, Ix b) { return product(g, a, b, ix_add_scaled); }
 
 Ix ix_product(Graph *g, const Ix *at, int n)
 {

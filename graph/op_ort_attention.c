@@ -17,6 +17,8 @@
 
 #include <math.h>
 
+enum { FAR = 1 << 30 };                // more heads, or a wider window, than that nobody has
+
 static Node *to_f32(Graph *g, Node *x) { return g_cast(g, x, EL_f32); }
 
 // Scores of heads, as a model says them: scale, then a cap.
@@ -68,7 +70,7 @@ static Node *mask_of(Op *op, Node *mask, const Node *scores) {
         Node *start = g_take_range(g, mask, 0, batch, 1, batch);
         return g_ew2(g, EW_and, may, g_ew2(g, EW_ge, j, g_unsqueeze(g, g_cast(g, start, EL_i64), 14)));
     }
-    if (mask->rank > 4) return op_error(op, "its mask has %d dimensions", mask->rank);
+    if (mask->rank == 0 || mask->rank > 4) return op_error(op, "its mask has %d dimensions", mask->rank);
     Node *may = mask->elem == EL_bool ? mask : g_ew2f(g, EW_gt, mask, 0);
     if (mask->rank == 2) return g_unsqueeze(g, may, 6);
     if (mask->rank == 3) return g_unsqueeze(g, may, 2);
@@ -134,6 +136,7 @@ static Node *lower_multi_head(Op *op) {
     Ix start = ix(g, 0);
     for (int i = 0; i < 3; i++) {
         bool heads_yet = part[i]->rank == 4;
+        if (!heads_yet && !op_rank(op, part[i], 3, "its queries, keys and values")) return NULL;
         Ix width = heads_yet ? ix_mul(g, part[i]->shape[1], part[i]->shape[3]) : part[i]->shape[2];
         Node *b = bias != NULL ? g_take_range(g, bias, 0, start, 1, width) : NULL;
         start = ix_add(g, start, width);
@@ -196,6 +199,7 @@ static void turn_both(Op *op, Node **q, Node **k, const Rows *r) {
     int64_t size, half_turned;
     if (cos == NULL || sin == NULL || *q == NULL || !op_fixed(op, (*q)->shape[3], &size)) return;
     if (!op_rank(op, cos, 2, "its table of cosines") || !op_rank(op, sin, 2, "its table of sines") || !op_fixed(op, cos->shape[1], &half_turned)) return;
+    if (at != NULL && !op_rank(op, at, 2, "its positions")) return;
     if (half_turned * 2 > size) op_error(op, "cannot turn %lld of %lld elements", (long long)half_turned * 2, (long long)size);
     Ix places[2] = {(*q)->shape[0], r->new};
     bool given = at != NULL;
@@ -226,7 +230,8 @@ static Node *lower_group_query(Op *op) {
     int64_t heads = op_int(op, "num_heads", 0), key_heads = op_int(op, "kv_num_heads", 0), window = op_int(op, "local_window_size", -1);
     int n = 0;
     if (q == NULL || lengths == NULL || op_in(op, 6) == NULL) return NULL;
-    if (heads < 1 || key_heads < 1) return op_error(op, "needs `num_heads` and `kv_num_heads`");
+    if (heads < 1 || key_heads < 1 || heads > FAR || key_heads > FAR) return op_error(op, "needs `num_heads` and `kv_num_heads`");
+    if (window > FAR) return op_error(op, "its window is wider than %d", FAR);
     if (op_given(op, "k_quant_type") && !op_is(op, "k_quant_type", "NONE", "NONE")) return op_error(op, "quantised caches are not supported");
     const Ix *total = op_known(op, 6, &n);
     if (total == NULL || n != 1) return total == NULL ? NULL : op_error(op, "its total length should be one number");
@@ -276,6 +281,7 @@ static Node *lower_rotary(Op *op) {
     at = g_cast(g, at, EL_i64);
     if (at != NULL && at->rank < 2)                             // one for all: that of the first row
         at = g_ew2(g, EW_add, g_index(g, EL_i64, 2, (Ix[]){x->shape[0], x->shape[2]}, ix_axis(g, 1, x->shape[2])), g_reshape(g, at, 0, NULL));
+    if (at == NULL || !op_rank(op, at, 2, "its positions")) return NULL;
     Node *y = op_turn(g, x, g_gather_axis(g, cos, at, 0), g_gather_axis(g, sin, at, 0), turned, size, op_int(op, "interleaved", 0) != 0);
     double scale = op_float(op, "scale", 1);
     if (scale != 1 && y != NULL) y = g_cast(g, g_ew2f(g, EW_mul, op_widen(g, y), scale), (Elem)y->elem);

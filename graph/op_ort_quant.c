@@ -43,7 +43,7 @@ static Node *unpacked(Op *op, Node *x, Ix count, int64_t bits) {
 
 // One number for each block, for each element: v [.., blocks] as [.., count].
 static Node *by_block(Graph *g, Node *v, Ix count, int64_t block) {
-    if (v == NULL) return NULL;
+    if (v == NULL || v->rank == 0) return v == NULL ? NULL : g_error(g, "numbers for blocks should have a dimension");
     int last = v->rank - 1;
     Ix shape[G_MAX_RANK], coord[G_MAX_RANK];
     for (int d = 0; d < v->rank; d++) shape[d] = d == last ? count : v->shape[d], coord[d] = ix_axis(g, d, shape[d]);
@@ -92,7 +92,8 @@ static Node *lower_gather_blocks(Op *op) {
     if (data == NULL || at == NULL || scale == NULL || !blocks_of(op, &b)) return NULL;
     int gather = op_axis(op, data, "gather_axis", 0), quantised = op_axis(op, data, "quantize_axis", 1);
     if (gather < 0 || quantised < 0) return NULL;
-    if (gather != 0 || quantised != data->rank - 1 || data->rank < 2) return op_error(op, "gathers rows whose last dimension is in blocks");
+    if (gather != 0 || quantised != data->rank - 1 || data->rank < 2 || scale->rank != data->rank)
+        return op_error(op, "gathers rows whose last dimension is in blocks, each with a scale");
     bool bytes = data->elem == EL_u8 && onnx_type_plain(op_in_type(op, 0));   // several to a byte, not int4 of ONNX
     Ix count = bytes ? ix_muli(g, data->shape[quantised], 8 / b.bits) : data->shape[quantised];
     Node *q = g_gather_axis(g, data, at, 0), *s = g_gather_axis(g, scale, at, 0), *z = zero != NULL ? g_gather_axis(g, zero, at, 0) : NULL;

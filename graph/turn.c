@@ -116,7 +116,7 @@ static bool try_pairs(Turn *t, Pairing *p, Node *n, int along, int64_t c, const 
     with.head = head;
     with.c = c;
     with.blocks = head / (2 * c);
-    if (head % (2 * c) || p->columns % head || with.blocks > MOST_BLOCKS || (p->n && (p->head != head || p->c != c))) return false;
+    if (!head || head % (2 * c) || p->columns % head || with.blocks > MOST_BLOCKS || (p->n && (p->head != head || p->c != c))) return false;
     for (int i = 0; i < l->n; i++) {
         Turned f = {.of = n, .along = along};
         if (!placed(g, &with, &f, l->at[i])) continue;

@@ -235,7 +235,7 @@ Node *g_tile(Graph *g, Node *x, const Ix *repeats)
 
 Node *g_take_range(Graph *g, Node *x, int axis, Ix start, int64_t step, Ix size)
 {
-    if (!x || !start || !size) return NULL;
+    if (!x || !start || !size || (axis = g_axis(g, x, axis)) < 0) return NULL;
     Ix shape[G_MAX_RANK], coord[G_MAX_RANK];
     for (int i = 0; i < x->rank; i++) shape[i] = i == axis ? size : x->shape[i];
     for (int i = 0; i < x->rank; i++) coord[i] = axis_of(g, shape, i);

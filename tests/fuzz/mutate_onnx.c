@@ -57,18 +57,20 @@ static float real(Rng *r) {
     return some[below(r, sizeof some / sizeof *some)];
 }
 
-static const char *operator_name(Rng *r) {
-    int tables = 0;
-    while (op_tables[tables] != NULL) tables++;
-    const OpRow *t = op_tables[below(r, (size_t)tables)];
-    int rows = 0;
-    while (t[rows].type != NULL) rows++;
-    return rows > 0 ? t[below(r, (size_t)rows)].type : "Identity";
-}
-
 static void set_text(char **at, const char *text) {
     free(*at);
     *at = strdup(text);
+}
+
+// Another operator for a node, of any domain.
+static void set_operator(Rng *r, Onnx__NodeProto *n) {
+    int tables = 0, rows = 0;
+    while (op_tables[tables] != NULL) tables++;
+    const OpRow *t = op_tables[below(r, (size_t)tables)];
+    while (t[rows].type != NULL) rows++;
+    const OpRow *row = &t[below(r, (size_t)rows)];
+    set_text(&n->op_type, row->type);
+    set_text(&n->domain, row->domain != NULL ? row->domain : "");
 }
 
 // A name of the graph: of an input, an initializer, or an output of a node.
@@ -84,67 +86,37 @@ static const char *value_name(Rng *r, const Onnx__GraphProto *g) {
     return name != NULL && below(r, 12) > 0 ? name : "";
 }
 
+// What attributes are called (op_int(op, "axis", ..) and the like in graph/), and what texts they hold.
 static const char *word(Rng *r) {
-    static const char *const some[] = {"",
-                                       "axis",
-                                       "axes",
-                                       "perm",
-                                       "to",
-                                       "mode",
-                                       "pads",
-                                       "kernel_shape",
-                                       "strides",
-                                       "dilations",
-                                       "group",
-                                       "reflect",
-                                       "edge",
-                                       "constant",
-                                       "linear",
-                                       "nearest",
-                                       "cubic",
-                                       "keepdims",
-                                       "value",
-                                       "epsilon",
-                                       "alpha",
-                                       "beta",
-                                       "body",
-                                       "add",
-                                       "mul",
-                                       "direction",
-                                       "bidirectional",
-                                       "reverse",
-                                       "hidden_size",
-                                       "num_outputs",
-                                       "select_last_index",
-                                       "noop_with_empty_axes",
-                                       "batch_dims",
-                                       "auto_pad",
-                                       "SAME_UPPER",
-                                       "SAME_LOWER",
-                                       "VALID",
-                                       "equation",
-                                       "ij,jk->ik",
-                                       "...ij->...ji",
-                                       "ii->i",
-                                       "transA",
-                                       "transB",
-                                       "allowzero",
-                                       "ceil_mode",
-                                       "output_shape",
-                                       "output_padding",
-                                       "then_branch",
-                                       "else_branch",
-                                       "num_scan_inputs",
-                                       "largest",
-                                       "sorted",
-                                       "k",
-                                       "block_size",
-                                       "blocksize",
-                                       "num_heads",
-                                       "interleaved",
-                                       "is_causal",
-                                       "softcap",
-                                       "left_window_size"};
+    // clang-format off
+    static const char *const some[] = {
+        "K", "N", "activation", "activation_alpha", "activation_beta", "activation_params", "activations",
+        "align_corners", "allowzero", "alpha", "antialias", "approximate", "auto_pad", "axes", "axis", "batch_axis",
+        "batch_dims", "beta", "bias", "bits", "block_size", "blocksize", "body", "broadcast", "ceil_mode",
+        "center_point_box", "channels_last", "clip", "coordinate_transformation_mode", "count_include_pad",
+        "cubic_coeff_a", "detect_negative", "detect_positive", "direction", "do_rotary", "dtype", "else_branch",
+        "end", "ends", "epsilon", "equation", "exclude_outside", "exclusive", "extrapolation_value", "fmod",
+        "gamma", "group", "groups", "hidden_size", "ignore_index", "input_forget", "interleaved", "inverse",
+        "is_causal", "is_packed_batching", "is_test", "k", "k_quant_type", "keep_aspect_ratio_policy", "keepdims",
+        "kernel_shape", "kv_num_heads", "lambd", "largest", "layout", "left_window_size", "linear_before_reset",
+        "local_window_size", "mask_filter_value", "max", "min", "mode", "momentum", "noop_with_empty_axes",
+        "num_groups", "num_heads", "num_outputs", "num_scan_inputs", "offset_group", "onesided", "opset",
+        "output_datatype", "output_dtype", "output_height", "output_padding", "output_shape", "output_width", "p",
+        "padding_mode", "periodic", "perm", "pooled_shape", "precision", "q_num_heads", "qk_matmul_output_mode",
+        "qkv_hidden_sizes", "reduction", "reverse", "right_window_size", "rotary_embedding_dim",
+        "rotary_interleaved", "sampling_ratio", "saturate", "scale", "scales", "scan_input_axes",
+        "scan_output_axes", "select_last_index", "shape", "size", "smooth_softmax", "softcap", "sorted",
+        "sparse_value", "spatial_scale", "split", "start", "starts", "stash_type", "storage_order", "then_branch",
+        "time_axis", "to", "training_mode", "transA", "transB", "unidirectional", "upper", "value", "value_float",
+        "value_floats", "value_int", "value_ints", "value_string", "value_strings",
+        "", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", "reflect", "edge", "wrap", "constant", "linear",
+        "bilinear", "nearest", "cubic", "bicubic", "asymmetric", "half_pixel", "pytorch_half_pixel",
+        "half_pixel_symmetric", "tf_crop_and_resize", "round_prefer_ceil", "floor", "ceil", "stretch", "not_larger",
+        "add", "mul", "none", "sum", "mean", "avg", "DCR", "CRD", "tanh", "bidirectional", "forward", "BSNH",
+        "Relu", "Clip", "HardSigmoid", "LeakyRelu", "Sigmoid", "Tanh", "ij,jk->ik", "...ij->...ji", "ii->i",
+        "bij,bjk", "abc->cb",
+    };
+    // clang-format on
     return some[below(r, sizeof some / sizeof *some)];
 }
 
@@ -204,7 +176,7 @@ static void mutate_attribute(Rng *r, Onnx__AttributeProto *a, int depth) {
 
 static void mutate_node(Rng *r, Onnx__GraphProto *g, Onnx__NodeProto *n, int depth) {
     switch (below(r, 8)) {
-    case 0: set_text(&n->op_type, operator_name(r)); break;
+    case 0: set_operator(r, n); break;
     case 1:
         if (n->n_input > 0) set_text(&n->input[below(r, n->n_input)], value_name(r, g));
         break;
@@ -259,7 +231,8 @@ static void mutate_graph(Rng *r, Onnx__GraphProto *g, int depth) {
     else if (what == 4 && g->n_node > 0 && g->n_node < 100) { // a node more, between its source and the rest
         Onnx__NodeProto *n = malloc(sizeof *n);
         *n = (Onnx__NodeProto)ONNX__NODE_PROTO__INIT;
-        n->op_type = strdup(operator_name(r));
+        n->op_type = strdup(""), n->domain = strdup("");
+        set_operator(r, n);
         n->n_input = 1 + below(r, 3);
         n->input = calloc(n->n_input, sizeof *n->input);
         for (size_t i = 0; i < n->n_input; i++) n->input[i] = strdup(value_name(r, g));
@@ -271,6 +244,22 @@ static void mutate_graph(Rng *r, Onnx__GraphProto *g, int depth) {
         g->node = realloc(g->node, sizeof *g->node * (g->n_node + 1));
         g->node[g->n_node++] = n;
     } else if (g->n_node > 0) mutate_node(r, g, g->node[below(r, g->n_node)], depth);
+}
+
+// The domains of all tables are imported: a node of another one would be refused for that alone.
+static void import_domains(Rng *r, Onnx__ModelProto *m) {
+    for (int t = 0; op_tables[t] != NULL; t++) {
+        const char *domain = op_tables[t][0].domain;
+        bool there = domain == NULL || m->n_opset_import == 0;
+        for (size_t i = 0; !there && i < m->n_opset_import; i++) there = m->opset_import[i]->domain != NULL && strcmp(m->opset_import[i]->domain, domain) == 0;
+        if (there || below(r, 8) == 0) continue;
+        Onnx__OperatorSetIdProto *set = malloc(sizeof *set);
+        *set = (Onnx__OperatorSetIdProto)ONNX__OPERATOR_SET_ID_PROTO__INIT;
+        set->domain = strdup(domain);
+        set->has_version = true, set->version = 1;
+        m->opset_import = realloc(m->opset_import, sizeof *m->opset_import * (m->n_opset_import + 1));
+        m->opset_import[m->n_opset_import++] = set;
+    }
 }
 
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed) {
@@ -286,6 +275,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned 
             m->opset_import[below(&r, m->n_opset_import)]->version = 1 + below(&r, 25);
         else mutate_graph(&r, m->graph, 0);
     }
+    import_domains(&r, m);
     size_t n = onnx__model_proto__get_packed_size(m);
     if (n <= max) onnx__model_proto__pack(m, data);
     onnx__model_proto__free_unpacked(m, NULL);
