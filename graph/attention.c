@@ -113,7 +113,7 @@ bool attention_match(Graph *g, const Node *product, const Ix *place, Attention *
         }
     }
     Node *s = softmax_of(g, x, &axis);
-    if (!s || along->kind != IX_AXIS || at[axis] != along) return false;
+    if (!s || along->kind != IX_AXIS || at[axis] != along || along->arg[0] != s->shape[axis]) return false;      // of all keys that the softmax is of
     for (int i = 0; i < x->rank; i++)
         if (i != axis && (!at[i] || at[i]->axes >> along->value & 1)) return false;
     to->score = s;

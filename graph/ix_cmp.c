@@ -64,9 +64,22 @@ static Ix factor_with_axis(Ix t)
     return t;
 }
 
+bool ix_counts_extents(Graph *g, Ix c, Ix e)
+{
+    if (!e->has_axis || c->kind == IX_CONST) return false;
+    if (e->kind == IX_AXIS) {                                // of a window's length, T / 8 - 1, nothing else says that it is >= 0
+        Ix times = e->arg[0]->kind == IX_SUM ? ix_divide_exact(g, c, e->arg[0]) : NULL;
+        return times && times->lo >= 0;
+    }
+    for (uint32_t i = 0; i < e->n; i++)
+        if (ix_counts_extents(g, c, e->arg[i])) return true;
+    return false;
+}
+
 // A lower bound of e without axes, or NULL.
 static Ix without_axes(Graph *g, Ix e)
 {
+    Ix whole = e;
     for (int tries = 0; tries < 32 && e && e->has_axis; tries++) {
         Ix next = NULL;
         for (uint32_t i = 0; i < ix_terms(e) && !next; i++) {
@@ -75,7 +88,9 @@ static Ix without_axes(Graph *g, Ix e)
             if (!t->has_axis) continue;
             Ix x = factor_with_axis(t), c = atom_coefficient(g, e, x);
             if (!c) continue;
-            bool up = ix_prove_ge0(g, c), down = !up && ix_prove_ge0(g, ix_muli(g, c, -1));
+            Ix minus = ix_muli(g, c, -1);
+            if (!minus) continue;
+            bool up = ix_prove_ge0(g, c) || ix_counts_extents(g, c, whole), down = !up && (ix_prove_ge0(g, minus) || ix_counts_extents(g, minus, whole));
             if (!up && !down) continue;
             Ix b = atom_bound(g, x, up);
             if (b) next = ix_add(g, e, ix_mul(g, c, ix_sub(g, b, x)));

@@ -171,9 +171,9 @@ static Ix mod_rest(Graph *g, Ix r, Ix n)
     return atom2(g, IX_MOD, r, n);
 }
 
-static bool positive(Graph *g, Ix n)
+static bool positive(Graph *g, Ix n, Ix a)
 {
-    return n->lo >= 0 || ix_prove_ge0(g, n);
+    return n->lo >= 0 || ix_prove_ge0(g, n) || ix_counts_extents(g, n, a);
 }
 
 Ix ix_div(Graph *g, Ix a, Ix b)
@@ -183,7 +183,7 @@ Ix ix_div(Graph *g, Ix a, Ix b)
     if (ix_is(b, 1) || ix_is(a, 0)) return a;
     if (a->kind == IX_CONST && b->kind == IX_CONST) return ix(g, int_floor_div(a->value, b->value));
     if (a == b) return ix(g, 1);
-    if (!positive(g, b)) return atom2(g, IX_DIV, a, b);
+    if (!positive(g, b, a)) return atom2(g, IX_DIV, a, b);
     Ix rest, q;
     int64_t c;
     if (constant_quotient(a, b, &c)) return ix(g, c);
@@ -199,7 +199,7 @@ Ix ix_mod(Graph *g, Ix a, Ix b)
     if (ix_is(b, 0) || ix_is(b, 1)) return ix(g, 0);
     if (a->kind == IX_CONST && b->kind == IX_CONST) return ix(g, int_floor_mod(a->value, b->value));
     if (ix_is(a, 0) || a == b) return ix(g, 0);
-    if (!positive(g, b)) return atom2(g, IX_MOD, a, b);
+    if (!positive(g, b, a)) return atom2(g, IX_MOD, a, b);
     Ix rest;
     int64_t c;
     if (constant_quotient(a, b, &c)) return ix_addi(g, a, -c * b->value);

@@ -40,7 +40,8 @@ Node *op_as(Op *op, const char *type, int version, Node *const *in, int nin) {
     Node *out[4] = {NULL};
     int in_type[16] = {0}, out_type[4] = {0};
     Op as = *op;
-    if (row == NULL || row->lower == NULL || nin > 16) ice("no row for %s", type);
+    if (row == NULL || row->lower == NULL) ice("no row for %s", type);
+    if (nin > (int)(sizeof in_type / sizeof *in_type)) return op_error(op, "has %d inputs", nin);
     as.type = row->type, as.domain = "", as.version = version, as.row = row->arg;
     as.in = in, as.nin = nin, as.out = out, as.nout = 1, as.in_type = in_type, as.out_type = out_type;
     return row->lower(&as);

@@ -147,7 +147,11 @@ static Node *lower_qlinear_one(Op *op) {
     if (op->row == Q_LEAKY) y = g_where(g, g_ew2f(g, EW_lt, x, 0), g_ew2f(g, EW_mul, x, op_float(op, "alpha", 0.01f)), x);
     if (op->row == Q_GLOBAL) y = op_as(op, "GlobalAveragePool", 1, &x, 1);
     if (op->row == Q_POOL) y = op_as(op, "AveragePool", 11, &x, 1);
-    if (op->row == Q_SOFTMAX) y = op_as(op, "Softmax", (int)op_int(op, "opset", 13), &x, 1);
+    if (op->row == Q_SOFTMAX) {
+        int64_t opset = op_int(op, "opset", 13);
+        if (opset < 1 || opset > 1000) return op_error(op, "there is no opset %lld", (long long)opset);
+        y = op_as(op, "Softmax", (int)opset, &x, 1);
+    }
     if (last && y != NULL && y->rank > 2) y = channels(g, y, true);
     return whole(op, y, 3, elem_of(op_opt(op, 0)));
 }

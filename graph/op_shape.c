@@ -111,7 +111,9 @@ static Node *lower_expand(Op *op) {
     for (int d = 0; d < rank; d++) {
         int of_x = d - (rank - x->rank), of_to = d - (rank - n);
         Ix a = of_x >= 0 ? x->shape[of_x] : ix(g, 1), b = of_to >= 0 ? to[of_to] : ix(g, 1);
-        shape[d] = ix_is(b, 1) ? a : b;
+        bool one = ix_is(b, 1) || (!ix_is_const(b) && b->hi == 1);          // min(N, 1), of a slice: N is not 0
+        if (one) g_require(g, b, ix(g, 1));
+        shape[d] = one ? a : b;
     }
     return g_expand(g, x, rank, shape);
 }

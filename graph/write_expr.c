@@ -81,6 +81,10 @@ KExpr *k_text(Kernel *k, const char *fmt, int prec, Elem elem, KExpr *a, KExpr *
 KExpr *k_sized(Kernel *k, KExpr *e, Elem elem)
 {
     if (!e || e->elem == elem) return e;
+    if (elem == EL_bool && e->op == E_NUMBER) {
+        bool truth = e->number.is_int ? e->number.i != 0 : e->number.f != 0;
+        return expr_new(k, (KExpr){.op = E_NUMBER, .number = g_int(truth), .prec = P_PRIMARY, .elem = EL_bool, .node = e->node});
+    }
     const char *fmt = arena_printf(k->arena, "$0 as %s", elem_name(elem));
     if (elem == EL_bool) return k_text(k, "$0 != 0", P_EQUAL, EL_bool, e, NULL, NULL);
     return k_text(k, fmt, P_TERNARY, elem, e, NULL, NULL);
@@ -178,6 +182,44 @@ Ix k_value_index(Kernel *k, const Node *n, const Ix *coord, Ix extent)
     return k->axis[v->var].axis = ix_axis(k->g, v->var, wide);
 }
 
+static bool is_value(Ix e) { return e->kind == IX_AXIS && e->value >= KAXIS_VALUES; }
+
+// A load reads 0 where an index is out of range. Does it see that of each value among the coordinates of `data`? It does where
+// there is nothing but views between, and these leave the dimension as it is.
+static bool load_sees_range(const Kernel *k, const Node *data, const Ix *at)
+{
+    Ix c[G_MAX_RANK], next[G_MAX_RANK];
+    const Node *x = data;
+    memcpy(c, at, (size_t)x->rank * sizeof *at);
+    while (!in_memory(k, x) && x->kind == G_view && ix_is(x->view.pred, 1)) {
+        for (int i = 0; i < x->src[0]->rank; i++) next[i] = ix_substitute(k->g, x->view.coord[i], c, x->rank);
+        x = x->src[0];
+        memcpy(c, next, (size_t)x->rank * sizeof *c);
+    }
+    GNum v;
+    if (!in_memory(k, x) || g_scalar_value(x, &v)) return false;
+    for (int i = 0; i < data->rank; i++) {
+        bool alone = !is_value(at[i]);
+        for (int d = 0; d < x->rank; d++) alone |= c[d] == at[i] && x->shape[d] == data->shape[i];
+        if (!alone) return false;
+    }
+    return true;
+}
+
+// Are these coordinates in range? Values are of unknown size, whatever the extent that they index has.
+static KExpr *in_range(Kernel *k, const Ix *at, const Ix *shape, int rank)
+{
+    KExpr *all = NULL;
+    for (int i = 0; i < rank; i++) {
+        Ix known = is_value(at[i]) ? NULL : ix_in_range(k->g, at[i], shape[i]);
+        if (known && ix_is(known, 1)) continue;
+        KExpr *one = known ? k_sized(k, k_index(k, known), EL_bool)
+                           : k_text(k, "$0 >= 0 && $0 < $1", P_AND2, EL_bool, k->axis[at[i]->value].value, k_index(k, shape[i]), NULL);
+        all = all ? k_text(k, "$0 && $1", P_AND2, EL_bool, all, one, NULL) : one;
+    }
+    return all;
+}
+
 static KExpr *gather(Kernel *k, const Node *n, const Ix *coord)
 {
     Ix at[G_MAX_RANK];
@@ -193,7 +235,12 @@ static KExpr *gather(Kernel *k, const Node *n, const Ix *coord)
     bool zero = n->at.checked || (n->at.fill.is_int ? n->at.fill.i == 0 : n->at.fill.f == 0);
     GNum v;
     if (in_memory(k, data) && !g_scalar_value(data, &v)) return load(k, data, at, !zero, n->at.fill);
-    return k_value(k, data, at);
+    KExpr *e = k_value(k, data, at);
+    if (!e || n->at.checked || (zero && load_sees_range(k, data, at))) return e;
+    KExpr *inside = in_range(k, at, data->shape, data->rank);
+    if (!inside) return e;
+    if (e->elem == EL_none || e->elem == EL_index) e = k_sized(k, e, (Elem)n->elem);
+    return k_text(k, "where($0, $1, $2)", P_PRIMARY, e->elem, inside, e, k_number(k, n->at.fill, n));
 }
 
 // ---- gelu -----------------------------------------------------------------------------------------------------------
@@ -365,7 +412,9 @@ static KExpr *concat(Kernel *k, const Node *n, const Ix *coord)
         KExpr *e = k_value(k, n->src[i], at);
         if (!e) return NULL;
         if (e->elem == EL_none || e->elem == EL_index) e = k_sized(k, e, (Elem)n->elem);
-        if (!all) {
+        bool alike = all && e->op == E_NUMBER && all->op == E_NUMBER && e->elem == all->elem &&
+                     e->number.is_int == all->number.is_int && e->number.i == all->number.i && e->number.f == all->number.f;
+        if (!all || alike) {
             all = e;
             continue;
         }

@@ -131,9 +131,13 @@ KExpr *k_text(Kernel *k, const char *fmt, int prec, Elem elem, KExpr *a, KExpr *
 KExpr *k_reduced(Kernel *k, GReduce op, KExpr *e, const int *axis, int naxes);   // e over axes of the kernel that it varies along
 int    k_load_quotients(Kernel *k);                                     // how many loads and stores have some
 
+// write_ix.c
+void   k_ix(Kernel *k, Buf *to, Ix e);
+void   k_put_ix(Kernel *k, Buf *to, Ix e, int outer);            // outer: how tightly what is around it binds
+void   k_put_number(Kernel *k, Buf *to, Ix e, int outer);        // .. a truth value as 1 or 0
+
 // write_text.c
 void   k_print(Kernel *k, Buf *to, const char *name);
-void   k_ix(Kernel *k, Buf *to, Ix e);
 const char *k_start(GReduce op, Elem elem);                             // what a reduction begins with, as text
 const char *k_name(Kernel *k, const char *like);                        // not taken yet; then taken
 int64_t k_pow2(int64_t n);                                 // the power of two that is at least n

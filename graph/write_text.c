@@ -65,140 +65,6 @@ const char *k_name(Kernel *k, const char *like)
     return name;
 }
 
-// ---- index expressions ----------------------------------------------------------------------------------------------
-
-static void put_ix(Kernel *k, Buf *to, Ix e, int outer);
-
-static bool is_truth(Ix e) { return e->kind == IX_LT || e->kind == IX_EQ || e->kind == IX_AND || e->kind == IX_OR; }
-
-static void put_number(Kernel *k, Buf *to, Ix e, int outer)   // a truth value as a number where one is wanted
-{
-    if (!is_truth(e)) {
-        put_ix(k, to, e, outer);
-        return;
-    }
-    buf_puts(to, "where(");
-    put_ix(k, to, e, P_TERNARY);
-    buf_puts(to, ", 1, 0)");
-}
-
-static void put_truth(Kernel *k, Buf *to, Ix e, int outer)
-{
-    if (is_truth(e)) {
-        put_ix(k, to, e, outer);
-        return;
-    }
-    if (outer > P_EQUAL) buf_putc(to, '(');
-    put_ix(k, to, e, P_PLUS);
-    buf_puts(to, " != 0");
-    if (outer > P_EQUAL) buf_putc(to, ')');
-}
-
-static void put_list(Kernel *k, Buf *to, Ix e, const char *op, int own, int outer)
-{
-    if (own < outer) buf_putc(to, '(');
-    for (uint32_t i = 0; i < e->n; i++) {
-        if (i) buf_printf(to, " %s ", op);
-        if (own == P_AND2 || own == P_OR2) put_truth(k, to, e->arg[i], own + 1);
-        else put_number(k, to, e->arg[i], own + (i > 0 || own == P_EQUAL));
-    }
-    if (own < outer) buf_putc(to, ')');
-}
-
-static void put_sum(Kernel *k, Buf *to, Ix e, int outer)
-{
-    int own = e->n == 1 && e->value == 0 ? P_TIMES : P_PLUS;
-    bool first = true;
-    if (own < outer) buf_putc(to, '(');
-    for (int negative = 0; negative < 2; negative++) {
-        if (negative && first && e->value > 0) {
-            buf_printf(to, "%" PRId64, e->value);
-            first = false;
-        }
-        for (uint32_t i = 0; i < e->n; i++) {
-            int64_t c = e->coef[i];
-            if ((c < 0) != negative) continue;
-            buf_puts(to, first ? (negative ? "-" : "") : negative ? " - " : " + ");
-            put_number(k, to, e->arg[i], P_TIMES + (negative != 0));
-            if (c != 1 && c != -1) buf_printf(to, " * %" PRIu64, c < 0 ? 0 - (uint64_t)c : (uint64_t)c);
-            first = false;
-        }
-        if (!negative && !first && e->value > 0) buf_printf(to, " + %" PRId64, e->value);
-    }
-    if (e->value < 0) buf_printf(to, " - %" PRIu64, 0 - (uint64_t)e->value);
-    if (own < outer) buf_putc(to, ')');
-}
-
-static void put_dim(Kernel *k, Buf *to, Ix e)
-{
-    bool seen = false;
-    for (uint32_t i = 0; i < k->dims.n; i++) seen |= k->dims.at[i] == e;
-    if (!seen) vec_push(k->arena, &k->dims, e);
-    if (k->in_head && ix_dim_info(k->g, e)->value) k->sizes = true;
-    buf_puts(to, g_identifier(k->arena, ix_dim_info(k->g, e)->name, "N"));
-}
-
-static void put_call(Kernel *k, Buf *to, Ix e, const char *name)
-{
-    buf_printf(to, "%s(", name);
-    put_number(k, to, e->arg[0], P_TERNARY);
-    buf_puts(to, ", ");
-    put_number(k, to, e->arg[1], P_TERNARY);
-    buf_putc(to, ')');
-}
-
-// a < b + 1 is a <= b.
-static void put_less(Kernel *k, Buf *to, Ix e, int outer)
-{
-    bool or_equal = e->arg[1]->kind == IX_SUM && e->arg[1]->value == 1;
-    if (P_EQUAL < outer) buf_putc(to, '(');
-    put_number(k, to, e->arg[0], P_PLUS);
-    buf_puts(to, or_equal ? " <= " : " < ");
-    put_number(k, to, or_equal ? ix_addi(k->g, e->arg[1], -1) : e->arg[1], P_PLUS);
-    if (P_EQUAL < outer) buf_putc(to, ')');
-}
-
-static void put_ix(Kernel *k, Buf *to, Ix e, int outer)
-{
-    for (uint32_t i = 0; i < k->alias.n; i++) {
-        if (k->alias.at[i].of != e) continue;
-        buf_puts(to, k->alias.at[i].name);
-        return;
-    }
-    switch ((IxKind)e->kind) {
-    case IX_CONST:
-        if (e->value < 0 && outer > P_PLUS) buf_printf(to, "(%" PRId64 ")", e->value);
-        else buf_printf(to, "%" PRId64, e->value);
-        break;
-    case IX_DIM: put_dim(k, to, e); break;
-    case IX_AXIS: {
-        const KAxis *a = &k->axis[e->value];
-        buf_puts(to, a->kind == A_VALUE ? a->value->name : a->name);
-        break;
-    }
-    case IX_SUM: put_sum(k, to, e, outer); break;
-    case IX_PROD: put_list(k, to, e, "*", P_TIMES, outer); break;
-    case IX_DIV: put_list(k, to, e, "/", P_TIMES, outer); break;
-    case IX_MOD: put_list(k, to, e, "%", P_TIMES, outer); break;
-    case IX_MIN: put_call(k, to, e, "min"); break;
-    case IX_MAX: put_call(k, to, e, "max"); break;
-    case IX_LT: put_less(k, to, e, outer); break;
-    case IX_EQ:
-        if (is_truth(e->arg[0]) && ix_is(e->arg[1], 0)) {
-            buf_puts(to, "!(");
-            put_ix(k, to, e->arg[0], P_TERNARY);
-            buf_putc(to, ')');
-            break;
-        }
-        put_list(k, to, e, "==", P_EQUAL, outer);
-        break;
-    case IX_AND: put_list(k, to, e, "&&", P_AND2, outer); break;
-    case IX_OR: put_list(k, to, e, "||", P_OR2, outer); break;
-    }
-}
-
-void k_ix(Kernel *k, Buf *to, Ix e) { put_ix(k, to, e, P_TERNARY); }
-
 // ---- expressions ----------------------------------------------------------------------------------------------------
 
 static char *written(Kernel *k, Scope *s, KExpr *e);
@@ -295,7 +161,7 @@ static char *load_text(Kernel *k, Scope *s, const KExpr *e)
     buf_printf(&b, "%s%s[", e->has_fill ? "(" : "", k->params.at[e->param].name);
     for (int i = 0; i < e->nat; i++) {
         if (i) buf_puts(&b, ", ");
-        put_number(k, &b, e->at[i], P_TERNARY);
+        k_put_number(k, &b, e->at[i], P_TERNARY);
     }
     buf_putc(&b, ']');
     if (e->has_fill) {
@@ -401,7 +267,7 @@ static char *loop_text(Kernel *k, Scope *s, KExpr *e)
         if (a->kind != A_LOOP_TILE && a->kind != A_LOOP) continue;
         loop.loops |= UINT64_C(1) << e->axes[i];
         buf_printf(&head, "%s%s in ", first ? "for " : ", ", a->name);
-        put_ix(k, &head, a->extent, P_PLUS);
+        k_put_ix(k, &head, a->extent, P_PLUS);
         if (a->kind == A_LOOP_TILE) buf_printf(&head, " by %" PRId64, a->by);
         first = false;
     }
@@ -437,7 +303,7 @@ static char *written(Kernel *k, Scope *s, KExpr *e)
     case E_NUMBER: put_num(&b, e->number, e->elem == EL_none && e->node ? (Elem)e->node->elem : e->elem); break;
     case E_INDEX:
         name_values(k, s, &e->expr, 1);
-        put_ix(k, &b, e->expr, P_TERNARY);
+        k_put_ix(k, &b, e->expr, P_TERNARY);
         break;
     case E_LOAD: return load_text(k, s, e);
     case E_TEXT: return template_text(k, s, e);
@@ -599,7 +465,7 @@ static void full_axes(Kernel *k, Scope *s)
         }
         Buf e = {0};
         k->in_head = true;
-        put_ix(k, &e, a->extent, P_PLUS);
+        k_put_ix(k, &e, a->extent, P_PLUS);
         k->in_head = false;
         const char *block = k_name(k, "BLOCK");
         vec_push(k->arena, &k->blocks, (const char *)arena_printf(k->arena, "%s = next_pow2(%s) or 1024", block, e.p));
@@ -626,7 +492,7 @@ static void product_loop(Kernel *k, Scope *s, Scope *loop, Buf *inside)
         if (a->kind != A_LOOP && a->kind != A_LOOP_TILE) continue;
         loop->loops |= UINT64_C(1) << i;
         buf_printf(&head, "%s%s in ", first ? "for " : ", ", a->name);
-        put_ix(k, &head, a->extent, P_PLUS);
+        k_put_ix(k, &head, a->extent, P_PLUS);
         if (a->kind == A_LOOP_TILE) {
             put_by(&head, a);
             along = a->name;
@@ -726,12 +592,12 @@ static void put_attention(Kernel *k, Scope *s)
     if (k->bound) {
         k->axis[k->last].value->name = arena_printf(k->arena, "last(%s)", k->axis[k->queries].name);
         buf_puts(s->to, "min(");
-        put_ix(k, s->to, n->extent, P_TERNARY);
+        k_put_ix(k, s->to, n->extent, P_TERNARY);
         buf_puts(s->to, ", ");
-        put_ix(k, s->to, k->bound, P_TERNARY);
+        k_put_ix(k, s->to, k->bound, P_TERNARY);
         buf_putc(s->to, ')');
     } else {
-        put_ix(k, s->to, n->extent, P_PLUS);
+        k_put_ix(k, s->to, n->extent, P_PLUS);
     }
     put_by(s->to, n);
     if (k->by_sum) buf_puts(s->to, " {\n");
@@ -748,7 +614,7 @@ static void put_store(Kernel *k, Scope *s, const KStore *st)
     name_values(k, s, st->at, st->nat);
     for (int i = 0; i < st->nat; i++) {
         if (i) buf_puts(&at, ", ");
-        put_number(k, &at, st->at[i], P_TERNARY);
+        k_put_number(k, &at, st->at[i], P_TERNARY);
     }
     const char *name = k->params.at[st->param].name, *v = operand(k, s, st->value, P_TERNARY), *where = at.p ? at.p : "";
     indent(s);
@@ -770,7 +636,7 @@ static void put_stores(Kernel *k, Scope *s)
         if (a->kind != A_LOOP_TILE || !stored) continue;
         loop.loops |= UINT64_C(1) << i;
         buf_printf(&head, "%s%s in ", head.n ? ", " : "for ", a->name);
-        put_ix(k, &head, a->extent, P_PLUS);
+        k_put_ix(k, &head, a->extent, P_PLUS);
         put_by(&head, a);
     }
     for (uint32_t i = 0; i < k->stores.n; i++) put_store(k, head.n ? &loop : s, &k->stores.at[i]);
@@ -791,7 +657,7 @@ static void put_grid(Kernel *k, Buf *to)
         const KAxis *a = &k->axis[i];
         if (a->kind != A_GRID && a->kind != A_TILE) continue;
         buf_printf(to, "%s%s in ", first ? "    grid (" : ", ", a->name);
-        put_ix(k, to, a->extent, P_PLUS);
+        k_put_ix(k, to, a->extent, P_PLUS);
         if (a->kind == A_TILE) put_by(to, a);
         first = false;
     }
@@ -817,7 +683,7 @@ static void put_where(Kernel *k, Buf *to)
         if (stands_alone(k, a.of, false)) continue;
         k->alias.at[i].of = NULL;
         buf_printf(to, "%s%s = ", first ? "    where " : ", ", a.name);
-        put_ix(k, to, a.of, P_TERNARY);
+        k_put_ix(k, to, a.of, P_TERNARY);
         k->alias.at[i].of = a.of;
         first = false;
     }
@@ -847,7 +713,7 @@ void k_print(Kernel *k, Buf *to, const char *name)
         buf_printf(&params, "%s%s: %s%s[", i ? ", " : "", p->name, p->out ? "out " : p->inout ? "inout " : "", elem_name((Elem)p->node->elem));
         for (int d = 0; d < p->rank; d++) {
             if (d) buf_puts(&params, ", ");
-            put_ix(k, &params, p->shape[d], P_TERNARY);
+            k_put_ix(k, &params, p->shape[d], P_TERNARY);
         }
         buf_putc(&params, ']');
     }

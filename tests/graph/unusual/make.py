@@ -298,6 +298,53 @@ def ort_qlinear(m):
     m.output(m.node("QLinearConcat", *how(0.0307, 110), *x, *y, domain=MS, axis=1), 2)
 
 
+@case
+def parts(m):
+    """A softmax over keys of two kinds, put together for it, whose parts meet their values apart (sparse attention)."""
+    q, k, v = (m.floats(n, ["batch", 6, 8], [2, 6, 8]) for n in "qkv")
+    far_k, far_v = m.weight(5, 8, name="far_k"), m.weight(5, 8, name="far_v")
+    scores = [m.node("MatMul", q, m.node("Transpose", k, perm=[0, 2, 1])), m.node("MatMul", q, m.node("Transpose", far_k, perm=[1, 0]))]
+    p = m.node("Softmax", m.node("Concat", *scores, axis=2), axis=-1)
+    near, far = m.node("Split", p, m.const(np.array([6, 5])), outs=2, axis=2)
+    m.output(m.node("Add", m.node("MatMul", near, v), m.node("MatMul", far, far_v)))
+    first = m.node("Softmax", m.node("MatMul", q, m.node("Transpose", k, perm=[0, 2, 1])), axis=-1)
+    m.output(m.node("MatMul", m.node("Slice", first, m.const(np.array([0])), m.const(np.array([4])), m.const(np.array([2]))),
+                    m.node("Slice", v, m.const(np.array([0])), m.const(np.array([4])), m.const(np.array([1])))))
+
+
+@case
+def samples(m):
+    """Deformable attention: pictures of two sizes, side by side in rows, are sampled where their borders do not hold points back."""
+    x = m.node("Reshape", m.floats("x", ["batch", 20, 8], [2, 20, 8]), m.const(np.array([0, 20, 2, 4])))
+    weights = m.node("Softmax", m.floats("weights", ["batch", 2, 3, 6], [2, 2, 3, 6]), axis=-1)
+    points = m.floats("points", ["batch", 2, 3, 6, 2], [2, 2, 3, 6, 2])
+    picked = []
+    for start, end, side, mode in ((0, 16, 4, "zeros"), (16, 20, 2, "border")):
+        rows = m.node("Slice", x, m.const(np.array([start])), m.const(np.array([end])), m.const(np.array([1])))
+        picture = m.node("Reshape", m.node("Transpose", rows, perm=[0, 2, 3, 1]), m.const(np.array([-1, 4, side, side])))
+        at = m.node("Slice", points, m.const(np.array([3 * (start > 0)])), m.const(np.array([3 + 3 * (start > 0)])), m.const(np.array([3])))
+        at = m.node("Reshape", at, m.const(np.array([-1, 3, 3, 2])))
+        picked.append(m.node("GridSample", picture, at, mode="bilinear", padding_mode=mode))
+    both = m.node("Mul", m.node("Concat", *picked, axis=3), m.node("Reshape", weights, m.const(np.array([-1, 1, 3, 6]))))
+    m.output(m.node("ReduceSum", both, m.const(np.array([3])), keepdims=0))
+
+
+@case
+def lengths(m):
+    """Windows without padding: a length that is T / 4 - 1, a norm over all of it by reshapes, and truth values that are all alike."""
+    x = m.floats("x", ["batch", 1, "T"], [2, 1, 33])
+    y = m.node("Relu", m.node("Conv", x, m.const(m.rng.standard_normal((6, 1, 8)).astype("float32")), strides=[4]))
+    whole = m.node("Reshape", y, m.const(np.array([0, 1, -1])))
+    ones = m.const(np.ones(1, "float32"))
+    normed = m.node("Reshape", m.node("InstanceNormalization", whole, ones, m.const(np.zeros(1, "float32"))), m.node("Shape", y))
+    y = m.node("Add", m.node("Mul", normed, m.weight(6, 1)), m.weight(6, 1))
+    m.output(m.node("ConvTranspose", y, m.weight(6, 1, 8), strides=[4]))
+    step = m.node("Shape", x, start=2, end=3)
+    truth = [m.node("ConstantOfShape", m.node("Concat", step, m.const(np.array([n])), axis=0), value=numpy_helper.from_array(np.array([True]))) for n in (1, 2)]
+    pairs = [m.weight(1, 3), m.node("Sin", m.weight(1, 3))]
+    m.output(m.node("Add", m.node("Where", m.node("Concat", *truth, axis=1), *pairs), m.node("Reshape", m.node("ReduceSum", x, m.const(np.array([0, 1]))), m.const(np.array([-1, 1])))))
+
+
 if __name__ == "__main__":
     for name in sys.argv[1:] or CASES:
         model = Model(name)
