@@ -128,12 +128,20 @@ static bool in_block(Facts *s, const Affine *f, const Val *axis, LExpr dim) {
     return false;
 }
 
+// k / c of an axis that ends at c times the dimension.
+static bool below_quotient(Facts *s, const Op *d, LExpr dim) {
+    const Op *k = d && d->code == OP_T_binary && d->sub == OP_div ? d->in[0]->def : NULL, *c = k ? d->in[1]->def : NULL;
+    if (!k || k->code != OP_T_index || !c || c->code != OP_T_const || c->imm < 1) return false;
+    return within(s, axis_hi(k->in[0]), launch_join_const(facts_fn(s)->arena, L_MUL, dim, c->imm));
+}
+
 // A quotient or remainder of axes, by what it can be on live lanes: n / 32 where n ends at 1536; n % D in a dimension of D.
 static bool in_live_range(Facts *s, const Val *idx, LExpr dim) {
     const Op *d = idx->def;
     int64_t n;
     Range r = fact_live_range(s, idx);
     if (r.lo < 0) return false;
+    if (below_quotient(s, d, dim)) return true;
     if (fact_constant(s, dim, &n) && r.hi < n) return true;
     return d && d->code == OP_T_binary && d->sub == OP_rem && d->in[1]->type.rank == 0 && within(s, d->in[1], dim);
 }

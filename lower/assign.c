@@ -299,15 +299,32 @@ static int64_t weight(const Op *op) {
     return (op->attr << 40) + type_lanes(&v->type) * elem_bytes((Elem)v->type.elem) * 2 + (op->code == OP_T_load);
 }
 
+// Of what lies in a ring, without a layout of its own: any will do.
+static bool of_ring(const Val *v) {
+    const Op *d = v->def;
+    if (!d || v->layout || (!elementwise(d) && d->code != OP_T_buffer_load)) return false;
+    bool ring = d->code == OP_T_buffer_load;
+    for (int i = 0; i < d->nin && !ring; i++) ring = is_tile(d->in[i]) && of_ring(d->in[i]);
+    return ring;
+}
+
+// 16 rows a warp, 64 a warp group; a left operand in registers is laid out from its beginning as wgmma wants it.
+static void anchor_wgmma(Assign *s, Op *op) {
+    int first = 4 + ((op->flags & HAS_ACC) != 0);
+    Val *o = op->out[0], *a = op->in[0], *row = op->in[first];
+    if (!o->layout) {
+        set(s, o, layout_mma_acc(s->f->arena, &o->type, type_axis(&o->type, row), type_axis(&o->type, op->in[first + 1]), s->f->warps, 1));
+        settle(s);
+    }
+    if (!is_tile(a) || !of_ring(a)) return;
+    set(s, a, layout_mma_acc(s->f->arena, &a->type, type_axis(&a->type, row), type_axis(&a->type, op->in[first + 2]), s->f->warps, 1));
+    settle(s);
+}
+
 static void anchor_dots(Assign *s) {
     for (uint32_t i = 0; i < s->all.n; i++) {
         Op *op = s->all.at[i];
-        if (op->code == OP_T_wgmma && !op->out[0]->layout) {          // 16 rows a warp, 64 a warp group
-            int first = 4 + ((op->flags & HAS_ACC) != 0);
-            const Type *t = &op->out[0]->type;
-            set(s, op->out[0], layout_mma_acc(s->f->arena, t, type_axis(t, op->in[first]), type_axis(t, op->in[first + 1]), s->f->warps, 1));
-            settle(s);
-        }
+        if (op->code == OP_T_wgmma) anchor_wgmma(s, op);
         if (op->code != OP_T_dot || op->out[0]->layout || !is_tile(op->out[0])) continue;
         MmaChoice c;
         if (mma_choose(s->opt->target, op, s->f->warps, &c)) set(s, op->out[0], layout_mma_acc(s->f->arena, &op->out[0]->type, c.row, c.col, c.warps_m, c.warps_n));

@@ -152,6 +152,16 @@ static void move(const Ring *r, int number, const int64_t *step, unsigned char *
     } while (next_coord(r, at));
 }
 
+// One element for several lanes along the first or the last dimension.
+static void spread(const Ring *r, int number, const int64_t *step, const Op *op, unsigned char *tile)
+{
+    int64_t per[2] = {op->imm > 1 ? op->imm : 1, op->attr > 1 ? op->attr : 1};
+    const unsigned char *from = r->data + number * r->bytes;
+    for (int64_t i = 0; i < r->shape[0] * per[0]; i++)
+        for (int64_t k = 0; k < r->shape[1] * per[1]; k++)
+            memcpy(tile + (i * step[0] + k * step[1]) * r->size, from + (i / per[0] * r->shape[1] + k / per[1]) * r->size, (size_t)r->size);
+}
+
 void eval_buffer_load(Eval *e, const Step *s)
 {
     const Op *op = s->op;
@@ -163,7 +173,8 @@ void eval_buffer_load(Eval *e, const Step *s)
     if (!stage) return;
     stage->read = true;
     tile_steps(r, op, &op->out[0]->type, 2, step);
-    move(r, number, step, out, true);
+    if (op->imm > 1 || op->attr > 1) spread(r, number, step, op, out);
+    else move(r, number, step, out, true);
 }
 
 void eval_buffer_store(Eval *e, const Step *s)

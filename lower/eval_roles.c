@@ -99,7 +99,7 @@ void eval_mbar_arrive(Eval *e, const Step *s)
             Stage *g = &e->async->rings.at[i]->stage[k];
             if (g->flight <= e->async->done) g->read = false;
         }
-    arrive(e, s->op, b, e->async->arrives_as * (s->op->attr > 1 ? (int)s->op->attr : 1), 0);
+    arrive(e, s->op, b, e->async->arrives_as * (s->op->imm ? 4 : 1) * (s->op->attr > 1 ? (int)s->op->attr : 1), 0);
 }
 
 void eval_mbar_wait(Eval *e, const Step *s)

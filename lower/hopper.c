@@ -70,6 +70,7 @@ static bool whole_trips(const Hop *h, const Val *k, LExpr end) {
 // What TMA cannot fetch, but any load can: then a left operand comes through registers.
 static const char small_span[] = "an operand's innermost extent is no multiple of 16",
                   odd_start[] = "an operand's innermost coordinate is not known to be 16-byte aligned", odd_rows[] = "rows are not known to be 16-byte aligned";
+static const char computed_right[] = "an operand of a product is neither loaded nor on the left";
 static bool alignment(const char *why) { return why == small_span || why == odd_start || why == odd_rows; }
 
 static const char *operand_of(Hop *h, Operand *o, Val *v, const Val *k, int side) {
@@ -78,7 +79,7 @@ static const char *operand_of(Hop *h, Operand *o, Val *v, const Val *k, int side
     if (plain && load->parent == h->loop->parent) o->where = ONCE;
     int size = elem_bytes((Elem)v->type.elem), unit = 16 / size;
     if (!plain && side == 0 && v->type.rank == 2 && size == 2 && (!load || load->parent == h->loop->reg[0])) { o->where = REGISTERS; return NULL; }
-    if (!plain) return "an operand of a product is neither loaded nor on the left";
+    if (!plain) return computed_right;
     o->load = load;
     access_shape(h->facts, load, &o->a);
     const Access *a = &o->a;
@@ -180,8 +181,10 @@ static const char *product_of(Hop *h, Product *p, Op *dot) {
     p->promoted = e == EL_f8e4m3 || e == EL_f8e5m2;
     if (n % (elem_is_int(e) && n > 32 ? 16 : 8) || n > 256 || k % (32 / elem_bytes(e))) return "the extents of a product do not fit wgmma";
     const char *why = operands_of(h, p, dot);
-    if (!alignment(why) || p->swapped || !fits_rows(n) || m % 8 || m > 256) return why;
+    bool computed = why == computed_right && !h->follows;
+    if ((!alignment(why) && !computed) || p->swapped || !fits_rows(n) || m % 8 || m > 256) return why;
     swap_sides(p);                                             // the right one may come through registers on the left
+    p->for_sources = computed;
     return operands_of(h, p, dot);
 }
 
@@ -234,7 +237,7 @@ static bool one_by_one(const Hop *h) {
 
 static int stages(Hop *h) {
     int64_t room = (int64_t)h->opt->target->smem_block - SYNC_BYTES - h->once_bytes - h->made_bytes - h->behind_bytes - h->walk_bytes - hop_slice_bytes(h);
-    if (!h->chained && h->p[0].op[0].where == REGISTERS) {     // a tile computed from loads comes in their layout: see llvm_room.c
+    if (!h->chained && !h->nsources && h->p[0].op[0].where == REGISTERS) {     // a tile computed from loads comes in their layout: see llvm_room.c
         int64_t computed = (axis_extent(h->p[0].row) + 16) * (axis_extent(h->p[0].k) + 16) * 2, stored = stored_bytes(h);
         room -= computed > stored ? computed : stored;
     }
@@ -246,7 +249,7 @@ static int stages(Hop *h) {
 static bool applies(Hop *h) {
     h->loop = NULL;
     h->follows = false;
-    h->np = 0;
+    h->np = h->nsources = 0;
     h->groups = h->tiles = h->bands = 1;
     memset(h->p, 0, sizeof h->p);
     for (Op *op = h->f->body.first; op; op = op->next) {
@@ -288,6 +291,8 @@ static bool applies(Hop *h) {
             const Operand *o = &h->p[i].op[k];
             if (!o->same) *(o->where == ONCE ? &h->once_bytes : o->where == MADE ? &h->made_bytes : &h->stage_bytes[hop_ring(h, &h->p[i])]) += o->bytes;
         }
+    hop_sources(h);
+    for (int i = 0; i < h->np; i++) if (h->p[i].for_sources && !h->nsources) return decline(h, computed_right);
     if (!h->stage_bytes[0]) return decline(h, "nothing is loaded in the loop");
     h->slices = h->follows ? 1 : hop_slices(h);
     h->walk_bytes = h->slices > 1 || h->follows ? 0 : hop_walk_bytes(h);
@@ -321,9 +326,11 @@ static bool applies(Hop *h) {
 
 // ---- buffers, barriers, tensor maps --------------------------------------------------------------
 
+static int64_t rows_of(const Operand *o) { return axis_extent(o->outer) / (o->per[0] > 1 ? o->per[0] : 1); }
+
 static Val *buffer(Hop *h, Builder *b, const Operand *o, uint32_t *at) {
     Type t = {.kind = TY_BUFFER, .elem = (uint8_t)o->a.elem, .rank = 2, .swizzle = (uint8_t)o->swizzle, .order = {1, 0}};
-    t.shape[0] = axis_extent(o->outer);
+    t.shape[0] = rows_of(o);
     t.shape[1] = o->columns;
     Val *v = b_op(b, OP_T_buffer, 0, t, 0, NULL);
     v->def->imm = o->where == RING ? h->stages : 1;
@@ -354,7 +361,7 @@ static int tensor_map(Hop *h, const Operand *o) {
     hop_map_dims(&o->a, s.map_dim);
     for (int i = 0; i < o->a.nidx; i++) {
         int d = s.map_dim[i];
-        s.box[i] = i == 0 ? (uint32_t)(o->swizzle / elem_bytes(o->a.elem)) : d == o->outer_dim ? (uint32_t)(axis_extent(o->outer) / hop_row_parts(h, o)) : 1;
+        s.box[i] = i == 0 ? (uint32_t)(o->swizzle / elem_bytes(o->a.elem)) : d == o->outer_dim ? (uint32_t)(rows_of(o) / hop_row_parts(h, o)) : 1;
     }
     return hop_add_map(h, s);
 }
@@ -388,7 +395,7 @@ Op *hop_effect(Builder *b, OpCode code, int n, Val *const *in) {
 
 // A `for` like the loop, carrying `n` values and the ring's position, of the producer (0) or the consumers (1).
 static Op *ring_loop(Hop *h, Builder *b, int role, int n, Val *const *init, Builder *inner, Ring *ring) {
-    Val *in[3 + 64];
+    Val *in[5 + MAX_CARRIED + MAX_SOURCES];
     for (int i = 0; i < 3; i++) in[i] = h->loop->in[i];
     for (int i = 0; i < n; i++) in[3 + i] = init[i];
     h->start[role] = role == CONSUMERS ? hop_first(h, b) : (Ring){hop_i32(b, 0), hop_i32(b, 0)};
@@ -422,7 +429,7 @@ Val *hop_coordinate(Builder *b, const Affine *x, ValMap *m) {
 Op *hop_fill(Builder *b, const Operand *o, Val *stage, Val *bar, ValMap *map) {
     Val *args[4 + 2 * MAX_RANK] = {o->buffer, stage, bar, o->load->in[0]};
     int n = 4;
-    for (int d = 0; d < o->a.nidx; d++) args[n++] = o->window && d + 1 < o->a.nidx ? o->start[d] : hop_coordinate(b, &o->a.aff[d], map);
+    for (int d = 0; d < o->a.nidx; d++) args[n++] = o->window && d + 1 < o->a.nidx ? o->start[d] : hop_packed_coordinate(b, o, d, map);
     for (int i = o->window ? o->window->n - 2 : -1; i >= 0; i--) args[n++] = hop_coordinate(b, &o->window->at[i].tap, map);
     Op *t = hop_effect(b, OP_T_tma_load, n, args);
     t->nidx = (uint8_t)o->a.nidx;
@@ -452,6 +459,7 @@ static void fill_all(Hop *h, Builder *b, Where where, bool fixed, int ring, Val 
             else if (o->common) fill_cluster(h, b, o, stage, bar, map);
             else hop_fill(b, o, stage, bar, map);
         }
+    for (int i = 0; i < h->nsources && where == RING; i++) if (h->source[i].fixed == fixed) hop_fill(b, &h->source[i], stage, bar, map);
 }
 
 // The trip's number taken apart, t % n, t / n % m, t / n / m: the producer counts the digits up instead of dividing.
@@ -592,6 +600,7 @@ Val *hop_multiply(Hop *h, Builder *b, const Product *p, Ring ring, ValMap *m) {
 
 bool hop_is_ring_load(const Hop *h, const Op *op) {
     for (int i = 0; i < h->np; i++) if (h->p[i].op[0].load == op || h->p[i].op[1].load == op) return true;
+    for (int i = 0; i < h->nsources; i++) if (h->source[i].load == op) return true;
     return false;
 }
 
@@ -602,6 +611,7 @@ void hop_await(Hop *h, Builder *b, int ring, Ring at) { hop_effect(b, OP_T_mbar_
 void hop_release(Hop *h, Builder *b, int ring, Val *stage) {
     Op *arrive = hop_effect(b, OP_T_mbar_arrive, 2, (Val *[]){h->empty[ring], stage});
     if (h->cluster > 1) arrive->attr = h->cluster;
+    arrive->imm = h->nsources > 0;
 }
 
 void hop_release_once(Hop *h, Builder *b) {
@@ -641,7 +651,11 @@ static void consumers(Hop *h, Region *r) {
         hop_effect(&b, OP_T_mbar_wait, 3, (Val *[]){h->once, hop_i32(&b, 0), h->turn[1]});
     }
     if (h->chained) { hop_overlap(h, r); return; }
-    Op *loop = ring_loop(h, &b, 1, n, h->loop->in + 3, &in, &ring);
+    Val *init[MAX_CARRIED + MAX_SOURCES], *next[MAX_SOURCES];
+    for (int i = 0; i < n; i++) init[i] = h->loop->in[3 + i];
+    hop_load_ahead(h, &b, h->loop->in[0], init + n);
+    Op *loop = ring_loop(h, &b, 1, n + h->nahead, init, &in, &ring);
+    if (h->nahead) hop_load_ahead(h, &in, b_binary(&in, OP_add, loop->reg[0]->args.at[0], h->loop->in[2]), next);
     ValMap map = {.arena = h->f->arena};
     for (int i = 0; i <= n; i++) {
         loop->reg[0]->args.at[i]->name = old->args.at[i]->name;
@@ -650,7 +664,7 @@ static void consumers(Hop *h, Region *r) {
     hop_await(h, &in, 0, ring);
     Flight f = {0};
     for (Op *op = old->first; op; op = op->next) {
-        if (hop_is_ring_load(h, op)) continue;
+        if (hop_take_source(h, &in, op, ring.stage, &map) || hop_take_ahead(h, &in, op, loop->reg[0]->args.at + 1 + n, &map) || hop_is_ring_load(h, op)) continue;
         int p = -1;
         for (int i = 0; i < h->np; i++) if (h->p[i].dot == op) p = i;
         hop_settle(&f, &in, &map, op->code == OP_T_yield ? f.n : hop_wanted(&f, op));
@@ -661,16 +675,17 @@ static void consumers(Hop *h, Region *r) {
             if (h->p[p].promoted) hop_settle(&f, &in, &map, f.n);
             if (h->p[p].promoted && op_acc(op)) map_set(&map, op->out[0], b_binary(&in, OP_add, map_get(&map, op_acc(op)), map_get(&map, op->out[0])));
         } else if (op->code == OP_T_yield) {
-            Val *out[MAX_CARRIED + 2];
+            Val *out[MAX_CARRIED + MAX_SOURCES + 2];
             if (h->pipelined) wait_products(h, &in, h->np, &map);                    // for those of the trip before
             for (int i = 0; i < n; i++) out[i] = map_get(&map, op->in[i]);
             // one trip late: what read the previous stage is done once only this trip's products are in flight
             if (h->pipelined) release_previous(h, &in, b_binary(&in, OP_gt, loop->reg[0]->args.at[0], h->loop->in[0]), ring);
             else hop_release(h, &in, 0, ring.stage);
             ring = hop_advance(h, &in, ring);
-            out[n] = ring.stage;
-            out[n + 1] = ring.phase;
-            hop_effect(&in, OP_T_yield, n + 2, out);
+            for (int i = 0; i < h->nahead; i++) out[n + i] = next[i];
+            out[n + h->nahead] = ring.stage;
+            out[n + h->nahead + 1] = ring.phase;
+            hop_effect(&in, OP_T_yield, n + h->nahead + 2, out);
         } else {
             Op *c = op_clone(h->f, op, &map);
             op_append(loop->reg[0], c);
@@ -682,7 +697,7 @@ static void consumers(Hop *h, Region *r) {
         for (int k = 0; k < h->np; k++) if (old->last->in[i] == h->p[k].dot->out[0]) map_set(&after, old->last->in[i], loop->out[i]);
     if (h->pipelined) wait_products(h, &b, 0, &after);
     hop_release_once(h, &b);
-    if (h->pipelined && h->walk_bytes) release_previous(h, &b, b_binary(&b, OP_lt, h->loop->in[0], h->loop->in[1]), (Ring){loop->out[n], loop->out[n + 1]});
+    if (h->pipelined && h->walk_bytes) release_previous(h, &b, b_binary(&b, OP_lt, h->loop->in[0], h->loop->in[1]), (Ring){loop->out[n + h->nahead], loop->out[n + h->nahead + 1]});
     if (h->pipelined && hop_pingpong_busy(h)) {                // what follows takes its time, and is not to begin before that
         wait_products(h, &b, 0, &after);
         b.r->last->attr = h->empty[0]->def->attr;
@@ -700,63 +715,6 @@ static bool common(const Hop *h, const Op *op) {
     for (int i = 0; i < op->nout; i++) if (op->out[i]->type.kind == TY_TILE && (op->out[i]->type.rank || !hop_computable(h, op->out[i]))) return false;
     for (int i = 0; i < op->nin; i++) if (op->in[i]->type.kind == TY_TILE && !hop_computable(h, op->in[i])) return false;
     return op->nout > 0 && repeatable(h, op);
-}
-
-// ---- a product without a loop ---------------------------------------------------------------------
-//
-// The only trip of a loop has no loop any more. Loads and product go into one, so that walking blocks load ahead.
-
-static Op *lone_product(Fn *f) {
-    Op *dot = NULL;
-    for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) {
-        if (op->code != OP_T_dot) continue;
-        if (dot || op->parent != &f->body) return NULL;
-        dot = op;
-    }
-    for (int i = 0; dot && i < 2; i++) {
-        const Op *load = dot->in[i]->def;
-        if (!load || load->code != OP_T_load || load->parent != &f->body || region_uses(&f->body, dot->in[i]) != 1) return NULL;
-    }
-    return dot;
-}
-
-static Op *into_loop(Fn *f, Op *dot) {
-    Builder b = {f, NULL, dot, dot->span};
-    Val *out = dot->out[0], *acc = op_acc(dot);
-    if (!acc) {
-        Elem e = (Elem)out->type.elem;
-        Val *zero = elem_is_float(e) ? b_float(&b, e, 0) : b_const(&b, e, 0);
-        acc = b_op(&b, OP_T_splat, 0, out->type, 1, &zero);
-    }
-    Op *loop = op_new(f, OP_T_for, dot->span, 4, (Val *[]){b_const(&b, EL_index, 0), b_const(&b, EL_index, 1), b_const(&b, EL_index, 1), acc}, 1);
-    loop->out[0]->type = out->type;
-    loop->out[0]->name = out->name;
-    b_insert(&b, loop);
-    Region *r = loop->reg[0];
-    region_arg(f, r, type_scalar(EL_index));
-    Val *arg = region_arg(f, r, out->type);
-    replace_uses(&f->body, out, loop->out[0]);
-    Op *ops[] = {dot->in[0]->def, dot->in[1]->def, dot};
-    for (int i = 0; i < 3; i++) { op_remove(ops[i]); op_append(r, ops[i]); }
-    if (dot->flags & HAS_ACC) dot->in[2] = arg;
-    else op_insert_operand(f, dot, 2, arg);
-    dot->flags |= HAS_ACC;
-    Builder end = {f, r, NULL, dot->span};
-    hop_effect(&end, OP_T_yield, 1, &dot->out[0]);
-    return loop;
-}
-
-static void out_of_loop(Fn *f, Op *loop) {
-    Region *r = loop->reg[0];
-    Val *sum = r->last->in[0], *arg = r->args.at[1];
-    for (Op *op = r->first, *next; op != r->last; op = next) {
-        next = op->next;
-        op_remove(op);
-        op_before(loop, op);
-    }
-    for (int i = 0; i < sum->def->nin; i++) if (sum->def->in[i] == arg) sum->def->in[i] = loop->in[3];
-    replace_uses(&f->body, loop->out[0], sum);
-    op_remove(loop);
 }
 
 // ---- a row of what follows the loop ---------------------------------------------------------------
@@ -808,9 +766,9 @@ static void take_turns(Hop *h, Region *r) {
 bool hopper(Fn *f, const CompileOptions *opt) {
     Hop h = {.f = f, .opt = opt, .facts = facts_new(f), .slices = 1, .every = 1};
     if (!opt->target->has_wgmma || !f->fast) return false;
-    Op *lone = lone_product(f), *made = lone ? into_loop(f, lone) : NULL;
+    Op *lone = hop_lone_product(f), *made = lone ? hop_into_loop(f, lone) : NULL;
     if (!applies(&h)) {
-        if (made) out_of_loop(f, made);
+        if (made) hop_out_of_loop(f, made);
         return false;
     }
 
@@ -822,14 +780,13 @@ bool hopper(Fn *f, const CompileOptions *opt) {
     Builder b = {f, NULL, h.loop, h.loop->span};
     uint32_t at = 0;
     for (int swizzle = SPAN; swizzle >= 32; swizzle /= 2)       // wider ones first: a swizzle repeats after 8 rows, and must begin there
-        for (int i = 0; i < h.np; i++)
-            for (int k = 0; k < 2; k++) {
-                Operand *o = &h.p[i].op[k];
-                if (o->where == REGISTERS || o->same || o->swizzle != swizzle) continue;
-                o->buffer = buffer(&h, &b, o, &at);
-                if (o->load) o->map = tensor_map(&h, o);
-                if (o->window) hop_window_start(&b, o->window, axis_lo(o->outer), o->start);
-            }
+        for (int i = 0; i < 2 * h.np + h.nsources; i++) {
+            Operand *o = i < 2 * h.np ? &h.p[i / 2].op[i % 2] : &h.source[i - 2 * h.np];
+            if (o->where == REGISTERS || o->same || o->swizzle != swizzle) continue;
+            o->buffer = buffer(&h, &b, o, &at);
+            if (o->load) o->map = tensor_map(&h, o);
+            if (o->window) hop_window_start(&b, o->window, axis_lo(o->outer), o->start);
+        }
     if (h.behind_bytes) {
         at = (at + 8 * SPAN - 1) & ~(uint32_t)(8 * SPAN - 1);
         h.behind.buffer = buffer(&h, &b, &h.behind, &at);
@@ -841,7 +798,7 @@ bool hopper(Fn *f, const CompileOptions *opt) {
     at += h.walk_bytes;
     for (int i = 0; i < h.rings; i++) {
         h.full[i] = mbar(&b, h.stages, h.fixed_bytes ? 2 : 1, &at);
-        h.empty[i] = mbar(&b, h.stages, h.groups * h.bands * h.cluster, &at);
+        h.empty[i] = mbar(&b, h.stages, h.groups * h.bands * h.cluster * (h.nsources ? 4 : 1), &at);
     }
     if (h.once_bytes) h.once = mbar(&b, 1, 1, &at);
     if (h.once_bytes && h.walk_bytes) h.once_free = mbar(&b, 1, h.groups * h.bands, &at);

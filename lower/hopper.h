@@ -5,7 +5,7 @@
 #include "lower/access.h"
 #include "lower/passes.h"
 
-enum { MAX_DOTS = 4, SPAN = 128, MAX_STAGES = 16, SYNC_BYTES = 2048, MAX_CARRIED = 64, MAX_DIGITS = 8 };      // SPAN: bytes of the widest swizzle; barriers and small reductions
+enum { MAX_DOTS = 4, SPAN = 128, MAX_STAGES = 16, SYNC_BYTES = 2048, MAX_CARRIED = 64, MAX_DIGITS = 8, MAX_SOURCES = 4 };      // SPAN: bytes of the widest swizzle; barriers and small reductions
 
 enum { OTHERS, CONSUMERS, FIXED };      // regions of `roles`
 
@@ -41,6 +41,7 @@ typedef struct Operand {
     int64_t columns;                // of a row in shared memory: those of the tile, or up to a whole span
     uint32_t bytes;                 // of one stage
     int     swizzle;
+    int     per[2];                 // of a source: lanes of `outer` and `inner` that one element is for; 0 or 1: one
     const struct Operand *same;     // the operand of an earlier product that is this tile: it is loaded and cleared there
     Val    *buffer;
     int     map;                    // number of the tensor map
@@ -53,6 +54,7 @@ typedef struct Product {
     Val    *row, *col, *k;          // of what wgmma makes
     bool    promoted;               // f8: the tensor cores keep too few bits, so each trip's product is added in f32
     bool    swapped;                // which is the dot's transpose: op[0] is its right operand
+    bool    for_sources;            // for TMA to bring what that is computed from; else nothing is won
     Operand op[2];
 } Product;
 
@@ -64,6 +66,10 @@ typedef struct Hop {
     Facts  *facts;
     Op     *loop;
     Product p[MAX_DOTS];
+    Operand source[MAX_SOURCES];    // what the only product's left operand is computed from (hopper_sources.c): parts of the ring's stages
+    int     nsources;
+    const Op *ahead[MAX_SOURCES];   // and what each thread loads of it for itself, a trip ahead
+    int     nahead;
     int     np, groups, rings, stages, maps;
     bool    no_bands;               // rows do not come in 192s
     int     slices;                 // of the consumers that share the loop's trips (hopper_slices.c); 1: none
@@ -131,6 +137,20 @@ typedef struct Flight {
 void hop_started(Flight *f, const Op *dot, Val *from);
 int  hop_wanted(const Flight *f, const Op *op);                        // how many of the first ones this op takes the results of
 void hop_settle(Flight *f, Builder *b, ValMap *map, int n);            // waits for so many
+
+// hopper_lone.c: the only product, if it and its loads stand in no loop; made the trip of one, and taken out of it again.
+Op  *hop_lone_product(Fn *f);
+Op  *hop_into_loop(Fn *f, Op *dot);
+void hop_out_of_loop(Fn *f, Op *loop);
+
+// hopper_sources.c: what TMA can bring of a computed left operand, found once the products are known; where its box begins; its load made a
+// read of the stage. False: it is no source.
+void hop_sources(Hop *h);
+Val *hop_packed_coordinate(Builder *b, const Operand *o, int d, ValMap *map);
+bool hop_take_source(Hop *h, Builder *b, const Op *load, Val *stage, ValMap *map);
+// The loads that are a trip ahead, for the trip that begins at `counter`; what an earlier trip has loaded in place of one: what `took` has of it.
+void hop_load_ahead(Hop *h, Builder *b, Val *counter, Val **out);
+bool hop_take_ahead(Hop *h, Builder *b, const Op *load, Val *const *took, ValMap *map);
 
 // hopper_overlap.c: whether this is a loop of two products, the second on what the first became; its consumers.
 bool hop_chained(Hop *h);

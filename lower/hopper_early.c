@@ -36,8 +36,10 @@ uint32_t hop_fixed(Hop *h) {
             o->fixed = true;
             bytes += o->bytes;
         }
+    for (int i = 0; i < h->nsources; i++) if ((h->source[i].fixed = of_fixed(h, h->source[i].load))) bytes += h->source[i].bytes;
     if (bytes < all) return bytes;
     for (int i = 0; i < h->np; i++) for (int k = 0; k < 2; k++) h->p[i].op[k].fixed = false;
+    for (int i = 0; i < h->nsources; i++) h->source[i].fixed = false;
     return 0;
 }
 

@@ -575,7 +575,12 @@ static void check_buffer_clear(Check *c, const Op *op)
     want_kind(c, op, 2, TY_AXIS, "an axis");
 }
 
-static void check_buffer_load(Check *c, const Op *op)  { want_ring(c, op); want_fits(c, &op->in[0]->type, &op->out[0]->type); }
+static void check_buffer_load(Check *c, const Op *op)
+{
+    want_ring(c, op);
+    want_fits(c, &op->in[0]->type, &op->out[0]->type);
+    if ((op->imm > 1 || op->attr > 1) && (op->nin != 4 || op->in[0]->type.rank != 2)) problem(c, "several lanes an element: of two named axes");
+}
 static void check_buffer_store(Check *c, const Op *op) { want_ring(c, op); want_fits(c, &op->in[0]->type, &op->in[2]->type); }
 
 static void want_copy(Check *c, const Op *op, int tensor)

@@ -49,7 +49,7 @@ static void mbar_by_blocks(Gen *g, Op *op) {
 
 static void mbar_arrive_by_blocks(Gen *g, Op *op) {
     LLVMBasicBlockRef go;
-    LLVMValueRef bar = mbar_at(g, op->in[0], gen_get(g, op->in[1], 0)), thread = LLVMBuildAnd(g->B, g->tid, gen_i32(g, 127), "");
+    LLVMValueRef bar = mbar_at(g, op->in[0], gen_get(g, op->in[1], 0)), thread = LLVMBuildAnd(g->B, g->tid, gen_i32(g, op->imm ? 31 : 127), "");
     bool far = op->attr > 1;
     if_thread(g, LLVMBuildICmp(g->B, LLVMIntULT, thread, gen_i32(g, far ? op->attr : 1), ""), &go);
     if (far) bar = call(g, "llvm.nvvm.mapa.shared.cluster", 2, (LLVMValueRef[]){bar, thread});
@@ -94,7 +94,7 @@ void emit_mbar_expect(Gen *g, Op *op) {
 // tells has no writes before it that the other block reads, so it needs no wider scope, which would be a fence of the GPU.
 void emit_mbar_arrive(Gen *g, Op *op) {
     if (!g->accs) { mbar_arrive_by_blocks(g, op); return; }
-    LLVMValueRef bar = address(g, mbar_at(g, op->in[0], gen_get(g, op->in[1], 0))), thread = LLVMBuildAnd(g->B, g->tid, gen_i32(g, 127), "");
+    LLVMValueRef bar = address(g, mbar_at(g, op->in[0], gen_get(g, op->in[1], 0))), thread = LLVMBuildAnd(g->B, g->tid, gen_i32(g, op->imm ? 31 : 127), "");
     bool far = op->attr > 1;
     LLVMValueRef mine = LLVMBuildICmp(g->B, LLVMIntULT, thread, gen_i32(g, far ? op->attr : 1), "");
     if (far) effect(g, "{\n.reg .b32 a;\n@$1 mapa.shared::cluster.u32 a, $0, $2;\n@$1 mbarrier.arrive.shared::cluster.b64 _, [a];\n}", "r,b,r,~{memory}", 3, (LLVMValueRef[]){bar, mine, thread});

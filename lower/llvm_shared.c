@@ -148,7 +148,8 @@ typedef struct Walk {             // a tile's registers over a Shared
     const Layout *l;
     int     pos[MAX_AXES];        // type position of each dimension
     int     rank;
-    int     vec;                  // registers that are adjacent in memory
+    int     per[MAX_AXES];        // lanes of an element
+    int     vec, same;            // elements that are adjacent in memory, each of so many registers in a row
     bool    guard[MAX_AXES];      // the layout goes past the dimension's end
     LLVMValueRef lane[MAX_AXES];
     SharedAt at;
@@ -161,9 +162,13 @@ static void start(Gen *g, Walk *w, const Shared *s, const Val *v, int size) {
     for (int d = 0; d < s->rank; d++) {
         w->pos[d] = type_axis(&v->type, s->axis[d]);
         w->lane[d] = gen_lane_coord(g, w->l, w->pos[d]);
-        w->guard[d] = layout_span(w->l, w->pos[d]) > s->extent[d];
+        w->per[d] = s->per[d] > 1 ? s->per[d] : 1;
+        w->guard[d] = layout_span(w->l, w->pos[d]) > s->extent[d] * w->per[d];
+        if (w->per[d] > 1) w->lane[d] = LLVMBuildLShr(g->B, w->lane[d], gen_i32(g, log2_of(w->per[d])), "");
     }
     w->vec = layout_vec(w->l, w->pos[s->rank - 1]);
+    w->same = w->vec < w->per[s->rank - 1] ? w->vec : w->per[s->rank - 1];
+    w->vec /= w->same;
     while (w->vec * size > 16 || s->extent[s->rank - 1] % w->vec) w->vec /= 2;
     shared_open(g, &w->at, s, w->lane);
 }
@@ -171,7 +176,7 @@ static void start(Gen *g, Walk *w, const Shared *s, const Val *v, int size) {
 static void coords(const Walk *w, int reg, int64_t *c) {
     int64_t all[MAX_AXES];
     layout_coord(w->l, reg, 0, 0, all);
-    for (int d = 0; d < w->rank; d++) c[d] = all[w->pos[d]];
+    for (int d = 0; d < w->rank; d++) c[d] = all[w->pos[d]] / w->per[d];
 }
 
 static int64_t widest_lane(const Layout *l, int pos) {          // largest coordinate that lane and warp add
@@ -274,35 +279,60 @@ void shared_put(Gen *g, const Shared *s, const Val *v, int nzero, Val *const *ze
     end_if(g, done);
 }
 
+// What an earlier register has already: lanes that have an element together (Shared.per).
+static int same_place(const Walk *w, const int64_t *c, int reg, int step) {
+    for (int r = 0; r < reg; r += step) {
+        int64_t other[MAX_AXES];
+        bool equal = true;
+        coords(w, r, other);
+        for (int d = 0; d < w->rank; d++) equal &= other[d] == c[d];
+        if (equal) return r;
+    }
+    return -1;
+}
+
 // Shared memory -> registers of v.
 static void shared_get(Gen *g, const Shared *s, const Val *v) {
     Elem e = (Elem)v->type.elem;
     Walk w;
+    bool packed_lanes = false;
+    for (int d = 0; d < s->rank; d++) packed_lanes |= s->per[d] > 1;
     start(g, &w, s, v, s->size);
     LLVMTypeRef unit = LLVMIntTypeInContext(g->C, (unsigned)s->size * 8);
-    int n = layout_regs(w.l), vec = e == EL_bool ? 1 : w.vec, per = s->size < 4 ? 4 / s->size : 1;
-    for (int r = 0; r < n; r += vec) {
+    int n = layout_regs(w.l), vec = e == EL_bool ? 1 : w.vec, per = s->size < 4 ? 4 / s->size : 1, step = vec * w.same;
+    for (int r = 0; r < n; r += step) {
         int64_t c[MAX_AXES];
         coords(&w, r, c);
         bool past = false;                                // no lane of this register is in the tile: anything will do
         for (int d = 0; d < s->rank; d++) past |= c[d] >= s->extent[d];
-        if (past) { for (int i = 0; i < vec; i++) gen_set(g, v, r + i, LLVMConstNull(gen_type(g, v))); continue; }
+        if (past) { for (int i = 0; i < step; i++) gen_set(g, v, r + i, LLVMConstNull(gen_type(g, v))); continue; }
+        int known = packed_lanes ? same_place(&w, c, r, step) : -1;
+        if (known >= 0) {
+            memcpy(&gen_tile(g, v)->r[r], &gen_tile(g, v)->r[known], sizeof(Reg) * (size_t)step);
+            continue;
+        }
         LLVMValueRef p = shared_ptr(&w.at, c), in = guarded(g, &w, s, c);
         if (in) {                                         // other lanes read their own place again, at coordinate 0
             LLVMValueRef origin = (s->ring ? gen_ring : gen_smem)(g, s->base);
             p = LLVMBuildSelect(g->B, in, p, origin, "");
         }
-        bool words = vec * s->size >= 4;
-        LLVMTypeRef part = words && per > 1 ? g->i32 : unit, t = words && per > 1 ? (vec / per > 1 ? LLVMVectorType(g->i32, (unsigned)(vec / per)) : g->i32)
-                                                                               : vec > 1 ? LLVMVectorType(unit, (unsigned)vec) : unit;
-        (void)part;
-        LLVMValueRef x = LLVMBuildLoad2(g->B, t, p, "");
+        bool words = vec * s->size >= 4 && per > 1, pair = vec == 2 && s->size == 1;
+        LLVMTypeRef part = words ? g->i32 : unit;
+        int parts = words ? vec / per : vec;
+        LLVMValueRef x = LLVMBuildLoad2(g->B, pair ? g->i16 : parts > 1 ? LLVMVectorType(part, (unsigned)parts) : part, p, "");
         LLVMSetAlignment(x, (unsigned)(vec * s->size));
-        if (words && per > 1) {
-            for (int i = 0; i < vec; i += per)
-                gen_set_word(g, v, r + i, per, vec / per > 1 ? LLVMBuildExtractElement(g->B, x, gen_i32(g, i / per), "") : x);
-        } else {
-            for (int i = 0; i < vec; i++) gen_set(g, v, r + i, element_of(g, vec > 1 ? LLVMBuildExtractElement(g->B, x, gen_i32(g, i), "") : x, e));
+        if (pair) {
+            words = true;
+            x = LLVMBuildZExt(g->B, x, g->i32, "");
+        }
+        int held = pair ? 2 : words ? per : 1;             // elements of what is loaded at once
+        for (int i = 0; i < vec; i += held) {
+            LLVMValueRef y = parts > 1 && !pair ? LLVMBuildExtractElement(g->B, x, gen_i32(g, i / held), "") : x;
+            if (words && w.same == 1) { gen_set_word(g, v, r + i, held, y); continue; }
+            for (int k = 0; k < held * w.same; k++) {
+                LLVMValueRef one = words ? LLVMBuildTrunc(g->B, LLVMBuildLShr(g->B, y, gen_i32(g, k / w.same * s->size * 8), ""), unit, "") : y;
+                gen_set(g, v, r + i * w.same + k, element_of(g, one, e));
+            }
         }
     }
 }
@@ -325,6 +355,10 @@ Shared shared_stage(Gen *g, const Op *op, const Val *at) {
     Shared s;
     buffer_shape(&op->in[0]->type, &s);
     for (int d = 0; d < s.rank; d++) s.axis[d] = op->nin > first + d ? op->in[first + d] : tile->axis[d];
+    if (op->code == OP_T_buffer_load) {
+        s.per[0] = (int)op->imm;
+        s.per[s.rank - 1] = (int)op->attr;
+    }
     s.base = gen_i32(g, b->attr);
     s.ring = g->slice != NULL;
     if (b->imm > 1) {

@@ -8,6 +8,7 @@ typedef struct Shared {
     int      rank;
     const Val *axis[MAX_AXES];    // by dimension, the last one contiguous
     int64_t  extent[MAX_AXES];
+    int      per[MAX_AXES];       // lanes of a tile that have the same coordinate; 0: one each
     int64_t  step[MAX_AXES];      // rows from one coordinate to the next; 0 for the last dimension
     Elem     elem;
     int      size;                // bytes of an element

@@ -1,0 +1,216 @@
+// What a computed left operand is made of, brought by TMA: weights of 8 or 4 bits, unpacked on their way to the tensor cores.
+//
+//     acc += dot(x[m, k], w(q[n, k / 2], s[n, k / 128]))        w: shifts, masks, scales; made as the transposed product, w on the left
+//
+//     producer                                            consumers
+//     wait empty;  tma_load x, q                          wait full;  b = buffer_load q;  a = w(b, s) in wgmma's fragments;
+//                                                         acc = wgmma a, x, acc;  wait;  it is read
+//
+// So what lies in shared memory, and comes from memory, is the few bits; it is widened in registers, where wgmma takes its left operand
+// from, and the layout pass lays out all that leads to it as those fragments (assign.c). What TMA cannot bring (scales of groups, in rows
+// of a few) each thread loads for itself.
+//
+// A tile of q has fewer elements than lanes where several lie in one: index k / 2 is two lanes an element (Operand.per), if a
+// tile's first lane is a multiple of that.
+//
+//     s[n, k / 128], 64 lanes of k a trip:  s[n, k0 / 128]    one number a row, loaded a trip ahead and carried
+//
+// Threads read these stages themselves, so a stage is free when each warp has said so, not each group's first one.
+#include "lower/hopper.h"
+#include "lower/trips.h"
+
+enum { MOST_PACKED = 16, LEAST_ROW = 32 };                     // lanes of an element; bytes of a row in shared memory
+
+// The axis along which an index counts, every `per` lanes; NULL: none, or otherwise.
+static Val *counts(Hop *h, const Access *a, int d, int *per) {
+    const Affine *x = &a->aff[d];
+    *per = 1;
+    if (x->naxis == 1 && !x->ntile) return x->axis[0].k == 1 && !x->axis[0].scale ? x->axis[0].axis : NULL;
+    const Op *q = a->idx[d]->def, *i = q && q->code == OP_T_binary && q->sub == OP_div ? q->in[0]->def : NULL, *by = i ? q->in[1]->def : NULL;
+    if (!i || i->code != OP_T_index || !by || by->code != OP_T_const || by->imm < 2 || by->imm > MOST_PACKED || (by->imm & (by->imm - 1))) return NULL;
+    Val *axis = i->in[0];
+    if (axis_extent(axis) % by->imm || fact_divisor(h->facts, axis_lo(axis)) % by->imm) return NULL;
+    *per = (int)by->imm;
+    return axis;
+}
+
+static bool known(const Hop *h, const Affine *x) {
+    for (int t = 0; t < x->nterm; t++) if (!hop_computable(h, x->term[t].v)) return false;
+    return true;
+}
+
+static bool placed(Hop *h, Operand *o) {
+    const Access *a = &o->a;
+    for (int d = 0; d < a->nidx; d++) {
+        int per;
+        if (a->idx[d]->type.rank == 0) {
+            if (!known(h, &a->aff[d])) return false;
+            continue;
+        }
+        Val *axis = counts(h, a, d, &per);
+        if (!axis || (per == 1 ? !known(h, &a->aff[d]) : !hop_computable(h, axis_lo(axis)))) return false;
+        if (d == a->inner) o->inner = axis;
+        else if (!o->outer) { o->outer = axis; o->outer_dim = d; }
+        else return false;
+        o->per[d == a->inner] = per;
+    }
+    return o->inner && o->outer && o->inner != o->outer;
+}
+
+// Dead lanes of a load are 0, and somebody may count on it: of the contracted axis they lie where the tensor has ended, or there are none.
+static bool ends(Hop *h, const Operand *o) {
+    const Val *k = h->p[0].k;
+    int64_t extent = axis_extent(k);
+    LExpr end;
+    if ((k->def->flags & AXIS_FULL) || (fact_divisor(h->facts, axis_lo(k)) % extent == 0 && fact_known_multiple(h->facts, axis_hi(k), extent))) return true;
+    for (int i = 0; i < 2; i++) {
+        if ((i ? o->inner : o->outer) != k) continue;
+        LExpr dim = launch_join_const(h->f->arena, L_MUL, o->a.p->dim[i ? o->a.inner : o->outer_dim], o->per[i]);
+        return host_expr(h->facts, axis_hi(k), &end) && (launch_same(dim, end) || fact_host_at_most(h->facts, dim, end));
+    }
+    return false;
+}
+
+static bool aligned(Hop *h, const Operand *o, int unit) {
+    const Access *a = &o->a;
+    const Affine *x = &a->aff[a->inner];
+    if (o->per[1] > 1 ? !fact_divides(h->facts, axis_lo(o->inner), (int64_t)unit * o->per[1]) : x->c % unit != 0) return false;
+    for (int t = 0; o->per[1] == 1 && t < x->nterm; t++) if (x->term[t].k % unit && !fact_divides(h->facts, x->term[t].v, unit)) return false;
+    for (int d = 0; d < a->nidx; d++) if (d != a->inner && !a->unit[d] && !fact_stride_divides(h->facts, a->param, d, unit)) return false;
+    return true;
+}
+
+static bool source(Hop *h, Op *load, Operand *o) {
+    *o = (Operand){.where = RING, .load = load};
+    if ((load->flags & HAS_ELSE) || load->out[0]->type.rank != 2 || load->out[0]->type.elem == EL_bool) return false;
+    access_shape(h->facts, load, &o->a);
+    int size = elem_bytes(o->a.elem);
+    if (o->a.p->mode != PM_IN || o->a.p->strided || o->a.nidx < 2 || o->a.nidx > 5 || !placed(h, o)) return false;
+    int64_t row = axis_extent(o->inner) / o->per[1] * size, rows = axis_extent(o->outer) / o->per[0];
+    if (row % LEAST_ROW || rows % 8 || rows > 256 || size > 4) return false;
+    for (o->swizzle = SPAN; row % o->swizzle;) o->swizzle /= 2;
+    o->columns = row / size;
+    o->bytes = (uint32_t)(row * rows);
+    return ends(h, o) && aligned(h, o, 16 / size);
+}
+
+// ---- loads a trip ahead ---------------------------------------------------------------------------
+
+// k / c where no tile's lanes lie across two runs: what the trip's first lane has.
+static const Op *long_run(Hop *h, const Val *idx) {
+    const Op *q = idx->def, *k = q && q->code == OP_T_binary && q->sub == OP_div ? q->in[0]->def : NULL, *c = k ? q->in[1]->def : NULL;
+    if (!k || k->code != OP_T_index || k->in[0] != h->p[0].k || !c || c->code != OP_T_const || c->imm < 1) return NULL;
+    int64_t extent = axis_extent(k->in[0]);
+    return c->imm % extent == 0 && fact_divisor(h->facts, axis_lo(k->in[0])) % extent == 0 ? q : NULL;
+}
+
+// Each lane of the contracted axis has the same: made of such quotients, and of what lacks the axis.
+static bool same_for_all(Hop *h, const Val *v) {
+    const Op *d = v->def;
+    if (type_axis(&v->type, h->p[0].k) < 0 || long_run(h, v)) return true;
+    if (!d || (d->code != OP_T_binary && d->code != OP_T_cast && d->code != OP_T_splat)) return false;
+    for (int i = 0; i < d->nin; i++) if (!same_for_all(h, d->in[i])) return false;
+    return true;
+}
+
+static bool goes_ahead(Hop *h, const Op *load) {
+    if (h->slices > 1 || h->tiles > 1 || (load->flags & HAS_ELSE) || h->f->launch->params[load->in[0]->def->imm].mode != PM_IN) return false;
+    for (int i = 0; i < load->nidx; i++) if (!trip_follows(h->loop, load->in[1 + i]) || !same_for_all(h, load->in[1 + i])) return false;
+    return true;
+}
+
+// v of another trip, whose counter m knows.
+static Val *again(Hop *h, Builder *b, ValMap *m, Val *v) {
+    Op *d = v->def;
+    if (!d || d->parent != h->loop->reg[0] || map_get(m, v) != v) return map_get(m, v);
+    for (int i = 0; i < d->nin; i++) again(h, b, m, d->in[i]);
+    b_insert(b, op_clone(h->f, d, m));
+    return map_get(m, v);
+}
+
+// The same, as what all lanes of the contracted axis have.
+static Val *for_all(Hop *h, Builder *b, ValMap *m, Val *v) {
+    Val *k = h->p[0].k, *in[3];
+    Op *d = v->def;
+    if (type_axis(&v->type, k) < 0) return again(h, b, m, v);
+    if (long_run(h, v)) return b_binary(b, OP_div, again(h, b, m, axis_lo(k)), again(h, b, m, d->in[1]));
+    for (int i = 0; i < d->nin; i++) in[i] = for_all(h, b, m, d->in[i]);
+    Type t = type_minus(v->type, 1, &k);
+    for (int a = 0; a < t.rank; a++) t.axis[a] = again(h, b, m, t.axis[a]);
+    return d->code == OP_T_splat && t.rank == in[0]->type.rank ? in[0] : b_op(b, (OpCode)d->code, d->sub, t, d->nin, in);
+}
+
+void hop_load_ahead(Hop *h, Builder *b, Val *counter, Val **out) {
+    ValMap m = {.arena = h->f->arena};
+    map_set(&m, h->loop->reg[0]->args.at[0], counter);
+    for (int i = 0; i < h->nahead; i++) {
+        const Op *load = h->ahead[i];
+        Val *in[1 + MAX_RANK] = {load->in[0]}, *k = h->p[0].k;
+        Type t = load->out[0]->type;
+        for (int d = 0; d < load->nidx; d++) in[1 + d] = for_all(h, b, &m, load->in[1 + d]);
+        if (type_axis(&t, k) >= 0) t = type_minus(t, 1, &k);
+        for (int a = 0; a < t.rank; a++) t.axis[a] = again(h, b, &m, t.axis[a]);
+        b->span = load->span;
+        out[i] = b_op(b, OP_T_load, 0, t, 1 + load->nidx, in);
+        out[i]->def->nidx = load->nidx;
+        out[i]->name = load->out[0]->name;
+    }
+}
+
+bool hop_take_ahead(Hop *h, Builder *b, const Op *load, Val *const *took, ValMap *map) {
+    for (int i = 0; i < h->nahead; i++) {
+        if (h->ahead[i] != load) continue;
+        Type t = load->out[0]->type;
+        for (int k = 0; k < t.rank; k++) t.axis[k] = map_get(map, t.axis[k]);
+        map_set(map, load->out[0], b_op(b, OP_T_splat, 0, t, 1, (Val *[]){took[i]}));
+        return true;
+    }
+    return false;
+}
+
+// ---- which they are -------------------------------------------------------------------------------
+
+static void collect(Hop *h, const Val *v) {
+    Op *d = v->def;
+    if (!d || d->parent != h->loop->reg[0] || v->type.rank == 0) return;
+    if (d->code == OP_T_load) {
+        for (int i = 0; i < h->nsources; i++) if (h->source[i].load == d) return;
+        for (int i = 0; i < h->nahead; i++) if (h->ahead[i] == d) return;
+        if (h->nsources < MAX_SOURCES && source(h, d, &h->source[h->nsources])) h->nsources++;
+        else if (h->nahead < MAX_SOURCES && goes_ahead(h, d)) h->ahead[h->nahead++] = d;
+        return;
+    }
+    if (op_has(d, 'P') && d->code != OP_T_dot) for (int i = 0; i < d->nin; i++) if (d->in[i]->type.kind == TY_TILE) collect(h, d->in[i]);
+}
+
+void hop_sources(Hop *h) {
+    h->nsources = h->nahead = 0;
+    if (h->np != 1 || h->p[0].op[0].where != REGISTERS || h->p[0].op[1].window) return;
+    collect(h, h->p[0].dot->in[h->p[0].swapped]);
+    if (!h->nsources || h->loop->nout + h->nahead > MAX_CARRIED) h->nahead = 0;
+    for (int i = 0; i < h->nsources; i++) h->stage_bytes[0] += h->source[i].bytes;
+}
+
+Val *hop_packed_coordinate(Builder *b, const Operand *o, int d, ValMap *map) {
+    int per = o->per[d == o->a.inner];
+    if (per < 2 || o->a.idx[d]->type.rank == 0) return hop_coordinate(b, &o->a.aff[d], map);
+    Val *axis = d == o->a.inner ? o->inner : o->outer;
+    return b_binary(b, OP_div, map_get(map, axis_lo(axis)), b_const(b, EL_index, per));
+}
+
+bool hop_take_source(Hop *h, Builder *b, const Op *load, Val *stage, ValMap *map) {
+    for (int i = 0; i < h->nsources; i++) {
+        const Operand *o = &h->source[i];
+        if (o->load != load) continue;
+        Type t = load->out[0]->type;
+        for (int k = 0; k < t.rank; k++) t.axis[k] = map_get(map, t.axis[k]);
+        b->span = load->span;
+        Val *v = b_op(b, OP_T_buffer_load, 0, t, 4, (Val *[]){o->buffer, stage, map_get(map, o->outer), map_get(map, o->inner)});
+        v->def->imm = o->per[0];
+        v->def->attr = o->per[1];
+        v->name = load->out[0]->name;
+        map_set(map, load->out[0], v);
+        return true;
+    }
+    return false;
+}
