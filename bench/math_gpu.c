@@ -44,8 +44,7 @@ struct MathGpu {
     pthread_mutex_t lock;
 };
 
-MathGpu *math_gpu_open(const char **error)
-{
+MathGpu *math_gpu_open(const char **error) {
     static MathGpu gpu = {.lock = PTHREAD_MUTEX_INITIALIZER};
     void *lib = dlopen("libcuda.so.1", RTLD_NOW);
     if (!lib) { *error = "no CUDA driver (libcuda.so.1) here"; return NULL; }
@@ -73,8 +72,7 @@ MathGpu *math_gpu_open(const char **error)
     return &gpu;
 }
 
-static bool borrow(MathGpu *g, Set *s)
-{
+static bool borrow(MathGpu *g, Set *s) {
     bool fine = true;
     pthread_mutex_lock(&g->lock);
     if (g->idle_count > 0) *s = g->idle[--g->idle_count];
@@ -85,8 +83,7 @@ static bool borrow(MathGpu *g, Set *s)
 }
 
 bool math_gpu_run(MathGpu *g, MathFn fn, MathType type, MathMode mode, const void *x, const void *y,
-                  void *out, size_t n)
-{
+                  void *out, size_t n) {
     static const char *const modes[] = {"default", "fast", "precise"};
     char   name[64];
     size_t size = type == MT_F64 ? 8 : 4;

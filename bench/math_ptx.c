@@ -25,8 +25,7 @@ static const char *const bare[] = {                                  // register
 static bool wide(MathType t) { return t == MT_I64 || t == MT_F64; }
 
 // A value is 8 times its register's number, plus its type.
-static MathVal reg(Printer *p, MathType type)
-{
+static MathVal reg(Printer *p, MathType type) {
     return (MathVal)(uintptr_t)(8 * ++p->regs + (int)type);
 }
 
@@ -34,23 +33,20 @@ static MathType type_of(MathVal v) { return (MathType)((uintptr_t)v % 8); }
 
 typedef struct Name { char s[24]; } Name;
 
-static Name name(MathVal v)
-{
+static Name name(MathVal v) {
     Name n;
     snprintf(n.s, sizeof n.s, "%%%s%d", letter[type_of(v)], (int)((uintptr_t)v / 8));
     return n;
 }
 
-static MathVal ptx_iconst(MathBuilder *b, MathType type, uint64_t value)
-{
+static MathVal ptx_iconst(MathBuilder *b, MathType type, uint64_t value) {
     Printer *p = (Printer *)b;
     MathVal r = reg(p, type);
     fprintf(p->out, "    mov.%s %s, 0x%" PRIx64 ";\n", bare[type], name(r).s, value);
     return r;
 }
 
-static MathVal ptx_fconst(MathBuilder *b, MathType type, double value)
-{
+static MathVal ptx_fconst(MathBuilder *b, MathType type, double value) {
     Printer *p = (Printer *)b;
     MathVal r = reg(p, type);
     if (type == MT_F64) fprintf(p->out, "    mov.f64 %s, 0d%016" PRIx64 ";\n", name(r).s, f64_bits(value));
@@ -59,8 +55,7 @@ static MathVal ptx_fconst(MathBuilder *b, MathType type, double value)
 }
 
 // The suffix of a step's instruction: of its row, or from its type.
-static const char *suffix(MathOp op, MathType type)
-{
+static const char *suffix(MathOp op, MathType type) {
     static const char *const unsigned_[] = {[MT_I32] = "32", [MT_I64] = "64"};
     bool bits = op == MOP_iand || op == MOP_ior || op == MOP_ixor || op == MOP_shl || op == MOP_lshr
              || op == MOP_ashr || op == MOP_ult;
@@ -77,8 +72,7 @@ static const char *suffix(MathOp op, MathType type)
     return wide(type) ? ".f64" : ".f32";
 }
 
-static MathVal ptx_op(MathBuilder *b, MathOp op, MathType type, MathVal x, MathVal y, MathVal z)
-{
+static MathVal ptx_op(MathBuilder *b, MathOp op, MathType type, MathVal x, MathVal y, MathVal z) {
     Printer *p = (Printer *)b;
     FILE    *f = p->out;
     MathVal  r = reg(p, math_result(op, type));
@@ -124,8 +118,7 @@ static MathVal ptx_op(MathBuilder *b, MathOp op, MathType type, MathVal x, MathV
 }
 
 static void ptx_rarely(MathBuilder *b, MathVal cond, MathBody *body, MathVal *vals,
-                       const MathType *types, int n, const void *env)
-{
+                       const MathType *types, int n, const void *env) {
     Printer *p = (Printer *)b;
     MathVal  kept[4];
     int      label = p->labels++;
@@ -143,8 +136,7 @@ static void ptx_rarely(MathBuilder *b, MathVal cond, MathBody *body, MathVal *va
     fprintf(p->out, "L%d:\n", label);
 }
 
-static void print_kernel(FILE *out, MathFn fn, MathType type, MathMode mode)
-{
+static void print_kernel(FILE *out, MathFn fn, MathType type, MathMode mode) {
     static const char *const modes[] = {"default", "fast", "precise"};
     char   *text;
     size_t  size;
@@ -174,8 +166,7 @@ static void print_kernel(FILE *out, MathFn fn, MathType type, MathMode mode)
     free(text);
 }
 
-void math_ptx_print(FILE *out)
-{
+void math_ptx_print(FILE *out) {
     fprintf(out, ".version 8.0\n.target sm_80\n.address_size 64\n");
     for (int fn = 0; fn < MATH_FN_COUNT; fn++) {
         for (int mode = 0; mode < MATH_MODES; mode++)

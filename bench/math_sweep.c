@@ -49,40 +49,34 @@ typedef struct Job {
     Tally     tally;
 } Job;
 
-static uint64_t scramble(uint64_t x)
-{
+static uint64_t scramble(uint64_t x) {
     x ^= x >> 33;  x *= 0xff51afd7ed558ccdu;
     x ^= x >> 33;  x *= 0xc4ceb9fe1a85ec53u;
     return x ^ x >> 33;
 }
 
 // Where a float stands among all floats of its kind, in order.
-static int64_t rank32(float x)
-{
+static int64_t rank32(float x) {
     int64_t m = f32_bits(x) & 0x7fffffff;
     return signbit(x) ? -m : m;
 }
 
-static int64_t rank64(double x)
-{
+static int64_t rank64(double x) {
     int64_t m = (int64_t)(f64_bits(x) & INT64_MAX);
     return signbit(x) ? -m : m;
 }
 
-static void wrong(Tally *t, uint64_t at)
-{
+static void wrong(Tally *t, uint64_t at) {
     t->wrong++;
     t->at_wrong = at;
 }
 
 // Does a fast form leave its stated error here?
-static bool flushed(float x, float y, double exact)
-{
+static bool flushed(float x, float y, double exact) {
     return fabsf(x) < 0x1p-126f || fabsf(y) < 0x1p-126f || fabsf(y) > 0x1p126f || fabs(exact) < 0x1p-126;
 }
 
-static void judge32(Tally *t, float got, double exact, uint64_t at)
-{
+static void judge32(Tally *t, float got, double exact, uint64_t at) {
     float near = (float)exact;
     t->count++;
     if (isnan(exact) || isnan(got) || exact == 0 || isinf(exact)) {
@@ -104,8 +98,7 @@ static void judge32(Tally *t, float got, double exact, uint64_t at)
     if (ulp > t->ulp) { t->ulp = ulp; t->at = at; }
 }
 
-static void judge64(Tally *t, double got, long double exact, uint64_t at)
-{
+static void judge64(Tally *t, double got, long double exact, uint64_t at) {
     double near = (double)exact;
     t->count++;
     if (isnan(exact) || isnan(got) || exact == 0 || isinf(near) || isinf(got)) {
@@ -127,15 +120,13 @@ static void judge64(Tally *t, double got, long double exact, uint64_t at)
 // Room for a batch: inputs, results, the host's results.
 static size_t batch_of(const Job *j) { return j->gpu ? 1 << 20 : 4096; }
 
-static void *room(size_t n, size_t size)
-{
+static void *room(size_t n, size_t size) {
     void *p = malloc(4 * n * size);
     if (!p) abort();
     return p;
 }
 
-static void *sweep32(void *arg)
-{
+static void *sweep32(void *arg) {
     Job   *j = arg;
     size_t batch = batch_of(j);
     float *x = room(batch, sizeof *x), *y = x + batch, *out = y + batch, *host = out + batch;
@@ -163,8 +154,7 @@ static void *sweep32(void *arg)
 }
 
 // Random patterns, and as many numbers of ordinary size (2^-20 .. 2^9).
-static void *sweep64(void *arg)
-{
+static void *sweep64(void *arg) {
     Job    *j = arg;
     size_t  batch = batch_of(j);
     double *x = room(batch, sizeof *x), *y = x + batch, *out = y + batch, *host = out + batch;
@@ -189,8 +179,7 @@ static void *sweep64(void *arg)
     return NULL;
 }
 
-static Tally sweep(Job job, void *(*body)(void *), int threads)
-{
+static Tally sweep(Job job, void *(*body)(void *), int threads) {
     static Job jobs[MAX_THREADS];
     pthread_t  ids[MAX_THREADS];
     uint64_t   all = job.last / job.stride + 1, done = 0;
@@ -217,8 +206,7 @@ static Tally sweep(Job job, void *(*body)(void *), int threads)
     return sum;
 }
 
-static void print(const char *name, const char *what, Tally t, int digits, bool bits)
-{
+static void print(const char *name, const char *what, Tally t, int digits, bool bits) {
     printf("%-8s %-8s %10.3f %10llu %9.2g %8llu", name, what, t.ulp, (unsigned long long)t.floats,
            t.tiny, (unsigned long long)t.wrong);
     if (bits) printf(" %10llu", (unsigned long long)t.differ);
@@ -229,13 +217,11 @@ static void print(const char *name, const char *what, Tally t, int digits, bool 
 }
 
 // Does this mode of the function have a form of its own?
-static bool has_mode(int fn, int mode)
-{
+static bool has_mode(int fn, int mode) {
     return mode != MATH_PRECISE || fn == MATH_div || fn == MATH_sqrt || fn == MATH_recip;
 }
 
-static Tally worst_of(Job job, int threads)
-{
+static Tally worst_of(Job job, int threads) {
     Tally worst = {0};
     for (int d = 0; d < 4; d++) {
         job.nudge = (MathNudge){d & 1 ? 1 : -1, d & 2 ? 1 : -1};
@@ -245,15 +231,13 @@ static Tally worst_of(Job job, int threads)
     return worst;
 }
 
-static int usage(const char *program)
-{
+static int usage(const char *program) {
     fprintf(stderr, "usage: %s [--gpu] [--bits] [--ptx] [--only=default|fast|precise|f64|worst] "
                     "[--stride=N] [--samples=N] [--threads=N] [function...]\n", program);
     return 2;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     static const char *const modes[] = {"default", "fast", "precise"};
     uint64_t    stride = 1021, samples = 1000000;
     int         threads = 2;

@@ -54,7 +54,9 @@ void bulk_load(AsyncOp *op) {
             }
             shadow_init(b, offset, op->size);
         } else into_shared(op, b, offset, box);
-        mbar_complete(op, (op->mbar & ((1u << RANK_SHIFT) - 1)) | (op->blocks ? r : op->mbar >> RANK_SHIFT) << RANK_SHIFT, op->size);
+        mbar_complete(op,
+                      (op->mbar & ((1u << RANK_SHIFT) - 1)) | (op->blocks ? r : op->mbar >> RANK_SHIFT) << RANK_SHIFT,
+                      op->size);
     }
     free(box);
 }
@@ -73,7 +75,8 @@ void bulk_read(AsyncOp *op) {
         if (clean || shadow_is_init(b, a, 16)) continue;
         char where[160];
         shared_describe(op->warp->launch, a, where, sizeof where);
-        emu_fault(op->warp, op->in, op->lane, EMU_FAULT_UNINITIALISED, "a bulk store of %u bytes reads shared memory that nothing wrote: %s", op->size, where);
+        emu_fault(op->warp, op->in, op->lane, EMU_FAULT_UNINITIALISED,
+                  "a bulk store of %u bytes reads shared memory that nothing wrote: %s", op->size, where);
         clean = true;
     }
     op->read_done = true;

@@ -209,7 +209,9 @@ static uint32_t dec_temp(Dec *d, Type t) { return reader_new_slot(d, t); }
 
 // ---- Operands as slots
 
-static uint32_t width_of(Type t) { return t == T_pred ? 0 : ptx_type_bits(t) <= 32 ? 32 : ptx_type_bits(t) <= 64 ? 64 : 128; }
+static uint32_t width_of(Type t) {
+    return t == T_pred ? 0 : ptx_type_bits(t) <= 32 ? 32 : ptx_type_bits(t) <= 64 ? 64 : 128;
+}
 
 const Operand *dec_op(Dec *d, uint32_t i) {
     if (i >= d->n_ops) dec_error(d, "`%.*s` has too few operands", (int)d->name.n, d->name.s);
@@ -311,7 +313,8 @@ uint32_t dec_dst_op(Dec *d, const Operand *o, Type t) {
     uint32_t have = width_of(o->type), width = width_of(t);
     if (have == width) return o->slot;
     if (!have || have < width || have == 128)
-        dec_error(d, "`%.*s` has type .%s, too narrow for .%s", (int)o->name.n, o->name.s, ptx_type_name(o->type), ptx_type_name(t));
+        dec_error(d, "`%.*s` has type .%s, too narrow for .%s", (int)o->name.n, o->name.s, ptx_type_name(o->type),
+                  ptx_type_name(t));
     if (d->n_widen == 300) dec_error(d, "too many operands");
     uint32_t from = dec_temp(d, t);
     d->widen[d->n_widen++] = (struct Widen){o->slot, from, (uint8_t)t};

@@ -59,12 +59,16 @@ static inline Block *shared_block(const Warp *w, uint32_t address, uint32_t *off
 // Another block's shared memory is there as long as a thread of that block runs.
 static inline bool block_gone(Warp *w, const Insn *in, int l, const Block *b) {
     if (b == w->block || b->n_live) return false;
-    emu_fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "shared memory of block %u of the cluster, which has ended: without a barrier of the cluster at its end a block may go first", (unsigned)b->rank);
+    emu_fault(
+        w, in, l, EMU_FAULT_OUT_OF_BOUNDS,
+        "shared memory of block %u of the cluster, which has ended: without a barrier of the cluster at its end a block may go first",
+        (unsigned)b->rank);
     return true;
 }
 
 // x_memory.c, compiled once per variant like the rest, through these two pointers' worth of interface:
-bool emu_may_touch(Warp *, const Insn *, int lane, uint64_t address, uint32_t size, bool write);    // false: an early launch has not waited
+// false: an early launch has not waited
+bool emu_may_touch(Warp *, const Insn *, int lane, uint64_t address, uint32_t size, bool write);
 uint8_t *emu_memory_at(Warp *, const Insn *, int lane, uint8_t space, uint64_t address, uint32_t size, bool write);
 
 extern InsnFn x_lea32, x_lea64;
@@ -75,7 +79,8 @@ extern InsnFn x_lea32, x_lea64;
 #define VARIANT(name) name##_base
 #endif
 
-uint32_t VARIANT(pointers)(Warp *, const Insn *, uint8_t **p, uint32_t size, bool write);   // of the active lanes; which are good
+// of the active lanes; which are good
+uint32_t VARIANT(pointers)(Warp *, const Insn *, uint8_t **p, uint32_t size, bool write);
 void copies_wait(Warp *, uint32_t lanes, uint32_t pending);        // x_async.c
 void VARIANT(decode_bulk)(Dec *, bool reduce);
 void VARIANT(decode_copy_arrive)(Dec *);

@@ -371,7 +371,8 @@ struct Launch {
 
 // Reports a fault of the current instruction; the launch goes on until it has max_faults.
 void emu_fault(Warp *, const Insn *, int lane, EmuFaultKind, const char *format, ...) __attribute__((format(printf, 5, 6)));
-void emu_fault_stop(Warp *, const Insn *, int lane, EmuFaultKind, const char *format, ...) __attribute__((format(printf, 5, 6)));
+void emu_fault_stop(Warp *, const Insn *, int lane, EmuFaultKind, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
 void emu_insn_place(const Launch *, const Insn *, char *out, size_t n);    // "gemm.tk:14" or "PTX line 20"
 
 // warps.c

@@ -13,7 +13,8 @@
 #include "emu/exec.h"
 
 enum { QUANTUM = 400, SLICE = 1 << 22, MAX_RESIDENT = 256 };
-enum { REGISTER_FILE = 65536, REGISTER_UNIT = 8, REGISTERS_PER_THREAD = 255 };       // of a multiprocessor; a thread's come in units
+// of a multiprocessor; a thread's come in units
+enum { REGISTER_FILE = 65536, REGISTER_UNIT = 8, REGISTERS_PER_THREAD = 255 };
 enum { MAX_THREADS = 1024, MAX_THREADS_Z = 64, MAX_CLUSTER = 16 };
 
 static void *need(size_t n) {
@@ -51,7 +52,8 @@ static void fill_specials(Warp *w) {
         lane32(w, SPECIAL_SLOT(SP_lanemask_ge))[l] = ~0u << l;
         lane32(w, SPECIAL_SLOT(SP_lanemask_gt))[l] = ~((2u << l) - 1);
     }
-    const uint32_t clusters[3] = {g[0] / c[0], g[1] / c[1], g[2] / c[2]}, in_cluster[3] = {id[0] % c[0], id[1] % c[1], id[2] % c[2]};
+    const uint32_t clusters[3] = {g[0] / c[0], g[1] / c[1], g[2] / c[2]},
+                   in_cluster[3] = {id[0] % c[0], id[1] % c[1], id[2] % c[2]};
     for (int i = 0; i < 3; i++) {
         set_all(w, (Special)(SP_ntid_x + i), b[i]);
         set_all(w, (Special)(SP_ctaid_x + i), id[i]);
@@ -83,7 +85,8 @@ static void warp_create(Warp *w, Block *b, uint32_t id, uint32_t index, uint32_t
     Kernel *k = launch->kernel;
     size_t regs = (k->reg_bytes + 127) & ~(size_t)63, funcs = (m->func_reg_bytes + 127) & ~(size_t)63;
     EmuFill junk = launch->options.junk ? launch->options.junk : EMU_FILL_RANDOM;
-    uint64_t seed = launch->options.junk_seed * 0x9e3779b97f4a7c15ull + ((uint64_t)b->id[0] << 40 ^ (uint64_t)b->id[1] << 28 ^ b->id[2]) + id;
+    uint64_t seed = launch->options.junk_seed * 0x9e3779b97f4a7c15ull +
+                    ((uint64_t)b->id[0] << 40 ^ (uint64_t)b->id[1] << 28 ^ b->id[2]) + id;
     w->block = b;
     w->cluster = b->cluster;
     w->launch = launch;
@@ -154,7 +157,8 @@ static Cluster *cluster_create(Launch *launch, uint64_t index) {
         }
         uint32_t per_thread = REGISTER_FILE / (warps * 32) / REGISTER_UNIT * REGISTER_UNIT;
         if (per_thread > REGISTERS_PER_THREAD) per_thread = REGISTERS_PER_THREAD;
-        if (launch->kernel->info.maxnreg && launch->kernel->info.maxnreg < per_thread) per_thread = launch->kernel->info.maxnreg;
+        if (launch->kernel->info.maxnreg && launch->kernel->info.maxnreg < per_thread)
+            per_thread = launch->kernel->info.maxnreg;
         b->free_registers = REGISTER_FILE - (int64_t)per_thread * warps * 32;
         for (uint32_t i = 0; i < warps; i++) {
             Warp *w = b->warps[i] = &c->warps[r * warps + i];
@@ -272,14 +276,19 @@ static void describe_wait(const Warp *w, const Group *g, char *out, size_t n) {
     emu_insn_place(w->launch, &code[retries ? g->pc : g->pc - 1], place, sizeof place);
     switch (g->wait) {
     case W_CONVERGE:
-        snprintf(what, sizeof what, "an operation of lanes 0x%08x, for lanes 0x%08x", (uint32_t)g->a, (uint32_t)g->a & w->live & ~g->mask);
+        snprintf(what, sizeof what, "an operation of lanes 0x%08x, for lanes 0x%08x", (uint32_t)g->a,
+                 (uint32_t)g->a & w->live & ~g->mask);
         break;
     case W_BARRIER: {
         const Barrier *bar = &w->block->barriers[g->a & 15];
-        snprintf(what, sizeof what, "barrier %u, where %u of %u threads are", (uint32_t)g->a, bar->arrived, bar->expected ? bar->expected : w->block->n_live * 32);
+        snprintf(what, sizeof what, "barrier %u, where %u of %u threads are", (uint32_t)g->a, bar->arrived,
+                 bar->expected ? bar->expected : w->block->n_live * 32);
         break;
     }
-    case W_CLUSTER: snprintf(what, sizeof what, "the cluster's barrier, where %u of %u warps are", w->cluster->arrived, w->cluster->n_live); break;
+    case W_CLUSTER:
+        snprintf(what, sizeof what, "the cluster's barrier, where %u of %u warps are", w->cluster->arrived,
+                 w->cluster->n_live);
+        break;
     case W_REGISTERS: snprintf(what, sizeof what, "%u registers a thread by `setmaxnreg.inc`", (uint32_t)g->a); break;
     case W_MBARRIER: {
         uint32_t offset;
@@ -288,7 +297,8 @@ static void describe_wait(const Warp *w, const Group *g, char *out, size_t n) {
         int at = snprintf(what, sizeof what, "phase %u of the mbarrier at %s", g->b, where);
         for (uint32_t i = 0; b && i < b->n_mbars; i++)
             if (b->mbars[i].address == offset)
-                snprintf(what + at, sizeof what - (size_t)at, ", which lacks %lld of %u arrivals and %lld bytes", (long long)b->mbars[i].pending, b->mbars[i].count, (long long)b->mbars[i].tx);
+                snprintf(what + at, sizeof what - (size_t)at, ", which lacks %lld of %u arrivals and %lld bytes",
+                         (long long)b->mbars[i].pending, b->mbars[i].count, (long long)b->mbars[i].tx);
         break;
     }
     case W_WGMMA: snprintf(what, sizeof what, "the other warps of its warpgroup to issue wgmma %u", (uint32_t)g->a); break;
@@ -318,7 +328,8 @@ static void report_deadlock(Cluster *c) {
                 used += (size_t)snprintf(one + used, sizeof one - used, "%s%s", k ? ", and for " : "", part);
             }
             if (!first || (kind == EMU_FAULT_DIVERGENCE && g->wait == W_CONVERGE && first->groups[0].wait != W_CONVERGE)) {
-                bool retries = g->wait == W_CONVERGE || g->wait == W_MBARRIER || g->wait == W_REGISTERS || g->wait == W_WGMMA;
+                bool retries = g->wait == W_CONVERGE || g->wait == W_MBARRIER || g->wait == W_REGISTERS ||
+                               g->wait == W_WGMMA;
                 first = w;
                 in = &c->launch->module->code[retries ? g->pc : g->pc - 1];
             }
@@ -326,15 +337,20 @@ static void report_deadlock(Cluster *c) {
         if (!strcmp(one, last)) continue;
         if (*last && shown < 5 && at + 200 < sizeof text) {
             shown++;
-            if (from + 1 == i) at += (size_t)snprintf(text + at, sizeof text - at, "%swarp %u waits for %.300s", at ? "; " : "", from, last);
-            else at += (size_t)snprintf(text + at, sizeof text - at, "%swarps %u-%u wait for %.300s", at ? "; " : "", from, i - 1, last);
+            if (from + 1 == i)
+                at += (size_t)snprintf(text + at, sizeof text - at, "%swarp %u waits for %.300s", at ? "; " : "", from,
+                                       last);
+            else
+                at += (size_t)snprintf(text + at, sizeof text - at, "%swarps %u-%u wait for %.300s", at ? "; " : "",
+                                       from, i - 1, last);
             if (at >= sizeof text) at = sizeof text - 1;
         }
         memcpy(last, one, sizeof last);
         from = i;
     }
     if (!first) return;
-    emu_fault_stop(first, in, first->n_groups ? __builtin_ctz(first->groups[0].mask) : 0, kind, "nothing can go on: %s", text);
+    emu_fault_stop(first, in, first->n_groups ? __builtin_ctz(first->groups[0].mask) : 0, kind, "nothing can go on: %s",
+                   text);
 }
 
 // ---- Running
@@ -360,7 +376,8 @@ static bool cluster_slice(Cluster *c, uint64_t steps) {  // true: it has ended
             if (atomic_load_explicit(&launch->stop, memory_order_relaxed)) return true;
         }
         c->give_up = false;
-        if (launch->options.async == EMU_ASYNC_RANDOM && c->n_async && rng_next(&c->rng) & 1 && async_step(c, false)) continue;
+        if (launch->options.async == EMU_ASYNC_RANDOM && c->n_async && rng_next(&c->rng) & 1 && async_step(c, false))
+            continue;
         if (busy && ++rounds % 1024) continue;
         if (async_step(c, false) || busy) continue;
         if (ran && used < steps) {                       // all are polling: another block may have to run first
@@ -419,7 +436,9 @@ static void *worker(void *arg) {
 }
 
 static uint32_t shared_limit(uint32_t target) {
-    static const struct { uint32_t first, kib; } from[] = {{120, 99}, {90, 227}, {89, 99}, {87, 163}, {86, 99}, {80, 163}, {0, 96}};
+    static const struct {
+        uint32_t first, kib;
+    } from[] = {{120, 99}, {90, 227}, {89, 99}, {87, 163}, {86, 99}, {80, 163}, {0, 96}};
     int i = 0;
     while (target < from[i].first) i++;
     return from[i].kib << 10;
@@ -433,29 +452,41 @@ static EmuStatus check_shape(EmuContext *ctx, const Launch *launch, const char *
         return emu_error(ctx, EMU_INVALID, "`%s`: a block of (%u, %u, %u) threads", name, b[0], b[1], b[2]);
     for (int i = 0; i < 3; i++)
         if (k->reqntid[0] && k->reqntid[i] != b[i])
-            return emu_error(ctx, EMU_INVALID, "`%s` needs blocks of (%u, %u, %u) threads, not (%u, %u, %u)", name, k->reqntid[0], k->reqntid[1], k->reqntid[2], b[0], b[1], b[2]);
+            return emu_error(ctx, EMU_INVALID, "`%s` needs blocks of (%u, %u, %u) threads, not (%u, %u, %u)", name,
+                             k->reqntid[0], k->reqntid[1], k->reqntid[2], b[0], b[1], b[2]);
     if (k->maxntid[0] && threads > (uint64_t)k->maxntid[0] * k->maxntid[1] * k->maxntid[2])
-        return emu_error(ctx, EMU_INVALID, "`%s` takes at most %u threads a block, not %llu", name, k->maxntid[0] * k->maxntid[1] * k->maxntid[2], (unsigned long long)threads);
+        return emu_error(ctx, EMU_INVALID, "`%s` takes at most %u threads a block, not %llu", name,
+                         k->maxntid[0] * k->maxntid[1] * k->maxntid[2], (unsigned long long)threads);
     for (int i = 0; i < 3; i++) {
-        if (!c[i] || g[i] % c[i]) return emu_error(ctx, EMU_INVALID, "`%s`: a grid of (%u, %u, %u) blocks is not whole clusters of (%u, %u, %u)", name, g[0], g[1], g[2], c[0], c[1], c[2]);
-        if (k->reqcluster[0] && k->reqcluster[i] != c[i]) return emu_error(ctx, EMU_INVALID, "`%s` needs clusters of (%u, %u, %u) blocks", name, k->reqcluster[0], k->reqcluster[1], k->reqcluster[2]);
+        if (!c[i] || g[i] % c[i])
+            return emu_error(ctx, EMU_INVALID,
+                             "`%s`: a grid of (%u, %u, %u) blocks is not whole clusters of (%u, %u, %u)", name, g[0],
+                             g[1], g[2], c[0], c[1], c[2]);
+        if (k->reqcluster[0] && k->reqcluster[i] != c[i])
+            return emu_error(ctx, EMU_INVALID, "`%s` needs clusters of (%u, %u, %u) blocks", name, k->reqcluster[0],
+                             k->reqcluster[1], k->reqcluster[2]);
     }
-    if ((uint64_t)c[0] * c[1] * c[2] > MAX_CLUSTER) return emu_error(ctx, EMU_INVALID, "`%s`: a cluster of %u blocks", name, c[0] * c[1] * c[2]);
+    if ((uint64_t)c[0] * c[1] * c[2] > MAX_CLUSTER)
+        return emu_error(ctx, EMU_INVALID, "`%s`: a cluster of %u blocks", name, c[0] * c[1] * c[2]);
     uint32_t limit = shared_limit(launch->module->target);
     if (launch->shared_size - SHARED_START > limit)
-        return emu_error(ctx, EMU_INVALID, "`%s` needs %u bytes of shared memory; a block has %u on sm_%u", name, launch->shared_size - SHARED_START, limit, launch->module->target);
+        return emu_error(ctx, EMU_INVALID, "`%s` needs %u bytes of shared memory; a block has %u on sm_%u", name,
+                         launch->shared_size - SHARED_START, limit, launch->module->target);
     return EMU_OK;
 }
 
 EmuStatus emu_launch(EmuContext *ctx, EmuModule *m, const char *name, const uint32_t grid[3], const uint32_t block[3],
-                     const uint32_t cluster[3], size_t dynamic_shared, void **params, const EmuOptions *options, EmuReport *out) {
+                     const uint32_t cluster[3], size_t dynamic_shared, void **params, const EmuOptions *options,
+                     EmuReport *out) {
     Kernel *k = m->kernels;
     EmuReport report = {0};
     if (out) *out = report;
     while (k && strcmp(k->info.name, name)) k = k->next;
     if (!k) return emu_error(ctx, EMU_NOT_FOUND, "no kernel `%s` in the module", name);
-    if (dynamic_shared > (1u << 22)) return emu_error(ctx, EMU_INVALID, "`%s`: %zu bytes of dynamic shared memory", name, dynamic_shared);
-    Launch launch = {.context = ctx, .module = m, .kernel = k, .report = &report, .dynamic_shared = (uint32_t)dynamic_shared};
+    if (dynamic_shared > (1u << 22))
+        return emu_error(ctx, EMU_INVALID, "`%s`: %zu bytes of dynamic shared memory", name, dynamic_shared);
+    Launch launch = {
+        .context = ctx, .module = m, .kernel = k, .report = &report, .dynamic_shared = (uint32_t)dynamic_shared};
     if (options) launch.options = *options;
     for (int i = 0; i < 3; i++) {
         launch.grid[i] = grid[i];
@@ -476,7 +507,8 @@ EmuStatus emu_launch(EmuContext *ctx, EmuModule *m, const char *name, const uint
     uint8_t *aligned = (uint8_t *)(((uintptr_t)launch.params + 63) & ~(uintptr_t)63);
     uint8_t *raw = launch.params;
     launch.params = aligned;
-    for (uint32_t i = 0; i < k->info.n_params; i++) memcpy(launch.params + k->info.params[i].offset, params[i], k->info.params[i].size);
+    for (uint32_t i = 0; i < k->info.n_params; i++)
+        memcpy(launch.params + k->info.params[i].offset, params[i], k->info.params[i].size);
     atomic_init(&launch.next_cluster, 0);
     atomic_init(&launch.budget, launch.options.budget);
     atomic_init(&launch.stop, false);
@@ -500,7 +532,8 @@ EmuStatus emu_launch(EmuContext *ctx, EmuModule *m, const char *name, const uint
     pthread_mutex_destroy(&launch.lock);
     free(raw);
     status = report.n_faults ? EMU_FAULTED : EMU_OK;
-    if (status) emu_error(ctx, status, "`%s`: %s: %s", name, emu_fault_name(report.faults[0].kind), report.faults[0].message);
+    if (status)
+        emu_error(ctx, status, "`%s`: %s: %s", name, emu_fault_name(report.faults[0].kind), report.faults[0].message);
     if (out) *out = report;
     else emu_report_free(&report);
     return status;

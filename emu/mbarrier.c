@@ -53,11 +53,14 @@ void mbar_arrive(Warp *w, const Insn *in, int l, Block *b, Mbarrier *m, uint32_t
     m->tx += expect;
     if (m->tx > (1 << 20) - 1) {
         shared_describe(w->launch, m->address, where, sizeof where);
-        emu_fault(w, in, l, EMU_FAULT_BAD_OPERAND, "the mbarrier at %s expects %lld bytes, more than 2^20 - 1", where, (long long)m->tx);
+        emu_fault(w, in, l, EMU_FAULT_BAD_OPERAND, "the mbarrier at %s expects %lld bytes, more than 2^20 - 1", where,
+                  (long long)m->tx);
     }
     if (count > m->pending) {
         shared_describe(w->launch, m->address, where, sizeof where);
-        emu_fault(w, in, l, EMU_FAULT_BAD_OPERAND, "%u arrivals at the mbarrier at %s, which lacks only %lld of %u in this phase", count, where, (long long)m->pending, m->count);
+        emu_fault(w, in, l, EMU_FAULT_BAD_OPERAND,
+                  "%u arrivals at the mbarrier at %s, which lacks only %lld of %u in this phase", count, where,
+                  (long long)m->pending, m->count);
         return;
     }
     if (release && w->launch->races) vc_release(w, m->vc);
@@ -73,7 +76,8 @@ void mbar_complete(AsyncOp *op, uint32_t address, int64_t bytes) {
     Mbarrier *m = b ? mbar_find(b, offset) : NULL;
     if (!m) {
         shared_describe(w->launch, offset, where, sizeof where);
-        emu_fault(w, op->in, op->lane, EMU_FAULT_BAD_OPERAND, "a bulk copy completes on %s, which is no initialised mbarrier", where);
+        emu_fault(w, op->in, op->lane, EMU_FAULT_BAD_OPERAND,
+                  "a bulk copy completes on %s, which is no initialised mbarrier", where);
         return;
     }
     if (w->launch->races) {

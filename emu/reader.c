@@ -41,7 +41,12 @@ static Sym *declare(Reader *r, Str name, SymKind kind, uint32_t scope) {
     if (s) text_fail(r, "`%.*s` is declared twice", (int)name.n, name.s);
     s = emu_arena_alloc(&r->module->arena, sizeof *s);
     uint32_t h = hash_of(name, scope);
-    *s = (Sym){.next = r->hash[h], .name = name, .kind = kind, .scope = scope, .slot = NO_SLOT, .in_func = r->func && !r->func->is_kernel};
+    *s = (Sym){.next = r->hash[h],
+               .name = name,
+               .kind = kind,
+               .scope = scope,
+               .slot = NO_SLOT,
+               .in_func = r->func && !r->func->is_kernel};
     return r->hash[h] = s;
 }
 
@@ -117,7 +122,8 @@ static Type need_type(Reader *r) {
 }
 
 static void declare_registers(Reader *r) {               // after .reg
-    if (text_next_directive_is(r, "v2") || text_next_directive_is(r, "v4")) text_fail(r, "vector registers are not supported");
+    if (text_next_directive_is(r, "v2") || text_next_directive_is(r, "v4"))
+        text_fail(r, "vector registers are not supported");
     Type t = need_type(r);
     do {
         Str name = text_need_word(r, "a register name");
@@ -156,8 +162,9 @@ static Decl declaration(Reader *r) {                     // [.align n] [.ptr ...
                 depth += c == '(' ? 1 : c == ')' ? -1 : 0;
                 r->p++;
             }
-        } else if (text_accept_directive(r, "ptr") || text_accept_directive(r, "global") || text_accept_directive(r, "shared") ||
-                   text_accept_directive(r, "const") || text_accept_directive(r, "local") || text_accept_directive(r, "generic") ||
+        } else if (text_accept_directive(r, "ptr") || text_accept_directive(r, "global") ||
+                   text_accept_directive(r, "shared") || text_accept_directive(r, "const") ||
+                   text_accept_directive(r, "local") || text_accept_directive(r, "generic") ||
                    text_accept_directive(r, "noalias")) {
         } else if (text_peek(r) == '.') d.type = need_type(r);
         else break;
@@ -265,7 +272,8 @@ static void declare_variable(Reader *r, uint8_t space, bool external) {
             s->space = SPACE_LOCAL;
             s->placed = true;
         }
-        if (space == SPACE_SHARED && s->size > (1u << 23)) text_fail(r, "`%.*s` is too large for shared memory", (int)d.name.n, d.name.s);
+        if (space == SPACE_SHARED && s->size > (1u << 23))
+            text_fail(r, "`%.*s` is too large for shared memory", (int)d.name.n, d.name.s);
     } while (text_accept(r, ','));
     text_expect(r, ';');
 }
@@ -550,7 +558,9 @@ static void local_directive(Reader *r) {
     else if (ptx_str_is(s, "extern")) { text_expect(r, '.'); (void)text_dotted(r); declare_variable(r, SPACE_SHARED, true); }
     else if (ptx_str_is(s, "file")) file_directive(r);
     else if (ptx_str_is(s, "section")) skip_section(r);
-    else if (ptx_str_is(s, "pragma") || ptx_str_is(s, "branchtargets") || ptx_str_is(s, "calltargets") || ptx_str_is(s, "callprototype")) skip_to_semicolon(r);
+    else if (ptx_str_is(s, "pragma") || ptx_str_is(s, "branchtargets") || ptx_str_is(s, "calltargets") ||
+             ptx_str_is(s, "callprototype"))
+        skip_to_semicolon(r);
     else text_fail(r, "unknown directive `.%.*s`", (int)s.n, s.s);
 }
 
@@ -579,7 +589,8 @@ static void body(Reader *r) {                            // after {
         if (r->d.guard == NO_SLOT && text_peek(r) == ':' && !(r->p + 1 < r->end && r->p[1] == ':')) {
             r->p++;
             if (text_accept_directive(r, "branchtargets")) branch_targets(r, name);
-            else if (text_accept_directive(r, "callprototype") || text_accept_directive(r, "calltargets")) skip_to_semicolon(r);
+            else if (text_accept_directive(r, "callprototype") || text_accept_directive(r, "calltargets"))
+                skip_to_semicolon(r);
             else label(r, name);
             continue;
         }
@@ -637,8 +648,9 @@ static void launch_bounds(Reader *r, EmuKernel *k) {
         else if (ptx_str_is(s, "maxnreg")) k->maxnreg = (uint32_t)text_integer(r);
         else if (ptx_str_is(s, "minnctapersm")) k->minnctapersm = (uint32_t)text_integer(r);
         else if (ptx_str_is(s, "maxnctapersm") || ptx_str_is(s, "maxclusterrank")) three(r, ignored);
-        else if (ptx_str_is(s, "explicitcluster") || ptx_str_is(s, "noreturn") || ptx_str_is(s, "blocksareclusters") || ptx_str_is(s, "abi_preserve")) {}
-        else if (ptx_str_is(s, "pragma")) skip_to_semicolon(r);
+        else if (ptx_str_is(s, "explicitcluster") || ptx_str_is(s, "noreturn") || ptx_str_is(s, "blocksareclusters") ||
+                 ptx_str_is(s, "abi_preserve")) {
+        } else if (ptx_str_is(s, "pragma")) skip_to_semicolon(r);
         else text_fail(r, "unknown directive `.%.*s`", (int)s.n, s.s);
     }
 }
@@ -734,7 +746,8 @@ static void function(Reader *r) {
         *s->func = (Func){.name = name, .entry = NO_SLOT};
     }
     Func *f = r->func = s->func;
-    if (f->declared && (n_rets != f->n_rets || n_params != f->n_params || !same_sizes(rets, f->rets, n_rets) || !same_sizes(params, f->params, n_params)))
+    if (f->declared && (n_rets != f->n_rets || n_params != f->n_params || !same_sizes(rets, f->rets, n_rets) ||
+                        !same_sizes(params, f->params, n_params)))
         text_fail(r, "function `%.*s` was declared with other parameters or results", (int)name.n, name.s);
     if (text_accept(r, ';')) {
         if (f->entry == NO_SLOT) goto signature;
@@ -783,8 +796,9 @@ static void top_level(Reader *r) {
             if (!(v >= 1 && v < 1000)) text_fail(r, "there is no such version of PTX");
             r->module->ptx_version = (uint32_t)(v * 10 + 0.5);
         } else if (ptx_str_is(s, "target")) target(r);
-        else if (ptx_str_is(s, "address_size")) { if (text_integer(r) != 64) text_fail(r, "only 64-bit addresses are supported"); }
-        else if (ptx_str_is(s, "visible") || ptx_str_is(s, "weak") || ptx_str_is(s, "common")) keep = external;
+        else if (ptx_str_is(s, "address_size")) {
+            if (text_integer(r) != 64) text_fail(r, "only 64-bit addresses are supported");
+        } else if (ptx_str_is(s, "visible") || ptx_str_is(s, "weak") || ptx_str_is(s, "common")) keep = external;
         else if (ptx_str_is(s, "extern")) { external = true; keep = true; }
         else if (ptx_str_is(s, "entry")) entry(r);
         else if (ptx_str_is(s, "func")) function(r);
@@ -814,7 +828,9 @@ static void check_calls(Reader *r) {
 
 static bool has_functions(const char *p, size_t n) {
     for (size_t i = 0; i + 5 < n; i++)
-        if (p[i] == '.' && !memcmp(p + i, ".func", 5) && !text_is_word((unsigned char)p[i + 5]) && !(i > 8 && !memcmp(p + i - 8, ".extern ", 8))) return true;
+        if (p[i] == '.' && !memcmp(p + i, ".func", 5) && !text_is_word((unsigned char)p[i + 5]) &&
+            !(i > 8 && !memcmp(p + i - 8, ".extern ", 8)))
+            return true;
     return false;
 }
 

@@ -78,7 +78,8 @@ void emu_report_print(const EmuReport *r, FILE *f) {
         fprintf(f, "fault: %s: %s\n", fault_names[x->kind], x->message);
         if (x->file) fprintf(f, "  --> %s:%u:%u (PTX line %u)\n", x->file, x->line, x->column, x->ptx_line);
         else fprintf(f, "  --> PTX line %u\n", x->ptx_line);
-        fprintf(f, "  in `%s`, block (%u, %u, %u), warp %u, lane %u\n", x->kernel, x->block[0], x->block[1], x->block[2], x->warp, x->lane);
+        fprintf(f, "  in `%s`, block (%u, %u, %u), warp %u, lane %u\n", x->kernel, x->block[0], x->block[1],
+                x->block[2], x->warp, x->lane);
     }
     const EmuCounters *c = &r->counters;
     uint64_t total = 0;
@@ -92,10 +93,12 @@ void emu_report_print(const EmuReport *r, FILE *f) {
         }
     fprintf(f, "), %llu lane instructions, %.3f s\n", (unsigned long long)c->lane_instructions, r->seconds);
     if (c->global_requests)
-        fprintf(f, "global: %llu requests, %.2f sectors each\n", (unsigned long long)c->global_requests, (double)c->global_sectors / (double)c->global_requests);
+        fprintf(f, "global: %llu requests, %.2f sectors each\n", (unsigned long long)c->global_requests,
+                (double)c->global_sectors / (double)c->global_requests);
     if (c->shared_requests)
-        fprintf(f, "shared: %llu requests, %llu wavefronts, %llu of them from bank conflicts\n", (unsigned long long)c->shared_requests,
-                (unsigned long long)c->shared_cycles, (unsigned long long)c->shared_conflicts);
+        fprintf(f, "shared: %llu requests, %llu wavefronts, %llu of them from bank conflicts\n",
+                (unsigned long long)c->shared_requests, (unsigned long long)c->shared_cycles,
+                (unsigned long long)c->shared_conflicts);
     if (c->mma_flops) fprintf(f, "tensor cores: %llu flop\n", (unsigned long long)c->mma_flops);
     if (c->async_bytes) fprintf(f, "asynchronous copies: %llu bytes\n", (unsigned long long)c->async_bytes);
 }

@@ -15,7 +15,8 @@
 enum { CLOCK_MAX = (1 << 23) - 1 };
 
 static uint64_t record_of(uint32_t agent, uint32_t clock, uint32_t bytes, uint32_t insn, bool atomic) {
-    return (uint64_t)(clock > CLOCK_MAX ? 0 : clock) << 39 | (uint64_t)(agent & 4095) << 27 | (uint64_t)(bytes & 15) << 23 | (uint64_t)(insn & 0x3fffff) << 1 | atomic;
+    return (uint64_t)(clock > CLOCK_MAX ? 0 : clock) << 39 | (uint64_t)(agent & 4095) << 27 |
+           (uint64_t)(bytes & 15) << 23 | (uint64_t)(insn & 0x3fffff) << 1 | atomic;
 }
 static uint32_t record_clock(uint64_t r)  { return (uint32_t)(r >> 39); }
 static uint32_t record_agent(uint64_t r)  { return (uint32_t)(r >> 27) & 4095; }
@@ -79,7 +80,9 @@ void shared_describe(const Launch *launch, uint32_t offset, char *out, size_t n)
     const SharedVar *v = shared_var_at(launch, offset);
     uint32_t base = launch_dynamic_base(launch);
     if (v) snprintf(out, n, "`%s` + %u", v->name, offset - v->offset);
-    else if (offset >= launch->shared_size) snprintf(out, n, "offset %u is %u bytes past the end of the block's %u", offset - SHARED_START, offset - launch->shared_size, launch->shared_size - SHARED_START);
+    else if (offset >= launch->shared_size)
+        snprintf(out, n, "offset %u is %u bytes past the end of the block's %u", offset - SHARED_START,
+                 offset - launch->shared_size, launch->shared_size - SHARED_START);
     else if (offset < SHARED_START) snprintf(out, n, "address %u is before its start (%u)", offset, SHARED_START);
     else if (offset >= base) snprintf(out, n, "dynamic shared memory + %u", offset - base);
     else snprintf(out, n, "offset %u", offset - SHARED_START);
@@ -97,8 +100,9 @@ static void report(Warp *w, const Insn *in, int lane, uint32_t offset, uint64_t 
         emu_fault(w, in, lane, EMU_FAULT_MISSING_WAIT, "%s of %s, which %s of warp %u (%s) %s: no wait orders the two",
               write ? "write" : "read", where, helper[kind], who->id, other, old_write ? "writes" : "reads");
     else if (who->block != w->block)
-        emu_fault(w, in, lane, EMU_FAULT_RACE, "%s of %s races with the %s by warp %u of block %u of the cluster at %s: no barrier between them",
-              write ? "write" : "read", where, old_write ? "write" : "read", who->id, who->block->rank, other);
+        emu_fault(w, in, lane, EMU_FAULT_RACE,
+                  "%s of %s races with the %s by warp %u of block %u of the cluster at %s: no barrier between them",
+                  write ? "write" : "read", where, old_write ? "write" : "read", who->id, who->block->rank, other);
     else
         emu_fault(w, in, lane, EMU_FAULT_RACE, "%s of %s races with the %s by warp %u at %s: no barrier between them",
               write ? "write" : "read", where, old_write ? "write" : "read", who->id, other);
@@ -111,7 +115,8 @@ static uint64_t touch(Shadow *s, uint64_t mine, const uint32_t *vc, uint32_t byt
     if (write ? s->write == mine && !s->read[0] : s->read[0] == mine) return 0;     // nothing happened since
     uint32_t agent = record_agent(mine);
     uint64_t bad = 0, old = s->write;
-    if (old && record_agent(old) != agent && record_bytes(old) & bytes && !(old & mine & 1) && !ordered(old, vc)) bad = old, *old_write = true;
+    if (old && record_agent(old) != agent && record_bytes(old) & bytes && !(old & mine & 1) && !ordered(old, vc))
+        bad = old, *old_write = true;
     if (!write) {
         if (record_agent(s->read[0]) != agent && s->read[0]) s->read[1] = s->read[0];
         else if (record_clock(s->read[0]) == record_clock(mine)) mine |= s->read[0] & 15ull << 23;
@@ -120,7 +125,8 @@ static uint64_t touch(Shadow *s, uint64_t mine, const uint32_t *vc, uint32_t byt
     }
     for (int i = 0; i < 2 && !bad; i++) {
         uint64_t r = s->read[i];
-        if (r && record_agent(r) != agent && record_bytes(r) & bytes && !(r & mine & 1) && !ordered(r, vc)) bad = r, *old_write = false;
+        if (r && record_agent(r) != agent && record_bytes(r) & bytes && !(r & mine & 1) && !ordered(r, vc))
+            bad = r, *old_write = false;
     }
     if (old && record_agent(old) == agent && record_clock(old) == record_clock(mine)) mine |= old & 15ull << 23;
     s->write = mine;
@@ -133,9 +139,11 @@ void shadow_access(Warp *w, const Insn *in, int lane, uint32_t address, uint32_t
     Block *b = shared_block(w, address, &offset);
     uint64_t mine = record_of(w->agent, w->vc[w->agent], 15, insn, atomic);
     for (uint32_t at = offset, end = offset + size; at < end; at = (at | 3) + 1) {
-        uint32_t from = at & 3, to = (end - (at & ~3u) < 4 ? end - (at & ~3u) : 4), bytes = ((1u << to) - 1) & ~((1u << from) - 1);
+        uint32_t from = at & 3, to = (end - (at & ~3u) < 4 ? end - (at & ~3u) : 4),
+                 bytes = ((1u << to) - 1) & ~((1u << from) - 1);
         bool old_write = false;
-        uint64_t bad = touch(&b->shadow[at >> 2], (mine & ~(15ull << 23)) | (uint64_t)bytes << 23, w->vc, bytes, write, &old_write);
+        uint64_t bad = touch(&b->shadow[at >> 2], (mine & ~(15ull << 23)) | (uint64_t)bytes << 23, w->vc, bytes, write,
+                             &old_write);
         if (bad) report(w, in, lane, at, bad, write, old_write);
     }
 }
@@ -153,7 +161,8 @@ void shadow_async(Warp *w, const Insn *in, Block *b, uint32_t offset, uint32_t s
             report(w, in, __builtin_ctz(w->active ? w->active : 1), at, bad, write, old_write);
             return;
         }
-        if (fv && !write && before && record_agent(before) % AGENTS == AGENT_WARP && record_clock(before) > fv[record_agent(before)]) {
+        if (fv && !write && before && record_agent(before) % AGENTS == AGENT_WARP &&
+            record_clock(before) > fv[record_agent(before)]) {
             char where[160], other[160];
             shared_describe(w->launch, at, where, sizeof where);
             emu_insn_place(w->launch, &w->launch->module->code[record_insn(before)], other, sizeof other);

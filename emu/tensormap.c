@@ -38,23 +38,32 @@ static EmuStatus encode(EmuContext *ctx, EmuTensorMap *out, Map m, const uint64_
     if (interleave) return emu_error(ctx, EMU_INVALID, "%s: interleaved layouts are not supported", what);
     if (m.swizzle > EMU_TM_SWIZZLE_128B) return emu_error(ctx, EMU_INVALID, "%s: swizzle %u", what, m.swizzle);
     uint32_t size = element_bytes[m.dtype];
-    if (m.base & 15) return emu_error(ctx, EMU_INVALID, "%s: the base 0x%llx is not 16-byte aligned", what, (unsigned long long)m.base);
+    if (m.base & 15)
+        return emu_error(ctx, EMU_INVALID, "%s: the base 0x%llx is not 16-byte aligned", what,
+                         (unsigned long long)m.base);
     for (uint32_t i = 0; i < m.rank; i++) {
-        if (!dims[i] || dims[i] > 1ull << 32) return emu_error(ctx, EMU_INVALID, "%s: dimension %u is %llu", what, i, (unsigned long long)dims[i]);
-        if (steps && (!steps[i] || steps[i] > 8)) return emu_error(ctx, EMU_INVALID, "%s: element stride %u is %u", what, i, steps[i]);
+        if (!dims[i] || dims[i] > 1ull << 32)
+            return emu_error(ctx, EMU_INVALID, "%s: dimension %u is %llu", what, i, (unsigned long long)dims[i]);
+        if (steps && (!steps[i] || steps[i] > 8))
+            return emu_error(ctx, EMU_INVALID, "%s: element stride %u is %u", what, i, steps[i]);
         m.dims[i] = dims[i];
         m.step[i] = steps ? (uint8_t)steps[i] : 1;
         if (i + 1 < m.rank) {
-            if (strides[i] & 15 || strides[i] >= 1ull << 40) return emu_error(ctx, EMU_INVALID, "%s: stride %u is %llu, not a multiple of 16 below 2^40", what, i, (unsigned long long)strides[i]);
+            if (strides[i] & 15 || strides[i] >= 1ull << 40)
+                return emu_error(ctx, EMU_INVALID, "%s: stride %u is %llu, not a multiple of 16 below 2^40", what, i,
+                                 (unsigned long long)strides[i]);
             m.strides[i] = strides[i];
         }
     }
     for (uint32_t i = 0; i < (m.im2col ? 0u : m.rank); i++)
         if (!m.box[i] || m.box[i] > 256) return emu_error(ctx, EMU_INVALID, "%s: box dimension %u is %u", what, i, m.box[i]);
     uint32_t inner = m.box[0] * size;
-    if (inner & 15) return emu_error(ctx, EMU_INVALID, "%s: the box's inner dimension has %u bytes, not a multiple of 16", what, inner);
+    if (inner & 15)
+        return emu_error(ctx, EMU_INVALID, "%s: the box's inner dimension has %u bytes, not a multiple of 16", what,
+                         inner);
     if (m.swizzle && inner > spans[m.swizzle])
-        return emu_error(ctx, EMU_INVALID, "%s: the box's inner dimension has %u bytes, more than the swizzle's %u", what, inner, spans[m.swizzle]);
+        return emu_error(ctx, EMU_INVALID, "%s: the box's inner dimension has %u bytes, more than the swizzle's %u",
+                         what, inner, spans[m.swizzle]);
     m.magic = MAGIC;
     memset(out, 0, sizeof *out);
     memcpy(out->bytes, &m, sizeof m);
@@ -64,7 +73,11 @@ static EmuStatus encode(EmuContext *ctx, EmuTensorMap *out, Map m, const uint64_
 EmuStatus emu_tensor_map_encode_tiled(EmuContext *ctx, EmuTensorMap *out, int dtype, uint32_t rank, uint64_t base,
     const uint64_t *dims, const uint64_t *strides, const uint32_t *box, const uint32_t *element_strides,
     int interleave, int swizzle, int l2_promotion, int oob_fill) {
-    Map m = {.dtype = (uint8_t)dtype, .rank = (uint8_t)(rank > 5 ? 6 : rank), .swizzle = (uint8_t)swizzle, .oob_nan = (uint8_t)oob_fill, .base = base};
+    Map m = {.dtype = (uint8_t)dtype,
+             .rank = (uint8_t)(rank > 5 ? 6 : rank),
+             .swizzle = (uint8_t)swizzle,
+             .oob_nan = (uint8_t)oob_fill,
+             .base = base};
     (void)l2_promotion;
     for (uint32_t i = 0; i < 5 && i < rank; i++) m.box[i] = (uint16_t)(box[i] > 257 ? 257 : box[i]);
     return encode(ctx, out, m, dims, strides, element_strides, interleave);
@@ -74,19 +87,27 @@ EmuStatus emu_tensor_map_encode_im2col(EmuContext *ctx, EmuTensorMap *out, int d
     const uint64_t *dims, const uint64_t *strides, const int *lower_corner, const int *upper_corner,
     uint32_t channels, uint32_t pixels, const uint32_t *element_strides,
     int interleave, int swizzle, int l2_promotion, int oob_fill) {
-    Map m = {.dtype = (uint8_t)dtype, .rank = (uint8_t)(rank > 5 ? 6 : rank), .swizzle = (uint8_t)swizzle, .oob_nan = (uint8_t)oob_fill, .base = base, .im2col = 1};
+    Map m = {.dtype = (uint8_t)dtype,
+             .rank = (uint8_t)(rank > 5 ? 6 : rank),
+             .swizzle = (uint8_t)swizzle,
+             .oob_nan = (uint8_t)oob_fill,
+             .base = base,
+             .im2col = 1};
     (void)l2_promotion;
     if (!channels || channels > 256 || !pixels || pixels > 1024)
         return emu_error(ctx, EMU_INVALID, "tensor map (im2col): %u channels of %u pixels", channels, pixels);
     m.box[0] = (uint16_t)channels, m.box[1] = (uint16_t)pixels;
-    for (uint32_t i = 0; i + 2 < rank && i < 3; i++) m.lower[i] = (int16_t)lower_corner[i], m.upper[i] = (int16_t)upper_corner[i];
+    for (uint32_t i = 0; i + 2 < rank && i < 3; i++)
+        m.lower[i] = (int16_t)lower_corner[i], m.upper[i] = (int16_t)upper_corner[i];
     return encode(ctx, out, m, dims, strides, element_strides, interleave);
 }
 
 bool tensor_check(Warp *w, const Insn *in, int lane, const uint8_t bytes[128], uint32_t rank, bool im2col) {
     Map m = map_of(bytes);
-    const char *bad = m.magic != MAGIC ? "these 128 bytes are no tensor map" : m.rank != rank ? "the tensor map has another rank"
-                    : m.im2col != im2col ? "the tensor map is for the other mode (tiled, im2col)" : NULL;
+    const char *bad = m.magic != MAGIC     ? "these 128 bytes are no tensor map"
+                      : m.rank != rank     ? "the tensor map has another rank"
+                      : m.im2col != im2col ? "the tensor map is for the other mode (tiled, im2col)"
+                                           : NULL;
     if (!bad) return true;
     emu_fault(w, in, lane, EMU_FAULT_BAD_OPERAND, "%s", bad);
     return false;
@@ -123,7 +144,9 @@ uint32_t tensor_pitch(const uint8_t bytes[128]) {        // bytes from row to ro
 bool tensor_aligned(Warp *w, const Insn *in, int lane, const uint8_t bytes[128], int32_t coordinate) {
     int64_t at = (int64_t)coordinate * element_bytes[map_of(bytes).dtype];
     if (!(at & 15)) return true;
-    emu_fault(w, in, lane, EMU_FAULT_MISALIGNED, "the innermost coordinate of a bulk tensor copy is %d, %lld bytes, not a multiple of 16", coordinate, (long long)at);
+    emu_fault(w, in, lane, EMU_FAULT_MISALIGNED,
+              "the innermost coordinate of a bulk tensor copy is %d, %lld bytes, not a multiple of 16", coordinate,
+              (long long)at);
     return false;
 }
 
@@ -149,7 +172,10 @@ static void run_of(AsyncOp *op, const Map *m, const int64_t c[5], uint32_t n, ui
     }
     if (load) {
         uint64_t fill = 0;
-        if (m->oob_nan) fill = size == 2 ? m->dtype == EMU_TM_BF16 ? 0x7fff : 0x7fff : size == 4 ? 0x7fffffff : 0x7fffffffffffffffull;
+        if (m->oob_nan)
+            fill = size == 2   ? m->dtype == EMU_TM_BF16 ? 0x7fff : 0x7fff
+                   : size == 4 ? 0x7fffffff
+                               : 0x7fffffffffffffffull;
         for (int64_t i = 0; i < n; i++)
             if (i < first || i >= end) memcpy(box + i * size, &fill, size);
     }
@@ -159,8 +185,9 @@ static void run_of(AsyncOp *op, const Map *m, const int64_t c[5], uint32_t n, ui
     if (!host) {
         char where[160];
         memory_describe(op->warp->launch->context, low, span, where, sizeof where);
-        emu_fault(op->warp, op->in, op->lane, EMU_FAULT_OUT_OF_BOUNDS, "a bulk tensor copy %s %llu bytes outside the tensor's memory: %s",
-              load ? "reads" : "writes", (unsigned long long)span, where);
+        emu_fault(op->warp, op->in, op->lane, EMU_FAULT_OUT_OF_BOUNDS,
+                  "a bulk tensor copy %s %llu bytes outside the tensor's memory: %s", load ? "reads" : "writes",
+                  (unsigned long long)span, where);
         if (load) memset(box + first * size, 0, (size_t)(end - first) * size);
         return;
     }

@@ -134,7 +134,8 @@ char *text_copy(Reader *r, Str s) {
 static Operand number(Reader *r) {
     Operand o = {.kind = O_IMM};
     const char *p = r->p, *end = r->end;
-    if (end - p > 2 && p[0] == '0' && (p[1] == 'f' || p[1] == 'F' || p[1] == 'd' || p[1] == 'D') && isxdigit((unsigned char)p[2])) {
+    if (end - p > 2 && p[0] == '0' && (p[1] == 'f' || p[1] == 'F' || p[1] == 'd' || p[1] == 'D') &&
+        isxdigit((unsigned char)p[2])) {
         int digits = p[1] == 'f' || p[1] == 'F' ? 8 : 16;
         o.kind = digits == 8 ? O_F32 : O_F64;
         p += 2;
@@ -206,7 +207,9 @@ Operand text_expression(Reader *r, int least) {
     for (;;) {
         text_peek(r);
         size_t i = 0;
-        while (i < 10 && !((size_t)(r->end - r->p) >= strlen(ops[i].text) && !memcmp(r->p, ops[i].text, strlen(ops[i].text)))) i++;
+        while (i < 10 &&
+               !((size_t)(r->end - r->p) >= strlen(ops[i].text) && !memcmp(r->p, ops[i].text, strlen(ops[i].text))))
+            i++;
         if (i == 10 || ops[i].rank <= least || left.kind != O_IMM) return left;
         if (ops[i].text[0] == '%' && r->p + 1 < r->end && isalpha((unsigned char)r->p[1])) return left;
         r->p += strlen(ops[i].text);
@@ -259,7 +262,8 @@ bool text_special(Str name, Operand *o) {
             *o = (Operand){.kind = O_REG, .slot = SPECIAL_SLOT(special_names[i].sp), .type = T_u32, .name = name};
             return true;
         }
-    static const char *const varying[] = {"%clock", "%clock_hi", "%clock64", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi"};
+    static const char *const varying[] = {"%clock",       "%clock_hi",       "%clock64",
+                                          "%globaltimer", "%globaltimer_lo", "%globaltimer_hi"};
     for (size_t i = 0; i < sizeof varying / sizeof *varying; i++)
         if (ptx_str_is(name, varying[i])) {
             *o = (Operand){.kind = O_SPECIAL, .name = name, .type = i == 2 || i == 3 ? T_u64 : T_u32};

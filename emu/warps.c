@@ -45,7 +45,8 @@ static void warp_regroup(Warp *w) {
     w->mask = w->groups[best].mask;
     w->groups[best] = w->groups[--w->n_groups];
     for (uint32_t i = 0; i < w->n_groups; i++)
-        if (w->groups[i].wait <= W_CONVERGE && w->groups[i].pc > w->pc && w->groups[i].pc < w->limit) w->limit = w->groups[i].pc;
+        if (w->groups[i].wait <= W_CONVERGE && w->groups[i].pc > w->pc && w->groups[i].pc < w->limit)
+            w->limit = w->groups[i].pc;
 }
 
 bool warp_block(Warp *w, Wait wait, uint64_t a, uint32_t b, uint32_t pc) {
@@ -90,7 +91,9 @@ void warp_ready(Warp *w, Wait wait, uint64_t a, uint32_t b) {
             w->groups[i].wait = READY;
 }
 
-static bool in_flight(const Warp *w, uint32_t slot, uint8_t bit) { return slot != NO_SLOT && !(slot & 3) && w->inflight[slot >> 2] & bit; }
+static bool in_flight(const Warp *w, uint32_t slot, uint8_t bit) {
+    return slot != NO_SLOT && !(slot & 3) && w->inflight[slot >> 2] & bit;
+}
 
 // While a wgmma is in flight, its registers are not to be touched: accumulators not at all, those of A
 // not to be written. The wgmma instructions themselves are exempt.

@@ -41,7 +41,8 @@ void warp_drain(Warp *w) {
 }
 #endif
 
-static void x_copy(Warp *w, const Insn *in) {            // aux: bytes; b: source size; c: ignore-src; list[0]: global address slot
+// aux: bytes; b: source size; c: ignore-src; list[0]: global address slot
+static void x_copy(Warp *w, const Insn *in) {
     u32 size = (u32)in->aux, clock = w->copy_clock++;
     bool eager = w->launch->options.async == EMU_ASYNC_EAGER, narrow = in->type == T_u32;
     u64 from[32];
@@ -56,7 +57,8 @@ static void x_copy(Warp *w, const Insn *in) {            // aux: bytes; b: sourc
         char where[160];
         if (dst & (size - 1)) {
             shared_describe(w->launch, offset, where, sizeof where);
-            emu_fault(w, in, l, EMU_FAULT_MISALIGNED, "cp.async of %u bytes to %s, which is not a multiple of %u", size, where, size);
+            emu_fault(w, in, l, EMU_FAULT_MISALIGNED, "cp.async of %u bytes to %s, which is not a multiple of %u", size,
+                      where, size);
             continue;
         }
         if (b != w->block || offset < SHARED_START || offset > b->shared_size || size > b->shared_size - offset) {
@@ -67,7 +69,8 @@ static void x_copy(Warp *w, const Insn *in) {            // aux: bytes; b: sourc
         const uint8_t *p = NULL;
         if (valid && src & (size - 1)) {
             memory_describe(w->launch->context, src, size, where, sizeof where);
-            emu_fault(w, in, l, EMU_FAULT_MISALIGNED, "cp.async of %u bytes from %s, which is not a multiple of %u", size, where, size);
+            emu_fault(w, in, l, EMU_FAULT_MISALIGNED, "cp.async of %u bytes from %s, which is not a multiple of %u",
+                      size, where, size);
             continue;
         }
         for (u32 k = 0; k < valid; k += 4)               // source sizes need not be powers of two
@@ -82,8 +85,14 @@ static void x_copy(Warp *w, const Insn *in) {            // aux: bytes; b: sourc
             if (!w->copies) abort();
         }
         CpAsync *c = &w->copies[w->n_copies++];
-        *c = (CpAsync){.lane = (uint8_t)l, .size = (uint8_t)size, .valid = (uint8_t)valid, .group = w->copy_group[l], .dst = dst,
-                       .clock = clock, .src = p, .in = in};
+        *c = (CpAsync){.lane = (uint8_t)l,
+                       .size = (uint8_t)size,
+                       .valid = (uint8_t)valid,
+                       .group = w->copy_group[l],
+                       .dst = dst,
+                       .clock = clock,
+                       .src = p,
+                       .in = in};
         if (eager || (w->launch->options.async == EMU_ASYNC_RANDOM && rng_next(&w->rng) & 1)) {
             if (c->valid) memcpy(b->shared + offset, c->src, c->valid);
             memset(b->shared + offset + c->valid, 0, (size_t)(size - c->valid));
@@ -138,7 +147,8 @@ static void decode_cp(Dec *d) {
     dec_cache_hints(d);
     dec_count(d, 3, 4);
     int64_t size = dec_imm(d, 2);
-    if ((size != 4 && size != 8 && size != 16) || (cg && size != 16)) dec_error(d, "`cp.async` of %lld bytes", (long long)size);
+    if ((size != 4 && size != 8 && size != 16) || (cg && size != 16))
+        dec_error(d, "`cp.async` of %lld bytes", (long long)size);
     Insn to = {0}, from = {0};
     dec_address(d, dec_op(d, 0), &to, SPACE_SHARED);
     dec_address(d, dec_op(d, 1), &from, SPACE_GLOBAL);

@@ -28,14 +28,16 @@ static u64 combine(Op op, Type t, u64 old, u64 b, u64 c) {
         case T_f64: return f64_bits(f64_from(old) + f64_from(b));
         case T_f16: case T_bf16: return half_add((uint16_t)old, (uint16_t)b, t == T_bf16);
         case T_f16x2: case T_bf16x2:
-            return (u32)half_add((uint16_t)(old >> 16), (uint16_t)(b >> 16), t == T_bf16x2) << 16 | half_add((uint16_t)old, (uint16_t)b, t == T_bf16x2);
+            return (u32)half_add((uint16_t)(old >> 16), (uint16_t)(b >> 16), t == T_bf16x2) << 16 |
+                   half_add((uint16_t)old, (uint16_t)b, t == T_bf16x2);
         default: return old + b;
         }
     case O_min: case O_max: {
         bool least = op == O_min;
         if (t == T_f16 || t == T_bf16) return half_pick((uint16_t)old, (uint16_t)b, t == T_bf16, least);
         if (t == T_f16x2 || t == T_bf16x2)
-            return (u32)half_pick((uint16_t)(old >> 16), (uint16_t)(b >> 16), t == T_bf16x2, least) << 16 | half_pick((uint16_t)old, (uint16_t)b, t == T_bf16x2, least);
+            return (u32)half_pick((uint16_t)(old >> 16), (uint16_t)(b >> 16), t == T_bf16x2, least) << 16 |
+                   half_pick((uint16_t)old, (uint16_t)b, t == T_bf16x2, least);
         if (t == T_f32) {
             float x = f32_from((u32)old), y = f32_from((u32)b);
             return x != x ? b : y != y ? old : (x < y) == least ? old : b;
@@ -59,16 +61,22 @@ static u64 combine(Op op, Type t, u64 old, u64 b, u64 c) {
 static u64 atomically(uint8_t *p, Op op, Type t, u64 b, u64 c) {
     if (ptx_type_bits(t) == 64) {
         u64 old = __atomic_load_n((u64 *)(void *)p, __ATOMIC_SEQ_CST);
-        while (!__atomic_compare_exchange_n((u64 *)(void *)p, &old, combine(op, t, old, b, c), false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {}
+        while (!__atomic_compare_exchange_n((u64 *)(void *)p, &old, combine(op, t, old, b, c), false, __ATOMIC_SEQ_CST,
+                                            __ATOMIC_SEQ_CST)) {
+        }
         return old;
     }
     if (ptx_type_bits(t) == 16) {
         uint16_t old = __atomic_load_n((uint16_t *)(void *)p, __ATOMIC_SEQ_CST);
-        while (!__atomic_compare_exchange_n((uint16_t *)(void *)p, &old, (uint16_t)combine(op, t, old, b, c), false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {}
+        while (!__atomic_compare_exchange_n((uint16_t *)(void *)p, &old, (uint16_t)combine(op, t, old, b, c), false,
+                                            __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+        }
         return old;
     }
     u32 old = __atomic_load_n((u32 *)(void *)p, __ATOMIC_SEQ_CST);
-    while (!__atomic_compare_exchange_n((u32 *)(void *)p, &old, (u32)combine(op, t, old, b, c), false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {}
+    while (!__atomic_compare_exchange_n((u32 *)(void *)p, &old, (u32)combine(op, t, old, b, c), false, __ATOMIC_SEQ_CST,
+                                        __ATOMIC_SEQ_CST)) {
+    }
     return old;
 }
 
@@ -134,20 +142,27 @@ static void atomic(Dec *d, bool result) {
     dec_address(d, dec_op(d, first), &at, space);
     at.flags |= F_ATOMIC;
     if (t == T_b128) {
-        uint32_t b = dec_src(d, first + 1, t), c = op == O_cas ? dec_src(d, first + 2, t) : NO_SLOT, to = result ? dec_dst(d, 0, t) : NO_SLOT;
+        uint32_t b = dec_src(d, first + 1, t), c = op == O_cas ? dec_src(d, first + 2, t) : NO_SLOT,
+                 to = result ? dec_dst(d, 0, t) : NO_SLOT;
         if (op != O_exch && op != O_cas) dec_error(d, "an atomic of .b128 is exch or cas");
         Insn *in = dec_emit(d, x_atomic128);
-        in->a = at.a, in->imm = at.imm, in->flags = at.flags, in->space = at.space, in->b = b, in->c = c, in->d = to, in->aux = op;
+        in->a = at.a, in->imm = at.imm, in->flags = at.flags, in->space = at.space, in->b = b, in->c = c, in->d = to,
+        in->aux = op;
         return;
     }
-    if (ptx_type_bits(t) < 16 || ptx_type_kind(t) == 'P' || t == T_f32x2) dec_error(d, "`%.*s` of .%s", (int)d->name.n, d->name.s, ptx_type_name(t));
+    if (ptx_type_bits(t) < 16 || ptx_type_kind(t) == 'P' || t == T_f32x2)
+        dec_error(d, "`%.*s` of .%s", (int)d->name.n, d->name.s, ptx_type_name(t));
     for (uint32_t v = 0; v < vec; v++) {
-        const Operand *parts[3] = {result ? dec_op(d, 0) : NULL, dec_op(d, first + 1), op == O_cas ? dec_op(d, first + 2) : NULL};
+        const Operand *parts[3] = {result ? dec_op(d, 0) : NULL, dec_op(d, first + 1),
+                                   op == O_cas ? dec_op(d, first + 2) : NULL};
         for (int k = 0; k < 3; k++) {
             const Operand *o = parts[k];
             if (o && vec > 1 && (o->kind != O_VEC || o->n != vec)) dec_error(d, "a vector of %u is needed", vec);
             if (o && vec > 1) o = &o->items[v];
-            slots[(uint32_t)k * vec + v] = !o ? NO_SLOT : k ? dec_src_op(d, o, t) : o->kind == O_SINK ? NO_SLOT : dec_dst_op(d, o, t);
+            slots[(uint32_t)k * vec + v] = !o                  ? NO_SLOT
+                                           : k                 ? dec_src_op(d, o, t)
+                                           : o->kind == O_SINK ? NO_SLOT
+                                                               : dec_dst_op(d, o, t);
         }
     }
     Insn *in = dec_emit(d, x_atomic);
@@ -162,4 +177,5 @@ static void decode_red(Dec *d) {
     atomic(d, false);
 }
 
-const InsnDef VARIANT(defs_atomic)[] = {{"atom", decode_atom, EMU_CLASS_ATOMIC}, {"red", decode_red, EMU_CLASS_ATOMIC}, {NULL, NULL, 0}};
+const InsnDef VARIANT(defs_atomic)[] = {
+    {"atom", decode_atom, EMU_CLASS_ATOMIC}, {"red", decode_red, EMU_CLASS_ATOMIC}, {NULL, NULL, 0}};

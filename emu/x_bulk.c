@@ -26,8 +26,10 @@ static bool shared_range(Warp *w, const Insn *in, int l, u32 at, u32 size, u32 a
 }
 
 static bool issue(Warp *w, const Insn *in, const BulkSpec *s, int l, AsyncOp *op) {
-    u64 shared_at = s->load ? at_lane(w, s->dst, s->narrow_dst, s->dst_imm, l) : at_lane(w, s->src, s->narrow_src, s->src_imm, l);
-    u64 global_at = s->load ? at_lane(w, s->src, s->narrow_src, s->src_imm, l) : at_lane(w, s->dst, s->narrow_dst, s->dst_imm, l);
+    u64 shared_at = s->load ? at_lane(w, s->dst, s->narrow_dst, s->dst_imm, l)
+                            : at_lane(w, s->src, s->narrow_src, s->src_imm, l);
+    u64 global_at = s->load ? at_lane(w, s->src, s->narrow_src, s->src_imm, l)
+                            : at_lane(w, s->dst, s->narrow_dst, s->dst_imm, l);
     char where[160];
     Block *b;
     u32 offset;
@@ -38,7 +40,8 @@ static bool issue(Warp *w, const Insn *in, const BulkSpec *s, int l, AsyncOp *op
         op->mbar = (u32)at_lane(w, s->mbar, s->narrow_mbar, s->mbar_imm, l);
         op->blocks = s->mask == NO_SLOT ? 0 : lane32(w, s->mask)[l] & 0xffff;
         if (op->blocks >> w->cluster->n_blocks) {
-            emu_fault(w, in, l, EMU_FAULT_BAD_OPERAND, "a multicast to blocks 0x%x of a cluster of %u", op->blocks, w->cluster->n_blocks);
+            emu_fault(w, in, l, EMU_FAULT_BAD_OPERAND, "a multicast to blocks 0x%x of a cluster of %u", op->blocks,
+                      w->cluster->n_blocks);
             return false;
         }
     }
@@ -52,7 +55,9 @@ static bool issue(Warp *w, const Insn *in, const BulkSpec *s, int l, AsyncOp *op
             if (!p) return false;
             memcpy(op->map + i, p, 16);
         }
-        if (!tensor_check(w, in, l, op->map, s->rank, s->im2col) || !emu_may_touch(w, in, l, tensor_base(op->map), 16, !s->load)) return false;
+        if (!tensor_check(w, in, l, op->map, s->rank, s->im2col) ||
+            !emu_may_touch(w, in, l, tensor_base(op->map), 16, !s->load))
+            return false;
         for (u32 i = 0; i < s->rank; i++) op->coord[i] = (int32_t)lane32(w, s->coord[i])[l];
         for (u32 i = 0; i < s->n_offsets; i++) op->offset[i] = (int32_t)(lane32(w, s->offset[i])[l] & 0xffff);
         op->size = tensor_box_bytes(op->map, s->im2col);
@@ -73,7 +78,9 @@ static bool issue(Warp *w, const Insn *in, const BulkSpec *s, int l, AsyncOp *op
             op->bytes = malloc(op->size + 16);
             if (!op->bytes) abort();
             memcpy(op->bytes, from->shared + from_offset, op->size);
-            if (w->launch->races) shadow_async(w, in, from, from_offset, op->size, false, w->agent + AGENT_BULK, w->bulk_clock, w->vc, w->fv);
+            if (w->launch->races)
+                shadow_async(w, in, from, from_offset, op->size, false, w->agent + AGENT_BULK, w->bulk_clock, w->vc,
+                             w->fv);
         } else if (op->size) {
             memory_describe(w->launch->context, global_at, op->size, where, sizeof where);
             if (global_at & 15) {
@@ -82,7 +89,8 @@ static bool issue(Warp *w, const Insn *in, const BulkSpec *s, int l, AsyncOp *op
             }
             if (!emu_may_touch(w, in, l, global_at, op->size, !s->load)) return false;
             if (!emu_host(w->launch->context, global_at, op->size)) {
-                emu_fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "a bulk copy %s %u bytes: %s", s->load ? "reads" : "writes", op->size, where);
+                emu_fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "a bulk copy %s %u bytes: %s",
+                          s->load ? "reads" : "writes", op->size, where);
                 return false;
             }
         }
@@ -92,10 +100,12 @@ static bool issue(Warp *w, const Insn *in, const BulkSpec *s, int l, AsyncOp *op
         if (w->launch->races)
             for (u32 r = 0; r < w->cluster->n_blocks; r++)
                 if (op->blocks ? op->blocks >> r & 1 : &w->cluster->blocks[r] == b)
-                    shadow_async(w, in, &w->cluster->blocks[r], offset, op->extent, true, w->agent + AGENT_BULK, op->clock, w->vc, NULL);
+                    shadow_async(w, in, &w->cluster->blocks[r], offset, op->extent, true, w->agent + AGENT_BULK,
+                                 op->clock, w->vc, NULL);
         return true;
     }
-    op->kind = ASYNC_STORE, op->run = bulk_store, op->read = bulk_read, op->clock = w->store_clock++, op->group = w->bulk_group[l];
+    op->kind = ASYNC_STORE, op->run = bulk_store, op->read = bulk_read, op->clock = w->store_clock++,
+    op->group = w->bulk_group[l];
     if (w->launch->races) shadow_async(w, in, b, offset, op->extent, false, w->agent + AGENT_STORE, op->clock, w->vc, w->fv);
     return true;
 }
@@ -180,13 +190,17 @@ void VARIANT(decode_bulk)(Dec *d, bool reduce) {
     s->im2col = dec_mod(d, "im2col_no_offs");
     bool offsets = dec_mod(d, "im2col");
     s->im2col |= offsets;
-    bool group = dec_mod(d, "bulk_group"), mbar = dec_mod(d, "mbarrier::complete_tx::bytes"), multicast = dec_mod(d, "multicast::cluster");
+    bool group = dec_mod(d, "bulk_group"), mbar = dec_mod(d, "mbarrier::complete_tx::bytes"),
+         multicast = dec_mod(d, "multicast::cluster");
     dec_mod(d, "cta_group::1");
     if (reduce) s->reduce = reduction(d);
     // Destination first, source second: each is .global or one of the shared names.
     int first = -1, second = -1;
     for (u32 i = 0; i < d->n_mods; i++) {
-        int what = ptx_str_is(d->mods[i], "global") ? 0 : ptx_str_is(d->mods[i], "shared::cta") ? 1 : ptx_str_is(d->mods[i], "shared::cluster") ? 2 : -1;
+        int what = ptx_str_is(d->mods[i], "global")            ? 0
+                   : ptx_str_is(d->mods[i], "shared::cta")     ? 1
+                   : ptx_str_is(d->mods[i], "shared::cluster") ? 2
+                                                               : -1;
         if (what < 0) continue;
         d->used |= 1u << i;
         if (first < 0) first = what;
@@ -197,14 +211,18 @@ void VARIANT(decode_bulk)(Dec *d, bool reduce) {
         dec_emit(d, x_hint);
         return;
     }
-    if (first < 0 || (second < 0 && !(s->tensor && first == 0))) dec_error(d, "a bulk copy needs a destination and a source");
+    if (first < 0 || (second < 0 && !(s->tensor && first == 0)))
+        dec_error(d, "a bulk copy needs a destination and a source");
     s->load = first != 0;
     s->to_cluster = s->load && second == 1;
-    if (s->load != mbar || s->load == group) dec_error(d, "a bulk %s needs %s", s->load ? "load" : "store", s->load ? ".mbarrier::complete_tx::bytes" : ".bulk_group");
+    if (s->load != mbar || s->load == group)
+        dec_error(d, "a bulk %s needs %s", s->load ? "load" : "store",
+                  s->load ? ".mbarrier::complete_tx::bytes" : ".bulk_group");
     if (reduce) {
         dec_mod(d, "noftz");
         if (!s->tensor) s->type = dec_need_type(d);
-        if (!s->tensor && (ptx_type_bits(s->type) < 16 || ptx_type_bits(s->type) > 64)) dec_error(d, "a bulk reduction of .%s", ptx_type_name(s->type));
+        if (!s->tensor && (ptx_type_bits(s->type) < 16 || ptx_type_bits(s->type) > 64))
+            dec_error(d, "a bulk reduction of .%s", ptx_type_name(s->type));
         if (s->type == T_b32 || s->type == T_b64) s->type = s->type == T_b32 ? T_u32 : T_u64;
     }
     u32 i = 0;
@@ -214,7 +232,8 @@ void VARIANT(decode_bulk)(Dec *d, bool reduce) {
         coordinates(d, map, s);
         address_part(d, mem, s->load ? first == 1 ? SPACE_SHARED : SPACE_CLUSTER : SPACE_SHARED, s->load ? &s->dst : &s->src,
                      s->load ? &s->dst_imm : &s->src_imm, s->load ? &s->narrow_dst : &s->narrow_src);
-        address_part(d, map, SPACE_GENERIC, s->load ? &s->src : &s->dst, s->load ? &s->src_imm : &s->dst_imm, s->load ? &s->narrow_src : &s->narrow_dst);
+        address_part(d, map, SPACE_GENERIC, s->load ? &s->src : &s->dst, s->load ? &s->src_imm : &s->dst_imm,
+                     s->load ? &s->narrow_src : &s->narrow_dst);
     } else {
         address_part(d, dst, first ? SPACE_CLUSTER : SPACE_GLOBAL, &s->dst, &s->dst_imm, &s->narrow_dst);
         address_part(d, src, second ? SPACE_CLUSTER : SPACE_GLOBAL, &s->src, &s->src_imm, &s->narrow_src);
@@ -223,7 +242,8 @@ void VARIANT(decode_bulk)(Dec *d, bool reduce) {
     if (s->load) address_part(d, dec_op(d, i++), SPACE_CLUSTER, &s->mbar, &s->mbar_imm, &s->narrow_mbar);
     if (offsets && s->load) {
         const Operand *o = dec_op(d, i++);
-        if (o->kind != O_VEC || o->n + 2 != s->rank) dec_error(d, "an im2col copy of %u dimensions needs %u offsets", s->rank, s->rank - 2);
+        if (o->kind != O_VEC || o->n + 2 != s->rank)
+            dec_error(d, "an im2col copy of %u dimensions needs %u offsets", s->rank, s->rank - 2);
         s->n_offsets = o->n;
         for (u32 k = 0; k < o->n; k++) s->offset[k] = dec_src_op(d, &o->items[k], T_u16);
     }

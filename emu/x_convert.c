@@ -120,7 +120,8 @@ static u64 from_integer(s64 v, bool is_signed, const Conversion *c) {
             return f32_bits(f);
         }
         double x = is_signed ? (double)v : (double)(u64)v;           // halves: 53 bits are plenty below 65520
-        if ((is_signed && (x >= 9223372036854775808.0 || (s64)x != v)) || (!is_signed && (x >= 18446744073709551616.0 || (u64)x != (u64)v))) {
+        if ((is_signed && (x >= 9223372036854775808.0 || (s64)x != v)) ||
+            (!is_signed && (x >= 18446744073709551616.0 || (u64)x != (u64)v))) {
             double near = is_signed ? (double)(v >> 1 | (v & 1)) * 2 : (double)((u64)v >> 1 | ((u64)v & 1)) * 2;
             x = near;
         }
@@ -146,9 +147,11 @@ static u64 convert_one(u64 a, const Conversion *c) {
     u64 r;
     switch (c->from) {
     case T_f64: case T_f32: case T_f16: case T_bf16: {
-        double x = c->from == T_f64 ? f64_from(a) : c->from == T_f32 ? (double)(c->flags & FTZ ? flush(f32_from((u32)a)) : f32_from((u32)a))
-                 : half_from_bits((uint16_t)a, c->from == T_bf16);
-        if (c->flags & TO_INTEGER && ptx_type_kind(c->to) == 'F') x = x - x == 0 ? copysign(round_integral(x, c->round), x) : x;
+        double x = c->from == T_f64   ? f64_from(a)
+                   : c->from == T_f32 ? (double)(c->flags & FTZ ? flush(f32_from((u32)a)) : f32_from((u32)a))
+                                      : half_from_bits((uint16_t)a, c->from == T_bf16);
+        if (c->flags & TO_INTEGER && ptx_type_kind(c->to) == 'F')
+            x = x - x == 0 ? copysign(round_integral(x, c->round), x) : x;
         r = from_double(x, c);
         break;
     }
@@ -220,7 +223,8 @@ static void x_pack(Warp *w, const Insn *in) {            // d = {a, b} from two 
         float x = c->flags & FTZ ? flush(a[l]) : a[l]; float y = c->flags & FTZ ? flush(b[l]) : b[l];
         if (c->to == T_f16x2 || c->to == T_bf16x2) {
             bool bf = c->to == T_bf16x2;
-            d[l] = (u32)half_rounded((double)x, bf, c->round, c->flags) << 16 | half_rounded((double)y, bf, c->round, c->flags);
+            d[l] = (u32)half_rounded((double)x, bf, c->round, c->flags) << 16 |
+                   half_rounded((double)y, bf, c->round, c->flags);
         } else {
             bool e5m2 = c->to == T_e5m2x2;
             d[l] = f8_of(x, e5m2, c->flags) << 8 | f8_of(y, e5m2, c->flags);
@@ -235,9 +239,12 @@ static void x_repack(Warp *w, const Insn *in) {          // pairs to pairs
     EACH_ACTIVE({
         u32 x = a[l]; u32 r = 0;
         for (int h = 0; h < 2; h++) {
-            float v = c->from == T_f16x2 ? f16_to_f32((uint16_t)(x >> 16 * h)) : c->from == T_bf16x2 ? bf16_to_f32((uint16_t)(x >> 16 * h))
-                    : c->from == T_e4m3x2 ? e4m3_to_f32((uint8_t)(x >> 8 * h)) : e5m2_to_f32((uint8_t)(x >> 8 * h));
-            if (c->to == T_f16x2 || c->to == T_bf16x2) r |= (u32)half_rounded((double)v, c->to == T_bf16x2, R_rn, c->flags) << 16 * h;
+            float v = c->from == T_f16x2    ? f16_to_f32((uint16_t)(x >> 16 * h))
+                      : c->from == T_bf16x2 ? bf16_to_f32((uint16_t)(x >> 16 * h))
+                      : c->from == T_e4m3x2 ? e4m3_to_f32((uint8_t)(x >> 8 * h))
+                                            : e5m2_to_f32((uint8_t)(x >> 8 * h));
+            if (c->to == T_f16x2 || c->to == T_bf16x2)
+                r |= (u32)half_rounded((double)v, c->to == T_bf16x2, R_rn, c->flags) << 16 * h;
             else r |= f8_of(v, c->to == T_e5m2x2, c->flags) << 8 * h;
         }
         d[l] = r;
@@ -264,10 +271,12 @@ static void decode_cvt_pack(Dec *d) {
     dec_mod(d, "sat");
     Type t = dec_need_type(d), from = dec_need_type(d), tc = dec_type(d);
     dec_count(d, tc ? 4 : 3, tc ? 4 : 3);
-    uint32_t a = dec_src(d, 1, T_b32), b = dec_src(d, 2, T_b32), c = tc ? dec_src(d, 3, T_b32) : NO_SLOT, to = dec_dst(d, 0, T_b32);
+    uint32_t a = dec_src(d, 1, T_b32), b = dec_src(d, 2, T_b32), c = tc ? dec_src(d, 3, T_b32) : NO_SLOT,
+             to = dec_dst(d, 0, T_b32);
     if (ptx_type_bits(t) > 16) dec_error(d, "cvt.pack to .%s", ptx_type_name(t));
     Insn *in = dec_emit(d, x_cvt_pack);
-    in->d = to, in->a = a, in->b = b, in->c = c, in->imm = ptx_type_bits(t), in->aux = ptx_type_is_signed(t), in->flags = from == T_u32;
+    in->d = to, in->a = a, in->b = b, in->c = c, in->imm = ptx_type_bits(t), in->aux = ptx_type_is_signed(t),
+    in->flags = from == T_u32;
 }
 
 static bool pair_type(Type t) { return t == T_f16x2 || t == T_bf16x2 || t == T_e4m3x2 || t == T_e5m2x2; }
@@ -300,8 +309,9 @@ static void decode_cvt(Dec *d) {
         in->d = to, in->a = a, in->b = b, in->extra = c;
         return;
     }
-    if (ptx_type_kind(c->to) == 'V' || ptx_type_kind(c->from) == 'V' || ptx_type_bits(c->to) < 8 || ptx_type_bits(c->from) < 8 ||
-        c->to == T_e4m3 || c->to == T_e5m2 || c->from == T_e4m3 || c->from == T_e5m2 || c->from == T_tf32)
+    if (ptx_type_kind(c->to) == 'V' || ptx_type_kind(c->from) == 'V' || ptx_type_bits(c->to) < 8 ||
+        ptx_type_bits(c->from) < 8 || c->to == T_e4m3 || c->to == T_e5m2 || c->from == T_e4m3 || c->from == T_e5m2 ||
+        c->from == T_tf32)
         dec_error(d, "cvt.%s.%s is not supported", ptx_type_name(c->to), ptx_type_name(c->from));
     dec_count(d, 2, 2);
     uint32_t a = dec_src(d, 1, c->from), to = dec_dst(d, 0, c->to);

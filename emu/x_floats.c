@@ -129,7 +129,8 @@ static float compute_f32(int op, float pa, float pb, float pc, int flags) {
 
 static void general_f32(Warp *w, const Insn *in) {
     u32 *d = slot_at(w, in->d);
-    const float *a = slot_at(w, in->a), *b = slot_at(w, in->b == NO_SLOT ? in->a : in->b), *c = slot_at(w, in->c == NO_SLOT ? in->a : in->c);
+    const float *a = slot_at(w, in->a), *b = slot_at(w, in->b == NO_SLOT ? in->a : in->b),
+                *c = slot_at(w, in->c == NO_SLOT ? in->a : in->c);
     if (in->imm) fesetround(fenv_mode[in->imm]);
     EACH_ACTIVE({
         float r = compute_f32((int)in->aux, a[l], b[l], c[l], in->flags);
@@ -141,12 +142,14 @@ static void general_f32(Warp *w, const Insn *in) {
 static void three_f32(Warp *w, const Insn *in) {         // min and max of three
     u32 *d = slot_at(w, in->d);
     const float *a = slot_at(w, in->a), *b = slot_at(w, in->b), *c = slot_at(w, in->c);
-    EACH_ACTIVE(d[l] = canonical(compute_f32((int)in->aux, compute_f32((int)in->aux, a[l], b[l], 0, in->flags), c[l], 0, in->flags)));
+    EACH_ACTIVE(d[l] = canonical(compute_f32((int)in->aux, compute_f32((int)in->aux, a[l], b[l], 0, in->flags), c[l], 0,
+                                             in->flags)));
 }
 
 static void general_f64(Warp *w, const Insn *in) {
     u64 *d = slot_at(w, in->d);
-    const double *pa = slot_at(w, in->a), *pb = slot_at(w, in->b == NO_SLOT ? in->a : in->b), *pc = slot_at(w, in->c == NO_SLOT ? in->a : in->c);
+    const double *pa = slot_at(w, in->a), *pb = slot_at(w, in->b == NO_SLOT ? in->a : in->b),
+                 *pc = slot_at(w, in->c == NO_SLOT ? in->a : in->c);
     fesetround(fenv_mode[in->imm]);
     EACH_ACTIVE({
         volatile double a = pa[l]; volatile double b = pb[l]; volatile double c = pc[l]; volatile double r = 0;
@@ -167,8 +170,10 @@ static void pair_f32x2(Warp *w, const Insn *in) {
     const u64 *a = slot_at(w, in->a), *b = slot_at(w, in->b), *c = slot_at(w, in->c == NO_SLOT ? in->a : in->c);
     if (in->imm) fesetround(fenv_mode[in->imm]);
     EACH_ACTIVE({
-        u64 lo = canonical(compute_f32((int)in->aux, f32_from((u32)a[l]), f32_from((u32)b[l]), f32_from((u32)c[l]), in->flags));
-        u64 hi = canonical(compute_f32((int)in->aux, f32_from((u32)(a[l] >> 32)), f32_from((u32)(b[l] >> 32)), f32_from((u32)(c[l] >> 32)), in->flags));
+        u64 lo = canonical(
+            compute_f32((int)in->aux, f32_from((u32)a[l]), f32_from((u32)b[l]), f32_from((u32)c[l]), in->flags));
+        u64 hi = canonical(compute_f32((int)in->aux, f32_from((u32)(a[l] >> 32)), f32_from((u32)(b[l] >> 32)),
+                                       f32_from((u32)(c[l] >> 32)), in->flags));
         d[l] = hi << 32 | lo;
     });
     if (in->imm) fesetround(FE_TONEAREST);
@@ -193,13 +198,16 @@ static void mixed_f32(Warp *w, const Insn *in) {
 static void decode_mixed(Dec *d, Arith op, Type half, int round, int flags) {
     bool three = op == A_fma;
     dec_count(d, 3 + three, 3 + three);
-    uint32_t a = dec_src(d, 1, half), b = three ? dec_src(d, 2, half) : a, c = dec_src(d, 2 + three, T_f32), to = dec_dst(d, 0, T_f32);
+    uint32_t a = dec_src(d, 1, half), b = three ? dec_src(d, 2, half) : a, c = dec_src(d, 2 + three, T_f32),
+             to = dec_dst(d, 0, T_f32);
     Insn *in = dec_emit(d, mixed_f32);
     in->d = to, in->a = a, in->b = b, in->c = c;
     in->imm = round > 0 ? round : 0, in->aux = op, in->flags = (uint8_t)flags, in->type = (uint8_t)half;
 }
 
-static int rounding(Dec *d) { return dec_mod(d, "rn") ? R_rn : dec_mod(d, "rz") ? R_rz : dec_mod(d, "rm") ? R_rm : dec_mod(d, "rp") ? R_rp : -1; }
+static int rounding(Dec *d) {
+    return dec_mod(d, "rn") ? R_rn : dec_mod(d, "rz") ? R_rz : dec_mod(d, "rm") ? R_rm : dec_mod(d, "rp") ? R_rp : -1;
+}
 
 void VARIANT(decode_float)(Dec *d, Arith op) {
     static InsnFn *const fast32[] = {add_f32, sub_f32, mul_f32, fma_f32, div_f32, min_f32, max_f32, abs_f32, neg_f32};
@@ -234,7 +242,8 @@ void VARIANT(decode_float)(Dec *d, Arith op) {
     uint32_t sources = op == A_fma ? 3 : op == A_abs || op == A_neg ? 1 : 2;
     bool three = (op == A_min || op == A_max) && d->n_ops == 4;
     dec_count(d, 1 + sources, 1 + sources + three);
-    uint32_t a = dec_src(d, 1, t), b = sources > 1 ? dec_src(d, 2, t) : NO_SLOT, c = sources > 2 || three ? dec_src(d, 3, t) : NO_SLOT;
+    uint32_t a = dec_src(d, 1, t), b = sources > 1 ? dec_src(d, 2, t) : NO_SLOT,
+             c = sources > 2 || three ? dec_src(d, 3, t) : NO_SLOT;
     uint32_t to = dec_dst(d, 0, t);
     InsnFn *fn;
     bool plain = round <= 0 && !flags;

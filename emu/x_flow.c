@@ -42,7 +42,8 @@ static void x_brx(Warp *w, const Insn *in) {
             if (lane32(w, in->a)[k] == index) same |= 1u << k;
         }
         if (!table || index >= table->n_labels) {
-            emu_fault_stop(w, in, (int)l, EMU_FAULT_BAD_OPERAND, "`brx.idx` with index %u of %u targets", index, table ? table->n_labels : 0);
+            emu_fault_stop(w, in, (int)l, EMU_FAULT_BAD_OPERAND, "`brx.idx` with index %u of %u targets", index,
+                           table ? table->n_labels : 0);
             return;
         }
         left &= ~same;
@@ -73,7 +74,9 @@ static void decode_exit(Dec *d) {
     dec_emit(d, x_exit);
 }
 
-static void x_trap(Warp *w, const Insn *in) { emu_fault_stop(w, in, __builtin_ctz(w->active), EMU_FAULT_TRAP, "`%s` reached", in->aux ? "brkpt" : "trap"); }
+static void x_trap(Warp *w, const Insn *in) {
+    emu_fault_stop(w, in, __builtin_ctz(w->active), EMU_FAULT_TRAP, "`%s` reached", in->aux ? "brkpt" : "trap");
+}
 static void decode_trap(Dec *d) {
     dec_count(d, 0, 0);
     bool brk = ptx_str_is(d->name, "brkpt");
@@ -238,10 +241,12 @@ static void builtin(Warp *w, const Insn *in, const CallSite *site) {
             char text[256]; char file[128];
             if (!read_string(w, in, l, local_u64(w, l, site->args[0], 8), text, sizeof text)) return;
             if (!read_string(w, in, l, local_u64(w, l, site->args[1], 8), file, sizeof file)) return;
-            emu_fault_stop(w, in, l, EMU_FAULT_TRAP, "assertion `%s` failed at %s:%u", text, file, (u32)local_u64(w, l, site->args[2], 4));
+            emu_fault_stop(w, in, l, EMU_FAULT_TRAP, "assertion `%s` failed at %s:%u", text, file,
+                           (u32)local_u64(w, l, site->args[2], 4));
             return;
         } else {
-            emu_fault_stop(w, in, l, EMU_FAULT_TRAP, "a call of `%.*s`, which has no body", (int)site->func->name.n, site->func->name.s);
+            emu_fault_stop(w, in, l, EMU_FAULT_TRAP, "a call of `%.*s`, which has no body", (int)site->func->name.n,
+                           site->func->name.s);
             return;
         }
     });
@@ -287,7 +292,9 @@ static void decode_call(Dec *d) {
     if (callee->kind != O_SYM || !callee->sym || callee->sym->kind != SYM_FUNC)
         dec_error(d, "`%.*s` is not a function", (int)callee->name.n, callee->name.s ? callee->name.s : "");
     site->func = callee->sym->func;
-    site->builtin = ptx_str_is(site->func->name, "vprintf") ? CALL_VPRINTF : ptx_str_is(site->func->name, "__assertfail") ? CALL_ASSERT : CALL_NONE;
+    site->builtin = ptx_str_is(site->func->name, "vprintf")        ? CALL_VPRINTF
+                    : ptx_str_is(site->func->name, "__assertfail") ? CALL_ASSERT
+                                                                   : CALL_NONE;
     for (int side = 0; side < 2; side++) {
         const Operand *list = side ? rets : args;
         for (u32 k = 0; list && k < list->n; k++) {
@@ -305,11 +312,14 @@ static void decode_call(Dec *d) {
     }
     if (!site->builtin) {
         if (site->n_args != site->func->n_params || site->n_rets != site->func->n_rets)
-            dec_error(d, "`%.*s` takes %u arguments and gives %u results", (int)site->func->name.n, site->func->name.s, site->func->n_params, site->func->n_rets);
+            dec_error(d, "`%.*s` takes %u arguments and gives %u results", (int)site->func->name.n, site->func->name.s,
+                      site->func->n_params, site->func->n_rets);
         for (u32 k = 0; k < site->n_args; k++)
-            if (site->arg_sizes[k] > site->func->params[k]->size) dec_error(d, "argument %u is larger than its parameter", k + 1);
+            if (site->arg_sizes[k] > site->func->params[k]->size)
+                dec_error(d, "argument %u is larger than its parameter", k + 1);
         for (u32 k = 0; k < site->n_rets; k++)
-            if (site->ret_sizes[k] > site->func->rets[k]->size) dec_error(d, "result %u is larger than the function's", k + 1);
+            if (site->ret_sizes[k] > site->func->rets[k]->size)
+                dec_error(d, "result %u is larger than the function's", k + 1);
     }
     Insn *in = dec_emit(d, x_call);
     in->extra = site;

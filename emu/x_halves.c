@@ -62,11 +62,13 @@ static uint16_t half_op(int op, uint16_t ha, uint16_t hb, uint16_t hc, int flags
 
 static void x_half(Warp *w, const Insn *in) {
     u32 *d = slot_at(w, in->d);
-    const u32 *a = slot_at(w, in->a), *b = slot_at(w, in->b == NO_SLOT ? in->a : in->b), *c = slot_at(w, in->c == NO_SLOT ? in->a : in->c);
+    const u32 *a = slot_at(w, in->a), *b = slot_at(w, in->b == NO_SLOT ? in->a : in->b),
+              *c = slot_at(w, in->c == NO_SLOT ? in->a : in->c);
     int op = (int)in->aux, flags = in->flags;
     EACH_ACTIVE({
         u32 r = half_op(op, (uint16_t)a[l], (uint16_t)b[l], (uint16_t)c[l], flags);
-        if (flags & PAIR) r |= (u32)half_op(op, (uint16_t)(a[l] >> 16), (uint16_t)(b[l] >> 16), (uint16_t)(c[l] >> 16), flags) << 16;
+        if (flags & PAIR)
+            r |= (u32)half_op(op, (uint16_t)(a[l] >> 16), (uint16_t)(b[l] >> 16), (uint16_t)(c[l] >> 16), flags) << 16;
         d[l] = r;
     });
 }
@@ -90,7 +92,8 @@ void VARIANT(decode_half)(Dec *d, Arith op) {
     if (t == T_f16x2 || t == T_bf16x2) flags |= PAIR;
     uint32_t sources = op == A_fma ? 3 : op == A_abs || op == A_neg ? 1 : 2;
     dec_count(d, 1 + sources, 1 + sources);
-    uint32_t a = dec_src(d, 1, t), b = sources > 1 ? dec_src(d, 2, t) : NO_SLOT, c = sources > 2 ? dec_src(d, 3, t) : NO_SLOT;
+    uint32_t a = dec_src(d, 1, t), b = sources > 1 ? dec_src(d, 2, t) : NO_SLOT,
+             c = sources > 2 ? dec_src(d, 3, t) : NO_SLOT;
     uint32_t to = dec_dst(d, 0, t);
     Insn *in = dec_emit(d, x_half);
     in->d = to, in->a = a, in->b = b, in->c = c, in->aux = op, in->flags = (uint8_t)flags;

@@ -403,8 +403,13 @@ static void load_floats(float *to, const void *slot, Type t, bool ftz, int half)
     const u32 *p = slot;
     for (int l = 0; l < 32; l++) {
         u32 v = p[l] >> (16 * half) & 0xffff;
-        to[l] = t == T_f32 ? f32_from(p[l]) : t == T_f16 || t == T_f16x2 ? f16_to_f32((uint16_t)v) : bf16_to_f32((uint16_t)v);
-        if (ftz) to[l] = t == T_f32 || t == T_bf16 || t == T_bf16x2 ? flush(to[l]) : (to[l] < 6.103515625e-05f && to[l] > -6.103515625e-05f ? 0 * to[l] : to[l]);
+        to[l] = t == T_f32                   ? f32_from(p[l])
+                : t == T_f16 || t == T_f16x2 ? f16_to_f32((uint16_t)v)
+                                             : bf16_to_f32((uint16_t)v);
+        if (ftz)
+            to[l] = t == T_f32 || t == T_bf16 || t == T_bf16x2
+                        ? flush(to[l])
+                        : (to[l] < 6.103515625e-05f && to[l] > -6.103515625e-05f ? 0 * to[l] : to[l]);
     }
 }
 
@@ -468,7 +473,8 @@ SELECT_BY(slct_32_f32, u32, float, c[l] >= 0) SELECT_BY(slct_64_f32, u64, float,
 // ---- Decoding
 
 static InsnFn *by_width(Type t, InsnFn *w32, InsnFn *w64) { return ptx_type_bits(t) == 64 ? w64 : w32; }
-static InsnFn *by_type(Dec *d, Type t, InsnFn *u16, InsnFn *s16, InsnFn *unsigned32, InsnFn *signed32, InsnFn *unsigned64, InsnFn *signed64) {
+static InsnFn *by_type(Dec *d, Type t, InsnFn *u16, InsnFn *s16, InsnFn *unsigned32, InsnFn *signed32,
+                       InsnFn *unsigned64, InsnFn *signed64) {
     bool s = ptx_type_is_signed(t);
     switch (ptx_type_bits(t)) {
     case 16: return s ? s16 : u16;
@@ -559,7 +565,11 @@ static void decode_mad(Dec *d) {
         if (ptx_type_bits(t) > 32) dec_error(d, "mad.wide of .%s", ptx_type_name(t));
         Type dt = ptx_type_bits(t) == 16 ? T_b32 : T_b64;
         operands3(d, by_type(d, t, mad_wide_u16, mad_wide_s16, mad_wide_u32, mad_wide_s32, NULL, NULL), t, dt, dt);
-    } else if (hi) operands3(d, sat ? mad_hi_sat_s32 : by_type(d, t, mad_hi_u16, mad_hi_s16, mad_hi_u32, mad_hi_s32, mad_hi_u64, mad_hi_s64), t, t, t);
+    } else if (hi)
+        operands3(d,
+                  sat ? mad_hi_sat_s32
+                      : by_type(d, t, mad_hi_u16, mad_hi_s16, mad_hi_u32, mad_hi_s32, mad_hi_u64, mad_hi_s64),
+                  t, t, t);
     else operands3(d, by_width(t, mad_32, mad_64), t, t, t);
 }
 static void decode_mul24(Dec *d) {
@@ -600,13 +610,23 @@ static void decode_min(Dec *d) {
     if (is_float(peek_type(d))) { VARIANT(decode_float)(d, A_min); return; }
     bool relu = dec_mod(d, "relu");
     Type t = dec_need_type(d);
-    operands2(d, t == T_u16x2 ? min_u16x2 : t == T_s16x2 ? min_s16x2 : relu ? min_relu_s32 : by_type(d, t, min_u16, min_s16, min_u32, min_s32, min_u64, min_s64), t, t);
+    operands2(d,
+              t == T_u16x2   ? min_u16x2
+              : t == T_s16x2 ? min_s16x2
+              : relu         ? min_relu_s32
+                             : by_type(d, t, min_u16, min_s16, min_u32, min_s32, min_u64, min_s64),
+              t, t);
 }
 static void decode_max(Dec *d) {
     if (is_float(peek_type(d))) { VARIANT(decode_float)(d, A_max); return; }
     bool relu = dec_mod(d, "relu");
     Type t = dec_need_type(d);
-    operands2(d, t == T_u16x2 ? max_u16x2 : t == T_s16x2 ? max_s16x2 : relu ? max_relu_s32 : by_type(d, t, max_u16, max_s16, max_u32, max_s32, max_u64, max_s64), t, t);
+    operands2(d,
+              t == T_u16x2   ? max_u16x2
+              : t == T_s16x2 ? max_s16x2
+              : relu         ? max_relu_s32
+                             : by_type(d, t, max_u16, max_s16, max_u32, max_s32, max_u64, max_s64),
+              t, t);
 }
 
 // The logic operations also work on predicates; a predicate is one word, so a plain blend does.
@@ -700,7 +720,8 @@ static void decode_bfe(Dec *d) {
 static void decode_bfi(Dec *d) {
     Type t = dec_need_type(d);
     dec_count(d, 5, 5);
-    uint32_t a = dec_src(d, 1, t), b = dec_src(d, 2, t), c = dec_src(d, 3, T_u32), e = dec_src(d, 4, T_u32), to = dec_dst(d, 0, t);
+    uint32_t a = dec_src(d, 1, t), b = dec_src(d, 2, t), c = dec_src(d, 3, T_u32), e = dec_src(d, 4, T_u32),
+             to = dec_dst(d, 0, t);
     Insn *in = dec_emit(d, by_width(t, bfi_32, bfi_64));
     in->d = to, in->a = a, in->b = b, in->c = c, in->e = e;
 }
@@ -733,8 +754,12 @@ static void decode_dp(Dec *d) {
 static void decode_fns(Dec *d) { operands3(d, fns_32, dec_need_type(d), T_s32, T_b32); }
 
 static int comparison(Dec *d, Type *unsigned_type) {
-    static const char *const names[] = {"eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"};
-    static const struct { const char *name; int op; } unsigned_names[] = {{"lo", C_lt}, {"ls", C_le}, {"hi", C_gt}, {"hs", C_ge}};
+    static const char *const names[] = {"eq",  "ne",  "lt",  "le",  "gt",  "ge",  "equ",
+                                        "neu", "ltu", "leu", "gtu", "geu", "num", "nan"};
+    static const struct {
+        const char *name;
+        int op;
+    } unsigned_names[] = {{"lo", C_lt}, {"ls", C_le}, {"hi", C_gt}, {"hs", C_ge}};
     for (int i = 0; i < C_COUNT; i++)
         if (dec_mod(d, names[i])) return i;
     for (int i = 0; i < 4; i++)
@@ -787,12 +812,18 @@ static void decode_set(Dec *d) {
     int op = comparison(d, &forced);
     Type dt = dec_need_type(d), t = dec_need_type(d);
     dec_count(d, flags ? 4 : 3, flags ? 4 : 3);
-    uint32_t a = dec_src(d, 1, t), b = dec_src(d, 2, t), c = flags ? dec_pred(d, dec_op(d, 3)) : NO_SLOT, to = dec_dst(d, 0, dt);
+    uint32_t a = dec_src(d, 1, t), b = dec_src(d, 2, t), c = flags ? dec_pred(d, dec_op(d, 3)) : NO_SLOT,
+             to = dec_dst(d, 0, dt);
     CompareFn *fn = compare_fn(d, t, ftz);
     Insn *in = dec_emit(d, x_set);
     in->d = to, in->a = a, in->b = b, in->c = c, in->imm = op, in->type = (uint8_t)t;
     in->extra = (const void *)fn;
-    in->aux = dt == T_f32 ? 0x3f800000 : dt == T_f16 ? 0x3c00 : dt == T_bf16 ? 0x3f80 : dt == T_f16x2 ? 0x3c003c00 : dt == T_bf16x2 ? 0x3f803f80 : 0xffffffff;
+    in->aux = dt == T_f32      ? 0x3f800000
+              : dt == T_f16    ? 0x3c00
+              : dt == T_bf16   ? 0x3f80
+              : dt == T_f16x2  ? 0x3c003c00
+              : dt == T_bf16x2 ? 0x3f803f80
+                               : 0xffffffff;
     in->flags = (uint8_t)(flags | (ftz ? 1 : 0) | (t == T_f16x2 || t == T_bf16x2 ? 16 : 0));
 }
 static void decode_selp(Dec *d) {

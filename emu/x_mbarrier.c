@@ -23,7 +23,9 @@ static Mbarrier *mbar_at(Warp *w, const Insn *in, int l, Block **b, u32 *full) {
     if (m && block_gone(w, in, l, *b)) return NULL;
     if (m && (*b == w->block || in->space != SPACE_SHARED)) return m;
     shared_describe(w->launch, offset, where, sizeof where);
-    if (m) emu_fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "the mbarrier at %s is in another block's shared memory, which needs .shared::cluster", where);
+    if (m)
+        emu_fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS,
+                  "the mbarrier at %s is in another block's shared memory, which needs .shared::cluster", where);
     else emu_fault(w, in, l, EMU_FAULT_BAD_OPERAND, "%s is no initialised mbarrier", where);
     return NULL;
 }
@@ -104,7 +106,8 @@ static void decode_arrive(Dec *d, int what) {
     dec_count(d, first + 1 + (bytes || no_complete), first + 2);
     Insn at = {0};
     dec_address(d, dec_op(d, first), &at, space);
-    uint32_t b = !bytes && d->n_ops > first + 1 ? dec_src(d, first + 1, T_b32) : NO_SLOT, c = bytes ? dec_src(d, first + 1, T_b32) : NO_SLOT;
+    uint32_t b = !bytes && d->n_ops > first + 1 ? dec_src(d, first + 1, T_b32) : NO_SLOT,
+             c = bytes ? dec_src(d, first + 1, T_b32) : NO_SLOT;
     uint32_t to = state && dec_op(d, 0)->kind != O_SINK ? dec_dst(d, 0, T_b64) : NO_SLOT;
     Insn *in = dec_emit(d, x_arrive);
     in->a = at.a, in->imm = at.imm, in->flags = at.flags, in->space = space;
@@ -203,17 +206,21 @@ static void x_store_async(Warp *w, const Insn *in) {     // list: values, then t
         u32 at = (u32)lane_address(w, in, l); u32 offset; Block *b = shared_block(w, at, &offset);
         u32 mbar = (in->flags & F_FLAG6 ? lane32(w, in->c)[l] : (u32)lane64(w, in->c)[l]) + (u32)(intptr_t)in->extra;
         char where[160];
-        if (!b || offset < SHARED_START || offset > b->shared_size || bytes > b->shared_size - offset || offset & (bytes - 1)) {
+        if (!b || offset < SHARED_START || offset > b->shared_size || bytes > b->shared_size - offset ||
+            offset & (bytes - 1)) {
             shared_describe(w->launch, offset, where, sizeof where);
-            emu_fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "asynchronous store of %u bytes to shared memory: %s", bytes, where);
+            emu_fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "asynchronous store of %u bytes to shared memory: %s", bytes,
+                      where);
             continue;
         }
         AsyncOp *op = async_new(w, in);
-        op->kind = ASYNC_LOAD, op->lane = (uint8_t)l, op->run = run_store, op->shared = at, op->size = bytes, op->mbar = mbar;
+        op->kind = ASYNC_LOAD, op->lane = (uint8_t)l, op->run = run_store, op->shared = at, op->size = bytes,
+        op->mbar = mbar;
         op->clock = w->bulk_clock++;
         op->bytes = malloc(bytes);
         if (!op->bytes) abort();
-        for (u32 v = 0; v < in->vec; v++) memcpy(op->bytes + v * size, (char *)slot_at(w, in->list[v]) + (size == 8 ? 8 : 4) * l, size);
+        for (u32 v = 0; v < in->vec; v++)
+            memcpy(op->bytes + v * size, (char *)slot_at(w, in->list[v]) + (size == 8 ? 8 : 4) * l, size);
         if (w->launch->races) {
             shadow_async(w, in, b, offset, bytes, true, w->agent + AGENT_BULK, op->clock, w->vc, NULL);
             op->vc = vc_new(w->cluster);
@@ -228,19 +235,23 @@ static void store_async(Dec *d, int op) {
     dec_sem(d, &acquire, &release);
     dec_space(d);
     uint32_t vec = dec_mod(d, "v2") ? 2 : dec_mod(d, "v4") ? 4 : 1;
-    if (!dec_mod(d, "mbarrier::complete_tx::bytes")) dec_error(d, "an asynchronous store needs .mbarrier::complete_tx::bytes");
+    if (!dec_mod(d, "mbarrier::complete_tx::bytes"))
+        dec_error(d, "an asynchronous store needs .mbarrier::complete_tx::bytes");
     Type t = dec_need_type(d);
     dec_count(d, 3, 3);
     Insn at = {0}, mbar = {0};
     dec_address(d, dec_op(d, 0), &at, SPACE_CLUSTER);
     dec_address(d, dec_op(d, 2), &mbar, SPACE_CLUSTER);
     const Operand *o = dec_op(d, 1), *items = o->kind == O_VEC ? o->items : o;
-    if ((o->kind == O_VEC ? o->n : 1) != vec || ptx_type_bits(t) < 32 || ptx_type_bits(t) > 64) dec_error(d, "an asynchronous store of %u .%s", vec, ptx_type_name(t));
+    if ((o->kind == O_VEC ? o->n : 1) != vec || ptx_type_bits(t) < 32 || ptx_type_bits(t) > 64)
+        dec_error(d, "an asynchronous store of %u .%s", vec, ptx_type_name(t));
     uint32_t slots[4];
     for (uint32_t i = 0; i < vec; i++) slots[i] = dec_src_op(d, &items[i], t);
     Insn *in = dec_emit(d, x_store_async);
-    in->a = at.a, in->imm = at.imm, in->flags = (uint8_t)(at.flags | (mbar.flags & ADDR32 ? F_FLAG6 : 0)), in->space = SPACE_CLUSTER;
-    in->c = mbar.a, in->extra = (const void *)(intptr_t)mbar.imm, in->vec = (uint8_t)vec, in->type = (uint8_t)t, in->aux = op, in->cls = EMU_CLASS_ASYNC;
+    in->a = at.a, in->imm = at.imm, in->flags = (uint8_t)(at.flags | (mbar.flags & ADDR32 ? F_FLAG6 : 0)),
+    in->space = SPACE_CLUSTER;
+    in->c = mbar.a, in->extra = (const void *)(intptr_t)mbar.imm, in->vec = (uint8_t)vec, in->type = (uint8_t)t,
+    in->aux = op, in->cls = EMU_CLASS_ASYNC;
     memcpy(dec_list(d, in, vec), slots, vec * sizeof *slots);
 }
 void VARIANT(decode_st_async)(Dec *d) { store_async(d, -1); }

@@ -38,9 +38,12 @@ bool emu_may_touch(Warp *w, const Insn *in, int l, u64 at, u32 size, bool write)
     const EmuOptions *o = &w->launch->options;
     char where[160];
     if (w->waited >> l & 1) return true;
-    for (size_t i = 0; i < o->n_fixed && !write; i++) if (at >= o->fixed[i].address && at + size <= o->fixed[i].address + o->fixed[i].size) return true;
+    for (size_t i = 0; i < o->n_fixed && !write; i++)
+        if (at >= o->fixed[i].address && at + size <= o->fixed[i].address + o->fixed[i].size) return true;
     memory_describe(w->launch->context, at, size, where, sizeof where);
-    emu_fault(w, in, l, EMU_FAULT_MISSING_WAIT, "%s of %u bytes before griddepcontrol.wait, while earlier launches may still run: %s", verb(write), size, where);
+    emu_fault(w, in, l, EMU_FAULT_MISSING_WAIT,
+              "%s of %u bytes before griddepcontrol.wait, while earlier launches may still run: %s", verb(write), size,
+              where);
     return false;
 }
 
@@ -72,7 +75,9 @@ static uint8_t *shared_at(Warp *w, const Insn *in, int l, u32 at, u32 size, bool
     char where[160];
     Block *b = shared_block(w, at, &offset);
     if (!b || (b != w->block && !cluster)) {
-        emu_fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "%s of %u bytes of shared memory: address 0x%x is in another block's, which needs .shared::cluster", verb(write), size, at);
+        emu_fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS,
+                  "%s of %u bytes of shared memory: address 0x%x is in another block's, which needs .shared::cluster",
+                  verb(write), size, at);
         return NULL;
     }
     if (block_gone(w, in, l, b)) return NULL;
@@ -84,7 +89,8 @@ static uint8_t *shared_at(Warp *w, const Insn *in, int l, u32 at, u32 size, bool
     if (write) shadow_init(b, offset, size);
     else if (!w->launch->options.allow_uninitialised && !shadow_is_init(b, offset, size)) {
         shared_describe(w->launch, offset, where, sizeof where);
-        emu_fault(w, in, l, EMU_FAULT_UNINITIALISED, "read of %u bytes of shared memory that nothing wrote: %s", size, where);
+        emu_fault(w, in, l, EMU_FAULT_UNINITIALISED, "read of %u bytes of shared memory that nothing wrote: %s", size,
+                  where);
     }
     if (w->launch->races) shadow_access(w, in, l, at, size, write, (in->flags & F_ATOMIC) != 0);
     return b->shared + offset;
@@ -95,7 +101,8 @@ static uint8_t *local_at(Warp *w, const Insn *in, int l, u32 at, u32 size, bool 
     bool f = at >= FUNC_LOCAL;
     u32 area = f ? w->launch->module->func_local_bytes : w->launch->kernel->local_bytes, o = f ? at - FUNC_LOCAL : at;
     if (o > area || size > area - o) {
-        emu_fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "%s of %u bytes of local memory at offset %u of %u", verb(write), size, o, area);
+        emu_fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "%s of %u bytes of local memory at offset %u of %u", verb(write),
+                  size, o, area);
         return NULL;
     }
     return w->local[f] + (size_t)l * area + o;
@@ -105,7 +112,8 @@ static uint8_t *param_at(Warp *w, const Insn *in, int l, u64 at, u32 size, bool 
     u32 bytes = w->launch->kernel->info.param_bytes;
     u64 o = at & ~WINDOW_MASK;
     if (write || o > bytes || size > bytes - o) {
-        emu_fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "%s of %u bytes of the parameters at offset %llu of %u", verb(write), size, (unsigned long long)o, bytes);
+        emu_fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "%s of %u bytes of the parameters at offset %llu of %u",
+                  verb(write), size, (unsigned long long)o, bytes);
         return NULL;
     }
     return w->launch->params + o;
@@ -115,15 +123,20 @@ uint8_t *emu_memory_at(Warp *w, const Insn *in, int l, uint8_t space, u64 at, u3
     u32 align = size & (size - 1) ? 1 : size;
     if (align > 1 && at & (align - 1)) {
         char where[160] = "";
-        if (space == SPACE_SHARED || space == SPACE_CLUSTER) shared_describe(w->launch, (u32)at & ((1u << RANK_SHIFT) - 1), where, sizeof where);
+        if (space == SPACE_SHARED || space == SPACE_CLUSTER)
+            shared_describe(w->launch, (u32)at & ((1u << RANK_SHIFT) - 1), where, sizeof where);
         else memory_describe(w->launch->context, at, size, where, sizeof where);
-        emu_fault(w, in, l, EMU_FAULT_MISALIGNED, "%s of %u bytes at an address that is not a multiple of %u: %s", verb(write), size, align,
-              space == SPACE_LOCAL || space == SPACE_PARAM ? "local or parameter memory" : where);
+        emu_fault(w, in, l, EMU_FAULT_MISALIGNED, "%s of %u bytes at an address that is not a multiple of %u: %s",
+                  verb(write), size, align,
+                  space == SPACE_LOCAL || space == SPACE_PARAM ? "local or parameter memory" : where);
         return NULL;
     }
     if (space == SPACE_GENERIC) {
         u64 window = at & WINDOW_MASK;
-        space = window == SHARED_WINDOW ? SPACE_CLUSTER : window == LOCAL_WINDOW ? SPACE_LOCAL : window == PARAM_WINDOW ? SPACE_PARAM : SPACE_GLOBAL;
+        space = window == SHARED_WINDOW  ? SPACE_CLUSTER
+                : window == LOCAL_WINDOW ? SPACE_LOCAL
+                : window == PARAM_WINDOW ? SPACE_PARAM
+                                         : SPACE_GLOBAL;
     }
     switch (space) {
     case SPACE_SHARED:  return shared_at(w, in, l, (u32)at, size, write, false);
@@ -272,7 +285,8 @@ u32 VARIANT(pointers)(Warp *w, const Insn *in, uint8_t **p, u32 size, bool write
         }
         break;
     case SPACE_PARAM:
-        if (low == high && !write && (low & ~WINDOW_MASK) + size <= w->launch->kernel->info.param_bytes && !(bits & (size - 1))) {
+        if (low == high && !write && (low & ~WINDOW_MASK) + size <= w->launch->kernel->info.param_bytes &&
+            !(bits & (size - 1))) {
             for (int l = 0; l < 32; l++) p[l] = w->launch->params + (low & ~WINDOW_MASK);
             return active;
         }
@@ -315,14 +329,16 @@ static void synchronise(Warp *w, const Insn *in, bool before) {       // .acquir
         synchronise(w, in, false);                                                    \
     }
 typedef struct Wide { u64 part[2]; } Wide;
-LOAD(load_u8, uint8_t, u32, u32) LOAD(load_s8, int8_t, u32, int32_t) LOAD(load_u16, uint16_t, u32, u32) LOAD(load_s16, int16_t, u32, int32_t)
-LOAD(load_32, u32, u32, u32)     LOAD(load_64, u64, u64, u64)
+LOAD(load_u8, uint8_t, u32, u32)
+LOAD(load_s8, int8_t, u32, int32_t) LOAD(load_u16, uint16_t, u32, u32) LOAD(load_s16, int16_t, u32, int32_t)
+    LOAD(load_32, u32, u32, u32) LOAD(load_64, u64, u64, u64)
 
-static void load_128(Warp *w, const Insn *in) {
+        static void load_128(Warp *w, const Insn *in) {
     uint8_t *p[32];
     u32 ok = VARIANT(pointers)(w, in, p, 16u * in->vec, false);
     for (u32 v = 0; v < in->vec; v++)
-        for (u32 m = ok; m; m &= m - 1) memcpy((char *)slot_at(w, in->list[v]) + 16 * __builtin_ctz(m), p[__builtin_ctz(m)] + 16 * v, 16);
+        for (u32 m = ok; m; m &= m - 1)
+            memcpy((char *)slot_at(w, in->list[v]) + 16 * __builtin_ctz(m), p[__builtin_ctz(m)] + 16 * v, 16);
 }
 
 #define STORE(name, T, C)                                                             \
@@ -344,7 +360,8 @@ static void store_128(Warp *w, const Insn *in) {
     uint8_t *p[32];
     u32 ok = VARIANT(pointers)(w, in, p, 16u * in->vec, true);
     for (u32 v = 0; v < in->vec; v++)
-        for (u32 m = ok; m; m &= m - 1) memcpy(p[__builtin_ctz(m)] + 16 * v, (char *)slot_at(w, in->list[v]) + 16 * __builtin_ctz(m), 16);
+        for (u32 m = ok; m; m &= m - 1)
+            memcpy(p[__builtin_ctz(m)] + 16 * v, (char *)slot_at(w, in->list[v]) + 16 * __builtin_ctz(m), 16);
 }
 
 static uint8_t class_of(uint8_t space, uint8_t other) {
@@ -367,7 +384,9 @@ static void access(Dec *d, bool write) {
     if (value->kind == O_VEC) items = value->items, n = value->n;
     if (n != vec || bits * n / 8 > 32) dec_error(d, "`%.*s` with a vector of %u", (int)d->name.n, d->name.s, n);
     for (uint32_t i = 0; i < n; i++) slots[i] = write ? dec_src_op(d, &items[i], t) : dec_dst_op(d, &items[i], t);
-    static InsnFn *const loads[] = {load_u8, load_u16, load_32, load_64, load_128}, *const stores[] = {store_8, store_16, store_32, store_64, store_128};
+    static InsnFn *const loads[] = {load_u8, load_u16, load_32, load_64, load_128}, *const stores[] = {
+                                                                                        store_8, store_16, store_32,
+                                                                                        store_64, store_128};
     int size = bits == 8 ? 0 : bits == 16 ? 1 : bits == 32 ? 2 : bits == 64 ? 3 : 4;
     InsnFn *fn = write ? stores[size] : ptx_type_is_signed(t) && size < 2 ? size ? load_s16 : load_s8 : loads[size];
     Insn *in = dec_emit(d, fn);

@@ -47,7 +47,8 @@ static void mma_float(Warp *w, const Insn *in, const Mma *t) {
     for (u32 r = 0; r < t->nb; r++)
         for (u32 l = 0; l < 32; l++)
             for (u32 h = 0; h < eb; h++)
-                b[eb * (l % 4) + h + 4 * eb * r][l / 4] = f64 ? f64_from(lane64(w, bs[r])[l]) : element_float(lane32(w, bs[r])[l], t->b, h);
+                b[eb * (l % 4) + h + 4 * eb * r][l / 4] = f64 ? f64_from(lane64(w, bs[r])[l])
+                                                              : element_float(lane32(w, bs[r])[l], t->b, h);
     u32 values = t->m / 4;                               // of C and D in a lane
     for (u32 i = 0; i < values; i++)
         for (u32 l = 0; l < 32; l++) {
@@ -75,7 +76,8 @@ static void mma_int(Warp *w, const Insn *in, const Mma *t) {
     for (u32 r = 0; r < t->na; r++)
         for (u32 l = 0; l < 32; l++)
             for (u32 h = 0; h < ea; h++)
-                a[l / 4 + (t->m == 16 ? 8 * (r & 1) : 0)][ea * (l % 4) + h + 4 * ea * (t->m == 16 ? r >> 1 : r)] = element_int(lane32(w, as[r])[l], t->a, h);
+                a[l / 4 + (t->m == 16 ? 8 * (r & 1) : 0)][ea * (l % 4) + h + 4 * ea * (t->m == 16 ? r >> 1 : r)] =
+                    element_int(lane32(w, as[r])[l], t->a, h);
     for (u32 r = 0; r < t->nb; r++)
         for (u32 l = 0; l < 32; l++)
             for (u32 h = 0; h < eb; h++) b[eb * (l % 4) + h + 4 * eb * r][l / 4] = element_int(lane32(w, bs[r])[l], t->b, h);
@@ -86,7 +88,9 @@ static void mma_int(Warp *w, const Insn *in, const Mma *t) {
             u32 row = l / 4 + 8 * (i >> 1), col = 2 * (l % 4) + (i & 1);
             int64_t sum = (int32_t)lane32(w, cs[i])[l];
             for (u32 k = 0; k < t->k; k++)
-                sum += t->popc == 1 ? a[row][k] ^ b[k][col] : t->popc == 2 ? a[row][k] & b[k][col] : (int64_t)a[row][k] * b[k][col];
+                sum += t->popc == 1   ? a[row][k] ^ b[k][col]
+                       : t->popc == 2 ? a[row][k] & b[k][col]
+                                      : (int64_t)a[row][k] * b[k][col];
             if (t->satfinite) sum = sum > INT32_MAX ? INT32_MAX : sum < INT32_MIN ? INT32_MIN : sum;
             sums[i][l] = sum;
         }
@@ -130,15 +134,22 @@ static void decode_mma(Dec *d) {
     }
     u32 bits = ptx_type_bits(t->a);
     bool f = element_is_float(t->a), f64 = t->a == T_f64;
-    bool good = ptx_type_bits(t->b) == bits && t->a != T_f32 && element_is_float(t->b) == f && ptx_type_kind(t->a) != 'V' && ptx_type_kind(t->a) != 'P' && t->a != T_e2m1;
+    bool good = ptx_type_bits(t->b) == bits && t->a != T_f32 && element_is_float(t->b) == f &&
+                ptx_type_kind(t->a) != 'V' && ptx_type_kind(t->a) != 'P' && t->a != T_e2m1;
     if (f64) good &= t->b == T_f64 && t->c == T_f64 && t->d == T_f64 && t->k <= 16;
-    else if (f) good &= (t->c == T_f32 || t->c == T_f16) && (t->d == T_f32 || t->d == T_f16) && (bits >= 16 ? t->k <= 16 : t->k <= 32);
-    else good &= t->c == T_s32 && t->d == T_s32 && (t->a == T_s8 || t->a == T_u8 || t->a == T_s4 || t->a == T_u4 || t->a == T_b1);
+    else if (f)
+        good &= (t->c == T_f32 || t->c == T_f16) && (t->d == T_f32 || t->d == T_f16) &&
+                (bits >= 16 ? t->k <= 16 : t->k <= 32);
+    else
+        good &= t->c == T_s32 && t->d == T_s32 &&
+                (t->a == T_s8 || t->a == T_u8 || t->a == T_s4 || t->a == T_u4 || t->a == T_b1);
     if (bits == 8 && t->k != 16 && t->k != 32) good = false;
     if (f && !f64 && t->m != 16) good = false;
     u32 e = f64 ? 1 : 32 / (bits ? bits : 1);
     if (t->m * t->k % (32 * e) || 8 * t->k % (32 * e)) good = false;
-    if (!good) dec_error(d, "`mma.m%un%uk%u` of .%s and .%s is not supported", t->m, t->n, t->k, ptx_type_name(t->a), ptx_type_name(t->b));
+    if (!good)
+        dec_error(d, "`mma.m%un%uk%u` of .%s and .%s is not supported", t->m, t->n, t->k, ptx_type_name(t->a),
+                  ptx_type_name(t->b));
     t->na = t->m * t->k / 32 / e, t->nb = 8 * t->k / 32 / e;
     t->nc = t->c == T_f16 ? t->m / 8 : t->m / 4, t->nd = t->d == T_f16 ? t->m / 8 : t->m / 4;
     dec_count(d, 4, 4);
@@ -154,7 +165,8 @@ static void decode_mma(Dec *d) {
 
 // ---- ldmatrix, stmatrix, movmatrix: 8x8 matrices of 16-bit elements, a row per lane's address
 
-static void x_matrix(Warp *w, const Insn *in) {          // vec: matrices; aux: 1 transposed; n: registers; imm is the address's
+// vec: matrices; aux: 1 transposed; n: registers; imm is the address's
+static void x_matrix(Warp *w, const Insn *in) {
     bool store = in->type == T_b16, trans = in->aux & 1;
     if (!warp_converge(w, in, 0xffffffffu)) return;
     uint8_t *p[32];

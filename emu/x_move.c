@@ -73,7 +73,9 @@ static void x_clock(Warp *w, const Insn *in) {           // imm: 0 clock, 1 cloc
     });
 }
 
-static Type of_bits(uint32_t bits) { return bits == 8 ? T_b8 : bits == 16 ? T_b16 : bits == 32 ? T_b32 : bits == 64 ? T_b64 : T_none; }
+static Type of_bits(uint32_t bits) {
+    return bits == 8 ? T_b8 : bits == 16 ? T_b16 : bits == 32 ? T_b32 : bits == 64 ? T_b64 : T_none;
+}
 
 static void decode_mov(Dec *d) {
     Type t = dec_need_type(d);
@@ -82,7 +84,8 @@ static void decode_mov(Dec *d) {
     uint32_t bits = ptx_type_bits(t);
     if (from->kind == O_VEC || to->kind == O_VEC) {
         const Operand *v = from->kind == O_VEC ? from : to;
-        if (from->kind == to->kind || v->n < 1 || bits % v->n || !of_bits(bits / v->n)) dec_error(d, "a `mov` of %u parts", v->n);
+        if (from->kind == to->kind || v->n < 1 || bits % v->n || !of_bits(bits / v->n))
+            dec_error(d, "a `mov` of %u parts", v->n);
         uint32_t part = bits / v->n, slots[16], other;
         Type pt = of_bits(part);
         if (from->kind == O_VEC) {
@@ -90,7 +93,8 @@ static void decode_mov(Dec *d) {
             other = dec_dst(d, 0, t);
         } else {
             other = dec_src(d, 1, t);
-            for (uint32_t i = 0; i < v->n; i++) slots[i] = v->items[i].kind == O_SINK ? NO_SLOT : dec_dst_op(d, &v->items[i], pt);
+            for (uint32_t i = 0; i < v->n; i++)
+                slots[i] = v->items[i].kind == O_SINK ? NO_SLOT : dec_dst_op(d, &v->items[i], pt);
         }
         Insn *in = dec_emit(d, from->kind == O_VEC ? x_pack : x_unpack);
         *(from->kind == O_VEC ? &in->d : &in->a) = other;
@@ -99,7 +103,8 @@ static void decode_mov(Dec *d) {
         return;
     }
     if (from->kind == O_SPECIAL && from->type != T_pred) {
-        static const char *const names[] = {"%clock", "%clock_hi", "%clock64", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi"};
+        static const char *const names[] = {"%clock",       "%clock_hi",       "%clock64",
+                                            "%globaltimer", "%globaltimer_lo", "%globaltimer_hi"};
         uint32_t slot = dec_dst(d, 0, from->type);
         Insn *in = dec_emit(d, x_clock);
         in->d = slot;
@@ -132,7 +137,9 @@ static void decode_cvta(Dec *d) {
     uint32_t a = dec_src(d, 1, t), slot = dec_dst(d, 0, t);
     Insn *in = dec_emit(d, x_cvta);
     in->d = slot, in->a = a, in->aux = to;
-    in->imm = space == SPACE_SHARED || space == SPACE_CLUSTER ? (int64_t)SHARED_WINDOW : space == SPACE_LOCAL ? (int64_t)LOCAL_WINDOW : 0;
+    in->imm = space == SPACE_SHARED || space == SPACE_CLUSTER ? (int64_t)SHARED_WINDOW
+              : space == SPACE_LOCAL                          ? (int64_t)LOCAL_WINDOW
+                                                              : 0;
 }
 
 static void x_isspacep(Warp *w, const Insn *in) {

@@ -14,19 +14,22 @@ enum { BAR_SYNC, BAR_ARRIVE };
 
 static void x_bar(Warp *w, const Insn *in) {             // aux: 0 none, 1 popc, 2 and, 3 or; imm: BAR_*
     if (!warp_converge(w, in, 0xffffffffu)) return;
-    u32 first = (u32)__builtin_ctz(w->active), id = lane32(w, in->a)[first], count = in->b == NO_SLOT ? 0 : lane32(w, in->b)[first];
+    u32 first = (u32)__builtin_ctz(w->active), id = lane32(w, in->a)[first],
+        count = in->b == NO_SLOT ? 0 : lane32(w, in->b)[first];
     Block *b = w->block;
     if (id > 15) {
         emu_fault_stop(w, in, (int)first, EMU_FAULT_BAD_OPERAND, "barrier %u of 16", id);
         return;
     }
     if (count % 32 || count > b->n_warps * 32) {
-        emu_fault_stop(w, in, (int)first, EMU_FAULT_BAD_OPERAND, "barrier %u with %u threads, in a block of %u", id, count, b->n_warps * 32);
+        emu_fault_stop(w, in, (int)first, EMU_FAULT_BAD_OPERAND, "barrier %u with %u threads, in a block of %u", id,
+                       count, b->n_warps * 32);
         return;
     }
     Barrier *bar = &b->barriers[id];
     if (bar->arrived && bar->expected != count && (bar->expected || count != b->n_warps * 32)) {
-        emu_fault_stop(w, in, (int)first, EMU_FAULT_BAD_OPERAND, "barrier %u with %u threads, but others are there with %u", id, count, bar->expected);
+        emu_fault_stop(w, in, (int)first, EMU_FAULT_BAD_OPERAND,
+                       "barrier %u with %u threads, but others are there with %u", id, count, bar->expected);
         return;
     }
     if (!bar->arrived) bar->all = 1, bar->any = bar->popc = 0;
@@ -63,7 +66,8 @@ static void decode_bar(Dec *d) {
     dec_mod(d, "cta");
     dec_mod(d, "aligned");
     bool arrive = dec_mod(d, "arrive"), red = dec_mod(d, "red");
-    if (!arrive && !red && !dec_mod(d, "sync")) dec_error(d, "`%.*s` needs .sync, .arrive or .red", (int)d->name.n, d->name.s);
+    if (!arrive && !red && !dec_mod(d, "sync"))
+        dec_error(d, "`%.*s` needs .sync, .arrive or .red", (int)d->name.n, d->name.s);
     int kind = 0;
     uint32_t first = 0, to = NO_SLOT, c = NO_SLOT;
     if (red) {
@@ -161,7 +165,8 @@ static void x_setmaxnreg(Warp *w, const Insn *in) {      // aux: inc
     u32 n = (u32)in->imm;
     int64_t more = ((int64_t)n - w->registers) * 32;
     if (in->aux ? more < 0 : more > 0) {
-        emu_fault(w, in, 0, EMU_FAULT_REGISTERS, "`setmaxnreg.%s` to %u, but the warp has %u", in->aux ? "inc" : "dec", n, w->registers);
+        emu_fault(w, in, 0, EMU_FAULT_REGISTERS, "`setmaxnreg.%s` to %u, but the warp has %u", in->aux ? "inc" : "dec",
+                  n, w->registers);
         return;
     }
     if (more > b->free_registers) {
@@ -189,7 +194,8 @@ static void decode_setmaxnreg(Dec *d) {
     dec_need_type(d);
     dec_count(d, 1, 1);
     int64_t n = dec_imm(d, 0);
-    if (n < 24 || n > 256 || n % 8) dec_error(d, "`setmaxnreg` takes a multiple of 8 from 24 to 256, not %lld", (long long)n);
+    if (n < 24 || n > 256 || n % 8)
+        dec_error(d, "`setmaxnreg` takes a multiple of 8 from 24 to 256, not %lld", (long long)n);
     Insn *in = dec_emit(d, x_setmaxnreg);
     in->imm = n, in->aux = inc;
 }

@@ -74,7 +74,8 @@ static void decode_shfl(Dec *d) {
     Type t = dec_need_type(d);
     if (ptx_type_bits(t) != 32) dec_error(d, "`shfl` of .%s", ptx_type_name(t));
     dec_count(d, sync ? 5 : 4, sync ? 5 : 4);
-    uint32_t a = dec_src(d, 1, t), b = dec_src(d, 2, T_b32), c = dec_src(d, 3, T_b32), e = sync ? dec_src(d, 4, T_b32) : NO_SLOT, to, p;
+    uint32_t a = dec_src(d, 1, t), b = dec_src(d, 2, T_b32), c = dec_src(d, 3, T_b32),
+             e = sync ? dec_src(d, 4, T_b32) : NO_SLOT, to, p;
     split_pair(d, 0, t, &to, &p);
     Insn *in = dec_emit(d, x_shfl);
     in->d = to, in->a = a, in->b = b, in->c = c, in->e = e, in->aux = mode;
@@ -113,7 +114,9 @@ static void decode_vote(Dec *d) {
     in->d = to, in->a = a, in->e = e, in->aux = mode;
 }
 
-static u64 value(const Warp *w, const Insn *in, u32 l) { return in->type == T_b64 ? lane64(w, in->a)[l] : lane32(w, in->a)[l]; }
+static u64 value(const Warp *w, const Insn *in, u32 l) {
+    return in->type == T_b64 ? lane64(w, in->a)[l] : lane32(w, in->a)[l];
+}
 
 static void x_match(Warp *w, const Insn *in) {           // aux: all
     if (!together(w, in)) return;
@@ -123,7 +126,8 @@ static void x_match(Warp *w, const Insn *in) {           // aux: all
         left &= ~same;
         for (u32 m = same; m; m &= m - 1) {
             u32 l = (u32)__builtin_ctz(m), equal = 0;
-            for (u32 k = members; k; k &= k - 1) equal |= (u32)(value(w, in, (u32)__builtin_ctz(k)) == value(w, in, l)) << __builtin_ctz(k);
+            for (u32 k = members; k; k &= k - 1)
+                equal |= (u32)(value(w, in, (u32)__builtin_ctz(k)) == value(w, in, l)) << __builtin_ctz(k);
             out[l] = in->aux ? equal == members ? members : 0 : equal;
         }
         if (in->list) {
@@ -172,7 +176,11 @@ static void x_redux(Warp *w, const Insn *in) {
                 float x = f32_from(v), y = f32_from(r);
                 if (in->flags & 1) x = f32_from(v & 0x7fffffff), y = f32_from(r & 0x7fffffff);
                 bool nan = x != x || y != y;
-                r = nan ? in->flags & 2 ? 0x7fffffff : x != x ? f32_bits(y) : f32_bits(x) : (x < y) == (in->aux == R_min) ? f32_bits(x) : f32_bits(y);
+                r = nan                             ? in->flags & 2 ? 0x7fffffff
+                                                      : x != x      ? f32_bits(y)
+                                                                    : f32_bits(x)
+                    : (x < y) == (in->aux == R_min) ? f32_bits(x)
+                                                    : f32_bits(y);
                 continue;
             }
             switch (in->aux) {

@@ -50,29 +50,25 @@ struct Arena {
     size_t next_size;
 };
 
-static void out_of_memory(size_t size)
-{
+static void out_of_memory(size_t size) {
     fprintf(stderr, "tkc: out of memory (%zu bytes asked)\n", size);
     abort();
 }
 
-Arena *arena_new(void)
-{
+Arena *arena_new(void) {
     Arena *a = calloc(1, sizeof *a);
     if (!a) out_of_memory(sizeof *a);
     a->next_size = FIRST_CHUNK;
     return a;
 }
 
-Arena *arena_sized(size_t first)
-{
+Arena *arena_sized(size_t first) {
     Arena *a = arena_new();
     if (first > FIRST_CHUNK) a->next_size = first;
     return a;
 }
 
-static void chunk_drop(Arena *a)
-{
+static void chunk_drop(Arena *a) {
     Chunk *c = a->top;
     a->top = c->older;
     a->held -= c->size;
@@ -80,15 +76,13 @@ static void chunk_drop(Arena *a)
     free(c);
 }
 
-void arena_free(Arena *a)
-{
+void arena_free(Arena *a) {
     if (!a) return;
     while (a->top) chunk_drop(a);
     free(a);
 }
 
-static void chunk_add(Arena *a, size_t need)
-{
+static void chunk_add(Arena *a, size_t need) {
     size_t size = need > a->next_size ? need : a->next_size;
     Chunk *c = calloc(1, sizeof(Chunk) + size);
     if (!c) out_of_memory(size);
@@ -100,8 +94,7 @@ static void chunk_add(Arena *a, size_t need)
     POISON(c->data, size);
 }
 
-void *arena_alloc(Arena *a, size_t size)
-{
+void *arena_alloc(Arena *a, size_t size) {
     if (size > SIZE_MAX / 2) out_of_memory(size);
     size_t take = ((size ? size : 1) + ALIGN - 1) / ALIGN * ALIGN + GAP;
     if (!a->top || a->top->size - a->top->used < take) chunk_add(a, take);
@@ -111,13 +104,11 @@ void *arena_alloc(Arena *a, size_t size)
     return p;
 }
 
-ArenaMark arena_mark(Arena *a)
-{
+ArenaMark arena_mark(Arena *a) {
     return (ArenaMark){a->top, a->top ? a->top->used : 0};
 }
 
-void arena_reset(Arena *a, ArenaMark m)
-{
+void arena_reset(Arena *a, ArenaMark m) {
     while (a->top && a->top != m.chunk) chunk_drop(a);
     if (!a->top) return;
     size_t back = a->top->used - m.used;
@@ -127,13 +118,11 @@ void arena_reset(Arena *a, ArenaMark m)
     a->top->used = m.used;
 }
 
-size_t arena_bytes(const Arena *a)
-{
+size_t arena_bytes(const Arena *a) {
     return a->held;
 }
 
-void vec_grow(Arena *a, void **at, uint32_t *cap, size_t elem_size)
-{
+void vec_grow(Arena *a, void **at, uint32_t *cap, size_t elem_size) {
     if (*cap > UINT32_MAX / 2) out_of_memory((size_t)*cap * elem_size);
     uint32_t more = *cap ? *cap * 2 : 8;
     void *old;

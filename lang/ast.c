@@ -29,8 +29,7 @@ static const char *const kid_roles[N_COUNT] = {
 #undef X
 };
 
-static Node *node_make(Session *s, NodeKind kind, Span span, int nkid)
-{
+static Node *node_make(Session *s, NodeKind kind, Span span, int nkid) {
     Node *n = arena_alloc(session_arena(s), sizeof(Node) + sizeof(Node *) * (size_t)nkid);
     n->kind = (uint8_t)kind;
     n->span = span;
@@ -39,14 +38,12 @@ static Node *node_make(Session *s, NodeKind kind, Span span, int nkid)
     return n;
 }
 
-static void node_set(Node *n, int i, Node *kid)
-{
+static void node_set(Node *n, int i, Node *kid) {
     n->kid[i] = kid;
     if (kid && kid->depth >= n->depth) n->depth = kid->depth < UINT16_MAX ? (uint16_t)(kid->depth + 1) : UINT16_MAX;
 }
 
-Node *node_new(Session *s, NodeKind kind, Span span, int nkid, ...)
-{
+Node *node_new(Session *s, NodeKind kind, Span span, int nkid, ...) {
     Node *n = node_make(s, kind, span, nkid);
     va_list kids;
     va_start(kids, nkid);
@@ -55,8 +52,7 @@ Node *node_new(Session *s, NodeKind kind, Span span, int nkid, ...)
     return n;
 }
 
-Node *node_list(Session *s, NodeKind kind, Span span, Node **kids, int nkid)
-{
+Node *node_list(Session *s, NodeKind kind, Span span, Node **kids, int nkid) {
     Node *n = node_make(s, kind, span, nkid);
     for (int i = 0; i < nkid; i++) node_set(n, i, kids[i]);
     return n;
@@ -66,8 +62,7 @@ Node *node_list(Session *s, NodeKind kind, Span span, Node **kids, int nkid)
 
 // The name of child i: "left" of "left,right"; the last name, if it ends in "...", is for all that
 // remain, and sequences need none.
-static Str kid_role(NodeKind kind, uint32_t i)
-{
+static Str kid_role(NodeKind kind, uint32_t i) {
     const char *p = kid_roles[kind];
     for (;;) {
         const char *end = strchr(p, ',');
@@ -80,8 +75,7 @@ static Str kid_role(NodeKind kind, uint32_t i)
     }
 }
 
-static void print_quoted(Buf *out, Str text)
-{
+static void print_quoted(Buf *out, Str text) {
     buf_putc(out, '"');
     for (size_t i = 0; i < text.n; i++) {
         unsigned char c = (unsigned char)text.p[i];
@@ -102,8 +96,7 @@ static const struct { uint8_t bit; const char *word; } flag_words[] = {
     {BLOCK_VALUE, "value"},
 };
 
-static void print_node(Session *s, const Node *n, uint32_t indent, Str role, Buf *out)
-{
+static void print_node(Session *s, const Node *n, uint32_t indent, Str role, Buf *out) {
     for (uint32_t i = 0; i < indent; i++) buf_puts(out, "  ");
     if (role.n) buf_printf(out, "%.*s: ", (int)role.n, role.p);
     buf_puts(out, node_names[n->kind]);
@@ -124,7 +117,6 @@ static void print_node(Session *s, const Node *n, uint32_t indent, Str role, Buf
         if (n->kid[i]) print_node(s, n->kid[i], indent + 1, kid_role(n->kind, i), out);
 }
 
-void ast_print(Session *s, const Node *root, Buf *out)
-{
+void ast_print(Session *s, const Node *root, Buf *out) {
     print_node(s, root, 0, (Str){"", 0}, out);
 }

@@ -36,8 +36,7 @@ extern const unsigned int errors_md_size;
         va_end(args_);                                 \
     } while (0)
 
-Diag *diag(Session *s, DiagCode code, Span at, ...)
-{
+Diag *diag(Session *s, DiagCode code, Span at, ...) {
     Diag *d = NEW(s->arena, Diag);
     d->session = s;
     d->code = code;
@@ -50,35 +49,30 @@ Diag *diag(Session *s, DiagCode code, Span at, ...)
     return d;
 }
 
-void diag_primary(Diag *d, const char *fmt, ...)
-{
+void diag_primary(Diag *d, const char *fmt, ...) {
     FORMATTED(d->primary, d->session->arena, fmt);
 }
 
-void diag_label(Diag *d, Span at, const char *fmt, ...)
-{
+void diag_label(Diag *d, Span at, const char *fmt, ...) {
     Label l = {.at = at};
     FORMATTED(l.text, d->session->arena, fmt);
     vec_push(d->session->arena, &d->labels, l);
 }
 
-void diag_note(Diag *d, const char *fmt, ...)
-{
+void diag_note(Diag *d, const char *fmt, ...) {
     Extra e = {.help = false};
     FORMATTED(e.text, d->session->arena, fmt);
     vec_push(d->session->arena, &d->extras, e);
 }
 
-void diag_help(Diag *d, const char *fmt, ...)
-{
+void diag_help(Diag *d, const char *fmt, ...) {
     Extra e = {.help = true};
     FORMATTED(e.text, d->session->arena, fmt);
     vec_push(d->session->arena, &d->extras, e);
 }
 
 // Belongs to the help given just before, or makes one of its own.
-void diag_fix(Diag *d, Span at, const char *replacement)
-{
+void diag_fix(Diag *d, Span at, const char *replacement) {
     Extra *last = d->extras.n ? &d->extras.at[d->extras.n - 1] : NULL;
     if (!last || !last->help || last->has_fix) {
         diag_help(d, "try this");
@@ -89,20 +83,17 @@ void diag_fix(Diag *d, Span at, const char *replacement)
     last->fix = arena_printf(d->session->arena, "%s", replacement);
 }
 
-int diag_errors(const Session *s)
-{
+int diag_errors(const Session *s) {
     int n = 0;
     for (uint32_t i = 0; i < s->diags.n; i++) n += diag_info[s->diags.at[i]->code].severity == SEV_error;
     return n;
 }
 
-int diag_count(const Session *s)
-{
+int diag_count(const Session *s) {
     return (int)s->diags.n;
 }
 
-void diag_forget(Session *s, int from)
-{
+void diag_forget(Session *s, int from) {
     if (from >= 0 && (uint32_t)from < s->diags.n) s->diags.n = (uint32_t)from;
     if (s->printed > s->diags.n) s->printed = s->diags.n;
 }
@@ -111,29 +102,25 @@ void diag_forget(Session *s, int from)
 
 typedef struct Place { const Diag *d; uint32_t nth; } Place;
 
-static int by_place(const void *x, const void *y)
-{
+static int by_place(const void *x, const void *y) {
     const Place *a = x, *b = y;
     if (a->d->at.lo != b->d->at.lo) return a->d->at.lo < b->d->at.lo ? -1 : 1;
     return a->nth < b->nth ? -1 : 1;
 }
 
-static bool same_cause(const Diag *a, const Diag *b)
-{
+static bool same_cause(const Diag *a, const Diag *b) {
     if (a->code != b->code || a->at.lo != b->at.lo || a->at.hi != b->at.hi) return false;
     return a->at.hi != 0 || strcmp(a->message, b->message) == 0;      // nowhere: only the words tell
 }
 
-static void print_short(Session *s, const Diag *d, Buf *out)
-{
+static void print_short(Session *s, const Diag *d, Buf *out) {
     const DiagInfo *info = &diag_info[d->code];
     LineCol w = span_where(s, d->at.lo);
     if (w.src) buf_printf(out, "%s:%u:%u: ", w.src->path, w.line, w.col);
     buf_printf(out, "%s: %s: %s\n", severity_names[info->severity], info->code, d->message);
 }
 
-static size_t utf8_length(const char *p, const char *end)      // of a well-formed character, or 0
-{
+static size_t utf8_length(const char *p, const char *end) {      // of a well-formed character, or 0
     unsigned char c = (unsigned char)*p;
     size_t n = c < 0x80 ? 1 : c >= 0xc2 && c < 0xe0 ? 2 : c >= 0xe0 && c < 0xf0 ? 3 : c >= 0xf0 && c < 0xf5 ? 4 : 0;
     if (n == 0 || (size_t)(end - p) < n) return 0;
@@ -145,8 +132,7 @@ static size_t utf8_length(const char *p, const char *end)      // of a well-form
     return overlong || outside ? 0 : n;
 }
 
-static void json_string(Buf *out, const char *p)
-{
+static void json_string(Buf *out, const char *p) {
     const char *end = p + strlen(p);
     buf_putc(out, '"');
     while (p < end) {
@@ -161,16 +147,14 @@ static void json_string(Buf *out, const char *p)
     buf_putc(out, '"');
 }
 
-static void json_place(Session *s, Span at, Buf *out)
-{
+static void json_place(Session *s, Span at, Buf *out) {
     LineCol a = span_where(s, at.lo), b = span_where(s, at.hi);
     buf_puts(out, "\"file\":");
     json_string(out, a.src ? a.src->path : "");
     buf_printf(out, ",\"line\":%u,\"col\":%u,\"end_line\":%u,\"end_col\":%u", a.line, a.col, b.line, b.col);
 }
 
-static void json_span(Session *s, Span at, bool primary, const char *text, Buf *out)
-{
+static void json_span(Session *s, Span at, bool primary, const char *text, Buf *out) {
     buf_putc(out, '{');
     json_place(s, at, out);
     buf_printf(out, ",\"primary\":%s,\"label\":", primary ? "true" : "false");
@@ -178,8 +162,7 @@ static void json_span(Session *s, Span at, bool primary, const char *text, Buf *
     buf_putc(out, '}');
 }
 
-static void print_json(Session *s, const Diag *d, Buf *out)
-{
+static void print_json(Session *s, const Diag *d, Buf *out) {
     const DiagInfo *info = &diag_info[d->code];
     buf_printf(out, "{\"severity\":\"%s\",\"code\":\"%s\",\"name\":\"%s\",\"message\":", severity_names[info->severity],
                info->code, info->name);
@@ -207,15 +190,14 @@ static void print_json(Session *s, const Diag *d, Buf *out)
     buf_puts(out, "]}\n");
 }
 
-static void print_unshown(int unshown, DiagStyle style, Buf *out)
-{
+static void print_unshown(int unshown, DiagStyle style, Buf *out) {
     const char *words = unshown == 1 ? "error is" : "errors are";
-    if (style == DIAG_json) buf_printf(out, "{\"severity\":\"error\",\"message\":\"%d more %s not shown\"}\n", unshown, words);
+    if (style == DIAG_json)
+        buf_printf(out, "{\"severity\":\"error\",\"message\":\"%d more %s not shown\"}\n", unshown, words);
     else buf_printf(out, "%serror: %d more %s not shown\n", style == DIAG_rich ? "\n" : "", unshown, words);
 }
 
-void diag_print(Session *s, FILE *to, DiagStyle style, bool color)
-{
+void diag_print(Session *s, FILE *to, DiagStyle style, bool color) {
     uint32_t n = s->diags.n - s->printed;
     if (n == 0) return;
     ArenaMark mark = arena_mark(s->arena);
@@ -249,8 +231,7 @@ void diag_print(Session *s, FILE *to, DiagStyle style, bool color)
     arena_reset(s->arena, mark);
 }
 
-const char *diag_explain(const char *code)
-{
+const char *diag_explain(const char *code) {
     const char *p = (const char *)errors_md, *end = p + errors_md_size;
     size_t n = strlen(code);
     for (; n && p < end; p += strlen(p) + 1)
@@ -258,8 +239,7 @@ const char *diag_explain(const char *code)
     return NULL;
 }
 
-void ice_at(const char *file, int line, const char *fmt, ...)
-{
+void ice_at(const char *file, int line, const char *fmt, ...) {
     fprintf(stderr, "tkc: internal error at %s:%d: ", file, line);
     va_list args;
     va_start(args, fmt);

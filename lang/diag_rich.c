@@ -54,13 +54,11 @@ static const char *const inks[] = {
 };
 static const Ink severity_inks[] = {[SEV_error] = INK_error, [SEV_warning] = INK_warning, [SEV_remark] = INK_remark};
 
-static void ink(Page *p, Ink to)
-{
+static void ink(Page *p, Ink to) {
     if (p->color) buf_puts(p->out, inks[to]);
 }
 
-static void inked(Page *p, Ink to, const char *text)
-{
+static void inked(Page *p, Ink to, const char *text) {
     ink(p, to);
     buf_puts(p->out, text);
     ink(p, INK_plain);
@@ -77,8 +75,7 @@ static const struct { uint32_t lo, hi; uint8_t width; } char_widths[] = {
 static const char replacement[] = "\xef\xbf\xbd";
 
 // The character at p: its bytes, its width at column `col`, and what to show for it.
-static uint32_t char_at(const char *p, const char *end, uint32_t col, uint32_t *width, Str *shown)
-{
+static uint32_t char_at(const char *p, const char *end, uint32_t col, uint32_t *width, Str *shown) {
     unsigned char c = (unsigned char)*p;
     *width = 1;
     *shown = (Str){replacement, 3};
@@ -101,8 +98,7 @@ static uint32_t char_at(const char *p, const char *end, uint32_t col, uint32_t *
 }
 
 // Shows a line; the column at which byte `upto` stands.
-static uint32_t show(Str line, uint32_t upto, Buf *out)
-{
+static uint32_t show(Str line, uint32_t upto, Buf *out) {
     uint32_t col = 0, at = line.n < upto ? UINT32_MAX : 0, width;
     Str shown;
     for (uint32_t i = 0; i < line.n;) {
@@ -119,16 +115,14 @@ static uint32_t column(Str line, uint32_t byte) { return show(line, byte, NULL);
 
 // ---- the gutter ----------------------------------------------------------------------------------
 
-static void rule(Page *p, const char *after)
-{
+static void rule(Page *p, const char *after) {
     ink(p, INK_rule);
     buf_printf(p->out, "%*s |", p->gutter, "");
     ink(p, INK_plain);
     buf_puts(p->out, after);
 }
 
-static void numbered(Page *p, uint32_t line, Str text)
-{
+static void numbered(Page *p, uint32_t line, Str text) {
     ink(p, INK_rule);
     buf_printf(p->out, "%*u |", p->gutter, line);
     ink(p, INK_plain);
@@ -139,8 +133,7 @@ static void numbered(Page *p, uint32_t line, Str text)
     buf_putc(p->out, '\n');
 }
 
-static void pad_to(Buf *out, uint32_t *col, uint32_t to)
-{
+static void pad_to(Buf *out, uint32_t *col, uint32_t to) {
     while (*col < to) {
         buf_putc(out, ' ');
         ++*col;
@@ -149,8 +142,7 @@ static void pad_to(Buf *out, uint32_t *col, uint32_t to)
 
 // ---- marks ---------------------------------------------------------------------------------------
 
-static bool mark_make(Session *s, Span at, bool primary, const char *words, Mark *m)
-{
+static bool mark_make(Session *s, Span at, bool primary, const char *words, Mark *m) {
     LineCol w = span_where(s, at.lo);
     if (at.hi == 0 || !w.src) return false;
     uint32_t lo = (uint32_t)(w.src->text + (at.lo - w.src->base) - w.text.p);
@@ -161,8 +153,7 @@ static bool mark_make(Session *s, Span at, bool primary, const char *words, Mark
     return true;
 }
 
-static int by_line(const void *x, const void *y)
-{
+static int by_line(const void *x, const void *y) {
     const Mark *a = x, *b = y;
     if (a->line != b->line) return a->line < b->line ? -1 : 1;
     if (a->lo != b->lo) return a->lo < b->lo ? -1 : 1;
@@ -171,8 +162,7 @@ static int by_line(const void *x, const void *y)
 }
 
 // Cuts a long line to a window around its first mark and moves the marks along.
-static void window(Arena *arena, Mark *marks, uint32_t n)
-{
+static void window(Arena *arena, Mark *marks, uint32_t n) {
     Str line = marks[0].text;
     if (line.n > LONG_LINE) {
         size_t lo = marks[0].lo > WINDOW_BEFORE ? marks[0].lo - WINDOW_BEFORE : 0;
@@ -200,8 +190,7 @@ static void window(Arena *arena, Mark *marks, uint32_t n)
     }
 }
 
-static void draw_underlines(Page *p, const Mark *marks, uint32_t n, const Mark *beside)
-{
+static void draw_underlines(Page *p, const Mark *marks, uint32_t n, const Mark *beside) {
     uint32_t end = 0;
     for (uint32_t i = 0; i < n; i++)
         if (marks[i].col + marks[i].width > end) end = marks[i].col + marks[i].width;
@@ -226,8 +215,7 @@ static void draw_underlines(Page *p, const Mark *marks, uint32_t n, const Mark *
 }
 
 // The words that do not fit beside the underlines, right to left, each with `|` for those to come.
-static void draw_hanging(Page *p, const Mark *marks, uint32_t n, const Mark *beside)
-{
+static void draw_hanging(Page *p, const Mark *marks, uint32_t n, const Mark *beside) {
     for (uint32_t i = n; i-- > 0;) {
         if (!marks[i].words || &marks[i] == beside) continue;
         uint32_t col = 0;
@@ -244,8 +232,7 @@ static void draw_hanging(Page *p, const Mark *marks, uint32_t n, const Mark *bes
     }
 }
 
-static void draw_line(Session *s, Page *p, Mark *marks, uint32_t n)
-{
+static void draw_line(Session *s, Page *p, Mark *marks, uint32_t n) {
     window(s->arena, marks, n);
     numbered(p, marks[0].line, marks[0].text);
     const Mark *beside = &marks[n - 1];
@@ -256,8 +243,7 @@ static void draw_line(Session *s, Page *p, Mark *marks, uint32_t n)
     draw_hanging(p, marks, n, beside);
 }
 
-static void draw_file(Session *s, Page *p, Mark *marks, uint32_t n, const Mark *primary)
-{
+static void draw_file(Session *s, Page *p, Mark *marks, uint32_t n, const Mark *primary) {
     const Mark *first = primary && primary->src == marks[0].src ? primary : &marks[0];
     LineCol w = span_where(s, first->src->base + (Pos)(first->text.p - first->src->text) + first->lo);
     ink(p, INK_rule);
@@ -283,8 +269,7 @@ static void draw_file(Session *s, Page *p, Mark *marks, uint32_t n, const Mark *
 
 // ---- notes, helps, fixes -------------------------------------------------------------------------
 
-static void draw_words(Page *p, const char *kind, const char *text)
-{
+static void draw_words(Page *p, const char *kind, const char *text) {
     ink(p, INK_rule);
     buf_printf(p->out, "%*s = ", p->gutter, "");
     ink(p, INK_bold);
@@ -297,8 +282,7 @@ static void draw_words(Page *p, const char *kind, const char *text)
     buf_putc(p->out, '\n');
 }
 
-static void draw_diff(Page *p, uint32_t line, const char *sign, Ink to, const char *text, size_t n)
-{
+static void draw_diff(Page *p, uint32_t line, const char *sign, Ink to, const char *text, size_t n) {
     while (true) {
         const char *nl = memchr(text, '\n', n);
         size_t len = nl ? (size_t)(nl - text) : n;
@@ -318,8 +302,7 @@ static void draw_diff(Page *p, uint32_t line, const char *sign, Ink to, const ch
 
 // The line as it would read: `+` under what is new, `~` under what is changed; lines taken out or
 // changed in number as a diff.
-static void draw_fix(Session *s, Page *p, const Extra *e)
-{
+static void draw_fix(Session *s, Page *p, const Extra *e) {
     LineCol a = span_where(s, e->fix_at.lo), b = span_where(s, e->fix_at.hi);
     if (!a.src || a.src != b.src) return;
     const char *from = a.src->text + (e->fix_at.lo - a.src->base), *to = a.src->text + (e->fix_at.hi - a.src->base);
@@ -353,8 +336,7 @@ static void draw_fix(Session *s, Page *p, const Extra *e)
     buf_free(&line);
 }
 
-static void draw_extras(Session *s, Page *p, const Diag *d)
-{
+static void draw_extras(Session *s, Page *p, const Diag *d) {
     if (d->extras.n && d->at.hi) rule(p, "\n");
     for (uint32_t i = 0; i < d->extras.n; i++) {
         const Extra *e = &d->extras.at[i];
@@ -367,8 +349,7 @@ static void draw_extras(Session *s, Page *p, const Diag *d)
 
 // ---- the whole -----------------------------------------------------------------------------------
 
-static int gutter_width(Session *s, const Diag *d, const Mark *marks, uint32_t n)
-{
+static int gutter_width(Session *s, const Diag *d, const Mark *marks, uint32_t n) {
     uint32_t last = 1;
     for (uint32_t i = 0; i < n; i++)
         if (marks[i].line > last) last = marks[i].line;
@@ -381,8 +362,7 @@ static int gutter_width(Session *s, const Diag *d, const Mark *marks, uint32_t n
     return digits < 2 ? 2 : digits;              // most files have 10 lines: keep pages alike
 }
 
-void diag_draw(const Diag *d, Buf *out, bool color)
-{
+void diag_draw(const Diag *d, Buf *out, bool color) {
     Session *s = d->session;
     const DiagInfo *info = &diag_info[d->code];
     Mark *marks = NEW_N(s->arena, Mark, d->labels.n + 1);

@@ -11,8 +11,7 @@ const ElemInfo elem_info[EL_COUNT] = {
 #undef X
 };
 
-Elem elem_by_name(Str name)
-{
+Elem elem_by_name(Str name) {
     for (int e = EL_none + 1; e < EL_COUNT; e++)
         if (strncmp(elem_info[e].name, name.p, name.n) == 0 && !elem_info[e].name[name.n]) return (Elem)e;
     return EL_none;

@@ -42,7 +42,8 @@ void      vec_grow(Arena *a, void **at, uint32_t *cap, size_t elem_size);
 // ---- text.c --------------------------------------------------------------------------------------
 
 typedef struct Str { const char *p; size_t n; } Str;     // a slice, not terminated
-typedef const struct SymData { uint32_t n; uint32_t hash; char s[]; } *Sym;   // interned, compare by pointer, s is terminated
+// interned, compare by pointer, s is terminated
+typedef const struct SymData { uint32_t n; uint32_t hash; char s[]; } *Sym;
 
 typedef struct Buf { char *p; size_t n, cap; } Buf;      // heap string builder; p is always terminated
 
@@ -81,11 +82,14 @@ Sym      sym_n(Session *s, const char *text, size_t n);
 
 Source  *source_add(Session *s, const char *path, const char *text, size_t n);   // copies
 Source  *source_read(Session *s, const char *path, char **error);                // "-" is standard input; NULL + words
-Source  *source_std(Session *s, const char *path);                               // "std/norm.tk" or "std/norm", of the embedded library; NULL if there is none
+// "std/norm.tk" or "std/norm", of the embedded library; NULL if there is none
+Source  *source_std(Session *s, const char *path);
 const Source *source_at(const Session *s, int i);         // in the order in which they came; NULL past the last
 LineCol  span_where(Session *s, Pos p);
 Str      span_text(Session *s, Span sp);
-static inline Span span_join(Span a, Span b) { return a.hi == 0 ? b : b.hi == 0 ? a : (Span){a.lo < b.lo ? a.lo : b.lo, a.hi > b.hi ? a.hi : b.hi}; }
+static inline Span span_join(Span a, Span b) {
+    return a.hi == 0 ? b : b.hi == 0 ? a : (Span){a.lo < b.lo ? a.lo : b.lo, a.hi > b.hi ? a.hi : b.hi};
+}
 
 // ---- diag.c --------------------------------------------------------------------------------------
 // User mistakes. diags.h has a row for each; collected, then sorted by place and printed once.
@@ -115,7 +119,8 @@ void  diag_forget(Session *s, int from);                   // drops those after 
 void  diag_print(Session *s, FILE *to, DiagStyle style, bool color);
 const char *diag_explain(const char *code);                // docs text for "E0213", or NULL; from docs/errors.md, embedded
 
-_Noreturn void ice_at(const char *file, int line, const char *fmt, ...) __attribute__((format(printf, 3, 4)));   // our own bug
+// our own bug
+_Noreturn void ice_at(const char *file, int line, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 #define ice(...) ice_at(__FILE__, __LINE__, __VA_ARGS__)
 
 // ---- elem.c --------------------------------------------------------------------------------------

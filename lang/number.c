@@ -27,8 +27,7 @@
 
 // The magnitude of an f32 (sign clear, not NaN) in a format with `mant` mantissa bits whose smallest
 // normal number has the f32 exponent field `emin`. May pass the format's infinity.
-static inline uint32_t narrow32(uint32_t mag, uint32_t mant, uint32_t emin)
-{
+static inline uint32_t narrow32(uint32_t mag, uint32_t mant, uint32_t emin) {
     uint32_t e     = mag >> 23;
     uint32_t sig   = (mag & 0x7fffffu) | (uint32_t)(e != 0) << 23;
     uint32_t below = e < emin ? emin - e : 0;
@@ -39,8 +38,7 @@ static inline uint32_t narrow32(uint32_t mag, uint32_t mant, uint32_t emin)
     return ((sig + half - 1 + (sig >> shift & 1)) >> shift) + (above << mant);
 }
 
-static inline uint32_t narrow64(uint64_t mag, uint32_t mant, uint32_t emin)
-{
+static inline uint32_t narrow64(uint64_t mag, uint32_t mant, uint32_t emin) {
     uint32_t e     = (uint32_t)(mag >> 52);
     uint64_t sig   = (mag & 0xfffffffffffffu) | (uint64_t)(e != 0) << 52;
     uint32_t below = e < emin ? emin - e : 0;
@@ -53,48 +51,41 @@ static inline uint32_t narrow64(uint64_t mag, uint32_t mant, uint32_t emin)
 
 // The float whose f32 fields would be `bits`, had f32 the exponent bias 127 - `lift`: adds the lift,
 // and lets one exact subtraction normalise what had exponent field 0.
-static inline float widen(uint32_t bits, uint32_t lift)
-{
+static inline float widen(uint32_t bits, uint32_t lift) {
     uint32_t up   = bits + (lift << 23);
     float    tiny = f32_from(up + (1u << 23)) - f32_from((lift + 1) << 23);
     return bits < 1u << 23 ? tiny : f32_from(up);
 }
 
-float f16_to_f32(uint16_t h)
-{
+float f16_to_f32(uint16_t h) {
     uint32_t mag  = h & 0x7fffu, sign = (uint32_t)(h & 0x8000u) << 16;
     uint32_t bits = f32_bits(widen(mag << 13, 112)) | sign;
     bits = mag >= 0x7c00 ? sign | 0x7f800000u : bits;
     return f32_from(mag > 0x7c00 ? F32_NAN : bits);
 }
 
-float bf16_to_f32(uint16_t h)
-{
+float bf16_to_f32(uint16_t h) {
     return f32_from((uint32_t)h << 16);
 }
 
-float e4m3_to_f32(uint8_t b)
-{
+float e4m3_to_f32(uint8_t b) {
     uint32_t mag  = b & 0x7fu, sign = (uint32_t)(b & 0x80u) << 24;
     uint32_t bits = f32_bits(widen(mag << 20, 120)) | sign;
     return f32_from(mag == 0x7f ? F32_NAN : bits);
 }
 
-float e5m2_to_f32(uint8_t b)                // the high byte of an f16
-{
+float e5m2_to_f32(uint8_t b) {                // the high byte of an f16
     return f16_to_f32((uint16_t)(b << 8));
 }
 
-uint16_t f16_from_f32(float x)
-{
+uint16_t f16_from_f32(float x) {
     uint32_t u = f32_bits(x), mag = u & 0x7fffffffu, sign = u >> 16 & 0x8000u;
     uint32_t r = narrow32(mag, 10, 113);
     r = (r < 0x7c00 ? r : 0x7c00) | sign;
     return (uint16_t)(mag > 0x7f800000u ? 0x7fff : r);
 }
 
-uint16_t f16_from_f64(double x)
-{
+uint16_t f16_from_f64(double x) {
     uint64_t u = f64_bits(x), mag = u & INT64_MAX;
     uint32_t r = narrow64(mag, 10, 1009), sign = (uint32_t)(u >> 48) & 0x8000u;
     r = r < 0x7c00 ? r : 0x7c00;
@@ -102,15 +93,13 @@ uint16_t f16_from_f64(double x)
     return (uint16_t)(r | sign);
 }
 
-uint16_t bf16_from_f32(float x)             // the same exponent range: round in place
-{
+uint16_t bf16_from_f32(float x) {             // the same exponent range: round in place
     uint32_t u = f32_bits(x), mag = u & 0x7fffffffu;
     uint32_t r = mag > 0x7f800000u ? 0x7fff : (u + 0x7fff + (u >> 16 & 1)) >> 16;
     return (uint16_t)r;
 }
 
-uint16_t bf16_from_f64(double x)
-{
+uint16_t bf16_from_f64(double x) {
     uint64_t u = f64_bits(x), mag = u & INT64_MAX;
     uint32_t r = narrow64(mag, 7, 897), sign = (uint32_t)(u >> 48) & 0x8000u;
     r = r < 0x7f80 ? r : 0x7f80;
@@ -118,44 +107,38 @@ uint16_t bf16_from_f64(double x)
     return (uint16_t)(r | sign);
 }
 
-uint8_t e4m3_from_f32(float x)              // largest finite: 0x7e = 448
-{
+uint8_t e4m3_from_f32(float x) {              // largest finite: 0x7e = 448
     uint32_t u = f32_bits(x), mag = u & 0x7fffffffu, sign = u >> 24 & 0x80u;
     uint32_t r = narrow32(mag, 3, 121);
     r = (r < 0x7e ? r : 0x7e) | sign;
     return (uint8_t)(mag > 0x7f800000u ? 0x7f : r);
 }
 
-uint8_t e5m2_from_f32(float x)              // largest finite: 0x7b = 57344
-{
+uint8_t e5m2_from_f32(float x) {              // largest finite: 0x7b = 57344
     uint32_t u = f32_bits(x), mag = u & 0x7fffffffu, sign = u >> 24 & 0x80u;
     uint32_t r = narrow32(mag, 2, 113);
     r = (r < 0x7b ? r : 0x7b) | sign;
     return (uint8_t)(mag > 0x7f800000u ? 0x7f : r);
 }
 
-float tf32_round(float x)
-{
+float tf32_round(float x) {
     uint32_t u = f32_bits(x), mag = u & 0x7fffffffu;
     return f32_from((mag > 0x7f800000u ? u : u + 0x1000) & ~0x1fffu);
 }
 
-int64_t int_div_floor(int64_t a, int64_t b)
-{
+int64_t int_div_floor(int64_t a, int64_t b) {
     if (b == -1) return (int64_t)(0 - (uint64_t)a);
     int64_t q = a / b;
     return q - (a % b != 0 && (a ^ b) < 0);
 }
 
-int64_t int_mod_floor(int64_t a, int64_t b)
-{
+int64_t int_mod_floor(int64_t a, int64_t b) {
     if (b == -1) return 0;
     int64_t r = a % b;
     return r != 0 && (r ^ b) < 0 ? r + b : r;
 }
 
-int64_t f64_to_int_sat(double x, int bits, bool is_signed)
-{
+int64_t f64_to_int_sat(double x, int bits, bool is_signed) {
     if (x != x) return 0;
     if (is_signed) {
         double  top = f64_from((uint64_t)(1023 + bits - 1) << 52);     // 2^(bits - 1)

@@ -22,8 +22,7 @@
 
 enum { MAX_SOURCE = 1 << 30 };       // far below the 4 GiB of offsets that all files share
 
-Session *session_new(void)
-{
+Session *session_new(void) {
     Session *s = calloc(1, sizeof *s);
     if (!s) { fprintf(stderr, "tkc: out of memory\n"); abort(); }
     s->arena = arena_new();
@@ -31,20 +30,17 @@ Session *session_new(void)
     return s;
 }
 
-void session_free(Session *s)
-{
+void session_free(Session *s) {
     if (!s) return;
     arena_free(s->arena);
     free(s);
 }
 
-Arena *session_arena(Session *s)
-{
+Arena *session_arena(Session *s) {
     return s->arena;
 }
 
-Source *source_add(Session *s, const char *path, const char *text, size_t n)
-{
+Source *source_add(Session *s, const char *path, const char *text, size_t n) {
     if (n > MAX_SOURCE || n > UINT32_MAX - 1 - s->next_base) ice("%s: sources of more than 4 GiB", path);
     SourceFile *f = NEW(s->arena, SourceFile);
     char *copy = arena_alloc(s->arena, n + 1);
@@ -58,8 +54,7 @@ Source *source_add(Session *s, const char *path, const char *text, size_t n)
     return &f->pub;
 }
 
-static bool read_all(FILE *in, Buf *text)
-{
+static bool read_all(FILE *in, Buf *text) {
     char block[1 << 16];
     size_t got;
     while ((got = fread(block, 1, sizeof block, in)) > 0) {
@@ -69,8 +64,7 @@ static bool read_all(FILE *in, Buf *text)
     return !ferror(in);
 }
 
-Source *source_std(Session *s, const char *path)
-{
+Source *source_std(Session *s, const char *path) {
     if (strncmp(path, "std/", 4) != 0) return NULL;
     size_t size, n = strlen(path);
     bool whole = n > 3 && strcmp(path + n - 3, ".tk") == 0;
@@ -82,8 +76,7 @@ Source *source_std(Session *s, const char *path)
     return src;
 }
 
-Source *source_read(Session *s, const char *path, char **error)
-{
+Source *source_read(Session *s, const char *path, char **error) {
     bool standard = strcmp(path, "-") == 0;
     struct stat st;
     FILE *in = NULL;
@@ -102,13 +95,11 @@ Source *source_read(Session *s, const char *path, char **error)
     return src;
 }
 
-const Source *source_at(const Session *s, int i)
-{
+const Source *source_at(const Session *s, int i) {
     return i >= 0 && (uint32_t)i < s->sources.n ? &s->sources.at[i]->pub : NULL;
 }
 
-static void build_lines(Session *s, SourceFile *f)
-{
+static void build_lines(Session *s, SourceFile *f) {
     uint32_t lines = 1, at = 1;
     for (uint32_t i = 0; i < f->pub.size; i++) lines += f->pub.text[i] == '\n';
     f->line_starts = NEW_N(s->arena, uint32_t, lines);
@@ -117,8 +108,7 @@ static void build_lines(Session *s, SourceFile *f)
     f->lines = lines;
 }
 
-static SourceFile *file_of(Session *s, Pos p)
-{
+static SourceFile *file_of(Session *s, Pos p) {
     uint32_t lo = 0, hi = s->sources.n;
     while (lo < hi) {                            // the last file whose base is at most p
         uint32_t mid = (lo + hi) / 2;
@@ -127,8 +117,7 @@ static SourceFile *file_of(Session *s, Pos p)
     return p != 0 && lo > 0 ? s->sources.at[lo - 1] : NULL;
 }
 
-LineCol span_where(Session *s, Pos p)
-{
+LineCol span_where(Session *s, Pos p) {
     SourceFile *f = file_of(s, p);
     if (!f) return (LineCol){0};
     if (!f->line_starts) build_lines(s, f);
@@ -147,8 +136,7 @@ LineCol span_where(Session *s, Pos p)
     return (LineCol){&f->pub, lo, col, {f->pub.text + start, end - start}};
 }
 
-Str span_text(Session *s, Span sp)
-{
+Str span_text(Session *s, Span sp) {
     SourceFile *f = file_of(s, sp.lo);
     if (!f || sp.hi < sp.lo) return (Str){"", 0};
     uint32_t lo = sp.lo - f->pub.base, hi = sp.hi - f->pub.base;

@@ -9,14 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-void buf_free(Buf *b)
-{
+void buf_free(Buf *b) {
     free(b->p);
     *b = (Buf){0};
 }
 
-static void buf_room(Buf *b, size_t more)
-{
+static void buf_room(Buf *b, size_t more) {
     if (b->p && b->cap - b->n > more) return;
     size_t cap = b->cap ? b->cap : 64;
     while (cap - b->n <= more) cap *= 2;
@@ -27,8 +25,7 @@ static void buf_room(Buf *b, size_t more)
     b->p[b->n] = 0;
 }
 
-void buf_add(Buf *b, const char *s, size_t n)
-{
+void buf_add(Buf *b, const char *s, size_t n) {
     buf_room(b, n);
     if (n) memcpy(b->p + b->n, s, n);
     b->n += n;
@@ -46,8 +43,7 @@ void buf_int(Buf *b, int64_t n) {
     buf_add(b, p, (size_t)(text + sizeof text - p));
 }
 
-void buf_printf(Buf *b, const char *fmt, ...)
-{
+void buf_printf(Buf *b, const char *fmt, ...) {
     va_list args, again;
     va_start(args, fmt);
     va_copy(again, args);
@@ -62,8 +58,7 @@ void buf_printf(Buf *b, const char *fmt, ...)
     va_end(again);
 }
 
-char *arena_vprintf(Arena *a, const char *fmt, va_list args)
-{
+char *arena_vprintf(Arena *a, const char *fmt, va_list args) {
     va_list again;
     va_copy(again, args);
     int n = vsnprintf(NULL, 0, fmt, args);
@@ -73,8 +68,7 @@ char *arena_vprintf(Arena *a, const char *fmt, va_list args)
     return p;
 }
 
-char *arena_printf(Arena *a, const char *fmt, ...)
-{
+char *arena_printf(Arena *a, const char *fmt, ...) {
     va_list args;
     va_start(args, fmt);
     char *p = arena_vprintf(a, fmt, args);
@@ -84,15 +78,13 @@ char *arena_printf(Arena *a, const char *fmt, ...)
 
 // ---- symbols -------------------------------------------------------------------------------------
 
-static uint32_t hash_text(const char *s, size_t n)
-{
+static uint32_t hash_text(const char *s, size_t n) {
     uint32_t h = 2166136261u;                    // FNV-1a
     for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char)s[i]) * 16777619u;
     return h;
 }
 
-static Sym *slot_for(SymTable *t, const char *text, size_t n, uint32_t hash)
-{
+static Sym *slot_for(SymTable *t, const char *text, size_t n, uint32_t hash) {
     uint32_t i = hash & (t->size - 1);
     while (t->slots[i]) {
         Sym y = t->slots[i];
@@ -102,8 +94,7 @@ static Sym *slot_for(SymTable *t, const char *text, size_t n, uint32_t hash)
     return &t->slots[i];
 }
 
-static void symbols_grow(Session *s)
-{
+static void symbols_grow(Session *s) {
     SymTable old = s->symbols;
     s->symbols.size = old.size ? old.size * 2 : 512;
     s->symbols.slots = NEW_N(s->arena, Sym, s->symbols.size);
@@ -113,8 +104,7 @@ static void symbols_grow(Session *s)
     }
 }
 
-Sym sym_n(Session *s, const char *text, size_t n)
-{
+Sym sym_n(Session *s, const char *text, size_t n) {
     if (s->symbols.count * 2 >= s->symbols.size) symbols_grow(s);
     uint32_t hash = hash_text(text, n);
     Sym *slot = slot_for(&s->symbols, text, n, hash);
@@ -127,15 +117,13 @@ Sym sym_n(Session *s, const char *text, size_t n)
     return *slot = y;
 }
 
-Sym sym(Session *s, const char *text)
-{
+Sym sym(Session *s, const char *text) {
     return sym_n(s, text, strlen(text));
 }
 
 // ---- spelling ------------------------------------------------------------------------------------
 
-static int length_below(const char *s, int limit)
-{
+static int length_below(const char *s, int limit) {
     int n = 0;
     while (n < limit - 1 && s[n]) n++;
     return n;
@@ -143,8 +131,7 @@ static int length_below(const char *s, int limit)
 
 // Insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`. Texts longer
 // than 63 bytes are compared in their first 63.
-int edit_distance(const char *a, const char *b)
-{
+int edit_distance(const char *a, const char *b) {
     enum { MAX = 64 };
     int na = length_below(a, MAX), nb = length_below(b, MAX);
     int row[3][MAX];

@@ -92,22 +92,19 @@ static const Foreign foreign[] = {
     {"__syncthreads", "barriers are inserted by the compiler", NULL},
 };
 
-static const Foreign *find_foreign(Str name)
-{
+static const Foreign *find_foreign(Str name) {
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
         if (strlen(foreign[i].word) == name.n && memcmp(foreign[i].word, name.p, name.n) == 0) return &foreign[i];
     return NULL;
 }
 
-const char *foreign_spelling(Str name)
-{
+const char *foreign_spelling(Str name) {
     const Foreign *f = find_foreign(name);
     return f ? f->help : NULL;
 }
 
 // A word of another language here, or just before, where it was read as a name.
-static bool hint_foreign(const Parser *p, Diag *d, const Token *before, const Token *here)
-{
+static bool hint_foreign(const Parser *p, Diag *d, const Token *before, const Token *here) {
     const Foreign *f = here->kind == T_NAME ? find_foreign(token_text(p, *here)) : NULL;
     if (f) {
         diag_help(d, "%s", f->help);
@@ -123,8 +120,7 @@ static bool hint_foreign(const Parser *p, Diag *d, const Token *before, const To
 }
 
 // `retrun x;`, `kernl f(...)`: a word that begins a statement or an item and is nearly a keyword.
-static bool hint_misspelled(const Parser *p, Diag *d, const Token *before, const Token *here)
-{
+static bool hint_misspelled(const Parser *p, Diag *d, const Token *before, const Token *here) {
     bool after_head = here->kind == T_NAME && before && before->kind == T_RPAREN && grammar_accepts(p->grammar, (int[]){T_GRID}, 1);
     const Token *word = here->kind == T_NAME && (here->flags & TOKEN_FIRST || after_head) ? here : before;
     if (!word || word->kind != T_NAME) return false;
@@ -153,8 +149,7 @@ static bool hint_misspelled(const Parser *p, Diag *d, const Token *before, const
 
 typedef struct Spot { const Parser *p; const Token *before, *here; } Spot;      // before: NULL at the beginning
 
-static bool token_is(const Parser *p, const Token *t, const char *word)
-{
+static bool token_is(const Parser *p, const Token *t, const char *word) {
     Str text = token_text(p, *t);
     return strlen(word) == text.n && memcmp(word, text.p, text.n) == 0;
 }
@@ -165,8 +160,7 @@ static bool after(const Spot *s, int kind) { return s->before && s->before->kind
 static bool at_items(const Spot *s) { return s->p->open.n == 0; }
 static bool goes_on(const Token *t) { return t[1].kind != 0 && !(t[1].flags & TOKEN_FIRST); }      // in its line
 
-static bool brace_in_line(const Token *t)
-{
+static bool brace_in_line(const Token *t) {
     while (goes_on(t)) {
         if ((++t)->kind == T_LBRACE) return true;
     }
@@ -174,8 +168,7 @@ static bool brace_in_line(const Token *t)
 }
 
 // The token before the innermost open bracket, or NULL.
-static const Token *around(const Spot *s)
-{
+static const Token *around(const Spot *s) {
     int closed = 0;
     for (const Token *t = s->here; t > s->p->tokens.at;) {
         int k = (--t)->kind;
@@ -185,8 +178,7 @@ static const Token *around(const Spot *s)
     return NULL;
 }
 
-static bool in_brackets_of(const Spot *s, const char *word)
-{
+static bool in_brackets_of(const Spot *s, const char *word) {
     const Token *t = around(s);
     return t && token_is(s->p, t, word);
 }
@@ -218,20 +210,17 @@ static bool typed_assignment(const Spot *s) { return is(s, T_COLON) && after(s, 
 static bool generics_bracket(const Spot *s) { return is(s, T_LBRACKET) && takes(s, T_LGEN) && takes(s, T_LPAREN) && !takes(s, T_PLUS); }
 static bool arrow_function(const Spot *s) { return is(s, T_GT) && after(s, T_ASSIGN) && at_items(s); }
 
-static bool shared_number(const Spot *s)
-{
+static bool shared_number(const Spot *s) {
     bool names = is(s, T_LET) || is(s, T_VAR) || (is(s, T_NAME) && token_is(s->p, s->here, "const"));
     return names && at_items(s) && takes(s, T_KERNEL);
 }
 
-static bool const_parameter(const Spot *s)
-{
+static bool const_parameter(const Spot *s) {
     return is(s, T_NAME) && after(s, T_NAME) && token_is(s->p, s->before, "const") && !at_items(s) && s->p->open.at[s->p->open.n - 1] != T_LBRACE;
 }
 
 // `f32 x[N]`, `float *x`: the modes are words before the name, too, and have advice of their own.
-static bool type_first(const Spot *s)
-{
+static bool type_first(const Spot *s) {
     static const char *const modes[] = {"out", "inout", "strided"};
     if (!(is(s, T_NAME) || is(s, T_STAR)) || !s->before || !takes(s, T_COLON) || !takes(s, T_RPAREN) || takes(s, T_PLUS)) return false;
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
@@ -241,8 +230,7 @@ static bool type_first(const Spot *s)
 }
 
 // `(f32) x`
-static bool cast_before(const Spot *s)
-{
+static bool cast_before(const Spot *s) {
     const Token *type = s->here - s->p->tokens.at >= 3 ? s->here - 2 : NULL;
     return is(s, T_NAME) && type && s->here[-1].kind == T_RPAREN && type->kind == T_NAME && type[-1].kind == T_LPAREN &&
            (elem_by_name(token_text(s->p, *type)) != EL_none || foreign_spelling(token_text(s->p, *type)) || token_is(s->p, type, "float"));
@@ -285,15 +273,14 @@ static const Rule rules[] = {
 };
 // clang-format on
 
-static bool hint_keyword(Diag *d, const Spot *s)
-{
+static bool hint_keyword(Diag *d, const Spot *s) {
     bool keyword = s->here->kind >= T_TRUE && s->here->kind <= T_STRIDED;
-    if (keyword && takes(s, T_NAME) && !takes(s, T_INT)) diag_note(d, "`%s` is a keyword and cannot be a name", token_info[s->here->kind].spelling);
+    if (keyword && takes(s, T_NAME) && !takes(s, T_INT))
+        diag_note(d, "`%s` is a keyword and cannot be a name", token_info[s->here->kind].spelling);
     return keyword && takes(s, T_NAME) && !takes(s, T_INT);
 }
 
-static bool hint_rule(Diag *d, const Spot *s)
-{
+static bool hint_rule(Diag *d, const Spot *s) {
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         if (!rules[i].when(s)) continue;
         diag_help(d, "%s", rules[i].help);
@@ -354,8 +341,7 @@ static const Habit habits[] = {
 };
 // clang-format on
 
-static bool fits(const Parser *p, const char *pattern, const Token *t)
-{
+static bool fits(const Parser *p, const char *pattern, const Token *t) {
     if (strcmp(pattern, "ANY") == 0) return true;
     if (!t || t->kind == 0) return false;
     if (strcmp(pattern, "NAME") == 0) return t->kind == T_NAME;
@@ -363,11 +349,12 @@ static bool fits(const Parser *p, const char *pattern, const Token *t)
     return strlen(pattern) == text.n && memcmp(pattern, text.p, text.n) == 0;
 }
 
-void hint(const Parser *p, Diag *d, uint32_t at)
-{
+void hint(const Parser *p, Diag *d, uint32_t at) {
     const Token *here = &p->tokens.at[at], *before = at ? here - 1 : NULL;
     const Spot spot = {p, before, here};
-    if (hint_keyword(d, &spot) || hint_rule(d, &spot) || hint_foreign(p, d, before, here) || hint_misspelled(p, d, before, here)) return;
+    if (hint_keyword(d, &spot) || hint_rule(d, &spot) || hint_foreign(p, d, before, here) ||
+        hint_misspelled(p, d, before, here))
+        return;
     for (size_t i = 0; i < sizeof habits / sizeof *habits; i++) {
         if (!fits(p, habits[i].before, before) || !fits(p, habits[i].here, here)) continue;
         diag_help(d, "%s", habits[i].help);

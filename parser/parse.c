@@ -30,21 +30,20 @@ const TokenInfo token_info[TOKEN_KINDS] = {
 static bool is_opener(int k) { return k == T_LPAREN || k == T_LBRACKET || k == T_LBRACE; }
 static bool is_closer(int k) { return k == T_RPAREN || k == T_RBRACKET || k == T_RBRACE; }
 
-static bool begins_statement(int k)
-{
+static bool begins_statement(int k) {
     return token_info[k].cls == TC_STMT;
 }
 
-static bool begins_item(const Tokens *t, uint32_t i)
-{
+static bool begins_item(const Tokens *t, uint32_t i) {
     int k = t->at[i].kind, next = i + 1 < t->n ? t->at[i + 1].kind : 0;
     bool word = next == T_NAME || (next >= T_TRUE && next <= T_STRIDED);
-    return k == T_KERNEL || k == T_FN || k == T_TUNE || k == T_GRAPH ? word : (k == T_TEST || k == T_IMPORT) && next == T_STRING;
+    return k == T_KERNEL || k == T_FN || k == T_TUNE || k == T_GRAPH
+               ? word
+               : (k == T_TEST || k == T_IMPORT) && next == T_STRING;
 }
 
 // The name that the item around token i has, if it has got that far.
-static Token item_name(const Tokens *t, uint32_t i)
-{
+static Token item_name(const Tokens *t, uint32_t i) {
     for (uint32_t j = i + 1; j-- > 0;) {
         if (!begins_item(t, j)) continue;
         bool named = j < i && (t->at[j].kind == T_FN || t->at[j].kind == T_KERNEL || t->at[j].kind == T_GRAPH);
@@ -54,8 +53,7 @@ static Token item_name(const Tokens *t, uint32_t i)
 }
 
 // An item whose first word is wrong: `kernl f(...)` on a line of its own, after the end of something.
-static bool may_begin_item(const Tokens *t, uint32_t i)
-{
+static bool may_begin_item(const Tokens *t, uint32_t i) {
     int before = t->at[i - 1].kind, next = t->at[i].kind ? t->at[i + 1].kind : 0;
     return t->at[i].kind == T_NAME && (before == T_RBRACE || before == T_SEMI) && (next == T_NAME || next == T_STRING);
 }
@@ -63,14 +61,12 @@ static bool may_begin_item(const Tokens *t, uint32_t i)
 // ---- feeding -------------------------------------------------------------------------------------
 
 // `|` closes the domain that was opened last if no bracket has been opened since; else it may open one.
-static int kind_here(const Parser *p, const Token *t)
-{
+static int kind_here(const Parser *p, const Token *t) {
     if (t->kind != T_BAR) return t->kind;
     return p->bars.n && p->bars.at[p->bars.n - 1] == p->open.n ? T_RBAR : T_LBAR;
 }
 
-static void feed(Parser *p, int kind, Token t)
-{
+static void feed(Parser *p, int kind, Token t) {
     TkParse(p->grammar, kind, t, p);
     if (is_opener(kind)) vec_push(session_arena(p->s), &p->open, (uint8_t)kind);
     else if (is_closer(kind) && p->open.n) p->open.n--;
@@ -79,17 +75,16 @@ static void feed(Parser *p, int kind, Token t)
 
 // ---- mistakes ------------------------------------------------------------------------------------
 
-static bool semicolon_missing(const Parser *p, uint32_t i)
-{
+static bool semicolon_missing(const Parser *p, uint32_t i) {
     const Token *t = &p->tokens.at[i];
     bool fresh = t->flags & TOKEN_FIRST || t->kind == T_RBRACE || t->kind == 0;
-    if (i == 0 || !(fresh || (begins_statement(t->kind) && t->kind != T_IF && t->kind != T_FOR))) return false;     // c if x, f for x
+    // c if x, f for x
+    if (i == 0 || !(fresh || (begins_statement(t->kind) && t->kind != T_IF && t->kind != T_FOR))) return false;
     return grammar_accepts(p->grammar, (int[]){T_SEMI, kind_here(p, t)}, 2);
 }
 
 // Is this next to something already reported, or before a bracket that was missing in the same statement?
-static bool is_quiet(const Parser *p, uint32_t i)
-{
+static bool is_quiet(const Parser *p, uint32_t i) {
     if (p->tokens.at[i].flags & TOKEN_QUIET) return diag_errors(p->s) > 0;
     for (; i < p->tokens.n; i++) {
         const Token *t = &p->tokens.at[i];
@@ -99,8 +94,7 @@ static bool is_quiet(const Parser *p, uint32_t i)
     return false;
 }
 
-static void report(Parser *p, uint32_t i, bool semicolon)
-{
+static void report(Parser *p, uint32_t i, bool semicolon) {
     if (is_quiet(p, i)) return;
     const Token *t = &p->tokens.at[i];
     if (++p->errors >= MAX_SYNTAX_ERRORS) p->stop = true;
@@ -120,8 +114,7 @@ static void report(Parser *p, uint32_t i, bool semicolon)
 // The first token past what is given up: in a block, after a `;` or an inner block, or before what
 // begins a statement; between items, before what begins one. `depth` counts the brackets that the
 // statement has open.
-static uint32_t skip(const Parser *p, uint32_t i, uint32_t depth, bool in_block)
-{
+static uint32_t skip(const Parser *p, uint32_t i, uint32_t depth, bool in_block) {
     const Tokens *t = &p->tokens;
     for (uint32_t j = i; ; j++) {
         int k = t->at[j].kind, next = k ? t->at[j + 1].kind : 0;
@@ -141,14 +134,14 @@ static uint32_t skip(const Parser *p, uint32_t i, uint32_t depth, bool in_block)
     }
 }
 
-static uint32_t give_up(Parser *p, uint32_t i, bool again)
-{
+static uint32_t give_up(Parser *p, uint32_t i, bool again) {
     uint32_t depth = 0;
     while (p->open.n && p->open.at[p->open.n - 1] != T_LBRACE) p->open.n--, depth++;
     while (p->bars.n && p->bars.at[p->bars.n - 1] >= p->open.n) p->bars.n--;
     bool in_block = p->open.n > 0;
     const Token *t = &p->tokens.at[i];
-    bool fresh = !again && depth == 0 && t->flags & TOKEN_FIRST && (in_block ? begins_statement(t->kind) : begins_item(&p->tokens, i));
+    bool fresh = !again && depth == 0 && t->flags & TOKEN_FIRST &&
+                 (in_block ? begins_statement(t->kind) : begins_item(&p->tokens, i));
     uint32_t next = fresh ? i : skip(p, i, depth, in_block);
 
     int bad = T_BAD;
@@ -163,8 +156,7 @@ static uint32_t give_up(Parser *p, uint32_t i, bool again)
 
 // ---- the file ------------------------------------------------------------------------------------
 
-Node *parse_file(Session *s, const Source *src)
-{
+Node *parse_file(Session *s, const Source *src) {
     Parser p = {.s = s, .src = src, .tokens = lex(s, src)};
     balance(s, &p.tokens);
     mark_generics(&p.tokens);
@@ -197,8 +189,7 @@ Node *parse_file(Session *s, const Source *src)
     return p.root;
 }
 
-void tokens_print(Session *s, const Source *src, Buf *out)
-{
+void tokens_print(Session *s, const Source *src, Buf *out) {
     Tokens tokens = lex(s, src);
     mark_generics(&tokens);
     for (uint32_t i = 0; i < tokens.n; i++) {

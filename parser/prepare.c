@@ -35,8 +35,7 @@ typedef struct Balance {
     int reported;
 } Balance;
 
-static int closer_of(int opener)
-{
+static int closer_of(int opener) {
     return opener == T_LPAREN ? T_RPAREN : opener == T_LBRACKET ? T_RBRACKET : T_RBRACE;
 }
 
@@ -46,8 +45,7 @@ static bool is_word(int k)   { return k == T_NAME || (k >= T_TRUE && k <= T_STRI
 
 static Token *top_open(Balance *b) { return b->open.n ? &b->out.at[b->open.at[b->open.n - 1]] : NULL; }
 
-static void check_indentation(Balance *b, const Token *open, const Token *close)
-{
+static void check_indentation(Balance *b, const Token *open, const Token *close) {
     if (!(close->flags & TOKEN_FIRST)) return;
     LineCol o = span_where(b->s, open->span.lo), c = span_where(b->s, close->span.lo);
     size_t indent = 0;
@@ -59,13 +57,13 @@ static void check_indentation(Balance *b, const Token *open, const Token *close)
 }
 
 // A comment behind code that holds what would close the bracket: `y = x // 2; }`, for a quotient.
-static bool closed_in_comment(Balance *b, const Token *open, char closer, Span *comment)
-{
+static bool closed_in_comment(Balance *b, const Token *open, char closer, Span *comment) {
     for (uint32_t i = 0; i + 1 < b->in.n; i++) {
         if (b->in.at[i].span.lo < open->span.lo) continue;
         Span gap = {b->in.at[i].span.hi, b->in.at[i + 1].span.lo};
         Str text = span_text(b->s, gap);
-        const char *end = memchr(text.p, '\n', text.n), *slashes = memmem(text.p, end ? (size_t)(end - text.p) : text.n, "//", 2);
+        const char *end = memchr(text.p, '\n', text.n),
+                   *slashes = memmem(text.p, end ? (size_t)(end - text.p) : text.n, "//", 2);
         if (!end) end = text.p + text.n;
         if (!slashes || !memchr(slashes, closer, (size_t)(end - slashes))) continue;
         *comment = (Span){gap.lo + (Pos)(slashes - text.p), gap.lo + (Pos)(end - text.p)};
@@ -74,14 +72,14 @@ static bool closed_in_comment(Balance *b, const Token *open, char closer, Span *
     return false;
 }
 
-static void report_unclosed(Balance *b, const Token *open, const Token *at)
-{
+static void report_unclosed(Balance *b, const Token *open, const Token *at) {
     if (++b->reported > MAX_BRACKET_ERRORS) return;
     const char *closer = token_info[closer_of(open->kind)].spelling;
     Diag *d = diag(b->s, E_unclosed, open->span, token_info[open->kind].spelling);
     Pos end = b->out.at[b->out.n - 1].span.hi;
     if (at->kind == 0) diag_label(d, (Span){end, end}, "the file ends here");
-    else if (at->kind == T_SEMI || at->kind == T_LBRACE || is_closer(at->kind)) diag_label(d, at->span, "`%s` should come before this", closer);
+    else if (at->kind == T_SEMI || at->kind == T_LBRACE || is_closer(at->kind))
+        diag_label(d, at->span, "`%s` should come before this", closer);
     else diag_label(d, at->span, "a new item begins here");
     Span comment;
     if (closed_in_comment(b, open, *closer, &comment)) {
@@ -95,8 +93,7 @@ static void report_unclosed(Balance *b, const Token *open, const Token *at)
 }
 
 // Closes the innermost bracket without a token in the text. `at` is where that showed.
-static void close_missing(Balance *b, const Token *at)
-{
+static void close_missing(Balance *b, const Token *at) {
     const Token *open = top_open(b);
     report_unclosed(b, open, at);
     Pos end = b->out.at[b->out.n - 1].span.hi;
@@ -106,23 +103,22 @@ static void close_missing(Balance *b, const Token *at)
 }
 
 // Does an item begin here? Only a line's first token at the left margin is looked at.
-static bool begins_item(Balance *b, uint32_t i)
-{
+static bool begins_item(Balance *b, uint32_t i) {
     const Token *t = &b->in.at[i];
     if (!(t->flags & TOKEN_FIRST) || i + 1 >= b->in.n) return false;
     int k = t->kind, next = b->in.at[i + 1].kind;
-    bool item = k == T_KERNEL || k == T_FN || k == T_TUNE || k == T_GRAPH ? is_word(next) : (k == T_TEST || k == T_IMPORT) && next == T_STRING;
+    bool item = k == T_KERNEL || k == T_FN || k == T_TUNE || k == T_GRAPH
+                    ? is_word(next)
+                    : (k == T_TEST || k == T_IMPORT) && next == T_STRING;
     return item && span_where(b->s, t->span.lo).col == 1;
 }
 
-static bool c_style_for(Balance *b)      // for (i = 0; ...): the grammar has better words for it
-{
+static bool c_style_for(Balance *b) {      // for (i = 0; ...): the grammar has better words for it
     uint32_t open = b->open.at[b->open.n - 1];
     return open > 0 && b->out.at[open].kind == T_LPAREN && b->out.at[open - 1].kind == T_FOR;
 }
 
-void balance(Session *s, Tokens *tokens)
-{
+void balance(Session *s, Tokens *tokens) {
     Balance b = {.s = s, .arena = session_arena(s), .in = *tokens};
     for (uint32_t i = 0; i < b.in.n; i++) {
         Token t = b.in.at[i];
@@ -161,15 +157,13 @@ void balance(Session *s, Tokens *tokens)
 
 // ---- generics ------------------------------------------------------------------------------------
 
-static bool in_generics(int k)
-{
+static bool in_generics(int k) {
     return is_word(k) || k == T_INT || k == T_FLOAT || k == T_COMMA || k == T_ASSIGN || k == T_DOT || k == T_COLON ||
            k == T_STAR || k == T_PLUS || k == T_MINUS || k == T_SLASH || k == T_PERCENT;
 }
 
 // The index of the `>` that ends the arguments of a call whose `<` is at i, or 0.
-static uint32_t call_generics_end(const Tokens *t, uint32_t i)
-{
+static uint32_t call_generics_end(const Tokens *t, uint32_t i) {
     int depth = 0;
     for (uint32_t j = i + 1; j + 1 < t->n; j++) {
         int k = t->at[j].kind;
@@ -185,8 +179,7 @@ static uint32_t call_generics_end(const Tokens *t, uint32_t i)
     return 0;
 }
 
-static uint32_t declared_generics_end(const Tokens *t, uint32_t i)
-{
+static uint32_t declared_generics_end(const Tokens *t, uint32_t i) {
     int depth = 0;
     for (uint32_t j = i + 1; j < t->n; j++) {
         int k = t->at[j].kind;
@@ -198,13 +191,14 @@ static uint32_t declared_generics_end(const Tokens *t, uint32_t i)
     return 0;
 }
 
-void mark_generics(Tokens *tokens)
-{
+void mark_generics(Tokens *tokens) {
     for (uint32_t i = 1; i < tokens->n; i++) {
         Token *t = &tokens->at[i];
         if (t->kind != T_LT || !is_word(tokens->at[i - 1].kind)) continue;
         bool declared = i > 1 && (tokens->at[i - 2].kind == T_FN || tokens->at[i - 2].kind == T_KERNEL);
-        uint32_t end = declared ? declared_generics_end(tokens, i) : t->flags & TOKEN_GLUED ? call_generics_end(tokens, i) : 0;
+        uint32_t end = declared                 ? declared_generics_end(tokens, i)
+                       : t->flags & TOKEN_GLUED ? call_generics_end(tokens, i)
+                                                : 0;
         if (!end && !declared) continue;
         t->kind = T_LGEN;
         if (end) tokens->at[end].kind = T_RGEN;

@@ -115,7 +115,9 @@ static pthread_mutex_t idle_lock = PTHREAD_MUTEX_INITIALIZER;
 static Machine *machine_get(const PtxUnit *u) {
     Machine **at = &idle, *m;
     pthread_mutex_lock(&idle_lock);
-    while ((m = *at) != NULL && (m->target != u->target || m->level != u->opt.level || m->ptx_version != u->opt.ptx_version)) at = &m->next;
+    while ((m = *at) != NULL &&
+           (m->target != u->target || m->level != u->opt.level || m->ptx_version != u->opt.ptx_version))
+        at = &m->next;
     if (m != NULL) *at = m->next;
     pthread_mutex_unlock(&idle_lock);
     if (m != NULL) return m;
@@ -210,8 +212,8 @@ static bool verified(PtxUnit *u) {
     return !bad;
 }
 
-// LLVM flushes small numbers in whole functions or nowhere. Its exp2 is cheap to select, a piece of assembly is not (8 % of a
-// softmax), so an approximate exp2 stands for the one that flushes.
+// LLVM flushes small numbers in whole functions or nowhere. Its exp2 is cheap to select, a piece of assembly is not (8
+// % of a softmax), so an approximate exp2 stands for the one that flushes.
 static void add_text(Buf *ptx, const char *text, size_t n) {
     static const char ex2[] = "ex2.approx";
     const char *end = text + n, *at;

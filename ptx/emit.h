@@ -30,8 +30,8 @@ LLVMModuleRef  ptx_module(const PtxUnit *u);
 void           ptx_need(PtxUnit *u, int ptx_version);      // an instruction of that version is used
 int            ptx_version(const PtxUnit *u);
 
-// Tidies the module (ptx/tidy.c), then runs the code generator. `llvm` (or NULL) takes the module's text as the code generator gets
-// it, `ptx` (or NULL) the result. False: ptx_problems says why. A unit can be finished once.
+// Tidies the module (ptx/tidy.c), then runs the code generator. `llvm` (or NULL) takes the module's text as the code
+// generator gets it, `ptx` (or NULL) the result. False: ptx_problems says why. A unit can be finished once.
 bool           ptx_finish(PtxUnit *u, Buf *llvm, Buf *ptx);
 const char    *ptx_problems(const PtxUnit *u);             // lines of what LLVM reported; "" if nothing
 void           ptx_close(PtxUnit *u);

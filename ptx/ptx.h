@@ -65,7 +65,8 @@ typedef struct Target {
 
 enum { REGS_PER_THREAD = 255, REGS_UNIT = 8, MAX_THREADS_PER_BLOCK = 1024 };   // registers come in units of 8 a thread
 
-typedef struct PtxCap { const char *name; int since; const char *what; size_t offset; } PtxCap;   // offset of the bool in Target
+// offset of the bool in Target
+typedef struct PtxCap { const char *name; int since; const char *what; size_t offset; } PtxCap;
 extern const Target *const target_default;     // what --arch means when it is not given: sm_90a
 extern const Target  target_table[];
 extern const int     target_count;

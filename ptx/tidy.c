@@ -515,7 +515,9 @@ static void index_apart(Tidy *t, LLVMBasicBlockRef block) {
 }
 
 void ptx_tidy(LLVMModuleRef module) {
-    Tidy t = {.module = module, .memory = LLVMGetEnumAttributeKindForName("memory", 6), .convergent = LLVMGetEnumAttributeKindForName("convergent", 10)};
+    Tidy t = {.module = module,
+              .memory = LLVMGetEnumAttributeKindForName("memory", 6),
+              .convergent = LLVMGetEnumAttributeKindForName("convergent", 10)};
     t.arena = arena_new();
     t.layout = LLVMGetModuleDataLayout(module);
     t.B = LLVMCreateBuilderInContext(LLVMGetModuleContext(module));

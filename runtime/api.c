@@ -25,26 +25,22 @@
 static pthread_key_t  words_key;
 static pthread_once_t words_once = PTHREAD_ONCE_INIT;
 
-static void free_words(void *words)
-{
+static void free_words(void *words) {
     buf_free(words);
     free(words);
 }
 
-static void make_key(void)
-{
+static void make_key(void) {
     if (pthread_key_create(&words_key, free_words)) ice("no key of pthreads is left");
 }
 
-const char *tkc_error(void)
-{
+const char *tkc_error(void) {
     pthread_once(&words_once, make_key);
     const Buf *words = pthread_getspecific(words_key);
     return words && words->p ? words->p : "";
 }
 
-tkc_status api_failed(tkc_status status, Buf *err)
-{
+tkc_status api_failed(tkc_status status, Buf *err) {
     pthread_once(&words_once, make_key);
     Buf *words = pthread_getspecific(words_key);
     if (!words) {
@@ -58,8 +54,7 @@ tkc_status api_failed(tkc_status status, Buf *err)
     return status;
 }
 
-tkc_status api_refused(const char *fmt, ...)
-{
+tkc_status api_refused(const char *fmt, ...) {
     char    text[512];
     Buf     err = {0};
     va_list args;
@@ -70,8 +65,7 @@ tkc_status api_refused(const char *fmt, ...)
     return api_failed(TKC_BAD_ARGUMENT, &err);
 }
 
-bool api_diagnostics(Session *s, int from, Buf *out)
-{
+bool api_diagnostics(Session *s, int from, Buf *out) {
     bool   errors = diag_errors(s) > 0;                  // earlier ones are gone
     char  *text = NULL;
     size_t n = 0;
@@ -91,8 +85,7 @@ const char *tkc_version(void) { return TK_VERSION; }
 
 // ---- contexts ------------------------------------------------------------------------------------
 
-tkc_status tkc_open(const char *device, const tkc_options *options, tkc_context **out)
-{
+tkc_status tkc_open(const char *device, const tkc_options *options, tkc_context **out) {
     Buf err = {0};
     DeviceOptions opt = {0};
     if (!out) return api_refused("tkc_open: `out` is NULL");
@@ -106,8 +99,7 @@ tkc_status tkc_open(const char *device, const tkc_options *options, tkc_context 
     return TKC_OK;
 }
 
-void tkc_close(tkc_context *ctx)
-{
+void tkc_close(tkc_context *ctx) {
     if (!ctx) return;
     device_close(ctx->device);
     pthread_mutex_destroy(&ctx->timing);
@@ -121,40 +113,34 @@ static uint64_t address_of(const void *p) { return (uint64_t)(uintptr_t)p; }
 
 static tkc_status said(bool fine, Buf *err) { return fine ? TKC_OK : api_failed(TKC_DEVICE_ERROR, err); }
 
-tkc_status tkc_alloc(tkc_context *ctx, size_t bytes, void **out)
-{
+tkc_status tkc_alloc(tkc_context *ctx, size_t bytes, void **out) {
     Buf err = {0};
     *out = (void *)(uintptr_t)ctx->device->ops->alloc(ctx->device, bytes, "tkc_alloc", &err);
     return said(*out != NULL, &err);
 }
 
-void tkc_free(tkc_context *ctx, void *data)
-{
+void tkc_free(tkc_context *ctx, void *data) {
     if (data) ctx->device->ops->free(ctx->device, address_of(data));
 }
 
-tkc_status tkc_write(tkc_context *ctx, void *to, const void *from, size_t bytes)
-{
+tkc_status tkc_write(tkc_context *ctx, void *to, const void *from, size_t bytes) {
     Buf err = {0};
     return said(ctx->device->ops->write(ctx->device, address_of(to), from, bytes, &err), &err);
 }
 
-tkc_status tkc_read(tkc_context *ctx, void *to, const void *from, size_t bytes)
-{
+tkc_status tkc_read(tkc_context *ctx, void *to, const void *from, size_t bytes) {
     Buf err = {0};
     return said(ctx->device->ops->read(ctx->device, to, address_of(from), bytes, &err), &err);
 }
 
-tkc_status tkc_sync(tkc_context *ctx)
-{
+tkc_status tkc_sync(tkc_context *ctx) {
     Buf err = {0};
     return said(ctx->device->ops->sync(ctx->device, &err), &err);
 }
 
 // ---- programs ------------------------------------------------------------------------------------
 
-static tkc_status load(tkc_context *ctx, Session *s, const Source *src, Buf *err, tkc_program **out)
-{
+static tkc_status load(tkc_context *ctx, Session *s, const Source *src, Buf *err, tkc_program **out) {
     Artifact *made = NULL;
     bool      compiled = src && artifact_is(src->text, src->size);
     int       n = compiled ? artifact_read(s, src->path, src->text, src->size, &made, err) : 0;
@@ -168,14 +154,14 @@ static tkc_status load(tkc_context *ctx, Session *s, const Source *src, Buf *err
         return api_failed(TKC_BAD_SOURCE, err);
     }
     tkc_program *p = checked_alloc(sizeof *p);
-    *p = (tkc_program){.ctx = ctx, .session = s, .file = file, .made = made, .nmade = n, .runtime = runtime_new(s, ctx->device, NULL)};
+    *p = (tkc_program){
+        .ctx = ctx, .session = s, .file = file, .made = made, .nmade = n, .runtime = runtime_new(s, ctx->device, NULL)};
     pthread_mutex_init(&p->lock, NULL);
     *out = p;
     return TKC_OK;
 }
 
-tkc_status tkc_load_file(tkc_context *ctx, const char *path, tkc_program **out)
-{
+tkc_status tkc_load_file(tkc_context *ctx, const char *path, tkc_program **out) {
     Session *s = session_new();
     Buf   err = {0};
     char *why = NULL;
@@ -185,16 +171,14 @@ tkc_status tkc_load_file(tkc_context *ctx, const char *path, tkc_program **out)
     return load(ctx, s, src, &err, out);
 }
 
-tkc_status tkc_load_text(tkc_context *ctx, const char *name, const char *text, size_t bytes, tkc_program **out)
-{
+tkc_status tkc_load_text(tkc_context *ctx, const char *name, const char *text, size_t bytes, tkc_program **out) {
     Session *s = session_new();
     Buf err = {0};
     *out = NULL;
     return load(ctx, s, source_add(s, name ? name : "text", text, bytes), &err, out);
 }
 
-void tkc_unload(tkc_program *prog)
-{
+void tkc_unload(tkc_program *prog) {
     if (!prog) return;
     api_forget_choices(prog);
     runtime_free(prog->runtime);

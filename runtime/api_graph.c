@@ -3,8 +3,8 @@
 //     file -> program -> checked graph                                   tkc_graph_load
 //     arguments -> dimensions -> a plan for them -> addresses -> run     tkc_graph_run, under the graph's lock
 //
-// A model is written as a program first and is a graph like any other from then on. Tensors in device memory are used where they lie;
-// those of the host have a place on the device that grows with them and stays the graph's.
+// A model is written as a program first and is a graph like any other from then on. Tensors in device memory are used
+// where they lie; those of the host have a place on the device that grows with them and stays the graph's.
 
 #include "runtime/api_internal.h"
 #include "runtime/model.h"
@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Place { uint64_t address, bytes; } Place;               // on the device, of a tensor that is in the host's memory
+// on the device, of a tensor that is in the host's memory
+typedef struct Place { uint64_t address, bytes; } Place;
 
 struct tkc_graph {
     tkc_context     *ctx;
@@ -30,43 +31,51 @@ struct tkc_graph {
 
 // ---- life ----------------------------------------------------------------------------------------
 
-static tkc_dtype dtype_of(Elem e)
-{
+static tkc_dtype dtype_of(Elem e) {
     for (int t = TKC_BOOL; t <= TKC_F64; t++)
         if (api_elem((tkc_dtype)t) == e) return (tkc_dtype)t;
     return (tkc_dtype)0;
 }
 
-static void describe_ports(tkc_graph *g)
-{
+static void describe_ports(tkc_graph *g) {
     const LaunchInfo *head = graph_info(g->exec);
     g->nports = head->nparams;
     g->ports = NEW_N(g->arena, tkc_port, head->nparams + 1);
     for (int i = 0; i < head->nparams; i++) {
         const LaunchParam *p = &head->params[i];
         tkc_port *port = &g->ports[i];
-        *port = (tkc_port){.name = p->name->s, .kind = p->kind == PK_SCALAR ? elem_is_float(p->elem) ? TKC_FLOAT : TKC_INT : TKC_TENSOR,
-                           .mode = p->mode == PM_OUT ? TKC_OUT : p->mode == PM_INOUT ? TKC_INOUT : TKC_IN, .dtype = dtype_of(p->elem), .rank = p->rank};
+        *port = (tkc_port){.name = p->name->s,
+                           .kind = p->kind == PK_SCALAR ? elem_is_float(p->elem) ? TKC_FLOAT : TKC_INT : TKC_TENSOR,
+                           .mode = p->mode == PM_OUT     ? TKC_OUT
+                                   : p->mode == PM_INOUT ? TKC_INOUT
+                                                         : TKC_IN,
+                           .dtype = dtype_of(p->elem),
+                           .rank = p->rank};
         for (int d = 0; d < p->rank; d++) {
             const LExpr e = p->dim[d];
-            bool number = e.n == 1 && e.at->op == L_CONST, fixed = e.n == 1 && e.at->op == L_DIM && head->dims[e.at->arg].fixed >= 0;
+            bool number = e.n == 1 && e.at->op == L_CONST,
+                 fixed = e.n == 1 && e.at->op == L_DIM && head->dims[e.at->arg].fixed >= 0;
             port->dims[d] = number ? e.at->arg : fixed ? head->dims[e.at->arg].fixed : -1;
             port->dim_names[d] = number ? NULL : launch_expr_text(g->arena, head, e);
         }
     }
 }
 
-static bool open_model(tkc_graph *g, const char *path, const tkc_graph_options *o, Buf *err)
-{
+static bool open_model(tkc_graph *g, const char *path, const tkc_graph_options *o, Buf *err) {
     GTensor   *in = checked_alloc(sizeof *in * (size_t)(o->nknown + 1));
     OnnxGiven *given = checked_alloc(sizeof *given * (size_t)(o->nknown + 1));
-    OnnxImport how = {.given = given, .ngiven = o->nknown, .dtype = o->dtype ? api_elem(o->dtype) : EL_none, .dtype_io = o->dtype_io,
-                      .donate = o->donate, .random_weights = o->random_weights};
+    OnnxImport how = {.given = given,
+                      .ngiven = o->nknown,
+                      .dtype = o->dtype ? api_elem(o->dtype) : EL_none,
+                      .dtype_io = o->dtype_io,
+                      .donate = o->donate,
+                      .random_weights = o->random_weights};
     bool fine = true;
     for (int i = 0; i < o->nknown && fine; i++) {
         const tkc_tensor *t = &o->known[i].tensor;
         fine = api_check_arg(&o->known[i], err);
-        if (fine && (o->known[i].kind != TKC_TENSOR || t->memory != TKC_HOST)) fine = false, buf_printf(err, "`%s` is no tensor in the host's memory", o->known[i].name);
+        if (fine && (o->known[i].kind != TKC_TENSOR || t->memory != TKC_HOST))
+            fine = false, buf_printf(err, "`%s` is no tensor in the host's memory", o->known[i].name);
         if (!fine) break;
         in[i] = (GTensor){.elem = api_elem(t->dtype), .rank = t->rank, .data = t->data};
         in[i].bytes = (size_t)elem_bytes(in[i].elem);
@@ -74,7 +83,8 @@ static bool open_model(tkc_graph *g, const char *path, const tkc_graph_options *
         given[i] = (OnnxGiven){o->known[i].name ? o->known[i].name : "", &in[i]};
     }
     g->model = fine ? onnx_read(path, err) : NULL;
-    if (g->model && how.dtype != EL_none && how.dtype != EL_bf16 && how.dtype != EL_f16) fine = false, buf_puts(err, "a model can be of bf16 or f16, or as it is written");
+    if (g->model && how.dtype != EL_none && how.dtype != EL_bf16 && how.dtype != EL_f16)
+        fine = false, buf_puts(err, "a model can be of bf16 or f16, or as it is written");
     fine = fine && g->model && program_open(g->model, &(ProgramOptions){.opened = g->ctx->device}, &how, &g->program, err);
     g->session = g->program.session;
     g->runtime = g->program.runtime;
@@ -84,8 +94,7 @@ static bool open_model(tkc_graph *g, const char *path, const tkc_graph_options *
     return fine;
 }
 
-static bool open_file(tkc_graph *g, const char *path, const tkc_graph_options *o, Buf *err)
-{
+static bool open_file(tkc_graph *g, const char *path, const tkc_graph_options *o, Buf *err) {
     char *why = NULL;
     g->session = session_new();
     const Source *src = source_read(g->session, path, &why);
@@ -100,8 +109,7 @@ static bool open_file(tkc_graph *g, const char *path, const tkc_graph_options *o
     return g->exec != NULL;
 }
 
-tkc_status tkc_graph_load(tkc_context *ctx, const char *path, const tkc_graph_options *options, tkc_graph **out)
-{
+tkc_status tkc_graph_load(tkc_context *ctx, const char *path, const tkc_graph_options *options, tkc_graph **out) {
     static const tkc_graph_options plain;
     const tkc_graph_options *o = options ? options : &plain;
     Buf err = {0};
@@ -122,8 +130,7 @@ tkc_status tkc_graph_load(tkc_context *ctx, const char *path, const tkc_graph_op
     return TKC_OK;
 }
 
-void tkc_graph_free(tkc_graph *g)
-{
+void tkc_graph_free(tkc_graph *g) {
     if (!g) return;
     for (int i = 0; i < MAX_GRAPH_PARAMS; i++)
         if (g->place[i].address) g->ctx->device->ops->free(g->ctx->device, g->place[i].address);
@@ -143,8 +150,7 @@ void tkc_graph_free(tkc_graph *g)
 
 int tkc_graph_ports(const tkc_graph *g) { return g->nports; }
 
-tkc_status tkc_graph_port(const tkc_graph *g, int i, tkc_port *out)
-{
+tkc_status tkc_graph_port(const tkc_graph *g, int i, tkc_port *out) {
     if (i < 0 || i >= g->nports) return api_refused("there is no port %d; there are %d", i, g->nports);
     *out = g->ports[i];
     return TKC_OK;
@@ -153,8 +159,7 @@ tkc_status tkc_graph_port(const tkc_graph *g, int i, tkc_port *out)
 // ---- arguments -----------------------------------------------------------------------------------
 
 // The argument of port p: mostly the p-th.
-static const tkc_arg *find_arg(const tkc_graph *g, const tkc_arg *args, int nargs, int p)
-{
+static const tkc_arg *find_arg(const tkc_graph *g, const tkc_arg *args, int nargs, int p) {
     const char *name = g->ports[p].name;
     if (p < nargs && args[p].name && strcmp(args[p].name, name) == 0) return &args[p];
     for (int i = 0; i < nargs; i++)
@@ -162,8 +167,7 @@ static const tkc_arg *find_arg(const tkc_graph *g, const tkc_arg *args, int narg
     return NULL;
 }
 
-static bool known_names(const tkc_graph *g, const tkc_arg *args, int nargs, Buf *err)
-{
+static bool known_names(const tkc_graph *g, const tkc_arg *args, int nargs, Buf *err) {
     for (int i = 0; i < nargs; i++) {
         bool found = false;
         if (i < g->nports && args[i].name) found = strcmp(args[i].name, g->ports[i].name) == 0;
@@ -175,8 +179,7 @@ static bool known_names(const tkc_graph *g, const tkc_arg *args, int nargs, Buf 
 }
 
 // By parameter. `sizes`: an output without data is to be made, that is its shape is asked for.
-static bool describe_args(const tkc_graph *g, const tkc_arg *args, int nargs, bool sizes, BindArg *out, Buf *err)
-{
+static bool describe_args(const tkc_graph *g, const tkc_arg *args, int nargs, bool sizes, BindArg *out, Buf *err) {
     if (!known_names(g, args, nargs, err)) return false;
     for (int p = 0; p < g->nports; p++) {
         const tkc_arg *a = find_arg(g, args, nargs, p);
@@ -187,14 +190,16 @@ static bool describe_args(const tkc_graph *g, const tkc_arg *args, int nargs, bo
         if (out[p].scalar) continue;
         BindArg dense = out[p];
         bind_contiguous(&dense);
-        if (memcmp(dense.stride, out[p].stride, sizeof *dense.stride * (size_t)dense.rank) != 0) return buf_printf(err, "`%s` has gaps between its rows: a graph's tensors are dense", g->ports[p].name), false;
-        if (!a->tensor.data && bind_extent(&out[p]) && !sizes) return buf_printf(err, "`%s` has no memory", g->ports[p].name), false;
+        if (memcmp(dense.stride, out[p].stride, sizeof *dense.stride * (size_t)dense.rank) != 0)
+            return buf_printf(err, "`%s` has gaps between its rows: a graph's tensors are dense", g->ports[p].name),
+                   false;
+        if (!a->tensor.data && bind_extent(&out[p]) && !sizes)
+            return buf_printf(err, "`%s` has no memory", g->ports[p].name), false;
     }
     return true;
 }
 
-tkc_status tkc_graph_sizes(tkc_graph *g, tkc_arg *args, int nargs)
-{
+tkc_status tkc_graph_sizes(tkc_graph *g, tkc_arg *args, int nargs) {
     Buf      err = {0};
     BindArg *bind = checked_alloc(sizeof *bind * ((size_t)g->nports + 1));
     Bound   *b = checked_alloc(sizeof *b);
@@ -202,7 +207,9 @@ tkc_status tkc_graph_sizes(tkc_graph *g, tkc_arg *args, int nargs)
         const tkc_port *port = NULL;
         for (int k = 0; k < g->nports; k++)
             if (args[i].name && strcmp(args[i].name, g->ports[k].name) == 0) port = &g->ports[k];
-        if (port && port->mode == TKC_OUT) args[i].tensor = (tkc_tensor){.data = args[i].tensor.data, .memory = args[i].tensor.memory, .dtype = port->dtype};
+        if (port && port->mode == TKC_OUT)
+            args[i].tensor = (tkc_tensor){
+                .data = args[i].tensor.data, .memory = args[i].tensor.memory, .dtype = port->dtype};
     }
     bool fine = describe_args(g, args, nargs, true, bind, &err) && bind_args(graph_info(g->exec), bind, g->nports, b, &err);
     for (int p = 0; p < g->nports && fine; p++) {
@@ -218,10 +225,12 @@ tkc_status tkc_graph_sizes(tkc_graph *g, tkc_arg *args, int nargs)
 
 // ---- running -------------------------------------------------------------------------------------
 
-static bool on_host(const tkc_graph *g, const tkc_arg *a) { (void)g; return a->kind == TKC_TENSOR && a->tensor.memory == TKC_HOST; }
+static bool on_host(const tkc_graph *g, const tkc_arg *a) {
+    (void)g;
+    return a->kind == TKC_TENSOR && a->tensor.memory == TKC_HOST;
+}
 
-static bool copy_in(tkc_graph *g, const tkc_arg *args, int nargs, BindArg *bind, Buf *err)
-{
+static bool copy_in(tkc_graph *g, const tkc_arg *args, int nargs, BindArg *bind, Buf *err) {
     Device *d = g->ctx->device;
     for (int p = 0; p < g->nports; p++) {
         const tkc_arg *a = find_arg(g, args, nargs, p);
@@ -241,8 +250,7 @@ static bool copy_in(tkc_graph *g, const tkc_arg *args, int nargs, BindArg *bind,
     return true;
 }
 
-static bool copy_out(tkc_graph *g, const tkc_arg *args, int nargs, const BindArg *bind, Buf *err)
-{
+static bool copy_out(tkc_graph *g, const tkc_arg *args, int nargs, const BindArg *bind, Buf *err) {
     Device *d = g->ctx->device;
     for (int p = 0; p < g->nports; p++) {
         const tkc_arg *a = find_arg(g, args, nargs, p);
@@ -252,8 +260,7 @@ static bool copy_out(tkc_graph *g, const tkc_arg *args, int nargs, const BindArg
     return true;
 }
 
-static tkc_status run(tkc_graph *g, const tkc_arg *args, int nargs, void *stream, ProfileText *profile)
-{
+static tkc_status run(tkc_graph *g, const tkc_arg *args, int nargs, void *stream, ProfileText *profile) {
     Buf        err = {0};
     BindArg   *bind = checked_alloc(sizeof *bind * ((size_t)g->nports + 1));
     bool       copies = false;
@@ -275,13 +282,15 @@ static tkc_status run(tkc_graph *g, const tkc_arg *args, int nargs, void *stream
     return status ? api_failed(status, &err) : TKC_OK;
 }
 
-tkc_status tkc_graph_run(tkc_graph *g, const tkc_arg *args, int nargs, void *stream) { return run(g, args, nargs, stream, NULL); }
+tkc_status tkc_graph_run(tkc_graph *g, const tkc_arg *args, int nargs, void *stream) {
+    return run(g, args, nargs, stream, NULL);
+}
 
-tkc_status tkc_graph_profile(tkc_graph *g, const tkc_arg *args, int nargs, tkc_profile_form form, char **text)
-{
+tkc_status tkc_graph_profile(tkc_graph *g, const tkc_arg *args, int nargs, tkc_profile_form form, char **text) {
     ProfileText p = {0};
     *text = NULL;
-    if (form < TKC_PROFILE_TABLE || form > TKC_PROFILE_HTML) return api_refused("there is no form %d of profiles", (int)form);
+    if (form < TKC_PROFILE_TABLE || form > TKC_PROFILE_HTML)
+        return api_refused("there is no form %d of profiles", (int)form);
     pthread_mutex_lock(&g->ctx->timing);
     tkc_status status = run(g, args, nargs, NULL, &p);
     pthread_mutex_unlock(&g->ctx->timing);
@@ -293,11 +302,17 @@ tkc_status tkc_graph_profile(tkc_graph *g, const tkc_arg *args, int nargs, tkc_p
 
 void tkc_text_free(char *text) { free(text); }
 
-void tkc_graph_stats_get(tkc_graph *g, tkc_graph_stats *out)
-{
+void tkc_graph_stats_get(tkc_graph *g, tkc_graph_stats *out) {
     pthread_mutex_lock(&g->lock);
     GraphStats s = graph_stats(g->exec);
-    *out = (tkc_graph_stats){.plans = s.plans, .plans_made = s.plans_made, .elaborated = s.elaborated, .compiled = s.compiled, .launches = s.launches, .weight_bytes = s.kept, .arena_bytes = s.arena,
-                             .live_bytes = s.live, .peak_bytes = s.peak};
+    *out = (tkc_graph_stats){.plans = s.plans,
+                             .plans_made = s.plans_made,
+                             .elaborated = s.elaborated,
+                             .compiled = s.compiled,
+                             .launches = s.launches,
+                             .weight_bytes = s.kept,
+                             .arena_bytes = s.arena,
+                             .live_bytes = s.live,
+                             .peak_bytes = s.peak};
     pthread_mutex_unlock(&g->lock);
 }

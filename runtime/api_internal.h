@@ -38,7 +38,8 @@ void       api_describe(const tkc_arg *a, BindArg *b);                 // one th
 enum { API_MAX_VALUES = 64 };
 const Node *api_kernel(tkc_program *p, const char *name, Buf *err);                    // NULL: which it is must be said
 bool       api_value(const Node *kernel, const tkc_value *v, SemaValue *out, Buf *err);
-int        api_infer(const Node *kernel, const tkc_arg *args, int nargs, SemaValue *out, Buf *err);   // dimensions and types; -1: err
+// dimensions and types; -1: err
+int        api_infer(const Node *kernel, const tkc_arg *args, int nargs, SemaValue *out, Buf *err);
 void       api_keep_names(tkc_program *p, SemaValue *v, int n);                        // instances keep them
 
 #endif

@@ -21,7 +21,8 @@ enum { MAX_VALUES = API_MAX_VALUES, WARM_UP = 3, MAX_ROUNDS = 10000 };
 
 struct KnownChoice { KnownChoice *next; char *key; Choice choice; };
 
-typedef struct HostSide { void *data; uint64_t bytes; bool copied, filled, back; } HostSide;   // filled: copied in before; back: after
+// filled: copied in before; back: after
+typedef struct HostSide { void *data; uint64_t bytes; bool copied, filled, back; } HostSide;
 
 struct tkc_launch {
     tkc_program      *prog;
@@ -47,8 +48,7 @@ enum { DTYPES = sizeof elem_of / sizeof *elem_of };
 
 // ---- what is asked for ---------------------------------------------------------------------------
 
-const Node *api_kernel(tkc_program *p, const char *name, Buf *err)
-{
+const Node *api_kernel(tkc_program *p, const char *name, Buf *err) {
     int n = sema_kernel_count(p->file);
     if (!name && n == 1) return sema_kernel(p->file, 0);
     const Node *k = name ? sema_find_kernel(p->file, name) : NULL;
@@ -59,8 +59,7 @@ const Node *api_kernel(tkc_program *p, const char *name, Buf *err)
     return NULL;
 }
 
-bool api_value(const Node *kernel, const tkc_value *v, SemaValue *out, Buf *err)
-{
+bool api_value(const Node *kernel, const tkc_value *v, SemaValue *out, Buf *err) {
     const Node *list = kernel->kid[0];
     bool  declared = false;
     char *end = NULL;
@@ -79,7 +78,8 @@ bool api_value(const Node *kernel, const tkc_value *v, SemaValue *out, Buf *err)
     bool truth = strcmp(v->value, "true") == 0, truth_or_lie = truth || strcmp(v->value, "false") == 0;
     if (truth_or_lie) out->ival = truth;
     if (number || truth_or_lie || out->is_type) return true;
-    if (strspn(v->value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") == strlen(v->value) && v->value[0] > '9') {
+    if (strspn(v->value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") == strlen(v->value) &&
+        v->value[0] > '9') {
         out->fn = v->value;
         return true;
     }
@@ -89,19 +89,23 @@ bool api_value(const Node *kernel, const tkc_value *v, SemaValue *out, Buf *err)
 
 Elem api_elem(tkc_dtype t) { return (unsigned)t < DTYPES ? elem_of[t] : EL_none; }
 
-bool api_check_arg(const tkc_arg *a, Buf *err)
-{
+bool api_check_arg(const tkc_arg *a, Buf *err) {
     const tkc_tensor *t = &a->tensor;
     const char *name = a->name ? a->name : "";
     if (a->kind == TKC_INT || a->kind == TKC_FLOAT) return true;
     if (a->kind != TKC_TENSOR) buf_printf(err, "argument `%s` is of no known kind (%d)", name, (int)a->kind);
-    else if ((unsigned)t->dtype >= DTYPES || !elem_of[t->dtype]) buf_printf(err, "`%s` has no known element type (%d)", name, (int)t->dtype);
-    else if (t->rank < 0 || t->rank > TKC_MAX_RANK) buf_printf(err, "`%s` has %d dimensions; at most %d can be", name, t->rank, TKC_MAX_RANK);
-    else if (t->memory != TKC_HOST && t->memory != TKC_DEVICE) buf_printf(err, "`%s` lies in no known memory (%d)", name, (int)t->memory);
+    else if ((unsigned)t->dtype >= DTYPES || !elem_of[t->dtype])
+        buf_printf(err, "`%s` has no known element type (%d)", name, (int)t->dtype);
+    else if (t->rank < 0 || t->rank > TKC_MAX_RANK)
+        buf_printf(err, "`%s` has %d dimensions; at most %d can be", name, t->rank, TKC_MAX_RANK);
+    else if (t->memory != TKC_HOST && t->memory != TKC_DEVICE)
+        buf_printf(err, "`%s` lies in no known memory (%d)", name, (int)t->memory);
     double bytes = 8;
     for (int d = 0; !err->n && d < t->rank; d++) {
         if (t->dims[d] < 0) buf_printf(err, "`%s` has %lld elements along dimension %d", name, (long long)t->dims[d], d);
-        else if (t->strides && t->strides[d] < 0) buf_printf(err, "`%s` has stride %lld along dimension %d; strides are not negative", name, (long long)t->strides[d], d);
+        else if (t->strides && t->strides[d] < 0)
+            buf_printf(err, "`%s` has stride %lld along dimension %d; strides are not negative", name,
+                       (long long)t->strides[d], d);
         bytes *= t->dims[d] > 0 ? (double)t->dims[d] : 1;
         if (t->strides && (double)t->strides[d] * (double)t->dims[d] > 0x1p48) bytes = INFINITY;
     }
@@ -109,8 +113,7 @@ bool api_check_arg(const tkc_arg *a, Buf *err)
     return !err->n;
 }
 
-void api_describe(const tkc_arg *a, BindArg *b)
-{
+void api_describe(const tkc_arg *a, BindArg *b) {
     *b = (BindArg){.scalar = a->kind != TKC_TENSOR, .is_float = a->kind == TKC_FLOAT, .ival = a->i, .fval = a->f};
     if (b->scalar) return;
     b->elem = elem_of[a->tensor.dtype];
@@ -121,8 +124,7 @@ void api_describe(const tkc_arg *a, BindArg *b)
 }
 
 // What the arguments say of dimensions and element types.
-int api_infer(const Node *kernel, const tkc_arg *args, int nargs, SemaValue *out, Buf *err)
-{
+int api_infer(const Node *kernel, const tkc_arg *args, int nargs, SemaValue *out, Buf *err) {
     static char there;
     RunArg *spec = checked_alloc(sizeof *spec * (size_t)(nargs + 1));
     int n = -1;
@@ -130,7 +132,9 @@ int api_infer(const Node *kernel, const tkc_arg *args, int nargs, SemaValue *out
         if (!api_check_arg(&args[i], err)) goto end;
         BindArg b;
         api_describe(&args[i], &b);
-        spec[i] = (RunArg){.name = (char *)(uintptr_t)(args[i].name ? args[i].name : ""), .spec = (char *)(uintptr_t)"argument", .scalar = b.scalar,
+        spec[i] = (RunArg){.name = (char *)(uintptr_t)(args[i].name ? args[i].name : ""),
+                           .spec = (char *)(uintptr_t)"argument",
+                           .scalar = b.scalar,
                            .tensor = {.elem = b.elem, .rank = b.rank, .data = b.scalar ? NULL : &there}};
         memcpy(spec[i].tensor.dim, b.dim, sizeof b.dim);
     }
@@ -142,22 +146,21 @@ end:
 
 // ---- instances -----------------------------------------------------------------------------------
 
-static void key_values(Buf *key, const SemaValue *v, int n)
-{
-    for (int i = 0; i < n; i++) buf_printf(key, "|%s=%d,%lld,%s", v[i].name, (int)v[i].elem, (long long)v[i].ival, v[i].fn ? v[i].fn : "");
+static void key_values(Buf *key, const SemaValue *v, int n) {
+    for (int i = 0; i < n; i++)
+        buf_printf(key, "|%s=%d,%lld,%s", v[i].name, (int)v[i].elem, (long long)v[i].ival, v[i].fn ? v[i].fn : "");
 }
 
 // Names in the values outlive this call: instances keep them.
-void api_keep_names(tkc_program *p, SemaValue *v, int n)
-{
+void api_keep_names(tkc_program *p, SemaValue *v, int n) {
     for (int i = 0; i < n; i++) {
         v[i].name = sym(p->session, v[i].name)->s;
         if (v[i].fn) v[i].fn = sym(p->session, v[i].fn)->s;
     }
 }
 
-static const Choice *choose(tkc_program *p, const Node *kernel, SemaValue *set, int nset, SemaValue *known, int nknown, Buf *err)
-{
+static const Choice *choose(tkc_program *p, const Node *kernel, SemaValue *set, int nset, SemaValue *known, int nknown,
+                            Buf *err) {
     Buf key = {0};
     buf_puts(&key, kernel->sym->s);
     key_values(&key, set, nset);
@@ -169,7 +172,8 @@ static const Choice *choose(tkc_program *p, const Node *kernel, SemaValue *set, 
     api_keep_names(p, known, nknown);
     int    from = diag_count(p->session);
     Choice choice;
-    bool   fine = runtime_choose(p->runtime, p->file, kernel, set, nset, known, nknown, &runtime_options(p->runtime)->compile, &choice);
+    bool fine = runtime_choose(p->runtime, p->file, kernel, set, nset, known, nknown,
+                               &runtime_options(p->runtime)->compile, &choice);
     if (api_diagnostics(p->session, from, err) || !fine) { buf_free(&key); return NULL; }
     KnownChoice *c = checked_alloc(sizeof *c);
     *c = (KnownChoice){p->choices, key.p, choice};
@@ -177,8 +181,7 @@ static const Choice *choose(tkc_program *p, const Node *kernel, SemaValue *set, 
     return &c->choice;
 }
 
-void api_forget_choices(tkc_program *prog)
-{
+void api_forget_choices(tkc_program *prog) {
     for (KnownChoice *c = prog->choices, *next; c; c = next) {
         next = c->next;
         free(c->key);
@@ -189,35 +192,38 @@ void api_forget_choices(tkc_program *prog)
 
 // ---- binding -------------------------------------------------------------------------------------
 
-static bool place(tkc_launch *l, const LaunchInfo *info, const tkc_arg *args, int nargs, Buf *err)
-{
+static bool place(tkc_launch *l, const LaunchInfo *info, const tkc_arg *args, int nargs, Buf *err) {
     for (int p = 0; p < info->nparams; p++) {
         const tkc_arg *a = NULL;
         for (int i = 0; i < nargs; i++) if (args[i].name && strcmp(args[i].name, info->params[p].name->s) == 0) a = &args[i];
-        if (!a) { buf_printf(err, "`%s` needs an argument for `%s`", info->kernel->s, info->params[p].name->s); return false; }
+        if (!a) {
+            buf_printf(err, "`%s` needs an argument for `%s`", info->kernel->s, info->params[p].name->s);
+            return false;
+        }
         api_describe(a, &l->args[p]);
         if (l->args[p].scalar) continue;
         l->host[p].bytes = bind_extent(&l->args[p]);
         l->host[p].data = a->tensor.data;
         l->host[p].copied = a->tensor.memory == TKC_HOST && l->device->ops->runs_ptx;
         l->args[p].address = l->host[p].copied ? 0 : (uint64_t)(uintptr_t)a->tensor.data;
-        if (!a->tensor.data && l->host[p].bytes) { buf_printf(err, "`%s` has no memory", info->params[p].name->s); return false; }
+        if (!a->tensor.data && l->host[p].bytes) {
+            buf_printf(err, "`%s` has no memory", info->params[p].name->s);
+            return false;
+        }
         l->copies |= l->host[p].copied;
     }
     l->nargs = info->nparams;
     return true;
 }
 
-static bool has_gaps(const BindArg *a)
-{
+static bool has_gaps(const BindArg *a) {
     BindArg whole = *a;
     bind_contiguous(&whole);
     return bind_extent(&whole) != bind_extent(a);
 }
 
 // Memory of the device for what lies in the host's.
-static bool make_room(tkc_launch *l, const LaunchInfo *info, Buf *err)
-{
+static bool make_room(tkc_launch *l, const LaunchInfo *info, Buf *err) {
     for (int p = 0; p < l->nargs; p++) {
         HostSide *h = &l->host[p];
         if (!h->copied) continue;
@@ -230,37 +236,34 @@ static bool make_room(tkc_launch *l, const LaunchInfo *info, Buf *err)
     return true;
 }
 
-static void free_room(tkc_launch *l)
-{
+static void free_room(tkc_launch *l) {
     for (int p = 0; p < l->nargs; p++) {
         if (l->host[p].copied && l->args[p].address) l->device->ops->free(l->device, l->args[p].address);
         l->args[p].address = 0;
     }
 }
 
-static bool reads(LExpr e, int param)
-{
+static bool reads(LExpr e, int param) {
     for (uint32_t i = 0; i < e.n; i++)
         if ((e.at[i].op == L_SCALAR || e.at[i].op == L_POSITIVE) && e.at[i].arg == param) return true;
     return false;
 }
 
-static bool decides(const LaunchInfo *info, int param)
-{
+static bool decides(const LaunchInfo *info, int param) {
     bool any = reads(info->blocks, param) || reads(info->programs, param);
     for (int i = 0; i < info->nguards; i++) any |= reads(info->guards[i].cond, param);
     for (int i = 0; i < info->nfacts; i++) any |= reads(info->facts[i].cond, param);
     for (int i = 0; i < info->nslots; i++) {
         const LaunchSlot *s = &info->slots[i];
         any |= reads(s->expr, param);
-        for (int d = 0; d < 3; d++) any |= reads(s->lower[d], param) || reads(s->upper[d], param) || reads(s->step[d], param);
+        for (int d = 0; d < 3; d++)
+            any |= reads(s->lower[d], param) || reads(s->upper[d], param) || reads(s->step[d], param);
     }
     return any;
 }
 
 // The variant that may be used here, compiled, and its parameter block.
-static tkc_status make_ready(tkc_launch *l, Bound *b, DeviceKernel *code, Prepared *prepared, Buf *err)
-{
+static tkc_status make_ready(tkc_launch *l, Bound *b, DeviceKernel *code, Prepared *prepared, Buf *err) {
     tkc_program *prog = l->prog;
     Device *d = l->device;
     const LaunchInfo *info = NULL;
@@ -277,15 +280,15 @@ static tkc_status make_ready(tkc_launch *l, Bound *b, DeviceKernel *code, Prepar
     if (!fine) return TKC_DEVICE_ERROR;
     b->info = info;
     if (!prepare(d, info, b, code, prepared, err)) return TKC_DEVICE_ERROR;
-    bool ready = (!d->ops->ready || d->ops->ready(d, &prepared->launch, err)) && (!prepared->nscratch || d->ops->sync(d, err));
+    bool ready = (!d->ops->ready || d->ops->ready(d, &prepared->launch, err)) &&
+                 (!prepared->nscratch || d->ops->sync(d, err));
     if (ready) return TKC_OK;
     prepared_free(d, prepared);
     return TKC_DEVICE_ERROR;
 }
 
 // Under the program's lock. What the launch had before stays until all is well.
-static tkc_status bind(tkc_launch *l, Buf *err)
-{
+static tkc_status bind(tkc_launch *l, Buf *err) {
     Bound       *b = checked_alloc(sizeof *b);
     DeviceKernel code = {0};
     Prepared     prepared = {0};
@@ -307,8 +310,8 @@ static tkc_status bind(tkc_launch *l, Buf *err)
 }
 
 // From source: the instance that these arguments ask for, compiled.
-static tkc_status from_source(tkc_launch *l, const char *kernel, const tkc_value *values, int nvalues, const tkc_arg *args, int nargs, Buf *err)
-{
+static tkc_status from_source(tkc_launch *l, const char *kernel, const tkc_value *values, int nvalues,
+                              const tkc_arg *args, int nargs, Buf *err) {
     tkc_program *prog = l->prog;
     SemaValue    set[MAX_VALUES], known[MAX_VALUES];
     const Node  *node = api_kernel(prog, kernel, err);
@@ -324,23 +327,22 @@ static tkc_status from_source(tkc_launch *l, const char *kernel, const tkc_value
     return place(l, l->built, args, nargs, err) ? bind(l, err) : TKC_BAD_ARGUMENT;
 }
 
-static const char *one_kernel(const tkc_program *p, const char *name)
-{
+static const char *one_kernel(const tkc_program *p, const char *name) {
     if (name || !p->nmade) return name;
     for (int i = 1; i < p->nmade; i++) if (p->made[i].info[0]->kernel != p->made[0].info[0]->kernel) return NULL;
     return p->made[0].info[0]->kernel->s;
 }
 
-static bool same_types(const tkc_launch *l)
-{
+static bool same_types(const tkc_launch *l) {
     bool same = true;
-    for (int p = 0; p < l->nargs; p++) same &= l->args[p].scalar || (l->args[p].elem == l->built->params[p].elem && l->args[p].rank == l->built->params[p].rank);
+    for (int p = 0; p < l->nargs; p++)
+        same &= l->args[p].scalar ||
+                (l->args[p].elem == l->built->params[p].elem && l->args[p].rank == l->built->params[p].rank);
     return same;
 }
 
 // From compiled kernels: the first that takes these arguments; else the words of one that is for such types, or of the last.
-static tkc_status from_made(tkc_launch *l, const char *kernel, int nvalues, const tkc_arg *args, int nargs, Buf *err)
-{
+static tkc_status from_made(tkc_launch *l, const char *kernel, int nvalues, const tkc_arg *args, int nargs, Buf *err) {
     tkc_program *prog = l->prog;
     const char  *name = one_kernel(prog, kernel);
     tkc_status   status = TKC_BAD_ARGUMENT;
@@ -364,28 +366,30 @@ static tkc_status from_made(tkc_launch *l, const char *kernel, int nvalues, cons
     if (any) return status;
     if (kernel) buf_printf(err, "there is no kernel `%s`", kernel);
     else buf_puts(err, "which kernel is wanted must be said");
-    for (int i = 0; i < prog->nmade; i++) buf_printf(err, "%s `%s`", i ? "," : "; there are", prog->made[i].info[0]->kernel->s);
+    for (int i = 0; i < prog->nmade; i++)
+        buf_printf(err, "%s `%s`", i ? "," : "; there are", prog->made[i].info[0]->kernel->s);
     return TKC_BAD_ARGUMENT;
 }
 
-tkc_status tkc_prepare(tkc_program *prog, const char *kernel, const tkc_value *values, int nvalues, const tkc_arg *args, int nargs,
-                       tkc_launch **out)
-{
+tkc_status tkc_prepare(tkc_program *prog, const char *kernel, const tkc_value *values, int nvalues, const tkc_arg *args,
+                       int nargs, tkc_launch **out) {
     Buf err = {0};
     *out = NULL;
-    if (nvalues < 0 || nvalues > MAX_VALUES || nargs < 0 || nargs > MAX_PARAMS) return api_refused("%d values and %d arguments: at most %d and %d can be", nvalues, nargs, MAX_VALUES, MAX_PARAMS);
+    if (nvalues < 0 || nvalues > MAX_VALUES || nargs < 0 || nargs > MAX_PARAMS)
+        return api_refused("%d values and %d arguments: at most %d and %d can be", nvalues, nargs, MAX_VALUES,
+                           MAX_PARAMS);
     tkc_launch *l = checked_alloc(sizeof *l);
     *l = (tkc_launch){.prog = prog, .device = prog->ctx->device};
     pthread_mutex_lock(&prog->lock);
-    tkc_status status = prog->file ? from_source(l, kernel, values, nvalues, args, nargs, &err) : from_made(l, kernel, nvalues, args, nargs, &err);
+    tkc_status status = prog->file ? from_source(l, kernel, values, nvalues, args, nargs, &err)
+                                   : from_made(l, kernel, nvalues, args, nargs, &err);
     pthread_mutex_unlock(&prog->lock);
     if (status) { tkc_launch_free(l); return api_failed(status, &err); }
     *out = l;
     return TKC_OK;
 }
 
-void tkc_launch_free(tkc_launch *l)
-{
+void tkc_launch_free(tkc_launch *l) {
     if (!l) return;
     prepared_free(l->device, &l->prepared);
     free_room(l);
@@ -394,8 +398,7 @@ void tkc_launch_free(tkc_launch *l)
 
 // ---- other data ----------------------------------------------------------------------------------
 
-static int param_of(const tkc_launch *l, const char *name, bool scalar)
-{
+static int param_of(const tkc_launch *l, const char *name, bool scalar) {
     for (int p = 0; name && p < l->nargs; p++)
         if (l->args[p].scalar == scalar && strcmp(l->built->params[p].name->s, name) == 0) return p;
     api_refused("`%s` has no %s `%s`", l->built->kernel->s, scalar ? "number" : "tensor", name ? name : "");
@@ -403,8 +406,7 @@ static int param_of(const tkc_launch *l, const char *name, bool scalar)
 }
 
 // The argument has changed: its cells, or all; what was before comes back when that is refused.
-static tkc_status changed(tkc_launch *l, int p, const BindArg *before, bool anew)
-{
+static tkc_status changed(tkc_launch *l, int p, const BindArg *before, bool anew) {
     Buf err = {0};
     tkc_status status = TKC_OK;
     l->bound.args = l->args;
@@ -412,7 +414,9 @@ static tkc_status changed(tkc_launch *l, int p, const BindArg *before, bool anew
         pthread_mutex_lock(&l->prog->lock);
         status = bind(l, &err);
         pthread_mutex_unlock(&l->prog->lock);
-    } else if (l->args[p].scalar ? !bind_scalar(l->bound.info, l->args, p, &l->bound, &err) : !bind_overlap(&l->bound, &err)) status = TKC_BAD_ARGUMENT;
+    } else if (l->args[p].scalar ? !bind_scalar(l->bound.info, l->args, p, &l->bound, &err)
+                                 : !bind_overlap(&l->bound, &err))
+        status = TKC_BAD_ARGUMENT;
     else if (l->prepared.storage && !prepared_patch(l->device, &l->bound, &l->prepared, p, &err)) status = TKC_DEVICE_ERROR;
     if (!status) return TKC_OK;
     l->args[p] = *before;
@@ -423,8 +427,7 @@ static tkc_status changed(tkc_launch *l, int p, const BindArg *before, bool anew
     return api_failed(status, &err);
 }
 
-tkc_status tkc_set_data(tkc_launch *l, const char *name, void *data)
-{
+tkc_status tkc_set_data(tkc_launch *l, const char *name, void *data) {
     int p = param_of(l, name, false);
     if (p < 0) return TKC_BAD_ARGUMENT;
     HostSide *h = &l->host[p];
@@ -436,8 +439,7 @@ tkc_status tkc_set_data(tkc_launch *l, const char *name, void *data)
     return changed(l, p, &before, anew);
 }
 
-static tkc_status set_number(tkc_launch *l, const char *name, bool is_float, int64_t i, double f)
-{
+static tkc_status set_number(tkc_launch *l, const char *name, bool is_float, int64_t i, double f) {
     int p = param_of(l, name, true);
     if (p < 0) return TKC_BAD_ARGUMENT;
     BindArg before = l->args[p];
@@ -452,12 +454,12 @@ tkc_status tkc_set_float(tkc_launch *l, const char *name, double value) { return
 
 // ---- running -------------------------------------------------------------------------------------
 
-static bool on_device(tkc_launch *l, void *stream, Buf *err)
-{
+static bool on_device(tkc_launch *l, void *stream, Buf *err) {
     Device *d = l->device;
     if (d->ops->runs_ptx) {
         if (l->prepared.empty) return true;
-        return d->ops->launch_on ? d->ops->launch_on(d, &l->prepared.launch, stream, err) : d->ops->launch(d, &l->prepared.launch, err);
+        return d->ops->launch_on ? d->ops->launch_on(d, &l->prepared.launch, stream, err)
+                                 : d->ops->launch(d, &l->prepared.launch, err);
     }
     static const RunControl plain;
     EvalOptions opt = {0};
@@ -467,34 +469,32 @@ static bool on_device(tkc_launch *l, void *stream, Buf *err)
     return fine;
 }
 
-static bool copy(tkc_launch *l, bool back, Buf *err)
-{
+static bool copy(tkc_launch *l, bool back, Buf *err) {
     Device *d = l->device;
     for (int p = 0; p < l->nargs; p++) {
         const HostSide *h = &l->host[p];
         if (!h->copied || !(back ? h->back : h->filled)) continue;
-        bool fine = back ? d->ops->read(d, h->data, l->args[p].address, h->bytes, err) : d->ops->write(d, l->args[p].address, h->data, h->bytes, err);
+        bool fine = back ? d->ops->read(d, h->data, l->args[p].address, h->bytes, err)
+                         : d->ops->write(d, l->args[p].address, h->data, h->bytes, err);
         if (!fine) return false;
     }
     return true;
 }
 
-tkc_status tkc_run(tkc_launch *l, void *stream)
-{
+tkc_status tkc_run(tkc_launch *l, void *stream) {
     Buf  err = {0};
-    bool fine = l->copies ? copy(l, false, &err) && on_device(l, stream, &err) && l->device->ops->sync(l->device, &err) && copy(l, true, &err)
+    bool fine = l->copies ? copy(l, false, &err) && on_device(l, stream, &err) &&
+                                l->device->ops->sync(l->device, &err) && copy(l, true, &err)
                           : on_device(l, stream, &err);
     return fine ? TKC_OK : api_failed(TKC_DEVICE_ERROR, &err);
 }
 
-static int by_size(const void *x, const void *y)
-{
+static int by_size(const void *x, const void *y) {
     double a = *(const double *)x, b = *(const double *)y;
     return (a > b) - (a < b);
 }
 
-tkc_status tkc_time(tkc_launch *l, int rounds, double *microseconds)
-{
+tkc_status tkc_time(tkc_launch *l, int rounds, double *microseconds) {
     if (rounds < 1 || rounds > MAX_ROUNDS) return api_refused("%d rounds; 1 to %d can be", rounds, MAX_ROUNDS);
     Device *d = l->device;
     Buf     err = {0};
@@ -503,7 +503,8 @@ tkc_status tkc_time(tkc_launch *l, int rounds, double *microseconds)
     for (int i = 0; fine && i < WARM_UP; i++) fine = on_device(l, NULL, &err);
     pthread_mutex_lock(&l->prog->ctx->timing);
     for (int i = 0; fine && i < rounds; i++)
-        fine = d->ops->mark(d, 0, &err) && on_device(l, NULL, &err) && d->ops->mark(d, 1, &err) && d->ops->between(d, 0, 1, &us[i], &err);
+        fine = d->ops->mark(d, 0, &err) && on_device(l, NULL, &err) && d->ops->mark(d, 1, &err) &&
+               d->ops->between(d, 0, 1, &us[i], &err);
     pthread_mutex_unlock(&l->prog->ctx->timing);
     fine = fine && d->ops->sync(d, &err) && (!l->copies || copy(l, true, &err));
     if (fine) {

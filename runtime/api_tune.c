@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void arguments(const tkc_arg *args, int nargs, TuneArg *out)
-{
+static void arguments(const tkc_arg *args, int nargs, TuneArg *out) {
     for (int i = 0; i < nargs; i++) {
         out[i].name = args[i].name ? args[i].name : "";
         api_describe(&args[i], &out[i].arg);
@@ -17,10 +16,12 @@ static void arguments(const tkc_arg *args, int nargs, TuneArg *out)
     }
 }
 
-static void found(tkc_program *p, const TuneResult *r, tkc_tuning *out)
-{
+static void found(tkc_program *p, const TuneResult *r, tkc_tuning *out) {
     Buf text = {0};
-    *out = (tkc_tuning){.best_us = r->row[0].us, .model_us = r->row[r->model].us, .default_us = r->row[r->defaults].us, .candidates = r->looked};
+    *out = (tkc_tuning){.best_us = r->row[0].us,
+                        .model_us = r->row[r->model].us,
+                        .default_us = r->row[r->defaults].us,
+                        .candidates = r->looked};
     for (int i = 0; i < r->n; i++) out->measured += r->row[i].us > 0;
     tune_print(r, 0, &text);
     out->choice = arena_printf(session_arena(p->session), "%s", r->row[0].choice);
@@ -28,8 +29,8 @@ static void found(tkc_program *p, const TuneResult *r, tkc_tuning *out)
     buf_free(&text);
 }
 
-tkc_status tkc_tune(tkc_program *prog, const char *kernel, const tkc_value *values, int nvalues, const tkc_arg *args, int nargs, int most, tkc_tuning *out)
-{
+tkc_status tkc_tune(tkc_program *prog, const char *kernel, const tkc_value *values, int nvalues, const tkc_arg *args,
+                    int nargs, int most, tkc_tuning *out) {
     SemaValue  set[API_MAX_VALUES], known[API_MAX_VALUES];
     TuneArg    list[MAX_PARAMS] = {0};
     TuneResult result = {0};
@@ -37,7 +38,9 @@ tkc_status tkc_tune(tkc_program *prog, const char *kernel, const tkc_value *valu
     int        nknown = -1;
     tkc_status status = TKC_BAD_ARGUMENT;
     if (out) *out = (tkc_tuning){0};
-    if (nvalues < 0 || nvalues > API_MAX_VALUES || nargs < 0 || nargs > MAX_PARAMS) return api_refused("%d values and %d arguments: at most %d and %d can be", nvalues, nargs, API_MAX_VALUES, MAX_PARAMS);
+    if (nvalues < 0 || nvalues > API_MAX_VALUES || nargs < 0 || nargs > MAX_PARAMS)
+        return api_refused("%d values and %d arguments: at most %d and %d can be", nvalues, nargs, API_MAX_VALUES,
+                           MAX_PARAMS);
     if (most < 0) return api_refused("at most %d candidates cannot be measured", most);
     if (!prog->file) return api_refused("the program is compiled: nothing of it is left open");
     pthread_mutex_lock(&prog->lock);
@@ -51,7 +54,8 @@ tkc_status tkc_tune(tkc_program *prog, const char *kernel, const tkc_value *valu
         api_keep_names(prog, known, nknown);
         arguments(args, nargs, list);
         pthread_mutex_lock(&prog->ctx->timing);
-        fine = tune_kernel(prog->runtime, prog->file, node, set, nvalues, known, nknown, list, nargs, &(TuneOptions){.most = most}, &result, &err);
+        fine = tune_kernel(prog->runtime, prog->file, node, set, nvalues, known, nknown, list, nargs,
+                           &(TuneOptions){.most = most}, &result, &err);
         pthread_mutex_unlock(&prog->ctx->timing);
         if (fine) status = TKC_OK;
         else if (api_diagnostics(prog->session, from, &err)) status = TKC_BAD_SOURCE;

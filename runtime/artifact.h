@@ -1,4 +1,5 @@
-// Files of compiled kernels: artifact.c writes and reads them, `tkc FILE --emit=artifact` makes one, tkc_load_file takes one.
+// Files of compiled kernels: artifact.c writes and reads them, `tkc FILE --emit=artifact` makes one, tkc_load_file
+// takes one.
 #ifndef TK_RUNTIME_ARTIFACT_H
 #define TK_RUNTIME_ARTIFACT_H
 

@@ -1,8 +1,10 @@
-// The driver's own assembler does one kernel after the other, however many threads ask it: 37 kernels of a ResNet-50 take 1.7 s. ptxas is
-// a program, and as many of them run as there are cores. So where several kernels are to be assembled and ptxas is at hand, it does that,
-// and the result is kept in the cache on disk, as the driver keeps its own in another.
+// The driver's own assembler does one kernel after the other, however many threads ask it: 37 kernels of a ResNet-50
+// take 1.7 s. ptxas is a program, and as many of them run as there are cores. So where several kernels are to be
+// assembled and ptxas is at hand, it does that, and the result is kept in the cache on disk, as the driver keeps its
+// own in another.
 //
-// The driver may be older than ptxas and refuse its code, or ptxas older than the PTX: then the driver gets the PTX, as ever.
+// The driver may be older than ptxas and refuse its code, or ptxas older than the PTX: then the driver gets the PTX, as
+// ever.
 #include "runtime/assemble.h"
 
 #include "ptx/ptx.h"
@@ -12,8 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-void assembler_open(Assembler *a, const Target *t)
-{
+void assembler_open(Assembler *a, const Target *t) {
     const char *wanted = getenv("TKC_PTXAS");
     Arena *scratch = arena_new();
     char  *path = wanted && strcmp(wanted, "off") == 0 ? NULL : ptxas_path(scratch);
@@ -28,21 +29,18 @@ void assembler_open(Assembler *a, const Target *t)
     arena_free(scratch);
 }
 
-void assembler_close(Assembler *a)
-{
+void assembler_close(Assembler *a) {
     free(a->ptxas);
     free(a->identity);
     *a = (Assembler){0};
 }
 
-static void key_of(const Assembler *a, const Buf *ptx, Buf *key)
-{
+static void key_of(const Assembler *a, const Buf *ptx, Buf *key) {
     buf_printf(key, "machine code\n%s\n%s\n", a->identity, a->target->name);
     buf_add(key, ptx->p, ptx->n);
 }
 
-bool assembler_get(const Assembler *a, const Buf *ptx, Buf *cubin)
-{
+bool assembler_get(const Assembler *a, const Buf *ptx, Buf *cubin) {
     Buf key = {0};
     if (!a->ptxas) return false;
     key_of(a, ptx, &key);
@@ -51,16 +49,14 @@ bool assembler_get(const Assembler *a, const Buf *ptx, Buf *cubin)
     return there;
 }
 
-void assembler_put(const Assembler *a, const Buf *ptx, const Buf *cubin)
-{
+void assembler_put(const Assembler *a, const Buf *ptx, const Buf *cubin) {
     Buf key = {0};
     key_of(a, ptx, &key);
     cache_put(&key, cubin);
     buf_free(&key);
 }
 
-bool assembler_make(Assembler *a, const Buf *ptx, Buf *cubin)
-{
+bool assembler_make(Assembler *a, const Buf *ptx, Buf *cubin) {
     Buf why = {0};
     if (!a->ptxas || atomic_load(&a->failed)) return false;
     Arena *scratch = arena_new();

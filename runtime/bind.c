@@ -6,8 +6,8 @@
 //     N = 1000  from `x`, dimension 1              guard N <= BLOCK = 1024 holds
 //
 // A dimension is solved by the first given argument whose dimension is the bare symbol, else by a `where`
-// clause that says what it is; every other occurrence is an equation. Each refusal is one line that names the parameter, the dimension, what was
-// expected with where that came from, and what was found.
+// clause that says what it is; every other occurrence is an equation. Each refusal is one line that names the
+// parameter, the dimension, what was expected with where that came from, and what was found.
 
 #include "runtime/internal.h"
 
@@ -16,34 +16,29 @@
 
 enum { FIXED = -1, UNKNOWN = -2, EQUATION = -3 };
 
-int64_t bind_eval(const Bound *b, LExpr e)
-{
+int64_t bind_eval(const Bound *b, LExpr e) {
     return launch_eval(e, b->dims, b->scalars, b->strides);
 }
 
-void bind_contiguous(BindArg *a)
-{
+void bind_contiguous(BindArg *a) {
     int64_t step = 1;
     for (int d = a->rank - 1; d >= 0; d--) { a->stride[d] = step; step *= a->dim[d] > 0 ? a->dim[d] : 1; }
 }
 
 static const char *name_of(const LaunchInfo *info, int p) { return info->params[p].name->s; }
 
-static void from_text(const BindArg *a, Buf *err)
-{
+static void from_text(const BindArg *a, Buf *err) {
     if (a->origin) buf_printf(err, " (%s)", a->origin);
 }
 
 // "`x` (x.npy)"
-static void arg_text(const LaunchInfo *info, const BindArg *args, int p, Buf *err)
-{
+static void arg_text(const LaunchInfo *info, const BindArg *args, int p, Buf *err) {
     buf_printf(err, "`%s`", name_of(info, p));
     from_text(&args[p], err);
 }
 
 // "N = 1000 (`x`, dimension 1)"
-static void dim_text(const Bound *b, int k, Buf *err)
-{
+static void dim_text(const Bound *b, int k, Buf *err) {
     buf_printf(err, "%s = %lld", b->info->dims[k].name->s, (long long)b->dims[k]);
     if (b->dim_param[k] >= 0) buf_printf(err, " (`%s`, dimension %d)", name_of(b->info, b->dim_param[k]), b->dim_index[k]);
     else if (b->dim_param[k] == FIXED) buf_puts(err, " (fixed when it was compiled)");
@@ -51,15 +46,16 @@ static void dim_text(const Bound *b, int k, Buf *err)
 }
 
 // " with M = 37 (...), N = 5 (...)" for the dimensions that an expression reads.
-static void expr_dims_text(const Bound *b, LExpr e, Buf *err)
-{
+static void expr_dims_text(const Bound *b, LExpr e, Buf *err) {
     uint32_t seen = 0;
     for (uint32_t i = 0; i < e.n; i++) {
         if (e.at[i].op == L_SCALAR)
-            buf_printf(err, "%s%s = %lld", seen ? ", " : " with ", name_of(b->info, (int)e.at[i].arg), (long long)b->scalars[e.at[i].arg]);
+            buf_printf(err, "%s%s = %lld", seen ? ", " : " with ", name_of(b->info, (int)e.at[i].arg),
+                       (long long)b->scalars[e.at[i].arg]);
         else if (e.at[i].op == L_STRIDE)
-            buf_printf(err, "%sstride of `%s`, dimension %d = %lld", seen ? ", " : " with ", name_of(b->info, launch_stride_param(e.at[i])),
-                       launch_stride_dim(e.at[i]), (long long)b->strides[e.at[i].arg]);
+            buf_printf(err, "%sstride of `%s`, dimension %d = %lld", seen ? ", " : " with ",
+                       name_of(b->info, launch_stride_param(e.at[i])), launch_stride_dim(e.at[i]),
+                       (long long)b->strides[e.at[i].arg]);
         else if (e.at[i].op == L_DIM && !(seen >> e.at[i].arg & 1)) {
             buf_puts(err, seen ? ", " : " with ");
             dim_text(b, (int)e.at[i].arg, err);
@@ -68,8 +64,7 @@ static void expr_dims_text(const Bound *b, LExpr e, Buf *err)
     }
 }
 
-static bool bare_dim(LExpr e, int *k)
-{
+static bool bare_dim(LExpr e, int *k) {
     if (e.n != 1 || e.at[0].op != L_DIM) return false;
     *k = (int)e.at[0].arg;
     return true;
@@ -77,8 +72,7 @@ static bool bare_dim(LExpr e, int *k)
 
 // ---- kinds ---------------------------------------------------------------------------------------
 
-bool bind_scalar(const LaunchInfo *info, BindArg *args, int p, Bound *b, Buf *err)
-{
+bool bind_scalar(const LaunchInfo *info, BindArg *args, int p, Bound *b, Buf *err) {
     const LaunchParam *want = &info->params[p];
     BindArg *a = &args[p];
     if (!a->scalar) {
@@ -104,7 +98,8 @@ bool bind_scalar(const LaunchInfo *info, BindArg *args, int p, Bound *b, Buf *er
         int64_t lo = sgn ? -hi - 1 : 0;
         if (a->ival < lo || a->ival > hi) {
             arg_text(info, args, p, err);
-            buf_printf(err, " is %lld; %s holds %lld to %lld", (long long)a->ival, elem_name(want->elem), (long long)lo, (long long)hi);
+            buf_printf(err, " is %lld; %s holds %lld to %lld", (long long)a->ival, elem_name(want->elem), (long long)lo,
+                       (long long)hi);
             return false;
         }
     }
@@ -113,14 +108,15 @@ bool bind_scalar(const LaunchInfo *info, BindArg *args, int p, Bound *b, Buf *er
     return true;
 }
 
-static bool check_tensor(const LaunchInfo *info, BindArg *args, int p, Buf *err)
-{
+static bool check_tensor(const LaunchInfo *info, BindArg *args, int p, Buf *err) {
     const LaunchParam *want = &info->params[p];
     BindArg *a = &args[p];
     if (a->scalar) {
         arg_text(info, args, p, err);
-        buf_printf(err, " is a number; the kernel takes a %s of %s", want->kind == PK_POINTER ? "pointer to memory" : "tensor", elem_name(want->elem));
-        if (want->kind == PK_TENSOR && want->rank == 0) buf_printf(err, " of no dimensions, `full(1):%s[]`", elem_name(want->elem));
+        buf_printf(err, " is a number; the kernel takes a %s of %s",
+                   want->kind == PK_POINTER ? "pointer to memory" : "tensor", elem_name(want->elem));
+        if (want->kind == PK_TENSOR && want->rank == 0)
+            buf_printf(err, " of no dimensions, `full(1):%s[]`", elem_name(want->elem));
         return false;
     }
     if (a->absent) { a->elem = want->elem; if (want->kind == PK_TENSOR) a->rank = want->rank; return true; }
@@ -139,8 +135,7 @@ static bool check_tensor(const LaunchInfo *info, BindArg *args, int p, Buf *err)
 
 // ---- dimensions ----------------------------------------------------------------------------------
 
-static void solve(Bound *b, int k, int64_t value, int p, int d)
-{
+static void solve(Bound *b, int k, int64_t value, int p, int d) {
     if (b->dim_param[k] != UNKNOWN) return;
     b->dims[k] = value;
     b->dim_param[k] = (int16_t)p;
@@ -148,19 +143,18 @@ static void solve(Bound *b, int k, int64_t value, int p, int d)
 }
 
 // Where no tensor has a dimension alone, those that have it in an expression and the equations among the guards give it.
-static void solve_equations(const LaunchInfo *info, const BindArg *args, Bound *b)
-{
+static void solve_equations(const LaunchInfo *info, const BindArg *args, Bound *b) {
     bool known[MAX_DIMS];
     for (int k = 0; k < info->ndims; k++) known[k] = b->dim_param[k] != UNKNOWN;
     for (int p = 0; args && p < info->nparams; p++)
         for (int d = 0; d < info->params[p].rank; d++)
-            if (info->params[p].kind == PK_TENSOR && !args[p].absent) launch_solve(info->params[p].dim[d], args[p].dim[d], b->dims, known, b->scalars);
+            if (info->params[p].kind == PK_TENSOR && !args[p].absent)
+                launch_solve(info->params[p].dim[d], args[p].dim[d], b->dims, known, b->scalars);
     launch_solve_guards(info, b->dims, known, args ? b->scalars : NULL);
     for (int k = 0; k < info->ndims; k++) if (known[k]) solve(b, k, b->dims[k], EQUATION, 0);
 }
 
-static bool solve_dims(const LaunchInfo *info, const BindArg *args, Bound *b, Buf *err)
-{
+static bool solve_dims(const LaunchInfo *info, const BindArg *args, Bound *b, Buf *err) {
     for (int k = 0; k < info->ndims; k++) {
         b->dim_param[k] = UNKNOWN;
         if (info->dims[k].fixed >= 0) solve(b, k, info->dims[k].fixed, FIXED, 0);
@@ -176,7 +170,8 @@ static bool solve_dims(const LaunchInfo *info, const BindArg *args, Bound *b, Bu
     solve_equations(info, args, b);
     for (int k = 0; k < info->ndims; k++) {
         if (b->dim_param[k] != UNKNOWN) continue;
-        buf_printf(err, "dimension %s is not known: no argument that is given has it alone as a dimension", info->dims[k].name->s);
+        buf_printf(err, "dimension %s is not known: no argument that is given has it alone as a dimension",
+                   info->dims[k].name->s);
         for (int p = 0; p < info->nparams; p++)
             for (int d = 0, at = -1; d < info->params[p].rank; d++)
                 if (info->params[p].kind == PK_TENSOR && bare_dim(info->params[p].dim[d], &at) && at == k) {
@@ -188,15 +183,15 @@ static bool solve_dims(const LaunchInfo *info, const BindArg *args, Bound *b, Bu
     return true;
 }
 
-static bool shape_outputs(const LaunchInfo *info, BindArg *args, const Bound *b, Buf *err)
-{
+static bool shape_outputs(const LaunchInfo *info, BindArg *args, const Bound *b, Buf *err) {
     for (int p = 0; p < info->nparams; p++) {
         const LaunchParam *want = &info->params[p];
         if (want->kind != PK_TENSOR || !args[p].absent) continue;
         for (int d = 0; d < want->rank; d++) {
             args[p].dim[d] = bind_eval(b, want->dim[d]);
             if (args[p].dim[d] >= 0) continue;
-            buf_printf(err, "`%s` would have %lld elements along dimension %d", name_of(info, p), (long long)args[p].dim[d], d);
+            buf_printf(err, "`%s` would have %lld elements along dimension %d", name_of(info, p),
+                       (long long)args[p].dim[d], d);
             expr_dims_text(b, want->dim[d], err);
             return false;
         }
@@ -205,8 +200,7 @@ static bool shape_outputs(const LaunchInfo *info, BindArg *args, const Bound *b,
     return true;
 }
 
-static bool check_equations(const LaunchInfo *info, const BindArg *args, const Bound *b, Buf *err)
-{
+static bool check_equations(const LaunchInfo *info, const BindArg *args, const Bound *b, Buf *err) {
     for (int p = 0; p < info->nparams; p++) {
         const LaunchParam *want = &info->params[p];
         if (want->kind != PK_TENSOR) continue;
@@ -215,7 +209,8 @@ static bool check_equations(const LaunchInfo *info, const BindArg *args, const B
             if (expected == args[p].dim[d]) continue;
             int k;
             arg_text(info, args, p, err);
-            buf_printf(err, " has %lld elements along dimension %d, not %lld", (long long)args[p].dim[d], d, (long long)expected);
+            buf_printf(err, " has %lld elements along dimension %d, not %lld", (long long)args[p].dim[d], d,
+                       (long long)expected);
             if (bare_dim(want->dim[d], &k)) { buf_puts(err, ": "); dim_text(b, k, err); }
             else expr_dims_text(b, want->dim[d], err);
             return false;
@@ -224,8 +219,7 @@ static bool check_equations(const LaunchInfo *info, const BindArg *args, const B
     return true;
 }
 
-static bool check_strides(const LaunchInfo *info, const BindArg *args, Bound *b, Buf *err)
-{
+static bool check_strides(const LaunchInfo *info, const BindArg *args, Bound *b, Buf *err) {
     for (int p = 0; p < info->nparams; p++) {
         const LaunchParam *want = &info->params[p];
         if (want->kind != PK_TENSOR) continue;
@@ -233,14 +227,14 @@ static bool check_strides(const LaunchInfo *info, const BindArg *args, Bound *b,
         int in = want->rank - 1;
         if (in < 0 || want->strided || args[p].dim[in] <= 1 || args[p].stride[in] == 1) continue;
         arg_text(info, args, p, err);
-        buf_printf(err, " has stride %lld along its last dimension; it must be 1 (or the parameter declared `strided`)", (long long)args[p].stride[in]);
+        buf_printf(err, " has stride %lld along its last dimension; it must be 1 (or the parameter declared `strided`)",
+                   (long long)args[p].stride[in]);
         return false;
     }
     return true;
 }
 
-static bool check_guards(const LaunchInfo *info, const Bound *b, Buf *err)
-{
+static bool check_guards(const LaunchInfo *info, const Bound *b, Buf *err) {
     for (int i = 0; i < info->nguards; i++) {
         if (bind_eval(b, info->guards[i].cond)) continue;
         buf_printf(err, "`%s` cannot run here: %s does not hold", info->kernel->s, info->guards[i].text);
@@ -250,8 +244,7 @@ static bool check_guards(const LaunchInfo *info, const Bound *b, Buf *err)
     return true;
 }
 
-bool bind_dims(const LaunchInfo *info, const int64_t *given, Bound *b, Buf *err)
-{
+bool bind_dims(const LaunchInfo *info, const int64_t *given, Bound *b, Buf *err) {
     b->info = info;
     for (int k = 0; k < info->ndims; k++) {
         b->dim_param[k] = UNKNOWN;
@@ -269,8 +262,7 @@ bool bind_dims(const LaunchInfo *info, const int64_t *given, Bound *b, Buf *err)
     return check_guards(info, b, err);
 }
 
-bool bind_args(const LaunchInfo *info, BindArg *args, int nargs, Bound *b, Buf *err)
-{
+bool bind_args(const LaunchInfo *info, BindArg *args, int nargs, Bound *b, Buf *err) {
     size_t n = (size_t)info->nparams, strided = n < MAX_PARAMS ? n : MAX_PARAMS;
     memset(b, 0, offsetof(Bound, scalars) + sizeof *b->scalars * n);
     memset(b->strides, 0, sizeof *b->strides * 16 * strided);
@@ -278,20 +270,21 @@ bool bind_args(const LaunchInfo *info, BindArg *args, int nargs, Bound *b, Buf *
     b->args = args;
     b->nargs = nargs;
     if (nargs != info->nparams) {
-        buf_printf(err, "`%s` has %d parameter%s, %d argument%s given", info->kernel->s, info->nparams, info->nparams == 1 ? "" : "s",
-                   nargs, nargs == 1 ? " was" : "s were");
+        buf_printf(err, "`%s` has %d parameter%s, %d argument%s given", info->kernel->s, info->nparams,
+                   info->nparams == 1 ? "" : "s", nargs, nargs == 1 ? " was" : "s were");
         return false;
     }
     for (int p = 0; p < nargs; p++)
-        if (!(info->params[p].kind == PK_SCALAR ? bind_scalar(info, args, p, b, err) : check_tensor(info, args, p, err))) return false;
+        if (!(info->params[p].kind == PK_SCALAR ? bind_scalar(info, args, p, b, err)
+                                                : check_tensor(info, args, p, err)))
+            return false;
     return solve_dims(info, args, b, err) && shape_outputs(info, args, b, err) && check_equations(info, args, b, err)
         && check_strides(info, args, b, err) && check_guards(info, b, err);
 }
 
 // ---- with addresses ------------------------------------------------------------------------------
 
-uint64_t bind_extent(const BindArg *a)
-{
+uint64_t bind_extent(const BindArg *a) {
     uint64_t last = 0;
     if (a->scalar) return 0;
     for (int d = 0; d < a->rank; d++) {
@@ -301,8 +294,7 @@ uint64_t bind_extent(const BindArg *a)
     return (last + 1) * (uint64_t)elem_bytes(a->elem);
 }
 
-bool bind_overlap(const Bound *b, Buf *err)
-{
+bool bind_overlap(const Bound *b, Buf *err) {
     const LaunchInfo *info = b->info;
     for (int w = 0; w < b->nargs; w++) {
         if (info->params[w].kind == PK_SCALAR || info->params[w].mode == PM_IN) continue;
@@ -319,8 +311,7 @@ bool bind_overlap(const Bound *b, Buf *err)
     return true;
 }
 
-bool slot_fits(const Bound *b, const LaunchSlot *s, int64_t *v)
-{
+bool slot_fits(const Bound *b, const LaunchSlot *s, int64_t *v) {
     switch (s->kind) {
     case SLOT_DIM:    *v = b->dims[s->a]; break;
     case SLOT_STRIDE: *v = b->strides[launch_stride(s->a, s->b)]; break;
@@ -330,8 +321,7 @@ bool slot_fits(const Bound *b, const LaunchSlot *s, int64_t *v)
     return s->size != 4 || (*v >= INT32_MIN && *v <= INT32_MAX);
 }
 
-const LaunchInfo *bind_variant(const Bound *b, Buf *why)
-{
+const LaunchInfo *bind_variant(const Bound *b, Buf *why) {
     const LaunchInfo *info = b->info;
     for (int p = 0; p < b->nargs; p++) {
         if (info->params[p].kind != PK_TENSOR || b->args[p].address % 16 == 0) continue;

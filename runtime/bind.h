@@ -26,7 +26,8 @@ typedef struct BindArg {               // what one launch gives for one paramete
 typedef struct Bound {
     const LaunchInfo *info;            // the variant to launch (after bind_variant)
     int64_t dims[MAX_DIMS];
-    int16_t dim_param[MAX_DIMS], dim_index[MAX_DIMS];   // where a dimension was found; param -1: fixed, -2: not found, -3: by a `where` equation
+    // where a dimension was found; param -1: fixed, -2: not found, -3: by a `where` equation
+    int16_t dim_param[MAX_DIMS], dim_index[MAX_DIMS];
     BindArg *args;
     int      nargs;
     uint64_t scratch[SCRATCH_KINDS];   // by SCRATCH_*: memory that launches share, one after the other; 0: each has its own
@@ -41,8 +42,8 @@ bool bind_args(const LaunchInfo *info, BindArg *args, int nargs, Bound *out, Buf
 // taken from *out, which the caller has zeroed.
 bool bind_dims(const LaunchInfo *info, const int64_t *given, Bound *out, Buf *err);
 // With addresses known: no written memory overlaps another argument; then picks the variant: `info` when every
-// fact holds, every tensor is 16-byte aligned and each number fits its machine parameter, else info->general (NULL general: *variant is NULL and `why` says
-// which fact failed).
+// fact holds, every tensor is 16-byte aligned and each number fits its machine parameter, else info->general (NULL
+// general: *variant is NULL and `why` says which fact failed).
 bool bind_overlap(const Bound *b, Buf *err);
 const LaunchInfo *bind_variant(const Bound *b, Buf *why);
 int64_t bind_eval(const Bound *b, LExpr e);

@@ -29,21 +29,19 @@ enum { DEFAULT_MIB = 256, STALE_SECONDS = 3600 };
 typedef struct Head { char magic[8]; uint64_t key, bytes, checksum; } Head;
 static const char magic[8] = "tkcart1";
 
-static uint64_t hash(uint64_t h, const char *p, size_t n)
-{
+static uint64_t hash(uint64_t h, const char *p, size_t n) {
     for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char)p[i]) * UINT64_C(0x100000001b3);
     h = (h ^ h >> 33) * UINT64_C(0xff51afd7ed558ccd);
     return h ^ h >> 33;
 }
 
-static uint64_t checksum(const char *key, size_t nkey, const char *bytes, size_t n)
-{
+static uint64_t checksum(const char *key, size_t nkey, const char *bytes, size_t n) {
     return hash(hash(UINT64_C(0xcbf29ce484222325), key, nkey), bytes, n);
 }
 
-bool cache_folder(Buf *path)
-{
-    const char *off = getenv("TKC_CACHE"), *own = getenv("TKC_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+bool cache_folder(Buf *path) {
+    const char *off = getenv("TKC_CACHE"), *own = getenv("TKC_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME"),
+               *home = getenv("HOME");
     if (off && strcmp(off, "off") == 0) return false;
     if (own && *own) buf_puts(path, own);
     else if (xdg && *xdg == '/') buf_printf(path, "%s/tkc", xdg);
@@ -51,8 +49,7 @@ bool cache_folder(Buf *path)
     return path->n > 0;
 }
 
-static uint64_t bound(void)
-{
+static uint64_t bound(void) {
     const char *mib = getenv("TKC_CACHE_MIB");
     char *end = NULL;
     unsigned long n = mib && *mib >= '0' && *mib <= '9' ? strtoul(mib, &end, 10) : DEFAULT_MIB;
@@ -61,23 +58,21 @@ static uint64_t bound(void)
 }
 
 // The folder of this key's file.
-static bool section(const Buf *key, Buf *path)
-{
+static bool section(const Buf *key, Buf *path) {
     if (!cache_folder(path)) return false;
-    if (key->n >= strlen(CACHE_MEASURED) && memcmp(key->p, CACHE_MEASURED, strlen(CACHE_MEASURED)) == 0) buf_puts(path, MEASURED);
+    if (key->n >= strlen(CACHE_MEASURED) && memcmp(key->p, CACHE_MEASURED, strlen(CACHE_MEASURED)) == 0)
+        buf_puts(path, MEASURED);
     return true;
 }
 
-static bool path_of(const Buf *key, Buf *path)
-{
+static bool path_of(const Buf *key, Buf *path) {
     if (!section(key, path)) return false;
     buf_printf(path, "/%016llx%016llx" ENDING, (unsigned long long)hash(UINT64_C(0xcbf29ce484222325), key->p, key->n),
                (unsigned long long)hash(UINT64_C(0x9e3779b97f4a7c15), key->p, key->n));
     return true;
 }
 
-static bool read_whole(int fd, char *p, size_t n)
-{
+static bool read_whole(int fd, char *p, size_t n) {
     while (n) {
         ssize_t got = read(fd, p, n);
         if (got < 0 && errno == EINTR) continue;
@@ -88,8 +83,7 @@ static bool read_whole(int fd, char *p, size_t n)
     return true;
 }
 
-static bool write_whole(int fd, const void *from, size_t n)
-{
+static bool write_whole(int fd, const void *from, size_t n) {
     for (const char *p = from; n;) {
         ssize_t put = write(fd, p, n);
         if (put < 0 && errno == EINTR) continue;
@@ -101,8 +95,7 @@ static bool write_whole(int fd, const void *from, size_t n)
 }
 
 // The file's head and rest; false when it is not what it says it is.
-static bool read_file(int fd, Head *h, char **rest)
-{
+static bool read_file(int fd, Head *h, char **rest) {
     struct stat st;
     *rest = NULL;
     if (fstat(fd, &st) || st.st_size < (off_t)sizeof *h || !read_whole(fd, (char *)h, sizeof *h)) return false;
@@ -112,8 +105,7 @@ static bool read_file(int fd, Head *h, char **rest)
     return *rest && read_whole(fd, *rest, size) && checksum(*rest, h->key, *rest + h->key, h->bytes) == h->checksum;
 }
 
-bool cache_get(const Buf *key, Buf *out)
-{
+bool cache_get(const Buf *key, Buf *out) {
     Buf   path = {0};
     Head  h;
     char *rest = NULL;
@@ -136,14 +128,12 @@ bool cache_get(const Buf *key, Buf *out)
 typedef struct Entry { char *path; uint64_t bytes; struct timespec used; bool unfinished; } Entry;
 typedef struct Listing { Entry *at; int n, cap; uint64_t bytes; } Listing;
 
-static bool ends_with(const char *name, const char *end)
-{
+static bool ends_with(const char *name, const char *end) {
     size_t n = strlen(name), m = strlen(end);
     return n >= m && strcmp(name + n - m, end) == 0;
 }
 
-static void list_files(Listing *l, const char *below)
-{
+static void list_files(Listing *l, const char *below) {
     Buf  folder = {0};
     bool there = cache_folder(&folder);
     buf_puts(&folder, below);
@@ -151,7 +141,9 @@ static void list_files(Listing *l, const char *below)
     for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
         bool unfinished = strncmp(e->d_name, UNFINISHED, strlen(UNFINISHED)) == 0;
         struct stat st;
-        if ((!unfinished && !ends_with(e->d_name, ENDING)) || fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode)) continue;
+        if ((!unfinished && !ends_with(e->d_name, ENDING)) || fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
+            !S_ISREG(st.st_mode))
+            continue;
         if (l->n == l->cap) {
             Entry *more = checked_alloc(sizeof *more * (size_t)(2 * l->cap + 64));
             if (l->n) memcpy(more, l->at, sizeof *more * (size_t)l->n);
@@ -168,22 +160,19 @@ static void list_files(Listing *l, const char *below)
     buf_free(&folder);
 }
 
-static void listing_free(Listing *l)
-{
+static void listing_free(Listing *l) {
     for (int i = 0; i < l->n; i++) free(l->at[i].path);
     free(l->at);
 }
 
-static int by_age(const void *x, const void *y)
-{
+static int by_age(const void *x, const void *y) {
     const struct timespec *a = &((const Entry *)x)->used, *b = &((const Entry *)y)->used;
     if (a->tv_sec != b->tv_sec) return a->tv_sec < b->tv_sec ? -1 : 1;
     return (a->tv_nsec > b->tv_nsec) - (a->tv_nsec < b->tv_nsec);
 }
 
 // Down to nine tenths of the bound, so that the next files find room; and what a process that died left unfinished.
-static void keep_bound(void)
-{
+static void keep_bound(void) {
     Listing l = {0};
     uint64_t most = bound();
     list_files(&l, "");
@@ -201,8 +190,7 @@ static void keep_bound(void)
     listing_free(&l);
 }
 
-static bool make_folder(const char *path)
-{
+static bool make_folder(const char *path) {
     Buf part = {0};
     for (const char *p = path; *p; p++) {
         if (*p == '/' && part.n) mkdir(part.p, 0777);
@@ -213,8 +201,7 @@ static bool make_folder(const char *path)
     return fine;
 }
 
-void cache_put(const Buf *key, const Buf *bytes)
-{
+void cache_put(const Buf *key, const Buf *bytes) {
     static atomic_uint number;
     Buf path = {0}, folder = {0}, temp = {0};
     Head h = {.key = key->n, .bytes = bytes->n, .checksum = checksum(key->p, key->n, bytes->p, bytes->n)};
@@ -235,8 +222,7 @@ void cache_put(const Buf *key, const Buf *bytes)
     buf_free(&temp);
 }
 
-CacheUse cache_use(void)
-{
+CacheUse cache_use(void) {
     Listing l = {0}, m = {0};
     list_files(&l, "");
     list_files(&m, MEASURED);
@@ -248,8 +234,7 @@ CacheUse cache_use(void)
     return use;
 }
 
-static int clear(const char *below)
-{
+static int clear(const char *below) {
     Listing l = {0};
     int n = 0;
     list_files(&l, below);
@@ -258,8 +243,7 @@ static int clear(const char *below)
     return n;
 }
 
-int cache_clear(void)
-{
+int cache_clear(void) {
     Buf folder = {0};
     int n = clear("") + clear(MEASURED);
     if (cache_folder(&folder)) {
@@ -270,8 +254,7 @@ int cache_clear(void)
     return n;
 }
 
-bool cache_any_measured(void)
-{
+bool cache_any_measured(void) {
     Buf  folder = {0};
     bool there = cache_folder(&folder);
     buf_puts(&folder, MEASURED);
@@ -280,8 +263,7 @@ bool cache_any_measured(void)
     return there;
 }
 
-void cache_each_measured(void (*see)(void *ctx, const Buf *bytes), void *ctx)
-{
+void cache_each_measured(void (*see)(void *ctx, const Buf *bytes), void *ctx) {
     Listing l = {0};
     list_files(&l, MEASURED);
     if (l.n) qsort(l.at, (size_t)l.n, sizeof *l.at, by_age);

@@ -2,9 +2,10 @@
 //
 //     cache.c      files       artifact.c     what is kept of a compiled kernel
 //
-// Where: TKC_CACHE_DIR, else XDG_CACHE_HOME/tkc, else HOME/.cache/tkc; TKC_CACHE=off: nowhere. TKC_CACHE_MIB bounds it (256):
-// beyond that what was not used for longest is removed, but nothing that was measured, which has a folder of its own. The environment is read at each call. Nothing here can fail loudly:
-// what cannot be read or written is as if it had not been there.
+// Where: TKC_CACHE_DIR, else XDG_CACHE_HOME/tkc, else HOME/.cache/tkc; TKC_CACHE=off: nowhere. TKC_CACHE_MIB bounds it
+// (256): beyond that what was not used for longest is removed, but nothing that was measured, which has a folder of its
+// own. The environment is read at each call. Nothing here can fail loudly: what cannot be read or written is as if it
+// had not been there.
 #ifndef TK_RUNTIME_CACHE_H
 #define TK_RUNTIME_CACHE_H
 
@@ -23,7 +24,8 @@ int  cache_clear(void);                                  // files removed
 
 // ---- artifact.c
 
-// The code of a kernel and what launching it needs, for a key that says all that decides them. The info lives in the session.
+// The code of a kernel and what launching it needs, for a key that says all that decides them. The info lives in the
+// session.
 const LaunchInfo *artifact_get(Session *s, const Buf *key, Buf *code);
 void artifact_put(Session *s, const Buf *key, const LaunchInfo *info, const Buf *code);
 // Adds the sources of the session, the options and which compiler this is.

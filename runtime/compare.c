@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-double default_rel(Elem a, Elem b)
-{
+double default_rel(Elem a, Elem b) {
     static const double rel[EL_COUNT] = {
         [EL_f64] = 1e-12, [EL_f32] = 1e-5, [EL_f16] = 2e-3, [EL_bf16] = 1.6e-2, [EL_f8e4m3] = 0.13, [EL_f8e5m2] = 0.26,
     };
@@ -15,14 +14,18 @@ double default_rel(Elem a, Elem b)
 }
 
 // Bits of the significand with the leading one, 0 for integers; least exponent of a normal number.
-static void format_of(Elem e, int *digits, int *emin)
-{
-    *digits = e == EL_f64 ? 53 : e == EL_f32 ? 24 : e == EL_f16 ? 11 : e == EL_bf16 ? 8 : e == EL_f8e4m3 ? 4 : e == EL_f8e5m2 ? 3 : 0;
+static void format_of(Elem e, int *digits, int *emin) {
+    *digits = e == EL_f64      ? 53
+              : e == EL_f32    ? 24
+              : e == EL_f16    ? 11
+              : e == EL_bf16   ? 8
+              : e == EL_f8e4m3 ? 4
+              : e == EL_f8e5m2 ? 3
+                               : 0;
     *emin = e == EL_f64 ? -1022 : e == EL_f16 ? -14 : e == EL_f8e4m3 ? -6 : e == EL_f8e5m2 ? -14 : -126;
 }
 
-static double ulp_at(double x, Elem a, Elem b)
-{
+static double ulp_at(double x, Elem a, Elem b) {
     int da, db, ea, eb, e;
     format_of(a, &da, &ea);
     format_of(b, &db, &eb);
@@ -34,15 +37,13 @@ static double ulp_at(double x, Elem a, Elem b)
     return ldexp(1.0, e - digits + 1);
 }
 
-static bool same_shape(const HostTensor *a, const HostTensor *b)
-{
+static bool same_shape(const HostTensor *a, const HostTensor *b) {
     if (a->rank != b->rank) return false;
     for (int d = 0; d < a->rank; d++) if (a->dim[d] != b->dim[d]) return false;
     return true;
 }
 
-static bool holds(AstOp op, int order)
-{
+static bool holds(AstOp op, int order) {
     switch (op) {
     case OP_lt: return order == -1;
     case OP_le: return order == -1 || order == 0;
@@ -52,8 +53,7 @@ static bool holds(AstOp op, int order)
     }
 }
 
-static double rms_of(const HostTensor *t)
-{
+static double rms_of(const HostTensor *t) {
     int64_t n = tensor_count(t), finite = 0;
     double  sum = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -63,8 +63,7 @@ static double rms_of(const HostTensor *t)
     return finite ? sqrt(sum / (double)finite) : 0;
 }
 
-CompareResult tensor_compare(const HostTensor *got, const HostTensor *expected, const CompareSpec *spec)
-{
+CompareResult tensor_compare(const HostTensor *got, const HostTensor *expected, const CompareSpec *spec) {
     CompareResult r = {.worst = -1, .ulp = NAN};
     bool one_got = got->rank == 0, one_exp = expected->rank == 0;
     if (!one_got && !one_exp && !same_shape(got, expected)) { r.shape_error = "the shapes differ"; return r; }
@@ -83,7 +82,8 @@ CompareResult tensor_compare(const HostTensor *got, const HostTensor *expected, 
         int     order = number_order(x, y);
         bool    same = order == 0 || (isnan(g) && isnan(e)), finite = isfinite(g) && isfinite(e);
         double  error = same ? 0 : finite ? fabs(g - e) : INFINITY, allowed = 0;
-        if (!same && finite && error == 0) error = fabs((double)(int64_t)((uint64_t)x.i - (uint64_t)y.i));        // integers beyond a double
+        // integers beyond a double
+        if (!same && finite && error == 0) error = fabs((double)(int64_t)((uint64_t)x.i - (uint64_t)y.i));
         if (spec->op == OP_approx && finite) {
             allowed = spec->abs + rel * fmax(fabs(e), floor_at);
             if (spec->bound_got)      allowed += spec->bound_got[ig];
@@ -97,7 +97,12 @@ CompareResult tensor_compare(const HostTensor *got, const HostTensor *expected, 
         }
         bool bad = spec->op == OP_approx || spec->op == OP_eq ? !(error <= allowed) : !holds(spec->op, order);
         if (bad) r.differ++;
-        double badness = !bad ? 0 : spec->op != OP_approx && spec->op != OP_eq ? 1 : isinf(error) ? INFINITY : allowed > 0 ? error / allowed : error > 0 ? 1e300 : 0;
+        double badness = !bad                                         ? 0
+                         : spec->op != OP_approx && spec->op != OP_eq ? 1
+                         : isinf(error)                               ? INFINITY
+                         : allowed > 0                                ? error / allowed
+                         : error > 0                                  ? 1e300
+                                                                      : 0;
         if (badness < worst || (badness == worst && !(error > r.error))) continue;
         worst = badness;
         r.worst = i; r.got = x; r.expected = y; r.error = error; r.allowed = allowed;
@@ -108,8 +113,7 @@ CompareResult tensor_compare(const HostTensor *got, const HostTensor *expected, 
     return r;
 }
 
-static void index_text(const HostTensor *t, int64_t i, Buf *out)
-{
+static void index_text(const HostTensor *t, int64_t i, Buf *out) {
     int64_t at[MAX_RANK];
     for (int d = t->rank - 1; d >= 0; d--) { at[d] = t->dim[d] ? i % t->dim[d] : 0; i = t->dim[d] ? i / t->dim[d] : 0; }
     buf_putc(out, '[');
@@ -117,15 +121,13 @@ static void index_text(const HostTensor *t, int64_t i, Buf *out)
     buf_putc(out, ']');
 }
 
-static void number_text(Number x, Buf *out)
-{
+static void number_text(Number x, Buf *out) {
     if (!number_whole(x) || fabs(x.f) < 1e9) buf_printf(out, "%.9g", x.f);
     else if (x.f >= 0) buf_printf(out, "%llu", (unsigned long long)x.i);
     else buf_printf(out, "%lld", (long long)x.i);
 }
 
-void compare_text(const CompareResult *r, const HostTensor *got, const CompareSpec *spec, Buf *out)
-{
+void compare_text(const CompareResult *r, const HostTensor *got, const CompareSpec *spec, Buf *out) {
     if (r->shape_error) { buf_puts(out, r->shape_error); return; }
     buf_printf(out, "%lld of %lld element%s %s", (long long)r->differ, (long long)r->count, r->count == 1 ? "" : "s",
                spec->op == OP_approx ? "out of bounds" : spec->op == OP_eq ? "differ" : "wrong");

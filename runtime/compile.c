@@ -53,8 +53,7 @@ struct Runtime {
     TunedStore    *tuned;
 };
 
-Runtime *runtime_new(Session *s, Device *dev, const RuntimeOptions *opt)
-{
+Runtime *runtime_new(Session *s, Device *dev, const RuntimeOptions *opt) {
     Runtime *rt = checked_alloc(sizeof *rt);
     rt->session = s;
     rt->device = dev;
@@ -64,8 +63,7 @@ Runtime *runtime_new(Session *s, Device *dev, const RuntimeOptions *opt)
     return rt;
 }
 
-void runtime_free(Runtime *rt)
-{
+void runtime_free(Runtime *rt) {
     if (!rt) return;
     graph_store_free(rt, rt->graphs);
     graph_choices_free(rt->choices);
@@ -90,8 +88,7 @@ Fn      *compiled_eval(const Compiled *c)                { return c->eval; }
 
 // eval rounds a * b + c as the compiled kernel does: the passes that decide about it are run here, too. With
 // --math=strict there is no fma but those that are written, and eval has the kernel as it was built.
-static void contracted(Fn *f)
-{
+static void contracted(Fn *f) {
     simplify(f);
     if (contract(f)) simplify(f);
 }
@@ -99,8 +96,7 @@ static void contracted(Fn *f)
 GraphStore **runtime_graphs(Runtime *rt)                 { return &rt->graphs; }
 
 // What the launch says of its schedule, over what the options say of all.
-static Schedule merged(Schedule all, const Schedule *own)
-{
+static Schedule merged(Schedule all, const Schedule *own) {
     for (int i = 0; own && i < schedule_field_count; i++) {
         size_t at = schedule_fields[i].offset;
         int    v = *(const int *)(const void *)((const char *)own + at);
@@ -113,43 +109,43 @@ GraphChoices **runtime_choices(Runtime *rt)             { return &rt->choices; }
 TunedStore **runtime_tuned(Runtime *rt)                 { return &rt->tuned; }
 Schedule runtime_schedule(const Runtime *rt, const Schedule *own) { return merged(rt->opt.compile.schedule, own); }
 
-bool runtime_choose(Runtime *rt, SemaFile *file, const Node *kernel, const SemaValue *set, int nset, const SemaValue *dims, int ndims,
-                    const CompileOptions *opt, Choice *out)
-{
+bool runtime_choose(Runtime *rt, SemaFile *file, const Node *kernel, const SemaValue *set, int nset,
+                    const SemaValue *dims, int ndims, const CompileOptions *opt, Choice *out) {
     const char *model = rt->device->model[0] ? rt->device->model : NULL;
     return tuned_choose(rt->tuned, model, file, rt->session, kernel, set, nset, dims, ndims, opt, out);
 }
 
 // An instance that was asked for before is not even printed again.
-static Compiled *known_instance(const Runtime *rt, const TKernel *k, const Schedule *s, uint64_t fixed)
-{
+static Compiled *known_instance(const Runtime *rt, const TKernel *k, const Schedule *s, uint64_t fixed) {
     for (const Known *x = rt->known; x; x = x->next)
-        if (x->typed == k && x->compiled->fixed == fixed && memcmp(&x->compiled->schedule, s, sizeof *s) == 0) return x->compiled;
+        if (x->typed == k && x->compiled->fixed == fixed && memcmp(&x->compiled->schedule, s, sizeof *s) == 0)
+            return x->compiled;
     return NULL;
 }
 
-static Compiled *remember(Runtime *rt, const TKernel *k, Compiled *c)
-{
+static Compiled *remember(Runtime *rt, const TKernel *k, Compiled *c) {
     Known *x = checked_alloc(sizeof *x);
     *x = (Known){rt->known, k, c};
     rt->known = x;
     return c;
 }
 
-static Fn *built(const Runtime *rt, const TKernel *k, uint64_t fixed)
-{
+static Fn *built(const Runtime *rt, const TKernel *k, uint64_t fixed) {
     Fn *f = ir_build(rt->session, k);
     for (int i = 0; f && i < f->launch->nparams; i++) f->launch->params[i].fixed = fixed >> i & 1;
-    if (f) f->early = fixed & OF_A_GRAPH || strcmp(rt->device->ops->name, "emu") == 0;      // on emu all: what does not wait is found
+    // on emu all: what does not wait is found
+    if (f) f->early = fixed & OF_A_GRAPH || strcmp(rt->device->ops->name, "emu") == 0;
     return f;
 }
 
-Compiled *runtime_compile(Runtime *rt, const TKernel *k, const Schedule *schedule, Buf *err) { return runtime_compile_fixed(rt, k, schedule, 0, err); }
+Compiled *runtime_compile(Runtime *rt, const TKernel *k, const Schedule *schedule, Buf *err) {
+    return runtime_compile_fixed(rt, k, schedule, 0, err);
+}
 
-Compiled *runtime_compile_fixed(Runtime *rt, const TKernel *k, const Schedule *schedule, uint64_t fixed, Buf *err)
-{
+Compiled *runtime_compile_fixed(Runtime *rt, const TKernel *k, const Schedule *schedule, uint64_t fixed, Buf *err) {
     Schedule  s = merged(rt->opt.compile.schedule, schedule);
-    if (!rt->device->ops->runs_ptx || !rt->opt.compile.target->has_pdl) fixed = 0;              // also what says that it is of a graph
+    // also what says that it is of a graph
+    if (!rt->device->ops->runs_ptx || !rt->opt.compile.target->has_pdl) fixed = 0;
     Compiled *before = known_instance(rt, k, &s, fixed);
     if (before) { rt->stats.reused++; return before; }
     Fn *f = built(rt, k, fixed);
@@ -157,7 +153,8 @@ Compiled *runtime_compile_fixed(Runtime *rt, const TKernel *k, const Schedule *s
     Buf key = {0};
     ir_print(f, &key);
     for (int i = 0; i < k->ndims; i++) buf_printf(&key, "\n%s = %lld", k->dims[i].name->s, (long long)k->dims[i].fixed);
-    for (int i = 0; i < schedule_field_count; i++) buf_printf(&key, "\n%d", *(const int *)(const void *)((const char *)&s + schedule_fields[i].offset));
+    for (int i = 0; i < schedule_field_count; i++)
+        buf_printf(&key, "\n%d", *(const int *)(const void *)((const char *)&s + schedule_fields[i].offset));
     if (fixed & OF_A_GRAPH) buf_puts(&key, "\nearly");
     for (Compiled *c = rt->cache; c; c = c->next)
         if (strcmp(c->key, key.p) == 0) { buf_free(&key); rt->stats.reused++; return remember(rt, k, c); }
@@ -174,8 +171,7 @@ Compiled *runtime_compile_fixed(Runtime *rt, const TKernel *k, const Schedule *s
     return remember(rt, k, c);
 }
 
-static CompileOptions options_of(const Runtime *rt, const Compiled *c, bool general)
-{
+static CompileOptions options_of(const Runtime *rt, const Compiled *c, bool general) {
     CompileOptions opt = rt->opt.compile;
     opt.schedule = c->schedule;
     opt.general = general;
@@ -184,8 +180,7 @@ static CompileOptions options_of(const Runtime *rt, const Compiled *c, bool gene
 }
 
 // The passes; lowering changes a function, and eval needs the one that was built.
-static Fn *lowered(Runtime *rt, const Compiled *c, bool general, Buf *err)
-{
+static Fn *lowered(Runtime *rt, const Compiled *c, bool general, Buf *err) {
     CompileOptions opt = options_of(rt, c, general);
     Fn *f = built(rt, c->typed, c->fixed);
     if (f && lower_run(f, &opt)) return f;
@@ -193,8 +188,7 @@ static Fn *lowered(Runtime *rt, const Compiled *c, bool general, Buf *err)
     return NULL;
 }
 
-Compiled *runtime_made(Runtime *rt, const Artifact *a)
-{
+Compiled *runtime_made(Runtime *rt, const Artifact *a) {
     for (Compiled *c = rt->cache; c; c = c->next) if (c->made == a) return c;
     Compiled *c = checked_alloc(sizeof *c);
     c->key = copy_text("", 0);
@@ -207,33 +201,30 @@ const LaunchInfo *compiled_launch(const Compiled *c) { return c->made ? c->made-
 
 // ---- on disk -------------------------------------------------------------------------------------
 
-static void disk_key(const Runtime *rt, const Compiled *c, bool general, Buf *key)
-{
+static void disk_key(const Runtime *rt, const Compiled *c, bool general, Buf *key) {
     CompileOptions opt = options_of(rt, c, general);
     buf_puts(key, c->key);
     artifact_key(rt->session, &opt, rt->device->ops->name, key);
 }
 
-static const LaunchInfo *from_disk(Runtime *rt, const Compiled *c, bool general, Buf *ptx)
-{
+static const LaunchInfo *from_disk(Runtime *rt, const Compiled *c, bool general, Buf *ptx) {
     Buf key = {0};
-    if (rt->opt.compile.verify || rt->opt.compile.after || rt->opt.compile.dump_dir || rt->opt.compile.timing) return NULL;      // wants to see it done
+    // wants to see it done
+    if (rt->opt.compile.verify || rt->opt.compile.after || rt->opt.compile.dump_dir || rt->opt.compile.timing) return NULL;
     disk_key(rt, c, general, &key);
     const LaunchInfo *info = artifact_get(rt->session, &key, ptx);
     buf_free(&key);
     return info;
 }
 
-static void to_disk(Runtime *rt, const Compiled *c, bool general, const LaunchInfo *info, const Buf *ptx)
-{
+static void to_disk(Runtime *rt, const Compiled *c, bool general, const LaunchInfo *info, const Buf *ptx) {
     Buf key = {0};
     disk_key(rt, c, general, &key);
     artifact_put(rt->session, &key, info, ptx);
     buf_free(&key);
 }
 
-static bool load_variant(Runtime *rt, Variant *v, const LaunchInfo *info, const Buf *ptx, Buf *err)
-{
+static bool load_variant(Runtime *rt, Variant *v, const LaunchInfo *info, const Buf *ptx, Buf *err) {
     const Device *d = rt->device;
     Buf log = {0};
     if (!v->module) v->module = d->ops->load(rt->device, ptx->p, ptx->n, &log, err);
@@ -244,17 +235,16 @@ static bool load_variant(Runtime *rt, Variant *v, const LaunchInfo *info, const 
 }
 
 // Machine code where the device takes it, else the PTX, which the driver may compile for a newer one.
-static bool load_made(Runtime *rt, const Artifact *a, Variant *v, bool general, Buf *err)
-{
-    Buf cubin = {.p = (char *)(uintptr_t)a->cubin[general].p, .n = a->cubin[general].n}, ptx = {.p = (char *)(uintptr_t)a->ptx[general].p, .n = a->ptx[general].n}, none = {0};
+static bool load_made(Runtime *rt, const Artifact *a, Variant *v, bool general, Buf *err) {
+    Buf cubin = {.p = (char *)(uintptr_t)a->cubin[general].p, .n = a->cubin[general].n},
+        ptx = {.p = (char *)(uintptr_t)a->ptx[general].p, .n = a->ptx[general].n}, none = {0};
     bool fine = rt->device->ops->loads_on_threads && cubin.n && load_variant(rt, v, a->info[general], &cubin, &none);
     buf_free(&none);
     v->tried = true;
     return fine || load_variant(rt, v, a->info[general], &ptx, err);
 }
 
-static bool make_variant(Runtime *rt, Compiled *c, Variant *v, bool general, Buf *err)
-{
+static bool make_variant(Runtime *rt, Compiled *c, Variant *v, bool general, Buf *err) {
     if (c->made) return load_made(rt, c->made, v, general, err);
     CompileOptions opt = options_of(rt, c, general);
     double start = now_us();
@@ -268,7 +258,8 @@ static bool make_variant(Runtime *rt, Compiled *c, Variant *v, bool general, Buf
         fine = f && lower_emit(rt->session, &f, 1, &opt, NULL, &ptx);
         if (f && !fine) buf_printf(err, "`%s` does not compile for %s", c->typed->name->s, opt.target->name);
         info = fine ? f->launch : NULL;
-        if (fine && diag_count(rt->session) == said) to_disk(rt, c, general, info, &ptx);     // warnings are to be said again
+        // warnings are to be said again
+        if (fine && diag_count(rt->session) == said) to_disk(rt, c, general, info, &ptx);
     }
     fine = fine && load_variant(rt, v, info, &ptx, err);
     rt->stats.compiled++;
@@ -279,11 +270,18 @@ static bool make_variant(Runtime *rt, Compiled *c, Variant *v, bool general, Buf
 
 // ---- many at once --------------------------------------------------------------------------------
 
-typedef struct Batch { Runtime *rt; Variant **variant; Buf *ptx, *cubin, *err; bool *made; int n; Assembler assembler; atomic_int next; } Batch;
+typedef struct Batch {
+    Runtime *rt;
+    Variant **variant;
+    Buf *ptx, *cubin, *err;
+    bool *made;
+    int n;
+    Assembler assembler;
+    atomic_int next;
+} Batch;
 
 // Machine code if there is some that the driver takes, else the PTX.
-static void load_one(Batch *b, int i)
-{
+static void load_one(Batch *b, int i) {
     Device *d = b->rt->device;
     Buf     refused = {0};
     if (!b->cubin[i].n && b->made) b->made[i] = assembler_make(&b->assembler, &b->ptx[i], &b->cubin[i]);
@@ -293,16 +291,14 @@ static void load_one(Batch *b, int i)
     buf_free(&refused);
 }
 
-static void *load_next(void *batch)
-{
+static void *load_next(void *batch) {
     Batch *b = batch;
     for (int i; (i = atomic_fetch_add(&b->next, 1)) < b->n;)
         if (b->ptx[i].n) load_one(b, i);
     return NULL;
 }
 
-static void load_on_threads(Batch *b)
-{
+static void load_on_threads(Batch *b) {
     enum { MAX_THREADS = 16 };
     pthread_t thread[MAX_THREADS];
     int n = 0, most = (int)sysconf(_SC_NPROCESSORS_ONLN) - 1;
@@ -312,8 +308,7 @@ static void load_on_threads(Batch *b)
 }
 
 // The assembler is most of the time; it runs on as many threads as there are cores.
-static void load_all(Batch *b)
-{
+static void load_all(Batch *b) {
     enum { SEVERAL = 4 };
     int left = 0;
     if (!b->rt->device->ops->loads_on_threads || !b->n) return;
@@ -332,8 +327,7 @@ static void load_all(Batch *b)
 }
 
 // The first error since the first `from`, without its place; then they are gone.
-static void first_error(Session *s, int from, Buf *why)
-{
+static void first_error(Session *s, int from, Buf *why) {
     char  *text = NULL;
     size_t n = 0;
     FILE  *to = open_memstream(&text, &n);
@@ -347,8 +341,8 @@ static void first_error(Session *s, int from, Buf *why)
 }
 
 // One by one, where together one of them failed.
-static void emit_alone(Runtime *rt, Compiled **list, const bool *general, const int *of, const int *todo, Fn **fn, int k, Buf *made, Buf *why)
-{
+static void emit_alone(Runtime *rt, Compiled **list, const bool *general, const int *of, const int *todo, Fn **fn,
+                       int k, Buf *made, Buf *why) {
     for (int i = 0; i < k; i++) {
         int at = of[todo[i]], said = diag_count(rt->session);
         CompileOptions opt = options_of(rt, list[at], general[at]);
@@ -363,14 +357,14 @@ static void emit_alone(Runtime *rt, Compiled **list, const bool *general, const 
 }
 
 // With `why`, one that fails does not stop the others.
-static bool compile_many(Runtime *rt, Compiled **list, const bool *general, int n, Buf *err, Buf *why)
-{
+static bool compile_many(Runtime *rt, Compiled **list, const bool *general, int n, Buf *err, Buf *why) {
     size_t    room = (size_t)n + 1;
     Variant **variant = checked_alloc(sizeof *variant * room);
     Fn      **fn = checked_alloc(sizeof *fn * room);
     int      *of = checked_alloc(sizeof *of * room), *todo = checked_alloc(sizeof *todo * room);
     const LaunchInfo **info = checked_alloc(sizeof *info * room);
-    Buf      *ptx = checked_alloc(sizeof *ptx * room), *errs = checked_alloc(sizeof *errs * room), *made = checked_alloc(sizeof *made * room);
+    Buf *ptx = checked_alloc(sizeof *ptx * room), *errs = checked_alloc(sizeof *errs * room),
+        *made = checked_alloc(sizeof *made * room);
     double    start = now_us(), since = start;
     int       m = 0, k = 0, said = diag_count(rt->session);
     bool      fine = true;
@@ -432,18 +426,18 @@ static bool compile_many(Runtime *rt, Compiled **list, const bool *general, int 
     return fine;
 }
 
-bool compile_all(Runtime *rt, Compiled **list, const bool *general, int n, Buf *err) { return compile_many(rt, list, general, n, err, NULL); }
+bool compile_all(Runtime *rt, Compiled **list, const bool *general, int n, Buf *err) {
+    return compile_many(rt, list, general, n, err, NULL);
+}
 
-void compile_each(Runtime *rt, Compiled **list, const bool *general, int n, Buf *why)
-{
+void compile_each(Runtime *rt, Compiled **list, const bool *general, int n, Buf *why) {
     Buf err = {0};
     if (!compile_many(rt, list, general, n, &err, why))
         for (int i = 0; i < n; i++) if (!why[i].n) buf_puts(&why[i], err.n ? err.p : "does not compile");
     buf_free(&err);
 }
 
-const LaunchInfo *compiled_info(Runtime *rt, Compiled *c, bool general, Buf *err)
-{
+const LaunchInfo *compiled_info(Runtime *rt, Compiled *c, bool general, Buf *err) {
     const LaunchInfo *both = c->variant[0].info;
     if (general && both && both->general) return both->general;
     Variant *v = &c->variant[general];
@@ -455,19 +449,18 @@ const LaunchInfo *compiled_info(Runtime *rt, Compiled *c, bool general, Buf *err
     return v->info;
 }
 
-bool compiled_tried(const Compiled *c, bool general)
-{
+bool compiled_tried(const Compiled *c, bool general) {
     const LaunchInfo *fast = c->variant[0].info;
     return c->variant[general].tried || (general && fast && fast->general);        // both stand in one module
 }
 
-bool compiled_kernel(Runtime *rt, Compiled *c, const LaunchInfo **info, DeviceKernel *k, bool general, Buf *err)
-{
+bool compiled_kernel(Runtime *rt, Compiled *c, const LaunchInfo **info, DeviceKernel *k, bool general, Buf *err) {
     Variant *fast = &c->variant[0], *v = &c->variant[general];
     if (general && !v->tried && fast->info && fast->info->general) {           // both stand in one module
         v->tried = true;
         v->module = fast->module;
-        if (rt->device->ops->find(rt->device, v->module, fast->info->general->entry, &v->kernel, err)) v->info = fast->info->general;
+        if (rt->device->ops->find(rt->device, v->module, fast->info->general->entry, &v->kernel, err))
+            v->info = fast->info->general;
     }
     if (!v->tried && !make_variant(rt, c, v, general, err)) return false;
     if (!v->info) { if (!err->n) buf_printf(err, "`%s` did not compile", c->typed->name->s); return false; }

@@ -26,8 +26,7 @@ static const struct { const char *symbol, *since; } function_names[] = {
 
 // ---- errors --------------------------------------------------------------------------------------
 
-static void driver_words(const Cuda *c, CuResult r, Buf *err)
-{
+static void driver_words(const Cuda *c, CuResult r, Buf *err) {
     const char *name = NULL, *text = NULL;
     c->cu.error_name(r, &name);
     c->cu.error_text(r, &text);
@@ -36,8 +35,7 @@ static void driver_words(const Cuda *c, CuResult r, Buf *err)
 }
 
 // True when r is success. `doing` completes "cuda: cannot ...".
-bool cuda_ok(Cuda *c, CuResult r, Buf *err, const char *doing, const char *what)
-{
+bool cuda_ok(Cuda *c, CuResult r, Buf *err, const char *doing, const char *what) {
     if (r == CU_OK) return true;
     buf_printf(err, "cuda: cannot %s%s%s: ", doing, what ? " " : "", what ? what : "");
     driver_words(c, r, err);
@@ -45,8 +43,7 @@ bool cuda_ok(Cuda *c, CuResult r, Buf *err, const char *doing, const char *what)
 }
 
 // The same for calls that wait for a kernel, or may report its fault.
-bool cuda_ok_late(Cuda *c, CuResult r, Buf *err, const char *doing, const char *what)
-{
+bool cuda_ok_late(Cuda *c, CuResult r, Buf *err, const char *doing, const char *what) {
     if (cuda_ok(c, r, err, doing, what)) return true;
     if (r < CU_FIRST_FAULT || r > CU_LAST_FAULT || !(c->last_nodes || c->last_kernel.name[0])) return false;
     buf_puts(err, "; the last launch was ");
@@ -55,8 +52,7 @@ bool cuda_ok_late(Cuda *c, CuResult r, Buf *err, const char *doing, const char *
     return false;
 }
 
-static bool since(const void *function, const char *what, const char *release, Buf *err)
-{
+static bool since(const void *function, const char *what, const char *release, Buf *err) {
     if (function) return true;
     buf_printf(err, "cuda: the driver is too old for %s, which came with CUDA %s", what, release);
     return false;
@@ -64,8 +60,7 @@ static bool since(const void *function, const char *what, const char *release, B
 
 // ---- opening -------------------------------------------------------------------------------------
 
-static bool load_symbols(Cuda *c, const char *path, Buf *err)
-{
+static bool load_symbols(Cuda *c, const char *path, Buf *err) {
     c->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!c->library) {
         const char *why = dlerror();
@@ -77,20 +72,19 @@ static bool load_symbols(Cuda *c, const char *path, Buf *err)
     for (size_t i = 0; i < sizeof function_names / sizeof *function_names; i++) {
         slot[i] = dlsym(c->library, function_names[i].symbol);
         if (slot[i] || strcmp(function_names[i].since, "11.0") != 0) continue;
-        buf_printf(err, "cuda: the driver library %s has no %s: a driver for CUDA 11.0 or later is needed", path, function_names[i].symbol);
+        buf_printf(err, "cuda: the driver library %s has no %s: a driver for CUDA 11.0 or later is needed", path,
+                   function_names[i].symbol);
         return false;
     }
     return true;
 }
 
-static int device_attr(Cuda *c, int attribute)
-{
+static int device_attr(Cuda *c, int attribute) {
     int v = 0;
     return c->cu.device_attr(&v, attribute, c->device) == CU_OK ? v : 0;
 }
 
-static bool describe(Cuda *c, Buf *err)
-{
+static bool describe(Cuda *c, Buf *err) {
     Device *d = &c->pub;
     char   *name = d->model;
     size_t  memory = 0;
@@ -104,8 +98,8 @@ static bool describe(Cuda *c, Buf *err)
     d->max_smem = (uint32_t)device_attr(c, CU_DEV_SMEM_OPTIN);
     d->memory_bytes = memory;
     d->ptx_version = ptx_version_of_driver(c->version);
-    snprintf(d->description, sizeof d->description, "%s, sm_%d%d, %d multiprocessors, %.0f GiB, driver for CUDA %d.%d", name, major, minor,
-             d->processors, (double)memory / (1 << 30), c->version / 1000, c->version % 1000 / 10);
+    snprintf(d->description, sizeof d->description, "%s, sm_%d%d, %d multiprocessors, %.0f GiB, driver for CUDA %d.%d",
+             name, major, minor, d->processors, (double)memory / (1 << 30), c->version / 1000, c->version % 1000 / 10);
     const Target *newest = target_of_device(major, minor);
     if (!newest) {
         buf_printf(err, "cuda: %s is an sm_%d%d; sm_80 (Ampere) or later is needed", name, major, minor);
@@ -115,38 +109,41 @@ static bool describe(Cuda *c, Buf *err)
     return true;
 }
 
-static bool find(Cuda *c, const DeviceOptions *opt, Buf *err)
-{
+static bool find(Cuda *c, const DeviceOptions *opt, Buf *err) {
     int count = 0;
     CuResult r = c->cu.init(0);
     if (r == CU_NO_DEVICE) { buf_puts(err, "cuda: the driver finds no GPU: "); driver_words(c, r, err); return false; }
     if (!cuda_ok(c, r, err, "start the driver", NULL)) return false;
     if (!cuda_ok(c, c->cu.driver_version(&c->version), err, "ask the driver's version", NULL)) return false;
     if (c->version < 11000) {
-        buf_printf(err, "cuda: the driver is for CUDA %d.%d; 11.0 or later is needed", c->version / 1000, c->version % 1000 / 10);
+        buf_printf(err, "cuda: the driver is for CUDA %d.%d; 11.0 or later is needed", c->version / 1000,
+                   c->version % 1000 / 10);
         return false;
     }
     if (!cuda_ok(c, c->cu.device_count(&count), err, "count the GPUs", NULL)) return false;
     if (opt->ordinal < 0 || opt->ordinal >= count) {
         if (!count) buf_puts(err, "cuda: the driver finds no GPU");
-        else buf_printf(err, "cuda: there is no GPU %d; there %s %d, from 0", opt->ordinal, count == 1 ? "is" : "are", count);
+        else
+            buf_printf(err, "cuda: there is no GPU %d; there %s %d, from 0", opt->ordinal, count == 1 ? "is" : "are",
+                       count);
         return false;
     }
     return cuda_ok(c, c->cu.device_get(&c->device, opt->ordinal), err, "get the GPU", NULL) && describe(c, err);
 }
 
-static bool cuda_start(Device *d, Buf *err)
-{
+static bool cuda_start(Device *d, Buf *err) {
     Cuda *c = (Cuda *)d;
-    if (!cuda_ok(c, c->cu.context_retain(&c->context, c->device), err, "make a context on", c->pub.description)) { c->context = NULL; return false; }
+    if (!cuda_ok(c, c->cu.context_retain(&c->context, c->device), err, "make a context on", c->pub.description)) {
+        c->context = NULL;
+        return false;
+    }
     return cuda_ok(c, c->cu.context_use(c->context), err, "use the context on", c->pub.description);
 }
 
 // An H200's context: 45 ms instead of 95, its end 75 instead of 105; models of 60 to 130 launches run as fast.
 void device_alone(void) { setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 0); }
 
-static void cuda_close(Device *d)
-{
+static void cuda_close(Device *d) {
     Cuda *c = (Cuda *)d;
     if (c->context) {
         c->cu.context_use(c->context);
@@ -157,8 +154,7 @@ static void cuda_close(Device *d)
     free(c);
 }
 
-static Device *cuda_open(const DeviceOptions *opt, Buf *err)
-{
+static Device *cuda_open(const DeviceOptions *opt, Buf *err) {
     Cuda *c = checked_alloc(sizeof *c);
     c->pub.ops = &cuda_ops;
     if (load_symbols(c, opt->driver ? opt->driver : "libcuda.so.1", err) && find(c, opt, err)) return &c->pub;
@@ -166,8 +162,7 @@ static Device *cuda_open(const DeviceOptions *opt, Buf *err)
     return NULL;
 }
 
-Cuda *cuda_use(Device *d)
-{
+Cuda *cuda_use(Device *d) {
     Cuda *c = (Cuda *)d;
     c->cu.context_use(c->context);
     return c;
@@ -175,8 +170,7 @@ Cuda *cuda_use(Device *d)
 
 // ---- memory --------------------------------------------------------------------------------------
 
-static uint64_t cuda_alloc(Device *d, uint64_t bytes, const char *name, Buf *err)
-{
+static uint64_t cuda_alloc(Device *d, uint64_t bytes, const char *name, Buf *err) {
     Cuda *c = cuda_use(d);
     CuPtr p = 0;
     CuResult r = c->cu.alloc(&p, bytes ? bytes : 256);
@@ -187,26 +181,22 @@ static uint64_t cuda_alloc(Device *d, uint64_t bytes, const char *name, Buf *err
     return 0;
 }
 
-static void cuda_free(Device *d, uint64_t address)
-{
+static void cuda_free(Device *d, uint64_t address) {
     if (address) cuda_use(d)->cu.free(address);
 }
 
-static bool cuda_write(Device *d, uint64_t to, const void *from, uint64_t bytes, Buf *err)
-{
+static bool cuda_write(Device *d, uint64_t to, const void *from, uint64_t bytes, Buf *err) {
     Cuda *c = cuda_use(d);
     return !bytes || cuda_ok_late(c, c->cu.write(to, from, bytes), err, "copy to the GPU", NULL);
 }
 
-static bool cuda_read(Device *d, void *to, uint64_t from, uint64_t bytes, Buf *err)
-{
+static bool cuda_read(Device *d, void *to, uint64_t from, uint64_t bytes, Buf *err) {
     Cuda *c = cuda_use(d);
     return !bytes || cuda_ok_late(c, c->cu.read(to, from, bytes), err, "copy from the GPU", NULL);
 }
 
 // Bytes [0, have) again and again behind themselves.
-static bool spread(Cuda *c, uint64_t to, uint64_t have, uint64_t bytes, Buf *err)
-{
+static bool spread(Cuda *c, uint64_t to, uint64_t have, uint64_t bytes, Buf *err) {
     bool fine = true;
     for (uint64_t n; fine && have < bytes; have += n) {
         n = bytes - have < have ? bytes - have : have;
@@ -215,8 +205,7 @@ static bool spread(Cuda *c, uint64_t to, uint64_t have, uint64_t bytes, Buf *err
     return fine;
 }
 
-static bool cuda_fill(Device *d, uint64_t to, uint64_t bytes, DeviceFill fill, uint64_t seed, Buf *err)
-{
+static bool cuda_fill(Device *d, uint64_t to, uint64_t bytes, DeviceFill fill, uint64_t seed, Buf *err) {
     enum { PIECE = 1 << 20 };
     Cuda *c = cuda_use(d);
     if (!bytes) return true;
@@ -238,8 +227,7 @@ static void *cuda_host(Device *d, uint64_t address, uint64_t bytes) { (void)d; (
 
 static void version_text(int ptx, Buf *err) { buf_printf(err, "%d.%d", ptx / 10, ptx % 10); }
 
-static void too_old(const Cuda *c, int version, Buf *err)
-{
+static void too_old(const Cuda *c, int version, Buf *err) {
     const char *release = cuda_release_of_ptx(version);
     buf_puts(err, "cuda: the code is PTX ");
     version_text(version, err);
@@ -248,8 +236,7 @@ static void too_old(const Cuda *c, int version, Buf *err)
     if (release) buf_printf(err, ": install a driver for CUDA %s or later", release);
 }
 
-static DeviceModule *cuda_load(Device *d, const char *code, size_t n, Buf *log, Buf *err)
-{
+static DeviceModule *cuda_load(Device *d, const char *code, size_t n, Buf *log, Buf *err) {
     Cuda *c = cuda_use(d);
     bool  cubin = n >= 4 && memcmp(code, "\177ELF", 4) == 0;
     int   version = cubin ? 0 : ptx_text_version(code, n);
@@ -257,8 +244,10 @@ static DeviceModule *cuda_load(Device *d, const char *code, size_t n, Buf *log, 
 
     char *text = copy_text(code, n), *info = checked_alloc(LOG_BYTES), *errors = checked_alloc(LOG_BYTES);
     enum { OPTIONS = 5 };
-    int   options[OPTIONS] = {CU_JITOPT_INFO_LOG, CU_JITOPT_INFO_LOG_BYTES, CU_JITOPT_ERROR_LOG, CU_JITOPT_ERROR_LOG_BYTES, CU_JITOPT_LOG_VERBOSE};
-    void *values[OPTIONS] = {info, (void *)(uintptr_t)(LOG_BYTES - 1), errors, (void *)(uintptr_t)(LOG_BYTES - 1), (void *)(uintptr_t)1};
+    int options[OPTIONS] = {CU_JITOPT_INFO_LOG, CU_JITOPT_INFO_LOG_BYTES, CU_JITOPT_ERROR_LOG,
+                            CU_JITOPT_ERROR_LOG_BYTES, CU_JITOPT_LOG_VERBOSE};
+    void *values[OPTIONS] = {info, (void *)(uintptr_t)(LOG_BYTES - 1), errors, (void *)(uintptr_t)(LOG_BYTES - 1),
+                             (void *)(uintptr_t)1};
     CuModule module = NULL;
     CuResult r = c->cu.module_load(&module, text, OPTIONS, options, values);
     DeviceModule *m = NULL;
@@ -277,33 +266,37 @@ static DeviceModule *cuda_load(Device *d, const char *code, size_t n, Buf *log, 
     return m;
 }
 
-static void cuda_unload(Device *d, DeviceModule *m)
-{
+static void cuda_unload(Device *d, DeviceModule *m) {
     if (!m) return;
     cuda_use(d)->cu.module_unload(m->module);
     for (Function *f = m->functions, *next; f; f = next) { next = f->next; free(f); }
     free(m);
 }
 
-static int function_attr(Cuda *c, CuFunction f, int attribute)
-{
+static int function_attr(Cuda *c, CuFunction f, int attribute) {
     int v = 0;
     return c->cu.function_attr(&v, attribute, f) == CU_OK ? v : 0;
 }
 
-static bool cuda_find(Device *d, DeviceModule *m, const char *entry, DeviceKernel *out, Buf *err)
-{
+static bool cuda_find(Device *d, DeviceModule *m, const char *entry, DeviceKernel *out, Buf *err) {
     Cuda *c = cuda_use(d);
     CuFunction f = NULL;
     CuResult r = c->cu.module_function(&f, m->module, entry);
-    if (r == CU_NOT_FOUND) { buf_printf(err, "cuda: the code has no entry `%s`: ", entry); driver_words(c, r, err); return false; }
+    if (r == CU_NOT_FOUND) {
+        buf_printf(err, "cuda: the code has no entry `%s`: ", entry);
+        driver_words(c, r, err);
+        return false;
+    }
     if (!cuda_ok_late(c, r, err, "find the entry", entry)) return false;
     Function *fn = checked_alloc(sizeof *fn);
     fn->f = f;
     fn->next = m->functions;
     m->functions = fn;
-    *out = (DeviceKernel){.module = m, .handle = fn, .registers = function_attr(c, f, CU_FN_REGISTERS),
-                          .local_bytes = function_attr(c, f, CU_FN_LOCAL_BYTES), .static_smem = function_attr(c, f, CU_FN_SHARED_BYTES),
+    *out = (DeviceKernel){.module = m,
+                          .handle = fn,
+                          .registers = function_attr(c, f, CU_FN_REGISTERS),
+                          .local_bytes = function_attr(c, f, CU_FN_LOCAL_BYTES),
+                          .static_smem = function_attr(c, f, CU_FN_SHARED_BYTES),
                           .max_threads = function_attr(c, f, CU_FN_MAX_THREADS)};
     snprintf(out->name, sizeof out->name, "%s", entry);
     return true;
@@ -311,8 +304,7 @@ static bool cuda_find(Device *d, DeviceModule *m, const char *entry, DeviceKerne
 
 // ---- launching -----------------------------------------------------------------------------------
 
-static bool allow_smem(Cuda *c, const DeviceLaunch *l, Function *fn, Buf *err)
-{
+static bool allow_smem(Cuda *c, const DeviceLaunch *l, Function *fn, Buf *err) {
     uint32_t fixed = (uint32_t)l->kernel->static_smem;
     if (l->smem <= fn->smem_allowed || l->smem + fixed <= STATIC_SMEM) return true;
     if (c->pub.max_smem && l->smem + fixed > c->pub.max_smem) {
@@ -320,35 +312,37 @@ static bool allow_smem(Cuda *c, const DeviceLaunch *l, Function *fn, Buf *err)
                    (l->smem + fixed) / 1024.0, c->pub.max_smem / 1024.0);
         return false;
     }
-    if (!cuda_ok_late(c, c->cu.function_set(fn->f, CU_FN_MAX_DYNAMIC_SHARED, (int)l->smem), err, "allow shared memory for", l->kernel->name)) return false;
+    if (!cuda_ok_late(c, c->cu.function_set(fn->f, CU_FN_MAX_DYNAMIC_SHARED, (int)l->smem), err,
+                      "allow shared memory for", l->kernel->name))
+        return false;
     fn->smem_allowed = l->smem;
     return true;
 }
 
 static bool clustered(const DeviceLaunch *l) { return l->cluster[0] > 1 || l->cluster[1] > 1 || l->cluster[2] > 1; }
 
-static bool allow_clusters(Cuda *c, const DeviceLaunch *l, Function *fn, Buf *err)
-{
+static bool allow_clusters(Cuda *c, const DeviceLaunch *l, Function *fn, Buf *err) {
     uint32_t size = l->cluster[0] * l->cluster[1] * l->cluster[2];
     if (!since((const void *)(uintptr_t)c->cu.launch_ex, "clusters", "11.8", err)) return false;
     if (size <= 8 || fn->big_clusters) return true;
-    if (!cuda_ok_late(c, c->cu.function_set(fn->f, CU_FN_NON_PORTABLE_CLUSTER, 1), err, "allow large clusters for", l->kernel->name)) return false;
+    if (!cuda_ok_late(c, c->cu.function_set(fn->f, CU_FN_NON_PORTABLE_CLUSTER, 1), err, "allow large clusters for",
+                      l->kernel->name))
+        return false;
     return fn->big_clusters = true;
 }
 
-bool cuda_ready(Cuda *c, const DeviceLaunch *l, Buf *err)
-{
+bool cuda_ready(Cuda *c, const DeviceLaunch *l, Buf *err) {
     uint32_t threads = l->block[0] * l->block[1] * l->block[2];
     if (l->kernel->max_threads && threads > (uint32_t)l->kernel->max_threads) {
-        buf_printf(err, "cuda: `%s` is launched with %u threads a block, but at most %d fit: it uses %d registers a thread", l->kernel->name, threads,
-                   l->kernel->max_threads, l->kernel->registers);
+        buf_printf(err,
+                   "cuda: `%s` is launched with %u threads a block, but at most %d fit: it uses %d registers a thread",
+                   l->kernel->name, threads, l->kernel->max_threads, l->kernel->registers);
         return false;
     }
     return allow_smem(c, l, l->kernel->handle, err) && (!clustered(l) || allow_clusters(c, l, l->kernel->handle, err));
 }
 
-static CuResult launch_clusters(const Cuda *c, const DeviceLaunch *l, const Function *fn, CuStream stream)
-{
+static CuResult launch_clusters(const Cuda *c, const DeviceLaunch *l, const Function *fn, CuStream stream) {
     CuLaunchAttr attr = {.id = CU_ATTR_CLUSTER, .value.cluster = {l->cluster[0], l->cluster[1], l->cluster[2]}};
     CuLaunchConfig config = {
         .grid_x = l->grid[0], .grid_y = l->grid[1], .grid_z = l->grid[2],
@@ -358,15 +352,14 @@ static CuResult launch_clusters(const Cuda *c, const DeviceLaunch *l, const Func
     return c->cu.launch_ex(&config, fn->f, l->params, NULL);
 }
 
-static CuResult launch_now(const Cuda *c, const DeviceLaunch *l, CuStream stream)
-{
+static CuResult launch_now(const Cuda *c, const DeviceLaunch *l, CuStream stream) {
     const Function *fn = l->kernel->handle;
     if (clustered(l)) return launch_clusters(c, l, fn, stream);
-    return c->cu.launch(fn->f, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2], l->smem, stream, l->params, NULL);
+    return c->cu.launch(fn->f, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2], l->smem,
+                        stream, l->params, NULL);
 }
 
-static bool not_launched(Cuda *c, CuResult r, const DeviceLaunch *l, Buf *err)
-{
+static bool not_launched(Cuda *c, CuResult r, const DeviceLaunch *l, Buf *err) {
     Buf what = {0};
     launch_text(l, &what);
     cuda_ok_late(c, r, err, "launch", what.p);
@@ -376,15 +369,13 @@ static bool not_launched(Cuda *c, CuResult r, const DeviceLaunch *l, Buf *err)
 
 static bool cuda_ready_(Device *d, const DeviceLaunch *l, Buf *err) { return cuda_ready(cuda_use(d), l, err); }
 
-static bool cuda_launch_on(Device *d, const DeviceLaunch *l, void *stream, Buf *err)
-{
+static bool cuda_launch_on(Device *d, const DeviceLaunch *l, void *stream, Buf *err) {
     Cuda *c = cuda_use(d);
     CuResult r = launch_now(c, l, stream);
     return r == CU_OK || not_launched(c, r, l, err);
 }
 
-static bool cuda_launch(Device *d, const DeviceLaunch *l, Buf *err)
-{
+static bool cuda_launch(Device *d, const DeviceLaunch *l, Buf *err) {
     Cuda *c = cuda_use(d);
     if (!cuda_ready(c, l, err)) return false;
     CuResult r = launch_now(c, l, NULL);
@@ -396,8 +387,7 @@ static bool cuda_launch(Device *d, const DeviceLaunch *l, Buf *err)
     return true;
 }
 
-static bool cuda_map(Device *d, const TensorMapSpec *s, TensorMap *out, Buf *err)
-{
+static bool cuda_map(Device *d, const TensorMapSpec *s, TensorMap *out, Buf *err) {
     static const int types[EL_COUNT] = {
         [EL_bool] = CU_MAP_U8, [EL_i8] = CU_MAP_U8, [EL_u8] = CU_MAP_U8, [EL_f8e4m3] = CU_MAP_U8, [EL_f8e5m2] = CU_MAP_U8,
         [EL_i16] = CU_MAP_U16, [EL_u16] = CU_MAP_U16, [EL_f16] = CU_MAP_F16, [EL_bf16] = CU_MAP_BF16, [EL_i32] = CU_MAP_I32,
@@ -406,18 +396,22 @@ static bool cuda_map(Device *d, const TensorMapSpec *s, TensorMap *out, Buf *err
     };
     static const uint32_t ones[5] = {1, 1, 1, 1, 1};
     Cuda *c = cuda_use(d);
-    int   swizzle = s->swizzle == 128 ? CU_MAP_SWIZZLE_128 : s->swizzle == 64 ? CU_MAP_SWIZZLE_64 : s->swizzle == 32 ? CU_MAP_SWIZZLE_32 : CU_MAP_SWIZZLE_OFF;
+    int swizzle = s->swizzle == 128  ? CU_MAP_SWIZZLE_128
+                  : s->swizzle == 64 ? CU_MAP_SWIZZLE_64
+                  : s->swizzle == 32 ? CU_MAP_SWIZZLE_32
+                                     : CU_MAP_SWIZZLE_OFF;
     void *base = (void *)(uintptr_t)s->address;
     CuTensorMap map = {0};
     CuResult r;
     if (s->im2col) {
         if (!since((const void *)(uintptr_t)c->cu.map_im2col, "tensor maps", "12.0", err)) return false;
-        r = c->cu.map_im2col(&map, types[s->elem], s->rank, base, s->dims, s->strides + 1, s->lower, s->upper, s->channels, s->pixels, s->step,
-                             CU_MAP_INTERLEAVE_OFF, swizzle, CU_MAP_L2_128, CU_MAP_OOB_ZERO);
+        r = c->cu.map_im2col(&map, types[s->elem], s->rank, base, s->dims, s->strides + 1, s->lower, s->upper,
+                             s->channels, s->pixels, s->step, CU_MAP_INTERLEAVE_OFF, swizzle, CU_MAP_L2_128,
+                             CU_MAP_OOB_ZERO);
     } else {
         if (!since((const void *)(uintptr_t)c->cu.map_tiled, "tensor maps", "12.0", err)) return false;
-        r = c->cu.map_tiled(&map, types[s->elem], s->rank, base, s->dims, s->strides + 1, s->box, ones, CU_MAP_INTERLEAVE_OFF, swizzle,
-                            CU_MAP_L2_128, CU_MAP_OOB_ZERO);
+        r = c->cu.map_tiled(&map, types[s->elem], s->rank, base, s->dims, s->strides + 1, s->box, ones,
+                            CU_MAP_INTERLEAVE_OFF, swizzle, CU_MAP_L2_128, CU_MAP_OOB_ZERO);
     }
     memcpy(out->bytes, &map, sizeof out->bytes);
     if (r == CU_OK) return true;
@@ -436,27 +430,31 @@ static bool cuda_map(Device *d, const TensorMapSpec *s, TensorMap *out, Buf *err
 
 // ---- waiting and timing --------------------------------------------------------------------------
 
-static bool cuda_sync(Device *d, Buf *err)
-{
+static bool cuda_sync(Device *d, Buf *err) {
     Cuda *c = cuda_use(d);
     return cuda_ok_late(c, c->cu.context_sync(), err, "finish on the GPU", NULL);
 }
 
-static bool cuda_mark(Device *d, int i, Buf *err)
-{
+static bool cuda_mark(Device *d, int i, Buf *err) {
     Cuda *c = cuda_use(d);
     if (i < 0 || i >= MARKS) { buf_printf(err, "there is no mark %d", i); return false; }
-    if (!c->marks[i] && !cuda_ok(c, c->cu.event_create(&c->marks[i], 0), err, "make an event", NULL)) { c->marks[i] = NULL; return false; }
+    if (!c->marks[i] && !cuda_ok(c, c->cu.event_create(&c->marks[i], 0), err, "make an event", NULL)) {
+        c->marks[i] = NULL;
+        return false;
+    }
     return cuda_ok_late(c, c->cu.event_record(c->marks[i], NULL), err, "record an event", NULL);
 }
 
-static bool cuda_between(Device *d, int i, int j, double *us, Buf *err)
-{
+static bool cuda_between(Device *d, int i, int j, double *us, Buf *err) {
     Cuda *c = cuda_use(d);
     float ms = 0;
-    if (i < 0 || j < 0 || i >= MARKS || j >= MARKS || !c->marks[i] || !c->marks[j]) { buf_printf(err, "there is no mark %d or %d", i, j); return false; }
+    if (i < 0 || j < 0 || i >= MARKS || j >= MARKS || !c->marks[i] || !c->marks[j]) {
+        buf_printf(err, "there is no mark %d or %d", i, j);
+        return false;
+    }
     if (!cuda_ok_late(c, c->cu.event_sync(c->marks[j]), err, "wait for an event", NULL)) return false;
-    if (!cuda_ok_late(c, c->cu.event_elapsed(&ms, c->marks[i], c->marks[j]), err, "read the time between events", NULL)) return false;
+    if (!cuda_ok_late(c, c->cu.event_elapsed(&ms, c->marks[i], c->marks[j]), err, "read the time between events", NULL))
+        return false;
     *us = (double)ms * 1e3;
     return true;
 }

@@ -1,4 +1,5 @@
-// What the files of the device `cuda` share: cuda.c (the device), cuda_graph.c (launches made as one), cuda_stage.c (much data).
+// What the files of the device `cuda` share: cuda.c (the device), cuda_graph.c (launches made as one), cuda_stage.c
+// (much data).
 #ifndef TK_RUNTIME_CUDA_INTERNAL_H
 #define TK_RUNTIME_CUDA_INTERNAL_H
 
@@ -39,7 +40,8 @@ typedef struct Cuda {
 Cuda *cuda_use(Device *d);               // makes its context current
 // True when r is success. `doing` completes "cuda: cannot ...".
 bool  cuda_ok(Cuda *c, CuResult r, Buf *err, const char *doing, const char *what);
-bool  cuda_ok_late(Cuda *c, CuResult r, Buf *err, const char *doing, const char *what);     // of calls that may report a kernel's fault
+// of calls that may report a kernel's fault
+bool  cuda_ok_late(Cuda *c, CuResult r, Buf *err, const char *doing, const char *what);
 bool  cuda_ready(Cuda *c, const DeviceLaunch *l, Buf *err);        // may it be launched? allows shared memory and clusters
 
 // cuda_graph.c

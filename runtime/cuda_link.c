@@ -71,7 +71,8 @@ static bool assemble(const Linker *l, const char *ptx, size_t n, const Target *t
     if (!ok(l, l->create(3, options, values, &link), "make a linker", words)) return false;
     void *code = NULL;
     size_t bytes = 0;
-    bool fine = ok(l, l->add(link, INPUT_PTX, (void *)(uintptr_t)ptx, n + 1, "kernel.ptx", 0, NULL, NULL), "assemble", words) &&
+    bool fine = ok(l, l->add(link, INPUT_PTX, (void *)(uintptr_t)ptx, n + 1, "kernel.ptx", 0, NULL, NULL), "assemble",
+                   words) &&
                 ok(l, l->complete(link, &code, &bytes), "link", words);
     if (fine) buf_add(cubin, code, bytes);
     else if (errors[0] != '\0') buf_printf(words, ": %.*s", (int)strcspn(errors, "\n"), errors);

@@ -1,15 +1,16 @@
-// Memory of the host that the GPU copies from by itself, on a stream of its own: while one thread's is on its way, others fill theirs.
+// Memory of the host that the GPU copies from by itself, on a stream of its own: while one thread's is on its way,
+// others fill theirs.
 //
-// Ordinary memory goes through a buffer of the driver's, one copy at a time, at a quarter of what the bus can do. The memory is the
-// caller's, pinned: of huge pages that are there already, 32 MB take 1 ms; the driver's own (cuMemAllocHost) 10.
+// Ordinary memory goes through a buffer of the driver's, one copy at a time, at a quarter of what the bus can do. The
+// memory is the caller's, pinned: of huge pages that are there already, 32 MB take 1 ms; the driver's own
+// (cuMemAllocHost) 10.
 #include "runtime/cuda_internal.h"
 
 #include <stdlib.h>
 
 struct DeviceStage { void *room; CuStream stream; };
 
-void cuda_stage_free(Device *d, DeviceStage *s)
-{
+void cuda_stage_free(Device *d, DeviceStage *s) {
     Cuda *c = cuda_use(d);
     if (!s) return;
     if (s->stream) c->cu.stream_destroy(s->stream);
@@ -17,8 +18,7 @@ void cuda_stage_free(Device *d, DeviceStage *s)
     free(s);
 }
 
-DeviceStage *cuda_stage_make(Device *d, void *room, uint64_t bytes, Buf *err)
-{
+DeviceStage *cuda_stage_make(Device *d, void *room, uint64_t bytes, Buf *err) {
     Cuda *c = cuda_use(d);
     DeviceStage *s = checked_alloc(sizeof *s);
     bool fine = cuda_ok_late(c, c->cu.stream_create(&s->stream, CU_STREAM_ALONE), err, "make a stream", NULL);
@@ -29,20 +29,17 @@ DeviceStage *cuda_stage_make(Device *d, void *room, uint64_t bytes, Buf *err)
     return NULL;
 }
 
-void *cuda_stage_room(Device *d, DeviceStage *s, Buf *err)
-{
+void *cuda_stage_room(Device *d, DeviceStage *s, Buf *err) {
     Cuda *c = cuda_use(d);
     return cuda_ok_late(c, c->cu.stream_sync(s->stream), err, "copy to the GPU", NULL) ? s->room : NULL;
 }
 
-bool cuda_stage_send(Device *d, DeviceStage *s, uint64_t to, uint64_t bytes, Buf *err)
-{
+bool cuda_stage_send(Device *d, DeviceStage *s, uint64_t to, uint64_t bytes, Buf *err) {
     Cuda *c = cuda_use(d);
     return cuda_ok_late(c, c->cu.write_async(to, s->room, bytes, s->stream), err, "copy to the GPU", NULL);
 }
 
-bool cuda_stage_fetch(Device *d, DeviceStage *s, uint64_t from, uint64_t bytes, Buf *err)
-{
+bool cuda_stage_fetch(Device *d, DeviceStage *s, uint64_t from, uint64_t bytes, Buf *err) {
     Cuda *c = cuda_use(d);
     return cuda_ok_late(c, c->cu.read_async(s->room, from, bytes, s->stream), err, "copy from the GPU", NULL)
         && cuda_ok_late(c, c->cu.stream_sync(s->stream), err, "copy from the GPU", NULL);

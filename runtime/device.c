@@ -9,22 +9,19 @@
 const DeviceOps *const device_table[] = {&cuda_ops, &emu_ops, &eval_ops, NULL};
 
 // NULL: no such device.
-static const DeviceOps *device_find(const char *name)
-{
+static const DeviceOps *device_find(const char *name) {
     for (int i = 0; device_table[i]; i++)
         if (strcmp(device_table[i]->name, name) == 0) return device_table[i];
     return NULL;
 }
 
-static Device *started(Device *d, Buf *err)
-{
+static Device *started(Device *d, Buf *err) {
     if (!d || !d->ops->start || d->ops->start(d, err)) return d;
     d->ops->close(d);
     return NULL;
 }
 
-static const DeviceOps *named(const char *name, Buf *err)
-{
+static const DeviceOps *named(const char *name, Buf *err) {
     const DeviceOps *ops = device_find(name);
     if (ops) return ops;
     buf_printf(err, "there is no device `%s`; there are auto", name);
@@ -32,8 +29,7 @@ static const DeviceOps *named(const char *name, Buf *err)
     return NULL;
 }
 
-Device *device_open(const char *name, const DeviceOptions *opt, Buf *err)
-{
+Device *device_open(const char *name, const DeviceOptions *opt, Buf *err) {
     static const DeviceOptions none;
     if (!opt) opt = &none;
     if (strcmp(name, "auto") == 0) {
@@ -46,8 +42,7 @@ Device *device_open(const char *name, const DeviceOptions *opt, Buf *err)
     return ops ? started(ops->open(opt, err), err) : NULL;
 }
 
-void device_close(Device *d)
-{
+void device_close(Device *d) {
     Buf none = {0};
     if (!d) return;
     device_ready(d, NULL, &none);
@@ -69,8 +64,7 @@ struct DeviceOpening {
     double          us;
 };
 
-static void look(DeviceOpening *o, Device *d)
-{
+static void look(DeviceOpening *o, Device *d) {
     pthread_mutex_lock(&o->lock);
     o->device = d;
     o->looked = true;
@@ -78,20 +72,19 @@ static void look(DeviceOpening *o, Device *d)
     pthread_mutex_unlock(&o->lock);
 }
 
-static void *open_now(void *opening)
-{
+static void *open_now(void *opening) {
     DeviceOpening *o = opening;
     double start = now_us();
     const DeviceOps *ops = strcmp(o->name, "auto") == 0 ? NULL : named(o->name, &o->err);
-    Device *d = ops ? ops->open(&o->opt, &o->err) : o->err.n ? NULL : device_open(o->name, &o->opt, &o->err);      // auto: not known before it is ready
+    // auto: not known before it is ready
+    Device *d = ops ? ops->open(&o->opt, &o->err) : o->err.n ? NULL : device_open(o->name, &o->opt, &o->err);
     look(o, d);
     o->fine = d && (!ops || !ops->start || ops->start(d, &o->err));
     o->us = now_us() - start;
     return NULL;
 }
 
-DeviceOpening *device_open_later(const char *name, const DeviceOptions *opt)
-{
+DeviceOpening *device_open_later(const char *name, const DeviceOptions *opt) {
     DeviceOpening *o = checked_alloc(sizeof *o);
     *o = (DeviceOpening){.name = name, .opt = opt ? *opt : (DeviceOptions){0}};
     pthread_mutex_init(&o->lock, NULL);
@@ -101,8 +94,7 @@ DeviceOpening *device_open_later(const char *name, const DeviceOptions *opt)
 }
 
 // What it came to: words, if it failed.
-static bool opening_end(DeviceOpening *o, double *us, Buf *err)
-{
+static bool opening_end(DeviceOpening *o, double *us, Buf *err) {
     if (o->on_thread) pthread_join(o->thread, NULL);
     bool fine = o->fine;
     if (us) *us = o->us;
@@ -114,8 +106,7 @@ static bool opening_end(DeviceOpening *o, double *us, Buf *err)
     return fine;
 }
 
-Device *device_found(DeviceOpening *o, Buf *err)
-{
+Device *device_found(DeviceOpening *o, Buf *err) {
     if (!o->on_thread) open_now(o);
     pthread_mutex_lock(&o->lock);
     while (!o->looked) pthread_cond_wait(&o->found, &o->lock);
@@ -126,15 +117,13 @@ Device *device_found(DeviceOpening *o, Buf *err)
     return d;
 }
 
-bool device_ready(Device *d, double *us, Buf *err)
-{
+bool device_ready(Device *d, double *us, Buf *err) {
     DeviceOpening *o = d->opening;
     d->opening = NULL;
     return !o || opening_end(o, us, err);
 }
 
-void device_list(const DeviceOptions *opt, Buf *out)
-{
+void device_list(const DeviceOptions *opt, Buf *out) {
     for (int i = 0; device_table[i]; i++) {
         Buf err = {0};
         Device *d = device_open(device_table[i]->name, opt, &err);

@@ -19,7 +19,8 @@
 // ---- graph_arena.c
 
 enum { ARENA_ALIGN = 256 };
-typedef struct ArenaItem { uint64_t bytes; int first, last; uint64_t offset; } ArenaItem;     // launches between which it lives, both included
+// launches between which it lives, both included
+typedef struct ArenaItem { uint64_t bytes; int first, last; uint64_t offset; } ArenaItem;
 uint64_t arena_plan(ArenaItem *item, int n);             // sets the offsets; the bytes of the arena
 uint64_t arena_live_peak(const ArenaItem *item, int n);  // no plan can do with less
 
@@ -62,7 +63,8 @@ typedef struct Plan {
     bool          by_recipe;                             // of the pattern, not the plan that it came from
 } Plan;
 
-// Binds and compiles; no memory yet. `like`: a plan of the same pattern, whose work is taken over where sizes change nothing, or NULL.
+// Binds and compiles; no memory yet. `like`: a plan of the same pattern, whose work is taken over where sizes change
+// nothing, or NULL.
 Plan    *plan_make(Runtime *rt, const TGraph *g, const Plan *like, Buf *err);
 uint64_t plan_live_bytes(const Plan *p);                 // at once, at most
 PlanLaunch *plan_launch_new(Plan *p, const TGLaunch *launch, Buf *err);     // bound; NULL: err
@@ -82,30 +84,37 @@ bool     plan_launch(PlanLaunch *l, Runtime *rt, const RunControl *ctl, Buf *err
 
 // ---- graph_order.c
 
-// Of the launches numbered launch[0 .. n): after[i] (malloc) are the nafter[i] among 0 .. i that i waits for. The number of edges.
-// alike: by values instead of addresses, so that it is the order of all plans of the same pattern whose values lie alike, too.
+// Of the launches numbered launch[0 .. n): after[i] (malloc) are the nafter[i] among 0 .. i that i waits for. The
+// number of edges. alike: by values instead of addresses, so that it is the order of all plans of the same pattern
+// whose values lie alike, too.
 int      plan_order(const Plan *p, const int *launch, int n, bool alike, int **after, int *nafter);
 
 // ---- graph_store.c
 
-// What a fixed value needs that is not there yet. With `load`, weights and constants go into the transfer, which is not started.
+// What a fixed value needs that is not there yet. With `load`, weights and constants go into the transfer, which is not
+// started.
 typedef struct StoreNeeds {
     bool    *seen;                                       // by value
     bool     load;
     bool    *launch;                                     // by launch of the graph: to be made once; or NULL
-    uint64_t stays, goes;                                // bytes of what the plan reads, and of what was only needed to make it
+    // bytes of what the plan reads, and of what was only needed to make it
+    uint64_t stays, goes;
 } StoreNeeds;
 bool     store_ask(Runtime *rt, const TGraph *g, int value, StoreNeeds *needs, Buf *err);
 Transfer *store_transfer(Runtime *rt);
-bool     store_wait(Runtime *rt, void (*show)(void *ctx, uint64_t bytes), void *ctx, Buf *err);      // for the transfer: what was asked for is there
+// for the transfer: what was asked for is there
+bool     store_wait(Runtime *rt, void (*show)(void *ctx, uint64_t bytes), void *ctx, Buf *err);
 void     store_abandon(Runtime *rt);                     // after a failure: what was asked for is not there
 // The address of a fixed value: loaded, made or computed if it is not there. 0: err, or diagnostics.
-bool     store_reserve(Runtime *rt, const TGraph *g, const bool *values, Buf *err);      // what a plan reads: room in one piece for those that are not there yet
+// what a plan reads: room in one piece for those that are not there yet
+bool     store_reserve(Runtime *rt, const TGraph *g, const bool *values, Buf *err);
 uint64_t store_room(Runtime *rt);                        // bytes of that room nobody has
-void     store_lend(Runtime *rt, bool lends);            // until the next trim: what goes again may have the end of that room
+// until the next trim: what goes again may have the end of that room
+void     store_lend(Runtime *rt, bool lends);
 uint64_t store_get(Runtime *rt, const TGraph *g, int value, Buf *err);
 uint64_t store_arena(Runtime *rt, uint64_t bytes, Buf *err);         // of at least so many bytes; it may move
-// Scratch memory that launches share, at least so many bytes of each kind; it may move. Those that use it wait for each other.
+// Scratch memory that launches share, at least so many bytes of each kind; it may move. Those that use it wait for each
+// other.
 bool     store_scratch(Runtime *rt, const uint64_t bytes[SCRATCH_KINDS], uint64_t at[SCRATCH_KINDS], Buf *err);
 void     store_settle(Runtime *rt);                      // frees what was only needed to compute something else
 void     store_keep(Runtime *rt, uint64_t address);      // a plan reads it
@@ -117,13 +126,16 @@ void     store_stats(const Runtime *rt, GraphStats *s);  // bytes
 typedef struct OpenFile OpenFile;
 OpenFile **store_files(Runtime *rt);
 void     open_files_free(OpenFile *f);                   // NULL is fine
-bool     store_item(Runtime *rt, const TGValue *v, TransferItem *it, Buf *err);      // of a weight or constant: its data, its fill
-bool     runtime_weight(void *rt, const char *const *files, int nfiles, Str name, Elem *elem, int *rank, int64_t dim[MAX_RANK]);   // a WeightLookup
+// of a weight or constant: its data, its fill
+bool     store_item(Runtime *rt, const TGValue *v, TransferItem *it, Buf *err);
+// a WeightLookup
+bool runtime_weight(void *rt, const char *const *files, int nfiles, Str name, Elem *elem, int *rank,
+                    int64_t dim[MAX_RANK]);
 
 // ---- graph_choose.c
 
-int      graph_choose(void *rt, SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *known, int nknown,
-                      SemaValue chosen[MAX_CHOSEN], Schedule *schedule);         // a KernelChooser
+int graph_choose(void *rt, SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *known,
+                 int nknown, SemaValue chosen[MAX_CHOSEN], Schedule *schedule);    // a KernelChooser
 
 int      graph_decided(const GraphChoices *c);           // so far, and not found on disk
 
@@ -131,7 +143,8 @@ int      graph_decided(const GraphChoices *c);           // so far, and not foun
 
 // One run on addresses by parameter of the head.
 bool     plan_run(Plan *p, const uint64_t *param, const RunControl *ctl, Buf *err);
-bool     plan_as_one(Plan *p, Buf *err);                 // of a plan that is prepared: its launches as one, if the device can
+// of a plan that is prepared: its launches as one, if the device can
+bool     plan_as_one(Plan *p, Buf *err);
 
 // .. on tensors of the host. The device may not be ready before the plan is: meanwhile results get their memory.
 typedef struct OnHost { BindArg args[MAX_GRAPH_PARAMS]; Bound bound; uint64_t param[MAX_GRAPH_PARAMS]; } OnHost;
@@ -155,11 +168,13 @@ struct Pattern {
 };
 Pattern *pattern_new(Runtime *rt, TGraph *g, const TValue *scalars, Arena *arena);
 void     pattern_leave(Pattern *p);                      // one user less; NULL is fine
-bool     pattern_device_graph(Plan *p, DeviceGraph **out, Buf *err); // of a plan that is prepared. *out NULL: launch one by one
+// of a plan that is prepared. *out NULL: launch one by one
+bool     pattern_device_graph(Plan *p, DeviceGraph **out, Buf *err);
 
 // ---- graph_watch.c
 
-bool     plan_watch(Plan *p, const RunControl *ctl, Buf *err);       // of a plan that is prepared: a run, shown to ctl->watch
+// of a plan that is prepared: a run, shown to ctl->watch
+bool     plan_watch(Plan *p, const RunControl *ctl, Buf *err);
 
 // ---- graph_profile.c
 
@@ -181,6 +196,7 @@ void     times_page(const GraphTimes *t, Buf *out);
 
 // ---- graph_print.c
 
-bool     plan_print(const Plan *p, const char *target, Buf *out, Buf *err);   // grids are those of the target, so kernels are lowered
+// grids are those of the target, so kernels are lowered
+bool     plan_print(const Plan *p, const char *target, Buf *out, Buf *err);
 
 #endif

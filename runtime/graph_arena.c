@@ -20,8 +20,7 @@ enum { PROMOTIONS = 20, WORK = 20 << 20 };   // tries by promotion; by disturban
 
 static uint64_t rounded(uint64_t bytes) { return (bytes + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN; }
 
-uint64_t arena_live_peak(const ArenaItem *item, int n)
-{
+uint64_t arena_live_peak(const ArenaItem *item, int n) {
     uint64_t peak = 0;
     for (int i = 0; i < n; i++) {                        // a peak begins where some value does
         uint64_t sum = 0;
@@ -32,8 +31,7 @@ uint64_t arena_live_peak(const ArenaItem *item, int n)
     return peak;
 }
 
-static int by_offset(const void *a, const void *b)
-{
+static int by_offset(const void *a, const void *b) {
     const ArenaItem *x = *(ArenaItem *const *)a, *y = *(ArenaItem *const *)b;
     return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
@@ -41,8 +39,7 @@ static int by_offset(const void *a, const void *b)
 static bool together(const ArenaItem *a, const ArenaItem *b) { return a->first <= b->last && b->first <= a->last; }
 
 // Places all in this order; the peak.
-static uint64_t place(ArenaItem *item, const int *order, int n, ArenaItem **near)
-{
+static uint64_t place(ArenaItem *item, const int *order, int n, ArenaItem **near) {
     uint64_t peak = 0;
     for (int k = 0; k < n; k++) {
         ArenaItem *v = &item[order[k]];
@@ -52,7 +49,8 @@ static uint64_t place(ArenaItem *item, const int *order, int n, ArenaItem **near
             if (together(v, &item[order[j]]) && item[order[j]].bytes) near[m++] = &item[order[j]];
         qsort(near, (size_t)m, sizeof *near, by_offset);
         for (int j = 0; j < m; j++) {
-            uint64_t gap = near[j]->offset > end ? near[j]->offset - end : 0, stop = near[j]->offset + rounded(near[j]->bytes);
+            uint64_t gap = near[j]->offset > end ? near[j]->offset - end : 0,
+                     stop = near[j]->offset + rounded(near[j]->bytes);
             if (gap >= size && gap < best_gap) { best = end; best_gap = gap; }
             if (stop > end) end = stop;
         }
@@ -64,8 +62,7 @@ static uint64_t place(ArenaItem *item, const int *order, int n, ArenaItem **near
 
 static const ArenaItem *sorting;             // qsort has no context
 
-static double weight_of(const ArenaItem *a, int way)
-{
+static double weight_of(const ArenaItem *a, int way) {
     double bytes = (double)a->bytes, life = a->last - a->first + 1;
     return way == 0 ? bytes : way == 1 ? bytes * life : way == 2 ? life : -(double)a->first;
 }
@@ -80,8 +77,7 @@ static double weight_of(const ArenaItem *a, int way)
 BY(0) BY(1) BY(2) BY(3)
 
 // The values that reach the peak, first.
-static void promote(const ArenaItem *item, int *order, int n, uint64_t peak, int *scratch)
-{
+static void promote(const ArenaItem *item, int *order, int n, uint64_t peak, int *scratch) {
     int front = 0, back = 0;
     for (int k = 0; k < n; k++) {
         const ArenaItem *v = &item[order[k]];
@@ -93,22 +89,21 @@ static void promote(const ArenaItem *item, int *order, int n, uint64_t peak, int
 }
 
 // One value that reaches the peak, and one of any kind, to earlier places of the order.
-static void disturb(const ArenaItem *item, int *order, int n, uint64_t peak, uint64_t *seed)
-{
+static void disturb(const ArenaItem *item, int *order, int n, uint64_t peak, uint64_t *seed) {
     for (int kind = 0; kind < 2; kind++) {
         int from = (int)((*seed = *seed * 6364136223846793005u + 1442695040888963407u) >> 33) % n;
         for (int k = 0; kind == 0 && k < n; k++, from = (from + 1) % n) {
             const ArenaItem *v = &item[order[from]];
             if (v->bytes && v->offset + rounded(v->bytes) == peak) break;
         }
-        int to = from ? (int)((*seed = *seed * 6364136223846793005u + 1442695040888963407u) >> 33) % from : 0, moved = order[from];
+        int to = from ? (int)((*seed = *seed * 6364136223846793005u + 1442695040888963407u) >> 33) % from : 0,
+            moved = order[from];
         memmove(order + to + 1, order + to, sizeof *order * (size_t)(from - to));
         order[to] = moved;
     }
 }
 
-uint64_t arena_plan(ArenaItem *item, int n)
-{
+uint64_t arena_plan(ArenaItem *item, int n) {
     static int (*const ways[])(const void *, const void *) = {by_0, by_1, by_2, by_3};
     if (n == 0) return 0;
     int *order = checked_alloc(sizeof *order * (size_t)n * 3), *best_order = order + n, *spare = order + 2 * n;

@@ -2,9 +2,10 @@
 //
 // Where many sizes come up, each kernel decides for so many of them and then takes what it decided for the nearest.
 //
-// A ResNet-50 takes 0.1 s to decide. So what was decided is kept on disk, too (cache.h), all of a program in one file, for whoever
-// comes with the same sources, target and compiler, and as much measured (tuned.c). Another process takes from there what was decided
-// for just these sizes, and nothing for sizes near them: what it decides does not depend on who ran before.
+// A ResNet-50 takes 0.1 s to decide. So what was decided is kept on disk, too (cache.h), all of a program in one file,
+// for whoever comes with the same sources, target and compiler, and as much measured (tuned.c). Another process takes
+// from there what was decided for just these sizes, and nothing for sizes near them: what it decides does not depend on
+// who ran before.
 
 #include "runtime/graph.h"
 
@@ -31,19 +32,18 @@ typedef struct Decision {
 } Decision;
 
 enum { LISTS = 64 };
-struct GraphChoices { Decision *first[LISTS]; Buf key; int decided; };     // by kernel; key: on disk; decided: what is not there
+// by kernel; key: on disk; decided: what is not there
+struct GraphChoices { Decision *first[LISTS]; Buf key; int decided; };
 
 static Decision **list_of(GraphChoices *c, uint32_t kernel) { return &c->first[kernel * 2654435761u >> 26]; }
 
-static void add(GraphChoices *c, Decision *d)
-{
+static void add(GraphChoices *c, Decision *d) {
     Decision **list = list_of(c, d->kernel);
     d->next = *list;
     *list = d;
 }
 
-static void drop_all(GraphChoices *c)
-{
+static void drop_all(GraphChoices *c) {
     for (int i = 0; i < LISTS; i++) {
         for (Decision *d = c->first[i], *next; d; d = next) {
             next = d->next;
@@ -60,14 +60,12 @@ static void drop_all(GraphChoices *c)
 //
 // A line for each decision, words and numbers: kernel, schedule given, values set, values known, schedule, values chosen.
 
-static void mix(void *sum, const Buf *bytes)
-{
+static void mix(void *sum, const Buf *bytes) {
     uint64_t *h = sum;
     for (size_t i = 0; i < bytes->n; i++) *h = (*h ^ (unsigned char)bytes->p[i]) * UINT64_C(0x100000001b3);
 }
 
-static void disk_key(Runtime *rt, Buf *key)
-{
+static void disk_key(Runtime *rt, Buf *key) {
     uint64_t measured = UINT64_C(0xcbf29ce484222325);
     CompileOptions opt = runtime_options(rt)->compile;
     if (cache_any_measured()) cache_each_measured(mix, &measured);
@@ -75,26 +73,25 @@ static void disk_key(Runtime *rt, Buf *key)
     artifact_key(runtime_session(rt), &opt, runtime_device(rt)->ops->name, key);
 }
 
-static void put_schedule(const Schedule *s, Buf *out)
-{
-    for (int i = 0; i < schedule_field_count; i++) buf_printf(out, " %d", *(const int *)(const void *)((const char *)s + schedule_fields[i].offset));
+static void put_schedule(const Schedule *s, Buf *out) {
+    for (int i = 0; i < schedule_field_count; i++)
+        buf_printf(out, " %d", *(const int *)(const void *)((const char *)s + schedule_fields[i].offset));
 }
 
-static void put_values(const SemaValue *v, int n, Buf *out)
-{
+static void put_values(const SemaValue *v, int n, Buf *out) {
     buf_printf(out, " %d", n);
-    for (int i = 0; i < n; i++) buf_printf(out, " %s %c %" PRId64, v[i].name, v[i].is_type ? 't' : 'i', v[i].is_type ? (int64_t)v[i].elem : v[i].ival);
+    for (int i = 0; i < n; i++)
+        buf_printf(out, " %s %c %" PRId64, v[i].name, v[i].is_type ? 't' : 'i',
+                   v[i].is_type ? (int64_t)v[i].elem : v[i].ival);
 }
 
-static bool on_paper(const Decision *d)                    // functions are not
-{
+static bool on_paper(const Decision *d) {                    // functions are not
     for (int i = 0; i < d->nset; i++)
         if (d->set[i].value || d->set[i].fn) return false;
     return true;
 }
 
-static void put_decision(const Decision *d, Buf *out)
-{
+static void put_decision(const Decision *d, Buf *out) {
     buf_printf(out, "%" PRIu32, d->kernel);
     put_schedule(&d->given, out);
     put_values(d->set, d->nset, out);
@@ -104,8 +101,7 @@ static void put_decision(const Decision *d, Buf *out)
     buf_putc(out, '\n');
 }
 
-static void choices_write(const GraphChoices *c)
-{
+static void choices_write(const GraphChoices *c) {
     Buf out = {0};
     int n = 0;
     for (int found = 0; found < 2; found++)                // those that were asked for come first
@@ -116,8 +112,7 @@ static void choices_write(const GraphChoices *c)
     buf_free(&out);
 }
 
-void graph_choices_free(GraphChoices *c)
-{
+void graph_choices_free(GraphChoices *c) {
     if (!c) return;
     Buf where = {0};
     if (c->decided && cache_folder(&where)) choices_write(c);
@@ -131,8 +126,7 @@ int graph_decided(const GraphChoices *c) { return c ? c->decided : 0; }
 
 typedef struct Words { Session *s; char *at; bool bad; } Words;
 
-static const char *word(Words *w)
-{
+static const char *word(Words *w) {
     char *p = w->at + strspn(w->at, " "), *end = p + strcspn(p, " \n");
     w->bad = w->bad || end == p;
     w->at = *end == ' ' ? end + 1 : end;
@@ -140,8 +134,7 @@ static const char *word(Words *w)
     return p;
 }
 
-static int64_t number(Words *w, int64_t least, int64_t most)
-{
+static int64_t number(Words *w, int64_t least, int64_t most) {
     char   *end;
     int64_t v = strtoll(w->at, &end, 10);
     w->bad = w->bad || end == w->at || v < least || v > most;
@@ -149,13 +142,12 @@ static int64_t number(Words *w, int64_t least, int64_t most)
     return w->bad ? least : v;
 }
 
-static void get_schedule(Words *w, Schedule *s)
-{
-    for (int i = 0; i < schedule_field_count; i++) *(int *)(void *)((char *)s + schedule_fields[i].offset) = (int)number(w, 0, schedule_fields[i].most);
+static void get_schedule(Words *w, Schedule *s) {
+    for (int i = 0; i < schedule_field_count; i++)
+        *(int *)(void *)((char *)s + schedule_fields[i].offset) = (int)number(w, 0, schedule_fields[i].most);
 }
 
-static int get_values(Words *w, SemaValue *v, int most, bool chosen)
-{
+static int get_values(Words *w, SemaValue *v, int most, bool chosen) {
     int n = (int)number(w, 0, most);
     for (int i = 0; i < n && !w->bad; i++) {
         const char *name = word(w), *kind = word(w);
@@ -169,8 +161,7 @@ static int get_values(Words *w, SemaValue *v, int most, bool chosen)
 static SemaValue *copied(const SemaValue *v, int n);
 static double *logs_of(const SemaValue *known, int n);
 
-static GraphChoices *choices_read(Runtime *rt)
-{
+static GraphChoices *choices_read(Runtime *rt) {
     enum { MOST = 2 * MAX_DIMS + 80 };
     GraphChoices *c = checked_alloc(sizeof *c);
     Buf   bytes = {0};
@@ -200,25 +191,25 @@ static GraphChoices *choices_read(Runtime *rt)
 
 static bool same_name(const char *a, const char *b) { return a == b || strcmp(a, b) == 0; }
 
-static bool same_value(const SemaValue *a, const SemaValue *b)
-{
-    return same_name(a->name, b->name) && a->is_type == b->is_type && a->ival == b->ival && a->elem == b->elem && sema_same_function(a, b);
+static bool same_value(const SemaValue *a, const SemaValue *b) {
+    return same_name(a->name, b->name) && a->is_type == b->is_type && a->ival == b->ival && a->elem == b->elem &&
+           sema_same_function(a, b);
 }
 
 static double log_of(const SemaValue *v) { return v->is_type ? 0 : log2((double)v->ival + 1); }
 
-static double *logs_of(const SemaValue *known, int n)
-{
+static double *logs_of(const SemaValue *known, int n) {
     double *log = checked_alloc(sizeof *log * ((size_t)n + 1));
     for (int i = 0; i < n; i++) log[i] = log_of(&known[i]);
     return log;
 }
 
 // How far apart two sizes are: 0, the same; INFINITY, another kernel or other types, or near what was only found.
-static double distance(const Decision *d, const Node *kernel, const SemaValue *set, int nset, const SemaValue *known, const double *log, int nknown, const Schedule *given)
-{
+static double distance(const Decision *d, const Node *kernel, const SemaValue *set, int nset, const SemaValue *known,
+                       const double *log, int nknown, const Schedule *given) {
     double sum = 0;
-    bool same = d->kernel == kernel->span.lo && d->nset == nset && d->nknown == nknown && memcmp(&d->given, given, sizeof *given) == 0;
+    bool same = d->kernel == kernel->span.lo && d->nset == nset && d->nknown == nknown &&
+                memcmp(&d->given, given, sizeof *given) == 0;
     for (int i = 0; same && i < nset; i++) same = same_value(&d->set[i], &set[i]);
     for (int i = 0; same && i < nknown; i++) {
         const SemaValue *a = &d->known[i], *b = &known[i];
@@ -228,33 +219,38 @@ static double distance(const Decision *d, const Node *kernel, const SemaValue *s
     return same && (!d->found || sum == 0) ? sum : INFINITY;
 }
 
-static SemaValue *copied(const SemaValue *v, int n)
-{
+static SemaValue *copied(const SemaValue *v, int n) {
     SemaValue *c = checked_alloc(sizeof *c * (size_t)(n + 1));
     if (n) memcpy(c, v, sizeof *c * (size_t)n);
     return c;
 }
 
-static Decision *decide(Runtime *rt, SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *known, int nknown, const Schedule *given)
-{
+static Decision *decide(Runtime *rt, SemaFile *f, const Node *kernel, const SemaValue *set, int nset,
+                        const SemaValue *known, int nknown, const Schedule *given) {
     CompileOptions opt = runtime_options(rt)->compile;
     Choice choice;
     opt.schedule = runtime_schedule(rt, given);
     if (!runtime_choose(rt, f, kernel, set, nset, known, nknown, &opt, &choice)) return NULL;
     Decision *d = checked_alloc(sizeof *d);
-    *d = (Decision){.kernel = kernel->span.lo, .set = copied(set, nset), .nset = nset, .known = copied(known, nknown), .log = logs_of(known, nknown), .nknown = nknown,
-                    .given = *given, .schedule = choice.schedule};
+    *d = (Decision){.kernel = kernel->span.lo,
+                    .set = copied(set, nset),
+                    .nset = nset,
+                    .known = copied(known, nknown),
+                    .log = logs_of(known, nknown),
+                    .nknown = nknown,
+                    .given = *given,
+                    .schedule = choice.schedule};
     for (int i = 0; i < nset; i++) sema_keep_function(runtime_session(rt), &d->set[i]);
     for (int i = 0; i < choice.kernel->nbindings && d->nchosen < MAX_CHOSEN; i++) {
         const TBinding *b = &choice.kernel->bindings[i];
-        if (b->origin == ORIGIN_CHOSEN) d->chosen[d->nchosen++] = (SemaValue){.name = b->name->s, .ival = b->ival, .chosen = true};
+        if (b->origin == ORIGIN_CHOSEN)
+            d->chosen[d->nchosen++] = (SemaValue){.name = b->name->s, .ival = b->ival, .chosen = true};
     }
     return d;
 }
 
-int graph_choose(void *ctx, SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *known, int nknown,
-                 SemaValue chosen[MAX_CHOSEN], Schedule *schedule)
-{
+int graph_choose(void *ctx, SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *known,
+                 int nknown, SemaValue chosen[MAX_CHOSEN], Schedule *schedule) {
     Runtime       *rt = ctx;
     GraphChoices **all = runtime_choices(rt);
     Decision      *near = NULL;

@@ -3,8 +3,8 @@
 //     a -> h1      b -> h2      c h1 h2 -> y          a and b may run at once, c waits for both
 //
 // Values that share bytes of the arena at different times order launches just as values that are passed on do, so
-// memory, shared scratch memory too, is all that has to be looked at. An edge that others imply is left out. Beyond MANY launches, one simply
-// follows the other.
+// memory, shared scratch memory too, is all that has to be looked at. An edge that others imply is left out. Beyond
+// MANY launches, one simply follows the other.
 
 #include "runtime/graph.h"
 
@@ -16,15 +16,15 @@ enum { MANY = 4096 };
 typedef struct Range { uint64_t at, end; bool written; } Range;
 typedef struct Touched { Range range[MAX_PARAMS + SCRATCH_KINDS]; int n; } Touched;
 
-static void touched(const PlanLaunch *l, Touched *t)
-{
+static void touched(const PlanLaunch *l, Touched *t) {
     const LaunchInfo *info = l->info;
     t->n = 0;
     for (int p = 0; p < info->nparams; p++) {
         uint64_t bytes = (uint64_t)elem_bytes(l->args[p].elem);
         if (info->params[p].kind == PK_SCALAR) continue;
         for (int d = 0; d < l->args[p].rank; d++) bytes *= (uint64_t)l->args[p].dim[d];
-        if (bytes) t->range[t->n++] = (Range){l->args[p].address, l->args[p].address + bytes, param_written(&info->params[p])};
+        if (bytes)
+            t->range[t->n++] = (Range){l->args[p].address, l->args[p].address + bytes, param_written(&info->params[p])};
     }
     uint64_t own[SCRATCH_KINDS];
     bind_scratch(l->bound, own);
@@ -32,9 +32,9 @@ static void touched(const PlanLaunch *l, Touched *t)
         if (own[k]) t->range[t->n++] = (Range){l->bound->scratch[k], l->bound->scratch[k] + own[k], true};
 }
 
-// By values: those of the arena lie where they lie in all plans of this layout, with all their room; each other one is apart from the rest.
-static void touched_alike(const Plan *p, const PlanLaunch *l, Touched *t)
-{
+// By values: those of the arena lie where they lie in all plans of this layout, with all their room; each other one is
+// apart from the rest.
+static void touched_alike(const Plan *p, const PlanLaunch *l, Touched *t) {
     enum { APART = 44 };
     uint64_t own[SCRATCH_KINDS];
     t->n = 0;
@@ -50,8 +50,7 @@ static void touched_alike(const Plan *p, const PlanLaunch *l, Touched *t)
         if (own[k]) t->range[t->n++] = (Range){UINT64_MAX - 1 - (uint64_t)k, UINT64_MAX - (uint64_t)k, true};
 }
 
-static bool conflict(const Touched *a, const Touched *b)
-{
+static bool conflict(const Touched *a, const Touched *b) {
     for (int i = 0; i < a->n; i++)
         for (int j = 0; j < b->n; j++) {
             const Range *x = &a->range[i], *y = &b->range[j];
@@ -60,12 +59,12 @@ static bool conflict(const Touched *a, const Touched *b)
     return false;
 }
 
-int plan_order(const Plan *p, const int *launch, int n, bool alike, int **after, int *nafter)
-{
+int plan_order(const Plan *p, const int *launch, int n, bool alike, int **after, int *nafter) {
     int      total = 0;
     size_t   words = ((size_t)n + 63) / 64;
     Touched *t = checked_alloc(sizeof *t * (size_t)(n + 1));
-    uint64_t *before = n > MANY ? NULL : checked_alloc(sizeof *before * words * (size_t)(n + 1));    // bit j of row i: j comes before i
+    // bit j of row i: j comes before i
+    uint64_t *before = n > MANY ? NULL : checked_alloc(sizeof *before * words * (size_t)(n + 1));
     for (int i = 0; i < n; i++) {
         uint64_t *row = before ? before + words * (size_t)i : NULL;
         if (alike) touched_alike(p, p->launch[launch[i]], &t[i]);

@@ -4,9 +4,9 @@
 //     plan for 42 tokens    a  b  c" d" e  f ..        c, d: of each its own
 //     the device's graph    a->b->c->d->e->f ..        for those that run for the first time: c" and d" are set in its nodes, and it is launched
 //
-// A graph of the device costs more to make than its launches one by one, so a plan gets one of its own when it runs again. The
-// first time it runs by the pattern's, whose order holds for all of its plans whose values lie alike in the arena: launches
-// wait for each other by the values that they share, whole, whatever part of them they touch.
+// A graph of the device costs more to make than its launches one by one, so a plan gets one of its own when it runs
+// again. The first time it runs by the pattern's, whose order holds for all of its plans whose values lie alike in the
+// arena: launches wait for each other by the values that they share, whole, whatever part of them they touch.
 
 #include "runtime/graph.h"
 
@@ -14,10 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OFTEN = 8 };                                      // a graph of the device that is made more often than for every eighth run does not pay
+// a graph of the device that is made more often than for every eighth run does not pay
+enum { OFTEN = 8 };
 
-Pattern *pattern_new(Runtime *rt, TGraph *g, const TValue *scalars, Arena *arena)
-{
+Pattern *pattern_new(Runtime *rt, TGraph *g, const TValue *scalars, Arena *arena) {
     Pattern *p = checked_alloc(sizeof *p);
     size_t n = (size_t)g->head->nparams;
     *p = (Pattern){.rt = rt, .arena = arena, .graph = g, .users = 1, .scalars = NEW_N(arena, TValue, n + 1)};
@@ -25,8 +25,7 @@ Pattern *pattern_new(Runtime *rt, TGraph *g, const TValue *scalars, Arena *arena
     return p;
 }
 
-static void drop_device_graph(Pattern *p)
-{
+static void drop_device_graph(Pattern *p) {
     Device *d = runtime_device(p->rt);
     if (p->device_graph) d->ops->graph_free(d, p->device_graph);
     p->device_graph = NULL;
@@ -38,8 +37,7 @@ static void drop_device_graph(Pattern *p)
     p->nnodes = p->nitems = 0;
 }
 
-void pattern_leave(Pattern *p)
-{
+void pattern_leave(Pattern *p) {
     if (!p || --p->users) return;
     drop_device_graph(p);
     arena_free(p->arena);
@@ -47,16 +45,14 @@ void pattern_leave(Pattern *p)
 }
 
 // Launches that do something, by number.
-static int at_work(const Plan *p, int *launch)
-{
+static int at_work(const Plan *p, int *launch) {
     int n = 0;
     for (int i = 0; i < p->nlaunches; i++)
         if (!p->launch[i]->prepared.empty) launch[n++] = i;
     return n;
 }
 
-static int scratch_used(const PlanLaunch *l)
-{
+static int scratch_used(const PlanLaunch *l) {
     uint64_t own[SCRATCH_KINDS];
     int used = 0;
     bind_scratch(l->bound, own);
@@ -65,25 +61,25 @@ static int scratch_used(const PlanLaunch *l)
 }
 
 // Can the node that was made for one be given to the other? What is not a parameter, and the order, must be the same.
-static bool exchangeable(const PlanLaunch *a, const PlanLaunch *b)
-{
+static bool exchangeable(const PlanLaunch *a, const PlanLaunch *b) {
     const DeviceLaunch *x = &a->prepared.launch, *y = &b->prepared.launch;
-    return a == b || (x->kernel->handle == y->kernel->handle && x->early == y->early && memcmp(x->cluster, y->cluster, sizeof x->cluster) == 0 && a->own.span.lo == b->own.span.lo && scratch_used(a) == scratch_used(b));
+    return a == b || (x->kernel->handle == y->kernel->handle && x->early == y->early &&
+                      memcmp(x->cluster, y->cluster, sizeof x->cluster) == 0 && a->own.span.lo == b->own.span.lo &&
+                      scratch_used(a) == scratch_used(b));
 }
 
-static bool lie_alike(const Plan *p, const Pattern *q)
-{
+static bool lie_alike(const Plan *p, const Pattern *q) {
     for (int i = 0; i < q->nitems; i++)
         if (p->items[i].offset != q->items[i].offset || p->items[i].bytes != q->items[i].bytes) return false;
     return p->nitems == q->nitems;
 }
 
-static bool make(Plan *p, const int *launch, int n, Buf *err)
-{
+static bool make(Plan *p, const int *launch, int n, Buf *err) {
     Pattern    *q = p->pattern;
     Device     *d = runtime_device(p->rt);
     DeviceNode *nodes = checked_alloc(sizeof *nodes * ((size_t)n + 1));
-    int        *nafter = checked_alloc(sizeof *nafter * ((size_t)n + 1)), **after = checked_alloc(sizeof *after * ((size_t)n + 1));
+    int *nafter = checked_alloc(sizeof *nafter * ((size_t)n + 1)),
+        **after = checked_alloc(sizeof *after * ((size_t)n + 1));
     drop_device_graph(q);
     plan_order(p, launch, n, true, after, nafter);
     for (int i = 0; i < n; i++) nodes[i] = (DeviceNode){&p->launch[launch[i]]->prepared.launch, after[i], nafter[i]};
@@ -102,8 +98,7 @@ static bool make(Plan *p, const int *launch, int n, Buf *err)
     return q->device_graph || err->n == before;
 }
 
-static bool set(Plan *p, const int *launch, Buf *err)
-{
+static bool set(Plan *p, const int *launch, Buf *err) {
     Pattern *q = p->pattern;
     Device  *d = runtime_device(p->rt);
     for (int i = 0; i < q->nnodes; i++) {
@@ -116,8 +111,7 @@ static bool set(Plan *p, const int *launch, Buf *err)
     return true;
 }
 
-bool pattern_device_graph(Plan *p, DeviceGraph **out, Buf *err)
-{
+bool pattern_device_graph(Plan *p, DeviceGraph **out, Buf *err) {
     Pattern *q = p->pattern;
     Device  *d = runtime_device(p->rt);
     *out = NULL;

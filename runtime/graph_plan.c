@@ -12,38 +12,35 @@
 #include <stdlib.h>
 #include <string.h>
 
-uint64_t plan_bytes(const TGValue *v)
-{
+uint64_t plan_bytes(const TGValue *v) {
     uint64_t n = (uint64_t)elem_bytes(v->elem);
     for (int i = 0; i < v->rank; i++) n *= (uint64_t)v->dim[i];
     return n;
 }
 
-int plan_root(const TGraph *g, int value)
-{
+int plan_root(const TGraph *g, int value) {
     while (g->values[value].kind == TG_view) value = g->values[value].base;
     return value;
 }
 
-uint64_t plan_offset(const TGraph *g, int value)
-{
+uint64_t plan_offset(const TGraph *g, int value) {
     uint64_t n = 0;
     for (; g->values[value].kind == TG_view; value = g->values[value].base)
         n += (uint64_t)g->values[value].offset * (uint64_t)elem_bytes(g->values[value].elem);
     return n;
 }
 
-// Weights, and what is computed from them alone: a plan's launches do not write them. What is launched once is launched alone.
-static uint64_t fixed_inputs(const TGLaunch *l, const TGraph *g)
-{
+// Weights, and what is computed from them alone: a plan's launches do not write them. What is launched once is launched
+// alone.
+static uint64_t fixed_inputs(const TGLaunch *l, const TGraph *g) {
     uint64_t fixed = l->fixed ? 0 : OF_A_GRAPH;
     for (int p = 0; p < l->kernel->nparams; p++)
-        if (!l->fixed && l->args[p].tensor >= 0 && g->values[plan_root(g, l->args[p].tensor)].fixed) fixed |= UINT64_C(1) << p;
+        if (!l->fixed && l->args[p].tensor >= 0 && g->values[plan_root(g, l->args[p].tensor)].fixed)
+            fixed |= UINT64_C(1) << p;
     return fixed;
 }
 
-bool plan_bind(PlanLaunch *l, Runtime *rt, const TGraph *g, Buf *err)
-{
+bool plan_bind(PlanLaunch *l, Runtime *rt, const TGraph *g, Buf *err) {
     const TKernel *k = l->launch->kernel;
     l->compiled = runtime_compile_fixed(rt, k, &l->launch->schedule, fixed_inputs(l->launch, g), err);
     if (!l->compiled) return false;
@@ -54,7 +51,11 @@ bool plan_bind(PlanLaunch *l, Runtime *rt, const TGraph *g, Buf *err)
     for (int p = 0; p < k->nparams; p++) {
         const TValue *a = &l->launch->args[p];
         BindArg *b = &l->args[p];
-        *b = (BindArg){.scalar = a->tensor < 0, .elem = a->elem, .ival = a->ival, .fval = a->fval, .is_float = elem_is_float(a->elem)};
+        *b = (BindArg){.scalar = a->tensor < 0,
+                       .elem = a->elem,
+                       .ival = a->ival,
+                       .fval = a->fval,
+                       .is_float = elem_is_float(a->elem)};
         if (b->scalar) continue;
         const TGValue *v = &g->values[a->tensor];
         b->origin = v->name ? v->name->s : NULL;
@@ -68,8 +69,7 @@ bool plan_bind(PlanLaunch *l, Runtime *rt, const TGraph *g, Buf *err)
 
 PlanLaunch *launch_shared(PlanLaunch *l) { l->users++; return l; }
 
-void launch_leave(Runtime *rt, PlanLaunch *l)
-{
+void launch_leave(Runtime *rt, PlanLaunch *l) {
     if (!l || --l->users) return;
     prepared_free(runtime_device(rt), &l->prepared);
     free(l->args);
@@ -81,8 +81,7 @@ void launch_leave(Runtime *rt, PlanLaunch *l)
 
 static bool in_arena(const TGValue *v) { return v->kind == TG_computed && !v->fixed; }
 
-static void arena_items(Plan *p)
-{
+static void arena_items(Plan *p) {
     const TGraph *g = p->graph;
     p->items = checked_alloc(sizeof *p->items * (size_t)(g->nvalues + 1));
     p->item = checked_alloc(sizeof *p->item * (size_t)(g->nvalues + 1));
@@ -101,8 +100,7 @@ static void arena_items(Plan *p)
 }
 
 // The values of another plan of this pattern, of other sizes. They lie as they do there, if there is room.
-static void arena_items_like(Plan *p, const Plan *like)
-{
+static void arena_items_like(Plan *p, const Plan *like) {
     const TGraph *g = p->graph;
     size_t values = (size_t)g->nvalues + 1;
     bool   fits = true;
@@ -111,7 +109,8 @@ static void arena_items_like(Plan *p, const Plan *like)
     p->nitems = like->nitems;
     memcpy(p->items, like->items, sizeof *p->items * (size_t)p->nitems);
     memcpy(p->item, like->item, sizeof *p->item * (size_t)g->nvalues);
-    for (int i = 0; i < g->nvalues && fits; i++) fits = p->item[i] < 0 || plan_bytes(&g->values[i]) <= p->items[p->item[i]].bytes;
+    for (int i = 0; i < g->nvalues && fits; i++)
+        fits = p->item[i] < 0 || plan_bytes(&g->values[i]) <= p->items[p->item[i]].bytes;
     p->arena_bytes = like->arena_bytes;
     if (fits) return;
     for (int i = 0; i < g->nvalues; i++)
@@ -119,8 +118,7 @@ static void arena_items_like(Plan *p, const Plan *like)
     p->arena_bytes = arena_plan(p->items, p->nitems);
 }
 
-uint64_t plan_live_bytes(const Plan *p)
-{
+uint64_t plan_live_bytes(const Plan *p) {
     ArenaItem *items = checked_alloc(sizeof *items * ((size_t)p->nitems + 1));
     memcpy(items, p->items, sizeof *items * (size_t)p->nitems);
     for (int i = 0; i < p->graph->nvalues; i++)
@@ -130,16 +128,14 @@ uint64_t plan_live_bytes(const Plan *p)
     return n;
 }
 
-void plan_where(const Runtime *rt, const PlanLaunch *l, Buf *out)
-{
+void plan_where(const Runtime *rt, const PlanLaunch *l, Buf *out) {
     if (!l->launch->span.hi) return;
     LineCol at = span_where(runtime_session(rt), l->launch->span.lo);
     buf_printf(out, "%s:%u:%u: ", at.src->path, at.line, at.col);
 }
 
 // Are a launch's numbers what they are in another graph of the pattern?
-static bool alike(const TGraph *g, const TGraph *other, const TGLaunch *l)
-{
+static bool alike(const TGraph *g, const TGraph *other, const TGLaunch *l) {
     for (int k = 0; k < l->kernel->nparams; k++) {
         if (l->args[k].tensor < 0 && l->args[k].row) return false;       // the arguments are the graph's own
         if (l->args[k].tensor < 0) continue;
@@ -149,8 +145,7 @@ static bool alike(const TGraph *g, const TGraph *other, const TGLaunch *l)
     return true;
 }
 
-PlanLaunch *plan_launch_new(Plan *p, const TGLaunch *launch, Buf *err)
-{
+PlanLaunch *plan_launch_new(Plan *p, const TGLaunch *launch, Buf *err) {
     PlanLaunch *l = checked_alloc(sizeof *l);
     *l = (PlanLaunch){.users = 1, .own = *launch};
     l->launch = &l->own;
@@ -164,8 +159,7 @@ PlanLaunch *plan_launch_new(Plan *p, const TGLaunch *launch, Buf *err)
     return NULL;
 }
 
-static bool add_launch(Plan *p, const TGLaunch *launch, const Plan *like, Buf *err)
-{
+static bool add_launch(Plan *p, const TGLaunch *launch, const Plan *like, Buf *err) {
     if (like && alike(p->graph, like->graph, launch)) {
         p->launch[p->nlaunches] = launch_shared(like->launch[p->nlaunches]);
         p->nlaunches++;
@@ -176,8 +170,7 @@ static bool add_launch(Plan *p, const TGLaunch *launch, const Plan *like, Buf *e
     return l != NULL;
 }
 
-Plan *plan_make(Runtime *rt, const TGraph *g, const Plan *like, Buf *err)
-{
+Plan *plan_make(Runtime *rt, const TGraph *g, const Plan *like, Buf *err) {
     Plan *p = checked_alloc(sizeof *p);
     bool fine = true;
     *p = (Plan){.rt = rt, .graph = g};
@@ -196,8 +189,7 @@ Plan *plan_make(Runtime *rt, const TGraph *g, const Plan *like, Buf *err)
     return NULL;
 }
 
-void plan_free(Plan *p)
-{
+void plan_free(Plan *p) {
     if (!p) return;
     Device *d = runtime_device(p->rt);
     if (p->device_graph) d->ops->graph_free(d, p->device_graph);
@@ -217,14 +209,15 @@ void plan_free(Plan *p)
 enum { MANY_BYTES = 64 << 20, BAR = 40 };
 
 // "weights [########........] 120 of 497 MB", over the line that was there; gone when all are loaded.
-static void show_progress(const Plan *p, uint64_t done, uint64_t all)
-{
+static void show_progress(const Plan *p, uint64_t done, uint64_t all) {
     FILE *to = runtime_options(p->rt)->progress_to;
     if (!to || all < MANY_BYTES) return;
     char bar[BAR + 1];
     for (int i = 0; i < BAR; i++) bar[i] = (uint64_t)i * all < done * BAR ? '#' : '.';
     bar[BAR] = 0;
-    if (done < all) fprintf(to, "\rweights [%s] %llu of %llu MB", bar, (unsigned long long)(done >> 20), (unsigned long long)(all >> 20));
+    if (done < all)
+        fprintf(to, "\rweights [%s] %llu of %llu MB", bar, (unsigned long long)(done >> 20),
+                (unsigned long long)(all >> 20));
     else fprintf(to, "\r%*s\r", BAR + 40, "");
     fflush(to);
 }
@@ -233,15 +226,13 @@ typedef struct Placing { const Plan *plan; uint64_t all, done; } Placing;
 
 static RunStages *stages_of(const Plan *p) { return runtime_options(p->rt)->stages; }
 
-static void loaded(void *ctx, uint64_t bytes)
-{
+static void loaded(void *ctx, uint64_t bytes) {
     const Placing *l = ctx;
     show_progress(l->plan, l->done + bytes, l->all);
 }
 
 // Fixed values that launches read, each once: those computed from others last.
-static int fixed_values(const Plan *p, int *value, int *computed)
-{
+static int fixed_values(const Plan *p, int *value, int *computed) {
     int   n = 0, m = 0;
     const TGraph *g = p->graph;
     bool *seen = checked_alloc(sizeof *seen * ((size_t)g->nvalues + 1));
@@ -262,8 +253,7 @@ static int fixed_values(const Plan *p, int *value, int *computed)
 }
 
 // The code of what runs each time, and of what is made once (once: by launch of the graph), all together.
-static bool compile_ahead(Plan *p, const bool *once, Buf *err)
-{
+static bool compile_ahead(Plan *p, const bool *once, Buf *err) {
     const TGraph *g = p->graph;
     Compiled **list = checked_alloc(sizeof *list * ((size_t)g->nlaunches + 1));
     bool      *general = checked_alloc(sizeof *general * ((size_t)g->nlaunches + 1)), fine = true;
@@ -281,18 +271,16 @@ static bool compile_ahead(Plan *p, const bool *once, Buf *err)
 }
 
 // What making a value takes.
-static bool bytes_of(Plan *p, int value, StoreNeeds *look, Buf *err)
-{
+static bool bytes_of(Plan *p, int value, StoreNeeds *look, Buf *err) {
     *look = (StoreNeeds){.seen = checked_alloc((size_t)p->graph->nvalues + 1)};
     bool fine = store_ask(p->rt, p->graph, value, look, err);
     free(look->seen);
     return fine;
 }
 
-// Values [from, to) that are computed once: as many as whose own weights there is room for where later ones will be; if there is none, as many
-// as whose weights do not take more room than the arena will; one at least.
-static bool ask_some(Plan *p, const int *value, int from, int *to, StoreNeeds *needs, Buf *err)
-{
+// Values [from, to) that are computed once: as many as whose own weights there is room for where later ones will be; if
+// there is none, as many as whose weights do not take more room than the arena will; one at least.
+static bool ask_some(Plan *p, const int *value, int from, int *to, StoreNeeds *needs, Buf *err) {
     int      last = *to;
     uint64_t sum = 0, room = store_room(p->rt);
     StoreNeeds look;
@@ -310,17 +298,15 @@ static bool ask_some(Plan *p, const int *value, int from, int *to, StoreNeeds *n
     return true;
 }
 
-static bool keep_value(Plan *p, int value, Buf *err)
-{
+static bool keep_value(Plan *p, int value, Buf *err) {
     p->kept[value] = store_get(p->rt, p->graph, value, err);
     if (p->kept[value]) store_keep(p->rt, p->kept[value]);
     return p->kept[value] != 0;
 }
 
-// What is read as it is in the files is on its way while kernels are compiled; then what is computed from weights, whose own go
-// as soon as they are not needed.
-static bool place(Plan *p, const int *value, int computed, int n, StoreNeeds *needs, Buf *err)
-{
+// What is read as it is in the files is on its way while kernels are compiled; then what is computed from weights,
+// whose own go as soon as they are not needed.
+static bool place(Plan *p, const int *value, int computed, int n, StoreNeeds *needs, Buf *err) {
     const TGraph *g = p->graph;
     Device  *d = runtime_device(p->rt);
     Placing  l = {.plan = p};
@@ -341,8 +327,14 @@ static bool place(Plan *p, const int *value, int computed, int n, StoreNeeds *ne
         if (fine && from > computed) transfer_start(store_transfer(p->rt));
         fine = fine && store_wait(p->rt, loaded, &l, err);
         stages_lap(stages_of(p), RS_weights, &since);
-        for (int i = 0; fine && from == computed && i < computed; i++) { fine = keep_value(p, value[i], err); l.done += plan_bytes(&g->values[value[i]]); }
-        for (int i = from; fine && i < to; i++) { fine = keep_value(p, value[i], err); l.done += plan_bytes(&g->values[value[i]]); }
+        for (int i = 0; fine && from == computed && i < computed; i++) {
+            fine = keep_value(p, value[i], err);
+            l.done += plan_bytes(&g->values[value[i]]);
+        }
+        for (int i = from; fine && i < to; i++) {
+            fine = keep_value(p, value[i], err);
+            l.done += plan_bytes(&g->values[value[i]]);
+        }
         fine = fine && (!once || d->ops->sync(d, err));
         if (fine) store_trim(p->rt);
         stages_lap(stages_of(p), RS_once, &since);
@@ -352,15 +344,16 @@ static bool place(Plan *p, const int *value, int computed, int n, StoreNeeds *ne
     return fine;
 }
 
-static bool place_kept(Plan *p, Buf *err)
-{
+static bool place_kept(Plan *p, Buf *err) {
     size_t room = (size_t)p->graph->nvalues + 1;
     int   *value = checked_alloc(sizeof *value * room), computed, n = fixed_values(p, value, &computed);
     StoreNeeds needs = {.seen = checked_alloc(room), .launch = checked_alloc((size_t)p->graph->nlaunches + 1)};
     bool fine = place(p, value, computed, n, &needs, err);
     TransferStats sent = transfer_stats(store_transfer(p->rt));
     RunStages *s = stages_of(p);
-    if (s) s->weights_us = sent.us, s->made_us = sent.made_us, s->sent_us = sent.sent_us, s->weight_bytes = sent.bytes, s->threads = sent.threads;
+    if (s)
+        s->weights_us = sent.us, s->made_us = sent.made_us, s->sent_us = sent.sent_us, s->weight_bytes = sent.bytes,
+        s->threads = sent.threads;
     if (!fine) store_abandon(p->rt);
     free(value);
     free(needs.seen);
@@ -368,8 +361,7 @@ static bool place_kept(Plan *p, Buf *err)
     return fine;
 }
 
-static bool reserve(Plan *p, Buf *err)
-{
+static bool reserve(Plan *p, Buf *err) {
     bool *values = checked_alloc(sizeof *values * ((size_t)p->graph->nvalues + 1));
     for (int i = 0; i < p->nlaunches; i++)
         for (int k = 0; k < p->launch[i]->launch->kernel->nparams; k++) {
@@ -381,8 +373,7 @@ static bool reserve(Plan *p, Buf *err)
     return fine;
 }
 
-bool plan_place(Plan *p, Buf *err)
-{
+bool plan_place(Plan *p, Buf *err) {
     bool fine = p->placed || (reserve(p, err) && place_kept(p, err));
     if (!p->placed) store_settle(p->rt);
     p->placed = fine;
@@ -396,8 +387,7 @@ bool plan_place(Plan *p, Buf *err)
     return fine && arena != 0;
 }
 
-bool plan_facts(PlanLaunch *l, Runtime *rt, Buf *err)
-{
+bool plan_facts(PlanLaunch *l, Runtime *rt, Buf *err) {
     l->bound->args = l->args;
     if (!compiled_kernel(rt, l->compiled, &l->info, &l->kernel, false, err)) return false;
     l->bound->info = l->info;
@@ -405,8 +395,7 @@ bool plan_facts(PlanLaunch *l, Runtime *rt, Buf *err)
     return true;
 }
 
-bool plan_variant(PlanLaunch *l, Runtime *rt, Buf *err)
-{
+bool plan_variant(PlanLaunch *l, Runtime *rt, Buf *err) {
     l->bound->args = l->args;
     l->bound->info = l->info;
     if (!bind_overlap(l->bound, err)) return false;
@@ -415,16 +404,14 @@ bool plan_variant(PlanLaunch *l, Runtime *rt, Buf *err)
     return true;
 }
 
-bool plan_prepare(PlanLaunch *l, Runtime *rt, Buf *err)
-{
+bool plan_prepare(PlanLaunch *l, Runtime *rt, Buf *err) {
     Device *d = runtime_device(rt);
     if (!d->ops->runs_ptx) return true;
     prepared_free(d, &l->prepared);
     return prepare(d, l->info, l->bound, &l->kernel, &l->prepared, err);
 }
 
-bool plan_launch(PlanLaunch *l, Runtime *rt, const RunControl *ctl, Buf *err)
-{
+bool plan_launch(PlanLaunch *l, Runtime *rt, const RunControl *ctl, Buf *err) {
     if (runtime_device(rt)->ops->runs_ptx) return prepared_launch(runtime_device(rt), &l->prepared, err);
     EvalOptions opt = {0};
     return eval_kernel(rt, l->compiled, l->info, l->args, l->bound->dims, ctl, &opt, err);

@@ -15,8 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void label(const TGraph *g, int value, Buf *out)
-{
+static void label(const TGraph *g, int value, Buf *out) {
     const TGValue *v = &g->values[value];
     if (v->kind == TG_input || v->kind == TG_state || v->kind == TG_output) buf_puts(out, g->head->params[v->param].name->s);
     else if (v->name) buf_printf(out, "%s.%d", v->name->s, value);
@@ -24,15 +23,13 @@ static void label(const TGraph *g, int value, Buf *out)
     else buf_printf(out, "%%%d", value);
 }
 
-static void shape_text(const TGValue *v, Buf *out)
-{
+static void shape_text(const TGValue *v, Buf *out) {
     HostTensor t = {.elem = v->elem, .rank = v->rank};
     memcpy(t.dim, v->dim, sizeof t.dim);
     tensor_type_text(&t, out);
 }
 
-static void argument(const TGraph *g, const TGLaunch *l, int p, Buf *out)
-{
+static void argument(const TGraph *g, const TGLaunch *l, int p, Buf *out) {
     const TValue *a = &l->args[p];
     if (a->tensor < 0 && elem_is_float(a->elem)) buf_printf(out, "%g", a->fval);
     else if (a->tensor < 0) buf_printf(out, "%lld", (long long)a->ival);
@@ -47,8 +44,7 @@ static void argument(const TGraph *g, const TGLaunch *l, int p, Buf *out)
     }
 }
 
-static void launch_line(const TGraph *g, const TGLaunch *l, Buf *out)
-{
+static void launch_line(const TGraph *g, const TGLaunch *l, Buf *out) {
     const TKernel *k = l->kernel;
     int outs = 0;
     instance_print(k, out);
@@ -66,14 +62,14 @@ static void launch_line(const TGraph *g, const TGLaunch *l, Buf *out)
     }
     for (int i = 0, n = 0; i < schedule_field_count; i++) {
         int v = *(const int *)(const void *)((const char *)&l->schedule + schedule_fields[i].offset);
-        if (v > 1) buf_printf(out, "%s%s = %d", n++ ? ", " : " with (", schedule_fields[i].name, v);      // 1 is nothing decided, or as good
+        // 1 is nothing decided, or as good
+        if (v > 1) buf_printf(out, "%s%s = %d", n++ ? ", " : " with (", schedule_fields[i].name, v);
         if (n && i + 1 == schedule_field_count) buf_putc(out, ')');
     }
 }
 
 // Blocks and threads, of the variant that these shapes get; all memory is aligned.
-static bool grid_line(const Plan *p, PlanLaunch *l, Buf *out, Buf *err)
-{
+static bool grid_line(const Plan *p, PlanLaunch *l, Buf *out, Buf *err) {
     const LaunchInfo *info = compiled_info(p->rt, l->compiled, false, err);
     Buf why = {0};
     if (!info) return false;
@@ -95,8 +91,7 @@ static bool grid_line(const Plan *p, PlanLaunch *l, Buf *out, Buf *err)
     return use != NULL;
 }
 
-static bool print_launches(const Plan *p, Buf *out, Buf *err)
-{
+static bool print_launches(const Plan *p, Buf *out, Buf *err) {
     const TGraph *g = p->graph;
     int once = g->nlaunches - p->nlaunches;
     if (once) buf_puts(out, "\nonce\n");
@@ -118,8 +113,7 @@ static bool print_launches(const Plan *p, Buf *out, Buf *err)
     return true;
 }
 
-static void value_line(const Plan *p, int i, Buf *out)
-{
+static void value_line(const Plan *p, int i, Buf *out) {
     const TGraph  *g = p->graph;
     const TGValue *v = &g->values[i];
     Buf name = {0}, shape = {0};
@@ -134,7 +128,9 @@ static void value_line(const Plan *p, int i, Buf *out)
     case TG_weight:   buf_printf(out, "weight \"%.*s\"", (int)v->weight.n, v->weight.p); break;
     case TG_constant: buf_puts(out, "constant"); break;
     default:
-        if (item) buf_printf(out, "arena + %llu, launches %d .. %d", (unsigned long long)item->offset, item->first + 1, item->last + 1);
+        if (item)
+            buf_printf(out, "arena + %llu, launches %d .. %d", (unsigned long long)item->offset, item->first + 1,
+                       item->last + 1);
         else buf_puts(out, v->fixed ? "computed once" : "not used");
     }
     buf_putc(out, '\n');
@@ -142,11 +138,11 @@ static void value_line(const Plan *p, int i, Buf *out)
     buf_free(&shape);
 }
 
-bool plan_print(const Plan *p, const char *target, Buf *out, Buf *err)
-{
+bool plan_print(const Plan *p, const char *target, Buf *out, Buf *err) {
     const TGraph *g = p->graph;
     buf_printf(out, "graph %s", g->head->name->s);
-    for (int i = 0; i < g->head->ndims; i++) buf_printf(out, ", %s = %lld", g->head->dims[i].name->s, (long long)g->head->dims[i].fixed);
+    for (int i = 0; i < g->head->ndims; i++)
+        buf_printf(out, ", %s = %lld", g->head->dims[i].name->s, (long long)g->head->dims[i].fixed);
     buf_printf(out, ", for %s\n", target);
     if (!print_launches(p, out, err)) return false;
     buf_puts(out, "\nvalues\n");
@@ -160,7 +156,8 @@ bool plan_print(const Plan *p, const char *target, Buf *out, Buf *err)
         if (read) kept += plan_bytes(&g->values[i]);
     }
     uint64_t live = plan_live_bytes(p);
-    buf_printf(out, "\narena %llu bytes; %llu are live at once", (unsigned long long)p->arena_bytes, (unsigned long long)live);
+    buf_printf(out, "\narena %llu bytes; %llu are live at once", (unsigned long long)p->arena_bytes,
+               (unsigned long long)live);
     if (live) buf_printf(out, " (%.2f)", (double)p->arena_bytes / (double)live);
     buf_printf(out, "\nkept  %llu bytes of weights, constants and what is computed from them\n", (unsigned long long)kept);
     return true;

@@ -1,4 +1,5 @@
-// Graphs, run: on device addresses (plan_run) and on host tensors (plan_on_host, graph_launch). For all sizes: graph_sizes.c.
+// Graphs, run: on device addresses (plan_run) and on host tensors (plan_on_host, graph_launch). For all sizes:
+// graph_sizes.c.
 //
 // A plan is prepared for the addresses of its first run, and again when they change. Then a run is a list of
 // launches; on a device that has graphs of its own, from the second run on one launch of such a graph. Making it takes
@@ -13,8 +14,7 @@
 
 // ---- on addresses --------------------------------------------------------------------------------
 
-static uint64_t address_of(const Plan *p, int value, const uint64_t *param)
-{
+static uint64_t address_of(const Plan *p, int value, const uint64_t *param) {
     const TGraph *g = p->graph;
     int root = plan_root(g, value);
     const TGValue *v = &g->values[root];
@@ -23,8 +23,7 @@ static uint64_t address_of(const Plan *p, int value, const uint64_t *param)
     return at + plan_offset(g, value);
 }
 
-static bool at_launch(Plan *p, PlanLaunch *l, bool (*act)(PlanLaunch *l, Runtime *rt, Buf *err), Buf *err)
-{
+static bool at_launch(Plan *p, PlanLaunch *l, bool (*act)(PlanLaunch *l, Runtime *rt, Buf *err), Buf *err) {
     Buf  why = {0};
     bool fine = act(l, p->rt, &why);
     if (!fine && why.n) plan_where(p->rt, l, err);
@@ -34,8 +33,7 @@ static bool at_launch(Plan *p, PlanLaunch *l, bool (*act)(PlanLaunch *l, Runtime
 }
 
 // The code of all launches: first the variants that use facts, then those of launches whose facts do not hold.
-static bool compile_plan(Plan *p, Buf *err)
-{
+static bool compile_plan(Plan *p, Buf *err) {
     Compiled **list = checked_alloc(sizeof *list * ((size_t)p->nlaunches + 1));
     bool      *general = checked_alloc(sizeof *general * ((size_t)p->nlaunches + 1)), fine = true;
     for (int round = 0; round < 2 && fine; round++) {
@@ -56,8 +54,7 @@ static bool compile_plan(Plan *p, Buf *err)
 }
 
 // With addresses for its arguments. A launch that others have, too, is left to them, if theirs are other ones.
-static bool set_addresses(Plan *p, int i, const uint64_t *param, Buf *err)
-{
+static bool set_addresses(Plan *p, int i, const uint64_t *param, Buf *err) {
     PlanLaunch *l = p->launch[i];
     bool same = l->ready && memcmp(l->bound->scratch, p->scratch, sizeof p->scratch) == 0;
     for (int k = 0; same && k < l->launch->kernel->nparams; k++)
@@ -75,8 +72,7 @@ static bool set_addresses(Plan *p, int i, const uint64_t *param, Buf *err)
     return true;
 }
 
-static bool prepare_all(Plan *p, const uint64_t *param, Buf *err)
-{
+static bool prepare_all(Plan *p, const uint64_t *param, Buf *err) {
     p->prepared = false;
     for (int i = 0; i < p->nlaunches; i++)
         if (!set_addresses(p, i, param, err)) return false;
@@ -90,7 +86,8 @@ static bool prepare_all(Plan *p, const uint64_t *param, Buf *err)
         for (int k = 0; k < SCRATCH_KINDS; k++) most[k] = own[k] > most[k] ? own[k] : most[k];
     }
     if (!store_scratch(p->rt, most, p->scratch, err)) return false;
-    if (memcmp(before, p->scratch, sizeof before) != 0) return prepare_all(p, param, err);        // it moved: what was ready is not
+    // it moved: what was ready is not
+    if (memcmp(before, p->scratch, sizeof before) != 0) return prepare_all(p, param, err);
     for (int i = 0; i < p->nlaunches; i++) {
         PlanLaunch *l = p->launch[i];
         if (l->ready) continue;
@@ -103,19 +100,18 @@ static bool prepare_all(Plan *p, const uint64_t *param, Buf *err)
     return true;
 }
 
-static bool same_addresses(const Plan *p, const uint64_t *param)
-{
+static bool same_addresses(const Plan *p, const uint64_t *param) {
     return p->prepared && memcmp(p->param, param, sizeof *param * (size_t)p->graph->head->nparams) == 0;
 }
 
-bool plan_as_one(Plan *p, Buf *err)
-{
+bool plan_as_one(Plan *p, Buf *err) {
     Device     *d = runtime_device(p->rt);
     if (p->device_graph || p->apart || !d->ops->graph_make) return true;
     int         n = 0;
     size_t      room = (size_t)p->nlaunches + 1;
     DeviceNode *nodes = checked_alloc(sizeof *nodes * room);
-    int        *launch = checked_alloc(sizeof *launch * room), *nafter = checked_alloc(sizeof *nafter * room), **after = checked_alloc(sizeof *after * room);
+    int *launch = checked_alloc(sizeof *launch * room), *nafter = checked_alloc(sizeof *nafter * room),
+        **after = checked_alloc(sizeof *after * room);
     for (int i = 0; i < p->nlaunches; i++)
         if (!p->launch[i]->prepared.empty) launch[n++] = i;
     plan_order(p, launch, n, false, after, nafter);
@@ -134,8 +130,7 @@ bool plan_as_one(Plan *p, Buf *err)
     return p->device_graph || err->n == before;
 }
 
-static bool prepare_for(Plan *p, const uint64_t *param, Buf *err)
-{
+static bool prepare_for(Plan *p, const uint64_t *param, Buf *err) {
     Device *d = runtime_device(p->rt);
     if (same_addresses(p, param)) return true;
     if (p->device_graph) d->ops->graph_free(d, p->device_graph);
@@ -144,8 +139,7 @@ static bool prepare_for(Plan *p, const uint64_t *param, Buf *err)
     return prepare_all(p, param, err);
 }
 
-bool plan_run(Plan *p, const uint64_t *param, const RunControl *ctl, Buf *err)
-{
+bool plan_run(Plan *p, const uint64_t *param, const RunControl *ctl, Buf *err) {
     Device *d = runtime_device(p->rt);
     if (!plan_place(p, err) || !prepare_for(p, param, err)) return false;
     if (ctl && ctl->watch) return plan_watch(p, ctl, err);
@@ -160,39 +154,40 @@ bool plan_run(Plan *p, const uint64_t *param, const RunControl *ctl, Buf *err)
         const Prepared *l = &p->launch[i]->prepared;
         bool on_stream = stream && d->ops->launch_on;
         if (on_stream && l->empty) continue;
-        if (!(on_stream ? d->ops->ready(d, &l->launch, err) && d->ops->launch_on(d, &l->launch, stream, err) : plan_launch(p->launch[i], p->rt, ctl, err))) return false;
+        if (!(on_stream ? d->ops->ready(d, &l->launch, err) && d->ops->launch_on(d, &l->launch, stream, err)
+                        : plan_launch(p->launch[i], p->rt, ctl, err)))
+            return false;
     }
     return no_wait || d->ops->sync(d, err);
 }
 
 // ---- on host tensors -----------------------------------------------------------------------------
 
-static bool copy_in(OnHost *h, const LaunchInfo *head, Device *d, KernelArg *args, const RunControl *ctl, Buf *err)
-{
+static bool copy_in(OnHost *h, const LaunchInfo *head, Device *d, KernelArg *args, const RunControl *ctl, Buf *err) {
     for (int p = 0; p < head->nparams; p++) {
         const LaunchParam *want = &head->params[p];
         if (want->kind == PK_SCALAR) continue;
         uint64_t bytes = tensor_bytes(args[p].tensor);
         h->param[p] = d->ops->alloc(d, bytes, want->name->s, err);
         if (!h->param[p]) return false;
-        bool fine = want->mode == PM_OUT ? d->ops->fill(d, h->param[p], bytes, junk_of(ctl), ctl->junk_seed + (uint64_t)p, err)
-                                         : d->ops->write(d, h->param[p], args[p].tensor->data, bytes, err);
+        bool fine = want->mode == PM_OUT
+                        ? d->ops->fill(d, h->param[p], bytes, junk_of(ctl), ctl->junk_seed + (uint64_t)p, err)
+                        : d->ops->write(d, h->param[p], args[p].tensor->data, bytes, err);
         if (!fine) return false;
     }
     return true;
 }
 
-static bool copy_out(const OnHost *h, const LaunchInfo *head, Runtime *rt, KernelArg *args, Buf *err)
-{
+static bool copy_out(const OnHost *h, const LaunchInfo *head, Runtime *rt, KernelArg *args, Buf *err) {
     for (int p = 0; p < head->nparams; p++) {
         if (!param_written(&head->params[p])) continue;
-        if (!transfer_back(store_transfer(rt), args[p].tensor->data, h->param[p], tensor_bytes(args[p].tensor), err)) return false;
+        if (!transfer_back(store_transfer(rt), args[p].tensor->data, h->param[p], tensor_bytes(args[p].tensor), err))
+            return false;
     }
     return true;
 }
 
-bool plan_run_on_host(Plan *p, OnHost *h, const LaunchInfo *head, KernelArg *args, const RunControl *ctl, Buf *err)
-{
+bool plan_run_on_host(Plan *p, OnHost *h, const LaunchInfo *head, KernelArg *args, const RunControl *ctl, Buf *err) {
     Device *d = runtime_device(p->rt);
     d->junk = junk_of(ctl);
     d->junk_seed = ctl->junk_seed;
@@ -201,7 +196,8 @@ bool plan_run_on_host(Plan *p, OnHost *h, const LaunchInfo *head, KernelArg *arg
     bool fine = plan_place(p, err);
     double since = now_us();
     fine = fine && copy_in(h, head, d, args, ctl, err);
-    if (fine && ctl->junk != FILL_ZERO) fine = d->ops->fill(d, p->arena, p->arena_bytes, ctl->junk, ctl->junk_seed + 99, err);
+    if (fine && ctl->junk != FILL_ZERO)
+        fine = d->ops->fill(d, p->arena, p->arena_bytes, ctl->junk, ctl->junk_seed + 99, err);
     fine = fine && prepare_for(p, h->param, err);
     stages_lap(s, RS_bind, &since);
     fine = fine && plan_run(p, h->param, ctl, err);
@@ -215,8 +211,7 @@ bool plan_run_on_host(Plan *p, OnHost *h, const LaunchInfo *head, KernelArg *arg
     return fine;
 }
 
-bool graph_wait_for_device(Runtime *rt, const LaunchInfo *head, KernelArg *args, Buf *err)
-{
+bool graph_wait_for_device(Runtime *rt, const LaunchInfo *head, KernelArg *args, Buf *err) {
     enum { LARGE = 8 << 20 };
     Device    *d = runtime_device(rt);
     RunStages *s = runtime_options(rt)->stages;
@@ -224,28 +219,29 @@ bool graph_wait_for_device(Runtime *rt, const LaunchInfo *head, KernelArg *args,
     if (d->opening) {
         transfer_warm(store_transfer(rt));
         for (int p = 0; p < head->nparams; p++)
-            if (param_written(&head->params[p]) && head->params[p].mode == PM_OUT && tensor_bytes(args[p].tensor) > LARGE) host_touch(args[p].tensor->data, tensor_bytes(args[p].tensor));
+            if (param_written(&head->params[p]) && head->params[p].mode == PM_OUT &&
+                tensor_bytes(args[p].tensor) > LARGE)
+                host_touch(args[p].tensor->data, tensor_bytes(args[p].tensor));
     }
     bool fine = device_ready(d, s ? &s->device_us : NULL, err);
     stages_lap(s, RS_device, &since);
     return fine;
 }
 
-bool graph_launch(Runtime *rt, const TGraph *g, KernelArg *args, int nargs, const RunControl *ctl, Buf *err)
-{
+bool graph_launch(Runtime *rt, const TGraph *g, KernelArg *args, int nargs, const RunControl *ctl, Buf *err) {
     static const RunControl plain;
     const LaunchInfo *head = launch_from_typed(session_arena(runtime_session(rt)), g->head);
     OnHost *h = checked_alloc(sizeof *h);
     for (int p = 0; p < nargs; p++) describe_arg(&args[p], &h->args[p]);
     Plan *p = bind_args(head, h->args, nargs, &h->bound, err) ? plan_make(rt, g, NULL, err) : NULL;
-    bool  fine = p && make_outputs(head, args, h->args, err) && graph_wait_for_device(rt, head, args, err) && plan_run_on_host(p, h, head, args, ctl ? ctl : &plain, err);
+    bool fine = p && make_outputs(head, args, h->args, err) && graph_wait_for_device(rt, head, args, err) &&
+                plan_run_on_host(p, h, head, args, ctl ? ctl : &plain, err);
     plan_free(p);
     free(h);
     return fine;
 }
 
-void runtime_serves(Runtime *rt, SemaFile *file)
-{
+void runtime_serves(Runtime *rt, SemaFile *file) {
     sema_weights(file, runtime_weight, rt);
     sema_chooser(file, graph_choose, rt);
 }

@@ -4,9 +4,10 @@
 //                   is there a pattern?    yes: its recipe gives all numbers (sema/recipe.c), and a plan is made of them
 //                   else                   the graph is run through, and leaves a pattern for sizes like these
 //
-// A pattern is a graph with its recipe: which launches there are, of which kernels, and how every number among them follows from the
-// dimensions. So a step of a length that never came up before looks at no word of the program. Sizes for which another tile is
-// better, or another branch is taken, have patterns of their own. The plans and the patterns that were used last are kept.
+// A pattern is a graph with its recipe: which launches there are, of which kernels, and how every number among them
+// follows from the dimensions. So a step of a length that never came up before looks at no word of the program. Sizes
+// for which another tile is better, or another branch is taken, have patterns of their own. The plans and the patterns
+// that were used last are kept.
 
 #include "runtime/graph.h"
 
@@ -17,7 +18,8 @@
 
 enum { MAX_PLANS = 32, MAX_PATTERNS = 16 };
 
-typedef struct Planned { int64_t dims[MAX_DIMS]; TValue *scalars; Plan *plan; uint64_t used; } Planned;    // scalars: by parameter
+// scalars: by parameter
+typedef struct Planned { int64_t dims[MAX_DIMS]; TValue *scalars; Plan *plan; uint64_t used; } Planned;
 
 struct GraphExec {
     Runtime    *rt;
@@ -38,13 +40,19 @@ struct GraphExec {
     ArenaMark   empty;
 };
 
-GraphExec *graph_open(Runtime *rt, SemaFile *file, const Node *graph, const SemaValue *set, int nset, const SemaValue *known, int nknown)
-{
+GraphExec *graph_open(Runtime *rt, SemaFile *file, const Node *graph, const SemaValue *set, int nset,
+                      const SemaValue *known, int nknown) {
     TKernel *head = sema_graph_head(file, graph, set, nset, known, nknown);
     if (!head) return NULL;
     GraphExec *x = checked_alloc(sizeof *x);
     Arena *a = session_arena(runtime_session(rt));
-    *x = (GraphExec){.rt = rt, .file = file, .graph = graph, .set = set, .nset = nset, .head = head, .info = launch_from_typed(a, head)};
+    *x = (GraphExec){.rt = rt,
+                     .file = file,
+                     .graph = graph,
+                     .set = set,
+                     .nset = nset,
+                     .head = head,
+                     .info = launch_from_typed(a, head)};
     x->types = NEW_N(a, SemaValue, nknown + 1);
     for (int i = 0; i < nknown; i++) if (known[i].is_type) x->types[x->ntypes++] = known[i];
     runtime_serves(rt, file);
@@ -54,8 +62,7 @@ GraphExec *graph_open(Runtime *rt, SemaFile *file, const Node *graph, const Sema
 const TKernel *graph_head(const GraphExec *x) { return x->head; }
 const LaunchInfo *graph_info(const GraphExec *x) { return x->info; }
 
-void graph_close(GraphExec *x)
-{
+void graph_close(GraphExec *x) {
     if (!x) return;
     for (int i = 0; i < x->nplanned; i++) plan_free(x->planned[i].plan), free(x->planned[i].scalars);
     plan_free(x->out);
@@ -64,17 +71,17 @@ void graph_close(GraphExec *x)
     free(x);
 }
 
-static bool planned_for(const GraphExec *x, const Planned *p, const Bound *b, const BindArg *args)
-{
+static bool planned_for(const GraphExec *x, const Planned *p, const Bound *b, const BindArg *args) {
     if (memcmp(p->dims, b->dims, sizeof *p->dims * (size_t)x->info->ndims) != 0) return false;
     for (int i = 0; i < x->info->nparams; i++)
-        if (x->info->params[i].kind == PK_SCALAR && (p->scalars[i].ival != args[i].ival || p->scalars[i].fval != args[i].fval)) return false;
+        if (x->info->params[i].kind == PK_SCALAR &&
+            (p->scalars[i].ival != args[i].ival || p->scalars[i].fval != args[i].fval))
+            return false;
     return true;
 }
 
 // Of one chunk that is twice what was needed before, emptied.
-static Arena *scratch_of(GraphExec *x)
-{
+static Arena *scratch_of(GraphExec *x) {
     enum { LEAST = 64 << 10 };
     if (x->scratch && arena_bytes(x->scratch) == x->scratch_room) { arena_reset(x->scratch, x->empty); return x->scratch; }
     x->scratch_room = x->scratch ? 2 * arena_bytes(x->scratch) : LEAST;
@@ -85,8 +92,7 @@ static Arena *scratch_of(GraphExec *x)
     return x->scratch;
 }
 
-static int known_sizes(const GraphExec *x, const Bound *b, SemaValue *known)
-{
+static int known_sizes(const GraphExec *x, const Bound *b, SemaValue *known) {
     int n = 0;
     for (int i = 0; i < x->ntypes && n < MAX_DIMS; i++) known[n++] = x->types[i];
     for (int i = 0; i < x->info->ndims; i++) known[n++] = (SemaValue){.name = x->info->dims[i].name->s, .ival = b->dims[i]};
@@ -94,8 +100,7 @@ static int known_sizes(const GraphExec *x, const Bound *b, SemaValue *known)
 }
 
 // The pattern that was not used for longest makes room.
-static Pattern *pattern_keep(GraphExec *x, TGraph *g, const TValue *scalars, Arena *arena)
-{
+static Pattern *pattern_keep(GraphExec *x, TGraph *g, const TValue *scalars, Arena *arena) {
     Pattern *p = pattern_new(x->rt, g, scalars, arena);
     p->used = x->runs;
     int at = 0;
@@ -107,16 +112,14 @@ static Pattern *pattern_keep(GraphExec *x, TGraph *g, const TValue *scalars, Are
     return p;
 }
 
-static void plan_of_pattern(Plan *plan, Pattern *p)
-{
+static void plan_of_pattern(Plan *plan, Pattern *p) {
     plan->pattern = p;
     p->users++;
     p->like = plan;
 }
 
 // The graph is run through.
-static Plan *plan_elaborated(GraphExec *x, const Bound *b, const TValue *scalars, Buf *err)
-{
+static Plan *plan_elaborated(GraphExec *x, const Bound *b, const TValue *scalars, Buf *err) {
     SemaValue known[MAX_DIMS * 2];
     int     n = known_sizes(x, b, known);
     Arena  *a = arena_new();
@@ -129,16 +132,15 @@ static Plan *plan_elaborated(GraphExec *x, const Bound *b, const TValue *scalars
     return p;
 }
 
-static bool same_scalars(const GraphExec *x, const TValue *a, const TValue *b)
-{
+static bool same_scalars(const GraphExec *x, const TValue *a, const TValue *b) {
     for (int i = 0; i < x->info->nparams; i++)
         if (x->info->params[i].kind == PK_SCALAR && (a[i].ival != b[i].ival || a[i].fval != b[i].fval)) return false;
     return true;
 }
 
-// By a pattern, the one that was used last first. NULL: none is for these sizes. What is wrong with them is said by elaboration.
-static Plan *plan_by_pattern(GraphExec *x, const Bound *b, const TValue *scalars)
-{
+// By a pattern, the one that was used last first. NULL: none is for these sizes. What is wrong with them is said by
+// elaboration.
+static Plan *plan_by_pattern(GraphExec *x, const Bound *b, const TValue *scalars) {
     Buf    nobody = {0};
     bool   tried[MAX_PATTERNS] = {false};
     Arena *a = x->npatterns ? arena_new() : NULL;
@@ -163,22 +165,20 @@ static Plan *plan_by_pattern(GraphExec *x, const Bound *b, const TValue *scalars
     return plan;
 }
 
-static TValue *scalars_of(const GraphExec *x, const BindArg *args)
-{
+static TValue *scalars_of(const GraphExec *x, const BindArg *args) {
     TValue *at = checked_alloc(sizeof *at * ((size_t)x->info->nparams + 1));
-    for (int p = 0; p < x->info->nparams; p++) at[p] = (TValue){.tensor = -1, .elem = x->info->params[p].elem, .ival = args[p].ival, .fval = args[p].fval};
+    for (int p = 0; p < x->info->nparams; p++)
+        at[p] = (TValue){.tensor = -1, .elem = x->info->params[p].elem, .ival = args[p].ival, .fval = args[p].fval};
     return at;
 }
 
-static Plan *plan_new(GraphExec *x, const Bound *b, const TValue *scalars, Buf *err)
-{
+static Plan *plan_new(GraphExec *x, const Bound *b, const TValue *scalars, Buf *err) {
     Plan *p = plan_by_pattern(x, b, scalars);
     return p ? p : plan_elaborated(x, b, scalars, err);
 }
 
 // The plan for these dimensions and scalars; the one that was not used for longest makes room.
-static Plan *plan_for(GraphExec *x, const Bound *b, const BindArg *args, Buf *err)
-{
+static Plan *plan_for(GraphExec *x, const Bound *b, const BindArg *args, Buf *err) {
     Planned *free_one = NULL;
     x->runs++;
     for (int i = 0; i < x->nplanned; i++) {
@@ -202,21 +202,20 @@ static Plan *plan_for(GraphExec *x, const Bound *b, const BindArg *args, Buf *er
     return plan;
 }
 
-bool graph_run(GraphExec *x, KernelArg *args, int nargs, const RunControl *ctl, Buf *err)
-{
+bool graph_run(GraphExec *x, KernelArg *args, int nargs, const RunControl *ctl, Buf *err) {
     static const RunControl plain;
     OnHost *h = checked_alloc(sizeof *h);
     for (int p = 0; p < nargs; p++) describe_arg(&args[p], &h->args[p]);
     double since = now_us();
     Plan *p = bind_args(x->info, h->args, nargs, &h->bound, err) ? plan_for(x, &h->bound, h->args, err) : NULL;
     stages_lap(runtime_options(x->rt)->stages, RS_plan, &since);
-    bool fine = p && make_outputs(x->info, args, h->args, err) && graph_wait_for_device(x->rt, x->info, args, err) && plan_run_on_host(p, h, x->info, args, ctl ? ctl : &plain, err);
+    bool fine = p && make_outputs(x->info, args, h->args, err) && graph_wait_for_device(x->rt, x->info, args, err) &&
+                plan_run_on_host(p, h, x->info, args, ctl ? ctl : &plain, err);
     free(h);
     return fine;
 }
 
-GraphFailure graph_run_at(GraphExec *x, BindArg *args, const RunControl *ctl, Buf *err)
-{
+GraphFailure graph_run_at(GraphExec *x, BindArg *args, const RunControl *ctl, Buf *err) {
     Bound   *b = malloc(sizeof *b);                      // bind_args sets what there is of it
     uint64_t param[MAX_GRAPH_PARAMS];
     int      n = x->info->nparams;
@@ -224,7 +223,8 @@ GraphFailure graph_run_at(GraphExec *x, BindArg *args, const RunControl *ctl, Bu
     GraphFailure r = bind_args(x->info, args, n, b, err) && bind_overlap(b, err) ? GRAPH_FINE : GRAPH_ARGUMENTS;
     Plan *p = r == GRAPH_FINE ? plan_for(x, b, args, err) : NULL;
     for (int i = 0; i < n; i++) param[i] = args[i].address;
-    if (r == GRAPH_FINE && !(p && plan_run(p, param, ctl, err) && (!ctl->profile || plan_profile(p, ctl, err)))) r = GRAPH_DEVICE;
+    if (r == GRAPH_FINE && !(p && plan_run(p, param, ctl, err) && (!ctl->profile || plan_profile(p, ctl, err))))
+        r = GRAPH_DEVICE;
     if (r == GRAPH_FINE) x->last = p;
     plan_free(x->out);
     x->out = NULL;
@@ -232,16 +232,18 @@ GraphFailure graph_run_at(GraphExec *x, BindArg *args, const RunControl *ctl, Bu
     return r;
 }
 
-GraphStats graph_stats(const GraphExec *x)
-{
-    GraphStats s = {.plans = x->nplanned, .plans_made = x->made, .elaborated = x->elaborated, .compiled = runtime_stats(x->rt).compiled, .decided = graph_decided(*runtime_choices(x->rt))};
+GraphStats graph_stats(const GraphExec *x) {
+    GraphStats s = {.plans = x->nplanned,
+                    .plans_made = x->made,
+                    .elaborated = x->elaborated,
+                    .compiled = runtime_stats(x->rt).compiled,
+                    .decided = graph_decided(*runtime_choices(x->rt))};
     store_stats(x->rt, &s);
     if (x->last) { s.launches = x->last->nlaunches; s.live = plan_live_bytes(x->last); }
     return s;
 }
 
-bool graph_print_plan(GraphExec *x, const SemaValue *values, int nvalues, Buf *out, Buf *err)
-{
+bool graph_print_plan(GraphExec *x, const SemaValue *values, int nvalues, Buf *out, Buf *err) {
     Bound   *b = checked_alloc(sizeof *b);
     BindArg *args = checked_alloc(sizeof *args * MAX_GRAPH_PARAMS);
     int64_t  given[MAX_DIMS];
@@ -250,7 +252,8 @@ bool graph_print_plan(GraphExec *x, const SemaValue *values, int nvalues, Buf *o
         for (int k = 0; k < x->info->ndims; k++)
             if (strcmp(values[i].name, x->info->dims[k].name->s) == 0) given[k] = values[i].ival;
         for (int p = 0; p < x->info->nparams; p++)
-            if (strcmp(values[i].name, x->info->params[p].name->s) == 0) args[p] = (BindArg){.ival = values[i].ival, .fval = (double)values[i].ival};
+            if (strcmp(values[i].name, x->info->params[p].name->s) == 0)
+                args[p] = (BindArg){.ival = values[i].ival, .fval = (double)values[i].ival};
     }
     for (int p = 0; p < x->info->nparams; p++) b->scalars[p] = args[p].ival;
     Plan *p = bind_dims(x->info, given, b, err) ? plan_for(x, b, args, err) : NULL;

@@ -7,12 +7,13 @@
 //     store_get(w_t)    transpose(w) -> is its key there?  no: store_get(w): read, write; launch; keep
 //     store_settle()    w itself is read by no plan: freed
 //
-// What a plan keeps gets one block of memory. Its end is filled last: until then it is lent to what is only needed on the way.
+// What a plan keeps gets one block of memory. Its end is filled last: until then it is lent to what is only needed on
+// the way.
 //
 //     [ kept | kept |  free ......  | lent: w, w', .. ]      several values are made at once, half of what is left each time
 //
-// Whether a value stays is asked of the plan (store_reserve), not of who happens to need it first: a launch of two results makes
-// both, and the one that nobody asked for yet may be another one's place in the plan.
+// Whether a value stays is asked of the plan (store_reserve), not of who happens to need it first: a launch of two
+// results makes both, and the one that nobody asked for yet may be another one's place in the plan.
 
 #include "runtime/graph.h"
 
@@ -32,7 +33,8 @@ struct Kept {
     bool     coming;                     // its data are not there yet
 };
 
-typedef struct Block { struct Block *next; uint64_t address, bytes, used, lent; } Block;       // one allocation for what a plan keeps
+// one allocation for what a plan keeps
+typedef struct Block { struct Block *next; uint64_t address, bytes, used, lent; } Block;
 
 struct GraphStore {
     Kept     *kept;
@@ -47,22 +49,19 @@ struct GraphStore {
     Key      *stays;  int nstays;        // of what that plan reads, in order
 };
 
-static void keys_free(GraphStore *s)
-{
+static void keys_free(GraphStore *s) {
     free(s->key);
     free(s->stays);
     s->key = s->stays = NULL;
     s->nstays = 0;
 }
 
-static void held(GraphStore *s, uint64_t more, uint64_t less)
-{
+static void held(GraphStore *s, uint64_t more, uint64_t less) {
     s->bytes += more - less;
     if (s->bytes > s->peak) s->peak = s->bytes;
 }
 
-static GraphStore *store_of(Runtime *rt)
-{
+static GraphStore *store_of(Runtime *rt) {
     GraphStore **s = runtime_graphs(rt);
     if (!*s) *s = checked_alloc(sizeof **s);
     return *s;
@@ -70,15 +69,13 @@ static GraphStore *store_of(Runtime *rt)
 
 OpenFile **store_files(Runtime *rt) { return &store_of(rt)->files; }
 
-Transfer *store_transfer(Runtime *rt)
-{
+Transfer *store_transfer(Runtime *rt) {
     GraphStore *s = store_of(rt);
     if (!s->transfer) s->transfer = transfer_new(runtime_device(rt));
     return s->transfer;
 }
 
-void graph_store_free(Runtime *rt, GraphStore *s)
-{
+void graph_store_free(Runtime *rt, GraphStore *s) {
     if (!s) return;
     keys_free(s);
     transfer_free(s->transfer);
@@ -100,8 +97,7 @@ void graph_store_free(Runtime *rt, GraphStore *s)
     free(s);
 }
 
-uint64_t store_arena(Runtime *rt, uint64_t bytes, Buf *err)
-{
+uint64_t store_arena(Runtime *rt, uint64_t bytes, Buf *err) {
     GraphStore *s = store_of(rt);
     Device     *d = runtime_device(rt);
     if (s->arena && s->arena_bytes >= bytes) return s->arena;
@@ -113,8 +109,7 @@ uint64_t store_arena(Runtime *rt, uint64_t bytes, Buf *err)
     return s->arena;
 }
 
-bool store_scratch(Runtime *rt, const uint64_t bytes[SCRATCH_KINDS], uint64_t at[SCRATCH_KINDS], Buf *err)
-{
+bool store_scratch(Runtime *rt, const uint64_t bytes[SCRATCH_KINDS], uint64_t at[SCRATCH_KINDS], Buf *err) {
     GraphStore *s = store_of(rt);
     Device     *d = runtime_device(rt);
     for (int k = 0; k < SCRATCH_KINDS; k++) {
@@ -130,8 +125,7 @@ bool store_scratch(Runtime *rt, const uint64_t bytes[SCRATCH_KINDS], uint64_t at
     return true;
 }
 
-void store_trim(Runtime *rt)
-{
+void store_trim(Runtime *rt) {
     GraphStore *s = store_of(rt);
     Device     *d = runtime_device(rt);
     for (Kept **at = &s->kept, *k; (k = *at);) {
@@ -147,14 +141,12 @@ void store_trim(Runtime *rt)
     s->lends = false;
 }
 
-void store_settle(Runtime *rt)
-{
+void store_settle(Runtime *rt) {
     keys_free(store_of(rt));                               // another graph may come to lie where this one was
     store_trim(rt);
 }
 
-void store_stats(const Runtime *rt, GraphStats *out)
-{
+void store_stats(const Runtime *rt, GraphStats *out) {
     const GraphStore *s = store_of((Runtime *)(uintptr_t)rt);
     out->arena = s->arena_bytes;
     out->kept = s->bytes - s->arena_bytes;
@@ -162,8 +154,7 @@ void store_stats(const Runtime *rt, GraphStats *out)
     out->peak = s->peak;
 }
 
-void store_keep(Runtime *rt, uint64_t address)
-{
+void store_keep(Runtime *rt, uint64_t address) {
     for (Kept *k = store_of(rt)->kept; k; k = k->next)
         if (k->address == address) {
             if (k->lent) ice("what a plan reads lies where room is lent");
@@ -174,17 +165,16 @@ void store_keep(Runtime *rt, uint64_t address)
 // ---- keys ----------------------------------------------------------------------------------------
 
 // Does the launch write the value? Several may: a copy, then what updates the copy.
-static bool writes(const TGraph *g, const TGLaunch *l, int value, int *param)
-{
+static bool writes(const TGraph *g, const TGLaunch *l, int value, int *param) {
     for (int p = 0; p < l->kernel->nparams; p++) {
         *param = p;
-        if (l->args[p].tensor >= 0 && l->kernel->params[p].mode != PM_IN && plan_root(g, l->args[p].tensor) == value) return true;
+        if (l->args[p].tensor >= 0 && l->kernel->params[p].mode != PM_IN && plan_root(g, l->args[p].tensor) == value)
+            return true;
     }
     return false;
 }
 
-static void mix(Key *k, const void *bytes, size_t n)
-{
+static void mix(Key *k, const void *bytes, size_t n) {
     const unsigned char *p = bytes;
     for (size_t i = 0; i < n; i++) {
         k->a = (k->a ^ p[i]) * UINT64_C(0x100000001b3);
@@ -195,8 +185,7 @@ static void mix(Key *k, const void *bytes, size_t n)
 
 static void mix_text(Key *k, const char *p, size_t n) { mix(k, &n, sizeof n); mix(k, p, n); }
 
-static void mix_shape(Key *k, const TGValue *v)
-{
+static void mix_shape(Key *k, const TGValue *v) {
     mix(k, &v->elem, sizeof v->elem);
     mix(k, &v->rank, sizeof v->rank);
     mix(k, v->dim, sizeof *v->dim * (size_t)v->rank);
@@ -204,8 +193,7 @@ static void mix_shape(Key *k, const TGValue *v)
 
 static bool key_of(Runtime *rt, const TGraph *g, int value, Key *key, Buf *err);
 
-static bool launch_key(Runtime *rt, const TGraph *g, const TGLaunch *l, int value, int param, Key *key, Buf *err)
-{
+static bool launch_key(Runtime *rt, const TGraph *g, const TGLaunch *l, int value, int param, Key *key, Buf *err) {
     const Compiled *c = runtime_compile(rt, l->kernel, &l->schedule, err);
     mix(key, &c, sizeof c);
     mix(key, &param, sizeof param);
@@ -225,8 +213,7 @@ static bool launch_key(Runtime *rt, const TGraph *g, const TGLaunch *l, int valu
     return c != NULL;
 }
 
-static void constant_key(const TGValue *v, Key *key)
-{
+static void constant_key(const TGValue *v, Key *key) {
     bool random = v->make == MAKE_random || v->make == MAKE_randint;
     mix(key, &v->make, sizeof v->make);
     mix(key, &v->lo, sizeof v->lo);
@@ -235,8 +222,7 @@ static void constant_key(const TGValue *v, Key *key)
     if (v->values) mix(key, v->values, sizeof *v->values * (size_t)(plan_bytes(v) / (uint64_t)elem_bytes(v->elem)));
 }
 
-static bool key_of(Runtime *rt, const TGraph *g, int value, Key *key, Buf *err)
-{
+static bool key_of(Runtime *rt, const TGraph *g, int value, Key *key, Buf *err) {
     static const Key none;
     const TGValue *v = &g->values[value];
     GraphStore *s = store_of(rt);
@@ -259,8 +245,7 @@ static bool key_of(Runtime *rt, const TGraph *g, int value, Key *key, Buf *err)
 
 // ---- getting -------------------------------------------------------------------------------------
 
-static uint64_t find_kept(Runtime *rt, Key key)
-{
+static uint64_t find_kept(Runtime *rt, Key key) {
     for (const Kept *k = store_of(rt)->kept; k; k = k->next)
         if (k->key.a == key.a && k->key.b == key.b) return k->address;
     return 0;
@@ -270,14 +255,12 @@ static uint64_t rounded(uint64_t bytes) { return (bytes + ARENA_ALIGN - 1) / ARE
 
 static int by_key(const void *x, const void *y) { return memcmp(x, y, sizeof(Key)); }
 
-static bool stays(Runtime *rt, Key key)
-{
+static bool stays(Runtime *rt, Key key) {
     const GraphStore *s = store_of(rt);
     return s->nstays && bsearch(&key, s->stays, (size_t)s->nstays, sizeof key, by_key);
 }
 
-static bool find_stays(Runtime *rt, const TGraph *g, const bool *values, Buf *err)
-{
+static bool find_stays(Runtime *rt, const TGraph *g, const bool *values, Buf *err) {
     GraphStore *s = store_of(rt);
     free(s->stays);
     s->stays = checked_alloc(sizeof *s->stays * ((size_t)g->nvalues + 1));
@@ -288,14 +271,14 @@ static bool find_stays(Runtime *rt, const TGraph *g, const bool *values, Buf *er
     return true;
 }
 
-bool store_reserve(Runtime *rt, const TGraph *g, const bool *values, Buf *err)
-{
+bool store_reserve(Runtime *rt, const TGraph *g, const bool *values, Buf *err) {
     GraphStore *s = store_of(rt);
     Device     *d = runtime_device(rt);
     uint64_t bytes = 0;
     Key key;
     if (!find_stays(rt, g, values, err)) return false;
-    if (!d->memory_bytes) return true;                   // on emu each weight has ends of its own, and a read past them is found
+    // on emu each weight has ends of its own, and a read past them is found
+    if (!d->memory_bytes) return true;
     for (int i = 0; i < g->nvalues; i++)
         if (values[i] && key_of(rt, g, i, &key, err) && !find_kept(rt, key)) bytes += rounded(plan_bytes(&g->values[i]));
     if (!bytes) return true;
@@ -307,8 +290,7 @@ bool store_reserve(Runtime *rt, const TGraph *g, const bool *values, Buf *err)
     return true;
 }
 
-uint64_t store_room(Runtime *rt)
-{
+uint64_t store_room(Runtime *rt) {
     const Block *b = store_of(rt)->blocks;
     return b ? b->bytes - b->used - b->lent : 0;
 }
@@ -316,8 +298,7 @@ uint64_t store_room(Runtime *rt)
 void store_lend(Runtime *rt, bool lends) { store_of(rt)->lends = lends; }
 
 // A place in the block that was reserved, or 0: from its front to keep, from its end to lend.
-static uint64_t in_block(Runtime *rt, uint64_t bytes, bool keep)
-{
+static uint64_t in_block(Runtime *rt, uint64_t bytes, bool keep) {
     GraphStore *s = store_of(rt);
     Block      *b = s->blocks;
     if (!b || store_room(rt) < rounded(bytes) || (!keep && !s->lends)) return 0;
@@ -325,15 +306,15 @@ static uint64_t in_block(Runtime *rt, uint64_t bytes, bool keep)
     return b->address + (keep ? b->used - rounded(bytes) : b->bytes - b->lent);
 }
 
-static uint64_t add_kept(Runtime *rt, Key key, uint64_t bytes, const char *name, Buf *err)
-{
+static uint64_t add_kept(Runtime *rt, Key key, uint64_t bytes, const char *name, Buf *err) {
     GraphStore *s = store_of(rt);
     Device     *d = runtime_device(rt);
     bool     keep = stays(rt, key);
     uint64_t inside = in_block(rt, bytes, keep), at = inside ? inside : d->ops->alloc(d, bytes, name, err);
     if (!at) return 0;
     Kept *k = checked_alloc(sizeof *k);
-    *k = (Kept){.next = s->kept, .key = key, .address = at, .bytes = bytes, .inside = inside && keep, .lent = inside && !keep};
+    *k = (Kept){
+        .next = s->kept, .key = key, .address = at, .bytes = bytes, .inside = inside && keep, .lent = inside && !keep};
     s->kept = k;
     if (!inside) held(s, bytes, 0);
     return at;
@@ -342,23 +323,20 @@ static uint64_t add_kept(Runtime *rt, Key key, uint64_t bytes, const char *name,
 static void forget(Kept *k) { k->key = (Key){0}; k->wanted = k->coming = false; }       // its place in a block is lost
 
 // What was asked for is there, or it never was asked for.
-static void arrived(Runtime *rt, bool fine)
-{
+static void arrived(Runtime *rt, bool fine) {
     for (Kept *k = store_of(rt)->kept; k; k = k->next) {
         if (k->coming && !fine) forget(k);
         k->coming = false;
     }
 }
 
-bool store_wait(Runtime *rt, void (*show)(void *ctx, uint64_t bytes), void *ctx, Buf *err)
-{
+bool store_wait(Runtime *rt, void (*show)(void *ctx, uint64_t bytes), void *ctx, Buf *err) {
     bool fine = transfer_wait(store_transfer(rt), show, ctx, err);
     arrived(rt, fine);
     return fine;
 }
 
-void store_abandon(Runtime *rt)
-{
+void store_abandon(Runtime *rt) {
     transfer_drop(store_transfer(rt));
     arrived(rt, false);
 }
@@ -366,8 +344,7 @@ void store_abandon(Runtime *rt)
 // ---- what a value needs --------------------------------------------------------------------------
 
 // Weights and constants go into the transfer, which is not started.
-static bool ask_leaf(Runtime *rt, const TGraph *g, int value, Key key, Buf *err)
-{
+static bool ask_leaf(Runtime *rt, const TGraph *g, int value, Key key, Buf *err) {
     const TGValue *v = &g->values[value];
     uint64_t bytes = plan_bytes(v);
     TransferItem it = {.elem = v->elem, .n = (int64_t)(bytes / (uint64_t)elem_bytes(v->elem))};
@@ -379,8 +356,7 @@ static bool ask_leaf(Runtime *rt, const TGraph *g, int value, Key key, Buf *err)
     return true;
 }
 
-bool store_ask(Runtime *rt, const TGraph *g, int value, StoreNeeds *needs, Buf *err)
-{
+bool store_ask(Runtime *rt, const TGraph *g, int value, StoreNeeds *needs, Buf *err) {
     bool leaf = g->values[value].kind != TG_computed, fine = true;
     Key  key;
     if (needs->seen[value]) return true;
@@ -399,8 +375,7 @@ bool store_ask(Runtime *rt, const TGraph *g, int value, StoreNeeds *needs, Buf *
     return fine;
 }
 
-static bool compute(Runtime *rt, const TGraph *g, const TGLaunch *launch, Buf *err)
-{
+static bool compute(Runtime *rt, const TGraph *g, const TGLaunch *launch, Buf *err) {
     static const RunControl plain;
     PlanLaunch l = {.launch = launch};
     bool fine = plan_bind(&l, rt, g, err);
@@ -411,22 +386,21 @@ static bool compute(Runtime *rt, const TGraph *g, const TGLaunch *launch, Buf *e
         l.args[p].address = at + plan_offset(g, value);
         fine = at != 0;
     }
-    fine = fine && (!runtime_device(rt)->ops->runs_ptx || plan_facts(&l, rt, err)) && plan_variant(&l, rt, err) && plan_prepare(&l, rt, err) && plan_launch(&l, rt, &plain, err);
+    fine = fine && (!runtime_device(rt)->ops->runs_ptx || plan_facts(&l, rt, err)) && plan_variant(&l, rt, err) &&
+           plan_prepare(&l, rt, err) && plan_launch(&l, rt, &plain, err);
     prepared_free(runtime_device(rt), &l.prepared);
     free(l.args);
     free(l.bound);
     return fine;
 }
 
-static bool compute_all(Runtime *rt, const TGraph *g, int value, Buf *err)
-{
+static bool compute_all(Runtime *rt, const TGraph *g, int value, Buf *err) {
     for (int i = 0, p; i < g->nlaunches; i++)
         if (writes(g, &g->launches[i], value, &p) && !compute(rt, g, &g->launches[i], err)) return false;
     return true;
 }
 
-uint64_t store_get(Runtime *rt, const TGraph *g, int value, Buf *err)
-{
+uint64_t store_get(Runtime *rt, const TGraph *g, int value, Buf *err) {
     const TGValue *v = &g->values[value];
     Key  key;
     bool fine = key_of(rt, g, value, &key, err), leaf = v->kind != TG_computed;

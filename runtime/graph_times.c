@@ -13,8 +13,7 @@
 
 #include <string.h>
 
-void profile_free(ProfileText *p)
-{
+void profile_free(ProfileText *p) {
     buf_free(&p->table);
     buf_free(&p->trace);
     buf_free(&p->page);
@@ -22,8 +21,7 @@ void profile_free(ProfileText *p)
 
 typedef struct Sum { double us, bytes, flops, least; } Sum;
 
-static Sum sum_of(const GraphTimes *t)
-{
+static Sum sum_of(const GraphTimes *t) {
     Sum s = {0};
     for (int i = 0; i < t->n; i++) {
         s.us += t->at[i].us;
@@ -36,8 +34,7 @@ static Sum sum_of(const GraphTimes *t)
 
 // ---- the table -----------------------------------------------------------------------------------
 
-static void scaled(double v, const char *unit, int width, Buf *out)
-{
+static void scaled(double v, const char *unit, int width, Buf *out) {
     static const char *const of[] = {"", " k", " M", " G", " T"};
     int i = 0;
     for (; v >= 1000 && i < 4; i++) v /= 1000;
@@ -46,14 +43,12 @@ static void scaled(double v, const char *unit, int width, Buf *out)
     buf_printf(out, "%*s", width, text);
 }
 
-static void rate(double amount, double us, double per, Buf *out)
-{
+static void rate(double amount, double us, double per, Buf *out) {
     if (amount > 0 && us > 0) buf_printf(out, " %9.1f", amount / us * per);
     else buf_printf(out, " %9s", "-");
 }
 
-static void amounts(const Sum *s, Buf *out)
-{
+static void amounts(const Sum *s, Buf *out) {
     scaled(s->bytes, "B", 11, out);
     rate(s->bytes, s->us, 1e-3, out);
     if (s->flops > 0) scaled(s->flops, "", 11, out);
@@ -64,8 +59,7 @@ static void amounts(const Sum *s, Buf *out)
     buf_putc(out, '\n');
 }
 
-static void table_row(const GraphTimes *t, int i, double total, Buf *out)
-{
+static void table_row(const GraphTimes *t, int i, double total, Buf *out) {
     const LaunchTime *x = &t->at[i];
     char name[64], grid[32] = "-";
     snprintf(name, sizeof name, "%d  %s", i + 1, x->name);
@@ -74,11 +68,11 @@ static void table_row(const GraphTimes *t, int i, double total, Buf *out)
     amounts(&(Sum){x->us, x->bytes, x->flops, x->least_us}, out);
 }
 
-void times_table(const GraphTimes *t, Buf *out)
-{
+void times_table(const GraphTimes *t, Buf *out) {
     Sum  s = sum_of(t);
     char name[48];
-    buf_printf(out, "%-34s %14s %11s %8s %11s %9s %10s %9s %8s %6s\n", "launch", "blocks x thr.", "us", "share", "bytes", "GB/s", "flops", "TFLOP/s", "least", "of it");
+    buf_printf(out, "%-34s %14s %11s %8s %11s %9s %10s %9s %8s %6s\n", "launch", "blocks x thr.", "us", "share",
+               "bytes", "GB/s", "flops", "TFLOP/s", "least", "of it");
     for (int i = 0; i < t->n; i++) table_row(t, i, s.us, out);
     snprintf(name, sizeof name, "%d launch%s, on %s", t->n, t->n == 1 ? "" : "es", t->device);
     buf_printf(out, "%-34s %14s %11.2f %8s ", name, "", s.us, "");
@@ -89,8 +83,7 @@ void times_table(const GraphTimes *t, Buf *out)
 
 // ---- JSON ----------------------------------------------------------------------------------------
 
-static void json_text(const char *s, Buf *out)
-{
+static void json_text(const char *s, Buf *out) {
     buf_putc(out, '"');
     for (; *s; s++) {
         if (*s == '"' || *s == '\\') buf_printf(out, "\\%c", *s);
@@ -100,15 +93,13 @@ static void json_text(const char *s, Buf *out)
     buf_putc(out, '"');
 }
 
-static void named(const char *kind, int row, const char *name, Buf *out)
-{
+static void named(const char *kind, int row, const char *name, Buf *out) {
     buf_printf(out, "{\"name\":\"%s\",\"ph\":\"M\",\"pid\":1,\"tid\":%d,\"args\":{\"name\":", kind, row);
     json_text(name, out);
     buf_puts(out, "}}");
 }
 
-void times_trace(const GraphTimes *t, Buf *out)
-{
+void times_trace(const GraphTimes *t, Buf *out) {
     buf_puts(out, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
     char whole[160];
     snprintf(whole, sizeof whole, "%s on %s", t->graph, t->device);
@@ -123,8 +114,10 @@ void times_trace(const GraphTimes *t, Buf *out)
         const LaunchTime *x = &t->at[i];
         buf_puts(out, ",\n{\"name\":");
         json_text(x->name, out);
-        buf_printf(out, ",\"cat\":\"launch\",\"ph\":\"X\",\"ts\":%.3f,\"dur\":%.3f,\"pid\":1,\"tid\":%d,\"args\":{\"launch\":%d,\"blocks\":%u,\"threads\":%u", x->start,
-                   x->us, x->row + 1, i + 1, x->blocks, x->threads);
+        buf_printf(
+            out,
+            ",\"cat\":\"launch\",\"ph\":\"X\",\"ts\":%.3f,\"dur\":%.3f,\"pid\":1,\"tid\":%d,\"args\":{\"launch\":%d,\"blocks\":%u,\"threads\":%u",
+            x->start, x->us, x->row + 1, i + 1, x->blocks, x->threads);
         buf_printf(out, ",\"bytes\":%.0f,\"flops\":%.0f,\"least us\":%.3f,\"source\":", x->bytes, x->flops, x->least_us);
         json_text(x->where, out);
         buf_puts(out, "}}");
@@ -134,8 +127,7 @@ void times_trace(const GraphTimes *t, Buf *out)
 
 // ---- HTML ----------------------------------------------------------------------------------------
 
-static void html_text(const char *s, Buf *out)
-{
+static void html_text(const char *s, Buf *out) {
     for (; *s; s++) {
         if (*s == '<') buf_puts(out, "&lt;");
         else if (*s == '&') buf_puts(out, "&amp;");
@@ -150,8 +142,7 @@ static const char style[] =
     ".bar{position:relative;width:300px;height:14px;background:none}.bar i,.bar b{position:absolute;top:0;height:14px}"
     ".bar i{background:#9bc}.bar b{background:#247}</style>";
 
-void times_page(const GraphTimes *t, Buf *out)
-{
+void times_page(const GraphTimes *t, Buf *out) {
     Sum    s = sum_of(t);
     double most = 0;
     for (int i = 0; i < t->n; i++) most = t->at[i].us > most ? t->at[i].us : most;
@@ -159,7 +150,8 @@ void times_page(const GraphTimes *t, Buf *out)
     html_text(t->graph, out);
     buf_printf(out, "</title>%s</head><body>\n<h1>", style);
     html_text(t->graph, out);
-    buf_printf(out, "</h1>\n<p>%d launches on %s, %.2f us one by one, %.2f us at least%s%s.", t->n, t->device, s.us, s.least, t->machine ? " on " : "", t->machine ? t->machine : "");
+    buf_printf(out, "</h1>\n<p>%d launches on %s, %.2f us one by one, %.2f us at least%s%s.", t->n, t->device, s.us,
+               s.least, t->machine ? " on " : "", t->machine ? t->machine : "");
     if (t->whole_us > 0) buf_printf(out, " As one graph: %.2f us.", t->whole_us);
     buf_puts(out, " Bars: the time, and dark the least that the bytes and operations take.</p>\n"
                   "<table><tr><th></th><th>launch</th><th>us</th><th>share</th><th></th><th>least us</th><th>bytes</th><th>flops</th><th>blocks</th></tr>\n");
@@ -170,8 +162,10 @@ void times_page(const GraphTimes *t, Buf *out)
         html_text(x->where, out);
         buf_puts(out, "\">");
         html_text(x->name, out);
-        buf_printf(out, "</td><td>%.2f</td><td>%.1f %%</td><td><div class=\"bar\"><i style=\"width:%.0fpx\"></i><b style=\"width:%.0fpx\"></b></div></td>", x->us,
-                   s.us > 0 ? 100 * x->us / s.us : 0, x->us * width, least * width);
+        buf_printf(
+            out,
+            "</td><td>%.2f</td><td>%.1f %%</td><td><div class=\"bar\"><i style=\"width:%.0fpx\"></i><b style=\"width:%.0fpx\"></b></div></td>",
+            x->us, s.us > 0 ? 100 * x->us / s.us : 0, x->us * width, least * width);
         buf_printf(out, "<td>%.2f</td><td>", x->least_us);
         scaled(x->bytes, "B", 0, out);
         buf_puts(out, "</td><td>");

@@ -11,8 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *name_of(const TGraph *g, int value)
-{
+static const char *name_of(const TGraph *g, int value) {
     const TGValue *v = &g->values[value];
     if (v->kind == TG_input || v->kind == TG_state) return g->head->params[v->param].name->s;
     if (v->name) return v->name->s;
@@ -20,8 +19,7 @@ static const char *name_of(const TGraph *g, int value)
 }
 
 // Elements that are not there yet, read back. False without words: the caller wants no more.
-static bool show(const Plan *p, int value, uint64_t address, const RunValue *about, const RunWatch *watch, Buf *err)
-{
+static bool show(const Plan *p, int value, uint64_t address, const RunValue *about, const RunWatch *watch, Buf *err) {
     const TGValue *v = &p->graph->values[value];
     Device *d = runtime_device(p->rt);
     RunValue r = *about;
@@ -32,8 +30,7 @@ static bool show(const Plan *p, int value, uint64_t address, const RunValue *abo
     return fine;
 }
 
-static void last_writers(const Plan *p, int *last)
-{
+static void last_writers(const Plan *p, int *last) {
     for (int i = 0; i < p->graph->nvalues; i++) last[i] = -1;
     for (int i = 0; i < p->nlaunches; i++)
         for (int k = 0; k < p->launch[i]->launch->kernel->nparams; k++) {
@@ -42,8 +39,7 @@ static void last_writers(const Plan *p, int *last)
         }
 }
 
-static bool show_kept(const Plan *p, const RunWatch *watch, Buf *err)
-{
+static bool show_kept(const Plan *p, const RunWatch *watch, Buf *err) {
     for (int i = 0; i < p->graph->nvalues; i++) {
         const TGValue *v = &p->graph->values[i];
         RunValue about = {.kernel = "once", .span = v->span};
@@ -52,8 +48,7 @@ static bool show_kept(const Plan *p, const RunWatch *watch, Buf *err)
     return true;
 }
 
-static bool show_written(const Plan *p, int launch, const int *last, const RunWatch *watch, Buf *err)
-{
+static bool show_written(const Plan *p, int launch, const int *last, const RunWatch *watch, Buf *err) {
     const PlanLaunch *l = p->launch[launch];
     RunValue about = {.kernel = l->launch->kernel->name->s, .launch = launch + 1, .span = l->launch->span};
     for (int k = 0; k < l->launch->kernel->nparams; k++) {
@@ -64,14 +59,14 @@ static bool show_written(const Plan *p, int launch, const int *last, const RunWa
     return true;
 }
 
-bool plan_watch(Plan *p, const RunControl *ctl, Buf *err)
-{
+bool plan_watch(Plan *p, const RunControl *ctl, Buf *err) {
     Device *d = runtime_device(p->rt);
     int    *last = checked_alloc(sizeof *last * ((size_t)p->graph->nvalues + 1));
     last_writers(p, last);
     bool go_on = show_kept(p, ctl->watch, err);
     for (int i = 0; i < p->nlaunches && go_on; i++)
-        go_on = plan_launch(p->launch[i], p->rt, ctl, err) && d->ops->sync(d, err) && show_written(p, i, last, ctl->watch, err);
+        go_on = plan_launch(p->launch[i], p->rt, ctl, err) && d->ops->sync(d, err) &&
+                show_written(p, i, last, ctl->watch, err);
     free(last);
     return !err->n;
 }

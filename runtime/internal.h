@@ -14,12 +14,14 @@ double now_us(void);
 void junk_fill(void *p, uint64_t bytes, DeviceFill fill, uint64_t seed);   // what DeviceOps.fill writes
 // One line out of many: newlines become "; ", trailing ones go.
 void one_line(Buf *out, const char *text, size_t n);
-bool tensor_convert(HostTensor *t, Elem to, Buf *err);   // same bits where that is meant (tensor_reinterpret), else the same numbers
+// same bits where that is meant (tensor_reinterpret), else the same numbers
+bool tensor_convert(HostTensor *t, Elem to, Buf *err);
 bool slot_fits(const Bound *b, const LaunchSlot *s, int64_t *v);   // *v: value of a number slot; false: not in its size
 void launch_text(const DeviceLaunch *l, Buf *out);       // "`scale` (grid 8, block 128, 0 bytes of shared memory)"
 
 // compile.c: code of one variant on the runtime's device, and the tile IR for eval.
-// For launches of a graph, which may begin before the end of those that they follow: OF_A_GRAPH, and parameters, by bit, that nothing writes meanwhile.
+// For launches of a graph, which may begin before the end of those that they follow: OF_A_GRAPH, and parameters, by
+// bit, that nothing writes meanwhile.
 #define OF_A_GRAPH (UINT64_C(1) << 63)
 Compiled *runtime_compile_fixed(Runtime *rt, const TKernel *k, const Schedule *schedule, uint64_t fixed, Buf *err);
 bool  compiled_tried(const Compiled *c, bool general);   // made, or in vain
@@ -28,7 +30,8 @@ bool  compiled_kernel(Runtime *rt, Compiled *c, const LaunchInfo **info, DeviceK
 bool  compile_all(Runtime *rt, Compiled **list, const bool *general, int n, Buf *err);
 // The same, but one that fails does not stop the others: why[i] says why.
 void  compile_each(Runtime *rt, Compiled **list, const bool *general, int n, Buf *why);
-const LaunchInfo *compiled_info(Runtime *rt, Compiled *c, bool general, Buf *err);   // of the code for the target, nothing loaded; on eval
+// of the code for the target, nothing loaded; on eval
+const LaunchInfo *compiled_info(Runtime *rt, Compiled *c, bool general, Buf *err);
 Fn   *compiled_eval(const Compiled *c);                  // not lowered
 typedef struct GraphStore GraphStore;                    // what graphs keep on the device (graph_store.c)
 GraphStore **runtime_graphs(Runtime *rt);
@@ -38,8 +41,8 @@ void  graph_choices_free(GraphChoices *c);               // what is new goes to 
 typedef struct TunedStore TunedStore;                    // what was measured here (tuned.c)
 TunedStore **runtime_tuned(Runtime *rt);
 // kernel_choose, after what was measured on this device.
-bool  runtime_choose(Runtime *rt, SemaFile *file, const Node *kernel, const SemaValue *set, int nset, const SemaValue *dims, int ndims,
-                     const CompileOptions *opt, Choice *out);
+bool runtime_choose(Runtime *rt, SemaFile *file, const Node *kernel, const SemaValue *set, int nset,
+                    const SemaValue *dims, int ndims, const CompileOptions *opt, Choice *out);
 Schedule runtime_schedule(const Runtime *rt, const Schedule *own);       // a launch's own over the options'
 void  graph_store_free(Runtime *rt, GraphStore *s);      // NULL is fine
 // launch.c
@@ -58,8 +61,8 @@ typedef struct OpenLaunch {                              // a kernel bound to de
 void  describe_arg(const KernelArg *a, BindArg *b);
 bool  make_outputs(const LaunchInfo *info, KernelArg *args, const BindArg *bound, Buf *err);
 DeviceFill junk_of(const RunControl *ctl);
-bool  eval_kernel(Runtime *rt, const Compiled *c, const LaunchInfo *info, const BindArg *args, const int64_t *dims, const RunControl *ctl,
-                  EvalOptions *opt, Buf *err);
+bool eval_kernel(Runtime *rt, const Compiled *c, const LaunchInfo *info, const BindArg *args, const int64_t *dims,
+                 const RunControl *ctl, EvalOptions *opt, Buf *err);
 bool  launch_open(Runtime *rt, const TKernel *k, KernelArg *args, int nargs, const RunControl *ctl, OpenLaunch *l, Buf *err);
 void  launch_close(OpenLaunch *l);                       // after a failed launch_open too
 

@@ -13,8 +13,7 @@
 
 bool param_written(const LaunchParam *p) { return p->kind == PK_POINTER || (p->kind == PK_TENSOR && p->mode != PM_IN); }
 
-void describe_arg(const KernelArg *a, BindArg *b)
-{
+void describe_arg(const KernelArg *a, BindArg *b) {
     *b = (BindArg){.origin = a->origin, .scalar = a->scalar, .is_float = a->is_float, .ival = a->ival, .fval = a->fval};
     if (a->scalar) { b->elem = a->elem; return; }
     const HostTensor *t = a->tensor;
@@ -26,8 +25,7 @@ void describe_arg(const KernelArg *a, BindArg *b)
     bind_contiguous(b);
 }
 
-bool make_outputs(const LaunchInfo *info, KernelArg *args, const BindArg *bound, Buf *err)
-{
+bool make_outputs(const LaunchInfo *info, KernelArg *args, const BindArg *bound, Buf *err) {
     for (int p = 0; p < info->nparams; p++) {
         const LaunchParam *want = &info->params[p];
         if (want->kind == PK_SCALAR || !bound[p].absent) continue;
@@ -43,8 +41,7 @@ bool make_outputs(const LaunchInfo *info, KernelArg *args, const BindArg *bound,
 DeviceFill junk_of(const RunControl *ctl) { return ctl->junk == FILL_ZERO ? FILL_RANDOM : ctl->junk; }
 
 // Copies in what is read, fills what is only written with junk.
-static bool copy_in(OpenLaunch *l, const KernelArg *args, const RunControl *ctl, Buf *err)
-{
+static bool copy_in(OpenLaunch *l, const KernelArg *args, const RunControl *ctl, Buf *err) {
     Device *d = l->device;
     for (int p = 0; p < l->info->nparams; p++) {
         const LaunchParam *want = &l->info->params[p];
@@ -61,26 +58,26 @@ static bool copy_in(OpenLaunch *l, const KernelArg *args, const RunControl *ctl,
     return true;
 }
 
-static bool copy_out(OpenLaunch *l, KernelArg *args, Buf *err)
-{
+static bool copy_out(OpenLaunch *l, KernelArg *args, Buf *err) {
     for (int p = 0; p < l->info->nparams; p++) {
         if (!param_written(&l->info->params[p])) continue;
-        if (!l->device->ops->read(l->device, args[p].tensor->data, l->args[p].address, tensor_bytes(args[p].tensor), err)) return false;
+        if (!l->device->ops->read(l->device, args[p].tensor->data, l->args[p].address, tensor_bytes(args[p].tensor),
+                                  err))
+            return false;
     }
     return true;
 }
 
 // Chooses the variant, now that its facts can be asked, and makes the parameter block.
-static bool ready(Runtime *rt, OpenLaunch *l, Buf *err)
-{
+static bool ready(Runtime *rt, OpenLaunch *l, Buf *err) {
     if (!compiled_kernel(rt, l->compiled, &l->info, &l->kernel, false, err)) return false;
     l->bound->info = l->info;
-    if (bind_variant(l->bound, NULL) != l->info && !compiled_kernel(rt, l->compiled, &l->info, &l->kernel, true, err)) return false;
+    if (bind_variant(l->bound, NULL) != l->info && !compiled_kernel(rt, l->compiled, &l->info, &l->kernel, true, err))
+        return false;
     return prepare(l->device, l->info, l->bound, &l->kernel, &l->prepared, err);
 }
 
-bool launch_open(Runtime *rt, const TKernel *k, KernelArg *args, int nargs, const RunControl *ctl, OpenLaunch *l, Buf *err)
-{
+bool launch_open(Runtime *rt, const TKernel *k, KernelArg *args, int nargs, const RunControl *ctl, OpenLaunch *l, Buf *err) {
     *l = (OpenLaunch){.device = runtime_device(rt), .nargs = nargs};
     l->on_eval = ctl->on_eval || !l->device->ops->runs_ptx;
     l->compiled = runtime_compile(rt, k, ctl->schedule, err);
@@ -95,8 +92,7 @@ bool launch_open(Runtime *rt, const TKernel *k, KernelArg *args, int nargs, cons
         && copy_in(l, args, ctl, err) && bind_overlap(l->bound, err) && (l->on_eval || ready(rt, l, err));
 }
 
-void launch_close(OpenLaunch *l)
-{
+void launch_close(OpenLaunch *l) {
     prepared_free(l->device, &l->prepared);
     for (int p = 0; l->args && p < l->nargs; p++)
         if (l->args[p].address) l->device->ops->free(l->device, l->args[p].address);
@@ -108,8 +104,7 @@ void launch_close(OpenLaunch *l)
 
 // Error bounds come with what is read and go with what is written: an array of its own for each output, which
 // for an inout tensor begins as what it was.
-static void carry_bounds(const OpenLaunch *l, KernelArg *args, EvalOptions *opt)
-{
+static void carry_bounds(const OpenLaunch *l, KernelArg *args, EvalOptions *opt) {
     for (int p = 0; p < l->info->nparams; p++) {
         if (param_written(&l->info->params[p])) {
             double *before = args[p].bound;
@@ -122,9 +117,8 @@ static void carry_bounds(const OpenLaunch *l, KernelArg *args, EvalOptions *opt)
 }
 
 // A kernel on eval: its tile IR on host memory.
-bool eval_kernel(Runtime *rt, const Compiled *c, const LaunchInfo *info, const BindArg *args, const int64_t *dims, const RunControl *ctl,
-                 EvalOptions *opt, Buf *err)
-{
+bool eval_kernel(Runtime *rt, const Compiled *c, const LaunchInfo *info, const BindArg *args, const int64_t *dims,
+                 const RunControl *ctl, EvalOptions *opt, Buf *err) {
     EvalArg     eval[MAX_PARAMS] = {0};
     EvalReport  report = {0};
     opt->junk = (uint32_t)ctl->junk_seed;
@@ -159,23 +153,20 @@ bool eval_kernel(Runtime *rt, const Compiled *c, const LaunchInfo *info, const B
     return fine;
 }
 
-static bool run_eval(Runtime *rt, const OpenLaunch *l, KernelArg *args, const RunControl *ctl, Buf *err)
-{
+static bool run_eval(Runtime *rt, const OpenLaunch *l, KernelArg *args, const RunControl *ctl, Buf *err) {
     EvalOptions opt = {0};
     if (ctl->bounds) carry_bounds(l, args, &opt);
     return eval_kernel(rt, l->compiled, l->info, l->args, l->bound->dims, ctl, &opt, err);
 }
 
-static bool run_ptx(const OpenLaunch *l, const RunControl *ctl, Buf *err)
-{
+static bool run_ptx(const OpenLaunch *l, const RunControl *ctl, Buf *err) {
     l->device->junk = junk_of(ctl);
     l->device->junk_seed = ctl->junk_seed;
     l->device->in_order = ctl->in_order;
     return prepared_launch(l->device, &l->prepared, err) && l->device->ops->sync(l->device, err);
 }
 
-bool kernel_launch(Runtime *rt, const TKernel *k, KernelArg *args, int nargs, const RunControl *ctl, Buf *err)
-{
+bool kernel_launch(Runtime *rt, const TKernel *k, KernelArg *args, int nargs, const RunControl *ctl, Buf *err) {
     static const RunControl plain;
     OpenLaunch l;
     if (!ctl) ctl = &plain;

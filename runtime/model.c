@@ -19,7 +19,8 @@ DeviceOpening *model_device(const char *device, const DeviceOptions *where, bool
 }
 
 // On a GPU, or by the interpreter, which is the fastest where there is none.
-static bool run_anywhere(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, const RunControl *control, GTensor *outputs, Buf *err) {
+static bool run_anywhere(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, const RunControl *control,
+                         GTensor *outputs, Buf *err) {
     ProgramOptions with = *opt;
     RunStages *s = opt->stages;
     Buf why = {0};
@@ -39,7 +40,8 @@ static bool run_anywhere(OnnxModel *m, const ProgramOptions *opt, OnnxImport *ho
     return onnx_run(m, how, outputs, err);
 }
 
-bool model_run(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, const RunControl *control, GTensor *outputs, Buf *err) {
+bool model_run(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, const RunControl *control, GTensor *outputs,
+               Buf *err) {
     if (any_device(opt->device) && control->profile == NULL) return run_anywhere(m, opt, how, control, outputs, err);
     bool ref = opt->device != NULL && strcmp(opt->device, "ref") == 0;
     return ref ? onnx_run(m, how, outputs, err) : program_run(m, opt, how, control, outputs, err);
@@ -72,9 +74,18 @@ bool model_run_args(const char *path, RunArg *args, int nargs, const ModelOption
     GTensor *out = checked_alloc(sizeof *out * (size_t)(outputs + 1));
     Buf why = {0};
     if (ok && !model_all_given(&b, &why)) ok = false, buf_printf(err, "%s: %s", path, why.p);
-    OnnxImport how = {.given = b.given, .ngiven = b.n, .random_weights = opt->random_weights, .dtype = opt->dtype, .dtype_io = opt->dtype_io, .donate = opt->donate};
+    OnnxImport how = {.given = b.given,
+                      .ngiven = b.n,
+                      .random_weights = opt->random_weights,
+                      .dtype = opt->dtype,
+                      .dtype_io = opt->dtype_io,
+                      .donate = opt->donate};
     RunControl control = {.junk_seed = 1, .profile = opt->profile};
-    ProgramOptions with = {.device = opt->device, .where = opt->where, .progress_to = opt->progress_to, .stages = opt->stages, .opening = opt->opening};
+    ProgramOptions with = {.device = opt->device,
+                           .where = opt->where,
+                           .progress_to = opt->progress_to,
+                           .stages = opt->stages,
+                           .opening = opt->opening};
     if (ok) ok = model_run(b.m, &with, &how, &control, out, err);
     else if (opt->opening != NULL) device_close(device_found(opt->opening, &why));
     for (int i = 0; i < outputs && ok; i++) ok = show(onnx_output_name(b.m, i), &out[i], b.save[i], to, err);
@@ -101,7 +112,13 @@ static bool print_model(const char *path, RunArg *args, int nargs, const ModelOp
                         Buf *err) {
     ModelCall b;
     bool ok = model_open(path, args, nargs, &b, err);
-    OnnxImport how = {.given = b.given, .ngiven = b.n, .random_weights = opt->random_weights, .dtype = opt->dtype, .dtype_io = opt->dtype_io, .donate = opt->donate, .kernels = what != PRINT_GRAPH};
+    OnnxImport how = {.given = b.given,
+                      .ngiven = b.n,
+                      .random_weights = opt->random_weights,
+                      .dtype = opt->dtype,
+                      .dtype_io = opt->dtype_io,
+                      .donate = opt->donate,
+                      .kernels = what != PRINT_GRAPH};
     Graph *g = ok ? onnx_import(b.m, &how, err) : NULL;
     const char *base = strrchr(path, '/');
     if (g != NULL && what == PRINT_GRAPH) graph_print(out, g);

@@ -12,12 +12,14 @@
 #include "graph/write.h"
 #include "runtime/tk_run.h"
 
-// Runs a model on a device: as a program, or by the interpreter ("ref"). `outputs` has room for as many as the model has; their
-// data are to be freed. False: a line in err; how->out_of_scope says whether it is something that is left out on purpose.
+// Runs a model on a device: as a program, or by the interpreter ("ref"). `outputs` has room for as many as the model
+// has; their data are to be freed. False: a line in err; how->out_of_scope says whether it is something that is left
+// out on purpose.
 struct ProgramOptions;
 // What is to be opened for a run on `device` (NULL: auto): while the model is read, say. NULL: nothing.
 DeviceOpening *model_device(const char *device, const DeviceOptions *where, bool profile);
-bool model_run(OnnxModel *m, const struct ProgramOptions *opt, OnnxImport *how, const RunControl *control, GTensor *outputs, Buf *err);
+bool model_run(OnnxModel *m, const struct ProgramOptions *opt, OnnxImport *how, const RunControl *control,
+               GTensor *outputs, Buf *err);
 
 // ---- model_call.c
 
@@ -39,7 +41,8 @@ bool model_tensor(const GTensor *t, HostTensor *out, Buf *err);        // shares
 bool ends_in(const char *text, const char *end);
 // folder/KIND_0.pb, KIND_1.pb, .. as long as there are any. -1 - (how many were read): err.
 int  data_tensors(const char *folder, const char *kind, GTensor *out, int most, Buf *err);
-void data_reinterpret(GTensor *t, Elem elem);                          // NumPy, which recorded it, has no bf16: it comes as its bits
+// NumPy, which recorded it, has no bf16: it comes as its bits
+void data_reinterpret(GTensor *t, Elem elem);
 
 // ---- running
 
@@ -67,19 +70,29 @@ typedef struct ProgramOptions {
     Device     *opened;                // the device, if it is open already; it is closed with the program
     DeviceOpening *opening;            // .. or on its way; consumed
     struct Graph *graph;               // the model imported, if it is already; taken over
-    const char *program, *item;        // a .tk file in place of what the model becomes, and its graph; NULL: that, its only one
+    // a .tk file in place of what the model becomes, and its graph; NULL: that, its only one
+    const char *program, *item;
 } ProgramOptions;
-typedef struct ModelProgram { struct Graph *graph; Session *session; Device *device; Runtime *runtime; GraphExec *exec; } ModelProgram;
+typedef struct ModelProgram {
+    struct Graph *graph;
+    Session *session;
+    Device *device;
+    Runtime *runtime;
+    GraphExec *exec;
+} ModelProgram;
 
-bool program_open(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, ModelProgram *p, Buf *err);   // close it after a failure, too
+// close it after a failure, too
+bool program_open(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, ModelProgram *p, Buf *err);
 void program_close(ModelProgram *p);
 // The graph of that name in a file, or its only one. NULL: err.
 const struct Node *program_graph(const SemaFile *file, const char *path, const char *name, Buf *err);
 bool program_call(const ModelProgram *p, const OnnxImport *how, const RunControl *control, GTensor *outputs, Buf *err);
 bool program_values(const ModelProgram *p, const OnnxImport *how, GValues *out, Buf *err);     // as the interpreter has them
-bool program_run(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, const RunControl *control, GTensor *outputs, Buf *err);
+bool program_run(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, const RunControl *control, GTensor *outputs,
+                 Buf *err);
 // The program itself: --emit=tk; and which kernels it has, and why: --emit=fusion.
-bool model_print_program(const char *path, RunArg *args, int nargs, const ModelOptions *opt, bool fusion, Buf *out, Buf *err);
+bool model_print_program(const char *path, RunArg *args, int nargs, const ModelOptions *opt, bool fusion, Buf *out,
+                         Buf *err);
 
 // Arguments as for kernels (args.c), besides x=FILE.pb. Outputs are printed, or saved: y=FILE.npy, y=FILE.pb.
 bool model_run_args(const char *path, RunArg *args, int nargs, const ModelOptions *opt, FILE *to, Buf *err);
@@ -93,7 +106,8 @@ typedef struct DiffOptions {
     DeviceOptions where;
     const char *program, *item;        // as in ProgramOptions
     const char *data;                  // folder with input_K.pb, or NULL
-    double rtol, atol;                 // |got - expected| <= atol + rtol * max|expected| of the value; rtol < 0: by element type
+    // |got - expected| <= atol + rtol * max|expected| of the value; rtol < 0: by element type
+    double rtol, atol;
     uint64_t seed;
     bool   random_weights;
     Elem   dtype;                      // see OnnxImport
@@ -119,8 +133,8 @@ typedef struct CheckOnnxOptions {
     FILE  *to;                         // NULL: standard output
 } CheckOnnxOptions;
 
-// Folders with model.onnx and test_data_set_*/{input,output}_*.pb, or folders of such. False when something failed or there is
-// nothing to check.
+// Folders with model.onnx and test_data_set_*/{input,output}_*.pb, or folders of such. False when something failed or
+// there is nothing to check.
 bool check_onnx(const char *const *paths, int n, const CheckOnnxOptions *opt, TestCounts *counts);
 
 #endif

@@ -1,5 +1,5 @@
-// A model on a device: imported for the tensors given, written as a `.tk` program (graph/write.c), and that program run, just
-// as if it had been read from a file.
+// A model on a device: imported for the tensors given, written as a `.tk` program (graph/write.c), and that program
+// run, just as if it had been read from a file.
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,8 +8,7 @@
 #include "runtime/model.h"
 
 // The program's file would stand beside the model, so that it finds its weights there.
-static const Source *written(Session *s, OnnxModel *m, Graph *g, Buf *err)
-{
+static const Source *written(Session *s, OnnxModel *m, Graph *g, Buf *err) {
     const char *path = onnx_path(m), *base = strrchr(path, '/');
     Buf text = {0}, name = {0};
     const Source *src = NULL;
@@ -22,16 +21,14 @@ static const Source *written(Session *s, OnnxModel *m, Graph *g, Buf *err)
     return src;
 }
 
-static const Source *from_file(Session *s, const char *path, Buf *err)
-{
+static const Source *from_file(Session *s, const char *path, Buf *err) {
     char *why = NULL;
     const Source *src = source_read(s, path, &why);
     if (!src) buf_puts(err, why);
     return src;
 }
 
-const Node *program_graph(const SemaFile *file, const char *path, const char *name, Buf *err)
-{
+const Node *program_graph(const SemaFile *file, const char *path, const char *name, Buf *err) {
     int n = sema_graph_count(file);
     const Node *graph = name ? sema_find_graph(file, name) : n == 1 ? sema_graph(file, 0) : NULL;
     if (graph) return graph;
@@ -41,8 +38,7 @@ const Node *program_graph(const SemaFile *file, const char *path, const char *na
     return NULL;
 }
 
-static void add_diagnostics(Session *s, Buf *err)
-{
+static void add_diagnostics(Session *s, Buf *err) {
     char *text = NULL;
     size_t n = 0;
     FILE *to = diag_errors(s) > 0 ? open_memstream(&text, &n) : NULL;
@@ -53,8 +49,7 @@ static void add_diagnostics(Session *s, Buf *err)
     free(text);
 }
 
-bool program_open(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, ModelProgram *p, Buf *err)
-{
+bool program_open(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, ModelProgram *p, Buf *err) {
     RunStages *stages = opt->stages;
     double since = now_us();
     how->kernels = true;
@@ -78,15 +73,18 @@ bool program_open(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, Mode
     else if (item && !p->device) p->device = device_open(opt->device ? opt->device : "auto", &opt->where, err);
     stages_lap(stages, RS_device, &since);
     if (!item) fine = false;
-    if (fine && p->device) p->runtime = runtime_new(p->session, p->device, &(RuntimeOptions){.progress_to = opt->progress_to, .stages = stages, .random_weights = how->random_weights});
+    if (fine && p->device)
+        p->runtime = runtime_new(p->session, p->device,
+                                 &(RuntimeOptions){.progress_to = opt->progress_to,
+                                                   .stages = stages,
+                                                   .random_weights = how->random_weights});
     if (p->runtime) graph_model(p->runtime, m);
     if (p->runtime) p->exec = graph_open(p->runtime, file, item, NULL, 0, NULL, 0);
     if (!p->exec) add_diagnostics(p->session, err);
     return p->exec != NULL;
 }
 
-void program_close(ModelProgram *p)
-{
+void program_close(ModelProgram *p) {
     graph_close(p->exec);
     runtime_free(p->runtime);
     device_close(p->device);
@@ -106,16 +104,14 @@ typedef struct Call {
     int        nin, nout;
 } Call;
 
-static const GTensor *given_for(const OnnxImport *how, const char *name)
-{
+static const GTensor *given_for(const OnnxImport *how, const char *name) {
     for (int k = 0; k < how->ngiven; k++)
         if (strcmp(how->given[k].name, name) == 0) return how->given[k].tensor;
     return NULL;
 }
 
 // What is given for input i, in the element type that the graph has.
-static bool give(Call *c, int i, Buf *err)
-{
+static bool give(Call *c, int i, Buf *err) {
     Elem want = graph_input_elem(c->p->graph, i);
     const GTensor *given = given_for(c->how, graph_input_name(c->p->graph, i));
     if (!given) return true;
@@ -137,16 +133,14 @@ static bool give(Call *c, int i, Buf *err)
 // They come as ONNX has them, with the rows in use; the program wants them with room for those that are added.
 
 // The number of the donation that input i takes part in, or -1.
-static int donation_of(const Graph *g, int i)
-{
+static int donation_of(const Graph *g, int i) {
     for (int k = 0; k < graph_donation_count(g); k++)
         if (graph_donation(g, k).state == i) return k;
     return -1;
 }
 
 // Rows of `from` to the first rows of `to`, or as many as `to` has back.
-static void copy_rows(const HostTensor *from, const HostTensor *to, int axis)
-{
+static void copy_rows(const HostTensor *from, const HostTensor *to, int axis) {
     size_t inner = (size_t)elem_bytes(from->elem), outer = 1;
     for (int d = 0; d < axis; d++) outer *= (size_t)from->dim[d];
     for (int d = axis + 1; d < from->rank; d++) inner *= (size_t)from->dim[d];
@@ -155,8 +149,7 @@ static void copy_rows(const HostTensor *from, const HostTensor *to, int axis)
 }
 
 // The number of rows in use, for the input that says it.
-static bool give_rows(Call *c, Buf *err)
-{
+static bool give_rows(Call *c, Buf *err) {
     for (int k = 0; k < graph_donation_count(c->p->graph); k++) {
         GDonation d = graph_donation(c->p->graph, k);
         if (d.rows < 0 || !c->tensor[d.state].data) continue;
@@ -165,13 +158,13 @@ static bool give_rows(Call *c, Buf *err)
         c->own[d.rows] = true;
         elem_set_int(EL_i32, c->tensor[d.rows].data, 0, n);
         c->in[d.rows] = (GTensor){.elem = EL_i32, .bytes = sizeof n, .data = c->tensor[d.rows].data};
-        if (graph_head(c->p->exec)->params[d.rows].kind == PK_SCALAR) c->args[d.rows] = (KernelArg){.scalar = true, .ival = n};
+        if (graph_head(c->p->exec)->params[d.rows].kind == PK_SCALAR)
+            c->args[d.rows] = (KernelArg){.scalar = true, .ival = n};
     }
     return true;
 }
 
-static bool give_room(Call *c, Buf *err)
-{
+static bool give_room(Call *c, Buf *err) {
     const Graph *g = c->p->graph;
     char why[256] = "";
     GTensor known[MAX_GRAPH_PARAMS];
@@ -198,16 +191,14 @@ static bool give_room(Call *c, Buf *err)
 
 // ---- results -------------------------------------------------------------------------------------------------------
 
-static void take_result(HostTensor *t, GTensor *out)
-{
+static void take_result(HostTensor *t, GTensor *out) {
     *out = (GTensor){.elem = t->elem, .rank = t->rank, .bytes = tensor_bytes(t), .data = t->data};
     for (int d = 0; d < t->rank; d++) out->shape[d] = t->dim[d];
     t->data = NULL;
 }
 
 // By output of the model; an input that was updated is a result, too.
-static bool take_results(Call *c, GTensor *outputs, Buf *err)
-{
+static bool take_results(Call *c, GTensor *outputs, Buf *err) {
     const Graph *g = c->p->graph;
     int donations = graph_donation_count(g), n = donations ? donations : c->nout;
     for (int i = 0, k = 0; i < n; i++) {
@@ -223,51 +214,49 @@ static bool take_results(Call *c, GTensor *outputs, Buf *err)
     return true;
 }
 
-static bool open_call(Call *c, Buf *err)
-{
+static bool open_call(Call *c, Buf *err) {
     int have = graph_head(c->p->exec)->nparams;
-    if (c->nin + c->nout > MAX_GRAPH_PARAMS) return buf_printf(err, "a program has at most %d inputs and outputs", MAX_GRAPH_PARAMS), false;
-    if (c->nin + c->nout != have) return buf_printf(err, "the graph has %d inputs and outputs, the model %d", have, c->nin + c->nout), false;
+    if (c->nin + c->nout > MAX_GRAPH_PARAMS)
+        return buf_printf(err, "a program has at most %d inputs and outputs", MAX_GRAPH_PARAMS), false;
+    if (c->nin + c->nout != have)
+        return buf_printf(err, "the graph has %d inputs and outputs, the model %d", have, c->nin + c->nout), false;
     for (int i = 0; i < c->nin + c->nout; i++) c->args[i].tensor = &c->tensor[i];
     for (int i = 0; i < c->nin; i++)
         if (!give(c, i, err)) return false;
     return give_rows(c, err) && give_room(c, err);
 }
 
-static Call *new_call(const ModelProgram *p, const OnnxImport *how)
-{
+static Call *new_call(const ModelProgram *p, const OnnxImport *how) {
     Call *c = checked_alloc(sizeof *c);
     *c = (Call){.p = p, .how = how, .nin = graph_input_count(p->graph), .nout = graph_output_count(p->graph)};
     return c;
 }
 
-static void close_call(Call *c)
-{
+static void close_call(Call *c) {
     for (int i = 0; i < c->nin; i++)
         if (c->own[i]) tensor_free(&c->tensor[i]);           // which is in[i]
     for (int i = 0; i < c->nout; i++) tensor_free(&c->tensor[c->nin + i]);
     free(c);
 }
 
-bool program_call(const ModelProgram *p, const OnnxImport *how, const RunControl *control, GTensor *outputs, Buf *err)
-{
+bool program_call(const ModelProgram *p, const OnnxImport *how, const RunControl *control, GTensor *outputs, Buf *err) {
     Call *c = new_call(p, how);
-    bool ok = open_call(c, err) && graph_run(p->exec, c->args, c->nin + c->nout, control, err) && take_results(c, outputs, err);
+    bool ok = open_call(c, err) && graph_run(p->exec, c->args, c->nin + c->nout, control, err) &&
+              take_results(c, outputs, err);
     close_call(c);
     if (!ok) add_diagnostics(p->session, err);
     return ok;
 }
 
-bool program_values(const ModelProgram *p, const OnnxImport *how, GValues *out, Buf *err)
-{
+bool program_values(const ModelProgram *p, const OnnxImport *how, GValues *out, Buf *err) {
     Call *c = new_call(p, how);
     bool ok = open_call(c, err) && graph_values(p->graph, c->in, out, err);
     close_call(c);
     return ok;
 }
 
-bool program_run(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, const RunControl *control, GTensor *outputs, Buf *err)
-{
+bool program_run(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, const RunControl *control, GTensor *outputs,
+                 Buf *err) {
     ModelProgram p;
     bool ok = program_open(m, opt, how, &p, err) && program_call(&p, how, control, outputs, err);
     double since = now_us();

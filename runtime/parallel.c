@@ -15,21 +15,19 @@ typedef struct Shared {
     _Atomic int64_t next;
 } Shared;
 
-int cores(void)
-{
+int cores(void) {
     cpu_set_t set;
     return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-static void *take(void *shared)
-{
+static void *take(void *shared) {
     Shared *s = shared;
-    for (int64_t at; (at = atomic_fetch_add(&s->next, s->grain)) < s->n;) s->piece(s->ctx, at, s->n - at < s->grain ? s->n : at + s->grain);
+    for (int64_t at; (at = atomic_fetch_add(&s->next, s->grain)) < s->n;)
+        s->piece(s->ctx, at, s->n - at < s->grain ? s->n : at + s->grain);
     return NULL;
 }
 
-void parallel(int64_t n, int64_t grain, void (*piece)(void *ctx, int64_t from, int64_t to), void *ctx)
-{
+void parallel(int64_t n, int64_t grain, void (*piece)(void *ctx, int64_t from, int64_t to), void *ctx) {
     pthread_t thread[MAX_THREADS];
     Shared s = {.piece = piece, .ctx = ctx, .n = n, .grain = grain};
     int64_t pieces = (n + grain - 1) / grain;

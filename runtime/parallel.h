@@ -5,8 +5,8 @@
 #include <stdint.h>
 
 int  cores(void);                      // that this process may use
-// piece(ctx, from, to) for stretches of 0 .. n of `grain` or more, on whichever thread is free; this one helps. Where there is work
-// for one thread only, that is this one.
+// piece(ctx, from, to) for stretches of 0 .. n of `grain` or more, on whichever thread is free; this one helps. Where
+// there is work for one thread only, that is this one.
 void parallel(int64_t n, int64_t grain, void (*piece)(void *ctx, int64_t from, int64_t to), void *ctx);
 
 #endif

@@ -16,8 +16,7 @@
 
 enum { EDGE = 3, THRESHOLD = 1000, CELL = 40, LINE = 100 };
 
-static void number_text(const HostTensor *t, int64_t i, char out[CELL])
-{
+static void number_text(const HostTensor *t, int64_t i, char out[CELL]) {
     if (t->elem == EL_bool) { snprintf(out, CELL, "%s", elem_get_int(t->elem, t->data, i) ? "true" : "false"); return; }
     if (t->elem == EL_u64)  { snprintf(out, CELL, "%llu", (unsigned long long)elem_get_int(t->elem, t->data, i)); return; }
     if (!elem_is_float(t->elem)) { snprintf(out, CELL, "%lld", (long long)elem_get_int(t->elem, t->data, i)); return; }
@@ -30,14 +29,14 @@ static void number_text(const HostTensor *t, int64_t i, char out[CELL])
         elem_set(t->elem, cell, 0, strtod(out, NULL));
         if (elem_get(t->elem, cell, 0) == v) break;
     }
-    if (strchr(out, 'e') && fabs(v) >= 1 && fabs(v) < 1e7) snprintf(out, CELL, "%.0f", strtod(out, NULL));    // 10, not 1e+01
+    // 10, not 1e+01
+    if (strchr(out, 'e') && fabs(v) >= 1 && fabs(v) < 1e7) snprintf(out, CELL, "%.0f", strtod(out, NULL));
 }
 
 typedef struct Printer { const HostTensor *t; Buf *out; bool brief; int width; int64_t step[MAX_RANK]; } Printer;
 
 // Positions along dimension d that are shown; -1 is the gap. Calls itself to the innermost dimension.
-static void walk(Printer *p, int d, int64_t base, bool measure)
-{
+static void walk(Printer *p, int d, int64_t base, bool measure) {
     int64_t n = p->t->dim[d];
     bool    last = d == p->t->rank - 1, gap = p->brief && n > 2 * EDGE;
     int     column = p->t->rank + 1, cells = 0;
@@ -68,8 +67,7 @@ static void walk(Printer *p, int d, int64_t base, bool measure)
     if (!measure) buf_putc(p->out, ']');
 }
 
-void tensor_print(const HostTensor *t, int64_t threshold, Buf *out)
-{
+void tensor_print(const HostTensor *t, int64_t threshold, Buf *out) {
     Printer p = {.t = t, .out = out, .brief = tensor_count(t) > (threshold ? threshold : THRESHOLD)};
     if (t->rank == 0) {
         char cell[CELL];

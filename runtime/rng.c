@@ -15,8 +15,7 @@
 
 #include <math.h>
 
-void philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
-{
+void philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]) {
     uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3], k0 = key[0], k1 = key[1];
     for (int round = 0; round < 10; round++) {
         uint64_t a = (uint64_t)0xD2511F53u * c0, b = (uint64_t)0xCD9E8D57u * c2;
@@ -31,36 +30,31 @@ void philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4
     out[0] = c0; out[1] = c1; out[2] = c2; out[3] = c3;
 }
 
-static void block(uint64_t seed, uint64_t stream, uint64_t number, uint32_t out[4])
-{
+static void block(uint64_t seed, uint64_t stream, uint64_t number, uint32_t out[4]) {
     uint32_t counter[4] = {(uint32_t)number, (uint32_t)(number >> 32), (uint32_t)stream, (uint32_t)(stream >> 32)};
     uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
     philox4x32(counter, key, out);
 }
 
-uint32_t rng_bits(uint64_t seed, uint64_t stream, uint64_t i)
-{
+uint32_t rng_bits(uint64_t seed, uint64_t stream, uint64_t i) {
     uint32_t w[4];
     block(seed, stream, i / 4, w);
     return w[i % 4];
 }
 
-double rng_uniform(uint64_t seed, uint64_t stream, uint64_t i)
-{
+double rng_uniform(uint64_t seed, uint64_t stream, uint64_t i) {
     return (double)rng_bits(seed, stream, i) * 0x1p-32;
 }
 
 // The pair that words 2 i and 2 i + 1 give.
-static void normal_pair(const uint32_t word[2], double out[2])
-{
+static void normal_pair(const uint32_t word[2], double out[2]) {
     double r = sqrt(-2.0 * log(((double)word[0] + 0.5) * 0x1p-32));
     double t = 6.283185307179586476925 * ((double)word[1] * 0x1p-32);
     out[0] = r * cos(t);
     out[1] = r * sin(t);
 }
 
-double rng_normal(uint64_t seed, uint64_t stream, uint64_t i)
-{
+double rng_normal(uint64_t seed, uint64_t stream, uint64_t i) {
     uint32_t w[4];
     double   pair[2];
     block(seed, stream, i / 4, w);
@@ -68,8 +62,7 @@ double rng_normal(uint64_t seed, uint64_t stream, uint64_t i)
     return pair[i & 1];
 }
 
-void rng_words(uint64_t seed, uint64_t stream, uint64_t first, int n, uint32_t *out)
-{
+void rng_words(uint64_t seed, uint64_t stream, uint64_t first, int n, uint32_t *out) {
     uint32_t w[4];
     for (int i = 0; i < n;) {
         block(seed, stream, (first + (uint64_t)i) / 4, w);
@@ -77,8 +70,7 @@ void rng_words(uint64_t seed, uint64_t stream, uint64_t first, int n, uint32_t *
     }
 }
 
-void rng_normals(uint64_t seed, uint64_t stream, uint64_t first, int n, double *out)
-{
+void rng_normals(uint64_t seed, uint64_t stream, uint64_t first, int n, double *out) {
     enum { PAIRS = 64 };
     uint32_t w[2 * PAIRS];
     double   pair[2];
@@ -92,8 +84,7 @@ void rng_normals(uint64_t seed, uint64_t stream, uint64_t first, int n, double *
     }
 }
 
-uint64_t rng_stream(const char *name, int position)
-{
+uint64_t rng_stream(const char *name, int position) {
     uint64_t h = 14695981039346656037u;              // FNV-1a
     for (; *name; name++) h = (h ^ (unsigned char)*name) * 1099511628211u;
     return h ^ (uint64_t)(uint32_t)position << 32;

@@ -13,15 +13,13 @@ static const struct { const char *name, *meaning; } stages[] = {
 
 void stages_start(RunStages *s) { *s = (RunStages){.started = now_us()}; }
 
-void stages_lap(RunStages *s, RunStage stage, double *since)
-{
+void stages_lap(RunStages *s, RunStage stage, double *since) {
     double now = now_us();
     if (s) s->us[stage] += now - *since;
     *since = now;
 }
 
-void stages_print(const RunStages *s, FILE *to)
-{
+void stages_print(const RunStages *s, FILE *to) {
     double known = 0, all = now_us() - s->started;
     struct rusage use;
     for (int i = 0; i < RS_COUNT; i++) {
@@ -31,10 +29,12 @@ void stages_print(const RunStages *s, FILE *to)
         if (i == RS_device) fprintf(to, ": opened in %.1f ms, beside what is above", s->device_us * 1e-3);
         if (i == RS_compile) fprintf(to, ": %d, %d of them from the cache", s->kernels, s->cached);
         if (i == RS_weights && s->weight_bytes)
-            fprintf(to, ": %.1f MB in %.1f ms, beside compiling; %d threads made them in %.1f ms and sent them in %.1f", (double)s->weight_bytes * 1e-6,
-                    s->weights_us * 1e-3, s->threads ? s->threads : 1, s->made_us * 1e-3, s->sent_us * 1e-3);
+            fprintf(to, ": %.1f MB in %.1f ms, beside compiling; %d threads made them in %.1f ms and sent them in %.1f",
+                    (double)s->weight_bytes * 1e-6, s->weights_us * 1e-3, s->threads ? s->threads : 1,
+                    s->made_us * 1e-3, s->sent_us * 1e-3);
         fputc('\n', to);
     }
     getrusage(RUSAGE_SELF, &use);
-    fprintf(to, "%-16s %9.3f ms\n%-16s %9.3f ms\n%-16s %9.1f MiB\n", "other", (all - known) * 1e-3, "total", all * 1e-3, "peak memory", (double)use.ru_maxrss / 1024);
+    fprintf(to, "%-16s %9.3f ms\n%-16s %9.3f ms\n%-16s %9.1f MiB\n", "other", (all - known) * 1e-3, "total", all * 1e-3,
+            "peak memory", (double)use.ru_maxrss / 1024);
 }

@@ -32,7 +32,8 @@ typedef enum RunStage {
 typedef struct RunStages {
     double   us[RS_COUNT];
     double   started, device_us;       // device_us: opening it, beside other things
-    double   weights_us, made_us, sent_us;     // weights: from the first to the last, beside other things; of all threads: made, sent
+    // weights: from the first to the last, beside other things; of all threads: made, sent
+    double   weights_us, made_us, sent_us;
     uint64_t weight_bytes;
     int      threads, kernels, cached; // cached: of the kernels, found on disk
 } RunStages;

@@ -17,29 +17,25 @@
 #include <sys/mman.h>
 #include <time.h>
 
-void *checked_alloc(size_t size)
-{
+void *checked_alloc(size_t size) {
     void *p = calloc(1, size ? size : 1);
     if (!p) { fprintf(stderr, "tkc: out of memory (%zu bytes asked)\n", size); abort(); }
     return p;
 }
 
-char *copy_text(const char *s, size_t n)
-{
+char *copy_text(const char *s, size_t n) {
     char *p = checked_alloc(n + 1);
     if (n) memcpy(p, s, n);
     return p;
 }
 
-double now_us(void)
-{
+double now_us(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
 }
 
-void one_line(Buf *out, const char *text, size_t n)
-{
+void one_line(Buf *out, const char *text, size_t n) {
     while (n && isspace((unsigned char)text[n - 1])) n--;
     for (size_t i = 0; i < n; i++) {
         if (text[i] == '\n') { if (i + 1 < n && text[i + 1] != '\n') buf_puts(out, "; "); }
@@ -51,34 +47,30 @@ void one_line(Buf *out, const char *text, size_t n)
 
 enum { SMALL_PAGE = 4096, LARGE_PAGE = 2 << 20, LARGE_TENSOR = 8 << 20 };
 
-void host_huge(void *p, size_t n)
-{
-    uintptr_t at = ((uintptr_t)p + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE, end = ((uintptr_t)p + n) / LARGE_PAGE * LARGE_PAGE;
+void host_huge(void *p, size_t n) {
+    uintptr_t at = ((uintptr_t)p + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE,
+              end = ((uintptr_t)p + n) / LARGE_PAGE * LARGE_PAGE;
     if (end > at) madvise((void *)at, end - at, MADV_HUGEPAGE);
 }
 
-static void touch(void *p, int64_t from, int64_t to)
-{
+static void touch(void *p, int64_t from, int64_t to) {
     for (int64_t i = from; i < to; i += SMALL_PAGE) ((volatile char *)p)[i] = 0;
 }
 
 void host_touch(void *p, size_t n) { parallel((int64_t)n, LARGE_PAGE, touch, p); }
 
-int64_t tensor_count(const HostTensor *t)
-{
+int64_t tensor_count(const HostTensor *t) {
     int64_t n = 1;
     for (int d = 0; d < t->rank; d++) n *= t->dim[d];
     return n;
 }
 
-size_t tensor_bytes(const HostTensor *t)
-{
+size_t tensor_bytes(const HostTensor *t) {
     return (size_t)tensor_count(t) * (size_t)elem_bytes(t->elem);
 }
 
 // Elements of a shape, or -1 when a dimension is negative or the bytes would not fit in 48 bits.
-static int64_t shape_count(int rank, const int64_t *dim, int bytes)
-{
+static int64_t shape_count(int rank, const int64_t *dim, int bytes) {
     int64_t limit = (INT64_C(1) << 48) / (bytes ? bytes : 1), n = 1;
     bool    zero = false;
     for (int d = 0; d < rank; d++) {
@@ -90,10 +82,12 @@ static int64_t shape_count(int rank, const int64_t *dim, int bytes)
     return zero ? 0 : n;
 }
 
-bool tensor_make(HostTensor *t, Elem elem, int rank, const int64_t *dim, Buf *err)
-{
+bool tensor_make(HostTensor *t, Elem elem, int rank, const int64_t *dim, Buf *err) {
     HostTensor made = {.elem = elem, .rank = rank};
-    if (rank < 0 || rank > MAX_RANK) { buf_printf(err, "a tensor has at most %d dimensions, not %d", MAX_RANK, rank); return false; }
+    if (rank < 0 || rank > MAX_RANK) {
+        buf_printf(err, "a tensor has at most %d dimensions, not %d", MAX_RANK, rank);
+        return false;
+    }
     for (int d = 0; d < rank; d++) made.dim[d] = dim[d];
     int64_t n = shape_count(rank, dim, elem_bytes(elem));
     if (n < 0) {
@@ -102,7 +96,8 @@ bool tensor_make(HostTensor *t, Elem elem, int rank, const int64_t *dim, Buf *er
         return false;
     }
     size_t bytes = (size_t)n * (size_t)elem_bytes(elem);
-    made.data = calloc(1, bytes ? bytes : 1);            // much of it comes from the system as it is wanted: 0.4 ms a MB by pages of 4 kB
+    // much of it comes from the system as it is wanted: 0.4 ms a MB by pages of 4 kB
+    made.data = calloc(1, bytes ? bytes : 1);
     if (made.data && bytes > LARGE_TENSOR) host_huge(made.data, bytes);
     if (!made.data) {
         tensor_type_text(&made, err);
@@ -113,37 +108,32 @@ bool tensor_make(HostTensor *t, Elem elem, int rank, const int64_t *dim, Buf *er
     return true;
 }
 
-bool tensor_copy(HostTensor *to, const HostTensor *from, Buf *err)
-{
+bool tensor_copy(HostTensor *to, const HostTensor *from, Buf *err) {
     if (!tensor_make(to, from->elem, from->rank, from->dim, err)) return false;
     if (from->data) memcpy(to->data, from->data, tensor_bytes(from));
     return true;
 }
 
-void tensor_free(HostTensor *t)
-{
+void tensor_free(HostTensor *t) {
     free(t->data);
     *t = (HostTensor){0};
 }
 
 // ---- shapes in words -----------------------------------------------------------------------------
 
-void tensor_type_text(const HostTensor *t, Buf *out)
-{
+void tensor_type_text(const HostTensor *t, Buf *out) {
     buf_printf(out, "%s[", elem_name(t->elem));
     for (int d = 0; d < t->rank; d++) buf_printf(out, "%s%lld", d ? ", " : "", (long long)t->dim[d]);
     buf_putc(out, ']');
 }
 
-static const char *skip_space(const char *p, const char *end)
-{
+static const char *skip_space(const char *p, const char *end) {
     while (p < end && isspace((unsigned char)*p)) p++;
     return p;
 }
 
 // A non-negative decimal number below 2^62; NULL when there is none.
-static const char *read_size(const char *p, const char *end, int64_t *out)
-{
+static const char *read_size(const char *p, const char *end, int64_t *out) {
     int64_t v = 0;
     const char *start = p;
     for (; p < end && *p >= '0' && *p <= '9'; p++) {
@@ -154,8 +144,7 @@ static const char *read_size(const char *p, const char *end, int64_t *out)
     return p > start ? p : NULL;
 }
 
-bool tensor_type_parse(Str text, Elem *elem, int *rank, int64_t *dim, Buf *err)
-{
+bool tensor_type_parse(Str text, Elem *elem, int *rank, int64_t *dim, Buf *err) {
     const char *p = skip_space(text.p, text.p + text.n), *end = text.p + text.n, *name = p;
     while (p < end && (isalnum((unsigned char)*p) || *p == '_')) p++;
     *elem = elem_by_name((Str){name, (size_t)(p - name)});
@@ -188,8 +177,7 @@ bad:
 // Data may stand at any address in a file, so elements are copied, never dereferenced in place.
 
 
-double elem_get(Elem e, const void *data, int64_t i)
-{
+double elem_get(Elem e, const void *data, int64_t i) {
     const unsigned char *p = (const unsigned char *)data + i * elem_bytes(e);
     uint16_t h; float f; double d; uint64_t u;
     switch (e) {
@@ -204,15 +192,13 @@ double elem_get(Elem e, const void *data, int64_t i)
     }
 }
 
-Number elem_get_number(Elem e, const void *data, int64_t i)
-{
+Number elem_get_number(Elem e, const void *data, int64_t i) {
     if (elem_is_float(e)) return number_double(elem_get(e, data, i));
     int64_t v = elem_get_int(e, data, i);
     return e == EL_u64 ? number_u64((uint64_t)v) : number_int(v);
 }
 
-int64_t elem_get_int(Elem e, const void *data, int64_t i)
-{
+int64_t elem_get_int(Elem e, const void *data, int64_t i) {
     const unsigned char *p = (const unsigned char *)data + i * elem_bytes(e);
     uint16_t h; uint32_t w; uint64_t u;
     switch (e) {
@@ -228,8 +214,7 @@ int64_t elem_get_int(Elem e, const void *data, int64_t i)
     }
 }
 
-void elem_set(Elem e, void *data, int64_t i, double v)
-{
+void elem_set(Elem e, void *data, int64_t i, double v) {
     unsigned char *p = (unsigned char *)data + i * elem_bytes(e);
     uint16_t h; float f;
     switch (e) {
@@ -244,15 +229,13 @@ void elem_set(Elem e, void *data, int64_t i, double v)
     }
 }
 
-void elem_set_number(Elem e, void *data, int64_t i, Number x)
-{
+void elem_set_number(Elem e, void *data, int64_t i, Number x) {
     bool beyond = e == EL_i64 ? x.f >= 0x1p63 && x.i < 0 : x.f < 0;
     if ((e == EL_i64 || e == EL_u64) && number_whole(x) && !beyond) elem_set_int(e, data, i, x.i);
     else elem_set(e, data, i, x.f);
 }
 
-void elem_set_int(Elem e, void *data, int64_t i, int64_t v)
-{
+void elem_set_int(Elem e, void *data, int64_t i, int64_t v) {
     unsigned char *p = (unsigned char *)data + i * elem_bytes(e);
     uint64_t u = (uint64_t)v;
     uint16_t h = (uint16_t)u;

@@ -51,13 +51,15 @@ uint64_t rng_stream(const char *name, int position);                          //
 // ---- fill.c
 
 typedef struct FillSpec {
-    TMake  make;                       // MAKE_random: normal when lo == hi, else uniform in [lo, hi); integers: all values when lo == hi
+    // MAKE_random: normal when lo == hi, else uniform in [lo, hi); integers: all values when lo == hi
+    TMake  make;
     Number lo, hi;                     // randint [lo, hi), full: lo, iota: start lo, step hi
     const Number *values;              // MAKE_values: one for each element
     uint64_t seed, stream;
 } FillSpec;
 void tensor_fill(HostTensor *t, const FillSpec *spec);          // on as many threads as help: values do not depend on them
-void elems_fill(Elem e, void *out, int64_t first, int64_t n, const FillSpec *spec);      // elements first .. first + n of such a tensor
+// elements first .. first + n of such a tensor
+void elems_fill(Elem e, void *out, int64_t first, int64_t n, const FillSpec *spec);
 
 // ---- npy.c
 // bf16 is stored as '<u2' and f8 as '|u1' (their bits); reading also takes '|V2' and '|V1'. Whoever knows that

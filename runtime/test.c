@@ -29,15 +29,13 @@ typedef struct Run {
     Buf          notes;               // lines of eval that are worth telling
 } Run;
 
-static void where_text(Session *s, Span at, Buf *out)
-{
+static void where_text(Session *s, Span at, Buf *out) {
     if (!at.hi) return;
     LineCol w = span_where(s, at.lo);
     buf_printf(out, "%s:%u:%u: ", w.src->path, w.line, w.col);
 }
 
-static bool step_make(Run *r, const TStep *s)
-{
+static bool step_make(Run *r, const TStep *s) {
     Buf name = {0};
     buf_printf(&name, "%.*s", (int)r->test->name.n, r->test->name.p);
     FillSpec fill = {.make = s->make, .lo = s->lo, .hi = s->hi, .values = s->values, .seed = runtime_options(r->rt)->seed,
@@ -53,8 +51,7 @@ static bool step_make(Run *r, const TStep *s)
 static bool makes_output(const LaunchParam *p) { return p->kind == PK_TENSOR && p->mode == PM_OUT; }
 
 // Arguments of the launch; `number[p]` is the tensor behind parameter p, -1 for scalars.
-static bool gather(Run *r, const TStep *s, KernelArg *args, int *number)
-{
+static bool gather(Run *r, const TStep *s, KernelArg *args, int *number) {
     const TKernel *k = s->kernel;
     int made = 0, next = 0;
     for (int p = 0; p < k->nparams; p++) {
@@ -78,8 +75,7 @@ static bool gather(Run *r, const TStep *s, KernelArg *args, int *number)
     return true;
 }
 
-static bool has_atomics(const Region *region)
-{
+static bool has_atomics(const Region *region) {
     for (const Op *op = region->first; op; op = op->next) {
         if (op->code == OP_T_atomic) return true;
         for (int i = 0; i < op->nreg; i++)
@@ -88,8 +84,7 @@ static bool has_atomics(const Region *region)
     return false;
 }
 
-static bool same_bytes(Run *r, const TStep *s, const KernelArg *first, const KernelArg *again, const char *what)
-{
+static bool same_bytes(Run *r, const TStep *s, const KernelArg *first, const KernelArg *again, const char *what) {
     const TKernel *k = s->kernel;
     for (int p = 0; p < k->nparams; p++) {
         if (!param_written(&k->params[p])) continue;
@@ -109,8 +104,7 @@ static bool same_bytes(Run *r, const TStep *s, const KernelArg *first, const Ker
 typedef struct Again { KernelArg args[MAX_GRAPH_PARAMS]; HostTensor tensor[MAX_GRAPH_PARAMS]; } Again;
 
 // A second set of what is written: inout tensors as they were, out tensors not made yet.
-static bool duplicate(const TKernel *k, const KernelArg *args, Again *g, Buf *err)
-{
+static bool duplicate(const TKernel *k, const KernelArg *args, Again *g, Buf *err) {
     for (int p = 0; p < k->nparams; p++) {
         g->args[p] = args[p];
         g->args[p].bound = NULL;
@@ -121,16 +115,15 @@ static bool duplicate(const TKernel *k, const KernelArg *args, Again *g, Buf *er
     return true;
 }
 
-static void again_free(Again *g, const TKernel *k)
-{
+static void again_free(Again *g, const TKernel *k) {
     for (int p = 0; p < k->nparams; p++) tensor_free(&g->tensor[p]);
     free(g);
 }
 
-static bool launch_again(Run *r, const TStep *s, const KernelArg *args, Again *g, bool on_eval, bool atomics)
-{
+static bool launch_again(Run *r, const TStep *s, const KernelArg *args, Again *g, bool on_eval, bool atomics) {
     const TKernel *k = s->kernel;
-    RunControl ctl = {.on_eval = on_eval, .junk = FILL_INF, .junk_seed = 0x5eed0002, .in_order = atomics, .schedule = &s->schedule};
+    RunControl ctl = {
+        .on_eval = on_eval, .junk = FILL_INF, .junk_seed = 0x5eed0002, .in_order = atomics, .schedule = &s->schedule};
     Again *reversed = NULL;
     bool fine = true;
     if (on_eval && !atomics) {
@@ -148,8 +141,7 @@ static bool launch_again(Run *r, const TStep *s, const KernelArg *args, Again *g
     return fine;
 }
 
-static bool step_graph(Run *r, const TStep *s)
-{
+static bool step_graph(Run *r, const TStep *s) {
     const TKernel *k = s->kernel;
     bool       twice = runtime_options(r->rt)->twice && runtime_device(r->rt)->ops != &cuda_ops;
     KernelArg *args = checked_alloc(sizeof *args * MAX_GRAPH_PARAMS);
@@ -158,15 +150,17 @@ static bool step_graph(Run *r, const TStep *s)
     RunControl ctl = {.junk = FILL_NAN, .junk_seed = 0x5eed0001, .notes = twice ? &r->notes : NULL};
     RunControl again = {.junk = FILL_INF, .junk_seed = 0x5eed0002};
     memset(number, 0xff, sizeof number);
-    bool fine = gather(r, s, args, number) && (!g || duplicate(k, args, g, r->report)) && graph_launch(r->rt, s->graph, args, k->nparams, &ctl, r->report);
-    if (fine && g) fine = graph_launch(r->rt, s->graph, g->args, k->nparams, &again, r->report) && same_bytes(r, s, args, g->args, "junk: it was not written, or made from dead lanes");
+    bool fine = gather(r, s, args, number) && (!g || duplicate(k, args, g, r->report)) &&
+                graph_launch(r->rt, s->graph, args, k->nparams, &ctl, r->report);
+    if (fine && g)
+        fine = graph_launch(r->rt, s->graph, g->args, k->nparams, &again, r->report) &&
+               same_bytes(r, s, args, g->args, "junk: it was not written, or made from dead lanes");
     if (g) again_free(g, k);
     free(args);
     return fine;
 }
 
-static bool step_launch(Run *r, const TStep *s)
-{
+static bool step_launch(Run *r, const TStep *s) {
     const TKernel *k = s->kernel;
     KernelArg *args = checked_alloc(sizeof *args * MAX_PARAMS);
     int        number[MAX_PARAMS];
@@ -175,12 +169,18 @@ static bool step_launch(Run *r, const TStep *s)
     bool       twice = runtime_options(r->rt)->twice && !s->reference && d->ops != &cuda_ops;
     Compiled  *c = twice ? runtime_compile(r->rt, k, &s->schedule, r->report) : NULL;
     bool       atomics = c && has_atomics(&compiled_eval(c)->body);
-    RunControl ctl = {.on_eval = on_eval, .junk = FILL_NAN, .junk_seed = 0x5eed0001, .in_order = atomics, .bounds = on_eval, .schedule = &s->schedule,
+    RunControl ctl = {.on_eval = on_eval,
+                      .junk = FILL_NAN,
+                      .junk_seed = 0x5eed0001,
+                      .in_order = atomics,
+                      .bounds = on_eval,
+                      .schedule = &s->schedule,
                       .notes = twice ? &r->notes : NULL};
     Again     *g = twice ? checked_alloc(sizeof *g) : NULL;
     memset(number, 0xff, sizeof number);
-    bool fine = (c || !twice) && gather(r, s, args, number) && (!g || duplicate(k, args, g, r->report))
-             && kernel_launch(r->rt, k, args, k->nparams, &ctl, r->report) && (!g || launch_again(r, s, args, g, on_eval, atomics));
+    bool fine = (c || !twice) && gather(r, s, args, number) && (!g || duplicate(k, args, g, r->report)) &&
+                kernel_launch(r->rt, k, args, k->nparams, &ctl, r->report) &&
+                (!g || launch_again(r, s, args, g, on_eval, atomics));
     for (int p = 0; p < k->nparams; p++) {
         if (number[p] < 0 || !param_written(&k->params[p]) || (on_eval && args[p].bound == r->bound[number[p]])) continue;
         free(r->bound[number[p]]);
@@ -193,8 +193,7 @@ static bool step_launch(Run *r, const TStep *s)
 
 // ---- expectations --------------------------------------------------------------------------------
 
-static bool value_of(Run *r, const TValue *v, HostTensor *scalar, const HostTensor **out)
-{
+static bool value_of(Run *r, const TValue *v, HostTensor *scalar, const HostTensor **out) {
     *scalar = (HostTensor){0};
     if (v->tensor >= 0) {
         *out = v->tensor < r->test->ntensors ? &r->tensor[v->tensor] : NULL;
@@ -210,8 +209,7 @@ static bool value_of(Run *r, const TValue *v, HostTensor *scalar, const HostTens
     return true;
 }
 
-static bool step_expect(Run *r, const TStep *s)
-{
+static bool step_expect(Run *r, const TStep *s) {
     HostTensor sl, sr = {0};
     const HostTensor *left = NULL, *right = NULL;
     bool fine = value_of(r, &s->left, &sl, &left) && value_of(r, &s->right, &sr, &right);
@@ -242,8 +240,7 @@ static bool step_expect(Run *r, const TStep *s)
 
 // ---- a test --------------------------------------------------------------------------------------
 
-static bool test_run(Runtime *rt, const TTest *t, const TestOptions *opt, Buf *report)
-{
+static bool test_run(Runtime *rt, const TTest *t, const TestOptions *opt, Buf *report) {
     (void)opt;
     Run r = {.rt = rt, .test = t, .report = report};
     size_t n = (size_t)(t->ntensors > 0 ? t->ntensors : 1);
@@ -279,18 +276,17 @@ static bool test_run(Runtime *rt, const TTest *t, const TestOptions *opt, Buf *r
 
 typedef struct Runner { const TestOptions *opt; Device *device; FILE *to; TestCounts *counts; } Runner;
 
-static void show_diags(Runner *r, Session *s)
-{
+static void show_diags(Runner *r, Session *s) {
     if (!diag_count(s)) return;
     diag_print(s, r->to, r->opt->diag_style, r->opt->color);
     diag_forget(s, 0);
 }
 
-static void run_one(Runner *r, Runtime *rt, const char *path, const TTest *t)
-{
+static void run_one(Runner *r, Runtime *rt, const char *path, const TTest *t) {
     Session *s = runtime_session(rt);
     Buf name = {0}, report = {0};
-    buf_printf(&name, "%s: %.*s%s%s", path, (int)t->name.n, t->name.p, t->case_text && t->case_text[0] ? " " : "", t->case_text ? t->case_text : "");
+    buf_printf(&name, "%s: %.*s%s%s", path, (int)t->name.n, t->name.p, t->case_text && t->case_text[0] ? " " : "",
+               t->case_text ? t->case_text : "");
     if (!r->opt->filter || strstr(name.p, r->opt->filter)) {
         double start = now_us();
         bool   fine = test_run(rt, t, r->opt, &report);
@@ -311,8 +307,7 @@ static void run_one(Runner *r, Runtime *rt, const char *path, const TTest *t)
     buf_free(&report);
 }
 
-static void run_file(Runner *r, const char *path)
-{
+static void run_file(Runner *r, const char *path) {
     Session *s = session_new();
     char    *error = NULL;
     Source  *src = source_read(s, path, &error);
@@ -336,8 +331,7 @@ static void run_file(Runner *r, const char *path)
 
 static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
 
-static void run_path(Runner *r, const char *path)
-{
+static void run_path(Runner *r, const char *path) {
     struct stat st;
     bool there = stat(path, &st) == 0;
     for (int i = 0; !there && strcmp(path, "std") == 0; i++) {          // the whole library in the binary
@@ -362,8 +356,7 @@ static void run_path(Runner *r, const char *path)
     if (n >= 0) free(entries);
 }
 
-bool test_paths(const char *const *paths, int n, const TestOptions *opt, TestCounts *counts)
-{
+bool test_paths(const char *const *paths, int n, const TestOptions *opt, TestCounts *counts) {
     Buf err = {0};
     Runner r = {.opt = opt, .to = opt->to ? opt->to : stdout, .counts = counts};
     *counts = (TestCounts){0};

@@ -32,7 +32,8 @@ typedef struct RunArg {                // one NAME=SPEC
     bool        is_path;               // SPEC names a file: read for in and inout parameters, written for out parameters
     const char *save;                  // where what is in it after the run goes, or NULL; not owned
     Elem        as;                    // is_path: "bf16:file.npy", else EL_none
-    HostTensor  tensor;                // made at once for random:, zeros:, ones:, iota:, full(V):, uniform(LO,HI):, randint(LO,HI):
+    // made at once for random:, zeros:, ones:, iota:, full(V):, uniform(LO,HI):, randint(LO,HI):
+    HostTensor  tensor;
     bool        is_float;
     int64_t     ival;
     double      fval;
@@ -79,7 +80,8 @@ typedef struct KernelArg {             // by parameter of the kernel
     int64_t     ival;
     double      fval;
     HostTensor *tensor;                // in, inout: given; out: data NULL is made here (elem and shape filled in)
-    double     *bound;                 // RunControl.bounds: error bounds by element, or NULL; what is written gets its own (malloc)
+    // RunControl.bounds: error bounds by element, or NULL; what is written gets its own (malloc)
+    double     *bound;
 } KernelArg;
 
 // Called with the values of a graph as launches leave them. False: the run ends there, and is none that failed.
@@ -106,7 +108,8 @@ typedef struct RunControl {
     bool       no_wait;                // .. and the run need not be done on return
     const RunWatch *watch;             // graphs: launch by launch, each value shown
     const Schedule *schedule;          // of this launch, over that of the options; NULL: none
-    Buf       *notes;                  // eval: looks for races (an error) and gathers out of range (lines here); NULL: does not
+    // eval: looks for races (an error) and gathers out of range (lines here); NULL: does not
+    Buf       *notes;
 } RunControl;
 
 // Binds, copies in, launches (compiling the general variant when a fact fails), copies out and inout tensors back.
@@ -119,15 +122,21 @@ bool graph_launch(Runtime *rt, const TGraph *g, KernelArg *args, int nargs, cons
 // A graph for all sizes. `known` are element types (and dimensions that must be numbers); plans are made when arguments
 // first ask for them. NULL: reported.
 typedef struct GraphExec GraphExec;
-GraphExec *graph_open(Runtime *rt, SemaFile *file, const Node *graph, const SemaValue *set, int nset, const SemaValue *known, int nknown);
+GraphExec *graph_open(Runtime *rt, SemaFile *file, const Node *graph, const SemaValue *set, int nset,
+                      const SemaValue *known, int nknown);
 void graph_close(GraphExec *x);
 struct OnnxModel;
-void graph_model(Runtime *rt, struct OnnxModel *m);      // its weights are read from it, not from its file again; it outlives the runtime
+// its weights are read from it, not from its file again; it outlives the runtime
+void graph_model(Runtime *rt, struct OnnxModel *m);
 const TKernel *graph_head(const GraphExec *x);           // its parameters; results are out
 const LaunchInfo *graph_info(const GraphExec *x);        // the same for launchers
 typedef enum GraphFailure { GRAPH_FINE, GRAPH_ARGUMENTS, GRAPH_DEVICE } GraphFailure;
-GraphFailure graph_run_at(GraphExec *x, BindArg *args, const RunControl *ctl, Buf *err);       // on device addresses, by parameter
-typedef struct GraphStats { int plans, plans_made, elaborated, compiled, decided, launches; uint64_t kept, arena, live, peak; } GraphStats;
+// on device addresses, by parameter
+GraphFailure graph_run_at(GraphExec *x, BindArg *args, const RunControl *ctl, Buf *err);
+typedef struct GraphStats {
+    int plans, plans_made, elaborated, compiled, decided, launches;
+    uint64_t kept, arena, live, peak;
+} GraphStats;
 GraphStats graph_stats(const GraphExec *x);              // see tkc_graph_stats
 bool graph_run(GraphExec *x, KernelArg *args, int nargs, const RunControl *ctl, Buf *err);
 // --emit=plan for dimensions and scalars by name; what `where` defines follows.
@@ -140,8 +149,8 @@ void runtime_serves(Runtime *rt, SemaFile *file);
 typedef struct RunResult { int n; struct { Sym name; ParamMode mode; HostTensor tensor; const char *saved; } out[MAX_GRAPH_PARAMS]; Buf notes; ProfileText profile; } RunResult;
 
 // `notes` are lines that people may want to see: gathers out of range, found on eval.
-// Instantiates a kernel, or elaborates a graph, with what the arguments say of its dimensions and types, runs it, saves `out=file.npy`.
-// Every parameter but out tensors must be given; an out tensor may be, to give its shape.
+// Instantiates a kernel, or elaborates a graph, with what the arguments say of its dimensions and types, runs it, saves
+// `out=file.npy`. Every parameter but out tensors must be given; an out tensor may be, to give its shape.
 bool run_item(Runtime *rt, SemaFile *file, const Node *item, RunArg *args, int nargs,
                 const SemaValue *set, int nset, RunResult *result, Buf *err);
 void run_print(const RunResult *r, FILE *to);          // "y: f32[37, 1000]" and the tensor, or where it was saved

@@ -26,7 +26,8 @@
 //             what one program compiles is done one after the other. A launch is used by one thread at a time; different
 //             launches run at once. A kernel may have scratch memory of its launch, so runs of one launch must be in
 //             order (one stream, or streams that wait for each other).
-// Cache       Compiled code is kept on disk for the next process, under TKC_CACHE_DIR, XDG_CACHE_HOME/tkc or HOME/.cache/tkc, up to
+// Cache Compiled code is kept on disk for the next process, under TKC_CACHE_DIR, XDG_CACHE_HOME/tkc or HOME/.cache/tkc,
+// up to
 //             TKC_CACHE_MIB MiB (256); TKC_CACHE=off turns that off. It may be removed at any time.
 // CUDA        The device's primary context is used, the one that the CUDA runtime and frameworks share, and is left
 //             current in the calling thread. On tensors in device memory tkc_run allocates nothing, copies nothing, takes
@@ -44,7 +45,8 @@ extern "C" {
 #define TKC_MAX_RANK 8
 
 typedef struct tkc_context tkc_context;      // a device
-typedef struct tkc_program tkc_program;      // a .tk file with what it imports, and what was compiled of it; or a file of compiled kernels
+// a .tk file with what it imports, and what was compiled of it; or a file of compiled kernels
+typedef struct tkc_program tkc_program;
 typedef struct tkc_launch  tkc_launch;       // a kernel bound to its arguments
 
 typedef enum tkc_status {
@@ -63,12 +65,15 @@ typedef enum tkc_dtype {
 } tkc_dtype;
 
 typedef enum tkc_memory {
-    TKC_HOST = 0,                            // memory of this process: tkc_run copies in, runs, waits, and copies results back
-    TKC_DEVICE = 1,                          // of the device (cuMemAlloc, cudaMalloc, a framework's, tkc_alloc): used where it lies
+    // memory of this process: tkc_run copies in, runs, waits, and copies results back
+    TKC_HOST = 0,
+    // of the device (cuMemAlloc, cudaMalloc, a framework's, tkc_alloc): used where it lies
+    TKC_DEVICE = 1,
 } tkc_memory;
 
 typedef struct tkc_tensor {
-    void       *data;                        // of element [0, 0, ...]; only read where the kernel does not write the parameter
+    // of element [0, 0, ...]; only read where the kernel does not write the parameter
+    void       *data;
     tkc_memory  memory;
     tkc_dtype   dtype;
     int         rank;                        // 0 to TKC_MAX_RANK
@@ -88,8 +93,8 @@ typedef struct tkc_arg {
     double      f;                           // TKC_FLOAT
 } tkc_arg;
 
-// A compile-time value, as after --set: a number ("64"), "true", "false", an element type ("bf16"), a function's name ("gelu").
-// Dimensions and element types that follow from the tensors need none.
+// A compile-time value, as after --set: a number ("64"), "true", "false", an element type ("bf16"), a function's name
+// ("gelu"). Dimensions and element types that follow from the tensors need none.
 typedef struct tkc_value { const char *name, *value; } tkc_value;
 
 typedef struct tkc_options {                 // zeros are the defaults
@@ -118,9 +123,9 @@ tkc_status  tkc_sync(tkc_context *ctx);                                // waits 
 
 // ---- program -------------------------------------------------------------------------------------
 
-// Reads and checks a file; "std/softmax" is one of the library that is built in. Nothing is compiled yet. A file of compiled kernels
-// (`tkc FILE.tk --emit=artifact -o FILE.tkx`) is taken too, of this version of the library, on cuda and emu: its kernels need no
-// compiler, and take no values.
+// Reads and checks a file; "std/softmax" is one of the library that is built in. Nothing is compiled yet. A file of
+// compiled kernels (`tkc FILE.tk --emit=artifact -o FILE.tkx`) is taken too, of this version of the library, on cuda
+// and emu: its kernels need no compiler, and take no values.
 tkc_status  tkc_load_file(tkc_context *ctx, const char *path, tkc_program **out);
 // The same from memory. `name` stands in messages, and imports are looked for beside it.
 tkc_status  tkc_load_text(tkc_context *ctx, const char *name, const char *text, size_t bytes, tkc_program **out);
@@ -151,34 +156,36 @@ tkc_status  tkc_time(tkc_launch *launch, int rounds, double *microseconds);
 // ---- tuning --------------------------------------------------------------------------------------
 
 typedef struct tkc_tuning {                  // what was found; texts live as long as the program
-    double      best_us, model_us, default_us;               // the best; what the model takes by itself; the defaults. 0: not measured
+    // the best; what the model takes by itself; the defaults. 0: not measured
+    double      best_us, model_us, default_us;
     int         candidates, measured;
     const char *choice;                      // of the best: "BM = 64, BN = 128, split = 2"; "" is the defaults
     const char *table;                       // all that was measured, for people
 } tkc_tuning;
 
-// Measures what the kernel leaves open, as `tkc tune` does, for arguments such as these, on a GPU. Their tensors are not written:
-// data are copied, random where `data` is NULL. At most `most` candidates are measured (0: 32), which takes seconds. What is
-// prepared from then on for the same dimensions takes the best, in this program and, by the cache on disk, in others; launches
-// that are prepared already stay as they are. `out` may be NULL.
-tkc_status  tkc_tune(tkc_program *prog, const char *kernel, const tkc_value *values, int nvalues, const tkc_arg *args, int nargs,
-                     int most, tkc_tuning *out);
+// Measures what the kernel leaves open, as `tkc tune` does, for arguments such as these, on a GPU. Their tensors are
+// not written: data are copied, random where `data` is NULL. At most `most` candidates are measured (0: 32), which
+// takes seconds. What is prepared from then on for the same dimensions takes the best, in this program and, by the
+// cache on disk, in others; launches that are prepared already stay as they are. `out` may be NULL.
+tkc_status tkc_tune(tkc_program *prog, const char *kernel, const tkc_value *values, int nvalues, const tkc_arg *args,
+                    int nargs, int most, tkc_tuning *out);
 
 // ---- graphs and models ---------------------------------------------------------------------------
 //
 //     tkc_graph_load(ctx, "model.onnx", NULL, &g);          or model.tk
 //     tkc_graph_run(g, args, nargs, stream);                every input and output, by name
 //
-// Sizes are those of the tensors. For sizes that did not come up before a plan is made: launches are bound, what was not compiled
-// is compiled, and on a GPU one graph of the driver is built. The same sizes again cost one launch of that graph, when the
-// addresses are those of the run before, too. Some plans are kept, those used last.
+// Sizes are those of the tensors. For sizes that did not come up before a plan is made: launches are bound, what was
+// not compiled is compiled, and on a GPU one graph of the driver is built. The same sizes again cost one launch of that
+// graph, when the addresses are those of the run before, too. Some plans are kept, those used last.
 
 typedef struct tkc_graph tkc_graph;
 
 typedef struct tkc_graph_options {           // zeros are the defaults
     const char *graph;                       // of a .tk file with several
     int         random_weights;              // make up the weights that no file has
-    tkc_dtype   dtype;                       // models: TKC_BF16 or TKC_F16, for products and what stays in memory; 0: as it is written
+    // models: TKC_BF16 or TKC_F16, for products and what stays in memory; 0: as it is written
+    tkc_dtype   dtype;
     int         dtype_io;                    // .. inputs and outputs, too
     int         donate;                      // models: results take over the memory of inputs that they extend or update
     const tkc_arg *known; int nknown;        // models: inputs whose values decide shapes; they are no inputs any more
@@ -196,25 +203,28 @@ typedef struct tkc_port {                    // an input or output; the texts li
     const char *dim_names[TKC_MAX_RANK];     // "batch", "past + 1"; NULL: a number
 } tkc_port;
 
-tkc_status  tkc_graph_load(tkc_context *ctx, const char *path, const tkc_graph_options *options, tkc_graph **out);      // options: NULL is fine
+// options: NULL is fine
+tkc_status  tkc_graph_load(tkc_context *ctx, const char *path, const tkc_graph_options *options, tkc_graph **out);
 void        tkc_graph_free(tkc_graph *graph);                          // NULL is fine; work on a GPU must be done
 int         tkc_graph_ports(const tkc_graph *graph);
 tkc_status  tkc_graph_port(const tkc_graph *graph, int i, tkc_port *out);
 // Fills in type, rank and dimensions of the outputs among the arguments, by the inputs. No data are looked at.
 tkc_status  tkc_graph_sizes(tkc_graph *graph, tkc_arg *args, int nargs);
-// Runs. With tensors in device memory alone it does not wait, and allocates and copies nothing once there is a plan; on `stream`,
-// as tkc_run. A graph's intermediate values are in memory of its own: runs of one graph must be in order.
+// Runs. With tensors in device memory alone it does not wait, and allocates and copies nothing once there is a plan; on
+// `stream`, as tkc_run. A graph's intermediate values are in memory of its own: runs of one graph must be in order.
 tkc_status  tkc_graph_run(tkc_graph *graph, const tkc_arg *args, int nargs, void *stream);
 
-// Runs, then times each launch alone, beside the least that its bytes and operations take. What is updated in place is updated
-// again. The text is to be freed.
-typedef enum tkc_profile_form { TKC_PROFILE_TABLE = 0, TKC_PROFILE_TRACE = 1, TKC_PROFILE_HTML = 2 } tkc_profile_form;  // TRACE: JSON for chrome://tracing
+// Runs, then times each launch alone, beside the least that its bytes and operations take. What is updated in place is
+// updated again. The text is to be freed.
+// TRACE: JSON for chrome://tracing
+typedef enum tkc_profile_form { TKC_PROFILE_TABLE = 0, TKC_PROFILE_TRACE = 1, TKC_PROFILE_HTML = 2 } tkc_profile_form;
 tkc_status  tkc_graph_profile(tkc_graph *graph, const tkc_arg *args, int nargs, tkc_profile_form form, char **text);
 void        tkc_text_free(char *text);
 
 typedef struct tkc_graph_stats {
     int      plans, plans_made;              // kept now; made so far
-    int      elaborated;                     // .. of them by running the graph's body through, not by what an earlier one has shown
+    // .. of them by running the graph's body through, not by what an earlier one has shown
+    int      elaborated;
     int      compiled;                       // kernels made so far, or taken from the cache on disk
     int      launches;                       // of the last run
     uint64_t weight_bytes;                   // on the device: weights, constants, what is computed from them

@@ -3,8 +3,8 @@
 //     thread 1   make | send . . . | make | send . . . |         the bus is busy as long as someone sends, and making is
 //     thread 2      make | send . . . | make | send . . . |      spread over the cores
 //
-// Back it is the same, the other way. The room of all is one piece of memory, of huge pages. Where little is to be done, or a device has
-// no such room, whoever waits does it, through `write` and `read`.
+// Back it is the same, the other way. The room of all is one piece of memory, of huge pages. Where little is to be
+// done, or a device has no such room, whoever waits does it, through `write` and `read`.
 #include "runtime/transfer.h"
 
 #include "runtime/parallel.h"
@@ -43,8 +43,7 @@ struct Transfer {
     pthread_cond_t  done;
 };
 
-Transfer *transfer_new(Device *d)
-{
+Transfer *transfer_new(Device *d) {
     Transfer *t = checked_alloc(sizeof *t);
     t->device = d;
     for (int i = 0; i < MAX_THREADS; i++) t->worker[i].t = t;
@@ -55,8 +54,7 @@ Transfer *transfer_new(Device *d)
 
 static uint64_t item_bytes(const TransferItem *it) { return (uint64_t)it->n * (uint64_t)elem_bytes(it->elem); }
 
-void transfer_add(Transfer *t, const TransferItem *it)
-{
+void transfer_add(Transfer *t, const TransferItem *it) {
     if (t->n == t->room) {
         t->room = t->room ? t->room * 2 : 64;
         t->item = realloc(t->item, sizeof *t->item * (size_t)t->room);
@@ -70,14 +68,12 @@ void transfer_add(Transfer *t, const TransferItem *it)
 
 // ---- one piece -----------------------------------------------------------------------------------
 
-static void make(const TransferItem *it, int64_t first, int64_t n, void *out)
-{
+static void make(const TransferItem *it, int64_t first, int64_t n, void *out) {
     if (it->data) elems_convert(it->from, (const char *)it->data + first * elem_bytes(it->from), it->elem, out, n);
     else elems_fill(it->elem, out, first, n, &it->fill);
 }
 
-static char *room_at(Transfer *t, const Worker *w)
-{
+static char *room_at(Transfer *t, const Worker *w) {
     if (!t->rooms) {
         t->rooms = aligned_alloc(PIECE, (size_t)MAX_THREADS * PIECE);
         if (!t->rooms) ice("out of memory");
@@ -86,14 +82,12 @@ static char *room_at(Transfer *t, const Worker *w)
     return t->rooms + (w - t->worker) * PIECE;
 }
 
-static void *room_of(Worker *w)
-{
+static void *room_of(Worker *w) {
     Device *d = w->t->device;
     return w->stage ? d->ops->stage_room(d, w->stage, &w->err) : room_at(w->t, w);
 }
 
-static bool send(Worker *w, const TransferItem *it, int64_t first, int64_t n)
-{
+static bool send(Worker *w, const TransferItem *it, int64_t first, int64_t n) {
     Device  *d = w->t->device;
     int64_t  wide = elem_bytes(it->elem);
     uint64_t to = it->to + (uint64_t)(first * wide), bytes = (uint64_t)(n * wide);
@@ -103,23 +97,22 @@ static bool send(Worker *w, const TransferItem *it, int64_t first, int64_t n)
     if (!room) return false;
     make(it, first, n, room);
     double made = now_us();
-    bool   fine = w->stage ? d->ops->stage_send(d, w->stage, to, bytes, &w->err) : d->ops->write(d, to, room, bytes, &w->err);
+    bool fine = w->stage ? d->ops->stage_send(d, w->stage, to, bytes, &w->err)
+                         : d->ops->write(d, to, room, bytes, &w->err);
     w->made_us += made - ready;
     w->sent_us += ready - start + (now_us() - made);
     atomic_fetch_add(&w->t->bytes, (int64_t)bytes);
     return fine;
 }
 
-static void leave(Transfer *t)
-{
+static void leave(Transfer *t) {
     pthread_mutex_lock(&t->lock);
     atomic_fetch_sub(&t->working, 1);
     pthread_cond_broadcast(&t->done);
     pthread_mutex_unlock(&t->lock);
 }
 
-static void *work(void *worker)
-{
+static void *work(void *worker) {
     Worker   *w = worker;
     Transfer *t = w->t;
     int       at = 0;
@@ -134,8 +127,7 @@ static void *work(void *worker)
     return NULL;
 }
 
-static void *fetch(void *worker)
-{
+static void *fetch(void *worker) {
     Worker   *w = worker;
     Transfer *t = w->t;
     Device   *d = t->device;
@@ -151,16 +143,14 @@ static void *fetch(void *worker)
 
 // ---- all -----------------------------------------------------------------------------------------
 
-static uint64_t all_bytes(const Transfer *t)
-{
+static uint64_t all_bytes(const Transfer *t) {
     uint64_t bytes = 0;
     for (int i = 0; i < t->n; i++) bytes += item_bytes(&t->item[i]);
     return bytes;
 }
 
 // On as many threads as there are cores; on none where there is no room that the device copies from.
-static void start_threads(Transfer *t, void *(*what)(void *worker))
-{
+static void start_threads(Transfer *t, void *(*what)(void *worker)) {
     Device *d = t->device;
     int most = !d->ops->stage_make ? 0 : cores() < MAX_THREADS ? cores() : MAX_THREADS;
     for (int i = 0; i < most && i < t->pieces; i++) {
@@ -174,8 +164,7 @@ static void start_threads(Transfer *t, void *(*what)(void *worker))
     }
 }
 
-static void begin(Transfer *t, uint64_t bytes, void *(*what)(void *worker))
-{
+static void begin(Transfer *t, uint64_t bytes, void *(*what)(void *worker)) {
     t->started = now_us();
     t->threads = 0;
     atomic_store(&t->next, 0);
@@ -185,8 +174,7 @@ static void begin(Transfer *t, uint64_t bytes, void *(*what)(void *worker))
 
 void transfer_start(Transfer *t) { begin(t, all_bytes(t), work); }
 
-static void wait_and_show(Transfer *t, void (*show)(void *ctx, uint64_t bytes), void *ctx)
-{
+static void wait_and_show(Transfer *t, void (*show)(void *ctx, uint64_t bytes), void *ctx) {
     pthread_mutex_lock(&t->lock);
     while (atomic_load(&t->working) > 0) {
         struct timespec until;
@@ -199,16 +187,14 @@ static void wait_and_show(Transfer *t, void (*show)(void *ctx, uint64_t bytes), 
     pthread_mutex_unlock(&t->lock);
 }
 
-static void forget_items(Transfer *t)
-{
+static void forget_items(Transfer *t) {
     for (int i = 0; i < t->n; i++) tensor_free(&t->item[i].own);
     t->n = 0;
     t->pieces = 0;
 }
 
 // What the threads, which are gone, have to say.
-static bool heard(Transfer *t, Buf *err)
-{
+static bool heard(Transfer *t, Buf *err) {
     bool fine = true;
     for (int i = 0; i < MAX_THREADS; i++) {
         Worker *w = &t->worker[i];
@@ -220,8 +206,7 @@ static bool heard(Transfer *t, Buf *err)
     return fine;
 }
 
-bool transfer_wait(Transfer *t, void (*show)(void *ctx, uint64_t bytes), void *ctx, Buf *err)
-{
+bool transfer_wait(Transfer *t, void (*show)(void *ctx, uint64_t bytes), void *ctx, Buf *err) {
     if (t->threads) wait_and_show(t, show, ctx);
     for (int i = 0; i < t->threads; i++) pthread_join(t->worker[i].thread, NULL);
     if (!t->threads && t->n) {                           // little: here
@@ -237,15 +222,13 @@ bool transfer_wait(Transfer *t, void (*show)(void *ctx, uint64_t bytes), void *c
     return heard(t, err);
 }
 
-TransferStats transfer_stats(const Transfer *t)
-{
+TransferStats transfer_stats(const Transfer *t) {
     TransferStats s = t->stats;
     for (int i = 0; i < MAX_THREADS; i++) s.made_us += t->worker[i].made_us, s.sent_us += t->worker[i].sent_us;
     return s;
 }
 
-void transfer_drop(Transfer *t)
-{
+void transfer_drop(Transfer *t) {
     Buf none = {0};
     atomic_store(&t->next, t->pieces);
     if (t->threads) transfer_wait(t, NULL, NULL, &none);
@@ -253,8 +236,7 @@ void transfer_drop(Transfer *t)
     buf_free(&none);
 }
 
-void transfer_free(Transfer *t)
-{
+void transfer_free(Transfer *t) {
     if (!t) return;
     transfer_drop(t);
     for (int i = 0; i < MAX_THREADS; i++)
@@ -269,8 +251,7 @@ void transfer_free(Transfer *t)
 
 // ---- back ----------------------------------------------------------------------------------------
 
-bool transfer_back(Transfer *t, void *to, uint64_t from, uint64_t bytes, Buf *err)
-{
+bool transfer_back(Transfer *t, void *to, uint64_t from, uint64_t bytes, Buf *err) {
     t->back = to;
     t->back_from = from;
     t->back_bytes = bytes;
@@ -282,7 +263,6 @@ bool transfer_back(Transfer *t, void *to, uint64_t from, uint64_t bytes, Buf *er
     return heard(t, err) && (threads || t->device->ops->read(t->device, to, from, bytes, err));
 }
 
-void transfer_warm(Transfer *t)
-{
+void transfer_warm(Transfer *t) {
     if (t->device->ops->stage_make) host_touch(room_at(t, t->worker), (size_t)MAX_THREADS * PIECE);
 }

@@ -20,12 +20,14 @@ typedef struct TransferItem {
     FillSpec    fill;
     HostTensor  own;                   // freed when all is done
 } TransferItem;
-typedef struct TransferStats { uint64_t bytes; double made_us, sent_us, us; int threads; } TransferStats;    // made, sent: of all threads; us: from start to end
+// made, sent: of all threads; us: from start to end
+typedef struct TransferStats { uint64_t bytes; double made_us, sent_us, us; int threads; } TransferStats;
 
 Transfer *transfer_new(Device *d);
 void      transfer_add(Transfer *t, const TransferItem *it);      // takes over `own`
 void      transfer_start(Transfer *t);
-// All that was added is there. `show` is called now and then with the bytes that are, and may be NULL. Then more can be added.
+// All that was added is there. `show` is called now and then with the bytes that are, and may be NULL. Then more can be
+// added.
 bool      transfer_wait(Transfer *t, void (*show)(void *ctx, uint64_t bytes), void *ctx, Buf *err);
 void      transfer_drop(Transfer *t);  // waits for what is on its way, and forgets the rest
 TransferStats transfer_stats(const Transfer *t);

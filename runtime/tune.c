@@ -9,8 +9,8 @@
 //     7 rounds of 5 launches, in turns     6       so that drifts of clock and temperature hit all alike; medians
 //     the best                             1       the model's choice, if that is as good
 //
-// Arguments are data of our own: random unless the caller has data, as large as the launch says, one copy for all candidates.
-// Caches are full of other data before each launch (timing.c).
+// Arguments are data of our own: random unless the caller has data, as large as the launch says, one copy for all
+// candidates. Caches are full of other data before each launch (timing.c).
 #include "runtime/tune.h"
 
 #include "lower/roofline.h"
@@ -50,22 +50,23 @@ typedef struct Tuning {
     TuneCheck check;
 } Tuning;
 
-static void progress(const Tuning *t, const char *doing, int done, int of)
-{
+static void progress(const Tuning *t, const char *doing, int done, int of) {
     if (t->opt->progress) t->opt->progress(t->opt->ctx, doing, done, of);
 }
 
 // ---- data ----------------------------------------------------------------------------------------
 
 // Integers of four bytes and more may be indices: below the largest dimension.
-static bool fill_random(const Tuning *t, uint64_t to, uint64_t bytes, const BindArg *a, int64_t largest, int p, Buf *err)
-{
+static bool fill_random(const Tuning *t, uint64_t to, uint64_t bytes, const BindArg *a, int64_t largest, int p, Buf *err) {
     uint64_t size = (uint64_t)elem_bytes(a->elem), n = bytes / size < RANDOM ? bytes / size : RANDOM;
     HostTensor data;
     if (!n) return true;
     if (!tensor_make(&data, a->elem, 1, (int64_t[]){(int64_t)n}, err)) return false;
     bool index = !elem_is_float(a->elem) && size >= 4;
-    tensor_fill(&data, &(FillSpec){.make = index ? MAKE_randint : MAKE_random, .hi = number_int(index ? largest : 0), .seed = t->opt->seed, .stream = rng_stream("tune", p)});
+    tensor_fill(&data, &(FillSpec){.make = index ? MAKE_randint : MAKE_random,
+                                   .hi = number_int(index ? largest : 0),
+                                   .seed = t->opt->seed,
+                                   .stream = rng_stream("tune", p)});
     bool fine = true;
     for (uint64_t at = 0; fine && at < bytes; at += n * size)
         fine = t->device->ops->write(t->device, to + at, data.data, bytes - at < n * size ? bytes - at : n * size, err);
@@ -73,16 +74,15 @@ static bool fill_random(const Tuning *t, uint64_t to, uint64_t bytes, const Bind
     return fine;
 }
 
-static bool copy_device(const Tuning *t, uint64_t to, uint64_t from, uint64_t bytes, Buf *err)
-{
+static bool copy_device(const Tuning *t, uint64_t to, uint64_t from, uint64_t bytes, Buf *err) {
     void *host = checked_alloc(bytes + 1);
-    bool fine = t->device->ops->read(t->device, host, from, bytes, err) && t->device->ops->write(t->device, to, host, bytes, err);
+    bool fine = t->device->ops->read(t->device, host, from, bytes, err) &&
+                t->device->ops->write(t->device, to, host, bytes, err);
     free(host);
     return fine;
 }
 
-static bool make_data(Tuning *t, const LaunchInfo *info, const TuneArg *const *given, int64_t largest, Buf *err)
-{
+static bool make_data(Tuning *t, const LaunchInfo *info, const TuneArg *const *given, int64_t largest, Buf *err) {
     Device *d = t->device;
     for (int p = 0; p < info->nparams; p++) {
         BindArg *a = &t->args[p];
@@ -101,21 +101,28 @@ static bool make_data(Tuning *t, const LaunchInfo *info, const TuneArg *const *g
 }
 
 // Shapes of what is not given, from dimensions and scalars.
-static bool describe(Tuning *t, const LaunchInfo *info, const SemaValue *known, int nknown, const TuneArg *const *given, Buf *err)
-{
+static bool describe(Tuning *t, const LaunchInfo *info, const SemaValue *known, int nknown, const TuneArg *const *given,
+                     Buf *err) {
     int64_t dims[MAX_DIMS];
     Bound   b = {.info = info, .args = t->args, .nargs = info->nparams};
     for (int k = 0; k < info->ndims; k++) {
         dims[k] = -1;
-        for (int i = 0; i < nknown; i++) if (!known[i].is_type && strcmp(known[i].name, info->dims[k].name->s) == 0) dims[k] = known[i].ival;
+        for (int i = 0; i < nknown; i++)
+            if (!known[i].is_type && strcmp(known[i].name, info->dims[k].name->s) == 0) dims[k] = known[i].ival;
     }
     t->nargs = info->nparams;
     for (int p = 0; p < info->nparams; p++) {
         const LaunchParam *want = &info->params[p];
         if (given[p]) t->args[p] = given[p]->arg;
         if (want->kind != PK_SCALAR && !(want->kind == PK_POINTER && !given[p])) continue;
-        if (!given[p]) { buf_printf(err, "`%s` needs a value for `%s` (%s)", info->kernel->s, want->name->s, elem_name(want->elem)); return false; }
-        if (want->kind == PK_SCALAR && !given[p]->arg.scalar) { buf_printf(err, "`%s` is a number (%s)", want->name->s, elem_name(want->elem)); return false; }
+        if (!given[p]) {
+            buf_printf(err, "`%s` needs a value for `%s` (%s)", info->kernel->s, want->name->s, elem_name(want->elem));
+            return false;
+        }
+        if (want->kind == PK_SCALAR && !given[p]->arg.scalar) {
+            buf_printf(err, "`%s` is a number (%s)", want->name->s, elem_name(want->elem));
+            return false;
+        }
         if (want->kind == PK_SCALAR && !bind_scalar(info, t->args, p, &b, err)) return false;
     }
     if (!bind_dims(info, dims, &b, err)) return false;
@@ -134,15 +141,14 @@ static bool describe(Tuning *t, const LaunchInfo *info, const SemaValue *known, 
 
 // ---- candidates ----------------------------------------------------------------------------------
 
-static int by_expected(const void *x, const void *y)
-{
+static int by_expected(const void *x, const void *y) {
     const Candidate *a = *(const Candidate *const *)x, *b = *(const Candidate *const *)y;
     return a->us < b->us ? -1 : a->us > b->us ? 1 : (a > b) - (a < b);
 }
 
-// Which are measured: the model's choice, the defaults, then those that the model likes best, and some of those it does not know.
-static void select_some(Tuning *t)
-{
+// Which are measured: the model's choice, the defaults, then those that the model likes best, and some of those it does
+// not know.
+static void select_some(Tuning *t) {
     const Candidate **order = checked_alloc(sizeof(Candidate *) * (size_t)t->nall);
     int most = t->opt->all ? t->nall : t->opt->most > 0 ? t->opt->most : MOST, n = 0, known = 0;
     if (most < 2) most = 2;
@@ -160,8 +166,7 @@ static void select_some(Tuning *t)
 }
 
 static void refuse(Try *x, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void refuse(Try *x, const char *fmt, ...)
-{
+static void refuse(Try *x, const char *fmt, ...) {
     char    text[256];
     va_list args;
     va_start(args, fmt);
@@ -170,8 +175,7 @@ static void refuse(Try *x, const char *fmt, ...)
     if (!x->err.n) buf_puts(&x->err, text);
 }
 
-static void compile_some(Tuning *t)
-{
+static void compile_some(Tuning *t) {
     Compiled *list[BATCH];
     bool      general[BATCH] = {0};
     Buf       why[BATCH] = {0};
@@ -195,23 +199,30 @@ static void compile_some(Tuning *t)
 }
 
 // Bound to the data, with the variant that may be used there.
-static bool ready(Tuning *t, Try *x)
-{
+static bool ready(Tuning *t, Try *x) {
     const LaunchInfo *info;
     Device *d = t->device;
-    if (!bind_args(compiled_eval(x->compiled)->launch, t->args, t->nargs, &x->bound, &x->err) || !bind_overlap(&x->bound, &x->err)) return false;
+    if (!bind_args(compiled_eval(x->compiled)->launch, t->args, t->nargs, &x->bound, &x->err) ||
+        !bind_overlap(&x->bound, &x->err))
+        return false;
     if (!compiled_kernel(t->rt, x->compiled, &info, &x->code, false, &x->err)) return false;
     x->bound.info = info;
-    if (bind_variant(&x->bound, NULL) != info && !compiled_kernel(t->rt, x->compiled, &info, &x->code, true, &x->err)) return false;
+    if (bind_variant(&x->bound, NULL) != info && !compiled_kernel(t->rt, x->compiled, &info, &x->code, true, &x->err))
+        return false;
     x->bound.info = info;
-    if (info->smem > d->max_smem && d->max_smem) { refuse(x, "%u bytes of shared memory, of %u", info->smem, d->max_smem); return false; }
-    if (x->code.max_threads && info->threads > x->code.max_threads) { refuse(x, "%d threads, where registers are for %d", info->threads, x->code.max_threads); return false; }
+    if (info->smem > d->max_smem && d->max_smem) {
+        refuse(x, "%u bytes of shared memory, of %u", info->smem, d->max_smem);
+        return false;
+    }
+    if (x->code.max_threads && info->threads > x->code.max_threads) {
+        refuse(x, "%d threads, where registers are for %d", info->threads, x->code.max_threads);
+        return false;
+    }
     return true;
 }
 
 // Scratch memory may be large, so few have it at a time.
-static bool open_try(Tuning *t, Try *x)
-{
+static bool open_try(Tuning *t, Try *x) {
     Device *d = t->device;
     if (!prepare(d, x->bound.info, &x->bound, &x->code, &x->prepared, &x->err)) return false;
     x->open = !d->ops->ready || d->ops->ready(d, &x->prepared.launch, &x->err);
@@ -219,14 +230,12 @@ static bool open_try(Tuning *t, Try *x)
     return x->open;
 }
 
-static void close_try(Tuning *t, Try *x)
-{
+static void close_try(Tuning *t, Try *x) {
     if (x->open) prepared_free(t->device, &x->prepared);
     x->open = false;
 }
 
-static void ready_some(Tuning *t)
-{
+static void ready_some(Tuning *t) {
     int said = diag_count(t->session), least = INT32_MAX;
     for (int i = 0; i < t->n; i++) {
         Try *x = &t->try[i];
@@ -245,24 +254,21 @@ static void ready_some(Tuning *t)
 
 // ---- timing --------------------------------------------------------------------------------------
 
-static double best_of(const Tuning *t)
-{
+static double best_of(const Tuning *t) {
     double best = INFINITY;
     for (int i = 0; i < t->n; i++) if (t->try[i].ready && t->try[i].us < best) best = t->try[i].us;
     return best;
 }
 
 // Once, and are its results right?
-static bool right(Tuning *t, Try *x)
-{
+static bool right(Tuning *t, Try *x) {
     double warm;
     const LaunchInfo *info = x->bound.info;
     return tune_check_begin(t->device, info, t->args, &x->err) && timer_run(t->timer, &x->prepared, 1, &warm, &x->err)
         && tune_check_end(&t->check, t->device, info, t->args, &x->err);
 }
 
-static bool first_look(Tuning *t, Buf *err)
-{
+static bool first_look(Tuning *t, Buf *err) {
     for (int i = 0; i < t->n; i++) {
         Try *x = &t->try[i];
         progress(t, "measuring", i, t->n);
@@ -280,8 +286,7 @@ static bool first_look(Tuning *t, Buf *err)
     return true;
 }
 
-static bool in_turns(Tuning *t, Buf *err)
-{
+static bool in_turns(Tuning *t, Buf *err) {
     int    rounds = t->opt->rounds > 0 ? t->opt->rounds : ROUNDS, m = 0;
     double most = best_of(t) * SLOW;
     Try  **left = checked_alloc(sizeof(Try *) * (size_t)t->n);
@@ -305,16 +310,14 @@ static bool in_turns(Tuning *t, Buf *err)
 
 // ---- the result ----------------------------------------------------------------------------------
 
-static int by_time(const void *x, const void *y)
-{
+static int by_time(const void *x, const void *y) {
     const Try *a = *(const Try *const *)x, *b = *(const Try *const *)y;
     if (a->ready != b->ready) return a->ready ? -1 : 1;
     double p = a->ready ? a->us : a->c->us, q = b->ready ? b->us : b->c->us;
     return p < q ? -1 : p > q ? 1 : (a > b) - (a < b);
 }
 
-static void result(Tuning *t, const CompileOptions *compile, TuneResult *out)
-{
+static void result(Tuning *t, const CompileOptions *compile, TuneResult *out) {
     const Try **order = checked_alloc(sizeof(Try *) * (size_t)t->n);
     double best = best_of(t);
     for (int i = 0; i < t->n; i++) order[i] = &t->try[i];
@@ -340,8 +343,7 @@ static void result(Tuning *t, const CompileOptions *compile, TuneResult *out)
     free(order);
 }
 
-static const char *dims_text(Arena *a, const SemaValue *known, int nknown)
-{
+static const char *dims_text(Arena *a, const SemaValue *known, int nknown) {
     Buf t = {0};
     for (int i = 0; i < nknown; i++) {
         if (known[i].is_type) buf_printf(&t, "%s%s = %s", t.n ? ", " : "", known[i].name, elem_name(known[i].elem));
@@ -352,8 +354,7 @@ static const char *dims_text(Arena *a, const SemaValue *known, int nknown)
     return out;
 }
 
-static void close(Tuning *t)
-{
+static void close(Tuning *t) {
     Device *d = t->device;
     for (int i = 0; i < t->n; i++) {
         buf_free(&t->try[i].err);
@@ -364,8 +365,7 @@ static void close(Tuning *t)
     free(t->try);
 }
 
-static bool measure(Tuning *t, Buf *err)
-{
+static bool measure(Tuning *t, Buf *err) {
     select_some(t);
     compile_some(t);
     ready_some(t);
@@ -373,8 +373,7 @@ static bool measure(Tuning *t, Buf *err)
     return t->timer && first_look(t, err) && in_turns(t, err);
 }
 
-static void name_it(Tuning *t, TuneResult *out, const Node *kernel, const SemaValue *known, int nknown, const char *device)
-{
+static void name_it(Tuning *t, TuneResult *out, const Node *kernel, const SemaValue *known, int nknown, const char *device) {
     *out = (TuneResult){.arena = arena_new()};
     LineCol at = span_where(t->session, kernel->span.lo);
     out->kernel = arena_printf(out->arena, "%s", kernel->sym->s);
@@ -383,9 +382,8 @@ static void name_it(Tuning *t, TuneResult *out, const Node *kernel, const SemaVa
     out->dims = dims_text(out->arena, known, nknown);
 }
 
-bool tune_expect(Session *s, SemaFile *file, const Node *kernel, const SemaValue *set, int nset, const SemaValue *known, int nknown,
-                 const CompileOptions *opt, TuneResult *out, Buf *err)
-{
+bool tune_expect(Session *s, SemaFile *file, const Node *kernel, const SemaValue *set, int nset, const SemaValue *known,
+                 int nknown, const CompileOptions *opt, TuneResult *out, Buf *err) {
     Tuning t = {.session = s};
     *out = (TuneResult){0};
     t.nall = kernel_candidates(file, s, kernel, set, nset, known, nknown, opt, true, &t.all);
@@ -411,15 +409,18 @@ bool tune_expect(Session *s, SemaFile *file, const Node *kernel, const SemaValue
     return false;
 }
 
-bool tune_kernel(Runtime *rt, SemaFile *file, const Node *kernel, const SemaValue *set, int nset, const SemaValue *known, int nknown,
-                 const TuneArg *args, int nargs, const TuneOptions *opt, TuneResult *out, Buf *err)
-{
+bool tune_kernel(Runtime *rt, SemaFile *file, const Node *kernel, const SemaValue *set, int nset,
+                 const SemaValue *known, int nknown, const TuneArg *args, int nargs, const TuneOptions *opt,
+                 TuneResult *out, Buf *err) {
     static const TuneOptions usual;
     const CompileOptions *compile = &runtime_options(rt)->compile;
     Tuning t = {.rt = rt, .device = runtime_device(rt), .session = runtime_session(rt), .opt = opt ? opt : &usual};
     const TuneArg *given[MAX_PARAMS] = {0};
     *out = (TuneResult){0};
-    if (!t.device->model[0]) { buf_printf(err, "tuning measures a GPU; the device %s is none", t.device->ops->name); return false; }
+    if (!t.device->model[0]) {
+        buf_printf(err, "tuning measures a GPU; the device %s is none", t.device->ops->name);
+        return false;
+    }
     t.nall = kernel_candidates(file, t.session, kernel, set, nset, known, nknown, compile, true, &t.all);
     if (!t.nall) return false;
     t.model = candidate_best(t.all, t.nall);

@@ -12,26 +12,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-void tune_result_free(TuneResult *r)
-{
+void tune_result_free(TuneResult *r) {
     if (r->arena) arena_free(r->arena);
     *r = (TuneResult){0};
 }
 
 // ---- the record ----------------------------------------------------------------------------------
 
-void tune_bytes(const TuneResult *r, Buf *out)
-{
+void tune_bytes(const TuneResult *r, Buf *out) {
     buf_printf(out, "kernel\t%s\nfile\t%s\ndevice\t%s\ndims\t%s\n", r->kernel, r->file, r->device, r->dims);
     buf_printf(out, "counts\t%d\t%d\t%d\t%.17g\t%.17g\n", r->model, r->defaults, r->looked, r->bytes, r->flops);
     for (int i = 0; i < r->n; i++)
-        buf_printf(out, "row\t%.17g\t%.17g\t%s\t%s\n", r->row[i].us, r->row[i].expected, r->row[i].choice, r->row[i].refused ? r->row[i].refused : "");
+        buf_printf(out, "row\t%.17g\t%.17g\t%s\t%s\n", r->row[i].us, r->row[i].expected, r->row[i].choice,
+                   r->row[i].refused ? r->row[i].refused : "");
 }
 
 enum { FIELDS = 6 };
 
-static int fields_of(Arena *a, const char *line, size_t n, const char **field)
-{
+static int fields_of(Arena *a, const char *line, size_t n, const char **field) {
     int count = 0;
     while (count < FIELDS) {
         const char *tab = memchr(line, '\t', n);
@@ -44,8 +42,7 @@ static int fields_of(Arena *a, const char *line, size_t n, const char **field)
     return count;
 }
 
-bool tune_parse(const Buf *bytes, TuneResult *out)
-{
+bool tune_parse(const Buf *bytes, TuneResult *out) {
     VEC(TuneRow) rows = {0};
     *out = (TuneResult){.arena = arena_new()};
     for (const char *p = bytes->p, *end = bytes->p + bytes->n; p && p < end;) {
@@ -59,29 +56,30 @@ bool tune_parse(const Buf *bytes, TuneResult *out)
             out->model = atoi(f[1]); out->defaults = atoi(f[2]); out->looked = atoi(f[3]);
             out->bytes = strtod(f[4], NULL); out->flops = strtod(f[5], NULL);
         } else if (strcmp(f[0], "row") == 0 && n == 5) {
-            TuneRow row = {.us = strtod(f[1], NULL), .expected = strtod(f[2], NULL), .choice = f[3], .refused = f[4][0] ? f[4] : NULL};
+            TuneRow row = {.us = strtod(f[1], NULL),
+                           .expected = strtod(f[2], NULL),
+                           .choice = f[3],
+                           .refused = f[4][0] ? f[4] : NULL};
             vec_push(out->arena, &rows, row);
         }
         p = stop + 1;
     }
     out->row = rows.at;
     out->n = (int)rows.n;
-    bool whole = out->kernel && out->file && out->device && out->dims && out->n > 0 && out->row[0].us > 0 && out->model >= 0 && out->model < out->n
-              && out->defaults >= 0 && out->defaults < out->n;
+    bool whole = out->kernel && out->file && out->device && out->dims && out->n > 0 && out->row[0].us > 0 &&
+                 out->model >= 0 && out->model < out->n && out->defaults >= 0 && out->defaults < out->n;
     if (!whole) tune_result_free(out);
     return whole;
 }
 
 // ---- for people ----------------------------------------------------------------------------------
 
-static void number(Buf *out, double v, int width)
-{
+static void number(Buf *out, double v, int width) {
     if (v > 0 && v < INFINITY) buf_printf(out, "%*.*f", width, v < 100 ? 2 : 1, v);
     else buf_printf(out, "%*s", width, "-");
 }
 
-static int measured(const TuneResult *r)
-{
+static int measured(const TuneResult *r) {
     int n = 0;
     for (int i = 0; i < r->n; i++) n += r->row[i].us > 0;
     return n;
@@ -89,8 +87,7 @@ static int measured(const TuneResult *r)
 
 static const char *choice_of(const TuneRow *row) { return row->choice[0] ? row->choice : "the defaults"; }
 
-static void row_print(const TuneResult *r, int i, size_t width, Buf *out)
-{
+static void row_print(const TuneResult *r, int i, size_t width, Buf *out) {
     const TuneRow *row = &r->row[i];
     Buf note = {0};
     if (i == r->model) buf_puts(&note, "the model's choice");
@@ -106,12 +103,12 @@ static void row_print(const TuneResult *r, int i, size_t width, Buf *out)
     buf_free(&note);
 }
 
-void tune_print(const TuneResult *r, int rows, Buf *out)
-{
+void tune_print(const TuneResult *r, int rows, Buf *out) {
     size_t width = 0;
     if (!rows) rows = r->n;
     for (int i = 0; i < r->n; i++) if (strlen(choice_of(&r->row[i])) > width) width = strlen(choice_of(&r->row[i]));
-    buf_printf(out, "%s%s%s, on %s: %d of %d candidates measured\n", r->kernel, r->dims[0] ? ", " : "", r->dims, r->device, measured(r), r->looked);
+    buf_printf(out, "%s%s%s, on %s: %d of %d candidates measured\n", r->kernel, r->dims[0] ? ", " : "", r->dims,
+               r->device, measured(r), r->looked);
     buf_printf(out, "%10s%10s%13s\n", "us", "expected", "of the best");
     for (int i = 0; i < r->n; i++)
         if (i < rows || i == r->model || i == r->defaults) row_print(r, i, width, out);
@@ -122,8 +119,7 @@ void tune_print(const TuneResult *r, int rows, Buf *out)
     }
 }
 
-void tune_summary(const TuneResult *r, int n, Buf *out)
-{
+void tune_summary(const TuneResult *r, int n, Buf *out) {
     double model = 0, defaults = 0, least = INFINITY;
     int    cases = 0, had = 0;
     for (int i = 0; i < n; i++) {
@@ -132,7 +128,9 @@ void tune_summary(const TuneResult *r, int n, Buf *out)
         if (d > 0) { defaults += log(best / d); had++; }
     }
     if (cases == 1) buf_printf(out, "the model's choice: %.3f of the best\n", least);
-    if (cases > 1) buf_printf(out, "the model's choice: %.3f of the best in geometric mean over %d cases, the least %.3f\n", exp(model / cases), cases, least);
+    if (cases > 1)
+        buf_printf(out, "the model's choice: %.3f of the best in geometric mean over %d cases, the least %.3f\n",
+                   exp(model / cases), cases, least);
     if (had) buf_printf(out, "the defaults:       %.3f of the best\n", exp(defaults / had));
 }
 
@@ -140,8 +138,7 @@ void tune_summary(const TuneResult *r, int n, Buf *out)
 
 void tune_table_head(Buf *out) { buf_puts(out, "kernel\tdimensions\tdevice\tchoice\tus\texpected us\tof the best\tnote\n"); }
 
-void tune_table_rows(const TuneResult *r, Buf *out)
-{
+void tune_table_rows(const TuneResult *r, Buf *out) {
     for (int i = 0; i < r->n; i++) {
         const TuneRow *row = &r->row[i];
         buf_printf(out, "%s\t%s\t%s\t%s\t", r->kernel, r->dims, r->device, choice_of(row));
@@ -150,6 +147,7 @@ void tune_table_rows(const TuneResult *r, Buf *out)
         if (row->expected < INFINITY) buf_printf(out, "%.3f", row->expected);
         buf_putc(out, '\t');
         if (row->us > 0) buf_printf(out, "%.4f", r->row[0].us / row->us);
-        buf_printf(out, "\t%s%s%s\n", i == r->model ? "model" : "", i == r->model && row->refused ? ": " : "", row->refused ? row->refused : "");
+        buf_printf(out, "\t%s%s%s\n", i == r->model ? "model" : "", i == r->model && row->refused ? ": " : "",
+                   row->refused ? row->refused : "");
     }
 }

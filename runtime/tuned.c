@@ -3,9 +3,10 @@
 //     kernel, sizes ----> key ---> measured before, here or by another process?  ---> that choice, if the file still allows it
 //                                         no ---> lower/choose.c
 //
-// The key is the meaning of the kernel with its defaults (its tile IR as text), the dimensions that a choice depends on (`key`
-// of the tune item), what the caller has set, and the device; so a comment or another kernel of the file may change. It is kept
-// twice: for the device, and for its target, which is what compiling without a device finds, and the emulator.
+// The key is the meaning of the kernel with its defaults (its tile IR as text), the dimensions that a choice depends on
+// (`key` of the tune item), what the caller has set, and the device; so a comment or another kernel of the file may
+// change. It is kept twice: for the device, and for its target, which is what compiling without a device finds, and the
+// emulator.
 #include "runtime/tune.h"
 
 #include "runtime/cache.h"
@@ -15,8 +16,7 @@
 
 struct TunedStore { TunedStore *next; Buf key, bytes; };
 
-void tuned_store_free(TunedStore *s)
-{
+void tuned_store_free(TunedStore *s) {
     for (TunedStore *next; s; s = next) {
         next = s->next;
         buf_free(&s->key);
@@ -35,29 +35,34 @@ typedef struct Asked {
 } Asked;
 
 // False: the kernel cannot be built for this.
-static bool key_of(const Asked *q, const char *device, Buf *key)
-{
+static bool key_of(const Asked *q, const char *device, Buf *key) {
     int      said = diag_count(q->s);
     TKernel *k = sema_instance(q->file, q->kernel, q->set, q->nset, q->dims, q->ndims);
     Fn      *f = k ? ir_build(q->s, k) : NULL;
     diag_forget(q->s, said);
     if (!f) return false;
-    buf_printf(key, CACHE_MEASURED "%s %s\n%s math %d", device ? device : "-", TK_VERSION, q->opt->target->name, q->opt->math);
-    for (int i = 0; i < schedule_field_count; i++) buf_printf(key, " %d", *(const int *)(const void *)((const char *)&q->opt->schedule + schedule_fields[i].offset));
+    buf_printf(key, CACHE_MEASURED "%s %s\n%s math %d", device ? device : "-", TK_VERSION, q->opt->target->name,
+               q->opt->math);
+    for (int i = 0; i < schedule_field_count; i++)
+        buf_printf(key, " %d",
+                   *(const int *)(const void *)((const char *)&q->opt->schedule + schedule_fields[i].offset));
     for (int i = 0; i < q->nset; i++) buf_printf(key, " %s", q->set[i].name);
     for (int i = 0; i < k->ndims; i++)
         for (int d = 0; d < q->ndims; d++)
-            if (!q->dims[d].is_type && strcmp(q->dims[d].name, k->dims[i].name->s) == 0 && sema_tune_key(q->file, q->kernel, q->dims[d].name))
+            if (!q->dims[d].is_type && strcmp(q->dims[d].name, k->dims[i].name->s) == 0 &&
+                sema_tune_key(q->file, q->kernel, q->dims[d].name))
                 buf_printf(key, " %s=%lld", q->dims[d].name, (long long)q->dims[d].ival);
     buf_putc(key, '\n');
     ir_print(f, key);
     return true;
 }
 
-static bool find(const TunedStore *store, const Buf *key, Buf *bytes)
-{
+static bool find(const TunedStore *store, const Buf *key, Buf *bytes) {
     for (const TunedStore *t = store; t; t = t->next)
-        if (t->key.n == key->n && memcmp(t->key.p, key->p, key->n) == 0) { buf_add(bytes, t->bytes.p, t->bytes.n); return true; }
+        if (t->key.n == key->n && memcmp(t->key.p, key->p, key->n) == 0) {
+            buf_add(bytes, t->bytes.p, t->bytes.n);
+            return true;
+        }
     return cache_get(key, bytes);
 }
 
@@ -65,8 +70,7 @@ static bool find(const TunedStore *store, const Buf *key, Buf *bytes)
 
 typedef struct Take { struct { char name[64]; int64_t value; } at[64]; int n; } Take;
 
-static bool take_parse(const char *text, Take *t)
-{
+static bool take_parse(const char *text, Take *t) {
     t->n = 0;
     while (*text) {
         char *end;
@@ -82,8 +86,7 @@ static bool take_parse(const char *text, Take *t)
 }
 
 // The row of the tune item that names these values and no others.
-static const TuneCandidate *row_of(const Asked *q, const Take *t, int names)
-{
+static const TuneCandidate *row_of(const Asked *q, const Take *t, int names) {
     TuneCandidate *all;
     int n = sema_candidates(q->file, q->kernel, q->set, q->nset, q->dims, q->ndims, &all);
     for (int i = 0; i < n; i++) {
@@ -101,8 +104,7 @@ static const TuneCandidate *row_of(const Asked *q, const Take *t, int names)
     return NULL;
 }
 
-static bool again(const Asked *q, const TuneResult *r, Choice *out)
-{
+static bool again(const Asked *q, const TuneResult *r, Choice *out) {
     Take t;
     int  names = 0, most;
     SemaValue *values = NEW_N(session_arena(q->s), SemaValue, q->nset + 64);
@@ -113,7 +115,9 @@ static bool again(const Asked *q, const TuneResult *r, Choice *out)
         int *word = schedule_field(&out->schedule, t.at[i].name, strlen(t.at[i].name), &most);
         if (word && t.at[i].value <= most && t.at[i].value >= 0) *word = (int)t.at[i].value;
         else if (word) return false;
-        else values[q->nset + names++] = (SemaValue){.name = sym(q->s, t.at[i].name)->s, .ival = t.at[i].value, .chosen = true};
+        else
+            values[q->nset + names++] = (SemaValue){
+                .name = sym(q->s, t.at[i].name)->s, .ival = t.at[i].value, .chosen = true};
     }
     const TuneCandidate *row = sema_tune_item(q->file, q->kernel) ? row_of(q, &t, names) : NULL;
     if (names && !row) return false;
@@ -121,27 +125,28 @@ static bool again(const Asked *q, const TuneResult *r, Choice *out)
     int said = diag_count(q->s);
     out->kernel = sema_instance(q->file, q->kernel, values, q->nset + names, q->dims, q->ndims);
     diag_forget(q->s, said);
-    out->why = arena_printf(session_arena(q->s), "%s%s%s: %.1f us measured on %s, the best of %d", r->row[0].choice[0] ? r->row[0].choice : "the defaults",
-                            r->dims[0] ? " for " : "", r->dims, r->row[0].us, r->device, r->n);
+    out->why = arena_printf(session_arena(q->s), "%s%s%s: %.1f us measured on %s, the best of %d",
+                            r->row[0].choice[0] ? r->row[0].choice : "the defaults", r->dims[0] ? " for " : "", r->dims,
+                            r->row[0].us, r->device, r->n);
     return out->kernel != NULL;
 }
 
-bool tuned_choose(const TunedStore *store, const char *device, SemaFile *file, Session *s, const Node *kernel, const SemaValue *set, int nset,
-                  const SemaValue *dims, int ndims, const CompileOptions *opt, Choice *out)
-{
+bool tuned_choose(const TunedStore *store, const char *device, SemaFile *file, Session *s, const Node *kernel,
+                  const SemaValue *set, int nset, const SemaValue *dims, int ndims, const CompileOptions *opt,
+                  Choice *out) {
     Asked q = {file, s, kernel, set, dims, nset, ndims, opt};
     Buf   key = {0}, bytes = {0};
     TuneResult r = {0};
-    bool  fine = (store || cache_any_measured()) && opt->target && key_of(&q, device, &key) && find(store, &key, &bytes) && tune_parse(&bytes, &r) && again(&q, &r, out);
+    bool fine = (store || cache_any_measured()) && opt->target && key_of(&q, device, &key) &&
+                find(store, &key, &bytes) && tune_parse(&bytes, &r) && again(&q, &r, out);
     tune_result_free(&r);
     buf_free(&key);
     buf_free(&bytes);
     return fine || kernel_choose(file, s, kernel, set, nset, dims, ndims, opt, out);
 }
 
-void tuned_keep(TunedStore **store, SemaFile *file, Session *s, const Node *kernel, const SemaValue *set, int nset, const SemaValue *dims, int ndims,
-                const CompileOptions *opt, const TuneResult *r)
-{
+void tuned_keep(TunedStore **store, SemaFile *file, Session *s, const Node *kernel, const SemaValue *set, int nset,
+                const SemaValue *dims, int ndims, const CompileOptions *opt, const TuneResult *r) {
     Asked q = {file, s, kernel, set, dims, nset, ndims, opt};
     const char *const of[2] = {r->device, NULL};
     for (int i = 0; i < 2; i++) {

@@ -15,23 +15,20 @@ static const struct { int cuda, ptx; const char *release; } releases[] = {      
 // clang-format on
 enum { RELEASES = sizeof releases / sizeof *releases };
 
-int ptx_version_of_driver(int cuda_version)
-{
+int ptx_version_of_driver(int cuda_version) {
     int ptx = 0;
     for (int i = 0; i < RELEASES; i++)
         if (releases[i].cuda <= cuda_version) ptx = releases[i].ptx;
     return cuda_version > releases[RELEASES - 1].cuda ? 0 : ptx;       // newer than this table: takes whatever we emit
 }
 
-const char *cuda_release_of_ptx(int ptx_version)
-{
+const char *cuda_release_of_ptx(int ptx_version) {
     for (int i = 0; i < RELEASES; i++)
         if (releases[i].ptx >= ptx_version) return releases[i].release;
     return NULL;
 }
 
-int ptx_text_version(const char *ptx, size_t n)
-{
+int ptx_text_version(const char *ptx, size_t n) {
     const char *p = ptx, *end = ptx + n;
     while (p < end) {                                                   // the directive stands before all code
         while (p < end && isspace((unsigned char)*p)) p++;
@@ -51,8 +48,7 @@ int ptx_text_version(const char *ptx, size_t n)
     return 0;
 }
 
-void launch_text(const DeviceLaunch *l, Buf *out)
-{
+void launch_text(const DeviceLaunch *l, Buf *out) {
     buf_printf(out, "`%s` (grid %u", l->kernel->name, l->grid[0]);
     if (l->grid[1] != 1 || l->grid[2] != 1) buf_printf(out, " x %u x %u", l->grid[1], l->grid[2]);
     buf_printf(out, ", block %u", l->block[0]);

@@ -17,7 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-typedef struct Member { char *name; uint64_t at, bytes; int method; unsigned char *mapped; size_t size; } Member;      // mapped: a file of its own
+// mapped: a file of its own
+typedef struct Member { char *name; uint64_t at, bytes; int method; unsigned char *mapped; size_t size; } Member;
 
 typedef struct WeightKind {
     const char *name;
@@ -36,8 +37,7 @@ struct WeightFile {
     int      nmembers;
 };
 
-static bool map_file(const char *path, unsigned char **bytes, size_t *size, Buf *err)
-{
+static bool map_file(const char *path, unsigned char **bytes, size_t *size, Buf *err) {
     struct stat st;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     bool fine = fd >= 0 && fstat(fd, &st) == 0;
@@ -56,8 +56,7 @@ static bool map_file(const char *path, unsigned char **bytes, size_t *size, Buf 
     return fine;
 }
 
-static void add_member(WeightFile *f, const char *name, size_t n, uint64_t at, uint64_t bytes, int method)
-{
+static void add_member(WeightFile *f, const char *name, size_t n, uint64_t at, uint64_t bytes, int method) {
     if ((f->nmembers & (f->nmembers - 1)) == 0) {
         f->member = realloc(f->member, sizeof *f->member * (size_t)(f->nmembers ? f->nmembers * 2 : 1));
         if (!f->member) ice("out of memory");
@@ -65,15 +64,13 @@ static void add_member(WeightFile *f, const char *name, size_t n, uint64_t at, u
     f->member[f->nmembers++] = (Member){.name = copy_text(name, n), .at = at, .bytes = bytes, .method = method};
 }
 
-static Member *member_named(const WeightFile *f, Str name)
-{
+static Member *member_named(const WeightFile *f, Str name) {
     for (int i = 0; i < f->nmembers; i++)
         if (strlen(f->member[i].name) == name.n && memcmp(f->member[i].name, name.p, name.n) == 0) return &f->member[i];
     return NULL;
 }
 
-static void take_shape(const HostTensor *t, Weight *out)
-{
+static void take_shape(const HostTensor *t, Weight *out) {
     out->elem = t->elem;
     out->rank = t->rank;
     memcpy(out->dim, t->dim, sizeof out->dim);
@@ -81,8 +78,7 @@ static void take_shape(const HostTensor *t, Weight *out)
 
 // ---- .npz ----------------------------------------------------------------------------------------
 
-static uint64_t le(const unsigned char *p, int n)
-{
+static uint64_t le(const unsigned char *p, int n) {
     uint64_t v = 0;
     for (int i = n - 1; i >= 0; i--) v = v << 8 | p[i];
     return v;
@@ -91,8 +87,7 @@ static uint64_t le(const unsigned char *p, int n)
 enum { END = 0x06054b50, END64 = 0x06064b50, LOCATOR64 = 0x07064b50, ENTRY = 0x02014b50, LOCAL = 0x04034b50 };
 
 // Where the list of members is, and how many there are.
-static bool zip_end(const WeightFile *f, uint64_t *at, uint64_t *n)
-{
+static bool zip_end(const WeightFile *f, uint64_t *at, uint64_t *n) {
     const unsigned char *b = f->bytes;
     if (f->size < 22) return false;
     for (size_t i = f->size - 22, stop = f->size > 65557 ? f->size - 65557 : 0; ; i--) {
@@ -112,8 +107,7 @@ static bool zip_end(const WeightFile *f, uint64_t *at, uint64_t *n)
 }
 
 // Sizes that did not fit 32 bits stand in a field of their own.
-static void zip_large(const unsigned char *extra, size_t n, uint64_t *full, uint64_t *packed, uint64_t *at)
-{
+static void zip_large(const unsigned char *extra, size_t n, uint64_t *full, uint64_t *packed, uint64_t *at) {
     for (size_t i = 0; i + 4 <= n;) {
         size_t size = le(extra + i + 2, 2);
         const unsigned char *p = extra + i + 4, *end = extra + (i + 4 + size < n ? i + 4 + size : n);
@@ -127,23 +121,34 @@ static void zip_large(const unsigned char *extra, size_t n, uint64_t *full, uint
     }
 }
 
-static bool npz_open(WeightFile *f, Buf *err)
-{
+static bool npz_open(WeightFile *f, Buf *err) {
     uint64_t at, count;
     if (!map_file(f->path, &f->bytes, &f->size, err)) return false;
     if (!zip_end(f, &at, &count)) { buf_printf(err, "%s: is no .npz file, or cut off", f->path); return false; }
     const unsigned char *b = f->bytes;
     for (uint64_t i = 0; i < count; i++) {
-        if (at > f->size || f->size - at < 46 || le(b + at, 4) != ENTRY) { buf_printf(err, "%s: its list of members is damaged", f->path); return false; }
+        if (at > f->size || f->size - at < 46 || le(b + at, 4) != ENTRY) {
+            buf_printf(err, "%s: its list of members is damaged", f->path);
+            return false;
+        }
         size_t name = le(b + at + 28, 2), extra = le(b + at + 30, 2), words = le(b + at + 32, 2);
         uint64_t packed = le(b + at + 20, 4), full = le(b + at + 24, 4), local = le(b + at + 42, 4);
-        if (f->size - at - 46 < name + extra) { buf_printf(err, "%s: its list of members is damaged", f->path); return false; }
+        if (f->size - at - 46 < name + extra) {
+            buf_printf(err, "%s: its list of members is damaged", f->path);
+            return false;
+        }
         zip_large(b + at + 46 + name, extra, &full, &packed, &local);
         const char *text = (const char *)b + at + 46;
         size_t n = name > 4 && memcmp(text + name - 4, ".npy", 4) == 0 ? name - 4 : name;
-        if (local > f->size || f->size - local < 30 || le(b + local, 4) != LOCAL) { buf_printf(err, "%s: member `%.*s` is not where it should be", f->path, (int)n, text); return false; }
+        if (local > f->size || f->size - local < 30 || le(b + local, 4) != LOCAL) {
+            buf_printf(err, "%s: member `%.*s` is not where it should be", f->path, (int)n, text);
+            return false;
+        }
         uint64_t data = local + 30 + le(b + local + 26, 2) + le(b + local + 28, 2);
-        if (data > f->size || packed > f->size - data) { buf_printf(err, "%s: member `%.*s` is cut off", f->path, (int)n, text); return false; }
+        if (data > f->size || packed > f->size - data) {
+            buf_printf(err, "%s: member `%.*s` is cut off", f->path, (int)n, text);
+            return false;
+        }
         add_member(f, text, n, data, packed, (int)le(b + at + 10, 2));
         at += 46 + name + extra + words;
     }
@@ -151,8 +156,7 @@ static bool npz_open(WeightFile *f, Buf *err)
 }
 
 // An .npy file in memory, used where it lies if it can be.
-static bool npy_in_memory(const void *bytes, size_t n, WeightWant want, Weight *out, Buf *why)
-{
+static bool npy_in_memory(const void *bytes, size_t n, WeightWant want, Weight *out, Buf *why) {
     HostTensor shape;
     bool fine = npy_look(bytes, n, &shape, &out->data, why);
     if (fine) take_shape(&shape, out);
@@ -163,8 +167,7 @@ static bool npy_in_memory(const void *bytes, size_t n, WeightWant want, Weight *
     return fine;
 }
 
-static int npz_find(WeightFile *f, Str name, WeightWant want, Weight *out, Buf *err)
-{
+static int npz_find(WeightFile *f, Str name, WeightWant want, Weight *out, Buf *err) {
     const Member *m = member_named(f, name);
     Buf why = {0};
     if (!m) return 0;
@@ -178,22 +181,21 @@ static int npz_find(WeightFile *f, Str name, WeightWant want, Weight *out, Buf *
 
 // ---- a folder ------------------------------------------------------------------------------------
 
-static bool folder_open(WeightFile *f, Buf *err)
-{
+static bool folder_open(WeightFile *f, Buf *err) {
     struct dirent **entries;
     int n = scandir(f->path, &entries, NULL, alphasort);
     if (n < 0) { buf_printf(err, "%s: %s", f->path, strerror(errno)); return false; }
     for (int i = 0; i < n; i++) {
         size_t length = strlen(entries[i]->d_name);
-        if (length > 4 && strcmp(entries[i]->d_name + length - 4, ".npy") == 0) add_member(f, entries[i]->d_name, length - 4, 0, 0, 0);
+        if (length > 4 && strcmp(entries[i]->d_name + length - 4, ".npy") == 0)
+            add_member(f, entries[i]->d_name, length - 4, 0, 0, 0);
         free(entries[i]);
     }
     free(entries);
     return true;
 }
 
-static int folder_find(WeightFile *f, Str name, WeightWant want, Weight *out, Buf *err)
-{
+static int folder_find(WeightFile *f, Str name, WeightWant want, Weight *out, Buf *err) {
     Member *m = member_named(f, name);
     if (!m) return 0;
     Buf path = {0}, why = {0};
@@ -210,30 +212,30 @@ static int folder_find(WeightFile *f, Str name, WeightWant want, Weight *out, Bu
 
 // ---- .onnx ---------------------------------------------------------------------------------------
 
-static void onnx_members(WeightFile *f)
-{
+static void onnx_members(WeightFile *f) {
     for (int i = 0, n = onnx_weight_count(f->onnx); i < n; i++) {
         const char *name = onnx_weight_name(f->onnx, i);
         add_member(f, name, strlen(name), 0, 0, 0);
     }
 }
 
-static bool onnx_open(WeightFile *f, Buf *err)
-{
+static bool onnx_open(WeightFile *f, Buf *err) {
     f->onnx = onnx_read(f->path, err);
     if (f->onnx) onnx_members(f);
     return f->onnx != NULL;
 }
 
-static int onnx_find(WeightFile *f, Str name, WeightWant want, Weight *out, Buf *err)
-{
+static int onnx_find(WeightFile *f, Str name, WeightWant want, Weight *out, Buf *err) {
     OnnxWeight w;
     const Member *m = member_named(f, name);
     int found = m ? onnx_weight(f->onnx, m->name, want == WEIGHT_random, &w, err) : 0;
     if (found <= 0) return found;
     out->elem = w.elem;
     out->rank = w.rank;
-    if (w.rank > MAX_RANK) { buf_printf(err, "%s: `%s` has more than %d dimensions", f->path, m->name, MAX_RANK); return -1; }
+    if (w.rank > MAX_RANK) {
+        buf_printf(err, "%s: `%s` has more than %d dimensions", f->path, m->name, MAX_RANK);
+        return -1;
+    }
     memcpy(out->dim, w.dim, sizeof out->dim);
     out->data = w.data;
     out->missing = want != WEIGHT_shape && !w.data ? w.missing : NULL;
@@ -242,11 +244,11 @@ static int onnx_find(WeightFile *f, Str name, WeightWant want, Weight *out, Buf 
 
 // ---- the table -----------------------------------------------------------------------------------
 
-static const WeightKind folder = {"", folder_open, folder_find}, archive = {".npz", npz_open, npz_find}, model = {".onnx", onnx_open, onnx_find};
+static const WeightKind folder = {"", folder_open, folder_find}, archive = {".npz", npz_open, npz_find},
+                        model = {".onnx", onnx_open, onnx_find};
 static const WeightKind *const kinds[] = {&archive, &model};     // by the end of the name
 
-WeightFile *weights_open(const char *path, Buf *err)
-{
+WeightFile *weights_open(const char *path, Buf *err) {
     struct stat st;
     size_t n = strlen(path);
     if (stat(path, &st) != 0) { buf_printf(err, "%s: %s", path, strerror(errno)); return NULL; }
@@ -255,7 +257,10 @@ WeightFile *weights_open(const char *path, Buf *err)
         size_t end = strlen(kinds[i]->name);
         if (n > end && strcmp(path + n - end, kinds[i]->name) == 0) kind = kinds[i];
     }
-    if (!kind) { buf_printf(err, "%s: weights are read from .npz and .onnx files and folders of .npy files", path); return NULL; }
+    if (!kind) {
+        buf_printf(err, "%s: weights are read from .npz and .onnx files and folders of .npy files", path);
+        return NULL;
+    }
     WeightFile *f = checked_alloc(sizeof *f);
     f->kind = kind;
     f->path = copy_text(path, n);
@@ -264,16 +269,14 @@ WeightFile *weights_open(const char *path, Buf *err)
     return NULL;
 }
 
-WeightFile *weights_of_model(OnnxModel *m)
-{
+WeightFile *weights_of_model(OnnxModel *m) {
     WeightFile *f = checked_alloc(sizeof *f);
     *f = (WeightFile){.kind = &model, .path = copy_text(onnx_path(m), strlen(onnx_path(m))), .onnx = m, .borrowed = true};
     onnx_members(f);
     return f;
 }
 
-void weights_close(WeightFile *f)
-{
+void weights_close(WeightFile *f) {
     if (!f) return;
     if (!f->borrowed) onnx_free(f->onnx);
     if (f->bytes) munmap(f->bytes, f->size);
@@ -286,20 +289,17 @@ void weights_close(WeightFile *f)
     free(f);
 }
 
-int weights_find(WeightFile *f, Str name, WeightWant want, Weight *out, Buf *err)
-{
+int weights_find(WeightFile *f, Str name, WeightWant want, Weight *out, Buf *err) {
     *out = (Weight){0};
     return f->kind->find(f, name, want, out, err);
 }
 
-void weight_done(Weight *w)
-{
+void weight_done(Weight *w) {
     tensor_free(&w->own);
     *w = (Weight){0};
 }
 
-const char *weights_nearest(WeightFile *f, Str name)
-{
+const char *weights_nearest(WeightFile *f, Str name) {
     const char *best = NULL;
     char *text = copy_text(name.p, name.n);
     int least = name.n <= 6 ? 3 : 4;

@@ -19,7 +19,8 @@ typedef struct Weight {                // valid until weight_done
     HostTensor  own;                   // when it could not be used where it lies
 } Weight;
 
-typedef enum WeightWant { WEIGHT_shape, WEIGHT_data, WEIGHT_random } WeightWant;   // random: data are made up if the file with them is missing
+// random: data are made up if the file with them is missing
+typedef enum WeightWant { WEIGHT_shape, WEIGHT_data, WEIGHT_random } WeightWant;
 
 WeightFile *weights_open(const char *path, Buf *err);
 WeightFile *weights_of_model(struct OnnxModel *m);       // of one that is open already, and stays so

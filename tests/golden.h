@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static inline char *golden_read(const char *path, size_t *n)
-{
+static inline char *golden_read(const char *path, size_t *n) {
     FILE *f = fopen(path, "rb");
     if (!f) return NULL;
     Buf b = {0};
@@ -23,8 +22,7 @@ static inline char *golden_read(const char *path, size_t *n)
 }
 
 // The path with its ending replaced: "a/b.tk" -> "a/b.txt".
-static inline char *golden_path(const char *path, const char *ending)
-{
+static inline char *golden_path(const char *path, const char *ending) {
     const char *dot = strrchr(path, '.');
     size_t n = dot ? (size_t)(dot - path) : strlen(path);
     char *out = malloc(n + strlen(ending) + 1);
@@ -35,8 +33,7 @@ static inline char *golden_path(const char *path, const char *ending)
 }
 
 // True if the file holds exactly `text`; else shows the first line that differs.
-static inline bool golden_check(const char *path, const char *text, bool bless)
-{
+static inline bool golden_check(const char *path, const char *text, bool bless) {
     if (bless) {
         FILE *f = fopen(path, "wb");
         if (!f) { perror(path); return false; }
@@ -53,7 +50,8 @@ static inline bool golden_check(const char *path, const char *text, bool bless)
         for (;;) {
             size_t wn = strcspn(w, "\n"), gn = strcspn(g, "\n");
             if (wn != gn || memcmp(w, g, wn) != 0 || w[wn] != g[gn]) {
-                printf("%s:%d: differs\n  want: %.*s\n  got:  %.*s\nthe whole of it:\n%s", path, line, (int)wn, w, (int)gn, g, text);
+                printf("%s:%d: differs\n  want: %.*s\n  got:  %.*s\nthe whole of it:\n%s", path, line, (int)wn, w,
+                       (int)gn, g, text);
                 break;
             }
             w += wn + 1, g += gn + 1, line++;

@@ -23,7 +23,8 @@ static void see(void *ctx, const Buf *bytes) {
 int main_cache(const Options *opt) {
     bool clear = opt->operands.n == 1 && strcmp(opt->operands.at[0], "clear") == 0;
     bool measured = opt->operands.n == 1 && strcmp(opt->operands.at[0], "measured") == 0;
-    if (opt->operands.n > 0 && !clear && !measured) return wrong_use("cache takes nothing, measured or clear; not `%s`", opt->operands.at[opt->operands.n > 1]);
+    if (opt->operands.n > 0 && !clear && !measured)
+        return wrong_use("cache takes nothing, measured or clear; not `%s`", opt->operands.at[opt->operands.n > 1]);
     Seen seen = {0};
     Buf out = {0}, folder = {0};
     if (!cache_folder(&folder)) {
@@ -38,9 +39,10 @@ int main_cache(const Options *opt) {
         buf_free(&seen.last);
     } else {
         CacheUse use = cache_use();
-        buf_printf(&out, "%s: %d kernel%s, %.1f of %.0f MiB", folder.p, use.files, use.files == 1 ? "" : "s", (double)use.bytes / (1 << 20),
-                   (double)use.bound / (1 << 20));
-        if (use.measured > 0) buf_printf(&out, "; %d result%s of tkc tune", use.measured / 2, use.measured / 2 == 1 ? "" : "s");
+        buf_printf(&out, "%s: %d kernel%s, %.1f of %.0f MiB", folder.p, use.files, use.files == 1 ? "" : "s",
+                   (double)use.bytes / (1 << 20), (double)use.bound / (1 << 20));
+        if (use.measured > 0)
+            buf_printf(&out, "; %d result%s of tkc tune", use.measured / 2, use.measured / 2 == 1 ? "" : "s");
         buf_putc(&out, '\n');
     }
     bool ok = output_write(NULL, out.p, out.n);

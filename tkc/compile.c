@@ -67,7 +67,8 @@ int pick_kernels(const SemaFile *file, const char *path, const char *name, bool 
         else fail("%s has no kernel `%s`", path, name);
         return 0;
     }
-    if (n == 0 && sema_graph_count(file) > 0) fail("%s has graphs and no kernel of its own: there are --emit=plan, and tkc run", path);
+    if (n == 0 && sema_graph_count(file) > 0)
+        fail("%s has graphs and no kernel of its own: there are --emit=plan, and tkc run", path);
     else if (n == 0) fail("%s has no kernel", path);
     if (one && n > 1) {
         Buf list = {0};
@@ -93,7 +94,9 @@ const Node *pick_graph(const SemaFile *file, const char *path, const char *name)
     }
     const char *near = name != NULL ? nearest(name, names, n) : NULL;
     if (near != NULL) fail("%s has no graph `%s`; did you mean `%s`?", path, name, near);
-    else if (name != NULL || count == 0) fail("%s has no graph%s%s%s", path, name != NULL ? " `" : "", name != NULL ? name : "", name != NULL ? "`" : "");
+    else if (name != NULL || count == 0)
+        fail("%s has no graph%s%s%s", path, name != NULL ? " `" : "", name != NULL ? name : "",
+             name != NULL ? "`" : "");
     else fail("%s has %d graphs: choose with --graph (%s)", path, count, list.p);
     buf_free(&list);
     return NULL;
@@ -102,6 +105,7 @@ const Node *pick_graph(const SemaFile *file, const char *path, const char *name)
 const Node *pick_item(const SemaFile *file, const char *path, const Options *opt) {
     const Node *one[1];
     if (opt->kernel == NULL && (opt->graph != NULL || sema_graph_count(file) > 0)) return pick_graph(file, path, opt->graph);
-    if (opt->kernel == NULL && sema_kernel_count(file) > 1) return pick_kernels(file, path, NULL, true, (const Node *[MAX_KERNELS]){0}, MAX_KERNELS), NULL;
+    if (opt->kernel == NULL && sema_kernel_count(file) > 1)
+        return pick_kernels(file, path, NULL, true, (const Node *[MAX_KERNELS]){0}, MAX_KERNELS), NULL;
     return pick_kernels(file, path, opt->kernel, true, one, 1) > 0 ? one[0] : NULL;
 }

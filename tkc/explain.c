@@ -40,7 +40,8 @@ static void list_targets(Buf *out) {
     buf_puts(out, "\ntarget    PTX   such as    shared memory a block   can\n");
     for (int i = 0; i < target_count; i++) {
         const Target *t = &target_table[i];
-        buf_printf(out, "%-9s %d.%d   %-10s %3u KiB                  ", t->name, t->ptx / 10, t->ptx % 10, t->gpu, t->smem_block / 1024);
+        buf_printf(out, "%-9s %d.%d   %-10s %3u KiB                  ", t->name, t->ptx / 10, t->ptx % 10, t->gpu,
+                   t->smem_block / 1024);
         for (int c = 0; c < cap_count; c++)
             if (target_has(t, &cap_table[c])) buf_printf(out, " %s", cap_table[c].name);
         buf_putc(out, '\n');

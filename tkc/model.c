@@ -1,5 +1,5 @@
-// Models: FILE.onnx --emit=graph, run FILE.onnx, diff FILE.onnx, check-onnx FOLDER. All of it is runtime/; this is what the command
-// line says.
+// Models: FILE.onnx --emit=graph, run FILE.onnx, diff FILE.onnx, check-onnx FOLDER. All of it is runtime/; this is what
+// the command line says.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,9 @@
 
 enum { MAX_ARGS = 1024 };
 
-static Elem dtype(const Options *opt) { return opt->dtype != NULL ? elem_by_name((Str){opt->dtype, strlen(opt->dtype)}) : EL_none; }
+static Elem dtype(const Options *opt) {
+    return opt->dtype != NULL ? elem_by_name((Str){opt->dtype, strlen(opt->dtype)}) : EL_none;
+}
 
 bool is_model(const Options *opt) {
     const char *path = opt->operands.n > 0 ? opt->operands.at[0] : "";
@@ -29,7 +31,9 @@ static int read_args(const Options *opt, Args *a) {
     int status = DONE;
     if (words > MAX_ARGS) return wrong_use("more than %d arguments", MAX_ARGS);
     for (int i = 0; i < words && status == DONE; i++) {
-        const char *text = i < operands ? opt->operands.at[1 + i] : i < given ? opt->arg.at[i - operands] : opt->save.at[i - given];
+        const char *text = i < operands ? opt->operands.at[1 + i]
+                           : i < given  ? opt->arg.at[i - operands]
+                                        : opt->save.at[i - given];
         if (!arg_parse(text, i, (uint64_t)opt->seed, &a->at[i], &err)) status = wrong_use("%s", err.p);
         else a->n++;
     }
@@ -52,7 +56,8 @@ static int with_model(const Options *opt, int (*act)(const Options *opt, Args *a
 
 static int emit_graph(const Options *opt, Args *a, Buf *err) {
     Buf text = {0};
-    ModelOptions how = {.random_weights = opt->random_weights, .dtype = dtype(opt), .dtype_io = opt->dtype_io, .donate = opt->donate};
+    ModelOptions how = {
+        .random_weights = opt->random_weights, .dtype = dtype(opt), .dtype_io = opt->dtype_io, .donate = opt->donate};
     const char *path = opt->operands.at[0], *stage = opt->emit != NULL ? opt->emit : "tk";
     bool ok = strcmp(stage, "graph") == 0
                   ? model_print_graph(path, a->at, a->n, &how, &text, err)
@@ -81,7 +86,16 @@ static int run(const Options *opt, Args *a, Buf *err) {
     double since = call->stages.started;
     stages_lap(&call->stages, RS_inputs, &since);
     ProfileText profile = {0};
-    ModelOptions how = {.stages = opt->time ? &call->stages : NULL, .opening = call->opening, .progress_to = isatty(2) ? stderr : NULL, .where = {.ordinal = (int)opt->gpu, .driver = opt->driver}, .profile = wants_profile(opt) ? &profile : NULL, .device = opt->device, .random_weights = opt->random_weights, .dtype = dtype(opt), .dtype_io = opt->dtype_io, .donate = opt->donate};
+    ModelOptions how = {.stages = opt->time ? &call->stages : NULL,
+                        .opening = call->opening,
+                        .progress_to = isatty(2) ? stderr : NULL,
+                        .where = {.ordinal = (int)opt->gpu, .driver = opt->driver},
+                        .profile = wants_profile(opt) ? &profile : NULL,
+                        .device = opt->device,
+                        .random_weights = opt->random_weights,
+                        .dtype = dtype(opt),
+                        .dtype_io = opt->dtype_io,
+                        .donate = opt->donate};
     call->opening = NULL;
     bool fine = model_run_args(opt->operands.at[0], a->at, a->n, &how, stdout, err);
     int status = !fine ? fail("%s", err->p) : write_profile(opt, &profile) ? DONE : FAILED;
@@ -95,7 +109,8 @@ int run_model(const Options *opt) {
     Buf none = {0};
     call.opt = *opt;
     stages_start(&call.stages);
-    call.opening = model_device(opt->device, &(DeviceOptions){.ordinal = (int)opt->gpu, .driver = opt->driver}, wants_profile(opt));
+    call.opening = model_device(opt->device, &(DeviceOptions){.ordinal = (int)opt->gpu, .driver = opt->driver},
+                                wants_profile(opt));
     int status = with_model(&call.opt, run);
     if (call.opening != NULL) device_close(device_found(call.opening, &none));
     buf_free(&none);

@@ -37,7 +37,9 @@ static int read_saves(Run *r) {
         const char *text = save->at[i], *is = strchr(text, '=');
         if (is == NULL || is == text || is[1] == '\0') return wrong_use("--save takes NAME=FILE.npy, not `%s`", text);
         int k = 0;
-        while (k < r->n && (strlen(r->arg[k].name) != (size_t)(is - text) || memcmp(r->arg[k].name, text, (size_t)(is - text)) != 0)) k++;
+        while (k < r->n && (strlen(r->arg[k].name) != (size_t)(is - text) ||
+                            memcmp(r->arg[k].name, text, (size_t)(is - text)) != 0))
+            k++;
         if (k < r->n && r->arg[k].save != NULL) return wrong_use("--save %s: `%s` is saved twice", text, r->arg[k].name);
         if (k < r->n) { r->arg[k].save = is + 1; continue; }
         if (r->n == MAX_ARGS) return wrong_use("more than %d arguments", MAX_ARGS);
@@ -56,7 +58,13 @@ static int failed(Run *r, const char *path) {
 
 static int run_on(Run *r, Device *dev, SemaFile *file, const Node *item, const CompileOptions *compile, const Values *set) {
     const char *path = r->opt->operands.at[0];
-    Runtime *rt = runtime_new(r->s, dev, &(RuntimeOptions){.compile = *compile, .seed = (uint64_t)r->opt->seed, .progress_to = isatty(2) ? stderr : NULL, .stages = &r->stages, .random_weights = r->opt->random_weights, .profile = wants_profile(r->opt)});
+    Runtime *rt = runtime_new(r->s, dev,
+                              &(RuntimeOptions){.compile = *compile,
+                                                .seed = (uint64_t)r->opt->seed,
+                                                .progress_to = isatty(2) ? stderr : NULL,
+                                                .stages = &r->stages,
+                                                .random_weights = r->opt->random_weights,
+                                                .profile = wants_profile(r->opt)});
     RunResult result;
     bool ok = run_item(rt, file, item, r->arg, r->n, set->at, set->n, &result, &r->err);
     int status = DONE;
@@ -104,7 +112,8 @@ static int run_file(Run *r) {
 int main_run(const Options *opt) {
     if (is_model(opt)) return run_model(opt);
     if (opt->dtype != NULL || opt->dtype_io) return wrong_use("--dtype is for models: FILE.onnx");
-    if (opt->device != NULL && strcmp(opt->device, "ref") == 0) return wrong_use("kernels do not run on the device ref: models do");
+    if (opt->device != NULL && strcmp(opt->device, "ref") == 0)
+        return wrong_use("kernels do not run on the device ref: models do");
     static Run r;                                            // large, and there is one
     r = (Run){.opt = opt, .s = session_new()};
     stages_start(&r.stages);

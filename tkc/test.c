@@ -7,14 +7,19 @@
 
 int main_test(const Options *opt) {
     if (opt->operands.n == 0) return wrong_use("no file or folder was given; see tkc test --help");
-    if (opt->device != NULL && strcmp(opt->device, "ref") == 0) return wrong_use("tests do not run on the device ref: models do");
+    if (opt->device != NULL && strcmp(opt->device, "ref") == 0)
+        return wrong_use("tests do not run on the device ref: models do");
     CompileOptions compile;
     int status = compile_options(opt, &compile);
     if (status != DONE) return status;
     TestOptions test = {
         .device = opt->device != NULL ? opt->device : "auto",
         .device_options = {.ordinal = (int)opt->gpu, .driver = opt->driver},
-        .run = {.compile = compile, .seed = (uint64_t)opt->seed, .twice = opt->twice, .random_weights = opt->random_weights, .times = opt->time},
+        .run = {.compile = compile,
+                .seed = (uint64_t)opt->seed,
+                .twice = opt->twice,
+                .random_weights = opt->random_weights,
+                .times = opt->time},
         .filter = opt->filter,
         .verbose = opt->verbose,
         .diag_style = diag_style(opt),

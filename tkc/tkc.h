@@ -47,7 +47,8 @@ bool report_diags(Session *s, const Options *opt);         // prints what is new
 double now_ms(void);
 struct ProfileText;
 bool wants_profile(const Options *opt);                    // --profile, --trace
-bool write_profile(const Options *opt, const struct ProfileText *p);       // the table to standard output, --trace; false: reported
+// the table to standard output, --trace; false: reported
+bool write_profile(const Options *opt, const struct ProfileText *p);
 
 // ---- model.c: files whose name ends in .onnx
 

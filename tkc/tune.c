@@ -1,5 +1,5 @@
-// tkc tune FILE [KERNEL] [NAME=SPEC...]: measures what a kernel leaves open. All of it is runtime/tune.c; this reads the command
-// line, shows a bar on a terminal, and prints or writes what came out.
+// tkc tune FILE [KERNEL] [NAME=SPEC...]: measures what a kernel leaves open. All of it is runtime/tune.c; this reads
+// the command line, shows a bar on a terminal, and prints or writes what came out.
 //
 // NAME=SPEC is an argument as for `tkc run` where the kernel has such a parameter, else a dimension or compile-time value. A
 // tensor that is not given has the shape that the dimensions give it, and random data.
@@ -44,7 +44,8 @@ static void bar(void *ctx, const char *doing, int done, int of) {
 static bool has_param(const Node *kernel, const char *text, size_t n) {
     const Node *params = kernel->kid[1];
     for (uint32_t i = 0; params != NULL && i < params->nkid; i++)
-        if (params->kid[i]->sym != NULL && params->kid[i]->sym->n == n && memcmp(params->kid[i]->sym->s, text, n) == 0) return true;
+        if (params->kid[i]->sym != NULL && params->kid[i]->sym->n == n && memcmp(params->kid[i]->sym->s, text, n) == 0)
+            return true;
     return false;
 }
 
@@ -90,7 +91,8 @@ static int read_case(Tune *t, const char *text, Values *out) {
 
 static int failed(Tune *t) {
     bool silent = report_diags(t->s, t->opt);
-    if (silent || t->err.n > 0) return fail("%s: %s", t->opt->operands.at[0], t->err.n > 0 ? t->err.p : "it cannot be tuned");
+    if (silent || t->err.n > 0)
+        return fail("%s: %s", t->opt->operands.at[0], t->err.n > 0 ? t->err.p : "it cannot be tuned");
     return FAILED;
 }
 
@@ -104,7 +106,8 @@ static int known_of(Tune *t, const Values *all, Values *set, Values *known) {
         while (at < known->n && strcmp(known->at[at].name, own[i].name) != 0) at++;
         if (at == known->n && at < MAX_VALUES) known->at[known->n++] = own[i];
         else if (at < known->n && known->at[at].ival != own[i].ival) {
-            buf_printf(&t->err, "%s = %lld, and %lld by the arguments", own[i].name, (long long)known->at[at].ival, (long long)own[i].ival);
+            buf_printf(&t->err, "%s = %lld, and %lld by the arguments", own[i].name, (long long)known->at[at].ival,
+                       (long long)own[i].ival);
             return FAILED;
         }
     }
@@ -128,17 +131,22 @@ static int tune_case(Tune *t, Runtime *rt, const Values *all) {
         const RunArg *a = &t->arg[i];
         args[i].name = a->name;
         args[i].host = a->tensor.data;
-        args[i].arg = (BindArg){.origin = a->spec, .scalar = a->scalar, .is_float = a->is_float, .ival = a->ival, .fval = a->fval};
+        args[i].arg = (BindArg){
+            .origin = a->spec, .scalar = a->scalar, .is_float = a->is_float, .ival = a->ival, .fval = a->fval};
         if (a->scalar) continue;
         args[i].arg.elem = a->tensor.elem;
         args[i].arg.rank = a->tensor.rank;
         memcpy(args[i].arg.dim, a->tensor.dim, sizeof args[i].arg.dim);
         bind_contiguous(&args[i].arg);
     }
-    TuneOptions opt = {.most = (int)t->opt->most, .all = t->opt->all, .seed = (uint64_t)t->opt->seed, .progress = isatty(2) ? bar : NULL};
+    TuneOptions opt = {.most = (int)t->opt->most,
+                       .all = t->opt->all,
+                       .seed = (uint64_t)t->opt->seed,
+                       .progress = isatty(2) ? bar : NULL};
     TuneResult *r = &t->result[t->nresults];
-    bool ok = rt != NULL ? tune_kernel(rt, t->file, t->kernel, set.at, set.n, known.at, known.n, args, t->n, &opt, r, &t->err)
-                         : tune_expect(t->s, t->file, t->kernel, set.at, set.n, known.at, known.n, &t->compile, r, &t->err);
+    bool ok = rt != NULL
+                  ? tune_kernel(rt, t->file, t->kernel, set.at, set.n, known.at, known.n, args, t->n, &opt, r, &t->err)
+                  : tune_expect(t->s, t->file, t->kernel, set.at, set.n, known.at, known.n, &t->compile, r, &t->err);
     if (!ok) return failed(t);
     t->nresults++;
     return print_result(t);
@@ -166,7 +174,9 @@ static int write_source(Tune *t) {
 }
 
 static int tune_all(Tune *t, Device *dev) {
-    Runtime *rt = dev == NULL ? NULL : runtime_new(t->s, dev, &(RuntimeOptions){.compile = t->compile, .seed = (uint64_t)t->opt->seed});
+    Runtime *rt = dev == NULL ? NULL
+                              : runtime_new(t->s, dev,
+                                            &(RuntimeOptions){.compile = t->compile, .seed = (uint64_t)t->opt->seed});
     int status = DONE, cases = t->opt->at.n;
     for (int i = 0; i < (cases > 0 ? cases : 1) && status == DONE; i++) {
         Values all = t->base;
@@ -197,9 +207,12 @@ static int tune_file(Tune *t) {
     t->file = sema_file(t->s, parse_file(t->s, src));
     if (!report_diags(t->s, opt)) return FAILED;
     bool named = opt->operands.n > 1 && strchr(opt->operands.at[1], '=') == NULL;
-    if (named && opt->kernel != NULL) return wrong_use("the kernel is named twice: `%s` and --kernel=%s", opt->operands.at[1], opt->kernel);
+    if (named && opt->kernel != NULL)
+        return wrong_use("the kernel is named twice: `%s` and --kernel=%s", opt->operands.at[1], opt->kernel);
     const Node *one[MAX_KERNELS];
-    if (pick_kernels(t->file, opt->operands.at[0], named ? opt->operands.at[1] : opt->kernel, true, one, MAX_KERNELS) == 0) return FAILED;
+    if (pick_kernels(t->file, opt->operands.at[0], named ? opt->operands.at[1] : opt->kernel, true, one, MAX_KERNELS) ==
+        0)
+        return FAILED;
     t->kernel = one[0];
     status = read_words(t, named ? 2 : 1);
     if (status == DONE && !args_load(t->kernel, t->arg, t->n, &t->err)) status = failed(t);
@@ -216,7 +229,9 @@ static int tune_file(Tune *t) {
 int main_tune(const Options *opt) {
     if (opt->device != NULL && strcmp(opt->device, "cuda") != 0 && strcmp(opt->device, "auto") != 0)
         return wrong_use("tuning measures a GPU: --device=%s is none", opt->device);
-    if (is_model(opt)) return wrong_use("tune takes the kernels of a .tk file; tkc %s -o FILE.tk makes one of a model", opt->operands.at[0]);
+    if (is_model(opt))
+        return wrong_use("tune takes the kernels of a .tk file; tkc %s -o FILE.tk makes one of a model",
+                         opt->operands.at[0]);
     static Tune t;                                           // large, and there is one
     t = (Tune){.opt = opt, .s = session_new()};
     int status = tune_file(&t);

@@ -85,7 +85,8 @@ static void copy_tree(const char *from, const char *to) {
         struct stat st;
         snprintf(inner, sizeof inner, "%s/%s", from, entries[i]->d_name);
         snprintf(copy, sizeof copy, "%s/%s", to, entries[i]->d_name);
-        if (entries[i]->d_name[0] != '.' && stat(inner, &st) == 0) (S_ISDIR(st.st_mode) ? copy_tree : copy_file)(inner, copy);
+        if (entries[i]->d_name[0] != '.' && stat(inner, &st) == 0)
+            (S_ISDIR(st.st_mode) ? copy_tree : copy_file)(inner, copy);
         free(entries[i]);
     }
     if (n >= 0) free(entries);

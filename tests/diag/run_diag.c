@@ -25,8 +25,7 @@ static const char *const codes[] = {
 };
 enum { CODES = sizeof codes / sizeof *codes };
 
-static SemaFile *check_source(Session *s, const Source *src)
-{
+static SemaFile *check_source(Session *s, const Source *src) {
     Node *file = parse_file(s, src);
     if (diag_errors(s) > 0) return NULL;
     SemaFile *checked = sema_file(s, file);
@@ -36,8 +35,7 @@ static SemaFile *check_source(Session *s, const Source *src)
     return checked;
 }
 
-static void lower_first_kernel(Session *s, SemaFile *file)
-{
+static void lower_first_kernel(Session *s, SemaFile *file) {
     const TKernel *k = sema_instance(file, sema_kernel(file, 0), NULL, 0, NULL, 0);
     Fn *f = k ? ir_build(s, k) : NULL;
     CompileOptions options = {.target = target_find("sm_80"), .verify = true};
@@ -46,8 +44,7 @@ static void lower_first_kernel(Session *s, SemaFile *file)
     buf_free(&ptx);
 }
 
-static char *render(const char *name, const char *text, size_t n, DiagStyle style, bool lower)
-{
+static char *render(const char *name, const char *text, size_t n, DiagStyle style, bool lower) {
     Session *s = session_new();
     SemaFile *file = check_source(s, source_add(s, name, text, n));
     if (lower && diag_errors(s) == 0) lower_first_kernel(s, file);
@@ -57,16 +54,14 @@ static char *render(const char *name, const char *text, size_t n, DiagStyle styl
     return out;
 }
 
-static int count(const char *text, const char *what)
-{
+static int count(const char *text, const char *what) {
     int n = 0;
     for (const char *p = text; (p = strstr(p, what)); p += strlen(what)) n++;
     return n;
 }
 
 // Does the text, changed as the fix says, still draw the same code on the same line?
-static bool fix_helps(const char *name, const char *text, size_t n, const Source *src, const Diag *d, const Extra *fix)
-{
+static bool fix_helps(const char *name, const char *text, size_t n, const Source *src, const Diag *d, const Extra *fix) {
     size_t lo = fix->fix_at.lo - src->base, hi = fix->fix_at.hi - src->base;
     Buf fixed = {0};
     buf_add(&fixed, text, lo);
@@ -83,8 +78,7 @@ static bool fix_helps(const char *name, const char *text, size_t n, const Source
     return ok;
 }
 
-static bool check_fixes(const char *name, const char *text, size_t n)
-{
+static bool check_fixes(const char *name, const char *text, size_t n) {
     Session *s = session_new();
     const Source *src = source_add(s, name, text, n);
     check_source(s, src);
@@ -104,8 +98,7 @@ static bool check_fixes(const char *name, const char *text, size_t n)
     return ok;
 }
 
-static bool check_case(const char *path, bool bless)
-{
+static bool check_case(const char *path, bool bless) {
     size_t n = 0;
     char *text = golden_read(path, &n);
     if (!text) { perror(path); return false; }
@@ -125,8 +118,7 @@ static bool check_case(const char *path, bool bless)
     return ok;
 }
 
-static bool check_codes(char **files, int nfiles)
-{
+static bool check_codes(char **files, int nfiles) {
     bool seen[CODES] = {false}, ok = true;
     for (int i = 0; i < nfiles; i++) {
         size_t n = 0;
@@ -145,8 +137,7 @@ static bool check_codes(char **files, int nfiles)
 }
 
 // The nth block between ```tk and ``` of a section, or NULL.
-static const char *example(const char *section, int nth, size_t *n)
-{
+static const char *example(const char *section, int nth, size_t *n) {
     const char *p = section;
     for (int i = 0; p && i <= nth; i++) {
         p = strstr(p, "```tk\n");
@@ -160,8 +151,7 @@ static const char *example(const char *section, int nth, size_t *n)
     return NULL;
 }
 
-static bool check_docs(void)
-{
+static bool check_docs(void) {
     bool ok = true;
     for (int k = 0; k < CODES; k++) {
         const char *section = diag_explain(codes[k]);
@@ -172,18 +162,21 @@ static bool check_docs(void)
         char *out = wrong ? render("wrong.tk", wrong, n, DIAG_short, lower) : NULL;
         char mark[16];
         snprintf(mark, sizeof mark, " %s: ", codes[k]);
-        if (!out || !strstr(out, mark)) printf("%s: the first example of its section draws\n%s", codes[k], out ? out : "nothing: there is none\n"), ok = false;
+        if (!out || !strstr(out, mark))
+            printf("%s: the first example of its section draws\n%s", codes[k], out ? out : "nothing: there is none\n"),
+                ok = false;
         free(out);
         const char *right = example(section, 1, &n);
         out = right ? render("right.tk", right, n, DIAG_short, lower) : NULL;
-        if (!out || strstr(out, "error: ")) printf("%s: the second example of its section draws\n%s", codes[k], out ? out : "nothing: there is none\n"), ok = false;
+        if (!out || strstr(out, "error: "))
+            printf("%s: the second example of its section draws\n%s", codes[k], out ? out : "nothing: there is none\n"),
+                ok = false;
         free(out);
     }
     return ok;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     bool bless = argc > 1 && strcmp(argv[1], "--bless") == 0, ok = true;
     if (argc > 1 && strcmp(argv[1], "--codes") == 0) return check_codes(argv + 2, argc - 2) ? 0 : 1;
     if (argc > 1 && strcmp(argv[1], "--docs") == 0) return check_docs() ? 0 : 1;

@@ -32,8 +32,7 @@ enum { LINES = 8192, PATH = 8192, NAME = 128 };
 
 static int failures;
 
-static void fail(const char *format, ...)
-{
+static void fail(const char *format, ...) {
     va_list args;
     va_start(args, format);
     vprintf(format, args);
@@ -42,8 +41,7 @@ static void fail(const char *format, ...)
     failures++;
 }
 
-static char *read_whole(const char *path)
-{
+static char *read_whole(const char *path) {
     FILE *f = fopen(path, "rb");
     char *text = NULL;
     size_t size = 0;
@@ -52,8 +50,7 @@ static char *read_whole(const char *path)
     return text;
 }
 
-static int cut(char *text, char **lines)
-{
+static int cut(char *text, char **lines) {
     int n = 0;
     for (char *p = text; *p; ) {
         if (n == LINES) { printf("too long a page\n"); exit(2); }
@@ -66,8 +63,7 @@ static int cut(char *text, char **lines)
 
 static bool starts(const char *s, const char *with) { return strncmp(s, with, strlen(with)) == 0; }
 
-static FILE *create(const char *path)
-{
+static FILE *create(const char *path) {
     FILE *f = fopen(path, "wb");
     if (!f) { perror(path); exit(2); }
     return f;
@@ -76,8 +72,7 @@ static FILE *create(const char *path)
 // ---- page ----------------------------------------------------------------------------------------
 
 // A line that should come out, with `...` for the numbers of values and, beside them, for runs of spaces.
-static void put_wanted(FILE *out, const char *line)
-{
+static void put_wanted(FILE *out, const char *line) {
     bool loose = strchr(line, '%') && !starts(line, "$ ");
     const char *p = line + strspn(line, " ");
     fprintf(out, "    %.*s", (int)(p - line), line);
@@ -96,8 +91,7 @@ static void put_wanted(FILE *out, const char *line)
 }
 
 // Writes the page's files into WORK/data and its commands, on the lines where they stand, into WORK/page.txt.
-static int run_page(const char *transcript, const char *tkc, const char *page, const char *work, const char *folder)
-{
+static int run_page(const char *transcript, const char *tkc, const char *page, const char *work, const char *folder) {
     static char *lines[LINES];
     char data[PATH / 2], script[PATH / 2], path[PATH], inner[PATH / 2];
     snprintf(data, sizeof data, "%s/data", work);
@@ -154,8 +148,7 @@ static int run_page(const char *transcript, const char *tkc, const char *page, c
 // ---- links ---------------------------------------------------------------------------------------
 
 // A heading as the end of a link: letters and digits lower-case, spaces as dashes, the rest left out.
-static void anchor_of(const char *heading, char *out)
-{
+static void anchor_of(const char *heading, char *out) {
     for (heading += strspn(heading, "# "); *heading; heading++) {
         unsigned char c = (unsigned char)*heading;
         if (isalnum(c) || c == '_' || c == '-' || c >= 0x80) *out++ = (char)tolower(c);
@@ -164,8 +157,7 @@ static void anchor_of(const char *heading, char *out)
     *out = '\0';
 }
 
-static bool has_anchor(const char *page, const char *anchor)
-{
+static bool has_anchor(const char *page, const char *anchor) {
     static char *lines[LINES];
     char *text = read_whole(page), found[1024];
     int n = cut(text, lines);
@@ -179,8 +171,7 @@ static bool has_anchor(const char *page, const char *anchor)
     return yes;
 }
 
-static void check_link(const char *page, int line, const char *link)
-{
+static void check_link(const char *page, int line, const char *link) {
     char *target = NULL, *anchor;
     const char *slash = strrchr(page, '/');
     int keep = link[0] == '#' ? (int)strlen(page) : slash ? (int)(slash - page) + 1 : 0;
@@ -192,8 +183,7 @@ static void check_link(const char *page, int line, const char *link)
     free(target);
 }
 
-static void check_links(const char *page)
-{
+static void check_links(const char *page) {
     static char *lines[LINES];
     char *text = read_whole(page), link[PATH];
     int n = cut(text, lines), in_block = 0;
@@ -223,8 +213,7 @@ static int nentries;
 static char folders[64][64];
 static int nfolders;
 
-static void read_map(const char *path)
-{
+static void read_map(const char *path) {
     static char *lines[LINES];
     int n = cut(read_whole(path), lines);
     bool in_block = false, in_folder = false;
@@ -250,8 +239,7 @@ static void read_map(const char *path)
     }
 }
 
-static bool is_source(const char *name)
-{
+static bool is_source(const char *name) {
     static const char *const kinds[] = {
         ".c", ".h", ".re", ".y", ".tk", ".cmake", ".py", ".sh", ".tir", ".ptx", ".cu", ".md",
     };
@@ -261,8 +249,7 @@ static bool is_source(const char *name)
     return false;
 }
 
-static bool is_skipped(const char *root, const char *name)
-{
+static bool is_skipped(const char *root, const char *name) {
     char path[PATH];
     struct stat info;
     if (name[0] == '.' || starts(name, "build") || strcmp(name, "__pycache__") == 0) return true;
@@ -272,8 +259,7 @@ static bool is_skipped(const char *root, const char *name)
 
 static int walk(const char *root, const char *inner, int folder);
 
-static int visit(const char *root, const char *inner, const char *name, int folder)
-{
+static int visit(const char *root, const char *inner, const char *name, int folder) {
     char path[PATH], whole[PATH];
     struct stat info;
     int n = snprintf(path, sizeof path, "%s%s%s", inner, *inner ? "/" : "", name);
@@ -289,8 +275,7 @@ static int visit(const char *root, const char *inner, const char *name, int fold
     return 1;
 }
 
-static int walk(const char *root, const char *inner, int folder)
-{
+static int walk(const char *root, const char *inner, int folder) {
     char path[PATH];
     struct dirent **names;
     int files = 0;
@@ -305,8 +290,7 @@ static int walk(const char *root, const char *inner, int folder)
     return files;
 }
 
-static void check_map(const char *root, const char *page)
-{
+static void check_map(const char *root, const char *page) {
     char path[PATH];
     struct stat info;
     read_map(page);
@@ -315,7 +299,8 @@ static void check_map(const char *root, const char *page)
         if (walk(path, "", i) == 0) fail("%s: the folder `%s/` is not there, or holds nothing", page, folders[i]);
     }
     for (const Entry *e = entries; e < entries + nentries; e++)
-        if (!e->used && !strchr(e->pattern, '*')) fail("%s:%d: `%s`: no such file in %s/", page, e->line, e->pattern, folders[e->folder]);
+        if (!e->used && !strchr(e->pattern, '*'))
+            fail("%s:%d: `%s`: no such file in %s/", page, e->line, e->pattern, folders[e->folder]);
     DIR *dir = opendir(root);
     for (struct dirent *e; dir && (e = readdir(dir)); ) {
         bool known = false;
@@ -333,8 +318,7 @@ static void check_map(const char *root, const char *page)
 
 // ---- ops -----------------------------------------------------------------------------------------
 
-static void flags_text(char *out, const char *flags)
-{
+static void flags_text(char *out, const char *flags) {
     static const char *const words[][2] = {
         {"P", "pure"}, {"R", "reads"}, {"W", "writes"},
         {"T", "ends a region"}, {"S", "has effects"}, {"A", "asynchronous"},
@@ -346,8 +330,7 @@ static void flags_text(char *out, const char *flags)
 }
 
 static void print_op(FILE *out, const char *name, int lo, int hi, int results, int regions, const char *flags,
-                     const char *meaning)
-{
+                     const char *meaning) {
     char operands[32], words[64];
     if (hi == 255) snprintf(operands, sizeof operands, "%d or more", lo);
     else if (lo == hi) snprintf(operands, sizeof operands, "%d", lo);
@@ -358,8 +341,7 @@ static void print_op(FILE *out, const char *name, int lo, int hi, int results, i
             meaning);
 }
 
-static void print_ops(FILE *out)
-{
+static void print_ops(FILE *out) {
     fprintf(out, "# The ops of the tile IR\n\n"
                  "This page is the table in `lower/ops.h`, written out by a test's program; how it is used is in\n"
                  "[architecture.md](architecture.md#the-tile-ir-in-two-levels).\n");
@@ -373,8 +355,7 @@ static void print_ops(FILE *out)
     }
 }
 
-static void check_ops(const char *page, bool bless)
-{
+static void check_ops(const char *page, bool bless) {
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
@@ -387,7 +368,8 @@ static void check_ops(const char *page, bool bless)
         fclose(f);
     } else {
         char *written = read_whole(page);
-        if (strcmp(written, text) != 0) fail("%s is not what lower/ops.h says: write it anew with bin/docs_check ops --bless %s", page, page);
+        if (strcmp(written, text) != 0)
+            fail("%s is not what lower/ops.h says: write it anew with bin/docs_check ops --bless %s", page, page);
         free(written);
     }
     free(text);
@@ -409,16 +391,14 @@ static const struct { const char *header, *files; } reserved[] = {
     {"ptx/emit.h", "lower/gen.h lower/llvm_*.c ptx/emit.c ptx/tidy.c"},
 };
 
-static bool among(const char *words, const char *name)               // words may be patterns
-{
+static bool among(const char *words, const char *name) {               // words may be patterns
     char one[NAME];
     for (int n; sscanf(words, " %127s%n", one, &n) == 1; words += n)
         if (fnmatch(one, name, 0) == 0) return true;
     return false;
 }
 
-static void check_include(const char *folder, const char *file, const char *header, int line)
-{
+static void check_include(const char *folder, const char *file, const char *header, int line) {
     char from[NAME];
     size_t size = strcspn(header, "/");
     for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
@@ -434,8 +414,7 @@ static void check_include(const char *folder, const char *file, const char *head
     if (ours && !may) fail("%s:%d: %s/ may not include %s/", file, line, folder, from);
 }
 
-static void check_includes(const char *root)
-{
+static void check_includes(const char *root) {
     static char *lines[LINES];
     char path[PATH], file[2 * NAME + 512], header[NAME];
     for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++) {
@@ -458,8 +437,7 @@ static void check_includes(const char *root)
 
 // ---- the library ---------------------------------------------------------------------------------
 
-static void squeeze(char *text)                                      // runs of blanks as one
-{
+static void squeeze(char *text) {                                      // runs of blanks as one
     char *to = text;
     for (const char *p = text; *p; p++)
         if (!isspace((unsigned char)*p)) *to++ = *p;
@@ -468,8 +446,7 @@ static void squeeze(char *text)                                      // runs of 
 }
 
 // Where a declaration ends: at the body, at the grid, at the `=` of a function that is one expression.
-static size_t declared(const char *s)
-{
+static size_t declared(const char *s) {
     int round = 0, angle = 0;
     bool kernel = starts(s, "kernel");
     for (const char *p = s; *p; p++) {
@@ -484,8 +461,7 @@ static size_t declared(const char *s)
     return strlen(s);
 }
 
-static bool has_heading(const char *page, const char *name)
-{
+static bool has_heading(const char *page, const char *name) {
     char quoted[NAME + 3];
     snprintf(quoted, sizeof quoted, "`%s`", name);
     for (const char *p = page; (p = strstr(p, "\n### ")); p++) {
@@ -495,8 +471,7 @@ static bool has_heading(const char *page, const char *name)
     return false;
 }
 
-static void check_library(const char *page, char *const *files, int n)
-{
+static void check_library(const char *page, char *const *files, int n) {
     char *text = read_whole(page), *flat = strdup(text);
     squeeze(flat);
     for (int i = 0; i < n; i++) {
@@ -509,7 +484,8 @@ static void check_library(const char *page, char *const *files, int n)
             squeeze(declaration);
             for (size_t k = strlen(declaration); k && declaration[k - 1] == ' '; ) declaration[--k] = '\0';
             if (!has_heading(text, name)) fail("%s: no heading has `%s` of %s", page, name, files[i]);
-            else if (!strstr(flat, declaration)) fail("%s: `%s` is declared otherwise in %s: %s", page, name, files[i], declaration);
+            else if (!strstr(flat, declaration))
+                fail("%s: `%s` is declared otherwise in %s: %s", page, name, files[i], declaration);
             free(declaration);
         }
         free(source);
@@ -518,8 +494,7 @@ static void check_library(const char *page, char *const *files, int n)
     free(text);
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     const char *mode = argc > 1 ? argv[1] : "";
     if (strcmp(mode, "page") == 0 && (argc == 6 || argc == 7)) return run_page(argv[2], argv[3], argv[4], argv[5], argv[6]);
     if (strcmp(mode, "links") == 0) for (int i = 2; i < argc; i++) check_links(argv[i]);

@@ -52,7 +52,8 @@ static inline u64 device(EmuContext *emu, const char *name, const void *bytes, s
     return at;
 }
 
-static inline void run_clean(EmuContext *emu, EmuModule *m, const char *kernel, u32 grid, u32 block, u32 shared, void **params, const EmuOptions *options) {
+static inline void run_clean(EmuContext *emu, EmuModule *m, const char *kernel, u32 grid, u32 block, u32 shared,
+                             void **params, const EmuOptions *options) {
     EmuReport r;
     EmuStatus s = emu_launch(emu, m, kernel, (u32[]){grid, 1, 1}, (u32[]){block, 1, 1}, NULL, shared, params, options, &r);
     if (s != EMU_OK) {
@@ -71,7 +72,11 @@ static inline void inputs(u64 *x, unsigned which) {
     for (unsigned i = 0; i < LANES; i++) {
         s = s * 6364136223846793005ull + 1442695040888963407ull;
         u64 random = s ^ s >> 29;
-        x[i] = i < 256 ? edges[which == 0 ? i % 16 : which == 1 ? i / 16 : (i * 7 + 3) % 16] : i % 5 == 0 ? random >> (random >> 58) : random;
+        x[i] = i < 256      ? edges[which == 0   ? i % 16
+                                    : which == 1 ? i / 16
+                                                 : (i * 7 + 3) % 16]
+               : i % 5 == 0 ? random >> (random >> 58)
+                            : random;
     }
 }
 
@@ -91,7 +96,8 @@ static inline void run_body(const char *body, const u64 *a, const u64 *b, const 
     sprintf(ptx, "%s%s%s", before, body, after);
     EmuContext *emu = emu_create();
     EmuModule *m = load_ptx(emu, ptx);
-    u64 at[4] = {device(emu, "a", a, LANES * 8), device(emu, "b", b, LANES * 8), device(emu, "c", c, LANES * 8), device(emu, "d", NULL, LANES * 8)};
+    u64 at[4] = {device(emu, "a", a, LANES * 8), device(emu, "b", b, LANES * 8), device(emu, "c", c, LANES * 8),
+                 device(emu, "d", NULL, LANES * 8)};
     void *params[] = {&at[0], &at[1], &at[2], &at[3]};
     run_clean(emu, m, "k", LANES / 128, 128, 0, params, NULL);
     emu_read(emu, d, at[3], LANES * 8);
@@ -100,10 +106,12 @@ static inline void run_body(const char *body, const u64 *a, const u64 *b, const 
 }
 
 // One launch; the first fault's kind and a part of its message must be as said.
-static inline void expect_fault(EmuContext *emu, const char *ptx, u32 block, u32 shared, void **params, const EmuOptions *options, EmuFaultKind kind, const char *part) {
+static inline void expect_fault(EmuContext *emu, const char *ptx, u32 block, u32 shared, void **params,
+                                const EmuOptions *options, EmuFaultKind kind, const char *part) {
     EmuModule *m = load_ptx(emu, ptx);
     EmuReport r;
-    EmuStatus s = emu_launch(emu, m, emu_kernel(m, 0)->name, (u32[]){1, 1, 1}, (u32[]){block, 1, 1}, NULL, shared, params, options, &r);
+    EmuStatus s = emu_launch(emu, m, emu_kernel(m, 0)->name, (u32[]){1, 1, 1}, (u32[]){block, 1, 1}, NULL, shared,
+                             params, options, &r);
     if (s != EMU_FAULTED) fail_msg("no fault where `%s` was due (status %d: %s)", part, s, emu_message(emu));
     bool found = false;
     for (size_t i = 0; i < r.n_faults; i++) found |= r.faults[i].kind == kind && strstr(r.faults[i].message, part);

@@ -18,7 +18,9 @@ static void run_modes(const char *ptx, u32 grid, const u32 *cluster, u32 block, 
     EmuModule *m = load_ptx(emu, ptx);
     for (int mode = 0; mode < 3; mode++) {
         EmuReport r;
-        EmuStatus s = emu_launch(emu, m, "k", (u32[]){grid, 1, 1}, (u32[]){block, 1, 1}, cluster, 0, params, &(EmuOptions){.async = (EmuAsync)mode, .order_seed = (u64)mode, .allow_uninitialised = gaps}, &r);
+        EmuStatus s = emu_launch(
+            emu, m, "k", (u32[]){grid, 1, 1}, (u32[]){block, 1, 1}, cluster, 0, params,
+            &(EmuOptions){.async = (EmuAsync)mode, .order_seed = (u64)mode, .allow_uninitialised = gaps}, &r);
         if (s) {
             emu_report_print(&r, stderr);
             fail_msg("mode %d: %s", mode, emu_message(emu));
@@ -39,8 +41,19 @@ static void load_boxes(bool narrow) {                    // 16-bit elements, eac
             EmuContext *emu = emu_create();
             u64 dt = device(emu, "t", t, sizeof t), out = device(emu, "out", NULL, sizeof got);
             EmuTensorMap map;
-            int w = narrow ? 16 : inner[swizzle], h = 16, x = place == 0 ? 8 : place == 1 ? 40 : -8, y = place == 0 ? 2 : place == 1 ? 10 : -5, bytes = w * h * 2, pitch = swizzle && 2 * w < 16 << swizzle ? 16 << swizzle : 2 * w, pitched = h * pitch;
-            assert_int_equal(emu_tensor_map_encode_tiled(emu, &map, EMU_TM_BF16, 2, dt, (u64[]){70, ROWS}, (u64[]){2 * COLS}, (u32[]){(u32)w, (u32)h}, (u32[]){1, 1}, 0, swizzle, 0, 0), EMU_OK);
+            int w = narrow ? 16 : inner[swizzle], h = 16,
+                x = place == 0   ? 8
+                    : place == 1 ? 40
+                                 : -8,
+                y = place == 0   ? 2
+                    : place == 1 ? 10
+                                 : -5,
+                bytes = w * h * 2, pitch = swizzle && 2 * w < 16 << swizzle ? 16 << swizzle : 2 * w,
+                pitched = h * pitch;
+            assert_int_equal(emu_tensor_map_encode_tiled(emu, &map, EMU_TM_BF16, 2, dt, (u64[]){70, ROWS},
+                                                         (u64[]){2 * COLS}, (u32[]){(u32)w, (u32)h}, (u32[]){1, 1}, 0,
+                                                         swizzle, 0, 0),
+                             EMU_OK);
             run_modes(KERNEL(".param .u64 out, .param .align 64 .b8 map[128], .param .u32 x, .param .u32 y, .param .u32 bytes, .param .u32 pitched",
                 "mov.b64 %rd2, map; cvta.param.u64 %rd3, %rd2; ld.param.u32 %r5, [x]; ld.param.u32 %r6, [y]; ld.param.u32 %r7, [bytes]; ld.param.u32 %r8, [pitched];\n"
                 WITH_BARRIER("mbarrier.arrive.expect_tx.shared.b64 _, [bar], %r7;\n"
@@ -75,7 +88,9 @@ static void tensor_stores(void **state) {                // 32 x 8 floats, clipp
     EmuContext *emu = emu_create();
     u64 out = device(emu, "t", t, sizeof t);
     EmuTensorMap map;
-    assert_int_equal(emu_tensor_map_encode_tiled(emu, &map, EMU_TM_F32, 2, out, (u64[]){COLS, ROWS}, (u64[]){4 * COLS}, (u32[]){32, 8}, (u32[]){1, 1}, 0, EMU_TM_SWIZZLE_128B, 0, 0), EMU_OK);
+    assert_int_equal(emu_tensor_map_encode_tiled(emu, &map, EMU_TM_F32, 2, out, (u64[]){COLS, ROWS}, (u64[]){4 * COLS},
+                                                 (u32[]){32, 8}, (u32[]){1, 1}, 0, EMU_TM_SWIZZLE_128B, 0, 0),
+                     EMU_OK);
     const char *ptx = KERNEL(".param .u64 out, .param .align 64 .b8 map[128]",
         "mov.b64 %rd2, map; cvta.param.u64 %rd3, %rd2; shl.b32 %r5, %r0, 2; shr.u32 %r6, %r5, 7; and.b32 %r6, %r6, 7; shl.b32 %r6, %r6, 4; xor.b32 %r6, %r5, %r6; add.s32 %r6, %r1, %r6;\n"
         "cvt.rn.f32.u32 %r7, %r0; st.shared.f32 [%r6], %r7; fence.proxy.async.shared::cta; bar.sync 0; @%p0 bra E; mov.u32 %r8, 16; mov.u32 %r9, 4;\n"
@@ -85,11 +100,13 @@ static void tensor_stores(void **state) {                // 32 x 8 floats, clipp
     run_clean(emu, m, "k", 1, 256, 0, (void *[]){&out, &map}, NULL);
     emu_read(emu, t, out, sizeof t);
     for (int i = 0; i < ROWS; i++)
-        for (int j = 0; j < COLS; j++) assert_true(t[i * COLS + j] == (i >= 4 && j >= 16 ? 2.0f * (float)((i - 4) * 32 + j - 16) : 0));
+        for (int j = 0; j < COLS; j++)
+            assert_true(t[i * COLS + j] == (i >= 4 && j >= 16 ? 2.0f * (float)((i - 4) * 32 + j - 16) : 0));
     char *broken = strdup(ptx), *at = strstr(broken, "fence.proxy.async.shared::cta;");
     memcpy(at, "//", 2), at[30] = '\n';
     memset(at, ' ', 30);
-    expect_fault(emu, broken, 256, 0, (void *[]){&out, &map}, NULL, EMU_FAULT_MISSING_FENCE, "no `fence.proxy.async` follows the store by warp 0");
+    expect_fault(emu, broken, 256, 0, (void *[]){&out, &map}, NULL, EMU_FAULT_MISSING_FENCE,
+                 "no `fence.proxy.async` follows the store by warp 0");
     free(broken);
     emu_destroy(emu);
 }
@@ -103,7 +120,10 @@ static void im2col(void **state) {                       // 3x3 filter, padding 
         EmuContext *emu = emu_create();
         u64 dt = device(emu, "t", t, sizeof t), out = device(emu, "out", NULL, sizeof got);
         EmuTensorMap map;
-        assert_int_equal(emu_tensor_map_encode_im2col(emu, &map, EMU_TM_F16, 4, dt, (u64[]){C, W, H, N}, (u64[]){2 * C, 2 * C * W, 2 * C * W * H}, (int[]){-1, -1}, (int[]){-1, -1}, C, PIXELS, (u32[]){1, 1, 1, 1}, 0, 0, 0, 0), EMU_OK);
+        assert_int_equal(emu_tensor_map_encode_im2col(emu, &map, EMU_TM_F16, 4, dt, (u64[]){C, W, H, N},
+                                                      (u64[]){2 * C, 2 * C * W, 2 * C * W * H}, (int[]){-1, -1},
+                                                      (int[]){-1, -1}, C, PIXELS, (u32[]){1, 1, 1, 1}, 0, 0, 0, 0),
+                         EMU_OK);
         int ow = tap % 3, oh = tap / 3;
         run_modes(KERNEL(".param .u64 out, .param .align 64 .b8 map[128], .param .u32 ow, .param .u32 oh",
             "mov.b64 %rd2, map; cvta.param.u64 %rd3, %rd2; ld.param.u16 %h1, [ow]; ld.param.u16 %h2, [oh]; mov.u32 %r5, 0; mov.u32 %r6, -1;\n"
@@ -113,13 +133,15 @@ static void im2col(void **state) {                       // 3x3 filter, padding 
         for (int p = 0; p < PIXELS; p++)
             for (int c = 0; c < C; c++) {
                 int x = p % W - 1 + ow, y = p / W % H - 1 + oh, n = p / W / H;
-                assert_int_equal(got[p * C + c], x >= 0 && x < W && y >= 0 && y < H && n < N ? t[((n * H + y) * W + x) * C + c] : 0);
+                assert_int_equal(got[p * C + c],
+                                 x >= 0 && x < W && y >= 0 && y < H && n < N ? t[((n * H + y) * W + x) * C + c] : 0);
             }
         emu_destroy(emu);
     }
 }
 
-// Windows two apart, then their pixels written back where a walk without offsets leads: y has one row of windows less than there are.
+// Windows two apart, then their pixels written back where a walk without offsets leads: y has one row of windows less
+// than there are.
 static void im2col_strides(void **state) {
     (void)state;
     enum { N = 3, H = 7, W = 6, C = 8, P = 4, Q = 3, ROWS = 3, PIXELS = 32, FIRST = 5 };
@@ -129,8 +151,14 @@ static void im2col_strides(void **state) {
     u64 dt = device(emu, "t", t, sizeof t), out = device(emu, "out", zero, sizeof zero);
     EmuTensorMap from, to;
     int low = -1, high_w = low + (Q - 1) * 2 + 1 - W, high_h = low + (P - 1) * 2 + 1 - H;
-    assert_int_equal(emu_tensor_map_encode_im2col(emu, &from, EMU_TM_F16, 4, dt, (u64[]){C, W, H, N}, (u64[]){2 * C, 2 * C * W, 2 * C * W * H}, (int[]){low, low}, (int[]){high_w, high_h}, C, PIXELS, (u32[]){1, 2, 2, 1}, 0, 0, 0, 0), EMU_OK);
-    assert_int_equal(emu_tensor_map_encode_im2col(emu, &to, EMU_TM_F16, 4, out, (u64[]){C, Q, ROWS, N}, (u64[]){2 * C, 2 * C * Q, 2 * C * Q * ROWS}, (int[]){0, 0}, (int[]){0, P - ROWS}, C, PIXELS, (u32[]){1, 1, 1, 1}, 0, 0, 0, 0), EMU_OK);
+    assert_int_equal(emu_tensor_map_encode_im2col(emu, &from, EMU_TM_F16, 4, dt, (u64[]){C, W, H, N},
+                                                  (u64[]){2 * C, 2 * C * W, 2 * C * W * H}, (int[]){low, low},
+                                                  (int[]){high_w, high_h}, C, PIXELS, (u32[]){1, 2, 2, 1}, 0, 0, 0, 0),
+                     EMU_OK);
+    assert_int_equal(emu_tensor_map_encode_im2col(emu, &to, EMU_TM_F16, 4, out, (u64[]){C, Q, ROWS, N},
+                                                  (u64[]){2 * C, 2 * C * Q, 2 * C * Q * ROWS}, (int[]){0, 0},
+                                                  (int[]){0, P - ROWS}, C, PIXELS, (u32[]){1, 1, 1, 1}, 0, 0, 0, 0),
+                     EMU_OK);
     int w = FIRST % Q, h = FIRST / Q % P, n = FIRST / Q / P, x = w * 2 + low, y = h * 2 + low;
     run_modes(KERNEL(".param .u64 out, .param .align 64 .b8 from[128], .param .align 64 .b8 to[128], .param .u32 x, .param .u32 y, .param .u32 w, .param .u32 h, .param .u32 n",
         "mov.b64 %rd2, from; cvta.param.u64 %rd3, %rd2; mov.b64 %rd2, to; cvta.param.u64 %rd4, %rd2; mov.u16 %h1, 2; mov.u16 %h2, 1; mov.u32 %r5, 0;\n"
@@ -144,7 +172,8 @@ static void im2col_strides(void **state) {
         int q = i % Q, p = i / Q % P, b = i / Q / P, u = q * 2 + low + 2, v = p * 2 + low + 1;
         for (int c = 0; c < C && p < ROWS; c++) {
             bool written = i >= FIRST && i < FIRST + PIXELS;
-            assert_int_equal(got[((b * ROWS + p) * Q + q) * C + c], written && u >= 0 && u < W && v >= 0 && v < H ? t[((b * H + v) * W + u) * C + c] : 0);
+            assert_int_equal(got[((b * ROWS + p) * Q + q) * C + c],
+                             written && u >= 0 && u < W && v >= 0 && v < H ? t[((b * H + v) * W + u) * C + c] : 0);
         }
     }
     emu_destroy(emu);
@@ -191,7 +220,8 @@ static void cluster_exit(void **state) {
         u64 out = device(emu, "out", x, sizeof x);
         EmuModule *m = load_ptx(emu, cases[i].ptx);
         EmuReport r;
-        EmuStatus s = emu_launch(emu, m, "k", (u32[]){2, 1, 1}, (u32[]){32, 1, 1}, (u32[]){2, 1, 1}, 0, (void *[]){&out}, NULL, &r);
+        EmuStatus s = emu_launch(emu, m, "k", (u32[]){2, 1, 1}, (u32[]){32, 1, 1}, (u32[]){2, 1, 1}, 0,
+                                 (void *[]){&out}, NULL, &r);
         if (cases[i].waits && s != EMU_OK) emu_report_print(&r, stderr);
         assert_int_equal(s, cases[i].waits ? EMU_OK : EMU_FAULTED);
         if (!cases[i].waits) assert_non_null(strstr(r.faults[0].message, "block 1 of the cluster, which has ended"));
@@ -229,7 +259,8 @@ static void clusters(void **state) {                     // multicast, remote lo
     "mapa.shared::cluster.u32 %r9, %r2, 0; st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%r8+64], %r5, [%r9]; bra A2;\n" \
     "A1: " wait " mapa.shared::cluster.u32 %r8, %r1, 1; st.shared::cluster.u32 [%r8], 2; A2: barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;")
 static void async_stores_release(void **state) {
-    static const char *const kernels[] = {TOLD("W: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p1, [bar], 0; @!%p1 bra W;"), TOLD("")};
+    static const char *const kernels[] = {
+        TOLD("W: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p1, [bar], 0; @!%p1 bra W;"), TOLD("")};
     (void)state;
     for (int i = 0; i < 2; i++) {
         u32 x[4] = {0};
@@ -237,7 +268,8 @@ static void async_stores_release(void **state) {
         u64 out = device(emu, "out", x, sizeof x);
         EmuModule *m = load_ptx(emu, kernels[i]);
         EmuReport r;
-        EmuStatus s = emu_launch(emu, m, "k", (u32[]){2, 1, 1}, (u32[]){32, 1, 1}, (u32[]){2, 1, 1}, 0, (void *[]){&out}, NULL, &r);
+        EmuStatus s = emu_launch(emu, m, "k", (u32[]){2, 1, 1}, (u32[]){32, 1, 1}, (u32[]){2, 1, 1}, 0,
+                                 (void *[]){&out}, NULL, &r);
         if (s != EMU_OK && i == 0) emu_report_print(&r, stderr);
         assert_int_equal(s, i == 0 ? EMU_OK : EMU_FAULTED);
         if (i) assert_int_equal(r.faults[0].kind, EMU_FAULT_RACE);
@@ -292,9 +324,13 @@ static void wgmma_case(const Case *t) {
     strides_of(t, t->mn_a, 64, &la, &sa);
     strides_of(t, t->mn_b, t->n, &lb, &sb);
     for (int i = 0; i < 64; i++)
-        for (int k = 0; k < t->k; k++) memcpy(image + offset_of(t, t->mn_a, i, k, la, sa), &(u64){a[i][k] = bits_of(t->type, (i * 7 + k * 3) % 13 - 6)}, (size_t)t->size);
+        for (int k = 0; k < t->k; k++)
+            memcpy(image + offset_of(t, t->mn_a, i, k, la, sa),
+                   &(u64){a[i][k] = bits_of(t->type, (i * 7 + k * 3) % 13 - 6)}, (size_t)t->size);
     for (int j = 0; j < t->n; j++)
-        for (int k = 0; k < t->k; k++) memcpy(image + B_AT + offset_of(t, t->mn_b, j, k, lb, sb), &(u64){b[j][k] = bits_of(t->type, (j * 5 + k * 11) % 15 - 7)}, (size_t)t->size);
+        for (int k = 0; k < t->k; k++)
+            memcpy(image + B_AT + offset_of(t, t->mn_b, j, k, lb, sb),
+                   &(u64){b[j][k] = bits_of(t->type, (j * 5 + k * 11) % 15 - 7)}, (size_t)t->size);
     u64 mode = t->swizzle ? (u64)(4 - t->swizzle) << 62 : 0;
     u64 da = mode | (u64)(sa >> 4) << 32 | (u64)(la >> 4) << 16, db = mode | (u64)(sb >> 4) << 32 | (u64)(lb >> 4) << 16;
     bool half = !strcmp(t->d, "f16"), integer = !strcmp(t->type, "s8"), sixteen = t->size == 2;
@@ -313,9 +349,18 @@ static void wgmma_case(const Case *t) {
     at = (size_t)(strstr(ptx, "\nret; }") - ptx);
     at += (size_t)sprintf(ptx + at, "\n");
     for (int twice = 0; twice < 2; twice++)              // the second adds on top
-        at += (size_t)sprintf(ptx + at, "%s {%s}, %s, %%rd4, %s%s;\n", shape, list, t->in_registers ? "{%a0, %a1, %a2, %a3}" : "%rd3", twice ? "%p6" : "%p5",
-                              integer ? "" : !sixteen ? ", 1, 1" : t->in_registers ? t->mn_b ? ", 1, 1, 1" : ", 1, 1, 0" : t->mn_a ? t->mn_b ? ", 1, 1, 1, 1" : ", 1, 1, 1, 0" : t->mn_b ? ", 1, 1, 0, 1" : ", 1, 1, 0, 0");
-    at += (size_t)sprintf(ptx + at, "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;\nmul.wide.u32 %%rd22, %%r0, %d; add.s64 %%rd1, %%rd1, %%rd22;\n", regs * 4);
+        at += (size_t)sprintf(ptx + at, "%s {%s}, %s, %%rd4, %s%s;\n", shape, list,
+                              t->in_registers ? "{%a0, %a1, %a2, %a3}" : "%rd3", twice ? "%p6" : "%p5",
+                              integer           ? ""
+                              : !sixteen        ? ", 1, 1"
+                              : t->in_registers ? t->mn_b ? ", 1, 1, 1" : ", 1, 1, 0"
+                              : t->mn_a         ? t->mn_b ? ", 1, 1, 1, 1" : ", 1, 1, 1, 0"
+                              : t->mn_b         ? ", 1, 1, 0, 1"
+                                                : ", 1, 1, 0, 0");
+    at += (size_t)sprintf(
+        ptx + at,
+        "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;\nmul.wide.u32 %%rd22, %%r0, %d; add.s64 %%rd1, %%rd1, %%rd22;\n",
+        regs * 4);
     for (int i = 0; i < regs; i++) at += (size_t)sprintf(ptx + at, "st.global.b32 [%%rd1+%d], %%d%d;\n", 4 * i, i);
     sprintf(ptx + at, "ret; }\n");
 
@@ -329,7 +374,8 @@ static void wgmma_case(const Case *t) {
             }
     EmuContext *emu = emu_create();
     u32 *got = calloc(128, (size_t)regs * 4);
-    u64 out = device(emu, "out", NULL, 512u * (u32)regs), img = device(emu, "image", image, sizeof image), fr = device(emu, "frag", frag, sizeof frag);
+    u64 out = device(emu, "out", NULL, 512u * (u32)regs), img = device(emu, "image", image, sizeof image),
+        fr = device(emu, "frag", frag, sizeof frag);
     run_modes(ptx, 1, NULL, 128, emu, (void *[]){&out, &img, &da, &db, &fr});
     emu_read(emu, got, out, 512u * (u32)regs);
     for (int th = 0; th < 128; th++)
@@ -338,8 +384,12 @@ static void wgmma_case(const Case *t) {
             double want = 0, have;
             for (int k = 0; k < t->k; k++) want += 2 * value_of(t->type, a[row][k]) * value_of(t->type, b[col][k]);
             u32 word = got[th * regs + (half ? i / 2 : i)];
-            have = half ? (double)f16_to_f32((uint16_t)(word >> 16 * (i & 1))) : integer ? (double)(int32_t)word : (double)f32_from(word);
-            if (have != want) fail_msg("%s swizzle %d majors %d %d: d[%d][%d] = %g, not %g", shape, t->swizzle, t->mn_a, t->mn_b, row, col, have, want);
+            have = half      ? (double)f16_to_f32((uint16_t)(word >> 16 * (i & 1)))
+                   : integer ? (double)(int32_t)word
+                             : (double)f32_from(word);
+            if (have != want)
+                fail_msg("%s swizzle %d majors %d %d: d[%d][%d] = %g, not %g", shape, t->swizzle, t->mn_a, t->mn_b, row,
+                         col, have, want);
         }
     emu_destroy(emu);
     free(got), free(ptx);
@@ -384,10 +434,17 @@ static void unaligned_coordinate(void **state) {
     u64 x = device(emu, "x", NULL, 4096), out = x;
     EmuTensorMap map;
     emu_fill(emu, x, 4096, EMU_FILL_ZERO, 0);
-    assert_int_equal(emu_tensor_map_encode_tiled(emu, &map, EMU_TM_BF16, 1, x, (u64[]){2048}, (u64[]){0}, (u32[]){64}, (u32[]){1}, 0, 0, 0, 0), EMU_OK);
-    expect_fault(emu, KERNEL(".param .u64 out, .param .align 64 .b8 map[128]", "mov.b64 %rd2, map; cvta.param.u64 %rd3, %rd2; mov.u32 %r5, 3;\n"
-        WITH_BARRIER("mbarrier.arrive.expect_tx.shared.b64 _, [bar], 128; cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes [buf], [%rd3, {%r5}], [bar];")),
-        32, 0, (void *[]){&out, &map}, NULL, EMU_FAULT_MISALIGNED, "innermost coordinate of a bulk tensor copy is 3, 6 bytes");
+    assert_int_equal(emu_tensor_map_encode_tiled(emu, &map, EMU_TM_BF16, 1, x, (u64[]){2048}, (u64[]){0}, (u32[]){64},
+                                                 (u32[]){1}, 0, 0, 0, 0),
+                     EMU_OK);
+    expect_fault(
+        emu,
+        KERNEL(
+            ".param .u64 out, .param .align 64 .b8 map[128]",
+            "mov.b64 %rd2, map; cvta.param.u64 %rd3, %rd2; mov.u32 %r5, 3;\n" WITH_BARRIER(
+                "mbarrier.arrive.expect_tx.shared.b64 _, [bar], 128; cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes [buf], [%rd3, {%r5}], [bar];")),
+        32, 0, (void *[]){&out, &map}, NULL, EMU_FAULT_MISALIGNED,
+        "innermost coordinate of a bulk tensor copy is 3, 6 bytes");
     emu_destroy(emu);
 }
 
@@ -396,11 +453,19 @@ static void encodings(void **state) {                    // what cuTensorMapEnco
     EmuContext *emu = emu_create();
     EmuTensorMap map;
     u64 x = device(emu, "x", NULL, 4096);
-    assert_int_equal(emu_tensor_map_encode_tiled(emu, &map, EMU_TM_BF16, 2, x + 8, (u64[]){64, 8}, (u64[]){128}, (u32[]){64, 8}, (u32[]){1, 1}, 0, 0, 0, 0), EMU_INVALID);
+    assert_int_equal(emu_tensor_map_encode_tiled(emu, &map, EMU_TM_BF16, 2, x + 8, (u64[]){64, 8}, (u64[]){128},
+                                                 (u32[]){64, 8}, (u32[]){1, 1}, 0, 0, 0, 0),
+                     EMU_INVALID);
     assert_non_null(strstr(emu_message(emu), "not 16-byte aligned"));
-    assert_int_equal(emu_tensor_map_encode_tiled(emu, &map, EMU_TM_BF16, 2, x, (u64[]){64, 8}, (u64[]){100}, (u32[]){64, 8}, (u32[]){1, 1}, 0, 0, 0, 0), EMU_INVALID);
-    assert_int_equal(emu_tensor_map_encode_tiled(emu, &map, EMU_TM_BF16, 2, x, (u64[]){64, 8}, (u64[]){128}, (u32[]){64, 257}, (u32[]){1, 1}, 0, 0, 0, 0), EMU_INVALID);
-    assert_int_equal(emu_tensor_map_encode_tiled(emu, &map, EMU_TM_BF16, 2, x, (u64[]){64, 8}, (u64[]){128}, (u32[]){64, 8}, (u32[]){1, 1}, 0, EMU_TM_SWIZZLE_64B, 0, 0), EMU_INVALID);
+    assert_int_equal(emu_tensor_map_encode_tiled(emu, &map, EMU_TM_BF16, 2, x, (u64[]){64, 8}, (u64[]){100},
+                                                 (u32[]){64, 8}, (u32[]){1, 1}, 0, 0, 0, 0),
+                     EMU_INVALID);
+    assert_int_equal(emu_tensor_map_encode_tiled(emu, &map, EMU_TM_BF16, 2, x, (u64[]){64, 8}, (u64[]){128},
+                                                 (u32[]){64, 257}, (u32[]){1, 1}, 0, 0, 0, 0),
+                     EMU_INVALID);
+    assert_int_equal(emu_tensor_map_encode_tiled(emu, &map, EMU_TM_BF16, 2, x, (u64[]){64, 8}, (u64[]){128},
+                                                 (u32[]){64, 8}, (u32[]){1, 1}, 0, EMU_TM_SWIZZLE_64B, 0, 0),
+                     EMU_INVALID);
     assert_non_null(strstr(emu_message(emu), "128 bytes, more than the swizzle's 64"));
     emu_destroy(emu);
 }

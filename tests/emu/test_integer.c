@@ -18,7 +18,8 @@ static u64 field(u64 a, unsigned pos, unsigned len, unsigned width, bool sign) {
 static u64 insert(u64 a, u64 b, unsigned pos, unsigned len, unsigned width) {
     if (width == 32) pos &= 255, len &= 255;
     if (len > 64) len = 64;
-    for (unsigned i = 0; i < len && pos < 256 && pos + i < width; i++) b = (b & ~(1ull << (pos + i))) | (a >> i & 1) << (pos + i);
+    for (unsigned i = 0; i < len && pos < 256 && pos + i < width; i++)
+        b = (b & ~(1ull << (pos + i))) | (a >> i & 1) << (pos + i);
     return b;
 }
 static u64 reverse(u64 a, unsigned n) {
@@ -58,7 +59,10 @@ static u32 prmt(u32 a, u32 b, u32 c) {
     }
     return r;
 }
-static u32 dp4a(u32 a, u32 b, u32 c) { for (int i = 0; i < 4; i++) c += (u32)((int)(int8_t)(a >> 8 * i) * (int)(uint8_t)(b >> 8 * i)); return c; }
+static u32 dp4a(u32 a, u32 b, u32 c) {
+    for (int i = 0; i < 4; i++) c += (u32)((int)(int8_t)(a >> 8 * i) * (int)(uint8_t)(b >> 8 * i));
+    return c;
+}
 
 #define W32 "cvt.u64.u32 %D, %d;"
 #define W16 "cvt.u64.u16 %D, %hd;"

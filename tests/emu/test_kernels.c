@@ -23,7 +23,9 @@ static void vector_add(void **state) {
     for (int i = 0; i < N; i++) assert_true(c[i] == a[i] + b[i]);
     n++;                                                 // one too many: reported at the .cu line
     EmuReport r;
-    assert_int_equal(emu_launch(emu, m, "vector_add", (u32[]){8, 1, 1}, (u32[]){128, 1, 1}, NULL, 0, (void *[]){&da, &db, &dc, &n}, NULL, &r), EMU_FAULTED);
+    assert_int_equal(emu_launch(emu, m, "vector_add", (u32[]){8, 1, 1}, (u32[]){128, 1, 1}, NULL, 0,
+                                (void *[]){&da, &db, &dc, &n}, NULL, &r),
+                     EMU_FAULTED);
     assert_string_equal(r.faults[0].file, "kernels.cu");
     assert_int_equal(r.faults[0].line, 7);
     assert_string_equal(r.faults[0].message, "read of 4 bytes: `b` + 4000 is 0 bytes past its end");
@@ -48,7 +50,8 @@ static void reductions(void **state) {
     u64 partial = device(emu, "partial", NULL, 64 * 4), counter = device(emu, "counter", zeros, 4);
     for (u64 order = 0; order < 3; order++) {
         emu_write(emu, counter, zeros, 4);
-        run_clean(emu, m, "last_block_sum", 20, 32, 0, (void *[]){&dv, &partial, &counter, &dout, &n}, &(EmuOptions){.order_seed = order, .threads = 3});
+        run_clean(emu, m, "last_block_sum", 20, 32, 0, (void *[]){&dv, &partial, &counter, &dout, &n},
+                  &(EmuOptions){.order_seed = order, .threads = 3});
         int last;
         emu_read(emu, &last, dout, 4);
         assert_int_equal(last, sum);
@@ -69,7 +72,8 @@ static void check_product(const uint16_t *a, const uint16_t *b, const float *c, 
                 double p = (double)bf16_to_f32(a[i * K + k]) * (double)bf16_to_f32(b[j * K + k]);
                 sum += p, size += fabs(p);
             }
-            if (!(fabs(sum - (double)c[i * N + j]) <= tolerance * (size + fabs(sum)))) fail_msg("c[%d][%d] = %g, not %g", i, j, (double)c[i * N + j], sum);
+            if (!(fabs(sum - (double)c[i * N + j]) <= tolerance * (size + fabs(sum))))
+                fail_msg("c[%d][%d] = %g, not %g", i, j, (double)c[i * N + j], sum);
         }
 }
 
@@ -84,12 +88,15 @@ static void matmul_with(const char *text, const EmuOptions *options, bool good) 
     u64 da = device(emu, "a", a, sizeof a), db = device(emu, "b", b, sizeof b), dc = device(emu, "c", NULL, sizeof c);
     int sizes[3] = {M, N, K};
     EmuReport r;
-    EmuStatus s = emu_launch(emu, m, "matmul", (u32[]){2, 2, 1}, (u32[]){128, 1, 1}, NULL, 0, (void *[]){&da, &db, &dc, &sizes[0], &sizes[1], &sizes[2]}, options, &r);
+    EmuStatus s = emu_launch(emu, m, "matmul", (u32[]){2, 2, 1}, (u32[]){128, 1, 1}, NULL, 0,
+                             (void *[]){&da, &db, &dc, &sizes[0], &sizes[1], &sizes[2]}, options, &r);
     if (good && s) emu_report_print(&r, stderr);
     assert_int_equal(s, good ? EMU_OK : EMU_FAULTED);
     emu_read(emu, c, dc, sizeof c);
     if (good) check_product(a, b, c, M, N, K, 1e-6);
-    else assert_true(r.faults[0].kind == EMU_FAULT_MISSING_WAIT || r.faults[0].kind == EMU_FAULT_RACE || r.faults[0].kind == EMU_FAULT_UNINITIALISED);
+    else
+        assert_true(r.faults[0].kind == EMU_FAULT_MISSING_WAIT || r.faults[0].kind == EMU_FAULT_RACE ||
+                    r.faults[0].kind == EMU_FAULT_UNINITIALISED);
     emu_report_free(&r);
     emu_destroy(emu);
 }
@@ -98,7 +105,8 @@ static void matmul(void **state) {
     (void)state;
     char *ptx = read_file("kernels/kernels.ptx"), *at;
     for (u64 order = 0; order < 4; order++)
-        for (int mode = 0; mode < 3; mode++) matmul_with(ptx, &(EmuOptions){.order_seed = order, .async = (EmuAsync)mode, .junk_seed = order}, true);
+        for (int mode = 0; mode < 3; mode++)
+            matmul_with(ptx, &(EmuOptions){.order_seed = order, .async = (EmuAsync)mode, .junk_seed = order}, true);
     at = strstr(ptx, "cp.async.wait_group 1");           // the same with one group too many left in flight
     at[strlen("cp.async.wait_group ")] = '2';
     matmul_with(ptx, NULL, false);
@@ -120,11 +128,15 @@ static EmuStatus gemm_with(const char *text, int M, int N, int K, const EmuOptio
     u64 da = device(emu, "a", a, 2 * na), db = device(emu, "b", b, 2 * nb), dc = device(emu, "c", NULL, 2 * nc);
     EmuTensorMap ma, mb;
     u64 dims_a[] = {(u64)K, (u64)M}, dims_b[] = {(u64)K, (u64)N}, strides[] = {2 * (u64)K};
-    assert_int_equal(emu_tensor_map_encode_tiled(emu, &ma, EMU_TM_BF16, 2, da, dims_a, strides, (u32[]){64, 128}, (u32[]){1, 1}, 0, EMU_TM_SWIZZLE_128B, 0, 0), EMU_OK);
-    assert_int_equal(emu_tensor_map_encode_tiled(emu, &mb, EMU_TM_BF16, 2, db, dims_b, strides, (u32[]){64, 256}, (u32[]){1, 1}, 0, EMU_TM_SWIZZLE_128B, 0, 0), EMU_OK);
+    assert_int_equal(emu_tensor_map_encode_tiled(emu, &ma, EMU_TM_BF16, 2, da, dims_a, strides, (u32[]){64, 128},
+                                                 (u32[]){1, 1}, 0, EMU_TM_SWIZZLE_128B, 0, 0),
+                     EMU_OK);
+    assert_int_equal(emu_tensor_map_encode_tiled(emu, &mb, EMU_TM_BF16, 2, db, dims_b, strides, (u32[]){64, 256},
+                                                 (u32[]){1, 1}, 0, EMU_TM_SWIZZLE_128B, 0, 0),
+                     EMU_OK);
     int ldc = N, steps = K / 64;
-    EmuStatus s = emu_launch(emu, m, "gemm", (u32[]){(u32)N / 256, (u32)M / 128, 1}, (u32[]){384, 1, 1}, NULL, 4 * (128 + 256) * 128 + 128,
-                             (void *[]){&ma, &mb, &dc, &ldc, &steps, &alpha}, options, r);
+    EmuStatus s = emu_launch(emu, m, "gemm", (u32[]){(u32)N / 256, (u32)M / 128, 1}, (u32[]){384, 1, 1}, NULL,
+                             4 * (128 + 256) * 128 + 128, (void *[]){&ma, &mb, &dc, &ldc, &steps, &alpha}, options, r);
     if (check && s) emu_report_print(r, stderr);
     emu_read(emu, c, dc, 2 * nc);
     for (size_t i = 0; i < nc; i++) f[i] = bf16_to_f32(c[i]);
@@ -140,7 +152,9 @@ static void hopper_gemm(void **state) {
     EmuReport r;
     for (u64 order = 0; order < 3; order++)
         for (int mode = 0; mode < 3; mode++) {
-            assert_int_equal(gemm_with(ptx, 128, 256, 320 + 64 * mode, &(EmuOptions){.order_seed = order, .async = (EmuAsync)mode}, &r, true), EMU_OK);
+            assert_int_equal(gemm_with(ptx, 128, 256, 320 + 64 * mode,
+                                       &(EmuOptions){.order_seed = order, .async = (EmuAsync)mode}, &r, true),
+                             EMU_OK);
             assert_int_equal(r.counters.mma_flops, 2ll * 128 * 256 * (320 + 64 * mode));
             assert_int_equal(r.counters.global_sectors, 8 * r.counters.global_requests);
             emu_report_free(&r);
@@ -165,15 +179,20 @@ static bool gemm_breaks(const char *find, const char *replace, EmuFaultKind kind
 
 static void broken_gemms(void **state) {                 // one change each: the report must name the mistake
     (void)state;
-    assert_true(gemm_breaks("wgmma.wait_group.sync.aligned 1", "wgmma.wait_group.sync.aligned 4", EMU_FAULT_MISSING_WAIT, "a wgmma of warp"));
-    assert_true(gemm_breaks("wgmma.wait_group.sync.aligned 0", "wgmma.wait_group.sync.aligned 7", EMU_FAULT_MISSING_WAIT, "a register of a wgmma in flight is read"));
-    assert_true(gemm_breaks("setmaxnreg.inc.sync.aligned.u32 \t232", "setmaxnreg.inc.sync.aligned.u32 \t248", EMU_FAULT_DEADLOCK, "registers a thread by `setmaxnreg.inc`"));
-    assert_true(gemm_breaks("fence.mbarrier_init.release.cluster", "ret                                ", EMU_FAULT_DEADLOCK, "the mbarrier at dynamic shared memory"));
+    assert_true(gemm_breaks("wgmma.wait_group.sync.aligned 1", "wgmma.wait_group.sync.aligned 4",
+                            EMU_FAULT_MISSING_WAIT, "a wgmma of warp"));
+    assert_true(gemm_breaks("wgmma.wait_group.sync.aligned 0", "wgmma.wait_group.sync.aligned 7",
+                            EMU_FAULT_MISSING_WAIT, "a register of a wgmma in flight is read"));
+    assert_true(gemm_breaks("setmaxnreg.inc.sync.aligned.u32 \t232", "setmaxnreg.inc.sync.aligned.u32 \t248",
+                            EMU_FAULT_DEADLOCK, "registers a thread by `setmaxnreg.inc`"));
+    assert_true(gemm_breaks("fence.mbarrier_init.release.cluster", "ret                                ",
+                            EMU_FAULT_DEADLOCK, "the mbarrier at dynamic shared memory"));
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(vector_add), cmocka_unit_test(reductions), cmocka_unit_test(matmul), cmocka_unit_test(hopper_gemm), cmocka_unit_test(broken_gemms),
+        cmocka_unit_test(vector_add),  cmocka_unit_test(reductions),   cmocka_unit_test(matmul),
+        cmocka_unit_test(hopper_gemm), cmocka_unit_test(broken_gemms),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

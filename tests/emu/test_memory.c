@@ -33,7 +33,8 @@ static void vectors_and_widths(void **state) {
     emu_destroy(emu);
 }
 
-static void variables(void **state) {                    // .const with an initialiser, .global pointers, .local, generic addresses
+// .const with an initialiser, .global pointers, .local, generic addresses
+static void variables(void **state) {
     (void)state;
     const char *ptx = HEAD
         ".const .align 4 .u32 table[4] = {10, 20, 30, 40};\n.global .align 4 .u32 counter = 5;\n.global .align 8 .u64 where[2] = {counter, generic(table)+8};\n"
@@ -96,7 +97,12 @@ static void fault_of(const char *body, u32 block, EmuFaultKind kind, const char 
     EmuContext *emu = emu_create();
     u64 x = device(emu, "x", NULL, 4096), y = device(emu, "y", NULL, 4096);
     char *ptx = malloc(strlen(body) + 4096);
-    strcpy(ptx, KERNEL(XY, ".shared .align 16 .b8 tile[1024];\n" LOADS "mov.u32 %r10, tile; shl.b32 %r11, %r0, 2; add.s32 %r12, %r10, %r11; cvt.u64.u32 %rd11, %r11; add.s64 %rd3, %rd1, %rd11; shr.u32 %r13, %r0, 5;\n"));
+    strcpy(
+        ptx,
+        KERNEL(
+            XY,
+            ".shared .align 16 .b8 tile[1024];\n" LOADS
+            "mov.u32 %r10, tile; shl.b32 %r11, %r0, 2; add.s32 %r12, %r10, %r11; cvt.u64.u32 %rd11, %r11; add.s64 %rd3, %rd1, %rd11; shr.u32 %r13, %r0, 5;\n"));
     char *end = strstr(ptx, "\nret; }");
     sprintf(end, "\n%s\nret; }\n", body);
     expect_fault(emu, ptx, block, 0, (void *[]){&x, &y}, options, kind, part);
@@ -106,8 +112,10 @@ static void fault_of(const char *body, u32 block, EmuFaultKind kind, const char 
 
 static void out_of_bounds(void **state) {
     (void)state;
-    fault_of("ld.global.u32 %r1, [%rd1+4096];", 1, EMU_FAULT_OUT_OF_BOUNDS, "read of 4 bytes: `x` + 4096 is 0 bytes past its end", NULL);
-    fault_of("st.global.v4.u32 [%rd1+4112], {%r1, %r1, %r1, %r1};", 1, EMU_FAULT_OUT_OF_BOUNDS, "write of 16 bytes: `x` + 4112 is 16 bytes past its end", NULL);
+    fault_of("ld.global.u32 %r1, [%rd1+4096];", 1, EMU_FAULT_OUT_OF_BOUNDS,
+             "read of 4 bytes: `x` + 4096 is 0 bytes past its end", NULL);
+    fault_of("st.global.v4.u32 [%rd1+4112], {%r1, %r1, %r1, %r1};", 1, EMU_FAULT_OUT_OF_BOUNDS,
+             "write of 16 bytes: `x` + 4112 is 16 bytes past its end", NULL);
     fault_of("ld.global.u32 %r1, [%rd2+-4];", 1, EMU_FAULT_OUT_OF_BOUNDS, "`y` - 4 is before its start", NULL);
     fault_of("mov.u64 %rd5, 64; ld.global.u32 %r1, [%rd5];", 1, EMU_FAULT_OUT_OF_BOUNDS, "0x40 is in no allocation", NULL);
     fault_of("st.shared.u32 [%r10+1024], %r1;", 1, EMU_FAULT_OUT_OF_BOUNDS, "past the end of the block's 1024", NULL);
@@ -121,30 +129,46 @@ static void misaligned(void **state) {
 }
 static void uninitialised(void **state) {
     (void)state;
-    fault_of("ld.shared.u32 %r1, [tile+16];", 1, EMU_FAULT_UNINITIALISED, "shared memory that nothing wrote: `tile` + 16", NULL);
-    fault_of("ld.global.u32 %r1, [%rd1+16];", 1, EMU_FAULT_UNINITIALISED, "`x` + 16", &(EmuOptions){.check_global_init = true});
+    fault_of("ld.shared.u32 %r1, [tile+16];", 1, EMU_FAULT_UNINITIALISED,
+             "shared memory that nothing wrote: `tile` + 16", NULL);
+    fault_of("ld.global.u32 %r1, [%rd1+16];", 1, EMU_FAULT_UNINITIALISED, "`x` + 16",
+             &(EmuOptions){.check_global_init = true});
 }
 static void races(void **state) {
     (void)state;
     fault_of("st.shared.u32 [tile], %r0;", 64, EMU_FAULT_RACE, "write of `tile` + 0 races with the write by warp 0", NULL);
-    fault_of("st.shared.u32 [%r12], %r0; xor.b32 %r1, %r12, 128; ld.shared.u32 %r2, [%r1];", 64, EMU_FAULT_RACE, "no barrier between", NULL);
-    fault_of("st.shared.u32 [%r12], %r0; bar.sync 0; ld.shared.u32 %r2, [tile+4]; st.shared.u32 [%r12], %r0;", 64, EMU_FAULT_RACE, "races with the read by warp", NULL);
+    fault_of("st.shared.u32 [%r12], %r0; xor.b32 %r1, %r12, 128; ld.shared.u32 %r2, [%r1];", 64, EMU_FAULT_RACE,
+             "no barrier between", NULL);
+    fault_of("st.shared.u32 [%r12], %r0; bar.sync 0; ld.shared.u32 %r2, [tile+4]; st.shared.u32 [%r12], %r0;", 64,
+             EMU_FAULT_RACE, "races with the read by warp", NULL);
 }
 static void copies_without_wait(void **state) {
     (void)state;
-    fault_of("cp.async.ca.shared.global [%r12], [%rd3], 4; cp.async.commit_group; ld.shared.u32 %r2, [%r12];", 32, EMU_FAULT_MISSING_WAIT, "read of `tile` + 0, which a cp.async of warp 0", &(EmuOptions){.allow_uninitialised = true});
-    fault_of("cp.async.ca.shared.global [%r12], [%rd3], 4; cp.async.commit_group; cp.async.wait_group 0; xor.b32 %r1, %r12, 128; ld.shared.u32 %r2, [%r1];", 64, EMU_FAULT_MISSING_WAIT, "no wait orders the two", &(EmuOptions){.allow_uninitialised = true});
+    fault_of("cp.async.ca.shared.global [%r12], [%rd3], 4; cp.async.commit_group; ld.shared.u32 %r2, [%r12];", 32,
+             EMU_FAULT_MISSING_WAIT, "read of `tile` + 0, which a cp.async of warp 0",
+             &(EmuOptions){.allow_uninitialised = true});
+    fault_of(
+        "cp.async.ca.shared.global [%r12], [%rd3], 4; cp.async.commit_group; cp.async.wait_group 0; xor.b32 %r1, %r12, 128; ld.shared.u32 %r2, [%r1];",
+        64, EMU_FAULT_MISSING_WAIT, "no wait orders the two", &(EmuOptions){.allow_uninitialised = true});
 }
 // A launch that may begin before the end of those that it follows: what it touches before it has waited.
 static void early_launches(void **state) {
     (void)state;
     const EmuOptions early = {.early = true};
-    fault_of("ld.global.u32 %r1, [%rd1];", 32, EMU_FAULT_MISSING_WAIT, "read of 4 bytes before griddepcontrol.wait, while earlier launches may still run: `x` + 0", &early);
-    fault_of("st.global.u32 [%rd2+8], %r1; griddepcontrol.wait;", 32, EMU_FAULT_MISSING_WAIT, "write of 4 bytes before griddepcontrol.wait, while earlier launches may still run: `y` + 8", &early);
-    fault_of("setp.lt.u32 %p1, %r0, 7; @%p1 bra A; griddepcontrol.wait; A: ld.global.u32 %r1, [%rd1];", 32, EMU_FAULT_MISSING_WAIT, "read of 4 bytes before", &early);
-    fault_of("cp.async.bulk.global.shared::cta.bulk_group [%rd2], [%r10], 16;", 1, EMU_FAULT_MISSING_WAIT, "write of 16 bytes before griddepcontrol.wait", &early);
+    fault_of("ld.global.u32 %r1, [%rd1];", 32, EMU_FAULT_MISSING_WAIT,
+             "read of 4 bytes before griddepcontrol.wait, while earlier launches may still run: `x` + 0", &early);
+    fault_of("st.global.u32 [%rd2+8], %r1; griddepcontrol.wait;", 32, EMU_FAULT_MISSING_WAIT,
+             "write of 4 bytes before griddepcontrol.wait, while earlier launches may still run: `y` + 8", &early);
+    fault_of("setp.lt.u32 %p1, %r0, 7; @%p1 bra A; griddepcontrol.wait; A: ld.global.u32 %r1, [%rd1];", 32,
+             EMU_FAULT_MISSING_WAIT, "read of 4 bytes before", &early);
+    fault_of("cp.async.bulk.global.shared::cta.bulk_group [%rd2], [%r10], 16;", 1, EMU_FAULT_MISSING_WAIT,
+             "write of 16 bytes before griddepcontrol.wait", &early);
     EmuContext *emu = emu_create();
-    EmuModule *m = load_ptx(emu, KERNEL(XY, LOADS "griddepcontrol.launch_dependents; ld.global.u32 %r1, [%rd1+4]; griddepcontrol.wait; ld.global.u32 %r2, [%rd2]; add.s32 %r1, %r1, %r2; st.global.u32 [%rd2+4], %r1;"));
+    EmuModule *m = load_ptx(
+        emu,
+        KERNEL(
+            XY, LOADS
+            "griddepcontrol.launch_dependents; ld.global.u32 %r1, [%rd1+4]; griddepcontrol.wait; ld.global.u32 %r2, [%rd2]; add.s32 %r1, %r1, %r2; st.global.u32 [%rd2+4], %r1;"));
     u32 x[2] = {0, 40}, y[2] = {2, 0};
     u64 dx = device(emu, "x", x, sizeof x), dy = device(emu, "y", y, sizeof y);
     EmuRange fixed = {dx, sizeof x};
@@ -156,18 +180,27 @@ static void early_launches(void **state) {
 
 static void deadlocks(void **state) {
     (void)state;
-    fault_of("setp.lt.u32 %p1, %r0, 32; @%p1 bra A; bar.sync 1, 64; A:", 64, EMU_FAULT_DEADLOCK, "warp 1 waits for barrier 1, where 32 of 64 threads are", NULL);
-    fault_of("setp.lt.u32 %p1, %r0, 7; @%p1 bra A; shfl.sync.idx.b32 %r1, %r0, 0, 31, -1; A: bar.sync 2;", 32, EMU_FAULT_DIVERGENCE, "for lanes 0xffffff80", NULL);
-    fault_of("setp.lt.u32 %p1, %r0, 7; @%p1 bra A; shfl.sync.idx.b32 %r1, %r0, 0, 31, -1; bra E; A: bar.warp.sync -1; E:", 32, EMU_FAULT_DIVERGENCE, "an operation of lanes 0xffffffff, for lanes 0x0000007f", NULL);
-    fault_of("setp.lt.u32 %p1, %r0, 7; @%p1 shfl.sync.idx.b32 %r1, %r0, 0, 31, -1;", 32, EMU_FAULT_DIVERGENCE, "a guard leaves lanes 0xffffff80 out", NULL);
-    fault_of("mbarrier.init.shared.b64 [tile], 1; L: mbarrier.try_wait.parity.shared.b64 %p1, [tile], 0; @!%p1 bra L;", 1, EMU_FAULT_DEADLOCK, "phase 0 of the mbarrier at `tile` + 0, which lacks 1 of 1 arrivals", NULL);
+    fault_of("setp.lt.u32 %p1, %r0, 32; @%p1 bra A; bar.sync 1, 64; A:", 64, EMU_FAULT_DEADLOCK,
+             "warp 1 waits for barrier 1, where 32 of 64 threads are", NULL);
+    fault_of("setp.lt.u32 %p1, %r0, 7; @%p1 bra A; shfl.sync.idx.b32 %r1, %r0, 0, 31, -1; A: bar.sync 2;", 32,
+             EMU_FAULT_DIVERGENCE, "for lanes 0xffffff80", NULL);
+    fault_of(
+        "setp.lt.u32 %p1, %r0, 7; @%p1 bra A; shfl.sync.idx.b32 %r1, %r0, 0, 31, -1; bra E; A: bar.warp.sync -1; E:",
+        32, EMU_FAULT_DIVERGENCE, "an operation of lanes 0xffffffff, for lanes 0x0000007f", NULL);
+    fault_of("setp.lt.u32 %p1, %r0, 7; @%p1 shfl.sync.idx.b32 %r1, %r0, 0, 31, -1;", 32, EMU_FAULT_DIVERGENCE,
+             "a guard leaves lanes 0xffffff80 out", NULL);
+    fault_of("mbarrier.init.shared.b64 [tile], 1; L: mbarrier.try_wait.parity.shared.b64 %p1, [tile], 0; @!%p1 bra L;",
+             1, EMU_FAULT_DEADLOCK, "phase 0 of the mbarrier at `tile` + 0, which lacks 1 of 1 arrivals", NULL);
 }
 static void other_faults(void **state) {
     (void)state;
     fault_of("trap;", 1, EMU_FAULT_TRAP, "`trap` reached", NULL);
-    fault_of("L: add.s32 %r1, %r1, 1; bra L;", 32, EMU_FAULT_BUDGET, "used up its 100000 instructions", &(EmuOptions){.budget = 100000});
-    fault_of("mbarrier.arrive.shared.b64 _, [tile];", 1, EMU_FAULT_BAD_OPERAND, "`tile` + 0 is no initialised mbarrier", NULL);
-    fault_of("setmaxnreg.inc.sync.aligned.u32 256;\nsetmaxnreg.inc.sync.aligned.u32 24;", 128, EMU_FAULT_REGISTERS, "`setmaxnreg.inc` to 24", NULL);
+    fault_of("L: add.s32 %r1, %r1, 1; bra L;", 32, EMU_FAULT_BUDGET, "used up its 100000 instructions",
+             &(EmuOptions){.budget = 100000});
+    fault_of("mbarrier.arrive.shared.b64 _, [tile];", 1, EMU_FAULT_BAD_OPERAND, "`tile` + 0 is no initialised mbarrier",
+             NULL);
+    fault_of("setmaxnreg.inc.sync.aligned.u32 256;\nsetmaxnreg.inc.sync.aligned.u32 24;", 128, EMU_FAULT_REGISTERS,
+             "`setmaxnreg.inc` to 24", NULL);
     fault_of("bar.sync 2, 64;", 32, EMU_FAULT_BAD_OPERAND, "barrier 2 with 64 threads, in a block of 32", NULL);
     fault_of("bar.sync 16;", 32, EMU_FAULT_BAD_OPERAND, "barrier 16 of 16", NULL);
 }
@@ -176,9 +209,15 @@ static void places(void **state) {                       // .loc gives the line;
     (void)state;
     EmuContext *emu = emu_create();
     u64 x = device(emu, "x", NULL, 4096), y = device(emu, "y", NULL, 64);
-    EmuModule *m = load_ptx(emu, KERNEL(XY, LOADS ".loc 1 17 5\nmul.wide.u32 %rd3, %r0, 4; add.s64 %rd4, %rd2, %rd3; .loc 1 18 9\nst.global.u32 [%rd4], %r0;"));
+    EmuModule *m = load_ptx(
+        emu,
+        KERNEL(
+            XY, LOADS
+            ".loc 1 17 5\nmul.wide.u32 %rd3, %r0, 4; add.s64 %rd4, %rd2, %rd3; .loc 1 18 9\nst.global.u32 [%rd4], %r0;"));
     EmuReport r;
-    assert_int_equal(emu_launch(emu, m, "k", (u32[]){2, 1, 1}, (u32[]){32, 1, 1}, NULL, 0, (void *[]){&x, &y}, NULL, &r), EMU_FAULTED);
+    assert_int_equal(
+        emu_launch(emu, m, "k", (u32[]){2, 1, 1}, (u32[]){32, 1, 1}, NULL, 0, (void *[]){&x, &y}, NULL, &r),
+        EMU_FAULTED);
     assert_string_equal(r.faults[0].file, "copy.tk");
     assert_int_equal(r.faults[0].line, 18);
     assert_int_equal(r.faults[0].lane, 16);
@@ -189,7 +228,8 @@ static void places(void **state) {                       // .loc gives the line;
     // 32 lanes of consecutive words: 4 sectors; stride 128: 32. Shared with stride 2 words: 2 wavefronts.
     m = load_ptx(emu, KERNEL(XY, ".shared .align 4 .b8 s[4096];\n" LOADS "mul.wide.u32 %rd3, %r0, 4; add.s64 %rd4, %rd1, %rd3; st.global.u32 [%rd4], %r0; mul.wide.u32 %rd3, %r0, 128; add.s64 %rd4, %rd1, %rd3; st.global.u32 [%rd4], %r0;\n"
                                   "shl.b32 %r1, %r0, 3; mov.u32 %r2, s; add.s32 %r1, %r1, %r2; st.shared.u32 [%r1], %r0; shl.b32 %r1, %r0, 7; add.s32 %r1, %r1, %r2; st.shared.u32 [%r1], %r0; shl.b32 %r1, %r0, 4; add.s32 %r1, %r1, %r2; ld.shared.u32 %r3, [%r2];"));
-    assert_int_equal(emu_launch(emu, m, "k", (u32[]){1, 1, 1}, (u32[]){32, 1, 1}, NULL, 0, (void *[]){&x, &y}, NULL, &r), EMU_OK);
+    assert_int_equal(
+        emu_launch(emu, m, "k", (u32[]){1, 1, 1}, (u32[]){32, 1, 1}, NULL, 0, (void *[]){&x, &y}, NULL, &r), EMU_OK);
     assert_int_equal(r.counters.global_requests, 2);
     assert_int_equal(r.counters.global_sectors, 4 + 32);
     assert_int_equal(r.counters.shared_requests, 3);
@@ -215,12 +255,17 @@ static void host_calls(void **state) {
     assert_int_equal(emu_free(emu, x), EMU_OK);
     assert_int_equal(emu_read(emu, b, x, 1), EMU_INVALID);
     EmuModule *m = load_ptx(emu, HEAD ".visible .entry k(.param .u32 n) .reqntid 64, 1, 1 { ret; }");
-    assert_int_equal(emu_launch(emu, m, "nothing", (u32[]){1, 1, 1}, (u32[]){64, 1, 1}, NULL, 0, NULL, NULL, NULL), EMU_NOT_FOUND);
-    assert_int_equal(emu_launch(emu, m, "k", (u32[]){1, 1, 1}, (u32[]){32, 1, 1}, NULL, 0, (void *[]){b}, NULL, NULL), EMU_INVALID);
+    assert_int_equal(emu_launch(emu, m, "nothing", (u32[]){1, 1, 1}, (u32[]){64, 1, 1}, NULL, 0, NULL, NULL, NULL),
+                     EMU_NOT_FOUND);
+    assert_int_equal(emu_launch(emu, m, "k", (u32[]){1, 1, 1}, (u32[]){32, 1, 1}, NULL, 0, (void *[]){b}, NULL, NULL),
+                     EMU_INVALID);
     assert_non_null(strstr(emu_message(emu), "needs blocks of (64, 1, 1) threads"));
-    assert_int_equal(emu_launch(emu, m, "k", (u32[]){1, 1, 1}, (u32[]){64, 1, 1}, NULL, 300000, (void *[]){b}, NULL, NULL), EMU_INVALID);
+    assert_int_equal(
+        emu_launch(emu, m, "k", (u32[]){1, 1, 1}, (u32[]){64, 1, 1}, NULL, 300000, (void *[]){b}, NULL, NULL),
+        EMU_INVALID);
     assert_non_null(strstr(emu_message(emu), "300000 bytes of shared memory; a block has 232448"));
-    assert_int_equal(emu_launch(emu, m, "k", (u32[]){0, 1, 1}, (u32[]){64, 1, 1}, NULL, 0, (void *[]){b}, NULL, NULL), EMU_OK);
+    assert_int_equal(emu_launch(emu, m, "k", (u32[]){0, 1, 1}, (u32[]){64, 1, 1}, NULL, 0, (void *[]){b}, NULL, NULL),
+                     EMU_OK);
     emu_destroy(emu);
 }
 

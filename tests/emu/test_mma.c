@@ -30,7 +30,8 @@ static const Case cases[] = {
 };
 
 static void mma_case(const Case *t) {
-    int words = t->bits == 64 ? 2 : 1, e = t->bits == 64 ? 1 : 32 / t->bits, na = t->m * t->k / 32 / e, nb = 8 * t->k / 32 / e, half = !strcmp(t->d, "f16");
+    int words = t->bits == 64 ? 2 : 1, e = t->bits == 64 ? 1 : 32 / t->bits, na = t->m * t->k / 32 / e,
+        nb = 8 * t->k / 32 / e, half = !strcmp(t->d, "f16");
     int values = t->m / 4, nc = half ? values / 2 : values, total = na + nb + nc;
     u64 in[32][32] = {{0}}, out[32][8];
     for (int l = 0; l < 32; l++) {
@@ -43,16 +44,23 @@ static void mma_case(const Case *t) {
         for (int r = 0; r < nb; r++)
             for (int h = 0; h < e; h++) {
                 u64 mask = t->bits == 64 ? ~0ull : (1ull << t->bits) - 1;
-                in[l][na + r] |= (encode(t->b, value(t->b, l / 4, e * (l % 4) + h + 4 * e * r, 3)) & mask) << (t->bits * h & 63);
+                in[l][na + r] |= (encode(t->b, value(t->b, l / 4, e * (l % 4) + h + 4 * e * r, 3)) & mask)
+                                 << (t->bits * h & 63);
             }
         for (int i = 0; i < values; i++) {
             int c = (l / 4 + 8 * (i >> 1)) * 8 + 2 * (l % 4) + (i & 1) - 50;
-            u64 bits = !strcmp(t->c, "f32") ? f32_bits((float)c) : !strcmp(t->c, "f64") ? f64_bits((double)c) : half ? f16_from_f32((float)c) : (u64)(u32)c;
+            u64 bits = !strcmp(t->c, "f32")   ? f32_bits((float)c)
+                       : !strcmp(t->c, "f64") ? f64_bits((double)c)
+                       : half                 ? f16_from_f32((float)c)
+                                              : (u64)(u32)c;
             in[l][na + nb + (half ? i / 2 : i)] |= bits << (half ? 16 * (i & 1) : 0);
         }
     }
     char ptx[12000];
-    int at = sprintf(ptx, HEAD ".visible .entry k(.param .u64 in, .param .u64 out) {\n.reg .b%d %%x<%d>; .reg .b%d %%d<8>; .reg .b32 %%r0; .reg .b64 %%rd<4>;\n"
+    int at = sprintf(
+        ptx,
+        HEAD
+        ".visible .entry k(.param .u64 in, .param .u64 out) {\n.reg .b%d %%x<%d>; .reg .b%d %%d<8>; .reg .b32 %%r0; .reg .b64 %%rd<4>;\n"
         "mov.u32 %%r0, %%tid.x; mul.wide.u32 %%rd0, %%r0, 256; ld.param.u64 %%rd1, [in]; ld.param.u64 %%rd2, [out]; add.s64 %%rd1, %%rd1, %%rd0; mul.wide.u32 %%rd0, %%r0, 64; add.s64 %%rd2, %%rd2, %%rd0;\n",
         32 * words, total + 1, 32 * words);
     for (int i = 0; i < total; i++) at += sprintf(ptx + at, "ld.global.b%d %%x%d, [%%rd1+%d];\n", 32 * words, i, 8 * i);
@@ -76,7 +84,10 @@ static void mma_case(const Case *t) {
             int row = l / 4 + 8 * (i >> 1), col = 2 * (l % 4) + (i & 1), want = row * 8 + col - 50;
             for (int k = 0; k < t->k; k++) want += value(t->a, row, k, 0) * value(t->b, col, k, 3);
             u64 got = out[l][half ? i / 2 : i];
-            double have = half ? (double)f16_to_f32((uint16_t)(got >> 16 * (i & 1))) : !strcmp(t->d, "f32") ? (double)f32_from((u32)got) : !strcmp(t->d, "f64") ? f64_from(got) : (double)(int32_t)got;
+            double have = half                   ? (double)f16_to_f32((uint16_t)(got >> 16 * (i & 1)))
+                          : !strcmp(t->d, "f32") ? (double)f32_from((u32)got)
+                          : !strcmp(t->d, "f64") ? f64_from(got)
+                                                 : (double)(int32_t)got;
             if (have != want) fail_msg("%s %s %s: d[%d][%d] = %g, not %d", t->shape, t->a, t->b, row, col, have, want);
         }
     emu_destroy(emu);
@@ -90,7 +101,8 @@ static void products(void **state) {
 // Four 8x8 matrices in, moved about, out again: ldmatrix.trans, movmatrix and stmatrix(.trans).
 static void matrices(void **state) {
     (void)state;
-    static const char ptx[] = HEAD ".visible .entry k(.param .u64 in, .param .u64 out) {\n.shared .align 16 .b8 s[1024]; .reg .b32 %r<16>; .reg .b64 %rd<4>;\n"
+    static const char ptx[] = HEAD
+        ".visible .entry k(.param .u64 in, .param .u64 out) {\n.shared .align 16 .b8 s[1024]; .reg .b32 %r<16>; .reg .b64 %rd<4>;\n"
         "mov.u32 %r0, %tid.x; mul.wide.u32 %rd0, %r0, 16; ld.param.u64 %rd1, [in]; ld.param.u64 %rd2, [out]; add.s64 %rd1, %rd1, %rd0; add.s64 %rd2, %rd2, %rd0; shl.b32 %r1, %r0, 4; mov.u32 %r2, s; add.s32 %r1, %r1, %r2;\n"
         "ld.global.v4.b32 {%r4, %r5, %r6, %r7}, [%rd1]; st.shared.v4.b32 [%r1], {%r4, %r5, %r6, %r7}; bar.warp.sync -1;\n"
         "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%r8, %r9, %r10, %r11}, [%r1]; movmatrix.sync.aligned.m8n8.trans.b16 %r9, %r9; ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r10, %r11}, [%r1+256];\n"

@@ -14,7 +14,8 @@ static void refuses(const char *ptx, const char *message) {
 static void errors(void **state) {
     (void)state;
     refuses(K("frobnicate.b32 %r1, %r2;"), "line 6: unknown instruction `frobnicate.b32`");
-    refuses(K("add.s32.banana %r1, %r2, %r3;"), "line 6: unknown instruction `add.s32.banana` (`.banana` is not supported here)");
+    refuses(K("add.s32.banana %r1, %r2, %r3;"),
+            "line 6: unknown instruction `add.s32.banana` (`.banana` is not supported here)");
     refuses(K("\nadd.s32 %r1, %r2, %r9;"), "line 7: register `%r9` is not declared");
     refuses(K("add.s32 %r1, %r2;"), "line 6: `add` takes 3 operands, not 2");
     refuses(K("add.s64 %r1, %rd1, %rd2;"), "line 6: `%r1` has type .b32, too narrow for .s64");
@@ -26,7 +27,8 @@ static void errors(void **state) {
     refuses(K("call.uni missing, ();"), "line 6: `missing` is not a function");
     refuses(K("setmaxnreg.inc.sync.aligned.u32 28;"), "a multiple of 8 from 24 to 256, not 28");
     refuses(K("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [x], 128;"), "line 6:");
-    refuses(K("wgmma.mma_async.sync.aligned.m64n40k32.s32.s8.s8 {%r1}, %rd1, %rd2, %p;"), "`wgmma.m64n40k32` of .s32.s8.s8 does not exist");
+    refuses(K("wgmma.mma_async.sync.aligned.m64n40k32.s32.s8.s8 {%r1}, %rd1, %rd2, %p;"),
+            "`wgmma.m64n40k32` of .s32.s8.s8 does not exist");
     refuses(HEAD ".visible .entry k() { ret;", "expected `}` before the end of the text");
     refuses(".version 8.8\n.address_size 64\n", "line 1: no `.target`");
     refuses(".version 8.8\n.target sm_90\n.address_size 32\n", "line 3: only 64-bit addresses");
@@ -38,7 +40,9 @@ static void errors(void **state) {
 static void oddities(void **state) {
     (void)state;
     EmuContext *emu = emu_create();
-    EmuModule *m = load_ptx(emu, "/* a\ncomment */ .version 7.0 // other\n.target sm_80, debug\n.address_size 64\n.file 1 \"a b.tk\", 123, 456\n"
+    EmuModule *m = load_ptx(
+        emu,
+        "/* a\ncomment */ .version 7.0 // other\n.target sm_80, debug\n.address_size 64\n.file 1 \"a b.tk\", 123, 456\n"
         ".extern .shared .align 16 .b8 dyn[]; .global .align 16 .b8 zero[0]; .global .f32 f[2][3] = {{1.0, 0f40000000, -3}, {4e-1}};\n"
         ".weak .func (.param .b32 r) id(.param .b32 a) { .reg .b32 %r<2>; ld.param.b32 %r1, [a]; st.param.b32 [r+0], %r1; ret; }\n"
         ".visible .entry one()\n.maxntid 1024, 1, 1\n.minnctapersm 1\n.maxnreg 128\n.pragma \"nounroll\";\n{ .pragma \"nounroll\"; ; .reg .b32 r<3>, s; .loc 1 2 3, function_name $L__info+4, inlined_at 1 4 5\n mov.u32 r1, (1 << 4) | 3; mov.u32 s, -0x10; mov.u32 s, 0b101; mov.u32 s, 017; mov.b32 r2, 1.5; { } exit; }\n"
@@ -104,7 +108,9 @@ static void damage(void **state) {
                     }
                     EmuReport r;
                     if (fits) {
-                        emu_launch(emu, m, kernel->name, (u32[]){1, 1, 1}, (u32[]){kernel->reqntid[0] ? kernel->reqntid[0] : 64, 1, 1}, NULL, 1024, params, &(EmuOptions){.budget = 20000, .threads = 1}, &r);
+                        emu_launch(emu, m, kernel->name, (u32[]){1, 1, 1},
+                                   (u32[]){kernel->reqntid[0] ? kernel->reqntid[0] : 64, 1, 1}, NULL, 1024, params,
+                                   &(EmuOptions){.budget = 20000, .threads = 1}, &r);
                         emu_report_free(&r);
                     }
                 }

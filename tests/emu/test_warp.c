@@ -28,9 +28,11 @@ static void shuffles(void **state) {
     for (u32 i = 0; i < 32; i++) assert_int_equal(out[i], i + 3 < 32 ? in[i + 3] : 7);
     run_words(WORDS("shfl.sync.up.b32 %r2|%p1, %r1, 2, 0, -1; @!%p1 mov.u32 %r2, 7;"), 32, in, out, NULL);
     for (u32 i = 0; i < 32; i++) assert_int_equal(out[i], i >= 2 ? in[i - 2] : 7);
-    run_words(WORDS("add.s32 %r3, %r0, 1; shfl.sync.idx.b32 %r2, %r1, %r3, 0x181f, -1;"), 32, in, out, NULL);   // groups of 8
+    // groups of 8
+    run_words(WORDS("add.s32 %r3, %r0, 1; shfl.sync.idx.b32 %r2, %r1, %r3, 0x181f, -1;"), 32, in, out, NULL);
     for (u32 i = 0; i < 32; i++) assert_int_equal(out[i], in[(i & 24) | ((i + 1) & 7)]);
-    run_words(WORDS("shfl.sync.down.b32 %r2|%p1, %r1, 1, 0x1c1f, -1; @!%p1 mov.u32 %r2, 7;"), 32, in, out, NULL);   // groups of 4
+    // groups of 4
+    run_words(WORDS("shfl.sync.down.b32 %r2|%p1, %r1, 1, 0x1c1f, -1; @!%p1 mov.u32 %r2, 7;"), 32, in, out, NULL);
     for (u32 i = 0; i < 32; i++) assert_int_equal(out[i], i % 4 < 3 ? in[i + 1] : 7);
 }
 
@@ -40,11 +42,15 @@ static void votes(void **state) {
     for (u32 i = 0; i < 32; i++) in[i] = i % 3, ballot |= (u32)(i % 3 == 0) << i;
     run_words(WORDS("setp.eq.s32 %p1, %r1, 0; vote.sync.ballot.b32 %r2, %p1, -1;"), 32, in, out, NULL);
     for (u32 i = 0; i < 32; i++) assert_int_equal(out[i], ballot);
-    run_words(WORDS("setp.lt.s32 %p1, %r1, 3; vote.sync.all.pred %p2, %p1, -1; setp.eq.s32 %p1, %r1, 0; vote.sync.any.pred %p3, !%p1, -1; and.pred %p2, %p2, %p3; selp.b32 %r2, 1, 0, %p2;"), 32, in, out, NULL);
+    run_words(
+        WORDS(
+            "setp.lt.s32 %p1, %r1, 3; vote.sync.all.pred %p2, %p1, -1; setp.eq.s32 %p1, %r1, 0; vote.sync.any.pred %p3, !%p1, -1; and.pred %p2, %p2, %p3; selp.b32 %r2, 1, 0, %p2;"),
+        32, in, out, NULL);
     for (u32 i = 0; i < 32; i++) assert_int_equal(out[i], 1);
     run_words(WORDS("match.any.sync.b32 %r2, %r1, -1;"), 32, in, out, NULL);
     for (u32 i = 0; i < 32; i++) for (u32 k = 0; k < 32; k++) assert_int_equal(out[i] >> k & 1, in[i] == in[k]);
-    run_words(WORDS("redux.sync.add.s32 %r2, %r1, -1; redux.sync.max.u32 %r3, %r1, -1; add.s32 %r2, %r2, %r3;"), 32, in, out, NULL);
+    run_words(WORDS("redux.sync.add.s32 %r2, %r1, -1; redux.sync.max.u32 %r3, %r1, -1; add.s32 %r2, %r2, %r3;"), 32, in,
+              out, NULL);
     for (u32 i = 0; i < 32; i++) assert_int_equal(out[i], 31 + 2);
 }
 
@@ -88,7 +94,10 @@ static void branch_table(void **state) {
     (void)state;
     u32 in[32], out[32];
     for (u32 i = 0; i < 32; i++) in[i] = i % 3;
-    run_words(WORDS("T: .branchtargets L0, L1, L2;\nbrx.idx %r1, T;\nL0: mov.u32 %r2, 10; bra E;\nL1: mov.u32 %r2, 20; bra E;\nL2: mov.u32 %r2, 30;\nE: bar.warp.sync -1;"), 32, in, out, NULL);
+    run_words(
+        WORDS(
+            "T: .branchtargets L0, L1, L2;\nbrx.idx %r1, T;\nL0: mov.u32 %r2, 10; bra E;\nL1: mov.u32 %r2, 20; bra E;\nL2: mov.u32 %r2, 30;\nE: bar.warp.sync -1;"),
+        32, in, out, NULL);
     for (u32 i = 0; i < 32; i++) assert_int_equal(out[i], 10 + 10 * (i % 3));
 }
 
@@ -96,8 +105,11 @@ static void scopes(void **state) {                       // inline assembly: reg
     (void)state;
     u32 in[32], out[32];
     fill(in, 32);
-    run_words(WORDS("{ .reg .pred p; .reg .b32 t; setp.lt.s32 p, %r1, 0; @p bra L; add.s32 %r1, %r1, 1; L: mov.u32 t, %r1; mov.u32 %r2, t; }\n"
-                    "{ .reg .pred p; setp.lt.s32 p, %r0, 16; @p bra L; add.s32 %r2, %r2, 5; L: }"), 32, in, out, NULL);
+    run_words(
+        WORDS(
+            "{ .reg .pred p; .reg .b32 t; setp.lt.s32 p, %r1, 0; @p bra L; add.s32 %r1, %r1, 1; L: mov.u32 t, %r1; mov.u32 %r2, t; }\n"
+            "{ .reg .pred p; setp.lt.s32 p, %r0, 16; @p bra L; add.s32 %r2, %r2, 5; L: }"),
+        32, in, out, NULL);
     for (u32 i = 0; i < 32; i++) assert_int_equal(out[i], in[i] + ((int32_t)in[i] >= 0) + (i >= 16 ? 5 : 0));
 }
 
@@ -160,7 +172,8 @@ static void printing(void **state) {
     (void)state;
     static const char ptx[] = HEAD
         ".extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);\n"
-        ".global .align 1 .b8 fmt[14] = {108, 97, 110, 101, 32, 37, 100, 32, 37, 46, 49, 102, 10, 0};\n"     // "lane %d %.1f\n"
+        // "lane %d %.1f\n"
+        ".global .align 1 .b8 fmt[14] = {108, 97, 110, 101, 32, 37, 100, 32, 37, 46, 49, 102, 10, 0};\n"
         ".visible .entry k() { .local .align 8 .b8 __local_depot0[16]; .reg .b64 %SP, %SPL; .reg .b32 %r<4>; .reg .b64 %rd<8>; .reg .pred %p1;\n"
         "mov.u64 %SPL, __local_depot0; cvta.local.u64 %SP, %SPL; mov.u32 %r1, %tid.x; setp.ne.s32 %p1, %r1, 3; @%p1 ret;\n"
         "add.u64 %rd1, %SP, 0; add.u64 %rd2, %SPL, 0; st.local.u32 [%rd2], %r1; mov.b64 %rd5, 0d4004000000000000; st.local.f64 [%rd2+8], %rd5; mov.u64 %rd3, fmt; cvta.global.u64 %rd4, %rd3;\n"
@@ -185,7 +198,8 @@ static void special_registers(void **state) {
     u64 a = 0, b = device(emu, "out", NULL, 4 * 64 * 3);
     u32 out[192];
     EmuReport r;
-    assert_int_equal(emu_launch(emu, m, "k", (u32[]){3, 1, 1}, (u32[]){16, 4, 1}, NULL, 0, (void *[]){&a, &b}, NULL, &r), EMU_OK);
+    assert_int_equal(
+        emu_launch(emu, m, "k", (u32[]){3, 1, 1}, (u32[]){16, 4, 1}, NULL, 0, (void *[]){&a, &b}, NULL, &r), EMU_OK);
     emu_report_free(&r);
     emu_read(emu, out, b, sizeof out);
     for (u32 i = 0; i < 192; i++) assert_int_equal(out[i], i);

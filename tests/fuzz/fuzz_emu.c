@@ -13,8 +13,7 @@ enum { BUFFER = 4096, MAX_PARAMS_RUN = 64, MAX_THREADS_RUN = 128, MAX_BYTES_RUN 
 
 static void drop(void *to, const char *text, size_t n) { (void)to, (void)text, (void)n; }
 
-static void run(EmuContext *emu, EmuModule *module, const EmuKernel *k, uint64_t buffer)
-{
+static void run(EmuContext *emu, EmuModule *module, const EmuKernel *k, uint64_t buffer) {
     static uint64_t value[MAX_PARAMS_RUN][512];          // 4 KiB: as large as a parameter can be
     void *params[MAX_PARAMS_RUN];
     if (k->n_params > MAX_PARAMS_RUN || k->static_shared > MAX_BYTES_RUN || k->local_bytes > MAX_BYTES_RUN) return;
@@ -25,15 +24,15 @@ static void run(EmuContext *emu, EmuModule *module, const EmuKernel *k, uint64_t
     }
     EmuOptions opt = {.threads = 1, .budget = 3000, .max_faults = 4, .print = drop, .check_global_init = true};
     uint32_t block[3] = {32, 1, 1};
-    if (k->reqntid[0] && (uint64_t)k->reqntid[0] * k->reqntid[1] * k->reqntid[2] <= MAX_THREADS_RUN) memcpy(block, k->reqntid, sizeof block);
+    if (k->reqntid[0] && (uint64_t)k->reqntid[0] * k->reqntid[1] * k->reqntid[2] <= MAX_THREADS_RUN)
+        memcpy(block, k->reqntid, sizeof block);
     EmuReport report = {0};
     EmuStatus status = emu_launch(emu, module, k->name, (uint32_t[]){2, 1, 1}, block, NULL, 1024, params, &opt, &report);
     if (status == EMU_FAULTED && report.n_faults == 0) abort();
     emu_report_free(&report);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
-{
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     EmuContext *emu = emu_create();
     uint64_t buffer;
     char *text = malloc(size + 1);

@@ -15,8 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { MAX_BYTES = 3000, MAX_KERNELS = 6 };
 
-static void lower(Session *s, const TKernel *k, const char *arch, size_t size)
-{
+static void lower(Session *s, const TKernel *k, const char *arch, size_t size) {
     static const Schedule schedules[] = {{0}, {.warps = 8, .stages = 2}, {.warps = 1}, {.stages = 4}};
     CompileOptions opt = {
         .target = target_find(arch), .verify = true, .math = (int)(size % 3), .general = size % 5 == 0,
@@ -32,10 +31,10 @@ static void lower(Session *s, const TKernel *k, const char *arch, size_t size)
     buf_free(&text);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
-{
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size > MAX_BYTES) return 0;
-    if (size > 6 && memmem(data, size, "import", 6) && !memmem(data, size, "std/", 4)) return 0;    // files of the machine are no input
+    // files of the machine are no input
+    if (size > 6 && memmem(data, size, "import", 6) && !memmem(data, size, "std/", 4)) return 0;
     Session *s = session_new();
     SemaFile *f = sema_file(s, parse_file(s, source_add(s, "fuzz.tk", (const char *)data, size)));
     SemaValue known[] = {{.name = "N", .ival = (int64_t)(size % 7) * 50}, {.name = "T", .is_type = true, .elem = EL_f16}};

@@ -3,7 +3,8 @@
 //     fuzz_onnx -max_len=4000 FOUND tests/fuzz/corpus/onnx /usr/share/libonnx-testdata/data/...     (README.md here)
 //
 // What is read is lowered without tensors for its inputs, so that inputs which must be known give messages, too; then
-// with small made-up ones where the model states types and shapes, and written as a program. Whatever fails must say why, in one line.
+// with small made-up ones where the model states types and shapes, and written as a program. Whatever fails must say
+// why, in one line.
 #include "graph/onnx.h"
 #include "graph/write.h"
 
@@ -41,7 +42,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             given[n] = (OnnxGiven){onnx_input_name(m, i), &tensor[n]};
             n++;
         }
-        OnnxImport how = {.given = given, .ngiven = n, .random_weights = pass == 1, .dtype = pass == 1 && size % 2 ? EL_bf16 : EL_none, .dtype_io = size % 4 == 1};
+        OnnxImport how = {.given = given,
+                          .ngiven = n,
+                          .random_weights = pass == 1,
+                          .dtype = pass == 1 && size % 2 ? EL_bf16 : EL_none,
+                          .dtype_io = size % 4 == 1};
         Graph *g = onnx_import(m, &how, &err);
         check(g != NULL, &err);
         err.n = 0;

@@ -12,9 +12,9 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void check_tree(const Node *n, Span around)
-{
-    if (n->span.lo > n->span.hi || n->span.lo < around.lo || n->span.hi > around.hi) ice("%s: span out of its parent's", node_names[n->kind]);
+static void check_tree(const Node *n, Span around) {
+    if (n->span.lo > n->span.hi || n->span.lo < around.lo || n->span.hi > around.hi)
+        ice("%s: span out of its parent's", node_names[n->kind]);
     if (n->kind >= N_COUNT || n->op >= OP_COUNT) ice("no such node");
     for (uint32_t i = 0; i < n->nkid; i++) {
         const Node *k = n->kid[i];
@@ -25,8 +25,7 @@ static void check_tree(const Node *n, Span around)
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
-{
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     Session *s = session_new();
     const Source *src = source_add(s, "fuzz.tk", (const char *)data, size);
     Node *file = parse_file(s, src);
@@ -34,7 +33,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     Buf out = {0};
     ast_print(s, file, &out);
     int errors = diag_errors(s);
-    if (errors == 0 && file->nkid == 0 && size > 0 && memchr(data, '{', size) && !memchr(data, '/', size)) ice("a file of something is a file of nothing");
+    if (errors == 0 && file->nkid == 0 && size > 0 && memchr(data, '{', size) && !memchr(data, '/', size))
+        ice("a file of something is a file of nothing");
     char *text = NULL;
     size_t n = 0;
     FILE *f = open_memstream(&text, &n);

@@ -12,16 +12,14 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void check_typed(Session *s, const TKernel *k)
-{
+static void check_typed(Session *s, const TKernel *k) {
     Buf text = {0};
     if (typed_verify(k, &text) > 0) ice("%s", text.p);
     typed_print(s, k, &text);
     buf_free(&text);
 }
 
-static void say_all(Session *s)
-{
+static void say_all(Session *s) {
     char *text = NULL;
     size_t n = 0;
     FILE *f = open_memstream(&text, &n);
@@ -30,13 +28,14 @@ static void say_all(Session *s)
     free(text);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
-{
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const char *const own_files = "import";              // files of the machine are no input
     if (size > 6 && memmem(data, size, own_files, 6) && !memmem(data, size, "std/", 4)) return 0;
     Session *s = session_new();
     SemaFile *f = sema_file(s, parse_file(s, source_add(s, "fuzz.tk", (const char *)data, size)));
-    SemaValue known[] = {{.name = "N", .ival = (int64_t)(size % 7) * 50}, {.name = "D", .ival = 64}, {.name = "T", .is_type = true, .elem = EL_f16}};
+    SemaValue known[] = {{.name = "N", .ival = (int64_t)(size % 7) * 50},
+                         {.name = "D", .ival = 64},
+                         {.name = "T", .is_type = true, .elem = EL_f16}};
     for (int i = 0; i < sema_kernel_count(f); i++) {
         TKernel *k = sema_instance(f, sema_kernel(f, i), NULL, 0, known, size & 1 ? 3 : 0);
         if (!k && diag_errors(s) == 0) ice("no kernel, and no error");

@@ -8,7 +8,8 @@
 #include <string.h>
 
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed);
-size_t LLVMFuzzerCustomCrossOver(const uint8_t *a, size_t na, const uint8_t *b, size_t nb, uint8_t *out, size_t max, unsigned seed);
+size_t LLVMFuzzerCustomCrossOver(const uint8_t *a, size_t na, const uint8_t *b, size_t nb, uint8_t *out, size_t max,
+                                 unsigned seed);
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max);
 
 static const char *const words[] = {
@@ -40,8 +41,7 @@ static bool is_word_byte(uint8_t c) { return c == '_' || (c >= '0' && c <= '9') 
 enum { MAX_CUTS = 4096 };
 
 // Where tokens begin, roughly: words, and each other byte but blanks by itself.
-static int cut(const uint8_t *p, size_t n, uint32_t *cuts)
-{
+static int cut(const uint8_t *p, size_t n, uint32_t *cuts) {
     int k = 0;
     for (size_t i = 0; i < n && k < MAX_CUTS; i++) {
         bool blank = p[i] == ' ' || p[i] == '\n';
@@ -50,8 +50,8 @@ static int cut(const uint8_t *p, size_t n, uint32_t *cuts)
     return k;
 }
 
-static size_t splice(const uint8_t *p, size_t n, size_t lo, size_t hi, const uint8_t *with, size_t wn, uint8_t *out, size_t max)
-{
+static size_t splice(const uint8_t *p, size_t n, size_t lo, size_t hi, const uint8_t *with, size_t wn, uint8_t *out,
+                     size_t max) {
     if (lo + wn + (n - hi) + 2 > max) return 0;
     size_t o = 0;
     memcpy(out, p, lo), o += lo;
@@ -60,8 +60,7 @@ static size_t splice(const uint8_t *p, size_t n, size_t lo, size_t hi, const uin
     return o + n - hi;
 }
 
-size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed)
-{
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed) {
     static uint32_t cuts[MAX_CUTS + 1];
     unsigned rng = seed;
     int k = cut(data, size, cuts);
@@ -70,7 +69,8 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned 
     uint8_t *out = malloc(max + 1);
     if (!out) abort();
     int at = (int)(next(&rng) % (unsigned)k), run = 1 + (int)(next(&rng) % 4 == 0 ? next(&rng) % 12 : 0);
-    int end = at + run < k ? at + run : k, other = (int)(next(&rng) % (unsigned)k), other_end = other + run < k ? other + run : k;
+    int end = at + run < k ? at + run : k, other = (int)(next(&rng) % (unsigned)k),
+        other_end = other + run < k ? other + run : k;
     const char *word = words[next(&rng) % (sizeof words / sizeof *words)];
     size_t n = 0;
     switch (next(&rng) % 5) {
@@ -85,8 +85,8 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned 
     return n ? n : size;
 }
 
-size_t LLVMFuzzerCustomCrossOver(const uint8_t *a, size_t na, const uint8_t *b, size_t nb, uint8_t *out, size_t max, unsigned seed)
-{
+size_t LLVMFuzzerCustomCrossOver(const uint8_t *a, size_t na, const uint8_t *b, size_t nb, uint8_t *out, size_t max,
+                                 unsigned seed) {
     static uint32_t ca[MAX_CUTS + 1], cb[MAX_CUTS + 1];
     unsigned rng = seed;
     int ka = cut(a, na, ca), kb = cut(b, nb, cb);

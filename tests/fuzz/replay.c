@@ -15,10 +15,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int grammar_coverage(FILE *missed, int *states);         // parser/grammar.y
 int TkParseCoverage(FILE *out);
 
-static void say_grammar(void)
-{
+static void say_grammar(void) {
     int states, missed = grammar_coverage(stdout, &states);
-    printf("%d of %d states of the grammar, %d pairs of a state and a token missed\n", states - missed, states, TkParseCoverage(NULL));
+    printf("%d of %d states of the grammar, %d pairs of a state and a token missed\n", states - missed, states,
+           TkParseCoverage(NULL));
 }
 #else
 static void say_grammar(void) {}
@@ -26,8 +26,7 @@ static void say_grammar(void) {}
 
 static int ran;
 
-static int run(const char *path, const struct stat *st, int kind, struct FTW *at)
-{
+static int run(const char *path, const struct stat *st, int kind, struct FTW *at) {
     (void)at;
     if (kind != FTW_F) return 0;
     FILE *in = fopen(path, "rb");
@@ -45,8 +44,7 @@ static int run(const char *path, const struct stat *st, int kind, struct FTW *at
     return 0;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         if (nftw(argv[i], run, 16, FTW_PHYS) != 0) return fprintf(stderr, "%s: no such file or folder\n", argv[i]), 1;
     }

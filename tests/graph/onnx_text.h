@@ -24,8 +24,10 @@
 #define PUSH(list, count, item) ((list) = realloc((list), sizeof *(list) * ((count) + 1)), (list)[(count)++] = (item))
 #define MAKE(T, init) memcpy(malloc(sizeof(T)), &(T)init, sizeof(T))
 
-static const char *const onnx_type_words[] = {"", "f32", "u8", "i8", "u16", "i16", "i32", "i64", "string", "bool", "f16", "f64", "u32", "u64",
-    "c64", "c128", "bf16", "f8e4m3", "f8e4m3uz", "f8e5m2", "f8e5m2uz", "u4", "i4", "f4e2m1", "f8e8m0", "u2", "i2"};
+static const char *const onnx_type_words[] = {"",    "f32",    "u8",     "i8",     "u16",      "i16",    "i32",
+                                              "i64", "string", "bool",   "f16",    "f64",      "u32",    "u64",
+                                              "c64", "c128",   "bf16",   "f8e4m3", "f8e4m3uz", "f8e5m2", "f8e5m2uz",
+                                              "u4",  "i4",     "f4e2m1", "f8e8m0", "u2",       "i2"};
 
 typedef struct OnnxText { const char *p; } OnnxText;
 
@@ -69,12 +71,14 @@ static Onnx__ValueInfoProto *text_value(OnnxText *t) {
     if (text_take(t, "any")) return v;
     tensor->shape = MAKE(Onnx__TensorShapeProto, ONNX__TENSOR_SHAPE_PROTO__INIT);
     for (char *w; (w = text_word(t)) != NULL;) {
-        Onnx__TensorShapeProto__Dimension *d = MAKE(Onnx__TensorShapeProto__Dimension, ONNX__TENSOR_SHAPE_PROTO__DIMENSION__INIT);
+        Onnx__TensorShapeProto__Dimension *d = MAKE(Onnx__TensorShapeProto__Dimension,
+                                                    ONNX__TENSOR_SHAPE_PROTO__DIMENSION__INIT);
         char *end;
         d->dim_value = strtoll(w, &end, 10);
         d->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
         if (strcmp(w, "?") == 0) d->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE__NOT_SET;
-        else if (*end != '\0') d->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM, d->dim_param = strdup(w);
+        else if (*end != '\0')
+            d->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM, d->dim_param = strdup(w);
         PUSH(tensor->shape->dim, tensor->shape->n_dim, d);
         free(w);
     }
@@ -209,9 +213,15 @@ static Onnx__GraphProto *text_graph(OnnxText *t, Onnx__ModelProto *model) {
             PUSH(model->opset_import, model->n_opset_import, o);
         } else if (strcmp(w, "function") == 0 && model != NULL) text_function(t, model);
         else if (strcmp(w, "input") == 0) { Onnx__ValueInfoProto *v = text_value(t); PUSH(g->input, g->n_input, v); }
-        else if (strcmp(w, "output") == 0) { Onnx__ValueInfoProto *v = text_value(t); PUSH(g->output, g->n_output, v); }
-        else if (strcmp(w, "const") == 0) { Onnx__TensorProto *p = text_tensor(t); PUSH(g->initializer, g->n_initializer, p); }
-        else { Onnx__NodeProto *n = text_node(t, w); PUSH(g->node, g->n_node, n); continue; }
+        else if (strcmp(w, "output") == 0) { Onnx__ValueInfoProto *v = text_value(t); PUSH(g->output, g->n_output, v);
+        } else if (strcmp(w, "const") == 0) {
+            Onnx__TensorProto *p = text_tensor(t);
+            PUSH(g->initializer, g->n_initializer, p);
+        } else {
+            Onnx__NodeProto *n = text_node(t, w);
+            PUSH(g->node, g->n_node, n);
+            continue;
+        }
         free(w);
     }
 }

@@ -17,8 +17,7 @@
 
 enum { T = 96, D = 16 };
 
-static Node *simplified(Graph *g, Node *n)
-{
+static Node *simplified(Graph *g, Node *n) {
     g_output(g, "y", n);
     graph_simplify(g);
     assert_null(g_failed(g));
@@ -26,8 +25,7 @@ static Node *simplified(Graph *g, Node *n)
 }
 
 // The root of a head's size, read from a list of sizes; what a size of the model goes into stays.
-static void numbers_are_literals(void **state)
-{
+static void numbers_are_literals(void **state) {
     (void)state;
     for (int symbolic = 0; symbolic < 2; symbolic++) {
         Graph *g = graph_new("t");
@@ -44,8 +42,7 @@ static void numbers_are_literals(void **state)
     }
 }
 
-static void counting_constants_are_indices(void **state)
-{
+static void counting_constants_are_indices(void **state) {
     (void)state;
     int64_t count[3 * 5], pairs[7 * 2], squares[6];
     for (int i = 0; i < 15; i++) count[i] = 7 + i / 5 * 100 - i % 5 * 3;
@@ -62,8 +59,7 @@ static void counting_constants_are_indices(void **state)
     graph_free(g);
 }
 
-static void triangles_are_conditions(void **state)
-{
+static void triangles_are_conditions(void **state) {
     (void)state;
     bool low[T * T];
     float mask[T * T];
@@ -83,8 +79,7 @@ static void triangles_are_conditions(void **state)
     graph_free(g);
 }
 
-static void factors_leave_products(void **state)
-{
+static void factors_leave_products(void **state) {
     (void)state;
     Graph *g = graph_new("t");
     Node *q = g_input(g, "q", EL_f32, 2, S(ix(g, T), ix(g, D))), *k = g_input(g, "k", EL_f32, 2, S(ix(g, T), ix(g, D)));
@@ -98,11 +93,11 @@ static void factors_leave_products(void **state)
 }
 
 // The text of an attention whose scores are masked so.
-static char *attention(Node *(*mask)(Graph *g, Node *scores))
-{
+static char *attention(Node *(*mask)(Graph *g, Node *scores)) {
     Graph *g = graph_new("t");
     Ix H = ix(g, 2), t = ix(g, T), d = ix(g, D);
-    Node *q = g_input(g, "q", EL_f32, 3, S(H, t, d)), *k = g_input(g, "k", EL_f32, 3, S(H, t, d)), *v = g_input(g, "v", EL_f32, 3, S(H, t, d));
+    Node *q = g_input(g, "q", EL_f32, 3, S(H, t, d)), *k = g_input(g, "k", EL_f32, 3, S(H, t, d)),
+         *v = g_input(g, "v", EL_f32, 3, S(H, t, d));
     Node *s = mask(g, g_matmul(g, q, g_transpose(g, k, (int[]){0, 2, 1})));
     g_output(g, "y", g_matmul(g, g_softmax(g, s, 4), v));
     Buf text = {0}, err = {0};
@@ -111,35 +106,34 @@ static char *attention(Node *(*mask)(Graph *g, Node *scores))
     return text.p;
 }
 
-static Node *triangle(Graph *g, int offset)
-{
+static Node *triangle(Graph *g, int offset) {
     Ix t = ix(g, T);
     Node *key = g_iota(g, EL_i64, 2, S(t, t), 1), *query = g_iota(g, EL_i64, 2, S(t, t), 0);
     return g_ew2(g, EW_le, key, g_ew2(g, EW_add, query, g_i(g, EL_i64, offset)));
 }
 static Node *causal(Graph *g, Node *s) { return g_where(g, triangle(g, 0), s, g_f(g, EL_f32, -3.4028234663852886e38)); }
-static Node *added(Graph *g, Node *s) { return g_ew2(g, EW_add, s, g_where(g, triangle(g, 0), g_f(g, EL_f32, 0), g_f(g, EL_f32, -1e38))); }
+static Node *added(Graph *g, Node *s) {
+    return g_ew2(g, EW_add, s, g_where(g, triangle(g, 0), g_f(g, EL_f32, 0), g_f(g, EL_f32, -1e38)));
+}
 static Node *past_rows(Graph *g, Node *s) { return g_where(g, triangle(g, -3), s, g_f(g, EL_f32, -3.4028234663852886e38)); }
 static Node *past_rows_inf(Graph *g, Node *s) { return g_where(g, triangle(g, -3), s, g_f(g, EL_f32, -INFINITY)); }
-static Node *from_memory(Graph *g, Node *s)
-{
+static Node *from_memory(Graph *g, Node *s) {
     Node *seen = g_input(g, "seen", EL_bool, 1, S(ix(g, T)));
     return g_where(g, seen, s, g_f(g, EL_f32, -INFINITY));
 }
 
 static Node *bias(Graph *g, Node *s) { return g_ew2(g, EW_add, s, g_input(g, "bias", EL_f32, 2, S(ix(g, T), ix(g, T)))); }
 
-static void check(Node *(*mask)(Graph *g, Node *scores), bool shorter, bool base2)
-{
+static void check(Node *(*mask)(Graph *g, Node *scores), bool shorter, bool base2) {
     char *text = attention(mask);
     assert_int_equal(strstr(text, "last(m)") != NULL, shorter);
     assert_int_equal(strstr(text, "* LOG2E);") == NULL, base2);
     free(text);
 }
 
-// The loop over keys ends where a causal mask does, unless a row would have nothing else: -3.4e38 beside nothing is a weight.
-static void masks_shorten_the_loop(void **state)
-{
+// The loop over keys ends where a causal mask does, unless a row would have nothing else: -3.4e38 beside nothing is a
+// weight.
+static void masks_shorten_the_loop(void **state) {
     (void)state;
     check(causal, true, true);
     check(added, true, true);
@@ -149,9 +143,9 @@ static void masks_shorten_the_loop(void **state)
     check(bias, false, false);
 }
 
-// Tiles of 64 queries where few of 128 would be; with a diagonal also where nearly each multiprocessor would have one, and 64 keys a trip.
-static void few_tiles_are_short(void **state)
-{
+// Tiles of 64 queries where few of 128 would be; with a diagonal also where nearly each multiprocessor would have one,
+// and 64 keys a trip.
+static void few_tiles_are_short(void **state) {
     (void)state;
     static const struct { int heads, keys; bool causal; const char *tiles; } rows[] = {
         {12, 1024, true, "<BM = 64, BN = 64>"}, {12, 1024, false, "<BM = 128, BN = 128>"}, {12, 512, false, "<BM = 64, BN = 128>"}, {12, 512, true, "<BM = 64, BN = 64>"},
@@ -160,32 +154,36 @@ static void few_tiles_are_short(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         Graph *g = graph_new("t");
         Ix h = ix(g, rows[i].heads), t = ix(g, rows[i].keys), d = ix(g, 64);
-        Node *q = g_input(g, "q", EL_bf16, 3, S(h, t, d)), *k = g_input(g, "k", EL_bf16, 3, S(h, t, d)), *v = g_input(g, "v", EL_bf16, 3, S(h, t, d));
+        Node *q = g_input(g, "q", EL_bf16, 3, S(h, t, d)), *k = g_input(g, "k", EL_bf16, 3, S(h, t, d)),
+             *v = g_input(g, "v", EL_bf16, 3, S(h, t, d));
         Node *s = g_cast(g, g_matmul(g, q, g_transpose(g, k, (int[]){0, 2, 1})), EL_f32);
         Node *seen = g_ew2(g, EW_le, g_iota(g, EL_i64, 2, S(t, t), 1), g_iota(g, EL_i64, 2, S(t, t), 0));
         if (rows[i].causal) s = g_where(g, seen, s, g_f(g, EL_f32, -INFINITY));
         g_output(g, "y", g_matmul(g, g_cast(g, g_softmax(g, s, 4), EL_bf16), v));
         Buf text = {0}, err = {0};
         assert_true(graph_write(g, NULL, &text, &err));
-        if (!strstr(text.p, rows[i].tiles)) { print_error("%d heads, %d keys: not %s in\n%s\n", rows[i].heads, rows[i].keys, rows[i].tiles, text.p); fail(); }
+        if (!strstr(text.p, rows[i].tiles)) {
+            print_error("%d heads, %d keys: not %s in\n%s\n", rows[i].heads, rows[i].keys, rows[i].tiles, text.p);
+            fail();
+        }
         buf_free(&text);
         graph_free(g);
     }
 }
 
 // Heads `first` .. of a product's columns, turned by a table that all heads share.
-static Node *turned(Graph *g, Node *x, Node *table, int first, int heads)
-{
-    Node *h = g_reshape(g, g_take_range(g, x, 1, ix(g, first * D), 1, ix(g, heads * D)), 3, S(ix(g, T), ix(g, heads), ix(g, D)));
+static Node *turned(Graph *g, Node *x, Node *table, int first, int heads) {
+    Node *h = g_reshape(g, g_take_range(g, x, 1, ix(g, first * D), 1, ix(g, heads * D)), 3,
+                        S(ix(g, T), ix(g, heads), ix(g, D)));
     h = g_transpose(g, h, (int[]){1, 0, 2});
-    Node *low = g_take_range(g, h, 2, ix(g, 0), 1, ix(g, D / 2)), *high = g_take_range(g, h, 2, ix(g, D / 2), 1, ix(g, D / 2));
+    Node *low = g_take_range(g, h, 2, ix(g, 0), 1, ix(g, D / 2)),
+         *high = g_take_range(g, h, 2, ix(g, D / 2), 1, ix(g, D / 2));
     Node *half = g_concat(g, 2, (Node *[]){g_ew1(g, EW_neg, high), low}, 2);
     return g_ew2(g, EW_add, g_ew2(g, EW_mul, h, table), g_ew2(g, EW_mul, half, g_ew1(g, EW_sin, table)));
 }
 
 // Queries and keys are turned as one value, of which they are parts; of another table they are two.
-static void functions_of_neighbours_are_one(void **state)
-{
+static void functions_of_neighbours_are_one(void **state) {
     (void)state;
     for (int other = 0; other < 2; other++) {
         Graph *g = graph_new("t");
@@ -205,8 +203,7 @@ static void functions_of_neighbours_are_one(void **state)
 }
 
 // gelu in two spellings of exporters, and what is none.
-static void gelus_are_known(void **state)
-{
+static void gelus_are_known(void **state) {
     (void)state;
     for (int form = 0; form < 3; form++) {
         Graph *g = graph_new("t");
@@ -230,8 +227,7 @@ static void gelus_are_known(void **state)
     }
 }
 
-int main(void)
-{
+int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_are_literals),
         cmocka_unit_test(counting_constants_are_indices),

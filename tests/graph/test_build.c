@@ -10,8 +10,7 @@
 
 #include <string.h>
 
-static void movement_that_does_nothing_vanishes(void **state)
-{
+static void movement_that_does_nothing_vanishes(void **state) {
     (void)state;
     Graph *g = graph_new("t");
     Ix B = ix_dim(g, "B"), S = ix_dim(g, "S");
@@ -22,18 +21,22 @@ static void movement_that_does_nothing_vanishes(void **state)
     assert_ptr_equal(back, x);
     Node *flat = g_reshape(g, g_reshape(g, x, 1, (Ix[]){ix(g, -1)}), 3, (Ix[]){B, S, ix(g, 768)});
     assert_ptr_equal(flat, x);
-    Node *k = g_transpose(g, g_reshape(g, g_transpose(g, g_reshape(g, t, 3, (Ix[]){ix(g, -1), S, ix(g, 64)}), (int[]){0, 2, 1}), 4,
-                                       (Ix[]){B, ix(g, 12), ix(g, 64), S}), (int[]){0, 1, 3, 2});
+    Node *k = g_transpose(
+        g,
+        g_reshape(g, g_transpose(g, g_reshape(g, t, 3, (Ix[]){ix(g, -1), S, ix(g, 64)}), (int[]){0, 2, 1}), 4,
+                  (Ix[]){B, ix(g, 12), ix(g, 64), S}),
+        (int[]){0, 1, 3, 2});
     assert_ptr_equal(k, t);
-    Node *cut = g_slice(g, g_pad(g, x, (Ix[]){ix(g, 0), ix(g, 2), ix(g, 0)}, (Ix[]){ix(g, 0), ix(g, 0), ix(g, 0)}, GP_constant, g_int(0)), 1,
-                        ix(g, 2), NULL, 1);
+    Node *cut = g_slice(
+        g,
+        g_pad(g, x, (Ix[]){ix(g, 0), ix(g, 2), ix(g, 0)}, (Ix[]){ix(g, 0), ix(g, 0), ix(g, 0)}, GP_constant, g_int(0)),
+        1, ix(g, 2), NULL, 1);
     assert_ptr_equal(cut, x);
     assert_null(g_failed(g));
     graph_free(g);
 }
 
-static void shape_arithmetic_folds(void **state)
-{
+static void shape_arithmetic_folds(void **state) {
     (void)state;
     Graph *g = graph_new("t");
     Ix B = ix_dim(g, "B"), S = ix_dim(g, "S");
@@ -42,7 +45,10 @@ static void shape_arithmetic_folds(void **state)
     Node *s = g_gather_axis(g, shape, g_i(g, EL_i64, 1), 0);
     assert_ptr_equal(g_known_ix(g, s), S);
     Node *twice = g_ew2(g, EW_mul, s, g_i(g, EL_i64, 2));
-    Node *cat = g_concat(g, 0, (Node *[]){g_slice(g, shape, 0, ix(g, 0), ix(g, 1), 1), g_unsqueeze(g, twice, 1), g_vec_i64(g, 1, (int64_t[]){-1})}, 3);
+    Node *cat = g_concat(g, 0,
+                         (Node *[]){g_slice(g, shape, 0, ix(g, 0), ix(g, 1), 1), g_unsqueeze(g, twice, 1),
+                                    g_vec_i64(g, 1, (int64_t[]){-1})},
+                         3);
     int n;
     const Ix *known = g_known(g, cat, &n);
     assert_int_equal(n, 3);
@@ -55,8 +61,7 @@ static void shape_arithmetic_folds(void **state)
     graph_free(g);
 }
 
-static void products_are_put_in_order(void **state)
-{
+static void products_are_put_in_order(void **state) {
     (void)state;
     Graph *g = graph_new("t");
     Ix B = ix_dim(g, "B"), S = ix_dim(g, "S");
@@ -88,8 +93,7 @@ static void products_are_put_in_order(void **state)
     graph_free(g);
 }
 
-static void mistakes_are_said_once_with_their_node(void **state)
-{
+static void mistakes_are_said_once_with_their_node(void **state) {
     (void)state;
     Graph *g = graph_new("t");
     Node *x = g_input(g, "x", EL_f32, 2, (Ix[]){ix(g, 2), ix(g, 3)});
@@ -100,8 +104,7 @@ static void mistakes_are_said_once_with_their_node(void **state)
     graph_free(g);
 }
 
-int main(void)
-{
+int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(movement_that_does_nothing_vanishes),
         cmocka_unit_test(shape_arithmetic_folds),

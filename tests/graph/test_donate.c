@@ -21,35 +21,32 @@ static Ix B, P, four;
 static Node *cache(const char *name, Ix rows) { return g_input(g, name, EL_f32, 3, S(B, rows, four)); }
 static Node *more(Node *a, Node *b) { return g_concat(g, 1, (Node *[]){a, b}, 2); }
 
-static void begin(void)
-{
+static void begin(void) {
     g = graph_new("t");
     B = ix_dim(g, "B");
     P = ix_dim(g, "P");
     four = ix(g, 4);
 }
 
-static void refused(const char *output, const char *words)
-{
+static void refused(const char *output, const char *words) {
     assert_true(graph_donate(g));
     for (uint32_t i = 0; i < g->donated.n; i++) {
         if (strcmp(g->donated.at[i].output, output) != 0) continue;
         if (!words) assert_null(g->donated.at[i].refused);
-        else if (!g->donated.at[i].refused || !strstr(g->donated.at[i].refused, words)) fail_msg("%s: %s", output, g->donated.at[i].refused);
+        else if (!g->donated.at[i].refused || !strstr(g->donated.at[i].refused, words))
+            fail_msg("%s: %s", output, g->donated.at[i].refused);
         graph_free(g);
         return;
     }
     fail();
 }
 
-static void has(const char *text, const char *words)
-{
+static void has(const char *text, const char *words) {
     if (!strstr(text, words)) fail_msg("no `%s` in\n%s", words, text);
 }
 
 // A cache, two readers of it, the step's rows: new ones are written behind the old ones.
-static void extended(void **state)
-{
+static void extended(void **state) {
     (void)state;
     begin();
     Node *k = cache("k", P), *x = cache("x", ix(g, 1)), *next = more(k, g_ew2f(g, EW_mul, x, 2));
@@ -91,8 +88,7 @@ static void extended(void **state)
 }
 
 // A size that something stored has: then the dimension is a number of the plan.
-static void still_a_size(void **state)
-{
+static void still_a_size(void **state) {
     (void)state;
     begin();
     Node *k = cache("k", P), *next = more(k, cache("x", ix(g, 1)));
@@ -107,8 +103,7 @@ static void still_a_size(void **state)
     graph_free(g);
 }
 
-static void refusals(void **state)
-{
+static void refusals(void **state) {
     (void)state;
     begin();
     g_output(g, "y", g_ew2f(g, EW_mul, cache("k", P), 2));
@@ -137,15 +132,17 @@ static void refusals(void **state)
         begin();
         k = cache("k", P);
         Node *at = g_input(g, "at", EL_i64, 1, S(B)), *x = g_input(g, "x", EL_f32, 2, S(B, four));
-        g_output(g, "y", g_scatter(g, GR_none, k, x, (Ix[]){ix_axis(g, 0, B), NULL, ix_axis(g, 1, four)}, (Node *[]){g_broadcast_to(g, at, 2, S(B, four), (int[]){0})}, 1, false));
+        g_output(g, "y",
+                 g_scatter(g, GR_none, k, x, (Ix[]){ix_axis(g, 0, B), NULL, ix_axis(g, 1, four)},
+                           (Node *[]){g_broadcast_to(g, at, 2, S(B, four), (int[]){0})}, 1, false));
         if (reader) g_output(g, "z", g_reduce(g, GR_sum, k, 2, false));
         assert_null(g_failed(g));
         refused("y", reader ? "another value needs the old elements" : NULL);
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(extended), cmocka_unit_test(still_a_size), cmocka_unit_test(refusals)};
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(extended), cmocka_unit_test(still_a_size),
+                                       cmocka_unit_test(refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,31 +16,28 @@
 
 static float weights[1 << 16];      // large constants are different ones unless they are one place of a file
 
-static Node *weight(Graph *g, const char *name, int64_t rows, int64_t columns)
-{
+static Node *weight(Graph *g, const char *name, int64_t rows, int64_t columns) {
     return g_name(g, g_const_ref(g, EL_f32, 2, (int64_t[]){rows, columns}, weights, NULL, 0), name);
 }
 
-static Node *norm(Graph *g, Node *x)
-{
+static Node *norm(Graph *g, Node *x) {
     Node *d = g_ew2(g, EW_sub, x, g_mean(g, x, 4, true));
     Node *v = g_mean(g, g_ew2(g, EW_mul, d, d), 4, true);
     return g_ew2(g, EW_div, d, g_ew1(g, EW_sqrt, g_ew2f(g, EW_add, v, 1e-5)));
 }
 
-static Node *heads(Graph *g, Node *x, Ix B, Ix T)
-{
+static Node *heads(Graph *g, Node *x, Ix B, Ix T) {
     return g_transpose(g, g_reshape(g, x, 4, S(B, T, ix(g, 4), ix(g, 16))), (int[]){0, 2, 1, 3});
 }
 
-static void a_layer_is_seven_kernels(void **state)
-{
+static void a_layer_is_seven_kernels(void **state) {
     (void)state;
     Graph *g = graph_new("layer");
     Ix B = ix_dim(g, "B"), T = ix_dim(g, "T");
     Node *x = g_input(g, "x", EL_f32, 3, S(B, T, ix(g, 64)));
     Node *h = norm(g, x);
-    Node *q = heads(g, g_matmul(g, h, weight(g, "q", 64, 64)), B, T), *k = heads(g, g_matmul(g, h, weight(g, "k", 64, 64)), B, T);
+    Node *q = heads(g, g_matmul(g, h, weight(g, "q", 64, 64)), B, T),
+         *k = heads(g, g_matmul(g, h, weight(g, "k", 64, 64)), B, T);
     Node *v = heads(g, g_matmul(g, h, weight(g, "v", 64, 64)), B, T);
     Node *s = g_ew2f(g, EW_mul, g_matmul(g, q, g_transpose(g, k, (int[]){0, 1, 3, 2})), 0.25);
     Node *past = g_ew2(g, EW_le, g_iota(g, EL_i64, 2, S(T, T), 1), g_iota(g, EL_i64, 2, S(T, T), 0));
@@ -72,8 +69,7 @@ static void a_layer_is_seven_kernels(void **state)
     graph_free(g);
 }
 
-static void maps_are_inverted(void **state)
-{
+static void maps_are_inverted(void **state) {
     (void)state;
     Graph *g = graph_new("t");
     Ix B = ix_dim(g, "B"), T = ix_dim(g, "T"), H = ix(g, 12), D = ix(g, 64);
@@ -92,8 +88,7 @@ static void maps_are_inverted(void **state)
     graph_free(g);
 }
 
-static void softmax_is_one_kernel(void **state)
-{
+static void softmax_is_one_kernel(void **state) {
     (void)state;
     Graph *g = graph_new("t");
     Node *x = g_input(g, "x", EL_f32, 2, S(ix_dim(g, "M"), ix(g, 100)));
@@ -126,46 +121,41 @@ static void softmax_is_one_kernel(void **state)
 
 // ---- convolutions ---------------------------------------------------------------------------------------------------
 
-static Node *constant(Graph *g, const char *name, int rank, const int64_t *shape)
-{
+static Node *constant(Graph *g, const char *name, int rank, const int64_t *shape) {
     return g_name(g, g_const_ref(g, EL_f32, rank, shape, weights, name, 0), name);
 }
 
 // 3 x 3 with padding, as the importer makes it: [N, C, H, W] to [N, K, H, W].
-static Node *conv(Graph *g, Node *x, const char *name, int64_t channels)
-{
+static Node *conv(Graph *g, Node *x, const char *name, int64_t channels) {
     int64_t c;
     assert_true(ix_const(x->shape[1], &c));
     Ix one = ix(g, 1), three = ix(g, 3);
-    Node *windows = g_windows(g, x, 2, 2, x->shape + 2, S(three, three), (int64_t[]){1, 1}, (int64_t[]){1, 1}, S(one, one), g_int(0));
+    Node *windows = g_windows(g, x, 2, 2, x->shape + 2, S(three, three), (int64_t[]){1, 1}, (int64_t[]){1, 1},
+                              S(one, one), g_int(0));
     Node *w = constant(g, name, 4, (int64_t[]){channels, c, 3, 3});
     Node *y = g_contract(g, g_transpose(g, windows, (int[]){0, 2, 3, 1, 4, 5}), w, 0, 3, 1, 3, EL_f32, EL_f32);
     return g_transpose(g, y, (int[]){0, 3, 1, 2});
 }
 
-static Node *channel(Graph *g, const char *name, int64_t n)
-{
+static Node *channel(Graph *g, const char *name, int64_t n) {
     return g_unsqueeze(g, constant(g, name, 1, &n), 6);      // [n, 1, 1]
 }
 
 static Node *relu(Graph *g, Node *x) { return g_ew2f(g, EW_max, x, 0); }
 
-static int launches(const Fusion *f)
-{
+static int launches(const Fusion *f) {
     int n = 0;
     for (uint32_t i = 0; i < f->groups.n; i++) n += !f->groups.at[i]->once;
     return n;
 }
 
 // The weights of the product that a kernel is about.
-static const Node *weights_of(const Fusion *f, uint32_t group)
-{
+static const Node *weights_of(const Fusion *f, uint32_t group) {
     assert_non_null(f->groups.at[group]->anchor);
     return f->groups.at[group]->anchor->src[1];
 }
 
-static void batch_norm_is_weights(void **state)
-{
+static void batch_norm_is_weights(void **state) {
     (void)state;
     Graph *g = graph_new("t");
     Ix N = ix_dim(g, "N"), H = ix(g, 12);
@@ -193,8 +183,7 @@ static void batch_norm_is_weights(void **state)
 }
 
 // A factor of another axis, and one for all channels, stay.
-static void other_factors_stay(void **state)
-{
+static void other_factors_stay(void **state) {
     (void)state;
     Graph *g = graph_new("t");
     Node *x = g_input(g, "x", EL_f32, 2, S(ix(g, 64), ix(g, 32)));
@@ -210,8 +199,7 @@ static void other_factors_stay(void **state)
 }
 
 // Two convolutions and what is between: channels last inside, weights as windows are read, the model's order outside.
-static void pictures_are_channels_last(void **state)
-{
+static void pictures_are_channels_last(void **state) {
     (void)state;
     Graph *g = graph_new("t");
     Ix N = ix_dim(g, "N"), H = ix(g, 12);
@@ -222,7 +210,8 @@ static void pictures_are_channels_last(void **state)
     graph_simplify(g);
     Fusion *f = graph_fuse(g);
     assert_non_null(f);
-    assert_int_equal(launches(f), 5);                        // the picture's rows, two convolutions, the mean, the result in the model's order
+    // the picture's rows, two convolutions, the mean, the result in the model's order
+    assert_int_equal(launches(f), 5);
     bool found = false;
     for (uint32_t i = 0; i < f->groups.n; i++) {
         const FGroup *a1 = f->groups.at[i];
@@ -244,14 +233,14 @@ static void pictures_are_channels_last(void **state)
 }
 
 // Groups of 4 channels are joined to 32: four products with weights along the diagonal, which are written out once.
-static void groups_of_few_channels(void **state)
-{
+static void groups_of_few_channels(void **state) {
     (void)state;
     Graph *g = graph_new("t");
     Ix N = ix_dim(g, "N"), H = ix(g, 6), G = ix(g, 32), C = ix(g, 4), three = ix(g, 3), one = ix(g, 1);
     Node *x = relu(g, conv(g, g_input(g, "x", EL_f32, 4, S(N, ix(g, 3), H, H)), "first", 128));
     Node *apart = g_reshape(g, x, 5, S(N, G, C, H, H));
-    Node *windows = g_windows(g, apart, 3, 2, apart->shape + 3, S(three, three), (int64_t[]){1, 1}, (int64_t[]){1, 1}, S(one, one), g_int(0));
+    Node *windows = g_windows(g, apart, 3, 2, apart->shape + 3, S(three, three), (int64_t[]){1, 1}, (int64_t[]){1, 1},
+                              S(one, one), g_int(0));
     Node *w = constant(g, "w", 5, (int64_t[]){32, 4, 4, 3, 3});
     Node *y = g_contract(g, g_transpose(g, windows, (int[]){1, 0, 3, 4, 2, 5, 6}), w, 1, 3, 1, 3, EL_f32, EL_f32);
     g_output(g, "y", relu(g, g_reshape(g, g_transpose(g, y, (int[]){1, 0, 4, 2, 3}), 4, S(N, ix(g, 128), H, H))));
@@ -260,19 +249,20 @@ static void groups_of_few_channels(void **state)
     assert_non_null(f);
     const Node *p = NULL, *v = NULL;
     for (uint32_t i = 0; i < f->groups.n; i++)
-        if (f->groups.at[i]->anchor && f->groups.at[i]->anchor->contract.nb == 1) p = f->groups.at[i]->anchor, v = weights_of(f, i);
+        if (f->groups.at[i]->anchor && f->groups.at[i]->anchor->contract.nb == 1)
+            p = f->groups.at[i]->anchor, v = weights_of(f, i);
     assert_non_null(p);
     assert_ptr_equal(p->shape[0], ix(g, 4));
     assert_ptr_equal(v->shape[1], ix(g, 32));
     assert_ptr_equal(v->shape[4], ix(g, 32));
     assert_true(f->stored[v->id]);
-    assert_int_equal(launches(f), 3);                        // with the picture's rows, and the result in the model's order within the last
+    // with the picture's rows, and the result in the model's order within the last
+    assert_int_equal(launches(f), 3);
     graph_free(g);
 }
 
 // What a picture is flattened to is summed in the order in which the picture is stored.
-static void flattened_pictures(void **state)
-{
+static void flattened_pictures(void **state) {
     (void)state;
     Graph *g = graph_new("t");
     Ix N = ix_dim(g, "N"), H = ix(g, 6);
@@ -290,12 +280,12 @@ static void flattened_pictures(void **state)
 }
 
 // A reduction cannot hold a product; what follows the product stays with it all the same.
-static void epilogues_stay(void **state)
-{
+static void epilogues_stay(void **state) {
     (void)state;
     Graph *g = graph_new("t");
     Node *x = g_input(g, "x", EL_f32, 2, S(ix_dim(g, "M"), ix(g, 32)));
-    Node *y = g_ew2(g, EW_add, g_contract(g, x, constant(g, "w", 2, (int64_t[]){48, 32}), 0, 1, 1, 1, EL_f32, EL_f32), constant(g, "b", 1, (int64_t[]){48}));
+    Node *y = g_ew2(g, EW_add, g_contract(g, x, constant(g, "w", 2, (int64_t[]){48, 32}), 0, 1, 1, 1, EL_f32, EL_f32),
+                    constant(g, "b", 1, (int64_t[]){48}));
     y = g_ew2(g, EW_mul, y, g_ew1(g, EW_sigmoid, y));
     g_output(g, "y", g_softmax(g, y, 2));
     graph_simplify(g);
@@ -307,13 +297,13 @@ static void epilogues_stay(void **state)
 }
 
 // Patches of a picture, as a vision transformer has them: in rows, once; the product sums over one axis.
-static void patches_are_rows(void **state)
-{
+static void patches_are_rows(void **state) {
     (void)state;
     Graph *g = graph_new("t");
     Ix N = ix_dim(g, "N"), sixteen = ix(g, 16), places = ix(g, 4);
     Node *x = g_input(g, "x", EL_f32, 4, S(N, ix(g, 3), ix(g, 64), ix(g, 64)));
-    Node *windows = g_windows(g, x, 2, 2, S(places, places), S(sixteen, sixteen), (int64_t[]){16, 16}, (int64_t[]){1, 1}, S(ix(g, 0), ix(g, 0)), g_int(0));
+    Node *windows = g_windows(g, x, 2, 2, S(places, places), S(sixteen, sixteen), (int64_t[]){16, 16},
+                              (int64_t[]){1, 1}, S(ix(g, 0), ix(g, 0)), g_int(0));
     Node *w = constant(g, "w", 4, (int64_t[]){32, 3, 16, 16});
     g_output(g, "y", g_contract(g, g_transpose(g, windows, (int[]){0, 2, 3, 1, 4, 5}), w, 0, 3, 1, 3, EL_f32, EL_f32));
     Buf text = {0}, err = {0};
@@ -324,8 +314,7 @@ static void patches_are_rows(void **state)
 }
 
 // What follows a product and is quantised: bytes are stored, not what they mean.
-static void bytes_are_stored_as_bytes(void **state)
-{
+static void bytes_are_stored_as_bytes(void **state) {
     (void)state;
     Graph *g = graph_new("bytes");
     Ix N = ix_dim(g, "N");
@@ -343,8 +332,7 @@ static void bytes_are_stored_as_bytes(void **state)
 }
 
 // 40 values side by side, each computed from an input of its own; 300 operations in a row.
-static void kernels_hold_what_they_can(void **state)
-{
+static void kernels_hold_what_they_can(void **state) {
     (void)state;
     Graph *g = graph_new("large");
     Ix N = ix_dim(g, "N");
@@ -369,8 +357,7 @@ static void kernels_hold_what_they_can(void **state)
     graph_free(g);
 }
 
-int main(void)
-{
+int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_layer_is_seven_kernels),
         cmocka_unit_test(bytes_are_stored_as_bytes),

@@ -16,44 +16,41 @@
 
 static float weights[256 * 64];      // large constants are different ones unless they are one place of a file
 
-static Node *weight(Graph *g, const char *name, int64_t rows, int64_t columns)
-{
+static Node *weight(Graph *g, const char *name, int64_t rows, int64_t columns) {
     return g_name(g, g_const_ref(g, EL_f32, 2, (int64_t[]){rows, columns}, weights, NULL, 0), name);
 }
 
-static Node *norm(Graph *g, Node *x)
-{
+static Node *norm(Graph *g, Node *x) {
     Node *d = g_ew2(g, EW_sub, x, g_mean(g, x, 4, true));
     Node *v = g_mean(g, g_ew2(g, EW_mul, d, d), 4, true);
     return g_ew2(g, EW_div, d, g_ew1(g, EW_sqrt, g_ew2f(g, EW_add, v, 1e-5)));
 }
 
-static Node *heads(Graph *g, Node *x, Ix B, Ix T)
-{
+static Node *heads(Graph *g, Node *x, Ix B, Ix T) {
     return g_transpose(g, g_reshape(g, x, 4, S(B, T, ix(g, 4), ix(g, 16))), (int[]){0, 2, 1, 3});
 }
 
 // Angles as exporters write them: a product of positions and a few frequencies.
-static Node *angles(Graph *g, Ix T)
-{
+static Node *angles(Graph *g, Ix T) {
     float f[16];
     for (int i = 0; i < 16; i++) f[i] = 1.0f / (float)(i + 1);
     Node *freq = g_const(g, EL_f32, 2, (int64_t[]){16, 1}, f);
     return g_ew1(g, EW_cos, g_matmul(g, g_iota(g, EL_f32, 2, S(T, ix(g, 1)), 0), g_transpose(g, freq, (int[]){1, 0})));
 }
 
-static Graph *layer(int layers)
-{
+static Graph *layer(int layers) {
     Graph *g = graph_new("layer");
     Ix B = ix_dim(g, "B"), T = ix_dim(g, "T");
     Node *x = g_input(g, "x", EL_f32, 3, S(B, T, ix(g, 64)));
     for (int i = 0; i < layers; i++) {
         Node *h = norm(g, x);
-        Node *q = heads(g, g_matmul(g, h, weight(g, "q", 64, 64)), B, T), *k = heads(g, g_matmul(g, h, weight(g, "k", 64, 64)), B, T);
+        Node *q = heads(g, g_matmul(g, h, weight(g, "q", 64, 64)), B, T),
+             *k = heads(g, g_matmul(g, h, weight(g, "k", 64, 64)), B, T);
         Node *v = heads(g, g_matmul(g, h, weight(g, "v", 64, 64)), B, T);
         q = g_ew2(g, EW_mul, q, angles(g, T));
         Node *s = g_ew2f(g, EW_mul, g_matmul(g, q, g_transpose(g, k, (int[]){0, 1, 3, 2})), 0.25);
-        Node *o = g_reshape(g, g_transpose(g, g_matmul(g, g_softmax(g, s, 8), v), (int[]){0, 2, 1, 3}), 3, S(B, T, ix(g, 64)));
+        Node *o = g_reshape(g, g_transpose(g, g_matmul(g, g_softmax(g, s, 8), v), (int[]){0, 2, 1, 3}), 3,
+                            S(B, T, ix(g, 64)));
         Node *r = g_ew2(g, EW_add, x, g_matmul(g, o, weight(g, "o", 64, 64)));
         Node *n = norm(g, r);
         Node *gate = g_matmul(g, n, weight(g, "gate", 64, 256)), *up = g_matmul(g, n, weight(g, "up", 64, 256));
@@ -65,15 +62,13 @@ static Graph *layer(int layers)
     return g;
 }
 
-static bool is_output(const Graph *g, const Node *n)
-{
+static bool is_output(const Graph *g, const Node *n) {
     for (uint32_t i = 0; i < g->outputs.n; i++)
         if (g->outputs.at[i].node == n) return true;
     return false;
 }
 
-static void what_is_kept_is_small(void **state)
-{
+static void what_is_kept_is_small(void **state) {
     (void)state;
     Graph *g = layer(2);
     assert_true(graph_narrow(g, EL_bf16, false));
@@ -82,7 +77,8 @@ static void what_is_kept_is_small(void **state)
     int launches = 0, angles = 0;
     for (uint32_t i = 0; i < f->groups.n; i++) {
         const FGroup *a = f->groups.at[i];
-        if (a->root->kind == G_concat || a->root->kind == G_view) continue;       // weights side by side, or by rows, made once
+        // weights side by side, or by rows, made once
+        if (a->root->kind == G_concat || a->root->kind == G_view) continue;
         launches++;
         for (uint32_t k = 0; k < a->makes.n; k++) {
             const Node *n = a->makes.at[k];
@@ -92,7 +88,8 @@ static void what_is_kept_is_small(void **state)
         }
     }
     assert_int_equal(angles, 1);                             // of both layers; in f32
-    assert_int_equal(launches, 16 + angles);                 // seven a layer, and its turned queries, which tensor cores load
+    // seven a layer, and its turned queries, which tensor cores load
+    assert_int_equal(launches, 16 + angles);
     for (uint32_t i = 0; i < g->nodes.n; i++) {              // products: small operands, sums in f32
         const Node *n = g->nodes.at[i];
         if (n->kind != G_contract || !f->maker[n->id]) continue;
@@ -103,8 +100,7 @@ static void what_is_kept_is_small(void **state)
     graph_free(g);
 }
 
-static void borders_are_small_when_asked(void **state)
-{
+static void borders_are_small_when_asked(void **state) {
     (void)state;
     Graph *g = layer(1);
     assert_true(graph_narrow(g, EL_f16, true));
@@ -115,8 +111,7 @@ static void borders_are_small_when_asked(void **state)
     graph_free(g);
 }
 
-static void movement_stays_small(void **state)
-{
+static void movement_stays_small(void **state) {
     (void)state;
     Graph *g = graph_new("cache");
     Ix n = ix(g, 8), d = ix(g, 64);
@@ -130,8 +125,7 @@ static void movement_stays_small(void **state)
 }
 
 // Weights of many columns by rows of what is summed over, where 16 bytes divide those; as they are in 32 bits.
-static int stored_anew(int64_t rows, int64_t columns, bool narrow)
-{
+static int stored_anew(int64_t rows, int64_t columns, bool narrow) {
     Graph *g = graph_new("linear");
     g_output(g, "y", g_matmul(g, g_input(g, "x", EL_f32, 2, S(ix_dim(g, "B"), ix(g, rows))), weight(g, "w", rows, columns)));
     if (narrow) assert_true(graph_narrow(g, EL_bf16, true));
@@ -143,8 +137,7 @@ static int stored_anew(int64_t rows, int64_t columns, bool narrow)
     return once;
 }
 
-static void weights_lie_by_rows(void **state)
-{
+static void weights_lie_by_rows(void **state) {
     (void)state;
     assert_int_equal(stored_anew(16, 1024, true), 1);
     assert_int_equal(stored_anew(12, 1024, true), 0);
@@ -152,8 +145,7 @@ static void weights_lie_by_rows(void **state)
     assert_int_equal(stored_anew(16, 1024, false), 0);
 }
 
-int main(void)
-{
+int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_kept_is_small),
         cmocka_unit_test(borders_are_small_when_asked),

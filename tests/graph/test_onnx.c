@@ -64,7 +64,8 @@ static void sizes_that_must_be_equal_are_one(void **state) {
                         "MatMul k w -> e\noutput d f32\noutput e f32";
     holds(model, "f32[batch, D, 8]");
     holds(model, "f32[batch, k_1, 8] = input");
-    holds("opset 13\ninput x f32 A B\ninput y f32 B C\nMatMul x y -> p\nMatMul y x -> q\noutput p f32\noutput q f32", "f32[A, B]");
+    holds("opset 13\ninput x f32 A B\ninput y f32 B C\nMatMul x y -> p\nMatMul y x -> q\noutput p f32\noutput q f32",
+          "f32[A, B]");
 }
 
 static void functions_are_inlined(void **state) {

@@ -103,7 +103,9 @@ static int run_case(Case *c) {
     }
     for (int i = 0; i < c->nexpect && wrong == 0; i++) {
         int64_t at = differs(&out[i], &c->expect[i]);
-        if (at >= 0) print_error("%s: output %d [%lld] is %.7g, expected %.7g\n", c->title, i, (long long)at, element(&out[i], at), element(&c->expect[i], at));
+        if (at >= 0)
+            print_error("%s: output %d [%lld] is %.7g, expected %.7g\n", c->title, i, (long long)at,
+                        element(&out[i], at), element(&c->expect[i], at));
         else if (at == -2) print_error("%s: output %d has another type or shape\n", c->title, i);
         wrong += at != -1;
     }

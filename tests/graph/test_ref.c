@@ -18,8 +18,7 @@
 #define S(...) (Ix[]){__VA_ARGS__}
 
 
-static GTensor tensor(Elem elem, int rank, const int64_t *shape, const void *data)
-{
+static GTensor tensor(Elem elem, int rank, const int64_t *shape, const void *data) {
     GTensor t = {.elem = elem, .rank = rank, .data = (void *)data};
     int64_t n = elem_bytes(elem);
     for (int i = 0; i < rank; i++) n *= t.shape[i] = shape[i];
@@ -27,8 +26,7 @@ static GTensor tensor(Elem elem, int rank, const int64_t *shape, const void *dat
     return t;
 }
 
-static GTensor value(Graph *g, Node *n)
-{
+static GTensor value(Graph *g, Node *n) {
     GTensor t;
     char error[300] = "";
     if (g_failed(g)) fail_msg("%s", g_failed(g));
@@ -36,8 +34,7 @@ static GTensor value(Graph *g, Node *n)
     return t;
 }
 
-static void gives_f(Graph *g, Node *n, int rank, const int64_t *shape, const float *want)
-{
+static void gives_f(Graph *g, Node *n, int rank, const int64_t *shape, const float *want) {
     GTensor t = value(g, n);
     assert_int_equal(t.elem, EL_f32);
     assert_int_equal(t.rank, rank);
@@ -54,8 +51,7 @@ static void gives_f(Graph *g, Node *n, int rank, const int64_t *shape, const flo
     g_tensor_free(&t);
 }
 
-static void gives_i(Graph *g, Node *n, int rank, const int64_t *shape, const int64_t *want)
-{
+static void gives_i(Graph *g, Node *n, int rank, const int64_t *shape, const int64_t *want) {
     GTensor t = value(g, n);
     assert_int_equal(t.rank, rank);
     int64_t count = 1;
@@ -69,11 +65,14 @@ static void gives_i(Graph *g, Node *n, int rank, const int64_t *shape, const int
 }
 
 // A constant that builders do not fold: read from a "file".
-static Node *data_f(Graph *g, int rank, const int64_t *shape, const float *v) { return g_const_ref(g, EL_f32, rank, shape, v, "weights", 0); }
-static Node *data_i(Graph *g, int rank, const int64_t *shape, const int64_t *v) { return g_const_ref(g, EL_i64, rank, shape, v, "weights", 0); }
+static Node *data_f(Graph *g, int rank, const int64_t *shape, const float *v) {
+    return g_const_ref(g, EL_f32, rank, shape, v, "weights", 0);
+}
+static Node *data_i(Graph *g, int rank, const int64_t *shape, const int64_t *v) {
+    return g_const_ref(g, EL_i64, rank, shape, v, "weights", 0);
+}
 
-static void elementwise(void **state)
-{
+static void elementwise(void **state) {
     (void)state;
     Graph *g = graph_new("t");
     Node *x = data_f(g, 2, I(2, 3), F(1, -2, 3, NAN, 0, -0.5f)), *y = data_f(g, 1, I(3), F(2, 4, 8));
@@ -96,8 +95,7 @@ static void elementwise(void **state)
     graph_free(g);
 }
 
-static void conversions(void **state)
-{
+static void conversions(void **state) {
     (void)state;
     Graph *g = graph_new("t");
     Node *x = data_f(g, 1, I(5), F(1.9f, -1.9f, 300, 1e30f, 0));
@@ -123,8 +121,7 @@ static void conversions(void **state)
     graph_free(g);
 }
 
-static void views(void **state)
-{
+static void views(void **state) {
     (void)state;
     Graph *g = graph_new("t");
     Node *x = data_f(g, 2, I(2, 3), F(1, 2, 3, 4, 5, 6));
@@ -134,14 +131,18 @@ static void views(void **state)
     gives_f(g, g_slice(g, x, 1, ix(g, 1), ix(g, INT64_MAX), 1), 2, I(2, 2), F(2, 3, 5, 6));
     gives_f(g, g_slice(g, x, 0, ix(g, 5), NULL, 1), 2, I(0, 3), F(0));
     Ix o = ix(g, 0), one = ix(g, 1), two = ix(g, 2);
-    gives_f(g, g_pad(g, x, S(one, o), S(o, one), GP_constant, g_float(9)), 2, I(3, 4), F(9, 9, 9, 9, 1, 2, 3, 9, 4, 5, 6, 9));
-    gives_f(g, g_pad(g, x, S(o, two), S(o, two), GP_reflect, g_int(0)), 2, I(2, 7), F(3, 2, 1, 2, 3, 2, 1, 6, 5, 4, 5, 6, 5, 4));
+    gives_f(g, g_pad(g, x, S(one, o), S(o, one), GP_constant, g_float(9)), 2, I(3, 4),
+            F(9, 9, 9, 9, 1, 2, 3, 9, 4, 5, 6, 9));
+    gives_f(g, g_pad(g, x, S(o, two), S(o, two), GP_reflect, g_int(0)), 2, I(2, 7),
+            F(3, 2, 1, 2, 3, 2, 1, 6, 5, 4, 5, 6, 5, 4));
     gives_f(g, g_pad(g, x, S(o, two), S(o, one), GP_edge, g_int(0)), 2, I(2, 6), F(1, 1, 1, 2, 3, 3, 4, 4, 4, 5, 6, 6));
     gives_f(g, g_pad(g, x, S(o, two), S(o, one), GP_wrap, g_int(0)), 2, I(2, 6), F(2, 3, 1, 2, 3, 1, 5, 6, 4, 5, 6, 4));
-    gives_f(g, g_pad(g, x, S(o, ix(g, 5)), S(o, o), GP_reflect, g_int(0)), 2, I(2, 8), F(2, 1, 2, 3, 2, 1, 2, 3, 5, 4, 5, 6, 5, 4, 5, 6));
+    gives_f(g, g_pad(g, x, S(o, ix(g, 5)), S(o, o), GP_reflect, g_int(0)), 2, I(2, 8),
+            F(2, 1, 2, 3, 2, 1, 2, 3, 5, 4, 5, 6, 5, 4, 5, 6));
     gives_f(g, g_tile(g, x, S(one, two)), 2, I(2, 6), F(1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6));
     gives_f(g, g_flip(g, x, 3), 2, I(2, 3), F(6, 5, 4, 3, 2, 1));
-    gives_f(g, g_expand(g, g_unsqueeze(g, x, 2), 3, S(two, two, ix(g, 3))), 3, I(2, 2, 3), F(1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6));
+    gives_f(g, g_expand(g, g_unsqueeze(g, x, 2), 3, S(two, two, ix(g, 3))), 3, I(2, 2, 3),
+            F(1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6));
     Node *w = g_windows(g, x, 1, 1, S(two), S(two), I(2), I(1), S(one), g_int(0));
     gives_f(g, w, 3, I(2, 2, 2), F(0, 1, 2, 3, 0, 4, 5, 6));
     gives_f(g, g_concat(g, -1, (Node *[]){x, g_flip(g, x, 2)}, 2), 2, I(2, 6), F(1, 2, 3, 3, 2, 1, 4, 5, 6, 6, 5, 4));
@@ -149,8 +150,7 @@ static void views(void **state)
     graph_free(g);
 }
 
-static void gathers_and_scatters(void **state)
-{
+static void gathers_and_scatters(void **state) {
     (void)state;
     Graph *g = graph_new("t");
     Node *x = data_f(g, 2, I(3, 2), F(1, 2, 3, 4, 5, 6));
@@ -161,7 +161,8 @@ static void gathers_and_scatters(void **state)
     gives_f(g, g_gather_nd(g, x, data_i(g, 2, I(2, 2), I(0, 1, 2, 0)), 0), 1, I(2), F(2, 5));
     gives_f(g, g_gather_nd(g, x, data_i(g, 2, I(3, 1), I(1, 0, 1)), 1), 1, I(3), F(2, 3, 6));
     Node *u = data_f(g, 2, I(2, 2), F(10, 20, 30, 40));
-    gives_f(g, g_scatter_elements(g, GR_sum, x, data_i(g, 2, I(2, 2), I(0, 1, 0, -1)), u, 0), 2, I(3, 2), F(41, 2, 3, 24, 5, 46));
+    gives_f(g, g_scatter_elements(g, GR_sum, x, data_i(g, 2, I(2, 2), I(0, 1, 0, -1)), u, 0), 2, I(3, 2),
+            F(41, 2, 3, 24, 5, 46));
     gives_f(g, g_scatter_nd(g, GR_none, x, data_i(g, 2, I(2, 1), I(2, 0)), u), 2, I(3, 2), F(30, 40, 3, 4, 10, 20));
     gives_f(g, g_scatter_nd(g, GR_max, x, data_i(g, 2, I(2, 1), I(2, 2)), u), 2, I(3, 2), F(1, 2, 3, 4, 30, 40));
     char error[200];
@@ -173,8 +174,7 @@ static void gathers_and_scatters(void **state)
     graph_free(g);
 }
 
-static void reductions(void **state)
-{
+static void reductions(void **state) {
     (void)state;
     Graph *g = graph_new("t");
     Node *x = data_f(g, 3, I(2, 2, 3), F(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12));
@@ -196,8 +196,7 @@ static void reductions(void **state)
     graph_free(g);
 }
 
-static void scans_and_sorts(void **state)
-{
+static void scans_and_sorts(void **state) {
     (void)state;
     Graph *g = graph_new("t");
     Node *x = data_f(g, 2, I(2, 3), F(3, 1, 2, 5, 5, 4)), *at;
@@ -210,8 +209,7 @@ static void scans_and_sorts(void **state)
     graph_free(g);
 }
 
-static void products(void **state)
-{
+static void products(void **state) {
     (void)state;
     Graph *g = graph_new("t");
     enum { B = 2, M = 5, N = 37, K = 41 };
@@ -235,7 +233,8 @@ static void products(void **state)
     gives_f(g, g_einsum(g, "ij->", p, NULL), 0, I(0), F(10));
     gives_f(g, g_einsum(g, "ij,k->ki", p, q), 2, I(2, 2), F(30, 70, 3, 7));
     gives_f(g, g_einsum(g, "ij,ij->ij", p, p), 2, I(2, 2), F(1, 4, 9, 16));
-    gives_f(g, g_matmul(g, data_f(g, 3, I(1, 1, 2), F(1, 1)), data_f(g, 3, I(2, 2, 1), F(1, 2, 3, 4))), 3, I(2, 1, 1), F(3, 7));
+    gives_f(g, g_matmul(g, data_f(g, 3, I(1, 1, 2), F(1, 1)), data_f(g, 3, I(2, 2, 1), F(1, 2, 3, 4))), 3, I(2, 1, 1),
+            F(3, 7));
     // a convolution is a product over windows
     Node *img = data_f(g, 4, I(1, 1, 3, 3), F(1, 2, 3, 4, 5, 6, 7, 8, 9)), *ker = data_f(g, 4, I(1, 1, 2, 2), F(1, 0, 0, 1));
     Ix two = ix(g, 2), zero = ix(g, 0);
@@ -247,8 +246,7 @@ static void products(void **state)
     graph_free(g);
 }
 
-static void symbolic_sizes_are_bound_and_checked(void **state)
-{
+static void symbolic_sizes_are_bound_and_checked(void **state) {
     (void)state;
     Graph *g = graph_new("t");
     Ix B = ix_dim(g, "B"), P = ix_dim(g, "P");
@@ -280,8 +278,7 @@ static void symbolic_sizes_are_bound_and_checked(void **state)
 
 // ---- bodies and whole tensors ---------------------------------------------------------------------------------------
 
-static bool nonzero(const void *attr, const GTensor *in, int nin, GTensor *out, int nout, char *error, size_t size)
-{
+static bool nonzero(const void *attr, const GTensor *in, int nin, GTensor *out, int nout, char *error, size_t size) {
     (void)attr, (void)nin, (void)nout, (void)error, (void)size;
     int64_t n = 0;
     for (int64_t i = 0; i < in[0].shape[0]; i++) n += ((float *)in[0].data)[i] != 0;
@@ -293,8 +290,7 @@ static bool nonzero(const void *attr, const GTensor *in, int nin, GTensor *out, 
     return true;
 }
 
-static void data_dependent_sizes(void **state)
-{
+static void data_dependent_sizes(void **state) {
     (void)state;
     static const GHostOp op = {"nonzero", nonzero};
     Graph *g = graph_new("t");
@@ -306,8 +302,7 @@ static void data_dependent_sizes(void **state)
     graph_free(g);
 }
 
-static void loops_and_ifs(void **state)
-{
+static void loops_and_ifs(void **state) {
     (void)state;
     Graph *g = graph_new("t");
     Node *x = data_f(g, 1, I(2), F(1, 2)), *scale = data_f(g, 0, NULL, F(3));
@@ -340,15 +335,13 @@ static uint32_t rnd(uint32_t n) { seed = seed * 1664525u + 1013904223u; return (
 
 typedef struct Array { int rank; int64_t shape[6]; float v[4096]; } Array;
 
-static int64_t count_of(const Array *a)
-{
+static int64_t count_of(const Array *a) {
     int64_t n = 1;
     for (int i = 0; i < a->rank; i++) n *= a->shape[i];
     return n;
 }
 
-static void random_chains_of_movement(void **state)
-{
+static void random_chains_of_movement(void **state) {
     (void)state;
     static Array a, b;
     static float first[64];
@@ -399,7 +392,9 @@ static void random_chains_of_movement(void **state)
                 int64_t before = what == 0 ? (int64_t)rnd(3) : 0, size = a.shape[axis], start = 0, stride = 1;
                 if (what == 0 && n * (size + 2) / size > 2000) break;
                 if (what == 0) b.shape[axis] = size + before + 1;
-                if (what == 1) start = rnd((uint32_t)size), stride = 1 + rnd(2), b.shape[axis] = (size - start + stride - 1) / stride;
+                if (what == 1)
+                    start = rnd((uint32_t)size), stride = 1 + rnd(2),
+                    b.shape[axis] = (size - start + stride - 1) / stride;
                 if (what == 2) start = size - 1, stride = -1;
                 int64_t m = count_of(&b);
                 for (int64_t k = 0; k < m; k++) {
@@ -413,8 +408,9 @@ static void random_chains_of_movement(void **state)
                 for (int i = 0; i < 6; i++) zero[i] = pad[i] = ix(g, 0);
                 zero[axis] = ix(g, before);
                 pad[axis] = ix(g, 1);
-                x = what == 0 ? g_pad(g, x, zero, pad, GP_constant, g_float(-1)) : what == 1 ? g_slice(g, x, axis, ix(g, start), NULL, stride)
-                                                                                             : g_flip(g, x, 1u << axis);
+                x = what == 0   ? g_pad(g, x, zero, pad, GP_constant, g_float(-1))
+                    : what == 1 ? g_slice(g, x, axis, ix(g, start), NULL, stride)
+                                : g_flip(g, x, 1u << axis);
             }
             }
             a = b;
@@ -424,13 +420,19 @@ static void random_chains_of_movement(void **state)
     }
 }
 
-int main(void)
-{
+int main(void) {
 
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(elementwise), cmocka_unit_test(conversions), cmocka_unit_test(views), cmocka_unit_test(gathers_and_scatters),
-        cmocka_unit_test(reductions), cmocka_unit_test(scans_and_sorts), cmocka_unit_test(products),
-        cmocka_unit_test(symbolic_sizes_are_bound_and_checked), cmocka_unit_test(data_dependent_sizes), cmocka_unit_test(loops_and_ifs),
+        cmocka_unit_test(elementwise),
+        cmocka_unit_test(conversions),
+        cmocka_unit_test(views),
+        cmocka_unit_test(gathers_and_scatters),
+        cmocka_unit_test(reductions),
+        cmocka_unit_test(scans_and_sorts),
+        cmocka_unit_test(products),
+        cmocka_unit_test(symbolic_sizes_are_bound_and_checked),
+        cmocka_unit_test(data_dependent_sizes),
+        cmocka_unit_test(loops_and_ifs),
         cmocka_unit_test(random_chains_of_movement),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

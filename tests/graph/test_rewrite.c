@@ -14,8 +14,7 @@
 
 enum { NETWORKS = 300 };
 
-static void networks_stay_the_same(void **unused)
-{
+static void networks_stay_the_same(void **unused) {
     (void)unused;
     for (int seed = 0; seed < NETWORKS; seed++) {
         GTensor before[MOST_RESULTS] = {0}, after[MOST_RESULTS] = {0};
@@ -38,11 +37,11 @@ static void networks_stay_the_same(void **unused)
 }
 
 // x > 0 on the whole: relu(x), or (inside, by another condition) -x or x * x; and a second value of each side.
-static Graph *branches(bool same_shape)
-{
+static Graph *branches(bool same_shape) {
     Graph *g = graph_new("branches");
     Ix n = ix(g, 4);
-    Node *x = g_input(g, "x", EL_f32, 1, &n), *zero = g_f(g, EL_f32, 0), *sum = g_reduce(g, GR_sum, x, 1, false), *first = g_reshape(g, g_slice(g, x, 0, ix(g, 0), ix(g, 1), 1), 0, NULL);
+    Node *x = g_input(g, "x", EL_f32, 1, &n), *zero = g_f(g, EL_f32, 0), *sum = g_reduce(g, GR_sum, x, 1, false),
+         *first = g_reshape(g, g_slice(g, x, 0, ix(g, 0), ix(g, 1), 1), 0, NULL);
     Node *negative = g_ew1(g, EW_neg, x), *square = g_ew2(g, EW_mul, x, x);
     Node *inner = g_if(g, g_ew2(g, EW_lt, first, zero), &(GBody){NULL, 0, &negative, 1}, &(GBody){NULL, 0, &square, 1});
     Node *one[2] = {g_ew2(g, EW_max, x, zero), sum}, *other[2] = {g_proj(g, inner, 0), first};
@@ -53,12 +52,12 @@ static Graph *branches(bool same_shape)
     return g;
 }
 
-static void ifs_become_values(void **unused)
-{
+static void ifs_become_values(void **unused) {
     (void)unused;
     static float inputs[][4] = {{1, 2, -1, 4}, {-1, 2, -3, 1}, {1, -5, 2, 0.5f}};
     for (int i = 0; i < 3; i++) {
-        GTensor x = {.elem = EL_f32, .rank = 1, .shape = {4}, .bytes = sizeof inputs[i], .data = inputs[i]}, before[2] = {0}, after[2] = {0};
+        GTensor x = {.elem = EL_f32, .rank = 1, .shape = {4}, .bytes = sizeof inputs[i], .data = inputs[i]},
+                before[2] = {0}, after[2] = {0};
         char why[256];
         Graph *g = branches(true);
         assert_true(ref_run(g, &x, before, NULL, why, sizeof why));
@@ -83,8 +82,7 @@ static void ifs_become_values(void **unused)
     graph_free(g);
 }
 
-int main(void)
-{
+int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(networks_stay_the_same), cmocka_unit_test(ifs_become_values)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,8 +8,7 @@
 
 static inline bool bless(void) { return getenv("TK_BLESS") != NULL; }
 
-static inline char *read_file(const char *path)
-{
+static inline char *read_file(const char *path) {
     FILE *in = fopen(path, "rb");
     if (!in) fail_msg("cannot read %s", path);
     Buf b = {0};
@@ -20,8 +19,7 @@ static inline char *read_file(const char *path)
     return b.p;
 }
 
-static inline void write_file(const char *path, const char *text)
-{
+static inline void write_file(const char *path, const char *text) {
     FILE *out = fopen(path, "wb");
     if (!out) fail_msg("cannot write %s", path);
     fputs(text, out);
@@ -31,8 +29,7 @@ static inline void write_file(const char *path, const char *text)
 static inline int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
 // Calls `one` with each .tir file of a folder of tests/ir, in order of name; gives how many there were.
-static inline int each_file(const char *folder, void (*one)(Session *s, const char *path, const char *text))
-{
+static inline int each_file(const char *folder, void (*one)(Session *s, const char *path, const char *text)) {
     char dir[1024], *names[512];
     int  n = 0;
     snprintf(dir, sizeof dir, "%s/%s", IR_CASES, folder);

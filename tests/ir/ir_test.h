@@ -16,8 +16,7 @@
 #include "lower/ir.h"
 
 // Parses and verifies; fails the test with what is wrong.
-static inline Fn *kernel_text(Session *s, const char *text)
-{
+static inline Fn *kernel_text(Session *s, const char *text) {
     Source *src = source_add(s, "case.tir", text, strlen(text));
     Fn *f = ir_parse(s, src, NULL);
     if (!f) {
@@ -33,28 +32,24 @@ static inline Fn *kernel_text(Session *s, const char *text)
     return f;
 }
 
-static inline EvalArg vec_arg(void *data, int64_t n)
-{
+static inline EvalArg vec_arg(void *data, int64_t n) {
     return (EvalArg){.tensor = {.data = data, .dims = {n}, .strides = {1}}};
 }
-static inline EvalArg mat_arg(void *data, int64_t m, int64_t n)
-{
+static inline EvalArg mat_arg(void *data, int64_t m, int64_t n) {
     return (EvalArg){.tensor = {.data = data, .dims = {m, n}, .strides = {n, 1}}};
 }
 static inline EvalArg int_arg(int64_t v)  { return (EvalArg){.ival = v}; }
 static inline EvalArg float_arg(double v) { return (EvalArg){.fval = v}; }
 
 // Runs; fails the test when the kernel traps.
-static inline void run_kernel(Fn *f, const EvalArg *args, const int64_t *dims, const EvalOptions *opt)
-{
+static inline void run_kernel(Fn *f, const EvalArg *args, const int64_t *dims, const EvalOptions *opt) {
     char *fault = NULL;
     Span  at;
     if (!ir_eval(f, args, dims, opt, &fault, &at)) fail_msg("trapped: %s", fault);
 }
 
 // Runs; the kernel must trap, with words that contain `words`.
-static inline void run_trap(Fn *f, const EvalArg *args, const int64_t *dims, const EvalOptions *opt, const char *words)
-{
+static inline void run_trap(Fn *f, const EvalArg *args, const int64_t *dims, const EvalOptions *opt, const char *words) {
     char *fault = NULL;
     Span  at;
     assert_false(ir_eval(f, args, dims, opt, &fault, &at));

@@ -9,8 +9,7 @@
 
 static int kernels;
 
-static void check(Session *s, Fn *f, const char *path, const char *pass)
-{
+static void check(Session *s, Fn *f, const char *path, const char *pass) {
     Buf problems = {0}, once = {0}, twice = {0};
     if (ir_verify(f, &problems)) fail_msg("%s: broken after %s:\n%s", path, pass, problems.p);
     ir_print(f, &once);
@@ -27,9 +26,15 @@ static void check(Session *s, Fn *f, const char *path, const char *pass)
     buf_free(&twice);
 }
 
-static void kernel(Session *s, const TKernel *k, const char *path)
-{
-    static const struct { const char *name; bool (*run)(Fn *); } passes[] = {{"simplify", simplify}, {"contract", contract}, {"simplify", simplify}, {"hoist", hoist}, {"simplify", simplify}};
+static void kernel(Session *s, const TKernel *k, const char *path) {
+    static const struct {
+        const char *name;
+        bool (*run)(Fn *);
+    } passes[] = {{"simplify", simplify},
+                  {"contract", contract},
+                  {"simplify", simplify},
+                  {"hoist", hoist},
+                  {"simplify", simplify}};
     Fn *f = ir_build(s, k);
     check(s, f, path, "build");
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
@@ -40,8 +45,7 @@ static void kernel(Session *s, const TKernel *k, const char *path)
     kernels++;
 }
 
-static void file(const char *path)
-{
+static void file(const char *path) {
     char *text = read_file(path);
     Session *s = session_new();
     Source *src = source_add(s, path, text, strlen(text));
@@ -56,8 +60,7 @@ static void file(const char *path)
     free(text);
 }
 
-static void folder(const char *dir)
-{
+static void folder(const char *dir) {
     DIR *d = opendir(dir);
     if (!d) return;
     for (struct dirent *e; (e = readdir(d));) {
@@ -69,8 +72,7 @@ static void folder(const char *dir)
     closedir(d);
 }
 
-static void test_dumps(void **state)
-{
+static void test_dumps(void **state) {
     (void)state;
     folder(IR_CASES "/../../examples");
     folder(IR_CASES "/../sema");
@@ -80,8 +82,7 @@ static void test_dumps(void **state)
     assert_true(kernels > 0);
 }
 
-int main(void)
-{
+int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_dumps)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

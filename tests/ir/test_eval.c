@@ -29,8 +29,7 @@ static const char scale[] =
     "  store %1, %8, %10\n"
     "}\n";
 
-static void test_scale(void **state)
-{
+static void test_scale(void **state) {
     (void)state;
     Fn *f = kernel_text(session, scale);
     for (int reversed = 0; reversed < 2; reversed++) {
@@ -74,8 +73,7 @@ static const char matmul[] =
     "  store %c, %im, %in, %r\n"
     "}\n";
 
-static void test_matmul(void **state)
-{
+static void test_matmul(void **state) {
     (void)state;
     enum { M = 13, K = 21, N = 11 };
     Fn *f = kernel_text(session, matmul);
@@ -103,8 +101,7 @@ static void test_matmul(void **state)
 }
 
 // One op on a vector: `%9` of the op's text, from the loaded %8 (and %7, another), all of axis %5.
-static Fn *unary_kernel(const char *in, const char *out, const char *op)
-{
+static Fn *unary_kernel(const char *in, const char *out, const char *op) {
     char text[2000];
     snprintf(text, sizeof text,
              "kernel @one(x: %s[N], z: %s[N], y: out %s[N])\n    dims (N)\n{\n"
@@ -115,10 +112,10 @@ static Fn *unary_kernel(const char *in, const char *out, const char *op)
     return kernel_text(session, text);
 }
 
-static void test_integers(void **state)
-{
+static void test_integers(void **state) {
     (void)state;
-    int32_t x[] = {7, -7, 7, -7, INT32_MIN, 1, 1, -1, INT32_MAX, INT32_MIN}, z[] = {2, 2, -2, -2, -1, 31, 32, 40, 1, 1}, y[10];
+    int32_t x[] = {7, -7, 7, -7, INT32_MIN, 1, 1, -1, INT32_MAX, INT32_MIN}, z[] = {2, 2, -2, -2, -1, 31, 32, 40, 1, 1},
+            y[10];
     static const struct { const char *op; int32_t want[10]; } rows[] = {
         {"%9 = binary.div %8, %7 : i32[%5]", {3, -4, -4, 3, INT32_MIN, 0, 0, -1, INT32_MAX, INT32_MIN}},
         {"%9 = binary.rem %8, %7 : i32[%5]", {1, 1, -1, -1, 0, 1, 1, 39, 0, 0}},
@@ -137,8 +134,7 @@ static void test_integers(void **state)
     }
 }
 
-static void test_narrow_integers_wrap(void **state)
-{
+static void test_narrow_integers_wrap(void **state) {
     (void)state;
     uint8_t x[] = {200, 255, 0, 16}, z[] = {100, 255, 1, 16}, y[4];
     Fn *f = unary_kernel("u8", "u8", "%9 = binary.mul %8, %7 : u8[%5]");
@@ -151,10 +147,10 @@ static void test_narrow_integers_wrap(void **state)
     assert_int_equal(y[2], 255);
 }
 
-static void test_floats(void **state)
-{
+static void test_floats(void **state) {
     (void)state;
-    float nan = NAN, x[] = {1, -0.0f, 0.0f, nan, 3, 0x1p-140f, INFINITY, 1e30f}, z[] = {3, 0.0f, -0.0f, 1, nan, 0x1p-5f, -INFINITY, 1e30f}, y[8];
+    float nan = NAN, x[] = {1, -0.0f, 0.0f, nan, 3, 0x1p-140f, INFINITY, 1e30f},
+          z[] = {3, 0.0f, -0.0f, 1, nan, 0x1p-5f, -INFINITY, 1e30f}, y[8];
     Fn *f = unary_kernel("f32", "f32", "%9 = fun.min %8, %7 : f32[%5]");
     RUN(f, (const int64_t[]){8}, NULL, vec_arg(x, 8), vec_arg(z, 8), vec_arg(y, 8));
     assert_true(y[0] == 1 && signbit(y[1]) && signbit(y[2]) && isnan(y[3]) && isnan(y[4]) && y[6] == -INFINITY);
@@ -173,8 +169,7 @@ static void test_floats(void **state)
     assert_true(b[3] == 1 && b[0] == 0);
 }
 
-static void test_casts(void **state)
-{
+static void test_casts(void **state) {
     (void)state;
     float x[] = {1.5f, -2.5f, 3e9f, -3e9f, NAN, 300, -1, 0.1f};
     int32_t i[8];
@@ -187,7 +182,8 @@ static void test_casts(void **state)
     RUN(f, (const int64_t[]){8}, NULL, vec_arg(x, 8), vec_arg(x, 8), vec_arg(u, 8));
     const uint8_t want8[] = {1, 0, 255, 0, 0, 255, 0, 0};
     assert_memory_equal(u, want8, sizeof want8);
-    int64_t big[] = {(INT64_C(1) << 53) + 1, (INT64_C(257) << 47) + 1, -((INT64_C(257) << 47) + 1), (INT64_C(1) << 62) + (INT64_C(1) << 54), 257};
+    int64_t big[] = {(INT64_C(1) << 53) + 1, (INT64_C(257) << 47) + 1, -((INT64_C(257) << 47) + 1),
+                     (INT64_C(1) << 62) + (INT64_C(1) << 54), 257};
     uint16_t h[5];
     f = unary_kernel("i64", "bf16", "%9 = cast %8 : bf16[%5]");
     RUN(f, (const int64_t[]){5}, NULL, vec_arg(big, 5), vec_arg(big, 5), vec_arg(h, 5));
@@ -201,8 +197,7 @@ static void test_casts(void **state)
 }
 
 // Reductions over the rows of a ragged matrix, one text for all.
-static Fn *reduce_kernel(const char *elem, const char *result, const char *how)
-{
+static Fn *reduce_kernel(const char *elem, const char *result, const char *how) {
     char text[2000];
     snprintf(text, sizeof text,
              "kernel @red(x: %s[M, N], y: out %s[M])\n    dims (M, N)\n{\n"
@@ -216,8 +211,7 @@ static Fn *reduce_kernel(const char *elem, const char *result, const char *how)
     return kernel_text(session, text);
 }
 
-static void test_reductions(void **state)
-{
+static void test_reductions(void **state) {
     (void)state;
     enum { M = 3, N = 600 };
     static float x[M * N];
@@ -247,14 +241,16 @@ static void test_reductions(void **state)
     assert_true(isnan(y[1]));
 }
 
-static void test_reductions_of_nothing(void **state)
-{
+static void test_reductions_of_nothing(void **state) {
     (void)state;
     float x[1], y[3];
     int32_t i[3];
     int64_t at[3];
     uint8_t b[3];
-    static const struct { const char *how; float want; } rows[] = {{"sum", 0}, {"prod", 1}, {"max", -INFINITY}, {"min", INFINITY}};
+    static const struct {
+        const char *how;
+        float want;
+    } rows[] = {{"sum", 0}, {"prod", 1}, {"max", -INFINITY}, {"min", INFINITY}};
     for (int k = 0; k < 4; k++) {
         RUN(reduce_kernel("f32", "f32", rows[k].how), ((const int64_t[]){3, 0}), NULL, mat_arg(x, 3, 0), vec_arg(y, 3));
         assert_true(y[2] == rows[k].want);
@@ -280,16 +276,14 @@ static const char gather[] =
     "  %id = load %ids, %i : i32[%m.0]\n  %id1 = binary.add %id, %one : i32[%m.0]\n"
     "  %v = load %x, %id1%ELSE% : f32[%m.0]\n  store %y, %i, %v\n}\n";
 
-static Fn *gather_kernel(const char *other)
-{
+static Fn *gather_kernel(const char *other) {
     char text[2000];
     const char *cut = strstr(gather, "%ELSE%");
     snprintf(text, sizeof text, "%.*s%s%s", (int)(cut - gather), gather, other, cut + 6);
     return kernel_text(session, text);
 }
 
-static void test_gather(void **state)
-{
+static void test_gather(void **state) {
     (void)state;
     float x[] = {10, 11, 12, 13}, y[6];
     int32_t ids[] = {0, 2, 3, -1, -2, 1 << 30};
@@ -311,7 +305,8 @@ static const char control[] =
     "kernel @control(y: out i64[N])\n    dims (N)\n{\n"
     "  %y = tensor y : tensor<i64, 1>\n  %z = const 0 : index\n  %one = const 1 : index\n  %ten = const 10 : index\n"
     "  %three = const 3 : index\n  %six = const 6 : index\n  %s0 = const 0 : i64\n  %s1 = const 1 : i64\n"
-    "  %r = for %z, %ten, %one, %s0 : i64 (%i: index, %a: i64) {\n"                  // counts pairs (i, j), j < 10, without j = 3, until (6, 6)
+    // counts pairs (i, j), j < 10, without j = 3, until (6, 6)
+    "  %r = for %z, %ten, %one, %s0 : i64 (%i: index, %a: i64) {\n"
     "    %q = for %z, %ten, %one, %a : i64 (%j: index, %b: i64) {\n"
     "      %is3 = binary.eq %j, %three : bool\n"
     "      %c = if %is3 : i64 {\n"
@@ -345,8 +340,7 @@ static const char control[] =
     "  store %y, %three, %w1\n"
     "}\n";
 
-static void test_control(void **state)
-{
+static void test_control(void **state) {
     (void)state;
     int64_t y[4] = {0};
     RUN(kernel_text(session, control), (const int64_t[]){4}, NULL, vec_arg(y, 4));
@@ -355,12 +349,12 @@ static void test_control(void **state)
     assert_int_equal(y[3], 144);
 }
 
-static void test_traps(void **state)
-{
+static void test_traps(void **state) {
     (void)state;
     int32_t x[] = {1, 2}, z[] = {1, 0}, y[16];
     Fn *f = unary_kernel("i32", "i32", "%9 = binary.div %8, %7 : i32[%5]");
-    run_trap(f, (const EvalArg[]){vec_arg(x, 2), vec_arg(z, 2), vec_arg(y, 2)}, (const int64_t[]){2}, NULL, "division by zero");
+    run_trap(f, (const EvalArg[]){vec_arg(x, 2), vec_arg(z, 2), vec_arg(y, 2)}, (const int64_t[]){2}, NULL,
+             "division by zero");
     for (uint32_t seed = 0; seed < 50; seed++) {                 // dead lanes may divide by what they like
         EvalOptions opt = {.junk = seed};
         RUN(f, (const int64_t[]){1}, &opt, vec_arg(x, 1), vec_arg(z, 1), vec_arg(y, 1));
@@ -372,8 +366,7 @@ static void test_traps(void **state)
 }
 
 // Every program adds its number to y[0], plainly or atomically, or writes y[program].
-static void test_races(void **state)
-{
+static void test_races(void **state) {
     (void)state;
     static const struct { const char *op; int64_t races; } rows[] = {
         {"  store %y, %z, %v\n", 3},
@@ -401,8 +394,7 @@ static void test_races(void **state)
 }
 
 // A tile of values at one place: every live lane acts, in order, and gets the value before it.
-static void test_atomic_lanes(void **state)
-{
+static void test_atomic_lanes(void **state) {
     (void)state;
     static const char text[] =
         "kernel @lanes(x: i32[N], h: inout i32[M], old: out i32[N])\n    dims (N, M)\n{\n"
@@ -417,8 +409,7 @@ static void test_atomic_lanes(void **state)
     assert_int_equal(h[0], 116);
 }
 
-static void test_print(void **state)
-{
+static void test_print(void **state) {
     (void)state;
     static const char text[] =
         "kernel @show(x: f32[M, N])\n    dims (M, N)\n    grid 2\n{\n"
@@ -438,8 +429,7 @@ static void test_print(void **state)
 }
 
 // x[m] and y[m] renamed to n: an outer difference, transposed into place.
-static void test_rename(void **state)
-{
+static void test_rename(void **state) {
     (void)state;
     static const char text[] =
         "kernel @outer(x: f32[N], y: out f32[N, N])\n    dims (N)\n{\n"
@@ -458,8 +448,7 @@ static void test_rename(void **state)
         for (int j = 0; j < 5; j++) assert_float_equal(y[i * 5 + j], x[i] - 6 * x[j], 0);
 }
 
-static void test_rename_moves_axes(void **state)      // the new axis sorts before the other: lanes are transposed
-{
+static void test_rename_moves_axes(void **state) {      // the new axis sorts before the other: lanes are transposed
     (void)state;
     static const char text[] =
         "kernel @t(x: f32[M, N], y: out f32[N, M])\n    dims (M, N)\n{\n"
@@ -475,20 +464,20 @@ static void test_rename_moves_axes(void **state)      // the new axis sorts befo
     assert_memory_equal(y, want, sizeof want);
 }
 
-static void test_bounds_propagate(void **state)
-{
+static void test_bounds_propagate(void **state) {
     (void)state;
     float x[] = {1, 2, 4}, z[] = {3, 5, 7}, y[3];
     double bx[] = {0.5, 0, 0}, by[3];
     EvalOptions opt = {.bound = {[0] = bx, [2] = by}};
-    RUN(unary_kernel("f32", "f32", "%9 = binary.mul %8, %7 : f32[%5]"), (const int64_t[]){3}, &opt, vec_arg(x, 3), vec_arg(z, 3), vec_arg(y, 3));
+    RUN(unary_kernel("f32", "f32", "%9 = binary.mul %8, %7 : f32[%5]"), (const int64_t[]){3}, &opt, vec_arg(x, 3),
+        vec_arg(z, 3), vec_arg(y, 3));
     assert_true(by[0] > 1.5 && by[0] < 1.501 && by[1] == 0);
-    RUN(unary_kernel("f32", "f32", "%9 = fun.exp %8 : f32[%5]"), (const int64_t[]){3}, &opt, vec_arg(x, 3), vec_arg(z, 3), vec_arg(y, 3));
+    RUN(unary_kernel("f32", "f32", "%9 = fun.exp %8 : f32[%5]"), (const int64_t[]){3}, &opt, vec_arg(x, 3),
+        vec_arg(z, 3), vec_arg(y, 3));
     assert_true(by[0] > exp(1.5) - exp(1) && by[1] > 0 && by[1] < 1e-5);
 }
 
-static void test_dot_kinds(void **state)              // batch axes, an axis of one side only, integers, no axis left
-{
+static void test_dot_kinds(void **state) {              // batch axes, an axis of one side only, integers, no axis left
     (void)state;
     static const char text[] =
         "kernel @d(x: i8[B, K], y: i8[B, K], z: out i32[B], w: out i32[B], v: out i32[B])\n    dims (B, K)\n{\n"
@@ -506,14 +495,14 @@ static void test_dot_kinds(void **state)              // batch axes, an axis of 
     for (int i = 0; i < B * K; i++) { x[i] = (int8_t)(i * 37); y[i] = (int8_t)(i * 91 + 5); }
     for (int b = 0; b < B; b++)
         for (int k = 0; k < K; k++) { wz[b] += x[b * K + k] * y[b * K + k]; ww[b] += x[b * K + k] * y[k]; }
-    RUN(kernel_text(session, text), ((const int64_t[]){B, K}), NULL, mat_arg(x, B, K), mat_arg(y, B, K), vec_arg(z, B), vec_arg(w, B), vec_arg(v, B));
+    RUN(kernel_text(session, text), ((const int64_t[]){B, K}), NULL, mat_arg(x, B, K), mat_arg(y, B, K), vec_arg(z, B),
+        vec_arg(w, B), vec_arg(v, B));
     assert_memory_equal(z, wz, sizeof z);
     assert_memory_equal(w, ww, sizeof w);
     assert_int_equal(v[0], wz[0] + wz[1]);
 }
 
-static void test_pointers(void **state)
-{
+static void test_pointers(void **state) {
     (void)state;
     static const char text[] =
         "kernel @p(x: *f32, y: *f32, n: i32)\n{\n"
@@ -528,8 +517,7 @@ static void test_pointers(void **state)
     assert_memory_equal(y, want, sizeof want);
 }
 
-int main(void)
-{
+int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_scale), cmocka_unit_test(test_matmul), cmocka_unit_test(test_integers), cmocka_unit_test(test_narrow_integers_wrap),
         cmocka_unit_test(test_floats), cmocka_unit_test(test_casts), cmocka_unit_test(test_reductions), cmocka_unit_test(test_reductions_of_nothing),

@@ -109,15 +109,16 @@ static const char source[] =
 enum { M = 100, K = 200, N = 136, ODD = 135, S = 100, L = 200, D = 64 };       // ODD: columns that 16 bytes do not divide
 typedef struct World { Session *s; SemaFile *file; } World;
 
-static World world(void)
-{
+static World world(void) {
     World w = {.s = session_new()};
     w.file = sema_file(w.s, parse_file(w.s, source_add(w.s, "level2.tk", source, strlen(source))));
     if (diag_errors(w.s)) { diag_print(w.s, stderr, DIAG_short, false); fail(); }
     return w;
 }
 
-static bool is_rows(const char *name) { return strcmp(name, "center") == 0 || strcmp(name, "rows") == 0 || strcmp(name, "online") == 0; }
+static bool is_rows(const char *name) {
+    return strcmp(name, "center") == 0 || strcmp(name, "rows") == 0 || strcmp(name, "online") == 0;
+}
 
 static bool is_product(const char *name) { return strcmp(name, "matmul") == 0 || strcmp(name, "wide") == 0; }
 
@@ -125,52 +126,60 @@ static int parts;                                                    // that a t
 static int slices;                                                   // of a block's consumers
 static int pingpong;                                                 // tiles that a block makes at a time
 static int cluster;                                                  // blocks of one; 0: none
-static int dealt;                                                    // blocks among which trips are dealt evenly; 0: tiles are whole
+// blocks among which trips are dealt evenly; 0: tiles are whole
+static int dealt;
 static int walk;                                                     // 2: blocks walk from row to row
 static unsigned fixed;                                               // parameters, by bit, that nothing writes meanwhile
 
-static Fn *build(World *w, const char *name, const char *arch)       // arch NULL: level 1
-{
-    static const SemaValue heads[] = {{.name = "D", .ival = 64, .elem = EL_none}}, columns[] = {{.name = "N", .ival = ODD, .elem = EL_none}};
+static Fn *build(World *w, const char *name, const char *arch) {       // arch NULL: level 1
+    static const SemaValue heads[] = {{.name = "D", .ival = 64, .elem = EL_none}},
+                           columns[] = {{.name = "N", .ival = ODD, .elem = EL_none}};
     bool odd = strcmp(name, "odd") == 0;
-    TKernel *k = sema_instance(w->file, sema_find_kernel(w->file, name), NULL, 0, odd ? columns : heads, odd || strcmp(name, "attention") == 0 || strcmp(name, "merged") == 0);
+    TKernel *k = sema_instance(w->file, sema_find_kernel(w->file, name), NULL, 0, odd ? columns : heads,
+                               odd || strcmp(name, "attention") == 0 || strcmp(name, "merged") == 0);
     if (!k) { diag_print(w->s, stderr, DIAG_short, false); fail(); }
     Fn *f = ir_build(w->s, k);
     if (!arch) return f;
     for (int i = 0; i < f->launch->nparams; i++) f->launch->params[i].fixed = fixed >> i & 1;
     f->early = fixed != 0;
-    CompileOptions opt = {.target = target_find(arch), .verify = true, .schedule = {.stages = slices > 1 ? 4 : 2, .split = parts, .slices = slices, .pingpong = pingpong, .cluster = cluster, .walk = walk, .streamk = dealt ? 2 : 0, .blocks = dealt}};
+    CompileOptions opt = {.target = target_find(arch),
+                          .verify = true,
+                          .schedule = {.stages = slices > 1 ? 4 : 2,
+                                       .split = parts,
+                                       .slices = slices,
+                                       .pingpong = pingpong,
+                                       .cluster = cluster,
+                                       .walk = walk,
+                                       .streamk = dealt ? 2 : 0,
+                                       .blocks = dealt}};
     if (!lower_run(f, &opt)) { diag_print(w->s, stderr, DIAG_short, false); fail(); }
     return f;
 }
 
-static bool has_op(const Fn *f, OpCode code)
-{
+static bool has_op(const Fn *f, OpCode code) {
     for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op))
         if (op->code == code) return true;
     return false;
 }
 
 enum { CN = 3, CH = 9, CW = 7, CC = 40, CK = 72, CR = 3, CS = 2, SH = 2, SW = 1, TOP = 1, LEFT = 1, CP = (CH + 2 * TOP - CR) / SH + 1, CQ = CW + 2 * LEFT - CS + 1 };
-_Static_assert(CN * CH * CW * CC <= M * K && CK * CR * CS * CC <= K * N && CN * CP * CQ * CK <= M * N, "the convolution is no larger than the product");
+_Static_assert(CN * CH * CW * CC <= M * K && CK * CR * CS * CC <= K * N && CN * CP * CQ * CK <= M * N,
+               "the convolution is no larger than the product");
 static uint16_t x[M * K], y[K * N];
 static float    want[M * N], got[M * N];
 static double   bound[M * N];
 static float    lows[M];
 
-static void fill(void)
-{
+static void fill(void) {
     for (int i = 0; i < M * K; i++) x[i] = bf16_from_f32((float)(i * 37 % 101 - 50) / 64);
     for (int i = 0; i < K * N; i++) y[i] = bf16_from_f32((float)(i * 53 % 97 - 48) / 64);
 }
 
-static EvalArg nhwc(void *p, int64_t n, int64_t h, int64_t w, int64_t c)
-{
+static EvalArg nhwc(void *p, int64_t n, int64_t h, int64_t w, int64_t c) {
     return (EvalArg){.tensor = {p, {n, h, w, c}, {h * w * c, w * c, c, 1}}};
 }
 
-static int arguments(const char *name, EvalArg *args, int64_t *dims, float *out)
-{
+static int arguments(const char *name, EvalArg *args, int64_t *dims, float *out) {
     if (strcmp(name, "conv") == 0) {
         static const int64_t numbers[] = {SH, SW, TOP, LEFT};
         args[0] = nhwc(x, CN, CH, CW, CC);
@@ -208,19 +217,25 @@ static int arguments(const char *name, EvalArg *args, int64_t *dims, float *out)
     return 3;
 }
 
-static void order_dims(const Fn *f, const char *name, int64_t *dims)
-{
-    static const struct { const char *name; int64_t size; } sizes[] = {{"M", M}, {"K", K}, {"N", N}, {"S", S}, {"L", L}, {"D", D}};
-    static const struct { const char *name; int64_t size; } pictures[] = {{"N", CN}, {"H", CH}, {"W", CW}, {"C", CC}, {"K", CK}, {"R", CR}, {"S", CS}, {"P", CP}, {"Q", CQ}};
+static void order_dims(const Fn *f, const char *name, int64_t *dims) {
+    static const struct {
+        const char *name;
+        int64_t size;
+    } sizes[] = {{"M", M}, {"K", K}, {"N", N}, {"S", S}, {"L", L}, {"D", D}};
+    static const struct {
+        const char *name;
+        int64_t size;
+    } pictures[] = {{"N", CN}, {"H", CH}, {"W", CW}, {"C", CC}, {"K", CK}, {"R", CR}, {"S", CS}, {"P", CP}, {"Q", CQ}};
     for (int i = 0; i < f->launch->ndims; i++) {
         const char *dim = f->launch->dims[i].name->s;
-        for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) if (strcmp(dim, sizes[k].name) == 0) dims[i] = sizes[k].size;
-        for (size_t k = 0; k < sizeof pictures / sizeof *pictures && strcmp(name, "conv") == 0; k++) if (strcmp(dim, pictures[k].name) == 0) dims[i] = pictures[k].size;
+        for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
+            if (strcmp(dim, sizes[k].name) == 0) dims[i] = sizes[k].size;
+        for (size_t k = 0; k < sizeof pictures / sizeof *pictures && strcmp(name, "conv") == 0; k++)
+            if (strcmp(dim, pictures[k].name) == 0) dims[i] = pictures[k].size;
     }
 }
 
-static bool evaluate(Fn *f, const char *name, float *out, double *bounds, uint32_t junk, char **fault)
-{
+static bool evaluate(Fn *f, const char *name, float *out, double *bounds, uint32_t junk, char **fault) {
     EvalArg args[8] = {0};
     int64_t dims[16] = {0};
     Span at;
@@ -230,11 +245,13 @@ static bool evaluate(Fn *f, const char *name, float *out, double *bounds, uint32
     return ir_eval(f, args, dims, &opt, fault, &at);
 }
 
-static void agrees(const char *name, const char *arch, OpCode must_have)
-{
+static void agrees(const char *name, const char *arch, OpCode must_have) {
     World w = world();
     char *fault = NULL;
-    int   n = is_product(name) || is_rows(name) ? M * N : strcmp(name, "odd") == 0 ? M * ODD : strcmp(name, "conv") == 0 ? CN * CP * CQ * CK : S * D;
+    int n = is_product(name) || is_rows(name) ? M * N
+            : strcmp(name, "odd") == 0        ? M * ODD
+            : strcmp(name, "conv") == 0       ? CN * CP * CQ * CK
+                                              : S * D;
     if (!evaluate(build(&w, name, NULL), name, want, bound, 1, &fault)) fail_msg("level 1: %s", fault);
     Fn *f = build(&w, name, arch);
     if (!has_op(f, must_have)) fail_msg("%s for %s has no %s", name, arch, op_info[must_have].name);
@@ -250,15 +267,15 @@ static void agrees(const char *name, const char *arch, OpCode must_have)
         if (f->walks) f->walks = (int)junk;                          // fewer blocks than programs, and as many
         if (!evaluate(f, name, got, NULL, junk, &fault)) fail_msg("%s for %s: %s\n%s", name, arch, fault, text.p);
         for (int i = 0; i < n; i++)
-            if (!(fabs((double)got[i] - (double)want[i]) <= bound[i] + 1e-6)) fail_msg("%s for %s: element %d is %g, not %g", name, arch, i, (double)got[i], (double)want[i]);
+            if (!(fabs((double)got[i] - (double)want[i]) <= bound[i] + 1e-6))
+                fail_msg("%s for %s: element %d is %g, not %g", name, arch, i, (double)got[i], (double)want[i]);
     }
     buf_free(&text);
     buf_free(&twice);
     session_free(w.s);
 }
 
-static void test_pipelines_agree(void **state)
-{
+static void test_pipelines_agree(void **state) {
     (void)state;
     fill();
     agrees("matmul", "sm_80", OP_T_copy_async);
@@ -266,8 +283,7 @@ static void test_pipelines_agree(void **state)
     agrees("conv", "sm_80", OP_T_copy_async);
 }
 
-static void test_roles_agree(void **state)
-{
+static void test_roles_agree(void **state) {
     (void)state;
     fill();
     agrees("matmul", "sm_90a", OP_T_wgmma);
@@ -279,8 +295,7 @@ static void test_roles_agree(void **state)
 }
 
 // Weights are brought by a producer of their own, which does not wait for earlier launches.
-static void test_fixed_inputs_agree(void **state)
-{
+static void test_fixed_inputs_agree(void **state) {
     (void)state;
     fill();
     for (fixed = 1; fixed <= 2; fixed++) {
@@ -291,14 +306,14 @@ static void test_fixed_inputs_agree(void **state)
     World w = world();
     for (fixed = 0; fixed < 8; fixed += 3) {                         // all inputs or none: one producer
         Fn *f = build(&w, "matmul", "sm_90a");
-        for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) if (op->code == OP_T_roles) assert_int_equal(op->nreg, fixed == 0 || fixed == 3 ? 2 : 3);
+        for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op))
+            if (op->code == OP_T_roles) assert_int_equal(op->nreg, fixed == 0 || fixed == 3 ? 2 : 3);
     }
     session_free(w.s);
     fixed = 0;
 }
 
-static void test_clusters_agree(void **state)
-{
+static void test_clusters_agree(void **state) {
     (void)state;
     fill();
     cluster = 2;
@@ -320,8 +335,7 @@ static void test_clusters_agree(void **state)
     cluster = 0;
 }
 
-static void test_shares_agree(void **state)
-{
+static void test_shares_agree(void **state) {
     (void)state;
     fill();
     for (cluster = 2; cluster <= 8; cluster *= 2) agrees("center", "sm_90a", OP_T_join_cluster);
@@ -341,8 +355,7 @@ static void test_shares_agree(void **state)
 }
 
 // Blocks walk from row to row, in clusters and by themselves: whoever is done draws the next row.
-static void test_walks_agree(void **state)
-{
+static void test_walks_agree(void **state) {
     (void)state;
     fill();
     walk = 2;
@@ -357,8 +370,7 @@ static void test_walks_agree(void **state)
     walk = 0;
 }
 
-static void test_parts_agree(void **state)
-{
+static void test_parts_agree(void **state) {
     (void)state;
     fill();
     for (parts = 2; parts < 8; parts += 3) {
@@ -385,8 +397,7 @@ static void test_parts_agree(void **state)
 }
 
 // Each group of a block makes every second tile of it: of none, one, two and more, of pixels too; more trips than stages.
-static void test_pingpong_agrees(void **state)
-{
+static void test_pingpong_agrees(void **state) {
     (void)state;
     fill();
     pingpong = 2;
@@ -406,10 +417,9 @@ static void test_pingpong_agrees(void **state)
     session_free(w.s);
 }
 
-// Trips dealt to blocks: fewer than tiles, as many, more than trips; each with other numbers of blocks at work, forward and back. A part
-// that is for another block, and one that nobody sends.
-static void test_dealt_agrees(void **state)
-{
+// Trips dealt to blocks: fewer than tiles, as many, more than trips; each with other numbers of blocks at work, forward
+// and back. A part that is for another block, and one that nobody sends.
+static void test_dealt_agrees(void **state) {
     (void)state;
     fill();
     for (dealt = 1; dealt < 40; dealt = dealt * 2 + 1) {
@@ -441,8 +451,7 @@ static void test_dealt_agrees(void **state)
 }
 
 // Four trips in 2, 3 (two each: the last has none) and 8 parts, read one to seven at once.
-static void test_merges_agree(void **state)
-{
+static void test_merges_agree(void **state) {
     (void)state;
     fill();
     for (parts = 2; parts <= 8; parts += parts == 2 ? 1 : 5) {
@@ -464,8 +473,7 @@ static void test_merges_agree(void **state)
 }
 
 // Two groups of consumers, each with every second trip and values of its own; one of them with fewer, or none.
-static void test_slices_agree(void **state)
-{
+static void test_slices_agree(void **state) {
     (void)state;
     fill();
     slices = 2;
@@ -485,8 +493,7 @@ static void test_slices_agree(void **state)
 }
 
 // Takes out the nth op of a kind, then some run must trap with these words.
-static void without(const char *arch, OpCode code, int nth, const char *words)
-{
+static void without(const char *arch, OpCode code, int nth, const char *words) {
     World w = world();
     Fn *f = build(&w, "matmul", arch);
     char *fault = NULL;
@@ -504,8 +511,7 @@ static void without(const char *arch, OpCode code, int nth, const char *words)
     session_free(w.s);
 }
 
-static void test_what_is_missing_is_told(void **state)
-{
+static void test_what_is_missing_is_told(void **state) {
     (void)state;
     fill();
     without("sm_80", OP_T_copy_wait, 0, "not waited for");
@@ -524,10 +530,13 @@ static void test_what_is_missing_is_told(void **state)
     pingpong = 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pipelines_agree), cmocka_unit_test(test_roles_agree), cmocka_unit_test(test_fixed_inputs_agree),
-        cmocka_unit_test(test_clusters_agree), cmocka_unit_test(test_shares_agree), cmocka_unit_test(test_walks_agree), cmocka_unit_test(test_parts_agree), cmocka_unit_test(test_dealt_agrees), cmocka_unit_test(test_slices_agree), cmocka_unit_test(test_pingpong_agrees),
-        cmocka_unit_test(test_merges_agree), cmocka_unit_test(test_what_is_missing_is_told)};
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pipelines_agree),    cmocka_unit_test(test_roles_agree),
+        cmocka_unit_test(test_fixed_inputs_agree), cmocka_unit_test(test_clusters_agree),
+        cmocka_unit_test(test_shares_agree),       cmocka_unit_test(test_walks_agree),
+        cmocka_unit_test(test_parts_agree),        cmocka_unit_test(test_dealt_agrees),
+        cmocka_unit_test(test_slices_agree),       cmocka_unit_test(test_pingpong_agrees),
+        cmocka_unit_test(test_merges_agree),       cmocka_unit_test(test_what_is_missing_is_told)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,8 +16,7 @@ typedef struct Data { unsigned char *at[MAX_PARAMS]; size_t bytes[MAX_PARAMS]; }
 
 enum { SIZE = 6 };
 
-static void fill(const LaunchParam *p, unsigned char *at, int64_t n)
-{
+static void fill(const LaunchParam *p, unsigned char *at, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
         int    x = (int)(i * 5 % 7) + 1;
         float  f = (float)x;
@@ -32,8 +31,7 @@ static void fill(const LaunchParam *p, unsigned char *at, int64_t n)
     }
 }
 
-static Data evaluate(Fn *f, uint32_t junk)
-{
+static Data evaluate(Fn *f, uint32_t junk) {
     const LaunchInfo *l = f->launch;
     EvalArg args[MAX_PARAMS] = {0};
     int64_t dims[MAX_DIMS];
@@ -58,10 +56,10 @@ static Data evaluate(Fn *f, uint32_t junk)
     return d;
 }
 
-static void same_meaning(const char *path, const Data *a, const Data *b)
-{
+static void same_meaning(const char *path, const Data *a, const Data *b) {
     for (int i = 0; i < MAX_PARAMS; i++) {
-        if (a->bytes[i] != b->bytes[i] || (a->bytes[i] && memcmp(a->at[i], b->at[i], a->bytes[i]))) fail_msg("%s: parameter %d differs after the passes", path, i);
+        if (a->bytes[i] != b->bytes[i] || (a->bytes[i] && memcmp(a->at[i], b->at[i], a->bytes[i])))
+            fail_msg("%s: parameter %d differs after the passes", path, i);
         free(a->at[i]);
         free(b->at[i]);
     }
@@ -71,9 +69,12 @@ static bool run_prefetch(Fn *f) { return prefetch(f, &(CompileOptions){0}); }
 
 static bool run_keep(Fn *f) { return keep_tiles(f, &(CompileOptions){.target = target_find("sm_80")}); }
 
-static void run_passes(const char *path, Fn *f, const char *names)
-{
-    static const struct { const char *name; bool (*run)(Fn *); } passes[] = {{"simplify", simplify}, {"extremes", extremes}, {"contract", contract}, {"hoist", hoist}, {"flatten", flatten}, {"unroll", unroll}, {"prefetch", run_prefetch}, {"keep", run_keep}};
+static void run_passes(const char *path, Fn *f, const char *names) {
+    static const struct {
+        const char *name;
+        bool (*run)(Fn *);
+    } passes[] = {{"simplify", simplify}, {"extremes", extremes}, {"contract", contract},     {"hoist", hoist},
+                  {"flatten", flatten},   {"unroll", unroll},     {"prefetch", run_prefetch}, {"keep", run_keep}};
     char list[200];
     snprintf(list, sizeof list, "%.*s", (int)strcspn(names, "\n"), names);
     for (char *name = strtok(list, " "); name; name = strtok(NULL, " ")) {
@@ -89,8 +90,7 @@ static void run_passes(const char *path, Fn *f, const char *names)
     }
 }
 
-static void one(Session *s, const char *path, const char *text)
-{
+static void one(Session *s, const char *path, const char *text) {
     static const char run[] = "//! run: ", cut[] = "//! after\n";
     const char *after = strstr(text, cut);
     assert_true(strncmp(text, run, sizeof run - 1) == 0);
@@ -119,14 +119,12 @@ static void one(Session *s, const char *path, const char *text)
     buf_free(&whole);
 }
 
-static void test_files(void **state)
-{
+static void test_files(void **state) {
     (void)state;
     assert_true(each_file("passes", one) >= 5);
 }
 
-int main(void)
-{
+int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_files)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

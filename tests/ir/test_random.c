@@ -3,7 +3,8 @@
 //
 // A kernel has two axes over N = 5 of 8 lanes, so that every tile has dead ones; values of f32, f16, i32,
 // u8, index and bool over any of the axes; all elementwise ops, reductions, splats, integer dots, loops
-// and ifs that carry values. Integers divide by constants only, and no bits become a NaN with a payload. Results go to tensors at the end.
+// and ifs that carry values. Integers divide by constants only, and no bits become a NaN with a payload. Results go to
+// tensors at the end.
 
 #include "ir_test.h"
 #include "lower/passes.h"
@@ -20,21 +21,18 @@ typedef struct Gen {
     int      depth;
 } Gen;
 
-static uint32_t roll(Gen *g, uint32_t n)
-{
+static uint32_t roll(Gen *g, uint32_t n) {
     g->state = g->state * 6364136223846793005u + 1442695040888963407u;
     return (uint32_t)(g->state >> 33) % n;
 }
 
-static Val *keep(Gen *g, Val *v)
-{
+static Val *keep(Gen *g, Val *v) {
     if (g->n < POOL) g->pool[g->n++] = v;
     else             g->pool[roll(g, POOL)] = v;
     return v;
 }
 
-static Val *constant(Gen *g, Elem e)
-{
+static Val *constant(Gen *g, Elem e) {
     static const double  floats[] = {0, -0.0, 1, -1, 0.5, 8, 3, -2.25, INFINITY, NAN, 65504, 1e-30};
     static const int64_t ints[] = {0, 1, 2, 3, 7, 8, 31, 32, 100, -1};
     if (elem_is_float(e)) {
@@ -45,8 +43,7 @@ static Val *constant(Gen *g, Elem e)
     return b_const(&g->b, e, x);
 }
 
-static Val *pick(Gen *g, Elem e)   // a value of e, made if there is none near
-{
+static Val *pick(Gen *g, Elem e) {   // a value of e, made if there is none near
     for (int tries = 0; tries < 12; tries++) {
         Val *v = g->pool[roll(g, (uint32_t)g->n)];
         if (v->type.elem == e) return v;
@@ -57,14 +54,12 @@ static Val *pick(Gen *g, Elem e)   // a value of e, made if there is none near
 static const Elem elems[] = {EL_f32, EL_f16, EL_i32, EL_u8, EL_index, EL_bool};
 static Elem any_elem(Gen *g) { return elems[roll(g, 6)]; }
 
-static Type union3(Elem e, Val *a, Val *b, Val *c)
-{
+static Type union3(Elem e, Val *a, Val *b, Val *c) {
     Type t = type_union(type_with(a->type, e), b->type);
     return type_union(t, c->type);
 }
 
-static void some_binary(Gen *g)
-{
+static void some_binary(Gen *g) {
     static const AstOp ints[] = {OP_add, OP_sub, OP_mul, OP_shl, OP_shr, OP_and, OP_or, OP_xor, OP_eq, OP_lt, OP_ge};
     static const AstOp floats[] = {OP_add, OP_sub, OP_mul, OP_div, OP_eq, OP_ne, OP_lt, OP_le};
     static const AstOp bools[] = {OP_and, OP_or, OP_xor, OP_eq, OP_ne};
@@ -75,12 +70,14 @@ static void some_binary(Gen *g)
         keep(g, b_binary(&g->b, roll(g, 2) ? OP_div : OP_rem, a, by));
         return;
     }
-    AstOp op = e == EL_bool ? bools[roll(g, 5)] : e == EL_f16 ? floats[4 + roll(g, 4)] : e == EL_f32 ? floats[roll(g, 8)] : ints[roll(g, 11)];
+    AstOp op = e == EL_bool  ? bools[roll(g, 5)]
+               : e == EL_f16 ? floats[4 + roll(g, 4)]
+               : e == EL_f32 ? floats[roll(g, 8)]
+                             : ints[roll(g, 11)];
     keep(g, b_binary(&g->b, op, a, b));
 }
 
-static void some_fun(Gen *g)
-{
+static void some_fun(Gen *g) {
     static const TFun floats[] = {TF_floor, TF_abs, TF_min, TF_max, TF_fma, TF_sqrt_rn, TF_isnan, TF_exp};
     Elem e = roll(g, 2) ? EL_f32 : EL_i32;
     TFun f = e == EL_f32 ? floats[roll(g, 8)] : (TFun[]){TF_abs, TF_min, TF_max}[roll(g, 3)];
@@ -90,20 +87,19 @@ static void some_fun(Gen *g)
     keep(g, b_op(&g->b, OP_T_fun, f, t, n, in));
 }
 
-static void some_reduce(Gen *g)
-{
+static void some_reduce(Gen *g) {
     Elem e = (Elem[]){EL_f32, EL_i32, EL_bool, EL_f16}[roll(g, 4)];
     Val *x = pick(g, e);
     if (!x->type.rank) return;
-    TReduce how = e == EL_bool ? (roll(g, 2) ? TR_any : TR_every) : e == EL_i32 ? (TReduce[]){TR_sum, TR_prod, TR_max, TR_argmin}[roll(g, 4)]
-                : (TReduce[]){TR_max, TR_min, TR_argmax}[roll(g, 3)];
+    TReduce how = e == EL_bool  ? (roll(g, 2) ? TR_any : TR_every)
+                  : e == EL_i32 ? (TReduce[]){TR_sum, TR_prod, TR_max, TR_argmin}[roll(g, 4)]
+                                : (TReduce[]){TR_max, TR_min, TR_argmax}[roll(g, 3)];
     Val *in[2] = {x, x->type.axis[roll(g, x->type.rank)]};
     Type t = type_minus(type_with(x->type, how == TR_argmax || how == TR_argmin ? EL_index : e), 1, in + 1);
     keep(g, b_op(&g->b, OP_T_reduce, how, t, 2, in));
 }
 
-static void some_dot(Gen *g)
-{
+static void some_dot(Gen *g) {
     Val *a = pick(g, EL_i32), *b = pick(g, EL_i32);
     Type all = type_union(a->type, b->type);
     if (!all.rank) return;
@@ -116,8 +112,7 @@ static void some_dot(Gen *g)
     }
 }
 
-static void some_other(Gen *g)
-{
+static void some_other(Gen *g) {
     Elem e = any_elem(g);
     Val *a = pick(g, e), *b = pick(g, e), *c = pick(g, EL_bool);
     Type t;
@@ -126,7 +121,8 @@ static void some_other(Gen *g)
     case 1: keep(g, b_cast(&g->b, any_elem(g), a)); return;
     case 2:
         if (e == EL_bool) keep(g, b_op(&g->b, OP_T_unary, OP_not, a->type, 1, &a));
-        else if (e != EL_f16) keep(g, b_op(&g->b, OP_T_unary, elem_is_int(e) && roll(g, 2) ? OP_bnot : OP_neg, a->type, 1, &a));
+        else if (e != EL_f16)
+            keep(g, b_op(&g->b, OP_T_unary, elem_is_int(e) && roll(g, 2) ? OP_bnot : OP_neg, a->type, 1, &a));
         return;
     case 3:
         t = type_union(a->type, type_tile(EL_none, 1, &g->axis[roll(g, 2)]));
@@ -147,8 +143,7 @@ static void some_other(Gen *g)
 
 static void some_ops(Gen *g, int n);
 
-static void ops_in(Gen *g, Region *r, OpCode end, int nout, const Type *out)
-{
+static void ops_in(Gen *g, Region *r, OpCode end, int nout, const Type *out) {
     Builder saved = g->b;
     int n = g->n;
     g->b.r = r;
@@ -165,8 +160,7 @@ static void ops_in(Gen *g, Region *r, OpCode end, int nout, const Type *out)
     g->n = n;
 }
 
-static void some_control(Gen *g)
-{
+static void some_control(Gen *g) {
     Type out[3];
     Val *in[6];
     int  n = 1 + (int)roll(g, 3);
@@ -197,8 +191,7 @@ static void some_control(Gen *g)
     g->depth--;
 }
 
-static void some_ops(Gen *g, int n)
-{
+static void some_ops(Gen *g, int n) {
     for (int i = 0; i < n; i++) {
         if (g->n > POOL - 10) return;
         switch (roll(g, 12)) {
@@ -212,8 +205,7 @@ static void some_ops(Gen *g, int n)
     }
 }
 
-static void head(Gen *g, Buf *text)           // the kernel's parameters and the values that everything starts from
-{
+static void head(Gen *g, Buf *text) {           // the kernel's parameters and the values that everything starts from
     buf_puts(text, "kernel @random(x: f32[N], h: f16[N], i: i32[N, N], u: u8[N]");
     for (int k = 0; k < OUTS; k++) buf_printf(text, ", y%d: out %s[N, N]", k, elem_name(elems[k % 6]));
     buf_puts(text, ")\n    dims (N)\n{\n  %N = dim N : index\n  %z = const 0 : index\n"
@@ -224,8 +216,7 @@ static void head(Gen *g, Buf *text)           // the kernel's parameters and the
     (void)g;
 }
 
-static Fn *random_kernel(Session *s, uint64_t seed)
-{
+static Fn *random_kernel(Session *s, uint64_t seed) {
     Gen g = {.state = seed * 2654435761u + 99};
     Buf text = {0};
     head(&g, &text);
@@ -251,22 +242,21 @@ static Fn *random_kernel(Session *s, uint64_t seed)
 
 typedef struct Result { unsigned char at[OUTS][N * N * 8]; } Result;
 
-static void evaluate(Fn *f, uint32_t junk, Result *r)
-{
+static void evaluate(Fn *f, uint32_t junk, Result *r) {
     static const float x[N] = {1, -2.5f, 0, 3e5f, -0.0f};
     static const uint16_t h[N] = {0x3c00, 0xc200, 0, 0x7bff, 0x3555};
     static int32_t i[N * N];
     static const uint8_t u[N] = {0, 1, 200, 255, 7};
     for (int k = 0; k < N * N; k++) i[k] = k * k * 37 - 200;
-    EvalArg args[4 + OUTS] = {vec_arg((void *)(uintptr_t)x, N), vec_arg((void *)(uintptr_t)h, N), mat_arg(i, N, N), vec_arg((void *)(uintptr_t)u, N)};
+    EvalArg args[4 + OUTS] = {vec_arg((void *)(uintptr_t)x, N), vec_arg((void *)(uintptr_t)h, N), mat_arg(i, N, N),
+                              vec_arg((void *)(uintptr_t)u, N)};
     memset(r, 0, sizeof *r);
     for (int k = 0; k < OUTS; k++) args[4 + k] = mat_arg(r->at[k], N, N);
     EvalOptions opt = {.junk = junk};
     run_kernel(f, args, (const int64_t[]){N}, &opt);
 }
 
-static void same(Fn *f, uint64_t seed, const char *when, const Result *a, const Result *b)
-{
+static void same(Fn *f, uint64_t seed, const char *when, const Result *a, const Result *b) {
     for (int k = 0; k < OUTS; k++) {
         Elem e = elems[k % 6];
         int  size = elem_bytes(e);
@@ -284,8 +274,7 @@ static void same(Fn *f, uint64_t seed, const char *when, const Result *a, const 
     }
 }
 
-static void sound(Session *s, Fn *f, uint64_t seed, const char *when)
-{
+static void sound(Session *s, Fn *f, uint64_t seed, const char *when) {
     Buf problems = {0}, once = {0}, twice = {0};
     if (ir_verify(f, &problems)) fail_msg("seed %llu: broken %s:\n%s", (unsigned long long)seed, when, problems.p);
     ir_print(f, &once);
@@ -298,8 +287,7 @@ static void sound(Session *s, Fn *f, uint64_t seed, const char *when)
     buf_free(&twice);
 }
 
-static void test_random(void **state)
-{
+static void test_random(void **state) {
     (void)state;
     const char *from = getenv("TK_SEED");
     uint64_t first = from ? strtoull(from, NULL, 10) : 1, count = from ? 1 : 300;
@@ -324,8 +312,7 @@ static void test_random(void **state)
     }
 }
 
-int main(void)
-{
+int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_random)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,8 +5,7 @@
 #include "ir_test.h"
 #include "ir_files.h"
 
-static void round_trip(Session *s, const char *path, const char *text)
-{
+static void round_trip(Session *s, const char *path, const char *text) {
     Source *src = source_add(s, path, text, strlen(text));
     Fn *f = ir_parse(s, src, NULL);
     if (!f) {
@@ -27,14 +26,12 @@ static void round_trip(Session *s, const char *path, const char *text)
     buf_free(&problems);
 }
 
-static void test_round_trips(void **state)
-{
+static void test_round_trips(void **state) {
     (void)state;
     assert_true(each_file("text", round_trip) >= 3);
 }
 
-static void invalid(Session *s, const char *path, const char *text)
-{
+static void invalid(Session *s, const char *path, const char *text) {
     Fn *f = ir_parse(s, source_add(s, path, text, strlen(text)), NULL);
     if (!f) {
         diag_print(s, stderr, DIAG_short, false);
@@ -60,14 +57,12 @@ static void invalid(Session *s, const char *path, const char *text)
     buf_free(&problems);
 }
 
-static void test_invalid(void **state)
-{
+static void test_invalid(void **state) {
     (void)state;
     assert_true(each_file("invalid", invalid) >= 3);
 }
 
-static void test_broken_text(void **state)
-{
+static void test_broken_text(void **state) {
     (void)state;
     static const struct { const char *text, *words; } rows[] = {
         {"kernel scale() {}", "expected `@`"},
@@ -100,8 +95,7 @@ static void test_broken_text(void **state)
 }
 
 // Any prefix of a good text is refused without harm.
-static void cut_short(Session *s, const char *path, const char *text)
-{
+static void cut_short(Session *s, const char *path, const char *text) {
     (void)s;
     size_t n = strlen(text);
     for (size_t cut = 0; cut + 2 < n; cut += 1 + n / 200) {
@@ -111,16 +105,17 @@ static void cut_short(Session *s, const char *path, const char *text)
     }
 }
 
-static void test_cut_short(void **state)
-{
+static void test_cut_short(void **state) {
     (void)state;
     each_file("text", cut_short);
 }
 
-int main(void)
-{
+int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trips), cmocka_unit_test(test_invalid), cmocka_unit_test(test_broken_text), cmocka_unit_test(test_cut_short),
+        cmocka_unit_test(test_round_trips),
+        cmocka_unit_test(test_invalid),
+        cmocka_unit_test(test_broken_text),
+        cmocka_unit_test(test_cut_short),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,8 +19,7 @@ static const char text[] =
     "\n"
     "acc += dot(a, b);\n";
 
-static Span at(const Source *src, const char *what, int nth)
-{
+static Span at(const Source *src, const char *what, int nth) {
     const char *p = src->text;
     for (; nth > 0; nth--) p = strstr(p, what) + 1;
     p = strstr(p, what);
@@ -28,8 +27,7 @@ static Span at(const Source *src, const char *what, int nth)
     return (Span){lo, lo + (Pos)strlen(what)};
 }
 
-static char *printed(Session *s, DiagStyle style, bool color)
-{
+static char *printed(Session *s, DiagStyle style, bool color) {
     char *out = NULL;
     size_t n = 0;
     FILE *f = open_memstream(&out, &n);
@@ -38,15 +36,13 @@ static char *printed(Session *s, DiagStyle style, bool color)
     return out;
 }
 
-static void expect_text(Session *s, DiagStyle style, const char *want)
-{
+static void expect_text(Session *s, DiagStyle style, const char *want) {
     char *got = printed(s, style, false);
     assert_string_equal(got, want);
     free(got);
 }
 
-static void marks_share_lines(void **state)
-{
+static void marks_share_lines(void **state) {
     (void)state;
     Session *s = session_new();
     const Source *src = source_add(s, "a.tk", text, sizeof text - 1);
@@ -82,8 +78,7 @@ static void marks_share_lines(void **state)
     session_free(s);
 }
 
-static void marks_in_other_files_follow(void **state)
-{
+static void marks_in_other_files_follow(void **state) {
     (void)state;
     Session *s = session_new();
     const Source *other = source_add(s, "std/math.tk", "fn f(x: f32) = x;\n", 18);
@@ -108,8 +103,7 @@ static void marks_in_other_files_follow(void **state)
     session_free(s);
 }
 
-static void order_is_the_texts_and_causes_come_once(void **state)
-{
+static void order_is_the_texts_and_causes_come_once(void **state) {
     (void)state;
     Session *s = session_new();
     const Source *src = source_add(s, "a.tk", text, sizeof text - 1);
@@ -131,8 +125,7 @@ static void order_is_the_texts_and_causes_come_once(void **state)
     session_free(s);
 }
 
-static void forgotten_ones_are_not_printed(void **state)
-{
+static void forgotten_ones_are_not_printed(void **state) {
     (void)state;
     Session *s = session_new();
     const Source *src = source_add(s, "a.tk", text, sizeof text - 1);
@@ -145,8 +138,7 @@ static void forgotten_ones_are_not_printed(void **state)
     session_free(s);
 }
 
-static void twenty_errors_are_enough(void **state)
-{
+static void twenty_errors_are_enough(void **state) {
     (void)state;
     Session *s = session_new();
     const Source *src = source_add(s, "a.tk", text, sizeof text - 1);
@@ -160,8 +152,7 @@ static void twenty_errors_are_enough(void **state)
     session_free(s);
 }
 
-static void fixes_insert_replace_and_take_out(void **state)
-{
+static void fixes_insert_replace_and_take_out(void **state) {
     (void)state;
     Session *s = session_new();
     const Source *src = source_add(s, "a.tk", text, sizeof text - 1);
@@ -188,8 +179,7 @@ static void fixes_insert_replace_and_take_out(void **state)
     session_free(s);
 }
 
-static void json_has_every_span(void **state)
-{
+static void json_has_every_span(void **state) {
     (void)state;
     Session *s = session_new();
     const Source *src = source_add(s, "a \"b\".tk", text, sizeof text - 1);
@@ -206,8 +196,7 @@ static void json_has_every_span(void **state)
     session_free(s);
 }
 
-static void colours_only_when_asked(void **state)
-{
+static void colours_only_when_asked(void **state) {
     (void)state;
     for (int color = 0; color < 2; color++) {
         Session *s = session_new();
@@ -222,8 +211,7 @@ static void colours_only_when_asked(void **state)
     }
 }
 
-static void codes_are_explained(void **state)
-{
+static void codes_are_explained(void **state) {
     (void)state;
     const char *first = diag_explain("E0101"), *second = diag_explain("E0102");
     assert_non_null(first);
@@ -235,8 +223,7 @@ static void codes_are_explained(void **state)
     assert_null(diag_explain(""));
 }
 
-int main(void)
-{
+int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(marks_share_lines),
         cmocka_unit_test(marks_in_other_files_follow),

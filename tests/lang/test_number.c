@@ -27,8 +27,7 @@ static const Format e4m3 = {4, 3,  7,   0x7e,   0x7f,   0x7e,   false};
 static const Format e5m2 = {5, 2,  15,  0x7b,   0x7f,   0x7b,   true};
 
 // The value of pattern `b` as if the exponent range had no end.
-static double decode(const Format *f, int b)
-{
+static double decode(const Format *f, int b) {
     int e = b >> f->mbits & ((1 << (f->ebits + 1)) - 1), m = b & ((1 << f->mbits) - 1);
     return e == 0 ? ldexp(m, 1 - f->bias - f->mbits)
                   : ldexp(m + (1 << f->mbits), e - f->bias - f->mbits);
@@ -36,8 +35,7 @@ static double decode(const Format *f, int b)
 
 static int sign_bit(const Format *f) { return 1 << (f->ebits + f->mbits); }
 
-static int narrow_slow(const Format *f, double x)
-{
+static int narrow_slow(const Format *f, double x) {
     if (isnan(x)) return f->nan;
     int    sign = signbit(x) ? sign_bit(f) : 0;
     double a = fabs(x);
@@ -56,16 +54,14 @@ static int narrow_slow(const Format *f, double x)
 
 #define same_bits(got, want) assert_int_equal((uint32_t)(got), (uint32_t)(want))
 
-static void check_f32(float x)
-{
+static void check_f32(float x) {
     same_bits(f16_from_f32(x),  narrow_slow(&f16, x));
     same_bits(bf16_from_f32(x), narrow_slow(&bf16, x));
     same_bits(e4m3_from_f32(x), narrow_slow(&e4m3, x));
     same_bits(e5m2_from_f32(x), narrow_slow(&e5m2, x));
 }
 
-static void check_f64(double x)
-{
+static void check_f64(double x) {
     if (isnan(x)) {
         assert_true(isnan(f16_to_f32(f16_from_f64(x))));
         assert_true(isnan(bf16_to_f32(bf16_from_f64(x))));
@@ -75,8 +71,7 @@ static void check_f64(double x)
     same_bits(bf16_from_f64(x), narrow_slow(&bf16, x));
 }
 
-static void check_decode(const Format *f, int b, float got)
-{
+static void check_decode(const Format *f, int b, float got) {
     int    mag = b & (sign_bit(f) - 1), top = ((1 << f->ebits) - 1) << f->mbits;
     bool   inf = f->ieee && mag == top;
     bool   nan = f->ieee ? mag > top : mag == f->nan;
@@ -85,8 +80,7 @@ static void check_decode(const Format *f, int b, float got)
     same_bits(f32_bits(got), f32_bits((float)(b == mag ? want : -want)));
 }
 
-static void decodes_every_pattern(void **state)
-{
+static void decodes_every_pattern(void **state) {
     (void)state;
     for (int b = 0; b < 0x10000; b++) {
         check_decode(&f16,  b, f16_to_f32((uint16_t)b));
@@ -100,8 +94,7 @@ static void decodes_every_pattern(void **state)
     same_bits(f32_bits(e4m3_to_f32(0xff)),  0x7fffffff);
 }
 
-static void returns_every_pattern(void **state)
-{
+static void returns_every_pattern(void **state) {
     (void)state;
     for (int b = 0; b < 0x10000; b++) {
         int  mag = b & 0x7fff;
@@ -118,8 +111,7 @@ static void returns_every_pattern(void **state)
 }
 
 // Each tie of each format, and its neighbours in f32 and in f64, both signs.
-static void rounds_ties_to_even(void **state)
-{
+static void rounds_ties_to_even(void **state) {
     (void)state;
     static const Format *const formats[] = {&f16, &bf16, &e4m3, &e5m2};
     for (int i = 0; i < 4; i++) {
@@ -138,8 +130,7 @@ static void rounds_ties_to_even(void **state)
     }
 }
 
-static void narrows_like_the_reference(void **state)
-{
+static void narrows_like_the_reference(void **state) {
     (void)state;
     for (uint64_t u = 0; u < 1ull << 32; u += 4093)
         check_f32(f32_from((uint32_t)u));
@@ -152,8 +143,7 @@ static void narrows_like_the_reference(void **state)
     check_f64(4.9e-324);  check_f64(1.797e308);
 }
 
-static void f64_nans_keep_their_upper_part(void **state)
-{
+static void f64_nans_keep_their_upper_part(void **state) {
     (void)state;
     static const struct { uint64_t in; uint16_t f16, bf16; } cases[] = {          // as a Hopper has them
         {0x7ff0000000000001, 0x7e00, 0x7fc0},  {0x7ff8000000000000, 0x7e00, 0x7fc0},
@@ -167,8 +157,7 @@ static void f64_nans_keep_their_upper_part(void **state)
 }
 
 // 1 + 2^-11 + 2^-40 is above a tie of f16, but rounds onto it in f32.
-static void f64_rounds_once(void **state)
-{
+static void f64_rounds_once(void **state) {
     (void)state;
     double x = 1 + 0x1p-11 + 0x1p-40;
     same_bits(f16_from_f64(x), 0x3c01);
@@ -178,8 +167,7 @@ static void f64_rounds_once(void **state)
     same_bits(bf16_from_f32((float)x), 0x3f80);
 }
 
-static void tf32_keeps_ten_bits(void **state)
-{
+static void tf32_keeps_ten_bits(void **state) {
     (void)state;
     for (uint64_t i = 0; i < 1ull << 32; i += 2039) {
         uint32_t u = (uint32_t)i, mag = u & 0x7fffffff;
@@ -201,8 +189,7 @@ static void tf32_keeps_ten_bits(void **state)
     same_bits(f32_bits(tf32_round(f32_from(0x7f7fffff))), 0x7f800000);
 }
 
-static void division_floors(void **state)
-{
+static void division_floors(void **state) {
     (void)state;
     for (int a = -40; a <= 40; a++)
         for (int b = -9; b <= 9; b++) {
@@ -218,8 +205,7 @@ static void division_floors(void **state)
     assert_true(int_mod_floor(INT64_MIN, INT64_MAX) == INT64_MAX - 1);
 }
 
-static void float_to_integer_saturates(void **state)
-{
+static void float_to_integer_saturates(void **state) {
     (void)state;
     static const struct { double x; int bits; bool is_signed; int64_t want; } cases[] = {
         {NAN, 32, true, 0},                {NAN, 64, false, 0},
@@ -240,12 +226,14 @@ static void float_to_integer_saturates(void **state)
         assert_true(f64_to_int_sat(cases[i].x, cases[i].bits, cases[i].is_signed) == cases[i].want);
 }
 
-static void numbers_of_64_bits(void **state)
-{
+static void numbers_of_64_bits(void **state) {
     (void)state;
-    Number most = number_int(INT64_MAX), least = number_int(INT64_MIN), all = number_u64(UINT64_MAX), half = number_u64(UINT64_C(1) << 63);
-    assert_true(number_whole(most) && number_whole(least) && number_whole(all) && number_whole(half) && number_whole(number_double(-0.0)));
-    assert_false(number_whole(number_double(0.5)) || number_whole(number_double(1e30)) || number_whole(number_double(-1e30)) || number_whole(number_double(NAN)));
+    Number most = number_int(INT64_MAX), least = number_int(INT64_MIN), all = number_u64(UINT64_MAX),
+           half = number_u64(UINT64_C(1) << 63);
+    assert_true(number_whole(most) && number_whole(least) && number_whole(all) && number_whole(half) &&
+                number_whole(number_double(-0.0)));
+    assert_false(number_whole(number_double(0.5)) || number_whole(number_double(1e30)) ||
+                 number_whole(number_double(-1e30)) || number_whole(number_double(NAN)));
     assert_true(number_double(0x1p64).i == 0 && !number_whole(number_double(0x1p64)));
     assert_true(number_double(-0x1p63).i == INT64_MIN && number_double(0x1p63).i == INT64_MIN && number_double(-3).i == -3);
     assert_int_equal(number_order(most, half), -1);           // the same double
@@ -259,8 +247,7 @@ static void numbers_of_64_bits(void **state)
     assert_int_equal(number_order(number_double(INFINITY), all), 1);
 }
 
-int main(void)
-{
+int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(decodes_every_pattern),
         cmocka_unit_test(returns_every_pattern),

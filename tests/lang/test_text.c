@@ -11,8 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void arena_is_zeroed_after_reset(void **state)
-{
+static void arena_is_zeroed_after_reset(void **state) {
     (void)state;
     Arena *a = arena_new();
     memset(arena_alloc(a, 100), 7, 100);
@@ -29,8 +28,7 @@ static void arena_is_zeroed_after_reset(void **state)
     arena_free(a);
 }
 
-static void arena_resets_to_before_its_first_chunk(void **state)
-{
+static void arena_resets_to_before_its_first_chunk(void **state) {
     (void)state;
     Arena *a = arena_new();
     ArenaMark m = arena_mark(a);
@@ -41,8 +39,7 @@ static void arena_resets_to_before_its_first_chunk(void **state)
     arena_free(a);
 }
 
-static void vectors_keep_what_was_pushed(void **state)
-{
+static void vectors_keep_what_was_pushed(void **state) {
     (void)state;
     Arena *a = arena_new();
     VEC(int *) v = {0};
@@ -53,8 +50,7 @@ static void vectors_keep_what_was_pushed(void **state)
     arena_free(a);
 }
 
-static void buffers_grow_and_stay_terminated(void **state)
-{
+static void buffers_grow_and_stay_terminated(void **state) {
     (void)state;
     Buf b = {0};
     for (int i = 0; i < 300; i++) buf_printf(&b, "%d,", i);
@@ -67,8 +63,7 @@ static void buffers_grow_and_stay_terminated(void **state)
     buf_free(&b);
 }
 
-static void symbols_are_one_per_text(void **state)
-{
+static void symbols_are_one_per_text(void **state) {
     (void)state;
     Session *s = session_new();
     Sym first[2000];
@@ -87,8 +82,7 @@ static void symbols_are_one_per_text(void **state)
     session_free(s);
 }
 
-static void places_count_lines_and_characters(void **state)
-{
+static void places_count_lines_and_characters(void **state) {
     (void)state;
     Session *s = session_new();
     const char text[] = "one\r\n\tx \xc3\xa9=2\nlast";
@@ -115,8 +109,7 @@ static void places_count_lines_and_characters(void **state)
     session_free(s);
 }
 
-static void missing_files_say_why(void **state)
-{
+static void missing_files_say_why(void **state) {
     (void)state;
     Session *s = session_new();
     char *error = NULL;
@@ -127,8 +120,7 @@ static void missing_files_say_why(void **state)
     session_free(s);
 }
 
-static void distance_counts_edits(void **state)
-{
+static void distance_counts_edits(void **state) {
     (void)state;
     assert_int_equal(edit_distance("", ""), 0);
     assert_int_equal(edit_distance("abc", ""), 3);
@@ -137,8 +129,7 @@ static void distance_counts_edits(void **state)
     assert_int_equal(edit_distance("kitten", "sitting"), 3);
 }
 
-static void element_types_are_found_by_name(void **state)
-{
+static void element_types_are_found_by_name(void **state) {
     (void)state;
     assert_int_equal(elem_by_name((Str){"bf16", 4}), EL_bf16);
     assert_int_equal(elem_by_name((Str){"bf167", 4}), EL_bf16);
@@ -148,8 +139,7 @@ static void element_types_are_found_by_name(void **state)
     assert_int_equal(elem_bytes(EL_f64), 8);
 }
 
-int main(void)
-{
+int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(arena_is_zeroed_after_reset),
         cmocka_unit_test(arena_resets_to_before_its_first_chunk),

@@ -1,5 +1,5 @@
-// Accumulators of wgmma in registers of the PTX: a product of tiles has one set of them and moves it twice, in and out; where
-// two products go on from the same sum they cannot share it, and LLVM has them as values.
+// Accumulators of wgmma in registers of the PTX: a product of tiles has one set of them and moves it twice, in and out;
+// where two products go on from the same sum they cannot share it, and LLVM has them as values.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

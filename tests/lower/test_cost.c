@@ -1,6 +1,7 @@
 // The model against the machine: for each shape, products of several tiles as an H200 ran them (2026-11-21, bf16, as the
-// compiler would walk and store, medians in turns), and what the model makes of them. It must rank well enough: what it takes
-// is at most 12 % behind the best that was measured, 3 % in the geometric mean, and every estimate within 30 % of the time.
+// compiler would walk and store, medians in turns), and what the model makes of them. It must rank well enough: what it
+// takes is at most 12 % behind the best that was measured, 3 % in the geometric mean, and every estimate within 30 % of
+// the time.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -98,7 +99,8 @@ static const Seen seen[] = {
 // clang-format on
 enum { SEEN = sizeof seen / sizeof *seen, MOST = sizeof seen->tile / sizeof *seen->tile };
 
-// Two groups that share a tile, and each with tiles of its own (0: that tile does not fit): 2026-11-21, right operand transposed.
+// Two groups that share a tile, and each with tiles of its own (0: that tile does not fit): 2026-11-21, right operand
+// transposed.
 typedef struct Turns { int64_t m, n, k; int bm, bn; double together, pingpong; } Turns;
 static const Turns turns[] = {
     {2048, 2048, 2048, 128, 256, 27.3, 0}, {2048, 2048, 2048, 128, 128, 27.0, 26.8}, {2048, 2048, 2048, 128, 192, 36.3, 35.6},
@@ -112,8 +114,10 @@ static const Turns turns[] = {
     {2048, 2048, 256, 128, 256, 10.5, 0}, {2048, 2048, 256, 128, 128, 9.9, 9.2}, {2048, 2048, 256, 128, 192, 11.3, 10.8},
     {8192, 8192, 512, 128, 256, 109.3, 0}, {8192, 8192, 512, 128, 192, 105.8, 96.4}, {8192, 8192, 512, 128, 128, 109.7, 99.1},
     {4096, 4096, 4096, 128, 256, 189.0, 0}, {4096, 4096, 4096, 128, 128, 0, 190.4}, {4096, 4096, 4096, 128, 192, 212.4, 208.4},
-    {1024, 50257, 768, 128, 256, 128.0, 0}, {1024, 50257, 768, 256, 128, 135.0, 0}, {1024, 50257, 768, 128, 192, 131.2, 114.8},     // rows at their own alignment
-    {2304, 2048, 2048, 192, 192, 30.0, 0}, {2304, 2048, 2048, 192, 128, 36.4, 0}, {2304, 2048, 2048, 192, 160, 43.9, 0}, {2304, 2048, 2048, 64, 192, 0, 32.8},           // three groups
+    // rows at their own alignment
+    {1024, 50257, 768, 128, 256, 128.0, 0}, {1024, 50257, 768, 256, 128, 135.0, 0}, {1024, 50257, 768, 128, 192, 131.2, 114.8},
+    // three groups
+    {2304, 2048, 2048, 192, 192, 30.0, 0}, {2304, 2048, 2048, 192, 128, 36.4, 0}, {2304, 2048, 2048, 192, 160, 43.9, 0}, {2304, 2048, 2048, 64, 192, 0, 32.8},
     {3072, 1024, 1024, 192, 128, 14.6, 0}, {3072, 1024, 1024, 192, 160, 16.4, 0}, {3072, 1024, 1024, 192, 192, 18.0, 0}, {3072, 1024, 1024, 128, 208, 15.3, 0},
     {1536, 2560, 2560, 192, 160, 30.2, 0}, {1536, 2560, 2560, 192, 192, 34.4, 0}, {1536, 2560, 2560, 192, 128, 43.4, 0}, {1536, 2560, 2560, 128, 256, 32.1, 0},
     {3072, 3072, 3072, 192, 192, 76.7, 0}, {3072, 3072, 3072, 192, 128, 77.5, 0}, {3072, 3072, 3072, 192, 160, 94.1, 0}, {3072, 3072, 3072, 128, 192, 0, 77.4},
@@ -139,20 +143,23 @@ static double expected(World *w, const Seen *x, const Tile *t) {
     int64_t dims[MAX_DIMS] = {0};
     Schedule given = {.split = t->split};
     Cost c;
-    for (int i = 0; i < k->ndims; i++) dims[i] = k->dims[i].name->s[0] == 'M' ? x->m : k->dims[i].name->s[0] == 'N' ? x->n : x->k;
+    for (int i = 0; i < k->ndims; i++)
+        dims[i] = k->dims[i].name->s[0] == 'M' ? x->m : k->dims[i].name->s[0] == 'N' ? x->n : x->k;
     assert_true(cost_of(ir_build(w->s, k), &w->opt, &given, dims, &c));
     assert_int_equal(c.schedule.split, t->split);
     return c.us;
 }
 
-// A GELU after the loop: 48 elements a thread take less than 64 or 96 do (9.0, 10.3 and 10.3 us), without it the tiles are alike.
+// A GELU after the loop: 48 elements a thread take less than 64 or 96 do (9.0, 10.3 and 10.3 us), without it the tiles
+// are alike.
 static void long_end(void **state) {
     World w = world();
     (void)state;
     w.kernel = sema_find_kernel(w.file, "curved");
     const Seen x = {512, 3072, 768, {{128, 96, 64, 1, 0}, {128, 128, 64, 1, 0}, {64, 192, 64, 1, 0}}};
     double two = expected(&w, &x, &x.tile[0]), square = expected(&w, &x, &x.tile[1]), one = expected(&w, &x, &x.tile[2]);
-    if (two > 0.95 * square || two > 0.95 * one || fabs(two - 9.0) > 2 || fabs(one - 10.3) > 2) fail_msg("%.1f, %.1f, %.1f us", two, square, one);
+    if (two > 0.95 * square || two > 0.95 * one || fabs(two - 9.0) > 2 || fabs(one - 10.3) > 2)
+        fail_msg("%.1f, %.1f, %.1f us", two, square, one);
     session_free(w.s);
 }
 
@@ -166,11 +173,14 @@ static void model(void **state) {
         for (const Tile *t = x->tile; t < x->tile + MOST && t->bm; t++) {
             double us = expected(&w, x, t);
             if (fabs(us - t->us) > 0.3 * t->us)
-                fail_msg("%lld x %lld x %lld by %d x %d x %d / %d: %.1f us expected, %.1f seen", (long long)x->m, (long long)x->n, (long long)x->k, t->bm, t->bn, t->bk, t->split, us, t->us);
+                fail_msg("%lld x %lld x %lld by %d x %d x %d / %d: %.1f us expected, %.1f seen", (long long)x->m,
+                         (long long)x->n, (long long)x->k, t->bm, t->bn, t->bk, t->split, us, t->us);
             if (t->us < best->us) best = t;
             if (us < least) { least = us; taken = t; }
         }
-        if (taken->us > 1.12 * best->us) fail_msg("%lld x %lld x %lld: takes %d x %d x %d", (long long)x->m, (long long)x->n, (long long)x->k, taken->bm, taken->bn, taken->bk);
+        if (taken->us > 1.12 * best->us)
+            fail_msg("%lld x %lld x %lld: takes %d x %d x %d", (long long)x->m, (long long)x->n, (long long)x->k,
+                     taken->bm, taken->bn, taken->bk);
         behind += log(taken->us / best->us);
     }
     if (exp(behind / SEEN) > 1.03) fail_msg("the model's choices are %.3f of the best", exp(behind / SEEN));
@@ -183,12 +193,14 @@ static double with_turns(World *w, const Turns *x, int pingpong) {
     int64_t dims[MAX_DIMS] = {0};
     Schedule given = {.split = 1, .walk = 2, .pingpong = pingpong};
     Cost c;
-    for (int i = 0; i < k->ndims; i++) dims[i] = k->dims[i].name->s[0] == 'M' ? x->m : k->dims[i].name->s[0] == 'N' ? x->n : x->k;
+    for (int i = 0; i < k->ndims; i++)
+        dims[i] = k->dims[i].name->s[0] == 'M' ? x->m : k->dims[i].name->s[0] == 'N' ? x->n : x->k;
     assert_true(cost_of(ir_build(w->s, k), &w->opt, &given, dims, &c));
     return c.us;
 }
 
-// Each estimate within 20 % of what was seen, and what is taken of a product's six or less at most 6 % behind its best, 2 % in the mean.
+// Each estimate within 20 % of what was seen, and what is taken of a product's six or less at most 6 % behind its best,
+// 2 % in the mean.
 static void groups_in_turns(void **state) {
     World w = world();
     double behind = 0;
@@ -200,11 +212,14 @@ static void groups_in_turns(void **state) {
             for (int p = 1; p <= 2; p++) {
                 double seen_us = p == 1 ? end->together : end->pingpong, us = seen_us > 0 ? with_turns(&w, end, p) : 0;
                 if (seen_us <= 0) continue;
-                if (fabs(us - seen_us) > 0.2 * seen_us) fail_msg("%d x %d x %d by %d x %d, %d: %.1f us expected, %.1f seen", (int)end->m, (int)end->n, (int)end->k, end->bm, end->bn, p, us, seen_us);
+                if (fabs(us - seen_us) > 0.2 * seen_us)
+                    fail_msg("%d x %d x %d by %d x %d, %d: %.1f us expected, %.1f seen", (int)end->m, (int)end->n,
+                             (int)end->k, end->bm, end->bn, p, us, seen_us);
                 if (seen_us < best) best = seen_us;
                 if (us < least) { least = us; taken = seen_us; }
             }
-        if (taken > 1.06 * best) fail_msg("%d x %d x %d: takes one of %.1f us for %.1f", (int)x->m, (int)x->n, (int)x->k, taken, best);
+        if (taken > 1.06 * best)
+            fail_msg("%d x %d x %d: takes one of %.1f us for %.1f", (int)x->m, (int)x->n, (int)x->k, taken, best);
         behind += log(taken / best);
     }
     if (exp(behind / products) > 1.02) fail_msg("the choices are %.3f of the best", exp(behind / products));
@@ -234,10 +249,12 @@ static void choice(void **state) {
     assert_int_equal(c.schedule.pingpong, 0);
     SemaValue few[] = {{.name = "M", .ival = 2048}, {.name = "N", .ival = 2048}, {.name = "K", .ival = 512}};
     Choice short_sums;
-    assert_true(kernel_choose(w.file, w.s, w.kernel, NULL, 0, few, 3, &w.opt, &short_sums));     // two tiles a multiprocessor
+    // two tiles a multiprocessor
+    assert_true(kernel_choose(w.file, w.s, w.kernel, NULL, 0, few, 3, &w.opt, &short_sums));
     assert_int_equal(value_of(short_sums.kernel, "BN"), 128);
     assert_int_equal(short_sums.schedule.pingpong, 2);
-    assert_int_equal(c.schedule.cluster, 0);                                                   // no faster, where it was measured
+    // no faster, where it was measured
+    assert_int_equal(c.schedule.cluster, 0);
     assert_true(kernel_choose(w.file, w.s, w.kernel, &set, 1, small, 3, &w.opt, &c));          // what the caller sets stays
     assert_int_equal(value_of(c.kernel, "BM"), 128);
     assert_true(kernel_choose(w.file, w.s, w.kernel, NULL, 0, small, 2, &w.opt, &c));          // a dimension is not known
@@ -251,6 +268,7 @@ static void choice(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(model), cmocka_unit_test(groups_in_turns), cmocka_unit_test(long_end), cmocka_unit_test(choice)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(model), cmocka_unit_test(groups_in_turns),
+                                       cmocka_unit_test(long_end), cmocka_unit_test(choice)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
-// The model of kernels without products against the machine: what an H200 took (2026-11-21, medians in turns, cold caches), by
-// warps and parts of the loop. What the model takes for the best of each is within 15 % of what was the best; estimates of what
-// comes within 30 % of it are within 35 %; and without anything given, it splits what has to be split and leaves the rest alone.
+// The model of kernels without products against the machine: what an H200 took (2026-11-21, medians in turns, cold
+// caches), by warps and parts of the loop. What the model takes for the best of each is within 15 % of what was the
+// best; estimates of what comes within 30 % of it are within 35 %; and without anything given, it splits what has to be
+// split and leaves the rest alone.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -74,9 +75,12 @@ static void model(void **state) {
             if (seen[i].us < seen[best].us) best = i;
             if (c.us < least) { least = c.us; taken = i; }
             if (fabs(log(c.us / seen[i].us)) > 0.35 && seen[i].us < 1.3 * fastest)
-                fail_msg("%s %lld: %d warps, %d parts: %.1f us expected, %.1f seen", seen[i].kernel, (long long)seen[i].n, seen[i].warps, seen[i].split, c.us, seen[i].us);
+                fail_msg("%s %lld: %d warps, %d parts: %.1f us expected, %.1f seen", seen[i].kernel,
+                         (long long)seen[i].n, seen[i].warps, seen[i].split, c.us, seen[i].us);
         }
-        if (seen[taken].us > 1.15 * seen[best].us) fail_msg("%s %lld: takes %d warps, %d parts", seen[taken].kernel, (long long)seen[taken].n, seen[taken].warps, seen[taken].split);
+        if (seen[taken].us > 1.15 * seen[best].us)
+            fail_msg("%s %lld: takes %d warps, %d parts", seen[taken].kernel, (long long)seen[taken].n,
+                     seen[taken].warps, seen[taken].split);
     }
     session_free(w.s);
 }

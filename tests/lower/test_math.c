@@ -16,20 +16,17 @@
 
 enum { N = 4096 };
 
-static int64_t rank32(float x)
-{
+static int64_t rank32(float x) {
     int64_t m = f32_bits(x) & 0x7fffffff;
     return signbit(x) ? -m : m;
 }
 
-static int64_t rank64(double x)
-{
+static int64_t rank64(double x) {
     int64_t m = (int64_t)(f64_bits(x) & INT64_MAX);
     return signbit(x) ? -m : m;
 }
 
-static bool good32(MathFn fn, float got, double want, int floats)
-{
+static bool good32(MathFn fn, float got, double want, int floats) {
     float near = (float)want;
     if (isnan(want)) return f32_bits(got) == 0x7fffffff;
     if (want == 0 || isinf(want)) return f32_bits(got) == f32_bits(near);
@@ -37,8 +34,7 @@ static bool good32(MathFn fn, float got, double want, int floats)
     return llabs(rank32(got) - rank32(near)) <= floats;
 }
 
-static bool good64(MathFn fn, double got, long double want, int floats)
-{
+static bool good64(MathFn fn, double got, long double want, int floats) {
     double near = (double)want;
     if (isnan(want)) return isnan(got);
     if (fn == MATH_sigmoid && fabsl(want) < 0x1p-1022L) return fabsl(got - want) <= 0x1p-1022L;
@@ -47,8 +43,7 @@ static bool good64(MathFn fn, double got, long double want, int floats)
     return llabs(rank64(got) - rank64(near)) <= floats || fabsl(got - want) < 0.502L * ulp;
 }
 
-static void check32(MathFn fn, MathMode mode, const float *x, const float *y, size_t n, int floats)
-{
+static void check32(MathFn fn, MathMode mode, const float *x, const float *y, size_t n, int floats) {
     static float out[N];
     math_host_f32(fn, mode, x, y, out, n);
     for (size_t i = 0; i < n; i++)
@@ -57,15 +52,13 @@ static void check32(MathFn fn, MathMode mode, const float *x, const float *y, si
                      exact_for_f32(fn, x[i], y ? y[i] : 0));
 }
 
-static uint64_t scramble(uint64_t x)
-{
+static uint64_t scramble(uint64_t x) {
     x ^= x >> 33;  x *= 0xff51afd7ed558ccdu;
     x ^= x >> 33;  x *= 0xc4ceb9fe1a85ec53u;
     return x ^ x >> 33;
 }
 
-static void f32_within_the_table(void **state)
-{
+static void f32_within_the_table(void **state) {
     (void)state;
     static float x[N], y[N];
     for (int f = 0; f < MATH_FN_COUNT; f++)
@@ -79,8 +72,7 @@ static void f32_within_the_table(void **state)
         }
 }
 
-static void precise_is_correctly_rounded(void **state)
-{
+static void precise_is_correctly_rounded(void **state) {
     (void)state;
     static float x[N], y[N];
     for (int round = 0; round < 20; round++) {
@@ -95,8 +87,7 @@ static void precise_is_correctly_rounded(void **state)
     }
 }
 
-static void f64_within_the_table(void **state)
-{
+static void f64_within_the_table(void **state) {
     (void)state;
     static double x[N], y[N], out[N];
     for (int f = 0; f < MATH_FN_COUNT; f++)
@@ -115,8 +106,7 @@ static void f64_within_the_table(void **state)
 }
 
 // Where the pieces of a function meet, and the ends of the range, each with its neighbours.
-static void special_values(void **state)
-{
+static void special_values(void **state) {
     (void)state;
     static const float points[] = {
         0, 0x1p-149f, 0x1p-127f, 0x1p-126f, 0x1p-125f, 0x1p-24f, 0x1p-12f, 0.5f, 0.59f, 0.85f, 1, 1.5f,
@@ -146,8 +136,7 @@ static void special_values(void **state)
     }
 }
 
-static void f64_special_values(void **state)
-{
+static void f64_special_values(void **state) {
     (void)state;
     static const double points[] = {
         0, 0x1p-1074, 0x1p-1022, 0x1p-60, 0x1p-27, 0.6, 0.707, 1, 1.4142135623730951, 6, 22, 708.4,
@@ -174,8 +163,7 @@ static void f64_special_values(void **state)
 }
 
 // The fast forms, where nothing is flushed: to the errors that PTX states for their instructions.
-static void fast_is_near(void **state)
-{
+static void fast_is_near(void **state) {
     (void)state;
     static const struct { MathFn fn; float lo, hi, relative, absolute; } cases[] = {
         {MATH_exp,  -80, 80, 0x1p-16f, 0},         {MATH_exp2,    -120, 120, 0x1p-23f, 0},
@@ -202,8 +190,7 @@ static void fast_is_near(void **state)
 }
 
 // Any number of elements, out over x, and a rare argument among common ones.
-static void lanes_do_not_mix(void **state)
-{
+static void lanes_do_not_mix(void **state) {
     (void)state;
     float x[200], one[200], all[200];
     for (int i = 0; i < 200; i++) x[i] = i % 7 == 3 ? 0x1p40f * (float)i : (float)i - 100;
@@ -215,8 +202,7 @@ static void lanes_do_not_mix(void **state)
     math_host_f32(MATH_sin, MATH_DEFAULT, x, NULL, x, 0);
 }
 
-static void results_have_types(void **state)
-{
+static void results_have_types(void **state) {
     (void)state;
     assert_int_equal(math_result(MOP_fma, MT_F64), MT_F64);
     assert_int_equal(math_result(MOP_flt, MT_F64), MT_I1);
@@ -227,8 +213,7 @@ static void results_have_types(void **state)
     assert_string_equal(math_ops[MOP_ex2_ftz].ptx, "ex2.approx.ftz.f32");
 }
 
-int main(void)
-{
+int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(f32_within_the_table),
         cmocka_unit_test(precise_is_correctly_rounded),

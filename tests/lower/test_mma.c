@@ -101,7 +101,10 @@ static void as_tma_writes_it(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(accumulator), cmocka_unit_test(permutation), cmocka_unit_test(no_conflicts), cmocka_unit_test(as_tma_writes_it),
+        cmocka_unit_test(accumulator),
+        cmocka_unit_test(permutation),
+        cmocka_unit_test(no_conflicts),
+        cmocka_unit_test(as_tma_writes_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

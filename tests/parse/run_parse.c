@@ -11,8 +11,7 @@
 
 #include "lang/ast.h"
 
-static bool spans_nest(Session *s, const Node *n, const char *path)
-{
+static bool spans_nest(Session *s, const Node *n, const char *path) {
     bool ok = n->span.lo <= n->span.hi;
     for (uint32_t i = 0; i < n->nkid; i++) {
         const Node *k = n->kid[i];
@@ -20,7 +19,8 @@ static bool spans_nest(Session *s, const Node *n, const char *path)
         bool empty_list = k->kind == N_list && k->nkid == 0;
         if (!empty_list && (k->span.lo < n->span.lo || k->span.hi > n->span.hi)) {
             LineCol w = span_where(s, k->span.lo);
-            printf("%s:%u:%u: %s reaches out of the %s around it\n", path, w.line, w.col, node_names[k->kind], node_names[n->kind]);
+            printf("%s:%u:%u: %s reaches out of the %s around it\n", path, w.line, w.col, node_names[k->kind],
+                   node_names[n->kind]);
             ok = false;
         }
         ok &= spans_nest(s, k, path);
@@ -28,8 +28,7 @@ static bool spans_nest(Session *s, const Node *n, const char *path)
     return ok;
 }
 
-static char *dump(const char *path, const char *text, size_t n, bool tokens, char **messages, bool *nest)
-{
+static char *dump(const char *path, const char *text, size_t n, bool tokens, char **messages, bool *nest) {
     Session *s = session_new();
     Buf out = {0};
     buf_puts(&out, "");
@@ -46,8 +45,7 @@ static char *dump(const char *path, const char *text, size_t n, bool tokens, cha
     return out.p;
 }
 
-static bool check_tokens(const char *path, const char *text, size_t n, bool bless)
-{
+static bool check_tokens(const char *path, const char *text, size_t n, bool bless) {
     char *golden = golden_path(path, ".tokens"), *messages;
     char *tokens = dump(path, text, n, true, &messages, NULL);
     bool ok = golden_check(golden, tokens, bless);
@@ -55,8 +53,7 @@ static bool check_tokens(const char *path, const char *text, size_t n, bool bles
     return ok;
 }
 
-static bool check_tree(const char *path, const char *text, size_t n, bool bless, bool accept)
-{
+static bool check_tree(const char *path, const char *text, size_t n, bool bless, bool accept) {
     char *messages, *again_messages;
     bool ok = true, nest = true;
     char *ast = dump(path, text, n, false, &messages, &nest), *again = dump(path, text, n, false, &again_messages, &nest);
@@ -71,8 +68,7 @@ static bool check_tree(const char *path, const char *text, size_t n, bool bless,
     return ok && nest;
 }
 
-static bool check(const char *path, bool bless, bool accept)
-{
+static bool check(const char *path, bool bless, bool accept) {
     size_t n = 0, unused;
     char *text = golden_read(path, &n);
     if (!text) { perror(path); return false; }
@@ -82,9 +78,9 @@ static bool check(const char *path, bool bless, bool accept)
     return ok;
 }
 
-int main(int argc, char **argv)
-{
-    bool ok = true, bless = argc > 1 && strcmp(argv[1], "--bless") == 0, accept = argc > 1 && strcmp(argv[1], "--accept") == 0;
+int main(int argc, char **argv) {
+    bool ok = true, bless = argc > 1 && strcmp(argv[1], "--bless") == 0,
+         accept = argc > 1 && strcmp(argv[1], "--accept") == 0;
     for (int i = 1 + bless + accept; i < argc; i++) ok &= check(argv[i], bless, accept);
     return ok ? 0 : 1;
 }

@@ -11,19 +11,16 @@
 
 #include <string.h>
 
-static Node *parse(Session *s, const char *text, size_t n)
-{
+static Node *parse(Session *s, const char *text, size_t n) {
     return parse_file(s, source_add(s, "t.tk", text, n));
 }
 
-static void repeat(Buf *b, const char *piece, int times)
-{
+static void repeat(Buf *b, const char *piece, int times) {
     for (int i = 0; i < times; i++) buf_puts(b, piece);
 }
 
 // Parses head, `times` of piece, tail; the number of errors, and of items in *items.
-static int errors_of(const char *head, const char *piece, int times, const char *tail, uint32_t *items)
-{
+static int errors_of(const char *head, const char *piece, int times, const char *tail, uint32_t *items) {
     Session *s = session_new();
     Buf b = {0};
     buf_puts(&b, head);
@@ -36,8 +33,7 @@ static int errors_of(const char *head, const char *piece, int times, const char 
     return errors;
 }
 
-static void empty_files_are_files(void **state)
-{
+static void empty_files_are_files(void **state) {
     (void)state;
     static const char *const texts[] = {"", "\n", "// nothing", "/* nothing */", "\xef\xbb\xbf", "\xef\xbb\xbf// mark\r\n"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -50,8 +46,7 @@ static void empty_files_are_files(void **state)
     }
 }
 
-static void zero_bytes_do_not_end_a_file(void **state)
-{
+static void zero_bytes_do_not_end_a_file(void **state) {
     (void)state;
     static const char text[] = "fn f(x: f32) = x;\0\0\nfn g(x: f32) = x;\n";
     Session *s = session_new();
@@ -60,8 +55,7 @@ static void zero_bytes_do_not_end_a_file(void **state)
     session_free(s);
 }
 
-static void parentheses_nest_without_end(void **state)
-{
+static void parentheses_nest_without_end(void **state) {
     (void)state;
     uint32_t items;
     Buf close = {0};
@@ -80,8 +74,7 @@ static void parentheses_nest_without_end(void **state)
     session_free(s);
 }
 
-static void depth_is_limited_whatever_makes_it(void **state)
-{
+static void depth_is_limited_whatever_makes_it(void **state) {
     (void)state;
     static const struct { const char *head, *piece, *tail; } cases[] = {
         {"fn f(x: f32) = ", "- ", "x;"},
@@ -104,18 +97,18 @@ static void depth_is_limited_whatever_makes_it(void **state)
     }
 }
 
-static void long_files_are_fine(void **state)
-{
+static void long_files_are_fine(void **state) {
     (void)state;
     uint32_t items;
-    assert_int_equal(errors_of("", "fn f(x: f32[M], m: axis) -> f32[m] { let a = x[m] * 2 + 1; return a; }\n", 20000, "", &items), 0);
+    assert_int_equal(
+        errors_of("", "fn f(x: f32[M], m: axis) -> f32[m] { let a = x[m] * 2 + 1; return a; }\n", 20000, "", &items),
+        0);
     assert_int_equal(items, 20000);
     assert_int_equal(errors_of("fn f(x: f32) { ", "g(x, 1, 2);\n", 50000, "}", &items), 0);
     assert_int_equal(errors_of("fn f(x: f32) = g(", "x, ", 50000, ");", &items), 0);
 }
 
-static void hopeless_files_are_given_up(void **state)
-{
+static void hopeless_files_are_given_up(void **state) {
     (void)state;
     uint32_t items;
     int errors = errors_of("fn f(x: f32) { ", "let = 3;\n", 5000, "}", &items);
@@ -123,8 +116,7 @@ static void hopeless_files_are_given_up(void **state)
 }
 
 // What is left of each item and statement around a mistake.
-static void recovery_keeps_what_it_can(void **state)
-{
+static void recovery_keeps_what_it_can(void **state) {
     (void)state;
     static const char text[] =
         "kernel a(x: f32[M] y: f32[M]) { }\n"
@@ -132,8 +124,9 @@ static void recovery_keeps_what_it_can(void **state)
         "fn d(x: f32) = ;\n"
         "tune e { M in 3; K in [1]; key M; }\n";
     static const int want[] = {
-        N_error_stmt, N_fn, N_block, N_error_stmt, N_let, N_block, N_error_stmt, N_if, N_block, N_error_stmt, N_return, N_block, N_error_stmt, N_return,
-        N_error_stmt, N_tune, N_error_stmt, N_tune_choice, N_tune_key,
+        N_error_stmt, N_fn,    N_block,      N_error_stmt,  N_let,      N_block,      N_error_stmt,
+        N_if,         N_block, N_error_stmt, N_return,      N_block,    N_error_stmt, N_return,
+        N_error_stmt, N_tune,  N_error_stmt, N_tune_choice, N_tune_key,
     };
     Session *s = session_new();
     Node *file = parse(s, text, sizeof text - 1);
@@ -144,8 +137,9 @@ static void recovery_keeps_what_it_can(void **state)
     todo[left++] = file;
     while (left > 0) {
         const Node *node = todo[--left];
-        bool kept = node->kind == N_fn || node->kind == N_tune || node->kind == N_block || (node->kind >= N_let && node->kind <= N_error_stmt) ||
-                    node->kind == N_tune_choice || node->kind == N_tune_key;
+        bool kept = node->kind == N_fn || node->kind == N_tune || node->kind == N_block ||
+                    (node->kind >= N_let && node->kind <= N_error_stmt) || node->kind == N_tune_choice ||
+                    node->kind == N_tune_key;
         if (kept && n < 64) seen[n++] = node->kind;
         for (uint32_t i = node->nkid; i-- > 0;)
             if (node->kid[i]) todo[left++] = node->kid[i];
@@ -155,8 +149,7 @@ static void recovery_keeps_what_it_can(void **state)
     session_free(s);
 }
 
-static void every_cut_of_a_program_parses_or_reports(void **state)
-{
+static void every_cut_of_a_program_parses_or_reports(void **state) {
     (void)state;
     static const char text[] =
         "import \"a.tk\";\n"
@@ -175,8 +168,7 @@ static void every_cut_of_a_program_parses_or_reports(void **state)
     }
 }
 
-static void spellings_of_others_are_known(void **state)
-{
+static void spellings_of_others_are_known(void **state) {
     (void)state;
     assert_non_null(foreign_spelling((Str){"float32", 7}));
     assert_non_null(foreign_spelling((Str){"threadIdx", 9}));
@@ -184,8 +176,7 @@ static void spellings_of_others_are_known(void **state)
     assert_null(foreign_spelling((Str){"", 0}));
 }
 
-int main(void)
-{
+int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(empty_files_are_files),
         cmocka_unit_test(zero_bytes_do_not_end_a_file),

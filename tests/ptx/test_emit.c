@@ -85,7 +85,9 @@ static void options_are_heard(void **state) {
     (void)state;
     static const char broken[] = "define void @f(i32 %x) {\n  %y = add i32 %x, 1\n  br label %l\nl:\n  br label %l\n}\n";
     Buf ptx = {0}, problems = {0};
-    assert_true(compile(target_default, &(PtxOptions){.verify = true, .level = 3, .timing = count_stage, .timing_ctx = &stages}, broken, NULL, &ptx, &problems));
+    assert_true(compile(target_default,
+                        &(PtxOptions){.verify = true, .level = 3, .timing = count_stage, .timing_ctx = &stages}, broken,
+                        NULL, &ptx, &problems));
     assert_int_equal(stages, 3);                            // verify, tidy, nvptx
     assert_false(compile(target_default, NULL, "define void @f(", NULL, &ptx, &problems));
     buf_free(&ptx), buf_free(&problems);
@@ -125,10 +127,11 @@ static void equal_values_are_computed_once(void **state) {
     assert_non_null(strstr(s, "icmp sle"));
     assert_non_null(strstr(s, "add nsw"));
     // A thread's number is always the same; a shuffle is something that happens.
-    s = tidied("  %a = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()\n  %b = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()\n  %d = sub i32 %a, %b\n"
-               "  %e = call i32 @llvm.nvvm.shfl.sync.bfly.i32(i32 -1, i32 %x, i32 1, i32 31)\n"
-               "  %f = call i32 @llvm.nvvm.shfl.sync.bfly.i32(i32 -1, i32 %x, i32 1, i32 31)\n"
-               "  %g = add i32 %e, %d\n  store i32 %g, ptr addrspace(1) %p\n  ret void\n");
+    s = tidied(
+        "  %a = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()\n  %b = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()\n  %d = sub i32 %a, %b\n"
+        "  %e = call i32 @llvm.nvvm.shfl.sync.bfly.i32(i32 -1, i32 %x, i32 1, i32 31)\n"
+        "  %f = call i32 @llvm.nvvm.shfl.sync.bfly.i32(i32 -1, i32 %x, i32 1, i32 31)\n"
+        "  %g = add i32 %e, %d\n  store i32 %g, ptr addrspace(1) %p\n  ret void\n");
     assert_null(strstr(s, "tid.x"));
     assert_non_null(strstr(s, "  %f = call"));
     assert_non_null(strstr(s, "store i32 %e"));
@@ -153,10 +156,12 @@ static void arithmetic_that_does_nothing_goes(void **state) {
         assert_string_equal(tidied(body), want);
     }
     // What comes of one simplification is seen by the next; what nobody uses goes, a volatile load does not.
-    assert_string_equal(tidied("  %a = mul i32 %x, 0\n  %b = add i32 %a, 5\n  %d = icmp ult i32 %b, 6\n  %e = select i1 %d, i32 %y, i32 %x\n"
-                               "  %f = load i32, ptr addrspace(1) %p, align 4\n  %g = load volatile i32, ptr addrspace(1) %p, align 4\n"
-                               "  store i32 %e, ptr addrspace(1) %p, align 4\n  ret void\n"),
-                        "  %g = load volatile i32, ptr addrspace(1) %p, align 4\n  store i32 %y, ptr addrspace(1) %p, align 4\n  ret void\n");
+    assert_string_equal(
+        tidied(
+            "  %a = mul i32 %x, 0\n  %b = add i32 %a, 5\n  %d = icmp ult i32 %b, 6\n  %e = select i1 %d, i32 %y, i32 %x\n"
+            "  %f = load i32, ptr addrspace(1) %p, align 4\n  %g = load volatile i32, ptr addrspace(1) %p, align 4\n"
+            "  store i32 %e, ptr addrspace(1) %p, align 4\n  ret void\n"),
+        "  %g = load volatile i32, ptr addrspace(1) %p, align 4\n  store i32 %y, ptr addrspace(1) %p, align 4\n  ret void\n");
 }
 
 static void loops_and_unreachable_blocks_are_walked(void **state) {
@@ -191,11 +196,18 @@ static void addresses_share_what_they_can(void **state) {
 static void shared_index_arithmetic_has_a_block(void **state) {
     (void)state;
     char body[4096];
-    int n = snprintf(body, sizeof body, "  br label %%l\nl:\n  %%i = phi i32 [ 0, %%0 ], [ %%j, %%l ]\n  %%a = mul i32 %%i, 12\n  %%b = xor i32 %%a, %%y\n");
+    int n = snprintf(
+        body, sizeof body,
+        "  br label %%l\nl:\n  %%i = phi i32 [ 0, %%0 ], [ %%j, %%l ]\n  %%a = mul i32 %%i, 12\n  %%b = xor i32 %%a, %%y\n");
     for (int k = 0; k < 12; k++)
-        n += snprintf(body + n, sizeof body - (size_t)n, "  %%p%d = getelementptr i8, ptr addrspace(1) %%p, i32 %%b\n  %%q%d = getelementptr i8, ptr addrspace(1) %%p%d, i32 %d\n"
-                      "  store i32 %%i, ptr addrspace(1) %%q%d\n", k, k, k, 4 * k, k);
-    snprintf(body + n, sizeof body - (size_t)n, "  %%j = add i32 %%i, 1\n  %%c2 = icmp slt i32 %%j, %%x\n  br i1 %%c2, label %%l, label %%e\ne:\n  ret void\n");
+        n += snprintf(
+            body + n, sizeof body - (size_t)n,
+            "  %%p%d = getelementptr i8, ptr addrspace(1) %%p, i32 %%b\n  %%q%d = getelementptr i8, ptr addrspace(1) %%p%d, i32 %d\n"
+            "  store i32 %%i, ptr addrspace(1) %%q%d\n",
+            k, k, k, 4 * k, k);
+    snprintf(
+        body + n, sizeof body - (size_t)n,
+        "  %%j = add i32 %%i, 1\n  %%c2 = icmp slt i32 %%j, %%x\n  br i1 %%c2, label %%l, label %%e\ne:\n  ret void\n");
     const char *s = tidied(body), *cut = strstr(s, "br label %l\n\nl:");
     assert_non_null(cut);                                  // the phi and the address before it, the stores after it
     assert_true(strstr(s, "%i = phi") < cut && strstr(s, "%p0 = getelementptr") < cut);

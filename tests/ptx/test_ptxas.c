@@ -69,7 +69,8 @@ static void capabilities_are_what_ptxas_takes(void **state) {
             Buf err = {0};
             bool ok = assembles(a, t, version, snippets[c].code, ".reqntid 128", &err);
             if (ok != target_has(t, &cap_table[c])) {
-                printf("%s, %s: the table says %d: %s\n", t->name, cap_table[c].name, target_has(t, &cap_table[c]), err.n ? err.p : "it assembles");
+                printf("%s, %s: the table says %d: %s\n", t->name, cap_table[c].name, target_has(t, &cap_table[c]),
+                       err.n ? err.p : "it assembles");
                 wrong++;
             }
             buf_free(&err);

@@ -210,8 +210,8 @@ static bool ordered(Gen *g, Elem e, unsigned axes, int depth, Buf *o) {
     return true;
 }
 
-// From another place of an axis, which stays, or of one that the result lacks: neighbours, mirrored, or wherever numbers say.
-// The tile lies whole in shared memory, its extents powers of two.
+// From another place of an axis, which stays, or of one that the result lacks: neighbours, mirrored, or wherever
+// numbers say. The tile lies whole in shared memory, its extents powers of two.
 static bool taken(Gen *g, Elem e, unsigned axes, int depth, Buf *o) {
     enum { MOST_LANES = 16384 };
     unsigned tiles = (g->scalar_m ? axes & ~(1u << AX_m) : axes) | 1u << AX_j;
@@ -331,8 +331,9 @@ static void inexact(Gen *g, Buf *before, Buf *o) {
     } else {
         int a = chance(g, 50) ? operand(g, e, AX_m, AX_k) : operand(g, e, AX_k, AX_m);
         int b = chance(g, 50) ? operand(g, e, AX_k, AX_n) : operand(g, e, AX_n, AX_k);
-        buf_printf(before, "    var a%d = zeros<f32>(m, n);\n    for k in K by %d { a%d += dot(x%d[%s], x%d[%s]); }\n", a, (int)g->tile[AX_k], a,
-                   a, g->input[a].dim[0] == AX_m ? "m, k" : "k, m", b, g->input[b].dim[0] == AX_k ? "k, n" : "n, k");
+        buf_printf(before, "    var a%d = zeros<f32>(m, n);\n    for k in K by %d { a%d += dot(x%d[%s], x%d[%s]); }\n",
+                   a, (int)g->tile[AX_k], a, a, g->input[a].dim[0] == AX_m ? "m, k" : "k, m", b,
+                   g->input[b].dim[0] == AX_k ? "k, n" : "n, k");
         buf_printf(o, "a%d", a);
     }
     if (chance(g, 40)) buf_puts(o, " * 0.5");

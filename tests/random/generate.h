@@ -16,7 +16,8 @@ typedef struct Program {
 } Program;
 
 // The same seed gives the same program. Only the outputs in `keep` (bit i: y<i>) are computed.
-void generate(uint64_t seed, uint32_t keep, Program *p, Buf *text);                // elementwise, reductions, scans, loops, small products
+// elementwise, reductions, scans, loops, small products
+void generate(uint64_t seed, uint32_t keep, Program *p, Buf *text);
 void generate_products(uint64_t seed, uint32_t keep, Program *p, Buf *text);       // products as tensor cores want them
 
 #endif

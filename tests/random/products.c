@@ -44,9 +44,15 @@ static void epilogue(Draw *d, Kernel *k, char col, const char *start, Buf *v) {
         Buf was = *v;
         *v = (Buf){0};
         switch (roll(d, 5)) {
-        case 0: buf_printf(v, "(%s + c%d[%c])", was.p, i, col);        buf_printf(&k->params, ", c%d: f32[%c]", i, dim); break;
+        case 0:
+            buf_printf(v, "(%s + c%d[%c])", was.p, i, col);
+            buf_printf(&k->params, ", c%d: f32[%c]", i, dim);
+            break;
         case 1: buf_printf(v, "(%s * r%d[m])", was.p, i);              buf_printf(&k->params, ", r%d: f32[M]", i); break;
-        case 2: buf_printf(v, "(%s + d%d[m, %c])", was.p, i, col);     buf_printf(&k->params, ", d%d: %s[M, %c]", i, either(d, "f32", "bf16"), dim); break;
+        case 2:
+            buf_printf(v, "(%s + d%d[m, %c])", was.p, i, col);
+            buf_printf(&k->params, ", d%d: %s[M, %c]", i, either(d, "f32", "bf16"), dim);
+            break;
         case 3: buf_printf(v, "max(%s, 0.0)", was.p); break;
         case 4: buf_printf(v, "(%s * 0.25 + 1.0)", was.p); break;
         }
@@ -63,8 +69,12 @@ static void results(Draw *d, Kernel *k, char col, Elem e, uint32_t keep, Program
     bool turned = chance(d, 30), rows = chance(d, 50);
     for (int i = 0; i < p->nouts; i++) p->exact[i] = whole;
     if (keep & 1) {
-        if (turned) buf_printf(&k->params, ", y0: out %s[%c, M]", small, dim), buf_printf(&k->body, "    y0[%c, m] = v as %s;\n", col, small);
-        else buf_printf(&k->params, ", y0: out %s[M, %c]", small, dim), buf_printf(&k->body, "    y0[m, %c] = v as %s;\n", col, small);
+        if (turned)
+            buf_printf(&k->params, ", y0: out %s[%c, M]", small, dim),
+                buf_printf(&k->body, "    y0[%c, m] = v as %s;\n", col, small);
+        else
+            buf_printf(&k->params, ", y0: out %s[M, %c]", small, dim),
+                buf_printf(&k->body, "    y0[m, %c] = v as %s;\n", col, small);
     }
     if (p->nouts < 2 || !(keep & 2)) return;
     buf_printf(&k->params, ", y1: out %s[M, %c]", other, dim);
@@ -73,11 +83,13 @@ static void results(Draw *d, Kernel *k, char col, Elem e, uint32_t keep, Program
 }
 
 static void one_product(Draw *d, uint32_t keep, Program *p, Kernel *k, Buf *grid) {
-    static const int rows[] = {16, 32, 64, 64, 128, 128, 192}, cols[] = {8, 16, 32, 64, 96, 128, 176, 256}, depths[] = {16, 32, 64, 64, 128};
+    static const int rows[] = {16, 32, 64, 64, 128, 128, 192}, cols[] = {8, 16, 32, 64, 96, 128, 176, 256},
+                     depths[] = {16, 32, 64, 64, 128};
     static const Elem elems[] = {EL_bf16, EL_f16, EL_bf16, EL_f32, EL_i8, EL_f8e4m3};
     Elem e = PICK(d, elems);
     int bm = PICK(d, rows), bn = PICK(d, cols), bk = PICK(d, depths);
-    while (bm * bn > 128 * 192 || (bm + bn) * bk * elem_bytes(e) > 64 << 10) bm = PICK(d, rows), bn = PICK(d, cols), bk = PICK(d, depths);
+    while (bm * bn > 128 * 192 || (bm + bn) * bk * elem_bytes(e) > 64 << 10)
+        bm = PICK(d, rows), bn = PICK(d, cols), bk = PICK(d, depths);
     const char *a = either(d, "M, K", "K, M"), *b = either(d, "K, N", "N, K"), *t = elem_name(e);
     const char *ai = index_of(sideways(a, 'M'), "m, k", "k, m"), *bi = index_of(sideways(b, 'K'), "k, n", "n, k");
     buf_printf(&k->params, "a: %s[%s], b: %s[%s]", t, a, t, b);
@@ -90,7 +102,8 @@ static void one_product(Draw *d, uint32_t keep, Program *p, Kernel *k, Buf *grid
         if (chance(d, 50)) buf_printf(&left, "(a[%s] * s[k]) as %s", ai, t), buf_puts(&k->params, ", s: f32[K]");
         else buf_printf(&left, "max(a[%s], 0)", ai);
     }
-    buf_printf(&k->body, "    var acc = zeros<%s>(m, n);\n    for k in K by %d { acc += dot(%s, b[%s] over k%s); }\n", e == EL_i8 ? "i32" : "f32", bk, left.p, bi,
+    buf_printf(&k->body, "    var acc = zeros<%s>(m, n);\n    for k in K by %d { acc += dot(%s, b[%s] over k%s); }\n",
+               e == EL_i8 ? "i32" : "f32", bk, left.p, bi,
                e != EL_f32 ? "" : either(d, ", prec = ieee", ", prec = tf32x3"));
     if (e == EL_i8) buf_puts(&v, "acc"); else epilogue(d, k, 'n', "acc", &v);
     buf_printf(&k->body, "    let v = %s;\n", v.p);
@@ -101,15 +114,19 @@ static void one_product(Draw *d, uint32_t keep, Program *p, Kernel *k, Buf *grid
 
 static void two_products(Draw *d, uint32_t keep, Program *p, Kernel *k, Buf *grid) {
     static const int rows[] = {16, 64, 64, 128}, keys[] = {16, 32, 64, 64, 128}, heads[] = {16, 32, 64, 128};
-    static const char *const between[] = {"t", "max(t, 0.0)", "min(t * t, 4.0)", "where(n <= m, t, 0)", "where(n + 9 > m, t, 0)", "t + w[m, n]"};
+    static const char *const between[] = {
+        "t", "max(t, 0.0)", "min(t * t, 4.0)", "where(n <= m, t, 0)", "where(n + 9 > m, t, 0)", "t + w[m, n]"};
     const char *t = either(d, "bf16", "f16"), *q = either(d, "N, K", "K, N"), *v = either(d, "N, J", "J, N");
     int dk = PICK(d, heads), dv = PICK(d, heads), pick = (int)roll(d, sizeof between / sizeof *between);
     buf_printf(&k->params, "q: %s[M, K], x: %s[%s], v: %s[%s]", t, t, q, t, v);
     if (pick == 5) buf_puts(&k->params, ", w: f32[M, N]");
     buf_printf(grid, "m in M by %d", PICK(d, rows));
-    buf_printf(&k->body, "    let k = K by %d;  let j = J by %d;\n    var acc = zeros(m, j);\n    for n in N by %d {\n        let t = dot(q[m, k], x[%s] over k) * 0.125;\n", dk, dv,
-               PICK(d, keys), index_of(sideways(q, 'N'), "n, k", "k, n"));
-    buf_printf(&k->body, "        acc += dot((%s) as %s, v[%s] over n);\n    }\n", between[pick], t, index_of(sideways(v, 'N'), "n, j", "j, n"));
+    buf_printf(
+        &k->body,
+        "    let k = K by %d;  let j = J by %d;\n    var acc = zeros(m, j);\n    for n in N by %d {\n        let t = dot(q[m, k], x[%s] over k) * 0.125;\n",
+        dk, dv, PICK(d, keys), index_of(sideways(q, 'N'), "n, k", "k, n"));
+    buf_printf(&k->body, "        acc += dot((%s) as %s, v[%s] over n);\n    }\n", between[pick], t,
+               index_of(sideways(v, 'N'), "n, j", "j, n"));
     Buf e = {0};
     epilogue(d, k, 'j', "acc", &e);
     buf_printf(&k->body, "    let v = %s;\n", e.p);

@@ -48,10 +48,14 @@ static bool input(HostTensor *t, const Program *p, const TKernel *k, int param, 
     return true;
 }
 
-static bool launch(Runtime *rt, const Program *p, const TKernel *k, uint64_t seed, bool on_eval, int turn, Outcome *o, Buf *err) {
+static bool launch(Runtime *rt, const Program *p, const TKernel *k, uint64_t seed, bool on_eval, int turn, Outcome *o,
+                   Buf *err) {
     KernelArg args[MAX_PARAMS] = {0};
     HostTensor in[MAX_PARAMS] = {0};
-    RunControl ctl = {.on_eval = on_eval, .bounds = on_eval, .junk = turn ? FILL_INF : FILL_NAN, .junk_seed = turn ? 0x5eed0002 : 0x5eed0001};
+    RunControl ctl = {.on_eval = on_eval,
+                      .bounds = on_eval,
+                      .junk = turn ? FILL_INF : FILL_NAN,
+                      .junk_seed = turn ? 0x5eed0002 : 0x5eed0001};
     bool ok = true;
     int n = 0;
     for (int i = 0; i < k->nparams && ok; i++) {
@@ -78,7 +82,8 @@ static bool same_element(const HostTensor *a, const HostTensor *b, int64_t i) {
 static bool same(const HostTensor *a, const HostTensor *b, int out, const char *what, Buf *err) {
     for (int64_t i = 0; i < tensor_count(a); i++) {
         if (same_element(a, b, i)) continue;
-        buf_printf(err, "output %d, element %lld: %s (%.9g, %.9g)", out, (long long)i, what, elem_get(a->elem, a->data, i), elem_get(b->elem, b->data, i));
+        buf_printf(err, "output %d, element %lld: %s (%.9g, %.9g)", out, (long long)i, what,
+                   elem_get(a->elem, a->data, i), elem_get(b->elem, b->data, i));
         return false;
     }
     return true;
@@ -88,7 +93,9 @@ static bool agree(const Program *p, uint32_t keep, const Outcome *eval, const Ou
     for (int i = 0, n = 0; i < p->nouts; i++) {
         if (!(keep >> i & 1) || eval[0].out[n].data == NULL) continue;
         const HostTensor *x = &eval[0].out[n], *y = &emu[0].out[n];
-        if (!same(x, &eval[1].out[n], i, "eval depends on junk", err) || !same(y, &emu[1].out[n], i, "emu depends on junk", err)) return false;
+        if (!same(x, &eval[1].out[n], i, "eval depends on junk", err) ||
+            !same(y, &emu[1].out[n], i, "emu depends on junk", err))
+            return false;
         if (p->exact[i] && !same(x, y, i, "eval and emu differ", err)) return false;
         if (!p->exact[i]) {
             CompareSpec spec = {.op = OP_approx, .rel = 1e-6, .bound_expected = eval[0].bound[n]};
@@ -121,11 +128,15 @@ static bool try(uint64_t seed, uint32_t keep, Buf *text, Buf *err) {
     TKernel *k = diag_errors(s) ? NULL : sema_instance(file, node, NULL, 0, NULL, 0);
     bool ok = k != NULL;
     if (ok) {
-        RuntimeOptions opt = {.compile.target = target_find(arch_name), .compile.verify = true, .compile.math = seed % 2 ? 0 : 1, .compile.schedule = p.schedule};
+        RuntimeOptions opt = {.compile.target = target_find(arch_name),
+                              .compile.verify = true,
+                              .compile.math = seed % 2 ? 0 : 1,
+                              .compile.schedule = p.schedule};
         Device *device = device_open("emu", NULL, err);
         Runtime *rt = runtime_new(s, device, &opt);
         for (int turn = 0; turn < 2 && ok; turn++)
-            ok = launch(rt, &p, k, seed, true, turn, &eval[turn], err) && launch(rt, &p, k, seed, false, turn, &emu[turn], err);
+            ok = launch(rt, &p, k, seed, true, turn, &eval[turn], err) &&
+                 launch(rt, &p, k, seed, false, turn, &emu[turn], err);
         ok = ok && agree(&p, keep, eval, emu, err);
         runtime_free(rt);
         device_close(device);
@@ -141,9 +152,11 @@ static void show(uint64_t seed, uint32_t keep, const Buf *text, const Buf *err) 
     Buf again = {0};
     make(seed, keep, &p, &again);
     buf_free(&again);
-    printf("seed %llu: %s\n// M = %lld, N = %lld, J = %lld, K = %lld, s = %llu\n%s", (unsigned long long)seed, err->p ? err->p : "a message",
-           (long long)p.size[0], (long long)p.size[1], (long long)p.size[2], (long long)p.size[3], (unsigned long long)(seed % 4), text->p);
-    printf("again: random_programs%s %llu 1 %s\n\n", make == generate ? "" : " --products", (unsigned long long)seed, arch_name);
+    printf("seed %llu: %s\n// M = %lld, N = %lld, J = %lld, K = %lld, s = %llu\n%s", (unsigned long long)seed,
+           err->p ? err->p : "a message", (long long)p.size[0], (long long)p.size[1], (long long)p.size[2],
+           (long long)p.size[3], (unsigned long long)(seed % 4), text->p);
+    printf("again: random_programs%s %llu 1 %s\n\n", make == generate ? "" : " --products", (unsigned long long)seed,
+           arch_name);
     fflush(stdout);
 }
 

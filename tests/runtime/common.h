@@ -15,8 +15,7 @@
 
 // The line must hold the words; it is emptied.
 #define assert_says(err, words) assert_says_at((err), (words), __FILE__, __LINE__)
-static inline void assert_says_at(Buf *err, const char *words, const char *file, int line)
-{
+static inline void assert_says_at(Buf *err, const char *words, const char *file, int line) {
     const char *got = err->p ? err->p : "";
     if (!strstr(got, words)) {
         print_error("got:  %s\nwant: %s\n", got, words);

@@ -16,8 +16,7 @@ typedef struct Fake {
 } Fake;
 
 // The device opens the same copy.
-static inline Fake fake_driver(void)
-{
+static inline Fake fake_driver(void) {
     Fake f = {.lib = dlopen(FAKE_WHOLE_PATH, RTLD_NOW)};
     if (!f.lib) { print_error("%s\n", dlerror()); abort(); }
     *(void **)&f.reset = dlsym(f.lib, "fake_reset");

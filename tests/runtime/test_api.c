@@ -29,8 +29,7 @@ static const char *const devices[] = {"eval", "emu"};
 enum { DEVICES = 2 };
 
 #define FINE(call) do { if ((call) != TKC_OK) { print_error("%s\n", tkc_error()); fail(); } } while (0)
-static void refused_at(tkc_status got, tkc_status want, const char *words, const char *file, int line)
-{
+static void refused_at(tkc_status got, tkc_status want, const char *words, const char *file, int line) {
     if (got == want && strstr(tkc_error(), words)) return;
     print_error("status %d, got: %s\nwant: %d, %s\n", got, tkc_error(), want, words);
     _fail(file, line);
@@ -39,27 +38,23 @@ static void refused_at(tkc_status got, tkc_status want, const char *words, const
 
 typedef struct World { tkc_context *ctx; tkc_program *prog; } World;
 
-static World world(const char *device, const tkc_options *opt)
-{
+static World world(const char *device, const tkc_options *opt) {
     World w = {0};
     FINE(tkc_open(device, opt, &w.ctx));
     FINE(tkc_load_text(w.ctx, "test.tk", source, strlen(source), &w.prog));
     return w;
 }
 
-static void end(World *w)
-{
+static void end(World *w) {
     tkc_unload(w->prog);
     tkc_close(w->ctx);
 }
 
-static tkc_arg vector(const char *name, void *data, int64_t n, tkc_memory memory)
-{
+static tkc_arg vector(const char *name, void *data, int64_t n, tkc_memory memory) {
     return (tkc_arg){.name = name, .tensor = {.data = data, .memory = memory, .dtype = TKC_F32, .rank = 1, .dims = {n}}};
 }
 
-static void host_memory(void **state)
-{
+static void host_memory(void **state) {
     (void)state;
     for (int d = 0; d < DEVICES; d++) {
         enum { N = 100 };
@@ -67,7 +62,8 @@ static void host_memory(void **state)
         float x[N], y[N], z[N];
         for (int i = 0; i < N; i++) { x[i] = (float)i; y[i] = 1; z[i] = -1; }
         tkc_launch *run;
-        tkc_arg args[] = {{.name = "a", .kind = TKC_FLOAT, .f = 2}, vector("y", y, N, TKC_HOST), vector("x", x, N, TKC_HOST)};
+        tkc_arg args[] = {
+            {.name = "a", .kind = TKC_FLOAT, .f = 2}, vector("y", y, N, TKC_HOST), vector("x", x, N, TKC_HOST)};
         FINE(tkc_prepare(w.prog, "axpy", NULL, 0, args, 3, &run));
         FINE(tkc_run(run, NULL));
         for (int i = 0; i < N; i++) assert_true(y[i] == 2 * (float)i + 1);
@@ -88,8 +84,7 @@ static void host_memory(void **state)
 }
 
 // Memory of the device: at any address, in place, checked for overlap again when it changes.
-static void device_memory(void **state)
-{
+static void device_memory(void **state) {
     (void)state;
     for (int d = 0; d < DEVICES; d++) {
         enum { N = 70 };
@@ -102,7 +97,8 @@ static void device_memory(void **state)
         FINE(tkc_write(w.ctx, x, host, sizeof host));
         FINE(tkc_write(w.ctx, y, host, sizeof host));
         tkc_launch *run;
-        tkc_arg args[] = {vector("x", x, N, TKC_DEVICE), vector("y", y, N, TKC_DEVICE), {.name = "a", .kind = TKC_INT, .i = 2}};
+        tkc_arg args[] = {
+            vector("x", x, N, TKC_DEVICE), vector("y", y, N, TKC_DEVICE), {.name = "a", .kind = TKC_INT, .i = 2}};
         FINE(tkc_prepare(w.prog, "axpy", NULL, 0, args, 3, &run));
         FINE(tkc_run(run, NULL));
         FINE(tkc_sync(w.ctx));
@@ -123,8 +119,7 @@ static void device_memory(void **state)
 }
 
 // Compile-time values, element types from tensors, strides with gaps, and a number that a condition reads.
-static void specialised(void **state)
-{
+static void specialised(void **state) {
     (void)state;
     for (int d = 0; d < DEVICES; d++) {
         enum { M = 3, N = 5, ROW = 8 };
@@ -158,8 +153,7 @@ static void specialised(void **state)
 }
 
 // One column, by itself and cut out of a matrix: only the first is so many numbers in a row.
-static void column(void **state)
-{
+static void column(void **state) {
     (void)state;
     for (int d = 0; d < DEVICES; d++)
         for (int row = 1; row <= 8; row += 7) {
@@ -183,8 +177,7 @@ static void column(void **state)
         }
 }
 
-static void refusals(void **state)
-{
+static void refusals(void **state) {
     (void)state;
     tkc_context *none;
     tkc_program *prog;
@@ -200,14 +193,16 @@ static void refusals(void **state)
     REFUSED(tkc_load_text(w.ctx, "bad.tk", "kernel k(", 9, &prog), TKC_BAD_SOURCE, "bad.tk:1:");
     FINE(tkc_load_text(w.ctx, "wrong.tk", wrong, strlen(wrong), &prog));
     tkc_arg one = vector("x", x, 8, TKC_HOST);
-    for (int i = 0; i < 2; i++) REFUSED(tkc_prepare(prog, NULL, NULL, 0, &one, 1, &run), TKC_BAD_SOURCE, "wrong.tk:1:54");     // each time
+    // each time
+    for (int i = 0; i < 2; i++) REFUSED(tkc_prepare(prog, NULL, NULL, 0, &one, 1, &run), TKC_BAD_SOURCE, "wrong.tk:1:54");
     tkc_unload(prog);
 
     tkc_arg args[] = {vector("x", x, 8, TKC_HOST), vector("y", y, 8, TKC_HOST), {.name = "a", .kind = TKC_FLOAT, .f = 1}};
     tkc_value value = {"Q", "1"};
     REFUSED(tkc_prepare(w.prog, NULL, NULL, 0, args, 3, &run), TKC_BAD_ARGUMENT, "there are `axpy`, `shift`");
     REFUSED(tkc_prepare(w.prog, "nope", NULL, 0, args, 3, &run), TKC_BAD_ARGUMENT, "there is no kernel `nope`");
-    REFUSED(tkc_prepare(w.prog, "axpy", &value, 1, args, 3, &run), TKC_BAD_ARGUMENT, "`axpy` has no compile-time parameter `Q`");
+    REFUSED(tkc_prepare(w.prog, "axpy", &value, 1, args, 3, &run), TKC_BAD_ARGUMENT,
+            "`axpy` has no compile-time parameter `Q`");
     value = (tkc_value){"BY", "1.5"};
     REFUSED(tkc_prepare(w.prog, "shift", &value, 1, args, 3, &run), TKC_BAD_ARGUMENT, "BY = `1.5` is no integer");
     REFUSED(tkc_prepare(w.prog, "axpy", NULL, 0, args, 2, &run), TKC_BAD_ARGUMENT, "`axpy` needs an argument for `a`");
@@ -229,7 +224,8 @@ static void refusals(void **state)
     int64_t back = -1, wide = 2;
     CHANGED(tensor.strides, &back, "strides are not negative");
     CHANGED(tensor.strides, &wide, "`y` has stride 2 along its last dimension");
-    args[1].tensor.memory = TKC_DEVICE;                                               // host memory called the device's: the emulator knows
+    // host memory called the device's: the emulator knows
+    args[1].tensor.memory = TKC_DEVICE;
     FINE(tkc_prepare(w.prog, "axpy", NULL, 0, args, 3, &run));
     REFUSED(tkc_run(run, NULL), TKC_DEVICE_ERROR, "test.tk:4:");
     tkc_launch_free(run);
@@ -240,8 +236,7 @@ static void refusals(void **state)
 
 typedef struct Job { World w; int id; bool own; } Job;
 
-static void *work(void *at)
-{
+static void *work(void *at) {
     Job *job = at;
     tkc_program *prog = job->w.prog;
     if (job->own && tkc_load_text(job->w.ctx, "test.tk", source, strlen(source), &prog)) return (void *)"load";
@@ -264,14 +259,14 @@ static void *work(void *at)
         char name[16], want[32];
         snprintf(name, sizeof name, "k%d", job->id);
         snprintf(want, sizeof want, "no kernel `k%d`", job->id);
-        if (!tkc_prepare(prog, name, NULL, 0, args, 3, &bad) || !strstr(tkc_error(), want)) return (void *)"words";       // one's own
+        // one's own
+        if (!tkc_prepare(prog, name, NULL, 0, args, 3, &bad) || !strstr(tkc_error(), want)) return (void *)"words";
     }
     if (job->own) tkc_unload(prog);
     return NULL;
 }
 
-static void threads(void **state)
-{
+static void threads(void **state) {
     (void)state;
     enum { N = 6 };
     for (int d = 0; d < DEVICES; d++) {
@@ -294,8 +289,7 @@ static void threads(void **state)
 // ---- cuda ----------------------------------------------------------------------------------------
 
 // What a launch asks of the driver: cuLaunchKernel on the stream given, and nothing else.
-static void driver(void **state)
-{
+static void driver(void **state) {
     (void)state;
     Fake fake = fake_driver();
     fake.reset();
@@ -303,7 +297,8 @@ static void driver(void **state)
     void *x, *y;
     FINE(tkc_alloc(w.ctx, 400, &x));
     FINE(tkc_alloc(w.ctx, 400, &y));
-    tkc_arg args[] = {vector("x", x, 100, TKC_DEVICE), vector("y", y, 100, TKC_DEVICE), {.name = "a", .kind = TKC_FLOAT, .f = 1}};
+    tkc_arg args[] = {
+        vector("x", x, 100, TKC_DEVICE), vector("y", y, 100, TKC_DEVICE), {.name = "a", .kind = TKC_FLOAT, .f = 1}};
     tkc_launch *run;
     FINE(tkc_prepare(w.prog, "axpy", NULL, 0, args, 3, &run));
     size_t before = strlen(fake.calls());
@@ -333,8 +328,7 @@ static void driver(void **state)
 }
 
 // tkc_tune on a driver whose clock counts blocks; what it finds is what is prepared from then on.
-static void tuning(void **state)
-{
+static void tuning(void **state) {
     (void)state;
     static const char text[] = "kernel twice<B = 64>(x: f32[N], y: out f32[N]) grid (n in N by B) { y[n] = x[n] * 2; }\n"
                                "tune twice { B in [64, 128, 256]; }\n";
@@ -369,15 +363,16 @@ static void tuning(void **state)
     tkc_unload(prog);
     tkc_close(ctx);
     World w = world("emu", NULL);
-    tkc_arg axpy[] = {{.name = "a", .kind = TKC_FLOAT, .f = 2}, vector("y", NULL, N, TKC_HOST), vector("x", NULL, N, TKC_HOST)};
-    REFUSED(tkc_tune(w.prog, "axpy", NULL, 0, axpy, 3, 0, &got), TKC_DEVICE_ERROR, "tuning measures a GPU; the device emu is none");
+    tkc_arg axpy[] = {
+        {.name = "a", .kind = TKC_FLOAT, .f = 2}, vector("y", NULL, N, TKC_HOST), vector("x", NULL, N, TKC_HOST)};
+    REFUSED(tkc_tune(w.prog, "axpy", NULL, 0, axpy, 3, 0, &got), TKC_DEVICE_ERROR,
+            "tuning measures a GPU; the device emu is none");
     end(&w);
     fake.reset();
 }
 
 // Kernels compiled to bytes, and run from them: two instances of one kernel, told apart by the element type.
-static void compiled_bytes(Buf *out)
-{
+static void compiled_bytes(Buf *out) {
     Session  *s = session_new();
     SemaFile *file = sema_file(s, parse_file(s, source_add(s, "test.tk", source, strlen(source))));
     Artifact  list[3] = {0};
@@ -398,8 +393,7 @@ static void compiled_bytes(Buf *out)
     session_free(s);
 }
 
-static void artifacts(void **state)
-{
+static void artifacts(void **state) {
     (void)state;
     enum { M = 3, N = 100 };
     static float x[M * N], y[M * N];
@@ -436,11 +430,13 @@ static void artifacts(void **state)
     REFUSED(tkc_prepare(prog, "shift", NULL, 0, args, 3, &run), TKC_BAD_ARGUMENT, "`x`");
     REFUSED(tkc_prepare(prog, "shrift", NULL, 0, args, 3, &run), TKC_BAD_ARGUMENT, "there is no kernel `shrift`");
     REFUSED(tkc_prepare(prog, NULL, NULL, 0, args, 3, &run), TKC_BAD_ARGUMENT, "which kernel is wanted must be said");
-    REFUSED(tkc_prepare(prog, "shift", &(tkc_value){"BY", "2"}, 1, args, 3, &run), TKC_BAD_ARGUMENT, "its values were set then");
+    REFUSED(tkc_prepare(prog, "shift", &(tkc_value){"BY", "2"}, 1, args, 3, &run), TKC_BAD_ARGUMENT,
+            "its values were set then");
     REFUSED(tkc_tune(prog, "shift", NULL, 0, args, 3, 0, NULL), TKC_BAD_ARGUMENT, "nothing of it is left open");
     tkc_unload(prog);
     FINE(tkc_open("eval", NULL, &eval));
-    REFUSED(tkc_load_text(eval, "test.tkx", bytes.p, bytes.n, &prog), TKC_BAD_SOURCE, "the device eval runs no compiled kernels");
+    REFUSED(tkc_load_text(eval, "test.tkx", bytes.p, bytes.n, &prog), TKC_BAD_SOURCE,
+            "the device eval runs no compiled kernels");
     tkc_close(eval);
     for (size_t i = 20; i < bytes.n; i += bytes.n / 97) {              // damaged anywhere, or cut off
         bytes.p[i] ^= 4;
@@ -448,7 +444,8 @@ static void artifacts(void **state)
         bytes.p[i] ^= 4;
         assert_int_equal(tkc_load_text(ctx, "test.tkx", bytes.p, i, &prog), TKC_BAD_SOURCE);
     }
-    REFUSED(tkc_load_text(ctx, "test.tkx", bytes.p, bytes.n - 1, &prog), TKC_BAD_SOURCE, "test.tkx: the artifact is damaged");
+    REFUSED(tkc_load_text(ctx, "test.tkx", bytes.p, bytes.n - 1, &prog), TKC_BAD_SOURCE,
+            "test.tkx: the artifact is damaged");
     bytes.p[strlen("tkc artifact\n")] ^= 1;
     REFUSED(tkc_load_text(ctx, "test.tkx", bytes.p, bytes.n, &prog), TKC_BAD_SOURCE, "made by another version of tkc");
     tkc_close(ctx);
@@ -456,11 +453,11 @@ static void artifacts(void **state)
     buf_free(&again);
 }
 
-int main(void)
-{
+int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(host_memory), cmocka_unit_test(device_memory), cmocka_unit_test(tuning), cmocka_unit_test(artifacts), cmocka_unit_test(specialised), cmocka_unit_test(column), cmocka_unit_test(refusals),
-        cmocka_unit_test(threads), cmocka_unit_test(driver),
+        cmocka_unit_test(host_memory), cmocka_unit_test(device_memory), cmocka_unit_test(tuning),
+        cmocka_unit_test(artifacts),   cmocka_unit_test(specialised),   cmocka_unit_test(column),
+        cmocka_unit_test(refusals),    cmocka_unit_test(threads),       cmocka_unit_test(driver),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,8 +9,7 @@
 
 #define STEP EXAMPLES "/models/step/model.onnx"
 #define FINE(call) do { if ((call) != TKC_OK) { print_error("%s\n", tkc_error()); fail(); } } while (0)
-static void refused_at(tkc_status got, tkc_status want, const char *words, const char *file, int line)
-{
+static void refused_at(tkc_status got, tkc_status want, const char *words, const char *file, int line) {
     if (got == want && strstr(tkc_error(), words)) return;
     print_error("status %d, got: %s\nwant: %d, %s\n", got, tkc_error(), want, words);
     _fail(file, line);
@@ -20,8 +19,7 @@ static void refused_at(tkc_status got, tkc_status want, const char *words, const
 enum { ARGS = 16 };
 typedef struct World { tkc_context *ctx; tkc_graph *g; tkc_arg args[ARGS]; int n; } World;
 
-static World world(const char *device, const tkc_options *how, const char *path, const tkc_graph_options *opt)
-{
+static World world(const char *device, const tkc_options *how, const char *path, const tkc_graph_options *opt) {
     World w = {0};
     FINE(tkc_open(device, how, &w.ctx));
     FINE(tkc_graph_load(w.ctx, path, opt, &w.g));
@@ -30,23 +28,22 @@ static World world(const char *device, const tkc_options *how, const char *path,
 
 static size_t width(tkc_dtype t) { return t == TKC_I64 ? 8 : t == TKC_BF16 ? 2 : t == TKC_BOOL ? 1 : 4; }
 
-static size_t bytes_of(const tkc_tensor *t)
-{
+static size_t bytes_of(const tkc_tensor *t) {
     size_t n = width(t->dtype);
     for (int d = 0; d < t->rank; d++) n *= (size_t)t->dims[d];
     return n;
 }
 
 // Tensors for all ports, of zeros: `size` says what a dimension that is not fixed is, those of outputs follow.
-static void fill(World *w, tkc_memory memory, int64_t (*size)(const char *name, const int64_t *with), const int64_t *with)
-{
+static void fill(World *w, tkc_memory memory, int64_t (*size)(const char *name, const int64_t *with), const int64_t *with) {
     w->n = tkc_graph_ports(w->g);
     assert_true(w->n <= ARGS);
     for (int i = 0; i < w->n; i++) {
         tkc_port p;
         FINE(tkc_graph_port(w->g, i, &p));
         w->args[i] = (tkc_arg){.name = p.name, .tensor = {.memory = memory, .dtype = p.dtype, .rank = p.rank}};
-        for (int d = 0; d < p.rank && p.mode != TKC_OUT; d++) w->args[i].tensor.dims[d] = p.dims[d] >= 0 ? p.dims[d] : size(p.dim_names[d], with);
+        for (int d = 0; d < p.rank && p.mode != TKC_OUT; d++)
+            w->args[i].tensor.dims[d] = p.dims[d] >= 0 ? p.dims[d] : size(p.dim_names[d], with);
     }
     FINE(tkc_graph_sizes(w->g, w->args, w->n));
     for (int i = 0; i < w->n; i++) {
@@ -60,8 +57,7 @@ static void fill(World *w, tkc_memory memory, int64_t (*size)(const char *name, 
     }
 }
 
-static void empty(World *w)
-{
+static void empty(World *w) {
     for (int i = 0; i < w->n; i++) {
         if (w->args[i].tensor.memory == TKC_HOST) free(w->args[i].tensor.data);
         else tkc_free(w->ctx, w->args[i].tensor.data);
@@ -69,28 +65,24 @@ static void empty(World *w)
     w->n = 0;
 }
 
-static void end(World *w)
-{
+static void end(World *w) {
     empty(w);
     tkc_graph_free(w->g);
     tkc_close(w->ctx);
 }
 
-static tkc_tensor *tensor_of(World *w, const char *name)
-{
+static tkc_tensor *tensor_of(World *w, const char *name) {
     for (int i = 0; i < w->n; i++)
         if (strcmp(w->args[i].name, name) == 0) return &w->args[i].tensor;
     fail_msg("no %s", name);
     return NULL;
 }
 
-static int64_t batch_and_past(const char *name, const int64_t *with)
-{
+static int64_t batch_and_past(const char *name, const int64_t *with) {
     return strcmp(name, "batch") == 0 ? with[0] : strcmp(name, "past") == 0 || strcmp(name, "past_room") == 0 ? with[1] : -1;
 }
 
-static tkc_graph_stats stats(World *w)
-{
+static tkc_graph_stats stats(World *w) {
     tkc_graph_stats s;
     tkc_graph_stats_get(w->g, &s);
     return s;
@@ -98,15 +90,15 @@ static tkc_graph_stats stats(World *w)
 
 // ---- ports, sizes, refusals ----------------------------------------------------------------------
 
-static void ports(void **state)
-{
+static void ports(void **state) {
     (void)state;
     World w = world("eval", NULL, STEP, NULL);
     tkc_port p;
     assert_int_equal(tkc_graph_ports(w.g), 10);
     FINE(tkc_graph_port(w.g, 1, &p));
     assert_string_equal(p.name, "k0");
-    assert_true(p.mode == TKC_IN && p.kind == TKC_TENSOR && p.dtype == TKC_F32 && p.rank == 4 && p.dims[0] == -1 && p.dims[1] == 2 && p.dims[3] == 8);
+    assert_true(p.mode == TKC_IN && p.kind == TKC_TENSOR && p.dtype == TKC_F32 && p.rank == 4 && p.dims[0] == -1 &&
+                p.dims[1] == 2 && p.dims[3] == 8);
     assert_string_equal(p.dim_names[2], "past");
     assert_null(p.dim_names[1]);
     FINE(tkc_graph_port(w.g, 6, &p));
@@ -120,7 +112,8 @@ static void ports(void **state)
     REFUSED(tkc_graph_run(w.g, w.args, 10, NULL), TKC_BAD_ARGUMENT, "no input or output `tokens`");
     w.args[0].name = "token";
     tensor_of(&w, "v0")->dims[2] = 4;
-    REFUSED(tkc_graph_run(w.g, w.args, 10, NULL), TKC_BAD_ARGUMENT, "`v0` has 4 elements along dimension 2, not 5: past = 5");
+    REFUSED(tkc_graph_run(w.g, w.args, 10, NULL), TKC_BAD_ARGUMENT,
+            "`v0` has 4 elements along dimension 2, not 5: past = 5");
     tensor_of(&w, "v0")->dims[2] = 5;
     void *data = w.args[0].tensor.data;
     w.args[0].tensor.data = NULL;
@@ -133,7 +126,8 @@ static void ports(void **state)
     tkc_graph *other;
     REFUSED(tkc_graph_load(w.ctx, "gone.onnx", NULL, &other), TKC_BAD_SOURCE, "gone.onnx: No such file");
     REFUSED(tkc_graph_load(w.ctx, EXAMPLES "/softmax.tk", NULL, &other), TKC_BAD_SOURCE, "has no graph");
-    REFUSED(tkc_graph_load(w.ctx, EXAMPLES "/mlp.tk", &(tkc_graph_options){.donate = 1}, &other), TKC_BAD_ARGUMENT, "is no model");
+    REFUSED(tkc_graph_load(w.ctx, EXAMPLES "/mlp.tk", &(tkc_graph_options){.donate = 1}, &other), TKC_BAD_ARGUMENT,
+            "is no model");
     REFUSED(tkc_graph_load(w.ctx, STEP, &(tkc_graph_options){.dtype = TKC_I8}, &other), TKC_BAD_SOURCE, "bf16 or f16");
     assert_null(other);
     end(&w);
@@ -141,8 +135,7 @@ static void ports(void **state)
 
 // ---- a file ---------------------------------------------------------------------------------------
 
-static void programs(void **state)
-{
+static void programs(void **state) {
     (void)state;
     static const char *const devices[] = {"eval", "emu"};
     FILE *f = fopen("api_graph.tk", "w");
@@ -185,15 +178,16 @@ static void programs(void **state)
 
 // ---- sizes that change ---------------------------------------------------------------------------
 
-// Steps of a decoder whose caches are the caller's and grow: the same as with caches that are copied, one plan, nothing held.
-static void steps_in_place(void **state)
-{
+// Steps of a decoder whose caches are the caller's and grow: the same as with caches that are copied, one plan, nothing
+// held.
+static void steps_in_place(void **state) {
     (void)state;
     World a = world("emu", NULL, STEP, &(tkc_graph_options){.donate = 1}), b = world("emu", NULL, STEP, NULL);
     fill(&a, TKC_DEVICE, batch_and_past, (int64_t[]){2, 40});
     tkc_graph_stats first = {0};
     float *cache[4] = {0};
-    static const char *const names[] = {"k0", "v0", "k1", "v1"}, *const next[] = {"k0_next", "v0_next", "k1_next", "v1_next"};
+    static const char *const names[] = {"k0", "v0", "k1", "v1"}, *const next[] = {"k0_next", "v0_next", "k1_next",
+                                                                                  "v1_next"};
     for (int32_t past = 1; past < 30; past++) {
         int64_t token[2] = {past % 64, (past * 7) % 64};
         float got[128];
@@ -203,7 +197,8 @@ static void steps_in_place(void **state)
         FINE(tkc_read(a.ctx, got, tensor_of(&a, "logits")->data, sizeof got));
         fill(&b, TKC_HOST, batch_and_past, (int64_t[]){2, past});
         memcpy(tensor_of(&b, "token")->data, token, sizeof token);
-        for (int i = 0; i < 4 && cache[i]; i++) memcpy(tensor_of(&b, names[i])->data, cache[i], bytes_of(tensor_of(&b, names[i])));
+        for (int i = 0; i < 4 && cache[i]; i++)
+            memcpy(tensor_of(&b, names[i])->data, cache[i], bytes_of(tensor_of(&b, names[i])));
         FINE(tkc_graph_run(b.g, b.args, b.n, NULL));
         const float *want = tensor_of(&b, "logits")->data;
         for (int i = 0; i < 128; i++) assert_true(got[i] - want[i] < 1e-3f && want[i] - got[i] < 1e-3f);
@@ -226,8 +221,7 @@ static void steps_in_place(void **state)
 }
 
 // Any batch and any length: what a kernel decided for some sizes is what it is for all, plans come and go, memory stays.
-static void any_sizes(void **state)
-{
+static void any_sizes(void **state) {
     (void)state;
     World w = world("emu", NULL, STEP, NULL);
     tkc_graph_stats at[2] = {{0}};
@@ -242,8 +236,10 @@ static void any_sizes(void **state)
     assert_int_equal(at[0].compiled, at[1].compiled);
     assert_true(at[1].compiled <= 30);                                 // 13 kernels, some for few rows and for many
     assert_true(at[1].plans <= 32 && at[1].plans_made > 64);
-    assert_true(at[0].elaborated <= 16 && at[1].elaborated == at[0].elaborated);     // .. of them by running the graph through: 12
-    assert_true(at[0].weight_bytes == at[1].weight_bytes && at[0].arena_bytes == at[1].arena_bytes && at[0].peak_bytes == at[1].peak_bytes);
+    // .. of them by running the graph through: 12
+    assert_true(at[0].elaborated <= 16 && at[1].elaborated == at[0].elaborated);
+    assert_true(at[0].weight_bytes == at[1].weight_bytes && at[0].arena_bytes == at[1].arena_bytes &&
+                at[0].peak_bytes == at[1].peak_bytes);
     end(&w);
 }
 
@@ -251,11 +247,16 @@ static void any_sizes(void **state)
 
 static int64_t any_size(const char *name, const int64_t *with) { (void)with; return strcmp(name, "batch") == 0 ? 2 : 9; }
 
-static void peak(void **state)
-{
+static void peak(void **state) {
     (void)state;
-    static const char *const paths[] = {STEP, MODELS "/gpt2/model.onnx", MODELS "/bert/model.onnx", MODELS "/llama/model.onnx", MODELS "/gpt_step/model.onnx",
-                                        MODELS "/unet/model.onnx", MODELS "/mobilenetv3/model.onnx", MODELS "/mlp/model.onnx"};
+    static const char *const paths[] = {STEP,
+                                        MODELS "/gpt2/model.onnx",
+                                        MODELS "/bert/model.onnx",
+                                        MODELS "/llama/model.onnx",
+                                        MODELS "/gpt_step/model.onnx",
+                                        MODELS "/unet/model.onnx",
+                                        MODELS "/mobilenetv3/model.onnx",
+                                        MODELS "/mlp/model.onnx"};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
         if (access(paths[i], R_OK) != 0) continue;
         World w = world("eval", NULL, paths[i], NULL);
@@ -263,24 +264,24 @@ static void peak(void **state)
         FINE(tkc_graph_run(w.g, w.args, w.n, NULL));
         tkc_graph_stats s = stats(&w);
         if ((double)s.peak_bytes > 1.05 * (double)(s.weight_bytes + s.live_bytes))
-            fail_msg("%s: %llu bytes at most; %llu of weights, %llu live", paths[i], (unsigned long long)s.peak_bytes, (unsigned long long)s.weight_bytes, (unsigned long long)s.live_bytes);
+            fail_msg("%s: %llu bytes at most; %llu of weights, %llu live", paths[i], (unsigned long long)s.peak_bytes,
+                     (unsigned long long)s.weight_bytes, (unsigned long long)s.live_bytes);
         end(&w);
     }
 }
 
 // ---- a GPU of our own making ---------------------------------------------------------------------
 
-static int count(const char *text, const char *word)
-{
+static int count(const char *text, const char *word) {
     int n = 0;
     for (const char *at = text; (at = strstr(at, word)); at++) n++;
     return n;
 }
 
-// Each step of another length, more of them than plans are kept: the driver is asked for one launch, of a graph in which the launches that the
-// length is in have their parameters set; nothing is made or loaded, and the model's graph is not run through.
-static void lengths_on_a_gpu(void **state)
-{
+// Each step of another length, more of them than plans are kept: the driver is asked for one launch, of a graph in
+// which the launches that the length is in have their parameters set; nothing is made or loaded, and the model's graph
+// is not run through.
+static void lengths_on_a_gpu(void **state) {
     (void)state;
     Fake fake = fake_driver();
     fake.reset();
@@ -293,14 +294,18 @@ static void lengths_on_a_gpu(void **state)
             for (int i = 0; i < w.n; i++) {
                 tkc_port p;
                 FINE(tkc_graph_port(w.g, i, &p));
-                for (int d = 0; d < p.rank && p.mode != TKC_OUT; d++) w.args[i].tensor.dims[d] = p.dims[d] >= 0 ? p.dims[d] : batch_and_past(p.dim_names[d], (int64_t[]){1, past});
+                for (int d = 0; d < p.rank && p.mode != TKC_OUT; d++)
+                    w.args[i].tensor.dims[d] = p.dims[d] >= 0 ? p.dims[d]
+                                                              : batch_and_past(p.dim_names[d], (int64_t[]){1, past});
             }
             FINE(tkc_graph_sizes(w.g, w.args, w.n));
             fake.reset();                                                       // what it has noted, and counted
             FINE(tkc_graph_run(w.g, w.args, w.n, NULL));
-            if (round < 2) continue;                                       // every length has come up: what there is to learn is known
+            // every length has come up: what there is to learn is known
+            if (round < 2) continue;
             assert_int_equal(count(fake.calls(), "cuGraphLaunch"), 1);
-            if (past > 1) assert_int_equal(count(fake.calls(), "cuGraphExecKernelNodeSetParams"), 6);      // 1 has a pattern of its own, whose plan is gone
+            // 1 has a pattern of its own, whose plan is gone
+            if (past > 1) assert_int_equal(count(fake.calls(), "cuGraphExecKernelNodeSetParams"), 6);
             assert_null(strstr(fake.calls(), "cuLaunchKernel"));
             assert_null(strstr(fake.calls(), "cuGraphAdd"));
             assert_null(strstr(fake.calls(), "cuModule"));
@@ -318,15 +323,15 @@ static void lengths_on_a_gpu(void **state)
     dlclose(fake.lib);
 }
 
-static void fake_gpu(void **state)
-{
+static void fake_gpu(void **state) {
     (void)state;
     Fake fake = fake_driver();
     fake.reset();
     World w = world("cuda", &(tkc_options){.driver = FAKE_WHOLE_PATH}, STEP, &(tkc_graph_options){.donate = 1});
     fill(&w, TKC_DEVICE, batch_and_past, (int64_t[]){1, 8});
     FINE(tkc_graph_run(w.g, w.args, w.n, NULL));
-    assert_null(strstr(fake.calls(), "cuGraph"));                           // a length that may not come again: launch by launch
+    // a length that may not come again: launch by launch
+    assert_null(strstr(fake.calls(), "cuGraph"));
     FINE(tkc_graph_run(w.g, w.args, w.n, NULL));
     int live = fake.get("live");
     size_t before = strlen(fake.calls());
@@ -342,8 +347,7 @@ static void fake_gpu(void **state)
     dlclose(fake.lib);
 }
 
-int main(void)
-{
+int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ports), cmocka_unit_test(programs), cmocka_unit_test(steps_in_place), cmocka_unit_test(any_sizes),
         cmocka_unit_test(peak), cmocka_unit_test(lengths_on_a_gpu), cmocka_unit_test(fake_gpu),

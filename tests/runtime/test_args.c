@@ -4,24 +4,21 @@
 
 #include <math.h>
 
-static RunArg parse(const char *text)
-{
+static RunArg parse(const char *text) {
     Buf err = {0};
     RunArg a;
     if (!arg_parse(text, 0, 0, &a, &err)) { print_error("%s\n", err.p); fail(); }
     return a;
 }
 
-static void refuse(const char *text, const char *words)
-{
+static void refuse(const char *text, const char *words) {
     Buf err = {0};
     RunArg a;
     assert_false(arg_parse(text, 0, 0, &a, &err));
     assert_says(&err, words);
 }
 
-static void scalars(void **state)
-{
+static void scalars(void **state) {
     (void)state;
     static const struct { const char *text; bool is_float; int64_t i; double f; } rows[] = {
         {"n=5", false, 5, 0}, {"n=-3", false, -3, 0}, {"n=0x10", false, 16, 0}, {"n=true", false, 1, 0}, {"n=false", false, 0, 0},
@@ -41,8 +38,7 @@ static void scalars(void **state)
     arg_free(&a);
 }
 
-static void data(void **state)
-{
+static void data(void **state) {
     (void)state;
     RunArg a = parse("x=random:f32[37,1000]"), b = parse("x=random:f32[37,1000]"), c = parse("y=random:f32[37,1000]");
     assert_int_equal(a.tensor.rank, 2);
@@ -73,8 +69,7 @@ static void data(void **state)
     arg_free(&a);
 }
 
-static void paths(void **state)
-{
+static void paths(void **state) {
     (void)state;
     RunArg a = parse("x=some/file.npy");
     assert_true(a.is_path && a.as == EL_none);
@@ -89,8 +84,7 @@ static void paths(void **state)
     arg_free(&a);
 }
 
-static void wrong(void **state)
-{
+static void wrong(void **state) {
     (void)state;
     refuse("x", "`x` is no argument");
     refuse("=3", "no argument");
@@ -111,8 +105,8 @@ static void wrong(void **state)
     refuse("x=bf16:", "no file after");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(scalars), cmocka_unit_test(data), cmocka_unit_test(paths), cmocka_unit_test(wrong)};
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(scalars), cmocka_unit_test(data), cmocka_unit_test(paths),
+                                       cmocka_unit_test(wrong)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-// Several kernels at once are assembled by ptxas, where there is one (runtime/assemble.h): one of our own making, which is a script.
+// Several kernels at once are assembled by ptxas, where there is one (runtime/assemble.h): one of our own making, which
+// is a script.
 
 #include "tests/runtime/common.h"
 #include "tests/runtime/fake.h"
@@ -20,24 +21,21 @@ static const char source[] =
 static char folder[] = "/tmp/tkc-ptxas-XXXXXX";
 static Fake fake;
 
-static const char *in_folder(const char *name)
-{
+static const char *in_folder(const char *name) {
     static char path[200];
     snprintf(path, sizeof path, "%s/%s", folder, name);
     return path;
 }
 
 // What a ptxas does: `ptxas -v -arch=sm_90a IN -o OUT`.
-static void ptxas(const char *does)
-{
+static void ptxas(const char *does) {
     FILE *f = fopen(in_folder("ptxas"), "w");
     fprintf(f, "#!/bin/sh\necho $5 >> %s/calls\n%s\n", folder, does);
     fclose(f);
     assert_int_equal(chmod(in_folder("ptxas"), 0700), 0);
 }
 
-static int asked(void)                                                 // how often, since it was asked for last
-{
+static int asked(void) {                                                 // how often, since it was asked for last
     int n = 0;
     FILE *f = fopen(in_folder("calls"), "r");
     for (int c; f && (c = fgetc(f)) != EOF;) n += c == '\n';
@@ -46,8 +44,7 @@ static int asked(void)                                                 // how of
     return n;
 }
 
-static int setup(void **state)
-{
+static int setup(void **state) {
     (void)state;
     static char path[4096];
     if (!mkdtemp(folder)) return 1;
@@ -60,8 +57,7 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
-{
+static int teardown(void **state) {
     (void)state;
     cache_clear();
     dlclose(fake.lib);
@@ -71,8 +67,7 @@ static int teardown(void **state)
 }
 
 // A run of a graph; how many modules the driver was given as machine code, and as PTX.
-static void run(const char *graph, int *cubins, int *texts)
-{
+static void run(const char *graph, int *cubins, int *texts) {
     Buf err = {0};
     fake.reset();
     Session *s = session_new();
@@ -98,8 +93,7 @@ static void run(const char *graph, int *cubins, int *texts)
     session_free(s);
 }
 
-static void made_and_kept(void **state)
-{
+static void made_and_kept(void **state) {
     (void)state;
     int cubins, texts;
     ptxas("printf '\\177ELF fine' > $5");
@@ -118,8 +112,7 @@ static void made_and_kept(void **state)
     unsetenv("TKC_PTXAS");
 }
 
-static void refused(void **state)
-{
+static void refused(void **state) {
     (void)state;
     int cubins, texts;
     ptxas("exit 1");
@@ -133,8 +126,7 @@ static void refused(void **state)
     assert_true(texts == 4 && asked() > 0);
 }
 
-int main(void)
-{
+int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(made_and_kept), cmocka_unit_test(refused)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -14,8 +14,7 @@
 
 static char folder[] = "/tmp/tkc-cache-test-XXXXXX";
 
-static int setup(void **state)
-{
+static int setup(void **state) {
     (void)state;
     unsetenv("TKC_CACHE");
     unsetenv("TKC_CACHE_MIB");
@@ -25,8 +24,7 @@ static int setup(void **state)
     return setenv("TKC_CACHE_DIR", inner, 1);
 }
 
-static int teardown(void **state)
-{
+static int teardown(void **state) {
     (void)state;
     char text[128];
     cache_clear();
@@ -39,16 +37,14 @@ static int teardown(void **state)
 
 static Buf words(const char *text) { Buf b = {0}; buf_puts(&b, text); return b; }
 
-static void put(const char *key, const char *value)
-{
+static void put(const char *key, const char *value) {
     Buf k = words(key), v = words(value);
     cache_put(&k, &v);
     buf_free(&k);
     buf_free(&v);
 }
 
-static bool holds(const char *key, const char *value)
-{
+static bool holds(const char *key, const char *value) {
     Buf k = words(key), got = {0};
     bool hit = cache_get(&k, &got) && strcmp(got.p, value) == 0;
     buf_free(&k);
@@ -56,8 +52,7 @@ static bool holds(const char *key, const char *value)
     return hit;
 }
 
-static void hits(void **state)
-{
+static void hits(void **state) {
     (void)state;
     assert_false(holds("one", "1"));
     assert_int_equal(cache_use().files, 0);
@@ -77,8 +72,7 @@ static void hits(void **state)
 }
 
 // Calls `harm` for each file of the cache.
-static void each_file(void (*harm)(const char *path, int how), int how)
-{
+static void each_file(void (*harm)(const char *path, int how), int how) {
     Buf where = {0};
     assert_true(cache_folder(&where));
     DIR *d = opendir(where.p);
@@ -93,8 +87,7 @@ static void each_file(void (*harm)(const char *path, int how), int how)
     buf_free(&where);
 }
 
-static void flip(const char *path, int at)
-{
+static void flip(const char *path, int at) {
     int fd = open(path, O_RDWR);
     char c;
     assert_true(pread(fd, &c, 1, at) == 1);
@@ -105,8 +98,7 @@ static void flip(const char *path, int at)
 
 static void cut(const char *path, int size) { assert_int_equal(truncate(path, size), 0); }
 
-static void damage(void **state)
-{
+static void damage(void **state) {
     (void)state;
     enum { SIZE = 8 + 3 * 8 + 3 + 5 };                               // head, "key", "value"
     for (int at = 0; at < SIZE; at++)
@@ -122,14 +114,12 @@ static void damage(void **state)
     cache_clear();
 }
 
-static void age(const char *path, int seconds)
-{
+static void age(const char *path, int seconds) {
     struct timespec t[2] = {{.tv_sec = time(NULL) - seconds}, {.tv_sec = time(NULL) - seconds}};
     utimensat(AT_FDCWD, path, t, 0);
 }
 
-static void bounded(void **state)
-{
+static void bounded(void **state) {
     (void)state;
     Buf big = {0};
     for (int i = 0; i < 300 << 10; i++) buf_putc(&big, (char)('a' + i % 26));
@@ -157,8 +147,7 @@ static void bounded(void **state)
     buf_free(&big);
 }
 
-static void no_room(void **state)
-{
+static void no_room(void **state) {
     (void)state;
     char was[128];
     snprintf(was, sizeof was, "%s", getenv("TKC_CACHE_DIR"));
@@ -179,8 +168,7 @@ static void no_room(void **state)
 }
 
 // Processes that write, read, clear and bound the same few keys: whatever is found is whole.
-static void processes(void **state)
-{
+static void processes(void **state) {
     (void)state;
     enum { PROCESSES = 6, ROUNDS = 150, KEYS = 5 };
     pid_t child[PROCESSES];
@@ -214,8 +202,7 @@ static void processes(void **state)
 // ---- kernels -------------------------------------------------------------------------------------
 
 // y = x * BY on emu from a program's first compilation in this process, and what the cache held afterwards.
-static int files_after(const char *text, const char *by, float want)
-{
+static int files_after(const char *text, const char *by, float want) {
     tkc_context *ctx;
     tkc_program *prog;
     tkc_launch  *run;
@@ -226,8 +213,9 @@ static int files_after(const char *text, const char *by, float want)
         {.name = "x", .tensor = {.data = x, .dtype = TKC_F32, .rank = 1, .dims = {128}}},
         {.name = "y", .tensor = {.data = y, .dtype = TKC_F32, .rank = 1, .dims = {128}}},
     };
-    if (tkc_open("emu", NULL, &ctx) || tkc_load_text(ctx, "k.tk", text, strlen(text), &prog) || tkc_prepare(prog, "k", &v, 1, args, 2, &run)
-        || tkc_run(run, NULL)) fail_msg("%s", tkc_error());
+    if (tkc_open("emu", NULL, &ctx) || tkc_load_text(ctx, "k.tk", text, strlen(text), &prog) ||
+        tkc_prepare(prog, "k", &v, 1, args, 2, &run) || tkc_run(run, NULL))
+        fail_msg("%s", tkc_error());
     for (int i = 0; i < 128; i++) assert_true(y[i] == want * (float)i);
     tkc_launch_free(run);
     tkc_unload(prog);
@@ -235,18 +223,17 @@ static int files_after(const char *text, const char *by, float want)
     return cache_use().files;
 }
 
-static void spoil(const char *path, int how)
-{
+static void spoil(const char *path, int how) {
     struct stat st;
     assert_int_equal(stat(path, &st), 0);
     flip(path, (int)st.st_size - 20 - how);
 }
 
-static void kernels(void **state)
-{
+static void kernels(void **state) {
     (void)state;
     static const char k[] = "kernel k<BY = 2>(x: f32[N], y: out f32[N]) grid (n in N by 64) { y[n] = x[n] * BY; }\n";
-    static const char other[] = "kernel k<BY = 2>(x: f32[N], y: out f32[N]) grid (n in N by 64) { y[n] = x[n] * (BY + 1); }\n";
+    static const char other[] =
+        "kernel k<BY = 2>(x: f32[N], y: out f32[N]) grid (n in N by 64) { y[n] = x[n] * (BY + 1); }\n";
     assert_int_equal(files_after(k, "2", 2), 1);
     assert_int_equal(files_after(k, "2", 2), 1);                     // found: y is as it was
     assert_int_equal(files_after(k, "3", 3), 2);
@@ -257,11 +244,10 @@ static void kernels(void **state)
     cache_clear();
 }
 
-int main(void)
-{
+int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hits), cmocka_unit_test(damage), cmocka_unit_test(bounded), cmocka_unit_test(no_room), cmocka_unit_test(processes),
-        cmocka_unit_test(kernels),
+        cmocka_unit_test(hits),    cmocka_unit_test(damage),    cmocka_unit_test(bounded),
+        cmocka_unit_test(no_room), cmocka_unit_test(processes), cmocka_unit_test(kernels),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -4,8 +4,7 @@
 
 #include <math.h>
 
-static HostTensor row(Elem e, int n, const double *v)
-{
+static HostTensor row(Elem e, int n, const double *v) {
     Buf err = {0};
     HostTensor t;
     int64_t dim[1] = {n};
@@ -16,18 +15,17 @@ static HostTensor row(Elem e, int n, const double *v)
 
 #define ROW(e, ...) row(e, (int)(sizeof(double[]){__VA_ARGS__} / sizeof(double)), (double[]){__VA_ARGS__})
 
-static CompareResult compare(HostTensor a, HostTensor b, CompareSpec spec)
-{
+static CompareResult compare(HostTensor a, HostTensor b, CompareSpec spec) {
     CompareResult r = tensor_compare(&a, &b, &spec);
     tensor_free(&a);
     tensor_free(&b);
     return r;
 }
 
-static void bounds(void **state)
-{
+static void bounds(void **state) {
     (void)state;
-    CompareSpec rel = {.op = OP_approx, .rel = 1e-3}, abs = {.op = OP_approx, .abs = 0.5}, eq = {.op = OP_eq}, none = {.op = OP_approx};
+    CompareSpec rel = {.op = OP_approx, .rel = 1e-3}, abs = {.op = OP_approx, .abs = 0.5}, eq = {.op = OP_eq},
+                none = {.op = OP_approx};
     assert_true(compare(ROW(EL_f32, 1000.9, 2), ROW(EL_f32, 1000, 2), rel).ok);
     assert_true(compare(ROW(EL_f32, 1001.1, 2000), ROW(EL_f32, 1000, 2000), rel).ok);      // by the tensor's scale
     assert_false(compare(ROW(EL_f32, 1002, 1), ROW(EL_f32, 1000, 1), rel).ok);
@@ -51,8 +49,7 @@ static void bounds(void **state)
     assert_false(compare(ROW(EL_f64, 1, 1.4), ROW(EL_f64, 1, 1), with).ok);
 }
 
-static void worst(void **state)
-{
+static void worst(void **state) {
     (void)state;
     CompareSpec spec = {.op = OP_approx, .rel = 1e-6};
     CompareResult r = compare(ROW(EL_f32, 1, 2, 3.5, 4.25), ROW(EL_f32, 1, 2, 3, 4), spec);
@@ -91,8 +88,7 @@ static void worst(void **state)
     tensor_free(&six);
 }
 
-static void empty(void **state)
-{
+static void empty(void **state) {
     (void)state;
     Buf err = {0};
     HostTensor a, b;
@@ -105,8 +101,8 @@ static void empty(void **state)
     tensor_free(&b);
 }
 
-static void prints(Elem e, int rank, const int64_t *dim, TMake make, double lo, double hi, int64_t threshold, const char *want)
-{
+static void prints(Elem e, int rank, const int64_t *dim, TMake make, double lo, double hi, int64_t threshold,
+                   const char *want) {
     Buf err = {0}, text = {0};
     HostTensor t;
     assert_true(tensor_make(&t, e, rank, dim, &err));
@@ -117,8 +113,7 @@ static void prints(Elem e, int rank, const int64_t *dim, TMake make, double lo, 
     tensor_free(&t);
 }
 
-static void printing(void **state)
-{
+static void printing(void **state) {
     (void)state;
     int64_t d[3] = {2, 3, 2}, big[2] = {20, 8}, none[2] = {0, 4};
     prints(EL_i32, 2, d, MAKE_iota, -1, 1, 0, "[[-1  0  1]\n [ 2  3  4]]");
@@ -138,8 +133,8 @@ static void printing(void **state)
     prints(EL_f32, 1, d, MAKE_full, -INFINITY, 0, 0, "[-inf -inf]");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(bounds), cmocka_unit_test(worst), cmocka_unit_test(empty), cmocka_unit_test(printing)};
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(bounds), cmocka_unit_test(worst), cmocka_unit_test(empty),
+                                       cmocka_unit_test(printing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

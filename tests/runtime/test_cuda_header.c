@@ -86,15 +86,13 @@ SAME(CU_EDGE_PROGRAMMATIC, CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC);
 
 static int wrong;
 
-static void symbol(const char *ours, const char *theirs)
-{
+static void symbol(const char *ours, const char *theirs) {
     if (strcmp(ours, theirs) == 0) return;
     printf("we load %s where cuda.h has %s\n", ours, theirs);
     wrong++;
 }
 
-int main(void)
-{
+int main(void) {
     symbol("cuDeviceTotalMem_v2", TEXT(cuDeviceTotalMem));
     symbol("cuDevicePrimaryCtxRelease_v2", TEXT(cuDevicePrimaryCtxRelease));
     symbol("cuMemAlloc_v2", TEXT(cuMemAlloc));
@@ -137,8 +135,7 @@ int main(void)
     return wrong != 0;
 }
 #else
-int main(void)
-{
+int main(void) {
     puts("skipped: no cuda.h to compare with");
     return 0;
 }

@@ -1,5 +1,6 @@
 // Devices that run PTX, on PTX written by hand: memory, launches, large shared memory, clusters, a tensor map read by
-// TMA, timing, and the words of faults. The emulator runs it always; with the argument `cuda` a GPU does, where there is one.
+// TMA, timing, and the words of faults. The emulator runs it always; with the argument `cuda` a GPU does, where there
+// is one.
 
 #include "tests/runtime/common.h"
 
@@ -67,30 +68,26 @@ static Device *dev;
 static DeviceModule *module;
 static Buf err;
 
-static void need(bool ok)
-{
+static void need(bool ok) {
     if (ok) return;
     print_error("%s\n", err.p ? err.p : "failed");
     buf_free(&err);
     fail();
 }
 
-static DeviceKernel entry(const char *name)
-{
+static DeviceKernel entry(const char *name) {
     DeviceKernel k;
     need(dev->ops->find(dev, module, name, &k, &err));
     return k;
 }
 
-static uint64_t room(uint64_t bytes)
-{
+static uint64_t room(uint64_t bytes) {
     uint64_t p = dev->ops->alloc(dev, bytes, "test", &err);
     need(p != 0);
     return p;
 }
 
-static void memory(void **state)
-{
+static void memory(void **state) {
     (void)state;
     enum { N = 40 << 20 };
     unsigned char *a = malloc(N), *b = malloc(N);
@@ -109,16 +106,14 @@ static void memory(void **state)
     free(b);
 }
 
-static void no_memory(void **state)
-{
+static void no_memory(void **state) {
     (void)state;
     assert_true(dev->ops->alloc(dev, UINT64_C(1) << 42, "too much", &err) == 0);
     print_message("%s\n", err.p);
     assert_says(&err, "cuda: cannot allocate 4096.000 GiB for `too much`: the driver says \"out of memory\"");
 }
 
-static void scale(void **state)
-{
+static void scale(void **state) {
     (void)state;
     enum { N = 1000 };
     DeviceKernel k = entry("scale");
@@ -131,7 +126,8 @@ static void scale(void **state)
     DeviceLaunch l = {.kernel = &k, .grid = {8, 1, 1}, .block = {128, 1, 1}, .params = params};
     need(dev->ops->mark(dev, 0, &err) && dev->ops->launch(dev, &l, &err) && dev->ops->mark(dev, 1, &err));
     double us = 0;
-    need(dev->ops->between(dev, 0, 1, &us, &err) && dev->ops->sync(dev, &err) && dev->ops->read(dev, out, y, sizeof out, &err));
+    need(dev->ops->between(dev, 0, 1, &us, &err) && dev->ops->sync(dev, &err) &&
+         dev->ops->read(dev, out, y, sizeof out, &err));
     for (int i = 0; i < N; i++) assert_true(out[i] == 2.5f * (float)i);
     print_message("scale: %d registers, at most %d threads, %.1f us\n", k.registers, k.max_threads, us);
     assert_true(us > 0 && us < 1e6 && (dev->ops == &emu_ops || (k.registers > 0 && k.max_threads == 1024)));
@@ -139,8 +135,7 @@ static void scale(void **state)
     dev->ops->free(dev, y);
 }
 
-static void shared(void **state)
-{
+static void shared(void **state) {
     (void)state;
     DeviceKernel k = entry("through_smem");
     uint64_t y = room(4);
@@ -157,8 +152,7 @@ static void shared(void **state)
     dev->ops->free(dev, y);
 }
 
-static void clusters(void **state)
-{
+static void clusters(void **state) {
     (void)state;
     DeviceKernel k = entry("rank");
     uint32_t ranks[32];
@@ -166,21 +160,22 @@ static void clusters(void **state)
     void *params[] = {&y};
     for (uint32_t size = 2; size <= 16; size *= 2) {
         DeviceLaunch l = {.kernel = &k, .grid = {32, 1, 1}, .block = {32, 1, 1}, .cluster = {size, 1, 1}, .params = params};
-        need(dev->ops->launch(dev, &l, &err) && dev->ops->sync(dev, &err) && dev->ops->read(dev, ranks, y, sizeof ranks, &err));
+        need(dev->ops->launch(dev, &l, &err) && dev->ops->sync(dev, &err) &&
+             dev->ops->read(dev, ranks, y, sizeof ranks, &err));
         for (uint32_t i = 0; i < 32; i++) assert_int_equal(ranks[i], size * 100 + i % size);
     }
     dev->ops->free(dev, y);
 }
 
-static void tensor_maps(void **state)
-{
+static void tensor_maps(void **state) {
     (void)state;
     enum { ROWS = 20, COLS = 72 };                               // bf16[20, 72]: 144-byte rows
     DeviceKernel k = entry("box");
     uint16_t in[ROWS * COLS], out[8 * 64];
     for (int i = 0; i < ROWS * COLS; i++) in[i] = (uint16_t)(i + 1);
     uint64_t x = room(sizeof in), y = room(sizeof out);
-    TensorMapSpec spec = {.elem = EL_bf16, .rank = 2, .address = x, .dims = {COLS, ROWS}, .strides = {2, COLS * 2}, .box = {64, 8}};
+    TensorMapSpec spec = {
+        .elem = EL_bf16, .rank = 2, .address = x, .dims = {COLS, ROWS}, .strides = {2, COLS * 2}, .box = {64, 8}};
     TensorMap map;
     need(dev->ops->write(dev, x, in, sizeof in, &err) && dev->ops->tensor_map(dev, &spec, &map, &err));
     int32_t c0 = 16, c1 = -2;
@@ -201,10 +196,10 @@ static void tensor_maps(void **state)
     dev->ops->free(dev, y);
 }
 
-static void bad_code(void **state)
-{
+static void bad_code(void **state) {
     (void)state;
-    static const char bad[] = HEAD ".visible .entry f() { frobnicate.u32 %r1, %r2; ret; }\n", newer[] = ".version 99.0\n.target sm_90a\n";
+    static const char bad[] = HEAD ".visible .entry f() { frobnicate.u32 %r1, %r2; ret; }\n",
+                      newer[] = ".version 99.0\n.target sm_90a\n";
     assert_null(dev->ops->load(dev, bad, strlen(bad), NULL, &err));
     print_message("%s\n", err.p);
     assert_says(&err, "its assembler: ptxas application ptx input, line 4");
@@ -213,8 +208,7 @@ static void bad_code(void **state)
     buf_free(&err);
 }
 
-static void fault(void **state)                                  // last: the context is lost
-{
+static void fault(void **state) {                                  // last: the context is lost
     (void)state;
     DeviceKernel k = entry("scale");
     uint64_t nowhere = UINT64_C(1) << 46;
@@ -225,27 +219,32 @@ static void fault(void **state)                                  // last: the co
     bool fine = dev->ops->launch(dev, &l, &err) && dev->ops->sync(dev, &err);
     assert_false(fine);
     print_message("%s\n", err.p);
-    assert_says(&err, "(CUDA_ERROR_ILLEGAL_ADDRESS, 700); the last launch was `scale` (grid 1, block 128, 0 bytes of dynamic shared memory)");
+    assert_says(
+        &err,
+        "(CUDA_ERROR_ILLEGAL_ADDRESS, 700); the last launch was `scale` (grid 1, block 128, 0 bytes of dynamic shared memory)");
 }
 
-static bool open_with(const DeviceOps *ops)
-{
+static bool open_with(const DeviceOps *ops) {
     Buf log = {0};
     dev = ops->open(&(DeviceOptions){0}, &err);
     if (!dev) return false;
     print_message("%s\n", dev->description);
-    if (strcmp(dev->arch, "sm_90a") != 0) { dev->ops->close(dev); dev = NULL; buf_puts(&err, "the GPU is no sm_90"); return false; }
+    if (strcmp(dev->arch, "sm_90a") != 0) {
+        dev->ops->close(dev);
+        dev = NULL;
+        buf_puts(&err, "the GPU is no sm_90");
+        return false;
+    }
     module = dev->ops->load(dev, ptx, strlen(ptx), &log, &err);
     print_message("%s%s\n", log.p ? log.p : "", module ? "" : err.p);
     buf_free(&log);
     return module != NULL;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     bool on_gpu = argc > 1 && strcmp(argv[1], "cuda") == 0;
-    const struct CMUnitTest both[] = {cmocka_unit_test(memory), cmocka_unit_test(scale), cmocka_unit_test(shared), cmocka_unit_test(clusters),
-                                      cmocka_unit_test(tensor_maps)};
+    const struct CMUnitTest both[] = {cmocka_unit_test(memory), cmocka_unit_test(scale), cmocka_unit_test(shared),
+                                      cmocka_unit_test(clusters), cmocka_unit_test(tensor_maps)};
     const struct CMUnitTest driver[] = {cmocka_unit_test(no_memory), cmocka_unit_test(bad_code), cmocka_unit_test(fault)};
     if (!open_with(on_gpu ? &cuda_ops : &emu_ops)) {
         bool skipped = on_gpu && !dev;

@@ -20,8 +20,7 @@ static const char ptx[] =
 
 enum { COUNT = 100 };
 
-static void scale(void **state)
-{
+static void scale(void **state) {
     (void)state;
     Buf err = {0};
     Device *d = device_open("emu", NULL, &err);
@@ -58,18 +57,24 @@ static void scale(void **state)
     device_close(d);
 }
 
-static void refusals(void **state)
-{
+static void refusals(void **state) {
     (void)state;
     Buf err = {0};
     Device *d = device_open("emu", NULL, &err);
-    static const char odd[] = ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry f()\n{\n    .reg .b32 %r<4>;\n    frobnicate.u32 %r1, %r2;\n    ret;\n}\n";
+    static const char odd[] =
+        ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry f()\n{\n    .reg .b32 %r<4>;\n    frobnicate.u32 %r1, %r2;\n    ret;\n}\n";
     assert_null(d->ops->load(d, odd, strlen(odd), NULL, &err));
     assert_non_null(strstr(err.p, "frobnicate"));
     assert_says(&err, "the emulator refuses the PTX: ");
     TensorMap map;
     uint64_t x = d->ops->alloc(d, 4096, "x", &err);
-    TensorMapSpec s = {.elem = EL_bf16, .rank = 2, .address = x, .dims = {64, 16}, .strides = {2, 128}, .box = {64, 16}, .swizzle = 128};
+    TensorMapSpec s = {.elem = EL_bf16,
+                       .rank = 2,
+                       .address = x,
+                       .dims = {64, 16},
+                       .strides = {2, 128},
+                       .box = {64, 16},
+                       .swizzle = 128};
     assert_true(d->ops->tensor_map(d, &s, &map, &err));
     s.strides[1] = 130;
     assert_false(d->ops->tensor_map(d, &s, &map, &err));
@@ -89,8 +94,7 @@ static void refusals(void **state)
     buf_free(&err);
 }
 
-int main(void)
-{
+int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(scale), cmocka_unit_test(refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

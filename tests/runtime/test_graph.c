@@ -63,8 +63,7 @@ static const char source[] =
 
 typedef struct World { Session *s; SemaFile *file; Device *dev; Runtime *rt; char folder[64], was[512]; } World;
 
-static void write_tensor(const char *path, int rank, const int64_t *dim, double first)
-{
+static void write_tensor(const char *path, int rank, const int64_t *dim, double first) {
     HostTensor t;
     Buf err = {0};
     assert_true(tensor_make(&t, EL_f32, rank, dim, &err));
@@ -74,8 +73,7 @@ static void write_tensor(const char *path, int rank, const int64_t *dim, double 
 }
 
 // In a folder of its own, with w/fc.npy there.
-static World world(const char *device, const DeviceOptions *where, const RuntimeOptions *opt)
-{
+static World world(const char *device, const DeviceOptions *where, const RuntimeOptions *opt) {
     World w = {.s = session_new()};
     Buf err = {0};
     assert_non_null(getcwd(w.was, sizeof w.was));
@@ -94,8 +92,7 @@ static World world(const char *device, const DeviceOptions *where, const Runtime
     return w;
 }
 
-static void end(World *w)
-{
+static void end(World *w) {
     runtime_free(w->rt);
     device_close(w->dev);
     session_free(w->s);
@@ -103,8 +100,7 @@ static void end(World *w)
     assert_int_equal(chdir(w->was) | rmdir(w->folder), 0);
 }
 
-static HostTensor tensor(int rank, const int64_t *dim, double first)
-{
+static HostTensor tensor(int rank, const int64_t *dim, double first) {
     HostTensor t;
     Buf err = {0};
     assert_true(tensor_make(&t, EL_f32, rank, dim, &err));
@@ -114,16 +110,14 @@ static HostTensor tensor(int rank, const int64_t *dim, double first)
 
 static double at(const HostTensor *t, int64_t i) { return elem_get(EL_f32, t->data, i); }
 
-static GraphExec *opened(World *w, const char *graph)
-{
+static GraphExec *opened(World *w, const char *graph) {
     GraphExec *x = graph_open(w->rt, w->file, sema_find_graph(w->file, graph), NULL, 0, NULL, 0);
     assert_non_null(x);
     return x;
 }
 
 // Runs on x; what the graph says instead, if it says something.
-static HostTensor run(World *w, GraphExec *x, HostTensor *in, HostTensor *state, const char *words)
-{
+static HostTensor run(World *w, GraphExec *x, HostTensor *in, HostTensor *state, const char *words) {
     Buf err = {0};
     HostTensor y = {0};
     KernelArg args[3] = {{.tensor = in}, {.tensor = state ? state : &y}, {.tensor = &y}};
@@ -150,43 +144,52 @@ static HostTensor run(World *w, GraphExec *x, HostTensor *in, HostTensor *state,
 
 // ---- the arena -----------------------------------------------------------------------------------
 
-static void check_arena(ArenaItem *item, int n, double most)
-{
+static void check_arena(ArenaItem *item, int n, double most) {
     uint64_t peak = arena_plan(item, n), live = arena_live_peak(item, n);
     for (int i = 0; i < n; i++) {
         assert_true(item[i].offset % ARENA_ALIGN == 0 && (item[i].bytes == 0 || item[i].offset + item[i].bytes <= peak));
         for (int j = 0; j < i; j++) {
             bool both = item[i].first <= item[j].last && item[j].first <= item[i].last;
-            bool meet = item[i].bytes && item[j].bytes && item[i].offset < item[j].offset + item[j].bytes && item[j].offset < item[i].offset + item[i].bytes;
+            bool meet = item[i].bytes && item[j].bytes && item[i].offset < item[j].offset + item[j].bytes &&
+                        item[j].offset < item[i].offset + item[i].bytes;
             assert_false(both && meet);
         }
     }
-    if ((double)peak > most * (double)live) { print_error("%llu bytes, %llu live\n", (unsigned long long)peak, (unsigned long long)live); fail(); }
+    if ((double)peak > most * (double)live) {
+        print_error("%llu bytes, %llu live\n", (unsigned long long)peak, (unsigned long long)live);
+        fail();
+    }
 }
 
-static void arena(void **state)
-{
+static void arena(void **state) {
     (void)state;
     ArenaItem chain[] = {{512, 0, 1, 0}, {512, 1, 2, 0}, {512, 2, 3, 0}};
     check_arena(chain, 3, 1.0);
     assert_int_equal(arena_plan(chain, 3), 1024);
     assert_int_equal(arena_plan(chain, 0), 0);
-    ArenaItem uneven[] = {{256, 0, 3, 0}, {1024, 0, 1, 0}, {1280, 2, 3, 0}, {0, 1, 2, 0}};       // first fit by time would leave a hole
+    // first fit by time would leave a hole
+    ArenaItem uneven[] = {{256, 0, 3, 0}, {1024, 0, 1, 0}, {1280, 2, 3, 0}, {0, 1, 2, 0}};
     check_arena(uneven, 4, 1.0);
     // Layers as models have them: a residual that lives through, wide values in between.
     ArenaItem layers[7 * 24];
     int n = 0;
     for (int l = 0; l < 24; l++) {
         int t = 7 * l;
-        static const struct { int bytes, from, to; } of[] = {{3072, 0, 1}, {9216, 1, 2}, {3072, 2, 3}, {3072, 3, 6}, {3072, 4, 5}, {12288, 5, 6}, {3072, 6, 10}};
-        for (int i = 0; i < 7; i++) layers[n++] = (ArenaItem){.bytes = (uint64_t)of[i].bytes * 100, .first = t + of[i].from, .last = t + of[i].to};
+        static const struct {
+            int bytes, from, to;
+        } of[] = {{3072, 0, 1}, {9216, 1, 2}, {3072, 2, 3}, {3072, 3, 6}, {3072, 4, 5}, {12288, 5, 6}, {3072, 6, 10}};
+        for (int i = 0; i < 7; i++)
+            layers[n++] = (ArenaItem){
+                .bytes = (uint64_t)of[i].bytes * 100, .first = t + of[i].from, .last = t + of[i].to};
     }
     check_arena(layers, n, 1.0);
     for (uint64_t seed = 0; seed < 40; seed++) {                       // any lifetimes
         ArenaItem any[120];
         for (int i = 0; i < 120; i++) {
-            uint32_t a = rng_bits(seed, 1, (uint64_t)i), b = rng_bits(seed, 2, (uint64_t)i), c = rng_bits(seed, 3, (uint64_t)i);
-            any[i] = (ArenaItem){.bytes = (a % 4096 + 1) << (c % 6), .first = i, .last = i + 1 + (int)(b % (c % 7 == 0 ? 40 : 6))};
+            uint32_t a = rng_bits(seed, 1, (uint64_t)i), b = rng_bits(seed, 2, (uint64_t)i),
+                     c = rng_bits(seed, 3, (uint64_t)i);
+            any[i] = (ArenaItem){
+                .bytes = (a % 4096 + 1) << (c % 6), .first = i, .last = i + 1 + (int)(b % (c % 7 == 0 ? 40 : 6))};
         }
         check_arena(any, 120, 1.05);
     }
@@ -194,8 +197,7 @@ static void arena(void **state)
 
 // ---- runs ----------------------------------------------------------------------------------------
 
-static void runs_on(const char *device)
-{
+static void runs_on(const char *device) {
     World w = world(device, NULL, NULL);
     GraphExec *x = opened(&w, "wide");
     HostTensor in = tensor(1, (int64_t[]){100}, 1), y = run(&w, x, &in, NULL, NULL);
@@ -228,9 +230,9 @@ static void on_emu(void **state) { (void)state; runs_on("emu"); }
 
 // ---- sizes ---------------------------------------------------------------------------------------
 
-// Another batch compiles nothing, but where what is chosen for it differs; weights and what is made from them are there once.
-static void batches(void **state)
-{
+// Another batch compiles nothing, but where what is chosen for it differs; weights and what is made from them are there
+// once.
+static void batches(void **state) {
     (void)state;
     World w = world("emu", NULL, NULL);
     GraphExec *x = opened(&w, "model");
@@ -261,8 +263,7 @@ static void batches(void **state)
 
 // ---- weights -------------------------------------------------------------------------------------
 
-static void weights_said(void **state)
-{
+static void weights_said(void **state) {
     (void)state;
     World w = world("eval", NULL, NULL);
     static const struct { const char *graph, *words; } rows[] = {
@@ -301,12 +302,15 @@ static void weights_said(void **state)
 
 static int      allocated;
 static uint64_t (*really)(Device *d, uint64_t bytes, const char *name, Buf *err);
-static uint64_t counted(Device *d, uint64_t bytes, const char *name, Buf *err) { allocated++; return really(d, bytes, name, err); }
+static uint64_t counted(Device *d, uint64_t bytes, const char *name, Buf *err) {
+    allocated++;
+    return really(d, bytes, name, err);
+}
 
-// Weights that are computed once stand at the end of the room for what is kept, several at a time, until that is wanted. What a launch
-// makes beside what it was made for ("twins") may be what the plan reads, too: it has its place at the front.
-static void lent(void **state)
-{
+// Weights that are computed once stand at the end of the room for what is kept, several at a time, until that is
+// wanted. What a launch makes beside what it was made for ("twins") may be what the plan reads, too: it has its place
+// at the front.
+static void lent(void **state) {
     (void)state;
     static const struct { const char *graph; int at_most, at_least; } rows[] = {{"deep", 24, 4 * 24}, {"twins", 24, 4 * 12}};
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
@@ -345,8 +349,7 @@ typedef struct Zip { FILE *f; Buf list; int n; } Zip;
 
 static void put(Buf *b, uint64_t v, int bytes) { for (int i = 0; i < bytes; i++) buf_putc(b, (char)(v >> (8 * i))); }
 
-static void zip_add(Zip *z, const char *name, const Buf *data, int method)
-{
+static void zip_add(Zip *z, const char *name, const Buf *data, int method) {
     Buf head = {0};
     long start = ftell(z->f);
     put(&head, 0x04034b50, 4); put(&head, 20, 2); put(&head, 0, 2); put(&head, (uint64_t)method, 2); put(&head, 0, 8);
@@ -354,16 +357,24 @@ static void zip_add(Zip *z, const char *name, const Buf *data, int method)
     buf_puts(&head, name);
     fwrite(head.p, 1, head.n, z->f);
     fwrite(data->p, 1, data->n, z->f);
-    put(&z->list, 0x02014b50, 4); put(&z->list, 20, 2); put(&z->list, 20, 2); put(&z->list, 0, 2); put(&z->list, (uint64_t)method, 2);
+    put(&z->list, 0x02014b50, 4);
+    put(&z->list, 20, 2);
+    put(&z->list, 20, 2);
+    put(&z->list, 0, 2);
+    put(&z->list, (uint64_t)method, 2);
     put(&z->list, 0, 8); put(&z->list, data->n, 4); put(&z->list, data->n, 4); put(&z->list, strlen(name), 2);
-    put(&z->list, 0, 2); put(&z->list, 0, 2); put(&z->list, 0, 2); put(&z->list, 0, 2); put(&z->list, 0, 4); put(&z->list, (uint64_t)start, 4);
+    put(&z->list, 0, 2);
+    put(&z->list, 0, 2);
+    put(&z->list, 0, 2);
+    put(&z->list, 0, 2);
+    put(&z->list, 0, 4);
+    put(&z->list, (uint64_t)start, 4);
     buf_puts(&z->list, name);
     z->n++;
     buf_free(&head);
 }
 
-static void zip_end(Zip *z)
-{
+static void zip_end(Zip *z) {
     Buf tail = {0};
     long at_list = ftell(z->f);
     fwrite(z->list.p, 1, z->list.n, z->f);
@@ -375,8 +386,7 @@ static void zip_end(Zip *z)
     fclose(z->f);
 }
 
-static Buf file_bytes(const char *path)
-{
+static Buf file_bytes(const char *path) {
     Buf b = {0};
     FILE *f = fopen(path, "rb");
     assert_non_null(f);
@@ -385,8 +395,7 @@ static Buf file_bytes(const char *path)
     return b;
 }
 
-static void archives(void **state)
-{
+static void archives(void **state) {
     (void)state;
     World w = world("eval", NULL, NULL);
     Buf npy = file_bytes("w/fc.npy"), err = {0};
@@ -408,7 +417,8 @@ static void archives(void **state)
     assert_says(&err, "a.npz: `packed` is compressed: write the file with numpy.savez, not savez_compressed");
     weights_close(f);
 
-    Buf whole = file_bytes("a.npz");                                   // every way to be cut off or damaged: words, or what is there
+    // every way to be cut off or damaged: words, or what is there
+    Buf whole = file_bytes("a.npz");
     for (size_t n = 0; n < whole.n; n += 7)
         for (int damage = 0; damage < 2; damage++) {
             FILE *out = fopen("b.npz", "wb");
@@ -434,10 +444,9 @@ static void archives(void **state)
 
 // ---- scratch memory ------------------------------------------------------------------------------
 
-// Three launches in parts: one piece of scratch memory for all, as large as the largest asks for, whatever sizes come up; they wait for
-// each other, for they share it.
-static void scratch(void **state)
-{
+// Three launches in parts: one piece of scratch memory for all, as large as the largest asks for, whatever sizes come
+// up; they wait for each other, for they share it.
+static void scratch(void **state) {
     (void)state;
     static const int64_t sizes[][2] = {{64, 40}, {128, 100}, {64, 40}, {200, 33}, {128, 100}};
     World w = world("emu", NULL, NULL);
@@ -457,15 +466,15 @@ static void scratch(void **state)
         most = held > most ? held : most;
     }
     uint64_t parts = 7 * 128 * sizeof(float);                          // tiles of 100 columns, threads
-    assert_true(most >= 4 * parts && most < (4 + 1) * parts);          // those of the launch in four; its counts and the arena are little
+    // those of the launch in four; its counts and the arena are little
+    assert_true(most >= 4 * parts && most < (4 + 1) * parts);
     graph_close(x);
     end(&w);
 }
 
 // ---- a GPU of our own making ---------------------------------------------------------------------
 
-static void fake_gpu(void **state)
-{
+static void fake_gpu(void **state) {
     (void)state;
     Fake fake = fake_driver();
     fake.reset();
@@ -491,7 +500,8 @@ static void fake_gpu(void **state)
     assert_non_null(second);
     assert_non_null(strstr(second, "after 0"));                        // a and b are apart, their results are joined
     assert_non_null(last);
-    assert_non_null(strstr(last, "after 3 early"));                    // which writes where a was, so waits for 2; waits by itself
+    // which writes where a was, so waits for 2; waits by itself
+    assert_non_null(strstr(last, "after 3 early"));
     char first[200] = {0};
     const char *node = strstr(log, "node 1 grid");
     memcpy(first, node, strcspn(node, "\n"));
@@ -517,8 +527,7 @@ static void fake_gpu(void **state)
 }
 
 // Function values of a launch are those of one evaluation: another size has its own.
-static void function_values(void **state)
-{
+static void function_values(void **state) {
     (void)state;
     World w = world("eval", NULL, NULL);
     GraphExec *x = opened(&w, "lambdas");
@@ -533,14 +542,16 @@ static void function_values(void **state)
 }
 
 // What was decided for some sizes is found by whoever comes later, for just those.
-static void choices_kept(void **state)
-{
+static void choices_kept(void **state) {
     (void)state;
     char folder[] = "/tmp/tk-choices-XXXXXX";
     assert_non_null(mkdtemp(folder));
     unsetenv("TKC_CACHE");
     setenv("TKC_CACHE_DIR", folder, 1);
-    static const struct { int64_t rows; bool again; } steps[] = {{2, false}, {2, true}, {300, false}, {300, true}, {2, true}};
+    static const struct {
+        int64_t rows;
+        bool again;
+    } steps[] = {{2, false}, {2, true}, {300, false}, {300, true}, {2, true}};
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         World w = world("emu", NULL, NULL);
         GraphExec *x = opened(&w, "model");
@@ -556,11 +567,12 @@ static void choices_kept(void **state)
     setenv("TKC_CACHE", "off", 1);
 }
 
-int main(void)
-{
+int main(void) {
     const struct CMUnitTest list[] = {
-        cmocka_unit_test(arena), cmocka_unit_test(on_eval), cmocka_unit_test(on_emu), cmocka_unit_test(batches),
-        cmocka_unit_test(weights_said), cmocka_unit_test(lent), cmocka_unit_test(archives), cmocka_unit_test(scratch), cmocka_unit_test(choices_kept), cmocka_unit_test(function_values), cmocka_unit_test(fake_gpu),
+        cmocka_unit_test(arena),           cmocka_unit_test(on_eval),      cmocka_unit_test(on_emu),
+        cmocka_unit_test(batches),         cmocka_unit_test(weights_said), cmocka_unit_test(lent),
+        cmocka_unit_test(archives),        cmocka_unit_test(scratch),      cmocka_unit_test(choices_kept),
+        cmocka_unit_test(function_values), cmocka_unit_test(fake_gpu),
     };
     return cmocka_run_group_tests(list, NULL, NULL);
 }

@@ -42,8 +42,7 @@ static const char tests[] =
 
 typedef struct World { Session *s; SemaFile *file; Device *dev; Runtime *rt; } World;
 
-static World world_with(const char *device, const DeviceOptions *opt)
-{
+static World world_with(const char *device, const DeviceOptions *opt) {
     World w = {.s = session_new()};
     Buf err = {0};
     Source *src = source_add(w.s, "test.tk", source, strlen(source));
@@ -57,16 +56,14 @@ static World world_with(const char *device, const DeviceOptions *opt)
 
 static World world(const char *device) { return world_with(device, NULL); }
 
-static void end(World *w)
-{
+static void end(World *w) {
     runtime_free(w->rt);
     device_close(w->dev);
     session_free(w->s);
 }
 
 // Runs and gives the first written tensor, which the caller frees; with `words`, must fail so.
-static HostTensor run(World *w, const char *kernel, int n, const char *const *specs, const char *words)
-{
+static HostTensor run(World *w, const char *kernel, int n, const char *const *specs, const char *words) {
     Buf err = {0};
     RunArg args[8] = {0};
     RunResult result = {0};
@@ -93,8 +90,7 @@ static HostTensor run(World *w, const char *kernel, int n, const char *const *sp
 #define RUN(w, kernel, ...) run(w, kernel, (int)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *)), (const char *[]){__VA_ARGS__}, NULL)
 #define FAILS(w, words, kernel, ...) run(w, kernel, (int)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *)), (const char *[]){__VA_ARGS__}, words)
 
-static void axpy_on(const char *device)
-{
+static void axpy_on(const char *device) {
     World w = world(device);
     HostTensor y = RUN(&w, "axpy", "x=iota:f32[100]", "y=ones:f32[100]", "a=2");
     for (int64_t i = 0; i < 100; i++) assert_true(elem_get(EL_f32, y.data, i) == 2.0 * (double)i + 1);
@@ -104,8 +100,10 @@ static void axpy_on(const char *device)
     tensor_free(&y);
     FAILS(&w, "`axpy` needs an argument for `a` (f32, a number)", "axpy", "x=iota:f32[100]", "y=ones:f32[100]");
     FAILS(&w, "`axpy` has no parameter `zzzz`; it has `x`, `y`, `a`", "axpy", "zzzz=1", "x=iota:f32[100]");
-    FAILS(&w, "`y` (ones:f32[99]) has 99 elements along dimension 0, not 100: N = 100 (`x`, dimension 0)", "axpy", "x=iota:f32[100]", "y=ones:f32[99]", "a=1");
-    FAILS(&w, "`x` (iota:f32[10,10]) has 2 dimensions; the kernel takes 1", "axpy", "x=iota:f32[10,10]", "y=ones:f32[99]", "a=1");
+    FAILS(&w, "`y` (ones:f32[99]) has 99 elements along dimension 0, not 100: N = 100 (`x`, dimension 0)", "axpy",
+          "x=iota:f32[100]", "y=ones:f32[99]", "a=1");
+    FAILS(&w, "`x` (iota:f32[10,10]) has 2 dimensions; the kernel takes 1", "axpy", "x=iota:f32[10,10]",
+          "y=ones:f32[99]", "a=1");
     FAILS(&w, "`x` (iota:f16[100]) holds f16; the kernel takes f32", "axpy", "x=iota:f16[100]", "y=ones:f32[100]", "a=1");
     FAILS(&w, "argument `x` is given twice", "axpy", "x=iota:f32[100]", "x=ones:f32[100]", "a=1");
     FAILS(&w, "no.npy: No such file", "axpy", "x=no.npy", "y=ones:f32[100]", "a=1");
@@ -116,8 +114,7 @@ static void on_eval(void **state) { (void)state; axpy_on("eval"); }
 static void on_emu(void **state) { (void)state; axpy_on("emu"); }
 
 // Element types and the lengths of `:` axes come from the arguments.
-static void generic(void **state)
-{
+static void generic(void **state) {
     (void)state;
     static const char *const devices[] = {"eval", "emu"};
     for (int i = 0; i < 2; i++) {
@@ -138,11 +135,11 @@ static void generic(void **state)
     }
 }
 
-static void agree(void **state)
-{
+static void agree(void **state) {
     (void)state;
     World e = world("eval"), m = world("emu");
-    static const char *const shapes[] = {"x=random:f32[3,17]", "x=random:f32[1,1]", "x=random:f32[7,1000]", "x=random:f32[4,21]"};
+    static const char *const shapes[] = {"x=random:f32[3,17]", "x=random:f32[1,1]", "x=random:f32[7,1000]",
+                                         "x=random:f32[4,21]"};
     for (int i = 0; i < 4; i++) {
         HostTensor a = RUN(&e, "softmax", shapes[i]), b = RUN(&m, "softmax", shapes[i]);
         CompareSpec spec = {.op = OP_approx, .rel = 2e-6};
@@ -160,8 +157,7 @@ static void agree(void **state)
     end(&m);
 }
 
-static void files(void **state)
-{
+static void files(void **state) {
     (void)state;
     World w = world("eval");
     HostTensor y = RUN(&w, "axpy", "x=iota:f32[5]", "y=zeros:f32[5]", "a=3"), back = {0};
@@ -181,8 +177,7 @@ static void files(void **state)
     end(&w);
 }
 
-static void runner(const char *device)
-{
+static void runner(const char *device) {
     FILE *f = fopen("runner-test.tk", "w"), *log = tmpfile();
     fputs(source, f);
     fputs(tests, f);
@@ -215,8 +210,7 @@ static void runner_eval(void **state) { (void)state; runner("eval"); }
 static void runner_emu(void **state) { (void)state; runner("emu"); }
 
 // The median of 4 launches of axpy on 1000 elements; 0 where there is no timing.
-static double timed(World *w, Buf *err)
-{
+static double timed(World *w, Buf *err) {
     TKernel *k = sema_instance(w->file, sema_find_kernel(w->file, "axpy"), NULL, 0, NULL, 0);
     HostTensor x, y;
     int64_t dim[1] = {1000};
@@ -235,8 +229,7 @@ static double timed(World *w, Buf *err)
     return us;
 }
 
-static void timing(void **state)
-{
+static void timing(void **state) {
     (void)state;
     Buf err = {0};
     World w = world("emu");
@@ -252,8 +245,7 @@ static void timing(void **state)
 }
 
 // A driver that fails at a launch: the line says so, nothing is left behind.
-static void refused(void **state)
-{
+static void refused(void **state) {
     (void)state;
     World w = world_with("cuda", &(DeviceOptions){.driver = FAKE_WHOLE_PATH});
     Fake fake = fake_driver();
@@ -272,9 +264,10 @@ static void refused(void **state)
     dlclose(fake.lib);
 }
 
-int main(void)
-{
-    const struct CMUnitTest all[] = {cmocka_unit_test(on_eval), cmocka_unit_test(on_emu), cmocka_unit_test(generic), cmocka_unit_test(agree), cmocka_unit_test(files),
-                                     cmocka_unit_test(runner_eval), cmocka_unit_test(runner_emu), cmocka_unit_test(timing), cmocka_unit_test(refused)};
+int main(void) {
+    const struct CMUnitTest all[] = {
+        cmocka_unit_test(on_eval),    cmocka_unit_test(on_emu), cmocka_unit_test(generic),
+        cmocka_unit_test(agree),      cmocka_unit_test(files),  cmocka_unit_test(runner_eval),
+        cmocka_unit_test(runner_emu), cmocka_unit_test(timing), cmocka_unit_test(refused)};
     return cmocka_run_group_tests(all, NULL, NULL);
 }

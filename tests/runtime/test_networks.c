@@ -8,8 +8,7 @@
 
 enum { NETWORKS = 24 };
 
-static void run_program(int seed, const char *text, size_t length, const GTensor *x, HostTensor *out, int nout)
-{
+static void run_program(int seed, const char *text, size_t length, const GTensor *x, HostTensor *out, int nout) {
     Buf err = {0};
     Session *s = session_new();
     SemaFile *file = sema_file(s, parse_file(s, source_add(s, "network.tk", text, length)));
@@ -32,8 +31,7 @@ static void run_program(int seed, const char *text, size_t length, const GTensor
     buf_free(&err);
 }
 
-static void programs_agree(void **unused)
-{
+static void programs_agree(void **unused) {
     (void)unused;
     for (int seed = 0; seed < NETWORKS; seed++) {
         GTensor expected[MOST_RESULTS] = {0};
@@ -55,8 +53,7 @@ static void programs_agree(void **unused)
     }
 }
 
-int main(void)
-{
+int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(programs_agree)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

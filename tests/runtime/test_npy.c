@@ -4,8 +4,7 @@
 
 #include <unistd.h>
 
-static size_t file(unsigned char *out, int major, const char *header, const void *data, size_t n)
-{
+static size_t file(unsigned char *out, int major, const char *header, const void *data, size_t n) {
     size_t length = strlen(header), start = major == 1 ? 10 : 12;
     memcpy(out, "\x93NUMPY", 6);
     out[6] = (unsigned char)major;
@@ -16,8 +15,7 @@ static size_t file(unsigned char *out, int major, const char *header, const void
     return start + length + n;
 }
 
-static void refuse(const char *header, size_t data, const char *words)
-{
+static void refuse(const char *header, size_t data, const char *words) {
     unsigned char bytes[4096] = {0}, zeros[256] = {0};
     HostTensor t = {0};
     Buf err = {0};
@@ -29,14 +27,15 @@ static void refuse(const char *header, size_t data, const char *words)
     assert_says(&err, words);
 }
 
-static void hostile(void **state)
-{
+static void hostile(void **state) {
     (void)state;
     refuse("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }", 47, "is cut off: f32[3, 4]");
     refuse("{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4), }", 16, "cut off");
     refuse("{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807, 4), }", 16, "dimension beyond");
-    refuse("{'descr': '<f4', 'fortran_order': False, 'shape': (0, 1152921504606846975, 1152921504606846975), }", 16, "dimension");
-    refuse("{'descr': '<f4', 'fortran_order': False, 'shape': (0, 288230376151711743, 288230376151711743), }", 16, "no possible tensor");
+    refuse("{'descr': '<f4', 'fortran_order': False, 'shape': (0, 1152921504606846975, 1152921504606846975), }", 16,
+           "dimension");
+    refuse("{'descr': '<f4', 'fortran_order': False, 'shape': (0, 288230376151711743, 288230376151711743), }", 16,
+           "no possible tensor");
     refuse("{'descr': '<f4', 'fortran_order': False, 'shape': (-1, 4), }", 16, "no size");
     refuse("{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1), }", 16, "more than 8");
     refuse("{'descr': '<c8', 'fortran_order': False, 'shape': (2,), }", 16, "'<c8'");
@@ -66,8 +65,7 @@ static void hostile(void **state)
 }
 
 // Every prefix of a good file, and every byte of it changed, is accepted or refused with a line; never more.
-static void mangled(void **state)
-{
+static void mangled(void **state) {
     (void)state;
     unsigned char whole[256];
     float data[6] = {1, 2, 3, 4, 5, 6};
@@ -98,8 +96,7 @@ static void mangled(void **state)
         }
 }
 
-static void orders(void **state)
-{
+static void orders(void **state) {
     (void)state;
     unsigned char bytes[512];
     HostTensor t;
@@ -127,8 +124,7 @@ static void orders(void **state)
     assert_int_equal(err.n, 0);
 }
 
-static void round_trip(void **state)
-{
+static void round_trip(void **state) {
     (void)state;
     char path[] = "npy-test-XXXXXX";
     close(mkstemp(path));
@@ -160,8 +156,8 @@ static void round_trip(void **state)
     unlink(path);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(hostile), cmocka_unit_test(mangled), cmocka_unit_test(orders), cmocka_unit_test(round_trip)};
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(hostile), cmocka_unit_test(mangled), cmocka_unit_test(orders),
+                                       cmocka_unit_test(round_trip)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-// Plans of many sizes that share launches, and a graph of the device (runtime/graph_pattern.c): on the emulator, given graphs of our own making
-// that go through their nodes in the worst order that their edges allow, results are those of launches one by one.
+// Plans of many sizes that share launches, and a graph of the device (runtime/graph_pattern.c): on the emulator, given
+// graphs of our own making that go through their nodes in the worst order that their edges allow, results are those of
+// launches one by one.
 
 #include "tests/runtime/common.h"
 
@@ -16,13 +17,19 @@
 enum { NODES = 64, PARAMS = 64, CELL = 128 };
 
 // A copy of what the caller gave, which may be gone when the graph runs.
-typedef struct Node_ { DeviceLaunch launch; DeviceKernel kernel; DeviceRange fixed[PARAMS]; void *params[PARAMS]; _Alignas(CELL) unsigned char cell[PARAMS][CELL]; int after[NODES], nafter; } Node_;
+typedef struct Node_ {
+    DeviceLaunch launch;
+    DeviceKernel kernel;
+    DeviceRange fixed[PARAMS];
+    void *params[PARAMS];
+    _Alignas(CELL) unsigned char cell[PARAMS][CELL];
+    int after[NODES], nafter;
+} Node_;
 struct DeviceGraph { int n; Node_ node[NODES]; };
 
 static int made, set, launched;
 
-static void keep(Node_ *node, const DeviceLaunch *l)
-{
+static void keep(Node_ *node, const DeviceLaunch *l) {
     node->launch = *l;
     node->kernel = *l->kernel;
     node->launch.kernel = &node->kernel;
@@ -38,8 +45,7 @@ static void keep(Node_ *node, const DeviceLaunch *l)
     node->launch.params = node->params;
 }
 
-static DeviceGraph *graph_make(Device *d, const DeviceNode *nodes, int n, Buf *err)
-{
+static DeviceGraph *graph_make(Device *d, const DeviceNode *nodes, int n, Buf *err) {
     (void)d; (void)err;
     DeviceGraph *g = aligned_alloc(CELL, (sizeof *g + CELL - 1) / CELL * CELL);
     assert_true(g && n <= NODES);
@@ -53,8 +59,7 @@ static DeviceGraph *graph_make(Device *d, const DeviceNode *nodes, int n, Buf *e
     return g;
 }
 
-static bool graph_set(Device *d, DeviceGraph *g, int i, const DeviceLaunch *l, Buf *err)
-{
+static bool graph_set(Device *d, DeviceGraph *g, int i, const DeviceLaunch *l, Buf *err) {
     (void)d; (void)err;
     assert_true(i >= 0 && i < g->n);
     keep(&g->node[i], l);
@@ -63,8 +68,7 @@ static bool graph_set(Device *d, DeviceGraph *g, int i, const DeviceLaunch *l, B
 }
 
 // The last that may run, first.
-static bool graph_launch_(Device *d, DeviceGraph *g, void *stream, Buf *err)
-{
+static bool graph_launch_(Device *d, DeviceGraph *g, void *stream, Buf *err) {
     bool done[NODES] = {false};
     (void)stream;
     launched++;
@@ -89,8 +93,7 @@ static void graph_free_(Device *d, DeviceGraph *g) { (void)d; free(g); }
 enum { ROOM = 1 << 16 };
 typedef struct World { OnnxModel *model; ModelProgram p; BindArg args[MAX_PARAMS]; uint64_t at[MAX_PARAMS]; } World;
 
-static void open(World *w, const DeviceOps *ops)
-{
+static void open(World *w, const DeviceOps *ops) {
     Buf err = {0};
     OnnxImport how = {0};
     Device *d = device_open("emu", NULL, &err);
@@ -102,8 +105,7 @@ static void open(World *w, const DeviceOps *ops)
     for (int p = 0; p < graph_info(w->p.exec)->nparams; p++) w->at[p] = d->ops->alloc(d, ROOM, "room", &err);
 }
 
-static void end(World *w)
-{
+static void end(World *w) {
     Device *d = w->p.device;
     for (int p = 0; p < graph_info(w->p.exec)->nparams; p++) d->ops->free(d, w->at[p]);
     w->p.device = NULL;
@@ -114,8 +116,7 @@ static void end(World *w)
 }
 
 // Arguments for these sizes, what is read filled with numbers that follow from them; from `shift` bytes of the room on.
-static void arguments(World *w, int64_t batch, int64_t past, uint64_t shift)
-{
+static void arguments(World *w, int64_t batch, int64_t past, uint64_t shift) {
     const LaunchInfo *head = graph_info(w->p.exec);
     Buf err = {0};
     int64_t dims[MAX_DIMS];
@@ -130,17 +131,22 @@ static void arguments(World *w, int64_t batch, int64_t past, uint64_t shift)
         if (want->mode == PM_OUT) continue;
         uint64_t bytes = bind_extent(a);
         assert_true(bytes + shift <= ROOM);
-        for (uint64_t i = 0; i < bytes / 4; i++) data[i] = (float)((i * 37 + (uint64_t)(batch * 5 + past * 3 + p)) % 17) / 8 - 1;
-        if (want->elem == EL_i64) for (uint64_t i = 0; i < bytes / 8; i++) ((int64_t *)(void *)data)[i] = (int64_t)((i * 11 + (uint64_t)past) % 64);
+        for (uint64_t i = 0; i < bytes / 4; i++)
+            data[i] = (float)((i * 37 + (uint64_t)(batch * 5 + past * 3 + p)) % 17) / 8 - 1;
+        if (want->elem == EL_i64)
+            for (uint64_t i = 0; i < bytes / 8; i++)
+                ((int64_t *)(void *)data)[i] = (int64_t)((i * 11 + (uint64_t)past) % 64);
         assert_true(w->p.device->ops->write(w->p.device, a->address, data, bytes, &err));
     }
 }
 
-static void run(World *w, char *out, size_t *n)
-{
+static void run(World *w, char *out, size_t *n) {
     Buf err = {0};
     const LaunchInfo *head = graph_info(w->p.exec);
-    if (graph_run_at(w->p.exec, w->args, &(RunControl){0}, &err) != GRAPH_FINE) { print_error("%s\n", err.p ? err.p : "?"); fail(); }
+    if (graph_run_at(w->p.exec, w->args, &(RunControl){0}, &err) != GRAPH_FINE) {
+        print_error("%s\n", err.p ? err.p : "?");
+        fail();
+    }
     *n = 0;
     for (int p = 0; p < head->nparams; p++) {
         if (head->params[p].mode != PM_OUT) continue;
@@ -150,8 +156,7 @@ static void run(World *w, char *out, size_t *n)
     }
 }
 
-static void same_results(void **state)
-{
+static void same_results(void **state) {
     (void)state;
     static char got[16 * ROOM], want[16 * ROOM];
     DeviceOps ops = emu_ops;
@@ -171,7 +176,8 @@ static void same_results(void **state)
         run(&b, want, &m);
         for (int again = 0; again < 1 + (i % 3 == 0); again++) {
             run(&a, got, &n);
-            if (n != m || memcmp(got, want, n) != 0) fail_msg("batch %d, past %d, run %d, the %dth: other results", (int)batch, (int)past, again, i);
+            if (n != m || memcmp(got, want, n) != 0)
+                fail_msg("batch %d, past %d, run %d, the %dth: other results", (int)batch, (int)past, again, i);
         }
     }
     assert_true(made > 0 && launched > 100 && set > 400);
@@ -181,8 +187,7 @@ static void same_results(void **state)
     end(&b);
 }
 
-int main(void)
-{
+int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(same_results)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-// Recipes (sema/recipe.c): a graph for other sizes by the recipe of one that was run through is what running it through gives, or
-// there is none. How often there is one is counted.
+// Recipes (sema/recipe.c): a graph for other sizes by the recipe of one that was run through is what running it through
+// gives, or there is none. How often there is one is counted.
 
 #include "tests/runtime/common.h"
 
@@ -64,8 +64,7 @@ static const char source[] =
 
 typedef struct World { Session *s; SemaFile *file; } World;
 
-static World world(const char *text, size_t n)
-{
+static World world(const char *text, size_t n) {
     World w = {.s = session_new()};
     w.file = sema_file(w.s, parse_file(w.s, source_add(w.s, "recipe.tk", text, n)));
     sema_check_graphs(w.file);
@@ -73,21 +72,20 @@ static World world(const char *text, size_t n)
     return w;
 }
 
-static char *text_of(const TGraph *g)
-{
+static char *text_of(const TGraph *g) {
     Buf out = {0};
     if (!g) return NULL;
     tgraph_print(g, &out);
     for (int i = 0; i < g->nlaunches; i++)                               // what an instance was made for beside its names
-        for (int d = 0; d < g->launches[i].kernel->ndims; d++) buf_printf(&out, "%lld ", (long long)g->launches[i].kernel->dims[d].fixed);
+        for (int d = 0; d < g->launches[i].kernel->ndims; d++)
+            buf_printf(&out, "%lld ", (long long)g->launches[i].kernel->dims[d].fixed);
     buf_putc(&out, 0);
     return out.p;
 }
 
 typedef struct Sizes { int64_t dims[MAX_DIMS]; } Sizes;
 
-static TGraph *through(World *w, const Node *item, const TKernel *head, const Sizes *z, const TValue *scalars, Arena *a)
-{
+static TGraph *through(World *w, const Node *item, const TKernel *head, const Sizes *z, const TValue *scalars, Arena *a) {
     SemaValue known[MAX_DIMS];
     Arena *scratch = arena_new();
     for (int i = 0; i < head->ndims; i++) known[i] = (SemaValue){.name = head->dims[i].name->s, .ival = z->dims[i]};
@@ -99,11 +97,13 @@ static TGraph *through(World *w, const Node *item, const TKernel *head, const Si
 }
 
 static uint64_t seed;
-static int64_t any(int64_t n) { seed = seed * 6364136223846793005u + 1442695040888963407u; return (int64_t)((seed >> 33) % (uint64_t)n); }
+static int64_t any(int64_t n) {
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (int64_t)((seed >> 33) % (uint64_t)n);
+}
 
 // Sizes that fit each other, as a launch's equations ask.
-static void any_sizes(const TKernel *head, int64_t most, Sizes *z)
-{
+static void any_sizes(const TKernel *head, int64_t most, Sizes *z) {
     int64_t n = 0;
     for (int i = 0; i < head->ndims; i++) {
         const char *name = head->dims[i].name->s;
@@ -115,13 +115,13 @@ static void any_sizes(const TKernel *head, int64_t most, Sizes *z)
 }
 
 // How many of so many sizes the recipes of some gave; each is what running the graph through gives.
-static int agree(World *w, const Node *item, int64_t most, int rounds)
-{
+static int agree(World *w, const Node *item, int64_t most, int rounds) {
     TKernel *head = sema_graph_head(w->file, item, NULL, 0, NULL, 0);
     TValue   scalars[MAX_PARAMS] = {{0}};
     int      given = 0;
     assert_non_null(head);
-    for (int p = 0; p < head->nparams; p++) scalars[p] = (TValue){.tensor = -1, .elem = head->params[p].elem, .ival = 2, .fval = 2};
+    for (int p = 0; p < head->nparams; p++)
+        scalars[p] = (TValue){.tensor = -1, .elem = head->params[p].elem, .ival = 2, .fval = 2};
     for (int base = 0; base < 6; base++) {
         Sizes  z;
         Arena *a = arena_new();
@@ -133,7 +133,8 @@ static int agree(World *w, const Node *item, int64_t most, int rounds)
             TGraph *got = sema_graph_resize(w->file, g, z.dims, b);
             char   *want = got ? text_of(through(w, item, head, &z, scalars, b)) : NULL, *have = text_of(got);
             if (got && (!want || strcmp(want, have) != 0)) {
-                print_error("graph %s\nby the recipe:\n%s\nrun through:\n%s\n", head->name->s, have, want ? want : "an error");
+                print_error("graph %s\nby the recipe:\n%s\nrun through:\n%s\n", head->name->s, have,
+                            want ? want : "an error");
                 fail();
             }
             if (i == 0 && g->recipe) assert_non_null(got);                // for its own sizes it always holds
@@ -147,8 +148,7 @@ static int agree(World *w, const Node *item, int64_t most, int rounds)
     return given;
 }
 
-static void recipes(void **state)
-{
+static void recipes(void **state) {
     (void)state;
     World w = world(source, strlen(source));
     static const struct { const char *graph; int least, most; } rows[] = {
@@ -159,16 +159,20 @@ static void recipes(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         seed = i;
         int n = agree(&w, sema_find_graph(w.file, rows[i].graph), 40, 50);
-        if (n < rows[i].least || n > rows[i].most) { print_error("%s: %d of 300 sizes by recipes\n", rows[i].graph, n); fail(); }
+        if (n < rows[i].least || n > rows[i].most) {
+            print_error("%s: %d of 300 sizes by recipes\n", rows[i].graph, n);
+            fail();
+        }
     }
     session_free(w.s);
 }
 
 // Whole models, as the programs that they become.
-static void models(void **state)
-{
+static void models(void **state) {
     (void)state;
-    static const char *const paths[] = {EXAMPLES "/models/step/model.onnx", MODELS "/gpt_step/model.onnx", MODELS "/mlp/model.onnx", MODELS "/unet/model.onnx", MODELS "/mobilenetv3/model.onnx"};
+    static const char *const paths[] = {EXAMPLES "/models/step/model.onnx", MODELS "/gpt_step/model.onnx",
+                                        MODELS "/mlp/model.onnx", MODELS "/unet/model.onnx",
+                                        MODELS "/mobilenetv3/model.onnx"};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
         Buf text = {0}, err = {0};
         if (access(paths[i], R_OK) != 0) continue;
@@ -183,8 +187,7 @@ static void models(void **state)
     }
 }
 
-int main(void)
-{
+int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(recipes), cmocka_unit_test(models)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

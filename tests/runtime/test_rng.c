@@ -4,8 +4,7 @@
 
 #include <math.h>
 
-static void philox_vectors(void **state)
-{
+static void philox_vectors(void **state) {
     (void)state;
     static const struct { uint32_t counter[4], key[2], out[4]; } rows[] = {
         {{0, 0, 0, 0}, {0, 0}, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
@@ -21,8 +20,7 @@ static void philox_vectors(void **state)
     assert_int_equal(rng_bits(0, 0, 3), 0x9b00dbd8);
 }
 
-static void moments(void **state)
-{
+static void moments(void **state) {
     (void)state;
     enum { N = 200000 };
     double n1 = 0, n2 = 0, n4 = 0, u1 = 0, low = 1, high = 0, pairs = 0;
@@ -38,8 +36,7 @@ static void moments(void **state)
     assert_true(fabs(u1 / N - 0.5) < 0.005 && low < 1e-4 && high > 1 - 1e-4);
 }
 
-static void streams_differ(void **state)
-{
+static void streams_differ(void **state) {
     (void)state;
     assert_true(rng_stream("x", 0) != rng_stream("x", 1));
     assert_true(rng_stream("x", 0) != rng_stream("y", 0));
@@ -50,8 +47,7 @@ static void streams_differ(void **state)
 }
 
 // Many at once are the same numbers as one by one, from wherever one begins.
-static void stretches(void **state)
-{
+static void stretches(void **state) {
     (void)state;
     enum { N = 700 };
     static double v[N];
@@ -68,8 +64,7 @@ static void stretches(void **state)
 }
 
 // A tensor that several threads make is what one would make, and any stretch of it can be made alone.
-static void fills_by_stretches(void **state)
-{
+static void fills_by_stretches(void **state) {
     (void)state;
     static const FillSpec specs[] = {
         {.make = MAKE_random, .seed = 3, .stream = 8}, {.make = MAKE_random, .lo = {-1, -1}, .hi = {2, 2}, .seed = 3}, {.make = MAKE_randint, .lo = {2, 2}, .hi = {50, 50}},
@@ -92,8 +87,7 @@ static void fills_by_stretches(void **state)
         }
 }
 
-static void fills(void **state)
-{
+static void fills(void **state) {
     (void)state;
     Buf err = {0};
     HostTensor t;
@@ -121,13 +115,15 @@ static void fills(void **state)
     assert_true(tensor_make(&t, EL_bool, 1, dim, &err));
     tensor_fill(&t, &(FillSpec){.make = MAKE_random});
     int on = 0;
-    for (int64_t i = 0; i < 100; i++) { assert_in_range(((unsigned char *)t.data)[i], 0, 1); on += ((unsigned char *)t.data)[i]; }
+    for (int64_t i = 0; i < 100; i++) {
+        assert_in_range(((unsigned char *)t.data)[i], 0, 1);
+        on += ((unsigned char *)t.data)[i];
+    }
     assert_in_range(on, 25, 75);
     tensor_free(&t);
 }
 
-static void elements(void **state)
-{
+static void elements(void **state) {
     (void)state;
     unsigned char cell[8];
     for (int e = EL_none + 1; e < EL_COUNT; e++) {
@@ -147,9 +143,13 @@ static void elements(void **state)
     assert_true(isinf(elem_get(EL_f16, cell, 0)));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(philox_vectors), cmocka_unit_test(moments), cmocka_unit_test(streams_differ),
-                                       cmocka_unit_test(stretches), cmocka_unit_test(fills_by_stretches), cmocka_unit_test(fills), cmocka_unit_test(elements)};
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(philox_vectors),
+                                       cmocka_unit_test(moments),
+                                       cmocka_unit_test(streams_differ),
+                                       cmocka_unit_test(stretches),
+                                       cmocka_unit_test(fills_by_stretches),
+                                       cmocka_unit_test(fills),
+                                       cmocka_unit_test(elements)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,14 +11,12 @@
 
 static const char *value(const char *s);
 
-static const char *space(const char *s)
-{
+static const char *space(const char *s) {
     while (*s == ' ' || *s == '\n') s++;
     return s;
 }
 
-static const char *text(const char *s)
-{
+static const char *text(const char *s) {
     if (*s++ != '"') return NULL;
     for (; *s != '"'; s++) {
         if ((unsigned char)*s < 32) return NULL;
@@ -30,8 +28,7 @@ static const char *text(const char *s)
     return s + 1;
 }
 
-static const char *list(const char *s, char end, bool named)
-{
+static const char *list(const char *s, char end, bool named) {
     s = space(s + 1);
     while (*s != end) {
         if (named) {
@@ -46,8 +43,7 @@ static const char *list(const char *s, char end, bool named)
     return s + 1;
 }
 
-static const char *value(const char *s)
-{
+static const char *value(const char *s) {
     if (*s == '{') return list(s, '}', true);
     if (*s == '[') return list(s, ']', false);
     if (*s == '"') return text(s);
@@ -56,8 +52,7 @@ static const char *value(const char *s)
     return end == s || !(*s == '-' || isdigit((unsigned char)*s)) ? NULL : end;
 }
 
-static void written(void **state)
-{
+static void written(void **state) {
     (void)state;
     LaunchTime at[] = {
         {.name = (char *)(uintptr_t)"a \"b\" -> <c>", .where = (char *)(uintptr_t)"C:\\x\n.tk:1:2", .us = 10, .least_us = 4, .bytes = 2e6, .flops = 3e9, .blocks = 5, .threads = 128},
@@ -86,8 +81,7 @@ static void written(void **state)
     profile_free(&p);
 }
 
-int main(void)
-{
+int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(written)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-// Much data to a device and back (runtime/transfer.h): on the driver of our own making, whose copies on a stream happen as late as they
-// may, and on emu, which has no streams.
+// Much data to a device and back (runtime/transfer.h): on the driver of our own making, whose copies on a stream happen
+// as late as they may, and on emu, which has no streams.
 #include "tests/runtime/common.h"
 #include "tests/runtime/fake.h"
 
@@ -8,8 +8,7 @@
 enum { SIZES = 5 };
 static const int64_t sizes[SIZES] = {0, 1, 1000003, (4 << 20) / 2, 5000001};
 
-static Device *open_device(const char *name)
-{
+static Device *open_device(const char *name) {
     Buf err = {0};
     Device *d = device_open(name, &(DeviceOptions){.driver = FAKE_WHOLE_PATH}, &err);
     if (!d) fail_msg("%s", err.p);
@@ -17,15 +16,16 @@ static Device *open_device(const char *name)
 }
 
 // Item i of a round: weights to be converted, weights as they are, random numbers.
-static TransferItem item(int i, const float *data)
-{
-    TransferItem it = {.elem = i % 3 == 1 ? EL_f32 : EL_bf16, .n = sizes[i % SIZES], .from = EL_f32, .data = i % 3 == 2 ? NULL : data + i};
+static TransferItem item(int i, const float *data) {
+    TransferItem it = {.elem = i % 3 == 1 ? EL_f32 : EL_bf16,
+                       .n = sizes[i % SIZES],
+                       .from = EL_f32,
+                       .data = i % 3 == 2 ? NULL : data + i};
     it.fill = (FillSpec){.make = MAKE_random, .seed = 4, .stream = (uint64_t)i};
     return it;
 }
 
-static void check(Transfer *t, const TransferItem *it)
-{
+static void check(Transfer *t, const TransferItem *it) {
     Buf    err = {0};
     size_t bytes = (size_t)it->n * (size_t)elem_bytes(it->elem);
     char  *want = malloc(bytes + 1), *got = malloc(bytes + 1);
@@ -37,8 +37,7 @@ static void check(Transfer *t, const TransferItem *it)
     free(got);
 }
 
-static void rounds(Device *d, int items)
-{
+static void rounds(Device *d, int items) {
     Buf    err = {0};
     float *data = malloc(sizeof *data * 5100000);
     for (int i = 0; i < 5100000; i++) data[i] = (float)(i % 1000 - 500) * 0.37f;
@@ -63,24 +62,21 @@ static void rounds(Device *d, int items)
     free(data);
 }
 
-static void on_the_driver(void **state)
-{
+static void on_the_driver(void **state) {
     (void)state;
     Device *d = open_device("cuda");
     rounds(d, 12);
     device_close(d);
 }
 
-static void on_emu(void **state)
-{
+static void on_emu(void **state) {
     (void)state;
     Device *d = open_device("emu");
     rounds(d, 5);
     device_close(d);
 }
 
-static void large_back(void **state)
-{
+static void large_back(void **state) {
     (void)state;
     Buf err = {0};
     uint64_t bytes = (40 << 20) + 12345;
@@ -100,8 +96,7 @@ static void large_back(void **state)
 }
 
 // Given up before it was started, or while it runs: nothing is left.
-static void dropped(void **state)
-{
+static void dropped(void **state) {
     (void)state;
     Buf err = {0};
     Device *d = open_device("cuda");
@@ -119,8 +114,7 @@ static void dropped(void **state)
     device_close(d);
 }
 
-static void a_failure_is_said(void **state)
-{
+static void a_failure_is_said(void **state) {
     (void)state;
     Buf err = {0};
     Device *d = open_device("cuda");
@@ -145,9 +139,9 @@ static void a_failure_is_said(void **state)
     dlclose(fake.lib);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(on_the_driver), cmocka_unit_test(on_emu), cmocka_unit_test(large_back), cmocka_unit_test(dropped),
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(on_the_driver), cmocka_unit_test(on_emu),
+                                       cmocka_unit_test(large_back), cmocka_unit_test(dropped),
                                        cmocka_unit_test(a_failure_is_said)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-// `tkc tune` on a driver of our own making, whose clock counts blocks: which candidates are measured, which is the best, who finds
-// it again, and what is written of it.
+// `tkc tune` on a driver of our own making, whose clock counts blocks: which candidates are measured, which is the
+// best, who finds it again, and what is written of it.
 
 #include "tests/runtime/common.h"
 #include "tests/runtime/fake.h"
@@ -26,15 +26,13 @@ typedef struct World { Session *s; SemaFile *file; Device *dev; Runtime *rt; } W
 
 static Fake fake;
 
-static int setup(void **state)
-{
+static int setup(void **state) {
     (void)state;
     fake = fake_driver();
     return 0;
 }
 
-static World world(void)
-{
+static World world(void) {
     World w = {.s = session_new()};
     Buf err = {0};
     fake.reset();
@@ -47,30 +45,27 @@ static World world(void)
     return w;
 }
 
-static void end(World *w)
-{
+static void end(World *w) {
     runtime_free(w->rt);
     device_close(w->dev);
     session_free(w->s);
     assert_int_equal(fake.get("live"), 0);
 }
 
-static bool tune(World *w, const char *kernel, const SemaValue *known, int n, const TuneArg *args, int nargs, const TuneOptions *opt, TuneResult *r, Buf *err)
-{
+static bool tune(World *w, const char *kernel, const SemaValue *known, int n, const TuneArg *args, int nargs,
+                 const TuneOptions *opt, TuneResult *r, Buf *err) {
     return tune_kernel(w->rt, w->file, sema_find_kernel(w->file, kernel), NULL, 0, known, n, args, nargs, opt, r, err);
 }
 
 static const SemaValue dims[] = {{.name = "M", .ival = 512}, {.name = "N", .ival = 512}, {.name = "K", .ival = 256}};
 
-static int64_t value_of(const TKernel *k, const char *name)
-{
+static int64_t value_of(const TKernel *k, const char *name) {
     for (int i = 0; i < k->nbindings; i++) if (strcmp(k->bindings[i].name->s, name) == 0) return k->bindings[i].ival;
     return -1;
 }
 
 // Few blocks are fast here: the largest tile is the best whatever the model says, and that is what later launches take.
-static void best(void **state)
-{
+static void best(void **state) {
     (void)state;
     World w = world();
     TuneResult r, back;
@@ -90,13 +85,15 @@ static void best(void **state)
     assert_true(runtime_choose(w.rt, w.file, mm, NULL, 0, dims, 3, opt, &c));
     assert_int_equal(value_of(c.kernel, "BN"), 256);
     assert_non_null(strstr(c.why, "18.0 us measured on Fake GPU"));
-    SemaValue other[] = {dims[0], dims[1], {.name = "K", .ival = 1024}}, larger[] = {dims[0], {.name = "N", .ival = 1024}, dims[2]};
+    SemaValue other[] = {dims[0], dims[1], {.name = "K", .ival = 1024}},
+              larger[] = {dims[0], {.name = "N", .ival = 1024}, dims[2]};
     assert_true(runtime_choose(w.rt, w.file, mm, NULL, 0, other, 3, opt, &c));              // K is not in the key
     assert_non_null(strstr(c.why, "measured"));
     assert_true(runtime_choose(w.rt, w.file, mm, NULL, 0, larger, 3, opt, &c));
     assert_null(strstr(c.why, "measured"));
     SemaValue bm = {.name = "BM", .ival = 64};
-    assert_true(runtime_choose(w.rt, w.file, mm, &bm, 1, dims, 3, opt, &c));                // what the caller sets is another question
+    // what the caller sets is another question
+    assert_true(runtime_choose(w.rt, w.file, mm, &bm, 1, dims, 3, opt, &c));
     assert_int_equal(value_of(c.kernel, "BM"), 64);
     assert_true(kernel_choose(w.file, w.s, mm, NULL, 0, dims, 3, opt, &c));
     assert_null(strstr(c.why, "measured"));
@@ -121,8 +118,7 @@ static void best(void **state)
 }
 
 // The disk: another session finds it, one whose kernel means something else does not.
-static void kept(void **state)
-{
+static void kept(void **state) {
     (void)state;
     char folder[] = "/tmp/tune-test-XXXXXX";
     TuneResult r;
@@ -135,7 +131,8 @@ static void kept(void **state)
     assert_true(tune(&w, "mm", dims, 3, NULL, 0, &(TuneOptions){.all = true}, &r, &err));
     tune_result_free(&r);
     end(&w);
-    assert_int_equal(cache_use().measured, 2);                                              // for the device, and for its target
+    // for the device, and for its target
+    assert_int_equal(cache_use().measured, 2);
     w = world();
     const CompileOptions *opt = &runtime_options(w.rt)->compile;
     assert_true(tuned_choose(NULL, "Fake GPU", w.file, w.s, sema_find_kernel(w.file, "mm"), NULL, 0, dims, 3, opt, &c));
@@ -144,7 +141,8 @@ static void kept(void **state)
     assert_non_null(strstr(c.why, "measured"));
     assert_true(tuned_choose(NULL, "Another GPU", w.file, w.s, sema_find_kernel(w.file, "mm"), NULL, 0, dims, 3, opt, &c));
     assert_null(strstr(c.why, "measured"));
-    Buf changed = {0};                                                                      // the item allows less than was measured
+    // the item allows less than was measured
+    Buf changed = {0};
     buf_printf(&changed, "%s", source);
     char *at = strstr(changed.p, "128, 256]");
     assert_non_null(at);
@@ -161,9 +159,9 @@ static void kept(void **state)
     unsetenv("TKC_CACHE_DIR");
 }
 
-// A kernel without a tune item: its schedule. Blocks of more threads than registers are for are refused, and those that spill.
-static void without_item(void **state)
-{
+// A kernel without a tune item: its schedule. Blocks of more threads than registers are for are refused, and those that
+// spill.
+static void without_item(void **state) {
     (void)state;
     World w = world();
     SemaValue known[] = {{.name = "M", .ival = 64}, {.name = "N", .ival = 1000}};
@@ -183,7 +181,8 @@ static void without_item(void **state)
         if (r.row[i].us > 0) assert_int_equal(last, i), last = i + 1;                        // those measured come first
     }
     assert_true(spilled == 2 && large == 1 && last == 4);
-    assert_true(tune_write(w.file, w.s, sema_find_kernel(w.file, "rows"), &r, 1, &text, &diff, &err) || strstr(err.p, "nothing to write"));
+    assert_true(tune_write(w.file, w.s, sema_find_kernel(w.file, "rows"), &r, 1, &text, &diff, &err) ||
+                strstr(err.p, "nothing to write"));
     buf_free(&err);
     buf_free(&text);
     buf_free(&diff);
@@ -192,18 +191,22 @@ static void without_item(void **state)
 }
 
 // Results are held against those of the first, as closely as sums in another order allow.
-static void checked(void **state)
-{
+static void checked(void **state) {
     (void)state;
     enum { M = 300 };
     World w = world();
     Buf err = {0};
     Device *d = device_open("eval", NULL, &err);
-    const LaunchInfo *info = ir_build(w.s, sema_instance(w.file, sema_find_kernel(w.file, "rows"), NULL, 0, NULL, 0))->launch;
-    BindArg args[3] = {{.elem = EL_f32, .rank = 2, .dim = {M, 4}}, {.elem = EL_f32, .rank = 1, .dim = {M}}, {.scalar = true}};
+    const LaunchInfo *info = ir_build(w.s, sema_instance(w.file, sema_find_kernel(w.file, "rows"), NULL, 0, NULL, 0))
+                                 ->launch;
+    BindArg args[3] = {
+        {.elem = EL_f32, .rank = 2, .dim = {M, 4}}, {.elem = EL_f32, .rank = 1, .dim = {M}}, {.scalar = true}};
     float y[M], zero[M];
     TuneCheck c = {0};
-    for (int p = 0; p < 2; p++) { bind_contiguous(&args[p]); args[p].address = d->ops->alloc(d, bind_extent(&args[p]), "test", &err); }
+    for (int p = 0; p < 2; p++) {
+        bind_contiguous(&args[p]);
+        args[p].address = d->ops->alloc(d, bind_extent(&args[p]), "test", &err);
+    }
     for (int i = 0; i < M; i++) y[i] = (float)i;
     assert_true(d->ops->write(d, args[1].address, y, sizeof y, &err) && tune_check_end(&c, d, info, args, &err));
     assert_true(tune_check_begin(d, info, args, &err) && d->ops->read(d, zero, args[1].address, sizeof zero, &err));
@@ -223,8 +226,7 @@ static void checked(void **state)
 }
 
 // The source that --write leaves parses, and takes what was measured; a second time nothing changes.
-static void written(void **state)
-{
+static void written(void **state) {
     (void)state;
     World w = world();
     TuneResult r;
@@ -233,7 +235,8 @@ static void written(void **state)
     assert_true(tune(&w, "mm", dims, 3, NULL, 0, &(TuneOptions){.all = true}, &r, &err));
     assert_true(tune_write(w.file, w.s, sema_find_kernel(w.file, "mm"), &r, 1, &text, &diff, &err));
     assert_non_null(strstr(diff.p, "-tune mm { BM in"));
-    assert_non_null(strstr(text.p, "where M != 512 || N != 512 || (BM == 128 && BN == 256);      // 18.0 us on Fake GPU\n}\n"));
+    assert_non_null(
+        strstr(text.p, "where M != 512 || N != 512 || (BM == 128 && BN == 256);      // 18.0 us on Fake GPU\n}\n"));
     Session  *s = session_new();
     SemaFile *file = sema_file(s, parse_file(s, source_add(s, "written.tk", text.p, text.n)));
     assert_int_equal(diag_errors(s), 0);
@@ -241,7 +244,8 @@ static void written(void **state)
     assert_int_equal(value_of(c.kernel, "BM"), 128);
     assert_int_equal(value_of(c.kernel, "BN"), 256);
     SemaValue larger[] = {dims[0], {.name = "N", .ival = 64}, dims[2]};
-    assert_true(kernel_choose(file, s, sema_find_kernel(file, "mm"), NULL, 0, larger, 3, &runtime_options(w.rt)->compile, &c));
+    assert_true(
+        kernel_choose(file, s, sema_find_kernel(file, "mm"), NULL, 0, larger, 3, &runtime_options(w.rt)->compile, &c));
     assert_int_not_equal(value_of(c.kernel, "BN"), 256);
     assert_true(tune_write(file, s, sema_find_kernel(file, "mm"), &r, 1, &again, &same, &err));
     assert_int_equal(same.n, 0);
@@ -254,8 +258,8 @@ static void written(void **state)
     end(&w);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(best), cmocka_unit_test(kept), cmocka_unit_test(without_item), cmocka_unit_test(checked), cmocka_unit_test(written)};
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(best), cmocka_unit_test(kept), cmocka_unit_test(without_item),
+                                       cmocka_unit_test(checked), cmocka_unit_test(written)};
     return cmocka_run_group_tests(tests, setup, NULL);
 }

@@ -20,8 +20,7 @@
 
 typedef struct Values { SemaValue set[16], dim[16]; int nset, ndim; char names[32][32]; int nnames; } Values;
 
-static void read_values(const char *text, Values *v)
-{
+static void read_values(const char *text, Values *v) {
     for (const char *p = text; p && strncmp(p, "//", 2) == 0; p = strchr(p, '\n'), p = p ? p + 1 : NULL) {
         char kind[8], name[32], value[32];
         if (sscanf(p, "// %7s %31[A-Za-z0-9_] = %31s", kind, name, value) != 3) continue;
@@ -36,15 +35,13 @@ static void read_values(const char *text, Values *v)
     }
 }
 
-static void print_value(Buf *out, TValue v)
-{
+static void print_value(Buf *out, TValue v) {
     if (v.tensor >= 0) buf_printf(out, "t%d", v.tensor);
     else if (elem_is_float(v.elem)) buf_printf(out, "%s %g", elem_name(v.elem), v.fval);
     else buf_printf(out, "%s %lld", elem_name(v.elem), (long long)v.ival);
 }
 
-static void print_step(Session *s, const TStep *t, bool kernels, Buf *out)
-{
+static void print_step(Session *s, const TStep *t, bool kernels, Buf *out) {
     static const char *const makes[] = {"random", "zeros", "ones", "full", "iota", "randint", "values"};
     if (t->kind == STEP_make) {
         buf_printf(out, "  t%d = %s %s[", t->result, makes[t->make], elem_name(t->elem));
@@ -53,7 +50,11 @@ static void print_step(Session *s, const TStep *t, bool kernels, Buf *out)
         if (t->lo.f != 0 || t->hi.f != 0) buf_printf(out, " %g %g", t->lo.f, t->hi.f);
         buf_puts(out, "\n");
     } else if (t->kind == STEP_launch || t->kind == STEP_graph) {
-        buf_printf(out, "  t%d.. = %s %s(", t->result, t->kind == STEP_graph ? "graph" : t->reference ? "reference" : "launch", t->kernel->name->s);
+        buf_printf(out, "  t%d.. = %s %s(", t->result,
+                   t->kind == STEP_graph ? "graph"
+                   : t->reference        ? "reference"
+                                         : "launch",
+                   t->kernel->name->s);
         for (int i = 0; i < t->nargs; i++) {
             if (i) buf_puts(out, ", ");
             print_value(out, t->args[i]);
@@ -74,15 +75,13 @@ static void print_step(Session *s, const TStep *t, bool kernels, Buf *out)
     }
 }
 
-static const char *folder_of(const char *path, const char *slash)
-{
+static const char *folder_of(const char *path, const char *slash) {
     static char dir[4096];
     snprintf(dir, sizeof dir, "%.*s", (int)(slash - path), path);
     return dir;
 }
 
-static char *dump(const char *path)
-{
+static char *dump(const char *path) {
     size_t n = 0;
     char *text = golden_read(path, &n);
     if (!text) { perror(path); exit(1); }
@@ -104,8 +103,10 @@ static char *dump(const char *path)
     TTest **tests;
     int nt = sema_tests(f, &tests);
     for (int i = 0; i < nt; i++) {
-        buf_printf(&out, "test \"%.*s\" %s\n", (int)tests[i]->name.n, tests[i]->name.p, tests[i]->case_text ? tests[i]->case_text : "");
-        for (int j = 0; j < tests[i]->nsteps; j++) print_step(s, &tests[i]->steps[j], i == 0 || tests[i - 1]->name.p != tests[i]->name.p, &out);
+        buf_printf(&out, "test \"%.*s\" %s\n", (int)tests[i]->name.n, tests[i]->name.p,
+                   tests[i]->case_text ? tests[i]->case_text : "");
+        for (int j = 0; j < tests[i]->nsteps; j++)
+            print_step(s, &tests[i]->steps[j], i == 0 || tests[i - 1]->name.p != tests[i]->name.p, &out);
     }
     char *messages;
     GOLDEN_CAPTURE(messages, to, diag_print(s, to, DIAG_rich, false));
@@ -119,8 +120,7 @@ static char *dump(const char *path)
 }
 
 // Every ```tk block of a page is a program without errors.
-static bool check_page(const char *path)
-{
+static bool check_page(const char *path) {
     size_t n = 0;
     char *text = golden_read(path, &n);
     if (!text) { perror(path); return false; }
@@ -143,8 +143,7 @@ static bool check_page(const char *path)
     return ok;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     bool bless = argc > 1 && strcmp(argv[1], "--bless") == 0, show = argc > 1 && strcmp(argv[1], "--show") == 0, ok = true;
     if (argc > 2 && strcmp(argv[1], "--page") == 0) return check_page(argv[2]) ? 0 : 1;
     int first = bless || show ? 2 : 1;
