@@ -466,9 +466,8 @@ bool op_inline(Op *op, const OpBody *b, Node *const *args, int nargs, Node **res
 
 // ---- the whole ---------------------------------------------------------------------------------------
 
-static bool import_once(Import *im) {
+static bool import_graph(Import *im) {
     const Onnx__GraphProto *gp = im->m->proto->graph;
-    im->scope = &(Scope){0};
     for (uint32_t i = 0; i < im->m->inputs.n; i++) {
         const Onnx__ValueInfoProto *v = im->m->inputs.at[i];
         bool has_default = i >= im->m->ninputs;
@@ -477,6 +476,14 @@ static bool import_once(Import *im) {
     }
     g_at(im->g, NULL);
     return initializers(im, gp, true) && lower_nodes(im, gp->node, gp->n_node) && outputs(im, gp);
+}
+
+static bool import_once(Import *im) {
+    Scope outermost = {0};
+    im->scope = &outermost;
+    bool ok = import_graph(im);
+    im->scope = NULL;
+    return ok;
 }
 
 Graph *onnx_import(OnnxModel *m, OnnxImport *how, Buf *err) {

@@ -181,6 +181,7 @@ static bool external_bytes(OnnxModel *m, const Onnx__TensorProto *p, uint64_t wa
                            const uint8_t **bytes, Buf *err) {
     const char *location = NULL;
     uint64_t offset = 0, length = want;
+    if (m == NULL) return buf_puts(err, "its data stand in another file, which only a model names"), false;
     for (size_t i = 0; i < p->n_external_data; i++) {
         const char *key = p->external_data[i]->key, *value = p->external_data[i]->value;
         if (key == NULL || value == NULL) continue;
@@ -192,7 +193,7 @@ static bool external_bytes(OnnxModel *m, const Onnx__TensorProto *p, uint64_t wa
             return buf_printf(err, "the %s of its external data is no number: \"%s\"", key, shown(m->arena, value)),
                    false;
     }
-    if (m == NULL || location == NULL) return buf_puts(err, "its external data name no file"), false;
+    if (location == NULL) return buf_puts(err, "its external data name no file"), false;
     if (length != want)
         return buf_printf(err, "its external data have %llu bytes, but its type and dimensions need %llu",
                           (unsigned long long)length, (unsigned long long)want),

@@ -247,6 +247,32 @@ static void external_data_stay_in_their_folder(void **state) {
     unlink(link), unlink(weights), unlink(outside), rmdir(in), rmdir(root);
 }
 
+// A tensor's own file belongs to no model, whatever it says of other files.
+static void tensor_files_stand_alone(void **state) {
+    (void)state;
+    static const char *const offsets[] = {"0", "-4", NULL};
+    for (int i = 0; i < 3; i++) {
+        Onnx__TensorProto p = ONNX__TENSOR_PROTO__INIT;
+        Onnx__StringStringEntryProto file = ONNX__STRING_STRING_ENTRY_PROTO__INIT,
+                                     offset = ONNX__STRING_STRING_ENTRY_PROTO__INIT;
+        Onnx__StringStringEntryProto *both[] = {&file, &offset};
+        int64_t dims[] = {2};
+        file.key = (char *)"location", file.value = (char *)"w.bin";
+        offset.key = (char *)"offset", offset.value = (char *)offsets[i];
+        p.dims = dims, p.n_dims = 1, p.has_data_type = true, p.data_type = 1;
+        p.external_data = both, p.n_external_data = 2;
+        p.has_data_location = true, p.data_location = 1;            // external
+        uint8_t bytes[256];
+        assert_true(onnx__tensor_proto__get_packed_size(&p) <= sizeof bytes);
+        size_t size = onnx__tensor_proto__pack(&p, bytes);
+        GTensor t;
+        Buf err = {0};
+        assert_false(onnx_tensor_parse(bytes, size, &t, &err));
+        assert_non_null(strstr(err.p, "its data stand in another file"));
+        buf_free(&err);
+    }
+}
+
 // ---- tensors --------------------------------------------------------------------------------------------
 
 static void tensor_is(const char *text, const void *raw, size_t nraw, const double *want, int n, Elem elem) {
@@ -391,6 +417,7 @@ int main(void) {
         cmocka_unit_test(what_is_wrong_is_said),
         cmocka_unit_test(every_truncation_is_said),
         cmocka_unit_test(external_data_stay_in_their_folder),
+        cmocka_unit_test(tensor_files_stand_alone),
         cmocka_unit_test(every_form_of_tensor_is_read),
         cmocka_unit_test(the_format_is_that_of_onnx),
         cmocka_unit_test(every_operator_is_in_the_documents),
