@@ -204,7 +204,7 @@ static bool default_value(const Spot *s) { return is(s, T_ASSIGN) && takes(s, T_
 static bool index_default(const Spot *s) { return is(s, T_ASSIGN) && takes(s, T_RBRACKET); }
 static bool text_prefix(const Spot *s) { return is(s, T_STRING) && after(s, T_NAME) && s->here->flags & TOKEN_GLUED; }
 static bool slice(const Spot *s) { return is(s, T_COLON) && takes(s, T_RBRACKET); }
-static bool one_equals(const Spot *s) { return is(s, T_ASSIGN) && takes(s, T_LBRACE); }
+static bool one_equals(const Spot *s) { return is(s, T_ASSIGN) && takes(s, T_LBRACE) && takes(s, T_EQ); }
 static bool word_or(const Spot *s) { return is(s, T_OR) && takes(s, T_LOR); }
 static bool typed_assignment(const Spot *s) { return is(s, T_COLON) && after(s, T_NAME) && takes(s, T_ASSIGN) && !takes(s, T_PLUS); }
 static bool generics_bracket(const Spot *s) { return is(s, T_LBRACKET) && takes(s, T_LGEN) && takes(s, T_LPAREN) && !takes(s, T_PLUS); }

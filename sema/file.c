@@ -168,6 +168,7 @@ static Scope *library_file(Loader *l, const char *path) {
 }
 
 static bool has_graphs(const SemaFile *f) {
+    if (f->graphs.n) return true;                            // one whose name is another's, too: it is checked
     for (uint32_t i = 0; i < f->launched.n; i++) {
         if (f->launched.at[i].node->kind == N_graph) return true;
     }

@@ -3,6 +3,10 @@ execute_process(COMMAND ${TKC} ${FILE} --kernel=${KERNEL} --arch=${ARCH} ${OPTIO
 if(NOT status EQUAL 0)
     message(FATAL_ERROR "${words}")
 endif()
+# What only the assembler knows is not asked for where there is none, which the report says.
+if(ptx MATCHES "there is no ptxas here")
+    list(FILTER HAS EXCLUDE REGEX "^spills ")
+endif()
 foreach(text IN LISTS HAS)
     string(FIND "${ptx}" "${text}" at)
     if(at LESS 0)
