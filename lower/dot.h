@@ -3,7 +3,7 @@
 #define TK_LOWER_DOT_H
 
 #include "lower/mma.h"
-#include "lower/shared.h"
+#include "lower/llvm_shared.h"
 
 typedef enum Where { STAGED, IN_BUFFER, IN_REGISTERS } Where;      // an operand, when the product begins
 

@@ -7,7 +7,7 @@
 //
 // cp.async of 16 bytes goes past L1 (.cg); smaller ones do not have that form.
 #include "lower/access.h"
-#include "lower/shared.h"
+#include "lower/llvm_shared.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
 // where the thread will look for it, without registers. The area begins where all else ends, and has what is left of the block's shared
 // memory; both numbers are known when the kernel is made, and stand for themselves until then.
 #include "lower/access.h"
-#include "lower/shared.h"
+#include "lower/llvm_shared.h"
 #include "ptx/ptx.h"
 
 static int unit_bytes(const Val *v) { return v->type.ptr ? 8 : elem_bytes((Elem)v->type.elem); }

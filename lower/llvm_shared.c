@@ -1,55 +1,12 @@
-// Tiles in shared memory.
+// Tiles in shared memory (shared.c), as the code generator reads and writes them.
 //
-// A tile lies there as rows along its last dimension. Eight rows that a warp reads 16 bytes each of (a
-// matrix of ldmatrix, or a column of a copy) must fall into different banks, so the 16-byte chunks of a
-// row are permuted by an XOR with the row's number. The largest power of two up to 128 that divides the
-// row is the span of the permutation; wider rows are cut into pieces of a span, all rows of a piece
-// together, which is also the form that TMA writes and wgmma reads:
-//
-//     byte(row, x) = x / span * rows * span  +  row * span  +  (x % span) ^ (row * span / 128 % (span / 16)) * 16
-//
-//     64 bf16 a row: span 128         row 0:  0 1 2 3 4 5 6 7      chunks, in the order in which they lie
-//                                     row 1:  1 0 3 2 5 4 7 6
-//                                     row 2:  2 3 0 1 6 7 4 5
-//
-// A row that is an odd number of chunks needs no permutation. Addresses split into a lane's part, which
-// is computed once, and a register's, which is a constant: bits of the two never overlap within an axis,
-// so the constant is added to the row part and XORed into the chunk part. There are at most eight
-// different XORs, hence eight pointers, and the rest is the instruction's immediate.
-#include "lower/shared.h"
+// Addresses split into a lane's part, which is computed once, and a register's, which is a constant: bits of the two
+// never overlap within an axis, so the constant is added to the row part and XORed into the chunk part. There are at
+// most eight different XORs, hence eight pointers, and the rest is the instruction's immediate.
+#include "lower/llvm_shared.h"
 #include "lower/mma.h"
 
 #include <string.h>
-
-static int64_t up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
-
-void shared_shape(Shared *s, Elem e, bool swizzled) {
-    s->elem = e;
-    s->size = e == EL_bool ? 1 : elem_bytes(e);
-    int last = s->rank - 1;
-    int64_t row = up(s->extent[last] * s->size, 16);
-    s->rows = 1;
-    s->step[last] = 0;
-    for (int d = last - 1; d >= 0; d--) {
-        s->step[d] = s->rows;
-        s->rows *= d == last - 1 && swizzled ? up(s->extent[d], 8) : s->extent[d];
-    }
-    s->span = 0;
-    s->pitch = row;
-    if (!swizzled) { s->pitch += s->rows > 1 ? 16 : 0; return; }
-    int span = (int)(row & -row) > 128 ? 128 : (int)(row & -row);
-    if (span >= 32) { s->span = span; s->pitch = span; }
-}
-
-uint32_t shared_bytes(const Shared *s) {
-    int64_t row = up(s->extent[s->rank - 1] * s->size, 16);
-    return (uint32_t)(s->span ? s->rows * row : s->rows * s->pitch);
-}
-
-int shared_dim(const Shared *s, const Val *axis) {
-    for (int d = 0; d < s->rank; d++) if (s->axis[d] == axis) return d;
-    return -1;
-}
 
 // ---- addresses -----------------------------------------------------------------------------------
 
@@ -57,16 +14,6 @@ static LLVMValueRef scaled(Gen *g, LLVMValueRef x, int64_t k) { return k == 1 ? 
 static LLVMValueRef plus(Gen *g, LLVMValueRef a, LLVMValueRef b) { return !a ? b : !b ? a : LLVMBuildAdd(g->B, a, b, ""); }
 
 static int log2_of(int64_t n) { return __builtin_ctzll((unsigned long long)n); }
-
-// The permutation of row r, in bytes.
-static int64_t phase(const Shared *s, int64_t r) { return (r * s->span >> 7 & (s->span / 16 - 1)) << 4; }
-
-int64_t shared_byte(const Shared *s, const int64_t *coord) {
-    int64_t r = 0, x = coord[s->rank - 1] * s->size;
-    for (int d = 0; d < s->rank - 1; d++) r += coord[d] * s->step[d];
-    if (!s->span) return r * s->pitch + x;
-    return x / s->span * s->rows * s->span + r * s->span + ((x % s->span) ^ phase(s, r));
-}
 
 static LLVMValueRef lane_phase(Gen *g, const Shared *s, LLVMValueRef r) {
     int down = 7 - log2_of(s->span);                      // r * span >> 7
@@ -84,7 +31,7 @@ void shared_open(Gen *g, SharedAt *at, const Shared *s, LLVMValueRef const *lane
     at->row = s->base;
     if (r) at->row = plus(g, at->row, scaled(g, r, s->pitch));
     if (!s->span) { at->row = plus(g, at->row, x); return; }
-    int64_t row_bytes = up(s->extent[s->rank - 1] * s->size, 16);
+    int64_t row_bytes = shared_row_bytes(s);
     if (x && row_bytes > s->span) {
         LLVMValueRef piece = LLVMBuildLShr(g->B, x, gen_i32(g, log2_of(s->span)), "");
         at->row = plus(g, at->row, scaled(g, piece, s->rows * s->span));
@@ -101,7 +48,7 @@ LLVMValueRef shared_ptr(SharedAt *at, const int64_t *coord) {
     for (int d = 0; d < s->rank - 1; d++) r += coord[d] * s->step[d];
     offset = r * s->pitch;
     if (s->span) {
-        flip = (x & (s->span - 1)) ^ phase(s, r);
+        flip = (x & (s->span - 1)) ^ shared_phase(s, r);
         offset += (x >> log2_of(s->span)) * s->rows * s->span;
         offset += flip & 15;                              // within a chunk nothing is permuted
         flip &= ~(int64_t)15;
@@ -192,11 +139,10 @@ static LLVMValueRef inside(Gen *g, const Walk *w, int d, int64_t coord, int64_t 
     return LLVMBuildICmp(g->B, LLVMIntSLT, LLVMBuildAdd(g->B, w->lane[d], gen_i32(g, coord), ""), gen_i32(g, n), "");
 }
 
-static LLVMValueRef both(Gen *g, LLVMValueRef a, LLVMValueRef b) { return !a ? b : !b ? a : LLVMBuildAnd(g->B, a, b, ""); }
 
 static LLVMValueRef guarded(Gen *g, const Walk *w, const Shared *s, const int64_t *c) {
     LLVMValueRef p = NULL;
-    for (int d = 0; d < w->rank; d++) if (w->guard[d]) p = both(g, p, inside(g, w, d, c[d], s->extent[d]));
+    for (int d = 0; d < w->rank; d++) if (w->guard[d]) p = gen_both(g, p, inside(g, w, d, c[d], s->extent[d]));
     return p;
 }
 
@@ -339,15 +285,6 @@ static void shared_get(Gen *g, const Shared *s, const Val *v) {
 
 // ---- rings ---------------------------------------------------------------------------------------
 
-void buffer_shape(const Type *t, Shared *s) {
-    memset(s, 0, sizeof *s);
-    s->rank = t->rank;
-    for (int d = 0; d < t->rank; d++) s->extent[d] = t->shape[d];
-    shared_shape(s, (Elem)t->elem, true);
-}
-
-Shared shared_buffer(Gen *g, const Op *op) { return shared_stage(g, op, op->in[1]); }
-
 Shared shared_stage(Gen *g, const Op *op, const Val *at) {
     const Op *b = op->in[0]->def;
     int first = op->code == OP_T_buffer_load ? 2 : 3;
@@ -368,6 +305,8 @@ Shared shared_stage(Gen *g, const Op *op, const Val *at) {
     }
     return s;
 }
+
+Shared shared_buffer(Gen *g, const Op *op) { return shared_stage(g, op, op->in[1]); }
 
 static bool fused_into(Gen *g, const Op *dot, const Val *v) {
     MmaChoice c;
