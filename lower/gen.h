@@ -2,6 +2,7 @@
 //
 //   llvm_gen.c      module, kernel function, parameters, regions, loops
 //   llvm_elem.c     elementwise ops and conversions            llvm_math.c   functions (instance of math.h)
+//   llvm_halves.c   small whole numbers in 16 bits, two at a time
 //   llvm_mem.c      addresses, predicates, loads, stores       llvm_atomic.c atomics, raw pointers, print
 //   llvm_reduce.c   reductions: registers, shuffles, shared memory
 //   llvm_scan.c    scans, the same way                    llvm_sort.c    sorts, orders, what is taken in one
@@ -190,6 +191,8 @@ LLVMValueRef gen_from_f32(Gen *g, LLVMValueRef x, Elem e);
 LLVMValueRef gen_fun(Gen *g, TFun fun, Elem e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c);
 LLVMValueRef gen_binary(Gen *g, AstOp op, Elem e, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef gen_shuffle_xor(Gen *g, LLVMValueRef x, int mask);    // any element type
+// ---- llvm_halves.c: registers reg and reg + 1 of a conversion to bf16 or f16, where they are small whole numbers, or such times a number of the type
+bool         gen_halves(Gen *g, const Op *cast, int reg);
 // ---- llvm_reduce.c
 LLVMValueRef gen_join(Gen *g, TReduce kind, Elem e, LLVMValueRef a, LLVMValueRef b);    // not argmax, argmin
 // v[0 .. n), of a part each in the threads that differ in these bits: joined, the same in each; kept: lane bits that tell elements apart

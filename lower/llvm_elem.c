@@ -274,6 +274,7 @@ void emit_cast(Gen *g, Op *op) {
     int n = gen_tile(g, o)->n, r = 0;
     bool pairs = elem_is_storage(to) && (from == EL_f32 || (elem_is_storage(from) && from != to));
     if (!g->wanted[o->id]) return;
+    for (; r + 1 < n && gen_halves(g, op, r); r += 2) {}
     for (; pairs && r + 1 < n; r += 2) {
         LLVMValueRef lo = gen_get(g, x, r), hi = gen_get(g, x, r + 1);
         if (from != EL_f32) { lo = gen_to_f32(g, lo, from); hi = gen_to_f32(g, hi, from); }
