@@ -464,6 +464,15 @@ static void store(State *s, Node *n, int group, const char *why)
     for (uint32_t i = 0; i < p->at.n; i++) reads_add(s, p->at.at[i].group, group);
 }
 
+// A field of a byte, and such a number less another: two at a time they cost next to nothing where they are made floats (lower/llvm_halves.c).
+static bool unpacks(const Node *n)
+{
+    if (n->kind != G_ew) return false;
+    const Node *x = n->src[0];
+    if (n->elem == EL_u8) return n->op == EW_shr || n->op == EW_and;
+    return n->op == EW_sub && n->elem == EL_i32 && x->kind == G_cast && x->src[0]->elem == EL_u8;
+}
+
 // A group that computes n in passing and may store it.
 static int passing(State *s, const Node *n)
 {
@@ -588,18 +597,26 @@ static int64_t size_of(Graph *g, const Node *n)               // in bytes; -1: i
     return ix_const(g_count(g, n), &count) ? count * elem_bytes((Elem)n->elem) : -1;
 }
 
+// Bytes of what x is read from: numbers of a few bits are not in memory but where they are packed.
+static int64_t read_from(const State *s, const Node *x)
+{
+    GNum number;
+    int64_t sum = 0;
+    while (x->kind == G_view || x->kind == G_cast) x = x->src[0];
+    if (x->kind == G_index || g_scalar_value(x, &number)) return 0;
+    if (!unpacks(x)) return size_of(s->g, x);
+    for (uint32_t k = 0; k < x->nsrc; k++) sum += read_from(s, x->src[k]);
+    return sum;
+}
+
 // Made of weights: is it worth being kept? Not if it is simple and more to read than what it is made of.
 static bool computed_once(const State *s, const Node *n)
 {
+    enum { OF_SIZE = 9, OF_FROM = 16 };                        // half of it, with a scale for each block
     int64_t size = size_of(s->g, n), from = 0;
     if (size < 0 || graph_loaded(n) || n->kind == G_const || n->kind == G_view || n->kind == G_gather) return false;
-    for (uint32_t k = 0; k < n->nsrc; k++) {
-        const Node *x = n->src[k];
-        GNum number;
-        while (x->kind == G_view || x->kind == G_cast) x = x->src[0];
-        if (!g_scalar_value(x, &number)) from += size_of(s->g, x);
-    }
-    bool bytes = from > 0 && 2 * from <= size && s->weight[n->id] <= FREE && !s->deep[n->id] && !s->heavy[n->id];     // quantised weights stay so
+    for (uint32_t k = 0; k < n->nsrc; k++) from += read_from(s, n->src[k]);
+    bool bytes = from > 0 && OF_FROM * from <= OF_SIZE * size && s->weight[n->id] <= FREE && !s->deep[n->id] && !s->heavy[n->id];     // quantised weights stay so
     return (s->weights_of[n->id] && !bytes) || s->deep[n->id] || s->heavy[n->id] || size <= from;
 }
 
@@ -718,7 +735,7 @@ static void weigh(State *s)
     for (uint32_t i = 0; i < s->g->nodes.n; i++) {
         const Node *n = s->g->nodes.at[i];
         bool anchor = n->kind == G_reduce || n->kind == G_contract || n->kind == G_scan || n->kind == G_sort || n->kind == G_scatter;
-        int w = n->kind == G_ew ? (transcendental((GEw)n->op) || n->op == EW_pow ? 4 : 1) : n->kind == G_concat ? (int)n->nsrc : 0;
+        int w = n->kind == G_ew ? (transcendental((GEw)n->op) || n->op == EW_pow ? 4 : unpacks(n) ? 0 : 1) : n->kind == G_concat ? (int)n->nsrc : 0;
         bool free_source = n->kind == G_scan || n->kind == G_sort || n->kind == G_scatter;
         for (uint32_t k = 0; k < n->nsrc && !free_source; k++) {
             uint32_t from = n->src[k]->id;

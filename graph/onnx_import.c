@@ -253,7 +253,7 @@ static Node *initializer(Import *im, const Onnx__TensorProto *p, bool outermost,
     Buf why = {0};
     Node *n = NULL;
     g_at(g, arena_printf(g->arena, "initializer `%s`", shown(g->arena, text(p->name))));
-    if (!tensor_of(m, p, m->arena, &t, &why)) {
+    if (!(outermost ? weight_of : tensor_of)(m, p, m->arena, &t, &why)) {
         if (p->data_type == 8) im->how->out_of_scope = "strings";
         g_error(g, "%s", why.p);
     } else if (t.missing != NULL && !im->how->random_weights) {
@@ -262,7 +262,7 @@ static Node *initializer(Import *im, const Onnx__TensorProto *p, bool outermost,
     } else {
         if (t.missing != NULL && (t.data = random_weight(m, &t, &why)) == NULL) g_error(g, "%s", why.p);
         if (outermost && t.file == NULL) t.file = m->path, t.offset = raw_at; // found there by its name
-        if (t.data != NULL) n = tensor_node(g, &t);
+        if (t.data != NULL) n = tensor_unpacked(g, &t, g_name(g, tensor_node(g, &t), text(p->name)));
     }
     buf_free(&why);
     return n;

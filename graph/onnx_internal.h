@@ -36,6 +36,7 @@ typedef struct OnnxTensor {
     const char *name;
     int         type;                  // TensorProto.DataType
     Elem        elem;
+    Elem        packed;                // of the numbers of 4 bits, two in each element; EL_none: elements are numbers
     int         rank;
     int64_t     dim[MAX_RANK], count;
     const void *data;                  // aligned for the element type; NULL: missing
@@ -57,7 +58,9 @@ const char *shown(Arena *a, const char *name);
 // ---- onnx_tensor.c
 
 bool tensor_of(OnnxModel *m, const Onnx__TensorProto *p, Arena *a, OnnxTensor *out, Buf *err);      // m NULL: no external data
+bool weight_of(OnnxModel *m, const Onnx__TensorProto *p, Arena *a, OnnxTensor *out, Buf *err);      // the same, numbers of 4 bits as they are packed
 bool sparse_of(OnnxModel *m, const Onnx__SparseTensorProto *p, Arena *a, OnnxTensor *out, Buf *err);
+Node *tensor_unpacked(Graph *g, const OnnxTensor *t, Node *x);                                       // what t means, of its node x
 Node *tensor_node(Graph *g, const OnnxTensor *t);                                                   // a constant; refers to its data
 
 // ---- onnx_random.c

@@ -2,7 +2,7 @@
 //
 //     raw_data         little endian bytes, used where they are         float_data, int32_data, ...   converted
 //     external data    a piece of another file, mapped                  4-bit and 2-bit integers      unpacked, a byte
-//     each
+//     each; matrices of 4 bits stay packed as weights (weight_of), and the graph unpacks them
 //
 // What a tensor says of itself has to agree: dimensions, element type, bytes. Element types that have no
 // row in lang/dtypes.h are read as the smallest one that holds all their values (int4 as i8, float4e2m1 as
@@ -232,7 +232,31 @@ static bool shape_count(const int64_t *dim, size_t rank, int64_t *count, Buf *er
     return true;
 }
 
-bool tensor_of(OnnxModel *m, const Onnx__TensorProto *p, Arena *a, OnnxTensor *out, Buf *err) {
+// ---- weights of 4 bits as they lie ---------------------------------------------------------------------
+
+// Two to a byte, in rows of whole bytes; not few of them, which may be sizes or zero points that are looked at one by one.
+static bool two_to_a_byte(const OnnxType *t, const OnnxTensor *x) {
+    enum { MANY = 1024 };
+    bool whole = t->bits == 4 && (t->code == SIGNED_BITS || t->code == UNSIGNED_BITS);
+    return whole && x->count >= MANY && x->rank >= 2 && x->dim[x->rank - 1] % 2 == 0;
+}
+
+// Signed ones as 8 more, so that a field of either is a number from 0 to 15.
+static void keep_packed(const OnnxType *t, const uint8_t *bytes, Arena *a, OnnxTensor *out) {
+    int64_t n = out->count / 2;
+    out->packed = t->elem;
+    out->elem = EL_u8;
+    out->count = n;
+    out->dim[out->rank - 1] /= 2;
+    out->data = bytes;
+    if (t->code == UNSIGNED_BITS) return;
+    uint8_t *more = arena_alloc(a, (size_t)n);
+    for (int64_t i = 0; i < n; i++) more[i] = bytes[i] ^ 0x88;
+    out->data = more;
+    out->file = NULL;
+}
+
+static bool tensor_as(OnnxModel *m, const Onnx__TensorProto *p, Arena *a, bool packed, OnnxTensor *out, Buf *err) {
     const OnnxType *t = p->data_type > 0 && p->data_type < TYPES ? &types[p->data_type] : NULL;
     *out = (OnnxTensor){.name = p->name != NULL ? p->name : "", .type = p->data_type};
     if (t == NULL) return buf_printf(err, "has an unknown element type, number %d", p->data_type), false;
@@ -263,11 +287,15 @@ bool tensor_of(OnnxModel *m, const Onnx__TensorProto *p, Arena *a, OnnxTensor *o
     }
     if (out->count == 0) bytes = (const uint8_t *)"";
     int wide = elem_bytes(t->elem);
-    if (t->code != PLAIN) out->data = decode(t, bytes, out->count, a), out->file = NULL;
+    if (packed && two_to_a_byte(t, out)) keep_packed(t, bytes, a, out);
+    else if (t->code != PLAIN) out->data = decode(t, bytes, out->count, a), out->file = NULL;
     else if ((uintptr_t)bytes % (uintptr_t)wide == 0 || out->count == 0) out->data = bytes;
     else out->data = memcpy(arena_alloc(a, want), bytes, want); // at an odd place of a file
     return true;
 }
+
+bool tensor_of(OnnxModel *m, const Onnx__TensorProto *p, Arena *a, OnnxTensor *out, Buf *err) { return tensor_as(m, p, a, false, out, err); }
+bool weight_of(OnnxModel *m, const Onnx__TensorProto *p, Arena *a, OnnxTensor *out, Buf *err) { return tensor_as(m, p, a, true, out, err); }
 
 // Values at indices into the flattened shape, or rows of coordinates.
 bool sparse_of(OnnxModel *m, const Onnx__SparseTensorProto *p, Arena *a, OnnxTensor *out, Buf *err) {
@@ -301,6 +329,18 @@ bool sparse_of(OnnxModel *m, const Onnx__SparseTensorProto *p, Arena *a, OnnxTen
 
 Node *tensor_node(Graph *g, const OnnxTensor *t) {
     return g_const_ref(g, t->elem, t->rank, t->dim, t->data, t->file, t->offset);
+}
+
+Node *tensor_unpacked(Graph *g, const OnnxTensor *t, Node *x) {
+    Ix shape[G_MAX_RANK], coord[G_MAX_RANK];
+    int last = x->rank - 1;
+    if (t->packed == EL_none) return x;
+    for (int d = 0; d < x->rank; d++) shape[d] = d == last ? ix_muli(g, x->shape[d], 2) : x->shape[d], coord[d] = ix_axis(g, d, shape[d]);
+    Node *shift = g_index(g, EL_u8, x->rank, shape, ix_muli(g, ix_modi(g, coord[last], 2), 4));
+    coord[last] = ix_divi(g, coord[last], 2);
+    Node *field = g_ew2(g, EW_and, g_ew2(g, EW_shr, g_view(g, x, x->rank, shape, coord, NULL, g_int(0)), shift), g_i(g, EL_u8, 15));
+    if (t->packed == EL_u8) return field;
+    return g_cast(g, g_ew2(g, EW_sub, g_cast(g, field, EL_i32), g_i(g, EL_i32, 8)), EL_i8);
 }
 
 // ---- *.pb files --------------------------------------------------------------------------------------

@@ -42,23 +42,26 @@ const char *onnx_weight_name(const OnnxModel *m, int i) {
     return weight_at(m, i, &name) != NULL ? name : "";
 }
 
-static const Onnx__TensorProto *weight_named(const OnnxModel *m, const char *name) {
+static const Onnx__TensorProto *weight_named(const OnnxModel *m, const char *name, bool *constant) {
     const Onnx__GraphProto *g = m->proto->graph;
+    *constant = false;
     for (size_t i = 0; i < g->n_initializer; i++)
         if (strcmp(text(g->initializer[i]->name), name) == 0) return g->initializer[i];
     for (size_t i = 0; i < g->n_node; i++) {
         const Onnx__TensorProto *t = constant_value(g->node[i]);
+        *constant = true;
         if (t != NULL && strcmp(text(g->node[i]->output[0]), name) == 0) return t;
     }
     return NULL;
 }
 
 int onnx_weight(OnnxModel *m, const char *name, bool random, OnnxWeight *out, Buf *err) {
-    const Onnx__TensorProto *p = weight_named(m, name);
+    bool constant;
+    const Onnx__TensorProto *p = weight_named(m, name, &constant);
     OnnxTensor t = {0};
     Buf why = {0};
     if (p == NULL) return 0;
-    bool ok = tensor_of(m, p, m->arena, &t, &why);
+    bool ok = (constant ? tensor_of : weight_of)(m, p, m->arena, &t, &why);
     if (ok && random && t.missing != NULL) ok = (t.data = random_weight(m, &t, &why)) != NULL;
     if (!ok) buf_printf(err, "%s: weight \"%s\": %s", m->path, shown(m->arena, name), why.p);
     buf_free(&why);

@@ -6,7 +6,7 @@
 //     QGemm                     Gemm of bytes, exact
 //     MatMulIntegerToFloat      MatMulInteger and the scales; DynamicQuantizeMatMul quantises its left operand first
 //
-// Weights of fewer than 8 bits are unpacked to bytes once, when they are loaded, and multiplied by their scales in the product that reads them.
+// Weights stay in memory as they are packed: the product that reads them unpacks them and multiplies them by their scales.
 #include "graph/onnx.h"
 #include "graph/op_quant.h"
 
@@ -51,7 +51,7 @@ static Node *by_block(Graph *g, Node *v, Ix count, int64_t block) {
     return g_view(g, v, v->rank, shape, coord, NULL, g_int(0));
 }
 
-// q minus its zero points, times its scales: [.., count] of `elem`. Whole numbers that fit a byte are one in memory.
+// q minus its zero points, times its scales: [.., count] of `elem`.
 static Node *dequantised(Op *op, Node *q, Node *scale, Node *zero, Ix count, Blocks b, Elem elem) {
     Graph *g = op->g;
     if (q == NULL || scale == NULL) return NULL;
@@ -61,7 +61,7 @@ static Node *dequantised(Op *op, Node *q, Node *scale, Node *zero, Ix count, Blo
         x = g_ew2(g, EW_sub, g_cast(g, g_kept(g, q, EL_u8), EL_f32), g_cast(g, by_block(g, zero, count, b.block), EL_f32));
     } else {
         Node *from = zero != NULL ? g_cast(g, by_block(g, zero, count, b.block), EL_i32) : g_i(g, EL_i32, 1 << (b.bits - 1));
-        x = g_cast(g, g_kept(g, g_ew2(g, EW_sub, g_cast(g, q, EL_i32), from), EL_i8), EL_f32);
+        x = g_cast(g, g_ew2(g, EW_sub, g_cast(g, q, EL_i32), from), EL_f32);
     }
     return g_cast(g, g_ew2(g, EW_mul, x, g_cast(g, by_block(g, scale, count, b.block), EL_f32)), elem);
 }

@@ -16,6 +16,7 @@
 #include "lower/gen.h"
 #include "lang/number.h"
 
+#include <math.h>
 #include <string.h>
 
 typedef struct Half { LLVMValueRef w; double plus; } Half;      // w + plus in each half; w NULL: not known
@@ -91,11 +92,14 @@ static bool small(const Halves *h, const Val *v) {
     return whole_range(h->g, v, &lo, &hi) && lo >= -h->most && hi <= h->most;
 }
 
-// What is no more than another integer in a wider type.
-static const Val *narrow(const Val *v) {
-    for (const Op *d = v->def; d && ((d->code == OP_T_cast && !elem_is_float((Elem)d->in[0]->type.elem) && elem_bits((Elem)d->in[0]->type.elem) <= elem_bits((Elem)v->type.elem)) || d->code == OP_T_splat);
-         d = v->def) {
-        if (d->in[0]->type.rank != v->type.rank) break;
+// What is no more than another integer in another type, which holds all that it can be.
+static const Val *narrow(const Halves *h, const Val *v) {
+    for (const Op *d = v->def; d && (d->code == OP_T_cast || d->code == OP_T_splat) && d->in[0]->type.rank == v->type.rank; d = v->def) {
+        Elem from = (Elem)d->in[0]->type.elem, to = (Elem)v->type.elem;
+        if (elem_is_float(from) || from == EL_bool) break;
+        Range r = fact_range(h->g->facts, d->in[0]);
+        int bits = elem_bits(to) - elem_is_signed(to);
+        if (bits < 63 && (r.hi >= (int64_t)1 << bits || r.lo < (elem_is_signed(to) ? -((int64_t)1 << bits) : 0))) break;
         v = d->in[0];
     }
     return v;
@@ -156,10 +160,10 @@ static Half of_field(const Halves *h, const Val *v, int a, int b) {
     const Op *and = v->def, *shr;
     double mask = 0;
     bool has = and && and->code == OP_T_binary && and->sub == OP_and && number_of(and->in[1], &mask);
-    const Val *x = has ? narrow(and->in[0]) : v;
+    const Val *x = has ? narrow(h, and->in[0]) : v;
     shr = x->def && x->def->code == OP_T_binary && x->def->sub == OP_shr ? x->def : NULL;
     if (!shr) return (Half){0};
-    const Val *p = narrow(shr->in[0]), *s = shr->in[1];
+    const Val *p = narrow(h, shr->in[0]), *s = shr->in[1];
     int wide = elem_bits((Elem)p->type.elem);
     Range r = fact_range(g->facts, v);
     int64_t field = has ? (int64_t)mask : r.hi, by;
@@ -181,12 +185,56 @@ static Half of_field(const Halves *h, const Val *v, int a, int b) {
     return (Half){masked(g, MASKED, word, field << 16 | field, h->one), -h->one_is};
 }
 
+// A whole number that both registers have.
+static Half of_one(const Halves *h, const Val *v, int a) {
+    Gen *g = h->g;
+    LLVMValueRef x = gen_get(g, v, a);
+    if (!elem_is_float((Elem)v->type.elem)) x = elem_is_signed((Elem)v->type.elem) ? LLVMBuildSIToFP(g->B, x, g->f32, "") : LLVMBuildUIToFP(g->B, x, g->f32, "");
+    x = LLVMBuildZExt(g->B, gen_from_f32(g, x, h->e), g->i32, "");
+    return (Half){gen_call(g, "llvm.nvvm.prmt", 3, (LLVMValueRef[]){x, gen_i32(g, 0), gen_i32(g, 0x1010)}, 0, NULL), 0};
+}
+
+static bool within(const Halves *h, const Val *v) {
+    Range r = fact_range(h->g->facts, v);
+    return (double)r.lo >= -h->most && (double)r.hi <= h->most;
+}
+
+static Half of_integers(const Halves *h, const Val *v, int a, int b);
+static Half joined(const Halves *h, bool less, Half p, Half q, double most);
+
+// The greatest that its magnitude can be.
+static double greatest(const Halves *h, const Val *v) {
+    double lo, hi;
+    Range r = elem_is_float((Elem)v->type.elem) ? (Range){0, 0} : fact_range(h->g->facts, v);
+    if (!elem_is_float((Elem)v->type.elem)) lo = (double)r.lo, hi = (double)r.hi;
+    else if (!whole_range(h->g, v, &lo, &hi)) return INFINITY;
+    return -lo > hi ? -lo : hi;
+}
+
+// A sum or difference of such, as integers or as f32.
+static Half of_sum(const Halves *h, const Op *d, int a, int b, Half (*of)(const Halves *, const Val *, int, int)) {
+    double x;
+    int *first = gen_reg_map(h->g, d->out[0], d->in[0]), *second = gen_reg_map(h->g, d->out[0], d->in[1]);
+    Half p = of(h, d->in[0], first[a], first[b]);
+    if (p.w && number_of(d->in[1], &x)) {
+        p.plus += d->sub == OP_sub ? -x : x;
+        return p;
+    }
+    return p.w ? joined(h, d->sub == OP_sub, p, of(h, d->in[1], second[a], second[b]), greatest(h, d->in[1])) : p;
+}
+
 static Half of_integers(const Halves *h, const Val *v, int a, int b) {
-    const Val *x = narrow(v);
+    const Val *x = narrow(h, v);
+    const Op *d = x->def;
+    double c;
+    if (!within(h, x)) return (Half){0};
+    if (number_of(x, &c)) return (Half){both_halves(h, c), 0};
+    if (a == b || gen_get(h->g, x, a) == gen_get(h->g, x, b)) return of_one(h, x, a);
     if (x->type.elem == EL_i8 || x->type.elem == EL_u8) {
         Half bytes = of_bytes(h, x, a, b);
         if (bytes.w) return bytes;
     }
+    if (d && d->code == OP_T_binary && (d->sub == OP_add || d->sub == OP_sub)) return of_sum(h, d, a, b, of_integers);
     return of_field(h, x, a, b);
 }
 
@@ -212,13 +260,6 @@ static Half of_operand(const Halves *h, const Op *d, int i, int a, int b) {
     return of_value(h, d->in[i], map[a], map[b]);
 }
 
-// A whole number that both registers have: once as f32 or in the type, then doubled.
-static Half of_one(const Halves *h, const Val *v, int a) {
-    LLVMValueRef x = gen_from_f32(h->g, gen_get(h->g, v, a), h->e);
-    x = LLVMBuildZExt(h->g->B, x, h->g->i32, "");
-    return (Half){gen_call(h->g, "llvm.nvvm.prmt", 3, (LLVMValueRef[]){x, gen_i32(h->g, 0), gen_i32(h->g, 0x1010)}, 0, NULL), 0};
-}
-
 // Exactly v, of f32 and whole, in registers a and b.
 static Half of_value(const Halves *h, const Val *v, int a, int b) {
     const Op *d = v->def;
@@ -228,16 +269,14 @@ static Half of_value(const Halves *h, const Val *v, int a, int b) {
     if (a == b || gen_get(h->g, v, a) == gen_get(h->g, v, b)) return of_one(h, v, a);
     if (d->code == OP_T_splat) return of_operand(h, d, 0, a, b);
     if (d->code == OP_T_cast) return of_integers(h, d->in[0], a, b);
-    if (d->code != OP_T_binary || (d->sub != OP_add && d->sub != OP_sub)) return (Half){0};
-    bool less = d->sub == OP_sub;
-    if (number_of(d->in[1], &x)) {
-        Half p = of_operand(h, d, 0, a, b);
-        p.plus += less ? -x : x;
-        return p;
-    }
-    Half p = of_operand(h, d, 0, a, b), q = of_operand(h, d, 1, a, b);
+    return d->code == OP_T_binary && (d->sub == OP_add || d->sub == OP_sub) ? of_sum(h, d, a, b, of_value) : (Half){0};
+}
+
+// What is added to p is moved to q, which is often one number for many, where q has room for it.
+static Half joined(const Halves *h, bool less, Half p, Half q, double most) {
     if (!p.w || !q.w) return (Half){0};
-    q.plus = less ? q.plus - p.plus : q.plus + p.plus;          // p's is moved to q, where it is often one for many
+    if (most + fabs(p.plus) > h->most) p = (Half){settled(h, p), 0};
+    q.plus = less ? q.plus - p.plus : q.plus + p.plus;
     LLVMValueRef y = settled(h, q);
     return (Half){less ? fma2(h, y, both_halves(h, -1), p.w) : fma2(h, y, both_halves(h, 1), p.w), 0};
 }
