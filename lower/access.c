@@ -135,6 +135,28 @@ static bool below_quotient(Facts *s, const Op *d, LExpr dim) {
     return within(s, axis_hi(k->in[0]), launch_join_const(facts_fn(s)->arena, L_MUL, dim, c->imm));
 }
 
+// The axis and what is added to it, each at its most: h * 64 + d in H * 64 elements, (2 * H + h) * D + d in 3 * H * D.
+static bool at_most(Facts *s, const Affine *f, const Val *axis, LExpr dim) {
+    Arena *a = facts_fn(s)->arena;
+    Affine rest = *f, lo;
+    if (!affine_of(axis_lo(axis), &lo) || lo.ntile || lo.naxis || fact_range(s, axis_lo(axis)).lo < 0) return false;
+    for (int i = 0; i < lo.nterm; i++) {                        // the index is axis + rest
+        int at = 0;
+        while (at < rest.nterm && rest.term[at].v != lo.term[i].v) at++;
+        if (at == rest.nterm) return false;
+        rest.term[at].k -= lo.term[i].k;
+    }
+    if ((rest.c -= lo.c) < 0) return false;
+    LExpr sum = launch_const(a, rest.c), most;
+    for (int i = 0; i < rest.nterm; i++) if (rest.term[i].k < 0 || (rest.term[i].k && fact_range(s, rest.term[i].v).lo < 0)) return false;
+    for (int i = 0; i < rest.nterm; i++) {
+        if (!rest.term[i].k) continue;
+        if (!fact_bound(s, rest.term[i].v, &most)) return false;
+        sum = launch_join(a, L_ADD, sum, rest.term[i].k == 1 ? most : launch_join_const(a, L_MUL, most, rest.term[i].k));
+    }
+    return within_by(s, axis_hi(axis), sum, dim);
+}
+
 // A quotient or remainder of axes, by what it can be on live lanes: n / 32 where n ends at 1536; n % D in a dimension of D.
 static bool in_live_range(Facts *s, const Val *idx, LExpr dim) {
     const Op *d = idx->def;
@@ -154,7 +176,7 @@ static bool proved(Facts *s, const Access *a, int d) {
     const Val *axis = f->axis[0].axis;                          // exactly lo + i?
     LExpr by;
     if (in_numbers(s, f, axis, a->p->dim[d])) return true;
-    if (!beyond(s, f, axis_lo(axis), &by)) return in_block(s, f, axis, a->p->dim[d]);
+    if (!beyond(s, f, axis_lo(axis), &by)) return in_block(s, f, axis, a->p->dim[d]) || at_most(s, f, axis, a->p->dim[d]);
     bool positive = fact_range(s, axis_lo(axis)).lo >= 0 && (!by.n || fact_host_at_most(s, launch_const(facts_fn(s)->arena, 0), by));
     return positive && within_by(s, axis_hi(axis), by, a->p->dim[d]);
 }

@@ -179,8 +179,16 @@ static Range whole(const Val *v) {
     return sign ? (Range){-((int64_t)1 << (bits - 1)), ((int64_t)1 << (bits - 1)) - 1} : (Range){0, ((int64_t)1 << bits) - 1};
 }
 
+// The program's number, or what its digits so far leave of it: there is no program where a radix of the grid is not positive.
+static bool of_grid(const Val *v) {
+    const Op *d = v->def;
+    while (d && d->code == OP_T_binary && d->sub == OP_div) d = d->in[0]->def;
+    return d && d->code == OP_T_program;
+}
+
 static Range binary_range(Facts *s, const Op *d) {
     Range a = fact_range(s, d->in[0]), b = fact_range(s, d->in[1]);
+    if ((d->sub == OP_div || d->sub == OP_rem) && of_grid(d->in[0]) && b.hi > 0) b.lo = max64(b.lo, 1);
     switch (d->sub) {
     case OP_add: return (Range){sat_add(a.lo, b.lo), sat_add(a.hi, b.hi)};
     case OP_sub: return (Range){sat_add(a.lo, neg(b.hi)), sat_add(a.hi, neg(b.lo))};
@@ -379,7 +387,7 @@ bool fact_bound(Facts *s, const Val *v, LExpr *most) {
     if (d->code != OP_T_binary) return false;
     if (d->sub == OP_div && digit_bound(s, v, most)) return true;
     if (d->sub == OP_rem || d->sub == OP_div) {
-        if (fact_range(s, d->in[1]).lo < 0) return false;
+        if (fact_range(s, d->in[1]).lo < 0 && !(d->sub == OP_rem && of_grid(d->in[0]))) return false;
         bool known = host_expr(s, d->in[1], &y) || (d->sub == OP_rem && fact_bound(s, d->in[1], &y));
         if (!known || (d->sub == OP_div && !fact_bound(s, d->in[0], &x))) return false;
         *most = d->sub == OP_rem ? launch_join_const(a, L_SUB, y, 1) : launch_join(a, L_DIV, x, y);

@@ -6,9 +6,10 @@
 //
 // Each equation is solved for one symbol, which it gives as a whole combination of the others, and what is asked is
 // rewritten until none of those is left. Sizes are not negative; so x <= y is proved where y - x has no negative
-// coefficient left. A quotient by a number is a symbol of its own, q, with a second equation a = c q + r. What does not
-// fit (products of symbols, selections) is a symbol too, about which nothing is known.
+// coefficient left. A quotient by a number is a symbol of its own, q, with a second equation a = c q + r. So is a product of two symbols:
+// (H - 1) D + D is H D. What does not fit (selections) is a symbol too, about which nothing is known.
 #include "lower/linear.h"
+#include "lower/build.h"
 #include "lang/number.h"
 
 enum { TERMS = 12, SYMBOLS = 48, EQUATIONS = 24, DEPTH = 64 };
@@ -22,6 +23,7 @@ typedef struct Symbol {
 } Symbol;
 
 struct Linear {
+    Arena *a;
     const LaunchInfo *l;
     Symbol  sym[SYMBOLS]; int nsym;
     struct { int sym; Sum is; } solved[EQUATIONS]; int nsolved;
@@ -133,6 +135,22 @@ static Sum quotient(Linear *s, LExpr whole, const Sum *x, int64_t c) {
     return q;
 }
 
+// Of sums: each symbol of the one with each of the other, whose product is a symbol.
+static Sum product(Linear *s, const Sum *x, const Sum *y) {
+    Sum r = number(0);
+    int64_t k;
+    add(&r, x, y->c);
+    add(&r, y, x->c);
+    if (__builtin_mul_overflow(x->c, y->c, &k) || __builtin_sub_overflow(r.c, k, &r.c)) r.bad = true;
+    for (int i = 0; i < x->n * y->n && !r.bad; i++) {
+        int p = x->at[i / y->n].sym, q = y->at[i % y->n].sym, low = p < q ? p : q, high = p < q ? q : p;
+        if (!s->sym[p].is.n || !s->sym[q].is.n || __builtin_mul_overflow(x->at[i / y->n].k, y->at[i % y->n].k, &k)) { r.bad = true; break; }
+        Sum both = opaque(s, launch_join(s->a, L_MUL, s->sym[low].is, s->sym[high].is), s->sym[p].positive && s->sym[q].positive);
+        add(&r, &both, k);
+    }
+    return r;
+}
+
 static Sum sum_of(Linear *s, LExpr e) {
     struct { Sum x; uint32_t from; } st[DEPTH];
     int n = 0;
@@ -148,6 +166,7 @@ static Sum sum_of(Linear *s, LExpr e) {
         else if (t.op == L_DIM && s->l->dims[t.arg].fixed >= 0) r = number(s->l->dims[t.arg].fixed);
         else if (t.op == L_ADD || t.op == L_SUB) { r = *x; add(&r, y, t.op == L_ADD ? 1 : -1); }
         else if (t.op == L_MUL && (!x->n || !y->n)) { r = number(0); add(&r, x->n ? x : y, x->n ? y->c : x->c); r.bad |= x->bad || y->bad; }
+        else if (t.op == L_MUL && !(r = product(s, x, y)).bad) { }
         else if (t.op == L_DIV && !y->n && !y->bad && y->c > 0) r = quotient(s, part, x, y->c);
         else if (t.op == L_CDIV && !y->n && !y->bad && y->c > 0) { Sum up = number(y->c - 1); add(&up, x, 1); r = quotient(s, part, &up, y->c); }
         else if (t.op == L_MAX && positive(s, x) && !y->n && !y->bad && y->c == 0) r = *x;
@@ -191,6 +210,7 @@ static void guard(Linear *s, LExpr cond) {
 
 Linear *linear_new(Arena *a, const LaunchInfo *l) {
     Linear *s = NEW(a, Linear);
+    s->a = a;
     s->l = l;
     for (int i = 0; i < l->nguards; i++) guard(s, l->guards[i].cond);
     return s;

@@ -4,8 +4,8 @@
 // nobody needs before the row's second reduction; then three blocks fit where four would, and memory waits (bf16 8192 x 8192
 // on an H200, 2026-11-21: 0.91 of a copy against 0.97). So a program without loops that holds a row across its reductions asks
 // for 64 registers a thread, if what must live across one of them leaves room: values that are made before it and used after
-// it. Everything else is made register by register on its way to a use, and loads can wait. Where all of it fits anyhow,
-// or elements go where data says, ptxas is left alone, and on GPUs before Hopper, for which its code has a few more registers live (8 bytes would spill).
+// it. Everything else is made register by register on its way to a use, and loads can wait. Where all of it fits anyhow, where nothing
+// lives across a reduction (a stencil's residual, a factor for a tile: what is loaded is wanted at once, and half of it would spill), or elements go where data says, ptxas is left alone, and on GPUs before Hopper, for which its code has a few more registers live (8 bytes would spill).
 #include "lower/layout.h"
 #include "lower/passes.h"
 #include "ptx/ptx.h"
@@ -72,7 +72,7 @@ int blocks_wanted(const Fn *f) {
         most = held > most ? held : most;
         reduces = true;
     }
-    if (!f->target->has_cluster || !reduces || most > MOST_HELD || most + loaded <= WANTED) return 1;
+    if (!f->target->has_cluster || !reduces || !most || most > MOST_HELD || most + loaded <= WANTED) return 1;
     int n = REGISTERS_SM / WANTED / threads;
     return n < 1 ? 1 : n;
 }
