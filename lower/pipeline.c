@@ -31,7 +31,7 @@
 
 #include <string.h>
 
-enum { MAX_RINGS = 12, MOST_STAGES = 3, ALIGN = 1024, SPARE = 2048 };      // SPARE: bytes for reductions across warps
+enum { MAX_RINGS = 12, MOST_STAGES = 3, ALIGN = 1024, SPARE = 2048 };      // SPARE: bytes for reductions across warps, at least
 
 typedef struct Ring {
     Val     *tile;                 // the load's result, or the value from before the loop
@@ -246,6 +246,18 @@ static uint32_t storing(const Pipe *p) {
     return most;
 }
 
+// Bytes for reductions across warps: a slot for each result in two of them, of 16 bytes where it comes with its place (llvm_reduce.c).
+static uint32_t reducing(const Pipe *p) {
+    int64_t most = SPARE;
+    for (const Op *op = op_walk(&p->f->body, NULL); op; op = op_walk(&p->f->body, op)) {
+        if (op->code != OP_T_reduce || !op->out[0]->type.rank) continue;
+        bool place = op->sub == TR_argmax || op->sub == TR_argmin;
+        int64_t bytes = 2 * type_lanes(&op->out[0]->type) * (place ? 16 : 4);
+        if (bytes > most) most = bytes;
+    }
+    return (uint32_t)(most < p->opt->target->smem_block / 4 ? most : SPARE);
+}
+
 // Are there so few trips that none is so many after another?
 static bool past_last(const Pipe *p, int trips) {
     int64_t from, to, step;
@@ -257,7 +269,7 @@ static bool choose_stages(Pipe *p) {
     uint32_t once = 0, each = 0, room = p->opt->target->smem_block / programs, taken = p->inner ? p->f->buffer_bytes : 0;
     for (int i = 0; i < p->n; i++) *(p->ring[i].load ? &each : &once) += p->ring[i].bytes;
     uint32_t stage = staging(p), store = stage ? storing(p) : 0;
-    taken += SPARE + (stage > store ? stage : store) + once;
+    taken += reducing(p) + (stage > store ? stage : store) + once;
     if (!p->n || taken > room) return false;
     if (!each) { p->stages = 0; return true; }
     p->stages = p->opt->schedule.stages ? p->opt->schedule.stages : MOST_STAGES;

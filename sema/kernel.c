@@ -332,23 +332,83 @@ static void lengths(Check *c) {
     }
 }
 
+// A number made of dimensions that are fixed, names in `<>` and literals.
+static bool known_number(const Check *c, const Node *n, int64_t *v) {
+    int64_t y;
+    if (n->kind == N_int) { *v = n->ival; return true; }
+    if (n->kind == N_name && n->sym) {
+        int d = find_dim(c, n->sym);
+        const Bind *b = d < 0 ? scope_find(c->scope, n->sym) : NULL;
+        *v = d >= 0 ? c->k->dims[d].fixed : b && b->ent.kind == EN_int ? b->ent.i : -1;
+        return *v >= 0;
+    }
+    if (n->kind != N_binary || (n->op != OP_add && n->op != OP_sub && n->op != OP_mul && n->op != OP_div)) return false;
+    if (!known_number(c, n->kid[0], v) || !known_number(c, n->kid[1], &y)) return false;
+    if (n->op == OP_add) return !__builtin_add_overflow(*v, y, v);
+    if (n->op == OP_sub) return !__builtin_sub_overflow(*v, y, v);
+    if (n->op == OP_mul) return !__builtin_mul_overflow(*v, y, v);
+    *v = y > 0 ? int_div_floor(*v, y) : -1;
+    return y > 0;
+}
+
+// What `where E == 2 * D` says of E, or of D, where the other side is known: numbers that hold for each other beat a fallback.
+static bool by_equation(const Check *c, const Node *kernel, const LaunchDim *d, int64_t *v) {
+    const Node *list = kernel->kid[2];
+    for (uint32_t i = 0; list && i < list->nkid; i++) {
+        const Node *w = list->kid[i];
+        for (int side = 0; side < 2 && w && w->kind == N_binary && w->op == OP_eq; side++) {
+            const Node *x = w->kid[side], *y = w->kid[1 - side];
+            int64_t all, k;
+            if (x->kind == N_name && x->sym == d->name && known_number(c, y, v) && *v >= 0) return true;
+            if (x->kind != N_binary || x->op != OP_mul || !known_number(c, y, &all)) continue;
+            for (int f = 0; f < 2; f++)
+                if (x->kid[f]->kind == N_name && x->kid[f]->sym == d->name && known_number(c, x->kid[1 - f], &k) && k > 0 && all % k == 0) { *v = all / k; return true; }
+        }
+    }
+    return false;
+}
+
+// Dimensions that are to be numbers: given or known; then by an equation from those; then, one after the other, by the fallback.
+static void fix_dims(Check *c, const Node *kernel, Origin *origin) {
+    int left = 0;
+    for (int i = 0; i < c->k->ndims; i++) {
+        LaunchDim *d = &c->k->dims[i];
+        if (d->fixed >= 0 || !c->fix.at[i]) continue;
+        const SemaValue *v = find_value(c->set, c->nset, d->name, false);
+        origin[i] = v ? ORIGIN_SET : ORIGIN_INFERRED;
+        if (!v) v = find_value(c->known, c->nknown, d->name, false);
+        if (v) d->fixed = v->ival;
+        if (v && d->fixed < 0) {
+            report(c, E_set_value, c->dim_span[i].hi ? c->dim_span[i] : name_at(kernel), d->name->s, "negative");
+            d->fixed = FALLBACK_DIM;
+        }
+        left += !v;
+    }
+    while (left > 0) {
+        int first = -1, found = -1;
+        int64_t n = 0;
+        for (int i = 0; i < c->k->ndims && found < 0; i++) {
+            if (c->k->dims[i].fixed >= 0 || !c->fix.at[i]) continue;
+            if (first < 0) first = i;
+            if (by_equation(c, kernel, &c->k->dims[i], &n)) found = i;
+        }
+        int i = found < 0 ? first : found;
+        c->k->dims[i].fixed = found < 0 ? FALLBACK_DIM : n;
+        origin[i] = ORIGIN_FALLBACK;
+        left--;
+    }
+}
+
 static void bind_dims(Check *c, const Node *kernel) {
+    Origin origin[MAX_DIMS];
+    int64_t was[MAX_DIMS];
+    for (int i = 0; i < c->k->ndims; i++) was[i] = c->k->dims[i].fixed;
+    fix_dims(c, kernel, origin);
     for (int i = 0; i < c->k->ndims; i++) {
         LaunchDim *d = &c->k->dims[i];
         Span at = c->dim_span[i].hi ? c->dim_span[i] : name_at(kernel);
         Ent e;
-        if (d->fixed < 0 && c->fix.at[i]) {
-            Origin origin = ORIGIN_SET;
-            const SemaValue *v = find_value(c->set, c->nset, d->name, false);
-            if (!v) origin = ORIGIN_INFERRED, v = find_value(c->known, c->nknown, d->name, false);
-            if (!v) origin = ORIGIN_FALLBACK;
-            d->fixed = v ? v->ival : FALLBACK_DIM;
-            if (d->fixed < 0) {
-                report(c, E_set_value, at, d->name->s, "negative");
-                d->fixed = FALLBACK_DIM;
-            }
-            add_binding(c, d->name, ent_int(d->fixed, at), origin, origin == ORIGIN_FALLBACK ? at : (Span){0});
-        }
+        if (was[i] < 0 && c->fix.at[i]) add_binding(c, d->name, ent_int(d->fixed, at), origin[i], origin[i] == ORIGIN_FALLBACK ? at : (Span){0});
         Bind *b = scope_find_here(c->scope, d->name);
         if (d->fixed >= 0) {
             c->k->reads |= 1u << i;
