@@ -63,7 +63,8 @@ typedef struct Gen {
     LLVMValueRef   rings;        // and where the rings are
     LLVMValueRef   slice;        // which slice of the consumers this thread is of, or NULL
     LLVMValueRef   slice_apart;  // bytes from one slice's scratch and slots to the next one's: a number known at the end
-    uint32_t       joined_at;    // what slices hand over
+    uint32_t       joined_at;    // what slices or blocks of a cluster hand over
+    uint32_t       joined_bar;   // .. the mbarrier that is told
     uint32_t       scratch;      // its byte offset of the area for reductions and conversions
     uint32_t       scratch_size;
     uint32_t       smem_used;
@@ -210,6 +211,10 @@ bool         gen_rings_end(Gen *g);                                // scratch is
 // ---- llvm_parts.c
 int64_t      gen_slot_bytes(const Fn *f, const Op *send);          // llvm_streamk.c: of scratch memory, for a block's part of a tile
 int64_t      gen_slot_counts(const Fn *f, const Op *send);         // bytes of counts, for a block
+uint32_t     gen_cluster_bar(Gen *g);                                // the next join's mbarrier; the other blocks have begun
+uint32_t     gen_cluster_room(Gen *g, int64_t bytes);
+void         gen_cluster_send(Gen *g, LLVMValueRef at, int n, LLVMValueRef *words, uint32_t bar);     // to the first block, n words at once
+void         gen_cluster_receive(Gen *g, uint32_t bar, int64_t bytes);                  // in the first block: all that the others send
 int64_t      gen_part_bytes(const Fn *f, const Op *put);           // of scratch memory, for one part of one tile
 // ---- llvm_cluster.c
 void         gen_cluster_loop(Gen *g, const Op *loop);             // before a loop in which the cluster's blocks join values

@@ -262,6 +262,7 @@ static bool applies(Hop *h) {
         h->loop = op;
     }
     if (!h->loop) return false;
+    if (h->f->cluster) return decline(h, "the parts of its loop are a cluster's blocks");
     for (int i = 0; i < 3; i++) if (!hop_computable(h, h->loop->in[i])) return decline(h, "the loop's bounds are not scalars that both roles can compute");
     if (h->loop->nout > MAX_CARRIED) return decline(h, "the loop carries too many values");
     Region *r = h->loop->reg[0];

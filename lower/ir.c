@@ -512,6 +512,8 @@ Val *b_float(Builder *b, Elem e, double v)
     return b_const(b, e, bits);
 }
 
+int op_put_in(const Op *op) { return op->code == OP_T_part_put ? (int)op->attr : -1; }
+
 bool op_meets(const Op *op) { return op->code == OP_T_join_cluster || op->code == OP_T_from_cluster || op->code == OP_T_drawn; }
 
 bool op_compares(AstOp op)

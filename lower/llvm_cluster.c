@@ -39,6 +39,8 @@ static LLVMValueRef from_bits(Gen *g, LLVMValueRef x, LLVMTypeRef want) {
 
 enum { TOGETHER = 64, BAR = 8 };
 
+static const char wait_text[] = "{\n.reg .pred p;\nwait:\nmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [$0], $1;\n@!p bra wait;\n}";
+
 static uint32_t room(Gen *g, int64_t bytes) {
     uint32_t area = (g->smem_used + 15) & ~15u;
     g->smem_used = area + (uint32_t)bytes;
@@ -59,7 +61,7 @@ static LLVMValueRef first_thread(Gen *g) { return LLVMBuildICmp(g->B, LLVMIntEQ,
 
 void gen_cluster_begin(Gen *g) {
     int n = 0;
-    for (const Op *op = op_walk(&g->f->body, NULL); op; op = op_walk(&g->f->body, op)) n += op_meets(op) && g->f->cluster > 1;
+    for (const Op *op = op_walk(&g->f->body, NULL); op; op = op_walk(&g->f->body, op)) n += (op_meets(op) && g->f->cluster > 1) || op_put_in(op) == PUT_cluster;
     if (!n) return;
     gen_need(g, offsetof(Target, has_st_async));
     g->bars = room(g, 2 * BAR * n);
@@ -214,8 +216,40 @@ static void meet(Gen *g, const Op *first) {
     LLVMValueRef expected[] = {here, gen_i32(g, bytes), first_thread(g)}, awaited[] = {here, parity};
     effect(g, "@$2 mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,b,~{memory}", 3, expected);
     for (int i = 0; i < n; i++) if (out[i].like < 0) send(g, &out[i], bar, rank);
-    effect(g, "{\n.reg .pred p;\nwait:\nmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [$0], $1;\n@!p bra wait;\n}", "r,r,~{memory}", 2, awaited);
+    effect(g, wait_text, "r,r,~{memory}", 2, awaited);
     for (int i = 0; i < n; i++) receive(g, &out[i]);
+}
+
+// ---- for llvm_parts.c: what all blocks but the first send there ---------------------------------------
+
+uint32_t gen_cluster_bar(Gen *g) {
+    begun(g);
+    uint32_t bar = g->bars;
+    g->bars += 2 * BAR;
+    return bar;
+}
+
+uint32_t gen_cluster_room(Gen *g, int64_t bytes) { return room(g, bytes); }
+
+void gen_cluster_send(Gen *g, LLVMValueRef at, int n, LLVMValueRef *words, uint32_t bar) {
+    static const char *const text[] = {[1] = ".b32 [$0], $1, [$2];", [2] = ".v2.b32 [$0], {$1, $2}, [$3];", [4] = ".v4.b32 [$0], {$1, $2, $3, $4}, [$5];"};
+    static const char *const wide[] = {[1] = ".b64 [$0], $1, [$2];", [2] = ".v2.b64 [$0], {$1, $2}, [$3];"};
+    static const char *const regs[] = {[1] = "r,r,r,~{memory}", [2] = "r,r,r,r,~{memory}", [4] = "r,r,r,r,r,r,~{memory}"};
+    static const char *const wide_regs[] = {[1] = "r,l,r,~{memory}", [2] = "r,l,l,r,~{memory}"};
+    bool is_wide = LLVMTypeOf(words[0]) == g->i64;
+    LLVMValueRef in[6] = {there(g, at, gen_i32(g, 0))};
+    for (int i = 0; i < n; i++) in[1 + i] = words[i];
+    in[1 + n] = there(g, gen_i32(g, bar), gen_i32(g, 0));
+    Buf line = {0};
+    buf_printf(&line, "st.async.shared::cluster.mbarrier::complete_tx::bytes%s", is_wide ? wide[n] : text[n]);
+    effect(g, line.p, is_wide ? wide_regs[n] : regs[n], n + 2, in);
+    buf_free(&line);
+}
+
+void gen_cluster_receive(Gen *g, uint32_t bar, int64_t bytes) {
+    LLVMValueRef at = address(g, gen_i32(g, bar)), expected[] = {at, gen_i32(g, bytes), first_thread(g)};
+    effect(g, "@$2 mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,b,~{memory}", 3, expected);
+    effect(g, wait_text, "r,r,~{memory}", 2, (LLVMValueRef[]){at, gen_i32(g, 0)});
 }
 
 void emit_join_cluster(Gen *g, Op *op) { meet(g, op); }

@@ -193,7 +193,7 @@ static void room_to_join(Gen *g, int slices) {
     Fn *f = g->f;
     g->joined_at = (f->buffer_bytes + 15) & ~15u;
     for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op))
-        if (op->code == OP_T_part_put && op->attr) f->buffer_bytes = g->joined_at + (uint32_t)(gen_part_bytes(f, op) * (slices - 1));
+        if (op_put_in(op) == PUT_block) f->buffer_bytes = g->joined_at + (uint32_t)(gen_part_bytes(f, op) * (slices - 1));
 }
 
 static LLVMValueRef shared_memory(PtxUnit *unit) {
@@ -262,7 +262,7 @@ void gen_kernel(Session *s, Fn *f, const CompileOptions *opt, PtxUnit *unit) {
     g.program_threads = f->launch->threads;
     g.smem_used = f->buffer_bytes;
     make_slots(f);
-    for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) if (op->code == OP_T_part_put && !op->attr) scratch_slots(f, op);
+    for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) if (op_put_in(op) == PUT_memory) scratch_slots(f, op);
     for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) if (op->code == OP_T_draw) draw_slot(f);
     for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) if (op->code == OP_T_part_send) sent_slots(f, op);
     gen_reciprocals(&g);

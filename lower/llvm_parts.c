@@ -51,18 +51,6 @@ LLVMValueRef part_from_bits(Gen *g, const Val *v, LLVMValueRef x) {
     return LLVMBuildTrunc(g->B, x, t, "");
 }
 
-// Where this thread's first words of a value stand, in part `part` of the tile.
-static LLVMValueRef place(Gen *g, const Op *put, const Val *tile, LLVMValueRef part, int value) {
-    int64_t bytes = gen_part_bytes(g->f, put);
-    if (put->attr) {                                           // the first slice keeps its own
-        LLVMValueRef before = LLVMBuildMul(g->B, LLVMBuildSub(g->B, part, gen_i64(g, 1), ""), gen_i64(g, bytes), "");
-        return LLVMBuildAdd(g->B, before, gen_i64(g, g->joined_at + value_offset(g->f, put, value)), "");
-    }
-    LLVMValueRef n = LLVMBuildMul(g->B, gen_get64(g, tile, 0), gen_i64(g, put->imm), "");
-    n = LLVMBuildMul(g->B, LLVMBuildAdd(g->B, n, part, ""), gen_i64(g, bytes), "");
-    return LLVMBuildAdd(g->B, n, gen_i64(g, value_offset(g->f, put, value)), "");
-}
-
 // ---- registers and threads that may hold something alive -----------------------------------------------
 
 static int64_t most_live(Gen *g, const Val *axis) {
@@ -83,6 +71,26 @@ int part_alive(Gen *g, const Val *v, int **at) {
         if (!dead) (*at)[n++] = r;
     }
     return n;
+}
+
+// In a cluster only these are sent, so that there is room for them.
+static int64_t sent_offset(Gen *g, const Op *put, int value) {
+    int64_t at = 0;
+    for (int i = 0, *reg; i < value; i++) at += (int64_t)part_alive(g, put->in[2 + i], &reg) * part_unit(put->in[2 + i]);
+    return at * threads_of(g);
+}
+
+// Where this thread's first words of a value stand, in part `part` of the tile.
+static LLVMValueRef place(Gen *g, const Op *put, const Val *tile, LLVMValueRef part, int value) {
+    int64_t bytes = gen_part_bytes(g->f, put);
+    if (put->attr != PUT_memory) {                             // the first keeps its own
+        bool near = put->attr == PUT_cluster;
+        LLVMValueRef before = LLVMBuildMul(g->B, LLVMBuildSub(g->B, part, gen_i64(g, 1), ""), gen_i64(g, near ? sent_offset(g, put, put->nin - 2) : bytes), "");
+        return LLVMBuildAdd(g->B, before, gen_i64(g, g->joined_at + (near ? sent_offset(g, put, value) : value_offset(g->f, put, value))), "");
+    }
+    LLVMValueRef n = LLVMBuildMul(g->B, gen_get64(g, tile, 0), gen_i64(g, put->imm), "");
+    n = LLVMBuildMul(g->B, LLVMBuildAdd(g->B, n, part, ""), gen_i64(g, bytes), "");
+    return LLVMBuildAdd(g->B, n, gen_i64(g, value_offset(g->f, put, value)), "");
 }
 
 static uint32_t lanes_along(const Layout *l, int axis) {
@@ -119,7 +127,8 @@ static LLVMValueRef address(Gen *g, const Op *put, const Val *v, LLVMValueRef at
     LLVMValueRef thread = LLVMBuildAdd(g->B, LLVMBuildMul(g->B, warp, gen_i32(g, 32), ""), lane, "");
     LLVMValueRef off = LLVMBuildZExt(g->B, LLVMBuildMul(g->B, thread, gen_i32(g, n * unit), ""), g->i64, "");
     off = LLVMBuildAdd(g->B, LLVMBuildAdd(g->B, at, off, ""), gen_i64(g, (int64_t)k * unit * threads_of(g)), "");
-    if (put->attr) return gen_ring(g, LLVMBuildTrunc(g->B, off, g->i32, ""));
+    if (put->attr == PUT_block) return gen_ring(g, LLVMBuildTrunc(g->B, off, g->i32, ""));
+    if (put->attr == PUT_cluster) return gen_smem(g, LLVMBuildTrunc(g->B, off, g->i32, ""));
     LLVMValueRef base = gen_param(g, SLOT_SCRATCH, SCRATCH_PARTS, 0);
     return LLVMBuildGEP2(g->B, g->i8, base, &off, 1, "");
 }
@@ -165,11 +174,17 @@ void part_store(Gen *g, const Val *v, const int *reg, int n, LLVMValueRef to) {
     LLVMSetAlignment(LLVMBuildStore(g->B, x, to), (unsigned)(n * part_unit(v)));
 }
 
+static void part_send(Gen *g, const Val *v, const int *reg, int n, LLVMValueRef to) {
+    LLVMValueRef words[4], base = LLVMBuildPtrToInt(g->B, gen_smem(g, gen_i32(g, 0)), g->i32, "");
+    for (int i = 0; i < n; i++) words[i] = part_to_bits(g, v, gen_get(g, v, reg[i]));
+    gen_cluster_send(g, LLVMBuildSub(g->B, LLVMBuildPtrToInt(g->B, to, g->i32, ""), base, ""), n, words, g->joined_bar);
+}
+
 static void put_value(Gen *g, const Op *put, const Val *v, LLVMValueRef at) {
     int *reg, all = part_alive(g, v, &reg);
     for (int k = 0, n; k < all; k += n) {
         n = part_run(v, all - k);
-        part_store(g, v, reg + k, n, address(g, put, v, at, g->lane, k, n));
+        (put->attr == PUT_cluster ? part_send : part_store)(g, v, reg + k, n, address(g, put, v, at, g->lane, k, n));
     }
 }
 
@@ -201,8 +216,39 @@ static void put_slices(Gen *g, Op *op) {
     gen_set(g, op->out[0], 0, first);
 }
 
+static int ones(uint32_t m) { int n = 0; for (; m; m &= m - 1) n++; return n; }
+
+// Bytes that a part sends: of each register that may be alive, from the first of the threads that hold the same.
+static int64_t sent_bytes(Gen *g, const Op *put) {
+    int64_t bytes = 0;
+    for (int i = 0, *reg; i < put->nin - 2; i++) {
+        const Val *v = put->in[2 + i];
+        const Layout *l = layout_of(g, v);
+        bytes += (int64_t)part_alive(g, v, &reg) * part_unit(v) * (threads_of(g) >> (ones(layout_replica_lanes(l)) + ones(layout_replica_warps(l))));
+    }
+    return bytes;
+}
+
+// Parts are the blocks of a cluster: all but the first send theirs into its shared memory, each 16 bytes telling its mbarrier, and are through.
+static void put_cluster(Gen *g, Op *op) {
+    LLVMBasicBlockRef joins = gen_block(g, "join"), others = gen_block(g, "send"), all = gen_block(g, "sent");
+    LLVMValueRef first = LLVMBuildICmp(g->B, LLVMIntEQ, gen_get64(g, op->in[1], 0), gen_i64(g, 0), "");
+    g->joined_bar = gen_cluster_bar(g);
+    g->joined_at = gen_cluster_room(g, sent_offset(g, op, op->nin - 2) * (op->imm - 1));
+    LLVMBuildCondBr(g->B, first, joins, others);
+    LLVMPositionBuilderAtEnd(g->B, others);
+    put_values(g, op);
+    LLVMBuildBr(g->B, all);
+    LLVMPositionBuilderAtEnd(g->B, joins);
+    gen_cluster_receive(g, g->joined_bar, sent_bytes(g, op) * (op->imm - 1));
+    LLVMBuildBr(g->B, all);
+    LLVMPositionBuilderAtEnd(g->B, all);
+    gen_set(g, op->out[0], 0, first);
+}
+
 void emit_part_put(Gen *g, Op *op) {
-    if (op->attr) { put_slices(g, op); return; }
+    if (op->attr == PUT_block) { put_slices(g, op); return; }
+    if (op->attr == PUT_cluster) { put_cluster(g, op); return; }
     put_values(g, op);
     gen_barrier(g);
     LLVMValueRef old = arrive(g, op);
@@ -286,8 +332,6 @@ static void join_loop(Gen *g, const Joining *j, int from, int to, LLVMValueRef *
     LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntSLT, next, gen_i64(g, to), ""), loop, done);
     LLVMPositionBuilderAtEnd(g->B, done);
 }
-
-static int ones(uint32_t m) { int n = 0; for (; m; m &= m - 1) n++; return n; }
 
 // The bits of `of` that the mask names, packed.
 static LLVMValueRef packed(Gen *g, LLVMValueRef of, uint32_t mask, int to, LLVMValueRef with) {

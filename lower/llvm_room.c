@@ -112,7 +112,7 @@ void gen_check_room(Gen *g) {
     if (g->scratch || g->scratch_size < g->f->buffer_bytes) rings(&r);     // else they lie beneath the scratch area
     scratch(&r);
     if (known < g->f->buffer_bytes) known = g->f->buffer_bytes;
-    if (each > known + 1024) diag_note(r.d, "%.1f KiB: reductions across warps", kib(each - known));
+    if (each > known + 1024) diag_note(r.d, "%.1f KiB: %sreductions across warps", kib(each - known), g->f->cluster ? "what the other blocks of the cluster send, and " : "");
     if (l->smem >= 2 * each) diag_note(r.d, "each of the %u programs of a block, of one warp each, has its own", l->smem / each);
     help(&r);
 }

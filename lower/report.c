@@ -178,9 +178,10 @@ void report_collect(Fn *f, const int64_t *dims, Buf *out, ReportLines *lines) {
     if (takes_turns(f)) buf_printf(out, "  turns          the consumer groups run %s a trip apart: exponentials take as long as products\n", f->bands > 1 ? "a third of" : "half");
     if (f->batched) buf_printf(out, "  together       %d short programs run as one\n", f->batched);
     if (f->shares) buf_printf(out, "  clusters       of %d blocks share each program's loops\n", f->shares);
+    else if (f->cluster && f->parts) buf_printf(out, "  clusters       of %d blocks, a tile's parts\n", f->cluster);
     else if (f->cluster) buf_printf(out, "  clusters       of %d blocks; what all of them want is loaded once\n", f->cluster);
     if (f->cluster_refused) buf_printf(out, "  no clusters: %s\n", f->cluster_refused);
-    if (f->parts) buf_printf(out, "  split          each tile's loop in %d parts, joined in order by the last\n", f->parts);
+    if (f->parts) buf_printf(out, "  split          each tile's loop in %d parts, joined in order by the %s\n", f->parts, f->cluster == f->parts ? "first, in its shared memory" : "last");
     if (f->dealt) buf_printf(out, "  stream-K       the trips of the last tiles are dealt evenly to %d blocks, a tile is joined by the block with its begin\n", f->dealt);
     if (f->streamk_refused) buf_printf(out, "  no stream-K: %s\n", f->streamk_refused);
     if (f->slices) buf_printf(out, "  slices         %d warp groups take every %s trip each, and join what they have after the loop\n", f->slices, f->slices == 2 ? "second" : "n-th");
