@@ -19,6 +19,8 @@
 
 #include "graph/rewrite.h"
 
+#include "lang/launch.h"
+
 #include <string.h>
 
 // ---- dimensions put together ----------------------------------------------------------------------------------------
@@ -323,7 +325,7 @@ static Node *in_order(Graph *g, Node *x, const Order *o)
 {
     Ix shape[G_MAX_RANK], coord[G_MAX_RANK];
     Order own = *o;
-    if (!x || o->n > G_MAX_RANK) return NULL;
+    if (!x || (o->n > MAX_RANK && o->n > x->rank)) return NULL;      // what a tensor of a program has at most
     for (int i = 0; i < o->n; i++) shape[i] = o->at[i].extent, own.at[i].axis = ix_axis(g, i, shape[i]);
     for (int i = 0; i < x->rank; i++) coord[i] = place_of(g, &own, i);
     return g_view(g, x, o->n, shape, coord, NULL, g_int(0));

@@ -345,6 +345,20 @@ def lengths(m):
     m.output(m.node("Add", m.node("Where", m.node("Concat", *truth, axis=1), *pairs), m.node("Reshape", m.node("ReduceSum", x, m.const(np.array([0, 1]))), m.const(np.array([-1, 1])))))
 
 
+@case
+def nested(m):
+    """Pixels in windows within windows within windows (Hiera): an order of rows whose digits are more than a tensor has dimensions."""
+    y = m.node("Conv", m.floats("x", [1, 3, 32, 32]), m.const(m.rng.standard_normal((4, 3, 2, 2)).astype("float32")), strides=[2, 2])
+    x = m.node("Add", m.node("Transpose", m.node("Reshape", y, m.const(np.array([1, 4, -1]))), perm=[0, 2, 1]), m.weight(1, 256, 4))
+    for windows, side in ((1, 8), (4, 4), (16, 2)):
+        x = m.node("Reshape", x, m.const(np.array([windows, side, 2, side, 2, 4])))
+        x = m.node("Reshape", m.node("Transpose", x, perm=[0, 2, 4, 1, 3, 5]), m.const(np.array([windows * 4, side, side, 4])))
+    x = m.node("Reshape", x, m.const(np.array([1, -1, 4])))
+    normed = m.node("LayerNormalization", x, m.weight(4), m.weight(4))
+    x = m.node("Add", x, m.node("MatMul", m.node("Gelu", m.node("MatMul", normed, m.weight(4, 8)), domain=MS), m.weight(8, 4)))
+    m.output(m.node("ReduceMax", m.node("Reshape", x, m.const(np.array([1, 4, 64, 4]))), axes=[1], keepdims=0))
+
+
 if __name__ == "__main__":
     for name in sys.argv[1:] or CASES:
         model = Model(name)
