@@ -218,7 +218,7 @@ static bool lower_node(Import *im, const Onnx__NodeProto *n) {
         if (e != NULL) v.in[i] = e->node, v.in_type[i] = e->type;
         if (e != NULL || name[0] == '\0') continue;
         if (made_later(im, name))
-            return g_error(g, "its input `%s` is made by a later node: the nodes are not in order, or in a cycle",
+            return g_error(g, "its input `%s` is made by a later node: nodes are in a cycle",
                            shown(a, name)),
                    false;
         return g_error(g, "nothing makes its input `%s`", shown(a, name)), false;

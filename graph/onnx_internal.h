@@ -3,7 +3,7 @@
 //   onnx.proto       the format                          onnx_file.c    bytes to messages, mapped files
 //   onnx_tensor.c    messages to tensors, external data  onnx_attr.c    attributes
 //   onnx_import.c    nodes to the graph IR               onnx_known.c   what must be a number at import
-//   onnx_random.c    weights that are made up
+//   onnx_random.c    weights that are made up            onnx_order.c   nodes after those that they read
 #ifndef TK_GRAPH_ONNX_INTERNAL_H
 #define TK_GRAPH_ONNX_INTERNAL_H
 
@@ -65,6 +65,7 @@ Node *tensor_node(Graph *g, const OnnxTensor *t);                               
 
 // ---- onnx_random.c
 
+void onnx_order(Onnx__ModelProto *m);                                     // lists of nodes: each after those that it reads
 const void *random_weight(OnnxModel *m, const OnnxTensor *t, Buf *err);  // numbers for t, whose file is missing
 void random_free(OnnxModel *m);
 

@@ -130,7 +130,7 @@ static bool unroll(Trips *t, int64_t most, Node **carried, Node **scanned) {
         Node *cond;
         if (!trip(t, g_i(g, EL_i64, 0), given, like, &cond)) return false;
     }
-    for (int i = 0; i < t->nscanned; i++) scanned[i] = stacked(g, all.at + i, n, step, like[i]);
+    for (int i = 0; i < t->nscanned; i++) scanned[i] = stacked(g, n > 0 ? all.at + i : NULL, n, step, like[i]);
     return g_failed(g) == NULL;
 }
 

@@ -192,7 +192,7 @@ static Node *lower_lp(Op *op) {
 // clang-format off
 const OpRow ops_norm[] = {
     OP("BatchNormalization",  1, lower_batch),  OP("InstanceNormalization",     1, lower_instance),
-    OP("LayerNormalization", 17, lower_layer),  OP("MeanVarianceNormalization", 9, lower_mean_variance),
+    OP("LayerNormalization", 1, lower_layer),  OP("MeanVarianceNormalization", 9, lower_mean_variance),
     OP("GroupNormalization", 18, lower_group),  OP("LpNormalization",           1, lower_lp),
     OP("LRN",                 1, lower_lrn),
     {0},

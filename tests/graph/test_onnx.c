@@ -56,6 +56,22 @@ static void names_and_symbolic_sizes_stay(void **state) {
           "f32[B, 4]");
 }
 
+// Converters add nodes at the end; a body's values come from around it, too.
+static void nodes_stand_in_any_order(void **state) {
+    (void)state;
+    const char *model = "opset 13\ninput x f32 2\ninput c bool\nAdd d e -> y\nMul x b -> d\nRelu b -> e\nSqrt a -> b\nAbs x -> a\noutput y f32";
+    holds(model, "%2 : f32[2] = abs %0");
+    holds("opset 13\ninput x f32 2\ninput c bool\nIf c -> y then_branch={Relu a -> t; output t f32} else_branch={output b f32}\n"
+          "Sqrt a -> b\nAbs x -> a\noutput y f32",
+          "if %1 {%5} {%3}");
+    Buf long_chain = {0};                                        // from its end to its beginning
+    buf_puts(&long_chain, "opset 13\ninput x f32 2\noutput y3000 f32\n");
+    for (int i = 3000; i > 1; i--) buf_printf(&long_chain, "Sin y%d -> y%d\n", i - 1, i);
+    buf_puts(&long_chain, "Sin x -> y1");
+    holds(long_chain.p, "%3000 : f32[2] = sin %2999");
+    buf_free(&long_chain);
+}
+
 // Sizes without names, or with one for each input, that must be equal are one; those that must be a number are that.
 static void sizes_that_must_be_equal_are_one(void **state) {
     (void)state;
@@ -411,6 +427,7 @@ static void every_operator_is_in_the_documents(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_and_symbolic_sizes_stay),
+        cmocka_unit_test(nodes_stand_in_any_order),
         cmocka_unit_test(sizes_that_must_be_equal_are_one),
         cmocka_unit_test(functions_are_inlined),
         cmocka_unit_test(inputs_that_decide_shapes_are_bound),
