@@ -137,6 +137,7 @@ void   k_put_ix(Kernel *k, Buf *to, Ix e, int outer);            // outer: how t
 void   k_put_number(Kernel *k, Buf *to, Ix e, int outer);        // .. a truth value as 1 or 0
 
 // write_text.c
+bool   k_stands_alone(const Kernel *k, Ix dim, bool in_results);        // is it a dimension of a parameter? of the only result, too
 void   k_print(Kernel *k, Buf *to, const char *name);
 const char *k_start(GReduce op, Elem elem);                             // what a reduction begins with, as text
 const char *k_name(Kernel *k, const char *like);                        // not taken yet; then taken

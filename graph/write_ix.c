@@ -65,9 +65,26 @@ static void put_sum(Kernel *k, Buf *to, Ix e, int outer)
     if (own < outer) buf_putc(to, ')');
 }
 
-static void put_dim(Kernel *k, Buf *to, Ix e)
+// A dimension that no tensor of the kernel has, by one that differs from it by a number: n, where there is n_1 = n + 1.
+static bool put_by_other(Kernel *k, Buf *to, Ix e, int outer)
+{
+    if (k->alias.n == 0 || k_stands_alone(k, e, true)) return false;
+    for (uint32_t i = 0; i < k->alias.n; i++) {
+        KAlias a = k->alias.at[i];
+        Ix more = a.of && k_stands_alone(k, a.of, false) ? ix_sub(k->g, e, a.of) : NULL;
+        if (!more || !ix_is_const(more)) continue;
+        bool less = more->value < 0;
+        uint64_t by = less ? 0 - (uint64_t)more->value : (uint64_t)more->value;
+        buf_printf(to, outer > P_PLUS ? "(%s %c %" PRIu64 ")" : "%s %c %" PRIu64, a.name, less ? '-' : '+', by);
+        return true;
+    }
+    return false;
+}
+
+static void put_dim(Kernel *k, Buf *to, Ix e, int outer)
 {
     bool seen = false;
+    if (put_by_other(k, to, e, outer)) return;
     for (uint32_t i = 0; i < k->dims.n; i++) seen |= k->dims.at[i] == e;
     if (!seen) vec_push(k->arena, &k->dims, e);
     if (k->in_head && ix_dim_info(k->g, e)->value) k->sizes = true;
@@ -125,7 +142,7 @@ void k_put_ix(Kernel *k, Buf *to, Ix e, int outer)
         if (e->value < 0 && outer > P_PLUS) buf_printf(to, "(%" PRId64 ")", e->value);
         else buf_printf(to, "%" PRId64, e->value);
         break;
-    case IX_DIM: put_dim(k, to, e); break;
+    case IX_DIM: put_dim(k, to, e, outer); break;
     case IX_AXIS: {
         const KAxis *a = &k->axis[e->value];
         buf_puts(to, a->kind == A_VALUE ? a->value->name : a->name);

@@ -664,7 +664,7 @@ static void put_grid(Kernel *k, Buf *to)
     buf_puts(to, first ? "" : ")\n");
 }
 
-static bool stands_alone(const Kernel *k, Ix dim, bool in_results)
+bool k_stands_alone(const Kernel *k, Ix dim, bool in_results)
 {
     int results = 0;
     for (uint32_t i = 0; i < k->params.n; i++) results += k->params.at[i].out;
@@ -680,7 +680,7 @@ static void put_where(Kernel *k, Buf *to)
     bool first = true;
     for (uint32_t i = 0; i < k->alias.n; i++) {
         KAlias a = k->alias.at[i];
-        if (stands_alone(k, a.of, false)) continue;
+        if (k_stands_alone(k, a.of, false)) continue;
         k->alias.at[i].of = NULL;
         buf_printf(to, "%s%s = ", first ? "    where " : ", ", a.name);
         k_put_ix(k, to, a.of, P_TERNARY);
@@ -718,7 +718,7 @@ void k_print(Kernel *k, Buf *to, const char *name)
         buf_putc(&params, ']');
     }
     for (uint32_t i = 0; i < k->dims.n; i++) {
-        if (stands_alone(k, k->dims.at[i], true)) continue;
+        if (k_stands_alone(k, k->dims.at[i], true)) continue;
         const IxDim *info = ix_dim_info(k->g, k->dims.at[i]);
         const char *dim = g_identifier(k->arena, info->name, "N");
         vec_push(k->arena, &k->scalars, k->dims.at[i]);

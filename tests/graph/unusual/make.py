@@ -331,7 +331,7 @@ def samples(m):
 
 @case
 def lengths(m):
-    """Windows without padding: a length that is T / 4 - 1, a norm over all of it by reshapes, and truth values that are all alike."""
+    """Windows without padding: a length that is T / 4 - 1, a norm over all of it by reshapes; truth values that are all alike; a column for what matches nothing."""
     x = m.floats("x", ["batch", 1, "T"], [2, 1, 33])
     y = m.node("Relu", m.node("Conv", x, m.const(m.rng.standard_normal((6, 1, 8)).astype("float32")), strides=[4]))
     whole = m.node("Reshape", y, m.const(np.array([0, 1, -1])))
@@ -343,6 +343,10 @@ def lengths(m):
     truth = [m.node("ConstantOfShape", m.node("Concat", step, m.const(np.array([n])), axis=0), value=numpy_helper.from_array(np.array([True]))) for n in (1, 2)]
     pairs = [m.weight(1, 3), m.node("Sin", m.weight(1, 3))]
     m.output(m.node("Add", m.node("Where", m.node("Concat", *truth, axis=1), *pairs), m.node("Reshape", m.node("ReduceSum", x, m.const(np.array([0, 1]))), m.const(np.array([-1, 1])))))
+    match = m.node("MatMul", m.floats("left", ["n", 4], [5, 4]), m.node("Transpose", m.floats("right", ["m", 4], [6, 4]), perm=[1, 0]))
+    match = m.node("Softmax", m.node("Pad", match, m.const(np.array([0, 0, 0, 1]))), axis=1)
+    m.output(match)
+    m.output(m.node("ArgMax", m.node("Slice", match, m.const(np.array([0])), m.const(np.array([-1])), m.const(np.array([1]))), axis=1, keepdims=0), 7)
 
 
 @case
