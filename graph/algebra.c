@@ -25,8 +25,7 @@
 enum { FEW_NODES = 64, FEW_ELEMENTS = 4096 };
 
 // Is x computed from constants and places alone, with little?
-static bool known_now(const Node *x, int *left)
-{
+static bool known_now(const Node *x, int *left) {
     int64_t count = 1, size;
     bool leaf = x->kind == G_const, fixed = x->kind == G_index && !x->index.expr->has_dim;
     bool computed = x->kind == G_ew || x->kind == G_cast || x->kind == G_view || x->kind == G_gather || x->kind == G_reduce;
@@ -43,15 +42,15 @@ static bool known_now(const Node *x, int *left)
 }
 
 // sqrt(64), 1 / 8, an element of a shape as a float: one number, which is a literal then.
-static Node *as_number(Rewrite *r, void *pass, Node *n, Node *const *src)
-{
+static Node *as_number(Rewrite *r, void *pass, Node *n, Node *const *src) {
     (void)pass;
     Graph *g = r->g;
     GTensor t;
     GNum already;
     char why[256];
     int left = FEW_NODES;
-    bool one = (n->kind == G_ew || n->kind == G_cast || n->kind == G_gather || n->kind == G_reduce) && ix_is(g_count(g, n), 1);
+    bool one = (n->kind == G_ew || n->kind == G_cast || n->kind == G_gather || n->kind == G_reduce) &&
+               ix_is(g_count(g, n), 1);
     if (!one || g_scalar_value(n, &already)) return NULL;
     Node *now = rewrite_node(g, n, src);
     if (!now || !known_now(now, &left) || !ref_value(g, now, &t, why, sizeof why)) return NULL;
@@ -60,8 +59,7 @@ static Node *as_number(Rewrite *r, void *pass, Node *n, Node *const *src)
     return c;
 }
 
-void fold_numbers(Graph *g)
-{
+void fold_numbers(Graph *g) {
     Rewrite r;
     if (rewrite_begin(&r, g)) rewrite_all(&r, as_number, NULL);
 }
@@ -72,8 +70,7 @@ enum { MOST_ELEMENTS = 1 << 22 };
 
 typedef struct Data { const Node *n; int64_t dim[G_MAX_RANK], count; } Data;
 
-static bool data_of(const Node *n, Data *d)
-{
+static bool data_of(const Node *n, Data *d) {
     *d = (Data){.n = n, .count = 1};
     for (int i = 0; i < n->rank; i++) {
         if (!ix_const(n->shape[i], &d->dim[i])) return false;
@@ -82,10 +79,11 @@ static bool data_of(const Node *n, Data *d)
     return n->kind == G_const && n->c.data && n->rank > 0 && d->count > 0 && d->count <= MOST_ELEMENTS;
 }
 
-static GNum at(const Data *d, int64_t i) { return g_num_load((const char *)d->n->c.data + i * elem_bytes((Elem)d->n->elem), (Elem)d->n->elem); }
+static GNum at(const Data *d, int64_t i) {
+    return g_num_load((const char *)d->n->c.data + i * elem_bytes((Elem)d->n->elem), (Elem)d->n->elem);
+}
 
-static uint64_t bits(const Data *d, int64_t i)
-{
+static uint64_t bits(const Data *d, int64_t i) {
     uint64_t v = 0;
     size_t wide = (size_t)elem_bytes((Elem)d->n->elem);
     memcpy(&v, (const char *)d->n->c.data + (size_t)i * wide, wide);
@@ -93,8 +91,7 @@ static uint64_t bits(const Data *d, int64_t i)
 }
 
 // a + sum of b[k] * axis k: read off the first steps along each axis, then compared with all.
-static Node *affine(Graph *g, const Data *d)
-{
+static Node *affine(Graph *g, const Data *d) {
     int64_t step[G_MAX_RANK] = {0}, place[G_MAX_RANK] = {0}, stride = 1, value = at(d, 0).i, first = value;
     Ix e = ix(g, value);
     for (int k = d->n->rank; k-- > 0; stride *= d->dim[k])
@@ -116,8 +113,7 @@ static Node *affine(Graph *g, const Data *d)
 }
 
 // The last two axes m, n: one value where n <= m + offset, another where not; the same for all others.
-static Node *triangle(Graph *g, const Data *d)
-{
+static Node *triangle(Graph *g, const Data *d) {
     const Node *c = d->n;
     int rank = c->rank;
     if (rank < 2 || d->dim[rank - 1] < 2 || d->dim[rank - 2] < 2) return NULL;
@@ -130,12 +126,12 @@ static Node *triangle(Graph *g, const Data *d)
     Ix m = ix_axis(g, rank - 2, c->shape[rank - 2]), n = ix_axis(g, rank - 1, c->shape[rank - 1]);
     Node *inside = g_index(g, EL_bool, rank, c->shape, ix_le(g, n, ix_addi(g, m, offset)));
     if (c->elem == EL_bool && in) return inside;
-    return g_where(g, inside, g_full(g, (Elem)c->elem, rank, c->shape, at(d, (M - 1) * N)), g_full(g, (Elem)c->elem, rank, c->shape, at(d, N - 1)));
+    return g_where(g, inside, g_full(g, (Elem)c->elem, rank, c->shape, at(d, (M - 1) * N)),
+                   g_full(g, (Elem)c->elem, rank, c->shape, at(d, N - 1)));
 }
 
 // Coordinates as data, the last axis short: c[.., j] is affine for each j.
-static Node *coordinates(Graph *g, const Data *d)
-{
+static Node *coordinates(Graph *g, const Data *d) {
     int rank = d->n->rank, last = rank - 1;
     int64_t n = last >= 0 ? d->dim[last] : 0, count = n ? d->count / n : 0, dims[G_MAX_RANK];
     if (n < 2 || n > 4 || count > MOST_ELEMENTS / 4) return NULL;
@@ -155,8 +151,7 @@ static Node *coordinates(Graph *g, const Data *d)
     return g_index(g, (Elem)d->n->elem, rank, d->n->shape, sum);
 }
 
-static Node *counted(Rewrite *r, void *pass, Node *n, Node *const *src)
-{
+static Node *counted(Rewrite *r, void *pass, Node *n, Node *const *src) {
     Data d;
     (void)pass, (void)src;
     if (n->kind != G_const || !data_of(n, &d)) return NULL;
@@ -170,21 +165,20 @@ static Node *counted(Rewrite *r, void *pass, Node *n, Node *const *src)
 }
 
 // Running sums of one integer count; running extremes of one value are that.
-static Node *scanned(Graph *g, const Node *n, const Node *x)
-{
+static Node *scanned(Graph *g, const Node *n, const Node *x) {
     GNum v;
     int axis = n->scan.axis;
     if (!g_scalar_value(x, &v)) return NULL;
     if ((n->op == GR_max || n->op == GR_min) && !n->scan.exclusive) return g_full(g, (Elem)n->elem, n->rank, n->shape, v);
-    if (n->op != GR_sum || !elem_is_int((Elem)n->elem) || n->elem == EL_u64 || v.i > INT32_MAX || v.i < INT32_MIN) return NULL;
+    if (n->op != GR_sum || !elem_is_int((Elem)n->elem) || n->elem == EL_u64 || v.i > INT32_MAX || v.i < INT32_MIN)
+        return NULL;
     Ix at = ix_axis(g, axis, n->shape[axis]);
     if (n->scan.reverse) at = ix_sub(g, ix_addi(g, n->shape[axis], -1), at);
     return g_index(g, (Elem)n->elem, n->rank, n->shape, ix_muli(g, ix_addi(g, at, !n->scan.exclusive), v.i));
 }
 
 // What is made of what has changed folds as it would have when the graph was built.
-static Node *folded(Rewrite *r, void *pass, Node *n, Node *const *src)
-{
+static Node *folded(Rewrite *r, void *pass, Node *n, Node *const *src) {
     Graph *g = r->g;
     Node *e = counted(r, pass, n, src);
     bool same = true;
@@ -193,8 +187,10 @@ static Node *folded(Rewrite *r, void *pass, Node *n, Node *const *src)
     if (n->kind == G_ew) return g_name(g, g_ew(g, (GEw)n->op, src, (int)n->nsrc), n->name);
     if (n->kind == G_scan && (e = scanned(g, n, src[0]))) return e;
     GNum v;
-    if (n->kind == G_gather && g_scalar_value(src[0], &v) && n->at.checked) return g_full(g, (Elem)n->elem, n->rank, n->shape, v);
-    if (n->kind == G_cast && !n->cast.kept) return n->cast.saturate ? g_cast_saturate(g, src[0], (Elem)n->elem) : g_cast(g, src[0], (Elem)n->elem);
+    if (n->kind == G_gather && g_scalar_value(src[0], &v) && n->at.checked)
+        return g_full(g, (Elem)n->elem, n->rank, n->shape, v);
+    if (n->kind == G_cast && !n->cast.kept)
+        return n->cast.saturate ? g_cast_saturate(g, src[0], (Elem)n->elem) : g_cast(g, src[0], (Elem)n->elem);
     return NULL;
 }
 
@@ -202,8 +198,7 @@ static Node *folded(Rewrite *r, void *pass, Node *n, Node *const *src)
 //
 // A mask of keys that was expanded to all queries before it was computed with: computed without them, and expanded then.
 
-static uint64_t varies(const Node *x)
-{
+static uint64_t varies(const Node *x) {
     GNum v;
     uint64_t axes = 0;
     if (g_scalar_value(x, &v)) return 0;
@@ -212,8 +207,7 @@ static uint64_t varies(const Node *x)
     return axes;
 }
 
-static Node *thinned(Rewrite *r, void *pass, Node *n, Node *const *src)
-{
+static Node *thinned(Rewrite *r, void *pass, Node *n, Node *const *src) {
     Graph *g = r->g;
     Ix shape[G_MAX_RANK], coord[G_MAX_RANK];
     uint64_t axes = 0;
@@ -242,8 +236,7 @@ static Node *thinned(Rewrite *r, void *pass, Node *n, Node *const *src)
     return g_view(g, g_name(g, node_intern(g, &proto), n->name), n->rank, n->shape, coord, NULL, g_int(0));
 }
 
-void count_constants(Graph *g)
-{
+void count_constants(Graph *g) {
     Rewrite r;
     if (rewrite_begin(&r, g)) rewrite_all(&r, folded, NULL);
     if (!g_failed(g) && rewrite_begin(&r, g)) rewrite_all(&r, thinned, NULL);
@@ -251,8 +244,7 @@ void count_constants(Graph *g)
 
 // ---- factors of products -----------------------------------------------------------------------------------------------
 
-static bool number(const Node *n, double *v)
-{
+static bool number(const Node *n, double *v) {
     GNum c;
     if (!elem_is_float((Elem)n->elem) || !g_scalar_value(n, &c)) return false;
     *v = c.is_int ? (double)c.i : c.f;
@@ -260,8 +252,7 @@ static bool number(const Node *n, double *v)
 }
 
 // x without numbers that multiply or divide it, which go to *factor.
-static Node *unscaled(Graph *g, Node *x, double *factor)
-{
+static Node *unscaled(Graph *g, Node *x, double *factor) {
     double v;
     if (x->kind == G_view && ix_is(x->view.pred, 1)) {
         Node *y = unscaled(g, x->src[0], factor);
@@ -280,12 +271,13 @@ static Node *unscaled(Graph *g, Node *x, double *factor)
     return x;
 }
 
-static Node *hoisted(Rewrite *r, void *pass, Node *n, Node *const *src)
-{
+static Node *hoisted(Rewrite *r, void *pass, Node *n, Node *const *src) {
     Graph *g = r->g;
     double factor = 1;
     (void)pass;
-    if (n->kind != G_contract || (n->elem != EL_f32 && n->elem != EL_f64) || r->constant[n->src[0]->id] || r->constant[n->src[1]->id]) return NULL;
+    if (n->kind != G_contract || (n->elem != EL_f32 && n->elem != EL_f64) || r->constant[n->src[0]->id] ||
+        r->constant[n->src[1]->id])
+        return NULL;
     Node *a = unscaled(g, src[0], &factor), *b = unscaled(g, src[1], &factor);
     if (a == src[0] && b == src[1]) return NULL;
     if (factor - factor != 0 || factor == 0) return NULL;
@@ -293,8 +285,7 @@ static Node *hoisted(Rewrite *r, void *pass, Node *n, Node *const *src)
     return factor == 1 ? y : g_ew2f(g, EW_mul, y, factor);
 }
 
-void hoist_factors(Graph *g)
-{
+void hoist_factors(Graph *g) {
     Rewrite r;
     if (rewrite_begin(&r, g)) rewrite_all(&r, hoisted, NULL);
 }

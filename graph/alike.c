@@ -3,9 +3,9 @@
 //     q = turned(x[:, h, :])         h in 0 .. 32           qk = turned(x[:, h, :])     h in 0 .. 40
 //     k = turned(x[:, h + 32, :])    h in 0 .. 8       ->   q = qk[0 .. 32], k = qk[32 .. 40]
 //
-// Queries and keys with a rotary embedding are such: slices of one product (simplify.c), with the same sines and cosines. The
-// two are compared from the operands down; where they read, the places of one must be those of the other, moved along the
-// axis in which they lie side by side.
+// Queries and keys with a rotary embedding are such: slices of one product (simplify.c), with the same sines and
+// cosines. The two are compared from the operands down; where they read, the places of one must be those of the other,
+// moved along the axis in which they lie side by side.
 
 #include "graph/rewrite.h"
 
@@ -21,24 +21,23 @@ typedef struct Alike {
 } Alike;
 
 // The axis as one that counts through both, for the first and for the second.
-static Ix moved(const Alike *a, const Node *n, Ix e, bool second)
-{
+static Ix moved(const Alike *a, const Node *n, Ix e, bool second) {
     Ix with[G_MAX_RANK], place = ix_axis(a->g, a->axis, a->both);
     for (int i = 0; i < n->rank; i++) with[i] = ix_axis(a->g, i, n->shape[i]);
     with[a->axis] = second ? ix_sub(a->g, place, a->first) : place;
     return ix_substitute(a->g, e, with, n->rank);
 }
 
-static bool same_shape(const Alike *a, const Node *x, const Node *y)
-{
+static bool same_shape(const Alike *a, const Node *x, const Node *y) {
     for (int i = 0; i < x->rank; i++)
         if (i != a->axis && x->shape[i] != y->shape[i]) return false;
     return true;
 }
 
-static bool same(Alike *a, const Node *x, const Node *y, int depth)
-{
-    if (x->kind != y->kind || x->elem != y->elem || x->rank != y->rank || x->op != y->op || x->nsrc != y->nsrc || depth > DEEPEST) return false;
+static bool same(Alike *a, const Node *x, const Node *y, int depth) {
+    if (x->kind != y->kind || x->elem != y->elem || x->rank != y->rank || x->op != y->op || x->nsrc != y->nsrc ||
+        depth > DEEPEST)
+        return false;
     if (x->rank <= a->axis || !same_shape(a, x, y)) return false;
     switch ((GKind)x->kind) {
     case G_view:
@@ -63,8 +62,7 @@ static bool same(Alike *a, const Node *x, const Node *y, int depth)
 }
 
 // x for both, over what has taken the place of its sources.
-static Node *joined(const Alike *a, const Rewrite *r, const Node *x, bool second)
-{
+static Node *joined(const Alike *a, const Rewrite *r, const Node *x, bool second) {
     Graph *g = a->g;
     Ix shape[G_MAX_RANK], coord[G_MAX_RANK];
     for (int i = 0; i < x->rank; i++) shape[i] = i == a->axis ? a->both : x->shape[i];
@@ -82,14 +80,12 @@ static Node *joined(const Alike *a, const Rewrite *r, const Node *x, bool second
 
 typedef struct Part { Alike *of; bool second; } Part;         // by node id
 
-static Node *computed(Node *x)                               // below what only moves
-{
+static Node *computed(Node *x) {                               // below what only moves
     while (x->kind == G_view && ix_is(x->view.pred, 1)) x = x->src[0];
     return x;
 }
 
-static bool pair(Graph *g, Part *part, const Node *x, const Node *y)
-{
+static bool pair(Graph *g, Part *part, const Node *x, const Node *y) {
     for (int axis = 0; axis < x->rank; axis++) {
         Alike a = {.g = g, .axis = axis, .first = x->shape[axis]};
         a.both = ix_add(g, x->shape[axis], y->shape[axis]);
@@ -103,16 +99,15 @@ static bool pair(Graph *g, Part *part, const Node *x, const Node *y)
     return false;
 }
 
-static Node *taken(Rewrite *r, void *pass, Node *n, Node *const *src)
-{
+static Node *taken(Rewrite *r, void *pass, Node *n, Node *const *src) {
     const Part *p = (const Part *)pass + n->id;
     (void)src;
     if (!p->of) return NULL;
-    return g_take_range(r->g, joined(p->of, r, n, p->second), p->of->axis, p->second ? p->of->first : ix(r->g, 0), 1, n->shape[p->of->axis]);
+    return g_take_range(r->g, joined(p->of, r, n, p->second), p->of->axis, p->second ? p->of->first : ix(r->g, 0), 1,
+                        n->shape[p->of->axis]);
 }
 
-void join_alike(Graph *g)
-{
+void join_alike(Graph *g) {
     Rewrite r;
     if (!rewrite_begin(&r, g)) return;
     Part *part = NEW_N(g->arena, Part, r.n);

@@ -2,22 +2,20 @@
 //
 //     y = if c { relu(a x) } else { tanh(b x) }        ->        y = where(c, relu(a x), tanh(b x))
 //
-// A kernel has no branch that others could be launched from, and what is computed has no other effect than its value. That costs the side
-// that is not taken; but the two share what they read, and their kernels. It is done where both sides have one shape, and only for
-// programs: the interpreter goes the way that the condition says.
+// A kernel has no branch that others could be launched from, and what is computed has no other effect than its value.
+// That costs the side that is not taken; but the two share what they read, and their kernels. It is done where both
+// sides have one shape, and only for programs: the interpreter goes the way that the condition says.
 #include "graph/fuse.h"
 #include "graph/rewrite.h"
 
-static bool one_shape(const Node *n)
-{
+static bool one_shape(const Node *n) {
     for (int i = 0; i < n->sub.nresults; i++)
         if (!g_same_shape(n->sub.body[0].results[i], n->sub.body[1].results[i])) return false;
     return true;
 }
 
 // What outputs need, the sides of ifs too. False: there is something to leave alone, or nothing to do.
-static bool alive_with_sides(Rewrite *r)
-{
+static bool alive_with_sides(Rewrite *r) {
     Graph *g = r->g;
     bool any = false;
     for (uint32_t i = 0; i < g->outputs.n; i++) r->alive[g->outputs.at[i].node->id] = true;
@@ -35,8 +33,7 @@ static bool alive_with_sides(Rewrite *r)
     return any;
 }
 
-static Node *taken(Rewrite *r, void *pass, Node *n, Node *const *src)
-{
+static Node *taken(Rewrite *r, void *pass, Node *n, Node *const *src) {
     (void)pass;
     (void)src;
     const Node *from = n->kind == G_proj ? n->src[0] : NULL;
@@ -47,8 +44,7 @@ static Node *taken(Rewrite *r, void *pass, Node *n, Node *const *src)
     return g_where(r->g, r->to[from->src[0]->id], a, b);
 }
 
-void select_branches(Graph *g)
-{
+void select_branches(Graph *g) {
     uint32_t n = g->nodes.n;
     Rewrite r = {.g = g, .n = n, .to = NEW_N(g->arena, Node *, n), .alive = NEW_N(g->arena, bool, n)};
     if (alive_with_sides(&r)) rewrite_all(&r, taken, NULL);

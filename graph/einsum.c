@@ -12,8 +12,7 @@
 
 typedef struct Term { char at[G_MAX_RANK + 1]; int n; } Term;
 
-static int where(const Term *t, char c)
-{
+static int where(const Term *t, char c) {
     for (int i = 0; i < t->n; i++)
         if (t->at[i] == c) return i;
     return -1;
@@ -23,8 +22,7 @@ static void term_add(Term *t, char c) { t->at[t->n++] = c; }
 
 static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-static const char *parse_term(const char *s, Term *t)
-{
+static const char *parse_term(const char *s, Term *t) {
     for (; *s && *s != ',' && *s != '-'; s++) {
         if (*s == ' ') continue;
         if (!is_letter(*s) || t->n == G_MAX_RANK) return NULL;
@@ -34,8 +32,7 @@ static const char *parse_term(const char *s, Term *t)
 }
 
 // x with its letters in the order of `to`, which has each once: diagonals are taken, sizes 1 that others exceed are dropped.
-static Node *diagonal(Graph *g, Node *x, Term *t)
-{
+static Node *diagonal(Graph *g, Node *x, Term *t) {
     Term once = {0};
     Ix shape[G_MAX_RANK], coord[G_MAX_RANK];
     for (int i = 0; i < t->n; i++) {
@@ -54,8 +51,7 @@ static Node *diagonal(Graph *g, Node *x, Term *t)
     return g_view(g, x, once.n, shape, coord, NULL, g_int(0));
 }
 
-static Node *drop(Graph *g, Node *x, Term *t, uint32_t axes, bool sum)
-{
+static Node *drop(Graph *g, Node *x, Term *t, uint32_t axes, bool sum) {
     Term left = {0};
     for (int i = 0; i < t->n; i++)
         if (!(axes >> i & 1)) term_add(&left, t->at[i]);
@@ -64,8 +60,7 @@ static Node *drop(Graph *g, Node *x, Term *t, uint32_t axes, bool sum)
 }
 
 // Sums what is only here; drops sizes 1 against something else.
-static Node *own_letters(Graph *g, Node *x, Term *t, Node *other, const Term *o, const Term *out)
-{
+static Node *own_letters(Graph *g, Node *x, Term *t, Node *other, const Term *o, const Term *out) {
     uint32_t sums = 0, ones = 0;
     for (int i = 0; i < t->n; i++) {
         int at = other ? where(o, t->at[i]) : -1;
@@ -76,26 +71,29 @@ static Node *own_letters(Graph *g, Node *x, Term *t, Node *other, const Term *o,
     return ones ? drop(g, x, t, ones, false) : x;
 }
 
-static Node *arrange(Graph *g, Node *x, const Term *t, const Term *to)
-{
+static Node *arrange(Graph *g, Node *x, const Term *t, const Term *to) {
     int perm[G_MAX_RANK];
     for (int i = 0; i < to->n; i++) perm[i] = where(t, to->at[i]);
     return g_transpose(g, x, perm);
 }
 
-Node *g_einsum(Graph *g, const char *spec, Node *a, Node *b)
-{
+Node *g_einsum(Graph *g, const char *spec, Node *a, Node *b) {
     if (!a) return NULL;
     Term ta = {0}, tb = {0}, out = {0};
     const char *s = parse_term(spec, &ta);
     if (s && *s == ',') s = parse_term(s + 1, &tb);
     bool two = s && strchr(spec, ',');
-    if (!s || s[0] != '-' || s[1] != '>' || !(s = parse_term(s + 2, &out)) || *s) return g_error(g, "cannot read the equation `%s`", spec);
+    if (!s || s[0] != '-' || s[1] != '>' || !(s = parse_term(s + 2, &out)) || *s)
+        return g_error(g, "cannot read the equation `%s`", spec);
     if (two != (b != NULL)) return two ? NULL : g_error(g, "the equation `%s` has one operand", spec);
-    if (ta.n != a->rank || (b && tb.n != b->rank)) return g_error(g, "the equation `%s` does not fit the operands' dimensions", spec);
-    if (b && a->elem != b->elem) return g_error(g, "operands have different types: %s and %s", elem_name((Elem)a->elem), elem_name((Elem)b->elem));
+    if (ta.n != a->rank || (b && tb.n != b->rank))
+        return g_error(g, "the equation `%s` does not fit the operands' dimensions", spec);
+    if (b && a->elem != b->elem)
+        return g_error(g, "operands have different types: %s and %s", elem_name((Elem)a->elem),
+                       elem_name((Elem)b->elem));
     for (int i = 0; i < out.n; i++)
-        if (where(&ta, out.at[i]) < 0 && where(&tb, out.at[i]) < 0) return g_error(g, "the letter `%c` of the result is in no operand of `%s`", out.at[i], spec);
+        if (where(&ta, out.at[i]) < 0 && where(&tb, out.at[i]) < 0)
+            return g_error(g, "the letter `%c` of the result is in no operand of `%s`", out.at[i], spec);
     a = diagonal(g, a, &ta);
     b = b ? diagonal(g, b, &tb) : NULL;
     if (!a || (two && !b)) return NULL;
@@ -128,8 +126,7 @@ Node *g_einsum(Graph *g, const char *spec, Node *a, Node *b)
 }
 
 // The letters of a matmul: batch axes from the right, then m k and k n. A vector on the left has no m, on the right no n.
-Node *g_matmul(Graph *g, Node *a, Node *b)
-{
+Node *g_matmul(Graph *g, Node *a, Node *b) {
     if (!a || !b) return NULL;
     if (a->rank == 0 || b->rank == 0) return g_error(g, "a matrix product of a scalar");
     int ba = a->rank > 2 ? a->rank - 2 : 0, bb = b->rank > 2 ? b->rank - 2 : 0, batch = ba > bb ? ba : bb;

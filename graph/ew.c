@@ -8,11 +8,14 @@
 #include <math.h>
 #include <string.h>
 
-static double min_nan(double a, double b) { return isnan(a) || isnan(b) ? (double)NAN : a < b || (a == b && signbit(a)) ? a : b; }
-static double max_nan(double a, double b) { return isnan(a) || isnan(b) ? (double)NAN : a > b || (a == b && !signbit(a)) ? a : b; }
+static double min_nan(double a, double b) {
+    return isnan(a) || isnan(b) ? (double)NAN : a < b || (a == b && signbit(a)) ? a : b;
+}
+static double max_nan(double a, double b) {
+    return isnan(a) || isnan(b) ? (double)NAN : a > b || (a == b && !signbit(a)) ? a : b;
+}
 
-double ew_float(GEw op, double a, double b)
-{
+double ew_float(GEw op, double a, double b) {
     switch (op) {
     case EW_neg: return -a;
     case EW_abs: return fabs(a);
@@ -54,8 +57,7 @@ double ew_float(GEw op, double a, double b)
     }
 }
 
-static uint64_t int_pow(int64_t a, int64_t b, bool is_signed)
-{
+static uint64_t int_pow(int64_t a, int64_t b, bool is_signed) {
     if (is_signed && b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 ? (uint64_t)-1 : 1) : 0;
     uint64_t r = 1, x = (uint64_t)a;
     for (uint64_t e = (uint64_t)b; e; e >>= 1, x *= x)
@@ -63,8 +65,7 @@ static uint64_t int_pow(int64_t a, int64_t b, bool is_signed)
     return r;
 }
 
-uint64_t ew_int(GEw op, Elem elem, uint64_t a, uint64_t b)
-{
+uint64_t ew_int(GEw op, Elem elem, uint64_t a, uint64_t b) {
     bool sg = elem_is_signed(elem);
     int64_t x = (int64_t)a, y = (int64_t)b;
     uint64_t bits = (uint64_t)elem_bits(elem);
@@ -94,8 +95,7 @@ uint64_t ew_int(GEw op, Elem elem, uint64_t a, uint64_t b)
     }
 }
 
-bool ew_compare(GEw op, Elem elem, GNum a, GNum b)
-{
+bool ew_compare(GEw op, Elem elem, GNum a, GNum b) {
     bool less, same, greater;
     if (elem_is_float(elem)) {
         less = a.f < b.f, same = a.f == b.f, greater = a.f > b.f;
@@ -115,8 +115,7 @@ bool ew_compare(GEw op, Elem elem, GNum a, GNum b)
     }
 }
 
-void ew_one(GEw op, Elem elem, const void *const *in, void *out)
-{
+void ew_one(GEw op, Elem elem, const void *const *in, void *out) {
     if (op == EW_where) {
         memcpy(out, *(const uint8_t *)in[0] ? in[1] : in[2], (size_t)elem_bytes(elem));
         return;
@@ -140,8 +139,7 @@ void ew_one(GEw op, Elem elem, const void *const *in, void *out)
     g_num_store(out, elem, g_int((int64_t)ew_int(op, elem, (uint64_t)a.i, (uint64_t)b.i)));
 }
 
-void cast_one(Elem from, Elem to, bool saturate, const void *in, void *out)
-{
+void cast_one(Elem from, Elem to, bool saturate, const void *in, void *out) {
     GNum v = g_num_load(in, from);
     bool from_float = elem_is_float(from);
     if (from == EL_u64 && elem_is_float(to)) v = g_float((double)(uint64_t)v.i);
@@ -172,8 +170,7 @@ void cast_one(Elem from, Elem to, bool saturate, const void *in, void *out)
     g_num_store(out, to, g_int(r));
 }
 
-Ix g_ew_expr(Graph *g, GEw op, Elem elem, const Ix *e)
-{
+Ix g_ew_expr(Graph *g, GEw op, Elem elem, const Ix *e) {
     Ix a = e[0], b = e[1], zero = ix(g, 0);
     bool truth = elem == EL_bool, positive = b && a->lo >= 0 && b->lo > 0;
     switch (op) {

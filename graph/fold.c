@@ -25,8 +25,7 @@ typedef struct Linear {
 
 typedef struct Fold { Rewrite *r; Linear *of; } Fold;        // by node id
 
-static int channels(const Node *p, Ix *shape)                // the axes of p that its weights have
-{
+static int channels(const Node *p, Ix *shape) {                // the axes of p that its weights have
     int n = 0;
     for (int i = 0; i < p->rank; i++)
         if (i < p->contract.nb || i >= p->contract.nb + p->contract.nm) shape[n++] = p->shape[i];
@@ -35,9 +34,9 @@ static int channels(const Node *p, Ix *shape)                // the axes of p th
 
 static Elem sums(const Node *p) { return p->contract.acc; }
 
-// k, a constant against a value of form v and rank `rank`, as a value of the product's channels; NULL: it differs along others.
-static Node *by_channel(Graph *g, const Linear *v, const Node *x, Node *k)
-{
+// k, a constant against a value of form v and rank `rank`, as a value of the product's channels; NULL: it differs along
+// others.
+static Node *by_channel(Graph *g, const Linear *v, const Node *x, Node *k) {
     const Node *p = v->product;
     Ix shape[G_MAX_RANK], axis[G_MAX_RANK], inverse[G_MAX_RANK], at[G_MAX_RANK], coord[G_MAX_RANK];
     GNum number;
@@ -68,8 +67,7 @@ static Node *plus(Graph *g, Node *a, Node *b) { return a ? g_ew2(g, EW_add, a, b
 static Node *negated(Graph *g, Node *a) { return a ? g_ew1(g, EW_neg, a) : NULL; }
 
 // x OP k, with x of form v.
-static bool apply(Graph *g, GEw op, bool constant_first, Node *k, Linear *v)
-{
+static bool apply(Graph *g, GEw op, bool constant_first, Node *k, Linear *v) {
     if (!k || (op == EW_div && constant_first)) return false;
     if (op == EW_mul || op == EW_div) {
         Node *factor = op == EW_mul ? k : g_ew2(g, EW_div, g_f(g, (Elem)k->elem, 1), k);
@@ -86,8 +84,7 @@ static bool apply(Graph *g, GEw op, bool constant_first, Node *k, Linear *v)
 }
 
 // The form of a node, from that of its sources.
-static Linear form_of(Fold *f, Node *n)
-{
+static Linear form_of(Fold *f, Node *n) {
     Graph *g = f->r->g;
     Linear none = {0}, v;
     if (n->kind == G_contract) {
@@ -109,21 +106,21 @@ static Linear form_of(Fold *f, Node *n)
             return v;
         }
         bool linear = n->kind == G_ew && (n->op == EW_add || n->op == EW_sub || n->op == EW_mul || n->op == EW_div);
-        if (linear && f->r->constant[n->src[1 - i]->id] && apply(g, (GEw)n->op, i == 1, by_channel(g, &v, n, n->src[1 - i]), &v)) return v;
+        if (linear && f->r->constant[n->src[1 - i]->id] &&
+            apply(g, (GEw)n->op, i == 1, by_channel(g, &v, n, n->src[1 - i]), &v))
+            return v;
     }
     return none;
 }
 
 // Is it one number for all channels?
-static bool uniform(Graph *g, const Node *n)
-{
+static bool uniform(Graph *g, const Node *n) {
     bool all = n->kind == G_view || n->kind == G_ew || n->kind == G_cast;
     for (uint32_t i = 0; i < n->nsrc && all; i++) all = uniform(g, n->src[i]);
     return all || ix_is(g_count(g, n), 1);
 }
 
-static Node *fold(Rewrite *r, void *pass, Node *n, Node *const *src)
-{
+static Node *fold(Rewrite *r, void *pass, Node *n, Node *const *src) {
     (void)src;
     const Linear *v = &((Fold *)pass)->of[n->id];
     Graph *g = r->g;
@@ -146,8 +143,7 @@ static Node *fold(Rewrite *r, void *pass, Node *n, Node *const *src)
     return g_name(g, g_cast(g, y, (Elem)n->elem), n->name);
 }
 
-void fold_scales(Graph *g)
-{
+void fold_scales(Graph *g) {
     Rewrite r;
     if (!rewrite_begin(&r, g)) return;
     Fold f = {&r, NEW_N(g->arena, Linear, r.n)};

@@ -53,8 +53,7 @@ typedef struct State {
 
 static FGroup *group_at(const State *s, int i) { return s->f->groups.at[i]; }
 
-static bool depends(const State *s, int from, int on, int depth)
-{
+static bool depends(const State *s, int from, int on, int depth) {
     if (from == on) return true;
     if (depth > 10000) return true;
     const FGroup *a = group_at(s, from);
@@ -63,8 +62,7 @@ static bool depends(const State *s, int from, int on, int depth)
     return false;
 }
 
-static void reads_add(State *s, int from, int on)
-{
+static void reads_add(State *s, int from, int on) {
     FGroup *a = group_at(s, from);
     if (from == on) return;
     for (uint32_t i = 0; i < a->reads.n; i++)
@@ -72,14 +70,12 @@ static void reads_add(State *s, int from, int on)
     vec_push(s->g->arena, &a->reads, on);
 }
 
-static int root_axes(Graph *g, const FGroup *f, Ix *axis)
-{
+static int root_axes(Graph *g, const FGroup *f, Ix *axis) {
     for (int i = 0; i < f->root->rank; i++) axis[i] = ix_axis(g, i, f->root->shape[i]);
     return f->root->rank;
 }
 
-static void place_add(State *s, Node *n, int group, const Ix *coord)
-{
+static void place_add(State *s, Node *n, int group, const Ix *coord) {
     struct Places *p = &s->places[n->id];
     GNum literal;
     bool here = false;
@@ -97,8 +93,7 @@ static void place_add(State *s, Node *n, int group, const Ix *coord)
     vec_push(s->g->arena, &p->at, ((Place){group, copy_ixs(s->g, coord, n->rank)}));
 }
 
-static Ix fresh_axis(State *s, int group, int first, Ix extent)
-{
+static Ix fresh_axis(State *s, int group, int first, Ix extent) {
     int *next = &s->fresh[2 * group + (first == FIRST_VALUE)];
     int limit = first == FIRST_VALUE ? MAX_AXES : FIRST_VALUE;
     int number = *next < limit ? (*next)++ : limit - 1;
@@ -109,15 +104,13 @@ enum { HEAD = 256 };             // the longest head, and value, that a loop ove
 
 static bool short_enough(Ix e) { return e->kind == IX_CONST && e->value <= HEAD; }
 
-static bool attends(State *s, const Node *n, const Ix *place, Attention *to)
-{
+static bool attends(State *s, const Node *n, const Ix *place, Attention *to) {
     Ix values = ix_product(s->g, n->shape + n->contract.nb + n->contract.nm, n->contract.nn);
     return values && short_enough(values) && attention_match(s->g, n, place, to);
 }
 
 // x, and what it is computed from up to a product, are the keys or values of an attention (in 16 bits the queries, too).
-static void mark_keys(State *s, const Node *x)
-{
+static void mark_keys(State *s, const Node *x) {
     bool passes = x->kind == G_view || x->kind == G_cast || x->kind == G_ew || x->kind == G_gather;
     if (s->for_keys[x->id] || !elem_is_float((Elem)x->elem)) return;
     s->for_keys[x->id] = true;
@@ -125,8 +118,7 @@ static void mark_keys(State *s, const Node *x)
 }
 
 // The places of n's sources, for n at one place of a group.
-static void push(State *s, const Node *n, int group, const Ix *coord)
-{
+static void push(State *s, const Node *n, int group, const Ix *coord) {
     Graph *g = s->g;
     Ix to[G_MAX_RANK];
     switch ((GKind)n->kind) {
@@ -137,7 +129,8 @@ static void push(State *s, const Node *n, int group, const Ix *coord)
     case G_gather:
         for (uint32_t k = 1; k < n->nsrc; k++) place_add(s, n->src[k], group, coord);
         for (int i = 0; i < n->src[0]->rank; i++)
-            to[i] = n->at.coord[i] ? ix_substitute(g, n->at.coord[i], coord, n->rank) : fresh_axis(s, group, FIRST_VALUE, n->src[0]->shape[i]);
+            to[i] = n->at.coord[i] ? ix_substitute(g, n->at.coord[i], coord, n->rank)
+                                   : fresh_axis(s, group, FIRST_VALUE, n->src[0]->shape[i]);
         place_add(s, n->src[0], group, to);
         break;
     case G_reduce:
@@ -184,15 +177,13 @@ static void push(State *s, const Node *n, int group, const Ix *coord)
 }
 
 // The i-th of its places is the first in that group.
-static bool first_there(const struct Places *p, uint32_t i)
-{
+static bool first_there(const struct Places *p, uint32_t i) {
     for (uint32_t k = 0; k < i; k++)
         if (p->at.at[k].group == p->at.at[i].group) return false;
     return true;
 }
 
-static void join_all(State *s, const Node *n)
-{
+static void join_all(State *s, const Node *n) {
     const struct Places *p = &s->places[n->id];
     for (uint32_t i = 0; i < p->at.n; i++)
         if (first_there(p, i)) s->open[p->at.at[i].group]--;
@@ -202,24 +193,21 @@ static void join_all(State *s, const Node *n)
 // ---- what may be done -----------------------------------------------------------------------------------------------
 
 // The only group that would compute n; -1: several.
-static int only_group(const State *s, const Node *n)
-{
+static int only_group(const State *s, const Node *n) {
     const struct Places *p = &s->places[n->id];
     for (uint32_t i = 1; i < p->at.n; i++)
         if (p->at.at[i].group != p->at.at[0].group) return -1;
     return p->at.n && !p->many ? p->at.at[0].group : -1;
 }
 
-static uint64_t used_axes(const Ix *coord, int n)
-{
+static uint64_t used_axes(const Ix *coord, int n) {
     uint64_t a = 0;
     for (int i = 0; i < n; i++) a |= coord[i]->axes;
     return a;
 }
 
 // One to one with some axes of the root.
-static bool covers(State *s, const Node *n, const FGroup *f, const Ix *coord, uint64_t axes)
-{
+static bool covers(State *s, const Node *n, const FGroup *f, const Ix *coord, uint64_t axes) {
     Ix axis[G_MAX_RANK], inverse[G_MAX_RANK];
     int count = 0;
     for (int i = 0; i < f->root->rank; i++)
@@ -227,30 +215,26 @@ static bool covers(State *s, const Node *n, const FGroup *f, const Ix *coord, ui
     return map_invert(s->g, n->rank, n->shape, coord, count, axis, inverse);
 }
 
-static uint64_t all_root_axes(State *s, const FGroup *f)
-{
+static uint64_t all_root_axes(State *s, const FGroup *f) {
     Ix axis[G_MAX_RANK];
     int n = root_axes(s->g, f, axis);
     return used_axes(axis, n);
 }
 
 // Those that a product has to have.
-static uint64_t product_axes(State *s, const FGroup *f)
-{
+static uint64_t product_axes(State *s, const FGroup *f) {
     return all_root_axes(s, f) & ~(f->parts < 0 ? 0 : UINT64_C(1) << f->parts);
 }
 
 // The axis along which a value is a few others side by side, each with one element there; -1: none.
-static int axis_of_parts(const Node *n)
-{
+static int axis_of_parts(const Node *n) {
     while (n->kind == G_cast) n = n->src[0];
     bool few = n->kind == G_concat && n->nsrc <= MOST_PARTS;
     for (uint32_t k = 0; few && k < n->nsrc; k++) few = ix_is(n->src[k]->shape[n->concat.axis], 1);
     return few ? n->concat.axis : -1;
 }
 
-static const char *reduce_refused(State *s, const Node *n)
-{
+static const char *reduce_refused(State *s, const Node *n) {
     int group = only_group(s, n);
     if (group < 0) return "a reduction that several kernels use is stored";
     if (s->places[n->id].at.n > 1) return "a reduction that a kernel needs at several places is stored";
@@ -259,26 +243,26 @@ static const char *reduce_refused(State *s, const Node *n)
     uint64_t axes = used_axes(coord, n->rank);
     if (f->kind != F_MAP && f->kind != F_ROWS) return "a product's kernel has no reductions beside it";
     if (f->anchor) return "a scan or sort has no reductions beside it";
-    if (axes & ~((UINT64_C(1) << FIRST_REDUCED) - 1)) return "it would be reduced again for every element of another reduction";
+    if (axes & ~((UINT64_C(1) << FIRST_REDUCED) - 1))
+        return "it would be reduced again for every element of another reduction";
     if (f->kind == F_ROWS && axes != f->rows) return "its rows are not those of the kernel";
     if (!covers(s, n, f, coord, axes)) return "each row would be reduced several times";
     return NULL;
 }
 
 // Two products of one left operand, element by element together, as in gated layers: one loop with two sums.
-static bool is_second(const State *s, const Node *n, const FGroup *f)
-{
+static bool is_second(const State *s, const Node *n, const FGroup *f) {
     if (f->kind != F_PRODUCT || f->second || f->attends || !f->place || f->root == f->anchor) return false;
     const Node *a = f->anchor;
     const Ix *coord = s->places[n->id].at.at[0].coord;
-    bool same = n->src[0] == a->src[0] && n->rank == a->rank && n->contract.nb == a->contract.nb && n->contract.nm == a->contract.nm &&
-                n->contract.nn == a->contract.nn && n->contract.nk == a->contract.nk && n->contract.acc == a->contract.acc && g_same_shape(n, a);
+    bool same = n->src[0] == a->src[0] && n->rank == a->rank && n->contract.nb == a->contract.nb &&
+                n->contract.nm == a->contract.nm && n->contract.nn == a->contract.nn &&
+                n->contract.nk == a->contract.nk && n->contract.acc == a->contract.acc && g_same_shape(n, a);
     for (int i = 0; i < n->rank && same; i++) same = coord[i] == f->place[i];
     return same;
 }
 
-static const char *product_refused(State *s, const Node *n)
-{
+static const char *product_refused(State *s, const Node *n) {
     int group = only_group(s, n);
     if (group < 0) return "a product that several kernels use is stored";
     if (s->places[n->id].at.n > 1) return "a product that a kernel needs at several places is stored";
@@ -292,16 +276,17 @@ static const char *product_refused(State *s, const Node *n)
         return short_enough(n->src[0]->shape[n->src[0]->rank - 1]) ? NULL : "heads are too long to keep";
     }
     if (is_second(s, n, f)) return NULL;
-    if (f->kind != F_MAP) return f->kind == F_PRODUCT ? "a kernel has one product" : "a product is not computed in a kernel of rows";
-    if (!covers(s, n, f, s->places[n->id].at.at[0].coord, product_axes(s, f))) return "its elements are not one to one with those of the kernel";
+    if (f->kind != F_MAP)
+        return f->kind == F_PRODUCT ? "a kernel has one product" : "a product is not computed in a kernel of rows";
+    if (!covers(s, n, f, s->places[n->id].at.at[0].coord, product_axes(s, f)))
+        return "its elements are not one to one with those of the kernel";
     return NULL;
 }
 
 static bool is_kept(const Node *n) { return n->kind == G_cast && n->cast.kept; }
 
 // Operations for one element of a product's prologue, from what will be stored.
-static int own_weight(const State *s, const Node *n)
-{
+static int own_weight(const State *s, const Node *n) {
     int w = n->kind == G_ew ? 1 : 0;
     for (uint32_t k = 0; k < n->nsrc; k++) {
         const Node *x = n->src[k];
@@ -312,8 +297,7 @@ static int own_weight(const State *s, const Node *n)
 }
 
 // A product's left operand that is computed once, as there is but one tile along the right one.
-static bool read_once(State *s, const Node *n, const FGroup *f)
-{
+static bool read_once(State *s, const Node *n, const FGroup *f) {
     const Node *c = f->anchor;
     Graph *g = s->g;
     if (f->attends || f->second || s->reduces[n->id] || own_weight(s, n) > CHEAP || s->places[n->id].at.n > 1) return false;
@@ -322,18 +306,16 @@ static bool read_once(State *s, const Node *n, const FGroup *f)
 }
 
 // Would its product be stored, and it computed by those that read that?
-static bool leaves_product(State *s, const Node *n, const FGroup *f, const Ix *coord)
-{
+static bool leaves_product(State *s, const Node *n, const FGroup *f, const Ix *coord) {
     const Node *p = s->epilogue[n->id];
     if (!p || f->attends) return false;
     if (f->kind == F_PRODUCT) return f->second || p->src[0] != f->anchor->src[0];
     return f->kind != F_MAP || !covers(s, n, f, coord, product_axes(s, f));
 }
 
-// Computed in a few steps from a value in bytes, and from nothing else that is not constant: that value is stored, and converted where
-// it is used.
-static bool of_bytes(const State *s, const Node *n)
-{
+// Computed in a few steps from a value in bytes, and from nothing else that is not constant: that value is stored, and
+// converted where it is used.
+static bool of_bytes(const State *s, const Node *n) {
     for (int step = 0; step < 4 && (n->kind == G_ew || n->kind == G_cast) && s->weight[n->id] > 0; step++) {
         const Node *from = NULL;
         for (uint32_t k = 0; k < n->nsrc; k++) {
@@ -349,23 +331,21 @@ static bool of_bytes(const State *s, const Node *n)
 }
 
 // Is it computed from the value at all? Beyond a few steps nobody looks.
-static bool comes_from(const Node *n, const Node *value, int depth)
-{
+static bool comes_from(const Node *n, const Node *value, int depth) {
     bool found = n == value || depth > 6;
     for (uint32_t i = 0; i < n->nsrc && !found; i++) found = comes_from(n->src[i], value, depth + 1);
     return found;
 }
 
 // What is put somewhere may be computed there if that costs little, and reads nothing of what is written.
-static bool into_scatter(const State *s, const Node *n, const FGroup *f)
-{
+static bool into_scatter(const State *s, const Node *n, const FGroup *f) {
     const Node *put = f->root->src[1];
-    return s->weight[n->id] <= CHEAP && !s->heavy[n->id] && comes_from(put, n, 0) && !comes_from(n, f->root->src[0], 0) && n->elem == put->elem && g_same_shape(n, put);
+    return s->weight[n->id] <= CHEAP && !s->heavy[n->id] && comes_from(put, n, 0) &&
+           !comes_from(n, f->root->src[0], 0) && n->elem == put->elem && g_same_shape(n, put);
 }
 
 // The axes of the root that are the product's batch, as far as they are plain.
-static uint64_t batch_axes(const FGroup *f)
-{
+static uint64_t batch_axes(const FGroup *f) {
     uint64_t a = 0;
     for (int i = 0; f->place && i < f->anchor->contract.nb; i++) a |= f->place[i]->axes;
     for (int i = f->anchor ? f->anchor->contract.nb : 0; f->place && i < f->anchor->rank; i++) a &= ~f->place[i]->axes;
@@ -374,8 +354,7 @@ static uint64_t batch_axes(const FGroup *f)
 
 static const char large[] = "the kernel is large enough", crowded[] = "the kernel reads enough";
 
-static bool placed_in(const State *s, const Node *n, int group)
-{
+static bool placed_in(const State *s, const Node *n, int group) {
     const struct Places *p = &s->places[n->id];
     for (uint32_t i = 0; i < p->at.n; i++)
         if (p->at.at[i].group == group) return true;
@@ -383,8 +362,7 @@ static bool placed_in(const State *s, const Node *n, int group)
 }
 
 // How many more values a group would read that takes n in.
-static int values_more(const State *s, const Node *n, int group)
-{
+static int values_more(const State *s, const Node *n, int group) {
     GNum literal;
     int more = -1;
     for (uint32_t k = 0; k < n->nsrc; k++) more += !g_scalar_value(n->src[k], &literal) && !placed_in(s, n->src[k], group);
@@ -392,8 +370,7 @@ static int values_more(const State *s, const Node *n, int group)
 }
 
 // Would a kernel grow too long with it, or read more than a kernel can have parameters?
-static const char *grows_too_large(const State *s, const Node *n)
-{
+static const char *grows_too_large(const State *s, const Node *n) {
     const struct Places *p = &s->places[n->id];
     for (uint32_t i = 0; i < p->at.n; i++) {
         const FGroup *f = group_at(s, p->at.at[i].group);
@@ -405,8 +382,7 @@ static const char *grows_too_large(const State *s, const Node *n)
 }
 
 // How often is an elementwise value computed again in a group, and does that matter?
-static const char *element_refused(State *s, const Node *n)
-{
+static const char *element_refused(State *s, const Node *n) {
     const struct Places *p = &s->places[n->id];
     bool several = only_group(s, n) < 0;
     if (p->many) return "it is needed at too many places";
@@ -416,18 +392,26 @@ static const char *element_refused(State *s, const Node *n)
     if (!several && p->at.n > MAX_PLACES && s->weight[n->id] > FREE) return "it is needed at many places";
     for (uint32_t i = 0; i < p->at.n; i++) {
         FGroup *f = group_at(s, p->at.at[i].group);
-        uint64_t axes = used_axes(p->at.at[i].coord, n->rank), all = s->heavy[n->id] ? product_axes(s, f) : all_root_axes(s, f);
-        bool again = f->attends ? false : f->kind == F_PRODUCT ? (axes & all) != all && !read_once(s, n, f) : f->kind == F_MAP && (axes & all) != all;
+        uint64_t axes = used_axes(p->at.at[i].coord, n->rank),
+                 all = s->heavy[n->id] ? product_axes(s, f) : all_root_axes(s, f);
+        bool again = f->attends             ? false
+                     : f->kind == F_PRODUCT ? (axes & all) != all && !read_once(s, n, f)
+                                            : f->kind == F_MAP && (axes & all) != all;
         bool scores = f->attends && (axes >> f->along & 1) && (axes & all) && !f->inner;
-        bool of_keys = f->attends && !s->for_keys[n->id] && (axes >> f->along & 1) && !(axes & all_root_axes(s, f) & ~batch_axes(f));
+        bool of_keys = f->attends && !s->for_keys[n->id] && (axes >> f->along & 1) &&
+                       !(axes & all_root_axes(s, f) & ~batch_axes(f));
         if (several && of_keys && s->weight[n->id] > 0) return "a mask of keys that several kernels use";
-        if (f->attends && s->for_keys[n->id] && s->weight[n->id] > 0) return "operands of an attention are loaded as they are";
+        if (f->attends && s->for_keys[n->id] && s->weight[n->id] > 0)
+            return "operands of an attention are loaded as they are";
         bool queries = f->attends && f->inner && (!(axes >> f->along & 1) || s->weight[n->id] <= ROTARY);
         if (queries) continue;
-        if (!of_bytes(s, n) && leaves_product(s, n, f, p->at.at[i].coord)) return "the end of a product's epilogue, and the product cannot join";
-        if (f->kind == F_PRODUCT && !scores && (axes >> FIRST_REDUCED) && (s->heavy[n->id] || s->weight[n->id] > FREE) && !read_once(s, n, f))
+        if (!of_bytes(s, n) && leaves_product(s, n, f, p->at.at[i].coord))
+            return "the end of a product's epilogue, and the product cannot join";
+        if (f->kind == F_PRODUCT && !scores && (axes >> FIRST_REDUCED) &&
+            (s->heavy[n->id] || s->weight[n->id] > FREE) && !read_once(s, n, f))
             return "a product would compute it again for every tile";
-        if (f->kind == F_PRODUCT && n->kind == G_concat && (axes >> FIRST_REDUCED)) return "a product would choose among its parts for every tile";
+        if (f->kind == F_PRODUCT && n->kind == G_concat && (axes >> FIRST_REDUCED))
+            return "a product would choose among its parts for every tile";
         if (f->kind == F_SCATTER && !into_scatter(s, n, f)) return "a scatter reads its operands from memory";
         if (again && s->weight[n->id] > CHEAP && n->rank > 0) return "it would be computed again along other axes";
         if (axes >> FIRST_VALUE && s->weight[n->id] > FREE) return "it is gathered from";
@@ -435,8 +419,7 @@ static const char *element_refused(State *s, const Node *n)
     return grows_too_large(s, n);
 }
 
-static int new_group(State *s, FKind kind, Node *root)
-{
+static int new_group(State *s, FKind kind, Node *root) {
     FGroup *f = NEW(s->g->arena, FGroup);
     f->kind = kind;
     f->once = s->fixed[root->id];
@@ -454,8 +437,7 @@ static int new_group(State *s, FKind kind, Node *root)
     return (int)s->f->groups.n - 1;
 }
 
-static void store(State *s, Node *n, int group, const char *why)
-{
+static void store(State *s, Node *n, int group, const char *why) {
     const struct Places *p = &s->places[n->id];
     s->f->maker[n->id] = group;
     s->f->stored[n->id] = true;
@@ -464,9 +446,9 @@ static void store(State *s, Node *n, int group, const char *why)
     for (uint32_t i = 0; i < p->at.n; i++) reads_add(s, p->at.at[i].group, group);
 }
 
-// A field of a byte, and such a number less another: two at a time they cost next to nothing where they are made floats (lower/llvm_halves.c).
-static bool unpacks(const Node *n)
-{
+// A field of a byte, and such a number less another: two at a time they cost next to nothing where they are made floats
+// (lower/llvm_halves.c).
+static bool unpacks(const Node *n) {
     if (n->kind != G_ew) return false;
     const Node *x = n->src[0];
     if (n->elem == EL_u8) return n->op == EW_shr || n->op == EW_and;
@@ -474,8 +456,7 @@ static bool unpacks(const Node *n)
 }
 
 // A group that computes n in passing and may store it.
-static int passing(State *s, const Node *n)
-{
+static int passing(State *s, const Node *n) {
     const struct Places *p = &s->places[n->id];
     bool heavy = s->heavy[is_kept(n) ? n->src[0]->id : n->id];
     if (p->many || heavy || s->is_output[n->id]) return -1;
@@ -491,8 +472,7 @@ static int passing(State *s, const Node *n)
     return -1;
 }
 
-static void own_group(State *s, Node *n, const char *why)
-{
+static void own_group(State *s, Node *n, const char *why) {
     Ix axis[G_MAX_RANK];
     Node *root = n;
     bool rows = n->kind == G_reduce || n->kind == G_scan || n->kind == G_sort;
@@ -521,15 +501,16 @@ static void own_group(State *s, Node *n, const char *why)
     }
 }
 
-static const char *laid_out(const Node *n)
-{
+static const char *laid_out(const Node *n) {
     return n->elem == n->src[0]->elem ? "in the order in which a product reads it" : "kept in fewer bits";
 }
 
-static void elementwise(State *s, Node *n)
-{
+static void elementwise(State *s, Node *n) {
     if (graph_loaded(n)) return;
-    const char *why = s->is_output[n->id] ? "a result of the model" : s->in_place[n->id] ? "a scatter updates it in place" : is_kept(n) ? laid_out(n) : element_refused(s, n);
+    const char *why = s->is_output[n->id]  ? "a result of the model"
+                      : s->in_place[n->id] ? "a scatter updates it in place"
+                      : is_kept(n)         ? laid_out(n)
+                                           : element_refused(s, n);
     if (!why) {
         join_all(s, n);
         return;
@@ -544,21 +525,20 @@ static void elementwise(State *s, Node *n)
     push(s, n, p.group, p.coord);
 }
 
-// Weights in 16 bits, a matrix: rows of what is summed over come by whole lines whatever the tile's columns, so that tiles of 96 or
-// 144 columns are as good as others (1024 x 2304 x 768 on an H200: 10.4 instead of 11.6 us). Not rows that 16 bytes do not divide, and not few columns, whose tiles are of 64
-// (197 x 768 x 3072: 9.3 instead of 8.8 us).
-static bool better_by_rows(const Node *c, const Node *w)
-{
+// Weights in 16 bits, a matrix: rows of what is summed over come by whole lines whatever the tile's columns, so that
+// tiles of 96 or 144 columns are as good as others (1024 x 2304 x 768 on an H200: 10.4 instead of 11.6 us). Not rows
+// that 16 bytes do not divide, and not few columns, whose tiles are of 64 (197 x 768 x 3072: 9.3 instead of 8.8 us).
+static bool better_by_rows(const Node *c, const Node *w) {
     enum { MANY = 1024 };
     int64_t n, k;
     bool matrix = c->contract.nb == 0 && c->contract.nn == 1 && c->contract.nk == 1;
-    return matrix && elem_bits((Elem)w->elem) == 16 && ix_const(w->shape[0], &n) && ix_const(w->shape[1], &k) && n >= MANY && k % 8 == 0;
+    return matrix && elem_bits((Elem)w->elem) == 16 && ix_const(w->shape[0], &n) && ix_const(w->shape[1], &k) &&
+           n >= MANY && k % 8 == 0;
 }
 
-// Weights of which a product could read neither rows nor columns: what is adjacent in memory is along neither of its axes. Products of
-// bytes read rows alone.
-static bool scattered(const State *s, const Node *n)
-{
+// Weights of which a product could read neither rows nor columns: what is adjacent in memory is along neither of its
+// axes. Products of bytes read rows alone.
+static bool scattered(const State *s, const Node *n) {
     const Node *c = s->weights_of[n->id];
     if (n->kind == G_cast && n->cast.kept && n->elem == n->src[0]->elem) return true;        // as layout.c has asked
     if (!c || n->kind != G_view || g_is_depthwise(s->g, c)) return false;
@@ -574,8 +554,7 @@ static bool scattered(const State *s, const Node *n)
 }
 
 // Read by what is not made of constants alone.
-static bool is_weight(const State *s, const Node *n)
-{
+static bool is_weight(const State *s, const Node *n) {
     const struct Places *p = &s->places[n->id];
     for (uint32_t i = 0; s->constant[n->id] && i < p->at.n; i++)
         if (!s->constant[group_at(s, p->at.at[i].group)->root->id]) return true;
@@ -583,23 +562,21 @@ static bool is_weight(const State *s, const Node *n)
 }
 
 // A view of a product that is all that is read of it, each element once: if it must be stored, then in this order.
-static bool layout(State *s, const Node *n)
-{
-    if (n->kind != G_view || n->src[0]->kind != G_contract || s->users[n->src[0]->id] != 1 || !ix_is(n->view.pred, 1)) return false;
+static bool layout(State *s, const Node *n) {
+    if (n->kind != G_view || n->src[0]->kind != G_contract || s->users[n->src[0]->id] != 1 || !ix_is(n->view.pred, 1))
+        return false;
     Ix axis[G_MAX_RANK], inverse[G_MAX_RANK];
     for (int i = 0; i < n->rank; i++) axis[i] = ix_axis(s->g, i, n->shape[i]);
     return map_invert(s->g, n->src[0]->rank, n->src[0]->shape, n->view.coord, n->rank, axis, inverse);
 }
 
-static int64_t size_of(Graph *g, const Node *n)               // in bytes; -1: it is not known
-{
+static int64_t size_of(Graph *g, const Node *n) {               // in bytes; -1: it is not known
     int64_t count;
     return ix_const(g_count(g, n), &count) ? count * elem_bytes((Elem)n->elem) : -1;
 }
 
 // Bytes of what x is read from: numbers of a few bits are not in memory but where they are packed.
-static int64_t read_from(const State *s, const Node *x)
-{
+static int64_t read_from(const State *s, const Node *x) {
     GNum number;
     int64_t sum = 0;
     while (x->kind == G_view || x->kind == G_cast) x = x->src[0];
@@ -610,36 +587,41 @@ static int64_t read_from(const State *s, const Node *x)
 }
 
 // Made of weights: is it worth being kept? Not if it is simple and more to read than what it is made of.
-static bool computed_once(const State *s, const Node *n)
-{
+static bool computed_once(const State *s, const Node *n) {
     enum { OF_SIZE = 9, OF_FROM = 16 };                        // half of it, with a scale for each block
     int64_t size = size_of(s->g, n), from = 0;
     if (size < 0 || graph_loaded(n) || n->kind == G_const || n->kind == G_view || n->kind == G_gather) return false;
     for (uint32_t k = 0; k < n->nsrc; k++) from += read_from(s, n->src[k]);
-    bool bytes = from > 0 && OF_FROM * from <= OF_SIZE * size && s->weight[n->id] <= FREE && !s->deep[n->id] && !s->heavy[n->id];     // quantised weights stay so
+    // quantised weights stay so
+    bool bytes = from > 0 && OF_FROM * from <= OF_SIZE * size && s->weight[n->id] <= FREE && !s->deep[n->id] &&
+                 !s->heavy[n->id];
     return (s->weights_of[n->id] && !bytes) || s->deep[n->id] || s->heavy[n->id] || size <= from;
 }
 
 // A loop that runs as often as a size says could be written out.
-static void no_kernel(State *s, const Node *n)
-{
+static void no_kernel(State *s, const Node *n) {
     const Node *trips = n->kind == G_loop ? n->src[0] : NULL;
     const char *name = n->kind == G_host ? n->host.op->name : g_kind_name[n->kind];
     Buf size = {0};
     while (trips && (trips->kind == G_view || trips->kind == G_cast)) trips = trips->src[0];
     if (trips && trips->kind == G_index && trips->index.expr->has_dim) ix_print(&size, s->g, trips->index.expr, NULL);
-    if (size.n) g_error(s->g, "a `loop` of %s trips has no form as a kernel, one of a known number has: the input's shape settles it (--arg NAME=zeros:f32[..])", size.p);
+    if (size.n)
+        g_error(
+            s->g,
+            "a `loop` of %s trips has no form as a kernel, one of a known number has: the input's shape settles it (--arg NAME=zeros:f32[..])",
+            size.p);
     else g_error(s->g, "`%s` has no form as a kernel: only the device `ref` runs it", name);
     buf_free(&size);
 }
 
-static void place(State *s, Node *n)
-{
+static void place(State *s, Node *n) {
     const char *why;
     GNum number;
     if (g_scalar_value(n, &number) && !s->is_output[n->id] && !s->in_place[n->id]) return;   // a literal
     if (is_weight(s, n) && !s->is_output[n->id]) {
-        why = scattered(s, n) ? "weights in the order in which their product reads them" : computed_once(s, n) ? "made of weights alone" : NULL;
+        why = scattered(s, n)       ? "weights in the order in which their product reads them"
+              : computed_once(s, n) ? "made of weights alone"
+                                    : NULL;
         if (why) {
             own_group(s, n, why);
             return;
@@ -673,7 +655,8 @@ static void place(State *s, Node *n)
             if (f->attends) {
                 f->inner = n;
                 mark_keys(s, n->src[1]);
-                if (elem_bits((Elem)n->src[0]->elem) == 16) mark_keys(s, n->src[0]);     // tensor cores take all of them from memory
+                // tensor cores take all of them from memory
+                if (elem_bits((Elem)n->src[0]->elem) == 16) mark_keys(s, n->src[0]);
                 join_all(s, n);
                 return;
             }
@@ -715,8 +698,7 @@ static void place(State *s, Node *n)
 
 static bool transcendental(GEw op) { return op >= EW_sqrt && op <= EW_sigmoid; }
 
-static void count_users(State *s)
-{
+static void count_users(State *s) {
     bool *alive = NEW_N(s->g->arena, bool, s->g->nodes.n);
     s->users = NEW_N(s->g->arena, int, s->g->nodes.n);
     for (uint32_t i = s->g->nodes.n; i-- > 0;) {
@@ -730,12 +712,16 @@ static void count_users(State *s)
     s->epilogue = graph_epilogues(s->g, alive);
 }
 
-static void weigh(State *s)
-{
+static void weigh(State *s) {
     for (uint32_t i = 0; i < s->g->nodes.n; i++) {
         const Node *n = s->g->nodes.at[i];
-        bool anchor = n->kind == G_reduce || n->kind == G_contract || n->kind == G_scan || n->kind == G_sort || n->kind == G_scatter;
-        int w = n->kind == G_ew ? (transcendental((GEw)n->op) || n->op == EW_pow ? 4 : unpacks(n) ? 0 : 1) : n->kind == G_concat ? (int)n->nsrc : 0;
+        bool anchor = n->kind == G_reduce || n->kind == G_contract || n->kind == G_scan || n->kind == G_sort ||
+                      n->kind == G_scatter;
+        int w = n->kind == G_ew       ? (transcendental((GEw)n->op) || n->op == EW_pow ? 4
+                                         : unpacks(n)                                  ? 0
+                                                                                       : 1)
+                : n->kind == G_concat ? (int)n->nsrc
+                                      : 0;
         bool free_source = n->kind == G_scan || n->kind == G_sort || n->kind == G_scatter;
         for (uint32_t k = 0; k < n->nsrc && !free_source; k++) {
             uint32_t from = n->src[k]->id;
@@ -745,11 +731,13 @@ static void weigh(State *s)
             s->reduces[i] |= s->reduces[n->src[k]->id];
             s->gathers[i] |= s->gathers[n->src[k]->id];
         }
-        s->gathers[i] = !anchor && !is_kept(n) && (s->gathers[i] || (n->kind == G_gather && n->nsrc > 1 && elem_is_float((Elem)n->elem)));
+        s->gathers[i] = !anchor && !is_kept(n) &&
+                        (s->gathers[i] || (n->kind == G_gather && n->nsrc > 1 && elem_is_float((Elem)n->elem)));
         s->reduces[i] = n->kind == G_reduce || (!anchor && s->reduces[i]);
         s->constant[i] = n->kind == G_const || (n->nsrc > 0 && n->kind != G_host);
         for (uint32_t k = 0; k < n->nsrc; k++) s->constant[i] &= s->constant[n->src[k]->id];
-        s->fixed[i] = n->kind == G_const || (n->nsrc > 0 && n->kind != G_host) || (n->kind == G_index && !n->index.expr->has_dim);
+        s->fixed[i] = n->kind == G_const || (n->nsrc > 0 && n->kind != G_host) ||
+                      (n->kind == G_index && !n->index.expr->has_dim);
         for (uint32_t k = 0; k < n->nsrc; k++) s->fixed[i] &= s->fixed[n->src[k]->id];
         for (int d = 0; d < n->rank; d++) s->fixed[i] &= n->kind == G_const || ix_is_const(n->shape[d]);
         if (n->kind == G_contract && s->constant[n->src[1]->id]) s->weights_of[n->src[1]->id] = n;
@@ -764,8 +752,7 @@ static void weigh(State *s)
 }
 
 // Groups in an order in which each comes after what it reads.
-static void order(State *s)
-{
+static void order(State *s) {
     uint32_t n = s->f->groups.n;
     int *number = NEW_N(s->g->arena, int, n);
     VEC(FGroup *) sorted = {0};
@@ -796,8 +783,7 @@ static void order(State *s)
         if (s->f->maker[i] >= 0) s->f->maker[i] = number[s->f->maker[i]];
 }
 
-Fusion *graph_fuse(Graph *g)
-{
+Fusion *graph_fuse(Graph *g) {
     uint32_t n = g->nodes.n;
     State s = {.g = g, .f = NEW(g->arena, Fusion)};
     s.f->graph = g;
@@ -818,7 +804,8 @@ Fusion *graph_fuse(Graph *g)
     s.weights_of = NEW_N(g->arena, const Node *, n);
     s.places = NEW_N(g->arena, struct Places, n);
     for (uint32_t i = 0; i < n; i++) s.f->maker[i] = -1;
-    for (uint32_t i = 0; i < g->outputs.n; i++) s.needed[g->outputs.at[i].node->id] = s.is_output[g->outputs.at[i].node->id] = true;
+    for (uint32_t i = 0; i < g->outputs.n; i++)
+        s.needed[g->outputs.at[i].node->id] = s.is_output[g->outputs.at[i].node->id] = true;
     for (uint32_t i = 0; i < g->donated.n; i++)
         if (!g->donated.at[i].refused) s.needed[g->donated.at[i].updated->id] = true;
     count_users(&s);

@@ -48,13 +48,14 @@ typedef struct Fusion {
     VEC(FGroup *) groups;        // in the order of launches
     int        *maker;           // by node id: the group, or -1
     bool       *stored;          // by node id: is it in memory (inputs and constants are not counted here)
-    const char **why;            // by node id: why it is stored, in words; NULL: it is not, or nothing could be done about it
+    // by node id: why it is stored, in words; NULL: it is not, or nothing could be done about it
+    const char **why;
 } Fusion;
 
 // A weight in another type than its file has: converted when it is loaded, and in memory like a constant.
-static inline bool graph_loaded(const Node *n)
-{
-    bool floats = n->kind == G_cast && n->src[0]->kind == G_const && elem_is_float((Elem)n->elem) && elem_is_float((Elem)n->src[0]->elem);
+static inline bool graph_loaded(const Node *n) {
+    bool floats = n->kind == G_cast && n->src[0]->kind == G_const && elem_is_float((Elem)n->elem) &&
+                  elem_is_float((Elem)n->src[0]->elem);
     return floats && elem_bits((Elem)n->elem) >= 16 && elem_bits((Elem)n->src[0]->elem) >= 16;
 }
 
@@ -66,8 +67,8 @@ int     group_sources(const FGroup *f, const char **from, int most);
 typedef struct Unfused { int operators; double bytes; } Unfused;       // a kernel for each operator of the model
 Unfused graph_unfused(Graph *g, const GTensor *in);          // before any rewriting
 void    fusion_print(Buf *to, Graph *g, const Fusion *f, const Unfused *before, const GTensor *in);
-// Is a map from `n` axes (with these extents) onto the values of `coord` one to one? axis[i] gets the axis as an expression of
-// places: of ix_axis(g, k, shape[k]) for the value's dimension k.
+// Is a map from `n` axes (with these extents) onto the values of `coord` one to one? axis[i] gets the axis as an
+// expression of places: of ix_axis(g, k, shape[k]) for the value's dimension k.
 bool    map_invert(Graph *g, int rank, const Ix *shape, const Ix *coord, int n, const Ix *axis, Ix *inverse);
 
 #endif

@@ -7,10 +7,10 @@
 
 static bool in_range(Graph *g, Ix e, Ix extent) { return ix_prove_ge0(g, e) && ix_prove_lt(g, e, extent); }
 
-Node *g_wrap_index(Graph *g, Node *indices, Ix size)
-{
+Node *g_wrap_index(Graph *g, Node *indices, Ix size) {
     if (!indices || !size) return NULL;
-    if (!elem_is_int((Elem)indices->elem)) return g_error(g, "indices must be integers, not %s", elem_name((Elem)indices->elem));
+    if (!elem_is_int((Elem)indices->elem))
+        return g_error(g, "indices must be integers, not %s", elem_name((Elem)indices->elem));
     Node *i = g_cast(g, indices, EL_i64);
     if (!i || (i->kind == G_index && i->index.expr->lo >= 0)) return i;
     const Node *c = i->kind == G_view && ix_is(i->view.pred, 1) ? i->src[0] : i;
@@ -25,8 +25,7 @@ Node *g_wrap_index(Graph *g, Node *indices, Ix size)
 }
 
 // An index value whose element is known as an expression of the axes.
-static Ix index_expr(const Node *n, Graph *g)
-{
+static Ix index_expr(const Node *n, Graph *g) {
     GNum v;
     if (n->kind == G_index) return n->index.expr;
     if (g_scalar_value(n, &v)) return ix(g, v.i);
@@ -34,9 +33,8 @@ static Ix index_expr(const Node *n, Graph *g)
 }
 
 // Coordinates given and the index values broadcast; those that are expressions and surely in range join the coordinates.
-static bool coordinates(Graph *g, const Node *data, int rank, const Ix *shape, const Ix *coord, Node *const *index, int nindex, Ix *to,
-                        Node **values, int *nvalues)
-{
+static bool coordinates(Graph *g, const Node *data, int rank, const Ix *shape, const Ix *coord, Node *const *index,
+                        int nindex, Ix *to, Node **values, int *nvalues) {
     int used = 0;
     *nvalues = 0;
     for (int i = 0; i < data->rank; i++) {
@@ -44,7 +42,8 @@ static bool coordinates(Graph *g, const Node *data, int rank, const Ix *shape, c
         if (to[i]) continue;
         if (used == nindex) return g_error(g, "too few index values") != NULL;
         Node *v = index[used++];
-        if (v && !elem_is_int((Elem)v->elem)) return g_error(g, "indices must be integers, not %s", elem_name((Elem)v->elem)) != NULL;
+        if (v && !elem_is_int((Elem)v->elem))
+            return g_error(g, "indices must be integers, not %s", elem_name((Elem)v->elem)) != NULL;
         v = g_broadcast_to(g, v, rank, shape, NULL);
         if (!v) return false;
         Ix e = index_expr(v, g);
@@ -54,8 +53,8 @@ static bool coordinates(Graph *g, const Node *data, int rank, const Ix *shape, c
     return used == nindex || g_error(g, "too many index values") != NULL;
 }
 
-Node *g_gather(Graph *g, Node *data, int rank, const Ix *shape, const Ix *coord, Node *const *index, int nindex, bool checked, GNum fill)
-{
+Node *g_gather(Graph *g, Node *data, int rank, const Ix *shape, const Ix *coord, Node *const *index, int nindex,
+               bool checked, GNum fill) {
     if (!data || any_null_node(index, nindex) || any_null_ix(shape, rank)) return NULL;
     if (rank > G_MAX_RANK) return g_error(g, "a value has %d dimensions; the most is %d", rank, G_MAX_RANK);
     Ix to[G_MAX_RANK];
@@ -63,14 +62,18 @@ Node *g_gather(Graph *g, Node *data, int rank, const Ix *shape, const Ix *coord,
     int n;
     if (!coordinates(g, data, rank, shape, coord, index, nindex, to, src + 1, &n)) return NULL;
     if (n == 0) return g_view(g, data, rank, shape, to, NULL, fill);
-    Node node = {.kind = G_gather, .elem = data->elem, .rank = (uint8_t)rank, .shape = shape, .nsrc = (uint32_t)n + 1, .src = src,
+    Node node = {.kind = G_gather,
+                 .elem = data->elem,
+                 .rank = (uint8_t)rank,
+                 .shape = shape,
+                 .nsrc = (uint32_t)n + 1,
+                 .src = src,
                  .at = {to, checked, fill}};
     return node_intern(g, &node);
 }
 
 // Indices that are known, as start + step * i: what Range and slicing by lists come down to.
-static bool known_range(Graph *g, Node *indices, Ix extent, Ix *start, int64_t *step)
-{
+static bool known_range(Graph *g, Node *indices, Ix extent, Ix *start, int64_t *step) {
     int n;
     const Ix *at = g_known(g, indices, &n);
     if (!at || n == 0) return false;
@@ -82,8 +85,7 @@ static bool known_range(Graph *g, Node *indices, Ix extent, Ix *start, int64_t *
     return in_range(g, ix_addi(g, first, (n - 1) * *step), extent);
 }
 
-Node *g_gather_axis(Graph *g, Node *data, Node *indices, int axis)
-{
+Node *g_gather_axis(Graph *g, Node *data, Node *indices, int axis) {
     if (!data || !indices || (axis = g_axis(g, data, axis)) < 0) return NULL;
     int rank = data->rank - 1 + indices->rank;
     if (rank > G_MAX_RANK) return g_error(g, "a value has %d dimensions; the most is %d", rank, G_MAX_RANK);
@@ -92,7 +94,9 @@ Node *g_gather_axis(Graph *g, Node *data, Node *indices, int axis)
     for (int i = 0; i < indices->rank; i++) shape[axis + i] = indices->shape[i];
     for (int i = axis + 1; i < data->rank; i++) shape[i + indices->rank - 1] = data->shape[i];
     for (int i = 0; i < data->rank; i++)
-        coord[i] = i == axis ? NULL : ix_axis(g, i < axis ? i : i + indices->rank - 1, i < axis ? shape[i] : shape[i + indices->rank - 1]);
+        coord[i] = i == axis ? NULL
+                             : ix_axis(g, i < axis ? i : i + indices->rank - 1,
+                                       i < axis ? shape[i] : shape[i + indices->rank - 1]);
     int64_t step;
     if (indices->rank <= 1 && known_range(g, indices, data->shape[axis], &start, &step)) {
         coord[axis] = indices->rank ? ix_add(g, start, ix_muli(g, ix_axis(g, axis, shape[axis]), step)) : start;
@@ -105,15 +109,13 @@ Node *g_gather_axis(Graph *g, Node *data, Node *indices, int axis)
     return g_gather(g, data, rank, shape, coord, &full, 1, true, g_int(0));
 }
 
-static bool along(Graph *g, const Node *data, const Node *indices, int axis, Ix *coord)
-{
+static bool along(Graph *g, const Node *data, const Node *indices, int axis, Ix *coord) {
     if (data->rank != indices->rank) return g_error(g, "data and indices have different numbers of dimensions") != NULL;
     for (int i = 0; i < data->rank; i++) coord[i] = i == axis ? NULL : ix_axis(g, i, indices->shape[i]);
     return true;
 }
 
-Node *g_gather_elements(Graph *g, Node *data, Node *indices, int axis)
-{
+Node *g_gather_elements(Graph *g, Node *data, Node *indices, int axis) {
     Ix coord[G_MAX_RANK];
     if (!data || !indices || !along(g, data, indices, axis, coord)) return NULL;
     Node *w = g_wrap_index(g, indices, data->shape[axis]);
@@ -121,12 +123,13 @@ Node *g_gather_elements(Graph *g, Node *data, Node *indices, int axis)
 }
 
 // The columns of indices [.., q], wrapped, as values of rank `rank` whose first axes are those of indices but the last.
-static int columns(Graph *g, const Node *data, Node *indices, int first, int rank, const Ix *shape, Node **to)
-{
+static int columns(Graph *g, const Node *data, Node *indices, int first, int rank, const Ix *shape, Node **to) {
     int64_t q;
     int lead = indices->rank - 1;
-    if (lead < 0 || !ix_const(indices->shape[lead], &q)) return g_error(g, "the last dimension of the indices must be known"), -1;
-    if (q < 0 || q > data->rank - first) return g_error(g, "the indices have %lld columns, the data %d dimensions", (long long)q, data->rank), -1;
+    if (lead < 0 || !ix_const(indices->shape[lead], &q))
+        return g_error(g, "the last dimension of the indices must be known"), -1;
+    if (q < 0 || q > data->rank - first)
+        return g_error(g, "the indices have %lld columns, the data %d dimensions", (long long)q, data->rank), -1;
     int at[G_MAX_RANK];
     for (int i = 0; i < lead; i++) at[i] = i;
     for (int c = 0; c < q; c++) {
@@ -136,8 +139,7 @@ static int columns(Graph *g, const Node *data, Node *indices, int first, int ran
     return (int)q;
 }
 
-Node *g_gather_nd(Graph *g, Node *data, Node *indices, int batch_dims)
-{
+Node *g_gather_nd(Graph *g, Node *data, Node *indices, int batch_dims) {
     if (!data || !indices) return NULL;
     int64_t q;
     int lead = indices->rank - 1;
@@ -160,10 +162,12 @@ Node *g_gather_nd(Graph *g, Node *data, Node *indices, int batch_dims)
 
 // ---- scatter --------------------------------------------------------------------------------------------------------
 
-Node *g_scatter(Graph *g, GReduce op, Node *data, Node *updates, const Ix *coord, Node *const *index, int nindex, bool checked)
-{
+Node *g_scatter(Graph *g, GReduce op, Node *data, Node *updates, const Ix *coord, Node *const *index, int nindex,
+                bool checked) {
     if (!data || !updates || any_null_node(index, nindex)) return NULL;
-    if (data->elem != updates->elem) return g_error(g, "data and updates have different types: %s and %s", elem_name((Elem)data->elem), elem_name((Elem)updates->elem));
+    if (data->elem != updates->elem)
+        return g_error(g, "data and updates have different types: %s and %s", elem_name((Elem)data->elem),
+                       elem_name((Elem)updates->elem));
     Ix to[G_MAX_RANK];
     Node *src[2 + G_MAX_RANK] = {data, updates};
     int n;
@@ -173,8 +177,7 @@ Node *g_scatter(Graph *g, GReduce op, Node *data, Node *updates, const Ix *coord
     return node_intern(g, &node);
 }
 
-Node *g_scatter_elements(Graph *g, GReduce op, Node *data, Node *indices, Node *updates, int axis)
-{
+Node *g_scatter_elements(Graph *g, GReduce op, Node *data, Node *indices, Node *updates, int axis) {
     Ix coord[G_MAX_RANK];
     if (!data || !indices || !updates || !along(g, data, indices, axis, coord)) return NULL;
     if (updates->rank != indices->rank) return g_error(g, "indices and updates have different numbers of dimensions");
@@ -185,8 +188,7 @@ Node *g_scatter_elements(Graph *g, GReduce op, Node *data, Node *indices, Node *
     return g_failed(g) ? NULL : g_scatter(g, op, data, updates, coord, &w, 1, true);
 }
 
-Node *g_scatter_nd(Graph *g, GReduce op, Node *data, Node *indices, Node *updates)
-{
+Node *g_scatter_nd(Graph *g, GReduce op, Node *data, Node *indices, Node *updates) {
     if (!data || !indices || !updates) return NULL;
     int64_t q;
     int lead = indices->rank - 1;

@@ -29,8 +29,7 @@ const char *const g_reduce_name[GR_COUNT] = {"sum", "prod", "max", "min", "argma
 
 // ---- the graph, messages --------------------------------------------------------------------------------------------
 
-Graph *graph_new(const char *name)
-{
+Graph *graph_new(const char *name) {
     Arena *a = arena_new();
     Graph *g = NEW(a, Graph);
     g->arena = a;
@@ -39,21 +38,18 @@ Graph *graph_new(const char *name)
     return g;
 }
 
-void graph_free(Graph *g)
-{
+void graph_free(Graph *g) {
     if (g) arena_free(g->arena);
 }
 
-void g_at(Graph *g, const char *from)
-{
+void g_at(Graph *g, const char *from) {
     struct GTables *t = g->tables;
     if (from && t->at && strcmp(from, t->at) == 0) return;
     t->at = from ? arena_printf(g->arena, "%s", from) : NULL;
     t->place = from ? ++t->places : 0;
 }
 
-void g_at_node(Graph *g, const Node *n)
-{
+void g_at_node(Graph *g, const Node *n) {
     g->tables->at = n->from;
     g->tables->place = n->place;
 }
@@ -61,8 +57,7 @@ void g_at_node(Graph *g, const Node *n)
 const char *g_source(const Graph *g) { return g->tables->at; }
 const char *g_failed(const Graph *g) { return g->tables->error; }
 
-void *g_error(Graph *g, const char *fmt, ...)
-{
+void *g_error(Graph *g, const char *fmt, ...) {
     if (g->tables->error) return NULL;
     Buf b = {0};
     va_list args;
@@ -79,29 +74,25 @@ void *g_error(Graph *g, const char *fmt, ...)
 
 // ---- hash-consing ---------------------------------------------------------------------------------------------------
 
-bool any_null_ix(const Ix *at, int n)
-{
+bool any_null_ix(const Ix *at, int n) {
     for (int i = 0; i < n; i++)
         if (!at[i]) return true;
     return false;
 }
 
-bool any_null_node(Node *const *at, int n)
-{
+bool any_null_node(Node *const *at, int n) {
     for (int i = 0; i < n; i++)
         if (!at[i]) return true;
     return false;
 }
 
-const Ix *copy_ixs(Graph *g, const Ix *at, int n)
-{
+const Ix *copy_ixs(Graph *g, const Ix *at, int n) {
     Ix *copy = NEW_N(g->arena, Ix, n);
     if (n) memcpy(copy, at, (size_t)n * sizeof *copy);
     return copy;
 }
 
-Node *const *copy_nodes(Graph *g, Node *const *at, int n)
-{
+Node *const *copy_nodes(Graph *g, Node *const *at, int n) {
     Node **copy = NEW_N(g->arena, Node *, n);
     if (n) memcpy(copy, at, (size_t)n * sizeof *copy);
     return copy;
@@ -110,37 +101,38 @@ Node *const *copy_nodes(Graph *g, Node *const *at, int n)
 static uint64_t num_hash(GNum v) { return v.is_int ? (uint64_t)v.i : f64_bits(v.f); }
 static bool num_same(GNum a, GNum b) { return a.is_int == b.is_int && num_hash(a) == num_hash(b); }
 
-// Constants up to this size are compared by what they hold, others by where they are from; so are weights, short ones too: two
-// that happen to be equal (all ones, before training) are not the same.
+// Constants up to this size are compared by what they hold, others by where they are from; so are weights, short ones
+// too: two that happen to be equal (all ones, before training) are not the same.
 enum { HASHED_BYTES = 4096, WEIGHT_BYTES = 32 };
 
-static bool by_content(const Node *n)
-{
+static bool by_content(const Node *n) {
     bool weight = n->c.file && elem_is_float((Elem)n->elem) && n->c.bytes > WEIGHT_BYTES;
     return n->c.bytes <= HASHED_BYTES && !weight;
 }
 
-static uint32_t ixs_hash(uint32_t h, const Ix *at, int n)
-{
+static uint32_t ixs_hash(uint32_t h, const Ix *at, int n) {
     for (int i = 0; i < n; i++) h = hash_mix(h, at[i] ? at[i]->id : UINT32_MAX);
     return h;
 }
 
 static bool ixs_same(const Ix *a, const Ix *b, int n) { return n == 0 || memcmp(a, b, (size_t)n * sizeof *a) == 0; }
 
-static uint32_t payload_hash(const Node *n, uint32_t h)
-{
+static uint32_t payload_hash(const Node *n, uint32_t h) {
     switch ((GKind)n->kind) {
     case G_const:
         return by_content(n) ? hash_bytes(h, n->c.data, n->c.bytes) : hash_mix(h, (uintptr_t)n->c.data);
     case G_index: return hash_mix(h, n->index.expr->id);
-    case G_view: return hash_mix(hash_mix(ixs_hash(h, n->view.coord, n->src[0]->rank), n->view.pred->id), num_hash(n->view.fill));
+    case G_view:
+        return hash_mix(hash_mix(ixs_hash(h, n->view.coord, n->src[0]->rank), n->view.pred->id),
+                        num_hash(n->view.fill));
     case G_gather: case G_scatter:
         return hash_mix(hash_mix(ixs_hash(h, n->at.coord, n->src[0]->rank), n->at.checked), num_hash(n->at.fill));
     case G_reduce: return hash_mix(h, (uint64_t)n->reduce.axes << 1 | n->reduce.last);
     case G_scan: return hash_mix(h, n->scan.axis * 4u + n->scan.exclusive * 2u + n->scan.reverse);
     case G_sort: return hash_mix(h, n->sort.axis * 2u + n->sort.descending);
-    case G_contract: return hash_mix(h, n->contract.nb | n->contract.nm << 8 | n->contract.nn << 16 | (uint64_t)n->contract.acc << 32);
+    case G_contract:
+        return hash_mix(h,
+                        n->contract.nb | n->contract.nm << 8 | n->contract.nn << 16 | (uint64_t)n->contract.acc << 32);
     case G_concat: return hash_mix(h, n->concat.axis);
     case G_cast: return hash_mix(h, n->cast.saturate | n->cast.kept << 1);
     case G_proj: return hash_mix(h, n->proj.result);
@@ -148,22 +140,26 @@ static uint32_t payload_hash(const Node *n, uint32_t h)
     }
 }
 
-static bool payload_same(const Node *a, const Node *b)
-{
+static bool payload_same(const Node *a, const Node *b) {
     switch ((GKind)a->kind) {
     case G_ew: return true;
     case G_const:
         if (a->c.bytes != b->c.bytes) return false;
         if (by_content(a) != by_content(b)) return false;
         if (by_content(a)) return memcmp(a->c.data, b->c.data, a->c.bytes) == 0;
-        return a->c.data == b->c.data && a->c.file && b->c.file && a->c.offset == b->c.offset && strcmp(a->c.file, b->c.file) == 0;
+        return a->c.data == b->c.data && a->c.file && b->c.file && a->c.offset == b->c.offset &&
+               strcmp(a->c.file, b->c.file) == 0;
     case G_index: return a->index.expr == b->index.expr;
     case G_view:
-        return ixs_same(a->view.coord, b->view.coord, a->src[0]->rank) && a->view.pred == b->view.pred && num_same(a->view.fill, b->view.fill);
+        return ixs_same(a->view.coord, b->view.coord, a->src[0]->rank) && a->view.pred == b->view.pred &&
+               num_same(a->view.fill, b->view.fill);
     case G_gather: case G_scatter:
-        return ixs_same(a->at.coord, b->at.coord, a->src[0]->rank) && a->at.checked == b->at.checked && num_same(a->at.fill, b->at.fill);
+        return ixs_same(a->at.coord, b->at.coord, a->src[0]->rank) && a->at.checked == b->at.checked &&
+               num_same(a->at.fill, b->at.fill);
     case G_reduce: return a->reduce.axes == b->reduce.axes && a->reduce.last == b->reduce.last;
-    case G_scan: return a->scan.axis == b->scan.axis && a->scan.exclusive == b->scan.exclusive && a->scan.reverse == b->scan.reverse;
+    case G_scan:
+        return a->scan.axis == b->scan.axis && a->scan.exclusive == b->scan.exclusive &&
+               a->scan.reverse == b->scan.reverse;
     case G_sort: return a->sort.axis == b->sort.axis && a->sort.descending == b->sort.descending;
     case G_contract:
         return a->contract.nb == b->contract.nb && a->contract.nm == b->contract.nm && a->contract.nn == b->contract.nn &&
@@ -175,16 +171,16 @@ static bool payload_same(const Node *a, const Node *b)
     }
 }
 
-static bool node_same(const Node *a, const Node *b)
-{
-    if (a->hash != b->hash || a->kind != b->kind || a->elem != b->elem || a->rank != b->rank || a->op != b->op || a->nsrc != b->nsrc) return false;
+static bool node_same(const Node *a, const Node *b) {
+    if (a->hash != b->hash || a->kind != b->kind || a->elem != b->elem || a->rank != b->rank || a->op != b->op ||
+        a->nsrc != b->nsrc)
+        return false;
     for (uint32_t i = 0; i < a->nsrc; i++)
         if (a->src[i] != b->src[i]) return false;
     return ixs_same(a->shape, b->shape, a->rank) && payload_same(a, b);
 }
 
-static void table_grow(Graph *g)
-{
+static void table_grow(Graph *g) {
     struct GTables *t = g->tables;
     uint32_t size = t->node_size ? t->node_size * 2 : 1024;
     Node **slot = NEW_N(g->arena, Node *, size);
@@ -199,10 +195,11 @@ static void table_grow(Graph *g)
     t->node_size = size;
 }
 
-Node *node_intern(Graph *g, const Node *proto)
-{
+Node *node_intern(Graph *g, const Node *proto) {
     struct GTables *t = g->tables;
-    uint32_t h = hash_mix(proto->kind | (uint32_t)proto->elem << 8 | (uint32_t)proto->rank << 16 | (uint32_t)proto->op << 24, proto->nsrc);
+    uint32_t h = hash_mix(proto->kind | (uint32_t)proto->elem << 8 | (uint32_t)proto->rank << 16 |
+                              (uint32_t)proto->op << 24,
+                          proto->nsrc);
     for (uint32_t i = 0; i < proto->nsrc; i++) h = hash_mix(h, proto->src[i]->id);
     h = payload_hash(proto, ixs_hash(h, proto->shape, proto->rank));
     Node key = *proto;
@@ -227,46 +224,39 @@ Node *node_intern(Graph *g, const Node *proto)
 
 // ---- inputs, outputs, names -----------------------------------------------------------------------------------------
 
-static bool rank_fits(Graph *g, int rank)
-{
+static bool rank_fits(Graph *g, int rank) {
     if (rank >= 0 && rank <= G_MAX_RANK) return true;
     g_error(g, "a value has %d dimensions; the most is %d", rank, G_MAX_RANK);
     return false;
 }
 
-static Node *leaf(Graph *g, GKind kind, const char *name, Elem elem, int rank, const Ix *shape)
-{
+static Node *leaf(Graph *g, GKind kind, const char *name, Elem elem, int rank, const Ix *shape) {
     if (!rank_fits(g, rank) || any_null_ix(shape, rank)) return NULL;
     Node n = {.kind = (uint8_t)kind, .elem = (uint8_t)elem, .rank = (uint8_t)rank, .shape = shape,
               .name = arena_printf(g->arena, "%s", name)};
     return node_intern(g, &n);
 }
 
-Node *g_input(Graph *g, const char *name, Elem elem, int rank, const Ix *shape)
-{
+Node *g_input(Graph *g, const char *name, Elem elem, int rank, const Ix *shape) {
     Node *n = leaf(g, G_input, name, elem, rank, shape);
     if (n) vec_push(g->arena, &g->inputs, ((GNamed){n->name, n}));
     return n;
 }
 
-Node *g_param(Graph *g, const char *name, Elem elem, int rank, const Ix *shape)
-{
+Node *g_param(Graph *g, const char *name, Elem elem, int rank, const Ix *shape) {
     return leaf(g, G_param, name, elem, rank, shape);
 }
 
-void g_output(Graph *g, const char *name, Node *node)
-{
+void g_output(Graph *g, const char *name, Node *node) {
     if (node) vec_push(g->arena, &g->outputs, ((GNamed){arena_printf(g->arena, "%s", name), node}));
 }
 
-Node *g_name(Graph *g, Node *n, const char *name)
-{
+Node *g_name(Graph *g, Node *n, const char *name) {
     if (n && name && !n->name) n->name = arena_printf(g->arena, "%s", name);
     return n;
 }
 
-void g_require(Graph *g, Ix a, Ix b)
-{
+void g_require(Graph *g, Ix a, Ix b) {
     if (!a || !b || a == b) return;
     if (ix_is(ix_eq(g, a, b), 0)) {
         Buf t = {0};
@@ -289,13 +279,11 @@ int graph_output_count(const Graph *g) { return (int)g->outputs.n; }
 
 Ix g_count(Graph *g, const Node *n) { return ix_product(g, n->shape, n->rank); }
 
-bool g_same_shape(const Node *a, const Node *b)
-{
+bool g_same_shape(const Node *a, const Node *b) {
     return a->rank == b->rank && ixs_same(a->shape, b->shape, a->rank);
 }
 
-int g_axis(Graph *g, const Node *n, int64_t axis)
-{
+int g_axis(Graph *g, const Node *n, int64_t axis) {
     if (!n) return -1;
     if (axis >= -n->rank && axis < n->rank) return (int)(axis < 0 ? axis + n->rank : axis);
     g_error(g, "axis %lld of a value with %d dimensions", (long long)axis, n->rank);
@@ -304,8 +292,7 @@ int g_axis(Graph *g, const Node *n, int64_t axis)
 
 bool g_is_const(const Node *n) { return n->kind == G_const; }
 
-const GType *g_results(const Node *n, int *count)
-{
+const GType *g_results(const Node *n, int *count) {
     bool host = n->kind == G_host, sub = n->kind == G_loop || n->kind == G_if;
     *count = host ? n->host.nresults : sub ? n->sub.nresults : 0;
     return host ? n->host.result : sub ? n->sub.result : NULL;
@@ -313,10 +300,11 @@ const GType *g_results(const Node *n, int *count)
 
 // ---- numbers --------------------------------------------------------------------------------------------------------
 
-void g_num_store(void *at, Elem elem, GNum v)
-{
+void g_num_store(void *at, Elem elem, GNum v) {
     double f = v.is_int ? (double)v.i : v.f;
-    uint64_t i = v.is_int ? (uint64_t)v.i : elem_is_signed(elem) ? (uint64_t)f64_to_int_sat(v.f, 64, true) : (uint64_t)f64_to_int_sat(v.f, 64, v.f < 0);
+    uint64_t i = v.is_int               ? (uint64_t)v.i
+                 : elem_is_signed(elem) ? (uint64_t)f64_to_int_sat(v.f, 64, true)
+                                        : (uint64_t)f64_to_int_sat(v.f, 64, v.f < 0);
     uint16_t h;
     float s;
     switch (elem) {
@@ -331,8 +319,7 @@ void g_num_store(void *at, Elem elem, GNum v)
     }
 }
 
-GNum g_num_load(const void *at, Elem elem)
-{
+GNum g_num_load(const void *at, Elem elem) {
     uint64_t u = 0;
     memcpy(&u, at, (size_t)elem_bytes(elem));
     switch (elem) {
@@ -352,13 +339,14 @@ GNum g_num_load(const void *at, Elem elem)
 
 // ---- constants ------------------------------------------------------------------------------------------------------
 
-static Node *constant(Graph *g, Elem elem, int rank, const int64_t *shape, const void *data, const char *file, uint64_t offset, bool copy)
-{
+static Node *constant(Graph *g, Elem elem, int rank, const int64_t *shape, const void *data, const char *file,
+                      uint64_t offset, bool copy) {
     if (!rank_fits(g, rank)) return NULL;
     Ix dims[G_MAX_RANK];
     uint64_t bytes = (uint64_t)elem_bytes(elem);
     for (int i = 0; i < rank; i++) {
-        if (shape[i] < 0 || __builtin_mul_overflow(bytes, (uint64_t)shape[i], &bytes)) return g_error(g, "a constant is too large");
+        if (shape[i] < 0 || __builtin_mul_overflow(bytes, (uint64_t)shape[i], &bytes))
+            return g_error(g, "a constant is too large");
         dims[i] = ix(g, shape[i]);
     }
     if (copy && bytes) {
@@ -371,19 +359,16 @@ static Node *constant(Graph *g, Elem elem, int rank, const int64_t *shape, const
     return node_intern(g, &n);
 }
 
-Node *g_const(Graph *g, Elem elem, int rank, const int64_t *shape, const void *data)
-{
+Node *g_const(Graph *g, Elem elem, int rank, const int64_t *shape, const void *data) {
     return constant(g, elem, rank, shape, data, NULL, 0, true);
 }
 
-Node *g_const_ref(Graph *g, Elem elem, int rank, const int64_t *shape, const void *data, const char *file, uint64_t offset)
-{
+Node *g_const_ref(Graph *g, Elem elem, int rank, const int64_t *shape, const void *data, const char *file, uint64_t offset) {
     return constant(g, elem, rank, shape, data, file, offset, false);
 }
 
 // A scalar; converted as g_num_store does.
-static Node *g_num(Graph *g, Elem elem, GNum v)
-{
+static Node *g_num(Graph *g, Elem elem, GNum v) {
     char bytes[8] = {0};
     g_num_store(bytes, elem, v);
     return constant(g, elem, 0, NULL, bytes, NULL, 0, true);
@@ -392,18 +377,15 @@ static Node *g_num(Graph *g, Elem elem, GNum v)
 Node *g_f(Graph *g, Elem elem, double v) { return g_num(g, elem, g_float(v)); }
 Node *g_i(Graph *g, Elem elem, int64_t v) { return g_num(g, elem, g_int(v)); }
 
-Node *g_vec_i64(Graph *g, int n, const int64_t *v)
-{
+Node *g_vec_i64(Graph *g, int n, const int64_t *v) {
     return g_const(g, EL_i64, 1, &(int64_t){n}, v);
 }
 
-Node *g_full(Graph *g, Elem elem, int rank, const Ix *shape, GNum v)
-{
+Node *g_full(Graph *g, Elem elem, int rank, const Ix *shape, GNum v) {
     return g_broadcast_to(g, g_num(g, elem, v), rank, shape, NULL);
 }
 
-bool g_scalar_value(const Node *n, GNum *v)
-{
+bool g_scalar_value(const Node *n, GNum *v) {
     if (n->kind == G_view && n->src[0]->rank == 0 && ix_is(n->view.pred, 1)) n = n->src[0];
     if (n->kind != G_const || n->c.bytes != (size_t)elem_bytes((Elem)n->elem)) return false;
     *v = g_num_load(n->c.data, (Elem)n->elem);
@@ -412,8 +394,7 @@ bool g_scalar_value(const Node *n, GNum *v)
 
 // ---- index values ---------------------------------------------------------------------------------------------------
 
-Node *g_index(Graph *g, Elem elem, int rank, const Ix *shape, Ix expr)
-{
+Node *g_index(Graph *g, Elem elem, int rank, const Ix *shape, Ix expr) {
     if (!expr || !rank_fits(g, rank) || any_null_ix(shape, rank)) return NULL;
     if (!elem_is_int(elem) && elem != EL_bool) return g_error(g, "an index value cannot have the type %s", elem_name(elem));
     if (elem == EL_bool && (expr->lo < 0 || expr->hi > 1)) expr = ix_ne(g, expr, ix(g, 0));
@@ -422,22 +403,19 @@ Node *g_index(Graph *g, Elem elem, int rank, const Ix *shape, Ix expr)
     return node_intern(g, &n);
 }
 
-Node *g_iota(Graph *g, Elem elem, int rank, const Ix *shape, int axis)
-{
+Node *g_iota(Graph *g, Elem elem, int rank, const Ix *shape, int axis) {
     if (any_null_ix(shape, rank)) return NULL;
     Ix e = ix_axis(g, axis, shape[axis]);
     if (elem_is_int(elem)) return g_index(g, elem, rank, shape, e);
     return g_cast(g, g_index(g, EL_i64, rank, shape, e), elem);
 }
 
-Node *g_size(Graph *g, Elem elem, Ix size)
-{
+Node *g_size(Graph *g, Elem elem, Ix size) {
     if (elem_is_int(elem) || elem == EL_bool) return g_index(g, elem, 0, NULL, size);
     return g_cast(g, g_index(g, EL_i64, 0, NULL, size), elem);
 }
 
-Node *g_shape_vec(Graph *g, int n, const Ix *sizes)
-{
+Node *g_shape_vec(Graph *g, int n, const Ix *sizes) {
     if (any_null_ix(sizes, n)) return NULL;
     int64_t v[64];
     bool plain = n <= 64;
@@ -450,16 +428,14 @@ Node *g_shape_vec(Graph *g, int n, const Ix *sizes)
 
 // ---- views ----------------------------------------------------------------------------------------------------------
 
-static bool is_identity(Graph *g, const Node *x, int rank, const Ix *shape, const Ix *coord)
-{
+static bool is_identity(Graph *g, const Node *x, int rank, const Ix *shape, const Ix *coord) {
     if (x->rank != rank || !ixs_same(x->shape, shape, rank)) return false;
     for (int i = 0; i < rank; i++)
         if (coord[i] != ix_axis(g, i, shape[i])) return false;
     return true;
 }
 
-static bool fill_same(Elem elem, GNum a, GNum b)
-{
+static bool fill_same(Elem elem, GNum a, GNum b) {
     uint64_t x = 0, y = 0;
     g_num_store(&x, elem, a);
     g_num_store(&y, elem, b);
@@ -467,14 +443,12 @@ static bool fill_same(Elem elem, GNum a, GNum b)
 }
 
 // A constant with one element, as one without dimensions.
-static Node *as_scalar(Graph *g, Node *x)
-{
+static Node *as_scalar(Graph *g, Node *x) {
     return x->kind == G_const && x->rank > 0 && x->c.bytes == (size_t)elem_bytes((Elem)x->elem) && !x->c.file && !x->name
                ? g_num(g, (Elem)x->elem, g_num_load(x->c.data, (Elem)x->elem)) : NULL;
 }
 
-Node *g_view(Graph *g, Node *x, int rank, const Ix *shape, const Ix *coord_in, Ix pred, GNum fill)
-{
+Node *g_view(Graph *g, Node *x, int rank, const Ix *shape, const Ix *coord_in, Ix pred, GNum fill) {
     if (!x || !rank_fits(g, rank) || any_null_ix(shape, rank) || any_null_ix(coord_in, x->rank)) return NULL;
     Elem elem = (Elem)x->elem;
     Ix one = ix(g, 1), coord[G_MAX_RANK];
@@ -489,7 +463,8 @@ Node *g_view(Graph *g, Node *x, int rank, const Ix *shape, const Ix *coord_in, I
         if (!inner) return NULL;
         return g_view(g, y, rank, shape, through, ix_and(g, pred, inner), x->view.pred == one ? fill : x->view.fill);
     }
-    if (x->kind == G_index && pred == one) return g_index(g, elem, rank, shape, ix_substitute(g, x->index.expr, coord, x->rank));
+    if (x->kind == G_index && pred == one)
+        return g_index(g, elem, rank, shape, ix_substitute(g, x->index.expr, coord, x->rank));
     if (pred == one) fill = g_int(0);
     if (pred == one && is_identity(g, x, rank, shape, coord)) return x;
     Node *scalar = as_scalar(g, x);

@@ -176,10 +176,12 @@ struct Node {
         struct { uint8_t axis; bool descending; } sort;         // stable
         struct { uint8_t nb, nm, nn, nk; Elem acc; } contract;
         struct { uint8_t axis; } concat;
-        struct { bool saturate, kept; } cast;    // to f8, to integers: saturate; else as NumPy and C have it. kept: in memory
+        // to f8, to integers: saturate; else as NumPy and C have it. kept: in memory
+        struct { bool saturate, kept; } cast;
         struct { const GHostOp *op; const void *attr; size_t attr_bytes; const GType *result; int nresults; } host;
         struct {                                 // G_loop: src = trip count (i64[]), first condition (bool[]), carried..
-            const GBody *body;                   //   params: trip number (i64[]), carried..; results: condition, carried.., scanned..
+            // params: trip number (i64[]), carried..; results: condition, carried.., scanned..
+            const GBody *body;
             const GType *result; int nresults;   //   results of the node: carried.., scanned.. (one more axis, in front)
             int ncarried;                        // G_if: src = condition; body[0] if true, body[1] if not; no params
         } sub;
@@ -204,7 +206,8 @@ struct Graph {
     VEC(GNamed) inputs, outputs; // in the model's order
     VEC(GRequire) requires;      // a == b must hold when dimensions are known; what run() checks
     VEC(Node *) nodes;           // all that were made, by id
-    VEC(GDonated) donated;       // one for each of the model's outputs, or none; those that were taken are no outputs any more
+    // one for each of the model's outputs, or none; those that were taken are no outputs any more
+    VEC(GDonated) donated;
     VEC(GNamed) written;         // what the program says that graph_write wrote: its values in memory, by the names there
     struct GTables *tables;      // hash tables, dimensions, the message
 };
@@ -220,11 +223,13 @@ const char *g_failed(const Graph *g);                                   // the m
 
 Node *g_input(Graph *g, const char *name, Elem elem, int rank, const Ix *shape);
 void  g_output(Graph *g, const char *name, Node *node);
-Node *g_name(Graph *g, Node *n, const char *name);                       // gives a value a name unless it has one; returns it
-// Inputs whose memory results can take over do so: those results are inputs that are updated in place from now on. Before any
-// rewriting. A dimension that such an input extends is an input of its own name afterwards, i32[].
+// gives a value a name unless it has one; returns it
+Node *g_name(Graph *g, Node *n, const char *name);
+// Inputs whose memory results can take over do so: those results are inputs that are updated in place from now on.
+// Before any rewriting. A dimension that such an input extends is an input of its own name afterwards, i32[].
 bool  graph_donate(Graph *g);
-void  graph_donate_print(const Graph *g, Buf *to, const char *lead, bool refused);      // a line for each result, beginning with `lead`
+// a line for each result, beginning with `lead`
+void  graph_donate_print(const Graph *g, Buf *to, const char *lead, bool refused);
 void  g_require(Graph *g, Ix a, Ix b);                                   // an error at once if they can never be equal
 
 // ---- constants ------------------------------------------------------------------------------------------------------
@@ -270,8 +275,10 @@ Node *g_reshape_like(Graph *g, Node *x, Node *like);
 Node *g_transpose(Graph *g, Node *x, const int *perm);                   // result axis i is x's axis perm[i]
 Node *g_squeeze(Graph *g, Node *x, uint32_t axes);                       // bit i: axis i, which must be 1, goes
 Node *g_unsqueeze(Graph *g, Node *x, uint32_t axes);                     // bit i: axis i of the *result* is new, of size 1
-Node *g_expand(Graph *g, Node *x, int rank, const Ix *shape);            // to exactly this shape, NumPy's rules; lined up at the end
-Node *g_broadcast_to(Graph *g, Node *x, int rank, const Ix *shape, const int *axis);   // x's axis i becomes axis[i]; sizes 1 repeat
+// to exactly this shape, NumPy's rules; lined up at the end
+Node *g_expand(Graph *g, Node *x, int rank, const Ix *shape);
+// x's axis i becomes axis[i]; sizes 1 repeat
+Node *g_broadcast_to(Graph *g, Node *x, int rank, const Ix *shape, const int *axis);
 // out[.., i, ..] = x[.., start + i * step, ..], `size` of them. For ONNX's clamping see g_slice.
 Node *g_take_range(Graph *g, Node *x, int axis, Ix start, int64_t step, Ix size);
 // As Python's x[start:end:step]: negative counts from the end, clamped. start or end NULL: as far as there is.
@@ -292,7 +299,8 @@ Node *g_windows(Graph *g, Node *x, int first, int n, const Ix *out, const Ix *ke
 // result's type where that differs).
 Node *g_reduce(Graph *g, GReduce op, Node *x, uint32_t axes, bool keep);
 Node *g_arg_reduce(Graph *g, GReduce op, Node *x, int axis, bool keep, bool last);
-Node *g_mean(Graph *g, Node *x, uint32_t axes, bool keep);               // sum / count, in x's element type (16-bit floats: sum in f32)
+// sum / count, in x's element type (16-bit floats: sum in f32)
+Node *g_mean(Graph *g, Node *x, uint32_t axes, bool keep);
 Node *g_softmax(Graph *g, Node *x, uint32_t axes);                       // exp(x - max) / sum
 Node *g_scan(Graph *g, GReduce op, Node *x, int axis, bool exclusive, bool reverse);
 Node *g_sort(Graph *g, Node *x, int axis, bool descending, Node **positions);   // stable; positions may be NULL
@@ -301,8 +309,9 @@ Node *g_sort(Graph *g, Node *x, int axis, bool descending, Node **positions);   
 // f32 or f64, for integers i32 (any wider kind of integer may be asked for).
 Node *g_contract(Graph *g, Node *a, Node *b, int nb, int nm, int nn, int nk, Elem elem, Elem acc);
 // The same by letters: g_einsum(g, "bmk,bnk->bmn", a, b). A letter that is in one operand only and not in the result is
-// summed first; one repeated in an operand takes the diagonal. b NULL with a spec of one operand. Sizes 1 against n broadcast.
-// Result in a's element type (which b shares), sums in f32 for small floats, f64 for f64, the type itself for integers.
+// summed first; one repeated in an operand takes the diagonal. b NULL with a spec of one operand. Sizes 1 against n
+// broadcast. Result in a's element type (which b shares), sums in f32 for small floats, f64 for f64, the type itself
+// for integers.
 Node *g_einsum(Graph *g, const char *spec, Node *a, Node *b);
 Node *g_matmul(Graph *g, Node *a, Node *b);                              // NumPy's matmul, with its broadcasting
 
@@ -314,8 +323,10 @@ Node *g_gather_axis(Graph *g, Node *data, Node *indices, int axis);      // ONNX
 Node *g_gather_elements(Graph *g, Node *data, Node *indices, int axis);
 Node *g_gather_nd(Graph *g, Node *data, Node *indices, int batch_dims);
 Node *g_wrap_index(Graph *g, Node *indices, Ix size);                    // i64; negative ones counted from the end
-// data with updates put in: coord as for g_gather, of updates' axes. op: GR_none (of several for one place, the last), sum, ..
-Node *g_scatter(Graph *g, GReduce op, Node *data, Node *updates, const Ix *coord, Node *const *index, int nindex, bool checked);
+// data with updates put in: coord as for g_gather, of updates' axes. op: GR_none (of several for one place, the last),
+// sum, ..
+Node *g_scatter(Graph *g, GReduce op, Node *data, Node *updates, const Ix *coord, Node *const *index, int nindex,
+                bool checked);
 Node *g_scatter_elements(Graph *g, GReduce op, Node *data, Node *indices, Node *updates, int axis);
 Node *g_scatter_nd(Graph *g, GReduce op, Node *data, Node *indices, Node *updates);
 
@@ -344,7 +355,8 @@ const int64_t *g_known_ints(Graph *g, Node *n, int *count);
 
 Ix    g_count(Graph *g, const Node *n);                                  // of elements
 bool  g_same_shape(const Node *a, const Node *b);
-int   g_axis(Graph *g, const Node *n, int64_t axis);                     // negative from the end; -1 and a message if out of range
+// negative from the end; -1 and a message if out of range
+int   g_axis(Graph *g, const Node *n, int64_t axis);
 bool  g_is_const(const Node *n);                                         // G_const
 const GType *g_results(const Node *n, int *count);                       // of host, loop, if
 

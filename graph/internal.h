@@ -19,8 +19,7 @@ struct GTables {
     bool     simplified;
 };
 
-static inline uint32_t hash_mix(uint32_t h, uint64_t v)
-{
+static inline uint32_t hash_mix(uint32_t h, uint64_t v) {
     uint64_t x = (h ^ v) * 0x9e3779b97f4a7c15u;
     return (uint32_t)(x ^ x >> 32);
 }

@@ -14,8 +14,7 @@ enum { MAX_AXES = 64 };
 // One coordinate as a mixed radix number of axes: the parts by weight, greatest first. -1: it is not one.
 typedef struct Digit { int axis; Ix weight; } Digit;
 
-static int digits(Graph *g, Ix c, int n, const Ix *axis, Digit *to)
-{
+static int digits(Graph *g, Ix c, int n, const Ix *axis, Digit *to) {
     int count = 0;
     Ix rest = c;
     for (int i = 0; i < n; i++) {
@@ -35,8 +34,7 @@ static int digits(Graph *g, Ix c, int n, const Ix *axis, Digit *to)
 }
 
 // Digits only: each coordinate a mixed radix number of whole axes.
-static bool invert_digits(Graph *g, int rank, const Ix *shape, const Ix *coord, int n, const Ix *axis, Ix *inverse)
-{
+static bool invert_digits(Graph *g, int rank, const Ix *shape, const Ix *coord, int n, const Ix *axis, Ix *inverse) {
     for (int i = 0; i < n; i++) inverse[i] = axis[i]->kind == IX_AXIS ? NULL : ix(g, 0);
     for (int k = 0; k < rank; k++) {
         Digit d[MAX_AXES];
@@ -58,9 +56,9 @@ static bool invert_digits(Graph *g, int rank, const Ix *shape, const Ix *coord, 
 }
 
 // An axis that e takes apart: its quotient or remainder by *by.
-static Ix taken_apart(Graph *g, Ix e, Ix *by)
-{
-    bool apart = (e->kind == IX_DIV || e->kind == IX_MOD) && e->arg[0]->kind == IX_AXIS && ix_divide_exact(g, e->arg[0]->arg[0], e->arg[1]);
+static Ix taken_apart(Graph *g, Ix e, Ix *by) {
+    bool apart = (e->kind == IX_DIV || e->kind == IX_MOD) && e->arg[0]->kind == IX_AXIS &&
+                 ix_divide_exact(g, e->arg[0]->arg[0], e->arg[1]);
     if (apart) {
         *by = e->arg[1];
         return e->arg[0];
@@ -75,8 +73,7 @@ static Ix taken_apart(Graph *g, Ix e, Ix *by)
 enum { FIRST_PART = 44, PARTS = 8 };
 
 // Axes that coordinates take apart (a / 64, a % 64) are made two, hi * 64 + lo, first.
-bool map_invert(Graph *g, int rank, const Ix *shape, const Ix *coord, int n, const Ix *axis, Ix *inverse)
-{
+bool map_invert(Graph *g, int rank, const Ix *shape, const Ix *coord, int n, const Ix *axis, Ix *inverse) {
     Ix at[G_MAX_RANK], fine[G_MAX_RANK + PARTS], whole[G_MAX_RANK], with[MAX_AXES] = {0}, found[MAX_AXES] = {0};
     int nfine = n;
     for (int i = 0; i < rank; i++)
@@ -89,7 +86,8 @@ bool map_invert(Graph *g, int rank, const Ix *shape, const Ix *coord, int n, con
         for (int i = 0; i < nfine && apart; i++)
             if (fine[i] == apart) which = i;
         if (which < 0) break;
-        Ix hi = ix_axis(g, FIRST_PART + 2 * part, ix_divide_exact(g, apart->arg[0], by)), lo = ix_axis(g, FIRST_PART + 2 * part + 1, by);
+        Ix hi = ix_axis(g, FIRST_PART + 2 * part, ix_divide_exact(g, apart->arg[0], by)),
+           lo = ix_axis(g, FIRST_PART + 2 * part + 1, by);
         for (int i = 0; i < nfine; i++)
             if (fine[i]->kind == IX_AXIS) with[fine[i]->value] = fine[i];
         with[apart->value] = ix_add(g, ix_mul(g, hi, by), lo);

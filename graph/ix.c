@@ -11,23 +11,20 @@
 
 // ---- hash-consing ---------------------------------------------------------------------------------------------------
 
-uint32_t hash_bytes(uint32_t h, const void *p, size_t n)
-{
+uint32_t hash_bytes(uint32_t h, const void *p, size_t n) {
     const unsigned char *s = p;
     for (size_t i = 0; i < n; i++) h = (h ^ s[i]) * 16777619u;
     return h;
 }
 
-static bool same(Ix a, const struct IxData *b)
-{
+static bool same(Ix a, const struct IxData *b) {
     if (a->hash != b->hash || a->kind != b->kind || a->n != b->n || a->value != b->value) return false;
     for (uint32_t i = 0; i < a->n; i++)
         if (a->arg[i] != b->arg[i] || (a->coef && a->coef[i] != b->coef[i])) return false;
     return true;
 }
 
-static void table_grow(Graph *g)
-{
+static void table_grow(Graph *g) {
     struct GTables *t = g->tables;
     uint32_t size = t->ix_size ? t->ix_size * 2 : 1024;
     Ix *slot = NEW_N(g->arena, Ix, size);
@@ -44,8 +41,7 @@ static void table_grow(Graph *g)
 
 static void ix_set_facts(Graph *g, struct IxData *e);
 
-Ix ix_intern(Graph *g, struct IxData *proto)
-{
+Ix ix_intern(Graph *g, struct IxData *proto) {
     uint32_t h = hash_mix(proto->kind, (uint64_t)proto->value);
     for (uint32_t i = 0; i < proto->n; i++) {
         h = hash_mix(h, proto->arg[i]->id);
@@ -78,8 +74,7 @@ Ix ix_intern(Graph *g, struct IxData *proto)
 // ---- intervals and divisors -----------------------------------------------------------------------------------------
 // INT64_MIN and INT64_MAX stand for "no bound".
 
-int64_t sat_add(int64_t a, int64_t b)
-{
+int64_t sat_add(int64_t a, int64_t b) {
     int64_t r;
     if (a == INT64_MIN || b == INT64_MIN) return INT64_MIN;
     if (a == INT64_MAX || b == INT64_MAX) return INT64_MAX;
@@ -87,8 +82,7 @@ int64_t sat_add(int64_t a, int64_t b)
     return a < 0 ? INT64_MIN : INT64_MAX;
 }
 
-int64_t sat_mul(int64_t a, int64_t b)
-{
+int64_t sat_mul(int64_t a, int64_t b) {
     int64_t r;
     if (a == 0 || b == 0) return 0;
     bool unbounded = a == INT64_MIN || a == INT64_MAX || b == INT64_MIN || b == INT64_MAX;
@@ -96,8 +90,7 @@ int64_t sat_mul(int64_t a, int64_t b)
     return (a < 0) != (b < 0) ? INT64_MIN : INT64_MAX;
 }
 
-static void interval_mul(int64_t *lo, int64_t *hi, int64_t l, int64_t h)
-{
+static void interval_mul(int64_t *lo, int64_t *hi, int64_t l, int64_t h) {
     int64_t p[4] = {sat_mul(*lo, l), sat_mul(*lo, h), sat_mul(*hi, l), sat_mul(*hi, h)};
     *lo = *hi = p[0];
     for (int i = 1; i < 4; i++) {
@@ -106,8 +99,7 @@ static void interval_mul(int64_t *lo, int64_t *hi, int64_t l, int64_t h)
     }
 }
 
-int64_t gcd64(int64_t a, int64_t b)
-{
+int64_t gcd64(int64_t a, int64_t b) {
     uint64_t x = a < 0 ? 0 - (uint64_t)a : (uint64_t)a, y = b < 0 ? 0 - (uint64_t)b : (uint64_t)b;
     while (y) {
         uint64_t r = x % y;
@@ -117,15 +109,13 @@ int64_t gcd64(int64_t a, int64_t b)
     return x > INT64_MAX ? 1 : (int64_t)x;
 }
 
-static int64_t floor_div(int64_t a, int64_t b)
-{
+static int64_t floor_div(int64_t a, int64_t b) {
     if (b == 0) return 0;
     if (b == -1) return a == INT64_MIN ? INT64_MAX : -a;
     return a / b - ((a % b != 0) && ((a < 0) != (b < 0)));
 }
 
-static int64_t floor_mod(int64_t a, int64_t b)
-{
+static int64_t floor_mod(int64_t a, int64_t b) {
     if (b == 0 || b == -1) return 0;
     int64_t r = a % b;
     return r != 0 && ((r < 0) != (b < 0)) ? r + b : r;
@@ -134,14 +124,14 @@ static int64_t floor_mod(int64_t a, int64_t b)
 int64_t int_floor_div(int64_t a, int64_t b) { return floor_div(a, b); }
 int64_t int_floor_mod(int64_t a, int64_t b) { return floor_mod(a, b); }
 
-static void facts_div(struct IxData *e)
-{
+static void facts_div(struct IxData *e) {
     Ix a = e->arg[0], b = e->arg[1];
     e->lo = INT64_MIN;
     e->hi = INT64_MAX;
     if (b->lo < 0) return;                                   // a divisor of 0 gives 0
     int64_t small = b->lo > 0 ? b->lo : 1, large = b->hi;
-    if (a->lo != INT64_MIN) e->lo = a->lo >= 0 ? (large == INT64_MAX ? 0 : floor_div(a->lo, large)) : floor_div(a->lo, small);
+    if (a->lo != INT64_MIN)
+        e->lo = a->lo >= 0 ? (large == INT64_MAX ? 0 : floor_div(a->lo, large)) : floor_div(a->lo, small);
     if (a->hi != INT64_MAX) e->hi = a->hi >= 0 ? floor_div(a->hi, small) : large == INT64_MAX ? -1 : floor_div(a->hi, large);
     if (b->lo == 0) {
         if (e->lo > 0) e->lo = 0;
@@ -150,8 +140,7 @@ static void facts_div(struct IxData *e)
     if (b->kind == IX_CONST && a->multiple % b->value == 0) e->multiple = a->multiple / b->value;
 }
 
-static void facts_mod(struct IxData *e)
-{
+static void facts_mod(struct IxData *e) {
     Ix a = e->arg[0], b = e->arg[1];
     e->multiple = gcd64(a->multiple, b->multiple);
     e->lo = INT64_MIN;
@@ -162,8 +151,7 @@ static void facts_mod(struct IxData *e)
     if (a->lo >= 0 && a->hi < e->hi) e->hi = a->hi;
 }
 
-static void ix_set_facts(Graph *g, struct IxData *e)
-{
+static void ix_set_facts(Graph *g, struct IxData *e) {
     e->lo = INT64_MIN;
     e->hi = INT64_MAX;
     e->multiple = 1;
@@ -229,20 +217,17 @@ static void ix_set_facts(Graph *g, struct IxData *e)
 
 // ---- leaves ---------------------------------------------------------------------------------------------------------
 
-Ix ix(Graph *g, int64_t value)
-{
+Ix ix(Graph *g, int64_t value) {
     return ix_intern(g, &(struct IxData){.kind = IX_CONST, .value = value});
 }
 
-static Ix dim_find(Graph *g, const char *name)
-{
+static Ix dim_find(Graph *g, const char *name) {
     for (uint32_t i = 0; i < g->tables->dims.n; i++)
         if (strcmp(g->tables->dims.at[i].name, name) == 0) return g->tables->dim_ix.at[i];
     return NULL;
 }
 
-static Ix dim_new(Graph *g, const char *name, int64_t lo, int64_t hi, int64_t multiple, bool data_dependent)
-{
+static Ix dim_new(Graph *g, const char *name, int64_t lo, int64_t hi, int64_t multiple, bool data_dependent) {
     struct GTables *t = g->tables;
     IxDim d = {arena_printf(g->arena, "%s", name), lo, hi, multiple > 0 ? multiple : 1, data_dependent, NULL};
     vec_push(g->arena, &t->dims, d);
@@ -251,19 +236,16 @@ static Ix dim_new(Graph *g, const char *name, int64_t lo, int64_t hi, int64_t mu
     return e;
 }
 
-Ix ix_dim_range(Graph *g, const char *name, int64_t lo, int64_t hi, int64_t multiple)
-{
+Ix ix_dim_range(Graph *g, const char *name, int64_t lo, int64_t hi, int64_t multiple) {
     Ix e = dim_find(g, name);
     return e ? e : dim_new(g, name, lo, hi, multiple, false);
 }
 
-Ix ix_dim(Graph *g, const char *name)
-{
+Ix ix_dim(Graph *g, const char *name) {
     return ix_dim_range(g, name, 0, IX_DIM_MAX, 1);
 }
 
-Ix ix_dim_fresh(Graph *g, const char *like, int64_t lo, int64_t hi)
-{
+Ix ix_dim_fresh(Graph *g, const char *like, int64_t lo, int64_t hi) {
     ArenaMark m = arena_mark(g->arena);
     const char *name = like;
     for (int k = 2; dim_find(g, name); k++) {
@@ -273,8 +255,7 @@ Ix ix_dim_fresh(Graph *g, const char *like, int64_t lo, int64_t hi)
     return dim_new(g, name, lo, hi, 1, true);
 }
 
-Ix ix_axis(Graph *g, int number, Ix extent)
-{
+Ix ix_axis(Graph *g, int number, Ix extent) {
     if (!extent) return NULL;
     if (ix_is(extent, 1)) return ix(g, 0);
     return ix_intern(g, &(struct IxData){.kind = IX_AXIS, .value = number, .n = 1, .arg = &extent});
@@ -287,22 +268,19 @@ Ix ix_dim_at(const Graph *g, int number) { return g->tables->dim_ix.at[number]; 
 // ---- polynomials ----------------------------------------------------------------------------------------------------
 
 // Always NULL: the error is recorded.
-static Ix ix_too_large(Graph *g)
-{
+static Ix ix_too_large(Graph *g) {
     return g_error(g, "sizes are too large: an index expression does not fit 64 bits");
 }
 
 uint32_t ix_terms(Ix e) { return e->kind == IX_CONST ? 0 : e->kind == IX_SUM ? e->n : 1; }
-Ix       ix_term(Ix e, uint32_t i, int64_t *coef)
-{
+Ix       ix_term(Ix e, uint32_t i, int64_t *coef) {
     *coef = e->kind == IX_SUM ? e->coef[i] : 1;
     return e->kind == IX_SUM ? e->arg[i] : e;
 }
 int64_t ix_offset(Ix e) { return e->kind == IX_CONST || e->kind == IX_SUM ? e->value : 0; }
 
 // c0 + sum of coef[i] * atom[i]: terms ordered by id, without zeros.
-static Ix ix_from_terms(Graph *g, int64_t c0, uint32_t n, const Ix *atom, const int64_t *coef)
-{
+static Ix ix_from_terms(Graph *g, int64_t c0, uint32_t n, const Ix *atom, const int64_t *coef) {
     if (n == 0) return ix(g, c0);
     if (n == 1 && c0 == 0 && coef[0] == 1) return atom[0];
     return ix_intern(g, &(struct IxData){.kind = IX_SUM, .value = c0, .n = n, .arg = (Ix *)atom, .coef = coef});
@@ -312,11 +290,11 @@ static uint32_t factors(Ix atom) { return atom->kind == IX_PROD ? atom->n : 1; }
 static Ix factor(Ix atom, uint32_t i) { return atom->kind == IX_PROD ? atom->arg[i] : atom; }
 
 // a + k * b, terms that are alike put together, and nothing else
-static Ix plain_sum(Graph *g, Ix a, Ix b, int64_t k)
-{
+static Ix plain_sum(Graph *g, Ix a, Ix b, int64_t k) {
     if (!a || !b) return NULL;
     int64_t c0;
-    if (__builtin_mul_overflow(ix_offset(b), k, &c0) || __builtin_add_overflow(c0, ix_offset(a), &c0)) return ix_too_large(g);
+    if (__builtin_mul_overflow(ix_offset(b), k, &c0) || __builtin_add_overflow(c0, ix_offset(a), &c0))
+        return ix_too_large(g);
     uint32_t na = ix_terms(a), nb = ix_terms(b), n = 0;
     Ix atom_buf[16];
     int64_t coef_buf[16];
@@ -350,8 +328,7 @@ static Ix plain_sum(Graph *g, Ix a, Ix b, int64_t k)
 
 enum { MAX_FACTORS = 32, MAX_TERMS = 4096 };
 
-static Ix atom_mul(Graph *g, Ix a, Ix b)
-{
+static Ix atom_mul(Graph *g, Ix a, Ix b) {
     uint32_t na = factors(a), nb = factors(b), n = 0;
     Ix f[2 * MAX_FACTORS];
     if (na + nb > MAX_FACTORS) return g_error(g, "an index expression is too complicated");
@@ -361,8 +338,7 @@ static Ix atom_mul(Graph *g, Ix a, Ix b)
 }
 
 // a * b, its terms added up by `add`
-static Ix product(Graph *g, Ix a, Ix b, Ix (*add)(Graph *, Ix, Ix, int64_t))
-{
+static Ix product(Graph *g, Ix a, Ix b, Ix (*add)(Graph *, Ix, Ix, int64_t)) {
     if (!a || !b) return NULL;
     if (a->kind == IX_CONST) return add(g, ix(g, 0), b, a->value);
     if (b->kind == IX_CONST) return add(g, ix(g, 0), a, b->value);
@@ -385,18 +361,16 @@ static Ix product(Graph *g, Ix a, Ix b, Ix (*add)(Graph *, Ix, Ix, int64_t))
 //     w * (x % n) + w * n * (x / n)           ->  w * x
 //     w * (x % n) + w * n * (x / n % k)       ->  w * (x % (n * k))
 //
-// `part`, times w * n, is looked for in e; it is there if taking it away leaves that many terms fewer. What is tried is not put together
-// itself: an index of many digits (bits in another order) would be tried in all orders.
-static Ix without_part(Graph *g, Ix e, Ix weight, Ix part)
-{
+// `part`, times w * n, is looked for in e; it is there if taking it away leaves that many terms fewer. What is tried is
+// not put together itself: an index of many digits (bits in another order) would be tried in all orders.
+static Ix without_part(Graph *g, Ix e, Ix weight, Ix part) {
     Ix p = product(g, weight, part, plain_sum);
     if (!p || ix_offset(p)) return NULL;
     Ix left = plain_sum(g, e, p, -1);
     return left && ix_terms(left) + ix_terms(p) == ix_terms(e) ? left : NULL;
 }
 
-static Ix recombine_term(Graph *g, Ix e, Ix mod, Ix weight)
-{
+static Ix recombine_term(Graph *g, Ix e, Ix mod, Ix weight) {
     Ix x = mod->arg[0], n = mod->arg[1], q = ix_div(g, x, n), left = plain_sum(g, e, product(g, weight, mod, plain_sum), -1);
     Ix wn = product(g, weight, n, plain_sum);
     if (!q || !wn || !left || q->kind == IX_CONST) return NULL;
@@ -415,8 +389,7 @@ static Ix recombine_term(Graph *g, Ix e, Ix mod, Ix weight)
     return NULL;
 }
 
-static Ix recombined(Graph *g, Ix e)
-{
+static Ix recombined(Graph *g, Ix e) {
     if (e->kind != IX_SUM || e->n < 2) return e;
     for (uint32_t i = 0; i < e->n; i++)
         for (uint32_t f = 0; f < factors(e->arg[i]); f++) {
@@ -429,8 +402,7 @@ static Ix recombined(Graph *g, Ix e)
 }
 
 // a + k * b
-Ix ix_add_scaled(Graph *g, Ix a, Ix b, int64_t k)
-{
+Ix ix_add_scaled(Graph *g, Ix a, Ix b, int64_t k) {
     Ix sum = plain_sum(g, a, b, k);
     return sum ? recombined(g, sum) : NULL;
 }
@@ -442,16 +414,14 @@ Ix ix_muli(Graph *g, Ix a, int64_t b) { return ix_add_scaled(g, ix(g, 0), a, b);
 
 Ix ix_mul(Graph *g, Ix a, Ix b) { return product(g, a, b, ix_add_scaled); }
 
-Ix ix_product(Graph *g, const Ix *at, int n)
-{
+Ix ix_product(Graph *g, const Ix *at, int n) {
     Ix p = ix(g, 1);
     for (int i = 0; i < n; i++) p = ix_mul(g, p, at[i]);
     return p;
 }
 
 // The monomial `t` divided by the monomial `by` (atoms), or NULL: 1 if they are the same.
-Ix ix_atom_divide(Graph *g, Ix t, Ix by)
-{
+Ix ix_atom_divide(Graph *g, Ix t, Ix by) {
     if (t == by) return ix(g, 1);
     Ix left[MAX_FACTORS];
     uint32_t n = 0, j = 0, nby = factors(by);
@@ -466,8 +436,7 @@ Ix ix_atom_divide(Graph *g, Ix t, Ix by)
 
 // ---- substitution, evaluation ---------------------------------------------------------------------------------------
 
-static Ix rebuild(Graph *g, Ix e, const Ix *arg)
-{
+static Ix rebuild(Graph *g, Ix e, const Ix *arg) {
     switch ((IxKind)e->kind) {
     case IX_SUM: {
         Ix s = ix(g, e->value);
@@ -491,8 +460,7 @@ static Ix rebuild(Graph *g, Ix e, const Ix *arg)
     return e;
 }
 
-static Ix substitute(Graph *g, Ix e, const Ix *with, int n, Ix dim, Ix dim_with)
-{
+static Ix substitute(Graph *g, Ix e, const Ix *with, int n, Ix dim, Ix dim_with) {
     if (!e) return NULL;
     if (e == dim) return dim_with;
     if (e->kind == IX_AXIS && with) {
@@ -511,18 +479,15 @@ static Ix substitute(Graph *g, Ix e, const Ix *with, int n, Ix dim, Ix dim_with)
     return changed ? rebuild(g, e, arg) : e;
 }
 
-Ix ix_substitute(Graph *g, Ix e, const Ix *with, int n)
-{
+Ix ix_substitute(Graph *g, Ix e, const Ix *with, int n) {
     return substitute(g, e, with ? with : &(Ix){NULL}, n, NULL, NULL);
 }
 
-Ix ix_substitute_dim(Graph *g, Ix e, Ix dim, Ix with)
-{
+Ix ix_substitute_dim(Graph *g, Ix e, Ix dim, Ix with) {
     return substitute(g, e, NULL, 0, dim, with);
 }
 
-int64_t ix_eval(Ix e, const int64_t *dims, const int64_t *axes)
-{
+int64_t ix_eval(Ix e, const int64_t *dims, const int64_t *axes) {
     switch ((IxKind)e->kind) {
     case IX_CONST: return e->value;
     case IX_DIM: return dims[e->value];
@@ -559,15 +524,13 @@ int64_t ix_eval(Ix e, const int64_t *dims, const int64_t *axes)
     }
 }
 
-bool ix_const(Ix e, int64_t *value)
-{
+bool ix_const(Ix e, int64_t *value) {
     if (!ix_is_const(e)) return false;
     *value = e->value;
     return true;
 }
 
-bool ix_is_affine(Ix e)
-{
+bool ix_is_affine(Ix e) {
     if (e->kind == IX_CONST || e->kind == IX_DIM || e->kind == IX_AXIS) return true;
     if (e->kind != IX_SUM) return false;
     for (uint32_t i = 0; i < e->n; i++)
@@ -575,13 +538,11 @@ bool ix_is_affine(Ix e)
     return true;
 }
 
-static bool depends(Ix e, int axis)
-{
+static bool depends(Ix e, int axis) {
     return axis < 64 && e->axes >> axis & 1;
 }
 
-Ix ix_coefficient(Graph *g, Ix e, int axis, Ix *rest)
-{
+Ix ix_coefficient(Graph *g, Ix e, int axis, Ix *rest) {
     Ix c = ix(g, 0), r = ix(g, ix_offset(e));
     for (uint32_t i = 0; i < ix_terms(e); i++) {
         int64_t k;

@@ -63,9 +63,12 @@ enum { IX_DIM_MAX = 1 << 30 };   // the range of a dimension about which nothing
 // A NULL argument gives NULL.
 
 Ix ix(Graph *g, int64_t value);
-Ix ix_dim(Graph *g, const char *name);                                        // the one of that name, made if need be: 1 .. IX_DIM_MAX
-Ix ix_dim_range(Graph *g, const char *name, int64_t lo, int64_t hi, int64_t multiple);   // likewise; the range is kept if it is there already
-Ix ix_dim_fresh(Graph *g, const char *like, int64_t lo, int64_t hi);          // data-dependent; a name that is not taken: like, like_2, ..
+// the one of that name, made if need be: 1 .. IX_DIM_MAX
+Ix ix_dim(Graph *g, const char *name);
+// likewise; the range is kept if it is there already
+Ix ix_dim_range(Graph *g, const char *name, int64_t lo, int64_t hi, int64_t multiple);
+// data-dependent; a name that is not taken: like, like_2, ..
+Ix ix_dim_fresh(Graph *g, const char *like, int64_t lo, int64_t hi);
 Ix ix_axis(Graph *g, int number, Ix extent);
 
 Ix ix_add(Graph *g, Ix a, Ix b);

@@ -15,15 +15,15 @@ enum { MAX_DEPTH = 6 };
 // ---- proofs ---------------------------------------------------------------------------------------------------------
 
 // A bound of an atom that contains axes: at least (or most) the result, which has fewer of them. NULL: none known.
-static Ix atom_bound(Graph *g, Ix t, bool least)
-{
+static Ix atom_bound(Graph *g, Ix t, bool least) {
     switch ((IxKind)t->kind) {
     case IX_AXIS: return least ? ix(g, 0) : ix_addi(g, t->arg[0], -1);
     case IX_MOD:
         if (t->arg[1]->lo < 0) return NULL;
         return least ? ix(g, 0) : ix_addi(g, t->arg[1], -1);
     case IX_DIV:
-        if (t->arg[0]->kind == IX_AXIS && t->arg[1]->lo > 0) return least ? ix(g, 0) : ix_div(g, ix_addi(g, t->arg[0]->arg[0], -1), t->arg[1]);
+        if (t->arg[0]->kind == IX_AXIS && t->arg[1]->lo > 0)
+            return least ? ix(g, 0) : ix_div(g, ix_addi(g, t->arg[0]->arg[0], -1), t->arg[1]);
         break;
     case IX_LT: case IX_EQ: case IX_AND: case IX_OR: return ix(g, !least);
     case IX_MIN: case IX_MAX:
@@ -43,8 +43,7 @@ static Ix atom_bound(Graph *g, Ix t, bool least)
 }
 
 // What multiplies the atom x in e, provided that e is linear in it.
-static Ix atom_coefficient(Graph *g, Ix e, Ix x)
-{
+static Ix atom_coefficient(Graph *g, Ix e, Ix x) {
     Ix c = ix(g, 0);
     for (uint32_t i = 0; i < ix_terms(e); i++) {
         int64_t k;
@@ -56,18 +55,17 @@ static Ix atom_coefficient(Graph *g, Ix e, Ix x)
     return c;
 }
 
-static Ix factor_with_axis(Ix t)
-{
+static Ix factor_with_axis(Ix t) {
     if (t->kind != IX_PROD) return t;
     for (uint32_t i = 0; i < t->n; i++)
         if (t->arg[i]->has_axis) return t->arg[i];
     return t;
 }
 
-bool ix_counts_extents(Graph *g, Ix c, Ix e)
-{
+bool ix_counts_extents(Graph *g, Ix c, Ix e) {
     if (!e->has_axis || c->kind == IX_CONST) return false;
-    if (e->kind == IX_AXIS) {                                // of a window's length, T / 8 - 1, nothing else says that it is >= 0
+    // of a window's length, T / 8 - 1, nothing else says that it is >= 0
+    if (e->kind == IX_AXIS) {
         Ix times = e->arg[0]->kind == IX_SUM ? ix_divide_exact(g, c, e->arg[0]) : NULL;
         return times && times->lo >= 0;
     }
@@ -77,8 +75,7 @@ bool ix_counts_extents(Graph *g, Ix c, Ix e)
 }
 
 // A lower bound of e without axes, or NULL.
-static Ix without_axes(Graph *g, Ix e)
-{
+static Ix without_axes(Graph *g, Ix e) {
     Ix whole = e;
     for (int tries = 0; tries < 32 && e && e->has_axis; tries++) {
         Ix next = NULL;
@@ -90,7 +87,8 @@ static Ix without_axes(Graph *g, Ix e)
             if (!c) continue;
             Ix minus = ix_muli(g, c, -1);
             if (!minus) continue;
-            bool up = ix_prove_ge0(g, c) || ix_counts_extents(g, c, whole), down = !up && (ix_prove_ge0(g, minus) || ix_counts_extents(g, minus, whole));
+            bool up = ix_prove_ge0(g, c) || ix_counts_extents(g, c, whole),
+                 down = !up && (ix_prove_ge0(g, minus) || ix_counts_extents(g, minus, whole));
             if (!up && !down) continue;
             Ix b = atom_bound(g, x, up);
             if (b) next = ix_add(g, e, ix_mul(g, c, ix_sub(g, b, x)));
@@ -102,8 +100,7 @@ static Ix without_axes(Graph *g, Ix e)
 }
 
 // Dimensions as least value + rest, the rest being an axis far away.
-static Ix shift_dims(Graph *g, Ix e)
-{
+static Ix shift_dims(Graph *g, Ix e) {
     for (int i = 0; i < ix_dim_count(g); i++) {
         Ix d = ix_dim_at(g, i);
         e = ix_substitute_dim(g, e, d, ix_addi(g, ix_axis(g, 1000 + i, ix(g, IX_DIM_MAX)), d->lo));
@@ -112,8 +109,7 @@ static Ix shift_dims(Graph *g, Ix e)
     return e;
 }
 
-static bool no_negative_term(Ix e)
-{
+static bool no_negative_term(Ix e) {
     if (ix_offset(e) < 0) return false;
     for (uint32_t i = 0; i < ix_terms(e); i++) {
         int64_t k;
@@ -123,8 +119,7 @@ static bool no_negative_term(Ix e)
     return true;
 }
 
-static bool prove_ge0(Graph *g, Ix e)
-{
+static bool prove_ge0(Graph *g, Ix e) {
     Ix low = e->has_axis ? without_axes(g, e) : e;
     if (!low) return false;
     if (low->lo >= 0) return true;
@@ -134,8 +129,7 @@ static bool prove_ge0(Graph *g, Ix e)
     return shifted && no_negative_term(shifted);
 }
 
-bool ix_prove_ge0(Graph *g, Ix e)
-{
+bool ix_prove_ge0(Graph *g, Ix e) {
     if (!e) return false;
     if (e->lo >= 0) return true;
     if (e->hi < 0 || e->kind == IX_CONST) return false;
@@ -154,8 +148,7 @@ bool ix_prove_le(Graph *g, Ix a, Ix b) { return ix_prove_ge0(g, ix_sub(g, b, a))
 
 // ---- minimum, maximum -----------------------------------------------------------------------------------------------
 
-static Ix min_max(Graph *g, IxKind kind, Ix a, Ix b)
-{
+static Ix min_max(Graph *g, IxKind kind, Ix a, Ix b) {
     if (!a || !b) return NULL;
     bool min = kind == IX_MIN;
     if (ix_prove_le(g, a, b)) return min ? a : b;
@@ -169,8 +162,7 @@ Ix ix_max(Graph *g, Ix a, Ix b) { return min_max(g, IX_MAX, a, b); }
 
 // ---- comparisons ----------------------------------------------------------------------------------------------------
 
-static int64_t terms_gcd(Ix e)
-{
+static int64_t terms_gcd(Ix e) {
     int64_t d = 0;
     for (uint32_t i = 0; i < ix_terms(e); i++) {
         int64_t k;
@@ -181,8 +173,7 @@ static int64_t terms_gcd(Ix e)
 }
 
 // d, which is compared with 0, as two sides without negative coefficients.
-static Ix compare(Graph *g, IxKind kind, Ix d)
-{
+static Ix compare(Graph *g, IxKind kind, Ix d) {
     Ix left = ix(g, 0), right = ix(g, 0);
     for (uint32_t i = 0; i < ix_terms(d); i++) {
         int64_t k;
@@ -200,8 +191,7 @@ static Ix compare(Graph *g, IxKind kind, Ix d)
 static bool is_truth(Ix e) { return e->lo >= 0 && e->hi <= 1; }
 
 // (d - offset) / k + c
-static Ix reduced(Graph *g, Ix d, int64_t k, int64_t c)
-{
+static Ix reduced(Graph *g, Ix d, int64_t k, int64_t c) {
     Ix s = ix(g, c);
     for (uint32_t i = 0; i < ix_terms(d); i++) {
         int64_t coef;
@@ -212,17 +202,16 @@ static Ix reduced(Graph *g, Ix d, int64_t k, int64_t c)
 }
 
 // x / c + k < 0 and k - x / c < 0 without the division: NULL, d is neither.
-static Ix undivided(Graph *g, Ix d)
-{
+static Ix undivided(Graph *g, Ix d) {
     int64_t sign, bound, k = ix_offset(d);
     Ix t = ix_terms(d) == 1 ? ix_term(d, 0, &sign) : NULL;
-    if (!t || t->kind != IX_DIV || t->arg[1]->kind != IX_CONST || t->arg[1]->value < 1 || (sign != 1 && sign != -1)) return NULL;
+    if (!t || t->kind != IX_DIV || t->arg[1]->kind != IX_CONST || t->arg[1]->value < 1 || (sign != 1 && sign != -1))
+        return NULL;
     if (__builtin_mul_overflow(sign > 0 ? -k : k + 1, t->arg[1]->value, &bound)) return NULL;
     return sign > 0 ? ix_lt(g, t->arg[0], ix(g, bound)) : ix_le(g, ix(g, bound), t->arg[0]);
 }
 
-Ix ix_lt(Graph *g, Ix a, Ix b)
-{
+Ix ix_lt(Graph *g, Ix a, Ix b) {
     Ix d = ix_sub(g, a, b);
     if (!d) return NULL;
     if (ix_prove_ge0(g, d)) return ix(g, 0);
@@ -236,8 +225,7 @@ Ix ix_lt(Graph *g, Ix a, Ix b)
 
 Ix ix_le(Graph *g, Ix a, Ix b) { return ix_lt(g, a, ix_addi(g, b, 1)); }
 
-Ix ix_eq(Graph *g, Ix a, Ix b)
-{
+Ix ix_eq(Graph *g, Ix a, Ix b) {
     Ix d = ix_sub(g, a, b);
     if (!d) return NULL;
     if (d->kind == IX_CONST) return ix(g, d->value == 0);
@@ -264,8 +252,7 @@ Ix ix_not(Graph *g, Ix a) { return ix_eq(g, a, ix(g, 0)); }
 
 enum { MAX_PARTS = 64 };
 
-static int parts(Ix e, IxKind kind, Ix *at, int n)
-{
+static int parts(Ix e, IxKind kind, Ix *at, int n) {
     if (e->kind != kind) {
         int i = 0;
         while (i < n && at[i]->id < e->id) i++;
@@ -279,8 +266,7 @@ static int parts(Ix e, IxKind kind, Ix *at, int n)
     return n;
 }
 
-static Ix and_or(Graph *g, IxKind kind, Ix a, Ix b)
-{
+static Ix and_or(Graph *g, IxKind kind, Ix a, Ix b) {
     if (!a || !b) return NULL;
     int64_t neutral = kind == IX_AND;
     if (a->kind == IX_CONST) return (a->value != 0) == neutral ? b : ix(g, a->value != 0);
@@ -294,8 +280,7 @@ static Ix and_or(Graph *g, IxKind kind, Ix a, Ix b)
     return ix_intern(g, &(struct IxData){.kind = (uint8_t)kind, .n = (uint32_t)n, .arg = at});
 }
 
-bool ix_among(Ix a, Ix b)
-{
+bool ix_among(Ix a, Ix b) {
     Ix of_a[MAX_PARTS + 1], of_b[MAX_PARTS + 1];
     int n = parts(a, IX_AND, of_a, 0), m = parts(b, IX_AND, of_b, 0), found = 0;
     for (int i = 0; i < n && n <= MAX_PARTS; i++)
@@ -306,15 +291,13 @@ bool ix_among(Ix a, Ix b)
 Ix ix_and(Graph *g, Ix a, Ix b) { return and_or(g, IX_AND, a, b); }
 Ix ix_or(Graph *g, Ix a, Ix b) { return and_or(g, IX_OR, a, b); }
 
-Ix ix_select(Graph *g, Ix cond, Ix a, Ix b)
-{
+Ix ix_select(Graph *g, Ix cond, Ix a, Ix b) {
     if (!cond || !a || !b) return NULL;
     if (cond->kind == IX_CONST) return cond->value ? a : b;
     if (a == b) return a;
     return ix_add(g, b, ix_mul(g, cond, ix_sub(g, a, b)));
 }
 
-Ix ix_in_range(Graph *g, Ix a, Ix extent)
-{
+Ix ix_in_range(Graph *g, Ix a, Ix extent) {
     return ix_and(g, ix_le(g, ix(g, 0), a), ix_lt(g, a, extent));
 }

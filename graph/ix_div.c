@@ -17,8 +17,7 @@
 
 // Division of polynomials by the term of n that comes last; r keeps what it does not divide. Coefficients are divided with
 // truncation, the constant floored.
-static Ix poly_divide(Graph *g, Ix a, Ix n, Ix *rest)
-{
+static Ix poly_divide(Graph *g, Ix a, Ix n, Ix *rest) {
     Ix q = ix(g, 0), r = a;
     if (n->kind == IX_CONST) {
         for (uint32_t i = 0; i < ix_terms(a); i++) {
@@ -54,15 +53,13 @@ static Ix poly_divide(Graph *g, Ix a, Ix n, Ix *rest)
     return q;
 }
 
-Ix ix_divide_exact(Graph *g, Ix a, Ix b)
-{
+Ix ix_divide_exact(Graph *g, Ix a, Ix b) {
     if (!a || !b || ix_is(b, 0)) return NULL;
     Ix rest, q = poly_divide(g, a, b, &rest);
     return q && ix_is(rest, 0) ? q : NULL;
 }
 
-static bool within(Graph *g, Ix r, Ix n)                     // 0 <= r < n
-{
+static bool within(Graph *g, Ix r, Ix n) {                     // 0 <= r < n
     return ix_prove_ge0(g, r) && ix_prove_lt(g, r, n);
 }
 
@@ -70,8 +67,7 @@ static bool within(Graph *g, Ix r, Ix n)                     // 0 <= r < n
 
 enum { MAX_CANDIDATES = 24 };
 
-static int add_candidate(Graph *g, Ix *at, int n, Ix f, Ix divisor)
-{
+static int add_candidate(Graph *g, Ix *at, int n, Ix f, Ix divisor) {
     if (!f || ix_is(f, 1) || f == divisor || n == MAX_CANDIDATES) return n;
     for (int i = 0; i < n; i++)
         if (at[i] == f) return n;
@@ -81,15 +77,13 @@ static int add_candidate(Graph *g, Ix *at, int n, Ix f, Ix divisor)
     return n + 1;
 }
 
-static int extents(Graph *g, Ix e, Ix *at, int n, Ix divisor)
-{
+static int extents(Graph *g, Ix e, Ix *at, int n, Ix divisor) {
     if (e->kind == IX_AXIS) return add_candidate(g, at, n, e->arg[0], divisor);
     for (uint32_t i = 0; i < e->n && e->has_axis; i++) n = extents(g, e->arg[i], at, n, divisor);
     return n;
 }
 
-static int candidates(Graph *g, Ix r, Ix divisor, Ix *at)
-{
+static int candidates(Graph *g, Ix r, Ix divisor, Ix *at) {
     int n = 0;
     for (uint32_t i = 0; i < ix_terms(r); i++) {
         int64_t c;
@@ -111,8 +105,7 @@ static int candidates(Graph *g, Ix r, Ix divisor, Ix *at)
 }
 
 // r = f * u + v with 0 <= v < f.
-static bool split(Graph *g, Ix r, Ix f, Ix *u, Ix *v)
-{
+static bool split(Graph *g, Ix r, Ix f, Ix *u, Ix *v) {
     *u = poly_divide(g, r, f, v);
     return *u && *v && !ix_is(*u, 0) && within(g, *v, f);
 }
@@ -122,21 +115,18 @@ static bool split(Graph *g, Ix r, Ix f, Ix *u, Ix *v)
 static Ix div_rest(Graph *g, Ix r, Ix n);
 static Ix mod_rest(Graph *g, Ix r, Ix n);
 
-static bool constant_quotient(Ix r, Ix n, int64_t *q)
-{
+static bool constant_quotient(Ix r, Ix n, int64_t *q) {
     if (n->kind != IX_CONST || r->lo == INT64_MIN || r->hi == INT64_MAX) return false;
     *q = int_floor_div(r->lo, n->value);
     return *q == int_floor_div(r->hi, n->value);
 }
 
-static Ix atom2(Graph *g, IxKind kind, Ix a, Ix b)
-{
+static Ix atom2(Graph *g, IxKind kind, Ix a, Ix b) {
     return ix_intern(g, &(struct IxData){.kind = (uint8_t)kind, .n = 2, .arg = (Ix[]){a, b}});
 }
 
 // Both nodes may come here: n is positive, no constant 1, and r is what polynomial division left.
-static Ix div_rest(Graph *g, Ix r, Ix n)
-{
+static Ix div_rest(Graph *g, Ix r, Ix n) {
     int64_t q;
     if (constant_quotient(r, n, &q)) return ix(g, q);
     if (within(g, r, n)) return ix(g, 0);
@@ -152,8 +142,7 @@ static Ix div_rest(Graph *g, Ix r, Ix n)
     return atom2(g, IX_DIV, r, n);
 }
 
-static Ix mod_rest(Graph *g, Ix r, Ix n)
-{
+static Ix mod_rest(Graph *g, Ix r, Ix n) {
     int64_t q;
     if (constant_quotient(r, n, &q)) return ix_addi(g, r, -q * n->value);
     if (within(g, r, n)) return r;
@@ -171,13 +160,11 @@ static Ix mod_rest(Graph *g, Ix r, Ix n)
     return atom2(g, IX_MOD, r, n);
 }
 
-static bool positive(Graph *g, Ix n, Ix a)
-{
+static bool positive(Graph *g, Ix n, Ix a) {
     return n->lo >= 0 || ix_prove_ge0(g, n) || ix_counts_extents(g, n, a);
 }
 
-Ix ix_div(Graph *g, Ix a, Ix b)
-{
+Ix ix_div(Graph *g, Ix a, Ix b) {
     if (!a || !b) return NULL;
     if (ix_is(b, 0)) return b;
     if (ix_is(b, 1) || ix_is(a, 0)) return a;
@@ -193,8 +180,7 @@ Ix ix_div(Graph *g, Ix a, Ix b)
     return ix_add(g, q, ix_is(rest, 0) ? rest : div_rest(g, rest, b));
 }
 
-Ix ix_mod(Graph *g, Ix a, Ix b)
-{
+Ix ix_mod(Graph *g, Ix a, Ix b) {
     if (!a || !b) return NULL;
     if (ix_is(b, 0) || ix_is(b, 1)) return ix(g, 0);
     if (a->kind == IX_CONST && b->kind == IX_CONST) return ix(g, int_floor_mod(a->value, b->value));
@@ -211,7 +197,6 @@ Ix ix_mod(Graph *g, Ix a, Ix b)
 Ix ix_divi(Graph *g, Ix a, int64_t b) { return ix_div(g, a, ix(g, b)); }
 Ix ix_modi(Graph *g, Ix a, int64_t b) { return ix_mod(g, a, ix(g, b)); }
 
-Ix ix_ceildiv(Graph *g, Ix a, Ix b)
-{
+Ix ix_ceildiv(Graph *g, Ix a, Ix b) {
     return ix_muli(g, ix_div(g, ix_muli(g, a, -1), b), -1);
 }

@@ -18,6 +18,7 @@ Ix       ix_term(Ix e, uint32_t i, int64_t *coef);
 int64_t  ix_offset(Ix e);
 Ix       ix_atom_divide(Graph *g, Ix t, Ix by);              // monomials; NULL: does not divide
 Ix       ix_add_scaled(Graph *g, Ix a, Ix b, int64_t k);     // a + k * b
-bool     ix_counts_extents(Graph *g, Ix c, Ix e);            // is c so many times the extent of an axis of e? Then it is not negative
+// is c so many times the extent of an axis of e? Then it is not negative
+bool     ix_counts_extents(Graph *g, Ix c, Ix e);
 
 #endif

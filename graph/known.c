@@ -1,5 +1,6 @@
 // Shape values: small integer values whose elements are known as expressions of the model's dimensions. Exporters compute
-// shapes by Shape, Gather, Mul, Concat, ..; evaluating those on expressions gives Reshape its sizes without running anything.
+// shapes by Shape, Gather, Mul, Concat, ..; evaluating those on expressions gives Reshape its sizes without running
+// anything.
 //
 // One function for each kind, from the elements of the sources to the elements of the result. What is found is kept by
 // node, so that long chains cost what they are long.
@@ -12,8 +13,7 @@
 enum { MOST = 1024 };            // elements
 
 // The plain sizes and the number of elements; -1 if not plain or too many.
-static int plain_shape(int rank, const Ix *shape, int64_t *to)
-{
+static int plain_shape(int rank, const Ix *shape, int64_t *to) {
     int64_t n = 1;
     for (int i = 0; i < rank; i++) {
         if (!ix_const(shape[i], &to[i]) || to[i] < 0 || to[i] > MOST) return -1;
@@ -23,13 +23,11 @@ static int plain_shape(int rank, const Ix *shape, int64_t *to)
     return (int)n;
 }
 
-static void unflatten(int flat, int rank, const int64_t *shape, int64_t *at)
-{
+static void unflatten(int flat, int rank, const int64_t *shape, int64_t *at) {
     for (int i = rank; i-- > 0; flat /= (int)shape[i]) at[i] = flat % shape[i];
 }
 
-static int flatten(int rank, const int64_t *shape, const int64_t *at)
-{
+static int flatten(int rank, const int64_t *shape, const int64_t *at) {
     int64_t flat = 0;
     for (int i = 0; i < rank; i++) {
         if (at[i] < 0 || at[i] >= shape[i]) return -1;
@@ -38,14 +36,13 @@ static int flatten(int rank, const int64_t *shape, const int64_t *at)
     return (int)flat;
 }
 
-static void axes_at(Graph *g, int rank, const int64_t *at, Ix *to)
-{
+static void axes_at(Graph *g, int rank, const int64_t *at, Ix *to) {
     for (int i = 0; i < rank; i++) to[i] = ix(g, at[i]);
 }
 
 // Where in `data` an element is whose coordinates are these; -1: not plain, or out of range.
-static int source_of(Graph *g, const Node *data, const Ix *coord, Node *const *index, int element, const Ix *axes, int rank)
-{
+static int source_of(Graph *g, const Node *data, const Ix *coord, Node *const *index, int element, const Ix *axes,
+                     int rank) {
     int64_t shape[G_MAX_RANK], at[G_MAX_RANK];
     int used = 0, count;
     if (plain_shape(data->rank, data->shape, shape) < 0) return -1;
@@ -62,14 +59,14 @@ static int source_of(Graph *g, const Node *data, const Ix *coord, Node *const *i
     return flatten(data->rank, shape, at);
 }
 
-static bool known_const(Graph *g, const Node *n, int count, Ix *to)
-{
-    for (int i = 0; i < count; i++) to[i] = ix(g, g_num_load((const char *)n->c.data + (size_t)i * (size_t)elem_bytes((Elem)n->elem), (Elem)n->elem).i);
+static bool known_const(Graph *g, const Node *n, int count, Ix *to) {
+    for (int i = 0; i < count; i++)
+        to[i] = ix(
+            g, g_num_load((const char *)n->c.data + (size_t)i * (size_t)elem_bytes((Elem)n->elem), (Elem)n->elem).i);
     return true;
 }
 
-static bool known_view(Graph *g, const Node *n, int count, const int64_t *shape, Ix *to)
-{
+static bool known_view(Graph *g, const Node *n, int count, const int64_t *shape, Ix *to) {
     int have;
     const Ix *from = NULL;
     if (n->kind != G_index) {
@@ -87,36 +84,36 @@ static bool known_view(Graph *g, const Node *n, int count, const int64_t *shape,
             continue;
         }
         if (n->kind == G_view && !ix_const(ix_substitute(g, n->view.pred, axes, n->rank), &yes)) return false;
-        int k = yes ? source_of(g, n->src[0], n->kind == G_view ? n->view.coord : n->at.coord, n->src + 1, i, axes, n->rank) : 0;
+        int k = yes ? source_of(g, n->src[0], n->kind == G_view ? n->view.coord : n->at.coord, n->src + 1, i, axes,
+                                n->rank)
+                    : 0;
         if (k < 0) return false;
         to[i] = yes ? from[k] : ix(g, n->view.fill.is_int ? n->view.fill.i : (int64_t)n->view.fill.f);
     }
     return true;
 }
 
-static bool known_ew(Graph *g, const Node *n, int count, Ix *to)
-{
+static bool known_ew(Graph *g, const Node *n, int count, Ix *to) {
     const Ix *e[3] = {0};
     int have;
     for (uint32_t k = 0; k < n->nsrc; k++)
         if (!(e[k] = g_known(g, n->src[k], &have))) return false;
     for (int i = 0; i < count; i++) {
-        to[i] = g_ew_expr(g, (GEw)n->op, (Elem)n->src[n->nsrc - 1]->elem, (Ix[]){e[0][i], e[1] ? e[1][i] : NULL, e[2] ? e[2][i] : NULL});
+        to[i] = g_ew_expr(g, (GEw)n->op, (Elem)n->src[n->nsrc - 1]->elem,
+                          (Ix[]){e[0][i], e[1] ? e[1][i] : NULL, e[2] ? e[2][i] : NULL});
         if (!to[i]) return false;
     }
     return true;
 }
 
-static bool known_cast(Graph *g, const Node *n, int count, Ix *to)
-{
+static bool known_cast(Graph *g, const Node *n, int count, Ix *to) {
     int have;
     const Ix *from = g_known(g, n->src[0], &have);
     for (int i = 0; from && i < count; i++) to[i] = n->elem == EL_bool ? ix_ne(g, from[i], ix(g, 0)) : from[i];
     return from != NULL;
 }
 
-static bool known_concat(Graph *g, const Node *n, int count, const int64_t *shape, Ix *to)
-{
+static bool known_concat(Graph *g, const Node *n, int count, const int64_t *shape, Ix *to) {
     for (int i = 0; i < count; i++) {
         int64_t at[G_MAX_RANK], part[G_MAX_RANK];
         uint32_t k = 0;
@@ -134,8 +131,7 @@ static bool known_concat(Graph *g, const Node *n, int count, const int64_t *shap
     return true;
 }
 
-static bool known_reduce(Graph *g, const Node *n, int count, Ix *to)
-{
+static bool known_reduce(Graph *g, const Node *n, int count, Ix *to) {
     int have;
     const Ix *from = g_known(g, n->src[0], &have);
     int64_t shape[G_MAX_RANK], out[G_MAX_RANK], at[G_MAX_RANK], kept[G_MAX_RANK];
@@ -149,7 +145,11 @@ static bool known_reduce(Graph *g, const Node *n, int count, Ix *to)
         for (int k = 0; k < n->src[0]->rank; k++)
             if (!(n->reduce.axes >> k & 1)) kept[r++] = at[k];
         Ix *o = &to[flatten(n->rank, out, kept)], e = from[i];
-        *o = !*o ? e : op == GR_sum ? ix_add(g, *o, e) : op == GR_prod ? ix_mul(g, *o, e) : op == GR_max ? ix_max(g, *o, e) : ix_min(g, *o, e);
+        *o = !*o             ? e
+             : op == GR_sum  ? ix_add(g, *o, e)
+             : op == GR_prod ? ix_mul(g, *o, e)
+             : op == GR_max  ? ix_max(g, *o, e)
+                             : ix_min(g, *o, e);
         if (!*o) return false;
     }
     for (int i = 0; i < count; i++) {
@@ -159,8 +159,7 @@ static bool known_reduce(Graph *g, const Node *n, int count, Ix *to)
     return true;
 }
 
-static const Ix *compute(Graph *g, Node *n, int *count)
-{
+static const Ix *compute(Graph *g, Node *n, int *count) {
     int64_t shape[G_MAX_RANK];
     if (!elem_is_int((Elem)n->elem) && n->elem != EL_bool) return NULL;
     *count = plain_shape(n->rank, n->shape, shape);
@@ -179,8 +178,7 @@ static const Ix *compute(Graph *g, Node *n, int *count)
     return ok ? to : NULL;
 }
 
-const Ix *g_known(Graph *g, Node *n, int *count)
-{
+const Ix *g_known(Graph *g, Node *n, int *count) {
     struct GTables *t = g->tables;
     *count = 0;
     if (!n) return NULL;
@@ -196,20 +194,17 @@ const Ix *g_known(Graph *g, Node *n, int *count)
     return t->known.at[n->id].at;
 }
 
-Ix g_known_ix(Graph *g, Node *n)
-{
+Ix g_known_ix(Graph *g, Node *n) {
     int count;
     const Ix *at = g_known(g, n, &count);
     return at && count == 1 ? at[0] : NULL;
 }
 
-bool g_known_int(Graph *g, Node *n, int64_t *value)
-{
+bool g_known_int(Graph *g, Node *n, int64_t *value) {
     return ix_const(g_known_ix(g, n), value);
 }
 
-const int64_t *g_known_ints(Graph *g, Node *n, int *count)
-{
+const int64_t *g_known_ints(Graph *g, Node *n, int *count) {
     const Ix *at = g_known(g, n, count);
     if (!at) return NULL;
     int64_t *v = NEW_N(g->arena, int64_t, *count);

@@ -43,16 +43,14 @@ enum { WEIGHT_ELEMENTS = 4096, ROUNDS = 4 };
 
 static bool wide(const Node *n) { return n->elem == EL_f32; }
 
-static bool is_weight(const Narrow *w, const Node *n)
-{
+static bool is_weight(const Narrow *w, const Node *n) {
     Ix count = w->r.constant[n->id] && elem_is_float((Elem)n->elem) ? g_count(w->g, n) : NULL;
     return count && count->kind == IX_CONST && count->value >= WEIGHT_ELEMENTS;
 }
 
 // ---- which values are activations --------------------------------------------------------------------------------------
 
-static void classify(Narrow *w, const Node *n)
-{
+static void classify(Narrow *w, const Node *n) {
     bool any = false, weight = false, all = true;
     for (uint32_t i = 0; i < n->nsrc; i++) {
         const Node *s = n->src[i];
@@ -67,10 +65,10 @@ static void classify(Narrow *w, const Node *n)
     w->statistic[n->id] = w->activation[n->id] && (n->kind == G_reduce || (any && all && n->kind != G_contract));
 }
 
-static bool begin(Narrow *w, Graph *g, Elem to, bool io)
-{
+static bool begin(Narrow *w, Graph *g, Elem to, bool io) {
     *w = (Narrow){.g = g, .to = to, .io = io};
-    if (!rewrite_begin(&w->r, g)) return g_error(g, "a model with loops or branches that stay cannot be converted to %s", elem_name(to)) != NULL;
+    if (!rewrite_begin(&w->r, g))
+        return g_error(g, "a model with loops or branches that stay cannot be converted to %s", elem_name(to)) != NULL;
     w->activation = NEW_N(g->arena, bool, w->r.n);
     w->statistic = NEW_N(g->arena, bool, w->r.n);
     w->is_output = NEW_N(g->arena, bool, w->r.n);
@@ -88,8 +86,7 @@ static bool is_widened(const Narrow *w, const Node *n) { return n->kind == G_cas
 static bool is_laid_out(const Node *x) { return x->kind == G_cast && x->cast.kept && x->elem == x->src[0]->elem; }
 
 // Nothing but movement of weights and of values that were narrow.
-static bool only_moved(const Narrow *w, const Node *x)
-{
+static bool only_moved(const Narrow *w, const Node *x) {
     uint32_t values = x->kind == G_concat ? x->nsrc : 1;
     if (x->kind == G_const || is_widened(w, x) || is_laid_out(x)) return true;
     bool moved = x->kind == G_view || x->kind == G_gather || x->kind == G_concat;
@@ -98,16 +95,14 @@ static bool only_moved(const Narrow *w, const Node *x)
 }
 
 // Does a view read elements more than once, as far as sizes tell?
-static bool repeats(Graph *g, const Node *x)
-{
+static bool repeats(Graph *g, const Node *x) {
     if (x->kind != G_view) return false;
     Ix from = g_count(g, x->src[0]), to = g_count(g, x);
     return from && to && from != to && ix_prove_le(g, from, to);         // sizes may be 0
 }
 
 // x in the smaller type. The cast moves down to weights, and below what repeats elements.
-static Node *narrowed(Narrow *w, Node *x)
-{
+static Node *narrowed(Narrow *w, Node *x) {
     Graph *g = w->g;
     if (x->elem == w->to) return x;
     if (is_widened(w, x)) return x->src[0];
@@ -118,7 +113,10 @@ static Node *narrowed(Narrow *w, Node *x)
         proto.elem = (uint8_t)w->to;
         return g_name(g, node_intern(g, &proto), x->name);
     }
-    if (x->kind == G_view) return g_name(g, g_view(g, narrowed(w, x->src[0]), x->rank, x->shape, x->view.coord, x->view.pred, x->view.fill), x->name);
+    if (x->kind == G_view)
+        return g_name(g,
+                      g_view(g, narrowed(w, x->src[0]), x->rank, x->shape, x->view.coord, x->view.pred, x->view.fill),
+                      x->name);
     if (x->kind == G_gather || x->kind == G_concat) {
         Node proto = *x, **src = NEW_N(g->arena, Node *, x->nsrc);
         for (uint32_t i = 0; i < x->nsrc; i++) src[i] = i == 0 || x->kind == G_concat ? narrowed(w, x->src[i]) : x->src[i];
@@ -133,8 +131,7 @@ static Node *widened(Narrow *w, Node *x) { return g_cast(w->g, x, EL_f32); }
 
 static bool takes_part(const Node *n) { return n->elem == EL_f32 || n->elem == EL_f16 || n->elem == EL_bf16; }
 
-static Node *product(Narrow *w, const Node *n, Node *const *src)
-{
+static Node *product(Narrow *w, const Node *n, Node *const *src) {
     Node proto = *n, *operand[2] = {narrowed(w, src[0]), narrowed(w, src[1])};
     proto.src = operand;
     proto.elem = proto.contract.acc = EL_f32;
@@ -142,18 +139,19 @@ static Node *product(Narrow *w, const Node *n, Node *const *src)
 }
 
 // Movement of values that were narrow moves them as they are; a scatter rounds what it puts among such.
-static bool moves_narrow(const Narrow *w, const Node *n, Node *const *src)
-{
+static bool moves_narrow(const Narrow *w, const Node *n, Node *const *src) {
     uint32_t values = n->kind == G_concat ? n->nsrc : 1;
-    bool moves = n->kind == G_view || n->kind == G_gather || n->kind == G_concat || (n->kind == G_scatter && n->op == GR_none);
+    bool moves = n->kind == G_view || n->kind == G_gather || n->kind == G_concat ||
+                 (n->kind == G_scatter && n->op == GR_none);
     for (uint32_t i = 0; i < values && moves; i++) moves = is_widened(w, src[i]);
     return moves;
 }
 
-static Node *moved(Narrow *w, const Node *n, Node *const *src)
-{
+static Node *moved(Narrow *w, const Node *n, Node *const *src) {
     Node proto = *n, **with = NEW_N(w->g->arena, Node *, n->nsrc);
-    if (n->kind == G_view) return widened(w, g_view(w->g, narrowed(w, src[0]), n->rank, n->shape, n->view.coord, n->view.pred, n->view.fill));
+    if (n->kind == G_view)
+        return widened(w,
+                       g_view(w->g, narrowed(w, src[0]), n->rank, n->shape, n->view.coord, n->view.pred, n->view.fill));
     for (uint32_t i = 0; i < n->nsrc; i++) {
         bool value = i == 0 || n->kind == G_concat || (n->kind == G_scatter && i == 1);
         with[i] = value ? narrowed(w, src[i]) : src[i];
@@ -163,25 +161,29 @@ static Node *moved(Narrow *w, const Node *n, Node *const *src)
     return widened(w, g_name(w->g, node_intern(w->g, &proto), n->name));
 }
 
-static Node *replaced(Rewrite *r, void *pass, Node *n, Node *const *src)
-{
+static Node *replaced(Rewrite *r, void *pass, Node *n, Node *const *src) {
     Narrow *w = pass;
     bool tables = n->kind == G_gather && is_weight(w, n->src[0]) && wide(n) && w->activation[n->id];
     (void)r;
-    if (n->kind == G_contract && w->activation[n->id] && takes_part(n->src[0]) && takes_part(n->src[1])) return product(w, n, src);
+    if (n->kind == G_contract && w->activation[n->id] && takes_part(n->src[0]) && takes_part(n->src[1]))
+        return product(w, n, src);
     if (n->kind == G_cast && n->elem == w->to && is_widened(w, src[0])) return src[0]->src[0];
     if (wide(n) && (tables || moves_narrow(w, n, src))) return moved(w, n, src);
     return NULL;
 }
 
-static Node *kept(Narrow *w, Node *n)
-{
-    Node proto = {.kind = G_cast, .elem = (uint8_t)w->to, .rank = n->rank, .shape = n->shape, .nsrc = 1, .src = &n, .cast = {.kept = true}};
+static Node *kept(Narrow *w, Node *n) {
+    Node proto = {.kind = G_cast,
+                  .elem = (uint8_t)w->to,
+                  .rank = n->rank,
+                  .shape = n->shape,
+                  .nsrc = 1,
+                  .src = &n,
+                  .cast = {.kept = true}};
     return g_name(w->g, node_intern(w->g, &proto), n->name);
 }
 
-static Node *replaced_and_kept(Rewrite *r, void *pass, Node *n, Node *const *src)
-{
+static Node *replaced_and_kept(Rewrite *r, void *pass, Node *n, Node *const *src) {
     Narrow *w = pass;
     Node *with = replaced(r, pass, n, src);
     if (!w->keep[n->id]) return with;
@@ -191,8 +193,7 @@ static Node *replaced_and_kept(Rewrite *r, void *pass, Node *n, Node *const *src
 
 // ---- inputs and outputs ------------------------------------------------------------------------------------------------
 
-static Node *with_input(Rewrite *r, void *pass, Node *n, Node *const *src)
-{
+static Node *with_input(Rewrite *r, void *pass, Node *n, Node *const *src) {
     Narrow *w = pass;
     if (n->kind != G_input || !wide(n)) return replaced(r, pass, n, src);
     for (uint32_t i = 0; i < w->g->inputs.n; i++)
@@ -204,8 +205,7 @@ static Node *with_input(Rewrite *r, void *pass, Node *n, Node *const *src)
     return NULL;
 }
 
-static void narrow_outputs(Narrow *w)
-{
+static void narrow_outputs(Narrow *w) {
     for (uint32_t i = 0; i < w->g->outputs.n; i++) {
         GNamed *o = &w->g->outputs.at[i];
         if (wide(o->node)) o->node = narrowed(w, o->node);
@@ -214,15 +214,14 @@ static void narrow_outputs(Narrow *w)
 
 // ---- what is kept ------------------------------------------------------------------------------------------------------
 
-static bool worth_keeping(const Narrow *w, const Node *n)
-{
-    bool makes = n->kind == G_ew || n->kind == G_cast || n->kind == G_concat || n->kind == G_contract || n->kind == G_view || n->kind == G_gather;
+static bool worth_keeping(const Narrow *w, const Node *n) {
+    bool makes = n->kind == G_ew || n->kind == G_cast || n->kind == G_concat || n->kind == G_contract ||
+                 n->kind == G_view || n->kind == G_gather;
     return makes && wide(n) && w->activation[n->id] && !w->statistic[n->id] && !w->is_output[n->id];
 }
 
 // Asks fusion what it would keep. False: nothing more, or the graph has no form as kernels (that is for writers to say).
-static bool find_kept(Narrow *w, Graph *g, Elem to, bool io)
-{
+static bool find_kept(Narrow *w, Graph *g, Elem to, bool io) {
     const char *said = g->tables->error;
     const Fusion *f = graph_fuse(g);
     g->tables->error = said;
@@ -237,13 +236,13 @@ static bool find_kept(Narrow *w, Graph *g, Elem to, bool io)
     return any;
 }
 
-bool graph_narrow(Graph *g, Elem to, bool io)
-{
+bool graph_narrow(Graph *g, Elem to, bool io) {
     Narrow w;
     graph_simplify(g);
     if (!begin(&w, g, to, io)) return false;
     rewrite_all(&w.r, io ? with_input : replaced, &w);
     if (io && !g_failed(g)) narrow_outputs(&w);
-    for (int round = 0; round < ROUNDS && !g_failed(g) && find_kept(&w, g, to, io); round++) rewrite_all(&w.r, replaced_and_kept, &w);
+    for (int round = 0; round < ROUNDS && !g_failed(g) && find_kept(&w, g, to, io); round++)
+        rewrite_all(&w.r, replaced_and_kept, &w);
     return !g_failed(g);
 }

@@ -23,25 +23,29 @@ typedef struct OnnxGiven {             // a tensor for an input, by name
 
 typedef struct OnnxImport {
     const OnnxGiven *given; int ngiven;
-    Elem dtype;                        // EL_none: as the model has it; else products and what stays in memory are of this type
+    // EL_none: as the model has it; else products and what stays in memory are of this type
+    Elem dtype;
     bool dtype_io;                     // .. inputs and outputs too
     bool donate;                       // results take over the memory of inputs where they can (graph_donate); not on `ref`
     bool kernels;                      // a program is wanted: loops whose trips follow from what is given are written out
     bool random_weights;               // initializers whose file of external data is missing get random values
     // what came out
-    const char *out_of_scope;          // the import failed for something that is left out on purpose: "sequences", "strings", ..
+    // the import failed for something that is left out on purpose: "sequences", "strings", ..
+    const char *out_of_scope;
     int bound;                         // inputs and dimensions that had to be bound to given values
 } OnnxImport;
 
 // Messages are one line; they begin with the path and name the node or tensor.
 OnnxModel *onnx_read(const char *path, Buf *err);
-OnnxModel *onnx_parse(const char *path, const void *bytes, size_t n, Buf *err);     // as read from `path`; bytes are copied where needed
+// as read from `path`; bytes are copied where needed
+OnnxModel *onnx_parse(const char *path, const void *bytes, size_t n, Buf *err);
 void       onnx_free(OnnxModel *m);
 Graph     *onnx_import(OnnxModel *m, OnnxImport *how, Buf *err);
 
 // The same, and run on the device `ref`; `outputs` has room for as many as the model has (g_tensor_free).
 bool       onnx_run(OnnxModel *m, OnnxImport *how, GTensor *outputs, Buf *err);
-bool       onnx_run_graph(OnnxModel *m, Graph *g, const OnnxImport *how, GTensor *outputs, Buf *err);    // imported already; frees it
+// imported already; frees it
+bool       onnx_run_graph(OnnxModel *m, Graph *g, const OnnxImport *how, GTensor *outputs, Buf *err);
 
 const char *onnx_path(const OnnxModel *m);
 // The model's inputs: those that have no value in the model first, then those that have one.
@@ -49,14 +53,22 @@ int         onnx_input_count(const OnnxModel *m, bool with_defaults);
 const char *onnx_input_name(const OnnxModel *m, int i);
 Elem        onnx_input_elem(const OnnxModel *m, int i);          // EL_none: no tensor of numbers
 void        onnx_input_type(const OnnxModel *m, int i, Buf *out);   // "f32[batch, 784]"
-bool        onnx_input_shape(const OnnxModel *m, int i, int *rank, int64_t *shape, int64_t unknown);   // as declared; false: it is not
+// as declared; false: it is not
+bool        onnx_input_shape(const OnnxModel *m, int i, int *rank, int64_t *shape, int64_t unknown);
 int         onnx_output_count(const OnnxModel *m);
 const char *onnx_output_name(const OnnxModel *m, int i);
 // "sequences", "optionals", "strings", ..: what is not a tensor of numbers among inputs and outputs; NULL: nothing.
 const char *onnx_unusual_io(const OnnxModel *m);
 
 // What the model holds under a name: an initializer, or what a Constant node gives. The data are the model's, row by row.
-typedef struct OnnxWeight { Elem elem; int rank; int64_t dim[G_MAX_RANK]; const void *data; const char *missing; } OnnxWeight;   // data NULL: the file `missing` is not there
+// data NULL: the file `missing` is not there
+typedef struct OnnxWeight {
+    Elem elem;
+    int rank;
+    int64_t dim[G_MAX_RANK];
+    const void *data;
+    const char *missing;
+} OnnxWeight;
 int         onnx_weight_count(const OnnxModel *m);
 const char *onnx_weight_name(const OnnxModel *m, int i);
 // 1: found, 0: no such name, -1: err. random: data are made up if their file is missing.

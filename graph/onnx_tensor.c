@@ -294,8 +294,12 @@ static bool tensor_as(OnnxModel *m, const Onnx__TensorProto *p, Arena *a, bool p
     return true;
 }
 
-bool tensor_of(OnnxModel *m, const Onnx__TensorProto *p, Arena *a, OnnxTensor *out, Buf *err) { return tensor_as(m, p, a, false, out, err); }
-bool weight_of(OnnxModel *m, const Onnx__TensorProto *p, Arena *a, OnnxTensor *out, Buf *err) { return tensor_as(m, p, a, true, out, err); }
+bool tensor_of(OnnxModel *m, const Onnx__TensorProto *p, Arena *a, OnnxTensor *out, Buf *err) {
+    return tensor_as(m, p, a, false, out, err);
+}
+bool weight_of(OnnxModel *m, const Onnx__TensorProto *p, Arena *a, OnnxTensor *out, Buf *err) {
+    return tensor_as(m, p, a, true, out, err);
+}
 
 // Values at indices into the flattened shape, or rows of coordinates.
 bool sparse_of(OnnxModel *m, const Onnx__SparseTensorProto *p, Arena *a, OnnxTensor *out, Buf *err) {
@@ -335,10 +339,12 @@ Node *tensor_unpacked(Graph *g, const OnnxTensor *t, Node *x) {
     Ix shape[G_MAX_RANK], coord[G_MAX_RANK];
     int last = x->rank - 1;
     if (t->packed == EL_none) return x;
-    for (int d = 0; d < x->rank; d++) shape[d] = d == last ? ix_muli(g, x->shape[d], 2) : x->shape[d], coord[d] = ix_axis(g, d, shape[d]);
+    for (int d = 0; d < x->rank; d++)
+        shape[d] = d == last ? ix_muli(g, x->shape[d], 2) : x->shape[d], coord[d] = ix_axis(g, d, shape[d]);
     Node *shift = g_index(g, EL_u8, x->rank, shape, ix_muli(g, ix_modi(g, coord[last], 2), 4));
     coord[last] = ix_divi(g, coord[last], 2);
-    Node *field = g_ew2(g, EW_and, g_ew2(g, EW_shr, g_view(g, x, x->rank, shape, coord, NULL, g_int(0)), shift), g_i(g, EL_u8, 15));
+    Node *field = g_ew2(g, EW_and, g_ew2(g, EW_shr, g_view(g, x, x->rank, shape, coord, NULL, g_int(0)), shift),
+                        g_i(g, EL_u8, 15));
     if (t->packed == EL_u8) return field;
     return g_cast(g, g_ew2(g, EW_sub, g_cast(g, field, EL_i32), g_i(g, EL_i32, 8)), EL_i8);
 }

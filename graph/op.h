@@ -27,7 +27,8 @@ typedef struct Op {                    // a node on its way into the graph
     Node *const *in;                   // NULL: not given; use op_in, op_opt
     Node      **out;                   // [nout]; [0] is what the function returns
     const int  *in_type;               // TensorProto.DataType where the model says it, else 0: int4 is an i8 here
-    int        *out_type;              // to fill where it is no type of ours; what only moves elements keeps that of its first input
+    // to fill where it is no type of ours; what only moves elements keeps that of its first input
+    int        *out_type;
     struct Import *import;             // the importer's own
     const void *node;
 } Op;
@@ -52,7 +53,8 @@ Node *op_widen(Graph *g, Node *x);               // what a formula works in: sma
 Node *op_in(Op *op, int i);                      // a message and NULL if it is missing
 Node *op_opt(Op *op, int i);                     // NULL: not given
 int   op_in_type(const Op *op, int i);           // TensorProto.DataType if known, else 0
-bool  op_rank(Op *op, const Node *x, int rank, const char *what);        // has it so many dimensions? a message if not; NULL: false
+// has it so many dimensions? a message if not; NULL: false
+bool  op_rank(Op *op, const Node *x, int rank, const char *what);
 bool  op_wants(const Op *op, int i);             // is output i used?
 Node *op_out(Op *op, int i, Node *n);            // sets output i where there is one; returns n
 // The same inputs, or others, and the attributes of this node by the row of another operator of ONNX; its first output.
@@ -65,13 +67,15 @@ bool        op_given(Op *op, const char *name);
 int64_t     op_int(Op *op, const char *name, int64_t otherwise);
 double      op_float(Op *op, const char *name, double otherwise);
 const char *op_text(Op *op, const char *name, const char *otherwise);
-bool        op_is(Op *op, const char *name, const char *otherwise, const char *value);       // the text attribute equals value
+// the text attribute equals value
+bool        op_is(Op *op, const char *name, const char *otherwise, const char *value);
 const int64_t *op_ints(Op *op, const char *name, int *n);                // NULL: none
 const float   *op_floats(Op *op, const char *name, int *n);
 const char *const *op_texts(Op *op, const char *name, int *n);
 Node       *op_tensor(Op *op, const char *name);                         // a constant; NULL: none
 Elem        op_elem(Op *op, const char *name, Elem otherwise);           // an element type by ONNX's number
-int         op_axis(Op *op, const Node *x, const char *name, int64_t otherwise);   // of x, negative from the end; -1 and a message
+// of x, negative from the end; -1 and a message
+int         op_axis(Op *op, const Node *x, const char *name, int64_t otherwise);
 
 // ---- values that must be known now. NULL or false: a message was recorded, or the import starts again
 const Ix      *op_known(Op *op, int i, int *n);                          // sizes, may be symbolic
@@ -79,15 +83,17 @@ const int64_t *op_known_ints(Op *op, int i, int *n);                     // numb
 const double  *op_known_floats(Op *op, int i, int *n);                   // numbers of any element type
 bool           op_known_int(Op *op, int i, int64_t *v);                  // one element
 bool           op_fixed(Op *op, Ix size, int64_t *v);                    // a size as a number
-Node          *op_fold(Op *op, Node *x);                                 // x as a constant if no input, dimension or param is in it; else NULL, no message
-// Does a loop have so many trips, as a number? If a program is wanted, one that the given tensors settle is settled. false and
-// no message: it stays a loop, or the import starts again.
+// x as a constant if no input, dimension or param is in it; else NULL, no message
+Node          *op_fold(Op *op, Node *x);
+// Does a loop have so many trips, as a number? If a program is wanted, one that the given tensors settle is settled.
+// false and no message: it stays a loop, or the import starts again.
 bool           op_trips(Op *op, Ix size, int64_t *n);
 // Axes as a bit set: the attribute `axes` of old opsets, or input i. *given: were there any?
 bool           op_axes(Op *op, const Node *x, int i, uint32_t *axes, bool *given);
 
 // ---- op_cast.c
-Node          *op_cast_to(Op *op, Node *x, int type);                    // to a type of ONNX, which becomes that of the first output
+// to a type of ONNX, which becomes that of the first output
+Node          *op_cast_to(Op *op, Node *x, int type);
 
 // ---- bodies of If, Loop, Scan
 typedef struct OpBody OpBody;

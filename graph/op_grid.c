@@ -1,8 +1,8 @@
 // Reading images at a grid of places: GridSample, AffineGrid.
 //
-// A grid's coordinates run from -1 to 1 over the image, its last axis names the image's axes from the last to the first (x, y,
-// z). What lies outside is zero, or the border's element, or the image mirrored; mirrored at the centres of the outermost
-// elements if align_corners, else at their outer edges.
+// A grid's coordinates run from -1 to 1 over the image, its last axis names the image's axes from the last to the first
+// (x, y, z). What lies outside is zero, or the border's element, or the image mirrored; mirrored at the centres of the
+// outermost elements if align_corners, else at their outer edges.
 #include "graph/op_sample.h"
 
 typedef enum Outside { OUT_ZEROS, OUT_BORDER, OUT_REFLECTION } Outside;

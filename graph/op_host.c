@@ -1,5 +1,5 @@
-// Operators whose result's size depends on the data: NonZero, Compress, Unique, NonMaxSuppression. They run on whole tensors,
-// in the interpreter only; what surrounds them (gathering what was found) is in the graph as usual.
+// Operators whose result's size depends on the data: NonZero, Compress, Unique, NonMaxSuppression. They run on whole
+// tensors, in the interpreter only; what surrounds them (gathering what was found) is in the graph as usual.
 #include "graph/op.h"
 
 #include <math.h>

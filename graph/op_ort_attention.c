@@ -43,8 +43,10 @@ static Node *added(Graph *g, Node *scores, Node *bias) {
 // Where `may` is false nobody looks: at all, or as little as the model says.
 static Node *kept(Graph *g, Node *scores, Node *may, double otherwise) {
     if (may == NULL || scores == NULL) return scores;
-    return isinf(otherwise) ? g_where(g, may, scores, g_f(g, (Elem)scores->elem, otherwise))
-                            : g_ew2(g, EW_add, scores, g_where(g, may, g_f(g, (Elem)scores->elem, 0), g_f(g, (Elem)scores->elem, otherwise)));
+    return isinf(otherwise)
+               ? g_where(g, may, scores, g_f(g, (Elem)scores->elem, otherwise))
+               : g_ew2(g, EW_add, scores,
+                       g_where(g, may, g_f(g, (Elem)scores->elem, 0), g_f(g, (Elem)scores->elem, otherwise)));
 }
 
 static Node *values_of(Op *op, Node *p, Node *v, Elem elem) {
@@ -60,13 +62,15 @@ static Node *mask_of(Op *op, Node *mask, const Node *scores) {
     Graph *g = op->g;
     if (mask == NULL || scores == NULL) return NULL;
     Ix keys = scores->shape[3];
-    if (mask->rank == 1) {                                      // how many keys; what comes behind those (their starts) is read, too
+    // how many keys; what comes behind those (their starts) is read, too
+    if (mask->rank == 1) {
         Ix batch = scores->shape[0];
         Node *end = g_take_range(g, mask, 0, ix(g, 0), 1, batch);
         Node *j = g_index(g, EL_i64, 4, (Ix[]){ix(g, 1), ix(g, 1), ix(g, 1), keys}, ix_axis(g, 3, keys));
         Node *may = g_ew2(g, EW_lt, j, g_unsqueeze(g, g_cast(g, end, EL_i64), 14));
         if (mask->shape[0] == batch) return may;
-        if (mask->shape[0] != ix_muli(g, batch, 2)) return op_error(op, "its mask has neither one number for each row of the batch nor two");
+        if (mask->shape[0] != ix_muli(g, batch, 2))
+            return op_error(op, "its mask has neither one number for each row of the batch nor two");
         Node *start = g_take_range(g, mask, 0, batch, 1, batch);
         return g_ew2(g, EW_and, may, g_ew2(g, EW_ge, j, g_unsqueeze(g, g_cast(g, start, EL_i64), 14)));
     }
@@ -74,7 +78,8 @@ static Node *mask_of(Op *op, Node *mask, const Node *scores) {
     Node *may = mask->elem == EL_bool ? mask : g_ew2f(g, EW_gt, mask, 0);
     if (mask->rank == 2) return g_unsqueeze(g, may, 6);
     if (mask->rank == 3) return g_unsqueeze(g, may, 2);
-    Node *row = g_take_range(g, may, 2, ix_sub(g, keys, scores->shape[2]), 1, scores->shape[2]);      // of all places, those of the rows
+    // of all places, those of the rows
+    Node *row = g_take_range(g, may, 2, ix_sub(g, keys, scores->shape[2]), 1, scores->shape[2]);
     return g_take_range(g, row, 3, ix(g, 0), 1, keys);
 }
 
@@ -85,12 +90,16 @@ static Node *attend(Op *op, Node *q, Node *k, Node *v, Node *mask, Node *bias, E
     if (s == NULL) return NULL;
     s = kept(g, added(g, s, bias), mask_of(op, mask, s), op_float(op, "mask_filter_value", -10000));
     if (op_int(op, "unidirectional", 0) != 0)
-        s = kept(g, s, op_reach(op, s, s != NULL ? ix_sub(g, s->shape[3], s->shape[2]) : NULL, NULL, (Reach){true, -1, -1}), -INFINITY);
+        s = kept(g, s,
+                 op_reach(op, s, s != NULL ? ix_sub(g, s->shape[3], s->shape[2]) : NULL, NULL, (Reach){true, -1, -1}),
+                 -INFINITY);
     return values_of(op, op_softmax_rows(g, s), v, elem);
 }
 
 // Row i of the first axis.
-static Node *half(Graph *g, Node *x, int i) { return x != NULL ? g_squeeze(g, g_take_range(g, x, 0, ix(g, i), 1, ix(g, 1)), 1) : NULL; }
+static Node *half(Graph *g, Node *x, int i) {
+    return x != NULL ? g_squeeze(g, g_take_range(g, x, 0, ix(g, i), 1, ix(g, 1)), 1) : NULL;
+}
 
 static Node *lower_attention(Op *op) {
     Graph *g = op->g;
@@ -99,8 +108,10 @@ static Node *lower_attention(Op *op) {
     int n = 0;
     const int64_t *sizes = op_ints(op, "qkv_hidden_sizes", &n);
     if (x == NULL || w == NULL) return NULL;
-    if (op_int(op, "do_rotary", 0) != 0 || op_opt(op, 6) != NULL) return op_error(op, "with rotary embeddings or a cache in place it is not supported");
-    if (x->rank != 3 || w->rank != 2 || (sizes != NULL && n != 3)) return op_error(op, "its input should have 3 dimensions, its weights 2");
+    if (op_int(op, "do_rotary", 0) != 0 || op_opt(op, 6) != NULL)
+        return op_error(op, "with rotary embeddings or a cache in place it is not supported");
+    if (x->rank != 3 || w->rank != 2 || (sizes != NULL && n != 3))
+        return op_error(op, "its input should have 3 dimensions, its weights 2");
     Ix third = sizes == NULL ? ix_divide_exact(g, w->shape[1], ix(g, 3)) : NULL, start = ix(g, 0);
     if (sizes == NULL && third == NULL) return op_error(op, "its weights have no three parts of columns");
     Node *part[3], *all = g_matmul(g, x, w);
@@ -111,7 +122,8 @@ static Node *lower_attention(Op *op) {
         start = ix_add(g, start, size);
     }
     for (int i = 1; i < 3 && past != NULL; i++) part[i] = g_concat(g, 2, (Node *[]){half(g, past, i - 1), part[i]}, 2);
-    if (op_wants(op, 1)) op_out(op, 1, g_concat(g, 0, (Node *[]){g_unsqueeze(g, part[1], 1), g_unsqueeze(g, part[2], 1)}, 2));
+    if (op_wants(op, 1))
+        op_out(op, 1, g_concat(g, 0, (Node *[]){g_unsqueeze(g, part[1], 1), g_unsqueeze(g, part[2], 1)}, 2));
     return attend(op, part[0], part[1], part[2], op_opt(op, 3), op_opt(op, 5), (Elem)x->elem);
 }
 
@@ -122,7 +134,8 @@ static Node *side(Graph *g, Node *x, int i) {
 
 static Node *lower_multi_head(Op *op) {
     Graph *g = op->g;
-    Node *q = op_in(op, 0), *k = op_opt(op, 1), *v = op_opt(op, 2), *bias = op_opt(op, 3), *past[2] = {op_opt(op, 6), op_opt(op, 7)};
+    Node *q = op_in(op, 0), *k = op_opt(op, 1), *v = op_opt(op, 2), *bias = op_opt(op, 3),
+         *past[2] = {op_opt(op, 6), op_opt(op, 7)};
     int64_t heads = op_int(op, "num_heads", 0);
     if (q == NULL) return NULL;
     if (op_opt(op, 8) != NULL || op_opt(op, 9) != NULL) return op_error(op, "with a cache in place it is not supported");
@@ -172,13 +185,16 @@ static Node *cached(Op *op, Node *past, Node *x, const Rows *r) {
     if (past == NULL || g_failed(g) != NULL) return NULL;
     for (int d = 0; d < 4; d++) coord[d] = ix_axis(g, d, d == 2 ? r->new : shape[d]);
     if (past->shape[2] == r->total) {                           // it has room: elements of it are replaced
-        Node *at = g_ew2(g, EW_add, g_index(g, EL_i32, 4, x->shape, coord[2]), g_broadcast_to(g, r->past, 4, x->shape, batch));
+        Node *at = g_ew2(g, EW_add, g_index(g, EL_i32, 4, x->shape, coord[2]),
+                         g_broadcast_to(g, r->past, 4, x->shape, batch));
         coord[2] = NULL;
         return g_scatter(g, GR_none, past, x, coord, &at, 1, false);
     }
-    Ix zero[4] = {ix(g, 0), ix(g, 0), ix(g, 0), ix(g, 0)}, more[4] = {zero[0], zero[0], ix_sub(g, r->total, past->shape[2]), zero[0]};
+    Ix zero[4] = {ix(g, 0), ix(g, 0), ix(g, 0), ix(g, 0)},
+       more[4] = {zero[0], zero[0], ix_sub(g, r->total, past->shape[2]), zero[0]};
     Node *old = g_pad(g, past, zero, more, GP_constant, g_int(0));
-    Node *at = g_ew2(g, EW_sub, g_index(g, EL_i32, 4, shape, ix_axis(g, 2, r->total)), g_broadcast_to(g, r->past, 4, shape, batch));
+    Node *at = g_ew2(g, EW_sub, g_index(g, EL_i32, 4, shape, ix_axis(g, 2, r->total)),
+                     g_broadcast_to(g, r->past, 4, shape, batch));
     Node *here = g_ew2(g, EW_and, g_ew2f(g, EW_ge, at, 0), g_ew2(g, EW_lt, at, g_size(g, EL_i32, r->new)));
     for (int d = 0; d < 4; d++) coord[d] = d == 2 ? NULL : ix_axis(g, d, shape[d]);
     Node *fresh = g_gather(g, x, 4, shape, coord, &at, 1, false, g_int(0));
@@ -198,9 +214,12 @@ static void turn_both(Op *op, Node **q, Node **k, const Rows *r) {
     Node *cos = op_in(op, 7), *sin = op_in(op, 8), *at = op_opt(op, 9);
     int64_t size, half_turned;
     if (cos == NULL || sin == NULL || *q == NULL || !op_fixed(op, (*q)->shape[3], &size)) return;
-    if (!op_rank(op, cos, 2, "its table of cosines") || !op_rank(op, sin, 2, "its table of sines") || !op_fixed(op, cos->shape[1], &half_turned)) return;
+    if (!op_rank(op, cos, 2, "its table of cosines") || !op_rank(op, sin, 2, "its table of sines") ||
+        !op_fixed(op, cos->shape[1], &half_turned))
+        return;
     if (at != NULL && !op_rank(op, at, 2, "its positions")) return;
-    if (half_turned * 2 > size) op_error(op, "cannot turn %lld of %lld elements", (long long)half_turned * 2, (long long)size);
+    if (half_turned * 2 > size)
+        op_error(op, "cannot turn %lld of %lld elements", (long long)half_turned * 2, (long long)size);
     Ix places[2] = {(*q)->shape[0], r->new};
     bool given = at != NULL;
     at = given ? g_cast(g, at, EL_i32) : g_index(g, EL_i32, 2, places, ix_axis(g, 1, r->new));
@@ -215,7 +234,8 @@ static void turn_both(Op *op, Node **q, Node **k, const Rows *r) {
 static bool take_apart(Op *op, Node *all, int64_t heads, int64_t key_heads, Node *part[3]) {
     Graph *g = op->g;
     Ix head = all->rank == 3 ? ix_divide_exact(g, all->shape[2], ix(g, heads + 2 * key_heads)) : NULL, start = ix(g, 0);
-    if (head == NULL) return op_error(op, "its queries, keys and values side by side do not fit the numbers of heads"), false;
+    if (head == NULL)
+        return op_error(op, "its queries, keys and values side by side do not fit the numbers of heads"), false;
     for (int i = 0; i < 3; i++) {
         Ix width = ix_muli(g, head, i == 0 ? heads : key_heads);
         part[i] = g_take_range(g, all, 2, start, 1, width);
@@ -226,13 +246,17 @@ static bool take_apart(Op *op, Node *all, int64_t heads, int64_t key_heads, Node
 
 static Node *lower_group_query(Op *op) {
     Graph *g = op->g;
-    Node *q = op_in(op, 0), *past_k = op_opt(op, 3), *past_v = op_opt(op, 4), *lengths = op_in(op, 5), *sink = op_opt(op, 11);
-    int64_t heads = op_int(op, "num_heads", 0), key_heads = op_int(op, "kv_num_heads", 0), window = op_int(op, "local_window_size", -1);
+    Node *q = op_in(op, 0), *past_k = op_opt(op, 3), *past_v = op_opt(op, 4), *lengths = op_in(op, 5),
+         *sink = op_opt(op, 11);
+    int64_t heads = op_int(op, "num_heads", 0), key_heads = op_int(op, "kv_num_heads", 0),
+            window = op_int(op, "local_window_size", -1);
     int n = 0;
     if (q == NULL || lengths == NULL || op_in(op, 6) == NULL) return NULL;
-    if (heads < 1 || key_heads < 1 || heads > FAR || key_heads > FAR) return op_error(op, "needs `num_heads` and `kv_num_heads`");
+    if (heads < 1 || key_heads < 1 || heads > FAR || key_heads > FAR)
+        return op_error(op, "needs `num_heads` and `kv_num_heads`");
     if (window > FAR) return op_error(op, "its window is wider than %d", FAR);
-    if (op_given(op, "k_quant_type") && !op_is(op, "k_quant_type", "NONE", "NONE")) return op_error(op, "quantised caches are not supported");
+    if (op_given(op, "k_quant_type") && !op_is(op, "k_quant_type", "NONE", "NONE"))
+        return op_error(op, "quantised caches are not supported");
     const Ix *total = op_known(op, 6, &n);
     if (total == NULL || n != 1) return total == NULL ? NULL : op_error(op, "its total length should be one number");
     Elem elem = (Elem)q->elem;
@@ -271,18 +295,24 @@ static Node *lower_rotary(Op *op) {
     int64_t heads = op_int(op, "num_heads", 0), turned = op_int(op, "rotary_embedding_dim", 0), size, half_turned;
     if (x == NULL || at == NULL || cos == NULL || sin == NULL) return NULL;
     if (op_int(op, "is_packed_batching", 0) != 0) return op_error(op, "packed batches are not supported");
-    if (!op_rank(op, cos, 2, "its table of cosines") || !op_rank(op, sin, 2, "its table of sines") || !op_fixed(op, cos->shape[1], &half_turned)) return NULL;
+    if (!op_rank(op, cos, 2, "its table of cosines") || !op_rank(op, sin, 2, "its table of sines") ||
+        !op_fixed(op, cos->shape[1], &half_turned))
+        return NULL;
     bool joined = x->rank == 3;
     if (joined && heads == 0 && op_fixed(op, x->shape[2], &size)) heads = half_turned > 0 ? size / (2 * half_turned) : 0;
     if (turned == 0) turned = 2 * half_turned;
     x = op_split_heads(op, x, heads);
     if (x == NULL || !op_fixed(op, x->shape[3], &size)) return NULL;
-    if (turned > size || turned != 2 * half_turned) return op_error(op, "cannot turn %lld of %lld elements by tables of %lld", (long long)turned, (long long)size, (long long)half_turned);
+    if (turned > size || turned != 2 * half_turned)
+        return op_error(op, "cannot turn %lld of %lld elements by tables of %lld", (long long)turned, (long long)size,
+                        (long long)half_turned);
     at = g_cast(g, at, EL_i64);
     if (at != NULL && at->rank < 2)                             // one for all: that of the first row
-        at = g_ew2(g, EW_add, g_index(g, EL_i64, 2, (Ix[]){x->shape[0], x->shape[2]}, ix_axis(g, 1, x->shape[2])), g_reshape(g, at, 0, NULL));
+        at = g_ew2(g, EW_add, g_index(g, EL_i64, 2, (Ix[]){x->shape[0], x->shape[2]}, ix_axis(g, 1, x->shape[2])),
+                   g_reshape(g, at, 0, NULL));
     if (at == NULL || !op_rank(op, at, 2, "its positions")) return NULL;
-    Node *y = op_turn(g, x, g_gather_axis(g, cos, at, 0), g_gather_axis(g, sin, at, 0), turned, size, op_int(op, "interleaved", 0) != 0);
+    Node *y = op_turn(g, x, g_gather_axis(g, cos, at, 0), g_gather_axis(g, sin, at, 0), turned, size,
+                      op_int(op, "interleaved", 0) != 0);
     double scale = op_float(op, "scale", 1);
     if (scale != 1 && y != NULL) y = g_cast(g, g_ew2f(g, EW_mul, op_widen(g, y), scale), (Elem)y->elem);
     return joined ? op_join_heads(g, y) : y;

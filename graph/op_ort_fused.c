@@ -1,4 +1,5 @@
-// ONNX Runtime's own operators, as its optimiser and exporters for it write them (domain com.microsoft): several of ONNX's as one.
+// ONNX Runtime's own operators, as its optimiser and exporters for it write them (domain com.microsoft): several of
+// ONNX's as one.
 //
 //     FusedMatMul        alpha * a' b'                     BiasGelu, FastGelu    gelu(x + bias), by erf and by tanh
 //     FusedGemm          act(Gemm)                         QuickGelu             x sigmoid(alpha x)
@@ -19,7 +20,8 @@ static Node *times(Graph *g, Node *x, double by) { return g_ew2f(g, EW_mul, x, b
 
 static Node *gelu(Graph *g, Node *x, bool by_tanh) {
     Node *cube = g_ew2(g, EW_mul, g_ew2(g, EW_mul, x, x), x);
-    Node *curve = by_tanh ? g_ew1(g, EW_tanh, times(g, g_ew2(g, EW_add, x, times(g, cube, 0.044715)), 0.79788456080286535588))
+    Node *curve = by_tanh ? g_ew1(g, EW_tanh,
+                                  times(g, g_ew2(g, EW_add, x, times(g, cube, 0.044715)), 0.79788456080286535588))
                           : g_ew1(g, EW_erf, times(g, x, 0.70710678118654752440));
     return times(g, g_ew2(g, EW_mul, x, g_ew2f(g, EW_add, curve, 1)), 0.5);
 }
@@ -62,7 +64,9 @@ static Node *activated(Op *op, Node *y) {
     const char *name = op_text(op, "activation", "");
     int n = 0;
     const float *list = op_floats(op, "activation_params", &n);
-    double alpha = list != NULL && n > 0 ? list[0] : op_float(op, "activation_alpha", strcmp(name, "HardSigmoid") == 0 ? 0.2f : 0.01f),
+    double alpha = list != NULL && n > 0
+                       ? list[0]
+                       : op_float(op, "activation_alpha", strcmp(name, "HardSigmoid") == 0 ? 0.2f : 0.01f),
            beta = list != NULL && n > 1 ? list[1] : op_float(op, "activation_beta", 0.5f);
     if (*name == '\0') return y;
     if (strcmp(name, "Relu") == 0) return g_ew2f(g, EW_max, y, 0);
@@ -116,7 +120,8 @@ static Node *norm(Op *op, Node *x, Node *scale, Node *shift, bool simple, double
     uint32_t last = 1u << (x->rank - 1);
     *mean = simple ? NULL : g_mean(g, x, last, true);
     Node *c = simple ? x : g_ew2(g, EW_sub, x, *mean);
-    *inverse = g_ew2(g, EW_div, g_f(g, EL_f32, 1), g_ew1(g, EW_sqrt, g_ew2f(g, EW_add, g_mean(g, g_ew2(g, EW_mul, c, c), last, true), epsilon)));
+    *inverse = g_ew2(g, EW_div, g_f(g, EL_f32, 1),
+                     g_ew1(g, EW_sqrt, g_ew2f(g, EW_add, g_mean(g, g_ew2(g, EW_mul, c, c), last, true), epsilon)));
     Node *y = g_ew2(g, EW_mul, g_ew2(g, EW_mul, c, *inverse), g_cast(g, scale, EL_f32));
     return shift != NULL ? g_ew2(g, EW_add, y, g_cast(g, shift, EL_f32)) : y;
 }
@@ -133,7 +138,8 @@ static Node *lower_skip_norm(Op *op) {
     Node *sum = g_ew2(g, EW_add, g_cast(g, x, EL_f32), g_cast(g, skip, EL_f32));
     if (bias != NULL) sum = g_ew2(g, EW_add, sum, g_cast(g, bias, EL_f32));
     if (sum != NULL && sum->rank != x->rank) return op_error(op, "its inputs do not fit together");
-    Node *rounded = g_cast(g, sum, elem), *y = norm(op, sum, scale, shift, simple, op_float(op, "epsilon", 1e-12f), &mean, &inverse);
+    Node *rounded = g_cast(g, sum, elem),
+         *y = norm(op, sum, scale, shift, simple, op_float(op, "epsilon", 1e-12f), &mean, &inverse);
     if (y == NULL) return NULL;
     if (op_wants(op, 1)) op_out(op, 1, mean);
     if (op_wants(op, 2)) op_out(op, 2, inverse);
@@ -170,15 +176,19 @@ static Node *lower_embed_norm(Op *op) {
     Node *y = norm(op, sum, scale, shift, false, op_float(op, "epsilon", 1e-12f), &mean, &inverse);
     if (y == NULL) return NULL;
     if (op_wants(op, 1))
-        op_out(op, 1, mask != NULL ? g_reduce(g, GR_sum, g_cast(g, mask, EL_i32), 2, false) : g_full(g, EL_i32, 1, ids->shape, g_int(0)));
+        op_out(op, 1,
+               mask != NULL ? g_reduce(g, GR_sum, g_cast(g, mask, EL_i32), 2, false)
+                            : g_full(g, EL_i32, 1, ids->shape, g_int(0)));
     op_out(op, 2, g_cast(g, sum, (Elem)word->elem));
     return g_cast(g, y, (Elem)word->elem);
 }
 
-// Channels last, unless said otherwise; activation 1: x sigmoid(x). With a skip (and bias), of the sum, which is a result, too.
+// Channels last, unless said otherwise; activation 1: x sigmoid(x). With a skip (and bias), of the sum, which is a
+// result, too.
 static Node *lower_group_norm(Op *op) {
     Graph *g = op->g;
-    Node *x = op_in(op, 0), *scale = op_in(op, 1), *shift = op_in(op, 2), *skip = op->row == 1 ? op_in(op, 3) : NULL, *bias = op->row == 1 ? op_opt(op, 4) : NULL;
+    Node *x = op_in(op, 0), *scale = op_in(op, 1), *shift = op_in(op, 2), *skip = op->row == 1 ? op_in(op, 3) : NULL,
+         *bias = op->row == 1 ? op_opt(op, 4) : NULL;
     bool last = op_int(op, "channels_last", 1) != 0;
     int64_t groups = op_int(op, "groups", 0);
     if (x == NULL || scale == NULL || shift == NULL || (op->row == 1 && skip == NULL)) return NULL;
@@ -199,7 +209,8 @@ static Node *lower_group_norm(Op *op) {
     Node *split = g_reshape(g, w, 5, (Ix[]){w->shape[0], ix(g, groups), each, w->shape[2], w->shape[3]});
     Node *c = g_ew2(g, EW_sub, split, g_mean(g, split, 28, true));
     Node *var = g_mean(g, g_ew2(g, EW_mul, c, c), 28, true);
-    Node *y = g_reshape_like(g, g_ew2(g, EW_div, c, g_ew1(g, EW_sqrt, g_ew2f(g, EW_add, var, op_float(op, "epsilon", 1e-5f)))), w);
+    Node *y = g_reshape_like(
+        g, g_ew2(g, EW_div, c, g_ew1(g, EW_sqrt, g_ew2f(g, EW_add, var, op_float(op, "epsilon", 1e-5f)))), w);
     y = g_ew2(g, EW_mul, y, g_unsqueeze(g, g_cast(g, scale, EL_f32), 6));
     y = g_ew2(g, EW_add, y, g_unsqueeze(g, g_cast(g, shift, EL_f32), 6));
     if (op_int(op, "activation", 0) != 0) y = g_ew2(g, EW_mul, y, g_ew1(g, EW_sigmoid, y));

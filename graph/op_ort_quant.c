@@ -19,8 +19,12 @@ typedef struct Blocks { int64_t bits, block; } Blocks;            // of a table'
 
 static bool blocks_of(Op *op, Blocks *b) {
     *b = (Blocks){op_int(op, "bits", 4), op_int(op, "block_size", 128)};
-    bool fine = (b->bits == 2 || b->bits == 4 || b->bits == 8) && b->block >= 1 && b->block <= 1 << 24 && b->block * b->bits % 8 == 0;
-    return fine ? true : (op_error(op, "blocks of %lld numbers of %lld bits are not supported", (long long)b->block, (long long)b->bits), false);
+    bool fine = (b->bits == 2 || b->bits == 4 || b->bits == 8) && b->block >= 1 && b->block <= 1 << 24 &&
+                b->block * b->bits % 8 == 0;
+    return fine ? true
+                : (op_error(op, "blocks of %lld numbers of %lld bits are not supported", (long long)b->block,
+                            (long long)b->bits),
+                   false);
 }
 
 // Number i of a row of bytes, the low bits first: x [.., bytes] as [.., count] of u8.
@@ -35,7 +39,8 @@ static Node *unpacked(Op *op, Node *x, Ix count, int64_t bits) {
     for (int d = 0; d < x->rank; d++) shape[d] = d == last ? count : x->shape[d], coord[d] = ix_axis(g, d, shape[d]);
     Ix i = coord[last];
     coord[last] = ix_divi(g, i, each);
-    if (!ix_prove_le(g, ix_ceildiv(g, count, ix(g, each)), x->shape[last])) return op_error(op, "has fewer packed numbers than it needs");
+    if (!ix_prove_le(g, ix_ceildiv(g, count, ix(g, each)), x->shape[last]))
+        return op_error(op, "has fewer packed numbers than it needs");
     Node *byte = g_view(g, x, x->rank, shape, coord, NULL, g_int(0));
     Node *shift = g_index(g, EL_u8, x->rank, shape, ix_muli(g, ix_modi(g, i, each), bits));
     return g_ew2(g, EW_and, g_ew2(g, EW_shr, byte, shift), g_i(g, EL_u8, (1 << bits) - 1));
@@ -96,7 +101,8 @@ static Node *lower_gather_blocks(Op *op) {
         return op_error(op, "gathers rows whose last dimension is in blocks, each with a scale");
     bool bytes = data->elem == EL_u8 && onnx_type_plain(op_in_type(op, 0));   // several to a byte, not int4 of ONNX
     Ix count = bytes ? ix_muli(g, data->shape[quantised], 8 / b.bits) : data->shape[quantised];
-    Node *q = g_gather_axis(g, data, at, 0), *s = g_gather_axis(g, scale, at, 0), *z = zero != NULL ? g_gather_axis(g, zero, at, 0) : NULL;
+    Node *q = g_gather_axis(g, data, at, 0), *s = g_gather_axis(g, scale, at, 0),
+         *z = zero != NULL ? g_gather_axis(g, zero, at, 0) : NULL;
     if (q == NULL || s == NULL || (zero != NULL && z == NULL)) return NULL;
     if (bytes) q = unpacked(op, q, count, b.bits);
     if (bytes && z != NULL) z = unpacked(op, z, s->shape[s->rank - 1], b.bits);
@@ -122,18 +128,22 @@ static Node *whole(Op *op, Node *y, int i, Elem elem) {
     Node *scale = op_in(op, i), *zero = op_opt(op, i + 1);
     if (y == NULL || scale == NULL) return NULL;
     if (zero != NULL) elem = (Elem)zero->elem;
-    return op_saturated(g, g_ew1(g, EW_round, g_ew2(g, EW_div, y, op_one(g, g_cast(g, scale, EL_f32)))), op_one(g, zero), elem, elem_bits(elem));
+    return op_saturated(g, g_ew1(g, EW_round, g_ew2(g, EW_div, y, op_one(g, g_cast(g, scale, EL_f32)))),
+                        op_one(g, zero), elem, elem_bits(elem));
 }
 
 static Elem elem_of(const Node *x) { return x != NULL ? (Elem)x->elem : EL_u8; }
 
-static Node *lower_qlinear_pair(Op *op) { return whole(op, g_ew2(op->g, (GEw)op->row, real(op, 0), real(op, 3)), 6, elem_of(op_opt(op, 0))); }
+static Node *lower_qlinear_pair(Op *op) {
+    return whole(op, g_ew2(op->g, (GEw)op->row, real(op, 0), real(op, 3)), 6, elem_of(op_opt(op, 0)));
+}
 
 enum { Q_SIGMOID, Q_LEAKY, Q_GLOBAL, Q_POOL, Q_SOFTMAX };
 
 static Node *channels(Graph *g, Node *x, bool back) {           // channels last to second, and back
     int perm[G_MAX_RANK];
-    for (int d = 0; x != NULL && d < x->rank; d++) perm[d] = d == 0 ? 0 : back ? (d == x->rank - 1 ? 1 : d + 1) : d == 1 ? x->rank - 1 : d - 1;
+    for (int d = 0; x != NULL && d < x->rank; d++)
+        perm[d] = d == 0 ? 0 : back ? (d == x->rank - 1 ? 1 : d + 1) : d == 1 ? x->rank - 1 : d - 1;
     return x != NULL ? g_transpose(g, x, perm) : NULL;
 }
 
@@ -167,7 +177,9 @@ static Node *lower_qlinear_concat(Op *op) {
 }
 
 // One for each column of the right operand, or one for all.
-static Node *scales(Graph *g, Node *a, Node *b) { return g_ew2(g, EW_mul, op_one(g, g_cast(g, a, EL_f32)), op_one(g, g_cast(g, b, EL_f32))); }
+static Node *scales(Graph *g, Node *a, Node *b) {
+    return g_ew2(g, EW_mul, op_one(g, g_cast(g, a, EL_f32)), op_one(g, g_cast(g, b, EL_f32)));
+}
 
 static Node *lower_qgemm(Op *op) {
     Graph *g = op->g;
@@ -192,7 +204,8 @@ static Node *lower_qgemm(Op *op) {
 static Node *lower_matmul_to_float(Op *op) {
     Graph *g = op->g;
     bool dynamic = op->row == 1;
-    Node *a = op_in(op, 0), *b = op_in(op, 1), *scale_b = op_in(op, dynamic ? 2 : 3), *zero_b = op_opt(op, dynamic ? 3 : 5), *bias = op_opt(op, dynamic ? 4 : 6);
+    Node *a = op_in(op, 0), *b = op_in(op, 1), *scale_b = op_in(op, dynamic ? 2 : 3),
+         *zero_b = op_opt(op, dynamic ? 3 : 5), *bias = op_opt(op, dynamic ? 4 : 6);
     Node *scale_a = NULL, *zero_a = NULL;
     if (a == NULL || b == NULL || scale_b == NULL) return NULL;
     if (dynamic) {
@@ -207,7 +220,9 @@ static Node *lower_matmul_to_float(Op *op) {
     return bias != NULL ? g_ew2(g, EW_add, y, bias) : y;
 }
 
-static Node *lower_quantize(Op *op) { return op_as(op, op->row == 0 ? "QuantizeLinear" : "DequantizeLinear", 23, op->in, op->nin); }
+static Node *lower_quantize(Op *op) {
+    return op_as(op, op->row == 0 ? "QuantizeLinear" : "DequantizeLinear", 23, op->in, op->nin);
+}
 
 #define MS_OP(type, lower, arg) {type, 1, lower, arg, NULL, "com.microsoft"}
 // clang-format off

@@ -8,6 +8,7 @@ Node *op_centred(Graph *g, Node *q, Node *zero);                 // q - zero poi
 // Floats that are whole numbers before the zero point is added, as elements of `bits` bits.
 Node *op_saturated(Graph *g, Node *whole, Node *zero, Elem elem, int bits);
 Node *op_one(Graph *g, Node *v);                                 // a list of one as a number; other lists, and NULL, stay
-Node *op_dynamic(Graph *g, Node *x, Node **scale, Node **zero);  // f32 as u8, with a scale and zero point that follow from it
+// f32 as u8, with a scale and zero point that follow from it
+Node *op_dynamic(Graph *g, Node *x, Node **scale, Node **zero);
 
 #endif

@@ -1,7 +1,7 @@
 // Resize and Upsample; CenterCropPad, which is in the same trade.
 //
-// Each axis is resized by itself. Where an element of the result lies in the input is a number known at import, so an axis is
-// a table: for each place the input's elements near it (taps) and their weights.
+// Each axis is resized by itself. Where an element of the result lies in the input is a number known at import, so an
+// axis is a table: for each place the input's elements near it (taps) and their weights.
 //
 //     nearest    1 tap       (out = in[o / 2], in[o * 3 + 1]: a view; else a gather by constant indices)
 //     linear     2 taps      cubic 4 taps      antialias as many as the scale makes, when it shrinks

@@ -17,9 +17,10 @@ typedef struct Taps {
 
 // at: floats, in elements. inside: coordinates are moved into 0 .. size - 1 first; else what is outside is 0.
 bool op_taps_linear(Op *op, Node *at, Ix size, bool inside, Taps *t);
-// x [lead.., D..] read along its last n axes. The result has the given shape, to which indices and weights broadcast; coord has
-// for each of the leading axes of x an expression of the result's axes, or NULL for the first: then it is read at `first`.
-// join: EW_add, or EW_max for the largest of the products.
-Node *op_read_taps(Op *op, Node *x, int n, const Taps *taps, int rank, const Ix *shape, const Ix *coord, Node *first, GEw join);
+// x [lead.., D..] read along its last n axes. The result has the given shape, to which indices and weights broadcast;
+// coord has for each of the leading axes of x an expression of the result's axes, or NULL for the first: then it is
+// read at `first`. join: EW_add, or EW_max for the largest of the products.
+Node *op_read_taps(Op *op, Node *x, int n, const Taps *taps, int rank, const Ix *shape, const Ix *coord, Node *first,
+                   GEw join);
 
 #endif

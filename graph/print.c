@@ -16,8 +16,7 @@ enum { P_OR, P_AND, P_CMP, P_SUM, P_MUL, P_ATOM };
 
 static void print_ix(Buf *to, const Graph *g, Ix e, const char *const *axis, int outer);
 
-static void binary(Buf *to, const Graph *g, Ix e, const char *op, const char *const *axis, int own, int outer)
-{
+static void binary(Buf *to, const Graph *g, Ix e, const char *op, const char *const *axis, int own, int outer) {
     if (own < outer) buf_putc(to, '(');
     for (uint32_t i = 0; i < e->n; i++) {
         if (i) buf_printf(to, " %s ", op);
@@ -26,8 +25,7 @@ static void binary(Buf *to, const Graph *g, Ix e, const char *op, const char *co
     if (own < outer) buf_putc(to, ')');
 }
 
-static void call(Buf *to, const Graph *g, Ix e, const char *name, const char *const *axis)
-{
+static void call(Buf *to, const Graph *g, Ix e, const char *name, const char *const *axis) {
     buf_printf(to, "%s(", name);
     print_ix(to, g, e->arg[0], axis, P_OR);
     buf_puts(to, ", ");
@@ -35,8 +33,7 @@ static void call(Buf *to, const Graph *g, Ix e, const char *name, const char *co
     buf_putc(to, ')');
 }
 
-static void sum(Buf *to, const Graph *g, Ix e, const char *const *axis, int outer)
-{
+static void sum(Buf *to, const Graph *g, Ix e, const char *const *axis, int outer) {
     int own = e->n == 1 && e->value == 0 ? P_MUL : P_SUM;
     bool first = true;
     if (own < outer) buf_putc(to, '(');
@@ -59,8 +56,7 @@ static void sum(Buf *to, const Graph *g, Ix e, const char *const *axis, int oute
     if (own < outer) buf_putc(to, ')');
 }
 
-static void print_ix(Buf *to, const Graph *g, Ix e, const char *const *axis, int outer)
-{
+static void print_ix(Buf *to, const Graph *g, Ix e, const char *const *axis, int outer) {
     switch ((IxKind)e->kind) {
     case IX_CONST: buf_printf(to, "%" PRId64, e->value); break;
     case IX_DIM: buf_puts(to, ix_dim_info(g, e)->name); break;
@@ -81,8 +77,7 @@ static void print_ix(Buf *to, const Graph *g, Ix e, const char *const *axis, int
     }
 }
 
-void ix_print(Buf *to, const Graph *g, Ix e, const char *const *axis)
-{
+void ix_print(Buf *to, const Graph *g, Ix e, const char *const *axis) {
     if (e) print_ix(to, g, e, axis, P_OR);
     else buf_puts(to, "?");
 }
@@ -96,8 +91,7 @@ typedef struct Printer {
     int count;
 } Printer;
 
-static void print_type(Printer *p, const Node *n)
-{
+static void print_type(Printer *p, const Node *n) {
     buf_puts(p->to, elem_name((Elem)n->elem));
     if (n->rank == 0) return;
     buf_putc(p->to, '[');
@@ -108,21 +102,18 @@ static void print_type(Printer *p, const Node *n)
     buf_putc(p->to, ']');
 }
 
-static void print_num(Printer *p, GNum v)
-{
+static void print_num(Printer *p, GNum v) {
     if (v.is_int) buf_printf(p->to, "%" PRId64, v.i);
     else buf_printf(p->to, "%.9g", v.f);
 }
 
-static void print_ref(Printer *p, const Node *n)
-{
+static void print_ref(Printer *p, const Node *n) {
     GNum v;
     if (p->number && !p->number[n->id] && n->rank == 0 && g_scalar_value(n, &v)) print_num(p, v);
     else buf_printf(p->to, "%%%d", p->number ? p->number[n->id] - 1 : (int)n->id);
 }
 
-static void print_coords(Printer *p, const Node *data, const Ix *coord, Node *const *index)
-{
+static void print_coords(Printer *p, const Node *data, const Ix *coord, Node *const *index) {
     int used = 0;
     buf_putc(p->to, '[');
     for (int i = 0; i < data->rank; i++) {
@@ -133,8 +124,7 @@ static void print_coords(Printer *p, const Node *data, const Ix *coord, Node *co
     buf_putc(p->to, ']');
 }
 
-static void print_const(Printer *p, const Node *n)
-{
+static void print_const(Printer *p, const Node *n) {
     int bytes = elem_bytes((Elem)n->elem);
     uint64_t count = n->c.bytes / (size_t)bytes;
     if (n->name) buf_printf(p->to, "const \"%s\"", n->name);
@@ -149,16 +139,14 @@ static void print_const(Printer *p, const Node *n)
     buf_putc(p->to, '}');
 }
 
-static void print_args(Printer *p, const Node *n, uint32_t from)
-{
+static void print_args(Printer *p, const Node *n, uint32_t from) {
     for (uint32_t i = from; i < n->nsrc; i++) {
         buf_puts(p->to, i == from ? " " : ", ");
         print_ref(p, n->src[i]);
     }
 }
 
-static void print_rhs(Printer *p, const Node *n)
-{
+static void print_rhs(Printer *p, const Node *n) {
     Buf *to = p->to;
     switch ((GKind)n->kind) {
     case G_input: case G_param: buf_printf(to, "%s \"%s\"", g_kind_name[n->kind], n->name); break;
@@ -211,7 +199,8 @@ static void print_rhs(Printer *p, const Node *n)
     case G_scan:
         buf_printf(to, "scan.%s", g_reduce_name[n->op]);
         print_args(p, n, 0);
-        buf_printf(to, " along a%d%s%s", n->scan.axis, n->scan.exclusive ? " exclusive" : "", n->scan.reverse ? " reverse" : "");
+        buf_printf(to, " along a%d%s%s", n->scan.axis, n->scan.exclusive ? " exclusive" : "",
+                   n->scan.reverse ? " reverse" : "");
         break;
     case G_sort:
         buf_puts(to, "sort");
@@ -221,8 +210,8 @@ static void print_rhs(Printer *p, const Node *n)
     case G_contract:
         buf_puts(to, "contract");
         print_args(p, n, 0);
-        buf_printf(to, " (batch %d, m %d, n %d, k %d, sums %s)", n->contract.nb, n->contract.nm, n->contract.nn, n->contract.nk,
-                   elem_name(n->contract.acc));
+        buf_printf(to, " (batch %d, m %d, n %d, k %d, sums %s)", n->contract.nb, n->contract.nm, n->contract.nn,
+                   n->contract.nk, elem_name(n->contract.acc));
         break;
     case G_concat:
         buf_puts(to, "concat");
@@ -255,8 +244,7 @@ static void print_rhs(Printer *p, const Node *n)
     }
 }
 
-static void print_line(Printer *p, const Node *n)
-{
+static void print_line(Printer *p, const Node *n) {
     print_ref(p, n);
     buf_puts(p->to, " : ");
     print_type(p, n);
@@ -269,14 +257,12 @@ static void print_line(Printer *p, const Node *n)
 
 static void mark(bool *needed, const Node *n) { needed[n->id] = true; }
 
-static void mark_body(bool *needed, const GBody *b)
-{
+static void mark_body(bool *needed, const GBody *b) {
     for (int i = 0; i < b->nparams; i++) mark(needed, b->params[i]);
     for (int i = 0; i < b->nresults; i++) mark(needed, b->results[i]);
 }
 
-void graph_print(Buf *to, const Graph *g)
-{
+void graph_print(Buf *to, const Graph *g) {
     bool *needed = calloc(g->nodes.n + 1, sizeof *needed);
     Printer p = {.to = to, .g = g, .number = calloc(g->nodes.n + 1, sizeof(int))};
     buf_printf(to, "graph %s\n", g->name);

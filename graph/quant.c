@@ -4,10 +4,11 @@
 //     b = (qb - zb) * sb        qb i8 or u8, zb = 0, sb a number or one for each column
 //     sum of a * b over k   =   (sum of qa * qb over k  -  za * sum of qb over k) * sa * sb
 //
-// Graphs of QuantizeLinear and DequantizeLinear say the left side, as floats; integer operators (MatMulInteger, QLinearConv) say it
-// without the scales, in 32-bit integers. Either becomes a product of bytes, which tensor cores take, with a sum in i32 that is exact; what
-// remains of the conversions is elementwise and joins the kernel that makes or reads the value. The sum of qb is of weights
-// alone, and is computed when they are loaded. Numbers of f8 have no zero points, and their sums are in f32.
+// Graphs of QuantizeLinear and DequantizeLinear say the left side, as floats; integer operators (MatMulInteger,
+// QLinearConv) say it without the scales, in 32-bit integers. Either becomes a product of bytes, which tensor cores
+// take, with a sum in i32 that is exact; what remains of the conversions is elementwise and joins the kernel that makes
+// or reads the value. The sum of qb is of weights alone, and is computed when they are loaded. Numbers of f8 have no
+// zero points, and their sums are in f32.
 
 #include "graph/rewrite.h"
 
@@ -23,8 +24,7 @@ static bool is_byte(const Node *n) { return n->elem == EL_i8 || n->elem == EL_u8
 static bool is_f8(const Node *n) { return n->elem == EL_f8e4m3 || n->elem == EL_f8e5m2; }
 
 // Are all elements this one number?
-static bool uniform(const Node *n, int64_t *value)
-{
+static bool uniform(const Node *n, int64_t *value) {
     while (n->kind == G_cast || (n->kind == G_view && ix_is(n->view.pred, 1))) n = n->src[0];
     if (n->kind != G_const || !elem_is_int((Elem)n->elem) || n->c.bytes == 0) return false;
     size_t width = (size_t)elem_bytes((Elem)n->elem);
@@ -35,8 +35,7 @@ static bool uniform(const Node *n, int64_t *value)
 }
 
 // Bytes, widened; or bytes less a number.
-static bool centred(Node *n, Quantised *to)
-{
+static bool centred(Node *n, Quantised *to) {
     *to = (Quantised){0};
     if (n->kind == G_ew && n->op == EW_sub) {
         if (!uniform(n->src[1], &to->zero)) return false;
@@ -50,10 +49,10 @@ static bool centred(Node *n, Quantised *to)
 
 static bool dequantised(Graph *g, Node *n, Quantised *to);
 
-static bool moved(Graph *g, Node *n, Quantised *to)
-{
+static bool moved(Graph *g, Node *n, Quantised *to) {
     bool partly = !ix_is(n->view.pred, 1);
-    if (!dequantised(g, n->src[0], to) || (partly && (n->view.fill.is_int ? n->view.fill.i != 0 : n->view.fill.f != 0))) return false;
+    if (!dequantised(g, n->src[0], to) || (partly && (n->view.fill.is_int ? n->view.fill.i != 0 : n->view.fill.f != 0)))
+        return false;
     if (to->scale && partly) {                               // outside, the scale must be one, too
         GNum v;
         if (!g_scalar_value(to->scale, &v)) return false;
@@ -65,8 +64,7 @@ static bool moved(Graph *g, Node *n, Quantised *to)
     return to->q && !g_failed(g);
 }
 
-static bool dequantised(Graph *g, Node *n, Quantised *to)
-{
+static bool dequantised(Graph *g, Node *n, Quantised *to) {
     if (centred(n, to)) return true;
     if (n->kind == G_view) return moved(g, n, to);
     if (n->kind == G_cast && n->elem == EL_f32 && n->src[0]->elem == EL_i32) return centred(n->src[0], to);
@@ -79,17 +77,18 @@ static bool dequantised(Graph *g, Node *n, Quantised *to)
     return false;
 }
 
-// The scale as a value of the product: its axes are among the operand's first ones, which are at `first` (and those of a batch at 0)
-// in the product. NULL: it varies along what is added up.
-static Node *of_product(Graph *g, const Node *product, Node *scale, int nb, int own, int first)
-{
+// The scale as a value of the product: its axes are among the operand's first ones, which are at `first` (and those of
+// a batch at 0) in the product. NULL: it varies along what is added up.
+static Node *of_product(Graph *g, const Node *product, Node *scale, int nb, int own, int first) {
     GNum v;
     Ix coord[G_MAX_RANK], axis[G_MAX_RANK];
     int kept = nb + own;
     if (g_scalar_value(scale, &v)) return g_full(g, (Elem)scale->elem, product->rank, product->shape, v);
     if (scale->kind != G_view || !ix_is(scale->view.pred, 1)) return NULL;
     for (int i = 0; i < scale->rank; i++)
-        axis[i] = i < nb ? ix_axis(g, i, product->shape[i]) : i < kept ? ix_axis(g, first + i - nb, product->shape[first + i - nb]) : ix(g, 0);
+        axis[i] = i < nb     ? ix_axis(g, i, product->shape[i])
+                  : i < kept ? ix_axis(g, first + i - nb, product->shape[first + i - nb])
+                             : ix(g, 0);
     for (int d = 0; d < scale->src[0]->rank; d++) {
         if (scale->view.coord[d]->axes >> kept) return NULL;
         coord[d] = ix_substitute(g, scale->view.coord[d], axis, scale->rank);
@@ -97,14 +96,12 @@ static Node *of_product(Graph *g, const Node *product, Node *scale, int nb, int 
     return g_view(g, scale->src[0], product->rank, product->shape, coord, NULL, g_int(0));
 }
 
-static bool is_weight(const Node *n)
-{
+static bool is_weight(const Node *n) {
     while (n->kind == G_view || n->kind == G_cast) n = n->src[0];
     return n->kind == G_const;
 }
 
-static Node *integer_product(Rewrite *r, void *pass, Node *n, Node *const *src)
-{
+static Node *integer_product(Rewrite *r, void *pass, Node *n, Node *const *src) {
     Graph *g = r->g;
     Quantised a, b;
     (void)pass;
@@ -132,8 +129,7 @@ static Node *integer_product(Rewrite *r, void *pass, Node *n, Node *const *src)
     return y ? g_name(g, y, n->name) : NULL;
 }
 
-void integer_products(Graph *g)
-{
+void integer_products(Graph *g) {
     Rewrite r;
     if (rewrite_begin(&r, g)) rewrite_all(&r, integer_product, NULL);
 }

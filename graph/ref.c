@@ -14,8 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool run_fail(Run *r, const char *fmt, ...)
-{
+bool run_fail(Run *r, const char *fmt, ...) {
     if (r->failed) return false;
     r->failed = true;
     char words[512];
@@ -29,21 +28,18 @@ bool run_fail(Run *r, const char *fmt, ...)
 
 // ---- values ---------------------------------------------------------------------------------------------------------
 
-int64_t rval_count(const RVal *v)
-{
+int64_t rval_count(const RVal *v) {
     int64_t n = 1;
     for (int i = 0; i < v->rank; i++) n *= v->shape[i];
     return n;
 }
 
-static void pack_strides(RVal *v)
-{
+static void pack_strides(RVal *v) {
     int64_t step = elem_bytes(v->elem);
     for (int i = v->rank; i-- > 0; step *= v->shape[i]) v->stride[i] = step;
 }
 
-bool rval_new(Run *r, RVal *v, Elem elem, int rank, const int64_t *shape)
-{
+bool rval_new(Run *r, RVal *v, Elem elem, int rank, const int64_t *shape) {
     GTensor t = {.elem = elem, .rank = rank};
     memset(v, 0, sizeof *v);
     for (int i = 0; i < rank; i++) t.shape[i] = v->shape[i] = shape[i];
@@ -57,14 +53,12 @@ bool rval_new(Run *r, RVal *v, Elem elem, int rank, const int64_t *shape)
     return true;
 }
 
-RVal rval_share(const RVal *v)
-{
+RVal rval_share(const RVal *v) {
     v->buf->refs++;
     return *v;
 }
 
-void rval_drop(RVal *v)
-{
+void rval_drop(RVal *v) {
     if (v->buf && --v->buf->refs == 0) {
         if (v->buf->own) free(v->buf->data);
         free(v->buf);
@@ -72,16 +66,14 @@ void rval_drop(RVal *v)
     v->buf = NULL;
 }
 
-static bool is_packed(const RVal *v)
-{
+static bool is_packed(const RVal *v) {
     int64_t step = elem_bytes(v->elem);
     for (int i = v->rank; i-- > 0; step *= v->shape[i])
         if (v->shape[i] != 1 && v->stride[i] != step) return false;
     return true;
 }
 
-bool rval_packed(Run *r, const RVal *v, RVal *to)
-{
+bool rval_packed(Run *r, const RVal *v, RVal *to) {
     if (is_packed(v)) {
         *to = rval_share(v);
         pack_strides(to);
@@ -92,8 +84,7 @@ bool rval_packed(Run *r, const RVal *v, RVal *to)
     return true;
 }
 
-static void rval_foreign(RVal *v, Elem elem, int rank, const int64_t *shape, const void *data, size_t bytes)
-{
+static void rval_foreign(RVal *v, Elem elem, int rank, const int64_t *shape, const void *data, size_t bytes) {
     memset(v, 0, sizeof *v);
     v->elem = elem;
     v->rank = rank;
@@ -104,8 +95,7 @@ static void rval_foreign(RVal *v, Elem elem, int rank, const int64_t *shape, con
     pack_strides(v);
 }
 
-static GTensor as_tensor(const RVal *packed)
-{
+static GTensor as_tensor(const RVal *packed) {
     GTensor t = {.elem = packed->elem, .rank = packed->rank, .data = packed->at};
     t.bytes = (size_t)rval_count(packed) * (size_t)elem_bytes(packed->elem);
     memcpy(t.shape, packed->shape, sizeof t.shape);
@@ -114,16 +104,14 @@ static GTensor as_tensor(const RVal *packed)
 
 // ---- dimensions -----------------------------------------------------------------------------------------------------
 
-static bool all_bound(const Run *r, Ix e)
-{
+static bool all_bound(const Run *r, Ix e) {
     if (e->kind == IX_DIM) return r->bound[e->value];
     for (uint32_t i = 0; e->has_dim && i < e->n; i++)
         if (!all_bound(r, e->arg[i])) return false;
     return true;
 }
 
-bool run_sizes(Run *r, int rank, const Ix *shape, int64_t *to)
-{
+bool run_sizes(Run *r, int rank, const Ix *shape, int64_t *to) {
     for (int i = 0; i < rank; i++) {
         if (!all_bound(r, shape[i])) return run_fail(r, "a size of the result is not known");
         to[i] = ix_eval(shape[i], r->dims, NULL);
@@ -132,8 +120,7 @@ bool run_sizes(Run *r, int rank, const Ix *shape, int64_t *to)
     return true;
 }
 
-static char *size_words(Run *r, Ix e)
-{
+static char *size_words(Run *r, Ix e) {
     Buf b = {0};
     ix_print(&b, r->g, e, NULL);
     char *s = arena_printf(r->arena, "%s", b.p);
@@ -141,8 +128,7 @@ static char *size_words(Run *r, Ix e)
     return s;
 }
 
-static bool check_requires(Run *r)
-{
+static bool check_requires(Run *r) {
     const char *from = r->from;
     for (uint32_t i = 0; i < r->g->requires.n; i++) {
         GRequire q = r->g->requires.at[i];
@@ -151,18 +137,18 @@ static bool check_requires(Run *r)
         int64_t a = ix_eval(q.a, r->dims, NULL), b = ix_eval(q.b, r->dims, NULL);
         if (a == b) continue;
         r->from = q.from;
-        return run_fail(r, "sizes should be equal: %s is %lld, %s is %lld", size_words(r, q.a), (long long)a, size_words(r, q.b), (long long)b);
+        return run_fail(r, "sizes should be equal: %s is %lld, %s is %lld", size_words(r, q.a), (long long)a,
+                        size_words(r, q.b), (long long)b);
     }
     r->from = from;
     return true;
 }
 
-static bool bind_dim(Run *r, Ix dim, int64_t v)
-{
+static bool bind_dim(Run *r, Ix dim, int64_t v) {
     const IxDim *d = ix_dim_info(r->g, dim);
     if (v < d->lo || v > d->hi || v % d->multiple) {
-        return run_fail(r, "%s = %lld, which should be %lld .. %lld%s", d->name, (long long)v, (long long)d->lo, (long long)d->hi,
-                        d->multiple > 1 ? " and a multiple of what the model says" : "");
+        return run_fail(r, "%s = %lld, which should be %lld .. %lld%s", d->name, (long long)v, (long long)d->lo,
+                        (long long)d->hi, d->multiple > 1 ? " and a multiple of what the model says" : "");
     }
     r->dims[dim->value] = v;
     r->bound[dim->value] = true;
@@ -170,8 +156,7 @@ static bool bind_dim(Run *r, Ix dim, int64_t v)
 }
 
 // e == v where one dimension is not known and e is linear in it.
-static bool solve(Run *r, Ix e, int64_t v)
-{
+static bool solve(Run *r, Ix e, int64_t v) {
     if (e->kind == IX_DIM) return bind_dim(r, e, v);
     if (e->kind != IX_SUM) return true;
     int64_t rest = e->value, coef = 0;
@@ -189,44 +174,50 @@ static bool solve(Run *r, Ix e, int64_t v)
     return bind_dim(r, unknown, (v - rest) / coef);
 }
 
-bool run_bind(Run *r, const GType *want, const int64_t *have)
-{
+bool run_bind(Run *r, const GType *want, const int64_t *have) {
     for (int i = 0; i < want->rank; i++)
         if (!all_bound(r, want->shape[i]) && !solve(r, want->shape[i], have[i])) return false;
     return true;
 }
 
-static bool check_shape(Run *r, const char *name, const GType *want, const int64_t *have)
-{
+static bool check_shape(Run *r, const char *name, const GType *want, const int64_t *have) {
     for (int i = 0; i < want->rank; i++) {
-        if (!all_bound(r, want->shape[i])) return run_fail(r, "axis %d of `%s`: the size %s is not known", i, name, size_words(r, want->shape[i]));
+        if (!all_bound(r, want->shape[i]))
+            return run_fail(r, "axis %d of `%s`: the size %s is not known", i, name, size_words(r, want->shape[i]));
         int64_t v = ix_eval(want->shape[i], r->dims, NULL);
-        if (v != have[i]) return run_fail(r, "axis %d of `%s` has the size %lld; it should be %s = %lld", i, name, (long long)have[i], size_words(r, want->shape[i]), (long long)v);
+        if (v != have[i])
+            return run_fail(r, "axis %d of `%s` has the size %lld; it should be %s = %lld", i, name, (long long)have[i],
+                            size_words(r, want->shape[i]), (long long)v);
     }
     return true;
 }
 
 // A dimension that this input says.
-static bool bind_said(Run *r, const Node *n, const GTensor *t)
-{
+static bool bind_said(Run *r, const Node *n, const GTensor *t) {
     for (int i = 0; i < ix_dim_count(r->g); i++)
-        if (ix_dim_info(r->g, ix_dim_at(r->g, i))->value == n && !bind_dim(r, ix_dim_at(r->g, i), g_num_load(t->data, t->elem).i)) return false;
+        if (ix_dim_info(r->g, ix_dim_at(r->g, i))->value == n &&
+            !bind_dim(r, ix_dim_at(r->g, i), g_num_load(t->data, t->elem).i))
+            return false;
     return true;
 }
 
-static bool bind_inputs(Run *r)
-{
+static bool bind_inputs(Run *r) {
     const Graph *g = r->g;
     for (int round = 0; round < 2 && r->in; round++)         // those that are names first, then what follows from them
         for (uint32_t i = 0; i < g->inputs.n; i++) {
             const Node *n = g->inputs.at[i].node;
             const GTensor *t = &r->in[i];
             if (!t->data) continue;
-            if (t->rank != n->rank) return run_fail(r, "`%s` has %d dimensions; it should have %d", n->name, t->rank, n->rank);
-            if (t->elem != (Elem)n->elem) return run_fail(r, "`%s` has the type %s; it should have %s", n->name, elem_name(t->elem), elem_name((Elem)n->elem));
+            if (t->rank != n->rank)
+                return run_fail(r, "`%s` has %d dimensions; it should have %d", n->name, t->rank, n->rank);
+            if (t->elem != (Elem)n->elem)
+                return run_fail(r, "`%s` has the type %s; it should have %s", n->name, elem_name(t->elem),
+                                elem_name((Elem)n->elem));
             GType want = {(Elem)n->elem, n->rank, n->shape};
             for (int k = 0; k < n->rank; k++)
-                if ((round == 1 || n->shape[k]->kind == IX_DIM) && !all_bound(r, n->shape[k]) && !solve(r, n->shape[k], t->shape[k])) return false;
+                if ((round == 1 || n->shape[k]->kind == IX_DIM) && !all_bound(r, n->shape[k]) &&
+                    !solve(r, n->shape[k], t->shape[k]))
+                    return false;
             if (round == 1 && !check_shape(r, n->name, &want, t->shape)) return false;
             if (round == 0 && n->rank == 0 && !bind_said(r, n, t)) return false;
         }
@@ -239,8 +230,7 @@ static int bodies(const Node *n) { return n->kind == G_loop ? 1 : n->kind == G_i
 
 static RPlan *plan_body(Run *r, const GBody *body);
 
-static RPlan **plans_of(Run *r, const Node *n)
-{
+static RPlan **plans_of(Run *r, const Node *n) {
     if (!r->plan[n->id]) {
         r->plan[n->id] = NEW_N(r->arena, RPlan *, 2);
         for (int b = 0; b < bodies(n); b++) r->plan[n->id][b] = plan_body(r, &n->sub.body[b]);
@@ -249,8 +239,7 @@ static RPlan **plans_of(Run *r, const Node *n)
 }
 
 // The nodes whose data-dependent sizes occur in e: they must run too.
-static void need_makers(Run *r, bool *needed, Ix e)
-{
+static void need_makers(Run *r, bool *needed, Ix e) {
     if (!e || !e->has_dim) {
         if (e && e->kind == IX_AXIS) need_makers(r, needed, e->arg[0]);
         return;
@@ -259,8 +248,7 @@ static void need_makers(Run *r, bool *needed, Ix e)
     for (uint32_t i = 0; i < e->n; i++) need_makers(r, needed, e->arg[i]);
 }
 
-static bool find_makers(Run *r)
-{
+static bool find_makers(Run *r) {
     bool any = false;
     for (uint32_t i = 0; i < r->g->nodes.n; i++) {
         int count;
@@ -277,8 +265,7 @@ static bool find_makers(Run *r)
 }
 
 // Marks what the marked nodes need, users before sources.
-static void reach(Run *r, bool *needed)
-{
+static void reach(Run *r, bool *needed) {
     bool makers = find_makers(r);
     for (uint32_t i = r->g->nodes.n; i-- > 0;) {
         const Node *n = r->g->nodes.at[i];
@@ -294,8 +281,7 @@ static void reach(Run *r, bool *needed)
     }
 }
 
-static RPlan *plan_make(Run *r, const bool *needed, const bool *inner)
-{
+static RPlan *plan_make(Run *r, const bool *needed, const bool *inner) {
     RPlan *p = NEW(r->arena, RPlan);
     VEC(Node *) nodes = {0};
     for (uint32_t i = 0; i < r->g->nodes.n; i++)
@@ -305,10 +291,10 @@ static RPlan *plan_make(Run *r, const bool *needed, const bool *inner)
     return p;
 }
 
-static RPlan *plan_body(Run *r, const GBody *body)
-{
+static RPlan *plan_body(Run *r, const GBody *body) {
     uint32_t count = r->g->nodes.n;
-    bool *needed = NEW_N(r->arena, bool, count), *inner = NEW_N(r->arena, bool, count), *outside = NEW_N(r->arena, bool, count);
+    bool *needed = NEW_N(r->arena, bool, count), *inner = NEW_N(r->arena, bool, count),
+         *outside = NEW_N(r->arena, bool, count);
     for (int i = 0; i < body->nresults; i++) needed[body->results[i]->id] = true;
     reach(r, needed);
     for (int i = 0; i < body->nparams; i++) inner[body->params[i]->id] = true;
@@ -343,8 +329,7 @@ static RPlan *plan_body(Run *r, const GBody *body)
 
 typedef bool KindFn(Run *r, const Node *n, RVal *out);
 
-static bool run_const(Run *r, const Node *n, RVal *out)
-{
+static bool run_const(Run *r, const Node *n, RVal *out) {
     int64_t shape[G_MAX_RANK];
     if (!run_sizes(r, n->rank, n->shape, shape)) return false;
     if ((uintptr_t)n->c.data % (size_t)elem_bytes((Elem)n->elem) == 0) {
@@ -356,8 +341,7 @@ static bool run_const(Run *r, const Node *n, RVal *out)
     return true;
 }
 
-static bool run_input(Run *r, const Node *n, RVal *out)
-{
+static bool run_input(Run *r, const Node *n, RVal *out) {
     for (uint32_t i = 0; i < r->g->inputs.n; i++) {
         if (r->g->inputs.at[i].node != n) continue;
         if (!r->in || !r->in[i].data) break;
@@ -367,8 +351,7 @@ static bool run_input(Run *r, const Node *n, RVal *out)
     return run_fail(r, "the input `%s` is not given", n->name);
 }
 
-static bool run_param(Run *r, const Node *n, RVal *out)
-{
+static bool run_param(Run *r, const Node *n, RVal *out) {
     (void)out;
     return run_fail(r, "the parameter `%s` is used outside of its body", n->name);
 }
@@ -380,8 +363,7 @@ static KindFn *const kinds[G_KIND_COUNT] = {
     [G_if] = ref_several, [G_proj] = ref_proj,
 };
 
-static bool watch(Run *r, const Node *n)
-{
+static bool watch(Run *r, const Node *n) {
     RVal packed;
     if (!r->watch || n->kind == G_const || n->kind == G_input) return true;
     if (!rval_packed(r, &r->val[n->id], &packed)) return false;
@@ -391,8 +373,7 @@ static bool watch(Run *r, const Node *n)
     return go_on || run_fail(r, "stopped");
 }
 
-void run_drop(Run *r, const Node *n)
-{
+void run_drop(Run *r, const Node *n) {
     rval_drop(&r->val[n->id]);
     if (!r->results[n->id]) return;
     int count;
@@ -402,13 +383,11 @@ void run_drop(Run *r, const Node *n)
     r->results[n->id] = NULL;
 }
 
-static void used(Run *r, const Node *n)
-{
+static void used(Run *r, const Node *n) {
     if (--r->uses[n->id] == 0) run_drop(r, n);
 }
 
-static void count_uses(Run *r, const RPlan *plan, int by)
-{
+static void count_uses(Run *r, const RPlan *plan, int by) {
     for (int i = 0; i < plan->n; i++) {
         const Node *n = plan->node[i];
         for (uint32_t k = 0; k < n->nsrc; k++) r->uses[n->src[k]->id] += by;
@@ -417,8 +396,7 @@ static void count_uses(Run *r, const RPlan *plan, int by)
     }
 }
 
-bool run_plan(Run *r, const RPlan *plan)
-{
+bool run_plan(Run *r, const RPlan *plan) {
     count_uses(r, plan, 1);
     for (int i = 0; i < plan->n; i++) {
         Node *n = plan->node[i];
@@ -433,8 +411,7 @@ bool run_plan(Run *r, const RPlan *plan)
     return true;
 }
 
-static bool take_output(Run *r, Node *n, GTensor *out)
-{
+static bool take_output(Run *r, Node *n, GTensor *out) {
     RVal packed;
     if (!rval_packed(r, &r->val[n->id], &packed)) return false;
     *out = as_tensor(&packed);
@@ -446,8 +423,7 @@ static bool take_output(Run *r, Node *n, GTensor *out)
     return true;
 }
 
-static Run run_begin(const Graph *g, const GTensor *in, char *error, size_t error_size)
-{
+static Run run_begin(const Graph *g, const GTensor *in, char *error, size_t error_size) {
     Run r = {.g = g, .arena = arena_new(), .in = in, .error = error, .error_size = error_size};
     r.dims = NEW_N(r.arena, int64_t, ix_dim_count(g));
     r.bound = NEW_N(r.arena, bool, ix_dim_count(g));
@@ -455,8 +431,8 @@ static Run run_begin(const Graph *g, const GTensor *in, char *error, size_t erro
     return r;
 }
 
-static bool run_results(const Graph *g, const GTensor *in, Node *const *want, int n, GTensor *out, const RefWatch *w, char *error, size_t error_size)
-{
+static bool run_results(const Graph *g, const GTensor *in, Node *const *want, int n, GTensor *out, const RefWatch *w,
+                        char *error, size_t error_size) {
     uint32_t count = g->nodes.n;
     Run r = run_begin(g, in, error, error_size);
     Arena *a = r.arena;
@@ -484,8 +460,7 @@ static bool run_results(const Graph *g, const GTensor *in, Node *const *want, in
     return !r.failed;
 }
 
-bool ref_run(const Graph *g, const GTensor *in, GTensor *out, const RefWatch *w, char *error, size_t error_size)
-{
+bool ref_run(const Graph *g, const GTensor *in, GTensor *out, const RefWatch *w, char *error, size_t error_size) {
     Node **want = calloc(g->outputs.n + 1, sizeof *want);
     for (uint32_t i = 0; i < g->outputs.n; i++) want[i] = g->outputs.at[i].node;
     bool ok = run_results(g, in, want, (int)g->outputs.n, out, w, error, error_size);
@@ -493,16 +468,14 @@ bool ref_run(const Graph *g, const GTensor *in, GTensor *out, const RefWatch *w,
     return ok;
 }
 
-bool ref_sizes(const Graph *g, const GTensor *in, int rank, const Ix *shape, int64_t *to, char *error, size_t error_size)
-{
+bool ref_sizes(const Graph *g, const GTensor *in, int rank, const Ix *shape, int64_t *to, char *error, size_t error_size) {
     Run r = run_begin(g, in, error, error_size);
     bool ok = bind_inputs(&r) && run_sizes(&r, rank, shape, to);
     arena_free(r.arena);
     return ok;
 }
 
-void ref_dims(const Graph *g, const GTensor *in, int64_t *to)
-{
+void ref_dims(const Graph *g, const GTensor *in, int64_t *to) {
     char why[64];
     Run r = run_begin(g, in, why, sizeof why);
     bind_inputs(&r);
@@ -510,7 +483,6 @@ void ref_dims(const Graph *g, const GTensor *in, int64_t *to)
     arena_free(r.arena);
 }
 
-bool ref_value(const Graph *g, Node *n, GTensor *out, char *error, size_t error_size)
-{
+bool ref_value(const Graph *g, Node *n, GTensor *out, char *error, size_t error_size) {
     return run_results(g, NULL, &n, 1, out, NULL, error, error_size);
 }

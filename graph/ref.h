@@ -20,7 +20,8 @@ bool ref_run(const Graph *g, const GTensor *in, GTensor *out, const RefWatch *wa
 // Sizes for these inputs, as far as they are given (data NULL: not).
 bool ref_sizes(const Graph *g, const GTensor *in, int rank, const Ix *shape, int64_t *to, char *error, size_t error_size);
 
-void ref_dims(const Graph *g, const GTensor *in, int64_t *to);           // all dimensions, by number; 1: not known. in NULL: none is given
+// all dimensions, by number; 1: not known. in NULL: none is given
+void ref_dims(const Graph *g, const GTensor *in, int64_t *to);
 
 // One value, which must not depend on inputs or on dimensions that are not known.
 bool ref_value(const Graph *g, Node *n, GTensor *out, char *error, size_t error_size);

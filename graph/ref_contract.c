@@ -22,8 +22,7 @@ typedef float V8 __attribute__((vector_size(32), aligned(4), may_alias));
 #endif
 
 // c[MR][NR] += a[MR][k] * b[k][NR]
-WIDE static void block_f32(int64_t k, const float *a, int64_t lda, const float *b, double *c)
-{
+WIDE static void block_f32(int64_t k, const float *a, int64_t lda, const float *b, double *c) {
     for (int64_t k0 = 0; k0 < k; k0 += KB) {
         int64_t end = k0 + KB < k ? k0 + KB : k;
         V8 s[MR][2];
@@ -48,8 +47,7 @@ static int64_t width_bytes(Width w) { return w == W_f32 ? 4 : 8; }
 
 typedef struct Pack { Width width; Elem from; } Pack;
 
-static void pack_row(void *ctx, int64_t n, char *const *at, const int64_t *stride)
-{
+static void pack_row(void *ctx, int64_t n, char *const *at, const int64_t *stride) {
     const Pack *p = ctx;
     if (p->width == W_i64) {
         row_load_i64(p->from, n, at[1], stride[1], (int64_t *)at[0]);
@@ -65,8 +63,7 @@ static void pack_row(void *ctx, int64_t n, char *const *at, const int64_t *strid
 }
 
 // Axes from `first` on of v, packed as rows of k.
-static void pack(const RVal *v, int first, Width width, char *to)
-{
+static void pack(const RVal *v, int first, Width width, char *to) {
     RVal src = *v, dst = {.elem = v->elem, .rank = v->rank - first, .at = to};
     src.rank -= first;
     memmove(src.shape, v->shape + first, (size_t)src.rank * sizeof *src.shape);
@@ -79,8 +76,7 @@ static void pack(const RVal *v, int first, Width width, char *to)
     rows_run(&rows, pack_row, &(Pack){width, v->elem});
 }
 
-static void panels(const float *b, int64_t n, int64_t k, float *to)
-{
+static void panels(const float *b, int64_t n, int64_t k, float *to) {
     for (int64_t j = 0; j < n; j += NR, to += k * NR)
         for (int64_t jj = 0; jj < NR; jj++)
             for (int64_t i = 0; i < k; i++) to[i * NR + jj] = j + jj < n ? b[(j + jj) * k + i] : 0;
@@ -90,8 +86,7 @@ static void panels(const float *b, int64_t n, int64_t k, float *to)
 
 typedef struct Job { int64_t m, n, k; Width width; Elem elem; char *a, *b; float *panel; char *c; } Job;
 
-static void store_sums(const Job *j, int64_t m, int64_t n, int64_t count, const double *sum)
-{
+static void store_sums(const Job *j, int64_t m, int64_t n, int64_t count, const double *sum) {
     int64_t bytes = elem_bytes(j->elem);
     char *to = j->c + (m * j->n + n) * bytes;
     if (elem_is_float(j->elem)) {
@@ -101,8 +96,7 @@ static void store_sums(const Job *j, int64_t m, int64_t n, int64_t count, const 
     for (int64_t i = 0; i < count; i++) g_num_store(to + i * bytes, j->elem, g_float(sum[i]));
 }
 
-static void multiply_f32(const Job *j)
-{
+static void multiply_f32(const Job *j) {
     panels((const float *)j->b, j->n, j->k, j->panel);
     for (int64_t n = 0; n < j->n; n += NR)
         for (int64_t m = 0; m < j->m; m += MR) {
@@ -113,8 +107,7 @@ static void multiply_f32(const Job *j)
         }
 }
 
-static void multiply_wide(const Job *j)
-{
+static void multiply_wide(const Job *j) {
     for (int64_t m = 0; m < j->m; m++)
         for (int64_t n = 0; n < j->n; n++) {
             if (j->width == W_f64) {
@@ -131,28 +124,27 @@ static void multiply_wide(const Job *j)
         }
 }
 
-static int64_t span(const RVal *v, int from, int n)
-{
+static int64_t span(const RVal *v, int from, int n) {
     int64_t p = 1;
     for (int i = 0; i < n; i++) p *= v->shape[from + i];
     return p;
 }
 
-static bool too_large(int64_t rows, int64_t k, int64_t bytes)
-{
+static bool too_large(int64_t rows, int64_t k, int64_t bytes) {
     int64_t total;
-    return __builtin_mul_overflow(rows, k, &total) || __builtin_mul_overflow(total, bytes, &total) || total > INT64_C(1) << 40;
+    return __builtin_mul_overflow(rows, k, &total) || __builtin_mul_overflow(total, bytes, &total) ||
+           total > INT64_C(1) << 40;
 }
 
-bool ref_contract(Run *r, const Node *n, RVal *out)
-{
+bool ref_contract(Run *r, const Node *n, RVal *out) {
     const RVal *a = &r->val[n->src[0]->id], *b = &r->val[n->src[1]->id];
     int nb = n->contract.nb, nm = n->contract.nm, nn = n->contract.nn, nk = n->contract.nk;
     int64_t shape[G_MAX_RANK];
     for (int i = 0; i < nb + nm; i++) shape[i] = a->shape[i];
     for (int i = 0; i < nn; i++) shape[nb + nm + i] = b->shape[nb + i];
     for (int i = 0; i < nb + nk; i++)
-        if ((i < nb ? a->shape[i] : a->shape[nm + i]) != (i < nb ? b->shape[i] : b->shape[nn + i])) return run_fail(r, "a product's operands have different sizes");
+        if ((i < nb ? a->shape[i] : a->shape[nm + i]) != (i < nb ? b->shape[i] : b->shape[nn + i]))
+            return run_fail(r, "a product's operands have different sizes");
     if (!rval_new(r, out, (Elem)n->elem, nb + nm + nn, shape)) return false;
     bool is_float = elem_is_float(a->elem);
     Width w = !is_float ? W_i64 : n->contract.acc == EL_f64 || a->elem == EL_f64 ? W_f64 : W_f32;

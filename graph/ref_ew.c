@@ -11,8 +11,7 @@ typedef struct Ew { GEw op; Elem elem; } Ew;
 
 #define EACH(expr) for (int64_t i = 0; i < n; i++) o[i] = (expr); break
 
-static void floats(GEw op, int64_t n, const double *a, const double *b, double *o)
-{
+static void floats(GEw op, int64_t n, const double *a, const double *b, double *o) {
     switch (op) {
     case EW_neg: EACH(-a[i]);
     case EW_abs: EACH(fabs(a[i]));
@@ -25,8 +24,7 @@ static void floats(GEw op, int64_t n, const double *a, const double *b, double *
     }
 }
 
-static void float_row(void *ctx, int64_t n, char *const *at, const int64_t *stride)
-{
+static void float_row(void *ctx, int64_t n, char *const *at, const int64_t *stride) {
     const Ew *e = ctx;
     double a[ROW], b[ROW] = {0}, o[ROW];
     row_load_f64(e->elem, n, at[1], stride[1], a);
@@ -35,8 +33,7 @@ static void float_row(void *ctx, int64_t n, char *const *at, const int64_t *stri
     row_store_f64(e->elem, n, o, at[0], stride[0]);
 }
 
-static void int_row(void *ctx, int64_t n, char *const *at, const int64_t *stride)
-{
+static void int_row(void *ctx, int64_t n, char *const *at, const int64_t *stride) {
     const Ew *e = ctx;
     int64_t a[ROW], b[ROW] = {0}, o[ROW];
     row_load_i64(e->elem, n, at[1], stride[1], a);
@@ -51,8 +48,7 @@ static void int_row(void *ctx, int64_t n, char *const *at, const int64_t *stride
 
 static bool compare(GEw op, double a, double b) { return ew_compare(op, EL_f64, g_float(a), g_float(b)); }
 
-static void compare_row(void *ctx, int64_t n, char *const *at, const int64_t *stride)
-{
+static void compare_row(void *ctx, int64_t n, char *const *at, const int64_t *stride) {
     const Ew *e = ctx;
     uint8_t o[ROW];
     if (elem_is_float(e->elem)) {
@@ -76,8 +72,7 @@ static void compare_row(void *ctx, int64_t n, char *const *at, const int64_t *st
     row_copy(1, n, (const char *)o, 1, at[0], stride[0]);
 }
 
-static void odd_row(void *ctx, int64_t n, char *const *at, const int64_t *stride)   // floats' functions of integers
-{
+static void odd_row(void *ctx, int64_t n, char *const *at, const int64_t *stride) {   // floats' functions of integers
     const Ew *e = ctx;
     for (int64_t i = 0; i < n; i++) {
         const void *in[2] = {at[1] + i * stride[1], g_ew_info[e->op].n > 1 ? at[2] + i * stride[2] : NULL};
@@ -85,8 +80,7 @@ static void odd_row(void *ctx, int64_t n, char *const *at, const int64_t *stride
     }
 }
 
-static void where_row(void *ctx, int64_t n, char *const *at, const int64_t *stride)
-{
+static void where_row(void *ctx, int64_t n, char *const *at, const int64_t *stride) {
     const Ew *e = ctx;
     size_t bytes = (size_t)elem_bytes(e->elem);
     for (int64_t i = 0; i < n; i++) {
@@ -95,8 +89,7 @@ static void where_row(void *ctx, int64_t n, char *const *at, const int64_t *stri
     }
 }
 
-bool ref_ew(Run *r, const Node *n, RVal *out)
-{
+bool ref_ew(Run *r, const Node *n, RVal *out) {
     Ew e = {(GEw)n->op, (Elem)n->src[n->nsrc - 1]->elem};
     int64_t shape[G_MAX_RANK];
     if (!run_sizes(r, n->rank, n->shape, shape) || !rval_new(r, out, (Elem)n->elem, n->rank, shape)) return false;
@@ -105,11 +98,19 @@ bool ref_ew(Run *r, const Node *n, RVal *out)
     for (uint32_t k = 0; k < n->nsrc; k++) {
         const RVal *v = &r->val[n->src[k]->id];
         for (int i = 0; i < n->rank; i++)
-            if (v->shape[i] != shape[i]) return run_fail(r, "operands have different sizes: %lld and %lld", (long long)v->shape[i], (long long)shape[i]);
+            if (v->shape[i] != shape[i])
+                return run_fail(r, "operands have different sizes: %lld and %lld", (long long)v->shape[i],
+                                (long long)shape[i]);
         rows_add(&rows, v);
     }
     bool is_float = elem_is_float(e.elem), odd = !is_float && e.op >= EW_sqrt && e.op <= EW_sigmoid;
-    rows_run(&rows, e.op == EW_where ? where_row : g_ew_info[e.op].gives_bool ? compare_row : is_float ? float_row : odd ? odd_row : int_row, &e);
+    rows_run(&rows,
+             e.op == EW_where             ? where_row
+             : g_ew_info[e.op].gives_bool ? compare_row
+             : is_float                   ? float_row
+             : odd                        ? odd_row
+                                          : int_row,
+             &e);
     return true;
 }
 
@@ -117,10 +118,10 @@ bool ref_ew(Run *r, const Node *n, RVal *out)
 
 typedef struct Cast { Elem from, to; bool saturate; } Cast;
 
-static void cast_row(void *ctx, int64_t n, char *const *at, const int64_t *stride)
-{
+static void cast_row(void *ctx, int64_t n, char *const *at, const int64_t *stride) {
     const Cast *c = ctx;
-    bool from_float = elem_is_float(c->from), to_float = elem_is_float(c->to), f8 = elem_is_storage(c->to) && elem_bits(c->to) == 8;
+    bool from_float = elem_is_float(c->from), to_float = elem_is_float(c->to),
+         f8 = elem_is_storage(c->to) && elem_bits(c->to) == 8;
     if (!from_float && !to_float && !c->saturate) {
         int64_t v[ROW];
         row_load_i64(c->from, n, at[1], stride[1], v);
@@ -138,8 +139,7 @@ static void cast_row(void *ctx, int64_t n, char *const *at, const int64_t *strid
     for (int64_t i = 0; i < n; i++) cast_one(c->from, c->to, c->saturate, at[1] + i * stride[1], at[0] + i * stride[0]);
 }
 
-bool ref_cast(Run *r, const Node *n, RVal *out)
-{
+bool ref_cast(Run *r, const Node *n, RVal *out) {
     const RVal *src = &r->val[n->src[0]->id];
     Cast c = {src->elem, (Elem)n->elem, n->cast.saturate};
     if (!rval_new(r, out, c.to, src->rank, src->shape)) return false;

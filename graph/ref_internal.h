@@ -83,7 +83,8 @@ bool ref_proj(Run *r, const Node *n, RVal *out);
 enum { ROW = 256 };              // elements widened at a time
 
 void row_load_f64(Elem elem, int64_t n, const char *at, int64_t stride, double *to);
-void row_store_f64(Elem elem, int64_t n, const double *from, char *at, int64_t stride);     // rounds once (small floats: by way of f32)
+// rounds once (small floats: by way of f32)
+void row_store_f64(Elem elem, int64_t n, const double *from, char *at, int64_t stride);
 void row_load_i64(Elem elem, int64_t n, const char *at, int64_t stride, int64_t *to);
 void row_store_i64(Elem elem, int64_t n, const int64_t *from, char *at, int64_t stride);    // wraps; bool: not 0
 void row_copy(int bytes, int64_t n, const char *from, int64_t from_stride, char *to, int64_t to_stride);
@@ -106,7 +107,8 @@ typedef struct IxRows IxRows;    // some expressions, evaluated for all places o
 // The axis is the longest. NULL and a message: a dimension is not known.
 IxRows *ixrows_new(Run *r, const Ix *root, int nroots, int rank, const int64_t *shape);
 int      ixrows_axis(const IxRows *p);
-bool     ixrows_next(IxRows *p);                             // to the next row; false: there is none. Call once before the first
+// to the next row; false: there is none. Call once before the first
+bool     ixrows_next(IxRows *p);
 const int64_t *ixrows_at(const IxRows *p);                   // coordinates of the row; along the axis: 0
 const int64_t *ixrows_values(const IxRows *p, int root);     // one for each place of the axis
 bool     ix_value(Run *r, Ix e, int64_t *to);                // without axes

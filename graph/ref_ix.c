@@ -28,9 +28,9 @@ struct IxRows {
     int64_t **spread;            // by root: a number repeated
 };
 
-bool ix_value(Run *r, Ix e, int64_t *to)
-{
-    if (e->kind == IX_DIM && !r->bound[e->value]) return run_fail(r, "the size `%s` is not known", ix_dim_info(r->g, e)->name);
+bool ix_value(Run *r, Ix e, int64_t *to) {
+    if (e->kind == IX_DIM && !r->bound[e->value])
+        return run_fail(r, "the size `%s` is not known", ix_dim_info(r->g, e)->name);
     for (uint32_t i = 0; i < e->n; i++) {
         int64_t unused;
         if (e->has_dim && !ix_value(r, e->arg[i], &unused)) return false;
@@ -39,8 +39,7 @@ bool ix_value(Run *r, Ix e, int64_t *to)
     return true;
 }
 
-bool ix_affine_in(Run *r, Ix e, int rank, int64_t *coef, int64_t *offset)
-{
+bool ix_affine_in(Run *r, Ix e, int rank, int64_t *coef, int64_t *offset) {
     int64_t c, v;
     if (!e->has_axis) {
         if (!ix_value(r, e, &v)) return false;
@@ -85,8 +84,7 @@ bool ix_affine_in(Run *r, Ix e, int rank, int64_t *coef, int64_t *offset)
     }
 }
 
-static int add_step(IxRows *p, Ix e)
-{
+static int add_step(IxRows *p, Ix e) {
     Run *r = p->run;
     for (uint32_t i = 0; i < p->step.n; i++)
         if (p->step.at[i].e == e) return (int)i;
@@ -116,8 +114,7 @@ static int add_step(IxRows *p, Ix e)
     return (int)p->step.n - 1;
 }
 
-IxRows *ixrows_new(Run *r, const Ix *root, int nroots, int rank, const int64_t *shape)
-{
+IxRows *ixrows_new(Run *r, const Ix *root, int nroots, int rank, const int64_t *shape) {
     IxRows *p = NEW(r->arena, IxRows);
     p->run = r;
     p->rank = rank;
@@ -144,8 +141,7 @@ IxRows *ixrows_new(Run *r, const Ix *root, int nroots, int rank, const int64_t *
 int ixrows_axis(const IxRows *p) { return p->axis; }
 const int64_t *ixrows_at(const IxRows *p) { return p->at; }
 
-static int64_t apply(IxKind kind, int64_t a, int64_t b)
-{
+static int64_t apply(IxKind kind, int64_t a, int64_t b) {
     switch (kind) {
     case IX_DIV: return int_floor_div(a, b);
     case IX_MOD: return int_floor_mod(a, b);
@@ -164,8 +160,7 @@ static int64_t apply(IxKind kind, int64_t a, int64_t b)
     else for (int64_t i = 0; i < n; i++) { int64_t x = a[i], y = c; to[i] = (expr); } \
     break
 
-static void apply_row(IxKind kind, int64_t n, const int64_t *a, const int64_t *b, int64_t c, int64_t *to)
-{
+static void apply_row(IxKind kind, int64_t n, const int64_t *a, const int64_t *b, int64_t c, int64_t *to) {
     switch (kind) {                                          // b NULL: the number c
     case IX_DIV: EACH(int_floor_div(x, y));
     case IX_MOD: EACH(int_floor_mod(x, y));
@@ -179,8 +174,7 @@ static void apply_row(IxKind kind, int64_t n, const int64_t *a, const int64_t *b
     }
 }
 
-static void step_one(IxRows *p, Step *s)
-{
+static void step_one(IxRows *p, Step *s) {
     Ix e = s->e;
     switch ((IxKind)e->kind) {
     case IX_CONST: s->one = e->value; return;
@@ -196,8 +190,7 @@ static void step_one(IxRows *p, Step *s)
     }
 }
 
-static void step_sum(IxRows *p, Step *s, int64_t n)
-{
+static void step_sum(IxRows *p, Step *s, int64_t n) {
     int64_t *to = s->many, c0 = s->e->value;
     for (uint32_t k = 0; k < s->e->n; k++)
         if (!p->step.at[s->arg[k]].along) c0 += s->e->coef[k] * p->step.at[s->arg[k]].one;
@@ -212,8 +205,7 @@ static void step_sum(IxRows *p, Step *s, int64_t n)
     }
 }
 
-static void step_many(IxRows *p, Step *s, int64_t n)
-{
+static void step_many(IxRows *p, Step *s, int64_t n) {
     Ix e = s->e;
     if (e->kind == IX_AXIS) {
         for (int64_t i = 0; i < n; i++) s->many[i] = i;
@@ -231,8 +223,7 @@ static void step_many(IxRows *p, Step *s, int64_t n)
     }
 }
 
-static void evaluate(IxRows *p)
-{
+static void evaluate(IxRows *p) {
     int64_t n = p->rank ? p->shape[p->axis] : 1;
     for (uint32_t i = 0; i < p->step.n; i++) {
         Step *s = &p->step.at[i];
@@ -248,8 +239,7 @@ static void evaluate(IxRows *p)
     }
 }
 
-bool ixrows_next(IxRows *p)
-{
+bool ixrows_next(IxRows *p) {
     if (p->empty) return false;
     if (p->started) {
         int d = p->rank - 1;
@@ -265,7 +255,6 @@ bool ixrows_next(IxRows *p)
     return true;
 }
 
-const int64_t *ixrows_values(const IxRows *p, int root)
-{
+const int64_t *ixrows_values(const IxRows *p, int root) {
     return p->spread[root] ? p->spread[root] : p->step.at[p->root[root]].many;
 }

@@ -10,16 +10,14 @@
 
 // ---- linear views ---------------------------------------------------------------------------------------------------
 
-static bool empty(int rank, const int64_t *shape)
-{
+static bool empty(int rank, const int64_t *shape) {
     for (int i = 0; i < rank; i++)
         if (shape[i] == 0) return true;
     return false;
 }
 
 // As other strides, if that can be. *done: it was.
-static bool strided(Run *r, const Node *n, const RVal *src, const int64_t *shape, RVal *out, bool *done)
-{
+static bool strided(Run *r, const Node *n, const RVal *src, const int64_t *shape, RVal *out, bool *done) {
     int64_t always = 0, stride[G_MAX_RANK] = {0}, offset = 0;
     *done = false;
     if (n->view.pred->has_axis) return true;
@@ -33,7 +31,9 @@ static bool strided(Run *r, const Node *n, const RVal *src, const int64_t *shape
             *(coef[i] < 0 ? &lo : &hi) += coef[i] * (shape[i] - 1);
             stride[i] += coef[i] * src->stride[k];
         }
-        if (lo < 0 || hi >= src->shape[k]) return run_fail(r, "axis %d has the size %lld, and is read at %lld", k, (long long)src->shape[k], (long long)(lo < 0 ? lo : hi));
+        if (lo < 0 || hi >= src->shape[k])
+            return run_fail(r, "axis %d has the size %lld, and is read at %lld", k, (long long)src->shape[k],
+                            (long long)(lo < 0 ? lo : hi));
         offset += c0 * src->stride[k];
     }
     *out = rval_share(src);
@@ -45,8 +45,7 @@ static bool strided(Run *r, const Node *n, const RVal *src, const int64_t *shape
     return true;
 }
 
-static char *row_start(const RVal *v, const int64_t *at)
-{
+static char *row_start(const RVal *v, const int64_t *at) {
     char *p = v->at;
     for (int i = 0; i < v->rank; i++) p += at[i] * v->stride[i];
     return p;
@@ -70,8 +69,7 @@ typedef struct Places {
 } Places;
 
 static bool places_new(Places *p, Run *r, const RVal *data, int rank, const int64_t *shape, const Ix *coord, Ix pred,
-                       Node *const *index, int nindex)
-{
+                       Node *const *index, int nindex) {
     Ix root[G_MAX_RANK + 1];
     *p = (Places){.run = r, .data = data, .nindex = nindex, .has_pred = pred != NULL};
     for (int k = 0; k < data->rank; k++) root[k] = p->coord[k] = coord[k];
@@ -88,13 +86,13 @@ static bool places_new(Places *p, Run *r, const RVal *data, int rank, const int6
     return true;
 }
 
-static bool places_next(Places *p)
-{
+static bool places_next(Places *p) {
     if (!ixrows_next(p->rows)) return false;
     int axis = ixrows_axis(p->rows);
     const int64_t *at = ixrows_at(p->rows);
     for (int k = 0; k < p->nindex; k++)
-        row_load_i64(p->index[k]->elem, p->n, row_start(p->index[k], at), axis < 0 ? 0 : p->index[k]->stride[axis], p->number[k]);
+        row_load_i64(p->index[k]->elem, p->n, row_start(p->index[k], at), axis < 0 ? 0 : p->index[k]->stride[axis],
+                     p->number[k]);
     memset(p->offset, 0, (size_t)p->n * sizeof *p->offset);
     memset(p->out, 0, (size_t)p->n * sizeof *p->out);
     for (int k = 0, used = 0; k < p->data->rank; k++) {
@@ -111,8 +109,7 @@ static bool places_next(Places *p)
 
 // ---- views ----------------------------------------------------------------------------------------------------------
 
-static bool result(Run *r, const Node *n, RVal *out)
-{
+static bool result(Run *r, const Node *n, RVal *out) {
     int64_t shape[G_MAX_RANK];
     return run_sizes(r, n->rank, n->shape, shape) && rval_new(r, out, (Elem)n->elem, n->rank, shape);
 }
@@ -123,8 +120,7 @@ static bool result(Run *r, const Node *n, RVal *out)
     break
 
 // A row of the result: from data where `take`, else fill.
-static void move_row(const Places *p, const bool *take, const void *fill, char *to, int64_t step, int bytes)
-{
+static void move_row(const Places *p, const bool *take, const void *fill, char *to, int64_t step, int bytes) {
     switch (bytes) {
     case 1: MOVE(uint8_t);
     case 2: MOVE(uint16_t);
@@ -135,8 +131,7 @@ static void move_row(const Places *p, const bool *take, const void *fill, char *
 
 static bool read_out_of_range(Run *r) { return run_fail(r, "an element out of range is read"); }
 
-bool ref_view(Run *r, const Node *n, RVal *out)
-{
+bool ref_view(Run *r, const Node *n, RVal *out) {
     const RVal *src = &r->val[n->src[0]->id];
     int64_t shape[G_MAX_RANK];
     bool done;
@@ -161,13 +156,14 @@ bool ref_view(Run *r, const Node *n, RVal *out)
     return true;
 }
 
-bool ref_gather(Run *r, const Node *n, RVal *out)
-{
+bool ref_gather(Run *r, const Node *n, RVal *out) {
     const RVal *src = &r->val[n->src[0]->id];
     Places p;
     char fill[8] = {0};
     g_num_store(fill, (Elem)n->elem, n->at.fill);
-    if (!result(r, n, out) || !places_new(&p, r, src, n->rank, out->shape, n->at.coord, NULL, n->src + 1, (int)n->nsrc - 1)) return false;
+    if (!result(r, n, out) ||
+        !places_new(&p, r, src, n->rank, out->shape, n->at.coord, NULL, n->src + 1, (int)n->nsrc - 1))
+        return false;
     bool *take = NEW_N(r->arena, bool, p.n);
     while (places_next(&p)) {
         for (int64_t i = 0; i < p.n; i++) {
@@ -175,7 +171,8 @@ bool ref_gather(Run *r, const Node *n, RVal *out)
             if (n->at.checked && p.out[i]) return run_fail(r, "an index is out of range");
         }
         int axis = ixrows_axis(p.rows);
-        move_row(&p, take, fill, row_start(out, ixrows_at(p.rows)), axis < 0 ? 0 : out->stride[axis], elem_bytes((Elem)n->elem));
+        move_row(&p, take, fill, row_start(out, ixrows_at(p.rows)), axis < 0 ? 0 : out->stride[axis],
+                 elem_bytes((Elem)n->elem));
     }
     return true;
 }
@@ -184,8 +181,7 @@ bool ref_gather(Run *r, const Node *n, RVal *out)
 
 static const GEw combine_op[GR_COUNT] = {[GR_sum] = EW_add, [GR_prod] = EW_mul, [GR_max] = EW_max, [GR_min] = EW_min};
 
-bool ref_scatter(Run *r, const Node *n, RVal *out)
-{
+bool ref_scatter(Run *r, const Node *n, RVal *out) {
     const RVal *updates = &r->val[n->src[1]->id];
     RVal packed;
     if (!rval_packed(r, &r->val[n->src[0]->id], &packed)) return false;
@@ -193,7 +189,8 @@ bool ref_scatter(Run *r, const Node *n, RVal *out)
     memcpy(out->at, packed.at, out->buf->bytes);
     rval_drop(&packed);
     Places p;
-    if (!places_new(&p, r, out, updates->rank, updates->shape, n->at.coord, NULL, n->src + 2, (int)n->nsrc - 2)) return false;
+    if (!places_new(&p, r, out, updates->rank, updates->shape, n->at.coord, NULL, n->src + 2, (int)n->nsrc - 2))
+        return false;
     int bytes = elem_bytes(out->elem);
     while (places_next(&p)) {
         int axis = ixrows_axis(p.rows);
@@ -212,8 +209,7 @@ bool ref_scatter(Run *r, const Node *n, RVal *out)
 
 // ---- index values, concatenation ------------------------------------------------------------------------------------
 
-bool ref_index(Run *r, const Node *n, RVal *out)
-{
+bool ref_index(Run *r, const Node *n, RVal *out) {
     if (!result(r, n, out)) return false;
     IxRows *rows = ixrows_new(r, &n->index.expr, 1, n->rank, out->shape);
     if (!rows) return false;
@@ -224,13 +220,11 @@ bool ref_index(Run *r, const Node *n, RVal *out)
     return true;
 }
 
-static void copy_row(void *ctx, int64_t n, char *const *at, const int64_t *stride)
-{
+static void copy_row(void *ctx, int64_t n, char *const *at, const int64_t *stride) {
     row_copy(*(int *)ctx, n, at[1], stride[1], at[0], stride[0]);
 }
 
-void rval_copy(const RVal *from, const RVal *to)             // of one shape
-{
+void rval_copy(const RVal *from, const RVal *to) {             // of one shape
     int bytes = elem_bytes(from->elem);
     Rows rows = {0};
     rows_add(&rows, to);
@@ -238,8 +232,7 @@ void rval_copy(const RVal *from, const RVal *to)             // of one shape
     rows_run(&rows, copy_row, &bytes);
 }
 
-bool ref_concat(Run *r, const Node *n, RVal *out)
-{
+bool ref_concat(Run *r, const Node *n, RVal *out) {
     if (!result(r, n, out)) return false;
     int axis = n->concat.axis;
     int64_t done = 0;

@@ -20,8 +20,7 @@ typedef struct Reduce {
     int64_t *best;               // argmax: the place, by accumulator
 } Reduce;
 
-static double f64_step(GReduce op, double a, double x)
-{
+static double f64_step(GReduce op, double a, double x) {
     switch (op) {
     case GR_sum: return a + x;
     case GR_prod: return a * x;
@@ -30,8 +29,7 @@ static double f64_step(GReduce op, double a, double x)
     }
 }
 
-static int64_t i64_step(GReduce op, Elem elem, int64_t a, int64_t x)
-{
+static int64_t i64_step(GReduce op, Elem elem, int64_t a, int64_t x) {
     bool above = elem_is_signed(elem) ? x > a : (uint64_t)x > (uint64_t)a;
     switch (op) {
     case GR_sum: return (int64_t)((uint64_t)a + (uint64_t)x);
@@ -42,8 +40,7 @@ static int64_t i64_step(GReduce op, Elem elem, int64_t a, int64_t x)
 }
 
 // at[0]: accumulators, at[1]: elements.
-static void reduce_f64(void *ctx, int64_t n, char *const *at, const int64_t *stride)
-{
+static void reduce_f64(void *ctx, int64_t n, char *const *at, const int64_t *stride) {
     const Reduce *d = ctx;
     double x[ROW], *acc = (double *)at[0];
     row_load_f64(d->elem, n, at[1], stride[1], x);
@@ -57,8 +54,7 @@ static void reduce_f64(void *ctx, int64_t n, char *const *at, const int64_t *str
     for (int64_t i = 0; i < n; i++) acc[i * s] = f64_step(d->op, acc[i * s], x[i]);
 }
 
-static void reduce_i64(void *ctx, int64_t n, char *const *at, const int64_t *stride)
-{
+static void reduce_i64(void *ctx, int64_t n, char *const *at, const int64_t *stride) {
     const Reduce *d = ctx;
     int64_t x[ROW], *acc = (int64_t *)at[0], s = stride[0] / 8;
     row_load_i64(d->elem, n, at[1], stride[1], x);
@@ -66,8 +62,7 @@ static void reduce_i64(void *ctx, int64_t n, char *const *at, const int64_t *str
 }
 
 // at[2]: the place along the axis of each element (an index value).
-static void reduce_arg(void *ctx, int64_t n, char *const *at, const int64_t *stride)
-{
+static void reduce_arg(void *ctx, int64_t n, char *const *at, const int64_t *stride) {
     const Reduce *d = ctx;
     bool max = d->op == GR_argmax;
     for (int64_t i = 0; i < n; i++) {
@@ -94,8 +89,7 @@ static void reduce_arg(void *ctx, int64_t n, char *const *at, const int64_t *str
 
 static double f64_start(GReduce op) { return op == GR_sum ? 0 : op == GR_prod ? 1 : op == GR_max ? -INFINITY : INFINITY; }
 
-static int64_t i64_start(GReduce op, Elem elem)
-{
+static int64_t i64_start(GReduce op, Elem elem) {
     int bits = elem_bits(elem);
     switch (op) {
     case GR_sum: case GR_any: return 0;
@@ -107,8 +101,7 @@ static int64_t i64_start(GReduce op, Elem elem)
 }
 
 // The accumulators as a value of the source's shape: stride 0 along what is reduced.
-static RVal spread(const RVal *acc, const RVal *src, uint32_t axes)
-{
+static RVal spread(const RVal *acc, const RVal *src, uint32_t axes) {
     RVal s = *acc;
     int from = 0;
     s.rank = src->rank;
@@ -121,8 +114,7 @@ static RVal spread(const RVal *acc, const RVal *src, uint32_t axes)
     return s;
 }
 
-static bool arg_reduce(Run *r, const Node *n, const RVal *src, RVal *out, RVal *acc)
-{
+static bool arg_reduce(Run *r, const Node *n, const RVal *src, RVal *out, RVal *acc) {
     Reduce d = {(GReduce)n->op, src->elem, n->reduce.last, acc->at, NULL};
     int64_t count = rval_count(out), axis = __builtin_ctz(n->reduce.axes);
     if (count > 0 && src->shape[axis] == 0) return run_fail(r, "the greatest of no elements");
@@ -146,8 +138,7 @@ static bool arg_reduce(Run *r, const Node *n, const RVal *src, RVal *out, RVal *
     return true;
 }
 
-bool ref_reduce(Run *r, const Node *n, RVal *out)
-{
+bool ref_reduce(Run *r, const Node *n, RVal *out) {
     const RVal *src = &r->val[n->src[0]->id];
     int64_t shape[G_MAX_RANK];
     int rank = 0;
@@ -185,23 +176,20 @@ bool ref_reduce(Run *r, const Node *n, RVal *out)
 
 typedef struct Lines { int rank, axis; int64_t at[G_MAX_RANK]; const RVal *a, *b; bool more; } Lines;
 
-static Lines lines_new(const RVal *a, const RVal *b, int axis)
-{
+static Lines lines_new(const RVal *a, const RVal *b, int axis) {
     Lines l = {.rank = a->rank, .axis = axis, .a = a, .b = b, .more = true};
     for (int i = 0; i < a->rank; i++)
         if (a->shape[i] == 0) l.more = false;
     return l;
 }
 
-static char *line_start(const Lines *l, const RVal *v)
-{
+static char *line_start(const Lines *l, const RVal *v) {
     char *p = v->at;
     for (int i = 0; i < l->rank; i++) p += l->at[i] * v->stride[i];
     return p;
 }
 
-static void line_next(Lines *l)
-{
+static void line_next(Lines *l) {
     for (int i = l->rank; i-- > 0;) {
         if (i == l->axis) continue;
         if (++l->at[i] < l->a->shape[i]) return;
@@ -210,8 +198,7 @@ static void line_next(Lines *l)
     l->more = false;
 }
 
-bool ref_scan(Run *r, const Node *n, RVal *out)
-{
+bool ref_scan(Run *r, const Node *n, RVal *out) {
     const RVal *src = &r->val[n->src[0]->id];
     if (!rval_new(r, out, src->elem, src->rank, src->shape)) return false;
     int axis = n->scan.axis;
@@ -240,8 +227,7 @@ bool ref_scan(Run *r, const Node *n, RVal *out)
 
 typedef struct Key { GNum v; int64_t at; uint8_t kind; bool descending; } Key;   // kind: 0 float, 1 signed, 2 unsigned
 
-static int key_order(const void *pa, const void *pb)
-{
+static int key_order(const void *pa, const void *pb) {
     const Key *a = pa, *b = pb;
     int c;
     if (a->kind == 0) {
@@ -256,12 +242,13 @@ static int key_order(const void *pa, const void *pb)
     return c ? c : (a->at > b->at) - (a->at < b->at);
 }
 
-bool ref_sort(Run *r, const Node *n, RVal *out)
-{
+bool ref_sort(Run *r, const Node *n, RVal *out) {
     const RVal *src = &r->val[n->src[0]->id];
     RVal *both = NEW_N(r->arena, RVal, 2);
     r->results[n->id] = both;
-    if (!rval_new(r, &both[0], src->elem, src->rank, src->shape) || !rval_new(r, &both[1], EL_i64, src->rank, src->shape)) return false;
+    if (!rval_new(r, &both[0], src->elem, src->rank, src->shape) ||
+        !rval_new(r, &both[1], EL_i64, src->rank, src->shape))
+        return false;
     *out = rval_share(&both[0]);
     int axis = n->sort.axis, bytes = elem_bytes(src->elem);
     int64_t len = src->shape[axis];
@@ -270,7 +257,8 @@ bool ref_sort(Run *r, const Node *n, RVal *out)
     for (Lines l = lines_new(src, &both[0], axis); l.more; line_next(&l)) {
         const char *from = line_start(&l, src);
         char *values = line_start(&l, &both[0]), *places = line_start(&l, &both[1]);
-        for (int64_t i = 0; i < len; i++) key[i] = (Key){g_num_load(from + i * src->stride[axis], src->elem), i, kind, n->sort.descending};
+        for (int64_t i = 0; i < len; i++)
+            key[i] = (Key){g_num_load(from + i * src->stride[axis], src->elem), i, kind, n->sort.descending};
         qsort(key, (size_t)len, sizeof *key, key_order);
         for (int64_t i = 0; i < len; i++) {
             memcpy(values + i * both[0].stride[axis], from + key[i].at * src->stride[axis], (size_t)bytes);

@@ -11,8 +11,7 @@
 #define STORE(T, expr) \
     for (int64_t i = 0; i < n; i++) { T x = expr; memcpy(at + i * stride, &x, sizeof x); } break
 
-void row_load_f64(Elem elem, int64_t n, const char *at, int64_t stride, double *to)
-{
+void row_load_f64(Elem elem, int64_t n, const char *at, int64_t stride, double *to) {
     switch (elem) {
     case EL_f64: LOAD(double, x);
     case EL_f32: LOAD(float, (double)x);
@@ -32,8 +31,7 @@ void row_load_f64(Elem elem, int64_t n, const char *at, int64_t stride, double *
     }
 }
 
-void row_store_f64(Elem elem, int64_t n, const double *from, char *at, int64_t stride)
-{
+void row_store_f64(Elem elem, int64_t n, const double *from, char *at, int64_t stride) {
     switch (elem) {
     case EL_f64: STORE(double, from[i]);
     case EL_f32: STORE(float, (float)from[i]);
@@ -45,8 +43,7 @@ void row_store_f64(Elem elem, int64_t n, const double *from, char *at, int64_t s
     }
 }
 
-void row_load_i64(Elem elem, int64_t n, const char *at, int64_t stride, int64_t *to)
-{
+void row_load_i64(Elem elem, int64_t n, const char *at, int64_t stride, int64_t *to) {
     switch (elem) {
     case EL_i64: case EL_index: case EL_u64: LOAD(int64_t, x);
     case EL_i32: LOAD(int32_t, x);
@@ -60,8 +57,7 @@ void row_load_i64(Elem elem, int64_t n, const char *at, int64_t stride, int64_t 
     }
 }
 
-void row_store_i64(Elem elem, int64_t n, const int64_t *from, char *at, int64_t stride)
-{
+void row_store_i64(Elem elem, int64_t n, const int64_t *from, char *at, int64_t stride) {
     switch (elem) {
     case EL_i64: case EL_u64: case EL_index: STORE(int64_t, from[i]);
     case EL_i32: case EL_u32: STORE(uint32_t, (uint32_t)from[i]);
@@ -72,8 +68,7 @@ void row_store_i64(Elem elem, int64_t n, const int64_t *from, char *at, int64_t 
     }
 }
 
-void row_copy(int bytes, int64_t n, const char *from, int64_t from_stride, char *to, int64_t to_stride)
-{
+void row_copy(int bytes, int64_t n, const char *from, int64_t from_stride, char *to, int64_t to_stride) {
     if (from_stride == bytes && to_stride == bytes) {
         memcpy(to, from, (size_t)(n * bytes));
         return;
@@ -88,8 +83,7 @@ void row_copy(int bytes, int64_t n, const char *from, int64_t from_stride, char 
 
 // ---- all rows -------------------------------------------------------------------------------------------------------
 
-void rows_add(Rows *rows, const RVal *v)
-{
+void rows_add(Rows *rows, const RVal *v) {
     rows->rank = v->rank;
     memcpy(rows->shape, v->shape, sizeof rows->shape);
     memcpy(rows->stride[rows->operands], v->stride, sizeof v->stride);
@@ -97,8 +91,7 @@ void rows_add(Rows *rows, const RVal *v)
 }
 
 // Axes of size 1 go, and an axis goes into its left neighbour where every operand steps on as if they were one.
-static void put_together(Rows *rows)
-{
+static void put_together(Rows *rows) {
     int to = -1;
     for (int i = 0; i < rows->rank; i++) {
         int64_t size = rows->shape[i];
@@ -112,8 +105,7 @@ static void put_together(Rows *rows)
     rows->rank = to + 1;
 }
 
-void rows_run(Rows *rows, RowFn *fn, void *ctx)
-{
+void rows_run(Rows *rows, RowFn *fn, void *ctx) {
     for (int i = 0; i < rows->rank; i++)
         if (rows->shape[i] == 0) return;
     put_together(rows);

@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static GTensor tensor_of(const RVal *packed)
-{
+static GTensor tensor_of(const RVal *packed) {
     GTensor t = {.elem = packed->elem, .rank = packed->rank, .data = packed->at};
     memcpy(t.shape, packed->shape, sizeof t.shape);
     t.bytes = (size_t)rval_count(packed) * (size_t)elem_bytes(packed->elem);
@@ -14,19 +13,19 @@ static GTensor tensor_of(const RVal *packed)
 }
 
 // Results come in with their own sizes, which dimensions are then known by.
-static bool accept(Run *r, const GType *want, const RVal *v)
-{
+static bool accept(Run *r, const GType *want, const RVal *v) {
     if (v->rank != want->rank || v->elem != want->elem) return run_fail(r, "a result has another type than was announced");
     if (!run_bind(r, want, v->shape)) return false;
     int64_t shape[G_MAX_RANK];
     if (!run_sizes(r, want->rank, want->shape, shape)) return false;
     for (int i = 0; i < v->rank; i++)
-        if (shape[i] != v->shape[i]) return run_fail(r, "axis %d of a result has the size %lld instead of %lld", i, (long long)v->shape[i], (long long)shape[i]);
+        if (shape[i] != v->shape[i])
+            return run_fail(r, "axis %d of a result has the size %lld instead of %lld", i, (long long)v->shape[i],
+                            (long long)shape[i]);
     return true;
 }
 
-static bool host(Run *r, const Node *n, RVal *result)
-{
+static bool host(Run *r, const Node *n, RVal *result) {
     RVal *packed = calloc(n->nsrc + 1, sizeof *packed);
     GTensor *in = calloc(n->nsrc + 1, sizeof *in), *out = calloc((size_t)n->host.nresults + 1, sizeof *out);
     bool ok = true;
@@ -68,8 +67,7 @@ static bool host(Run *r, const Node *n, RVal *result)
 // ---- bodies ---------------------------------------------------------------------------------------------------------
 
 // The values of a body's results, for given parameters (whose references are taken over).
-static bool trip(Run *r, const GBody *body, const RPlan *plan, RVal *param, RVal *result)
-{
+static bool trip(Run *r, const GBody *body, const RPlan *plan, RVal *param, RVal *result) {
     for (int i = 0; i < body->nparams; i++) {
         r->val[body->params[i]->id] = param[i];
         r->uses[body->params[i]->id]++;
@@ -88,8 +86,7 @@ static bool trip(Run *r, const GBody *body, const RPlan *plan, RVal *param, RVal
     return ok;
 }
 
-static bool read_scalar(const Node *n, Run *r, int64_t *v)
-{
+static bool read_scalar(const Node *n, Run *r, int64_t *v) {
     const RVal *x = &r->val[n->id];
     row_load_i64(x->elem, 1, x->at, 0, v);
     return true;
@@ -97,8 +94,7 @@ static bool read_scalar(const Node *n, Run *r, int64_t *v)
 
 typedef struct Scanned { RVal *at; int64_t n, cap; } Scanned;
 
-static bool keep(Run *r, Scanned *s, const RVal *v)
-{
+static bool keep(Run *r, Scanned *s, const RVal *v) {
     if (s->n == s->cap) {
         s->cap = s->cap ? s->cap * 2 : 16;
         RVal *more = realloc(s->at, (size_t)s->cap * sizeof *more);
@@ -109,8 +105,7 @@ static bool keep(Run *r, Scanned *s, const RVal *v)
 }
 
 // The scanned values of all trips, one after the other.
-static bool stack(Run *r, const GType *type, const Scanned *s, RVal *to)
-{
+static bool stack(Run *r, const GType *type, const Scanned *s, RVal *to) {
     int64_t shape[G_MAX_RANK] = {s->n};
     if (s->n == 0) {
         Ix rest[G_MAX_RANK];
@@ -129,8 +124,7 @@ static bool stack(Run *r, const GType *type, const Scanned *s, RVal *to)
     return true;
 }
 
-static bool loop(Run *r, const Node *n, RVal *result)
-{
+static bool loop(Run *r, const Node *n, RVal *result) {
     const GBody *body = n->sub.body;
     const RPlan *plan = r->plan[n->id][0];
     int carried = n->sub.ncarried, nresults = n->sub.nresults, scans = nresults - carried;
@@ -167,8 +161,7 @@ static bool loop(Run *r, const Node *n, RVal *result)
     return !r->failed;
 }
 
-static bool branch(Run *r, const Node *n, RVal *result)
-{
+static bool branch(Run *r, const Node *n, RVal *result) {
     int64_t cond;
     read_scalar(n->src[0], r, &cond);
     int side = cond ? 0 : 1;
@@ -178,8 +171,7 @@ static bool branch(Run *r, const Node *n, RVal *result)
     return true;
 }
 
-bool ref_several(Run *r, const Node *n, RVal *out)
-{
+bool ref_several(Run *r, const Node *n, RVal *out) {
     int count;
     g_results(n, &count);
     RVal *result = NEW_N(r->arena, RVal, count);
@@ -189,8 +181,7 @@ bool ref_several(Run *r, const Node *n, RVal *out)
     return ok;
 }
 
-bool ref_proj(Run *r, const Node *n, RVal *out)
-{
+bool ref_proj(Run *r, const Node *n, RVal *out) {
     *out = rval_share(&r->results[n->src[0]->id][n->proj.result]);
     return true;
 }

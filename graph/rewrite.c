@@ -2,8 +2,7 @@
 
 #include "graph/rewrite.h"
 
-Node *rewrite_node(Graph *g, Node *n, Node *const *src)
-{
+Node *rewrite_node(Graph *g, Node *n, Node *const *src) {
     bool same = true;
     for (uint32_t i = 0; i < n->nsrc; i++) same &= src[i] == n->src[i];
     if (same) return n;
@@ -13,10 +12,10 @@ Node *rewrite_node(Graph *g, Node *n, Node *const *src)
     return g_name(g, node_intern(g, &proto), n->name);
 }
 
-bool rewrite_begin(Rewrite *r, Graph *g)
-{
+bool rewrite_begin(Rewrite *r, Graph *g) {
     uint32_t n = g->nodes.n;
-    *r = (Rewrite){g, n, NEW_N(g->arena, Node *, n), NEW_N(g->arena, bool, n), NEW_N(g->arena, bool, n), NEW_N(g->arena, int, n)};
+    *r = (Rewrite){
+        g, n, NEW_N(g->arena, Node *, n), NEW_N(g->arena, bool, n), NEW_N(g->arena, bool, n), NEW_N(g->arena, int, n)};
     for (uint32_t i = 0; i < g->outputs.n; i++) {
         uint32_t id = g->outputs.at[i].node->id;
         r->alive[id] = true;
@@ -44,8 +43,7 @@ bool rewrite_begin(Rewrite *r, Graph *g)
     return true;
 }
 
-static Node *rewritten(Rewrite *r, RewriteFn *fn, void *pass, Node *n)
-{
+static Node *rewritten(Rewrite *r, RewriteFn *fn, void *pass, Node *n) {
     Graph *g = r->g;
     Node **src = NEW_N(g->arena, Node *, n->nsrc);
     for (uint32_t k = 0; k < n->nsrc; k++) src[k] = r->to[n->src[k]->id];
@@ -54,15 +52,13 @@ static Node *rewritten(Rewrite *r, RewriteFn *fn, void *pass, Node *n)
     return with ? with : rewrite_node(g, n, src);
 }
 
-Node *rewrite_ahead(Rewrite *r, RewriteFn *fn, void *pass, Node *n)
-{
+Node *rewrite_ahead(Rewrite *r, RewriteFn *fn, void *pass, Node *n) {
     for (uint32_t k = 0; k < n->nsrc && !g_failed(r->g); k++)
         if (!r->to[n->src[k]->id]) rewrite_ahead(r, fn, pass, n->src[k]);
     return g_failed(r->g) ? NULL : (r->to[n->id] = rewritten(r, fn, pass, n));
 }
 
-void rewrite_all(Rewrite *r, RewriteFn *fn, void *pass)
-{
+void rewrite_all(Rewrite *r, RewriteFn *fn, void *pass) {
     Graph *g = r->g;
     for (uint32_t i = 0; i < r->n && !g_failed(g); i++)
         if (r->alive[i] && !r->to[i]) r->to[i] = rewritten(r, fn, pass, g->nodes.at[i]);

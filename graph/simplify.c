@@ -1,4 +1,5 @@
-// Rewrites before fusion: constants that count, factors of products (algebra.c), scales into weights (fold.c), products side by side (here), pairs of columns that are turned (turn.c), the order of axes (layout.c).
+// Rewrites before fusion: constants that count, factors of products (algebra.c), scales into weights (fold.c), products
+// side by side (here), pairs of columns that are turned (turn.c), the order of axes (layout.c).
 //
 // Products of one left operand with constants (queries, keys and values of an attention) become one, of the constants put
 // side by side, and slices of its result: the left operand is read once, and there are fewer launches. The constants are put
@@ -20,22 +21,20 @@ typedef struct Merge {
     uint8_t *mark;
 } Merge;
 
-static bool mergeable(const Rewrite *r, const Node *n)
-{
-    return n->kind == G_contract && r->alive[n->id] && n->contract.nb == 0 && n->contract.nn == 1 && r->constant[n->src[1]->id] && !r->constant[n->src[0]->id];
+static bool mergeable(const Rewrite *r, const Node *n) {
+    return n->kind == G_contract && r->alive[n->id] && n->contract.nb == 0 && n->contract.nn == 1 &&
+           r->constant[n->src[1]->id] && !r->constant[n->src[0]->id];
 }
 
-static bool alike(const Node *a, const Node *b)
-{
-    return a->src[0] == b->src[0] && a->src[1]->elem == b->src[1]->elem && a->elem == b->elem && a->contract.nm == b->contract.nm &&
-           a->contract.nk == b->contract.nk && a->contract.acc == b->contract.acc;
+static bool alike(const Node *a, const Node *b) {
+    return a->src[0] == b->src[0] && a->src[1]->elem == b->src[1]->elem && a->elem == b->elem &&
+           a->contract.nm == b->contract.nm && a->contract.nk == b->contract.nk && a->contract.acc == b->contract.acc;
 }
 
 static bool joins(const Node *e) { return e->kind == G_ew || e->kind == G_cast || e->kind == G_view; }
 
 // Is there an elementwise value that needs both, by elementwise values alone?
-static bool meet(const Merge *m, const Node *a, const Node *b)
-{
+static bool meet(const Merge *m, const Node *a, const Node *b) {
     memset(m->mark, 0, m->r->n);
     m->mark[a->id] = 1;
     m->mark[b->id] |= 2;
@@ -49,8 +48,7 @@ static bool meet(const Merge *m, const Node *a, const Node *b)
 }
 
 // Is it computed on, and then the left operand of a product with weights? (1: what moves, 2: what is computed.)
-static bool has_epilogue(const Merge *m, const Node *a)
-{
+static bool has_epilogue(const Merge *m, const Node *a) {
     memset(m->mark, 0, m->r->n);
     m->mark[a->id] = 1;
     for (uint32_t i = 0; i < m->r->n; i++) {
@@ -64,8 +62,7 @@ static bool has_epilogue(const Merge *m, const Node *a)
 }
 
 // The sum with a bias that is all that a product is used for, or NULL; *bias: its numbers, one for each column.
-static Node *biased(const Merge *m, const Node *product, Node **bias)
-{
+static Node *biased(const Merge *m, const Node *product, Node **bias) {
     Graph *g = m->r->g;
     Ix coord[G_MAX_RANK];
     for (uint32_t i = product->id + 1; i < m->r->n && m->r->users[product->id] == 1; i++) {
@@ -76,7 +73,8 @@ static Node *biased(const Merge *m, const Node *product, Node **bias)
         Node *b = e->src[1 - at];
         int last = product->rank - 1;
         bool columns = m->r->constant[b->id] && (b->kind == G_view ? ix_is(b->view.pred, 1) : last == 0);
-        for (int k = 0; columns && b->kind == G_view && k < b->src[0]->rank; k++) columns = !(b->view.coord[k]->axes & ~(UINT64_C(1) << last));
+        for (int k = 0; columns && b->kind == G_view && k < b->src[0]->rank; k++)
+            columns = !(b->view.coord[k]->axes & ~(UINT64_C(1) << last));
         if (!columns) return NULL;
         for (int k = 0; k < last; k++) coord[k] = ix(g, 0);
         coord[last] = ix_axis(g, 0, product->shape[last]);
@@ -86,8 +84,7 @@ static Node *biased(const Merge *m, const Node *product, Node **bias)
     return NULL;
 }
 
-static void side_by_side(Merge *m, Node *const *part, int n)
-{
+static void side_by_side(Merge *m, Node *const *part, int n) {
     Graph *g = m->r->g;
     Node *w[16];
     for (int i = 0; i < n; i++) w[i] = part[i]->src[1];
@@ -111,8 +108,7 @@ static void side_by_side(Merge *m, Node *const *part, int n)
 }
 
 // Biases of products side by side are added side by side: what follows the product stays with it.
-static Node *slice_of_sum(Rewrite *r, const Merge *m, const Node *n)
-{
+static Node *slice_of_sum(Rewrite *r, const Merge *m, const Node *n) {
     Graph *g = r->g;
     Node *part = m->biased[n->id], *slice = r->to[part->id], *y = slice->kind == G_view ? slice->src[0] : slice;
     int last = y->rank - 1, axis = last;
@@ -120,8 +116,7 @@ static Node *slice_of_sum(Rewrite *r, const Merge *m, const Node *n)
     return g_take_range(g, sum, last, m->start[part->id], 1, n->shape[last]);
 }
 
-static Node *slice_of_all(Rewrite *r, void *pass, Node *n, Node *const *src)
-{
+static Node *slice_of_all(Rewrite *r, void *pass, Node *n, Node *const *src) {
     const Merge *m = pass;
     Graph *g = r->g;
     Node *all = m->all[n->id];
@@ -131,11 +126,15 @@ static Node *slice_of_all(Rewrite *r, void *pass, Node *n, Node *const *src)
     return g_take_range(g, y, n->rank - 1, m->start[n->id], 1, n->shape[n->rank - 1]);
 }
 
-static void merge_products(Graph *g)
-{
+static void merge_products(Graph *g) {
     Rewrite r;
     if (!rewrite_begin(&r, g)) return;
-    Merge m = {&r, NEW_N(g->arena, Node *, r.n), NEW_N(g->arena, Ix, r.n), NEW_N(g->arena, Node *, r.n), NEW_N(g->arena, Node *, r.n), NEW_N(g->arena, uint8_t, r.n)};
+    Merge m = {&r,
+               NEW_N(g->arena, Node *, r.n),
+               NEW_N(g->arena, Ix, r.n),
+               NEW_N(g->arena, Node *, r.n),
+               NEW_N(g->arena, Node *, r.n),
+               NEW_N(g->arena, uint8_t, r.n)};
     for (uint32_t i = 0; i < r.n; i++) {
         Node *first = g->nodes.at[i], *part[16];
         int count = 0;
@@ -156,17 +155,16 @@ static void merge_products(Graph *g)
 
 // ---- many operands ----------------------------------------------------------------------------------------------------
 
-enum { MOST_SIDE_BY_SIDE = 32 };                              // a kernel has at most 48 parameters, and its text a branch for each
+// a kernel has at most 48 parameters, and its text a branch for each
+enum { MOST_SIDE_BY_SIDE = 32 };
 
-static int tensors_of(const Node *n)                         // that an operand is read from, as far as movement goes
-{
+static int tensors_of(const Node *n) {                         // that an operand is read from, as far as movement goes
     while (n->kind == G_view || n->kind == G_cast) n = n->src[0];
     return n->kind == G_gather ? (int)n->nsrc : 1;
 }
 
 // What too many values make side by side is made of such that few enough make.
-static Node *in_bundles(Rewrite *r, void *pass, Node *n, Node *const *src)
-{
+static Node *in_bundles(Rewrite *r, void *pass, Node *n, Node *const *src) {
     (void)pass;
     Graph *g = r->g;
     if (n->kind != G_concat || n->nsrc <= MOST_SIDE_BY_SIDE / 2) return NULL;
@@ -187,16 +185,15 @@ static Node *in_bundles(Rewrite *r, void *pass, Node *n, Node *const *src)
     return all != NULL && all->kind == G_concat && all->nsrc < n->nsrc ? in_bundles(r, NULL, all, all->src) : all;
 }
 
-static void bundle_concats(Graph *g)
-{
+static void bundle_concats(Graph *g) {
     Rewrite r;
     if (rewrite_begin(&r, g)) rewrite_all(&r, in_bundles, NULL);
 }
 
-void graph_simplify(Graph *g)
-{
+void graph_simplify(Graph *g) {
     static void (*const passes[])(Graph *) = {
-        select_branches, fold_numbers, integer_products, count_constants, hoist_factors, fold_scales, merge_products, join_alike, turn_columns, join_groups, order_axes, unfold_windows, order_sums, bundle_concats,
+        select_branches, fold_numbers, integer_products, count_constants, hoist_factors,  fold_scales, merge_products,
+        join_alike,      turn_columns, join_groups,      order_axes,      unfold_windows, order_sums,  bundle_concats,
     };
     if (g->tables->simplified) return;
     g->tables->simplified = true;

@@ -14,9 +14,11 @@ typedef struct GTensor {         // a value with its elements, row by row: in th
     void   *data;                // malloc'ed
 } GTensor;
 
-bool  g_tensor_alloc(GTensor *t);                                        // bytes and zeroed data from elem, rank, shape; false: too large
+// bytes and zeroed data from elem, rank, shape; false: too large
+bool  g_tensor_alloc(GTensor *t);
 void  g_tensor_free(GTensor *t);
-bool  g_tensor_convert(const GTensor *t, Elem elem, GTensor *out);       // a copy with other elements, floats rounded once; false: too large
+// a copy with other elements, floats rounded once; false: too large
+bool  g_tensor_convert(const GTensor *t, Elem elem, GTensor *out);
 
 typedef struct Graph Graph;
 void  graph_free(Graph *g);

@@ -3,9 +3,9 @@
 //     kernel 3, product: MatMul fc, Add bias, Relu act          reads x, w, bias; writes one value
 //     one by one                                                MatMul reads x, w, writes t; Add reads t, bias, writes u; ..
 //
-// A value counts once for each kernel that reads it, with no more than is looked at of it (rows of a table, a slice), and once
-// when it is written. Movement (reshape, transpose, slice, ..) is free in both counts, and so is what is computed once, from
-// weights alone. Dimensions that nobody has said are 1.
+// A value counts once for each kernel that reads it, with no more than is looked at of it (rows of a table, a slice),
+// and once when it is written. Movement (reshape, transpose, slice, ..) is free in both counts, and so is what is
+// computed once, from weights alone. Dimensions that nobody has said are 1.
 
 #include "graph/fuse.h"
 #include "graph/ref.h"
@@ -20,8 +20,7 @@ typedef struct Traffic {
     bool    *constant;           // by node id: made of constants alone
 } Traffic;
 
-static double bytes_of(const Traffic *t, const Node *n)
-{
+static double bytes_of(const Traffic *t, const Node *n) {
     double b = elem_bytes((Elem)n->elem);
     for (int i = 0; i < n->rank; i++) {
         int64_t v = ix_eval(n->shape[i], t->dims, NULL);
@@ -32,8 +31,7 @@ static double bytes_of(const Traffic *t, const Node *n)
 
 static bool moves(const Node *n) { return n->kind == G_view || n->kind == G_proj; }
 
-static Traffic begin(Graph *g, const GTensor *in)
-{
+static Traffic begin(Graph *g, const GTensor *in) {
     Traffic t = {g, NEW_N(g->arena, int64_t, ix_dim_count(g) + 1), NEW_N(g->arena, bool, g->nodes.n)};
     ref_dims(g, in, t.dims);
     for (uint32_t i = 0; i < g->nodes.n; i++) {
@@ -44,15 +42,17 @@ static Traffic begin(Graph *g, const GTensor *in)
     return t;
 }
 
-static bool is_number(const Node *n) { return n->kind == G_const && n->c.bytes <= (size_t)elem_bytes((Elem)n->elem); }   // it is in the code
+// it is in the code
+static bool is_number(const Node *n) { return n->kind == G_const && n->c.bytes <= (size_t)elem_bytes((Elem)n->elem); }
 
 // ---- one kernel for each operator ------------------------------------------------------------------------------------
 
-static bool same_operator(const Node *a, const Node *b) { return a->from && b->from && (a->from == b->from || strcmp(a->from, b->from) == 0); }
+static bool same_operator(const Node *a, const Node *b) {
+    return a->from && b->from && (a->from == b->from || strcmp(a->from, b->from) == 0);
+}
 
 // What an operator reads or gives, through movement.
-static const Node *base(const Node *n, double *bytes, const Traffic *t)
-{
+static const Node *base(const Node *n, double *bytes, const Traffic *t) {
     while (moves(n)) {
         double b = bytes_of(t, n);
         *bytes = b < *bytes ? b : *bytes;
@@ -63,15 +63,13 @@ static const Node *base(const Node *n, double *bytes, const Traffic *t)
     return n;
 }
 
-static bool counts(const Traffic *t, const Node *n)          // as an operator that runs
-{
+static bool counts(const Traffic *t, const Node *n) {          // as an operator that runs
     return !moves(n) && n->kind != G_input && n->kind != G_index && !t->constant[n->id];
 }
 
 typedef struct Seen { const Node *reader, *value; } Seen;
 
-Unfused graph_unfused(Graph *g, const GTensor *in)
-{
+Unfused graph_unfused(Graph *g, const GTensor *in) {
     Traffic t = begin(g, in);
     Unfused u = {0};
     uint32_t n = g->nodes.n;
@@ -91,7 +89,8 @@ Unfused graph_unfused(Graph *g, const GTensor *in)
             double bytes = x->kind == G_gather && k == 0 ? bytes_of(&t, x) : 1e300;
             const Node *y = base(x->src[k], &bytes, &t);
             bool again = same_operator(x, y) || is_number(y);
-            for (uint32_t j = seen.n; j-- > 0 && !again;) again = seen.at[j].value == y && (seen.at[j].reader == x || same_operator(seen.at[j].reader, x));
+            for (uint32_t j = seen.n; j-- > 0 && !again;)
+                again = seen.at[j].value == y && (seen.at[j].reader == x || same_operator(seen.at[j].reader, x));
             if (again) continue;
             vec_push(g->arena, &seen, ((Seen){x, y}));
             u.bytes += bytes;
@@ -111,8 +110,7 @@ Unfused graph_unfused(Graph *g, const GTensor *in)
 
 typedef struct Walk { const Traffic *t; const Fusion *f; int group; double *read; bool *was; } Walk;
 
-static void walk(Walk *w, const Node *n, double most)
-{
+static void walk(Walk *w, const Node *n, double most) {
     bool memory = n->kind == G_input || n->kind == G_const || w->f->maker[n->id] >= 0;
     double all = bytes_of(w->t, n);
     most = moves(n) && all < most ? all : most;
@@ -131,8 +129,7 @@ static void walk(Walk *w, const Node *n, double most)
 
 typedef struct Moved { double read, written; bool once; } Moved;
 
-static Moved fusion_moved(Graph *g, const Fusion *f, int group, const GTensor *in)
-{
+static Moved fusion_moved(Graph *g, const Fusion *f, int group, const GTensor *in) {
     Traffic t = begin(g, in);
     const FGroup *a = f->groups.at[group];
     Moved m = {0};
@@ -141,7 +138,8 @@ static Moved fusion_moved(Graph *g, const Fusion *f, int group, const GTensor *i
         const Node *n = a->makes.at[i];
         if (n->kind == G_sort) continue;                     // its results are the values
         m.written += a->kind == F_SCATTER ? bytes_of(&t, n->src[1]) : bytes_of(&t, n);
-        for (uint32_t k = a->kind == F_SCATTER; k < n->nsrc; k++) walk(&w, n->src[k], n->kind == G_gather && k == 0 ? bytes_of(&t, n) : moves(n) ? bytes_of(&t, n) : 1e300);
+        for (uint32_t k = a->kind == F_SCATTER; k < n->nsrc; k++)
+            walk(&w, n->src[k], n->kind == G_gather && k == 0 ? bytes_of(&t, n) : moves(n) ? bytes_of(&t, n) : 1e300);
     }
     for (uint32_t i = 0; i < g->nodes.n; i++) m.read += w.read[i];
     m.once = a->once;
@@ -150,8 +148,7 @@ static Moved fusion_moved(Graph *g, const Fusion *f, int group, const GTensor *i
 
 // ---- text ------------------------------------------------------------------------------------------------------------
 
-static void say_node(Buf *to, const Node *n)
-{
+static void say_node(Buf *to, const Node *n) {
     if (n->kind == G_ew) buf_puts(to, g_ew_info[n->op].name);
     else if (n->kind == G_reduce) buf_puts(to, g_reduce_name[n->op]);
     else buf_puts(to, g_kind_name[n->kind]);
@@ -162,8 +159,7 @@ enum { MAX_SOURCES = 64 };
 // A conversion that the model does not have: it is named by what it stands beside.
 static bool converts(const Node *n) { return n->kind == G_cast && n->from && strncmp(n->from, "Cast", 4) != 0; }
 
-int group_sources(const FGroup *f, const char **from, int most)
-{
+int group_sources(const FGroup *f, const char **from, int most) {
     int count = 0;
     uint64_t last = 0;                                       // places seen so far are below it
     for (;;) {
@@ -180,16 +176,14 @@ int group_sources(const FGroup *f, const char **from, int most)
     }
 }
 
-static void say_bytes(Buf *to, double bytes)
-{
+static void say_bytes(Buf *to, double bytes) {
     static const char *const unit[] = {"bytes", "kB", "MB", "GB"};
     int i = 0;
     for (; bytes >= 1000 && i < 3; i++) bytes /= 1000;
     buf_printf(to, "%.*f %s", i > 0, bytes, unit[i]);
 }
 
-static void say_dims(Buf *to, const Traffic *t)
-{
+static void say_dims(Buf *to, const Traffic *t) {
     int n = ix_dim_count(t->g);
     for (int i = 0; i < n; i++) {
         Ix d = ix_dim_at(t->g, i);
@@ -197,8 +191,7 @@ static void say_dims(Buf *to, const Traffic *t)
     }
 }
 
-void fusion_print(Buf *to, Graph *g, const Fusion *f, const Unfused *before, const GTensor *in)
-{
+void fusion_print(Buf *to, Graph *g, const Fusion *f, const Unfused *before, const GTensor *in) {
     static const char *const kind[] = {"map", "rows", "product", "scatter"};
     Traffic t = begin(g, in);
     double bytes = 0;

@@ -1,22 +1,24 @@
-// Pairs of a product's columns that are turned into each other, as rotary embeddings do with queries and keys: the product turns
-// them itself.
+// Pairs of a product's columns that are turned into each other, as rotary embeddings do with queries and keys: the
+// product turns them itself.
 //
 //     x[.., h, n] * cos[n] + (n < 32 ? -x[.., h, n + 32] : x[.., h, n - 32]) * sin[n],     x = linear(..) by heads of 64
 //
-// Each element needs two columns of the product, 32 apart, which two lanes of one kernel hold. So the product becomes two, of
-// the weights of the columns 0 .. 32 and 32 .. 64 of each head (put in this order when they are loaded), which fusion makes one loop with two
-// sums, like a gated layer's halves. What follows is written down for either half: in each the choice by n is gone.
+// Each element needs two columns of the product, 32 apart, which two lanes of one kernel hold. So the product becomes
+// two, of the weights of the columns 0 .. 32 and 32 .. 64 of each head (put in this order when they are loaded), which
+// fusion makes one loop with two sums, like a gated layer's halves. What follows is written down for either half: in
+// each the choice by n is gone.
 //
 //     y0, y1 = x * w[0], x * w[1]                 columns (h, d), d in 0 .. 32
 //     r[.., h, 0, d] = y0 * cos[d] - y1 * sin[d]
 //     r[.., h, 1, d] = y1 * cos[d + 32] + y0 * sin[d + 32]
 //
-// All columns go along: those of the values are not turned, but they are paired in the same way, so that r is the whole of what the
-// product was, in its order. Which columns are a pair is found, not known: a function of the product's columns that contains a
-// concatenation is tried with its axis n taken apart as b * 2c + p * c + d, for each distance c between two columns that it reads. If
-// for p = 0 and p = 1 it reads nothing but the columns (b, 0, d) and (b, 1, d), that is how they are paired. So it does not
-// matter how an exporter wrote it: halves (c is half a head), neighbours (c = 1), only some of a head turned (b counts the blocks of 2c of
-// it, of which those are turned that the concatenation says), one table of angles for both halves or each its own.
+// All columns go along: those of the values are not turned, but they are paired in the same way, so that r is the whole
+// of what the product was, in its order. Which columns are a pair is found, not known: a function of the product's
+// columns that contains a concatenation is tried with its axis n taken apart as b * 2c + p * c + d, for each distance c
+// between two columns that it reads. If for p = 0 and p = 1 it reads nothing but the columns (b, 0, d) and (b, 1, d),
+// that is how they are paired. So it does not matter how an exporter wrote it: halves (c is half a head), neighbours (c
+// = 1), only some of a head turned (b counts the blocks of 2c of it, of which those are turned that the concatenation
+// says), one table of angles for both halves or each its own.
 //
 // Left alone: products whose columns are needed unturned as well, and whatever has a reduction (a norm) in between.
 
@@ -29,8 +31,7 @@ enum { MOST_LEAVES = 16, MOST_COLUMNS = 1 << 24, MOST_HEADS = 4096 };
 typedef struct Leaves { Turn *t; const Pairing *p; Ix (*at)[G_MAX_RANK]; int n; } Leaves;
 
 // The coordinates at which n, at these of its own, reads the whole.
-static void leaves(Leaves *l, const Node *n, const Ix *coord)
-{
+static void leaves(Leaves *l, const Node *n, const Ix *coord) {
     Graph *g = l->t->r->g;
     Ix to[G_MAX_RANK];
     if (l->t->failed || (n != l->p->whole && !l->p->below[n->id])) return;
@@ -56,8 +57,7 @@ static void leaves(Leaves *l, const Node *n, const Ix *coord)
 }
 
 // Its axis but for `along` one to one with rows and heads of the product, as one of the places has them that it reads.
-static bool placed(Graph *g, const Pairing *p, Turned *f, const Ix *leaf)
-{
+static bool placed(Graph *g, const Pairing *p, Turned *f, const Ix *leaf) {
     int rows = turn_rows(p), rank = f->of->rank, n = 0;
     Ix axis[G_MAX_RANK], shape[G_MAX_RANK], coord[G_MAX_RANK], inverse[G_MAX_RANK], zero[G_MAX_RANK], with[G_MAX_RANK];
     for (int i = 0; i < rank; i++) {
@@ -86,18 +86,18 @@ static bool placed(Graph *g, const Pairing *p, Turned *f, const Ix *leaf)
     return true;
 }
 
-static bool has_head(const Turned *f, int64_t h) { return h >= f->first && (h - f->first) % f->step == 0 && (h - f->first) / f->step < f->heads; }
+static bool has_head(const Turned *f, int64_t h) {
+    return h >= f->first && (h - f->first) % f->step == 0 && (h - f->first) / f->step < f->heads;
+}
 
-static bool apart(const Turned *a, const Turned *b)
-{
+static bool apart(const Turned *a, const Turned *b) {
     for (int64_t i = 0; i < a->heads; i++)
         if (has_head(b, a->first + i * a->step)) return false;
     return true;
 }
 
 // The functions of a product are of different heads, in order.
-static bool insert(Pairing *p, const Turned *f)
-{
+static bool insert(Pairing *p, const Turned *f) {
     int at = p->n;
     while (at > 0 && p->at[at - 1].first > f->first) at--;
     for (int i = 0; i < p->n; i++)
@@ -108,15 +108,16 @@ static bool insert(Pairing *p, const Turned *f)
     return true;
 }
 
-static bool try_pairs(Turn *t, Pairing *p, Node *n, int along, int64_t c, const Leaves *l)
-{
+static bool try_pairs(Turn *t, Pairing *p, Node *n, int along, int64_t c, const Leaves *l) {
     Graph *g = t->r->g;
     int64_t head = n->shape[along]->value;
     Pairing with = *p;
     with.head = head;
     with.c = c;
     with.blocks = head / (2 * c);
-    if (!head || head % (2 * c) || p->columns % head || with.blocks > MOST_BLOCKS || (p->n && (p->head != head || p->c != c))) return false;
+    if (!head || head % (2 * c) || p->columns % head || with.blocks > MOST_BLOCKS ||
+        (p->n && (p->head != head || p->c != c)))
+        return false;
     for (int i = 0; i < l->n; i++) {
         Turned f = {.of = n, .along = along};
         if (!placed(g, &with, &f, l->at[i])) continue;
@@ -130,8 +131,7 @@ static bool try_pairs(Turn *t, Pairing *p, Node *n, int along, int64_t c, const 
     return false;
 }
 
-static bool turns(Turn *t, Pairing *p, Node *n)
-{
+static bool turns(Turn *t, Pairing *p, Node *n) {
     Graph *g = t->r->g;
     int rows = turn_rows(p);
     Ix at[MOST_LEAVES][G_MAX_RANK], own[G_MAX_RANK];
@@ -153,16 +153,14 @@ static bool turns(Turn *t, Pairing *p, Node *n)
 }
 
 // May a column be one of a function's?
-static bool may_be_of(Graph *g, const Pairing *p, const Turned *f, Ix column)
-{
+static bool may_be_of(Graph *g, const Pairing *p, const Turned *f, Ix column) {
     Ix beyond = ix_mod(g, ix_addi(g, ix_divi(g, column, p->head), -f->first), ix(g, f->step));
     int64_t end = f->first + (f->heads - 1) * f->step + 1;
     return column->hi >= f->first * p->head && column->lo < end * p->head && (!ix_is_const(beyond) || beyond->value == 0);
 }
 
 // Is no column that is turned read by anything else?
-static bool alone(Turn *t, const Pairing *p)
-{
+static bool alone(Turn *t, const Pairing *p) {
     Graph *g = t->r->g;
     int rows = turn_rows(p);
     for (uint32_t i = 0; i < g->outputs.n; i++) {
@@ -184,8 +182,7 @@ static bool alone(Turn *t, const Pairing *p)
 }
 
 // The product with biases and what else is computed column by column, as long as nothing else reads what is before.
-static void add_steps(Turn *t, Pairing *p)
-{
+static void add_steps(Turn *t, Pairing *p) {
     Graph *g = t->r->g;
     p->step[p->steps++] = p->whole = p->product;
     for (uint32_t i = p->product->id + 1; i < t->r->n && p->steps <= MOST_ADDED && t->r->users[p->whole->id] == 1; i++) {
@@ -198,13 +195,14 @@ static void add_steps(Turn *t, Pairing *p)
     }
 }
 
-static bool find(Turn *t, Node *product)
-{
+static bool find(Turn *t, Node *product) {
     Graph *g = t->r->g;
     uint32_t n = t->r->n;
     Pairing *p = NEW(g->arena, Pairing);
     p->product = product;
-    if (product->rank > G_MAX_RANK - 4 || !ix_const(product->shape[product->rank - 1], &p->columns) || p->columns > MOST_COLUMNS) return false;
+    if (product->rank > G_MAX_RANK - 4 || !ix_const(product->shape[product->rank - 1], &p->columns) ||
+        p->columns > MOST_COLUMNS)
+        return false;
     add_steps(t, p);
     p->below = t->below;
     p->inside = t->inside;
@@ -215,7 +213,8 @@ static bool find(Turn *t, Node *product)
             p->below[i] |= g->nodes.at[i]->src[k] == p->whole || p->below[g->nodes.at[i]->src[k]->id];
     for (uint32_t i = n; i-- > p->whole->id + 1;) {          // the largest first
         Node *e = g->nodes.at[i];
-        bool may = p->below[i] && t->joins[i] && !p->inside[i] && e->kind != G_view && e->elem == p->whole->elem && !t->of[i];
+        bool may = p->below[i] && t->joins[i] && !p->inside[i] && e->kind != G_view && e->elem == p->whole->elem &&
+                   !t->of[i];
         if (may && turns(t, p, e)) t->of[i] = p;
     }
     bool found = p->n > 0 && alone(t, p);
@@ -227,8 +226,7 @@ static bool find(Turn *t, Node *product)
 }
 
 // The whole, or a function, as the result has it: column (h * blocks + b) * 2c + q * c + d.
-static Node *turned(Rewrite *r, void *pass, Node *n, Node *const *src)
-{
+static Node *turned(Rewrite *r, void *pass, Node *n, Node *const *src) {
     Turn *t = pass;
     Graph *g = r->g;
     Pairing *p = t->of[n->id];
@@ -250,21 +248,26 @@ static Node *turned(Rewrite *r, void *pass, Node *n, Node *const *src)
     return g_view(g, p->result, n->rank, n->shape, coord, NULL, g_int(0));
 }
 
-void turn_columns(Graph *g)
-{
+void turn_columns(Graph *g) {
     Rewrite r;
     if (!rewrite_begin(&r, g)) return;
-    Turn t = {.r = &r, .of = NEW_N(g->arena, Pairing *, r.n), .joins = NEW_N(g->arena, bool, r.n), .read = NEW_N(g->arena, uint32_t, r.n),
-              .below = NEW_N(g->arena, bool, r.n), .inside = NEW_N(g->arena, bool, r.n)};
+    Turn t = {.r = &r,
+              .of = NEW_N(g->arena, Pairing *, r.n),
+              .joins = NEW_N(g->arena, bool, r.n),
+              .read = NEW_N(g->arena, uint32_t, r.n),
+              .below = NEW_N(g->arena, bool, r.n),
+              .inside = NEW_N(g->arena, bool, r.n)};
     bool any = false, found = false;
     for (uint32_t i = 0; i < r.n; i++) {
         const Node *n = g->nodes.at[i];
-        for (uint32_t k = 0; k < n->nsrc && turn_computes(n); k++) t.joins[i] |= n->kind == G_concat || t.joins[n->src[k]->id];
+        for (uint32_t k = 0; k < n->nsrc && turn_computes(n); k++)
+            t.joins[i] |= n->kind == G_concat || t.joins[n->src[k]->id];
         any |= t.joins[i] && r.alive[i];
     }
     for (uint32_t i = 0; i < r.n && any; i++) {
         Node *n = g->nodes.at[i];
-        bool product = n->kind == G_contract && r.alive[i] && n->contract.nb == 0 && n->contract.nn == 1 && elem_is_float((Elem)n->elem);
+        bool product = n->kind == G_contract && r.alive[i] && n->contract.nb == 0 && n->contract.nn == 1 &&
+                       elem_is_float((Elem)n->elem);
         if (product && r.constant[n->src[1]->id] && !r.constant[n->src[0]->id]) found |= find(&t, n);
     }
     t.fn = turned;

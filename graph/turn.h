@@ -32,7 +32,8 @@ typedef struct Turn {
     Rewrite *r;
     RewriteFn *fn;                           // NULL while looking: nodes stand for themselves
     Pairing **of;                            // by node id: what it is the whole, or a function, of
-    bool    *joins;                          // by node id: a concatenation is below it, with only what is moved and computed between
+    // by node id: a concatenation is below it, with only what is moved and computed between
+    bool    *joins;
     uint32_t *read;                          // by node id: the number of the function that it was last found in
     uint32_t number;
     bool    *below, *inside;                 // of the product that is looked at
@@ -43,12 +44,15 @@ typedef struct Turn {
 } Turn;
 
 // Moved and computed on, nothing else: what a function of columns may be made of.
-static inline bool turn_computes(const Node *n) { return n->kind == G_ew || (n->kind == G_cast && !n->cast.kept) || n->kind == G_view || n->kind == G_concat; }
+static inline bool turn_computes(const Node *n) {
+    return n->kind == G_ew || (n->kind == G_cast && !n->cast.kept) || n->kind == G_view || n->kind == G_concat;
+}
 static inline int  turn_rows(const Pairing *p) { return p->product->contract.nm; }
 
 // turn_half.c
 bool  turn_make_halves(Turn *t, Pairing *p);                  // the two products
-Node *turn_half(Turn *t, const Pairing *p, const Turned *f, int half);   // the function for the columns of one half. NULL: it reads others
+// the function for the columns of one half. NULL: it reads others
+Node *turn_half(Turn *t, const Pairing *p, const Turned *f, int half);
 Node *turn_result(Turn *t, Pairing *p);                       // all columns: [rows.., heads, blocks, 2, c], in memory
 
 #endif

@@ -1,14 +1,15 @@
 // A function of paired columns, written down for one half of them (turn.c).
 //
-// The function is walked from its end to the product, with the coordinates at which each value is needed in terms of one half's
-// columns. What the product is in, is made again at those places; there a concatenation along the columns is one of its parts. Of what it is not in
-// (tables of angles), only as much is made again as has concatenations that vanish in the same way: cos(concat(a, a)) is cos(a) for both halves.
+// The function is walked from its end to the product, with the coordinates at which each value is needed in terms of
+// one half's columns. What the product is in, is made again at those places; there a concatenation along the columns is
+// one of its parts. Of what it is not in (tables of angles), only as much is made again as has concatenations that
+// vanish in the same way: cos(concat(a, a)) is cos(a) for both halves.
 
 #include "graph/turn.h"
 
-// Where something is computed: at the product's rows, heads, blocks in a head, columns in half a block. What is for some of the
-// heads and blocks only is computed for others as well, and not taken there: `head` and `block` stay within those, unless
-// everything that is read can be read at the others, too.
+// Where something is computed: at the product's rows, heads, blocks in a head, columns in half a block. What is for
+// some of the heads and blocks only is computed for others as well, and not taken there: `head` and `block` stay within
+// those, unless everything that is read can be read at the others, too.
 typedef struct Frame {
     int rank;
     Ix  shape[G_MAX_RANK];
@@ -19,14 +20,12 @@ typedef struct Part { Turn *t; const Pairing *p; } Part;
 
 static Ix frame_axis(Graph *g, const Frame *f, int i) { return ix_axis(g, i, f->shape[i]); }
 
-static Node *stands_for(Turn *t, Node *n)
-{
+static Node *stands_for(Turn *t, Node *n) {
     if (t->fn && !t->r->to[n->id]) rewrite_ahead(t->r, t->fn, t, n);
     return t->fn ? t->r->to[n->id] : n;
 }
 
-static Node *fail(Turn *t)
-{
+static Node *fail(Turn *t) {
     t->failed = true;
     return NULL;
 }
@@ -34,18 +33,17 @@ static Node *fail(Turn *t)
 // ---- a function at other places -----------------------------------------------------------------------------------------
 
 // a + -b * c is a - b * c: the half that was negated is written as people do.
-static Node *difference(Graph *g, Node *sum)
-{
+static Node *difference(Graph *g, Node *sum) {
     for (int i = 0; i < 2; i++) {
         Node *p = sum->src[i];
         for (int k = 0; k < 2 && p->kind == G_ew && p->op == EW_mul; k++)
-            if (p->src[k]->kind == G_ew && p->src[k]->op == EW_neg) return g_ew2(g, EW_sub, sum->src[1 - i], g_ew2(g, EW_mul, p->src[k]->src[0], p->src[1 - k]));
+            if (p->src[k]->kind == G_ew && p->src[k]->op == EW_neg)
+                return g_ew2(g, EW_sub, sum->src[1 - i], g_ew2(g, EW_mul, p->src[k]->src[0], p->src[1 - k]));
     }
     return sum;
 }
 
-static Node *recomputed(const Turn *t, const Node *n, Node **src)
-{
+static Node *recomputed(const Turn *t, const Node *n, Node **src) {
     Graph *g = t->r->g;
     if (any_null_node(src, (int)n->nsrc)) return NULL;
     g_at_node(g, n);
@@ -60,29 +58,26 @@ static Node *recomputed(const Turn *t, const Node *n, Node **src)
 }
 
 // An axis of it, kept within first .. first + n.
-static Ix within(const Turn *t, Ix axis, int64_t size, int64_t first, int64_t n)
-{
+static Ix within(const Turn *t, Ix axis, int64_t size, int64_t first, int64_t n) {
     Graph *g = t->r->g;
     if (t->everywhere) return axis;
     Ix up = first + n < size ? ix_min(g, axis, ix(g, first + n - 1)) : axis;
     return n == 1 ? ix(g, first) : first > 0 ? ix_max(g, up, ix(g, first)) : up;
 }
 
-static Node *chosen(Graph *g, const Frame *f, Ix which, Node *y, Node *other)
-{
+static Node *chosen(Graph *g, const Frame *f, Ix which, Node *y, Node *other) {
     return y && other ? g_where(g, g_index(g, EL_bool, f->rank, f->shape, which), y, other) : NULL;
 }
 
 // Is a head one of those from f's first on, before `end`, at f's steps? Those before the first have been seen to if `seen`.
-static Ix among(Graph *g, Ix head, const Turned *f, int64_t end, bool seen)
-{
-    Ix in = ix_and(g, ix_lt(g, head, ix(g, end)), ix_eq(g, ix_mod(g, ix_addi(g, head, -f->first), ix(g, f->step)), ix(g, 0)));
+static Ix among(Graph *g, Ix head, const Turned *f, int64_t end, bool seen) {
+    Ix in = ix_and(g, ix_lt(g, head, ix(g, end)),
+                   ix_eq(g, ix_mod(g, ix_addi(g, head, -f->first), ix(g, f->step)), ix(g, 0)));
     return seen || f->first < f->step ? in : ix_and(g, in, ix_le(g, ix(g, f->first), head));
 }
 
 // The part of a concatenation that holds a coordinate, whatever its axes are; -1: not one alone.
-static int part_at(Graph *g, const Node *n, Ix at, Ix *start)
-{
+static int part_at(Graph *g, const Node *n, Ix at, Ix *start) {
     *start = ix(g, 0);
     for (uint32_t k = 0; k < n->nsrc; k++) {
         Ix end = ix_add(g, *start, n->src[k]->shape[n->concat.axis]);
@@ -92,8 +87,7 @@ static int part_at(Graph *g, const Node *n, Ix at, Ix *start)
     return -1;
 }
 
-static Node *read_at(Turn *t, Node *n, int rank, const Ix *shape, const Ix *coord)
-{
+static Node *read_at(Turn *t, Node *n, int rank, const Ix *shape, const Ix *coord) {
     Graph *g = t->r->g;
     Ix at[2][G_MAX_RANK];
     for (int turn = 0; n->kind == G_view && ix_is(n->view.pred, 1); turn = !turn, n = n->src[0]) {
@@ -106,8 +100,7 @@ static Node *read_at(Turn *t, Node *n, int rank, const Ix *shape, const Ix *coor
 }
 
 // What no column of the product is in: at the axes that its coordinates have, and no others.
-static Node *beside(Turn *t, Node *n, int rank, const Ix *shape, const Ix *coord)
-{
+static Node *beside(Turn *t, Node *n, int rank, const Ix *shape, const Ix *coord) {
     Graph *g = t->r->g;
     Ix own[G_MAX_RANK], with[G_MAX_RANK], back[G_MAX_RANK], at[G_MAX_RANK], start;
     uint64_t used = 0;
@@ -144,8 +137,7 @@ static Node *beside(Turn *t, Node *n, int rank, const Ix *shape, const Ix *coord
 }
 
 // The columns of one half.
-static Node *columns(Graph *g, const Pairing *p, int half, const Frame *f)
-{
+static Node *columns(Graph *g, const Pairing *p, int half, const Frame *f) {
     int rows = turn_rows(p);
     Ix at[G_MAX_RANK], blocks = ix_add(g, ix_muli(g, frame_axis(g, f, rows), p->blocks), frame_axis(g, f, rows + 1));
     for (int i = 0; i < rows; i++) at[i] = frame_axis(g, f, i);
@@ -154,8 +146,7 @@ static Node *columns(Graph *g, const Pairing *p, int half, const Frame *f)
 }
 
 // The whole's element at these coordinates, which must be those of a pair: of one half or of the other.
-static Node *column(const Part *s, const Frame *f, const Ix *coord)
-{
+static Node *column(const Part *s, const Frame *f, const Ix *coord) {
     Graph *g = s->t->r->g;
     const Pairing *p = s->p;
     int rows = turn_rows(p);
@@ -169,8 +160,7 @@ static Node *column(const Part *s, const Frame *f, const Ix *coord)
 static Node *computed(const Part *s, Node *n, const Frame *f, const Ix *coord);
 
 // The part of a concatenation that holds the place; where that differs from block to block, a choice among them.
-static Node *joined(const Part *s, Node *n, const Frame *f, const Ix *coord)
-{
+static Node *joined(const Part *s, Node *n, const Frame *f, const Ix *coord) {
     Graph *g = s->t->r->g;
     int axis = turn_rows(s->p) + 1;
     Ix with[G_MAX_RANK], to[G_MAX_RANK], start;
@@ -200,8 +190,7 @@ static Node *joined(const Part *s, Node *n, const Frame *f, const Ix *coord)
     return y ? y : fail(s->t);
 }
 
-static Node *computed(const Part *s, Node *n, const Frame *f, const Ix *coord)
-{
+static Node *computed(const Part *s, Node *n, const Frame *f, const Ix *coord) {
     Turn *t = s->t;
     Graph *g = t->r->g;
     if (t->failed || ++t->steps > MOST_STEPS) return fail(t);
@@ -221,8 +210,7 @@ static Node *computed(const Part *s, Node *n, const Frame *f, const Ix *coord)
     return t->failed ? NULL : recomputed(t, n, src);
 }
 
-static Frame frame_of(Graph *g, const Pairing *p)
-{
+static Frame frame_of(Graph *g, const Pairing *p) {
     int rows = turn_rows(p);
     Frame f = {.rank = rows + 3};
     for (int i = 0; i < rows; i++) f.shape[i] = p->product->shape[i];
@@ -234,13 +222,13 @@ static Frame frame_of(Graph *g, const Pairing *p)
     return f;
 }
 
-static Node *half_in(Turn *t, const Pairing *p, const Turned *f, int half, bool everywhere)
-{
+static Node *half_in(Turn *t, const Pairing *p, const Turned *f, int half, bool everywhere) {
     Graph *g = t->r->g;
     Part s = {t, p};
     int rows = turn_rows(p);
     Frame frame = frame_of(g, p);
-    Ix coord[G_MAX_RANK], with[G_MAX_RANK], n = ix_add(g, ix_muli(g, frame.block, 2 * p->c), frame_axis(g, &frame, rows + 2));
+    Ix coord[G_MAX_RANK], with[G_MAX_RANK],
+        n = ix_add(g, ix_muli(g, frame.block, 2 * p->c), frame_axis(g, &frame, rows + 2));
     t->everywhere = everywhere;
     t->failed = false;
     t->steps = 0;
@@ -250,14 +238,14 @@ static Node *half_in(Turn *t, const Pairing *p, const Turned *f, int half, bool 
     frame.head = ix_addi(g, ix_muli(g, number, f->step), f->first);
     for (int i = 0; i < rows; i++) with[i] = frame_axis(g, &frame, i);
     with[rows] = number;
-    for (int i = 0; i < f->of->rank; i++) coord[i] = i == f->along ? ix_addi(g, n, half * p->c) : ix_substitute(g, f->inverse[i], with, rows + 1);
+    for (int i = 0; i < f->of->rank; i++)
+        coord[i] = i == f->along ? ix_addi(g, n, half * p->c) : ix_substitute(g, f->inverse[i], with, rows + 1);
     g_at_node(g, t->from = f->of);
     Node *y = computed(&s, f->of, &frame, coord);
     return t->failed ? NULL : y;
 }
 
-Node *turn_half(Turn *t, const Pairing *p, const Turned *f, int half)
-{
+Node *turn_half(Turn *t, const Pairing *p, const Turned *f, int half) {
     Node *y = half_in(t, p, f, half, true);
     return y ? y : half_in(t, p, f, half, false);
 }
@@ -265,8 +253,7 @@ Node *turn_half(Turn *t, const Pairing *p, const Turned *f, int half)
 // ---- the two products ---------------------------------------------------------------------------------------------------
 
 // w[p, n, k..]: the weights of columns (h, b, p, d), where n counts (h, b, d).
-static Node *weights(Graph *g, const Pairing *p, Node *w)
-{
+static Node *weights(Graph *g, const Pairing *p, Node *w) {
     Ix shape[G_MAX_RANK], coord[G_MAX_RANK], c = ix(g, p->c);
     shape[0] = ix(g, 2);
     shape[1] = ix(g, p->columns / 2);
@@ -282,8 +269,7 @@ static Node *weights(Graph *g, const Pairing *p, Node *w)
 }
 
 // What is computed of the product column by column, n, for one half of the columns.
-static Node *for_half(Turn *t, const Pairing *p, Node *product, int half)
-{
+static Node *for_half(Turn *t, const Pairing *p, Node *product, int half) {
     Graph *g = t->r->g;
     Node *y = product, *src[3];
     int last = product->rank - 1;
@@ -293,14 +279,15 @@ static Node *for_half(Turn *t, const Pairing *p, Node *product, int half)
     for (int i = 1; i < p->steps; i++) {
         const Node *n = p->step[i];
         for (uint32_t k = 0; k < n->nsrc; k++)
-            src[k] = n->src[k] == p->step[i - 1] ? y : g_view(g, stands_for(t, n->src[k]), product->rank, product->shape, coord, NULL, g_int(0));
+            src[k] = n->src[k] == p->step[i - 1]
+                         ? y
+                         : g_view(g, stands_for(t, n->src[k]), product->rank, product->shape, coord, NULL, g_int(0));
         y = recomputed(t, n, src);
     }
     return y;
 }
 
-bool turn_make_halves(Turn *t, Pairing *p)
-{
+bool turn_make_halves(Turn *t, Pairing *p) {
     Graph *g = t->r->g;
     const Node *n = p->product;
     g_at_node(g, t->from = n);
@@ -310,7 +297,8 @@ bool turn_make_halves(Turn *t, Pairing *p)
         if (!both) return false;
         coord[0] = ix(g, half);
         for (int i = 0; i + 1 < both->rank; i++) coord[i + 1] = ix_axis(g, i, shape[i] = both->shape[i + 1]);
-        Node *y = g_contract(g, a, g_view(g, both, both->rank - 1, shape, coord, NULL, g_int(0)), 0, n->contract.nm, 1, n->contract.nk, (Elem)n->elem, n->contract.acc);
+        Node *y = g_contract(g, a, g_view(g, both, both->rank - 1, shape, coord, NULL, g_int(0)), 0, n->contract.nm, 1,
+                             n->contract.nk, (Elem)n->elem, n->contract.acc);
         p->half[half] = y ? for_half(t, p, y, half) : NULL;
     }
     return p->half[0] && p->half[1];
@@ -320,8 +308,7 @@ static int64_t end_of(const Turned *f) { return f->first + (f->heads - 1) * f->s
 static bool follows(const Turned *f, const Turned *before) { return before->step == 1 && end_of(before) == f->first; }
 
 // All columns of one half, turned and not. Queries and keys are often one function.
-static Node *all_columns(Turn *t, const Pairing *p, int half)
-{
+static Node *all_columns(Turn *t, const Pairing *p, int half) {
     Graph *g = t->r->g;
     Frame f = frame_of(g, p);
     Node *y = columns(g, p, half, &f);
@@ -329,15 +316,16 @@ static Node *all_columns(Turn *t, const Pairing *p, int half)
         Node *own = turn_half(t, p, &p->at[k], half);
         if (!own) return g_error(g, "columns of a product that were pairs are none");
         int64_t end = end_of(&p->at[k]);
-        while (k > 0 && p->at[k].step == 1 && follows(&p->at[k], &p->at[k - 1]) && turn_half(t, p, &p->at[k - 1], half) == own) k--;
+        while (k > 0 && p->at[k].step == 1 && follows(&p->at[k], &p->at[k - 1]) &&
+               turn_half(t, p, &p->at[k - 1], half) == own)
+            k--;
         y = chosen(g, &f, among(g, f.head, &p->at[k], end, k > 0 && follows(&p->at[k], &p->at[k - 1])), own, y);
     }
     return y;
 }
 
 // [rows.., heads, blocks, 2, c], in memory.
-Node *turn_result(Turn *t, Pairing *p)
-{
+Node *turn_result(Turn *t, Pairing *p) {
     Graph *g = t->r->g;
     int axis = turn_rows(p) + 2;
     Node *half[2];

@@ -33,19 +33,24 @@ typedef struct Windows {
 
 static uint64_t places_mask(const Windows *w) { return (UINT64_C(1) << w->nm) - 1; }
 
-static Node *kept(Graph *g, Node *x, const char *name)
-{
+static Node *kept(Graph *g, Node *x, const char *name) {
     if (!x) return NULL;
-    Node proto = {.kind = G_cast, .elem = x->elem, .rank = x->rank, .shape = x->shape, .nsrc = 1, .src = &x, .cast = {.kept = true}};
+    Node proto = {.kind = G_cast,
+                  .elem = x->elem,
+                  .rank = x->rank,
+                  .shape = x->shape,
+                  .nsrc = 1,
+                  .src = &x,
+                  .cast = {.kept = true}};
     return g_name(g, node_intern(g, &proto), name);
 }
 
 // Plain windows: each axis of the sum in one dimension, each dimension affine, nothing outside but what is out of range.
-static bool windows_of(Graph *g, const Node *n, Windows *w)
-{
+static bool windows_of(Graph *g, const Node *n, Windows *w) {
     Node *a = n->src[0];
     if (a->kind != G_view || n->contract.nb != 0 || !elem_is_float((Elem)a->elem)) return false;
-    *w = (Windows){.y = a->src[0], .nm = n->contract.nm, .nk = n->contract.nk, .at = a->view.coord, .tap = -1, .channels = 1};
+    *w = (Windows){
+        .y = a->src[0], .nm = n->contract.nm, .nk = n->contract.nk, .at = a->view.coord, .tap = -1, .channels = 1};
     Ix inside = ix(g, 1);
     for (int d = 0; d < w->y->rank; d++) {
         inside = ix_and(g, inside, ix_in_range(g, w->at[d], w->y->shape[d]));
@@ -74,8 +79,7 @@ static bool windows_of(Graph *g, const Node *n, Windows *w)
 }
 
 // Are its rows in memory long enough as they are?
-static bool has_rows(const Windows *w)
-{
+static bool has_rows(const Windows *w) {
     int last = w->y->rank - 1;
     while (last > 0 && ix_is(w->y->shape[last], 1)) last--;
     for (int k = 0; k < w->nk; k++)
@@ -83,15 +87,13 @@ static bool has_rows(const Windows *w)
     return false;
 }
 
-static const char *name_of(Graph *g, const Node *b, const char *what)
-{
+static const char *name_of(Graph *g, const Node *b, const char *what) {
     while (!b->name && b->nsrc > 0) b = b->src[0];
     return b->name ? arena_printf(g->arena, "%s_%s", b->name, what) : NULL;
 }
 
 // Patches: the whole operand as a matrix.
-static Node *as_matrix(Graph *g, const Node *n, Node *const *src)
-{
+static Node *as_matrix(Graph *g, const Node *n, Node *const *src) {
     Node *a = src[0], *b = src[1];
     int nm = n->contract.nm, nn = n->contract.nn;
     Ix shape[G_MAX_RANK], sum = ix_product(g, a->shape + nm, n->contract.nk);
@@ -100,12 +102,12 @@ static Node *as_matrix(Graph *g, const Node *n, Node *const *src)
     Node *rows = kept(g, g_reshape(g, a, nm + 1, shape), name_of(g, a, "patches"));
     for (int i = 0; i < nn; i++) shape[i] = b->shape[i];
     shape[nn] = sum;
-    return g_name(g, g_contract(g, rows, g_reshape(g, b, nn + 1, shape), 0, nm, nn, 1, (Elem)n->elem, n->contract.acc), n->name);
+    return g_name(g, g_contract(g, rows, g_reshape(g, b, nn + 1, shape), 0, nm, nn, 1, (Elem)n->elem, n->contract.acc),
+                  n->name);
 }
 
 // j, which counts innermost taps and then channels, as axes of the sum; the other axes keep theirs in `axis`.
-static void count_off(Graph *g, const Windows *w, const Node *a, Ix j, Ix *axis)
-{
+static void count_off(Graph *g, const Windows *w, const Node *a, Ix j, Ix *axis) {
     axis[w->nm + w->tap] = ix_divi(g, j, w->channels);
     Ix channel = ix_modi(g, j, w->channels);
     for (int k = w->nk; k-- > 0;) {
@@ -116,12 +118,12 @@ static void count_off(Graph *g, const Windows *w, const Node *a, Ix j, Ix *axis)
     }
 }
 
-static Node *innermost_taps(Graph *g, const Windows *w, const Node *n, Node *const *src)
-{
+static Node *innermost_taps(Graph *g, const Windows *w, const Node *n, Node *const *src) {
     Node *a = src[0], *b = src[1];
     int nm = w->nm, nn = n->contract.nn, rank = 0, across = -1, line = w->use[w->tap].dim;
     int64_t used = w->channels * a->shape[nm + w->tap]->value;
-    Ix row = ix(g, (used + ROW - 1) / ROW * ROW), shape[G_MAX_RANK], axis[G_MAX_RANK] = {0}, coord[G_MAX_RANK], of[G_MAX_RANK];
+    Ix row = ix(g, (used + ROW - 1) / ROW * ROW), shape[G_MAX_RANK], axis[G_MAX_RANK] = {0}, coord[G_MAX_RANK],
+       of[G_MAX_RANK];
     // the rows: dimensions of y that are no channels, the innermost as places of windows, and taps and channels
     for (int d = 0; d < w->y->rank; d++) {
         bool channel = false;
@@ -137,7 +139,8 @@ static Node *innermost_taps(Graph *g, const Windows *w, const Node *n, Node *con
     Ix j = ix_axis(g, rank++, row), full = ix_lt(g, j, ix(g, used));
     count_off(g, w, a, j, axis);
     axis[w->across] = ix_axis(g, across, a->shape[w->across]);
-    for (int d = 0; d < w->y->rank; d++) coord[d] = of[d] && d != line ? of[d] : ix_substitute(g, w->at[d], axis, G_MAX_RANK);
+    for (int d = 0; d < w->y->rank; d++)
+        coord[d] = of[d] && d != line ? of[d] : ix_substitute(g, w->at[d], axis, G_MAX_RANK);
     if (any_null_ix(coord, w->y->rank)) return NULL;
     Ix inside = ix_and(g, full, ix_in_range(g, coord[line], w->y->shape[line]));
     Node *rows = kept(g, g_view(g, w->y, rank, shape, coord, inside, g_int(0)), name_of(g, w->y, "rows"));
@@ -175,13 +178,13 @@ static Node *innermost_taps(Graph *g, const Windows *w, const Node *n, Node *con
     count_off(g, w, a, j, axis);
     for (int k = 0; k < w->nk; k++)
         if (!w->use[k].tap || k == w->tap) coord[nn + k] = axis[nm + k];
-    Node *weights = g_name(g, g_view(g, b, nn + nk + 1, shape, coord, ix_lt(g, j, ix(g, used)), g_int(0)), name_of(g, b, "rows"));
+    Node *weights = g_name(g, g_view(g, b, nn + nk + 1, shape, coord, ix_lt(g, j, ix(g, used)), g_int(0)),
+                           name_of(g, b, "rows"));
     return g_name(g, g_contract(g, windows, weights, 0, nm, nn, nk + 1, (Elem)n->elem, n->contract.acc), n->name);
 }
 
 // The same windows of a picture that has its channels last (order_axes then sums in that order).
-static Node *channels_last(Graph *g, const Windows *w, const Node *n, Node *const *src)
-{
+static Node *channels_last(Graph *g, const Windows *w, const Node *n, Node *const *src) {
     Node *a = src[0], *y = w->y;
     Ix shape[G_MAX_RANK], at[G_MAX_RANK], coord[G_MAX_RANK];
     int rank = 0;
@@ -200,8 +203,7 @@ static Node *channels_last(Graph *g, const Windows *w, const Node *n, Node *cons
     return g_name(g, g_contract(g, a, src[1], 0, w->nm, n->contract.nn, w->nk, (Elem)n->elem, n->contract.acc), n->name);
 }
 
-static Node *unfolded(Rewrite *r, void *pass, Node *n, Node *const *src)
-{
+static Node *unfolded(Rewrite *r, void *pass, Node *n, Node *const *src) {
     (void)pass;
     Graph *g = r->g;
     Windows w;
@@ -216,8 +218,7 @@ static Node *unfolded(Rewrite *r, void *pass, Node *n, Node *const *src)
     return w.y->kind == G_cast && w.y->cast.kept ? NULL : channels_last(g, &w, n, src);
 }
 
-void unfold_windows(Graph *g)
-{
+void unfold_windows(Graph *g) {
     Rewrite r;
     if (rewrite_begin(&r, g)) rewrite_all(&r, unfolded, NULL);
 }

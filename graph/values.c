@@ -13,8 +13,7 @@
 
 typedef struct Collect { const Graph *g; GValues *out; } Collect;
 
-static bool keep(GValue *v, const GTensor *t)
-{
+static bool keep(GValue *v, const GTensor *t) {
     if (v->tensor.data) return true;                         // two inputs of the same values are one node
     v->tensor = *t;
     v->tensor.data = malloc(t->bytes + 1);
@@ -22,16 +21,14 @@ static bool keep(GValue *v, const GTensor *t)
     return v->tensor.data != NULL;
 }
 
-static bool see(void *ctx, const Node *n, const GTensor *value)
-{
+static bool see(void *ctx, const Node *n, const GTensor *value) {
     Collect *c = ctx;
     for (uint32_t i = 0; i < c->g->written.n; i++)
         if (c->g->written.at[i].node == n && !keep(&c->out->at[i], value)) return false;
     return true;
 }
 
-bool graph_values(Graph *g, const GTensor *in, GValues *out, Buf *err)
-{
+bool graph_values(Graph *g, const GTensor *in, GValues *out, Buf *err) {
     char why[512] = "there is not enough memory for the values of the program";
     GTensor *results = calloc(g->outputs.n + 1, sizeof *results);
     *out = (GValues){calloc(g->written.n + 1, sizeof *out->at), (int)g->written.n};
@@ -52,8 +49,7 @@ bool graph_values(Graph *g, const GTensor *in, GValues *out, Buf *err)
     return false;
 }
 
-void graph_values_free(GValues *v)
-{
+void graph_values_free(GValues *v) {
     for (int i = 0; i < v->n && v->at; i++) g_tensor_free(&v->at[i].tensor);
     free(v->at);
     *v = (GValues){0};

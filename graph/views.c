@@ -8,15 +8,13 @@
 
 static Ix axis_of(Graph *g, const Ix *shape, int i) { return ix_axis(g, i, shape[i]); }
 
-static void axes_of(Graph *g, const Node *x, Ix *coord)
-{
+static void axes_of(Graph *g, const Node *x, Ix *coord) {
     for (int i = 0; i < x->rank; i++) coord[i] = axis_of(g, x->shape, i);
 }
 
 // ---- reshape --------------------------------------------------------------------------------------------------------
 
-static void say_shape(Buf *b, Graph *g, int rank, const Ix *shape)
-{
+static void say_shape(Buf *b, Graph *g, int rank, const Ix *shape) {
     buf_putc(b, '[');
     for (int i = 0; i < rank; i++) {
         if (i) buf_puts(b, ", ");
@@ -25,8 +23,7 @@ static void say_shape(Buf *b, Graph *g, int rank, const Ix *shape)
     buf_putc(b, ']');
 }
 
-static Node *cannot(Graph *g, const char *what, int r1, const Ix *s1, int r2, const Ix *s2)
-{
+static Node *cannot(Graph *g, const char *what, int r1, const Ix *s1, int r2, const Ix *s2) {
     Buf b = {0};
     say_shape(&b, g, r1, s1);
     buf_puts(&b, " to ");
@@ -37,8 +34,7 @@ static Node *cannot(Graph *g, const char *what, int r1, const Ix *s1, int r2, co
 }
 
 // The size that -1 stands for.
-static Ix left_over(Graph *g, Ix total, Ix others)
-{
+static Ix left_over(Graph *g, Ix total, Ix others) {
     if (ix_is(others, 0)) return ix(g, 0);
     Ix q = ix_divide_exact(g, total, others);
     if (q || (ix_is_const(total) && ix_is_const(others))) return q;
@@ -52,8 +48,7 @@ typedef struct Side { const Ix *size; int n, at; Ix product; } Side;
 static void take(Graph *g, Side *s) { s->product = ix_mul(g, s->product, s->size[s->at++]); }
 
 // Coordinates of the source axes [s0, s1) from the result's axes [d0, d1), which have as many elements.
-static void segment(Graph *g, const Ix *src, int s0, int s1, const Ix *dst, int d0, int d1, Ix *coord)
-{
+static void segment(Graph *g, const Ix *src, int s0, int s1, const Ix *dst, int d0, int d1, Ix *coord) {
     Ix linear = ix(g, 0), stride = ix(g, 1);
     for (int i = d1; i-- > d0; stride = ix_mul(g, stride, dst[i]))
         linear = ix_add(g, linear, ix_mul(g, axis_of(g, dst, i), stride));
@@ -64,16 +59,14 @@ static void segment(Graph *g, const Ix *src, int s0, int s1, const Ix *dst, int 
     }
 }
 
-static bool shorter(Graph *g, const Side *a, const Side *b)  // does a need more factors to become b
-{
+static bool shorter(Graph *g, const Side *a, const Side *b) {  // does a need more factors to become b
     if (a->at == a->n) return false;
     if (b->at == b->n || ix_divide_exact(g, b->product, a->product)) return true;
     if (ix_divide_exact(g, a->product, b->product)) return false;
     return ix_prove_lt(g, a->product, b->product) || a->n - a->at >= b->n - b->at;
 }
 
-Node *g_reshape(Graph *g, Node *x, int rank, const Ix *shape_in)
-{
+Node *g_reshape(Graph *g, Node *x, int rank, const Ix *shape_in) {
     if (!x || any_null_ix(shape_in, rank)) return NULL;
     if (rank > G_MAX_RANK) return g_error(g, "a value has %d dimensions; the most is %d", rank, G_MAX_RANK);
     Ix shape[G_MAX_RANK], total = g_count(g, x), others = ix(g, 1), coord[G_MAX_RANK];
@@ -110,13 +103,11 @@ Node *g_reshape(Graph *g, Node *x, int rank, const Ix *shape_in)
     return g_view(g, x, rank, shape, coord, NULL, g_int(0));
 }
 
-Node *g_reshape_like(Graph *g, Node *x, Node *like)
-{
+Node *g_reshape_like(Graph *g, Node *x, Node *like) {
     return x && like ? g_reshape(g, x, like->rank, like->shape) : NULL;
 }
 
-Node *g_squeeze(Graph *g, Node *x, uint32_t axes)
-{
+Node *g_squeeze(Graph *g, Node *x, uint32_t axes) {
     if (!x) return NULL;
     Ix shape[G_MAX_RANK], coord[G_MAX_RANK];
     int rank = 0;
@@ -132,8 +123,7 @@ Node *g_squeeze(Graph *g, Node *x, uint32_t axes)
     return g_failed(g) ? NULL : g_view(g, x, rank, shape, coord, NULL, g_int(0));
 }
 
-Node *g_unsqueeze(Graph *g, Node *x, uint32_t axes)
-{
+Node *g_unsqueeze(Graph *g, Node *x, uint32_t axes) {
     if (!x) return NULL;
     Ix shape[G_MAX_RANK], coord[G_MAX_RANK];
     int rank = x->rank + __builtin_popcount(axes), from = 0;
@@ -149,8 +139,7 @@ Node *g_unsqueeze(Graph *g, Node *x, uint32_t axes)
 
 // ---- transpose, expand ----------------------------------------------------------------------------------------------
 
-Node *g_transpose(Graph *g, Node *x, const int *perm)
-{
+Node *g_transpose(Graph *g, Node *x, const int *perm) {
     if (!x) return NULL;
     Ix shape[G_MAX_RANK], coord[G_MAX_RANK] = {0};
     for (int i = 0; i < x->rank; i++) {
@@ -161,8 +150,7 @@ Node *g_transpose(Graph *g, Node *x, const int *perm)
     return g_view(g, x, x->rank, shape, coord, NULL, g_int(0));
 }
 
-Node *g_broadcast_to(Graph *g, Node *x, int rank, const Ix *shape, const int *axis)
-{
+Node *g_broadcast_to(Graph *g, Node *x, int rank, const Ix *shape, const int *axis) {
     if (!x || any_null_ix(shape, rank)) return NULL;
     Ix coord[G_MAX_RANK];
     for (int i = 0; i < x->rank; i++) {
@@ -177,8 +165,7 @@ Node *g_broadcast_to(Graph *g, Node *x, int rank, const Ix *shape, const int *ax
 }
 
 // One size against another: 1 gives way, others must be equal. NULL and no message: they cannot be.
-static Ix broadcast_size(Graph *g, Ix a, Ix b)
-{
+static Ix broadcast_size(Graph *g, Ix a, Ix b) {
     if (a == b || ix_is(b, 1)) return a;
     if (ix_is(a, 1)) return b;
     if (ix_is(ix_eq(g, a, b), 0)) return NULL;
@@ -186,8 +173,7 @@ static Ix broadcast_size(Graph *g, Ix a, Ix b)
     return ix_is_const(b) ? b : a;
 }
 
-bool g_broadcast_shape(Graph *g, Node *const *src, int n, int *rank, Ix *shape)
-{
+bool g_broadcast_shape(Graph *g, Node *const *src, int n, int *rank, Ix *shape) {
     if (any_null_node(src, n)) return false;
     *rank = 0;
     for (int k = 0; k < n; k++)
@@ -204,8 +190,7 @@ bool g_broadcast_shape(Graph *g, Node *const *src, int n, int *rank, Ix *shape)
     return !g_failed(g);
 }
 
-Node *g_expand(Graph *g, Node *x, int rank, const Ix *shape)
-{
+Node *g_expand(Graph *g, Node *x, int rank, const Ix *shape) {
     if (!x || any_null_ix(shape, rank)) return NULL;
     Ix full[G_MAX_RANK];
     int r = rank > x->rank ? rank : x->rank;
@@ -218,8 +203,7 @@ Node *g_expand(Graph *g, Node *x, int rank, const Ix *shape)
     return g_broadcast_to(g, x, r, full, NULL);
 }
 
-Node *g_tile(Graph *g, Node *x, const Ix *repeats)
-{
+Node *g_tile(Graph *g, Node *x, const Ix *repeats) {
     if (!x || any_null_ix(repeats, x->rank)) return NULL;
     Ix shape[G_MAX_RANK], coord[G_MAX_RANK];
     for (int i = 0; i < x->rank; i++) {
@@ -233,8 +217,7 @@ Node *g_tile(Graph *g, Node *x, const Ix *repeats)
 
 // ---- ranges ---------------------------------------------------------------------------------------------------------
 
-Node *g_take_range(Graph *g, Node *x, int axis, Ix start, int64_t step, Ix size)
-{
+Node *g_take_range(Graph *g, Node *x, int axis, Ix start, int64_t step, Ix size) {
     if (!x || !start || !size || (axis = g_axis(g, x, axis)) < 0) return NULL;
     Ix shape[G_MAX_RANK], coord[G_MAX_RANK];
     for (int i = 0; i < x->rank; i++) shape[i] = i == axis ? size : x->shape[i];
@@ -244,8 +227,7 @@ Node *g_take_range(Graph *g, Node *x, int axis, Ix start, int64_t step, Ix size)
 }
 
 // A bound of a slice: from the end if negative, within lo .. hi.
-static Ix slice_bound(Graph *g, Ix at, Ix extent, Ix lo, Ix hi)
-{
+static Ix slice_bound(Graph *g, Ix at, Ix extent, Ix lo, Ix hi) {
     int64_t v, far = INT64_C(1) << 40;                       // exporters write INT64_MAX for the end
     if (ix_const(at, &v) && (v > far || v < -far)) at = ix(g, v > 0 ? far : -far);
     if (at->hi < 0) at = ix_add(g, at, extent);
@@ -253,8 +235,7 @@ static Ix slice_bound(Graph *g, Ix at, Ix extent, Ix lo, Ix hi)
     return ix_min(g, ix_max(g, at, lo), hi);
 }
 
-Node *g_slice(Graph *g, Node *x, int axis, Ix start, Ix end, int64_t step)
-{
+Node *g_slice(Graph *g, Node *x, int axis, Ix start, Ix end, int64_t step) {
     if (!x) return NULL;
     if (step == 0) return g_error(g, "a slice with step 0");
     if (step == INT64_MIN) step++;
@@ -267,8 +248,7 @@ Node *g_slice(Graph *g, Node *x, int axis, Ix start, Ix end, int64_t step)
     return g_take_range(g, x, axis, from, step, size);
 }
 
-Node *g_flip(Graph *g, Node *x, uint32_t axes)
-{
+Node *g_flip(Graph *g, Node *x, uint32_t axes) {
     if (!x) return NULL;
     Ix coord[G_MAX_RANK];
     axes_of(g, x, coord);
@@ -282,8 +262,7 @@ Node *g_flip(Graph *g, Node *x, uint32_t axes)
 static Ix absolute(Graph *g, Ix e) { return ix_max(g, e, ix_muli(g, e, -1)); }
 
 // c, which may be out of 0 .. n-1, as a coordinate within it.
-static Ix padded(Graph *g, Ix c, Ix n, Ix before, Ix after, GPad mode)
-{
+static Ix padded(Graph *g, Ix c, Ix n, Ix before, Ix after, GPad mode) {
     Ix zero = ix(g, 0), last = ix_addi(g, n, -1);
     if (mode == GP_edge) return ix_min(g, ix_max(g, c, zero), last);
     if (mode == GP_wrap) return ix_mod(g, c, n);
@@ -292,8 +271,7 @@ static Ix padded(Graph *g, Ix c, Ix n, Ix before, Ix after, GPad mode)
     return ix_sub(g, last, absolute(g, ix_sub(g, last, absolute(g, m))));
 }
 
-Node *g_pad(Graph *g, Node *x, const Ix *before, const Ix *after, GPad mode, GNum fill)
-{
+Node *g_pad(Graph *g, Node *x, const Ix *before, const Ix *after, GPad mode, GNum fill) {
     if (!x || any_null_ix(before, x->rank) || any_null_ix(after, x->rank)) return NULL;
     Ix shape[G_MAX_RANK], coord[G_MAX_RANK], pred = ix(g, 1);
     for (int i = 0; i < x->rank; i++) {
@@ -310,8 +288,7 @@ Node *g_pad(Graph *g, Node *x, const Ix *before, const Ix *after, GPad mode, GNu
 }
 
 Node *g_windows(Graph *g, Node *x, int first, int n, const Ix *out, const Ix *kernel, const int64_t *stride,
-                const int64_t *dilation, const Ix *before, GNum fill)
-{
+                const int64_t *dilation, const Ix *before, GNum fill) {
     if (!x || any_null_ix(out, n) || any_null_ix(kernel, n) || any_null_ix(before, n)) return NULL;
     int rank = x->rank + n;
     if (rank > G_MAX_RANK) return g_error(g, "a value has %d dimensions; the most is %d", rank, G_MAX_RANK);

@@ -41,18 +41,18 @@ static const char *const arithmetic[] = {
     "GreaterOrEqual", "GatherND",
 };
 
-static bool among(const char *const *list, size_t count, const char *op, size_t n)
-{
+static bool among(const char *const *list, size_t count, const char *op, size_t n) {
     for (size_t i = 0; i < count; i++)
         if (strlen(list[i]) == n && memcmp(list[i], op, n) == 0) return true;
     return false;
 }
 
 static bool is_movement(const char *op, size_t n) { return among(movement, sizeof movement / sizeof *movement, op, n); }
-static bool is_arithmetic(const char *op, size_t n) { return among(arithmetic, sizeof arithmetic / sizeof *arithmetic, op, n); }
+static bool is_arithmetic(const char *op, size_t n) {
+    return among(arithmetic, sizeof arithmetic / sizeof *arithmetic, op, n);
+}
 
-static void snake(Buf *to, const char *op, size_t n)
-{
+static void snake(Buf *to, const char *op, size_t n) {
     for (size_t i = 0; i < n; i++) {
         bool upper = op[i] >= 'A' && op[i] <= 'Z', before = i > 0 && op[i - 1] >= 'a' && op[i - 1] <= 'z';
         if (upper && before) buf_putc(to, '_');
@@ -61,8 +61,7 @@ static void snake(Buf *to, const char *op, size_t n)
 }
 
 // What is known by a name of its own, whatever operators an exporter wrote it as.
-static const char *idiom(const FGroup *f)
-{
+static const char *idiom(const FGroup *f) {
     int sums = 0, tops = 0, roots = 0, exps = 0, ews = 0, negs = 0, products = 0;
     bool gathers = false, norm = false, moves = true, joins = false, own = false;
     if (f->attends) return "attention";
@@ -82,11 +81,13 @@ static const char *idiom(const FGroup *f)
         joins |= n->kind == G_concat;
         moves &= n->kind == G_view || n->kind == G_concat || n->kind == G_cast || n->kind == G_index;
         own |= n->from && is_movement(n->from, strcspn(n->from, " "));
-        norm |= n->from && strstr(n->from, "Normalization") && strncmp(n->from, "Skip", 4) != 0 && strncmp(n->from, "Simplified", 10) != 0;
+        norm |= n->from && strstr(n->from, "Normalization") && strncmp(n->from, "Skip", 4) != 0 &&
+                strncmp(n->from, "Simplified", 10) != 0;
     }
     if (f->kind == F_MAP && moves && !own) return joins ? "side_by_side" : "reordered";     // for the operator's sake
     if (f->kind == F_MAP && f->once) return "prepared";
-    if (f->kind == F_MAP && gathers && strncmp(f->root->from ? f->root->from : "", "GroupQueryAttention", 19) == 0) return f->root->kind == G_ew && f->root->op == EW_where ? "cached" : "gather";
+    if (f->kind == F_MAP && gathers && strncmp(f->root->from ? f->root->from : "", "GroupQueryAttention", 19) == 0)
+        return f->root->kind == G_ew && f->root->op == EW_where ? "cached" : "gather";
     if (f->kind == F_ROWS && f->once && sums == 1 && ews == 0) return "sums";
     if (f->kind == F_MAP && negs >= 1 && products >= 2 && ews <= 6) return "rotary";        // x * cos + (-x2 or x1) * sin
     if (f->kind == F_PRODUCT && f->parts >= 0 && f->second && products >= 2) return "mat_mul_rotary";
@@ -96,10 +97,9 @@ static const char *idiom(const FGroup *f)
     return exps == 1 && sums == 1 && tops == 1 && !roots ? "softmax" : NULL;
 }
 
-// The name of an operator in a kernel's: of a tanh or erf among products and sums, what it is there for; of a norm with a sum, where
-// only the sum is.
-static const char *operator_name(const FGroup *f, const char *op, size_t n)
-{
+// The name of an operator in a kernel's: of a tanh or erf among products and sums, what it is there for; of a norm with
+// a sum, where only the sum is.
+static const char *operator_name(const FGroup *f, const char *op, size_t n) {
     bool by_tanh = n == 4 && memcmp(op, "Tanh", 4) == 0, by_erf = n == 3 && memcmp(op, "Erf", 3) == 0;
     int products = 0, sums = 0, curves = 0;
     for (uint32_t i = 0; i < f->nodes.n && (by_tanh || by_erf); i++) {
@@ -113,8 +113,7 @@ static const char *operator_name(const FGroup *f, const char *op, size_t n)
 }
 
 // Does all that a group has of an operator only move?
-static bool only_moves(const FGroup *f, const char *from)
-{
+static bool only_moves(const FGroup *f, const char *from) {
     for (uint32_t i = 0; i < f->nodes.n; i++) {
         const Node *n = f->nodes.at[i];
         bool moves = n->kind == G_view || n->kind == G_index || n->kind == G_cast;
@@ -125,9 +124,9 @@ static bool only_moves(const FGroup *f, const char *from)
 
 enum { MAX_SOURCES = 64 };
 
-// "gemm_relu": the operators of a group, in the order of the model; what only moves or adds is left out where others say more.
-static const char *kernel_name(Writer *w, const FGroup *f)
-{
+// "gemm_relu": the operators of a group, in the order of the model; what only moves or adds is left out where others
+// say more.
+static const char *kernel_name(Writer *w, const FGroup *f) {
     Buf b = {0};
     const char *seen[4], *from[MAX_SOURCES], *known_as = idiom(f);
     int n = 0, sources = group_sources(f, from, MAX_SOURCES);
@@ -150,8 +149,7 @@ static const char *kernel_name(Writer *w, const FGroup *f)
     return name;
 }
 
-static char *nodes_comment(Writer *w, const FGroup *f)
-{
+static char *nodes_comment(Writer *w, const FGroup *f) {
     Buf b = {0};
     const char *from[MAX_SOURCES];
     int n = 0, sources = group_sources(f, from, MAX_SOURCES);
@@ -169,8 +167,7 @@ static char *nodes_comment(Writer *w, const FGroup *f)
 enum { WIDTH = 118 };
 
 // A line, broken after commas of its outermost parentheses where it is too long.
-static void put_line(Buf *to, const char *line, size_t n, int indent)
-{
+static void put_line(Buf *to, const char *line, size_t n, int indent) {
     int depth = 0;
     size_t start = 0, cut = 0, room = WIDTH;
     char open[64] = {0};
@@ -188,8 +185,7 @@ static void put_line(Buf *to, const char *line, size_t n, int indent)
     buf_add(to, line + start, n - start);
 }
 
-static void put_comment(Buf *to, const char *text, int indent)
-{
+static void put_comment(Buf *to, const char *text, int indent) {
     size_t room = WIDTH - 3 - (size_t)indent;
     while (*text) {
         size_t n = strlen(text), cut = n;
@@ -203,23 +199,20 @@ static void put_comment(Buf *to, const char *text, int indent)
 
 // ---- values ---------------------------------------------------------------------------------------------------------
 
-static void put_dims(Writer *w, Buf *to, int rank, const Ix *shape)
-{
+static void put_dims(Writer *w, Buf *to, int rank, const Ix *shape) {
     for (int i = 0; i < rank; i++) {
         if (i) buf_puts(to, ", ");
         k_ix(w->scope, to, shape[i]);
     }
 }
 
-static void put_type(Writer *w, Buf *to, const Node *n, int rank, const Ix *shape)
-{
+static void put_type(Writer *w, Buf *to, const Node *n, int rank, const Ix *shape) {
     buf_printf(to, "%s[", elem_name((Elem)n->elem));
     put_dims(w, to, rank, shape);
     buf_putc(to, ']');
 }
 
-static void put_element(Buf *to, const Node *n, uint64_t i)
-{
+static void put_element(Buf *to, const Node *n, uint64_t i) {
     GNum v = g_num_load((const char *)n->c.data + i * (size_t)elem_bytes((Elem)n->elem), (Elem)n->elem);
     if (n->elem == EL_bool) buf_puts(to, v.i ? "true" : "false");
     else if (n->elem == EL_u64) buf_printf(to, "%" PRIu64, (uint64_t)v.i);
@@ -237,8 +230,7 @@ static void put_element(Buf *to, const Node *n, uint64_t i)
 enum { INLINE_ELEMENTS = 1 << 16 };
 
 // A constant: by its name in the file of weights, or by its elements.
-static bool put_constant(Writer *w, const Node *typed, Value *v)
-{
+static bool put_constant(Writer *w, const Node *typed, Value *v) {
     const Node *n = graph_loaded(typed) ? typed->src[0] : typed;
     uint64_t count = n->c.bytes / (size_t)elem_bytes((Elem)n->elem);
     bool named = n->name && w->weights && (n->c.file ? count > 1 : count > INLINE_ELEMENTS);
@@ -252,7 +244,8 @@ static bool put_constant(Writer *w, const Node *typed, Value *v)
         w->has_weights = true;
         return true;
     }
-    if (count > INLINE_ELEMENTS) return g_error(w->g, "a constant with %" PRIu64 " elements and no name cannot be written", count) != NULL;
+    if (count > INLINE_ELEMENTS)
+        return g_error(w->g, "a constant with %" PRIu64 " elements and no name cannot be written", count) != NULL;
     Ix flat = ix(w->g, (int64_t)count);
     v->rank = 1;
     v->shape = copy_ixs(w->g, &flat, 1);
@@ -270,14 +263,12 @@ static bool put_constant(Writer *w, const Node *typed, Value *v)
     return true;
 }
 
-static bool same_shape(int r1, const Ix *s1, int r2, const Ix *s2)
-{
+static bool same_shape(int r1, const Ix *s1, int r2, const Ix *s2) {
     return r1 == r2 && (r1 == 0 || memcmp(s1, s2, (size_t)r1 * sizeof *s1) == 0);
 }
 
 // A value with the shape that is wanted.
-static bool put_value(Writer *w, Buf *to, const Node *n, int rank, const Ix *shape)
-{
+static bool put_value(Writer *w, Buf *to, const Node *n, int rank, const Ix *shape) {
     Value *v = &w->value[n->id];
     if (!v->name && (n->kind == G_const || graph_loaded(n)) && !put_constant(w, n, v)) return false;
     if (!v->name) return g_error(w->g, "a value is used before it is made") != NULL;
@@ -294,8 +285,7 @@ static bool put_value(Writer *w, Buf *to, const Node *n, int rank, const Ix *sha
 
 // ---- launches -------------------------------------------------------------------------------------------------------
 
-static const char *kernel_item(Writer *w, Kernel *k, const char *comment)
-{
+static const char *kernel_item(Writer *w, Kernel *k, const char *comment) {
     Buf text = {0};
     k_print(k, &text, "@");
     for (uint32_t i = 0; i < w->kernels.n; i++)
@@ -320,8 +310,7 @@ static const char *kernel_item(Writer *w, Kernel *k, const char *comment)
 }
 
 // The result of the graph that is just what this kernel gives.
-static const char *own_result(Writer *w, const KParam *p)
-{
+static const char *own_result(Writer *w, const KParam *p) {
     if (p->inout || !same_shape(p->rank, p->shape, p->node->rank, p->node->shape)) return NULL;
     int found = -1;
     for (uint32_t i = 0; i < w->g->outputs.n; i++) {
@@ -332,15 +321,13 @@ static const char *own_result(Writer *w, const KParam *p)
     return found >= 0 ? w->result[found] : NULL;
 }
 
-static bool is_state(const Graph *g, const Node *n)
-{
+static bool is_state(const Graph *g, const Node *n) {
     bool found = false;
     for (uint32_t i = 0; i < g->donated.n; i++) found |= !g->donated.at[i].refused && g->donated.at[i].state == n;
     return found;
 }
 
-static bool launch(Writer *w, int group)
-{
+static bool launch(Writer *w, int group) {
     FGroup *f = w->f->groups.at[group];
     Kernel *k = NEW(w->g->arena, Kernel);
     *k = (Kernel){.g = w->g, .arena = w->g->arena, .f = w->f, .group = group, .fg = f, .numbers = w->numbers};
@@ -361,7 +348,8 @@ static bool launch(Writer *w, int group)
         first = false;
         ok = put_value(w, &call, p->inout ? p->node->src[0] : p->node, p->rank, p->shape);
         if (p->inout && is_state(w->g, p->node->src[0]))     // shown by the name of the parameter
-            vec_push(w->g->arena, &w->g->written, ((GNamed){w->value[p->node->src[0]->id].name, (Node *)(uintptr_t)p->node}));
+            vec_push(w->g->arena, &w->g->written,
+                     ((GNamed){w->value[p->node->src[0]->id].name, (Node *)(uintptr_t)p->node}));
     }
     for (uint32_t i = 0; i < k->scalars.n; i++) {
         if (!first) buf_puts(&call, ", ");
@@ -406,8 +394,7 @@ static bool launch(Writer *w, int group)
 
 // ---- the item -------------------------------------------------------------------------------------------------------
 
-static bool results(Writer *w, Buf *head)
-{
+static bool results(Writer *w, Buf *head) {
     Graph *g = w->g;
     buf_puts(head, ") -> (");
     for (uint32_t i = 0; i < g->outputs.n; i++) {
@@ -425,15 +412,13 @@ static bool results(Writer *w, Buf *head)
     return true;
 }
 
-static bool says_size(const Graph *g, const Node *n)
-{
+static bool says_size(const Graph *g, const Node *n) {
     bool found = false;
     for (int i = 0; i < ix_dim_count(g); i++) found |= ix_dim_info(g, ix_dim_at(g, i))->value == n;
     return found;
 }
 
-static bool program(Writer *w, Buf *to)
-{
+static bool program(Writer *w, Buf *to) {
     Graph *g = w->g;
     Buf head = {0};
     const char *name = g_identifier(g->arena, g->name, "model");
@@ -451,7 +436,8 @@ static bool program(Writer *w, Buf *to)
         else put_type(w, &head, n, n->rank, n->shape);
     }
     w->result = NEW_N(g->arena, const char *, g->outputs.n);
-    for (uint32_t i = 0; i < g->outputs.n; i++) w->result[i] = k_name(w->scope, g_identifier(g->arena, g->outputs.at[i].name, "y"));
+    for (uint32_t i = 0; i < g->outputs.n; i++)
+        w->result[i] = k_name(w->scope, g_identifier(g->arena, g->outputs.at[i].name, "y"));
     bool ok = true;
     for (uint32_t i = 0; i < w->f->groups.n && ok; i++) ok = launch(w, (int)i);
     ok = ok && results(w, &head);
@@ -472,8 +458,7 @@ static bool program(Writer *w, Buf *to)
     return ok;
 }
 
-static bool write_with(Graph *g, const Fusion *f, const char *weights, bool numbers, bool *again, Buf *to)
-{
+static bool write_with(Graph *g, const Fusion *f, const char *weights, bool numbers, bool *again, Buf *to) {
     Writer w = {.g = g, .f = f, .weights = weights, .numbers = numbers};
     g->written.n = 0;
     w.scope = NEW(g->arena, Kernel);
@@ -487,8 +472,7 @@ static bool write_with(Graph *g, const Fusion *f, const char *weights, bool numb
     return ok;
 }
 
-bool graph_write(Graph *g, const char *weights, Buf *to, Buf *err)
-{
+bool graph_write(Graph *g, const char *weights, Buf *to, Buf *err) {
     bool again = false;
     graph_simplify(g);
     const Fusion *f = graph_fuse(g);
@@ -499,8 +483,7 @@ bool graph_write(Graph *g, const char *weights, Buf *to, Buf *err)
     return ok;
 }
 
-bool graph_write_fusion(Graph *g, const GTensor *in, Buf *to, Buf *err)
-{
+bool graph_write_fusion(Graph *g, const GTensor *in, Buf *to, Buf *err) {
     Unfused before = graph_unfused(g, in);
     graph_simplify(g);
     const Fusion *f = graph_fuse(g);

@@ -4,11 +4,11 @@
 
 #include "graph/tensor.h"
 
-// weights: where constants with names are, as the program should say it (a path relative to the program). Which kernels there
-// are is decided by fusion (fuse.h). false: *err says what has no form as a kernel, with the node of the model.
+// weights: where constants with names are, as the program should say it (a path relative to the program). Which kernels
+// there are is decided by fusion (fuse.h). false: *err says what has no form as a kernel, with the node of the model.
 bool graph_write(Graph *g, const char *weights, Buf *to, Buf *err);
-// After it: the values that the program keeps in memory, by their names there, as the interpreter has them. in: one tensor for
-// each input of the graph, in its order.
+// After it: the values that the program keeps in memory, by their names there, as the interpreter has them. in: one
+// tensor for each input of the graph, in its order.
 typedef struct GValue {
     const char *name;                  // in the program
     const char *model_name, *from;     // of the value and its node in the model, or NULL
@@ -17,7 +17,8 @@ typedef struct GValue {
 typedef struct GValues { GValue *at; int n; } GValues;
 bool graph_values(Graph *g, const GTensor *in, GValues *out, Buf *err);
 void graph_values_free(GValues *v);
-// --emit=fusion: which kernels, what they read and write, and why not fewer. in: by input, for dimensions; data NULL: not given.
+// --emit=fusion: which kernels, what they read and write, and why not fewer. in: by input, for dimensions; data NULL:
+// not given.
 bool graph_write_fusion(Graph *g, const GTensor *in, Buf *to, Buf *err);
 
 #endif

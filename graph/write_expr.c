@@ -1,5 +1,6 @@
-// Nodes to expressions of a kernel. A node at a place (coordinates in the kernel's axes) is computed by what its kind says of
-// its sources at theirs, down to what is in memory: there it is a load. Equal nodes at equal places are one expression.
+// Nodes to expressions of a kernel. A node at a place (coordinates in the kernel's axes) is computed by what its kind
+// says of its sources at theirs, down to what is in memory: there it is a load. Equal nodes at equal places are one
+// expression.
 //
 // 16-bit floats compute in f32, as the language has it, and are rounded where the model says so (casts) and where they are
 // stored; the IR's rounding after each operation is not imitated.
@@ -54,8 +55,7 @@ static const EwText bool_text[EW_COUNT] = {
 
 // ---- making ---------------------------------------------------------------------------------------------------------
 
-static KExpr *expr_new(Kernel *k, KExpr proto)
-{
+static KExpr *expr_new(Kernel *k, KExpr proto) {
     KExpr *e = NEW(k->arena, KExpr);
     *e = proto;
     e->var = -1;
@@ -68,22 +68,20 @@ static KExpr *expr_new(Kernel *k, KExpr proto)
     return e;
 }
 
-KExpr *k_number(Kernel *k, GNum v, const Node *n)
-{
+KExpr *k_number(Kernel *k, GNum v, const Node *n) {
     return expr_new(k, (KExpr){.op = E_NUMBER, .number = v, .prec = P_PRIMARY, .node = n});
 }
 
-KExpr *k_text(Kernel *k, const char *fmt, int prec, Elem elem, KExpr *a, KExpr *b, KExpr *c)
-{
+KExpr *k_text(Kernel *k, const char *fmt, int prec, Elem elem, KExpr *a, KExpr *b, KExpr *c) {
     return expr_new(k, (KExpr){.op = E_TEXT, .fmt = fmt, .prec = prec, .elem = elem, .arg = {a, b, c}});
 }
 
-KExpr *k_sized(Kernel *k, KExpr *e, Elem elem)
-{
+KExpr *k_sized(Kernel *k, KExpr *e, Elem elem) {
     if (!e || e->elem == elem) return e;
     if (elem == EL_bool && e->op == E_NUMBER) {
         bool truth = e->number.is_int ? e->number.i != 0 : e->number.f != 0;
-        return expr_new(k, (KExpr){.op = E_NUMBER, .number = g_int(truth), .prec = P_PRIMARY, .elem = EL_bool, .node = e->node});
+        return expr_new(
+            k, (KExpr){.op = E_NUMBER, .number = g_int(truth), .prec = P_PRIMARY, .elem = EL_bool, .node = e->node});
     }
     const char *fmt = arena_printf(k->arena, "$0 as %s", elem_name(elem));
     if (elem == EL_bool) return k_text(k, "$0 != 0", P_EQUAL, EL_bool, e, NULL, NULL);
@@ -91,8 +89,7 @@ KExpr *k_sized(Kernel *k, KExpr *e, Elem elem)
 }
 
 // The axes that index expressions vary along, values among them.
-static uint64_t mask_of(Kernel *k, const Ix *at, int n)
-{
+static uint64_t mask_of(Kernel *k, const Ix *at, int n) {
     uint64_t m = 0;
     for (int i = 0; i < n; i++) {
         uint64_t a = at[i]->axes;
@@ -103,22 +100,21 @@ static uint64_t mask_of(Kernel *k, const Ix *at, int n)
     return m;
 }
 
-static void use_values(Kernel *k, const Ix *at, int n)
-{
+static void use_values(Kernel *k, const Ix *at, int n) {
     for (int i = 0; i < n; i++)
         for (int v = KAXIS_VALUES; v < MAX_KAXES; v++)
             if (at[i]->axes >> v & 1) k->axis[v].value->uses += 2;       // it gets a name
 }
 
-KExpr *k_index(Kernel *k, Ix e)
-{
+KExpr *k_index(Kernel *k, Ix e) {
     use_values(k, &e, 1);
     bool truth = e->kind == IX_LT || e->kind == IX_EQ || e->kind == IX_AND || e->kind == IX_OR;
-    return expr_new(k, (KExpr){.op = E_INDEX, .expr = e, .elem = truth ? EL_bool : EL_index, .prec = P_OR2, .mask = mask_of(k, &e, 1)});
+    return expr_new(
+        k, (KExpr){
+               .op = E_INDEX, .expr = e, .elem = truth ? EL_bool : EL_index, .prec = P_OR2, .mask = mask_of(k, &e, 1)});
 }
 
-int k_axis(Kernel *k, KAxisKind kind, Ix extent, int64_t by, const char *name)
-{
+int k_axis(Kernel *k, KAxisKind kind, Ix extent, int64_t by, const char *name) {
     bool value = kind == A_VALUE;
     if (value ? k->nvalues == MAX_KAXES - KAXIS_VALUES : k->naxes == KAXIS_VALUES) {
         g_error(k->g, "a kernel with too many axes");
@@ -129,24 +125,27 @@ int k_axis(Kernel *k, KAxisKind kind, Ix extent, int64_t by, const char *name)
     return number;
 }
 
-static KExpr *load(Kernel *k, const Node *n, const Ix *coord, bool has_fill, GNum fill)
-{
+static KExpr *load(Kernel *k, const Node *n, const Ix *coord, bool has_fill, GNum fill) {
     GNum v;
     if (g_scalar_value(n, &v)) return k_number(k, v, n);
     use_values(k, coord, n->rank);
-    return expr_new(k, (KExpr){.op = E_LOAD, .node = n, .coord = copy_ixs(k->g, coord, n->rank), .elem = (Elem)n->elem, .prec = P_PRIMARY,
-                               .mask = mask_of(k, coord, n->rank), .has_fill = has_fill, .number = fill});
+    return expr_new(k, (KExpr){.op = E_LOAD,
+                               .node = n,
+                               .coord = copy_ixs(k->g, coord, n->rank),
+                               .elem = (Elem)n->elem,
+                               .prec = P_PRIMARY,
+                               .mask = mask_of(k, coord, n->rank),
+                               .has_fill = has_fill,
+                               .number = fill});
 }
 
 // ---- the kinds ------------------------------------------------------------------------------------------------------
 
-static bool in_memory(const Kernel *k, const Node *n)
-{
+static bool in_memory(const Kernel *k, const Node *n) {
     return n->kind == G_input || n->kind == G_const || graph_loaded(n) || k->f->stored[n->id];
 }
 
-static KExpr *view(Kernel *k, const Node *n, const Ix *coord)
-{
+static KExpr *view(Kernel *k, const Node *n, const Ix *coord) {
     Graph *g = k->g;
     const Node *src = n->src[0];
     Ix at[G_MAX_RANK], pred = ix_substitute(g, n->view.pred, coord, n->rank), inside = ix(g, 1);   // pred implies inside
@@ -158,15 +157,15 @@ static KExpr *view(Kernel *k, const Node *n, const Ix *coord)
     if (ix_is(pred, 1)) return k_value(k, src, at);
     bool zero = n->view.fill.is_int ? n->view.fill.i == 0 : n->view.fill.f == 0;
     GNum v;
-    if (in_memory(k, src) && ix_among(pred, inside) && !g_scalar_value(src, &v)) return load(k, src, at, !zero, n->view.fill);
+    if (in_memory(k, src) && ix_among(pred, inside) && !g_scalar_value(src, &v))
+        return load(k, src, at, !zero, n->view.fill);
     KExpr *e = k_value(k, src, at), *p = k_sized(k, k_index(k, pred), EL_bool), *f = k_number(k, n->view.fill, n);
     if (!e) return NULL;
     if (e->elem == EL_none || e->elem == EL_index) e = k_sized(k, e, (Elem)n->elem);
     return k_text(k, "where($0, $1, $2)", P_PRIMARY, e->elem, p, e, f);
 }
 
-Ix k_value_index(Kernel *k, const Node *n, const Ix *coord, Ix extent)
-{
+Ix k_value_index(Kernel *k, const Node *n, const Ix *coord, Ix extent) {
     KExpr *v = k_value(k, n, coord);
     if (!v) return NULL;
     if (v->op == E_INDEX) return v->expr;
@@ -184,10 +183,9 @@ Ix k_value_index(Kernel *k, const Node *n, const Ix *coord, Ix extent)
 
 static bool is_value(Ix e) { return e->kind == IX_AXIS && e->value >= KAXIS_VALUES; }
 
-// A load reads 0 where an index is out of range. Does it see that of each value among the coordinates of `data`? It does where
-// there is nothing but views between, and these leave the dimension as it is.
-static bool load_sees_range(const Kernel *k, const Node *data, const Ix *at)
-{
+// A load reads 0 where an index is out of range. Does it see that of each value among the coordinates of `data`? It
+// does where there is nothing but views between, and these leave the dimension as it is.
+static bool load_sees_range(const Kernel *k, const Node *data, const Ix *at) {
     Ix c[G_MAX_RANK], next[G_MAX_RANK];
     const Node *x = data;
     memcpy(c, at, (size_t)x->rank * sizeof *at);
@@ -207,21 +205,20 @@ static bool load_sees_range(const Kernel *k, const Node *data, const Ix *at)
 }
 
 // Are these coordinates in range? Values are of unknown size, whatever the extent that they index has.
-static KExpr *in_range(Kernel *k, const Ix *at, const Ix *shape, int rank)
-{
+static KExpr *in_range(Kernel *k, const Ix *at, const Ix *shape, int rank) {
     KExpr *all = NULL;
     for (int i = 0; i < rank; i++) {
         Ix known = is_value(at[i]) ? NULL : ix_in_range(k->g, at[i], shape[i]);
         if (known && ix_is(known, 1)) continue;
         KExpr *one = known ? k_sized(k, k_index(k, known), EL_bool)
-                           : k_text(k, "$0 >= 0 && $0 < $1", P_AND2, EL_bool, k->axis[at[i]->value].value, k_index(k, shape[i]), NULL);
+                           : k_text(k, "$0 >= 0 && $0 < $1", P_AND2, EL_bool, k->axis[at[i]->value].value,
+                                    k_index(k, shape[i]), NULL);
         all = all ? k_text(k, "$0 && $1", P_AND2, EL_bool, all, one, NULL) : one;
     }
     return all;
 }
 
-static KExpr *gather(Kernel *k, const Node *n, const Ix *coord)
-{
+static KExpr *gather(Kernel *k, const Node *n, const Ix *coord) {
     Ix at[G_MAX_RANK];
     const Node *data = n->src[0];
     for (int i = 0, used = 1; i < data->rank; i++) {
@@ -245,21 +242,19 @@ static KExpr *gather(Kernel *k, const Node *n, const Ix *coord)
 
 // ---- gelu -----------------------------------------------------------------------------------------------------------
 //
-// x/2 (1 + erf(x / sqrt(2))), and its approximation x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), however the factors are put
-// together: the library has both in fewer instructions.
+// x/2 (1 + erf(x / sqrt(2))), and its approximation x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), however the factors
+// are put together: the library has both in fewer instructions.
 
 typedef struct Factors { const Node *of[4]; int n; double number; bool fine; } Factors;
 
-static bool is_number(const Node *n, double *v)
-{
+static bool is_number(const Node *n, double *v) {
     GNum c;
     if (!g_scalar_value(n, &c)) return false;
     *v = c.is_int ? (double)c.i : c.f;
     return true;
 }
 
-static void factors_of(const Node *n, Factors *f)
-{
+static void factors_of(const Node *n, Factors *f) {
     double v;
     if (is_number(n, &v)) f->number *= v;
     else if (n->kind == G_ew && n->op == EW_mul) factors_of(n->src[0], f), factors_of(n->src[1], f);
@@ -268,8 +263,7 @@ static void factors_of(const Node *n, Factors *f)
     else f->fine = false;
 }
 
-static Factors factors(const Node *n)
-{
+static Factors factors(const Node *n) {
     Factors f = {.number = 1, .fine = true};
     factors_of(n, &f);
     return f;
@@ -278,28 +272,27 @@ static Factors factors(const Node *n)
 static bool near(double a, double b) { return a > b - 1e-4 * b && a < b + 1e-4 * b; }
 
 // a + number
-static const Node *plus(const Node *n, double number)
-{
+static const Node *plus(const Node *n, double number) {
     double v;
     for (int i = 0; i < 2 && n->kind == G_ew && n->op == EW_add; i++)
         if (is_number(n->src[i], &v) && v == number) return n->src[1 - i];
     return NULL;
 }
 
-static bool is_cube(const Node *n, const Node *x, double by)
-{
+static bool is_cube(const Node *n, const Node *x, double by) {
     Factors f = factors(n);
     double p;
     bool cube = f.n == 3 && f.of[0] == x && f.of[1] == x && f.of[2] == x;
-    cube |= f.n == 1 && f.of[0]->kind == G_ew && f.of[0]->op == EW_pow && f.of[0]->src[0] == x && is_number(f.of[0]->src[1], &p) && p == 3;
+    cube |= f.n == 1 && f.of[0]->kind == G_ew && f.of[0]->op == EW_pow && f.of[0]->src[0] == x &&
+            is_number(f.of[0]->src[1], &p) && p == 3;
     return f.fine && cube && near(f.number, by);
 }
 
-static const char *gelu_of(const Node *one, const Node *x)      // one: what is added to 1
-{
+static const char *gelu_of(const Node *one, const Node *x) {      // one: what is added to 1
     if (one->kind != G_ew) return NULL;
     Factors f = factors(one->src[0]);
-    if (one->op == EW_erf) return f.fine && f.n == 1 && f.of[0] == x && near(f.number, 0.70710678118654752) ? "gelu($0)" : NULL;
+    if (one->op == EW_erf)
+        return f.fine && f.n == 1 && f.of[0] == x && near(f.number, 0.70710678118654752) ? "gelu($0)" : NULL;
     if (one->op != EW_tanh || !f.fine || f.n != 1 || !near(f.number, 0.79788456080286536)) return NULL;
     const Node *sum = f.of[0];
     for (int i = 0; i < 2 && sum->kind == G_ew && sum->op == EW_add; i++)
@@ -307,8 +300,7 @@ static const char *gelu_of(const Node *one, const Node *x)      // one: what is 
     return NULL;
 }
 
-static KExpr *gelu(Kernel *k, const Node *n, const Ix *coord)
-{
+static KExpr *gelu(Kernel *k, const Node *n, const Ix *coord) {
     if (n->op != EW_mul || (n->elem != EL_f32 && !elem_is_storage((Elem)n->elem))) return NULL;
     Factors f = factors(n);
     for (int i = 0; i < 2 && f.fine && f.n == 2 && near(f.number, 0.5); i++) {
@@ -320,9 +312,9 @@ static KExpr *gelu(Kernel *k, const Node *n, const Ix *coord)
     return NULL;
 }
 
-// A quotient that is made whole at once: one that is off in its last bit may become the next number, so it is divided exactly.
-static KExpr *whole_quotient(Kernel *k, const Node *n, const Ix *coord)
-{
+// A quotient that is made whole at once: one that is off in its last bit may become the next number, so it is divided
+// exactly.
+static KExpr *whole_quotient(Kernel *k, const Node *n, const Ix *coord) {
     static const char *const text[EW_COUNT] = {[EW_round] = "round(div_rn($0, $1))", [EW_floor] = "floor(div_rn($0, $1))",
                                                [EW_ceil] = "ceil(div_rn($0, $1))", [EW_trunc] = "trunc(div_rn($0, $1))"};
     const Node *q = n->src[0];
@@ -333,8 +325,7 @@ static KExpr *whole_quotient(Kernel *k, const Node *n, const Ix *coord)
     return k_text(k, text[n->op], CALL, elem, a->elem == EL_none && b->elem == EL_none ? k_sized(k, a, elem) : a, b, NULL);
 }
 
-static KExpr *elementwise(Kernel *k, const Node *n, const Ix *coord)
-{
+static KExpr *elementwise(Kernel *k, const Node *n, const Ix *coord) {
     KExpr *known = gelu(k, n, coord);
     if (!known) known = whole_quotient(k, n, coord);
     if (known) return known;
@@ -382,8 +373,7 @@ static KExpr *elementwise(Kernel *k, const Node *n, const Ix *coord)
     return k_text(k, t->text, t->prec, elem, arg[0], arg[1], arg[2]);
 }
 
-static KExpr *cast(Kernel *k, const Node *n, const Ix *coord)
-{
+static KExpr *cast(Kernel *k, const Node *n, const Ix *coord) {
     Elem from = (Elem)n->src[0]->elem, to = (Elem)n->elem;
     KExpr *e = k_value(k, n->src[0], coord);
     if (!e || e->elem == to) return e;
@@ -393,8 +383,7 @@ static KExpr *cast(Kernel *k, const Node *n, const Ix *coord)
     return k_sized(k, e, to);
 }
 
-static KExpr *concat(Kernel *k, const Node *n, const Ix *coord)
-{
+static KExpr *concat(Kernel *k, const Node *n, const Ix *coord) {
     Graph *g = k->g;
     Ix at[G_MAX_RANK], offset = g_count(g, n), axis = coord[n->concat.axis], start[64];
     if (n->nsrc > 64) return g_error(g, "a concatenation of %u values has no form in a kernel yet", n->nsrc);
@@ -407,7 +396,8 @@ static KExpr *concat(Kernel *k, const Node *n, const Ix *coord)
     KExpr *all = NULL;
     for (uint32_t i = n->nsrc; i-- > 0;) {
         Ix end = ix_add(g, start[i], n->src[i]->shape[n->concat.axis]);
-        if ((i > 0 && ix_prove_lt(g, axis, start[i])) || (i + 1 < n->nsrc && ix_prove_le(g, end, axis))) continue;      // never there
+        // never there
+        if ((i > 0 && ix_prove_lt(g, axis, start[i])) || (i + 1 < n->nsrc && ix_prove_le(g, end, axis))) continue;
         at[n->concat.axis] = ix_sub(g, axis, start[i]);
         KExpr *e = k_value(k, n->src[i], at);
         if (!e) return NULL;
@@ -435,26 +425,24 @@ static const char *const reduce_text[GR_COUNT] = {"sum", "prod", "max", "min", "
 enum { TILE_LIMIT = 8192, COLUMN = 256 };
 
 // Does it fit a tile? Sizes that are not known are taken to: launches check it.
-static bool fits(Ix extent)
-{
+static bool fits(Ix extent) {
     return extent->kind == IX_CONST ? extent->value <= TILE_LIMIT : extent->hi <= TILE_LIMIT || extent->hi >= IX_DIM_MAX;
 }
 
 // An axis for a stretch of reduced dimensions: one that is there already (so that what is computed along it is shared), or
 // a new one.
-static int reduced_axis(Kernel *k, Ix extent, uint64_t taken, bool arg)
-{
+static int reduced_axis(Kernel *k, Ix extent, uint64_t taken, bool arg) {
     for (int i = 0; i < k->naxes; i++)
         if (k->axis[i].kind == A_FULL && k->axis[i].extent == extent && !(taken >> i & 1)) return i;
     if (k->reduces == R_TAPS) return k_axis(k, A_LOOP, extent, 0, "r");
-    if (k->reduces == R_COLUMNS && extent->kind == IX_CONST && extent->value > COLUMN) return k_axis(k, A_LOOP_TILE, extent, COLUMN / 2, "k");
+    if (k->reduces == R_COLUMNS && extent->kind == IX_CONST && extent->value > COLUMN)
+        return k_axis(k, A_LOOP_TILE, extent, COLUMN / 2, "k");
     int64_t side = k->side > 1 ? k->side : 1;
     bool full = (fits(extent) && extent != k->looped && (side == 1 || extent->kind == IX_CONST)) || arg;
     return k_axis(k, full ? A_FULL : A_LOOP_TILE, extent, full ? 0 : extent == k->looped ? k->looped_by : 2048 / side, "k");
 }
 
-static KExpr *reduce(Kernel *k, const Node *n, const Ix *coord)
-{
+static KExpr *reduce(Kernel *k, const Node *n, const Ix *coord) {
     Graph *g = k->g;
     const Node *src = n->src[0];
     GReduce op = (GReduce)n->op;
@@ -491,15 +479,19 @@ static KExpr *reduce(Kernel *k, const Node *n, const Ix *coord)
     KExpr *e = k_value(k, src, at);
     if (!e) return NULL;
     int varies = 0;
-    for (int i = 0; i < proto.naxes; i++) {                  // along some axes it may be the same: as often as there are elements
+    // along some axes it may be the same: as often as there are elements
+    for (int i = 0; i < proto.naxes; i++) {
         int axis = proto.axes[i];
         if (e->mask >> axis & 1) {
             proto.axes[varies++] = axis;
             continue;
         }
-        if (op == GR_sum) e = k_text(k, "$0 * $1", P_TIMES, e->elem == EL_none ? (Elem)src->elem : e->elem, e, k_index(k, k->axis[axis].extent), NULL);
+        if (op == GR_sum)
+            e = k_text(k, "$0 * $1", P_TIMES, e->elem == EL_none ? (Elem)src->elem : e->elem, e,
+                       k_index(k, k->axis[axis].extent), NULL);
         else if (op == GR_prod || arg) {
-            e = k_text(k, "$0 + 0 * $1", P_PLUS, e->elem == EL_none ? (Elem)src->elem : e->elem, e, k_index(k, k->axis[axis].axis), NULL);
+            e = k_text(k, "$0 + 0 * $1", P_PLUS, e->elem == EL_none ? (Elem)src->elem : e->elem, e,
+                       k_index(k, k->axis[axis].axis), NULL);
             proto.axes[varies++] = axis;
         }
     }
@@ -523,8 +515,7 @@ static KExpr *reduce(Kernel *k, const Node *n, const Ix *coord)
     return k_sized(k, back, EL_i64);
 }
 
-KExpr *k_reduced(Kernel *k, GReduce op, KExpr *e, const int *axis, int naxes)
-{
+KExpr *k_reduced(Kernel *k, GReduce op, KExpr *e, const int *axis, int naxes) {
     KExpr proto = {.op = E_REDUCE, .fmt = reduce_text[op], .prec = P_PRIMARY, .elem = e->elem, .naxes = naxes, .arg = {e}};
     memcpy(proto.axes, axis, (size_t)naxes * sizeof *axis);
     KExpr *r = expr_new(k, proto);
@@ -533,8 +524,7 @@ KExpr *k_reduced(Kernel *k, GReduce op, KExpr *e, const int *axis, int naxes)
 }
 
 // The scores of an attention: queries times keys, over the whole head.
-static KExpr *scores(Kernel *k, const Node *n, const Ix *coord)
-{
+static KExpr *scores(Kernel *k, const Node *n, const Ix *coord) {
     Ix a[G_MAX_RANK], b[G_MAX_RANK];
     int nb = n->contract.nb, nm = n->contract.nm, axis = k_axis(k, A_FULL, n->src[0]->shape[nb + nm], 0, "c");
     if (axis < 0) return NULL;
@@ -552,15 +542,19 @@ static KExpr *scores(Kernel *k, const Node *n, const Ix *coord)
         KExpr *p = k_text(k, "$0 * $1", P_TIMES, EL_f32, k_sized(k, q, EL_f32), k_sized(k, c, EL_f32), NULL);
         return k_reduced(k, GR_sum, p, &axis, 1);
     }
-    KExpr *e = expr_new(k, (KExpr){.op = E_DOT, .elem = n->contract.acc, .prec = P_PRIMARY, .node = n, .arg = {k_sized(k, q, elem), k_sized(k, c, elem)},
-                                   .axes = {axis}, .naxes = 1});
+    KExpr *e = expr_new(k, (KExpr){.op = E_DOT,
+                                   .elem = n->contract.acc,
+                                   .prec = P_PRIMARY,
+                                   .node = n,
+                                   .arg = {k_sized(k, q, elem), k_sized(k, c, elem)},
+                                   .axes = {axis},
+                                   .naxes = 1});
     e->mask &= ~(UINT64_C(1) << axis);
     return e;
 }
 
 // n's element, computed even if n is stored.
-static KExpr *k_compute(Kernel *k, const Node *n, const Ix *coord)
-{
+static KExpr *k_compute(Kernel *k, const Node *n, const Ix *coord) {
     GNum v;
     if (g_scalar_value(n, &v)) return k_number(k, v, n);
     switch ((GKind)n->kind) {
@@ -577,23 +571,29 @@ static KExpr *k_compute(Kernel *k, const Node *n, const Ix *coord)
     case G_reduce: return reduce(k, n, coord);
     case G_contract:
         if (n == k->fg->inner) return scores(k, n, coord);
-        return expr_new(k, (KExpr){.op = E_SUM, .elem = n->contract.acc, .prec = P_PRIMARY, .node = n, .number = g_int(n == k->fg->second), .mask = mask_of(k, coord, n->rank)});
+        return expr_new(k, (KExpr){.op = E_SUM,
+                                   .elem = n->contract.acc,
+                                   .prec = P_PRIMARY,
+                                   .node = n,
+                                   .number = g_int(n == k->fg->second),
+                                   .mask = mask_of(k, coord, n->rank)});
     default: return g_error(k->g, "`%s` has no form in a kernel", g_kind_name[n->kind]);
     }
 }
 
-static bool made_here(const Kernel *k, const Node *n)
-{
-    return k->f->maker[n->id] == k->group && n->kind != G_scan && n->kind != G_sort && n->kind != G_scatter && n->kind != G_proj;
+static bool made_here(const Kernel *k, const Node *n) {
+    return k->f->maker[n->id] == k->group && n->kind != G_scan && n->kind != G_sort && n->kind != G_scatter &&
+           n->kind != G_proj;
 }
 
 bool k_reads(const Kernel *k, const Node *n) { return in_memory(k, n) && !made_here(k, n); }
 
-KExpr *k_value(Kernel *k, const Node *n, const Ix *coord)
-{
+KExpr *k_value(Kernel *k, const Node *n, const Ix *coord) {
     if (any_null_ix(coord, n->rank) || g_failed(k->g)) return NULL;
     for (uint32_t i = 0; i < k->memo.n; i++)
-        if (k->memo.node[i] == n && (n->rank == 0 || memcmp(k->memo.coord[i], coord, (size_t)n->rank * sizeof *coord) == 0)) return k->memo.e[i];
+        if (k->memo.node[i] == n &&
+            (n->rank == 0 || memcmp(k->memo.coord[i], coord, (size_t)n->rank * sizeof *coord) == 0))
+            return k->memo.e[i];
     KExpr *e = k_reads(k, n) ? load(k, n, coord, false, g_int(0)) : k_compute(k, n, coord);
     if (!e) return NULL;
     if (k->memo.n == k->memo.cap) {
@@ -613,14 +613,14 @@ KExpr *k_value(Kernel *k, const Node *n, const Ix *coord)
 
 // ---- quotients -------------------------------------------------------------------------------------------------------
 
-int k_load_quotients(Kernel *k)
-{
+int k_load_quotients(Kernel *k) {
     int q = 0;
     for (uint32_t i = 0; i < k->exprs.n; i++) {
         const KExpr *e = k->exprs.at[i];
         if (e->op == E_LOAD) q += quotients_merged(k->g, e->node->rank, e->node->shape, e->coord);
         if (e->op == E_INDEX) q += ix_quotients(e->expr);
     }
-    for (uint32_t i = 0; i < k->stores.n; i++) q += quotients_merged(k->g, k->stores.at[i].node->rank, k->stores.at[i].node->shape, k->stores.at[i].coord);
+    for (uint32_t i = 0; i < k->stores.n; i++)
+        q += quotients_merged(k->g, k->stores.at[i].node->rank, k->stores.at[i].node->shape, k->stores.at[i].coord);
     return q;
 }

@@ -75,8 +75,8 @@ typedef struct KAlias { Ix of; const char *name; } KAlias;
 
 enum { MAX_KAXES = 64, KAXIS_VALUES = 40 };
 
-// What a kernel reduces that has only rows: rows in memory, or columns, the last row axis being the innermost in memory: then
-// that is a tile, and a few elements (the taps of a window) are taken one after the other.
+// What a kernel reduces that has only rows: rows in memory, or columns, the last row axis being the innermost in
+// memory: then that is a tile, and a few elements (the taps of a window) are taken one after the other.
 typedef enum KReduces { R_ROWS, R_COLUMNS, R_TAPS } KReduces;
 
 typedef struct Kernel {
@@ -128,7 +128,8 @@ KExpr *k_sized(Kernel *k, KExpr *e, Elem elem);                         // conve
 KExpr *k_number(Kernel *k, GNum v, const Node *n);                      // n: whose element type it has, may be NULL
 KExpr *k_index(Kernel *k, Ix e);
 KExpr *k_text(Kernel *k, const char *fmt, int prec, Elem elem, KExpr *a, KExpr *b, KExpr *c);
-KExpr *k_reduced(Kernel *k, GReduce op, KExpr *e, const int *axis, int naxes);   // e over axes of the kernel that it varies along
+// e over axes of the kernel that it varies along
+KExpr *k_reduced(Kernel *k, GReduce op, KExpr *e, const int *axis, int naxes);
 int    k_load_quotients(Kernel *k);                                     // how many loads and stores have some
 
 // write_ix.c
@@ -145,9 +146,11 @@ int64_t k_pow2(int64_t n);                                 // the power of two t
 
 // write_kernel.c
 void   k_reset(Kernel *k);
-bool   k_one_axis(Kernel *k, const Ix *shape, int n, KAxisKind kind, int64_t by, const char *name, Ix *coord);   // shape[0 .. n) as one axis
+// shape[0 .. n) as one axis
+bool   k_one_axis(Kernel *k, const Ix *shape, int n, KAxisKind kind, int64_t by, const char *name, Ix *coord);
 int64_t k_tile_of(Ix extent, int64_t least, int64_t most);
-void   k_open_tile(Kernel *k, const char *axis, const char *name, const char *choices);   // a compile-time name for its tile; choices may be NULL
+// a compile-time name for its tile; choices may be NULL
+void   k_open_tile(Kernel *k, const char *axis, const char *name, const char *choices);
 bool   k_epilogue(Kernel *k, const Ix *at);                              // what follows the product, at `at` of its result
 // write_attention.c
 bool   k_attention(Kernel *k);

@@ -1,5 +1,5 @@
-// Index expressions as text: with as few parentheses as the language needs, `a < b + 1` as `a <= b`, and a dimension that has a
-// name of its own (T_4_1, where it is T / 4 - 1) by that name, so many times it, too.
+// Index expressions as text: with as few parentheses as the language needs, `a < b + 1` as `a <= b`, and a dimension
+// that has a name of its own (T_4_1, where it is T / 4 - 1) by that name, so many times it, too.
 
 #include "graph/write_internal.h"
 
@@ -7,8 +7,7 @@
 
 static bool is_truth(Ix e) { return e->kind == IX_LT || e->kind == IX_EQ || e->kind == IX_AND || e->kind == IX_OR; }
 
-void k_put_number(Kernel *k, Buf *to, Ix e, int outer)
-{
+void k_put_number(Kernel *k, Buf *to, Ix e, int outer) {
     if (!is_truth(e)) {
         k_put_ix(k, to, e, outer);
         return;
@@ -18,8 +17,7 @@ void k_put_number(Kernel *k, Buf *to, Ix e, int outer)
     buf_puts(to, ", 1, 0)");
 }
 
-static void put_truth(Kernel *k, Buf *to, Ix e, int outer)
-{
+static void put_truth(Kernel *k, Buf *to, Ix e, int outer) {
     if (is_truth(e)) {
         k_put_ix(k, to, e, outer);
         return;
@@ -30,8 +28,7 @@ static void put_truth(Kernel *k, Buf *to, Ix e, int outer)
     if (outer > P_EQUAL) buf_putc(to, ')');
 }
 
-static void put_list(Kernel *k, Buf *to, Ix e, const char *op, int own, int outer)
-{
+static void put_list(Kernel *k, Buf *to, Ix e, const char *op, int own, int outer) {
     if (own < outer) buf_putc(to, '(');
     for (uint32_t i = 0; i < e->n; i++) {
         if (i) buf_printf(to, " %s ", op);
@@ -41,8 +38,7 @@ static void put_list(Kernel *k, Buf *to, Ix e, const char *op, int own, int oute
     if (own < outer) buf_putc(to, ')');
 }
 
-static void put_sum(Kernel *k, Buf *to, Ix e, int outer)
-{
+static void put_sum(Kernel *k, Buf *to, Ix e, int outer) {
     int own = e->n == 1 && e->value == 0 ? P_TIMES : P_PLUS;
     bool first = true;
     if (own < outer) buf_putc(to, '(');
@@ -66,8 +62,7 @@ static void put_sum(Kernel *k, Buf *to, Ix e, int outer)
 }
 
 // A dimension that no tensor of the kernel has, by one that differs from it by a number: n, where there is n_1 = n + 1.
-static bool put_by_other(Kernel *k, Buf *to, Ix e, int outer)
-{
+static bool put_by_other(Kernel *k, Buf *to, Ix e, int outer) {
     if (k->alias.n == 0 || k_stands_alone(k, e, true)) return false;
     for (uint32_t i = 0; i < k->alias.n; i++) {
         KAlias a = k->alias.at[i];
@@ -81,8 +76,7 @@ static bool put_by_other(Kernel *k, Buf *to, Ix e, int outer)
     return false;
 }
 
-static void put_dim(Kernel *k, Buf *to, Ix e, int outer)
-{
+static void put_dim(Kernel *k, Buf *to, Ix e, int outer) {
     bool seen = false;
     if (put_by_other(k, to, e, outer)) return;
     for (uint32_t i = 0; i < k->dims.n; i++) seen |= k->dims.at[i] == e;
@@ -91,8 +85,7 @@ static void put_dim(Kernel *k, Buf *to, Ix e, int outer)
     buf_puts(to, g_identifier(k->arena, ix_dim_info(k->g, e)->name, "N"));
 }
 
-static void put_call(Kernel *k, Buf *to, Ix e, const char *name)
-{
+static void put_call(Kernel *k, Buf *to, Ix e, const char *name) {
     buf_printf(to, "%s(", name);
     k_put_number(k, to, e->arg[0], P_TERNARY);
     buf_puts(to, ", ");
@@ -101,8 +94,7 @@ static void put_call(Kernel *k, Buf *to, Ix e, const char *name)
 }
 
 // a < b + 1 is a <= b.
-static void put_less(Kernel *k, Buf *to, Ix e, int outer)
-{
+static void put_less(Kernel *k, Buf *to, Ix e, int outer) {
     bool or_equal = e->arg[1]->kind == IX_SUM && e->arg[1]->value == 1;
     if (P_EQUAL < outer) buf_putc(to, '(');
     k_put_number(k, to, e->arg[0], P_PLUS);
@@ -112,8 +104,7 @@ static void put_less(Kernel *k, Buf *to, Ix e, int outer)
 }
 
 // As so many times a dimension of a parameter that has a name of its own.
-static bool put_multiple(Kernel *k, Buf *to, Ix e, int outer)
-{
+static bool put_multiple(Kernel *k, Buf *to, Ix e, int outer) {
     for (uint32_t i = 0; i < k->alias.n; i++) {
         KAlias a = k->alias.at[i];
         Ix times = a.of && a.of->kind == IX_SUM && e->kind == IX_SUM ? ix_divide_exact(k->g, e, a.of) : NULL;
@@ -129,8 +120,7 @@ static bool put_multiple(Kernel *k, Buf *to, Ix e, int outer)
     return false;
 }
 
-void k_put_ix(Kernel *k, Buf *to, Ix e, int outer)
-{
+void k_put_ix(Kernel *k, Buf *to, Ix e, int outer) {
     for (uint32_t i = 0; i < k->alias.n; i++) {
         if (k->alias.at[i].of != e) continue;
         buf_puts(to, k->alias.at[i].name);

@@ -15,23 +15,20 @@
 
 typedef struct Part { int first, last; bool row; } Part;     // adjacent axes of the root as one
 
-void k_reset(Kernel *k)
-{
+void k_reset(Kernel *k) {
     *k = (Kernel){.g = k->g, .arena = k->arena, .f = k->f, .group = k->group, .fg = k->fg, .numbers = k->numbers,
                   .reduces = k->reduces, .looped = k->looped, .looped_by = k->looped_by, .side = k->side};
 }
 
 static const int64_t plenty = INT64_C(1) << 40;             // more than any tile: sizes beyond are all the same
 
-int64_t k_pow2(int64_t n)
-{
+int64_t k_pow2(int64_t n) {
     int64_t p = 1;
     while (p < n && p < plenty) p *= 2;
     return p;
 }
 
-static int64_t times(int64_t a, int64_t b)
-{
+static int64_t times(int64_t a, int64_t b) {
     int64_t n;
     return __builtin_mul_overflow(a, b, &n) || n > plenty ? plenty : n;
 }
@@ -39,8 +36,7 @@ static int64_t times(int64_t a, int64_t b)
 static Ix part_extent(Graph *g, const Ix *shape, Part p) { return ix_product(g, shape + p.first, p.last - p.first + 1); }
 
 // Coordinates of the axes of a part, from one place in it.
-static void spread(Graph *g, const Ix *shape, Part p, Ix place, Ix *coord)
-{
+static void spread(Graph *g, const Ix *shape, Part p, Ix place, Ix *coord) {
     for (int i = p.last; i >= p.first; i--) {
         coord[i] = i == p.first ? place : ix_mod(g, place, shape[i]);
         place = ix_div(g, place, shape[i]);
@@ -49,8 +45,7 @@ static void spread(Graph *g, const Ix *shape, Part p, Ix place, Ix *coord)
 
 // ---- what is stored -------------------------------------------------------------------------------------------------
 
-static bool add_store(Kernel *k, const Node *n, const Ix *coord)
-{
+static bool add_store(Kernel *k, const Node *n, const Ix *coord) {
     KExpr *e = k_value(k, n, coord);
     if (!e) return false;
     if (e->elem != (Elem)n->elem) {
@@ -64,8 +59,7 @@ static bool add_store(Kernel *k, const Node *n, const Ix *coord)
 }
 
 // The root, and what the kernel leaves in memory in passing, at the place where it is computed.
-static bool add_stores(Kernel *k, const Ix *coord)
-{
+static bool add_stores(Kernel *k, const Ix *coord) {
     if (!add_store(k, k->fg->root, coord)) return false;
     for (uint32_t i = 0; i < k->fg->makes.n; i++) {
         const Node *n = k->fg->makes.at[i];
@@ -84,8 +78,7 @@ static bool add_stores(Kernel *k, const Ix *coord)
 
 static const char *const axis_names[] = {"n", "m", "l", "j", "i", "h", "g", "f", "e", "d", "c", "b", "a", "u", "v", "w"};
 
-static bool map_with(Kernel *k, const Part *part, int n)
-{
+static bool map_with(Kernel *k, const Part *part, int n) {
     const Node *root = k->fg->root;
     Ix coord[G_MAX_RANK];
     int64_t lanes = 1;
@@ -119,8 +112,7 @@ static bool map_with(Kernel *k, const Part *part, int n)
 typedef bool BuildWith(Kernel *k, const Part *part, int n);
 
 // The fewest parts that need no more quotients than the axes alone. The kernel is left built.
-static bool fewest_parts(Kernel *k, Part *part, int n, BuildWith *build)
-{
+static bool fewest_parts(Kernel *k, Part *part, int n, BuildWith *build) {
     if (!build(k, part, n)) return false;
     int least = k_load_quotients(k);
     for (int i = n - 2; i >= 0; i--) {
@@ -137,8 +129,7 @@ static bool fewest_parts(Kernel *k, Part *part, int n, BuildWith *build)
     return build(k, part, n);
 }
 
-static int single_parts(const Node *root, uint32_t rows, Part *part)
-{
+static int single_parts(const Node *root, uint32_t rows, Part *part) {
     int n = 0;
     for (int i = 0; i < root->rank; i++)
         if (!ix_is(root->shape[i], 1)) part[n++] = (Part){i, i, rows >> i & 1};
@@ -152,15 +143,15 @@ enum { TILE_LIMIT = 8192, ROW_LIMIT = 16384, LANES = 1024, SIDE = 32 };
 static bool fits(Ix e) { return e->kind == IX_CONST ? e->value <= TILE_LIMIT : e->hi <= TILE_LIMIT || e->hi >= IX_DIM_MAX; }
 
 // Elements of the longest reduction of a row, and of the columns.
-static int64_t row_length(const Kernel *k)
-{
+static int64_t row_length(const Kernel *k) {
     int64_t longest = 1;
     for (uint32_t i = 0; i < k->fg->nodes.n; i++) {
         const Node *n = k->fg->nodes.at[i];
         int64_t size = 1;
         if (n->kind != G_reduce) continue;
         for (int d = 0; d < n->src[0]->rank; d++)
-            if (n->reduce.axes >> d & 1) size = times(size, n->src[0]->shape[d]->kind == IX_CONST ? n->src[0]->shape[d]->value : 1024);
+            if (n->reduce.axes >> d & 1)
+                size = times(size, n->src[0]->shape[d]->kind == IX_CONST ? n->src[0]->shape[d]->value : 1024);
         if (size > longest) longest = size;
     }
     return longest;
@@ -169,8 +160,7 @@ static int64_t row_length(const Kernel *k)
 enum { TAPS = 32, CHANNELS = 64 };
 
 // Reductions of all that is read, if the root has only rows: along columns in memory?
-static KReduces reduces(const Kernel *k)
-{
+static KReduces reduces(const Kernel *k) {
     const Node *root = k->fg->root;
     uint64_t rows = 0, innermost = 0;
     int64_t most = 1;
@@ -187,7 +177,8 @@ static KReduces reduces(const Kernel *k)
         const KExpr *e = k->exprs.at[i];
         if (e->op == E_REDUCE) {
             int64_t size = 1;
-            for (int a = 0; a < e->naxes; a++) size *= k->axis[e->axes[a]].extent->kind == IX_CONST ? k->axis[e->axes[a]].extent->value : TAPS + 1;
+            for (int a = 0; a < e->naxes; a++)
+                size *= k->axis[e->axes[a]].extent->kind == IX_CONST ? k->axis[e->axes[a]].extent->value : TAPS + 1;
             if (size > most) most = size;
             if (strncmp(e->fmt, "arg", 3) == 0) return R_ROWS;
         }
@@ -200,17 +191,17 @@ static KReduces reduces(const Kernel *k)
     return !found || !innermost ? R_ROWS : most <= TAPS ? R_TAPS : R_COLUMNS;
 }
 
-// What is reduced may be several stretches of dimensions, of several rows that lie side by side: if all together are too much
-// for a tile, the longest is a loop.
-static void find_looped(Kernel *k)
-{
+// What is reduced may be several stretches of dimensions, of several rows that lie side by side: if all together are
+// too much for a tile, the longest is a loop.
+static void find_looped(Kernel *k) {
     const Node *root = k->fg->root;
     int last = root->rank - 1;
     while (last > 0 && ix_is(root->shape[last], 1)) last--;
     k->side = 1;
     for (int i = 0; i < last && k->fg->rows >> last & 1; i++)
         if (!(k->fg->rows >> i & 1) && !ix_is(root->shape[i], 1)) k->side = SIDE;
-    if (k->side > 1 && root->shape[last]->kind == IX_CONST && k_pow2(root->shape[last]->value) < k->side) k->side = k_pow2(root->shape[last]->value);
+    if (k->side > 1 && root->shape[last]->kind == IX_CONST && k_pow2(root->shape[last]->value) < k->side)
+        k->side = k_pow2(root->shape[last]->value);
     for (uint32_t i = 0; i < k->fg->nodes.n; i++) {
         const Node *n = k->fg->nodes.at[i], *x = n->kind == G_reduce ? n->src[0] : NULL;
         Ix longest = NULL;
@@ -231,8 +222,7 @@ static void find_looped(Kernel *k)
     }
 }
 
-static bool rows_with(Kernel *k, const Part *part, int n)
-{
+static bool rows_with(Kernel *k, const Part *part, int n) {
     const Node *root = k->fg->root;
     Graph *g = k->g;
     Ix coord[G_MAX_RANK];
@@ -249,11 +239,13 @@ static bool rows_with(Kernel *k, const Part *part, int n)
     int64_t row = k_pow2(length > columns ? length : columns), rows = LANES / (row < LANES ? row : LANES);
     if (last_row == n - 1 && rows < SIDE && (row <= 256 || k->side > 1)) rows = SIDE;    // rows lie side by side in memory
     int64_t room = TILE_LIMIT / k->side;
-    int64_t lanes = LANES;                                   // of columns: the last axes are tiles, until they have lanes enough
+    // of columns: the last axes are tiles, until they have lanes enough
+    int64_t lanes = LANES;
     int64_t tile[G_MAX_RANK + 1];
     for (int i = n; i-- > 0 && k->reduces != R_ROWS;) {
         Ix e = part_extent(g, root->shape, part[i]);
-        int64_t size = k_pow2(e->kind == IX_CONST ? e->value : CHANNELS), limit = i == n - 1 ? k->reduces == R_TAPS ? CHANNELS : CHANNELS / 2 : lanes;
+        int64_t size = k_pow2(e->kind == IX_CONST ? e->value : CHANNELS),
+                limit = i == n - 1 ? k->reduces == R_TAPS ? CHANNELS : CHANNELS / 2 : lanes;
         tile[i] = size < limit ? size : limit;
         lanes = k->reduces == R_TAPS ? lanes / tile[i] : 1;
     }
@@ -280,8 +272,7 @@ static bool rows_with(Kernel *k, const Part *part, int n)
 
 // ---- scans and sorts ------------------------------------------------------------------------------------------------
 
-static bool along(Kernel *k)
-{
+static bool along(Kernel *k) {
     const Node *n = k->fg->anchor;
     Graph *g = k->g;
     int axis = n->kind == G_scan ? n->scan.axis : n->sort.axis, at = -1;
@@ -295,11 +286,15 @@ static bool along(Kernel *k)
         coord[i] = k->axis[a].axis;
         if (i == axis) at = a;
     }
-    if (n->shape[axis]->kind == IX_CONST && n->shape[axis]->value > 32768) return g_error(g, "a scan or sort along %lld elements has no form in a kernel yet", (long long)n->shape[axis]->value) != NULL;
+    if (n->shape[axis]->kind == IX_CONST && n->shape[axis]->value > 32768)
+        return g_error(g, "a scan or sort along %lld elements has no form in a kernel yet",
+                       (long long)n->shape[axis]->value) != NULL;
     KExpr *e = k_value(k, n->src[0], coord);
     if (!e) return false;
     if (e->elem == EL_none || e->elem == EL_index) e = k_sized(k, e, (Elem)n->elem);
-    if (!(e->mask >> at & 1)) e = k_text(k, "where($0 >= 0, $1, $1)", P_PRIMARY, e->elem, k_index(k, k->axis[at].axis), e, NULL);   // the same along the axis
+    // the same along the axis
+    if (!(e->mask >> at & 1))
+        e = k_text(k, "where($0 >= 0, $1, $1)", P_PRIMARY, e->elem, k_index(k, k->axis[at].axis), e, NULL);
     e->uses++;
     k->along = (KAlong){.node = n, .arg = e, .axis = at};
     for (uint32_t i = 0; i < k->fg->makes.n; i++) {
@@ -307,7 +302,12 @@ static bool along(Kernel *k)
         if (n->kind == G_sort && m == n) continue;
         KExpr *v = NEW(k->arena, KExpr);
         bool places = m->kind == G_proj && m->proj.result == 1;
-        *v = (KExpr){.op = E_ALONG, .elem = places ? EL_index : e->elem, .prec = P_PRIMARY, .mask = e->mask | UINT64_C(1) << at, .number = g_int(places), .var = -1};
+        *v = (KExpr){.op = E_ALONG,
+                     .elem = places ? EL_index : e->elem,
+                     .prec = P_PRIMARY,
+                     .mask = e->mask | UINT64_C(1) << at,
+                     .number = g_int(places),
+                     .var = -1};
         if (n->kind == G_scan && elem_is_storage(e->elem)) v->elem = EL_f32;
         KExpr *s = k_sized(k, v, (Elem)m->elem);
         s->uses = v->uses = 1;
@@ -318,15 +318,13 @@ static bool along(Kernel *k)
 
 // ---- products -------------------------------------------------------------------------------------------------------
 
-int64_t k_tile_of(Ix e, int64_t least, int64_t most)
-{
+int64_t k_tile_of(Ix e, int64_t least, int64_t most) {
     int64_t p = k_pow2(e->kind == IX_CONST ? e->value : most);
     return p < least ? least : p > most ? most : p;
 }
 
 // The axes `shape[first ..]` as one axis of the kernel; coordinates to `coord`.
-bool k_one_axis(Kernel *k, const Ix *shape, int n, KAxisKind kind, int64_t by, const char *name, Ix *coord)
-{
+bool k_one_axis(Kernel *k, const Ix *shape, int n, KAxisKind kind, int64_t by, const char *name, Ix *coord) {
     Ix e = ix_product(k->g, shape, n);
     if (!e) return false;
     Ix place = ix(k->g, 0);
@@ -339,10 +337,10 @@ bool k_one_axis(Kernel *k, const Ix *shape, int n, KAxisKind kind, int64_t by, c
     return true;
 }
 
-// The contracted axes: the last, which memory has innermost, or else the longest is the tile, the others are loops; short ones
-// are put together into one. No more lanes than the axis has, and two trips where there would be one, to load ahead in.
-static bool contracted(Kernel *k, const Ix *shape, int n, int64_t by, Ix *coord)
-{
+// The contracted axes: the last, which memory has innermost, or else the longest is the tile, the others are loops;
+// short ones are put together into one. No more lanes than the axis has, and two trips where there would be one, to
+// load ahead in.
+static bool contracted(Kernel *k, const Ix *shape, int n, int64_t by, Ix *coord) {
     int longest = 0;
     int64_t most = 0, all = 1;
     for (int i = 0; i < n; i++) {
@@ -355,23 +353,23 @@ static bool contracted(Kernel *k, const Ix *shape, int n, int64_t by, Ix *coord)
     if (most < 16 || n == 1) return k_one_axis(k, shape, n, A_LOOP_TILE, by, "k", coord);
     static const char *const names[] = {"r", "s", "t", "u", "v", "w"};
     for (int i = 0, other = 0; i < n; i++)
-        if (!k_one_axis(k, shape + i, 1, i == longest ? A_LOOP_TILE : A_LOOP, by, i == longest ? "k" : names[other++ % 6], coord + i)) return false;
+        if (!k_one_axis(k, shape + i, 1, i == longest ? A_LOOP_TILE : A_LOOP, by,
+                        i == longest ? "k" : names[other++ % 6], coord + i))
+            return false;
     return true;
 }
 
 static bool is_byte(const Node *n) { return n->elem == EL_i8 || n->elem == EL_u8; }
 
-static bool dot_takes(const Node *a, const Node *b, Elem sum)
-{
+static bool dot_takes(const Node *a, const Node *b, Elem sum) {
     if (is_byte(a) && is_byte(b)) return sum == EL_i32;
     if (a->elem == EL_f8e4m3 || a->elem == EL_f8e5m2) return a->elem == b->elem && sum == EL_f32;
     return a->elem == b->elem && (a->elem == EL_f16 || a->elem == EL_bf16 || a->elem == EL_f32 || a->elem == EL_f64);
 }
 
-// What follows the product, at `at` of its result: the root's axes follow from the contraction's. Parts of the root that lie side by
-// side are stored one after the other.
-bool k_epilogue(Kernel *k, const Ix *at)
-{
+// What follows the product, at `at` of its result: the root's axes follow from the contraction's. Parts of the root
+// that lie side by side are stored one after the other.
+bool k_epilogue(Kernel *k, const Ix *at) {
     const Node *c = k->fg->anchor, *root = k->fg->root;
     Graph *g = k->g;
     Ix axis[G_MAX_RANK] = {0}, inverse[G_MAX_RANK], coord[G_MAX_RANK], own[G_MAX_RANK];
@@ -379,7 +377,8 @@ bool k_epilogue(Kernel *k, const Ix *at)
     if (root == c) return add_stores(k, at);
     for (int i = 0; i < root->rank; i++)
         if (i != parts) axis[n++] = ix_axis(g, i, root->shape[i]);
-    if (!map_invert(g, c->rank, c->shape, k->fg->place, n, axis, inverse)) return g_error(g, "a product's place in its kernel cannot be inverted") != NULL;
+    if (!map_invert(g, c->rank, c->shape, k->fg->place, n, axis, inverse))
+        return g_error(g, "a product's place in its kernel cannot be inverted") != NULL;
     for (int i = 0; i < n; i++) own[i] = ix_substitute(g, inverse[i], at, c->rank);
     int64_t count = parts < 0 ? 1 : root->shape[parts]->value;
     for (int64_t part = 0; part < count; part++) {
@@ -389,10 +388,9 @@ bool k_epilogue(Kernel *k, const Ix *at)
     return true;
 }
 
-// Each channel by itself: channels and places are tiles, taps a loop in which they are multiplied and added. Places of one row, where rows are
-// long enough: what a place has of one tap its neighbour has of the next (lower/unroll.c).
-static bool depthwise(Kernel *k)
-{
+// Each channel by itself: channels and places are tiles, taps a loop in which they are multiplied and added. Places of
+// one row, where rows are long enough: what a place has of one tap its neighbour has of the next (lower/unroll.c).
+static bool depthwise(Kernel *k) {
     enum { WIDE = 128, ELEMENTS = 1024, ROW = 7 };
     const Node *c = k->fg->anchor, *a = c->src[0], *b = c->src[1];
     int nb = c->contract.nb, nm = c->contract.nm, nn = c->contract.nn;
@@ -404,7 +402,9 @@ static bool depthwise(Kernel *k)
     const Ix *row = c->shape + nb + nm - 1;
     bool rows = nm > 1 && (*row)->kind == IX_CONST && (*row)->value >= ROW;
     int ahead = rows ? nm - 1 : nm;
-    if (!k_one_axis(k, c->shape + nb, ahead, rows ? A_GRID : A_TILE, rows ? 0 : k_tile_of(ix_product(k->g, c->shape + nb, nm), 1, places), "m", at + nb)) return false;
+    if (!k_one_axis(k, c->shape + nb, ahead, rows ? A_GRID : A_TILE,
+                    rows ? 0 : k_tile_of(ix_product(k->g, c->shape + nb, nm), 1, places), "m", at + nb))
+        return false;
     if (rows && !k_one_axis(k, row, 1, A_TILE, k_tile_of(*row, 1, places), "q", at + nb + ahead)) return false;
     if (!k_one_axis(k, c->shape, nb, A_TILE, channels, "c", at)) return false;
     for (int i = 0; i < nn; i++) at[nb + nm + i] = cb[nb + i] = ix(k->g, 0);
@@ -425,21 +425,21 @@ static bool depthwise(Kernel *k)
 }
 
 // Tiles of 16-bit products are chosen for the dimensions of a launch: `BM = 128` and so on in place of numbers.
-void k_open_tile(Kernel *k, const char *axis, const char *name, const char *choices)
-{
+void k_open_tile(Kernel *k, const char *axis, const char *name, const char *choices) {
     for (int i = 0; i < k->naxes; i++) {
         KAxis *a = &k->axis[i];
         bool tile = a->kind == A_TILE || a->kind == A_LOOP_TILE;
         if (!tile || strcmp(a->name, axis) != 0) continue;
         a->open = name;
         vec_push(k->arena, &k->names, name);
-        vec_push(k->arena, &k->blocks, (const char *)(a->default_by ? arena_printf(k->arena, "%s = %s", name, a->default_by) : arena_printf(k->arena, "%s = %" PRId64, name, a->by)));
+        vec_push(k->arena, &k->blocks,
+                 (const char *)(a->default_by ? arena_printf(k->arena, "%s = %s", name, a->default_by)
+                                              : arena_printf(k->arena, "%s = %" PRId64, name, a->by)));
         if (choices) vec_push(k->arena, &k->tune, choices);
     }
 }
 
-static void open_tiles(Kernel *k)
-{
+static void open_tiles(Kernel *k) {
     bool two = k->b2 != NULL;                                // two sums: half the tile
     k_open_tile(k, "m", "BM", two ? "BM in [16, 64, 128]" : "BM in [8, 16, 32, 64, 128, 256]");
     for (int i = 0; i < k->naxes; i++)                       // a few columns are one tile in any case
@@ -453,12 +453,16 @@ static void open_tiles(Kernel *k)
         k_open_tile(k, "k", "BK", deeper ? "BK in [64, 128, 256]" : deep ? "BK in [64, 128]" : NULL);
     }
     // 128 of k in a large tile leave room for two stages only; tiles of other widths fill a round where those do not
-    if (both) vec_push(k->arena, &k->tune, two ? "where BM * BN <= 128 * 128" : "where BM * BN <= 128 * 256 && (BN % 64 == 0 || BM == 128 || (BM == 64 && BN == 144))");
-    if (both && deep) vec_push(k->arena, &k->tune, deeper ? "where (BK == 64 || BM <= 64) && (BK <= 128 || BM <= 16)" : "where BK == 64 || BM <= 64");
+    if (both)
+        vec_push(k->arena, &k->tune,
+                 two ? "where BM * BN <= 128 * 128"
+                     : "where BM * BN <= 128 * 256 && (BN % 64 == 0 || BM == 128 || (BM == 64 && BN == 144))");
+    if (both && deep)
+        vec_push(k->arena, &k->tune,
+                 deeper ? "where (BK == 64 || BM <= 64) && (BK <= 128 || BM <= 16)" : "where BK == 64 || BM <= 64");
 }
 
-static bool product(Kernel *k)
-{
+static bool product(Kernel *k) {
     const Node *c = k->fg->anchor, *a = c->src[0], *b = c->src[1];
     Graph *g = k->g;
     int nb = c->contract.nb, nm = c->contract.nm, nn = c->contract.nn, nk = c->contract.nk;
@@ -469,8 +473,12 @@ static bool product(Kernel *k)
     k->by_sum = !dot_takes(a, b, c->contract.acc);
     int64_t most = k->by_sum ? 16 : small || bytes ? 128 : 64, least = k->by_sum ? 1 : 16;
     if (!k_one_axis(k, c->shape, nb, A_GRID, 0, "b", at)) return false;
-    if (!k_one_axis(k, c->shape + nb, nm, A_TILE, k_tile_of(ix_product(g, c->shape + nb, nm), least, most), "m", at + nb)) return false;
-    if (!k_one_axis(k, c->shape + nb + nm, nn, A_TILE, k_tile_of(ix_product(g, c->shape + nb + nm, nn), least, most), "n", at + nb + nm)) return false;
+    if (!k_one_axis(k, c->shape + nb, nm, A_TILE, k_tile_of(ix_product(g, c->shape + nb, nm), least, most), "m",
+                    at + nb))
+        return false;
+    if (!k_one_axis(k, c->shape + nb + nm, nn, A_TILE, k_tile_of(ix_product(g, c->shape + nb + nm, nn), least, most),
+                    "n", at + nb + nm))
+        return false;
     bool has_m = !ix_is(ix_product(g, c->shape + nb, nm), 1), has_n = !ix_is(ix_product(g, c->shape + nb + nm, nn), 1);
     k->by_sum |= !has_m || !has_n;
     if (!contracted(k, a->shape + nb + nm, nk, bytes && !k->by_sum ? 128 : small ? 64 : 32, kc)) return false;
@@ -502,8 +510,7 @@ static bool product(Kernel *k)
 // Updates that no atomic can combine are gathered: each element of the result looks for those that are meant for it.
 //
 //     y[c] = x[c] * prod(where(index[u] == c, update[u], 1) over u)
-static bool gathered(Kernel *k)
-{
+static bool gathered(Kernel *k) {
     const Node *n = k->fg->root, *updates = n->src[1];
     Graph *g = k->g;
     Elem elem = (Elem)n->elem;
@@ -558,18 +565,24 @@ static bool gathered(Kernel *k)
     const char *neutral = arena_printf(k->arena, "where($0, $1, %s as %s)", k_start((GReduce)n->op, wide), elem_name(wide));
     KExpr *r = k_text(k, neutral, P_PRIMARY, wide, match, k_sized(k, u, wide), NULL);
     if (naxes) r = k_reduced(k, (GReduce)n->op, r, axis, naxes);
-    KExpr *v = k_sized(k, k_text(k, combine[n->op], n->op == GR_sum ? P_PLUS : n->op == GR_prod ? P_TIMES : P_PRIMARY, wide, k_sized(k, x, wide), r, NULL), elem);
+    KExpr *v = k_sized(k,
+                       k_text(k, combine[n->op],
+                              n->op == GR_sum    ? P_PLUS
+                              : n->op == GR_prod ? P_TIMES
+                                                 : P_PRIMARY,
+                              wide, k_sized(k, x, wide), r, NULL),
+                       elem);
     v->uses++;
     vec_push(k->arena, &k->stores, ((KStore){.node = n, .coord = copy_ixs(g, coord, n->rank), .value = v}));
     return true;
 }
 
-static bool scatter(Kernel *k)
-{
+static bool scatter(Kernel *k) {
     const Node *n = k->fg->root, *updates = n->src[1];
     Graph *g = k->g;
     GReduce op = (GReduce)n->op;
-    bool atomic = op == GR_sum && (n->elem == EL_f32 || n->elem == EL_i32 || n->elem == EL_u32 || n->elem == EL_f64 || n->elem == EL_i64);
+    bool atomic = op == GR_sum && (n->elem == EL_f32 || n->elem == EL_i32 || n->elem == EL_u32 || n->elem == EL_f64 ||
+                                   n->elem == EL_i64);
     Ix coord[G_MAX_RANK], at[G_MAX_RANK];
     k_reset(k);
     if (op != GR_none && !atomic) return gathered(k);
@@ -584,7 +597,8 @@ static bool scatter(Kernel *k)
         coord[i] = k->axis[a].axis;
     }
     for (int i = 0, used = 2; i < n->rank; i++) {
-        at[i] = n->at.coord[i] ? ix_substitute(g, n->at.coord[i], coord, updates->rank) : k_value_index(k, n->src[used++], coord, n->shape[i]);
+        at[i] = n->at.coord[i] ? ix_substitute(g, n->at.coord[i], coord, updates->rank)
+                               : k_value_index(k, n->src[used++], coord, n->shape[i]);
         if (!at[i]) return false;
     }
     KExpr *v = k_value(k, updates, coord);
@@ -595,8 +609,7 @@ static bool scatter(Kernel *k)
     return true;
 }
 
-bool kernel_build(Kernel *k)
-{
+bool kernel_build(Kernel *k) {
     const FGroup *f = k->fg;
     Part part[G_MAX_RANK + 1];
     if (f->root->from) g_at(k->g, f->root->from);

@@ -30,8 +30,7 @@ static const char *const reserved[] = {
     "lowest", "align_up", "leaky_relu", "gelu_tanh", "log1p_exp", "bitcast", "isnan", "precise", "within", "rel", "key", "tan", "atan", "acos", "asin", "power", "static_assert",
 };
 
-static bool is_taken(const Kernel *k, const char *name)
-{
+static bool is_taken(const Kernel *k, const char *name) {
     for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
         if (strcmp(reserved[i], name) == 0) return true;
     if (elem_by_name((Str){name, strlen(name)}) != EL_none) return true;
@@ -40,8 +39,7 @@ static bool is_taken(const Kernel *k, const char *name)
     return false;
 }
 
-const char *g_identifier(Arena *a, const char *text, const char *otherwise)
-{
+const char *g_identifier(Arena *a, const char *text, const char *otherwise) {
     Buf b = {0};
     for (const char *s = text; s && *s; s++) {
         bool letter = (*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z'), digit = *s >= '0' && *s <= '9';
@@ -54,8 +52,7 @@ const char *g_identifier(Arena *a, const char *text, const char *otherwise)
     return name;
 }
 
-const char *k_name(Kernel *k, const char *like)
-{
+const char *k_name(Kernel *k, const char *like) {
     const char *name = like;
     size_t n = strlen(like);
     bool digit = n > 0 && like[n - 1] >= '0' && like[n - 1] <= '9';
@@ -69,22 +66,23 @@ const char *k_name(Kernel *k, const char *like)
 
 static char *written(Kernel *k, Scope *s, KExpr *e);
 
-static void indent(Scope *s)
-{
+static void indent(Scope *s) {
     for (int i = 0; i < s->indent; i++) buf_puts(s->to, "    ");
 }
 
-static Scope *home(Scope *s, const KExpr *e)
-{
+static Scope *home(Scope *s, const KExpr *e) {
     while (s->up && !(e->mask & s->loops)) s = s->up;
     return s;
 }
 
-static const char *suggestion(const KExpr *e)
-{
+static const char *suggestion(const KExpr *e) {
     const Node *n = e->node;
     if (e->op == E_DOT) return "s";
-    if (e->op == E_REDUCE) return e->fmt[0] == 's' ? "total" : e->fmt[0] == 'm' && e->fmt[1] == 'a' ? "top" : e->fmt[0] == 'm' ? "low" : e->fmt;
+    if (e->op == E_REDUCE)
+        return e->fmt[0] == 's'                       ? "total"
+               : e->fmt[0] == 'm' && e->fmt[1] == 'a' ? "top"
+               : e->fmt[0] == 'm'                     ? "low"
+                                                      : e->fmt;
     if (e->op == E_LOAD) return n && (n->kind == G_const || graph_loaded(n)) ? "c" : "v";
     if (e->var >= 0) return "at";
     if (e->fmt && strncmp(e->fmt, "exp(", 4) == 0) return "e";
@@ -92,14 +90,12 @@ static const char *suggestion(const KExpr *e)
     return "t";
 }
 
-static bool is_plain(const KExpr *e)
-{
+static bool is_plain(const KExpr *e) {
     if (e->op == E_NUMBER || e->op == E_SUM || e->op == E_ALONG) return true;
     return e->op == E_INDEX && (e->expr->kind == IX_AXIS || e->expr->kind == IX_CONST || e->expr->kind == IX_DIM);
 }
 
-static const char *bind(Kernel *k, Scope *s, KExpr *e)
-{
+static const char *bind(Kernel *k, Scope *s, KExpr *e) {
     Scope *h = home(s, e);
     char *t = written(k, h, e);
     if (e->name) return e->name;
@@ -110,8 +106,7 @@ static const char *bind(Kernel *k, Scope *s, KExpr *e)
 }
 
 // e as an operand that binds at least as tightly as `outer`.
-static const char *operand(Kernel *k, Scope *s, KExpr *e, int outer)
-{
+static const char *operand(Kernel *k, Scope *s, KExpr *e, int outer) {
     if (e->name) return e->name;
     bool shared = e->uses > 1 || e->var >= 0 || e->op == E_REDUCE;
     if (shared && !is_plain(e)) return bind(k, s, e);
@@ -124,8 +119,7 @@ static const char *operand(Kernel *k, Scope *s, KExpr *e, int outer)
     return prec < outer ? arena_printf(k->arena, "(%s)", t) : t;
 }
 
-static void put_num(Buf *to, GNum v, Elem elem)
-{
+static void put_num(Buf *to, GNum v, Elem elem) {
     if (v.is_int) {
         if (elem == EL_u64) buf_printf(to, "%" PRIu64, (uint64_t)v.i);
         else if (elem == EL_bool) buf_puts(to, v.i ? "true" : "false");
@@ -147,15 +141,13 @@ static void put_num(Buf *to, GNum v, Elem elem)
 }
 
 // What may not be taken out of range must be said before: names of index values.
-static void name_values(Kernel *k, Scope *s, const Ix *at, int n)
-{
+static void name_values(Kernel *k, Scope *s, const Ix *at, int n) {
     for (int i = 0; i < n; i++)
         for (int v = KAXIS_VALUES; v < MAX_KAXES; v++)
             if (at[i]->axes >> v & 1) bind(k, s, k->axis[v].value);
 }
 
-static char *load_text(Kernel *k, Scope *s, const KExpr *e)
-{
+static char *load_text(Kernel *k, Scope *s, const KExpr *e) {
     Buf b = {0};
     name_values(k, s, e->at, e->nat);
     buf_printf(&b, "%s%s[", e->has_fill ? "(" : "", k->params.at[e->param].name);
@@ -174,13 +166,15 @@ static char *load_text(Kernel *k, Scope *s, const KExpr *e)
     return t;
 }
 
-static char *template_text(Kernel *k, Scope *s, const KExpr *e)
-{
+static char *template_text(Kernel *k, Scope *s, const KExpr *e) {
     Buf b = {0};
     const char *args[3] = {0};
     bool call = e->prec == P_PRIMARY, cast = strstr(e->fmt, "$0 as ") != NULL, bits = e->fmt[0] == '(';
     for (int i = 0; i < 3 && e->arg[i]; i++) {
-        int prec = bits || cast ? P_PRIMARY : call ? P_TERNARY : e->prec == P_UNARY ? P_UNARY : e->prec + (i > 0 || e->fmt[0] != '$' || e->prec == P_EQUAL);
+        int prec = bits || cast         ? P_PRIMARY
+                   : call               ? P_TERNARY
+                   : e->prec == P_UNARY ? P_UNARY
+                                        : e->prec + (i > 0 || e->fmt[0] != '$' || e->prec == P_EQUAL);
         args[i] = operand(k, s, e->arg[i], prec);
     }
     for (const char *f = e->fmt; *f; f++) {
@@ -193,8 +187,7 @@ static char *template_text(Kernel *k, Scope *s, const KExpr *e)
 }
 
 // The tile axes that a value has, as arguments: "m, n".
-static char *tile_axes(Kernel *k, uint64_t mask)
-{
+static char *tile_axes(Kernel *k, uint64_t mask) {
     Buf b = {0};
     for (int i = 0; i < k->naxes; i++) {
         KAxisKind kind = k->axis[i].kind;
@@ -207,8 +200,7 @@ static char *tile_axes(Kernel *k, uint64_t mask)
     return t;
 }
 
-static char *over(Kernel *k, const KExpr *e)
-{
+static char *over(Kernel *k, const KExpr *e) {
     Buf b = {0};
     for (int i = 0; i < e->naxes; i++)
         if (k->axis[e->axes[i]].kind != A_LOOP) buf_printf(&b, "%s%s", b.n ? ", " : "", k->axis[e->axes[i]].name);
@@ -217,15 +209,13 @@ static char *over(Kernel *k, const KExpr *e)
     return t;
 }
 
-static const char *start_value(const char *op, Elem elem)
-{
+static const char *start_value(const char *op, Elem elem) {
     for (int r = GR_sum; r <= GR_min; r++)
         if (strcmp(op, g_reduce_name[r]) == 0) return k_start((GReduce)r, elem);
     return strcmp(op, "any") == 0 ? "false" : "true";
 }
 
-const char *k_start(GReduce op, Elem elem)
-{
+const char *k_start(GReduce op, Elem elem) {
     if (op == GR_sum) return elem_is_float(elem) ? "0.0" : "0";
     if (op == GR_prod) return elem_is_float(elem) ? "1.0" : "1";
     bool max = op == GR_max;
@@ -243,8 +233,7 @@ const char *k_start(GReduce op, Elem elem)
 }
 
 // One more element joined with a reduction's variable.
-static void put_joined(Buf *to, const char *fmt, const char *name, const char *arg)
-{
+static void put_joined(Buf *to, const char *fmt, const char *name, const char *arg) {
     if (strcmp(fmt, "sum") == 0) buf_printf(to, "%s += %s;\n", name, arg);
     else if (strcmp(fmt, "prod") == 0) buf_printf(to, "%s *= %s;\n", name, arg);
     else if (strcmp(fmt, "any") == 0) buf_printf(to, "%s = %s || (%s);\n", name, name, arg);
@@ -252,9 +241,9 @@ static void put_joined(Buf *to, const char *fmt, const char *name, const char *a
     else buf_printf(to, "%s = %s(%s, %s);\n", name, fmt, name, arg);
 }
 
-// A reduction over an axis too long for a tile, or over a few elements one after the other: a loop, with a variable that it leaves.
-static char *loop_text(Kernel *k, Scope *s, KExpr *e)
-{
+// A reduction over an axis too long for a tile, or over a few elements one after the other: a loop, with a variable
+// that it leaves.
+static char *loop_text(Kernel *k, Scope *s, KExpr *e) {
     const char *name = k_name(k, suggestion(e)), *axes = tile_axes(k, e->mask), *start = start_value(e->fmt, e->elem);
     indent(s);
     if (axes[0]) buf_printf(s->to, "var %s = full(%s as %s, %s);\n", name, start, elem_name(e->elem), axes);
@@ -289,15 +278,13 @@ static char *loop_text(Kernel *k, Scope *s, KExpr *e)
     return (char *)name;
 }
 
-static bool is_loop(const Kernel *k, const KExpr *e)
-{
+static bool is_loop(const Kernel *k, const KExpr *e) {
     for (int i = 0; i < e->naxes; i++)
         if (k->axis[e->axes[i]].kind == A_LOOP_TILE || k->axis[e->axes[i]].kind == A_LOOP) return true;
     return false;
 }
 
-static char *written(Kernel *k, Scope *s, KExpr *e)
-{
+static char *written(Kernel *k, Scope *s, KExpr *e) {
     Buf b = {0};
     switch (e->op) {
     case E_NUMBER: put_num(&b, e->number, e->elem == EL_none && e->node ? (Elem)e->node->elem : e->elem); break;
@@ -326,28 +313,30 @@ static char *written(Kernel *k, Scope *s, KExpr *e)
 
 // ---- the kernel -----------------------------------------------------------------------------------------------------
 
-static const char *param_like(Kernel *k, const Node *n, bool out)
-{
+static const char *param_like(Kernel *k, const Node *n, bool out) {
     if (out) return "y";
     if (graph_loaded(n)) n = n->src[0];
     if (n->kind != G_const && k->f->maker[n->id] >= 0 && k->f->groups.at[k->f->maker[n->id]]->once) return "w";
     if (n->kind != G_const) return "x";
     const char *last = n->name ? n->name : "w";
     for (const char *s = last; *s; s++)
-        if ((*s == '.' || *s == '/' || *s == ':') && ((s[1] >= 'a' && s[1] <= 'z') || (s[1] >= 'A' && s[1] <= 'Z'))) last = s + 1;
+        if ((*s == '.' || *s == '/' || *s == ':') && ((s[1] >= 'a' && s[1] <= 'z') || (s[1] >= 'A' && s[1] <= 'Z')))
+            last = s + 1;
     const char *name = g_identifier(k->arena, last, "w");
     for (const char *s = name; *s; s++)
         if (*s >= '0' && *s <= '9') return "w";
     return strlen(name) > 12 || strcmp(name, "weight") == 0 ? "w" : name;
 }
 
-static int param_of(Kernel *k, const Node *n, int rank, const Ix *shape, bool out)
-{
+static int param_of(Kernel *k, const Node *n, int rank, const Ix *shape, bool out) {
     for (uint32_t i = 0; i < k->params.n; i++) {
         KParam *p = &k->params.at[i];
-        if (p->node == n && p->out == out && !p->inout && p->rank == rank && (rank == 0 || memcmp(p->shape, shape, (size_t)rank * sizeof *shape) == 0)) return (int)i;
+        if (p->node == n && p->out == out && !p->inout && p->rank == rank &&
+            (rank == 0 || memcmp(p->shape, shape, (size_t)rank * sizeof *shape) == 0))
+            return (int)i;
     }
-    vec_push(k->arena, &k->params, ((KParam){n, rank, copy_ixs(k->g, shape, rank), out, false, k_name(k, param_like(k, n, out))}));
+    vec_push(k->arena, &k->params,
+             ((KParam){n, rank, copy_ixs(k->g, shape, rank), out, false, k_name(k, param_like(k, n, out))}));
     for (int i = 0; i < rank; i++) {
         bool known = shape[i]->kind == IX_CONST || shape[i]->kind == IX_DIM;
         for (uint32_t a = 0; a < k->alias.n; a++) known |= k->alias.at[a].of == shape[i];
@@ -363,15 +352,13 @@ static int param_of(Kernel *k, const Node *n, int rank, const Ix *shape, bool ou
 
 static void reach(Kernel *k, KExpr *e, bool *seen);
 
-static void reach_values(Kernel *k, const Ix *at, int n, bool *seen)
-{
+static void reach_values(Kernel *k, const Ix *at, int n, bool *seen) {
     for (int i = 0; i < n; i++)
         for (int v = KAXIS_VALUES; v < MAX_KAXES; v++)
             if (at[i]->axes >> v & 1) reach(k, k->axis[v].value, seen);
 }
 
-static void reach(Kernel *k, KExpr *e, bool *seen)
-{
+static void reach(Kernel *k, KExpr *e, bool *seen) {
     for (uint32_t i = 0; i < k->exprs.n; i++) {
         if (k->exprs.at[i] != e) continue;
         if (seen[i]) return;
@@ -382,10 +369,9 @@ static void reach(Kernel *k, KExpr *e, bool *seen)
     reach_values(k, at, e->op == E_LOAD ? e->node->rank : e->op == E_INDEX ? 1 : 0, seen);
 }
 
-// Of an attention: heads that lie side by side are a dimension, x[n, h * 64 + c] is x[n, h, c], and so are sequences. Then it is
-// plain that they are in range, and where they begin.
-static int heads_apart(Kernel *k, int n, Ix *shape, Ix *at)
-{
+// Of an attention: heads that lie side by side are a dimension, x[n, h * 64 + c] is x[n, h, c], and so are sequences.
+// Then it is plain that they are in range, and where they begin.
+static int heads_apart(Kernel *k, int n, Ix *shape, Ix *at) {
     for (int i = 0; i < n && n < G_MAX_RANK; i++)
         for (int a = 0; a < k->naxes; a++) {
             KAxisKind kind = k->axis[a].kind;
@@ -404,14 +390,12 @@ static int heads_apart(Kernel *k, int n, Ix *shape, Ix *at)
     return n;
 }
 
-static int dims_of(Kernel *k, const Node *n, const Ix *coord, Ix *shape, Ix *at)
-{
+static int dims_of(Kernel *k, const Node *n, const Ix *coord, Ix *shape, Ix *at) {
     int rank = dims_merged(k->g, n->rank, n->shape, coord, shape, at);
     return k->score ? heads_apart(k, rank, shape, at) : rank;
 }
 
-static void settle_params(Kernel *k)
-{
+static void settle_params(Kernel *k) {
     bool *seen = NEW_N(k->arena, bool, k->exprs.n);
     Ix shape[G_MAX_RANK], at[G_MAX_RANK];
     if (k->along.node) reach(k, k->along.arg, seen);
@@ -446,13 +430,11 @@ static void settle_params(Kernel *k)
     }
 }
 
-static void name_axes(Kernel *k)
-{
+static void name_axes(Kernel *k) {
     for (int i = 0; i < k->naxes; i++) k->axis[i].name = k_name(k, k->axis[i].name);
 }
 
-static void full_axes(Kernel *k, Scope *s)
-{
+static void full_axes(Kernel *k, Scope *s) {
     for (int i = 0; i < k->naxes; i++) {
         const KAxis *a = &k->axis[i];
         if (a->kind != A_FULL) continue;
@@ -474,14 +456,12 @@ static void full_axes(Kernel *k, Scope *s)
     }
 }
 
-static void put_by(Buf *to, const KAxis *a)
-{
+static void put_by(Buf *to, const KAxis *a) {
     if (a->open) buf_printf(to, " by %s", a->open);
     else buf_printf(to, " by %" PRId64, a->by);
 }
 
-static void product_loop(Kernel *k, Scope *s, Scope *loop, Buf *inside)
-{
+static void product_loop(Kernel *k, Scope *s, Scope *loop, Buf *inside) {
     Buf head = {0};
     uint64_t axes = k->a->mask | k->b->mask;
     const char *along = NULL;
@@ -510,7 +490,8 @@ static void product_loop(Kernel *k, Scope *s, Scope *loop, Buf *inside)
     buf_putc(s->to, '\n');
     for (int sum = 0; sum < (k->b2 ? 2 : 1); sum++) {
         bool add = k->by_sum || !along;
-        const char *a = operand(k, loop, k->a, add ? P_TIMES : P_TERNARY), *b = operand(k, loop, sum ? k->b2 : k->b, add ? P_UNARY : P_TERNARY);
+        const char *a = operand(k, loop, k->a, add ? P_TIMES : P_TERNARY),
+                   *b = operand(k, loop, sum ? k->b2 : k->b, add ? P_UNARY : P_TERNARY);
         const char *to = sum ? "acc2" : "acc";
         indent(loop);
         if (!along) buf_printf(inside, "%s += %s * %s;\n", to, a, b);
@@ -529,8 +510,7 @@ static void product_loop(Kernel *k, Scope *s, Scope *loop, Buf *inside)
 }
 
 // `let v = cumsum(..);` or `let v, at = sort(..);`
-static void put_along(Kernel *k, Scope *s)
-{
+static void put_along(Kernel *k, Scope *s) {
     static const char *const scan[] = {"cumsum", "cumprod", "cummax", "cummin"};
     const Node *n = k->along.node;
     const char *axis = k->axis[k->along.axis].name, *arg = operand(k, s, k->along.arg, P_TERNARY);
@@ -538,18 +518,19 @@ static void put_along(Kernel *k, Scope *s)
     if (n->kind == G_sort) k->along.places = k_name(k, "at");
     indent(s);
     if (n->kind == G_scan) {
-        buf_printf(s->to, "let %s = %s(%s over %s%s%s);\n", k->along.value, scan[n->op], arg, axis, n->scan.exclusive ? ", exclusive = true" : "",
-                   n->scan.reverse ? ", reverse = true" : "");
+        buf_printf(s->to, "let %s = %s(%s over %s%s%s);\n", k->along.value, scan[n->op], arg, axis,
+                   n->scan.exclusive ? ", exclusive = true" : "", n->scan.reverse ? ", reverse = true" : "");
     } else {
-        buf_printf(s->to, "let %s, %s = sort(%s, %s over %s%s);\n", k->along.value, k->along.places, arg, axis, axis, n->sort.descending ? ", descending = true" : "");
+        buf_printf(s->to, "let %s, %s = sort(%s, %s over %s%s);\n", k->along.value, k->along.places, arg, axis, axis,
+                   n->sort.descending ? ", descending = true" : "");
     }
 }
 
 // Softmax and the weighted sum of values as one loop over keys; its scores are never stored.
 // How two parts of the keys become one, for whoever divides the loop (lower/hopper_slices.c, split.c).
-static void put_merge(Scope *in, Scope *s, bool base2)
-{
-    static const char *lines[] = {"let t = max(x.top, y.top);\n", "let a = exp2(%s);\n", "let b = exp2(%s);\n", "(t, x.den * a + y.den * b, x.acc * a + y.acc * b)\n"};
+static void put_merge(Scope *in, Scope *s, bool base2) {
+    static const char *lines[] = {"let t = max(x.top, y.top);\n", "let a = exp2(%s);\n", "let b = exp2(%s);\n",
+                                  "(t, x.den * a + y.den * b, x.acc * a + y.acc * b)\n"};
     Scope deeper = {s->to, 0, in, in->indent + 1}, clause = {s->to, 0, s, in->indent};
     buf_putc(s->to, '\n');
     indent(&clause), buf_puts(s->to, "merge |x, y| {\n");
@@ -563,8 +544,7 @@ static void put_merge(Scope *in, Scope *s, bool base2)
     indent(s), buf_puts(s->to, "{\n");
 }
 
-static void put_attention(Kernel *k, Scope *s)
-{
+static void put_attention(Kernel *k, Scope *s) {
     const KAxis *n = &k->axis[k->keys];
     uint64_t tile = k->score->mask & ~(UINT64_C(1) << k->keys);
     char *rows = tile_axes(k, tile), *all = tile_axes(k, (tile | k->b->mask) & ~(UINT64_C(1) << k->keys));
@@ -575,9 +555,12 @@ static void put_attention(Kernel *k, Scope *s)
     else buf_puts(s->to, "var top = lowest();  var den = 0.0;  ");
     if (all[0]) buf_printf(s->to, "var acc = zeros<f32>(%s);\n", all);
     else buf_puts(s->to, "var acc = 0.0;\n");
-    const char *score = operand(k, &loop, k->score, P_TERNARY), *v = operand(k, &loop, k->b, k->by_sum ? P_UNARY : P_TERNARY);
-    const char *lines[] = {"let t = max(top, max(%s over %s));\n", k->base2 ? "let p = exp2(%s - t);\n" : "let p = exp2((%s - t) * LOG2E);\n",
-                           k->base2 ? "let r = exp2(top - t);\n" : "let r = exp2((top - t) * LOG2E);\n", "den = den * r + sum(p over %s);\n"};
+    const char *score = operand(k, &loop, k->score, P_TERNARY),
+               *v = operand(k, &loop, k->b, k->by_sum ? P_UNARY : P_TERNARY);
+    const char *lines[] = {"let t = max(top, max(%s over %s));\n",
+                           k->base2 ? "let p = exp2(%s - t);\n" : "let p = exp2((%s - t) * LOG2E);\n",
+                           k->base2 ? "let r = exp2(top - t);\n" : "let r = exp2((top - t) * LOG2E);\n",
+                           "den = den * r + sum(p over %s);\n"};
     indent(&loop), buf_printf(&inside, lines[0], score, n->name);
     indent(&loop), buf_printf(&inside, lines[1], score);
     indent(&loop), buf_puts(&inside, lines[2]);
@@ -608,8 +591,7 @@ static void put_attention(Kernel *k, Scope *s)
     buf_free(&inside);
 }
 
-static void put_store(Kernel *k, Scope *s, const KStore *st)
-{
+static void put_store(Kernel *k, Scope *s, const KStore *st) {
     Buf at = {0};
     name_values(k, s, st->at, st->nat);
     for (int i = 0; i < st->nat; i++) {
@@ -624,8 +606,7 @@ static void put_store(Kernel *k, Scope *s, const KStore *st)
 }
 
 // The stores, in a loop if columns are too long for a tile.
-static void put_stores(Kernel *k, Scope *s)
-{
+static void put_stores(Kernel *k, Scope *s) {
     Buf head = {0}, inside = {0};
     Scope loop = {&inside, 0, s, s->indent + 1};
     for (int i = 0; i < k->naxes && !k->a && !k->score; i++) {
@@ -650,8 +631,7 @@ static void put_stores(Kernel *k, Scope *s)
     buf_free(&inside);
 }
 
-static void put_grid(Kernel *k, Buf *to)
-{
+static void put_grid(Kernel *k, Buf *to) {
     bool first = true;
     for (int i = 0; i < k->naxes; i++) {
         const KAxis *a = &k->axis[i];
@@ -664,8 +644,7 @@ static void put_grid(Kernel *k, Buf *to)
     buf_puts(to, first ? "" : ")\n");
 }
 
-bool k_stands_alone(const Kernel *k, Ix dim, bool in_results)
-{
+bool k_stands_alone(const Kernel *k, Ix dim, bool in_results) {
     int results = 0;
     for (uint32_t i = 0; i < k->params.n; i++) results += k->params.at[i].out;
     for (uint32_t i = 0; i < k->params.n; i++)
@@ -675,8 +654,7 @@ bool k_stands_alone(const Kernel *k, Ix dim, bool in_results)
 }
 
 // Dimensions that are products and so on, and that only results have, are defined by an equation.
-static void put_where(Kernel *k, Buf *to)
-{
+static void put_where(Kernel *k, Buf *to) {
     bool first = true;
     for (uint32_t i = 0; i < k->alias.n; i++) {
         KAlias a = k->alias.at[i];
@@ -690,8 +668,7 @@ static void put_where(Kernel *k, Buf *to)
     buf_puts(to, first ? "" : "\n");
 }
 
-void k_print(Kernel *k, Buf *to, const char *name)
-{
+void k_print(Kernel *k, Buf *to, const char *name) {
     Buf body = {0}, head = {0}, params = {0}, inside = {0}, reads = {0};
     Scope top = {&body, 0, NULL, 1}, loop;
     for (int i = 0; i < ix_dim_count(k->g); i++)
@@ -710,7 +687,11 @@ void k_print(Kernel *k, Buf *to, const char *name)
     put_grid(k, &head);
     for (uint32_t i = 0; i < k->params.n; i++) {
         const KParam *p = &k->params.at[i];
-        buf_printf(&params, "%s%s: %s%s[", i ? ", " : "", p->name, p->out ? "out " : p->inout ? "inout " : "", elem_name((Elem)p->node->elem));
+        buf_printf(&params, "%s%s: %s%s[", i ? ", " : "", p->name,
+                   p->out     ? "out "
+                   : p->inout ? "inout "
+                              : "",
+                   elem_name((Elem)p->node->elem));
         for (int d = 0; d < p->rank; d++) {
             if (d) buf_puts(&params, ", ");
             k_put_ix(k, &params, p->shape[d], P_TERNARY);
@@ -732,9 +713,12 @@ void k_print(Kernel *k, Buf *to, const char *name)
     }
     k->in_head = false;
     buf_printf(to, "kernel %s", name);
-    for (uint32_t i = 0; i < k->blocks.n; i++) buf_printf(to, "%s%s%s", i ? ", " : "<", k->blocks.at[i], i + 1 == k->blocks.n ? ">" : "");
-    buf_printf(to, "(%s)\n%s{\n%s%s}\n", params.p ? params.p : "", head.p ? head.p : "", reads.p ? reads.p : "", body.p ? body.p : "");
-    for (uint32_t i = 0; i < k->tune.n; i++) buf_printf(to, "%s%s;%s", i ? " " : "\ntune @ {\n    ", k->tune.at[i], i + 1 == k->tune.n ? "\n}\n" : "");
+    for (uint32_t i = 0; i < k->blocks.n; i++)
+        buf_printf(to, "%s%s%s", i ? ", " : "<", k->blocks.at[i], i + 1 == k->blocks.n ? ">" : "");
+    buf_printf(to, "(%s)\n%s{\n%s%s}\n", params.p ? params.p : "", head.p ? head.p : "", reads.p ? reads.p : "",
+               body.p ? body.p : "");
+    for (uint32_t i = 0; i < k->tune.n; i++)
+        buf_printf(to, "%s%s;%s", i ? " " : "\ntune @ {\n    ", k->tune.at[i], i + 1 == k->tune.n ? "\n}\n" : "");
     buf_free(&reads);
     buf_free(&body);
     buf_free(&head);

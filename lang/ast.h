@@ -18,31 +18,52 @@
     /* items */ \
     X(file,      "items...",                                  "a source file") \
     X(import,    "",                                          "import \"path\": str") \
-    X(kernel,    "generics,params,where,grid,body",           "kernel name<generics>(params) where ... grid (...) { }: generics, params, where, grid are lists (where: list of conditions, `P = H + 2` is a binary ==; grid: list of clause); all but params may be NULL") \
-    X(fn,        "generics,params,result,body",               "fn name<generics>(params) -> result { }: result is a type, tuple_type or NULL; generics may be NULL; flag FN_EXPR: body is an expression") \
-    X(graph,     "generics,params,where,grid,body",           "graph name<generics>(params) -> (results) where ... { }: laid out as a kernel; results are params with PARAM_OUT, grid is NULL") \
-    X(test,      "cases,body",                                "test \"name\" for (A, B) in [(1, 2), ...] { }: str; cases is a test_cases or NULL") \
-    X(test_cases,"names,rows",                                "names: list of name; rows: list of list of expressions, each as long as names") \
-    X(tune,      "items...",                                  "tune name { X in [..]; where ..; key ..; }: sym; items are tune_choice, where, tune_key") \
-    X(tune_choice,"values",                                   "NAME in [a, b, c] or a .. b: sym, with a dot for a loop's (keys.stages); a list or a range") \
+    X(kernel,    "generics,params,where,grid,body", \
+      "kernel name<generics>(params) where ... grid (...) { }: generics, params, where, grid are lists (where: " \
+      "list of conditions, `P = H + 2` is a binary ==; grid: list of clause); all but params may be NULL") \
+    X(fn,        "generics,params,result,body", \
+      "fn name<generics>(params) -> result { }: result is a type, tuple_type or NULL; generics may be NULL; flag " \
+      "FN_EXPR: body is an expression") \
+    X(graph,     "generics,params,where,grid,body", \
+      "graph name<generics>(params) -> (results) where ... { }: laid out as a kernel; results are params with " \
+      "PARAM_OUT, grid is NULL") \
+    X(test,      "cases,body", \
+      "test \"name\" for (A, B) in [(1, 2), ...] { }: str; cases is a test_cases or NULL") \
+    X(test_cases,"names,rows", \
+      "names: list of name; rows: list of list of expressions, each as long as names") \
+    X(tune,      "items...", \
+      "tune name { X in [..]; where ..; key ..; }: sym; items are tune_choice, where, tune_key") \
+    X(tune_choice,"values", \
+      "NAME in [a, b, c] or a .. b: sym, with a dot for a loop's (keys.stages); a list or a range") \
     X(tune_key,  "names...",                                  "key M, N") \
     X(where,     "cond",                                      "where, as an item inside tune") \
     X(list,      "items...",                                  "any sequence") \
     /* parameters */ \
-    X(generic,   "constraint,default,fallback",               "NAME: constraint = default or fallback; constraint is a type_name (float, int, bool, type, axis, fn ...) or NULL") \
-    X(param,     "type",                                      "name: type; flags PARAM_OUT, PARAM_INOUT, PARAM_STRIDED; type NULL if not given (always in lambdas)") \
-    X(clause,    "range",                                     "name in range (grid, for, view domain): sym; range or expression N meaning 0 .. N") \
+    X(generic,   "constraint,default,fallback", \
+      "NAME: constraint = default or fallback; constraint is a type_name (float, int, bool, type, axis, fn ...) " \
+      "or NULL") \
+    X(param,     "type", \
+      "name: type; flags PARAM_OUT, PARAM_INOUT, PARAM_STRIDED; type NULL if not given (always in lambdas)") \
+    X(clause,    "range", \
+      "name in range (grid, for, view domain): sym; range or expression N meaning 0 .. N") \
     /* types */ \
     X(type_name, "",                                          "f32, T, axis, index, type, fn: sym") \
-    X(type_tensor,"elem,dims...",                             "T[M, K] (parameter) or f32[m, n] (tile), f32[] without dims: a dim is an expression or colon") \
+    X(type_tensor,"elem,dims...", \
+      "T[M, K] (parameter) or f32[m, n] (tile), f32[] without dims: a dim is an expression or colon") \
     X(type_ptr,  "elem",                                      "*T") \
     X(type_tuple,"types...",                                  "(A, B)") \
     /* statements */ \
-    X(block,     "stmts...",                                  "{ ... }; flag BLOCK_VALUE, only in lambdas: the last kid is an expression, the block's value") \
-    X(let,       "value,names...",                            "let a = value; let a, b: T = value: value may be a range; names are name nodes, or params where a type is given") \
+    X(block,     "stmts...", \
+      "{ ... }; flag BLOCK_VALUE, only in lambdas: the last kid is an expression, the block's value") \
+    X(let,       "value,names...", \
+      "let a = value; let a, b: T = value: value may be a range; names are name nodes, or params where a type is " \
+      "given") \
     X(var,       "value,names...",                            "var a = value; var a, b: T = value: names as for let") \
-    X(assign,    "target,value",                              "target op= value: op = OP_none for plain =; target is a name, an index, or (plain = only) a list of those") \
-    X(for,       "clauses,merge,body",                        "label: for a in A by B, c in C merge |..| {..} { }: clauses is a list; merge is a lambda or NULL; sym = label or NULL") \
+    X(assign,    "target,value", \
+      "target op= value: op = OP_none for plain =; target is a name, an index, or (plain = only) a list of those") \
+    X(for,       "clauses,merge,body", \
+      "label: for a in A by B, c in C merge |..| {..} { }: clauses is a list; merge is a lambda or NULL; sym = " \
+      "label or NULL") \
     X(while,     "cond,body",                                 "while cond { }") \
     X(if,        "cond,then,else",                            "if cond { } else { }: else is a block, an if or NULL") \
     X(break,     "",                                          "break") \
@@ -50,8 +71,11 @@
     X(return,    "values...",                                 "return a, b") \
     X(expr_stmt, "value",                                     "a call for its effect") \
     X(weights,   "",                                          "weights \"path\", in a graph: str") \
-    X(expect,    "left,right,tolerance,abs",                  "expect left ~ right within rel 1e-5, abs 1e-6: op = OP_approx | OP_eq | ..; sym = rel | abs | NULL says what tolerance is; abs: only beside a rel; also expect cond (right NULL, OP_none)") \
-    X(error_stmt,"",                                          "what could not be parsed, already reported; among statements and tune items") \
+    X(expect,    "left,right,tolerance,abs", \
+      "expect left ~ right within rel 1e-5, abs 1e-6: op = OP_approx | OP_eq | ..; sym = rel | abs | NULL says " \
+      "what tolerance is; abs: only beside a rel; also expect cond (right NULL, OP_none)") \
+    X(error_stmt,"", \
+      "what could not be parsed, already reported; among statements and tune items") \
     /* expressions */ \
     X(name,      "",                                          "a name: sym") \
     X(int,       "",                                          "integer literal: ival") \
@@ -62,16 +86,24 @@
     X(binary,    "left,right",                                "op: arithmetic, comparison, logic, bits") \
     X(ternary,   "cond,then,else",                            "c ? a : b") \
     X(cast,      "operand,type",                              "x as T") \
-    X(call,      "callee,generics,over,args...",              "f<T, BK = 32>(a, b, name = c over k): generics is a list of expressions/type_ptr/named or NULL, where a bare type is a name or index expression; over is a list of name and colon_dim or NULL; callee is any expression") \
+    X(call,      "callee,generics,over,args...", \
+      "f<T, BK = 32>(a, b, name = c over k): generics is a list of expressions/type_ptr/named or NULL, where a " \
+      "bare type is a name or index expression; over is a list of name and colon_dim or NULL; callee is any " \
+      "expression") \
     X(named,     "value",                                     "name = value, in calls: sym") \
-    X(index,     "base,else,indices...",                      "x[i, :, m + 1] else v: an index is an expression or colon; else may be NULL") \
+    X(index,     "base,else,indices...", \
+      "x[i, :, m + 1] else v: an index is an expression or colon; else may be NULL") \
     X(colon,     "",                                          "`:` as an index") \
     X(colon_dim, "",                                          "`:D`, the axis of a compile-time dimension: sym") \
-    X(range,     "lo,hi,by",                                  "lo .. hi by B; lo NULL: 0 (after `in`, or `let n = N by B`); by NULL: none") \
-    X(lambda,    "domain,body",                               "|m in M, k in K| expr, |a, b| { ... }: domain is a list of clause or param; body an expression or a block (BLOCK_VALUE or return)") \
+    X(range,     "lo,hi,by", \
+      "lo .. hi by B; lo NULL: 0 (after `in`, or `let n = N by B`); by NULL: none") \
+    X(lambda,    "domain,body", \
+      "|m in M, k in K| expr, |a, b| { ... }: domain is a list of clause or param; body an expression or a block " \
+      "(BLOCK_VALUE or return)") \
     X(field,     "base",                                      "x.top: sym") \
     X(tuple,     "items...",                                  "(a, b)") \
-    X(with,      "call,items...",                             "launch with (warps = 4, keys.stages = 5): items are named, their sym may have a dot")
+    X(with,      "call,items...", \
+      "launch with (warps = 4, keys.stages = 5): items are named, their sym may have a dot")
 
 #define OPS(X) \
     X(none, "")   X(add, "+")   X(sub, "-")   X(mul, "*")   X(div, "/")   X(rem, "%") \

@@ -33,10 +33,14 @@ static bool within_by(Facts *s, const Val *v, LExpr more, LExpr dim) {
     if (!d) return false;
     if (!more.n && fact_range(s, v).hi <= 0) return true;        // no dimension is negative
     if (d->code == OP_T_select) return within_by(s, d->in[1], more, dim) && within_by(s, d->in[2], more, dim);
-    if (d->code == OP_T_fun && d->sub == TF_max) return within_by(s, d->in[0], more, dim) && within_by(s, d->in[1], more, dim);
-    if (d->code == OP_T_fun && d->sub == TF_min) return within_by(s, d->in[0], more, dim) || within_by(s, d->in[1], more, dim);
-    if (d->code == OP_T_binary && d->sub == OP_sub && fact_range(s, d->in[1]).lo >= 0) return within_by(s, d->in[0], more, dim);
-    if (d->code == OP_T_binary && d->sub == OP_add && fact_range(s, d->in[1]).hi <= 0) return within_by(s, d->in[0], more, dim);
+    if (d->code == OP_T_fun && d->sub == TF_max)
+        return within_by(s, d->in[0], more, dim) && within_by(s, d->in[1], more, dim);
+    if (d->code == OP_T_fun && d->sub == TF_min)
+        return within_by(s, d->in[0], more, dim) || within_by(s, d->in[1], more, dim);
+    if (d->code == OP_T_binary && d->sub == OP_sub && fact_range(s, d->in[1]).lo >= 0)
+        return within_by(s, d->in[0], more, dim);
+    if (d->code == OP_T_binary && d->sub == OP_add && fact_range(s, d->in[1]).hi <= 0)
+        return within_by(s, d->in[0], more, dim);
     return false;
 }
 
@@ -57,7 +61,8 @@ static bool below(Facts *s, const Val *v, LExpr dim) {
     if (d->code == OP_T_binary && d->sub == OP_add && fact_range(s, d->in[1]).hi <= -1) return within(s, d->in[0], dim);
     if (d->code == OP_T_binary && d->sub == OP_add)
         for (int i = 0; i < 2; i++)
-            if (d->in[i]->def && d->in[i]->def->code == OP_T_const && d->in[i]->def->imm == 0) return below(s, d->in[1 - i], dim);
+            if (d->in[i]->def && d->in[i]->def->code == OP_T_const && d->in[i]->def->imm == 0)
+                return below(s, d->in[1 - i], dim);
     return false;
 }
 
@@ -93,10 +98,13 @@ static bool in_numbers(Facts *s, const Affine *f, const Val *axis, LExpr dim) {
         if (f->term[i].v == lo && !found && f->term[i].k == 1) { found = true; continue; }
         Range r = fact_range(s, f->term[i].v);
         bool up = f->term[i].k > 0;
-        if (__builtin_mul_overflow(up ? r.hi : r.lo, f->term[i].k, &k) || __builtin_add_overflow(most, k, &most)) return false;
-        if (__builtin_mul_overflow(up ? r.lo : r.hi, f->term[i].k, &k) || __builtin_add_overflow(from, k, &from)) return false;
+        if (__builtin_mul_overflow(up ? r.hi : r.lo, f->term[i].k, &k) || __builtin_add_overflow(most, k, &most))
+            return false;
+        if (__builtin_mul_overflow(up ? r.lo : r.hi, f->term[i].k, &k) || __builtin_add_overflow(from, k, &from))
+            return false;
     }
-    return found && !__builtin_add_overflow(from, first.lo, &from) && !__builtin_add_overflow(most, end.hi, &most) && from >= 0 && most <= n;
+    return found && !__builtin_add_overflow(from, first.lo, &from) && !__builtin_add_overflow(most, end.hi, &most) &&
+           from >= 0 && most <= n;
 }
 
 // u * w + an axis that ends at w, where u < n and n * w is the dimension: a group's channels.
@@ -116,14 +124,22 @@ static bool in_block(Facts *s, const Affine *f, const Val *axis, LExpr dim) {
     for (int i = 0; i < 2; i++) {
         const Op *u = d->in[i]->def;
         LExpr w, n;
-        if (!u || u->code != OP_T_fun || u->sub != TF_min || !u->attr || !host_expr(s, d->in[1 - i], &w) || !within(s, axis_hi(axis), w)) continue;
+        if (!u || u->code != OP_T_fun || u->sub != TF_min || !u->attr || !host_expr(s, d->in[1 - i], &w) ||
+            !within(s, axis_hi(axis), w))
+            continue;
         const Op *last = u->in[1]->def;                          // the program's number, at most n + -1
-        if (!last || last->code != OP_T_binary || last->sub != OP_add || !last->in[1]->def || last->in[1]->def->code != OP_T_const || last->in[1]->def->imm != -1) continue;
+        if (!last || last->code != OP_T_binary || last->sub != OP_add || !last->in[1]->def ||
+            last->in[1]->def->code != OP_T_const || last->in[1]->def->imm != -1)
+            continue;
         if (!host_expr(s, last->in[0], &n)) continue;
         const Op *part = d->in[1 - i]->def;                      // w = dim / n
         LExpr whole;
-        if (part && part->code == OP_T_binary && part->sub == OP_div && fact_same(part->in[1], last->in[0]) && host_expr(s, part->in[0], &whole) && launch_same(whole, dim)) return true;
-        if (fact_host_at_most(s, launch_join(a, L_MUL, n, w), dim) || fact_host_at_most(s, launch_join(a, L_MUL, w, n), dim)) return true;
+        if (part && part->code == OP_T_binary && part->sub == OP_div && fact_same(part->in[1], last->in[0]) &&
+            host_expr(s, part->in[0], &whole) && launch_same(whole, dim))
+            return true;
+        if (fact_host_at_most(s, launch_join(a, L_MUL, n, w), dim) ||
+            fact_host_at_most(s, launch_join(a, L_MUL, w, n), dim))
+            return true;
     }
     return false;
 }
@@ -148,7 +164,8 @@ static bool at_most(Facts *s, const Affine *f, const Val *axis, LExpr dim) {
     }
     if ((rest.c -= lo.c) < 0) return false;
     LExpr sum = launch_const(a, rest.c), most;
-    for (int i = 0; i < rest.nterm; i++) if (rest.term[i].k < 0 || (rest.term[i].k && fact_range(s, rest.term[i].v).lo < 0)) return false;
+    for (int i = 0; i < rest.nterm; i++)
+        if (rest.term[i].k < 0 || (rest.term[i].k && fact_range(s, rest.term[i].v).lo < 0)) return false;
     for (int i = 0; i < rest.nterm; i++) {
         if (!rest.term[i].k) continue;
         if (!fact_bound(s, rest.term[i].v, &most)) return false;
@@ -177,7 +194,8 @@ static bool proved(Facts *s, const Access *a, int d) {
     LExpr by;
     if (in_numbers(s, f, axis, a->p->dim[d])) return true;
     if (!beyond(s, f, axis_lo(axis), &by)) return in_block(s, f, axis, a->p->dim[d]) || at_most(s, f, axis, a->p->dim[d]);
-    bool positive = fact_range(s, axis_lo(axis)).lo >= 0 && (!by.n || fact_host_at_most(s, launch_const(facts_fn(s)->arena, 0), by));
+    bool positive = fact_range(s, axis_lo(axis)).lo >= 0 &&
+                    (!by.n || fact_host_at_most(s, launch_const(facts_fn(s)->arena, 0), by));
     return positive && within_by(s, axis_hi(axis), by, a->p->dim[d]);
 }
 
@@ -206,7 +224,8 @@ static int widest(Facts *s, const Access *a, bool affine) {
     const Affine *f = &a->aff[last];
     const Val *axis = a->type.axis[a->contiguous];
     int v = 16 / elem_bytes(a->elem);
-    if (!s || (a->elem == EL_bool && a->op->code != OP_T_load)) return 1;     // a register of a bool is a predicate: stored one by one
+    // a register of a bool is a predicate: stored one by one
+    if (!s || (a->elem == EL_bool && a->op->code != OP_T_load)) return 1;
     if (!a->proved[last]) return 1;
     for (; v > 1; v /= 2) {
         bool ok = affine ? divides_uniform(s, f, v) : in_runs(s, a, axis, v) && lanes_aligned(s, a->idx[last], axis, v);
@@ -249,7 +268,8 @@ bool access_shape(Facts *s, const Op *op, Access *a) {
     a->nidx = op->nidx;
     a->idx = op->in + first;
     if (op->code == OP_T_load) a->type = op->out[0]->type;
-    else if (op->code == OP_T_store || op->code == OP_T_row_store) a->type = type_union(op->in[1 + op->nidx]->type, (union_axes(op, &a->type), a->type));
+    else if (op->code == OP_T_store || op->code == OP_T_row_store)
+        a->type = type_union(op->in[1 + op->nidx]->type, (union_axes(op, &a->type), a->type));
     else union_axes(op, &a->type);
     a->contiguous = -1;
     a->vec = 1;
@@ -265,7 +285,8 @@ bool access_shape(Facts *s, const Op *op, Access *a) {
     if (!a->nidx || a->p->strided) return true;
     const Affine *f = &a->aff[a->inner];
     for (int i = 0; i < f->naxis; i++)
-        if (f->axis[i].k == 1 && !f->axis[i].scale && !axis_elsewhere(a, f->axis[i].axis, a->inner)) a->contiguous = type_axis(&a->type, f->axis[i].axis);
+        if (f->axis[i].k == 1 && !f->axis[i].scale && !axis_elsewhere(a, f->axis[i].axis, a->inner))
+            a->contiguous = type_axis(&a->type, f->axis[i].axis);
     for (int i = 0; i < f->ntile; i++)
         if (a->contiguous >= 0 && type_axis(&f->tile[i].v->type, a->type.axis[a->contiguous]) >= 0) a->contiguous = -1;
     return true;
@@ -296,8 +317,10 @@ bool access_rows_scattered(const Access *a) {
 bool access_aligned(Facts *s, const Access *a, int64_t unit) {
     const Affine *inner = &a->aff[a->inner];
     if (inner->c % unit) return false;
-    for (int t = 0; t < inner->nterm; t++) if (inner->term[t].k % unit && !fact_divides(s, inner->term[t].v, unit)) return false;
-    for (int d = a->nidx; d-- > 0;) if (d != a->inner && !a->unit[d] && !fact_stride_divides(s, a->param, d, unit)) return false;
+    for (int t = 0; t < inner->nterm; t++)
+        if (inner->term[t].k % unit && !fact_divides(s, inner->term[t].v, unit)) return false;
+    for (int d = a->nidx; d-- > 0;)
+        if (d != a->inner && !a->unit[d] && !fact_stride_divides(s, a->param, d, unit)) return false;
     return true;
 }
 

@@ -29,12 +29,14 @@ bool access_aligned(Facts *s, const Access *a, int64_t unit);
 // The widest vector of the layout that the facts allow (a power of two; bytes at most 16).
 int  access_vec(const Access *a, const Layout *l);
 
-// Bytes of a row of `bytes` in shared memory as TMA brings it for wgmma: of columns that are not contracted, whole spans of 128 where that is a
-// quarter more at most, or a third where else boxes would be 32 bytes wide: shorter rows take as long (columns of the next tile come along, and nobody reads them).
+// Bytes of a row of `bytes` in shared memory as TMA brings it for wgmma: of columns that are not contracted, whole
+// spans of 128 where that is a quarter more at most, or a third where else boxes would be 32 bytes wide: shorter rows
+// take as long (columns of the next tile come along, and nobody reads them).
 int64_t tma_row(int64_t bytes, bool contracted);
 // Each row has a place of its own: an index is computed from it.
 bool access_rows_scattered(const Access *a);
-// 16 bytes at a time, so that an asynchronous copy can bring it; may be added to what is assumed. Before the passes: nobody knows, true.
+// 16 bytes at a time, so that an asynchronous copy can bring it; may be added to what is assumed. Before the passes:
+// nobody knows, true.
 bool access_by_16(Fn *f, const Op *load);
 
 #endif

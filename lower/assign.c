@@ -60,7 +60,13 @@ static void flow(Assign *s, const Val *from, Val *to) {
 
 static bool elementwise(const Op *op) {
     switch (op->code) {
-    case OP_T_unary: case OP_T_binary: case OP_T_select: case OP_T_cast: case OP_T_bitcast: case OP_T_fun: case OP_T_splat: return true;
+    case OP_T_unary:
+    case OP_T_binary:
+    case OP_T_select:
+    case OP_T_cast:
+    case OP_T_bitcast:
+    case OP_T_fun:
+    case OP_T_splat: return true;
     default: return false;
     }
 }
@@ -102,7 +108,8 @@ static int kept_first(const Op *op) { return op->code == OP_T_keep_put ? 3 : 2; 
 static bool same_form(const Op *a, const Op *b) {
     const Type *x = &kept_tile(a)->type, *y = &kept_tile(b)->type;
     if (x->rank != y->rank || x->elem != y->elem || x->ptr != y->ptr) return false;
-    for (int i = 0; i < x->rank; i++) if (axis_extent(a->in[kept_first(a) + i]) != axis_extent(b->in[kept_first(b) + i])) return false;
+    for (int i = 0; i < x->rank; i++)
+        if (axis_extent(a->in[kept_first(a) + i]) != axis_extent(b->in[kept_first(b) + i])) return false;
     return true;
 }
 
@@ -151,7 +158,9 @@ static Op *sender(const Assign *s, const Op *join) {
 static void tie_kept(Assign *s, const Op *op) {
     for (uint32_t i = 0; i < s->all.n; i++) {
         const Op *other = s->all.at[i];
-        if ((other->code != OP_T_keep_put && other->code != OP_T_keep_get) || other->in[0] != op->in[0] || !same_form(op, other)) continue;
+        if ((other->code != OP_T_keep_put && other->code != OP_T_keep_get) || other->in[0] != op->in[0] ||
+            !same_form(op, other))
+            continue;
         if (!kept_tile(other)->layout) set(s, kept_tile(other), kept_as(s, op, other));
     }
 }
@@ -186,9 +195,13 @@ static void spread(Assign *s, Val *v) {
         } else if (op->code == OP_T_take) {
             if (v == op->out[0] || v == op->in[1]) flow(s, v, v == op->out[0] ? op->in[1] : op->out[0]);
         } else if (op->code == OP_T_rename && v == op->in[0]) {
-            if (!op->out[0]->layout) set(s, op->out[0], layout_rename(s->f->arena, v->layout, &v->type, &op->out[0]->type, op->in[1], op->in[2]));
+            if (!op->out[0]->layout)
+                set(s, op->out[0],
+                    layout_rename(s->f->arena, v->layout, &v->type, &op->out[0]->type, op->in[1], op->in[2]));
         } else if (op->code == OP_T_rename) {
-            if (!op->in[0]->layout) set(s, op->in[0], layout_rename(s->f->arena, v->layout, &v->type, &op->in[0]->type, op->in[2], op->in[1]));
+            if (!op->in[0]->layout)
+                set(s, op->in[0],
+                    layout_rename(s->f->arena, v->layout, &v->type, &op->in[0]->type, op->in[2], op->in[1]));
         } else if (op->code == OP_T_dot || op->code == OP_T_wgmma) {
             if (op->flags & HAS_ACC) { flow(s, v, op->in[op->code == OP_T_dot ? 2 : 4]); flow(s, v, op->out[0]); }
         } else if (op->code == OP_T_wgmma_wait) {
@@ -261,7 +274,8 @@ static bool same_but_constant(const Affine *x, const Affine *y) {
     if (x->nterm != y->nterm || x->naxis != y->naxis || x->ntile || y->ntile) return false;
     for (int i = 0; i < x->nterm; i++) if (x->term[i].v != y->term[i].v || x->term[i].k != y->term[i].k) return false;
     for (int i = 0; i < x->naxis; i++)
-        if (x->axis[i].axis != y->axis[i].axis || x->axis[i].k != y->axis[i].k || x->axis[i].scale != y->axis[i].scale) return false;
+        if (x->axis[i].axis != y->axis[i].axis || x->axis[i].k != y->axis[i].k || x->axis[i].scale != y->axis[i].scale)
+            return false;
     return true;
 }
 
@@ -275,11 +289,13 @@ static int neighbours(const Assign *s, const Op *op, const Access *a, const Type
             Affine x;
             if (other->in[1 + d] == a->idx[d]) continue;
             const AffAxis *axis = &a->aff[d].axis[0];
-            bool moved = affine_of(other->in[1 + d], &x) && same_but_constant(&a->aff[d], &x) && x.naxis == 1 && !axis->scale && (x.c - a->aff[d].c) % axis->k == 0;
+            bool moved = affine_of(other->in[1 + d], &x) && same_but_constant(&a->aff[d], &x) && x.naxis == 1 &&
+                         !axis->scale && (x.c - a->aff[d].c) % axis->k == 0;
             dims = moved ? dims + 1 : -1;
             along = moved ? type_axis(t, axis->axis) : -1;
         }
-        if (dims == 1 && along >= 0 && t->axis[along] != a->type.axis[a->contiguous < 0 ? 0 : a->contiguous]) return 1 + along;
+        if (dims == 1 && along >= 0 && t->axis[along] != a->type.axis[a->contiguous < 0 ? 0 : a->contiguous])
+            return 1 + along;
     }
     return 0;
 }
@@ -313,11 +329,15 @@ static void anchor_wgmma(Assign *s, Op *op) {
     int first = 4 + ((op->flags & HAS_ACC) != 0);
     Val *o = op->out[0], *a = op->in[0], *row = op->in[first];
     if (!o->layout) {
-        set(s, o, layout_mma_acc(s->f->arena, &o->type, type_axis(&o->type, row), type_axis(&o->type, op->in[first + 1]), s->f->warps, 1));
+        set(s, o,
+            layout_mma_acc(s->f->arena, &o->type, type_axis(&o->type, row), type_axis(&o->type, op->in[first + 1]),
+                           s->f->warps, 1));
         settle(s);
     }
     if (!is_tile(a) || !of_ring(a)) return;
-    set(s, a, layout_mma_acc(s->f->arena, &a->type, type_axis(&a->type, row), type_axis(&a->type, op->in[first + 2]), s->f->warps, 1));
+    set(s, a,
+        layout_mma_acc(s->f->arena, &a->type, type_axis(&a->type, row), type_axis(&a->type, op->in[first + 2]),
+                       s->f->warps, 1));
     settle(s);
 }
 
@@ -327,7 +347,8 @@ static void anchor_dots(Assign *s) {
         if (op->code == OP_T_wgmma) anchor_wgmma(s, op);
         if (op->code != OP_T_dot || op->out[0]->layout || !is_tile(op->out[0])) continue;
         MmaChoice c;
-        if (mma_choose(s->opt->target, op, s->f->warps, &c)) set(s, op->out[0], layout_mma_acc(s->f->arena, &op->out[0]->type, c.row, c.col, c.warps_m, c.warps_n));
+        if (mma_choose(s->opt->target, op, s->f->warps, &c))
+            set(s, op->out[0], layout_mma_acc(s->f->arena, &op->out[0]->type, c.row, c.col, c.warps_m, c.warps_n));
         else set(s, op->out[0], plain(s, &op->out[0]->type, -1, 1));
         settle(s);
     }
@@ -350,8 +371,9 @@ static void anchor_memory(Assign *s) {
     }
 }
 
-// A tile that nothing in memory has the form of, as x[i] - y[j], and that is folded: its threads are those of the result, each of
-// which folds registers of its own, so that no lane waits for another. The last first: what it folds may be a result, too.
+// A tile that nothing in memory has the form of, as x[i] - y[j], and that is folded: its threads are those of the
+// result, each of which folds registers of its own, so that no lane waits for another. The last first: what it folds
+// may be a result, too.
 static void anchor_folds(Assign *s) {
     for (uint32_t i = s->all.n; i-- > 0;) {
         Op *op = s->all.at[i];
@@ -367,7 +389,10 @@ static void anchor_rest(Assign *s) {
     for (uint32_t i = 0; i < s->all.n; i++) {
         Op *op = s->all.at[i];
         for (int k = 0; k < op->nout; k++)
-            if (is_tile(op->out[k]) && !op->out[k]->layout) { set(s, op->out[k], plain(s, &op->out[k]->type, -1, 1)); settle(s); }
+            if (is_tile(op->out[k]) && !op->out[k]->layout) {
+                set(s, op->out[k], plain(s, &op->out[k]->type, -1, 1));
+                settle(s);
+            }
         for (int r = 0; r < op->nreg; r++)
             for (uint32_t k = 0; k < op->reg[r]->args.n; k++) {
                 Val *v = op->reg[r]->args.at[k];
@@ -384,7 +409,8 @@ enum { INDEX_DEPTH = 3 };
 static bool made_of_indices(const Val *v, int depth) {
     const Op *d = v->def;
     if (v->type.rank == 0 || (d && (d->code == OP_T_index || d->code == OP_T_live))) return true;
-    if (!d || elem_is_float((Elem)v->type.elem) || depth == 0 || (d->code != OP_T_splat && d->code != OP_T_binary)) return false;
+    if (!d || elem_is_float((Elem)v->type.elem) || depth == 0 || (d->code != OP_T_splat && d->code != OP_T_binary))
+        return false;
     for (int i = 0; i < d->nin; i++)
         if (elem_is_float((Elem)d->in[i]->type.elem) || !made_of_indices(d->in[i], depth - 1)) return false;
     return true;
@@ -396,7 +422,10 @@ static Val *converted(Assign *s, Op *at, Val *v, const Layout *l) {
     Builder b = {s->f, NULL, at, at->span};
     if (made_of_indices(v, INDEX_DEPTH)) {
         Val *in[2];
-        for (int i = 0; i < d->nin; i++) in[i] = is_tile(d->in[i]) ? converted(s, at, d->in[i], layout_project(s->f->arena, l, &v->type, &d->in[i]->type)) : d->in[i];
+        for (int i = 0; i < d->nin; i++)
+            in[i] = is_tile(d->in[i])
+                        ? converted(s, at, d->in[i], layout_project(s->f->arena, l, &v->type, &d->in[i]->type))
+                        : d->in[i];
         Val *c = b_op(&b, (OpCode)d->code, d->sub, v->type, d->nin, in);
         c->layout = l;
         return c;
@@ -429,7 +458,8 @@ static void result_as(Assign *s, Op *op, int i, const Layout *made) {
 // Bytes that a warp touches in one run of the contiguous axis.
 static int64_t run_bytes(const Access *a, const Layout *l, int pos) {
     int64_t n = layout_vec(l, pos);
-    for (int i = 0; i < LANE_BITS; i++) if (n < (int64_t)1 << l->bits[pos] && l->lane[i] == (uint32_t)n << l->off[pos]) n *= 2;
+    for (int i = 0; i < LANE_BITS; i++)
+        if (n < (int64_t)1 << l->bits[pos] && l->lane[i] == (uint32_t)n << l->off[pos]) n *= 2;
     return n * elem_bytes(a->elem);
 }
 
@@ -441,7 +471,8 @@ static void fit_store(Assign *s, Op *op) {
     if (a.contiguous >= 0) {
         int pos = type_axis(&v->type, a.type.axis[a.contiguous]);
         const Layout *l = for_access(s, op, &v->type);
-        if (run_bytes(&a, v->layout, pos) < 32 && run_bytes(&a, l, pos) >= 32 && type_lanes(&v->type) >= 256) v = op->in[1 + op->nidx] = converted(s, op, v, l);
+        if (run_bytes(&a, v->layout, pos) < 32 && run_bytes(&a, l, pos) >= 32 && type_lanes(&v->type) >= 256)
+            v = op->in[1 + op->nidx] = converted(s, op, v, l);
     }
     for (int i = 1; i <= op->nidx; i++) need(s, op, i, v->layout, &v->type);
 }
@@ -452,7 +483,8 @@ static void insert_conversions(Assign *s) {
         Val *o = op->nout ? op->out[0] : NULL;
         if (elementwise(op) && is_tile(o)) for (int i = 0; i < op->nin; i++) need(s, op, i, o->layout, &o->type);
         else if (op->code == OP_T_load && is_tile(o)) for (int i = 1; i < op->nin; i++) need(s, op, i, o->layout, &o->type);
-        else if ((op->code == OP_T_ptrload || op->code == OP_T_atomic) && is_tile(o)) for (int i = 0; i < op->nin; i++) need(s, op, i, o->layout, &o->type);
+        else if ((op->code == OP_T_ptrload || op->code == OP_T_atomic) && is_tile(o))
+            for (int i = 0; i < op->nin; i++) need(s, op, i, o->layout, &o->type);
         else if (op->code == OP_T_store) fit_store(s, op);
         else if (op->code == OP_T_tma_store) {
             Val *v = op->in[2 + op->nidx];
@@ -462,7 +494,9 @@ static void insert_conversions(Assign *s) {
         else if (op->code == OP_T_row_store) {
             Val **v = &op->in[1 + op->nidx];
             const Type *t = &(*v)->type;
-            *v = converted(s, op, *v, layout_mma_acc(s->f->arena, t, type_axis(t, op->in[3 + op->nidx]), type_axis(t, op->in[4 + op->nidx]), s->f->warps, 1));
+            *v = converted(s, op, *v,
+                           layout_mma_acc(s->f->arena, t, type_axis(t, op->in[3 + op->nidx]),
+                                          type_axis(t, op->in[4 + op->nidx]), s->f->warps, 1));
             for (int i = 1; i <= op->nidx; i++) need(s, op, i, (*v)->layout, t);
         }
         else if (op->code == OP_T_part_get && is_tile(o)) {
@@ -475,14 +509,18 @@ static void insert_conversions(Assign *s) {
             send->in[2 + op->attr] = converted(s, send, send->in[2 + op->attr], o->layout);
         }
         else if (op->code == OP_T_part_take && is_tile(o)) result_as(s, op, 0, op->in[1]->def->in[2 + op->attr]->layout);
-        else if ((op->code == OP_T_join_cluster || op->code == OP_T_from_cluster) && is_tile(o)) need(s, op, 0, o->layout, &o->type);
+        else if ((op->code == OP_T_join_cluster || op->code == OP_T_from_cluster) && is_tile(o))
+            need(s, op, 0, o->layout, &o->type);
         else if (op->code == OP_T_keep_put) op->in[2] = converted(s, op, op->in[2], kept_layout(s, op));
         else if (op->code == OP_T_keep_get) result_as(s, op, 0, kept_layout(s, op));
         else if (op->code == OP_T_ptrstore) {
             Val *w = op->in[0]->type.rank >= op->in[1]->type.rank ? op->in[0] : op->in[1];
             if (is_tile(w)) for (int i = 0; i < op->nin; i++) need(s, op, i, w->layout, &w->type);
-        } else if (op->code == OP_T_reduce && is_tile(o)) result_as(s, op, 0, layout_project(s->f->arena, op->in[0]->layout, &op->in[0]->type, &o->type));
-        else if (op->code == OP_T_rename && is_tile(o)) result_as(s, op, 0, layout_rename(s->f->arena, op->in[0]->layout, &op->in[0]->type, &o->type, op->in[1], op->in[2]));
+        } else if (op->code == OP_T_reduce && is_tile(o))
+            result_as(s, op, 0, layout_project(s->f->arena, op->in[0]->layout, &op->in[0]->type, &o->type));
+        else if (op->code == OP_T_rename && is_tile(o))
+            result_as(s, op, 0,
+                      layout_rename(s->f->arena, op->in[0]->layout, &op->in[0]->type, &o->type, op->in[1], op->in[2]));
         else if (keeps_axis(op)) need(s, op, 0, o->layout, &o->type);
         else if (op->code == OP_T_take) need(s, op, 1, o->layout, &o->type);
         else if (op->code == OP_T_dot && (op->flags & HAS_ACC) && is_tile(o)) need(s, op, 2, o->layout, &o->type);
@@ -490,17 +528,21 @@ static void insert_conversions(Assign *s) {
             Val *a = op->in[0];
             int first = 4 + ((op->flags & HAS_ACC) != 0);
             if (first == 5) need(s, op, 4, o->layout, &o->type);
-            if (is_tile(a)) op->in[0] = converted(s, op, a, layout_mma_acc(s->f->arena, &a->type, type_axis(&a->type, op->in[first]), type_axis(&a->type, op->in[first + 2]), s->f->warps, 1));
-        }
-        else if (op->code == OP_T_wgmma_wait) { for (int i = 0; i < op->nin; i++) need(s, op, i, op->out[i]->layout, &op->out[i]->type); }
-        else if (op->code == OP_T_for || op->code == OP_T_while) {
+            if (is_tile(a))
+                op->in[0] = converted(s, op, a,
+                                      layout_mma_acc(s->f->arena, &a->type, type_axis(&a->type, op->in[first]),
+                                                     type_axis(&a->type, op->in[first + 2]), s->f->warps, 1));
+        } else if (op->code == OP_T_wgmma_wait) {
+            for (int i = 0; i < op->nin; i++) need(s, op, i, op->out[i]->layout, &op->out[i]->type);
+        } else if (op->code == OP_T_for || op->code == OP_T_while) {
             int lead = op->code == OP_T_for ? 3 : 0;
             for (int i = 0; i < op->nout; i++) {
                 const Layout *l = op->out[i]->layout;
                 if (!is_tile(op->out[i])) continue;
                 op->in[lead + i] = converted(s, op, op->in[lead + i], l);
                 for (int r = 0; r < op->nreg; r++)
-                    if (!layout_equal(op->reg[r]->args.at[(op->code == OP_T_for) + i]->layout, l)) ice("a carried tile has two layouts");
+                    if (!layout_equal(op->reg[r]->args.at[(op->code == OP_T_for) + i]->layout, l))
+                        ice("a carried tile has two layouts");
             }
         } else if (strchr(op_info[op->code].flags, 'T') && op->parent->owner) {
             const Op *owner = op->parent->owner;

@@ -7,14 +7,15 @@
 //         y[m, n] = x / sum(x over n)                      y[index r, n] = x / sum(x over n)
 //     }                                                }
 //
-// A row of 64 elements leaves a warp two elements a lane: as many warps as a multiprocessor holds have too few bytes on their
-// way, and each does its addresses for next to nothing. Eight rows in a warp are sixteen elements a lane, and what all rows
-// need, as the weights of a norm, is loaded once for them. Rows past the last are dead lanes of the new axis.
+// A row of 64 elements leaves a warp two elements a lane: as many warps as a multiprocessor holds have too few bytes on
+// their way, and each does its addresses for next to nothing. Eight rows in a warp are sixteen elements a lane, and
+// what all rows need, as the weights of a norm, is loaded once for them. Rows past the last are dead lanes of the new
+// axis.
 //
-// The coordinate is the program's number, or the last of several: number % H, by whose H others are found. Applies to straight
-// lines of elementwise ops, loads, stores, reductions and scans on tiles of up to 128 lanes (or on numbers alone), where no
-// axis depends on the coordinate and nothing is read that the kernel writes. Values that depend on it have the new axis; the
-// others are as they were.
+// The coordinate is the program's number, or the last of several: number % H, by whose H others are found. Applies to
+// straight lines of elementwise ops, loads, stores, reductions and scans on tiles of up to 128 lanes (or on numbers
+// alone), where no axis depends on the coordinate and nothing is read that the kernel writes. Values that depend on it
+// have the new axis; the others are as they were.
 #include "lower/build.h"
 #include "lower/facts.h"
 #include "lower/passes.h"
@@ -33,8 +34,24 @@ typedef struct Batch {
 
 static bool allowed(const Op *op) {
     switch (op->code) {
-    case OP_T_const: case OP_T_dim: case OP_T_scalar: case OP_T_tensor: case OP_T_extent: case OP_T_program: case OP_T_axis: case OP_T_index: case OP_T_live:
-    case OP_T_unary: case OP_T_binary: case OP_T_select: case OP_T_cast: case OP_T_bitcast: case OP_T_fun: case OP_T_splat: case OP_T_reduce: case OP_T_scan:
+    case OP_T_const:
+    case OP_T_dim:
+    case OP_T_scalar:
+    case OP_T_tensor:
+    case OP_T_extent:
+    case OP_T_program:
+    case OP_T_axis:
+    case OP_T_index:
+    case OP_T_live:
+    case OP_T_unary:
+    case OP_T_binary:
+    case OP_T_select:
+    case OP_T_cast:
+    case OP_T_bitcast:
+    case OP_T_fun:
+    case OP_T_splat:
+    case OP_T_reduce:
+    case OP_T_scan:
     case OP_T_load: case OP_T_store: return true;
     default: return false;
     }
@@ -75,7 +92,9 @@ static bool applies(Batch *b) {
     for (Op *op = b->f->body.first; op; op = op->next) {
         if (!allowed(op)) return false;
         bool dep = op == b->number || depends(b, op);
-        if (dep && (op->code == OP_T_axis || op->code == OP_T_extent || (op->code == OP_T_store && !stores_apart(b, op)))) return false;
+        if (dep &&
+            (op->code == OP_T_axis || op->code == OP_T_extent || (op->code == OP_T_store && !stores_apart(b, op))))
+            return false;
         if (op->code == OP_T_load && l->params[op->in[0]->def->imm].mode != PM_IN) return false;
         stores |= op->code == OP_T_store;
         for (int i = 0; i < op->nout; i++) {
@@ -92,7 +111,9 @@ static bool applies(Batch *b) {
 static Val *end_of(Builder *in, Val *last) {
     const Op *d = last->def;
     if (d && d->code == OP_T_const) return b_const(in, EL_index, d->imm + 1);
-    if (d && d->code == OP_T_binary && d->sub == OP_add && d->in[1]->def && d->in[1]->def->code == OP_T_const && d->in[1]->def->imm == -1) return d->in[0];
+    if (d && d->code == OP_T_binary && d->sub == OP_add && d->in[1]->def && d->in[1]->def->code == OP_T_const &&
+        d->in[1]->def->imm == -1)
+        return d->in[0];
     return b_binary(in, OP_add, last, b_const(in, EL_index, 1));
 }
 

@@ -110,7 +110,8 @@ static Val *ptrload(Bld *s, const TExpr *e) {
     return v;
 }
 
-static Val *atomic(Bld *s, const TExpr *e) {      // kids: value, compare, indices... (tensor) or value, compare, address, where
+// kids: value, compare, indices... (tensor) or value, compare, address, where
+static Val *atomic(Bld *s, const TExpr *e) {
     Val *in[MAX_RANK + 4];
     int n = e->tensor ? access_operands(s, e->tensor, e->kid + 2, e->nidx, in) : 0, flags = 0;
     if (!e->tensor) in[n++] = expr(s, e->kid[2]);
@@ -142,7 +143,9 @@ static Val *expr(Bld *s, const TExpr *e) {
     case TX_ptrload:return ptrload(s, e);
     case TX_atomic: return atomic(s, e);
     case TX_reduce: return over_axes(s, e, OP_T_reduce, 1);
-    case TX_scan:   return flagged(over_axes(s, e, OP_T_scan, 1), (e->ival & SCAN_EXCLUSIVE ? EXCLUSIVE : 0) | (e->ival & SCAN_REVERSE ? REVERSE : 0));
+    case TX_scan:
+        return flagged(over_axes(s, e, OP_T_scan, 1),
+                       (e->ival & SCAN_EXCLUSIVE ? EXCLUSIVE : 0) | (e->ival & SCAN_REVERSE ? REVERSE : 0));
     case TX_sort:   return flagged(over_axes(s, e, OP_T_sort, 1), e->ival & SORT_DESCENDING ? REVERSE : 0);
     case TX_order:  return flagged(over_axes(s, e, OP_T_order, 1), e->ival & SORT_DESCENDING ? REVERSE : 0);
     case TX_take:   return over_axes(s, e, OP_T_take, 2);
@@ -164,10 +167,13 @@ static Val *expr(Bld *s, const TExpr *e) {
         in[0] = expr(s, e->kid[0]); in[1] = axis_of(s, e->axis[0]); in[2] = axis_of(s, e->axis[1]);
         return emit(s, e, OP_T_rename, 0, 3, in);
     case TX_unary: case TX_binary: case TX_select: case TX_cast: case TX_bitcast: case TX_fun: case TX_splat: {
-        static const uint16_t code[] = {[TX_unary] = OP_T_unary, [TX_binary] = OP_T_binary, [TX_select] = OP_T_select, [TX_cast] = OP_T_cast,
-                                        [TX_bitcast] = OP_T_bitcast, [TX_fun] = OP_T_fun, [TX_splat] = OP_T_splat};
+        static const uint16_t code[] = {[TX_unary] = OP_T_unary, [TX_binary] = OP_T_binary,   [TX_select] = OP_T_select,
+                                        [TX_cast] = OP_T_cast,   [TX_bitcast] = OP_T_bitcast, [TX_fun] = OP_T_fun,
+                                        [TX_splat] = OP_T_splat};
         for (uint32_t i = 0; i < e->nkid && e->kid[i]; i++) in[n++] = expr(s, e->kid[i]);
-        int sub = e->kind == TX_binary && e->op == OP_land ? OP_and : e->kind == TX_binary && e->op == OP_lor ? OP_or : e->op;
+        int sub = e->kind == TX_binary && e->op == OP_land  ? OP_and
+                  : e->kind == TX_binary && e->op == OP_lor ? OP_or
+                                                            : e->op;
         return emit(s, e, (OpCode)code[e->kind], sub, n, in);
     }
     case TX_COUNT: break;
@@ -281,7 +287,8 @@ static void for_stmt(Bld *s, const TStmt *t) {
     Vars vars = {0};
     assigned(s, &t->body, &vars);
     s->b.span = t->span;
-    Val *lead[3] = {expr(s, t->lo), expr(s, t->hi), t->step_expr ? expr(s, t->step_expr) : b_const(&s->b, EL_index, t->step)};
+    Val *lead[3] = {expr(s, t->lo), expr(s, t->hi),
+                    t->step_expr ? expr(s, t->step_expr) : b_const(&s->b, EL_index, t->step)};
     int n = (int)vars.n;
     Op *op = control(s, OP_T_for, t->span, 3, lead, vars.at, n, true);
     op->str = t->label ? (Str){t->label->s, t->label->n} : (Str){0};
@@ -472,16 +479,23 @@ static void grouped(Bld *s, const TGrid *m, const TGrid *n, Val *rows, Val *cols
     int64_t g = group_rows(m, n);
     Val *per_group = bin(s, OP_mul, cols, num(s, g));
     Val *groups = bin(s, OP_div, bin(s, OP_add, rows, num(s, g - 1)), num(s, g));
-    Val *first = bin(s, OP_mul, existing(s, bin(s, OP_div, number, per_group), groups), num(s, g));      // 32 bits hold it: so they do all of this
+    // 32 bits hold it: so they do all of this
+    Val *first = bin(s, OP_mul, existing(s, bin(s, OP_div, number, per_group), groups), num(s, g));
     Val *inside = bin(s, OP_rem, number, per_group), *left = bin(s, OP_sub, rows, first);
-    Val *rest = b_op(&s->b, OP_T_fun, TF_min, type_scalar(EL_index), 2, (Val *[]){bin(s, OP_sub, rows, bin(s, OP_mul, bin(s, OP_sub, groups, num(s, 1)), num(s, g))), num(s, g)});
-    rest->def->attr = 1;                                // rows of the last group: a launch knows them, and so divides by them fast
+    Val *rest = b_op(
+        &s->b, OP_T_fun, TF_min, type_scalar(EL_index), 2,
+        (Val *[]){bin(s, OP_sub, rows, bin(s, OP_mul, bin(s, OP_sub, groups, num(s, 1)), num(s, g))), num(s, g)});
+    // rows of the last group: a launch knows them, and so divides by them fast
+    rest->def->attr = 1;
     Val *whole = bin(s, OP_ge, left, num(s, g)), *at[2];
     for (int i = 0; i < 2; i++)
-        at[i] = b_op(&s->b, OP_T_select, 0, type_scalar(EL_index), 3, (Val *[]){whole, bin(s, i ? OP_div : OP_rem, inside, num(s, g)), bin(s, i ? OP_div : OP_rem, inside, rest)});
+        at[i] = b_op(&s->b, OP_T_select, 0, type_scalar(EL_index), 3,
+                     (Val *[]){whole, bin(s, i ? OP_div : OP_rem, inside, num(s, g)),
+                               bin(s, i ? OP_div : OP_rem, inside, rest)});
     *at_m = existing(s, bin(s, OP_add, first, at[0]), rows);
-    *at_n = bin(s, OP_rem, at[1], cols);                // says `below cols` as well as a minimum does, and mma.sync kernels come out of
-                                                        // ptxas 5 % faster (H200, 2026-11-21)
+    *at_n = bin(s, OP_rem, at[1],
+                cols);    // says `below cols` as well as a minimum does, and mma.sync kernels come out of
+    // ptxas 5 % faster (H200, 2026-11-21)
 }
 
 static void grid(Bld *s) {
@@ -525,7 +539,8 @@ Fn *ir_build(Session *session, const TKernel *k) {
     s.tensor = NEW_N(f->arena, Val *, k->nparams + 1);
     for (int i = 0; i < k->nparams; i++) {
         const LaunchParam *p = &k->params[i];
-        Type t = p->kind == PK_TENSOR ? (Type){.kind = TY_TENSOR, .elem = (uint8_t)p->elem, .rank = (uint8_t)p->rank} : type_scalar(p->elem);
+        Type t = p->kind == PK_TENSOR ? (Type){.kind = TY_TENSOR, .elem = (uint8_t)p->elem, .rank = (uint8_t)p->rank}
+                                      : type_scalar(p->elem);
         t.ptr = p->kind == PK_POINTER;
         Val *v = b_op(&s.b, p->kind == PK_TENSOR ? OP_T_tensor : OP_T_scalar, 0, t, 0, NULL);
         v->def->imm = i;

@@ -18,7 +18,8 @@
 
 // Of the time of what stands, to leave it. The model of mma.sync does not count what small tiles read from shared memory: at
 // 4096^3 it would take 64 x 64 for 128 x 256.
-static const double WORTH = 0.97, WORTH_MMA_SYNC = 0.8, WORTH_PINGPONG = 0.995, WORTH_CLOSE = 0.985;      // its ends are what the model knows best; what differs in one thing
+// its ends are what the model knows best; what differs in one thing
+static const double WORTH = 0.97, WORTH_MMA_SYNC = 0.8, WORTH_PINGPONG = 0.995, WORTH_CLOSE = 0.985;
 
 // Words of the schedule that are worth measuring, and for which kernels.
 typedef enum Sort { ROWS = 1, WGMMA = 2, MMA_SYNC = 4 } Sort;
@@ -63,12 +64,21 @@ static bool dims_of(const Look *l, const Fn *f, int64_t *out) {
 }
 
 static void push(Look *l, TKernel *k, const TuneCandidate *from, const Cost *c) {
-    vec_push(session_arena(l->s), &l->all, ((Candidate){.kernel = k, .schedule = c->schedule, .us = c->us, .from = from, .allowed = true,
-             .worth = c->schedule.pingpong > 1 ? WORTH_PINGPONG : c->close ? WORTH_CLOSE : l->opt->target->has_wgmma ? WORTH : WORTH_MMA_SYNC}));
+    vec_push(session_arena(l->s), &l->all,
+             ((Candidate){.kernel = k,
+                          .schedule = c->schedule,
+                          .us = c->us,
+                          .from = from,
+                          .allowed = true,
+                          .worth = c->schedule.pingpong > 1    ? WORTH_PINGPONG
+                                   : c->close                  ? WORTH_CLOSE
+                                   : l->opt->target->has_wgmma ? WORTH
+                                                               : WORTH_MMA_SYNC}));
 }
 
 static Sort sort_of(const Fn *f, const Target *t) {
-    for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) if (op->code == OP_T_dot) return t->has_wgmma ? WGMMA : MMA_SYNC;
+    for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op))
+        if (op->code == OP_T_dot) return t->has_wgmma ? WGMMA : MMA_SYNC;
     return ROWS;
 }
 
@@ -87,7 +97,8 @@ static void plain(Schedule *s, const Schedule *said) {
 }
 
 // All values of the words from `word` on that are left open.
-static void vary(Look *l, TKernel *k, const TuneCandidate *from, Fn *f, const int64_t *dims, const Schedule *given, const Cost *usual, int word) {
+static void vary(Look *l, TKernel *k, const TuneCandidate *from, Fn *f, const int64_t *dims, const Schedule *given,
+                 const Cost *usual, int word) {
     int most;
     if (word == WORDS) {
         Cost c;
@@ -104,7 +115,8 @@ static void vary(Look *l, TKernel *k, const TuneCandidate *from, Fn *f, const in
     bool open = !*field && tried[word].sorts & (int)sort_of(f, l->opt->target);
     if (open && strcmp(tried[word].word, "split") == 0 && split_refusal(f)) open = false;
     if (strcmp(tried[word].word, "pingpong") == 0) open &= s.walk != 1 && s.split < 2 && one_product(f);
-    if (strcmp(tried[word].word, "cluster") == 0) open &= s.pingpong < 2;             // no faster together, wherever it was measured
+    // no faster together, wherever it was measured
+    if (strcmp(tried[word].word, "cluster") == 0) open &= s.pingpong < 2;
     for (int i = 0; i < (open ? MAX_TRIED : 1) && (!open || tried[word].value[i]); i++) {
         if (open) *field = tried[word].value[i];
         vary(l, k, from, f, dims, &s, usual, word + 1);
@@ -136,8 +148,8 @@ static int apply(const TuneCandidate *c, const SemaValue *set, int nset, SemaVal
     return n;
 }
 
-int kernel_candidates(SemaFile *file, Session *s, const Node *kernel, const SemaValue *set, int nset, const SemaValue *dims, int ndims,
-            const CompileOptions *opt, bool schedules, Candidate **out) {
+int kernel_candidates(SemaFile *file, Session *s, const Node *kernel, const SemaValue *set, int nset,
+                      const SemaValue *dims, int ndims, const CompileOptions *opt, bool schedules, Candidate **out) {
     Look l = {.file = file, .s = s, .dims = dims, .ndims = ndims, .opt = opt, .schedules = schedules, .whole = schedules};
     TKernel *k = sema_instance(file, kernel, set, nset, dims, ndims);
     *out = NULL;
@@ -170,12 +182,14 @@ int candidate_best(const Candidate *c, int n) {
 
 const char *candidate_text(Arena *a, const Candidate *c, const Schedule *given) {
     Buf t = {0};
-    for (int i = 0; c->from && i < c->from->n; i++) buf_printf(&t, "%s%s = %lld", t.n ? ", " : "", c->from->value[i].name, (long long)c->from->value[i].ival);
+    for (int i = 0; c->from && i < c->from->n; i++)
+        buf_printf(&t, "%s%s = %lld", t.n ? ", " : "", c->from->value[i].name, (long long)c->from->value[i].ival);
     for (int i = 0; i < schedule_field_count; i++) {
         size_t at = schedule_fields[i].offset;
         int  v = *(const int *)(const void *)((const char *)&c->schedule + at);
         bool listed = v == *(const int *)(const void *)((const char *)given + at);
-        for (int k = 0; c->from && k < c->from->n; k++) listed |= strcmp(c->from->value[k].name, schedule_fields[i].name) == 0;
+        for (int k = 0; c->from && k < c->from->n; k++)
+            listed |= strcmp(c->from->value[k].name, schedule_fields[i].name) == 0;
         if (!listed) buf_printf(&t, "%s%s = %d", t.n ? ", " : "", schedule_fields[i].name, v);
     }
     char *out = t.n ? arena_printf(a, "%s", t.p) : NULL;

@@ -20,7 +20,8 @@
 #include "lower/reduction.h"
 #include "ptx/ptx.h"
 
-enum { CLUSTERED = 113 << 10, CLUSTERED_CHUNK = 4096 };                     // bytes of a row that a cluster shares (share.c), and its chunks
+// bytes of a row that a cluster shares (share.c), and its chunks
+enum { CLUSTERED = 113 << 10, CLUSTERED_CHUNK = 4096 };
 enum { LIMIT = 16384, CHUNK = 8192, MAX_SINKS = 16, MAX_SCANS = 16 };      // lanes: 16 warps of 32 registers; 8 warps
 
 typedef struct Chunk {
@@ -53,7 +54,8 @@ static bool collect(Chunk *c) {
     for (Op *op = c->r->first; op; op = op->next) {
         for (int i = 0; i < op->nreg; i++) if (inside(op->reg[i], c->axis)) return false;
         if (!mentions(op, c->axis)) continue;
-        bool sink = op->code == OP_T_store || op->code == OP_T_atomic || (op->code == OP_T_reduce && type_axis(&op->out[0]->type, c->axis) < 0);
+        bool sink = op->code == OP_T_store || op->code == OP_T_atomic ||
+                    (op->code == OP_T_reduce && type_axis(&op->out[0]->type, c->axis) < 0);
         if (op->code == OP_T_atomic && val_used(&c->f->body, op->out[0])) return false;
         if (sink && c->n == MAX_SINKS) return false;
         if (sink) { c->sink[c->n++] = op; continue; }
@@ -164,7 +166,8 @@ static void loop_of(Chunk *c, int first, int last) {
         Op *s = c->sink[i];
         if (s->code != OP_T_reduce) continue;
         if (is_arg(s)) {
-            init[3 + n++] = b_number(&b, type_with(s->out[0]->type, (Elem)s->in[0]->type.elem), reduce_neutral((TReduce)s->sub, (Elem)s->in[0]->type.elem));
+            init[3 + n++] = b_number(&b, type_with(s->out[0]->type, (Elem)s->in[0]->type.elem),
+                                     reduce_neutral((TReduce)s->sub, (Elem)s->in[0]->type.elem));
             init[3 + n++] = b_number(&b, s->out[0]->type, -1);
         } else {
             init[3 + n++] = b_number(&b, s->out[0]->type, reduce_neutral((TReduce)s->sub, (Elem)s->out[0]->type.elem));
@@ -185,7 +188,8 @@ static void loop_of(Chunk *c, int first, int last) {
 
     for (int i = 0; i < c->nscan; i++) c->so_far[i] = r->args.at[1 + scans + i];
     if (ways == DOWN) {
-        Val *left = b_binary(&in, OP_sub, last_chunk, counter), *number = b_op(&in, OP_T_fun, TF_max, left->type, 2, (Val *[]){left, b_const(&in, EL_index, 0)});
+        Val *left = b_binary(&in, OP_sub, last_chunk, counter),
+            *number = b_op(&in, OP_T_fun, TF_max, left->type, 2, (Val *[]){left, b_const(&in, EL_index, 0)});
         counter = b_binary(&in, OP_add, lo, b_binary(&in, OP_mul, number, step));
     }
 
@@ -225,18 +229,21 @@ static void loop_of(Chunk *c, int first, int last) {
     op_append(r, y);
 }
 
-// Bytes of the tiles along the axis that each program loads for itself: weights that all of them have in common come from L2.
+// Bytes of the tiles along the axis that each program loads for itself: weights that all of them have in common come
+// from L2.
 static int64_t row_bytes(const Chunk *c) {
     int64_t bytes = 0;
     for (const Op *op = c->r->first; op; op = op->next)
-        if (op->code == OP_T_load && mentions(op, c->axis) && loads_own(op)) bytes += type_lanes(&op->out[0]->type) * elem_bytes((Elem)op->out[0]->type.elem);
+        if (op->code == OP_T_load && mentions(op, c->axis) && loads_own(op))
+            bytes += type_lanes(&op->out[0]->type) * elem_bytes((Elem)op->out[0]->type.elem);
     return bytes;
 }
 
 static int64_t most_lanes(const Chunk *c) {
     const Target *t = c->f->target;
     if (!t || !t->has_cluster || row_bytes(c) <= CLUSTERED) return CHUNK;
-    for (const Op *op = c->r->first; op; op = op->next) if (op->code == OP_T_load && mentions(op, c->axis) && !(loads_own(op) && access_by_16(c->f, op))) return CHUNK;
+    for (const Op *op = c->r->first; op; op = op->next)
+        if (op->code == OP_T_load && mentions(op, c->axis) && !(loads_own(op) && access_by_16(c->f, op))) return CHUNK;
     return CLUSTERED_CHUNK;
 }
 
@@ -252,7 +259,9 @@ static bool chunk_axis(Fn *f, Val *axis, int64_t lanes) {
         return false;
     }
     for (int i = 0; i < c.n; i++) if (!joins(&c, i, i)) return false;
-    fn_note(f, axis->def->span, "%lld lanes are more than a block holds: loops over chunks of %lld along the longest axis", (long long)lanes, (long long)c.extent);
+    fn_note(f, axis->def->span,
+            "%lld lanes are more than a block holds: loops over chunks of %lld along the longest axis",
+            (long long)lanes, (long long)c.extent);
     int64_t bytes = row_bytes(&c);
     if (bytes > f->longest) f->longest = bytes;
     for (int i = 0; i < c.n;) {

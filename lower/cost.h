@@ -4,13 +4,15 @@
 
 #include "lower/lower.h"
 
-typedef struct Cost { double us; Schedule schedule; bool close; } Cost;      // expected; with what `given` left open filled in; it is known to a percent or two against the others
+// expected; with what `given` left open filled in; it is known to a percent or two against the others
+typedef struct Cost { double us; Schedule schedule; bool close; } Cost;
 // Of f as built, launched with these dimensions. False: not a kernel that the model knows, or not on this target.
 bool cost_of(Fn *f, const CompileOptions *opt, const Schedule *given, const int64_t *dims, Cost *out);
-bool cost_of_rows(Fn *f, const CompileOptions *opt, const Schedule *given, const int64_t *dims, Cost *out);    // of one without products
+// of one without products
+bool cost_of_rows(Fn *f, const CompileOptions *opt, const Schedule *given, const int64_t *dims, Cost *out);
 
-// Of a loop whose second product takes what became of the first's result: false if it is none, or of a kind that is not modelled; *knows is
-// false where it is one that nothing should be said of.
+// Of a loop whose second product takes what became of the first's result: false if it is none, or of a kind that is not
+// modelled; *knows is false where it is one that nothing should be said of.
 bool cost_of_chain(const Op *loop, int64_t trips, int64_t programs, int sms, double *us, bool *knows);
 
 #endif

@@ -3,13 +3,14 @@
 //     tiles of 128 queries     two groups, a trip of 128 keys 1.12 us, a tile's begin and end 1.5 beside
 //     tiles of 192 queries     three groups (hopper_bands.c),   1.57 us,                      2.8
 //
-// Three groups keep the tensor cores, the units that make exponentials and the schedulers busier: 1.05 us for 128 queries. But their tiles are
-// larger, so that rows, and rounds over the multiprocessors, come out even less often: 8 x 12 heads of 1024 queries are 6 rounds of
-// 128 and 5 of 192. That is all that is to be decided here, for heads of up to 64, where a trip is bound by exponentials. With larger ones three
-// groups have room for 80 keys and are slower; with a causal mask, too (programs differ in their trips then, and have no model).
+// Three groups keep the tensor cores, the units that make exponentials and the schedulers busier: 1.05 us for 128
+// queries. But their tiles are larger, so that rows, and rounds over the multiprocessors, come out even less often: 8 x
+// 12 heads of 1024 queries are 6 rounds of 128 and 5 of 192. That is all that is to be decided here, for heads of up to
+// 64, where a trip is bound by exponentials. With larger ones three groups have room for 80 keys and are slower; with a
+// causal mask, too (programs differ in their trips then, and have no model).
 //
-// An H200, bf16, heads of 64, full: B4 H32 S4096 1163 us instead of 1194, B1 H16 S16384 2263 instead of 2389, B2 H32 S2048 170 and
-// 157, B8 H12 S1024 80 and 66 (2026-11-21).
+// An H200, bf16, heads of 64, full: B4 H32 S4096 1163 us instead of 1194, B1 H16 S16384 2263 instead of 2389, B2 H32
+// S2048 170 and 157, B8 H12 S1024 80 and 66 (2026-11-21).
 #include "lower/cost.h"
 #include "lower/passes.h"
 
@@ -21,7 +22,8 @@ static bool makes(const Val *v, const Op *dot, int depth) {
     const Op *d = v->def;
     if (d == dot) return true;
     if (!d || depth == 0 || d->parent != dot->parent) return false;
-    for (int i = 0; i < d->nin; i++) if (d->in[i]->type.kind == TY_TILE && d->in[i]->type.rank > 1 && makes(d->in[i], dot, depth - 1)) return true;
+    for (int i = 0; i < d->nin; i++)
+        if (d->in[i]->type.kind == TY_TILE && d->in[i]->type.rank > 1 && makes(d->in[i], dot, depth - 1)) return true;
     return false;
 }
 
@@ -41,7 +43,8 @@ bool cost_of_chain(const Op *loop, int64_t trips, int64_t programs, int sms, dou
             if (type_axis(&dot[i]->in[0]->type, axis) >= 0) row = axis;
             else if (axis_extent(axis) > head) head = axis_extent(axis);
         }
-    for (int i = op_first_axis(dot[0]); i < dot[0]->nin; i++) if (axis_extent(dot[0]->in[i]) > head) head = axis_extent(dot[0]->in[i]);
+    for (int i = op_first_axis(dot[0]); i < dot[0]->nin; i++)
+        if (axis_extent(dot[0]->in[i]) > head) head = axis_extent(dot[0]->in[i]);
     if (!row) return false;
     *knows = head <= MOST_HEAD || axis_extent(row) != 192;
     if (head > MOST_HEAD) return false;

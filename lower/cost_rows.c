@@ -16,16 +16,29 @@
 
 #include <math.h>
 
-static const double START = 3.0, MEMORY = 0.945, DRAW = 105e3;       // us; of the memory's peak; bytes a us of one multiprocessor
+// us; of the memory's peak; bytes a us of one multiprocessor
+static const double START = 3.0, MEMORY = 0.945, DRAW = 105e3;
 static const double LATENCY = 0.6, BLOCK = 0.085;                   // us: a load from memory; starting a block
 static const double SHUFFLES = 0.1, MEET = 0.15, MEET_WARP = 0.012; // us: joining lanes; warps, and each of them
-static const double OWN = 90, JOINED = 40, CLOCK = 1755;            // instructions of a warp besides elements; of a reduction; clocks a us
+// instructions of a warp besides elements; of a reduction; clocks a us
+static const double OWN = 90, JOINED = 40, CLOCK = 1755;
 static const double JOIN = 1.4, JOIN_PART = 0.004, JOIN_RATE = 60e3;  // us: fences and counts, each part; bytes a us
-static const double SPILLS = 1.5, CACHED = 1100, MEETING_BARE = 0.7;              // instructions that are fetched quickly; of warps that meet, not hidden
+// instructions that are fetched quickly; of warps that meet, not hidden
+static const double SPILLS = 1.5, CACHED = 1100, MEETING_BARE = 0.7;
 static const double CROWDED = 1.06;                                 // of a launch
 static const double WORTH = 0.93;                                   // of the time of one part, to have several
-static const double MEETING = 0.008, MEETING_MORE = 0.03;           // us of shared memory: a warp's first value of a reduction, and each more
-enum { OVERLAP_LANES = 8, OVERLAP = 3, LONGEST = 16384, MAX_PARTS = 10, CROWDED_LANES = 96, MAX_WARPS = 6, REGS = 20, MOST_VALUES = 8 };
+// us of shared memory: a warp's first value of a reduction, and each more
+static const double MEETING = 0.008, MEETING_MORE = 0.03;
+enum {
+    OVERLAP_LANES = 8,
+    OVERLAP = 3,
+    LONGEST = 16384,
+    MAX_PARTS = 10,
+    CROWDED_LANES = 96,
+    MAX_WARPS = 6,
+    REGS = 20,
+    MOST_VALUES = 8
+};
 
 typedef struct Rows {
     Facts  *facts;
@@ -52,7 +65,9 @@ static bool length(Rows *r, const Val *lo, const Val *hi, int64_t *out) {
     if (number(r, lo, &from) && number(r, hi, &to)) { *out = to - from; return true; }
     for (int i = 0; d && d->code == OP_T_fun && d->sub == TF_min && i < 2; i++) {
         const Op *sum = d->in[i]->def;
-        if (sum && sum->code == OP_T_binary && sum->sub == OP_add && fact_same(sum->in[0], lo) && number(r, sum->in[1], out)) return true;
+        if (sum && sum->code == OP_T_binary && sum->sub == OP_add && fact_same(sum->in[0], lo) &&
+            number(r, sum->in[1], out))
+            return true;
     }
     return false;
 }
@@ -67,7 +82,13 @@ static double price(const Op *op) {
         for (size_t i = 0; i < sizeof funs / sizeof *funs; i++) if (funs[i].fun == op->sub) return funs[i].each;
         return 1;
     case OP_T_binary: return op->sub == OP_div ? 5 : op->sub == OP_rem ? 12 : 1;
-    case OP_T_load: case OP_T_store: case OP_T_cast: case OP_T_unary: case OP_T_select: case OP_T_bitcast: case OP_T_reduce: return 1;
+    case OP_T_load:
+    case OP_T_store:
+    case OP_T_cast:
+    case OP_T_unary:
+    case OP_T_select:
+    case OP_T_bitcast:
+    case OP_T_reduce: return 1;
     case OP_T_scan: return 3;
     case OP_T_sort: case OP_T_order: case OP_T_take: return 60;
     case OP_T_atomic: case OP_T_ptrload: case OP_T_ptrstore: return 4;
@@ -77,8 +98,12 @@ static double price(const Op *op) {
 
 static const Type *widest(const Op *op) {
     const Type *t = NULL;
-    for (int i = 0; i < op->nin; i++)  if (op->in[i]->type.kind == TY_TILE && (!t || type_lanes(&op->in[i]->type) > type_lanes(t))) t = &op->in[i]->type;
-    for (int i = 0; i < op->nout; i++) if (op->out[i]->type.kind == TY_TILE && (!t || type_lanes(&op->out[i]->type) > type_lanes(t))) t = &op->out[i]->type;
+    for (int i = 0; i < op->nin; i++)
+        if (op->in[i]->type.kind == TY_TILE && (!t || type_lanes(&op->in[i]->type) > type_lanes(t)))
+            t = &op->in[i]->type;
+    for (int i = 0; i < op->nout; i++)
+        if (op->out[i]->type.kind == TY_TILE && (!t || type_lanes(&op->out[i]->type) > type_lanes(t)))
+            t = &op->out[i]->type;
     return t;
 }
 
@@ -88,11 +113,15 @@ static void look(Rows *r, const Region *region, double times, double outer, bool
         if (op->code == OP_T_dot || op->code == OP_T_while || op->code == OP_T_roles) r->known = false;
         if (op->code == OP_T_for) {
             int64_t all, step;
-            if (!length(r, op->in[0], op->in[1], &all) || !number(r, op->in[2], &step) || step < 1) { r->known = false; return; }
+            if (!length(r, op->in[0], op->in[1], &all) || !number(r, op->in[2], &step) || step < 1) {
+                r->known = false;
+                return;
+            }
             double n = all > 0 ? (double)((all + step - 1) / step) : 0;
             inside = times * n;
             if (outer * n > r->trips) r->trips = outer * n;
-            for (int i = 0; i < op->nout; i++) r->carried += (double)type_lanes(&op->out[i]->type) * elem_bytes((Elem)op->out[i]->type.elem);
+            for (int i = 0; i < op->nout; i++)
+                r->carried += (double)type_lanes(&op->out[i]->type) * elem_bytes((Elem)op->out[i]->type.elem);
             look(r, op->reg[0], inside, outer * n, true);
             continue;
         }
@@ -107,10 +136,12 @@ static void look(Rows *r, const Region *region, double times, double outer, bool
             double values = op->code == OP_T_reduce ? (double)type_lanes(&op->out[0]->type) / 32 : 1;
             if (values > MOST_VALUES) values = MOST_VALUES;
             double meeting = MEETING + (values > 1 ? (values - 1) * MEETING_MORE : 0);
-            *(deferred ? &r->ends : &r->reduces) += deferred ? 1 : times;          // acc += sum(..) waits for no other lane until the loop ends
+            // acc += sum(..) waits for no other lane until the loop ends
+            *(deferred ? &r->ends : &r->reduces) += deferred ? 1 : times;
             *(deferred ? &r->meeting_ends : &r->meeting) += deferred ? meeting : meeting * times;
         }
-        if (op->code == OP_T_load && elem_bytes((Elem)op->out[0]->type.elem) > r->load_bytes) r->load_bytes = elem_bytes((Elem)op->out[0]->type.elem);
+        if (op->code == OP_T_load && elem_bytes((Elem)op->out[0]->type.elem) > r->load_bytes)
+            r->load_bytes = elem_bytes((Elem)op->out[0]->type.elem);
         if (op->code == OP_T_store && type_lanes(t) == r->lanes) r->kept = true;
     }
 }
@@ -119,20 +150,24 @@ static double launch_us(const Rows *r, const Target *t, double programs, double 
     double each = (double)r->lanes / (32.0 * warps), sms = t->sms;
     bool   loops = r->trips > 0;
     double trips = loops ? ceil(r->trips / parts) : 1, share = loops ? trips / r->trips : 1;
-    int threads = 32 * warps * per_block, regs = REGS + (int)(each * (r->kept && r->reduces + r->ends > 0 ? 1.5 : r->load_bytes / 4));
+    int threads = 32 * warps * per_block,
+        regs = REGS + (int)(each * (r->kept && r->reduces + r->ends > 0 ? 1.5 : r->load_bytes / 4));
     int resident = target_occupancy(t, threads, regs > 255 ? 255 : regs, 0);
     if (resident < 1) return INFINITY;
-    double blocks = ceil(programs * parts / per_block), at_once = blocks < sms ? blocks : sms, reduces = r->reduces * share + r->ends;
+    double blocks = ceil(programs * parts / per_block), at_once = blocks < sms ? blocks : sms,
+           reduces = r->reduces * share + r->ends;
     double warp = OWN + reduces * JOINED + r->elements * share / (32.0 * warps) * (regs > 255 ? SPILLS : 1);
     double code = warp / trips > CACHED ? warp / trips / CACHED : 1;
     double issue = programs * parts * warps * warp * code / (sms * 4 * CLOCK);
     double met = warps > 1 ? programs * parts * warps * (r->meeting * share + r->meeting_ends) / sms : 0;
-    double wait = LATENCY * (loops && each <= OVERLAP_LANES ? trips / OVERLAP : trips) + reduces * (SHUFFLES + (warps > 1 ? MEET + MEET_WARP * warps : 0))
-                + warp * (warps > 4 ? warps / 4.0 : 1) / CLOCK;
+    double wait = LATENCY * (loops && each <= OVERLAP_LANES ? trips / OVERLAP : trips) +
+                  reduces * (SHUFFLES + (warps > 1 ? MEET + MEET_WARP * warps : 0)) +
+                  warp * (warps > 4 ? warps / 4.0 : 1) / CLOCK;
     double waiting = ceil(blocks / (sms * resident)) * wait;
     double memory = bytes / (t->gbs * MEMORY * 1e3), drawn = bytes / at_once / DRAW, starts = ceil(blocks / sms) * BLOCK;
     if (drawn > memory) memory = drawn;
-    double us = START + cbrt(memory * memory * memory + issue * issue * issue + waiting * waiting * waiting + starts * starts * starts);
+    double us = START + cbrt(memory * memory * memory + issue * issue * issue + waiting * waiting * waiting +
+                             starts * starts * starts);
     us += met * MEETING_BARE;
     if (loops && each > CROWDED_LANES) us *= CROWDED;                 // little room for loads on their way
     if (parts > 1) us += JOIN + JOIN_PART * parts + r->carried * parts / JOIN_RATE;

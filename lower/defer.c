@@ -6,17 +6,17 @@
 //     }                                                }
 //                                                      den = join_lanes den
 //
-// A sum adds up what a lane holds, then goes across lanes by shuffles (and across warps through shared memory and a barrier).
-// A sum of sums may wait with the second half: each lane carries its own part through the loop, and parts are joined when
-// somebody asks for the whole. Multiplying by a factor that all parts share, as an online softmax does, commutes with that; so
-// the value on its way round may be made of
+// A sum adds up what a lane holds, then goes across lanes by shuffles (and across warps through shared memory and a
+// barrier). A sum of sums may wait with the second half: each lane carries its own part through the loop, and parts are
+// joined when somebody asks for the whole. Multiplying by a factor that all parts share, as an online softmax does,
+// commutes with that; so the value on its way round may be made of
 //
 //     0, a sum, the carried value itself, a + b, a * whole, fma(a, whole, b), and both ends of a branch
 //
-// of which each is used once. Values before the loop are made of the same, without the carried value. For a maximum or minimum
-// it is max(a, b), and any whole value is as good as a part. All have one layout, in which the lanes of a row are replicas of
-// each other: those are the lanes that hold parts meanwhile. On `eval`, which has no lanes, the first part is the whole and
-// join_lanes changes nothing. Each part has its order, so results are the same from run to run.
+// of which each is used once. Values before the loop are made of the same, without the carried value. For a maximum or
+// minimum it is max(a, b), and any whole value is as good as a part. All have one layout, in which the lanes of a row
+// are replicas of each other: those are the lanes that hold parts meanwhile. On `eval`, which has no lanes, the first
+// part is the whole and join_lanes changes nothing. Each part has its order, so results are the same from run to run.
 //
 // What a trip reads the carried value for, as an online softmax reads its maximum, needs the whole, and is left alone.
 #include "lower/layout.h"
@@ -99,7 +99,9 @@ static bool in_parts(Defer *s, const Val *v, const Region *scope) {
         return sum ? d->sub == OP_add && in_parts(s, d->in[0], scope) && in_parts(s, d->in[1], scope) : true;
     case OP_T_fun:
         if (sum) return d->sub == TF_fma && scaled(s, d, scope) && in_parts(s, d->in[2], scope);
-        return d->sub == (s->kind == TR_max ? TF_max : TF_min) ? in_parts(s, d->in[0], scope) && in_parts(s, d->in[1], scope) : true;
+        return d->sub == (s->kind == TR_max ? TF_max : TF_min)
+                   ? in_parts(s, d->in[0], scope) && in_parts(s, d->in[1], scope)
+                   : true;
     case OP_T_if:
         return branches(s, d, v, scope);
     default:
@@ -107,7 +109,8 @@ static bool in_parts(Defer *s, const Val *v, const Region *scope) {
     }
 }
 
-static bool folds(const Type *t, TReduce kind) {             // numbers that lanes exchange as they are, and maxima of storage floats
+// numbers that lanes exchange as they are, and maxima of storage floats
+static bool folds(const Type *t, TReduce kind) {
     Elem e = (Elem)t->elem;
     bool number = e == EL_f32 || e == EL_f64 || e == EL_i32 || e == EL_u32 || e == EL_i64 || e == EL_u64;
     return t->kind == TY_TILE && !t->ptr && (number || (kind != TR_sum && elem_is_storage(e)));
@@ -121,7 +124,10 @@ static bool defer_value(Fn *f, Op *loop, int i, TReduce kind) {
     if (!in_parts(&s, loop->in[3 + i], NULL)) return false;
     if (!same_lanes(loop->out[i], s.arg)) return false;
     for (int k = 0; k < s.nsums; k++) s.sum[k]->attr = 1;
-    fn_note(f, loop->span, "each lane keeps its own %s until the loop ends", kind == TR_sum ? "sum" : kind == TR_max ? "maximum" : "minimum");
+    fn_note(f, loop->span, "each lane keeps its own %s until the loop ends",
+            kind == TR_sum   ? "sum"
+            : kind == TR_max ? "maximum"
+                             : "minimum");
     Op *join = op_new(f, OP_T_join_lanes, loop->span, 1, (Val *[]){loop->out[i]}, 1);
     Val *result = join->out[0];
     join->sub = (uint8_t)kind;
@@ -137,7 +143,8 @@ static bool defer_value(Fn *f, Op *loop, int i, TReduce kind) {
 }
 
 static bool leaves(const Op *loop) {                         // a break or continue carries values elsewhere
-    for (const Op *op = op_walk(loop->reg[0], NULL); op; op = op_walk(loop->reg[0], op)) if (op_target(op) == loop) return true;
+    for (const Op *op = op_walk(loop->reg[0], NULL); op; op = op_walk(loop->reg[0], op))
+        if (op_target(op) == loop) return true;
     return false;
 }
 

@@ -25,8 +25,7 @@
 
 // ---- faults and notes ----------------------------------------------------------------------------
 
-static char *words(const char *fmt, va_list args)
-{
+static char *words(const char *fmt, va_list args) {
     va_list again;
     va_copy(again, args);
     int n = vsnprintf(NULL, 0, fmt, args);
@@ -36,8 +35,7 @@ static char *words(const char *fmt, va_list args)
     return p;
 }
 
-void eval_fault(Eval *e, Span at, const char *fmt, ...)
-{
+void eval_fault(Eval *e, Span at, const char *fmt, ...) {
     e->flow = FLOW_FAULT;
     if (e->fault) return;
     va_list args;
@@ -47,8 +45,7 @@ void eval_fault(Eval *e, Span at, const char *fmt, ...)
     e->fault_at = at;
 }
 
-void eval_note(Eval *e, Span at, const char *fmt, ...)
-{
+void eval_note(Eval *e, Span at, const char *fmt, ...) {
     enum { MAX_NOTES = 20 };
     EvalReport *r = e->opt->report;
     if (!r) return;
@@ -67,13 +64,11 @@ void eval_note(Eval *e, Span at, const char *fmt, ...)
 
 // ---- tiles ---------------------------------------------------------------------------------------
 
-int type_bytes(const Type *t)
-{
+int type_bytes(const Type *t) {
     return t->ptr ? 8 : elem_bytes((Elem)t->elem);
 }
 
-Tile *tile_new(Eval *e, int64_t bytes)
-{
+Tile *tile_new(Eval *e, int64_t bytes) {
     _Static_assert(offsetof(Tile, data) == 64, "lanes start a cache line");
     uint32_t cls = 6;
     while ((INT64_C(1) << cls) < bytes) cls++;
@@ -89,75 +84,64 @@ Tile *tile_new(Eval *e, int64_t bytes)
     return t;
 }
 
-void tile_drop(Eval *e, Tile *t)
-{
+void tile_drop(Eval *e, Tile *t) {
     if (!t || --t->refs) return;
     t->next = e->pool[t->cls];
     e->pool[t->cls] = t;
 }
 
-Tile *tile_keep(Tile *t)
-{
+Tile *tile_keep(Tile *t) {
     if (t) t->refs++;
     return t;
 }
 
-void slot_clear(Eval *e, Slot *s)
-{
+void slot_clear(Eval *e, Slot *s) {
     tile_drop(e, s->t);
     tile_drop(e, s->b);
     s->t = s->b = NULL;
 }
 
-void slot_set(Eval *e, const Val *v, const Slot *from)
-{
+void slot_set(Eval *e, const Val *v, const Slot *from) {
     Slot *s = slot_of(e, v);
     Slot  old = *s;
     *s = *from;
     slot_clear(e, &old);
 }
 
-Slot slot_keep(const Slot *s)
-{
+Slot slot_keep(const Slot *s) {
     tile_keep(s->t);
     tile_keep(s->b);
     return *s;
 }
 
-void slot_share(Eval *e, const Val *to, const Val *from)
-{
+void slot_share(Eval *e, const Val *to, const Val *from) {
     Slot s = slot_keep(slot_of(e, from));
     slot_set(e, to, &s);
 }
 
-void *out_tile(Eval *e, const Op *op)
-{
+void *out_tile(Eval *e, const Op *op) {
     const Type *t = &op->out[0]->type;
     Slot s = {.t = tile_new(e, type_lanes(t) * type_bytes(t))};
     slot_set(e, op->out[0], &s);
     return s.t->data;
 }
 
-double *out_bound(Eval *e, const Op *op)
-{
+double *out_bound(Eval *e, const Op *op) {
     Slot *s = slot_of(e, op->out[0]);
     tile_drop(e, s->b);
     s->b = tile_new(e, type_lanes(&op->out[0]->type) * 8);
     return (double *)s->b->data;
 }
 
-int64_t scalar_int(Eval *e, const Val *v)
-{
+int64_t scalar_int(Eval *e, const Val *v) {
     return lane_imm(&v->type, lanes_of(e, v), 0);
 }
 
-void live_counts(Eval *e, const Type *t, int64_t *live)
-{
+void live_counts(Eval *e, const Type *t, int64_t *live) {
     for (int i = 0; i < t->rank; i++) live[i] = slot_of(e, t->axis[i])->live;
 }
 
-bool all_live(Eval *e, const Type *t)
-{
+bool all_live(Eval *e, const Type *t) {
     for (int i = 0; i < t->rank; i++)
         if (slot_of(e, t->axis[i])->live != axis_extent(t->axis[i])) return false;
     return true;
@@ -165,24 +149,23 @@ bool all_live(Eval *e, const Type *t)
 
 // ---- junk ----------------------------------------------------------------------------------------
 
-static uint64_t mix(uint64_t x)
-{
+static uint64_t mix(uint64_t x) {
     x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
     return x ^ (x >> 31);
 }
 
 // NaN, infinities, huge and random numbers; random bits for integers.
-void junk_lanes(Eval *e, const Type *t, void *data, int64_t from, int64_t n, uint64_t salt)
-{
-    static const int64_t special[4] = {INT64_C(0x7ff8000000000000), INT64_C(0x7ff0000000000000), (int64_t)UINT64_C(0xfff0000000000000), INT64_C(0x47efffffe0000000)};
+void junk_lanes(Eval *e, const Type *t, void *data, int64_t from, int64_t n, uint64_t salt) {
+    static const int64_t special[4] = {INT64_C(0x7ff8000000000000), INT64_C(0x7ff0000000000000),
+                                       (int64_t)UINT64_C(0xfff0000000000000), INT64_C(0x47efffffe0000000)};
     bool real = !t->ptr && elem_is_float((Elem)t->elem);
     int  size = type_bytes(t);
     unsigned char odd[4 * 8];
     for (int i = 0; i < 4 && real && n; i++) lane_store(t, odd, i, special[i]);
     for (int64_t i = from; i < from + n; i++) {
         uint64_t h = mix(mix(e->opt->junk + UINT64_C(0x9e3779b97f4a7c15)) + salt * 31 + (uint64_t)i);
-        if (real && (h & 7) < 4)                memcpy((unsigned char *)data + i * size, odd + (h & 3) * (unsigned)size, (size_t)size);
+        if (real && (h & 7) < 4) memcpy((unsigned char *)data + i * size, odd + (h & 3) * (unsigned)size, (size_t)size);
         else if (!t->ptr && t->elem == EL_bool) ((uint8_t *)data)[i] = h >> 8 & 1;
         else                                    memcpy((unsigned char *)data + i * size, &h, (size_t)size);
     }
@@ -190,8 +173,7 @@ void junk_lanes(Eval *e, const Type *t, void *data, int64_t from, int64_t n, uin
 
 // ---- leaves --------------------------------------------------------------------------------------
 
-static void set_scalar(Eval *e, const Op *op, int64_t imm)
-{
+static void set_scalar(Eval *e, const Op *op, int64_t imm) {
     void *p = out_tile(e, op);
     lane_store(&op->out[0]->type, p, 0, imm);
 }
@@ -204,8 +186,7 @@ void eval_slice(Eval *e, const Step *s)    { set_scalar(e, s->op, e->slice); }
 void eval_walkers(Eval *e, const Step *s)  { set_scalar(e, s->op, e->walkers); }
 void eval_tensor(Eval *e, const Step *s)  { slot_of(e, s->op->out[0])->lo = s->op->imm; }
 
-void eval_scalar(Eval *e, const Step *s)
-{
+void eval_scalar(Eval *e, const Step *s) {
     const EvalArg *arg = &e->args[s->op->imm];
     const Type    *t = &s->op->out[0]->type;
     int64_t        imm = arg->ival;
@@ -214,24 +195,23 @@ void eval_scalar(Eval *e, const Step *s)
     set_scalar(e, s->op, imm);
 }
 
-void eval_extent(Eval *e, const Step *s)
-{
+void eval_extent(Eval *e, const Step *s) {
     set_scalar(e, s->op, e->args[slot_of(e, s->op->in[0])->lo].tensor.dims[s->op->imm]);
 }
 
-void eval_axis(Eval *e, const Step *s)
-{
+void eval_axis(Eval *e, const Step *s) {
     const Op *op = s->op;
     Slot     *a = slot_of(e, op->out[0]);
     int64_t   lo = scalar_int(e, op->in[0]), hi = scalar_int(e, op->in[1]);
     a->lo = lo;
     a->live = hi <= lo ? 0 : hi - lo < op->imm ? hi - lo : op->imm;
     if (!(op->flags & AXIS_FULL)) return;
-    if (a->live != op->imm) eval_fault(e, op->span, "an axis said to be full has %lld live lanes of %lld", (long long)a->live, (long long)op->imm);
+    if (a->live != op->imm)
+        eval_fault(e, op->span, "an axis said to be full has %lld live lanes of %lld", (long long)a->live,
+                   (long long)op->imm);
 }
 
-void eval_index(Eval *e, const Step *s)
-{
+void eval_index(Eval *e, const Step *s) {
     const Op *op = s->op;
     Slot     *a = slot_of(e, op->in[0]);
     int64_t  *p = out_tile(e, op);
@@ -239,8 +219,7 @@ void eval_index(Eval *e, const Step *s)
     junk_lanes(e, &op->out[0]->type, p, a->live, axis_extent(op->in[0]) - a->live, op->out[0]->id);
 }
 
-void eval_live(Eval *e, const Step *s)
-{
+void eval_live(Eval *e, const Step *s) {
     const Op *op = s->op;
     int64_t   live = slot_of(e, op->in[0])->live;
     uint8_t  *p = out_tile(e, op);
@@ -248,8 +227,7 @@ void eval_live(Eval *e, const Step *s)
     memset(p + live, 0, (size_t)(axis_extent(op->in[0]) - live));
 }
 
-void eval_assert(Eval *e, const Step *s)
-{
+void eval_assert(Eval *e, const Step *s) {
     const Op *op = s->op;
     const uint8_t *p = lanes_of(e, op->in[0]);
     int64_t live[MAX_AXES];
@@ -261,7 +239,8 @@ void eval_assert(Eval *e, const Step *s)
         int64_t n = dead ? 0 : s->space->rank ? live[s->space->rank - 1] : 1;
         for (int64_t i = 0; i < n; i++)
             if (!p[r.out + i]) {
-                eval_fault(e, op->span, "assertion failed%s%.*s", op->str.n ? ": " : "", (int)op->str.n, op->str.n ? op->str.p : "");
+                eval_fault(e, op->span, "assertion failed%s%.*s", op->str.n ? ": " : "", (int)op->str.n,
+                           op->str.n ? op->str.p : "");
                 return;
             }
     }
@@ -269,8 +248,7 @@ void eval_assert(Eval *e, const Step *s)
 
 // ---- control -------------------------------------------------------------------------------------
 
-static void take_carried(Eval *e, const Op *op, int from)
-{
+static void take_carried(Eval *e, const Op *op, int from) {
     for (int i = 0; i < e->ncarried; i++) slot_clear(e, &e->carried[i]);
     e->ncarried = 0;
     int n = op->nin - from;
@@ -284,8 +262,7 @@ static void take_carried(Eval *e, const Op *op, int from)
     e->ncarried = n;
 }
 
-static void give_carried(Eval *e, Val *const *to)     // to[i] takes over e->carried[i]
-{
+static void give_carried(Eval *e, Val *const *to) {     // to[i] takes over e->carried[i]
     for (int i = 0; i < e->ncarried; i++) slot_set(e, to[i], &e->carried[i]);
     e->ncarried = 0;
 }
@@ -294,16 +271,14 @@ enum { STOP = -1 };       // depth of the break that a false condition is
 
 void eval_yield(Eval *e, const Step *s) { take_carried(e, s->op, 0); }
 
-void eval_condition(Eval *e, const Step *s)
-{
+void eval_condition(Eval *e, const Step *s) {
     take_carried(e, s->op, 1);
     if (scalar_int(e, s->op->in[0])) return;
     e->flow = FLOW_BREAK;
     e->depth = STOP;
 }
 
-static void leave(Eval *e, const Step *s, Flow flow)
-{
+static void leave(Eval *e, const Step *s, Flow flow) {
     take_carried(e, s->op, 0);
     e->flow = flow;
     e->depth = s->op->imm;
@@ -312,15 +287,13 @@ static void leave(Eval *e, const Step *s, Flow flow)
 void eval_break(Eval *e, const Step *s)    { leave(e, s, FLOW_BREAK); }
 void eval_continue(Eval *e, const Step *s) { leave(e, s, FLOW_CONTINUE); }
 
-static Flow run_step(Eval *e, const Step *s)
-{
+static Flow run_step(Eval *e, const Step *s) {
     if (!e->async || readable(e, s->op)) s->run(e, s);
     for (int i = 0; i < s->ndies; i++) slot_clear(e, &e->slot[s->dies[i]]);
     return e->flow;
 }
 
-Flow run_block(Eval *e, const Block *b)
-{
+Flow run_block(Eval *e, const Block *b) {
     e->flow = FLOW_END;
     for (int i = 0; i < b->n; i++)
         if (run_step(e, &b->steps[i]) != FLOW_END) break;
@@ -328,16 +301,14 @@ Flow run_block(Eval *e, const Block *b)
     return e->flow;
 }
 
-void eval_if(Eval *e, const Step *s)
-{
+void eval_if(Eval *e, const Step *s) {
     bool cond = scalar_int(e, s->op->in[0]) != 0;
     if (run_block(e, s->block[cond ? 0 : 1]) == FLOW_END) give_carried(e, s->op->out);
 }
 
 // After a trip's body: true when the loop goes on. When it does not, the flow is what the loop itself hands on, and
 // *done tells that its results are in e->carried.
-static bool goes_on(Eval *e, bool *done)
-{
+static bool goes_on(Eval *e, bool *done) {
     *done = false;
     if (e->flow == FLOW_END) return true;
     if (e->flow == FLOW_FAULT) return false;
@@ -350,8 +321,7 @@ static bool goes_on(Eval *e, bool *done)
 
 static void start_carried(Eval *e, const Op *op, int from) { take_carried(e, op, from); }
 
-void eval_for(Eval *e, const Step *s)
-{
+void eval_for(Eval *e, const Step *s) {
     const Op *op = s->op;
     Region   *r = op->reg[0];
     int64_t   i = scalar_int(e, op->in[0]), hi = scalar_int(e, op->in[1]), step = scalar_int(e, op->in[2]);
@@ -373,8 +343,7 @@ void eval_for(Eval *e, const Step *s)
     give_carried(e, op->out);
 }
 
-void eval_while(Eval *e, const Step *s)
-{
+void eval_while(Eval *e, const Step *s) {
     const Op *op = s->op;
     start_carried(e, op, 0);
     bool done;
@@ -396,8 +365,7 @@ void eval_while(Eval *e, const Step *s)
 }
 
 // The loop before it was whole.
-void eval_merge(Eval *e, const Step *s)
-{
+void eval_merge(Eval *e, const Step *s) {
     for (int i = 0; i < s->op->nout; i++) slot_share(e, s->op->out[i], s->op->in[i]);
 }
 
@@ -416,14 +384,13 @@ typedef struct Plan {
     bool   *loaded;               // by id: came from memory, directly or by way of others
 } Plan;
 
-static bool elementwise(OpCode c)
-{
+static bool elementwise(OpCode c) {
     return c == OP_T_unary || c == OP_T_binary || c == OP_T_select || c == OP_T_cast || c == OP_T_fun || c == OP_T_splat;
 }
 
-static Space *space_of(Eval *e, const Op *op)
-{
-    bool rows = op->code == OP_T_row_store, store = rows || op->code == OP_T_store || op->code == OP_T_ptrstore || op->code == OP_T_atomic;
+static Space *space_of(Eval *e, const Op *op) {
+    bool rows = op->code == OP_T_row_store,
+         store = rows || op->code == OP_T_store || op->code == OP_T_ptrstore || op->code == OP_T_atomic;
     bool whole = op->code == OP_T_assert || op->code == OP_T_print;
     bool load = op->code == OP_T_load || op->code == OP_T_ptrload;
     bool rename = op->code == OP_T_rename;
@@ -442,15 +409,15 @@ static Space *space_of(Eval *e, const Op *op)
     return s;
 }
 
-static void note_loaded(Plan *p, const Op *op)
-{
+static void note_loaded(Plan *p, const Op *op) {
     bool from = op_has(op, 'R');
     for (int i = 0; i < op->nin; i++) from |= op->in[i]->type.kind == TY_TILE && p->loaded[op->in[i]->id];
     for (int i = 0; i < op->nout; i++) p->loaded[op->out[i]->id] |= from;
     for (int k = 0; k < op->nreg; k++)
         for (uint32_t i = 0; i < op->reg[k]->args.n; i++) p->loaded[op->reg[k]->args.at[i]->id] |= from;
     if (!op_has(op, 'T') || !from) return;
-    for (const Region *r = op->parent; r && r->owner; r = r->owner->parent) {       // what a terminator gives goes to its loop or if
+    // what a terminator gives goes to its loop or if
+    for (const Region *r = op->parent; r && r->owner; r = r->owner->parent) {
         for (int i = 0; i < r->owner->nout; i++) p->loaded[r->owner->out[i]->id] = true;
         for (int k = 0; k < r->owner->nreg; k++)
             for (uint32_t i = 0; i < r->owner->reg[k]->args.n; i++) p->loaded[r->owner->reg[k]->args.at[i]->id] = true;
@@ -458,8 +425,7 @@ static void note_loaded(Plan *p, const Op *op)
     }
 }
 
-static void plan_homes(Plan *p, const Region *r)
-{
+static void plan_homes(Plan *p, const Region *r) {
     for (uint32_t i = 0; i < r->args.n; i++) p->home[r->args.at[i]->id] = r;
     for (const Op *op = r->first; op; op = op->next) {
         for (int i = 0; i < op->nout; i++) p->home[op->out[i]->id] = r;
@@ -468,8 +434,7 @@ static void plan_homes(Plan *p, const Region *r)
 }
 
 // Step `at` of region `r`, or something inside it, uses v.
-static void uses_in(Plan *p, const Region *r, const Op *op, int at)
-{
+static void uses_in(Plan *p, const Region *r, const Op *op, int at) {
     for (int i = 0; i < op->nin; i++)
         if (p->home[op->in[i]->id] == r) p->last[op->in[i]->id] = at;
     for (int k = 0; k < op->nreg; k++)
@@ -478,8 +443,7 @@ static void uses_in(Plan *p, const Region *r, const Op *op, int at)
                 if (p->home[in->in[i]->id] == r) p->last[in->in[i]->id] = at;
 }
 
-static Block *plan_block(Plan *p, const Region *r)
-{
+static Block *plan_block(Plan *p, const Region *r) {
     Arena *a = p->e->arena;
     Block *b = NEW(a, Block);
     b->region = r;
@@ -519,8 +483,7 @@ static Block *plan_block(Plan *p, const Region *r)
     return b;
 }
 
-static Block *plan(Eval *e)
-{
+static Block *plan(Eval *e) {
     uint32_t n = e->f->nvals;
     Plan p = {e, NEW_N(e->arena, int, n), NEW_N(e->arena, const Region *, n), NEW_N(e->arena, bool, n)};
     for (int twice = 0; twice < 2; twice++)                   // loops carry it round
@@ -531,8 +494,7 @@ static Block *plan(Eval *e)
 
 // ---- running -------------------------------------------------------------------------------------
 
-int64_t eval_launch(Eval *e, LExpr n)
-{
+int64_t eval_launch(Eval *e, LExpr n) {
     const LaunchInfo *l = e->f->launch;
     if (!n.n) return 1;
     int64_t scalars[MAX_PARAMS] = {0}, strides[MAX_STRIDES] = {0};
@@ -543,8 +505,7 @@ int64_t eval_launch(Eval *e, LExpr n)
     return launch_eval(n, e->dims, scalars, strides);
 }
 
-static void prepare_tensors(Eval *e)
-{
+static void prepare_tensors(Eval *e) {
     const LaunchInfo *l = e->f->launch;
     for (int i = 0; l && i < l->nparams; i++) {
         const LaunchParam *p = &l->params[i];
@@ -562,22 +523,19 @@ static void prepare_tensors(Eval *e)
     }
 }
 
-static bool meets(const Fn *f)                             // blocks of a cluster join values
-{
+static bool meets(const Fn *f) {                             // blocks of a cluster join values
     for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op))
         if (op_meets(op) && op->code != OP_T_drawn) return true;
     return false;
 }
 
-static bool joins(const Fn *f)                             // programs join parts of tiles that others send
-{
+static bool joins(const Fn *f) {                             // programs join parts of tiles that others send
     for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op))
         if (op->code == OP_T_part_join) return true;
     return false;
 }
 
-static void free_everything(Eval *e)
-{
+static void free_everything(Eval *e) {
     drop_parts(e);
     drop_kept(e);
     drop_meetings(e);
@@ -593,8 +551,7 @@ static void free_everything(Eval *e)
     arena_free(e->arena);
 }
 
-bool ir_eval(Fn *f, const EvalArg *args, const int64_t *dims, const EvalOptions *opt, char **fault, Span *at)
-{
+bool ir_eval(Fn *f, const EvalArg *args, const int64_t *dims, const EvalOptions *opt, char **fault, Span *at) {
     static const EvalOptions plain = {0};
     Eval e = {.f = f, .arena = arena_new(), .args = args, .dims = dims, .opt = opt ? opt : &plain};
     e.slot = NEW_N(e.arena, Slot, f->nvals + 1);

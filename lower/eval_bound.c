@@ -18,8 +18,7 @@
 #include <math.h>
 #include <string.h>
 
-double elem_unit(Elem e)
-{
+double elem_unit(Elem e) {
     switch (e) {
     case EL_f64:    return 0x1p-53;
     case EL_f32:    return 0x1p-24;
@@ -31,8 +30,7 @@ double elem_unit(Elem e)
     }
 }
 
-static double elem_tiny(Elem e)
-{
+static double elem_tiny(Elem e) {
     switch (e) {
     case EL_f64:    return 0x1p-1074;
     case EL_f32:    return 0x1p-149;
@@ -52,19 +50,29 @@ static double less(double x, double b)  { return b < fabs(x) ? fabs(x) - b : 0; 
 static double bound_sum(double r, const double *v, const double *b)  { (void)r; (void)v; return b[0] + b[1]; }
 static double bound_same(double r, const double *v, const double *b) { (void)r; (void)v; return b[0]; }
 static double bound_most(double r, const double *v, const double *b) { (void)r; (void)v; return b[0] > b[1] ? b[0] : b[1]; }
-static double bound_mul(double r, const double *v, const double *b)
-{
+static double bound_mul(double r, const double *v, const double *b) {
     (void)r;
     double x = b[1] ? fabs(v[0]) * b[1] : 0, y = b[0] ? fabs(v[1]) * b[0] : 0;
     return x + y + (b[0] && b[1] ? b[0] * b[1] : 0);
 }
-static double bound_div(double r, const double *v, const double *b)  { return (b[0] + (b[1] ? fabs(r) * b[1] : 0)) / less(v[1], b[1]); }
+static double bound_div(double r, const double *v, const double *b) {
+    return (b[0] + (b[1] ? fabs(r) * b[1] : 0)) / less(v[1], b[1]);
+}
 static double bound_fma(double r, const double *v, const double *b)  { return bound_mul(r, v, b) + b[2]; }
 static double bound_exp(double r, const double *v, const double *b)  { (void)v; return r ? fabs(r) * expm1(b[0]) : 0; }
-static double bound_exp2(double r, const double *v, const double *b) { (void)v; return r ? fabs(r) * expm1(b[0] * 0.6931471805599453) : 0; }
+static double bound_exp2(double r, const double *v, const double *b) {
+    (void)v;
+    return r ? fabs(r) * expm1(b[0] * 0.6931471805599453) : 0;
+}
 static double bound_log(double r, const double *v, const double *b)  { (void)r; return b[0] / less(v[0], b[0]); }
-static double bound_log2(double r, const double *v, const double *b) { (void)r; return b[0] / less(v[0], b[0]) * 1.4426950408889634; }
-static double bound_sqrt(double r, const double *v, const double *b) { (void)v; return r > 0 && b[0] < r * r ? b[0] / r : sqrt(b[0]); }
+static double bound_log2(double r, const double *v, const double *b) {
+    (void)r;
+    return b[0] / less(v[0], b[0]) * 1.4426950408889634;
+}
+static double bound_sqrt(double r, const double *v, const double *b) {
+    (void)v;
+    return r > 0 && b[0] < r * r ? b[0] / r : sqrt(b[0]);
+}
 static double bound_rsqrt(double r, const double *v, const double *b){ return fabs(r) * b[0] / (2 * less(v[0], b[0])); }
 static double bound_erf(double r, const double *v, const double *b)  { (void)r; (void)v; return 1.13 * b[0]; }
 
@@ -92,8 +100,7 @@ static const BoundRule fun_rule[TF_COUNT] = {
     [TF_max] = {bound_most, false},   [TF_fma] = {bound_fma, false},    [TF_div_rn] = {bound_div, false}, [TF_sqrt_rn] = {bound_sqrt, false},
 };
 
-static BoundRule rule_of(const Op *op)
-{
+static BoundRule rule_of(const Op *op) {
     static const BoundRule same = {bound_same, false}, none = {NULL, false}, truncates = {bound_trunc, false};
     bool to_int = !elem_is_float((Elem)op->out[0]->type.elem);
     switch (op->code) {
@@ -105,7 +112,10 @@ static BoundRule rule_of(const Op *op)
         return r;
     }
     case OP_T_fun:    return fun_rule[op->sub];
-    case OP_T_cast:   return to_int && elem_is_float((Elem)op->in[0]->type.elem) ? truncates : op->out[0]->type.elem == EL_bool ? none : same;
+    case OP_T_cast:
+        return to_int && elem_is_float((Elem)op->in[0]->type.elem) ? truncates
+               : op->out[0]->type.elem == EL_bool                  ? none
+                                                                   : same;
     case OP_T_splat:
     case OP_T_rename:
     case OP_T_select: return same;
@@ -115,15 +125,15 @@ static BoundRule rule_of(const Op *op)
 
 typedef struct { double at[CHUNK]; } Lanes;
 
-static const double *fed_f64(const Type *t, const void *data, int64_t off, int64_t stride, int64_t n, Lanes *buf, Lanes *to)
-{
+static const double *fed_f64(const Type *t, const void *data, int64_t off, int64_t stride, int64_t n, Lanes *buf,
+                             Lanes *to) {
     const void *p = feed(data, type_bytes(t), off, stride, n, buf->at);
     lanes_to_f64(t, n, p, to->at);
     return to->at;
 }
 
-static void bound_chunk(const Step *s, const BoundRule *rule, Slot *const *in, const Slot *out, const Rows *r, int64_t pos, int64_t n, bool inexact)
-{
+static void bound_chunk(const Step *s, const BoundRule *rule, Slot *const *in, const Slot *out, const Rows *r,
+                        int64_t pos, int64_t n, bool inexact) {
     static const double zeros[CHUNK] = {0};
     const Op *op = s->op;
     Lanes  raw, v[3], bbuf[3], res;
@@ -150,8 +160,7 @@ static void bound_chunk(const Step *s, const BoundRule *rule, Slot *const *in, c
     }
 }
 
-void bound_elementwise(Eval *e, const Step *s)
-{
+void bound_elementwise(Eval *e, const Step *s) {
     const Op *op = s->op;
     BoundRule rule = rule_of(op);
     Slot *in[3] = {NULL, NULL, NULL};

@@ -17,8 +17,7 @@ struct Meeting {
     bool  here[MOST_BLOCKS];
 };
 
-static struct Meeting *meeting(Eval *e)
-{
+static struct Meeting *meeting(Eval *e) {
     int nth = e->joins++;
     for (struct Meeting *m = e->meetings; m; m = m->next)
         if (m->nth == nth) return m;
@@ -28,8 +27,7 @@ static struct Meeting *meeting(Eval *e)
 }
 
 // Where all blocks' values lie; NULL: they are not there yet.
-static const struct Meeting *met(Eval *e, const Op *op)
-{
+static const struct Meeting *met(Eval *e, const Op *op) {
     struct Meeting *m = meeting(e);
     int n = (int)op->imm, mine = (int)(e->program % n);
     if (n > MOST_BLOCKS) { eval_fault(e, op->span, "%s: %d blocks", op_info[op->code].name, n); return NULL; }
@@ -46,24 +44,21 @@ static const struct Meeting *met(Eval *e, const Op *op)
     return m;
 }
 
-void eval_join_cluster(Eval *e, const Step *s)
-{
+void eval_join_cluster(Eval *e, const Step *s) {
     const struct Meeting *m = met(e, s->op);
     const Slot *from[MOST_BLOCKS];
     for (int i = 0; m && i < (int)s->op->imm; i++) from[i] = &m->at[i];
     if (m) join_slots(e, s->op, (int)s->op->imm, from);
 }
 
-void eval_from_cluster(Eval *e, const Step *s)
-{
+void eval_from_cluster(Eval *e, const Step *s) {
     const struct Meeting *m = met(e, s->op);
     if (!m) return;
     Slot one = slot_keep(&m->at[s->op->attr]);
     slot_set(e, s->op->out[0], &one);
 }
 
-static void part(Eval *e)
-{
+static void part(Eval *e) {
     for (struct Meeting *m = e->meetings; m; m = m->next) {
         m->drawn = -1;
         for (int i = 0; i < MOST_BLOCKS; i++) {
@@ -76,8 +71,7 @@ static void part(Eval *e)
 // Asking costs nothing here, so it is done where the answer is wanted.
 void eval_draw(Eval *e, const Step *s) { *(int64_t *)out_tile(e, s->op) = 0; }
 
-void eval_drawn(Eval *e, const Step *s)
-{
+void eval_drawn(Eval *e, const Step *s) {
     struct Meeting alone = {.drawn = -1}, *m = e->f->cluster ? meeting(e) : &alone;
     int64_t all = scalar_int(e, s->op->in[0]->def->in[0]);
     if (m->drawn < 0) {
@@ -87,8 +81,7 @@ void eval_drawn(Eval *e, const Step *s)
     *(int64_t *)out_tile(e, s->op) = m->drawn;
 }
 
-void run_cluster(Eval *e, const Block *body, int64_t first, int64_t step, int n)
-{
+void run_cluster(Eval *e, const Block *body, int64_t first, int64_t step, int n) {
     bool done[MOST_BLOCKS] = {false}, all = false;
     part(e);
     while (!all && !e->fault) {

@@ -36,16 +36,14 @@ typedef struct Dot {
     Part    batch, rows, cols, depth;
 } Dot;
 
-static int64_t lane_stride(const Type *t, const Val *axis)
-{
+static int64_t lane_stride(const Type *t, const Val *axis) {
     int at = type_axis(t, axis);
     int64_t by = at < 0 ? 0 : 1;
     for (int i = at + 1; at >= 0 && i < t->rank; i++) by *= axis_extent(t->axis[i]);
     return by;
 }
 
-static void part_make(Dot *d, Part *p, int n, Val *const *axes)
-{
+static void part_make(Dot *d, Part *p, int n, Val *const *axes) {
     Arena *a = d->e->arena;
     p->n = 1;
     for (int i = 0; i < n; i++) p->n *= slot_of(d->e, axes[i])->live;
@@ -72,8 +70,7 @@ static void part_make(Dot *d, Part *p, int n, Val *const *axes)
     }
 }
 
-static void parts_make(Dot *d)
-{
+static void parts_make(Dot *d) {
     Val *batch[MAX_AXES], *rows[MAX_AXES], *cols[MAX_AXES];
     int  nb = 0, nr = 0, nc = 0, first = op_first_axis(d->op);
     for (int i = 0; i < d->tr->rank; i++) {
@@ -94,8 +91,7 @@ static void parts_make(Dot *d)
 typedef enum Pick { PICK_VALUE, PICK_SIZE, PICK_BOUND, PICK_BOTH } Pick;      // x, |x|, bound, |x| + bound
 
 // line[0 .. depth) of the operand at `base`, as f64.
-static void pick_line(const Type *t, const Slot *s, Pick pick, int64_t base, const int64_t *depth, int64_t k, double *line)
-{
+static void pick_line(const Type *t, const Slot *s, Pick pick, int64_t base, const int64_t *depth, int64_t k, double *line) {
     unsigned char raw[CHUNK * 8] __attribute__((aligned(64)));
     int size = type_bytes(t);
     const unsigned char *p = s->t->data + base * size;
@@ -121,8 +117,8 @@ static void pick_line(const Type *t, const Slot *s, Pick pick, int64_t base, con
 }
 
 // panels of `width` lines, interleaved: to[panel][k][width], missing lines 0
-static void pack(const Type *t, const Slot *s, Pick pick, int64_t base, const int64_t *lines, int64_t n, int width, const int64_t *depth, int64_t k, double *line, double *to)
-{
+static void pack(const Type *t, const Slot *s, Pick pick, int64_t base, const int64_t *lines, int64_t n, int width,
+                 const int64_t *depth, int64_t k, double *line, double *to) {
     int64_t panels = (n + width - 1) / width;
     for (int64_t i = 0; i < panels * width; i++) {
         double *at = to + i / width * width * k + i % width;
@@ -155,14 +151,16 @@ typedef double Four __attribute__((vector_size(32), aligned(32)));
 typedef void Micro(int64_t k, const double *a, const double *b, double *out, int64_t ld);
 static void micro_plain(int64_t k, const double *a, const double *b, double *out, int64_t ld) MICRO
 #if defined(__x86_64__)
-__attribute__((target("avx2"))) static void micro_avx2(int64_t k, const double *a, const double *b, double *out, int64_t ld) MICRO
-static Micro *micro_best(void) { return __builtin_cpu_supports("avx2") ? micro_avx2 : micro_plain; }
+    __attribute__((target("avx2"))) static void micro_avx2(int64_t k, const double *a, const double *b, double *out,
+                                                           int64_t ld) MICRO static Micro *micro_best(void) {
+    return __builtin_cpu_supports("avx2") ? micro_avx2 : micro_plain;
+}
 #else
 static Micro *micro_best(void) { return micro_plain; }
 #endif
 
-static void multiply(const double *a, const double *b, double *c, int64_t m, int64_t n, int64_t k)     // m, n: whole panels; c += a b
-{
+// m, n: whole panels; c += a b
+static void multiply(const double *a, const double *b, double *c, int64_t m, int64_t n, int64_t k) {
     Micro *micro = micro_best();
     for (int64_t k0 = 0; k0 < k; k0 += DEEP) {
         int64_t deep = k - k0 < DEEP ? k - k0 : DEEP;
@@ -175,8 +173,7 @@ static void multiply(const double *a, const double *b, double *c, int64_t m, int
 
 typedef struct Product { double *a, *b, *line; int64_t m, n; } Product;      // m, n: rounded up to panels
 
-static void product(const Dot *d, const Product *w, int64_t batch, Pick of_a, Pick of_b, double *c)
-{
+static void product(const Dot *d, const Product *w, int64_t batch, Pick of_a, Pick of_b, double *c) {
     const Slot *a = slot_of(d->e, d->op->in[0]), *b = slot_of(d->e, d->op->in[1]);
     int64_t k = d->depth.n;
     pack(d->ta, a, of_a, d->batch.a[batch], d->rows.a, d->rows.n, ROWS, d->depth.a, k, w->line, w->a);
@@ -188,8 +185,7 @@ static void product(const Dot *d, const Product *w, int64_t batch, Pick of_a, Pi
 
 typedef struct Rough { double product, step; } Rough;
 
-static Rough rough_of(const Op *op)
-{
+static Rough rough_of(const Op *op) {
     static const Rough f32[] = {
         [DP_default] = {0x1p-19, 0x1p-22}, [DP_tf32x3] = {0x1p-19, 0x1p-22}, [DP_tf32] = {0x1p-9, 0x1p-22}, [DP_ieee] = {0, 0x1p-23},
     };
@@ -205,17 +201,16 @@ static Rough rough_of(const Op *op)
 
 static bool narrow_enough(Elem e) { return elem_is_float(e) || elem_bits(e) <= 16; }
 
-static int64_t wrapped_sum(const Dot *d, int64_t base_a, int64_t base_b)      // integers of 32 and 64 bits
-{
+static int64_t wrapped_sum(const Dot *d, int64_t base_a, int64_t base_b) {      // integers of 32 and 64 bits
     const Slot *a = slot_of(d->e, d->op->in[0]), *b = slot_of(d->e, d->op->in[1]);
     uint64_t sum = 0;
     for (int64_t k = 0; k < d->depth.n; k++)
-        sum += (uint64_t)lane_imm(d->ta, a->t->data, base_a + d->depth.a[k]) * (uint64_t)lane_imm(d->tb, b->t->data, base_b + d->depth.b[k]);
+        sum += (uint64_t)lane_imm(d->ta, a->t->data, base_a + d->depth.a[k]) *
+               (uint64_t)lane_imm(d->tb, b->t->data, base_b + d->depth.b[k]);
     return (int64_t)sum;
 }
 
-static void put(const Dot *d, void *out, const Slot *acc, int64_t lane, double x)
-{
+static void put(const Dot *d, void *out, const Slot *acc, int64_t lane, double x) {
     int64_t imm;
     if (d->tr->elem == EL_f32) {
         x += acc ? (double)((const float *)acc->t->data)[lane] : 0;
@@ -235,8 +230,7 @@ static void put(const Dot *d, void *out, const Slot *acc, int64_t lane, double x
     lane_store(d->tr, out, lane, imm);
 }
 
-static void put_wrapped(const Dot *d, void *out, const Slot *acc, int64_t batch)
-{
+static void put_wrapped(const Dot *d, void *out, const Slot *acc, int64_t batch) {
     for (int64_t i = 0; i < d->rows.n; i++)
         for (int64_t j = 0; j < d->cols.n; j++) {
             int64_t lane = d->batch.r[batch] + d->rows.r[i] + d->cols.r[j];
@@ -246,8 +240,8 @@ static void put_wrapped(const Dot *d, void *out, const Slot *acc, int64_t batch)
         }
 }
 
-static void put_bounds(const Dot *d, double *bound, const double *size, const double *err, const Slot *acc, int64_t batch, int64_t ld)
-{
+static void put_bounds(const Dot *d, double *bound, const double *size, const double *err, const Slot *acc,
+                       int64_t batch, int64_t ld) {
     Rough r = rough_of(d->op);
     for (int64_t i = 0; i < d->rows.n; i++)
         for (int64_t j = 0; j < d->cols.n; j++) {
@@ -260,8 +254,7 @@ static void put_bounds(const Dot *d, double *bound, const double *size, const do
         }
 }
 
-void eval_dot(Eval *e, const Step *s)
-{
+void eval_dot(Eval *e, const Step *s) {
     const Op *op = s->op;
     ArenaMark mark = arena_mark(e->arena);
     Dot d = {e, op, &op->in[0]->type, &op->in[1]->type, &op->out[0]->type, {0}, {0}, {0}, {0}};
@@ -276,7 +269,8 @@ void eval_dot(Eval *e, const Step *s)
     if (bound) memset(bound, 0, (size_t)lanes * sizeof *bound);
 
     Product w = {.m = (d.rows.n + ROWS - 1) / ROWS * ROWS, .n = (d.cols.n + COLS - 1) / COLS * COLS};
-    Tile *ta = tile_new(e, w.m * k * 8), *tb = tile_new(e, w.n * k * 8), *tl = tile_new(e, k * 8), *tc = tile_new(e, w.m * w.n * 8 * 3);
+    Tile *ta = tile_new(e, w.m * k * 8), *tb = tile_new(e, w.n * k * 8), *tl = tile_new(e, k * 8),
+         *tc = tile_new(e, w.m * w.n * 8 * 3);
     w.a = (double *)ta->data;
     w.b = (double *)tb->data;
     w.line = (double *)tl->data;
@@ -286,7 +280,8 @@ void eval_dot(Eval *e, const Step *s)
         memset(c, 0, (size_t)(w.m * w.n * 8 * 3));
         product(&d, &w, g, PICK_VALUE, PICK_VALUE, c);
         for (int64_t i = 0; i < d.rows.n; i++)
-            for (int64_t j = 0; j < d.cols.n; j++) put(&d, out, acc, d.batch.r[g] + d.rows.r[i] + d.cols.r[j], c[i * w.n + j]);
+            for (int64_t j = 0; j < d.cols.n; j++)
+                put(&d, out, acc, d.batch.r[g] + d.rows.r[i] + d.cols.r[j], c[i * w.n + j]);
         if (!bounds) continue;
         product(&d, &w, g, PICK_SIZE, PICK_SIZE, size);
         if (inexact) {

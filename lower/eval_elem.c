@@ -16,8 +16,7 @@
 
 // ---- spaces --------------------------------------------------------------------------------------
 
-static void tile_strides(const Type *t, const Type *over, int64_t *stride)
-{
+static void tile_strides(const Type *t, const Type *over, int64_t *stride) {
     int64_t lanes = 1;
     for (int i = 0; i < over->rank; i++) stride[i] = 0;
     for (int i = t->rank - 1; i >= 0; i--) {
@@ -28,15 +27,13 @@ static void tile_strides(const Type *t, const Type *over, int64_t *stride)
     }
 }
 
-static bool mergeable(const Space *s, int i)          // axis i with i + 1
-{
+static bool mergeable(const Space *s, int i) {          // axis i with i + 1
     for (int k = 0; k < s->n; k++)
         if (s->stride[k][i] != s->stride[k][i + 1] * s->extent[i + 1]) return false;
     return true;
 }
 
-void space_make(Space *s, const Type *over, int n, const Type *const *tiles, bool merge)
-{
+void space_make(Space *s, const Type *over, int n, const Type *const *tiles, bool merge) {
     s->n = n;
     s->rank = over->rank;
     s->total = type_lanes(over);
@@ -55,13 +52,11 @@ void space_make(Space *s, const Type *over, int n, const Type *const *tiles, boo
     }
 }
 
-void rows_start(Rows *r, const Space *s)
-{
+void rows_start(Rows *r, const Space *s) {
     *r = (Rows){.s = s, .n = s->rank ? s->extent[s->rank - 1] : 1, .out = -1};
 }
 
-bool rows_next(Rows *r)
-{
+bool rows_next(Rows *r) {
     const Space *s = r->s;
     if (r->out < 0) {
         r->out = 0;
@@ -87,8 +82,7 @@ bool rows_next(Rows *r)
         return buf; \
     }
 
-const void *feed(const void *data, int size, int64_t off, int64_t stride, int64_t n, void *buf)
-{
+const void *feed(const void *data, int size, int64_t off, int64_t stride, int64_t n, void *buf) {
     if (stride == 1 || n == 1) return (const unsigned char *)data + off * size;
     switch (size) {
     case 1:  GATHER(uint8_t)
@@ -117,8 +111,7 @@ typedef struct Job {
 
 typedef struct { _Alignas(64) unsigned char at[CHUNK * 8]; } Lanes;
 
-static void run_chunk(const Job *j, const Rows *r, int64_t pos, int64_t n, unsigned char *out)
-{
+static void run_chunk(const Job *j, const Rows *r, int64_t pos, int64_t n, unsigned char *out) {
     Lanes fed[3], wide[3], result;
     const void *in[3] = {NULL, NULL, NULL};
     int last = r->s->rank - 1;
@@ -135,16 +128,14 @@ static void run_chunk(const Job *j, const Rows *r, int64_t pos, int64_t n, unsig
     if (j->narrow) j->narrow(n, out, result.at, NULL, NULL);
 }
 
-static void run_job(const Job *j, const Space *s)
-{
+static void run_job(const Job *j, const Space *s) {
     Rows r;
     for (rows_start(&r, s); rows_next(&r);)
         for (int64_t pos = 0; pos < r.n; pos += CHUNK)
             run_chunk(j, &r, pos, r.n - pos < CHUNK ? r.n - pos : CHUNK, j->out + (r.out + pos) * j->out_size);
 }
 
-static Job job_of(const Op *op, Kernel *kernel, const void *const *in, int n, void *out, bool floats)
-{
+static Job job_of(const Op *op, Kernel *kernel, const void *const *in, int n, void *out, bool floats) {
     Job j = {.kernel = kernel, .n = n, .out = out, .out_size = type_bytes(&op->out[0]->type)};
     for (int k = 0; k < n; k++) {
         const Type *t = &op->in[k]->type;
@@ -156,8 +147,7 @@ static Job job_of(const Op *op, Kernel *kernel, const void *const *in, int n, vo
     return j;
 }
 
-static Kernel *kernel_of(const Op *op)
-{
+static Kernel *kernel_of(const Op *op) {
     Elem e = kernel_elem(&op->in[0]->type);
     switch (op->code) {
     case OP_T_unary:  return kernel_unary((AstOp)op->sub, e);
@@ -167,16 +157,18 @@ static Kernel *kernel_of(const Op *op)
     }
 }
 
-static void bounds(Eval *e, const Step *s)
-{
+static void bounds(Eval *e, const Step *s) {
     if (e->bounds) bound_elementwise(e, s);
 }
 
-static void elementwise(Eval *e, const Step *s)
-{
+static void elementwise(Eval *e, const Step *s) {
     const Op *op = s->op;
     Kernel *k = kernel_of(op);
-    if (!k) { eval_fault(e, op->span, "%s.%s is not defined on %s", op_info[op->code].name, sub_name((SubTable)op_info[op->code].sub, op->sub), elem_name((Elem)op->in[0]->type.elem)); return; }
+    if (!k) {
+        eval_fault(e, op->span, "%s.%s is not defined on %s", op_info[op->code].name,
+                   sub_name((SubTable)op_info[op->code].sub, op->sub), elem_name((Elem)op->in[0]->type.elem));
+        return;
+    }
     const void *in[3];
     for (int i = 0; i < op->nin; i++) in[i] = lanes_of(e, op->in[i]);
     Job j = job_of(op, k, in, op->nin, out_tile(e, op), true);
@@ -190,8 +182,7 @@ void eval_unary(Eval *e, const Step *s) { elementwise(e, s); }
 void eval_fun(Eval *e, const Step *s)   { elementwise(e, s); }
 
 // An integer division by a live zero: the divisor's own lanes, where the result has live lanes at all.
-static bool divides_by_zero(Eval *e, const Op *op)
-{
+static bool divides_by_zero(Eval *e, const Op *op) {
     const Type *t = &op->in[1]->type, *whole = &op->out[0]->type;
     int64_t live[MAX_AXES], n = type_lanes(t);
     Lanes wide;
@@ -217,8 +208,7 @@ static bool divides_by_zero(Eval *e, const Op *op)
     return false;
 }
 
-static void move_pointer(Eval *e, const Step *s)
-{
+static void move_pointer(Eval *e, const Step *s) {
     const Op *op = s->op;
     const Type *t = &op->in[1]->type;
     uint64_t *out = out_tile(e, op), size = (uint64_t)elem_bytes((Elem)op->in[0]->type.elem);
@@ -233,12 +223,12 @@ static void move_pointer(Eval *e, const Step *s)
             const void *b = feed(lanes_of(e, op->in[1]), type_bytes(t), r.off[1] + pos * sb, sb, n, b_buf.at);
             lanes_to_i64(t, n, b, (int64_t *)wide.at);
             const uint64_t *by = (const uint64_t *)wide.at;
-            for (int64_t i = 0; i < n; i++) out[r.out + pos + i] = op->sub == OP_add ? a[i] + by[i] * size : a[i] - by[i] * size;
+            for (int64_t i = 0; i < n; i++)
+                out[r.out + pos + i] = op->sub == OP_add ? a[i] + by[i] * size : a[i] - by[i] * size;
         }
 }
 
-void eval_binary(Eval *e, const Step *s)
-{
+void eval_binary(Eval *e, const Step *s) {
     const Op *op = s->op;
     if (op->in[0]->type.ptr && !op_compares((AstOp)op->sub)) { move_pointer(e, s); return; }
     if ((op->sub == OP_div || op->sub == OP_rem) && elem_is_int((Elem)op->in[1]->type.elem) && divides_by_zero(e, op)) {
@@ -248,8 +238,7 @@ void eval_binary(Eval *e, const Step *s)
     elementwise(e, s);
 }
 
-void eval_select(Eval *e, const Step *s)
-{
+void eval_select(Eval *e, const Step *s) {
     const Op *op = s->op;
     const void *in[3] = {lanes_of(e, op->in[0]), lanes_of(e, op->in[1]), lanes_of(e, op->in[2])};
     Job j = job_of(op, kernel_select(type_bytes(&op->out[0]->type)), in, 3, out_tile(e, op), false);
@@ -257,8 +246,7 @@ void eval_select(Eval *e, const Step *s)
     bounds(e, s);
 }
 
-void eval_cast(Eval *e, const Step *s)
-{
+void eval_cast(Eval *e, const Step *s) {
     const Op *op = s->op;
     const Type *from = &op->in[0]->type, *to = &op->out[0]->type;
     if (from->elem == to->elem) { slot_share(e, op->out[0], op->in[0]); return; }
@@ -269,10 +257,10 @@ void eval_cast(Eval *e, const Step *s)
     bounds(e, s);
 }
 
-static void copy_lanes(Eval *e, const Step *s)
-{
+static void copy_lanes(Eval *e, const Step *s) {
     const Op *op = s->op;
-    if (s->space->total == type_lanes(&op->in[0]->type) && s->space->rank <= 1 && (!s->space->rank || s->space->stride[0][0] == 1)) {
+    if (s->space->total == type_lanes(&op->in[0]->type) && s->space->rank <= 1 &&
+        (!s->space->rank || s->space->stride[0][0] == 1)) {
         slot_share(e, op->out[0], op->in[0]);
         return;
     }
@@ -285,8 +273,7 @@ static void copy_lanes(Eval *e, const Step *s)
 void eval_splat(Eval *e, const Step *s)  { copy_lanes(e, s); }
 void eval_rename(Eval *e, const Step *s) { copy_lanes(e, s); }
 
-void eval_bitcast(Eval *e, const Step *s)
-{
+void eval_bitcast(Eval *e, const Step *s) {
     slot_share(e, s->op->out[0], s->op->in[0]);
     tile_drop(e, slot_of(e, s->op->out[0])->b);
     slot_of(e, s->op->out[0])->b = NULL;
@@ -295,8 +282,7 @@ void eval_bitcast(Eval *e, const Step *s)
 // ---- constants -----------------------------------------------------------------------------------
 
 // The same driver on single lanes. Divisions by zero are left for run time to trap on.
-bool eval_constant(Fn *f, const Op *op, int64_t *imm)
-{
+bool eval_constant(Fn *f, const Op *op, int64_t *imm) {
     (void)f;
     bool cast = op->code == OP_T_cast, select = op->code == OP_T_select, bits = op->code == OP_T_bitcast;
     if (!cast && !select && !bits && op->code != OP_T_unary && op->code != OP_T_binary && op->code != OP_T_fun) return false;
@@ -309,9 +295,13 @@ bool eval_constant(Fn *f, const Op *op, int64_t *imm)
     }
     const Type *t = &op->out[0]->type;
     if (t->kind != TY_TILE || t->rank || t->ptr) return false;
-    bool divides = op->code == OP_T_binary && (op->sub == OP_div || op->sub == OP_rem) && elem_is_int((Elem)op->in[1]->type.elem);
+    bool divides = op->code == OP_T_binary && (op->sub == OP_div || op->sub == OP_rem) &&
+                   elem_is_int((Elem)op->in[1]->type.elem);
     if (divides && op->in[1]->def->imm == 0) return false;
-    Kernel *k = select ? kernel_select(type_bytes(t)) : cast ? kernel_narrow(wide_of(&op->in[0]->type), t) : bits ? NULL : kernel_of(op);
+    Kernel *k = select ? kernel_select(type_bytes(t))
+                : cast ? kernel_narrow(wide_of(&op->in[0]->type), t)
+                : bits ? NULL
+                       : kernel_of(op);
     if (!k && !bits) return false;
     Job j = job_of(op, k, in, op->nin, &out, !select && !cast && !bits);
     if (cast) j.in[0].widen = kernel_widen(&op->in[0]->type);

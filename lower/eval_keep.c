@@ -12,20 +12,17 @@ struct Kept {
     const Op **by;               // who put it: its axes
 };
 
-static struct Kept *kept_of(Eval *e, const Op *op)
-{
+static struct Kept *kept_of(Eval *e, const Op *op) {
     struct Kept *k = e->kept;
     while (k && k->op != op) k = k->next;
     return k;
 }
 
-static void forget(Eval *e, struct Kept *k)
-{
+static void forget(Eval *e, struct Kept *k) {
     for (int64_t i = 0; i < k->n; i++) slot_clear(e, &k->at[i]);
 }
 
-void eval_keep(Eval *e, const Step *s)
-{
+void eval_keep(Eval *e, const Step *s) {
     enum { ROOM = 227 << 10 };
     const Op *op = s->op;
     struct Kept *k = kept_of(e, op);
@@ -39,8 +36,7 @@ void eval_keep(Eval *e, const Step *s)
     *(int64_t *)out_tile(e, op) = n < 0 ? 0 : n < most ? n : most;
 }
 
-void eval_keep_put(Eval *e, const Step *s)
-{
+void eval_keep_put(Eval *e, const Step *s) {
     const Op *op = s->op;
     struct Kept *k = kept_of(e, op->in[0]->def);
     int64_t at = scalar_int(e, op->in[1]), room = scalar_int(e, op->in[0]);
@@ -52,8 +48,7 @@ void eval_keep_put(Eval *e, const Step *s)
 }
 
 // Lanes in the order of the axes of `to`'s tile, from those of the tile that was put.
-static void rearrange(const Op *put, const Op *to, int size, const char *from, char *out)
-{
+static void rearrange(const Op *put, const Op *to, int size, const char *from, char *out) {
     const Type *t = &to->out[0]->type, *of = &put->in[2]->type;
     int64_t stride[MAX_AXES] = {0}, at[MAX_AXES] = {0}, step = 1, strides[MAX_AXES] = {0};
     for (int i = of->rank - 1; i >= 0; i--) { strides[i] = step; step *= axis_extent(of->axis[i]); }
@@ -70,8 +65,7 @@ static void rearrange(const Op *put, const Op *to, int size, const char *from, c
     }
 }
 
-void eval_keep_get(Eval *e, const Step *s)
-{
+void eval_keep_get(Eval *e, const Step *s) {
     const Op *op = s->op;
     struct Kept *k = kept_of(e, op->in[0]->def);
     int64_t at = scalar_int(e, op->in[1]);
@@ -80,10 +74,10 @@ void eval_keep_get(Eval *e, const Step *s)
         return;
     }
     rearrange(k->by[at], op, type_bytes(&op->out[0]->type), (const char *)k->at[at].t->data, out_tile(e, op));
-    if (k->at[at].b) rearrange(k->by[at], op, (int)sizeof(double), (const char *)k->at[at].b->data, (char *)out_bound(e, op));
+    if (k->at[at].b)
+        rearrange(k->by[at], op, (int)sizeof(double), (const char *)k->at[at].b->data, (char *)out_bound(e, op));
 }
 
-void drop_kept(Eval *e)
-{
+void drop_kept(Eval *e) {
     for (struct Kept *k = e->kept; k; k = k->next) forget(e, k);
 }

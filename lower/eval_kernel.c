@@ -16,8 +16,7 @@
 #include <math.h>
 #include <string.h>
 
-Elem kernel_elem(const Type *t)
-{
+Elem kernel_elem(const Type *t) {
     if (t->ptr) return EL_u64;
     if (elem_is_storage((Elem)t->elem)) return EL_f32;
     return t->elem == EL_index ? EL_i64 : (Elem)t->elem;
@@ -97,13 +96,11 @@ KERNEL(div_f64) LANES(double, double, double, a[i] / b[i])
 KERNEL(neg_f64) LANES(double, double, double, -a[i])
 
 // Ties of equal numbers are told apart by the sign bit, so that -0 < +0.
-static inline float min32(float a, float b)
-{
+static inline float min32(float a, float b) {
     float r = a < b || (a == b && f32_bits(a) >> 31) ? a : b;
     return a != a || b != b ? f32_from(0x7fffffffu) : r;
 }
-static inline float max32(float a, float b)
-{
+static inline float max32(float a, float b) {
     float r = a > b || (a == b && !(f32_bits(a) >> 31)) ? a : b;
     return a != a || b != b ? f32_from(0x7fffffffu) : r;
 }
@@ -192,8 +189,7 @@ SELECT(16)
 SELECT(32)
 SELECT(64)
 
-Kernel *kernel_select(int bytes)
-{
+Kernel *kernel_select(int bytes) {
     return bytes == 1 ? select_8 : bytes == 2 ? select_16 : bytes == 4 ? select_32 : select_64;
 }
 
@@ -203,16 +199,14 @@ static inline float bf16_wide(uint16_t h) { return f32_from((uint32_t)h << 16); 
 
 // A wide number as an f64 from which narrowing to at most 32 bits of significand rounds as from the number itself:
 // exact below 2^53, else with the bits that an f64 has no room for or-ed into one that it has.
-static double sticky_u64(uint64_t x)
-{
+static double sticky_u64(uint64_t x) {
     if (x >> 53) x = (x & ~UINT64_C(0x7ff)) | (uint64_t)((x & 0x7ff) != 0) << 11;
     return (double)x;
 }
 static double sticky_i64(int64_t x) { return x < 0 ? -sticky_u64(0 - (uint64_t)x) : sticky_u64((uint64_t)x); }
 
 // The same for f64 -> f8, whose conversions start from f32: rounds to odd.
-static float odd_f32(double x)
-{
+static float odd_f32(double x) {
     float r = (float)x;
     if (x != x || (double)r == x || isinf(r)) return r;
     uint32_t b = f32_bits(r);
@@ -268,8 +262,7 @@ static Kernel *const narrow_kernel[EL_COUNT][4] = {
 
 static Elem plain(const Type *t) { return t->ptr ? EL_u64 : t->elem == EL_index ? EL_i64 : (Elem)t->elem; }
 
-Wide wide_of(const Type *t)
-{
+Wide wide_of(const Type *t) {
     Elem e = plain(t);
     return e == EL_f64 ? WIDE_F64 : elem_is_float(e) ? WIDE_F32 : e == EL_u64 ? WIDE_U64 : WIDE_I64;
 }
@@ -277,8 +270,7 @@ Wide wide_of(const Type *t)
 Kernel *kernel_widen(const Type *t)              { return widen_kernel[plain(t)]; }
 Kernel *kernel_narrow(Wide from, const Type *to) { return narrow_kernel[plain(to)][from]; }
 
-void lanes_to_f64(const Type *t, int64_t n, const void *from, double *to)
-{
+void lanes_to_f64(const Type *t, int64_t n, const void *from, double *to) {
     static const Type f64 = {.kind = TY_TILE, .elem = EL_f64};
     unsigned char wide[CHUNK * 8] __attribute__((aligned(64)));
     int size = type_bytes(t);
@@ -291,20 +283,17 @@ void lanes_to_f64(const Type *t, int64_t n, const void *from, double *to)
     }
 }
 
-void lanes_to_i64(const Type *t, int64_t n, const void *from, int64_t *to)
-{
+void lanes_to_i64(const Type *t, int64_t n, const void *from, int64_t *to) {
     kernel_widen(t)(n, to, from, NULL, NULL);      // u64 keeps its bits
 }
 
-void lane_store(const Type *t, void *data, int64_t lane, int64_t imm)
-{
+void lane_store(const Type *t, void *data, int64_t lane, int64_t imm) {
     unsigned char *p = (unsigned char *)data + lane * type_bytes(t);
     bool real = !t->ptr && elem_is_float((Elem)t->elem);
     kernel_narrow(real ? WIDE_F64 : WIDE_I64, t)(1, p, &imm, NULL, NULL);
 }
 
-int64_t lane_imm(const Type *t, const void *data, int64_t lane)
-{
+int64_t lane_imm(const Type *t, const void *data, int64_t lane) {
     static const Type f64 = {.kind = TY_TILE, .elem = EL_f64};
     const unsigned char *p = (const unsigned char *)data + lane * type_bytes(t);
     int64_t wide = 0, imm;

@@ -40,8 +40,7 @@ typedef struct Places {            // of at most CHUNK lanes
 
 typedef struct { _Alignas(64) unsigned char at[CHUNK * 8]; } Lanes;
 
-static Access access_of(Eval *e, const Op *op)
-{
+static Access access_of(Eval *e, const Op *op) {
     Access a = {.op = op, .param = (int)slot_of(e, op->in[0])->lo, .rank = op->nidx, .index = op->in + 1};
     const EvalTensor *t = &e->args[a.param].tensor;
     a.data = t->data;
@@ -57,16 +56,14 @@ static Access access_of(Eval *e, const Op *op)
 
 static int64_t stride_of(const Space *s, int k) { return s->rank ? s->stride[k][s->rank - 1] : 0; }
 
-static bool by_ones(const int64_t *x, int64_t n)
-{
+static bool by_ones(const int64_t *x, int64_t n) {
     uint64_t wrong = 0;
     for (int64_t i = 1; i < n; i++) wrong |= (uint64_t)x[i] - (uint64_t)x[0] - (uint64_t)i;
     return wrong == 0;
 }
 
 // Lanes [pos, pos + n) of the row; operand k of the space is index k.
-static void find_places(Eval *e, const Access *a, const Rows *r, int64_t pos, int64_t n, Places *p)
-{
+static void find_places(Eval *e, const Access *a, const Rows *r, int64_t pos, int64_t n, Places *p) {
     Lanes   raw;
     int64_t idx[CHUNK];
     int     moving = -1, nmoving = 0;
@@ -86,7 +83,8 @@ static void find_places(Eval *e, const Access *a, const Rows *r, int64_t pos, in
     if (nmoving == 1) {
         int64_t stride = stride_of(r->s, moving);
         const Type *t = &a->index[moving]->type;
-        const void *fed = feed(lanes_of(e, a->index[moving]), type_bytes(t), r->off[moving] + pos * stride, stride, n, raw.at);
+        const void *fed = feed(lanes_of(e, a->index[moving]), type_bytes(t), r->off[moving] + pos * stride, stride, n,
+                               raw.at);
         lanes_to_i64(t, n, fed, idx);
         if (by_ones(idx, n)) {
             int64_t lo = idx[0], dim = a->dims[moving];
@@ -118,13 +116,14 @@ static void find_places(Eval *e, const Access *a, const Rows *r, int64_t pos, in
     for (int64_t i = 0; i < n; i++) p->misses += p->off[i] == INT64_MIN;
 }
 
-static inline bool    place_ok(const Places *p, int64_t i)  { return p->run ? i >= p->from && i < p->to : p->off[i] != INT64_MIN; }
+static inline bool place_ok(const Places *p, int64_t i) {
+    return p->run ? i >= p->from && i < p->to : p->off[i] != INT64_MIN;
+}
 static inline int64_t place_at(const Places *p, int64_t i)  { return p->run ? p->base + i * p->step : p->off[i]; }
 static inline int64_t place_lin(const Places *p, int64_t i) { return p->run ? p->lbase + i * p->lstep : p->lin[i]; }
 
 // Live lanes of the row: its own coordinate's prefix, or none when an outer coordinate is dead.
-static int64_t live_lanes(const Rows *r, const int64_t *live)
-{
+static int64_t live_lanes(const Rows *r, const int64_t *live) {
     int rank = r->s->rank;
     for (int i = 0; i + 1 < rank; i++)
         if (r->at[i] >= live[i]) return 0;
@@ -137,8 +136,7 @@ typedef enum Act { ACT_READ, ACT_WRITE, ACT_ATOMIC } Act;
 
 static void mark(uint32_t *who, uint32_t me) { *who = *who == 0 || *who == me ? me : UINT32_MAX; }
 
-static void touch(Eval *e, const Access *a, int64_t lin, Act act)
-{
+static void touch(Eval *e, const Access *a, int64_t lin, Act act) {
     Touch   *t = &a->touched[lin];
     uint32_t me = (uint32_t)(e->program % 0xfffffffe) + 1, other = 0;
     const char *what = act == ACT_READ ? "reads" : act == ACT_WRITE ? "writes" : "updates";
@@ -160,8 +158,7 @@ static void touch(Eval *e, const Access *a, int64_t lin, Act act)
     buf_free(&who);
 }
 
-static void touch_all(Eval *e, const Access *a, const Places *p, int64_t n, Act act)
-{
+static void touch_all(Eval *e, const Access *a, const Places *p, int64_t n, Act act) {
     if (!a->touched) return;
     for (int64_t i = 0; i < n; i++)
         if (place_ok(p, i)) touch(e, a, place_lin(p, i), act);
@@ -178,10 +175,11 @@ static void touch_all(Eval *e, const Access *a, const Places *p, int64_t n, Act 
         break; \
     }
 
-static void copy_in(const Access *a, const Places *p, int64_t n, void *out)
-{
+static void copy_in(const Access *a, const Places *p, int64_t n, void *out) {
     if (p->run && p->step == 1) {
-        if (p->to > p->from) memcpy((unsigned char *)out + p->from * a->size, a->data + (p->base + p->from) * a->size, (size_t)((p->to - p->from) * a->size));
+        if (p->to > p->from)
+            memcpy((unsigned char *)out + p->from * a->size, a->data + (p->base + p->from) * a->size,
+                   (size_t)((p->to - p->from) * a->size));
         return;
     }
     switch (a->size) {
@@ -192,8 +190,7 @@ static void copy_in(const Access *a, const Places *p, int64_t n, void *out)
     }
 }
 
-static bool misses_allowed(Eval *e, const Step *s, const Access *a, int64_t misses)
-{
+static bool misses_allowed(Eval *e, const Step *s, const Access *a, int64_t misses) {
     if (!misses) return true;
     const Op *op = s->op;
     const char *name = e->f->launch ? e->f->launch->params[a->param].name->s : "tensor";
@@ -207,13 +204,13 @@ static bool misses_allowed(Eval *e, const Step *s, const Access *a, int64_t miss
         return false;
     }
     if (!e->opt->report) return true;
-    if (e->opt->report->gathers == 0) eval_note(e, op->span, "a gather from %s is out of range and has no `else`: it reads 0", name);
+    if (e->opt->report->gathers == 0)
+        eval_note(e, op->span, "a gather from %s is out of range and has no `else`: it reads 0", name);
     e->opt->report->gathers += misses;
     return true;
 }
 
-void eval_load(Eval *e, const Step *s)
-{
+void eval_load(Eval *e, const Step *s) {
     const Op *op = s->op;
     const Type *t = &op->out[0]->type;
     Access  a = access_of(e, op);
@@ -261,10 +258,11 @@ void eval_load(Eval *e, const Step *s)
         break; \
     }
 
-static void copy_out(const Access *a, const Places *p, int64_t n, const void *in)
-{
+static void copy_out(const Access *a, const Places *p, int64_t n, const void *in) {
     if (p->run && p->step == 1) {
-        if (p->to > p->from) memcpy(a->data + (p->base + p->from) * a->size, (const unsigned char *)in + p->from * a->size, (size_t)((p->to - p->from) * a->size));
+        if (p->to > p->from)
+            memcpy(a->data + (p->base + p->from) * a->size, (const unsigned char *)in + p->from * a->size,
+                   (size_t)((p->to - p->from) * a->size));
         return;
     }
     switch (a->size) {
@@ -275,8 +273,7 @@ static void copy_out(const Access *a, const Places *p, int64_t n, const void *in
     }
 }
 
-void eval_store(Eval *e, const Step *s)
-{
+void eval_store(Eval *e, const Step *s) {
     const Op *op = s->op;
     Access  a = access_of(e, op);
     Places  p;
@@ -295,7 +292,8 @@ void eval_store(Eval *e, const Step *s)
             copy_out(&a, &p, n, feed(value->t->data, a.size, off, by, n, raw.at));
             touch_all(e, &a, &p, n, ACT_WRITE);
             for (int64_t i = 0; a.bound && i < n; i++)
-                if (place_ok(&p, i)) a.bound[place_lin(&p, i)] = value->b ? ((const double *)value->b->data)[off + i * by] : 0;
+                if (place_ok(&p, i))
+                    a.bound[place_lin(&p, i)] = value->b ? ((const double *)value->b->data)[off + i * by] : 0;
         }
     }
 }
@@ -306,8 +304,7 @@ void eval_row_store(Eval *e, const Step *s) { eval_store(e, s); }
 
 static int64_t lane_in(const Rows *r, int k, int64_t i) { return r->off[k] + i * stride_of(r->s, k); }
 
-void eval_ptrload(Eval *e, const Step *s)
-{
+void eval_ptrload(Eval *e, const Step *s) {
     const Op *op = s->op;
     const Type *t = &op->out[0]->type;
     int     size = type_bytes(t), kwhere = 1, kelse = op->nin - 1;
@@ -322,7 +319,8 @@ void eval_ptrload(Eval *e, const Step *s)
         int64_t alive = live_lanes(&r, live);
         for (int64_t i = 0; i < alive; i++) {
             unsigned char *to = out + (r.out + i) * size;
-            if (!where || where[lane_in(&r, kwhere, i)]) memcpy(to, (const void *)(uintptr_t)address[lane_in(&r, 0, i)], (size_t)size);
+            if (!where || where[lane_in(&r, kwhere, i)])
+                memcpy(to, (const void *)(uintptr_t)address[lane_in(&r, 0, i)], (size_t)size);
             else if (other)                              memcpy(to, other + lane_in(&r, kelse, i) * size, (size_t)size);
             else                                         memset(to, 0, (size_t)size);
         }
@@ -330,8 +328,7 @@ void eval_ptrload(Eval *e, const Step *s)
     }
 }
 
-void eval_ptrstore(Eval *e, const Step *s)
-{
+void eval_ptrstore(Eval *e, const Step *s) {
     const Op *op = s->op;
     int     size = elem_bytes((Elem)op->in[0]->type.elem);
     int64_t live[MAX_AXES];
@@ -344,15 +341,15 @@ void eval_ptrstore(Eval *e, const Step *s)
     for (rows_start(&r, s->space); rows_next(&r);) {
         int64_t alive = live_lanes(&r, live);
         for (int64_t i = 0; i < alive; i++)
-            if (!where || where[lane_in(&r, 2, i)]) memcpy((void *)(uintptr_t)address[lane_in(&r, 0, i)], value + lane_in(&r, 1, i) * size, (size_t)size);
+            if (!where || where[lane_in(&r, 2, i)])
+                memcpy((void *)(uintptr_t)address[lane_in(&r, 0, i)], value + lane_in(&r, 1, i) * size, (size_t)size);
     }
 }
 
 // ---- atomics -------------------------------------------------------------------------------------
 
 // The new value, in place: `bits` of the element type combined with `v`.
-static uint64_t combine(TAtomic how, const Type *t, uint64_t old, uint64_t v, uint64_t compare)
-{
+static uint64_t combine(TAtomic how, const Type *t, uint64_t old, uint64_t v, uint64_t compare) {
     static const uint8_t as_binary[TA_COUNT] = {[TA_add] = OP_add, [TA_and] = OP_and, [TA_or] = OP_or, [TA_xor] = OP_xor};
     uint64_t r = v;
     Kernel  *k = NULL;
@@ -376,16 +373,14 @@ static uint64_t combine(TAtomic how, const Type *t, uint64_t old, uint64_t v, ui
 }
 
 // Sums may be taken in any order, by anyone: each addition may be off by an ulp of what is there.
-static void atomic_bound(const Access *a, int64_t lin, const Slot *value, int64_t lane, const Type *t, const void *now)
-{
+static void atomic_bound(const Access *a, int64_t lin, const Slot *value, int64_t lane, const Type *t, const void *now) {
     double b = value->b ? ((const double *)value->b->data)[lane] : 0, v, after;
     lanes_to_f64(t, 1, (const unsigned char *)value->t->data + lane * a->size, &v);
     lanes_to_f64(t, 1, now, &after);
     a->bound[lin] += b + 2 * elem_unit((Elem)t->elem) * (fabs(after) + fabs(v));
 }
 
-void eval_atomic(Eval *e, const Step *s)
-{
+void eval_atomic(Eval *e, const Step *s) {
     const Op *op = s->op;
     bool    tensor = op->in[0]->type.kind == TY_TENSOR;
     Access  a = {.op = op};
@@ -415,7 +410,8 @@ void eval_atomic(Eval *e, const Step *s)
                 unsigned char *at = NULL;
                 bool on = (!tensor || place_ok(&p, i)) && (!where || where[lane_in(&r, s->space->n - 1, lane)]);
                 if (on && tensor) at = a.data + place_at(&p, i) * size;
-                else if (on)      at = (unsigned char *)(uintptr_t)((const uint64_t *)lanes_of(e, op->in[0]))[lane_in(&r, 0, lane)];
+                else if (on)
+                    at = (unsigned char *)(uintptr_t)((const uint64_t *)lanes_of(e, op->in[0]))[lane_in(&r, 0, lane)];
                 if (on) {
                     memcpy(&old, at, (size_t)size);
                     memcpy(&v, value->t->data + lane_in(&r, kvalue, lane) * size, (size_t)size);

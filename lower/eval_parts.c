@@ -14,8 +14,7 @@ struct Parts {
     bool   *there;
 };
 
-static struct Parts *parts_of(Eval *e, int64_t tile, int n, int values)
-{
+static struct Parts *parts_of(Eval *e, int64_t tile, int n, int values) {
     for (struct Parts *p = e->parts; p; p = p->next)
         if (p->tile == tile) return p;
     struct Parts *p = NEW(e->arena, struct Parts);
@@ -23,15 +22,15 @@ static struct Parts *parts_of(Eval *e, int64_t tile, int n, int values)
     return e->parts = p;
 }
 
-void eval_part_put(Eval *e, const Step *s)
-{
+void eval_part_put(Eval *e, const Step *s) {
     const Op *op = s->op;
     int64_t part = scalar_int(e, op->in[1]);
     int     n = (int)op->imm, values = op->nin - 2;
     struct Parts *p = parts_of(e, scalar_int(e, op->in[0]), n, values);
     uint8_t *last = out_tile(e, op);
     if (part < 0 || part >= n || p->there[part]) {
-        eval_fault(e, op->span, "part_put: part %lld of %d%s", (long long)part, n, part < 0 || part >= n ? "" : " comes twice");
+        eval_fault(e, op->span, "part_put: part %lld of %d%s", (long long)part, n,
+                   part < 0 || part >= n ? "" : " comes twice");
         return;
     }
     for (int i = 0; i < values; i++) p->at[part * values + i] = slot_keep(slot_of(e, op->in[2 + i]));
@@ -39,8 +38,7 @@ void eval_part_put(Eval *e, const Step *s)
     *last = ++p->come == n;
 }
 
-static Kernel *joining(TReduce kind, Elem e)
-{
+static Kernel *joining(TReduce kind, Elem e) {
     switch (kind) {
     case TR_sum:   return kernel_binary(OP_add, e);
     case TR_prod:  return kernel_binary(OP_mul, e);
@@ -51,8 +49,7 @@ static Kernel *joining(TReduce kind, Elem e)
 }
 
 // n tiles of one type, joined lane by lane in their order. Storage floats are joined as f32.
-static void join_tiles(const Type *t, TReduce kind, int n, const Slot *const *from, void *to)
-{
+static void join_tiles(const Type *t, TReduce kind, int n, const Slot *const *from, void *to) {
     Kernel *join = joining(kind, kernel_elem(t));
     int     size = type_bytes(t);
     char   *out = to;
@@ -75,8 +72,7 @@ static void join_tiles(const Type *t, TReduce kind, int n, const Slot *const *fr
 }
 
 // The bound of a sum of parts: theirs, and the rounding of each addition.
-static void bound_joined(Eval *e, const Op *op, int n, const Slot *const *from)
-{
+static void bound_joined(Eval *e, const Op *op, int n, const Slot *const *from) {
     const Type *t = &op->out[0]->type;
     int64_t lanes = type_lanes(t);
     double *b = out_bound(e, op), unit = elem_unit((Elem)t->elem);
@@ -93,14 +89,12 @@ static void bound_joined(Eval *e, const Op *op, int n, const Slot *const *from)
     free(x);
 }
 
-void join_slots(Eval *e, const Op *op, int n, const Slot *const *from)
-{
+void join_slots(Eval *e, const Op *op, int n, const Slot *const *from) {
     join_tiles(&op->out[0]->type, (TReduce)op->sub, n, from, out_tile(e, op));
     if (e->bounds && elem_is_float((Elem)op->out[0]->type.elem)) bound_joined(e, op, n, from);
 }
 
-void eval_part_get(Eval *e, const Step *s)
-{
+void eval_part_get(Eval *e, const Step *s) {
     const Op *op = s->op;
     const Op *put = op->in[1]->def;
     struct Parts *p = parts_of(e, scalar_int(e, op->in[0]), (int)put->imm, put->nin - 2);
@@ -110,20 +104,22 @@ void eval_part_get(Eval *e, const Step *s)
     join_slots(e, op, p->n, from);
 }
 
-void eval_part_take(Eval *e, const Step *s)
-{
+void eval_part_take(Eval *e, const Step *s) {
     const Op *op = s->op, *put = op->in[1]->def;
     struct Parts *p = parts_of(e, scalar_int(e, op->in[0]), (int)put->imm, put->nin - 2);
     int64_t part = scalar_int(e, op->in[2]);
-    if (part < 0 || part >= p->n || !p->there[part]) { eval_fault(e, op->span, "part_take: part %lld of %d is not there", (long long)part, p->n); return; }
+    if (part < 0 || part >= p->n || !p->there[part]) {
+        eval_fault(e, op->span, "part_take: part %lld of %d is not there", (long long)part, p->n);
+        return;
+    }
     Slot x = slot_keep(&p->at[part * p->values + op->attr]);
     slot_set(e, op->out[0], &x);
 }
 
 // ---- parts that one program sends to another -----------------------------------------------------------
 //
-// A program that joins before all has been sent stops there and is run again when the others have been: from its start, which is as
-// good, since programs do not read what they write; what it has sent it sends again.
+// A program that joins before all has been sent stops there and is run again when the others have been: from its start,
+// which is as good, since programs do not read what they write; what it has sent it sends again.
 
 struct Sent {
     struct Sent *next;
@@ -133,26 +129,26 @@ struct Sent {
     Slot   *at;
 };
 
-static struct Sent *sent(Eval *e, int64_t slot)
-{
+static struct Sent *sent(Eval *e, int64_t slot) {
     for (struct Sent *p = e->sent; p; p = p->next) if (p->slot == slot) return p;
     return NULL;
 }
 
-void eval_part_send(Eval *e, const Step *s)
-{
+void eval_part_send(Eval *e, const Step *s) {
     const Op *op = s->op;
     int64_t slot = scalar_int(e, op->in[0]);
     int     values = op->nin - 2;
     struct Sent *p = sent(e, slot);
     int64_t all = (e->f->dealt ? e->f->dealt : e->programs / (op->imm + 1)) * op->imm;
     if (slot < 0 || slot >= all || (p && p->from != e->program)) {
-        eval_fault(e, op->span, "part_send: slot %lld of %lld%s", (long long)slot, (long long)all, p ? " is used twice" : "");
+        eval_fault(e, op->span, "part_send: slot %lld of %lld%s", (long long)slot, (long long)all,
+                   p ? " is used twice" : "");
         return;
     }
     if (!p) {
         p = NEW(e->arena, struct Sent);
-        *p = (struct Sent){.next = e->sent, .slot = slot, .from = e->program, .values = values, .at = NEW_N(e->arena, Slot, values)};
+        *p = (struct Sent){
+            .next = e->sent, .slot = slot, .from = e->program, .values = values, .at = NEW_N(e->arena, Slot, values)};
         e->sent = p;
     }
     p->to = scalar_int(e, op->in[1]);
@@ -162,8 +158,7 @@ void eval_part_send(Eval *e, const Step *s)
     }
 }
 
-void eval_part_join(Eval *e, const Step *s)
-{
+void eval_part_join(Eval *e, const Step *s) {
     const Op *op = s->op;
     int64_t first = scalar_int(e, op->in[0]), n = scalar_int(e, op->in[1]), to = scalar_int(e, op->in[2]);
     const Slot **from = NEW_N(e->arena, const Slot *, n > 0 ? n + 1 : 1);
@@ -176,7 +171,8 @@ void eval_part_join(Eval *e, const Step *s)
             return;
         }
         if (p->to != to || op->attr >= p->values) {
-            eval_fault(e, op->span, "part_join: slot %lld is for program %lld, not %lld", (long long)p->slot, (long long)p->to, (long long)to);
+            eval_fault(e, op->span, "part_join: slot %lld is for program %lld, not %lld", (long long)p->slot,
+                       (long long)p->to, (long long)to);
             return;
         }
         p->joined = true;
@@ -186,8 +182,7 @@ void eval_part_join(Eval *e, const Step *s)
 }
 
 // All blocks, those that wait for others again and again.
-void run_senders(Eval *e, const Block *body, int64_t n)
-{
+void run_senders(Eval *e, const Block *body, int64_t n) {
     bool *done = NEW_N(e->arena, bool, n + 1), moved = true, all = n == 0;
     while (!all && moved && !e->fault) {
         moved = false;
@@ -209,8 +204,7 @@ void run_senders(Eval *e, const Block *body, int64_t n)
         if (!p->joined) eval_fault(e, (Span){0, 0}, "nobody joins the part of a tile in slot %lld", (long long)p->slot);
 }
 
-void drop_parts(Eval *e)
-{
+void drop_parts(Eval *e) {
     for (struct Sent *p = e->sent; p; p = p->next)
         for (int i = 0; i < p->values; i++) slot_clear(e, &p->at[i]);
     for (struct Parts *p = e->parts; p; p = p->next)

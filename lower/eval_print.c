@@ -11,8 +11,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-static void number(const Type *t, const void *data, int64_t lane, char *text, size_t size)
-{
+static void number(const Type *t, const void *data, int64_t lane, char *text, size_t size) {
     int64_t imm = lane_imm(t, data, lane);
     double  x;
     memcpy(&x, &imm, sizeof x);
@@ -26,8 +25,7 @@ static void number(const Type *t, const void *data, int64_t lane, char *text, si
     }
 }
 
-static void values(Eval *e, const Val *v, int axis, int64_t lane, const int64_t *live, int width, FILE *to)
-{
+static void values(Eval *e, const Val *v, int axis, int64_t lane, const int64_t *live, int width, FILE *to) {
     const Type *t = &v->type;
     char text[48];
     if (axis == t->rank) {
@@ -46,8 +44,7 @@ static void values(Eval *e, const Val *v, int axis, int64_t lane, const int64_t 
     fputc(']', to);
 }
 
-static int widest(Eval *e, const Val *v, int axis, int64_t lane, const int64_t *live)
-{
+static int widest(Eval *e, const Val *v, int axis, int64_t lane, const int64_t *live) {
     const Type *t = &v->type;
     char text[48];
     if (axis == t->rank) {
@@ -64,15 +61,14 @@ static int widest(Eval *e, const Val *v, int axis, int64_t lane, const int64_t *
     return most;
 }
 
-static int print_number(const Eval *e, const Op *op)        // which print of the function it is
-{
+static int print_number(const Eval *e, const Op *op) {        // which print of the function it is
     int n = 0;
-    for (const Op *at = op_walk(&e->f->body, NULL); at && at != op; at = op_walk(&e->f->body, at)) n += at->code == OP_T_print;
+    for (const Op *at = op_walk(&e->f->body, NULL); at && at != op; at = op_walk(&e->f->body, at))
+        n += at->code == OP_T_print;
     return n;
 }
 
-void eval_print(Eval *e, const Step *s)
-{
+void eval_print(Eval *e, const Step *s) {
     const Op *op = s->op;
     FILE *to = e->opt->print_to;
     if (!to || (!e->opt->print_all && e->program != 0)) return;

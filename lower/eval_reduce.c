@@ -28,8 +28,7 @@ typedef struct Acc {              // one lane of the result
 
 typedef enum Domain { DOM_I, DOM_U, DOM_F } Domain;
 
-static Domain domain_of(const Type *t)
-{
+static Domain domain_of(const Type *t) {
     return !t->ptr && elem_is_float((Elem)t->elem) ? DOM_F : wide_of(t) == WIDE_U64 ? DOM_U : DOM_I;
 }
 
@@ -66,8 +65,7 @@ BEATS(argmin_i, y.i < a->v.i)
 BEATS(argmin_u, y.u < a->v.u)
 BEATS(argmin_f, a->v.d == a->v.d && (y.d < a->v.d || y.d != y.d))
 
-static void sum_f(Acc *acc, int64_t step, const Num *x, const double *b, int64_t n, int64_t first, int64_t by)
-{
+static void sum_f(Acc *acc, int64_t step, const Num *x, const double *b, int64_t n, int64_t first, int64_t by) {
     (void)first; (void)by;
     int64_t i = 0;
     if (step == 0) {                              // four sums, so that additions need not wait for each other
@@ -97,8 +95,7 @@ static FoldFn *const folds[TR_COUNT][3] = {
     [TR_argmax] = {argmax_i, argmax_u, argmax_f}, [TR_argmin] = {argmin_i, argmin_u, argmin_f},
 };
 
-static Acc start_of(TReduce how, Domain d, const Type *t)
-{
+static Acc start_of(TReduce how, Domain d, const Type *t) {
     int bits = elem_bits((Elem)t->elem);
     int64_t top = bits == 64 ? INT64_MAX : (INT64_C(1) << (bits - 1)) - 1;
     uint64_t most = bits == 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1;
@@ -117,8 +114,7 @@ static Acc start_of(TReduce how, Domain d, const Type *t)
 
 typedef struct { _Alignas(64) Num at[CHUNK]; } Nums;
 
-static void widen_chunk(const Type *t, const unsigned char *p, int64_t n, Nums *to)
-{
+static void widen_chunk(const Type *t, const unsigned char *p, int64_t n, Nums *to) {
     if (domain_of(t) == DOM_F) lanes_to_f64(t, n, p, (double *)to->at);
     else                       lanes_to_i64(t, n, p, (int64_t *)to->at);
 }
@@ -130,8 +126,8 @@ typedef struct Walk {
     int64_t arg_first, arg_axis;  // argmax: value of the axis's lane 0, its position
 } Walk;
 
-static void fold_row(const Op *op, FoldFn *fold, const Walk *w, const int64_t *at, int64_t lane, Acc *acc, const unsigned char *x, const double *b)
-{
+static void fold_row(const Op *op, FoldFn *fold, const Walk *w, const int64_t *at, int64_t lane, Acc *acc,
+                     const unsigned char *x, const double *b) {
     const Type *t = &op->in[0]->type;
     int last = w->rank - 1, size = type_bytes(t);
     int64_t n = w->live[last], base = 0, first = w->arg_first;
@@ -142,12 +138,12 @@ static void fold_row(const Op *op, FoldFn *fold, const Walk *w, const int64_t *a
         int64_t m = n - pos < CHUNK ? n - pos : CHUNK;
         widen_chunk(t, x + (lane + pos) * size, m, &wide);
         bool along = w->arg_axis == last;
-        fold(acc + base + pos * w->step[last], w->step[last], wide.at, b ? b + lane + pos : NULL, m, first + (along ? pos : 0), along);
+        fold(acc + base + pos * w->step[last], w->step[last], wide.at, b ? b + lane + pos : NULL, m,
+             first + (along ? pos : 0), along);
     }
 }
 
-static void finish(Eval *e, const Op *op, const Acc *acc, int64_t lanes, bool exact_input)
-{
+static void finish(Eval *e, const Op *op, const Acc *acc, int64_t lanes, bool exact_input) {
     const Type *t = &op->out[0]->type;
     int     size = type_bytes(t);
     bool    arg = op->sub == TR_argmax || op->sub == TR_argmin, real = domain_of(t) == DOM_F;
@@ -168,8 +164,7 @@ static void finish(Eval *e, const Op *op, const Acc *acc, int64_t lanes, bool ex
     }
 }
 
-void eval_reduce(Eval *e, const Step *s)
-{
+void eval_reduce(Eval *e, const Step *s) {
     const Op   *op = s->op;
     const Type *x = &op->in[0]->type, *t = &op->out[0]->type;
     const Slot *in = slot_of(e, op->in[0]);

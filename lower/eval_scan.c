@@ -20,8 +20,7 @@ typedef struct Line {             // the lines along the axis: `lines` = outer *
     int64_t outer, step, extent, live;
 } Line;
 
-static Line line_along(Eval *e, const Type *t, const Val *axis)
-{
+static Line line_along(Eval *e, const Type *t, const Val *axis) {
     int  pos = type_axis(t, axis);
     Line l = {1, 1, axis_extent(axis), slot_of(e, axis)->live};
     for (int i = 0; i < t->rank; i++) {
@@ -33,9 +32,9 @@ static Line line_along(Eval *e, const Type *t, const Val *axis)
 
 static int64_t line_at(const Line *l, int64_t line) { return line / l->step * l->extent * l->step + line % l->step; }
 
-static void junk_dead(Eval *e, const Op *op, void *data)
-{
-    if (!all_live(e, &op->out[0]->type)) junk_lanes(e, &op->out[0]->type, data, 0, type_lanes(&op->out[0]->type), op->out[0]->id);
+static void junk_dead(Eval *e, const Op *op, void *data) {
+    if (!all_live(e, &op->out[0]->type))
+        junk_lanes(e, &op->out[0]->type, data, 0, type_lanes(&op->out[0]->type), op->out[0]->id);
 }
 
 // ---- scans ---------------------------------------------------------------------------------------
@@ -43,8 +42,7 @@ static void junk_dead(Eval *e, const Op *op, void *data)
 typedef struct Scan { TReduce how; const Type *t; double unit; } Scan;
 typedef struct Acc { double v, mag, err; int64_t i, count; } Acc;
 
-static Acc scan_start(const Scan *s)
-{
+static Acc scan_start(const Scan *s) {
     Elem e = (Elem)s->t->elem;
     int  bits = elem_bits(e);
     bool sign = elem_is_signed(e);
@@ -59,8 +57,7 @@ static Acc scan_start(const Scan *s)
     return a;
 }
 
-static void scan_float(const Scan *s, Acc *a, double x, double b)
-{
+static void scan_float(const Scan *s, Acc *a, double x, double b) {
     if (x != x) b = 0;
     switch (s->how) {
     case TR_sum:
@@ -78,8 +75,7 @@ static void scan_float(const Scan *s, Acc *a, double x, double b)
     }
 }
 
-static void scan_int(const Scan *s, Acc *a, int64_t x)
-{
+static void scan_int(const Scan *s, Acc *a, int64_t x) {
     bool u64 = s->t->elem == EL_u64;
     switch (s->how) {
     case TR_sum:  a->i = (int64_t)((uint64_t)a->i + (uint64_t)x); break;
@@ -89,15 +85,13 @@ static void scan_int(const Scan *s, Acc *a, int64_t x)
     }
 }
 
-static double scan_bound(const Scan *s, const Acc *a)
-{
+static double scan_bound(const Scan *s, const Acc *a) {
     double b = a->err;
     if (s->how == TR_sum && (a->count > 1 || b > 0)) b += (double)a->count * s->unit * a->mag;
     return b == b ? b : INFINITY;
 }
 
-void eval_scan(Eval *e, const Step *st)
-{
+void eval_scan(Eval *e, const Step *st) {
     const Op   *op = st->op;
     const Type *t = &op->out[0]->type;
     const Slot *in = slot_of(e, op->in[0]);
@@ -137,8 +131,7 @@ void eval_scan(Eval *e, const Step *st)
 
 typedef struct Key { uint64_t rank; int64_t lane; } Key;      // rank: compares as the values do, NaN last
 
-static uint64_t rank_of(const Type *t, const void *data, int64_t lane, bool down)
-{
+static uint64_t rank_of(const Type *t, const void *data, int64_t lane, bool down) {
     uint64_t r;
     if (elem_is_float((Elem)t->elem)) {
         double x;
@@ -152,8 +145,7 @@ static uint64_t rank_of(const Type *t, const void *data, int64_t lane, bool down
     return down ? ~r : r;
 }
 
-static int by_rank(const void *p, const void *q)
-{
+static int by_rank(const void *p, const void *q) {
     const Key *a = p, *b = q;
     return a->rank != b->rank ? (a->rank > b->rank) - (a->rank < b->rank) : (a->lane > b->lane) - (a->lane < b->lane);
 }
@@ -161,8 +153,7 @@ static int by_rank(const void *p, const void *q)
 // Calls back with the live lanes of each line, in order.
 typedef void OrderFn(Eval *e, const Op *op, const Line *l, int64_t first, const Key *key, void *out);
 
-static void each_line(Eval *e, const Op *op, OrderFn *fn)
-{
+static void each_line(Eval *e, const Op *op, OrderFn *fn) {
     const Type *t = &op->in[0]->type;
     const void *x = lanes_of(e, op->in[0]);
     Line  l = line_along(e, t, op->in[1]);
@@ -172,29 +163,28 @@ static void each_line(Eval *e, const Op *op, OrderFn *fn)
     junk_dead(e, op, out);
     for (int64_t line = 0; line < l.outer * l.step; line++) {
         int64_t first = line_at(&l, line);
-        for (int64_t i = 0; i < l.live; i++) key[i] = (Key){rank_of(t, x, first + i * l.step, (op->flags & REVERSE) != 0), i};
+        for (int64_t i = 0; i < l.live; i++)
+            key[i] = (Key){rank_of(t, x, first + i * l.step, (op->flags & REVERSE) != 0), i};
         qsort(key, (size_t)l.live, sizeof *key, by_rank);
         fn(e, op, &l, first, key, out);
     }
     tile_drop(e, keys);
 }
 
-static void sorted_line(Eval *e, const Op *op, const Line *l, int64_t first, const Key *key, void *out)
-{
+static void sorted_line(Eval *e, const Op *op, const Line *l, int64_t first, const Key *key, void *out) {
     const unsigned char *x = lanes_of(e, op->in[0]);
     size_t size = (size_t)type_bytes(&op->in[0]->type);
     for (int64_t i = 0; i < l->live; i++)
-        memcpy((unsigned char *)out + (size_t)(first + i * l->step) * size, x + (size_t)(first + key[i].lane * l->step) * size, size);
+        memcpy((unsigned char *)out + (size_t)(first + i * l->step) * size,
+               x + (size_t)(first + key[i].lane * l->step) * size, size);
 }
 
-static void ordered_line(Eval *e, const Op *op, const Line *l, int64_t first, const Key *key, void *out)
-{
+static void ordered_line(Eval *e, const Op *op, const Line *l, int64_t first, const Key *key, void *out) {
     (void)e; (void)op;
     for (int64_t i = 0; i < l->live; i++) ((int64_t *)out)[first + i * l->step] = key[i].lane;
 }
 
-void eval_sort(Eval *e, const Step *s)
-{
+void eval_sort(Eval *e, const Step *s) {
     const Op   *op = s->op;
     const Slot *in = slot_of(e, op->in[0]);
     each_line(e, op, sorted_line);
@@ -213,8 +203,7 @@ void eval_sort(Eval *e, const Step *s)
 
 void eval_order(Eval *e, const Step *s) { each_line(e, s->op, ordered_line); }
 
-void eval_take(Eval *e, const Step *s)
-{
+void eval_take(Eval *e, const Step *s) {
     const Op   *op = s->op;
     const Type *t = &op->out[0]->type, *xt = &op->in[0]->type, *ot = &op->in[1]->type;
     const Slot *in = slot_of(e, op->in[0]);
@@ -223,7 +212,8 @@ void eval_take(Eval *e, const Step *s)
     unsigned char *out = out_tile(e, op);
     double *bound = e->bounds && in->b ? out_bound(e, op) : NULL;
     size_t  size = (size_t)type_bytes(t);
-    int64_t live[MAX_AXES], at[MAX_AXES] = {0}, total = type_lanes(t), along = axis_extent(op->in[2]), there = slot_of(e, op->in[2])->live;
+    int64_t live[MAX_AXES], at[MAX_AXES] = {0}, total = type_lanes(t), along = axis_extent(op->in[2]),
+                            there = slot_of(e, op->in[2])->live;
     live_counts(e, t, live);
     junk_dead(e, op, out);
     if (bound) memset(bound, 0, (size_t)total * sizeof *bound);
@@ -233,9 +223,12 @@ void eval_take(Eval *e, const Step *s)
         for (int i = 0; i < t->rank; i++) dead |= at[i] >= live[i];
         for (int i = 0; i < ot->rank; i++) k = k * axis_extent(ot->axis[i]) + at[type_axis(t, ot->axis[i])];
         int64_t lane_there = dead ? -1 : order[k];
-        if (!dead && there > 0 && (lane_there < 0 || lane_there >= there)) eval_fault(e, op->span, "lane %lld of %lld is taken", (long long)lane_there, (long long)along);
+        if (!dead && there > 0 && (lane_there < 0 || lane_there >= there))
+            eval_fault(e, op->span, "lane %lld of %lld is taken", (long long)lane_there, (long long)along);
         else if (!dead && there > 0) {
-            for (int i = 0; i < xt->rank; i++) from = from * axis_extent(xt->axis[i]) + (xt->axis[i] == op->in[2] ? lane_there : at[type_axis(t, xt->axis[i])]);
+            for (int i = 0; i < xt->rank; i++)
+                from = from * axis_extent(xt->axis[i]) +
+                       (xt->axis[i] == op->in[2] ? lane_there : at[type_axis(t, xt->axis[i])]);
             memcpy(out + (size_t)lane * size, x + (size_t)from * size, size);
             if (bound) bound[lane] = ((const double *)in->b->data)[from];
         }

@@ -4,10 +4,11 @@
 //     t = max(s over n)                     ->         p = exp2(fma(x, c, -t))         (the pass `contract` does this)
 //     p = exp2(s - t)
 //
-// An attention's scores are scaled, their maximum taken and subtracted. Multiplying by c rounds, but rounding keeps order: for
-// a positive, finite c, max(x * c) is max(x) * c to the bit, infinities and NaN included, as long as c itself is no extreme.
-// So the product moves behind the reduction, one multiplication a row; what is left of it is the operand of a subtraction
-// and becomes part of an fma. A mask between the two (where(m, x * c, -inf)) lets it pass, since its constants do not change.
+// An attention's scores are scaled, their maximum taken and subtracted. Multiplying by c rounds, but rounding keeps
+// order: for a positive, finite c, max(x * c) is max(x) * c to the bit, infinities and NaN included, as long as c
+// itself is no extreme. So the product moves behind the reduction, one multiplication a row; what is left of it is the
+// operand of a subtraction and becomes part of an fma. A mask between the two (where(m, x * c, -inf)) lets it pass,
+// since its constants do not change.
 //
 // On an H200, attention of 128 dimensions: 64 of 540 instructions a thread and trip, a tenth of its time. Only where wgmma
 // is: attention by mma.sync has no register to spare, and the factor and the maximum alive together cost it 8 to 24 bytes of
@@ -33,7 +34,9 @@ static const Op *product_of(const Val *v) {                 // x * c with c one 
 
 static int factor_of(Facts *facts, const Op *mul) {          // which operand is the factor, or -1
     for (int i = 0; i < 2; i++)
-        if (!mul->in[i]->type.rank && mul->in[!i]->type.rank == mul->out[0]->type.rank && fact_positive(facts, mul->in[i])) return i;
+        if (!mul->in[i]->type.rank && mul->in[!i]->type.rank == mul->out[0]->type.rank &&
+            fact_positive(facts, mul->in[i]))
+            return i;
     return -1;
 }
 

@@ -16,8 +16,8 @@
 #define LIMIT ((int64_t)0x7fffffff - (1 << 20))
 #define HUGE_DIM ((int64_t)1 << 40)
 
-// What one question has found so far: an operand that is named twice is looked at once, so that chains of selects and sums end.
-// Nothing is kept from one question to the next, since passes ask while they rewrite.
+// What one question has found so far: an operand that is named twice is looked at once, so that chains of selects and
+// sums end. Nothing is kept from one question to the next, since passes ask while they rewrite.
 enum { SEEN = 128 };
 typedef struct Seen { const Val *v; uint32_t question; bool ranged, asked, fits; Range range; } Seen;
 
@@ -49,9 +49,11 @@ static bool is_const(const Val *v, int64_t *c) {
 
 // ---- the launcher's expressions ------------------------------------------------------------------
 
-static const int8_t host_op[OP_COUNT] = {[OP_add] = L_ADD, [OP_sub] = L_SUB, [OP_mul] = L_MUL, [OP_div] = L_DIV, [OP_rem] = L_MOD};
+static const int8_t host_op[OP_COUNT] = {
+    [OP_add] = L_ADD, [OP_sub] = L_SUB, [OP_mul] = L_MUL, [OP_div] = L_DIV, [OP_rem] = L_MOD};
 
-// Expressions of the launcher are trees: one that names a part twice, which names a part twice, is given up before it is too long.
+// Expressions of the launcher are trees: one that names a part twice, which names a part twice, is given up before it
+// is too long.
 enum { LONGEST = 512 };
 
 static bool joined(Arena *a, LOp op, LExpr x, LExpr y, LExpr *out) {
@@ -79,7 +81,8 @@ bool host_expr(Facts *s, const Val *v, LExpr *out) {
         if (!host_op[d->sub] || !host_expr(s, d->in[0], &x) || !host_expr(s, d->in[1], &y)) return false;
         return joined(a, (LOp)host_op[d->sub], x, y, out);
     case OP_T_fun:
-        if ((d->sub != TF_min && d->sub != TF_max) || !host_expr(s, d->in[0], &x) || !host_expr(s, d->in[1], &y)) return false;
+        if ((d->sub != TF_min && d->sub != TF_max) || !host_expr(s, d->in[0], &x) || !host_expr(s, d->in[1], &y))
+            return false;
         return joined(a, d->sub == TF_min ? L_MIN : L_MAX, x, y, out);
     default: return false;
     }
@@ -127,7 +130,8 @@ enum { ANY = 4096, LOW = (1 << 20) - 1 };                       // divided by al
 static const int64_t *samples(Facts *s) {
     const LaunchInfo *l = s->f->launch;
     if (s->sample) return s->sample;
-    int64_t *at = s->sample = NEW_N(s->f->arena, int64_t, MAX_DIMS + MAX_STRIDES + MAX_PARAMS), *strides = at + MAX_DIMS, *scalars = strides + MAX_STRIDES;
+    int64_t *at = s->sample = NEW_N(s->f->arena, int64_t, MAX_DIMS + MAX_STRIDES + MAX_PARAMS),
+            *strides = at + MAX_DIMS, *scalars = strides + MAX_STRIDES;
     for (int i = 0; i < l->ndims; i++) at[i] = l->dims[i].fixed >= 0 ? l->dims[i].fixed : ANY + l->dims[i].divisor;
     for (int p = 0; p < l->nparams; p++) {
         int64_t step = 1;
@@ -147,7 +151,8 @@ static bool hopeless(Facts *s, LExpr e, int64_t d) {
 static Range assume_small(Facts *s, LExpr e, Range r) {
     Arena *a = s->f->arena;
     if (r.hi > LIMIT) { assume(s, launch_join(a, L_LE, e, launch_const(a, LIMIT))); r.hi = LIMIT; }
-    if (r.lo < -LIMIT) { assume(s, launch_join(a, L_LE, launch_const(a, 0), e)); r.lo = 0; }      // else a difference, which may be negative
+    // else a difference, which may be negative
+    if (r.lo < -LIMIT) { assume(s, launch_join(a, L_LE, launch_const(a, 0), e)); r.lo = 0; }
     return r;
 }
 
@@ -176,10 +181,12 @@ static Range whole(const Val *v) {
     int bits = v->type.kind == TY_TILE ? elem_bits((Elem)v->type.elem) : 64;
     bool sign = elem_is_signed((Elem)v->type.elem);
     if (bits >= 64) return (Range){sign ? INT64_MIN : 0, INT64_MAX};
-    return sign ? (Range){-((int64_t)1 << (bits - 1)), ((int64_t)1 << (bits - 1)) - 1} : (Range){0, ((int64_t)1 << bits) - 1};
+    return sign ? (Range){-((int64_t)1 << (bits - 1)), ((int64_t)1 << (bits - 1)) - 1}
+                : (Range){0, ((int64_t)1 << bits) - 1};
 }
 
-// The program's number, or what its digits so far leave of it: there is no program where a radix of the grid is not positive.
+// The program's number, or what its digits so far leave of it: there is no program where a radix of the grid is not
+// positive.
 static bool of_grid(const Val *v) {
     const Op *d = v->def;
     while (d && d->code == OP_T_binary && d->sub == OP_div) d = d->in[0]->def;
@@ -199,7 +206,8 @@ static Range binary_range(Facts *s, const Op *d) {
     case OP_div:
         if (b.lo < 0) break;
         b.lo = max64(b.lo, 1); b.hi = max64(b.hi, 1);
-        return (Range){a.lo >= 0 ? a.lo / b.hi : int_div_floor(a.lo, b.lo), a.hi >= 0 ? a.hi / b.lo : int_div_floor(a.hi, b.hi)};
+        return (Range){a.lo >= 0 ? a.lo / b.hi : int_div_floor(a.lo, b.lo),
+                       a.hi >= 0 ? a.hi / b.lo : int_div_floor(a.hi, b.hi)};
     case OP_rem:
         if (b.lo < 0) break;
         return (Range){0, a.lo >= 0 ? min64(a.hi, max64(b.hi - 1, 0)) : max64(b.hi - 1, 0)};
@@ -239,7 +247,8 @@ static Range range_of(Facts *s, const Val *v) {
     switch (d->code) {
     case OP_T_const:   return (Range){d->imm, d->imm};
     case OP_T_dim:
-        if (s->f->launch->dims[d->imm].from) return (Range){s->f->launch->dims[d->imm].from, s->f->launch->dims[d->imm].upto};
+        if (s->f->launch->dims[d->imm].from)
+            return (Range){s->f->launch->dims[d->imm].from, s->f->launch->dims[d->imm].upto};
         return (Range){0, s->f->fast ? LIMIT : HUGE_DIM};
     case OP_T_extent:  return (Range){0, s->f->fast ? LIMIT : HUGE_DIM};
     case OP_T_program: case OP_T_programs: case OP_T_draw: case OP_T_drawn: return (Range){0, 0x7ffffffe};
@@ -249,7 +258,8 @@ static Range range_of(Facts *s, const Val *v) {
     case OP_T_index: {
         Range lo = fact_range(s, axis_lo(d->in[0])), hi = fact_range(s, axis_hi(d->in[0]));
         if (s->live) return (Range){lo.lo, max64(lo.lo, min64(sat_add(lo.hi, axis_extent(d->in[0])), sat_add(hi.hi, -1)))};
-        return (Range){lo.lo, min64(sat_add(lo.hi, axis_extent(d->in[0])), max64(lo.lo, sat_add(hi.hi, axis_extent(d->in[0]))))};
+        return (Range){
+            lo.lo, min64(sat_add(lo.hi, axis_extent(d->in[0])), max64(lo.lo, sat_add(hi.hi, axis_extent(d->in[0]))))};
     }
     case OP_T_binary: {
         Range r = binary_range(s, d);
@@ -267,8 +277,10 @@ static Range range_of(Facts *s, const Val *v) {
     case OP_T_fun:
         if (d->sub == TF_min || d->sub == TF_max) {
             Range a = fact_range(s, d->in[0]), b = fact_range(s, d->in[1]);
-            if (d->attr && d->sub == TF_min) return (Range){0, max64(0, min64(a.hi, b.hi))};      // the number of a program that exists
-            return d->sub == TF_min ? (Range){min64(a.lo, b.lo), min64(a.hi, b.hi)} : (Range){max64(a.lo, b.lo), max64(a.hi, b.hi)};
+            // the number of a program that exists
+            if (d->attr && d->sub == TF_min) return (Range){0, max64(0, min64(a.hi, b.hi))};
+            return d->sub == TF_min ? (Range){min64(a.lo, b.lo), min64(a.hi, b.hi)}
+                                    : (Range){max64(a.lo, b.lo), max64(a.hi, b.hi)};
         }
         return whole(v);
     case OP_T_order:  return (Range){0, axis_extent(d->in[1]) - 1};
@@ -291,7 +303,8 @@ Range fact_range(Facts *s, const Val *v) {
     LExpr e;
     if (!known->ranged) {
         r = range_of(s, v);
-        if (s->f->fast && (r.hi > LIMIT || r.lo < INT32_MIN) && v->type.kind == TY_TILE && v->type.elem == EL_index && host_expr(s, v, &e))
+        if (s->f->fast && (r.hi > LIMIT || r.lo < INT32_MIN) && v->type.kind == TY_TILE && v->type.elem == EL_index &&
+            host_expr(s, v, &e))
             r = assume_small(s, e, r);
         known = seen(s, v);                            // what was asked meanwhile may have taken its place
         known->ranged = true;
@@ -333,13 +346,16 @@ bool fact_fits32(Facts *s, const Val *v) {
 
 // ---- bounds for the launcher ---------------------------------------------------------------------
 
-static bool counts_up(const Op *loop, const Val *v) { return loop && loop->code == OP_T_for && v == loop->reg[0]->args.at[0]; }
+static bool counts_up(const Op *loop, const Val *v) {
+    return loop && loop->code == OP_T_for && v == loop->reg[0]->args.at[0];
+}
 
 // The same of what may be negative, as a number of trips may: x - y is at most x.
 static bool bound_above(Facts *s, const Val *v, LExpr *most) {
     const Op *d = v->def;
     LExpr y;
-    if (d && d->code == OP_T_binary && d->sub == OP_sub && !host_expr(s, v, &y) && fact_bound(s, d->in[1], &y)) return bound_above(s, d->in[0], most);
+    if (d && d->code == OP_T_binary && d->sub == OP_sub && !host_expr(s, v, &y) && fact_bound(s, d->in[1], &y))
+        return bound_above(s, d->in[0], most);
     return fact_bound(s, v, most);
 }
 
@@ -348,7 +364,8 @@ static bool digit_bound(Facts *s, const Val *v, LExpr *most) {
     enum { DEEPEST = 8 };
     const Val *by[DEEPEST], *trips;
     int n = 0;
-    for (; v->def && v->def->code == OP_T_binary && v->def->sub == OP_div && n < DEEPEST; v = v->def->in[0]) by[n++] = v->def->in[1];
+    for (; v->def && v->def->code == OP_T_binary && v->def->sub == OP_div && n < DEEPEST; v = v->def->in[0])
+        by[n++] = v->def->in[1];
     if (v->def || !n || !counts_up(v->region->owner, v) || fact_range(s, v->region->owner->in[0]).lo < 0) return false;
     trips = v->region->owner->in[1];
     while (n > 0) {
@@ -371,16 +388,20 @@ bool fact_bound(Facts *s, const Val *v, LExpr *most) {
     const Op *d = v->def, *loop = d ? NULL : v->region->owner;
     LExpr x, y;
     if (v->type.rank) return false;
-    if (host_expr(s, v, most)) return d->code == OP_T_dim || (d->code == OP_T_binary && fact_range(s, v).lo >= 0) || fact_assume(s, launch_join(a, L_LE, launch_const(a, 0), *most));
+    if (host_expr(s, v, most))
+        return d->code == OP_T_dim || (d->code == OP_T_binary && fact_range(s, v).lo >= 0) ||
+               fact_assume(s, launch_join(a, L_LE, launch_const(a, 0), *most));
     if (counts_up(loop, v)) {
         if (fact_range(s, loop->in[0]).lo < 0 || !fact_bound(s, loop->in[1], &x)) return false;
         *most = launch_join_const(a, L_SUB, x, 1);
         return true;
     }
     if (!d) return false;
-    if (d->code == OP_T_fun && d->sub == TF_min && fact_range(s, v).lo >= 0) return fact_bound(s, d->in[0], most) || fact_bound(s, d->in[1], most);
+    if (d->code == OP_T_fun && d->sub == TF_min && fact_range(s, v).lo >= 0)
+        return fact_bound(s, d->in[0], most) || fact_bound(s, d->in[1], most);
     int64_t least;
-    if (d->code == OP_T_fun && d->sub == TF_max && is_const(d->in[1], &least) && least >= 0 && bound_above(s, d->in[0], &x)) {
+    if (d->code == OP_T_fun && d->sub == TF_max && is_const(d->in[1], &least) && least >= 0 &&
+        bound_above(s, d->in[0], &x)) {
         *most = launch_join_const(a, L_MAX, x, least);
         return true;
     }
@@ -406,7 +427,8 @@ int64_t fact_divisor(Facts *s, const Val *v) {
     const Op *d = v->def;
     if (!d) {
         const Op *o = v->region->owner;
-        if (o && o->code == OP_T_for && v == v->region->args.at[0]) return min64(fact_divisor(s, o->in[0]), fact_divisor(s, o->in[2]));
+        if (o && o->code == OP_T_for && v == v->region->args.at[0])
+            return min64(fact_divisor(s, o->in[0]), fact_divisor(s, o->in[2]));
         return 1;
     }
     switch (d->code) {
@@ -430,9 +452,14 @@ bool fact_divides(Facts *s, const Val *v, int64_t d) {
     if (fact_divisor(s, v) % d == 0) return true;
     if (host_expr(s, v, &e) && linear_divides(equations(s), e, d)) return true;
     if (!s->f->fast) return false;
-    if (o && o->code == OP_T_binary && (o->sub == OP_add || o->sub == OP_sub) && fact_divides(s, o->in[0], d) && fact_divides(s, o->in[1], d)) return true;
-    if (o && o->code == OP_T_fun && o->sub == TF_min && fact_divides(s, o->in[0], d) && fact_divides(s, o->in[1], d)) return true;
-    if (!host_expr(s, v, &e)) return o && o->code == OP_T_binary && o->sub == OP_mul && (fact_divides(s, o->in[0], d) || fact_divides(s, o->in[1], d));
+    if (o && o->code == OP_T_binary && (o->sub == OP_add || o->sub == OP_sub) && fact_divides(s, o->in[0], d) &&
+        fact_divides(s, o->in[1], d))
+        return true;
+    if (o && o->code == OP_T_fun && o->sub == TF_min && fact_divides(s, o->in[0], d) && fact_divides(s, o->in[1], d))
+        return true;
+    if (!host_expr(s, v, &e))
+        return o && o->code == OP_T_binary && o->sub == OP_mul &&
+               (fact_divides(s, o->in[0], d) || fact_divides(s, o->in[1], d));
     bool constant = true;
     for (uint32_t i = 0; i < e.n; i++) constant &= e.at[i].op != L_DIM && e.at[i].op != L_SCALAR;
     if (constant) return launch_eval(e, NULL, NULL, NULL) % d == 0;
@@ -455,7 +482,8 @@ bool fact_known_multiple(Facts *s, const Val *v, int64_t d) {
     const Op *o = v->def;
     if (d <= 1 || fact_divisor(s, v) % d == 0) return true;
     if (host_expr(s, v, &e) && (linear_divides(equations(s), e, d) || (s->f->fast && assumed(s, e, d)))) return true;
-    bool both = o && (o->code == OP_T_binary ? o->sub == OP_add || o->sub == OP_sub : o->code == OP_T_fun && o->sub == TF_min);
+    bool both = o && (o->code == OP_T_binary ? o->sub == OP_add || o->sub == OP_sub
+                                             : o->code == OP_T_fun && o->sub == TF_min);
     return both && fact_known_multiple(s, o->in[0], d) && fact_known_multiple(s, o->in[1], d);
 }
 
@@ -482,7 +510,8 @@ bool fact_same(const Val *a, const Val *b) {
     if (a == b) return true;
     if (!a->def || !b->def) return false;
     const Op *x = a->def, *y = b->def;
-    if (x->code != y->code || x->sub != y->sub || x->flags != y->flags || x->imm != y->imm || x->nin != y->nin || a->type.elem != b->type.elem || !strchr(op_info[x->code].flags, 'P'))
+    if (x->code != y->code || x->sub != y->sub || x->flags != y->flags || x->imm != y->imm || x->nin != y->nin ||
+        a->type.elem != b->type.elem || !strchr(op_info[x->code].flags, 'P'))
         return false;
     for (int i = 0; i < x->nin; i++) if (!fact_same(x->in[i], y->in[i])) return false;
     return true;
@@ -494,7 +523,8 @@ bool fact_at_most(Facts *s, const Val *a, const Val *b) {
     if (is_const(a, &ca) && is_const(b, &cb)) return ca <= cb;
     const Op *d = a->def;
     if (d && d->code == OP_T_fun && d->sub == TF_min) return fact_at_most(s, d->in[0], b) || fact_at_most(s, d->in[1], b);
-    if (d && d->code == OP_T_binary && d->sub == OP_sub && is_const(d->in[1], &ca) && ca >= 0) return fact_at_most(s, d->in[0], b);
+    if (d && d->code == OP_T_binary && d->sub == OP_sub && is_const(d->in[1], &ca) && ca >= 0)
+        return fact_at_most(s, d->in[0], b);
     return false;
 }
 
@@ -510,7 +540,11 @@ static bool add_term(Affine *o, Val *v, int64_t k) {
 }
 
 static bool add_axis(Affine *o, Val *axis, int64_t k, Val *scale) {
-    for (int i = 0; i < o->naxis; i++) if (o->axis[i].axis == axis && o->axis[i].scale == scale) { o->axis[i].k += k; return true; }
+    for (int i = 0; i < o->naxis; i++)
+        if (o->axis[i].axis == axis && o->axis[i].scale == scale) {
+            o->axis[i].k += k;
+            return true;
+        }
     if (o->naxis == AFF_AXES) return false;
     o->axis[o->naxis++] = (AffAxis){axis, k, scale};
     return true;
@@ -527,7 +561,8 @@ static bool walk(const Val *v, int64_t k, Affine *o) {
         if (walk(d->in[0], k, o) && memcmp(was.tile, o->tile, sizeof was.tile) == 0) return true;
         *o = was;
     }
-    if (d && d->code == OP_T_cast && elem_bits((Elem)v->type.elem) == 64 && d->in[0]->type.elem == EL_index) return walk(d->in[0], k, o);
+    if (d && d->code == OP_T_cast && elem_bits((Elem)v->type.elem) == 64 && d->in[0]->type.elem == EL_index)
+        return walk(d->in[0], k, o);
     if (d && d->code == OP_T_binary) {
         if (d->sub == OP_add) return walk(d->in[0], k, o) && walk(d->in[1], k, o);
         if (d->sub == OP_sub) return walk(d->in[0], k, o) && walk(d->in[1], -k, o);
@@ -536,7 +571,8 @@ static bool walk(const Val *v, int64_t k, Affine *o) {
             if (is_const(d->in[0], &c)) return walk(d->in[1], k * c, o);
             for (int i = 0; i < 2; i++) {              // index(axis) * scalar, where the axis starts at 0
                 Val *t = d->in[i], *sc = d->in[1 - i];
-                if (sc->type.rank == 0 && t->def && t->def->code == OP_T_index && is_const(axis_lo(t->def->in[0]), &c) && c == 0)
+                if (sc->type.rank == 0 && t->def && t->def->code == OP_T_index &&
+                    is_const(axis_lo(t->def->in[0]), &c) && c == 0)
                     return add_axis(o, t->def->in[0], k, sc);
             }
         }

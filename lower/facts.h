@@ -35,7 +35,8 @@ bool   fact_assume(Facts *s, LExpr cond);                  // true: it holds, or
 bool   fact_bound(Facts *s, const Val *v, LExpr *most);
 bool   fact_same(const Val *a, const Val *b);             // structurally equal pure values
 bool   fact_at_most(Facts *s, const Val *a, const Val *b);   // a <= b is known
-bool   fact_positive(Facts *s, const Val *v);             // f32, far from 0 and from infinity; may be added to what is assumed
+// f32, far from 0 and from infinity; may be added to what is assumed
+bool   fact_positive(Facts *s, const Val *v);
 bool   affine_of(const Val *index, Affine *out);          // false: too many terms
 bool   fact_host_at_most(Facts *s, LExpr x, LExpr y);     // x <= y in every launch, by its equations
 bool   host_expr(Facts *s, const Val *v, LExpr *out);     // computable by the launcher

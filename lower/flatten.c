@@ -23,8 +23,9 @@ typedef struct Nest { Op *loop[DEEPEST]; int n; } Nest;       // outermost first
 static bool arithmetic(const Op *op) {
     if (!op_has(op, 'P') || op->nout != 1) return false;
     if (op->out[0]->type.kind == TY_AXIS || op->code == OP_T_index) return true;
-    return op->out[0]->type.kind == TY_TILE && elem_is_int((Elem)op->out[0]->type.elem) && op->code != OP_T_reduce && op->code != OP_T_scan &&
-           op->code != OP_T_dot && op->code != OP_T_sort && op->code != OP_T_order && op->code != OP_T_take;
+    return op->out[0]->type.kind == TY_TILE && elem_is_int((Elem)op->out[0]->type.elem) && op->code != OP_T_reduce &&
+           op->code != OP_T_scan && op->code != OP_T_dot && op->code != OP_T_sort && op->code != OP_T_order &&
+           op->code != OP_T_take;
 }
 
 // The loop that the body of `outer` is, or NULL.
@@ -52,7 +53,8 @@ static bool has_product(const Region *r) {
 }
 
 static bool leaves_early(const Region *r) {
-    for (const Op *op = op_walk(r, NULL); op; op = op_walk(r, op)) if (op->code == OP_T_break || op->code == OP_T_continue) return true;
+    for (const Op *op = op_walk(r, NULL); op; op = op_walk(r, op))
+        if (op->code == OP_T_break || op->code == OP_T_continue) return true;
     return false;
 }
 
@@ -64,7 +66,8 @@ static Val *mul(Builder *b, Val *x, Val *y) { return is_const(x, 1) ? y : is_con
 static Val *trips(Facts *s, Builder *b, const Op *loop) {
     Val *lo = loop->in[0], *hi = loop->in[1], *step = loop->in[2];
     Val *n = is_const(lo, 0) ? hi : b_binary(b, OP_sub, hi, lo);
-    if (fact_range(s, hi).lo < 0 || !is_const(lo, 0)) n = b_op(b, OP_T_fun, TF_max, type_scalar(EL_index), 2, (Val *[]){n, b_const(b, EL_index, 0)});
+    if (fact_range(s, hi).lo < 0 || !is_const(lo, 0))
+        n = b_op(b, OP_T_fun, TF_max, type_scalar(EL_index), 2, (Val *[]){n, b_const(b, EL_index, 0)});
     if (is_const(step, 1)) return n;
     Val *up = b_binary(b, OP_sub, step, b_const(b, EL_index, 1));
     return b_binary(b, OP_div, b_binary(b, OP_add, n, up), step);
@@ -113,7 +116,8 @@ static void flatten_nest(Fn *f, Facts *s, const Nest *nest) {
         flat->out[i]->name = outer->out[i]->name;
     }
     for (int i = 0; i + 1 < nest->n; i++)
-        for (Op *op = nest->loop[i]->reg[0]->first; op != nest->loop[i + 1]; op = op->next) op_append(body, op_clone(f, op, &map));
+        for (Op *op = nest->loop[i]->reg[0]->first; op != nest->loop[i + 1]; op = op->next)
+            op_append(body, op_clone(f, op, &map));
     region_clone(f, was, body, NULL, &map);
     for (int i = 0; i < outer->nout; i++) replace_uses(&f->body, outer->out[i], flat->out[i]);
     op_remove(outer);

@@ -5,22 +5,24 @@
 //     group 1    a1 * b       rows  64 .. 127          b (keys and values of attention) is in shared memory once for all three
 //     group 2    a2 * b       rows 128 .. 191
 //
-// Layouts are bits: two groups of four warps share those of a tile of 128 rows, but twelve warps have none. A single group has those of a
-// tile of 64 rows, and nothing but the shared operand and the ring is common to three. So the consumers' region runs once for each of them
-// (as with slices and ping-pong), and the tile's axis of rows is another one there:
+// Layouts are bits: two groups of four warps share those of a tile of 128 rows, but twelve warps have none. A single
+// group has those of a tile of 64 rows, and nothing but the shared operand and the ring is common to three. So the
+// consumers' region runs once for each of them (as with slices and ping-pong), and the tile's axis of rows is another
+// one there:
 //
 //     m  = axis lo, hi {192}                        the producer's: boxes, the loop's bounds, first(m) and last(m)
 //     m' = axis lo + slice * 64, hi {64}            a group's: all tiles, masks, indices and stores of its region
 //
-// The left operand in shared memory has the rows of all three; wgmma's imm says so, and each takes its own. A stage is free when three have
-// arrived. 512 threads: 160 registers for those that multiply, 32 for the producer (llvm_hopper.c), so that accumulators have up to
-// 64 x 192, and attention heads of 64 by 128 keys.
+// The left operand in shared memory has the rows of all three; wgmma's imm says so, and each takes its own. A stage is
+// free when three have arrived. 512 threads: 160 registers for those that multiply, 32 for the producer
+// (llvm_hopper.c), so that accumulators have up to 64 x 192, and attention heads of 64 by 128 keys.
 //
-// For tiles of 192 rows whose rows have nothing to do with each other: no sum over them, no store without them. Where that is not so, such a
-// tile has no roles, or its transpose has.
+// For tiles of 192 rows whose rows have nothing to do with each other: no sum over them, no store without them. Where
+// that is not so, such a tile has no roles, or its transpose has.
 #include "lower/hopper.h"
 
-enum { BANDS = 3, BAND = 64, BAND_REGS = 128, GROUP_REGS = 176 };      // of a thread's 160 and 240: accumulators, and left operands that are computed
+// of a thread's 160 and 240: accumulators, and left operands that are computed
+enum { BANDS = 3, BAND = 64, BAND_REGS = 128, GROUP_REGS = 176 };
 
 static int refuse(Hop *h, const char *why) {
     h->f->groups_refused = why;
@@ -36,14 +38,16 @@ static const char *not_by_rows(const Fn *f, const Val *row) {
         if (op->code == OP_T_print) return "it prints";
         if (stores && type_axis(&places, row) < 0) return "something is stored that has no rows";
         for (int i = 0; i < op->nin; i++)
-            if (op->in[i] == row && op->code != OP_T_index && op->code != OP_T_live) return "something is computed across its rows";
+            if (op->in[i] == row && op->code != OP_T_index && op->code != OP_T_live)
+                return "something is computed across its rows";
     }
     return NULL;
 }
 
 static bool one_fits(const Hop *h) {
     int64_t regs = 0;
-    for (int i = 0; i < h->np; i++) regs += axis_extent(h->p[i].row) / 64 * axis_extent(h->p[i].col) / 2 * (h->p[i].promoted ? 2 : 1);
+    for (int i = 0; i < h->np; i++)
+        regs += axis_extent(h->p[i].row) / 64 * axis_extent(h->p[i].col) / 2 * (h->p[i].promoted ? 2 : 1);
     return regs <= GROUP_REGS;
 }
 

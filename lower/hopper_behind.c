@@ -4,18 +4,20 @@
 //     for ... { wait empty; tma_load a, b }               for ... { wait full; acc = wgmma a, b, acc }
 //     wait until the last tile's is read;  tma_load r     wait for r;  y = acc + buffer_load r;  store y;  it is read
 //
-// Loaded by the consumers themselves it would be on its way from memory while nobody multiplies, 1.5 us of a tile of 128 x 128,
-// in as many registers as it has words. The producer asks for it when all of the tile's operands are on their way: a ring's length before
-// the loop ends, and by then what was there has been read, a whole loop ago.
+// Loaded by the consumers themselves it would be on its way from memory while nobody multiplies, 1.5 us of a tile of
+// 128 x 128, in as many registers as it has words. The producer asks for it when all of the tile's operands are on
+// their way: a ring's length before the loop ends, and by then what was there has been read, a whole loop ago.
 //
-// One buffer does for both groups of a block that make tiles in turns, with a barrier for each: a wait tells phases apart by parity alone, and so
-// they are told apart by those that see all of them.
+// One buffer does for both groups of a block that make tiles in turns, with a barrier for each: a wait tells phases
+// apart by parity alone, and so they are told apart by those that see all of them.
 //
-// For a plain tensor that nobody writes, in rows (or a convolution's pixels) and columns of the tile, whose rows come in whole 128 bytes; stored behind the loop in all cases, which is
-// where the groups' threads have met and the buffer may be filled again; and where the ring that is left is long enough.
+// For a plain tensor that nobody writes, in rows (or a convolution's pixels) and columns of the tile, whose rows come
+// in whole 128 bytes; stored behind the loop in all cases, which is where the groups' threads have met and the buffer
+// may be filled again; and where the ring that is left is long enough.
 #include "lower/hopper.h"
 
-enum { ENOUGH = 1000 };                                        // clocks of multiplication that stages are ahead: see hop_whole_slots
+// clocks of multiplication that stages are ahead: see hop_whole_slots
+enum { ENOUGH = 1000 };
 
 static bool known(const Hop *h, const Affine *x) {
     for (int t = 0; t < x->nterm; t++) if (!hop_computable(h, x->term[t].v)) return false;
@@ -29,7 +31,8 @@ static bool placed(Hop *h, Operand *o) {
     for (int d = 0; d + 1 < a->nidx; d++) window |= a->aff[d].ntile > 0;
     if (window) {
         o->window = NEW(h->f->arena, Window);
-        if (a->inner + 1 < a->nidx || hop_window(h, a, a->nidx - 1, false, o->window) || o->window->rows != o->outer) return false;
+        if (a->inner + 1 < a->nidx || hop_window(h, a, a->nidx - 1, false, o->window) || o->window->rows != o->outer)
+            return false;
         for (int i = 0; i < o->window->n; i++) if (!known(h, &o->window->at[i].base)) return false;
         rows = true;
     }
@@ -50,7 +53,8 @@ static bool fits(Hop *h, Op *op, Operand *o) {
     if (op->code != OP_T_load || op->out[0]->type.rank != 2 || (op->flags & HAS_ELSE)) return false;
     int size = elem_bytes((Elem)op->out[0]->type.elem);
     if ((size != 2 && size != 4) || op->out[0]->type.elem == EL_bool) return false;
-    *o = (Operand){.where = ONCE, .load = op, .outer = p->row, .inner = p->col, .columns = axis_extent(p->col), .swizzle = SPAN};
+    *o = (Operand){
+        .where = ONCE, .load = op, .outer = p->row, .inner = p->col, .columns = axis_extent(p->col), .swizzle = SPAN};
     o->bytes = (uint32_t)(o->columns * axis_extent(p->row) * size);
     access_shape(h->facts, op, &o->a);
     if (o->a.p->mode != PM_IN || o->a.p->strided || o->a.nidx < 2 || o->a.nidx > 5 || o->columns * size % SPAN) return false;
@@ -60,7 +64,9 @@ static bool fits(Hop *h, Op *op, Operand *o) {
 uint32_t hop_behind_bytes(Hop *h) {
     bool stored = false;
     h->behind.load = NULL;
-    if (h->chained || h->slices > 1 || h->bands > 1 || h->follows || h->f->dealt || h->loop->parent != &h->f->body || h->p[0].swapped || h->p[0].row != h->p[h->np - 1].row) return 0;
+    if (h->chained || h->slices > 1 || h->bands > 1 || h->follows || h->f->dealt || h->loop->parent != &h->f->body ||
+        h->p[0].swapped || h->p[0].row != h->p[h->np - 1].row)
+        return 0;
     for (Op *op = h->loop->next; op; op = op->next) {
         Operand o;
         if (!h->behind.load && fits(h, op, &o)) h->behind = o;
@@ -72,7 +78,8 @@ uint32_t hop_behind_bytes(Hop *h) {
 bool hop_behind_short(const Hop *h) {
     const Product *p = &h->p[0];
     int64_t n = axis_extent(p->col), each = n / 2 > 18 + n / 4 ? n / 2 : 18 + n / 4;
-    int64_t clocks = h->np * (axis_extent(p->row) / 64) * each * (axis_extent(p->k) * elem_bytes((Elem)p->dot->in[0]->type.elem) / 32);
+    int64_t clocks = h->np * (axis_extent(p->row) / 64) * each *
+                     (axis_extent(p->k) * elem_bytes((Elem)p->dot->in[0]->type.elem) / 32);
     return (h->stages - 2) * clocks < ENOUGH;
 }
 
@@ -99,7 +106,8 @@ void hop_behind_fill(Hop *h, Builder *b, ValMap *map) {
     if (h->walk_bytes) {
         if (!h->turn[OTHERS]) h->turn[OTHERS] = hop_i32(b, 0);
         if (h->tiles > 1) group = h->turn[OTHERS];
-        hop_effect(b, OP_T_mbar_wait, 3, (Val *[]){h->behind_free, zero, b_binary(b, OP_xor, h->turn[OTHERS], hop_i32(b, 1))});
+        hop_effect(b, OP_T_mbar_wait, 3,
+                   (Val *[]){h->behind_free, zero, b_binary(b, OP_xor, h->turn[OTHERS], hop_i32(b, 1))});
     }
     hop_effect(b, OP_T_mbar_expect, 2, (Val *[]){h->behind_full, group})->imm = h->behind_bytes;
     hop_fill(b, &h->behind, group, h->behind_full, map);

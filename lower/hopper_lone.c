@@ -14,7 +14,8 @@ Op *hop_lone_product(Fn *f) {
     }
     for (int i = 0; dot && i < 2; i++) {
         const Op *load = dot->in[i]->def;
-        if (!load || load->code != OP_T_load || load->parent != &f->body || region_uses(&f->body, dot->in[i]) != 1) return NULL;
+        if (!load || load->code != OP_T_load || load->parent != &f->body || region_uses(&f->body, dot->in[i]) != 1)
+            return NULL;
     }
     return dot;
 }
@@ -27,7 +28,8 @@ Op *hop_into_loop(Fn *f, Op *dot) {
         Val *zero = elem_is_float(e) ? b_float(&b, e, 0) : b_const(&b, e, 0);
         acc = b_op(&b, OP_T_splat, 0, out->type, 1, &zero);
     }
-    Op *loop = op_new(f, OP_T_for, dot->span, 4, (Val *[]){b_const(&b, EL_index, 0), b_const(&b, EL_index, 1), b_const(&b, EL_index, 1), acc}, 1);
+    Op *loop = op_new(f, OP_T_for, dot->span, 4,
+                      (Val *[]){b_const(&b, EL_index, 0), b_const(&b, EL_index, 1), b_const(&b, EL_index, 1), acc}, 1);
     loop->out[0]->type = out->type;
     loop->out[0]->name = out->name;
     b_insert(&b, loop);

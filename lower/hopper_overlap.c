@@ -16,21 +16,22 @@
 // of 256). If one load serves both products, it has one ring of three stages or more.
 //
 // In turns. Two groups that start together stay together: both wait for the tensor cores, then both for the units that
-// make exponentials. Where these take as long as the products (heads of 64), a group starts a trip only when the other one has
-// the maxima of its own:
+// make exponentials. Where these take as long as the products (heads of 64), a group starts a trip only when the other
+// one has the maxima of its own:
 //
 //     group 0   products | maxima | exponentials, sums           | products | maxima | ..
 //     group 1   ..                  products | maxima | exponentials, sums            | ..
 //
-// Scores a trip ahead. There, in blocks that walk, a thread has registers for the next trip's scores beside this one's, so that nobody waits
-// for them (one tile a block, B1 H12 S1024 causal: 21.3 us so, 18.6 without):
+// Scores a trip ahead. There, in blocks that walk, a thread has registers for the next trip's scores beside this one's,
+// so that nobody waits for them (one tile a block, B1 H12 S1024 causal: 21.3 us so, 18.6 without):
 //
 //     s = q * k[0]
 //     for n but the last { s' = q * k[n + 1] started;  p, r = softmax(s), s' waited for amid it;  acc = acc * r + p * v[n];  s = s' }
 //     p, r = softmax(s);  acc = acc * r + p * v[last]
 //
-// An H200, D64, B4 H32 S4096 463 TFLOP/s, causal 431, B8 H12 S1024 384 and 282; neither 456, 367, 349, 225; turns alone, once
-// a tile, 453, 388, 369, 235 (2026-11-21). ptxas decides how narrowing, the arrival and the waits lie amid the exponentials.
+// An H200, D64, B4 H32 S4096 463 TFLOP/s, causal 431, B8 H12 S1024 384 and 282; neither 456, 367, 349, 225; turns
+// alone, once a tile, 453, 388, 369, 235 (2026-11-21). ptxas decides how narrowing, the arrival and the waits lie amid
+// the exponentials.
 //
 // Applies when the first product depends on loads alone, the second takes a tile made of it from registers
 // and accumulates into a carried value that nothing else of the trip needs but its own scaling. The
@@ -85,7 +86,8 @@ static bool matches(Chain *c) {
     if (c->first->swapped || c->second->swapped) return false;
     const Op *d1 = c->first->dot, *d2 = c->second->dot, *yield = c->body->last;
     if ((d1->flags & HAS_ACC) || !(d2->flags & HAS_ACC)) return false;
-    if (c->first->op[0].where == REGISTERS || c->second->op[0].where != REGISTERS || c->second->op[1].where != RING) return false;
+    if (c->first->op[0].where == REGISTERS || c->second->op[0].where != REGISTERS || c->second->op[1].where != RING)
+        return false;
     c->acc = -1;
     for (int i = 0; i < yield->nin; i++) if (yield->in[i] == d2->out[0]) c->acc = i;
     if (c->acc < 0) return false;
@@ -99,7 +101,8 @@ static bool matches(Chain *c) {
             for (int i = 0; i < op->nout; i++) c->late[op->out[i]->id] = true;
         }
     }
-    for (int i = 0; i < yield->nin; i++) if (i != c->acc && (c->late[yield->in[i]->id] || yield->in[i] == d2->out[0])) return false;
+    for (int i = 0; i < yield->nin; i++)
+        if (i != c->acc && (c->late[yield->in[i]->id] || yield->in[i] == d2->out[0])) return false;
     find_tail(c);
     return !c->late[d2->in[0]->id] && c->late[d2->in[2]->id] && !is_late(c, d1);
 }
@@ -108,7 +111,9 @@ static bool matches(Chain *c) {
 // that depend on the carried accumulator, or the others.
 static void clone(Chain *c, Region *into, ValMap *m, Op *from, const Op *to, bool late) {
     for (Op *op = from; op != to; op = op->next) {
-        if (op == c->first->dot || op == c->second->dot || (op->nout && c->tail[op->out[0]->id]) || hop_is_ring_load(c->h, op) || is_late(c, op) != late) continue;
+        if (op == c->first->dot || op == c->second->dot || (op->nout && c->tail[op->out[0]->id]) ||
+            hop_is_ring_load(c->h, op) || is_late(c, op) != late)
+            continue;
         op_append(into, op_clone(c->h->f, op, m));
     }
 }
@@ -134,8 +139,8 @@ static Val *second_product(Chain *c, Builder *b, Val *p, Val *acc, Val *stage) {
     return hop_multiply(c->h, b, &q, (Ring){stage, NULL}, &m);
 }
 
-// Does the trips' axis end within the tile on the last trip alone? So do those of `for n in lo .. hi by B`; what a trip makes of its own
-// (0 .. length[page]), and what was made before the loop, may end anywhere.
+// Does the trips' axis end within the tile on the last trip alone? So do those of `for n in lo .. hi by B`; what a trip
+// makes of its own (0 .. length[page]), and what was made before the loop, may end anywhere.
 static bool ends_last(const Chain *c) {
     const Val *k = c->second->k, *const *in = (const Val *const *)c->h->loop->in;
     return k->def->parent == c->body && axis_lo(k) == c->body->args.at[0] && axis_hi(k) == in[1];
@@ -172,7 +177,8 @@ static bool worth_turns(const Chain *c) {
     const Product *p[] = {c->first, c->second};
     for (int i = 0; i < 2; i++) tensor += axis_extent(p[i]->row) * axis_extent(p[i]->col) * axis_extent(p[i]->k) / 2048;
     for (const Op *op = c->body->first; op; op = op->next)
-        if (op->code == OP_T_fun && (op->sub == TF_exp2 || op->sub == TF_exp || op->sub == TF_tanh)) special += type_lanes(&op->out[0]->type) / 16;
+        if (op->code == OP_T_fun && (op->sub == TF_exp2 || op->sub == TF_exp || op->sub == TF_tanh))
+            special += type_lanes(&op->out[0]->type) / 16;
     return c->h->groups * c->h->bands >= 2 && tensor * 4 <= special * 5;
 }
 
@@ -193,7 +199,8 @@ static void turn(const Hop *h, Builder *b, OpCode code, Val *x) {
 
 // S of the next trip beside that of this one, the probabilities and the accumulator: registers of a thread.
 static bool room_ahead(const Chain *c) {
-    int64_t rows = axis_extent(c->first->row) / 64 / c->h->groups / c->h->bands, s = rows * axis_extent(c->first->col) / 2, o = rows * axis_extent(c->second->col) / 2;
+    int64_t rows = axis_extent(c->first->row) / 64 / c->h->groups / c->h->bands,
+            s = rows * axis_extent(c->first->col) / 2, o = rows * axis_extent(c->second->col) / 2;
     return c->h->bands > 1 || 2 * s + s / 2 + o <= 192;            // three groups: S is one or the other (together)
 }
 
@@ -208,7 +215,8 @@ bool hop_chained(Hop *h) {
 // ---- what both schedules have around their trips -----------------------------------------------------
 
 static Val *lasting_axis(Builder *b, int64_t extent) {
-    Val *v = b_op(b, OP_T_axis, 0, (Type){.kind = TY_AXIS, .shape = {extent}}, 2, (Val *[]){b_const(b, EL_index, 0), b_const(b, EL_index, extent)});
+    Val *v = b_op(b, OP_T_axis, 0, (Type){.kind = TY_AXIS, .shape = {extent}}, 2,
+                  (Val *[]){b_const(b, EL_index, 0), b_const(b, EL_index, extent)});
     v->def->imm = extent;
     v->def->flags |= AXIS_FULL;
     return v;
@@ -224,7 +232,8 @@ static Op *yield_with(Chain *c, Builder *b, int n, Val *const *carried, Val *mor
     return hop_effect(b, OP_T_yield, n, out);                         // of a block with one tile: without the ring
 }
 
-// The branch on whether there is a trip: its other side gives back what came in. *t writes the side with trips, from h->start[1].
+// The branch on whether there is a trip: its other side gives back what came in. *t writes the side with trips, from
+// h->start[1].
 static Op *branch_on_trips(Chain *c, Region *r, Builder *t) {
     Hop *h = c->h;
     bool walks = h->walk_bytes != 0;
@@ -246,7 +255,8 @@ static Op *branch_on_trips(Chain *c, Region *r, Builder *t) {
     return branch;
 }
 
-// The loop over `in` (bounds, step, what is carried, one value more, the ring): its counter and arguments. *k writes its body.
+// The loop over `in` (bounds, step, what is carried, one value more, the ring): its counter and arguments. *k writes
+// its body.
 static Op *loop_of(Chain *c, Builder *t, Val **in, Builder *k, Val **counter, Val **arg) {
     int n = c->h->loop->nout;
     Op *loop = op_new(c->h->f, OP_T_for, t->span, 6 + n, in, n + 3);
@@ -297,7 +307,9 @@ static void begin(Chain *c, Builder *b, Trip *t, Val *counter) {
 static void own_scores(Chain *c, Builder *b, Trip *t) {
     Val *k = map_get(&t->m, c->first->col), *axes[MAX_AXES];
     for (int i = 0; i < t->s->type.rank; i++) axes[i] = t->s->type.axis[i] == c->p_axis ? k : t->s->type.axis[i];
-    map_set(&t->m, c->first->dot->out[0], b_op(b, OP_T_rename, 0, type_tile((Elem)t->s->type.elem, t->s->type.rank, axes), 3, (Val *[]){t->s, c->p_axis, k}));
+    map_set(&t->m, c->first->dot->out[0],
+            b_op(b, OP_T_rename, 0, type_tile((Elem)t->s->type.elem, t->s->type.rank, axes), 3,
+                 (Val *[]){t->s, c->p_axis, k}));
 }
 
 static void carry_on(Chain *c, Trip *t, Val *acc) {

@@ -7,14 +7,16 @@
 //     shared      |       0 1 2 3 | 4 5 6 7 8 9 . . |          the first eight bytes are the row's offset
 //                   elements ^      ^ 16 bytes at a time ...
 //
-// Its own warp takes them to the tensor (llvm_rows.c), 16 bytes a lane, what is left at both ends element by element. No other warp waits,
-// and since nothing of the tile's columns or rows need be whole, any plain store of the last product's tile can leave so.
+// Its own warp takes them to the tensor (llvm_rows.c), 16 bytes a lane, what is left at both ends element by element.
+// No other warp waits, and since nothing of the tile's columns or rows need be whole, any plain store of the last
+// product's tile can leave so.
 //
-// Rows of which each has a place of its own leave so, too: y[m / (P * Q), m / Q % P * sh + a, m % Q * sw + e, k], a phase of a transposed
-// convolution. They begin at multiples of 16 bytes, so that nothing is shifted; a row that is out of range, or dead, is left out.
+// Rows of which each has a place of its own leave so, too: y[m / (P * Q), m / Q % P * sh + a, m % Q * sw + e, k], a
+// phase of a transposed convolution. They begin at multiples of 16 bytes, so that nothing is shifted; a row that is out
+// of range, or dead, is left out.
 //
-// Walking blocks (hopper_walk.c) use it where the rows of some result are such; then all results of the kernel leave so, and a
-// warp has a piece of the slots for itself.
+// Walking blocks (hopper_walk.c) use it where the rows of some result are such; then all results of the kernel leave
+// so, and a warp has a piece of the slots for itself.
 #include "lower/hopper.h"
 
 enum { WARP_ROWS = 16, LEAST_PITCH = 256 + 16 };               // bytes of a row of the least slots: 128 columns of 2 bytes
@@ -39,7 +41,8 @@ bool hop_row_storable(Hop *h, const Op *op) {
     int size = elem_bytes((Elem)v->type.elem);
     bool rows = false, cols = false;
     access_shape(h->facts, op, &a);
-    if (a.p->mode != PM_OUT || a.p->strided || v->type.rank != 2 || v->type.elem == EL_bool || (size != 2 && size != 4)) return false;
+    if (a.p->mode != PM_OUT || a.p->strided || v->type.rank != 2 || v->type.elem == EL_bool || (size != 2 && size != 4))
+        return false;
     bool scattered = access_rows_scattered(&a);
     for (int d = 0; d < a.nidx; d++) {
         const Affine *x = &a.aff[d];
@@ -74,7 +77,11 @@ void hop_store_rows(Hop *h, Builder *top, Op *op) {
     const Product *p = &h->p[h->np - 1];
     Val *v = op_value(op), *in[5 + MAX_RANK];
     int n = 0, size = elem_bytes((Elem)v->type.elem), warps = 4 * hop_storing(h);
-    Type t = {.kind = TY_BUFFER, .elem = v->type.elem, .rank = 2, .order = {1, 0}, .shape = {warps, h->walk_bytes / warps / 16 * 16 / size}};
+    Type t = {.kind = TY_BUFFER,
+              .elem = v->type.elem,
+              .rank = 2,
+              .order = {1, 0},
+              .shape = {warps, h->walk_bytes / warps / 16 * 16 / size}};
     for (; n <= op->nidx; n++) in[n] = op->in[n];
     in[n++] = v;
     in[n] = b_op(top, OP_T_buffer, 0, t, 0, NULL);

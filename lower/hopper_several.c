@@ -22,7 +22,8 @@ static bool may_begin(const Hop *h, const Op *at, const Op *op) {
     if (!stands_behind(at, op)) return true;
     if (!op_has(op, 'P') && !hop_is_ring_load(h, op)) return false;
     bool early = true;
-    for (int i = 0; i < op->nin && early; i++) early = !op->in[i]->def || (op->in[i]->def->code != OP_T_dot && may_begin(h, at, op->in[i]->def));
+    for (int i = 0; i < op->nin && early; i++)
+        early = !op->in[i]->def || (op->in[i]->def->code != OP_T_dot && may_begin(h, at, op->in[i]->def));
     return early;
 }
 
@@ -52,15 +53,18 @@ void hop_products_first(Hop *h) {
 
 // ---- tiles that several take ----------------------------------------------------------------------
 
-// A tile that several products take is loaded once: wgmma reads it by rows or by columns, so they may contract either of its axes, if
-// it lies the same way for both. Rows past the end of a contracted axis are cleared for all; to those that keep the axis they are dead.
+// A tile that several products take is loaded once: wgmma reads it by rows or by columns, so they may contract either
+// of its axes, if it lies the same way for both. Rows past the end of a contracted axis are cleared for all; to those
+// that keep the axis they are dead.
 void hop_share(Hop *h) {
     for (int i = 1; i < h->np; i++)
         for (int j = 0; j < 2; j++) {
             Operand *o = &h->p[i].op[j];
             for (int e = 0; e < 2 * i && (o->load || o->tile) && !o->same; e++) {
                 Operand *was = &h->p[e / 2].op[e % 2];
-                if (was->load != o->load || was->tile != o->tile || was->same || was->swizzle != o->swizzle || was->columns != o->columns) continue;
+                if (was->load != o->load || was->tile != o->tile || was->same || was->swizzle != o->swizzle ||
+                    was->columns != o->columns)
+                    continue;
                 o->same = was;
                 was->clear |= o->clear;
             }

@@ -8,14 +8,14 @@
 //     o = acc / den                          waits for group 1  hands over acc, den
 //                                            acc, den merged;  o = acc / den
 //
-// One producer fills one ring for both, in the order of the trips; group i begins at stage i and goes on by as many stages as
-// there are groups. What they carry is joined as parts of other programs are (split.c: sums, or what `merge` says), but
-// through shared memory (llvm_parts.c). Beside a second group the tensor cores work while this one makes exponentials, as with
-// tiles of 128 rows, which have one chain of as many trips as there are.
+// One producer fills one ring for both, in the order of the trips; group i begins at stage i and goes on by as many
+// stages as there are groups. What they carry is joined as parts of other programs are (split.c: sums, or what `merge`
+// says), but through shared memory (llvm_parts.c). Beside a second group the tensor cores work while this one makes
+// exponentials, as with tiles of 128 rows, which have one chain of as many trips as there are.
 //
-// Chosen where products are in a chain (hopper_overlap.c), which is where a trip waits for itself, and there may be four trips: joining
-// takes as long as one. Else asked for (Schedule.slices). Blocks do not walk then. An H200, D64, 12 heads, 64 queries: 512 keys 8.3 us instead of
-// 8.7, 1024 keys 17.8 instead of 19.1 (2026-11-21).
+// Chosen where products are in a chain (hopper_overlap.c), which is where a trip waits for itself, and there may be
+// four trips: joining takes as long as one. Else asked for (Schedule.slices). Blocks do not walk then. An H200, D64, 12
+// heads, 64 queries: 512 keys 8.3 us instead of 8.7, 1024 keys 17.8 instead of 19.1 (2026-11-21).
 #include "lower/hopper.h"
 
 enum { WORTH = 4 };                                            // trips: to join what groups have takes as long as one

@@ -1,4 +1,5 @@
-// What a computed left operand is made of, brought by TMA: weights of 8 or 4 bits, unpacked on their way to the tensor cores.
+// What a computed left operand is made of, brought by TMA: weights of 8 or 4 bits, unpacked on their way to the tensor
+// cores.
 //
 //     acc += dot(x[m, k], w(q[n, k / 2], s[n, k / 128]))        w: shifts, masks, scales; made as the transposed product, w on the left
 //
@@ -6,12 +7,12 @@
 //     wait empty;  tma_load x, q                          wait full;  b = buffer_load q;  a = w(b, s) in wgmma's fragments;
 //                                                         acc = wgmma a, x, acc;  wait;  it is read
 //
-// So what lies in shared memory, and comes from memory, is the few bits; it is widened in registers, where wgmma takes its left operand
-// from, and the layout pass lays out all that leads to it as those fragments (assign.c). What TMA cannot bring (scales of groups, in rows
-// of a few) each thread loads for itself.
+// So what lies in shared memory, and comes from memory, is the few bits; it is widened in registers, where wgmma takes
+// its left operand from, and the layout pass lays out all that leads to it as those fragments (assign.c). What TMA
+// cannot bring (scales of groups, in rows of a few) each thread loads for itself.
 //
-// A tile of q has fewer elements than lanes where several lie in one: index k / 2 is two lanes an element (Operand.per), if a
-// tile's first lane is a multiple of that.
+// A tile of q has fewer elements than lanes where several lie in one: index k / 2 is two lanes an element
+// (Operand.per), if a tile's first lane is a multiple of that.
 //
 //     s[n, k / 128], 64 lanes of k a trip:  s[n, k0 / 128]    one number a row, loaded a trip ahead and carried
 //
@@ -26,8 +27,11 @@ static Val *counts(Hop *h, const Access *a, int d, int *per) {
     const Affine *x = &a->aff[d];
     *per = 1;
     if (x->naxis == 1 && !x->ntile) return x->axis[0].k == 1 && !x->axis[0].scale ? x->axis[0].axis : NULL;
-    const Op *q = a->idx[d]->def, *i = q && q->code == OP_T_binary && q->sub == OP_div ? q->in[0]->def : NULL, *by = i ? q->in[1]->def : NULL;
-    if (!i || i->code != OP_T_index || !by || by->code != OP_T_const || by->imm < 2 || by->imm > MOST_PACKED || (by->imm & (by->imm - 1))) return NULL;
+    const Op *q = a->idx[d]->def, *i = q && q->code == OP_T_binary && q->sub == OP_div ? q->in[0]->def : NULL,
+             *by = i ? q->in[1]->def : NULL;
+    if (!i || i->code != OP_T_index || !by || by->code != OP_T_const || by->imm < 2 || by->imm > MOST_PACKED ||
+        (by->imm & (by->imm - 1)))
+        return NULL;
     Val *axis = i->in[0];
     if (axis_extent(axis) % by->imm || fact_divisor(h->facts, axis_lo(axis)) % by->imm) return NULL;
     *per = (int)by->imm;
@@ -57,12 +61,15 @@ static bool placed(Hop *h, Operand *o) {
     return o->inner && o->outer && o->inner != o->outer;
 }
 
-// Dead lanes of a load are 0, and somebody may count on it: of the contracted axis they lie where the tensor has ended, or there are none.
+// Dead lanes of a load are 0, and somebody may count on it: of the contracted axis they lie where the tensor has ended,
+// or there are none.
 static bool ends(Hop *h, const Operand *o) {
     const Val *k = h->p[0].k;
     int64_t extent = axis_extent(k);
     LExpr end;
-    if ((k->def->flags & AXIS_FULL) || (fact_divisor(h->facts, axis_lo(k)) % extent == 0 && fact_known_multiple(h->facts, axis_hi(k), extent))) return true;
+    if ((k->def->flags & AXIS_FULL) ||
+        (fact_divisor(h->facts, axis_lo(k)) % extent == 0 && fact_known_multiple(h->facts, axis_hi(k), extent)))
+        return true;
     for (int i = 0; i < 2; i++) {
         if ((i ? o->inner : o->outer) != k) continue;
         LExpr dim = launch_join_const(h->f->arena, L_MUL, o->a.p->dim[i ? o->a.inner : o->outer_dim], o->per[i]);
@@ -74,9 +81,12 @@ static bool ends(Hop *h, const Operand *o) {
 static bool aligned(Hop *h, const Operand *o, int unit) {
     const Access *a = &o->a;
     const Affine *x = &a->aff[a->inner];
-    if (o->per[1] > 1 ? !fact_divides(h->facts, axis_lo(o->inner), (int64_t)unit * o->per[1]) : x->c % unit != 0) return false;
-    for (int t = 0; o->per[1] == 1 && t < x->nterm; t++) if (x->term[t].k % unit && !fact_divides(h->facts, x->term[t].v, unit)) return false;
-    for (int d = 0; d < a->nidx; d++) if (d != a->inner && !a->unit[d] && !fact_stride_divides(h->facts, a->param, d, unit)) return false;
+    if (o->per[1] > 1 ? !fact_divides(h->facts, axis_lo(o->inner), (int64_t)unit * o->per[1]) : x->c % unit != 0)
+        return false;
+    for (int t = 0; o->per[1] == 1 && t < x->nterm; t++)
+        if (x->term[t].k % unit && !fact_divides(h->facts, x->term[t].v, unit)) return false;
+    for (int d = 0; d < a->nidx; d++)
+        if (d != a->inner && !a->unit[d] && !fact_stride_divides(h->facts, a->param, d, unit)) return false;
     return true;
 }
 
@@ -98,7 +108,8 @@ static bool source(Hop *h, Op *load, Operand *o) {
 
 // k / c where no tile's lanes lie across two runs: what the trip's first lane has.
 static const Op *long_run(Hop *h, const Val *idx) {
-    const Op *q = idx->def, *k = q && q->code == OP_T_binary && q->sub == OP_div ? q->in[0]->def : NULL, *c = k ? q->in[1]->def : NULL;
+    const Op *q = idx->def, *k = q && q->code == OP_T_binary && q->sub == OP_div ? q->in[0]->def : NULL,
+             *c = k ? q->in[1]->def : NULL;
     if (!k || k->code != OP_T_index || k->in[0] != h->p[0].k || !c || c->code != OP_T_const || c->imm < 1) return NULL;
     int64_t extent = axis_extent(k->in[0]);
     return c->imm % extent == 0 && fact_divisor(h->facts, axis_lo(k->in[0])) % extent == 0 ? q : NULL;
@@ -114,8 +125,11 @@ static bool same_for_all(Hop *h, const Val *v) {
 }
 
 static bool goes_ahead(Hop *h, const Op *load) {
-    if (h->slices > 1 || h->tiles > 1 || (load->flags & HAS_ELSE) || h->f->launch->params[load->in[0]->def->imm].mode != PM_IN) return false;
-    for (int i = 0; i < load->nidx; i++) if (!trip_follows(h->loop, load->in[1 + i]) || !same_for_all(h, load->in[1 + i])) return false;
+    if (h->slices > 1 || h->tiles > 1 || (load->flags & HAS_ELSE) ||
+        h->f->launch->params[load->in[0]->def->imm].mode != PM_IN)
+        return false;
+    for (int i = 0; i < load->nidx; i++)
+        if (!trip_follows(h->loop, load->in[1 + i]) || !same_for_all(h, load->in[1 + i])) return false;
     return true;
 }
 
@@ -180,7 +194,9 @@ static void collect(Hop *h, const Val *v) {
         else if (h->nahead < MAX_SOURCES && goes_ahead(h, d)) h->ahead[h->nahead++] = d;
         return;
     }
-    if (op_has(d, 'P') && d->code != OP_T_dot) for (int i = 0; i < d->nin; i++) if (d->in[i]->type.kind == TY_TILE) collect(h, d->in[i]);
+    if (op_has(d, 'P') && d->code != OP_T_dot)
+        for (int i = 0; i < d->nin; i++)
+            if (d->in[i]->type.kind == TY_TILE) collect(h, d->in[i]);
 }
 
 void hop_sources(Hop *h) {
@@ -205,7 +221,8 @@ bool hop_take_source(Hop *h, Builder *b, const Op *load, Val *stage, ValMap *map
         Type t = load->out[0]->type;
         for (int k = 0; k < t.rank; k++) t.axis[k] = map_get(map, t.axis[k]);
         b->span = load->span;
-        Val *v = b_op(b, OP_T_buffer_load, 0, t, 4, (Val *[]){o->buffer, stage, map_get(map, o->outer), map_get(map, o->inner)});
+        Val *v = b_op(b, OP_T_buffer_load, 0, t, 4,
+                      (Val *[]){o->buffer, stage, map_get(map, o->outer), map_get(map, o->inner)});
         v->def->imm = o->per[0];
         v->def->attr = o->per[1];
         v->name = load->out[0]->name;

@@ -14,18 +14,22 @@
 // What is loaded once a tile (attention's query) has one buffer: it is free after the tile's last product with it, and the
 // next tile's comes while the rest of this one is computed and stored.
 //
-// Applies to kernels with one product, two in a chain (attention), or several side by side (a gated layer), whose tiles are all stored where TMA can: a plain
-// output tensor, its innermost index along the last product's columns, 2- or 4-byte elements, 128 bytes of them at least (where a row is no whole number of spans, the
-// last one has a tensor map of its own, with a narrower box), the tile ending with the tensor; its rows along one dimension, or pixels (hopper_window.c); or whose rows begin where TMA cannot write (hopper_rows.c). Where one round is all that a launch has, there is nothing to load ahead (Schedule.walk is 1 then). Others keep a
-// block to a program (a converted tile would need shared memory beside the ring; where the slots would leave less than two
-// stages, there is no room), and so do transposed products, whose tiles are small.
+// Applies to kernels with one product, two in a chain (attention), or several side by side (a gated layer), whose tiles
+// are all stored where TMA can: a plain output tensor, its innermost index along the last product's columns, 2- or
+// 4-byte elements, 128 bytes of them at least (where a row is no whole number of spans, the last one has a tensor map
+// of its own, with a narrower box), the tile ending with the tensor; its rows along one dimension, or pixels
+// (hopper_window.c); or whose rows begin where TMA cannot write (hopper_rows.c). Where one round is all that a launch
+// has, there is nothing to load ahead (Schedule.walk is 1 then). Others keep a block to a program (a converted tile
+// would need shared memory beside the ring; where the slots would leave less than two stages, there is no room), and so
+// do transposed products, whose tiles are small.
 //
 // An H200, B4 H32 S4096 D128: 645 TFLOP/s instead of 614; B8 H12 S1024 D64: 351 instead of 322, since a block that begins
 // anew costs 3.3 us and a trip 1.3 (2026-11-21).
 #include "lower/hopper.h"
 #include "lower/simplify.h"
 
-enum { SLOTS = 2, SLOT_ROWS = 64, BAND_STAGES = 4 };          // at least so many; one for each of three groups, where the ring has fewer stages else
+// at least so many; one for each of three groups, where the ring has fewer stages else
+enum { SLOTS = 2, SLOT_ROWS = 64, BAND_STAGES = 4 };
 
 static int stores_to(const Region *r, const Val *tensor) {
     int n = 0;
@@ -34,11 +38,13 @@ static int stores_to(const Region *r, const Val *tensor) {
     return n;
 }
 
-// Lanes past the axis's end are past the tensor's, where TMA writes nothing; or there are none, as in tiles of whole groups' results.
+// Lanes past the axis's end are past the tensor's, where TMA writes nothing; or there are none, as in tiles of whole
+// groups' results.
 static bool ends_with_tensor(Hop *h, const Val *axis, LExpr dim) {
     LExpr end;
     int64_t extent = axis_extent(axis);
-    if (fact_divisor(h->facts, axis_lo(axis)) % extent == 0 && fact_known_multiple(h->facts, axis_hi(axis), extent)) return true;
+    if (fact_divisor(h->facts, axis_lo(axis)) % extent == 0 && fact_known_multiple(h->facts, axis_hi(axis), extent))
+        return true;
     return (axis->def->flags & AXIS_FULL) || (host_expr(h->facts, axis_hi(axis), &end) && launch_same(end, dim));
 }
 
@@ -49,7 +55,8 @@ static bool storable(Hop *h, Op *op) {
     int size = elem_bytes((Elem)v->type.elem);
     int64_t row = axis_extent(p->col) * size;
     access_shape(h->facts, op, &a);
-    if (a.p->mode != PM_OUT || a.p->strided || a.nidx < 2 || a.nidx > 5 || v->type.rank != 2 || v->type.elem == EL_bool) return false;
+    if (a.p->mode != PM_OUT || a.p->strided || a.nidx < 2 || a.nidx > 5 || v->type.rank != 2 || v->type.elem == EL_bool)
+        return false;
     if ((size != 2 && size != 4) || row < SPAN || row % 16 || stores_to(&h->f->body, op->in[0]) != 1) return false;
     Window w;
     bool rows = false, cols = false, window = false;
@@ -82,9 +89,12 @@ static bool epilogue(Hop *h, Op *first, bool once, int *stores) {
         bool tile = op->code == OP_T_store && op_value(op)->type.rank >= 2;
         if (tile && (!once || !(h->by_rows ? hop_row_storable(h, op) : storable(h, op)))) return false;
         *stores += tile;
-        int64_t bytes = !tile ? 0 : h->by_rows ? hop_row_bytes(h, op) : axis_extent(h->p[h->np - 1].row) * whole_spans(h, op) * SPAN;
+        int64_t bytes = !tile        ? 0
+                        : h->by_rows ? hop_row_bytes(h, op)
+                                     : axis_extent(h->p[h->np - 1].row) * whole_spans(h, op) * SPAN;
         if (bytes > h->tile_bytes) h->tile_bytes = bytes;
-        for (int i = 0; i < op->nreg; i++) if (!epilogue(h, op->reg[i]->first, once && op->code == OP_T_if, stores)) return false;
+        for (int i = 0; i < op->nreg; i++)
+            if (!epilogue(h, op->reg[i]->first, once && op->code == OP_T_if, stores)) return false;
     }
     return true;
 }
@@ -101,24 +111,29 @@ Val *hop_existing(Builder *b, Val *program, Val *programs) {
     return v;
 }
 
-// One product, a chain of two, or several that are added up side by side into tiles of the same rows and columns (a gated layer).
+// One product, a chain of two, or several that are added up side by side into tiles of the same rows and columns (a
+// gated layer).
 static bool one_tile(const Hop *h) {
     if (h->np == 1 || h->chained) return true;
-    for (int i = 1; i < h->np; i++) if (h->p[i].row != h->p[0].row || h->p[i].col != h->p[0].col || h->p[i].swapped) return false;
+    for (int i = 1; i < h->np; i++)
+        if (h->p[i].row != h->p[0].row || h->p[i].col != h->p[0].col || h->p[i].swapped) return false;
     return h->pipelined;
 }
 
-// A multiprocessor for each tile: nothing is loaded ahead, and pairs would be twice as long (12 heads of 1024 causal keys, 96 tiles: 18.9 us
-// instead of 16.8; 32 heads, 256 tiles: 19.5 instead of 28.0). Products without a chain are the model's affair (cost.c).
+// A multiprocessor for each tile: nothing is loaded ahead, and pairs would be twice as long (12 heads of 1024 causal
+// keys, 96 tiles: 18.9 us instead of 16.8; 32 heads, 256 tiles: 19.5 instead of 28.0). Products without a chain are the
+// model's affair (cost.c).
 static bool one_round(Hop *h) {
     int64_t programs;
     const Schedule *s = &h->opt->schedule;
-    return !s->walk && !s->blocks && h->chained && fact_constant(h->facts, h->f->launch->programs, &programs) && programs <= (int64_t)h->opt->target->sms;
+    return !s->walk && !s->blocks && h->chained && fact_constant(h->facts, h->f->launch->programs, &programs) &&
+           programs <= (int64_t)h->opt->target->sms;
 }
 
 // Three groups by 192 x 192 with two slots: three stages, 1 % slower.
 static int slots(const Hop *h) {
-    int64_t room = (int64_t)h->opt->target->smem_block - SYNC_BYTES - h->once_bytes - SLOTS * hop_storing(h) * SLOT_ROWS * SPAN;
+    int64_t room = (int64_t)h->opt->target->smem_block - SYNC_BYTES - h->once_bytes -
+                   SLOTS * hop_storing(h) * SLOT_ROWS * SPAN;
     return h->bands > 1 && h->stage_bytes[0] && hop_stages_in(h, room) < BAND_STAGES ? 1 : SLOTS;
 }
 
@@ -136,9 +151,10 @@ uint32_t hop_walk_bytes(Hop *h) {
     return 0;
 }
 
-// A tile whose spans take turns in the slots waits for the copy engine, which is busy with loads for the next tiles: 1.5 us of
-// the 17 of 4096 x 4096 x 128. But one stage of the ring is read and one about to be free; what the others bring must last
-// until the next ones come, half a microsecond, and products of 128 columns keep shared memory busy themselves.
+// A tile whose spans take turns in the slots waits for the copy engine, which is busy with loads for the next tiles:
+// 1.5 us of the 17 of 4096 x 4096 x 128. But one stage of the ring is read and one about to be free; what the others
+// bring must last until the next ones come, half a microsecond, and products of 128 columns keep shared memory busy
+// themselves.
 enum { ENOUGH = 1000 };                                        // clocks of multiplication
 
 int64_t hop_whole_slots(Hop *h, int64_t room) {
@@ -147,7 +163,9 @@ int64_t hop_whole_slots(Hop *h, int64_t room) {
     int64_t clocks = axis_extent(p->row) / 64 * each * (axis_extent(p->k) * elem_bytes((Elem)p->dot->in[0]->type.elem) / 32);
     if (!h->walk_bytes || h->np > 1 || h->tiles > 1 || more <= 0 || more >= room) return 0;
     int stages = hop_stages_in(h, room - more);
-    if (stages < (h->bands > 1 ? BAND_STAGES : 2) || (stages < hop_stages_in(h, room) && (n <= 128 || (stages - 2) * clocks < ENOUGH))) return 0;
+    if (stages < (h->bands > 1 ? BAND_STAGES : 2) ||
+        (stages < hop_stages_in(h, room) && (n <= 128 || (stages - 2) * clocks < ENOUGH)))
+        return 0;
     h->walk_bytes += (uint32_t)more;
     return more;
 }
@@ -155,7 +173,8 @@ int64_t hop_whole_slots(Hop *h, int64_t room) {
 // ---- stores --------------------------------------------------------------------------------------
 
 static int tensor_map(Hop *h, const Access *a, int64_t columns) {
-    LaunchSlot s = {.kind = SLOT_TENSORMAP, .size = 128, .a = a->param, .b = h->maps, .rank = (uint8_t)a->nidx, .swizzle = SPAN};
+    LaunchSlot s = {
+        .kind = SLOT_TENSORMAP, .size = 128, .a = a->param, .b = h->maps, .rank = (uint8_t)a->nidx, .swizzle = SPAN};
     hop_map_dims(a, s.map_dim);
     for (int i = 0; i < a->nidx; i++) {
         int d = s.map_dim[i];
@@ -172,7 +191,12 @@ static void store_by_tma(Hop *h, Builder *top, Op *op) {
     bool window = false;
     int size = elem_bytes((Elem)v->type.elem), n = 0;
     access_shape(h->facts, op, &a);
-    Type t = {.kind = TY_BUFFER, .elem = v->type.elem, .rank = 2, .swizzle = SPAN, .order = {1, 0}, .shape = {h->groups * SLOT_ROWS, SPAN / size}};
+    Type t = {.kind = TY_BUFFER,
+              .elem = v->type.elem,
+              .rank = 2,
+              .swizzle = SPAN,
+              .order = {1, 0},
+              .shape = {h->groups * SLOT_ROWS, SPAN / size}};
     Builder b = {h->f, op->parent, op, op->span};
     ValMap same = {.arena = h->f->arena};
     in[n++] = b_op(top, OP_T_buffer, 0, t, 0, NULL);
@@ -217,7 +241,8 @@ typedef struct Walk {
     Op  *program;
     Val *programs, *walkers, *end;  // end: programs, rounded up to whole clusters
     VEC(Op *) tile;                 // what both roles compute of a program's number, in order
-    Op  *within, *beyond;           // of these: program % rows and program / rows, where programs with a later row take longer
+    // of these: program % rows and program / rows, where programs with a later row take longer
+    Op  *within, *beyond;
     Val *pairs, *units;             // then: of a head's rows, and of all
 } Walk;
 
@@ -229,11 +254,14 @@ static bool depends(const Walk *w, const Op *op) {
 }
 
 // What shares of trips are computed from (streamk.c) is computed for each tile again: registers are worth more.
-static bool is_number(const Op *op) { return op->nout == 1 && op->nin > 0 && op->nreg == 0 && op_has(op, 'P') && op->out[0]->type.kind == TY_TILE && op->out[0]->type.rank == 0; }
+static bool is_number(const Op *op) {
+    return op->nout == 1 && op->nin > 0 && op->nreg == 0 && op_has(op, 'P') && op->out[0]->type.kind == TY_TILE &&
+           op->out[0]->type.rank == 0;
+}
 
-// In pairs. Where the loop's end grows with the last clause of the grid, as a causal mask has it, tiles take from one trip to
-// all of them. Then a block takes two of a head at a time, the last with the first, the last but one with the second: all
-// pairs are as long.
+// In pairs. Where the loop's end grows with the last clause of the grid, as a causal mask has it, tiles take from one
+// trip to all of them. Then a block takes two of a head at a time, the last with the first, the last but one with the
+// second: all pairs are as long.
 //
 //     rows 5 4 3 2 1 0           for u in program .. heads * pairs by walkers {
 //          | | |_| | |               for half in 0 .. 2 (1, if the row is its own partner) {
@@ -245,7 +273,8 @@ static int grows(const Val *v, const Val *x, int depth) {
     const Op *d = v->def;
     if (v == x) return 1;
     if (!d || depth == 0 || d->nin == 0) return d && d->code == OP_T_program ? -1 : 0;
-    bool rising = (d->code == OP_T_binary && d->sub == OP_add) || (d->code == OP_T_fun && (d->sub == TF_min || d->sub == TF_max));
+    bool rising = (d->code == OP_T_binary && d->sub == OP_add) ||
+                  (d->code == OP_T_fun && (d->sub == TF_min || d->sub == TF_max));
     int64_t k;
     if (d->code == OP_T_binary && d->sub == OP_mul && is_const(d->in[1], &k) && k > 0) return grows(d->in[0], x, depth - 1);
     int all = 0;
@@ -266,24 +295,27 @@ static void find_order(Walk *w) {
         if (op->sub == OP_div) w->beyond = op;
     }
     int uses = region_uses(&w->h->f->body, w->program->out[0]);
-    if (!w->within || !w->beyond || uses != 2 || w->within->in[1] != w->beyond->in[1] || grows(loop->in[1], w->within->out[0], 16) != 1 ||
-        grows(loop->in[0], w->within->out[0], 16) != 0) w->within = w->beyond = NULL;
+    if (!w->within || !w->beyond || uses != 2 || w->within->in[1] != w->beyond->in[1] ||
+        grows(loop->in[1], w->within->out[0], 16) != 1 || grows(loop->in[0], w->within->out[0], 16) != 0)
+        w->within = w->beyond = NULL;
 }
 
-// Blocks that make one tile each, where tiles take longer the further down they are: the longest come first, of all heads, so that what is left
-// for multiprocessors that are done is short.
+// Blocks that make one tile each, where tiles take longer the further down they are: the longest come first, of all
+// heads, so that what is left for multiprocessors that are done is short.
 //
 //     program 0 .. heads: rows - 1     heads .. 2 * heads: rows - 2     ..
 void hop_longest_first(Hop *h) {
     Fn  *f = h->f;
     Walk w = {.h = h, .program = hop_program(f)};
-    for (Op *op = f->body.first; w.program && op != h->loop; op = op->next) if (depends(&w, op)) vec_push(f->arena, &w.tile, op);
+    for (Op *op = f->body.first; w.program && op != h->loop; op = op->next)
+        if (depends(&w, op)) vec_push(f->arena, &w.tile, op);
     if (w.program) find_order(&w);
     if (!w.within) return;
     Builder b = {f, NULL, w.within, h->loop->span};
     Val *program = w.program->out[0], *rows = w.within->in[1], *one = b_const(&b, EL_index, 1);
     Val *heads = b_binary(&b, OP_div, b_op(&b, OP_T_programs, 0, type_scalar(EL_index), 0, NULL), rows);
-    Val *down = b_binary(&b, OP_rem, b_binary(&b, OP_div, program, heads), rows);           // below `rows` as it is, and seen to be
+    // below `rows` as it is, and seen to be
+    Val *down = b_binary(&b, OP_rem, b_binary(&b, OP_div, program, heads), rows);
     replace_uses(&f->body, w.within->out[0], b_binary(&b, OP_sub, b_binary(&b, OP_sub, rows, one), down));
     replace_uses(&f->body, w.beyond->out[0], b_binary(&b, OP_rem, program, heads));
     op_remove(w.within);
@@ -300,7 +332,8 @@ static Val *below(Builder *b, Val *x, Val *y) {
 
 // A loop around the ops of `r` from `first` to before `end`, carrying where a role stands in the rings and the phase of what
 // is loaded once a tile.
-static Region *enclose(Walk *w, Op *first, const Op *end, Val *const *range, int n, Val *const *init, Val **counter, Val **arg) {
+static Region *enclose(Walk *w, Op *first, const Op *end, Val *const *range, int n, Val *const *init, Val **counter,
+                       Val **arg) {
     Fn *f = w->h->f;
     Val *in[6];
     for (int i = 0; i < 3; i++) in[i] = range[i];
@@ -325,11 +358,13 @@ static Region *enclose(Walk *w, Op *first, const Op *end, Val *const *range, int
 static void loop_over_tiles(Walk *w, Region *r, int role) {
     Hop *h = w->h;
     Fn *f = h->f;
-    Val *start[] = {h->start[role].stage, h->start[role].phase, h->turn[role]}, *end[] = {h->end[role].stage, h->end[role].phase, NULL};
+    Val *start[] = {h->start[role].stage, h->start[role].phase, h->turn[role]},
+        *end[] = {h->end[role].stage, h->end[role].phase, NULL};
     int n = h->turn[role] ? 3 : 2;
     Op *first = r->first;
     Builder b = {f, r, first, h->loop->span};
-    Val *zero = hop_i32(&b, 0), *init[] = {zero, zero, zero}, *range[] = {w->program->out[0], w->within ? w->units : w->end, w->walkers}, *number, *arg[3];
+    Val *zero = hop_i32(&b, 0), *init[] = {zero, zero, zero},
+        *range[] = {w->program->out[0], w->within ? w->units : w->end, w->walkers}, *number, *arg[3];
     bool skips = h->tiles > 1 && role == CONSUMERS;
     if (skips) {
         Ring from = hop_pingpong_begin(h, &b, range);
@@ -342,8 +377,11 @@ static void loop_over_tiles(Walk *w, Region *r, int role) {
     if (w->within) {
         Builder outer = {f, body, first, h->loop->span}, top = {f, NULL, first, h->loop->span};
         Val *one = b_const(&outer, EL_index, 1), *two = b_const(&outer, EL_index, 2), *rows = w->within->in[1], *half;
-        Val *pair = b_binary(&outer, OP_rem, number, w->pairs), *partner = b_binary(&outer, OP_sub, b_binary(&outer, OP_sub, rows, one), pair);
-        Val *alone = b_binary(&outer, OP_eq, pair, partner), *tiles[] = {b_const(&outer, EL_index, 0), b_op(&outer, OP_T_select, 0, type_scalar(EL_index), 3, (Val *[]){alone, one, two}), one};
+        Val *pair = b_binary(&outer, OP_rem, number, w->pairs),
+            *partner = b_binary(&outer, OP_sub, b_binary(&outer, OP_sub, rows, one), pair);
+        Val *alone = b_binary(&outer, OP_eq, pair, partner),
+            *tiles[] = {b_const(&outer, EL_index, 0),
+                        b_op(&outer, OP_T_select, 0, type_scalar(EL_index), 3, (Val *[]){alone, one, two}), one};
         map_set(&map, w->beyond->out[0], b_binary(&outer, OP_div, number, w->pairs));
         Region *pairs = body;
         Val *carried[3];
@@ -363,7 +401,8 @@ static void loop_over_tiles(Walk *w, Region *r, int role) {
     for (uint32_t i = 1; i < w->tile.n; i++)
         if (w->tile.at[i] != w->within && w->tile.at[i] != w->beyond) op_before(first, op_clone(f, w->tile.at[i], &map));
     for (uint32_t i = 0; i < w->tile.n; i++)
-        for (int k = 0; k < w->tile.at[i]->nout; k++) replace_uses(body, w->tile.at[i]->out[k], map_get(&map, w->tile.at[i]->out[k]));
+        for (int k = 0; k < w->tile.at[i]->nout; k++)
+            replace_uses(body, w->tile.at[i]->out[k], map_get(&map, w->tile.at[i]->out[k]));
     for (int i = 0; i < n; i++) replace_uses(body, start[i], arg[i]);
     Builder last = {f, body, NULL, h->loop->span};
     if (skips) {
@@ -387,10 +426,12 @@ void hop_walk(Hop *h, Op *roles) {
     w.walkers = b_op(&b, OP_T_walkers, 0, type_scalar(EL_index), 0, NULL);
     w.end = w.programs;
     if (h->cluster > 1) {
-        Val *c = b_const(&b, EL_index, h->cluster), *up = b_binary(&b, OP_add, w.programs, b_const(&b, EL_index, h->cluster - 1));
+        Val *c = b_const(&b, EL_index, h->cluster),
+            *up = b_binary(&b, OP_add, w.programs, b_const(&b, EL_index, h->cluster - 1));
         w.end = b_binary(&b, OP_mul, b_binary(&b, OP_div, up, c), c);
     }
-    for (Op *op = f->body.first; op != roles; op = op->next) if (depends(&w, op) || (f->dealt && w.tile.n && is_number(op))) vec_push(f->arena, &w.tile, op);
+    for (Op *op = f->body.first; op != roles; op = op->next)
+        if (depends(&w, op) || (f->dealt && w.tile.n && is_number(op))) vec_push(f->arena, &w.tile, op);
     if (h->once_bytes) find_order(&w);
     if (w.within) {
         Val *rows = w.within->in[1];

@@ -24,7 +24,11 @@ typedef struct Factors { int64_t c; int n; const Val *of[MAX_FACTORS]; bool bad;
 static void factor(Factors *f, const Val *v) {
     const Op *d = v->def;
     if (d && d->code == OP_T_const) { f->c *= d->imm; return; }
-    if (d && d->code == OP_T_binary && d->sub == OP_mul && !v->type.rank) { factor(f, d->in[0]); factor(f, d->in[1]); return; }
+    if (d && d->code == OP_T_binary && d->sub == OP_mul && !v->type.rank) {
+        factor(f, d->in[0]);
+        factor(f, d->in[1]);
+        return;
+    }
     f->bad |= f->n == MAX_FACTORS;
     if (!f->bad) f->of[f->n++] = v;
 }
@@ -94,7 +98,8 @@ static bool digit(Val *v, Place *p) {
         } else if (rest.bad || rest.c != 1 || rest.n != 1) return false;
         else p->radix = (Val *)(uintptr_t)rest.of[0];
         d = (v = strip(d->in[0]))->def;
-        again = d && d->code == OP_T_binary && d->sub == OP_rem;    // no divisions before a remainder: by is from the number on
+        // no divisions before a remainder: by is from the number on
+        again = d && d->code == OP_T_binary && d->sub == OP_rem;
         if (d && d->code == OP_T_binary && d->sub == OP_div) return false;
     }
     if (!d || d->code != OP_T_index) return false;
@@ -130,7 +135,9 @@ static bool at_most(Hop *h, LExpr x, int64_t hi) { return fact_assume(h->facts, 
 static bool at_least(Hop *h, LExpr x, int64_t lo) { return fact_assume(h->facts, join(h, L_LE, number(h, lo), x)); }
 static bool between(Hop *h, LExpr x, int64_t lo, int64_t hi) { return at_least(h, x, lo) && at_most(h, x, hi); }
 
-static bool in_loop(const Hop *h, const Val *v) { return v->def ? op_inside(v->def, h->loop->reg[0]) : v->region == h->loop->reg[0]; }
+static bool in_loop(const Hop *h, const Val *v) {
+    return v->def ? op_inside(v->def, h->loop->reg[0]) : v->region == h->loop->reg[0];
+}
 
 // What a sum of scalars is, for the launcher.
 static bool sum_of(Hop *h, const Affine *x, LExpr *out) {
@@ -153,13 +160,16 @@ static bool of_tile(Hop *h, const Val *v) {
     return any;
 }
 
-// Splits off what changes from trip to trip, or that no launcher knows (a program's phase of a transposed convolution): the tap, which must be in
-// 0 .. most.
+// Splits off what changes from trip to trip, or that no launcher knows (a program's phase of a transposed convolution):
+// the tap, which must be in 0 .. most.
 static const char *tap_of(Hop *h, Affine *base, Affine *tap, int64_t most, bool *phased) {
     LExpr sum = {0}, e;
     int kept = 0;
     for (int i = 0; i < base->nterm; i++) {
-        if (!in_loop(h, base->term[i].v) && host_expr(h->facts, base->term[i].v, &e)) { base->term[kept++] = base->term[i]; continue; }
+        if (!in_loop(h, base->term[i].v) && host_expr(h->facts, base->term[i].v, &e)) {
+            base->term[kept++] = base->term[i];
+            continue;
+        }
         if (base->term[i].k < 0 || !fact_bound(h->facts, base->term[i].v, &e)) return "a tap of a window may be negative";
         tap->term[tap->nterm++] = base->term[i];
         *phased |= of_tile(h, base->term[i].v);
@@ -211,17 +221,22 @@ const char *hop_window(Hop *h, const Access *a, int dims, bool taps, Window *w) 
         if (p.radix && !host_expr(h->facts, p.radix, &count)) return "how many windows there are is not known at launch";
         if (!p.radix) count = number(h, 1);
         if (x->digit && !p.radix) {                               // the last digit counts all that is left of the rows
-            if (!host_expr(h->facts, axis_hi(w->rows), &rows_end)) return "how many windows there are is not known at launch";
+            if (!host_expr(h->facts, axis_hi(w->rows), &rows_end))
+                return "how many windows there are is not known at launch";
             count = join(h, L_CDIV, rows_end, digits_before);
         } else if (p.radix) digits_before = join(h, L_MUL, digits_before, count);
         x->lower = base;
         x->stride = step;
-        LExpr last = join(h, L_MUL, launch_join_const(h->f->arena, L_SUB, launch_join_const(h->f->arena, L_MAX, count, 1), 1), step);
+        LExpr last = join(
+            h, L_MUL, launch_join_const(h->f->arena, L_SUB, launch_join_const(h->f->arena, L_MAX, count, 1), 1), step);
         bool all = !p.step && !x->base.nterm && !x->base.c && launch_same(count, a->p->dim[x->dim]);
-        x->upper = all ? number(h, 0) : join(h, L_SUB, launch_join_const(h->f->arena, L_ADD, join(h, L_ADD, base, last), 1), a->p->dim[x->dim]);
+        x->upper = all ? number(h, 0)
+                       : join(h, L_SUB, launch_join_const(h->f->arena, L_ADD, join(h, L_ADD, base, last), 1),
+                              a->p->dim[x->dim]);
         int64_t most = corners[spatial - 1];
         if (!at_least(h, a->p->dim[x->dim], 1)) return "a window's tensor is empty";
-        if (!between(h, x->lower, -most - 1, most) || !between(h, x->upper, -most - 1, most)) return "a window's corners are out of TMA's range";
+        if (!between(h, x->lower, -most - 1, most) || !between(h, x->upper, -most - 1, most))
+            return "a window's corners are out of TMA's range";
     }
     return w->rows ? NULL : "an operand is gathered";
 }
@@ -239,13 +254,20 @@ bool hop_window_ends(Hop *h, const Access *a, const Window *w) {
         return same_product(rows, all) && !w->at[w->n - 1].base.nterm && !w->at[w->n - 1].base.c;
     }
     int64_t pictures;
-    return fact_constant(h->facts, a->p->dim[w->at[w->n - 1].dim], &pictures) && (all.c *= pictures, same_product(rows, all));
+    return fact_constant(h->facts, a->p->dim[w->at[w->n - 1].dim], &pictures) &&
+           (all.c *= pictures, same_product(rows, all));
 }
 
 // ---- what is made of it --------------------------------------------------------------------------
 
 int hop_window_map(Hop *h, const Access *a, const Window *w, int swizzle, int64_t pixels) {
-    LaunchSlot s = {.kind = SLOT_TENSORMAP, .size = 128, .a = a->param, .b = h->maps, .rank = (uint8_t)a->nidx, .swizzle = (uint8_t)swizzle, .im2col = true};
+    LaunchSlot s = {.kind = SLOT_TENSORMAP,
+                    .size = 128,
+                    .a = a->param,
+                    .b = h->maps,
+                    .rank = (uint8_t)a->nidx,
+                    .swizzle = (uint8_t)swizzle,
+                    .im2col = true};
     for (int i = 0; i < a->nidx; i++) s.map_dim[i] = (int8_t)(a->nidx - 1 - i);
     s.box[0] = (uint32_t)(swizzle / elem_bytes(a->elem));
     s.box[1] = (uint32_t)pixels;

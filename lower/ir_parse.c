@@ -43,14 +43,12 @@ typedef struct Parse {
 
 // ---- tokens --------------------------------------------------------------------------------------
 
-static Span tok_span(const Parse *p)
-{
+static Span tok_span(const Parse *p) {
     Pos at = p->src->base + (Pos)(p->tok.at - p->src->text);
     return (Span){at, at + (Pos)p->tok.n};
 }
 
-static void wrong(Parse *p, const char *expected)
-{
+static void wrong(Parse *p, const char *expected) {
     if (p->bad) return;
     char found[48];
     if (p->tok.kind == T_END) snprintf(found, sizeof found, "the end");
@@ -63,8 +61,7 @@ static void wrong(Parse *p, const char *expected)
 
 static bool word_char(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
-static void next(Parse *p)
-{
+static void next(Parse *p) {
     bool fresh = false;
     while (p->p < p->end) {
         if (isspace((unsigned char)*p->p)) fresh |= *p->p++ == '\n';
@@ -100,35 +97,31 @@ static void next(Parse *p)
     p->tok = t;
 }
 
-static bool is(const Parse *p, const char *text)
-{
-    return p->tok.kind != T_END && p->tok.kind != T_STRING && strlen(text) == p->tok.n && memcmp(text, p->tok.at, p->tok.n) == 0;
+static bool is(const Parse *p, const char *text) {
+    return p->tok.kind != T_END && p->tok.kind != T_STRING && strlen(text) == p->tok.n &&
+           memcmp(text, p->tok.at, p->tok.n) == 0;
 }
 
-static bool accept(Parse *p, const char *text)
-{
+static bool accept(Parse *p, const char *text) {
     if (!is(p, text)) return false;
     next(p);
     return true;
 }
 
-static void expect(Parse *p, const char *text)
-{
+static void expect(Parse *p, const char *text) {
     char quoted[32];
     snprintf(quoted, sizeof quoted, "`%s`", text);
     if (!accept(p, text)) wrong(p, quoted);
 }
 
-static Str word(Parse *p, const char *what)
-{
+static Str word(Parse *p, const char *what) {
     if (p->tok.kind != T_WORD) { wrong(p, what); return (Str){"", 0}; }
     Str s = {p->tok.at, p->tok.n};
     next(p);
     return s;
 }
 
-static int64_t integer(Parse *p)
-{
+static int64_t integer(Parse *p) {
     bool negative = accept(p, "-");
     if (p->tok.kind != T_NUMBER) { wrong(p, "a number"); return 0; }
     uint64_t v = strtoull(p->tok.at, NULL, 10);          // stops at the token's end: what follows is no digit
@@ -136,8 +129,7 @@ static int64_t integer(Parse *p)
     return (int64_t)(negative ? 0 - v : v);
 }
 
-static Str string(Parse *p)
-{
+static Str string(Parse *p) {
     if (p->tok.kind != T_STRING) { wrong(p, "a text in quotes"); return (Str){0}; }
     char *out = arena_alloc(p->arena, p->tok.n + 1);
     size_t n = 0;
@@ -158,8 +150,7 @@ static Str string(Parse *p)
     return (Str){out, n};
 }
 
-static Str raw_word(Parse *p)                            // a const's number: everything up to white space
-{
+static Str raw_word(Parse *p) {                            // a const's number: everything up to white space
     const char *q = p->tok.at;
     while (q < p->end && !isspace((unsigned char)*q)) q++;
     Str s = {p->tok.at, (size_t)(q - p->tok.at)};
@@ -171,15 +162,13 @@ static Str raw_word(Parse *p)                            // a const's number: ev
 
 // ---- values --------------------------------------------------------------------------------------
 
-static Named *slot_for(Parse *p, Sym name)
-{
+static Named *slot_for(Parse *p, Sym name) {
     uint32_t i = name->hash & (p->cap - 1);
     while (p->named[i].name && p->named[i].name != name) i = (i + 1) & (p->cap - 1);
     return &p->named[i];
 }
 
-static void define(Parse *p, Sym name, Val *v)
-{
+static void define(Parse *p, Sym name, Val *v) {
     if (p->nnamed * 2 >= p->cap) {
         Named *old = p->named;
         uint32_t n = p->cap;
@@ -196,16 +185,14 @@ static void define(Parse *p, Sym name, Val *v)
     if (point && point > name->s) v->name = sym_n(p->s, name->s, (size_t)(point - name->s));
 }
 
-static Sym value_name(Parse *p)
-{
+static Sym value_name(Parse *p) {
     if (p->tok.kind != T_VALUE) { wrong(p, "a value"); return NULL; }
     Sym s = sym_n(p->s, p->tok.at + 1, p->tok.n - 1);
     next(p);
     return s;
 }
 
-static Val *value(Parse *p)
-{
+static Val *value(Parse *p) {
     Tok at = p->tok;
     Sym name = value_name(p);
     Val *v = name && p->cap ? slot_for(p, name)->val : NULL;
@@ -218,8 +205,7 @@ static Val *value(Parse *p)
 
 // ---- types ---------------------------------------------------------------------------------------
 
-static Elem element(Parse *p)
-{
+static Elem element(Parse *p) {
     Tok at = p->tok;
     Elem e = elem_by_name(word(p, "an element type"));
     if (e == EL_none && !p->bad) {
@@ -229,8 +215,7 @@ static Elem element(Parse *p)
     return e;
 }
 
-static Type tile_type(Parse *p)
-{
+static Type tile_type(Parse *p) {
     Val *axes[MAX_AXES];
     int  n = 0;
     bool ptr = accept(p, "*");
@@ -248,8 +233,7 @@ static Type tile_type(Parse *p)
     return t;
 }
 
-static Type buffer_type(Parse *p)
-{
+static Type buffer_type(Parse *p) {
     Type t = {.kind = TY_BUFFER, .elem = (uint8_t)element(p)};
     expect(p, ",");
     if (p->tok.kind != T_NUMBER) wrong(p, "extents such as 128x64");
@@ -270,8 +254,7 @@ static Type buffer_type(Parse *p)
     return t;
 }
 
-static Type type(Parse *p)
-{
+static Type type(Parse *p) {
     Type t = {0};
     if (accept(p, "mbar")) {
         expect(p, "<");
@@ -299,15 +282,13 @@ static Type type(Parse *p)
 
 typedef struct Code { LStep *at; uint32_t n, cap; } Code;
 
-static int param_index(const Parse *p, Str s)
-{
+static int param_index(const Parse *p, Str s) {
     for (int i = 0; i < p->l->nparams; i++)
         if (p->l->params[i].name->n == s.n && memcmp(p->l->params[i].name->s, s.p, s.n) == 0) return i;
     return -1;
 }
 
-static int dim_index(const Parse *p, Str s)
-{
+static int dim_index(const Parse *p, Str s) {
     for (int i = 0; i < p->l->ndims; i++)
         if (p->l->dims[i].name->n == s.n && memcmp(p->l->dims[i].name->s, s.p, s.n) == 0) return i;
     return -1;
@@ -317,8 +298,7 @@ static void emit(Parse *p, Code *c, LOp op, int64_t arg) { vec_push(p->arena, c,
 
 static void launch_infix(Parse *p, Code *c, int prec);
 
-static void launch_primary(Parse *p, Code *c)
-{
+static void launch_primary(Parse *p, Code *c) {
     if (++p->depth > 200) wrong(p, "less nesting");
     if (accept(p, "(")) {
         launch_infix(p, c, 1);
@@ -335,7 +315,9 @@ static void launch_primary(Parse *p, Code *c)
             emit(p, c, L_STRIDE, launch_stride(param, integer(p)));
         } else if (call) {
             int op = L_ADD;
-            while (op < lop_count && (lop_text[op].prec || strlen(lop_text[op].text) != name.n || memcmp(lop_text[op].text, name.p, name.n))) op++;
+            while (op < lop_count && (lop_text[op].prec || strlen(lop_text[op].text) != name.n ||
+                                      memcmp(lop_text[op].text, name.p, name.n)))
+                op++;
             if (op == lop_count) { p->tok = at; wrong(p, "a function"); return; }
             for (int i = 0; i < lop_text[op].arity; i++) {
                 if (i) expect(p, ",");
@@ -355,8 +337,7 @@ static void launch_primary(Parse *p, Code *c)
     p->depth--;
 }
 
-static void launch_infix(Parse *p, Code *c, int prec)
-{
+static void launch_infix(Parse *p, Code *c, int prec) {
     launch_primary(p, c);
     for (;;) {
         int op = L_ADD;
@@ -368,8 +349,7 @@ static void launch_infix(Parse *p, Code *c, int prec)
     }
 }
 
-static LExpr launch_expression(Parse *p)
-{
+static LExpr launch_expression(Parse *p) {
     Code c = {0};
     if (accept(p, "_")) return (LExpr){0};
     launch_infix(p, &c, 1);
@@ -378,8 +358,7 @@ static LExpr launch_expression(Parse *p)
 
 // ---- the head ------------------------------------------------------------------------------------
 
-static void dims(Parse *p)
-{
+static void dims(Parse *p) {
     VEC(LaunchDim) v = {0};
     do {
         Str s = word(p, "a dimension");
@@ -394,8 +373,7 @@ static void dims(Parse *p)
     expect(p, ")");
 }
 
-static void find_dims(Parse *p)                   // they are listed after the parameters that mention them
-{
+static void find_dims(Parse *p) {                   // they are listed after the parameters that mention them
     Parse ahead = *p;
     while (ahead.tok.kind != T_END && !is(&ahead, "{")) {
         if (accept(&ahead, "dims") && accept(&ahead, "(")) {
@@ -410,8 +388,7 @@ static void find_dims(Parse *p)                   // they are listed after the p
     }
 }
 
-static void find_params(Parse *p)                 // a tensor's dimension may mention a scalar after it
-{
+static void find_params(Parse *p) {                 // a tensor's dimension may mention a scalar after it
     Parse ahead = *p;
     LaunchInfo *l = p->l;
     l->params = NEW_N(p->arena, LaunchParam, MAX_PARAMS);
@@ -425,8 +402,7 @@ static void find_params(Parse *p)                 // a tensor's dimension may me
     }
 }
 
-static void param(Parse *p, LaunchParam *q)
-{
+static void param(Parse *p, LaunchParam *q) {
     Str name = word(p, "a parameter");
     *q = (LaunchParam){.name = sym_n(p->s, name.p, name.n), .kind = PK_SCALAR};
     expect(p, ":");
@@ -446,8 +422,7 @@ static void param(Parse *p, LaunchParam *q)
     expect(p, "]");
 }
 
-static void solve_dims(LaunchInfo *l)
-{
+static void solve_dims(LaunchInfo *l) {
     bool solved[MAX_DIMS] = {false};
     for (int i = 0; i < l->nparams; i++)
         for (int d = 0; d < l->params[i].rank; d++) {
@@ -460,15 +435,13 @@ static void solve_dims(LaunchInfo *l)
 
 typedef VEC(LaunchGuard) Guards;
 
-static void guard(Parse *p, Guards *to)
-{
+static void guard(Parse *p, Guards *to) {
     LaunchGuard g = {.cond = launch_expression(p)};
     if (p->tok.kind == T_STRING) g.text = string(p).p;
     vec_push(p->arena, to, g);
 }
 
-static void head(Parse *p)
-{
+static void head(Parse *p) {
     LaunchInfo *l = p->l;
     expect(p, "kernel");
     expect(p, "@");
@@ -519,8 +492,7 @@ typedef struct OpText {                        // an op while it is read
     int     ntypes;
 } OpText;
 
-static bool attribute_ahead(const Parse *p)     // `{` opens attributes, not a region
-{
+static bool attribute_ahead(const Parse *p) {     // `{` opens attributes, not a region
     Parse ahead = *p;
     next(&ahead);
     if (ahead.tok.kind == T_NUMBER || is(&ahead, "-") || is(&ahead, "attr")) return true;
@@ -529,8 +501,7 @@ static bool attribute_ahead(const Parse *p)     // `{` opens attributes, not a r
     return false;
 }
 
-static void attributes(Parse *p, OpText *t)
-{
+static void attributes(Parse *p, OpText *t) {
     if (!is(p, "{") || !attribute_ahead(p)) return;
     next(p);
     do {
@@ -547,8 +518,7 @@ static void attributes(Parse *p, OpText *t)
     expect(p, "}");
 }
 
-static void named(Parse *p, OpText *t)
-{
+static void named(Parse *p, OpText *t) {
     bool number = accept(p, "#");
     Tok  at = p->tok;
     int64_t i = number ? integer(p) : -1;
@@ -563,9 +533,11 @@ static void named(Parse *p, OpText *t)
     t->imm = i;
 }
 
-static void operands(Parse *p, OpText *t)
-{
-    static const struct { const char *word; int flag; } roles[] = {{"acc", HAS_ACC}, {"else", HAS_ELSE}, {"where", HAS_WHERE}, {"over", 0}, {"compare", 0}};
+static void operands(Parse *p, OpText *t) {
+    static const struct {
+        const char *word;
+        int flag;
+    } roles[] = {{"acc", HAS_ACC}, {"else", HAS_ELSE}, {"where", HAS_WHERE}, {"over", 0}, {"compare", 0}};
     bool first = true;
     for (;;) {
         bool role = false;
@@ -584,8 +556,7 @@ static void operands(Parse *p, OpText *t)
     }
 }
 
-static int64_t number_of(Elem e, Str s)
-{
+static int64_t number_of(Elem e, Str s) {
     double x;
     int64_t imm;
     char text[64];
@@ -600,12 +571,12 @@ static int64_t number_of(Elem e, Str s)
     return imm;
 }
 
-static int index_count(const Op *op)
-{
+static int index_count(const Op *op) {
     switch (op->code) {
     case OP_T_load:       return op->nin - 1 - !!(op->flags & HAS_ELSE);
     case OP_T_store:      return op->nin - 2;
-    case OP_T_atomic:     return op->in[0]->type.kind == TY_TENSOR ? op->nin - 2 - (op->sub == TA_cas) - !!(op->flags & HAS_WHERE) : 0;
+    case OP_T_atomic:
+        return op->in[0]->type.kind == TY_TENSOR ? op->nin - 2 - (op->sub == TA_cas) - !!(op->flags & HAS_WHERE) : 0;
     case OP_T_copy_async: return op->nin - 3;
     case OP_T_row_store:  return op->nin - 5;
     case OP_T_tma_store:  return op->nin > 1 ? op->in[1]->type.rank : 0;
@@ -616,8 +587,7 @@ static int index_count(const Op *op)
 
 static void region(Parse *p, Region *r);
 
-static void op_name(Parse *p, OpText *t)
-{
+static void op_name(Parse *p, OpText *t) {
     Tok at = p->tok;
     Str name = word(p, "an op");
     int code = 0;
@@ -638,8 +608,7 @@ static void op_name(Parse *p, OpText *t)
     t->sub = 0;
 }
 
-static void one_op(Parse *p, Region *r)
-{
+static void one_op(Parse *p, Region *r) {
     OpText t = {0};
     if (p->tok.kind == T_VALUE) {
         do {
@@ -680,15 +649,13 @@ static void one_op(Parse *p, Region *r)
     if (t.code == OP_T_roles && accept(p, "and")) region(p, op_add_region(p->f, op));
 }
 
-static void ops(Parse *p, Region *r)
-{
+static void ops(Parse *p, Region *r) {
     expect(p, "{");
     while (!is(p, "}") && p->tok.kind != T_END) one_op(p, r);
     expect(p, "}");
 }
 
-static void region(Parse *p, Region *r)
-{
+static void region(Parse *p, Region *r) {
     if (++p->depth > 200) wrong(p, "less nesting");
     if (accept(p, "(")) {
         do {
@@ -704,8 +671,7 @@ static void region(Parse *p, Region *r)
     p->depth--;
 }
 
-Fn *ir_parse(Session *s, const Source *src, const TKernel *k)
-{
+Fn *ir_parse(Session *s, const Source *src, const TKernel *k) {
     Arena *a = session_arena(s);
     Parse p = {.s = s, .arena = a, .src = src, .p = src->text, .end = src->text + src->size};
     p.f = fn_new(s, k);

@@ -41,30 +41,26 @@ const LOpText lop_text[] = {
 };
 const int lop_count = (int)(sizeof lop_text / sizeof *lop_text);
 
-static const LaunchParam *params_of(const Fn *f, int *n)
-{
+static const LaunchParam *params_of(const Fn *f, int *n) {
     *n = f->launch ? f->launch->nparams : f->kernel ? f->kernel->nparams : 0;
     return f->launch ? f->launch->params : f->kernel ? f->kernel->params : NULL;
 }
 
-static void put_param_name(const Fn *f, int64_t i, Buf *out)
-{
+static void put_param_name(const Fn *f, int64_t i, Buf *out) {
     int n;
     const LaunchParam *p = params_of(f, &n);
     if (i >= 0 && i < n) buf_puts(out, p[i].name->s);
     else                 buf_printf(out, "#%" PRId64, i);
 }
 
-static void put_dim_name(const Fn *f, int64_t i, Buf *out)
-{
+static void put_dim_name(const Fn *f, int64_t i, Buf *out) {
     int n = f->launch ? f->launch->ndims : f->kernel ? f->kernel->ndims : 0;
     const LaunchDim *d = f->launch ? f->launch->dims : f->kernel ? f->kernel->dims : NULL;
     if (i >= 0 && i < n) buf_puts(out, d[i].name->s);
     else                 buf_printf(out, "#%" PRId64, i);
 }
 
-static uint32_t expr_start(const LExpr *e, uint32_t last)        // first step of the subexpression that ends at `last`
-{
+static uint32_t expr_start(const LExpr *e, uint32_t last) {        // first step of the subexpression that ends at `last`
     uint32_t need = 1, at = last + 1;
     while (need) {
         at--;
@@ -75,8 +71,7 @@ static uint32_t expr_start(const LExpr *e, uint32_t last)        // first step o
     return at;
 }
 
-static void put_expr(const Fn *f, const LExpr *e, uint32_t last, int prec, Buf *out)
-{
+static void put_expr(const Fn *f, const LExpr *e, uint32_t last, int prec, Buf *out) {
     LStep s = e->at[last];
     switch (s.op) {
     case L_CONST:  buf_printf(out, "%" PRId64, s.arg); return;
@@ -106,16 +101,14 @@ static void put_expr(const Fn *f, const LExpr *e, uint32_t last, int prec, Buf *
     if (!t.prec || paren) buf_putc(out, ')');
 }
 
-static void put_launch_expr(const Fn *f, LExpr e, Buf *out)
-{
+static void put_launch_expr(const Fn *f, LExpr e, Buf *out) {
     if (e.n) put_expr(f, &e, e.n - 1, 0, out);
     else     buf_putc(out, '_');
 }
 
 // ---- pieces --------------------------------------------------------------------------------------
 
-static void put_val(const Val *v, Buf *out)
-{
+static void put_val(const Val *v, Buf *out) {
     if (!v) { buf_puts(out, "%none"); return; }
     buf_putc(out, '%');
     size_t start = out->n;
@@ -126,8 +119,7 @@ static void put_val(const Val *v, Buf *out)
     buf_printf(out, "%s%u", out->n > start ? "." : "", v->id);
 }
 
-static void put_quoted(Str s, Buf *out)
-{
+static void put_quoted(Str s, Buf *out) {
     buf_putc(out, '"');
     for (size_t i = 0; i < s.n; i++) {
         unsigned char c = (unsigned char)s.p[i];
@@ -139,8 +131,7 @@ static void put_quoted(Str s, Buf *out)
     buf_putc(out, '"');
 }
 
-static void type_text(const Type *t, Buf *out)
-{
+static void type_text(const Type *t, Buf *out) {
     switch ((TypeKind)t->kind) {
     case TY_NONE:   buf_puts(out, "none"); break;
     case TY_MBAR:   buf_printf(out, "mbar<%" PRId64 ">", t->shape[0]); break;
@@ -165,8 +156,7 @@ static void type_text(const Type *t, Buf *out)
     }
 }
 
-static void put_float(double v, Buf *out)
-{
+static void put_float(double v, Buf *out) {
     uint64_t bits;
     memcpy(&bits, &v, sizeof bits);
     if (v != v) {
@@ -184,8 +174,7 @@ static void put_float(double v, Buf *out)
     buf_puts(out, text);
 }
 
-static void number_text(Elem e, int64_t imm, Buf *out)
-{
+static void number_text(Elem e, int64_t imm, Buf *out) {
     double v;
     memcpy(&v, &imm, sizeof v);
     if (elem_is_float(e))    put_float(v, out);
@@ -197,8 +186,7 @@ static void number_text(Elem e, int64_t imm, Buf *out)
 // ---- ops -----------------------------------------------------------------------------------------
 
 // What stands before an operand: else, where, compare, acc, over; NULL: a comma.
-static const char *operand_word(const Op *op, int i)
-{
+static const char *operand_word(const Op *op, int i) {
     if (op->code == OP_T_axis) return NULL;
     if ((op->flags & HAS_ACC) && i == (op->code == OP_T_wgmma ? 4 : 2)) return "acc";
     if (op->code == OP_T_wgmma && i == 4 + !!(op->flags & HAS_ACC)) return "over";
@@ -209,8 +197,7 @@ static const char *operand_word(const Op *op, int i)
     return NULL;
 }
 
-static void put_named(const Fn *f, const Op *op, Buf *out)
-{
+static void put_named(const Fn *f, const Op *op, Buf *out) {
     switch (op->code) {
     case OP_T_const:
         buf_putc(out, ' ');
@@ -233,8 +220,7 @@ static void put_named(const Fn *f, const Op *op, Buf *out)
     }
 }
 
-static void put_attributes(const Op *op, Buf *out)
-{
+static void put_attributes(const Op *op, Buf *out) {
     const char *sep = " {";
     bool named = op->code == OP_T_const || op->code == OP_T_dim || op->code == OP_T_scalar || op->code == OP_T_tensor;
     if (op->code == OP_T_axis || (op->imm && !named)) {
@@ -253,8 +239,7 @@ static void put_attributes(const Op *op, Buf *out)
     if (sep[0] == ',') buf_putc(out, '}');
 }
 
-void op_line(const Fn *f, const Op *op, Buf *out)
-{
+void op_line(const Fn *f, const Op *op, Buf *out) {
     enum { TYPE_COLUMN = 44 };
     size_t line = out->n;
     while (line > 0 && out->p[line - 1] != '\n') line--;
@@ -289,8 +274,7 @@ void op_line(const Fn *f, const Op *op, Buf *out)
 
 static void put_region(const Fn *f, const Region *r, int depth, Buf *out);
 
-static void put_op(const Fn *f, const Op *op, int depth, Buf *out)
-{
+static void put_op(const Fn *f, const Op *op, int depth, Buf *out) {
     for (int i = 0; i < depth; i++) buf_puts(out, "  ");
     op_line(f, op, out);
     for (int k = 0; k < op->nreg; k++) {
@@ -300,8 +284,7 @@ static void put_op(const Fn *f, const Op *op, int depth, Buf *out)
     buf_putc(out, '\n');
 }
 
-static void put_region(const Fn *f, const Region *r, int depth, Buf *out)
-{
+static void put_region(const Fn *f, const Region *r, int depth, Buf *out) {
     for (uint32_t i = 0; i < r->args.n; i++) {
         buf_puts(out, i ? ", " : " (");
         put_val(r->args.at[i], out);
@@ -316,8 +299,7 @@ static void put_region(const Fn *f, const Region *r, int depth, Buf *out)
 
 // ---- the kernel's head ---------------------------------------------------------------------------
 
-static void put_param(const Fn *f, const LaunchParam *p, Buf *out)
-{
+static void put_param(const Fn *f, const LaunchParam *p, Buf *out) {
     static const char *const modes[] = {[PM_IN] = "", [PM_OUT] = "out ", [PM_INOUT] = "inout "};
     buf_printf(out, "%s: %s%s%s%s%s", p->name->s, p->strided ? "strided " : "", p->fixed ? "fixed " : "", modes[p->mode],
                p->kind == PK_POINTER ? "*" : "", elem_name(p->elem));
@@ -331,8 +313,7 @@ static void put_param(const Fn *f, const LaunchParam *p, Buf *out)
     buf_putc(out, ']');
 }
 
-static void put_guards(const Fn *f, const char *word, const LaunchGuard *g, int n, Buf *out)
-{
+static void put_guards(const Fn *f, const char *word, const LaunchGuard *g, int n, Buf *out) {
     for (int i = 0; i < n; i++) {
         buf_printf(out, "\n    %s ", word);
         put_launch_expr(f, g[i].cond, out);
@@ -342,8 +323,7 @@ static void put_guards(const Fn *f, const char *word, const LaunchGuard *g, int 
     }
 }
 
-static void put_head(const Fn *f, Buf *out)
-{
+static void put_head(const Fn *f, Buf *out) {
     int n;
     const LaunchParam *p = params_of(f, &n);
     Sym name = f->launch && f->launch->kernel ? f->launch->kernel : f->kernel ? f->kernel->name : NULL;
@@ -377,8 +357,7 @@ static void put_head(const Fn *f, Buf *out)
     buf_putc(out, '\n');
 }
 
-void ir_print(Fn *f, Buf *out)
-{
+void ir_print(Fn *f, Buf *out) {
     ir_number(f);
     put_head(f, out);
     buf_puts(out, "{\n");

@@ -24,7 +24,9 @@ static inline bool is_scalar(const Val *v) { return is_tile(v) && v->type.rank =
 static inline Elem elem_of(const Val *v)   { return (Elem)v->type.elem; }
 static inline bool is_int(const Val *v)    { return is_tile(v) && !v->type.ptr && elem_is_int(elem_of(v)); }
 static inline bool is_bool(const Val *v)   { return is_tile(v) && !v->type.ptr && elem_of(v) == EL_bool; }
-static inline bool is_real(const Val *v)   { return is_tile(v) && !v->type.ptr && elem_is_float(elem_of(v)) && !elem_is_storage(elem_of(v)); }
+static inline bool is_real(const Val *v) {
+    return is_tile(v) && !v->type.ptr && elem_is_float(elem_of(v)) && !elem_is_storage(elem_of(v));
+}
 
 // ir_verify_parts.c
 CheckFn check_part_put, check_part_take, check_part_send, check_part_join, check_part_get,

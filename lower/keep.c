@@ -17,8 +17,9 @@
 // there are no barriers, no bank conflicts and no conversions. How many tiles there is room for is known when all other
 // shared memory is laid out; how many are asked for, at the launch: a short row takes little room, and many blocks fit.
 //
-// Where they can be, tiles are brought by asynchronous copies, some trips ahead of the first loop, which then takes them from
-// shared memory as the later ones do: a share of a row is asked for almost at once, and no register waits for it.
+// Where they can be, tiles are brought by asynchronous copies, some trips ahead of the first loop, which then takes
+// them from shared memory as the later ones do: a share of a row is asked for almost at once, and no register waits for
+// it.
 //
 //     for j in the first D trips { keep_put room, j, load x[m, j ..] {attr 1};  copy_commit }
 //     for n0 .. { copy_wait D - 1;  keep_put room, n0 + D trips, load .. {attr 1};  copy_commit;  x = keep_get room, n0 .. }
@@ -32,15 +33,20 @@
 #include "ptx/ptx.h"
 
 enum { FEWEST_LANES = 2048 };                                     // fewer: the program may be a single warp
-enum { AHEAD_BYTES = 65536, FEWEST_AHEAD = 2, MOST_AHEAD = 8, PIECE = 16 };   // on their way; trips; bytes of an asynchronous copy
+// on their way; trips; bytes of an asynchronous copy
+enum { AHEAD_BYTES = 65536, FEWEST_AHEAD = 2, MOST_AHEAD = 8, PIECE = 16 };
 
 // a, in loop p, is what b is in loop q.
 static bool same(const Val *a, const Op *p, const Val *b, const Op *q) {
     const Op *x = a->def, *y = b->def;
     if (a == b) return true;
     if (!x || !y) return a == p->reg[0]->args.at[0] && b == q->reg[0]->args.at[0];
-    if (x->code != y->code || x->sub != y->sub || x->flags != y->flags || x->imm != y->imm || x->nin != y->nin || x->nout != 1 || y->nout != 1) return false;
-    if (x->nreg || y->nreg || !op_has(x, 'P') || a->type.kind != b->type.kind || a->type.elem != b->type.elem || a->type.rank != b->type.rank) return false;
+    if (x->code != y->code || x->sub != y->sub || x->flags != y->flags || x->imm != y->imm || x->nin != y->nin ||
+        x->nout != 1 || y->nout != 1)
+        return false;
+    if (x->nreg || y->nreg || !op_has(x, 'P') || a->type.kind != b->type.kind || a->type.elem != b->type.elem ||
+        a->type.rank != b->type.rank)
+        return false;
     for (int i = 0; i < x->nin; i++) if (!same(x->in[i], p, y->in[i], q)) return false;
     return true;
 }
@@ -69,7 +75,8 @@ static bool same_load(const Op *a, const Op *p, const Op *b, const Op *q) {
 static bool whole_trips(const Op *loop) {                          // and a step that is a number
     const Region *r = loop->reg[0];
     if (loop->code != OP_T_for || r->last->code != OP_T_yield) return false;
-    for (const Op *op = op_walk(r, NULL); op; op = op_walk(r, op)) if (op_target(op) == loop || op->code == OP_T_dot) return false;
+    for (const Op *op = op_walk(r, NULL); op; op = op_walk(r, op))
+        if (op_target(op) == loop || op->code == OP_T_dot) return false;
     const Op *step = loop->in[2]->def;
     return step && step->code == OP_T_const && step->imm > 0;
 }
@@ -134,7 +141,8 @@ Op *keep_put_tile(Keep *k, Builder *b, Val *room, Val *nth, Val *x, int i, const
 static void put(Keep *k, Val *room) {
     for (int i = 0; i < k->loads; i++) {
         Builder b = {k->f, NULL, k->load[i]->next, k->load[i]->span};
-        keep_put_tile(k, &b, room, number(k, &b, k->loop[0], k->loop[0]->reg[0]->args.at[0], i), k->load[i]->out[0], i, &(ValMap){0});
+        keep_put_tile(k, &b, room, number(k, &b, k->loop[0], k->loop[0]->reg[0]->args.at[0], i), k->load[i]->out[0], i,
+                      &(ValMap){0});
     }
 }
 
@@ -148,7 +156,8 @@ bool keep_can_be_ahead(const Keep *k, const CompileOptions *opt) {
         access_of(facts, k->load[i], &a);
         if (a.contiguous < 0 || a.vec * elem_bytes(a.elem) < PIECE) return false;
         for (int x = 1; x < k->load[i]->nin; x++) if (!trip_follows(k->loop[0], k->load[i]->in[x])) return false;
-        for (int x = 0; x < k->load[i]->out[0]->type.rank; x++) if (!trip_follows(k->loop[0], k->load[i]->out[0]->type.axis[x])) return false;
+        for (int x = 0; x < k->load[i]->out[0]->type.rank; x++)
+            if (!trip_follows(k->loop[0], k->load[i]->out[0]->type.axis[x])) return false;
     }
     return true;
 }
@@ -230,7 +239,8 @@ void keep_get_tile(Keep *k, int at, int i, Val *room, Val *nth) {
     Op *load = k->again[at][i];
     Builder b = {k->f, NULL, load, load->span};
     Val *in[2 + MAX_AXES] = {room, nth};
-    if (!same_axes(&k->load[i]->out[0]->type, k->loop[0], &load->out[0]->type, k->loop[at], in + 2)) ice("a tile that is kept has other axes where it is got");
+    if (!same_axes(&k->load[i]->out[0]->type, k->loop[0], &load->out[0]->type, k->loop[at], in + 2))
+        ice("a tile that is kept has other axes where it is got");
     Val *x = b_op(&b, OP_T_keep_get, 0, load->out[0]->type, 2 + load->out[0]->type.rank, in);
     x->name = load->out[0]->name;
     replace_uses(&k->f->body, load->out[0], x);
@@ -245,8 +255,8 @@ static void get(Keep *k, int at, Val *room) {
     }
 }
 
-// The length of the range that the loop walks over. Of a share of a row, which ends at the row's end or a given number on from
-// where it begins (share.c), that number: the launcher can compute it.
+// The length of the range that the loop walks over. Of a share of a row, which ends at the row's end or a given number
+// on from where it begins (share.c), that number: the launcher can compute it.
 Val *keep_length(Builder *b, const Op *loop) {
     const Op *end = loop->in[1]->def;
     for (int i = 0; end && end->code == OP_T_fun && end->sub == TF_min && i < 2; i++) {
@@ -266,7 +276,8 @@ static void rewrite(Keep *k, const CompileOptions *opt) {
     Op *first = k->loop[0];
     Builder b = {k->f, NULL, first, first->span};
     Val *length = keep_length(&b, first), *step = first->in[2];
-    Val *trips = b_binary(&b, OP_div, b_binary(&b, OP_add, length, b_binary(&b, OP_sub, step, b_const(&b, EL_index, 1))), step);
+    Val *trips = b_binary(&b, OP_div,
+                          b_binary(&b, OP_add, length, b_binary(&b, OP_sub, step, b_const(&b, EL_index, 1))), step);
     Val *tiles = b_binary(&b, OP_mul, trips, b_const(&b, EL_index, k->loads));
     Val *room = b_op(&b, OP_T_keep, 0, type_scalar(EL_index), 1, &tiles);
     room->def->imm = keep_tile_bytes(k);

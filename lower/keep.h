@@ -1,4 +1,5 @@
-// What the files of the pass `keep` share: keep.c finds loops that load the same and keeps it, keep_walk.c goes on to the next row.
+// What the files of the pass `keep` share: keep.c finds loops that load the same and keeps it, keep_walk.c goes on to
+// the next row.
 #ifndef TK_LOWER_KEEP_H
 #define TK_LOWER_KEEP_H
 

@@ -10,22 +10,22 @@
 //                                                               m = next
 //                                                           }
 //
-// Of a kept row the first loop waits for memory, the others do not load, and the last one stores. Several blocks of a multiprocessor
-// fill in for each other, but a new one begins with nothing: a cluster's blocks begin when there is room for all of them, and their
-// first bytes come a microsecond later. So blocks stay, and each tile of the next row is asked for as soon as the last loop has
-// taken this row's tile from its place.
+// Of a kept row the first loop waits for memory, the others do not load, and the last one stores. Several blocks of a
+// multiprocessor fill in for each other, but a new one begins with nothing: a cluster's blocks begin when there is room
+// for all of them, and their first bytes come a microsecond later. So blocks stay, and each tile of the next row is
+// asked for as soon as the last loop has taken this row's tile from its place.
 //
-// Nothing is shared between threads, as in keep.c: a thread takes a tile's bytes into registers and asks for the next ones in their
-// place, without a barrier. Each trip of the first and the last loop closes one group of copies, and what a row has less than D trips
-// is made up by empty ones, so that the number of groups to wait for is always the same.
+// Nothing is shared between threads, as in keep.c: a thread takes a tile's bytes into registers and asks for the next
+// ones in their place, without a barrier. Each trip of the first and the last loop closes one group of copies, and what
+// a row has less than D trips is made up by empty ones, so that the number of groups to wait for is always the same.
 //
-// Who is done takes the next row, from a counter in memory (`draw`): clusters that share their multiprocessors with fewer others, or
-// are nearer to memory, are faster by a third. It is asked for as a row begins and looked at when the row's last join has brought
-// the blocks together. Softmax of 4096 x 128256 bf16 by hand, clusters of 4 on an H200: a row a cluster 551 us, rows dealt out in
-// turn 746, drawn 534 (2026-11-21).
+// Who is done takes the next row, from a counter in memory (`draw`): clusters that share their multiprocessors with
+// fewer others, or are nearer to memory, are faster by a third. It is asked for as a row begins and looked at when the
+// row's last join has brought the blocks together. Softmax of 4096 x 128256 bf16 by hand, clusters of 4 on an H200: a
+// row a cluster 551 us, rows dealt out in turn 746, drawn 534 (2026-11-21).
 //
-// All rows must be of one length, and where a tile stands in memory must follow from the row's number. Rows that clusters share
-// (share.c) walk by themselves; --with=walk=2 asks for it, walk=1 forbids it.
+// All rows must be of one length, and where a tile stands in memory must follow from the row's number. Rows that
+// clusters share (share.c) walk by themselves; --with=walk=2 asks for it, walk=1 forbids it.
 #include "lower/facts.h"
 #include "lower/keep.h"
 #include "ptx/ptx.h"
@@ -100,14 +100,17 @@ static const char *lengths(Walk *w) {
     LExpr length;
     if (!host_expr(facts, keep_length(&b, loop), &length)) return "the launch does not know how long rows are";
     LExpr trips = launch_join_const(f->arena, L_CDIV, length, loop->in[2]->def->imm);
-    return fact_assume(facts, launch_join_const(f->arena, L_LE, trips, w->most)) ? NULL : "rows are longer than what is kept of them";
+    return fact_assume(facts, launch_join_const(f->arena, L_LE, trips, w->most))
+               ? NULL
+               : "rows are longer than what is kept of them";
 }
 
 static const char *refusal(Walk *w, const CompileOptions *opt) {
     Keep *k = w->k;
     Op *loop = k->loop[0];
     if (opt->general) return "the variant that assumes nothing knows no lengths";
-    for (int i = 0; i < k->loops; i++) if (k->loop[i]->parent != &k->f->body) return "the loops stand in other loops or branches";
+    for (int i = 0; i < k->loops; i++)
+        if (k->loop[i]->parent != &k->f->body) return "the loops stand in other loops or branches";
     if (!keep_can_be_ahead(k, opt)) return "tiles do not come 16 bytes at a time, or there are no asynchronous copies";
     if (!find_row(w)) return "the program's number is asked for elsewhere";
     for (Op *op = k->f->body.first; op; op = op->next) {
@@ -129,7 +132,8 @@ static const char *refusal(Walk *w, const CompileOptions *opt) {
 
 // ---- tiles of rows to come -----------------------------------------------------------------------
 
-// v as it is in another row and trip, which the map knows: what only the row decides is made before `row`, the rest before `trip`.
+// v as it is in another row and trip, which the map knows: what only the row decides is made before `row`, the rest
+// before `trip`.
 static Val *again(Walk *w, ValMap *m, Val *v, Op *row, Op *trip) {
     Op *d = v->def;
     if (!d || map_get(m, v) != v) return map_get(m, v);
@@ -200,11 +204,13 @@ static void rewrite(Walk *w) {
     Span span = first->span;
     Builder b = {f, &f->body, NULL, span};
     // what all rows have
-    Val *blocks = b_const(&b, EL_index, f->shares ? f->shares : 1), *lo = first->in[0], *step = first->in[2], *row = w->row->out[0];
+    Val *blocks = b_const(&b, EL_index, f->shares ? f->shares : 1), *lo = first->in[0], *step = first->in[2],
+        *row = w->row->out[0];
     w->rows = b_binary(&b, OP_div, b_op(&b, OP_T_programs, 0, type_scalar(EL_index), 0, NULL), blocks);
     w->last_row = b_binary(&b, OP_sub, w->rows, b_const(&b, EL_index, 1));
     Val *walkers = b_binary(&b, OP_div, b_op(&b, OP_T_walkers, 0, type_scalar(EL_index), 0, NULL), blocks);
-    Val *length = keep_length(&b, first), *all = b_binary(&b, OP_div, b_binary(&b, OP_add, length, b_const(&b, EL_index, step->def->imm - 1)), step);
+    Val *length = keep_length(&b, first),
+        *all = b_binary(&b, OP_div, b_binary(&b, OP_add, length, b_const(&b, EL_index, step->def->imm - 1)), step);
     Val *tiles = b_binary(&b, OP_mul, all, b_const(&b, EL_index, k->loads));
     w->room = b_op(&b, OP_T_keep, 0, type_scalar(EL_index), 1, &tiles);
     w->room->def->imm = keep_tile_bytes(k);
@@ -230,9 +236,15 @@ static void rewrite(Walk *w) {
     replace_uses(w->body, row, w->number);
     // the first row's tiles: there is one, since no more blocks are launched than there are programs
     Builder before = {f, NULL, walk, span};
-    Val *far = b_binary(&before, OP_add, lo, b_const(&before, EL_index, w->most * step->def->imm)), *own = b_binary(&before, OP_sub, first->in[1], lo);
-    Val *behind = b_binary(&before, OP_mul, b_binary(&before, OP_div, b_binary(&before, OP_add, own, b_const(&before, EL_index, step->def->imm - 1)), step), step);
-    behind = b_binary(&before, OP_add, lo, b_op(&before, OP_T_fun, TF_max, type_scalar(EL_index), 2, (Val *[]){behind, b_const(&before, EL_index, 0)}));
+    Val *far = b_binary(&before, OP_add, lo, b_const(&before, EL_index, w->most * step->def->imm)),
+        *own = b_binary(&before, OP_sub, first->in[1], lo);
+    Val *behind = b_binary(
+        &before, OP_mul,
+        b_binary(&before, OP_div, b_binary(&before, OP_add, own, b_const(&before, EL_index, step->def->imm - 1)), step),
+        step);
+    behind = b_binary(
+        &before, OP_add, lo,
+        b_op(&before, OP_T_fun, TF_max, type_scalar(EL_index), 2, (Val *[]){behind, b_const(&before, EL_index, 0)}));
     Region *fill = loop_to(w, &before, lo, far, step);
     Builder in = {f, NULL, fill->last, span};
     ask(w, &in, fill->owner, b_binary(&in, OP_lt, fill->args.at[0], first->in[1]), start, fill->args.at[0]);

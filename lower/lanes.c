@@ -43,12 +43,15 @@ static Dead dead_value(const Val *v, const Val *axis) {
     case OP_T_const: return (Dead){true, const_value(d)};
     case OP_T_keep_get: return (Dead){type_axis(&v->type, axis) >= 0, 0};             // it was loaded, without an else
     case OP_T_load:  return (Dead){!(d->flags & HAS_ELSE) && type_axis(&v->type, axis) >= 0, 0};
-    case OP_T_splat: case OP_T_rename: return d->in[0]->def && d->in[0]->def->code == OP_T_const ? (Dead){true, const_value(d->in[0]->def)} : none;
+    case OP_T_splat:
+    case OP_T_rename:
+        return d->in[0]->def && d->in[0]->def->code == OP_T_const ? (Dead){true, const_value(d->in[0]->def)} : none;
     case OP_T_cast:
         a = dead_value(d->in[0], axis);
         return a.known && (a.c == 0 || isinf(a.c)) && elem_is_float((Elem)v->type.elem) ? a : none;
     case OP_T_select:
-        if (d->in[0]->def && d->in[0]->def->code == OP_T_live && d->in[0]->def->in[0] == axis) return dead_value(d->in[2], axis);
+        if (d->in[0]->def && d->in[0]->def->code == OP_T_live && d->in[0]->def->in[0] == axis)
+            return dead_value(d->in[2], axis);
         a = dead_value(d->in[1], axis);
         b = dead_value(d->in[2], axis);
         return a.known && b.known && a.c == b.c ? a : none;

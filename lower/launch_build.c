@@ -110,7 +110,8 @@ LaunchInfo *launch_from_typed(Arena *a, const TKernel *k) {
     }
     l->nguards = k->nguards;
     l->guards = NEW_N(a, LaunchGuard, k->nguards);
-    for (int i = 0; i < k->nguards; i++) l->guards[i] = (LaunchGuard){launch_expr(a, k, k->guards[i].cond), k->guards[i].text};
+    for (int i = 0; i < k->nguards; i++)
+        l->guards[i] = (LaunchGuard){launch_expr(a, k, k->guards[i].cond), k->guards[i].text};
     l->programs = programs(a, k);
     l->cluster = 1;
     return l;

@@ -12,7 +12,9 @@ static void set_offsets(Layout *l) {
     if (at > 32) ice("layout atom of %d bits", at);
 }
 
-static uint32_t axis_mask(const Layout *l, int axis) { return (uint32_t)((((uint64_t)1 << l->bits[axis]) - 1) << l->off[axis]); }
+static uint32_t axis_mask(const Layout *l, int axis) {
+    return (uint32_t)((((uint64_t)1 << l->bits[axis]) - 1) << l->off[axis]);
+}
 
 // ---- making --------------------------------------------------------------------------------------
 
@@ -35,13 +37,23 @@ const Layout *layout_blocked(Arena *a, const Type *t, const Blocked *wish) {
     int nreg = 0, nlane = 0, nwarp = 0, want_warp = log2_floor(wish->warps);
     if (t->rank) {
         int f = wish->order[0];
-        for (int v = log2_floor(wish->vec); v > 0 && left[f] > 0; v--) { reg[nreg++] = (Bit){(uint8_t)f, (uint8_t)used[f]++}; left[f]--; }
+        for (int v = log2_floor(wish->vec); v > 0 && left[f] > 0; v--) {
+            reg[nreg++] = (Bit){(uint8_t)f, (uint8_t)used[f]++};
+            left[f]--;
+        }
     }
     int more = -LANE_BITS - want_warp;                      // bits that registers must take anyway
     for (int i = 0; i < t->rank; i++) more += left[i];
-    for (int x = wish->near - 1; x >= 0 && more > 0 && left[x] > 0 && nreg < MAX_REG_BITS; more--) { reg[nreg++] = (Bit){(uint8_t)x, (uint8_t)used[x]++}; left[x]--; }
+    for (int x = wish->near - 1; x >= 0 && more > 0 && left[x] > 0 && nreg < MAX_REG_BITS; more--) {
+        reg[nreg++] = (Bit){(uint8_t)x, (uint8_t)used[x]++};
+        left[x]--;
+    }
     for (int i = 0; i < t->rank; i++)
-        while (nlane < LANE_BITS && left[wish->order[i]] > 0) { int x = wish->order[i]; lane[nlane++] = (Bit){(uint8_t)x, (uint8_t)used[x]++}; left[x]--; }
+        while (nlane < LANE_BITS && left[wish->order[i]] > 0) {
+            int x = wish->order[i];
+            lane[nlane++] = (Bit){(uint8_t)x, (uint8_t)used[x]++};
+            left[x]--;
+        }
     for (int pass = 0; pass < 2; pass++)
         for (int i = t->rank - 1; i >= 0; i--) {
             int x = wish->order[i];
@@ -258,12 +270,14 @@ static void print_bases(const Layout *l, const char *name, const uint32_t *base,
 
 void layout_print(const Layout *l, const Type *t, Buf *out) {
     buf_puts(out, "L{");
-    for (int i = 0; i < l->naxes; i++) buf_printf(out, "%s%s %d", i ? " x " : "", t->axis[i]->name ? t->axis[i]->name->s : "axis", 1 << l->bits[i]);
+    for (int i = 0; i < l->naxes; i++)
+        buf_printf(out, "%s%s %d", i ? " x " : "", t->axis[i]->name ? t->axis[i]->name->s : "axis", 1 << l->bits[i]);
     buf_puts(out, l->naxes ? ";" : "scalar;");
     print_bases(l, "reg", l->reg, l->nreg, out);
     if (l->naxes) print_bases(l, "lane", l->lane, LANE_BITS, out);
     if (l->naxes) print_bases(l, "warp", l->warp, l->nwarp, out);
     for (int i = 0; i < l->nrep; i++)
-        buf_printf(out, " times %d %s", l->rep[i].count, t->axis[l->rep[i].axis]->name ? t->axis[l->rep[i].axis]->name->s : "axis");
+        buf_printf(out, " times %d %s", l->rep[i].count,
+                   t->axis[l->rep[i].axis]->name ? t->axis[l->rep[i].axis]->name->s : "axis");
     buf_puts(out, "}");
 }

@@ -37,14 +37,15 @@ typedef struct Blocked {                  // wishes for a plain layout
     int order[MAX_AXES];                  // axes by position, fastest first
     int vec;                              // elements of the fastest axis in one access
     int warps;
-    int near;                             // 1 + an axis whose neighbours one lane should hold, as far as all lanes have something; 0: none
+    // 1 + an axis whose neighbours one lane should hold, as far as all lanes have something; 0: none
+    int near;
     uint32_t keep;                        // axes (bits by position) that warps should not divide: they are reduced
 } Blocked;
 
 const Layout *layout_blocked(Arena *a, const Type *t, const Blocked *wish);
 const Layout *layout_project(Arena *a, const Layout *l, const Type *from, const Type *to);
-// The other way: a layout of `to`, which has more axes, whose projection on `from` is l. The new axes take the lanes and warps
-// in which l has replicas, and what is left of them registers.
+// The other way: a layout of `to`, which has more axes, whose projection on `from` is l. The new axes take the lanes
+// and warps in which l has replicas, and what is left of them registers.
 const Layout *layout_lift(Arena *a, const Layout *l, const Type *from, const Type *to);
 const Layout *layout_rename(Arena *a, const Layout *l, const Type *from, const Type *to, const Val *old, const Val *fresh);
 // Tensor core fragments; rows and cols are axes of t. C: accumulator of m16n8 (mma.sync) or m64nN (wgmma: rows 16 a
@@ -54,15 +55,18 @@ const Layout *layout_replicated(Arena *a, int warps);      // of a scalar
 
 int  layout_regs(const Layout *l);                         // registers a lane holds
 void layout_coord(const Layout *l, int reg, int lane, int warp, int64_t *coord);   // by axis position
-int  layout_project_reg(const Layout *l, const Type *from, const Type *to, int reg);  // which register of the projection holds it
+// which register of the projection holds it
+int  layout_project_reg(const Layout *l, const Type *from, const Type *to, int reg);
 bool layout_equal(const Layout *a, const Layout *b);
 uint32_t layout_replica_lanes(const Layout *l);            // lane bits with a zero basis
 uint32_t layout_replica_warps(const Layout *l);
-// Which input bit moves bit `bit` of the coordinate on an axis, and its number *at. BY_REPEAT is no bit: for callers that go on.
+// Which input bit moves bit `bit` of the coordinate on an axis, and its number *at. BY_REPEAT is no bit: for callers
+// that go on.
 typedef enum Mover { BY_REGISTER, BY_LANE, BY_WARP, BY_REPEAT } Mover;
 Mover layout_mover(const Layout *l, int axis, int bit, int *at);
 int64_t layout_span(const Layout *l, int axis);            // coordinates that it has along the axis
-int  layout_vec(const Layout *l, int axis);                // consecutive registers that are consecutive along the axis (a power of two)
+// consecutive registers that are consecutive along the axis (a power of two)
+int  layout_vec(const Layout *l, int axis);
 void layout_print(const Layout *l, const Type *t, Buf *out);
 
 #endif

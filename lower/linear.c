@@ -6,15 +6,17 @@
 //
 // Each equation is solved for one symbol, which it gives as a whole combination of the others, and what is asked is
 // rewritten until none of those is left. Sizes are not negative; so x <= y is proved where y - x has no negative
-// coefficient left. A quotient by a number is a symbol of its own, q, with a second equation a = c q + r. So is a product of two symbols:
-// (H - 1) D + D is H D. What does not fit (selections) is a symbol too, about which nothing is known.
+// coefficient left. A quotient by a number is a symbol of its own, q, with a second equation a = c q + r. So is a
+// product of two symbols: (H - 1) D + D is H D. What does not fit (selections) is a symbol too, about which nothing is
+// known.
 #include "lower/linear.h"
 #include "lower/build.h"
 #include "lang/number.h"
 
 enum { TERMS = 12, SYMBOLS = 48, EQUATIONS = 24, DEPTH = 64 };
 
-typedef struct Sum { int64_t c; int n; struct { int sym; int64_t k; } at[TERMS]; bool bad; } Sum;     // bad: too long, or too large
+// bad: too long, or too large
+typedef struct Sum { int64_t c; int n; struct { int sym; int64_t k; } at[TERMS]; bool bad; } Sum;
 
 typedef struct Symbol {
     LExpr   is;                       // a dimension, a scalar, an opaque expression; n 0: the remainder of a quotient
@@ -144,8 +146,12 @@ static Sum product(Linear *s, const Sum *x, const Sum *y) {
     if (__builtin_mul_overflow(x->c, y->c, &k) || __builtin_sub_overflow(r.c, k, &r.c)) r.bad = true;
     for (int i = 0; i < x->n * y->n && !r.bad; i++) {
         int p = x->at[i / y->n].sym, q = y->at[i % y->n].sym, low = p < q ? p : q, high = p < q ? q : p;
-        if (!s->sym[p].is.n || !s->sym[q].is.n || __builtin_mul_overflow(x->at[i / y->n].k, y->at[i % y->n].k, &k)) { r.bad = true; break; }
-        Sum both = opaque(s, launch_join(s->a, L_MUL, s->sym[low].is, s->sym[high].is), s->sym[p].positive && s->sym[q].positive);
+        if (!s->sym[p].is.n || !s->sym[q].is.n || __builtin_mul_overflow(x->at[i / y->n].k, y->at[i % y->n].k, &k)) {
+            r.bad = true;
+            break;
+        }
+        Sum both = opaque(s, launch_join(s->a, L_MUL, s->sym[low].is, s->sym[high].is),
+                          s->sym[p].positive && s->sym[q].positive);
         add(&r, &both, k);
     }
     return r;
@@ -164,12 +170,18 @@ static Sum sum_of(Linear *s, LExpr e) {
         Sum *x = takes == 2 ? &st[n - 2].x : NULL, *y = takes == 2 ? &st[n - 1].x : NULL, r;
         if (t.op == L_CONST) r = number(t.arg);
         else if (t.op == L_DIM && s->l->dims[t.arg].fixed >= 0) r = number(s->l->dims[t.arg].fixed);
-        else if (t.op == L_ADD || t.op == L_SUB) { r = *x; add(&r, y, t.op == L_ADD ? 1 : -1); }
-        else if (t.op == L_MUL && (!x->n || !y->n)) { r = number(0); add(&r, x->n ? x : y, x->n ? y->c : x->c); r.bad |= x->bad || y->bad; }
-        else if (t.op == L_MUL && !(r = product(s, x, y)).bad) { }
-        else if (t.op == L_DIV && !y->n && !y->bad && y->c > 0) r = quotient(s, part, x, y->c);
-        else if (t.op == L_CDIV && !y->n && !y->bad && y->c > 0) { Sum up = number(y->c - 1); add(&up, x, 1); r = quotient(s, part, &up, y->c); }
-        else if (t.op == L_MAX && positive(s, x) && !y->n && !y->bad && y->c == 0) r = *x;
+        else if (t.op == L_ADD || t.op == L_SUB) { r = *x; add(&r, y, t.op == L_ADD ? 1 : -1);
+        } else if (t.op == L_MUL && (!x->n || !y->n)) {
+            r = number(0);
+            add(&r, x->n ? x : y, x->n ? y->c : x->c);
+            r.bad |= x->bad || y->bad;
+        } else if (t.op == L_MUL && !(r = product(s, x, y)).bad) {
+        } else if (t.op == L_DIV && !y->n && !y->bad && y->c > 0) r = quotient(s, part, x, y->c);
+        else if (t.op == L_CDIV && !y->n && !y->bad && y->c > 0) {
+            Sum up = number(y->c - 1);
+            add(&up, x, 1);
+            r = quotient(s, part, &up, y->c);
+        } else if (t.op == L_MAX && positive(s, x) && !y->n && !y->bad && y->c == 0) r = *x;
         else r = opaque(s, part, t.op == L_DIM || (t.op == L_MOD && positive(s, y)));
         n -= takes;
         st[n].x = r;
@@ -201,7 +213,8 @@ static void guard(Linear *s, LExpr cond) {
     uint32_t by = second_operand(x);
     if (by && x.at[x.n - 1].op == L_MOD && !b.bad && !b.n && !b.c) {       // of % m == 0
         Sum of = sum_of(s, (LExpr){x.at, by}), m = sum_of(s, (LExpr){x.at + by, x.n - 1 - by});
-        if (!of.bad && of.n == 1 && !of.c && of.at[0].k == 1 && !m.bad && !m.n && m.c > 1) s->sym[of.at[0].sym].multiple = m.c;
+        if (!of.bad && of.n == 1 && !of.c && of.at[0].k == 1 && !m.bad && !m.n && m.c > 1)
+            s->sym[of.at[0].sym].multiple = m.c;
         return;
     }
     add(&a, &b, -1);

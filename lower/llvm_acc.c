@@ -11,16 +11,17 @@
 // Two reasons. Products in flight must stay where they are, and as values of LLVM their places would be whatever its copies
 // make of phis and ties. And they are many: 128 phis, ties and copies a loop were half of a compilation's time.
 //
-// Here it is decided which values live so (HELD), which of them share registers (a web), and which are copied out. A product's
-// result is held, what waits for it, and what loops and branches carry of either; and what they carry that a product reads from
-// registers, attention's probabilities. A web is what such steps join: acc to
-// acc + a * b, a loop's start to its argument to what the trip hands on. No two values of a web may be needed at
-// once; should that happen, accumulators are values of LLVM's after all, which is also how it is where groups take turns within a trip.
+// Here it is decided which values live so (HELD), which of them share registers (a web), and which are copied out. A
+// product's result is held, what waits for it, and what loops and branches carry of either; and what they carry that a
+// product reads from registers, attention's probabilities. A web is what such steps join: acc to acc + a * b, a loop's
+// start to its argument to what the trip hands on. No two values of a web may be needed at once; should that happen,
+// accumulators are values of LLVM's after all, which is also how it is where groups take turns within a trip.
 #include "lower/gen.h"
 
 #include <string.h>
 
-enum { HELD = 1, FLIGHT = 2, WANTED = 4, READ = 8 };     // FLIGHT: may not have been waited for; WANTED: a product goes on from it
+// FLIGHT: may not have been waited for; WANTED: a product goes on from it
+enum { HELD = 1, FLIGHT = 2, WANTED = 4, READ = 8 };
 
 struct Accs {
     Gen      *g;
@@ -56,7 +57,8 @@ static bool carries(const Op *op) { return op->code == OP_T_for || op->code == O
 
 // Of the k-th value that a loop or a branch carries: its argument and its result are held together or not at all.
 static bool carry(Accs *a, const Op *op, int k) {
-    const Val *out = op->out[k], *arg = carried(op, k), *from[] = {carried_in(op, k), handed_on(op, 0, k), handed_on(op, 1, k)};
+    const Val *out = op->out[k], *arg = carried(op, k),
+              *from[] = {carried_in(op, k), handed_on(op, 0, k), handed_on(op, 1, k)};
     int what = a->is[out->id] | (arg ? a->is[arg->id] : 0);
     for (int i = 0; i < 3; i++) what |= from[i] ? a->is[from[i]->id] & (op->code == OP_T_if ? HELD | FLIGHT : FLIGHT) : 0;
     if (!(what & (HELD | FLIGHT | WANTED))) return false;
@@ -93,7 +95,9 @@ static void join(Accs *a, const Val *v, const Val *w) {
     a->web[web_of(a, v)] = web_of(a, w);
 }
 
-static bool joined(Accs *a, const Val *v, const Val *w) { return is(a, v, HELD) && is(a, w, HELD) && web_of(a, v) == web_of(a, w); }
+static bool joined(Accs *a, const Val *v, const Val *w) {
+    return is(a, v, HELD) && is(a, w, HELD) && web_of(a, v) == web_of(a, w);
+}
 
 static void join_all(Accs *a, const Op *op) {
     if (op->code == OP_T_wgmma) join(a, op_acc(op), op->out[0]);
@@ -143,7 +147,8 @@ static bool op_apart(Accs *a, const Op *op, const Val **live) {
     size_t n = a->g->f->nvals + 1;
     bool loop = op->code != OP_T_if && op->code != OP_T_roles;
     for (int k = 0; k < op->nout; k++) if (is(a, op->out[k], HELD) && !made(a, live, op->out[k])) return false;
-    if (op->code == OP_T_wgmma && op_acc(op) && joined(a, op_acc(op), op->out[0]) && !needs(a, live, op_acc(op))) return false;
+    if (op->code == OP_T_wgmma && op_acc(op) && joined(a, op_acc(op), op->out[0]) && !needs(a, live, op_acc(op)))
+        return false;
     if (op->code == OP_T_wgmma && is(a, op->in[0], HELD) && !needs(a, live, op->in[0])) return false;
     if (op->code == OP_T_wgmma_wait)
         for (int i = 0; i < op->nin; i++) if (is(a, op->in[i], HELD) && !needs(a, live, op->in[i])) return false;
@@ -178,7 +183,8 @@ static void find_reads(Accs *a, const Op *op) {
     for (int i = 0; i < op->nin; i++) {
         const Val *v = op->in[i], *to = NULL;
         if (!is(a, v, HELD) || (op->code == OP_T_wgmma && i == 0)) continue;
-        if (op->code == OP_T_wgmma_wait || (op->code == OP_T_wgmma && v == op_acc(op))) to = op->out[op->code == OP_T_wgmma ? 0 : i];
+        if (op->code == OP_T_wgmma_wait || (op->code == OP_T_wgmma && v == op_acc(op)))
+            to = op->out[op->code == OP_T_wgmma ? 0 : i];
         if (op->code == OP_T_for && i >= 3) to = op->out[i - 3];
         if (op->code == OP_T_yield && op->parent->owner && carries(op->parent->owner)) to = op->parent->owner->out[i];
         if (!to || !joined(a, v, to)) mark(a, v, READ);
@@ -197,8 +203,8 @@ static void plan(Accs *a) {
     for (const Op *op = op_walk(body, NULL); op; op = op_walk(body, op)) find_reads(a, op);
 }
 
-// NULL: no products, or registers that two values would need at once; or groups that take turns, where ptxas puts the arrivals
-// amid the exponentials, which costs attention of D64 a tenth of its rate.
+// NULL: no products, or registers that two values would need at once; or groups that take turns, where ptxas puts the
+// arrivals amid the exponentials, which costs attention of D64 a tenth of its rate.
 Accs *acc_open(Gen *g) {
     const Region *body = &g->f->body;
     bool products = false, turns = false;
@@ -209,7 +215,8 @@ Accs *acc_open(Gen *g) {
     if (!products || turns) return NULL;
     size_t n = g->f->nvals + 1;
     Accs *a = NEW(g->arena, Accs);
-    *a = (Accs){.g = g, .is = NEW_N(g->arena, uint8_t, n), .web = NEW_N(g->arena, uint32_t, n), .at = NEW_N(g->arena, int, n)};
+    *a = (Accs){
+        .g = g, .is = NEW_N(g->arena, uint8_t, n), .web = NEW_N(g->arena, uint32_t, n), .at = NEW_N(g->arena, int, n)};
     plan(a);
     return !a->fails && region_apart(a, body, NEW_N(g->arena, const Val *, n)) ? a : NULL;
 }
@@ -227,7 +234,8 @@ int acc_first(Accs *a, const Val *v) {
 
 bool acc_read(const Accs *a, const Val *v) { return is(a, v, READ); }
 
-// Text and constraints of moves out of v's registers, results `from` and up, if `cond` (a predicate, or NULL); the values are set by acc_set.
+// Text and constraints of moves out of v's registers, results `from` and up, if `cond` (a predicate, or NULL); the
+// values are set by acc_set.
 void acc_take_text(Accs *a, const Val *v, int from, const char *cond, Buf *text, Buf *cons) {
     int n = acc_regs(v), at = acc_first(a, v);
     for (int i = 0; i < n; i++) {

@@ -31,7 +31,8 @@ static int *by_registers(Gen *g, const Val *x, const Val *o) {
     return from;
 }
 
-typedef struct Mem { int fast; int unit; int64_t stride[MAX_AXES]; int64_t elems; } Mem;      // row-major, in elements; unit: bytes that rows are aligned to
+// row-major, in elements; unit: bytes that rows are aligned to
+typedef struct Mem { int fast; int unit; int64_t stride[MAX_AXES]; int64_t elems; } Mem;
 
 static Mem arrange(const Val *x, const Layout *to, int size) {
     Mem m = {0};
@@ -56,7 +57,9 @@ static LLVMValueRef lane_offset(Gen *g, const Layout *l, const Mem *m, int rank,
     LLVMValueRef sum = NULL;
     for (int i = 0; i < rank; i++) {
         LLVMValueRef c = gen_lane_coord(g, l, i);
-        if (limit[i]) c = LLVMBuildSelect(g->B, LLVMBuildICmp(g->B, LLVMIntSLT, c, gen_i32(g, limit[i]), ""), c, gen_i32(g, 0), "");
+        if (limit[i])
+            c = LLVMBuildSelect(g->B, LLVMBuildICmp(g->B, LLVMIntSLT, c, gen_i32(g, limit[i]), ""), c, gen_i32(g, 0),
+                                "");
         c = LLVMBuildMul(g->B, c, gen_i32(g, m->stride[i] * size), "");
         sum = sum ? LLVMBuildAdd(g->B, sum, c, "") : c;
     }
@@ -150,11 +153,13 @@ void emit_convert(Gen *g, Op *op) {
         if (size < 4 && v * size >= 4 && e != EL_bool) {
             LLVMTypeRef vt = LLVMVectorType(g->i32, (unsigned)(v * size / 4));
             LLVMValueRef w = v * size == 4 ? gen_word(g, x, r, v) : LLVMGetUndef(vt);
-            for (int i = 0; i < v && v * size > 4; i += 4 / size) w = LLVMBuildInsertElement(g->B, w, gen_word(g, x, r + i, 4 / size), gen_i32(g, i * size / 4), "");
+            for (int i = 0; i < v && v * size > 4; i += 4 / size)
+                w = LLVMBuildInsertElement(g->B, w, gen_word(g, x, r + i, 4 / size), gen_i32(g, i * size / 4), "");
             st = LLVMBuildStore(g->B, w, p);
         } else if (v > 1) {
             LLVMValueRef w = LLVMGetUndef(LLVMVectorType(unit, (unsigned)v));
-            for (int i = 0; i < v; i++) w = LLVMBuildInsertElement(g->B, w, bytes_of(g, gen_get(g, x, r + i), e), gen_i32(g, i), "");
+            for (int i = 0; i < v; i++)
+                w = LLVMBuildInsertElement(g->B, w, bytes_of(g, gen_get(g, x, r + i), e), gen_i32(g, i), "");
             st = LLVMBuildStore(g->B, w, p);
         } else {
             st = LLVMBuildStore(g->B, bytes_of(g, gen_get(g, x, r), e), p);
@@ -165,7 +170,9 @@ void emit_convert(Gen *g, Op *op) {
     gen_barrier(g);
     n = layout_regs(o->layout);
     v = run(o->layout, &m, size);
-    while (v > 1 && layout_span(o->layout, m.fast) > layout_span(x->layout, m.fast) && layout_span(x->layout, m.fast) % v) v /= 2;
+    while (v > 1 && layout_span(o->layout, m.fast) > layout_span(x->layout, m.fast) &&
+           layout_span(x->layout, m.fast) % v)
+        v /= 2;
     for (int r = 0; r < n; r += v) {
         if (!written_part(x, o->layout, r, limit)) {
             for (int i = 0; i < v; i++) gen_set(g, o, r + i, of_bytes(g, LLVMConstNull(unit), e));
@@ -174,7 +181,8 @@ void emit_convert(Gen *g, Op *op) {
         at = LLVMBuildAdd(g->B, lane_offset(g, o->layout, &m, rank, size, limit), area, "");
         LLVMValueRef p = gen_smem(g, LLVMBuildAdd(g->B, at, gen_i32(g, reg_offset(o->layout, &m, rank, size, r)), ""));
         if (size < 4 && v * size >= 4 && e != EL_bool) {
-            LLVMValueRef w = LLVMBuildLoad2(g->B, v * size == 4 ? g->i32 : LLVMVectorType(g->i32, (unsigned)(v * size / 4)), p, "");
+            LLVMValueRef w = LLVMBuildLoad2(
+                g->B, v * size == 4 ? g->i32 : LLVMVectorType(g->i32, (unsigned)(v * size / 4)), p, "");
             LLVMSetAlignment(w, (unsigned)(v * size));
             if (v * size == 4) gen_set_word(g, o, r, v, w);
             for (int i = 0; i < v && v * size > 4; i += 4 / size)
@@ -182,7 +190,8 @@ void emit_convert(Gen *g, Op *op) {
         } else {
             LLVMValueRef w = LLVMBuildLoad2(g->B, v > 1 ? LLVMVectorType(unit, (unsigned)v) : unit, p, "");
             LLVMSetAlignment(w, (unsigned)(v * size));
-            for (int i = 0; i < v; i++) gen_set(g, o, r + i, of_bytes(g, v > 1 ? LLVMBuildExtractElement(g->B, w, gen_i32(g, i), "") : w, e));
+            for (int i = 0; i < v; i++)
+                gen_set(g, o, r + i, of_bytes(g, v > 1 ? LLVMBuildExtractElement(g->B, w, gen_i32(g, i), "") : w, e));
         }
     }
 }

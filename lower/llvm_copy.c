@@ -42,7 +42,8 @@ void gen_copy(Gen *g, LLVMValueRef to, LLVMValueRef from, int64_t imm, int bytes
     char text[200];                                        // no name of LLVM's has a predicate
     LLVMValueRef args[5] = {LLVMBuildPtrToInt(g->B, to, g->i32, ""), from, gen_i32(g, imm), doit, n};
     snprintf(text, sizeof text, "@$3 cp.async.%s.shared.global [$0], [$1 + $2], %d%s;", cache, bytes, n ? ", $4" : "");
-    gen_asm(g, LLVMVoidTypeInContext(g->C), text, n ? "r,l,n,b,r,~{memory}" : "r,l,n,b,~{memory}", n ? 5 : 4, args, true, false);
+    gen_asm(g, LLVMVoidTypeInContext(g->C), text, n ? "r,l,n,b,r,~{memory}" : "r,l,n,b,~{memory}", n ? 5 : 4, args,
+            true, false);
 }
 
 void emit_copy_async(Gen *g, Op *op) {
@@ -76,7 +77,8 @@ void emit_copy_async(Gen *g, Op *op) {
         for (int d = 0; d < s.rank; d++) {
             c[d] = all[pos[d]];
             if (layout_span(l, pos[d]) <= s.extent[d]) continue;
-            LLVMValueRef in = LLVMBuildICmp(g->B, LLVMIntSLT, LLVMBuildAdd(g->B, lane[d], gen_i32(g, c[d]), ""), gen_i32(g, s.extent[d]), "");
+            LLVMValueRef in = LLVMBuildICmp(g->B, LLVMIntSLT, LLVMBuildAdd(g->B, lane[d], gen_i32(g, c[d]), ""),
+                                            gen_i32(g, s.extent[d]), "");
             doit = doit ? LLVMBuildAnd(g->B, doit, in, "") : in;
         }
         LLVMValueRef at = addr_at(from, r, &imm), live = addr_live(from, r);

@@ -11,9 +11,12 @@
 
 LLVMValueRef gen_to_f32(Gen *g, LLVMValueRef x, Elem e) {
     switch (e) {
-    case EL_bf16: return LLVMBuildBitCast(g->B, LLVMBuildShl(g->B, LLVMBuildZExt(g->B, x, g->i32, ""), gen_i32(g, 16), ""), g->f32, "");
+    case EL_bf16:
+        return LLVMBuildBitCast(g->B, LLVMBuildShl(g->B, LLVMBuildZExt(g->B, x, g->i32, ""), gen_i32(g, 16), ""),
+                                g->f32, "");
     case EL_f16:  return LLVMBuildFPExt(g->B, LLVMBuildBitCast(g->B, x, g->f16, ""), g->f32, "");
-    case EL_f8e4m3: case EL_f8e5m2: {                  // exact in f16: shift the bits into place and rescale, NaN and inf kept by hand
+    case EL_f8e4m3:
+    case EL_f8e5m2: {    // exact in f16: shift the bits into place and rescale, NaN and inf kept by hand
         LLVMValueRef w = LLVMBuildZExt(g->B, x, g->i32, "");
         LLVMValueRef sign = LLVMBuildShl(g->B, LLVMBuildAnd(g->B, w, gen_i32(g, 0x80), ""), gen_i32(g, 24), "");
         LLVMValueRef mag = LLVMBuildAnd(g->B, w, gen_i32(g, 0x7f), "");
@@ -23,9 +26,11 @@ LLVMValueRef gen_to_f32(Gen *g, LLVMValueRef x, Elem e) {
         f = LLVMBuildFMul(g->B, f, LLVMConstReal(g->f32, scale), "");
         LLVMValueRef bits = LLVMBuildBitCast(g->B, f, g->i32, "");
         if (e == EL_f8e4m3) {
-            bits = LLVMBuildSelect(g->B, LLVMBuildICmp(g->B, LLVMIntEQ, mag, gen_i32(g, 0x7f), ""), gen_i32(g, 0x7fc00000), bits, "");
+            bits = LLVMBuildSelect(g->B, LLVMBuildICmp(g->B, LLVMIntEQ, mag, gen_i32(g, 0x7f), ""),
+                                   gen_i32(g, 0x7fc00000), bits, "");
         } else {
-            LLVMValueRef special = LLVMBuildOr(g->B, LLVMBuildShl(g->B, mag, gen_i32(g, 21), ""), gen_i32(g, 0x7f800000), "");
+            LLVMValueRef special = LLVMBuildOr(g->B, LLVMBuildShl(g->B, mag, gen_i32(g, 21), ""),
+                                               gen_i32(g, 0x7f800000), "");
             bits = LLVMBuildSelect(g->B, LLVMBuildICmp(g->B, LLVMIntUGE, mag, gen_i32(g, 0x7c), ""), special, bits, "");
         }
         return LLVMBuildBitCast(g->B, LLVMBuildOr(g->B, bits, sign, ""), g->f32, "");
@@ -48,7 +53,8 @@ static LLVMValueRef to_f8_soft(Gen *g, LLVMValueRef x, Elem e) {
     int drop = 23 - mant, bias = e4 ? 7 : 15;
     LLVMValueRef odd = LLVMBuildAnd(B, LLVMBuildLShr(B, mag, gen_i32(g, drop), ""), gen_i32(g, 1), "");
     LLVMValueRef rounded = LLVMBuildAdd(B, LLVMBuildAdd(B, mag, gen_i32(g, (1 << (drop - 1)) - 1), ""), odd, "");
-    LLVMValueRef normal = LLVMBuildSub(B, LLVMBuildLShr(B, rounded, gen_i32(g, drop), ""), gen_i32(g, (127 - bias) << mant), "");
+    LLVMValueRef normal = LLVMBuildSub(B, LLVMBuildLShr(B, rounded, gen_i32(g, drop), ""),
+                                       gen_i32(g, (127 - bias) << mant), "");
     double magic = e4 ? 0x1p14 : 0x1p7;                       // ulp of it is the smallest subnormal: 2^-9, 2^-16
     LLVMValueRef m = LLVMConstReal(g->f32, magic);
     LLVMValueRef sub = LLVMBuildFAdd(B, LLVMBuildBitCast(B, mag, g->f32, ""), m, "");
@@ -69,10 +75,12 @@ static LLVMValueRef pack2(Gen *g, LLVMValueRef lo, LLVMValueRef hi, Elem e) {
     if (e == EL_bf16) return gen_asm(g, g->i32, "cvt.rn.bf16x2.f32 $0, $1, $2;", "=r,f,f", 2, a, false, false);
     if (e == EL_f16)  return gen_asm(g, g->i32, "cvt.rn.f16x2.f32 $0, $1, $2;", "=r,f,f", 2, a, false, false);
     if (g->opt->target->has_cvt_f8) {
-        LLVMValueRef w = gen_call(g, e == EL_f8e4m3 ? "llvm.nvvm.ff.to.e4m3x2.rn" : "llvm.nvvm.ff.to.e5m2x2.rn", 2, a, 0, NULL);
+        LLVMValueRef w = gen_call(g, e == EL_f8e4m3 ? "llvm.nvvm.ff.to.e4m3x2.rn" : "llvm.nvvm.ff.to.e5m2x2.rn", 2, a,
+                                  0, NULL);
         return LLVMBuildZExt(g->B, w, g->i32, "");
     }
-    LLVMValueRef l = LLVMBuildZExt(g->B, to_f8_soft(g, lo, e), g->i32, ""), h = LLVMBuildZExt(g->B, to_f8_soft(g, hi, e), g->i32, "");
+    LLVMValueRef l = LLVMBuildZExt(g->B, to_f8_soft(g, lo, e), g->i32, ""),
+                 h = LLVMBuildZExt(g->B, to_f8_soft(g, hi, e), g->i32, "");
     return LLVMBuildOr(g->B, l, LLVMBuildShl(g->B, h, gen_i32(g, 8), ""), "");
 }
 
@@ -83,7 +91,10 @@ LLVMValueRef gen_from_f32(Gen *g, LLVMValueRef x, Elem e) {
         float f = (float)LLVMConstRealGetDouble(x, &lost);
         extern uint16_t f16_from_f32(float), bf16_from_f32(float);
         extern uint8_t e4m3_from_f32(float), e5m2_from_f32(float);
-        unsigned bits = e == EL_f16 ? f16_from_f32(f) : e == EL_bf16 ? bf16_from_f32(f) : e == EL_f8e4m3 ? e4m3_from_f32(f) : e5m2_from_f32(f);
+        unsigned bits = e == EL_f16      ? f16_from_f32(f)
+                        : e == EL_bf16   ? bf16_from_f32(f)
+                        : e == EL_f8e4m3 ? e4m3_from_f32(f)
+                                         : e5m2_from_f32(f);
         return LLVMConstInt(LLVMIntTypeInContext(g->C, (unsigned)elem_bits(e)), bits, 0);
     }
     LLVMValueRef w = pack2(g, x, LLVMConstReal(g->f32, 0), e);
@@ -97,9 +108,11 @@ static LLVMValueRef shift(Gen *g, AstOp op, Elem e, LLVMValueRef a, LLVMValueRef
     LLVMTypeRef t = LLVMTypeOf(a);
     unsigned width = LLVMGetIntTypeWidth(t);
     LLVMValueRef zero = LLVMConstInt(t, 0, 0), ok = LLVMBuildICmp(g->B, LLVMIntULT, b, LLVMConstInt(t, width, 0), "");
-    if (op == OP_shr && elem_is_signed(e)) return LLVMBuildAShr(g->B, a, LLVMBuildSelect(g->B, ok, b, LLVMConstInt(t, width - 1, 0), ""), "");
+    if (op == OP_shr && elem_is_signed(e))
+        return LLVMBuildAShr(g->B, a, LLVMBuildSelect(g->B, ok, b, LLVMConstInt(t, width - 1, 0), ""), "");
     LLVMValueRef by = LLVMBuildSelect(g->B, ok, b, zero, "");
-    return LLVMBuildSelect(g->B, ok, op == OP_shl ? LLVMBuildShl(g->B, a, by, "") : LLVMBuildLShr(g->B, a, by, ""), zero, "");
+    return LLVMBuildSelect(g->B, ok, op == OP_shl ? LLVMBuildShl(g->B, a, by, "") : LLVMBuildLShr(g->B, a, by, ""),
+                           zero, "");
 }
 
 // Floored division and remainder; by zero gives 0 (a trap is eval's business).
@@ -130,9 +143,13 @@ static LLVMValueRef divide_int(Gen *g, AstOp op, Elem e, LLVMValueRef a, LLVMVal
 }
 
 static LLVMValueRef compare(Gen *g, AstOp op, Elem e, LLVMValueRef a, LLVMValueRef b) {
-    static const LLVMRealPredicate real[OP_COUNT] = {[OP_eq] = LLVMRealOEQ, [OP_ne] = LLVMRealUNE, [OP_lt] = LLVMRealOLT, [OP_le] = LLVMRealOLE, [OP_gt] = LLVMRealOGT, [OP_ge] = LLVMRealOGE};
-    static const LLVMIntPredicate sint[OP_COUNT] = {[OP_eq] = LLVMIntEQ, [OP_ne] = LLVMIntNE, [OP_lt] = LLVMIntSLT, [OP_le] = LLVMIntSLE, [OP_gt] = LLVMIntSGT, [OP_ge] = LLVMIntSGE};
-    static const LLVMIntPredicate uint[OP_COUNT] = {[OP_eq] = LLVMIntEQ, [OP_ne] = LLVMIntNE, [OP_lt] = LLVMIntULT, [OP_le] = LLVMIntULE, [OP_gt] = LLVMIntUGT, [OP_ge] = LLVMIntUGE};
+    static const LLVMRealPredicate real[OP_COUNT] = {[OP_eq] = LLVMRealOEQ, [OP_ne] = LLVMRealUNE,
+                                                     [OP_lt] = LLVMRealOLT, [OP_le] = LLVMRealOLE,
+                                                     [OP_gt] = LLVMRealOGT, [OP_ge] = LLVMRealOGE};
+    static const LLVMIntPredicate sint[OP_COUNT] = {[OP_eq] = LLVMIntEQ,  [OP_ne] = LLVMIntNE,  [OP_lt] = LLVMIntSLT,
+                                                    [OP_le] = LLVMIntSLE, [OP_gt] = LLVMIntSGT, [OP_ge] = LLVMIntSGE};
+    static const LLVMIntPredicate uint[OP_COUNT] = {[OP_eq] = LLVMIntEQ,  [OP_ne] = LLVMIntNE,  [OP_lt] = LLVMIntULT,
+                                                    [OP_le] = LLVMIntULE, [OP_gt] = LLVMIntUGT, [OP_ge] = LLVMIntUGE};
     if (elem_is_storage(e)) { a = gen_to_f32(g, a, e); b = gen_to_f32(g, b, e); }
     if (elem_is_float(e)) return LLVMBuildFCmp(g->B, real[op], a, b, "");
     return LLVMBuildICmp(g->B, elem_is_signed(e) ? sint[op] : uint[op], a, b, "");
@@ -149,7 +166,8 @@ LLVMValueRef gen_binary(Gen *g, AstOp op, Elem e, LLVMValueRef a, LLVMValueRef b
         if (!f) return divide_int(g, op, e, a, b);
         else {                                                // a - floor(a / b) * b, in one rounding of each step
             LLVMTypeRef t = LLVMTypeOf(a);
-            LLVMValueRef q = gen_divide(g, e, a, b, true), fl = gen_call(g, "llvm.floor", 1, &q, 1, &t), n = LLVMBuildFNeg(g->B, fl, "");
+            LLVMValueRef q = gen_divide(g, e, a, b, true), fl = gen_call(g, "llvm.floor", 1, &q, 1, &t),
+                         n = LLVMBuildFNeg(g->B, fl, "");
             return gen_call(g, "llvm.fma", 3, (LLVMValueRef[]){n, b, a}, 1, &t);
         }
     case OP_and: case OP_land: return LLVMBuildAnd(g->B, a, b, "");
@@ -212,7 +230,9 @@ LLVMValueRef gen_shuffle_xor(Gen *g, LLVMValueRef x, int mask) {
         w = LLVMBuildOr(g->B, half[0], LLVMBuildShl(g->B, half[1], gen_i64(g, 32), ""), "");
         return k == LLVMDoubleTypeKind ? LLVMBuildBitCast(g->B, w, g->f64, "") : w;
     }
-    a[1] = k == LLVMFloatTypeKind ? LLVMBuildBitCast(g->B, x, g->i32, "") : bits < 32 ? LLVMBuildZExt(g->B, x, g->i32, "") : x;
+    a[1] = k == LLVMFloatTypeKind ? LLVMBuildBitCast(g->B, x, g->i32, "")
+           : bits < 32            ? LLVMBuildZExt(g->B, x, g->i32, "")
+                                  : x;
     LLVMValueRef r = gen_call(g, "llvm.nvvm.shfl.sync.bfly.i32", 4, a, 0, NULL);
     return k == LLVMFloatTypeKind ? LLVMBuildBitCast(g->B, r, g->f32, "") : bits < 32 ? LLVMBuildTrunc(g->B, r, t, "") : r;
 }
@@ -221,8 +241,9 @@ LLVMValueRef gen_shuffle_xor(Gen *g, LLVMValueRef x, int mask) {
 
 static LLVMValueRef float_to_int(Gen *g, LLVMValueRef x, Elem from, Elem to) {
     bool d = from == EL_f64, sign = elem_is_signed(to), wide = elem_bits(to) == 64;
-    static const char *const name[2][2][2] = {{{"llvm.nvvm.f2ui.rz", "llvm.nvvm.f2i.rz"}, {"llvm.nvvm.f2ull.rz", "llvm.nvvm.f2ll.rz"}},
-                                              {{"llvm.nvvm.d2ui.rz", "llvm.nvvm.d2i.rz"}, {"llvm.nvvm.d2ull.rz", "llvm.nvvm.d2ll.rz"}}};
+    static const char *const name[2][2][2] = {
+        {{"llvm.nvvm.f2ui.rz", "llvm.nvvm.f2i.rz"}, {"llvm.nvvm.f2ull.rz", "llvm.nvvm.f2ll.rz"}},
+        {{"llvm.nvvm.d2ui.rz", "llvm.nvvm.d2i.rz"}, {"llvm.nvvm.d2ull.rz", "llvm.nvvm.d2ll.rz"}}};
     LLVMValueRef nan = LLVMBuildFCmp(g->B, LLVMRealUNO, x, x, "");
     LLVMValueRef r = gen_call(g, name[d][wide][sign], 1, &x, 0, NULL);
     if (wide || d) r = LLVMBuildSelect(g->B, nan, LLVMConstInt(LLVMTypeOf(r), 0, 0), r, "");
@@ -244,8 +265,10 @@ static LLVMValueRef convert(Gen *g, LLVMValueRef x, Elem from, Elem to, LLVMType
     }
     if (elem_is_float(from)) {
         if (elem_is_storage(to)) {
-            if (from == EL_f64 && to == EL_f16)  return LLVMBuildBitCast(g->B, LLVMBuildFPTrunc(g->B, x, g->f16, ""), g->i16, "");
-            if (from == EL_f64) {                             // round to odd in f32 first, so that the second rounding is exact
+            if (from == EL_f64 && to == EL_f16)
+                return LLVMBuildBitCast(g->B, LLVMBuildFPTrunc(g->B, x, g->f16, ""), g->i16, "");
+            // round to odd in f32 first, so that the second rounding is exact
+            if (from == EL_f64) {
                 LLVMValueRef r = gen_call(g, "llvm.nvvm.d2f.rz", 1, &x, 0, NULL);
                 LLVMValueRef back = LLVMBuildFPExt(g->B, r, g->f64, "");
                 LLVMValueRef inexact = LLVMBuildFCmp(g->B, LLVMRealONE, back, x, "");
@@ -255,7 +278,10 @@ static LLVMValueRef convert(Gen *g, LLVMValueRef x, Elem from, Elem to, LLVMType
             }
             return gen_from_f32(g, x, to);
         }
-        if (elem_is_float(to)) return to == from ? x : to == EL_f64 ? LLVMBuildFPExt(g->B, x, g->f64, "") : LLVMBuildFPTrunc(g->B, x, g->f32, "");
+        if (elem_is_float(to))
+            return to == from     ? x
+                   : to == EL_f64 ? LLVMBuildFPExt(g->B, x, g->f64, "")
+                                  : LLVMBuildFPTrunc(g->B, x, g->f32, "");
         return float_to_int(g, x, from, to);
     }
     bool sign = elem_is_signed(from) && from != EL_bool;
@@ -265,7 +291,10 @@ static LLVMValueRef convert(Gen *g, LLVMValueRef x, Elem from, Elem to, LLVMType
         return gen_from_f32(g, x, to);
     }
     unsigned a = LLVMGetIntTypeWidth(LLVMTypeOf(x)), b = LLVMGetIntTypeWidth(t);
-    return a == b ? x : a > b ? LLVMBuildTrunc(g->B, x, t, "") : sign ? LLVMBuildSExt(g->B, x, t, "") : LLVMBuildZExt(g->B, x, t, "");
+    return a == b  ? x
+           : a > b ? LLVMBuildTrunc(g->B, x, t, "")
+           : sign  ? LLVMBuildSExt(g->B, x, t, "")
+                   : LLVMBuildZExt(g->B, x, t, "");
 }
 
 void emit_cast(Gen *g, Op *op) {
@@ -282,7 +311,8 @@ void emit_cast(Gen *g, Op *op) {
         else if (r + 3 < n) {
             LLVMValueRef l2 = gen_get(g, x, r + 2), h2 = gen_get(g, x, r + 3);
             if (from != EL_f32) { l2 = gen_to_f32(g, l2, from); h2 = gen_to_f32(g, h2, from); }
-            LLVMValueRef w = LLVMBuildOr(g->B, pack2(g, lo, hi, to), LLVMBuildShl(g->B, pack2(g, l2, h2, to), gen_i32(g, 16), ""), "");
+            LLVMValueRef w = LLVMBuildOr(g->B, pack2(g, lo, hi, to),
+                                         LLVMBuildShl(g->B, pack2(g, l2, h2, to), gen_i32(g, 16), ""), "");
             gen_set_word(g, o, r, 4, w);
             r += 2;
         } else {
@@ -361,8 +391,9 @@ static bool at_least_one(const Val *v) {
     return false;
 }
 
-// x / d for such a d: times a reciprocal that is made of d / 2^32, so that it is never subnormal either. What is left of it when
-// it is scaled back, at least 2^-128, holds 22 bits: no comparisons, where division has two for each of both ends.
+// x / d for such a d: times a reciprocal that is made of d / 2^32, so that it is never subnormal either. What is left
+// of it when it is scaled back, at least 2^-128, holds 22 bits: no comparisons, where division has two for each of both
+// ends.
 static LLVMValueRef divide_by_one_or_more(Gen *g, LLVMValueRef x, LLVMValueRef d) {
     LLVMValueRef down = LLVMConstReal(g->f32, 0x1p-32);
     LLVMValueRef r = LLVMBuildFMul(g->B, gen_reciprocal(g, LLVMBuildFMul(g->B, d, down, "")), down, "");
@@ -373,9 +404,10 @@ static LLVMValueRef divide_by_one_or_more(Gen *g, LLVMValueRef x, LLVMValueRef d
 //
 //     x / d = x m / 2^62   for 0 <= x, d < 2^31 and m = 2^62 / d rounded up, which the launcher computes
 //
-// (m d < 2^62 + d, so the product is at most x / 2^62 above the quotient, less than 1 / d.) Four multiplications instead of a
-// chain of twenty instructions through the special functions: finding its tile is what each block begins with. On Hopper
-// alone: a kernel of mma.sync at the limit of its registers (attention with a bias, sm_120a) spills 24 bytes more by it.
+// (m d < 2^62 + d, so the product is at most x / 2^62 above the quotient, less than 1 / d.) Four multiplications
+// instead of a chain of twenty instructions through the special functions: finding its tile is what each block begins
+// with. On Hopper alone: a kernel of mma.sync at the limit of its registers (attention with a bias, sm_120a) spills 24
+// bytes more by it.
 static const int64_t RECIPROCAL_ONE = (int64_t)1 << 62;
 enum { DIVISORS = 1, MOST_DIVISORS = 16 };                     // LaunchSlot.a of their slots
 
@@ -383,8 +415,12 @@ enum { DIVISORS = 1, MOST_DIVISORS = 16 };                     // LaunchSlot.a o
 static bool launch_reciprocal(Gen *g, const Op *op, LExpr *out) {
     const Val *x = op->in[0], *d = op->in[1];
     LExpr e;
-    if (!g->f->target->has_wgmma || (op->sub != OP_div && op->sub != OP_rem) || op->out[0]->type.elem != EL_index || d->type.rank || !narrow_op(g, op, 0)) return false;
-    if (fact_range(g->facts, x).lo < 0 || fact_range(g->facts, d).lo < 0 || !host_expr(g->facts, d, &e) || fact_range(g->facts, d).hi == fact_range(g->facts, d).lo) return false;
+    if (!g->f->target->has_wgmma || (op->sub != OP_div && op->sub != OP_rem) || op->out[0]->type.elem != EL_index ||
+        d->type.rank || !narrow_op(g, op, 0))
+        return false;
+    if (fact_range(g->facts, x).lo < 0 || fact_range(g->facts, d).lo < 0 || !host_expr(g->facts, d, &e) ||
+        fact_range(g->facts, d).hi == fact_range(g->facts, d).lo)
+        return false;
     LExpr one = launch_const(g->arena, RECIPROCAL_ONE - 1);
     *out = launch_join_const(g->arena, L_ADD, launch_join(g->arena, L_DIV, one, e), 1);
     return true;
@@ -405,7 +441,8 @@ void gen_reciprocals(Gen *g) {
     LExpr e;
     int count;
     for (const Op *op = op_walk(&g->f->body, NULL); op; op = op_walk(&g->f->body, op))
-        if (op->code == OP_T_binary && launch_reciprocal(g, op, &e) && !find_reciprocal(g, e, &count) && count < MOST_DIVISORS)
+        if (op->code == OP_T_binary && launch_reciprocal(g, op, &e) && !find_reciprocal(g, e, &count) &&
+            count < MOST_DIVISORS)
             gen_add_slot(g->f, (LaunchSlot){.kind = SLOT_EXPR, .size = 8, .a = DIVISORS, .b = count, .expr = e});
 }
 
@@ -415,9 +452,11 @@ static LLVMValueRef divide_by_reciprocal(Gen *g, const Op *op, LLVMValueRef *in)
     LLVMValueRef m = launch_reciprocal(g, op, &e) ? find_reciprocal(g, e, &count) : NULL;
     if (!m) return NULL;
     LLVMValueRef x = LLVMBuildShl(g->B, LLVMBuildZExt(g->B, in[0], g->i64, ""), gen_i64(g, 2), "");
-    LLVMValueRef q = LLVMBuildTrunc(g->B, gen_call(g, "llvm.nvvm.mulhi.ull", 2, (LLVMValueRef[]){x, m}, 0, NULL), g->i32, "");
+    LLVMValueRef q = LLVMBuildTrunc(g->B, gen_call(g, "llvm.nvvm.mulhi.ull", 2, (LLVMValueRef[]){x, m}, 0, NULL),
+                                    g->i32, "");
     if (op->sub == OP_div) return q;                           // of nothing, m is 1: 0
-    LLVMValueRef r = LLVMBuildSub(g->B, in[0], LLVMBuildMul(g->B, q, in[1], ""), ""), none = LLVMBuildICmp(g->B, LLVMIntEQ, in[1], gen_i32(g, 0), "");
+    LLVMValueRef r = LLVMBuildSub(g->B, in[0], LLVMBuildMul(g->B, q, in[1], ""), ""),
+                 none = LLVMBuildICmp(g->B, LLVMIntEQ, in[1], gen_i32(g, 0), "");
     return LLVMBuildSelect(g->B, none, gen_i32(g, 0), r, "");
 }
 
@@ -431,7 +470,8 @@ static LLVMValueRef do_binary(Gen *g, const Op *op, LLVMValueRef *in) {
     }
     LLVMValueRef quotient = divide_by_reciprocal(g, op, in);
     if (quotient) return quotient;
-    if (e == EL_index && (op->sub == OP_div || op->sub == OP_rem) && fact_range(g->facts, op->in[0]).lo >= 0 && fact_range(g->facts, op->in[1]).lo >= 0)
+    if (e == EL_index && (op->sub == OP_div || op->sub == OP_rem) && fact_range(g->facts, op->in[0]).lo >= 0 &&
+        fact_range(g->facts, op->in[1]).lo >= 0)
         e = EL_u64;                                            // both are known not to be negative
     if (op->sub == OP_div && e == EL_f32 && at_least_one(op->in[1]))
         return is_number(op->in[0], 1) ? gen_reciprocal(g, in[1]) : divide_by_one_or_more(g, in[0], in[1]);
@@ -446,7 +486,8 @@ static void divide_by_scalar(Gen *g, Op *op) {
     int n = gen_tile(g, o)->n;
 #define F32(x) LLVMConstReal(g->f32, x)
     LLVMValueRef b = gen_get(g, op->in[1], 0), mag = gen_call(g, "llvm.fabs", 1, &b, 1, &g->f32);
-    LLVMValueRef scale = LLVMBuildSelect(g->B, LLVMBuildFCmp(g->B, LLVMRealOGT, mag, F32(0x1p120), ""), F32(0x1p-64), F32(1), "");
+    LLVMValueRef scale = LLVMBuildSelect(g->B, LLVMBuildFCmp(g->B, LLVMRealOGT, mag, F32(0x1p120), ""), F32(0x1p-64),
+                                         F32(1), "");
     scale = LLVMBuildSelect(g->B, LLVMBuildFCmp(g->B, LLVMRealOLT, mag, F32(0x1p-120), ""), F32(0x1p64), scale, "");
     LLVMValueRef r = gen_divide(g, EL_f32, F32(1), LLVMBuildFMul(g->B, b, scale, ""), true);
 #undef F32
@@ -459,16 +500,21 @@ static void divide_by_scalar(Gen *g, Op *op) {
 //     k = lo + lane + reg, where lo is a multiple of c = 2^s:      k / c = lo / c + lane / c + reg / c       k % c = lane % c + reg % c
 //                          or of the axis's extent, and c is:      k / c = lo / c                            k % c = lo % c + lane + reg
 //
-// since bits of lanes and of registers are never the same. Often nothing is left but a number for each register: which half of a byte it is,
-// and which scale it has; registers of one number are one value, and what is loaded there is loaded once.
+// since bits of lanes and of registers are never the same. Often nothing is left but a number for each register: which
+// half of a byte it is, and which scale it has; registers of one number are one value, and what is loaded there is
+// loaded once.
 typedef struct Digits { const Val *axis; int64_t c; bool rem, long_runs; } Digits;
 
 static bool digits_of(Gen *g, const Op *op, Digits *d) {
     const Op *k = op->in[0]->def, *c = op->in[1]->def;
-    if ((op->sub != OP_rem && op->sub != OP_div) || op->out[0]->type.rank != 1 || !k || k->code != OP_T_index || !c || c->code != OP_T_const) return false;
+    if ((op->sub != OP_rem && op->sub != OP_div) || op->out[0]->type.rank != 1 || !k || k->code != OP_T_index || !c ||
+        c->code != OP_T_const)
+        return false;
     *d = (Digits){.axis = k->in[0], .c = c->imm, .rem = op->sub == OP_rem};
     int64_t lo = fact_divisor(g->facts, axis_lo(d->axis)), extent = axis_extent(d->axis);
-    if (d->c < 2 || (d->c & (d->c - 1)) || extent & (extent - 1) || !gen_is32(g, op->out[0]) || !gen_is32(g, axis_lo(d->axis))) return false;
+    if (d->c < 2 || (d->c & (d->c - 1)) || extent & (extent - 1) || !gen_is32(g, op->out[0]) ||
+        !gen_is32(g, axis_lo(d->axis)))
+        return false;
     d->long_runs = d->c >= extent && lo >= extent;
     return d->long_runs || lo >= d->c;
 }
@@ -500,11 +546,14 @@ static bool by_digits(Gen *g, Op *op) {
     return true;
 }
 
-// index % c comes again every c lanes: registers a multiple of c apart have one value, and what is loaded there is loaded once.
+// index % c comes again every c lanes: registers a multiple of c apart have one value, and what is loaded there is
+// loaded once.
 static bool repeats(Gen *g, Op *op) {
     Val *o = op->out[0];
     const Op *x = op->in[0]->def, *c = op->in[1]->def;
-    if (op->sub != OP_rem || o->type.rank != 1 || !x || x->code != OP_T_index || !c || c->code != OP_T_const || c->imm < 1 || !g->wanted[o->id]) return false;
+    if (op->sub != OP_rem || o->type.rank != 1 || !x || x->code != OP_T_index || !c || c->code != OP_T_const ||
+        c->imm < 1 || !g->wanted[o->id])
+        return false;
     int n = gen_tile(g, o)->n, *map = gen_reg_map(g, o, op->in[0]);
     bool narrow = narrow_op(g, op, 0);
     for (int r = 0; r < n; r++) {
@@ -518,7 +567,8 @@ static bool repeats(Gen *g, Op *op) {
 
 void emit_binary(Gen *g, Op *op) {
     const Type *t = &op->out[0]->type;
-    if (op->sub == OP_div && t->elem == EL_f32 && op->in[1]->type.rank == 0 && t->rank && op->in[0]->type.rank == t->rank && gen_tile(g, op->out[0])->n >= 4)
+    if (op->sub == OP_div && t->elem == EL_f32 && op->in[1]->type.rank == 0 && t->rank &&
+        op->in[0]->type.rank == t->rank && gen_tile(g, op->out[0])->n >= 4)
         divide_by_scalar(g, op);
     else if (!by_digits(g, op) && !repeats(g, op))
         each(g, op, do_binary);
@@ -527,26 +577,32 @@ void emit_binary(Gen *g, Op *op) {
 static LLVMValueRef do_unary(Gen *g, const Op *op, LLVMValueRef *in) {
     Elem e = (Elem)op->in[0]->type.elem;
     if (op->sub != OP_neg) return LLVMBuildNot(g->B, in[0], "");
-    if (elem_is_storage(e)) return LLVMBuildXor(g->B, in[0], LLVMConstInt(LLVMTypeOf(in[0]), 1ULL << (elem_bits(e) - 1), 0), "");
+    if (elem_is_storage(e))
+        return LLVMBuildXor(g->B, in[0], LLVMConstInt(LLVMTypeOf(in[0]), 1ULL << (elem_bits(e) - 1), 0), "");
     return elem_is_float(e) ? LLVMBuildFNeg(g->B, in[0], "") : LLVMBuildNeg(g->B, in[0], "");
 }
 void emit_unary(Gen *g, Op *op) { each(g, op, do_unary); }
 
 static LLVMValueRef do_select(Gen *g, const Op *op, LLVMValueRef *in) {
     (void)op;
-    bool always = LLVMIsAConstantInt(in[0]) && LLVMConstIntGetZExtValue(in[0]) == 1;          // a lane that is known to be alive
+    // a lane that is known to be alive
+    bool always = LLVMIsAConstantInt(in[0]) && LLVMConstIntGetZExtValue(in[0]) == 1;
     return always ? in[1] : LLVMBuildSelect(g->B, in[0], in[1], in[2], "");
 }
 // `where(c, x, 0)` of 16-bit elements that lie in words: a word at a time, without taking it apart.
 static bool select_words(Gen *g, const Op *op) {
     const Val *o = op->out[0], *c = op->in[0], *x = op->in[1], *other = op->in[2];
     int n = gen_tile(g, o)->n;
-    if (o->type.elem == EL_index || o->type.ptr || elem_bits((Elem)o->type.elem) != 16 || n % 2 || gen_tile(g, x)->n != n) return false;
+    if (o->type.elem == EL_index || o->type.ptr || elem_bits((Elem)o->type.elem) != 16 || n % 2 ||
+        gen_tile(g, x)->n != n)
+        return false;
     int *cm = gen_reg_map(g, o, c), *xm = gen_reg_map(g, o, x), *om = gen_reg_map(g, o, other);
     for (int r = 0; r < n; r++) {
         const Reg *w = &gen_tile(g, x)->r[r & ~1];
         LLVMValueRef zero = gen_get(g, other, om[r]);
-        if (xm[r] != r || !w->word || w->word != w[1].word || w->part != 0 || w[1].part != 1 || !LLVMIsAConstantInt(zero) || !LLVMIsNull(zero)) return false;
+        if (xm[r] != r || !w->word || w->word != w[1].word || w->part != 0 || w[1].part != 1 ||
+            !LLVMIsAConstantInt(zero) || !LLVMIsNull(zero))
+            return false;
     }
     for (int r = 0; r < n; r += 2) {
         LLVMValueRef w = gen_word(g, x, r, 2), c0 = gen_get(g, c, cm[r]), c1 = gen_get(g, c, cm[r + 1]);
@@ -566,7 +622,8 @@ void emit_select(Gen *g, Op *op) {
 }
 
 static LLVMValueRef do_fun(Gen *g, const Op *op, LLVMValueRef *in) {
-    return gen_fun(g, (TFun)op->sub, (Elem)op->in[0]->type.elem, in[0], op->nin > 1 ? in[1] : NULL, op->nin > 2 ? in[2] : NULL);
+    return gen_fun(g, (TFun)op->sub, (Elem)op->in[0]->type.elem, in[0], op->nin > 1 ? in[1] : NULL,
+                   op->nin > 2 ? in[2] : NULL);
 }
 void emit_fun(Gen *g, Op *op) { each(g, op, do_fun); }
 

@@ -135,4 +135,6 @@ bool lower_emit(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *llv
     return alone ? joined(s, fns, n, opt, ptx) : together(s, fns, n, opt, llvm, ptx);
 }
 
-bool lower_emit_each(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *ptx) { return n == 0 || apart(s, fns, n, opt, ptx) != 0; }
+bool lower_emit_each(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *ptx) {
+    return n == 0 || apart(s, fns, n, opt, ptx) != 0;
+}

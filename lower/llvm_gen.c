@@ -44,14 +44,17 @@ void gen_need(Gen *g, size_t cap) {
         if (cap_table[i].offset == cap && cap_table[i].since > g->ptx_version) g->ptx_version = cap_table[i].since;
 }
 
-LLVMValueRef gen_asm(Gen *g, LLVMTypeRef ret, const char *text, const char *constraints, int n, LLVMValueRef *args, bool effect, bool convergent) {
+LLVMValueRef gen_asm(Gen *g, LLVMTypeRef ret, const char *text, const char *constraints, int n, LLVMValueRef *args,
+                     bool effect, bool convergent) {
     LLVMTypeRef types[520];
     if (n > 520) ice("inline assembly with %d operands", n);
     for (int i = 0; i < n; i++) types[i] = LLVMTypeOf(args[i]);
     LLVMTypeRef ft = LLVMFunctionType(ret, types, (unsigned)n, 0);
-    LLVMValueRef f = LLVMGetInlineAsm(ft, text, strlen(text), constraints, strlen(constraints), effect, 0, LLVMInlineAsmDialectATT, 0);
+    LLVMValueRef f = LLVMGetInlineAsm(ft, text, strlen(text), constraints, strlen(constraints), effect, 0,
+                                      LLVMInlineAsmDialectATT, 0);
     LLVMValueRef call = LLVMBuildCall2(g->B, ft, f, args, (unsigned)n, "");
-    unsigned nounwind = LLVMGetEnumAttributeKindForName("nounwind", 8), conv = LLVMGetEnumAttributeKindForName("convergent", 10);
+    unsigned nounwind = LLVMGetEnumAttributeKindForName("nounwind", 8),
+             conv = LLVMGetEnumAttributeKindForName("convergent", 10);
     unsigned memory = LLVMGetEnumAttributeKindForName("memory", 6);
     LLVMAddCallSiteAttribute(call, LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(g->C, nounwind, 0));
     if (convergent) LLVMAddCallSiteAttribute(call, LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(g->C, conv, 0));
@@ -82,7 +85,9 @@ LLVMTypeRef gen_type(Gen *g, const Val *v) {
 
 // ---- tiles ---------------------------------------------------------------------------------------
 
-static int regs_of(const Val *v) { return v->type.kind == TY_TILE && v->type.rank && v->layout ? layout_regs(v->layout) : 1; }
+static int regs_of(const Val *v) {
+    return v->type.kind == TY_TILE && v->type.rank && v->layout ? layout_regs(v->layout) : 1;
+}
 
 Tile *gen_tile(Gen *g, const Val *v) {
     Tile *t = &g->tile[v->id];
@@ -104,7 +109,9 @@ LLVMValueRef gen_get(Gen *g, const Val *v, int reg) {
     if (reg >= t->n) ice("register %d of %%%u, which has %d", reg, v->id, t->n);
     Reg *r = &t->r[reg];
     if (!r->v && r->word) return extract(g, r->word, r->part, elem_bits((Elem)v->type.elem));   // not kept: may not dominate
-    if (!r->v) ice("register %d of %%%u (%s) is read before it is made", reg, v->id, v->def ? op_info[v->def->code].name : "argument");
+    if (!r->v)
+        ice("register %d of %%%u (%s) is read before it is made", reg, v->id,
+            v->def ? op_info[v->def->code].name : "argument");
     return r->v;
 }
 
@@ -141,12 +148,15 @@ int *gen_reg_map(Gen *g, const Val *from, const Val *operand) {
     int n = gen_tile(g, from)->n;
     int *map = NEW_N(g->arena, int, n);
     for (int i = 0; i < n && operand->type.rank; i++)
-        map[i] = from->type.rank == operand->type.rank ? i : layout_project_reg(from->layout, &from->type, &operand->type, i);
+        map[i] = from->type.rank == operand->type.rank
+                     ? i
+                     : layout_project_reg(from->layout, &from->type, &operand->type, i);
     return map;
 }
 
 // The bits of `id` that move along the axis, gathered run by run: ((id >> from) & mask) << to.
-static LLVMValueRef gather(Gen *g, LLVMValueRef id, const uint32_t *base, int n, const Layout *l, int axis, LLVMValueRef sum) {
+static LLVMValueRef gather(Gen *g, LLVMValueRef id, const uint32_t *base, int n, const Layout *l, int axis,
+                           LLVMValueRef sum) {
     uint32_t mask = (uint32_t)((((uint64_t)1 << l->bits[axis]) - 1) << l->off[axis]);
     for (int i = 0; i < n;) {
         uint32_t b = (base[i] & mask) >> l->off[axis];
@@ -202,7 +212,9 @@ static LLVMValueRef live_count(Gen *g, const Val *axis) {
                            : LLVMBuildSub(g->B, gen_get64(g, hi, 0), gen_get64(g, lo, 0), "");
     LLVMTypeRef t = LLVMTypeOf(n);
     n = gen_call(g, "llvm.smin", 2, (LLVMValueRef[]){n, LLVMConstInt(t, (unsigned long long)e, 1)}, 1, &t);
-    return small ? n : LLVMBuildTrunc(g->B, gen_call(g, "llvm.smax", 2, (LLVMValueRef[]){n, gen_i64(g, 0)}, 1, &t), g->i32, "");
+    return small ? n
+                 : LLVMBuildTrunc(g->B, gen_call(g, "llvm.smax", 2, (LLVMValueRef[]){n, gen_i64(g, 0)}, 1, &t), g->i32,
+                                  "");
 }
 
 // Registers side by side that live and die together: the axis ends between such groups.
@@ -211,7 +223,9 @@ static int64_t alive_alike(Gen *g, const Val *axis, const Layout *l, int pos) {
     int64_t v = layout_vec(l, pos);
     while (v > 1 && (v > 16 || axis_extent(axis) % v)) v /= 2;
     bool full = (axis->def->flags & AXIS_FULL) != 0;
-    while (v > 1 && !full && !(fact_known_multiple(g->facts, axis_lo(axis), v) && fact_known_multiple(g->facts, axis_hi(axis), v))) v /= 2;
+    while (v > 1 && !full &&
+           !(fact_known_multiple(g->facts, axis_lo(axis), v) && fact_known_multiple(g->facts, axis_hi(axis), v)))
+        v /= 2;
     g->alike.axis = axis; g->alike.layout = l; g->alike.pos = pos; g->alike.n = v;
     return v;
 }
@@ -276,7 +290,8 @@ LLVMValueRef gen_lexpr(Gen *g, LExpr e) {
             continue;
         case L_CDIV:
             n--;
-            st[n - 1] = gen_binary(g, OP_div, EL_i64, LLVMBuildSub(g->B, LLVMBuildAdd(g->B, x, y, ""), gen_i64(g, 1), ""), y);
+            st[n - 1] = gen_binary(g, OP_div, EL_i64,
+                                   LLVMBuildSub(g->B, LLVMBuildAdd(g->B, x, y, ""), gen_i64(g, 1), ""), y);
             continue;
         default: ice("launch expression step %d in code", s.op);
         }
@@ -317,7 +332,8 @@ void gen_barrier_named(Gen *g, LLVMValueRef number, int threads) {
 void gen_barrier(Gen *g) {
     bool consumers = g->program_threads != g->f->launch->threads;          // of a kernel with roles
     if (g->one_warp) gen_barrier_warp(g);
-    else if (consumers && g->slice) gen_barrier_named(g, gen_add(g, g->slice, gen_i32(g, BARRIER_SLICE)), g->program_threads);
+    else if (consumers && g->slice)
+        gen_barrier_named(g, gen_add(g, g->slice, gen_i32(g, BARRIER_SLICE)), g->program_threads);
     else if (consumers) gen_barrier_named(g, gen_i32(g, BARRIER_CONSUMERS), g->program_threads);
     else gen_call(g, "llvm.nvvm.barrier.cta.sync.aligned.all", 1, (LLVMValueRef[]){gen_i32(g, BARRIER_ALL)}, 0, NULL);
     g->dirty = g->read = 0;
@@ -422,7 +438,8 @@ void emit_for(Gen *g, Op *op) {
     LLVMValueRef *init = flatten(g, op->in + 3, n, args + 1);
     Ahead *outer = g->ahead, *ahead = g->ahead = ahead_open(g, op);
     LLVMBasicBlockRef from = LLVMGetInsertBlock(g->B);
-    LLVMBasicBlockRef head = gen_block(g, "for"), body = gen_block(g, "body"), next = gen_block(g, "next"), exit = gen_block(g, "end");
+    LLVMBasicBlockRef head = gen_block(g, "for"), body = gen_block(g, "body"), next = gen_block(g, "next"),
+                      exit = gen_block(g, "end");
     LLVMValueRef *ph = NEW_N(g->arena, LLVMValueRef, regs + 1);
     LoopGen loop = {.op = op, .next = next, .exit = exit, .outer = g->loop};
 
@@ -433,7 +450,9 @@ void emit_for(Gen *g, Op *op) {
     phis(g, args + 1, n, ph);
     incoming(ph, regs, init, from);
     ahead_head(g, ahead, from);
-    LLVMValueRef counter = LLVMTypeOf(i) == ct ? i : ct == g->i32 ? LLVMBuildTrunc(g->B, i, ct, "") : LLVMBuildSExt(g->B, i, ct, "");
+    LLVMValueRef counter = LLVMTypeOf(i) == ct ? i
+                           : ct == g->i32      ? LLVMBuildTrunc(g->B, i, ct, "")
+                                               : LLVMBuildSExt(g->B, i, ct, "");
     gen_set(g, args[0], 0, counter);
     LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntSLT, i, hi, ""), body, exit);
     vec_push(g->arena, &loop.to_exit, ((Edge){head, ph}));
@@ -562,14 +581,19 @@ void emit_const(Gen *g, Op *op) {
 
 void emit_dim(Gen *g, Op *op) {
     int64_t fixed = g->f->launch->dims[op->imm].fixed;
-    if (fixed >= 0) { gen_set(g, op->out[0], 0, LLVMConstInt(gen_type(g, op->out[0]), (unsigned long long)fixed, 1)); return; }
+    if (fixed >= 0) {
+        gen_set(g, op->out[0], 0, LLVMConstInt(gen_type(g, op->out[0]), (unsigned long long)fixed, 1));
+        return;
+    }
     LLVMValueRef x = gen_param(g, SLOT_DIM, (int)op->imm, 0);
     LLVMTypeRef t = gen_type(g, op->out[0]);
     if (LLVMTypeOf(x) != t) x = t == g->i32 ? LLVMBuildTrunc(g->B, x, t, "") : LLVMBuildZExt(g->B, x, t, "");
     gen_set(g, op->out[0], 0, x);
 }
 
-void emit_scalar(Gen *g, Op *op) { gen_set(g, op->out[0], 0, gen_param(g, op->out[0]->type.ptr ? SLOT_POINTER : SLOT_SCALAR, (int)op->imm, 0)); }
+void emit_scalar(Gen *g, Op *op) {
+    gen_set(g, op->out[0], 0, gen_param(g, op->out[0]->type.ptr ? SLOT_POINTER : SLOT_SCALAR, (int)op->imm, 0));
+}
 void emit_tensor(Gen *g, Op *op) { (void)g; (void)op; }
 void emit_axis(Gen *g, Op *op)   { (void)g; (void)op; }
 
@@ -584,7 +608,8 @@ void emit_program(Gen *g, Op *op) {
     int per_block = g->f->launch->threads / (g->f->warps * 32);
     if (g->one_warp && per_block > 1) {
         LLVMValueRef w = LLVMBuildLShr(g->B, g->tid, gen_i32(g, 5), "");
-        w = gen_call(g, "llvm.nvvm.shfl.sync.idx.i32", 4, (LLVMValueRef[]){gen_i32(g, -1), w, gen_i32(g, 0), gen_i32(g, 31)}, 0, NULL);
+        w = gen_call(g, "llvm.nvvm.shfl.sync.idx.i32", 4,
+                     (LLVMValueRef[]){gen_i32(g, -1), w, gen_i32(g, 0), gen_i32(g, 31)}, 0, NULL);
         x = LLVMBuildAdd(g->B, LLVMBuildMul(g->B, x, gen_i32(g, per_block), ""), w, "");
         LLVMValueRef n = LLVMBuildTrunc(g->B, gen_param(g, SLOT_EXPR, 0, 0), g->i32, "");
         LLVMBasicBlockRef go_on = gen_block(g, "program");

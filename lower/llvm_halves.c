@@ -5,14 +5,15 @@
 //     t = q * 0x1001;  w = t & 0x000f000f | 0x43004300            128 + v in each half: the ulp of 128 is 1
 //     w = w * 1 + (-136);  w = w * s                              v - 8, exactly; the product, rounded once as f32's would be
 //
-// A conversion from integers costs a quarter or a sixteenth of an addition's rate, and weights of few bits are little else; so where f32 has
-// nothing that 16 bits have not, they are computed in 16 bits:
+// A conversion from integers costs a quarter or a sixteenth of an addition's rate, and weights of few bits are little
+// else; so where f32 has nothing that 16 bits have not, they are computed in 16 bits:
 //
 //     whole numbers up to 256 (bf16) or 2048 (f16)     of bytes, of fields of a byte or word, less or plus others: exact
 //     such a number times one of the type              rounded once: f32's product is exact, and so is rounded once as well
 //
-// and then a conversion to 16 bits takes two registers from here. Bytes: 128 + (v & 127), less 128 or 256 as the sign says, which are the
-// same bits but one (bf16); 1024 + (v ^ 128) and one addition (f16). Results are those of f32 to the bit.
+// and then a conversion to 16 bits takes two registers from here. Bytes: 128 + (v & 127), less 128 or 256 as the sign
+// says, which are the same bits but one (bf16); 1024 + (v ^ 128) and one addition (f16). Results are those of f32 to
+// the bit.
 #include "lower/gen.h"
 #include "lang/number.h"
 
@@ -42,11 +43,13 @@ static LLVMValueRef both_halves(const Halves *h, double x) {
 
 static LLVMValueRef fma2(const Halves *h, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c) {
     LLVMValueRef in[] = {a, b, c};
-    return gen_asm(h->g, h->g->i32, h->e == EL_bf16 ? "fma.rn.bf16x2 $0, $1, $2, $3;" : "fma.rn.f16x2 $0, $1, $2, $3;", "=r,r,r,r", 3, in, false, false);
+    return gen_asm(h->g, h->g->i32, h->e == EL_bf16 ? "fma.rn.bf16x2 $0, $1, $2, $3;" : "fma.rn.f16x2 $0, $1, $2, $3;",
+                   "=r,r,r,r", 3, in, false, false);
 }
 
 // (x & mask) | with, in one instruction: written as two, each with a number of its own, it stays two.
-typedef enum Mask { MASKED = 0xea, INVERTED = 0xae, FLIPPED = 0xbe, HALF_OF_EACH = 0xe4 } Mask;      // of lop3: x & mask, ~x & mask, x ^ mask; where the third has bits the first, else the second
+// of lop3: x & mask, ~x & mask, x ^ mask; where the third has bits the first, else the second
+typedef enum Mask { MASKED = 0xea, INVERTED = 0xae, FLIPPED = 0xbe, HALF_OF_EACH = 0xe4 } Mask;
 static const char lop3[] = "lop3.b32 $0, $1, $2, $3, $4;";
 
 static LLVMValueRef masked(Gen *g, Mask how, LLVMValueRef x, int64_t mask, int64_t with) {
@@ -54,7 +57,9 @@ static LLVMValueRef masked(Gen *g, Mask how, LLVMValueRef x, int64_t mask, int64
     return gen_asm(g, g->i32, lop3, "=r,r,r,r,n", 4, in, false, false);
 }
 
-static LLVMValueRef settled(const Halves *h, Half x) { return x.plus == 0 ? x.w : fma2(h, x.w, both_halves(h, 1), both_halves(h, x.plus)); }
+static LLVMValueRef settled(const Halves *h, Half x) {
+    return x.plus == 0 ? x.w : fma2(h, x.w, both_halves(h, 1), both_halves(h, x.plus));
+}
 
 // ---- whole numbers -------------------------------------------------------------------------------
 
@@ -94,7 +99,8 @@ static bool small(const Halves *h, const Val *v) {
 
 // What is no more than another integer in another type, which holds all that it can be.
 static const Val *narrow(const Halves *h, const Val *v) {
-    for (const Op *d = v->def; d && (d->code == OP_T_cast || d->code == OP_T_splat) && d->in[0]->type.rank == v->type.rank; d = v->def) {
+    for (const Op *d = v->def;
+         d && (d->code == OP_T_cast || d->code == OP_T_splat) && d->in[0]->type.rank == v->type.rank; d = v->def) {
         Elem from = (Elem)d->in[0]->type.elem, to = (Elem)v->type.elem;
         if (elem_is_float(from) || from == EL_bool) break;
         Range r = fact_range(h->g->facts, d->in[0]);
@@ -128,7 +134,9 @@ static bool apart(Gen *g, const Val *v, int a, int b, int64_t *by) {
         return true;
     }
     const Op *k = d->in[0]->def;                                // k % c, c a power of two that divides where k begins
-    if (d->sub != OP_rem || !k || k->code != OP_T_index || c->imm < 1 || (c->imm & (c->imm - 1)) || fact_divisor(g->facts, axis_lo(k->in[0])) % c->imm) return false;
+    if (d->sub != OP_rem || !k || k->code != OP_T_index || c->imm < 1 || (c->imm & (c->imm - 1)) ||
+        fact_divisor(g->facts, axis_lo(k->in[0])) % c->imm)
+        return false;
     *by = (gen_reg_coord(v->layout, 0, b) & (c->imm - 1)) - (gen_reg_coord(v->layout, 0, a) & (c->imm - 1));
     return true;
 }
@@ -150,7 +158,8 @@ static Half of_bytes(const Halves *h, const Val *v, int a, int b) {
         return (Half){masked(g, FLIPPED, p, sign ? 0x00800080 : 0, h->one), sign ? -1024 - 128 : -1024};
     }
     LLVMValueRef low = masked(g, MASKED, p, 0x007f007f, h->one);
-    LLVMValueRef top = masked(g, sign ? MASKED : INVERTED, p, 0x00800080, 0xc300c300);            // 128, or 256: with the sign of a subtrahend
+    // 128, or 256: with the sign of a subtrahend
+    LLVMValueRef top = masked(g, sign ? MASKED : INVERTED, p, 0x00800080, 0xc300c300);
     return (Half){fma2(h, low, both_halves(h, 1), top), sign ? 0 : 128};
 }
 
@@ -167,7 +176,9 @@ static Half of_field(const Halves *h, const Val *v, int a, int b) {
     int wide = elem_bits((Elem)p->type.elem);
     Range r = fact_range(g->facts, v);
     int64_t field = has ? (int64_t)mask : r.hi, by;
-    if (field < 1 || (field & (field + 1)) || field >= (int64_t)1 << h->bits || elem_is_signed((Elem)p->type.elem) || wide > 32 || p->type.rank != v->type.rank) return (Half){0};
+    if (field < 1 || (field & (field + 1)) || field >= (int64_t)1 << h->bits || elem_is_signed((Elem)p->type.elem) ||
+        wide > 32 || p->type.rank != v->type.rank)
+        return (Half){0};
     int *map = gen_reg_map(g, v, s);
     LLVMValueRef word = gen_get(g, p, a);
     if (word != gen_get(g, p, b) || !apart(g, s, map[a], map[b], &by) || by <= 0 || by > 16) return (Half){0};
@@ -177,9 +188,11 @@ static Half of_field(const Halves *h, const Val *v, int a, int b) {
     else if (LLVMTypeOf(from) != g->i32) from = LLVMBuildZExt(g->B, from, g->i32, "");
     if (!LLVMIsConstant(from) || !LLVMIsNull(from)) word = LLVMBuildLShr(g->B, word, from, "");
     if (wide <= 16 && wide <= 32 - by) {
-        word = LLVMBuildMul(g->B, word, gen_i32(g, 1 | (int64_t)1 << (16 - by)), "");            // nothing meets: a field has no more bits than it is apart
+        // nothing meets: a field has no more bits than it is apart
+        word = LLVMBuildMul(g->B, word, gen_i32(g, 1 | (int64_t)1 << (16 - by)), "");
     } else {
-        LLVMValueRef in[] = {by < 16 ? LLVMBuildShl(g->B, word, gen_i32(g, 16 - by), "") : word, word, gen_i32(g, (int64_t)(int32_t)0xffff0000), gen_i32(g, HALF_OF_EACH)};
+        LLVMValueRef in[] = {by < 16 ? LLVMBuildShl(g->B, word, gen_i32(g, 16 - by), "") : word, word,
+                             gen_i32(g, (int64_t)(int32_t)0xffff0000), gen_i32(g, HALF_OF_EACH)};
         word = gen_asm(g, g->i32, lop3, "=r,r,r,r,n", 4, in, false, false);
     }
     return (Half){masked(g, MASKED, word, field << 16 | field, h->one), -h->one_is};
@@ -189,7 +202,9 @@ static Half of_field(const Halves *h, const Val *v, int a, int b) {
 static Half of_one(const Halves *h, const Val *v, int a) {
     Gen *g = h->g;
     LLVMValueRef x = gen_get(g, v, a);
-    if (!elem_is_float((Elem)v->type.elem)) x = elem_is_signed((Elem)v->type.elem) ? LLVMBuildSIToFP(g->B, x, g->f32, "") : LLVMBuildUIToFP(g->B, x, g->f32, "");
+    if (!elem_is_float((Elem)v->type.elem))
+        x = elem_is_signed((Elem)v->type.elem) ? LLVMBuildSIToFP(g->B, x, g->f32, "")
+                                               : LLVMBuildUIToFP(g->B, x, g->f32, "");
     x = LLVMBuildZExt(g->B, gen_from_f32(g, x, h->e), g->i32, "");
     return (Half){gen_call(g, "llvm.nvvm.prmt", 3, (LLVMValueRef[]){x, gen_i32(g, 0), gen_i32(g, 0x1010)}, 0, NULL), 0};
 }
@@ -251,7 +266,8 @@ static LLVMValueRef doubled(const Halves *h, const Val *v, int a) {
 
 // Registers a and b of a value of the type itself.
 static LLVMValueRef stored(const Halves *h, const Val *v, int a, int b) {
-    if (a == b || (gen_tile(h->g, v)->r[a].v && gen_tile(h->g, v)->r[a].v == gen_tile(h->g, v)->r[b].v)) return doubled(h, v, a);
+    if (a == b || (gen_tile(h->g, v)->r[a].v && gen_tile(h->g, v)->r[a].v == gen_tile(h->g, v)->r[b].v))
+        return doubled(h, v, a);
     return b == a + 1 && a % 2 == 0 ? gen_word(h->g, v, a, 2) : NULL;
 }
 

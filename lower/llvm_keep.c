@@ -3,9 +3,10 @@
 //     tile 0       [16 bytes of thread 0][16 bytes of thread 1] ..  [the next 16 bytes of thread 0] ..
 //     tile 1 ..    behind all other shared memory of the block
 //
-// Each thread takes back what it put, or what it asked for: a tile that is loaded to be kept is copied by cp.async, straight to
-// where the thread will look for it, without registers. The area begins where all else ends, and has what is left of the block's shared
-// memory; both numbers are known when the kernel is made, and stand for themselves until then.
+// Each thread takes back what it put, or what it asked for: a tile that is loaded to be kept is copied by cp.async,
+// straight to where the thread will look for it, without registers. The area begins where all else ends, and has what
+// is left of the block's shared memory; both numbers are known when the kernel is made, and stand for themselves until
+// then.
 #include "lower/access.h"
 #include "lower/llvm_shared.h"
 #include "ptx/ptx.h"
@@ -28,7 +29,8 @@ static int64_t slot_bytes(const Gen *g, const Op *keep) {
     return (most + 15) & ~(int64_t)15;
 }
 
-static LLVMValueRef later(Gen *g) { return gen_call(g, "llvm.nvvm.read.ptx.sreg.envreg0", 0, NULL, 0, NULL); }     // a number to be
+// a number to be
+static LLVMValueRef later(Gen *g) { return gen_call(g, "llvm.nvvm.read.ptx.sreg.envreg0", 0, NULL, 0, NULL); }
 
 void emit_keep(Gen *g, Op *op) {
     if (g->one_warp) ice("tiles are kept by a program of one warp");
@@ -52,7 +54,10 @@ void gen_keep_close(Gen *g) {
         most = launch_join(g->arena, L_MIN, some, most);
     }
     int64_t ring;
-    if (g->f->rows_walk && host_expr(g->facts, op->in[0], &tiles) && fact_constant(g->facts, tiles, &ring) && ring > room) base += (uint32_t)(ring * bytes);      // too much: an error
+    // too much: an error
+    if (g->f->rows_walk && host_expr(g->facts, op->in[0], &tiles) && fact_constant(g->facts, tiles, &ring) &&
+        ring > room)
+        base += (uint32_t)(ring * bytes);
     l->smem = base;
     l->smem_more = launch_join_const(g->arena, L_MUL, most, bytes);
     g->f->kept = (int)room;
@@ -79,7 +84,8 @@ static int unit_of(const Val *v) {
 static LLVMValueRef word_of(Gen *g, const Val *v, int r, int n) {       // n registers in 32 bits
     if (n > 1 || unit_bytes(v) < 4) {
         int left = layout_regs(v->layout) - r;
-        if (left >= n && v->type.elem != EL_bool) return n > 1 ? gen_word(g, v, r, n) : LLVMBuildZExt(g->B, gen_get(g, v, r), g->i32, "");
+        if (left >= n && v->type.elem != EL_bool)
+            return n > 1 ? gen_word(g, v, r, n) : LLVMBuildZExt(g->B, gen_get(g, v, r), g->i32, "");
         LLVMValueRef w = gen_i32(g, 0);
         for (int i = 0; i < n && i < left; i++) {
             LLVMValueRef x = LLVMBuildZExt(g->B, gen_get(g, v, r + i), g->i32, "");
@@ -95,7 +101,9 @@ static LLVMValueRef word_of(Gen *g, const Val *v, int r, int n) {       // n reg
 static int copied_bytes(Gen *g, const Op *put) {
     const Op *load = put->in[2]->def;
     Access a;
-    if (!put->attr || !load || load->code != OP_T_load || load->parent != put->parent || load->flags & HAS_ELSE || region_uses(&g->f->body, put->in[2]) != 1) return 0;
+    if (!put->attr || !load || load->code != OP_T_load || load->parent != put->parent || load->flags & HAS_ELSE ||
+        region_uses(&g->f->body, put->in[2]) != 1)
+        return 0;
     access_of(g->facts, load, &a);
     int bytes = access_vec(&a, put->in[2]->layout) * unit_bytes(put->in[2]);
     return bytes >= 4 && bytes <= unit_of(put->in[2]) && !a.p->strided ? bytes : 0;
@@ -109,7 +117,8 @@ bool gen_load_is_copied(Gen *g, const Op *load) {
 
 static void copy_tile(Gen *g, Op *op, int bytes, LLVMValueRef at) {
     const Val *v = op->in[2];
-    int unit = unit_of(v), each = bytes / unit_bytes(v), per = unit / unit_bytes(v), regs = layout_regs(v->layout), threads = g->f->warps * 32;
+    int unit = unit_of(v), each = bytes / unit_bytes(v), per = unit / unit_bytes(v), regs = layout_regs(v->layout),
+        threads = g->f->warps * 32;
     Addr *from = addr_open(g, v->def, v->layout, &v->type);
     for (int r = 0; r < regs; r += each) {
         int64_t imm, off = (int64_t)(r / per) * unit * threads + r % per * unit_bytes(v);
@@ -137,7 +146,9 @@ void emit_keep_put(Gen *g, Op *op) {
             if (LLVMTypeOf(w) == g->f64) w = LLVMBuildBitCast(g->B, w, of, "");
             x = n == 1 ? w : LLVMBuildInsertElement(g->B, x, w, gen_i32(g, i), "");
         }
-        LLVMSetAlignment(LLVMBuildStore(g->B, x, gen_smem(g, LLVMBuildAdd(g->B, at, gen_i32(g, (int64_t)k * unit * threads), ""))), (unsigned)unit);
+        LLVMSetAlignment(
+            LLVMBuildStore(g->B, x, gen_smem(g, LLVMBuildAdd(g->B, at, gen_i32(g, (int64_t)k * unit * threads), ""))),
+            (unsigned)unit);
     }
     LLVMBuildBr(g->B, go);
     LLVMPositionBuilderAtEnd(g->B, go);
@@ -160,12 +171,17 @@ void emit_keep_get(Gen *g, Op *op) {
     for (int r = 0, k = 0; r < regs; r += unit / bytes, k++) {
         LLVMTypeRef of = bytes == 8 ? g->i64 : g->i32;
         int n = unit / (bytes == 8 ? 8 : 4), each = bytes < 4 ? 4 / bytes : 1;
-        LLVMValueRef x = LLVMBuildLoad2(g->B, n == 1 ? of : LLVMVectorType(of, (unsigned)n), gen_smem(g, LLVMBuildAdd(g->B, at, gen_i32(g, (int64_t)k * unit * threads), "")), "");
+        LLVMValueRef x = LLVMBuildLoad2(
+            g->B, n == 1 ? of : LLVMVectorType(of, (unsigned)n),
+            gen_smem(g, LLVMBuildAdd(g->B, at, gen_i32(g, (int64_t)k * unit * threads), "")), "");
         LLVMSetAlignment(x, (unsigned)unit);
         for (int i = 0; i < n; i++) {
             LLVMValueRef w = n == 1 ? x : LLVMBuildExtractElement(g->B, x, gen_i32(g, i), "");
             int at_reg = r + i * each;
-            if (each > 1 && at_reg + each <= regs && v->type.elem != EL_bool) { gen_set_word(g, v, at_reg, each, w); continue; }
+            if (each > 1 && at_reg + each <= regs && v->type.elem != EL_bool) {
+                gen_set_word(g, v, at_reg, each, w);
+                continue;
+            }
             for (int q = 0; q < each && at_reg + q < regs; q++) gen_set(g, v, at_reg + q, element(g, v, w, q));
         }
     }

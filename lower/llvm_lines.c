@@ -32,13 +32,16 @@ void lines_open(Gen *g) {
     if (!g->opt->line_info || !g->f->kernel->span.hi) return;
     Lines *l = g->lines = NEW(g->arena, Lines);
     LineCol w = span_where(g->session, g->f->kernel->span.lo);
-    LLVMAddModuleFlag(g->M, LLVMModuleFlagBehaviorWarning, "Debug Info Version", 18, LLVMValueAsMetadata(LLVMConstInt(g->i32, LLVMDebugMetadataVersion(), 0)));
+    LLVMAddModuleFlag(g->M, LLVMModuleFlagBehaviorWarning, "Debug Info Version", 18,
+                      LLVMValueAsMetadata(LLVMConstInt(g->i32, LLVMDebugMetadataVersion(), 0)));
     l->dib = LLVMCreateDIBuilder(g->M);
     FileScope *s = file_scope(g, w.src);
-    LLVMDIBuilderCreateCompileUnit(l->dib, LLVMDWARFSourceLanguageC, s->file, "tkc", 3, 1, "", 0, 0, "", 0, LLVMDWARFEmissionLineTablesOnly, 0, 0, 0, "", 0, "", 0);
+    LLVMDIBuilderCreateCompileUnit(l->dib, LLVMDWARFSourceLanguageC, s->file, "tkc", 3, 1, "", 0, 0, "", 0,
+                                   LLVMDWARFEmissionLineTablesOnly, 0, 0, 0, "", 0, "", 0);
     LLVMMetadataRef type = LLVMDIBuilderCreateSubroutineType(l->dib, s->file, NULL, 0, LLVMDIFlagZero);
     const char *name = g->f->launch->entry;
-    l->function = LLVMDIBuilderCreateFunction(l->dib, s->file, name, strlen(name), name, strlen(name), s->file, w.line, type, 0, 1, w.line, LLVMDIFlagZero, 1);
+    l->function = LLVMDIBuilderCreateFunction(l->dib, s->file, name, strlen(name), name, strlen(name), s->file, w.line,
+                                              type, 0, 1, w.line, LLVMDIFlagZero, 1);
     LLVMSetSubprogram(g->fn, l->function);
     s->scope = l->function;
 }

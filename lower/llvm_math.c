@@ -16,8 +16,14 @@ static LLVMTypeRef type_of(Gen *g, MathType t) {
     return types[t];
 }
 
-static MathVal fconst(MathBuilder *b, MathType t, double v)   { Gen *g = ((LlvmMath *)b)->g; return LLVMConstReal(type_of(g, t), v); }
-static MathVal iconst(MathBuilder *b, MathType t, uint64_t v) { Gen *g = ((LlvmMath *)b)->g; return LLVMConstInt(type_of(g, t), v, 0); }
+static MathVal fconst(MathBuilder *b, MathType t, double v) {
+    Gen *g = ((LlvmMath *)b)->g;
+    return LLVMConstReal(type_of(g, t), v);
+}
+static MathVal iconst(MathBuilder *b, MathType t, uint64_t v) {
+    Gen *g = ((LlvmMath *)b)->g;
+    return LLVMConstInt(type_of(g, t), v, 0);
+}
 
 static LLVMValueRef intrinsic(Gen *g, const char *name, MathType type, int n, LLVMValueRef *a) {
     LLVMTypeRef t = type_of(g, type);
@@ -107,7 +113,8 @@ static MathVal math_op(MathBuilder *mb, MathOp op, MathType type, MathVal x, Mat
     }
 }
 
-static void rarely(MathBuilder *mb, MathVal cond, MathBody *body, MathVal *vals, const MathType *types, int n, const void *env) {
+static void rarely(MathBuilder *mb, MathVal cond, MathBody *body, MathVal *vals, const MathType *types, int n,
+                   const void *env) {
     Gen *g = ((LlvmMath *)mb)->g;
     LLVMBasicBlockRef from = LLVMGetInsertBlock(g->B), rare = gen_block(g, "rare"), join = gen_block(g, "join");
     LLVMValueRef before[16];
@@ -133,8 +140,10 @@ static LLVMValueRef build(Gen *g, MathFn fn, Elem e, MathMode mode, LLVMValueRef
 }
 
 LLVMValueRef gen_math(Gen *g, TFun fun, Elem e, LLVMValueRef a) {
-    static const uint8_t fn[TF_COUNT] = {[TF_exp] = MATH_exp, [TF_exp2] = MATH_exp2, [TF_log] = MATH_log, [TF_log2] = MATH_log2, [TF_sqrt] = MATH_sqrt,
-        [TF_rsqrt] = MATH_rsqrt, [TF_sin] = MATH_sin, [TF_cos] = MATH_cos, [TF_tanh] = MATH_tanh, [TF_erf] = MATH_erf, [TF_sqrt_rn] = MATH_sqrt};
+    static const uint8_t fn[TF_COUNT] = {[TF_exp] = MATH_exp,   [TF_exp2] = MATH_exp2,   [TF_log] = MATH_log,
+                                         [TF_log2] = MATH_log2, [TF_sqrt] = MATH_sqrt,   [TF_rsqrt] = MATH_rsqrt,
+                                         [TF_sin] = MATH_sin,   [TF_cos] = MATH_cos,     [TF_tanh] = MATH_tanh,
+                                         [TF_erf] = MATH_erf,   [TF_sqrt_rn] = MATH_sqrt};
     MathMode mode = fun == TF_sqrt_rn ? MATH_PRECISE : g->opt->math == 2 ? MATH_FAST : MATH_DEFAULT;
     return build(g, (MathFn)fn[fun], e, mode, a, NULL);
 }

@@ -31,9 +31,11 @@ struct Addr {
     VEC(Coord)    moved[MAX_AXES];      // base part for a register coordinate of an axis with a run-time coefficient
     int          *tile_map[MAX_RANK][AFF_TILES];
     LLVMValueRef  uniform[MAX_RANK];    // i64: the index's uniform part, for checks
-    bool          near[MAX_RANK];       // its constant is counted with the registers instead: `more`, which is `shift` steps of the axis
+    // its constant is counted with the registers instead: `more`, which is `shift` steps of the axis
+    bool          near[MAX_RANK];
     int64_t       more[MAX_RANK], shift[MAX_AXES];
-    bool          any_lane[MAX_AXES];   // lanes past the axis's end may be loaded: what is in range is there, and nothing counts them
+    // lanes past the axis's end may be loaded: what is in range is there, and nothing counts them
+    bool          any_lane[MAX_AXES];
     PredCache     cache;                // for addr_live
     LLVMValueRef  at;                   // for addr_at: where it was last
     int64_t       last[MAX_AXES];
@@ -51,12 +53,14 @@ static LLVMValueRef scale_of(Gen *g, const AffAxis *x) {
 // Does something look at all lanes of the axis: a reduction, a product?
 static bool counted(const Region *r, const Val *axis) {
     for (const Op *op = op_walk(r, NULL); op; op = op_walk(r, op))
-        for (int i = 0; i < op->nin && op->code != OP_T_index && op->code != OP_T_live; i++) if (op->in[i] == axis) return true;
+        for (int i = 0; i < op->nin && op->code != OP_T_index && op->code != OP_T_live; i++)
+            if (op->in[i] == axis) return true;
     return false;
 }
 
-// x[q + 1] and x[q] of two loads: what a register has of one a neighbour has of the other. Where the constant is counted with the registers,
-// as a multiple of what a step of the axis is, both compute the same address in the same way, and are one (unroll.c).
+// x[q + 1] and x[q] of two loads: what a register has of one a neighbour has of the other. Where the constant is
+// counted with the registers, as a multiple of what a step of the axis is, both compute the same address in the same
+// way, and are one (unroll.c).
 static bool neighbours(const Addr *s, int d) {
     const Affine *x = &s->a.aff[d];
     if (x->naxis != 1 || x->ntile || x->axis[0].scale || x->c % x->axis[0].k || s->a.unit[d] || !s->stride[d]) return false;
@@ -158,7 +162,9 @@ static LLVMValueRef index_at(Addr *s, int d, int r) {
     for (int i = 0; i < f->naxis; i++) {
         int pos = type_axis(&s->type, f->axis[i].axis);
         if (s->near[d]) {
-            x = LLVMBuildAdd(g->B, x, LLVMBuildMul(g->B, LLVMBuildZExt(g->B, s->lane[pos], g->i64, ""), gen_i64(g, f->axis[i].k), ""), "");
+            x = LLVMBuildAdd(
+                g->B, x,
+                LLVMBuildMul(g->B, LLVMBuildZExt(g->B, s->lane[pos], g->i64, ""), gen_i64(g, f->axis[i].k), ""), "");
             x = LLVMBuildAdd(g->B, x, gen_i64(g, gen_reg_coord(s->l, pos, r) * f->axis[i].k + s->more[d]), "");
             continue;
         }
@@ -216,7 +222,9 @@ static Unit unit_of(Gen *g, Elem e, int bytes) {
     if (e == EL_f32) return (Unit){g->f32, 4, 'f', "b32"};
     if (e == EL_f64) return (Unit){g->f64, 8, 'd', "b64"};
     if (elem_bytes(e) == 8) return (Unit){g->i64, 8, 'l', "b64"};
-    return bytes == 1 ? (Unit){g->i16, 1, 'h', "u8"} : bytes == 2 ? (Unit){g->i16, 2, 'h', "b16"} : (Unit){g->i32, 4, 'r', "b32"};
+    return bytes == 1   ? (Unit){g->i16, 1, 'h', "u8"}
+           : bytes == 2 ? (Unit){g->i16, 2, 'h', "b16"}
+                        : (Unit){g->i32, 4, 'r', "b32"};
 }
 
 static void registers(Buf *text, int n) {
@@ -227,12 +235,14 @@ static void registers(Buf *text, int n) {
 
 static const char *vector(int n) { return n == 4 ? ".v4" : n == 2 ? ".v2" : ""; }
 
-// Loads `bytes` (1, 2, 4, 8, 16) at addr + imm into out[], one value a unit. Less than 4 bytes come into a register of 32 bits:
-// of two of 16 bits ptxas makes halves of one, and waits for each load to put it there.
+// Loads `bytes` (1, 2, 4, 8, 16) at addr + imm into out[], one value a unit. Less than 4 bytes come into a register of
+// 32 bits: of two of 16 bits ptxas makes halves of one, and waits for each load to put it there.
 //
-// `.nc` says that nobody writes the memory while the kernel runs. A kernel that may start before those that it follows have ended runs while they
-// write: ptxas moves such loads above griddepcontrol.wait, and they see what was there before. So it is for what no launch writes.
-static void load_units(Gen *g, const Addr *s, LLVMValueRef addr, int64_t imm, LLVMValueRef pred, int bytes, LLVMValueRef *out) {
+// `.nc` says that nobody writes the memory while the kernel runs. A kernel that may start before those that it follows
+// have ended runs while they write: ptxas moves such loads above griddepcontrol.wait, and they see what was there
+// before. So it is for what no launch writes.
+static void load_units(Gen *g, const Addr *s, LLVMValueRef addr, int64_t imm, LLVMValueRef pred, int bytes,
+                       LLVMValueRef *out) {
     Unit u = unit_of(g, s->a.elem, bytes);
     if (bytes < 4) u = (Unit){g->i32, bytes, 'r', bytes == 2 ? "u16" : "u8"};            // a whole register each, see above
     int n = bytes / u.bytes;
@@ -255,7 +265,8 @@ static void load_units(Gen *g, const Addr *s, LLVMValueRef addr, int64_t imm, LL
     buf_free(&cons);
 }
 
-static void store_units(Gen *g, const Addr *s, LLVMValueRef addr, int64_t imm, LLVMValueRef pred, int bytes, LLVMValueRef *in) {
+static void store_units(Gen *g, const Addr *s, LLVMValueRef addr, int64_t imm, LLVMValueRef pred, int bytes,
+                        LLVMValueRef *in) {
     Unit u = unit_of(g, s->a.elem, bytes);
     int n = bytes / u.bytes;
     Buf text = {0}, cons = {0};
@@ -329,7 +340,8 @@ static bool only_same_place(const Region *r, const Op *store) {        // every 
 
 static void order_before_store(Gen *g, const Op *op) {
     int p = (int)op->in[0]->def->imm;
-    if (g->f->launch->params[p].mode == PM_INOUT && (g->read | g->dirty) >> p & 1 && !only_same_place(&g->f->body, op)) gen_barrier(g);
+    if (g->f->launch->params[p].mode == PM_INOUT && (g->read | g->dirty) >> p & 1 && !only_same_place(&g->f->body, op))
+        gen_barrier(g);
     g->dirty |= UINT64_C(1) << p;
 }
 
@@ -367,7 +379,8 @@ void emit_load(Gen *g, Op *op) {
         }
         if (!other || !in_range) continue;
         for (int i = 0; i < vec; i++)
-            gen_set(g, o, r + i, LLVMBuildSelect(g->B, in_range, gen_get(g, o, r + i), gen_get(g, other, other_map[r + i]), ""));
+            gen_set(g, o, r + i,
+                    LLVMBuildSelect(g->B, in_range, gen_get(g, o, r + i), gen_get(g, other, other_map[r + i]), ""));
     }
 }
 
@@ -390,7 +403,8 @@ void emit_store(Gen *g, Op *op) {
         for (int i = 0; i < vec; i++) {
             if (size >= 4) words[i] = as_unit(g, gen_get(g, v, r + i), e);
             else if (vec * size < 4) {
-                words[0] = vec == 1 ? as_unit(g, gen_get(g, v, r), e) : LLVMBuildTrunc(g->B, gen_word(g, v, r, vec), g->i16, "");
+                words[0] = vec == 1 ? as_unit(g, gen_get(g, v, r), e)
+                                    : LLVMBuildTrunc(g->B, gen_word(g, v, r, vec), g->i16, "");
                 break;
             } else if (i % (4 / size) == 0) {
                 words[i * size / 4] = gen_word(g, v, r + i, 4 / size);

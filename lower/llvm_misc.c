@@ -20,8 +20,14 @@ static bool is_f(Elem e) { return elem_is_float(e); }
 static LLVMAtomicRMWBinOp rmw(TAtomic op, Elem e) {
     switch (op) {
     case TA_add: return is_f(e) ? LLVMAtomicRMWBinOpFAdd : LLVMAtomicRMWBinOpAdd;
-    case TA_min: return is_f(e) ? LLVMAtomicRMWBinOpFMinimum : elem_is_signed(e) ? LLVMAtomicRMWBinOpMin : LLVMAtomicRMWBinOpUMin;
-    case TA_max: return is_f(e) ? LLVMAtomicRMWBinOpFMaximum : elem_is_signed(e) ? LLVMAtomicRMWBinOpMax : LLVMAtomicRMWBinOpUMax;
+    case TA_min:
+        return is_f(e)             ? LLVMAtomicRMWBinOpFMinimum
+               : elem_is_signed(e) ? LLVMAtomicRMWBinOpMin
+                                   : LLVMAtomicRMWBinOpUMin;
+    case TA_max:
+        return is_f(e)             ? LLVMAtomicRMWBinOpFMaximum
+               : elem_is_signed(e) ? LLVMAtomicRMWBinOpMax
+                                   : LLVMAtomicRMWBinOpUMax;
     case TA_and: return LLVMAtomicRMWBinOpAnd;
     case TA_or:  return LLVMAtomicRMWBinOpOr;
     case TA_xor: return LLVMAtomicRMWBinOpXor;
@@ -78,9 +84,12 @@ static LLVMValueRef from_owner(Gen *g, LLVMValueRef x, const Layout *l) {
     LLVMTypeRef m = t == g->i1 ? g->i8 : t;
     (void)bytes;
     LLVMValueRef w = t == g->i1 ? LLVMBuildZExt(g->B, x, m, "") : x;
-    LLVMBuildStore(g->B, w, gen_smem(g, LLVMBuildAdd(g->B, LLVMBuildMul(g->B, slot, gen_i32(g, 8), ""), gen_i32(g, area), "")));
+    LLVMBuildStore(g->B, w,
+                   gen_smem(g, LLVMBuildAdd(g->B, LLVMBuildMul(g->B, slot, gen_i32(g, 8), ""), gen_i32(g, area), "")));
     gen_barrier(g);
-    w = LLVMBuildLoad2(g->B, m, gen_smem(g, LLVMBuildAdd(g->B, LLVMBuildMul(g->B, from, gen_i32(g, 8), ""), gen_i32(g, area), "")), "");
+    w = LLVMBuildLoad2(
+        g->B, m, gen_smem(g, LLVMBuildAdd(g->B, LLVMBuildMul(g->B, from, gen_i32(g, 8), ""), gen_i32(g, area), "")),
+        "");
     return t == g->i1 ? LLVMBuildTrunc(g->B, w, t, "") : w;
 }
 
@@ -91,7 +100,8 @@ void emit_atomic(Gen *g, Op *op) {
     Val *where = op->flags & HAS_WHERE ? op->in[op->nin - 1] : NULL;
     Elem e = (Elem)o->type.elem;
     const Layout *l = o->type.rank ? o->layout : NULL;
-    int n = gen_tile(g, o)->n, *xm = gen_reg_map(g, o, x), *cm = cmp ? gen_reg_map(g, o, cmp) : NULL, *wm = where ? gen_reg_map(g, o, where) : NULL;
+    int n = gen_tile(g, o)->n, *xm = gen_reg_map(g, o, x), *cm = cmp ? gen_reg_map(g, o, cmp) : NULL,
+        *wm = where ? gen_reg_map(g, o, where) : NULL;
     LLVMValueRef owner = gen_owner(g, l);
     bool used = val_used(&g->f->body, o);
     int *im[MAX_RANK];
@@ -105,9 +115,12 @@ void emit_atomic(Gen *g, Op *op) {
                 LLVMValueRef i = gen_get64(g, op->in[1 + d], im[d][r]);
                 pred = gen_both(g, pred, LLVMBuildICmp(g->B, LLVMIntULT, i, gen_lexpr(g, p->dim[d]), ""));
                 bool inner = d == op->nidx - 1 && !p->strided;
-                off = LLVMBuildAdd(g->B, off, inner ? i : LLVMBuildMul(g->B, i, gen_param(g, SLOT_STRIDE, (int)op->in[0]->def->imm, d), ""), "");
+                off = LLVMBuildAdd(
+                    g->B, off,
+                    inner ? i : LLVMBuildMul(g->B, i, gen_param(g, SLOT_STRIDE, (int)op->in[0]->def->imm, d), ""), "");
             }
-            at = LLVMBuildGEP2(g->B, memory_type(g, e), gen_param(g, SLOT_POINTER, (int)op->in[0]->def->imm, 0), &off, 1, "");
+            at = LLVMBuildGEP2(g->B, memory_type(g, e), gen_param(g, SLOT_POINTER, (int)op->in[0]->def->imm, 0), &off,
+                               1, "");
         } else {
             at = gen_get(g, op->in[0], im[0][r]);
             if (where) pred = gen_both(g, pred, gen_get(g, where, wm[r]));
@@ -140,7 +153,8 @@ void emit_ptrload(Gen *g, Op *op) {
     Val *where = op->flags & HAS_WHERE ? op->in[1] : NULL, *other = op->flags & HAS_ELSE ? op->in[op->nin - 1] : NULL;
     Elem e = (Elem)o->type.elem;
     const Layout *l = o->type.rank ? o->layout : NULL;
-    int n = gen_tile(g, o)->n, *am = gen_reg_map(g, o, op->in[0]), *wm = where ? gen_reg_map(g, o, where) : NULL, *em = other ? gen_reg_map(g, o, other) : NULL;
+    int n = gen_tile(g, o)->n, *am = gen_reg_map(g, o, op->in[0]), *wm = where ? gen_reg_map(g, o, where) : NULL,
+        *em = other ? gen_reg_map(g, o, other) : NULL;
     for (int r = 0; r < n; r++) {
         LLVMTypeRef t = gen_type(g, o), m = t == g->i1 ? g->i8 : t;
         LLVMValueRef pred = live(g, o, l, r), at = gen_get(g, op->in[0], am[r]), none = LLVMConstNull(t);
@@ -171,7 +185,8 @@ void emit_ptrstore(Gen *g, Op *op) {
     Val *a = op->in[0], *v = op->in[1], *where = op->flags & HAS_WHERE ? op->in[2] : NULL;
     const Val *wide = a->type.rank >= v->type.rank ? a : v;
     const Layout *l = wide->type.rank ? wide->layout : NULL;
-    int n = gen_tile(g, wide)->n, *am = gen_reg_map(g, wide, a), *vm = gen_reg_map(g, wide, v), *wm = where ? gen_reg_map(g, wide, where) : NULL;
+    int n = gen_tile(g, wide)->n, *am = gen_reg_map(g, wide, a), *vm = gen_reg_map(g, wide, v),
+        *wm = where ? gen_reg_map(g, wide, where) : NULL;
     LLVMValueRef owner = gen_owner(g, l);
     for (int r = 0; r < n; r++) {
         LLVMValueRef pred = gen_both(g, live(g, wide, l, r), owner), x = gen_get(g, v, vm[r]), at = gen_get(g, a, am[r]);
@@ -203,7 +218,8 @@ static LLVMValueRef string(Gen *g, const char *s) {
 }
 
 static void print_line(Gen *g, const char *format, int n, LLVMValueRef *args) {
-    LLVMTypeRef p0 = LLVMPointerTypeInContext(g->C, 0), pt[2] = {p0, p0}, ft = LLVMFunctionType(g->i32, pt, 2, 0), types[MAX_AXES + 1];
+    LLVMTypeRef p0 = LLVMPointerTypeInContext(g->C, 0), pt[2] = {p0, p0}, ft = LLVMFunctionType(g->i32, pt, 2, 0),
+                types[MAX_AXES + 1];
     LLVMValueRef f = LLVMGetNamedFunction(g->M, "vprintf");
     if (!f) f = LLVMAddFunction(g->M, "vprintf", ft);
     for (int i = 0; i < n; i++) types[i] = LLVMTypeOf(args[i]);
@@ -248,8 +264,12 @@ void emit_print(Gen *g, Op *op) {
             if (elem_is_storage(e)) { x = gen_to_f32(g, x, e); e = EL_f32; }
             if (e == EL_f32) x = LLVMBuildFPExt(g->B, x, g->f64, "");
             else if (e == EL_bool) x = LLVMBuildZExt(g->B, x, g->i64, "");
-            else if (!elem_is_float(e) && LLVMTypeOf(x) != g->i64) x = elem_is_signed(e) ? LLVMBuildSExt(g->B, x, g->i64, "") : LLVMBuildZExt(g->B, x, g->i64, "");
-            snprintf(text + k, sizeof text - (size_t)k, " = %s\n", elem_is_float(e) ? "%.9g" : elem_is_signed(e) ? "%lld" : "%llu");
+            else if (!elem_is_float(e) && LLVMTypeOf(x) != g->i64)
+                x = elem_is_signed(e) ? LLVMBuildSExt(g->B, x, g->i64, "") : LLVMBuildZExt(g->B, x, g->i64, "");
+            snprintf(text + k, sizeof text - (size_t)k, " = %s\n",
+                     elem_is_float(e)    ? "%.9g"
+                     : elem_is_signed(e) ? "%lld"
+                                         : "%llu");
             args[n++] = x;
         } else {
             snprintf(text + k, sizeof text - (size_t)k, "\n");
@@ -270,7 +290,8 @@ void emit_assert(Gen *g, Op *op) {
         LLVMBuildCondBr(g->B, bad, yes, go);
         LLVMPositionBuilderAtEnd(g->B, yes);
         char text[200];
-        snprintf(text, sizeof text, "assertion failed: %.*s\n", (int)(op->str.n < 150 ? op->str.n : 150), op->str.p ? op->str.p : "");
+        snprintf(text, sizeof text, "assertion failed: %.*s\n", (int)(op->str.n < 150 ? op->str.n : 150),
+                 op->str.p ? op->str.p : "");
         print_line(g, text, 0, NULL);
         gen_asm(g, LLVMVoidTypeInContext(g->C), "trap;", "", 0, NULL, true, false);
         LLVMBuildBr(g->B, go);

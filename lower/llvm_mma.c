@@ -37,7 +37,8 @@ static void stage_shape(const Op *op, const MmaChoice *c, int operand, Shared *s
     memset(s, 0, sizeof *s);
     for (int i = 0; i < 2; i++) vec[i] = layout_vec(x->layout, type_axis(&x->type, axis[i]));
     bool k_last = vec[1] >= vec[0] || elem_bits((Elem)c->insn->frag) == 8;
-    for (int i = 0; i < x->type.rank; i++) if (x->type.axis[i] != axis[0] && x->type.axis[i] != axis[1]) s->axis[n++] = x->type.axis[i];
+    for (int i = 0; i < x->type.rank; i++)
+        if (x->type.axis[i] != axis[0] && x->type.axis[i] != axis[1]) s->axis[n++] = x->type.axis[i];
     s->axis[n++] = axis[!k_last];
     s->axis[n++] = axis[k_last];
     s->rank = n;
@@ -67,7 +68,9 @@ static void plan_dot(Gen *g, const Op *op, DotPlan *p) {
     }
 }
 
-static uint32_t staged_bytes(const DotPlan *p, int i) { return p->where[i] == STAGED ? (shared_bytes(&p->shared[i]) + 127) & ~127u : 0; }
+static uint32_t staged_bytes(const DotPlan *p, int i) {
+    return p->where[i] == STAGED ? (shared_bytes(&p->shared[i]) + 127) & ~127u : 0;
+}
 
 uint32_t gen_dot_room(Gen *g, const Op *op) {
     DotPlan p;
@@ -97,7 +100,10 @@ bool gen_rings_end(Gen *g) {
 LLVMValueRef dot_start(Gen *g, const Op *op, int reg) {
     if (!op_acc(op)) return LLVMConstNull(gen_type(g, op->out[0]));
     const Val *acc = op_acc(op);
-    return gen_get(g, acc, acc->type.rank == op->out[0]->type.rank ? reg : layout_project_reg(op->out[0]->layout, &op->out[0]->type, &acc->type, reg));
+    return gen_get(g, acc,
+                   acc->type.rank == op->out[0]->type.rank
+                       ? reg
+                       : layout_project_reg(op->out[0]->layout, &op->out[0]->type, &acc->type, reg));
 }
 
 // ---- fragments -----------------------------------------------------------------------------------
@@ -125,7 +131,8 @@ typedef struct Mma {
     bool     three;                // tf32x3
 } Mma;
 
-static LLVMValueRef bits_of(Gen *g, LLVMValueRef x, int from, int n, int to) {       // bits from .. from + n of x, moved to bit `to`
+// bits from .. from + n of x, moved to bit `to`
+static LLVMValueRef bits_of(Gen *g, LLVMValueRef x, int from, int n, int to) {
     if (from) x = LLVMBuildLShr(g->B, x, gen_i32(g, from), "");
     x = LLVMBuildAnd(g->B, x, gen_i32(g, (1 << n) - 1), "");
     return to ? LLVMBuildShl(g->B, x, gen_i32(g, to), "") : x;
@@ -147,11 +154,20 @@ static void open_source(Mma *m, Feed *s, int operand, bool is_a) {
     int size = s->shared.size, chunk = __builtin_ctz(16u / (unsigned)size);           // elements of 16 bytes, as a shift
     if (is_a && wm)  warp = bits_of(g, g->warp, 0, wm, 4);
     if (!is_a && wn) warp = bits_of(g, g->warp, wm, wn, 3);
-    if (s->k_last && is_a)       { x = bits_of(g, l, 0, 4, 0); k = bits_of(g, l, 4, 1, chunk); }
-    else if (s->k_last)          { x = LLVMBuildOr(g->B, bits_of(g, l, 0, 3, 0), bits_of(g, l, 4, 1, 3 + wn), ""); k = bits_of(g, l, 3, 1, chunk); }
-    else if (size == 4)          { x = bits_of(g, l, 2, 3, 0); k = bits_of(g, l, 0, 2, 0); }
-    else if (is_a)               { x = bits_of(g, l, 3, 1, 3); k = LLVMBuildOr(g->B, bits_of(g, l, 0, 3, 0), bits_of(g, l, 4, 1, 3), ""); }
-    else                         { x = bits_of(g, l, 4, 1, 3 + wn); k = bits_of(g, l, 0, 4, 0); }
+    if (s->k_last && is_a)       { x = bits_of(g, l, 0, 4, 0); k = bits_of(g, l, 4, 1, chunk);
+    } else if (s->k_last) {
+        x = LLVMBuildOr(g->B, bits_of(g, l, 0, 3, 0), bits_of(g, l, 4, 1, 3 + wn), "");
+        k = bits_of(g, l, 3, 1, chunk);
+    } else if (size == 4) {
+        x = bits_of(g, l, 2, 3, 0);
+        k = bits_of(g, l, 0, 2, 0);
+    } else if (is_a) {
+        x = bits_of(g, l, 3, 1, 3);
+        k = LLVMBuildOr(g->B, bits_of(g, l, 0, 3, 0), bits_of(g, l, 4, 1, 3), "");
+    } else {
+        x = bits_of(g, l, 4, 1, 3 + wn);
+        k = bits_of(g, l, 0, 4, 0);
+    }
     lane[s->across] = warp ? LLVMBuildOr(g->B, x, warp, "") : x;
     lane[s->along] = k;
     shared_open(g, &s->at, &s->shared, lane);
@@ -184,7 +200,8 @@ static LLVMValueRef load32(Mma *m, Feed *s, int64_t across, int64_t k) {
     return x;
 }
 
-static int acc_reg(const Mma *m, const Layout *l, int row, int col, int i, int j) {   // first of the four registers of block (i, j)
+// first of the four registers of block (i, j)
+static int acc_reg(const Mma *m, const Layout *l, int row, int col, int i, int j) {
     int at = 0, stride = 1;
     for (int r = 0; r < l->nrep; r++) {
         int x = l->rep[r].axis;
@@ -239,8 +256,10 @@ static LLVMValueRef by_name(Mma *m, LLVMValueRef *args) {
     Gen *g = m->g;
     const char *types = m->p->c.insn->types;
     char name[96], shape[32], d[8], a[8], b[8], c[8];
-    if (sscanf(types, "%31[a-z0-9].row.col.%7[a-z0-9].%7[a-z0-9].%7[a-z0-9].%7[a-z0-9]", shape, d, a, b, c) != 5) return NULL;
-    bool half = !strcmp(a, "f16"), ints = m->acc == g->i32, one = !strcmp(a, "bf16") || !strcmp(a, "tf32") || (ints && !strcmp(a, b));
+    if (sscanf(types, "%31[a-z0-9].row.col.%7[a-z0-9].%7[a-z0-9].%7[a-z0-9].%7[a-z0-9]", shape, d, a, b, c) != 5)
+        return NULL;
+    bool half = !strcmp(a, "f16"), ints = m->acc == g->i32,
+         one = !strcmp(a, "bf16") || !strcmp(a, "tf32") || (ints && !strcmp(a, b));
     if (one)       snprintf(name, sizeof name, "llvm.nvvm.mma.%s.row.col.%s", shape, a);
     else if (ints) snprintf(name, sizeof name, "llvm.nvvm.mma.%s.row.col.%s.%s", shape, a, b);
     else if (half) snprintf(name, sizeof name, "llvm.nvvm.mma.%s.row.col.%s.%s", shape, d, c);
@@ -254,18 +273,23 @@ static void mma(Mma *m, const LLVMValueRef *a, const LLVMValueRef *b, LLVMValueR
     char text[200];
     bool ints = m->acc == g->i32;
     gen_need(g, m->p->c.insn->cap);
-    LLVMValueRef operands[10] = {a[0], a[1], a[2], a[3], b[0], b[1], acc[0], acc[1], acc[2], acc[3]}, known = by_name(m, operands);
+    LLVMValueRef operands[10] = {a[0], a[1], a[2], a[3], b[0], b[1], acc[0], acc[1], acc[2], acc[3]},
+                 known = by_name(m, operands);
     for (int i = 0; i < 4 && known; i++) acc[i] = LLVMBuildExtractValue(g->B, known, (unsigned)i, "");
     if (known) return;
-    snprintf(text, sizeof text, "mma.sync.aligned.%s {$0, $1, $2, $3}, {$4, $5, $6, $7}, {$8, $9}, {$0, $1, $2, $3};", m->p->c.insn->types);
+    snprintf(text, sizeof text, "mma.sync.aligned.%s {$0, $1, $2, $3}, {$4, $5, $6, $7}, {$8, $9}, {$0, $1, $2, $3};",
+             m->p->c.insn->types);
     LLVMTypeRef four[4] = {m->acc, m->acc, m->acc, m->acc};
     LLVMValueRef args[10] = {a[0], a[1], a[2], a[3], b[0], b[1], acc[0], acc[1], acc[2], acc[3]};
     LLVMValueRef d = gen_asm(g, LLVMStructTypeInContext(g->C, four, 4, 0), text,
-                             ints ? "=r,=r,=r,=r,r,r,r,r,r,r,0,1,2,3" : "=f,=f,=f,=f,r,r,r,r,r,r,0,1,2,3", 10, args, false, true);
+                             ints ? "=r,=r,=r,=r,r,r,r,r,r,r,0,1,2,3" : "=f,=f,=f,=f,r,r,r,r,r,r,0,1,2,3", 10, args,
+                             false, true);
     for (int i = 0; i < 4; i++) acc[i] = LLVMBuildExtractValue(g->B, d, (unsigned)i, "");
 }
 
-static LLVMValueRef round_tf32(Gen *g, LLVMValueRef x) { return gen_asm(g, g->i32, "cvt.rna.tf32.f32 $0, $1;", "=r,r", 1, &x, false, false); }
+static LLVMValueRef round_tf32(Gen *g, LLVMValueRef x) {
+    return gen_asm(g, g->i32, "cvt.rna.tf32.f32 $0, $1;", "=r,r", 1, &x, false, false);
+}
 
 // x -> hi and lo of tf32x3, both as bits.
 static void split(Gen *g, LLVMValueRef x, LLVMValueRef *hi, LLVMValueRef *lo) {
@@ -359,11 +383,13 @@ static void product(Mma *m, const Op *inside) {
     LLVMValueRef (*acc)[4] = (LLVMValueRef (*)[4])NEW_N(m->g->arena, LLVMValueRef, 4 * m->rows * m->cols);
     for (int i = 0; i < m->rows; i++)
         for (int j = 0; j < m->cols; j++)
-            for (int r = 0; r < 4; r++) acc[i * m->cols + j][r] = gen_get(m->g, o, acc_reg(m, o->layout, c->row, c->col, i, j) + r);
+            for (int r = 0; r < 4; r++)
+                acc[i * m->cols + j][r] = gen_get(m->g, o, acc_reg(m, o->layout, c->row, c->col, i, j) + r);
     by_steps(m, steps, inside, acc);
     for (int i = 0; i < m->rows; i++)
         for (int j = 0; j < m->cols; j++)
-            for (int r = 0; r < 4; r++) gen_set(m->g, o, acc_reg(m, o->layout, c->row, c->col, i, j) + r, acc[i * m->cols + j][r]);
+            for (int r = 0; r < 4; r++)
+                gen_set(m->g, o, acc_reg(m, o->layout, c->row, c->col, i, j) + r, acc[i * m->cols + j][r]);
 }
 
 // The last of the ops after a product that refill the memory it read from: a wait, a barrier and copies, with nothing
@@ -376,7 +402,8 @@ static const Op *refill(const Op *dot) {
         if (op->code == OP_T_copy_commit) return waits ? op : NULL;
         if (op->code == OP_T_copy_wait) { waits = true; continue; }
         if (op->code == OP_T_barrier || op->code == OP_T_copy_async) continue;
-        bool address = op_has(op, 'P') && op->nout == 1 && (op->out[0]->type.kind == TY_AXIS || is_address(op->out[0]->type.elem));
+        bool address = op_has(op, 'P') && op->nout == 1 &&
+                       (op->out[0]->type.kind == TY_AXIS || is_address(op->out[0]->type.elem));
         if (!address || op->nreg || op->code == OP_T_reduce || op->code == OP_T_dot || op->code == OP_T_convert) return NULL;
     }
     return NULL;

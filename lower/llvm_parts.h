@@ -9,7 +9,8 @@ int          part_regs(const Val *v);
 int          part_alive(Gen *g, const Val *v, int **at);       // registers that may hold something alive, in order; how many
 int          part_run(const Val *v, int left);                 // how many of so many registers move together
 LLVMTypeRef  part_words(Gen *g, const Val *v, int n);
-void         part_store(Gen *g, const Val *v, const int *reg, int n, LLVMValueRef to);        // n registers that move together
+// n registers that move together
+void         part_store(Gen *g, const Val *v, const int *reg, int n, LLVMValueRef to);
 LLVMValueRef part_from_bits(Gen *g, const Val *v, LLVMValueRef x);
 
 #endif

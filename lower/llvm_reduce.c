@@ -31,7 +31,8 @@ static Pair fold(Red *s, Pair a, Pair b) {
     AstOp op = s->kind == TR_argmax ? OP_gt : OP_lt;
     LLVMValueRef better = gen_binary(g, op, s->e, b.v, a.v), tie = gen_binary(g, OP_eq, s->e, b.v, a.v);
     if (elem_is_float(s->e)) {
-        LLVMValueRef an = LLVMBuildFCmp(g->B, LLVMRealUNO, a.v, a.v, ""), bn = LLVMBuildFCmp(g->B, LLVMRealUNO, b.v, b.v, "");
+        LLVMValueRef an = LLVMBuildFCmp(g->B, LLVMRealUNO, a.v, a.v, ""),
+                     bn = LLVMBuildFCmp(g->B, LLVMRealUNO, b.v, b.v, "");
         better = LLVMBuildOr(g->B, better, LLVMBuildAnd(g->B, bn, LLVMBuildNot(g->B, an, ""), ""), "");
         tie = LLVMBuildOr(g->B, tie, LLVMBuildAnd(g->B, an, bn, ""), "");
     }
@@ -145,7 +146,8 @@ static void cross(Red *s, const Cross *c, Pair *out, int n) {
             int64_t other = 0;
             for (int b = 0; b < c->nb && !lead; b++) other |= (int64_t)(k >> b & 1) << c->bit[b];
             LLVMValueRef w = other ? LLVMBuildOr(g->B, base, gen_i32(g, other), "") : base;
-            LLVMValueRef at = LLVMBuildAdd(g->B, LLVMBuildMul(g->B, w, gen_i32(g, each), ""), gen_i32(g, c->area + (uint32_t)(r * c->lanes * c->unit)), "");
+            LLVMValueRef at = LLVMBuildAdd(g->B, LLVMBuildMul(g->B, w, gen_i32(g, each), ""),
+                                           gen_i32(g, c->area + (uint32_t)(r * c->lanes * c->unit)), "");
             if (col) at = LLVMBuildAdd(g->B, at, col, "");
             p[k] = (Pair){gen_take(g, at, vt), s->arg ? gen_take(g, LLVMBuildAdd(g->B, at, gen_i32(g, 8), ""), it) : NULL};
         }
@@ -171,10 +173,11 @@ static void across_warps(Red *s, const Op *op, Pair *out, int n, uint32_t warp_b
     }
 }
 
-// Maxima of 16-bit floats go two to an instruction: pairs of registers that belong to one result stay a word until one is left.
-// Exactly as in f32: NaN if either is, -0 below +0, subnormals as they are.
+// Maxima of 16-bit floats go two to an instruction: pairs of registers that belong to one result stay a word until one
+// is left. Exactly as in f32: NaN if either is, -0 below +0, subnormals as they are.
 static LLVMValueRef join_pairs(Gen *g, TReduce kind, Elem e, LLVMValueRef a, LLVMValueRef b) {
-    static const char *const name[2][2] = {{"llvm.nvvm.fmin.nan.f16x2", "llvm.nvvm.fmin.nan.bf16x2"}, {"llvm.nvvm.fmax.nan.f16x2", "llvm.nvvm.fmax.nan.bf16x2"}};
+    static const char *const name[2][2] = {{"llvm.nvvm.fmin.nan.f16x2", "llvm.nvvm.fmin.nan.bf16x2"},
+                                           {"llvm.nvvm.fmax.nan.f16x2", "llvm.nvvm.fmax.nan.bf16x2"}};
     LLVMTypeRef pair = LLVMVectorType(e == EL_bf16 ? LLVMBFloatTypeInContext(g->C) : g->f16, 2);
     LLVMValueRef in[2] = {LLVMBuildBitCast(g->B, a, pair, ""), LLVMBuildBitCast(g->B, b, pair, "")};
     return LLVMBuildBitCast(g->B, gen_call(g, name[kind == TR_max][e == EL_bf16], 2, in, 0, NULL), g->i32, "");
@@ -182,9 +185,13 @@ static LLVMValueRef join_pairs(Gen *g, TReduce kind, Elem e, LLVMValueRef a, LLV
 
 static bool by_pairs(const Op *op, int regs, int n) {
     const Val *x = op->in[0], *o = op->out[0];
-    if ((op->sub != TR_max && op->sub != TR_min) || (x->type.elem != EL_bf16 && x->type.elem != EL_f16) || regs / n < 4 || regs / n % 2) return false;
+    if ((op->sub != TR_max && op->sub != TR_min) || (x->type.elem != EL_bf16 && x->type.elem != EL_f16) ||
+        regs / n < 4 || regs / n % 2)
+        return false;
     for (int r = 0; r < regs && o->type.rank; r += 2)
-        if (layout_project_reg(x->layout, &x->type, &o->type, r) != layout_project_reg(x->layout, &x->type, &o->type, r + 1)) return false;
+        if (layout_project_reg(x->layout, &x->type, &o->type, r) !=
+            layout_project_reg(x->layout, &x->type, &o->type, r + 1))
+            return false;
     return true;
 }
 
@@ -202,7 +209,8 @@ static void fold_pairs(Red *s, const Op *op, int regs, int n, Pair *out) {
         LLVMValueRef *w = word + i * per;
         for (int step = 1; step < per; step *= 2)
             for (int k = 0; k + step < per; k += 2 * step) w[k] = join_pairs(g, s->kind, e, w[k], w[k + step]);
-        LLVMValueRef low = LLVMBuildTrunc(g->B, w[0], g->i16, ""), high = LLVMBuildTrunc(g->B, LLVMBuildLShr(g->B, w[0], gen_i32(g, 16), ""), g->i16, "");
+        LLVMValueRef low = LLVMBuildTrunc(g->B, w[0], g->i16, ""),
+                     high = LLVMBuildTrunc(g->B, LLVMBuildLShr(g->B, w[0], gen_i32(g, 16), ""), g->i16, "");
         out[i] = fold(s, (Pair){gen_to_f32(g, low, e), NULL}, (Pair){gen_to_f32(g, high, e), NULL});
     }
 }
@@ -224,7 +232,8 @@ static LLVMValueRef first_place(Red *s, const Place *p, int n, LLVMValueRef best
     Gen *g = s->g;
     LLVMValueRef at = gen_i32(g, p[0].coord);
     for (int k = 1; k < n; k++) {
-        LLVMValueRef here = best ? gen_binary(g, OP_eq, s->e, p[k].v, best) : LLVMBuildFCmp(g->B, LLVMRealUNO, p[k].v, p[k].v, "");
+        LLVMValueRef here = best ? gen_binary(g, OP_eq, s->e, p[k].v, best)
+                                 : LLVMBuildFCmp(g->B, LLVMRealUNO, p[k].v, p[k].v, "");
         at = LLVMBuildSelect(g->B, here, gen_i32(g, p[k].coord), at, "");
     }
     return at;
@@ -235,7 +244,8 @@ static Pair best_of(Red *s, Place *p, int n) {
     LLVMValueRef *v = NEW_N(g->arena, LLVMValueRef, n);
     for (int i = 0; i < n; i++) v[i] = p[i].v;
     for (int step = 1; step < n; step *= 2)
-        for (int i = 0; i + step < n; i += 2 * step) v[i] = gen_join(g, s->kind == TR_argmax ? TR_max : TR_min, s->e, v[i], v[i + step]);
+        for (int i = 0; i + step < n; i += 2 * step)
+            v[i] = gen_join(g, s->kind == TR_argmax ? TR_max : TR_min, s->e, v[i], v[i + step]);
     LLVMValueRef best = v[0];
     qsort(p, (size_t)n, sizeof *p, by_coord);
     if (n == 1 || !elem_is_float(s->e)) return (Pair){best, first_place(s, p, n, best)};
@@ -300,8 +310,10 @@ void emit_reduce(Gen *g, Op *op) {
     for (int r = 0; r < n; r++) {
         LLVMValueRef v = out[r].v;
         if (s.arg) {
-            LLVMValueRef lo = gen_get64(g, axis_lo(op->in[1]), 0), none = LLVMBuildICmp(g->B, LLVMIntSGE, lo, gen_get64(g, axis_hi(op->in[1]), 0), "");
-            v = LLVMBuildSelect(g->B, none, gen_i64(g, -1), LLVMBuildAdd(g->B, lo, LLVMBuildZExt(g->B, out[r].i, g->i64, ""), ""), "");
+            LLVMValueRef lo = gen_get64(g, axis_lo(op->in[1]), 0),
+                         none = LLVMBuildICmp(g->B, LLVMIntSGE, lo, gen_get64(g, axis_hi(op->in[1]), 0), "");
+            v = LLVMBuildSelect(g->B, none, gen_i64(g, -1),
+                                LLVMBuildAdd(g->B, lo, LLVMBuildZExt(g->B, out[r].i, g->i64, ""), ""), "");
             if (gen_is32(g, o)) v = LLVMBuildTrunc(g->B, v, g->i32, "");
         } else if (widen) {
             v = gen_from_f32(g, v, (Elem)o->type.elem);
@@ -310,7 +322,8 @@ void emit_reduce(Gen *g, Op *op) {
     }
 }
 
-void gen_join_threads(Gen *g, const Op *op, TReduce kind, Elem e, LLVMValueRef *v, int n, uint32_t lane_bits, uint32_t warp_bits, uint32_t kept) {
+void gen_join_threads(Gen *g, const Op *op, TReduce kind, Elem e, LLVMValueRef *v, int n, uint32_t lane_bits,
+                      uint32_t warp_bits, uint32_t kept) {
     Red s = {g, kind, e, false};
     Pair *out = NEW_N(g->arena, Pair, n);
     for (int r = 0; r < n; r++) out[r] = (Pair){v[r], NULL};
@@ -327,6 +340,7 @@ void emit_join_lanes(Gen *g, Op *op) {
     uint32_t kept = 0;
     for (int i = 0; l && i < LANE_BITS; i++) if (l->lane[i]) kept |= 1u << i;
     for (int r = 0; r < n; r++) v[r] = wide != e ? gen_to_f32(g, gen_get(g, x, r), e) : gen_get(g, x, r);
-    gen_join_threads(g, op, (TReduce)op->sub, wide, v, n, (uint32_t)op->imm & ((1u << LANE_BITS) - 1), (uint32_t)(op->imm >> LANE_BITS), kept);
+    gen_join_threads(g, op, (TReduce)op->sub, wide, v, n, (uint32_t)op->imm & ((1u << LANE_BITS) - 1),
+                     (uint32_t)(op->imm >> LANE_BITS), kept);
     for (int r = 0; r < n; r++) gen_set(g, o, r, wide != e ? gen_from_f32(g, v[r], e) : v[r]);
 }

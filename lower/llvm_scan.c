@@ -31,7 +31,9 @@ typedef struct Scan {
     LLVMValueRef *before, *total; // by run: what stands before it in its group (NULL: nothing); by group
 } Scan;
 
-static LLVMValueRef join(Scan *s, LLVMValueRef a, LLVMValueRef b) { return a && b ? gen_join(s->g, s->kind, s->e, a, b) : a ? a : b; }
+static LLVMValueRef join(Scan *s, LLVMValueRef a, LLVMValueRef b) {
+    return a && b ? gen_join(s->g, s->kind, s->e, a, b) : a ? a : b;
+}
 
 static LLVMValueRef neutral(Scan *s, LLVMTypeRef t) {
     double x = reduce_neutral(s->kind, s->e);
@@ -54,7 +56,8 @@ static void follow(Scan *s, int lo, int hi, int name) {
 // The lowest bits, as far as registers move them: in order. Gives the first bit that is left.
 static int runs(Scan *s) {
     int bits = 0, at[MAX_REG_BITS], in_run = 0;
-    while (bits < s->l->bits[s->pos] && layout_mover(s->l, s->pos, bits, &at[bits]) == BY_REGISTER) in_run |= 1 << at[bits++];
+    while (bits < s->l->bits[s->pos] && layout_mover(s->l, s->pos, bits, &at[bits]) == BY_REGISTER)
+        in_run |= 1 << at[bits++];
     for (int r = 0; r < s->n; r++) s->group[r] = s->run[r] = r & ~in_run;
     for (int first = 0; first < s->n; first++) {
         if (s->run[first] != first) continue;
@@ -87,7 +90,8 @@ static void across_lanes(Scan *s, int bit) {
         LLVMValueRef other = gen_shuffle_xor(g, s->total[r], 1 << bit), none = neutral(s, LLVMTypeOf(other));
         for (int k = 0; k < s->n; k++)
             if (s->run[k] == k && s->group[k] == r)
-                s->before[k] = LLVMBuildSelect(g->B, after, join(s, other, s->before[k]), s->before[k] ? s->before[k] : none, "");
+                s->before[k] = LLVMBuildSelect(g->B, after, join(s, other, s->before[k]),
+                                               s->before[k] ? s->before[k] : none, "");
         s->total[r] = join(s, s->total[r], other);
     }
 }
@@ -110,7 +114,8 @@ static void across_warps(Scan *s, const int *bit, int n) {
         LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntEQ, g->lane, gen_i32(g, 0), ""), write, go);
         LLVMPositionBuilderAtEnd(g->B, write);
     }
-    LLVMValueRef col = LLVMBuildAdd(g->B, kept ? LLVMBuildMul(g->B, g->lane, gen_i32(g, 8), "") : gen_i32(g, 0), gen_i32(g, area), "");
+    LLVMValueRef col = LLVMBuildAdd(g->B, kept ? LLVMBuildMul(g->B, g->lane, gen_i32(g, 8), "") : gen_i32(g, 0),
+                                    gen_i32(g, area), "");
     LLVMValueRef mine = LLVMBuildAdd(g->B, LLVMBuildMul(g->B, g->warp, gen_i32(g, pitch), ""), col, "");
     for (int r = 0, k = 0; r < s->n; r++)
         if (leads(s, r)) gen_put(g, LLVMBuildAdd(g->B, mine, gen_i32(g, k++ * lanes * 8), ""), s->total[r]);
@@ -155,18 +160,28 @@ static void across_repetitions(Scan *s) {
 
 static void give_total(Scan *s) {
     Op *sum = scan_total(s->op);
-    if (!sum || LLVMTypeOf(s->total[s->group[0]]) != (elem_is_storage((Elem)sum->out[0]->type.elem) ? s->g->f32 : gen_type(s->g, sum->out[0]))) return;
+    if (!sum || LLVMTypeOf(s->total[s->group[0]]) !=
+                    (elem_is_storage((Elem)sum->out[0]->type.elem) ? s->g->f32 : gen_type(s->g, sum->out[0])))
+        return;
     for (int r = 0; r < s->n; r++) {
         if (!leads(s, r)) continue;
         const Val *x = sum->in[0], *o = sum->out[0];
         LLVMValueRef v = s->total[r];
-        gen_set(s->g, o, o->type.rank ? layout_project_reg(s->l, &x->type, &o->type, r) : 0, elem_is_storage((Elem)o->type.elem) ? gen_from_f32(s->g, v, (Elem)o->type.elem) : v);
+        gen_set(s->g, o, o->type.rank ? layout_project_reg(s->l, &x->type, &o->type, r) : 0,
+                elem_is_storage((Elem)o->type.elem) ? gen_from_f32(s->g, v, (Elem)o->type.elem) : v);
     }
 }
 
 void emit_scan(Gen *g, Op *op) {
     Val *x = op->in[0], *o = op->out[0];
-    Scan s = {.g = g, .op = op, .l = x->layout, .pos = type_axis(&x->type, op->in[1]), .n = gen_tile(g, x)->n, .kind = (TReduce)op->sub, .e = (Elem)x->type.elem, .down = (op->flags & REVERSE) != 0};
+    Scan s = {.g = g,
+              .op = op,
+              .l = x->layout,
+              .pos = type_axis(&x->type, op->in[1]),
+              .n = gen_tile(g, x)->n,
+              .kind = (TReduce)op->sub,
+              .e = (Elem)x->type.elem,
+              .down = (op->flags & REVERSE) != 0};
     bool widen = elem_is_storage(s.e);
     if (widen) s.e = EL_f32;
     s.pre = NEW_N(g->arena, LLVMValueRef, s.n);

@@ -10,7 +10,9 @@
 
 // ---- addresses -----------------------------------------------------------------------------------
 
-static LLVMValueRef scaled(Gen *g, LLVMValueRef x, int64_t k) { return k == 1 ? x : LLVMBuildMul(g->B, x, gen_i32(g, k), ""); }
+static LLVMValueRef scaled(Gen *g, LLVMValueRef x, int64_t k) {
+    return k == 1 ? x : LLVMBuildMul(g->B, x, gen_i32(g, k), "");
+}
 static LLVMValueRef plus(Gen *g, LLVMValueRef a, LLVMValueRef b) { return !a ? b : !b ? a : LLVMBuildAdd(g->B, a, b, ""); }
 
 static int log2_of(int64_t n) { return __builtin_ctzll((unsigned long long)n); }
@@ -159,12 +161,15 @@ static void end_if(Gen *g, LLVMBasicBlockRef go) {
     LLVMPositionBuilderAtEnd(g->B, go);
 }
 
-static void store_at(Gen *g, LLVMValueRef x, LLVMValueRef p, int align) { LLVMSetAlignment(LLVMBuildStore(g->B, x, p), (unsigned)align); }
+static void store_at(Gen *g, LLVMValueRef x, LLVMValueRef p, int align) {
+    LLVMSetAlignment(LLVMBuildStore(g->B, x, p), (unsigned)align);
+}
 
 // 16 bytes of zero a lane and turn, over the whole area, and a barrier.
 static void clear(Gen *g, const Shared *s) {
     int64_t bytes = shared_bytes(s), threads = g->f->warps * 32;
-    LLVMValueRef id = g->one_warp ? g->lane : LLVMBuildAdd(g->B, LLVMBuildMul(g->B, g->warp, gen_i32(g, 32), ""), g->lane, "");
+    LLVMValueRef id = g->one_warp ? g->lane
+                                  : LLVMBuildAdd(g->B, LLVMBuildMul(g->B, g->warp, gen_i32(g, 32), ""), g->lane, "");
     LLVMTypeRef vt = LLVMVectorType(g->i32, 4);
     for (int64_t at = 0; at < bytes; at += threads * 16) {
         LLVMValueRef mine = LLVMBuildAdd(g->B, LLVMBuildMul(g->B, id, gen_i32(g, 16), ""), gen_i32(g, at), "");
@@ -183,14 +188,16 @@ static LLVMValueRef packed(Gen *g, const Val *v, int reg, int n, int size) {    
         if (n < per) return LLVMBuildTrunc(g->B, gen_word(g, v, reg, n), g->i16, "");
         if (n == per) return gen_word(g, v, reg, n);
         LLVMValueRef w = LLVMGetUndef(LLVMVectorType(g->i32, (unsigned)(n / per)));
-        for (int i = 0; i < n; i += per) w = LLVMBuildInsertElement(g->B, w, gen_word(g, v, reg + i, per), gen_i32(g, i / per), "");
+        for (int i = 0; i < n; i += per)
+            w = LLVMBuildInsertElement(g->B, w, gen_word(g, v, reg + i, per), gen_i32(g, i / per), "");
         return w;
     }
     Elem e = (Elem)v->type.elem;
     LLVMValueRef first = unit_of(g, gen_get(g, v, reg), e);
     if (n == 1) return first;
     LLVMValueRef w = LLVMGetUndef(LLVMVectorType(LLVMTypeOf(first), (unsigned)n));
-    for (int i = 0; i < n; i++) w = LLVMBuildInsertElement(g->B, w, i ? unit_of(g, gen_get(g, v, reg + i), e) : first, gen_i32(g, i), "");
+    for (int i = 0; i < n; i++)
+        w = LLVMBuildInsertElement(g->B, w, i ? unit_of(g, gen_get(g, v, reg + i), e) : first, gen_i32(g, i), "");
     return w;
 }
 
@@ -212,7 +219,8 @@ void shared_put(Gen *g, const Shared *s, const Val *v, int nzero, Val *const *ze
     for (int r = 0; r < n; r += v1) {
         int64_t c[MAX_AXES];
         coords(&w, r, c);
-        LLVMValueRef x = v1 > 1 ? packed(g, v, r, v1, s->size) : unit_of(g, as_elem(g, gen_get(g, v, r), e, s->elem), s->elem);
+        LLVMValueRef x = v1 > 1 ? packed(g, v, r, v1, s->size)
+                                : unit_of(g, as_elem(g, gen_get(g, v, r), e, s->elem), s->elem);
         for (int d = 0; d < s->rank; d++) {
             LLVMValueRef in = masked[d] ? inside(g, &w, d, c[d], axis_extent(s->axis[d])) : NULL;
             if (in) x = LLVMBuildSelect(g->B, in, x, LLVMConstNull(LLVMTypeOf(x)), "");
@@ -265,7 +273,11 @@ static void shared_get(Gen *g, const Shared *s, const Val *v) {
         bool words = vec * s->size >= 4 && per > 1, pair = vec == 2 && s->size == 1;
         LLVMTypeRef part = words ? g->i32 : unit;
         int parts = words ? vec / per : vec;
-        LLVMValueRef x = LLVMBuildLoad2(g->B, pair ? g->i16 : parts > 1 ? LLVMVectorType(part, (unsigned)parts) : part, p, "");
+        LLVMValueRef x = LLVMBuildLoad2(g->B,
+                                        pair        ? g->i16
+                                        : parts > 1 ? LLVMVectorType(part, (unsigned)parts)
+                                                    : part,
+                                        p, "");
         LLVMSetAlignment(x, (unsigned)(vec * s->size));
         if (pair) {
             words = true;
@@ -276,7 +288,10 @@ static void shared_get(Gen *g, const Shared *s, const Val *v) {
             LLVMValueRef y = parts > 1 && !pair ? LLVMBuildExtractElement(g->B, x, gen_i32(g, i / held), "") : x;
             if (words && w.same == 1) { gen_set_word(g, v, r + i, held, y); continue; }
             for (int k = 0; k < held * w.same; k++) {
-                LLVMValueRef one = words ? LLVMBuildTrunc(g->B, LLVMBuildLShr(g->B, y, gen_i32(g, k / w.same * s->size * 8), ""), unit, "") : y;
+                LLVMValueRef one = words ? LLVMBuildTrunc(
+                                               g->B, LLVMBuildLShr(g->B, y, gen_i32(g, k / w.same * s->size * 8), ""),
+                                               unit, "")
+                                         : y;
                 gen_set(g, v, r + i * w.same + k, element_of(g, one, e));
             }
         }
@@ -310,7 +325,8 @@ Shared shared_buffer(Gen *g, const Op *op) { return shared_stage(g, op, op->in[1
 
 static bool fused_into(Gen *g, const Op *dot, const Val *v) {
     MmaChoice c;
-    return dot->code == OP_T_dot && op_acc(dot) != v && mma_of_layout(g->opt->target, g->arena, dot, &c) && mma_fragment(c.insn, (Elem)v->type.elem) == v->type.elem;
+    return dot->code == OP_T_dot && op_acc(dot) != v && mma_of_layout(g->opt->target, g->arena, dot, &c) &&
+           mma_fragment(c.insn, (Elem)v->type.elem) == v->type.elem;
 }
 
 bool buffer_load_is_fused(Gen *g, const Op *load) {

@@ -12,7 +12,8 @@ typedef struct SharedAt {         // a lane's place in it; registers add constan
     LLVMValueRef known[8];        // pointers for each value of the XOR, made when first asked for
 } SharedAt;
 
-void         shared_open(Gen *g, SharedAt *at, const Shared *s, LLVMValueRef const *lane);   // lane: elements, by dimension; NULL: 0
+// lane: elements, by dimension; NULL: 0
+void         shared_open(Gen *g, SharedAt *at, const Shared *s, LLVMValueRef const *lane);
 LLVMValueRef shared_ptr(SharedAt *at, const int64_t *coord);       // constants, by dimension
 // Registers of v -> shared memory, as elements of s->elem. Zero goes to coordinates past the extent of an axis in
 // `zero`, and to all that v has no lane for; the caller puts barriers around.

@@ -28,7 +28,8 @@ typedef struct Sort {
     int     bits, stride, count;  // of the atom on the axis; repetitions: registers from one to the next, how many
 } Sort;
 
-typedef struct Mask { int reg, lane, warp, rep; Mover top; int top_at; } Mask;      // what an exchange touches; what moves its highest bit
+// what an exchange touches; what moves its highest bit
+typedef struct Mask { int reg, lane, warp, rep; Mover top; int top_at; } Mask;
 
 // ---- keys ----------------------------------------------------------------------------------------
 
@@ -64,7 +65,9 @@ static LLVMValueRef from_key(Gen *g, const Val *o, LLVMValueRef v, bool down) {
     Elem e = (Elem)o->type.elem;
     int bits = key_bits(e);
     LLVMTypeRef t = LLVMTypeOf(v), want = gen_type(g, o);
-    LLVMValueRef nan = elem_is_float(e) ? LLVMBuildICmp(g->B, LLVMIntEQ, v, number(t, bits == 64 ? INT64_MAX : INT32_MAX), "") : NULL;
+    LLVMValueRef nan = elem_is_float(e)
+                           ? LLVMBuildICmp(g->B, LLVMIntEQ, v, number(t, bits == 64 ? INT64_MAX : INT32_MAX), "")
+                           : NULL;
     if (down) v = LLVMBuildNot(g->B, v, "");
     if (!elem_is_float(e)) {
         if (!elem_is_signed(e)) v = LLVMBuildXor(g->B, v, number(t, bits == 64 ? INT64_MIN : INT32_MIN), "");
@@ -131,7 +134,9 @@ static void keep_better(Sort *s, const Mask *m, const Keys *other) {
     Gen *g = s->g;
     LLVMValueRef upper = NULL;
     if (m->top == BY_LANE || m->top == BY_WARP)
-        upper = LLVMBuildICmp(g->B, LLVMIntNE, LLVMBuildAnd(g->B, m->top == BY_LANE ? g->lane : g->warp, gen_i32(g, 1 << m->top_at), ""), gen_i32(g, 0), "");
+        upper = LLVMBuildICmp(g->B, LLVMIntNE,
+                              LLVMBuildAnd(g->B, m->top == BY_LANE ? g->lane : g->warp, gen_i32(g, 1 << m->top_at), ""),
+                              gen_i32(g, 0), "");
     for (int r = 0; r < s->n; r++) {
         if (!other[r].hi) continue;
         LLVMValueRef take = less(g, other[r], s->k[r]);
@@ -173,7 +178,8 @@ static void across_warps(Sort *s, const Mask *m, Keys *other) {
         other[r] = (Keys){NULL, NULL};
         if (p < 0) continue;
         other[r].hi = gen_take(g, LLVMBuildAdd(g->B, its, gen_i32(g, p * row), ""), LLVMTypeOf(s->k[r].hi));
-        if (s->k[r].lo) other[r].lo = gen_take(g, LLVMBuildAdd(g->B, its, gen_i32(g, p * row + 8), ""), LLVMTypeOf(s->k[r].lo));
+        if (s->k[r].lo)
+            other[r].lo = gen_take(g, LLVMBuildAdd(g->B, its, gen_i32(g, p * row + 8), ""), LLVMTypeOf(s->k[r].lo));
     }
     keep_better(s, m, other);
 }
@@ -194,7 +200,12 @@ static void network(Sort *s) {
 
 static Sort sort_open(Gen *g, const Op *op) {
     const Val *x = op->in[0];
-    Sort s = {.g = g, .l = x->layout, .pos = type_axis(&x->type, op->in[1]), .n = layout_regs(x->layout), .count = 1, .stride = 1 << x->layout->nreg};
+    Sort s = {.g = g,
+              .l = x->layout,
+              .pos = type_axis(&x->type, op->in[1]),
+              .n = layout_regs(x->layout),
+              .count = 1,
+              .stride = 1 << x->layout->nreg};
     s.bits = s.l->bits[s.pos];
     for (int i = 0, stride = s.stride; i < s.l->nrep; stride *= s.l->rep[i++].count)
         if (s.l->rep[i].axis == s.pos) { s.stride = stride; s.count = s.l->rep[i].count; }
@@ -222,9 +233,12 @@ static void sort(Gen *g, Op *op, Sort *s) {
         if (alive) v = LLVMBuildSelect(g->B, alive, v, number(t, bits == 64 ? INT64_MAX : INT32_MAX), "");
         s->k[r] = (Keys){v, NULL};
         if (!s->numbered) continue;
-        LLVMValueRef at = LLVMBuildAdd(g->B, gen_lane_coord(g, x->layout, s->pos), gen_i32(g, gen_reg_coord(x->layout, s->pos, r)), "");
+        LLVMValueRef at = LLVMBuildAdd(g->B, gen_lane_coord(g, x->layout, s->pos),
+                                       gen_i32(g, gen_reg_coord(x->layout, s->pos, r)), "");
         if (bits == 64) s->k[r].lo = at;
-        else s->k[r].hi = LLVMBuildOr(g->B, LLVMBuildShl(g->B, LLVMBuildSExt(g->B, v, g->i64, ""), gen_i64(g, 32), ""), LLVMBuildZExt(g->B, at, g->i64, ""), "");
+        else
+            s->k[r].hi = LLVMBuildOr(g->B, LLVMBuildShl(g->B, LLVMBuildSExt(g->B, v, g->i64, ""), gen_i64(g, 32), ""),
+                                     LLVMBuildZExt(g->B, at, g->i64, ""), "");
     }
     network(s);
 }
@@ -247,7 +261,8 @@ void emit_order(Gen *g, Op *op) {
 
 // ---- take: a tile in shared memory, row-major with the axis fastest, read at other places ---------
 
-typedef struct Place { int64_t have, stride; } Place;       // by axis of x: coordinates that it has, bytes from one to the next
+// by axis of x: coordinates that it has, bytes from one to the next
+typedef struct Place { int64_t have, stride; } Place;
 
 static int elem_room(Gen *g, const Val *x) { return gen_is32(g, x) ? 4 : elem_bytes((Elem)x->type.elem); }
 
@@ -267,7 +282,9 @@ uint32_t take_room(Gen *g, const Op *op) {
     return (uint32_t)places(g, op->in[0], op->in[2], p);
 }
 
-static LLVMValueRef at_most(Gen *g, LLVMValueRef x, int64_t top) { return gen_call(g, "llvm.umin", 2, (LLVMValueRef[]){x, gen_i32(g, top)}, 1, &g->i32); }
+static LLVMValueRef at_most(Gen *g, LLVMValueRef x, int64_t top) {
+    return gen_call(g, "llvm.umin", 2, (LLVMValueRef[]){x, gen_i32(g, top)}, 1, &g->i32);
+}
 
 static void write_tile(Gen *g, const Val *x, const Place *p, LLVMValueRef area) {
     LLVMValueRef owner = gen_owner(g, x->layout), at = area;
@@ -277,7 +294,9 @@ static void write_tile(Gen *g, const Val *x, const Place *p, LLVMValueRef area) 
         LLVMBuildCondBr(g->B, owner, write, go);
         LLVMPositionBuilderAtEnd(g->B, write);
     }
-    for (int i = 0; i < x->type.rank; i++) at = LLVMBuildAdd(g->B, at, LLVMBuildMul(g->B, gen_lane_coord(g, x->layout, i), gen_i32(g, p[i].stride), ""), "");
+    for (int i = 0; i < x->type.rank; i++)
+        at = LLVMBuildAdd(g->B, at, LLVMBuildMul(g->B, gen_lane_coord(g, x->layout, i), gen_i32(g, p[i].stride), ""),
+                          "");
     for (int r = 0, n = layout_regs(x->layout); r < n; r++) {
         int64_t more = 0;
         for (int i = 0; i < x->type.rank; i++) more += gen_reg_coord(x->layout, i, r) * p[i].stride;
@@ -311,7 +330,8 @@ void emit_take(Gen *g, Op *op) {
             at = LLVMBuildAdd(g->B, at, LLVMBuildMul(g->B, c, gen_i32(g, p[i].stride), ""), "");
         }
         LLVMValueRef v = gen_take(g, at, gen_type(g, x));
-        if (LLVMTypeOf(v) != gen_type(g, o)) v = gen_is32(g, o) ? LLVMBuildTrunc(g->B, v, g->i32, "") : LLVMBuildSExt(g->B, v, g->i64, "");
+        if (LLVMTypeOf(v) != gen_type(g, o))
+            v = gen_is32(g, o) ? LLVMBuildTrunc(g->B, v, g->i32, "") : LLVMBuildSExt(g->B, v, g->i64, "");
         gen_set(g, o, r, v);
     }
 }

@@ -17,8 +17,10 @@ typedef struct Out {
     Gen   *g;
     const Op *op;
     const Val *v, *row, *col;
-    LLVMValueRef group, elected, slot;   // the warp group; is this its thread that talks to the copy engine; byte of its first slot
-    int    size, span, blocks, spans;    // of an element; columns of a span; times 64 rows; spans of a row, the last of which may be narrower
+    // the warp group; is this its thread that talks to the copy engine; byte of its first slot
+    LLVMValueRef group, elected, slot;
+    // of an element; columns of a span; times 64 rows; spans of a row, the last of which may be narrower
+    int    size, span, blocks, spans;
 } Out;
 
 static void group_barrier(const Out *o) {
@@ -54,13 +56,16 @@ static void put_16bit(const Out *o, LLVMValueRef slot, int block, int span) {
     Gen *g = o->g;
     LLVMValueRef l = g->lane, row = gen_add(g, gen_bits(g, l, 0, 7), gen_times(g, gen_bits(g, l, 3, 1), 8));
     row = gen_add(g, row, gen_times(g, gen_bits(g, g->warp, 0, 3), 16));
-    LLVMValueRef chunk = LLVMBuildXor(g->B, gen_bits(g, l, 4, 1), gen_bits(g, l, 0, 7), ""), base = gen_add(g, slot, gen_times(g, row, 128));
+    LLVMValueRef chunk = LLVMBuildXor(g->B, gen_bits(g, l, 4, 1), gen_bits(g, l, 0, 7), ""),
+                 base = gen_add(g, slot, gen_times(g, row, 128));
     for (int e = 0, n = eights(o, span); e < n; e += 2) {
         bool two = e + 1 < n;
         LLVMValueRef x = LLVMBuildXor(g->B, chunk, gen_i32(g, e), ""), args[5];
         args[0] = LLVMBuildPtrToInt(g->B, gen_ring(g, gen_add(g, base, gen_times(g, x, 16))), g->i32, "");
         for (int k = 0; k < (two ? 4 : 2); k++) args[1 + k] = gen_word(g, o->v, reg_at(o, block, span * 8 + e) + 2 * k, 2);
-        gen_asm(g, LLVMVoidTypeInContext(g->C), two ? "stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0], {$1, $2, $3, $4};" : "stmatrix.sync.aligned.m8n8.x2.shared.b16 [$0], {$1, $2};",
+        gen_asm(g, LLVMVoidTypeInContext(g->C),
+                two ? "stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0], {$1, $2, $3, $4};"
+                    : "stmatrix.sync.aligned.m8n8.x2.shared.b16 [$0], {$1, $2};",
                 two ? "r,r,r,r,r,~{memory}" : "r,r,r,~{memory}", two ? 5 : 3, args, true, true);
     }
 }
@@ -72,12 +77,14 @@ static void put_32bit(const Out *o, LLVMValueRef slot, int block, int span) {
     LLVMValueRef base = gen_add(g, slot, gen_times(g, gen_add(g, below, gen_times(g, gen_bits(g, g->warp, 0, 3), 16)), 128));
     base = gen_add(g, base, gen_times(g, gen_bits(g, c, 0, 1), 8));
     for (int e = 0; e < eights(o, span); e++) {
-        LLVMValueRef x = LLVMBuildXor(g->B, gen_add(g, gen_bits(g, c, 1, 1), gen_i32(g, 2 * e)), below, ""), at = gen_add(g, base, gen_times(g, x, 16));
+        LLVMValueRef x = LLVMBuildXor(g->B, gen_add(g, gen_bits(g, c, 1, 1), gen_i32(g, 2 * e)), below, ""),
+                     at = gen_add(g, base, gen_times(g, x, 16));
         for (int h = 0; h < 2; h++) {
             LLVMValueRef w = LLVMGetUndef(pair);
             for (int k = 0; k < 2; k++) {
                 LLVMValueRef r = gen_get(g, o->v, reg_at(o, block, span * 4 + e) + 2 * h + k);
-                w = LLVMBuildInsertElement(g->B, w, LLVMTypeOf(r) == g->f32 ? LLVMBuildBitCast(g->B, r, g->i32, "") : r, gen_i32(g, k), "");
+                w = LLVMBuildInsertElement(g->B, w, LLVMTypeOf(r) == g->f32 ? LLVMBuildBitCast(g->B, r, g->i32, "") : r,
+                                           gen_i32(g, k), "");
             }
             LLVMSetAlignment(LLVMBuildStore(g->B, w, gen_ring(g, gen_add(g, at, gen_i32(g, h * 8 * 128)))), 8);
         }
@@ -121,7 +128,9 @@ static void send(const Out *o, LLVMValueRef slot, LLVMValueRef *at, int span) {
     snprintf(name, sizeof name, "llvm.nvvm.cp.async.bulk.tensor.s2g.%s.%dd", map->im2col ? "im2col" : "tile", rank);
     a[n++] = gen_ring(g, slot);
     a[n++] = gen_param(g, SLOT_TENSORMAP, (int)op->in[1]->def->imm, (int)op->imm + (op->attr && span == o->spans - 1));
-    for (int i = 0; i < rank; i++) a[n++] = i ? at[map->map_dim[i]] : gen_add(g, at[map->map_dim[i]], gen_i32(g, span * o->span));      // innermost first
+    // innermost first
+    for (int i = 0; i < rank; i++)
+        a[n++] = i ? at[map->map_dim[i]] : gen_add(g, at[map->map_dim[i]], gen_i32(g, span * o->span));
     a[n++] = gen_i64(g, 0);                                                  // no cache hint
     a[n++] = LLVMConstInt(g->i1, 0, 0);
     gen_call(g, name, n, a, 0, NULL);
@@ -148,7 +157,8 @@ void emit_tma_store(Gen *g, Op *op) {
         wait_read(g, n < slots ? n : slots - 1);              // what was sent before this op may have been from any slot
         rejoin(g, go);
         group_barrier(&o);
-        for (int i = n; i < n + step; i++) (o.size == 2 ? put_16bit : put_32bit)(&o, slot[i % slots], i / o.spans, i % o.spans);
+        for (int i = n; i < n + step; i++)
+            (o.size == 2 ? put_16bit : put_32bit)(&o, slot[i % slots], i / o.spans, i % o.spans);
         gen_call(g, "llvm.nvvm.fence.proxy.async.shared_cta", 0, NULL, 0, NULL);
         group_barrier(&o);
         for (int i = n; i < n + step; i++) {

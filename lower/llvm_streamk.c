@@ -6,14 +6,16 @@
 //
 // A value's layout is the same in all programs, so a thread reads what the same threads of the others wrote, and warps need
 // not wait for each other: a warp's lanes store (__syncwarp), one counts the arrival at its own word of the joining block,
-// which releases what all have stored. That block's warp reads its word until all are there, which acquires it, sets it back for the next
-// launch, and adds slot by slot, in the tile's order.
+// which releases what all have stored. That block's warp reads its word until all are there, which acquires it, sets it
+// back for the next launch, and adds slot by slot, in the tile's order.
 #include "lower/llvm_parts.h"
 
-enum { UNROLLED = 256 };                     // registers of all parts, up to which adding is straight-line code: all of them are on their way at once
+// registers of all parts, up to which adding is straight-line code: all of them are on their way at once
+enum { UNROLLED = 256 };
 
 static const Op *sender(const Gen *g) {
-    for (const Op *op = op_walk(&g->f->body, NULL); op; op = op_walk(&g->f->body, op)) if (op->code == OP_T_part_send) return op;
+    for (const Op *op = op_walk(&g->f->body, NULL); op; op = op_walk(&g->f->body, op))
+        if (op->code == OP_T_part_send) return op;
     ice("nobody sends the parts that are joined");
 }
 
@@ -29,7 +31,8 @@ int64_t gen_slot_counts(const Fn *f, const Op *send) { return (int64_t)(send->ni
 // The word that this warp's parts of a value are counted in, of the block that joins them.
 static LLVMValueRef count_of(Gen *g, const Op *send, LLVMValueRef block, int value) {
     LLVMValueRef at = LLVMBuildAdd(g->B, LLVMBuildMul(g->B, block, gen_i64(g, send->nin - 2), ""), gen_i64(g, value), "");
-    at = LLVMBuildAdd(g->B, LLVMBuildMul(g->B, at, gen_i64(g, g->f->warps), ""), LLVMBuildZExt(g->B, g->warp, g->i64, ""), "");
+    at = LLVMBuildAdd(g->B, LLVMBuildMul(g->B, at, gen_i64(g, g->f->warps), ""),
+                      LLVMBuildZExt(g->B, g->warp, g->i64, ""), "");
     at = LLVMBuildMul(g->B, at, gen_i64(g, 4), "");
     return LLVMBuildGEP2(g->B, g->i8, gen_param(g, SLOT_SCRATCH, SCRATCH_COUNTS, 0), &at, 1, "");
 }
@@ -49,7 +52,8 @@ static LLVMValueRef address(Gen *g, const Val *v, LLVMValueRef slot, int k, int 
 }
 
 
-static LLVMBasicBlockRef one_lane(Gen *g, const char *name) {                        // the block after it, which is to be gone to
+// the block after it, which is to be gone to
+static LLVMBasicBlockRef one_lane(Gen *g, const char *name) {
     LLVMBasicBlockRef one = gen_block(g, name), all = gen_block(g, "warp");
     LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntEQ, g->lane, gen_i32(g, 0), ""), one, all);
     LLVMPositionBuilderAtEnd(g->B, one);
@@ -70,7 +74,8 @@ void emit_part_send(Gen *g, Op *op) {
     gen_barrier_warp(g);
     LLVMBasicBlockRef all = one_lane(g, "sent");
     for (int i = 0; i < op->nin - 2; i++)
-        gen_asm(g, LLVMVoidTypeInContext(g->C), "red.release.gpu.global.add.u32 [$0], 1;", "l,~{memory}", 1, (LLVMValueRef[]){count_of(g, op, block, i)}, true, false);
+        gen_asm(g, LLVMVoidTypeInContext(g->C), "red.release.gpu.global.add.u32 [$0], 1;", "l,~{memory}", 1,
+                (LLVMValueRef[]){count_of(g, op, block, i)}, true, false);
     LLVMBuildBr(g->B, all);
     LLVMPositionBuilderAtEnd(g->B, all);
 }
@@ -120,8 +125,10 @@ void emit_part_join(Gen *g, Op *op) {
     const Val *v = op->out[0];
     Elem e = (Elem)v->type.elem, as = elem_is_storage(e) ? EL_f32 : e == EL_index && gen_is32(g, v) ? EL_i32 : e;
     int regs = part_regs(v);
-    LLVMValueRef *own = NEW_N(g->arena, LLVMValueRef, regs), *sum = NEW_N(g->arena, LLVMValueRef, regs), *all = NEW_N(g->arena, LLVMValueRef, regs);
-    LLVMValueRef first = gen_get64(g, op->in[0], 0), parts = gen_get64(g, op->in[1], 0), block = gen_get64(g, op->in[2], 0), zero = gen_i64(g, 0);
+    LLVMValueRef *own = NEW_N(g->arena, LLVMValueRef, regs), *sum = NEW_N(g->arena, LLVMValueRef, regs),
+                 *all = NEW_N(g->arena, LLVMValueRef, regs);
+    LLVMValueRef first = gen_get64(g, op->in[0], 0), parts = gen_get64(g, op->in[1], 0),
+                 block = gen_get64(g, op->in[2], 0), zero = gen_i64(g, 0);
     for (int r = 0; r < regs; r++) {
         own[r] = gen_get(g, op->in[3], r);
         if (e != as && as == EL_f32) own[r] = gen_to_f32(g, own[r], e);
@@ -136,7 +143,8 @@ void emit_part_join(Gen *g, Op *op) {
         for (int r = 0; r < regs; r++) gen_set(g, v, r, in != e ? gen_from_f32(g, sum[r], e) : sum[r]);
         return;
     }
-    LLVMBasicBlockRef before = LLVMGetInsertBlock(g->B), some = gen_block(g, "join"), loop = gen_block(g, "part"), done = gen_block(g, "joined");
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(g->B), some = gen_block(g, "join"), loop = gen_block(g, "part"),
+                      done = gen_block(g, "joined");
     LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntSGT, parts, zero, ""), some, done);
     LLVMPositionBuilderAtEnd(g->B, some);
     await_parts(g, count, parts);

@@ -26,8 +26,8 @@ typedef struct Choice {
     const char *why;                       // what was decided and why, for people; NULL: nothing was
 } Choice;
 // False, with diagnostics in the session, where sema_instance gives NULL.
-bool kernel_choose(SemaFile *file, Session *s, const Node *kernel, const SemaValue *set, int nset, const SemaValue *dims, int ndims,
-            const CompileOptions *opt, Choice *out);
+bool kernel_choose(SemaFile *file, Session *s, const Node *kernel, const SemaValue *set, int nset,
+                   const SemaValue *dims, int ndims, const CompileOptions *opt, Choice *out);
 // What kernel_choose compares: candidates.c.
 typedef struct Candidate {
     TKernel  *kernel;
@@ -37,10 +37,10 @@ typedef struct Candidate {
     bool      allowed;                     // of the defaults: the tune item's conditions hold
     double    worth;                       // the part of its time that others must stay below to be taken for it
 } Candidate;
-// The first is the defaults, as the model would launch them. With `schedules`, to be measured, each row comes with all schedules
-// worth trying. 0: sema_instance gave NULL.
-int  kernel_candidates(SemaFile *file, Session *s, const Node *kernel, const SemaValue *set, int nset, const SemaValue *dims, int ndims,
-            const CompileOptions *opt, bool schedules, Candidate **out);
+// The first is the defaults, as the model would launch them. With `schedules`, to be measured, each row comes with all
+// schedules worth trying. 0: sema_instance gave NULL.
+int kernel_candidates(SemaFile *file, Session *s, const Node *kernel, const SemaValue *set, int nset,
+                      const SemaValue *dims, int ndims, const CompileOptions *opt, bool schedules, Candidate **out);
 int  candidate_best(const Candidate *c, int n);        // the one that kernel_choose takes
 // "BM = 64, BN = 128, split = 2"; NULL: nothing but the defaults.
 const char *candidate_text(Arena *a, const Candidate *c, const Schedule *given);
@@ -53,11 +53,14 @@ const PassInfo *pass_info(int i);          // in the order in which they run
 bool  lower_run(Fn *f, const CompileOptions *opt);
 // LLVM module of several kernels -> text. Each fn must have been lowered. `llvm` and `ptx` may be NULL.
 bool  lower_emit(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *llvm, Buf *ptx);
-bool  lower_emit_each(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *ptx);       // a module for each: ptx[0 .. n)
+// a module for each: ptx[0 .. n)
+bool  lower_emit_each(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *ptx);
 void  layout_print_all(Fn *f, Buf *out);   // --emit=layout
-void  report_print(Fn *f, const int64_t *dims, Buf *out);   // --emit=report: decisions, buffers, widths, refusals; dims by number, -1: not known
+// --emit=report: decisions, buffers, widths, refusals; dims by number, -1: not known
+void  report_print(Fn *f, const int64_t *dims, Buf *out);
 
-// The same as a page of HTML: report_html.c. A page has a head, kernels, and an end; `ptx` holds the kernel's entry, or NULL.
+// The same as a page of HTML: report_html.c. A page has a head, kernels, and an end; `ptx` holds the kernel's entry, or
+// NULL.
 void  report_html_begin(const char *title, Buf *out);
 void  report_html(Fn *f, const int64_t *dims, const char *ptx, Buf *out);
 void  report_html_pre(const char *title, const char *text, Buf *out);

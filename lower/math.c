@@ -30,8 +30,7 @@ const MathOpInfo math_ops[MOP_COUNT] = {
 #undef X
 };
 
-MathType math_result(MathOp op, MathType type)
-{
+MathType math_result(MathOp op, MathType type) {
     bool wide = type == MT_I64 || type == MT_F64;
     switch (math_ops[op].result) {
     case MR_SAME:   return type;
@@ -54,8 +53,7 @@ typedef struct Kit {
 
 typedef MathVal V;
 
-static V step(const Kit *k, MathOp op, MathType type, V x, V y, V z)
-{
+static V step(const Kit *k, MathOp op, MathType type, V x, V y, V z) {
     return k->b->op(k->b, op, type, x, y, z);
 }
 
@@ -81,16 +79,14 @@ static V int_op(const Kit *k, MathOp op, V x, V y) { return step(k, op, k->i, x,
 #define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
 
 // c[0] x^(n-1) + .. + c[n-1]
-static V horner(const Kit *k, V x, const double *c, int n)
-{
+static V horner(const Kit *k, V x, const double *c, int n) {
     V p = num(k, c[0]);
     for (int i = 1; i < n; i++) p = mad(k, p, x, num(k, c[i]));
     return p;
 }
 
 // p x^3 + x for p a polynomial in s = x^2; -0 stays -0 whatever the sign of p(0).
-static V odd(const Kit *k, V x, V s, const double *c, int n)
-{
+static V odd(const Kit *k, V x, V s, const double *c, int n) {
     V t = mad(k, horner(k, s, c, n), s, num(k, 0));
     return mad(k, t, x, x);
 }
@@ -104,8 +100,7 @@ static V odd(const Kit *k, V x, V s, const double *c, int n)
 
 // e^x = *pow * *scale, scale a power of two, pow = 2^f. Exponents of 1 .. 254 are clamped by the
 // saturating FMA; beyond them f leaves 0 .. 1 and pow takes over.
-static void exp_parts(const Kit *k, V x, double sign, V *pow, V *scale)
-{
+static void exp_parts(const Kit *k, V x, double sign, V *pow, V *scale) {
     V u = step(k, MOP_fma_sat, k->f, x, num(k, sign * 0x1.75b598p-8), num(k, 0x1.fbf3dcp-2));
     V n = mad(k, u, num(k, 253), num(k, MAGIC32 + 1));         // u = (x log2(e) + 125.5) / 253
     V minus_j = sub(k, num(k, MAGIC32 + 127), n);
@@ -115,15 +110,13 @@ static void exp_parts(const Kit *k, V x, double sign, V *pow, V *scale)
     *scale = unbits(k, int_op(k, MOP_shl, bits(k, n), whole(k, 23)));
 }
 
-static V exp32(const Kit *k, V x)
-{
+static V exp32(const Kit *k, V x) {
     V pow, scale;
     exp_parts(k, x, 1, &pow, &scale);
     return mul(k, pow, scale);
 }
 
-static V sigmoid32(const Kit *k, V x)
-{
+static V sigmoid32(const Kit *k, V x) {
     V pow, scale;
     exp_parts(k, x, -1, &pow, &scale);
     return fun(k, MOP_rcp_ftz, mad(k, pow, scale, num(k, 1)));
@@ -131,8 +124,7 @@ static V sigmoid32(const Kit *k, V x)
 
 // x = 2^e m with m in 2/3 .. 4/3; log(m) by a polynomial in m - 1. LG2 is there for the logarithms of
 // zeros, infinities, NaNs and negative numbers.
-static V log32(const Kit *k, V x, double per_e, double per_log)
-{
+static V log32(const Kit *k, V x, double per_e, double per_log) {
     static const double LOG[] = {                                              // 2^-27.3
         -0x1.0aa558p-3, 0x1.1e231ep-3, -0x1.f1b986p-4, 0x1.1eea36p-3, -0x1.55aba2p-3,
         0x1.99ce7ep-3, -0x1.fffe9ap-3, 0x1.55550cp-2, -0.5,
@@ -151,8 +143,7 @@ static V log32(const Kit *k, V x, double per_e, double per_log)
 }
 
 // words[0] becomes the word that bit n is in, of `width` bits each; the others follow. n / width < 2^levels.
-static void words_from(const Kit *k, V *words, int count, V n, uint64_t width, int levels)
-{
+static void words_from(const Kit *k, V *words, int count, V n, uint64_t width, int levels) {
     for (int level = levels; level--;) {
         V zero = int_op(k, MOP_iand, n, whole(k, width << level));
         V here = int_op(k, MOP_ieq, zero, whole(k, 0));
@@ -163,8 +154,7 @@ static void words_from(const Kit *k, V *words, int count, V n, uint64_t width, i
 
 // Quarter turns of x mod 4, plus 3, and the rest, by Payne and Hanek: x times those 96 bits of 2/pi
 // that make up its last two integer bits and 94 bits of fraction.
-static void turns32(MathBuilder *b, V *vals, const void *env)
-{
+static void turns32(MathBuilder *b, V *vals, const void *env) {
     static const uint32_t TWO_OVER_PI[] = {
         0, 0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0, 0xdb629599, 0x3c439041,
     };
@@ -205,9 +195,9 @@ static void turns32(MathBuilder *b, V *vals, const void *env)
     vals[1] = pick(k, finite, r32, unbits(k, whole(k, 0x7fffffff)));
 }
 
-// cos(r) where q, a count of quarter turns, is odd, else sin(r); negative where its bit 1 is not set. width: bits of a float.
-static V by_quarter(const Kit *k, V q, V by_sin, V by_cos, int width)
-{
+// cos(r) where q, a count of quarter turns, is odd, else sin(r); negative where its bit 1 is not set. width: bits of a
+// float.
+static V by_quarter(const Kit *k, V q, V by_sin, V by_cos, int width) {
     const uint64_t sign = 1ull << (width - 1);
     V even = int_op(k, MOP_ieq, int_op(k, MOP_iand, q, whole(k, 1)), whole(k, 0));
     V y = pick(k, even, by_sin, by_cos);
@@ -219,8 +209,7 @@ static V by_quarter(const Kit *k, V q, V by_sin, V by_cos, int width)
 // sin(x) or cos(x). x = j pi/2 + r, j + 3 in the low bits of n; so n's bit 0 tells cos(r) from sin(r)
 // for the cosine, n - 1's for the sine, and the sign stays where bit 1 is set. (For a NaN, whose bits
 // are all ones, it does. Both share n and r, if the compiler meets both.)
-static V sine32(const Kit *k, V x, bool cosine)
-{
+static V sine32(const Kit *k, V x, bool cosine) {
     static const double SIN[] = {-0x1.990d72p-13, 0x1.1106aap-7, -0x1.555544p-3};      // 2^-27.7
     static const double COS[] = {0x1.999126p-16, -0x1.6c0af4p-10, 0x1.555548p-5, -0.5, 1};
     V n = mad(k, x, num(k, 0x1.45f306p-1), num(k, MAGIC32 + 3));
@@ -240,8 +229,7 @@ static V sine32(const Kit *k, V x, bool cosine)
     return by_quarter(k, q, by_sin, by_cos, 32);
 }
 
-static V tanh32(const Kit *k, V x)
-{
+static V tanh32(const Kit *k, V x) {
     static const double TANH[] = {0x1.0279cap-6, -0x1.ac84a6p-5, 0x1.10b01ap-3, -0x1.5553a0p-2};
     V t = mag(k, x);
     V e = fun(k, MOP_ex2_ftz, mul(k, t, num(k, 2 * LOG2E)));
@@ -250,8 +238,7 @@ static V tanh32(const Kit *k, V x)
     return pick(k, at_least(k, t, num(k, 0x1.2e147ap-1)), sign_of(k, big, x), small);   // 0.59
 }
 
-static V erf32(const Kit *k, V x)
-{
+static V erf32(const Kit *k, V x) {
     static const double ERF[] = {                                              // to 0.85, 2^-27.1
         -0x1.4cd85ep-11, 0x1.4b763p-8, -0x1.b735eap-6, 0x1.ce256ap-4, -0x1.812726p-2, 0x1.06eba8p-3,
     };
@@ -266,15 +253,13 @@ static V erf32(const Kit *k, V x)
 }
 
 // erf(x) = tanh(x p(x^2)) to 2^-14; p turns down past x^2 = 13, where both are 1 already.
-static V erf_fast(const Kit *k, V x)
-{
+static V erf_fast(const Kit *k, V x) {
     static const double ARG[] = {-0x1.a7f444p-10, 0x1.a88638p-4, 0x1.20d92cp+0};
     V s = lesser(k, mul(k, x, x), num(k, 13));
     return fun(k, MOP_tanh, mul(k, x, horner(k, s, ARG, COUNT(ARG))));
 }
 
-static V build32(const Kit *k, MathFn fn, MathMode mode, V x, V y)
-{
+static V build32(const Kit *k, MathFn fn, MathMode mode, V x, V y) {
     bool fast = mode == MATH_FAST, precise = mode == MATH_PRECISE;
     switch (fn) {
     case MATH_exp:
@@ -313,21 +298,18 @@ static V build32(const Kit *k, MathFn fn, MathMode mode, V x, V y)
 #define LOG2E_64LO 0x1.777d0ffda0d24p-56
 #define MAGIC64    0x1.8p52
 
-static V clamp(const Kit *k, V x, double lo, double hi)         // keeps NaN
-{
+static V clamp(const Kit *k, V x, double lo, double hi) {         // keeps NaN
     x = pick(k, less(k, x, num(k, lo)), num(k, lo), x);
     return pick(k, less(k, num(k, hi), x), num(k, hi), x);
 }
 
 // 2^n, for n a power's half: within -1000 .. 1000
-static V pow2(const Kit *k, V n)
-{
+static V pow2(const Kit *k, V n) {
     return unbits(k, int_op(k, MOP_shl, int_op(k, MOP_iadd, n, whole(k, 1023)), whole(k, 52)));
 }
 
 // e^r 2^n, r within ln(2) / 2 of 0, n in the low bits of magic + n
-static V exp_scaled64(const Kit *k, V r, V with_n)
-{
+static V exp_scaled64(const Kit *k, V r, V with_n) {
     static const double EXP[] = {                                              // 2^-57.9
         0x1.ada86eac5fb96p-26, 0x1.28af0f6fb99f2p-22, 0x1.71df102d35295p-19, 0x1.a019985cce98fp-16,
         0x1.a01a0131a9e59p-13, 0x1.6c16c184c32e9p-10, 0x1.1111111126ca0p-7, 0x1.55555555505dfp-5,
@@ -339,8 +321,7 @@ static V exp_scaled64(const Kit *k, V r, V with_n)
     return mul(k, mul(k, e, pow2(k, half)), pow2(k, int_op(k, MOP_isub, n, half)));
 }
 
-static V exp64(const Kit *k, V x)
-{
+static V exp64(const Kit *k, V x) {
     x = clamp(k, x, -746, 710);
     V n = mad(k, x, num(k, LOG2E_64), num(k, MAGIC64));
     V j = sub(k, n, num(k, MAGIC64));
@@ -348,8 +329,7 @@ static V exp64(const Kit *k, V x)
     return exp_scaled64(k, r, n);
 }
 
-static V exp2_64(const Kit *k, V x)
-{
+static V exp2_64(const Kit *k, V x) {
     x = clamp(k, x, -1080, 1025);
     V n = add(k, x, num(k, MAGIC64));
     V f = sub(k, x, sub(k, n, num(k, MAGIC64)));
@@ -358,8 +338,7 @@ static V exp2_64(const Kit *k, V x)
 }
 
 // x = 2^e m with m in 1/sqrt(2) .. sqrt(2); log(m) = 2 atanh(s), s = f / (2 + f), f = m - 1
-static V log64(const Kit *k, V x, bool base2)
-{
+static V log64(const Kit *k, V x, bool base2) {
     static const double ATANH[] = {                                            // 2^-59.5
         0x1.2f133f01b459cp-3, 0x1.39a06fcb58384p-3, 0x1.74664ae02fb28p-3, 0x1.c71c51d369a19p-3,
         0x1.249249422de07p-2, 0x1.999999997f9d8p-2, 0x1.5555555555593p-1,
@@ -392,8 +371,7 @@ static V log64(const Kit *k, V x, bool base2)
 }
 
 // As turns32, with 192 bits of 2/pi out of 1216.
-static void turns64(MathBuilder *b, V *vals, const void *env)
-{
+static void turns64(MathBuilder *b, V *vals, const void *env) {
     static const uint64_t TWO_OVER_PI[] = {
         0,                  0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041,
         0xfe5163abdebbc561, 0xb7246e3a424dd2e0, 0x06492eea09d1921c, 0xfe1deb1cb129a73e,
@@ -451,8 +429,7 @@ static void turns64(MathBuilder *b, V *vals, const void *env)
     vals[1] = pick(k, finite, r, unbits(k, whole(k, 0x7ff8000000000000)));
 }
 
-static V sine64(const Kit *k, V x, bool cosine)
-{
+static V sine64(const Kit *k, V x, bool cosine) {
     static const double SIN[] = {                                              // 2^-57.5
         0x1.5d6b1fdd26e3fp-33, -0x1.ae5ddd5f7c170p-26, 0x1.71de34ca2b0b4p-19, -0x1.a01a019b4b70ep-13,
         0x1.111111110f25fp-7, -0x1.5555555555545p-3,
@@ -478,8 +455,7 @@ static V sine64(const Kit *k, V x, bool cosine)
     return by_quarter(k, q, by_sin, by_cos, 64);
 }
 
-static V tanh64(const Kit *k, V x)
-{
+static V tanh64(const Kit *k, V x) {
     static const double TANH[] = {                                             // to 0.6, 2^-57.8
         -0x1.203a61ffde22ep-16, 0x1.4cacf5282f2bdp-14, -0x1.e32e5d46aa790p-13, 0x1.33db397abfae4p-11,
         -0x1.7d79def2d6061p-10, 0x1.d6d0c6b31161ap-9, -0x1.226e22978d0bbp-7, 0x1.664f47f049d67p-6,
@@ -493,8 +469,7 @@ static V tanh64(const Kit *k, V x)
 }
 
 // From 1 on, 1 - e^(-x^2) g(v) with v = (x - 2) / (x + 2).
-static V erf64(const Kit *k, V x)
-{
+static V erf64(const Kit *k, V x) {
     static const double ERF[] = {                                              // to 1, 2^-56
         -0x1.a23bc2d9a86f6p-31, 0x1.d3dd03713051fp-27, -0x1.5b8c587f47c6cp-23, 0x1.b96b54bf67b90p-20,
         -0x1.f4c82ecba9dbcp-17, 0x1.f9a296b1d4444p-14, -0x1.c02daeb6f0c92p-11, 0x1.565bcceed9ef5p-8,
@@ -515,8 +490,7 @@ static V erf64(const Kit *k, V x)
     return pick(k, at_least(k, t, num(k, 1)), sign_of(k, big, x), small);
 }
 
-static V build64(const Kit *k, MathFn fn, V x, V y)
-{
+static V build64(const Kit *k, MathFn fn, V x, V y) {
     switch (fn) {
     case MATH_exp:     return exp64(k, x);
     case MATH_exp2:    return exp2_64(k, x);
@@ -539,8 +513,7 @@ static V build64(const Kit *k, MathFn fn, V x, V y)
     return x;
 }
 
-MathVal math_build(MathBuilder *b, MathFn fn, MathType type, MathMode mode, MathVal x, MathVal y)
-{
+MathVal math_build(MathBuilder *b, MathFn fn, MathType type, MathMode mode, MathVal x, MathVal y) {
     assert((type == MT_F32 || type == MT_F64) && "functions are of f32 and f64");
     const Kit k = {b, type, type == MT_F32 ? MT_I32 : MT_I64};
     return type == MT_F32 ? build32(&k, fn, mode, x, y) : build64(&k, fn, x, y);

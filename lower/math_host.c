@@ -31,14 +31,12 @@ typedef struct Host {
 
 // ------------------------------------------------------------------------ approximate steps
 
-static float flush(float x)
-{
+static float flush(float x) {
     return f32_from((f32_bits(x) & 0x7f800000u) ? f32_bits(x) : f32_bits(x) & 0x80000000u);
 }
 
 // In double; every caller rounds it.
-static double exact(MathOp op, double x, double y)
-{
+static double exact(MathOp op, double x, double y) {
     switch (op) {
     case MOP_ex2: case MOP_ex2_ftz:   return exp2(x);
     case MOP_lg2_ftz:                 return log2(x);
@@ -53,8 +51,7 @@ static double exact(MathOp op, double x, double y)
     }
 }
 
-static bool flushes(MathOp op)
-{
+static bool flushes(MathOp op) {
     switch (op) {
     case MOP_ex2_ftz: case MOP_lg2_ftz: case MOP_rcp_ftz: case MOP_rsq_ftz: case MOP_sqrt_ftz:
     case MOP_sin_ftz: case MOP_cos_ftz: case MOP_div_ftz: return true;
@@ -62,8 +59,7 @@ static bool flushes(MathOp op)
     }
 }
 
-static float math_approx_f32(MathOp op, float x, float y)
-{
+static float math_approx_f32(MathOp op, float x, float y) {
     bool ftz = flushes(op);
     if (ftz) { x = flush(x); y = flush(y); }
     if (op == MOP_div_ftz && fabsf(y) > 0x1p126f && fabsf(y) < INFINITY) return x * (y > 0 ? 0.0f : -0.0f);
@@ -72,16 +68,14 @@ static float math_approx_f32(MathOp op, float x, float y)
 }
 
 // `y`, `step` floats further from 0.
-static float further(float y, int step)
-{
+static float further(float y, int step) {
     int64_t mag = (int64_t)(f32_bits(y) & 0x7fffffffu) + step;
     mag = mag < 0 ? 0 : mag > 0x7f800000 ? 0x7f800000 : mag;
     return copysignf(f32_from((uint32_t)mag), y);
 }
 
 // The result of approximate step `op` of x, off by all that the PTX ISA (9.1) allows it.
-static float off(MathOp op, float x, float y, int direction)
-{
+static float off(MathOp op, float x, float y, int direction) {
     double d = direction;
     if (direction == 0 || !isfinite(y) || y == 0) return y;
     switch (op) {
@@ -100,19 +94,16 @@ static float off(MathOp op, float x, float y, int direction)
 
 // -------------------------------------------------------------------------------- the builder
 
-static void *fresh(Host *h)
-{
+static void *fresh(Host *h) {
     assert(h->used < VALUES && "a function longer than VALUES");
     return h->pool + (size_t)h->used++ * h->lanes * 8;
 }
 
-static bool is_wide(MathType t)
-{
+static bool is_wide(MathType t) {
     return t == MT_I64 || t == MT_F64;
 }
 
-static MathVal host_iconst(MathBuilder *b, MathType type, uint64_t value)
-{
+static MathVal host_iconst(MathBuilder *b, MathType type, uint64_t value) {
     Host *h = (Host *)b;
     void *v = fresh(h);
     for (size_t i = 0; i < h->lanes; i++)
@@ -121,16 +112,14 @@ static MathVal host_iconst(MathBuilder *b, MathType type, uint64_t value)
     return v;
 }
 
-static MathVal host_fconst(MathBuilder *b, MathType type, double value)
-{
+static MathVal host_fconst(MathBuilder *b, MathType type, double value) {
     assert((type == MT_F64 || (double)(float)value == value) && "a constant that f32 cannot hold");
     return host_iconst(b, type, type == MT_F64 ? f64_bits(value) : f32_bits((float)value));
 }
 
 typedef void FmaLanes(void *out, const void *x, const void *y, const void *z, size_t n, bool wide);
 
-static inline void fma_body(void *out, const void *x, const void *y, const void *z, size_t n, bool wide)
-{
+static inline void fma_body(void *out, const void *x, const void *y, const void *z, size_t n, bool wide) {
     if (wide) {
         const double *a = x, *b = y, *c = z;
         double *r = out;
@@ -142,15 +131,13 @@ static inline void fma_body(void *out, const void *x, const void *y, const void 
     }
 }
 
-static void fma_portable(void *out, const void *x, const void *y, const void *z, size_t n, bool wide)
-{
+static void fma_portable(void *out, const void *x, const void *y, const void *z, size_t n, bool wide) {
     fma_body(out, x, y, z, n, wide);
 }
 
 #if defined(__x86_64__) && defined(__GNUC__)
 __attribute__((target("avx2,fma")))
-static void fma_x86(void *out, const void *x, const void *y, const void *z, size_t n, bool wide)
-{
+static void fma_x86(void *out, const void *x, const void *y, const void *z, size_t n, bool wide) {
     if (wide) {
         const double *a = x, *b = y, *c = z;
         double *r = out;
@@ -162,28 +149,24 @@ static void fma_x86(void *out, const void *x, const void *y, const void *z, size
     }
 }
 
-static FmaLanes *fma_lanes(void)
-{
+static FmaLanes *fma_lanes(void) {
     return __builtin_cpu_supports("fma") && __builtin_cpu_supports("avx2") ? fma_x86 : fma_portable;
 }
 #else
 static FmaLanes *fma_lanes(void) { return fma_portable; }
 #endif
 
-static float saturate(float x)
-{
+static float saturate(float x) {
     return x > 0 ? (x < 1 ? x : 1) : 0;                // NaN gives 0
 }
 
-static uint64_t mul_high(uint64_t a, uint64_t b)
-{
+static uint64_t mul_high(uint64_t a, uint64_t b) {
     uint64_t al = (uint32_t)a, ah = a >> 32, bl = (uint32_t)b, bh = b >> 32;
     uint64_t mid = ah * bl + (al * bl >> 32), low = al * bh + (uint32_t)mid;
     return ah * bh + (mid >> 32) + (low >> 32);
 }
 
-static int leading_zeros(uint64_t a, int width)
-{
+static int leading_zeros(uint64_t a, int width) {
     int n = 0;
     while (n < width && !(a >> (width - 1 - n) & 1)) n++;
     return n;
@@ -205,8 +188,7 @@ static int leading_zeros(uint64_t a, int width)
 #define I_TEST(expr) do { if (wide) LANE_LOOP(uint32_t, uint64_t, expr);        \
                           else LANE_LOOP(uint32_t, uint32_t, expr); } while (0)
 
-static MathVal host_op(MathBuilder *builder, MathOp op, MathType type, MathVal x, MathVal y, MathVal z)
-{
+static MathVal host_op(MathBuilder *builder, MathOp op, MathType type, MathVal x, MathVal y, MathVal z) {
     Host  *h = (Host *)builder;
     size_t n = h->lanes;
     bool   wide = is_wide(type);
@@ -287,8 +269,7 @@ static MathVal host_op(MathBuilder *builder, MathOp op, MathType type, MathVal x
 }
 
 static void host_rarely(MathBuilder *b, MathVal cond, MathBody *body, MathVal *vals,
-                        const MathType *types, int count, const void *env)
-{
+                        const MathType *types, int count, const void *env) {
     Host *h = (Host *)b;
     bool any = false;
     for (size_t i = 0; i < h->lanes; i++) any |= ((uint32_t *)cond)[i] != 0;
@@ -302,8 +283,7 @@ static void host_rarely(MathBuilder *b, MathVal cond, MathBody *body, MathVal *v
 }
 
 static void run(MathFn fn, MathMode mode, MathType type, const void *x, const void *y, void *out,
-                size_t n, MathNudge nudge)
-{
+                size_t n, MathNudge nudge) {
     size_t size = type == MT_F64 ? 8 : 4, lanes = n < LANES ? n : LANES;
     if (n == 0) return;
     Host h = {
@@ -325,20 +305,17 @@ static void run(MathFn fn, MathMode mode, MathType type, const void *x, const vo
 }
 
 void math_host_nudged_f32(MathFn fn, MathMode mode, const float *x, const float *y, float *out,
-                          size_t n, MathNudge nudge)
-{
+                          size_t n, MathNudge nudge) {
     run(fn, mode, MT_F32, x, y, out, n, nudge);
     for (size_t i = 0; i < n; i++)
         if (out[i] != out[i]) out[i] = f32_from(0x7fffffff);
 }
 
-void math_host_f32(MathFn fn, MathMode mode, const float *x, const float *y, float *out, size_t n)
-{
+void math_host_f32(MathFn fn, MathMode mode, const float *x, const float *y, float *out, size_t n) {
     math_host_nudged_f32(fn, mode, x, y, out, n, (MathNudge){0, 0});
 }
 
-void math_host_f64(MathFn fn, MathMode mode, const double *x, const double *y, double *out, size_t n)
-{
+void math_host_f64(MathFn fn, MathMode mode, const double *x, const double *y, double *out, size_t n) {
     run(fn, mode, MT_F64, x, y, out, n, (MathNudge){0, 0});
     for (size_t i = 0; i < n; i++)
         if (out[i] != out[i]) out[i] = f64_from(0x7fffffffffffffff);

@@ -9,7 +9,8 @@
 static bool has_free_axis(const Op *dot, int side) {
     const Type *t = &dot->in[side]->type;
     for (int i = 0; i < t->rank; i++)
-        if (type_axis(&dot->out[0]->type, t->axis[i]) >= 0 && type_axis(&dot->in[1 - side]->type, t->axis[i]) < 0) return true;
+        if (type_axis(&dot->out[0]->type, t->axis[i]) >= 0 && type_axis(&dot->in[1 - side]->type, t->axis[i]) < 0)
+            return true;
     return false;
 }
 

@@ -21,7 +21,8 @@ enum { PARTS = 3, MAX_CARRIED = 16 };                          // on eval: enoug
 Val *part_length(Builder *b, const Op *loop, int64_t parts) {
     Val *lo = loop->in[0], *hi = loop->in[1], *step = loop->in[2], *one = b_const(b, EL_index, 1);
     Val *trips = b_binary(b, OP_div, b_binary(b, OP_add, b_binary(b, OP_sub, hi, lo), b_binary(b, OP_sub, step, one)), step);
-    Val *each = b_binary(b, OP_div, b_binary(b, OP_add, trips, b_const(b, EL_index, parts - 1)), b_const(b, EL_index, parts));
+    Val *each = b_binary(b, OP_div, b_binary(b, OP_add, trips, b_const(b, EL_index, parts - 1)),
+                         b_const(b, EL_index, parts));
     return b_binary(b, OP_mul, each, step);
 }
 
@@ -50,7 +51,8 @@ static void merge_states(Builder *b, const Op *merge, Val *const *x, Val *const 
 static bool is_total(const Op *merge) {
     for (int i = 0; i < merge->nin; i++) if (elem_is_int((Elem)merge->in[i]->type.elem)) return false;
     for (const Op *op = merge->reg[0]->first; op != merge->reg[0]->last; op = op->next) {
-        bool divides = op->code == OP_T_binary && (op->sub == OP_div || op->sub == OP_rem) && !elem_is_float((Elem)op->out[0]->type.elem);
+        bool divides = op->code == OP_T_binary && (op->sub == OP_div || op->sub == OP_rem) &&
+                       !elem_is_float((Elem)op->out[0]->type.elem);
         if (!op_has(op, 'P') || divides) return false;
     }
     return true;
@@ -105,7 +107,8 @@ typedef VEC(Op *) Ops;
 
 static Ops merges(Fn *f) {
     Ops v = {0};
-    for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) if (op->code == OP_T_merge) vec_push(f->arena, &v, op);
+    for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op))
+        if (op->code == OP_T_merge) vec_push(f->arena, &v, op);
     return v;
 }
 

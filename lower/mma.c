@@ -114,7 +114,8 @@ static bool find_axes(const Target *t, const Op *dot, MmaChoice *c, bool *chaine
     c->k = c->insn->k;
     c->k_axis = NULL;
     for (int i = op_first_axis(dot); i < dot->nin; i++)
-        if (axis_extent(dot->in[i]) >= LEAST && (!c->k_axis || axis_extent(dot->in[i]) > axis_extent(c->k_axis))) c->k_axis = dot->in[i];
+        if (axis_extent(dot->in[i]) >= LEAST && (!c->k_axis || axis_extent(dot->in[i]) > axis_extent(c->k_axis)))
+            c->k_axis = dot->in[i];
     return c->k_axis != NULL;
 }
 
@@ -124,7 +125,8 @@ bool mma_choose(const Target *t, const Op *dot, int warps, MmaChoice *c) {
     bool chained;
     memset(c, 0, sizeof *c);
     if (!find_axes(t, dot, c, &chained)) return false;
-    int64_t rows = axis_extent(dot->out[0]->type.axis[c->row]), cols = axis_extent(dot->out[0]->type.axis[c->col]), best = INT64_MAX;
+    int64_t rows = axis_extent(dot->out[0]->type.axis[c->row]), cols = axis_extent(dot->out[0]->type.axis[c->col]),
+            best = INT64_MAX;
     for (int wm = 1; wm <= warps; wm *= 2) {
         int wn = warps / wm;
         int64_t m = up(rows, 16 * wm), n = up(cols, 8 * wn);

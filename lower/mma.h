@@ -14,7 +14,9 @@ typedef struct MmaInsn {          // one kind of m16n8 instruction
 } MmaInsn;
 
 // What the fragments of an operand hold: itself where the instruction takes bits as wide (e4m3 beside e5m2), else `frag`.
-static inline Elem mma_fragment(const MmaInsn *i, Elem own) { return elem_bits((Elem)i->frag) == elem_bits(own) ? own : (Elem)i->frag; }
+static inline Elem mma_fragment(const MmaInsn *i, Elem own) {
+    return elem_bits((Elem)i->frag) == elem_bits(own) ? own : (Elem)i->frag;
+}
 
 typedef struct MmaChoice {
     int row, col;                 // positions of the M and N axes in the result's type

@@ -16,7 +16,10 @@ static bool run_simplify(Fn *f, const CompileOptions *o) { (void)o; simplify(f);
 static bool run_flatten(Fn *f, const CompileOptions *o)  { (void)o; if (flatten(f)) simplify(f); return true; }
 static bool run_tighten(Fn *f, const CompileOptions *o)  { (void)o; tighten(f); return true; }
 static bool run_batch(Fn *f, const CompileOptions *o)    { if (batch(f, o)) simplify(f); return true; }
-static bool run_extremes(Fn *f, const CompileOptions *o) { if (o->target->has_wgmma && extremes(f)) simplify(f); return true; }
+static bool run_extremes(Fn *f, const CompileOptions *o) {
+    if (o->target->has_wgmma && extremes(f)) simplify(f);
+    return true;
+}
 static bool run_defer(Fn *f, const CompileOptions *o)    { if (o->math != 1) defer(f); return true; }
 static bool run_contract(Fn *f, const CompileOptions *o) { if (o->math != 1 && contract(f)) simplify(f); return true; }
 static bool run_unroll(Fn *f, const CompileOptions *o)   { (void)o; if (unroll(f)) simplify(f); return true; }

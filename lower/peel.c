@@ -10,9 +10,9 @@
 //         s = select(index n <= index m, ...)        } else { ... as it was ... }
 //     }                                          }
 //
-// A mask may compare with a shifted index too (n <= m + (L - S), queries and keys aligned at their ends), and be all that there
-// is: of a length that is known to be a multiple of 128 every lane is alive (GPT-2's attention at batch 1 on an H200, 1024 keys: 18.8 us
-// with masks in every trip, 16.4 without).
+// A mask may compare with a shifted index too (n <= m + (L - S), queries and keys aligned at their ends), and be all
+// that there is: of a length that is known to be a multiple of 128 every lane is alive (GPT-2's attention at batch 1 on
+// an H200, 1024 keys: 18.8 us with masks in every trip, 16.4 without).
 //
 // The copy costs code, so only loops whose bodies hold such selects are treated. Loops of products on
 // mma.sync are not: their accumulators, carried through the branch, cost ptxas more registers than the

@@ -31,7 +31,8 @@
 
 #include <string.h>
 
-enum { MAX_RINGS = 12, MOST_STAGES = 3, ALIGN = 1024, SPARE = 2048 };      // SPARE: bytes for reductions across warps, at least
+// SPARE: bytes for reductions across warps, at least
+enum { MAX_RINGS = 12, MOST_STAGES = 3, ALIGN = 1024, SPARE = 2048 };
 
 typedef struct Ring {
     Val     *tile;                 // the load's result, or the value from before the loop
@@ -89,7 +90,9 @@ static bool feeds_products_only(const Pipe *p, const Val *v) {
         for (int i = 0; i < op->nin; i++) {
             MmaChoice c;
             if (op->in[i] != v) continue;
-            if (op->code != OP_T_dot || i > 1 || op->parent != p->body || !mma_choose(p->opt->target, op, p->f->warps, &c)) return false;
+            if (op->code != OP_T_dot || i > 1 || op->parent != p->body ||
+                !mma_choose(p->opt->target, op, p->f->warps, &c))
+                return false;
             if (mma_fragment(c.insn, (Elem)v->type.elem) != v->type.elem) return false;
         }
     return true;
@@ -218,7 +221,8 @@ static uint32_t staging(const Pipe *p) {
         int64_t n = 0;
         for (int i = 0; i < 2; i++) {
             const Val *v = op->in[i];
-            bool chained = whole && mma && i == c.a && elem_bits((Elem)v->type.elem) == 16 && v->def && op_inside(v->def, p->body) && v->def->code != OP_T_load;
+            bool chained = whole && mma && i == c.a && elem_bits((Elem)v->type.elem) == 16 && v->def &&
+                           op_inside(v->def, p->body) && v->def->code != OP_T_load;
             if (listed(p, v) || chained) continue;
             int64_t bytes = elem_bytes((Elem)v->type.elem);
             for (int d = 0; d < v->type.rank; d++) bytes *= (axis_extent(v->type.axis[d]) + 15) & ~(int64_t)15;
@@ -246,7 +250,8 @@ static uint32_t storing(const Pipe *p) {
     return most;
 }
 
-// Bytes for reductions across warps: a slot for each result in two of them, of 16 bytes where it comes with its place (llvm_reduce.c).
+// Bytes for reductions across warps: a slot for each result in two of them, of 16 bytes where it comes with its place
+// (llvm_reduce.c).
 static uint32_t reducing(const Pipe *p) {
     int64_t most = SPARE;
     for (const Op *op = op_walk(&p->f->body, NULL); op; op = op_walk(&p->f->body, op)) {
@@ -261,11 +266,13 @@ static uint32_t reducing(const Pipe *p) {
 // Are there so few trips that none is so many after another?
 static bool past_last(const Pipe *p, int trips) {
     int64_t from, to, step;
-    return number(p->loop->in[0], &from) && number(p->loop->in[1], &to) && number(p->loop->in[2], &step) && from + step * trips >= to;
+    return number(p->loop->in[0], &from) && number(p->loop->in[1], &to) && number(p->loop->in[2], &step) &&
+           from + step * trips >= to;
 }
 
 static bool choose_stages(Pipe *p) {
-    uint32_t programs = (uint32_t)(p->f->launch->threads / (p->f->warps * 32));                     // of one warp, in a block
+    // of one warp, in a block
+    uint32_t programs = (uint32_t)(p->f->launch->threads / (p->f->warps * 32));
     uint32_t once = 0, each = 0, room = p->opt->target->smem_block / programs, taken = p->inner ? p->f->buffer_bytes : 0;
     for (int i = 0; i < p->n; i++) *(p->ring[i].load ? &each : &once) += p->ring[i].bytes;
     uint32_t stage = staging(p), store = stage ? storing(p) : 0;
@@ -358,7 +365,8 @@ static void copies(Pipe *p, Builder *b, Val *trip, Val *stage, bool ending) {
     }
 }
 
-// All copies of the trip that comes so many after the one at hand (or is the first); those that would read past the last one, in a branch.
+// All copies of the trip that comes so many after the one at hand (or is the first); those that would read past the
+// last one, in a branch.
 static void issue(Pipe *p, Builder *b, Val *trip, Val *stage, int trips) {
     bool guarded = false;
     copies(p, b, trip, stage, true);

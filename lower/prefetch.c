@@ -14,8 +14,8 @@
 // is carried: it belongs to a lasting one of as many lanes, whose lanes hold something only where a trip's are alive.
 //
 // Loops of products have rings of their own (pipeline.c, hopper.c), and loops that only add up are left to the other
-// warps: their trips do not wait, unless the row that they keep (keep.c) leaves room for few warps. --with=stages=1 leaves all
-// loops alone.
+// warps: their trips do not wait, unless the row that they keep (keep.c) leaves room for few warps. --with=stages=1
+// leaves all loops alone.
 #include "lower/build.h"
 #include "lower/passes.h"
 #include "lower/trips.h"
@@ -48,12 +48,16 @@ static bool needed(const Ahead *a, const Op *red) {
     const Region *body = a->loop->reg[0];
     const Op *join = red->next;
     while (join && !(join->nin >= 2 && (join->in[0] == red->out[0] || join->in[1] == red->out[0]))) join = join->next;
-    if ((red->sub != TR_sum && red->sub != TR_max && red->sub != TR_min) || !join || region_uses(body, red->out[0]) != 1) return true;
+    if ((red->sub != TR_sum && red->sub != TR_max && red->sub != TR_min) || !join ||
+        region_uses(body, red->out[0]) != 1)
+        return true;
     bool joins = join->code == OP_T_binary ? join->sub == OP_add && red->sub == TR_sum
                : join->code == OP_T_fun && join->sub == (red->sub == TR_max ? TF_max : TF_min) && red->sub != TR_sum;
     for (int i = 0; joins && i < body->last->nin; i++)
         if (body->last->in[i] == join->out[0])
-            return region_uses(body, join->out[0]) != 1 || join->in[join->in[0] == red->out[0]] != body->args.at[1 + i] || region_uses(body, body->args.at[1 + i]) != 1;
+            return region_uses(body, join->out[0]) != 1 ||
+                   join->in[join->in[0] == red->out[0]] != body->args.at[1 + i] ||
+                   region_uses(body, body->args.at[1 + i]) != 1;
     return true;
 }
 
@@ -111,11 +115,13 @@ static Op *widened(Ahead *a, int more, Val *const *init) {
 static void rewrite(Ahead *a) {
     Region *body = a->loop->reg[0];
     Builder out = {a->f, NULL, a->loop, a->loop->span}, top = {a->f, NULL, body->first, a->loop->span};
-    Val *init[MAX_LOADS], *next[MAX_LOADS], *lasting[MAX_LOADS], *counter = b_binary(&top, OP_add, body->args.at[0], a->loop->in[2]);
+    Val *init[MAX_LOADS], *next[MAX_LOADS], *lasting[MAX_LOADS],
+        *counter = b_binary(&top, OP_add, body->args.at[0], a->loop->in[2]);
     Op *first = counter->def->next;
     for (int i = 0; i < a->n; i++) {
         int64_t lanes = axis_extent(a->axis[i]);
-        lasting[i] = b_op(&out, OP_T_axis, 0, a->axis[i]->type, 2, (Val *[]){b_const(&out, EL_index, 0), b_const(&out, EL_index, lanes)});
+        lasting[i] = b_op(&out, OP_T_axis, 0, a->axis[i]->type, 2,
+                          (Val *[]){b_const(&out, EL_index, 0), b_const(&out, EL_index, lanes)});
         lasting[i]->def->imm = lanes;
         lasting[i]->def->flags |= AXIS_FULL;
         init[i] = load_at(a, i, a->loop->in[0], lasting[i], a->loop);

@@ -33,7 +33,8 @@ double reduce_neutral(TReduce kind, Elem e) {
 
 Val *b_number(Builder *b, Type t, double x) {
     Elem e = (Elem)t.elem;
-    Val *v = elem_is_float(e) ? b_float(b, e, x) : b_const(b, e, x >= 0x1p63 ? (elem_is_signed(e) ? INT64_MAX : -1) : (int64_t)x);
+    Val *v = elem_is_float(e) ? b_float(b, e, x)
+                              : b_const(b, e, x >= 0x1p63 ? (elem_is_signed(e) ? INT64_MAX : -1) : (int64_t)x);
     return t.rank ? b_op(b, OP_T_splat, 0, t, 1, &v) : v;
 }
 
@@ -43,7 +44,8 @@ Val *reduce_join(Builder *b, TReduce kind, Val *x, Val *y) {
     case TR_prod:  return b_binary(b, OP_mul, x, y);
     case TR_any:   return b_binary(b, OP_or, x, y);
     case TR_every: return b_binary(b, OP_and, x, y);
-    default:       return b_op(b, OP_T_fun, kind == TR_max ? TF_max : TF_min, type_union(x->type, y->type), 2, (Val *[]){x, y});
+    default:
+        return b_op(b, OP_T_fun, kind == TR_max ? TF_max : TF_min, type_union(x->type, y->type), 2, (Val *[]){x, y});
     }
 }
 
@@ -54,7 +56,10 @@ bool reduce_joins(const Val *v, const Val *next, TReduce *kind) {
     bool operand = d->nin >= 2 && (d->in[0] == v || d->in[1] == v), truth = next->type.elem == EL_bool;
     if (d->code == OP_T_dot) { *kind = TR_sum; return op_acc(d) == v; }
     if (d->code == OP_T_fun && d->sub == TF_fma) { *kind = TR_sum; return d->in[2] == v; }
-    if (d->code == OP_T_fun && (d->sub == TF_max || d->sub == TF_min)) { *kind = d->sub == TF_max ? TR_max : TR_min; return operand; }
+    if (d->code == OP_T_fun && (d->sub == TF_max || d->sub == TF_min)) {
+        *kind = d->sub == TF_max ? TR_max : TR_min;
+        return operand;
+    }
     if (d->code != OP_T_binary || !operand) return false;
     switch (d->sub) {
     case OP_add: *kind = TR_sum;  return true;
@@ -67,7 +72,9 @@ bool reduce_joins(const Val *v, const Val *next, TReduce *kind) {
 
 Op *scan_total(const Op *scan) {
     for (Op *op = scan->next; op; op = op->next)
-        if (op->code == OP_T_reduce && !op->attr && op->sub == scan->sub && op->nin == 2 && op->in[0] == scan->in[0] && op->in[1] == scan->in[1]) return op;
+        if (op->code == OP_T_reduce && !op->attr && op->sub == scan->sub && op->nin == 2 && op->in[0] == scan->in[0] &&
+            op->in[1] == scan->in[1])
+            return op;
     return NULL;
 }
 

@@ -2,15 +2,18 @@
 //
 // Left alone, ptxas starts loads as early as it can: a layer norm takes 80 registers, most of them for gamma and beta, which
 // nobody needs before the row's second reduction; then three blocks fit where four would, and memory waits (bf16 8192 x 8192
-// on an H200, 2026-11-21: 0.91 of a copy against 0.97). So a program without loops that holds a row across its reductions asks
-// for 64 registers a thread, if what must live across one of them leaves room: values that are made before it and used after
-// it. Everything else is made register by register on its way to a use, and loads can wait. Where all of it fits anyhow, where nothing
-// lives across a reduction (a stencil's residual, a factor for a tile: what is loaded is wanted at once, and half of it would spill), or elements go where data says, ptxas is left alone, and on GPUs before Hopper, for which its code has a few more registers live (8 bytes would spill).
+// on an H200, 2026-11-21: 0.91 of a copy against 0.97). So a program without loops that holds a row across its
+// reductions asks for 64 registers a thread, if what must live across one of them leaves room: values that are made
+// before it and used after it. Everything else is made register by register on its way to a use, and loads can wait.
+// Where all of it fits anyhow, where nothing lives across a reduction (a stencil's residual, a factor for a tile: what
+// is loaded is wanted at once, and half of it would spill), or elements go where data says, ptxas is left alone, and on
+// GPUs before Hopper, for which its code has a few more registers live (8 bytes would spill).
 #include "lower/layout.h"
 #include "lower/passes.h"
 #include "ptx/ptx.h"
 
-enum { WANTED = 64, MOST_HELD = 36, REGISTERS_SM = 65536, SHARERS = 3 };                  // rows kept between loops, by blocks of their own
+// rows kept between loops, by blocks of their own
+enum { WANTED = 64, MOST_HELD = 36, REGISTERS_SM = 65536, SHARERS = 3 };
 
 static int words(const Val *v) {
     if (v->type.kind != TY_TILE || !v->type.rank || !v->layout) return 0;
@@ -19,7 +22,9 @@ static int words(const Val *v) {
 }
 
 // Made anew rather than held: what the lane's number and launch parameters say.
-static bool cheap(const Op *d) { return d->code == OP_T_index || d->code == OP_T_live || d->code == OP_T_splat || d->code == OP_T_const; }
+static bool cheap(const Op *d) {
+    return d->code == OP_T_index || d->code == OP_T_live || d->code == OP_T_splat || d->code == OP_T_const;
+}
 
 static int held_across(const Fn *f, const Op *red) {
     int held = 0;

@@ -140,7 +140,8 @@ static unsigned colour(double hue, double light) {
 static void draw(Page *p, const Val *v, const char *what) {
     const Layout *l = v->layout;
     static int owner[MOST_ROWS][MOST_COLUMNS];
-    int rank = v->type.rank, r = rank > 1 ? rank - 2 : 0, c = rank > 1 ? rank - 1 : -1;       // rows and columns: the last two axes
+    // rows and columns: the last two axes
+    int rank = v->type.rank, r = rank > 1 ? rank - 2 : 0, c = rank > 1 ? rank - 1 : -1;
     int64_t rows = rank > 1 ? extent(v, r) : 1, cols = rank > 1 ? extent(v, c) : extent(v, r), coord[MAX_AXES];
     int64_t shown_rows = rows < MOST_ROWS ? rows : MOST_ROWS, shown_cols = cols < MOST_COLUMNS ? cols : MOST_COLUMNS;
     int warps = 1 << l->nwarp;
@@ -155,16 +156,22 @@ static void draw(Page *p, const Val *v, const char *what) {
                 if (first && y < shown_rows && x < shown_cols) owner[y][x] = w * 32 + lane;
             }
     buf_printf(p->out, "<div class=\"lay\"><div>%s: ", what);
-    for (int i = 0; i < rank; i++) buf_printf(p->out, "%s%s %lld", i ? ", " : "", v->type.axis[i]->name ? v->type.axis[i]->name->s : "axis", (long long)extent(v, i));
-    buf_printf(p->out, "; %d register%s a lane, %d warp%s</div><svg width=\"%lld\" height=\"%lld\">", layout_regs(l), layout_regs(l) == 1 ? "" : "s", warps, warps == 1 ? "" : "s",
-               (long long)shown_cols * CELL, (long long)shown_rows * CELL);
+    for (int i = 0; i < rank; i++)
+        buf_printf(p->out, "%s%s %lld", i ? ", " : "", v->type.axis[i]->name ? v->type.axis[i]->name->s : "axis",
+                   (long long)extent(v, i));
+    buf_printf(p->out, "; %d register%s a lane, %d warp%s</div><svg width=\"%lld\" height=\"%lld\">", layout_regs(l),
+               layout_regs(l) == 1 ? "" : "s", warps, warps == 1 ? "" : "s", (long long)shown_cols * CELL,
+               (long long)shown_rows * CELL);
     for (int y = 0; y < shown_rows; y++)
         for (int x = 0; x < shown_cols;) {                             // neighbours of one lane are one rectangle
             int from = x, who = owner[y][x];
             while (x < shown_cols && owner[y][x] == who) x++;
             if (who < 0) continue;
-            buf_printf(p->out, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"#%06x\"><title>warp %d, lane %d</title></rect>", from * CELL, y * CELL,
-                       (x - from) * CELL - 1, CELL - 1, colour((double)(who / 32) / warps, 0.35 + who % 32 * 0.4 / 31), who / 32, who % 32);
+            buf_printf(
+                p->out,
+                "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"#%06x\"><title>warp %d, lane %d</title></rect>",
+                from * CELL, y * CELL, (x - from) * CELL - 1, CELL - 1,
+                colour((double)(who / 32) / warps, 0.35 + who % 32 * 0.4 / 31), who / 32, who % 32);
         }
     buf_printf(p->out, "</svg>%s</div>\n", shown_rows < rows || shown_cols < cols ? "<div>the first of it</div>" : "");
 }
@@ -172,12 +179,19 @@ static void draw(Page *p, const Val *v, const char *what) {
 static void layouts_of(Page *p, const Region *r, const Layout **drawn, int *n) {
     for (const Op *op = r->first; op; op = op->next) {
         const Val *v = op->code == OP_T_store ? op->in[1 + op->nidx] : op->nout ? op->out[0] : NULL;
-        const char *what = op->code == OP_T_load ? "load" : op->code == OP_T_store ? "store" : op->code == OP_T_wgmma || op->code == OP_T_dot ? "product"
-                         : op->code == OP_T_buffer_load ? "fragment" : op->code == OP_T_convert ? "converted" : NULL;
+        const char *what = op->code == OP_T_load                            ? "load"
+                           : op->code == OP_T_store                         ? "store"
+                           : op->code == OP_T_wgmma || op->code == OP_T_dot ? "product"
+                           : op->code == OP_T_buffer_load                   ? "fragment"
+                           : op->code == OP_T_convert                       ? "converted"
+                                                                            : NULL;
         bool fresh = what && v && v->layout && v->type.kind == TY_TILE && v->type.rank && *n < MAX_DRAWN;
         for (int i = 0; fresh && i < *n; i++) fresh = !layout_equal(drawn[i], v->layout);
         if (fresh) {
-            if (!*n) buf_puts(p->out, "<h3>Layouts</h3>\n<p>A colour for each warp, from dark (lane 0) to light (lane 31). Elements of one lane that are one access have no line between them.</p>\n");
+            if (!*n)
+                buf_puts(
+                    p->out,
+                    "<h3>Layouts</h3>\n<p>A colour for each warp, from dark (lane 0) to light (lane 31). Elements of one lane that are one access have no line between them.</p>\n");
             drawn[(*n)++] = v->layout;
             draw(p, v, what);
         }
@@ -188,8 +202,10 @@ static void layouts_of(Page *p, const Region *r, const Layout **drawn, int *n) {
 // ---- roofline ------------------------------------------------------------------------------------
 
 enum { W = 470, H = 240, LEFT = 60, BOTTOM = 40 };
-static double at_x(double intensity) { return LEFT + (log10(intensity) + 1) / 5 * (W - LEFT - 25); }                  // 0.1 to 10^4 flop/byte
-static double at_y(double rate) { return H - BOTTOM - (log10(rate) + 1) / 5 * (H - BOTTOM - 10); }                   // 0.1 to 10^4 TFLOP/s
+// 0.1 to 10^4 flop/byte
+static double at_x(double intensity) { return LEFT + (log10(intensity) + 1) / 5 * (W - LEFT - 25); }
+// 0.1 to 10^4 TFLOP/s
+static double at_y(double rate) { return H - BOTTOM - (log10(rate) + 1) / 5 * (H - BOTTOM - 10); }
 
 static void roof(Page *p, const int64_t *dims) {
     const Target *t = p->f->target;
@@ -202,15 +218,28 @@ static void roof(Page *p, const int64_t *dims) {
     double start = 0.1 * t->gbs * 1e-3, from = start < 0.1 ? 100 / t->gbs : 0.1;
     buf_printf(p->out, "<h3>Roofline (%s)</h3>\n<svg width=\"%d\" height=\"%d\">", t->gpu, W, H);
     for (int e = -1; e <= 4; e++)
-        buf_printf(p->out, "<line x1=\"%.0f\" y1=\"10\" x2=\"%.0f\" y2=\"%d\" stroke=\"var(--line)\"/><text x=\"%.0f\" y=\"%d\" text-anchor=\"middle\">%g</text>"
-                           "<line x1=\"%d\" y1=\"%.0f\" x2=\"%d\" y2=\"%.0f\" stroke=\"var(--line)\"/><text x=\"8\" y=\"%.0f\">%g</text>", at_x(pow(10, e)), at_x(pow(10, e)), H - BOTTOM,
-                   at_x(pow(10, e)), H - BOTTOM + 16, pow(10, e), LEFT, at_y(pow(10, e)), W - 25, at_y(pow(10, e)), at_y(pow(10, e)) + 4, pow(10, e));
-    buf_printf(p->out, "<polyline points=\"%.1f,%.1f %.1f,%.1f %d,%.1f\" fill=\"none\" stroke=\"var(--fg)\" stroke-width=\"2\"/>", at_x(from), at_y(from * t->gbs * 1e-3),
-               at_x(knee < 1e4 ? knee : 1e4), at_y(knee < 1e4 ? peak : 10 * t->gbs), W - 25, at_y(knee < 1e4 ? peak : 10 * t->gbs));
-    buf_printf(p->out, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%d\" stroke=\"var(--mark)\" stroke-dasharray=\"4 3\"/><circle cx=\"%.1f\" cy=\"%.1f\" r=\"5\" fill=\"var(--mark)\"/>", at_x(x), at_y(y),
-               at_x(x), H - BOTTOM, at_x(x), at_y(y));
-    buf_printf(p->out, "<text x=\"%d\" y=\"%d\">flop/byte</text><text x=\"%d\" y=\"22\">TFLOP/s</text></svg>\n", W - 70, H - 6, LEFT + 4);
-    buf_printf(p->out, "<p>%.3g flop/byte: at most %.3g TFLOP/s, %s; at least %.1f us.</p>\n", intensity, bound, bound < peak ? "by memory" : w.products > 0 ? "by the tensor cores" : "by arithmetic", least);
+        buf_printf(
+            p->out,
+            "<line x1=\"%.0f\" y1=\"10\" x2=\"%.0f\" y2=\"%d\" stroke=\"var(--line)\"/><text x=\"%.0f\" y=\"%d\" text-anchor=\"middle\">%g</text>"
+            "<line x1=\"%d\" y1=\"%.0f\" x2=\"%d\" y2=\"%.0f\" stroke=\"var(--line)\"/><text x=\"8\" y=\"%.0f\">%g</text>",
+            at_x(pow(10, e)), at_x(pow(10, e)), H - BOTTOM, at_x(pow(10, e)), H - BOTTOM + 16, pow(10, e), LEFT,
+            at_y(pow(10, e)), W - 25, at_y(pow(10, e)), at_y(pow(10, e)) + 4, pow(10, e));
+    buf_printf(
+        p->out,
+        "<polyline points=\"%.1f,%.1f %.1f,%.1f %d,%.1f\" fill=\"none\" stroke=\"var(--fg)\" stroke-width=\"2\"/>",
+        at_x(from), at_y(from * t->gbs * 1e-3), at_x(knee < 1e4 ? knee : 1e4), at_y(knee < 1e4 ? peak : 10 * t->gbs),
+        W - 25, at_y(knee < 1e4 ? peak : 10 * t->gbs));
+    buf_printf(
+        p->out,
+        "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%d\" stroke=\"var(--mark)\" stroke-dasharray=\"4 3\"/><circle cx=\"%.1f\" cy=\"%.1f\" r=\"5\" fill=\"var(--mark)\"/>",
+        at_x(x), at_y(y), at_x(x), H - BOTTOM, at_x(x), at_y(y));
+    buf_printf(p->out, "<text x=\"%d\" y=\"%d\">flop/byte</text><text x=\"%d\" y=\"22\">TFLOP/s</text></svg>\n", W - 70,
+               H - 6, LEFT + 4);
+    buf_printf(p->out, "<p>%.3g flop/byte: at most %.3g TFLOP/s, %s; at least %.1f us.</p>\n", intensity, bound,
+               bound < peak     ? "by memory"
+               : w.products > 0 ? "by the tensor cores"
+                                : "by arithmetic",
+               least);
 }
 
 // ---- PTX -----------------------------------------------------------------------------------------

@@ -6,11 +6,11 @@
 //
 // It is counted on the tile IR as built and simplified, before any pass cuts or copies loops. Bytes are compulsory: each
 // tensor that is loaded from, stored to, or both, once, and of a tensor that is only gathered from or scattered to (its
-// index was loaded) the elements that are asked for, where they are fewer; what caches do not catch comes on top. Operations are those of
-// floats: one for an addition, a function, an element of a reduction, two for a multiply-add and for each pair of a
-// product. An op is done for each live lane of its axes, in each program and trip: a grid clause or loop that makes one of
-// the axes gives its length, any other one how often it runs, an axis made by neither its own length. A bound that depends
-// on where a program is (a causal mask) counts as its most.
+// index was loaded) the elements that are asked for, where they are fewer; what caches do not catch comes on top.
+// Operations are those of floats: one for an addition, a function, an element of a reduction, two for a multiply-add
+// and for each pair of a product. An op is done for each live lane of its axes, in each program and trip: a grid clause
+// or loop that makes one of the axes gives its length, any other one how often it runs, an axis made by neither its own
+// length. A bound that depends on where a program is (a causal mask) counts as its most.
 //
 // The last line puts a number for each dimension that is not known: 4096, or 64 where they are more than three.
 #include "lower/roofline.h"
@@ -75,7 +75,9 @@ static bool length_of(Count *c, const Val *lo, const Val *hi, LExpr *out) {
     const Op *d = hi->def;
     for (int i = 0; d && d->code == OP_T_fun && d->sub == TF_min && i < 2; i++) {       // min(.., lo + 128)
         const Op *sum = d->in[i]->def;
-        if (!sum || sum->code != OP_T_binary || sum->sub != OP_add || sum->in[0] != lo || !host_expr(c->facts, sum->in[1], out)) continue;
+        if (!sum || sum->code != OP_T_binary || sum->sub != OP_add || sum->in[0] != lo ||
+            !host_expr(c->facts, sum->in[1], out))
+            continue;
         c->most = true;
         return true;
     }
@@ -84,7 +86,9 @@ static bool length_of(Count *c, const Val *lo, const Val *hi, LExpr *out) {
     return true;
 }
 
-static LExpr trips(Count *c, LExpr len, int64_t step) { return step == 1 ? len : launch_join_const(c->f->arena, L_CDIV, len, step); }
+static LExpr trips(Count *c, LExpr len, int64_t step) {
+    return step == 1 ? len : launch_join_const(c->f->arena, L_CDIV, len, step);
+}
 
 // The axis of t that clause g of the grid makes, or -1.
 static int made_by(Count *c, const Type *t, const TGrid *g, uint32_t done) {
@@ -145,7 +149,10 @@ static void count_op(Count *c, const Op *op, Op *const *loop, int nloop) {
     switch (op->code) {
     case OP_T_binary: if (real && !op_compares((AstOp)op->sub)) done_for(c, &c->flops, 1, &t, loop, nloop); break;
     case OP_T_fun: if (real) done_for(c, &c->flops, op->sub == TF_fma ? 2 : 1, &t, loop, nloop); break;
-    case OP_T_reduce: case OP_T_scan: if (elem_is_float((Elem)op->in[0]->type.elem)) done_for(c, &c->flops, 1, &op->in[0]->type, loop, nloop); break;
+    case OP_T_reduce:
+    case OP_T_scan:
+        if (elem_is_float((Elem)op->in[0]->type.elem)) done_for(c, &c->flops, 1, &op->in[0]->type, loop, nloop);
+        break;
     case OP_T_dot:
         t = type_union(op->in[0]->type, op->in[1]->type);
         c->product = (Elem)op->in[0]->type.elem;
@@ -200,11 +207,14 @@ static void count_bytes(Count *c) {
         double k = (double)elem_bytes(l->params[p].elem), one = 1;
         LExpr size = {0};
         for (int d = 0; d < l->params[p].rank; d++) times(c, &one, &size, l->params[p].dim[d]);
-        LExpr all = size.n ? launch_join_const(c->f->arena, L_MUL, size, (int64_t)one) : launch_const(c->f->arena, (int64_t)one);
+        LExpr all = size.n ? launch_join_const(c->f->arena, L_MUL, size, (int64_t)one)
+                           : launch_const(c->f->arena, (int64_t)one);
         for (int way = 0; way < 2; way++) {
             const Touch *t = &c->touch[p][way];
             if (t->whole) add(&c->bytes, k * one, size, false);
-            else if (is_number(t->asked) && is_number(all)) add(&c->bytes, k * (double)(t->asked.at->arg < all.at->arg ? t->asked.at->arg : all.at->arg), size, t->most);
+            else if (is_number(t->asked) && is_number(all))
+                add(&c->bytes, k * (double)(t->asked.at->arg < all.at->arg ? t->asked.at->arg : all.at->arg), size,
+                    t->most);
             else if (t->asked.n) add(&c->bytes, k, launch_join(c->f->arena, L_MIN, all, t->asked), t->most);
         }
     }
@@ -243,16 +253,20 @@ static bool whole(LExpr e) {                                    // an expression
 static double value(Count *c, const Work *w, const int64_t *known) {
     int64_t dims[MAX_DIMS], scalars[MAX_PARAMS], strides[MAX_STRIDES] = {0};
     double sum = 0;
-    for (int i = 0; i < MAX_DIMS; i++) dims[i] = i < c->f->launch->ndims && c->f->launch->dims[i].fixed >= 0 ? c->f->launch->dims[i].fixed : sample(c->f->launch);
+    for (int i = 0; i < MAX_DIMS; i++)
+        dims[i] = i < c->f->launch->ndims && c->f->launch->dims[i].fixed >= 0 ? c->f->launch->dims[i].fixed
+                                                                              : sample(c->f->launch);
     for (int i = 0; known && i < c->f->launch->ndims; i++) if (known[i] >= 0) dims[i] = known[i];
     for (int i = 0; i < MAX_PARAMS; i++) scalars[i] = 1;
     for (int i = 0; i < c->f->launch->nguards; i++) {              // `where P = ..` says what P is
         LExpr g = c->f->launch->guards[i].cond;
         LExpr is = {g.at + 1, g.n - 2};
-        if (g.n > 2 && g.at[0].op == L_DIM && g.at[g.n - 1].op == L_EQ && whole(is) && c->f->launch->dims[g.at[0].arg].fixed < 0 && !(known && known[g.at[0].arg] >= 0))
+        if (g.n > 2 && g.at[0].op == L_DIM && g.at[g.n - 1].op == L_EQ && whole(is) &&
+            c->f->launch->dims[g.at[0].arg].fixed < 0 && !(known && known[g.at[0].arg] >= 0))
             dims[g.at[0].arg] = launch_eval(is, dims, scalars, strides);
     }
-    for (int i = 0; i < w->n; i++) sum += w->at[i].k * (w->at[i].of.n ? (double)launch_eval(w->at[i].of, dims, scalars, strides) : 1);
+    for (int i = 0; i < w->n; i++)
+        sum += w->at[i].k * (w->at[i].of.n ? (double)launch_eval(w->at[i].of, dims, scalars, strides) : 1);
     return sum;
 }
 
@@ -268,7 +282,8 @@ static bool any_unknown(const LaunchInfo *l, const int64_t *known) {
         bool follows = false;                                       // `where P = ..` says what it is
         for (int g = 0; g < l->nguards; g++) {
             LExpr e = l->guards[g].cond;
-            follows |= e.n > 2 && e.at[0].op == L_DIM && e.at[0].arg == i && e.at[e.n - 1].op == L_EQ && whole((LExpr){e.at + 1, e.n - 2});
+            follows |= e.n > 2 && e.at[0].op == L_DIM && e.at[0].arg == i && e.at[e.n - 1].op == L_EQ &&
+                       whole((LExpr){e.at + 1, e.n - 2});
         }
         if (l->dims[i].fixed < 0 && !(known && known[i] >= 0) && !follows) return true;
     }
@@ -301,7 +316,8 @@ Roofline roofline_on(Session *s, const TKernel *k, const int64_t *dims, const Ta
     Count c = count_all(s, k);
     Roofline r = {value(&c, &c.bytes, dims), value(&c, &c.flops, dims), value(&c, &c.products, dims), 0};
     r.rate = r.products > 0 ? product_rate(&c, t) : t->tflops_f32 * 1e6;
-    double memory = r.bytes / (t->gbs * 1e3), arithmetic = r.flops / (t->tflops_f32 * 1e6), tensor = r.products > 0 ? r.products / product_rate(&c, t) : 0;
+    double memory = r.bytes / (t->gbs * 1e3), arithmetic = r.flops / (t->tflops_f32 * 1e6),
+           tensor = r.products > 0 ? r.products / product_rate(&c, t) : 0;
     *us = memory > arithmetic ? memory > tensor ? memory : tensor : arithmetic > tensor ? arithmetic : tensor;
     return r;
 }
@@ -312,13 +328,19 @@ void roofline_print(Session *s, const TKernel *k, const Target *t, const int64_t
     put_work(&c, "flops", &c.flops, c.products.n ? " besides products" : "", out);
     if (c.products.n) put_work(&c, "products", &c.products, " flops", out);
     double bytes = value(&c, &c.bytes, dims), flops = value(&c, &c.flops, dims), products = value(&c, &c.products, dims);
-    double memory = bytes / (t->gbs * 1e3), arithmetic = flops / (t->tflops_f32 * 1e6), tensor = products / product_rate(&c, t);
+    double memory = bytes / (t->gbs * 1e3), arithmetic = flops / (t->tflops_f32 * 1e6),
+           tensor = products / product_rate(&c, t);
     double most = memory > arithmetic ? memory > tensor ? memory : tensor : arithmetic > tensor ? arithmetic : tensor;
     if (any_unknown(c.f->launch, dims)) buf_printf(out, "  at %-11lld ", (long long)sample(c.f->launch));
     else buf_printf(out, "  %-14s ", "a launch");
     put_scaled(bytes, "B", out);
     buf_printf(out, " in %.1f us, ", memory);
     put_scaled(flops + products, "flop", out);
-    buf_printf(out, " in %.1f us, %.1f flop/byte: %s (%s)\n", arithmetic > tensor ? arithmetic : tensor, bytes > 0 ? (flops + products) / bytes : 0,
-               most == 0 ? "nothing to do" : most == memory ? "memory bounds it" : most == tensor ? "products bound it" : "arithmetic bounds it", t->gpu);
+    buf_printf(out, " in %.1f us, %.1f flop/byte: %s (%s)\n", arithmetic > tensor ? arithmetic : tensor,
+               bytes > 0 ? (flops + products) / bytes : 0,
+               most == 0        ? "nothing to do"
+               : most == memory ? "memory bounds it"
+               : most == tensor ? "products bound it"
+                                : "arithmetic bounds it",
+               t->gpu);
 }

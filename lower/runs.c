@@ -6,9 +6,10 @@
 //     n < 40                    stays the same, eight lanes at a time
 //
 // The question is put for a number of lanes v, which is to be moved at once: of each v lanes that begin at a multiple of v,
-// does the value stay the same, or count up by one? A quotient or remainder by a multiple of v answers it where what is divided
-// counts up and is itself a multiple of v where the lanes begin, so that no v lanes lie across two runs. (Quotients are floored, so
-// this holds below 0 as well.) What sizes divide is asked of facts.c, which may assume it in the specialised variant.
+// does the value stay the same, or count up by one? A quotient or remainder by a multiple of v answers it where what is
+// divided counts up and is itself a multiple of v where the lanes begin, so that no v lanes lie across two runs.
+// (Quotients are floored, so this holds below 0 as well.) What sizes divide is asked of facts.c, which may assume it in
+// the specialised variant.
 #include "lower/runs.h"
 
 static const Op *quotient(const Val *x) {
@@ -19,7 +20,8 @@ static const Op *quotient(const Val *x) {
 // What is no more than another value in another place or type.
 static const Val *behind(const Val *x) {
     const Op *d = x->def;
-    bool widened = d && d->code == OP_T_cast && !elem_is_float((Elem)d->in[0]->type.elem) && elem_bits((Elem)x->type.elem) >= elem_bits((Elem)d->in[0]->type.elem);
+    bool widened = d && d->code == OP_T_cast && !elem_is_float((Elem)d->in[0]->type.elem) &&
+                   elem_bits((Elem)x->type.elem) >= elem_bits((Elem)d->in[0]->type.elem);
     return d && (d->code == OP_T_splat || d->code == OP_T_convert || widened) ? d->in[0] : NULL;
 }
 
@@ -32,7 +34,8 @@ bool lanes_aligned(Facts *s, const Val *x, const Val *axis, int64_t v) {
     if (d->code == OP_T_select) return lanes_aligned(s, d->in[1], axis, v) && lanes_aligned(s, d->in[2], axis, v);
     if (d->code != OP_T_binary) return false;
     if (d->sub == OP_mul) return lanes_aligned(s, d->in[1], axis, v) || lanes_aligned(s, d->in[0], axis, v);
-    return (d->sub == OP_add || d->sub == OP_sub || d->sub == OP_rem) && lanes_aligned(s, d->in[0], axis, v) && lanes_aligned(s, d->in[1], axis, v);
+    return (d->sub == OP_add || d->sub == OP_sub || d->sub == OP_rem) && lanes_aligned(s, d->in[0], axis, v) &&
+           lanes_aligned(s, d->in[1], axis, v);
 }
 
 static LaneStep of_binary(Facts *s, const Op *d, const Val *axis, int64_t v) {

@@ -1,10 +1,10 @@
 // How many warps run a program, and how many programs share a block.
 //
-// A program that reduces keeps its rows in registers, about 32 elements a lane, so that the row is read once with many bytes in
-// flight; one that folds pairs of tiles, about 128, since each that is read then serves many (1024 x 1024 x 1024 shortest paths on
-// an H200: 166 us, 338 with 32; 2026-11-21). One that only moves and maps, or scans (each register waits for the one before),
-// takes fewer. Programs of one warp go four to a block. Kernels with matrix products take eight warps, or four when the products
-// are small, all of them together.
+// A program that reduces keeps its rows in registers, about 32 elements a lane, so that the row is read once with many
+// bytes in flight; one that folds pairs of tiles, about 128, since each that is read then serves many (1024 x 1024 x
+// 1024 shortest paths on an H200: 166 us, 338 with 32; 2026-11-21). One that only moves and maps, or scans (each
+// register waits for the one before), takes fewer. Programs of one warp go four to a block. Kernels with matrix
+// products take eight warps, or four when the products are small, all of them together.
 #include "lower/build.h"
 #include "lower/passes.h"
 
@@ -13,9 +13,12 @@
 enum { SHARED_WARPS = 8 };            // of a block of a cluster: three blocks fit with 64 registers and more
 enum { EIGHT_WARPS = 128 * 128 };     // elements of a product that four do not hold: 128 registers of each thread
 
-typedef struct Sizes { int64_t lanes, memory, dot, dots; int rank, ndots; bool reduces, scans, sorts, heavy; } Sizes;      // memory: of the largest tile that is read or written; dots: of all products, and of what is computed for their right sides
+// memory: of the largest tile that is read or written; dots: of all products, and of what is computed for their right
+// sides
+typedef struct Sizes { int64_t lanes, memory, dot, dots; int rank, ndots; bool reduces, scans, sorts, heavy; } Sizes;
 
-// Some fifteen instructions an element and what comes with them: what a thread does once, addresses and bounds, should be shared by many.
+// Some fifteen instructions an element and what comes with them: what a thread does once, addresses and bounds, should
+// be shared by many.
 static bool costly(int fun) {
     switch (fun) {
     case TF_exp: case TF_exp2: case TF_log: case TF_log2: case TF_sin: case TF_cos: case TF_tanh: case TF_erf: return true;
@@ -33,7 +36,9 @@ static void measure(const Region *r, Sizes *s) {
                 if (moves && n > s->memory) s->memory = n;
                 if (op->code == OP_T_dot && n > s->dot) s->dot = n;
             }
-        if (op->code == OP_T_dot) s->dots += type_lanes(&op->out[0]->type) + (op->in[1]->def && op_has(op->in[1]->def, 'P') ? type_lanes(&op->in[1]->type) : 0);
+        if (op->code == OP_T_dot)
+            s->dots += type_lanes(&op->out[0]->type) +
+                       (op->in[1]->def && op_has(op->in[1]->def, 'P') ? type_lanes(&op->in[1]->type) : 0);
         s->ndots += op->code == OP_T_dot;
         s->reduces |= op->code == OP_T_reduce;
         s->scans |= op->code == OP_T_scan;
@@ -50,10 +55,15 @@ static bool numbered(const Region *r) {
 }
 
 // x[m, k] with y[k, n], folded over k: nothing in memory has the form of the largest tile.
-static bool folds_pairs(const Sizes *s) { return s->reduces && s->rank > 2 && s->memory < s->lanes && !s->dot && !s->scans && !s->sorts && !s->heavy; }
+static bool folds_pairs(const Sizes *s) {
+    return s->reduces && s->rank > 2 && s->memory < s->lanes && !s->dot && !s->scans && !s->sorts && !s->heavy;
+}
 
-// Products that four warps hold one by one, but not all at a time with what they read. Two of a chain are as many as registers are for.
-static bool crowded(const Sizes *s) { return s->dot && s->dot < EIGHT_WARPS && (s->ndots > 2 ? s->dots * 4 >= EIGHT_WARPS * 3 : s->dots > EIGHT_WARPS); }
+// Products that four warps hold one by one, but not all at a time with what they read. Two of a chain are as many as
+// registers are for.
+static bool crowded(const Sizes *s) {
+    return s->dot && s->dot < EIGHT_WARPS && (s->ndots > 2 ? s->dots * 4 >= EIGHT_WARPS * 3 : s->dots > EIGHT_WARPS);
+}
 
 static int pow2_up(int64_t n) { int p = 1; while (p < n) p *= 2; return p; }
 
@@ -73,7 +83,8 @@ int schedule_warps(const Fn *f, const CompileOptions *opt, int *per_block) {
 
 // As many as there is room for at one time, in whole clusters.
 static void walkers(Fn *f, const CompileOptions *opt) {
-    int cluster = f->shares ? f->shares : 1, blocks = opt->schedule.blocks ? opt->schedule.blocks : (int)f->target->sms * blocks_wanted(f);
+    int cluster = f->shares ? f->shares : 1,
+        blocks = opt->schedule.blocks ? opt->schedule.blocks : (int)f->target->sms * blocks_wanted(f);
     f->walks = blocks < cluster ? cluster : blocks / cluster * cluster;
 }
 
@@ -85,8 +96,16 @@ bool schedule(Fn *f, const CompileOptions *opt) {
     if (opt->schedule.warps) f->warps_why = "as asked or chosen";
     else if (crowded(&s)) f->warps_why = arena_printf(f->arena, "for products of %lld elements together", (long long)s.dots);
     else if (s.dot) f->warps_why = arena_printf(f->arena, "for a product of %lld elements", (long long)s.dot);
-    else f->warps_why = arena_printf(f->arena, "%lld elements of the largest tile a lane%s", (long long)((s.lanes + 32 * f->warps - 1) / (32 * f->warps)),
-                                     s.sorts ? ": it sorts" : s.scans ? ": it scans" : folds_pairs(&s) ? ": it folds pairs" : s.reduces ? ": it reduces" : s.heavy ? ": costly functions" : f->neighbours ? ": neighbours are loaded once" : "");
+    else
+        f->warps_why = arena_printf(f->arena, "%lld elements of the largest tile a lane%s",
+                                    (long long)((s.lanes + 32 * f->warps - 1) / (32 * f->warps)),
+                                    s.sorts           ? ": it sorts"
+                                    : s.scans         ? ": it scans"
+                                    : folds_pairs(&s) ? ": it folds pairs"
+                                    : s.reduces       ? ": it reduces"
+                                    : s.heavy         ? ": costly functions"
+                                    : f->neighbours   ? ": neighbours are loaded once"
+                                                      : "");
     LaunchInfo *l = f->launch;
     l->threads = f->warps * 32 * per_block;
     if (f->rows_walk) walkers(f, opt);

@@ -9,7 +9,8 @@
 //
 // A row that fills a block's shared memory (keep.c) leaves room for no other block: loads, arithmetic and stores of a
 // multiprocessor then follow each other, and memory waits. A C-th of the row leaves room for several blocks, one of which
-// always loads. What the loops carry is joined through distributed shared memory, in the order of the blocks, the same in each.
+// always loads. What the loops carry is joined through distributed shared memory, in the order of the blocks, the same
+// in each.
 //
 // All loops of the kernel's body must be ones that may be shared: what they carry is only ever joined with something new (as
 // in split.c), or has a `merge` (an online softmax's maximum and sum: each block gets all blocks' states), and what they
@@ -46,11 +47,13 @@ static const char *loop_refusal(Share *s, Op *loop) {
     Region *r = loop->reg[0];
     const Op *yield = r->last, *step = loop->in[2]->def;
     if (s->n == MAX_LOOPS || loop->nout > MAX_CARRIED) return "too many loops, or too much that they carry";
-    if (yield->code != OP_T_yield || !step || step->code != OP_T_const || step->imm < 1) return "a loop may end early, or its step is not a number";
+    if (yield->code != OP_T_yield || !step || step->code != OP_T_const || step->imm < 1)
+        return "a loop may end early, or its step is not a number";
     for (const Op *op = op_walk(r, NULL); op; op = op_walk(r, op)) {
         if (op_target(op) == loop) return "a loop may end early";
         if (op->code == OP_T_store && op->parent == r && along(op, r)) continue;
-        if (op_has(op, 'W') || op_has(op, 'S') || op_has(op, 'A')) return "a loop stores elsewhere than along its axis, or has another effect";
+        if (op_has(op, 'W') || op_has(op, 'S') || op_has(op, 'A'))
+            return "a loop stores elsewhere than along its axis, or has another effect";
     }
     Op *merge = s->merge[s->n] = merge_of(loop);
     for (int i = 0; i < loop->nout && merge; i++) {
@@ -61,8 +64,10 @@ static const char *loop_refusal(Share *s, Op *loop) {
     if (merge && merge_refusal(merge)) return merge_refusal(merge);
     for (int i = 0; i < loop->nout && !merge; i++) {
         const Val *v = r->args.at[1 + i];
-        if (yield->in[i]->type.ptr || !reduce_joins(v, yield->in[i], &s->join[s->n][i])) return "a loop carries more than sums, products, extremes and truths";
-        if (region_uses(r, v) != 1 || region_uses(r, yield->in[i]) != 1) return "a trip reads what the loop carries, which has no `merge`";
+        if (yield->in[i]->type.ptr || !reduce_joins(v, yield->in[i], &s->join[s->n][i]))
+            return "a loop carries more than sums, products, extremes and truths";
+        if (region_uses(r, v) != 1 || region_uses(r, yield->in[i]) != 1)
+            return "a trip reads what the loop carries, which has no `merge`";
     }
     s->loop[s->n++] = loop;
     return NULL;
@@ -71,13 +76,15 @@ static const char *loop_refusal(Share *s, Op *loop) {
 static const char *refusal(Share *s, const Target *t) {
     const LaunchInfo *l = s->f->launch;
     if (!t->has_cluster) return "the GPU has none";
-    for (int i = 0; i < l->nparams; i++) if (l->params[i].mode == PM_INOUT || l->params[i].kind == PK_POINTER) return "it reads what it writes";
+    for (int i = 0; i < l->nparams; i++)
+        if (l->params[i].mode == PM_INOUT || l->params[i].kind == PK_POINTER) return "it reads what it writes";
     for (Op *op = s->f->body.first; op; op = op->next) {
         const char *why = NULL;
         if (op->code == OP_T_merge) continue;
         if (op->code == OP_T_for) why = loop_refusal(s, op);
         else if (op->nreg || op->code == OP_T_dot) why = "the body holds more than loops and straight lines";
-        else if (op->code != OP_T_store && (op_has(op, 'W') || op_has(op, 'S') || op_has(op, 'A'))) why = "the body has effects besides stores";
+        else if (op->code != OP_T_store && (op_has(op, 'W') || op_has(op, 'S') || op_has(op, 'A')))
+            why = "the body has effects besides stores";
         if (why) return why;
     }
     return s->n ? NULL : "there is no loop";
@@ -107,17 +114,18 @@ static int64_t row_bytes(const Share *s, const int64_t *dims) {
         int64_t bytes = 0, step = s->loop[i]->in[2]->def->imm;
         if (!number(facts, s->loop[i]->in[0], dims, &lo) || !number(facts, s->loop[i]->in[1], dims, &hi)) continue;
         for (const Op *op = s->loop[i]->reg[0]->first; op; op = op->next)
-            if (op->code == OP_T_load && loads_own(op) && !said_before(op)) bytes += type_lanes(&op->out[0]->type) * elem_bytes((Elem)op->out[0]->type.elem);
+            if (op->code == OP_T_load && loads_own(op) && !said_before(op))
+                bytes += type_lanes(&op->out[0]->type) * elem_bytes((Elem)op->out[0]->type.elem);
         int64_t all = bytes * ((hi - lo + step - 1) / step);
         if (all > most) most = all;
     }
     return most;
 }
 
-// Bytes of a block's share, at most. Small ones, four at a time, draw rows through the multiprocessors fastest (softmax of 128256
-// bf16 on an H200: 508 us by shares of 32 KB, 522 of 64; group norm 71 and 68, layer norm of 65536 295 and 278); but a share should
-// have a few trips, and weights, which come from L2 again for each row and block, want larger ones to hide that. So do rows that
-// come through registers.
+// Bytes of a block's share, at most. Small ones, four at a time, draw rows through the multiprocessors fastest (softmax
+// of 128256 bf16 on an H200: 508 us by shares of 32 KB, 522 of 64; group norm 71 and 68, layer norm of 65536 295 and
+// 278); but a share should have a few trips, and weights, which come from L2 again for each row and block, want larger
+// ones to hide that. So do rows that come through registers.
 static int64_t share_bytes(const Share *s) {
     int64_t most = 0;
     for (int i = 0; i < s->n; i++) {
@@ -173,13 +181,16 @@ static void share_loop(Share *s, int at, Val *rank, int64_t blocks) {
     Val *each = b_binary(&b, OP_div, b_binary(&b, OP_add, trips, b_const(&b, EL_index, blocks - 1)), many);
     each = b_binary(&b, OP_mul, each, step);
     loop->in[0] = b_binary(&b, OP_add, lo, b_binary(&b, OP_mul, rank, each));
-    loop->in[1] = b_op(&b, OP_T_fun, TF_min, type_scalar(EL_index), 2, (Val *[]){hi, b_binary(&b, OP_add, loop->in[0], each)});
+    loop->in[1] = b_op(&b, OP_T_fun, TF_min, type_scalar(EL_index), 2,
+                       (Val *[]){hi, b_binary(&b, OP_add, loop->in[0], each)});
     if (s->merge[at]) { merge_all(s, s->merge[at], loop, lo, each, hi, blocks); return; }
     for (int i = 0; i < loop->nout; i++) {
         Val *init = loop->in[3 + i], *out = loop->out[i];
         double none = reduce_neutral(s->join[at][i], (Elem)init->type.elem);
         if (!first && !is_neutral(init, none)) first = b_binary(&b, OP_eq, rank, b_const(&b, EL_index, 0));
-        if (!is_neutral(init, none)) loop->in[3 + i] = b_op(&b, OP_T_select, 0, init->type, 3, (Val *[]){first, init, b_number(&b, init->type, none)});
+        if (!is_neutral(init, none))
+            loop->in[3 + i] = b_op(&b, OP_T_select, 0, init->type, 3,
+                                   (Val *[]){first, init, b_number(&b, init->type, none)});
         Op *join = op_new(s->f, OP_T_join_cluster, loop->span, 1, (Val *[]){out}, 1);
         Val *whole = join->out[0];
         join->sub = (uint8_t)s->join[at][i];
@@ -214,14 +225,16 @@ bool share_rows(Fn *f, const CompileOptions *opt) {
     for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) if (op->code == OP_T_dot) return false;
     const char *why = refusal(&s, f->target);
     int64_t blocks = asked ? asked : why || s.n < 2 ? 1 : blocks_for(&s, row_bytes(&s, NULL));
-    if (!why && asked > 1 && (asked & (asked - 1) || asked > MOST)) why = "blocks of a cluster that shares rows are 2, 4 or 8";
+    if (!why && asked > 1 && (asked & (asked - 1) || asked > MOST))
+        why = "blocks of a cluster that shares rows are 2, 4 or 8";
     if (asked) f->cluster_refused = why;
     if (why || blocks < 2) return false;
 
     Op *program = program_of(f);
     Builder b = {f, NULL, program->next, f->body.first->span};
     Val *number = program->out[0];
-    Val *mine = b_binary(&b, OP_div, number, b_const(&b, EL_index, blocks)), *rank = b_binary(&b, OP_rem, number, b_const(&b, EL_index, blocks));
+    Val *mine = b_binary(&b, OP_div, number, b_const(&b, EL_index, blocks)),
+        *rank = b_binary(&b, OP_rem, number, b_const(&b, EL_index, blocks));
     replace_uses(&f->body, number, mine);
     mine->def->in[0] = rank->def->in[0] = number;
     by_the_first(&s, rank);

@@ -23,8 +23,7 @@ typedef VEC(Op *) Ops;
 
 // The terminators that give values to the results of `loop`'s slots: its yields (not of nested regions), breaks and
 // continues for it, a while's condition.
-static Ops fillers(Fn *f, Op *loop)
-{
+static Ops fillers(Fn *f, Op *loop) {
     Ops v = {0};
     for (int k = 0; k < loop->nreg; k++)
         for (Op *op = op_walk(loop->reg[k], NULL); op; op = op_walk(loop->reg[k], op)) {
@@ -49,8 +48,7 @@ typedef struct Dead {
 
 static bool has_slots(const Op *op) { return op->code == OP_T_for || op->code == OP_T_while || op->code == OP_T_if; }
 
-static void want(Dead *d, Val *v)
-{
+static void want(Dead *d, Val *v) {
     if (d->live[v->id]) return;
     d->live[v->id] = true;
     vec_push(d->f->arena, &d->todo, v);
@@ -58,15 +56,13 @@ static void want(Dead *d, Val *v)
 
 static void need_op(Dead *d, Op *op);
 
-static void want_slot(Dead *d, Op *op, int slot)
-{
+static void want_slot(Dead *d, Op *op, int slot) {
     if (op->code != OP_T_if) want(d, op->in[first_carried(op) + slot]);
     Ops v = fillers(d->f, op);
     for (uint32_t i = 0; i < v.n; i++) want(d, v.at[i]->in[first_slot(v.at[i]) + slot]);
 }
 
-static void need_loop(Dead *d, Op *op)
-{
+static void need_loop(Dead *d, Op *op) {
     int n = op->code == OP_T_for ? 3 : op->code == OP_T_if ? 1 : 0;
     for (int i = 0; i < n; i++) want(d, op->in[i]);
     Ops v = fillers(d->f, op);
@@ -76,8 +72,7 @@ static void need_loop(Dead *d, Op *op)
     }
 }
 
-static void need_op(Dead *d, Op *op)
-{
+static void need_op(Dead *d, Op *op) {
     if (op->mark) return;
     op->mark = 1;
     if (op->parent->owner) need_op(d, op->parent->owner);
@@ -88,8 +83,7 @@ static void need_op(Dead *d, Op *op)
     if (op->code == OP_T_merge) for (int i = 0; i < op->nout; i++) want(d, op->reg[0]->last->in[i]);      // all or nothing
 }
 
-static void need_value(Dead *d, Val *v)
-{
+static void need_value(Dead *d, Val *v) {
     for (int i = 0; i < v->type.rank && v->type.kind == TY_TILE; i++) want(d, v->type.axis[i]);
     Op *op = v->def ? v->def : v->region->owner;
     if (!op) return;
@@ -103,8 +97,7 @@ static void need_value(Dead *d, Val *v)
     if (slot >= 0) want_slot(d, op, slot);
 }
 
-static bool seen_outside(const Op *op)
-{
+static bool seen_outside(const Op *op) {
     int64_t imm;
     if (op->code == OP_T_assert && is_const(op->in[0], &imm) && imm) return false;
     return has_effect(op);
@@ -112,14 +105,12 @@ static bool seen_outside(const Op *op)
 
 // ---- sweeping ------------------------------------------------------------------------------------
 
-static void drop_arg(Region *r, uint32_t at)
-{
+static void drop_arg(Region *r, uint32_t at) {
     r->args.n--;
     memmove(r->args.at + at, r->args.at + at + 1, sizeof *r->args.at * (r->args.n - at));
 }
 
-static bool sweep_slots(Dead *d, Op *op)
-{
+static bool sweep_slots(Dead *d, Op *op) {
     bool changed = false;
     Ops v = fillers(d->f, op);
     for (int i = op->nout - 1; i >= 0; i--) {
@@ -137,8 +128,7 @@ static bool sweep_slots(Dead *d, Op *op)
     return changed;
 }
 
-static bool sweep(Dead *d, Region *r)
-{
+static bool sweep(Dead *d, Region *r) {
     bool changed = false;
     for (Op *op = r->first, *next; op; op = next) {
         next = op->next;
@@ -153,8 +143,7 @@ static bool sweep(Dead *d, Region *r)
     return changed;
 }
 
-bool remove_dead(Fn *f)
-{
+bool remove_dead(Fn *f) {
     Dead d = {.f = f, .live = NEW_N(f->arena, bool, f->nvals)};
     for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) op->mark = 0;
     for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op))
@@ -165,8 +154,7 @@ bool remove_dead(Fn *f)
 
 // ---- settled control flow ------------------------------------------------------------------------
 
-static void move_before(Op *at, Region *from)
-{
+static void move_before(Op *at, Region *from) {
     for (Op *op = from->first, *next; op; op = next) {
         next = op->next;
         op_remove(op);
@@ -175,8 +163,7 @@ static void move_before(Op *at, Region *from)
 }
 
 // The ops of r take op's place; its yield's values are op's results. Any other terminator ends the region op is in.
-static void inline_region(Simp *s, Op *op, Region *r)
-{
+static void inline_region(Simp *s, Op *op, Region *r) {
     Op *term = r->last;
     if (term->code == OP_T_yield) {
         for (int i = 0; i < op->nout; i++) simp_replace(s, op->out[i], term->in[i]);
@@ -189,8 +176,7 @@ static void inline_region(Simp *s, Op *op, Region *r)
     s->changes++;
 }
 
-static bool settle_if(Simp *s, Op *op)
-{
+static bool settle_if(Simp *s, Op *op) {
     int64_t cond;
     if (is_const(op->in[0], &cond)) {
         inline_region(s, op, op->reg[cond ? 0 : 1]);
@@ -208,8 +194,7 @@ static bool settle_if(Simp *s, Op *op)
     return true;
 }
 
-static bool leaves(const Op *loop)              // some break or continue inside is for it, or for a loop around it
-{
+static bool leaves(const Op *loop) {              // some break or continue inside is for it, or for a loop around it
     for (const Op *op = op_walk(loop->reg[0], NULL); op; op = op_walk(loop->reg[0], op)) {
         if (op->code != OP_T_break && op->code != OP_T_continue) continue;
         const Op *target = op_target(op);
@@ -218,8 +203,7 @@ static bool leaves(const Op *loop)              // some break or continue inside
     return false;
 }
 
-static bool settle_for(Simp *s, Op *op)
-{
+static bool settle_for(Simp *s, Op *op) {
     int64_t lo, hi, step;
     if (!is_const(op->in[0], &lo) || !is_const(op->in[1], &hi) || !is_const(op->in[2], &step) || step <= 0) return false;
     Region *r = op->reg[0];
@@ -237,8 +221,7 @@ static bool settle_for(Simp *s, Op *op)
 }
 
 // A slot that every trip fills with its own argument, or with what it started from, is what it started from.
-static void settle_slots(Simp *s, Op *op)
-{
+static void settle_slots(Simp *s, Op *op) {
     Ops v = fillers(s->f, op);
     for (int i = 0; i < op->nout; i++) {
         Val *init = op->in[first_carried(op) + i];
@@ -260,8 +243,7 @@ static void settle_slots(Simp *s, Op *op)
     }
 }
 
-bool simplify_control(Simp *s, Op *op)
-{
+bool simplify_control(Simp *s, Op *op) {
     if (op->code == OP_T_if) return settle_if(s, op);
     if (op->code == OP_T_for && settle_for(s, op)) return true;
     if (op->code == OP_T_for || op->code == OP_T_while) settle_slots(s, op);

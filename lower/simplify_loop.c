@@ -16,8 +16,7 @@
 
 // ---- hoist ---------------------------------------------------------------------------------------
 
-static bool outside(const Val *v, const Op *loop)
-{
+static bool outside(const Val *v, const Op *loop) {
     const Region *r = v->def ? v->def->parent : v->region;
     for (; r && r->owner; r = r->owner->parent)
         if (r->owner == loop) return false;
@@ -25,24 +24,22 @@ static bool outside(const Val *v, const Op *loop)
 }
 
 // Something is divided by v before the loop, whatever its trips do: another division by v traps no more.
-static bool divided_before(const Val *v, const Op *loop)
-{
+static bool divided_before(const Val *v, const Op *loop) {
     for (const Op *at = loop; at; at = at->parent->owner)
         for (const Op *op = at->prev; op; op = op->prev)
             if (op->code == OP_T_binary && (op->sub == OP_div || op->sub == OP_rem) && op->in[1] == v) return true;
     return false;
 }
 
-static bool may_move(const Fn *f, const Op *op, const Op *loop)
-{
+static bool may_move(const Fn *f, const Op *op, const Op *loop) {
     int64_t by;
     if (op->nreg || op->nout != 1 || !(op_has(op, 'P') || reads_only(f, op))) return false;
-    bool divides = op->code == OP_T_binary && (op->sub == OP_div || op->sub == OP_rem) && elem_is_int((Elem)op->in[1]->type.elem);
+    bool divides = op->code == OP_T_binary && (op->sub == OP_div || op->sub == OP_rem) &&
+                   elem_is_int((Elem)op->in[1]->type.elem);
     return !divides || (is_const(op->in[1], &by) && by != 0) || divided_before(op->in[1], loop);
 }
 
-static bool invariant(const Fn *f, const Op *op, const Op *loop)
-{
+static bool invariant(const Fn *f, const Op *op, const Op *loop) {
     if (!may_move(f, op, loop)) return false;
     for (int i = 0; i < op->nin; i++)
         if (!outside(op->in[i], loop)) return false;
@@ -52,8 +49,7 @@ static bool invariant(const Fn *f, const Op *op, const Op *loop)
     return true;
 }
 
-static bool hoist_region(Fn *f, Region *r)
-{
+static bool hoist_region(Fn *f, Region *r) {
     bool moved = false;
     for (Op *op = r->first; op; op = op->next) {
         for (int k = 0; k < op->nreg; k++) moved |= hoist_region(f, op->reg[k]);
@@ -70,27 +66,23 @@ static bool hoist_region(Fn *f, Region *r)
     return moved;
 }
 
-bool hoist(Fn *f)
-{
+bool hoist(Fn *f) {
     return hoist_region(f, &f->body);
 }
 
 // ---- contract ------------------------------------------------------------------------------------
 
-static const Op *lone_product(const uint32_t *uses, const Op *at, int i)
-{
+static const Op *lone_product(const uint32_t *uses, const Op *at, int i) {
     const Op *mul = at->in[i]->def;
     bool ok = mul && mul->code == OP_T_binary && mul->sub == OP_mul && mul->parent == at->parent && uses[at->in[i]->id] == 1;
     return ok ? mul : NULL;
 }
 
-static Val *negated(Builder *b, Val *v)
-{
+static Val *negated(Builder *b, Val *v) {
     return b_op(b, OP_T_unary, OP_neg, v->type, 1, &v);
 }
 
-static bool contract_op(Fn *f, const uint32_t *uses, Op *op)
-{
+static bool contract_op(Fn *f, const uint32_t *uses, Op *op) {
     if (op->code != OP_T_binary || (op->sub != OP_add && op->sub != OP_sub)) return false;
     const Type *t = &op->out[0]->type;
     if (t->ptr || (t->elem != EL_f32 && t->elem != EL_f64)) return false;
@@ -112,8 +104,7 @@ static bool contract_op(Fn *f, const uint32_t *uses, Op *op)
     return true;
 }
 
-bool contract(Fn *f)
-{
+bool contract(Fn *f) {
     bool changed = false;
     const uint32_t *uses = count_uses(f);
     for (Op *op = op_walk(&f->body, NULL), *next; op; op = next) {

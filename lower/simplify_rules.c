@@ -14,14 +14,12 @@
 #include <math.h>
 #include <string.h>
 
-static Val *strip_splat(Val *v)
-{
+static Val *strip_splat(Val *v) {
     while (v->def && v->def->code == OP_T_splat) v = v->def->in[0];
     return v;
 }
 
-bool is_const(const Val *v, int64_t *imm)
-{
+bool is_const(const Val *v, int64_t *imm) {
     while (v->def && v->def->code == OP_T_splat) v = v->def->in[0];
     if (!v->def || v->def->code != OP_T_const) return false;
     *imm = v->def->imm;
@@ -31,40 +29,34 @@ bool is_const(const Val *v, int64_t *imm)
 static Elem elem(const Val *v)       { return (Elem)v->type.elem; }
 static bool is_real(const Val *v)    { return elem_is_float(elem(v)); }
 
-static bool is_int(const Val *v, int64_t want)
-{
+static bool is_int(const Val *v, int64_t want) {
     int64_t imm;
     return !v->type.ptr && !is_real(v) && is_const(v, &imm) && imm == want;
 }
 
-static bool float_const(const Val *v, double *x)
-{
+static bool float_const(const Val *v, double *x) {
     int64_t imm;
     if (v->type.ptr || !is_real(v) || !is_const(v, &imm)) return false;
     memcpy(x, &imm, sizeof *x);
     return true;
 }
 
-static bool is_float(const Val *v, double want)               // -0 and +0 differ
-{
+static bool is_float(const Val *v, double want) {               // -0 and +0 differ
     double x;
     return float_const(v, &x) && x == want && signbit(x) == signbit(want);
 }
 
-static const Op *made_by(const Val *v, OpCode code, int sub)
-{
+static const Op *made_by(const Val *v, OpCode code, int sub) {
     return v->def && v->def->code == code && v->def->sub == sub ? v->def : NULL;
 }
 
 static Val *as_result(Simp *s, Op *op, Val *v) { return simp_as(s, op, v, &op->out[0]->type); }
 
-static Val *constant(Simp *s, Op *op, int64_t imm)
-{
+static Val *constant(Simp *s, Op *op, int64_t imm) {
     return as_result(s, op, simp_const(s, op, elem(op->out[0]), imm));
 }
 
-static int64_t wrapped(Elem e, int64_t x)                      // as a const of e holds it
-{
+static int64_t wrapped(Elem e, int64_t x) {                      // as a const of e holds it
     Type t = type_scalar(e);
     uint64_t lane = 0;
     lane_store(&t, &lane, 0, x);
@@ -75,8 +67,7 @@ static int64_t wrapped(Elem e, int64_t x)                      // as a const of 
 
 // Operands lose their splats where the result keeps its axes; where it would not, the op is done on fewer lanes and
 // its result is splat.
-static Val *without_splats(Simp *s, Op *op)
-{
+static Val *without_splats(Simp *s, Op *op) {
     Val *in[3] = {NULL, NULL, NULL};
     Type t = type_scalar(EL_none);
     bool fewer = false;
@@ -96,8 +87,7 @@ static Val *without_splats(Simp *s, Op *op)
     return as_result(s, op, simp_emit(s, op, (OpCode)op->code, op->sub, t, op->nin, in));
 }
 
-static Val *elementwise(Simp *s, Op *op)
-{
+static Val *elementwise(Simp *s, Op *op) {
     Val *v = without_splats(s, op);
     int64_t imm;
     if (v) return v;
@@ -106,10 +96,11 @@ static Val *elementwise(Simp *s, Op *op)
 
 // ---- binary --------------------------------------------------------------------------------------
 
-static bool order_free(AstOp o) { return o == OP_add || o == OP_mul || o == OP_and || o == OP_or || o == OP_xor || o == OP_eq || o == OP_ne; }
+static bool order_free(AstOp o) {
+    return o == OP_add || o == OP_mul || o == OP_and || o == OP_or || o == OP_xor || o == OP_eq || o == OP_ne;
+}
 
-static Val *of_equals(Simp *s, Op *op, Val *x)                 // x op x
-{
+static Val *of_equals(Simp *s, Op *op, Val *x) {                 // x op x
     bool real = is_real(x);
     switch (op->sub) {
     case OP_and: case OP_or: return as_result(s, op, x);
@@ -120,8 +111,7 @@ static Val *of_equals(Simp *s, Op *op, Val *x)                 // x op x
     }
 }
 
-static Val *int_identity(Simp *s, Op *op, Val *x, Val *c)
-{
+static Val *int_identity(Simp *s, Op *op, Val *x, Val *c) {
     int64_t all = wrapped(elem(x), -1);
     if (elem(x) == EL_bool) all = 1;
     switch (op->sub) {
@@ -140,8 +130,7 @@ static Val *int_identity(Simp *s, Op *op, Val *x, Val *c)
     return NULL;
 }
 
-static Val *int_chain(Simp *s, Op *op, Val *x, Val *c)         // (y op c1) op c, and y - c
-{
+static Val *int_chain(Simp *s, Op *op, Val *x, Val *c) {         // (y op c1) op c, and y - c
     int64_t by, inner;
     if (elem(x) == EL_bool || !is_const(c, &by)) return NULL;
     if (op->sub == OP_sub) {
@@ -156,8 +145,7 @@ static Val *int_chain(Simp *s, Op *op, Val *x, Val *c)         // (y op c1) op c
     return simp_emit(s, op, OP_T_binary, op->sub, op->out[0]->type, 2, (Val *[]){before->in[0], both});
 }
 
-static Val *float_identity(Simp *s, Op *op, Val *x, Val *c)
-{
+static Val *float_identity(Simp *s, Op *op, Val *x, Val *c) {
     double by;
     switch (op->sub) {
     case OP_add: return is_float(c, -0.0) ? as_result(s, op, x) : NULL;
@@ -176,12 +164,13 @@ static Val *float_identity(Simp *s, Op *op, Val *x, Val *c)
     return simp_emit(s, op, OP_T_binary, OP_mul, op->out[0]->type, 2, (Val *[]){x, simp_const(s, op, elem(x), imm)});
 }
 
-static Val *dot_with_acc(Simp *s, Op *op)
-{
+static Val *dot_with_acc(Simp *s, Op *op) {
     for (int i = 0; i < 2; i++) {
         Val *d = op->in[i], *acc = op->in[1 - i];
         const Op *dot = d->def;
-        if (!dot || dot->code != OP_T_dot || (dot->flags & HAS_ACC) || dot->parent != op->parent || simp_uses(s, d) != 1) continue;
+        if (!dot || dot->code != OP_T_dot || (dot->flags & HAS_ACC) || dot->parent != op->parent ||
+            simp_uses(s, d) != 1)
+            continue;
         if (!type_equal(&d->type, &acc->type) || !type_equal(&d->type, &op->out[0]->type)) continue;
         Op *with = op_new(s->f, OP_T_dot, dot->span, dot->nin, dot->in, 1);
         with->sub = dot->sub;
@@ -194,8 +183,7 @@ static Val *dot_with_acc(Simp *s, Op *op)
     return NULL;
 }
 
-static Val *rule_binary(Simp *s, Op *op)
-{
+static Val *rule_binary(Simp *s, Op *op) {
     if (op->in[0]->type.ptr) return without_splats(s, op);
     int64_t imm;
     if (order_free((AstOp)op->sub) && is_const(op->in[0], &imm) && !is_const(op->in[1], &imm)) {
@@ -213,9 +201,9 @@ static Val *rule_binary(Simp *s, Op *op)
 
 // ---- the other elementwise ops -------------------------------------------------------------------
 
-static Val *rule_unary(Simp *s, Op *op)
-{
-    static const uint8_t opposite[OP_COUNT] = {[OP_eq] = OP_ne, [OP_ne] = OP_eq, [OP_lt] = OP_ge, [OP_ge] = OP_lt, [OP_gt] = OP_le, [OP_le] = OP_gt};
+static Val *rule_unary(Simp *s, Op *op) {
+    static const uint8_t opposite[OP_COUNT] = {[OP_eq] = OP_ne, [OP_ne] = OP_eq, [OP_lt] = OP_ge,
+                                               [OP_ge] = OP_lt, [OP_gt] = OP_le, [OP_le] = OP_gt};
     Val *v = elementwise(s, op), *x = op->in[0];
     if (v) return v;
     const Op *twice = made_by(x, OP_T_unary, op->sub);
@@ -225,8 +213,7 @@ static Val *rule_unary(Simp *s, Op *op)
     return total ? simp_emit(s, op, OP_T_binary, opposite[x->def->sub], x->type, 2, x->def->in) : NULL;
 }
 
-static Val *rule_select(Simp *s, Op *op)
-{
+static Val *rule_select(Simp *s, Op *op) {
     Val *v = elementwise(s, op), *c = op->in[0], *a = op->in[1], *b = op->in[2];
     int64_t imm;
     if (v) return v;
@@ -239,15 +226,16 @@ static Val *rule_select(Simp *s, Op *op)
 }
 
 // Every value of a is a value of b.
-static bool lossless(Elem a, Elem b)
-{
-    static const uint8_t digits[EL_COUNT] = {[EL_f8e4m3] = 4, [EL_f8e5m2] = 3, [EL_f16] = 11, [EL_bf16] = 8, [EL_f32] = 24, [EL_f64] = 53};
+static bool lossless(Elem a, Elem b) {
+    static const uint8_t digits[EL_COUNT] = {[EL_f8e4m3] = 4, [EL_f8e5m2] = 3, [EL_f16] = 11,
+                                             [EL_bf16] = 8,   [EL_f32] = 24,   [EL_f64] = 53};
     if (a == b || a == EL_bool) return true;
     if (b == EL_bool) return false;
     bool fa = elem_is_float(a), fb = elem_is_float(b), small = b == EL_f8e4m3 || b == EL_f8e5m2;
     if (fa && !fb) return false;
     if (fa) {
-        bool range = b == EL_f64 || (b == EL_f32 && a != EL_f64) || (b == EL_bf16 && elem_bits(a) == 8) || (b == EL_f16 && elem_bits(a) == 8);
+        bool range = b == EL_f64 || (b == EL_f32 && a != EL_f64) || (b == EL_bf16 && elem_bits(a) == 8) ||
+                     (b == EL_f16 && elem_bits(a) == 8);
         return range && digits[a] <= digits[b];
     }
     if (fb) return !small && elem_bits(a) - elem_is_signed(a) <= digits[b];
@@ -255,8 +243,7 @@ static bool lossless(Elem a, Elem b)
     return elem_is_signed(a) == elem_is_signed(b) ? elem_bits(b) >= elem_bits(a) : elem_bits(b) > elem_bits(a);
 }
 
-static Val *rule_cast(Simp *s, Op *op)
-{
+static Val *rule_cast(Simp *s, Op *op) {
     Val *x = op->in[0];
     if (elem(x) == elem(op->out[0])) return as_result(s, op, x);
     Val *v = elementwise(s, op);
@@ -270,8 +257,7 @@ static Val *rule_cast(Simp *s, Op *op)
     return simp_emit(s, op, OP_T_cast, 0, op->out[0]->type, 1, &x);
 }
 
-static Val *rule_bitcast(Simp *s, Op *op)
-{
+static Val *rule_bitcast(Simp *s, Op *op) {
     Val *x = op->in[0];
     const Type *t = &op->out[0]->type;
     if (elem(x) == (Elem)t->elem && x->type.ptr == t->ptr) return as_result(s, op, x);
@@ -281,8 +267,7 @@ static Val *rule_bitcast(Simp *s, Op *op)
     return first ? simp_emit(s, op, OP_T_bitcast, 0, *t, 1, first->in) : NULL;
 }
 
-static Val *rule_fun(Simp *s, Op *op)
-{
+static Val *rule_fun(Simp *s, Op *op) {
     Val *v = elementwise(s, op), *x = op->in[0];
     double by;
     if (v) return v;
@@ -294,35 +279,33 @@ static Val *rule_fun(Simp *s, Op *op)
 
 // ---- what has axes -------------------------------------------------------------------------------
 
-static Val *rule_splat(Simp *s, Op *op)
-{
+static Val *rule_splat(Simp *s, Op *op) {
     Val *x = op->in[0];
     if (x->type.rank == op->out[0]->type.rank) return x;
     if (x->def && x->def->code == OP_T_splat) return simp_emit(s, op, OP_T_splat, 0, op->out[0]->type, 1, x->def->in);
     return NULL;
 }
 
-static Val *rule_dim(Simp *s, Op *op)
-{
+static Val *rule_dim(Simp *s, Op *op) {
     const LaunchInfo *l = s->f->launch;
     if (!l || op->imm < 0 || op->imm >= l->ndims || l->dims[op->imm].fixed < 0) return NULL;
     return simp_const(s, op, EL_index, l->dims[op->imm].fixed);
 }
 
 // The largest value of a scalar that is a constant or counts a loop of constant bounds.
-static bool largest(const Val *v, int64_t *max)
-{
+static bool largest(const Val *v, int64_t *max) {
     int64_t lo, hi, step;
     if (is_const(v, max)) return true;
     const Op *loop = v->region ? v->region->owner : NULL;
     if (!loop || loop->code != OP_T_for || v != loop->reg[0]->args.at[0]) return false;
-    if (!is_const(loop->in[0], &lo) || !is_const(loop->in[1], &hi) || !is_const(loop->in[2], &step) || step <= 0 || lo >= hi) return false;
+    if (!is_const(loop->in[0], &lo) || !is_const(loop->in[1], &hi) || !is_const(loop->in[2], &step) || step <= 0 ||
+        lo >= hi)
+        return false;
     *max = lo + (hi - 1 - lo) / step * step;
     return true;
 }
 
-static Val *rule_axis(Simp *s, Op *op)                          // full when its bounds say so
-{
+static Val *rule_axis(Simp *s, Op *op) {                          // full when its bounds say so
     int64_t lo, hi;
     if ((op->flags & AXIS_FULL) || !largest(op->in[0], &lo) || !is_const(op->in[1], &hi) || hi - lo < op->imm) return NULL;
     op->flags |= AXIS_FULL;
@@ -330,16 +313,14 @@ static Val *rule_axis(Simp *s, Op *op)                          // full when its
     return NULL;
 }
 
-static Val *rule_live(Simp *s, Op *op)
-{
+static Val *rule_live(Simp *s, Op *op) {
     const Op *axis = op->in[0]->def;
     bool padded = axis && (axis->imm & (axis->imm - 1)) != 0;       // 5 lanes may stand in 8 places: layouts will tell
     return axis && (axis->flags & AXIS_FULL) && !padded ? constant(s, op, 1) : NULL;
 }
 
 // Places keep their axes by any one operand; a value may lack some.
-static void strip_operands(Simp *s, Op *op, int from, int to, bool keep_axes)
-{
+static void strip_operands(Simp *s, Op *op, int from, int to, bool keep_axes) {
     for (int i = from; i < to; i++) {
         Val *old = op->in[i], *v = strip_splat(old);
         if (v == old) continue;
@@ -354,21 +335,18 @@ static void strip_operands(Simp *s, Op *op, int from, int to, bool keep_axes)
     }
 }
 
-static Val *rule_load(Simp *s, Op *op)
-{
+static Val *rule_load(Simp *s, Op *op) {
     strip_operands(s, op, 1, op->nin, true);
     return NULL;
 }
 
-static Val *rule_store(Simp *s, Op *op)
-{
+static Val *rule_store(Simp *s, Op *op) {
     strip_operands(s, op, 1, 1 + op->nidx, true);
     strip_operands(s, op, 1 + op->nidx, op->nin, false);
     return NULL;
 }
 
-static Val *rule_rename(Simp *s, Op *op)                        // of a splat that has the axis only from there
-{
+static Val *rule_rename(Simp *s, Op *op) {                        // of a splat that has the axis only from there
     Val *x = strip_splat(op->in[0]);
     if (x == op->in[0] || type_axis(&x->type, op->in[1]) >= 0) return NULL;
     return as_result(s, op, x);

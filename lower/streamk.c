@@ -8,22 +8,23 @@
 //                           block 1  > 1    | tile 2            | tile 3  >
 //                           block 0  > tile 3   | tile 4            |            >: sent to the block with the tile's begin
 //
-// A block's share is a range of all trips, in the order of the tiles, and so one tile's end, whole tiles, and another's begin. Who has a
-// tile's begin comes to it last, when those with its other parts have long sent them: it waits for them, adds what they
-// have in the tiles' order (so results are the same from run to run), and goes on with what follows the loop, whatever that is.
-// Blocks wait only for blocks with lower numbers, which have been started before them; so nothing depends on all of them running at once.
+// A block's share is a range of all trips, in the order of the tiles, and so one tile's end, whole tiles, and another's
+// begin. Who has a tile's begin comes to it last, when those with its other parts have long sent them: it waits for
+// them, adds what they have in the tiles' order (so results are the same from run to run), and goes on with what
+// follows the loop, whatever that is. Blocks wait only for blocks with lower numbers, which have been started before
+// them; so nothing depends on all of them running at once.
 //
-// Only what does not fill a round is dealt, or, where that is less than a quarter of one, it and a whole round: a tile has two to five
-// parts. The dealt tiles come first, so that the whole ones' loads hide the joining. Tiles that fill whole rounds all stay
-// as they are.
+// Only what does not fill a round is dealt, or, where that is less than a quarter of one, it and a whole round: a tile
+// has two to five parts. The dealt tiles come first, so that the whole ones' loads hide the joining. Tiles that fill
+// whole rounds all stay as they are.
 //
-// Blocks that read the same operand do so at other times then, so that L2 must bring it to each of them, where it brings it to
-// all that want it at once else: a trip of 128 x 256 takes 0.75 to 0.85 us on an H200 instead of 0.6. So the less is dealt the better; other tiles, which
-// fill their rounds, are mostly better still (docs/roadmap.md).
+// Blocks that read the same operand do so at other times then, so that L2 must bring it to each of them, where it
+// brings it to all that want it at once else: a trip of 128 x 256 takes 0.75 to 0.85 us on an H200 instead of 0.6. So
+// the less is dealt the better; other tiles, which fill their rounds, are mostly better still (docs/roadmap.md).
 //
-// To the passes that follow, a program is one piece of a share, with bounds of its own for the loop: the u-th of a walking block's
-// programs is the u-th piece of its share. A share of less than two tiles has three at most; those that are missing have no
-// trips, send nothing and store nothing.
+// To the passes that follow, a program is one piece of a share, with bounds of its own for the loop: the u-th of a
+// walking block's programs is the u-th piece of its share. A share of less than two tiles has three at most; those that
+// are missing have no trips, send nothing and store nothing.
 //
 //     u = program;  block = blocks - 1 - u % blocks;  piece = u / blocks
 //     from, to = block * all / blocks, (block + 1) * all / blocks              of the trips of the tiles that are dealt
@@ -32,37 +33,47 @@
 //     if first > 0 (and < last)  { part_send block, begin's block, acc }
 //     if first == 0 (and < last) { acc = part_join.sum block + 1, others, block, acc;  c[m, n] = acc as bf16 }
 //
-// For loops that may be split without a `merge` (split.c), of products whose blocks walk (hopper_walk.c); where it pays is the model's
-// affair (cost.c), or asked for (Schedule.streamk).
+// For loops that may be split without a `merge` (split.c), of products whose blocks walk (hopper_walk.c); where it pays
+// is the model's affair (cost.c), or asked for (Schedule.streamk).
 #include "lower/build.h"
 #include "lower/simplify.h"
 #include "lower/split.h"
 
-enum { PIECES = 3, FEW = 4, MAX_STEPS = 32 };                  // FEW: less than a quarter of a round is dealt together with a whole one
+// FEW: less than a quarter of a round is dealt together with a whole one
+enum { PIECES = 3, FEW = 4, MAX_STEPS = 32 };
 
 typedef struct Deal {
     Split   s;
     Builder b;
     int64_t blocks;
-    Val    *tiles, *whole_from, *before; // of the grid; the first program that is a whole tile; by how much its number is past its tile's
+    // of the grid; the first program that is a whole tile; by how much its number is past its tile's
+    Val    *tiles, *whole_from, *before;
     Val    *trips, *each, *longer;       // of a tile; of a share; shares with one more
     Val    *dealt, *block, *first, *last;      // of this program: is it a piece of a share, whose, and of which trips
 } Deal;
 
 // ---- the grid's size as a value ------------------------------------------------------------------------
 
-static const int8_t arithmetic[] = {[L_ADD] = OP_add, [L_SUB] = OP_sub, [L_MUL] = OP_mul, [L_DIV] = OP_div, [L_MOD] = OP_rem};
+static const int8_t arithmetic[] = {
+    [L_ADD] = OP_add, [L_SUB] = OP_sub, [L_MUL] = OP_mul, [L_DIV] = OP_div, [L_MOD] = OP_rem};
 
 static Val *index_of(Deal *d, int64_t v) { return b_const(&d->b, EL_index, v); }
-static Val *less(Deal *d, Val *x, Val *y) { return b_op(&d->b, OP_T_fun, TF_min, type_scalar(EL_index), 2, (Val *[]){x, y}); }
-static Val *more(Deal *d, Val *x, Val *y) { return b_op(&d->b, OP_T_fun, TF_max, type_scalar(EL_index), 2, (Val *[]){x, y}); }
-static Val *pick(Deal *d, Val *cond, Val *x, Val *y) { return b_op(&d->b, OP_T_select, 0, type_scalar(EL_index), 3, (Val *[]){cond, x, y}); }
+static Val *less(Deal *d, Val *x, Val *y) {
+    return b_op(&d->b, OP_T_fun, TF_min, type_scalar(EL_index), 2, (Val *[]){x, y});
+}
+static Val *more(Deal *d, Val *x, Val *y) {
+    return b_op(&d->b, OP_T_fun, TF_max, type_scalar(EL_index), 2, (Val *[]){x, y});
+}
+static Val *pick(Deal *d, Val *cond, Val *x, Val *y) {
+    return b_op(&d->b, OP_T_select, 0, type_scalar(EL_index), 3, (Val *[]){cond, x, y});
+}
 static Val *calc(Deal *d, AstOp op, Val *x, Val *y) { return b_binary(&d->b, op, x, y); }
 
 static bool expressible(LExpr e) {
     for (uint32_t i = 0; i < e.n; i++) {
         LOp op = e.at[i].op;
-        if (op != L_CONST && op != L_DIM && op != L_CDIV && op != L_MIN && op != L_MAX && (op < L_ADD || op > L_MOD)) return false;
+        if (op != L_CONST && op != L_DIM && op != L_CDIV && op != L_MIN && op != L_MAX && (op < L_ADD || op > L_MOD))
+            return false;
     }
     return e.n <= MAX_STEPS;
 }
@@ -79,7 +90,10 @@ static Val *value_of(Deal *d, LExpr e) {
     int n = 0;
     for (uint32_t i = 0; i < e.n; i++) {
         LStep s = e.at[i];
-        if (s.op == L_CONST || s.op == L_DIM) { st[n++] = s.op == L_DIM ? dimension(d, s.arg) : index_of(d, s.arg); continue; }
+        if (s.op == L_CONST || s.op == L_DIM) {
+            st[n++] = s.op == L_DIM ? dimension(d, s.arg) : index_of(d, s.arg);
+            continue;
+        }
         n--;
         Val *x = st[n - 1], *y = st[n];
         if (s.op == L_MIN || s.op == L_MAX) st[n - 1] = s.op == L_MIN ? less(d, x, y) : more(d, x, y);
@@ -100,8 +114,10 @@ static void grid(Deal *d) {
     Op *loop = d->s.loop;
     Val *one = index_of(d, 1), *blocks = index_of(d, d->blocks), *lo = loop->in[0], *hi = loop->in[1], *step = loop->in[2];
     d->tiles = value_of(d, d->s.f->launch->programs);
-    Val *left = calc(d, OP_rem, d->tiles, blocks), *some = less(d, left, one), *pieces = calc(d, OP_mul, some, index_of(d, PIECES * d->blocks));
-    Val *many = less(d, calc(d, OP_div, calc(d, OP_mul, left, index_of(d, FEW)), blocks), one), *full = calc(d, OP_mul, calc(d, OP_sub, one, many), blocks);
+    Val *left = calc(d, OP_rem, d->tiles, blocks), *some = less(d, left, one),
+        *pieces = calc(d, OP_mul, some, index_of(d, PIECES * d->blocks));
+    Val *many = less(d, calc(d, OP_div, calc(d, OP_mul, left, index_of(d, FEW)), blocks), one),
+        *full = calc(d, OP_mul, calc(d, OP_sub, one, many), blocks);
     Val *dealt = less(d, d->tiles, calc(d, OP_mul, some, calc(d, OP_add, left, full)));
     d->whole_from = pieces;
     d->before = at_least_0(d, calc(d, OP_sub, pieces, dealt));
@@ -114,15 +130,17 @@ static void grid(Deal *d) {
 // The pieces of shares, and the tiles that are whole: as many programs.
 static LExpr programs(const Deal *d) {
     Arena *a = d->s.f->arena;
-    LExpr tiles = d->s.f->launch->programs, left = launch_join_const(a, L_MOD, tiles, d->blocks), some = launch_join_const(a, L_MIN, left, 1);
-    LExpr many = launch_join_const(a, L_MIN, launch_join_const(a, L_DIV, launch_join_const(a, L_MUL, left, FEW), d->blocks), 1);
+    LExpr tiles = d->s.f->launch->programs, left = launch_join_const(a, L_MOD, tiles, d->blocks),
+          some = launch_join_const(a, L_MIN, left, 1);
+    LExpr many = launch_join_const(a, L_MIN,
+                                   launch_join_const(a, L_DIV, launch_join_const(a, L_MUL, left, FEW), d->blocks), 1);
     LExpr full = launch_join_const(a, L_MUL, launch_join(a, L_SUB, launch_const(a, 1), many), d->blocks);
     LExpr dealt = launch_join(a, L_MIN, tiles, launch_join(a, L_MUL, some, launch_join(a, L_ADD, left, full)));
     return launch_join(a, L_ADD, launch_join(a, L_SUB, tiles, dealt), launch_join_const(a, L_MUL, some, PIECES * d->blocks));
 }
 
-// Block i's share begins at i * each + min(i, longer): the first `longer` blocks have a trip more than the others. Its pieces: what is
-// left of the tile in which it begins, a tile at most, and the rest. Returns this program's tile.
+// Block i's share begins at i * each + min(i, longer): the first `longer` blocks have a trip more than the others. Its
+// pieces: what is left of the tile in which it begins, a tile at most, and the rest. Returns this program's tile.
 static Val *piece(Deal *d, Val *program) {
     Val *zero = index_of(d, 0), *one = index_of(d, 1), *blocks = index_of(d, d->blocks);
     d->dealt = calc(d, OP_lt, program, d->whole_from);
@@ -143,20 +161,25 @@ static Val *piece(Deal *d, Val *program) {
     return tile;
 }
 
-// How many blocks behind this one have the tile's other trips, where it ends with the share: those up to `longer` a trip more.
+// How many blocks behind this one have the tile's other trips, where it ends with the share: those up to `longer` a
+// trip more.
 static Val *others_behind(Deal *d) {
     Val *one = index_of(d, 1), *more_each = calc(d, OP_add, d->each, one), *left = calc(d, OP_sub, d->trips, d->last);
-    Val *to_come = at_least_0(d, calc(d, OP_sub, left, one)), *longer = at_least_0(d, calc(d, OP_sub, calc(d, OP_sub, d->longer, d->block), one));
-    Val *near = calc(d, OP_div, to_come, more_each), *far = calc(d, OP_div, at_least_0(d, calc(d, OP_sub, to_come, longer)), more(d, d->each, one));
+    Val *to_come = at_least_0(d, calc(d, OP_sub, left, one)),
+        *longer = at_least_0(d, calc(d, OP_sub, calc(d, OP_sub, d->longer, d->block), one));
+    Val *near = calc(d, OP_div, to_come, more_each),
+        *far = calc(d, OP_div, at_least_0(d, calc(d, OP_sub, to_come, longer)), more(d, d->each, one));
     Val *steps = pick(d, calc(d, OP_lt, to_come, calc(d, OP_mul, longer, more_each)), near, far);
     return pick(d, calc(d, OP_gt, left, index_of(d, 0)), calc(d, OP_add, steps, one), index_of(d, 0));
 }
 
 // The block with the tile's begin, where this one's share begins later in it.
 static Val *begins_in(Deal *d) {
-    Val *one = index_of(d, 1), *more_each = calc(d, OP_add, d->each, one), *back = at_least_0(d, calc(d, OP_sub, d->first, one));
+    Val *one = index_of(d, 1), *more_each = calc(d, OP_add, d->each, one),
+        *back = at_least_0(d, calc(d, OP_sub, d->first, one));
     Val *shorter = at_least_0(d, calc(d, OP_sub, d->block, d->longer));
-    Val *near = calc(d, OP_div, back, more(d, d->each, one)), *far = calc(d, OP_div, calc(d, OP_add, back, shorter), more_each);
+    Val *near = calc(d, OP_div, back, more(d, d->each, one)),
+        *far = calc(d, OP_div, calc(d, OP_add, back, shorter), more_each);
     Val *steps = pick(d, calc(d, OP_lt, back, calc(d, OP_mul, shorter, d->each)), near, far);
     return at_least_0(d, calc(d, OP_sub, calc(d, OP_sub, d->block, one), steps));
 }
@@ -180,7 +203,8 @@ static Op *branch_after(Deal *d, Op *after, Val *cond) {
 static void finish(Deal *d) {
     Op *loop = d->s.loop, *rest = loop->next;
     Val *zero = index_of(d, 0), *some = calc(d, OP_lt, d->first, d->last), *others = others_behind(d), *to = begins_in(d);
-    Val *sends = calc(d, OP_and, some, calc(d, OP_gt, d->first, zero)), *joins = calc(d, OP_and, some, calc(d, OP_eq, d->first, zero));
+    Val *sends = calc(d, OP_and, some, calc(d, OP_gt, d->first, zero)),
+        *joins = calc(d, OP_and, some, calc(d, OP_eq, d->first, zero));
     Op *sending = branch_after(d, loop, sends), *joining = branch_after(d, sending, joins);
     for (Op *op = rest, *next; op; op = next) {
         next = op->next;

@@ -3,9 +3,10 @@
 //     BLOCK = next_pow2(N), N = 577:    n = axis 0, N {1024}    ->    n = axis 0, N {640}         assuming N <= 640
 //
 // Lanes past the row's end are dead, but they have registers, masks and instructions: nearly half of them here. An instance
-// that was made for a row's length (LaunchDim.upto) needs no more lanes than that, to an eighth of a power of two; layouts repeat
-// a pattern any number of times. Where 16 bytes do not divide the row, each element has a mask of its own: then it is assumed too that
-// the row is no shorter than this eighth begins, and registers that end before it need none. The launcher checks what is assumed: another length takes the variant that assumes nothing. Where the length is
+// that was made for a row's length (LaunchDim.upto) needs no more lanes than that, to an eighth of a power of two;
+// layouts repeat a pattern any number of times. Where 16 bytes do not divide the row, each element has a mask of its
+// own: then it is assumed too that the row is no shorter than this eighth begins, and registers that end before it need
+// none. The launcher checks what is assumed: another length takes the variant that assumes nothing. Where the length is
 // a number of the kernel's, as in kernels of models, nothing has to be assumed.
 #include "lower/build.h"
 #include "lower/facts.h"
@@ -42,7 +43,9 @@ bool tighten(Fn *f) {
     Facts *facts = facts_new(f);
     for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) if (op->code == OP_T_dot) return false;
     for (Op *op = f->body.first; op; op = op->next) {
-        if (op->code != OP_T_axis || op->imm < SHORTEST || !op->in[0]->def || op->in[0]->def->code != OP_T_const || op->in[0]->def->imm != 0) continue;
+        if (op->code != OP_T_axis || op->imm < SHORTEST || !op->in[0]->def || op->in[0]->def->code != OP_T_const ||
+            op->in[0]->def->imm != 0)
+            continue;
         LaunchDim *dim = known_length(f, op->in[1]);
         int64_t n;
         LExpr e;

@@ -4,7 +4,8 @@
 //         n = axis i, N {B}               ->     n' = axis j, N {B}
 //         x = load x[m, n]                       x' = load x[m, n']
 //
-// Loads ahead of their trip (prefetch.c in registers, keep.c into shared memory) need all that leads to their addresses again.
+// Loads ahead of their trip (prefetch.c in registers, keep.c into shared memory) need all that leads to their addresses
+// again.
 #include "lower/trips.h"
 
 bool trip_follows(const Op *loop, const Val *v) {
@@ -24,8 +25,10 @@ Val *trip_again(Fn *f, const Op *loop, ValMap *m, Val *v, Op *at) {
     Op *c = op_clone(f, d, m);
     op_before(at, c);
     const Op *end = loop->in[1]->def;                      // of a share of a row: the next trip past it is another block's
-    bool earlier = d->code == OP_T_axis && end && end->code == OP_T_fun && end->sub == TF_min && (end->in[0] == d->in[1] || end->in[1] == d->in[1]);
+    bool earlier = d->code == OP_T_axis && end && end->code == OP_T_fun && end->sub == TF_min &&
+                   (end->in[0] == d->in[1] || end->in[1] == d->in[1]);
     if (earlier) c->in[1] = loop->in[1];
-    if (d->code == OP_T_axis && (earlier || c->in[0] != d->in[0])) c->flags &= (uint8_t)~AXIS_FULL;      // there may be no such trip
+    // there may be no such trip
+    if (d->code == OP_T_axis && (earlier || c->in[0] != d->in[0])) c->flags &= (uint8_t)~AXIS_FULL;
     return map_get(m, v);
 }

@@ -6,8 +6,9 @@
 //         y[m, n] = acc                                   y[m, n] = acc
 //     }                                               }
 //
-// Roles want the loop at the top of the program, and what comes behind it there may have the memory of its rings. What stands before it in the `if` is arithmetic and loads, which may be done in any case
-// (no index leaves its tensor); the loop has no trips where the condition does not hold; what follows stays where it is.
+// Roles want the loop at the top of the program, and what comes behind it there may have the memory of its rings. What
+// stands before it in the `if` is arithmetic and loads, which may be done in any case (no index leaves its tensor); the
+// loop has no trips where the condition does not hold; what follows stays where it is.
 #include "lower/passes.h"
 
 bool has_products(const Region *r) {

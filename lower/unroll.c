@@ -4,9 +4,10 @@
 //         acc = fma(x[q + s], w[s], acc)       ->      acc = fma(x[q + 1], w[1], acc)
 //     }                                                acc = fma(x[q + 2], w[2], acc)
 //
-// What a thread holds of x[q + 1] for its pixel q it holds of x[q] for its pixel q + 1, if both are its own. Written out, the
-// two loads are of the same address: they become one (llvm_mem.c writes addresses so that they are equal, ptx/tidy.c sees
-// it), and so do the conversions behind them. A depthwise convolution of 7 x 7 loads 21 of 56 pixels of a row then.
+// What a thread holds of x[q + 1] for its pixel q it holds of x[q] for its pixel q + 1, if both are its own. Written
+// out, the two loads are of the same address: they become one (llvm_mem.c writes addresses so that they are equal,
+// ptx/tidy.c sees it), and so do the conversions behind them. A depthwise convolution of 7 x 7 loads 21 of 56 pixels of
+// a row then.
 //
 // Applies to loops of few trips, known as numbers, that only compute, where some load's index is a lane of an axis and the
 // counter, each a number of times.
@@ -17,7 +18,8 @@ enum { MOST_TRIPS = 11, MOST_OPS = 400 };
 
 // Is the counter a neighbour's distance: an index c * lane + k * counter, with k a multiple of c?
 static bool slides(const Op *load, const Val *counter) {
-    for (int d = 1; d < load->nidx; d++) {                      // elements of the innermost dimension are loaded several at a time anyway
+    // elements of the innermost dimension are loaded several at a time anyway
+    for (int d = 1; d < load->nidx; d++) {
         Affine a;
         if (!affine_of(load->in[d], &a) || a.naxis != 1 || a.axis[0].scale || a.ntile) continue;
         for (int t = 0; t < a.nterm; t++)
@@ -28,7 +30,9 @@ static bool slides(const Op *load, const Val *counter) {
 
 static int64_t trips(const Op *loop) {
     int64_t lo, hi, step;
-    if (!is_const(loop->in[0], &lo) || !is_const(loop->in[1], &hi) || !is_const(loop->in[2], &step) || step <= 0 || hi <= lo) return 0;
+    if (!is_const(loop->in[0], &lo) || !is_const(loop->in[1], &hi) || !is_const(loop->in[2], &step) || step <= 0 ||
+        hi <= lo)
+        return 0;
     return (hi - lo + step - 1) / step;
 }
 

@@ -32,8 +32,7 @@ static const Kind kinds[] = {
     {"ones",   MAKE_ones,   0, {0}, {0}}, {"full",    MAKE_full,   1, {0}, {0}},    {"iota",    MAKE_iota,    2, {0}, {1, 1}},
 };
 
-static bool number(const char *s, const char *end, Number *out)
-{
+static bool number(const char *s, const char *end, Number *out) {
     char text[64], *stop;
     size_t n = (size_t)(end - s);
     if (n == 0 || n >= sizeof text) return false;
@@ -45,28 +44,32 @@ static bool number(const char *s, const char *end, Number *out)
     return *stop == 0 && stop != text;
 }
 
-static bool read_values(const char *p, const char *end, const Kind *k, FillSpec *fill, Buf *err)
-{
+static bool read_values(const char *p, const char *end, const Kind *k, FillSpec *fill, Buf *err) {
     Number v[2];
     int    n = 0;
     while (n < 2) {
         const char *comma = memchr(p, ',', (size_t)(end - p)), *stop = comma ? comma : end;
         while (p < stop && *p == ' ') p++;
-        if (!number(p, stop, &v[n])) { buf_printf(err, "`%.*s` in %s(...) is no number", (int)(stop - p), p, k->name); return false; }
+        if (!number(p, stop, &v[n])) {
+            buf_printf(err, "`%.*s` in %s(...) is no number", (int)(stop - p), p, k->name);
+            return false;
+        }
         n++;
         if (!comma) break;
         p = comma + 1;
         if (n == 2) n++;
     }
-    if (n != k->values) { buf_printf(err, "%s takes %d value%s in (...)", k->name, k->values, k->values == 1 ? "" : "s"); return false; }
+    if (n != k->values) {
+        buf_printf(err, "%s takes %d value%s in (...)", k->name, k->values, k->values == 1 ? "" : "s");
+        return false;
+    }
     fill->lo = v[0];
     if (n == 2) fill->hi = v[1];
     return true;
 }
 
 // 1: made, 0: SPEC is not of this form, -1: it is, and wrong.
-static int make_data(RunArg *a, int position, uint64_t seed, Buf *err)
-{
+static int make_data(RunArg *a, int position, uint64_t seed, Buf *err) {
     const char *spec = a->spec, *colon = strchr(spec, ':'), *open = strchr(spec, '(');
     if (!colon) return 0;
     if (open && open > colon) open = NULL;
@@ -104,8 +107,7 @@ static int make_data(RunArg *a, int position, uint64_t seed, Buf *err)
     return 1;
 }
 
-static bool scalar(RunArg *a)
-{
+static bool scalar(RunArg *a) {
     const char *s = a->spec;
     char *stop;
     if (strcmp(s, "true") == 0 || strcmp(s, "false") == 0) { a->ival = s[0] == 't'; return true; }
@@ -124,11 +126,13 @@ static bool scalar(RunArg *a)
     return a->is_float;
 }
 
-bool arg_parse(const char *text, int position, uint64_t seed, RunArg *out, Buf *err)
-{
+bool arg_parse(const char *text, int position, uint64_t seed, RunArg *out, Buf *err) {
     const char *eq = strchr(text, '=');
     *out = (RunArg){0};
-    if (!eq || eq == text) { buf_printf(err, "`%s` is no argument: write NAME=VALUE, like x=random:f32[37,1000]", text); return false; }
+    if (!eq || eq == text) {
+        buf_printf(err, "`%s` is no argument: write NAME=VALUE, like x=random:f32[37,1000]", text);
+        return false;
+    }
     out->name = copy_text(text, (size_t)(eq - text));
     out->spec = copy_text(eq + 1, strlen(eq + 1));
     Buf why = {0};
@@ -155,8 +159,7 @@ bool arg_parse(const char *text, int position, uint64_t seed, RunArg *out, Buf *
     return false;
 }
 
-void arg_free(RunArg *a)
-{
+void arg_free(RunArg *a) {
     free(a->name);
     free(a->spec);
     tensor_free(&a->tensor);

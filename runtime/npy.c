@@ -34,13 +34,11 @@ enum { DESCRS = sizeof descrs / sizeof *descrs, MAX_HEADER = 1 << 20 };
 
 typedef struct Reader { const char *p, *end; } Reader;
 
-static void space(Reader *r)
-{
+static void space(Reader *r) {
     while (r->p < r->end && (*r->p == ' ' || *r->p == '\n' || *r->p == '\t' || *r->p == '\r')) r->p++;
 }
 
-static bool take(Reader *r, const char *word)
-{
+static bool take(Reader *r, const char *word) {
     space(r);
     size_t n = strlen(word);
     if ((size_t)(r->end - r->p) < n || memcmp(r->p, word, n) != 0) return false;
@@ -48,8 +46,7 @@ static bool take(Reader *r, const char *word)
     return true;
 }
 
-static bool quoted(Reader *r, Str *out)
-{
+static bool quoted(Reader *r, Str *out) {
     space(r);
     if (r->p == r->end || (*r->p != '\'' && *r->p != '"')) return false;
     char q = *r->p++;
@@ -62,8 +59,7 @@ static bool quoted(Reader *r, Str *out)
 
 typedef struct Header { Elem elem; bool swap, fortran; int rank; int64_t dim[MAX_RANK]; bool seen[3]; } Header;
 
-static bool read_descr(Reader *r, Header *h, Buf *err)
-{
+static bool read_descr(Reader *r, Header *h, Buf *err) {
     Str d;
     space(r);
     if (r->p < r->end && *r->p == '[') { buf_puts(err, "holds records (a structured type), not numbers"); return false; }
@@ -81,8 +77,7 @@ static bool read_descr(Reader *r, Header *h, Buf *err)
     return false;
 }
 
-static bool read_shape(Reader *r, Header *h, Buf *err)
-{
+static bool read_shape(Reader *r, Header *h, Buf *err) {
     if (!take(r, "(")) { buf_puts(err, "bad header: 'shape' is no tuple"); return false; }
     while (!take(r, ")")) {
         space(r);
@@ -104,8 +99,7 @@ static bool read_shape(Reader *r, Header *h, Buf *err)
     return true;
 }
 
-static bool read_dict(Reader *r, Header *h, Buf *err)
-{
+static bool read_dict(Reader *r, Header *h, Buf *err) {
     static const char *const keys[] = {"descr", "fortran_order", "shape"};
     if (!take(r, "{")) { buf_puts(err, "bad header: no dictionary"); return false; }
     while (!take(r, "}")) {
@@ -114,7 +108,8 @@ static bool read_dict(Reader *r, Header *h, Buf *err)
         if (!quoted(r, &key) || !take(r, ":")) { buf_puts(err, "bad header: not what NumPy writes"); return false; }
         while (k < 3 && (strlen(keys[k]) != key.n || memcmp(keys[k], key.p, key.n) != 0)) k++;
         if (k == 3 || h->seen[k]) {
-            buf_printf(err, "bad header: %s key '%.*s'", k == 3 ? "unknown" : "repeated", (int)(key.n < 40 ? key.n : 40), key.p);
+            buf_printf(err, "bad header: %s key '%.*s'", k == 3 ? "unknown" : "repeated",
+                       (int)(key.n < 40 ? key.n : 40), key.p);
             return false;
         }
         h->seen[k] = true;
@@ -124,22 +119,23 @@ static bool read_dict(Reader *r, Header *h, Buf *err)
             return false;
         }
         if (k == 2 && !read_shape(r, h, err)) return false;
-        if (!take(r, ",") && !(take(r, "}") && (r->p--, true))) { buf_puts(err, "bad header: a `,` is missing"); return false; }
+        if (!take(r, ",") && !(take(r, "}") && (r->p--, true))) {
+            buf_puts(err, "bad header: a `,` is missing");
+            return false;
+        }
     }
     for (int k = 0; k < 3; k++)
         if (!h->seen[k]) { buf_printf(err, "bad header: no '%s'", keys[k]); return false; }
     return true;
 }
 
-static void swap_bytes(unsigned char *p, int64_t n, int size)
-{
+static void swap_bytes(unsigned char *p, int64_t n, int size) {
     for (; n > 0; n--, p += size)
         for (int i = 0; i < size / 2; i++) { unsigned char t = p[i]; p[i] = p[size - 1 - i]; p[size - 1 - i] = t; }
 }
 
 // From first-dimension-fastest to last-dimension-fastest: walks the destination in order.
-static void from_fortran(unsigned char *to, const unsigned char *from, const Header *h, int size, int64_t n)
-{
+static void from_fortran(unsigned char *to, const unsigned char *from, const Header *h, int size, int64_t n) {
     int64_t stride[MAX_RANK], at[MAX_RANK] = {0}, step = 1, src = 0;
     for (int d = 0; d < h->rank; d++) { stride[d] = step; step *= h->dim[d]; }
     for (int64_t i = 0; i < n; i++) {
@@ -154,15 +150,17 @@ static void from_fortran(unsigned char *to, const unsigned char *from, const Hea
 }
 
 // The header, and where the data begin; that all of them are there.
-static bool read_head(const unsigned char *b, size_t n, Header *h, size_t *data, Buf *err)
-{
+static bool read_head(const unsigned char *b, size_t n, Header *h, size_t *data, Buf *err) {
     if (n < 10 || memcmp(b, "\x93NUMPY", 6) != 0) { buf_puts(err, "is no .npy file"); return false; }
     if (b[6] < 1 || b[6] > 3) { buf_printf(err, "is .npy version %d.%d; 1 to 3 can be read", b[6], b[7]); return false; }
     size_t start = b[6] == 1 ? 10 : 12;
     size_t length = n < start ? 0 : b[6] == 1 ? (size_t)b[8] | (size_t)b[9] << 8
                                   : (size_t)b[8] | (size_t)b[9] << 8 | (size_t)b[10] << 16 | (size_t)b[11] << 24;
     if (n < start || length > n - start) { buf_puts(err, "is cut off inside its header"); return false; }
-    if (length > MAX_HEADER) { buf_printf(err, "has a header of %zu bytes; at most %d can be right", length, MAX_HEADER); return false; }
+    if (length > MAX_HEADER) {
+        buf_printf(err, "has a header of %zu bytes; at most %d can be right", length, MAX_HEADER);
+        return false;
+    }
     Reader r = {(const char *)b + start, (const char *)b + start + length};
     if (!read_dict(&r, h, err)) return false;
     space(&r);
@@ -185,8 +183,7 @@ static bool read_head(const unsigned char *b, size_t n, Header *h, size_t *data,
     return false;
 }
 
-bool npy_look(const void *bytes, size_t n, HostTensor *shape, const void **data, Buf *err)
-{
+bool npy_look(const void *bytes, size_t n, HostTensor *shape, const void **data, Buf *err) {
     Header h = {0};
     size_t start;
     if (!read_head(bytes, n, &h, &start, err)) return false;
@@ -196,8 +193,7 @@ bool npy_look(const void *bytes, size_t n, HostTensor *shape, const void **data,
     return true;
 }
 
-bool npy_parse(const void *bytes, size_t n, HostTensor *out, Buf *err)
-{
+bool npy_parse(const void *bytes, size_t n, HostTensor *out, Buf *err) {
     const unsigned char *b = bytes;
     Header h = {0};
     size_t start;
@@ -212,8 +208,7 @@ bool npy_parse(const void *bytes, size_t n, HostTensor *out, Buf *err)
     return true;
 }
 
-bool npy_read(const char *path, HostTensor *out, Buf *err)
-{
+bool npy_read(const char *path, HostTensor *out, Buf *err) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat st;
     if (fd < 0 || fstat(fd, &st) != 0) {
@@ -233,8 +228,7 @@ bool npy_read(const char *path, HostTensor *out, Buf *err)
     return ok;
 }
 
-bool npy_write(const char *path, const HostTensor *t, Buf *err)
-{
+bool npy_write(const char *path, const HostTensor *t, Buf *err) {
     Buf head = {0};
     const char *descr = NULL;
     for (int i = 0; i < DESCRS && !descr; i++)
@@ -269,8 +263,7 @@ bool npy_write(const char *path, const HostTensor *t, Buf *err)
     return ok;
 }
 
-bool tensor_reinterpret(HostTensor *t, Elem elem)
-{
+bool tensor_reinterpret(HostTensor *t, Elem elem) {
     if (t->elem == elem) return true;
     bool fits = t->elem == EL_u16 ? elem == EL_bf16
               : t->elem == EL_u8  ? elem == EL_f8e4m3 || elem == EL_f8e5m2

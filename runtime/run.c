@@ -8,18 +8,17 @@
 #include <string.h>
 
 enum { MAX_VALUES = 64 };
-typedef struct Known { const SemaValue *set; int nset; SemaValue at[MAX_VALUES]; int n; } Known;    // set by the user; from the arguments
+// set by the user; from the arguments
+typedef struct Known { const SemaValue *set; int nset; SemaValue at[MAX_VALUES]; int n; } Known;
 
-static const RunArg *find_arg(const RunArg *args, int n, const char *name)
-{
+static const RunArg *find_arg(const RunArg *args, int n, const char *name) {
     for (int i = 0; i < n; i++) if (strcmp(args[i].name, name) == 0) return &args[i];
     return NULL;
 }
 
 static const Node *kernel_params(const Node *kernel) { return kernel->kid[1]; }
 
-static const char *nearest_param(const Node *kernel, const char *name)
-{
+static const char *nearest_param(const Node *kernel, const char *name) {
     const Node *params = kernel_params(kernel), *best = NULL;
     int least = 3;
     for (uint32_t i = 0; i < params->nkid; i++) {
@@ -29,14 +28,16 @@ static const char *nearest_param(const Node *kernel, const char *name)
     return best ? best->sym->s : NULL;
 }
 
-static bool known_names(const Node *kernel, const RunArg *args, int nargs, Buf *err)
-{
+static bool known_names(const Node *kernel, const RunArg *args, int nargs, Buf *err) {
     const Node *params = kernel_params(kernel);
     for (int i = 0; i < nargs; i++) {
         bool found = false;
         for (uint32_t p = 0; p < params->nkid; p++) found |= strcmp(params->kid[p]->sym->s, args[i].name) == 0;
         for (int j = 0; j < i; j++)
-            if (strcmp(args[j].name, args[i].name) == 0) { buf_printf(err, "argument `%s` is given twice", args[i].name); return false; }
+            if (strcmp(args[j].name, args[i].name) == 0) {
+                buf_printf(err, "argument `%s` is given twice", args[i].name);
+                return false;
+            }
         if (found) continue;
         const char *near = nearest_param(kernel, args[i].name);
         buf_printf(err, "`%s` has no parameter `%s`", kernel->sym->s, args[i].name);
@@ -47,21 +48,18 @@ static bool known_names(const Node *kernel, const RunArg *args, int nargs, Buf *
     return true;
 }
 
-static int add_value(SemaValue v, SemaValue *out, int n, int max)
-{
+static int add_value(SemaValue v, SemaValue *out, int n, int max) {
     for (int i = 0; i < n; i++) if (strcmp(out[i].name, v.name) == 0) return n;      // the first stands; binding compares
     if (n < max) out[n++] = v;
     return n;
 }
 
 // The file's 16-bit words may be bf16 and its bytes f8: then it says nothing of the type.
-static bool says_elem(const RunArg *a)
-{
+static bool says_elem(const RunArg *a) {
     return a->as != EL_none || !a->is_path || (a->tensor.elem != EL_u16 && a->tensor.elem != EL_u8);
 }
 
-int infer_values(const Node *kernel, const RunArg *args, int nargs, SemaValue *out, int max, Buf *err)
-{
+int infer_values(const Node *kernel, const RunArg *args, int nargs, SemaValue *out, int max, Buf *err) {
     const Node *params = kernel_params(kernel);
     int n = 0;
     if (!known_names(kernel, args, nargs, err)) return -1;
@@ -86,8 +84,7 @@ int infer_values(const Node *kernel, const RunArg *args, int nargs, SemaValue *o
     return n;
 }
 
-bool tensor_convert(HostTensor *t, Elem to, Buf *err)
-{
+bool tensor_convert(HostTensor *t, Elem to, Buf *err) {
     HostTensor other;
     if (t->elem == to || tensor_reinterpret(t, to)) return true;
     if (!tensor_make(&other, to, t->rank, t->dim, err)) return false;
@@ -100,8 +97,7 @@ bool tensor_convert(HostTensor *t, Elem to, Buf *err)
     return true;
 }
 
-bool args_load(const Node *kernel, RunArg *args, int nargs, Buf *err)
-{
+bool args_load(const Node *kernel, RunArg *args, int nargs, Buf *err) {
     const Node *params = kernel_params(kernel);
     for (uint32_t p = 0; p < params->nkid; p++) {
         RunArg *a = (RunArg *)(uintptr_t)find_arg(args, nargs, params->kid[p]->sym->s);
@@ -113,8 +109,7 @@ bool args_load(const Node *kernel, RunArg *args, int nargs, Buf *err)
 }
 
 // `f32[M, N]`, a dimension that is computed as `...`
-static void say_type(const TKernel *k, int p, Buf *out)
-{
+static void say_type(const TKernel *k, int p, Buf *out) {
     const LaunchParam *want = &k->params[p];
     const Node        *type = k->decl->kid[1]->kid[p]->kid[0];
     buf_printf(out, "%s[", elem_name(want->elem));
@@ -127,8 +122,7 @@ static void say_type(const TKernel *k, int p, Buf *out)
     buf_putc(out, ']');
 }
 
-static bool bind_specs(const TKernel *k, RunArg *args, int nargs, KernelArg *out, RunResult *result, Buf *err)
-{
+static bool bind_specs(const TKernel *k, RunArg *args, int nargs, KernelArg *out, RunResult *result, Buf *err) {
     for (int p = 0; p < k->nparams; p++) {
         const LaunchParam *want = &k->params[p];
         RunArg *a = (RunArg *)(uintptr_t)find_arg(args, nargs, want->name->s);
@@ -136,7 +130,9 @@ static bool bind_specs(const TKernel *k, RunArg *args, int nargs, KernelArg *out
         if (!a && !made) {
             buf_printf(err, "`%s` needs an argument for `%s` (", k->name->s, want->name->s);
             if (want->kind == PK_TENSOR) say_type(k, p, err);
-            else buf_printf(err, "%s%s", elem_name(want->elem), want->kind == PK_SCALAR ? ", a number" : ", a tensor whose memory it points to");
+            else
+                buf_printf(err, "%s%s", elem_name(want->elem),
+                           want->kind == PK_SCALAR ? ", a number" : ", a tensor whose memory it points to");
             buf_putc(err, ')');
             return false;
         }
@@ -148,7 +144,10 @@ static bool bind_specs(const TKernel *k, RunArg *args, int nargs, KernelArg *out
             out[p].fval = a->fval;
             continue;
         }
-        if (want->kind == PK_SCALAR) { buf_printf(err, "`%s` is a number (%s), not `%s`", want->name->s, elem_name(want->elem), a->spec); return false; }
+        if (want->kind == PK_SCALAR) {
+            buf_printf(err, "`%s` is a number (%s), not `%s`", want->name->s, elem_name(want->elem), a->spec);
+            return false;
+        }
         if (a && a->is_path && a->tensor.data) tensor_reinterpret(&a->tensor, want->elem);
         if (!param_written(want)) {
             if (a->save) { buf_printf(err, "`%s` is only read: there is nothing to save", want->name->s); return false; }
@@ -166,40 +165,44 @@ static bool bind_specs(const TKernel *k, RunArg *args, int nargs, KernelArg *out
     return true;
 }
 
-static bool run_instance(Runtime *rt, SemaFile *file, const Node *kernel, RunArg *args, int nargs, KernelArg *list, Known *known, RunResult *result, Buf *err)
-{
+static bool run_instance(Runtime *rt, SemaFile *file, const Node *kernel, RunArg *args, int nargs, KernelArg *list,
+                         Known *known, RunResult *result, Buf *err) {
     Choice choice;
-    if (!runtime_choose(rt, file, kernel, known->set, known->nset, known->at, known->n, &runtime_options(rt)->compile, &choice)) return false;
+    if (!runtime_choose(rt, file, kernel, known->set, known->nset, known->at, known->n, &runtime_options(rt)->compile,
+                        &choice))
+        return false;
     TKernel *k = choice.kernel;
     RunControl ctl = {.notes = &result->notes, .schedule = &choice.schedule};
     return bind_specs(k, args, nargs, list, result, err) && kernel_launch(rt, k, list, k->nparams, &ctl, err);
 }
 
-static bool run_graph(Runtime *rt, SemaFile *file, const Node *graph, RunArg *args, int nargs, KernelArg *list, Known *known, RunResult *result, Buf *err)
-{
+static bool run_graph(Runtime *rt, SemaFile *file, const Node *graph, RunArg *args, int nargs, KernelArg *list,
+                      Known *known, RunResult *result, Buf *err) {
     GraphExec *x = graph_open(rt, file, graph, known->set, known->nset, known->at, known->n);
-    bool ok = x && bind_specs(graph_head(x), args, nargs, list, result, err)
-           && graph_run(x, list, graph_head(x)->nparams, &(RunControl){.notes = &result->notes, .profile = runtime_options(rt)->profile ? &result->profile : NULL}, err);
+    bool ok = x && bind_specs(graph_head(x), args, nargs, list, result, err) &&
+              graph_run(x, list, graph_head(x)->nparams,
+                        &(RunControl){.notes = &result->notes,
+                                      .profile = runtime_options(rt)->profile ? &result->profile : NULL},
+                        err);
     graph_close(x);
     return ok;
 }
 
 bool run_item(Runtime *rt, SemaFile *file, const Node *item, RunArg *args, int nargs,
-              const SemaValue *set, int nset, RunResult *result, Buf *err)
-{
+              const SemaValue *set, int nset, RunResult *result, Buf *err) {
     Known      known = {.set = set, .nset = nset};
     KernelArg *list = checked_alloc(sizeof *list * MAX_GRAPH_PARAMS);
     *result = (RunResult){0};
     known.n = args_load(item, args, nargs, err) ? infer_values(item, args, nargs, known.at, MAX_VALUES, err) : -1;
-    bool ok = known.n >= 0 && (item->kind == N_graph ? run_graph : run_instance)(rt, file, item, args, nargs, list, &known, result, err);
+    bool ok = known.n >= 0 && (item->kind == N_graph ? run_graph : run_instance)(rt, file, item, args, nargs, list,
+                                                                                 &known, result, err);
     for (int i = 0; ok && i < result->n; i++)
         if (result->out[i].saved) ok = npy_write(result->out[i].saved, &result->out[i].tensor, err);
     free(list);
     return ok;
 }
 
-void run_print(const RunResult *r, FILE *to)
-{
+void run_print(const RunResult *r, FILE *to) {
     Buf text = {0};
     for (int i = 0; i < r->n; i++) {
         buf_printf(&text, "%s: ", r->out[i].name->s);
@@ -216,8 +219,7 @@ void run_print(const RunResult *r, FILE *to)
     buf_free(&text);
 }
 
-void run_result_free(RunResult *r)
-{
+void run_result_free(RunResult *r) {
     for (int i = 0; i < r->n; i++) tensor_free(&r->out[i].tensor);
     buf_free(&r->notes);
     profile_free(&r->profile);

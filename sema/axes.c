@@ -34,7 +34,9 @@ static bool guarded(Check *c, const TAxis *ax, Span at) {
     TExpr *len = index_op(c, OP_sub, ax->hi, ax->lo, at);
     for (uint32_t i = 0; i < c->guards.n; i++) {
         const TExpr *g = c->guards.at[i].cond;
-        if (g->kind == TX_binary && g->op == OP_le && tx_same(g->kid[0], len) && g->kid[1]->kind == TX_const && g->kid[1]->ival <= ax->extent) return true;
+        if (g->kind == TX_binary && g->op == OP_le && tx_same(g->kid[0], len) && g->kid[1]->kind == TX_const &&
+            g->kid[1]->ival <= ax->extent)
+            return true;
     }
     return false;
 }
@@ -149,7 +151,8 @@ static TExpr *bound(Check *c, Ent e, Span at) {
 static bool at_most(Check *c, const TExpr *x, int64_t n) {
     if (x->kind == TX_const) return x->ival <= n;
     if (x->kind == TX_cast && x->type.elem == EL_index && elem_is_int(x->kid[0]->type.elem)) return at_most(c, x->kid[0], n);
-    if (x->kind == TX_var && !x->var->mutable && !((uint32_t)x->var->id < c->limit.n && c->limit.at[x->var->id]) && (uint32_t)x->var->id < c->init.n && c->init.at[x->var->id]) {
+    if (x->kind == TX_var && !x->var->mutable && !((uint32_t)x->var->id < c->limit.n && c->limit.at[x->var->id]) &&
+        (uint32_t)x->var->id < c->init.n && c->init.at[x->var->id]) {
         return at_most(c, c->init.at[x->var->id], n);
     }
     return x->kind == TX_fun && x->op == TF_min && (at_most(c, x->kid[0], n) || at_most(c, x->kid[1], n));
@@ -173,13 +176,17 @@ static bool demand_fits(Check *c, const Range *r, TExpr *lo, TExpr *hi) {
     TExpr *len = index_op(c, OP_sub, hi, lo, at), *b = tx_const_int(c, r->step, EL_index, at);
     if (len->kind == TX_const) {
         if (len->ival <= r->step) return true;
-        Diag *d = report(c, E_const_range, at, "this range", arena_printf(c->a, "its length is %lld, but it has only %lld lanes", (long long)len->ival, (long long)r->step));
+        Diag *d = report(c, E_const_range, at, "this range",
+                         arena_printf(c->a, "its length is %lld, but it has only %lld lanes", (long long)len->ival,
+                                      (long long)r->step));
         note_values(c, d);
         return false;
     }
     Str by = span_text(c->s, r->node->kid[2]->span);
-    const char *what = r->node->kid[2]->kind == N_int ? arena_printf(c->a, "%s <= %lld", expr_text(c, len), (long long)r->step)
-                     : arena_printf(c->a, "%s <= %.*s = %lld", expr_text(c, len), (int)by.n, by.p, (long long)r->step);
+    const char *what = r->node->kid[2]->kind == N_int
+                           ? arena_printf(c->a, "%s <= %lld", expr_text(c, len), (long long)r->step)
+                           : arena_printf(c->a, "%s <= %.*s = %lld", expr_text(c, len), (int)by.n, by.p,
+                                          (long long)r->step);
     TExpr *cond = index_op(c, OP_le, len, b, at);
     if (tx_is_host(c, len)) {
         guard_add(c, cond, arena_printf(c->a, "%s (%s)", what, place_text(c, at)), at);
@@ -194,7 +201,8 @@ static bool demand_fits(Check *c, const Range *r, TExpr *lo, TExpr *hi) {
 
 // hi = lo + number, as in `4 * i .. 4 * i + 4`: of any integer type.
 static bool constant_length(const TExpr *lo, const TExpr *hi, int64_t *n) {
-    if (lo->kind == TX_cast && hi->kind == TX_cast && elem_is_int(lo->kid[0]->type.elem)) return constant_length(lo->kid[0], hi->kid[0], n);
+    if (lo->kind == TX_cast && hi->kind == TX_cast && elem_is_int(lo->kid[0]->type.elem))
+        return constant_length(lo->kid[0], hi->kid[0], n);
     if (lo->kind == TX_const && hi->kind == TX_const) return !__builtin_sub_overflow(hi->ival, lo->ival, n);
     if (hi->kind != TX_binary || hi->op != OP_add) return false;
     const TExpr *k = hi->kid[1], *base = hi->kid[0];
@@ -207,7 +215,9 @@ static bool constant_length(const TExpr *lo, const TExpr *hi, int64_t *n) {
     return true;
 }
 
-static bool is_number(const Node *n) { return n && (n->kind == N_int || (n->kind == N_unary && n->kid[0] && n->kid[0]->kind == N_int)); }
+static bool is_number(const Node *n) {
+    return n && (n->kind == N_int || (n->kind == N_unary && n->kid[0] && n->kid[0]->kind == N_int));
+}
 
 Ent range_axis(Check *c, Sym name, const Node *n) {
     Range r;
@@ -217,7 +227,8 @@ Ent range_axis(Check *c, Sym name, const Node *n) {
     TExpr *lo = bound(c, r.lo, r.span), *hi = bound(c, r.hi, r.span);
     bool known = constant_length(lo, hi, &length);
     lo = keep_simple(c, lo, name, r.span);
-    hi = known && lo->kind != TX_const ? index_op(c, OP_add, lo, tx_const_int(c, length, EL_index, r.span), r.span) : keep_simple(c, hi, name, r.span);
+    hi = known && lo->kind != TX_const ? index_op(c, OP_add, lo, tx_const_int(c, length, EL_index, r.span), r.span)
+                                       : keep_simple(c, hi, name, r.span);
     if (r.by) {
         if (!demand_fits(c, &r, lo, hi)) return ent_error(c);
     } else if (known) {
@@ -232,7 +243,9 @@ Ent range_axis(Check *c, Sym name, const Node *n) {
     } else {
         Diag *d = report(c, E_range_runtime, r.span);
         diag_help(d, "say how many lanes a tile of it has: `by 128`");
-        if (r.hi.dim > 0) diag_help(d, "or make `%s` a compile-time name of the kernel: `<%s = 128>`", c->k->dims[r.hi.dim - 1].name->s, c->k->dims[r.hi.dim - 1].name->s);
+        if (r.hi.dim > 0)
+            diag_help(d, "or make `%s` a compile-time name of the kernel: `<%s = 128>`",
+                      c->k->dims[r.hi.dim - 1].name->s, c->k->dims[r.hi.dim - 1].name->s);
         return ent_error(c);
     }
     TAxis *ax = axis_new(c, name, extent, lo, hi, n->span);
@@ -264,14 +277,18 @@ Ent as_axis(Check *c, Ent e, Span at) {
     if (e.kind == EN_axis || e.kind == EN_error) return e;
     if (e.kind == EN_value && e.x->kind == TX_axis) return (Ent){.kind = EN_axis, .axis = e.x->axis[0], .span = at};
     Str name = span_text(c->s, at);
-    bool index = e.kind == EN_value && e.x->kind == TX_var && e.x->type.elem == EL_index && e.x->type.naxes == 0 && name.n < 40;
-    Diag *d = report(c, E_not_axis, at, index ? arena_printf(c->a, "`%.*s`, one index at a time,", (int)name.n, name.p) : ent_text(c, e));
+    bool index = e.kind == EN_value && e.x->kind == TX_var && e.x->type.elem == EL_index && e.x->type.naxes == 0 &&
+                 name.n < 40;
+    Diag *d = report(c, E_not_axis, at,
+                     index ? arena_printf(c->a, "`%.*s`, one index at a time,", (int)name.n, name.p) : ent_text(c, e));
     if (e.dim > 0) diag_help(d, "`:%s` is the axis of that dimension", c->k->dims[e.dim - 1].name->s);
     else if (e.kind == EN_type) diag_help(d, "element types stand in `<>`: `zeros<%s>(n)`", elem_name(e.elem));
     else if (e.kind == EN_tuple) diag_help(d, "axes are arguments of their own: `zeros(m, n)`");
     else if (e.kind == EN_float) diag_help(d, "a value comes before the axes: `full(%g, n)`", e.f);
     else if (e.kind == EN_int) help_lanes(c, d, e.i);
-    else if (e.kind == EN_value && e.x->kind == TX_var) diag_help(d, "a range without `by` gives a scalar index; `%.*s in ... by 16` makes an axis", (int)name.n, name.p);
+    else if (e.kind == EN_value && e.x->kind == TX_var)
+        diag_help(d, "a range without `by` gives a scalar index; `%.*s in ... by 16` makes an axis", (int)name.n,
+                  name.p);
     return ent_error(c);
 }
 

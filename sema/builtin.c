@@ -19,7 +19,8 @@ struct Builtin {
 };
 
 enum { OVER = 1, LAZY = 2, TYPED = 4,                          // may have `over`, takes syntax, `<T>`
-       WHERE = 8, OTHER = 16, PREC = 32, EXCLUSIVE = 64, REVERSE = 128, DESCENDING = 256 };      // takes an argument of this name
+       // takes an argument of this name
+       WHERE = 8, OTHER = 16, PREC = 32, EXCLUSIVE = 64, REVERSE = 128, DESCENDING = 256 };
 
 static const struct { const char *name; uint16_t flag; } named_args[] = {
     {"where", WHERE}, {"other", OTHER}, {"prec", PREC}, {"exclusive", EXCLUSIVE}, {"reverse", REVERSE}, {"descending", DESCENDING},
@@ -79,9 +80,13 @@ static Ent fun_of(Check *c, TFun fun, const Ent *args, int n, Span at) {
     TType t;
     if (!unify(c, &a, &b, keeps, OP_none, at, &t)) return ent_error(c);
     if (n > 2) {                                     // fma: all three to one type
-        if (!unify(c, &a, &d, keeps, OP_none, at, &t) || !unify(c, &b, &d, keeps, OP_none, at, &t) || !unify(c, &a, &d, keeps, OP_none, at, &t)) return ent_error(c);
+        if (!unify(c, &a, &d, keeps, OP_none, at, &t) || !unify(c, &b, &d, keeps, OP_none, at, &t) ||
+            !unify(c, &a, &d, keeps, OP_none, at, &t))
+            return ent_error(c);
         t.naxes = 0;
-        if (!ttype_union(c, &t, a.x->type, at) || !ttype_union(c, &t, b.x->type, at) || !ttype_union(c, &t, d.x->type, at)) return ent_error(c);
+        if (!ttype_union(c, &t, a.x->type, at) || !ttype_union(c, &t, b.x->type, at) ||
+            !ttype_union(c, &t, d.x->type, at))
+            return ent_error(c);
     }
     TExpr *x = a.x;
     if (!fun_operand(c, f, &x, at, keeps)) return ent_error(c);
@@ -212,7 +217,8 @@ static bool dot_result(Elem a, Elem b, Elem *r) {
 }
 
 static bool dot_prec(Check *c, const Arg *a, Elem e, DotPrec *out) {
-    static const char *const names[] = {[DP_default] = "default", [DP_tf32x3] = "tf32x3", [DP_tf32] = "tf32", [DP_ieee] = "ieee"};
+    static const char *const names[] = {
+        [DP_default] = "default", [DP_tf32x3] = "tf32x3", [DP_tf32] = "tf32", [DP_ieee] = "ieee"};
     const Node *n = a->node;
     Str s = {0};
     if (n->kind == N_string) s = n->str;
@@ -239,7 +245,8 @@ static bool dot_axes(Check *c, const Call *k, TExpr *a, TExpr *b, TAxis **axes, 
         if (ax.kind != EN_axis) return false;
         const TExpr *lacks = !type_has(a->type, ax.axis) ? a : !type_has(b->type, ax.axis) ? b : NULL;
         if (lacks) {
-            Diag *d = report(c, E_dot_axis, over->kid[i]->span, arena_printf(c->a, "`dot` contracts axis `%s`, which one side lacks", ax.axis->name->s));
+            Diag *d = report(c, E_dot_axis, over->kid[i]->span,
+                             arena_printf(c->a, "`dot` contracts axis `%s`, which one side lacks", ax.axis->name->s));
             diag_label(d, lacks->span, "this is %s", ttype_text(c, lacks->type));
             note_values(c, d);
             return false;
@@ -259,7 +266,9 @@ static bool dot_axes(Check *c, const Call *k, TExpr *a, TExpr *b, TAxis **axes, 
         axes[(*n)++] = shared[0];
         return true;
     }
-    Diag *d = report(c, E_dot_axis, k->at, ns == 0 ? "the sides of `dot` share no axis to contract" : "the sides of `dot` share several axes: say which to contract");
+    Diag *d = report(c, E_dot_axis, k->at,
+                     ns == 0 ? "the sides of `dot` share no axis to contract"
+                             : "the sides of `dot` share several axes: say which to contract");
     diag_label(d, a->span, "this is %s", ttype_text(c, a->type));
     diag_label(d, b->span, "this is %s", ttype_text(c, b->type));
     if (ns > 1) diag_help(d, "write `over %s`", shared[ns - 1]->name->s);
@@ -289,7 +298,11 @@ static Ent do_dot(Check *c, const Call *k) {
     Elem e;
     if (a->type.ptr || b->type.ptr || !dot_result(a->type.elem, b->type.elem, &e)) {
         Diag *d = report(c, E_dot_types, k->at, ttype_text(c, a->type), ttype_text(c, b->type));
-        diag_help(d, a->type.elem != b->type.elem ? "convert one side with `as`" : "it multiplies f16, bf16, f8, f32, f64, i8 and u8; convert with `as`, or write `sum(a * b over k)`");
+        diag_help(
+            d,
+            a->type.elem != b->type.elem
+                ? "convert one side with `as`"
+                : "it multiplies f16, bf16, f8, f32, f64, i8 and u8; convert with `as`, or write `sum(a * b over k)`");
         note_values(c, d);
         return ent_error(c);
     }
@@ -350,7 +363,8 @@ static Ent do_zeros(Check *c, const Call *k) {
 static Ent do_full(Check *c, const Call *k) {
     Elem e = EL_none;
     if (!generic_elem(c, k, &e)) return ent_error(c);
-    TExpr *v = e == EL_none ? value_of(c, k->args[0].e, k->args[0].span) : value_exact(c, k->args[0].e, ttype_scalar(e), k->args[0].span, "the value");
+    TExpr *v = e == EL_none ? value_of(c, k->args[0].e, k->args[0].span)
+                            : value_exact(c, k->args[0].e, ttype_scalar(e), k->args[0].span, "the value");
     if (!v) return ent_error(c);
     TType t = v->type;
     if (!axes_of(c, k->args + 1, k->n - 1, &t)) return ent_error(c);
@@ -375,7 +389,8 @@ static Ent do_bitcast(Check *c, const Call *k) {
     }
     TExpr *x = value_of(c, k->args[0].e, k->args[0].span);
     if (!x) return ent_error(c);
-    if (x->type.ptr || elem_bits(x->type.elem) != elem_bits(e) || e == EL_bool || x->type.elem == EL_bool || e == EL_index || x->type.elem == EL_index) {
+    if (x->type.ptr || elem_bits(x->type.elem) != elem_bits(e) || e == EL_bool || x->type.elem == EL_bool ||
+        e == EL_index || x->type.elem == EL_index) {
         report(c, E_bitcast_width, k->at, ttype_text(c, x->type), elem_name(e));
         return ent_error(c);
     }
@@ -389,9 +404,12 @@ static Ent do_rename(Check *c, const Call *k) {
     TType from = {0}, to = {0};
     if (!x || !axes_of(c, k->args + 1, 1, &from) || !axes_of(c, k->args + 2, 1, &to)) return ent_error(c);
     TAxis *m = from.axis[0], *n = to.axis[0];
-    bool has = type_has(x->type, m), same = m->extent == n->extent && ((m->full && n->full) || (tx_same(m->hi, n->hi) && tx_same(m->lo, n->lo)));
+    bool has = type_has(x->type, m),
+         same = m->extent == n->extent && ((m->full && n->full) || (tx_same(m->hi, n->hi) && tx_same(m->lo, n->lo)));
     if (!has || !same || type_has(x->type, n)) {
-        const char *why = !has ? "the value does not have it" : type_has(x->type, n) ? "the value has both" : "their ranges may differ in length";
+        const char *why = !has                   ? "the value does not have it"
+                          : type_has(x->type, n) ? "the value has both"
+                                                 : "their ranges may differ in length";
         Diag *d = report(c, E_rename_axes, k->at, m->name->s, n->name->s, why);
         diag_label(d, m->span, "%s", axis_text(c, m));
         diag_label(d, n->span, "%s", axis_text(c, n));
@@ -424,7 +442,8 @@ static Ent do_axis_scalar(Check *c, const Call *k) {
 static Ent do_cdiv(Check *c, const Call *k) {
     Ent a = k->args[0].e, b = k->args[1].e;
     if (b.kind == EN_value) b = ent_value(keep(c, b.x, sym(c->s, "by"), k->args[1].span));
-    Ent top = binary(c, OP_sub, binary(c, OP_add, a, b, k->at, k->args[0].span, k->args[1].span), ent_int(1, k->at), k->at, k->at, k->at);
+    Ent top = binary(c, OP_sub, binary(c, OP_add, a, b, k->at, k->args[0].span, k->args[1].span), ent_int(1, k->at),
+                     k->at, k->at, k->at);
     return binary(c, OP_div, top, b, k->at, k->at, k->args[1].span);
 }
 
@@ -490,7 +509,8 @@ static TExpr *pointer_arg(Check *c, Ent e, Span at) {
     if (e.kind == EN_value && e.x->type.ptr) return e.x;
     Diag *d = report(c, E_pointer, at, arena_printf(c->a, "a pointer is needed here, not %s", ent_text(c, e)));
     if (e.kind == EN_tensor) diag_help(d, "a tensor is read with `x[...]` and written with `x[...] = v`");
-    else if (e.kind == EN_value && e.x->kind == TX_load) diag_help(d, "`%s[...]` is the value already; what is stored is assigned: `y[...] = v`", e.x->tensor->name->s);
+    else if (e.kind == EN_value && e.x->kind == TX_load)
+        diag_help(d, "`%s[...]` is the value already; what is stored is assigned: `y[...] = v`", e.x->tensor->name->s);
     return NULL;
 }
 
@@ -566,7 +586,9 @@ static Ent do_atomic(Check *c, const Call *k) {
     TAtomic op = (TAtomic)k->b->code;
     int want = op == TA_cas ? 3 : 2;
     if (positional(k) != want) {
-        Diag *d = report(c, E_argument_count, k->at, k->b->name, op == TA_cas ? "a place, the expected and the new value" : "a place and a value", positional(k));
+        Diag *d = report(c, E_argument_count, k->at, k->b->name,
+                         op == TA_cas ? "a place, the expected and the new value" : "a place and a value",
+                         positional(k));
         diag_help(d, op == TA_cas ? "write `%s(x[i], expected, v)`" : "write `%s(x[i], v)`", k->b->name);
         return ent_error(c);
     }
@@ -589,7 +611,8 @@ static Ent do_atomic(Check *c, const Call *k) {
     }
     TType place_type = t;
     if (tensor && named_arg(k, "where")) {
-        report(c, E_pointer, named_arg(k, "where")->span, "`where` is for raw pointers; an index out of a tensor's range is skipped");
+        report(c, E_pointer, named_arg(k, "where")->span,
+               "`where` is for raw pointers; an index out of a tensor's range is skipped");
         return ent_error(c);
     }
     if (!mask_arg(c, named_arg(k, "where"), &t, &mask)) return ent_error(c);
@@ -632,11 +655,14 @@ static Ent do_static_assert(Check *c, const Call *k) {
     Str s = {0};
     text_arg(k, 1, &s);
     if (e.kind == EN_value) {
-        diag_help(report(c, E_not_comptime, k->args[0].span, "the condition of `static_assert`"), "what the launch knows stands in the kernel's head: `where M > 3`; what the GPU computes, in `assert`");
+        diag_help(
+            report(c, E_not_comptime, k->args[0].span, "the condition of `static_assert`"),
+            "what the launch knows stands in the kernel's head: `where M > 3`; what the GPU computes, in `assert`");
     } else if (e.kind != EN_bool) {
         report(c, E_condition, k->args[0].span, "the condition of `static_assert`", ent_text(c, e));
     } else if (!e.i) {
-        Diag *d = report(c, E_static_assert, k->args[0].span, s.n ? ": " : "", s.n ? arena_printf(c->a, "%.*s", (int)s.n, s.p) : "");
+        Diag *d = report(c, E_static_assert, k->args[0].span, s.n ? ": " : "",
+                         s.n ? arena_printf(c->a, "%.*s", (int)s.n, s.p) : "");
         note_values(c, d);
     }
     return ent_void();
@@ -744,7 +770,8 @@ bool builtin_const(Check *c, Sym name, Span at, Ent *out) {
         if (strcmp(const_names[i], name->s) == 0) return *out = ent_float(values[i], at), true;
     }
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if (i != 0 && strcmp(kinds[i], name->s) == 0) return *out = (Ent){.kind = EN_kind, .kindname = name, .span = at}, true;
+        if (i != 0 && strcmp(kinds[i], name->s) == 0)
+            return *out = (Ent){.kind = EN_kind, .kindname = name, .span = at}, true;
     }
     return false;
 }
@@ -755,7 +782,9 @@ static bool takes_name(const Builtin *b, Sym name) {
     return false;
 }
 
-static void help_over(Diag *d, const Builtin *b) { diag_help(d, "axes stand after `over`: `%s(%s over n)`", b->name, b->lo == 1 ? "x" : "a, b"); }
+static void help_over(Diag *d, const Builtin *b) {
+    diag_help(d, "axes stand after `over`: `%s(%s over n)`", b->name, b->lo == 1 ? "x" : "a, b");
+}
 
 // Arguments that such functions have in other languages.
 static const struct { const char *name, *help; } foreign_args[] = {

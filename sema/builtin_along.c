@@ -36,7 +36,9 @@ static TAxis *along(Check *c, const Call *k, const TExpr *x, int most) {
         return NULL;
     }
     if (n < 1 || n > most) {
-        report(c, E_argument_count, k->at, call_name(k), most == 1 ? "one argument before `over`" : arena_printf(c->a, "1 to %d arguments before `over`", most), n);
+        report(c, E_argument_count, k->at, call_name(k),
+               most == 1 ? "one argument before `over`" : arena_printf(c->a, "1 to %d arguments before `over`", most),
+               n);
         return NULL;
     }
     int got = over_axes(c, k, x->type, axes);
@@ -65,7 +67,9 @@ Ent do_scan(Check *c, const Call *k) {
     TExpr *x = value_of(c, k->args[0].e, k->args[0].span);
     TAxis *axis = x ? along(c, k, x, 1) : NULL;
     int64_t flags = 0;
-    if (!axis || !flag_arg(c, k, "exclusive", SCAN_EXCLUSIVE, &flags) || !flag_arg(c, k, "reverse", SCAN_REVERSE, &flags)) return ent_error(c);
+    if (!axis || !flag_arg(c, k, "exclusive", SCAN_EXCLUSIVE, &flags) ||
+        !flag_arg(c, k, "reverse", SCAN_REVERSE, &flags))
+        return ent_error(c);
     if (!orderable(c, k, x)) return ent_error(c);
     if (elem_is_storage(x->type.elem) && (r == TR_sum || r == TR_prod)) x = tx_cast(c, x, EL_f32, k->at);
     TExpr *e = along_axis(c, TX_scan, x->type, axis, flags, k->at, x);
@@ -101,7 +105,9 @@ Ent do_sort(Check *c, const Call *k) {
         TExpr *v = i ? value_of(c, k->args[i].e, k->args[i].span) : x;
         if (v && (v->type.ptr || !type_has(v->type, axis))) {
             Diag *d = report(c, E_operand_type, k->args[i].span, call_name(k), ttype_text(c, v->type));
-            diag_help(d, v->type.ptr ? "a tile of numbers can be carried along" : "what is carried along has the axis `%s`", axis->name->s);
+            diag_help(
+                d, v->type.ptr ? "a tile of numbers can be carried along" : "what is carried along has the axis `%s`",
+                axis->name->s);
             return ent_error(c);
         }
         TExpr *e = v ? taken(c, v, order, axis, k->at) : NULL;
@@ -127,8 +133,10 @@ Ent do_take(Check *c, const Call *k) {
     TExpr *i = index_of(c, k->args[1].e, k->args[1].span, "the index");
     if (!i) return ent_error(c);
     Span at = k->at;
-    Ent place = ent_value(keep(c, tx_cast(c, i, EL_index, at), sym(c->s, "place"), at)), lo = ent_value(axis->lo), end = ent_value(axis_end(c, axis, at));
-    Ent within = binary(c, OP_land, binary(c, OP_ge, place, lo, at, at, at), binary(c, OP_lt, place, end, at, at, at), at, at, at);
+    Ent place = ent_value(keep(c, tx_cast(c, i, EL_index, at), sym(c->s, "place"), at)), lo = ent_value(axis->lo),
+        end = ent_value(axis_end(c, axis, at));
+    Ent within = binary(c, OP_land, binary(c, OP_ge, place, lo, at, at, at), binary(c, OP_lt, place, end, at, at, at),
+                        at, at, at);
     Ent lane = select_of(c, within, binary(c, OP_sub, place, lo, at, at, at), ent_int(0, at), at);
     TExpr *order = value_of(c, lane, at);
     if (!order) return ent_error(c);

@@ -30,7 +30,15 @@ static bool enter(Check *c, Entered *e, const Node *fn, Sym name, Span call, con
         return false;
     }
     *e = (Entered){.was_body = c->body, .was_scope = c->scope, .was_loop = c->loop};
-    e->frame = (Frame){.up = c->frame, .fn = fn, .call = call, .name = name, .values = values, .first_axis = c->k->naxes, .first_var = c->k->nvars, .rt_depth = c->rt_depth, .result = {.kind = EN_void}};
+    e->frame = (Frame){.up = c->frame,
+                       .fn = fn,
+                       .call = call,
+                       .name = name,
+                       .values = values,
+                       .first_axis = c->k->naxes,
+                       .first_var = c->k->nvars,
+                       .rt_depth = c->rt_depth,
+                       .result = {.kind = EN_void}};
     c->frame = &e->frame;
     c->scope = sc;
     c->body = &e->body;
@@ -55,7 +63,8 @@ static bool escapes(Check *c, const Frame *f, Ent e, Span at) {
         if (escapes(c, f, e.tuple->at[i], at)) return true;
     }
     if (!gone) return false;
-    Diag *d = report(c, E_axis_escape, at, gone->name->s, f->name ? arena_printf(c->a, "function `%s`", f->name->s) : "the function that makes it");
+    Diag *d = report(c, E_axis_escape, at, gone->name->s,
+                     f->name ? arena_printf(c->a, "function `%s`", f->name->s) : "the function that makes it");
     diag_label(d, gone->span, "axis `%s` is made here: %s", gone->name->s, axis_text(c, gone));
     diag_help(d, "take the axis as a parameter, `%s: axis`, or reduce over it", gone->name->s);
     return true;
@@ -94,7 +103,8 @@ Ent call_lambda(Check *c, Lambda *l, const Arg *args, int n, Span at, Sym name) 
     const Node *params = l->node->kid[0], *body = l->node->kid[1];
     int np = params ? (int)params->nkid : 0;
     if (np != n) {
-        Diag *d = report(c, E_argument_count, at, name ? name->s : "|...|", arena_printf(c->a, "%d argument%s", np, np == 1 ? "" : "s"), n);
+        Diag *d = report(c, E_argument_count, at, name ? name->s : "|...|",
+                         arena_printf(c->a, "%d argument%s", np, np == 1 ? "" : "s"), n);
         diag_label(d, l->node->span, "the function value");
         return ent_error(c);
     }
@@ -137,7 +147,8 @@ static bool mismatch(Match *m, int i, const Arg *a, const char *want) {
     Diag *d = report(m->c, E_argument_type, a->span, i + 1, m->fn->sym->s, want, ent_text(m->c, a->e));
     diag_label(d, p->span, "the parameter");
     bool tile = a->e.kind == EN_value && a->e.x->type.naxes > 0 && !a->e.x->type.ptr;
-    if (tile && p->kid[0] && p->kid[0]->kind == N_type_name && p->sym) diag_help(d, "without its type, `%s` takes tiles as well as numbers", p->sym->s);
+    if (tile && p->kid[0] && p->kid[0]->kind == N_type_name && p->sym)
+        diag_help(d, "without its type, `%s` takes tiles as well as numbers", p->sym->s);
     return false;
 }
 
@@ -183,7 +194,8 @@ static bool match_tensor(Match *m, int i, const Node *type, const Arg *a) {
     Check *c = m->c;
     TensorRef *t = a->e.tensor;
     int rank = (int)type->nkid - 1;
-    if (rank != t->rank) return mismatch(m, i, a, arena_printf(c->a, "a tensor of %d dimension%s", rank, rank == 1 ? "" : "s"));
+    if (rank != t->rank)
+        return mismatch(m, i, a, arena_printf(c->a, "a tensor of %d dimension%s", rank, rank == 1 ? "" : "s"));
     Elem have = tensor_elem(c, t, a->span);
     if (have == EL_none || !bind_elem(m, type->kid[0], have, i, a)) return false;
     for (int k = 0; k < rank; k++) {
@@ -262,7 +274,8 @@ static bool class_match(const char *kind, Ent e, bool *known) {
     if (strcmp(kind, "axis") == 0) return e.kind == EN_axis;
     if (strcmp(kind, "type") == 0) return e.kind == EN_type;
     if (strcmp(kind, "fn") == 0) return e.kind == EN_fn || e.kind == EN_lambda || e.kind == EN_builtin;
-    if (strcmp(kind, "float") == 0) return e.kind == EN_float || e.kind == EN_int || (value && elem_is_float(e.x->type.elem));
+    if (strcmp(kind, "float") == 0)
+        return e.kind == EN_float || e.kind == EN_int || (value && elem_is_float(e.x->type.elem));
     if (strcmp(kind, "int") == 0) return e.kind == EN_int || e.kind == EN_axis || (value && elem_is_int(e.x->type.elem));
     *known = false;
     return false;
@@ -288,11 +301,13 @@ static bool match_name(Match *m, int i, const Node *type, Arg *a) {
     if (a->e.kind == EN_axis) return mismatch(m, i, a, "a scalar");
     if (a->e.kind == EN_value && !a->e.x->type.ptr && !bind_elem(m, type, a->e.x->type.elem, i, a)) return false;
     Elem e;
-    if (is_const(a->e) && !scope_find_here(m->sc, type->sym) && find_generic(m->fn, type->sym)) return true;   // T of a literal: its default
+    // T of a literal: its default
+    if (is_const(a->e) && !scope_find_here(m->sc, type->sym) && find_generic(m->fn, type->sym)) return true;
     if (!eval_elem(c, type, &e)) return false;
     if (e == EL_bool && a->e.kind == EN_bool) return true;
     if (!is_const(a->e) && a->e.kind != EN_value) return mismatch(m, i, a, elem_name(e));
-    if (a->e.kind == EN_value && a->e.x->type.naxes > 0) return mismatch(m, i, a, arena_printf(c->a, "a scalar %s", elem_name(e)));
+    if (a->e.kind == EN_value && a->e.x->type.naxes > 0)
+        return mismatch(m, i, a, arena_printf(c->a, "a scalar %s", elem_name(e)));
     TExpr *x = value_exact(c, a->e, ttype_scalar(e), a->span, "the argument");
     if (!x) return false;
     a->e = ent_value(x);
@@ -330,7 +345,9 @@ static bool explicit_generics(Match *m, const Node *given) {
         if (v->kind == N_named) g = find_generic(m->fn, v->sym);
         else if (gs && next < gs->nkid) g = gs->kid[next++];
         if (!g) {
-            report(m->c, E_generic_unknown, v->span, m->fn->sym->s, v->kind == N_named ? arena_printf(m->c->a, "`%s`", v->sym->s) : arena_printf(m->c->a, "number %u", i + 1));
+            report(m->c, E_generic_unknown, v->span, m->fn->sym->s,
+                   v->kind == N_named ? arena_printf(m->c->a, "`%s`", v->sym->s)
+                                      : arena_printf(m->c->a, "number %u", i + 1));
             return false;
         }
         Ent e = eval(m->c, v->kind == N_named ? v->kid[0] : v);
@@ -384,7 +401,8 @@ static const char *values_text(Match *m) {
 void count_args(Check *c, const Node *item, Span at, int want, const int *given, int n) {
     const Node *params = item->kid[1];
     int np = params ? (int)params->nkid : 0;
-    Diag *d = report(c, E_argument_count, at, item->sym->s, arena_printf(c->a, "%d argument%s", want, want == 1 ? "" : "s"), n);
+    Diag *d = report(c, E_argument_count, at, item->sym->s,
+                     arena_printf(c->a, "%d argument%s", want, want == 1 ? "" : "s"), n);
     diag_label(d, name_at(item), "declared here");
     if (item->kind == N_kernel && n > want && n == np) diag_help(d, "`out` tensors are the launch's result");
     for (int i = 0; n <= want && i < np; i++) {
@@ -408,7 +426,8 @@ static bool order_args(Match *m, const Arg *args, int n, Arg *out) {
             for (at = 0; at < np && params->kid[at]->sym != args[i].name; at++) continue;
             if (at == np) {
                 Node arg = {.sym = args[i].name, .span = args[i].span};
-                suggest_param(m->c, report(m->c, E_argument_name, args[i].span, m->fn->sym->s, args[i].name->s), m->fn, &arg);
+                suggest_param(m->c, report(m->c, E_argument_name, args[i].span, m->fn->sym->s, args[i].name->s), m->fn,
+                              &arg);
                 return false;
             }
         } else next++;
@@ -467,7 +486,8 @@ Ent declared_as(Check *c, const Node *type, Ent e, Span at, const char *what) {
         if (type_has(want, x->type.axis[i])) continue;
         Diag *d = report(c, E_type_mismatch, at, what, ttype_text(c, x->type), ttype_text(c, want));
         blame_axis(c, d, x, x->type.axis[i]);
-        if (want.naxes == 0 && x->type.elem == want.elem) diag_help(d, "without its type, %s can be a tile as well as a number", what);
+        if (want.naxes == 0 && x->type.elem == want.elem)
+            diag_help(d, "without its type, %s can be a tile as well as a number", what);
         return ent_error(c);
     }
     return ent_value(tx_splat(c, x, want, at));
@@ -532,7 +552,8 @@ static bool speculate(Check *c, Match *m, const Node *generics, const Arg *args,
 }
 
 // The overload that these arguments match; its parameters are left in `sc`, its arguments in `out`.
-static FnItem *pick_overload(Check *c, FnItem *f, const Node *generics, const Arg *args, int n, Arg *out, Span at, Match *m) {
+static FnItem *pick_overload(Check *c, FnItem *f, const Node *generics, const Arg *args, int n, Arg *out, Span at,
+                             Match *m) {
     FnItem *pick = f;
     if (f->next) {
         for (pick = f; pick; pick = pick->next) {
@@ -576,7 +597,8 @@ Ent call_reference(Check *c, FnItem *f, const Node *generics, const Arg *args, i
     c->body = e.was_body;
     for (uint32_t i = 0; params && i < params->nkid; i++) {
         const Node *p = params->kid[i];
-        if (p->sym && !scope_find_here(m.sc, p->sym)) scope_bind(c, m.sc, p->sym, bind_once(c, out[i].e, p->sym, out[i].span), name_at(p));
+        if (p->sym && !scope_find_here(m.sc, p->sym))
+            scope_bind(c, m.sc, p->sym, bind_once(c, out[i].e, p->sym, out[i].span), name_at(p));
     }
     Ent r = fn_body(c, &m, &e, body, NULL);
     c->frame = e.frame.up;
@@ -610,10 +632,17 @@ static Ent call_any(Check *c, Ent callee, const Node *generics, const Arg *args,
     Diag *d = report(c, E_not_callable, callee_at, ent_text(c, callee));
     label_hiding(c, d, callee_at);
     if (callee.kind == EN_kernel && in_item(c, N_graph))
-        diag_help(d, "in a graph a launch stands alone, `h = %s(...);`: what is computed with its result is the work of a kernel", callee.node->sym->s);
+        diag_help(
+            d,
+            "in a graph a launch stands alone, `h = %s(...);`: what is computed with its result is the work of a kernel",
+            callee.node->sym->s);
     else if (callee.kind == EN_kernel && in_item(c, N_test))
-        diag_help(d, "in a test a launch stands alone, `let y = %s(...);`, or as a side of what is compared: `expect %s(...) == ...;`", callee.node->sym->s, callee.node->sym->s);
-    else if (callee.kind == EN_kernel) diag_help(d, "only `graph` and `test` items launch kernels; move the shared code to a `fn`");
+        diag_help(
+            d,
+            "in a test a launch stands alone, `let y = %s(...);`, or as a side of what is compared: `expect %s(...) == ...;`",
+            callee.node->sym->s, callee.node->sym->s);
+    else if (callee.kind == EN_kernel)
+        diag_help(d, "only `graph` and `test` items launch kernels; move the shared code to a `fn`");
     if (callee.kind == EN_tensor) diag_help(d, "index it: `x[...]`");
     if (callee.kind == EN_type) diag_help(d, "convert with `x as %s`", elem_name(callee.elem));
     return ent_error(c);
@@ -629,13 +658,16 @@ static bool element_for_pointer(Check *c, const Builtin *b, const Node *n) {
     const char *name = builtin_name(b);
     bool store = strcmp(name, "store") == 0;
     const Node *place = n->kid[3];
-    if ((!store && strcmp(name, "load") != 0) || !place || place->kind != N_index || place->kid[0]->kind != N_name) return false;
+    if ((!store && strcmp(name, "load") != 0) || !place || place->kind != N_index || place->kid[0]->kind != N_name)
+        return false;
     Bind *t = scope_find(c->scope, place->kid[0]->sym);
     if (!t || t->ent.kind != EN_tensor) return false;
     t->used = true;
     Str text = span_text(c->s, place->span);
-    Diag *d = report(c, E_pointer, place->span, arena_printf(c->a, "`%s` is for raw pointers, and this is a tensor's element", name));
-    diag_help(d, store ? "store to it by assignment: `%.*s = ...;`" : "it is its value already: `%.*s`", text.n > 60 ? 1 : (int)text.n, text.p);
+    Diag *d = report(c, E_pointer, place->span,
+                     arena_printf(c->a, "`%s` is for raw pointers, and this is a tensor's element", name));
+    diag_help(d, store ? "store to it by assignment: `%.*s = ...;`" : "it is its value already: `%.*s`",
+              text.n > 60 ? 1 : (int)text.n, text.p);
     return true;
 }
 

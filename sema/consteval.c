@@ -39,7 +39,8 @@ static Ent fold_ints(Check *c, AstOp op, int64_t a, int64_t b, Span at) {
         if (a == INT64_MIN && b == -1) return op == OP_div ? overflow(c, op, a, b, at) : ent_int(0, at);
         return ent_int(op == OP_div ? int_div_floor(a, b) : int_mod_floor(a, b), at);
     case OP_shl:
-        if (b < 0 || b >= 63 || a > (INT64_MAX >> b) || a < (INT64_MIN >> b)) return a == 0 ? ent_int(0, at) : overflow(c, op, a, b, at);
+        if (b < 0 || b >= 63 || a > (INT64_MAX >> b) || a < (INT64_MIN >> b))
+            return a == 0 ? ent_int(0, at) : overflow(c, op, a, b, at);
         return ent_int((int64_t)((uint64_t)a << b), at);
     case OP_shr:
         if (b < 0) return overflow(c, op, a, b, at);
@@ -159,9 +160,11 @@ bool want_int(Check *c, const Node *n, const char *what, int64_t *out) {
         return true;
     }
     bool known = e.kind == EN_float || e.kind == EN_bool || e.kind == EN_str || e.kind == EN_type || e.kind == EN_tuple;
-    Diag *d = known ? report(c, E_type_mismatch, n->span, what, ent_text(c, e), "an integer") : report(c, E_not_comptime, n->span, what);
+    Diag *d = known ? report(c, E_type_mismatch, n->span, what, ent_text(c, e), "an integer")
+                    : report(c, E_not_comptime, n->span, what);
     if (!known) diag_primary(d, "this is %s", ent_text(c, e));
-    if (e.kind == EN_type) diag_help(d, "an element type stands in `<>` behind the name: `random<%s>(...)`", elem_name(e.elem));
+    if (e.kind == EN_type)
+        diag_help(d, "an element type stands in `<>` behind the name: `random<%s>(...)`", elem_name(e.elem));
     if (e.kind == EN_tuple) diag_help(d, "numbers are arguments of their own: `random<f32>(4, 5)`");
     note_values(c, d);
     return false;

@@ -107,7 +107,8 @@ DimsAre dims_compare(Check *c, Ent a, Ent b) {
     bool numbers = (a.kind == EN_int || a.kind == EN_value) && (b.kind == EN_int || b.kind == EN_value);
     if (!numbers) return DIMS_open;
     Atoms atoms = {.c = c};
-    TExpr *x = a.kind == EN_int ? tx_const_int(c, a.i, EL_index, a.span) : a.x, *y = b.kind == EN_int ? tx_const_int(c, b.i, EL_index, b.span) : b.x;
+    TExpr *x = a.kind == EN_int ? tx_const_int(c, a.i, EL_index, a.span) : a.x,
+          *y = b.kind == EN_int ? tx_const_int(c, b.i, EL_index, b.span) : b.x;
     Sum l = sum_of(&atoms, x, 0), r = sum_of(&atoms, y, 0);
     add_scaled(&l, &r, -1);
     if (l.lost) return DIMS_open;
@@ -133,11 +134,14 @@ static Ent whole(Check *c, AstOp op, int64_t a, int64_t b, Span at) {
     return r.kind == EN_bool ? ent_int(r.i, at) : r;
 }
 
-static TExpr *as_index(Check *c, Ent e, Span at) { return e.kind == EN_int ? tx_const_int(c, e.i, EL_index, at) : tx_cast(c, e.x, EL_index, at); }
+static TExpr *as_index(Check *c, Ent e, Span at) {
+    return e.kind == EN_int ? tx_const_int(c, e.i, EL_index, at) : tx_cast(c, e.x, EL_index, at);
+}
 
 static Ent pair(Check *c, AstOp op, Ent a, Ent b, Span at) {
     if (a.kind == EN_int && b.kind == EN_int) return recipe_result(c, op, a, b, whole(c, op, a.i, b.i, at));
-    bool logic = op == OP_land || op == OP_lor || op == OP_and || op == OP_or || op == OP_xor || op == OP_shl || op == OP_shr;
+    bool logic = op == OP_land || op == OP_lor || op == OP_and || op == OP_or || op == OP_xor || op == OP_shl ||
+                 op == OP_shr;
     return logic ? ent_unknown() : ent_value(index_op(c, op, as_index(c, a, at), as_index(c, b, at), at));
 }
 
@@ -165,7 +169,8 @@ Ent dims_replace(Check *c, const TExpr *x, const Replaced *by) {
         if (x->op != TF_min && x->op != TF_max) return ent_unknown();
         for (int i = 0; i < 2; i++) a[i] = recipe_pin(c, a[i]);
         if (a[0].kind == EN_int && a[1].kind == EN_int) return (x->op == TF_min) == (a[0].i < a[1].i) ? a[0] : a[1];
-        return ent_value(tx_fun(c, (TFun)x->op, ttype_scalar(EL_index), at, as_index(c, a[0], at), as_index(c, a[1], at), NULL));
+        return ent_value(
+            tx_fun(c, (TFun)x->op, ttype_scalar(EL_index), at, as_index(c, a[0], at), as_index(c, a[1], at), NULL));
     }
     if (x->op == OP_neg) return pair(c, OP_sub, ent_int(0, at), a[0], at);
     if (recipe_pin(c, a[0]).kind != EN_int) return ent_unknown();
@@ -184,7 +189,8 @@ void dims_solve(Check *c, const TExpr *x, Ent value, Ent *dim, const Ent *scalar
         if (other.kind != EN_int && other.kind != EN_value) continue;
         bool taken = x->op == OP_sub && side == 1;             // v = other - part
         AstOp undo = x->op == OP_mul ? OP_div : x->op == OP_add || taken ? OP_sub : OP_add;
-        dims_solve(c, x->kid[side], taken ? pair(c, undo, other, value, x->span) : pair(c, undo, value, other, x->span), dim, scalar);
+        dims_solve(c, x->kid[side], taken ? pair(c, undo, other, value, x->span) : pair(c, undo, value, other, x->span),
+                   dim, scalar);
     }
 }
 
@@ -196,7 +202,8 @@ void dims_solve_guards(Check *c, const TKernel *k, Ent *dim, const Ent *scalar) 
             if (g->kind != TX_binary || g->op != OP_eq) continue;
             for (int s = 0; s < 2; s++) {
                 const TExpr *x = g->kid[s], *y = g->kid[1 - s];
-                bool number = y->kind == TX_const && x->kind == TX_dim && k->dims[x->dim].fixed >= 0;   // `D == 128`: what it was compiled for
+                // `D == 128`: what it was compiled for
+                bool number = y->kind == TX_const && x->kind == TX_dim && k->dims[x->dim].fixed >= 0;
                 if (!number) dims_solve(c, x, dims_replace(c, y, &(Replaced){dim, scalar}), dim, scalar);
             }
         }

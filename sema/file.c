@@ -108,7 +108,8 @@ static Scope *import_file(Loader *l, const Node *n, const char *from, int depth)
         src = source_read(s, path, &why);
     }
     if (!src || depth > 32) {
-        diag(s, E_import_failed, n->span, arena_printf(a, "%.*s", (int)n->str.n, n->str.p), why ? why : "imports are nested too deeply");
+        diag(s, E_import_failed, n->span, arena_printf(a, "%.*s", (int)n->str.n, n->str.p),
+             why ? why : "imports are nested too deeply");
         return NULL;
     }
     return load_items(l, parse_file(s, src), path, false, depth + 1);

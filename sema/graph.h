@@ -55,9 +55,10 @@ typedef struct TGLaunch {
     bool     fixed;
 } TGLaunch;
 
-// How the numbers of a graph follow from the dimensions of its head (recipe.c): a table, each row made of rows before it, and
-// the conditions under which the graph of other sizes is this one with other numbers.
-typedef struct TGRow  { LOp op; int32_t a, b; int64_t arg; } TGRow;      // L_CONST, L_DIM or arithmetic of rows; row 0 is nobody's
+// How the numbers of a graph follow from the dimensions of its head (recipe.c): a table, each row made of rows before
+// it, and the conditions under which the graph of other sizes is this one with other numbers.
+// L_CONST, L_DIM or arithmetic of rows; row 0 is nobody's
+typedef struct TGRow  { LOp op; int32_t a, b; int64_t arg; } TGRow;
 typedef struct TGHold { int32_t row; bool kind; int64_t is; } TGHold;    // its number, or its kind, must be this
 typedef struct TGChoice {               // what a launch left open: it must be decided alike
     const Node *kernel;
@@ -85,28 +86,31 @@ void sema_check_graphs(SemaFile *f);                     // with their dimension
 TKernel *sema_graph_head(SemaFile *f, const Node *graph, const SemaValue *set, int nset, const SemaValue *known, int nknown);
 // With numbers: `dims` knows every dimension of the head, `scalars` (by parameter of the head) every scalar. It lives in
 // `arena` (NULL: the session's), its kernels in the session. NULL: reported.
-TGraph  *sema_graph_elaborate(SemaFile *f, const Node *graph, const SemaValue *set, int nset, const SemaValue *dims, int ndims,
-                              const TValue *scalars, Arena *arena);
+TGraph *sema_graph_elaborate(SemaFile *f, const Node *graph, const SemaValue *set, int nset, const SemaValue *dims,
+                             int ndims, const TValue *scalars, Arena *arena);
 
-// The same, for who does it often: `head` is sema_graph_head's, what is only needed meanwhile is in `scratch`. With its recipe, if there is one.
-TGraph  *sema_graph_again(SemaFile *f, const Node *graph, const TKernel *head, const SemaValue *set, int nset, const SemaValue *dims, int ndims,
-                          const TValue *scalars, Arena *scratch, Arena *arena);
-// The graph for other dimensions (by dimension of its head) by its recipe, the body not run again. It shares what is the same with `g`. NULL:
-// it would be another one, or an error.
+// The same, for who does it often: `head` is sema_graph_head's, what is only needed meanwhile is in `scratch`. With its
+// recipe, if there is one.
+TGraph *sema_graph_again(SemaFile *f, const Node *graph, const TKernel *head, const SemaValue *set, int nset,
+                         const SemaValue *dims, int ndims, const TValue *scalars, Arena *scratch, Arena *arena);
+// The graph for other dimensions (by dimension of its head) by its recipe, the body not run again. It shares what is
+// the same with `g`. NULL: it would be another one, or an error.
 TGraph  *sema_graph_resize(SemaFile *f, const TGraph *g, const int64_t *dims, Arena *arena);
 
 void     tgraph_print(const TGraph *g, Buf *out);         // values, then launches
 
 // What is known of weights before they are loaded: whether one of these files has such a tensor, and what it is.
-typedef bool (*WeightLookup)(void *ctx, const char *const *files, int nfiles, Str name, Elem *elem, int *rank, int64_t dim[MAX_RANK]);
+typedef bool (*WeightLookup)(void *ctx, const char *const *files, int nfiles, Str name, Elem *elem, int *rank,
+                             int64_t dim[MAX_RANK]);
 void sema_weights(SemaFile *f, WeightLookup look, void *ctx);
 // Who decides what a launch leaves open (tune items, the schedule), when its dimensions are numbers: values for `<>` names,
 // at most MAX_CHOSEN, and words of the schedule that are 0. How many values; -1: reported.
 enum { MAX_CHOSEN = 16 };
-typedef int (*KernelChooser)(void *ctx, SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *known, int nknown,
-                             SemaValue chosen[MAX_CHOSEN], Schedule *schedule);
+typedef int (*KernelChooser)(void *ctx, SemaFile *f, const Node *kernel, const SemaValue *set, int nset,
+                             const SemaValue *known, int nknown, SemaValue chosen[MAX_CHOSEN], Schedule *schedule);
 void sema_chooser(SemaFile *f, KernelChooser choose, void *ctx);
-// For choosers that remember: function values that were written in one place are the same, whatever run of the graph they are of.
+// For choosers that remember: function values that were written in one place are the same, whatever run of the graph
+// they are of.
 bool sema_same_function(const SemaValue *a, const SemaValue *b);
 void sema_keep_function(Session *s, SemaValue *v);       // it lives as long as the session; what is no function stays
 

@@ -49,7 +49,9 @@ static Ent made_by(Grapher *g, const LaunchCall *l, const TTensor *p, const Ent 
         }
         if (known) continue;
         Diag *e = report(c, E_graph_dim, l->call->span, d, p->name->s);
-        diag_help(e, "declare the result: `let %s: %s[...] = %s(...);`, or say what it is in a `where` clause of the kernel", p->name->s, elem_name(p->elem), l->item->sym->s);
+        diag_help(
+            e, "declare the result: `let %s: %s[...] = %s(...);`, or say what it is in a `where` clause of the kernel",
+            p->name->s, elem_name(p->elem), l->item->sym->s);
         return ent_error(c);
     }
     Ent e = graph_value(g, TG_computed, p->elem, p->rank, shape, l->call->span);
@@ -135,8 +137,10 @@ static bool run_copy(Grapher *g, Ent from, Ent to, Span at) {
     if (!k) return false;
     recipe_instance(c, k, &known[1], &n.row, 1);
     TGLaunch launch = {.span = at, .path = g->level->path, .kernel = k, .args = NEW_N(c->a, TValue, 3)};
-    launch.args[0] = (TValue){.tensor = graph_view(g, from, ent_int(0, at), 1, &n, at).tensor->t->param, .elem = from.tensor->elem};
-    launch.args[1] = (TValue){.tensor = graph_view(g, to, ent_int(0, at), 1, &n, at).tensor->t->param, .elem = from.tensor->elem};
+    launch.args[0] = (TValue){.tensor = graph_view(g, from, ent_int(0, at), 1, &n, at).tensor->t->param,
+                              .elem = from.tensor->elem};
+    launch.args[1] = (TValue){.tensor = graph_view(g, to, ent_int(0, at), 1, &n, at).tensor->t->param,
+                              .elem = from.tensor->elem};
     TGValue *target = &g->values.at[to.tensor->t->param];
     launch.fixed = target->kind == TG_computed && g->values.at[from.tensor->t->param].fixed;
     target->fixed = g->values.at[launch.args[1].tensor].fixed = launch.fixed;
@@ -169,7 +173,8 @@ void graph_outputs(Grapher *g) {
         int param = 0;
         while (ps->kid[param] != r->param) param++;
         TGValue *root = &g->values.at[graph_root(g, r->value.tensor->t->param)];
-        if (root->kind == TG_computed && !root->fixed && dims_compare(g->c, elements(g, graph_value_of(g, r->value)), elements(g, root)) == DIMS_same) {
+        if (root->kind == TG_computed && !root->fixed &&
+            dims_compare(g->c, elements(g, graph_value_of(g, r->value)), elements(g, root)) == DIMS_same) {
             root->kind = TG_output;
             root->param = param;
             continue;
@@ -207,8 +212,14 @@ static bool bind_generics(Grapher *g, const LaunchCall *l) {
     for (uint32_t i = 0; gs && i < gs->nkid; i++) {
         const Node *p = gs->kid[i];
         const SemaValue *v = value_set(l, p->sym);
-        const Learned *seen = launch_learned(l, p->sym, true) ? launch_learned(l, p->sym, true) : launch_learned(l, p->sym, false);
-        Ent e = v && v->value ? *v->value : v && v->is_type ? (Ent){.kind = EN_type, .elem = v->elem} : v ? ent_int(v->ival, l->call->span) : seen ? seen->e : p->kid[1] ? eval(c, p->kid[1]) : ent_void();
+        const Learned *seen = launch_learned(l, p->sym, true) ? launch_learned(l, p->sym, true)
+                                                              : launch_learned(l, p->sym, false);
+        Ent e = v && v->value     ? *v->value
+                : v && v->is_type ? (Ent){.kind = EN_type, .elem = v->elem}
+                : v               ? ent_int(v->ival, l->call->span)
+                : seen            ? seen->e
+                : p->kid[1]       ? eval(c, p->kid[1])
+                                  : ent_void();
         if (e.kind == EN_void) {
             report(c, E_generic_missing, l->call->span, p->sym->s, l->item->sym->s);
             return false;
@@ -220,7 +231,12 @@ static bool bind_generics(Grapher *g, const LaunchCall *l) {
         }
         bool open = e.kind == EN_value && !g->numbers;             // a number when the graph runs
         if (open) scope_bind(c, c->scope, p->sym, e, name_at(p));
-        else if (!generic_bind(c, c->scope, p, e, v ? ORIGIN_SET : seen ? ORIGIN_INFERRED : ORIGIN_DEFAULT, l->call->span)) return false;
+        else if (!generic_bind(c, c->scope, p, e,
+                               v      ? ORIGIN_SET
+                               : seen ? ORIGIN_INFERRED
+                                      : ORIGIN_DEFAULT,
+                               l->call->span))
+            return false;
     }
     return true;
 }
@@ -254,7 +270,8 @@ static bool bind_args(Grapher *g, LaunchCall *l) {
                 if (e.tensor->rank < 0 ? !graph_weight_shape(g, e, &want, l->at[i])
                                        : !graph_fits(g, e, &want, "argument ", p->sym, l->at[i], p->span)) return false;
                 if (p->flags & PARAM_INOUT && !graph_in_state(g, e.tensor->t->param)) {
-                    Diag *d = report(c, E_graph_type, l->at[i], arena_printf(c->a, "argument `%s`", p->sym->s), "a value", "state");
+                    Diag *d = report(c, E_graph_type, l->at[i], arena_printf(c->a, "argument `%s`", p->sym->s),
+                                     "a value", "state");
                     diag_label(d, p->span, "updated in place");
                     diag_help(d, "state is an `inout` parameter of the outermost graph");
                     return false;
@@ -271,14 +288,17 @@ static bool check_where(Grapher *g, const LaunchCall *l) {
     const Node *list = l->item->kid[2];
     for (uint32_t i = 0; list && i < list->nkid; i++) {
         const Node *w = list->kid[i];
-        bool equation = w->kind == N_binary && w->op == OP_eq && w->name_span.hi - w->name_span.lo == 1 && w->kid[0]->kind == N_name;
+        bool equation = w->kind == N_binary && w->op == OP_eq && w->name_span.hi - w->name_span.lo == 1 &&
+                        w->kid[0]->kind == N_name;
         if (equation && !scope_find_here(c->scope, w->kid[0]->sym)) {
             scope_bind(c, c->scope, w->kid[0]->sym, dims_settle(c, eval(c, w->kid[1])), w->span);
             continue;
         }
         Ent e = recipe_pin(c, dims_settle(c, eval(c, w)));
         bool equal = e.kind == EN_value && e.x->kind == TX_binary && e.x->op == OP_eq;
-        bool fails = (e.kind == EN_bool || e.kind == EN_int) ? !e.i : equal && dims_compare(c, ent_value(e.x->kid[0]), ent_value(e.x->kid[1])) == DIMS_differ;
+        bool fails = (e.kind == EN_bool || e.kind == EN_int)
+                         ? !e.i
+                         : equal && dims_compare(c, ent_value(e.x->kid[0]), ent_value(e.x->kid[1])) == DIMS_differ;
         if (e.kind == EN_error) return false;
         if (!fails) continue;
         Str text = span_text(c->s, w->span);
@@ -317,7 +337,8 @@ static Ent inline_graph(Grapher *g, LaunchCall *l) {
         Level *up = g->level;
         g->level = graph_level(g, l->item);
         g->level->up = up;
-        g->level->path = *up->path ? sym(c->s, arena_printf(c->a, "%s / %s", up->path, l->item->sym->s))->s : l->item->sym->s;
+        g->level->path = *up->path ? sym(c->s, arena_printf(c->a, "%s / %s", up->path, l->item->sym->s))->s
+                                   : l->item->sym->s;
         c->frame = frame;
         graph_body(g, l->item);
         r = results_of(g, l->call->span);

@@ -50,7 +50,8 @@ Ent graph_eval(Grapher *g, const Node *n, const TensorRef *const *want, int nwan
         Tuple *tuple = NEW(c->a, Tuple);
         tuple->n = (int)n->nkid;
         tuple->at = NEW_N(c->a, Ent, n->nkid + 1);
-        for (uint32_t i = 0; i < n->nkid; i++) tuple->at[i] = graph_eval(g, n->kid[i], (int)i < nwant ? want + i : NULL, (int)i < nwant);
+        for (uint32_t i = 0; i < n->nkid; i++)
+            tuple->at[i] = graph_eval(g, n->kid[i], (int)i < nwant ? want + i : NULL, (int)i < nwant);
         return (Ent){.kind = EN_tuple, .tuple = tuple, .span = n->span};
     }
     if (n->kind == N_ternary) {
@@ -160,7 +161,9 @@ static void assign_one(Grapher *g, const Node *target, Ent e, Span value) {
             Diag *d = report(c, E_assign_const, target->span, target->sym->s);
             diag_label(d, b->span, "declared here");
             diag_help(d, "values do not change; declare the name with `var` to give it to another one");
-        } else if (!b) diag_help(report(c, E_graph_statement, target->span, "a store"), "values do not change, and are assigned whole: `y = ...;`");
+        } else if (!b)
+            diag_help(report(c, E_graph_statement, target->span, "a store"),
+                      "values do not change, and are assigned whole: `y = ...;`");
         return;
     }
     if (r->value.kind != EN_void && !g->undecided) {
@@ -201,7 +204,8 @@ static void assign(Grapher *g, const Node *n) {
         int have = e.kind == EN_tuple ? e.tuple->n : e.kind == EN_void ? 0 : 1;
         report(c, E_tuple_count, n->span, count, count == 1 ? "" : "s", have, have == 1 ? "" : "s");
     }
-    for (int i = 0; i < count; i++) assign_one(g, targets[i], !fits ? ent_error(c) : count == 1 ? e : e.tuple->at[i], n->kid[1]->span);
+    for (int i = 0; i < count; i++)
+        assign_one(g, targets[i], !fits ? ent_error(c) : count == 1 ? e : e.tuple->at[i], n->kid[1]->span);
 }
 
 // ---- control ------------------------------------------------------------------------------------------
@@ -224,7 +228,8 @@ static void loop(Grapher *g, const Node *n, uint32_t clause) {
     }
     Scope *was = scope_push(c);
     g->undecided += !numbers;
-    for (int64_t i = numbers ? lo.i : 0, end = numbers ? hi.i : 1, step = r.by ? r.step : 1; i < end && g->launches.n < MAX_LAUNCHES && diag_errors(c->s) < 50; i += step) {
+    for (int64_t i = numbers ? lo.i : 0, end = numbers ? hi.i : 1, step = r.by ? r.step : 1;
+         i < end && g->launches.n < MAX_LAUNCHES && diag_errors(c->s) < 50; i += step) {
         c->scope = scope_new(c, was);
         scope_bind(c, c->scope, k->sym, numbers ? ent_int(i, name_at(k)) : ent_unknown(), name_at(k))->used = true;
         loop(g, n, clause + 1);
@@ -258,13 +263,16 @@ static void weights(Grapher *g, const Node *n) {
     bool absolute = n->str.n && n->str.p[0] == '/';
     int dir = slash && !absolute ? (int)(slash - path) + 1 : 0;
     if (g->level->nfiles == MAX_FILES) report(c, E_too_many, n->span, MAX_FILES, "`weights` in a graph");
-    else g->level->file[g->level->nfiles++] = sym(c->s, arena_printf(c->a, "%.*s%.*s", dir, path, (int)n->str.n, n->str.p))->s;
+    else
+        g->level->file[g->level->nfiles++] =
+            sym(c->s, arena_printf(c->a, "%.*s%.*s", dir, path, (int)n->str.n, n->str.p))->s;
 }
 
 // Was the launch made for what it does to state?
 static bool all_state(const Grapher *g, Ent e) {
     bool all = e.kind == EN_void || e.kind == EN_error || (e.kind == EN_tensor && graph_in_state(g, e.tensor->t->param));
-    for (int i = 0; e.kind == EN_tuple && i < e.tuple->n; i++) all = i == 0 ? all_state(g, e.tuple->at[i]) : all && all_state(g, e.tuple->at[i]);
+    for (int i = 0; e.kind == EN_tuple && i < e.tuple->n; i++)
+        all = i == 0 ? all_state(g, e.tuple->at[i]) : all && all_state(g, e.tuple->at[i]);
     return all;
 }
 
@@ -289,13 +297,19 @@ static void statement(Grapher *g, const Node *n) {
     default: break;
     }
     Diag *d = report(g->c, E_graph_statement, n->span, "this statement has no meaning");
-    if (n->kind == N_return) diag_help(d, "results have names, and are assigned: `%s = ...;`", g->level->nresults ? g->level->results[0].name->s : "y");
-    else diag_help(d, "a graph has `weights`, `let`, `var`, launches, assignments to its results, and `if` and `for` on what is known at compile time");
+    if (n->kind == N_return)
+        diag_help(d, "results have names, and are assigned: `%s = ...;`",
+                  g->level->nresults ? g->level->results[0].name->s : "y");
+    else
+        diag_help(
+            d,
+            "a graph has `weights`, `let`, `var`, launches, assignments to its results, and `if` and `for` on what is known at compile time");
 }
 
 static void report_unused(Grapher *g, const Scope *sc) {
     for (const Bind *b = sc->first; b; b = b->next) {
-        if (!b->used && b->ent.kind == EN_tensor && b->name->s[0] != '_') report(g->c, E_graph_unused, b->span, arena_printf(g->c->a, "`%s`", b->name->s));
+        if (!b->used && b->ent.kind == EN_tensor && b->name->s[0] != '_')
+            report(g->c, E_graph_unused, b->span, arena_printf(g->c->a, "`%s`", b->name->s));
     }
 }
 
@@ -340,7 +354,8 @@ void graph_body(Grapher *g, const Node *item) {
     int errors = diag_errors(c->s);
     statements(g, item->kid[4]);
     c->scope = was;
-    for (int i = 0; i < g->level->nresults && diag_errors(c->s) == errors && !g->bad; i++) {      // else what is missing is that
+    // else what is missing is that
+    for (int i = 0; i < g->level->nresults && diag_errors(c->s) == errors && !g->bad; i++) {
         const Result *r = &g->level->results[i];
         if (r->value.kind == EN_void) report(c, E_result_missing, name_at(r->param), r->name->s, item->sym->s);
     }
@@ -357,7 +372,9 @@ static void bind_params(Grapher *g, const Node *item, const TValue *scalars) {
             if (p->kind == PK_POINTER) report(c, E_graph_statement, item->kid[1]->kid[i]->span, "a raw pointer");
             if (!scalars) continue;
             const TValue *v = &scalars[i];
-            Ent e = elem_is_float(p->elem) ? ent_float(v->fval, was->span) : p->elem == EL_bool ? ent_bool(v->ival != 0, was->span) : ent_int(v->ival, was->span);
+            Ent e = elem_is_float(p->elem) ? ent_float(v->fval, was->span)
+                    : p->elem == EL_bool   ? ent_bool(v->ival != 0, was->span)
+                                           : ent_int(v->ival, was->span);
             scope_bind(c, c->scope, p->name, e, was->span);
             continue;
         }
@@ -435,7 +452,11 @@ static TGraph *evaluate(SemaFile *f, const Node *item, Known values, const TValu
     if (!g.numbers) return NULL;
     graph_outputs(&g);
     TGraph *r = NEW(g.c->a, TGraph);
-    *r = (TGraph){.head = g.c->k, .values = g.values.at, .nvalues = (int)g.values.n, .launches = g.launches.at, .nlaunches = (int)g.launches.n};
+    *r = (TGraph){.head = g.c->k,
+                  .values = g.values.at,
+                  .nvalues = (int)g.values.n,
+                  .launches = g.launches.at,
+                  .nlaunches = (int)g.launches.n};
     TGRecipe *how = NEW(g.c->a, TGRecipe);
     if (recipe && recipe_close(g.c->recipe, how)) r->recipe = how;
     return g.bad || diag_errors(f->s) > errors ? NULL : r;
@@ -475,13 +496,14 @@ static TGraph *kept(const TGraph *g, const TKernel *head, Arena *a) {
     return r;
 }
 
-TGraph *sema_graph_again(SemaFile *f, const Node *item, const TKernel *head, const SemaValue *set, int nset, const SemaValue *dims, int ndims,
-                         const TValue *scalars, Arena *scratch, Arena *arena) {
+TGraph *sema_graph_again(SemaFile *f, const Node *item, const TKernel *head, const SemaValue *set, int nset,
+                         const SemaValue *dims, int ndims, const TValue *scalars, Arena *scratch, Arena *arena) {
     const TGraph *g = evaluate(f, item, (Known){set, dims, nset, ndims}, scalars, scratch, true);
     return g ? kept(g, head, arena) : NULL;
 }
 
-TGraph *sema_graph_elaborate(SemaFile *f, const Node *item, const SemaValue *set, int nset, const SemaValue *dims, int ndims, const TValue *scalars, Arena *arena) {
+TGraph *sema_graph_elaborate(SemaFile *f, const Node *item, const SemaValue *set, int nset, const SemaValue *dims,
+                             int ndims, const TValue *scalars, Arena *arena) {
     return evaluate(f, item, (Known){set, dims, nset, ndims}, scalars, arena ? arena : session_arena(f->s), false);
 }
 

@@ -49,7 +49,8 @@ Ent   graph_index(Grapher *g, Ent v, const Node *index);
 Ent   graph_view(Grapher *g, Ent of, Ent offset, int rank, const Ent *dim, Span at);
 Ent   graph_count(Grapher *g, const TensorRef *t, Span at);
 bool  graph_type(Grapher *g, const Node *type, TensorRef *out);       // f32[B, 784], as written
-bool  graph_fits(Grapher *g, Ent v, const TensorRef *want, const char *what, Sym name, Span at, Span declared);     // what: "", "argument "
+// what: "", "argument "
+bool  graph_fits(Grapher *g, Ent v, const TensorRef *want, const char *what, Sym name, Span at, Span declared);
 
 // ---- graphcall.c
 Ent   graph_call(Grapher *g, const Node *call, Schedule schedule, const TensorRef *const *want, int nwant);

@@ -48,7 +48,8 @@ static void print_launch(const TGLaunch *l, Buf *out) {
 
 void tgraph_print(const TGraph *g, Buf *out) {
     buf_printf(out, "graph %s", g->head->name->s);
-    for (int i = 0; i < g->head->ndims; i++) buf_printf(out, ", %s = %lld", g->head->dims[i].name->s, (long long)g->head->dims[i].fixed);
+    for (int i = 0; i < g->head->ndims; i++)
+        buf_printf(out, ", %s = %lld", g->head->dims[i].name->s, (long long)g->head->dims[i].fixed);
     buf_putc(out, '\n');
     for (int i = 0; i < g->nvalues; i++) print_value(g, i, out);
     for (int i = 0; i < g->nlaunches; i++) print_launch(&g->launches[i], out);

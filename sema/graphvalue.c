@@ -70,7 +70,8 @@ bool graph_fits(Grapher *g, Ent v, const TensorRef *want, const char *what, Sym 
     bool fits = v.kind == EN_tensor && v.tensor->elem == want->elem && v.tensor->rank == want->rank;
     for (int i = 0; fits && i < want->rank; i++) fits = dims_compare(c, v.tensor->dim[i], want->dim[i]) != DIMS_differ;
     if (!fits) {
-        Diag *d = report(c, E_graph_type, at, arena_printf(c->a, "%s`%s`", what, name->s), v.kind == EN_tensor ? tensor_text(c, v.tensor) : ent_text(c, v), tensor_text(c, want));
+        Diag *d = report(c, E_graph_type, at, arena_printf(c->a, "%s`%s`", what, name->s),
+                         v.kind == EN_tensor ? tensor_text(c, v.tensor) : ent_text(c, v), tensor_text(c, want));
         if (declared.hi) diag_label(d, declared, "declared here");
         return false;
     }
@@ -108,13 +109,17 @@ static bool weight_name(Grapher *g, const Node *call, Str *name) {
     if (call->nkid == 4 && call->kid[3]->kind == N_string) return *name = call->kid[3]->str, true;
     for (uint32_t i = 3; i < call->nkid && fine; i++) {
         const Node *n = call->kid[i];
-        Ent e = n->kind == N_string ? (Ent){.kind = EN_str, .str = n->str} : n->kind == N_named ? ent_void() : recipe_pin(c, eval(c, n));
+        Ent e = n->kind == N_string  ? (Ent){.kind = EN_str, .str = n->str}
+                : n->kind == N_named ? ent_void()
+                                     : recipe_pin(c, eval(c, n));
         bool open = !g->numbers && (e.kind == EN_unknown || (e.kind == EN_value && elem_is_int(e.x->type.elem)));
         fine = e.kind == EN_str || e.kind == EN_int || open;
         if (open) buf_putc(&text, '?');
         if (e.kind == EN_str) buf_add(&text, e.str.p, e.str.n);
         else if (e.kind == EN_int) buf_printf(&text, "%lld", (long long)e.i);
-        else if (!open && e.kind != EN_error) report(c, E_weight, n->span, arena_printf(c->a, "the name of a weight is made of texts and numbers, not of %s", ent_text(c, e)));
+        else if (!open && e.kind != EN_error)
+            report(c, E_weight, n->span,
+                   arena_printf(c->a, "the name of a weight is made of texts and numbers, not of %s", ent_text(c, e)));
     }
     if (fine) {
         *name = (Str){sym(c->s, text.p ? text.p : "")->s, text.n};
@@ -136,7 +141,9 @@ static const char *const *weight_files(Grapher *g, int *n) {
 }
 
 static bool same_weight(const TGValue *v, Str name, const char *const *files, int nfiles) {
-    if (v->kind != TG_weight || v->weight.n != name.n || memcmp(v->weight.p, name.p, name.n) != 0 || v->nfiles != nfiles) return false;
+    if (v->kind != TG_weight || v->weight.n != name.n || memcmp(v->weight.p, name.p, name.n) != 0 ||
+        v->nfiles != nfiles)
+        return false;
     for (int i = 0; i < nfiles; i++) {
         if (strcmp(v->files[i], files[i]) != 0) return false;
     }
@@ -159,9 +166,13 @@ bool graph_weight_shape(Grapher *g, Ent e, const TensorRef *type, Span at) {
         ref->lo[i] = ent_int(0, at);
         v->dim[i] = type->dim[i].kind == EN_int ? type->dim[i].i : -1;
         if (!g->numbers || v->dim[i] >= 0) continue;
-        Diag *d = report(g->c, E_weight, at, arena_printf(g->c->a, "the shape of weight `%.*s` is not known", (int)v->weight.n, v->weight.p));
+        Diag *d = report(
+            g->c, E_weight, at,
+            arena_printf(g->c->a, "the shape of weight `%.*s` is not known", (int)v->weight.n, v->weight.p));
         diag_label(d, v->span, "the weight");
-        diag_help(d, "name its file with `weights \"file\";`, or declare it: `let w: f32[784, 512] = weight(\"%.*s\");`", (int)v->weight.n, v->weight.p);
+        diag_help(d,
+                  "name its file with `weights \"file\";`, or declare it: `let w: f32[784, 512] = weight(\"%.*s\");`",
+                  (int)v->weight.n, v->weight.p);
         return false;
     }
     return true;
@@ -217,7 +228,8 @@ static Ent times(Grapher *g, Ent a, Ent b, Span at) {
     Check *c = g->c;
     if (a.kind == EN_int && a.i == 1 && !a.row) return b;
     if (b.kind == EN_int && b.i == 1 && !b.row) return a;
-    if (a.kind == EN_int && b.kind == EN_int) return recipe_result(c, OP_mul, a, b, ent_int((int64_t)((uint64_t)a.i * (uint64_t)b.i), at));
+    if (a.kind == EN_int && b.kind == EN_int)
+        return recipe_result(c, OP_mul, a, b, ent_int((int64_t)((uint64_t)a.i * (uint64_t)b.i), at));
     if ((a.kind != EN_int && a.kind != EN_value) || (b.kind != EN_int && b.kind != EN_value)) return ent_unknown();
     TExpr *x = a.kind == EN_int ? tx_const_int(c, a.i, EL_index, at) : tx_cast(c, a.x, EL_index, at);
     TExpr *y = b.kind == EN_int ? tx_const_int(c, b.i, EL_index, at) : tx_cast(c, b.x, EL_index, at);
@@ -232,13 +244,16 @@ Ent graph_count(Grapher *g, const TensorRef *t, Span at) {
 
 static const char *value_text(Grapher *g, Ent e) {
     const TGValue *v = graph_value_of(g, e);
-    return v->kind == TG_weight && !v->name ? arena_printf(g->c->a, "weight(\"%.*s\")", (int)v->weight.n, v->weight.p) : e.tensor->name->s;
+    return v->kind == TG_weight && !v->name ? arena_printf(g->c->a, "weight(\"%.*s\")", (int)v->weight.n, v->weight.p)
+                                            : e.tensor->name->s;
 }
 
 static bool known_tensor(Grapher *g, Ent v, const char *what, Span at) {
     if (v.kind == EN_error) return false;
     if (v.kind == EN_tensor && v.tensor->rank >= 0) return true;
-    if (v.kind == EN_tensor) report(g->c, E_weight, at, arena_printf(g->c->a, "the shape of %s must be known for `%s`: declare it", value_text(g, v), what));
+    if (v.kind == EN_tensor)
+        report(g->c, E_weight, at,
+               arena_printf(g->c->a, "the shape of %s must be known for `%s`: declare it", value_text(g, v), what));
     else report(g->c, E_argument_type, at, 1, what, "a tensor", ent_text(g->c, v));
     return false;
 }
@@ -255,24 +270,30 @@ Ent graph_reshape(Grapher *g, Ent v, const Node *call) {
             report(c, E_too_many, call->kid[i]->span, MAX_RANK, "dimensions in a tensor");
             return ent_error(c);
         }
-        if (e.kind != EN_unknown && e.kind != EN_int && !scalar_index(c, e, call->kid[i]->span, "a dimension")) return ent_error(c);
+        if (e.kind != EN_unknown && e.kind != EN_int && !scalar_index(c, e, call->kid[i]->span, "a dimension"))
+            return ent_error(c);
         dim[rank++] = e;
     }
     TensorRef to = {.elem = v.tensor->elem, .rank = rank};
     memcpy(to.dim, dim, sizeof *dim * (size_t)rank);
     Ent have = graph_count(g, v.tensor, call->span), want = graph_count(g, &to, call->span);
     if (dims_compare(c, have, want) == DIMS_differ) {
-        Diag *d = report(c, E_reshape, call->span, arena_printf(c->a, "%s cannot be seen as %s: %s elements, not %s", tensor_text(c, v.tensor), tensor_text(c, &to), dims_text(c, have), dims_text(c, want)));
+        Diag *d = report(c, E_reshape, call->span,
+                         arena_printf(c->a, "%s cannot be seen as %s: %s elements, not %s", tensor_text(c, v.tensor),
+                                      tensor_text(c, &to), dims_text(c, have), dims_text(c, want)));
         bool minus = false;
         for (int i = 0; i < rank; i++) minus = minus || (dim[i].kind == EN_int && dim[i].i < 0);
         if (minus) diag_help(d, "each dimension is said: there is no -1 that follows from the others");
-        else if (have.kind == EN_value || want.kind == EN_value) diag_help(d, "if they are always equal, say so: `where %s = %s`", dims_text(c, have), dims_text(c, want));
+        else if (have.kind == EN_value || want.kind == EN_value)
+            diag_help(d, "if they are always equal, say so: `where %s = %s`", dims_text(c, have), dims_text(c, want));
         return ent_error(c);
     }
     return graph_view(g, v, ent_int(0, call->span), rank, dim, call->span);
 }
 
-static Ent plus(Grapher *g, Ent a, Ent b) { return recipe_result(g->c, OP_add, a, b, ent_int((int64_t)((uint64_t)a.i + (uint64_t)b.i), a.span)); }
+static Ent plus(Grapher *g, Ent a, Ent b) {
+    return recipe_result(g->c, OP_add, a, b, ent_int((int64_t)((uint64_t)a.i + (uint64_t)b.i), a.span));
+}
 
 // Of two numbers, if they are some: less or greater?
 static bool truth(Grapher *g, AstOp op, Ent a, Ent b) {
@@ -289,8 +310,10 @@ static Ent part(Grapher *g, Ent v, Ent lo, Ent rows, bool drop, Span at) {
     bool low = truth(g, OP_lt, lo, ent_int(0, at)), numbers = lo.kind == EN_int && rows.kind == EN_int && n.kind == EN_int;
     bool high = numbers && (truth(g, OP_lt, rows, ent_int(0, at)) || truth(g, OP_gt, plus(g, lo, rows), n));
     if (low || high) {
-        report(c, E_reshape, at, arena_printf(c->a, "%s .. %s is not in 0 .. %s, the leading dimension of %s", dims_text(c, lo),
-               rows.kind == EN_int ? arena_printf(c->a, "%lld", (long long)(lo.i + rows.i)) : "?", dims_text(c, n), tensor_text(c, t)));
+        report(c, E_reshape, at,
+               arena_printf(c->a, "%s .. %s is not in 0 .. %s, the leading dimension of %s", dims_text(c, lo),
+                            rows.kind == EN_int ? arena_printf(c->a, "%lld", (long long)(lo.i + rows.i)) : "?",
+                            dims_text(c, n), tensor_text(c, t)));
         return ent_error(c);
     }
     int rank = 0;
@@ -304,14 +327,17 @@ Ent graph_slice(Grapher *g, Ent v, const Node *call) {
     Check *c = g->c;
     if (!known_tensor(g, v, "slice", call->kid[3]->span)) return ent_error(c);
     if (call->nkid != 6 || v.tensor->rank == 0) {
-        report(c, E_argument_count, call->span, "slice", "a tensor and two bounds of its leading dimension", (int)call->nkid - 3);
+        report(c, E_argument_count, call->span, "slice", "a tensor and two bounds of its leading dimension",
+               (int)call->nkid - 3);
         return ent_error(c);
     }
     Ent lo = dims_settle(c, eval(c, call->kid[4])), hi = dims_settle(c, eval(c, call->kid[5]));
     TExpr *a = scalar_index(c, lo, call->kid[4]->span, "a bound"), *b = scalar_index(c, hi, call->kid[5]->span, "a bound");
     if (!a || !b) return ent_error(c);
     bool numbers = lo.kind == EN_int && hi.kind == EN_int;
-    Ent rows = numbers ? recipe_result(c, OP_sub, hi, lo, ent_int((int64_t)((uint64_t)hi.i - (uint64_t)lo.i), call->span)) : dims_settle(c, ent_value(index_op(c, OP_sub, b, a, call->span)));
+    Ent rows = numbers
+                   ? recipe_result(c, OP_sub, hi, lo, ent_int((int64_t)((uint64_t)hi.i - (uint64_t)lo.i), call->span))
+                   : dims_settle(c, ent_value(index_op(c, OP_sub, b, a, call->span)));
     return part(g, v, lo, rows, false, call->span);
 }
 
@@ -321,7 +347,9 @@ Ent graph_index(Grapher *g, Ent v, const Node *n) {
     int indices = (int)n->nkid - 2;
     if (n->kid[1] || indices > v.tensor->rank) {
         if (n->kid[1]) report(c, E_graph_statement, n->kid[1]->span, "`else`");
-        else report(c, E_index_count, n->span, "it", v.tensor->rank, v.tensor->rank == 1 ? "" : "s", indices, indices == 1 ? "ex" : "ices");
+        else
+            report(c, E_index_count, n->span, "it", v.tensor->rank, v.tensor->rank == 1 ? "" : "s", indices,
+                   indices == 1 ? "ex" : "ices");
         return ent_error(c);
     }
     bool colon = false;

@@ -19,10 +19,17 @@
 static TExpr *not_a_value(Check *c, Ent e, Span at) {
     if (e.kind == EN_error) return NULL;
     Diag *d = report(c, E_not_value, at, ent_text(c, e));
-    if (e.kind == EN_tensor && in_item(c, N_graph)) diag_help(d, "what is computed with tensors is the work of a kernel: launch one");
-    else if (e.kind == EN_tensor && in_item(c, N_test)) diag_help(d, "what is computed with tensors stands in a function that the test calls: `fn twice(x: f32[N]) { let n = 0 .. N; return x[n] * 2; }`");
-    else if (e.kind == EN_tensor) diag_help(d, "read it with an index: `%s[%s]`", e.tensor->name ? e.tensor->name->s : "x", e.tensor->rank ? "..." : "");
-    if (e.kind == EN_str && in_item(c, N_graph)) diag_help(d, "a name is put together by its parts: `weight(\"layer.\", i, \".w\")`");
+    if (e.kind == EN_tensor && in_item(c, N_graph))
+        diag_help(d, "what is computed with tensors is the work of a kernel: launch one");
+    else if (e.kind == EN_tensor && in_item(c, N_test))
+        diag_help(
+            d,
+            "what is computed with tensors stands in a function that the test calls: `fn twice(x: f32[N]) { let n = 0 .. N; return x[n] * 2; }`");
+    else if (e.kind == EN_tensor)
+        diag_help(d, "read it with an index: `%s[%s]`", e.tensor->name ? e.tensor->name->s : "x",
+                  e.tensor->rank ? "..." : "");
+    if (e.kind == EN_str && in_item(c, N_graph))
+        diag_help(d, "a name is put together by its parts: `weight(\"layer.\", i, \".w\")`");
     if (e.kind == EN_fn || e.kind == EN_lambda || e.kind == EN_builtin) diag_help(d, "call it");
     if (e.kind == EN_void) diag_help(d, "a function gives what stands in its `return`: `return x;`");
     if (e.kind == EN_tuple) diag_help(d, "name each of its values: `let a, b = ...;`");
@@ -44,13 +51,16 @@ static TExpr *literal_range(Check *c, Ent e, Elem el, Span at) {
     int bits = elem_bits(el);
     Diag *d = report(c, E_literal_range, e.span.hi ? e.span : at, ent_text(c, e), elem_name(el));
     if (elem_info[el].cls == EC_UINT) diag_help(d, "`%s` holds 0 to %llu", elem_name(el), ~0ull >> (64 - bits));
-    else diag_help(d, "`%s` holds %lld to %lld", elem_name(el), (long long)(INT64_MIN >> (64 - bits)), (long long)(INT64_MAX >> (64 - bits)));
+    else
+        diag_help(d, "`%s` holds %lld to %lld", elem_name(el), (long long)(INT64_MIN >> (64 - bits)),
+                  (long long)(INT64_MAX >> (64 - bits)));
     return NULL;
 }
 
 // Numbers take `el`; a value keeps its type.
 static TExpr *value_as(Check *c, Ent e, Elem el, Span at) {
-    if (e.kind == EN_int && elem_is_int(el)) return int_fits(e.i, el) ? tx_const_int(c, e.i, el, at) : literal_range(c, e, el, at);
+    if (e.kind == EN_int && elem_is_int(el))
+        return int_fits(e.i, el) ? tx_const_int(c, e.i, el, at) : literal_range(c, e, el, at);
     if (e.kind == EN_int && elem_is_float(el)) return tx_const_float(c, (double)e.i, el, at);
     if (e.kind == EN_float && elem_is_float(el)) return tx_const_float(c, e.f, el, at);
     return value_of(c, e, at);
@@ -71,7 +81,9 @@ TExpr *scalar_index(Check *c, Ent e, Span at, const char *what) {
     bool scalar = e.kind == EN_int || (e.kind == EN_value && e.x->type.naxes == 0);
     if (!scalar) {
         Diag *d = report(c, E_type_mismatch, at, what, ent_text(c, e), "a scalar integer");
-        if (e.kind == EN_axis) diag_help(d, "`first(%s)`, `last(%s)` and `end(%s)` are scalars", e.axis->name->s, e.axis->name->s, e.axis->name->s);
+        if (e.kind == EN_axis)
+            diag_help(d, "`first(%s)`, `last(%s)` and `end(%s)` are scalars", e.axis->name->s, e.axis->name->s,
+                      e.axis->name->s);
         return NULL;
     }
     TExpr *x = index_of(c, e, at, what);
@@ -98,9 +110,12 @@ bool cond_of(Check *c, Ent e, Span at, const char *what, TExpr **out) {
     }
     Diag *d = report(c, E_condition, at, what, ent_text(c, e));
     if (e.kind == EN_value && compares_with_bound(e.x)) {
-        diag_help(d, "there is no bound to check: lanes from the end of a range on are neither loaded nor stored nor counted");
+        diag_help(
+            d,
+            "there is no bound to check: lanes from the end of a range on are neither loaded nor stored nor counted");
     } else if (e.kind == EN_value && e.x->type.elem == EL_bool) {
-        diag_help(d, "control flow is uniform: choose elements with `where(c, a, b)`, or reduce with `any(c over %s)`", e.x->type.axis[0]->name->s);
+        diag_help(d, "control flow is uniform: choose elements with `where(c, a, b)`, or reduce with `any(c over %s)`",
+                  e.x->type.axis[0]->name->s);
     } else if (e.kind == EN_int || (e.kind == EN_value && elem_is_int(e.x->type.elem))) diag_help(d, "compare with `!= 0`");
     return false;
 }
@@ -120,7 +135,9 @@ static const char *as_text(Check *c, Elem to, Span at) {
 
 TExpr *value_exact(Check *c, Ent e, TType want, Span at, const char *what) {
     if (e.kind == EN_error) return NULL;
-    bool adapts = want.ptr ? false : e.kind == EN_int ? elem_is_int(want.elem) || elem_is_float(want.elem) : e.kind == EN_float && elem_is_float(want.elem);
+    bool adapts = want.ptr           ? false
+                  : e.kind == EN_int ? elem_is_int(want.elem) || elem_is_float(want.elem)
+                                     : e.kind == EN_float && elem_is_float(want.elem);
     TExpr *x = adapts ? value_as(c, e, want.elem, at) : value_of(c, e, at);
     if (!x) return NULL;
     if (x->type.elem != want.elem || x->type.ptr != want.ptr) {
@@ -141,12 +158,15 @@ TExpr *eval_value(Check *c, const Node *n) { return value_of(c, eval(c, n), n->s
 
 // ---- element types -------------------------------------------------------------------------------
 
-static void help_bool(Diag *d) { diag_help(d, "a bool is no number: choose with `where(c, x, 0)`, or count with `c as i32`"); }
+static void help_bool(Diag *d) {
+    diag_help(d, "a bool is no number: choose with `where(c, x, 0)`, or count with `c as i32`");
+}
 
 static Elem literal_with(Check *c, Ent lit, Elem el, bool keeps, AstOp op, Span at) {
     if (el == EL_bool || lit.kind == EN_bool) {
         if (el == EL_bool && lit.kind == EN_bool) return EL_bool;
-        Diag *d = report(c, E_operand_type, at, op_spellings[op], arena_printf(c->a, "%s and %s", elem_name(el), ent_text(c, lit)));
+        Diag *d = report(c, E_operand_type, at, op_spellings[op],
+                         arena_printf(c->a, "%s and %s", elem_name(el), ent_text(c, lit)));
         help_bool(d);
         return EL_none;
     }
@@ -254,7 +274,9 @@ static Ent operand_error(Check *c, AstOp op, Elem e, Span at) {
 static Ent pointer_add(Check *c, AstOp op, Ent p, Ent i, Span at) {
     TExpr *by = index_of(c, i, at, "what is added to a pointer");
     if (!by) return ent_error(c);
-    if (op == OP_sub) by = tx_new(c, TX_unary, by->type, at, 1, tx_cast(c, by, EL_index, at)), by->op = OP_neg, by->type.elem = EL_index;
+    if (op == OP_sub)
+        by = tx_new(c, TX_unary, by->type, at, 1, tx_cast(c, by, EL_index, at)), by->op = OP_neg,
+        by->type.elem = EL_index;
     TType t = p.x->type;
     if (!ttype_union(c, &t, by->type, at)) return ent_error(c);
     TExpr *x = tx_new(c, TX_binary, t, at, 2, p.x, by);
@@ -281,16 +303,20 @@ Ent binary(Check *c, AstOp op, Ent a, Ent b, Span at, Span pa, Span pb) {
     if (a.kind == EN_error || b.kind == EN_error || c->too_big) return ent_error(c);
     if (a.kind == EN_unknown || b.kind == EN_unknown) return ent_unknown();
     Ent r;
-    if ((op == OP_land || op == OP_lor) && logic_shortcut(op, a, b, &r) && (is_const(r) || (r.kind == EN_value && r.x->type.elem == EL_bool))) return r;
+    if ((op == OP_land || op == OP_lor) && logic_shortcut(op, a, b, &r) &&
+        (is_const(r) || (r.kind == EN_value && r.x->type.elem == EL_bool)))
+        return r;
     if (is_const(a) && is_const(b)) return fold_binary(c, op, a, b, at);
     a = recipe_pin(c, a);
     b = recipe_pin(c, b);
-    if (a.kind == EN_type && b.kind == EN_type && (op == OP_eq || op == OP_ne)) return ent_bool((a.elem == b.elem) == (op == OP_eq), at);
+    if (a.kind == EN_type && b.kind == EN_type && (op == OP_eq || op == OP_ne))
+        return ent_bool((a.elem == b.elem) == (op == OP_eq), at);
     if (a.kind == EN_axis && b.kind == EN_axis && a.axis == b.axis && op == OP_eq) { /* all true, but let it be computed */ }
     if (is_ptr(a) && (op == OP_add || op == OP_sub) && !is_ptr(b)) return pointer_add(c, op, a, b, at);
     if (is_ptr(b) && op == OP_add && !is_ptr(a)) return pointer_add(c, op, b, a, at);
     if (!to_operand(c, &a, pa) || !to_operand(c, &b, pb)) return ent_error(c);
-    if ((op == OP_div || op == OP_rem) && b.kind == EN_int && b.i == 0 && a.kind == EN_value && elem_is_int(a.x->type.elem)) {
+    if ((op == OP_div || op == OP_rem) && b.kind == EN_int && b.i == 0 && a.kind == EN_value &&
+        elem_is_int(a.x->type.elem)) {
         report(c, E_const_div_zero, at);
         return ent_error(c);
     }
@@ -381,7 +407,8 @@ static Ent eval_ternary(Check *c, const Node *n) {
     for (int i = 0; i < 2; i++) {
         Ent arm = i ? b : a;
         if (arm.kind == EN_value && tx_has_effect(arm.x)) {
-            report(c, E_runtime_effect, n->kid[1 + i]->span, "both sides of a run-time `? :` are computed, so neither may have an effect");
+            report(c, E_runtime_effect, n->kid[1 + i]->span,
+                   "both sides of a run-time `? :` are computed, so neither may have an effect");
             return ent_error(c);
         }
     }
@@ -409,7 +436,9 @@ static const char *method_advice(Check *c, Ent of, Sym name) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (strcmp(rows[i][0], name->s) == 0) return rows[i][1];
     const Builtin *b = builtin_find(name);
-    return b || scope_find(c->scope, name) ? arena_printf(c->a, "functions are called by name: `%s(x%s)`", name->s, b && builtin_over(b) ? " over n" : "") : NULL;
+    return b || scope_find(c->scope, name) ? arena_printf(c->a, "functions are called by name: `%s(x%s)`", name->s,
+                                                          b && builtin_over(b) ? " over n" : "")
+                                           : NULL;
 }
 
 static Ent eval_field(Check *c, const Node *n) {
@@ -533,7 +562,8 @@ Ent eval(Check *c, const Node *n) {
         report(c, E_too_big, n->span, MAX_NEST, "expressions inside each other");
         return ent_error(c);
     }
-    bool rows = n->kind == N_name || n->kind == N_int || n->kind == N_binary || n->kind == N_unary || n->kind == N_cast;      // these keep them (recipe.c)
+    // these keep them (recipe.c)
+    bool rows = n->kind == N_name || n->kind == N_int || n->kind == N_binary || n->kind == N_unary || n->kind == N_cast;
     c->depth++;
     c->pinning += !rows;
     Ent e = eval_kind(c, n);

@@ -18,7 +18,8 @@
 static int runs_over(Check *c, Ent idx) {
     const TExpr *end = NULL;
     if (idx.kind == EN_axis) end = idx.axis->hi;
-    else if (idx.kind == EN_value && idx.x->kind == TX_var && (uint32_t)idx.x->var->id < c->limit.n) end = c->limit.at[idx.x->var->id];
+    else if (idx.kind == EN_value && idx.x->kind == TX_var && (uint32_t)idx.x->var->id < c->limit.n)
+        end = c->limit.at[idx.x->var->id];
     return end && end->kind == TX_dim ? end->dim + 1 : 0;
 }
 
@@ -50,16 +51,21 @@ static void note_outside(Check *c, const TensorRef *t, const Ent *idx, const Nod
     for (int i = 0; i < t->rank && !t->view; i++) {
         bool known = t->dim[i].kind == EN_int;
         if (idx[i].kind != EN_int || (idx[i].i >= 0 && !(known && idx[i].i >= t->dim[i].i))) continue;
-        const char *size = known ? arena_printf(c->a, ", which has %lld element%s", (long long)t->dim[i].i, t->dim[i].i == 1 ? "" : "s") : "";
-        Diag *d = report(c, E_index_outside, n->kid[2 + i]->span, (long long)idx[i].i, i, t->name ? t->name->s : "this", size);
+        const char *size = known ? arena_printf(c->a, ", which has %lld element%s", (long long)t->dim[i].i,
+                                                t->dim[i].i == 1 ? "" : "s")
+                                 : "";
+        Diag *d = report(c, E_index_outside, n->kid[2 + i]->span, (long long)idx[i].i, i, t->name ? t->name->s : "this",
+                         size);
         diag_help(d, "a read gives 0 there, or what stands behind `else`; a store is skipped");
-        if (idx[i].i == -1 && !known && t->dim[i].dim > 0) diag_help(d, "the last one is `%s - 1`", c->k->dims[t->dim[i].dim - 1].name->s);
+        if (idx[i].i == -1 && !known && t->dim[i].dim > 0)
+            diag_help(d, "the last one is `%s - 1`", c->k->dims[t->dim[i].dim - 1].name->s);
         return;
     }
 }
 
 bool is_new_axis(const Node *n) {
-    return n && n->sym && (n->kind == N_name || n->kind == N_field) && (strcmp(n->sym->s, "None") == 0 || strcmp(n->sym->s, "newaxis") == 0);
+    return n && n->sym && (n->kind == N_name || n->kind == N_field) &&
+           (strcmp(n->sym->s, "None") == 0 || strcmp(n->sym->s, "newaxis") == 0);
 }
 
 static bool resolve(Check *c, const Node *n, TensorRef **out, Ent *idx) {
@@ -71,15 +77,19 @@ static bool resolve(Check *c, const Node *n, TensorRef **out, Ent *idx) {
             diag_help(d, "a tile is used whole; its axes align by name");
             diag_help(d, "its value in another place of an axis is `take(x, n - 1 over n)`");
         }
-        if (base.kind == EN_value && base.x->type.ptr) diag_help(d, "write `load(p + i)` and `store(p + i, v)`, or declare a tensor: `x: %s[N]`", elem_name(base.x->type.elem));
-        if (base.kind == EN_fn || base.kind == EN_lambda) diag_help(d, "only a function with a domain, `|m in M| ...`, can be indexed");
+        if (base.kind == EN_value && base.x->type.ptr)
+            diag_help(d, "write `load(p + i)` and `store(p + i, v)`, or declare a tensor: `x: %s[N]`",
+                      elem_name(base.x->type.elem));
+        if (base.kind == EN_fn || base.kind == EN_lambda)
+            diag_help(d, "only a function with a domain, `|m in M| ...`, can be indexed");
         return false;
     }
     TensorRef *t = base.tensor;
     *out = t;
     int given = (int)n->nkid - 2;
     if (given != t->rank) {
-        Diag *d = report(c, E_index_count, n->span, t->name ? t->name->s : "view", t->rank, t->rank == 1 ? "" : "s", given, given == 1 ? "ex is" : "ices are");
+        Diag *d = report(c, E_index_count, n->span, t->name ? t->name->s : "view", t->rank, t->rank == 1 ? "" : "s",
+                         given, given == 1 ? "ex is" : "ices are");
         if (base.span.hi) diag_label(d, base.span, "declared here");
         bool none = false;
         for (int i = 0; i < given; i++) none = none || is_new_axis(n->kid[2 + i]);
@@ -131,8 +141,8 @@ static bool may_read(Check *c, const TTensor *t, Span at) {
     return false;
 }
 
-// A view or a function value that a test hands to a reference may read tensors of the test that are no arguments: they become
-// parameters when they are read.
+// A view or a function value that a test hands to a reference may read tensors of the test that are no arguments: they
+// become parameters when they are read.
 static TTensor *adopt(Check *c, TTensor *t, Span at) {
     TKernel *k = c->k;
     for (int i = 0; i < k->nparams; i++) if (k->tensor[i] == t) return t;
@@ -205,7 +215,9 @@ Elem tensor_elem(Check *c, TensorRef *t, Span at) {
     uint32_t guards = c->guards.n;
     Ent idx[MAX_RANK];
     c->body = &scratch;
-    for (int i = 0; i < t->rank; i++) idx[i] = ent_value(tx_var(c, var_new(c, t->view->node->kid[0]->kid[i]->sym, ttype_scalar(EL_index), false, at), at));
+    for (int i = 0; i < t->rank; i++)
+        idx[i] = ent_value(
+            tx_var(c, var_new(c, t->view->node->kid[0]->kid[i]->sym, ttype_scalar(EL_index), false, at), at));
     Ent e = view_body(c, t, idx, NULL, at);
     c->body = was;
     c->guards.n = guards;
@@ -218,7 +230,8 @@ Elem tensor_elem(Check *c, TensorRef *t, Span at) {
 static const TExpr *origin(Check *c, const TExpr *x) {
     for (;;) {
         uint32_t id = x->kind == TX_var ? (uint32_t)x->var->id : 0;
-        bool named = x->kind == TX_var && !x->var->mutable && id < c->init.n && c->init.at[id] && !(id < c->limit.n && c->limit.at[id]);
+        bool named = x->kind == TX_var && !x->var->mutable && id < c->init.n && c->init.at[id] &&
+                     !(id < c->limit.n && c->limit.at[id]);
         if (named) x = c->init.at[id];
         else if (x->kind == TX_cast && x->type.elem == EL_index && elem_is_int(x->kid[0]->type.elem)) x = x->kid[0];
         else return x;
@@ -239,14 +252,15 @@ static bool above(Check *c, const TExpr *x, const TExpr *lo) {   // x >= lo, pla
     if (tx_same(x, lo)) return true;
     x = origin(c, x);
     if (tx_same(x, lo) || (x->kind == TX_const && lo->kind == TX_const && x->ival >= lo->ival)) return true;
-    if (x->kind == TX_var && !x->var->mutable && (uint32_t)x->var->id < c->init.n && c->init.at[x->var->id]) return above(c, c->init.at[x->var->id], lo);
+    if (x->kind == TX_var && !x->var->mutable && (uint32_t)x->var->id < c->init.n && c->init.at[x->var->id])
+        return above(c, c->init.at[x->var->id], lo);
     if (x->kind == TX_fun && x->op == TF_max) return above(c, x->kid[0], lo) || above(c, x->kid[1], lo);
     if (x->kind == TX_fun && x->op == TF_min) return above(c, x->kid[0], lo) && above(c, x->kid[1], lo);
     if (x->kind == TX_select) return above(c, x->kid[1], lo) && above(c, x->kid[2], lo);
     bool from_zero = lo->kind == TX_const && lo->ival <= 0;
     if (x->kind == TX_dim) return from_zero;
-    return from_zero && x->kind == TX_binary && (x->op == OP_add || x->op == OP_mul || x->op == OP_div) && x->type.elem == EL_index
-        && above(c, x->kid[0], lo) && above(c, x->kid[1], lo);
+    return from_zero && x->kind == TX_binary && (x->op == OP_add || x->op == OP_mul || x->op == OP_div) &&
+           x->type.elem == EL_index && above(c, x->kid[0], lo) && above(c, x->kid[1], lo);
 }
 
 static TExpr *as_index(Check *c, Ent e, Span at) { return e.kind == EN_int ? tx_const_int(c, e.i, EL_index, at) : e.x; }
@@ -277,7 +291,8 @@ static bool load_checks(const Ent v, Ent idx, Ent lo, Ent hi) {
     if (!x || x->kind != TX_load || x->kid[x->nidx] || lo.kind != EN_int || lo.i != 0) return false;
     for (int d = 0; d < x->nidx; d++) {
         const TExpr *k = x->kid[d], *dim = x->tensor->dim[d];
-        bool same = idx.kind == EN_axis ? k->kind == TX_axis && k->axis[0] == idx.axis : idx.kind == EN_value && tx_same(k, idx.x);
+        bool same = idx.kind == EN_axis ? k->kind == TX_axis && k->axis[0] == idx.axis
+                                        : idx.kind == EN_value && tx_same(k, idx.x);
         bool as_long = hi.kind == EN_int ? dim->kind == TX_const && dim->ival == hi.i : tx_same(dim, hi.x);
         if (same && as_long) return true;
     }
@@ -347,7 +362,8 @@ static bool axes_within(Check *c, const TExpr *v, TType idx, const char *name, S
         blame_axis(c, d, v, ax);
         TType shown = idx;
         shown.elem = EL_index;
-        diag_primary(d, "the value is %s, the index has axes %s", ttype_text(c, v->type), idx.naxes ? strchr(ttype_text(c, shown), '[') : "[]");
+        diag_primary(d, "the value is %s, the index has axes %s", ttype_text(c, v->type),
+                     idx.naxes ? strchr(ttype_text(c, shown), '[') : "[]");
         diag_help(d, "reduce over `%s`, or index `%s` with it", ax->name->s, name);
         note_values(c, d);
         return false;

@@ -43,11 +43,14 @@ static void declare_one(Check *c, const Node *name, Ent e, Span at, bool mutable
     const Node *type = declared_type(name);
     const char *what = arena_printf(c->a, "`%s`", name->sym->s);
     TType want;
-    if (type && at.lo == name->span.lo && e.kind == EN_value && e.x->type.elem != EL_none && eval_type(c, type, &want) && e.x->type.elem != want.elem) {
-        report(c, E_type_mismatch, at, what, ttype_text(c, e.x->type), ttype_text(c, want));       // one of a call's values: there is no place for an `as`
+    if (type && at.lo == name->span.lo && e.kind == EN_value && e.x->type.elem != EL_none &&
+        eval_type(c, type, &want) && e.x->type.elem != want.elem) {
+        // one of a call's values: there is no place for an `as`
+        report(c, E_type_mismatch, at, what, ttype_text(c, e.x->type), ttype_text(c, want));
         e = ent_error(c);
     } else if (type) e = declared_as(c, type, e, at, what);
-    if (type && mutable && e.kind == EN_int && eval_type(c, type, &want)) e = ent_value(tx_const_int(c, e.i, want.elem, at));      // an index's
+    // an index's
+    if (type && mutable && e.kind == EN_int && eval_type(c, type, &want)) e = ent_value(tx_const_int(c, e.i, want.elem, at));
     bind_name(c, name, mutable ? var_entity(c, e, name, at) : let_entity(c, e, name->sym, name_at(name)));
 }
 
@@ -57,7 +60,8 @@ static void check_let(Check *c, const Node *n, bool mutable) {
     if (!value) return;
     if (names == 1) {
         const Node *name = n->kid[1];
-        declare_one(c, name, value->kind == N_range ? range_axis(c, name->sym, value) : eval(c, value), value->span, mutable);
+        declare_one(c, name, value->kind == N_range ? range_axis(c, name->sym, value) : eval(c, value), value->span,
+                    mutable);
         return;
     }
     Ent e = eval(c, value);
@@ -71,7 +75,8 @@ static void check_let(Check *c, const Node *n, bool mutable) {
     }
     for (int i = 0; i < names; i++) {
         const Node *name = n->kid[1 + i];
-        declare_one(c, name, fits ? e.tuple->at[i] : ent_error(c), value->kind == N_tuple && fits ? value->kid[i]->span : name->span, mutable);
+        declare_one(c, name, fits ? e.tuple->at[i] : ent_error(c),
+                    value->kind == N_tuple && fits ? value->kid[i]->span : name->span, mutable);
     }
 }
 
@@ -104,7 +109,8 @@ static TVar *assignable(Check *c, const Node *target) {
     Diag *d = report(c, E_assign_const, target->span, target->sym->s);
     diag_label(d, b->span, "declared here, as %s", ent_text(c, b->ent));
     if (b->ent.kind == EN_value || is_const(b->ent)) diag_help(d, "declare it with `var`");
-    if (b->ent.kind == EN_tensor) diag_help(d, "store to its elements: `%s[%s] = ...`", target->sym->s, b->ent.tensor->rank ? "..." : "");
+    if (b->ent.kind == EN_tensor)
+        diag_help(d, "store to its elements: `%s[%s] = ...`", target->sym->s, b->ent.tensor->rank ? "..." : "");
     return NULL;
 }
 
@@ -115,7 +121,9 @@ static bool keeps_elem(Check *c, TVar *v, Ent value, Span at, const char *what) 
     const TExpr *first = (uint32_t)v->id < c->init.n ? c->init.at[v->id] : NULL;
     Diag *d = report(c, E_element_type, at, what, ttype_text(c, value.x->type), had);
     diag_label(d, v->span, "`%s` is %s", v->name->s, ttype_text(c, v->type));
-    if (first && first->kind == TX_const) diag_help(d, "write `%s = (...) as %s`, or say what `%s` is: `var %s: %s = ...;`", v->name->s, had, v->name->s, v->name->s, has);
+    if (first && first->kind == TX_const)
+        diag_help(d, "write `%s = (...) as %s`, or say what `%s` is: `var %s: %s = ...;`", v->name->s, had, v->name->s,
+                  v->name->s, has);
     else diag_help(d, "write `%s = (...) as %s`, or declare `%s` as %s", v->name->s, had, v->name->s, has);
     Bind *b = scope_find(c->scope, v->name);
     if (b && b->ent.kind == EN_value && b->ent.x->kind == TX_var && b->ent.x->var == v) b->ent = ent_error(c);
@@ -133,7 +141,8 @@ static void assign_var(Check *c, TVar *v, Ent value, Span vspan, Span at) {
         diag_primary(d, "the value is %s, `%s` is %s", ttype_text(c, x->type), v->name->s, ttype_text(c, v->type));
         diag_label(d, v->span, "`%s` keeps the type that it has here", v->name->s);
         blame_axis(c, d, x, ax);
-        diag_help(d, "reduce over `%s`, or give `%s` the axis where it is declared: `full(..., %s)`", ax->name->s, v->name->s, ax->name->s);
+        diag_help(d, "reduce over `%s`, or give `%s` the axis where it is declared: `full(..., %s)`", ax->name->s,
+                  v->name->s, ax->name->s);
         note_values(c, d);
         return;
     }
@@ -231,7 +240,9 @@ static void loop_clauses(Check *c, const Node *n, uint32_t i, Loop *l) {
     if (r.by) {
         s->axis = axis_new(c, name, r.step, counter.x, hi, r.span);
         int64_t len;
-        if (lo->kind == TX_const && hi->kind == TX_const && !__builtin_sub_overflow(hi->ival, lo->ival, &len) && len % r.step == 0) s->axis->full = true;
+        if (lo->kind == TX_const && hi->kind == TX_const && !__builtin_sub_overflow(hi->ival, lo->ival, &len) &&
+            len % r.step == 0)
+            s->axis->full = true;
         counter = (Ent){.kind = EN_axis, .axis = s->axis, .span = name_at(k)};
     }
     scope_bind(c, c->scope, name, counter, name_at(k));
@@ -293,16 +304,20 @@ static void check_merge(Check *c, const Node *n, Loop *l) {
     if (r.kind != EN_error && have != s->ncarried) {
         Buf b = {0};
         for (int i = 0; i < s->ncarried; i++) buf_printf(&b, "%s`%s`", i ? ", " : "", s->carried[i]->name->s);
-        report(c, E_merge_shape, m->span, arena_printf(c->a, "`merge` gives %d value%s, but the loop carries %s", have, have == 1 ? "" : "s", b.n ? b.p : "nothing"));
+        report(c, E_merge_shape, m->span,
+               arena_printf(c->a, "`merge` gives %d value%s, but the loop carries %s", have, have == 1 ? "" : "s",
+                            b.n ? b.p : "nothing"));
         buf_free(&b);
     } else if (r.kind != EN_error) {
         for (int i = 0; i < s->ncarried; i++) {
             Ent v = r.kind == EN_tuple ? r.tuple->at[i] : r;
-            TExpr *x = value_exact(c, v, s->carried[i]->type, m->span, arena_printf(c->a, "the merged `%s`", s->carried[i]->name->s));
+            TExpr *x = value_exact(c, v, s->carried[i]->type, m->span,
+                                   arena_printf(c->a, "the merged `%s`", s->carried[i]->name->s));
             if (!x) continue;
             TType t = s->carried[i]->type, both = t;
             if (!ttype_union(c, &both, x->type, m->span) || !type_same_axes(both, t)) {
-                report(c, E_type_mismatch, m->span, arena_printf(c->a, "the merged `%s`", s->carried[i]->name->s), ttype_text(c, x->type), ttype_text(c, t));
+                report(c, E_type_mismatch, m->span, arena_printf(c->a, "the merged `%s`", s->carried[i]->name->s),
+                       ttype_text(c, x->type), ttype_text(c, t));
                 continue;
             }
             s->merge_result[i] = tx_splat(c, x, t, m->span);

@@ -60,7 +60,8 @@ struct Ent {
     uint8_t kind;                   // EntKind
     uint8_t origin;                 // Origin of a `<>` name's value
     int16_t dim;                    // 1 + index of the kernel dimension that this number or value is; 0: none
-    int32_t row;                    // of a number in a graph: the row of the recipe that gives it for other sizes (recipe.c); 0: it is the same for all
+    // of a number in a graph: the row of the recipe that gives it for other sizes (recipe.c); 0: it is the same for all
+    int32_t row;
     Span    span;                   // where it was written
     union {
         int64_t i; double f; Str str; Elem elem; Sym kindname;
@@ -103,8 +104,15 @@ void   suggest_schedule_word(Diag *d, Sym word);
 
 // ---- file.c --------------------------------------------------------------------------------------
 
-// run: of the graph whose function values it was made with, which are gone when that has been evaluated; 0: it has none of its own.
-typedef struct Instance { const Node *item; const SemaValue *set; SemaValue *known; int nset, nknown, run; TKernel *kernel; } Instance;
+// run: of the graph whose function values it was made with, which are gone when that has been evaluated; 0: it has none
+// of its own.
+typedef struct Instance {
+    const Node *item;
+    const SemaValue *set;
+    SemaValue *known;
+    int nset, nknown, run;
+    TKernel *kernel;
+} Instance;
 
 struct SemaFile {
     Session *s;
@@ -162,7 +170,8 @@ struct Check {
     bool      at_index;             // a name that stands alone as an index is being looked up
     bool      too_big;              // reported; everything is EN_error from here on
     bool      host;                 // a test's reference: all dimensions are known
-    struct TValue *adopted;         // .. by parameter: the tensor of the test that it is; functions that it was given read others, too
+    // .. by parameter: the tensor of the test that it is; functions that it was given read others, too
+    struct TValue *adopted;
     VEC(TAxis *) canon;             // :D axes, by dimension and by number
     VEC(Ent) canon_key;
     VEC(int) axis_dim;              // by axis id: 1 + the dimension that it runs over, or 0
@@ -176,7 +185,8 @@ struct Check {
     bool      again;                // a dimension was added to fix: run once more
     const SemaValue *set, *known;
     int       nset, nknown;
-    Recipe   *recipe;               // of a graph that is run with numbers: how they follow from its dimensions; NULL: nobody asks
+    // of a graph that is run with numbers: how they follow from its dimensions; NULL: nobody asks
+    Recipe   *recipe;
     int       pinning;              // names that are read now give numbers that nothing may depend on but these sizes
 };
 
@@ -207,7 +217,9 @@ static inline Ent  ent_void(void)  { return (Ent){.kind = EN_void}; }
 static inline Ent  ent_int(int64_t i, Span at) { return (Ent){.kind = EN_int, .i = i, .span = at}; }
 static inline Ent  ent_bool(bool b, Span at)   { return (Ent){.kind = EN_bool, .i = b, .span = at}; }
 static inline Ent  ent_float(double f, Span at) { return (Ent){.kind = EN_float, .f = f, .span = at}; }
-static inline Ent  ent_value(TExpr *x) { return (Ent){.kind = x ? EN_value : EN_error, .x = x, .span = x ? x->span : (Span){0}}; }
+static inline Ent ent_value(TExpr *x) {
+    return (Ent){.kind = x ? EN_value : EN_error, .x = x, .span = x ? x->span : (Span){0}};
+}
 Ent  fold_unary(Check *c, AstOp op, Ent a, Span at);
 Ent  fold_binary(Check *c, AstOp op, Ent a, Ent b, Span at);
 Ent  fold_fun(Check *c, TFun f, const Ent *args, int n, Span at);
@@ -287,14 +299,16 @@ void store_index(Check *c, const Node *target, AstOp op, Ent value, Span vspan, 
 int  lvalue_index(Check *c, const Node *n, TTensor **t, TExpr **idx, TType *type);    // for atomics; rank, or -1: reported
 Elem tensor_elem(Check *c, TensorRef *t, Span at);             // EL_none: reported
 Ent  view_make(Check *c, const Node *lambda);
-bool is_new_axis(const Node *index);                           // x[n, None], x[n, np.newaxis]: said with the number of indices
+// x[n, None], x[n, np.newaxis]: said with the number of indices
+bool is_new_axis(const Node *index);
 
 // ---- call.c --------------------------------------------------------------------------------------
 
 typedef struct Arg { Ent e; const Node *node; Sym name; Span span; } Arg;    // name: of a named argument
 Ent  eval_call(Check *c, const Node *n);
 Ent  call_lambda(Check *c, Lambda *l, const Arg *args, int n, Span at, Sym name);
-void count_args(Check *c, const Node *item, Span at, int want, const int *given, int n);     // E0211, with what is missing; given[i]: how often
+// E0211, with what is missing; given[i]: how often
+void count_args(Check *c, const Node *item, Span at, int want, const int *given, int n);
 Ent  call_entity(Check *c, Ent callee, const Arg *args, int n, Span at);
 Ent  declared_as(Check *c, const Node *type, Ent e, Span at, const char *what);
 Ent  call_reference(Check *c, FnItem *f, const Node *generics, const Arg *args, int n, Span at, const Node **fn, Scope **sc);
@@ -307,16 +321,19 @@ const char    *builtin_name(const Builtin *b);
 int            builtin_count(void);
 const char    *builtin_name_at(int i);
 bool           builtin_is_lazy(const Builtin *b);               // takes its arguments as written
-Ent            builtin_call(Check *c, const Builtin *b, const Node *n, const Arg *args, int nargs, Span at);   // n: the call, or NULL
+// n: the call, or NULL
+Ent            builtin_call(Check *c, const Builtin *b, const Node *n, const Arg *args, int nargs, Span at);
 bool           builtin_const(Check *c, Sym name, Span at, Ent *out);     // inf, nan, PI, element types, kinds
 
 // ---- dims.c ----------------------------------------------------------------------------------------
 
 typedef enum DimsAre { DIMS_same, DIMS_differ, DIMS_open } DimsAre;      // open: it depends, or nobody knows
-typedef struct Replaced { const Ent *dim, *scalar; } Replaced;          // by dimension and by parameter of the callee; NULL: stay
+// by dimension and by parameter of the callee; NULL: stay
+typedef struct Replaced { const Ent *dim, *scalar; } Replaced;
 DimsAre dims_compare(Check *c, Ent a, Ent b);
 Ent  dims_replace(Check *c, const TExpr *x, const Replaced *by);        // a number, an expression, or EN_unknown
-void dims_solve(Check *c, const TExpr *x, Ent value, Ent *dim, const Ent *scalar);   // x is value: gives a dimension of x that is EN_unknown
+// x is value: gives a dimension of x that is EN_unknown
+void dims_solve(Check *c, const TExpr *x, Ent value, Ent *dim, const Ent *scalar);
 void dims_solve_guards(Check *c, const TKernel *k, Ent *dim, const Ent *scalar);
 Ent  dims_settle(Check *c, Ent e);
 const char *dims_text(Check *c, Ent e);
@@ -328,9 +345,11 @@ Recipe *recipe_new(Arena *a);
 void recipe_dim(Check *c, int dim, Ent *e);                             // e is the number of the head's dimension
 Ent  recipe_result(Check *c, AstOp op, Ent a, Ent b, Ent r);            // r, folded from a and b: with its row
 Ent  recipe_cast(Check *c, Ent e, Elem to, Ent r);                      // r, e converted: the same
-Ent  recipe_pin(Check *c, Ent e);                                       // what follows is for sizes where it is the same number, or truth
+// what follows is for sizes where it is the same number, or truth
+Ent  recipe_pin(Check *c, Ent e);
 void recipe_lost(Check *c);                                             // what follows cannot be said for other sizes
-void recipe_instance(Check *c, const TKernel *k, const SemaValue *known, const int32_t *row, int n);       // k is it for these
+// k is it for these
+void recipe_instance(Check *c, const TKernel *k, const SemaValue *known, const int32_t *row, int n);
 void recipe_choice(Check *c, const TGChoice *choice);
 bool recipe_close(Recipe *r, TGRecipe *out);                            // false: lost
 TGRecipe *recipe_kept(const TGRecipe *r, Arena *a);

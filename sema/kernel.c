@@ -38,7 +38,8 @@ static bool kind_accepts(const char *kind, Ent e) {
 }
 
 static const char *kind_words(const char *kind) {
-    static const char *const rows[][2] = {{"float", "a float type"}, {"type", "an element type"}, {"int", "an integer"}, {"bool", "true or false"}, {"axis", "an axis"}, {"fn", "a function"}};
+    static const char *const rows[][2] = {{"float", "a float type"}, {"type", "an element type"}, {"int", "an integer"},
+                                          {"bool", "true or false"}, {"axis", "an axis"},         {"fn", "a function"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (strcmp(rows[i][0], kind) == 0) return rows[i][1];
     }
@@ -50,7 +51,8 @@ bool generic_bind(Check *c, Scope *sc, const Node *g, Ent e, Origin origin, Span
     if (e.kind == EN_error) return false;
     if (strcmp(kind, "bool") == 0 || (g->kid[1] && g->kid[1]->kind == N_bool)) e = recipe_pin(c, e);
     if (strcmp(kind, "bool") == 0 && e.kind == EN_int && (e.i == 0 || e.i == 1)) e = ent_bool(e.i, e.span);
-    if (!*kind && g->kid[1] && g->kid[1]->kind == N_bool && e.kind == EN_int && (e.i == 0 || e.i == 1)) e = ent_bool(e.i, e.span);
+    if (!*kind && g->kid[1] && g->kid[1]->kind == N_bool && e.kind == EN_int && (e.i == 0 || e.i == 1))
+        e = ent_bool(e.i, e.span);
     if (e.kind == EN_value && e.dim > 0 && (strcmp(kind, "int") == 0 || !*kind)) {
         int64_t v;
         int16_t dim = e.dim;
@@ -79,7 +81,12 @@ static void add_binding(Check *c, Sym name, Ent e, Origin origin, Span at) {
     TBinding *all = NEW_N(c->a, TBinding, c->k->nbindings + 1);
     if (c->k->nbindings) memcpy(all, c->k->bindings, sizeof *all * (size_t)c->k->nbindings);
     TBinding *b = &all[c->k->nbindings++];
-    *b = (TBinding){.name = name, .ival = e.kind == EN_type ? 0 : e.i, .elem = e.kind == EN_type ? e.elem : EL_none, .is_type = e.kind == EN_type, .origin = origin, .span = at};
+    *b = (TBinding){.name = name,
+                    .ival = e.kind == EN_type ? 0 : e.i,
+                    .elem = e.kind == EN_type ? e.elem : EL_none,
+                    .is_type = e.kind == EN_type,
+                    .origin = origin,
+                    .span = at};
     c->k->bindings = all;
 }
 
@@ -137,7 +144,9 @@ static Ent fn_of_name(Check *c, const Node *g, const char *text) {
     Ent e = ent_void();
     Sym name = sym(c->s, text);
     if (!g->kid[0] || !g->kid[0]->sym || strcmp(g->kid[0]->sym->s, "fn") != 0) {
-        Diag *d = report(c, E_generic_kind, name_at(g), g->sym->s, kind_words(g->kid[0] && g->kid[0]->sym ? g->kid[0]->sym->s : "int"), arena_printf(c->a, "`%s`", text));
+        Diag *d = report(c, E_generic_kind, name_at(g), g->sym->s,
+                         kind_words(g->kid[0] && g->kid[0]->sym ? g->kid[0]->sym->s : "int"),
+                         arena_printf(c->a, "`%s`", text));
         diag_label(d, name_at(g), "declared here");
         return ent_error(c);
     }
@@ -174,10 +183,14 @@ static Ent generic_value(Check *c, const Node *g, Origin *origin) {
         *origin = ORIGIN_FALLBACK;
         e = eval(c, g->kid[2]);
     }
-    if (e.kind == EN_error || e.kind == EN_int || e.kind == EN_bool || e.kind == EN_type || e.kind == EN_fn || e.kind == EN_lambda || e.kind == EN_builtin) return e;
+    if (e.kind == EN_error || e.kind == EN_int || e.kind == EN_bool || e.kind == EN_type || e.kind == EN_fn ||
+        e.kind == EN_lambda || e.kind == EN_builtin)
+        return e;
     if (e.kind != EN_void && e.kind != EN_unknown) return e;
     Diag *d = report(c, E_generic_missing, name_at(g), g->sym->s, c->k->name->s);
-    if (e.kind == EN_unknown) diag_help(d, "its default needs a dimension that is known only at the launch: name a fallback, `= ... or 1024`");
+    if (e.kind == EN_unknown)
+        diag_help(d,
+                  "its default needs a dimension that is known only at the launch: name a fallback, `= ... or 1024`");
     diag_help(d, "set it: `--set %s=...`", g->sym->s);
     return ent_error(c);
 }
@@ -197,7 +210,8 @@ static void bind_generics(Check *c, const Node *kernel, bool *solved) {
         }
         e = scope_find_here(c->scope, g->sym)->ent;
         bool here = origin == ORIGIN_DEFAULT || origin == ORIGIN_FALLBACK;
-        if (e.kind == EN_int || e.kind == EN_bool || e.kind == EN_type) add_binding(c, g->sym, e, origin, here ? name_at(g) : (Span){0});
+        if (e.kind == EN_int || e.kind == EN_bool || e.kind == EN_type)
+            add_binding(c, g->sym, e, origin, here ? name_at(g) : (Span){0});
         if (dim >= 0 && e.kind == EN_int) {
             if (e.i < 0) {
                 report(c, E_set_value, name_at(g), g->sym->s, "negative");
@@ -215,7 +229,8 @@ static void check_set(Check *c, const Node *kernel) {
     const Node *gs = kernel->kid[0];
     for (int i = 0; i < c->nset; i++) {
         bool found = false;
-        for (uint32_t j = 0; gs && j < gs->nkid; j++) found = found || (gs->kid[j]->sym && strcmp(gs->kid[j]->sym->s, c->set[i].name) == 0);
+        for (uint32_t j = 0; gs && j < gs->nkid; j++)
+            found = found || (gs->kid[j]->sym && strcmp(gs->kid[j]->sym->s, c->set[i].name) == 0);
         for (int j = 0; j < c->k->ndims; j++) found = found || strcmp(c->k->dims[j].name->s, c->set[i].name) == 0;
         if (found) continue;
         Diag *d = report(c, E_generic_unknown, name_at(kernel), kernel->sym->s, arena_printf(c->a, "`%s`", c->set[i].name));
@@ -271,8 +286,10 @@ static void collect_dims(Check *c, const Node *kernel, bool *solved) {
     c->k->dims = NEW_N(c->a, LaunchDim, MAX_DIMS);
     for (uint32_t i = 0; ps && i < ps->nkid; i++) {
         const Node *t = ps->kid[i]->kid[0];
-        bool solves = kernel->kind != N_graph || !(ps->kid[i]->flags & PARAM_OUT);     // a graph's results follow from the rest
-        for (uint32_t j = 1; t && t->kind == N_type_tensor && j < t->nkid; j++) dim_symbols(c, kernel, t->kid[j], solves, solved);
+        // a graph's results follow from the rest
+        bool solves = kernel->kind != N_graph || !(ps->kid[i]->flags & PARAM_OUT);
+        for (uint32_t j = 1; t && t->kind == N_type_tensor && j < t->nkid; j++)
+            dim_symbols(c, kernel, t->kid[j], solves, solved);
     }
 }
 
@@ -317,8 +334,8 @@ static void odd_dims(Check *c) {
     }
 }
 
-// An instance whose tiles follow from a dimension, as by next_pow2(N), is made for that number: for up to an eighth of a power of
-// two more, so that not every length has one of its own.
+// An instance whose tiles follow from a dimension, as by next_pow2(N), is made for that number: for up to an eighth of
+// a power of two more, so that not every length has one of its own.
 enum { SHORT_ROW = 256 };                                // the greatest length whose tiles are left as they are
 
 static void lengths(Check *c) {
@@ -351,7 +368,8 @@ static bool known_number(const Check *c, const Node *n, int64_t *v) {
     return y > 0;
 }
 
-// What `where E == 2 * D` says of E, or of D, where the other side is known: numbers that hold for each other beat a fallback.
+// What `where E == 2 * D` says of E, or of D, where the other side is known: numbers that hold for each other beat a
+// fallback.
 static bool by_equation(const Check *c, const Node *kernel, const LaunchDim *d, int64_t *v) {
     const Node *list = kernel->kid[2];
     for (uint32_t i = 0; list && i < list->nkid; i++) {
@@ -362,13 +380,18 @@ static bool by_equation(const Check *c, const Node *kernel, const LaunchDim *d, 
             if (x->kind == N_name && x->sym == d->name && known_number(c, y, v) && *v >= 0) return true;
             if (x->kind != N_binary || x->op != OP_mul || !known_number(c, y, &all)) continue;
             for (int f = 0; f < 2; f++)
-                if (x->kid[f]->kind == N_name && x->kid[f]->sym == d->name && known_number(c, x->kid[1 - f], &k) && k > 0 && all % k == 0) { *v = all / k; return true; }
+                if (x->kid[f]->kind == N_name && x->kid[f]->sym == d->name && known_number(c, x->kid[1 - f], &k) &&
+                    k > 0 && all % k == 0) {
+                    *v = all / k;
+                    return true;
+                }
         }
     }
     return false;
 }
 
-// Dimensions that are to be numbers: given or known; then by an equation from those; then, one after the other, by the fallback.
+// Dimensions that are to be numbers: given or known; then by an equation from those; then, one after the other, by the
+// fallback.
 static void fix_dims(Check *c, const Node *kernel, Origin *origin) {
     int left = 0;
     for (int i = 0; i < c->k->ndims; i++) {
@@ -408,13 +431,16 @@ static void bind_dims(Check *c, const Node *kernel) {
         LaunchDim *d = &c->k->dims[i];
         Span at = c->dim_span[i].hi ? c->dim_span[i] : name_at(kernel);
         Ent e;
-        if (was[i] < 0 && c->fix.at[i]) add_binding(c, d->name, ent_int(d->fixed, at), origin[i], origin[i] == ORIGIN_FALLBACK ? at : (Span){0});
+        if (was[i] < 0 && c->fix.at[i])
+            add_binding(c, d->name, ent_int(d->fixed, at), origin[i], origin[i] == ORIGIN_FALLBACK ? at : (Span){0});
         Bind *b = scope_find_here(c->scope, d->name);
         if (d->fixed >= 0) {
             c->k->reads |= 1u << i;
-            TExpr *cond = tx_new(c, TX_binary, ttype_scalar(EL_bool), at, 2, tx_dim(c, i, at), tx_const_int(c, d->fixed, EL_index, at));
+            TExpr *cond = tx_new(c, TX_binary, ttype_scalar(EL_bool), at, 2, tx_dim(c, i, at),
+                                 tx_const_int(c, d->fixed, EL_index, at));
             cond->op = OP_eq;
-            guard_add(c, cond, arena_printf(c->a, "%s == %lld (%s)", d->name->s, (long long)d->fixed, place_text(c, at)), at);
+            guard_add(c, cond,
+                      arena_printf(c->a, "%s == %lld (%s)", d->name->s, (long long)d->fixed, place_text(c, at)), at);
             e = ent_int(d->fixed, at);
         } else {
             e = ent_value(tx_dim(c, i, at));
@@ -489,13 +515,17 @@ static void scalar_param(Check *c, const Node *p, int i, LaunchParam *lp) {
     TType t = {0};
     Ent e = {.kind = EN_error};
     lp->kind = type->kind == N_type_ptr ? PK_POINTER : PK_SCALAR;
-    if (type->kind == N_type_name && type->sym && !scope_find(c->scope, type->sym) && !elem_by_name((Str){type->sym->s, type->sym->n}) &&
-        (!strcmp(type->sym->s, "axis") || !strcmp(type->sym->s, "type") || !strcmp(type->sym->s, "fn") || !strcmp(type->sym->s, "int") || !strcmp(type->sym->s, "float"))) {
+    if (type->kind == N_type_name && type->sym && !scope_find(c->scope, type->sym) &&
+        !elem_by_name((Str){type->sym->s, type->sym->n}) &&
+        (!strcmp(type->sym->s, "axis") || !strcmp(type->sym->s, "type") || !strcmp(type->sym->s, "fn") ||
+         !strcmp(type->sym->s, "int") || !strcmp(type->sym->s, "float"))) {
         Diag *d = report(c, E_kernel_param, type->span, arena_printf(c->a, "of kind `%s`", type->sym->s));
         diag_help(d, "what is known at compile time stands in `<>`");
     } else if (eval_type(c, type, &t)) {
         if (t.elem == EL_index || (p->flags & (PARAM_OUT | PARAM_INOUT))) {
-            report(c, E_kernel_param, type->span, t.elem == EL_index ? "of type `index`: say i32 or i64" : "a scalar that is written: declare a tensor of rank 0, `f32[]`");
+            report(c, E_kernel_param, type->span,
+                   t.elem == EL_index ? "of type `index`: say i32 or i64"
+                                      : "a scalar that is written: declare a tensor of rank 0, `f32[]`");
         } else {
             TVar *v = var_new(c, p->sym, t, false, name_at(p));
             v->param = i;
@@ -615,7 +645,8 @@ static void check_grid(Check *c, const Node *kernel) {
         TExpr *hi = r.hi.kind == EN_int ? tx_const_int(c, r.hi.i, EL_index, r.span) : r.hi.x;
         if (!tx_is_host(c, lo) || !tx_is_host(c, hi)) {
             Diag *d = report(c, E_grid_range, r.span);
-            diag_help(d, "use dimensions and integer parameters; a grid over bounds read from a tensor is not supported yet");
+            diag_help(
+                d, "use dimensions and integer parameters; a grid over bounds read from a tensor is not supported yet");
             scope_bind(c, c->scope, k->sym, ent_error(c), name_at(k));
             continue;
         }
@@ -646,11 +677,16 @@ static void unsolved_dims(Check *c, const Node *kernel, const bool *solved, bool
             Bind *b = scope_find_here(c->scope, c->k->dims[i].name);
             if (!warn || c->dim_uses.at[i] > 1 || (b && b->used) || c->dim_seen.at[i]) continue;
             Diag *d = report(c, E_dim_once, c->dim_span[i].hi ? c->dim_span[i] : name_at(kernel), c->k->dims[i].name->s);
-            diag_help(d, "a misspelt name makes a new dimension; one that is meant may stand in `where`: `where %s <= 1024`", c->k->dims[i].name->s);
+            diag_help(
+                d, "a misspelt name makes a new dimension; one that is meant may stand in `where`: `where %s <= 1024`",
+                c->k->dims[i].name->s);
             continue;
         }
         Diag *d = report(c, E_dim_unsolved, c->dim_span[i].hi ? c->dim_span[i] : name_at(kernel), c->k->dims[i].name->s);
-        if (kernel->kind == N_graph) diag_help(d, "a result's dimensions are those of the parameters, or made of them: `-> (y: f32[2 * N])`, `where M = 2 * N`");
+        if (kernel->kind == N_graph)
+            diag_help(
+                d,
+                "a result's dimensions are those of the parameters, or made of them: `-> (y: f32[2 * N])`, `where M = 2 * N`");
     }
 }
 
@@ -658,7 +694,8 @@ static void unsolved_dims(Check *c, const Node *kernel, const bool *solved, bool
 static bool only_atomics(const Node *n, Sym p, int *atomics) {
     if (!n) return true;
     if (n->kind == N_name && n->sym == p) return false;
-    bool atomic = n->kind == N_call && n->kid[0] && n->kid[0]->kind == N_name && strncmp(n->kid[0]->sym->s, "atomic_", 7) == 0;
+    bool atomic = n->kind == N_call && n->kid[0] && n->kid[0]->kind == N_name &&
+                  strncmp(n->kid[0]->sym->s, "atomic_", 7) == 0;
     for (uint32_t i = 0; i < n->nkid; i++) {
         const Node *k = n->kid[i];
         bool place = atomic && i == 3 && k && k->kind == N_index && k->kid[0]->kind == N_name && k->kid[0]->sym == p;
@@ -675,7 +712,8 @@ static void unwritten(Check *c, const Node *kernel) {
         const Node *p = ps->kid[i];
         int atomics = 0;
         if (!p->sym || !(p->flags & PARAM_OUT) || !only_atomics(kernel->kid[4], p->sym, &atomics)) continue;
-        Diag *d = report(c, E_never_stored, name_at(p), p->sym->s, atomics ? "only atomics change it" : "nothing is stored to it");
+        Diag *d = report(c, E_never_stored, name_at(p), p->sym->s,
+                         atomics ? "only atomics change it" : "nothing is stored to it");
         if (atomics) diag_help(d, "it holds anything before a launch; `inout` takes what the caller has put there");
         else diag_help(d, "what it holds after a launch is left over from before");
     }
@@ -731,7 +769,8 @@ Check *head_open(SemaFile *f, const Node *item, Known values, bool *solved, cons
 // A graph's results may have sizes that only the equations of `where` give.
 static void solve_by_equations(Check *c, bool *solved) {
     Ent dim[MAX_DIMS];
-    for (int i = 0; i < c->k->ndims; i++) dim[i] = solved[i] || c->k->dims[i].fixed >= 0 ? ent_value(tx_dim(c, i, c->k->span)) : ent_unknown();
+    for (int i = 0; i < c->k->ndims; i++)
+        dim[i] = solved[i] || c->k->dims[i].fixed >= 0 ? ent_value(tx_dim(c, i, c->k->span)) : ent_unknown();
     dims_solve_guards(c, c->k, dim, NULL);
     for (int i = 0; i < c->k->ndims; i++) solved[i] = dim[i].kind != EN_unknown;
 }
@@ -763,7 +802,8 @@ TKernel *sema_instance(SemaFile *f, const Node *kernel, const SemaValue *set, in
         if (!c->again) break;
         diag_forget(f->s, before);
     }
-    if (diag_errors(f->s) > errors || (c->failed && errors)) return NULL;      // the parser, or another instance, has said it
+    // the parser, or another instance, has said it
+    if (diag_errors(f->s) > errors || (c->failed && errors)) return NULL;
     if (c->failed) ice("kernel %s: something is wrong, and nothing was said", kernel->sym->s);
     return c->k;
 }

@@ -66,9 +66,12 @@ LaunchCall *launch_call(Check *c, const Node *item, const Node *call, const Tens
 static void no_such_generic(Check *c, const LaunchCall *l, const Node *v) {
     const Node *item = l->item;
     Diag *d = report(c, E_generic_unknown, v->span, item->sym->s, arena_printf(c->a, "`%s`", v->sym->s));
-    if (says_name(item->kid[1], v->sym)) diag_help(d, "there it is a dimension; as `%s %s<%s = 128>(...)` a launch can say what it is", item->kind == N_graph ? "graph" : "kernel", item->sym->s, v->sym->s);
+    if (says_name(item->kid[1], v->sym))
+        diag_help(d, "there it is a dimension; as `%s %s<%s = 128>(...)` a launch can say what it is",
+                  item->kind == N_graph ? "graph" : "kernel", item->sym->s, v->sym->s);
     Buf b = {0};
-    for (uint32_t i = 0; item->kid[0] && i < item->kid[0]->nkid; i++) buf_printf(&b, "%s`%s`", b.n ? ", " : "", item->kid[0]->kid[i]->sym->s);
+    for (uint32_t i = 0; item->kid[0] && i < item->kid[0]->nkid; i++)
+        buf_printf(&b, "%s`%s`", b.n ? ", " : "", item->kid[0]->kid[i]->sym->s);
     if (b.n) diag_help(d, "it has %s", b.p);
     buf_free(&b);
 }
@@ -104,7 +107,10 @@ bool launch_generics(Check *c, LaunchCall *l) {
             report(c, E_generic_kind, v->span, name->s, "a number, an element type or a function", ent_text(c, e));
             return false;
         }
-        l->set[l->nset++] = (SemaValue){.name = name->s, .is_type = e.kind == EN_type, .ival = e.kind == EN_type ? 0 : e.i, .elem = e.kind == EN_type ? e.elem : EL_none};
+        l->set[l->nset++] = (SemaValue){.name = name->s,
+                                        .is_type = e.kind == EN_type,
+                                        .ival = e.kind == EN_type ? 0 : e.i,
+                                        .elem = e.kind == EN_type ? e.elem : EL_none};
     }
     return true;
 }
@@ -196,7 +202,8 @@ static bool learn(Check *c, LaunchCall *l, Sym name, Ent e, Span at) {
     const char *a = learned_text(c, e), *b = learned_text(c, before->e);
     Diag *d = report(c, E_dim_mismatch, at, name->s, a, b);
     diag_label(d, before->why, "%s is %s by this argument", name->s, b);
-    if (e.kind == EN_value || before->e.kind == EN_value) diag_help(d, "if they are always equal, say so: `where %s = %s`", a, b);
+    if (e.kind == EN_value || before->e.kind == EN_value)
+        diag_help(d, "if they are always equal, say so: `where %s = %s`", a, b);
     return false;
 }
 
@@ -209,17 +216,20 @@ static bool is_generic(const Node *item, Sym name) {
 
 static bool learn_elem(Check *c, LaunchCall *l, const Node *p, const Node *elem, Ent e, Span at) {
     if (elem->kind != N_type_name || !elem->sym || e.tensor->elem == EL_none) return true;
-    if (is_generic(l->item, elem->sym)) return learn(c, l, elem->sym, (Ent){.kind = EN_type, .elem = e.tensor->elem, .span = at}, at);
+    if (is_generic(l->item, elem->sym))
+        return learn(c, l, elem->sym, (Ent){.kind = EN_type, .elem = e.tensor->elem, .span = at}, at);
     Elem want = elem_by_name((Str){elem->sym->s, elem->sym->n});
     if (want == EL_none || want == e.tensor->elem) return true;
-    report(c, E_element_type, at, arena_printf(c->a, "argument `%s`", p->sym->s), elem_name(e.tensor->elem), elem_name(want));
+    report(c, E_element_type, at, arena_printf(c->a, "argument `%s`", p->sym->s), elem_name(e.tensor->elem),
+           elem_name(want));
     return false;
 }
 
 // A raw pointer points to the memory of a tensor of any shape; what is written there is in the tensor afterwards.
 static bool learn_pointer(Check *c, LaunchCall *l, const Node *p, Ent e, Span at) {
     if (e.kind == EN_tensor && !e.tensor->view) return learn_elem(c, l, p, p->kid[0]->kid[0], e, at);
-    report(c, E_argument_type, at, 1, l->item->sym->s, arena_printf(c->a, "a tensor whose memory `%s` points to", p->sym->s), ent_text(c, e));
+    report(c, E_argument_type, at, 1, l->item->sym->s,
+           arena_printf(c->a, "a tensor whose memory `%s` points to", p->sym->s), ent_text(c, e));
     return false;
 }
 
@@ -228,10 +238,14 @@ static bool learn_tensor(Check *c, LaunchCall *l, const Node *p, Ent e, Span at)
     int rank = (int)type->nkid - 1;
     if (e.kind == EN_tensor && e.tensor->rank < 0) return true;       // a weight that nothing is known of yet
     if (e.kind != EN_tensor || e.tensor->view || e.tensor->rank != rank) {
-        Diag *d = report(c, E_argument_type, at, 1, l->item->sym->s, arena_printf(c->a, "a tensor of %d dimension%s for `%s`", rank, rank == 1 ? "" : "s", p->sym->s),
-                         e.kind == EN_tensor ? arena_printf(c->a, e.tensor->view ? "a view" : "one of %d", e.tensor->rank) : ent_text(c, e));
+        Diag *d = report(
+            c, E_argument_type, at, 1, l->item->sym->s,
+            arena_printf(c->a, "a tensor of %d dimension%s for `%s`", rank, rank == 1 ? "" : "s", p->sym->s),
+            e.kind == EN_tensor ? arena_printf(c->a, e.tensor->view ? "a view" : "one of %d", e.tensor->rank)
+                                : ent_text(c, e));
         diag_label(d, p->span, "declared here");
-        if (e.kind == EN_tensor && e.tensor->view) diag_help(d, "a launch reads tensors in memory; a `fn` may be given a view");
+        if (e.kind == EN_tensor && e.tensor->view)
+            diag_help(d, "a launch reads tensors in memory; a `fn` may be given a view");
         return false;
     }
     if (!learn_elem(c, l, p, type->kid[0], e, at)) return false;
@@ -248,7 +262,8 @@ static bool fixed_dims(Check *c, const LaunchCall *l, const Node *p, Ent e, Span
     for (int i = 0; i < e.tensor->rank; i++) {
         const Node *d = type->kid[1 + i];
         if (d->kind != N_int || dims_compare(c, e.tensor->dim[i], ent_int(d->ival, d->span)) != DIMS_differ) continue;
-        Diag *g = report(c, E_argument_type, at, 1, l->item->sym->s, arena_printf(c->a, "%lld long along dimension %d for `%s`", (long long)d->ival, i, p->sym->s),
+        Diag *g = report(c, E_argument_type, at, 1, l->item->sym->s,
+                         arena_printf(c->a, "%lld long along dimension %d for `%s`", (long long)d->ival, i, p->sym->s),
                          arena_printf(c->a, "%s", tensor_text(c, e.tensor)));
         diag_label(g, d->span, "declared here");
         return false;
@@ -280,7 +295,9 @@ bool launch_learn(Check *c, LaunchCall *l) {
     for (uint32_t i = 0; ps && i < ps->nkid; i++) {
         const Node *p = ps->kid[i], *type = p->kid[0];
         if (!type || p->flags & PARAM_OUT) continue;
-        if (type->kind == N_type_tensor && (!learn_tensor(c, l, p, l->arg[i], l->at[i]) || !fixed_dims(c, l, p, l->arg[i], l->at[i]))) return false;
+        if (type->kind == N_type_tensor &&
+            (!learn_tensor(c, l, p, l->arg[i], l->at[i]) || !fixed_dims(c, l, p, l->arg[i], l->at[i])))
+            return false;
         if (type->kind == N_type_ptr && !learn_pointer(c, l, p, l->arg[i], l->at[i])) return false;
     }
     learn_wanted(c, l);
@@ -293,7 +310,10 @@ bool launch_learn(Check *c, LaunchCall *l) {
 static Ent folded(Check *c, const TExpr *x) {
     Ent a[3] = {{0}};
     switch ((TExprKind)x->kind) {
-    case TX_const: return elem_is_float(x->type.elem) ? ent_float(x->fval, x->span) : x->type.elem == EL_bool ? ent_bool(x->ival, x->span) : ent_int(x->ival, x->span);
+    case TX_const:
+        return elem_is_float(x->type.elem) ? ent_float(x->fval, x->span)
+               : x->type.elem == EL_bool   ? ent_bool(x->ival, x->span)
+                                           : ent_int(x->ival, x->span);
     case TX_cast: case TX_unary: case TX_binary: case TX_fun: case TX_select: break;
     default: return ent_unknown();
     }
@@ -302,18 +322,22 @@ static Ent folded(Check *c, const TExpr *x) {
         a[i] = folded(c, x->kid[i]);
         if (!is_const(a[i])) return ent_unknown();
     }
-    Ent r = x->kind == TX_cast ? a[0] : x->kind == TX_unary ? fold_unary(c, (AstOp)x->op, a[0], x->span)
-          : x->kind == TX_select ? a[0].i ? a[1] : a[2]
-          : x->kind == TX_binary ? fold_binary(c, (AstOp)x->op, a[0], a[1], x->span) : fold_fun(c, (TFun)x->op, a, (int)x->nkid, x->span);
+    Ent r = x->kind == TX_cast     ? a[0]
+            : x->kind == TX_unary  ? fold_unary(c, (AstOp)x->op, a[0], x->span)
+            : x->kind == TX_select ? a[0].i ? a[1] : a[2]
+            : x->kind == TX_binary ? fold_binary(c, (AstOp)x->op, a[0], a[1], x->span)
+                                   : fold_fun(c, (TFun)x->op, a, (int)x->nkid, x->span);
     Elem e = x->type.elem;
-    if (elem_is_float(e) && (r.kind == EN_float || r.kind == EN_int)) return ent_float(tx_const_float(c, r.kind == EN_int ? (double)r.i : r.f, e, x->span)->fval, x->span);
+    if (elem_is_float(e) && (r.kind == EN_float || r.kind == EN_int))
+        return ent_float(tx_const_float(c, r.kind == EN_int ? (double)r.i : r.f, e, x->span)->fval, x->span);
     if (elem_is_int(e) && r.kind == EN_float) return ent_unknown();
     return r;
 }
 
 bool launch_scalar(Check *c, Elem e, Ent v, Span at, bool open, TValue *out) {
     *out = (TValue){.tensor = -1, .elem = e};
-    TExpr *x = v.kind == EN_bool ? (e == EL_bool ? tx_const_int(c, v.i, EL_bool, at) : NULL) : value_exact(c, v, ttype_scalar(e), at, "the argument");
+    TExpr *x = v.kind == EN_bool ? (e == EL_bool ? tx_const_int(c, v.i, EL_bool, at) : NULL)
+                                 : value_exact(c, v, ttype_scalar(e), at, "the argument");
     if (!x) {
         if (v.kind == EN_bool) report(c, E_not_comptime, at, "a scalar argument of a test");
         return false;
@@ -355,7 +379,8 @@ static void solve_equations(Check *c, const LaunchCall *l, const TKernel *k, Ent
 
 static void note_dims(Check *c, Diag *d, const TKernel *k, const Ent *dim) {
     for (int j = 0; j < k->ndims; j++) {
-        if (dim[j].kind == EN_int || dim[j].kind == EN_value) diag_note(d, "%s = %s", k->dims[j].name->s, dims_text(c, dim[j]));
+        if (dim[j].kind == EN_int || dim[j].kind == EN_value)
+            diag_note(d, "%s = %s", k->dims[j].name->s, dims_text(c, dim[j]));
     }
 }
 
@@ -366,8 +391,10 @@ static bool guards_hold(Check *c, const LaunchCall *l, const TKernel *k, const E
         Ent v = recipe_pin(c, dims_replace(c, g, &(Replaced){dim, scalar}));
         bool fails = v.kind == EN_int && !v.i;
         if (equal && v.kind == EN_value) {
-            Ent a = dims_replace(c, g->kid[0], &(Replaced){dim, scalar}), b = dims_replace(c, g->kid[1], &(Replaced){dim, scalar});
-            bool fixed = g->kid[0]->kind == TX_dim && k->dims[g->kid[0]->dim].fixed >= 0;     // a number by lack of a better one
+            Ent a = dims_replace(c, g->kid[0], &(Replaced){dim, scalar}),
+                b = dims_replace(c, g->kid[1], &(Replaced){dim, scalar});
+            // a number by lack of a better one
+            bool fixed = g->kid[0]->kind == TX_dim && k->dims[g->kid[0]->dim].fixed >= 0;
             fails = !fixed && dims_compare(c, a, b) == DIMS_differ;
         }
         if (!fails) continue;
@@ -387,8 +414,10 @@ static bool exprs_hold(Check *c, const LaunchCall *l, const TKernel *k, const En
             if (t->dim[d]->kind == TX_const || t->dim[d]->kind == TX_dim) continue;
             Ent want = dims_replace(c, t->dim[d], &(Replaced){dim, scalar});
             if (dims_compare(c, want, l->arg[i].tensor->dim[d]) != DIMS_differ) continue;
-            Diag *g = report(c, E_argument_type, l->at[i], 1, k->name->s, arena_printf(c->a, "%s long along dimension %d for `%s`", dims_text(c, want), d, t->name->s),
-                             tensor_text(c, l->arg[i].tensor));
+            Diag *g = report(
+                c, E_argument_type, l->at[i], 1, k->name->s,
+                arena_printf(c->a, "%s long along dimension %d for `%s`", dims_text(c, want), d, t->name->s),
+                tensor_text(c, l->arg[i].tensor));
             note_dims(c, g, k, dim);
             return false;
         }
@@ -417,7 +446,8 @@ static const TBinding *binding_of(const TKernel *k, Sym name) {
 static bool same_function(const SemaValue *a, const SemaValue *b) {
     if (!a->value || !b->value) return a->value == b->value;
     if (a->value->kind != b->value->kind) return false;
-    if (a->value->kind == EN_lambda) return a->value->lambda->node == b->value->lambda->node && a->value->lambda->env == b->value->lambda->env;
+    if (a->value->kind == EN_lambda)
+        return a->value->lambda->node == b->value->lambda->node && a->value->lambda->env == b->value->lambda->env;
     return a->value->kind == EN_fn ? a->value->fn == b->value->fn : a->value->builtin == b->value->builtin;
 }
 
@@ -440,7 +470,9 @@ void sema_keep_function(Session *s, SemaValue *v) {
 
 static bool same_values(const SemaValue *a, const SemaValue *b, int n) {
     for (int i = 0; i < n; i++) {
-        if (!same_function(&a[i], &b[i]) || strcmp(a[i].name, b[i].name) != 0 || a[i].is_type != b[i].is_type || a[i].ival != b[i].ival || a[i].elem != b[i].elem) return false;
+        if (!same_function(&a[i], &b[i]) || strcmp(a[i].name, b[i].name) != 0 || a[i].is_type != b[i].is_type ||
+            a[i].ival != b[i].ival || a[i].elem != b[i].elem)
+            return false;
     }
     return true;
 }
@@ -468,7 +500,8 @@ static bool covers(const TKernel *k, const SemaValue *a, int na, const SemaValue
         int dim = dim_of(k, &a[i]);
         bool found = dim >= 0 && !(k->reads >> dim & 1), alike = dim < 0 || !(k->kinds >> dim & 1);
         for (int j = 0; j < nb; j++) {
-            alike = alike || (dim_of(k, &b[j]) == dim && recipe_kind(a[i].ival) == recipe_kind(b[j].ival));     // whether it is 1, and what divides it
+            // whether it is 1, and what divides it
+            alike = alike || (dim_of(k, &b[j]) == dim && recipe_kind(a[i].ival) == recipe_kind(b[j].ival));
             found = found || same_values(&a[i], &b[j], 1);
         }
         if (!found || !alike) return false;
@@ -481,13 +514,21 @@ TKernel *launch_cached(SemaFile *f, const Node *item, const SemaValue *set, int 
     for (uint32_t i = 0; i < f->instances.n; i++) {
         const Instance *x = &f->instances.at[i];
         bool same = x->item == item && x->nset == nset && (!x->run || x->run == f->run) && same_values(x->set, set, nset);
-        if (same && covers(x->kernel, x->known, x->nknown, known, nknown) && covers(x->kernel, known, nknown, x->known, x->nknown)) return x->kernel;
+        if (same && covers(x->kernel, x->known, x->nknown, known, nknown) &&
+            covers(x->kernel, known, nknown, x->known, x->nknown))
+            return x->kernel;
     }
     TKernel *k = sema_instance(f, item, set, nset, known, nknown);
     if (!k) return NULL;
     int run = 0;
     for (int i = 0; i < nset; i++) if (set[i].value && set[i].value->kind == EN_lambda) run = f->run;
-    Instance x = {.run = run, .item = item, .set = launch_values_kept(a, set, nset), .nset = nset, .known = launch_values_kept(a, known, nknown), .nknown = nknown, .kernel = k};
+    Instance x = {.run = run,
+                  .item = item,
+                  .set = launch_values_kept(a, set, nset),
+                  .nset = nset,
+                  .known = launch_values_kept(a, known, nknown),
+                  .nknown = nknown,
+                  .kernel = k};
     vec_push(a, &f->instances, x);
     return k;
 }
@@ -513,9 +554,19 @@ static TKernel *chosen_instance(Check *c, LaunchCall *l, TKernel *k, const Ent *
         known[n++] = (SemaValue){.name = k->dims[i].name->s, .ival = dim[i].i};
     }
     memcpy(set, l->set, sizeof *set * (size_t)l->nset);
-    int chosen = c->file->chooser(c->file->chooser_ctx, c->file, l->item, l->set, l->nset, known, n, set + l->nset, l->schedule);
-    if (chosen >= 0) recipe_choice(c, &(TGChoice){.kernel = l->item, .set = l->set, .nset = l->nset, .known = known, .nknown = n, .row = row, .given = given,
-                                                  .schedule = *l->schedule, .chosen = set + l->nset, .nchosen = chosen});
+    int chosen = c->file->chooser(c->file->chooser_ctx, c->file, l->item, l->set, l->nset, known, n, set + l->nset,
+                                  l->schedule);
+    if (chosen >= 0)
+        recipe_choice(c, &(TGChoice){.kernel = l->item,
+                                     .set = l->set,
+                                     .nset = l->nset,
+                                     .known = known,
+                                     .nknown = n,
+                                     .row = row,
+                                     .given = given,
+                                     .schedule = *l->schedule,
+                                     .chosen = set + l->nset,
+                                     .nchosen = chosen});
     TKernel *made = chosen < 0 ? NULL : chosen == 0 ? k : launch_cached(c->file, l->item, set, l->nset + chosen, known, n);
     if (made) recipe_instance(c, made, known, row, n);
     return made;
@@ -555,7 +606,8 @@ TKernel *launch_instance(Check *c, LaunchCall *l, Ent dim[MAX_DIMS]) {
 
 Ent launch_dim(Check *c, const LaunchCall *l, const TExpr *x, const Ent dim[MAX_DIMS]) {
     Ent scalar[MAX_PARAMS];
-    for (int i = 0; i < l->nparams && i < MAX_PARAMS; i++) scalar[i] = l->arg[i].kind == EN_int || l->arg[i].kind == EN_value ? dims_settle(c, l->arg[i]) : ent_unknown();
+    for (int i = 0; i < l->nparams && i < MAX_PARAMS; i++)
+        scalar[i] = l->arg[i].kind == EN_int || l->arg[i].kind == EN_value ? dims_settle(c, l->arg[i]) : ent_unknown();
     return dims_replace(c, x, &(Replaced){dim, scalar});
 }
 

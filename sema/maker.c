@@ -21,7 +21,9 @@ const Maker *maker_find(Sym name) {
 bool number_known(Ent e, Number *v) {
     if (e.kind == EN_value && e.x->kind == TX_const) {
         Elem elem = e.x->type.elem;
-        *v = elem_is_float(elem) ? number_double(e.x->fval) : elem == EL_u64 ? number_u64((uint64_t)e.x->ival) : number_int(e.x->ival);
+        *v = elem_is_float(elem) ? number_double(e.x->fval)
+             : elem == EL_u64    ? number_u64((uint64_t)e.x->ival)
+                                 : number_int(e.x->ival);
     } else if (e.kind == EN_float) *v = number_double(e.f);
     else if (e.kind == EN_int || e.kind == EN_bool) *v = number_int(e.i);
     else return false;
@@ -38,7 +40,8 @@ bool number_read(Check *c, const Node *n, Number *v) {
 }
 
 // values<f32>((1, 2), (3, 4)): nested tuples of one shape.
-static bool flatten(Check *c, const Node *n, int depth, int64_t *shape, int *rank, Number *out, int64_t *count, int64_t cap) {
+static bool flatten(Check *c, const Node *n, int depth, int64_t *shape, int *rank, Number *out, int64_t *count,
+                    int64_t cap) {
     if (n->kind != N_tuple) {
         Number v;
         if (*rank < 0) *rank = depth;
@@ -114,11 +117,15 @@ static bool made_dim(Check *c, const Node *a, Made *out, int64_t *count) {
         e = ent_int(d, a->span);
     } else if (e.kind == EN_int) d = e.i;
     else if (!scalar_index(c, e, a->span, "a dimension")) return false;
-    if (d >= 0 && out->rank < MAX_RANK && !__builtin_mul_overflow(*count, d > 0 ? d : 1, count) && *count <= (int64_t)1 << 32) {
+    if (d >= 0 && out->rank < MAX_RANK && !__builtin_mul_overflow(*count, d > 0 ? d : 1, count) &&
+        *count <= (int64_t)1 << 32) {
         out->dim[out->rank++] = e;
         return true;
     }
-    report(c, E_test_shape, a->span, d < 0 ? "a dimension is negative" : out->rank == MAX_RANK ? "a tensor has too many dimensions" : "a test's tensor is too large");
+    report(c, E_test_shape, a->span,
+           d < 0                   ? "a dimension is negative"
+           : out->rank == MAX_RANK ? "a tensor has too many dimensions"
+                                   : "a test's tensor is too large");
     return false;
 }
 
@@ -137,7 +144,8 @@ bool maker_read(Check *c, const Maker *m, const Node *n, Made *out) {
         if (!fine) return false;
     }
     if (given < m->values) {
-        report(c, E_argument_count, n->span, m->name, m->values == 1 ? "a value and dimensions" : "two bounds and dimensions", given);
+        report(c, E_argument_count, n->span, m->name,
+               m->values == 1 ? "a value and dimensions" : "two bounds and dimensions", given);
         return false;
     }
     if (m->values > 0) {

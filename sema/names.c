@@ -57,7 +57,8 @@ static void look_up(Names *w, const Node *n) {
     if (n->kind == N_colon_dim && n->sym && !scope_find(w->own, n->sym)) {
         suggest_name(w->c, report(w->c, E_unknown_name, n->span, n->sym->s), n->sym, name_at(n));
     }
-    if (n->kind == N_type_name && n->sym && !scope_find(w->own, n->sym) && elem_by_name((Str){n->sym->s, n->sym->n}) == EL_none) {
+    if (n->kind == N_type_name && n->sym && !scope_find(w->own, n->sym) &&
+        elem_by_name((Str){n->sym->s, n->sym->n}) == EL_none) {
         bool kind = false;
         for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) kind = kind || strcmp(kinds[i], n->sym->s) == 0;
         if (!kind) {

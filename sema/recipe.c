@@ -8,13 +8,15 @@
 //                                                              5  const 1    6  2 + 5       of k_next's second
 //                                                      holds   4 is divided by 4, as far as `linear` asks
 //
-// A number that depends on a dimension carries its row (Ent.row) through names, arithmetic and the types of tensors. Whoever makes
-// something else depend on it, which launches there are, which instance of a kernel, what a weight is called, pins it: the recipe then holds for
-// sizes where it is the same number, truth or kind. So a step of a length that never came up before is a table gone through once, and
-// no word of the graph is looked at again; where a pin does not hold, the graph is run.
+// A number that depends on a dimension carries its row (Ent.row) through names, arithmetic and the types of tensors.
+// Whoever makes something else depend on it, which launches there are, which instance of a kernel, what a weight is
+// called, pins it: the recipe then holds for sizes where it is the same number, truth or kind. So a step of a length
+// that never came up before is a table gone through once, and no word of the graph is looked at again; where a pin does
+// not hold, the graph is run.
 //
-// Expressions propagate rows through + - * / %, comparisons, and conversions of integers. Everything else that is evaluated, calls say, pins what it reads by
-// name (Check.pinning): a word of the language that knows nothing of recipes makes one of fewer sizes, never a wrong one.
+// Expressions propagate rows through + - * / %, comparisons, and conversions of integers. Everything else that is
+// evaluated, calls say, pins what it reads by name (Check.pinning): a word of the language that knows nothing of
+// recipes makes one of fewer sizes, never a wrong one.
 #include "sema/internal.h"
 
 #include "lang/number.h"
@@ -62,14 +64,16 @@ void recipe_dim(Check *c, int dim, Ent *e) {
 static void hold(Recipe *r, int32_t row, bool kind, int64_t is) {
     for (uint32_t i = 0; i < r->holds.n; i++) {
         const TGHold *h = &r->holds.at[i];
-        if (h->row == row && (!h->kind || kind)) return;              // one that says as much; they cannot contradict each other
+        // one that says as much; they cannot contradict each other
+        if (h->row == row && (!h->kind || kind)) return;
     }
     TGHold h = {row, kind, is};
     if (r->holds.n == MAX_ROWS) r->lost = true;
     if (!r->lost) vec_push(r->a, &r->holds, h);
 }
 
-static int64_t number(Ent e) { return e.kind == EN_value ? e.x->ival : e.i; }      // of one with a row: a constant, if it has a type
+// of one with a row: a constant, if it has a type
+static int64_t number(Ent e) { return e.kind == EN_value ? e.x->ival : e.i; }
 
 Ent recipe_pin(Check *c, Ent e) {
     if (c->recipe && e.row) hold(c->recipe, e.row, false, number(e));
@@ -109,13 +113,15 @@ Ent recipe_result(Check *c, AstOp op, Ent a, Ent b, Ent r) {
         recipe_pin(c, b);
         return r;
     }
-    int32_t x = a.row ? a.row : row_of(c->recipe, L_CONST, 0, 0, a.i), y = b.row ? b.row : row_of(c->recipe, L_CONST, 0, 0, b.i);
+    int32_t x = a.row ? a.row : row_of(c->recipe, L_CONST, 0, 0, a.i),
+            y = b.row ? b.row : row_of(c->recipe, L_CONST, 0, 0, b.i);
     r.row = turned ? row_of(c->recipe, row, y, x, 0) : row_of(c->recipe, row, x, y, 0);
     return r;
 }
 
 Ent recipe_cast(Check *c, Ent e, Elem to, Ent r) {
-    bool same = r.kind == EN_value && r.x->kind == TX_const && elem_is_int(to) && (e.kind == EN_int || e.kind == EN_value) && r.x->ival == number(e);
+    bool same = r.kind == EN_value && r.x->kind == TX_const && elem_is_int(to) &&
+                (e.kind == EN_int || e.kind == EN_value) && r.x->ival == number(e);
     if (!c->recipe || !e.row) return r;
     if (!same || (elem_bits(to) == 64 && !elem_is_signed(to))) {
         recipe_pin(c, e);
@@ -149,9 +155,14 @@ void recipe_instance(Check *c, const TKernel *k, const SemaValue *known, const i
 }
 
 static bool same_choice(const TGChoice *a, const TGChoice *b) {
-    bool same = a->kernel == b->kernel && a->nset == b->nset && a->nknown == b->nknown && memcmp(&a->given, &b->given, sizeof a->given) == 0;
-    for (int i = 0; same && i < a->nset; i++) same = a->set[i].ival == b->set[i].ival && a->set[i].elem == b->set[i].elem && sema_same_function(&a->set[i], &b->set[i]) && a->set[i].name == b->set[i].name;
-    for (int i = 0; same && i < a->nknown; i++) same = a->known[i].ival == b->known[i].ival && a->known[i].elem == b->known[i].elem && a->row[i] == b->row[i] && a->known[i].name == b->known[i].name;
+    bool same = a->kernel == b->kernel && a->nset == b->nset && a->nknown == b->nknown &&
+                memcmp(&a->given, &b->given, sizeof a->given) == 0;
+    for (int i = 0; same && i < a->nset; i++)
+        same = a->set[i].ival == b->set[i].ival && a->set[i].elem == b->set[i].elem &&
+               sema_same_function(&a->set[i], &b->set[i]) && a->set[i].name == b->set[i].name;
+    for (int i = 0; same && i < a->nknown; i++)
+        same = a->known[i].ival == b->known[i].ival && a->known[i].elem == b->known[i].elem && a->row[i] == b->row[i] &&
+               a->known[i].name == b->known[i].name;
     return same;
 }
 
@@ -175,7 +186,12 @@ void recipe_choice(Check *c, const TGChoice *choice) {
 }
 
 bool recipe_close(Recipe *r, TGRecipe *out) {
-    *out = (TGRecipe){.rows = r->rows.at, .nrows = (int)r->rows.n, .holds = r->holds.at, .nholds = (int)r->holds.n, .choices = r->choices.at, .nchoices = (int)r->choices.n};
+    *out = (TGRecipe){.rows = r->rows.at,
+                      .nrows = (int)r->rows.n,
+                      .holds = r->holds.at,
+                      .nholds = (int)r->holds.n,
+                      .choices = r->choices.at,
+                      .nchoices = (int)r->choices.n};
     return !r->lost;
 }
 

@@ -19,7 +19,10 @@ void note_values(Check *c, Diag *d) {
         const TBinding *b = &c->k->bindings[i];
         if (i) buf_puts(&all, "; ");
         binding_print(b, &all);
-        buf_printf(&all, " (%s", b->origin == ORIGIN_SET ? "set by the caller" : b->origin == ORIGIN_INFERRED ? "from the arguments" : origin_word(b->origin));
+        buf_printf(&all, " (%s",
+                   b->origin == ORIGIN_SET        ? "set by the caller"
+                   : b->origin == ORIGIN_INFERRED ? "from the arguments"
+                                                  : origin_word(b->origin));
         if (b->span.hi) buf_printf(&all, ", %s", place_text(c, b->span));
         buf_putc(&all, ')');
     }
@@ -38,7 +41,9 @@ Diag *with_chain(Check *c, Diag *d) {
             diag_note(d, "... and more calls around");
             break;
         }
-        if (f->call.hi) diag_note(d, "in `%s%s`, called at %s", f->name ? f->name->s : "|...|", f->values ? f->values : "", place_text(c, f->call));
+        if (f->call.hi)
+            diag_note(d, "in `%s%s`, called at %s", f->name ? f->name->s : "|...|", f->values ? f->values : "",
+                      place_text(c, f->call));
     }
     if (!c->k || !c->k->name || c->k->nbindings == 0) return d;
     Buf all = {0};
@@ -85,7 +90,8 @@ const char *ent_text(Check *c, Ent e) {
 // `sum(... over n)`, for each axis that there is to choose from.
 void help_axes(Check *c, Diag *d, const char *function, TType t) {
     const char *rest = "";
-    for (int i = 1; i < t.naxes; i++) rest = arena_printf(c->a, "%s%s `over %s`", rest, i + 1 < t.naxes ? "," : " or", t.axis[i]->name->s);
+    for (int i = 1; i < t.naxes; i++)
+        rest = arena_printf(c->a, "%s%s `over %s`", rest, i + 1 < t.naxes ? "," : " or", t.axis[i]->name->s);
     if (t.naxes) diag_help(d, "write `%s(... over %s)`%s", function, t.axis[0]->name->s, rest);
 }
 
@@ -114,12 +120,17 @@ static const char *text_in(Check *c, const TExpr *x, int around, int depth) {
     case TX_cast: case TX_splat: return text_in(c, x->kid[0], around, depth + 1);
     case TX_unary: return arena_printf(c->a, "%s%s", op_spellings[x->op], text_in(c, x->kid[0], 9, depth + 1));
     case TX_fun:
-        r = arena_printf(c->a, "%s(%s", x->op == TF_min ? "min" : x->op == TF_max ? "max" : "f", text_in(c, x->kid[0], 0, depth + 1));
+        r = arena_printf(c->a, "%s(%s",
+                         x->op == TF_min   ? "min"
+                         : x->op == TF_max ? "max"
+                                           : "f",
+                         text_in(c, x->kid[0], 0, depth + 1));
         for (uint32_t i = 1; i < x->nkid; i++) r = arena_printf(c->a, "%s, %s", r, text_in(c, x->kid[i], 0, depth + 1));
         return arena_printf(c->a, "%s)", r);
     case TX_binary: {
         int p = prec_of(x);
-        r = arena_printf(c->a, "%s %s %s", text_in(c, x->kid[0], p, depth + 1), op_spellings[x->op], text_in(c, x->kid[1], p + 1, depth + 1));
+        r = arena_printf(c->a, "%s %s %s", text_in(c, x->kid[0], p, depth + 1), op_spellings[x->op],
+                         text_in(c, x->kid[1], p + 1, depth + 1));
         return p < around ? arena_printf(c->a, "(%s)", r) : r;
     }
     case TX_load: return arena_printf(c->a, "%s[...]", x->tensor->name->s);
@@ -132,7 +143,8 @@ const char *expr_text(Check *c, const TExpr *x) { return text_in(c, x, 0, 0); }
 const char *axis_text(Check *c, const TAxis *ax) {
     Str src = span_text(c->s, ax->span);
     if (ax->name->s[0] != ':' && src.n > 0 && src.n < 60) {      // as it was written
-        return ax->full ? arena_printf(c->a, "%.*s", (int)src.n, src.p) : arena_printf(c->a, "%.*s, %lld lanes", (int)src.n, src.p, (long long)ax->extent);
+        return ax->full ? arena_printf(c->a, "%.*s", (int)src.n, src.p)
+                        : arena_printf(c->a, "%.*s, %lld lanes", (int)src.n, src.p, (long long)ax->extent);
     }
     const char *lo = expr_text(c, ax->lo), *hi = expr_text(c, ax->hi);
     if (ax->full) return arena_printf(c->a, "%s .. %s", lo, hi);

@@ -135,21 +135,28 @@ static const char *library_file(Sym name) {
         size_t size;
         const char *text = std_source(std_name(i), &size);
         for (const char *at = text; (at = strstr(at, "\nfn ")) != NULL; at += 4)
-            if (strncmp(at + 4, name->s, name->n) == 0 && (at[4 + name->n] == '(' || at[4 + name->n] == '<')) return std_name(i);
+            if (strncmp(at + 4, name->s, name->n) == 0 && (at[4 + name->n] == '(' || at[4 + name->n] == '<'))
+                return std_name(i);
     }
     return NULL;
 }
 
 static bool all_capitals(Sym name) {
-    for (const char *p = name->s; *p; p++) if (!(*p == '_' || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9'))) return false;
+    for (const char *p = name->s; *p; p++)
+        if (!(*p == '_' || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9'))) return false;
     return true;
 }
 
 void suggest_name(Check *c, Diag *d, Sym name, Span at) {
     if (advise(c, d, name)) return;
     if (name->n <= 1) {
-        if (all_capitals(name)) diag_help(d, "a compile-time name is declared with its kernel or function: `<%s = 128>`", name->s);
-        else if (c->at_index && c->k->decl && c->k->decl->kind == N_kernel) diag_help(d, "an axis or index is named by the grid, `grid (%s in N by 128)`, by a loop, or by `let %s = 0 .. N by 128;`", name->s, name->s);
+        if (all_capitals(name))
+            diag_help(d, "a compile-time name is declared with its kernel or function: `<%s = 128>`", name->s);
+        else if (c->at_index && c->k->decl && c->k->decl->kind == N_kernel)
+            diag_help(
+                d,
+                "an axis or index is named by the grid, `grid (%s in N by 128)`, by a loop, or by `let %s = 0 .. N by 128;`",
+                name->s, name->s);
         return;
     }
     const char *file = library_file(name);
@@ -160,11 +167,13 @@ void suggest_name(Check *c, Diag *d, Sym name, Span at) {
     Guess g = guess_for(name);
     for (const Scope *sc = c->scope; sc; sc = sc->up) {
         for (const Bind *b = sc->first; b; b = b->next)
-            if (b->ent.kind != EN_error || !c->k->decl) consider(&g, name->s, b->name->s);      // in an instance: what is wrong itself
+            // in an instance: what is wrong itself
+            if (b->ent.kind != EN_error || !c->k->decl) consider(&g, name->s, b->name->s);
     }
     for (int i = 0; i < builtin_count(); i++) consider(&g, name->s, builtin_name_at(i));
     offer(d, g, at);
-    if (!g.name && all_capitals(name)) diag_help(d, "a compile-time name is declared with its kernel or function: `<%s = 128>`", name->s);
+    if (!g.name && all_capitals(name))
+        diag_help(d, "a compile-time name is declared with its kernel or function: `<%s = 128>`", name->s);
 }
 
 void suggest_type(Check *c, Diag *d, Sym name, Span at) {

@@ -85,9 +85,14 @@ static Ent launch_results(Tester *t, const LaunchCall *l, const TKernel *k, cons
             Ent e = launch_dim(c, l, p->dim[d], dim);
             shape[d] = e.i;
             if (e.kind == EN_int && e.i >= 0) continue;
-            Diag *g = report(c, E_test_shape, l->call->span, arena_printf(c->a, "dimension %d of `%s` does not follow from the arguments", d, p->name->s));
+            Diag *g = report(
+                c, E_test_shape, l->call->span,
+                arena_printf(c->a, "dimension %d of `%s` does not follow from the arguments", d, p->name->s));
             const char *name = p->dim[d]->kind == TX_dim ? k->dims[p->dim[d]->dim].name->s : "N";
-            diag_help(g, "a `where` clause of the kernel can say what it is, or the launch, if it is a name in `<>`: `%s<%s = 128>(...)`", k->name->s, name);
+            diag_help(
+                g,
+                "a `where` clause of the kernel can say what it is, or the launch, if it is a name in `<>`: `%s<%s = 128>(...)`",
+                k->name->s, name);
             return ent_error(c);
         }
         s->args[i] = (TValue){.tensor = t->test->ntensors++, .elem = p->elem};
@@ -114,7 +119,9 @@ static Ent launch(Tester *t, const Node *item, const Node *call) {
     step.args = NEW_N(c->a, TValue, k->nparams + 1);
     for (int i = 0; i < k->nparams; i++) {
         bool tensor = k->tensor[i] || k->params[i].kind == PK_POINTER;
-        if (tensor) step.args[i] = (TValue){.tensor = l->arg[i].kind == EN_tensor ? number_of(l->arg[i]) : -1, .elem = k->params[i].elem};
+        if (tensor)
+            step.args[i] = (TValue){.tensor = l->arg[i].kind == EN_tensor ? number_of(l->arg[i]) : -1,
+                                    .elem = k->params[i].elem};
         else if (!launch_scalar(c, k->params[i].elem, l->arg[i], l->at[i], false, &step.args[i])) return ent_error(c);
     }
     if (step.kind == STEP_graph) {
@@ -149,11 +156,14 @@ static void ref_param(Check *c, Arg *a, const Node *p, TValue *value) {
     Sym name = p && p->sym ? p->sym : sym(c->s, arena_printf(c->a, "arg%d", i));
     *t = (TTensor){.param = i, .name = name, .mode = PM_IN, .elem = have->elem, .rank = have->rank};
     *ref = (TensorRef){.t = t, .name = name, .elem = have->elem, .elem_known = true, .rank = have->rank};
-    const Node *type = p && p->kid[0] && p->kid[0]->kind == N_type_tensor && (int)p->kid[0]->nkid - 1 == have->rank ? p->kid[0] : NULL;
+    const Node *type = p && p->kid[0] && p->kid[0]->kind == N_type_tensor && (int)p->kid[0]->nkid - 1 == have->rank
+                           ? p->kid[0]
+                           : NULL;
     for (int d = 0; d < have->rank; d++) {
         ref->dim[d] = ent_int(have->dim[d].i, a->span);
         ref->lo[d] = ent_int(0, a->span);
-        if (type && type->kid[1 + d]->kind == N_name) ref->dim[d].dim = (int16_t)ref_dim(c, type->kid[1 + d]->sym, have->dim[d].i);
+        if (type && type->kid[1 + d]->kind == N_name)
+            ref->dim[d].dim = (int16_t)ref_dim(c, type->kid[1 + d]->sym, have->dim[d].i);
         t->dim[d] = tx_const_int(c, have->dim[d].i, EL_index, a->span);
     }
     k->params[i] = (LaunchParam){.kind = PK_TENSOR, .mode = PM_IN, .name = name, .elem = have->elem, .rank = have->rank};
@@ -171,7 +181,8 @@ static void take_axes(Check *c, const TExpr *x, const Ent *dim, TAxis **out) {
             for (int i = 0; i < x->type.naxes && dim[d].kind == EN_int && !out[d]; i++) {
                 TAxis *ax = x->type.axis[i];
                 int over = (uint32_t)ax->id < c->axis_dim.n ? c->axis_dim.at[ax->id] : 0;
-                bool same = pass == 0 ? over > 0 && over == dim[d].dim : ax->extent == dim[d].i && (over == 0 || dim[d].dim == 0);
+                bool same = pass == 0 ? over > 0 && over == dim[d].dim
+                                      : ax->extent == dim[d].i && (over == 0 || dim[d].dim == 0);
                 if (used[i] || !same) continue;
                 used[i] = true;
                 out[d] = ax;
@@ -190,12 +201,14 @@ static bool ref_result(Tester *t, Check *c, Ent e, const Node *type, Scope *sc, 
     Scope *was = c->scope;
     c->scope = sc;
     Elem want = x->type.elem;
-    bool named_kind = type && type->kind == N_type_name && elem_by_name((Str){type->sym->s, type->sym->n}) == EL_none && !scope_find(sc, type->sym);
+    bool named_kind = type && type->kind == N_type_name && elem_by_name((Str){type->sym->s, type->sym->n}) == EL_none &&
+                      !scope_find(sc, type->sym);
     bool ok = !type || named_kind || eval_elem(c, listed ? type->kid[0] : type, &want);
     if (ok && want != x->type.elem) x = value_exact(c, e, ttype_scalar(want), at, "the result");
     ok = ok && x;
     if (ok && listed && (int)type->nkid - 1 != rank) {
-        report(c, E_type_mismatch, at, "the result", ttype_text(c, x->type), arena_printf(c->a, "a tensor of %d dimensions", (int)type->nkid - 1));
+        report(c, E_type_mismatch, at, "the result", ttype_text(c, x->type),
+               arena_printf(c->a, "a tensor of %d dimensions", (int)type->nkid - 1));
         ok = false;
     }
     Ent dim[MAX_AXES];
@@ -206,7 +219,9 @@ static bool ref_result(Tester *t, Check *c, Ent e, const Node *type, Scope *sc, 
         TAxis *ax = x->type.axis[d];
         if (listed) {
             ax = dim[d].kind == EN_axis ? dim[d].axis : taken[d];
-            if (!ax && dim[d].kind != EN_error) report(c, E_type_mismatch, type->kid[1 + d]->span, "this dimension of the result", ent_text(c, dim[d]), "the length of one of its axes");
+            if (!ax && dim[d].kind != EN_error)
+                report(c, E_type_mismatch, type->kid[1 + d]->span, "this dimension of the result", ent_text(c, dim[d]),
+                       "the length of one of its axes");
         }
         ok = ax != NULL;
         if (!ok) break;
@@ -216,7 +231,11 @@ static bool ref_result(Tester *t, Check *c, Ent e, const Node *type, Scope *sc, 
     c->scope = was;
     if (!ok || i == MAX_PARAMS) return false;
     TTensor *tt = NEW(c->a, TTensor);
-    *tt = (TTensor){.param = i, .name = sym(c->s, arena_printf(c->a, "result%d", i)), .mode = PM_OUT, .elem = x->type.elem, .rank = rank};
+    *tt = (TTensor){.param = i,
+                    .name = sym(c->s, arena_printf(c->a, "result%d", i)),
+                    .mode = PM_OUT,
+                    .elem = x->type.elem,
+                    .rank = rank};
     for (int d = 0; d < rank; d++) tt->dim[d] = tx_const_int(c, shape[d], EL_index, at);
     if (tt->elem == EL_index) {                       // indices are stored as i64
         tt->elem = EL_i64;
@@ -278,7 +297,9 @@ static Ent reference(Tester *t, Ent callee, const Node *n, Arg *args, int nargs)
         tuple->n = r.tuple->n;
         tuple->at = NEW_N(c->a, Ent, r.tuple->n + 1);
         for (int i = 0; i < tuple->n; i++) {
-            if (!ref_result(t, c, r.tuple->at[i], typed ? type->kid[i] : NULL, sc, at, &tuple->at[i], &step.args[k->nparams])) return ent_error(c);
+            if (!ref_result(t, c, r.tuple->at[i], typed ? type->kid[i] : NULL, sc, at, &tuple->at[i],
+                            &step.args[k->nparams]))
+                return ent_error(c);
         }
         result = (Ent){.kind = EN_tuple, .tuple = tuple, .span = n->span};
     } else if (r.kind == EN_void) {
@@ -315,12 +336,14 @@ static Ent test_call(Tester *t, const Node *n) {
     bool tensors = false;
     for (int i = 0; i < nargs; i++) {
         const Node *a = n->kid[3 + i];
-        args[i] = (Arg){.node = a->kind == N_named ? a->kid[0] : a, .name = a->kind == N_named ? a->sym : NULL, .span = a->span};
+        args[i] = (Arg){
+            .node = a->kind == N_named ? a->kid[0] : a, .name = a->kind == N_named ? a->sym : NULL, .span = a->span};
         args[i].e = test_eval(t, args[i].node);
         if (args[i].e.kind == EN_error) return ent_error(c);
         tensors = tensors || args[i].e.kind == EN_tensor;
     }
-    return tensors || returns_tensors(callee.fn->node) ? reference(t, callee, n, args, nargs) : call_entity(c, callee, args, nargs, n->span);
+    return tensors || returns_tensors(callee.fn->node) ? reference(t, callee, n, args, nargs)
+                                                       : call_entity(c, callee, args, nargs, n->span);
 }
 
 static Ent test_eval(Tester *t, const Node *n) {
@@ -353,12 +376,15 @@ static bool side(Tester *t, Ent e, Elem like, Span at, TValue *out) {
     if (number_known(e, &v)) {
         bool fraction = e.kind == EN_float || (e.kind == EN_value && elem_is_float(e.x->type.elem));
         if (e.kind == EN_bool && like == EL_none) out->elem = EL_bool;
-        else if (!elem_is_float(like) && like != EL_bool) out->elem = fraction ? EL_f64 : v.i < 0 && v.f > 0 ? EL_u64 : EL_i64;      // 300 is no i8
+        else if (!elem_is_float(like) && like != EL_bool)
+            out->elem = fraction ? EL_f64 : v.i < 0 && v.f > 0 ? EL_u64 : EL_i64;      // 300 is no i8
         out->ival = fraction ? 0 : v.i;
         out->fval = v.f;
         return true;
     }
-    if (e.kind != EN_error) report(t->c, E_test_expect, at, arena_printf(t->c->a, "`expect` compares tensors and numbers, not %s", ent_text(t->c, e)));
+    if (e.kind != EN_error)
+        report(t->c, E_test_expect, at,
+               arena_printf(t->c->a, "`expect` compares tensors and numbers, not %s", ent_text(t->c, e)));
     return false;
 }
 
@@ -373,7 +399,9 @@ static void expect_pair(Tester *t, const Node *n, Ent a, Ent b, double rel, doub
         bool same = a.tensor->rank == b.tensor->rank;
         for (int i = 0; same && i < a.tensor->rank; i++) same = a.tensor->dim[i].i == b.tensor->dim[i].i;
         if (!same) {
-            report(t->c, E_test_expect, n->span, arena_printf(t->c->a, "%s is compared with %s", tensor_text(t->c, a.tensor), tensor_text(t->c, b.tensor)));
+            report(t->c, E_test_expect, n->span,
+                   arena_printf(t->c->a, "%s is compared with %s", tensor_text(t->c, a.tensor),
+                                tensor_text(t->c, b.tensor)));
             t->bad = true;
             return;
         }
@@ -386,7 +414,8 @@ static void check_expect(Tester *t, const Node *n) {
     Ent a = test_eval(t, n->kid[0]);
     if (!n->kid[1]) {                                  // a condition on compile-time values
         if (a.kind == EN_bool && !a.i) report(c, E_static_assert, n->span, "", "");
-        else if (a.kind != EN_bool && a.kind != EN_error) report(c, E_test_expect, n->span, "`expect` takes `a ~ b`, `a == b` or a condition on compile-time values");
+        else if (a.kind != EN_bool && a.kind != EN_error)
+            report(c, E_test_expect, n->span, "`expect` takes `a ~ b`, `a == b` or a condition on compile-time values");
         return;
     }
     Ent b = test_eval(t, n->kid[1]);
@@ -434,12 +463,14 @@ static Ent declared_in_test(Tester *t, const Node *name, Ent e, Span at) {
         for (int i = 0; i < want.rank && i < MAX_RANK; i++) {
             const Node *n = type->kid[1 + i];
             want.dim[i] = n->kind == N_colon ? fits ? e.tensor->dim[i] : ent_int(0, n->span) : eval(c, n);
-            if (want.dim[i].kind != EN_int && want.dim[i].kind != EN_error) report(c, E_not_comptime, n->span, "a dimension");
+            if (want.dim[i].kind != EN_int && want.dim[i].kind != EN_error)
+                report(c, E_not_comptime, n->span, "a dimension");
             if (want.dim[i].kind != EN_int) return ent_error(c);
             fits = fits && e.tensor->dim[i].i == want.dim[i].i;
         }
         if (fits) return e;
-        report(c, E_type_mismatch, at, what, tensor_text(c, e.tensor), want.rank <= MAX_RANK ? tensor_text(c, &want) : "one of fewer dimensions");
+        report(c, E_type_mismatch, at, what, tensor_text(c, e.tensor),
+               want.rank <= MAX_RANK ? tensor_text(c, &want) : "one of fewer dimensions");
         return ent_error(c);
     }
     TType scalar;
@@ -461,7 +492,8 @@ static void test_let(Tester *t, const Node *n) {
         return;
     }
     bool fits = e.kind == EN_tuple && e.tuple->n == names;
-    if (!fits && e.kind != EN_error) report(t->c, E_tuple_count, n->span, names, "s", e.kind == EN_tuple ? e.tuple->n : 1, "s");
+    if (!fits && e.kind != EN_error)
+        report(t->c, E_tuple_count, n->span, names, "s", e.kind == EN_tuple ? e.tuple->n : 1, "s");
     for (int i = 0; i < names; i++) called(t, n->kid[1 + i], fits ? e.tuple->at[i] : ent_error(t->c), n->kid[0]->span);
 }
 
@@ -477,7 +509,8 @@ static void test_stmt(Tester *t, const Node *n) {
     case N_if: {
         Ent e = eval(t->c, n->kid[0]);
         if (e.kind == EN_bool) test_block(t, n->kid[e.i ? 1 : 2]);
-        else if (e.kind != EN_error) report(t->c, E_test_statement, n->span, "a condition that is not known at compile time");
+        else if (e.kind != EN_error)
+            report(t->c, E_test_statement, n->span, "a condition that is not known at compile time");
         return;
     }
     default: break;

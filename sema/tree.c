@@ -288,7 +288,9 @@ bool tx_is_host(Check *c, const TExpr *x) {
 static bool body_has_effect(const TBody *b) {
     for (uint32_t i = 0; i < b->n; i++) {
         const TStmt *s = b->at[i];
-        if (s->kind == TS_store || s->kind == TS_ptrstore || s->kind == TS_eval || s->kind == TS_print || s->kind == TS_assert) return true;
+        if (s->kind == TS_store || s->kind == TS_ptrstore || s->kind == TS_eval || s->kind == TS_print ||
+            s->kind == TS_assert)
+            return true;
         if (s->value && tx_has_effect(s->value)) return true;
         if (body_has_effect(&s->body) || body_has_effect(&s->orelse) || body_has_effect(&s->cond_body)) return true;
     }

@@ -44,14 +44,16 @@ static bool number(Check *c, const Node *n, int64_t *v) {
 
 static void add(Check *c, Choice *ch, int64_t v, Span at) {
     if (v < 1) report(c, E_tune, at, arena_printf(c->a, "%s cannot be %lld", ch->name->s, (long long)v));
-    else if (ch->n == MAX_CHOICE_VALUES) report(c, E_tune, at, arena_printf(c->a, "more than %d values to choose from", MAX_CHOICE_VALUES));
+    else if (ch->n == MAX_CHOICE_VALUES)
+        report(c, E_tune, at, arena_printf(c->a, "more than %d values to choose from", MAX_CHOICE_VALUES));
     else ch->value[ch->n++] = v;
 }
 
 static void values_of(Check *c, const Node *n, Choice *ch) {
     int64_t lo = 0, hi = 0, by = 1;
     if (n->kind == N_range) {
-        bool known = (!n->kid[0] || number(c, n->kid[0], &lo)) && number(c, n->kid[1], &hi) && (!n->kid[2] || number(c, n->kid[2], &by));
+        bool known = (!n->kid[0] || number(c, n->kid[0], &lo)) && number(c, n->kid[1], &hi) &&
+                     (!n->kid[2] || number(c, n->kid[2], &by));
         if (known && by < 1) report(c, E_step_positive, n->span, arena_printf(c->a, "%lld", (long long)by));
         for (int64_t v = lo; known && by > 0 && v < hi && ch->n < MAX_CHOICE_VALUES; v += by) add(c, ch, v, n->span);
         return;
@@ -65,11 +67,16 @@ static int choices_of(Check *c, const Node *kernel, const Node *item, Choice *ou
         const Node *k = item->kid[i];
         if (!k || k->kind != N_tune_choice || !k->sym || !k->kid[0]) continue;
         if (!generic_of(kernel, k->sym) && !is_schedule_word(k->sym)) {
-            Diag *d = report(c, E_tune, name_at(k), arena_printf(c->a, "`%s` is no compile-time name of `%s`, nor a word of the schedule", k->sym->s, kernel->sym->s));
+            Diag *d = report(c, E_tune, name_at(k),
+                             arena_printf(c->a, "`%s` is no compile-time name of `%s`, nor a word of the schedule",
+                                          k->sym->s, kernel->sym->s));
             suggest_schedule_word(d, k->sym);
             continue;
         }
-        if (n == MAX_CHOICES) { report(c, E_tune, name_at(k), arena_printf(c->a, "more than %d choices", MAX_CHOICES)); break; }
+        if (n == MAX_CHOICES) {
+            report(c, E_tune, name_at(k), arena_printf(c->a, "more than %d choices", MAX_CHOICES));
+            break;
+        }
         out[n] = (Choice){.name = k->sym};
         values_of(c, k->kid[0], &out[n]);
         n += out[n].n > 0;
@@ -95,7 +102,8 @@ static void check_tune(SemaFile *f, const Node *item) {
         const Node *k = item->kid[i];
         for (uint32_t j = 0; k && k->kind == N_tune_key && j < k->nkid; j++)
             if (k->kid[j]->sym && !is_dim(kernel->kid[1], k->kid[j]->sym))
-                report(c, E_tune, k->kid[j]->span, arena_printf(c->a, "`%s` is no dimension of `%s`", k->kid[j]->sym->s, kernel->sym->s));
+                report(c, E_tune, k->kid[j]->span,
+                       arena_printf(c->a, "`%s` is no dimension of `%s`", k->kid[j]->sym->s, kernel->sym->s));
     }
 }
 
@@ -122,12 +130,14 @@ static const SemaValue *given(const SemaValue *v, int n, Sym name) {
 }
 
 // The names that constraints see: choices, what the caller set, defaults that are numbers, known dimensions.
-static void world(Check *c, SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *dims, int ndims) {
+static void world(Check *c, SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *dims,
+                  int ndims) {
     const Node *gs = kernel->kid[0];
     c->scope = f->scope;
     c->scope = scope_new(c, c->scope);
     for (int i = 0; i < ndims; i++)
-        if (!dims[i].is_type) scope_bind(c, c->scope, sym(f->s, dims[i].name), ent_int(dims[i].ival, kernel->span), kernel->span);
+        if (!dims[i].is_type)
+            scope_bind(c, c->scope, sym(f->s, dims[i].name), ent_int(dims[i].ival, kernel->span), kernel->span);
     for (uint32_t i = 0; gs && i < gs->nkid; i++) {
         const Node *g = gs->kid[i];
         if (!g->sym) continue;
@@ -135,15 +145,18 @@ static void world(Check *c, SemaFile *f, const Node *kernel, const SemaValue *se
         int before = diag_count(f->s);
         Ent e = v ? ent_int(v->ival, g->span) : g->kid[1] ? eval(c, g->kid[1]) : ent_unknown();
         diag_forget(f->s, before);
-        if (!scope_find_here(c->scope, g->sym)) scope_bind(c, c->scope, g->sym, e.kind == EN_error ? ent_unknown() : e, g->span);
+        if (!scope_find_here(c->scope, g->sym))
+            scope_bind(c, c->scope, g->sym, e.kind == EN_error ? ent_unknown() : e, g->span);
     }
 }
 
-static bool allowed(Check *c, SemaFile *f, const Node *kernel, const Node *item, const SemaValue *all, int n, const SemaValue *dims, int ndims) {
+static bool allowed(Check *c, SemaFile *f, const Node *kernel, const Node *item, const SemaValue *all, int n,
+                    const SemaValue *dims, int ndims) {
     world(c, f, kernel, all, n, dims, ndims);
     for (int k = 0; k < n; k++) {                                  // words of the schedule, too
         Sym name = sym(f->s, all[k].name);
-        if (!all[k].is_type && !scope_find_here(c->scope, name)) scope_bind(c, c->scope, name, ent_int(all[k].ival, item->span), item->span);
+        if (!all[k].is_type && !scope_find_here(c->scope, name))
+            scope_bind(c, c->scope, name, ent_int(all[k].ival, item->span), item->span);
     }
     for (uint32_t i = 0; i < item->nkid; i++) {
         if (!item->kid[i] || item->kid[i]->kind != N_where) continue;
@@ -155,7 +168,8 @@ static bool allowed(Check *c, SemaFile *f, const Node *kernel, const Node *item,
     return true;
 }
 
-int sema_candidates(SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *dims, int ndims, TuneCandidate **out) {
+int sema_candidates(SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *dims, int ndims,
+                    TuneCandidate **out) {
     const Node *item = sema_tune_item(f, kernel);
     Choice choice[MAX_CHOICES];
     *out = NULL;
@@ -168,8 +182,10 @@ int sema_candidates(SemaFile *f, const Node *kernel, const SemaValue *set, int n
     for (bool more = true; more && count < MAX_CANDIDATES; count++) {
         SemaValue *v = NEW_N(c->a, SemaValue, nset + free);
         if (nset) memcpy(v, set, sizeof *v * (size_t)nset);
-        for (int i = 0; i < free; i++) v[nset + i] = (SemaValue){.name = choice[i].name->s, .ival = choice[i].value[at[i]], .chosen = true};
-        if (allowed(c, f, kernel, item, v, nset + free, dims, ndims)) vec_push(c->a, &all, ((TuneCandidate){v + nset, free}));
+        for (int i = 0; i < free; i++)
+            v[nset + i] = (SemaValue){.name = choice[i].name->s, .ival = choice[i].value[at[i]], .chosen = true};
+        if (allowed(c, f, kernel, item, v, nset + free, dims, ndims))
+            vec_push(c->a, &all, ((TuneCandidate){v + nset, free}));
         int i = free - 1;
         while (i >= 0 && ++at[i] == choice[i].n) at[i--] = 0;
         more = i >= 0;

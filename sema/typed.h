@@ -52,7 +52,8 @@ typedef struct TTensor {                // a tensor parameter (views are gone by
     ParamMode mode;
     bool     strided;
     int      rank;
-    TExpr   *dim[MAX_RANK];             // scalar index: TX_dim (also when dims[dim].fixed is known), TX_const or arithmetic of them
+    // scalar index: TX_dim (also when dims[dim].fixed is known), TX_const or arithmetic of them
+    TExpr   *dim[MAX_RANK];
 } TTensor;
 
 // Elementwise functions of the language. Operand classes: f float only, i integer only, a any number.
@@ -79,23 +80,32 @@ typedef struct TTensor {                // a tensor parameter (views are gone by
     X(dim,     "",                             "dimension symbol dims[dim], run-time, type index") \
     X(axis,    "",                             "index tile of axis[0]: index[axis]") \
     X(unary,   "a",                            "op: OP_neg, OP_not (bool), OP_bnot (integers)") \
-    X(binary,  "a,b",                          "op: OP_add .. OP_ge, OP_land and OP_lor as OP_and and OP_or on bool; operands of one element type; add with type.ptr: a pointer moved by b elements, b any integer type") \
+    X(binary,  "a,b", \
+      "op: OP_add .. OP_ge, OP_land and OP_lor as OP_and and OP_or on bool; operands of one element type; add " \
+      "with type.ptr: a pointer moved by b elements, b any integer type") \
     X(select,  "cond,a,b",                     "elementwise; also the ternary on run-time scalars") \
     X(cast,    "a",                            "value conversion to type.elem, rules of design 1.3") \
     X(bitcast, "a",                            "same bits, other element type of the same width") \
     X(fun,     "a,b,c",                        "fun: TF_exp ..; operands of one element type") \
-    X(reduce,  "a",                            "reduce over axis[..naxes]: TR_sum ..; argmax and argmin have one axis and give its value as `index`") \
-    X(scan,    "a",                            "prefixes of a along axis[0]: op is TR_sum, TR_prod, TR_max or TR_min; ival: SCAN_EXCLUSIVE, SCAN_REVERSE") \
+    X(reduce,  "a", \
+      "reduce over axis[..naxes]: TR_sum ..; argmax and argmin have one axis and give its value as `index`") \
+    X(scan,    "a", \
+      "prefixes of a along axis[0]: op is TR_sum, TR_prod, TR_max or TR_min; ival: SCAN_EXCLUSIVE, SCAN_REVERSE") \
     X(sort,    "a",                            "a in order along axis[0], NaN last; ival: SORT_DESCENDING") \
-    X(order,   "a",                            "lanes of axis[0] in the order of a's values there, equals as they stood, type index; ival as in sort") \
+    X(order,   "a", \
+      "lanes of axis[0] in the order of a's values there, equals as they stood, type index; ival as in sort") \
     X(take,    "a,order",                      "along axis[0], lane i has what a has at lane order[i]") \
-    X(dot,     "a,b",                          "contract over axis[..naxes]; prec; result f32, f64 or i32 over the remaining axes of both") \
-    X(load,    "indices...,else",              "tensor[indices]: nidx indices of type index or an integer, then `else` (NULL: 0)") \
+    X(dot,     "a,b", \
+      "contract over axis[..naxes]; prec; result f32, f64 or i32 over the remaining axes of both") \
+    X(load,    "indices...,else", \
+      "tensor[indices]: nidx indices of type index or an integer, then `else` (NULL: 0)") \
     X(ptrload, "address,where,else",           "raw load through a pointer scalar or tile; where and else may be NULL") \
     X(splat,   "a",                            "scalar or smaller tile broadcast to exactly type's axes") \
     X(rename,  "a",                            "a with axis[0] called axis[1] (equal extents and liveness)") \
     X(block,   "value",                        "run body, then value: an inlined function") \
-    X(atomic,  "value,compare,indices...",     "atomic on tensor[indices] or (tensor NULL) on pointer indices[0] with where = kid[3]: TA_add ..; gives the old value; compare only for cas")
+    X(atomic,  "value,compare,indices...", \
+      "atomic on tensor[indices] or (tensor NULL) on pointer indices[0] with where = kid[3]: TA_add ..; gives the " \
+      "old value; compare only for cas")
 //    kind     meaning
 #define TSTMTS(X) \
     X(let,     "var = value (first and only definition, or the initial value of a mutable var)") \
@@ -103,7 +113,9 @@ typedef struct TTensor {                // a tensor parameter (views are gone by
     X(store,   "tensor[idx..nidx] = value") \
     X(ptrstore,"*idx[0] = value where cond") \
     X(eval,    "value for its effect (an atomic whose result is dropped)") \
-    X(for,     "for var = lo; var < hi; var += step { body }; step > 0 compile-time unless step_expr; axis (or NULL) is the tile axis [var, var + extent) made in each trip") \
+    X(for, \
+      "for var = lo; var < hi; var += step { body }; step > 0 compile-time unless step_expr; axis (or NULL) is " \
+      "the tile axis [var, var + extent) made in each trip") \
     X(while,   "while cond { body }; cond_body runs before cond each time") \
     X(if,      "if cond { body } else { orelse }") \
     X(break,   "leaves the loop `target`, which may be several loops out (a `for` of several clauses)") \
@@ -176,7 +188,8 @@ struct TStmt {
     TVar   **merge_x, **merge_y; TExpr **merge_result; TBody merge_body;
 };
 
-typedef struct TGrid {                  // one clause; programs are the product of cdiv(hi - lo, step), first clause outermost
+// one clause; programs are the product of cdiv(hi - lo, step), first clause outermost
+typedef struct TGrid {
     TVar    *var;                       // scalar index: the clause's value, or the axis's first
     TAxis   *axis;                      // NULL without `by`
     TExpr   *lo, *hi;                   // host expressions: const, dim, integer scalar parameter, arithmetic
@@ -212,7 +225,8 @@ typedef struct TKernel {
     TVar       **scalar;                // by parameter; NULL for tensors
     LaunchDim   *dims;     int ndims;
     uint32_t     reads;                 // by dimension: its number, or that there is none, made a difference
-    uint32_t     kinds;                 // by dimension: whether it is 1, and which powers of two divide it, made a difference
+    // by dimension: whether it is 1, and which powers of two divide it, made a difference
+    uint32_t     kinds;
     TBinding    *bindings; int nbindings;
     TGuard      *guards;   int nguards; // where clauses, N <= extent of `let` ranges, D == its number, fallbacks
     TGrid       *grid;     int ngrid;
@@ -234,7 +248,8 @@ typedef struct SemaValue {                // --set NAME=VALUE, or a known dimens
 } SemaValue;
 typedef struct SemaFile SemaFile;       // a checked file: its items and those it imports
 
-SemaFile *sema_file(Session *s, Node *file);            // collects items, resolves imports; errors in the session; never NULL
+// collects items, resolves imports; errors in the session; never NULL
+SemaFile *sema_file(Session *s, Node *file);
 int       sema_kernel_count(const SemaFile *f);         // kernels of the file itself, in order
 const Node *sema_kernel(const SemaFile *f, int i);
 const Node *sema_find_kernel(const SemaFile *f, const char *name);    // NULL if there is none
@@ -244,10 +259,13 @@ TKernel  *sema_instance(SemaFile *f, const Node *kernel, const SemaValue *set, i
 // What the kernel's tune item leaves free, in all allowed combinations: `<>` names and words of the schedule (each marked
 // `chosen`), besides what `set` gives. None without a tune item.
 typedef struct TuneCandidate { const SemaValue *value; int n; } TuneCandidate;
-int       sema_candidates(SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *dims, int ndims, TuneCandidate **out);
+int sema_candidates(SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *dims, int ndims,
+                    TuneCandidate **out);
 // The conditions of its tune item, if it has one, hold for the defaults.
-bool      sema_tune_allows(SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *dims, int ndims);
-bool      sema_tune_key(const SemaFile *f, const Node *kernel, const char *dim);     // what is chosen depends on it: `key`, else all
+bool sema_tune_allows(SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *dims,
+                      int ndims);
+// what is chosen depends on it: `key`, else all
+bool      sema_tune_key(const SemaFile *f, const Node *kernel, const char *dim);
 const Node *sema_tune_item(const SemaFile *f, const Node *kernel);                   // NULL: it has none
 void      sema_check_tunes(SemaFile *f);                // the `tune` items, to report errors
 void      sema_check(SemaFile *f);                      // every kernel with its defaults, and every test, to report errors
@@ -255,7 +273,8 @@ void      typed_print(Session *s, const TKernel *k, Buf *out);
 void      binding_print(const TBinding *b, Buf *out);   // "BM = 128"
 void      instance_print(const TKernel *k, Buf *out);   // "matmul<BM = 128, T = bf16>"
 const char *origin_word(Origin o);                      // "default"
-int       typed_verify(const TKernel *k, Buf *out);     // how many promises of this file the tree breaks; sema's bugs, in words
+// how many promises of this file the tree breaks; sema's bugs, in words
+int       typed_verify(const TKernel *k, Buf *out);
 
 // ---- test items ----------------------------------------------------------------------------------
 // A test runs as a list of steps over numbered tensors, all sizes known.
@@ -279,9 +298,11 @@ typedef struct TStep {
     Elem      elem;
     int       rank;
     int64_t   shape[MAX_RANK];
-    Number    lo, hi;                   // random in [lo, hi) (default: standard normal when lo == hi), randint, full value, iota start and step
+    // random in [lo, hi) (default: standard normal when lo == hi), randint, full value, iota start and step
+    Number    lo, hi;
     Number   *values;                   // MAKE_values
-    // launch: kernel instance on args (one for each parameter; out parameters are made here and numbered result, result + 1, ...)
+    // launch: kernel instance on args (one for each parameter; out parameters are made here and numbered result, result
+    // + 1, ...)
     TKernel  *kernel;
     TValue   *args; int nargs;
     Schedule  schedule;                 // of `with (...)`

@@ -105,7 +105,8 @@ static void put_block(Printer *p, const TExpr *x) {
 }
 
 static void put_expr(Printer *p, const TExpr *x) {
-    static const char *const precs[] = {[DP_default] = "", [DP_tf32x3] = ", tf32x3", [DP_tf32] = ", tf32", [DP_ieee] = ", ieee"};
+    static const char *const precs[] = {
+        [DP_default] = "", [DP_tf32x3] = ", tf32x3", [DP_tf32] = ", tf32", [DP_ieee] = ", ieee"};
     Buf *o = p->out;
     switch ((TExprKind)x->kind) {
     case TX_const:
@@ -129,7 +130,12 @@ static void put_expr(Printer *p, const TExpr *x) {
     case TX_cast: buf_printf(o, "%s(", elem_name(x->type.elem)); put_expr(p, x->kid[0]); buf_putc(o, ')'); break;
     case TX_bitcast: buf_printf(o, "bitcast<%s>(", elem_name(x->type.elem)); put_expr(p, x->kid[0]); buf_putc(o, ')'); break;
     case TX_fun: buf_printf(o, "%s(", fun_name(x->op)); put_list(p, x->kid, x->nkid); buf_putc(o, ')'); break;
-    case TX_reduce: buf_printf(o, "%s(", reduce_name(x->op)); put_expr(p, x->kid[0]); put_over(p, x); buf_putc(o, ')'); break;
+    case TX_reduce:
+        buf_printf(o, "%s(", reduce_name(x->op));
+        put_expr(p, x->kid[0]);
+        put_over(p, x);
+        buf_putc(o, ')');
+        break;
     case TX_scan:
         buf_printf(o, "cum%s(", reduce_name(x->op));
         put_expr(p, x->kid[0]);
@@ -154,7 +160,13 @@ static void put_expr(Printer *p, const TExpr *x) {
         }
         break;
     case TX_ptrload: buf_puts(o, "load("); put_list(p, x->kid, x->nkid); buf_putc(o, ')'); break;
-    case TX_splat: buf_puts(o, "splat<"); put_type(p, x->type); buf_puts(o, ">("); put_expr(p, x->kid[0]); buf_putc(o, ')'); break;
+    case TX_splat:
+        buf_puts(o, "splat<");
+        put_type(p, x->type);
+        buf_puts(o, ">(");
+        put_expr(p, x->kid[0]);
+        buf_putc(o, ')');
+        break;
     case TX_rename:
         buf_puts(o, "rename(");
         put_expr(p, x->kid[0]);
@@ -331,7 +343,8 @@ static void put_params(Printer *p) {
     const TKernel *k = p->k;
     for (int i = 0; i < k->nparams; i++) {
         const LaunchParam *lp = &k->params[i];
-        buf_printf(p->out, "%s%s: %s%s%s%s", i ? ", " : "", lp->name ? lp->name->s : "_", modes[lp->mode], lp->strided ? "strided " : "", lp->kind == PK_POINTER ? "*" : "", elem_name(lp->elem));
+        buf_printf(p->out, "%s%s: %s%s%s%s", i ? ", " : "", lp->name ? lp->name->s : "_", modes[lp->mode],
+                   lp->strided ? "strided " : "", lp->kind == PK_POINTER ? "*" : "", elem_name(lp->elem));
         if (lp->kind != PK_TENSOR || !k->tensor[i]) continue;
         buf_putc(p->out, '[');
         put_list(p, k->tensor[i]->dim, (uint32_t)k->tensor[i]->rank);

@@ -31,8 +31,12 @@ static void check_axis(Verify *v, const TAxis *ax) {
     }
     if (v->axis_open[ax->id]) return;                  // once at a time: bounds of bounds end
     v->axis_open[ax->id] = true;
-    if (ax->extent < 0 || ax->lo->type.elem != EL_index || ax->hi->type.elem != EL_index || ax->lo->type.naxes || ax->hi->type.naxes) wrong(v, "bounds of axis", ax->name->s);
-    if (ax->full && ax->lo->kind == TX_const && ax->hi->kind == TX_const && ax->lo->ival == 0 && ax->hi->ival < ax->extent) wrong(v, "full axis", ax->name->s);
+    if (ax->extent < 0 || ax->lo->type.elem != EL_index || ax->hi->type.elem != EL_index || ax->lo->type.naxes ||
+        ax->hi->type.naxes)
+        wrong(v, "bounds of axis", ax->name->s);
+    if (ax->full && ax->lo->kind == TX_const && ax->hi->kind == TX_const && ax->lo->ival == 0 &&
+        ax->hi->ival < ax->extent)
+        wrong(v, "full axis", ax->name->s);
     check_expr(v, ax->lo);
     check_expr(v, ax->hi);
     v->axis_open[ax->id] = false;
@@ -52,7 +56,8 @@ static void want(Verify *v, bool ok, const char *where) {
 static bool integer(const TExpr *x) { return elem_is_int(x->type.elem) && !x->type.ptr; }
 
 static void check_operands(Verify *v, const TExpr *x) {
-    const TExpr *a = x->nkid > 0 ? x->kid[0] : NULL, *b = x->nkid > 1 ? x->kid[1] : NULL, *c = x->nkid > 2 ? x->kid[2] : NULL;
+    const TExpr *a = x->nkid > 0 ? x->kid[0] : NULL, *b = x->nkid > 1 ? x->kid[1] : NULL,
+                *c = x->nkid > 2 ? x->kid[2] : NULL;
     Elem e = x->type.elem;
     switch ((TExprKind)x->kind) {
     case TX_unary: want(v, a && type_same(a->type, x->type), "unary"); break;
@@ -72,7 +77,8 @@ static void check_operands(Verify *v, const TExpr *x) {
         want(v, x->op == TF_isnan ? e == EL_bool : e == a->type.elem, "function's result");
         break;
     case TX_reduce:
-        for (int i = 0; i < x->naxes; i++) want(v, type_has(a->type, x->axis[i]) && !type_has(x->type, x->axis[i]), "reduce");
+        for (int i = 0; i < x->naxes; i++)
+            want(v, type_has(a->type, x->axis[i]) && !type_has(x->type, x->axis[i]), "reduce");
         want(v, x->naxes > 0 && x->type.naxes + x->naxes == a->type.naxes, "reduce's axes");
         break;
     case TX_scan: case TX_sort: case TX_order:
@@ -81,7 +87,8 @@ static void check_operands(Verify *v, const TExpr *x) {
         break;
     case TX_take:
         want(v, x->naxes == 1 && type_has(a->type, x->axis[0]) && b->type.elem == EL_index, "take's order");
-        for (int i = 0; i < a->type.naxes; i++) want(v, a->type.axis[i] == x->axis[0] || type_has(x->type, a->type.axis[i]), "take's axes");
+        for (int i = 0; i < a->type.naxes; i++)
+            want(v, a->type.axis[i] == x->axis[0] || type_has(x->type, a->type.axis[i]), "take's axes");
         want(v, axes_in(b->type, x->type) && e == a->type.elem, "take");
         break;
     case TX_dot:
@@ -89,15 +96,27 @@ static void check_operands(Verify *v, const TExpr *x) {
         want(v, x->naxes > 0, "dot's axes");
         break;
     case TX_load:
-        want(v, x->tensor && x->nidx == x->tensor->rank && x->nkid == (uint32_t)x->nidx + 1 && e == x->tensor->elem && x->tensor->mode != PM_OUT, "load");
+        want(v,
+             x->tensor && x->nidx == x->tensor->rank && x->nkid == (uint32_t)x->nidx + 1 && e == x->tensor->elem &&
+                 x->tensor->mode != PM_OUT,
+             "load");
         for (int i = 0; i < x->nidx; i++) want(v, integer(x->kid[i]) && axes_in(x->kid[i]->type, x->type), "load's index");
         if (x->kid[x->nidx]) want(v, x->kid[x->nidx]->type.elem == e, "load's else");
         break;
-    case TX_ptrload: want(v, a->type.ptr && a->type.elem == e && !x->type.ptr && (!b || b->type.elem == EL_bool) && (!c || c->type.elem == e), "pointer load"); break;
+    case TX_ptrload:
+        want(v,
+             a->type.ptr && a->type.elem == e && !x->type.ptr && (!b || b->type.elem == EL_bool) &&
+                 (!c || c->type.elem == e),
+             "pointer load");
+        break;
     case TX_splat: want(v, axes_in(a->type, x->type) && a->type.elem == e, "splat"); break;
-    case TX_rename: want(v, x->naxes == 2 && type_has(a->type, x->axis[0]) && type_has(x->type, x->axis[1]), "rename"); break;
+    case TX_rename:
+        want(v, x->naxes == 2 && type_has(a->type, x->axis[0]) && type_has(x->type, x->axis[1]), "rename");
+        break;
     case TX_block: want(v, a && type_same(a->type, x->type), "block"); break;
-    case TX_atomic: want(v, a && a->type.elem == e && (x->tensor ? x->tensor->mode != PM_IN : x->kid[2]->type.ptr), "atomic"); break;
+    case TX_atomic:
+        want(v, a && a->type.elem == e && (x->tensor ? x->tensor->mode != PM_IN : x->kid[2]->type.ptr), "atomic");
+        break;
     default: break;
     }
 }
@@ -138,7 +157,8 @@ static void check_expr(Verify *v, const TExpr *x) {
         }
     }
     bool whole = true;
-    for (uint32_t i = 0; i < x->nkid; i++) whole = whole && (x->kid[i] || x->kind == TX_load || x->kind == TX_ptrload || x->kind == TX_atomic);
+    for (uint32_t i = 0; i < x->nkid; i++)
+        whole = whole && (x->kid[i] || x->kind == TX_load || x->kind == TX_ptrload || x->kind == TX_atomic);
     if (whole) check_operands(v, x);
     v->depth--;
 }
@@ -163,7 +183,8 @@ static void check_merge(Verify *v, const TStmt *s) {
     check_body(v, &s->merge_body);
     for (int i = 0; i < s->ncarried; i++) {
         check_expr(v, s->merge_result[i]);
-        if (s->merge_result[i] && !type_same(s->merge_result[i]->type, s->carried[i]->type)) wrong(v, "merge of", s->carried[i]->name->s);
+        if (s->merge_result[i] && !type_same(s->merge_result[i]->type, s->carried[i]->type))
+            wrong(v, "merge of", s->carried[i]->name->s);
     }
 }
 
@@ -187,7 +208,9 @@ static void check_stmt(Verify *v, const TStmt *s) {
                 if (!type_has(t, s->idx[i]->type.axis[j]) && t.naxes < MAX_AXES) t.axis[t.naxes++] = s->idx[i]->type.axis[j];
             }
         }
-        if (s->nidx != s->tensor->rank || s->tensor->mode == PM_IN || !s->value || s->value->type.elem != s->tensor->elem || !axes_in(s->value->type, t)) wrong(v, "store to", s->tensor->name->s);
+        if (s->nidx != s->tensor->rank || s->tensor->mode == PM_IN || !s->value ||
+            s->value->type.elem != s->tensor->elem || !axes_in(s->value->type, t))
+            wrong(v, "store to", s->tensor->name->s);
         break;
     }
     case TS_ptrstore:
@@ -198,7 +221,8 @@ static void check_stmt(Verify *v, const TStmt *s) {
     case TS_for: {
         check_expr(v, s->lo);
         check_expr(v, s->hi);
-        if (s->step <= 0 || s->lo->type.elem != EL_index || s->hi->type.elem != EL_index) wrong(v, "loop over", s->var->name->s);
+        if (s->step <= 0 || s->lo->type.elem != EL_index || s->hi->type.elem != EL_index)
+            wrong(v, "loop over", s->var->name->s);
         v->defined[s->var->id] = true;
         check_scoped(v, &s->body);
         v->defined[s->var->id] = false;

@@ -21,7 +21,9 @@
 
 typedef struct Clock { double start, last; Buf rows; } Clock;
 
-static void clock_row(void *ctx, const char *stage, double ms) { buf_printf(&((Clock *)ctx)->rows, "%-16s %9.3f ms\n", stage, ms); }
+static void clock_row(void *ctx, const char *stage, double ms) {
+    buf_printf(&((Clock *)ctx)->rows, "%-16s %9.3f ms\n", stage, ms);
+}
 
 static void lap(Clock *c, const char *stage) {
     double now = now_ms();
@@ -57,7 +59,8 @@ typedef struct Job {
 } Job;
 
 static Stage stage_of(const Options *opt) {
-    static const char *const names[] = {"tokens", "ast", "typed", "tile", "layout", "llvm", "ptx", "cubin", "report", "plan", "artifact", "html"};
+    static const char *const names[] = {"tokens", "ast",   "typed",  "tile", "layout",   "llvm",
+                                        "ptx",    "cubin", "report", "plan", "artifact", "html"};
     const char *name = opt->emit != NULL ? opt->emit : opt->after != NULL ? "tile" : "ptx";
     int i = 0;
     while (strcmp(names[i], name) != 0) i++;
@@ -170,7 +173,8 @@ static int emit_code(Job *j, Buf *llvm, Buf *ptx) {
 static int emit_cubin(Job *j) {
     Buf ptx = {0}, log = {0}, err = {0};
     int status = emit_code(j, NULL, &ptx);
-    if (status == DONE && !cubin_make(session_arena(j->s), ptx.p, ptx.n, j->compile.target, cuda_cubin, &j->out, &log, &err)) {
+    if (status == DONE &&
+        !cubin_make(session_arena(j->s), ptx.p, ptx.n, j->compile.target, cuda_cubin, &j->out, &log, &err)) {
         if (log.n > 0) fputs(log.p, stderr);
         status = fail("%s: %s", j->path, err.p);
     }
@@ -190,7 +194,8 @@ static int make_artifact(Job *j, int i, Artifact *out) {
         bool ok = f != NULL && lower_run(f, &own) && lower_emit(j->s, &f, 1, &own, NULL, &ptx);
         ok = report_diags(j->s, j->opt) && ok;
         if (!ok && diag_errors(j->s) == 0) fail("%s: kernel `%s` cannot be compiled", j->path, j->kernel[i]->name->s);
-        if (ok && ptxas_path(session_arena(j->s)) != NULL && !cubin_make(session_arena(j->s), ptx.p, ptx.n, own.target, cuda_cubin, &cubin, &log, &err))
+        if (ok && ptxas_path(session_arena(j->s)) != NULL &&
+            !cubin_make(session_arena(j->s), ptx.p, ptx.n, own.target, cuda_cubin, &cubin, &log, &err))
             ok = fail("%s: %s", j->path, err.p) == DONE;
         if (ok) {
             out->info[v] = f->launch;
@@ -252,9 +257,10 @@ static void report_code(Job *j, const Buf *ptx) {
             for (int k = 0; k < j->n; k++) {
                 const LaunchInfo *info = j->fn[k]->launch;
                 if (info == NULL || info->entry == NULL || strcmp(info->entry, e[i].entry) != 0) continue;
-                int blocks = target_occupancy(j->compile.target, info->threads, e[i].registers, smem_at_most(info) + (uint32_t)e[i].smem);
-                buf_printf(&j->out, "  occupancy    %d blocks a multiprocessor, %d of %u threads\n", blocks, blocks * info->threads,
-                           j->compile.target->threads_sm);
+                int blocks = target_occupancy(j->compile.target, info->threads, e[i].registers,
+                                              smem_at_most(info) + (uint32_t)e[i].smem);
+                buf_printf(&j->out, "  occupancy    %d blocks a multiprocessor, %d of %u threads\n", blocks,
+                           blocks * info->threads, j->compile.target->threads_sm);
             }
         }
     if (log.p != NULL) report_notes(j, log.p);
@@ -385,11 +391,18 @@ static int print_passes(void) {
 int main_emit(const Options *opt) {
     if (opt->passes) return print_passes();
     if (is_model(opt)) return emit_model(opt);
-    if (opt->emit != NULL && (strcmp(opt->emit, "graph") == 0 || strcmp(opt->emit, "tk") == 0 || strcmp(opt->emit, "fusion") == 0))
+    if (opt->emit != NULL &&
+        (strcmp(opt->emit, "graph") == 0 || strcmp(opt->emit, "tk") == 0 || strcmp(opt->emit, "fusion") == 0))
         return wrong_use("--emit=%s is for models: FILE.onnx", opt->emit);
-    const char *model = opt->dtype != NULL ? "--dtype" : opt->dtype_io ? "--dtype-io" : opt->donate ? "--donate" : opt->arg.n > 0 ? "--arg" : opt->random_weights ? "--random-weights" : NULL;
+    const char *model = opt->dtype != NULL    ? "--dtype"
+                        : opt->dtype_io       ? "--dtype-io"
+                        : opt->donate         ? "--donate"
+                        : opt->arg.n > 0      ? "--arg"
+                        : opt->random_weights ? "--random-weights"
+                                              : NULL;
     if (model != NULL) return wrong_use("%s is for models: FILE.onnx", model);
-    if (opt->graph != NULL && stage_of(opt) != ST_plan) return wrong_use("--graph is for --emit=plan, and for models; --kernel names a kernel");
+    if (opt->graph != NULL && stage_of(opt) != ST_plan)
+        return wrong_use("--graph is for --emit=plan, and for models; --kernel names a kernel");
     if (opt->operands.n > 1) return wrong_use("one file at a time: `%s` is the second", opt->operands.at[1]);
     static Job j;                                            // large, and there is one
     j = (Job){.opt = opt, .stage = stage_of(opt), .clock = {.start = now_ms()}};

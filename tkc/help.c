@@ -21,7 +21,8 @@ static void option_value(const Option *o, Buf *out) {
 static void option_meaning(const Option *o, Buf *out) {
     buf_puts(out, o->meaning);
     if (o->kind != OPT_ARCH) return;
-    for (int i = 0; i < target_count; i++) buf_printf(out, "%s%s", i == 0 ? ": " : i + 1 == target_count ? " or " : ", ", target_table[i].name);
+    for (int i = 0; i < target_count; i++)
+        buf_printf(out, "%s%s", i == 0 ? ": " : i + 1 == target_count ? " or " : ", ", target_table[i].name);
 }
 
 // Words of `text` from `column` on, lines of at most WIDTH; the cursor is at `at`.
@@ -205,13 +206,15 @@ void help_man(Buf *out) {
     for (int i = 0; i < command_count; i++) {
         const Command *c = &command_table[i];
         buf_puts(out, ".SH ");
-        for (const char *p = i == 0 ? "description" : c->name; *p != '\0'; p++) buf_putc(out, (char)toupper((unsigned char)*p));
+        for (const char *p = i == 0 ? "description" : c->name; *p != '\0'; p++)
+            buf_putc(out, (char)toupper((unsigned char)*p));
         buf_puts(out, "\n");
         if (c->details[0] != '\0') each_line(c->details, out, roff_paragraph);
         else roff_paragraph(c->summary, out);
         if (c->more != NULL) each_line(c->more, out, roff_paragraph);
         for (int o = 0; o < option_count; o++)
-            if ((option_table[o].commands & c->bit) != 0 && (i == 0 || option_table[o].commands != C_ALL)) roff_option(&option_table[o], out);
+            if ((option_table[o].commands & c->bit) != 0 && (i == 0 || option_table[o].commands != C_ALL))
+                roff_option(&option_table[o], out);
         buf_puts(out, ".PP\nExamples:\n.PP\n.nf\n.RS\n");
         each_line(c->examples, out, roff_example);
         buf_puts(out, ".RE\n.fi\n");
@@ -219,7 +222,8 @@ void help_man(Buf *out) {
     buf_puts(out, ".SH EXIT STATUS\n");
     roff(status, out);
     buf_puts(out, "\n.SH ENVIRONMENT\n");
-    for (int i = 0; i < ENVIRONMENT; i++) buf_printf(out, ".TP\n\\fB%s\\fR\n%s\n", environment[i].name, environment[i].meaning);
+    for (int i = 0; i < ENVIRONMENT; i++)
+        buf_printf(out, ".TP\n\\fB%s\\fR\n%s\n", environment[i].name, environment[i].meaning);
 }
 
 // ---- docs/tkc.md ---------------------------------------------------------------------------------

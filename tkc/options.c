@@ -138,7 +138,8 @@ static bool take_value(Parser *p, const Option *o, bool letter, const char *text
     }
     case OPT_ARCH:
         if (target_find(text) == NULL)
-            return wrong_use("%s: there is no target `%s`; did you mean `%s`?", name, text, target_nearest(text)->name), false;
+            return wrong_use("%s: there is no target `%s`; did you mean `%s`?", name, text, target_nearest(text)->name),
+                   false;
         *(const char **)field(p, o) = text;
         break;
     case OPT_NUMBER:

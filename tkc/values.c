@@ -37,7 +37,8 @@ static bool has_scalar(const Node *graph, const char *name) {
     const Node *params = list_of(graph, PARAMS);
     for (uint32_t i = 0; graph->kind == N_graph && params != NULL && i < params->nkid; i++) {
         const Node *p = params->kid[i];
-        if (p->sym != NULL && strcmp(p->sym->s, name) == 0 && p->kid[0] != NULL && p->kid[0]->kind == N_type_name) return true;
+        if (p->sym != NULL && strcmp(p->sym->s, name) == 0 && p->kid[0] != NULL && p->kid[0]->kind == N_type_name)
+            return true;
     }
     return false;
 }
@@ -80,12 +81,15 @@ int values_check(const Values *all, const Node *const *kernels, int n) {
             dimension = dimension || (has_dim(kernels[k], name) && !has_scalar(kernels[k], name));
         }
         const SemaValue *v = &all->at[i];
-        if (dimension && (v->fn != NULL || v->is_type || v->ival < 0)) return fail("--set %s: that is a dimension, and takes a number from 0 on", name);
+        if (dimension && (v->fn != NULL || v->is_type || v->ival < 0))
+            return fail("--set %s: that is a dimension, and takes a number from 0 on", name);
         if (known) continue;
         Names names = {.n = 0};
         for (int k = 0; k < n; k++) collect_names(kernels[k], &names);
         const char *near = nearest(name, names.at, names.n);
-        if (near != NULL) return fail("--set %s: no kernel has such a compile-time parameter or dimension; did you mean `%s`?", name, near);
+        if (near != NULL)
+            return fail("--set %s: no kernel has such a compile-time parameter or dimension; did you mean `%s`?", name,
+                        near);
         return fail("--set %s: no kernel has such a compile-time parameter or dimension", name);
     }
     return DONE;
@@ -116,7 +120,8 @@ int value_read(const char *option, const char *text, Arena *a, SemaValue *out) {
     if (sign == NULL || sign == text) return wrong_use("%s %s: NAME=VALUE is wanted", option, text);
     *out = (SemaValue){.name = arena_printf(a, "%.*s", (int)(sign - text), text)};
     if (!value_parse(sign + 1, out))
-        return wrong_use("%s %s: `%s` is no integer, true, false, element type or name of a function", option, text, sign + 1);
+        return wrong_use("%s %s: `%s` is no integer, true, false, element type or name of a function", option, text,
+                         sign + 1);
     return DONE;
 }
 
@@ -128,7 +133,8 @@ int values_read(const Options *opt, Arena *a, Values *out) {
         if (status != DONE) return status;
         if (out->n == MAX_VALUES) return wrong_use("--set: more than %d values", MAX_VALUES);
         for (int k = 0; k < out->n; k++)
-            if (strcmp(out->at[k].name, v.name) == 0) return wrong_use("--set %s: %s is given twice", opt->set.at[i], v.name);
+            if (strcmp(out->at[k].name, v.name) == 0)
+                return wrong_use("--set %s: %s is given twice", opt->set.at[i], v.name);
         out->at[out->n++] = v;
     }
     return DONE;
@@ -152,8 +158,9 @@ int schedule_read(const Options *opt, Schedule *out) {
                 buf_printf(&list, "%s%s", k > 0 ? ", " : "", names[k]);
             }
             const char *near = nearest(have, names, schedule_field_count);
-            int status = near != NULL ? wrong_use("--with %s: there is no `%.*s`; did you mean `%s`?", text, (int)n, text, near)
-                                      : wrong_use("--with %s: NAME is one of %s", text, list.p);
+            int status = near != NULL
+                             ? wrong_use("--with %s: there is no `%.*s`; did you mean `%s`?", text, (int)n, text, near)
+                             : wrong_use("--with %s: NAME is one of %s", text, list.p);
             buf_free(&list);
             return status;
         }

@@ -12,15 +12,13 @@ enum { M = 5, N = 1000 };
 
 static float x[M][N], y[M][N];
 
-static int failed(void)
-{
+static int failed(void) {
     fprintf(stderr, "%s\n", tkc_error());
     return 1;
 }
 
 // The largest difference from what the definition says.
-static double error(void)
-{
+static double error(void) {
     double worst = 0;
     for (int m = 0; m < M; m++) {
         double top = x[m][0], sum = 0;
@@ -31,8 +29,7 @@ static double error(void)
     return worst;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     tkc_context *ctx = NULL;
     tkc_program *prog = NULL;
     tkc_launch  *run = NULL;

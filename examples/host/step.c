@@ -14,15 +14,13 @@
 
 enum { ROOM = 64, MAX_PORTS = 16, VOCABULARY = 64 };
 
-static void check(tkc_status status)
-{
+static void check(tkc_status status) {
     if (status == TKC_OK) return;
     fprintf(stderr, "%s\n", tkc_error());
     exit(1);
 }
 
-static size_t bytes_of(const tkc_tensor *t)
-{
+static size_t bytes_of(const tkc_tensor *t) {
     size_t n = t->dtype == TKC_I64 ? 8 : 4;
     int d;
     for (d = 0; d < t->rank; d++) n *= (size_t)t->dims[d];
@@ -30,8 +28,7 @@ static size_t bytes_of(const tkc_tensor *t)
 }
 
 /* Memory of the device for each input and output: one sequence, ROOM tokens in the caches. */
-static int bind(tkc_context *ctx, tkc_graph *g, tkc_arg *args)
-{
+static int bind(tkc_context *ctx, tkc_graph *g, tkc_arg *args) {
     int i, d, n = tkc_graph_ports(g);
     for (i = 0; i < n && i < MAX_PORTS; i++) {
         tkc_port port;
@@ -53,8 +50,7 @@ static int bind(tkc_context *ctx, tkc_graph *g, tkc_arg *args)
     return i;
 }
 
-static void *data_of(tkc_arg *args, int n, const char *name)
-{
+static void *data_of(tkc_arg *args, int n, const char *name) {
     int i;
     for (i = 0; i < n; i++)
         if (strcmp(args[i].name, name) == 0) return args[i].tensor.data;
@@ -62,8 +58,7 @@ static void *data_of(tkc_arg *args, int n, const char *name)
     exit(1);
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     tkc_context *ctx;
     tkc_graph *g;
     tkc_graph_options options;

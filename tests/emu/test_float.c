@@ -123,7 +123,9 @@ static u32 touint(double x)  { return x != x || x <= 0 ? 0 : x >= 4294967295.0 ?
   X(setp_bf16x2, "setp.gt.bf16x2 %q|%p, %a, %b;" WP,     unbf(a >> 16) > unbf(b >> 16)) \
   X(ex2_f16,   "ex2.approx.f16 %hd, %ha;" W16,           half(exp2(HA))) \
   X(f16_f32,   "cvt.rn.f16.f32 %hd, %a;" W16,            half((double)FA)) \
-  X(f16_f32z,  "cvt.rz.f16.f32 %hd, %a; cvt.f32.f16 %d, %hd; abs.f32 %d, %d; abs.f32 %r3, %a; setp.le.f32 %p, %d, %r3; setp.nan.or.f32 %p, %a, %a, %p;" WP, 1) \
+  X(f16_f32z, \
+    "cvt.rz.f16.f32 %hd, %a; cvt.f32.f16 %d, %hd; abs.f32 %d, %d; abs.f32 %r3, %a; setp.le.f32 %p, %d, %r3; " \
+    "setp.nan.or.f32 %p, %a, %a, %p;" WP, 1) \
   X(f32_f16,   "cvt.f32.f16 %d, %ha;" W32,               canon((float)HA) | (HA != HA ? 0 : 0)) \
   X(bf16_f32,  "cvt.rn.bf16.f32 %hd, %a;" W16,           FA != FA ? 0x7fff : bf((double)FA)) \
   X(bf16_relu, "cvt.rn.relu.bf16.f32 %hd, %a;" W16,      FA != FA ? 0x7fff : FA > 0 ? bf((double)FA) : 0) \
@@ -142,7 +144,8 @@ static u32 touint(double x)  { return x != x || x <= 0 ? 0 : x >= 4294967295.0 ?
   X(s64_f32,   "cvt.rzi.s64.f32 %D, %a;",                FA != FA ? 1ull << 63 : FA >= 0x1p63f ? (u64)INT64_MAX : FA < -0x1p63f ? 1ull << 63 : (u64)(s64)FA) \
   X(f32_s32,   "cvt.rn.f32.s32 %d, %a;" W32,             f32_bits((float)(s32)a)) \
   X(f32_u64,   "cvt.rn.f32.u64 %d, %A;" W32,             f32_bits((float)a)) \
-  X(f32_s64z,  "cvt.rz.f32.s64 %d, %A; cvt.rzi.s64.f32 %D, %d; abs.s64 %D, %D; abs.s64 %A, %A; setp.le.u64 %p, %D, %A;" WP, 1) \
+  X(f32_s64z, \
+    "cvt.rz.f32.s64 %d, %A; cvt.rzi.s64.f32 %D, %d; abs.s64 %D, %D; abs.s64 %A, %A; setp.le.u64 %p, %D, %A;" WP, 1) \
   X(f64_s64,   "cvt.rn.f64.s64 %D, %A;",                 f64_bits((double)(s64)a)) \
   X(f16_u32,   "cvt.rn.f16.u32 %hd, %a;" W16,            half((double)(u32)a)) \
   X(f16_s64,   "cvt.rn.f16.s64 %hd, %A;" W16,            half((s64)a > 100000 ? 1e9 : (s64)a < -100000 ? -1e9 : (double)(s64)a)) \

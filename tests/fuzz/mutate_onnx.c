@@ -251,7 +251,8 @@ static void import_domains(Rng *r, Onnx__ModelProto *m) {
     for (int t = 0; op_tables[t] != NULL; t++) {
         const char *domain = op_tables[t][0].domain;
         bool there = domain == NULL || m->n_opset_import == 0;
-        for (size_t i = 0; !there && i < m->n_opset_import; i++) there = m->opset_import[i]->domain != NULL && strcmp(m->opset_import[i]->domain, domain) == 0;
+        for (size_t i = 0; !there && i < m->n_opset_import; i++)
+            there = m->opset_import[i]->domain != NULL && strcmp(m->opset_import[i]->domain, domain) == 0;
         if (there || below(r, 8) == 0) continue;
         Onnx__OperatorSetIdProto *set = malloc(sizeof *set);
         *set = (Onnx__OperatorSetIdProto)ONNX__OPERATOR_SET_ID_PROTO__INIT;

@@ -11,16 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void says(Graph *g, Ix e, const char *want)
-{
+static void says(Graph *g, Ix e, const char *want) {
     Buf b = {0};
     ix_print(&b, g, e, NULL);
     assert_string_equal(b.p, want);
     buf_free(&b);
 }
 
-static void quotients_and_remainders_of_mixed_radix_cancel(void **state)
-{
+static void quotients_and_remainders_of_mixed_radix_cancel(void **state) {
     (void)state;
     Graph *g = graph_new("t");
     Ix B = ix_dim(g, "B"), S = ix_dim(g, "S"), P = ix_dim(g, "P");
@@ -40,8 +38,7 @@ static void quotients_and_remainders_of_mixed_radix_cancel(void **state)
     graph_free(g);
 }
 
-static void truth_values_fold(void **state)
-{
+static void truth_values_fold(void **state) {
     (void)state;
     Graph *g = graph_new("t");
     Ix i = ix_axis(g, 0, ix(g, 8)), j = ix_axis(g, 1, ix(g, 8));
@@ -67,8 +64,7 @@ static int64_t fdiv(int64_t a, int64_t b) { return b == 0 ? 0 : a / b - ((a % b 
 
 enum { POINTS = 24, AXES = 4, DIMS = 3, POOL = 14 };
 
-static void random_expressions_keep_their_value(void **state)
-{
+static void random_expressions_keep_their_value(void **state) {
     (void)state;
     for (uint32_t round = 1; round <= 4000; round++) {
         seed = round * 7919;
@@ -79,7 +75,8 @@ static void random_expressions_keep_their_value(void **state)
             char name[2] = {(char)('A' + i), 0};
             dim[i] = ix_dim_range(g, name, 1, 9, 1);
         }
-        for (int i = 0; i < AXES; i++) extent[i] = rnd(2) ? ix(g, 1 + rnd(9)) : rnd(3) ? dim[rnd(DIMS)] : ix_add(g, dim[0], dim[rnd(DIMS)]);
+        for (int i = 0; i < AXES; i++)
+            extent[i] = rnd(2) ? ix(g, 1 + rnd(9)) : rnd(3) ? dim[rnd(DIMS)] : ix_add(g, dim[0], dim[rnd(DIMS)]);
         for (int p = 0; p < POINTS; p++) {
             for (int i = 0; i < DIMS; i++) dims[p][i] = 1 + rnd(9);
             for (int i = 0; i < AXES; i++) axes[p][i] = rnd((uint32_t)ix_eval(extent[i], dims[p], NULL));
@@ -108,24 +105,38 @@ static void random_expressions_keep_their_value(void **state)
                 }
             } else {
                 Ix a = e[x], b = e[y];
-                e[n] = op == 0 ? ix_add(g, a, b) : op == 1 ? ix_sub(g, a, b) : op == 2 ? ix_mul(g, a, b) : op == 5 ? ix_min(g, a, b)
-                     : op == 6 ? ix_max(g, a, b) : op == 7 ? ix_lt(g, a, b) : op == 8 ? ix_eq(g, a, b)
-                     : op == 9 ? ix_add(g, ix_mul(g, a, ix_muli(g, extent[rnd(1)], 1)), ix_muli(g, b, c))
-                               : ix_select(g, ix_le(g, a, b), ix_addi(g, a, c), b);
+                e[n] = op == 0   ? ix_add(g, a, b)
+                       : op == 1 ? ix_sub(g, a, b)
+                       : op == 2 ? ix_mul(g, a, b)
+                       : op == 5 ? ix_min(g, a, b)
+                       : op == 6 ? ix_max(g, a, b)
+                       : op == 7 ? ix_lt(g, a, b)
+                       : op == 8 ? ix_eq(g, a, b)
+                       : op == 9 ? ix_add(g, ix_mul(g, a, ix_muli(g, extent[rnd(1)], 1)), ix_muli(g, b, c))
+                                 : ix_select(g, ix_le(g, a, b), ix_addi(g, a, c), b);
                 for (int p = 0; p < POINTS; p++) {
                     int64_t s = v[x][p], t = v[y][p];
-                    v[n][p] = op == 0 ? s + t : op == 1 ? s - t : op == 2 ? s * t : op == 5 ? (s < t ? s : t) : op == 6 ? (s > t ? s : t)
-                            : op == 7 ? s < t : op == 8 ? s == t : op == 9 ? s * ix_eval(extent[0], dims[p], axes[p]) + t * c
-                                      : s <= t ? s + c : t;
+                    v[n][p] = op == 0   ? s + t
+                              : op == 1 ? s - t
+                              : op == 2 ? s * t
+                              : op == 5 ? (s < t ? s : t)
+                              : op == 6 ? (s > t ? s : t)
+                              : op == 7 ? s < t
+                              : op == 8 ? s == t
+                              : op == 9 ? s * ix_eval(extent[0], dims[p], axes[p]) + t * c
+                              : s <= t  ? s + c
+                                        : t;
                 }
             }
             if (!e[n]) break;                                // too complicated: said, not wrong
             for (int p = 0; p < POINTS; p++) {
                 int64_t got = ix_eval(e[n], dims[p], axes[p]);
-                if (got != v[n][p] || got < e[n]->lo || got > e[n]->hi || (e[n]->multiple ? got % e[n]->multiple != 0 : got != 0)) {
+                if (got != v[n][p] || got < e[n]->lo || got > e[n]->hi ||
+                    (e[n]->multiple ? got % e[n]->multiple != 0 : got != 0)) {
                     Buf b = {0};
                     ix_print(&b, g, e[n], NULL);
-                    fail_msg("round %u, expression %d: %s is %lld, should be %lld", round, n, b.p, (long long)got, (long long)v[n][p]);
+                    fail_msg("round %u, expression %d: %s is %lld, should be %lld", round, n, b.p, (long long)got,
+                             (long long)v[n][p]);
                 }
             }
         }
@@ -133,9 +144,9 @@ static void random_expressions_keep_their_value(void **state)
     }
 }
 
-// What remains of several reshapes and transposes that put bits in another order (windows within windows): it takes no time to speak of.
-static void digits_in_another_order_are_quick(void **state)
-{
+// What remains of several reshapes and transposes that put bits in another order (windows within windows): it takes no
+// time to speak of.
+static void digits_in_another_order_are_quick(void **state) {
     (void)state;
     enum { BITS = 12, ROUNDS = 4 };
     for (int step = 5; step < BITS; step += 2) {                  // 5, 7, 11: no factor of 12, so an order of all bits
@@ -145,7 +156,8 @@ static void digits_in_another_order_are_quick(void **state)
         int64_t expect[3] = {1, 1234, (1 << BITS) - 2};
         for (int round = 0; round < ROUNDS; round++) {
             Ix sum = ix(g, 0);
-            for (int i = 0; i < BITS; i++) sum = ix_add(g, sum, ix_muli(g, ix_modi(g, ix_divi(g, e, 1 << i), 2), 1 << (i * step + round) % BITS));
+            for (int i = 0; i < BITS; i++)
+                sum = ix_add(g, sum, ix_muli(g, ix_modi(g, ix_divi(g, e, 1 << i), 2), 1 << (i * step + round) % BITS));
             e = sum;
             for (int k = 0; k < 3; k++) {
                 int64_t v = 0;
@@ -159,8 +171,7 @@ static void digits_in_another_order_are_quick(void **state)
     }
 }
 
-int main(void)
-{
+int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quotients_and_remainders_of_mixed_radix_cancel),
         cmocka_unit_test(truth_values_fold),
