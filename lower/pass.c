@@ -1,7 +1,10 @@
 // The pass driver.
 //
-//     simplify > extremes > contract > hoist > flatten > tighten > batch > chunk > split > share > keep > prefetch > schedule > lanes > pipeline > peel > layout > defer
-//     then llvm_*.c: one LLVM function a kernel, ptx/emit.c: a short LLVM pass list and the NVPTX back end
+//     simplify > extremes > contract > hoist > flatten > unroll > tighten > batch > chunk > split > share > keep >
+//     prefetch > schedule > lanes                              level 1
+//     pipeline (roles on Hopper) > peel > layout > defer       level 2
+//
+// then llvm_*.c: one LLVM function a kernel; ptx/tidy.c and emit.c: equal values merged, the NVPTX back end.
 //
 // After each pass the verifier may run, the function may be written out, and lowering may stop.
 #include "lower/passes.h"
