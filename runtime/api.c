@@ -88,7 +88,7 @@ const char *tkc_version(void) { return TK_VERSION; }
 tkc_status tkc_open(const char *device, const tkc_options *options, tkc_context **out) {
     Buf err = {0};
     DeviceOptions opt = {0};
-    if (!out) return api_refused("tkc_open: `out` is NULL");
+    API_NEEDS(out);
     *out = NULL;
     if (options) { opt.ordinal = options->ordinal; opt.driver = options->driver; }
     Device *d = device_open(device ? device : "auto", &opt, &err);
@@ -106,8 +106,8 @@ void tkc_close(tkc_context *ctx) {
     free(ctx);
 }
 
-const char *tkc_device_name(const tkc_context *ctx) { return ctx->device->ops->name; }
-const char *tkc_device_text(const tkc_context *ctx) { return ctx->device->description; }
+const char *tkc_device_name(const tkc_context *ctx) { return ctx ? ctx->device->ops->name : ""; }
+const char *tkc_device_text(const tkc_context *ctx) { return ctx ? ctx->device->description : ""; }
 
 static uint64_t address_of(const void *p) { return (uint64_t)(uintptr_t)p; }
 
@@ -115,26 +115,36 @@ static tkc_status said(bool fine, Buf *err) { return fine ? TKC_OK : api_failed(
 
 tkc_status tkc_alloc(tkc_context *ctx, size_t bytes, void **out) {
     Buf err = {0};
+    API_NEEDS(out);
+    *out = NULL;
+    API_NEEDS(ctx);
     *out = (void *)(uintptr_t)ctx->device->ops->alloc(ctx->device, bytes, "tkc_alloc", &err);
     return said(*out != NULL, &err);
 }
 
 void tkc_free(tkc_context *ctx, void *data) {
-    if (data) ctx->device->ops->free(ctx->device, address_of(data));
+    if (ctx && data) ctx->device->ops->free(ctx->device, address_of(data));
 }
 
 tkc_status tkc_write(tkc_context *ctx, void *to, const void *from, size_t bytes) {
     Buf err = {0};
+    API_NEEDS(ctx);
+    API_NEEDS_ALL(to, bytes);
+    API_NEEDS_ALL(from, bytes);
     return said(ctx->device->ops->write(ctx->device, address_of(to), from, bytes, &err), &err);
 }
 
 tkc_status tkc_read(tkc_context *ctx, void *to, const void *from, size_t bytes) {
     Buf err = {0};
+    API_NEEDS(ctx);
+    API_NEEDS_ALL(to, bytes);
+    API_NEEDS_ALL(from, bytes);
     return said(ctx->device->ops->read(ctx->device, to, address_of(from), bytes, &err), &err);
 }
 
 tkc_status tkc_sync(tkc_context *ctx) {
     Buf err = {0};
+    API_NEEDS(ctx);
     return said(ctx->device->ops->sync(ctx->device, &err), &err);
 }
 
@@ -162,20 +172,26 @@ static tkc_status load(tkc_context *ctx, Session *s, const Source *src, Buf *err
 }
 
 tkc_status tkc_load_file(tkc_context *ctx, const char *path, tkc_program **out) {
-    Session *s = session_new();
     Buf   err = {0};
     char *why = NULL;
+    API_NEEDS(out);
     *out = NULL;
+    API_NEEDS(ctx);
+    API_NEEDS(path);
+    Session *s = session_new();
     const Source *src = source_read(s, path, &why);
     if (!src) buf_puts(&err, why);
     return load(ctx, s, src, &err, out);
 }
 
 tkc_status tkc_load_text(tkc_context *ctx, const char *name, const char *text, size_t bytes, tkc_program **out) {
-    Session *s = session_new();
     Buf err = {0};
+    API_NEEDS(out);
     *out = NULL;
-    return load(ctx, s, source_add(s, name ? name : "text", text, bytes), &err, out);
+    API_NEEDS(ctx);
+    API_NEEDS_ALL(text, bytes);
+    Session *s = session_new();
+    return load(ctx, s, source_add(s, name ? name : "text", text ? text : "", bytes), &err, out);
 }
 
 void tkc_unload(tkc_program *prog) {

@@ -113,8 +113,10 @@ tkc_status tkc_graph_load(tkc_context *ctx, const char *path, const tkc_graph_op
     static const tkc_graph_options plain;
     const tkc_graph_options *o = options ? options : &plain;
     Buf err = {0};
-    if (!out || !path) return api_refused("tkc_graph_load: `%s` is NULL", out ? "path" : "out");
+    API_NEEDS(out);
     *out = NULL;
+    API_NEEDS(ctx);
+    API_NEEDS(path);
     bool model = ends_in(path, ".onnx"), for_models = o->dtype || o->dtype_io || o->donate || o->nknown;
     if (!model && for_models) return api_refused("%s is no model: dtype, donate and known are for those", path);
     if (o->nknown < 0 || (o->nknown && !o->known)) return api_refused("tkc_graph_load: `known` is NULL");
@@ -148,9 +150,11 @@ void tkc_graph_free(tkc_graph *g) {
     free(g);
 }
 
-int tkc_graph_ports(const tkc_graph *g) { return g->nports; }
+int tkc_graph_ports(const tkc_graph *g) { return g ? g->nports : 0; }
 
 tkc_status tkc_graph_port(const tkc_graph *g, int i, tkc_port *out) {
+    API_NEEDS_AS(g, "graph");
+    API_NEEDS(out);
     if (i < 0 || i >= g->nports) return api_refused("there is no port %d; there are %d", i, g->nports);
     *out = g->ports[i];
     return TKC_OK;
@@ -201,6 +205,8 @@ static bool describe_args(const tkc_graph *g, const tkc_arg *args, int nargs, bo
 
 tkc_status tkc_graph_sizes(tkc_graph *g, tkc_arg *args, int nargs) {
     Buf      err = {0};
+    API_NEEDS_AS(g, "graph");
+    API_NEEDS_ALL(args, nargs);
     BindArg *bind = checked_alloc(sizeof *bind * ((size_t)g->nports + 1));
     Bound   *b = checked_alloc(sizeof *b);
     for (int i = 0; i < nargs; i++) {                                  // their type and shape are what is asked for
@@ -283,12 +289,17 @@ static tkc_status run(tkc_graph *g, const tkc_arg *args, int nargs, void *stream
 }
 
 tkc_status tkc_graph_run(tkc_graph *g, const tkc_arg *args, int nargs, void *stream) {
+    API_NEEDS_AS(g, "graph");
+    API_NEEDS_ALL(args, nargs);
     return run(g, args, nargs, stream, NULL);
 }
 
 tkc_status tkc_graph_profile(tkc_graph *g, const tkc_arg *args, int nargs, tkc_profile_form form, char **text) {
     ProfileText p = {0};
+    API_NEEDS(text);
     *text = NULL;
+    API_NEEDS_AS(g, "graph");
+    API_NEEDS_ALL(args, nargs);
     if (form < TKC_PROFILE_TABLE || form > TKC_PROFILE_HTML)
         return api_refused("there is no form %d of profiles", (int)form);
     pthread_mutex_lock(&g->ctx->timing);
@@ -303,6 +314,9 @@ tkc_status tkc_graph_profile(tkc_graph *g, const tkc_arg *args, int nargs, tkc_p
 void tkc_text_free(char *text) { free(text); }
 
 void tkc_graph_stats_get(tkc_graph *g, tkc_graph_stats *out) {
+    if (!out) return;
+    *out = (tkc_graph_stats){0};
+    if (!g) return;
     pthread_mutex_lock(&g->lock);
     GraphStats s = graph_stats(g->exec);
     *out = (tkc_graph_stats){.plans = s.plans,

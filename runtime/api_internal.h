@@ -27,6 +27,10 @@ struct tkc_program {
 
 tkc_status api_failed(tkc_status status, Buf *err);                    // keeps the words for tkc_error and frees them
 tkc_status api_refused(const char *fmt, ...) __attribute__((format(printf, 1, 2)));    // TKC_BAD_ARGUMENT with words
+// What has to be there; in functions of tkc.h.
+#define API_NEEDS_AS(what, name) do { if (!(what)) return api_refused("%s: `%s` is NULL", __func__, name); } while (0)
+#define API_NEEDS(what) API_NEEDS_AS(what, #what)
+#define API_NEEDS_ALL(what, n) do { if ((n) > 0) API_NEEDS(what); } while (0)
 // Diagnostics since the first `from`, as they are drawn, then gone from the session. False: there was no error among them.
 bool       api_diagnostics(Session *s, int from, Buf *out);
 void       api_forget_choices(tkc_program *prog);
@@ -37,7 +41,7 @@ void       api_describe(const tkc_arg *a, BindArg *b);                 // one th
 // And what a call asks for.
 enum { API_MAX_VALUES = 64 };
 const Node *api_kernel(tkc_program *p, const char *name, Buf *err);                    // NULL: which it is must be said
-bool       api_value(const Node *kernel, const tkc_value *v, SemaValue *out, Buf *err);
+bool       api_values(const Node *kernel, const tkc_value *v, int n, SemaValue *out, Buf *err);
 // dimensions and types; -1: err
 int        api_infer(const Node *kernel, const tkc_arg *args, int nargs, SemaValue *out, Buf *err);
 void       api_keep_names(tkc_program *p, SemaValue *v, int n);                        // instances keep them

@@ -59,7 +59,7 @@ const Node *api_kernel(tkc_program *p, const char *name, Buf *err) {
     return NULL;
 }
 
-bool api_value(const Node *kernel, const tkc_value *v, SemaValue *out, Buf *err) {
+static bool read_value(const Node *kernel, const tkc_value *v, SemaValue *out, Buf *err) {
     const Node *list = kernel->kid[0];
     bool  declared = false;
     char *end = NULL;
@@ -85,6 +85,15 @@ bool api_value(const Node *kernel, const tkc_value *v, SemaValue *out, Buf *err)
     }
     buf_printf(err, "%s = `%s` is no integer, true, false, element type or name of a function", v->name, v->value);
     return false;
+}
+
+bool api_values(const Node *kernel, const tkc_value *v, int n, SemaValue *out, Buf *err) {
+    for (int i = 0; i < n; i++) {
+        if (!read_value(kernel, &v[i], &out[i], err)) return false;
+        for (int j = 0; j < i; j++)
+            if (strcmp(v[j].name, v[i].name) == 0) { buf_printf(err, "`%s` is given twice", v[i].name); return false; }
+    }
+    return true;
 }
 
 Elem api_elem(tkc_dtype t) { return (unsigned)t < DTYPES ? elem_of[t] : EL_none; }
@@ -315,8 +324,8 @@ static tkc_status from_source(tkc_launch *l, const char *kernel, const tkc_value
     tkc_program *prog = l->prog;
     SemaValue    set[MAX_VALUES], known[MAX_VALUES];
     const Node  *node = api_kernel(prog, kernel, err);
-    for (int i = 0; node && i < nvalues; i++) if (!api_value(node, &values[i], &set[i], err)) return TKC_BAD_ARGUMENT;
-    int nknown = node ? api_infer(node, args, nargs, known, err) : -1;
+    bool fine = node && api_values(node, values, nvalues, set, err);
+    int  nknown = fine ? api_infer(node, args, nargs, known, err) : -1;
     if (nknown < 0) return TKC_BAD_ARGUMENT;
     const Choice *choice = choose(prog, node, set, nvalues, known, nknown, err);
     if (!choice) return TKC_BAD_SOURCE;
@@ -374,7 +383,11 @@ static tkc_status from_made(tkc_launch *l, const char *kernel, int nvalues, cons
 tkc_status tkc_prepare(tkc_program *prog, const char *kernel, const tkc_value *values, int nvalues, const tkc_arg *args,
                        int nargs, tkc_launch **out) {
     Buf err = {0};
+    API_NEEDS(out);
     *out = NULL;
+    API_NEEDS(prog);
+    API_NEEDS_ALL(values, nvalues);
+    API_NEEDS_ALL(args, nargs);
     if (nvalues < 0 || nvalues > MAX_VALUES || nargs < 0 || nargs > MAX_PARAMS)
         return api_refused("%d values and %d arguments: at most %d and %d can be", nvalues, nargs, MAX_VALUES,
                            MAX_PARAMS);
@@ -428,6 +441,7 @@ static tkc_status changed(tkc_launch *l, int p, const BindArg *before, bool anew
 }
 
 tkc_status tkc_set_data(tkc_launch *l, const char *name, void *data) {
+    API_NEEDS_AS(l, "launch");
     int p = param_of(l, name, false);
     if (p < 0) return TKC_BAD_ARGUMENT;
     HostSide *h = &l->host[p];
@@ -449,8 +463,8 @@ static tkc_status set_number(tkc_launch *l, const char *name, bool is_float, int
     return changed(l, p, &before, l->decides[p]);
 }
 
-tkc_status tkc_set_int(tkc_launch *l, const char *name, int64_t value)  { return set_number(l, name, false, value, 0); }
-tkc_status tkc_set_float(tkc_launch *l, const char *name, double value) { return set_number(l, name, true, 0, value); }
+tkc_status tkc_set_int(tkc_launch *l, const char *name, int64_t value)  { API_NEEDS_AS(l, "launch"); return set_number(l, name, false, value, 0); }
+tkc_status tkc_set_float(tkc_launch *l, const char *name, double value) { API_NEEDS_AS(l, "launch"); return set_number(l, name, true, 0, value); }
 
 // ---- running -------------------------------------------------------------------------------------
 
@@ -483,6 +497,7 @@ static bool copy(tkc_launch *l, bool back, Buf *err) {
 
 tkc_status tkc_run(tkc_launch *l, void *stream) {
     Buf  err = {0};
+    API_NEEDS_AS(l, "launch");
     bool fine = l->copies ? copy(l, false, &err) && on_device(l, stream, &err) &&
                                 l->device->ops->sync(l->device, &err) && copy(l, true, &err)
                           : on_device(l, stream, &err);
@@ -495,6 +510,8 @@ static int by_size(const void *x, const void *y) {
 }
 
 tkc_status tkc_time(tkc_launch *l, int rounds, double *microseconds) {
+    API_NEEDS_AS(l, "launch");
+    API_NEEDS(microseconds);
     if (rounds < 1 || rounds > MAX_ROUNDS) return api_refused("%d rounds; 1 to %d can be", rounds, MAX_ROUNDS);
     Device *d = l->device;
     Buf     err = {0};

@@ -38,6 +38,9 @@ tkc_status tkc_tune(tkc_program *prog, const char *kernel, const tkc_value *valu
     int        nknown = -1;
     tkc_status status = TKC_BAD_ARGUMENT;
     if (out) *out = (tkc_tuning){0};
+    API_NEEDS(prog);
+    API_NEEDS_ALL(values, nvalues);
+    API_NEEDS_ALL(args, nargs);
     if (nvalues < 0 || nvalues > API_MAX_VALUES || nargs < 0 || nargs > MAX_PARAMS)
         return api_refused("%d values and %d arguments: at most %d and %d can be", nvalues, nargs, API_MAX_VALUES,
                            MAX_PARAMS);
@@ -46,8 +49,7 @@ tkc_status tkc_tune(tkc_program *prog, const char *kernel, const tkc_value *valu
     pthread_mutex_lock(&prog->lock);
     int from = diag_count(prog->session);
     const Node *node = api_kernel(prog, kernel, &err);
-    bool fine = node != NULL;
-    for (int i = 0; fine && i < nvalues; i++) fine = api_value(node, &values[i], &set[i], &err);
+    bool fine = node && api_values(node, values, nvalues, set, &err);
     if (fine) nknown = api_infer(node, args, nargs, known, &err);
     if (nknown >= 0) {
         api_keep_names(prog, set, nvalues);

@@ -205,6 +205,8 @@ static void refusals(void **state) {
             "`axpy` has no compile-time parameter `Q`");
     value = (tkc_value){"BY", "1.5"};
     REFUSED(tkc_prepare(w.prog, "shift", &value, 1, args, 3, &run), TKC_BAD_ARGUMENT, "BY = `1.5` is no integer");
+    tkc_value twice[] = {{"BY", "1"}, {"BY", "2"}};
+    REFUSED(tkc_prepare(w.prog, "shift", twice, 2, args, 3, &run), TKC_BAD_ARGUMENT, "`BY` is given twice");
     REFUSED(tkc_prepare(w.prog, "axpy", NULL, 0, args, 2, &run), TKC_BAD_ARGUMENT, "`axpy` needs an argument for `a`");
     args[2].name = "b";
     REFUSED(tkc_prepare(w.prog, "axpy", NULL, 0, args, 3, &run), TKC_BAD_ARGUMENT, "has no parameter `b`");
@@ -229,6 +231,50 @@ static void refusals(void **state) {
     FINE(tkc_prepare(w.prog, "axpy", NULL, 0, args, 3, &run));
     REFUSED(tkc_run(run, NULL), TKC_DEVICE_ERROR, "test.tk:4:");
     tkc_launch_free(run);
+    end(&w);
+}
+
+// NULL where something has to be: words, whatever the function.
+static void nothing_there(void **state) {
+    (void)state;
+    World w = world("emu", NULL);
+    tkc_program *prog;
+    tkc_launch  *run;
+    tkc_graph   *graph;
+    tkc_tuning   tuning;
+    void        *data;
+    double       us;
+    char        *text, byte = 0;
+    tkc_port     port;
+    REFUSED(tkc_open("emu", NULL, NULL), TKC_BAD_ARGUMENT, "tkc_open: `out` is NULL");
+    REFUSED(tkc_alloc(NULL, 4, &data), TKC_BAD_ARGUMENT, "tkc_alloc: `ctx` is NULL");
+    REFUSED(tkc_alloc(w.ctx, 4, NULL), TKC_BAD_ARGUMENT, "tkc_alloc: `out` is NULL");
+    REFUSED(tkc_write(w.ctx, NULL, &byte, 1), TKC_BAD_ARGUMENT, "tkc_write: `to` is NULL");
+    REFUSED(tkc_read(w.ctx, &byte, NULL, 1), TKC_BAD_ARGUMENT, "tkc_read: `from` is NULL");
+    FINE(tkc_write(w.ctx, NULL, NULL, 0));
+    REFUSED(tkc_sync(NULL), TKC_BAD_ARGUMENT, "tkc_sync: `ctx` is NULL");
+    REFUSED(tkc_load_file(w.ctx, NULL, &prog), TKC_BAD_ARGUMENT, "tkc_load_file: `path` is NULL");
+    REFUSED(tkc_load_text(w.ctx, "a.tk", NULL, 3, &prog), TKC_BAD_ARGUMENT, "tkc_load_text: `text` is NULL");
+    REFUSED(tkc_load_text(NULL, "a.tk", source, strlen(source), &prog), TKC_BAD_ARGUMENT, "tkc_load_text: `ctx` is NULL");
+    REFUSED(tkc_prepare(NULL, NULL, NULL, 0, NULL, 0, &run), TKC_BAD_ARGUMENT, "tkc_prepare: `prog` is NULL");
+    REFUSED(tkc_prepare(w.prog, "axpy", NULL, 1, NULL, 0, &run), TKC_BAD_ARGUMENT, "tkc_prepare: `values` is NULL");
+    REFUSED(tkc_prepare(w.prog, "axpy", NULL, 0, NULL, 3, &run), TKC_BAD_ARGUMENT, "tkc_prepare: `args` is NULL");
+    REFUSED(tkc_prepare(w.prog, "axpy", NULL, 0, NULL, 0, NULL), TKC_BAD_ARGUMENT, "tkc_prepare: `out` is NULL");
+    REFUSED(tkc_run(NULL, NULL), TKC_BAD_ARGUMENT, "tkc_run: `launch` is NULL");
+    REFUSED(tkc_time(NULL, 1, &us), TKC_BAD_ARGUMENT, "tkc_time: `launch` is NULL");
+    REFUSED(tkc_set_data(NULL, "x", &byte), TKC_BAD_ARGUMENT, "tkc_set_data: `launch` is NULL");
+    REFUSED(tkc_set_int(NULL, "x", 1), TKC_BAD_ARGUMENT, "tkc_set_int: `launch` is NULL");
+    REFUSED(tkc_set_float(NULL, "x", 1), TKC_BAD_ARGUMENT, "tkc_set_float: `launch` is NULL");
+    REFUSED(tkc_tune(NULL, "axpy", NULL, 0, NULL, 0, 0, &tuning), TKC_BAD_ARGUMENT, "tkc_tune: `prog` is NULL");
+    REFUSED(tkc_graph_load(NULL, "a.tk", NULL, &graph), TKC_BAD_ARGUMENT, "tkc_graph_load: `ctx` is NULL");
+    REFUSED(tkc_graph_load(w.ctx, NULL, NULL, &graph), TKC_BAD_ARGUMENT, "tkc_graph_load: `path` is NULL");
+    REFUSED(tkc_graph_port(NULL, 0, &port), TKC_BAD_ARGUMENT, "tkc_graph_port: `graph` is NULL");
+    REFUSED(tkc_graph_sizes(NULL, NULL, 0), TKC_BAD_ARGUMENT, "tkc_graph_sizes: `graph` is NULL");
+    REFUSED(tkc_graph_run(NULL, NULL, 0, NULL), TKC_BAD_ARGUMENT, "tkc_graph_run: `graph` is NULL");
+    REFUSED(tkc_graph_profile(NULL, NULL, 0, TKC_PROFILE_TABLE, &text), TKC_BAD_ARGUMENT, "tkc_graph_profile: `graph` is NULL");
+    assert_int_equal(tkc_graph_ports(NULL), 0);
+    assert_string_equal(tkc_device_name(NULL), "");
+    tkc_free(NULL, NULL);
     end(&w);
 }
 
@@ -457,7 +503,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(host_memory), cmocka_unit_test(device_memory), cmocka_unit_test(tuning),
         cmocka_unit_test(artifacts),   cmocka_unit_test(specialised),   cmocka_unit_test(column),
-        cmocka_unit_test(refusals),    cmocka_unit_test(threads),       cmocka_unit_test(driver),
+        cmocka_unit_test(refusals),      cmocka_unit_test(nothing_there), cmocka_unit_test(threads),       cmocka_unit_test(driver),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
