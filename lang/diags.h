@@ -90,7 +90,7 @@ DIAG(E0332, warning, index_order,    "`%s` has dimensions [%s, %s], and its indi
 DIAG(E0333, warning, index_outside,   "index %lld is outside of dimension %d of `%s`%s")
 DIAG(E0334, warning, never_stored,    "`%s` is `out`, and %s")
 // ---- E04xx: kernels, grids, launches, tests ------------------------------------------------------
-DIAG(E0401, error, grid_range,       "the bounds of a grid clause must be known before the launch")
+DIAG(E0401, error, grid_range,       "%s must be known before the launch")
 DIAG(E0402, error, kernel_param,     "a kernel's parameter cannot be %s")
 DIAG(E0403, error, dim_unsolved,     "dimension `%s` stands nowhere alone, so it cannot be found from the arguments")
 DIAG(E0404, error, where_false,      "the condition `%s` of kernel `%s` does not hold")

@@ -74,6 +74,15 @@ static const Foreign foreign[] = {
     {"del",         "nothing is freed by hand", NULL},
     {"switch",      "write `if ... else if ...`", NULL},
     {"match",       "write `if ... else if ...`", NULL},
+    {"static",      "a number that several items share is what a function gives: `fn width() = 64;`, then `width()`", NULL},
+    {"extern",      "there is nothing to declare elsewhere: files are brought in with `import \"path.tk\";`", NULL},
+    {"inline",      "all functions are inlined", NULL},
+    {"pub",         "names that begin with `_` stay in their file, all others may be imported", NULL},
+    {"async",       "what runs ahead of its use is the compiler's decision", NULL},
+    {"await",       "what runs ahead of its use is the compiler's decision", NULL},
+    {"unsafe",      "no index can touch memory outside of its tensor; raw pointers are parameters, `p: *f32`", NULL},
+    {"Inf",         "infinity is `inf`", "inf"},
+    {"NaN",         "not a number is `nan`", "nan"},
     {"goto",        "there is `for`, `while`, `break` and `continue`", NULL},
     {"do",          "there is `for` and `while`", NULL},
     {"loop",        "an endless loop is `while true { ... }`", NULL},
@@ -188,7 +197,28 @@ static bool results_bare(const Spot *s) { return is(s, T_COMMA) && takes(s, T_LB
 static bool choices_bare(const Spot *s) { return is(s, T_COMMA) && takes(s, T_DOTDOT) && !takes(s, T_SEMI); }
 static bool choices_braced(const Spot *s) { return is(s, T_LBRACE) && after(s, T_IN) && takes(s, T_LBRACKET) && takes(s, T_INT); }
 static bool choices_assigned(const Spot *s) { return (is(s, T_ASSIGN) || is(s, T_COLON)) && takes(s, T_IN) && takes(s, T_DOT); }
-static bool arrow_of_kernel(const Spot *s) { return is(s, T_ARROW) && takes(s, T_GRID); }
+static bool arrow_of_kernel(const Spot *s) { return is(s, T_ARROW) && takes(s, T_GRID) && after(s, T_RPAREN); }
+static bool arrow_of_value(const Spot *s) { return is(s, T_ARROW) && after(s, T_BAR) && !at_items(s); }
+static bool arrow_of_script(const Spot *s) { return is(s, T_ASSIGN) && s->here[1].kind == T_GT && !at_items(s); }
+static bool kind_in_where(const Spot *s) { return is(s, T_COLON) && takes(s, T_LBRACE) && takes(s, T_ASSIGN) && takes(s, T_EQ); }
+static bool mode_in(const Spot *s) { return is(s, T_IN) && after(s, T_COLON) && takes(s, T_OUT); }
+static bool half_choice(const Spot *s) { return is(s, T_SEMI) && takes(s, T_COLON) && takes(s, T_QUESTION) && !takes(s, T_COMMA); }
+static bool function_type(const Spot *s) { return is(s, T_LPAREN) && after(s, T_FN) && !at_items(s); }
+
+// `if (k > 0) y[n] = 1;`, `else y[n] = 0;`
+static bool body_bare(const Spot *s)
+{
+    if (!is(s, T_NAME) || !takes(s, T_LBRACE)) return false;
+    if (after(s, T_ELSE)) return true;
+    int depth = 0;
+    for (const Token *t = s->here; after(s, T_RPAREN) && t > s->p->tokens.at;) {
+        int k = (--t)->kind;
+        if (k == T_RPAREN) depth++;
+        else if (k == T_LPAREN && --depth == 0) return t > s->p->tokens.at && (t[-1].kind == T_IF || t[-1].kind == T_WHILE);
+    }
+    return false;
+}
+
 static bool inner_function(const Spot *s) { return is(s, T_FN) && !at_items(s); }
 static bool cases_unlisted(const Spot *s) { return after(s, T_IN) && takes(s, T_LBRACKET) && !takes(s, T_INT); }
 static bool cast_to_tile(const Spot *s) { return is(s, T_LBRACKET) && after(s, T_NAME) && s->here - s->p->tokens.at >= 2 && s->here[-2].kind == T_AS; }
@@ -247,6 +277,11 @@ static const Rule rules[] = {
     {choices_assigned,  "choices are written `BM in [64, 128];`, what they depend on `key M, N;`", NULL},
     {shared_number,     "a number that several items share is what a function gives: `fn width() = 64;`, then `width()`", NULL},
     {arrow_of_kernel,   "a kernel has no result, and writes to its `out` parameters", NULL},
+    {arrow_of_value,    "the type of a function value's result is found: `|x| x + 1`, or `|x| { let y = x; y }`", NULL},
+    {arrow_of_script,   "function values are written `|x| x + 1`", NULL},
+    {function_type,     "a function among the parameters is `f: fn`; among compile-time names `<F: fn>`", NULL},
+    {mode_in,           "a tensor without a mode is read only: `x: f32[N]`", NULL},
+    {half_choice,       "a choice has two values: `c ? a : b`", NULL},
     {inner_function,    "functions stand outside of others; a function value is `let f = |x| x + 1;`", NULL},
     {const_parameter,   "parameters are read only, unless they are `out` or `inout`; those in `<>` are known at compile time", NULL},
     {type_first,        "a parameter's name comes first: `x: f32[M, N]` for a tensor, `s: f32` for a number, `p: *f32` for a pointer", NULL},
@@ -259,6 +294,8 @@ static const Rule rules[] = {
     {where_of_function, "conditions of a function stand in its body: `static_assert(c, \"why\");`, or `assert` for what is known at run time", NULL},
     {result_colon,      "the type of a result stands behind an arrow: `fn f(x: f32) -> f32 { ... }`", NULL},
     {range_colon,       "a range is written `0 .. N`", NULL},
+    {kind_in_where,     "what a `<>` name may be stands with it: `<T: float>`", NULL},
+    {body_bare,         "what depends on a condition stands in braces: `{ ... }`", NULL},
     {block_colon,       "what belongs together stands in braces: `{ ... }`", NULL},
     {default_value,     "only compile-time names have defaults: `fn f<LO: int = 0>(x)`; two functions of one name may take different parameters", NULL},
     {index_default,     "what is read outside of the tensor is 0, or stands behind the index: `x[i] else 1`", NULL},
@@ -274,7 +311,7 @@ static const Rule rules[] = {
 // clang-format on
 
 static bool hint_keyword(Diag *d, const Spot *s) {
-    bool keyword = s->here->kind >= T_TRUE && s->here->kind <= T_STRIDED;
+    bool keyword = s->here->kind >= T_TRUE && s->here->kind <= T_STRIDED && !mode_in(s);
     if (keyword && takes(s, T_NAME) && !takes(s, T_INT))
         diag_note(d, "`%s` is a keyword and cannot be a name", token_info[s->here->kind].spelling);
     return keyword && takes(s, T_NAME) && !takes(s, T_INT);
@@ -304,6 +341,9 @@ static const Habit habits[] = {
     {"rel",    "=",     "bounds are written `within rel 1e-5, abs 1e-6`"},
     {"abs",    "=",     "bounds are written `within rel 1e-5, abs 1e-6`"},
     {"~",      "=",     "equality within bounds is `a ~ b within rel 1e-5`"},
+    {"merge",  "{",     "`merge |a, b| ...` makes one state of those of two parts of the loop"},
+    {"-",      ";",     "write `i -= 1`"},
+    {"=",      "[",     "there are no lists: a row of a tensor is `x[n]`, several values are `(a, b)`"},
     {"grid",   "[",     "the grid's ranges stand in parentheses: `grid (m in M by BM)`"},
     {"->",     "NAME",  "a graph's results have names: `-> (y: f32[N])`"},
     {"->",     "(",     "a graph's results have names: `-> (y: f32[N])`"},

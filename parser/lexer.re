@@ -33,7 +33,7 @@ static const struct { const char *bytes, *instead, *help; } known_bad[] = {
     {"@", NULL, "the matrix product is `dot(a, b)`, and nothing is decorated"},
     {"'", NULL, "strings stand between `\"`"},
     {"`", NULL, "strings stand between `\"`"},
-    {"#", NULL, "comments begin with `//`"},
+    {"#", NULL, "comments begin with `//`, and there are no directives: `import \"path.tk\";` brings in a file, loops are unrolled by the compiler"},
     {"\\", NULL, "a statement may go on in the next line as it is"},
     {"\xe2\x80\x9c", "\"", "strings stand between straight quotes"},
     {"\xe2\x80\x9d", "\"", "strings stand between straight quotes"},
@@ -277,6 +277,7 @@ Tokens lex(Session *s, const Source *src)
         *                    {
             while (p < end && is_unknown(*p)) p++;
             report_unknown(&l, start, p);
+            if (*start == '#') while (p < end && *p != '\n') p++;       // a comment, or a directive: nothing of it is read
             continue;
         }
         $                    { break; }

@@ -617,7 +617,10 @@ static Ent do_atomic(Check *c, const Call *k) {
     }
     if (!mask_arg(c, named_arg(k, "where"), &t, &mask)) return ent_error(c);
     if (!atomic_takes(op, t.elem)) {
-        report(c, E_operand_type, k->at, k->b->name, elem_name(t.elem));
+        Diag *d = report(c, E_operand_type, k->at, k->b->name, elem_name(t.elem));
+        diag_help(d, op == TA_add                     ? "it takes integers of 32 and 64 bits, f16, bf16, f32 and f64"
+                     : op == TA_min || op == TA_max ? "it takes integers of 32 and 64 bits, f32 and f64"
+                                                    : "it takes what has 32 or 64 bits");
         return ent_error(c);
     }
     TExpr *v[2] = {NULL, NULL};

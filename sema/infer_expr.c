@@ -447,7 +447,12 @@ static Ent eval_field(Check *c, const Node *n) {
     for (int i = 0; e.kind == EN_tuple && e.tuple->names && i < e.tuple->n; i++) {
         if (e.tuple->names[i] == n->sym) return e.tuple->at[i];
     }
-    Diag *d = report(c, E_no_field, n->name_span.hi ? n->name_span : n->span, ent_text(c, e), n->sym ? n->sym->s : "?");
+    bool  state = e.kind == EN_tuple && e.tuple->names;
+    Diag *d = report(c, E_no_field, n->name_span.hi ? n->name_span : n->span, state ? "the loop's state" : ent_text(c, e), n->sym ? n->sym->s : "?");
+    Buf names = {0};
+    for (int i = 0; state && i < e.tuple->n; i++) buf_printf(&names, "%s`%s`", i ? ", " : "", e.tuple->names[i]->s);
+    if (names.n) diag_help(d, "it has the variables that the loop carries: %s", names.p);
+    buf_free(&names);
     const char *help = n->sym ? method_advice(c, e, n->sym) : NULL;
     if (help) diag_help(d, "%s", help);
     return ent_error(c);

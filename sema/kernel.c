@@ -522,10 +522,11 @@ static void scalar_param(Check *c, const Node *p, int i, LaunchParam *lp) {
         Diag *d = report(c, E_kernel_param, type->span, arena_printf(c->a, "of kind `%s`", type->sym->s));
         diag_help(d, "what is known at compile time stands in `<>`");
     } else if (eval_type(c, type, &t)) {
-        if (t.elem == EL_index || (p->flags & (PARAM_OUT | PARAM_INOUT))) {
+        if (t.elem == EL_index || (p->flags & (PARAM_OUT | PARAM_INOUT | PARAM_STRIDED))) {
             report(c, E_kernel_param, type->span,
-                   t.elem == EL_index ? "of type `index`: say i32 or i64"
-                                      : "a scalar that is written: declare a tensor of rank 0, `f32[]`");
+                   t.elem == EL_index          ? "of type `index`: say i32 or i64"
+                   : p->flags & PARAM_STRIDED ? "a scalar that is strided: that is said of tensors, `strided f32[N]`"
+                                              : "a scalar that is written: declare a tensor of rank 0, `f32[]`");
         } else {
             TVar *v = var_new(c, p->sym, t, false, name_at(p));
             v->param = i;
@@ -622,7 +623,7 @@ static void check_where(Check *c, const Node *kernel, bool *solved) {
         TExpr *cond;
         if (e.kind == EN_bool || !cond_of(c, e, at, "a `where` clause", &cond)) continue;
         if (!tx_is_host(c, cond)) {
-            report(c, E_grid_range, at);
+            report(c, E_grid_range, at, "a condition of `where`");
             continue;
         }
         guard_add(c, cond, arena_printf(c->a, "%.*s (%s)", (int)text.n, text.p, place_text(c, at)), at);
@@ -644,7 +645,7 @@ static void check_grid(Check *c, const Node *kernel) {
         TExpr *lo = r.lo.kind == EN_int ? tx_const_int(c, r.lo.i, EL_index, r.span) : r.lo.x;
         TExpr *hi = r.hi.kind == EN_int ? tx_const_int(c, r.hi.i, EL_index, r.span) : r.hi.x;
         if (!tx_is_host(c, lo) || !tx_is_host(c, hi)) {
-            Diag *d = report(c, E_grid_range, r.span);
+            Diag *d = report(c, E_grid_range, r.span, "the bounds of a grid clause");
             diag_help(
                 d, "use dimensions and integer parameters; a grid over bounds read from a tensor is not supported yet");
             scope_bind(c, c->scope, k->sym, ent_error(c), name_at(k));
@@ -687,6 +688,7 @@ static void unsolved_dims(Check *c, const Node *kernel, const bool *solved, bool
             diag_help(
                 d,
                 "a result's dimensions are those of the parameters, or made of them: `-> (y: f32[2 * N])`, `where M = 2 * N`");
+        else diag_help(d, "let it stand alone in a tensor's type, `f32[%s]`, or say what it is: `<%s = 128>`", c->k->dims[i].name->s, c->k->dims[i].name->s);
     }
 }
 
