@@ -24,6 +24,7 @@ static const double POWER = 0.84, MMA_SYNC = 0.58;                  // of the pe
 static const double APART = 1.25, CROSSED = 2.7;                    // rows of TMA that are no whole lines of 128 bytes; no whole sectors of 32
 static const double NEAR = 1.6, NEAR_STATE = 4096, NEAR_FULL = 10.0 / 11;   // us that joining in a cluster saves; bytes of a part beside its tile; of a multiprocessor's blocks
 static const double NEAR_SHORT = 15;                                // us: what takes longer wants more blocks than clusters have room for
+static const double IN_GRAPH = 1.5;                                 // .. for tiles of one warp each: nothing of theirs is on its way when the launch before ends
 static const double IN_CLUSTERS = 1.3;                              // us: a cluster begins later, and its blocks wait for each other
 static const double HALVES = 1.3, QUARTERS = 2.5;                   // boxes of 64 and 32 bytes a row
 static const double ODD_COLUMNS[] = {1, 1.27, 1.09, 1.11};          // wgmma's, where memory has them in rows and the last 64 are so many 16s
@@ -436,6 +437,7 @@ bool cost_of(Fn *f, const CompileOptions *opt, const Schedule *given, const int6
         out->us = turns;
         out->schedule.pingpong = 2;
     }
+    if (opt->in_graph && packed) out->us *= IN_GRAPH;
     // One short round needs no loading ahead, and a tile is stored sooner by its own threads than by the copy engine.
     if (!given->walk && !given->blocks && !w.three && out->schedule.streamk < 2 && w.programs * parts <= t->sms && out->us < SHORT) out->schedule.walk = 1;
     return true;

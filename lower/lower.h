@@ -11,6 +11,7 @@ typedef struct CompileOptions {
     Schedule      schedule;
     int           math;                    // 0 default, 1 strict (no contraction), 2 fast
     bool          verify;                  // run the verifier after each pass
+    bool          in_graph;                // for a launch of a graph, which begins before the one before has ended: what cost_of expects of it
     bool          general;                 // the variant that assumes nothing of the arguments
     bool          line_info;               // .loc directives
     const char   *after;                   // stop after this pass

@@ -230,6 +230,7 @@ static Decision *decide(Runtime *rt, SemaFile *f, const Node *kernel, const Sema
     CompileOptions opt = runtime_options(rt)->compile;
     Choice choice;
     opt.schedule = runtime_schedule(rt, given);
+    opt.in_graph = true;
     if (!runtime_choose(rt, f, kernel, set, nset, known, nknown, &opt, &choice)) return NULL;
     Decision *d = checked_alloc(sizeof *d);
     *d = (Decision){.kernel = kernel->span.lo,
