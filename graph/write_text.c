@@ -668,8 +668,33 @@ static void put_where(Kernel *k, Buf *to) {
     buf_puts(to, first ? "" : "\n");
 }
 
+// Dimensions in it have to be those of tensors.
+static const char *short_tile(Kernel *k) {
+    Buf b = {0};
+    uint32_t known = k->dims.n;
+    bool fine = true;
+    k_put_ix(k, &b, k->few.heads, P_TIMES);
+    buf_puts(&b, " * cdiv(");
+    k_put_ix(k, &b, k->few.rows, P_TERNARY);
+    for (uint32_t i = known; i < k->dims.n; i++) fine &= k_stands_alone(k, k->dims.at[i], true);
+    if (!fine) k->dims.n = known;
+    const char *text = fine ? arena_printf(k->arena, "(%s, 128) <= %d) ? 64 : 128 or 128", b.p, k->few.most) : "128";
+    buf_free(&b);
+    return text;
+}
+
+static void put_blocks(Kernel *k, Buf *to) {
+    for (uint32_t i = 0; i < k->blocks.n; i++) {
+        const char *text = k->blocks.at[i], *at = strchr(text, '$');
+        buf_puts(to, i ? ", " : "<");
+        if (at) buf_printf(to, "%.*s%s", (int)(at - text), text, short_tile(k));
+        else buf_puts(to, text);
+    }
+    if (k->blocks.n) buf_putc(to, '>');
+}
+
 void k_print(Kernel *k, Buf *to, const char *name) {
-    Buf body = {0}, head = {0}, params = {0}, inside = {0}, reads = {0};
+    Buf body = {0}, head = {0}, params = {0}, inside = {0}, reads = {0}, blocks = {0};
     Scope top = {&body, 0, NULL, 1}, loop;
     for (int i = 0; i < ix_dim_count(k->g); i++)
         vec_push(k->arena, &k->names, g_identifier(k->arena, ix_dim_info(k->g, ix_dim_at(k->g, i))->name, "N"));
@@ -685,6 +710,7 @@ void k_print(Kernel *k, Buf *to, const char *name) {
     k->in_head = true;
     put_where(k, &head);
     put_grid(k, &head);
+    put_blocks(k, &blocks);
     for (uint32_t i = 0; i < k->params.n; i++) {
         const KParam *p = &k->params.at[i];
         buf_printf(&params, "%s%s: %s%s[", i ? ", " : "", p->name,
@@ -713,13 +739,12 @@ void k_print(Kernel *k, Buf *to, const char *name) {
     }
     k->in_head = false;
     buf_printf(to, "kernel %s", name);
-    for (uint32_t i = 0; i < k->blocks.n; i++)
-        buf_printf(to, "%s%s%s", i ? ", " : "<", k->blocks.at[i], i + 1 == k->blocks.n ? ">" : "");
-    buf_printf(to, "(%s)\n%s{\n%s%s}\n", params.p ? params.p : "", head.p ? head.p : "", reads.p ? reads.p : "",
-               body.p ? body.p : "");
+    buf_printf(to, "%s(%s)\n%s{\n%s%s}\n", blocks.p ? blocks.p : "", params.p ? params.p : "", head.p ? head.p : "",
+               reads.p ? reads.p : "", body.p ? body.p : "");
     for (uint32_t i = 0; i < k->tune.n; i++)
         buf_printf(to, "%s%s;%s", i ? " " : "\ntune @ {\n    ", k->tune.at[i], i + 1 == k->tune.n ? "\n}\n" : "");
     buf_free(&reads);
+    buf_free(&blocks);
     buf_free(&body);
     buf_free(&head);
     buf_free(&params);

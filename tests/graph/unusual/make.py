@@ -350,6 +350,18 @@ def lengths(m):
 
 
 @case
+def voice(m):
+    """Windows of a signal, and attention among them: T / 4 - 1 queries and keys."""
+    y = m.node("Conv", m.floats("x", ["batch", 1, "T"], [2, 1, 41]), m.const(m.rng.standard_normal((8, 1, 8)).astype("float32")), strides=[4])
+    y = m.node("Transpose", m.node("Gelu", y, domain=MS), perm=[0, 2, 1])
+    parts = m.node("Split", m.node("MatMul", y, m.weight(8, 24)), outs=3, axis=2)
+    q, k, v = [m.node("Transpose", m.node("Reshape", p, m.const(np.array([0, -1, 2, 4]))), perm=[0, 2, n, 4 - n]) for p, n in zip(parts, (1, 3, 1))]
+    p = m.node("Softmax", m.node("Mul", m.node("MatMul", q, k), m.const(np.float32(0.5))), axis=-1)
+    o = m.node("Reshape", m.node("Transpose", m.node("MatMul", p, v), perm=[0, 2, 1, 3]), m.const(np.array([0, -1, 8])))
+    m.output(m.node("Add", y, m.node("MatMul", o, m.weight(8, 8))))
+
+
+@case
 def nested(m):
     """Pixels in windows within windows within windows (Hiera): an order of rows whose digits are more than a tensor has dimensions."""
     y = m.node("Conv", m.floats("x", [1, 3, 32, 32]), m.const(m.rng.standard_normal((4, 3, 2, 2)).astype("float32")), strides=[2, 2])
