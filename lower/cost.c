@@ -48,6 +48,12 @@ static const double SHALLOW = 0.44, ON_ITS_WAY = 0.8;               // a ring's 
 
 static const double SHALLOW_MMA_SYNC = 1.08, DEEP_BYTES = 96e3;     // less than that on its way
 
+// An operand that is made in registers: elements a us and multiprocessor, of which one group alone hides a quarter; us a trip; and
+// elements that turn round at its end (TURNED is of tiles that nobody computes for). Several blocks on a
+// multiprocessor (hop_blocks_together) work while one waits.
+static const double MADE = 33e3, MADE_ALONE = 38e3, MADE_TRIP = 0.11, TURNED_MADE = 8e3;
+enum { FEW_COLUMNS = 64 };                                          // more were not measured so
+
 // What differs by what multiplies: wgmma in roles, fitted to products; mma.sync, fitted to decoding attention.
 typedef struct Rates {
     double fill, end, last;         // us: the first loads; storing a tile; and each byte of the last one, behind which nobody loads
@@ -85,6 +91,7 @@ typedef struct Work {
     int64_t columns;                // of wgmma's
     bool    turned;                 // the transposed product is made
     bool    pingpong;               // each of two groups may make tiles of its own: one product, a ring that is deep enough, registers for what follows
+    double  made;                   // elements of an operand that a trip computes
     double  outside;                // of the rows that a trip brings, those past the tensor's end
     bool    alone, narrow;          // a block to a program, as tiles that TMA does not store need; rows that TMA does not fetch
 } Work;
@@ -127,6 +134,32 @@ static bool brought(const Val *v, const Region *trip) {
     for (int i = 0; i < d->nin && !any; i++) any = d->in[i]->type.kind == TY_TILE && d->in[i]->type.rank && brought(d->in[i], trip);
     return any;
 }
+
+// Bytes that a trip reads for an operand: of one that is computed in it, what it is computed from, where several lanes may have one element
+// (weights of 4 bits, and their scales).
+static double read_for(Facts *s, const Val *v, const Region *trip) {
+    const Op *d = v->def;
+    if (!d || d->parent != trip || d->code == OP_T_dot || v->type.rank == 0) return 0;
+    double bytes = 0;
+    if (d->code == OP_T_load) {
+        Access a;
+        access_shape(s, d, &a);
+        bytes = (double)type_lanes(&v->type) * elem_bytes((Elem)v->type.elem);
+        for (int i = 0; i < a.nidx; i++) {
+            const Op *q = a.idx[i]->def, *by = q && q->code == OP_T_binary && q->sub == OP_div ? q->in[1]->def : NULL;
+            const Op *index = by ? q->in[0]->def : NULL;
+            if (!index || index->code != OP_T_index || by->code != OP_T_const || by->imm < 2) continue;
+            int64_t extent = axis_extent(index->in[0]);
+            bytes /= (double)(by->imm < extent ? by->imm : extent);
+        }
+        return bytes;
+    }
+    for (int i = 0; i < d->nin; i++) if (d->in[i]->type.kind == TY_TILE) bytes += read_for(s, d->in[i], trip);
+    return bytes;
+}
+
+// Each trip computes it.
+static bool made(const Val *v, const Region *trip) { return v->def && v->def->parent == trip && v->def->code != OP_T_load; }
 
 // The operand lies in memory with columns innermost, which are not contracted.
 static bool by_columns(Facts *s, const Val *v, const Val *k) {
@@ -182,20 +215,22 @@ static bool product(Work *w, const Target *t, Facts *s, const int64_t *dims, con
     Elem e = (Elem)a->type.elem;
     double flops = 2.0 * (double)m * (double)n * (double)k * (double)batch;
     w->flops += flops;
-    w->bytes += ((brought(a, dot->parent) ? (double)m : 0) + (brought(b, dot->parent) ? (double)n : 0)) * (double)k * (double)batch * elem_bytes(e);
+    bool loaded_left = !made(a, dot->parent), loaded_right = !made(b, dot->parent);
+    double read[] = {brought(a, dot->parent) ? read_for(s, a, dot->parent) : 0, brought(b, dot->parent) ? read_for(s, b, dot->parent) : 0};
+    w->bytes += read[0] + read[1];
     w->tile = (double)m * (double)n;
     w->tile_rows = (double)m;
     w->rate = rate_of(t, e, dot->sub);
     int bytes = elem_bytes(e);
-    bool f8 = elem_is_float(e) && bytes == 1, three = m == THREE && n / 2 * (f8 ? 2 : 1) <= BAND_REGS, fits = three || rows_fit(m);
+    bool f8 = elem_is_float(e) && bytes == 1, three = m == THREE && n / 2 * (f8 ? 2 : 1) <= BAND_REGS, fits = (three || rows_fit(m)) && (loaded_right || !loaded_left || !rows_fit(n));
     int64_t rows = fits ? m : n, cols = fits ? n : m, groups = three ? 3 : rows >= 128 ? 2 : 1;
     bool type = bytes == 1 || e == EL_bf16 || e == EL_f16 || (e == EL_f32 && dot->sub == DP_tf32);
-    bool turned = !fits, loaded_right = a->def && a->def->code == OP_T_load;      // on the right wgmma reads shared memory alone
-    bool wgmma = t->has_wgmma && type && batch == 1 && (three || rows_fit(rows)) && (!turned || loaded_right) && cols % 8 == 0 && cols <= 256 && k * bytes % 32 == 0;
+    bool turned = !fits;                                                          // on the right wgmma reads shared memory alone
+    bool wgmma = t->has_wgmma && type && batch == 1 && (three || rows_fit(rows)) && (turned ? loaded_left : loaded_right) && cols % 8 == 0 && cols <= 256 && k * bytes % 32 == 0;
     for (int i = 0; i < 2; i++) {
         double times = 1, elements = (double)(i ? n : m) * (double)k * (double)batch;
         Way way = dot->nin == first + 1 ? way_of(s, dot->in[i], dot->in[first], dims, &times) : TMA;
-        double drawn = brought(dot->in[i], dot->parent) ? elements * elem_bytes(e) * (way == TMA ? times : 1) : 0;
+        double drawn = read[i] * (way == TMA ? times : 1);
         w->drawn += drawn;
         if (i && below && way == TMA && times >= CROSSED) w->common += drawn;
         if (!t->has_wgmma || way == TMA) continue;
@@ -216,8 +251,9 @@ static bool product(Work *w, const Target *t, Facts *s, const int64_t *dims, con
     w->group_regs = rows / 64 * cols / 2;
     w->three |= three;
     w->columns = cols;
+    if (made(turned ? b : a, dot->parent) && read[turned] > 0) w->made += (double)rows * (double)k;
     w->pingpong = !f8 && !turned && !three && cols >= GROUP_COLUMNS && rows * cols >= GROUP_LEAST;
-    if (turned && w->tile > TURNED_FREE) w->turned_end = (w->tile - TURNED_FREE) / TURNED;
+    if (turned && w->tile > TURNED_FREE) w->turned_end = (w->tile - TURNED_FREE) / (w->made > 0 ? TURNED_MADE : TURNED);
     w->alone |= cols != n || cols < 64;
     w->clocks += (double)(rows / 64) * (double)(k * bytes / 32) * each * (groups > 1 ? 1 : ALONE);
     return true;
@@ -357,6 +393,9 @@ static double launch_us(const Work *w, const Target *t, int parts, bool walks, b
     double trip = w->clocks ? wgmma : w->flops / (w->rate * MMA_SYNC);
     if (w->drawn / r->l2 > trip) trip = w->drawn / r->l2;
     if (w->promoted) trip += PROMOTE;
+    double waiting = w->made > 0 && w->columns <= FEW_COLUMNS ? hop_blocks_together((int64_t)programs, t->sms, w->threads / 128) : 1;
+    if (w->clocks && w->made / MADE > trip) trip = w->made / MADE;
+    if (w->clocks && w->made > 0) trip = fmax(trip, (MADE_TRIP + w->made / MADE_ALONE + wgmma * POWER * 128 / w->threads) / waiting);
     double stages = (double)(int64_t)((t->smem_block - SLOTS_BYTES - w->behind) / w->bytes);     // a ring has 16 at most
     double early = ((stages < 16 ? stages : 16) - 2) * trip;
     if (!w->clocks) trip *= early / trip * w->bytes < DEEP_BYTES ? SHALLOW_MMA_SYNC : 1;

@@ -242,6 +242,7 @@ static int stages(Hop *h) {
         room -= computed > stored ? computed : stored;
     }
     if (h->bands > 1 && !h->walk_bytes) room -= h->bands * stored_bytes(h);      // one may be through while another multiplies
+    if (!h->opt->schedule.stages) room = hop_shared_room(h, room);
     if (one_by_one(h) && !h->opt->schedule.stages) return hop_stages_in(h, room) < FEW_STAGES ? 0 : FEW_STAGES;
     return hop_stages_in(h, room - hop_whole_slots(h, room));
 }
@@ -396,7 +397,7 @@ Op *hop_effect(Builder *b, OpCode code, int n, Val *const *in) {
 
 // A `for` like the loop, carrying `n` values and the ring's position, of the producer (0) or the consumers (1).
 static Op *ring_loop(Hop *h, Builder *b, int role, int n, Val *const *init, Builder *inner, Ring *ring) {
-    Val *in[5 + MAX_CARRIED + MAX_SOURCES];
+    Val *in[5 + MAX_CARRIED + MAX_AHEAD];
     for (int i = 0; i < 3; i++) in[i] = h->loop->in[i];
     for (int i = 0; i < n; i++) in[3 + i] = init[i];
     h->start[role] = role == CONSUMERS ? hop_first(h, b) : (Ring){hop_i32(b, 0), hop_i32(b, 0)};
@@ -652,7 +653,7 @@ static void consumers(Hop *h, Region *r) {
         hop_effect(&b, OP_T_mbar_wait, 3, (Val *[]){h->once, hop_i32(&b, 0), h->turn[1]});
     }
     if (h->chained) { hop_overlap(h, r); return; }
-    Val *init[MAX_CARRIED + MAX_SOURCES], *next[MAX_SOURCES];
+    Val *init[MAX_CARRIED + MAX_AHEAD], *next[MAX_AHEAD];
     for (int i = 0; i < n; i++) init[i] = h->loop->in[3 + i];
     hop_load_ahead(h, &b, h->loop->in[0], init + n);
     Op *loop = ring_loop(h, &b, 1, n + h->nahead, init, &in, &ring);
@@ -676,7 +677,7 @@ static void consumers(Hop *h, Region *r) {
             if (h->p[p].promoted) hop_settle(&f, &in, &map, f.n);
             if (h->p[p].promoted && op_acc(op)) map_set(&map, op->out[0], b_binary(&in, OP_add, map_get(&map, op_acc(op)), map_get(&map, op->out[0])));
         } else if (op->code == OP_T_yield) {
-            Val *out[MAX_CARRIED + MAX_SOURCES + 2];
+            Val *out[MAX_CARRIED + MAX_AHEAD + 2];
             if (h->pipelined) wait_products(h, &in, h->np, &map);                    // for those of the trip before
             for (int i = 0; i < n; i++) out[i] = map_get(&map, op->in[i]);
             // one trip late: what read the previous stage is done once only this trip's products are in flight

@@ -5,7 +5,7 @@
 #include "lower/access.h"
 #include "lower/passes.h"
 
-enum { MAX_DOTS = 4, SPAN = 128, MAX_STAGES = 16, SYNC_BYTES = 2048, MAX_CARRIED = 64, MAX_DIGITS = 8, MAX_SOURCES = 4 };      // SPAN: bytes of the widest swizzle; barriers and small reductions
+enum { MAX_DOTS = 4, SPAN = 128, MAX_STAGES = 16, SYNC_BYTES = 2048, MAX_CARRIED = 64, MAX_DIGITS = 8, MAX_SOURCES = 4, MAX_AHEAD = 16 };      // SPAN: bytes of the widest swizzle; barriers and small reductions
 
 enum { OTHERS, CONSUMERS, FIXED };      // regions of `roles`
 
@@ -68,8 +68,8 @@ typedef struct Hop {
     Product p[MAX_DOTS];
     Operand source[MAX_SOURCES];    // what the only product's left operand is computed from (hopper_sources.c): parts of the ring's stages
     int     nsources;
-    const Op *ahead[MAX_SOURCES];   // and what each thread loads of it for itself, a trip ahead
-    int     nahead;
+    struct { const Op *load; int runs; } ahead[MAX_SOURCES];      // and what each thread loads of it for itself, a trip ahead: so many elements a row
+    int     naheads, nahead;        // loads; elements of all of them
     int     np, groups, rings, stages, maps;
     bool    no_bands;               // rows do not come in 192s
     int     slices;                 // of the consumers that share the loop's trips (hopper_slices.c); 1: none
@@ -146,6 +146,7 @@ void hop_out_of_loop(Fn *f, Op *loop);
 // hopper_sources.c: what TMA can bring of a computed left operand, found once the products are known; where its box begins; its load made a
 // read of the stage. False: it is no source.
 void hop_sources(Hop *h);
+int64_t hop_shared_room(Hop *h, int64_t room);                     // of the ring, where blocks share a multiprocessor
 Val *hop_packed_coordinate(Builder *b, const Operand *o, int d, ValMap *map);
 bool hop_take_source(Hop *h, Builder *b, const Op *load, Val *stage, ValMap *map);
 // The loads that are a trip ahead, for the trip that begins at `counter`; what an earlier trip has loaded in place of one: what `took` has of it.

@@ -14,13 +14,17 @@
 // A tile of q has fewer elements than lanes where several lie in one: index k / 2 is two lanes an element
 // (Operand.per), if a tile's first lane is a multiple of that.
 //
-//     s[n, k / 128], 64 lanes of k a trip:  s[n, k0 / 128]    one number a row, loaded a trip ahead and carried
+//     s[n, k / 128], 64 lanes of k a trip:  s[n, k0 / 128]    one number a row, loaded a trip ahead and carried (of shorter groups, several)
+//
+// An H200, decoding with weights of 8 bits, 16 x 14336 x 4096: 31.6 us with conversions one by one and one block a multiprocessor (bf16 31.7),
+// 24.2 two at a time (llvm_halves.c), 19.3 with two blocks on each (2026-11-22).
 //
 // Threads read these stages themselves, so a stage is free when each warp has said so, not each group's first one.
 #include "lower/hopper.h"
 #include "lower/trips.h"
 
-enum { MOST_PACKED = 16, LEAST_ROW = 32 };                     // lanes of an element; bytes of a row in shared memory
+enum { MOST_PACKED = 16, LEAST_ROW = 32, LEAST_RUN = 16, RESERVED = 1024, LEAST_STAGES = 3 };
+// lanes of an element; bytes of a row in shared memory; lanes with one scale; bytes of shared memory that each block takes; stages of a block that shares it
 
 // The axis along which an index counts, every `per` lanes; NULL: none, or otherwise.
 static Val *counts(Hop *h, const Access *a, int d, int *per) {
@@ -105,32 +109,42 @@ static bool source(Hop *h, Op *load, Operand *o) {
 }
 
 // ---- loads a trip ahead ---------------------------------------------------------------------------
+//
+//     s[n, k / 32], 64 lanes of k a trip:  s[n, k0 / 32], s[n, (k0 + 32) / 32], and by a lane's number one of them; which one
+//                                          the layout says of each register, so nothing is chosen when it runs
 
-// k / c where no tile's lanes lie across two runs: what the trip's first lane has.
-static const Op *long_run(Hop *h, const Val *idx) {
-    const Op *q = idx->def, *k = q && q->code == OP_T_binary && q->sub == OP_div ? q->in[0]->def : NULL,
-             *c = k ? q->in[1]->def : NULL;
-    if (!k || k->code != OP_T_index || k->in[0] != h->p[0].k || !c || c->code != OP_T_const || c->imm < 1) return NULL;
-    int64_t extent = axis_extent(k->in[0]);
-    return c->imm % extent == 0 && fact_divisor(h->facts, axis_lo(k->in[0])) % extent == 0 ? q : NULL;
+static const Op *quotient(Hop *h, const Val *idx) {
+    const Op *q = idx->def, *k = q && q->code == OP_T_binary && q->sub == OP_div ? q->in[0]->def : NULL, *c = k ? q->in[1]->def : NULL;
+    return k && k->code == OP_T_index && k->in[0] == h->p[0].k && c && c->code == OP_T_const && c->imm >= 1 ? q : NULL;
 }
 
-// Each lane of the contracted axis has the same: made of such quotients, and of what lacks the axis.
-static bool same_for_all(Hop *h, const Val *v) {
-    const Op *d = v->def;
-    if (type_axis(&v->type, h->p[0].k) < 0 || long_run(h, v)) return true;
-    if (!d || (d->code != OP_T_binary && d->code != OP_T_cast && d->code != OP_T_splat)) return false;
-    for (int i = 0; i < d->nin; i++) if (!same_for_all(h, d->in[i])) return false;
-    return true;
+// Of how many lanes in a row each has the same, at least: quotients, and what is made of them and of what lacks the axis. 0: unknown.
+static int64_t alike(Hop *h, const Val *v) {
+    const Op *d = v->def, *q = quotient(h, v);
+    int64_t extent = axis_extent(h->p[0].k), least = extent;
+    if (type_axis(&v->type, h->p[0].k) < 0) return extent;
+    if (q) {
+        int64_t c = q->in[1]->def->imm;
+        if (fact_divisor(h->facts, axis_lo(h->p[0].k)) % extent) return 0;
+        return c % extent == 0 ? extent : extent % c == 0 && (c & (c - 1)) == 0 ? c : 0;
+    }
+    if (!d || (d->code != OP_T_binary && d->code != OP_T_cast && d->code != OP_T_splat)) return 0;
+    for (int i = 0; i < d->nin; i++) {
+        int64_t n = alike(h, d->in[i]);
+        least = n < least ? n : least;
+    }
+    return least;
 }
 
-static bool goes_ahead(Hop *h, const Op *load) {
-    if (h->slices > 1 || h->tiles > 1 || (load->flags & HAS_ELSE) ||
-        h->f->launch->params[load->in[0]->def->imm].mode != PM_IN)
-        return false;
-    for (int i = 0; i < load->nidx; i++)
-        if (!trip_follows(h->loop, load->in[1 + i]) || !same_for_all(h, load->in[1 + i])) return false;
-    return true;
+// Runs of lanes with the same element; 0: it is loaded in its trip.
+static int runs_of(Hop *h, const Op *load) {
+    int64_t extent = axis_extent(h->p[0].k), least = extent;
+    if (h->slices > 1 || h->tiles > 1 || (load->flags & HAS_ELSE) || h->f->launch->params[load->in[0]->def->imm].mode != PM_IN) return 0;
+    for (int i = 0; i < load->nidx; i++) {
+        int64_t n = trip_follows(h->loop, load->in[1 + i]) ? alike(h, load->in[1 + i]) : 0;
+        least = n < least ? n : least;
+    }
+    return least < LEAST_RUN && least < extent ? 0 : (int)(extent / least);
 }
 
 // v of another trip, whose counter m knows.
@@ -142,13 +156,16 @@ static Val *again(Hop *h, Builder *b, ValMap *m, Val *v) {
     return map_get(m, v);
 }
 
-// The same, as what all lanes of the contracted axis have.
-static Val *for_all(Hop *h, Builder *b, ValMap *m, Val *v) {
+// The same, as the lanes of a run have it that begins `from` lanes behind the trip's first.
+static Val *of_run(Hop *h, Builder *b, ValMap *m, Val *v, int64_t from) {
     Val *k = h->p[0].k, *in[3];
     Op *d = v->def;
     if (type_axis(&v->type, k) < 0) return again(h, b, m, v);
-    if (long_run(h, v)) return b_binary(b, OP_div, again(h, b, m, axis_lo(k)), again(h, b, m, d->in[1]));
-    for (int i = 0; i < d->nin; i++) in[i] = for_all(h, b, m, d->in[i]);
+    if (quotient(h, v)) {
+        Val *lo = again(h, b, m, axis_lo(k));
+        return b_binary(b, OP_div, from ? b_binary(b, OP_add, lo, b_const(b, EL_index, from)) : lo, again(h, b, m, d->in[1]));
+    }
+    for (int i = 0; i < d->nin; i++) in[i] = of_run(h, b, m, d->in[i], from);
     Type t = type_minus(v->type, 1, &k);
     for (int a = 0; a < t.rank; a++) t.axis[a] = again(h, b, m, t.axis[a]);
     return d->code == OP_T_splat && t.rank == in[0]->type.rank ? in[0] : b_op(b, (OpCode)d->code, d->sub, t, d->nin, in);
@@ -156,27 +173,39 @@ static Val *for_all(Hop *h, Builder *b, ValMap *m, Val *v) {
 
 void hop_load_ahead(Hop *h, Builder *b, Val *counter, Val **out) {
     ValMap m = {.arena = h->f->arena};
+    int at = 0;
     map_set(&m, h->loop->reg[0]->args.at[0], counter);
-    for (int i = 0; i < h->nahead; i++) {
-        const Op *load = h->ahead[i];
-        Val *in[1 + MAX_RANK] = {load->in[0]}, *k = h->p[0].k;
-        Type t = load->out[0]->type;
-        for (int d = 0; d < load->nidx; d++) in[1 + d] = for_all(h, b, &m, load->in[1 + d]);
-        if (type_axis(&t, k) >= 0) t = type_minus(t, 1, &k);
-        for (int a = 0; a < t.rank; a++) t.axis[a] = again(h, b, &m, t.axis[a]);
-        b->span = load->span;
-        out[i] = b_op(b, OP_T_load, 0, t, 1 + load->nidx, in);
-        out[i]->def->nidx = load->nidx;
-        out[i]->name = load->out[0]->name;
-    }
+    for (int i = 0; i < h->naheads; i++)
+        for (int r = 0; r < h->ahead[i].runs; r++) {
+            const Op *load = h->ahead[i].load;
+            Val *in[1 + MAX_RANK] = {load->in[0]}, *k = h->p[0].k;
+            Type t = load->out[0]->type;
+            for (int d = 0; d < load->nidx; d++) in[1 + d] = of_run(h, b, &m, load->in[1 + d], r * axis_extent(k) / h->ahead[i].runs);
+            if (type_axis(&t, k) >= 0) t = type_minus(t, 1, &k);
+            for (int a = 0; a < t.rank; a++) t.axis[a] = again(h, b, &m, t.axis[a]);
+            b->span = load->span;
+            Val *v = out[at++] = b_op(b, OP_T_load, 0, t, 1 + load->nidx, in);
+            v->def->nidx = load->nidx;
+            v->name = load->out[0]->name;
+        }
 }
 
 bool hop_take_ahead(Hop *h, Builder *b, const Op *load, Val *const *took, ValMap *map) {
-    for (int i = 0; i < h->nahead; i++) {
-        if (h->ahead[i] != load) continue;
-        Type t = load->out[0]->type;
-        for (int k = 0; k < t.rank; k++) t.axis[k] = map_get(map, t.axis[k]);
-        map_set(map, load->out[0], b_op(b, OP_T_splat, 0, t, 1, (Val *[]){took[i]}));
+    for (int i = 0; i < h->naheads; took += h->ahead[i++].runs) {
+        if (h->ahead[i].load != load) continue;
+        Val *k = map_get(map, h->p[0].k), *v = took[0];
+        int64_t extent = axis_extent(k), runs = h->ahead[i].runs;
+        Type t = load->out[0]->type, index = type_tile(EL_index, 1, &k), choice = type_tile(EL_bool, 1, &k);
+        for (int a = 0; a < t.rank; a++) t.axis[a] = map_get(map, t.axis[a]);
+        b->span = load->span;
+        v = b_op(b, OP_T_splat, 0, t, 1, &v);
+        Val *lane = runs > 1 ? b_op(b, OP_T_binary, OP_rem, index, 2, (Val *[]){b_op(b, OP_T_index, 0, index, 1, &k), b_const(b, EL_index, extent)}) : NULL;
+        if (lane) lane = b_op(b, OP_T_binary, OP_div, index, 2, (Val *[]){lane, b_const(b, EL_index, extent / runs)});
+        for (int r = 1; r < runs; r++) {
+            Val *here = b_op(b, OP_T_binary, OP_eq, choice, 2, (Val *[]){lane, b_const(b, EL_index, r)});
+            v = b_op(b, OP_T_select, 0, t, 3, (Val *[]){here, took[r], v});
+        }
+        map_set(map, load->out[0], v);
         return true;
     }
     return false;
@@ -186,12 +215,17 @@ bool hop_take_ahead(Hop *h, Builder *b, const Op *load, Val *const *took, ValMap
 
 static void collect(Hop *h, const Val *v) {
     Op *d = v->def;
+    int runs;
     if (!d || d->parent != h->loop->reg[0] || v->type.rank == 0) return;
     if (d->code == OP_T_load) {
         for (int i = 0; i < h->nsources; i++) if (h->source[i].load == d) return;
-        for (int i = 0; i < h->nahead; i++) if (h->ahead[i] == d) return;
+        for (int i = 0; i < h->naheads; i++) if (h->ahead[i].load == d) return;
         if (h->nsources < MAX_SOURCES && source(h, d, &h->source[h->nsources])) h->nsources++;
-        else if (h->nahead < MAX_SOURCES && goes_ahead(h, d)) h->ahead[h->nahead++] = d;
+        else if ((runs = runs_of(h, d)) && h->naheads < MAX_SOURCES && h->nahead + runs <= MAX_AHEAD) {
+            h->ahead[h->naheads].load = d;
+            h->ahead[h->naheads++].runs = runs;
+            h->nahead += runs;
+        }
         return;
     }
     if (op_has(d, 'P') && d->code != OP_T_dot)
@@ -200,11 +234,25 @@ static void collect(Hop *h, const Val *v) {
 }
 
 void hop_sources(Hop *h) {
-    h->nsources = h->nahead = 0;
+    h->nsources = h->naheads = h->nahead = 0;
     if (h->np != 1 || h->p[0].op[0].where != REGISTERS || h->p[0].op[1].window) return;
     collect(h, h->p[0].dot->in[h->p[0].swapped]);
-    if (!h->nsources || h->loop->nout + h->nahead > MAX_CARRIED) h->nahead = 0;
+    if (!h->nsources || h->loop->nout + h->nahead > MAX_CARRIED) h->naheads = h->nahead = 0;
     for (int i = 0; i < h->nsources; i++) h->stage_bytes[0] += h->source[i].bytes;
+}
+
+// One group's trip is a chain: bits from shared memory, arithmetic, the product. Other blocks on its multiprocessor work meanwhile, if there are so many.
+int hop_blocks_together(int64_t programs, int sms, int groups) { return groups > 1 || programs <= sms ? 1 : programs <= 2 * (int64_t)sms ? 2 : 3; }
+
+int64_t hop_shared_room(Hop *h, int64_t room) {
+    const Target *t = h->opt->target;
+    int64_t programs;
+    if (!h->nsources || h->walk_bytes) return room;
+    if (!fact_constant(h->facts, h->f->launch->programs, &programs)) programs = 2 * (int64_t)t->sms;
+    int blocks = hop_blocks_together(programs, t->sms, h->groups);
+    int64_t part = t->smem_sm / blocks - SYNC_BYTES - RESERVED;
+    while (blocks > 1 && part < LEAST_STAGES * (int64_t)h->stage_bytes[0]) part = t->smem_sm / --blocks - SYNC_BYTES - RESERVED;
+    return blocks > 1 && part < room ? part : room;
 }
 
 Val *hop_packed_coordinate(Builder *b, const Operand *o, int d, ValMap *map) {

@@ -500,21 +500,22 @@ static void divide_by_scalar(Gen *g, Op *op) {
 //     k = lo + lane + reg, where lo is a multiple of c = 2^s:      k / c = lo / c + lane / c + reg / c       k % c = lane % c + reg % c
 //                          or of the axis's extent, and c is:      k / c = lo / c                            k % c = lo % c + lane + reg
 //
-// since bits of lanes and of registers are never the same. Often nothing is left but a number for each register: which
-// half of a byte it is, and which scale it has; registers of one number are one value, and what is loaded there is
-// loaded once.
-typedef struct Digits { const Val *axis; int64_t c; bool rem, long_runs; } Digits;
+// since bits of lanes and of registers are never the same. Often nothing is left but a number for each register: which half of a byte it is,
+// and which scale it has; registers of one number are one value, and what is loaded there is loaded once.
+//     (k % e) / c, both powers of two, e the larger one:           lane % e / c + reg % e / c
+typedef struct Digits { const Val *axis; int64_t c, of; bool rem, long_runs; } Digits;      // of: e; 0: all of k
 
 static bool digits_of(Gen *g, const Op *op, Digits *d) {
-    const Op *k = op->in[0]->def, *c = op->in[1]->def;
-    if ((op->sub != OP_rem && op->sub != OP_div) || op->out[0]->type.rank != 1 || !k || k->code != OP_T_index || !c ||
-        c->code != OP_T_const)
-        return false;
+    const Op *k = op->in[0]->def, *c = op->in[1]->def, *e = k && op->sub == OP_div && k->code == OP_T_binary && k->sub == OP_rem ? k->in[1]->def : NULL;
+    if (e) k = e->code == OP_T_const ? k->in[0]->def : NULL;
+    if ((op->sub != OP_rem && op->sub != OP_div) || op->out[0]->type.rank != 1 || !k || k->code != OP_T_index || !c || c->code != OP_T_const) return false;
     *d = (Digits){.axis = k->in[0], .c = c->imm, .rem = op->sub == OP_rem};
     int64_t lo = fact_divisor(g->facts, axis_lo(d->axis)), extent = axis_extent(d->axis);
-    if (d->c < 2 || (d->c & (d->c - 1)) || extent & (extent - 1) || !gen_is32(g, op->out[0]) ||
-        !gen_is32(g, axis_lo(d->axis)))
-        return false;
+    if (d->c < 2 || (d->c & (d->c - 1)) || extent & (extent - 1) || !gen_is32(g, op->out[0]) || !gen_is32(g, axis_lo(d->axis))) return false;
+    if (e) {
+        d->of = e->imm;
+        return d->of > d->c && (d->of & (d->of - 1)) == 0 && lo >= d->of;
+    }
     d->long_runs = d->c >= extent && lo >= extent;
     return d->long_runs || lo >= d->c;
 }
@@ -532,15 +533,15 @@ static bool by_digits(Gen *g, Op *op) {
     Digits d;
     if (!digits_of(g, op, &d) || !g->wanted[o->id]) return false;
     int s = __builtin_ctzll((unsigned long long)d.c), n = gen_tile(g, o)->n;
-    int64_t below = d.c - 1, lanes = moved_by_lanes(o->layout);
+    int64_t below = d.c - 1, within = d.of ? d.of - 1 : -1, lanes = moved_by_lanes(o->layout) & within;
     LLVMValueRef lo = gen_get(g, axis_lo(d.axis), 0), lane = gen_lane_coord(g, o->layout, 0), base = NULL, moves = NULL;
-    if (!d.rem) base = LLVMBuildAShr(g->B, lo, gen_i32(g, s), "");
+    if (!d.rem && !d.of) base = LLVMBuildAShr(g->B, lo, gen_i32(g, s), "");
     else if (d.long_runs) base = LLVMBuildAnd(g->B, lo, gen_i32(g, below), "");
     if (d.rem && (lanes & below)) moves = d.long_runs ? lane : LLVMBuildAnd(g->B, lane, gen_i32(g, below), "");
-    if (!d.rem && !d.long_runs && lanes >> s) moves = LLVMBuildLShr(g->B, lane, gen_i32(g, s), "");
+    if (!d.rem && !d.long_runs && lanes >> s) moves = LLVMBuildLShr(g->B, d.of ? LLVMBuildAnd(g->B, lane, gen_i32(g, within), "") : lane, gen_i32(g, s), "");
     base = !base ? moves : !moves ? base : LLVMBuildAdd(g->B, base, moves, "");
     for (int r = 0; r < n; r++) {
-        int64_t k = gen_reg_coord(o->layout, 0, r), add = d.rem ? (d.long_runs ? k : k & below) : d.long_runs ? 0 : k >> s;
+        int64_t k = gen_reg_coord(o->layout, 0, r), add = d.rem ? (d.long_runs ? k : k & below) : d.long_runs ? 0 : (k & within) >> s;
         gen_set(g, o, r, !base ? gen_i32(g, add) : add ? LLVMBuildAdd(g->B, base, gen_i32(g, add), "") : base);
     }
     return true;

@@ -64,6 +64,7 @@ int  share_blocks(Fn *f, const Target *t, const int64_t *dims);  // share.c: of 
 int  schedule_warps(const Fn *f, const CompileOptions *opt, int *per_block);   // schedule.c: of a program; programs a block
 int  blocks_wanted(const Fn *f);                        // registers.c: a multiprocessor; 1: no spills before occupancy
 int  walking_blocks(const CompileOptions *opt);         // hopper_walk.c: at most so many
+int  hop_blocks_together(int64_t programs, int sms, int groups); // hopper_sources.c: on a multiprocessor, that compute an operand
 bool has_products(const Region *r);                     // unguard.c
 
 #endif
