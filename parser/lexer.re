@@ -198,12 +198,12 @@ Tokens lex(Session *s, const Source *src)
 {
     Lexer l = {.s = s, .src = src, .flags = TOKEN_FIRST};
     const char *p = src->text, *end = src->text + src->size, *marker, *start, *strange = no_text(src);
+    if (src->size >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0) p += 3;      // byte order mark
     if (strange) {
         Diag *d = diag(s, E_unknown_char, span_of(&l, strange, strange + 1), arena_printf(session_arena(s), "byte 0x%02x", (unsigned char)*strange));
         diag_help(d, "this file is no text: a program is written in ASCII, or in UTF-8 where it is a comment");
         p = end;
     }
-    if (src->size >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0) p += 3;      // byte order mark
 
 #define TOKEN(kind) add(&l, T_##kind, start, p); continue;
 
