@@ -170,8 +170,10 @@ static bool lower_by_row(Import *im, const Onnx__NodeProto *n, const Values *v) 
     if (row == NULL && im->how->out_of_scope != NULL)
         return g_error(g, "%s (operators of %s) are not supported", im->how->out_of_scope, domain), false;
     if (row == NULL && (strncmp(domain, "com.microsoft", 13) == 0 || strncmp(domain, "com.ms.", 7) == 0))
-        return g_error(g, "there is no operator %s.%s; it is one of ONNX Runtime's own, for which the model before its optimiser has operators of ONNX",
-                       shown(g->arena, domain), shown(g->arena, text(n->op_type))),
+        return g_error(
+                   g,
+                   "there is no operator %s.%s; it is one of ONNX Runtime's own, for which the model before its optimiser has operators of ONNX",
+                   shown(g->arena, domain), shown(g->arena, text(n->op_type))),
                false;
     if (row == NULL)
         return g_error(g, "there is no operator %s%s%s", shown(g->arena, domain), *domain != '\0' ? "." : "",
@@ -313,11 +315,13 @@ static const SameDim *same_as(const Marks *k, const char *name) {
     return found;
 }
 
-static bool unnamed(const Marks *k, const Graph *g, Ix dim) { return marked(k->unnamed.at, k->unnamed.n, ix_dim_info(g, dim)->name); }
+static bool unnamed(const Marks *k, const Graph *g, Ix dim) {
+    return marked(k->unnamed.at, k->unnamed.n, ix_dim_info(g, dim)->name);
+}
 
-// Dimensions that the model requires to be one, or a number, are that from the start: exporters leave them without names, or give each
-// input names of its own. True: there are new ones. A name of the model's own goes before one made up for it, an
-// earlier one before a later.
+// Dimensions that the model requires to be one, or a number, are that from the start: exporters leave them without
+// names, or give each input names of its own. True: there are new ones. A name of the model's own goes before one made
+// up for it, an earlier one before a later.
 static bool dims_alike(Import *im) {
     Graph *g = im->g;
     Marks *k = im->marks;
@@ -326,10 +330,12 @@ static bool dims_alike(Import *im) {
         Ix rest = ix_sub(g, g->requires.at[i].a, g->requires.at[i].b), a = rest, b = ix(g, 0);        // rest == 0
         if (rest->kind == IX_SUM && rest->n == 1 && (rest->coef[0] == 1 || rest->coef[0] == -1)) {
             a = rest->arg[0], b = ix(g, -rest->coef[0] * rest->value);
-        } else if (rest->kind == IX_SUM && rest->n == 2 && rest->value == 0 && rest->coef[0] == -rest->coef[1] && (rest->coef[0] == 1 || rest->coef[0] == -1)) {
+        } else if (rest->kind == IX_SUM && rest->n == 2 && rest->value == 0 && rest->coef[0] == -rest->coef[1] &&
+                   (rest->coef[0] == 1 || rest->coef[0] == -1)) {
             a = rest->arg[0], b = rest->arg[1];
         }
-        bool both = a->kind == IX_DIM && b->kind == IX_DIM, made_a = a->kind == IX_DIM && unnamed(k, g, a), made_b = b->kind == IX_DIM && unnamed(k, g, b);
+        bool both = a->kind == IX_DIM && b->kind == IX_DIM, made_a = a->kind == IX_DIM && unnamed(k, g, a),
+             made_b = b->kind == IX_DIM && unnamed(k, g, b);
         if (a->kind != IX_DIM || (both && (made_a != made_b ? made_b : b->value > a->value))) {
             Ix other = a;
             a = b, b = other;
@@ -338,9 +344,11 @@ static bool dims_alike(Import *im) {
         const IxDim *of = ix_dim_info(g, a), *to = b->kind == IX_DIM ? ix_dim_info(g, b) : NULL;
         bool fixed = of->data_dependent || of->value != NULL || (to != NULL && (to->data_dependent || to->value != NULL));
         const SameDim *end = to != NULL ? same_as(k, to->name) : NULL;
-        bool around = to != NULL && (strcmp(to->name, of->name) == 0 || (end != NULL && end->as != NULL && strcmp(end->as, of->name) == 0));
+        bool around = to != NULL && (strcmp(to->name, of->name) == 0 ||
+                                     (end != NULL && end->as != NULL && strcmp(end->as, of->name) == 0));
         if (fixed || around || same_as(k, of->name) != NULL) continue;
-        SameDim s = {arena_printf(k->arena, "%s", of->name), to != NULL ? arena_printf(k->arena, "%s", to->name) : NULL, to != NULL ? 0 : b->value};
+        SameDim s = {arena_printf(k->arena, "%s", of->name), to != NULL ? arena_printf(k->arena, "%s", to->name) : NULL,
+                     to != NULL ? 0 : b->value};
         vec_push(k->arena, &k->same, s);
         more = true;
     }
@@ -368,7 +376,8 @@ static Ix input_dim(Import *im, const char *input, int d, const Onnx__TensorShap
     }
     const SameDim *same = same_as(im->marks, name);
     if (same != NULL && same->as == NULL && given != NULL && given->shape[d] != same->value)
-        return g_error(g, "dimension %d must be %lld, but is %lld in the tensor given", d, (long long)same->value, (long long)given->shape[d]);
+        return g_error(g, "dimension %d must be %lld, but is %lld in the tensor given", d, (long long)same->value,
+                       (long long)given->shape[d]);
     if (same != NULL && same->as == NULL) return ix(g, same->value);
     if (same != NULL) name = same->as;
     bool bind = im->marks->all || marked(im->marks->dims.at, im->marks->dims.n, name);

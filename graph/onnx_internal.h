@@ -18,12 +18,14 @@ typedef struct FileMap {               // a file, mapped for reading
     size_t         n;
 } FileMap;
 
-typedef struct RandomRing { Elem elem; int shift, fd; size_t bytes; void *p; } RandomRing;   // onnx_random.c; fd: of all of a kind
+// onnx_random.c; fd: of all of a kind
+typedef struct RandomRing { Elem elem; int shift, fd; size_t bytes; void *p; } RandomRing;
 
 struct OnnxModel {
     Arena      *arena;                 // messages, names, tensors that had to be converted
     const char *path;                  // as given
-    const char *folder;                // real path of the folder that it is in; external data are below. NULL: no such folder
+    // real path of the folder that it is in; external data are below. NULL: no such folder
+    const char *folder;
     const Onnx__ModelProto *proto;
     VEC(uint64_t) raw_at;              // for each initializer where its raw_data begin in the file; 0: nowhere
     VEC(FileMap) maps;                 // of external data
@@ -50,18 +52,24 @@ typedef struct OnnxTensor {
 // Maps a file. False: one line in err.
 bool file_map(const char *path, FileMap *out, Arena *a, Buf *err);
 void file_unmap(FileMap *f);
-// Bytes -> message, in the arena. Everything is checked before protobuf-c sees it. `m` may be NULL; else its raw_at is filled.
-ProtobufCMessage *message_read(const ProtobufCMessageDescriptor *type, const uint8_t *p, size_t n, Arena *a, OnnxModel *m, Buf *err);
+// Bytes -> message, in the arena. Everything is checked before protobuf-c sees it. `m` may be NULL; else its raw_at is
+// filled.
+ProtobufCMessage *message_read(const ProtobufCMessageDescriptor *type, const uint8_t *p, size_t n, Arena *a,
+                               OnnxModel *m, Buf *err);
 // A name from a file, for messages: without control characters, not too long.
 const char *shown(Arena *a, const char *name);
 
 // ---- onnx_tensor.c
 
-bool tensor_of(OnnxModel *m, const Onnx__TensorProto *p, Arena *a, OnnxTensor *out, Buf *err);      // m NULL: no external data
-bool weight_of(OnnxModel *m, const Onnx__TensorProto *p, Arena *a, OnnxTensor *out, Buf *err);      // the same, numbers of 4 bits as they are packed
+// m NULL: no external data
+bool tensor_of(OnnxModel *m, const Onnx__TensorProto *p, Arena *a, OnnxTensor *out, Buf *err);
+// the same, numbers of 4 bits as they are packed
+bool weight_of(OnnxModel *m, const Onnx__TensorProto *p, Arena *a, OnnxTensor *out, Buf *err);
 bool sparse_of(OnnxModel *m, const Onnx__SparseTensorProto *p, Arena *a, OnnxTensor *out, Buf *err);
-Node *tensor_unpacked(Graph *g, const OnnxTensor *t, Node *x);                                       // what t means, of its node x
-Node *tensor_node(Graph *g, const OnnxTensor *t);                                                   // a constant; refers to its data
+// what t means, of its node x
+Node *tensor_unpacked(Graph *g, const OnnxTensor *t, Node *x);
+// a constant; refers to its data
+Node *tensor_node(Graph *g, const OnnxTensor *t);
 
 // ---- onnx_random.c
 

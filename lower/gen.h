@@ -87,7 +87,8 @@ typedef struct Gen {
     uint32_t       bars;                 // where the mbarriers of the cluster's joins stand that are to come
     int            met;                  // joins of the cluster that are done with one before them
     bool           cluster_waits;        // nobody has waited yet for the cluster's other blocks to have begun
-    struct { const Op *op; LLVMValueRef base, room; int64_t bytes; } keep;      // llvm_keep.c: where it begins, its tiles, a tile's bytes
+    // llvm_keep.c: where it begins, its tiles, a tile's bytes
+    struct { const Op *op; LLVMValueRef base, room; int64_t bytes; } keep;
     int            ptx_version;  // that the instructions used so far ask for
     Intrinsic      known[64];    // looked up before
     struct Accs   *accs;         // llvm_acc.c, or NULL
@@ -103,15 +104,19 @@ bool         gen_is32(Gen *g, const Val *v);                       // an index k
 LLVMValueRef gen_i32(Gen *g, int64_t v);
 LLVMValueRef gen_i64(Gen *g, int64_t v);
 LLVMValueRef gen_call(Gen *g, const char *intrinsic, int n, LLVMValueRef *args, int ntypes, LLVMTypeRef *types);
-LLVMValueRef gen_try(Gen *g, const char *intrinsic, int n, LLVMValueRef *args, int ntypes, LLVMTypeRef *types);   // NULL: unknown to this LLVM
-LLVMValueRef gen_asm(Gen *g, LLVMTypeRef ret, const char *text, const char *constraints, int n, LLVMValueRef *args, bool effect, bool convergent);
-void         gen_need(Gen *g, size_t cap);                         // an instruction of this capability is used: offset in Target
+// NULL: unknown to this LLVM
+LLVMValueRef gen_try(Gen *g, const char *intrinsic, int n, LLVMValueRef *args, int ntypes, LLVMTypeRef *types);
+LLVMValueRef gen_asm(Gen *g, LLVMTypeRef ret, const char *text, const char *constraints, int n, LLVMValueRef *args,
+                     bool effect, bool convergent);
+// an instruction of this capability is used: offset in Target
+void         gen_need(Gen *g, size_t cap);
 LLVMBasicBlockRef gen_block(Gen *g, const char *name);
 void         gen_barrier(Gen *g);                                  // of the program's threads
 void         gen_barrier_named(Gen *g, LLVMValueRef number, int threads);
 void         gen_barrier_warp(Gen *g);
 LLVMValueRef gen_smem(Gen *g, LLVMValueRef byte_offset);           // i32 -> shared pointer
-LLVMValueRef gen_ring(Gen *g, LLVMValueRef byte_offset);           // the same, of the rings and of what all slices of a block share
+// the same, of the rings and of what all slices of a block share
+LLVMValueRef gen_ring(Gen *g, LLVMValueRef byte_offset);
 LLVMValueRef gen_scratch(Gen *g, uint32_t bytes);                  // i32 offset of an area that no live value uses
 LLVMValueRef gen_param(Gen *g, SlotKind kind, int a, int b);
 void gen_wait_launches(Gen *g);                               // for the launches before this one
@@ -123,8 +128,8 @@ void         gen_region(Gen *g, Region *r);
 void         gen_op(Gen *g, Op *op);
 typedef void GenFn(Gen *g, Op *op);
 
-// The hardware's 16 barriers. What is said of a group is one barrier for each: its number is added. Three groups that take turns
-// have theirs behind the slices', since two of the first kind would be in the way of the stores'.
+// The hardware's 16 barriers. What is said of a group is one barrier for each: its number is added. Three groups that
+// take turns have theirs behind the slices', since two of the first kind would be in the way of the stores'.
 enum { BARRIER_ALL, BARRIER_CONSUMERS, BARRIER_STORE, BARRIER_TURN = 4, BARRIER_SLICE = 6, BARRIER_TURN_OF_THREE = 9 };
 enum { GROUP_THREADS = 128 };                                      // of a warp group
 
@@ -134,7 +139,8 @@ static inline LLVMValueRef gen_times(Gen *g, LLVMValueRef x, int64_t k) { return
 static inline LLVMValueRef gen_bits(Gen *g, LLVMValueRef x, int from, int mask) {      // mask, of the bits from `from` on
     return LLVMBuildAnd(g->B, from ? LLVMBuildLShr(g->B, x, gen_i32(g, from), "") : x, gen_i32(g, mask), "");
 }
-static inline LLVMValueRef gen_both(Gen *g, LLVMValueRef a, LLVMValueRef b) {          // of conditions, NULL where always true
+// of conditions, NULL where always true
+static inline LLVMValueRef gen_both(Gen *g, LLVMValueRef a, LLVMValueRef b) {
     return !a ? b : !b ? a : LLVMBuildAnd(g->B, a, b, "");
 }
 extern GenFn *const gen_table[OP_T_COUNT];
@@ -161,12 +167,13 @@ LLVMValueRef addr_at(Addr *s, int reg, int64_t *imm);              // i64; *imm:
 LLVMValueRef addr_live(Addr *s, int reg);                          // i1: the lane is live and in range; NULL: always
 
 // ---- llvm_copy.c, llvm_keep.c: cp.async of 4, 8 or 16 bytes (zeros where not live); a load that is one
-void         gen_copy(Gen *g, LLVMValueRef to, LLVMValueRef from, int64_t imm, int bytes, LLVMValueRef live, LLVMValueRef doit);
+void gen_copy(Gen *g, LLVMValueRef to, LLVMValueRef from, int64_t imm, int bytes, LLVMValueRef live, LLVMValueRef doit);
 bool         gen_load_is_copied(Gen *g, const Op *load);
 
 // ---- llvm_acc.c: accumulators in registers that the PTX declares; `held` of NULL accs is false
 typedef struct Accs Accs;
-Accs        *acc_open(Gen *g);                                     // NULL: no wgmma, or its accumulators are values of LLVM's
+// NULL: no wgmma, or its accumulators are values of LLVM's
+Accs        *acc_open(Gen *g);
 void         acc_close(Gen *g);                                    // the function is made
 bool         acc_held(const Accs *a, const Val *v);
 bool         acc_read(const Accs *a, const Val *v);                // and somebody computes with it
@@ -175,7 +182,8 @@ int          acc_set(Gen *g, const Val *v, LLVMValueRef results, int from);     
 int          acc_first(Accs *a, const Val *v);                     // its first register: %accN
 void         acc_put(Gen *g, const Val *from, const Val *to);      // where `from` becomes `to`: moves, unless it is there
 void         acc_take(Gen *g, const Val *v);                       // where v comes to be: moves into values, if it is read
-void         acc_take_text(Accs *a, const Val *v, int from, const char *cond, Buf *text, Buf *cons);      // the same as part of other assembly
+// the same as part of other assembly
+void         acc_take_text(Accs *a, const Val *v, int from, const char *cond, Buf *text, Buf *cons);
 
 // ---- hopper_rows.c: bytes from row to row of a slot; how many columns of a row at a time have a slot of so many bytes for 16 rows
 int64_t      row_pitch(int64_t columns, int size);
@@ -196,9 +204,12 @@ LLVMValueRef gen_shuffle_xor(Gen *g, LLVMValueRef x, int mask);    // any elemen
 bool         gen_halves(Gen *g, const Op *cast, int reg);
 // ---- llvm_reduce.c
 LLVMValueRef gen_join(Gen *g, TReduce kind, Elem e, LLVMValueRef a, LLVMValueRef b);    // not argmax, argmin
-// v[0 .. n), of a part each in the threads that differ in these bits: joined, the same in each; kept: lane bits that tell elements apart
-void         gen_join_threads(Gen *g, const Op *op, TReduce kind, Elem e, LLVMValueRef *v, int n, uint32_t lane_bits, uint32_t warp_bits, uint32_t kept);
-uint32_t     gen_slots(Gen *g, const Op *op, uint32_t bytes);      // where warps exchange partial results; waits for its readers
+// v[0 .. n), of a part each in the threads that differ in these bits: joined, the same in each; kept: lane bits that
+// tell elements apart
+void gen_join_threads(Gen *g, const Op *op, TReduce kind, Elem e, LLVMValueRef *v, int n, uint32_t lane_bits,
+                      uint32_t warp_bits, uint32_t kept);
+// where warps exchange partial results; waits for its readers
+uint32_t     gen_slots(Gen *g, const Op *op, uint32_t bytes);
 void         gen_put(Gen *g, LLVMValueRef at, LLVMValueRef x);     // at a byte of shared memory
 LLVMValueRef gen_take(Gen *g, LLVMValueRef at, LLVMTypeRef t);
 // ---- llvm_convert.c, llvm_sort.c: bytes of scratch that an op will ask for
@@ -209,16 +220,20 @@ uint32_t     take_room(Gen *g, const Op *op);
 uint32_t     gen_dot_room(Gen *g, const Op *op);                   // bytes of scratch that a dot will ask for
 bool         gen_rings_end(Gen *g);                                // scratch is only asked for after the rings' last use
 // ---- llvm_parts.c
-int64_t      gen_slot_bytes(const Fn *f, const Op *send);          // llvm_streamk.c: of scratch memory, for a block's part of a tile
+// llvm_streamk.c: of scratch memory, for a block's part of a tile
+int64_t      gen_slot_bytes(const Fn *f, const Op *send);
 int64_t      gen_slot_counts(const Fn *f, const Op *send);         // bytes of counts, for a block
 uint32_t     gen_cluster_bar(Gen *g);                                // the next join's mbarrier; the other blocks have begun
 uint32_t     gen_cluster_room(Gen *g, int64_t bytes);
-void         gen_cluster_send(Gen *g, LLVMValueRef at, int n, LLVMValueRef *words, uint32_t bar);     // to the first block, n words at once
-void         gen_cluster_receive(Gen *g, uint32_t bar, int64_t bytes);                  // in the first block: all that the others send
+// to the first block, n words at once
+void         gen_cluster_send(Gen *g, LLVMValueRef at, int n, LLVMValueRef *words, uint32_t bar);
+// in the first block: all that the others send
+void         gen_cluster_receive(Gen *g, uint32_t bar, int64_t bytes);
 int64_t      gen_part_bytes(const Fn *f, const Op *put);           // of scratch memory, for one part of one tile
 // ---- llvm_cluster.c
 void         gen_cluster_loop(Gen *g, const Op *loop);             // before a loop in which the cluster's blocks join values
-void         gen_cluster_begin(Gen *g);                            // the block has begun: others may write to its shared memory
+// the block has begun: others may write to its shared memory
+void         gen_cluster_begin(Gen *g);
 // ---- llvm_keep.c
 void         gen_keep_close(Gen *g);                               // all other shared memory is laid out
 // ---- llvm_room.c

@@ -55,7 +55,8 @@ typedef struct Type {
     uint8_t  swizzle;               // TY_BUFFER: 0, 32, 64, 128 bytes
     uint8_t  order[MAX_AXES];       // TY_BUFFER: dimensions from innermost to outermost
     Val     *axis[MAX_AXES];        // TY_TILE: its axes, by number
-    int64_t  shape[MAX_AXES];       // TY_AXIS: [0] is the extent; TY_BUFFER: the extents of one stage; TY_MBAR: [0] arrivals complete a phase
+    // TY_AXIS: [0] is the extent; TY_BUFFER: the extents of one stage; TY_MBAR: [0] arrivals complete a phase
+    int64_t  shape[MAX_AXES];
 } Type;
 
 struct Val {
@@ -111,37 +112,50 @@ struct Fn {                         // one kernel, specialised
     const struct Target *target;    // ptx/ptx.h; NULL before lower_run
     int      level;                 // 1 or 2
     bool     fast;                  // variant that may assume launch->facts
+
+    // programs and blocks: batch.c, schedule.c, split.c, streamk.c
     int      warps;                 // that run one program, chosen by the pass `schedule`
+    int      batched;               // programs of the grid that run as one (batch.c), else 0
+    int      parts;                 // programs that share a tile's loop (split.c), else 0
+    // blocks among which the trips of the last rounds of tiles are dealt evenly (streamk.c), else 0
+    int      dealt;
+    bool     longest_first;         // programs are numbered so that those with the longest loops come first
+    // for launches that may start before those that they follow have ended: it waits by itself (llvm_emit.c)
+    bool     early;
+
+    // rows: unroll.c, chunk.c, keep.c, keep_walk.c, share.c
+    // loads of neighbours' elements are written out (unroll.c): the more a lane holds, the more it shares
+    bool     neighbours;
+    int64_t  longest;               // bytes of the longest row that the pass `chunk` cut into loops
+    int      kept;                  // tiles that a program has room for from one loop to the next (keep.c), else 0
+    bool     rows_walk;             // blocks walk from row to row over a ring of kept tiles (keep_walk.c)
+    int      shares;                // blocks of a cluster that share a row's loops (share.c), else 0
+    int      beside;                // of them at one time on a multiprocessor
+
+    // roles and rings: pipeline.c, hopper*.c
+    uint32_t buffer_bytes;          // shared memory of the rings, laid out by the pass `pipeline`
     int      groups;                // consumer warp groups of a kernel with roles, else 0
-    const char *roles_refused;      // why the pass `pipeline` made no warp roles, for the report
     int      walks;                 // at most so many blocks go from program to program; 0: each program has its block
     int      cluster;               // blocks of a cluster, which load for each other what several of them want; 0: none
-    const char *cluster_refused;    // why the pass `pipeline` made none, though asked to
+    int      slices;                // of a block's consumers that share a loop's trips (hopper_slices.c), else 0
+    // that a walking block makes at a time, each by a consumer group of its own (hopper_pingpong.c)
+    int      tiles;
+    int      bands;                 // of a tile's rows, each a consumer group's of its own (hopper_bands.c)
+    bool     phased;                // the producer keeps a tile's phase beside its place: it needs more registers
+
+    // for the report: why it is so, and why it is not what was asked for
     const char *chosen;             // what choose.c decided, or NULL
     const char *warps_why;          // what the number of warps follows from
     VEC(FnNote) notes;              // what passes decided, for the report
-    int      batched;               // programs of the grid that run as one (batch.c), else 0
-    int      shares;                // blocks of a cluster that share a row's loops (share.c), else 0
-    int      beside;                // of them at one time on a multiprocessor
-    int64_t  longest;               // bytes of the longest row that the pass `chunk` cut into loops
-    bool     rows_walk;             // blocks walk from row to row over a ring of kept tiles (keep_walk.c)
+    const char *roles_refused;      // why the pass `pipeline` made no warp roles, for the report
     const char *walk_refused;       // why the pass `keep` left them at their rows
-    int      kept;                  // tiles that a program has room for from one loop to the next (keep.c), else 0
-    int      slices;                // of a block's consumers that share a loop's trips (hopper_slices.c), else 0
-    bool        early;                  // for launches that may start before those that they follow have ended: it waits by itself (llvm_emit.c)
+    const char *cluster_refused;    // why the pass `pipeline` made none, though asked to
     const char *slices_refused;     // why the pass `pipeline` made none, though asked to
-    bool        neighbours;         // loads of neighbours' elements are written out (unroll.c): the more a lane holds, the more it shares
-    bool        phased;             // the producer keeps a tile's phase beside its place: it needs more registers
-    bool        longest_first;      // programs are numbered so that those with the longest loops come first
-    int      tiles;                 // that a walking block makes at a time, each by a consumer group of its own (hopper_pingpong.c)
-    int      bands;                 // of a tile's rows, each a consumer group's of its own (hopper_bands.c)
-    const char *groups_refused;     // why the pass `pipeline` made other consumer groups than were asked for, or than 192 rows would have
     const char *pingpong_refused;   // why the pass `pipeline` made that one, though asked for two
-    int      parts;                 // programs that share a tile's loop (split.c), else 0
+    // why the pass `pipeline` made other consumer groups than were asked for, or than 192 rows would have
+    const char *groups_refused;
     const char *split_refused;      // why the pass `split` left the kernel as it was, though asked for parts
-    int      dealt;                 // blocks among which the trips of the last rounds of tiles are dealt evenly (streamk.c), else 0
     const char *streamk_refused;    // why the pass `split` left the tiles whole, though asked to
-    uint32_t buffer_bytes;          // shared memory of the rings, laid out by the pass `pipeline`
 };
 
 // ---- ir.c: building and changing -----------------------------------------------------------------
@@ -149,7 +163,8 @@ struct Fn {                         // one kernel, specialised
 Fn   *fn_new(Session *s, const TKernel *k);
 void  fn_note(Fn *f, Span at, const char *fmt, ...) __attribute__((format(printf, 3, 4)));    // said once
 Val  *val_new(Fn *f, Type t);
-Op   *op_new(Fn *f, OpCode code, Span span, int nin, Val *const *in, int nout);   // results get fresh values, types unset; its regions are made, empty
+// results get fresh values, types unset; its regions are made, empty
+Op   *op_new(Fn *f, OpCode code, Span span, int nin, Val *const *in, int nout);
 void  op_append(Region *r, Op *op);
 void  op_before(Op *at, Op *op);
 void  op_after(Op *at, Op *op);
@@ -172,14 +187,17 @@ Val  *op_where(const Op *op);                              // ptrload, ptrstore,
 Val  *op_acc(const Op *op);                                // dot, wgmma
 Val  *op_value(const Op *op);                              // store, ptrstore, atomic
 Val  *op_compare(const Op *op);                            // atomic.cas
-Type  op_places(const Op *op);                             // store, ptrstore, atomic: the lanes it acts on, as a type without element
-bool  op_mixes_lanes(const Op *op);                        // reduce, scan, sort, order, take: an element follows from others than its own
+// store, ptrstore, atomic: the lanes it acts on, as a type without element
+Type  op_places(const Op *op);
+// reduce, scan, sort, order, take: an element follows from others than its own
+bool  op_mixes_lanes(const Op *op);
 int   op_first_axis(const Op *op);                         // what takes axes after `over`: in[this .. nin)
 Op   *op_target(const Op *op);                             // the loop that a break or continue is for, or NULL
 // Where a part_put puts the parts: its attr. Slices of a block and blocks of a cluster (level 2) leave theirs to the first.
 enum { PUT_memory, PUT_block, PUT_cluster };
 int   op_put_in(const Op *op);                             // that, or -1 of other ops
-bool  op_meets(const Op *op);                              // what other blocks of the cluster send: join_cluster, from_cluster, drawn
+// what other blocks of the cluster send: join_cluster, from_cluster, drawn
+bool  op_meets(const Op *op);
 bool  op_compares(AstOp op);                               // eq .. ge: gives bool
 const char *sub_name(SubTable table, int sub);             // "add" of SUB_BINARY; NULL if there is none
 int   sub_find(SubTable table, Str name);                  // -1 if there is none
@@ -191,7 +209,8 @@ void  map_set(ValMap *m, Val *from, Val *to);
 Type  map_type(const ValMap *m, Type t);                   // its axes mapped
 Op   *op_clone(Fn *f, const Op *op, ValMap *m);            // not linked
 void  region_clone(Fn *f, const Region *from, Region *into, Op *at, ValMap *m);
-void  ir_number(Fn *f);                                    // ids in print order; sorts the axes of every type anew (a ValMap does not survive it)
+// ids in print order; sorts the axes of every type anew (a ValMap does not survive it)
+void  ir_number(Fn *f);
 
 Type  type_scalar(Elem e);
 Type  type_tile(Elem e, int naxes, Val *const *axes);      // sorts by id
@@ -226,8 +245,10 @@ Fn   *ir_build(Session *s, const TKernel *k);
 // ---- eval.c: the meaning ------------------------------------------------------------------------
 // Runs all programs of the grid on host memory, whole tiles at a time. No globals, and f is only read.
 
-typedef struct EvalTensor { void *data; int64_t dims[MAX_RANK]; int64_t strides[MAX_RANK]; } EvalTensor;   // strides in elements
-typedef struct EvalArg { EvalTensor tensor; int64_t ival; double fval; } EvalArg;     // by parameter; a pointer is tensor.data
+// strides in elements
+typedef struct EvalTensor { void *data; int64_t dims[MAX_RANK]; int64_t strides[MAX_RANK]; } EvalTensor;
+// by parameter; a pointer is tensor.data
+typedef struct EvalArg { EvalTensor tensor; int64_t ival; double fval; } EvalArg;
 typedef struct EvalReport {           // what is legal to run but worth telling; lines for people, at most 20 of them
     int64_t  gathers;                 // lanes of data-dependent loads without `else` that were out of range
     int64_t  races;                   // elements that two programs touched, one of them writing, not by atomics
@@ -237,7 +258,8 @@ typedef struct EvalOptions {
     uint32_t junk;                    // seed of what dead lanes hold (what `out` memory holds before is the caller's affair)
     bool     reversed;                // programs from last to first
     bool     trap_gathers;            // an out-of-range gather without `else` is a fault
-    double  *bound[MAX_PARAMS];       // NULL, or a dense f64 array of the tensor's shape: error bounds, read for in, written for out
+    // NULL, or a dense f64 array of the tensor's shape: error bounds, read for in, written for out
+    double  *bound[MAX_PARAMS];
     FILE    *print_to;                // NULL: prints are dropped
     bool     print_all;               // by every program and each time; else by program 0, once an op
     EvalReport *report;               // NULL: nobody wants it (races then cost nothing)

@@ -4,24 +4,26 @@
 //     each block     waits for what all have sent                 its own mbarrier: so many bytes
 //     each block     reads its own slots, joins them in order      the same sum in each block
 //
-// There are no barriers of the cluster: their arrivals release all that a thread has written, and ptxas makes of that a fence of the
-// whole GPU (MEMBAR.ALL.GPU), for which a block waits until its results are in memory. Softmax of 4096 x 128256 bf16 by hand
-// in clusters of 8: 552 us with barriers, 511 so (a copy: 497; H200, 2026-11-21).
+// There are no barriers of the cluster: their arrivals release all that a thread has written, and ptxas makes of that a
+// fence of the whole GPU (MEMBAR.ALL.GPU), for which a block waits until its results are in memory. Softmax of 4096 x
+// 128256 bf16 by hand in clusters of 8: 552 us with barriers, 511 so (a copy: 497; H200, 2026-11-21).
 //
 // Joins that are neighbours go out together, for one mbarrier. So does the next row's number, which the first block asks
 // a counter in memory for, for all (`draw`, `drawn`).
 //
-// Nobody writes to a block that has not begun: all arrive once when they begin, at the cluster's barrier, and wait for that before the
-// first value is sent. Who has received what all have sent may end: no more comes.
+// Nobody writes to a block that has not begun: all arrive once when they begin, at the cluster's barrier, and wait for
+// that before the first value is sent. Who has received what all have sent may end: no more comes.
 //
-// Where blocks walk from row to row (keep_walk.c), a join is done again for each, with the same slots and the next phase of the
-// mbarrier: `turn` counts rows. Whoever sends for a row has received all that was sent in the join before, whose senders had
-// all read what came before that: so between two uses of slots there must be another join. Where a row has one alone, its
-// slots and mbarrier are double and take turns.
+// Where blocks walk from row to row (keep_walk.c), a join is done again for each, with the same slots and the next
+// phase of the mbarrier: `turn` counts rows. Whoever sends for a row has received all that was sent in the join before,
+// whose senders had all read what came before that: so between two uses of slots there must be another join. Where a
+// row has one alone, its slots and mbarrier are double and take turns.
 #include "lower/gen.h"
 #include "ptx/ptx.h"
 
-static LLVMTypeRef bits_type(Gen *g, const Val *v) { return !v->type.ptr && elem_bits((Elem)v->type.elem) <= 32 ? g->i32 : g->i64; }
+static LLVMTypeRef bits_type(Gen *g, const Val *v) {
+    return !v->type.ptr && elem_bits((Elem)v->type.elem) <= 32 ? g->i32 : g->i64;
+}
 
 static LLVMValueRef to_bits(Gen *g, LLVMValueRef x, LLVMTypeRef want) {
     LLVMTypeRef t = LLVMTypeOf(x);
@@ -39,7 +41,8 @@ static LLVMValueRef from_bits(Gen *g, LLVMValueRef x, LLVMTypeRef want) {
 
 enum { TOGETHER = 64, BAR = 8 };
 
-static const char wait_text[] = "{\n.reg .pred p;\nwait:\nmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [$0], $1;\n@!p bra wait;\n}";
+static const char wait_text[] =
+    "{\n.reg .pred p;\nwait:\nmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [$0], $1;\n@!p bra wait;\n}";
 
 static uint32_t room(Gen *g, int64_t bytes) {
     uint32_t area = (g->smem_used + 15) & ~15u;
@@ -54,14 +57,16 @@ static void effect(Gen *g, const char *text, const char *constraints, int n, LLV
 }
 
 static LLVMValueRef from_first_lane(Gen *g, LLVMValueRef x) {
-    return gen_call(g, "llvm.nvvm.shfl.sync.idx.i32", 4, (LLVMValueRef[]){gen_i32(g, -1), x, gen_i32(g, 0), gen_i32(g, 31)}, 0, NULL);
+    return gen_call(g, "llvm.nvvm.shfl.sync.idx.i32", 4,
+                    (LLVMValueRef[]){gen_i32(g, -1), x, gen_i32(g, 0), gen_i32(g, 31)}, 0, NULL);
 }
 
 static LLVMValueRef first_thread(Gen *g) { return LLVMBuildICmp(g->B, LLVMIntEQ, g->tid, gen_i32(g, 0), ""); }
 
 void gen_cluster_begin(Gen *g) {
     int n = 0;
-    for (const Op *op = op_walk(&g->f->body, NULL); op; op = op_walk(&g->f->body, op)) n += (op_meets(op) && g->f->cluster > 1) || op_put_in(op) == PUT_cluster;
+    for (const Op *op = op_walk(&g->f->body, NULL); op; op = op_walk(&g->f->body, op))
+        n += (op_meets(op) && g->f->cluster > 1) || op_put_in(op) == PUT_cluster;
     if (!n) return;
     gen_need(g, offsetof(Target, has_st_async));
     g->bars = room(g, 2 * BAR * n);
@@ -109,7 +114,8 @@ static Out out_of(Gen *g, const Op *op) {
 // Where register r of the value of block `from` stands: for each block, register by register, thread by thread.
 static LLVMValueRef slot(Gen *g, const Out *o, LLVMValueRef from, int r) {
     if (!o->joins) return o->area;
-    LLVMValueRef at = LLVMBuildAdd(g->B, LLVMBuildMul(g->B, from, gen_i32(g, (int64_t)o->n * o->threads * o->unit), ""), gen_i32(g, (int64_t)r * o->threads * o->unit), "");
+    LLVMValueRef at = LLVMBuildAdd(g->B, LLVMBuildMul(g->B, from, gen_i32(g, (int64_t)o->n * o->threads * o->unit), ""),
+                                   gen_i32(g, (int64_t)r * o->threads * o->unit), "");
     at = LLVMBuildAdd(g->B, at, o->area, "");
     return o->threads > 1 ? LLVMBuildAdd(g->B, at, LLVMBuildMul(g->B, g->tid, gen_i32(g, o->unit), ""), "") : at;
 }
@@ -117,7 +123,8 @@ static LLVMValueRef slot(Gen *g, const Out *o, LLVMValueRef from, int r) {
 static LLVMValueRef rank_of(Gen *g) { return gen_call(g, "llvm.nvvm.read.ptx.sreg.cluster.ctarank", 0, NULL, 0, NULL); }
 
 static LLVMValueRef there(Gen *g, LLVMValueRef at, LLVMValueRef block) {
-    return gen_asm(g, g->i32, "mapa.shared::cluster.u32 $0, $1, $2;", "=r,r,r", 2, (LLVMValueRef[]){address(g, at), block}, false, false);
+    return gen_asm(g, g->i32, "mapa.shared::cluster.u32 $0, $1, $2;", "=r,r,r", 2,
+                   (LLVMValueRef[]){address(g, at), block}, false, false);
 }
 
 static void send(Gen *g, const Out *o, LLVMValueRef bar, LLVMValueRef rank) {
@@ -138,8 +145,12 @@ static void send(Gen *g, const Out *o, LLVMValueRef bar, LLVMValueRef rank) {
         for (int r = 0; r < o->n; r++) {
             LLVMValueRef x = o->joins ? to_bits(g, gen_get(g, v, r), o->unit == 8 ? g->i64 : g->i32) : drawn;
             LLVMValueRef in[] = {there(g, slot(g, o, rank, r), to), x, signal};
-            if (o->unit == 8) effect(g, "st.async.shared::cluster.mbarrier::complete_tx::bytes.b64 [$0], $1, [$2];", "r,l,r,~{memory}", 3, in);
-            else effect(g, "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [$0], $1, [$2];", "r,r,r,~{memory}", 3, in);
+            if (o->unit == 8)
+                effect(g, "st.async.shared::cluster.mbarrier::complete_tx::bytes.b64 [$0], $1, [$2];",
+                       "r,l,r,~{memory}", 3, in);
+            else
+                effect(g, "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [$0], $1, [$2];",
+                       "r,r,r,~{memory}", 3, in);
         }
     }
     LLVMBuildBr(g->B, sent);
@@ -232,7 +243,9 @@ uint32_t gen_cluster_bar(Gen *g) {
 uint32_t gen_cluster_room(Gen *g, int64_t bytes) { return room(g, bytes); }
 
 void gen_cluster_send(Gen *g, LLVMValueRef at, int n, LLVMValueRef *words, uint32_t bar) {
-    static const char *const text[] = {[1] = ".b32 [$0], $1, [$2];", [2] = ".v2.b32 [$0], {$1, $2}, [$3];", [4] = ".v4.b32 [$0], {$1, $2, $3, $4}, [$5];"};
+    static const char *const text[] = {[1] = ".b32 [$0], $1, [$2];",
+                                       [2] = ".v2.b32 [$0], {$1, $2}, [$3];",
+                                       [4] = ".v4.b32 [$0], {$1, $2, $3, $4}, [$5];"};
     static const char *const wide[] = {[1] = ".b64 [$0], $1, [$2];", [2] = ".v2.b64 [$0], {$1, $2}, [$3];"};
     static const char *const regs[] = {[1] = "r,r,r,~{memory}", [2] = "r,r,r,r,~{memory}", [4] = "r,r,r,r,r,r,~{memory}"};
     static const char *const wide_regs[] = {[1] = "r,l,r,~{memory}", [2] = "r,l,l,r,~{memory}"};
@@ -260,8 +273,11 @@ void emit_draw(Gen *g, Op *op) {
     if (g->f->cluster > 1) one = LLVMBuildAnd(g->B, one, LLVMBuildICmp(g->B, LLVMIntEQ, rank_of(g), gen_i32(g, 0), ""), "");
     if (g->one_warp) ice("programs of one warp draw numbers");
     // inc wraps to zero after the last number, so that the next launch begins anew
-    LLVMValueRef x = gen_asm(g, g->i32, "mov.b32 $0, 0; @$1 atom.relaxed.gpu.global.inc.u32 $0, [$2], $3;", "=&r,b,l,r,~{memory}", 3,
-                             (LLVMValueRef[]){one, gen_param(g, SLOT_SCRATCH, SCRATCH_COUNTS, 0), LLVMBuildSub(g->B, most, gen_i32(g, 1), "")}, true, false);
+    LLVMValueRef x = gen_asm(g, g->i32, "mov.b32 $0, 0; @$1 atom.relaxed.gpu.global.inc.u32 $0, [$2], $3;",
+                             "=&r,b,l,r,~{memory}", 3,
+                             (LLVMValueRef[]){one, gen_param(g, SLOT_SCRATCH, SCRATCH_COUNTS, 0),
+                                              LLVMBuildSub(g->B, most, gen_i32(g, 1), "")},
+                             true, false);
     set_number(g, op, x);
 }
 

@@ -32,7 +32,8 @@ static void make_slots(Fn *f) {
             continue;
         }
         slot(f->arena, l, (LaunchSlot){.kind = SLOT_POINTER, .size = 8, .a = i});
-        for (int d = 0; d < p->rank - !p->strided; d++) slot(f->arena, l, (LaunchSlot){.kind = SLOT_STRIDE, .size = 8, .a = i, .b = d});
+        for (int d = 0; d < p->rank - !p->strided; d++)
+            slot(f->arena, l, (LaunchSlot){.kind = SLOT_STRIDE, .size = 8, .a = i, .b = d});
     }
     for (int i = 0; i < l->ndims; i++)
         if (l->dims[i].fixed < 0) slot(f->arena, l, (LaunchSlot){.kind = SLOT_DIM, .size = f->fast ? 4 : 8, .a = i});
@@ -48,13 +49,18 @@ static void scratch_slots(Fn *f, const Op *put) {
 }
 
 static void sent_slots(Fn *f, const Op *send) {
-    LExpr joining = f->dealt ? launch_const(f->arena, f->dealt) : launch_join_const(f->arena, L_DIV, f->launch->programs, send->imm + 1);
-    LExpr counts = launch_join_const(f->arena, L_MUL, joining, gen_slot_counts(f, send)), slots = launch_join_const(f->arena, L_MUL, joining, send->imm * gen_slot_bytes(f, send));
+    LExpr joining = f->dealt ? launch_const(f->arena, f->dealt)
+                             : launch_join_const(f->arena, L_DIV, f->launch->programs, send->imm + 1);
+    LExpr counts = launch_join_const(f->arena, L_MUL, joining, gen_slot_counts(f, send)),
+          slots = launch_join_const(f->arena, L_MUL, joining, send->imm * gen_slot_bytes(f, send));
     slot(f->arena, f->launch, (LaunchSlot){.kind = SLOT_SCRATCH, .size = 8, .a = SCRATCH_COUNTS, .expr = counts});
     slot(f->arena, f->launch, (LaunchSlot){.kind = SLOT_SCRATCH, .size = 8, .a = SCRATCH_PARTS, .expr = slots});
 }
 
-static void draw_slot(Fn *f) { slot(f->arena, f->launch, (LaunchSlot){.kind = SLOT_SCRATCH, .size = 8, .a = SCRATCH_COUNTS, .expr = launch_const(f->arena, 4)}); }
+static void draw_slot(Fn *f) {
+    slot(f->arena, f->launch,
+         (LaunchSlot){.kind = SLOT_SCRATCH, .size = 8, .a = SCRATCH_COUNTS, .expr = launch_const(f->arena, 4)});
+}
 
 static LLVMTypeRef slot_type(Gen *g, const LaunchSlot *s) {
     switch (s->kind) {
@@ -71,10 +77,12 @@ static LLVMTypeRef slot_type(Gen *g, const LaunchSlot *s) {
 }
 
 static void attribute(Gen *g, unsigned at, const char *key, const char *value) {
-    LLVMAddAttributeAtIndex(g->fn, at, LLVMCreateStringAttribute(g->C, key, (unsigned)strlen(key), value, (unsigned)strlen(value)));
+    LLVMAddAttributeAtIndex(
+        g->fn, at, LLVMCreateStringAttribute(g->C, key, (unsigned)strlen(key), value, (unsigned)strlen(value)));
 }
 static void enum_attribute(Gen *g, unsigned at, const char *name, uint64_t v) {
-    LLVMAddAttributeAtIndex(g->fn, at, LLVMCreateEnumAttribute(g->C, LLVMGetEnumAttributeKindForName(name, strlen(name)), v));
+    LLVMAddAttributeAtIndex(g->fn, at,
+                            LLVMCreateEnumAttribute(g->C, LLVMGetEnumAttributeKindForName(name, strlen(name)), v));
 }
 
 static void make_function(Gen *g) {
@@ -105,7 +113,8 @@ static void make_function(Gen *g) {
             enum_attribute(g, at, "align", p->kind == PK_TENSOR && g->f->fast ? 16 : (uint64_t)elem_bytes(p->elem));
         } else if (s->kind == SLOT_TENSORMAP) {
             LLVMTypeRef map = LLVMArrayType2(g->i8, 128);
-            LLVMAddAttributeAtIndex(g->fn, at, LLVMCreateTypeAttribute(g->C, LLVMGetEnumAttributeKindForName("byval", 5), map));
+            LLVMAddAttributeAtIndex(g->fn, at,
+                                    LLVMCreateTypeAttribute(g->C, LLVMGetEnumAttributeKindForName("byval", 5), map));
             enum_attribute(g, at, "align", 64);
             attribute(g, at, "nvvm.grid_constant", "");
         }
@@ -119,7 +128,8 @@ static void make_function(Gen *g) {
 static bool lazy(const Val *v) {
     if (!v->def || v->type.rank == 0) return false;
     if (v->def->code == OP_T_index || v->def->code == OP_T_live) return true;
-    return v->type.elem == EL_index && (v->def->code == OP_T_binary || v->def->code == OP_T_splat || v->def->code == OP_T_cast);
+    return v->type.elem == EL_index &&
+           (v->def->code == OP_T_binary || v->def->code == OP_T_splat || v->def->code == OP_T_cast);
 }
 
 static void want(Gen *g, const Val *v) { g->wanted[v->id] = true; }
@@ -131,7 +141,8 @@ static void want_region(Gen *g, const Region *r) {
         for (int i = op->nreg - 1; i >= 0; i--) want_region(g, op->reg[i]);
         if (!active) continue;
         int first = op->code == OP_T_copy_async ? 3 : 1;
-        bool access = op->code == OP_T_load || op->code == OP_T_store || op->code == OP_T_row_store || op->code == OP_T_copy_async;
+        bool access = op->code == OP_T_load || op->code == OP_T_store || op->code == OP_T_row_store ||
+                      op->code == OP_T_copy_async;
         for (int i = 0; i < op->nin; i++)
             if (!access || i < first || i >= first + op->nidx) want(g, op->in[i]);
         if (!access) continue;
@@ -207,13 +218,15 @@ static LLVMValueRef shared_memory(PtxUnit *unit) {
 }
 
 // ---- early starts --------------------------------------------------------------------------------
-// For launches of a graph (Fn.early). One may begin when all blocks of the one before have (griddepcontrol.launch_dependents: right
-// away, here), and waits before it touches memory, whatever it is that it touches; with roles after the barriers are made, or where the
-// pass `hopper` says so. Both cost something: 65536 blocks of four short rows each took a quarter longer, so programs of one
-// warp do it where a multiprocessor has a few blocks of them.
+// For launches of a graph (Fn.early). One may begin when all blocks of the one before have
+// (griddepcontrol.launch_dependents: right away, here), and waits before it touches memory, whatever it is that it
+// touches; with roles after the barriers are made, or where the pass `hopper` says so. Both cost something: 65536
+// blocks of four short rows each took a quarter longer, so programs of one warp do it where a multiprocessor has a few
+// blocks of them.
 
 void gen_wait_launches(Gen *g) {
-    LLVMBasicBlockRef after = gen_block(g, "memory");          // loads of what nobody writes have no order but that of blocks
+    // loads of what nobody writes have no order but that of blocks
+    LLVMBasicBlockRef after = gen_block(g, "memory");
     LLVMMoveBasicBlockAfter(after, LLVMGetInsertBlock(g->B));
     gen_call(g, "llvm.nvvm.griddepcontrol.wait", 0, NULL, 0, NULL);
     LLVMBuildBr(g->B, after);
@@ -237,7 +250,8 @@ static void start_few_early(Gen *g) {
 static void start_early(Gen *g) {
     if (!g->f->target->has_pdl || !g->f->early) return;
     if (g->one_warp) { start_few_early(g); return; }
-    for (const Op *op = g->f->body.first; op && !op_has(op, 'R') && !op_has(op, 'W') && (op->nreg == 0 || op->code == OP_T_roles); op = op->next)
+    for (const Op *op = g->f->body.first;
+         op && !op_has(op, 'R') && !op_has(op, 'W') && (op->nreg == 0 || op->code == OP_T_roles); op = op->next)
         g->waits_late |= op->code == OP_T_roles;
     bool itself = holds(&g->f->body, OP_T_wait_launches);
     g->f->launch->early = INT_MAX;
@@ -249,8 +263,14 @@ static void start_early(Gen *g) {
 void gen_kernel(Session *s, Fn *f, const CompileOptions *opt, PtxUnit *unit) {
     LLVMContextRef C = ptx_context(unit);
     Gen g = {.session = s, .arena = f->arena, .f = f, .facts = facts_new(f), .opt = opt, .C = C, .M = ptx_module(unit)};
-    g.i1 = LLVMInt1TypeInContext(C); g.i8 = LLVMInt8TypeInContext(C); g.i16 = LLVMInt16TypeInContext(C); g.i32 = LLVMInt32TypeInContext(C);
-    g.i64 = LLVMInt64TypeInContext(C); g.f16 = LLVMHalfTypeInContext(C); g.f32 = LLVMFloatTypeInContext(C); g.f64 = LLVMDoubleTypeInContext(C);
+    g.i1 = LLVMInt1TypeInContext(C);
+    g.i8 = LLVMInt8TypeInContext(C);
+    g.i16 = LLVMInt16TypeInContext(C);
+    g.i32 = LLVMInt32TypeInContext(C);
+    g.i64 = LLVMInt64TypeInContext(C);
+    g.f16 = LLVMHalfTypeInContext(C);
+    g.f32 = LLVMFloatTypeInContext(C);
+    g.f64 = LLVMDoubleTypeInContext(C);
     g.gptr = LLVMPointerTypeInContext(C, 1); g.sptr = LLVMPointerTypeInContext(C, 3);
     g.smem = shared_memory(unit);
     ir_number(f);
@@ -262,7 +282,8 @@ void gen_kernel(Session *s, Fn *f, const CompileOptions *opt, PtxUnit *unit) {
     g.program_threads = f->launch->threads;
     g.smem_used = f->buffer_bytes;
     make_slots(f);
-    for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) if (op_put_in(op) == PUT_memory) scratch_slots(f, op);
+    for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op))
+        if (op_put_in(op) == PUT_memory) scratch_slots(f, op);
     for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) if (op->code == OP_T_draw) draw_slot(f);
     for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) if (op->code == OP_T_part_send) sent_slots(f, op);
     gen_reciprocals(&g);
@@ -279,7 +300,8 @@ void gen_kernel(Session *s, Fn *f, const CompileOptions *opt, PtxUnit *unit) {
     LLVMPositionBuilderAtEnd(g.B, gen_block(&g, "entry"));
     g.exit = gen_block(&g, "exit");
     for (int i = 0; i < f->launch->nslots; i++)
-        if (!g.param[i]) g.param[i] = LLVMBuildICmp(g.B, LLVMIntNE, LLVMGetParam(g.fn, (unsigned)i), LLVMConstInt(g.i8, 0, 0), "");
+        if (!g.param[i])
+            g.param[i] = LLVMBuildICmp(g.B, LLVMIntNE, LLVMGetParam(g.fn, (unsigned)i), LLVMConstInt(g.i8, 0, 0), "");
     g.tid = gen_call(&g, "llvm.nvvm.read.ptx.sreg.tid.x", 0, NULL, 0, NULL);
     g.lane = LLVMBuildAnd(g.B, g.tid, gen_i32(&g, 31), "");
     g.warp = g.one_warp ? gen_i32(&g, 0) : LLVMBuildLShr(g.B, g.tid, gen_i32(&g, 5), "");

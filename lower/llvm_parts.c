@@ -8,7 +8,8 @@
 // other programs wrote. Registers that are past the end of their axis whatever the launch are left out; a thread whose
 // lanes are all dead reads what another one does, which is no traffic. When all threads have stored (a barrier), one counts
 // the arrival: its atomic operation releases what the barrier has shown it, and acquires for the others, behind a second
-// barrier, what other programs' have released. Who finds all others counted joins, and sets the count back for the next launch.
+// barrier, what other programs' have released. Who finds all others counted joins, and sets the count back for the next
+// launch.
 //
 // Threads that hold the same elements (a sum over everything is one number, which all hold) share the joining: only the
 // first of them writes, the k-th of R reads the parts k, k + R .. of what the first of each program wrote, and the R results
@@ -32,7 +33,9 @@ static int64_t value_offset(const Fn *f, const Op *put, int value) {
 
 int64_t gen_part_bytes(const Fn *f, const Op *put) { return value_offset(f, put, put->nin - 2); }
 
-static const Layout *layout_of(const Gen *g, const Val *v) { return v->type.rank ? v->layout : layout_replicated(g->arena, g->f->warps); }
+static const Layout *layout_of(const Gen *g, const Val *v) {
+    return v->type.rank ? v->layout : layout_replicated(g->arena, g->f->warps);
+}
 
 static LLVMTypeRef part_bits(Gen *g, const Val *v) { return part_unit(v) == 8 ? g->i64 : g->i32; }
 
@@ -85,8 +88,11 @@ static LLVMValueRef place(Gen *g, const Op *put, const Val *tile, LLVMValueRef p
     int64_t bytes = gen_part_bytes(g->f, put);
     if (put->attr != PUT_memory) {                             // the first keeps its own
         bool near = put->attr == PUT_cluster;
-        LLVMValueRef before = LLVMBuildMul(g->B, LLVMBuildSub(g->B, part, gen_i64(g, 1), ""), gen_i64(g, near ? sent_offset(g, put, put->nin - 2) : bytes), "");
-        return LLVMBuildAdd(g->B, before, gen_i64(g, g->joined_at + (near ? sent_offset(g, put, value) : value_offset(g->f, put, value))), "");
+        LLVMValueRef before = LLVMBuildMul(g->B, LLVMBuildSub(g->B, part, gen_i64(g, 1), ""),
+                                           gen_i64(g, near ? sent_offset(g, put, put->nin - 2) : bytes), "");
+        return LLVMBuildAdd(
+            g->B, before,
+            gen_i64(g, g->joined_at + (near ? sent_offset(g, put, value) : value_offset(g->f, put, value))), "");
     }
     LLVMValueRef n = LLVMBuildMul(g->B, gen_get64(g, tile, 0), gen_i64(g, put->imm), "");
     n = LLVMBuildMul(g->B, LLVMBuildAdd(g->B, n, part, ""), gen_i64(g, bytes), "");
@@ -105,7 +111,8 @@ static LLVMValueRef reading_lane(Gen *g, const Val *v) {
     for (int i = 0; i < v->type.rank; i++) {
         LLVMValueRef live = gen_live(g, v->type.axis[i], v->layout, i, 0, 1);
         uint32_t bits = lanes_along(v->layout, i);
-        if (live && bits) lane = LLVMBuildSelect(g->B, live, lane, LLVMBuildAnd(g->B, lane, gen_i32(g, 31 & ~(int64_t)bits), ""), "");
+        if (live && bits)
+            lane = LLVMBuildSelect(g->B, live, lane, LLVMBuildAnd(g->B, lane, gen_i32(g, 31 & ~(int64_t)bits), ""), "");
     }
     return lane;
 }
@@ -135,7 +142,9 @@ static LLVMValueRef address(Gen *g, const Op *put, const Val *v, LLVMValueRef at
 
 // ---- arriving ------------------------------------------------------------------------------------
 
-LLVMTypeRef part_words(Gen *g, const Val *v, int n) { return n == 1 ? part_bits(g, v) : LLVMVectorType(part_bits(g, v), (unsigned)n); }
+LLVMTypeRef part_words(Gen *g, const Val *v, int n) {
+    return n == 1 ? part_bits(g, v) : LLVMVectorType(part_bits(g, v), (unsigned)n);
+}
 
 static LLVMValueRef one_thread(Gen *g) {
     LLVMValueRef lane = LLVMBuildICmp(g->B, LLVMIntEQ, g->lane, gen_i32(g, 0), "");
@@ -150,14 +159,16 @@ static LLVMValueRef arrive(Gen *g, const Op *put) {
     LLVMBuildCondBr(g->B, one_thread(g), one, all);
     LLVMPositionBuilderAtEnd(g->B, one);
     // inc wraps to zero at the last arrival, so that the next launch begins anew
-    LLVMValueRef old = gen_asm(g, g->i32, "atom.acq_rel.gpu.global.inc.u32 $0, [$1], $2;", "=r,l,n,~{memory}", 2, (LLVMValueRef[]){count, gen_i32(g, put->imm - 1)}, true, false);
+    LLVMValueRef old = gen_asm(g, g->i32, "atom.acq_rel.gpu.global.inc.u32 $0, [$1], $2;", "=r,l,n,~{memory}", 2,
+                               (LLVMValueRef[]){count, gen_i32(g, put->imm - 1)}, true, false);
     if (!g->one_warp) LLVMBuildStore(g->B, old, gen_smem(g, gen_i32(g, g->smem_used)));
     LLVMBuildBr(g->B, all);
     LLVMPositionBuilderAtEnd(g->B, all);
     if (g->one_warp) {
         LLVMValueRef mine = LLVMBuildPhi(g->B, g->i32, ""), from[2] = {gen_i32(g, 0), old};
         LLVMAddIncoming(mine, from, (LLVMBasicBlockRef[]){before, one}, 2);
-        return gen_call(g, "llvm.nvvm.shfl.sync.idx.i32", 4, (LLVMValueRef[]){gen_i32(g, -1), mine, gen_i32(g, 0), gen_i32(g, 31)}, 0, NULL);
+        return gen_call(g, "llvm.nvvm.shfl.sync.idx.i32", 4,
+                        (LLVMValueRef[]){gen_i32(g, -1), mine, gen_i32(g, 0), gen_i32(g, 31)}, 0, NULL);
     }
     gen_barrier(g);
     old = LLVMBuildLoad2(g->B, g->i32, gen_smem(g, gen_i32(g, g->smem_used)), "");
@@ -200,9 +211,10 @@ static void put_values(Gen *g, const Op *op) {
     }
 }
 
-// Slices of a block: all but the first put, and have nothing more to do then. It has the others' scratch to itself. The barrier is passed
-// twice: compute-sanitizer's racecheck may count one of some of a block's warps late, and takes the first reads behind it for too early,
-// also where 20 us of sleep stand between; behind two it does not (H200, CUDA 13.0).
+// Slices of a block: all but the first put, and have nothing more to do then. It has the others' scratch to itself. The
+// barrier is passed twice: compute-sanitizer's racecheck may count one of some of a block's warps late, and takes the
+// first reads behind it for too early, also where 20 us of sleep stand between; behind two it does not (H200, CUDA
+// 13.0).
 static void put_slices(Gen *g, Op *op) {
     LLVMBasicBlockRef others = gen_block(g, "put"), all = gen_block(g, "sliced");
     LLVMValueRef first = LLVMBuildICmp(g->B, LLVMIntEQ, g->slice, gen_i32(g, 0), ""), bar = gen_i32(g, BARRIER_CONSUMERS);
@@ -224,12 +236,14 @@ static int64_t sent_bytes(Gen *g, const Op *put) {
     for (int i = 0, *reg; i < put->nin - 2; i++) {
         const Val *v = put->in[2 + i];
         const Layout *l = layout_of(g, v);
-        bytes += (int64_t)part_alive(g, v, &reg) * part_unit(v) * (threads_of(g) >> (ones(layout_replica_lanes(l)) + ones(layout_replica_warps(l))));
+        bytes += (int64_t)part_alive(g, v, &reg) * part_unit(v) *
+                 (threads_of(g) >> (ones(layout_replica_lanes(l)) + ones(layout_replica_warps(l))));
     }
     return bytes;
 }
 
-// Parts are the blocks of a cluster: all but the first send theirs into its shared memory, each 16 bytes telling its mbarrier, and are through.
+// Parts are the blocks of a cluster: all but the first send theirs into its shared memory, each 16 bytes telling its
+// mbarrier, and are through.
 static void put_cluster(Gen *g, Op *op) {
     LLVMBasicBlockRef joins = gen_block(g, "join"), others = gen_block(g, "send"), all = gen_block(g, "sent");
     LLVMValueRef first = LLVMBuildICmp(g->B, LLVMIntEQ, gen_get64(g, op->in[1], 0), gen_i64(g, 0), "");
@@ -266,7 +280,8 @@ static void load_part(Gen *g, const Op *put, const Op *get, LLVMValueRef part, L
         n = part_run(v, all - k);
         LLVMValueRef x = LLVMBuildLoad2(g->B, part_words(g, v, n), address(g, put, v, at, lane, k, n), "");
         LLVMSetAlignment(x, (unsigned)(n * part_unit(v)));
-        for (int i = 0; i < n; i++) out[reg[k + i]] = part_from_bits(g, v, n == 1 ? x : LLVMBuildExtractElement(g->B, x, gen_i32(g, i), ""));
+        for (int i = 0; i < n; i++)
+            out[reg[k + i]] = part_from_bits(g, v, n == 1 ? x : LLVMBuildExtractElement(g->B, x, gen_i32(g, i), ""));
     }
 }
 
@@ -361,7 +376,11 @@ void emit_part_get(Gen *g, Op *op) {
     const Layout *l = layout_of(g, o);
     Elem e = (Elem)o->type.elem;
     uint32_t lanes = layout_replica_lanes(l), warps = layout_replica_warps(l);
-    Joining j = {.put = op->in[1]->def, .get = op, .kind = (TReduce)op->sub, .e = elem_is_storage(e) ? EL_f32 : e, .regs = part_regs(o)};
+    Joining j = {.put = op->in[1]->def,
+                 .get = op,
+                 .kind = (TReduce)op->sub,
+                 .e = elem_is_storage(e) ? EL_f32 : e,
+                 .regs = part_regs(o)};
     j.parts = (int)j.put->imm;
     j.sharers = 1 << (ones(lanes) + ones(warps));
     if (j.e == EL_index && gen_is32(g, o)) j.e = EL_i32;

@@ -60,8 +60,12 @@ static void rings(Room *r) {
         for (int d = 0; d < t->rank; d++) { bytes *= t->shape[d]; extent(r, t->shape[d]); }
         const char *tensor = filled_from(r, op->out[0]);
         Sym name = op->out[0]->name;
-        diag_note(r->d, "%.1f KiB: %lld stage%s of %s%s%s, %.1f KiB each", kib((uint32_t)(bytes * op->imm)), (long long)op->imm, op->imm == 1 ? "" : "s",
-                  tensor || name ? "`" : "a tile", tensor ? tensor : name ? name->s : "", tensor || name ? "`" : "", kib((uint32_t)bytes));
+        diag_note(r->d, "%.1f KiB: %lld stage%s of %s%s%s, %.1f KiB each", kib((uint32_t)(bytes * op->imm)),
+                  (long long)op->imm, op->imm == 1 ? "" : "s", tensor || name ? "`" : "a tile",
+                  tensor ? tensor
+                  : name ? name->s
+                         : "",
+                  tensor || name ? "`" : "", kib((uint32_t)bytes));
     }
 }
 
@@ -74,7 +78,9 @@ static void scratch(Room *r) {
     }
     if (!largest) return;
     bool dot = largest->code == OP_T_dot;
-    if (largest->span.hi) diag_label(r->d, largest->span, "%.1f KiB %s", kib(most), dot ? "for the operands of this product" : "to hand this value's elements to other threads");
+    if (largest->span.hi)
+        diag_label(r->d, largest->span, "%.1f KiB %s", kib(most),
+                   dot ? "for the operands of this product" : "to hand this value's elements to other threads");
     for (int i = 0; i < (dot ? 2 : 1); i++) extents(r, &largest->in[i]->type);
 }
 
@@ -98,7 +104,12 @@ static void help(Room *r) {
     }
     if (!n) { diag_help(r->d, "smaller tiles need less: split an axis further with `by`"); return; }
     Buf names = {0};
-    for (int i = 0; i < n; i++) buf_printf(&names, "%s`%s` (%lld)", i == 0 ? "" : i == n - 1 ? " or " : ", ", found[i]->name->s, (long long)found[i]->ival);
+    for (int i = 0; i < n; i++)
+        buf_printf(&names, "%s`%s` (%lld)",
+                   i == 0       ? ""
+                   : i == n - 1 ? " or "
+                                : ", ",
+                   found[i]->name->s, (long long)found[i]->ival);
     diag_help(r->d, "a smaller %s needs less: `--set %s=%lld`", names.p, found[0]->name->s, (long long)found[0]->ival / 2);
     buf_free(&names);
 }
@@ -107,12 +118,16 @@ void gen_check_room(Gen *g) {
     const LaunchInfo *l = g->f->launch;
     if (l->smem <= g->opt->target->smem_block) return;
     Room r = {.g = g};
-    r.d = diag(g->session, E_smem_overflow, g->f->kernel->span, l->entry, kib(l->smem), g->opt->target->name, kib(g->opt->target->smem_block));
+    r.d = diag(g->session, E_smem_overflow, g->f->kernel->span, l->entry, kib(l->smem), g->opt->target->name,
+               kib(g->opt->target->smem_block));
     uint32_t known = g->scratch + g->scratch_size, each = g->smem_used;
     if (g->scratch || g->scratch_size < g->f->buffer_bytes) rings(&r);     // else they lie beneath the scratch area
     scratch(&r);
     if (known < g->f->buffer_bytes) known = g->f->buffer_bytes;
-    if (each > known + 1024) diag_note(r.d, "%.1f KiB: %sreductions across warps", kib(each - known), g->f->cluster ? "what the other blocks of the cluster send, and " : "");
-    if (l->smem >= 2 * each) diag_note(r.d, "each of the %u programs of a block, of one warp each, has its own", l->smem / each);
+    if (each > known + 1024)
+        diag_note(r.d, "%.1f KiB: %sreductions across warps", kib(each - known),
+                  g->f->cluster ? "what the other blocks of the cluster send, and " : "");
+    if (l->smem >= 2 * each)
+        diag_note(r.d, "each of the %u programs of a block, of one warp each, has its own", l->smem / each);
     help(&r);
 }

@@ -68,9 +68,14 @@ static void dot_line(Rpt *r, const Op *op) {
 // What goes element by element: atomics, and memory behind pointers.
 static void pointer_line(Rpt *r, const Op *op) {
     static const char *const names[] = {"add", "min", "max", "and", "or", "xor", "exchange", "compare and swap"};
-    const Val *v = op->code == OP_T_ptrload ? op->out[0] : op->code == OP_T_ptrstore ? op->in[1] : op->nidx || op->in[0]->type.kind == TY_TENSOR ? op->in[1 + op->nidx] : op->in[1];
+    const Val *v = op->code == OP_T_ptrload                        ? op->out[0]
+                   : op->code == OP_T_ptrstore                     ? op->in[1]
+                   : op->nidx || op->in[0]->type.kind == TY_TENSOR ? op->in[1 + op->nidx]
+                                                                   : op->in[1];
     where(r, op);
-    if (op->code == OP_T_atomic) buf_printf(r->out, "atomic %-9s %s", op->in[0]->type.kind == TY_TENSOR ? param_name(r, op->in[0]) : "*", names[op->sub]);
+    if (op->code == OP_T_atomic)
+        buf_printf(r->out, "atomic %-9s %s", op->in[0]->type.kind == TY_TENSOR ? param_name(r, op->in[0]) : "*",
+                   names[op->sub]);
     else buf_printf(r->out, "%-5s *          through a pointer", op->code == OP_T_ptrload ? "load" : "store");
     buf_printf(r->out, ", %d bytes a lane", elem_bytes((Elem)v->type.elem));
     if (v->type.rank && v->layout) buf_printf(r->out, ", %d of them", layout_regs(v->layout));
@@ -109,36 +114,41 @@ static void region(Rpt *r, const Region *reg) {
         case OP_T_wgmma: {
             int first = 4 + ((op->flags & HAS_ACC) != 0), bands = r->f->bands > 1 ? r->f->bands : 1;
             where(r, op);
-            buf_printf(r->out, "dot              wgmma m64n%lldk%d, %lld rows over %d warp groups\n", (long long)axis_extent(op->in[first + 1]), 32 / elem_bytes((Elem)op->in[1]->type.elem),
+            buf_printf(r->out, "dot              wgmma m64n%lldk%d, %lld rows over %d warp groups\n",
+                       (long long)axis_extent(op->in[first + 1]), 32 / elem_bytes((Elem)op->in[1]->type.elem),
                        (long long)axis_extent(op->in[first]) * bands, r->f->groups * bands);
             break;
         }
         case OP_T_tma_load: {
             const Type *t = &op->in[0]->type;
             where(r, op);
-            buf_printf(r->out, "load  %-10s TMA, %lld x %lld, swizzle %d, %lld stages\n", param_name(r, op->in[3]), (long long)t->shape[0], (long long)t->shape[1],
-                       t->swizzle, (long long)op->in[0]->def->imm);
+            buf_printf(r->out, "load  %-10s TMA, %lld x %lld, swizzle %d, %lld stages\n", param_name(r, op->in[3]),
+                       (long long)t->shape[0], (long long)t->shape[1], t->swizzle, (long long)op->in[0]->def->imm);
             break;
         }
         case OP_T_tma_store: {
             const Type *t = &op->in[0]->type;
             where(r, op);
-            buf_printf(r->out, "store %-10s TMA, 64 x %lld a warp group at a time\n", param_name(r, op->in[1]), (long long)t->shape[1]);
+            buf_printf(r->out, "store %-10s TMA, 64 x %lld a warp group at a time\n", param_name(r, op->in[1]),
+                       (long long)t->shape[1]);
             break;
         }
         case OP_T_row_store:
             access_shape(r->facts, op, &a);
             where(r, op);
             buf_printf(r->out, "store %-10s 16 rows a warp through shared memory, each %s\n", param_name(r, op->in[0]),
-                       access_rows_scattered(&a) ? "to a place of its own" : "at its own alignment: 16 bytes do not divide them");
+                       access_rows_scattered(&a) ? "to a place of its own"
+                                                 : "at its own alignment: 16 bytes do not divide them");
             break;
         case OP_T_copy_async:
             where(r, op);
-            buf_printf(r->out, "load  %-10s cp.async, %lld stages\n", param_name(r, op->in[2]), (long long)op->in[0]->def->imm);
+            buf_printf(r->out, "load  %-10s cp.async, %lld stages\n", param_name(r, op->in[2]),
+                       (long long)op->in[0]->def->imm);
             break;
         case OP_T_convert:
             where(r, op);
-            buf_printf(r->out, "convert          %.1f KiB to another layout\n", (double)type_lanes(&op->out[0]->type) * elem_bytes((Elem)op->out[0]->type.elem) / 1024);
+            buf_printf(r->out, "convert          %.1f KiB to another layout\n",
+                       (double)type_lanes(&op->out[0]->type) * elem_bytes((Elem)op->out[0]->type.elem) / 1024);
             break;
         case OP_T_reduce: case OP_T_scan: case OP_T_sort: case OP_T_order:
             where(r, op);
@@ -170,28 +180,53 @@ void report_collect(Fn *f, const int64_t *dims, Buf *out, ReportLines *lines) {
     int groups = f->groups * (f->bands > 1 ? f->bands : 1);
     if (groups) buf_printf(out, " in %d consumer group%s and 1 producer", groups, groups == 1 ? "" : "s");
     buf_printf(out, ", %d threads a block, blocks %s\n", l->threads, launch_expr_text(f->arena, l, l->blocks));
-    if (l->smem || f->buffer_bytes) buf_printf(out, "  shared memory  %.1f KiB of %.1f KiB, rings %.1f KiB\n", l->smem / 1024.0, f->target->smem_block / 1024.0, f->buffer_bytes / 1024.0);
+    if (l->smem || f->buffer_bytes)
+        buf_printf(out, "  shared memory  %.1f KiB of %.1f KiB, rings %.1f KiB\n", l->smem / 1024.0,
+                   f->target->smem_block / 1024.0, f->buffer_bytes / 1024.0);
     if (f->warps_why && !f->groups) buf_printf(out, "  warps          %s\n", f->warps_why);
     if (f->chosen) buf_printf(out, "  chosen         %s\n", f->chosen);
-    if (f->walks) buf_printf(out, "  walks          %d blocks from %s, loading ahead\n", f->walks, f->rows_walk ? "row to row" : "tile to tile");
+    if (f->walks)
+        buf_printf(out, "  walks          %d blocks from %s, loading ahead\n", f->walks,
+                   f->rows_walk ? "row to row" : "tile to tile");
     if (f->walk_refused) buf_printf(out, "  no walk from row to row: %s\n", f->walk_refused);
-    if (takes_turns(f)) buf_printf(out, "  turns          the consumer groups run %s a trip apart: exponentials take as long as products\n", f->bands > 1 ? "a third of" : "half");
+    if (takes_turns(f))
+        buf_printf(out,
+                   "  turns          the consumer groups run %s a trip apart: exponentials take as long as products\n",
+                   f->bands > 1 ? "a third of" : "half");
     if (f->batched) buf_printf(out, "  together       %d short programs run as one\n", f->batched);
     if (f->shares) buf_printf(out, "  clusters       of %d blocks share each program's loops\n", f->shares);
     else if (f->cluster && f->parts) buf_printf(out, "  clusters       of %d blocks, a tile's parts\n", f->cluster);
-    else if (f->cluster) buf_printf(out, "  clusters       of %d blocks; what all of them want is loaded once\n", f->cluster);
+    else if (f->cluster)
+        buf_printf(out, "  clusters       of %d blocks; what all of them want is loaded once\n", f->cluster);
     if (f->cluster_refused) buf_printf(out, "  no clusters: %s\n", f->cluster_refused);
-    if (f->parts) buf_printf(out, "  split          each tile's loop in %d parts, joined in order by the %s\n", f->parts, f->cluster == f->parts ? "first, in its shared memory" : "last");
-    if (f->dealt) buf_printf(out, "  stream-K       the trips of the last tiles are dealt evenly to %d blocks, a tile is joined by the block with its begin\n", f->dealt);
+    if (f->parts)
+        buf_printf(out, "  split          each tile's loop in %d parts, joined in order by the %s\n", f->parts,
+                   f->cluster == f->parts ? "first, in its shared memory" : "last");
+    if (f->dealt)
+        buf_printf(
+            out,
+            "  stream-K       the trips of the last tiles are dealt evenly to %d blocks, a tile is joined by the block with its begin\n",
+            f->dealt);
     if (f->streamk_refused) buf_printf(out, "  no stream-K: %s\n", f->streamk_refused);
-    if (f->slices) buf_printf(out, "  slices         %d warp groups take every %s trip each, and join what they have after the loop\n", f->slices, f->slices == 2 ? "second" : "n-th");
+    if (f->slices)
+        buf_printf(out,
+                   "  slices         %d warp groups take every %s trip each, and join what they have after the loop\n",
+                   f->slices, f->slices == 2 ? "second" : "n-th");
     if (f->longest_first) buf_puts(out, "  order          the tiles with most trips come first, of all heads\n");
     if (f->slices_refused) buf_printf(out, "  no slices: %s\n", f->slices_refused);
-    if (f->tiles > 1) buf_printf(out, "  ping-pong      each consumer group of a block takes every %s tile: one stores while the other multiplies\n", f->tiles == 2 ? "second" : "n-th");
+    if (f->tiles > 1)
+        buf_printf(
+            out,
+            "  ping-pong      each consumer group of a block takes every %s tile: one stores while the other multiplies\n",
+            f->tiles == 2 ? "second" : "n-th");
     if (f->pingpong_refused) buf_printf(out, "  no ping-pong: %s\n", f->pingpong_refused);
-    if (f->bands > 1) buf_printf(out, "  groups         %d, each of its own 64 of %d rows; what all of them want is loaded once\n", f->bands, 64 * f->bands);
+    if (f->bands > 1)
+        buf_printf(out, "  groups         %d, each of its own 64 of %d rows; what all of them want is loaded once\n",
+                   f->bands, 64 * f->bands);
     if (f->groups_refused) buf_printf(out, "  other consumer groups than wanted: %s\n", f->groups_refused);
-    if (f->kept) buf_printf(out, "  keeps          up to %d tiles that a later loop reads too: shared memory %u + %s bytes\n", f->kept, l->smem, launch_expr_text(f->arena, l, l->smem_more));
+    if (f->kept)
+        buf_printf(out, "  keeps          up to %d tiles that a later loop reads too: shared memory %u + %s bytes\n",
+                   f->kept, l->smem, launch_expr_text(f->arena, l, l->smem_more));
     if (f->split_refused) buf_printf(out, "  not split: %s\n", f->split_refused);
     if (f->roles_refused) buf_printf(out, "  no warp roles: %s\n", f->roles_refused);
     for (uint32_t i = 0; i < f->notes.n; i++) note_line(&r, &f->notes.at[i]);
@@ -203,7 +238,11 @@ void report_collect(Fn *f, const int64_t *dims, Buf *out, ReportLines *lines) {
 
 static void layouts(const Region *reg, Buf *out) {
     for (uint32_t i = 0; i < reg->args.n; i++)
-        if (reg->args.at[i]->layout) { buf_printf(out, "  %%%-5u ", reg->args.at[i]->id); layout_print(reg->args.at[i]->layout, &reg->args.at[i]->type, out); buf_putc(out, '\n'); }
+        if (reg->args.at[i]->layout) {
+            buf_printf(out, "  %%%-5u ", reg->args.at[i]->id);
+            layout_print(reg->args.at[i]->layout, &reg->args.at[i]->type, out);
+            buf_putc(out, '\n');
+        }
     for (const Op *op = reg->first; op; op = op->next) {
         for (int i = 0; i < op->nout; i++) {
             const Val *v = op->out[i];

@@ -10,26 +10,30 @@
 // shares are joined in the order of the parts whoever comes last, so results are the same from run to run; and what
 // follows the loop runs once, whatever it is.
 //
-// A product's large tiles are joined by their last part instead, which waits for the others and adds their sums to its own: nothing is written that the
-// same program would read again, and no barrier of the block is passed (llvm_streamk.c). It waits for programs with lower numbers only, which have been started
-// before it. By 128 x 256 in two parts that is 2 us sooner on an H200, by 128 x 128 one; by smaller tiles it is none.
+// A product's large tiles are joined by their last part instead, which waits for the others and adds their sums to its
+// own: nothing is written that the same program would read again, and no barrier of the block is passed
+// (llvm_streamk.c). It waits for programs with lower numbers only, which have been started before it. By 128 x 256 in
+// two parts that is 2 us sooner on an H200, by 128 x 128 one; by smaller tiles it is none.
 //
 //     if part == S - 1 { acc = part_join.sum others of tile, acc;  c[m, n] = acc as bf16 }  else { part_send tile, part, acc }
 //
-// Parts that have a `merge` may be the blocks of a cluster (Schedule.cluster as many as there are parts): all but the first send theirs into its
-// shared memory, which wakes it, and it goes on; no counting, and no way through L2 and back. Decoding 2048 keys for 8 heads in 8 parts takes
-// 9.2 us so instead of 9.8 on an H200. Clusters of 12 and 16 have room on seven eighths of its multiprocessors, in one round of seven: 24.6 and 22.0 us
-// for 8192 keys that 16 parts through memory take 15.6 for.
+// Parts that have a `merge` may be the blocks of a cluster (Schedule.cluster as many as there are parts): all but the
+// first send theirs into its shared memory, which wakes it, and it goes on; no counting, and no way through L2 and
+// back. Decoding 2048 keys for 8 heads in 8 parts takes 9.2 us so instead of 9.8 on an H200. Clusters of 12 and 16 have
+// room on seven eighths of its multiprocessors, in one round of seven: 24.6 and 22.0 us for 8192 keys that 16 parts
+// through memory take 15.6 for.
 //
 // A loop may be split when each variable that it carries is only ever joined with something that no carried variable is
 // part of (v = v op f(trip), op one of + * min max and or, the accumulator of a dot) or when its `merge` says how parts
 // become one (merge.c), when its body has no effects, and when what comes before it may be done again. Parts but the first
-// start from what the op leaves alone, with `merge` from what the loop starts from; a part may have no trips. How many parts there are is the schedule's affair (Schedule.split); 1 leaves the kernel as it was.
+// start from what the op leaves alone, with `merge` from what the loop starts from; a part may have no trips. How many
+// parts there are is the schedule's affair (Schedule.split); 1 leaves the kernel as it was.
 #include "lower/split.h"
 #include "lower/build.h"
 #include "lower/reduction.h"
 
-enum { MAX_AT_ONCE = 16, READ_LANES = 128 * 128, LARGE = 128 * 128, UNROLLED_LANES = 2048 * 128, NEAR_BYTES = 48 << 10 };     // registers of 128 threads
+// registers of 128 threads
+enum { MAX_AT_ONCE = 16, READ_LANES = 128 * 128, LARGE = 128 * 128, UNROLLED_LANES = 2048 * 128, NEAR_BYTES = 48 << 10 };
 
 static bool effects_inside(const Op *op) {
     for (int i = 0; i < op->nreg; i++)
@@ -48,15 +52,18 @@ static const char *sums_of(Split *s) {
     const Op *yield = r->last;
     for (int i = 0; i < s->loop->nout; i++) {
         const Val *v = r->args.at[1 + i];
-        if (yield->in[i]->type.ptr || !reduce_joins(v, yield->in[i], &s->join[i])) return "the loop carries more than sums, products, extremes and truths, and has no `merge`";
-        if (region_uses(r, v) != 1 || region_uses(r, yield->in[i]) != 1) return "a trip reads what the loop carries, which has no `merge`";
+        if (yield->in[i]->type.ptr || !reduce_joins(v, yield->in[i], &s->join[i]))
+            return "the loop carries more than sums, products, extremes and truths, and has no `merge`";
+        if (region_uses(r, v) != 1 || region_uses(r, yield->in[i]) != 1)
+            return "a trip reads what the loop carries, which has no `merge`";
     }
     return NULL;
 }
 
 static const char *merged_of(const Split *s) {
     for (int i = 0; i < s->loop->nout; i++)
-        if (region_uses(&s->f->body, s->loop->out[i]) != uses_of(s->merge, s->loop->out[i])) return "what the loop carries is used beside its `merge`";
+        if (region_uses(&s->f->body, s->loop->out[i]) != uses_of(s->merge, s->loop->out[i]))
+            return "what the loop carries is used beside its `merge`";
     return merge_refusal(s->merge);
 }
 
@@ -74,7 +81,8 @@ const char *split_applies(Split *s) {
     Op *loop = s->f->body.first;
     while (loop && loop->code != OP_T_for) loop = loop->next;
     if (!loop) return "no loop stands outside of other loops and branches";
-    for (const Op *op = s->f->body.first; op != loop; op = op->next) if (effects_inside(op)) return "something is stored before the loop";
+    for (const Op *op = s->f->body.first; op != loop; op = op->next)
+        if (effects_inside(op)) return "something is stored before the loop";
     return loop_of(s, loop);
 }
 
@@ -112,7 +120,8 @@ static void share(Split *s, Builder *b, Val *part, int64_t parts) {
     s->end = loop->in[1];
     s->share = part_length(b, loop, parts);
     loop->in[0] = b_binary(b, OP_add, s->from, b_binary(b, OP_mul, part, s->share));
-    loop->in[1] = b_op(b, OP_T_fun, TF_min, type_scalar(EL_index), 2, (Val *[]){s->end, b_binary(b, OP_add, loop->in[0], s->share)});
+    loop->in[1] = b_op(b, OP_T_fun, TF_min, type_scalar(EL_index), 2,
+                       (Val *[]){s->end, b_binary(b, OP_add, loop->in[0], s->share)});
 }
 
 bool is_neutral(const Val *v, double x) {
@@ -198,7 +207,9 @@ static void merge_round(const Merging *m, Builder *b, Val *first, bool ragged, V
     Val *y[MAX_AT_ONCE][SPLIT_CARRIED], *part[MAX_AT_ONCE];
     for (int u = 0; u < m->many; u++) {
         part[u] = u ? b_binary(b, OP_add, first, number_of(b, u)) : first;
-        Val *at = u && ragged ? b_op(b, OP_T_fun, TF_min, type_scalar(EL_index), 2, (Val *[]){part[u], number_of(b, m->parts - 1)}) : part[u];
+        Val *at = u && ragged ? b_op(b, OP_T_fun, TF_min, type_scalar(EL_index), 2,
+                                     (Val *[]){part[u], number_of(b, m->parts - 1)})
+                              : part[u];
         take(s, b, m->tile, m->last, at, y[u]);
     }
     for (int u = 0; u < m->many; u++) {
@@ -300,7 +311,8 @@ void split_join(Split *s, Region *r, Val *first, Val *others, Val *to) {
     Op *loop = s->loop;
     Builder b = {s->f, r, r->first, loop->span};
     for (int i = 0; i < loop->nout; i++) {
-        Val *out = loop->out[i], *whole = b_op(&b, OP_T_part_join, s->join[i], out->type, 4, (Val *[]){first, others, to, out});
+        Val *out = loop->out[i],
+            *whole = b_op(&b, OP_T_part_join, s->join[i], out->type, 4, (Val *[]){first, others, to, out});
         whole->def->attr = i;
         whole->name = out->name;
         replace_uses_from(b.before, out, whole);
@@ -312,7 +324,8 @@ static void hand_over(Split *s, Val *tile, Val *part, int64_t parts) {
     Fn *f = s->f;
     Op *loop = s->loop;
     Builder b = {f, NULL, loop, loop->span};
-    Val *others = number_of(&b, parts - 1), *first = b_binary(&b, OP_mul, tile, others), *last = b_binary(&b, OP_eq, part, others);
+    Val *others = number_of(&b, parts - 1), *first = b_binary(&b, OP_mul, tile, others),
+        *last = b_binary(&b, OP_eq, part, others);
     Val *slot = b_binary(&b, OP_add, first, part);
     Op *branch = rest_if(f, loop, last);
     split_join(s, branch->reg[0], first, others, tile);
@@ -346,8 +359,11 @@ bool slices_possible(Fn *f, const CompileOptions *opt) {
 // The parts of a tile as one cluster, where the first has room for what the others send.
 static bool in_cluster(const Split *s, const CompileOptions *opt) {
     int64_t bytes = 0;
-    for (int i = 0; i < s->loop->nout; i++) bytes += type_lanes(&s->loop->out[i]->type) * (s->loop->out[i]->type.elem == EL_f64 || s->loop->out[i]->type.elem == EL_i64 ? 8 : 4);
-    return s->merge && opt->target->has_st_async && opt->schedule.cluster == opt->schedule.split && bytes * (opt->schedule.split - 1) <= NEAR_BYTES;
+    for (int i = 0; i < s->loop->nout; i++)
+        bytes += type_lanes(&s->loop->out[i]->type) *
+                 (s->loop->out[i]->type.elem == EL_f64 || s->loop->out[i]->type.elem == EL_i64 ? 8 : 4);
+    return s->merge && opt->target->has_st_async && opt->schedule.cluster == opt->schedule.split &&
+           bytes * (opt->schedule.split - 1) <= NEAR_BYTES;
 }
 
 bool split_loop(Fn *f, const CompileOptions *opt) {
@@ -362,7 +378,8 @@ bool split_loop(Fn *f, const CompileOptions *opt) {
     Op *program = program_of(f);
     Builder b = {f, NULL, program->next, s.loop->span};
     Val *number = program->out[0];
-    Val *tile = b_binary(&b, OP_div, number, number_of(&b, parts)), *part = b_binary(&b, OP_rem, number, number_of(&b, parts));
+    Val *tile = b_binary(&b, OP_div, number, number_of(&b, parts)),
+        *part = b_binary(&b, OP_rem, number, number_of(&b, parts));
     replace_uses(&f->body, number, tile);
     tile->def->in[0] = part->def->in[0] = number;
     b.before = s.loop;

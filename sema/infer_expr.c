@@ -448,7 +448,8 @@ static Ent eval_field(Check *c, const Node *n) {
         if (e.tuple->names[i] == n->sym) return e.tuple->at[i];
     }
     bool  state = e.kind == EN_tuple && e.tuple->names;
-    Diag *d = report(c, E_no_field, n->name_span.hi ? n->name_span : n->span, state ? "the loop's state" : ent_text(c, e), n->sym ? n->sym->s : "?");
+    Diag *d = report(c, E_no_field, n->name_span.hi ? n->name_span : n->span,
+                     state ? "the loop's state" : ent_text(c, e), n->sym ? n->sym->s : "?");
     Buf names = {0};
     for (int i = 0; state && i < e.tuple->n; i++) buf_printf(&names, "%s`%s`", i ? ", " : "", e.tuple->names[i]->s);
     if (names.n) diag_help(d, "it has the variables that the loop carries: %s", names.p);
