@@ -122,6 +122,7 @@ typedef struct EmuOptions {            // all zero is the default
     uint64_t budget;                   // warp instructions for the launch; 0: 2^40
     bool     allow_races;              // no race reports
     bool     allow_uninitialised;      // no reports for uninitialised shared memory
+    bool     partial;                  // none where wgmma reads it: tiles at a tensor's end are not brought whole, and what lies there makes dead lanes
     bool     check_global_init;        // reads of never-written global bytes are faults
     bool     early;                    // launched before those that it follows have ended: reads and writes before
     const EmuRange *fixed;             // griddepcontrol.wait are faults, but for reads of these

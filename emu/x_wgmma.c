@@ -214,7 +214,7 @@ static void check_operand(Warp *w, const Insn *in, Warp *const warps[4], u64 des
             told = true;
             continue;
         }
-        if (!w->launch->options.allow_uninitialised && !shadow_is_init(b, at, 16)) {
+        if (!w->launch->options.allow_uninitialised && !w->launch->options.partial && !shadow_is_init(b, at, 16)) {
             shared_describe(w->launch, at, where, sizeof where);
             emu_fault(w, in, 0, EMU_FAULT_UNINITIALISED, "wgmma reads %c from shared memory that nothing wrote: %s", name, where);
             told = true;

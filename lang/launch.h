@@ -89,7 +89,7 @@ typedef struct LaunchSlot {
     SlotKind kind;
     uint8_t  size;                     // bytes of the machine parameter
     int      a, b;
-    LExpr    expr;
+    LExpr    expr;                     // SLOT_TENSORMAP: rows of the box (its one length after the innermost that is not 1), instead of those in `box`; empty: those
     uint8_t  rank;                     // SLOT_TENSORMAP: dimensions of the map, innermost first
     uint8_t  swizzle;                  // 0, 32, 64, 128
     int8_t   map_dim[5];               // dimension of params[a] behind each map dimension
@@ -111,6 +111,7 @@ typedef struct LaunchInfo {
     LExpr         blocks;              // how many blocks are launched (x), in units of clusters' blocks
     int           threads;             // per block
     int           cluster;             // blocks per cluster (1: none)
+    bool          partial;             // tiles at a tensor's end are not brought whole: products read what shared memory held, for dead lanes
     int           early;               // with so many blocks or fewer it waits by itself for the launches that it follows: may be started before their end
     uint32_t      smem;                // dynamic shared memory, bytes
     LExpr         smem_more;           // and so many more, by the arguments; empty: none

@@ -318,22 +318,31 @@ static void next_row(BoxRows *r)
     r->at[0]++;
 }
 
-void copy_box(Eval *e, const Op *op, Ring *r, int number)
+int64_t copy_box(Eval *e, const Op *op, Ring *r, int number)
 {
-    int     n = op->nidx;
+    int     n = op->nidx, last = op->nin - !!(op->flags & HAS_WHERE);
     int64_t idx[MAX_RANK] = {0}, offset[MAX_RANK] = {0}, columns = r->shape[r->rank - 1];
     for (int d = 0; d < n; d++) idx[d] = scalar_int(e, op->in[4 + d]);
-    for (int i = 4 + n; i < op->nin; i++) offset[1 + i - 4 - n] = scalar_int(e, op->in[i]);
+    for (int i = 4 + n; i < last; i++) offset[1 + i - 4 - n] = scalar_int(e, op->in[i]);
     BoxRows at = rows_of(e, op, 3, idx);
     unsigned char *p = r->data + number * r->bytes;
-    for (int64_t i = 0; i < r->bytes / (columns * r->size); i++, next_row(&at))
+    int64_t rows = r->bytes / (columns * r->size), some_rows = rows, some_columns = columns, brought = 0;
+    if (last < op->nin) {                                                  // what is not brought is anything
+        int64_t span = r->op->out[0]->type.swizzle / r->size, live = scalar_int(e, op->in[last]);
+        if (op->attr == 1) some_columns = live <= span ? span : live < columns ? (live + span - 1) / span * span : columns;
+        else some_rows = live < rows ? live : rows;
+    }
+    for (int64_t i = 0; i < rows; i++, next_row(&at))
         for (int64_t j = 0; j < columns; j++, p += r->size) {
+            if (i >= some_rows || j >= some_columns) { memset(p, 0xff, (size_t)r->size); continue; }
+            brought += r->size;
             for (int d = 0; d < n; d++) idx[d] = at.at[d] + offset[d];
             idx[at.inner] += j;
             const unsigned char *g = element(e, op->in[3], idx);
             if (g) memcpy(p, g, (size_t)r->size);
             else   memset(p, 0, (size_t)r->size);
         }
+    return brought;
 }
 
 // Lanes of the value that lie in the tensor, whatever is alive: what is cut off is what the tensor does not have.

@@ -87,7 +87,7 @@ static void arrive(Eval *e, const Op *op, Bar *b, int n, int64_t bytes)
 void eval_mbar_expect(Eval *e, const Step *s)
 {
     Bar *b = bar_of(e, s->op, 0, 1);
-    if (b) arrive(e, s->op, b, 1, s->op->imm);
+    if (b) arrive(e, s->op, b, 1, s->op->imm - (s->op->nin > 2 ? scalar_int(e, s->op->in[2]) : 0));
 }
 
 void eval_mbar_arrive(Eval *e, const Step *s)
@@ -138,10 +138,10 @@ void eval_tma_load(Eval *e, const Step *s)
     if (n < 0 || n >= bars->n) n = 0;                                        // one barrier for what is loaded once
     Ring *r = ring_of(e, op, 0);
     Bar  *b = &bars->at[n];
-    copy_box(e, op, r, (int)(stage - r->stage));
+    int64_t brought = copy_box(e, op, r, (int)(stage - r->stage));
     stage->status = FLYING;
     stage->group = 0;
-    b->flying += r->bytes;
+    b->flying += brought;
     vec_push(e->arena, &b->landing, stage);
 }
 

@@ -429,13 +429,16 @@ Val *hop_coordinate(Builder *b, const Affine *x, ValMap *m) {
 }
 
 Op *hop_fill(Builder *b, const Operand *o, Val *stage, Val *bar, ValMap *map) {
-    Val *args[4 + 2 * MAX_RANK] = {o->buffer, stage, bar, o->load->in[0]};
+    Val *args[5 + 2 * MAX_RANK] = {o->buffer, stage, bar, o->load->in[0]};
     int n = 4;
     for (int d = 0; d < o->a.nidx; d++) args[n++] = o->window && d + 1 < o->a.nidx ? o->start[d] : hop_packed_coordinate(b, o, d, map);
     for (int i = o->window ? o->window->n - 2 : -1; i >= 0; i--) args[n++] = hop_coordinate(b, &o->window->at[i].tap, map);
+    if (o->live) args[n++] = o->live;
     Op *t = hop_effect(b, OP_T_tma_load, n, args);
     t->nidx = (uint8_t)o->a.nidx;
     t->imm = o->map;
+    if (o->live) t->flags = HAS_WHERE;
+    if (o->ends == BY_COLUMNS) t->attr = 1;
     t->span = o->load->span;
     return t;
 }
@@ -530,6 +533,7 @@ static void producer(Hop *h, Region *r, int role) {
         fill_all(h, &b, ONCE, false, 0, zero, h->once, &map);
     }
     odometer_set(&odo, &b, h->loop->in[0], at);
+    Val *absent = hop_absent(h, &b, fixed);
     Op *loop = ring_loop(h, &b, role, odo.n, at, &in, &ring);
     Region *old = h->loop->reg[0];
     map_set(&map, old->args.at[0], loop->reg[0]->args.at[0]);
@@ -546,7 +550,7 @@ static void producer(Hop *h, Region *r, int role) {
     Val *other = b_binary(&in, OP_xor, ring.phase, hop_i32(&in, 1));
     for (int i = 0; i < h->rings; i++) {
         hop_effect(&in, OP_T_mbar_wait, 3, (Val *[]){h->empty[i], ring.stage, other});
-        hop_effect(&in, OP_T_mbar_expect, 2, (Val *[]){h->full[i], ring.stage})->imm = fixed ? h->fixed_bytes : h->stage_bytes[i] - h->fixed_bytes;
+        hop_effect(&in, OP_T_mbar_expect, absent ? 3 : 2, (Val *[]){h->full[i], ring.stage, absent})->imm = fixed ? h->fixed_bytes : h->stage_bytes[i] - h->fixed_bytes;
         fill_all(h, &in, RING, fixed, i, ring.stage, h->full[i], &map);
     }
     odometer_next(&odo, &in, at, next);
@@ -779,6 +783,7 @@ bool hopper(Fn *f, const CompileOptions *opt) {
         for (int k = 0; k < 2; k++) f->phased |= h.p[i].op[k].window && h.p[i].op[k].window->phased;
     if (h.chained && !h.walk_bytes) hop_longest_first(&h);
     if (h.slices > 1) hop_slices_join(&h);
+    hop_ends(&h);
     Builder b = {f, NULL, h.loop, h.loop->span};
     uint32_t at = 0;
     for (int swizzle = SPAN; swizzle >= 32; swizzle /= 2)       // wider ones first: a swizzle repeats after 8 rows, and must begin there
@@ -787,6 +792,7 @@ bool hopper(Fn *f, const CompileOptions *opt) {
             if (o->where == REGISTERS || o->same || o->swizzle != swizzle) continue;
             o->buffer = buffer(&h, &b, o, &at);
             if (o->load) o->map = tensor_map(&h, o);
+            if (o->ends == BY_ROWS) hop_last_map(&h, o, tensor_map(&h, o));
             if (o->window) hop_window_start(&b, o->window, axis_lo(o->outer), o->start);
         }
     if (h.behind_bytes) {

@@ -10,6 +10,7 @@ enum { MAX_DOTS = 4, SPAN = 128, MAX_STAGES = 16, SYNC_BYTES = 2048, MAX_CARRIED
 enum { OTHERS, CONSUMERS, FIXED };      // regions of `roles`
 
 typedef enum Where { RING, ONCE, MADE, REGISTERS } Where;
+typedef enum Ends { WHOLE, BY_ROWS, BY_COLUMNS } Ends;
 
 // A row's number as pixels (hopper_window.c): digits of it index dimensions of the tensor.
 typedef struct Pixels {
@@ -47,6 +48,9 @@ typedef struct Operand {
     int     map;                    // number of the tensor map
     bool    fixed;                  // RING, of a tensor that nobody writes meanwhile: a second producer brings it, and does not wait for earlier launches
     Val    *common;                 // RING, in clusters: do all blocks want the same box? NULL: never
+    Ends    ends;                   // the last tile is brought as far as it goes (hopper_ends.c): by a tensor map of its own, or by chunks of columns
+    LExpr   last_rows;              // BY_ROWS: how many it has
+    Val    *live;                   // in the producer: rows of this tile's boxes, or live columns
 } Operand;
 
 typedef struct Product {
@@ -219,6 +223,12 @@ void hop_wait_late(const Hop *h, Region *consumers);
 int64_t hop_whole_slots(Hop *h, int64_t room);
 Op  *hop_program(const Fn *f);                                         // the op of that name
 Val *hop_existing(Builder *b, Val *program, Val *programs);            // no program past the last
+
+// hopper_ends.c: which operands' last tiles are brought as far as they go (Operand.ends). Then, in the producer, how far this tile's are, and how many
+// bytes less a stage has for it, i32; NULL: all are whole.
+void hop_ends(Hop *h);
+void hop_last_map(Hop *h, const Operand *o, int map);                  // the map after that of whole tiles
+Val *hop_absent(Hop *h, Builder *b, bool fixed);
 
 // hopper_cluster.c: blocks of a cluster, 1 for none; into how many parts the rows of an operand's box are cut then; for
 // each operand, whether all of the cluster want the same box (Operand.common).

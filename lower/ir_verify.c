@@ -602,7 +602,7 @@ static void check_tma_load(Check *c, const Op *op)
     want_kind(c, op, 2, TY_MBAR, "a ring of mbarriers");
     want_ring(c, op);
     if (!want_kind(c, op, 3, TY_TENSOR, "a tensor")) return;
-    int n = op->nidx, offsets = op->nin - 4 - n;
+    int n = op->nidx, offsets = op->nin - 4 - n - !!(op->flags & HAS_WHERE);
     if (n != op->in[3]->type.rank || (offsets && offsets != n - 2)) problem(c, "a coordinate for each dimension of the tensor, and for a window an offset for each but the outermost and the innermost");
     for (int i = 4; i < op->nin; i++) want_scalar_int(c, op, i, "a coordinate");
 }
@@ -618,7 +618,11 @@ static void want_bar(Check *c, const Op *op)
     if (want_kind(c, op, 0, TY_MBAR, "a ring of mbarriers")) want_scalar_int(c, op, 1, "the stage");
 }
 
-static void check_mbar_expect(Check *c, const Op *op) { want_bar(c, op); }
+static void check_mbar_expect(Check *c, const Op *op)
+{
+    want_bar(c, op);
+    if (op->nin > 2) want_scalar_int(c, op, 2, "how many bytes less");
+}
 static void check_mbar_arrive(Check *c, const Op *op)
 {
     want_bar(c, op);

@@ -87,7 +87,9 @@ void emit_mbar(Gen *g, Op *op) {
 
 void emit_mbar_expect(Gen *g, Op *op) {
     LLVMValueRef bar = mbar_at(g, op->in[0], gen_get(g, op->in[1], 0));
-    call(g, "llvm.nvvm.mbarrier.arrive.expect.tx.scope.cta.space.cta", 2, (LLVMValueRef[]){bar, gen_i32(g, op->imm)});
+    LLVMValueRef bytes = gen_i32(g, op->imm);
+    if (op->nin > 2) bytes = LLVMBuildSub(g->B, bytes, gen_get(g, op->in[2], 0), "");
+    call(g, "llvm.nvvm.mbarrier.arrive.expect.tx.scope.cta.space.cta", 2, (LLVMValueRef[]){bar, bytes});
 }
 
 // One arrival for each consumer warp group; in a cluster a thread of it for each block, at that block's barrier. What it
@@ -172,7 +174,7 @@ static void prefetch_maps(Gen *g) {
     const LaunchInfo *l = g->f->launch;
     if_thread(g, LLVMBuildICmp(g->B, LLVMIntEQ, g->tid, gen_i32(g, 32), ""), &go);
     for (int i = 0; i < l->nslots; i++)
-        if (l->slots[i].kind == SLOT_TENSORMAP)
+        if (l->slots[i].kind == SLOT_TENSORMAP && !l->slots[i].expr.n)
             gen_asm(g, LLVMVoidTypeInContext(g->C), "prefetch.tensormap [$0];", "l", 1, (LLVMValueRef[]){LLVMBuildPtrToInt(g->B, g->param[i], g->i64, "")}, true, false);
     rejoin(g, go);
 }
@@ -254,6 +256,14 @@ const LaunchSlot *gen_map(const Gen *g, const Op *op) {
     ice("no tensor map %d", (int)op->imm);
 }
 
+// The next map, whose box has the rows of the last tile, where there are no more.
+static LLVMValueRef map_of_rows(Gen *g, const Op *op, LLVMValueRef live, LLVMValueRef map) {
+    LLVMValueRef maps[] = {map, gen_param(g, SLOT_TENSORMAP, (int)op->in[3]->def->imm, (int)op->imm + 1)};
+    LLVMValueRef some = LLVMBuildICmp(g->B, LLVMIntSLT, live, LLVMConstInt(LLVMTypeOf(live), (unsigned long long)op->in[0]->type.shape[0], 0), "");
+    for (int i = 0; i < 2; i++) maps[i] = LLVMBuildPtrToInt(g->B, maps[i], g->i64, "");
+    return LLVMBuildIntToPtr(g->B, LLVMBuildSelect(g->B, some, maps[1], maps[0], ""), LLVMTypeOf(map), "");
+}
+
 // A tile is loaded by boxes: chunks of columns, and of each all rows, or as many parts of them as a cluster has blocks. In
 // a cluster that shares it each block brings every second box, or so, to all blocks.
 //
@@ -271,7 +281,10 @@ void emit_tma_load(Gen *g, Op *op) {
     LLVMValueRef map = gen_param(g, SLOT_TENSORMAP, (int)op->in[3]->def->imm, (int)op->imm), block = NULL;
     LLVMTypeRef p7 = LLVMPointerTypeInContext(g->C, 7);
     char name[64];
-    bool window = op->nin > 4 + rank;
+    int last = op->nin - !!(op->flags & HAS_WHERE);
+    bool window = last > 4 + rank, columns = last < op->nin && op->attr == 1;
+    LLVMValueRef live = last < op->nin ? gen_get(g, op->in[last], 0) : NULL;
+    if (live && !columns) map = map_of_rows(g, op, live, map);
     snprintf(name, sizeof name, "llvm.nvvm.cp.async.bulk.tensor.g2s.%s.%dd", window ? "im2col" : "tile", rank);
     if (blocks > 1) {
         block = call(g, "llvm.nvvm.read.ptx.sreg.cluster.ctarank", 0, NULL);
@@ -294,7 +307,7 @@ void emit_tma_load(Gen *g, Op *op) {
             if (d == row_dim && by_rows) x = add(g, x, mul(g, block, box_rows));
             a[n++] = x;
         }
-        for (int d = op->nin - 1; d >= 4 + rank; d--) {                      // of the window, innermost first
+        for (int d = last - 1; d >= 4 + rank; d--) {                         // of the window, innermost first
             LLVMValueRef x = gen_get(g, op->in[d], 0);
             a[n++] = LLVMBuildTrunc(g->B, x, g->i16, "");
         }
@@ -303,7 +316,10 @@ void emit_tma_load(Gen *g, Op *op) {
         a[n++] = LLVMConstInt(g->i1, blocks > 1, 0);
         a[n++] = LLVMConstInt(g->i1, 0, 0);
         a[n++] = gen_i32(g, 0);
+        LLVMBasicBlockRef go = NULL;
+        if (columns && chunk) if_thread(g, LLVMBuildICmp(g->B, LLVMIntSGT, live, LLVMConstInt(LLVMTypeOf(live), (unsigned long long)chunk * (unsigned)span, 0), ""), &go);
         call(g, name, n, a);
+        if (go) rejoin(g, go);
     }
 }
 

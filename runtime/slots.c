@@ -45,11 +45,11 @@ static bool put_map(Device *d, void *to, const LaunchSlot *s, const Bound *b, Bu
         spec.dims[i] = dim >= 0 && dim < a->rank && a->dim[dim] > 0 ? (uint64_t)a->dim[dim] : 1;
         bool apart = dim >= 0 && dim < a->rank && a->dim[dim] > 1;            // else its stride does not matter, but 16 bytes divide it
         spec.strides[i] = apart ? (uint64_t)a->stride[dim] * (uint64_t)elem_bytes(a->elem) : 16;
-        spec.box[i] = s->box[i];
+        spec.box[i] = i && s->expr.n && s->box[i] > 1 ? (uint32_t)bind_eval(b, s->expr) : s->box[i];
     }
     spec.im2col = s->im2col;
     spec.channels = s->box[0];
-    spec.pixels = s->box[1];
+    spec.pixels = spec.box[1];
     for (int i = 0; i < 5; i++) spec.step[i] = 1;
     for (int i = 0; s->im2col && i + 2 < s->rank && i < 3; i++) {
         spec.lower[i] = (int)bind_eval(b, s->lower[i]);
@@ -136,7 +136,7 @@ bool prepare(Device *d, const LaunchInfo *info, const Bound *bound, const Device
     out->empty = blocks == 0;
     out->launch = (DeviceLaunch){.kernel = k, .grid = {(uint32_t)blocks, 1, 1}, .block = {(uint32_t)info->threads, 1, 1},
                                  .cluster = {(uint32_t)cluster, 1, 1},
-                                 .smem = info->smem + (info->smem_more.n ? (uint32_t)bind_eval(b, info->smem_more) : 0), .early = blocks <= info->early};
+                                 .smem = info->smem + (info->smem_more.n ? (uint32_t)bind_eval(b, info->smem_more) : 0), .early = blocks <= info->early, .partial = info->partial};
     size_t cells = (size_t)CELL * (size_t)(info->nslots + 1), params = sizeof(void *) * (size_t)(info->nslots + 1), fixed = sizeof *out->fixed * (size_t)(info->nparams + 1);
     size_t bytes = (cells + params + fixed + CELL - 1) / CELL * CELL;
     char  *storage = out->storage = aligned_alloc(CELL, bytes);

@@ -124,7 +124,7 @@ static void head(void **state) {
     (void)state;
     Kernel k;
     kernel_init(&k);
-    static const LStep guard[] = {DIM(1), K(1024), DO(LE)}, blocks[] = {DIM(0), K(4), DO(CDIV)}, bytes[] = {DIM(0), K(8), DO(MUL)}, one[] = {K(1)};
+    static const LStep guard[] = {DIM(1), K(1024), DO(LE)}, blocks[] = {DIM(0), K(4), DO(CDIV)}, bytes[] = {DIM(0), K(8), DO(MUL)}, one[] = {K(1)}, last[] = {DIM(0), K(1), DO(SUB), K(128), DO(MOD), K(1), DO(ADD)};
     k.info.guards = &(LaunchGuard){{guard, 3}, "N <= BLOCK = 1024 (scale.tk:5)"};
     k.info.nguards = 1;
     k.info.slots = (LaunchSlot[]){
@@ -133,8 +133,9 @@ static void head(void **state) {
         {.kind = SLOT_TENSORMAP, .size = 128, .a = 0, .rank = 2, .map_dim = {1, 0}, .box = {64, 128}, .swizzle = 128},
         {.kind = SLOT_TENSORMAP, .size = 128, .a = 0, .rank = 4, .map_dim = {3, 2, 1, 0}, .box = {64, 128}, .swizzle = 128, .im2col = true,
          .lower = {{one, 1}, {blocks, 3}}, .upper = {{blocks, 1}, {one, 1}}, .step = {{one, 1}, {bytes, 1}}},
+        {.kind = SLOT_TENSORMAP, .size = 128, .a = 0, .rank = 2, .map_dim = {1, 0}, .box = {64, 128}, .swizzle = 128, .expr = {last, 7}},
     };
-    k.info.nslots = 7;
+    k.info.nslots = 8;
     k.info.blocks = (LExpr){blocks, 3};
     k.info.threads = 128;
     k.info.smem = 49152;
@@ -156,6 +157,7 @@ static void head(void **state) {
                                "// tk: slot 4: 8 bytes, address of scratch memory, M * 8 bytes, zero at first\n"
                                "// tk: slot 5: 128 bytes, tensor map of x, dimensions 1 0, box 64 128, swizzle 128\n"
                                "// tk: slot 6: 128 bytes, tensor map of x, dimensions 3 2 1 0, box 64 128, swizzle 128, im2col lower 1; cdiv(M, 4), upper M; 1, step 1; M\n"
+                               "// tk: slot 7: 128 bytes, tensor map of x, dimensions 1 0, box 64 128, swizzle 128, rows (M - 1) % 128 + 1\n"
                                "// tk: blocks cdiv(M, 4), threads 128, shared 49152\n");
     buf_free(&out);
     session_free(k.s);

@@ -290,6 +290,18 @@ static void blocks(void **state)
     assert_true(seen.map.step[0] == 1 && seen.map.step[1] == 2 && seen.map.step[2] == 1);
     prepared_free(&dev, &p);
     slots[7] = tiled;
+    slots[7].expr = (LExpr)CODE(DIM(M), NUM(1), {L_SUB, 0}, NUM(16), {L_MOD, 0}, NUM(1), {L_ADD, 0});      // rows of the last tile: the innermost dimension stays
+    good(args);
+    assert_true(bind_args(&info, args, 5, &b, &err));
+    info.partial = true;
+    assert_true(prepare(&dev, &info, &b, &k, &p, &err));
+    assert_true(seen.map.box[0] == 8 && seen.map.box[1] == 16 && p.launch.partial);
+    slots[7].expr = (LExpr)CODE(NUM(3));
+    assert_true(prepared_patch(&dev, &b, &p, 1, &err));
+    assert_true(seen.map.box[0] == 8 && seen.map.box[1] == 3);
+    prepared_free(&dev, &p);
+    info.partial = false;
+    slots[7] = tiled;
     seen.launches = 1;
 
     good(args);
