@@ -51,7 +51,7 @@ static const double SHALLOW_MMA_SYNC = 1.08, DEEP_BYTES = 96e3;     // less than
 // An operand that is made in registers: elements a us and multiprocessor, of which one group alone hides a quarter; us a trip; and
 // elements that turn round at its end (TURNED is of tiles that nobody computes for). Several blocks on a
 // multiprocessor (hop_blocks_together) work while one waits.
-static const double MADE = 33e3, MADE_ALONE = 38e3, MADE_TRIP = 0.11, TURNED_MADE = 8e3;
+static const double MADE = 33e3, MADE_ALONE = 38e3, MADE_TRIP = 0.11, MADE_MORE = 0.02, TURNED_MADE = 8e3;
 enum { FEW_COLUMNS = 64 };                                          // more were not measured so
 
 // What differs by what multiplies: wgmma in roles, fitted to products; mma.sync, fitted to decoding attention.
@@ -395,7 +395,8 @@ static double launch_us(const Work *w, const Target *t, int parts, bool walks, b
     if (w->promoted) trip += PROMOTE;
     double waiting = w->made > 0 && w->columns <= FEW_COLUMNS ? hop_blocks_together((int64_t)programs, t->sms, w->threads / 128) : 1;
     if (w->clocks && w->made / MADE > trip) trip = w->made / MADE;
-    if (w->clocks && w->made > 0) trip = fmax(trip, (MADE_TRIP + w->made / MADE_ALONE + wgmma * POWER * 128 / w->threads) / waiting);
+    if (w->clocks && w->made > 0) trip = fmax(trip, (MADE_TRIP + w->made / MADE_ALONE + wgmma * POWER * 128 / w->threads) / waiting) + MADE_MORE;
+    if (w->clocks && w->made > 0 && w->outside > SOME) trip *= 1 + OUTSIDE * (w->outside - SOME);
     double stages = (double)(int64_t)((t->smem_block - SLOTS_BYTES - w->behind) / w->bytes);     // a ring has 16 at most
     double early = ((stages < 16 ? stages : 16) - 2) * trip;
     if (!w->clocks) trip *= early / trip * w->bytes < DEEP_BYTES ? SHALLOW_MMA_SYNC : 1;
