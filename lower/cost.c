@@ -18,7 +18,7 @@
 #include <math.h>
 #include <string.h>
 
-static const double SLOTS_BYTES = 34e3;                             // beside the ring
+static const double SLOTS_BYTES = 34e3, BARRIERS_BYTES = 4e3;                             // beside the ring
 static const double START = 3.2;                                    // us: an empty launch
 static const double POWER = 0.84, MMA_SYNC = 0.58;                  // of the peak
 static const double APART = 1.25, CROSSED = 2.7;                    // rows of TMA that are no whole lines of 128 bytes; no whole sectors of 32
@@ -397,7 +397,8 @@ static double launch_us(const Work *w, const Target *t, int parts, bool walks, b
     if (w->clocks && w->made / MADE > trip) trip = w->made / MADE;
     if (w->clocks && w->made > 0) trip = fmax(trip, (MADE_TRIP + w->made / MADE_ALONE + wgmma * POWER * 128 / w->threads) / waiting) + MADE_MORE;
     if (w->clocks && w->made > 0 && w->outside > SOME) trip *= 1 + OUTSIDE * (w->outside - SOME);
-    double stages = (double)(int64_t)((t->smem_block - SLOTS_BYTES - w->behind) / w->bytes);     // a ring has 16 at most
+    double slots = w->made > 0 ? BARRIERS_BYTES : SLOTS_BYTES;                        // those do not walk
+    double stages = (double)(int64_t)((t->smem_block - slots - w->behind) / w->bytes);           // a ring has 16 at most
     double early = ((stages < 16 ? stages : 16) - 2) * trip;
     if (!w->clocks) trip *= early / trip * w->bytes < DEEP_BYTES ? SHALLOW_MMA_SYNC : 1;
     else if (early < ON_ITS_WAY) trip *= 1 + SHALLOW * (1 - early / ON_ITS_WAY);
