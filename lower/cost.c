@@ -33,7 +33,7 @@ static const double STORED = 12e3, OWN_ALIGNMENT = 4.4e-3;          // elements 
 static const double ELEMENTS = 8.5e3, SMALL_PIECES = 11e3, SPREAD = 4096;      // read one by one, or brought in pieces of 4 or 8 bytes, a us and multiprocessor; smaller tiles have too few warps, without roles
 static const double LOADED = 10e3, AHEAD = 1000;                    // elements of a tile that the consumers load behind the loop, a us; clocks that a ring must last for TMA to bring it (hopper_behind.c)
 static const double PART = 4.2;                                     // us: a part that is left for others, where a block has more of them than tiles
-static const double OUTSIDE = 0.4, SOME = 0.15;                     // of memory's time: rows of a tile that are not there, of all that it has, but for so many
+static const double OUTSIDE = 1, SOME = 0.15;                     // of memory's time: rows of a tile that are not there, of all that it has, but for so many
 static const double ALONE = 1.02;                                   // one warp group: nobody multiplies while it waits
 static const double TOGETHER = 4, LARGE_TILE = 128 * 128;           // of large tiles: a norm between the sum of work and memory's time, 1, and the longer one
 static const double EXPOSED = 0.55, EXPOSED_ROWS = 0.28;             // of an activation's time, and of storing rows at their own alignment, that the other group's products do not hide
