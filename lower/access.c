@@ -8,7 +8,8 @@
 //     x[b, p * stride + r - pad, c]                     the middle index is checked, the others are proved
 //
 // A width of v elements needs: the index's axis to start at a multiple of v, the other dimensions'
-// strides and the axis's own bound to be multiples of v. What is not known is assumed, as a launch fact,
+// strides and the axis's own bound to be multiples of v. Where the index is not proved in range, so must the dimension be: then all
+// of the v are in range or none (x[m, block[j] * 64 + k]). What is not known is assumed, as a launch fact,
 // by the specialised variant of the kernel; the general one then moves single elements.
 //
 // Elements may be adjacent in runs only: y[m, n / 32, n % 32]. Then v of them lie in one run (runs.c), and what their other
@@ -226,9 +227,10 @@ static int widest(Facts *s, const Access *a, bool affine) {
     int v = 16 / elem_bytes(a->elem);
     // a register of a bool is a predicate: stored one by one
     if (!s || (a->elem == EL_bool && a->op->code != OP_T_load)) return 1;
-    if (!a->proved[last]) return 1;
+    if (!a->proved[last] && !affine) return 1;
     for (; v > 1; v /= 2) {
         bool ok = affine ? divides_uniform(s, f, v) : in_runs(s, a, axis, v) && lanes_aligned(s, a->idx[last], axis, v);
+        ok = ok && (a->proved[last] || fact_size_divides(s, a->p->dim[last], v));
         ok = ok && ((axis->def->flags & AXIS_FULL) ? axis_extent(axis) % v == 0 : fact_divides(s, axis_hi(axis), v));
         for (int d = 0; d < a->nidx && ok; d++) ok = d == last || a->unit[d] || fact_stride_divides(s, a->param, d, v);
         if (ok) return v;

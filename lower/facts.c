@@ -460,10 +460,15 @@ bool fact_divides(Facts *s, const Val *v, int64_t d) {
     if (!host_expr(s, v, &e))
         return o && o->code == OP_T_binary && o->sub == OP_mul &&
                (fact_divides(s, o->in[0], d) || fact_divides(s, o->in[1], d));
+    return fact_size_divides(s, e, d);
+}
+
+bool fact_size_divides(Facts *s, LExpr e, int64_t d) {
     bool constant = true;
     for (uint32_t i = 0; i < e.n; i++) constant &= e.at[i].op != L_DIM && e.at[i].op != L_SCALAR;
     if (constant) return launch_eval(e, NULL, NULL, NULL) % d == 0;
-    if (hopeless(s, e, d)) return false;
+    if (linear_divides(equations(s), e, d)) return true;
+    if (!s->f->fast || hopeless(s, e, d)) return false;
     assume_multiple(s, e, d);
     return true;
 }

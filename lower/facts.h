@@ -26,6 +26,7 @@ bool   fact_fits32(Facts *s, const Val *v);               // value and all that 
 int64_t fact_divisor(Facts *s, const Val *v);             // a power of two that divides it, <= 4096
 // True when v % d == 0 is known, or could be added to what the specialised variant assumes.
 bool   fact_divides(Facts *s, const Val *v, int64_t d);
+bool   fact_size_divides(Facts *s, LExpr e, int64_t d);           // of a size, as the launcher computes it
 bool   fact_known_multiple(Facts *s, const Val *v, int64_t d);   // the same, without a new assumption
 bool   fact_stride_divides(Facts *s, int param, int dim, int64_t d);
 bool   fact_constant(const Facts *s, LExpr e, int64_t *v);    // of numbers alone, or of dimensions that the instance fixes
