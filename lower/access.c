@@ -152,27 +152,50 @@ static bool below_quotient(Facts *s, const Op *d, LExpr dim) {
     return within(s, axis_hi(k->in[0]), launch_join_const(facts_fn(s)->arena, L_MUL, dim, c->imm));
 }
 
-// The axis and what is added to it, each at its most: h * 64 + d in H * 64 elements, (2 * H + h) * D + d in 3 * H * D.
-static bool at_most(Facts *s, const Affine *f, const Val *axis, LExpr dim) {
-    Arena *a = facts_fn(s)->arena;
-    Affine rest = *f, lo;
+// What is left of an index without `times` of where the axis begins. False: it does not begin there.
+static bool less_start(Facts *s, Affine *rest, const Val *axis, int64_t times) {
+    Affine lo;
     if (!affine_of(axis_lo(axis), &lo) || lo.ntile || lo.naxis || fact_range(s, axis_lo(axis)).lo < 0) return false;
-    for (int i = 0; i < lo.nterm; i++) {                        // the index is axis + rest
+    for (int i = 0; i < lo.nterm; i++) {
         int at = 0;
-        while (at < rest.nterm && rest.term[at].v != lo.term[i].v) at++;
-        if (at == rest.nterm) return false;
-        rest.term[at].k -= lo.term[i].k;
+        while (at < rest->nterm && rest->term[at].v != lo.term[i].v) at++;
+        if (at == rest->nterm) return false;
+        rest->term[at].k -= times * lo.term[i].k;
     }
-    if ((rest.c -= lo.c) < 0) return false;
-    LExpr sum = launch_const(a, rest.c), most;
-    for (int i = 0; i < rest.nterm; i++)
-        if (rest.term[i].k < 0 || (rest.term[i].k && fact_range(s, rest.term[i].v).lo < 0)) return false;
-    for (int i = 0; i < rest.nterm; i++) {
-        if (!rest.term[i].k) continue;
-        if (!fact_bound(s, rest.term[i].v, &most)) return false;
-        sum = launch_join(a, L_ADD, sum, rest.term[i].k == 1 ? most : launch_join_const(a, L_MUL, most, rest.term[i].k));
+    rest->c -= times * lo.c;
+    return true;
+}
+
+// The most that it can be, which is not less than 0.
+static bool most_of(Facts *s, const Affine *rest, LExpr *sum) {
+    Arena *a = facts_fn(s)->arena;
+    LExpr most;
+    if (rest->c < 0) return false;
+    for (int i = 0; i < rest->nterm; i++)
+        if (rest->term[i].k < 0 || (rest->term[i].k && fact_range(s, rest->term[i].v).lo < 0)) return false;
+    *sum = launch_const(a, rest->c);
+    for (int i = 0; i < rest->nterm; i++) {
+        if (!rest->term[i].k) continue;
+        if (!fact_bound(s, rest->term[i].v, &most)) return false;
+        *sum = launch_join(a, L_ADD, *sum, rest->term[i].k == 1 ? most : launch_join_const(a, L_MUL, most, rest->term[i].k));
     }
-    return within_by(s, axis_hi(axis), sum, dim);
+    return true;
+}
+
+// The axes and what is added to them, each at its most: h * 64 + d in H * 64 elements, (2 * H + h) * D + d in 3 * H * D, g * 32 + j.
+static bool at_most(Facts *s, const Affine *f, LExpr dim) {
+    Arena *a = facts_fn(s)->arena;
+    Affine rest = *f;
+    LExpr sum, end;
+    for (int i = 0; i < f->naxis; i++)
+        if (f->axis[i].scale || f->axis[i].k <= 0 || !less_start(s, &rest, f->axis[i].axis, f->axis[i].k)) return false;
+    if (!most_of(s, &rest, &sum)) return false;
+    if (f->naxis == 1) return within_by(s, axis_hi(f->axis[0].axis), sum, dim);
+    for (int i = 0; i < f->naxis; i++) {
+        if (!fact_bound(s, axis_hi(f->axis[i].axis), &end)) return false;
+        sum = launch_join(a, L_ADD, sum, launch_join_const(a, L_MUL, launch_join_const(a, L_SUB, end, 1), f->axis[i].k));
+    }
+    return fact_host_at_most(s, launch_join_const(a, L_ADD, sum, 1), dim);
 }
 
 // A quotient or remainder of axes, by what it can be on live lanes: n / 32 where n ends at 1536; n % D in a dimension of D.
@@ -190,11 +213,12 @@ static bool proved(Facts *s, const Access *a, int d) {
     const Affine *f = &a->aff[d];
     const Val *idx = a->idx[d];
     if (idx->type.rank == 0) return fact_range(s, idx).lo >= 0 && below(s, idx, a->p->dim[d]);
+    if (!f->ntile && f->naxis > 1 && at_most(s, f, a->p->dim[d])) return true;
     if (f->ntile || f->naxis != 1 || f->axis[0].k != 1 || f->axis[0].scale) return in_live_range(s, idx, a->p->dim[d]);
     const Val *axis = f->axis[0].axis;                          // exactly lo + i?
     LExpr by;
     if (in_numbers(s, f, axis, a->p->dim[d])) return true;
-    if (!beyond(s, f, axis_lo(axis), &by)) return in_block(s, f, axis, a->p->dim[d]) || at_most(s, f, axis, a->p->dim[d]);
+    if (!beyond(s, f, axis_lo(axis), &by)) return in_block(s, f, axis, a->p->dim[d]) || at_most(s, f, a->p->dim[d]);
     bool positive = fact_range(s, axis_lo(axis)).lo >= 0 &&
                     (!by.n || fact_host_at_most(s, launch_const(facts_fn(s)->arena, 0), by));
     return positive && within_by(s, axis_hi(axis), by, a->p->dim[d]);
@@ -204,6 +228,13 @@ static bool divides_uniform(Facts *s, const Affine *f, int64_t v) {
     if (f->c % v) return false;
     for (int i = 0; i < f->nterm; i++)
         if (f->term[i].k % v && !fact_divides(s, f->term[i].v, v)) return false;
+    return true;
+}
+
+// The other axes of an index move it by multiples of v: x[g * 32 + j] along j.
+static bool divides_others(const Affine *f, const Val *axis, int64_t v) {
+    for (int i = 0; i < f->naxis; i++)
+        if (f->axis[i].axis != axis && (f->axis[i].scale || f->axis[i].k % v)) return false;
     return true;
 }
 
@@ -229,7 +260,8 @@ static int widest(Facts *s, const Access *a, bool affine) {
     if (!s || (a->elem == EL_bool && a->op->code != OP_T_load)) return 1;
     if (!a->proved[last] && !affine) return 1;
     for (; v > 1; v /= 2) {
-        bool ok = affine ? divides_uniform(s, f, v) : in_runs(s, a, axis, v) && lanes_aligned(s, a->idx[last], axis, v);
+        bool ok = affine ? divides_others(f, axis, v) && divides_uniform(s, f, v)
+                         : in_runs(s, a, axis, v) && lanes_aligned(s, a->idx[last], axis, v);
         ok = ok && (a->proved[last] || fact_size_divides(s, a->p->dim[last], v));
         ok = ok && ((axis->def->flags & AXIS_FULL) ? axis_extent(axis) % v == 0 : fact_divides(s, axis_hi(axis), v));
         for (int d = 0; d < a->nidx && ok; d++) ok = d == last || a->unit[d] || fact_stride_divides(s, a->param, d, v);
@@ -297,9 +329,9 @@ bool access_shape(Facts *s, const Op *op, Access *a) {
 bool access_of(Facts *s, const Op *op, Access *a) {
     access_shape(s, op, a);
     const Affine *f = &a->aff[a->inner];
-    if (a->contiguous >= 0 && !f->ntile && f->naxis == 1) {
+    if (a->contiguous >= 0 && !f->ntile) {
         a->vec = widest(s, a, true);
-        return true;
+        if (a->vec > 1 || f->naxis == 1) return true;
     }
     int otherwise = a->contiguous;
     for (int i = a->type.rank; i-- > 0 && a->nidx && f->ntile && !a->p->strided && a->vec == 1;) {      // adjacent in runs?
