@@ -304,14 +304,24 @@ static const Layout *for_access(Assign *s, const Op *op, const Type *t) {
     Access a;
     access_of(s->facts, op, &a);
     int first = a.contiguous < 0 ? -1 : type_axis(t, a.type.axis[a.contiguous]);
-    int vec = a.vec;
+    int vec = op->code == OP_T_atomic ? 1 : a.vec;
     int64_t per = type_lanes(t) / ((int64_t)s->f->warps * 32);          // no wider than what each lane gets
     while (vec > 1 && vec > per && vec * elem_bytes(a.elem) > 4) vec /= 2;
     return plain_near(s, t, first, vec, neighbours(s, op, &a, t));
 }
 
+// Atomics on neighbours, d of dw[id[n], d]: a warp's should lie together, since the memory does them 32 bytes at a time. One element a lane for each
+// instruction then, whatever the loads would like.
+static bool adds_to_rows(const Assign *s, const Op *op) {
+    Access a;
+    if (op->code != OP_T_atomic || op->in[0]->type.kind != TY_TENSOR || !is_tile(op->out[0])) return false;
+    access_shape(s->facts, op, &a);
+    return a.contiguous >= 0 && type_axis(&op->out[0]->type, a.type.axis[a.contiguous]) >= 0;
+}
+
 static int64_t weight(const Op *op) {
     const Val *v = op->code == OP_T_store ? op->in[1 + op->nidx] : op->out[0];
+    if (op->code == OP_T_atomic) return (op->attr << 40) + type_lanes(&v->type) * 64;
     return (op->attr << 40) + type_lanes(&v->type) * elem_bytes((Elem)v->type.elem) * 2 + (op->code == OP_T_load);
 }
 
@@ -359,7 +369,7 @@ static void anchor_memory(Assign *s) {
         Op *best = NULL;
         for (uint32_t i = 0; i < s->all.n; i++) {
             Op *op = s->all.at[i];
-            if (op->code != OP_T_load && op->code != OP_T_store) continue;
+            if (op->code != OP_T_load && op->code != OP_T_store && !adds_to_rows(s, op)) continue;
             const Val *v = op->code == OP_T_store ? op->in[1 + op->nidx] : op->out[0];
             if (!is_tile(v) || v->layout) continue;
             if (!best || weight(op) > weight(best)) best = op;

@@ -3,8 +3,10 @@
 // A program that reduces keeps its rows in registers, about 32 elements a lane, so that the row is read once with many
 // bytes in flight; one that folds pairs of tiles, about 128, since each that is read then serves many (1024 x 1024 x
 // 1024 shortest paths on an H200: 166 us, 338 with 32; 2026-11-21). One that only moves and maps, or scans (each
-// register waits for the one before), takes fewer. Programs of one warp go four to a block. Kernels with matrix
-// products take eight warps, or four when the products are small, all of them together.
+// register waits for the one before), takes fewer; where it computes with costly functions, as many as share what a
+// thread does once (32 with one function an element), and not so many that what it reads and writes fills the
+// registers (`shared_by`). Programs of one warp go four to a block. Kernels with matrix products take eight warps, or
+// four when the products are small, all of them together.
 #include "lower/build.h"
 #include "lower/passes.h"
 
@@ -14,8 +16,12 @@ enum { SHARED_WARPS = 8 };            // of a block of a cluster: three blocks f
 enum { EIGHT_WARPS = 128 * 128 };     // elements of a product that four do not hold: 128 registers of each thread
 
 // memory: of the largest tile that is read or written; dots: of all products, and of what is computed for their right
-// sides
-typedef struct Sizes { int64_t lanes, memory, dot, dots; int rank, ndots; bool reduces, scans, sorts, heavy; } Sizes;
+// sides; streams: tiles read or written; wide: all of those of 4 bytes an element or more
+typedef struct Sizes {
+    int64_t lanes, memory, dot, dots;
+    int     rank, ndots, functions, streams;
+    bool    wide, reduces, scans, sorts;
+} Sizes;
 
 // Some fifteen instructions an element and what comes with them: what a thread does once, addresses and bounds, should
 // be shared by many.
@@ -42,9 +48,21 @@ static void measure(const Region *r, Sizes *s) {
         s->ndots += op->code == OP_T_dot;
         s->reduces |= op->code == OP_T_reduce;
         s->scans |= op->code == OP_T_scan;
-        s->heavy |= op->code == OP_T_fun && op->out[0]->type.rank && costly(op->sub);
+        s->functions += op->code == OP_T_fun && op->out[0]->type.rank && costly(op->sub);
         s->sorts |= op->code == OP_T_sort || op->code == OP_T_order;
         for (int i = 0; i < op->nreg; i++) measure(op->reg[i], s);
+    }
+}
+
+// As large as the largest tile, or half as large: of a row beside a matrix there is little.
+static void streams(const Region *r, Sizes *s) {
+    for (const Op *op = op_walk(r, NULL); op; op = op_walk(r, op)) {
+        bool store = op->code == OP_T_store;
+        if (!store && op->code != OP_T_load) continue;
+        Type places = store ? op_places(op) : op->out[0]->type;
+        if (2 * type_lanes(&places) < s->lanes) continue;
+        s->streams++;
+        s->wide &= elem_bytes((Elem)(store ? op_value(op)->type.elem : places.elem)) >= 4;
     }
 }
 
@@ -56,7 +74,7 @@ static bool numbered(const Region *r) {
 
 // x[m, k] with y[k, n], folded over k: nothing in memory has the form of the largest tile.
 static bool folds_pairs(const Sizes *s) {
-    return s->reduces && s->rank > 2 && s->memory < s->lanes && !s->dot && !s->scans && !s->sorts && !s->heavy;
+    return s->reduces && s->rank > 2 && s->memory < s->lanes && !s->dot && !s->scans && !s->sorts && !s->functions;
 }
 
 // Products that four warps hold one by one, but not all at a time with what they read. Two of a chain are as many as
@@ -65,12 +83,26 @@ static bool crowded(const Sizes *s) {
     return s->dot && s->dot < EIGHT_WARPS && (s->ndots > 2 ? s->dots * 4 >= EIGHT_WARPS * 3 : s->dots > EIGHT_WARPS);
 }
 
+// Elements a lane of a program that maps. An H200, 2026-11-22, 32 elements: focal loss and its gradient of 32 M (7
+// functions, 4 streams) 330 us by threads of 191 registers, Black-Scholes (4 functions, 6 streams) 328; lattice
+// Boltzmann (18 streams) 108 with 8.
+enum { SHARED_WORK = 512, FUNCTION = 15 };    // instructions that share what is done once; those of a function
+enum { STREAM_ELEMENTS = 128 };               // of all tiles read or written, in a thread
+
+static int shared_by(const Fn *f, const Sizes *s) {
+    int each = s->functions || f->neighbours ? 32 : 16, least = s->wide ? 4 : 8;
+    while (each > 8 && s->functions * FUNCTION * each > SHARED_WORK) each /= 2;
+    while (each > least && !f->neighbours && s->streams * each > STREAM_ELEMENTS) each /= 2;
+    return each;
+}
+
 static int pow2_up(int64_t n) { int p = 1; while (p < n) p *= 2; return p; }
 
 int schedule_warps(const Fn *f, const CompileOptions *opt, int *per_block) {
-    Sizes s = {0};
+    Sizes s = {.wide = true};
     measure(&f->body, &s);
-    int each = s.sorts ? 8 : s.scans ? 16 : s.reduces || s.heavy || f->neighbours ? 32 : 16, warps;
+    streams(&f->body, &s);
+    int each = s.sorts ? 8 : s.scans ? 16 : s.reduces ? 32 : shared_by(f, &s), warps;
     int64_t lanes = folds_pairs(&s) && s.lanes / 4 > s.memory ? s.lanes / 4 : s.lanes;
     if (s.dot) warps = s.dot >= EIGHT_WARPS || crowded(&s) ? 8 : s.dot >= 32 * 32 ? 4 : 1;
     else warps = pow2_up((lanes + 32 * each - 1) / (32 * each));
@@ -96,6 +128,7 @@ bool schedule(Fn *f, const CompileOptions *opt) {
     if (opt->schedule.warps) f->warps_why = "as asked or chosen";
     else if (crowded(&s)) f->warps_why = arena_printf(f->arena, "for products of %lld elements together", (long long)s.dots);
     else if (s.dot) f->warps_why = arena_printf(f->arena, "for a product of %lld elements", (long long)s.dot);
+<<<<<<< HEAD
     else
         f->warps_why = arena_printf(f->arena, "%lld elements of the largest tile a lane%s",
                                     (long long)((s.lanes + 32 * f->warps - 1) / (32 * f->warps)),
@@ -106,6 +139,10 @@ bool schedule(Fn *f, const CompileOptions *opt) {
                                     : s.heavy         ? ": costly functions"
                                     : f->neighbours   ? ": neighbours are loaded once"
                                                       : "");
+=======
+    else f->warps_why = arena_printf(f->arena, "%lld elements of the largest tile a lane%s", (long long)((s.lanes + 32 * f->warps - 1) / (32 * f->warps)),
+                                     s.sorts ? ": it sorts" : s.scans ? ": it scans" : folds_pairs(&s) ? ": it folds pairs" : s.reduces ? ": it reduces" : s.functions ? ": costly functions" : f->neighbours ? ": neighbours are loaded once" : "");
+>>>>>>> 28bc96c (Programs of many functions or streams take fewer elements a lane; atomics on rows lie together in a warp; equations turned round and dimensions nowhere alone say how to write them)
     LaunchInfo *l = f->launch;
     l->threads = f->warps * 32 * per_block;
     if (f->rows_walk) walkers(f, opt);

@@ -592,6 +592,18 @@ static void undefined_in(Check *c, const Node *n, const Node *equation) {
     scope_bind(c, c->scope, n->sym, ent_error(c), n->span);
 }
 
+// `B1 = B + 1`, where B1 is a tensor's and B nobody's: it was meant to define B.
+static void turned_round(Check *c, const Node *w) {
+    const Node *sum = w->kid[1];
+    bool side = sum->kind == N_binary && (sum->op == OP_add || sum->op == OP_sub || sum->op == OP_mul) && sum->kid[0]->kind == N_name && sum->kid[1]->kind == N_int;
+    if (!side || find_dim(c, w->kid[0]->sym) < 0 || scope_find(c->scope, sum->kid[0]->sym)) return;
+    Sym name = sum->kid[0]->sym;
+    Diag *d = report(c, E_unknown_name, sum->kid[0]->span, name->s);
+    diag_help(d, "`%s` is a tensor's dimension; turned round, the equation defines `%s`: `%s = %s %s %lld`", w->kid[0]->sym->s, name->s, name->s, w->kid[0]->sym->s,
+              sum->op == OP_add ? "-" : sum->op == OP_sub ? "+" : "/", (long long)sum->kid[1]->ival);
+    scope_bind(c, c->scope, name, ent_error(c), sum->kid[0]->span);
+}
+
 static void check_where(Check *c, const Node *kernel, bool *solved) {
     const Node *list = kernel->kid[2];
     for (uint32_t i = 0; list && i < list->nkid; i++) {
@@ -601,6 +613,7 @@ static void check_where(Check *c, const Node *kernel, bool *solved) {
         if (w->kind == N_binary && w->op == OP_eq && !is_equation(w)) undefined_in(c, w, w);
         if (is_equation(w)) {
             Sym name = w->kid[0]->sym;
+            turned_round(c, w);
             Ent value = eval(c, w->kid[1]);
             Bind *b = scope_find_here(c->scope, name);
             if (!b) {                                 // a name for an expression
@@ -683,12 +696,15 @@ static void unsolved_dims(Check *c, const Node *kernel, const bool *solved, bool
                 c->k->dims[i].name->s);
             continue;
         }
-        Diag *d = report(c, E_dim_unsolved, c->dim_span[i].hi ? c->dim_span[i] : name_at(kernel), c->k->dims[i].name->s);
+        const char *name = c->k->dims[i].name->s;
+        Diag *d = report(c, E_dim_unsolved, c->dim_span[i].hi ? c->dim_span[i] : name_at(kernel), name);
         if (kernel->kind == N_graph)
             diag_help(
                 d,
                 "a result's dimensions are those of the parameters, or made of them: `-> (y: f32[2 * N])`, `where M = 2 * N`");
-        else diag_help(d, "let it stand alone in a tensor's type, `f32[%s]`, or say what it is: `<%s = 128>`", c->k->dims[i].name->s, c->k->dims[i].name->s);
+        else
+            diag_help(d, "let it stand alone in a tensor's type, or define it by a name that does: not `p: i32[%s + 1]` "
+                         "but `p: i32[%s1]` and `where %s = %s1 - 1`; or say what it is: `<%s = 128>`", name, name, name, name, name);
     }
 }
 
