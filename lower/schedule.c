@@ -128,7 +128,6 @@ bool schedule(Fn *f, const CompileOptions *opt) {
     if (opt->schedule.warps) f->warps_why = "as asked or chosen";
     else if (crowded(&s)) f->warps_why = arena_printf(f->arena, "for products of %lld elements together", (long long)s.dots);
     else if (s.dot) f->warps_why = arena_printf(f->arena, "for a product of %lld elements", (long long)s.dot);
-<<<<<<< HEAD
     else
         f->warps_why = arena_printf(f->arena, "%lld elements of the largest tile a lane%s",
                                     (long long)((s.lanes + 32 * f->warps - 1) / (32 * f->warps)),
@@ -136,13 +135,9 @@ bool schedule(Fn *f, const CompileOptions *opt) {
                                     : s.scans         ? ": it scans"
                                     : folds_pairs(&s) ? ": it folds pairs"
                                     : s.reduces       ? ": it reduces"
-                                    : s.heavy         ? ": costly functions"
+                                    : s.functions     ? ": costly functions"
                                     : f->neighbours   ? ": neighbours are loaded once"
                                                       : "");
-=======
-    else f->warps_why = arena_printf(f->arena, "%lld elements of the largest tile a lane%s", (long long)((s.lanes + 32 * f->warps - 1) / (32 * f->warps)),
-                                     s.sorts ? ": it sorts" : s.scans ? ": it scans" : folds_pairs(&s) ? ": it folds pairs" : s.reduces ? ": it reduces" : s.functions ? ": costly functions" : f->neighbours ? ": neighbours are loaded once" : "");
->>>>>>> 28bc96c (Programs of many functions or streams take fewer elements a lane; atomics on rows lie together in a warp; equations turned round and dimensions nowhere alone say how to write them)
     LaunchInfo *l = f->launch;
     l->threads = f->warps * 32 * per_block;
     if (f->rows_walk) walkers(f, opt);
