@@ -4,9 +4,8 @@
 // bytes in flight; one that folds pairs of tiles, about 128, since each that is read then serves many (1024 x 1024 x
 // 1024 shortest paths on an H200: 166 us, 338 with 32; 2026-11-21). One that only moves and maps, or scans (each
 // register waits for the one before), takes fewer; where it computes with costly functions, as many as share what a
-// thread does once (32 with one function an element), and not so many that what it reads and writes fills the
-// registers (`shared_by`). Programs of one warp go four to a block. Kernels with matrix products take eight warps, or
-// four when the products are small, all of them together.
+// thread does once (`shared_by`: 32 with one function an element). Programs of one warp go four to a block. Kernels
+// with matrix products take eight warps, or four when the products are small, all of them together.
 #include "lower/build.h"
 #include "lower/passes.h"
 
@@ -16,11 +15,11 @@ enum { SHARED_WARPS = 8 };            // of a block of a cluster: three blocks f
 enum { EIGHT_WARPS = 128 * 128 };     // elements of a product that four do not hold: 128 registers of each thread
 
 // memory: of the largest tile that is read or written; dots: of all products, and of what is computed for their right
-// sides; streams: tiles read or written; wide: all of those of 4 bytes an element or more
+// sides; functions: costly ones
 typedef struct Sizes {
     int64_t lanes, memory, dot, dots;
-    int     rank, ndots, functions, streams;
-    bool    wide, reduces, scans, sorts;
+    int     rank, ndots, functions;
+    bool    reduces, scans, sorts;
 } Sizes;
 
 // Some fifteen instructions an element and what comes with them: what a thread does once, addresses and bounds, should
@@ -54,18 +53,6 @@ static void measure(const Region *r, Sizes *s) {
     }
 }
 
-// As large as the largest tile, or half as large: of a row beside a matrix there is little.
-static void streams(const Region *r, Sizes *s) {
-    for (const Op *op = op_walk(r, NULL); op; op = op_walk(r, op)) {
-        bool store = op->code == OP_T_store;
-        if (!store && op->code != OP_T_load) continue;
-        Type places = store ? op_places(op) : op->out[0]->type;
-        if (2 * type_lanes(&places) < s->lanes) continue;
-        s->streams++;
-        s->wide &= elem_bytes((Elem)(store ? op_value(op)->type.elem : places.elem)) >= 4;
-    }
-}
-
 // A program whose number nobody asks for cannot tell whether it exists: it has its block for itself.
 static bool numbered(const Region *r) {
     for (const Op *op = op_walk(r, NULL); op; op = op_walk(r, op)) if (op->code == OP_T_program) return true;
@@ -83,25 +70,21 @@ static bool crowded(const Sizes *s) {
     return s->dot && s->dot < EIGHT_WARPS && (s->ndots > 2 ? s->dots * 4 >= EIGHT_WARPS * 3 : s->dots > EIGHT_WARPS);
 }
 
-// Elements a lane of a program that maps. An H200, 2026-11-22, 32 elements: focal loss and its gradient of 32 M (7
-// functions, 4 streams) 330 us by threads of 191 registers, Black-Scholes (4 functions, 6 streams) 328; lattice
-// Boltzmann (18 streams) 108 with 8.
+// Elements a lane of a program that maps. An H200, focal loss and its gradient of 32 M, 7 functions: 334 us with 32
+// elements by threads of 191 registers, 190 with 16, 139 with 4 (2026-11-22).
 enum { SHARED_WORK = 512, FUNCTION = 15 };    // instructions that share what is done once; those of a function
-enum { STREAM_ELEMENTS = 128 };               // of all tiles read or written, in a thread
 
 static int shared_by(const Fn *f, const Sizes *s) {
-    int each = s->functions || f->neighbours ? 32 : 16, least = s->wide ? 4 : 8;
-    while (each > 8 && s->functions * FUNCTION * each > SHARED_WORK) each /= 2;
-    while (each > least && !f->neighbours && s->streams * each > STREAM_ELEMENTS) each /= 2;
+    int each = s->functions || f->neighbours ? 32 : 16;
+    while (each > 4 && s->functions * FUNCTION * each > SHARED_WORK) each /= 2;
     return each;
 }
 
 static int pow2_up(int64_t n) { int p = 1; while (p < n) p *= 2; return p; }
 
 int schedule_warps(const Fn *f, const CompileOptions *opt, int *per_block) {
-    Sizes s = {.wide = true};
+    Sizes s = {0};
     measure(&f->body, &s);
-    streams(&f->body, &s);
     int each = s.sorts ? 8 : s.scans ? 16 : s.reduces ? 32 : shared_by(f, &s), warps;
     int64_t lanes = folds_pairs(&s) && s.lanes / 4 > s.memory ? s.lanes / 4 : s.lanes;
     if (s.dot) warps = s.dot >= EIGHT_WARPS || crowded(&s) ? 8 : s.dot >= 32 * 32 ? 4 : 1;
