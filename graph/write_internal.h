@@ -59,6 +59,8 @@ typedef struct KAxis {
     KExpr  *value;               // A_VALUE
 } KAxis;
 
+typedef struct KCount { const char *like; int next; } KCount;   // names like this one end in numbers up to that
+
 typedef struct KFew { Ix heads, rows; int most; } KFew;      // 64 rows a tile where tiles of 128 are at most so many, else 128
 
 typedef struct KParam {
@@ -101,6 +103,7 @@ typedef struct Kernel {
     VEC(Ix) dims;                // dimensions that the text names
     VEC(Ix) scalars;             // those of them that are parameters, after the tensors
     VEC(const char *) names;     // taken
+    VEC(KCount) counts;
     VEC(const char *) blocks;    // compile-time names, "BN = next_pow2(N) or 1024"; of `BM = $` the default is as `few` says
     KFew    few;
     VEC(const char *) tune;      // what may be chosen of them: "BM in [64, 128]"

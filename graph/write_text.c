@@ -56,8 +56,15 @@ const char *k_name(Kernel *k, const char *like) {
     const char *name = like;
     size_t n = strlen(like);
     bool digit = n > 0 && like[n - 1] >= '0' && like[n - 1] <= '9';
-    for (int i = 2; is_taken(k, name); i++) name = arena_printf(k->arena, "%s%s%d", like, digit ? "_" : "", i);
+    KCount *count = NULL;
+    for (uint32_t i = 0; i < k->counts.n && !count; i++)
+        if (strcmp(k->counts.at[i].like, like) == 0) count = &k->counts.at[i];
+    int number = count ? count->next : 2;
+    for (; is_taken(k, name); number++)
+        name = arena_printf(k->arena, "%s%s%d", like, digit ? "_" : "", number);
     name = arena_printf(k->arena, "%s", name);
+    if (count) count->next = number;
+    else vec_push(k->arena, &k->counts, ((KCount){arena_printf(k->arena, "%s", like), number}));
     vec_push(k->arena, &k->names, name);
     return name;
 }
