@@ -43,6 +43,7 @@ function(tk_protobuf_c)
     cmake_parse_arguments(arg "" "OUT;FROM" "" ${ARGN})
     set(base ${CMAKE_CURRENT_BINARY_DIR}/${arg_OUT})
     set(from ${CMAKE_CURRENT_SOURCE_DIR}/${arg_FROM})
+    get_filename_component(folder ${from} DIRECTORY)
     add_custom_command(OUTPUT ${base}.pb-c.c ${base}.pb-c.h DEPENDS ${from} VERBATIM
-        COMMAND ${TK_PROTOC_C} --proto_path=${CMAKE_CURRENT_SOURCE_DIR} --c_out=${CMAKE_CURRENT_BINARY_DIR} ${from})
+        COMMAND ${TK_PROTOC_C} --proto_path=${folder} --c_out=${CMAKE_CURRENT_BINARY_DIR} ${from})
 endfunction()

@@ -18,7 +18,7 @@
 #ifndef TK_GRAPH_GRAPH_H
 #define TK_GRAPH_GRAPH_H
 
-#include "graph/ix.h"
+#include "graph/ix/ix.h"
 #include "graph/tensor.h"
 
 // ---- the kinds ------------------------------------------------------------------------------------------------------

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "graph/graph.h"
-#include "graph/ref.h"
-#include "graph/write.h"
+#include "graph/ref/ref.h"
+#include "graph/write/write.h"
 
 typedef struct Collect { const Graph *g; GValues *out; } Collect;
 

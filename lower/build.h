@@ -2,7 +2,7 @@
 #ifndef TK_LOWER_BUILD_H
 #define TK_LOWER_BUILD_H
 
-#include "lower/ir.h"
+#include "lower/ir/ir.h"
 
 LaunchInfo *launch_from_typed(Arena *a, const TKernel *k);       // params, dims, guards, programs
 LExpr       launch_expr(Arena *a, const TKernel *k, const TExpr *e);   // a host expression as postfix code

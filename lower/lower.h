@@ -2,7 +2,7 @@
 #ifndef TK_LOWER_LOWER_H
 #define TK_LOWER_LOWER_H
 
-#include "lower/ir.h"
+#include "lower/ir/ir.h"
 #include "ptx/ptx.h"
 
 

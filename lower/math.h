@@ -1,6 +1,6 @@
 // The mathematical functions of the language, each written once as a sequence of elementary steps.
 //
-// A MathBuilder gives the steps their meaning. lower/llvm_math.c makes LLVM IR of them; the host
+// A MathBuilder gives the steps their meaning. lower/llvm/math.c makes LLVM IR of them; the host
 // instance (lower/math_host.c) carries them out, so that the error of every function can be measured
 // over all of its inputs without a GPU; bench/math_ptx.c prints PTX.
 // All steps but the approximate ones are rounded once, to nearest even, and keep subnormals, so that

@@ -7,11 +7,11 @@
 //       mm.tk:6   store c     16 bytes a lane, after a conversion of 64.0 KiB through shared memory
 //
 // Each line names the source line that led to it; a refusal names its reason.
-#include "lower/access.h"
-#include "lower/mma.h"
-#include "lower/passes.h"
+#include "lower/facts/access.h"
+#include "lower/layout/mma.h"
+#include "lower/pass/passes.h"
 #include "lower/report.h"
-#include "lower/roofline.h"
+#include "lower/cost/roofline.h"
 
 #include <string.h>
 

@@ -5,8 +5,8 @@
 //
 // The decisions are those of report.c; the drawings are made here.
 #include "lower/report.h"
-#include "lower/layout.h"
-#include "lower/roofline.h"
+#include "lower/layout/layout.h"
+#include "lower/cost/roofline.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-// LLVM as an assembler: a module in, PTX text out. Only lower/llvm_*.c and ptx/ include this.
+// LLVM as an assembler: a module in, PTX text out. Only lower/llvm/*.c and ptx/ include this.
 //
 //     PtxUnit *u = ptx_open(target, NULL);
 //     ... build into ptx_module(u), types from ptx_context(u) ...

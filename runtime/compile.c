@@ -7,7 +7,7 @@
 //
 //     typed kernel -> ir_build -> text = key -> hit? -> on disk? -> lower_run -> lower_emit -> Device.load
 
-#include "lower/passes.h"
+#include "lower/pass/passes.h"
 #include "runtime/assemble.h"
 #include "runtime/cache.h"
 #include "runtime/artifact.h"

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/write.h"
+#include "graph/write/write.h"
 #include "runtime/internal.h"
 
 typedef struct Apart {                 // of two values

@@ -1,4 +1,4 @@
-// The device `eval`: host memory for the tile IR's interpreter (lower/eval.c). It takes no PTX; run.c
+// The device `eval`: host memory for the tile IR's interpreter (lower/eval/eval.c). It takes no PTX; run.c
 // gives it the tile IR instead. An address is a host pointer.
 
 #include "runtime/internal.h"

@@ -1,7 +1,7 @@
 // tkc run --profile: the time of each launch of a graph, beside what the launch must take.
 //
 // Launches are timed one by one, between marks, a few times where that is cheap: the least counts. Bytes and operations
-// are the kernel's (lower/roofline.c): each tensor once; at least so long it takes the target's machine to move or
+// are the kernel's (lower/cost/roofline.c): each tensor once; at least so long it takes the target's machine to move or
 // compute them. graph_times.c writes it down: a table, a trace, a page.
 
 #include "runtime/graph.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lower/roofline.h"
+#include "lower/cost/roofline.h"
 
 enum { MANY_MARKS = 4000 };
 

@@ -4,7 +4,7 @@
 #include "runtime/graph.h"
 #include "runtime/weights.h"
 
-#include "graph/onnx.h"
+#include "graph/onnx/onnx.h"
 
 #include <math.h>
 #include <stdlib.h>

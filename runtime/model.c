@@ -1,6 +1,6 @@
 // Running whole models: ONNX in, tensors in, tensors out.
 //
-// The device `ref` is the interpreter of the graph itself (graph/onnx_run.c). Arguments are those of kernels (args.c),
+// The device `ref` is the interpreter of the graph itself (graph/onnx/run.c). Arguments are those of kernels (args.c),
 // by the names of the model's inputs; symbolic dimensions are found from them. An argument with the name of an output
 // says where to save it.
 #include "runtime/model.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/write.h"
+#include "graph/write/write.h"
 #include "runtime/internal.h"
 
 static bool any_device(const char *device) { return device == NULL || strcmp(device, "auto") == 0; }

@@ -8,8 +8,8 @@
 #ifndef TK_RUNTIME_MODEL_H
 #define TK_RUNTIME_MODEL_H
 
-#include "graph/onnx.h"
-#include "graph/write.h"
+#include "graph/onnx/onnx.h"
+#include "graph/write/write.h"
 #include "runtime/tk_run.h"
 
 // Runs a model on a device: as a program, or by the interpreter ("ref"). `outputs` has room for as many as the model

@@ -1,9 +1,9 @@
-// A model on a device: imported for the tensors given, written as a `.tk` program (graph/write.c), and that program
+// A model on a device: imported for the tensors given, written as a `.tk` program (graph/write/write.c), and that program
 // run, just as if it had been read from a file.
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/write.h"
+#include "graph/write/write.h"
 #include "runtime/internal.h"
 #include "runtime/model.h"
 

@@ -1,6 +1,6 @@
 // Measuring what a kernel leaves open.
 //
-//     candidates (lower/candidates.c)      41      each with the model's time
+//     candidates (lower/cost/candidates.c)      41      each with the model's time
 //       the model leaves out               -24     far from its best; what it does not know stays
 //     compiled, on all cores               17
 //       refused                            -4      does not compile, spills, more shared memory than there is; the row says so
@@ -13,7 +13,7 @@
 // candidates. Caches are full of other data before each launch (timing.c).
 #include "runtime/tune.h"
 
-#include "lower/roofline.h"
+#include "lower/cost/roofline.h"
 #include "runtime/timing.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 // What was measured stands before the model.
 //
 //     kernel, sizes ----> key ---> measured before, here or by another process?  ---> that choice, if the file still allows it
-//                                         no ---> lower/choose.c
+//                                         no ---> lower/cost/choose.c
 //
 // The key is the meaning of the kernel with its defaults (its tile IR as text), the dimensions that a choice depends on
 // (`key` of the tune item), what the caller has set, and the device; so a comment or another kernel of the file may

@@ -5,7 +5,7 @@
 
 #include "runtime/weights.h"
 
-#include "graph/onnx.h"
+#include "graph/onnx/onnx.h"
 #include "runtime/internal.h"
 
 #include <dirent.h>

@@ -7,7 +7,7 @@
 //     }
 //
 // A candidate gives each choice a value. Names that the caller sets are no longer free; a constraint that asks for
-// something unknown (a dimension before the launch) holds. Nothing is chosen here: see lower/choose.c.
+// something unknown (a dimension before the launch) holds. Nothing is chosen here: see lower/cost/choose.c.
 #include "sema/internal.h"
 
 #include <string.h>

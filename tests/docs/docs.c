@@ -26,7 +26,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "lower/ops.h"
+#include "lower/ir/ops.h"
 
 enum { LINES = 8192, PATH = 8192, NAME = 128 };
 
@@ -203,7 +203,7 @@ static void check_links(const char *page) {
 }
 
 // ---- map -----------------------------------------------------------------------------------------
-// The map has a heading `### name/` for each folder; what stands in `backquotes` in the first cell of a table's
+// The map has a heading `### name/` for each folder, and for folders inside that have a table of their own; what stands in `backquotes` in the first cell of a table's
 // row below it is a file there, or a pattern of some.
 
 typedef struct Entry { char pattern[NAME]; int folder, line; bool used; } Entry;
@@ -259,13 +259,20 @@ static bool is_skipped(const char *root, const char *name) {
 
 static int walk(const char *root, const char *inner, int folder);
 
+static bool has_section(const char *folder, const char *inner) {
+    char whole[2 * PATH];
+    snprintf(whole, sizeof whole, "%s/%s", folder, inner);
+    for (int i = 0; i < nfolders; i++) if (strcmp(folders[i], whole) == 0) return true;
+    return false;
+}
+
 static int visit(const char *root, const char *inner, const char *name, int folder) {
     char path[PATH], whole[PATH];
     struct stat info;
     int n = snprintf(path, sizeof path, "%s%s%s", inner, *inner ? "/" : "", name);
     int m = snprintf(whole, sizeof whole, "%s/%s", root, path);
     if (n >= PATH || m >= PATH || stat(whole, &info) != 0) return 0;
-    if (S_ISDIR(info.st_mode)) return walk(root, path, folder);
+    if (S_ISDIR(info.st_mode)) return has_section(folders[folder], path) ? 1 : walk(root, path, folder);
     bool listed = !is_source(name);
     for (int i = 0; i < nentries; i++) {
         if (entries[i].folder != folder || fnmatch(entries[i].pattern, path, 0) != 0) continue;
@@ -343,7 +350,7 @@ static void print_op(FILE *out, const char *name, int lo, int hi, int results, i
 
 static void print_ops(FILE *out) {
     fprintf(out, "# The ops of the tile IR\n\n"
-                 "This page is the table in `lower/ops.h`, written out by a test's program; how it is used is in\n"
+                 "This page is the table in `lower/ir/ops.h`, written out by a test's program; how it is used is in\n"
                  "[architecture.md](architecture.md#the-tile-ir-in-two-levels).\n");
     for (int want = 1; want <= 2; want++) {
         fprintf(out, "\n## Level %d: %s\n\n", want, want == 1 ? "values" : "buffers, tokens and roles");
@@ -369,7 +376,7 @@ static void check_ops(const char *page, bool bless) {
     } else {
         char *written = read_whole(page);
         if (strcmp(written, text) != 0)
-            fail("%s is not what lower/ops.h says: write it anew with bin/docs_check ops --bless %s", page, page);
+            fail("%s is not what lower/ir/ops.h says: write it anew with bin/docs_check ops --bless %s", page, page);
         free(written);
     }
     free(text);
@@ -386,9 +393,9 @@ static const struct { const char *folder, *may; } allowed[] = {      // each fol
 // Headers that only these files may name; of ours, and of others.
 static const struct { const char *header, *files; } reserved[] = {
     {"emu/", "emu/* runtime/emu_device.c"}, {"runtime/cuda_driver.h", "runtime/cuda*"}, {"cuda.h", ""},
-    {"llvm-c/", "lower/gen.h lower/llvm_*.c ptx/emit.h ptx/emit.c ptx/tidy.c"}, {"lower/gen.h", "lower/llvm_*.c lower/*.h"},
-    {"onnx.pb-c.h", "graph/onnx_internal.h"}, {"graph/onnx_internal.h", "graph/onnx*.c"},
-    {"ptx/emit.h", "lower/gen.h lower/llvm_*.c ptx/emit.c ptx/tidy.c"},
+    {"llvm-c/", "lower/llvm/* ptx/emit.h ptx/emit.c ptx/tidy.c"}, {"lower/llvm/", "lower/llvm/*"},
+    {"onnx.pb-c.h", "graph/onnx/internal.h"}, {"graph/onnx/internal.h", "graph/onnx/*"},
+    {"ptx/emit.h", "lower/llvm/* ptx/emit.c ptx/tidy.c"},
 };
 
 static bool among(const char *words, const char *name) {               // words may be patterns
@@ -414,25 +421,33 @@ static void check_include(const char *folder, const char *file, const char *head
     if (ours && !may) fail("%s:%d: %s/ may not include %s/", file, line, folder, from);
 }
 
-static void check_includes(const char *root) {
+static void check_includes_in(const char *root, const char *folder, const char *inner) {
     static char *lines[LINES];
-    char path[PATH], file[2 * NAME + 512], header[NAME];
-    for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++) {
-        snprintf(path, sizeof path, "%s/%s", root, allowed[i].folder);
-        DIR *dir = opendir(path);
-        for (struct dirent *e; dir && (e = readdir(dir)); ) {
-            if (!among("*.c *.h *.re *.y", e->d_name) || e->d_name[0] == '.') continue;
-            snprintf(file, sizeof file, "%s/%s", allowed[i].folder, e->d_name);
-            snprintf(path, sizeof path, "%s/%s", root, file);
-            char *text = read_whole(path);
-            int n = cut(text, lines);
-            for (int k = 0; k < n; k++)
-                if (sscanf(lines[k], "#include %*[\"<]%127[^\">]", header) == 1)
-                    check_include(allowed[i].folder, file, header, k + 1);
-            free(text);
-        }
-        if (dir) closedir(dir);
+    char path[PATH], header[NAME];
+    struct dirent **names;
+    struct stat info;
+    snprintf(path, sizeof path, "%s/%s", root, inner);
+    int n = scandir(path, &names, NULL, alphasort);
+    for (int i = 0; i < n; i++) {
+        char file[PATH];
+        snprintf(file, sizeof file, "%s/%s", inner, names[i]->d_name);
+        bool hidden = names[i]->d_name[0] == '.', source = among("*.c *.h *.re *.y", names[i]->d_name);
+        free(names[i]);
+        if (hidden || snprintf(path, sizeof path, "%s/%s", root, file) >= PATH || stat(path, &info) != 0) continue;
+        if (S_ISDIR(info.st_mode)) check_includes_in(root, folder, file);
+        if (!S_ISREG(info.st_mode) || !source) continue;
+        char *text = read_whole(path);
+        int count = cut(text, lines);
+        for (int k = 0; k < count; k++)
+            if (sscanf(lines[k], "#include %*[\"<]%127[^\">]", header) == 1) check_include(folder, file, header, k + 1);
+        free(text);
     }
+    if (n >= 0) free(names);
+}
+
+static void check_includes(const char *root) {
+    for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++)
+        check_includes_in(root, allowed[i].folder, allowed[i].folder);
 }
 
 // ---- the library ---------------------------------------------------------------------------------

@@ -5,8 +5,8 @@
 // What is read is lowered without tensors for its inputs, so that inputs which must be known give messages, too; then
 // with small made-up ones where the model states types and shapes, and written as a program. Whatever fails must say
 // why, in one line.
-#include "graph/onnx.h"
-#include "graph/write.h"
+#include "graph/onnx/onnx.h"
+#include "graph/write/write.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // Mutations of ONNX models. Bytes alone break a length somewhere and die in the reader, so three of four inputs are
 // taken apart by protobuf-c, changed as models, and packed again: other operators, inputs, attributes, dimensions,
 // element types and opsets; nodes doubled, dropped and swapped; bytes only in strings and data.
-#include "graph/op.h"
+#include "graph/op/op.h"
 #include "onnx.pb-c.h"
 
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include "tests/graph/networks.h"
 
 #include "graph/graph.h"
-#include "graph/ref.h"
+#include "graph/ref/ref.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "graph/fuse.h"
-#include "graph/write.h"
+#include "graph/fuse/fuse.h"
+#include "graph/write/write.h"
 
 #include <math.h>
 #include <stdlib.h>

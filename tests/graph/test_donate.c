@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "graph/graph.h"
-#include "graph/write.h"
+#include "graph/write/write.h"
 
 #include <stdio.h>
 #include <stdlib.h>

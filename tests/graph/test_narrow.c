@@ -7,8 +7,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "graph/fuse.h"
-#include "graph/narrow.h"
+#include "graph/fuse/fuse.h"
+#include "graph/rewrite/narrow.h"
 
 #include <string.h>
 

@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "graph/onnx.h"
-#include "graph/op.h"
+#include "graph/onnx/onnx.h"
+#include "graph/op/op.h"
 #include "tests/graph/onnx_text.h"
 
 #include <sys/stat.h>

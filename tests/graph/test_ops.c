@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "graph/onnx.h"
+#include "graph/onnx/onnx.h"
 #include "tests/graph/onnx_text.h"
 
 #include <math.h>

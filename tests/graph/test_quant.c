@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "graph/rewrite.h"
+#include "graph/rewrite/rewrite.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "graph/ref.h"
+#include "graph/ref/ref.h"
 #include "lang/number.h"
 
 #include <math.h>

@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "graph/fuse.h"
-#include "graph/ref.h"
+#include "graph/fuse/fuse.h"
+#include "graph/ref/ref.h"
 #include "tests/graph/networks.h"
 
 enum { NETWORKS = 300 };

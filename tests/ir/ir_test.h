@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lower/ir.h"
+#include "lower/ir/ir.h"
 
 // Parses and verifies; fails the test with what is wrong.
 static inline Fn *kernel_text(Session *s, const char *text) {

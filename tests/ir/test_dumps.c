@@ -5,7 +5,7 @@
 
 #include "ir_test.h"
 #include "ir_files.h"
-#include "lower/passes.h"
+#include "lower/pass/passes.h"
 
 static int kernels;
 

@@ -6,7 +6,7 @@
 
 #include "ir_test.h"
 #include "lang/number.h"
-#include "lower/passes.h"
+#include "lower/pass/passes.h"
 
 static const char source[] =
     "kernel matmul<BM = 64, BN = 64, BK = 64>(a: bf16[M, K], b: bf16[K, N], c: out f32[M, N])\n"

@@ -10,7 +10,7 @@
 
 #include "ir_test.h"
 #include "ir_files.h"
-#include "lower/passes.h"
+#include "lower/pass/passes.h"
 
 typedef struct Data { unsigned char *at[MAX_PARAMS]; size_t bytes[MAX_PARAMS]; } Data;
 

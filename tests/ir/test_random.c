@@ -7,7 +7,7 @@
 // tensors at the end.
 
 #include "ir_test.h"
-#include "lower/passes.h"
+#include "lower/pass/passes.h"
 
 enum { OUTS = 12, N = 5, LANES = 8, POOL = 400 };
 

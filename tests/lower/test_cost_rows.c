@@ -10,7 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "lower/cost.h"
+#include "lower/cost/cost.h"
 #include "parser/parser.h"
 
 static const char source[] =

@@ -1,5 +1,5 @@
 // Kernels that may start before those that they follow have ended: they wait, and of what they read only weights are
-// said to be constant, since ptxas moves loads of constant memory above the wait (Fn.early, lower/llvm_mem.c). Others
+// said to be constant, since ptxas moves loads of constant memory above the wait (Fn.early, lower/llvm/mem.c). Others
 // have neither.
 #include <setjmp.h>
 #include <stdarg.h>

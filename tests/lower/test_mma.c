@@ -9,8 +9,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "lower/layout.h"
-#include "lower/shared.h"
+#include "lower/layout/layout.h"
+#include "lower/layout/shared.h"
 
 // ---- the accumulator -----------------------------------------------------------------------------
 

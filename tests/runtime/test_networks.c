@@ -2,7 +2,7 @@
 
 #include "tests/runtime/common.h"
 
-#include "graph/write.h"
+#include "graph/write/write.h"
 #include "runtime/graph.h"
 #include "tests/graph/networks.h"
 

@@ -1,0 +1,534 @@
+// From a model to the graph IR: its nodes in order, each by its row of the op table.
+//
+//     scope of a function's body          (sees nothing around it; attributes may refer to the call's)
+//     scope of the graph  <--  scope of a body of If, Loop, Scan          (sees what is around it)
+//       |  names -> nodes of the graph IR
+//
+// Functions of the model are lowered in place, as often as they are called. Bodies are lowered by the operators that
+// have them (op_inline). A model's mistakes are found on the way: names that nobody makes, or too late, or twice;
+// dimensions and data that do not agree; and recorded with the node that they were met at.
+#include "graph/rewrite/narrow.h"
+#include "graph/onnx/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// Nodes lowered for one import, everything unrolled and inlined.
+enum { MAX_LOWERED = 1 << 20, MAX_DEPTH = 48, MAX_TRIES = 12 };
+
+// ---- names -----------------------------------------------------------------------------------------
+
+typedef struct Entry {
+    const char *name;
+    Node *node;
+    int type;
+} Entry; // type: see Op.in_type
+
+struct Scope {
+    Scope *up;   // what is around it, or NULL
+    Entry *slot; // open addressing, at most half full
+    uint32_t n, cap;
+};
+
+static Entry *slot_of(const Scope *s, const char *name) {
+    uint32_t h = 2166136261u;
+    for (const char *p = name; *p != '\0'; p++) h = (h ^ (unsigned char)*p) * 16777619u;
+    uint32_t i = h & (s->cap - 1);
+    while (s->slot[i].name != NULL && strcmp(s->slot[i].name, name) != 0) i = (i + 1) & (s->cap - 1);
+    return &s->slot[i];
+}
+
+static bool define(Import *im, const char *name, Node *n, int type) {
+    Scope *s = im->scope;
+    if (s->n * 2 >= s->cap) {
+        Scope old = *s;
+        s->cap = old.cap > 0 ? old.cap * 2 : 32;
+        s->slot = NEW_N(im->g->arena, Entry, s->cap);
+        for (uint32_t i = 0; i < old.cap; i++)
+            if (old.slot[i].name != NULL) *slot_of(s, old.slot[i].name) = old.slot[i];
+    }
+    Entry *e = slot_of(s, name);
+    if (e->name != NULL) return g_error(im->g, "`%s` is made twice", shown(im->g->arena, name)), false;
+    *e = (Entry){name, n, type};
+    s->n++;
+    return true;
+}
+
+// NULL: unknown. An entry without a node is an input of a function that the call leaves out.
+static const Entry *lookup(const Import *im, const char *name) {
+    for (const Scope *s = im->scope; s != NULL; s = s->up) {
+        const Entry *e = s->cap > 0 ? slot_of(s, name) : NULL;
+        if (e != NULL && e->name != NULL) return e;
+    }
+    return NULL;
+}
+
+static Node *value_of(const Import *im, const char *name) {
+    const Entry *e = lookup(im, name);
+    return e != NULL ? e->node : NULL;
+}
+
+const OnnxGiven *given_find(const OnnxImport *how, const char *name) {
+    for (int i = 0; i < how->ngiven; i++)
+        if (strcmp(how->given[i].name, name) == 0) return &how->given[i];
+    return NULL;
+}
+
+// ---- nodes -----------------------------------------------------------------------------------------
+
+static const char *text(const char *s) { return s != NULL ? s : ""; }
+
+static const char *domain_of(const char *domain) { return strcmp(text(domain), "ai.onnx") == 0 ? "" : text(domain); }
+
+static int64_t opset_of(const Import *im, const char *domain) {
+    for (size_t i = 0; i < im->nopsets; i++)
+        if (strcmp(domain_of(im->opsets[i]->domain), domain) == 0) return im->opsets[i]->version;
+    return 0;
+}
+
+static const Onnx__FunctionProto *function_of(const Import *im, const Onnx__NodeProto *n) {
+    const Onnx__ModelProto *m = im->m->proto;
+    for (size_t i = 0; i < m->n_functions; i++) {
+        const Onnx__FunctionProto *f = m->functions[i];
+        if (strcmp(text(f->name), text(n->op_type)) == 0 && strcmp(domain_of(f->domain), domain_of(n->domain)) == 0 &&
+            strcmp(text(f->overload), text(n->overload)) == 0)
+            return f;
+    }
+    return NULL;
+}
+
+static const char *where_of(Import *im, const Onnx__NodeProto *n) {
+    Arena *a = im->g->arena;
+    const char *type = shown(a, text(n->op_type));
+    if (text(n->name)[0] != '\0') return arena_printf(a, "%s %s", type, shown(a, n->name));
+    for (size_t i = 0; i < n->n_output; i++)
+        if (n->output[i][0] != '\0')
+            return arena_printf(a, "%s (the one that makes `%s`)", type, shown(a, n->output[i]));
+    return type;
+}
+
+static bool made_later(Import *im, const char *name) {
+    const Onnx__GraphProto *g = im->m->proto->graph;
+    for (size_t i = 0; im->call == NULL && i < g->n_node; i++)
+        for (size_t o = 0; o < g->node[i]->n_output; o++)
+            if (strcmp(g->node[i]->output[o], name) == 0) return true;
+    return false;
+}
+
+static bool lower_nodes(Import *im, Onnx__NodeProto *const *nodes, size_t n);
+
+typedef struct Values {
+    Node **in, **out;
+    int *in_type, *out_type;
+} Values; // of a node
+
+static bool inline_function(Import *im, const Onnx__NodeProto *n, const Onnx__FunctionProto *f, const Values *v) {
+    Graph *g = im->g;
+    int depth = 0;
+    for (const Call *c = im->call; c != NULL; c = c->up, depth++)
+        if (c->f == f) return g_error(g, "the function %s calls itself", shown(g->arena, f->name)), false;
+    if (n->n_input > f->n_input || n->n_output > f->n_output)
+        return g_error(g, "the function %s has %zu inputs and %zu outputs, %zu and %zu are used",
+                       shown(g->arena, f->name), f->n_input, f->n_output, n->n_input, n->n_output),
+               false;
+    Import outer = *im;
+    im->scope = &(Scope){0};
+    im->call = &(Call){.up = outer.call, .node = n, .f = f};
+    if (f->n_opset_import > 0) im->opsets = f->opset_import, im->nopsets = f->n_opset_import;
+    bool ok = true;
+    for (size_t i = 0; i < f->n_input && ok; i++)
+        ok = define(im, f->input[i], i < n->n_input ? v->in[i] : NULL, i < n->n_input ? v->in_type[i] : 0);
+    ok = ok && lower_nodes(im, f->node, f->n_node);
+    for (size_t i = 0; i < n->n_output && ok; i++) {
+        const Entry *e = lookup(im, f->output[i]);
+        if (e != NULL) v->out[i] = e->node, v->out_type[i] = e->type;
+        if (v->out[i] == NULL && n->output[i][0] != '\0')
+            ok = g_error(g, "the function %s does not make its output `%s`", shown(g->arena, f->name),
+                         shown(g->arena, f->output[i])) != NULL;
+    }
+    im->scope = outer.scope, im->call = outer.call, im->opsets = outer.opsets, im->nopsets = outer.nopsets;
+    return ok;
+}
+
+// Elements that have no type of their own here keep ONNX's where they are only moved: the same as the first input's.
+static void keep_types(const Values *v, size_t nin, size_t nout) {
+    if (nin == 0 || v->in[0] == NULL || onnx_type_plain(v->in_type[0])) return;
+    for (size_t i = 0; i < nout; i++)
+        if (v->out_type[i] == 0 && v->out[i] != NULL && v->out[i]->elem == v->in[0]->elem)
+            v->out_type[i] = v->in_type[0];
+}
+
+static bool lower_by_row(Import *im, const Onnx__NodeProto *n, const Values *v) {
+    Graph *g = im->g;
+    const char *domain = domain_of(n->domain);
+    int64_t version = opset_of(im, domain);
+    const OpRow *row = op_find(domain, text(n->op_type), version > 0 && version < 10000 ? (int)version : 10000);
+    if (row == NULL && op_find(domain, text(n->op_type), 10000) != NULL)
+        return g_error(g, "opset %lld has no such operator", (long long)version), false;
+    if (row == NULL && strcmp(domain, "ai.onnx.ml") == 0) im->how->out_of_scope = "classical models";
+    if (row == NULL && strcmp(domain, "ai.onnx.contrib") == 0) im->how->out_of_scope = "strings";
+    if (row == NULL && im->how->out_of_scope != NULL)
+        return g_error(g, "%s (operators of %s) are not supported", im->how->out_of_scope, domain), false;
+    if (row == NULL && (strncmp(domain, "com.microsoft", 13) == 0 || strncmp(domain, "com.ms.", 7) == 0))
+        return g_error(
+                   g,
+                   "there is no operator %s.%s; it is one of ONNX Runtime's own, for which the model before its optimiser has operators of ONNX",
+                   shown(g->arena, domain), shown(g->arena, text(n->op_type))),
+               false;
+    if (row == NULL)
+        return g_error(g, "there is no operator %s%s%s", shown(g->arena, domain), *domain != '\0' ? "." : "",
+                       shown(g->arena, text(n->op_type))),
+               false;
+    if (row->lower == NULL) im->how->out_of_scope = row->why;
+    if (row->lower == NULL) return g_error(g, "%s are not supported", row->why), false;
+    if (version <= 0)
+        return g_error(g, "the model imports no opset of the domain \"%s\"", shown(g->arena, domain)), false;
+    Op op = {.g = g,
+             .type = row->type,
+             .domain = domain,
+             .version = (int)(version < 10000 ? version : 10000),
+             .row = row->arg,
+             .nin = (int)n->n_input,
+             .nout = (int)n->n_output,
+             .in = v->in,
+             .out = v->out,
+             .in_type = v->in_type,
+             .out_type = v->out_type,
+             .import = im,
+             .node = n};
+    Node *first = row->lower(&op);
+    if (n->n_output > 0 && first != NULL) v->out[0] = first;
+    keep_types(v, n->n_input, n->n_output);
+    return g_failed(g) == NULL && !im->again;
+}
+
+static bool lower_node(Import *im, const Onnx__NodeProto *n) {
+    Graph *g = im->g;
+    Arena *a = g->arena;
+    const char *around = g_source(g), *here = where_of(im, n);
+    g_at(g, im->call != NULL ? arena_printf(a, "%s in %s", here, shown(a, im->call->f->name)) : here);
+    if (++im->lowered > MAX_LOWERED)
+        return g_error(g, "the model has more than %d nodes when its functions and loops are written out", MAX_LOWERED),
+               false;
+    if (im->depth >= MAX_DEPTH)
+        return g_error(g, "functions and bodies are nested more than %d deep", MAX_DEPTH), false;
+    Values v = {NEW_N(a, Node *, n->n_input + 1), NEW_N(a, Node *, n->n_output + 1), NEW_N(a, int, n->n_input + 1),
+                NEW_N(a, int, n->n_output + 1)};
+    for (size_t i = 0; i < n->n_input; i++) {
+        const char *name = n->input[i];
+        const Entry *e = name[0] != '\0' ? lookup(im, name) : NULL;
+        if (e != NULL) v.in[i] = e->node, v.in_type[i] = e->type;
+        if (e != NULL || name[0] == '\0') continue;
+        if (made_later(im, name))
+            return g_error(g, "its input `%s` is made by a later node: nodes are in a cycle",
+                           shown(a, name)),
+                   false;
+        return g_error(g, "nothing makes its input `%s`", shown(a, name)), false;
+    }
+    const Onnx__FunctionProto *f = function_of(im, n);
+    im->depth++;
+    bool ok = f != NULL ? inline_function(im, n, f, &v) : lower_by_row(im, n, &v);
+    im->depth--;
+    for (size_t i = 0; i < n->n_output && ok; i++) {
+        const char *name = n->output[i];
+        if (name[0] == '\0') continue;
+        if (v.out[i] == NULL && i == 0) ok = g_error(g, "its output `%s` is not made", shown(a, name)) != NULL;
+        else if (v.out[i] == NULL) ok = g_error(g, "has no output %zu", i) != NULL;
+        else ok = define(im, name, g_name(g, v.out[i], name), v.out_type[i]);
+    }
+    g_at(g, around);
+    return ok && g_failed(g) == NULL;
+}
+
+static bool lower_nodes(Import *im, Onnx__NodeProto *const *nodes, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (!lower_node(im, nodes[i])) return false;
+    return true;
+}
+
+// ---- weights -----------------------------------------------------------------------------------------
+
+static Node *initializer(Import *im, const Onnx__TensorProto *p, bool outermost, uint64_t raw_at) {
+    Graph *g = im->g;
+    OnnxModel *m = im->m;
+    OnnxTensor t;
+    Buf why = {0};
+    Node *n = NULL;
+    g_at(g, arena_printf(g->arena, "initializer `%s`", shown(g->arena, text(p->name))));
+    if (!(outermost ? weight_of : tensor_of)(m, p, m->arena, &t, &why)) {
+        if (p->data_type == 8) im->how->out_of_scope = "strings";
+        g_error(g, "%s", why.p);
+    } else if (t.missing != NULL && !im->how->random_weights) {
+        g_error(g, "its file of external data, %s, is not there (--random-weights runs a model without)",
+                shown(g->arena, t.missing));
+    } else {
+        if (t.missing != NULL && (t.data = random_weight(m, &t, &why)) == NULL) g_error(g, "%s", why.p);
+        if (outermost && t.file == NULL) t.file = m->path, t.offset = raw_at; // found there by its name
+        if (t.data != NULL) n = tensor_unpacked(g, &t, g_name(g, tensor_node(g, &t), text(p->name)));
+    }
+    buf_free(&why);
+    return n;
+}
+
+static bool initializers(Import *im, const Onnx__GraphProto *gp, bool outermost) {
+    Graph *g = im->g;
+    const char *around = g_source(g);
+    bool ok = true;
+    for (size_t i = 0; i < gp->n_initializer && ok; i++) {
+        const Onnx__TensorProto *p = gp->initializer[i];
+        if (outermost && given_find(im->how, text(p->name)) != NULL && lookup(im, text(p->name)) != NULL)
+            continue; // given instead
+        Node *n = initializer(im, p, outermost, outermost && i < im->m->raw_at.n ? im->m->raw_at.at[i] : 0);
+        ok = n != NULL && define(im, text(p->name), g_name(g, n, text(p->name)), p->data_type);
+    }
+    for (size_t i = 0; i < gp->n_sparse_initializer && ok; i++) {
+        OnnxTensor t;
+        Buf why = {0};
+        g_at(g, "sparse initializer");
+        ok = sparse_of(im->m, gp->sparse_initializer[i], im->m->arena, &t, &why) &&
+             define(im, t.name, tensor_node(g, &t), t.type);
+        if (why.n > 0) g_error(g, "%s", why.p);
+        buf_free(&why);
+    }
+    g_at(g, around);
+    return ok && g_failed(g) == NULL;
+}
+
+// ---- inputs and outputs -------------------------------------------------------------------------------
+
+static bool marked(const char *const *names, uint32_t n, const char *name) {
+    for (uint32_t i = 0; i < n; i++)
+        if (strcmp(names[i], name) == 0) return true;
+    return false;
+}
+
+// What a dimension was found to be, in the end.
+static const SameDim *same_as(const Marks *k, const char *name) {
+    const SameDim *found = NULL;
+    for (uint32_t i = 0; i < k->same.n; i++)
+        if (strcmp(k->same.at[i].name, name) == 0) {
+            found = &k->same.at[i];
+            if (found->as == NULL) return found;
+            const SameDim *further = same_as(k, found->as);
+            return further != NULL ? further : found;
+        }
+    return found;
+}
+
+static bool unnamed(const Marks *k, const Graph *g, Ix dim) {
+    return marked(k->unnamed.at, k->unnamed.n, ix_dim_info(g, dim)->name);
+}
+
+// Dimensions that the model requires to be one, or a number, are that from the start: exporters leave them without
+// names, or give each input names of its own. True: there are new ones. A name of the model's own goes before one made
+// up for it, an earlier one before a later.
+static bool dims_alike(Import *im) {
+    Graph *g = im->g;
+    Marks *k = im->marks;
+    bool more = false;
+    for (uint32_t i = 0; i < g->requires.n; i++) {
+        Ix rest = ix_sub(g, g->requires.at[i].a, g->requires.at[i].b), a = rest, b = ix(g, 0);        // rest == 0
+        if (rest->kind == IX_SUM && rest->n == 1 && (rest->coef[0] == 1 || rest->coef[0] == -1)) {
+            a = rest->arg[0], b = ix(g, -rest->coef[0] * rest->value);
+        } else if (rest->kind == IX_SUM && rest->n == 2 && rest->value == 0 && rest->coef[0] == -rest->coef[1] &&
+                   (rest->coef[0] == 1 || rest->coef[0] == -1)) {
+            a = rest->arg[0], b = rest->arg[1];
+        }
+        bool both = a->kind == IX_DIM && b->kind == IX_DIM, made_a = a->kind == IX_DIM && unnamed(k, g, a),
+             made_b = b->kind == IX_DIM && unnamed(k, g, b);
+        if (a->kind != IX_DIM || (both && (made_a != made_b ? made_b : b->value > a->value))) {
+            Ix other = a;
+            a = b, b = other;
+        }
+        if (a->kind != IX_DIM || (b->kind != IX_DIM && !ix_is_const(b)) || a == b) continue;
+        const IxDim *of = ix_dim_info(g, a), *to = b->kind == IX_DIM ? ix_dim_info(g, b) : NULL;
+        bool fixed = of->data_dependent || of->value != NULL || (to != NULL && (to->data_dependent || to->value != NULL));
+        const SameDim *end = to != NULL ? same_as(k, to->name) : NULL;
+        bool around = to != NULL && (strcmp(to->name, of->name) == 0 ||
+                                     (end != NULL && end->as != NULL && strcmp(end->as, of->name) == 0));
+        if (fixed || around || same_as(k, of->name) != NULL) continue;
+        SameDim s = {arena_printf(k->arena, "%s", of->name), to != NULL ? arena_printf(k->arena, "%s", to->name) : NULL,
+                     to != NULL ? 0 : b->value};
+        vec_push(k->arena, &k->same, s);
+        more = true;
+    }
+    return more;
+}
+
+// What a dimension of an input is: a number, or a name. A given tensor settles what must be settled.
+static Ix input_dim(Import *im, const char *input, int d, const Onnx__TensorShapeProto__Dimension *dim,
+                    const GTensor *given) {
+    Graph *g = im->g;
+    bool named = dim != NULL && dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM &&
+                 dim->dim_param[0] != '\0';
+    bool fixed =
+        dim != NULL && dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE && dim->dim_value >= 0;
+    if (fixed) {
+        if (given != NULL && given->shape[d] != dim->dim_value)
+            return g_error(g, "dimension %d is %lld in the model, but %lld in the tensor given", d,
+                           (long long)dim->dim_value, (long long)given->shape[d]);
+        return ix(g, dim->dim_value);
+    }
+    const char *name = named ? dim->dim_param : arena_printf(g->arena, "%s_%d", input, d);
+    if (!named && !marked(im->marks->unnamed.at, im->marks->unnamed.n, name)) {
+        const char *kept = arena_printf(im->marks->arena, "%s", name);
+        vec_push(im->marks->arena, &im->marks->unnamed, kept);
+    }
+    const SameDim *same = same_as(im->marks, name);
+    if (same != NULL && same->as == NULL && given != NULL && given->shape[d] != same->value)
+        return g_error(g, "dimension %d must be %lld, but is %lld in the tensor given", d, (long long)same->value,
+                       (long long)given->shape[d]);
+    if (same != NULL && same->as == NULL) return ix(g, same->value);
+    if (same != NULL) name = same->as;
+    bool bind = im->marks->all || marked(im->marks->dims.at, im->marks->dims.n, name);
+    if (given != NULL && (bind || given->shape[d] == 0))
+        return ix(g, given->shape[d]); // an empty one is no case of the general
+    return ix_dim(g, name);
+}
+
+static bool input(Import *im, const Onnx__ValueInfoProto *v) {
+    Graph *g = im->g;
+    const char *name = text(v->name);
+    g_at(g, arena_printf(g->arena, "input `%s`", shown(g->arena, name)));
+    const OnnxGiven *given = given_find(im->how, name);
+    const GTensor *t = given != NULL ? given->tensor : NULL;
+    const Onnx__TypeProto__Tensor *type =
+        v->type != NULL && v->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? v->type->tensor_type : NULL;
+    if (type == NULL) return g_error(g, "is no tensor"), false;
+    Elem elem = onnx_type_elem(type->elem_type);
+    if (elem == EL_none)
+        return g_error(g, "has elements of type %s, which are not supported", onnx_type_name(type->elem_type)), false;
+    if (t != NULL && t->elem != elem)
+        return g_error(g, "has elements of type %s, but the tensor given has %s", elem_name(elem), elem_name(t->elem)),
+               false;
+    if (type->shape == NULL && t == NULL) return g_error(g, "has no shape in the model; give a tensor for it"), false;
+    size_t rank = type->shape != NULL ? type->shape->n_dim : (size_t)t->rank;
+    if (rank > MAX_RANK) return g_error(g, "has %zu dimensions; %d are supported", rank, MAX_RANK), false;
+    if (t != NULL && t->rank != (int)rank)
+        return g_error(g, "has %zu dimensions in the model, but %d in the tensor given", rank, t->rank), false;
+    Ix shape[MAX_RANK];
+    for (size_t d = 0; d < rank; d++) {
+        shape[d] = input_dim(im, name, (int)d, type->shape != NULL ? type->shape->dim[d] : NULL, t);
+        if (shape[d] == NULL) return false;
+    }
+    bool bind = t != NULL && t->data != NULL &&
+                (im->marks->all ? elem_is_int(elem) || elem == EL_bool
+                                : marked(im->marks->inputs.at, im->marks->inputs.n, name));
+    Node *n =
+        bind ? g_name(g, g_const(g, elem, t->rank, t->shape, t->data), name) : g_input(g, name, elem, (int)rank, shape);
+    return n != NULL && define(im, name, n, type->elem_type);
+}
+
+static bool outputs(Import *im, const Onnx__GraphProto *gp) {
+    Graph *g = im->g;
+    for (size_t i = 0; i < gp->n_output; i++) {
+        const Onnx__ValueInfoProto *v = gp->output[i];
+        g_at(g, arena_printf(g->arena, "output `%s`", shown(g->arena, text(v->name))));
+        Node *n = value_of(im, text(v->name));
+        if (n == NULL) return g_error(g, "no node makes it"), false;
+        bool typed = v->type != NULL && v->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE &&
+                     v->type->tensor_type->elem_type != 0;
+        int type = typed ? v->type->tensor_type->elem_type : 0;
+        if (typed && onnx_type_elem(type) != (Elem)n->elem)
+            return g_error(g, "is declared with elements of type %s, but what is computed has %s", onnx_type_name(type),
+                           elem_name((Elem)n->elem)),
+                   false;
+        g_output(g, text(v->name), n);
+    }
+    return true;
+}
+
+// ---- bodies ------------------------------------------------------------------------------------------
+
+const OpBody *op_body(Op *op, const char *attribute) {
+    const Onnx__AttributeProto *a = attr_find(op->import, op->node, attribute);
+    if (a == NULL || a->g == NULL) return op_error(op, "attribute `%s` with the body is missing", attribute);
+    return (const OpBody *)a->g;
+}
+
+static const Onnx__GraphProto *body_graph(const OpBody *b) { return (const Onnx__GraphProto *)b; }
+int op_body_inputs(const OpBody *b) { return (int)body_graph(b)->n_input; }
+int op_body_outputs(const OpBody *b) { return (int)body_graph(b)->n_output; }
+
+bool op_inline(Op *op, const OpBody *b, Node *const *args, int nargs, Node **results) {
+    Import *im = op->import;
+    const Onnx__GraphProto *gp = body_graph(b);
+    if ((size_t)nargs != gp->n_input)
+        return op_error(op, "its body takes %zu inputs, not %d", gp->n_input, nargs), false;
+    Scope *outer = im->scope;
+    Scope here = {.up = outer};
+    const char *around = g_source(op->g);
+    im->scope = &here;
+    bool ok = true;
+    for (int i = 0; i < nargs && ok; i++) ok = args[i] != NULL && define(im, text(gp->input[i]->name), args[i], 0);
+    ok = ok && initializers(im, gp, false) && lower_nodes(im, gp->node, gp->n_node);
+    g_at(op->g, around);
+    for (size_t i = 0; i < gp->n_output && ok; i++) {
+        results[i] = value_of(im, text(gp->output[i]->name));
+        if (results[i] == NULL)
+            ok = op_error(op, "its body does not make its output `%s`",
+                          shown(op->g->arena, text(gp->output[i]->name))) != NULL;
+    }
+    im->scope = outer;
+    return ok;
+}
+
+// ---- the whole ---------------------------------------------------------------------------------------
+
+static bool import_graph(Import *im) {
+    const Onnx__GraphProto *gp = im->m->proto->graph;
+    for (uint32_t i = 0; i < im->m->inputs.n; i++) {
+        const Onnx__ValueInfoProto *v = im->m->inputs.at[i];
+        bool has_default = i >= im->m->ninputs;
+        if (has_default && given_find(im->how, text(v->name)) == NULL) continue;
+        if (!input(im, v)) return false;
+    }
+    g_at(im->g, NULL);
+    return initializers(im, gp, true) && lower_nodes(im, gp->node, gp->n_node) && outputs(im, gp);
+}
+
+static bool import_once(Import *im) {
+    Scope outermost = {0};
+    im->scope = &outermost;
+    bool ok = import_graph(im);
+    im->scope = NULL;
+    return ok;
+}
+
+Graph *onnx_import(OnnxModel *m, OnnxImport *how, Buf *err) {
+    Marks marks = {.arena = arena_new()};
+    Graph *g = NULL;
+    const char *unusual = onnx_unusual_io(m);
+    how->out_of_scope = unusual;
+    how->bound = 0;
+    if (unusual != NULL)
+        buf_printf(err, "%s: has %s among its inputs or outputs, which are not supported", m->path, unusual);
+    for (int tries = 0; unusual == NULL; tries++) {
+        const char *name = text(m->proto->graph->name);
+        g = graph_new(name[0] != '\0' ? name : "model");
+        Import im = {.g = g,
+                     .m = m,
+                     .how = how,
+                     .marks = &marks,
+                     .opsets = m->proto->opset_import,
+                     .nopsets = m->proto->n_opset_import};
+        bool ok = import_once(&im);
+        how->bound = (int)(marks.inputs.n + marks.dims.n);
+        bool alike = ok && g_failed(g) == NULL && tries < MAX_TRIES && dims_alike(&im);
+        if (ok && g_failed(g) == NULL && !alike) break;
+        if ((!im.again && !alike) || tries > MAX_TRIES) {
+            buf_printf(err, "%s: %s", m->path, g_failed(g) != NULL ? g_failed(g) : "cannot be lowered");
+            graph_free(g);
+            g = NULL;
+            break;
+        }
+        marks.all = tries + 1 >= MAX_TRIES;
+        graph_free(g);
+    }
+    arena_free(marks.arena);
+    bool ok = g == NULL || how->dtype == EL_none || graph_narrow(g, how->dtype, how->dtype_io);
+    if (g == NULL || (ok && (!how->donate || graph_donate(g)))) return g;
+    buf_printf(err, "%s: %s", m->path, g_failed(g));
+    graph_free(g);
+    return NULL;
+}

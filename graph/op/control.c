@@ -1,0 +1,311 @@
+// If, Loop, Scan.
+//
+// A condition that is known chooses its branch at import; a number of trips that is known is written out, trip by trip, as
+// long as the body's condition is known in each. What is not known becomes the graph's `if` and `loop`, whose values keep
+// their shapes. Where that cannot be (a value that grows), the input that decides is bound, and the import starts again.
+#include "graph/op/op.h"
+
+#include "lang/number.h"
+
+enum { UNROLLED = 1024 };
+
+// ---- If ---------------------------------------------------------------------------------------------
+
+static bool truth(Op *op, Node *x, bool *value) {
+    GNum v;
+    int64_t known;
+    Node *c = x != NULL && x->kind != G_const ? op_fold(op, x) : x;
+    if (c != NULL && g_scalar_value(c, &v)) return *value = v.is_int ? v.i != 0 : v.f != 0, true;
+    if (x != NULL && g_known_int(op->g, x, &known)) return *value = known != 0, true;
+    return false;
+}
+
+static Node *set_outputs(Op *op, Node *const *results, int n) {
+    for (int i = 0; i < n && i < op->nout; i++) op->out[i] = results[i];
+    return n > 0 ? results[0] : NULL;
+}
+
+static Node *lower_if(Op *op) {
+    Graph *g = op->g;
+    Node *cond = op_in(op, 0);
+    const OpBody *body[2] = {op_body(op, "then_branch"), op_body(op, "else_branch")};
+    bool yes;
+    if (cond == NULL || body[0] == NULL || body[1] == NULL) return NULL;
+    if (cond->elem != EL_bool || !ix_is(g_count(g, cond), 1)) return op_error(op, "its condition should be one bool");
+    cond = g_reshape(g, cond, 0, NULL);
+    if (op_body_outputs(body[0]) != op->nout || op_body_outputs(body[1]) != op->nout)
+        return op_error(op, "its branches have %d and %d outputs, it has %d", op_body_outputs(body[0]),
+                        op_body_outputs(body[1]), op->nout);
+    Node **results[2];
+    GBody made[2];
+    bool known = truth(op, cond, &yes);
+    for (int i = 0; i < 2; i++) {
+        results[i] = NEW_N(g->arena, Node *, op->nout + 1);
+        if (known && yes == (i == 1)) continue;
+        if (!op_inline(op, body[i], NULL, 0, results[i])) return NULL;
+        made[i] = (GBody){NULL, 0, results[i], op->nout};
+    }
+    if (known) return set_outputs(op, results[yes ? 0 : 1], op->nout);
+    Node *n = g_if(g, cond, &made[0], &made[1]), *first = NULL;
+    if (n == NULL) {                                            // branches of different types: which one must be known
+        int64_t which;
+        op_known_int(op, 0, &which);
+        return NULL;
+    }
+    for (int i = op->nout - 1; i >= 0; i--) op->out[i] = first = g_proj(g, n, i);
+    return first;
+}
+
+// ---- loops ------------------------------------------------------------------------------------------
+// Of Loop and Scan: what a trip gets and gives. A body takes (Loop: the trip's number and true,) what is carried, then an
+// element of each sequence (Scan); it gives (Loop: a condition,)
+// what is carried, what is scanned.
+
+typedef struct Trips {
+    Op *op;
+    const OpBody *body;
+    int ncarried, nscanned;
+    bool has_cond;                     // Loop
+    int nelements;                     // Scan: elements of sequences, after what is carried
+    Node *const *sequence;             // time first
+    const bool *reverse;
+    Ix length;                         // of the sequences
+} Trips;
+
+enum { MAX_VALUES = 256 };
+
+// One trip: carried -> carried, scanned; *cond: the body's condition.
+static bool trip(Trips *t, Node *number, Node **carried, Node **scanned, Node **cond) {
+    Op *op = t->op;
+    Graph *g = op->g;
+    Node *args[MAX_VALUES], *results[MAX_VALUES];
+    int n = 0, r = 0;
+    if (t->has_cond) args[n++] = number, args[n++] = g_i(g, EL_bool, 1);
+    for (int i = 0; i < t->ncarried; i++) args[n++] = carried[i];
+    for (int i = 0; i < t->nelements; i++) {
+        Node *at = number;
+        if (t->reverse[i]) at = g_ew2(g, EW_sub, g_size(g, EL_i64, ix_addi(g, t->length, -1)), number);
+        Node *s = t->sequence[i];
+        Ix coord[G_MAX_RANK] = {NULL};
+        for (int d = 1; d < s->rank; d++) coord[d] = ix_axis(g, d - 1, s->shape[d]);
+        args[n++] = g_gather(g, s, s->rank - 1, s->shape + 1, coord, &at, 1, true, g_int(0));
+    }
+    if (!op_inline(op, t->body, args, n, results)) return false;
+    if (t->has_cond) *cond = results[r++];
+    if (t->has_cond && (*cond)->elem != EL_bool)
+        return op_error(op, "its body's condition is %s, not bool", elem_name((Elem)(*cond)->elem)), false;
+    for (int i = 0; i < t->ncarried; i++) carried[i] = results[r++];
+    for (int i = 0; i < t->nscanned; i++) scanned[i] = results[r++];
+    return g_failed(g) == NULL;
+}
+
+// The values scanned in `n` trips as one, trips in front. What none gave has the shape that a trip would give.
+static Node *stacked(Graph *g, Node *const *at, int n, int step, const Node *like) {
+    Ix shape[G_MAX_RANK] = {ix(g, 0)};
+    if (n == 0 && (like == NULL || like->rank >= G_MAX_RANK)) return NULL;
+    for (int d = 0; n == 0 && d < like->rank; d++) shape[1 + d] = like->shape[d];
+    if (n == 0) return g_full(g, (Elem)like->elem, like->rank + 1, shape, g_int(0));
+    Node **parts = NEW_N(g->arena, Node *, n);
+    for (int i = 0; i < n; i++) parts[i] = g_unsqueeze(g, at[i * step], 1);
+    return g_concat(g, 0, parts, n);
+}
+
+// Written out. False and no message: a condition turned out not to be known.
+static bool unroll(Trips *t, int64_t most, Node **carried, Node **scanned) {
+    Graph *g = t->op->g;
+    int step = t->nscanned > 0 ? t->nscanned : 1, n = 0;
+    VEC(Node *) all = {0};
+    Node *given[MAX_VALUES], *like[MAX_VALUES] = {NULL};
+    bool go = most > 0;
+    while (go && n < most) {
+        Node *cond = NULL, *now[MAX_VALUES];
+        if (n == UNROLLED) return false;
+        if (!trip(t, g_i(g, EL_i64, n), carried, now, &cond)) return false;
+        for (int i = 0; i < step; i++) vec_push(g->arena, &all, t->nscanned > 0 ? now[i] : NULL);
+        n++;
+        if (t->has_cond && !truth(t->op, cond, &go)) return false;
+    }
+    if (n == 0 && t->nscanned > 0) { // no trip: its types are found by one that nobody asks for
+        for (int i = 0; i < t->ncarried; i++) given[i] = carried[i];
+        Node *cond;
+        if (!trip(t, g_i(g, EL_i64, 0), given, like, &cond)) return false;
+    }
+    for (int i = 0; i < t->nscanned; i++) scanned[i] = stacked(g, n > 0 ? all.at + i : NULL, n, step, like[i]);
+    return g_failed(g) == NULL;
+}
+
+// As the graph's loop.
+static bool looped(Trips *t, Node *trips, Node *cond, Node **carried, Node **scanned) {
+    Graph *g = t->op->g;
+    Node *params[MAX_VALUES + 1], *results[MAX_VALUES + 1], *now[MAX_VALUES], *after = NULL;
+    params[0] = g_param(g, "trip", EL_i64, 0, NULL);
+    for (int i = 0; i < t->ncarried; i++)
+        now[i] = params[1 + i] = g_param(g, "carried", (Elem)carried[i]->elem, carried[i]->rank, carried[i]->shape);
+    if (!trip(t, params[0], now, results + 1 + t->ncarried, &after)) return false;
+    bool go = true;
+    if (trips == NULL && truth(t->op, after, &go) && go) return op_error(t->op, "never ends"), false;
+    results[0] = after != NULL ? g_reshape(g, after, 0, NULL) : g_i(g, EL_bool, 1);
+    for (int i = 0; i < t->ncarried; i++) results[1 + i] = now[i];
+    GBody body = {params, 1 + t->ncarried, results, 1 + t->ncarried + t->nscanned};
+    Node *n = g_loop(g, trips, cond, carried, t->ncarried, &body);
+    for (int i = 0; i < t->ncarried; i++) carried[i] = g_proj(g, n, i);
+    for (int i = 0; i < t->nscanned; i++) scanned[i] = g_proj(g, n, t->ncarried + i);
+    return n != NULL;
+}
+
+static Node *scalar(Graph *g, Node *n) { return n != NULL ? g_reshape(g, n, 0, NULL) : NULL; }
+
+static Node *lower_loop(Op *op) {
+    Graph *g = op->g;
+    const OpBody *body = op_body(op, "body");
+    Node *limit = op_opt(op, 0), *cond = op_opt(op, 1), *carried[MAX_VALUES], *kept[MAX_VALUES], *scanned[MAX_VALUES];
+    int n = op->nin > 2 ? op->nin - 2 : 0;
+    if (body == NULL) return NULL;
+    int nscanned = op_body_outputs(body) - 1 - n;
+    if (n > MAX_VALUES / 2 || nscanned > MAX_VALUES / 2)
+        return op_error(op, "carries more than %d values", MAX_VALUES / 2);
+    if (nscanned < 0 || op_body_inputs(body) != n + 2)
+        return op_error(op, "carries %d values, but its body has %d inputs and %d outputs", n, op_body_inputs(body),
+                        op_body_outputs(body));
+    for (int i = 0; i < n; i++)
+        if ((carried[i] = kept[i] = op_in(op, 2 + i)) == NULL) return NULL;
+    if (cond != NULL && (cond->elem != EL_bool || !ix_is(g_count(g, cond), 1)))
+        return op_error(op, "its condition should be one bool");
+    if (limit != NULL && (!elem_is_int((Elem)limit->elem) || !ix_is(g_count(g, limit), 1)))
+        return op_error(op, "its number of trips should be one integer");
+    Trips t = {.op = op, .body = body, .ncarried = n, .nscanned = nscanned, .has_cond = true};
+    int64_t most = INT64_MAX;
+    bool go = true, fixed = limit == NULL || g_known_int(g, limit, &most);
+    Node *folded = !fixed ? op_fold(op, limit) : NULL;
+    GNum v;
+    Ix size = !fixed && folded == NULL ? g_known_ix(g, limit) : NULL;
+    if (size != NULL) op_trips(op, size, &most);                  // starts again with it as a number
+    if (folded != NULL && g_scalar_value(folded, &v)) fixed = true, most = v.is_int ? v.i : f64_to_int_sat(v.f, 64, true);
+    bool decided = cond == NULL || truth(op, cond, &go), done = false;
+    if (fixed && decided) done = unroll(&t, go ? most : 0, carried, scanned);
+    if (!done && g_failed(g) == NULL) {
+        for (int i = 0; i < n; i++) carried[i] = kept[i];
+        done = looped(&t, scalar(g, limit), scalar(g, cond), carried, scanned);
+    }
+    if (!done && !fixed) op_known_int(op, 0, &most);           // with the number of trips it may be possible
+    if (!done && !decided) op_known_int(op, 1, &most);
+    if (!done) return NULL;
+    for (int i = 0; i < nscanned; i++) carried[n + i] = scanned[i];
+    return set_outputs(op, carried, n + nscanned);
+}
+
+// ---- Scan -------------------------------------------------------------------------------------------
+
+static bool flags_of(Op *op, const char *name, int n, bool *to) {
+    int have = 0;
+    const int64_t *at = op_ints(op, name, &have);
+    if (at != NULL && have != n)
+        return op_error(op, "attribute `%s` has %d numbers; it should have %d", name, have, n), false;
+    for (int i = 0; i < n; i++) to[i] = at != NULL && at[i] != 0;
+    return true;
+}
+
+static Node *axis_to_front(Graph *g, Node *x, int axis) {
+    int perm[G_MAX_RANK];
+    if (x == NULL) return NULL;
+    for (int d = 0; d < x->rank; d++) perm[d] = d == 0 ? axis : d <= axis ? d - 1 : d;
+    return g_transpose(g, x, perm);
+}
+
+static Node *front_to_axis(Graph *g, Node *x, int axis) {
+    int perm[G_MAX_RANK];
+    if (x == NULL) return NULL;
+    for (int d = 0; d < x->rank; d++) perm[d] = d < axis ? d + 1 : d == axis ? 0 : d;
+    return g_transpose(g, x, perm);
+}
+
+// states and sequences (time first) through all trips.
+static bool scan(Trips *t, Node **states, Node **scanned) {
+    Node *kept[MAX_VALUES];
+    int64_t trips;
+    for (int i = 0; i < t->ncarried; i++) kept[i] = states[i];
+    if (op_trips(t->op, t->length, &trips) && trips <= UNROLLED) return unroll(t, trips, states, scanned);
+    for (int i = 0; i < t->ncarried; i++) states[i] = kept[i];
+    return looped(t, g_size(t->op->g, EL_i64, t->length), NULL, states, scanned);
+}
+
+static Node *row(Graph *g, Node *x, int64_t i) { return g_squeeze(g, g_take_range(g, x, 0, ix(g, i), 1, ix(g, 1)), 1); }
+
+// Opset 8: everything has a batch in front, and the first input may say how long each is.
+static bool scan_batch(Trips *t, Node **states, Node **scanned) {
+    Graph *g = t->op->g;
+    Node *const *whole = t->sequence;
+    Node *state[MAX_VALUES], *part[MAX_VALUES], *sequence[MAX_VALUES];
+    int64_t batch;
+    int values = t->ncarried + t->nscanned;
+    if (!op_fixed(t->op, whole[0]->shape[0], &batch)) return false;
+    if (batch < 1) return op_error(t->op, "has an empty batch"), false;
+    if (batch > UNROLLED) return op_error(t->op, "has a batch of %lld, of which each row is unrolled: up to %d are", (long long)batch, UNROLLED), false;
+    Node **all = NEW_N(g->arena, Node *, batch * values);
+    t->sequence = sequence;
+    for (int64_t b = 0; b < batch; b++) {
+        for (int i = 0; i < t->ncarried; i++) state[i] = row(g, states[i], b);
+        for (int i = 0; i < t->nelements; i++) sequence[i] = row(g, whole[i], b);
+        if (g_failed(g) != NULL || !scan(t, state, part)) return false;
+        for (int i = 0; i < values; i++) all[b * values + i] = i < t->ncarried ? state[i] : part[i - t->ncarried];
+    }
+    for (int i = 0; i < values; i++)
+        *(i < t->ncarried ? &states[i] : &scanned[i - t->ncarried]) = stacked(g, all + i, (int)batch, values, NULL);
+    return g_failed(g) == NULL;
+}
+
+static Node *lower_scan(Op *op) {
+    Graph *g = op->g;
+    bool old = op->version < 9, reverse[MAX_VALUES], reverse_out[MAX_VALUES];
+    const OpBody *body = op_body(op, "body");
+    int first = old ? 1 : 0, total = op->nin - first, naxes = 0, nouts = 0;
+    int64_t nseq = op_int(op, "num_scan_inputs", -1);
+    if (body == NULL) return NULL;
+    if (nseq < 1 || nseq > total || total > MAX_VALUES / 2)
+        return op_error(op, "attribute `num_scan_inputs` is %lld, for %d inputs", (long long)nseq, total);
+    int n = total - (int)nseq, nscanned = op_body_outputs(body) - n;
+    if (nscanned < 0 || nscanned > MAX_VALUES / 2 || op_body_inputs(body) != total)
+        return op_error(op, "its body has %d inputs and %d outputs, for %d states and %d sequences",
+                        op_body_inputs(body), op_body_outputs(body), n, (int)nseq);
+    if (old && op_opt(op, 0) != NULL) return op_error(op, "lengths of sequences in a batch are not supported");
+    if (!flags_of(op, old ? "directions" : "scan_input_directions", (int)nseq, reverse) ||
+        !flags_of(op, "scan_output_directions", nscanned, reverse_out))
+        return NULL;
+    const int64_t *axes = op_ints(op, "scan_input_axes", &naxes), *out_axes = op_ints(op, "scan_output_axes", &nouts);
+    if ((axes != NULL && naxes != nseq) || (out_axes != NULL && nouts != nscanned))
+        return op_error(op, "its axes do not go with its sequences");
+    Node *values[MAX_VALUES], *sequence[MAX_VALUES], *scanned[MAX_VALUES];
+    Trips t = {.op = op,
+               .body = body,
+               .ncarried = n,
+               .nscanned = nscanned,
+               .nelements = (int)nseq,
+               .sequence = sequence,
+               .reverse = reverse};
+    for (int i = 0; i < total; i++) {
+        Node *x = op_in(op, first + i);
+        if (x == NULL) return NULL;
+        if (i < n) values[i] = x;
+        if (i < n) continue;
+        int axis = axes != NULL ? g_axis(g, x, axes[i - n]) : 0;
+        if (axis < 0 || x->rank < 1 + old) return op_error(op, "sequence %d has %d dimensions", i - n, x->rank);
+        x = axis_to_front(g, x, axis);
+        sequence[i - n] = x;
+        Ix length = x != NULL ? x->shape[old ? 1 : 0] : NULL;
+        if (i > n) g_require(g, length, t.length);
+        else t.length = length;
+    }
+    if (g_failed(g) != NULL || !(old ? scan_batch(&t, values, scanned) : scan(&t, values, scanned))) return NULL;
+    for (int i = 0; i < nscanned; i++) {
+        Node *y = reverse_out[i] ? g_flip(g, scanned[i], 1) : scanned[i];
+        int axis = out_axes != NULL && y != NULL ? g_axis(g, y, out_axes[i]) : 0;
+        if (axis < 0) return NULL;
+        values[n + i] = front_to_axis(g, y, axis);
+    }
+    return set_outputs(op, values, n + nscanned);
+}
+
+const OpRow ops_control[] = {
+    OP("If", 1, lower_if), OP("Loop", 1, lower_loop), OP("Scan", 8, lower_scan),
+    {0},
+};

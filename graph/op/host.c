@@ -1,0 +1,274 @@
+// Operators whose result's size depends on the data: NonZero, Compress, Unique, NonMaxSuppression. They run on whole
+// tensors, in the interpreter only; what surrounds them (gathering what was found) is in the graph as usual.
+#include "graph/op/op.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool no_memory(char *error, size_t size) { return snprintf(error, size, "no memory"), false; }
+
+static int64_t count_of(const GTensor *t) {
+    int64_t n = 1;
+    for (int d = 0; d < t->rank; d++) n *= t->shape[d];
+    return n;
+}
+
+// ---- NonZero, Compress -------------------------------------------------------------------------------
+
+// A bool of any shape -> the positions of what is true, one column each.
+static bool run_nonzero(const void *attr, const GTensor *in, int nin, GTensor *out, int nout, char *error,
+                        size_t error_size) {
+    const uint8_t *flag = in->data;
+    int64_t n = count_of(in), found = 0, k = 0;
+    (void)attr, (void)nin, (void)nout;
+    for (int64_t i = 0; i < n; i++) found += flag[i] != 0;
+    out->shape[0] = in->rank;
+    out->shape[1] = found;
+    if (!g_tensor_alloc(out)) return no_memory(error, error_size);
+    int64_t *at = out->data;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t rest = i;
+        for (int d = in->rank; flag[i] != 0 && d-- > 0; rest /= in->shape[d]) at[d * found + k] = rest % in->shape[d];
+        k += flag[i] != 0;
+    }
+    return true;
+}
+
+static const GHostOp host_nonzero = {"nonzero", run_nonzero};
+
+// [rank, found] i64
+static Node *nonzero(Op *op, Node *flags) {
+    Graph *g = op->g;
+    if (flags == NULL) return NULL;
+    GType type = {EL_i64, 2, (Ix[]){ix(g, flags->rank), ix_dim_fresh(g, "found", 0, IX_DIM_MAX)}};
+    return g_proj(g, g_host(g, &host_nonzero, NULL, 0, &flags, 1, &type, 1), 0);
+}
+
+static Node *lower_nonzero(Op *op) {
+    Node *x = op_in(op, 0);
+    if (x == NULL) return NULL;
+    if (x->rank == 0) x = g_unsqueeze(op->g, x, 1);
+    return nonzero(op, x->elem == EL_bool ? x : g_ew2f(op->g, EW_ne, x, 0));
+}
+
+// Indices along an axis (or of all elements in a row) whose flag is set. Flags that are known give a view, or a gather by
+// constants.
+static Node *lower_compress(Op *op) {
+    Graph *g = op->g;
+    Node *x = op_in(op, 0), *flags = op_in(op, 1);
+    int axis = 0, n = 0, kept = 0;
+    if (x == NULL || flags == NULL) return NULL;
+    if (flags->rank != 1 || flags->elem != EL_bool) return op_error(op, "its condition should be a list of bools");
+    if (op_given(op, "axis")) axis = op_axis(op, x, "axis", 0);
+    else x = g_reshape(g, x, 1, (Ix[]){ix(g, -1)});
+    if (axis < 0 || x == NULL) return NULL;
+    if (ix_is(ix_le(g, flags->shape[0], x->shape[axis]), 0))
+        return op_error(op, "its condition is longer than axis %d of its input", axis);
+    const int64_t *known = g_known_ints(g, flags, &n);
+    if (known == NULL) return g_gather_axis(g, x, g_squeeze(g, nonzero(op, flags), 1), axis);
+    int64_t *at = NEW_N(g->arena, int64_t, n + 1);
+    for (int i = 0; i < n; i++)
+        if (known[i] != 0) at[kept++] = i;
+    return g_gather_axis(g, x, g_vec_i64(g, kept, at), axis);
+}
+
+// ---- Unique -----------------------------------------------------------------------------------------
+
+typedef struct Rows { const char *data; Elem elem; int64_t width; size_t bytes; } Rows;
+
+static int compare_one(GNum a, GNum b) {
+    if (a.is_int) return (a.i > b.i) - (a.i < b.i);
+    if (isnan(a.f) || isnan(b.f)) return (isnan(a.f) != 0) - (isnan(b.f) != 0);       // NaNs are equal, and last
+    return (a.f > b.f) - (a.f < b.f);
+}
+
+static int compare_rows(const Rows *r, int64_t a, int64_t b) {
+    for (int64_t i = 0; i < r->width; i++) {
+        const char *x = r->data + (size_t)(a * r->width + i) * r->bytes,
+                   *y = r->data + (size_t)(b * r->width + i) * r->bytes;
+        uint64_t u, v;
+        int c;
+        if (r->elem == EL_u64) memcpy(&u, x, 8), memcpy(&v, y, 8), c = (u > v) - (u < v);
+        else c = compare_one(g_num_load(x, r->elem), g_num_load(y, r->elem));
+        if (c != 0) return c;
+    }
+    return 0;
+}
+
+// Stable, by merging runs.
+static void sort_rows(const Rows *r, int64_t *at, int64_t *spare, int64_t n) {
+    for (int64_t run = 1; run < n; run *= 2) {
+        for (int64_t from = 0; from < n; from += 2 * run) {
+            int64_t mid = from + run < n ? from + run : n, end = mid + run < n ? mid + run : n, a = from, b = mid;
+            for (int64_t k = from; k < end; k++)
+                spare[k] = a < mid && (b >= end || compare_rows(r, at[a], at[b]) <= 0) ? at[a++] : at[b++];
+        }
+        memcpy(at, spare, (size_t)n * sizeof *at);
+    }
+}
+
+static int by_first(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+// Rows [m, width] -> rows that differ [k, width], where each was first [k], which one each row is [m], how often it
+// occurs [k].
+static bool run_unique(const void *attr, const GTensor *in, int nin, GTensor *out, int nout, char *error,
+                       size_t error_size) {
+    bool sorted = *(const bool *)attr;
+    int64_t m = in->shape[0], k = 0, room = (m > 0 ? m : 1);
+    Rows rows = {in->data, in->elem, in->shape[1], (size_t)elem_bytes(in->elem)};
+    int64_t *at = calloc((size_t)room * 5, sizeof *at), *spare = at + room, *group = spare + room,
+            *first = group + room, *place = first + room;
+    (void)nin, (void)nout;
+    if (at == NULL) return no_memory(error, error_size);
+    for (int64_t i = 0; i < m; i++) at[i] = i;
+    sort_rows(&rows, at, spare, m);
+    for (int64_t i = 0; i < m; i++) { // group[row]: by sorted order; first[group]: its first row
+        if (i == 0 || compare_rows(&rows, at[i - 1], at[i]) != 0) first[k++] = at[i];
+        group[at[i]] = k - 1;
+    }
+    memcpy(spare, first, (size_t)k * sizeof *spare);
+    if (!sorted) qsort(spare, (size_t)k, sizeof *spare, by_first);
+    out[0].shape[0] = out[1].shape[0] = out[3].shape[0] = k;
+    out[0].shape[1] = rows.width;
+    out[2].shape[0] = m;
+    bool ok = true;
+    for (int i = 0; i < 4; i++) ok = g_tensor_alloc(&out[i]) && ok;
+    for (int64_t i = 0; i < k && ok; i++) {
+        size_t bytes = (size_t)rows.width * rows.bytes;
+        memcpy((char *)out[0].data + (size_t)i * bytes, rows.data + (size_t)spare[i] * bytes, bytes);
+        ((int64_t *)out[1].data)[i] = spare[i];
+        place[group[spare[i]]] = i;
+    }
+    for (int64_t i = 0; i < m && ok; i++) {
+        ((int64_t *)out[2].data)[i] = place[group[i]];
+        ((int64_t *)out[3].data)[place[group[i]]]++;
+    }
+    free(at);
+    return ok || no_memory(error, error_size);
+}
+
+static const GHostOp host_unique = {"unique", run_unique};
+
+static Node *lower_unique(Op *op) {
+    Graph *g = op->g;
+    Node *x = op_in(op, 0);
+    bool sorted = op_int(op, "sorted", 1) != 0, whole = !op_given(op, "axis");
+    int perm[G_MAX_RANK], back[G_MAX_RANK], n = 1;
+    if (x == NULL) return NULL;
+    if (whole) x = g_reshape(g, x, 1, (Ix[]){ix(g, -1)});
+    int axis = whole ? 0 : op_axis(op, x, "axis", 0);
+    if (axis < 0 || x == NULL) return NULL;
+    perm[0] = axis;
+    for (int d = 0; d < x->rank; d++)
+        if (d != axis) perm[n++] = d;
+    for (int d = 0; d < x->rank; d++) back[perm[d]] = d;
+    Node *front = g_transpose(g, x, perm);
+    Ix m = x->shape[axis], width = ix_product(g, front->shape + 1, front->rank - 1),
+       k = ix_dim_fresh(g, "unique", 0, IX_DIM_MAX);
+    Node *rows = g_reshape(g, front, 2, (Ix[]){m, width});
+    GType types[4] = {{(Elem)x->elem, 2, (Ix[]){k, width}}, {EL_i64, 1, &k}, {EL_i64, 1, &m}, {EL_i64, 1, &k}};
+    Node *host = g_host(g, &host_unique, &sorted, sizeof sorted, &rows, 1, types, 4);
+    for (int i = 1; i < 4; i++) op_out(op, i, g_proj(g, host, i));
+    Ix shape[G_MAX_RANK] = {k};
+    for (int d = 1; d < front->rank; d++) shape[d] = front->shape[d];
+    Node *y = g_reshape(g, g_proj(g, host, 0), front->rank, shape);
+    return y != NULL ? g_transpose(g, y, back) : NULL;
+}
+
+// ---- NonMaxSuppression ------------------------------------------------------------------------------
+
+typedef struct Box { float lo[2], hi[2], area; } Box;
+
+static Box box_at(const float *p, bool centre) {
+    Box b;
+    for (int i = 0; i < 2; i++) {
+        float from = centre ? p[i] - p[2 + i] / 2 : p[i], to = centre ? p[i] + p[2 + i] / 2 : p[2 + i];
+        b.lo[i] = fminf(from, to);
+        b.hi[i] = fmaxf(from, to);
+    }
+    b.area = (b.hi[0] - b.lo[0]) * (b.hi[1] - b.lo[1]);
+    return b;
+}
+
+static bool overlaps(Box a, Box b, float threshold) {
+    float side[2];
+    for (int i = 0; i < 2; i++) side[i] = fminf(a.hi[i], b.hi[i]) - fmaxf(a.lo[i], b.lo[i]);
+    if (!(side[0] > 0 && side[1] > 0 && a.area > 0 && b.area > 0)) return false;
+    float both = side[0] * side[1], all = a.area + b.area - both;
+    return all > 0 && both / all > threshold;
+}
+
+// boxes [B, N, 4], scores [B, C, N], most i64[1], overlap f32[1], least score f32[1] -> [found, 3]: batch, class, box.
+static bool run_nms(const void *attr, const GTensor *in, int nin, GTensor *out, int nout, char *error,
+                    size_t error_size) {
+    bool centre = *(const bool *)attr;
+    int64_t batches = in[1].shape[0], classes = in[1].shape[1], n = in[1].shape[2], most = *(const int64_t *)in[2].data,
+            found = 0;
+    float threshold = *(const float *)in[3].data, least = *(const float *)in[4].data;
+    int64_t keep = most < 0 ? 0 : most < n ? most : n, room = n > 0 ? n : 1;
+    int64_t *order = malloc((size_t)room * 2 * sizeof *order), *spare = order != NULL ? order + room : NULL;
+    int64_t *picked = malloc((size_t)(batches * classes * keep + 1) * 3 * sizeof *picked);
+    float *negative = malloc((size_t)room * sizeof *negative);
+    (void)nin, (void)nout;
+    bool ok = order != NULL && picked != NULL && negative != NULL;
+    for (int64_t b = 0; b < batches && ok; b++)
+        for (int64_t c = 0; c < classes; c++) {
+            const float *score = (const float *)in[1].data + (b * classes + c) * n,
+                        *boxes = (const float *)in[0].data + b * n * 4;
+            int64_t begin = found, candidates = 0;
+            for (int64_t i = 0; i < n; i++) negative[i] = -score[i];
+            for (int64_t i = 0; i < n; i++)
+                if (score[i] > least) order[candidates++] = i;
+            sort_rows(&(Rows){(const char *)negative, EL_f32, 1, sizeof(float)}, order, spare, candidates);
+            for (int64_t i = 0; i < candidates && found - begin < keep; i++) {
+                Box box = box_at(boxes + order[i] * 4, centre);
+                bool taken = true;
+                for (int64_t k = begin; k < found && taken; k++)
+                    taken = !overlaps(box, box_at(boxes + picked[k * 3 + 2] * 4, centre), threshold);
+                if (!taken) continue;
+                memcpy(picked + found++ * 3, (int64_t[]){b, c, order[i]}, 3 * sizeof *picked);
+            }
+        }
+    out->shape[0] = found;
+    out->shape[1] = 3;
+    ok = ok && g_tensor_alloc(out);
+    if (ok) memcpy(out->data, picked, (size_t)found * 3 * sizeof *picked);
+    free(order), free(picked), free(negative);
+    return ok || no_memory(error, error_size);
+}
+
+static const GHostOp host_nms = {"non_max_suppression", run_nms};
+
+static Node *one_of(Op *op, int i, Elem elem, double otherwise) {
+    Graph *g = op->g;
+    Node *x = op_opt(op, i);
+    Ix one = ix(g, 1);
+    return x != NULL ? g_reshape(g, g_cast(g, x, elem), 1, &one) : g_full(g, elem, 1, &one, g_float(otherwise));
+}
+
+static Node *lower_nms(Op *op) {
+    Graph *g = op->g;
+    Node *boxes = op_in(op, 0), *scores = op_in(op, 1);
+    if (boxes == NULL || scores == NULL) return NULL;
+    if (boxes->rank != 3 || scores->rank != 3) return op_error(op, "its boxes and scores should have 3 dimensions");
+    g_require(g, boxes->shape[0], scores->shape[0]);
+    g_require(g, boxes->shape[1], scores->shape[2]);
+    g_require(g, boxes->shape[2], ix(g, 4));
+    bool centre = op_int(op, "center_point_box", 0) != 0;
+    Node *src[5] = {g_cast(g, boxes, EL_f32), g_cast(g, scores, EL_f32), one_of(op, 2, EL_i64, 0),
+                    one_of(op, 3, EL_f32, 0), one_of(op, 4, EL_f32, -INFINITY)};
+    GType type = {EL_i64, 2, (Ix[]){ix_dim_fresh(g, "selected", 0, IX_DIM_MAX), ix(g, 3)}};
+    return g_proj(g, g_host(g, &host_nms, &centre, sizeof centre, src, 5, &type, 1), 0);
+}
+
+const OpRow ops_host[] = {
+    OP("NonZero", 9, lower_nonzero),
+    OP("Compress", 9, lower_compress),
+    OP("Unique", 11, lower_unique),
+    OP("NonMaxSuppression", 10, lower_nms),
+    {0},
+};

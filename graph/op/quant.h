@@ -1,0 +1,14 @@
+// What quantised operators have in common, as ONNX and as ONNX Runtime write them: x = (q - zero point) * scale.
+#ifndef TK_GRAPH_OP_QUANT_H
+#define TK_GRAPH_OP_QUANT_H
+
+#include "graph/op/op.h"
+
+Node *op_centred(Graph *g, Node *q, Node *zero);                 // q - zero point, in i32; zero NULL: none
+// Floats that are whole numbers before the zero point is added, as elements of `bits` bits.
+Node *op_saturated(Graph *g, Node *whole, Node *zero, Elem elem, int bits);
+Node *op_one(Graph *g, Node *v);                                 // a list of one as a number; other lists, and NULL, stay
+// f32 as u8, with a scale and zero point that follow from it
+Node *op_dynamic(Graph *g, Node *x, Node **scale, Node **zero);
+
+#endif

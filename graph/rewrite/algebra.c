@@ -1,0 +1,291 @@
+// Algebra before fusion: constants that are index expressions, numbers that are known, and factors that can leave a product.
+//
+// Constants that count. Exporters write positions down as data: [0, 1, .., 1023], all zeros, a triangle of trues. Such a
+// constant is an index expression of its axes; with that, `positions[n] <= positions[m]` becomes n <= m, and a mask is seen
+// to be causal.
+//
+//     c[i, j] = a + b * i + c * j                       integers
+//     c[.., j]    = of that form for each j              coordinates of a gather
+//     c[.., m, n] = n <= m + d ? a : b                  truths, and floats with two values
+//
+// Numbers. What is one number and computed from constants is a literal: a head's size under a root, a clip's bounds.
+//
+// Factors. A number that multiplies an operand of a product multiplies its result: (s * q) @ (t * k)' = s * t * (q @ k').
+// There are fewer results than operands of an attention, and what is only moved before a product can be loaded as it
+// is. Weights, which are scaled once, keep theirs.
+
+#include "graph/fuse/fuse.h"
+#include "graph/ref/ref.h"
+#include "graph/rewrite/rewrite.h"
+
+#include <string.h>
+
+// ---- single numbers -----------------------------------------------------------------------------------------------------
+
+enum { FEW_NODES = 64, FEW_ELEMENTS = 4096 };
+
+// Is x computed from constants and places alone, with little?
+static bool known_now(const Node *x, int *left) {
+    int64_t count = 1, size;
+    bool leaf = x->kind == G_const, fixed = x->kind == G_index && !x->index.expr->has_dim;
+    bool computed = x->kind == G_ew || x->kind == G_cast || x->kind == G_view || x->kind == G_gather || x->kind == G_reduce;
+    for (int i = 0; i < x->rank; i++) {
+        if (!ix_const(x->shape[i], &size) || size > FEW_ELEMENTS) return false;
+        count *= size;
+        if (count > FEW_ELEMENTS && !leaf) return false;
+    }
+    if (leaf) return x->c.data != NULL;
+    if (!(fixed || computed) || --*left < 0) return false;
+    for (uint32_t k = 0; k < x->nsrc; k++)
+        if (!known_now(x->src[k], left)) return false;
+    return true;
+}
+
+// sqrt(64), 1 / 8, an element of a shape as a float: one number, which is a literal then.
+static Node *as_number(Rewrite *r, void *pass, Node *n, Node *const *src) {
+    (void)pass;
+    Graph *g = r->g;
+    GTensor t;
+    GNum already;
+    char why[256];
+    int left = FEW_NODES;
+    bool one = (n->kind == G_ew || n->kind == G_cast || n->kind == G_gather || n->kind == G_reduce) &&
+               ix_is(g_count(g, n), 1);
+    if (!one || g_scalar_value(n, &already)) return NULL;
+    Node *now = rewrite_node(g, n, src);
+    if (!now || !known_now(now, &left) || !ref_value(g, now, &t, why, sizeof why)) return NULL;
+    Node *c = g_const(g, t.elem, t.rank, t.shape, t.data);
+    g_tensor_free(&t);
+    return c;
+}
+
+void fold_numbers(Graph *g) {
+    Rewrite r;
+    if (rewrite_begin(&r, g)) rewrite_all(&r, as_number, NULL);
+}
+
+// ---- constants that count ----------------------------------------------------------------------------------------------
+
+enum { MOST_ELEMENTS = 1 << 22 };
+
+typedef struct Data { const Node *n; int64_t dim[G_MAX_RANK], count; } Data;
+
+static bool data_of(const Node *n, Data *d) {
+    *d = (Data){.n = n, .count = 1};
+    for (int i = 0; i < n->rank; i++) {
+        if (!ix_const(n->shape[i], &d->dim[i])) return false;
+        d->count *= d->dim[i];
+    }
+    return n->kind == G_const && n->c.data && n->rank > 0 && d->count > 0 && d->count <= MOST_ELEMENTS;
+}
+
+static GNum at(const Data *d, int64_t i) {
+    return g_num_load((const char *)d->n->c.data + i * elem_bytes((Elem)d->n->elem), (Elem)d->n->elem);
+}
+
+static uint64_t bits(const Data *d, int64_t i) {
+    uint64_t v = 0;
+    size_t wide = (size_t)elem_bytes((Elem)d->n->elem);
+    memcpy(&v, (const char *)d->n->c.data + (size_t)i * wide, wide);
+    return v;
+}
+
+// a + sum of b[k] * axis k: read off the first steps along each axis, then compared with all.
+static Node *affine(Graph *g, const Data *d) {
+    int64_t step[G_MAX_RANK] = {0}, place[G_MAX_RANK] = {0}, stride = 1, value = at(d, 0).i, first = value;
+    Ix e = ix(g, value);
+    for (int k = d->n->rank; k-- > 0; stride *= d->dim[k])
+        if (d->dim[k] > 1 && __builtin_sub_overflow(at(d, stride).i, first, &step[k])) return NULL;
+    for (int k = 0; k < d->n->rank; k++) {
+        if (step[k] > INT32_MAX || step[k] < INT32_MIN) return NULL;
+        e = ix_add(g, e, ix_muli(g, ix_axis(g, k, d->n->shape[k]), step[k]));
+    }
+    for (int64_t i = 0; i < d->count; i++) {
+        if (at(d, i).i != value) return NULL;
+        for (int k = d->n->rank; k-- > 0;) {                 // the next place
+            value += step[k];
+            if (++place[k] < d->dim[k]) break;
+            value -= step[k] * d->dim[k];
+            place[k] = 0;
+        }
+    }
+    return g_index(g, (Elem)d->n->elem, d->n->rank, d->n->shape, e);
+}
+
+// The last two axes m, n: one value where n <= m + offset, another where not; the same for all others.
+static Node *triangle(Graph *g, const Data *d) {
+    const Node *c = d->n;
+    int rank = c->rank;
+    if (rank < 2 || d->dim[rank - 1] < 2 || d->dim[rank - 2] < 2) return NULL;
+    int64_t M = d->dim[rank - 2], N = d->dim[rank - 1], offset = -1;
+    uint64_t in = bits(d, (M - 1) * N), out = bits(d, N - 1);
+    if (in == out) return NULL;
+    while (offset + 1 < N && bits(d, offset + 1) == in) offset++;
+    for (int64_t i = 0; i < d->count; i++)
+        if (bits(d, i) != (i % N <= i / N % M + offset ? in : out)) return NULL;
+    Ix m = ix_axis(g, rank - 2, c->shape[rank - 2]), n = ix_axis(g, rank - 1, c->shape[rank - 1]);
+    Node *inside = g_index(g, EL_bool, rank, c->shape, ix_le(g, n, ix_addi(g, m, offset)));
+    if (c->elem == EL_bool && in) return inside;
+    return g_where(g, inside, g_full(g, (Elem)c->elem, rank, c->shape, at(d, (M - 1) * N)),
+                   g_full(g, (Elem)c->elem, rank, c->shape, at(d, N - 1)));
+}
+
+// Coordinates as data, the last axis short: c[.., j] is affine for each j.
+static Node *coordinates(Graph *g, const Data *d) {
+    int rank = d->n->rank, last = rank - 1;
+    int64_t n = last >= 0 ? d->dim[last] : 0, count = n ? d->count / n : 0, dims[G_MAX_RANK];
+    if (n < 2 || n > 4 || count > MOST_ELEMENTS / 4) return NULL;
+    Ix sum = ix(g, 0);
+    int64_t *part = arena_alloc(g->arena, (size_t)count * sizeof *part);
+    for (int k = 0; k < last; k++) dims[k] = d->dim[k];
+    for (int64_t j = 0; j < n; j++) {
+        for (int64_t i = 0; i < count; i++) part[i] = at(d, i * n + j).i;
+        const Node *c = g_const_ref(g, EL_i64, last, dims, part, NULL, 0);
+        Data one;
+        Node *e = c && data_of(c, &one) ? affine(g, &one) : NULL;
+        GNum number;
+        if (!e || (e->kind != G_index && !g_scalar_value(e, &number))) return NULL;
+        Ix expr = e->kind == G_index ? e->index.expr : ix(g, number.i);
+        sum = ix_add(g, sum, ix_mul(g, ix_eq(g, ix_axis(g, last, d->n->shape[last]), ix(g, j)), expr));
+    }
+    return g_index(g, (Elem)d->n->elem, rank, d->n->shape, sum);
+}
+
+static Node *counted(Rewrite *r, void *pass, Node *n, Node *const *src) {
+    Data d;
+    (void)pass, (void)src;
+    if (n->kind != G_const || !data_of(n, &d)) return NULL;
+    bool whole = elem_is_int((Elem)n->elem) && n->elem != EL_bool && n->elem != EL_u64;
+    Node *e = whole ? affine(r->g, &d) : NULL;
+    bool splat = n->elem == EL_bool || d.count == 1;
+    for (int64_t i = 1; i < d.count && splat; i++) splat = bits(&d, i) == bits(&d, 0);
+    if (splat) return g_full(r->g, (Elem)n->elem, n->rank, n->shape, at(&d, 0));
+    if (!e && whole) e = coordinates(r->g, &d);
+    return e ? e : triangle(r->g, &d);
+}
+
+// Running sums of one integer count; running extremes of one value are that.
+static Node *scanned(Graph *g, const Node *n, const Node *x) {
+    GNum v;
+    int axis = n->scan.axis;
+    if (!g_scalar_value(x, &v)) return NULL;
+    if ((n->op == GR_max || n->op == GR_min) && !n->scan.exclusive) return g_full(g, (Elem)n->elem, n->rank, n->shape, v);
+    if (n->op != GR_sum || !elem_is_int((Elem)n->elem) || n->elem == EL_u64 || v.i > INT32_MAX || v.i < INT32_MIN)
+        return NULL;
+    Ix at = ix_axis(g, axis, n->shape[axis]);
+    if (n->scan.reverse) at = ix_sub(g, ix_addi(g, n->shape[axis], -1), at);
+    return g_index(g, (Elem)n->elem, n->rank, n->shape, ix_muli(g, ix_addi(g, at, !n->scan.exclusive), v.i));
+}
+
+// What is made of what has changed folds as it would have when the graph was built.
+static Node *folded(Rewrite *r, void *pass, Node *n, Node *const *src) {
+    Graph *g = r->g;
+    Node *e = counted(r, pass, n, src);
+    bool same = true;
+    for (uint32_t i = 0; i < n->nsrc; i++) same &= src[i] == n->src[i];
+    if (e || same) return e;
+    if (n->kind == G_ew) return g_name(g, g_ew(g, (GEw)n->op, src, (int)n->nsrc), n->name);
+    if (n->kind == G_scan && (e = scanned(g, n, src[0]))) return e;
+    GNum v;
+    if (n->kind == G_gather && g_scalar_value(src[0], &v) && n->at.checked)
+        return g_full(g, (Elem)n->elem, n->rank, n->shape, v);
+    if (n->kind == G_cast && !n->cast.kept)
+        return n->cast.saturate ? g_cast_saturate(g, src[0], (Elem)n->elem) : g_cast(g, src[0], (Elem)n->elem);
+    return NULL;
+}
+
+// ---- axes that nothing varies along -----------------------------------------------------------------------------------
+//
+// A mask of keys that was expanded to all queries before it was computed with: computed without them, and expanded then.
+
+static uint64_t varies(const Node *x) {
+    GNum v;
+    uint64_t axes = 0;
+    if (g_scalar_value(x, &v)) return 0;
+    if (x->kind != G_view || !ix_is(x->view.pred, 1)) return ~UINT64_C(0);
+    for (int i = 0; i < x->src[0]->rank; i++) axes |= x->view.coord[i]->axes;
+    return axes;
+}
+
+static Node *thinned(Rewrite *r, void *pass, Node *n, Node *const *src) {
+    Graph *g = r->g;
+    Ix shape[G_MAX_RANK], coord[G_MAX_RANK];
+    uint64_t axes = 0;
+    bool less = false;
+    (void)pass;
+    if (n->kind != G_ew && (n->kind != G_cast || n->cast.kept)) return NULL;
+    for (uint32_t i = 0; i < n->nsrc; i++) axes |= varies(src[i]);
+    for (int i = 0; i < n->rank; i++) {
+        bool stays = axes >> i & 1 || ix_is(n->shape[i], 1);
+        shape[i] = stays ? n->shape[i] : ix(g, 1);
+        coord[i] = stays ? ix_axis(g, i, n->shape[i]) : ix(g, 0);
+        less |= !stays;
+    }
+    if (!less || axes == 0) return NULL;
+    Node **thin = NEW_N(g->arena, Node *, n->nsrc);
+    Ix at[G_MAX_RANK];
+    for (int i = 0; i < n->rank; i++) at[i] = ix_axis(g, i, shape[i]);
+    for (uint32_t i = 0; i < n->nsrc; i++) {
+        Ix through[G_MAX_RANK];
+        for (int k = 0; k < n->rank; k++) through[k] = ix_is(shape[k], 1) ? ix(g, 0) : at[k];
+        thin[i] = g_view(g, src[i], n->rank, shape, through, NULL, g_int(0));
+    }
+    Node proto = *n;
+    proto.src = thin;
+    proto.shape = shape;
+    return g_view(g, g_name(g, node_intern(g, &proto), n->name), n->rank, n->shape, coord, NULL, g_int(0));
+}
+
+void count_constants(Graph *g) {
+    Rewrite r;
+    if (rewrite_begin(&r, g)) rewrite_all(&r, folded, NULL);
+    if (!g_failed(g) && rewrite_begin(&r, g)) rewrite_all(&r, thinned, NULL);
+}
+
+// ---- factors of products -----------------------------------------------------------------------------------------------
+
+static bool number(const Node *n, double *v) {
+    GNum c;
+    if (!elem_is_float((Elem)n->elem) || !g_scalar_value(n, &c)) return false;
+    *v = c.is_int ? (double)c.i : c.f;
+    return *v != 0 && *v - *v == 0;
+}
+
+// x without numbers that multiply or divide it, which go to *factor.
+static Node *unscaled(Graph *g, Node *x, double *factor) {
+    double v;
+    if (x->kind == G_view && ix_is(x->view.pred, 1)) {
+        Node *y = unscaled(g, x->src[0], factor);
+        return y == x->src[0] ? x : g_view(g, y, x->rank, x->shape, x->view.coord, x->view.pred, x->view.fill);
+    }
+    if (x->kind != G_ew) return x;
+    for (int i = 0; i < 2 && x->op == EW_mul; i++)
+        if (number(x->src[i], &v)) {
+            *factor *= v;
+            return unscaled(g, x->src[1 - i], factor);
+        }
+    if (x->op == EW_div && number(x->src[1], &v)) {
+        *factor /= v;
+        return unscaled(g, x->src[0], factor);
+    }
+    return x;
+}
+
+static Node *hoisted(Rewrite *r, void *pass, Node *n, Node *const *src) {
+    Graph *g = r->g;
+    double factor = 1;
+    (void)pass;
+    if (n->kind != G_contract || (n->elem != EL_f32 && n->elem != EL_f64) || r->constant[n->src[0]->id] ||
+        r->constant[n->src[1]->id])
+        return NULL;
+    Node *a = unscaled(g, src[0], &factor), *b = unscaled(g, src[1], &factor);
+    if (a == src[0] && b == src[1]) return NULL;
+    if (factor - factor != 0 || factor == 0) return NULL;
+    Node *y = rewrite_node(g, n, (Node *[]){a, b});
+    return factor == 1 ? y : g_ew2f(g, EW_mul, y, factor);
+}
+
+void hoist_factors(Graph *g) {
+    Rewrite r;
+    if (rewrite_begin(&r, g)) rewrite_all(&r, hoisted, NULL);
+}

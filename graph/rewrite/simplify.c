@@ -1,0 +1,201 @@
+// Rewrites before fusion: constants that count, factors of products (algebra.c), scales into weights (fold.c), products
+// side by side (here), pairs of columns that are turned (turn.c), the order of axes (layout.c).
+//
+// Products of one left operand with constants (queries, keys and values of an attention) become one, of the constants put
+// side by side, and slices of its result: the left operand is read once, and there are fewer launches. The constants are put
+// side by side when the weights are loaded. Left alone are products whose results meet element by element, which are one
+// kernel already (a gated layer's two halves, fuse.c), and those of which one is computed on and then an operand of another
+// product with weights: what stands between the two is its epilogue, and would be a kernel of its own.
+
+#include "graph/fuse/fuse.h"
+#include "graph/rewrite/rewrite.h"
+
+#include <string.h>
+
+typedef struct Merge {
+    Rewrite *r;
+    Node   **all;                // by node id: the weights of all products that are one with it, or NULL
+    Ix      *start;              // .. and where its own begin
+    Node   **biased;             // by node id: the product of this kind that it adds a bias to, or NULL
+    Node   **bias;               // .. and the biases of all
+    uint8_t *mark;
+} Merge;
+
+static bool mergeable(const Rewrite *r, const Node *n) {
+    return n->kind == G_contract && r->alive[n->id] && n->contract.nb == 0 && n->contract.nn == 1 &&
+           r->constant[n->src[1]->id] && !r->constant[n->src[0]->id];
+}
+
+static bool alike(const Node *a, const Node *b) {
+    return a->src[0] == b->src[0] && a->src[1]->elem == b->src[1]->elem && a->elem == b->elem &&
+           a->contract.nm == b->contract.nm && a->contract.nk == b->contract.nk && a->contract.acc == b->contract.acc;
+}
+
+static bool joins(const Node *e) { return e->kind == G_ew || e->kind == G_cast || e->kind == G_view; }
+
+// Is there an elementwise value that needs both, by elementwise values alone?
+static bool meet(const Merge *m, const Node *a, const Node *b) {
+    memset(m->mark, 0, m->r->n);
+    m->mark[a->id] = 1;
+    m->mark[b->id] |= 2;
+    for (uint32_t i = 0; i < m->r->n; i++) {
+        const Node *e = m->r->g->nodes.at[i];
+        if (!m->r->alive[i] || !joins(e)) continue;
+        for (uint32_t k = 0; k < e->nsrc; k++) m->mark[i] |= m->mark[e->src[k]->id];
+        if (m->mark[i] == 3) return true;
+    }
+    return false;
+}
+
+// Is it computed on, and then the left operand of a product with weights? (1: what moves, 2: what is computed.)
+static bool has_epilogue(const Merge *m, const Node *a) {
+    memset(m->mark, 0, m->r->n);
+    m->mark[a->id] = 1;
+    for (uint32_t i = 0; i < m->r->n; i++) {
+        const Node *e = m->r->g->nodes.at[i];
+        if (!m->r->alive[i]) continue;
+        if (e->kind == G_contract && m->mark[e->src[0]->id] & 2 && m->r->constant[e->src[1]->id]) return true;
+        for (uint32_t k = 0; k < e->nsrc && joins(e); k++) m->mark[i] |= m->mark[e->src[k]->id];
+        if (m->mark[i] && e->kind == G_ew) m->mark[i] |= 2;
+    }
+    return false;
+}
+
+// The sum with a bias that is all that a product is used for, or NULL; *bias: its numbers, one for each column.
+static Node *biased(const Merge *m, const Node *product, Node **bias) {
+    Graph *g = m->r->g;
+    Ix coord[G_MAX_RANK];
+    for (uint32_t i = product->id + 1; i < m->r->n && m->r->users[product->id] == 1; i++) {
+        Node *e = g->nodes.at[i];
+        if (!m->r->alive[i] || e->kind != G_ew || e->op != EW_add) continue;
+        int at = e->src[0] == product ? 0 : e->src[1] == product ? 1 : -1;
+        if (at < 0) continue;
+        Node *b = e->src[1 - at];
+        int last = product->rank - 1;
+        bool columns = m->r->constant[b->id] && (b->kind == G_view ? ix_is(b->view.pred, 1) : last == 0);
+        for (int k = 0; columns && b->kind == G_view && k < b->src[0]->rank; k++)
+            columns = !(b->view.coord[k]->axes & ~(UINT64_C(1) << last));
+        if (!columns) return NULL;
+        for (int k = 0; k < last; k++) coord[k] = ix(g, 0);
+        coord[last] = ix_axis(g, 0, product->shape[last]);
+        *bias = g_view(g, b, 1, &product->shape[last], coord, NULL, g_int(0));
+        return e;
+    }
+    return NULL;
+}
+
+static void side_by_side(Merge *m, Node *const *part, int n) {
+    Graph *g = m->r->g;
+    Node *w[16];
+    for (int i = 0; i < n; i++) w[i] = part[i]->src[1];
+    g_at_node(g, part[0]);
+    Node *all = g_concat(g, 0, w, n);
+    Ix start = ix(g, 0);
+    for (int i = 0; i < n; i++) {
+        m->all[part[i]->id] = all;
+        m->start[part[i]->id] = start;
+        start = ix_add(g, start, w[i]->shape[0]);
+    }
+    Node *sum[16], *bias[16];
+    int with = 0;
+    while (with < n && (sum[with] = biased(m, part[with], &bias[with]))) with++;
+    if (with < n) return;
+    Node *biases = g_concat(g, 0, bias, n);
+    for (int i = 0; i < n; i++) {
+        m->biased[sum[i]->id] = part[i];
+        m->bias[sum[i]->id] = biases;
+    }
+}
+
+// Biases of products side by side are added side by side: what follows the product stays with it.
+static Node *slice_of_sum(Rewrite *r, const Merge *m, const Node *n) {
+    Graph *g = r->g;
+    Node *part = m->biased[n->id], *slice = r->to[part->id], *y = slice->kind == G_view ? slice->src[0] : slice;
+    int last = y->rank - 1, axis = last;
+    Node *sum = g_ew2(g, EW_add, y, g_broadcast_to(g, m->bias[n->id], y->rank, y->shape, &axis));
+    return g_take_range(g, sum, last, m->start[part->id], 1, n->shape[last]);
+}
+
+static Node *slice_of_all(Rewrite *r, void *pass, Node *n, Node *const *src) {
+    const Merge *m = pass;
+    Graph *g = r->g;
+    Node *all = m->all[n->id];
+    if (m->biased[n->id]) return slice_of_sum(r, m, n);
+    if (!all) return NULL;
+    Node *y = g_contract(g, src[0], all, 0, n->contract.nm, 1, n->contract.nk, (Elem)n->elem, n->contract.acc);
+    return g_take_range(g, y, n->rank - 1, m->start[n->id], 1, n->shape[n->rank - 1]);
+}
+
+static void merge_products(Graph *g) {
+    Rewrite r;
+    if (!rewrite_begin(&r, g)) return;
+    Merge m = {&r,
+               NEW_N(g->arena, Node *, r.n),
+               NEW_N(g->arena, Ix, r.n),
+               NEW_N(g->arena, Node *, r.n),
+               NEW_N(g->arena, Node *, r.n),
+               NEW_N(g->arena, uint8_t, r.n)};
+    for (uint32_t i = 0; i < r.n; i++) {
+        Node *first = g->nodes.at[i], *part[16];
+        int count = 0;
+        if (!mergeable(&r, first) || m.all[i]) continue;
+        part[count++] = first;
+        for (uint32_t k = i + 1; k < r.n && count < 16; k++) {
+            Node *other = g->nodes.at[k];
+            if (!mergeable(&r, other) || m.all[k] || !alike(first, other)) continue;
+            if (has_epilogue(&m, first)) break;
+            bool apart = !has_epilogue(&m, other);
+            for (int j = 0; j < count && apart; j++) apart = !meet(&m, part[j], other);
+            if (apart) part[count++] = other;
+        }
+        if (count > 1) side_by_side(&m, part, count);
+    }
+    rewrite_all(&r, slice_of_all, &m);
+}
+
+// ---- many operands ----------------------------------------------------------------------------------------------------
+
+// a kernel has at most 48 parameters, and its text a branch for each
+enum { MOST_SIDE_BY_SIDE = 32 };
+
+static int tensors_of(const Node *n) {                         // that an operand is read from, as far as movement goes
+    while (n->kind == G_view || n->kind == G_cast) n = n->src[0];
+    return n->kind == G_gather ? (int)n->nsrc : 1;
+}
+
+// What too many values make side by side is made of such that few enough make.
+static Node *in_bundles(Rewrite *r, void *pass, Node *n, Node *const *src) {
+    (void)pass;
+    Graph *g = r->g;
+    if (n->kind != G_concat || n->nsrc <= MOST_SIDE_BY_SIDE / 2) return NULL;
+    Node **bundle = NEW_N(g->arena, Node *, n->nsrc);
+    int bundles = 0, reads = 0;
+    uint32_t first = 0;
+    for (uint32_t i = 0; i <= n->nsrc; i++) {
+        int more = i < n->nsrc ? tensors_of(src[i]) : MOST_SIDE_BY_SIDE;
+        if (reads + more > MOST_SIDE_BY_SIDE && i > first) {
+            bundle[bundles++] = i - first > 1 ? g_concat(g, n->concat.axis, src + first, (int)(i - first)) : src[first];
+            first = i;
+            reads = 0;
+        }
+        reads += more;
+    }
+    if (bundles <= MOST_SIDE_BY_SIDE) return bundles > 1 ? g_concat(g, n->concat.axis, bundle, bundles) : bundle[0];
+    Node *all = g_concat(g, n->concat.axis, bundle, bundles);
+    return all != NULL && all->kind == G_concat && all->nsrc < n->nsrc ? in_bundles(r, NULL, all, all->src) : all;
+}
+
+static void bundle_concats(Graph *g) {
+    Rewrite r;
+    if (rewrite_begin(&r, g)) rewrite_all(&r, in_bundles, NULL);
+}
+
+void graph_simplify(Graph *g) {
+    static void (*const passes[])(Graph *) = {
+        select_branches, fold_numbers, integer_products, count_constants, hoist_factors,  fold_scales, merge_products,
+        join_alike,      turn_columns, join_groups,      order_axes,      unfold_windows, order_sums,  bundle_concats,
+    };
+    if (g->tables->simplified) return;
+    g->tables->simplified = true;
+    for (size_t i = 0; i < sizeof passes / sizeof *passes && !g_failed(g); i++) passes[i](g);
+}

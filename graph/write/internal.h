@@ -1,0 +1,168 @@
+// What the files of the writer share. A kernel is built as expressions first (write/expr.c), each with the axes that it
+// varies along, so that it is known what is used twice and what belongs into a loop; then printed (write/text.c).
+#ifndef TK_GRAPH_WRITE_INTERNAL_H
+#define TK_GRAPH_WRITE_INTERNAL_H
+
+#include "graph/fuse/fuse.h"
+#include "graph/internal.h"
+
+typedef enum KOp {
+    E_NUMBER,                    // a literal
+    E_INDEX,                     // an index expression as a value
+    E_LOAD,                      // node at coord, or fill out of range
+    E_TEXT,                      // fmt with $0 $1 $2
+    E_REDUCE,                    // fmt(arg over axes), a loop around it if they are too long
+    E_DOT,                       // dot(arg0, arg1 over axes): the scores of an attention
+    E_SUM,                       // the accumulator of the product
+    E_ALONG,                     // what a scan or sort gives; number: which
+} KOp;
+
+enum { P_TERNARY, P_OR2, P_AND2, P_EQUAL, P_PLUS, P_TIMES, P_UNARY, P_PRIMARY };
+
+typedef struct KExpr {
+    KOp      op;
+    Elem     elem;               // as the language has it; EL_none: a literal that adapts
+    uint64_t mask;               // axes of the kernel
+    int      prec;               // of the text
+    const char *fmt;
+    struct KExpr *arg[3];
+    const Node *node;            // E_LOAD: what is loaded; else what it is the value of
+    const Ix *coord;
+    Ix       expr;
+    GNum     number;             // E_NUMBER, or E_LOAD's fill
+    bool     has_fill;
+    int      axes[G_MAX_RANK], naxes;   // E_REDUCE
+    int      uses;
+    int      var;                // axis number that stands for it in index expressions, or -1
+    const char *name;            // once it has been given one
+    int      param;              // E_LOAD
+    const Ix *at;                // E_LOAD: coordinates of the parameter
+    int      nat;
+} KExpr;
+
+typedef enum KAxisKind {
+    A_GRID,                      // a scalar of the grid
+    A_TILE,                      // a tile of the grid
+    A_FULL,                      // all of it, a tile
+    A_LOOP,                      // a scalar of a loop
+    A_LOOP_TILE,                 // a tile of a loop
+    A_VALUE,                     // no axis: an index that is a value
+} KAxisKind;
+
+typedef struct KAxis {
+    KAxisKind kind;
+    Ix      axis, extent;
+    int64_t by;
+    const char *open;            // a compile-time name in place of `by`, which is its default then; or NULL
+    const char *default_by;      // .. its default as text, or NULL: `by`
+    const char *name;
+    KExpr  *value;               // A_VALUE
+} KAxis;
+
+typedef struct KCount { const char *like; int next; } KCount;   // names like this one end in numbers up to that
+
+typedef struct KFew { Ix heads, rows; int most; } KFew;      // 64 rows a tile where tiles of 128 are at most so many, else 128
+
+typedef struct KParam {
+    const Node *node;
+    int  rank;
+    const Ix *shape;
+    bool out, inout;
+    const char *name;
+} KParam;
+
+typedef struct KStore { const Node *node; const Ix *coord; KExpr *value; int param; const Ix *at; int nat; } KStore;
+
+typedef struct KAlong { const Node *node; KExpr *arg; int axis; const char *value, *places; } KAlong;   // a scan or sort
+
+typedef struct KAlias { Ix of; const char *name; } KAlias;
+
+enum { MAX_KAXES = 64, KAXIS_VALUES = 40 };
+
+// What a kernel reduces that has only rows: rows in memory, or columns, the last row axis being the innermost in
+// memory: then that is a tile, and a few elements (the taps of a window) are taken one after the other.
+typedef enum KReduces { R_ROWS, R_COLUMNS, R_TAPS } KReduces;
+
+typedef struct Kernel {
+    Graph  *g;
+    Arena  *arena;
+    const Fusion *f;
+    int     group;
+    const FGroup *fg;
+    KReduces reduces;
+    Ix      looped;              // the extent that rows are too long with: a loop, so many at a time; NULL: they fit
+    int64_t looped_by;
+    int64_t side;                // rows side by side in memory, a tile of them; 1: columns are innermost
+    KAxis   axis[MAX_KAXES];     // by the number of their index axis
+    int     naxes, nvalues;      // in use: 0 .. naxes - 1, and KAXIS_VALUES ..
+    VEC(KExpr *) exprs;
+    struct { const Node **node; const Ix **coord; KExpr **e; uint32_t n, cap; } memo;
+    VEC(KParam) params;
+    VEC(KStore) stores;
+    VEC(KAlias) alias;           // dimensions of parameters that are more than a name
+    VEC(Ix) dims;                // dimensions that the text names
+    VEC(Ix) scalars;             // those of them that are parameters, after the tensors
+    VEC(const char *) names;     // taken
+    VEC(KCount) counts;
+    VEC(const char *) blocks;    // compile-time names, "BN = next_pow2(N) or 1024"; of `BM = $` the default is as `few` says
+    KFew    few;
+    VEC(const char *) tune;      // what may be chosen of them: "BM in [64, 128]"
+    KExpr  *a, *b, *b2;          // the product's operands; the second product's
+    KAlong  along;
+    bool    by_sum;              // the product as sum(a * b)
+    KExpr  *score;               // attention: a is NULL, b the values
+    int     keys;                // the axis
+    bool    guarded;
+    bool    base2;               // scores are to the base 2
+    Ix      bound;               // no key at or past it is seen, or NULL; in terms of
+    int     last;                // .. a value that stands for the last query of the tile
+    int     queries;             // .. whose axis this is
+    Buf     body;
+    int     indent;
+    bool    in_place;            // a scatter into its first source
+    bool    needs_library;       // std/elementary.tk
+    bool    numbers;             // dimensions that are inputs are scalars; else read from memory
+    bool    in_head, sizes;      // of the text: parameters, grid; such a dimension stands there
+} Kernel;
+
+// write/expr.c
+bool   k_reads(const Kernel *k, const Node *n);              // from memory, rather than computing it
+KExpr *k_value(Kernel *k, const Node *n, const Ix *coord);              // n's element; NULL: an error is recorded
+int    k_axis(Kernel *k, KAxisKind kind, Ix extent, int64_t by, const char *name);   // its number
+Ix     k_value_index(Kernel *k, const Node *n, const Ix *coord, Ix extent);   // n's element as an index into a dimension
+KExpr *k_sized(Kernel *k, KExpr *e, Elem elem);                         // converted if it is something else
+KExpr *k_number(Kernel *k, GNum v, const Node *n);                      // n: whose element type it has, may be NULL
+KExpr *k_index(Kernel *k, Ix e);
+KExpr *k_text(Kernel *k, const char *fmt, int prec, Elem elem, KExpr *a, KExpr *b, KExpr *c);
+// e over axes of the kernel that it varies along
+KExpr *k_reduced(Kernel *k, GReduce op, KExpr *e, const int *axis, int naxes);
+int    k_load_quotients(Kernel *k);                                     // how many loads and stores have some
+
+// write/ix.c
+void   k_ix(Kernel *k, Buf *to, Ix e);
+void   k_put_ix(Kernel *k, Buf *to, Ix e, int outer);            // outer: how tightly what is around it binds
+void   k_put_number(Kernel *k, Buf *to, Ix e, int outer);        // .. a truth value as 1 or 0
+
+// write/text.c
+bool   k_stands_alone(const Kernel *k, Ix dim, bool in_results);        // is it a dimension of a parameter? of the only result, too
+void   k_print(Kernel *k, Buf *to, const char *name);
+const char *k_start(GReduce op, Elem elem);                             // what a reduction begins with, as text
+const char *k_name(Kernel *k, const char *like);                        // not taken yet; then taken
+int64_t k_pow2(int64_t n);                                 // the power of two that is at least n
+
+// write/kernel.c
+void   k_reset(Kernel *k);
+// shape[0 .. n) as one axis
+bool   k_one_axis(Kernel *k, const Ix *shape, int n, KAxisKind kind, int64_t by, const char *name, Ix *coord);
+int64_t k_tile_of(Ix extent, int64_t least, int64_t most);
+// a compile-time name for its tile; choices may be NULL
+void   k_open_tile(Kernel *k, const char *axis, const char *name, const char *choices);
+bool   k_epilogue(Kernel *k, const Ix *at);                              // what follows the product, at `at` of its result
+// write/attention.c
+bool   k_attention(Kernel *k);
+// write/kernel.c
+bool   kernel_build(Kernel *k);                                         // all of it but the text
+
+const char *g_identifier(Arena *a, const char *text, const char *otherwise);
+
+#endif

@@ -1,0 +1,162 @@
+// Index expressions as text: with as few parentheses as the language needs, `a < b + 1` as `a <= b`, and a dimension
+// that has a name of its own (T_4_1, where it is T / 4 - 1) by that name, so many times it, too.
+
+#include "graph/write/internal.h"
+
+#include <inttypes.h>
+
+static bool is_truth(Ix e) { return e->kind == IX_LT || e->kind == IX_EQ || e->kind == IX_AND || e->kind == IX_OR; }
+
+void k_put_number(Kernel *k, Buf *to, Ix e, int outer) {
+    if (!is_truth(e)) {
+        k_put_ix(k, to, e, outer);
+        return;
+    }
+    buf_puts(to, "where(");
+    k_put_ix(k, to, e, P_TERNARY);
+    buf_puts(to, ", 1, 0)");
+}
+
+static void put_truth(Kernel *k, Buf *to, Ix e, int outer) {
+    if (is_truth(e)) {
+        k_put_ix(k, to, e, outer);
+        return;
+    }
+    if (outer > P_EQUAL) buf_putc(to, '(');
+    k_put_ix(k, to, e, P_PLUS);
+    buf_puts(to, " != 0");
+    if (outer > P_EQUAL) buf_putc(to, ')');
+}
+
+static void put_list(Kernel *k, Buf *to, Ix e, const char *op, int own, int outer) {
+    if (own < outer) buf_putc(to, '(');
+    for (uint32_t i = 0; i < e->n; i++) {
+        if (i) buf_printf(to, " %s ", op);
+        if (own == P_AND2 || own == P_OR2) put_truth(k, to, e->arg[i], own + 1);
+        else k_put_number(k, to, e->arg[i], own + (i > 0 || own == P_EQUAL));
+    }
+    if (own < outer) buf_putc(to, ')');
+}
+
+static void put_sum(Kernel *k, Buf *to, Ix e, int outer) {
+    int own = e->n == 1 && e->value == 0 ? P_TIMES : P_PLUS;
+    bool first = true;
+    if (own < outer) buf_putc(to, '(');
+    for (int negative = 0; negative < 2; negative++) {
+        if (negative && first && e->value > 0) {
+            buf_printf(to, "%" PRId64, e->value);
+            first = false;
+        }
+        for (uint32_t i = 0; i < e->n; i++) {
+            int64_t c = e->coef[i];
+            if ((c < 0) != negative) continue;
+            buf_puts(to, first ? (negative ? "-" : "") : negative ? " - " : " + ");
+            k_put_number(k, to, e->arg[i], P_TIMES + (negative != 0));
+            if (c != 1 && c != -1) buf_printf(to, " * %" PRIu64, c < 0 ? 0 - (uint64_t)c : (uint64_t)c);
+            first = false;
+        }
+        if (!negative && !first && e->value > 0) buf_printf(to, " + %" PRId64, e->value);
+    }
+    if (e->value < 0) buf_printf(to, " - %" PRIu64, 0 - (uint64_t)e->value);
+    if (own < outer) buf_putc(to, ')');
+}
+
+// A dimension that no tensor of the kernel has, by one that differs from it by a number: n, where there is n_1 = n + 1.
+static bool put_by_other(Kernel *k, Buf *to, Ix e, int outer) {
+    if (k->alias.n == 0 || k_stands_alone(k, e, true)) return false;
+    for (uint32_t i = 0; i < k->alias.n; i++) {
+        KAlias a = k->alias.at[i];
+        Ix more = a.of && k_stands_alone(k, a.of, false) ? ix_sub(k->g, e, a.of) : NULL;
+        if (!more || !ix_is_const(more)) continue;
+        bool less = more->value < 0;
+        uint64_t by = less ? 0 - (uint64_t)more->value : (uint64_t)more->value;
+        buf_printf(to, outer > P_PLUS ? "(%s %c %" PRIu64 ")" : "%s %c %" PRIu64, a.name, less ? '-' : '+', by);
+        return true;
+    }
+    return false;
+}
+
+static void put_dim(Kernel *k, Buf *to, Ix e, int outer) {
+    bool seen = false;
+    if (put_by_other(k, to, e, outer)) return;
+    for (uint32_t i = 0; i < k->dims.n; i++) seen |= k->dims.at[i] == e;
+    if (!seen) vec_push(k->arena, &k->dims, e);
+    if (k->in_head && ix_dim_info(k->g, e)->value) k->sizes = true;
+    buf_puts(to, g_identifier(k->arena, ix_dim_info(k->g, e)->name, "N"));
+}
+
+static void put_call(Kernel *k, Buf *to, Ix e, const char *name) {
+    buf_printf(to, "%s(", name);
+    k_put_number(k, to, e->arg[0], P_TERNARY);
+    buf_puts(to, ", ");
+    k_put_number(k, to, e->arg[1], P_TERNARY);
+    buf_putc(to, ')');
+}
+
+// a < b + 1 is a <= b.
+static void put_less(Kernel *k, Buf *to, Ix e, int outer) {
+    bool or_equal = e->arg[1]->kind == IX_SUM && e->arg[1]->value == 1;
+    if (P_EQUAL < outer) buf_putc(to, '(');
+    k_put_number(k, to, e->arg[0], P_PLUS);
+    buf_puts(to, or_equal ? " <= " : " < ");
+    k_put_number(k, to, or_equal ? ix_addi(k->g, e->arg[1], -1) : e->arg[1], P_PLUS);
+    if (P_EQUAL < outer) buf_putc(to, ')');
+}
+
+// As so many times a dimension of a parameter that has a name of its own.
+static bool put_multiple(Kernel *k, Buf *to, Ix e, int outer) {
+    for (uint32_t i = 0; i < k->alias.n; i++) {
+        KAlias a = k->alias.at[i];
+        Ix times = a.of && a.of->kind == IX_SUM && e->kind == IX_SUM ? ix_divide_exact(k->g, e, a.of) : NULL;
+        if (!times || times->kind == IX_SUM) continue;
+        bool negative = times->kind == IX_CONST && times->value < 0;
+        if (outer > P_TIMES) buf_putc(to, '(');
+        buf_puts(to, a.name);
+        if (negative) buf_puts(to, " * ("), k_put_ix(k, to, times, P_TERNARY), buf_putc(to, ')');
+        else buf_puts(to, " * "), k_put_number(k, to, times, P_TIMES + 1);
+        if (outer > P_TIMES) buf_putc(to, ')');
+        return true;
+    }
+    return false;
+}
+
+void k_put_ix(Kernel *k, Buf *to, Ix e, int outer) {
+    for (uint32_t i = 0; i < k->alias.n; i++) {
+        if (k->alias.at[i].of != e) continue;
+        buf_puts(to, k->alias.at[i].name);
+        return;
+    }
+    if (put_multiple(k, to, e, outer)) return;
+    switch ((IxKind)e->kind) {
+    case IX_CONST:
+        if (e->value < 0 && outer > P_PLUS) buf_printf(to, "(%" PRId64 ")", e->value);
+        else buf_printf(to, "%" PRId64, e->value);
+        break;
+    case IX_DIM: put_dim(k, to, e, outer); break;
+    case IX_AXIS: {
+        const KAxis *a = &k->axis[e->value];
+        buf_puts(to, a->kind == A_VALUE ? a->value->name : a->name);
+        break;
+    }
+    case IX_SUM: put_sum(k, to, e, outer); break;
+    case IX_PROD: put_list(k, to, e, "*", P_TIMES, outer); break;
+    case IX_DIV: put_list(k, to, e, "/", P_TIMES, outer); break;
+    case IX_MOD: put_list(k, to, e, "%", P_TIMES, outer); break;
+    case IX_MIN: put_call(k, to, e, "min"); break;
+    case IX_MAX: put_call(k, to, e, "max"); break;
+    case IX_LT: put_less(k, to, e, outer); break;
+    case IX_EQ:
+        if (is_truth(e->arg[0]) && ix_is(e->arg[1], 0)) {
+            buf_puts(to, "!(");
+            k_put_ix(k, to, e->arg[0], P_TERNARY);
+            buf_putc(to, ')');
+            break;
+        }
+        put_list(k, to, e, "==", P_EQUAL, outer);
+        break;
+    case IX_AND: put_list(k, to, e, "&&", P_AND2, outer); break;
+    case IX_OR: put_list(k, to, e, "||", P_OR2, outer); break;
+    }
+}
+
+void k_ix(Kernel *k, Buf *to, Ix e) { k_put_ix(k, to, e, P_TERNARY); }

@@ -1,0 +1,494 @@
+// The program: kernels, each once, and the graph that launches them.
+//
+// Kernels that come out as the same text are one kernel: the layers of a model share theirs. They are named by the operators
+// that they came from. A value of the graph has the shape that its kernel gives it; where another kernel wants the same
+// elements with other dimensions, it gets a `reshape`, which costs nothing.
+
+#include "graph/write/write.h"
+
+#include "graph/write/internal.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+typedef struct Value { const char *name; int rank; const Ix *shape; } Value;
+typedef struct Written { const char *text, *name; } Written;
+
+typedef struct Writer {
+    Graph  *g;
+    const Fusion *f;
+    Kernel *scope;               // names of the graph item
+    Value  *value;               // by node id
+    const char **result;         // by output: its name
+    VEC(Written) kernels;
+    Buf     items, body, lets;   // kernels; launches; weights and constants
+    const char *weights;
+    bool    needs_library, has_weights;
+    int     launches;
+    bool    numbers;             // dimensions that are inputs are numbers of the plan, since something needs them as sizes
+    bool    sizes;               // something does
+} Writer;
+
+// ---- names ----------------------------------------------------------------------------------------------------------
+
+static const char *const movement[] = {
+    "Reshape", "Transpose", "Unsqueeze", "Squeeze", "Slice", "Cast", "Expand", "Identity", "Constant", "Shape", "Split", "Flatten", "CastLike",
+    "ConstantOfShape", "Concat", "Range", "initializer", "input",
+};
+
+static const char *const arithmetic[] = {
+    "Add", "Sub", "Mul", "Div", "Pow", "Sqrt", "Reciprocal", "Neg", "Where", "And", "Or", "Not", "Equal", "Less", "Greater", "LessOrEqual",
+    "GreaterOrEqual", "GatherND",
+};
+
+static bool among(const char *const *list, size_t count, const char *op, size_t n) {
+    for (size_t i = 0; i < count; i++)
+        if (strlen(list[i]) == n && memcmp(list[i], op, n) == 0) return true;
+    return false;
+}
+
+static bool is_movement(const char *op, size_t n) { return among(movement, sizeof movement / sizeof *movement, op, n); }
+static bool is_arithmetic(const char *op, size_t n) {
+    return among(arithmetic, sizeof arithmetic / sizeof *arithmetic, op, n);
+}
+
+static void snake(Buf *to, const char *op, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        bool upper = op[i] >= 'A' && op[i] <= 'Z', before = i > 0 && op[i - 1] >= 'a' && op[i - 1] <= 'z';
+        if (upper && before) buf_putc(to, '_');
+        buf_putc(to, upper ? (char)(op[i] + 32) : op[i]);
+    }
+}
+
+// What is known by a name of its own, whatever operators an exporter wrote it as.
+static const char *idiom(const FGroup *f) {
+    int sums = 0, tops = 0, roots = 0, exps = 0, ews = 0, negs = 0, products = 0;
+    bool gathers = false, norm = false, moves = true, joins = false, own = false;
+    if (f->attends) return "attention";
+    for (uint32_t i = 0; i < f->nodes.n; i++) {
+        const Node *n = f->nodes.at[i];
+        bool again = false;
+        for (uint32_t k = 0; k < i && !again; k++) again = f->nodes.at[k] == n;
+        if (again) continue;
+        sums += n->kind == G_reduce && n->op == GR_sum;
+        tops += n->kind == G_reduce && n->op == GR_max;
+        roots += n->kind == G_ew && n->op == EW_sqrt;
+        exps += n->kind == G_ew && n->op == EW_exp;
+        ews += n->kind == G_ew;
+        negs += n->kind == G_ew && n->op == EW_neg;
+        products += n->kind == G_ew && n->op == EW_mul;
+        gathers |= n->kind == G_gather;
+        joins |= n->kind == G_concat;
+        moves &= n->kind == G_view || n->kind == G_concat || n->kind == G_cast || n->kind == G_index;
+        own |= n->from && is_movement(n->from, strcspn(n->from, " "));
+        norm |= n->from && strstr(n->from, "Normalization") && strncmp(n->from, "Skip", 4) != 0 &&
+                strncmp(n->from, "Simplified", 10) != 0;
+    }
+    if (f->kind == F_MAP && moves && !own) return joins ? "side_by_side" : "reordered";     // for the operator's sake
+    if (f->kind == F_MAP && f->once) return "prepared";
+    if (f->kind == F_MAP && gathers && strncmp(f->root->from ? f->root->from : "", "GroupQueryAttention", 19) == 0)
+        return f->root->kind == G_ew && f->root->op == EW_where ? "cached" : "gather";
+    if (f->kind == F_ROWS && f->once && sums == 1 && ews == 0) return "sums";
+    if (f->kind == F_MAP && negs >= 1 && products >= 2 && ews <= 6) return "rotary";        // x * cos + (-x2 or x1) * sin
+    if (f->kind == F_PRODUCT && f->parts >= 0 && f->second && products >= 2) return "mat_mul_rotary";
+    if (f->kind != F_ROWS || norm) return NULL;
+    if (roots == 1 && sums == 1 && !exps) return gathers ? "gather_rms_norm" : "rms_norm";
+    if (roots == 1 && sums == 2 && !exps) return gathers ? "gather_layer_norm" : "layer_norm";
+    return exps == 1 && sums == 1 && tops == 1 && !roots ? "softmax" : NULL;
+}
+
+// The name of an operator in a kernel's: of a tanh or erf among products and sums, what it is there for; of a norm with
+// a sum, where only the sum is.
+static const char *operator_name(const FGroup *f, const char *op, size_t n) {
+    bool by_tanh = n == 4 && memcmp(op, "Tanh", 4) == 0, by_erf = n == 3 && memcmp(op, "Erf", 3) == 0;
+    int products = 0, sums = 0, curves = 0;
+    for (uint32_t i = 0; i < f->nodes.n && (by_tanh || by_erf); i++) {
+        const Node *e = f->nodes.at[i];
+        products += e->kind == G_ew && e->op == EW_mul;
+        sums += e->kind == G_ew && e->op == EW_add;
+        curves += e->kind == G_ew && e->op == (by_tanh ? EW_tanh : EW_erf);
+    }
+    if (curves == 1 && products >= (by_tanh ? 4 : 2) && sums >= (by_tanh ? 2 : 1)) return "Gelu";
+    return f->kind != F_ROWS && n > 4 && memcmp(op, "Skip", 4) == 0 ? "Add" : op;
+}
+
+// Does all that a group has of an operator only move?
+static bool only_moves(const FGroup *f, const char *from) {
+    for (uint32_t i = 0; i < f->nodes.n; i++) {
+        const Node *n = f->nodes.at[i];
+        bool moves = n->kind == G_view || n->kind == G_index || n->kind == G_cast;
+        if (n->from && strcmp(n->from, from) == 0 && !moves) return false;
+    }
+    return true;
+}
+
+enum { MAX_SOURCES = 64 };
+
+// "gemm_relu": the operators of a group, in the order of the model; what only moves or adds is left out where others
+// say more.
+static const char *kernel_name(Writer *w, const FGroup *f) {
+    Buf b = {0};
+    const char *seen[4], *from[MAX_SOURCES], *known_as = idiom(f);
+    int n = 0, sources = group_sources(f, from, MAX_SOURCES);
+    if (known_as) return known_as;
+    for (int pass = 0; pass < 3 && n < 2 - (pass == 2); pass++)
+        for (int i = 0; i < sources && i < MAX_SOURCES && n < 4; i++) {
+            size_t len = strcspn(from[i], " ");
+            const char *op = operator_name(f, from[i], len);
+            bool sum = op != from[i] && strcmp(op, "Add") == 0;
+            int rank = is_movement(from[i], len) || only_moves(f, from[i]) ? 2 : sum || is_arithmetic(from[i], len) ? 1 : 0;
+            bool known = rank != pass;
+            for (int k = 0; k < n; k++) known |= strncmp(seen[k], from[i], len) == 0 && seen[k][len] == ' ';
+            if (known) continue;
+            if (n) buf_putc(&b, '_');
+            snake(&b, op, op == from[i] ? len : strlen(op));
+            seen[n++] = from[i];
+        }
+    const char *name = g_identifier(w->g->arena, b.p, "kernel_");
+    buf_free(&b);
+    return name;
+}
+
+static char *nodes_comment(Writer *w, const FGroup *f) {
+    Buf b = {0};
+    const char *from[MAX_SOURCES];
+    int n = 0, sources = group_sources(f, from, MAX_SOURCES);
+    for (; n < sources && n < MAX_SOURCES && (b.n <= 140 || n <= 2); n++) buf_printf(&b, "%s%s", n ? ", " : "", from[n]);
+    if (n < sources) buf_printf(&b, ", and %d more", sources - n);
+    for (size_t i = 0; i < b.n; i++)
+        if (b.p[i] == '\n') b.p[i] = ' ';
+    char *t = arena_printf(w->g->arena, "%s", b.p ? b.p : "");
+    buf_free(&b);
+    return t;
+}
+
+// ---- lines ----------------------------------------------------------------------------------------------------------
+
+enum { WIDTH = 118 };
+
+// A line, broken after commas of its outermost parentheses where it is too long.
+static void put_line(Buf *to, const char *line, size_t n, int indent) {
+    int depth = 0;
+    size_t start = 0, cut = 0, room = WIDTH;
+    char open[64] = {0};
+    for (size_t i = 0; i < n; i++) {
+        if (strchr("([", line[i]) && depth < 63) open[depth++] = line[i];
+        if (strchr(")]", line[i]) && depth > 0) depth--;
+        if (i - start >= room && cut > start) {
+            buf_add(to, line + start, cut - start);
+            buf_printf(to, "\n%*s", indent, "");
+            start = cut + 1;
+            room = WIDTH - (size_t)indent;
+        }
+        if (line[i] == ',' && depth == 1 && open[0] == '(') cut = i + 1;
+    }
+    buf_add(to, line + start, n - start);
+}
+
+static void put_comment(Buf *to, const char *text, int indent) {
+    size_t room = WIDTH - 3 - (size_t)indent;
+    while (*text) {
+        size_t n = strlen(text), cut = n;
+        for (size_t i = 0; n > room && i < room; i++)
+            if (text[i] == ',') cut = i + 1;
+        buf_printf(to, "%*s// %.*s\n", indent, "", (int)cut, text);
+        text += cut;
+        while (*text == ' ') text++;
+    }
+}
+
+// ---- values ---------------------------------------------------------------------------------------------------------
+
+static void put_dims(Writer *w, Buf *to, int rank, const Ix *shape) {
+    for (int i = 0; i < rank; i++) {
+        if (i) buf_puts(to, ", ");
+        k_ix(w->scope, to, shape[i]);
+    }
+}
+
+static void put_type(Writer *w, Buf *to, const Node *n, int rank, const Ix *shape) {
+    buf_printf(to, "%s[", elem_name((Elem)n->elem));
+    put_dims(w, to, rank, shape);
+    buf_putc(to, ']');
+}
+
+static void put_element(Buf *to, const Node *n, uint64_t i) {
+    GNum v = g_num_load((const char *)n->c.data + i * (size_t)elem_bytes((Elem)n->elem), (Elem)n->elem);
+    if (n->elem == EL_bool) buf_puts(to, v.i ? "true" : "false");
+    else if (n->elem == EL_u64) buf_printf(to, "%" PRIu64, (uint64_t)v.i);
+    else if (v.is_int) buf_printf(to, "%" PRId64, v.i);
+    else if (v.f != v.f) buf_puts(to, "nan");
+    else if (v.f > 1.7e308 || v.f < -1.7e308) buf_puts(to, v.f < 0 ? "-inf" : "inf");
+    else {
+        char t[40];
+        snprintf(t, sizeof t, n->elem == EL_f64 ? "%.17g" : "%.9g", v.f);
+        buf_puts(to, t);
+        if (!strpbrk(t, ".e")) buf_puts(to, ".0");
+    }
+}
+
+enum { INLINE_ELEMENTS = 1 << 16 };
+
+// A constant: by its name in the file of weights, or by its elements.
+static bool put_constant(Writer *w, const Node *typed, Value *v) {
+    const Node *n = graph_loaded(typed) ? typed->src[0] : typed;
+    uint64_t count = n->c.bytes / (size_t)elem_bytes((Elem)n->elem);
+    bool named = n->name && w->weights && (n->c.file ? count > 1 : count > INLINE_ELEMENTS);
+    v->name = k_name(w->scope, g_identifier(w->g->arena, n->name, "constant"));
+    v->rank = n->rank;
+    v->shape = n->shape;
+    buf_printf(&w->lets, "    let %s: ", v->name);
+    if (named) {
+        put_type(w, &w->lets, typed, n->rank, n->shape);
+        buf_printf(&w->lets, " = weight(\"%s\");\n", n->name);
+        w->has_weights = true;
+        return true;
+    }
+    if (count > INLINE_ELEMENTS)
+        return g_error(w->g, "a constant with %" PRIu64 " elements and no name cannot be written", count) != NULL;
+    Ix flat = ix(w->g, (int64_t)count);
+    v->rank = 1;
+    v->shape = copy_ixs(w->g, &flat, 1);
+    put_type(w, &w->lets, typed, 1, v->shape);
+    if (count == 0) {
+        buf_printf(&w->lets, " = zeros<%s>(0);\n", elem_name((Elem)typed->elem));
+        return true;
+    }
+    buf_printf(&w->lets, " = values<%s>(", elem_name((Elem)typed->elem));
+    for (uint64_t i = 0; i < count; i++) {
+        if (i) buf_puts(&w->lets, i % 16 ? ", " : ",\n        ");
+        put_element(&w->lets, n, i);
+    }
+    buf_puts(&w->lets, ");\n");
+    return true;
+}
+
+static bool same_shape(int r1, const Ix *s1, int r2, const Ix *s2) {
+    return r1 == r2 && (r1 == 0 || memcmp(s1, s2, (size_t)r1 * sizeof *s1) == 0);
+}
+
+// A value with the shape that is wanted.
+static bool put_value(Writer *w, Buf *to, const Node *n, int rank, const Ix *shape) {
+    Value *v = &w->value[n->id];
+    if (!v->name && (n->kind == G_const || graph_loaded(n)) && !put_constant(w, n, v)) return false;
+    if (!v->name) return g_error(w->g, "a value is used before it is made") != NULL;
+    if (same_shape(v->rank, v->shape, rank, shape)) {
+        buf_puts(to, v->name);
+        return true;
+    }
+    buf_printf(to, "reshape(%s", v->name);
+    if (rank) buf_puts(to, ", ");
+    put_dims(w, to, rank, shape);
+    buf_putc(to, ')');
+    return true;
+}
+
+// ---- launches -------------------------------------------------------------------------------------------------------
+
+static const char *kernel_item(Writer *w, Kernel *k, const char *comment) {
+    Buf text = {0};
+    k_print(k, &text, "@");
+    for (uint32_t i = 0; i < w->kernels.n; i++)
+        if (strcmp(w->kernels.at[i].text, text.p) == 0) {
+            buf_free(&text);
+            return w->kernels.at[i].name;
+        }
+    const char *name = k_name(w->scope, kernel_name(w, k->fg));
+    vec_push(w->g->arena, &w->kernels, ((Written){arena_printf(w->g->arena, "%s", text.p), name}));
+    const char *rest = strchr(text.p, '\n');
+    char *head = arena_printf(w->g->arena, "kernel %s%.*s", name, (int)(rest - text.p) - 8, text.p + strlen("kernel @"));
+    buf_putc(&w->items, '\n');
+    put_comment(&w->items, comment[0] ? comment : "of the model", 0);
+    put_line(&w->items, head, strlen(head), 7);
+    for (const char *c = rest; *c; c++) {                    // @: its name, in its tune item
+        if (*c == '@') buf_puts(&w->items, name);
+        else buf_putc(&w->items, *c);
+    }
+    buf_free(&text);
+    w->needs_library |= k->needs_library;
+    return name;
+}
+
+// The result of the graph that is just what this kernel gives.
+static const char *own_result(Writer *w, const KParam *p) {
+    if (p->inout || !same_shape(p->rank, p->shape, p->node->rank, p->node->shape)) return NULL;
+    int found = -1;
+    for (uint32_t i = 0; i < w->g->outputs.n; i++) {
+        if (w->g->outputs.at[i].node != p->node) continue;
+        if (found >= 0) return NULL;
+        found = (int)i;
+    }
+    return found >= 0 ? w->result[found] : NULL;
+}
+
+static bool is_state(const Graph *g, const Node *n) {
+    bool found = false;
+    for (uint32_t i = 0; i < g->donated.n; i++) found |= !g->donated.at[i].refused && g->donated.at[i].state == n;
+    return found;
+}
+
+static bool launch(Writer *w, int group) {
+    FGroup *f = w->f->groups.at[group];
+    Kernel *k = NEW(w->g->arena, Kernel);
+    *k = (Kernel){.g = w->g, .arena = w->g->arena, .f = w->f, .group = group, .fg = f, .numbers = w->numbers};
+    if (!kernel_build(k)) return g_failed(w->g) ? false : g_error(w->g, "a kernel cannot be written") != NULL;
+    char *comment = nodes_comment(w, f);
+    const char *name = kernel_item(w, k, comment);
+    w->sizes |= k->sizes;
+    Buf call = {0}, line = {0};
+    bool ok = true, first = true;
+    int results = 0;
+    const KParam *only = NULL;
+    buf_printf(&call, "%s(", name);
+    for (uint32_t i = 0; i < k->params.n && ok; i++) {
+        const KParam *p = &k->params.at[i];
+        if (p->out || p->inout) results++, only = p;
+        if (p->out) continue;
+        if (!first) buf_puts(&call, ", ");
+        first = false;
+        ok = put_value(w, &call, p->inout ? p->node->src[0] : p->node, p->rank, p->shape);
+        if (p->inout && is_state(w->g, p->node->src[0]))     // shown by the name of the parameter
+            vec_push(w->g->arena, &w->g->written,
+                     ((GNamed){w->value[p->node->src[0]->id].name, (Node *)(uintptr_t)p->node}));
+    }
+    for (uint32_t i = 0; i < k->scalars.n; i++) {
+        if (!first) buf_puts(&call, ", ");
+        first = false;
+        w->scope->in_head = false;                           // no size here
+        k_ix(w->scope, &call, k->scalars.at[i]);
+        w->scope->in_head = true;
+    }
+    buf_putc(&call, ')');
+    const char *result = results == 1 ? own_result(w, only) : NULL;
+    if (result) {
+        w->value[only->node->id] = (Value){result, only->rank, only->shape};
+        vec_push(w->g->arena, &w->g->written, ((GNamed){result, (Node *)(uintptr_t)only->node}));
+        buf_puts(&line, result);
+    } else {
+        buf_puts(&line, "let ");
+    }
+    for (uint32_t i = 0, said = 0; i < k->params.n && !result; i++) {
+        const KParam *p = &k->params.at[i];
+        if (!p->out && !p->inout) continue;
+        const Node *n = p->node;
+        w->value[n->id] = (Value){k_name(w->scope, g_identifier(w->g->arena, n->name, name)), p->rank, p->shape};
+        vec_push(w->g->arena, &w->g->written, ((GNamed){w->value[n->id].name, (Node *)(uintptr_t)n}));
+        buf_printf(&line, "%s%s", said++ ? ", " : "", w->value[n->id].name);
+    }
+    if (results == 1 && !result) {
+        buf_puts(&line, ": ");
+        put_type(w, &line, only->node, only->rank, only->shape);
+    }
+    buf_printf(&line, " = %s;", call.p);
+    bool beside = line.n + strlen(comment) + 4 + 3 + 4 <= WIDTH;
+    if (comment[0] && !beside) put_comment(&w->body, comment, 4);
+    buf_puts(&w->body, "    ");
+    put_line(&w->body, line.p, line.n, 8);
+    if (comment[0] && beside) buf_printf(&w->body, "    // %s", comment);
+    buf_putc(&w->body, '\n');
+    w->launches++;
+    buf_free(&line);
+    buf_free(&call);
+    return ok;
+}
+
+// ---- the item -------------------------------------------------------------------------------------------------------
+
+static bool results(Writer *w, Buf *head) {
+    Graph *g = w->g;
+    buf_puts(head, ") -> (");
+    for (uint32_t i = 0; i < g->outputs.n; i++) {
+        const Node *n = g->outputs.at[i].node;
+        const char *name = w->result[i];
+        buf_printf(head, "%s%s: ", i ? ", " : "", name);
+        put_type(w, head, n, n->rank, n->shape);
+        if (w->value[n->id].name == name) continue;          // its launch has assigned it
+        vec_push(g->arena, &g->written, ((GNamed){name, g->outputs.at[i].node}));
+        buf_printf(&w->body, "    %s = ", name);
+        if (!put_value(w, &w->body, n, n->rank, n->shape)) return false;
+        buf_puts(&w->body, ";\n");
+    }
+    buf_puts(head, ")");
+    return true;
+}
+
+static bool says_size(const Graph *g, const Node *n) {
+    bool found = false;
+    for (int i = 0; i < ix_dim_count(g); i++) found |= ix_dim_info(g, ix_dim_at(g, i))->value == n;
+    return found;
+}
+
+static bool program(Writer *w, Buf *to) {
+    Graph *g = w->g;
+    Buf head = {0};
+    const char *name = g_identifier(g->arena, g->name, "model");
+    for (int i = 0; i < ix_dim_count(g); i++)
+        if (!ix_dim_info(g, ix_dim_at(g, i))->value)
+            vec_push(g->arena, &w->scope->names, g_identifier(g->arena, ix_dim_info(g, ix_dim_at(g, i))->name, "N"));
+    name = k_name(w->scope, name);
+    buf_printf(&head, "graph %s(", name);
+    for (uint32_t i = 0; i < g->inputs.n; i++) {
+        const Node *n = g->inputs.at[i].node;
+        Value v = {k_name(w->scope, g_identifier(g->arena, n->name, "x")), n->rank, n->shape};
+        w->value[n->id] = v;
+        buf_printf(&head, "%s%s: %s", i ? ", " : "", v.name, is_state(g, n) ? "inout " : "");
+        if (w->numbers && says_size(g, n)) buf_puts(&head, elem_name((Elem)n->elem));
+        else put_type(w, &head, n, n->rank, n->shape);
+    }
+    w->result = NEW_N(g->arena, const char *, g->outputs.n);
+    for (uint32_t i = 0; i < g->outputs.n; i++)
+        w->result[i] = k_name(w->scope, g_identifier(g->arena, g->outputs.at[i].name, "y"));
+    bool ok = true;
+    for (uint32_t i = 0; i < w->f->groups.n && ok; i++) ok = launch(w, (int)i);
+    ok = ok && results(w, &head);
+    w->sizes |= w->scope->sizes;
+    if (ok && w->sizes && !w->numbers) ok = false;           // again, with numbers
+    else if (ok) {
+        buf_printf(to, "// The model %s as a program: %u kernel%s, and a graph of %d launch%s.\n", g->name, w->kernels.n,
+                   w->kernels.n == 1 ? "" : "s", w->launches, w->launches == 1 ? "" : "es");
+        graph_donate_print(g, to, "// ", false);
+        if (w->needs_library) buf_puts(to, "\nimport \"std/elementary.tk\";\n");
+        buf_printf(to, "%s\n", w->items.p ? w->items.p : "");
+        put_line(to, head.p, head.n, 6);
+        buf_puts(to, "\n{\n");
+        if (w->has_weights) buf_printf(to, "    weights \"%s\";\n", w->weights);
+        buf_printf(to, "%s%s}\n", w->lets.p ? w->lets.p : "", w->body.p ? w->body.p : "");
+    }
+    buf_free(&head);
+    return ok;
+}
+
+static bool write_with(Graph *g, const Fusion *f, const char *weights, bool numbers, bool *again, Buf *to) {
+    Writer w = {.g = g, .f = f, .weights = weights, .numbers = numbers};
+    g->written.n = 0;
+    w.scope = NEW(g->arena, Kernel);
+    *w.scope = (Kernel){.g = g, .arena = g->arena, .f = f, .in_head = true};
+    w.value = NEW_N(g->arena, Value, g->nodes.n);
+    bool ok = program(&w, to);
+    *again = !ok && w.sizes && !numbers && !g_failed(g);
+    buf_free(&w.items);
+    buf_free(&w.body);
+    buf_free(&w.lets);
+    return ok;
+}
+
+bool graph_write(Graph *g, const char *weights, Buf *to, Buf *err) {
+    bool again = false;
+    graph_simplify(g);
+    const Fusion *f = graph_fuse(g);
+    bool ok = f && write_with(g, f, weights, false, &again, to);
+    if (again) ok = write_with(g, f, weights, true, &again, to);
+    g_at(g, NULL);
+    if (!ok) buf_puts(err, g_failed(g) ? g_failed(g) : "the graph cannot be written");
+    return ok;
+}
+
+bool graph_write_fusion(Graph *g, const GTensor *in, Buf *to, Buf *err) {
+    Unfused before = graph_unfused(g, in);
+    graph_simplify(g);
+    const Fusion *f = graph_fuse(g);
+    if (f) fusion_print(to, g, f, &before, in);
+    if (f) graph_donate_print(g, to, "", true);
+    else buf_puts(err, g_failed(g));
+    return f != NULL;
+}

@@ -1,0 +1,47 @@
+// What a kernel leaves open, decided: the best of candidates.c by the model, for known dimensions.
+//
+//     the defaults           11.0 us      stay where nothing is expected to be much faster,
+//     BM = 64, BN = 128       8.4 us      <- chosen
+//     BM = 64, BN = 256      10.1 us
+//
+// Without dimensions, without a model for the kernel or with everything given, nothing is decided. What was measured by
+// `tkc tune` stands before the model: runtime/tuned.c.
+#include "lower/cost/cost.h"
+
+#include <math.h>
+
+static const char *words(Arena *a, const Candidate *all, int n, int best, const SemaValue *dims, int ndims,
+                         const Schedule *given) {
+    const Candidate *b = &all[best];
+    int tried = 0;
+    for (int i = 0; i < n; i++) tried += all[i].us < INFINITY;
+    Candidate shown = *b;
+    if (!given->walk) shown.schedule.walk = 0;                          // where tiles leave is said of its own
+    const char *what = candidate_text(a, &shown, given);
+    if (!b->allowed || (b->us == INFINITY && !b->from)) return NULL;
+    if (!what && tried < 2) return NULL;
+    Buf t = {0};
+    buf_printf(&t, "%s for", what ? what : "the defaults");
+    for (int i = 0, k = 0; i < ndims; i++)
+        if (!dims[i].is_type) buf_printf(&t, "%s %s = %lld", k++ ? "," : "", dims[i].name, (long long)dims[i].ival);
+    if (b->us < INFINITY) buf_printf(&t, ": %.1f us expected", b->us);
+    else buf_puts(&t, ": the tune item allows it");
+    if (tried > 1 && b->from && all->us > b->us && all->us < INFINITY)
+        buf_printf(&t, ", %.1f us with the defaults", all->us);
+    if (tried > 1) buf_printf(&t, "; best of %d", tried);
+    char *out = arena_printf(a, "%s", t.p);
+    buf_free(&t);
+    return out;
+}
+
+bool kernel_choose(SemaFile *file, Session *s, const Node *kernel, const SemaValue *set, int nset,
+                   const SemaValue *dims, int ndims, const CompileOptions *opt, Choice *out) {
+    Candidate *all;
+    int n = kernel_candidates(file, s, kernel, set, nset, dims, ndims, opt, false, &all);
+    *out = (Choice){.schedule = opt->schedule};
+    if (!n) return false;
+    int best = candidate_best(all, n);
+    *out = (Choice){all[best].kernel, all[best].schedule,
+                    words(session_arena(s), all, n, best, dims, ndims, &opt->schedule)};
+    return true;
+}

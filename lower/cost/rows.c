@@ -1,0 +1,222 @@
+// How long a kernel without products would take: elementwise kernels, rows, sums over everything.
+//
+//     memory    all tensors, once, at the memory's rate; what is read in a loop over the trips of others comes from L2
+//     issue     warps * (addresses and bounds + what an element costs * elements of a lane) at what a scheduler issues
+//     blocks    one block after another starts on a multiprocessor
+//     waiting   rounds of blocks * what a program waits for: loads, one after the other in trips, and warps for each other
+//
+// They overlap, but not wholly: the sum of their cubes counts. Few programs with long loops wait most: for them S programs
+// share a loop (split.c), which costs joining S parts. Fitted to what an H200 took (tests/lower/test_cost_rows.c).
+//
+//     column sums of 8192 x 8192 bf16, 64 programs of 256 trips      waiting 154, memory 30 us     161
+//     the same in 16 parts                                           waiting  10, memory 30 us      36
+#include "lower/cost/cost.h"
+#include "lower/facts/facts.h"
+#include "lower/pass/passes.h"
+
+#include <math.h>
+
+// us; of the memory's peak; bytes a us of one multiprocessor
+static const double START = 3.0, MEMORY = 0.945, DRAW = 105e3;
+static const double LATENCY = 0.6, BLOCK = 0.085;                   // us: a load from memory; starting a block
+static const double SHUFFLES = 0.1, MEET = 0.15, MEET_WARP = 0.012; // us: joining lanes; warps, and each of them
+// instructions of a warp besides elements; of a reduction; clocks a us
+static const double OWN = 90, JOINED = 40, CLOCK = 1755;
+static const double JOIN = 1.4, JOIN_PART = 0.004, JOIN_RATE = 60e3;  // us: fences and counts, each part; bytes a us
+// instructions that are fetched quickly; of warps that meet, not hidden
+static const double SPILLS = 1.5, CACHED = 1100, MEETING_BARE = 0.7;
+static const double CROWDED = 1.06;                                 // of a launch
+static const double WORTH = 0.93;                                   // of the time of one part, to have several
+// us of shared memory: a warp's first value of a reduction, and each more
+static const double MEETING = 0.008, MEETING_MORE = 0.03;
+enum {
+    OVERLAP_LANES = 8,
+    OVERLAP = 3,
+    LONGEST = 16384,
+    MAX_PARTS = 10,
+    CROWDED_LANES = 96,
+    MAX_WARPS = 6,
+    REGS = 20,
+    MOST_VALUES = 8
+};
+
+typedef struct Rows {
+    Facts  *facts;
+    const int64_t *dims;
+    int64_t lanes;                     // of the largest tile
+    double  elements;                  // of a program: instructions for all lanes
+    double  trips;                     // of loops one in another, all in all
+    double  reduces, ends;             // joined across lanes: in trips, or once; once each loop ends
+    double  meeting, meeting_ends;     // us of shared memory for each warp, where several join
+    double  carried;                   // bytes that loops of sums carry
+    double  load_bytes;                // of an element, the widest that is loaded
+    bool    known, kept;               // a whole tile is stored that reductions are part of
+} Rows;
+
+static bool number(Rows *r, const Val *v, int64_t *out) {
+    LExpr e;
+    return host_expr(r->facts, v, &e) && launch_by_dims(e, r->dims, out);
+}
+
+// From lo to hi, or to min(.., lo + n): a program's share of something.
+static bool length(Rows *r, const Val *lo, const Val *hi, int64_t *out) {
+    int64_t from, to;
+    const Op *d = hi->def;
+    if (number(r, lo, &from) && number(r, hi, &to)) { *out = to - from; return true; }
+    for (int i = 0; d && d->code == OP_T_fun && d->sub == TF_min && i < 2; i++) {
+        const Op *sum = d->in[i]->def;
+        if (sum && sum->code == OP_T_binary && sum->sub == OP_add && fact_same(sum->in[0], lo) &&
+            number(r, sum->in[1], out))
+            return true;
+    }
+    return false;
+}
+
+// Instructions an element.
+static double price(const Op *op) {
+    static const struct { int fun; double each; } funs[] = {
+        {TF_exp, 3}, {TF_exp2, 2}, {TF_log, 5}, {TF_log2, 4}, {TF_sqrt, 6}, {TF_rsqrt, 4}, {TF_sin, 20}, {TF_cos, 20}, {TF_tanh, 12}, {TF_erf, 14}, {TF_div_rn, 10},
+    };
+    switch (op->code) {
+    case OP_T_fun:
+        for (size_t i = 0; i < sizeof funs / sizeof *funs; i++) if (funs[i].fun == op->sub) return funs[i].each;
+        return 1;
+    case OP_T_binary: return op->sub == OP_div ? 5 : op->sub == OP_rem ? 12 : 1;
+    case OP_T_load:
+    case OP_T_store:
+    case OP_T_cast:
+    case OP_T_unary:
+    case OP_T_select:
+    case OP_T_bitcast:
+    case OP_T_reduce: return 1;
+    case OP_T_scan: return 3;
+    case OP_T_sort: case OP_T_order: case OP_T_take: return 60;
+    case OP_T_atomic: case OP_T_ptrload: case OP_T_ptrstore: return 4;
+    default: return 0;
+    }
+}
+
+static const Type *widest(const Op *op) {
+    const Type *t = NULL;
+    for (int i = 0; i < op->nin; i++)
+        if (op->in[i]->type.kind == TY_TILE && (!t || type_lanes(&op->in[i]->type) > type_lanes(t)))
+            t = &op->in[i]->type;
+    for (int i = 0; i < op->nout; i++)
+        if (op->out[i]->type.kind == TY_TILE && (!t || type_lanes(&op->out[i]->type) > type_lanes(t)))
+            t = &op->out[i]->type;
+    return t;
+}
+
+static void look(Rows *r, const Region *region, double times, double outer, bool in_loop) {
+    for (const Op *op = region->first; op; op = op->next) {
+        double inside = times;
+        if (op->code == OP_T_dot || op->code == OP_T_while || op->code == OP_T_roles) r->known = false;
+        if (op->code == OP_T_for) {
+            int64_t all, step;
+            if (!length(r, op->in[0], op->in[1], &all) || !number(r, op->in[2], &step) || step < 1) {
+                r->known = false;
+                return;
+            }
+            double n = all > 0 ? (double)((all + step - 1) / step) : 0;
+            inside = times * n;
+            if (outer * n > r->trips) r->trips = outer * n;
+            for (int i = 0; i < op->nout; i++)
+                r->carried += (double)type_lanes(&op->out[i]->type) * elem_bytes((Elem)op->out[i]->type.elem);
+            look(r, op->reg[0], inside, outer * n, true);
+            continue;
+        }
+        for (int i = 0; i < op->nreg; i++) look(r, op->reg[i], times, outer, in_loop);
+        const Type *t = widest(op);
+        if (!t || !price(op)) continue;
+        int64_t lanes = type_lanes(t);
+        if (lanes > r->lanes) r->lanes = lanes;
+        r->elements += price(op) * (double)lanes * times;
+        if (op->code == OP_T_reduce || op->code == OP_T_scan) {
+            bool deferred = in_loop && op->code == OP_T_reduce && op->sub != TR_argmax && op->sub != TR_argmin;
+            double values = op->code == OP_T_reduce ? (double)type_lanes(&op->out[0]->type) / 32 : 1;
+            if (values > MOST_VALUES) values = MOST_VALUES;
+            double meeting = MEETING + (values > 1 ? (values - 1) * MEETING_MORE : 0);
+            // acc += sum(..) waits for no other lane until the loop ends
+            *(deferred ? &r->ends : &r->reduces) += deferred ? 1 : times;
+            *(deferred ? &r->meeting_ends : &r->meeting) += deferred ? meeting : meeting * times;
+        }
+        if (op->code == OP_T_load && elem_bytes((Elem)op->out[0]->type.elem) > r->load_bytes)
+            r->load_bytes = elem_bytes((Elem)op->out[0]->type.elem);
+        if (op->code == OP_T_store && type_lanes(t) == r->lanes) r->kept = true;
+    }
+}
+
+static double launch_us(const Rows *r, const Target *t, double programs, double bytes, int warps, int per_block, int parts) {
+    double each = (double)r->lanes / (32.0 * warps), sms = t->sms;
+    bool   loops = r->trips > 0;
+    double trips = loops ? ceil(r->trips / parts) : 1, share = loops ? trips / r->trips : 1;
+    int threads = 32 * warps * per_block,
+        regs = REGS + (int)(each * (r->kept && r->reduces + r->ends > 0 ? 1.5 : r->load_bytes / 4));
+    int resident = target_occupancy(t, threads, regs > 255 ? 255 : regs, 0);
+    if (resident < 1) return INFINITY;
+    double blocks = ceil(programs * parts / per_block), at_once = blocks < sms ? blocks : sms,
+           reduces = r->reduces * share + r->ends;
+    double warp = OWN + reduces * JOINED + r->elements * share / (32.0 * warps) * (regs > 255 ? SPILLS : 1);
+    double code = warp / trips > CACHED ? warp / trips / CACHED : 1;
+    double issue = programs * parts * warps * warp * code / (sms * 4 * CLOCK);
+    double met = warps > 1 ? programs * parts * warps * (r->meeting * share + r->meeting_ends) / sms : 0;
+    double wait = LATENCY * (loops && each <= OVERLAP_LANES ? trips / OVERLAP : trips) +
+                  reduces * (SHUFFLES + (warps > 1 ? MEET + MEET_WARP * warps : 0)) +
+                  warp * (warps > 4 ? warps / 4.0 : 1) / CLOCK;
+    double waiting = ceil(blocks / (sms * resident)) * wait;
+    double memory = bytes / (t->gbs * MEMORY * 1e3), drawn = bytes / at_once / DRAW, starts = ceil(blocks / sms) * BLOCK;
+    if (drawn > memory) memory = drawn;
+    double us = START + cbrt(memory * memory * memory + issue * issue * issue + waiting * waiting * waiting +
+                             starts * starts * starts);
+    us += met * MEETING_BARE;
+    if (loops && each > CROWDED_LANES) us *= CROWDED;                 // little room for loads on their way
+    if (parts > 1) us += JOIN + JOIN_PART * parts + r->carried * parts / JOIN_RATE;
+    return us;
+}
+
+bool cost_of_rows(Fn *f, const CompileOptions *opt, const Schedule *given, const int64_t *dims, Cost *out) {
+    static const int tried[MAX_PARTS] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
+    const Target *t = opt->target;
+    Rows    r = {.facts = facts_new(f), .dims = dims, .known = true};
+    int64_t programs, n, d;
+    int     i;
+    double  bytes = 0;
+    if (unrolls(f)) return false;                                       // the model counts what each trip loads
+    for (int p = 0; p < f->launch->nparams; p++) {
+        const LaunchParam *x = &f->launch->params[p];
+        if (x->kind != PK_TENSOR) continue;
+        for (n = 1, i = 0; i < x->rank; i++) {
+            if (!launch_by_dims(x->dim[i], dims, &d)) return false;
+            n *= d;
+        }
+        bytes += (double)n * elem_bytes(x->elem) * (x->mode == PM_INOUT ? 2 : 1);
+    }
+    int blocks = given->cluster || given->split || given->warps ? 1 : share_blocks(f, t, dims);
+    if (blocks > 1) {                                                   // a long row: a cluster's, whatever there is of them
+        *out = (Cost){.us = START + bytes / (t->gbs * MEMORY * 1e3), .schedule = *given};
+        out->schedule.cluster = blocks;
+        return true;
+    }
+    if (!launch_by_dims(f->launch->programs, dims, &programs)) return false;
+    look(&r, &f->body, 1, 1, false);
+    if (!r.known || !r.lanes || r.lanes > LONGEST || programs < 1) return false;
+    CompileOptions own = *opt;
+    own.schedule = *given;
+    bool splits = !given->split && r.trips > 1 && split_refusal(f) == NULL;
+    int  per_block, usual = schedule_warps(f, &own, &per_block), parts = given->split > 1 ? given->split : 1;
+    double stands = launch_us(&r, t, (double)programs, bytes, usual, per_block, parts);
+    *out = (Cost){.us = stands, .schedule = *given};
+    for (i = 0; i < MAX_PARTS; i++)
+        for (int w = 0; w < MAX_WARPS; w++) {                           // without a loop the usual number is as good as any
+            bool open = !given->warps && r.trips > 1;
+            if ((i && (!splits || tried[i] > r.trips)) || (w && !open)) continue;
+            own.schedule.warps = open ? 1 << w : given->warps;
+            int each, warps = schedule_warps(f, &own, &each), p = splits ? tried[i] : parts;
+            double us = launch_us(&r, t, (double)programs, bytes, warps, each, p);
+            if (us >= out->us || us > stands * WORTH) continue;
+            *out = (Cost){.us = us, .schedule = *given};
+            if (p > 1) out->schedule.split = p;
+            if (warps != usual) out->schedule.warps = warps;
+        }
+    return out->us < INFINITY;
+}

@@ -1,0 +1,239 @@
+// What the files of `hopper` share: the plan of a kernel with roles, and the pieces its loops are built of.
+#ifndef TK_LOWER_HOPPER_H
+#define TK_LOWER_HOPPER_H
+
+#include "lower/facts/access.h"
+#include "lower/pass/passes.h"
+
+enum { MAX_DOTS = 4, SPAN = 128, MAX_STAGES = 16, SYNC_BYTES = 2048, MAX_CARRIED = 64, MAX_DIGITS = 8, MAX_SOURCES = 4, MAX_AHEAD = 16 };      // SPAN: bytes of the widest swizzle; barriers and small reductions
+
+enum { OTHERS, CONSUMERS, FIXED };      // regions of `roles`
+
+typedef enum Where { RING, ONCE, MADE, REGISTERS } Where;
+typedef enum Ends { WHOLE, BY_ROWS, BY_COLUMNS } Ends;
+
+// A row's number as pixels (hopper/window.c): digits of it index dimensions of the tensor.
+typedef struct Pixels {
+    int    dim;                     // of the tensor
+    bool   digit;                   // else it is the same for all rows
+    Val   *radix;                   // the digit's length; NULL: the last one
+    Val   *step;                    // NULL: 1
+    Affine base, tap;               // what is added: for all trips, and what changes from trip to trip
+    LExpr  lower, upper, stride;    // of the tensor map
+} Pixels;
+typedef struct Window {
+    int    n;                       // dimensions but the innermost, from inner to outer; the last one: pictures
+    Pixels at[4];
+    Val   *rows;
+    bool   whole;                   // the rows' last digit is the picture
+    bool    phased;                 // where it begins is not the same for all programs: a part of the tap
+} Window;
+
+typedef struct Operand {
+    Where   where;
+    bool    clear;                  // rows past the contracted axis's end are not zero by themselves
+    Op     *load;                   // RING, ONCE
+    Val    *tile;                   // MADE
+    Access  a;
+    Window *window;                 // its rows are pixels; NULL: they lie along one dimension
+    Val    *start[MAX_RANK];        // of a window: coordinates of the tile's first pixel
+    Val    *outer, *inner;          // axes of the tile as it lies in memory: inner is contiguous
+    int     outer_dim;
+    int64_t columns;                // of a row in shared memory: those of the tile, or up to a whole span
+    uint32_t bytes;                 // of one stage
+    int     swizzle;
+    int     per[2];                 // of a source: lanes of `outer` and `inner` that one element is for; 0 or 1: one
+    const struct Operand *same;     // the operand of an earlier product that is this tile: it is loaded and cleared there
+    Val    *buffer;
+    int     map;                    // number of the tensor map
+    bool    fixed;                  // RING, of a tensor that nobody writes meanwhile: a second producer brings it, and does not wait for earlier launches
+    Val    *common;                 // RING, in clusters: do all blocks want the same box? NULL: never
+    Ends    ends;                   // the last tile is brought as far as it goes (hopper/ends.c): by a tensor map of its own, or by chunks of columns
+    LExpr   last_rows;              // BY_ROWS: how many it has
+    Val    *live;                   // in the producer: rows of this tile's boxes, or live columns
+} Operand;
+
+typedef struct Product {
+    Op     *dot;
+    Val    *row, *col, *k;          // of what wgmma makes
+    bool    promoted;               // f8: the tensor cores keep too few bits, so each trip's product is added in f32
+    bool    swapped;                // which is the dot's transpose: op[0] is its right operand
+    bool    for_sources;            // for TMA to bring what that is computed from; else nothing is won
+    Operand op[2];
+} Product;
+
+typedef struct Ring { Val *stage, *phase; } Ring;      // where a loop stands in the rings: i32 scalars
+
+typedef struct Hop {
+    Fn     *f;
+    const CompileOptions *opt;
+    Facts  *facts;
+    Op     *loop;
+    Product p[MAX_DOTS];
+    Operand source[MAX_SOURCES];    // what the only product's left operand is computed from (hopper/sources.c): parts of the ring's stages
+    int     nsources;
+    struct { const Op *load; int runs; } ahead[MAX_SOURCES];      // and what each thread loads of it for itself, a trip ahead: so many elements a row
+    int     naheads, nahead;        // loads; elements of all of them
+    int     np, groups, rings, stages, maps;
+    bool    no_bands;               // rows do not come in 192s
+    int     slices;                 // of the consumers that share the loop's trips (hopper/slices.c); 1: none
+    Val    *slice;                  // which one this is
+    int     tiles;                  // that a block makes at a time, each by a group of its own (hopper/pingpong.c); 1: its groups share one
+    int     bands;                  // of a tile's rows, each a group's of its own (hopper/bands.c); 1: its groups share all of the consumers' work
+    Val    *rest, *turns_over;      // then: how far a tile's trips move a position in the ring, and flip its phase
+    int     every;                  // trips from one of a role's to its next
+    uint32_t stage_bytes[2];        // by ring
+    bool    pipelined;              // the products of a trip are in flight in the next one
+    bool    follows;                // a product behind the loop: mma.sync of the consumers, its operands over the rings
+    bool    chained;                // the first of two products is a trip ahead of the second, and each has a ring (hopper/overlap.c)
+    bool    turns;                  // two consumer groups start a trip's products in turns
+    Val    *full[2], *empty[2];     // barriers of the rings
+    Val    *once, *once_free;       // and of what is loaded once a tile
+    uint32_t once_bytes, made_bytes;
+    Operand behind;                 // a tile that what follows the loop reads (hopper/behind.c), and its barriers
+    uint32_t behind_bytes;          // 0: there is none, or the consumers load it
+    Val    *behind_full, *behind_free;
+    int     cluster;                // blocks that load for each other what all of them want; 1: none
+    bool    by_rows, apart;        // results leave row by row (hopper/rows.c): some rows begin where TMA cannot write, or lie apart
+    int64_t tile_bytes;             // of the widest result
+    uint32_t walk_bytes, walk_at;   // of the slots through which a walking block stores; 0: a block to a program
+    uint32_t fixed_bytes;           // of a stage, that a second producer brings; 0: there is one producer
+    Ring    start[3], end[3];       // by role: where the loop over the rings begins, and where it leaves them
+    Val    *turn[3];                // by role: the phase of what is loaded once a tile
+} Hop;
+
+int  hop_stages_in(const Hop *h, int64_t room);
+Val *hop_i32(Builder *b, int64_t v);
+Op  *hop_effect(Builder *b, OpCode code, int n, Val *const *in);
+Ring hop_advance(Hop *h, Builder *b, Ring r);                          // the next stage; its phase flips on wrapping
+// A product at the ring's position; operands in registers are looked up in m.
+Val *hop_multiply(Hop *h, Builder *b, const Product *p, Ring ring, ValMap *m);
+Val *hop_wait(Builder *b, int in_flight, Val *acc);
+// The same for several values, each replaced: besides accumulators, what a product in flight reads from registers
+// (alive until then), and what must have been computed by then (machine code is ordered by such ties alone).
+void hop_wait_all(Builder *b, int in_flight, int n, Val **v);
+int  hop_ring(const Hop *h, const Product *p);                         // whose stages hold its operands
+void hop_await(Hop *h, Builder *b, int ring, Ring at);                 // until a stage is full
+void hop_release(Hop *h, Builder *b, int ring, Val *stage);
+void hop_release_once(Hop *h, Builder *b);                             // what is loaded once is not read any more: walking blocks load the next
+Val *hop_coordinate(Builder *b, const Affine *x, ValMap *m);           // of lane 0, in values that m maps
+void hop_map_dims(const Access *a, int8_t *dim);                       // of a tensor map: innermost first
+int  hop_add_map(Hop *h, LaunchSlot s);                                // a tensor map's number
+bool hop_is_ring_load(const Hop *h, const Op *op);
+
+// hopper/window.c: rows that are pixels. NULL: `dims` dimensions before the innermost are indexed so; else why not.
+const char *hop_window(Hop *h, const Access *a, int dims, bool taps, Window *out);
+bool hop_window_ends(Hop *h, const Access *a, const Window *w);        // rows past the axis's end are past the tensor's
+int  hop_window_map(Hop *h, const Access *a, const Window *w, int swizzle, int64_t pixels);
+void hop_window_start(Builder *b, const Window *w, Val *first, Val **coord);
+
+// hopper/several.c: products that only want what is loaded begin with the trip's first one, and Hop.p is in the order of the ops; a
+// tile that several products take is loaded once (Operand.same).
+void hop_products_first(Hop *h);
+void hop_share(Hop *h);
+
+// Products of a trip that have been started and not waited for, in their order: each until the first op that wants it.
+typedef struct Flight {
+    const Op *dot[MAX_DOTS];
+    Val      *from[MAX_DOTS];       // what it reads from registers, alive until it is done; or NULL
+    int       n;
+} Flight;
+void hop_started(Flight *f, const Op *dot, Val *from);
+int  hop_wanted(const Flight *f, const Op *op);                        // how many of the first ones this op takes the results of
+void hop_settle(Flight *f, Builder *b, ValMap *map, int n);            // waits for so many
+
+// hopper/lone.c: the only product, if it and its loads stand in no loop; made the trip of one, and taken out of it again.
+Op  *hop_lone_product(Fn *f);
+Op  *hop_into_loop(Fn *f, Op *dot);
+void hop_out_of_loop(Fn *f, Op *loop);
+
+// hopper/sources.c: what TMA can bring of a computed left operand, found once the products are known; where its box begins; its load made a
+// read of the stage. False: it is no source.
+void hop_sources(Hop *h);
+int64_t hop_shared_room(Hop *h, int64_t room);                     // of the ring, where blocks share a multiprocessor
+Val *hop_packed_coordinate(Builder *b, const Operand *o, int d, ValMap *map);
+bool hop_take_source(Hop *h, Builder *b, const Op *load, Val *stage, ValMap *map);
+// The loads that are a trip ahead, for the trip that begins at `counter`; what an earlier trip has loaded in place of one: what `took` has of it.
+void hop_load_ahead(Hop *h, Builder *b, Val *counter, Val **out);
+bool hop_take_ahead(Hop *h, Builder *b, const Op *load, Val *const *took, ValMap *map);
+
+// hopper/overlap.c: whether this is a loop of two products, the second on what the first became; its consumers.
+bool hop_chained(Hop *h);
+void hop_overlap(Hop *h, Region *r);
+
+bool hop_computable(const Hop *h, const Val *v);                       // by the producer too: a scalar of parameters, lengths, the program
+Op  *hop_fill(Builder *b, const Operand *o, Val *stage, Val *bar, ValMap *map);
+
+// hopper/made.c: whether an operand can be made before the loop, by the consumers, and put into a buffer; their part of it.
+bool hop_made(const Hop *h, Operand *o, Val *v, Val *k);
+void hop_made_store(Hop *h, Builder *b);
+
+// hopper/behind.c: bytes of a tile that what follows the loop reads and TMA can bring meanwhile, 0 if there is none; whether the ring
+// beside it is too short. Then its load made a wait, the producer's part after a tile's trips, and the consumers' after their stores.
+uint32_t hop_behind_bytes(Hop *h);
+bool     hop_behind_short(const Hop *h);
+void     hop_behind_take(Hop *h);
+void     hop_behind_fill(Hop *h, Builder *b, ValMap *map);
+void     hop_behind_release(Hop *h, Builder *b);
+
+// hopper/slices.c: into how many slices the consumers divide the loop's trips, 1 for none, and the shared memory that
+// joining them takes; what follows the loop made one slice's; a slice's own trips, and its first stage.
+int      hop_slices(Hop *h);
+bool     hop_slices_short(Hop *h);                               // too few stages: there are none then
+uint32_t hop_slice_bytes(const Hop *h);
+void     hop_slices_join(Hop *h);
+void     hop_slice_trips(Hop *h, Builder *b);
+Ring     hop_first(Hop *h, Builder *b);
+
+// hopper/pingpong.c: how many tiles a block makes at a time, 1 or 2. Then the consumers' first tile and stride in `range`, and where in
+// the ring they begin; the position moved past the stages of the other group's tile.
+int  hop_pingpong(Hop *h);
+bool hop_pingpong_busy(const Hop *h);                            // what follows a tile's loop takes longer than a trip
+void hop_pingpong_no_room(Hop *h);                               // the rings do not fit: there is one tile then
+Ring hop_pingpong_begin(Hop *h, Builder *b, Val **range);
+Ring hop_pingpong_skip(Hop *h, Builder *b, Ring r);
+void hop_pingpong_turns(Hop *h, Op *loop, Val *tile, Val *first, Val *walkers, Val *end);      // around a tile's loop
+
+// hopper/bands.c: how many groups share a tile, and in how many bands of rows, once it is known how many tiles a block makes at a time. The
+// axis of rows made each group's own.
+void hop_divide_rows(Hop *h, int tiles);
+void hop_bands_apart(Hop *h, Region *consumers);
+static inline int hop_storing(const Hop *h) { return h->groups * h->tiles * h->bands; }      // groups that have slots of their own
+
+// hopper/walk.c: blocks that walk over the grid. Bytes of shared memory that it takes, 0 when it is not for this kernel;
+// then the roles, made for one tile, go round.
+uint32_t hop_walk_bytes(Hop *h);
+void hop_walk(Hop *h, Op *roles);
+void hop_longest_first(Hop *h);
+
+// hopper/rows.c: stores of tiles whose rows 16 bytes do not divide (Hop.by_rows). Bytes for a whole tile, and for the least slots.
+int64_t  row_pitch(int64_t columns, int size);
+int64_t  row_chunk(int64_t columns, int size, int64_t warp_bytes);
+bool     hop_row_storable(Hop *h, const Op *op);
+int64_t  hop_row_bytes(const Hop *h, const Op *op);
+uint32_t hop_least_row_bytes(const Hop *h);
+void     hop_store_rows(Hop *h, Builder *top, Op *op);
+
+// hopper/early.c: bytes of a stage that a producer of its own brings, which does not wait for earlier launches (Operand.fixed); 0:
+// there is one producer. Then where the consumers wait.
+uint32_t hop_fixed(Hop *h);
+void hop_wait_late(const Hop *h, Region *consumers);
+
+// More slots, for a whole tile, where the ring is deep enough without their bytes, which are returned.
+int64_t hop_whole_slots(Hop *h, int64_t room);
+Op  *hop_program(const Fn *f);                                         // the op of that name
+Val *hop_existing(Builder *b, Val *program, Val *programs);            // no program past the last
+
+// hopper/ends.c: which operands' last tiles are brought as far as they go (Operand.ends). Then, in the producer, how far this tile's are, and how many
+// bytes less a stage has for it, i32; NULL: all are whole.
+void hop_ends(Hop *h);
+void hop_last_map(Hop *h, const Operand *o, int map);                  // the map after that of whole tiles
+Val *hop_absent(Hop *h, Builder *b, bool fixed);
+
+// hopper/cluster.c: blocks of a cluster, 1 for none; into how many parts the rows of an operand's box are cut then; for
+// each operand, whether all of the cluster want the same box (Operand.common).
+int  hop_cluster(Hop *h);
+int  hop_row_parts(const Hop *h, const Operand *o);
+void hop_common(Hop *h, Region *producer);
+
+#endif

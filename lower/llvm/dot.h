@@ -1,0 +1,27 @@
+// The two ways to emit a dot, chosen by the layout of its result. See llvm/mma.c, llvm/fma.c.
+#ifndef TK_LOWER_DOT_H
+#define TK_LOWER_DOT_H
+
+#include "lower/layout/mma.h"
+#include "lower/llvm/shared.h"
+
+typedef enum Where { STAGED, IN_BUFFER, IN_REGISTERS } Where;      // an operand, when the product begins
+
+typedef struct DotPlan {
+    bool      mma;
+    MmaChoice c;
+    Where     where[2];           // by operand
+    Shared    shared[2];          // STAGED: base still unset; IN_BUFFER: shape alone
+} DotPlan;
+
+void fma_plan(const Op *op, DotPlan *p);
+void fma_emit(Gen *g, Op *op, DotPlan *p);                         // operands staged, barriers done
+LLVMValueRef dot_start(Gen *g, const Op *op, int reg);             // the accumulator's register, or 0
+
+// Fragments that a loop carries from one trip to the next: see "Ahead" in llvm/mma.c. NULL: there are none.
+typedef struct Ahead Ahead;
+Ahead       *ahead_open(Gen *g, const Op *loop);                   // before the loop: reads the first trip's
+void         ahead_head(Gen *g, Ahead *a, LLVMBasicBlockRef from); // in its head: phis
+void         ahead_next(Gen *g, Ahead *a, LLVMBasicBlockRef from); // at the end of a trip
+
+#endif

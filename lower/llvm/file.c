@@ -1,0 +1,140 @@
+// The kernels of a file to one PTX text, each kernel a module of its own.
+//
+// LLVM is most of a compilation's time, and modules in contexts of their own do not know of each other. So
+// the LLVM IR of the kernels is made one after the other here, where the session is at hand, and each
+// module goes through the code generator on whichever thread is free, this one too when it has no more
+// to make:
+//
+//     this thread    make a | make b | make c | generate c
+//     another                 generate a | generate b               texts joined in the order of the kernels
+//
+// The text does not depend on how many threads there were. One module holds all kernels where a reader of
+// the result wants one: for `--emit=llvm`, and for source lines, whose tables are a module's. So does one
+// thread do all when stages are timed.
+#define _GNU_SOURCE                    // sched_getaffinity
+#include "lower/llvm/gen.h"
+#include "ptx/emit.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+
+enum { MAX_THREADS = 8 };
+
+typedef struct Work {
+    PtxUnit **unit;
+    Buf      *text;
+    bool     *ok;
+    int       made, taken, n;         // modules ready to generate; handed out; in all
+    pthread_mutex_t lock;
+    pthread_cond_t  more;
+} Work;
+
+static int take(Work *w, bool wait) {                        // the next module, or -1: none is left (or ready)
+    pthread_mutex_lock(&w->lock);
+    while (wait && w->taken == w->made && w->made < w->n) pthread_cond_wait(&w->more, &w->lock);
+    int i = w->taken < w->made ? w->taken++ : -1;
+    pthread_mutex_unlock(&w->lock);
+    return i;
+}
+
+static void made(Work *w, int n) {
+    pthread_mutex_lock(&w->lock);
+    w->made = n;
+    pthread_cond_broadcast(&w->more);
+    pthread_mutex_unlock(&w->lock);
+}
+
+static void *generate(void *work) {
+    Work *w = work;
+    for (int i; (i = take(w, true)) >= 0;) w->ok[i] = ptx_finish(w->unit[i], NULL, &w->text[i]);
+    return NULL;
+}
+
+// Without `.version`, `.target`, `.address_size` and the shared memory, which all modules declare alike.
+static void add_body(Buf *ptx, const char *text) {
+    static const char size[] = ".address_size 64\n", smem[] = ".extern .shared .align 1024 .b8 smem[];\n";
+    const char *at = strstr(text, size), *shared = strstr(text, smem);
+    if (at == NULL || shared == NULL) ice("PTX without a head");
+    at += sizeof size - 1;
+    buf_add(ptx, at, (size_t)(shared - at));
+    buf_puts(ptx, shared + sizeof smem - 1);
+}
+
+static int cores(void) {
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+// As many threads as can be of use beside this one.
+static int start_threads(pthread_t *thread, Work *w) {
+    int n = 0, most = cores() - 1;
+    if (most > w->n - 1) most = w->n - 1;
+    if (most > MAX_THREADS) most = MAX_THREADS;
+    while (n < most && pthread_create(&thread[n], NULL, generate, w) == 0) n++;
+    return n;
+}
+
+// Each kernel's own module, whole: text[i]. The newest PTX version that any of them needs, or 0: a diagnostic.
+static int apart(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *text) {
+    PtxOptions po = {.verify = opt->verify};
+    PtxUnit *unit[n];
+    bool ok[n], all = true;
+    pthread_t thread[MAX_THREADS];
+    Work w = {unit, text, ok, .n = n};
+    int version = 0;
+    pthread_mutex_init(&w.lock, NULL);
+    pthread_cond_init(&w.more, NULL);
+    memset(ok, 0, sizeof ok);
+    int nthreads = start_threads(thread, &w);
+    for (int i = 0; i < n; i++) {
+        unit[i] = ptx_open(opt->target, &po);
+        gen_kernel(s, fns[i], opt, unit[i]);
+        if (ptx_version(unit[i]) > version) version = ptx_version(unit[i]);
+        made(&w, i + 1);
+    }
+    generate(&w);
+    for (int i = 0; i < nthreads; i++) pthread_join(thread[i], NULL);
+    pthread_cond_destroy(&w.more);
+    pthread_mutex_destroy(&w.lock);
+    for (int i = 0; i < n; i++) {
+        if (!ok[i] && diag_errors(s) == 0) ice("the code generator failed: %s", ptx_problems(unit[i]));
+        all &= ok[i];
+        ptx_close(unit[i]);
+    }
+    return all && diag_errors(s) == 0 ? version : 0;
+}
+
+static bool joined(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *ptx) {
+    Buf text[n];
+    memset(text, 0, sizeof text);
+    int version = apart(s, fns, n, opt, text);
+    if (version) {
+        buf_printf(ptx, ".version %d.%d\n.target %s\n.address_size 64\n\n", version / 10, version % 10, opt->target->name);
+        buf_puts(ptx, ".extern .shared .align 1024 .b8 smem[];\n");
+    }
+    for (int i = 0; i < n; i++) {
+        if (version) add_body(ptx, text[i].p);
+        buf_free(&text[i]);
+    }
+    return version != 0;
+}
+
+static bool together(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *llvm, Buf *ptx) {
+    PtxOptions po = {.timing = opt->timing, .timing_ctx = opt->timing_ctx, .verify = opt->verify};
+    PtxUnit *unit = ptx_open(opt->target, &po);
+    for (int i = 0; i < n; i++) gen_kernel(s, fns[i], opt, unit);
+    bool ok = diag_errors(s) == 0 && ptx_finish(unit, llvm, ptx);
+    if (!ok && diag_errors(s) == 0) ice("the code generator failed: %s", ptx_problems(unit));
+    ptx_close(unit);
+    return ok;
+}
+
+bool lower_emit(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *llvm, Buf *ptx) {
+    bool alone = n > 1 && llvm == NULL && !opt->line_info && opt->timing == NULL;
+    return alone ? joined(s, fns, n, opt, ptx) : together(s, fns, n, opt, llvm, ptx);
+}
+
+bool lower_emit_each(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *ptx) {
+    return n == 0 || apart(s, fns, n, opt, ptx) != 0;
+}

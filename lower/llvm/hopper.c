@@ -1,0 +1,617 @@
+// Hopper's own: roles, mbarriers, TMA, wgmma.
+//
+// Shared memory holds the rings (1024-byte aligned stages, as swizzled TMA and wgmma want them), then the
+// mbarriers, then what the rest of the kernel asks for. A tile of R rows by C columns lies in chunks of
+// one swizzle span, 128 bytes or less of columns, each R rows of 128 bytes; a chunk is one TMA box. wgmma reads
+// it through a descriptor made of the address and, by which of its dimensions is contracted,
+//
+//     K-major (columns are k):   stride 8 rows = 1024;  next 16 of k: + 32 bytes, every 64th: the next chunk
+//     MN-major (rows are k):     stride 8 rows = 1024, from chunk to chunk R * 128;  next 16 of k: + 16 rows
+//
+// Accumulators are in registers of their own (llvm/acc.c), which a wait's assembly copies out for those who compute with them,
+// so that nothing moves a use before its wait (reference: PTX ISA, asynchronous warpgroup level matrix instructions).
+#include "lower/llvm/gen.h"
+
+#include <stddef.h>
+#include <string.h>
+
+static LLVMValueRef call(Gen *g, const char *name, int n, LLVMValueRef *args) { return gen_call(g, name, n, args, 0, NULL); }
+
+static LLVMValueRef add(Gen *g, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildAdd(g->B, a, b, ""); }
+static LLVMValueRef mul(Gen *g, LLVMValueRef a, int64_t k) { return LLVMBuildMul(g->B, a, gen_i32(g, k), ""); }
+
+// ---- barriers ------------------------------------------------------------------------------------
+
+static LLVMValueRef mbar_at(Gen *g, const Val *bar, LLVMValueRef stage) {
+    return gen_ring(g, add(g, gen_i32(g, bar->def->attr), LLVMBuildShl(g->B, stage, gen_i32(g, 3), "")));
+}
+
+static void if_thread(Gen *g, LLVMValueRef cond, LLVMBasicBlockRef *go) {
+    LLVMBasicBlockRef yes = gen_block(g, "one");
+    *go = gen_block(g, "all");
+    LLVMBuildCondBr(g->B, cond, yes, *go);
+    LLVMPositionBuilderAtEnd(g->B, yes);
+}
+
+static void rejoin(Gen *g, LLVMBasicBlockRef go) {
+    LLVMBuildBr(g->B, go);
+    LLVMPositionBuilderAtEnd(g->B, go);
+}
+
+// Where groups take turns, ptxas is to find the blocks that it was measured with.
+static void mbar_by_blocks(Gen *g, Op *op) {
+    LLVMBasicBlockRef go;
+    if_thread(g, LLVMBuildICmp(g->B, LLVMIntEQ, g->tid, gen_i32(g, 0), ""), &go);
+    for (int i = 0; i < op->imm; i++)
+        call(g, "llvm.nvvm.mbarrier.init.shared", 2, (LLVMValueRef[]){gen_ring(g, gen_i32(g, op->attr + 8 * i)), gen_i32(g, op->out[0]->type.shape[0])});
+    rejoin(g, go);
+}
+
+static void mbar_arrive_by_blocks(Gen *g, Op *op) {
+    LLVMBasicBlockRef go;
+    LLVMValueRef bar = mbar_at(g, op->in[0], gen_get(g, op->in[1], 0)), thread = LLVMBuildAnd(g->B, g->tid, gen_i32(g, op->imm ? 31 : 127), "");
+    bool far = op->attr > 1;
+    if_thread(g, LLVMBuildICmp(g->B, LLVMIntULT, thread, gen_i32(g, far ? op->attr : 1), ""), &go);
+    if (far) bar = call(g, "llvm.nvvm.mapa.shared.cluster", 2, (LLVMValueRef[]){bar, thread});
+    call(g, far ? "llvm.nvvm.mbarrier.arrive.scope.cta.space.cluster" : "llvm.nvvm.mbarrier.arrive.scope.cta.space.cta", 2, (LLVMValueRef[]){bar, gen_i32(g, 1)});
+    rejoin(g, go);
+}
+
+static void mbar_wait_by_blocks(Gen *g, Op *op) {
+    LLVMValueRef bar = mbar_at(g, op->in[0], gen_get(g, op->in[1], 0)), parity = gen_get(g, op->in[2], 0);
+    LLVMBasicBlockRef spin = gen_block(g, "spin"), go = gen_block(g, "ready");
+    LLVMBuildBr(g->B, spin);
+    LLVMPositionBuilderAtEnd(g->B, spin);
+    LLVMValueRef ok = call(g, "llvm.nvvm.mbarrier.try.wait.parity.scope.cta.space.cta", 2, (LLVMValueRef[]){bar, parity});
+    LLVMBuildCondBr(g->B, ok, go, spin);
+    LLVMPositionBuilderAtEnd(g->B, go);
+}
+
+// Branches and predicates inside a piece of assembly cost LLVM a fraction of what blocks of its own do.
+static void effect(Gen *g, const char *text, const char *cons, int n, LLVMValueRef *args) {
+    gen_asm(g, LLVMVoidTypeInContext(g->C), text, cons, n, args, true, true);
+}
+
+static LLVMValueRef address(Gen *g, LLVMValueRef smem) { return LLVMBuildPtrToInt(g->B, smem, g->i32, ""); }
+
+void emit_mbar(Gen *g, Op *op) {
+    if (!g->accs) { mbar_by_blocks(g, op); return; }
+    Buf text = {0};
+    buf_puts(&text, "{\n@!$1 bra others;\n");              // not each by a predicate: ptxas puts a fence after each, for all threads then
+    for (int i = 0; i < op->imm; i++)
+        buf_printf(&text, "mbarrier.init.shared.b64 [$0+%d], %d;\n", 8 * i, (int)op->out[0]->type.shape[0]);
+    buf_puts(&text, "others:\n}");
+    effect(g, text.p, "r,b,~{memory}", 2, (LLVMValueRef[]){address(g, gen_ring(g, gen_i32(g, op->attr))), LLVMBuildICmp(g->B, LLVMIntEQ, g->tid, gen_i32(g, 0), "")});
+    buf_free(&text);
+}
+
+void emit_mbar_expect(Gen *g, Op *op) {
+    LLVMValueRef bar = mbar_at(g, op->in[0], gen_get(g, op->in[1], 0));
+    LLVMValueRef bytes = gen_i32(g, op->imm);
+    if (op->nin > 2) bytes = LLVMBuildSub(g->B, bytes, gen_get(g, op->in[2], 0), "");
+    call(g, "llvm.nvvm.mbarrier.arrive.expect.tx.scope.cta.space.cta", 2, (LLVMValueRef[]){bar, bytes});
+}
+
+// One arrival for each consumer warp group; in a cluster a thread of it for each block, at that block's barrier. What it
+// tells has no writes before it that the other block reads, so it needs no wider scope, which would be a fence of the GPU.
+void emit_mbar_arrive(Gen *g, Op *op) {
+    if (!g->accs) { mbar_arrive_by_blocks(g, op); return; }
+    LLVMValueRef bar = address(g, mbar_at(g, op->in[0], gen_get(g, op->in[1], 0))), thread = LLVMBuildAnd(g->B, g->tid, gen_i32(g, op->imm ? 31 : 127), "");
+    bool far = op->attr > 1;
+    LLVMValueRef mine = LLVMBuildICmp(g->B, LLVMIntULT, thread, gen_i32(g, far ? op->attr : 1), "");
+    if (far) effect(g, "{\n.reg .b32 a;\n@$1 mapa.shared::cluster.u32 a, $0, $2;\n@$1 mbarrier.arrive.shared::cluster.b64 _, [a];\n}", "r,b,r,~{memory}", 3, (LLVMValueRef[]){bar, mine, thread});
+    else effect(g, "@$1 mbarrier.arrive.shared.b64 _, [$0];", "r,b,~{memory}", 2, (LLVMValueRef[]){bar, mine});
+}
+
+void emit_mbar_wait(Gen *g, Op *op) {
+    if (!g->accs) { mbar_wait_by_blocks(g, op); return; }
+    LLVMValueRef args[] = {address(g, mbar_at(g, op->in[0], gen_get(g, op->in[1], 0))), gen_get(g, op->in[2], 0)};
+    effect(g, "{\n.reg .pred p;\nwait:\nmbarrier.try_wait.parity.shared.b64 p, [$0], $1;\n@!p bra wait;\n}", "r,r,~{memory}", 2, args);
+}
+
+void emit_fence_async(Gen *g, Op *op) {
+    (void)op;
+    call(g, "llvm.nvvm.fence.proxy.async.shared_cta", 0, NULL);
+}
+
+// ---- turns of two consumer groups ----------------------------------------------------------------
+//
+// Each has a named barrier of both groups' threads (BARRIER_TURN) on which it waits and the other one arrives. ptxas moves
+// arithmetic across barriers, so an arrival after x is made to depend on x, by the predicate of a shuffle of it: whether lane 0
+// exists, which is always so.
+
+static LLVMValueRef group_of(Gen *g) { return g->slice ? g->slice : LLVMBuildLShr(g->B, g->warp, gen_i32(g, 2), ""); }
+
+void emit_turn_wait(Gen *g, Op *op) {
+    LLVMValueRef args[] = {group_of(g)};
+    const char *first = op->imm ? ".reg .pred p;\nsetp.eq.u32 p, $0, 0;\n@p " : "";
+    Buf text = {0};
+    buf_printf(&text, "{\n.reg .b32 b;\nadd.u32 b, $0, %d;\n%sbar.sync b, %d;\n}", op->attr > 2 ? BARRIER_TURN_OF_THREE : BARRIER_TURN, first, 2 * GROUP_THREADS);
+    gen_asm(g, LLVMVoidTypeInContext(g->C), text.p, "r,~{memory}", 1, args, true, true);
+    buf_free(&text);
+}
+
+void emit_turn_pass(Gen *g, Op *op) {
+    LLVMValueRef args[33] = {group_of(g)};
+    Buf text = {0}, cons = {0};
+    int n = op->nin ? gen_tile(g, op->in[0])->n : 0;
+    if (n > 32 || (n && op->in[0]->type.elem != EL_f32)) n = 0;
+    int last = op->attr > 2 ? (int)op->attr - 1 : 1;
+    buf_puts(&text, "{\n.reg .pred p;\n.reg .b32 b, x;\n");
+    if (last > 1) buf_printf(&text, "setp.eq.u32 p, $0, %d;\nadd.u32 b, $0, %d;\nselp.b32 b, %d, b, p;\n", last, BARRIER_TURN_OF_THREE + 1, BARRIER_TURN_OF_THREE);
+    else buf_printf(&text, "sub.u32 b, %d, $0;\n", BARRIER_TURN + 1);         // the next group's
+    buf_puts(&cons, "r");
+    for (int i = 0; i < n; i++) {
+        args[1 + i] = gen_get(g, op->in[0], i);
+        buf_puts(&cons, ",f");
+        if (i) buf_printf(&text, "max.f32 x, x, $%d;\n", 1 + i);
+        else buf_puts(&text, "mov.b32 x, $1;\n");
+    }
+    if (n) buf_puts(&text, "shfl.sync.idx.b32 x|p, x, 0, 31, -1;\n");
+    if (op->imm) buf_printf(&text, "setp.eq.u32 p, $0, %d;\n", last);
+    buf_printf(&text, "%sbar.arrive b, %d;\n}", n || op->imm ? "@p " : "", 2 * GROUP_THREADS);
+    buf_puts(&cons, ",~{memory}");
+    gen_asm(g, LLVMVoidTypeInContext(g->C), text.p, cons.p, 1 + n, args, true, true);
+    buf_free(&text);
+    buf_free(&cons);
+}
+
+// ---- roles ---------------------------------------------------------------------------------------
+
+// Registers after the exchange: the producer gives up what the consumers take (hopper.md 1.6).
+static const struct { int groups; bool phased; int producer, consumer; } exchange[] = {{2, false, 24, 240}, {2, true, 56, 224}, {3, false, 32, 160}, {3, true, 32, 160}};
+
+static void take_registers(Gen *g, int groups, bool consumer) {
+    for (size_t i = 0; i < sizeof exchange / sizeof *exchange; i++)
+        if (exchange[i].groups == groups && exchange[i].phased == g->f->phased)
+            call(g, consumer ? "llvm.nvvm.setmaxnreg.inc.sync.aligned.u32" : "llvm.nvvm.setmaxnreg.dec.sync.aligned.u32", 1,
+                 (LLVMValueRef[]){gen_i32(g, consumer ? exchange[i].consumer : exchange[i].producer)});
+}
+
+// One thread of another warp than the one that makes the barriers fetches what TMA will read of the tensor maps.
+static void prefetch_maps(Gen *g) {
+    LLVMBasicBlockRef go;
+    const LaunchInfo *l = g->f->launch;
+    if_thread(g, LLVMBuildICmp(g->B, LLVMIntEQ, g->tid, gen_i32(g, 32), ""), &go);
+    for (int i = 0; i < l->nslots; i++)
+        if (l->slots[i].kind == SLOT_TENSORMAP && !l->slots[i].expr.n)
+            gen_asm(g, LLVMVoidTypeInContext(g->C), "prefetch.tensormap [$0];", "l", 1, (LLVMValueRef[]){LLVMBuildPtrToInt(g->B, g->param[i], g->i64, "")}, true, false);
+    rejoin(g, go);
+}
+
+// All threads of the cluster that still run. Nothing is written for the others but mbarriers, which have a fence of their own.
+static void cluster_barrier(Gen *g) {
+    call(g, "llvm.nvvm.barrier.cluster.arrive.relaxed.aligned", 0, NULL);
+    call(g, "llvm.nvvm.barrier.cluster.wait.aligned", 0, NULL);
+}
+
+static void second_producer(Gen *g, Region *r, int thread, LLVMBasicBlockRef at) {
+    LLVMBasicBlockRef go = gen_block(g, "fixed");
+    LLVMPositionBuilderAtEnd(g->B, at);
+    LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntEQ, g->tid, gen_i32(g, thread), ""), go, g->exit);
+    LLVMPositionBuilderAtEnd(g->B, go);
+    gen_region(g, r);
+    if (!g->dead) LLVMBuildBr(g->B, g->exit);
+    g->dead = false;
+}
+
+void emit_wait_launches(Gen *g, Op *op) { (void)op; gen_wait_launches(g); }
+
+// Each slice has scratch and slots of its own, and a barrier.
+static void begin_slice(Gen *g, int slices) {
+    int warps = g->program_threads / 32 / slices;
+    g->slice = LLVMBuildUDiv(g->B, g->warp, gen_i32(g, warps), "");
+    g->warp = LLVMBuildAnd(g->B, g->warp, gen_i32(g, warps - 1), "");
+    g->program_threads /= slices;
+    g->smem = gen_smem(g, LLVMBuildMul(g->B, g->slice, g->slice_apart, ""));
+}
+
+// In a cluster the consumers go when all have: until then others arrive at this block's barriers.
+void emit_roles(Gen *g, Op *op) {
+    prefetch_maps(g);
+    LLVMBasicBlockRef produce = gen_block(g, "producer"), first = gen_block(g, "first"), consume = gen_block(g, "consumers"), other = g->exit;
+    if (op->nreg > 2) other = gen_block(g, "second");
+    call(g, "llvm.nvvm.fence.mbarrier_init.release.cluster", 0, NULL);
+    if (g->waits_late) gen_wait_launches(g);
+    if (g->f->cluster) cluster_barrier(g);
+    else call(g, "llvm.nvvm.barrier.cta.sync.aligned.all", 1, (LLVMValueRef[]){gen_i32(g, 0)});
+    LLVMValueRef group = LLVMBuildLShr(g->B, g->tid, gen_i32(g, 7), "");
+    group = call(g, "llvm.nvvm.shfl.sync.idx.i32", 4, (LLVMValueRef[]){gen_i32(g, -1), group, gen_i32(g, 0), gen_i32(g, 31)});
+    int begin = op->imm == 1 ? 128 : 0;                        // the first producer's thread
+    LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntEQ, group, gen_i32(g, begin / 128), ""), produce, consume);
+
+    LLVMPositionBuilderAtEnd(g->B, produce);
+    take_registers(g, (int)op->imm, false);
+    LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntEQ, g->tid, gen_i32(g, begin), ""), first, other);
+    if (op->nreg > 2) second_producer(g, op->reg[2], begin + 32, other);
+    LLVMPositionBuilderAtEnd(g->B, first);
+    gen_region(g, op->reg[0]);
+    if (!g->dead) LLVMBuildBr(g->B, g->exit);
+
+    LLVMPositionBuilderAtEnd(g->B, consume);
+    g->dead = false;
+    take_registers(g, (int)op->imm, true);
+    LLVMValueRef warp = LLVMBuildLShr(g->B, g->tid, gen_i32(g, 5), "");
+    warp = call(g, "llvm.nvvm.shfl.sync.idx.i32", 4, (LLVMValueRef[]){gen_i32(g, -1), warp, gen_i32(g, 0), gen_i32(g, 31)});
+    g->warp = begin ? warp : LLVMBuildSub(g->B, warp, gen_i32(g, 4), "");
+    g->program_threads = (int)op->imm * 128;
+    if (op->attr > 1) begin_slice(g, (int)op->attr);
+    gen_region(g, op->reg[1]);
+    if (g->f->cluster && !g->dead) cluster_barrier(g);
+}
+
+// ---- TMA -----------------------------------------------------------------------------------------
+
+static uint32_t stage_bytes(const Type *t) { return (uint32_t)(t->shape[0] * t->shape[1] * elem_bytes((Elem)t->elem)); }
+
+static LLVMValueRef stage_at(Gen *g, const Val *buffer, LLVMValueRef stage) {        // i32 offset in shared memory
+    return add(g, gen_i32(g, buffer->def->attr), mul(g, stage, stage_bytes(&buffer->type)));
+}
+
+void emit_buffer(Gen *g, Op *op) { (void)g; (void)op; }
+
+const LaunchSlot *gen_map(const Gen *g, const Op *op) {
+    const LaunchInfo *l = g->f->launch;
+    for (int i = 0; i < l->nslots; i++) if (l->slots[i].kind == SLOT_TENSORMAP && l->slots[i].b == op->imm) return &l->slots[i];
+    ice("no tensor map %d", (int)op->imm);
+}
+
+// The next map, whose box has the rows of the last tile, where there are no more.
+static LLVMValueRef map_of_rows(Gen *g, const Op *op, LLVMValueRef live, LLVMValueRef map) {
+    LLVMValueRef maps[] = {map, gen_param(g, SLOT_TENSORMAP, (int)op->in[3]->def->imm, (int)op->imm + 1)};
+    LLVMValueRef some = LLVMBuildICmp(g->B, LLVMIntSLT, live, LLVMConstInt(LLVMTypeOf(live), (unsigned long long)op->in[0]->type.shape[0], 0), "");
+    for (int i = 0; i < 2; i++) maps[i] = LLVMBuildPtrToInt(g->B, maps[i], g->i64, "");
+    return LLVMBuildIntToPtr(g->B, LLVMBuildSelect(g->B, some, maps[1], maps[0], ""), LLVMTypeOf(map), "");
+}
+
+// A tile is loaded by boxes: chunks of columns, and of each all rows, or as many parts of them as a cluster has blocks. In
+// a cluster that shares it each block brings every second box, or so, to all blocks.
+//
+//     chunks 0 1 2 3, whole         block 0: 0 1, block 1: 2 3             one chunk, parts 0 1       block 0: 0, block 1: 1
+void emit_tma_load(Gen *g, Op *op) {
+    Val *buf = op->in[0];
+    const Type *t = &buf->type;
+    const LaunchSlot *slot = gen_map(g, op);
+    int span = t->swizzle / elem_bytes((Elem)t->elem), chunks = (int)(t->shape[1] / span), rank = op->nidx, row_dim = -1;
+    int blocks = op->attr > 1 ? (int)op->attr : 1, box_rows = (int)t->shape[0];
+    for (int d = 1; d < rank; d++) if (slot->box[d] > 1) { row_dim = slot->map_dim[d]; box_rows = (int)slot->box[d]; }
+    int parts = (int)t->shape[0] / box_rows, boxes = chunks * parts / blocks, box_bytes = box_rows * t->swizzle;
+    bool by_rows = parts > 1 && blocks > 1;                                  // then this block's number is the part
+    LLVMValueRef at = stage_at(g, buf, buf->def->imm == 1 ? gen_i32(g, 0) : gen_get(g, op->in[1], 0)), bar = mbar_at(g, op->in[2], gen_get(g, op->in[1], 0));
+    LLVMValueRef map = gen_param(g, SLOT_TENSORMAP, (int)op->in[3]->def->imm, (int)op->imm), block = NULL;
+    LLVMTypeRef p7 = LLVMPointerTypeInContext(g->C, 7);
+    char name[64];
+    int last = op->nin - !!(op->flags & HAS_WHERE);
+    bool window = last > 4 + rank, columns = last < op->nin && op->attr == 1;
+    LLVMValueRef live = last < op->nin ? gen_get(g, op->in[last], 0) : NULL;
+    if (live && !columns) map = map_of_rows(g, op, live, map);
+    snprintf(name, sizeof name, "llvm.nvvm.cp.async.bulk.tensor.g2s.%s.%dd", window ? "im2col" : "tile", rank);
+    if (blocks > 1) {
+        block = call(g, "llvm.nvvm.read.ptx.sreg.cluster.ctarank", 0, NULL);
+        at = add(g, at, mul(g, block, by_rows ? box_bytes : boxes * box_bytes));
+    }
+    for (int i = 0; i < boxes; i++) {
+        LLVMValueRef a[20];
+        int n = 0, chunk = by_rows ? i : i / parts, part = by_rows ? 0 : i % parts;
+        int64_t off = by_rows ? (int64_t)i * parts * box_bytes : (int64_t)i * box_bytes;
+        a[n++] = LLVMBuildAddrSpaceCast(g->B, gen_ring(g, add(g, at, gen_i32(g, off))), p7, "");
+        a[n++] = bar;
+        a[n++] = map;
+        for (int k = 0; k < rank; k++) {                         // innermost first
+            int d = slot->map_dim[k];
+            LLVMValueRef x = gen_get(g, op->in[4 + d], 0);
+            if (LLVMTypeOf(x) != g->i32) x = LLVMBuildTrunc(g->B, x, g->i32, "");
+            if (!k && chunk) x = add(g, x, gen_i32(g, chunk * span));
+            if (!k && block && !by_rows) x = add(g, x, mul(g, block, boxes * span));
+            if (d == row_dim && part) x = add(g, x, gen_i32(g, part * box_rows));
+            if (d == row_dim && by_rows) x = add(g, x, mul(g, block, box_rows));
+            a[n++] = x;
+        }
+        for (int d = last - 1; d >= 4 + rank; d--) {                         // of the window, innermost first
+            LLVMValueRef x = gen_get(g, op->in[d], 0);
+            a[n++] = LLVMBuildTrunc(g->B, x, g->i16, "");
+        }
+        a[n++] = LLVMConstInt(g->i16, (1u << blocks) - 1, 0);                // to these blocks of the cluster
+        a[n++] = gen_i64(g, 0);                                              // no cache hint
+        a[n++] = LLVMConstInt(g->i1, blocks > 1, 0);
+        a[n++] = LLVMConstInt(g->i1, 0, 0);
+        a[n++] = gen_i32(g, 0);
+        LLVMBasicBlockRef go = NULL;
+        if (columns && chunk) if_thread(g, LLVMBuildICmp(g->B, LLVMIntSGT, live, LLVMConstInt(LLVMTypeOf(live), (unsigned long long)chunk * (unsigned)span, 0), ""), &go);
+        call(g, name, n, a);
+        if (go) rejoin(g, go);
+    }
+}
+
+// Rows of a stage past the axis's last live lane become zero, 16 bytes a step, spread over the consumers.
+void emit_buffer_clear(Gen *g, Op *op) {
+    Val *buf = op->in[0], *axis = op->in[2];
+    const Type *t = &buf->type;
+    if (axis->def->flags & AXIS_FULL) return;
+    int64_t rows = t->shape[0], bytes = stage_bytes(t);
+    LLVMValueRef live = LLVMBuildSub(g->B, gen_get64(g, axis_hi(axis), 0), gen_get64(g, axis_lo(axis), 0), "");
+    LLVMBasicBlockRef partial = gen_block(g, "partial"), loop = gen_block(g, "clear"), zero = gen_block(g, "zero"), next = gen_block(g, "step"), done = gen_block(g, "cleared"), go = gen_block(g, "whole");
+    LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntSLT, live, gen_i64(g, rows), ""), partial, go);
+
+    LLVMPositionBuilderAtEnd(g->B, partial);
+    LLVMValueRef n = LLVMBuildTrunc(g->B, live, g->i32, ""), base = stage_at(g, buf, gen_get(g, op->in[1], 0));
+    LLVMValueRef thread = add(g, mul(g, g->warp, 32), g->lane);
+    int threads = g->program_threads * (g->f->bands > 1 ? g->f->bands : 1);          // whose stage it is
+    if (threads > g->program_threads) thread = add(g, thread, mul(g, g->slice, g->program_threads));
+    LLVMValueRef start = mul(g, thread, 16);
+    LLVMBuildBr(g->B, loop);
+    LLVMPositionBuilderAtEnd(g->B, loop);
+    LLVMValueRef at = LLVMBuildPhi(g->B, g->i32, "");
+    LLVMAddIncoming(at, &start, &partial, 1);
+    LLVMValueRef row = LLVMBuildURem(g->B, LLVMBuildUDiv(g->B, at, gen_i32(g, t->swizzle), ""), gen_i32(g, rows), "");
+    LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntSGE, row, n, ""), zero, next);
+    LLVMPositionBuilderAtEnd(g->B, zero);
+    LLVMTypeRef v4 = LLVMVectorType(g->i32, 4);
+    LLVMSetAlignment(LLVMBuildStore(g->B, LLVMConstNull(v4), gen_ring(g, add(g, base, at))), 16);
+    LLVMBuildBr(g->B, next);
+    LLVMPositionBuilderAtEnd(g->B, next);
+    LLVMValueRef more = add(g, at, gen_i32(g, threads * 16));
+    LLVMAddIncoming(at, &more, &next, 1);
+    LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntSLT, more, gen_i32(g, bytes), ""), loop, done);
+    LLVMPositionBuilderAtEnd(g->B, done);
+    call(g, "llvm.nvvm.fence.proxy.async.shared_cta", 0, NULL);
+    if (threads > g->program_threads) gen_barrier_named(g, gen_i32(g, BARRIER_CONSUMERS), threads);
+    else gen_barrier(g);
+    LLVMBuildBr(g->B, go);
+    LLVMPositionBuilderAtEnd(g->B, go);
+}
+
+// ---- wgmma ---------------------------------------------------------------------------------------
+
+// Descriptor of the stage's first element (PTX ISA, matrix descriptor format).
+static LLVMValueRef descriptor(Gen *g, const Val *buf, LLVMValueRef at, bool mn_major) {
+    const Type *t = &buf->type;
+    int64_t lead = mn_major ? t->shape[0] * t->swizzle / 16 : 1, stride = 8 * t->swizzle / 16;
+    int64_t mode = t->swizzle == 128 ? 1 : t->swizzle == 64 ? 2 : 3;
+    LLVMValueRef base = LLVMBuildPtrToInt(g->B, gen_ring(g, at), g->i32, "");
+    base = LLVMBuildAnd(g->B, LLVMBuildLShr(g->B, base, gen_i32(g, 4), ""), gen_i32(g, 0x3fff), "");
+    return LLVMBuildOr(g->B, LLVMBuildZExt(g->B, base, g->i64, ""), gen_i64(g, (int64_t)((uint64_t)mode << 62 | (uint64_t)stride << 32 | (uint64_t)lead << 16)), "");
+}
+
+// Bytes from the stage's start to step `k` (of 32 bytes) of rows `row` on.
+static int64_t step_offset(const Type *t, bool mn_major, int k, int row) {
+    int span = t->swizzle / 2;                       // of 16-bit elements: no others may be MN-major
+    if (mn_major) return (int64_t)k * 16 * t->swizzle + row / span * t->shape[0] * t->swizzle + row % span * 2;
+    int per = t->swizzle / 32;
+    return (int64_t)(k / per) * t->shape[0] * t->swizzle + k % per * 32 + (int64_t)row * t->swizzle;
+}
+
+// The op after a wgmma, if it waits for its accumulators alone: then the wait joins the product's assembly.
+static const Op *joined_wait(const Op *op) {
+    const Op *w = op->next;
+    return w && w->code == OP_T_wgmma_wait && w->nin == 1 && w->in[0] == op->out[0] ? w : NULL;
+}
+
+static const char *operand_type(Elem e) {
+    switch (e) {
+    case EL_bf16:   return "bf16";
+    case EL_f16:    return "f16";
+    case EL_f8e4m3: return "e4m3";
+    case EL_f8e5m2: return "e5m2";
+    case EL_i8:     return "s8";
+    case EL_u8:     return "u8";
+    case EL_f32:    return "tf32";
+    default:        ice("wgmma of %s", elem_name(e));
+    }
+}
+
+// A group's rows of the left operand begin here: those of a tile that groups share, or of one band of several.
+static LLVMValueRef own_rows(Gen *g, const Op *op, LLVMValueRef at) {
+    LLVMValueRef group = op->imm > 1 ? g->slice : g->f->groups > 1 ? LLVMBuildLShr(g->B, g->warp, gen_i32(g, 2), "") : NULL;
+    return group ? add(g, at, mul(g, group, step_offset(&op->in[0]->type, op->attr & 1, 0, 64))) : at;
+}
+
+static LLVMTypeRef acc_struct(Gen *g, LLVMTypeRef of, int n) {
+    LLVMTypeRef t[256];
+    for (int i = 0; i < n; i++) t[i] = of;
+    return LLVMStructTypeInContext(g->C, t, (unsigned)n, 0);
+}
+
+// Where accumulators are values of LLVM's (llvm/acc.c says where): tied to the products as operands, and threaded through waits.
+//
+// A whole product in one piece of assembly: fence, every m64nNk step (32 bytes of k) on its block of accumulators, commit.
+// Descriptors advance by constants.
+static void tied_wgmma(Gen *g, Op *op) {
+    Val *o = op->out[0], *a = op->in[0], *b = op->in[1];
+    bool acc_in = op->flags & HAS_ACC, ta = op->attr & 1, tb = op->attr >> 1 & 1;
+    const Val *row = op->in[4 + acc_in], *k_axis = op->in[6 + acc_in];
+    int regs = gen_tile(g, o)->n, groups = g->f->groups, blocks = (int)(axis_extent(row) / 64 / groups), per = regs / blocks;
+    Elem ea = (Elem)a->type.elem, eb = (Elem)b->type.elem;
+    int step = 32 / elem_bytes(eb), steps = (int)(axis_extent(k_axis) / step), n = 0, da = acc_in ? 2 * regs : regs, db = da + 1;
+    if (ea != eb && elem_is_int(eb)) gen_need(g, offsetof(Target, has_wgmma_mixed));
+    bool ints = o->type.elem == EL_i32, halves = elem_bytes(eb) == 2, in_regs = a->type.kind == TY_TILE;
+    int words = in_regs ? 4 * steps * blocks : 0, wait = joined_wait(op) ? (int)joined_wait(op)->imm : -1;
+    LLVMValueRef args[520];
+    Buf text = {0}, cons = {0};
+    if (in_regs) { db = da + words; }
+
+    // This group's 64 rows: in the layout they are the warps' bits, repeated `blocks` times.
+    LLVMValueRef at_a = in_regs ? NULL : stage_at(g, a, gen_get(g, op->in[2], 0)), at_b = stage_at(g, b, gen_get(g, op->in[3], 0));
+    if (!in_regs) at_a = own_rows(g, op, at_a);
+    for (int i = 0; i < regs; i++) buf_puts(&cons, ints ? "=r," : "=f,");
+    for (int i = 0; i < regs && acc_in; i++) { buf_printf(&cons, "%d,", i); args[n++] = gen_get(g, op->in[4], i); }
+    for (int i = 0; i < words; i++) { buf_puts(&cons, "r,"); args[n++] = gen_word(g, a, 2 * i, 2); }
+    buf_puts(&cons, in_regs ? "l" : "l,l");
+    if (!in_regs) args[n++] = descriptor(g, a, at_a, ta);
+    args[n++] = descriptor(g, b, at_b, tb);
+
+    buf_puts(&text, "{\n.reg .b64 da, db;\nwgmma.fence.sync.aligned;\n");
+    for (int m = 0; m < blocks; m++)
+        for (int k = 0; k < steps; k++) {
+            if (!in_regs) buf_printf(&text, "add.s64 da, $%d, %lld;\n", da, (long long)step_offset(&a->type, ta, k, m * 64 * groups) / 16);
+            buf_printf(&text, "add.s64 db, $%d, %lld;\n", db, (long long)step_offset(&b->type, tb, k, 0) / 16);
+            buf_printf(&text, "wgmma.mma_async.sync.aligned.m64n%dk%d.%s.%s.%s {", per * 2, step, ints ? "s32" : "f32", operand_type(ea), operand_type(eb));
+            for (int i = 0; i < per; i++) buf_printf(&text, "%s$%d", i ? ", " : "", m * per + i);
+            int w = da + 4 * (m * steps + k);
+            if (in_regs) buf_printf(&text, "}, {$%d, $%d, $%d, $%d}, db, %d, 1, 1, %d;\n", w, w + 1, w + 2, w + 3, acc_in || k > 0, tb);
+            else buf_printf(&text, "}, da, db, %d", acc_in || k > 0);
+            if (!in_regs && !ints) buf_puts(&text, ", 1, 1");
+            if (!in_regs && halves) buf_printf(&text, ", %d, %d", ta, tb);
+            if (!in_regs) buf_puts(&text, ";\n");
+        }
+    buf_puts(&text, "wgmma.commit_group.sync.aligned;\n");
+    if (wait >= 0) buf_printf(&text, "wgmma.wait_group.sync.aligned %d;\n", wait);
+    buf_puts(&text, "}");
+    LLVMValueRef r = gen_asm(g, acc_struct(g, ints ? g->i32 : g->f32, regs), text.p, cons.p, n, args, true, true);
+    for (int i = 0; i < regs; i++) gen_set(g, o, i, LLVMBuildExtractValue(g->B, r, (unsigned)i, ""));
+    buf_free(&text);
+    buf_free(&cons);
+}
+
+// Waits, with the accumulators and whatever else the products in flight use threaded through: 16-bit tiles as
+// words, f32 ones as they are.
+static void tied_wait(Gen *g, Op *op) {
+    if (op->prev && op->prev->code == OP_T_wgmma && joined_wait(op->prev)) {
+        for (int r = 0; r < gen_tile(g, op->in[0])->n; r++) gen_set(g, op->out[0], r, gen_get(g, op->in[0], r));
+        return;
+    }
+    LLVMValueRef args[520];
+    LLVMTypeRef types[520];
+    Buf text = {0}, cons = {0};
+    int n = 0;
+    for (int i = 0; i < op->nin; i++) {
+        int per = 32 / elem_bits((Elem)op->in[i]->type.elem);
+        for (int r = 0; r < gen_tile(g, op->in[i])->n; r += per) {
+            args[n] = per == 1 ? gen_get(g, op->in[i], r) : gen_word(g, op->in[i], r, per);
+            types[n] = LLVMTypeOf(args[n]);
+            buf_puts(&cons, types[n++] == g->f32 ? "=f," : "=r,");
+        }
+    }
+    buf_printf(&text, "wgmma.wait_group.sync.aligned %d;", (int)op->imm);
+    for (int i = 0; i < n; i++) buf_printf(&cons, "%s%d", i ? "," : "", i);
+    LLVMValueRef x = gen_asm(g, LLVMStructTypeInContext(g->C, types, (unsigned)n, 0), text.p, cons.p, n, args, true, true);
+    n = 0;
+    for (int i = 0; i < op->nin; i++) {
+        int per = 32 / elem_bits((Elem)op->in[i]->type.elem);
+        for (int r = 0; r < gen_tile(g, op->in[i])->n; r += per) {
+            LLVMValueRef v = LLVMBuildExtractValue(g->B, x, (unsigned)n++, "");
+            if (per == 1) gen_set(g, op->out[i], r, v);
+            else gen_set_word(g, op->out[i], r, per, v);
+        }
+    }
+    buf_free(&text);
+    buf_free(&cons);
+}
+
+// Assembly whose results are v's accumulators first, if somebody computes with them.
+typedef struct Pieces { Buf text, cons; LLVMTypeRef types[520]; LLVMValueRef args[520]; int nout, nin; } Pieces;
+
+static void piece_constraint(Pieces *p, const char *c) {
+    if (p->cons.n) buf_putc(&p->cons, ',');
+    buf_puts(&p->cons, c);
+}
+
+static void piece_in(Pieces *p, const char *c, LLVMValueRef x) {
+    piece_constraint(p, c);
+    p->args[p->nin++] = x;
+}
+
+static void piece_take(Gen *g, Pieces *p, const Val *v, const char *cond) {
+    acc_take_text(g->accs, v, p->nout, cond, &p->text, &p->cons);
+    for (int i = 0; i < acc_regs(v); i++) p->types[p->nout++] = v->type.elem == EL_f32 ? g->f32 : g->i32;
+}
+
+static LLVMValueRef piece_end(Gen *g, Pieces *p) {
+    LLVMTypeRef ret = p->nout ? LLVMStructTypeInContext(g->C, p->types, (unsigned)p->nout, 0) : LLVMVoidTypeInContext(g->C);
+    LLVMValueRef x = gen_asm(g, ret, p->text.p, p->cons.p ? p->cons.p : "", p->nin, p->args, true, true);
+    buf_free(&p->text);
+    buf_free(&p->cons);
+    return x;
+}
+
+static void put_list(Buf *text, const char *prefix, int from, int n) {          // {$4, $5, $6}
+    for (int i = 0; i < n; i++) {
+        buf_puts(text, i ? ", " : "{");
+        buf_puts(text, prefix);
+        buf_int(text, from + i);
+    }
+    buf_putc(text, '}');
+}
+
+// A whole product in one piece of assembly: fence, every m64nNk step (32 bytes of k) on its block of accumulators, commit,
+// and the wait if it comes next. Descriptors advance by constants.
+void emit_wgmma(Gen *g, Op *op) {
+    if (!g->accs) { tied_wgmma(g, op); return; }
+    Val *o = op->out[0], *a = op->in[0], *b = op->in[1];
+    bool acc_in = op->flags & HAS_ACC, ta = op->attr & 1, tb = op->attr >> 1 & 1;
+    const Val *row = op->in[4 + acc_in], *k_axis = op->in[6 + acc_in];
+    const Op *wait = joined_wait(op);
+    int regs = gen_tile(g, o)->n, groups = g->f->groups, blocks = (int)(axis_extent(row) / 64 / groups), per = regs / blocks;
+    Elem ea = (Elem)a->type.elem, eb = (Elem)b->type.elem;
+    int step = 32 / elem_bytes(eb), steps = (int)(axis_extent(k_axis) / step), at = acc_first(g->accs, o);
+    if (ea != eb && elem_is_int(eb)) gen_need(g, offsetof(Target, has_wgmma_mixed));
+    bool ints = o->type.elem == EL_i32, halves = elem_bytes(eb) == 2, in_regs = a->type.kind == TY_TILE;
+    const Val *read = wait && acc_read(g->accs, wait->out[0]) ? wait->out[0] : NULL;
+    if (acc_in) acc_put(g, op->in[4], o);
+
+    // This group's 64 rows: in the layout they are the warps' bits, repeated `blocks` times.
+    LLVMValueRef at_a = in_regs ? NULL : stage_at(g, a, gen_get(g, op->in[2], 0)), at_b = stage_at(g, b, gen_get(g, op->in[3], 0));
+    if (!in_regs) at_a = own_rows(g, op, at_a);
+    Pieces p = {0};
+    bool named = in_regs && acc_held(g->accs, a);
+    int words = named ? 0 : in_regs ? 4 * steps * blocks : 1, first = read ? regs : 0;
+    Buf *text = &p.text;
+    buf_puts(text, "{\n.reg .b64 da, db;\nwgmma.fence.sync.aligned;\n");
+    for (int m = 0; m < blocks; m++)
+        for (int k = 0; k < steps; k++) {
+            if (!in_regs) buf_printf(text, "add.s64 da, $%d, %lld;\n", first, (long long)step_offset(&a->type, ta, k, m * 64 * groups) / 16);
+            buf_printf(text, "add.s64 db, $%d, %lld;\n", first + words, (long long)step_offset(&b->type, tb, k, 0) / 16);
+            buf_printf(text, "wgmma.mma_async.sync.aligned.m64n%dk%d.%s.%s.%s ", per * 2, step, ints ? "s32" : "f32", operand_type(ea), operand_type(eb));
+            put_list(text, "%acc", at + m * per, per);
+            buf_puts(text, ", ");
+            if (in_regs) put_list(text, named ? "%acc" : "$", (named ? acc_first(g->accs, a) : first) + 4 * (m * steps + k), 4);
+            else buf_puts(text, "da");
+            buf_printf(text, ", db, %d", acc_in || k > 0);
+            if (!ints) buf_puts(text, ", 1, 1");
+            if (halves) buf_printf(text, in_regs ? ", %d" : ", %d, %d", in_regs ? tb : ta, tb);
+            buf_puts(text, ";\n");
+        }
+    buf_puts(text, "wgmma.commit_group.sync.aligned;\n");
+    if (wait) buf_printf(text, "wgmma.wait_group.sync.aligned %d;\n", (int)wait->imm);
+    if (read) piece_take(g, &p, read, NULL);
+    buf_puts(text, "}");
+    if (in_regs) for (int i = 0; i < words; i++) piece_in(&p, "r", gen_word(g, a, 2 * i, 2));
+    else piece_in(&p, "l", descriptor(g, a, at_a, ta));
+    piece_in(&p, "l", descriptor(g, b, at_b, tb));
+    LLVMValueRef x = piece_end(g, &p);
+    if (read) acc_set(g, read, x, 0);
+}
+
+// ptxas moves arithmetic across barriers and branches: an activation over a tile to before the arrival that frees its last stage, 2 us before
+// the producer learns of it. So values are taken by a predicate that a look at an mbarrier gives, which stays behind arrivals at it: of a
+// shuffle of it, whether lane 0 exists, which is always so.
+static void taken_behind(Gen *g, Op *op) {
+    Pieces p = {0};
+    int n = 0, regs = 0;
+    for (int i = 0; i < op->nout; i++) if (acc_held(g->accs, op->out[i]) && acc_read(g->accs, op->out[i])) regs += acc_regs(op->out[i]);
+    if (!regs) return;
+    buf_printf(&p.text, "{\n.reg .pred p, q;\n.reg .b32 x;\nmbarrier.test_wait.parity.shared.b64 q, [$%d], 0;\n", regs);
+    buf_puts(&p.text, "selp.b32 x, 1, 0, q;\nshfl.sync.idx.b32 x|p, x, 0, 31, -1;\n");
+    for (int i = 0; i < op->nout; i++) if (acc_held(g->accs, op->out[i]) && acc_read(g->accs, op->out[i])) piece_take(g, &p, op->out[i], "p");
+    buf_puts(&p.text, "}");
+    piece_in(&p, "r", address(g, gen_ring(g, gen_i32(g, op->attr))));
+    LLVMValueRef x = piece_end(g, &p);
+    for (int i = 0; i < op->nout; i++) if (acc_held(g->accs, op->out[i]) && acc_read(g->accs, op->out[i])) n = acc_set(g, op->out[i], x, n);
+}
+
+// Waits, and copies out what somebody computes with. What else is said to be read after it stands behind it in the text.
+void emit_wgmma_wait(Gen *g, Op *op) {
+    if (!g->accs) { tied_wait(g, op); return; }
+    if (op->attr) { taken_behind(g, op); return; }
+    if (op->prev && op->prev->code == OP_T_wgmma && joined_wait(op->prev) == op) return;
+    Pieces p = {0};
+    int n = 0;
+    buf_printf(&p.text, "wgmma.wait_group.sync.aligned %d;\n", (int)op->imm);
+    for (int i = 0; i < op->nin; i++) if (acc_held(g->accs, op->out[i]) && acc_read(g->accs, op->out[i])) piece_take(g, &p, op->out[i], NULL);
+    LLVMValueRef x = piece_end(g, &p);
+    for (int i = 0; i < op->nin; i++) {
+        const Val *v = op->in[i], *o = op->out[i];
+        if (acc_held(g->accs, o)) { if (acc_read(g->accs, o)) n = acc_set(g, o, x, n); continue; }
+        memcpy(gen_tile(g, o)->r, gen_tile(g, v)->r, sizeof(Reg) * (size_t)gen_tile(g, v)->n);
+    }
+}

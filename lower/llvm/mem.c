@@ -1,0 +1,452 @@
+// Loads and stores of tiles: one address per lane, constants per register, a predicate where needed.
+//
+// The affine form of each index (access.h) splits an address into a part that is the same for the whole
+// program (64-bit, computed once), a part of the lane, and a part of the register that is a constant along
+// the contiguous dimension or a multiple of a stride elsewhere:
+//
+//     &x[m, n]  =  x + ((lo_m * stride + lo_n) + (lane_m * stride + lane_n)) * size  +  reg_m * stride * size  +  reg_n * size
+//
+// A predicate is the conjunction of: the axes' lanes are alive, unproved indices are in range, and, for
+// stores, this lane owns the element. A load that is predicated off leaves 0 (or `else`) in its registers.
+// Loads of `in` tensors are pure; those of `inout` ones are ordered, with a barrier when another thread of
+// the program may have stored what is read.
+#include "lower/facts/access.h"
+#include "lower/llvm/gen.h"
+
+#include <string.h>
+
+typedef struct Coord { int64_t at; LLVMValueRef v; } Coord;
+typedef struct PredCache { VEC(Coord) live[MAX_AXES]; LLVMValueRef uniform; bool made; } PredCache;
+
+struct Addr {
+    Gen          *g;
+    Access        a;
+    const Layout *l;
+    Type          type;                 // of the layout's axes
+    LLVMValueRef  stride[MAX_RANK];     // i64 elements; NULL: 1
+    LLVMValueRef  base;                 // i64 address of this lane's register 0 without opaque parts
+    LLVMValueRef  coef[MAX_AXES];       // i64 elements per step of an axis; NULL: kcoef
+    int64_t       kcoef[MAX_AXES];
+    LLVMValueRef  lane[MAX_AXES];       // i32 coordinate
+    VEC(Coord)    moved[MAX_AXES];      // base part for a register coordinate of an axis with a run-time coefficient
+    int          *tile_map[MAX_RANK][AFF_TILES];
+    LLVMValueRef  uniform[MAX_RANK];    // i64: the index's uniform part, for checks
+    // its constant is counted with the registers instead: `more`, which is `shift` steps of the axis
+    bool          near[MAX_RANK];
+    int64_t       more[MAX_RANK], shift[MAX_AXES];
+    // lanes past the axis's end may be loaded: what is in range is there, and nothing counts them
+    bool          any_lane[MAX_AXES];
+    PredCache     cache;                // for addr_live
+    LLVMValueRef  at;                   // for addr_at: where it was last
+    int64_t       last[MAX_AXES];
+};
+
+static LLVMValueRef mul64(Gen *g, LLVMValueRef a, LLVMValueRef b) { return b ? LLVMBuildMul(g->B, a, b, "") : a; }
+static LLVMValueRef add64(Gen *g, LLVMValueRef a, LLVMValueRef b) { return !a ? b : !b ? a : LLVMBuildAdd(g->B, a, b, ""); }
+
+static LLVMValueRef scale_of(Gen *g, const AffAxis *x) {
+    LLVMValueRef k = x->scale ? gen_get64(g, x->scale, 0) : NULL;
+    if (x->k != 1 || !k) k = k ? LLVMBuildMul(g->B, k, gen_i64(g, x->k), "") : gen_i64(g, x->k);
+    return k;
+}
+
+// Does something look at all lanes of the axis: a reduction, a product?
+static bool counted(const Region *r, const Val *axis) {
+    for (const Op *op = op_walk(r, NULL); op; op = op_walk(r, op))
+        for (int i = 0; i < op->nin && op->code != OP_T_index && op->code != OP_T_live; i++)
+            if (op->in[i] == axis) return true;
+    return false;
+}
+
+// x[q + 1] and x[q] of two loads: what a register has of one a neighbour has of the other. Where the constant is
+// counted with the registers, as a multiple of what a step of the axis is, both compute the same address in the same
+// way, and are one (unroll.c).
+static bool neighbours(const Addr *s, int d) {
+    const Affine *x = &s->a.aff[d];
+    if (x->naxis != 1 || x->ntile || x->axis[0].scale || x->c % x->axis[0].k || s->a.unit[d] || !s->stride[d]) return false;
+    for (int o = 0; o < s->a.nidx; o++)
+        for (int i = 0; i < s->a.aff[o].naxis && o != d; i++) if (s->a.aff[o].axis[i].axis == x->axis[0].axis) return false;
+    return true;
+}
+
+static void open_addr(Gen *g, Addr *s, const Op *op, const Layout *l, const Type *type) {
+    memset(s, 0, sizeof *s);
+    s->g = g;
+    s->l = l;
+    s->type = *type;
+    access_of(g->facts, op, &s->a);
+    Access *a = &s->a;
+    for (int d = 0; d < a->nidx; d++) {
+        bool inner = d == a->inner && !a->p->strided;
+        s->stride[d] = inner || a->unit[d] ? NULL : gen_param(g, SLOT_STRIDE, a->param, d);
+    }
+    LLVMValueRef sum = NULL;
+    for (int d = 0; d < a->nidx; d++) {
+        Affine rest = a->aff[d];
+        if (op->code == OP_T_load && neighbours(s, d)) {
+            s->near[d] = true;
+            s->any_lane[type_axis(type, rest.axis[0].axis)] = !a->proved[d] && !counted(&g->f->body, rest.axis[0].axis);
+            s->more[d] = rest.c;
+            s->shift[type_axis(type, rest.axis[0].axis)] = rest.c / rest.axis[0].k;
+            rest.c = 0;
+        }
+        s->uniform[d] = gen_affine(g, &rest);
+        if (!a->unit[d]) sum = add64(g, sum, mul64(g, s->uniform[d], s->stride[d]));      // else 0 on all lanes that count
+        for (int i = 0; i < (a->unit[d] ? 0 : a->aff[d].naxis); i++) {
+            const AffAxis *x = &a->aff[d].axis[i];
+            int pos = type_axis(type, x->axis);
+            if (!s->stride[d] && !x->scale) { s->kcoef[pos] += x->k; continue; }
+            s->coef[pos] = add64(g, s->coef[pos], mul64(g, scale_of(g, x), s->stride[d]));
+        }
+        for (int t = 0; t < a->aff[d].ntile; t++) {
+            int n = l ? layout_regs(l) : 1;
+            int *map = NEW_N(g->arena, int, n);
+            const Type *tt = &a->aff[d].tile[t].v->type;
+            for (int r = 0; r < n && tt->rank; r++) map[r] = layout_project_reg(l, type, tt, r);
+            s->tile_map[d][t] = map;
+        }
+    }
+    for (int i = 0; i < type->rank; i++) {
+        s->lane[i] = gen_lane_coord(g, l, i);
+        LLVMValueRef x = LLVMBuildZExt(g->B, s->lane[i], g->i64, "");
+        if (s->coef[i]) sum = add64(g, sum, LLVMBuildMul(g->B, x, s->coef[i], ""));
+        if (s->kcoef[i]) sum = add64(g, sum, s->kcoef[i] == 1 ? x : LLVMBuildMul(g->B, x, gen_i64(g, s->kcoef[i]), ""));
+    }
+    LLVMValueRef p = LLVMBuildPtrToInt(g->B, gen_param(g, SLOT_POINTER, a->param, 0), g->i64, "");
+    s->base = sum ? LLVMBuildAdd(g->B, p, LLVMBuildMul(g->B, sum, gen_i64(g, elem_bytes(a->elem)), ""), "") : p;
+}
+
+// Address of register r: a 64-bit value and a constant byte offset.
+// The position of a tile's axis, if it has one only; else how many axes there are.
+static int only_axis(const Addr *s, const Type *t) { return t->rank == 1 ? type_axis(&s->type, t->axis[0]) : s->type.rank; }
+
+static LLVMValueRef address(Addr *s, int r, int64_t *imm) {
+    Gen *g = s->g;
+    Access *a = &s->a;
+    int size = elem_bytes(a->elem);
+    LLVMValueRef at = s->base;
+    *imm = 0;
+    for (int i = 0; i < s->type.rank; i++) {
+        int64_t c = gen_reg_coord(s->l, i, r);
+        *imm += c * s->kcoef[i] * size;
+        c += s->shift[i];
+        if (!c || !s->coef[i]) continue;
+        LLVMValueRef off = NULL;
+        for (uint32_t k = 0; k < s->moved[i].n; k++) if (s->moved[i].at[k].at == c) off = s->moved[i].at[k].v;
+        if (!off) {
+            off = LLVMBuildMul(g->B, s->coef[i], gen_i64(g, c * size), "");
+            vec_push(g->arena, &s->moved[i], ((Coord){c, off}));
+        }
+        at = LLVMBuildAdd(g->B, at, off, "");
+    }
+    // Axis by axis, then what has several: registers that share a coordinate share the sum so far.
+    for (int i = 0; i <= s->type.rank; i++) {
+        LLVMValueRef part = NULL;
+        for (int d = 0; d < a->nidx; d++)
+            for (int t = 0; t < (a->unit[d] ? 0 : a->aff[d].ntile); t++) {
+                const AffTerm *x = &a->aff[d].tile[t];
+                if (only_axis(s, &x->v->type) != i) continue;
+                LLVMValueRef v = mul64(g, gen_get64(g, x->v, s->tile_map[d][t][r]), s->stride[d]);
+                part = add64(g, part, LLVMBuildMul(g->B, v, gen_i64(g, x->k * size), ""));
+            }
+        at = add64(g, part, at);
+    }
+    return at;
+}
+
+// The index of dimension d at register r, i64.
+static LLVMValueRef index_at(Addr *s, int d, int r) {
+    Gen *g = s->g;
+    const Affine *f = &s->a.aff[d];
+    LLVMValueRef x = s->uniform[d];
+    for (int i = 0; i < f->naxis; i++) {
+        int pos = type_axis(&s->type, f->axis[i].axis);
+        if (s->near[d]) {
+            x = LLVMBuildAdd(
+                g->B, x,
+                LLVMBuildMul(g->B, LLVMBuildZExt(g->B, s->lane[pos], g->i64, ""), gen_i64(g, f->axis[i].k), ""), "");
+            x = LLVMBuildAdd(g->B, x, gen_i64(g, gen_reg_coord(s->l, pos, r) * f->axis[i].k + s->more[d]), "");
+            continue;
+        }
+        LLVMValueRef c = LLVMBuildAdd(g->B, s->lane[pos], gen_i32(g, gen_reg_coord(s->l, pos, r)), "");
+        x = LLVMBuildAdd(g->B, x, LLVMBuildMul(g->B, LLVMBuildZExt(g->B, c, g->i64, ""), scale_of(g, &f->axis[i]), ""), "");
+    }
+    for (int t = 0; t < f->ntile; t++) {
+        LLVMValueRef v = gen_get64(g, f->tile[t].v, s->tile_map[d][t][r]);
+        x = LLVMBuildAdd(g->B, x, LLVMBuildMul(g->B, v, gen_i64(g, f->tile[t].k), ""), "");
+    }
+    return x;
+}
+
+// NULL: always. `alive` leaves out the range checks: what `else` must not replace.
+static LLVMValueRef predicate(Addr *s, PredCache *c, int r, int span, LLVMValueRef *in_range) {
+    Gen *g = s->g;
+    LLVMValueRef p = NULL, q = NULL, range[MAX_AXES + 1] = {0};
+    int rank = s->type.rank;
+    (void)span;
+    for (int d = 0; d < s->a.nidx; d++) {                       // by the axis that the index has; several: last
+        if (s->a.proved[d]) continue;
+        bool uniform = s->a.idx[d]->type.rank == 0;
+        if (uniform && c->made) continue;
+        LLVMValueRef ok = LLVMBuildICmp(g->B, LLVMIntULT, index_at(s, d, r), gen_lexpr(g, s->a.p->dim[d]), "");
+        if (uniform) c->uniform = gen_both(g, c->uniform, ok);
+        else {
+            LLVMValueRef *of = &range[only_axis(s, &s->a.idx[d]->type)];
+            *of = gen_both(g, *of, ok);
+        }
+    }
+    c->made = true;
+    for (int i = 0; i <= rank; i++) {                           // registers that share a coordinate share its part
+        LLVMValueRef x = NULL;
+        if (i < rank && !s->any_lane[i] && !gen_always_live(g, s->type.axis[i], s->l, i)) {
+            int64_t at = gen_reg_coord(s->l, i, r);
+            for (uint32_t k = 0; k < c->live[i].n; k++) if (c->live[i].at[k].at == at) x = c->live[i].at[k].v;
+            if (!x) {
+                x = gen_live(g, s->type.axis[i], s->l, i, r, 1);
+                vec_push(g->arena, &c->live[i], ((Coord){at, x}));
+            }
+        }
+        p = gen_both(g, p, gen_both(g, x, range[i]));
+        q = gen_both(g, q, range[i]);
+    }
+    *in_range = gen_both(g, q, c->uniform);
+    return gen_both(g, p, c->uniform);
+}
+
+// ---- the instructions ----------------------------------------------------------------------------
+
+// What one register of an access holds: an f32, an f64, a word of small elements, or a part of a word.
+typedef struct Unit { LLVMTypeRef t; int bytes; char reg; const char *bits; } Unit;
+
+static Unit unit_of(Gen *g, Elem e, int bytes) {
+    if (e == EL_f32) return (Unit){g->f32, 4, 'f', "b32"};
+    if (e == EL_f64) return (Unit){g->f64, 8, 'd', "b64"};
+    if (elem_bytes(e) == 8) return (Unit){g->i64, 8, 'l', "b64"};
+    return bytes == 1   ? (Unit){g->i16, 1, 'h', "u8"}
+           : bytes == 2 ? (Unit){g->i16, 2, 'h', "b16"}
+                        : (Unit){g->i32, 4, 'r', "b32"};
+}
+
+static void registers(Buf *text, int n) {
+    buf_puts(text, n > 1 ? "{" : "");
+    for (int i = 0; i < n; i++) buf_printf(text, "%s$%d", i ? ", " : "", i);
+    buf_puts(text, n > 1 ? "}" : "");
+}
+
+static const char *vector(int n) { return n == 4 ? ".v4" : n == 2 ? ".v2" : ""; }
+
+// Loads `bytes` (1, 2, 4, 8, 16) at addr + imm into out[], one value a unit. Less than 4 bytes come into a register of
+// 32 bits: of two of 16 bits ptxas makes halves of one, and waits for each load to put it there.
+//
+// `.nc` says that nobody writes the memory while the kernel runs. A kernel that may start before those that it follows
+// have ended runs while they write: ptxas moves such loads above griddepcontrol.wait, and they see what was there
+// before. So it is for what no launch writes.
+static void load_units(Gen *g, const Addr *s, LLVMValueRef addr, int64_t imm, LLVMValueRef pred, int bytes,
+                       LLVMValueRef *out) {
+    Unit u = unit_of(g, s->a.elem, bytes);
+    if (bytes < 4) u = (Unit){g->i32, bytes, 'r', bytes == 2 ? "u16" : "u8"};            // a whole register each, see above
+    int n = bytes / u.bytes;
+    bool readonly = s->a.p->mode == PM_IN, constant = readonly && (s->a.p->fixed || !g->f->early || !g->f->target->has_pdl);
+    Buf text = {0}, cons = {0};
+    for (int i = 0; i < n && pred; i++) buf_printf(&text, "mov.%s $%d, 0;\n", u.bytes < 4 ? "b32" : u.bits, i);
+    if (pred) buf_printf(&text, "@$%d ", n + 2);
+    buf_printf(&text, "ld.global%s%s.%s ", constant ? ".nc" : "", vector(n), u.bits);
+    registers(&text, n);
+    buf_printf(&text, ", [$%d + $%d];", n, n + 1);
+    for (int i = 0; i < n; i++) buf_printf(&cons, "=%s%c,", pred ? "&" : "", u.reg);
+    buf_printf(&cons, "l,n%s%s", pred ? ",b" : "", readonly ? "" : ",~{memory}");
+    LLVMTypeRef types[4] = {u.t, u.t, u.t, u.t};
+    LLVMTypeRef ret = n == 1 ? u.t : LLVMStructTypeInContext(g->C, types, (unsigned)n, 0);
+    LLVMValueRef args[3] = {addr, gen_i32(g, imm), pred};
+    LLVMValueRef x = gen_asm(g, ret, text.p, cons.p, pred ? 3 : 2, args, !readonly, false);
+    for (int i = 0; i < n; i++) out[i] = n == 1 ? x : LLVMBuildExtractValue(g->B, x, (unsigned)i, "");
+    if (bytes < 4) out[0] = LLVMBuildTrunc(g->B, out[0], g->i16, "");
+    buf_free(&text);
+    buf_free(&cons);
+}
+
+static void store_units(Gen *g, const Addr *s, LLVMValueRef addr, int64_t imm, LLVMValueRef pred, int bytes,
+                        LLVMValueRef *in) {
+    Unit u = unit_of(g, s->a.elem, bytes);
+    int n = bytes / u.bytes;
+    Buf text = {0}, cons = {0};
+    LLVMValueRef args[8];
+    if (pred) buf_printf(&text, "@$%d ", n + 2);
+    buf_printf(&text, "st.global%s.%s [$%d + $%d], ", vector(n), u.bits, n, n + 1);
+    registers(&text, n);
+    buf_puts(&text, ";");
+    for (int i = 0; i < n; i++) {
+        buf_printf(&cons, "%c,", u.reg);
+        args[i] = in[i];
+    }
+    buf_printf(&cons, "l,n%s,~{memory}", pred ? ",b" : "");
+    args[n] = addr;
+    args[n + 1] = gen_i32(g, imm);
+    args[n + 2] = pred;
+    gen_asm(g, LLVMVoidTypeInContext(g->C), text.p, cons.p, n + 2 + (pred != NULL), args, true, false);
+    buf_free(&text);
+    buf_free(&cons);
+}
+
+static LLVMValueRef as_element(Gen *g, LLVMValueRef w, Elem e) {       // a loaded unit -> an element
+    if (e == EL_bool) return LLVMBuildICmp(g->B, LLVMIntNE, w, LLVMConstInt(LLVMTypeOf(w), 0, 0), "");
+    return elem_bits(e) == 8 ? LLVMBuildTrunc(g->B, w, g->i8, "") : w;
+}
+
+static LLVMValueRef byte_is_set(Gen *g, LLVMValueRef unit, int byte) {       // of several bools in a unit
+    LLVMTypeRef t = LLVMTypeOf(unit);
+    LLVMValueRef x = LLVMBuildAnd(g->B, unit, LLVMConstInt(t, 0xffull << 8 * byte, 0), "");
+    return LLVMBuildICmp(g->B, LLVMIntNE, x, LLVMConstInt(t, 0, 0), "");
+}
+
+static LLVMValueRef as_unit(Gen *g, LLVMValueRef x, Elem e) {
+    return e == EL_bool || elem_bits(e) == 8 ? LLVMBuildZExt(g->B, x, g->i16, "") : x;
+}
+
+// ---- the ops -------------------------------------------------------------------------------------
+
+static bool stores_inside(const Region *r, const Val *tensor) {
+    for (const Op *op = r->first; op; op = op->next) {
+        if ((op->code == OP_T_store || op->code == OP_T_atomic) && op->in[0]->def == tensor->def) return true;
+        for (int i = 0; i < op->nreg; i++) if (stores_inside(op->reg[i], tensor)) return true;
+    }
+    return false;
+}
+
+// What this program stored, or will store in an earlier trip of a loop around, must be visible.
+static void order_before_load(Gen *g, const Op *op) {
+    const Val *tensor = op->in[0];
+    int p = (int)tensor->def->imm;
+    if (g->f->launch->params[p].mode != PM_INOUT) return;
+    bool hazard = g->dirty >> p & 1;
+    for (const Region *r = op->parent; r && r->owner && !hazard; r = r->owner->parent)
+        if (r->owner->code != OP_T_if) hazard = stores_inside(r, tensor);
+    if (hazard) gen_barrier(g);
+    g->read |= UINT64_C(1) << p;
+}
+
+static bool same_place(const Op *load, const Op *store) {
+    for (int i = 0; i < store->nidx; i++) if (!fact_same(load->in[1 + i], store->in[1 + i])) return false;
+    return load->nidx == store->nidx;
+}
+
+static bool only_same_place(const Region *r, const Op *store) {        // every load of the tensor reads where it is stored
+    for (const Op *op = r->first; op; op = op->next) {
+        if (op->code == OP_T_load && op->in[0] == store->in[0] && !same_place(op, store)) return false;
+        for (int i = 0; i < op->nreg; i++) if (!only_same_place(op->reg[i], store)) return false;
+    }
+    return true;
+}
+
+static void order_before_store(Gen *g, const Op *op) {
+    int p = (int)op->in[0]->def->imm;
+    if (g->f->launch->params[p].mode == PM_INOUT && (g->read | g->dirty) >> p & 1 && !only_same_place(&g->f->body, op))
+        gen_barrier(g);
+    g->dirty |= UINT64_C(1) << p;
+}
+
+void emit_load(Gen *g, Op *op) {
+    Val *o = op->out[0];
+    Elem e = (Elem)o->type.elem;
+    int n = gen_tile(g, o)->n, size = elem_bytes(e);
+    Addr s;
+    PredCache cache = {0};
+    order_before_load(g, op);
+    if (gen_load_is_copied(g, op)) return;                      // keep_put does both
+    const Layout *l = o->type.rank ? o->layout : layout_replicated(g->arena, 1);
+    open_addr(g, &s, op, l, &o->type);
+    int vec = access_vec(&s.a, l);
+    Val *other = op->flags & HAS_ELSE ? op->in[1 + op->nidx] : NULL;
+    int *other_map = other ? gen_reg_map(g, o, other) : NULL;
+    for (int r = 0; r < n; r += vec) {
+        int64_t imm;
+        LLVMValueRef words[4], in_range;
+        LLVMValueRef p = predicate(&s, &cache, r, vec, &in_range), at = address(&s, r, &imm);
+        load_units(g, &s, at, imm, p, vec * size, words);
+        for (int i = 0; i < vec; i++) {
+            if (e == EL_bool && vec > 1) {
+                gen_set(g, o, r + i, byte_is_set(g, words[i / 4], i % 4));
+            } else if (size >= 4 || vec * size < 4) {
+                if (vec > 1 && size < 4) {                              // two 8-bit elements in a 16-bit unit
+                    LLVMValueRef w = LLVMBuildZExt(g->B, words[0], g->i32, "");
+                    gen_set_word(g, o, r, vec, w);
+                    break;
+                }
+                gen_set(g, o, r + i, as_element(g, words[i], e));
+            } else if (i % (4 / size) == 0) {
+                gen_set_word(g, o, r + i, 4 / size, words[i * size / 4]);
+            }
+        }
+        if (!other || !in_range) continue;
+        for (int i = 0; i < vec; i++)
+            gen_set(g, o, r + i,
+                    LLVMBuildSelect(g->B, in_range, gen_get(g, o, r + i), gen_get(g, other, other_map[r + i]), ""));
+    }
+}
+
+void emit_store(Gen *g, Op *op) {
+    Val *v = op->in[1 + op->nidx];
+    Elem e = (Elem)v->type.elem;
+    int size = elem_bytes(e);
+    Addr s;
+    PredCache cache = {0};
+    order_before_store(g, op);
+    const Layout *l = v->layout;
+    if (!v->type.rank) l = layout_replicated(g->arena, g->f->warps);
+    open_addr(g, &s, op, l, &v->type);
+    int vec = access_vec(&s.a, l), n = layout_regs(l);
+    LLVMValueRef owner = gen_owner(g, l);
+    for (int r = 0; r < n; r += vec) {
+        int64_t imm;
+        LLVMValueRef words[4], in_range;
+        LLVMValueRef p = gen_both(g, predicate(&s, &cache, r, vec, &in_range), owner), at = address(&s, r, &imm);
+        for (int i = 0; i < vec; i++) {
+            if (size >= 4) words[i] = as_unit(g, gen_get(g, v, r + i), e);
+            else if (vec * size < 4) {
+                words[0] = vec == 1 ? as_unit(g, gen_get(g, v, r), e)
+                                    : LLVMBuildTrunc(g->B, gen_word(g, v, r, vec), g->i16, "");
+                break;
+            } else if (i % (4 / size) == 0) {
+                words[i * size / 4] = gen_word(g, v, r + i, 4 / size);
+            }
+        }
+        store_units(g, &s, at, imm, p, vec * size, words);
+    }
+}
+
+// ---- for llvm/copy.c -----------------------------------------------------------------------------
+
+Addr *addr_open(Gen *g, const Op *op, const Layout *l, const Type *type) {
+    Addr *s = NEW(g->arena, Addr);
+    open_addr(g, s, op, l, type);
+    return s;
+}
+
+// As `address`, but from the register asked for last: one step a stride, not a product a row, stays alive in a loop.
+LLVMValueRef addr_at(Addr *s, int reg, int64_t *imm) {
+    Gen *g = s->g;
+    Access *a = &s->a;
+    int size = elem_bytes(a->elem);
+    *imm = 0;
+    for (int d = 0; d < a->nidx; d++) if (a->aff[d].ntile) return address(s, reg, imm);
+    if (!s->at) s->at = s->base;
+    for (int i = 0; i < s->type.rank; i++) {
+        int64_t c = gen_reg_coord(s->l, i, reg), by = c - s->last[i];
+        *imm += c * s->kcoef[i] * size;
+        if (!by || !s->coef[i]) continue;
+        LLVMValueRef off = NULL;
+        for (uint32_t k = 0; k < s->moved[i].n; k++) if (s->moved[i].at[k].at == by) off = s->moved[i].at[k].v;
+        if (!off) {
+            off = LLVMBuildMul(g->B, s->coef[i], gen_i64(g, by * size), "");
+            vec_push(g->arena, &s->moved[i], ((Coord){by, off}));
+        }
+        s->at = LLVMBuildAdd(g->B, s->at, off, "");
+        s->last[i] = c;
+    }
+    return s->at;
+}
+
+LLVMValueRef addr_live(Addr *s, int reg) {
+    LLVMValueRef in_range;
+    return predicate(s, &s->cache, reg, 1, &in_range);
+}

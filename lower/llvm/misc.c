@@ -1,0 +1,300 @@
+// Atomics, raw pointers, print and assert.
+//
+// An atomic is done by the element's owner under its predicate, in a block of its own, and its old value
+// is handed to the replicas when somebody reads it. The operations that PTX lacks (f32 max, small
+// integers) become compare-and-swap loops in LLVM.
+#include "lower/facts/access.h"
+#include "lower/llvm/gen.h"
+
+#include <string.h>
+
+// Live lanes of all of a tile's axes at a register, or NULL.
+static LLVMValueRef live(Gen *g, const Val *v, const Layout *l, int r) {
+    LLVMValueRef p = NULL;
+    for (int i = 0; i < v->type.rank; i++) p = gen_both(g, p, gen_live(g, v->type.axis[i], l, i, r, 1));
+    return p;
+}
+
+static bool is_f(Elem e) { return elem_is_float(e); }
+
+static LLVMAtomicRMWBinOp rmw(TAtomic op, Elem e) {
+    switch (op) {
+    case TA_add: return is_f(e) ? LLVMAtomicRMWBinOpFAdd : LLVMAtomicRMWBinOpAdd;
+    case TA_min:
+        return is_f(e)             ? LLVMAtomicRMWBinOpFMinimum
+               : elem_is_signed(e) ? LLVMAtomicRMWBinOpMin
+                                   : LLVMAtomicRMWBinOpUMin;
+    case TA_max:
+        return is_f(e)             ? LLVMAtomicRMWBinOpFMaximum
+               : elem_is_signed(e) ? LLVMAtomicRMWBinOpMax
+                                   : LLVMAtomicRMWBinOpUMax;
+    case TA_and: return LLVMAtomicRMWBinOpAnd;
+    case TA_or:  return LLVMAtomicRMWBinOpOr;
+    case TA_xor: return LLVMAtomicRMWBinOpXor;
+    default:     return LLVMAtomicRMWBinOpXchg;
+    }
+}
+
+static LLVMTypeRef memory_type(Gen *g, Elem e) {
+    switch (e) {
+    case EL_f16:  return g->f16;
+    case EL_bf16: return LLVMBFloatTypeInContext(g->C);
+    case EL_f32:  return g->f32;
+    case EL_f64:  return g->f64;
+    case EL_bool: return g->i8;
+    default:      return LLVMIntTypeInContext(g->C, (unsigned)elem_bits(e));
+    }
+}
+static LLVMValueRef into(Gen *g, LLVMValueRef x, LLVMTypeRef t) {
+    if (LLVMTypeOf(x) == t) return x;
+    return LLVMTypeOf(x) == g->i1 ? LLVMBuildZExt(g->B, x, t, "") : LLVMBuildBitCast(g->B, x, t, "");
+}
+static LLVMValueRef out_of(Gen *g, LLVMValueRef x, LLVMTypeRef t) {
+    if (LLVMTypeOf(x) == t) return x;
+    return t == g->i1 ? LLVMBuildTrunc(g->B, x, t, "") : LLVMBuildBitCast(g->B, x, t, "");
+}
+
+static LLVMValueRef one_atomic(Gen *g, TAtomic op, Elem e, LLVMValueRef at, LLVMValueRef x, LLVMValueRef cmp) {
+    LLVMTypeRef t = memory_type(g, e), bits = LLVMIntTypeInContext(g->C, (unsigned)elem_bits(e));
+    LLVMValueRef r;
+    unsigned scope = LLVMGetSyncScopeID(g->C, "device", 6);
+    if (op == TA_cas) {
+        LLVMValueRef c = out_of(g, into(g, cmp, memory_type(g, e)), memory_type(g, e)), v = into(g, x, t);
+        c = LLVMBuildBitCast(g->B, c, bits, "");
+        v = LLVMBuildBitCast(g->B, v, bits, "");
+        r = LLVMBuildAtomicCmpXchgSyncScope(g->B, at, c, v, LLVMAtomicOrderingMonotonic, LLVMAtomicOrderingMonotonic, scope);
+        r = LLVMBuildBitCast(g->B, LLVMBuildExtractValue(g->B, r, 0, ""), t, "");
+    } else {
+        r = LLVMBuildAtomicRMWSyncScope(g->B, rmw(op, e), at, into(g, x, t), LLVMAtomicOrderingMonotonic, scope);
+    }
+    return out_of(g, r, LLVMTypeOf(x));
+}
+
+// The owner's value for every lane: from the lane, then from the warp, whose replica bits are 0.
+static LLVMValueRef from_owner(Gen *g, LLVMValueRef x, const Layout *l) {
+    uint32_t lanes = l ? layout_replica_lanes(l) : 31, warps = l ? layout_replica_warps(l) : (uint32_t)(g->f->warps - 1);
+    LLVMTypeRef t = LLVMTypeOf(x);
+    int bytes = t == g->i1 ? 1 : t == g->f64 || t == g->i64 ? 8 : 4;
+    if (!lanes && !warps) return x;
+    uint32_t area = g->smem_used;
+    g->smem_used += (uint32_t)(g->f->warps * 32 * 8);
+    LLVMValueRef slot = LLVMBuildAdd(g->B, LLVMBuildMul(g->B, g->warp, gen_i32(g, 32), ""), g->lane, "");
+    LLVMValueRef from = LLVMBuildAnd(g->B, slot, gen_i32(g, ~(int64_t)(lanes | warps << 5)), "");
+    gen_barrier(g);
+    LLVMTypeRef m = t == g->i1 ? g->i8 : t;
+    (void)bytes;
+    LLVMValueRef w = t == g->i1 ? LLVMBuildZExt(g->B, x, m, "") : x;
+    LLVMBuildStore(g->B, w,
+                   gen_smem(g, LLVMBuildAdd(g->B, LLVMBuildMul(g->B, slot, gen_i32(g, 8), ""), gen_i32(g, area), "")));
+    gen_barrier(g);
+    w = LLVMBuildLoad2(
+        g->B, m, gen_smem(g, LLVMBuildAdd(g->B, LLVMBuildMul(g->B, from, gen_i32(g, 8), ""), gen_i32(g, area), "")),
+        "");
+    return t == g->i1 ? LLVMBuildTrunc(g->B, w, t, "") : w;
+}
+
+void emit_atomic(Gen *g, Op *op) {
+    bool tensor = op->in[0]->type.kind == TY_TENSOR;
+    int first = tensor ? 1 + op->nidx : 1;
+    Val *x = op->in[first], *cmp = op->sub == TA_cas ? op->in[first + 1] : NULL, *o = op->out[0];
+    Val *where = op->flags & HAS_WHERE ? op->in[op->nin - 1] : NULL;
+    Elem e = (Elem)o->type.elem;
+    const Layout *l = o->type.rank ? o->layout : NULL;
+    int n = gen_tile(g, o)->n, *xm = gen_reg_map(g, o, x), *cm = cmp ? gen_reg_map(g, o, cmp) : NULL,
+        *wm = where ? gen_reg_map(g, o, where) : NULL;
+    LLVMValueRef owner = gen_owner(g, l);
+    bool used = val_used(&g->f->body, o);
+    int *im[MAX_RANK];
+    const LaunchParam *p = tensor ? &g->f->launch->params[op->in[0]->def->imm] : NULL;
+    for (int i = 0; i < (tensor ? op->nidx : 1); i++) im[i] = gen_reg_map(g, o, op->in[tensor ? 1 + i : 0]);
+    for (int r = 0; r < n; r++) {
+        LLVMValueRef at, pred = gen_both(g, live(g, o, l, r), owner);
+        if (tensor) {
+            LLVMValueRef off = gen_i64(g, 0);
+            for (int d = 0; d < op->nidx; d++) {
+                LLVMValueRef i = gen_get64(g, op->in[1 + d], im[d][r]);
+                pred = gen_both(g, pred, LLVMBuildICmp(g->B, LLVMIntULT, i, gen_lexpr(g, p->dim[d]), ""));
+                bool inner = d == op->nidx - 1 && !p->strided;
+                off = LLVMBuildAdd(
+                    g->B, off,
+                    inner ? i : LLVMBuildMul(g->B, i, gen_param(g, SLOT_STRIDE, (int)op->in[0]->def->imm, d), ""), "");
+            }
+            at = LLVMBuildGEP2(g->B, memory_type(g, e), gen_param(g, SLOT_POINTER, (int)op->in[0]->def->imm, 0), &off,
+                               1, "");
+        } else {
+            at = gen_get(g, op->in[0], im[0][r]);
+            if (where) pred = gen_both(g, pred, gen_get(g, where, wm[r]));
+        }
+        LLVMValueRef v = gen_get(g, x, xm[r]), c = cmp ? gen_get(g, cmp, cm[r]) : NULL, old;
+        if (!pred) { old = one_atomic(g, (TAtomic)op->sub, e, at, v, c); }
+        else {
+            LLVMBasicBlockRef from = LLVMGetInsertBlock(g->B), yes = gen_block(g, "atomic"), go = gen_block(g, "done");
+            LLVMBuildCondBr(g->B, pred, yes, go);
+            LLVMPositionBuilderAtEnd(g->B, yes);
+            LLVMValueRef y = one_atomic(g, (TAtomic)op->sub, e, at, v, c);
+            LLVMBasicBlockRef end = LLVMGetInsertBlock(g->B);
+            LLVMBuildBr(g->B, go);
+            LLVMPositionBuilderAtEnd(g->B, go);
+            if (!used) { gen_set(g, o, r, LLVMConstNull(LLVMTypeOf(v))); continue; }
+            old = LLVMBuildPhi(g->B, LLVMTypeOf(v), "");
+            LLVMValueRef in[2] = {y, LLVMConstNull(LLVMTypeOf(v))};
+            LLVMBasicBlockRef bb[2] = {end, from};
+            LLVMAddIncoming(old, in, bb, 2);
+        }
+        gen_set(g, o, r, used ? from_owner(g, old, l) : old);
+    }
+    if (tensor) g->dirty |= UINT64_C(1) << op->in[0]->def->imm;
+}
+
+// ---- raw pointers --------------------------------------------------------------------------------
+
+void emit_ptrload(Gen *g, Op *op) {
+    Val *o = op->out[0];
+    Val *where = op->flags & HAS_WHERE ? op->in[1] : NULL, *other = op->flags & HAS_ELSE ? op->in[op->nin - 1] : NULL;
+    Elem e = (Elem)o->type.elem;
+    const Layout *l = o->type.rank ? o->layout : NULL;
+    int n = gen_tile(g, o)->n, *am = gen_reg_map(g, o, op->in[0]), *wm = where ? gen_reg_map(g, o, where) : NULL,
+        *em = other ? gen_reg_map(g, o, other) : NULL;
+    for (int r = 0; r < n; r++) {
+        LLVMTypeRef t = gen_type(g, o), m = t == g->i1 ? g->i8 : t;
+        LLVMValueRef pred = live(g, o, l, r), at = gen_get(g, op->in[0], am[r]), none = LLVMConstNull(t);
+        if (where) { pred = gen_both(g, pred, gen_get(g, where, wm[r])); if (other) none = gen_get(g, other, em[r]); }
+        LLVMBasicBlockRef from = LLVMGetInsertBlock(g->B), yes = NULL, go = NULL;
+        if (pred) {
+            yes = gen_block(g, "load"); go = gen_block(g, "loaded");
+            LLVMBuildCondBr(g->B, pred, yes, go);
+            LLVMPositionBuilderAtEnd(g->B, yes);
+        }
+        LLVMValueRef x = LLVMBuildLoad2(g->B, m, at, "");
+        LLVMSetAlignment(x, (unsigned)elem_bytes(e));
+        LLVMSetVolatile(x, 0);
+        if (m != t) x = LLVMBuildICmp(g->B, LLVMIntNE, x, LLVMConstInt(m, 0, 0), "");
+        if (pred) {
+            LLVMBuildBr(g->B, go);
+            LLVMPositionBuilderAtEnd(g->B, go);
+            LLVMValueRef phi = LLVMBuildPhi(g->B, t, ""), in[2] = {x, none};
+            LLVMBasicBlockRef bb[2] = {yes, from};
+            LLVMAddIncoming(phi, in, bb, 2);
+            x = phi;
+        }
+        gen_set(g, o, r, x);
+    }
+}
+
+void emit_ptrstore(Gen *g, Op *op) {
+    Val *a = op->in[0], *v = op->in[1], *where = op->flags & HAS_WHERE ? op->in[2] : NULL;
+    const Val *wide = a->type.rank >= v->type.rank ? a : v;
+    const Layout *l = wide->type.rank ? wide->layout : NULL;
+    int n = gen_tile(g, wide)->n, *am = gen_reg_map(g, wide, a), *vm = gen_reg_map(g, wide, v),
+        *wm = where ? gen_reg_map(g, wide, where) : NULL;
+    LLVMValueRef owner = gen_owner(g, l);
+    for (int r = 0; r < n; r++) {
+        LLVMValueRef pred = gen_both(g, live(g, wide, l, r), owner), x = gen_get(g, v, vm[r]), at = gen_get(g, a, am[r]);
+        if (where) pred = gen_both(g, pred, gen_get(g, where, wm[r]));
+        LLVMBasicBlockRef go = NULL;
+        if (pred) {
+            LLVMBasicBlockRef yes = gen_block(g, "store");
+            go = gen_block(g, "stored");
+            LLVMBuildCondBr(g->B, pred, yes, go);
+            LLVMPositionBuilderAtEnd(g->B, yes);
+        }
+        if (LLVMTypeOf(x) == g->i1) x = LLVMBuildZExt(g->B, x, g->i8, "");
+        LLVMValueRef st = LLVMBuildStore(g->B, x, at);
+        LLVMSetAlignment(st, (unsigned)elem_bytes((Elem)a->type.elem));
+        if (pred) { LLVMBuildBr(g->B, go); LLVMPositionBuilderAtEnd(g->B, go); }
+    }
+}
+
+// ---- print, assert -------------------------------------------------------------------------------
+
+static LLVMValueRef string(Gen *g, const char *s) {
+    LLVMValueRef c = LLVMConstStringInContext2(g->C, s, strlen(s), 0);
+    const char *name = arena_printf(g->arena, "%s_text", g->f->launch->entry);
+    LLVMValueRef v = LLVMAddGlobalInAddressSpace(g->M, LLVMTypeOf(c), name, 1);
+    LLVMSetInitializer(v, c);
+    LLVMSetGlobalConstant(v, 1);
+    LLVMSetLinkage(v, LLVMPrivateLinkage);
+    return LLVMBuildAddrSpaceCast(g->B, v, LLVMPointerTypeInContext(g->C, 0), "");
+}
+
+static void print_line(Gen *g, const char *format, int n, LLVMValueRef *args) {
+    LLVMTypeRef p0 = LLVMPointerTypeInContext(g->C, 0), pt[2] = {p0, p0}, ft = LLVMFunctionType(g->i32, pt, 2, 0),
+                types[MAX_AXES + 1];
+    LLVMValueRef f = LLVMGetNamedFunction(g->M, "vprintf");
+    if (!f) f = LLVMAddFunction(g->M, "vprintf", ft);
+    for (int i = 0; i < n; i++) types[i] = LLVMTypeOf(args[i]);
+    LLVMTypeRef st = LLVMStructTypeInContext(g->C, types, (unsigned)n, 0);
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(g->B), entry = LLVMGetEntryBasicBlock(g->fn);
+    LLVMMetadataRef line = LLVMGetCurrentDebugLocation2(g->B);
+    LLVMPositionBuilderBefore(g->B, LLVMGetFirstInstruction(entry));
+    LLVMValueRef room = n ? LLVMBuildAlloca(g->B, st, "") : LLVMConstNull(p0);
+    LLVMPositionBuilderAtEnd(g->B, here);
+    LLVMSetCurrentDebugLocation2(g->B, line);
+    for (int i = 0; i < n; i++) LLVMBuildStore(g->B, args[i], LLVMBuildStructGEP2(g->B, st, room, (unsigned)i, ""));
+    LLVMBuildCall2(g->B, ft, f, (LLVMValueRef[]){string(g, format), room}, 2, "");
+}
+
+// Program 0 prints; one line an element, "text[i, j] = value", by the lane that owns it.
+void emit_print(Gen *g, Op *op) {
+    Val *v = op->nin ? op->in[0] : NULL;
+    const Layout *l = v && v->type.rank ? v->layout : NULL;
+    LLVMValueRef owner = gen_owner(g, l), zero = gen_i32(g, 0);
+    LLVMValueRef block = gen_call(g, "llvm.nvvm.read.ptx.sreg.ctaid.x", 0, NULL, 0, NULL);
+    LLVMValueRef mine = LLVMBuildICmp(g->B, LLVMIntEQ, block, zero, "");
+    if (g->one_warp) mine = LLVMBuildAnd(g->B, mine, LLVMBuildICmp(g->B, LLVMIntULT, g->tid, gen_i32(g, 32), ""), "");
+    mine = gen_both(g, mine, owner);
+    char text[200];
+    int name_n = op->str.n < 80 ? (int)op->str.n : 80;
+    for (int r = 0; r < (v ? gen_tile(g, v)->n : 1); r++) {
+        LLVMValueRef args[MAX_AXES + 1], pred = v ? gen_both(g, mine, live(g, v, l, r)) : mine;
+        LLVMBasicBlockRef yes = gen_block(g, "print"), go = gen_block(g, "printed");
+        LLVMBuildCondBr(g->B, pred, yes, go);
+        LLVMPositionBuilderAtEnd(g->B, yes);
+        int k = snprintf(text, sizeof text, "%.*s", name_n, op->str.p ? op->str.p : ""), n = 0;
+        for (int i = 0; v && i < v->type.rank; i++) {
+            const Val *axis = v->type.axis[i];
+            LLVMValueRef c = LLVMBuildAdd(g->B, gen_lane_coord(g, l, i), gen_i32(g, gen_reg_coord(l, i, r)), "");
+            args[n++] = LLVMBuildAdd(g->B, gen_get64(g, axis_lo(axis), 0), LLVMBuildZExt(g->B, c, g->i64, ""), "");
+            k += snprintf(text + k, sizeof text - (size_t)k, "%s%%lld", i ? ", " : "[");
+        }
+        if (v && v->type.rank) k += snprintf(text + k, sizeof text - (size_t)k, "]");
+        if (v) {
+            Elem e = (Elem)v->type.elem;
+            LLVMValueRef x = gen_get(g, v, r);
+            if (elem_is_storage(e)) { x = gen_to_f32(g, x, e); e = EL_f32; }
+            if (e == EL_f32) x = LLVMBuildFPExt(g->B, x, g->f64, "");
+            else if (e == EL_bool) x = LLVMBuildZExt(g->B, x, g->i64, "");
+            else if (!elem_is_float(e) && LLVMTypeOf(x) != g->i64)
+                x = elem_is_signed(e) ? LLVMBuildSExt(g->B, x, g->i64, "") : LLVMBuildZExt(g->B, x, g->i64, "");
+            snprintf(text + k, sizeof text - (size_t)k, " = %s\n",
+                     elem_is_float(e)    ? "%.9g"
+                     : elem_is_signed(e) ? "%lld"
+                                         : "%llu");
+            args[n++] = x;
+        } else {
+            snprintf(text + k, sizeof text - (size_t)k, "\n");
+        }
+        print_line(g, text, n, args);
+        LLVMBuildBr(g->B, go);
+        LLVMPositionBuilderAtEnd(g->B, go);
+    }
+}
+
+void emit_assert(Gen *g, Op *op) {
+    Val *c = op->in[0];
+    const Layout *l = c->type.rank ? c->layout : NULL;
+    for (int r = 0; r < gen_tile(g, c)->n; r++) {
+        LLVMValueRef bad = LLVMBuildNot(g->B, gen_get(g, c, r), "");
+        bad = gen_both(g, bad, gen_both(g, live(g, c, l, r), gen_owner(g, l)));
+        LLVMBasicBlockRef yes = gen_block(g, "failed"), go = gen_block(g, "holds");
+        LLVMBuildCondBr(g->B, bad, yes, go);
+        LLVMPositionBuilderAtEnd(g->B, yes);
+        char text[200];
+        snprintf(text, sizeof text, "assertion failed: %.*s\n", (int)(op->str.n < 150 ? op->str.n : 150),
+                 op->str.p ? op->str.p : "");
+        print_line(g, text, 0, NULL);
+        gen_asm(g, LLVMVoidTypeInContext(g->C), "trap;", "", 0, NULL, true, false);
+        LLVMBuildBr(g->B, go);
+        LLVMPositionBuilderAtEnd(g->B, go);
+    }
+}

@@ -1,0 +1,119 @@
+// The pass driver.
+//
+//     simplify > extremes > contract > hoist > flatten > unroll > tighten > batch > chunk > split > share > keep >
+//     prefetch > schedule > lanes                              level 1
+//     pipeline (roles on Hopper) > peel > layout > defer       level 2
+//
+// then llvm/*.c: one LLVM function a kernel; ptx/tidy.c and emit.c: equal values merged, the NVPTX back end.
+//
+// After each pass the verifier may run, the function may be written out, and lowering may stop.
+#include "lower/pass/passes.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+typedef bool PassFn(Fn *f, const CompileOptions *opt);
+
+static bool run_simplify(Fn *f, const CompileOptions *o) { (void)o; simplify(f); return true; }
+static bool run_flatten(Fn *f, const CompileOptions *o)  { (void)o; if (flatten(f)) simplify(f); return true; }
+static bool run_tighten(Fn *f, const CompileOptions *o)  { (void)o; tighten(f); return true; }
+static bool run_batch(Fn *f, const CompileOptions *o)    { if (batch(f, o)) simplify(f); return true; }
+static bool run_extremes(Fn *f, const CompileOptions *o) {
+    if (o->target->has_wgmma && extremes(f)) simplify(f);
+    return true;
+}
+static bool run_defer(Fn *f, const CompileOptions *o)    { if (o->math != 1) defer(f); return true; }
+static bool run_contract(Fn *f, const CompileOptions *o) { if (o->math != 1 && contract(f)) simplify(f); return true; }
+static bool run_unroll(Fn *f, const CompileOptions *o)   { (void)o; if (unroll(f)) simplify(f); return true; }
+static bool run_hoist(Fn *f, const CompileOptions *o)    { (void)o; hoist(f); return true; }
+static bool run_peel(Fn *f, const CompileOptions *o)     { (void)o; if (peel(f)) simplify(f); return true; }
+static bool run_prefetch(Fn *f, const CompileOptions *o) { if (prefetch(f, o)) simplify(f); return true; }
+static bool run_share(Fn *f, const CompileOptions *o) {
+    bool shared = share_rows(f, o), merges = !slices_possible(f, o) && merge_drop(f);
+    if (shared || merges) simplify(f);
+    return true;
+}
+static bool run_keep(Fn *f, const CompileOptions *o)     { if (keep_tiles(f, o)) simplify(f); return true; }
+static bool run_chunk(Fn *f, const CompileOptions *o)    { (void)o; chunk(f); return true; }
+static bool run_pipeline(Fn *f, const CompileOptions *o) {
+    unguard(f);
+    bool roles = hopper(f, o), merges = merge_drop(f);
+    if (merges || f->slices) simplify(f);
+    return roles || pipeline(f, o);
+}
+static bool run_lanes(Fn *f, const CompileOptions *o)    { (void)o; if (lanes(f)) simplify(f); return true; }
+
+// clang-format off
+static const struct { PassInfo info; PassFn *run; } passes[] = {
+    {{"simplify", "folds constants, merges equal values, drops dead ones, gives dots their accumulators", 1, 1}, run_simplify},
+    {{"extremes", "moves positive factors behind maxima and minima",                                     1, 1}, run_extremes},
+    {{"contract", "a * b + c becomes fma, rounded once (not with --math=strict)",                         1, 1}, run_contract},
+    {{"hoist",    "moves what a loop does not change out of it",                                          1, 1}, run_hoist},
+    {{"flatten",  "makes one loop of nests of loops around products",                                     1, 1}, run_flatten},
+    {{"unroll",   "writes out short loops that load what neighbours load",                                1, 1}, run_unroll},
+    {{"tighten",  "gives tiles no more lanes than the rows have that they were made for",                 1, 1}, run_tighten},
+    {{"batch",    "makes one of several short programs, their number an axis",                            1, 1}, run_batch},
+    {{"chunk",    "cuts tiles that no block can hold into loops over chunks of an axis",                  1, 1}, run_chunk},
+    {{"split",    "lets several programs share the trips of a loop of sums",                              1, 1}, split_loop},
+    {{"share",    "lets the blocks of a cluster share the loops of a long row",                           1, 1}, run_share},
+    {{"keep",     "keeps in shared memory what one loop loads and a later one would load again",          1, 1}, run_keep},
+    {{"prefetch", "loads a trip ahead in loops that reduce across lanes",                                 1, 1}, run_prefetch},
+    {{"schedule", "chooses warps for a program and programs for a block",                                 1, 1}, schedule},
+    {{"lanes",    "puts neutral elements into dead lanes where a reduction would count them",             1, 1}, run_lanes},
+    {{"pipeline", "gives the operands of products rings in shared memory, filled ahead of use",           1, 2}, run_pipeline},
+    {{"peel",     "gives trips whose lanes are all alive and masks all true a body of their own",         2, 2}, run_peel},
+    {{"layout",   "assigns every tile to registers, lanes and warps; inserts conversions",                2, 2}, assign_layouts},
+    {{"defer",    "joins the lanes of a loop's reductions after it (not with --math=strict)",                   2, 2}, run_defer},
+};
+// clang-format on
+
+enum { PASSES = sizeof passes / sizeof *passes };
+const int pass_count = PASSES;
+const PassInfo *pass_info(int i) { return &passes[i].info; }
+
+static double now_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+static bool dump(Fn *f, const char *dir, int number, const char *pass) {
+    char path[4096];
+    Buf text = {0};
+    snprintf(path, sizeof path, "%s/%s.%02d-%s.tir", dir, f->launch->entry, number, pass);
+    FILE *out = fopen(path, "w");
+    if (!out) { diag(f->session, E_cannot_write, (Span){0, 0}, path, strerror(errno)); return false; }
+    ir_print(f, &text);
+    bool ok = fwrite(text.p, 1, text.n, out) == text.n;
+    ok = fclose(out) == 0 && ok;
+    if (!ok) diag(f->session, E_cannot_write, (Span){0, 0}, path, strerror(errno));
+    buf_free(&text);
+    return ok;
+}
+
+static void verify(Fn *f, const char *pass) {
+    Buf text = {0};
+    if (ir_verify(f, &text) == 0) { buf_free(&text); return; }
+    fputs(text.p, stderr);
+    ice("the tile IR of `%s` is broken after the pass `%s`", f->launch->entry, pass);
+}
+
+bool lower_run(Fn *f, const CompileOptions *opt) {
+    f->fast = !opt->general;
+    f->target = opt->target;
+    if (opt->verify) verify(f, "build");
+    if (opt->dump_dir && !dump(f, opt->dump_dir, 0, "build")) return false;
+    if (opt->after && !strcmp(opt->after, "build")) return true;
+    for (int i = 0; i < PASSES; i++) {
+        double t = now_ms();
+        bool ok = passes[i].run(f, opt);
+        if (opt->timing) opt->timing(opt->timing_ctx, passes[i].info.name, now_ms() - t);
+        if (!ok) return false;
+        f->level = passes[i].info.to_level;
+        if (opt->verify) verify(f, passes[i].info.name);
+        if (opt->dump_dir && !dump(f, opt->dump_dir, i + 1, passes[i].info.name)) return false;
+        if (opt->after && !strcmp(opt->after, passes[i].info.name)) return true;
+    }
+    return true;
+}

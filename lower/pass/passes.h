@@ -1,0 +1,70 @@
+// The tile passes, one function each, in the order in which pass.c runs them; then what passes ask of each other, by file.
+// `true` from those that change the function says that they did. A `refusal` says in words why something cannot be, or is NULL.
+#ifndef TK_LOWER_PASSES_H
+#define TK_LOWER_PASSES_H
+
+#include "lower/lower.h"
+
+// ---- passes of level 1 ---------------------------------------------------------------------------
+
+bool simplify(Fn *f);                                   // simplify.c: folding, equal values, dead code, identities
+bool extremes(Fn *f);                                   // extremes.c: positive factors behind maxima and minima
+bool contract(Fn *f);                                   // simplify/loop.c: a * b + c becomes fma
+bool hoist(Fn *f);                                      // simplify/loop.c: loop-invariant values out of loops
+bool dot_to_reduce(Fn *f);                              // matvec.c: products with a vector become sums
+bool flatten(Fn *f);                                    // flatten.c: nests of loops around products become one loop
+bool unroll(Fn *f);                                     // unroll.c: short loops over neighbours are written out
+bool tighten(Fn *f);                                    // tighten.c: tiles no longer than the rows they were made for
+bool batch(Fn *f, const CompileOptions *opt);           // batch.c: short programs become one, their number an axis
+bool chunk(Fn *f);                                      // chunk.c: axes too long for registers become loops
+bool split_loop(Fn *f, const CompileOptions *opt);      // split.c: a loop's trips shared by several programs
+bool streamk(Fn *f, const CompileOptions *opt);         // streamk.c: the trips of the last tiles dealt to all blocks
+bool share_rows(Fn *f, const CompileOptions *opt);      // share.c: the blocks of a cluster share a row's loops
+bool keep_tiles(Fn *f, const CompileOptions *opt);      // keep.c: what one loop loads, kept in shared memory for the next
+bool prefetch(Fn *f, const CompileOptions *opt);        // prefetch.c: loads a trip ahead of loops that reduce in each
+bool schedule(Fn *f, const CompileOptions *opt);        // schedule.c: warps, programs a block
+bool lanes(Fn *f);                                      // lanes.c: neutral elements into dead lanes that would count
+
+// ---- and of level 2 ------------------------------------------------------------------------------
+
+void unguard(Fn *f);                                    // unguard.c: a loop of products comes out of its `if`
+bool hopper(Fn *f, const CompileOptions *opt);          // hopper.c: roles, TMA, wgmma; false: not this kernel
+bool pipeline(Fn *f, const CompileOptions *opt);        // pipeline.c: rings of shared memory and asynchronous copies
+bool peel(Fn *f);                                       // peel.c: trips without masks get a copy of the body
+bool assign_layouts(Fn *f, const CompileOptions *opt);  // assign.c: layouts of all tiles, conversions between them
+bool defer(Fn *f);                                      // defer.c: reductions of a loop are joined across lanes after it
+
+// ---- split.c -------------------------------------------------------------------------------------
+
+const char *split_refusal(Fn *f);
+const char *slices_refusal(Fn *f, Op *loop);            // why slices of a block cannot share its trips
+bool slices_possible(Fn *f, const CompileOptions *opt); // `pipeline` may want what merges say: it drops them
+void slices_join(Fn *f, Op *loop, Val *slice, int64_t slices);   // what they carry becomes one, for one of them to go on
+Op  *program_of(Fn *f);                                 // gives the program's number; made where nobody asks for it
+bool of_program(const Val *v);                          // made of that number, not by what a loop counts or carries
+bool loads_own(const Op *load);                         // not what all programs load alike, as weights
+bool is_neutral(const Val *v, double x);                // the number x in every lane
+
+// ---- merge.c: what `merge` says of a loop's parts ------------------------------------------------
+
+Op  *merge_of(const Op *loop);                          // NULL: it has none
+const char *merge_refusal(const Op *merge);
+void merge_if(Builder *b, const Op *merge, Val *there, Val *const *x, Val *const *y, Val **out);   // x where not `there`
+void merge_becomes(Fn *f, Op *merge, Val *const *values);        // these are its results
+bool merge_drop(Fn *f);                                 // loops are whole
+void merge_apart(Fn *f);                                // for eval: loops with a merge in parts, one after another
+Val *part_length(Builder *b, const Op *loop, int64_t parts);     // what each part has of it, whole trips
+const char *trips_bound(const Op *loop);                // why its trips cannot be run apart, whatever it carries; or NULL
+bool has_effect(const Op *op);                          // stores, prints, whatever else is seen from outside
+
+// ---- others --------------------------------------------------------------------------------------
+
+bool unrolls(const Fn *f);                              // unroll.c: does it have such loops?
+int  share_blocks(Fn *f, const Target *t, const int64_t *dims);  // share.c: of a cluster, for such a row; f as built
+int  schedule_warps(const Fn *f, const CompileOptions *opt, int *per_block);   // schedule.c: of a program; programs a block
+int  blocks_wanted(const Fn *f);                        // registers.c: a multiprocessor; 1: no spills before occupancy
+int  walking_blocks(const CompileOptions *opt);         // hopper/walk.c: at most so many
+int  hop_blocks_together(int64_t programs, int sms, int groups); // hopper/sources.c: on a multiprocessor, that compute an operand
+bool has_products(const Region *r);                     // unguard.c
+
+#endif

@@ -1,0 +1,130 @@
+// How many warps run a program, and how many programs share a block.
+//
+// A program that reduces keeps its rows in registers, about 32 elements a lane, so that the row is read once with many
+// bytes in flight; one that folds pairs of tiles, about 128, since each that is read then serves many (1024 x 1024 x
+// 1024 shortest paths on an H200: 166 us, 338 with 32; 2026-11-21). One that only moves and maps, or scans (each
+// register waits for the one before), takes fewer; where it computes with costly functions, as many as share what a
+// thread does once (`shared_by`: 32 with one function an element). Programs of one warp go four to a block. Kernels
+// with matrix products take eight warps, or four when the products are small, all of them together.
+#include "lower/build.h"
+#include "lower/pass/passes.h"
+
+#include "ptx/ptx.h"
+
+enum { SHARED_WARPS = 8 };            // of a block of a cluster: three blocks fit with 64 registers and more
+enum { EIGHT_WARPS = 128 * 128 };     // elements of a product that four do not hold: 128 registers of each thread
+
+// memory: of the largest tile that is read or written; dots: of all products, and of what is computed for their right
+// sides; functions: costly ones
+typedef struct Sizes {
+    int64_t lanes, memory, dot, dots;
+    int     rank, ndots, functions;
+    bool    reduces, scans, sorts;
+} Sizes;
+
+// Some fifteen instructions an element and what comes with them: what a thread does once, addresses and bounds, should
+// be shared by many.
+static bool costly(int fun) {
+    switch (fun) {
+    case TF_exp: case TF_exp2: case TF_log: case TF_log2: case TF_sin: case TF_cos: case TF_tanh: case TF_erf: return true;
+    default: return false;
+    }
+}
+
+static void measure(const Region *r, Sizes *s) {
+    for (const Op *op = r->first; op; op = op->next) {
+        for (int i = 0; i < op->nout; i++)
+            if (op->out[i]->type.kind == TY_TILE && op->code != OP_T_index && op->code != OP_T_live) {
+                int64_t n = type_lanes(&op->out[i]->type);
+                bool moves = op->code == OP_T_load || op->code == OP_T_ptrload || op->code == OP_T_atomic;
+                if (n > s->lanes) { s->lanes = n; s->rank = op->out[i]->type.rank; }
+                if (moves && n > s->memory) s->memory = n;
+                if (op->code == OP_T_dot && n > s->dot) s->dot = n;
+            }
+        if (op->code == OP_T_dot)
+            s->dots += type_lanes(&op->out[0]->type) +
+                       (op->in[1]->def && op_has(op->in[1]->def, 'P') ? type_lanes(&op->in[1]->type) : 0);
+        s->ndots += op->code == OP_T_dot;
+        s->reduces |= op->code == OP_T_reduce;
+        s->scans |= op->code == OP_T_scan;
+        s->functions += op->code == OP_T_fun && op->out[0]->type.rank && costly(op->sub);
+        s->sorts |= op->code == OP_T_sort || op->code == OP_T_order;
+        for (int i = 0; i < op->nreg; i++) measure(op->reg[i], s);
+    }
+}
+
+// A program whose number nobody asks for cannot tell whether it exists: it has its block for itself.
+static bool numbered(const Region *r) {
+    for (const Op *op = op_walk(r, NULL); op; op = op_walk(r, op)) if (op->code == OP_T_program) return true;
+    return false;
+}
+
+// x[m, k] with y[k, n], folded over k: nothing in memory has the form of the largest tile.
+static bool folds_pairs(const Sizes *s) {
+    return s->reduces && s->rank > 2 && s->memory < s->lanes && !s->dot && !s->scans && !s->sorts && !s->functions;
+}
+
+// Products that four warps hold one by one, but not all at a time with what they read. Two of a chain are as many as
+// registers are for.
+static bool crowded(const Sizes *s) {
+    return s->dot && s->dot < EIGHT_WARPS && (s->ndots > 2 ? s->dots * 4 >= EIGHT_WARPS * 3 : s->dots > EIGHT_WARPS);
+}
+
+// Elements a lane of a program that maps. An H200, focal loss and its gradient of 32 M, 7 functions: 334 us with 32
+// elements by threads of 191 registers, 190 with 16, 139 with 4 (2026-11-22).
+enum { SHARED_WORK = 512, FUNCTION = 15 };    // instructions that share what is done once; those of a function
+
+static int shared_by(const Fn *f, const Sizes *s) {
+    int each = s->functions || f->neighbours ? 32 : 16;
+    while (each > 4 && s->functions * FUNCTION * each > SHARED_WORK) each /= 2;
+    return each;
+}
+
+static int pow2_up(int64_t n) { int p = 1; while (p < n) p *= 2; return p; }
+
+int schedule_warps(const Fn *f, const CompileOptions *opt, int *per_block) {
+    Sizes s = {0};
+    measure(&f->body, &s);
+    int each = s.sorts ? 8 : s.scans ? 16 : s.reduces ? 32 : shared_by(f, &s), warps;
+    int64_t lanes = folds_pairs(&s) && s.lanes / 4 > s.memory ? s.lanes / 4 : s.lanes;
+    if (s.dot) warps = s.dot >= EIGHT_WARPS || crowded(&s) ? 8 : s.dot >= 32 * 32 ? 4 : 1;
+    else warps = pow2_up((lanes + 32 * each - 1) / (32 * each));
+    if (warps > 32) warps = 32;
+    if (f->shares && warps > SHARED_WARPS) warps = SHARED_WARPS;
+    if (opt->schedule.warps) warps = opt->schedule.warps;
+    *per_block = warps == 1 && !f->cluster && numbered(&f->body) ? 4 : 1;
+    return warps;
+}
+
+// As many as there is room for at one time, in whole clusters.
+static void walkers(Fn *f, const CompileOptions *opt) {
+    int cluster = f->shares ? f->shares : 1,
+        blocks = opt->schedule.blocks ? opt->schedule.blocks : (int)f->target->sms * blocks_wanted(f);
+    f->walks = blocks < cluster ? cluster : blocks / cluster * cluster;
+}
+
+bool schedule(Fn *f, const CompileOptions *opt) {
+    int per_block;
+    f->warps = schedule_warps(f, opt, &per_block);
+    Sizes s = {0};
+    measure(&f->body, &s);
+    if (opt->schedule.warps) f->warps_why = "as asked or chosen";
+    else if (crowded(&s)) f->warps_why = arena_printf(f->arena, "for products of %lld elements together", (long long)s.dots);
+    else if (s.dot) f->warps_why = arena_printf(f->arena, "for a product of %lld elements", (long long)s.dot);
+    else
+        f->warps_why = arena_printf(f->arena, "%lld elements of the largest tile a lane%s",
+                                    (long long)((s.lanes + 32 * f->warps - 1) / (32 * f->warps)),
+                                    s.sorts           ? ": it sorts"
+                                    : s.scans         ? ": it scans"
+                                    : folds_pairs(&s) ? ": it folds pairs"
+                                    : s.reduces       ? ": it reduces"
+                                    : s.functions     ? ": costly functions"
+                                    : f->neighbours   ? ": neighbours are loaded once"
+                                                      : "");
+    LaunchInfo *l = f->launch;
+    l->threads = f->warps * 32 * per_block;
+    if (f->rows_walk) walkers(f, opt);
+    if (f->rows_walk) l->blocks = launch_join_const(f->arena, L_MIN, l->programs, f->walks);
+    else l->blocks = per_block == 1 ? l->programs : launch_join_const(f->arena, L_CDIV, l->programs, per_block);
+    return true;
+}

@@ -1,0 +1,246 @@
+// Rows too long for one block: the blocks of a cluster share each row's loops.
+//
+//     top = -inf                                                rank, m = program % C, program / C
+//     for n in N by B { top = max(top, max(x[m, n] over n)) }   for n in rank's share of N by B { .. }
+//     den = 0                                             ->    top = join_cluster.max top
+//     for n in N by B { den += sum(exp(x[m, n] - top) ..) }     for n in rank's share of N by B { .. }
+//     for n in N by B { y[m, n] = exp(x[m, n] - top) / den }    den = join_cluster.sum den
+//                                                               for n in rank's share of N by B { .. }
+//
+// A row that fills a block's shared memory (keep.c) leaves room for no other block: loads, arithmetic and stores of a
+// multiprocessor then follow each other, and memory waits. A C-th of the row leaves room for several blocks, one of which
+// always loads. What the loops carry is joined through distributed shared memory, in the order of the blocks, the same
+// in each.
+//
+// All loops of the kernel's body must be ones that may be shared: what they carry is only ever joined with something new (as
+// in split.c), or has a `merge` (an online softmax's maximum and sum: each block gets all blocks' states), and what they
+// store they store along the trip's axis, so that no two blocks store the same. What else the body stores is the first
+// block's affair. `--with=cluster=C` asks for it, cluster=1 forbids it; by itself it is done where the row's length is known
+// to be more than two blocks of a multiprocessor can keep.
+#include "lower/facts/access.h"
+#include "lower/facts/facts.h"
+#include "lower/pass/passes.h"
+#include "lower/pass/reduction.h"
+#include "ptx/ptx.h"
+
+enum { MAX_LOOPS = 8, MAX_CARRIED = 16, MOST = 8, PAIR = 113 << 10 };      // bytes of a row: half a multiprocessor's
+enum { SHARE = 36 << 10, LARGE = 72 << 10, TRIPS = 2 };                    // bytes of a share; trips of it
+enum { BESIDE = 4, BESIDE_LARGE = 3 };                                     // blocks of a multiprocessor
+
+typedef struct Share {
+    Fn     *f;
+    Op     *loop[MAX_LOOPS];
+    TReduce join[MAX_LOOPS][MAX_CARRIED];
+    Op     *merge[MAX_LOOPS];         // says how states become one; or NULL: they are joined
+    int     n;
+} Share;
+
+static bool along(const Op *store, const Region *r) {             // some index is the trip's axis itself
+    for (int i = 1; i <= store->nidx; i++) {
+        const Op *d = store->in[i]->def;
+        if (d && d->code == OP_T_index && d->in[0]->def->parent == r && d->in[0]->def->in[0] == r->args.at[0]) return true;
+    }
+    return false;
+}
+
+static const char *loop_refusal(Share *s, Op *loop) {
+    Region *r = loop->reg[0];
+    const Op *yield = r->last, *step = loop->in[2]->def;
+    if (s->n == MAX_LOOPS || loop->nout > MAX_CARRIED) return "too many loops, or too much that they carry";
+    if (yield->code != OP_T_yield || !step || step->code != OP_T_const || step->imm < 1)
+        return "a loop may end early, or its step is not a number";
+    for (const Op *op = op_walk(r, NULL); op; op = op_walk(r, op)) {
+        if (op_target(op) == loop) return "a loop may end early";
+        if (op->code == OP_T_store && op->parent == r && along(op, r)) continue;
+        if (op_has(op, 'W') || op_has(op, 'S') || op_has(op, 'A'))
+            return "a loop stores elsewhere than along its axis, or has another effect";
+    }
+    Op *merge = s->merge[s->n] = merge_of(loop);
+    for (int i = 0; i < loop->nout && merge; i++) {
+        int uses = 0;
+        for (int k = 0; k < merge->nin; k++) uses += merge->in[k] == loop->out[i];
+        if (uses != region_uses(&s->f->body, loop->out[i])) return "what a loop carries is used beside its `merge`";
+    }
+    if (merge && merge_refusal(merge)) return merge_refusal(merge);
+    for (int i = 0; i < loop->nout && !merge; i++) {
+        const Val *v = r->args.at[1 + i];
+        if (yield->in[i]->type.ptr || !reduce_joins(v, yield->in[i], &s->join[s->n][i]))
+            return "a loop carries more than sums, products, extremes and truths";
+        if (region_uses(r, v) != 1 || region_uses(r, yield->in[i]) != 1)
+            return "a trip reads what the loop carries, which has no `merge`";
+    }
+    s->loop[s->n++] = loop;
+    return NULL;
+}
+
+static const char *refusal(Share *s, const Target *t) {
+    const LaunchInfo *l = s->f->launch;
+    if (!t->has_cluster) return "the GPU has none";
+    for (int i = 0; i < l->nparams; i++)
+        if (l->params[i].mode == PM_INOUT || l->params[i].kind == PK_POINTER) return "it reads what it writes";
+    for (Op *op = s->f->body.first; op; op = op->next) {
+        const char *why = NULL;
+        if (op->code == OP_T_merge) continue;
+        if (op->code == OP_T_for) why = loop_refusal(s, op);
+        else if (op->nreg || op->code == OP_T_dot) why = "the body holds more than loops and straight lines";
+        else if (op->code != OP_T_store && (op_has(op, 'W') || op_has(op, 'S') || op_has(op, 'A')))
+            why = "the body has effects besides stores";
+        if (why) return why;
+    }
+    return s->n ? NULL : "there is no loop";
+}
+
+static bool number(Facts *facts, const Val *v, const int64_t *dims, int64_t *out) {
+    LExpr e;
+    if (!host_expr(facts, v, &e)) return false;
+    for (uint32_t i = 0; i < e.n; i++) if (e.at[i].op == L_DIM && !dims) return false;
+    return launch_by_dims(e, dims, out);
+}
+
+static bool said_before(const Op *load) {                        // as the author wrote it: x[n] twice in a trip is one load
+    for (const Op *op = load->prev; op; op = op->prev) {
+        bool same = op->code == OP_T_load && op->nin == load->nin;
+        for (int i = 0; i < load->nin && same; i++) same = fact_same(op->in[i], load->in[i]);
+        if (same) return true;
+    }
+    return false;
+}
+
+// Bytes of the row that a loop walks over, as far as they are known: of what a trip loads, all trips.
+static int64_t row_bytes(const Share *s, const int64_t *dims) {
+    Facts *facts = facts_new(s->f);
+    int64_t most = s->f->longest, lo, hi;
+    for (int i = 0; i < s->n; i++) {
+        int64_t bytes = 0, step = s->loop[i]->in[2]->def->imm;
+        if (!number(facts, s->loop[i]->in[0], dims, &lo) || !number(facts, s->loop[i]->in[1], dims, &hi)) continue;
+        for (const Op *op = s->loop[i]->reg[0]->first; op; op = op->next)
+            if (op->code == OP_T_load && loads_own(op) && !said_before(op))
+                bytes += type_lanes(&op->out[0]->type) * elem_bytes((Elem)op->out[0]->type.elem);
+        int64_t all = bytes * ((hi - lo + step - 1) / step);
+        if (all > most) most = all;
+    }
+    return most;
+}
+
+// Bytes of a block's share, at most. Small ones, four at a time, draw rows through the multiprocessors fastest (softmax
+// of 128256 bf16 on an H200: 508 us by shares of 32 KB, 522 of 64; group norm 71 and 68, layer norm of 65536 295 and
+// 278); but a share should have a few trips, and weights, which come from L2 again for each row and block, want larger
+// ones to hide that. So do rows that come through registers.
+static int64_t share_bytes(const Share *s) {
+    int64_t most = 0;
+    for (int i = 0; i < s->n; i++) {
+        int64_t trip = 0;
+        for (const Op *op = s->loop[i]->reg[0]->first; op; op = op->next) {
+            if (op->code != OP_T_load || !op->out[0]->type.rank) continue;
+            if (!loads_own(op) || !access_by_16(s->f, op)) return LARGE;
+            if (!said_before(op)) trip += type_lanes(&op->out[0]->type) * elem_bytes((Elem)op->out[0]->type.elem);
+        }
+        most = trip > most ? trip : most;
+    }
+    most *= TRIPS;
+    return most < SHARE ? SHARE : most > LARGE ? LARGE : most;
+}
+
+static int blocks_for(const Share *s, int64_t bytes) {
+    int blocks = 1;
+    int64_t each = share_bytes(s);
+    while (blocks < MOST && bytes > (blocks > 1 ? each * blocks : PAIR)) blocks *= 2;
+    return blocks;
+}
+
+int share_blocks(Fn *f, const Target *t, const int64_t *dims) {
+    Share s = {.f = f};
+    return refusal(&s, t) || s.n < 2 ? 1 : blocks_for(&s, row_bytes(&s, dims));
+}
+
+// Each block has all blocks' states, and merges them in order, leaving out those that had no trips.
+static void merge_all(Share *s, Op *merge, const Op *loop, Val *lo, Val *each, Val *hi, int64_t blocks) {
+    Builder b = {s->f, NULL, merge, loop->span};
+    Val *state[MOST][MAX_CARRIED];
+    for (int64_t k = 0; k < blocks; k++)
+        for (int i = 0; i < merge->nin; i++) {
+            Val *v = state[k][i] = merge->in[i];
+            if (v->def != loop) continue;                      // the loop does not change it
+            state[k][i] = b_op(&b, OP_T_from_cluster, 0, v->type, 1, &v);
+            state[k][i]->def->imm = blocks;
+            state[k][i]->def->attr = k;
+        }
+    for (int64_t k = 1; k < blocks; k++) {
+        Val *from = b_binary(&b, OP_add, lo, b_binary(&b, OP_mul, each, b_const(&b, EL_index, k)));
+        merge_if(&b, merge, b_binary(&b, OP_lt, from, hi), state[0], state[k], state[0]);
+    }
+    merge_becomes(s->f, merge, state[0]);
+}
+
+static void share_loop(Share *s, int at, Val *rank, int64_t blocks) {
+    Op *loop = s->loop[at];
+    Builder b = {s->f, NULL, loop, loop->span}, after = {s->f, NULL, loop->next, loop->span};
+    Val *lo = loop->in[0], *hi = loop->in[1], *step = loop->in[2], *first = NULL;
+    Val *up = b_binary(&b, OP_sub, step, b_const(&b, EL_index, 1)), *length = b_binary(&b, OP_sub, hi, lo);
+    Val *trips = b_binary(&b, OP_div, b_binary(&b, OP_add, length, up), step), *many = b_const(&b, EL_index, blocks);
+    Val *each = b_binary(&b, OP_div, b_binary(&b, OP_add, trips, b_const(&b, EL_index, blocks - 1)), many);
+    each = b_binary(&b, OP_mul, each, step);
+    loop->in[0] = b_binary(&b, OP_add, lo, b_binary(&b, OP_mul, rank, each));
+    loop->in[1] = b_op(&b, OP_T_fun, TF_min, type_scalar(EL_index), 2,
+                       (Val *[]){hi, b_binary(&b, OP_add, loop->in[0], each)});
+    if (s->merge[at]) { merge_all(s, s->merge[at], loop, lo, each, hi, blocks); return; }
+    for (int i = 0; i < loop->nout; i++) {
+        Val *init = loop->in[3 + i], *out = loop->out[i];
+        double none = reduce_neutral(s->join[at][i], (Elem)init->type.elem);
+        if (!first && !is_neutral(init, none)) first = b_binary(&b, OP_eq, rank, b_const(&b, EL_index, 0));
+        if (!is_neutral(init, none))
+            loop->in[3 + i] = b_op(&b, OP_T_select, 0, init->type, 3,
+                                   (Val *[]){first, init, b_number(&b, init->type, none)});
+        Op *join = op_new(s->f, OP_T_join_cluster, loop->span, 1, (Val *[]){out}, 1);
+        Val *whole = join->out[0];
+        join->sub = (uint8_t)s->join[at][i];
+        join->imm = blocks;
+        whole->type = out->type;
+        whole->name = out->name;
+        replace_uses(&s->f->body, out, whole);
+        join->in[0] = out;
+        b_insert(&after, join);
+    }
+}
+
+// What the body stores outside of its loops.
+static void by_the_first(Share *s, Val *rank) {
+    for (Op *op = s->f->body.first, *next; op; op = next) {
+        next = op->next;
+        if (op->code != OP_T_store) continue;
+        Builder b = {s->f, NULL, op, op->span};
+        Val *first = b_binary(&b, OP_eq, rank, b_const(&b, EL_index, 0));
+        Op *branch = op_new(s->f, OP_T_if, op->span, 1, &first, 0);
+        op_before(op, branch);
+        op_remove(op);
+        op_append(branch->reg[0], op);
+        for (int i = 0; i < 2; i++) op_append(branch->reg[i], op_new(s->f, OP_T_yield, op->span, 0, NULL, 0));
+    }
+}
+
+bool share_rows(Fn *f, const CompileOptions *opt) {
+    Share s = {.f = f};
+    int asked = opt->schedule.cluster;
+    if (asked == 1 || opt->schedule.warps == 1 || opt->schedule.split > 1) return false;
+    for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) if (op->code == OP_T_dot) return false;
+    const char *why = refusal(&s, f->target);
+    int64_t blocks = asked ? asked : why || s.n < 2 ? 1 : blocks_for(&s, row_bytes(&s, NULL));
+    if (!why && asked > 1 && (asked & (asked - 1) || asked > MOST))
+        why = "blocks of a cluster that shares rows are 2, 4 or 8";
+    if (asked) f->cluster_refused = why;
+    if (why || blocks < 2) return false;
+
+    Op *program = program_of(f);
+    Builder b = {f, NULL, program->next, f->body.first->span};
+    Val *number = program->out[0];
+    Val *mine = b_binary(&b, OP_div, number, b_const(&b, EL_index, blocks)),
+        *rank = b_binary(&b, OP_rem, number, b_const(&b, EL_index, blocks));
+    replace_uses(&f->body, number, mine);
+    mine->def->in[0] = rank->def->in[0] = number;
+    by_the_first(&s, rank);
+    for (int i = 0; i < s.n; i++) share_loop(&s, i, rank, blocks);
+    f->launch->programs = launch_join_const(f->arena, L_MUL, f->launch->programs, blocks);
+    f->cluster = f->launch->cluster = f->shares = (int)blocks;
+    f->beside = share_bytes(&s) > SHARE || f->longest > SHARE * blocks ? BESIDE_LARGE : BESIDE;
+    return true;
+}
