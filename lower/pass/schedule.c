@@ -64,6 +64,11 @@ static bool folds_pairs(const Sizes *s) {
     return s->reduces && s->rank > 2 && s->memory < s->lanes && !s->dot && !s->scans && !s->sorts && !s->functions;
 }
 
+// The same with functions of the pairs (a transform's twiddles): what is read is little, and a lane computes all of its elements' angles at once.
+static bool computes_pairs(const Sizes *s) {
+    return s->reduces && s->rank > 2 && s->memory < s->lanes && !s->dot && !s->scans && !s->sorts && s->functions > 1;
+}
+
 // Products that four warps hold one by one, but not all at a time with what they read. Two of a chain are as many as
 // registers are for.
 static bool crowded(const Sizes *s) {
@@ -85,7 +90,7 @@ static int pow2_up(int64_t n) { int p = 1; while (p < n) p *= 2; return p; }
 int schedule_warps(const Fn *f, const CompileOptions *opt, int *per_block) {
     Sizes s = {0};
     measure(&f->body, &s);
-    int each = s.sorts ? 8 : s.scans ? 16 : s.reduces ? 32 : shared_by(f, &s), warps;
+    int each = s.sorts ? 8 : s.scans || computes_pairs(&s) ? 16 : s.reduces ? 32 : shared_by(f, &s), warps;
     int64_t lanes = folds_pairs(&s) && s.lanes / 4 > s.memory ? s.lanes / 4 : s.lanes;
     if (s.dot) warps = s.dot >= EIGHT_WARPS || crowded(&s) ? 8 : s.dot >= 32 * 32 ? 4 : 1;
     else warps = pow2_up((lanes + 32 * each - 1) / (32 * each));
