@@ -177,8 +177,10 @@ static KReduces reduces(const Kernel *k) {
         const KExpr *e = k->exprs.at[i];
         if (e->op == E_REDUCE) {
             int64_t size = 1;
-            for (int a = 0; a < e->naxes; a++)
-                size *= k->axis[e->axes[a]].extent->kind == IX_CONST ? k->axis[e->axes[a]].extent->value : TAPS + 1;
+            for (int a = 0; a < e->naxes && size <= TAPS; a++) {
+                Ix extent = k->axis[e->axes[a]].extent;
+                size *= extent->kind == IX_CONST && extent->value <= TAPS ? extent->value : TAPS + 1;
+            }
             if (size > most) most = size;
             if (strncmp(e->fmt, "arg", 3) == 0) return R_ROWS;
         }
