@@ -102,7 +102,16 @@ typedef struct Hop {
     Val    *turn[3];                // by role: the phase of what is loaded once a tile
 } Hop;
 
+// hopper/applies.c: whether the kernel can have roles, and then what they share; else false, with the reason in the report.
+bool hop_applies(Hop *h);
 int  hop_stages_in(const Hop *h, int64_t room);
+bool hop_repeatable(const Hop *h, const Op *op);                       // the same wherever it is done
+bool hop_computable(const Hop *h, const Val *v);                       // by the producer too: a scalar of parameters, lengths, the program
+
+// hopper/produce.c, hopper/consume.c: the regions of the roles. A role's `for` over the loop's trips carries n values and the ring's position.
+void hop_producer(Hop *h, Region *r, int role);
+void hop_consumers(Hop *h, Region *r);
+Op  *hop_ring_loop(Hop *h, Builder *b, int role, int n, Val *const *init, Builder *inner, Ring *ring);
 Val *hop_i32(Builder *b, int64_t v);
 Op  *hop_effect(Builder *b, OpCode code, int n, Val *const *in);
 Ring hop_advance(Hop *h, Builder *b, Ring r);                          // the next stage; its phase flips on wrapping
@@ -161,7 +170,6 @@ bool hop_take_ahead(Hop *h, Builder *b, const Op *load, Val *const *took, ValMap
 bool hop_chained(Hop *h);
 void hop_overlap(Hop *h, Region *r);
 
-bool hop_computable(const Hop *h, const Val *v);                       // by the producer too: a scalar of parameters, lengths, the program
 Op  *hop_fill(Builder *b, const Operand *o, Val *stage, Val *bar, ValMap *map);
 
 // hopper/made.c: whether an operand can be made before the loop, by the consumers, and put into a buffer; their part of it.

@@ -1,0 +1,311 @@
+// Whether a kernel can have roles on Hopper, and what they share: the products of its loop, how each operand comes to them, and how
+// shared memory is divided. What is found stands in the Hop; what is against it goes to the report.
+//
+// Applies to a kernel whose body has one loop with products at its top level, when every product is over one axis and
+// of types that wgmma multiplies (f16, bf16, f8, 8-bit integers, f32 as tf32), its rows come in 64s (or its columns: then
+// the transposed product is made, so that a few rows are wgmma's columns, which come in eights), and each operand is
+//
+//     a plain load in the loop (an axis or a scalar per dimension, innermost contiguous, of a read-only
+//     tensor): a ring of stages;   such a load before the loop: one buffer, filled once a tile (attention's q), or any tile made
+//     there, which the consumers put into a buffer (hopper/made.c);
+//     a load whose rows are pixels of a convolution: a ring, by TMA's im2col mode (hopper/window.c);
+//     on the left, any tile made in the loop: registers (attention's p).
+//
+// Along the contracted axis TMA fills with zeros only where the tensor ends. Where the axis may end
+// earlier, the rows past its end are cleared in shared memory on the trip that has them.
+#include "lower/hopper/hopper.h"
+
+#include <string.h>
+
+static bool decline(Hop *h, const char *why) {
+    h->f->roles_refused = why;
+    return false;
+}
+
+static int operands(const Region *r, const Val *v) {             // how many products of this region take v
+    int n = 0;
+    for (const Op *op = r->first; op; op = op->next) n += op->code == OP_T_dot ? (op->in[0] == v) + (op->in[1] == v) : 0;
+    return n;
+}
+
+// The same wherever it is done: arithmetic, and one element of a tensor that nobody writes.
+bool hop_repeatable(const Hop *h, const Op *op) {
+    bool read = op->code == OP_T_load && op->out[0]->type.rank == 0 && h->f->launch->params[op->in[0]->def->imm].mode == PM_IN;
+    return op_has(op, 'P') || read;
+}
+
+// A scalar that the producer can compute too, from parameters, lengths or a page table in memory, and the loop's counter.
+bool hop_computable(const Hop *h, const Val *v) {
+    const Op *d = v->def;
+    if (!d) return v == h->loop->reg[0]->args.at[0];
+    if (v->type.rank || !hop_repeatable(h, d) || d->code == OP_T_reduce || d->code == OP_T_dot) return false;
+    if (d->parent != h->loop->parent && d->parent != h->loop->reg[0]) return false;
+    for (int i = 0; i < d->nin; i++) if (d->in[i]->type.kind == TY_TILE && !hop_computable(h, d->in[i])) return false;
+    return true;
+}
+
+// No trip has dead lanes: the axis's end is a number that its extent divides, or is known to be a multiple, and where a trip begins is one too.
+static bool whole_trips(const Hop *h, const Val *k, LExpr end) {
+    int64_t n, extent = axis_extent(k), from = fact_divisor(h->facts, axis_lo(k));
+    bool whole = fact_constant(h->facts, end, &n) ? n % extent == 0 : fact_known_multiple(h->facts, axis_hi(k), extent);
+    return whole && from % extent == 0;
+}
+
+// What TMA cannot fetch, but any load can: then a left operand comes through registers.
+static const char small_span[] = "an operand's innermost extent is no multiple of 16",
+                  odd_start[] = "an operand's innermost coordinate is not known to be 16-byte aligned", odd_rows[] = "rows are not known to be 16-byte aligned";
+static const char computed_right[] = "an operand of a product is neither loaded nor on the left";
+static bool alignment(const char *why) { return why == small_span || why == odd_start || why == odd_rows; }
+
+static const char *operand_of(Hop *h, Operand *o, Val *v, const Val *k, int side) {
+    Op *load = v->def;
+    bool plain = load && load->code == OP_T_load && (load->parent == h->loop->reg[0] || load->parent == h->loop->parent);
+    if (plain && load->parent == h->loop->parent) o->where = ONCE;
+    int size = elem_bytes((Elem)v->type.elem), unit = 16 / size;
+    if (!plain && side == 0 && v->type.rank == 2 && size == 2 && (!load || load->parent == h->loop->reg[0])) { o->where = REGISTERS; return NULL; }
+    if (!plain) return computed_right;
+    o->load = load;
+    access_shape(h->facts, load, &o->a);
+    const Access *a = &o->a;
+    if (a->p->mode != PM_IN || a->p->strided || (load->flags & HAS_ELSE)) return "an operand's tensor is not a plain input";
+    if (a->nidx < 2 || a->nidx > 5 || v->type.rank != 2) return "an operand's tile has not two axes";
+    if (region_uses(&h->f->body, v) != operands(h->loop->reg[0], v)) return "an operand is used elsewhere too";
+    for (int d = 0; d + 1 < a->nidx && !o->window; d++) {
+        if (!a->aff[d].ntile) continue;
+        if (a->inner + 1 < a->nidx) return "an operand is gathered";
+        o->window = NEW(h->f->arena, Window);
+        const char *why = hop_window(h, a, a->nidx - 1, true, o->window);
+        if (why) return why;
+        for (int i = 0; i < o->window->n; i++) {
+            const Pixels *x = &o->window->at[i];
+            for (int t = 0; t < x->base.nterm; t++) if (!hop_computable(h, x->base.term[t].v)) return "an operand's address depends on loaded values";
+            for (int t = 0; t < x->tap.nterm; t++) if (!hop_computable(h, x->tap.term[t].v)) return "an operand's address depends on loaded values";
+        }
+        o->outer = o->window->rows;
+        if (o->outer == k || o->where == ONCE) return "an operand is gathered";
+    }
+    for (int d = 0; d < a->nidx; d++) {
+        const Affine *x = &a->aff[d];
+        if (o->window && d + 1 < a->nidx) continue;
+        if (x->ntile || x->naxis > 1) return "an operand is gathered";
+        for (int t = 0; t < x->nterm; t++) if (!hop_computable(h, x->term[t].v)) return "an operand's address depends on loaded values";
+        if (!x->naxis) continue;
+        if (x->axis[0].k != 1 || x->axis[0].scale) return "an operand is strided";
+        if (d == a->inner) o->inner = x->axis[0].axis;
+        else { o->outer = x->axis[0].axis; o->outer_dim = d; }
+        if (x->axis[0].axis != k) continue;
+        LExpr end;
+        bool known = host_expr(h->facts, axis_hi(k), &end), full = (k->def->flags & AXIS_FULL) || (known && whole_trips(h, k, end));
+        if (!full && (!known || !launch_same(end, a->p->dim[d]))) o->clear = true;
+    }
+    if (!o->inner || !o->outer || o->inner == o->outer) return "an operand's innermost dimension has no axis";
+    int64_t in = tma_row(axis_extent(o->inner) * size, o->inner == k), out = axis_extent(o->outer);
+    if (size != 2 && o->inner != k) return "only 16-bit operands may have the contracted axis outside";
+    if (out > 256) return "an operand's tile has more than 256 rows";
+    for (o->swizzle = SPAN; in % o->swizzle; o->swizzle /= 2)      // heads of 80 or 96: spans of 32 or 64 bytes
+        if (o->swizzle == 32) return small_span;
+    const Affine *inner = &a->aff[a->inner];                   // TMA wants the innermost coordinate at 16 bytes
+    bool aligned = inner->c % unit == 0;
+    for (int t = 0; t < inner->nterm; t++) aligned = aligned && (inner->term[t].k % unit == 0 || fact_divides(h->facts, inner->term[t].v, unit));
+    if (!aligned) return odd_start;
+    for (int d = 0; d < a->nidx; d++) if (d != a->inner && !a->unit[d] && !fact_stride_divides(h->facts, a->param, d, unit)) return odd_rows;
+    if (o->clear && (o->outer != k || o->where == ONCE)) return "the contracted axis does not end with the tensor";
+    o->columns = in / size;
+    o->bytes = (uint32_t)(in * out);
+    return NULL;
+}
+
+static bool fits_rows(int64_t m) { return m == 64 || (m > 0 && m % 128 == 0); }
+static bool fits(const Hop *h, int64_t m) { return fits_rows(m) || (m == 192 && !h->no_bands); }
+
+// What wgmma multiplies: f16, bf16, f8 of either kind, 8-bit integers, and f32 where 10 bits of it are asked for.
+static bool element_types(const Op *dot) {
+    Elem a = (Elem)dot->in[0]->type.elem, b = (Elem)dot->in[1]->type.elem, o = (Elem)dot->out[0]->type.elem;
+    bool f8 = (a == EL_f8e4m3 || a == EL_f8e5m2) && (b == EL_f8e4m3 || b == EL_f8e5m2);
+    bool ints = (a == EL_i8 || a == EL_u8) && (b == EL_i8 || b == EL_u8);
+    if (ints) return o == EL_i32;
+    return o == EL_f32 && (f8 || (a == b && (a == EL_bf16 || a == EL_f16 || (a == EL_f32 && dot->sub == DP_tf32))));
+}
+
+// The transposed product: wgmma's columns come in eights.
+static void swap_sides(Product *p) {
+    Val *row = p->row;
+    p->row = p->col;
+    p->col = row;
+    p->swapped = true;
+    p->op[0] = p->op[1] = (Operand){0};
+}
+
+static const char *operands_of(Hop *h, Product *p, Op *dot) {
+    for (int i = 0; i < 2; i++) {
+        const char *why = operand_of(h, &p->op[i], dot->in[i ^ p->swapped], p->k, i);
+        bool in_loop = p->op[i].where == RING && i == 0 && elem_bytes((Elem)dot->in[0]->type.elem) == 2;
+        if (in_loop && alignment(why)) { p->op[i] = (Operand){.where = REGISTERS}; why = NULL; }
+        if (why && !hop_made(h, &p->op[i], dot->in[i ^ p->swapped], p->k)) return why;
+    }
+    return NULL;
+}
+
+static const char *product_of(Hop *h, Product *p, Op *dot) {
+    Elem e = (Elem)dot->in[0]->type.elem;
+    const Type *t = &dot->out[0]->type;
+    int first = 2 + ((dot->flags & HAS_ACC) != 0);
+    p->dot = dot;
+    if (!element_types(dot)) return "wgmma has no product of these element types";
+    if (dot->nin != first + 1 || t->rank != 2) return "a product is not of two matrices over one axis";
+    p->k = dot->in[first];
+    for (int i = 0; i < 2; i++) {
+        if (type_axis(&dot->in[0]->type, t->axis[i]) >= 0) p->row = t->axis[i];
+        else p->col = t->axis[i];
+    }
+    if (!p->row || !p->col || type_axis(&dot->in[1]->type, p->col) < 0) return "a product has a batch axis";
+    if (!fits(h, axis_extent(p->row)) && fits_rows(axis_extent(p->col))) swap_sides(p);
+    int64_t m = axis_extent(p->row), n = axis_extent(p->col), k = axis_extent(p->k);
+    if (!fits(h, m)) return "neither the rows nor the columns of a product are 64 or a multiple of 128";
+    p->promoted = e == EL_f8e4m3 || e == EL_f8e5m2;
+    if (n % (elem_is_int(e) && n > 32 ? 16 : 8) || n > 256 || k % (32 / elem_bytes(e))) return "the extents of a product do not fit wgmma";
+    const char *why = operands_of(h, p, dot);
+    bool computed = why == computed_right && !h->follows;
+    if ((!alignment(why) && !computed) || p->swapped || !fits_rows(n) || m % 8 || m > 256) return why;
+    swap_sides(p);                                             // the right one may come through registers on the left
+    p->for_sources = computed;
+    return operands_of(h, p, dot);
+}
+
+// Sums that nothing looks at before the loop's end: each product adds to a carried value, and is yielded as that.
+static bool only_sums(const Hop *h) {
+    const Region *r = h->loop->reg[0];
+    for (int p = 0; p < h->np; p++) {
+        const Op *dot = h->p[p].dot, *y = r->last;
+        bool carried = false;
+        if (!(dot->flags & HAS_ACC) || h->p[p].op[0].where == REGISTERS) return false;
+        for (int i = 0; i < y->nin; i++) carried |= y->in[i] == dot->out[0] && dot->in[2] == r->args.at[1 + i];
+        if (!carried || region_uses(&h->f->body, dot->out[0]) != 1 || region_uses(&h->f->body, dot->in[2]) != 1) return false;
+    }
+    return true;
+}
+
+int hop_stages_in(const Hop *h, int64_t room) {
+    int64_t n = room / (h->stage_bytes[0] + h->stage_bytes[1]), most = h->opt->schedule.stages ? h->opt->schedule.stages : MAX_STAGES;
+    return (int)(n < most && n < MAX_STAGES ? n : most < MAX_STAGES ? most : MAX_STAGES);
+}
+
+// Bytes of the largest tile that is stored after the loop, as its conversion to whole lines needs them: extents of a power of two,
+// rows padded.
+static int64_t stored_bytes(const Hop *h) {
+    int64_t most = 0;
+    for (const Op *op = op_walk(&h->f->body, NULL); op; op = op_walk(&h->f->body, op)) {
+        if (op->code != OP_T_store || op_value(op)->type.rank < 2) continue;
+        const Type *t = &op_value(op)->type;
+        int64_t lanes = 1, shortest = INT64_MAX, bytes;
+        for (int i = 0; i < t->rank; i++) {
+            int64_t up = 1, extent = axis_extent(t->axis[i]) / (t->axis[i] == h->p[0].row ? h->bands : 1);
+            while (up < extent) up *= 2;
+            lanes *= up;
+            if (up < shortest) shortest = up;
+        }
+        bytes = lanes * elem_bytes((Elem)t->elem) + lanes / shortest * 16;
+        if (bytes > most) most = bytes;
+    }
+    return most;
+}
+
+// One group of a convolution whose weights are computed: what a trip waits for is not the ring, so several blocks should share a
+// multiprocessor. 32 groups of 4 channels, 32 x 56 x 56 x 128 on an H200: 97 us with all the stages that fit, 54 with three, 48 with two.
+enum { FEW_STAGES = 2 };
+
+static bool one_by_one(const Hop *h) {
+    const Operand *o = h->p[0].op;
+    return h->groups == 1 && !h->chained && h->np == 1 && !h->walk_bytes && o[0].where == REGISTERS && o[1].window;
+}
+
+static int stages(Hop *h) {
+    int64_t room = (int64_t)h->opt->target->smem_block - SYNC_BYTES - h->once_bytes - h->made_bytes - h->behind_bytes - h->walk_bytes - hop_slice_bytes(h);
+    if (!h->chained && !h->nsources && h->p[0].op[0].where == REGISTERS) {     // a tile computed from loads comes in their layout: see llvm/room.c
+        int64_t computed = (axis_extent(h->p[0].row) + 16) * (axis_extent(h->p[0].k) + 16) * 2, stored = stored_bytes(h);
+        room -= computed > stored ? computed : stored;
+    }
+    if (h->bands > 1 && !h->walk_bytes) room -= h->bands * stored_bytes(h);      // one may be through while another multiplies
+    if (!h->opt->schedule.stages) room = hop_shared_room(h, room);
+    if (one_by_one(h) && !h->opt->schedule.stages) return hop_stages_in(h, room) < FEW_STAGES ? 0 : FEW_STAGES;
+    return hop_stages_in(h, room - hop_whole_slots(h, room));
+}
+
+bool hop_applies(Hop *h) {
+    h->loop = NULL;
+    h->follows = false;
+    h->np = h->nsources = 0;
+    h->groups = h->tiles = h->bands = 1;
+    memset(h->p, 0, sizeof h->p);
+    for (Op *op = h->f->body.first; op; op = op->next) {
+        if (op->code == OP_T_dot && !h->loop) return decline(h, "a product stands before the loop");
+        h->follows |= op->code == OP_T_dot;
+        bool inside = false;
+        for (int i = 0; i < op->nreg; i++) inside |= has_products(op->reg[i]);
+        if (!inside) continue;
+        if (op->code != OP_T_for || h->loop) return decline(h, "the products are not in one loop");
+        h->loop = op;
+    }
+    if (!h->loop) return false;
+    if (h->f->cluster) return decline(h, "the parts of its loop are a cluster's blocks");
+    for (int i = 0; i < 3; i++) if (!hop_computable(h, h->loop->in[i])) return decline(h, "the loop's bounds are not scalars that both roles can compute");
+    if (h->loop->nout > MAX_CARRIED) return decline(h, "the loop carries too many values");
+    Region *r = h->loop->reg[0];
+    for (Op *op = r->first; op; op = op->next) {
+        for (int i = 0; i < op->nreg; i++) if (has_products(op->reg[i])) return decline(h, "a product is in an inner loop or branch");
+        if (op->code == OP_T_break || op->code == OP_T_continue) return decline(h, "the loop has a break");
+        if (op->code != OP_T_dot) continue;
+        if (h->np == MAX_DOTS) return decline(h, "the loop has too many products");
+        const char *why = product_of(h, &h->p[h->np++], op);
+        if (why) return decline(h, why);
+    }
+    hop_products_first(h);
+    hop_share(h);
+    int64_t rows = axis_extent(h->p[0].row);
+    for (int i = 0; i < h->np; i++) if (axis_extent(h->p[i].row) != rows) return decline(h, "products differ in rows");
+    h->pipelined = !h->p[0].promoted && only_sums(h);
+    hop_divide_rows(h, h->follows ? 1 : hop_pingpong(h));
+    if (h->follows && h->bands > 1) return decline(h, "a product follows the loop of three groups");
+    if (rows == 192 && h->tiles * h->bands == 1 && h->f->groups_refused) { h->no_bands = true; return hop_applies(h); }      // its transpose, then
+    int64_t regs = 0;
+    for (int i = 0; i < h->np; i++) regs += rows / 64 / h->groups * axis_extent(h->p[i].col) / 2 * (h->p[i].promoted ? 2 : 1);
+    if (regs > (h->p[0].promoted || h->np > 2 ? 192 : 176) && h->tiles * h->bands == 1) return decline(h, "the accumulator does not fit the registers");
+    h->chained = hop_chained(h);
+    h->rings = h->chained ? 2 : 1;
+    for (int i = 0; i < h->np; i++)
+        for (int k = 0; k < 2; k++) {
+            const Operand *o = &h->p[i].op[k];
+            if (!o->same) *(o->where == ONCE ? &h->once_bytes : o->where == MADE ? &h->made_bytes : &h->stage_bytes[hop_ring(h, &h->p[i])]) += o->bytes;
+        }
+    hop_sources(h);
+    for (int i = 0; i < h->np; i++) if (h->p[i].for_sources && !h->nsources) return decline(h, computed_right);
+    if (!h->stage_bytes[0]) return decline(h, "nothing is loaded in the loop");
+    h->slices = h->follows ? 1 : hop_slices(h);
+    h->walk_bytes = h->slices > 1 || h->follows ? 0 : hop_walk_bytes(h);
+    h->behind_bytes = hop_behind_bytes(h);
+    h->stages = stages(h);
+    if (h->behind_bytes && hop_behind_short(h)) {
+        h->behind_bytes = 0;
+        h->walk_bytes = hop_walk_bytes(h);
+        h->stages = stages(h);
+    }
+    if (h->stages < 2 && h->tiles > 1) {
+        hop_pingpong_no_room(h);
+        hop_divide_rows(h, 1);
+        h->walk_bytes = hop_walk_bytes(h);
+        h->stages = stages(h);
+    }
+    if (h->stages < 2 && h->walk_bytes) {
+        h->walk_bytes = 0;
+        h->stages = stages(h);
+    }
+    if (h->slices > 1 && hop_slices_short(h)) {
+        h->walk_bytes = hop_walk_bytes(h);
+        h->stages = stages(h);
+    }
+    if (h->stages < 2) return decline(h, "two stages of the operands do not fit shared memory");
+    if (h->np > 1 && !h->chained && !h->pipelined) h->walk_bytes = 0;
+    h->cluster = hop_cluster(h);
+    h->fixed_bytes = hop_fixed(h);
+    return true;
+}

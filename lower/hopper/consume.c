@@ -1,0 +1,154 @@
+// The consumers of a kernel with roles: warp groups that go through the same trips, wait until a stage is full, multiply what lies there,
+// do the rest of the loop's body, and release the stage. Loops of two products in a chain are hopper/overlap.c's.
+#include "lower/hopper/hopper.h"
+
+void hop_wait_all(Builder *b, int in_flight, int n, Val **v) {
+    Op *w = op_new(b->f, OP_T_wgmma_wait, b->span, n, v, n);
+    w->imm = in_flight;
+    b_insert(b, w);
+    for (int i = 0; i < n; i++) {
+        w->out[i]->type = v[i]->type;
+        v[i] = w->out[i];
+    }
+}
+
+Val *hop_wait(Builder *b, int in_flight, Val *acc) {
+    hop_wait_all(b, in_flight, 1, &acc);
+    return acc;
+}
+
+Val *hop_multiply(Hop *h, Builder *b, const Product *p, Ring ring, ValMap *m) {
+    Val *zero = hop_i32(b, 0), *in[8];
+    for (int i = 0; i < 2; i++) {
+        const Operand *o = &p->op[i];
+        in[i] = o->where == REGISTERS ? map_get(m, p->dot->in[i ^ p->swapped]) : o->same ? o->same->buffer : o->buffer;
+        in[2 + i] = o->where == RING ? ring.stage : zero;
+        if (o->clear && !o->same) hop_effect(b, OP_T_buffer_clear, 3, (Val *[]){o->buffer, ring.stage, map_get(m, o->outer)});
+    }
+    int n = 4;
+    bool acc = (p->dot->flags & HAS_ACC) && !p->promoted;
+    if (acc) in[n++] = map_get(m, p->dot->in[2]);
+    in[n++] = map_get(m, p->row);
+    in[n++] = map_get(m, p->col);
+    in[n++] = map_get(m, p->k);
+    Type t = p->dot->out[0]->type;
+    Val *axes[MAX_AXES];
+    for (int i = 0; i < t.rank; i++) axes[i] = map_get(m, t.axis[i]);
+    (void)h;
+    b->span = p->dot->span;
+    Val *v = b_op(b, OP_T_wgmma, 0, type_tile((Elem)t.elem, t.rank, axes), n, in);
+    v->def->attr = (p->op[0].where != REGISTERS && p->op[0].outer == p->k) | (p->op[1].outer == p->k) << 1;
+    if (acc) v->def->flags |= HAS_ACC;
+    return v;
+}
+
+bool hop_is_ring_load(const Hop *h, const Op *op) {
+    for (int i = 0; i < h->np; i++) if (h->p[i].op[0].load == op || h->p[i].op[1].load == op) return true;
+    for (int i = 0; i < h->nsources; i++) if (h->source[i].load == op) return true;
+    return false;
+}
+
+int hop_ring(const Hop *h, const Product *p) { return h->rings == 2 ? (int)(p - h->p) : 0; }
+
+void hop_await(Hop *h, Builder *b, int ring, Ring at) { hop_effect(b, OP_T_mbar_wait, 3, (Val *[]){h->full[ring], at.stage, at.phase}); }
+
+void hop_release(Hop *h, Builder *b, int ring, Val *stage) {
+    Op *arrive = hop_effect(b, OP_T_mbar_arrive, 2, (Val *[]){h->empty[ring], stage});
+    if (h->cluster > 1) arrive->attr = h->cluster;
+    arrive->imm = h->nsources > 0;
+}
+
+void hop_release_once(Hop *h, Builder *b) {
+    if (h->once_bytes && h->walk_bytes) hop_effect(b, OP_T_mbar_arrive, 2, (Val *[]){h->once_free, hop_i32(b, 0)});
+}
+
+// The stage before the ring's position, if there was a trip that read it.
+static void release_previous(Hop *h, Builder *b, Val *any, Ring ring) {
+    Op *branch = op_new(h->f, OP_T_if, b->span, 1, &any, 0);
+    b_insert(b, branch);
+    Builder t = {h->f, branch->reg[0], NULL, b->span}, e = {h->f, branch->reg[1], NULL, b->span};
+    bool one = h->every == 1;
+    Val *first = b_binary(&t, one ? OP_eq : OP_lt, ring.stage, hop_i32(&t, one ? 0 : h->every)), *before = b_binary(&t, OP_sub, ring.stage, hop_i32(&t, h->every));
+    Val *wrapped = one ? hop_i32(&t, h->stages - 1) : b_binary(&t, OP_add, before, hop_i32(&t, h->stages));
+    Val *stage = b_op(&t, OP_T_select, 0, type_scalar(EL_i32), 3, (Val *[]){first, wrapped, before});
+    hop_release(h, &t, 0, stage);
+    hop_effect(&t, OP_T_yield, 0, NULL);
+    hop_effect(&e, OP_T_yield, 0, NULL);
+}
+
+static void wait_products(Hop *h, Builder *b, int in_flight, ValMap *map) {
+    Val *v[MAX_DOTS];
+    for (int i = 0; i < h->np; i++) v[i] = map_get(map, h->p[i].dot->out[0]);
+    hop_wait_all(b, in_flight, h->np, v);
+    for (int i = 0; i < h->np; i++) map_set(map, h->p[i].dot->out[0], v[i]);
+}
+
+void hop_consumers(Hop *h, Region *r) {
+    Builder b = {h->f, r, NULL, h->loop->span}, in;
+    Region *old = h->loop->reg[0];
+    int n = h->loop->nout;
+    Ring ring;
+    if (h->slices > 1) hop_slice_trips(h, &b);
+    hop_made_store(h, &b);
+    if (h->once_bytes) {
+        h->turn[1] = hop_i32(&b, 0);
+        hop_effect(&b, OP_T_mbar_wait, 3, (Val *[]){h->once, hop_i32(&b, 0), h->turn[1]});
+    }
+    if (h->chained) { hop_overlap(h, r); return; }
+    Val *init[MAX_CARRIED + MAX_AHEAD], *next[MAX_AHEAD];
+    for (int i = 0; i < n; i++) init[i] = h->loop->in[3 + i];
+    hop_load_ahead(h, &b, h->loop->in[0], init + n);
+    Op *loop = hop_ring_loop(h, &b, 1, n + h->nahead, init, &in, &ring);
+    if (h->nahead) hop_load_ahead(h, &in, b_binary(&in, OP_add, loop->reg[0]->args.at[0], h->loop->in[2]), next);
+    ValMap map = {.arena = h->f->arena};
+    for (int i = 0; i <= n; i++) {
+        loop->reg[0]->args.at[i]->name = old->args.at[i]->name;
+        map_set(&map, old->args.at[i], loop->reg[0]->args.at[i]);
+    }
+    hop_await(h, &in, 0, ring);
+    Flight f = {0};
+    for (Op *op = old->first; op; op = op->next) {
+        if (hop_take_source(h, &in, op, ring.stage, &map) || hop_take_ahead(h, &in, op, loop->reg[0]->args.at + 1 + n, &map) || hop_is_ring_load(h, op)) continue;
+        int p = -1;
+        for (int i = 0; i < h->np; i++) if (h->p[i].dot == op) p = i;
+        hop_settle(&f, &in, &map, op->code == OP_T_yield ? f.n : hop_wanted(&f, op));
+        if (p >= 0) {
+            Val *v = hop_multiply(h, &in, &h->p[p], ring, &map);
+            map_set(&map, op->out[0], v);
+            if (!h->pipelined) hop_started(&f, op, h->p[p].op[0].where == REGISTERS ? op->in[h->p[p].swapped] : NULL);
+            if (h->p[p].promoted) hop_settle(&f, &in, &map, f.n);
+            if (h->p[p].promoted && op_acc(op)) map_set(&map, op->out[0], b_binary(&in, OP_add, map_get(&map, op_acc(op)), map_get(&map, op->out[0])));
+        } else if (op->code == OP_T_yield) {
+            Val *out[MAX_CARRIED + MAX_AHEAD + 2];
+            if (h->pipelined) wait_products(h, &in, h->np, &map);                    // for those of the trip before
+            for (int i = 0; i < n; i++) out[i] = map_get(&map, op->in[i]);
+            // one trip late: what read the previous stage is done once only this trip's products are in flight
+            if (h->pipelined) release_previous(h, &in, b_binary(&in, OP_gt, loop->reg[0]->args.at[0], h->loop->in[0]), ring);
+            else hop_release(h, &in, 0, ring.stage);
+            ring = hop_advance(h, &in, ring);
+            for (int i = 0; i < h->nahead; i++) out[n + i] = next[i];
+            out[n + h->nahead] = ring.stage;
+            out[n + h->nahead + 1] = ring.phase;
+            hop_effect(&in, OP_T_yield, n + h->nahead + 2, out);
+        } else {
+            Op *c = op_clone(h->f, op, &map);
+            op_append(loop->reg[0], c);
+        }
+    }
+    for (int i = 0; i < n; i++) loop->out[i]->name = h->loop->out[i]->name;
+    ValMap after = {.arena = h->f->arena};                                           // by product: what the loop leaves of it
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < h->np; k++) if (old->last->in[i] == h->p[k].dot->out[0]) map_set(&after, old->last->in[i], loop->out[i]);
+    if (h->pipelined) wait_products(h, &b, 0, &after);
+    hop_release_once(h, &b);
+    if (h->pipelined && h->walk_bytes) release_previous(h, &b, b_binary(&b, OP_lt, h->loop->in[0], h->loop->in[1]), (Ring){loop->out[n + h->nahead], loop->out[n + h->nahead + 1]});
+    if (h->pipelined && hop_pingpong_busy(h)) {                // what follows takes its time, and is not to begin before that
+        wait_products(h, &b, 0, &after);
+        b.r->last->attr = h->empty[0]->def->attr;
+    }
+    for (int i = 0; i < n; i++) {
+        bool product = false;
+        for (int k = 0; k < h->np; k++) product |= h->pipelined && old->last->in[i] == h->p[k].dot->out[0];
+        replace_uses(&h->f->body, h->loop->out[i], product ? map_get(&after, old->last->in[i]) : loop->out[i]);
+    }
+}

@@ -1,0 +1,148 @@
+// The producer of a kernel with roles: one thread that goes through the loop's trips, waits until a stage is empty, says how many bytes
+// come, and starts their copies. Of the loop's body it keeps the scalars that addresses are made of; quotients and remainders of the
+// trip's number are counted up, as an odometer's digits are.
+#include "lower/hopper/hopper.h"
+
+Val *hop_coordinate(Builder *b, const Affine *x, ValMap *m) {
+    Val *sum = b_const(b, EL_index, x->c);
+    for (int i = 0; i < x->nterm; i++) {
+        Val *v = map_get(m, x->term[i].v);
+        if (x->term[i].k != 1) v = b_binary(b, OP_mul, v, b_const(b, EL_index, x->term[i].k));
+        sum = b_binary(b, OP_add, sum, v);
+    }
+    return sum;
+}
+
+Op *hop_fill(Builder *b, const Operand *o, Val *stage, Val *bar, ValMap *map) {
+    Val *args[5 + 2 * MAX_RANK] = {o->buffer, stage, bar, o->load->in[0]};
+    int n = 4;
+    for (int d = 0; d < o->a.nidx; d++) args[n++] = o->window && d + 1 < o->a.nidx ? o->start[d] : hop_packed_coordinate(b, o, d, map);
+    for (int i = o->window ? o->window->n - 2 : -1; i >= 0; i--) args[n++] = hop_coordinate(b, &o->window->at[i].tap, map);
+    if (o->live) args[n++] = o->live;
+    Op *t = hop_effect(b, OP_T_tma_load, n, args);
+    t->nidx = (uint8_t)o->a.nidx;
+    t->imm = o->map;
+    if (o->live) t->flags = HAS_WHERE;
+    if (o->ends == BY_COLUMNS) t->attr = 1;
+    t->span = o->load->span;
+    return t;
+}
+
+// In a cluster: together where all blocks want the same box.
+static void fill_cluster(Hop *h, Builder *b, const Operand *o, Val *stage, Val *bar, ValMap *map) {
+    Op *branch = op_new(h->f, OP_T_if, b->span, 1, (Val *[]){o->common}, 0);
+    b_insert(b, branch);
+    for (int i = 0; i < 2; i++) {
+        Builder side = {h->f, branch->reg[i], NULL, b->span};
+        Op *t = hop_fill(&side, o, stage, bar, map);
+        if (i == 0) t->attr = h->cluster;
+        hop_effect(&side, OP_T_yield, 0, NULL);
+    }
+}
+
+static void fill_all(Hop *h, Builder *b, Where where, bool fixed, int ring, Val *stage, Val *bar, ValMap *map) {
+    for (int i = 0; i < h->np; i++)
+        for (int k = 0; k < 2; k++) {
+            const Operand *o = &h->p[i].op[k];
+            if (o->where != where || o->same || o->fixed != fixed || (where == RING && hop_ring(h, &h->p[i]) != ring)) continue;
+            if (o->common && o->common->def->code == OP_T_const) hop_fill(b, o, stage, bar, map)->attr = h->cluster;
+            else if (o->common) fill_cluster(h, b, o, stage, bar, map);
+            else hop_fill(b, o, stage, bar, map);
+        }
+    for (int i = 0; i < h->nsources && where == RING; i++) if (h->source[i].fixed == fixed) hop_fill(b, &h->source[i], stage, bar, map);
+}
+
+// The trip's number taken apart, t % n, t / n % m, t / n / m: the producer counts the digits up instead of dividing.
+typedef struct Odometer {
+    int  n;
+    Val *digit[MAX_DIGITS];         // of the trip: all but the last one are remainders
+    Val *radix[MAX_DIGITS];         // of those
+} Odometer;
+
+static bool made_outside(const Val *v, const Region *r) { return v->def ? !op_inside(v->def, r) : v->region != r; }
+
+static Op *quotient_by(const Region *r, int sub, const Val *x, const Val *by) {
+    for (Op *op = r->first; op; op = op->next)
+        if (op->code == OP_T_binary && op->sub == sub && op->in[0] == x && (by ? op->in[1] == by : made_outside(op->in[1], r))) return op;
+    return NULL;
+}
+
+static Odometer odometer_of(const Hop *h) {
+    const Region *r = h->loop->reg[0];
+    Odometer o = {0};
+    Val *x = r->args.at[0];
+    int64_t step = h->loop->in[2]->def && h->loop->in[2]->def->code == OP_T_const ? h->loop->in[2]->def->imm : 0;
+    while (step == 1 && o.n + 2 < MAX_DIGITS) {
+        const Op *rem = quotient_by(r, OP_rem, x, NULL), *div = rem ? quotient_by(r, OP_div, x, rem->in[1]) : NULL;
+        if (!div || region_uses(r, x) != 2) break;
+        o.digit[o.n] = rem->out[0];
+        o.radix[o.n++] = rem->in[1];
+        x = div->out[0];
+    }
+    if (o.n) o.digit[o.n++] = x;
+    return o;
+}
+
+// Its digits for a trip: made from the number as in the loop.
+static void odometer_set(const Odometer *o, Builder *b, Val *trip, Val **at) {
+    for (int i = 0; i < o->n; i++) {
+        bool last = i + 1 == o->n, zero = trip->def && trip->def->code == OP_T_const && trip->def->imm == 0;
+        at[i] = last || zero ? trip : b_binary(b, OP_rem, trip, o->radix[i]);
+        if (!last && !zero) trip = b_binary(b, OP_div, trip, o->radix[i]);
+    }
+}
+
+static void odometer_next(const Odometer *o, Builder *b, Val *const *at, Val **next) {
+    Val *one = b_const(b, EL_index, 1), *zero = b_const(b, EL_index, 0), *carry = NULL;
+    for (int i = 0; i < o->n; i++) {
+        Val *up = b_binary(b, OP_add, at[i], one), *wraps = i + 1 < o->n ? b_binary(b, OP_eq, up, o->radix[i]) : NULL;
+        Val *moved = wraps ? b_op(b, OP_T_select, 0, type_scalar(EL_index), 3, (Val *[]){wraps, zero, up}) : up;
+        next[i] = carry ? b_op(b, OP_T_select, 0, type_scalar(EL_index), 3, (Val *[]){carry, moved, at[i]}) : moved;
+        if (wraps) carry = carry ? b_binary(b, OP_and, carry, wraps) : wraps;
+    }
+}
+
+void hop_producer(Hop *h, Region *r, int role) {
+    Builder b = {h->f, r, NULL, h->loop->span}, in;
+    Ring ring;
+    ValMap map = {.arena = h->f->arena};
+    Odometer odo = odometer_of(h);
+    Val *at[MAX_DIGITS + 2] = {0}, *next[MAX_DIGITS + 2];
+    bool fixed = role == FIXED;
+    if (h->fixed_bytes && !fixed) hop_effect(&b, OP_T_wait_launches, 0, NULL);
+    if (h->once_bytes && !fixed) {
+        Val *zero = hop_i32(&b, 0);
+        h->turn[0] = hop_i32(&b, 0);
+        if (h->walk_bytes) hop_effect(&b, OP_T_mbar_wait, 3, (Val *[]){h->once_free, zero, b_binary(&b, OP_xor, h->turn[0], hop_i32(&b, 1))});
+        hop_effect(&b, OP_T_mbar_expect, 2, (Val *[]){h->once, zero})->imm = h->once_bytes;
+        fill_all(h, &b, ONCE, false, 0, zero, h->once, &map);
+    }
+    odometer_set(&odo, &b, h->loop->in[0], at);
+    Val *absent = hop_absent(h, &b, fixed);
+    Op *loop = hop_ring_loop(h, &b, role, odo.n, at, &in, &ring);
+    Region *old = h->loop->reg[0];
+    map_set(&map, old->args.at[0], loop->reg[0]->args.at[0]);
+    for (int i = 0; i < odo.n; i++) {
+        at[i] = loop->reg[0]->args.at[1 + i];
+        at[i]->name = odo.digit[i]->name;
+        map_set(&map, odo.digit[i], at[i]);
+    }
+    for (Op *op = old->first; op; op = op->next)               // the scalars that addresses are made of
+        if (op->nout == 1 && op->out[0]->type.kind == TY_TILE && op->out[0]->type.rank == 0 && hop_computable(h, op->out[0]) && map_get(&map, op->out[0]) == op->out[0]) {
+            Op *c = op_clone(h->f, op, &map);
+            op_append(loop->reg[0], c);
+        }
+    Val *other = b_binary(&in, OP_xor, ring.phase, hop_i32(&in, 1));
+    for (int i = 0; i < h->rings; i++) {
+        hop_effect(&in, OP_T_mbar_wait, 3, (Val *[]){h->empty[i], ring.stage, other});
+        hop_effect(&in, OP_T_mbar_expect, absent ? 3 : 2, (Val *[]){h->full[i], ring.stage, absent})->imm = fixed ? h->fixed_bytes : h->stage_bytes[i] - h->fixed_bytes;
+        fill_all(h, &in, RING, fixed, i, ring.stage, h->full[i], &map);
+    }
+    odometer_next(&odo, &in, at, next);
+    ring = hop_advance(h, &in, ring);
+    next[odo.n] = ring.stage;
+    next[odo.n + 1] = ring.phase;
+    hop_effect(&in, OP_T_yield, odo.n + 2, next);
+    if (h->behind_bytes && !fixed) hop_behind_fill(h, &b, &map);
+    hop_effect(&b, OP_T_yield, 0, NULL);
+}
