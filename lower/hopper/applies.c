@@ -1,7 +1,7 @@
 // Whether a kernel can have roles on Hopper, and what they share: the products of its loop, how each operand comes to them, and how
 // shared memory is divided. What is found stands in the Hop; what is against it goes to the report.
 //
-// Applies to a kernel whose body has one loop with products at its top level, when every product is over one axis and
+// Applies to a kernel whose body has one loop with products at its top level, or such a loop in another one (hopper/nest.c), when every product is over one axis and
 // of types that wgmma multiplies (f16, bf16, f8, 8-bit integers, f32 as tf32), its rows come in 64s (or its columns: then
 // the transposed product is made, so that a few rows are wgmma's columns, which come in eights), and each operand is
 //
@@ -37,9 +37,9 @@ bool hop_repeatable(const Hop *h, const Op *op) {
 // A scalar that the producer can compute too, from parameters, lengths or a page table in memory, and the loop's counter.
 bool hop_computable(const Hop *h, const Val *v) {
     const Op *d = v->def;
-    if (!d) return v == h->loop->reg[0]->args.at[0];
+    if (!d) return v == h->loop->reg[0]->args.at[0] || (h->nest && v == h->nest->reg[0]->args.at[0]);
     if (v->type.rank || !hop_repeatable(h, d) || d->code == OP_T_reduce || d->code == OP_T_dot) return false;
-    if (d->parent != h->loop->parent && d->parent != h->loop->reg[0]) return false;
+    if (d->parent != h->loop->parent && d->parent != h->loop->reg[0] && !(h->nest && d->parent == h->nest->parent)) return false;
     for (int i = 0; i < d->nin; i++) if (d->in[i]->type.kind == TY_TILE && !hop_computable(h, d->in[i])) return false;
     return true;
 }
@@ -221,6 +221,7 @@ static bool one_by_one(const Hop *h) {
 
 static int stages(Hop *h) {
     int64_t room = (int64_t)h->opt->target->smem_block - SYNC_BYTES - h->once_bytes - h->made_bytes - h->behind_bytes - h->walk_bytes - hop_slice_bytes(h);
+    if (h->nest) room -= stored_bytes(h);                      // beside the rings
     if (!h->chained && !h->nsources && h->p[0].op[0].where == REGISTERS) {     // a tile computed from loads comes in their layout: see llvm/room.c
         int64_t computed = (axis_extent(h->p[0].row) + 16) * (axis_extent(h->p[0].k) + 16) * 2, stored = stored_bytes(h);
         room -= computed > stored ? computed : stored;
@@ -232,7 +233,7 @@ static int stages(Hop *h) {
 }
 
 bool hop_applies(Hop *h) {
-    h->loop = NULL;
+    h->loop = h->nest = NULL;
     h->follows = false;
     h->np = h->nsources = 0;
     h->groups = h->tiles = h->bands = 1;
@@ -248,7 +249,12 @@ bool hop_applies(Hop *h) {
     }
     if (!h->loop) return false;
     if (h->f->cluster) return decline(h, "the parts of its loop are a cluster's blocks");
-    for (int i = 0; i < 3; i++) if (!hop_computable(h, h->loop->in[i])) return decline(h, "the loop's bounds are not scalars that both roles can compute");
+    const char *why = hop_nest(h);
+    if (why) return decline(h, why);
+    for (int i = 0; i < 6; i++) {
+        const Op *loop = i < 3 ? h->loop : h->nest;
+        if (loop && !hop_computable(h, loop->in[i % 3])) return decline(h, "the loop's bounds are not scalars that both roles can compute");
+    }
     if (h->loop->nout > MAX_CARRIED) return decline(h, "the loop carries too many values");
     Region *r = h->loop->reg[0];
     for (Op *op = r->first; op; op = op->next) {
@@ -256,7 +262,7 @@ bool hop_applies(Hop *h) {
         if (op->code == OP_T_break || op->code == OP_T_continue) return decline(h, "the loop has a break");
         if (op->code != OP_T_dot) continue;
         if (h->np == MAX_DOTS) return decline(h, "the loop has too many products");
-        const char *why = product_of(h, &h->p[h->np++], op);
+        why = product_of(h, &h->p[h->np++], op);
         if (why) return decline(h, why);
     }
     hop_products_first(h);
@@ -279,6 +285,7 @@ bool hop_applies(Hop *h) {
         }
     hop_sources(h);
     for (int i = 0; i < h->np; i++) if (h->p[i].for_sources && !h->nsources) return decline(h, computed_right);
+    if ((why = hop_nest_refuses(h))) return decline(h, why);
     if (!h->stage_bytes[0]) return decline(h, "nothing is loaded in the loop");
     h->slices = h->follows ? 1 : hop_slices(h);
     h->walk_bytes = h->slices > 1 || h->follows ? 0 : hop_walk_bytes(h);

@@ -88,6 +88,10 @@ void hop_consumers(Hop *h, Region *r) {
     Region *old = h->loop->reg[0];
     int n = h->loop->nout;
     Ring ring;
+    if (h->nest) {
+        hop_nest_consumers(h, r);
+        b = (Builder){h->f, h->loop->parent, h->loop, h->loop->span};
+    }
     if (h->slices > 1) hop_slice_trips(h, &b);
     hop_made_store(h, &b);
     if (h->once_bytes) {
@@ -98,9 +102,9 @@ void hop_consumers(Hop *h, Region *r) {
     Val *init[MAX_CARRIED + MAX_AHEAD], *next[MAX_AHEAD];
     for (int i = 0; i < n; i++) init[i] = h->loop->in[3 + i];
     hop_load_ahead(h, &b, h->loop->in[0], init + n);
-    Op *loop = hop_ring_loop(h, &b, 1, n + h->nahead, init, &in, &ring);
-    if (h->nahead) hop_load_ahead(h, &in, b_binary(&in, OP_add, loop->reg[0]->args.at[0], h->loop->in[2]), next);
     ValMap map = {.arena = h->f->arena};
+    Op *loop = hop_ring_loop(h, &b, 1, n + h->nahead, init, &map, &in, &ring);
+    if (h->nahead) hop_load_ahead(h, &in, b_binary(&in, OP_add, loop->reg[0]->args.at[0], h->loop->in[2]), next);
     for (int i = 0; i <= n; i++) {
         loop->reg[0]->args.at[i]->name = old->args.at[i]->name;
         map_set(&map, old->args.at[i], loop->reg[0]->args.at[i]);
@@ -141,7 +145,7 @@ void hop_consumers(Hop *h, Region *r) {
         for (int k = 0; k < h->np; k++) if (old->last->in[i] == h->p[k].dot->out[0]) map_set(&after, old->last->in[i], loop->out[i]);
     if (h->pipelined) wait_products(h, &b, 0, &after);
     hop_release_once(h, &b);
-    if (h->pipelined && h->walk_bytes) release_previous(h, &b, b_binary(&b, OP_lt, h->loop->in[0], h->loop->in[1]), (Ring){loop->out[n + h->nahead], loop->out[n + h->nahead + 1]});
+    if (h->pipelined && (h->walk_bytes || h->nest)) release_previous(h, &b, b_binary(&b, OP_lt, h->loop->in[0], h->loop->in[1]), (Ring){loop->out[n + h->nahead], loop->out[n + h->nahead + 1]});
     if (h->pipelined && hop_pingpong_busy(h)) {                // what follows takes its time, and is not to begin before that
         wait_products(h, &b, 0, &after);
         b.r->last->attr = h->empty[0]->def->attr;
@@ -151,4 +155,5 @@ void hop_consumers(Hop *h, Region *r) {
         for (int k = 0; k < h->np; k++) product |= h->pipelined && old->last->in[i] == h->p[k].dot->out[0];
         replace_uses(&h->f->body, h->loop->out[i], product ? map_get(&after, old->last->in[i]) : loop->out[i]);
     }
+    if (h->nest) hop_nest_end(h, CONSUMERS, h->nest->reg[0]);
 }

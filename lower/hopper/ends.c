@@ -15,7 +15,10 @@
 #include "lower/hopper/hopper.h"
 #include "lower/simplify/simplify.h"
 
-static bool outside_loop(const Hop *h, const Val *v) { return hop_computable(h, v) && (v->def ? !op_inside(v->def, h->loop->reg[0]) : v->region != h->loop->reg[0]); }
+static bool outside_loop(const Hop *h, const Val *v) {
+    const Region *r = (h->nest ? h->nest : h->loop)->reg[0];
+    return hop_computable(h, v) && (v->def ? !op_inside(v->def, r) : v->region != r);
+}
 
 // By another product that contracts its other axis, and so counts what is not brought.
 static bool contracted_too(const Hop *h, const Product *p, const Operand *o) {

@@ -90,11 +90,11 @@ Op *hop_effect(Builder *b, OpCode code, int n, Val *const *in) {
 }
 
 // A `for` like the loop, carrying `n` values and the ring's position, of the producer (0) or the consumers (1).
-Op *hop_ring_loop(Hop *h, Builder *b, int role, int n, Val *const *init, Builder *inner, Ring *ring) {
+Op *hop_ring_loop(Hop *h, Builder *b, int role, int n, Val *const *init, const ValMap *map, Builder *inner, Ring *ring) {
     Val *in[5 + MAX_CARRIED + MAX_AHEAD];
-    for (int i = 0; i < 3; i++) in[i] = h->loop->in[i];
+    for (int i = 0; i < 3; i++) in[i] = map_get(map, h->loop->in[i]);
     for (int i = 0; i < n; i++) in[3 + i] = init[i];
-    h->start[role] = role == CONSUMERS ? hop_first(h, b) : (Ring){hop_i32(b, 0), hop_i32(b, 0)};
+    h->start[role] = h->nest ? h->within[role] : role == CONSUMERS ? hop_first(h, b) : (Ring){hop_i32(b, 0), hop_i32(b, 0)};
     in[3 + n] = h->start[role].stage;
     in[4 + n] = h->start[role].phase;
     Op *loop = op_new(h->f, OP_T_for, h->loop->span, 5 + n, in, n + 2);
@@ -173,13 +173,14 @@ bool hopper(Fn *f, const CompileOptions *opt) {
         return false;
     }
 
+    Op *top = h.nest ? h.nest : h.loop;
     rows_first(&h, h.loop->next);
     for (int i = 0; i < h.np; i++)
         for (int k = 0; k < 2; k++) f->phased |= h.p[i].op[k].window && h.p[i].op[k].window->phased;
     if (h.chained && !h.walk_bytes) hop_longest_first(&h);
     if (h.slices > 1) hop_slices_join(&h);
     hop_ends(&h);
-    Builder b = {f, NULL, h.loop, h.loop->span};
+    Builder b = {f, NULL, top, h.loop->span};
     uint32_t at = 0;
     for (int swizzle = SPAN; swizzle >= 32; swizzle /= 2)       // wider ones first: a swizzle repeats after 8 rows, and must begin there
         for (int i = 0; i < 2 * h.np + h.nsources; i++) {
@@ -219,7 +220,7 @@ bool hopper(Fn *f, const CompileOptions *opt) {
     if (groups > h.groups) roles->attr = groups / h.groups;
     f->tiles = h.tiles;
     f->bands = h.bands;
-    op_before(h.loop, roles);
+    op_before(top, roles);
     if (h.cluster > 1) hop_common(&h, roles->reg[0]);
     hop_producer(&h, roles->reg[0], OTHERS);
     if (h.fixed_bytes) hop_producer(&h, op_add_region(f, roles), FIXED);

@@ -69,6 +69,8 @@ typedef struct Hop {
     const CompileOptions *opt;
     Facts  *facts;
     Op     *loop;
+    Op     *nest;                   // the loop whose body that is in (hopper/nest.c); NULL: none
+    Ring    within[3];              // then, by role: where the ring stands as the outer loop's trip begins
     Product p[MAX_DOTS];
     Operand source[MAX_SOURCES];    // what the only product's left operand is computed from (hopper/sources.c): parts of the ring's stages
     int     nsources;
@@ -108,10 +110,10 @@ int  hop_stages_in(const Hop *h, int64_t room);
 bool hop_repeatable(const Hop *h, const Op *op);                       // the same wherever it is done
 bool hop_computable(const Hop *h, const Val *v);                       // by the producer too: a scalar of parameters, lengths, the program
 
-// hopper/produce.c, hopper/consume.c: the regions of the roles. A role's `for` over the loop's trips carries n values and the ring's position.
+// hopper/produce.c, hopper/consume.c: the regions of the roles. A role's `for` over the loop's trips carries n values and the ring's position; `map` knows its bounds.
 void hop_producer(Hop *h, Region *r, int role);
 void hop_consumers(Hop *h, Region *r);
-Op  *hop_ring_loop(Hop *h, Builder *b, int role, int n, Val *const *init, Builder *inner, Ring *ring);
+Op  *hop_ring_loop(Hop *h, Builder *b, int role, int n, Val *const *init, const ValMap *map, Builder *inner, Ring *ring);
 Val *hop_i32(Builder *b, int64_t v);
 Op  *hop_effect(Builder *b, OpCode code, int n, Val *const *in);
 Ring hop_advance(Hop *h, Builder *b, Ring r);                          // the next stage; its phase flips on wrapping
@@ -231,6 +233,14 @@ void hop_wait_late(const Hop *h, Region *consumers);
 int64_t hop_whole_slots(Hop *h, int64_t room);
 Op  *hop_program(const Fn *f);                                         // the op of that name
 Val *hop_existing(Builder *b, Val *program, Val *programs);            // no program past the last
+
+// hopper/nest.c: the loop of products that the loop's body has, if any (Hop.nest, Hop.loop), and whether its products will do: NULL, or why not. Then the
+// outer loop of a producer, whose body `b` goes on in; of the consumers, with all that is in it; and the ring's position handed on at the end of its body.
+const char *hop_nest(Hop *h);
+const char *hop_nest_refuses(const Hop *h);
+void hop_nest_producer(Hop *h, Builder *b, int role, ValMap *map);
+void hop_nest_consumers(Hop *h, Region *r);
+void hop_nest_end(Hop *h, int role, Region *r);
 
 // hopper/ends.c: which operands' last tiles are brought as far as they go (Operand.ends). Then, in the producer, how far this tile's are, and how many
 // bytes less a stage has for it, i32; NULL: all are whole.

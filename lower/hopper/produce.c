@@ -117,9 +117,10 @@ void hop_producer(Hop *h, Region *r, int role) {
         hop_effect(&b, OP_T_mbar_expect, 2, (Val *[]){h->once, zero})->imm = h->once_bytes;
         fill_all(h, &b, ONCE, false, 0, zero, h->once, &map);
     }
-    odometer_set(&odo, &b, h->loop->in[0], at);
     Val *absent = hop_absent(h, &b, fixed);
-    Op *loop = hop_ring_loop(h, &b, role, odo.n, at, &in, &ring);
+    if (h->nest) hop_nest_producer(h, &b, role, &map);
+    odometer_set(&odo, &b, map_get(&map, h->loop->in[0]), at);
+    Op *loop = hop_ring_loop(h, &b, role, odo.n, at, &map, &in, &ring);
     Region *old = h->loop->reg[0];
     map_set(&map, old->args.at[0], loop->reg[0]->args.at[0]);
     for (int i = 0; i < odo.n; i++) {
@@ -143,6 +144,10 @@ void hop_producer(Hop *h, Region *r, int role) {
     next[odo.n] = ring.stage;
     next[odo.n + 1] = ring.phase;
     hop_effect(&in, OP_T_yield, odo.n + 2, next);
+    if (h->nest) {
+        hop_nest_end(h, role, b.r);
+        b = (Builder){h->f, r, NULL, h->loop->span};
+    }
     if (h->behind_bytes && !fixed) hop_behind_fill(h, &b, &map);
     hop_effect(&b, OP_T_yield, 0, NULL);
 }

@@ -138,7 +138,7 @@ static int slots(const Hop *h) {
 }
 
 uint32_t hop_walk_bytes(Hop *h) {
-    if (h->opt->schedule.walk == 1 || one_round(h) || !one_tile(h) || h->p[0].swapped || !hop_program(h->f)) return 0;
+    if (h->nest || h->opt->schedule.walk == 1 || one_round(h) || !one_tile(h) || h->p[0].swapped || !hop_program(h->f)) return 0;
     for (int rows = 0; rows < 2; rows++) {
         int stores = 0;
         h->by_rows = rows;
