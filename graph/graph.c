@@ -55,6 +55,7 @@ void g_at_node(Graph *g, const Node *n) {
 }
 
 const char *g_source(const Graph *g) { return g->tables->at; }
+void g_set_tf32(Graph *g) { g->tables->tf32 = true; }
 const char *g_failed(const Graph *g) { return g->tables->error; }
 
 void *g_error(Graph *g, const char *fmt, ...) {

@@ -219,6 +219,7 @@ void        g_at(Graph *g, const char *from);
 const char *g_source(const Graph *g);
 // Records "FROM: words" unless there is a message already. Returns NULL, so that `return g_error(..)` fits.
 void       *g_error(Graph *g, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void g_set_tf32(Graph *g);                                               // products of f32 are single ones of tf32 in programs
 const char *g_failed(const Graph *g);                                   // the message, or NULL
 
 Node *g_input(Graph *g, const char *name, Elem elem, int rank, const Ix *shape);

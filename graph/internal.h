@@ -17,6 +17,7 @@ struct GTables {
     const char *error;
     int      prove_depth;
     bool     simplified;
+    bool     tf32;                                           // products of f32 are single ones of tf32
 };
 
 static inline uint32_t hash_mix(uint32_t h, uint64_t v) {

@@ -68,6 +68,7 @@ static bool open_model(tkc_graph *g, const char *path, const tkc_graph_options *
                       .ngiven = o->nknown,
                       .dtype = o->dtype ? api_elem(o->dtype) : EL_none,
                       .dtype_io = o->dtype_io,
+                      .tf32 = o->tf32,
                       .donate = o->donate,
                       .random_weights = o->random_weights};
     bool fine = true;
@@ -117,8 +118,8 @@ tkc_status tkc_graph_load(tkc_context *ctx, const char *path, const tkc_graph_op
     *out = NULL;
     API_NEEDS(ctx);
     API_NEEDS(path);
-    bool model = ends_in(path, ".onnx"), for_models = o->dtype || o->dtype_io || o->donate || o->nknown;
-    if (!model && for_models) return api_refused("%s is no model: dtype, donate and known are for those", path);
+    bool model = ends_in(path, ".onnx"), for_models = o->dtype || o->dtype_io || o->tf32 || o->donate || o->nknown;
+    if (!model && for_models) return api_refused("%s is no model: dtype, tf32, donate and known are for those", path);
     if (o->nknown < 0 || (o->nknown && !o->known)) return api_refused("tkc_graph_load: `known` is NULL");
     tkc_graph *g = checked_alloc(sizeof *g);
     *g = (tkc_graph){.ctx = ctx, .arena = arena_new()};

@@ -53,7 +53,7 @@ static Apart compare(const HostTensor *got, const void *want, const DiffOptions 
         if (isfinite(v) && v > a.top) a.top = v;
     }
     double rtol = opt->rtol >= 0     ? opt->rtol
-                  : elem_is_float(e) ? by_type(elem_bits(e) > 16 && opt->dtype != EL_none ? opt->dtype : e)
+                  : elem_is_float(e) ? by_type(elem_bits(e) <= 16 ? e : opt->dtype != EL_none ? opt->dtype : opt->tf32 ? EL_f16 : e)
                                      : 0;
     a.allowed = opt->atol + rtol * a.top;
     for (int64_t i = 0; i < a.of; i++) {
@@ -236,6 +236,7 @@ DiffResult model_diff(const char *path, RunArg *args, int nargs, const DiffOptio
                       .ngiven = b.n,
                       .random_weights = opt->random_weights,
                       .dtype = opt->dtype,
+                      .tf32 = opt->tf32,
                       .donate = opt->donate};
     if (ok && program_open(b.m,
                            &(ProgramOptions){

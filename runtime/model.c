@@ -79,6 +79,7 @@ bool model_run_args(const char *path, RunArg *args, int nargs, const ModelOption
                       .random_weights = opt->random_weights,
                       .dtype = opt->dtype,
                       .dtype_io = opt->dtype_io,
+                      .tf32 = opt->tf32,
                       .donate = opt->donate};
     RunControl control = {.junk_seed = 1, .profile = opt->profile};
     ProgramOptions with = {.device = opt->device,
@@ -117,6 +118,7 @@ static bool print_model(const char *path, RunArg *args, int nargs, const ModelOp
                       .random_weights = opt->random_weights,
                       .dtype = opt->dtype,
                       .dtype_io = opt->dtype_io,
+                      .tf32 = opt->tf32,
                       .donate = opt->donate,
                       .kernels = what != PRINT_GRAPH};
     Graph *g = ok ? onnx_import(b.m, &how, err) : NULL;

@@ -56,7 +56,7 @@ typedef struct ModelOptions {
     uint64_t    seed;
     bool        random_weights;
     Elem        dtype;                 // see OnnxImport
-    bool        dtype_io;
+    bool        dtype_io, tf32;
     ProfileText *profile;              // NULL: not wanted
 } ModelOptions;
 
@@ -111,6 +111,7 @@ typedef struct DiffOptions {
     uint64_t seed;
     bool   random_weights;
     Elem   dtype;                      // see OnnxImport
+    bool   tf32;
     bool   donate;
     bool   verbose;                    // a line for each value that agrees, too
     FILE  *to;
@@ -129,6 +130,7 @@ typedef struct CheckOnnxOptions {
     bool   relative_to_output;         // .. * max|expected| of the output
     bool   donate;                     // see OnnxImport
     Elem   dtype;                      // see OnnxImport
+    bool   tf32;
     bool   verbose;                    // a line for each that passes, too; the names of what was skipped
     FILE  *to;                         // NULL: standard output
 } CheckOnnxOptions;

@@ -189,6 +189,7 @@ typedef struct tkc_graph_options {           // zeros are the defaults
     int         dtype_io;                    // .. inputs and outputs, too
     int         donate;                      // models: results take over the memory of inputs that they extend or update
     const tkc_arg *known; int nknown;        // models: inputs whose values decide shapes; they are no inputs any more
+    int         tf32;                        // models: products of f32 are single ones of tf32 (10 bits), not three (21)
 } tkc_graph_options;
 
 typedef enum tkc_mode { TKC_IN = 0, TKC_OUT = 1, TKC_INOUT = 2 } tkc_mode;

@@ -10,8 +10,10 @@
 
 enum { MAX_ARGS = 1024 };
 
+static bool tf32(const Options *opt) { return opt->dtype != NULL && strcmp(opt->dtype, "tf32") == 0; }
+
 static Elem dtype(const Options *opt) {
-    return opt->dtype != NULL ? elem_by_name((Str){opt->dtype, strlen(opt->dtype)}) : EL_none;
+    return opt->dtype != NULL && !tf32(opt) ? elem_by_name((Str){opt->dtype, strlen(opt->dtype)}) : EL_none;
 }
 
 bool is_model(const Options *opt) {
@@ -43,6 +45,7 @@ static int read_args(const Options *opt, Args *a) {
 
 static int with_model(const Options *opt, int (*act)(const Options *opt, Args *a, Buf *err)) {
     if (opt->dtype_io && opt->dtype == NULL) return wrong_use("--dtype-io goes with --dtype");
+    if (opt->dtype_io && tf32(opt)) return wrong_use("--dtype=tf32 leaves inputs and outputs as they are: --dtype-io goes with bf16 and f16");
     Args *a = calloc(1, sizeof *a);
     Buf err = {0};
     if (a == NULL) return fail("out of memory");
@@ -57,7 +60,7 @@ static int with_model(const Options *opt, int (*act)(const Options *opt, Args *a
 static int emit_graph(const Options *opt, Args *a, Buf *err) {
     Buf text = {0};
     ModelOptions how = {
-        .random_weights = opt->random_weights, .dtype = dtype(opt), .dtype_io = opt->dtype_io, .donate = opt->donate};
+        .random_weights = opt->random_weights, .dtype = dtype(opt), .dtype_io = opt->dtype_io, .tf32 = tf32(opt), .donate = opt->donate};
     const char *path = opt->operands.at[0], *stage = opt->emit != NULL ? opt->emit : "tk";
     bool ok = strcmp(stage, "graph") == 0
                   ? model_print_graph(path, a->at, a->n, &how, &text, err)
@@ -95,6 +98,7 @@ static int run(const Options *opt, Args *a, Buf *err) {
                         .random_weights = opt->random_weights,
                         .dtype = dtype(opt),
                         .dtype_io = opt->dtype_io,
+                        .tf32 = tf32(opt),
                         .donate = opt->donate};
     call->opening = NULL;
     bool fine = model_run_args(opt->operands.at[0], a->at, a->n, &how, stdout, err);
@@ -130,6 +134,7 @@ int main_check_onnx(const Options *opt) {
         .device = opt->device,
         .filter = opt->filter,
         .dtype = dtype(opt),
+        .tf32 = tf32(opt),
         .donate = opt->donate,
         .verbose = opt->verbose,
         .relative_to_output = opt->relative_to != NULL && strcmp(opt->relative_to, "output") == 0,
@@ -167,6 +172,7 @@ int main_diff(const Options *opt) {
                               .seed = (uint64_t)opt->seed,
                               .random_weights = opt->random_weights,
                               .dtype = dtype(opt),
+                              .tf32 = tf32(opt),
                               .donate = opt->donate,
                               .verbose = opt->verbose,
                               .to = stdout};

@@ -70,8 +70,8 @@ enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP 
       "of random data (default: 0)") \
     X(0,   random_weights, FLAG, "",                                                       C_EMIT | C_RUN | C_TEST | C_DIFF, \
       "make up the weights that no file has, the same in each run") \
-    X(0,   dtype,     CHOICE, "bf16|f16",                                            C_EMIT | C_RUN | C_ONNX | C_DIFF, \
-      "of a model: weights and what is kept in memory are of this type, products sum in f32") \
+    X(0,   dtype,     CHOICE, "bf16|f16|tf32",                                       C_EMIT | C_RUN | C_ONNX | C_DIFF, \
+      "of a model: weights and what is kept in memory are of this type, products sum in f32; tf32: f32 in memory, products of it with 10 bits") \
     X(0,   dtype_io,  FLAG,   "",                                                          C_EMIT | C_RUN, \
       "with --dtype: inputs and outputs of the model are, too") \
     X(0,   donate,    FLAG,   "",                                                          C_EMIT | C_RUN | C_ONNX | C_DIFF, \

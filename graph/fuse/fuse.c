@@ -537,7 +537,7 @@ static bool better_by_rows(const Node *c, const Node *w) {
 }
 
 // Weights of which a product could read neither rows nor columns: what is adjacent in memory is along neither of its
-// axes. Products of bytes read rows alone.
+// axes. Products of bytes, and of tf32 by wgmma, read rows alone.
 static bool scattered(const State *s, const Node *n) {
     const Node *c = s->weights_of[n->id];
     if (n->kind == G_cast && n->cast.kept && n->elem == n->src[0]->elem) return true;        // as layout.c has asked
@@ -549,7 +549,8 @@ static bool scattered(const State *s, const Node *n) {
     if (rank == 0) return false;
     Ix at = coord[rank - 1];
     bool axis = at->kind == IX_AXIS && at->arg[0] == shape[rank - 1];
-    bool rows = elem_bits((Elem)n->elem) == 8 || better_by_rows(c, n);
+    bool tf32 = s->g->tables->tf32 && n->elem == EL_f32;
+    bool rows = elem_bits((Elem)n->elem) == 8 || tf32 || better_by_rows(c, n);
     return !(axis && (at->value == n->rank - 1 || (!rows && at->value == n->rank - 1 - c->contract.nk)));
 }
 

@@ -526,6 +526,7 @@ Graph *onnx_import(OnnxModel *m, OnnxImport *how, Buf *err) {
         graph_free(g);
     }
     arena_free(marks.arena);
+    if (g != NULL && how->tf32) g_set_tf32(g);
     bool ok = g == NULL || how->dtype == EL_none || graph_narrow(g, how->dtype, how->dtype_io);
     if (g == NULL || (ok && (!how->donate || graph_donate(g)))) return g;
     buf_printf(err, "%s: %s", m->path, g_failed(g));

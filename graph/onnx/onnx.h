@@ -26,6 +26,7 @@ typedef struct OnnxImport {
     // EL_none: as the model has it; else products and what stays in memory are of this type
     Elem dtype;
     bool dtype_io;                     // .. inputs and outputs too
+    bool tf32;                         // products of f32 are single ones of tf32, on devices that have those
     bool donate;                       // results take over the memory of inputs where they can (graph_donate); not on `ref`
     bool kernels;                      // a program is wanted: loops whose trips follow from what is given are written out
     bool random_weights;               // initializers whose file of external data is missing get random values

@@ -426,7 +426,7 @@ static bool depthwise(Kernel *k) {
     return k_epilogue(k, at);
 }
 
-// Tiles of 16-bit products are chosen for the dimensions of a launch: `BM = 128` and so on in place of numbers.
+// Tiles of 16-bit products, and of tf32, are chosen for the dimensions of a launch: `BM = 128` and so on in place of numbers.
 void k_open_tile(Kernel *k, const char *axis, const char *name, const char *choices) {
     for (int i = 0; i < k->naxes; i++) {
         KAxis *a = &k->axis[i];
@@ -471,9 +471,10 @@ static bool product(Kernel *k) {
     Ix at[G_MAX_RANK], ca[G_MAX_RANK], cb[G_MAX_RANK], kc[G_MAX_RANK];
     k_reset(k);
     bool floats = elem_is_float((Elem)a->elem), small = floats && elem_bits((Elem)a->elem) == 16;
+    bool tf32 = g->tables->tf32 && a->elem == EL_f32 && b->elem == EL_f32;       // wgmma has it, so large tiles are as good
     bool bytes = elem_bits((Elem)a->elem) == 8 && elem_bits((Elem)b->elem) == 8 && dot_takes(a, b, c->contract.acc);
     k->by_sum = !dot_takes(a, b, c->contract.acc);
-    int64_t most = k->by_sum ? 16 : small || bytes ? 128 : 64, least = k->by_sum ? 1 : 16;
+    int64_t most = k->by_sum ? 16 : small || tf32 || bytes ? 128 : 64, least = k->by_sum ? 1 : 16;
     if (!k_one_axis(k, c->shape, nb, A_GRID, 0, "b", at)) return false;
     if (!k_one_axis(k, c->shape + nb, nm, A_TILE, k_tile_of(ix_product(g, c->shape + nb, nm), least, most), "m",
                     at + nb))
@@ -503,7 +504,7 @@ static bool product(Kernel *k) {
     k->a->uses += 1 + (k->b2 != NULL);
     k->b->uses++;
     if (k->b2) k->b2->uses++;
-    if (small && !k->by_sum) open_tiles(k);
+    if ((small || tf32) && !k->by_sum) open_tiles(k);
     return k_epilogue(k, at);
 }
 

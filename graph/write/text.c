@@ -285,6 +285,11 @@ static char *loop_text(Kernel *k, Scope *s, KExpr *e) {
     return (char *)name;
 }
 
+// How a dot multiplies its operands: f32 as three products of tf32, unless the graph asks for one.
+static const char *precision(const Kernel *k, const KExpr *a) {
+    return k->g->tables->tf32 && a->elem == EL_f32 ? ", prec = tf32" : "";
+}
+
 static bool is_loop(const Kernel *k, const KExpr *e) {
     for (int i = 0; i < e->naxes; i++)
         if (k->axis[e->axes[i]].kind == A_LOOP_TILE || k->axis[e->axes[i]].kind == A_LOOP) return true;
@@ -307,7 +312,7 @@ static char *written(Kernel *k, Scope *s, KExpr *e) {
         break;
     case E_DOT: {
         const char *a = operand(k, s, e->arg[0], P_TERNARY), *c = operand(k, s, e->arg[1], P_TERNARY);
-        buf_printf(&b, "dot(%s, %s over %s)", a, c, over(k, e));
+        buf_printf(&b, "dot(%s, %s over %s%s)", a, c, over(k, e), precision(k, e->arg[0]));
         break;
     }
     case E_SUM: return (char *)(e->number.i ? "acc2" : "acc");
@@ -503,7 +508,7 @@ static void product_loop(Kernel *k, Scope *s, Scope *loop, Buf *inside) {
         indent(loop);
         if (!along) buf_printf(inside, "%s += %s * %s;\n", to, a, b);
         else if (k->by_sum) buf_printf(inside, "%s += sum(%s * %s over %s);\n", to, a, b, along);
-        else buf_printf(inside, "%s += dot(%s, %s over %s);\n", to, a, b, along);
+        else buf_printf(inside, "%s += dot(%s, %s over %s%s);\n", to, a, b, along, precision(k, k->a));
     }
     if (head.n) {
         indent(s);
@@ -574,7 +579,7 @@ static void put_attention(Kernel *k, Scope *s) {
     indent(&loop), buf_printf(&inside, lines[3], n->name);
     indent(&loop);
     if (k->by_sum) buf_printf(&inside, "acc = acc * r + sum(p * %s over %s);\n", v, n->name);
-    else if (k->b->elem == EL_f32) buf_printf(&inside, "acc = acc * r + dot(p, %s over %s);\n", v, n->name);
+    else if (k->b->elem == EL_f32) buf_printf(&inside, "acc = acc * r + dot(p, %s over %s%s);\n", v, n->name, precision(k, k->b));
     else buf_printf(&inside, "acc = acc * r + dot(p as %s, %s over %s);\n", elem_name(k->b->elem), v, n->name);
     indent(&loop), buf_puts(&inside, "top = t;\n");
     indent(s);
