@@ -7,6 +7,8 @@
 #include "graph/op/sample.h"
 #include "graph/op/window.h"
 
+#include "lang/launch.h"
+
 // x, which has n axes, with them in the order of `at`.
 static Node *order(Graph *g, Node *x, const int *at, int n) {
     return x != NULL && x->rank == n ? g_transpose(g, x, at) : NULL;
@@ -134,22 +136,76 @@ static bool transposed(Op *op, Node *x, Node *weights, OpWindow *w) {
     return g_failed(g) == NULL;
 }
 
+// With a stride of 1 the weights go over x backwards: a plain convolution, of the turned weights.
+static Node *turned(Op *op, Node *x, Node *weights, int64_t group, const OpWindow *w, Elem elem, Elem acc) {
+    Graph *g = op->g;
+    OpWindow plain = *w;
+    Ix coord[G_MAX_RANK];
+    int first = weights->rank - w->n;
+    for (int i = 0; i < weights->rank; i++) coord[i] = ix_axis(g, i, weights->shape[i]);
+    for (int i = 0; i < w->n; i++) {
+        plain.before[i] = ix_sub(g, ix(g, op_window_span(w, i) - 1), w->before[i]);
+        coord[first + i] = ix_sub(g, ix(g, w->kernel[i] - 1), coord[first + i]);
+    }
+    if (g_failed(g) != NULL) return NULL;
+    Node *back = g_view(g, weights, weights->rank, weights->shape, coord, NULL, g_int(0));
+    return op_convolve(op, op_windows(op, x, group > 1 ? 3 : 2, &plain, g_int(0)), back, group, w->n, elem, acc);
+}
+
 // Of the result's places along an axis, every stride-th is reached by the same weights: places o = i * stride + a with one a
-// (a phase) are a plain convolution over i, with ceil(K / stride) taps t, the last one first:
+// (a phase) are a plain convolution over i, with ceil(K / stride) taps t, the last one first. With a dilation d that has no
+// factor in common with the stride, and k0 the first weight that reaches the phase, k0 * d = a + before (mod stride):
 //
-//     y[i * stride + a] = sum over t of  x[i + (a + before) / stride - t] * w[(a + before) % stride + t * stride]
+//     y[i * stride + a] = sum over t of  x[i + (a + before - k0 * d) / stride - t * d] * w[k0 + t * stride]
 //
-// So the phases are batches of one product, in which no work is lost. x [N, (group,) C, D..], weights [(group,) M, C, K..].
+// So the phases are batches of one product, in which no work is lost; each axis has one for them, or all have one together
+// where the weights in that order would have more dimensions than a tensor of a program may. x [N, (group,) C, D..], weights
+// [(group,) M, C, K..].
+typedef struct Phases { int axes; Ix count[MAX_SPATIAL], inner[MAX_SPATIAL]; int64_t inverse[MAX_SPATIAL]; } Phases;
+
+static int64_t divisor(int64_t a, int64_t b) { return b == 0 ? a : divisor(b, a % b); }
+
+// What undoes a multiplication by d, modulo m; they have no factor in common.
+static int64_t inverse(int64_t d, int64_t m) {
+    for (int64_t i = 1; i < m; i++)
+        if (i * (d % m) % m == 1) return i;
+    return m == 1 ? 0 : 1;
+}
+
+static Phases phases_of(Graph *g, const OpWindow *w, int c) {
+    Phases p = {.axes = 2 * w->n + 2 + c > MAX_RANK ? 1 : w->n};
+    Ix inner = ix(g, 1);
+    for (int i = w->n; i-- > 0;) {
+        p.inner[i] = inner;
+        p.count[i] = ix(g, w->stride[i]);
+        p.inverse[i] = inverse(w->dilation[i], w->stride[i]);
+        inner = ix_muli(g, inner, w->stride[i]);
+    }
+    if (p.axes == 1) p.count[0] = inner;
+    return p;
+}
+
+// The phase along axis i, where axes `first` on count phases.
+static Ix phase(Graph *g, const Phases *p, const OpWindow *w, int first, int i) {
+    if (p->axes == w->n) return ix_axis(g, first + i, p->count[i]);
+    return ix_modi(g, ix_div(g, ix_axis(g, first, p->count[0]), p->inner[i]), w->stride[i]);
+}
+
+static Ix first_weight(Graph *g, const Phases *p, const OpWindow *w, int i, Ix a) {
+    return ix_modi(g, ix_muli(g, ix_add(g, a, w->before[i]), p->inverse[i]), w->stride[i]);
+}
+
 static Node *by_phases(Op *op, Node *x, Node *weights, int c, const OpWindow *w, Elem elem, Elem acc) {
     Graph *g = op->g;
-    int n = w->n, places = c + n, channel = places + 1 + n, taps = channel + 1;       // axes of the windows
+    const Phases p = phases_of(g, w, c);
+    int n = w->n, places = c + p.axes, channel = places + 1 + n, taps = channel + 1;       // axes of the windows
     Ix shape[G_MAX_RANK], coord[G_MAX_RANK], at[G_MAX_RANK], pred = ix(g, 1), given = ix(g, 1);
     if (c) shape[0] = x->shape[1];
     shape[places] = x->shape[0];
     shape[channel] = x->shape[1 + c];
+    for (int i = 0; i < p.axes; i++) shape[c + i] = p.count[i];
     for (int i = 0; i < n; i++) {
         Ix stride = ix(g, w->stride[i]);
-        shape[c + i] = stride;
         shape[places + 1 + i] = ix_ceildiv(g, w->out[i], stride);
         shape[taps + i] = ix_ceildiv(g, w->kernel_ix[i], stride);
     }
@@ -157,9 +213,12 @@ static Node *by_phases(Op *op, Node *x, Node *weights, int c, const OpWindow *w,
     if (c) coord[1] = ix_axis(g, 0, shape[0]);
     coord[1 + c] = ix_axis(g, channel, shape[channel]);
     for (int i = 0; i < n; i++) {
-        Ix first = ix_divi(g, ix_add(g, ix_axis(g, c + i, shape[c + i]), w->before[i]), w->stride[i]);
+        Ix a = phase(g, &p, w, c, i), reach = ix_add(g, a, w->before[i]);
+        if (w->dilation[i] > 1) reach = ix_sub(g, reach, ix_muli(g, first_weight(g, &p, w, i, a), w->dilation[i]));
+        Ix first = ix_divi(g, reach, w->stride[i]);
         Ix back = ix_sub(g, ix_addi(g, shape[taps + i], -1), ix_axis(g, taps + i, shape[taps + i]));
-        coord[2 + c + i] = ix_add(g, ix_axis(g, places + 1 + i, shape[places + 1 + i]), ix_sub(g, first, back));
+        coord[2 + c + i] = ix_add(g, ix_axis(g, places + 1 + i, shape[places + 1 + i]),
+                                  ix_sub(g, first, ix_muli(g, back, w->dilation[i])));
         pred = ix_and(g, pred, ix_in_range(g, coord[2 + c + i], x->shape[2 + c + i]));
     }
     if (g_failed(g) != NULL) return NULL;
@@ -174,7 +233,7 @@ static Node *by_phases(Op *op, Node *x, Node *weights, int c, const OpWindow *w,
     coord[c] = ix_axis(g, places, sizes[places]);
     coord[c + 1] = ix_axis(g, places + 1, sizes[places + 1]);
     for (int i = 0; i < n; i++) {
-        Ix first = ix_modi(g, ix_add(g, ix_axis(g, c + i, sizes[c + i]), w->before[i]), w->stride[i]);
+        Ix first = first_weight(g, &p, w, i, phase(g, &p, w, c, i));
         Ix t = ix_sub(g, ix_addi(g, shape[taps + i], -1), ix_axis(g, places + 2 + i, sizes[places + 2 + i]));
         coord[c + 2 + i] = ix_add(g, first, ix_muli(g, t, w->stride[i]));
         given = ix_and(g, given, ix_lt(g, coord[c + 2 + i], w->kernel_ix[i]));
@@ -192,9 +251,11 @@ static Node *by_phases(Op *op, Node *x, Node *weights, int c, const OpWindow *w,
     if (c) coord[0] = ix_axis(g, 1, at[1]);
     coord[places] = ix_axis(g, 0, at[0]);
     coord[places + 1 + n] = ix_axis(g, 1 + c, at[1 + c]);
+    if (p.axes == 1) coord[c] = ix(g, 0);
     for (int i = 0; i < n; i++) {
-        Ix o = ix_axis(g, 2 + c + i, at[2 + c + i]);
-        coord[c + i] = ix_modi(g, o, w->stride[i]);
+        Ix o = ix_axis(g, 2 + c + i, at[2 + c + i]), a = ix_modi(g, o, w->stride[i]);
+        if (p.axes == n) coord[c + i] = a;
+        else coord[c] = ix_add(g, coord[c], ix_mul(g, a, p.inner[i]));
         coord[places + 1 + i] = ix_divi(g, o, w->stride[i]);
     }
     y = g_view(g, y, rank, at, coord, NULL, g_int(0));
@@ -202,6 +263,52 @@ static Node *by_phases(Op *op, Node *x, Node *weights, int c, const OpWindow *w,
     Ix whole[G_MAX_RANK] = {at[0], ix_mul(g, at[1], at[2])};
     for (int i = 0; i < n; i++) whole[2 + i] = at[3 + i];
     return g_reshape(g, y, 2 + n, whole);
+}
+
+// Where stride and dilation have a factor f in common, only every f-th place of the result is reached, and those are the result of
+// a convolution with both divided by f. `thin` becomes that one; false: nothing is in common, or it is not known where they begin.
+static bool thinned(Graph *g, const OpWindow *w, OpWindow *thin, int64_t *factor) {
+    bool any = false;
+    *thin = *w;
+    for (int i = 0; i < w->n; i++) {
+        int64_t f = factor[i] = divisor(w->stride[i], w->dilation[i]);
+        if (f == 1) continue;
+        if (!ix_is_const(w->before[i])) return false;
+        any = true;
+        Ix last = ix_divi(g, ix_add(g, ix_addi(g, w->out[i], -1), w->before[i]), f);
+        thin->stride[i] /= f;
+        thin->dilation[i] /= f;
+        thin->before[i] = ix_ceildiv(g, w->before[i], ix(g, f));
+        thin->out[i] = ix_addi(g, ix_sub(g, last, thin->before[i]), 1);
+        if (thin->out[i] == NULL || thin->out[i]->lo < 1) return false;
+    }
+    return any;
+}
+
+static Node *convolve_transposed(Op *op, Node *x, Node *weights, int64_t group, const OpWindow *w, Elem elem, Elem acc) {
+    Graph *g = op->g;
+    OpWindow thin;
+    int64_t factor[MAX_SPATIAL];
+    int c = group > 1;
+    bool plain = true, phases = 2 * w->n + 3 + c <= G_MAX_RANK;
+    for (int i = 0; i < w->n; i++) plain &= w->stride[i] == 1;
+    if (plain) return turned(op, x, weights, group, w, elem, acc);
+    if (thinned(g, w, &thin, factor)) {
+        Node *y = convolve_transposed(op, x, weights, group, &thin, elem, acc);
+        Ix shape[G_MAX_RANK], coord[G_MAX_RANK], reached = ix(g, 1);
+        if (y == NULL) return NULL;
+        for (int d = 0; d < y->rank; d++) coord[d] = ix_axis(g, d, shape[d] = d < 2 ? y->shape[d] : w->out[d - 2]);
+        for (int i = 0; i < w->n; i++) {
+            Ix o = ix_add(g, coord[2 + i], w->before[i]);
+            if (factor[i] == 1) continue;
+            reached = ix_and(g, reached, ix_eq(g, ix_modi(g, o, factor[i]), ix(g, 0)));
+            coord[2 + i] = ix_sub(g, ix_divi(g, o, factor[i]), thin.before[i]);
+        }
+        return g_failed(g) != NULL ? NULL : g_view(g, y, y->rank, shape, coord, reached, g_int(0));
+    }
+    for (int i = 0; i < w->n; i++) phases &= divisor(w->stride[i], w->dilation[i]) == 1;
+    return phases ? by_phases(op, x, weights, c, w, elem, acc)
+                  : op_convolve(op, op_spread(op, x, 2 + c, w), weights, group, w->n, elem, acc);
 }
 
 static Node *lower_conv_transpose(Op *op) {
@@ -219,13 +326,8 @@ static Node *lower_conv_transpose(Op *op) {
     int c = group > 1, perm[G_MAX_RANK];                        // C, M, K..  ->  M, C, K..
     for (int d = 0; d < ws->rank; d++) perm[d] = d == c ? c + 1 : d == c + 1 ? c : d;
     Elem elem = (Elem)x->elem, acc = sum_type(elem), sum = bias != NULL ? acc : elem;
-    bool phases = 3 * w.n + 2 + c <= G_MAX_RANK;
-    for (int i = 0; i < w.n; i++) phases &= w.dilation[i] == 1;
     ws = g_transpose(g, ws, perm);
-    if (ws == NULL) return NULL;
-    Node *y = phases ? by_phases(op, xs, ws, c, &w, sum, acc)
-                     : op_convolve(op, op_spread(op, xs, 2 + c, &w), ws, group, w.n, sum, acc);
-    return finish(op, y, bias, elem);
+    return ws != NULL ? finish(op, convolve_transposed(op, xs, ws, group, &w, sum, acc), bias, elem) : NULL;
 }
 
 // Columns [N, C * K.., O..] back to the image that their windows lay on, which are added where they overlap.

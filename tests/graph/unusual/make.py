@@ -375,6 +375,20 @@ def nested(m):
     m.output(m.node("ReduceMax", m.node("Reshape", x, m.const(np.array([1, 4, 64, 4]))), axes=[1], keepdims=0))
 
 
+@case
+def transposed(m):
+    """Transposed convolutions that are convolutions of something: of turned weights, of phases with gaps, of every second place; in
+    three dimensions with groups, whose weights by phases have nine; and windows that overlap and are not padded."""
+    def weights(*shape): return m.const((m.rng.standard_normal(shape) / np.sqrt(shape[0] * np.prod(shape[2:]))).astype("float32"))
+    x = m.floats("x", [1, 16, 6, 7])
+    m.output(m.node("ConvTranspose", x, weights(16, 24, 3, 3), m.weight(24), dilations=[2, 1], pads=[1, 2, 0, 1], out="turned"))
+    m.output(m.node("ConvTranspose", x, weights(16, 8, 3, 4), strides=[2, 3], dilations=[3, 2], pads=[1, 0, 2, 3], out="gaps"))
+    m.output(m.node("ConvTranspose", x, weights(16, 8, 3, 2), m.weight(8), strides=[4, 2], dilations=[6, 2], pads=[3, 1, 2, 0], out="thin"))
+    m.output(m.node("ConvTranspose", x, weights(16, 5, 2, 3), group=2, strides=[3, 2], dilations=[2, 4], output_padding=[1, 1], out="both"))
+    m.output(m.node("ConvTranspose", m.floats("v", [1, 8, 2, 3, 3]), weights(8, 4, 3, 2, 3), group=2, strides=[2, 2, 2], pads=[1, 0, 1, 1, 0, 1], out="volume"))
+    m.output(m.node("Conv", m.node("Relu", x), weights(24, 16, 3, 5), out="windows"))
+
+
 if __name__ == "__main__":
     for name in sys.argv[1:] or CASES:
         model = Model(name)
