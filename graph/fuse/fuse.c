@@ -234,6 +234,20 @@ static int axis_of_parts(const Node *n) {
     return few ? n->concat.axis : -1;
 }
 
+// Rows so long that no cluster of blocks keeps one: what reads them again reads memory, and each is shared out to programs when it
+// is reduced by itself (a norm of 1.9 G elements on an H200: 447 ms in one kernel of one row).
+static bool longer_than_kept(const Node *n) {
+    enum { LONGEST = 1 << 19 };
+    int64_t length = 1;
+    for (int d = 0; d < n->src[0]->rank; d++) {
+        int64_t size;
+        if (!(n->reduce.axes >> d & 1)) continue;
+        if (!ix_const(n->src[0]->shape[d], &size)) return false;
+        length = size == 0 ? 0 : length > LONGEST / size ? LONGEST : length * size;
+    }
+    return length >= LONGEST;
+}
+
 static const char *reduce_refused(State *s, const Node *n) {
     int group = only_group(s, n);
     if (group < 0) return "a reduction that several kernels use is stored";
@@ -247,6 +261,9 @@ static const char *reduce_refused(State *s, const Node *n) {
         return "it would be reduced again for every element of another reduction";
     if (f->kind == F_ROWS && axes != f->rows) return "its rows are not those of the kernel";
     if (!covers(s, n, f, coord, axes)) return "each row would be reduced several times";
+    bool alone = f->kind == F_MAP;                           // nothing in the kernel but a number for each row
+    for (int i = 0; i < f->root->rank && alone; i++) alone = axes >> i & 1 || ix_is(f->root->shape[i], 1);
+    if (!alone && longer_than_kept(n)) return "its rows are too long to be kept: they are reduced by themselves";
     return NULL;
 }
 
@@ -747,7 +764,7 @@ static void weigh(State *s) {
             continue;
         }
         s->deep[i] = !anchor && (s->deep[i] || (n->kind == G_ew && (transcendental((GEw)n->op) || n->op == EW_pow)));
-        s->heavy[i] |= n->kind == G_reduce || n->kind == G_contract;
+        s->heavy[i] = n->kind == G_contract || (n->kind == G_reduce ? !longer_than_kept(n) : s->heavy[i]);
         s->weight[i] = anchor ? 0 : w > 1000 ? 1000 : w;
     }
 }

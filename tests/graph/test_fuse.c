@@ -357,8 +357,32 @@ static void kernels_hold_what_they_can(void **state) {
     graph_free(g);
 }
 
+static int groups_of_norm(int64_t rows, int64_t columns, bool mean_alone) {
+    Graph *g = graph_new("rows");
+    Node *x = g_input(g, "x", EL_f32, 2, S(ix(g, rows), ix(g, columns)));
+    Node *m = g_mean(g, x, 2, true), *d = g_ew2(g, EW_sub, x, m);
+    Node *v = g_ew2f(g, EW_add, g_mean(g, g_ew2(g, EW_mul, d, d), 2, true), 1e-5);
+    g_output(g, "y", mean_alone ? m : g_ew2(g, EW_div, d, g_ew1(g, EW_sqrt, v)));
+    graph_simplify(g);
+    Fusion *f = graph_fuse(g);
+    assert_non_null(f);
+    int n = (int)f->groups.n;
+    graph_free(g);
+    return n;
+}
+
+// What is computed row by row of long ones reads them again; one kernel for each sum, and one for the rest.
+static void long_rows_are_summed_apart(void **state) {
+    (void)state;
+    assert_int_equal(groups_of_norm(16, 1 << 16, false), 1);
+    assert_int_equal(groups_of_norm(16, 1 << 20, false), 3);
+    assert_int_equal(groups_of_norm(4096, 1 << 19, false), 3);
+    assert_int_equal(groups_of_norm(1, 1 << 30, true), 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(long_rows_are_summed_apart),
         cmocka_unit_test(a_layer_is_seven_kernels),
         cmocka_unit_test(bytes_are_stored_as_bytes),
         cmocka_unit_test(kernels_hold_what_they_can),
