@@ -182,7 +182,6 @@ static KReduces reduces(const Kernel *k) {
                 size *= extent->kind == IX_CONST && extent->value <= TAPS ? extent->value : TAPS + 1;
             }
             if (size > most) most = size;
-            if (strncmp(e->fmt, "arg", 3) == 0) return R_ROWS;
         }
         if (e->op != E_LOAD || !(e->mask & ~rows)) continue;
         Ix shape[G_MAX_RANK], at[G_MAX_RANK];

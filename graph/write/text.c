@@ -248,12 +248,42 @@ static void put_joined(Buf *to, const char *fmt, const char *name, const char *a
     else buf_printf(to, "%s = %s(%s, %s);\n", name, fmt, name, arg);
 }
 
+static bool finds_place(const KExpr *e) { return strncmp(e->fmt, "arg", 3) == 0; }
+
+// The place of the greatest or least: with the value that is there, which another one must beat.
+static void put_place(Kernel *k, Scope *loop, const KExpr *e, const char *name, const char *best, const char *arg, const char *along) {
+    Buf *to = loop->to;
+    bool most = strcmp(e->fmt, "argmax") == 0;
+    const char *v = k_name(k, "v"), *one = v;
+    if (!along[0]) {
+        buf_printf(to, "let %s = %s;\n", v, arg);
+    } else {
+        one = k_name(k, "t");
+        buf_printf(to, "let %s = %s;\n", v, arg);
+        indent(loop);
+        buf_printf(to, "let %s = %s(%s over %s);\n", one, e->fmt + 3, v, along);
+    }
+    indent(loop);
+    buf_printf(to, "%s = where(%s %s %s, ", name, one, most ? ">" : "<", best);
+    if (along[0]) buf_printf(to, "%s(%s over %s)", e->fmt, v, along);
+    else buf_puts(to, k->axis[e->axes[0]].name);
+    buf_printf(to, " as i32, %s);\n", name);
+    indent(loop);
+    buf_printf(to, "%s = %s(%s, %s);\n", best, e->fmt + 3, best, one);
+}
+
 // A reduction over an axis too long for a tile, or over a few elements one after the other: a loop, with a variable
 // that it leaves.
 static char *loop_text(Kernel *k, Scope *s, KExpr *e) {
     const char *name = k_name(k, suggestion(e)), *axes = tile_axes(k, e->mask), *start = start_value(e->fmt, e->elem);
+    const char *best = finds_place(e) ? k_name(k, strcmp(e->fmt, "argmax") == 0 ? "top" : "least") : NULL;
     indent(s);
-    if (axes[0]) buf_printf(s->to, "var %s = full(%s as %s, %s);\n", name, start, elem_name(e->elem), axes);
+    if (best) {
+        Elem of = e->arg[0]->elem;
+        start = k_start(strcmp(e->fmt, "argmax") == 0 ? GR_max : GR_min, of);
+        if (axes[0]) buf_printf(s->to, "var %s = full(%s as %s, %s);  var %s = full(0 as i32, %s);\n", best, start, elem_name(of), axes, name, axes);
+        else buf_printf(s->to, "var %s: %s = %s;  var %s: i32 = 0;\n", best, elem_name(of), start, name);
+    } else if (axes[0]) buf_printf(s->to, "var %s = full(%s as %s, %s);\n", name, start, elem_name(e->elem), axes);
     else buf_printf(s->to, "var %s: %s = %s;\n", name, elem_name(e->elem), start);
     Buf inside = {0}, head = {0};
     Scope loop = {&inside, 0, s, s->indent + 1};
@@ -269,7 +299,8 @@ static char *loop_text(Kernel *k, Scope *s, KExpr *e) {
     }
     const char *arg = operand(k, &loop, e->arg[0], P_TERNARY), *along = over(k, e);
     indent(&loop);
-    if (!along[0]) put_joined(&inside, e->fmt, name, arg);
+    if (best) put_place(k, &loop, e, name, best, arg, along);
+    else if (!along[0]) put_joined(&inside, e->fmt, name, arg);
     else if (strcmp(e->fmt, "sum") == 0) buf_printf(&inside, "%s += sum(%s over %s);\n", name, arg, along);
     else if (strcmp(e->fmt, "prod") == 0) buf_printf(&inside, "%s *= prod(%s over %s);\n", name, arg, along);
     else if (strcmp(e->fmt, "any") == 0) buf_printf(&inside, "%s = %s || any(%s over %s);\n", name, name, arg, along);

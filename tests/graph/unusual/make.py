@@ -389,6 +389,17 @@ def transposed(m):
     m.output(m.node("Conv", m.node("Relu", x), weights(24, 16, 3, 5), out="windows"))
 
 
+@case
+def columns(m):
+    """Places of the greatest and least along columns too long for a tile, with ties; and windows along rows, a few taps each."""
+    x = m.input("x", ["N", 300, 33], np.round(m.rng.standard_normal((2, 300, 33)) * 4).astype("float32"))
+    m.output(m.node("ArgMax", x, axis=1, keepdims=0, out="first"), 7)
+    m.output(m.node("ArgMax", x, axis=1, keepdims=0, select_last_index=1, out="last"), 7)
+    m.output(m.node("ArgMin", m.node("Cast", x, to=6), axis=1, keepdims=1, out="least"), 7)
+    m.output(m.node("MaxPool", x, kernel_shape=[5], strides=[2], dilations=[2], pads=[3, 4], out="rows"))
+    m.output(m.node("AveragePool", m.floats("v", [1, 2, 5, 7, 40]), kernel_shape=[3, 2, 4], strides=[2, 1, 3], pads=[1, 0, 2, 1, 1, 0], out="volumes"))
+
+
 if __name__ == "__main__":
     for name in sys.argv[1:] or CASES:
         model = Model(name)
