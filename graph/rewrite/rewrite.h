@@ -27,6 +27,7 @@ Node *rewrite_node(Graph *g, Node *n, Node *const *src);     // n over other sou
 void  select_branches(Graph *g);                             // branches.c
 void  fold_numbers(Graph *g);                                // algebra.c
 void  count_constants(Graph *g);                             // algebra.c
+void  plain_scans(Graph *g);                                 // scans.c
 void  hoist_factors(Graph *g);                               // algebra.c
 void  integer_products(Graph *g);                            // quant.c
 void  fold_scales(Graph *g);                                 // fold.c

@@ -390,6 +390,19 @@ def transposed(m):
 
 
 @case
+def backwards(m):
+    """Running sums from the end, and of what is before: as PyTorch's models write them, by flips and by a zero in front."""
+    x = m.floats("x", ["rows", 37, 5], [2, 37, 5])
+    def flipped(y, axis): return m.node("Slice", y, m.const(np.array([-1])), m.const(np.array([-(1 << 62)])), m.const(np.array([axis])), m.const(np.array([-1])))
+    def before(y, first): return m.node("Slice", m.node("Concat", first, y, axis=1), m.const(np.array([0])), m.const(np.array([36])), m.const(np.array([1])))
+    m.output(m.node("Identity", flipped(m.node("CumSum", flipped(x, 1), m.const(np.int64(1))), 1), out="suffix"))
+    m.output(m.node("Identity", flipped(m.node("CumSum", flipped(x, 1), m.const(np.int64(2))), 1), out="across"))
+    y = m.floats("y", [3, 36], [3, 36])
+    m.output(m.node("CumSum", before(y, m.const(np.zeros((3, 1), "float32"))), m.const(np.int64(1)), out="prefix"))
+    m.output(m.node("CumSum", before(y, m.const(np.ones((3, 1), "float32"))), m.const(np.int64(1)), out="from_one"))
+
+
+@case
 def columns(m):
     """Places of the greatest and least along columns too long for a tile, with ties; and windows along rows, a few taps each."""
     x = m.input("x", ["N", 300, 33], np.round(m.rng.standard_normal((2, 300, 33)) * 4).astype("float32"))
