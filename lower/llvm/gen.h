@@ -160,6 +160,10 @@ LLVMValueRef gen_live(Gen *g, const Val *axis, const Layout *l, int pos, int reg
 bool         gen_always_live(Gen *g, const Val *axis, const Layout *l, int pos);
 LLVMValueRef gen_affine(Gen *g, const Affine *a);                  // i64: the uniform part c + sum k * scalar
 
+// ---- llvm/order.c: the program's threads meet, if another one touched what this access to a tensor touches
+void gen_order(Gen *g, const Op *op);
+void gen_order_pointers(Gen *g, const Op *op);
+
 // ---- llvm/mem.c: where a tile access touches global memory
 typedef struct Addr Addr;
 Addr        *addr_open(Gen *g, const Op *op, const Layout *l, const Type *type);

@@ -8,8 +8,7 @@
 //
 // A predicate is the conjunction of: the axes' lanes are alive, unproved indices are in range, and, for
 // stores, this lane owns the element. A load that is predicated off leaves 0 (or `else`) in its registers.
-// Loads of `in` tensors are pure; those of `inout` ones are ordered, with a barrier when another thread of
-// the program may have stored what is read.
+// Loads of `in` tensors are pure; what touches others is ordered first (order.c).
 #include "lower/facts/access.h"
 #include "lower/llvm/gen.h"
 
@@ -305,53 +304,13 @@ static LLVMValueRef as_unit(Gen *g, LLVMValueRef x, Elem e) {
 
 // ---- the ops -------------------------------------------------------------------------------------
 
-static bool stores_inside(const Region *r, const Val *tensor) {
-    for (const Op *op = r->first; op; op = op->next) {
-        if ((op->code == OP_T_store || op->code == OP_T_atomic) && op->in[0]->def == tensor->def) return true;
-        for (int i = 0; i < op->nreg; i++) if (stores_inside(op->reg[i], tensor)) return true;
-    }
-    return false;
-}
-
-// What this program stored, or will store in an earlier trip of a loop around, must be visible.
-static void order_before_load(Gen *g, const Op *op) {
-    const Val *tensor = op->in[0];
-    int p = (int)tensor->def->imm;
-    if (g->f->launch->params[p].mode != PM_INOUT) return;
-    bool hazard = g->dirty >> p & 1;
-    for (const Region *r = op->parent; r && r->owner && !hazard; r = r->owner->parent)
-        if (r->owner->code != OP_T_if) hazard = stores_inside(r, tensor);
-    if (hazard) gen_barrier(g);
-    g->read |= UINT64_C(1) << p;
-}
-
-static bool same_place(const Op *load, const Op *store) {
-    for (int i = 0; i < store->nidx; i++) if (!fact_same(load->in[1 + i], store->in[1 + i])) return false;
-    return load->nidx == store->nidx;
-}
-
-static bool only_same_place(const Region *r, const Op *store) {        // every load of the tensor reads where it is stored
-    for (const Op *op = r->first; op; op = op->next) {
-        if (op->code == OP_T_load && op->in[0] == store->in[0] && !same_place(op, store)) return false;
-        for (int i = 0; i < op->nreg; i++) if (!only_same_place(op->reg[i], store)) return false;
-    }
-    return true;
-}
-
-static void order_before_store(Gen *g, const Op *op) {
-    int p = (int)op->in[0]->def->imm;
-    if (g->f->launch->params[p].mode == PM_INOUT && (g->read | g->dirty) >> p & 1 && !only_same_place(&g->f->body, op))
-        gen_barrier(g);
-    g->dirty |= UINT64_C(1) << p;
-}
-
 void emit_load(Gen *g, Op *op) {
     Val *o = op->out[0];
     Elem e = (Elem)o->type.elem;
     int n = gen_tile(g, o)->n, size = elem_bytes(e);
     Addr s;
     PredCache cache = {0};
-    order_before_load(g, op);
+    gen_order(g, op);
     if (gen_load_is_copied(g, op)) return;                      // keep_put does both
     const Layout *l = o->type.rank ? o->layout : layout_replicated(g->arena, 1);
     open_addr(g, &s, op, l, &o->type);
@@ -390,7 +349,7 @@ void emit_store(Gen *g, Op *op) {
     int size = elem_bytes(e);
     Addr s;
     PredCache cache = {0};
-    order_before_store(g, op);
+    gen_order(g, op);
     const Layout *l = v->layout;
     if (!v->type.rank) l = layout_replicated(g->arena, g->f->warps);
     open_addr(g, &s, op, l, &v->type);

@@ -95,6 +95,8 @@ static LLVMValueRef from_owner(Gen *g, LLVMValueRef x, const Layout *l) {
 
 void emit_atomic(Gen *g, Op *op) {
     bool tensor = op->in[0]->type.kind == TY_TENSOR;
+    if (tensor) gen_order(g, op);
+    else gen_order_pointers(g, op);
     int first = tensor ? 1 + op->nidx : 1;
     Val *x = op->in[first], *cmp = op->sub == TA_cas ? op->in[first + 1] : NULL, *o = op->out[0];
     Val *where = op->flags & HAS_WHERE ? op->in[op->nin - 1] : NULL;
@@ -143,12 +145,12 @@ void emit_atomic(Gen *g, Op *op) {
         }
         gen_set(g, o, r, used ? from_owner(g, old, l) : old);
     }
-    if (tensor) g->dirty |= UINT64_C(1) << op->in[0]->def->imm;
 }
 
 // ---- raw pointers --------------------------------------------------------------------------------
 
 void emit_ptrload(Gen *g, Op *op) {
+    gen_order_pointers(g, op);
     Val *o = op->out[0];
     Val *where = op->flags & HAS_WHERE ? op->in[1] : NULL, *other = op->flags & HAS_ELSE ? op->in[op->nin - 1] : NULL;
     Elem e = (Elem)o->type.elem;
@@ -182,6 +184,7 @@ void emit_ptrload(Gen *g, Op *op) {
 }
 
 void emit_ptrstore(Gen *g, Op *op) {
+    gen_order_pointers(g, op);
     Val *a = op->in[0], *v = op->in[1], *where = op->flags & HAS_WHERE ? op->in[2] : NULL;
     const Val *wide = a->type.rank >= v->type.rank ? a : v;
     const Layout *l = wide->type.rank ? wide->layout : NULL;
