@@ -29,10 +29,10 @@ typedef struct Assign {
     Ops    *users;                   // by Val.id: ops that have it as operand, result or region argument
     VEC(Val *) work;
     Val   **root;                    // of an axis, by Val.id: one for all that renaming makes the same lanes
+    Val   **mate;                    // of what a loop carries, by Val.id: its result and its regions' arguments, in a ring
 } Assign;
 
 static void list_ops(Assign *s, Region *r, int depth) {
-
     for (Op *op = r->first; op; op = op->next) {
         op->attr = op->code == OP_T_load || op->code == OP_T_store ? depth : op->attr;
         vec_push(s->f->arena, &s->all, op);
@@ -42,8 +42,13 @@ static void list_ops(Assign *s, Region *r, int depth) {
 
 static bool is_tile(const Val *v) { return v->type.kind == TY_TILE && v->type.rank > 0; }
 
+// What a loop carries is in the same registers before, in and after each trip: no conversion can part these values.
 static void set(Assign *s, Val *v, const Layout *l) {
     if (!is_tile(v) || v->layout) return;
+    for (Val *mate = s->mate[v->id]; mate && mate != v; mate = s->mate[mate->id]) {
+        mate->layout = l;
+        vec_push(s->f->arena, &s->work, mate);
+    }
     v->layout = l;
     vec_push(s->f->arena, &s->work, v);
 }
@@ -240,6 +245,23 @@ static void join_renamed(Assign *s) {
         const Op *op = s->all.at[i];
         Val *from = op->code == OP_T_rename ? root_of(s, op->in[1]) : NULL, *to = from ? root_of(s, op->in[2]) : NULL;
         if (from != to) s->root[from->id] = to;
+    }
+}
+
+static void join_carried(Assign *s) {
+    s->mate = NEW_N(s->f->arena, Val *, s->f->nvals + 1);
+    for (uint32_t q = 0; q < s->all.n; q++) {
+        const Op *op = s->all.at[q];
+        if (op->code != OP_T_for && op->code != OP_T_while) continue;
+        for (int i = 0; i < op->nout; i++) {
+            Val *last = op->out[i];
+            for (int r = 0; r < op->nreg; r++) {
+                Val *arg = op->reg[r]->args.at[(op->code == OP_T_for) + i];
+                s->mate[last->id] = arg;
+                last = arg;
+            }
+            s->mate[last->id] = op->out[i];
+        }
     }
 }
 
@@ -594,6 +616,7 @@ bool assign_layouts(Fn *f, const CompileOptions *opt) {
             for (uint32_t k = 0; k < op->reg[r]->args.n; k++) vec_push(f->arena, &s.users[op->reg[r]->args.at[k]->id], op);
     }
     join_renamed(&s);
+    join_carried(&s);
     anchor_dots(&s);
     anchor_memory(&s);
     anchor_folds(&s);
