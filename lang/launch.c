@@ -59,6 +59,20 @@ int *schedule_field(Schedule *s, const char *name, size_t n, int *most) {
     return NULL;
 }
 
+const char *schedule_refuses(const char *name, size_t n, int64_t v) {
+#define X(name, most) "a number from 1 to " #most,
+    static const char *const range[] = {SCHEDULE(X)};
+#undef X
+    for (int i = 0; i < schedule_field_count; i++) {
+        const ScheduleField *f = &schedule_fields[i];
+        if (strlen(f->name) != n || memcmp(f->name, name, n) != 0) continue;
+        bool warps = f->offset == offsetof(Schedule, warps);
+        if (v >= 1 && v <= f->most && !(warps && (v & (v - 1)))) return NULL;
+        return warps ? "1, 2, 4, 8, 16 or 32" : range[i];
+    }
+    return NULL;
+}
+
 static int64_t floor_div(int64_t a, int64_t b) {
     if (b == 0) return 0;
     if (b == -1) return (int64_t)(0 - (uint64_t)a);

@@ -32,7 +32,7 @@ static inline int launch_stride_dim(LStep s) { return (int)(s.arg % STRIDES_EACH
 
 // How a kernel maps; 0 means that the cost model decides. walk: 1 a block to each program, 2 blocks that go from one to the next. slices: consumer groups of a block that share a loop's trips, 1 for none.
 // pingpong: tiles that a walking block makes at a time, each by a consumer group of its own; 1: its groups share one. groups: consumer groups that share a tile. streamk: 2 blocks that walk share the trips of the last tiles evenly, 1 tiles are whole. Each field is a word of `with (...)` and --with, up to its most.
-#define SCHEDULE(X) X(warps, 64) X(stages, 64) X(cluster, 64) X(split, 1024) X(blocks, 65536) X(walk, 2) X(slices, 2) X(pingpong, 2) X(groups, 3) X(streamk, 2)
+#define SCHEDULE(X) X(warps, 32) X(stages, 64) X(cluster, 64) X(split, 1024) X(blocks, 65536) X(walk, 2) X(slices, 2) X(pingpong, 2) X(groups, 3) X(streamk, 2)
 typedef struct Schedule {
 #define X(name, most) int name;
     SCHEDULE(X)
@@ -42,6 +42,8 @@ typedef struct ScheduleField { const char *name; int most; size_t offset; } Sche
 extern const ScheduleField schedule_fields[];
 extern const int schedule_field_count;
 int *schedule_field(Schedule *s, const char *name, size_t n, int *most);     // NULL: there is no such word
+// What the word takes, as text, where v is no such number; else NULL. Tiles are dealt to warps by the bits of their numbers.
+const char *schedule_refuses(const char *name, size_t n, int64_t v);
 
 typedef enum ParamMode { PM_IN, PM_OUT, PM_INOUT } ParamMode;
 typedef enum ParamKind { PK_TENSOR, PK_POINTER, PK_SCALAR } ParamKind;

@@ -79,6 +79,11 @@ static int choices_of(Check *c, const Node *kernel, const Node *item, Choice *ou
         }
         out[n] = (Choice){.name = k->sym};
         values_of(c, k->kid[0], &out[n]);
+        for (int v = 0; v < out[n].n && !generic_of(kernel, k->sym); v++) {
+            const char *takes = schedule_refuses(k->sym->s, k->sym->n, out[n].value[v]);
+            if (takes) report(c, E_const_range, k->kid[0]->span, k->sym->s, takes);
+            if (takes) break;
+        }
         n += out[n].n > 0;
     }
     return n;

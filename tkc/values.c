@@ -164,8 +164,9 @@ int schedule_read(const Options *opt, Schedule *out) {
             buf_free(&list);
             return status;
         }
-        if (text[n] != '=' || !number_parse(text + n + 1, &value) || value < 1 || value > most)
-            return wrong_use("--with %s: %.*s=N is wanted, N from 1 to %d", text, (int)n, text, most);
+        bool number = text[n] == '=' && number_parse(text + n + 1, &value);
+        const char *takes = schedule_refuses(text, n, number ? value : 0);
+        if (takes != NULL) return wrong_use("--with %s: %.*s takes %s", text, (int)n, text, takes);
         *field = (int)value;
     }
     return DONE;

@@ -343,13 +343,14 @@ static bool work_of(Fn *f, const Target *t, const int64_t *dims, Work *w) {
     for (int i = 0; i < loop->nout; i++) w->tile_bytes += (double)type_lanes(&loop->out[i]->type) * 4;
     for (int p = 0; p < f->launch->nparams; p++) {
         const LaunchParam *x = &f->launch->params[p];
-        int64_t n = 1, d = 1;
+        double  n = 1;
+        int64_t d = 1;
         if (x->kind != PK_TENSOR) continue;
-        for (int i = 0; i < x->rank; i++) { if (!launch_by_dims(x->dim[i], dims, &d)) return false; n *= d; }
+        for (int i = 0; i < x->rank; i++) { if (!launch_by_dims(x->dim[i], dims, &d)) return false; n *= (double)d; }
         int bytes = elem_bytes(x->elem);
-        w->scattered |= x->mode != PM_IN && d * bytes % 16;
+        w->scattered |= x->mode != PM_IN && d % 16 * bytes % 16;
         any |= x->mode != PM_IN && bytes != 2 && bytes != 4;
-        w->unique += (double)n * elem_bytes(x->elem);
+        w->unique += n * elem_bytes(x->elem);
     }
     if (w->three && (w->end > 0 || (w->columns > BAND_COLUMNS && tiles_after(loop) > 2))) return false;          // activations: no faster
     w->rows = w->scattered && w->clocks && !w->turned && !any;

@@ -96,7 +96,7 @@ int schedule_warps(const Fn *f, const CompileOptions *opt, int *per_block) {
     else warps = pow2_up((lanes + 32 * each - 1) / (32 * each));
     if (warps > 32) warps = 32;
     if (f->shares && warps > SHARED_WARPS) warps = SHARED_WARPS;
-    if (opt->schedule.warps) warps = opt->schedule.warps;
+    if (opt->schedule.warps) warps = pow2_up(opt->schedule.warps < 32 ? opt->schedule.warps : 32);
     *per_block = warps == 1 && !f->cluster && numbered(&f->body) ? 4 : 1;
     return warps;
 }
