@@ -154,7 +154,18 @@ static void solve_equations(const LaunchInfo *info, const BindArg *args, Bound *
     for (int k = 0; k < info->ndims; k++) if (known[k]) solve(b, k, b->dims[k], EQUATION, 0);
 }
 
-static bool solve_dims(const LaunchInfo *info, const BindArg *args, Bound *b, Buf *err) {
+// What the caller says of dimensions that nothing else gives.
+static void solve_said(const LaunchInfo *info, const int64_t *said, const BindArg *args, Bound *b) {
+    bool any = false;
+    for (int k = 0; said && k < info->ndims; k++) {
+        if (b->dim_param[k] != UNKNOWN || said[k] < 0) continue;
+        solve(b, k, said[k], FIXED, 0);
+        any = true;
+    }
+    if (any) solve_equations(info, args, b);
+}
+
+static bool solve_dims(const LaunchInfo *info, const BindArg *args, const int64_t *said, Bound *b, Buf *err) {
     for (int k = 0; k < info->ndims; k++) {
         b->dim_param[k] = UNKNOWN;
         if (info->dims[k].fixed >= 0) solve(b, k, info->dims[k].fixed, FIXED, 0);
@@ -168,6 +179,7 @@ static bool solve_dims(const LaunchInfo *info, const BindArg *args, Bound *b, Bu
         }
     }
     solve_equations(info, args, b);
+    solve_said(info, said, args, b);
     for (int k = 0; k < info->ndims; k++) {
         if (b->dim_param[k] != UNKNOWN) continue;
         buf_printf(err, "dimension %s is not known: no argument that is given has it alone as a dimension",
@@ -175,7 +187,7 @@ static bool solve_dims(const LaunchInfo *info, const BindArg *args, Bound *b, Bu
         for (int p = 0; p < info->nparams; p++)
             for (int d = 0, at = -1; d < info->params[p].rank; d++)
                 if (info->params[p].kind == PK_TENSOR && bare_dim(info->params[p].dim[d], &at) && at == k) {
-                    buf_printf(err, " (give `%s` its shape)", name_of(info, p));
+                    buf_printf(err, " (give `%s` its shape, or say --set %s=...)", name_of(info, p), info->dims[k].name->s);
                     return false;
                 }
         return false;
@@ -263,6 +275,10 @@ bool bind_dims(const LaunchInfo *info, const int64_t *given, Bound *b, Buf *err)
 }
 
 bool bind_args(const LaunchInfo *info, BindArg *args, int nargs, Bound *b, Buf *err) {
+    return bind_sized(info, args, nargs, NULL, b, err);
+}
+
+bool bind_sized(const LaunchInfo *info, BindArg *args, int nargs, const int64_t *said, Bound *b, Buf *err) {
     size_t n = (size_t)info->nparams, strided = n < MAX_PARAMS ? n : MAX_PARAMS;
     memset(b, 0, offsetof(Bound, scalars) + sizeof *b->scalars * n);
     memset(b->strides, 0, sizeof *b->strides * 16 * strided);
@@ -278,7 +294,7 @@ bool bind_args(const LaunchInfo *info, BindArg *args, int nargs, Bound *b, Buf *
         if (!(info->params[p].kind == PK_SCALAR ? bind_scalar(info, args, p, b, err)
                                                 : check_tensor(info, args, p, err)))
             return false;
-    return solve_dims(info, args, b, err) && shape_outputs(info, args, b, err) && check_equations(info, args, b, err)
+    return solve_dims(info, args, said, b, err) && shape_outputs(info, args, b, err) && check_equations(info, args, b, err)
         && check_strides(info, args, b, err) && check_guards(info, b, err);
 }
 

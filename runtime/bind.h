@@ -38,6 +38,8 @@ typedef struct Bound {
 // Solves dimensions and computes the shapes of absent outputs (their dim and stride are filled in), then checks
 // kinds, element types, ranks, equations, strides and guards. One line of words on failure.
 bool bind_args(const LaunchInfo *info, BindArg *args, int nargs, Bound *out, Buf *err);
+// .. with what the caller says of dimensions that no argument gives, by dimension, -1: nothing; said may be NULL.
+bool bind_sized(const LaunchInfo *info, BindArg *args, int nargs, const int64_t *said, Bound *out, Buf *err);
 // The same from dimensions alone, those below 0 being unknown: they follow from `where`, or err names them. Scalars are
 // taken from *out, which the caller has zeroed.
 bool bind_dims(const LaunchInfo *info, const int64_t *given, Bound *out, Buf *err);

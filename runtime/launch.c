@@ -88,7 +88,7 @@ bool launch_open(Runtime *rt, const TKernel *k, KernelArg *args, int nargs, cons
     l->bound = checked_alloc(sizeof *l->bound);
     for (int p = 0; p < nargs; p++) describe_arg(&args[p], &l->args[p]);
     l->info = compiled_eval(l->compiled)->launch;
-    return bind_args(l->info, l->args, nargs, l->bound, err) && make_outputs(l->info, args, l->args, err)
+    return bind_sized(l->info, l->args, nargs, ctl->dims, l->bound, err) && make_outputs(l->info, args, l->args, err)
         && copy_in(l, args, ctl, err) && bind_overlap(l->bound, err) && (l->on_eval || ready(rt, l, err));
 }
 

@@ -165,6 +165,13 @@ static bool bind_specs(const TKernel *k, RunArg *args, int nargs, KernelArg *out
     return true;
 }
 
+// A dimension that --set gives, which no argument need have; -1: none.
+static int64_t said(const Known *known, Sym name) {
+    for (int i = 0; i < known->nset; i++)
+        if (strcmp(known->set[i].name, name->s) == 0 && !known->set[i].is_type && !known->set[i].fn) return known->set[i].ival;
+    return -1;
+}
+
 static bool run_instance(Runtime *rt, SemaFile *file, const Node *kernel, RunArg *args, int nargs, KernelArg *list,
                          Known *known, RunResult *result, Buf *err) {
     Choice choice;
@@ -172,7 +179,9 @@ static bool run_instance(Runtime *rt, SemaFile *file, const Node *kernel, RunArg
                         &choice))
         return false;
     TKernel *k = choice.kernel;
-    RunControl ctl = {.notes = &result->notes, .schedule = &choice.schedule};
+    int64_t    dims[MAX_DIMS];
+    RunControl ctl = {.notes = &result->notes, .schedule = &choice.schedule, .dims = dims};
+    for (int d = 0; d < k->ndims; d++) dims[d] = said(known, k->dims[d].name);
     return bind_specs(k, args, nargs, list, result, err) && kernel_launch(rt, k, list, k->nparams, &ctl, err);
 }
 

@@ -123,7 +123,7 @@ static void again_free(Again *g, const TKernel *k) {
 static bool launch_again(Run *r, const TStep *s, const KernelArg *args, Again *g, bool on_eval, bool atomics) {
     const TKernel *k = s->kernel;
     RunControl ctl = {
-        .on_eval = on_eval, .junk = FILL_INF, .junk_seed = 0x5eed0002, .in_order = atomics, .schedule = &s->schedule};
+        .on_eval = on_eval, .junk = FILL_INF, .junk_seed = 0x5eed0002, .in_order = atomics, .dims = s->dims, .schedule = &s->schedule};
     Again *reversed = NULL;
     bool fine = true;
     if (on_eval && !atomics) {
@@ -174,6 +174,7 @@ static bool step_launch(Run *r, const TStep *s) {
                       .junk_seed = 0x5eed0001,
                       .in_order = atomics,
                       .bounds = on_eval,
+                      .dims = s->dims,
                       .schedule = &s->schedule,
                       .notes = twice ? &r->notes : NULL};
     Again     *g = twice ? checked_alloc(sizeof *g) : NULL;

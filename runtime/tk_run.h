@@ -107,6 +107,7 @@ typedef struct RunControl {
     void      *stream;                 // graphs on device addresses: of the caller's
     bool       no_wait;                // .. and the run need not be done on return
     const RunWatch *watch;             // graphs: launch by launch, each value shown
+    const int64_t *dims;               // dimensions that no argument gives, by number, -1: nothing is said; or NULL
     const Schedule *schedule;          // of this launch, over that of the options; NULL: none
     // eval: looks for races (an error) and gathers out of range (lines here); NULL: does not
     Buf       *notes;

@@ -162,8 +162,9 @@ bool launch_schedule(Check *c, const Node *with, Schedule *s) {
             return false;
         }
         if (!want_int(c, item->kid[0], "part of a schedule", &v)) return false;
-        if (v < 1 || v > most) {
-            report(c, E_const_range, item->kid[0]->span, item->sym->s, arena_printf(c->a, "1 to %d", most));
+        const char *takes = schedule_refuses(item->sym->s, item->sym->n, v);
+        if (takes) {
+            report(c, E_const_range, item->kid[0]->span, item->sym->s, takes);
             return false;
         }
         *field = (int)v;
@@ -285,7 +286,7 @@ static void learn_wanted(Check *c, LaunchCall *l) {
         }
         for (int d = 0; d < w->rank; d++) {
             const Node *n = type->kid[1 + d];
-            if (n->kind == N_name && !launch_learned(l, n->sym, false)) learn(c, l, n->sym, w->dim[d], l->call->span);
+            if (w->dim[d].kind != EN_void && n->kind == N_name && !launch_learned(l, n->sym, false)) learn(c, l, n->sym, w->dim[d], l->call->span);
         }
     }
 }

@@ -20,6 +20,8 @@ typedef struct Tester {
     TTest    *test;
     VEC(TStep) steps;
     Schedule  schedule;             // of the launch that is being read
+    const TensorRef **want;         // what its results are declared as, NULL where nothing is said
+    int       nwant;
     bool      bad;
 } Tester;
 
@@ -91,8 +93,8 @@ static Ent launch_results(Tester *t, const LaunchCall *l, const TKernel *k, cons
             const char *name = p->dim[d]->kind == TX_dim ? k->dims[p->dim[d]->dim].name->s : "N";
             diag_help(
                 g,
-                "a `where` clause of the kernel can say what it is, or the launch, if it is a name in `<>`: `%s<%s = 128>(...)`",
-                k->name->s, name);
+                "the result's type says it: `let %s: %s[...] = %s(...);`; so does a `where` clause of the kernel, or the launch, if `%s` is a name in `<>`",
+                p->name->s, elem_name(p->elem), k->name->s, name);
             return ent_error(c);
         }
         s->args[i] = (TValue){.tensor = t->test->ntensors++, .elem = p->elem};
@@ -104,7 +106,8 @@ static Ent launch_results(Tester *t, const LaunchCall *l, const TKernel *k, cons
 
 static Ent launch(Tester *t, const Node *item, const Node *call) {
     Check *c = t->c;
-    LaunchCall *l = launch_call(c, item, call, NULL, 0);
+    LaunchCall *l = launch_call(c, item, call, t->want, t->nwant);
+    t->nwant = 0;                                      // nor what is declared of this one's results
     TStep step = {.kind = item->kind == N_graph ? STEP_graph : STEP_launch, .span = call->span, .schedule = t->schedule};
     t->schedule = (Schedule){0};                       // not that of the arguments' launches
     Ent dim[MAX_DIMS];
@@ -117,6 +120,8 @@ static Ent launch(Tester *t, const Node *item, const Node *call) {
     }
     step.kernel = k;
     step.args = NEW_N(c->a, TValue, k->nparams + 1);
+    step.dims = NEW_N(c->a, int64_t, k->ndims + 1);
+    for (int i = 0; i < k->ndims; i++) step.dims[i] = dim[i].kind == EN_int ? dim[i].i : -1;
     for (int i = 0; i < k->nparams; i++) {
         bool tensor = k->tensor[i] || k->params[i].kind == PK_POINTER;
         if (tensor)
@@ -448,29 +453,41 @@ static void check_expect(Tester *t, const Node *n) {
     expect_pair(t, n, a, b, tol[0], tol[1]);
 }
 
-// `let x: f32[4, N] = ..`: the tensor must be of this type; a number becomes one of its type.
-static Ent declared_in_test(Tester *t, const Node *name, Ent e, Span at) {
+// `let x: f32[4, N] = ..`. NULL: no tensor's type, or one that is wrong, which is said. `:` leaves a dimension open.
+static const TensorRef *wanted_in_test(Tester *t, const Node *type) {
+    Check *c = t->c;
+    TensorRef *want = NEW(c->a, TensorRef);
+    if (!type || type->kind != N_type_tensor) return NULL;
+    *want = (TensorRef){.elem_known = true, .rank = (int)type->nkid - 1};
+    if (!eval_elem(c, type->kid[0], &want->elem)) return NULL;
+    for (int i = 0; i < want->rank && i < MAX_RANK; i++) {
+        const Node *n = type->kid[1 + i];
+        want->dim[i] = n->kind == N_colon ? ent_void() : eval(c, n);
+        if (n->kind == N_colon) continue;
+        if (want->dim[i].kind != EN_int && want->dim[i].kind != EN_error) report(c, E_not_comptime, n->span, "a dimension");
+        if (want->dim[i].kind != EN_int) return NULL;
+    }
+    return want;
+}
+
+// The tensor must be of this type; a number becomes one of its type.
+static Ent declared_in_test(Tester *t, const Node *name, const TensorRef *want, Ent e, Span at) {
     Check *c = t->c;
     const Node *type = declared_type(name);
     const char *what = arena_printf(c->a, "`%s`", name->sym->s);
     if (!type || e.kind == EN_error) return e;
     if (e.kind != EN_tensor) return declared_as(c, type, e, at, what);
     if (type->kind == N_type_tensor) {
-        TensorRef want = {.elem_known = true, .rank = (int)type->nkid - 1};
-        bool fits = want.rank == e.tensor->rank && want.rank <= MAX_RANK;
-        if (!eval_elem(c, type->kid[0], &want.elem)) return ent_error(c);
-        fits &= want.elem == e.tensor->elem;
-        for (int i = 0; i < want.rank && i < MAX_RANK; i++) {
-            const Node *n = type->kid[1 + i];
-            want.dim[i] = n->kind == N_colon ? fits ? e.tensor->dim[i] : ent_int(0, n->span) : eval(c, n);
-            if (want.dim[i].kind != EN_int && want.dim[i].kind != EN_error)
-                report(c, E_not_comptime, n->span, "a dimension");
-            if (want.dim[i].kind != EN_int) return ent_error(c);
-            fits = fits && e.tensor->dim[i].i == want.dim[i].i;
+        if (!want) return ent_error(c);
+        TensorRef whole = *want;
+        bool fits = want->rank == e.tensor->rank && want->rank <= MAX_RANK && want->elem == e.tensor->elem;
+        for (int i = 0; i < want->rank && i < MAX_RANK; i++) {
+            if (want->dim[i].kind == EN_void) whole.dim[i] = i < e.tensor->rank ? e.tensor->dim[i] : ent_int(0, at);
+            fits = fits && e.tensor->dim[i].i == whole.dim[i].i;
         }
         if (fits) return e;
         report(c, E_type_mismatch, at, what, tensor_text(c, e.tensor),
-               want.rank <= MAX_RANK ? tensor_text(c, &want) : "one of fewer dimensions");
+               want->rank <= MAX_RANK ? tensor_text(c, &whole) : "one of fewer dimensions");
         return ent_error(c);
     }
     TType scalar;
@@ -478,23 +495,45 @@ static Ent declared_in_test(Tester *t, const Node *name, Ent e, Span at) {
     return ent_error(c);
 }
 
-static void called(Tester *t, const Node *name, Ent e, Span at) {
-    e = declared_in_test(t, name, e, at);
+static void called(Tester *t, const Node *name, const TensorRef *want, Ent e, Span at) {
+    e = declared_in_test(t, name, want, e, at);
     if (e.kind == EN_tensor && !e.tensor->view && name->sym) e.tensor->name = e.tensor->t->name = name->sym;
     bind_name(t->c, name, e);
 }
 
+// A call of a kernel or a graph, perhaps with a schedule.
+static bool is_launch(Tester *t, const Node *n) {
+    if (n->kind == N_with) n = n->kid[0];
+    const Bind *b = n->kind == N_call && n->kid[0]->kind == N_name ? scope_find(t->c->scope, n->kid[0]->sym) : NULL;
+    return b && (b->ent.kind == EN_kernel || b->ent.kind == EN_graph);
+}
+
 static void test_let(Tester *t, const Node *n) {
     int names = (int)n->nkid - 1;
+    const TensorRef **want = NEW_N(t->c->a, const TensorRef *, names + 1);
+    for (int i = 0; i < names; i++) want[i] = wanted_in_test(t, declared_type(n->kid[1 + i]));
+    t->want = want;
+    t->nwant = is_launch(t, n->kid[0]) ? names : 0;
     Ent e = test_eval(t, n->kid[0]);
+    t->nwant = 0;
     if (names == 1) {
-        called(t, n->kid[1], e, n->kid[0]->span);
+        called(t, n->kid[1], want[0], e, n->kid[0]->span);
         return;
     }
     bool fits = e.kind == EN_tuple && e.tuple->n == names;
-    if (!fits && e.kind != EN_error)
-        report(t->c, E_tuple_count, n->span, names, "s", e.kind == EN_tuple ? e.tuple->n : 1, "s");
-    for (int i = 0; i < names; i++) called(t, n->kid[1 + i], fits ? e.tuple->at[i] : ent_error(t->c), n->kid[0]->span);
+    if (!fits && e.kind != EN_error) {
+        int have = e.kind == EN_tuple ? e.tuple->n : 1;
+        Diag *d = report(t->c, E_tuple_count, n->span, names, "s", have, have == 1 ? "" : "s");
+        const TStep *last = t->steps.n ? &t->steps.at[t->steps.n - 1] : NULL;
+        for (int i = 0; last && last->kind == STEP_launch && i < last->nargs; i++) {
+            const TTensor *p = last->kernel->tensor[i];
+            if (p && p->mode == PM_INOUT && have < names) {
+                diag_help(d, "`%s` is `inout`: what is given for it has its new values", p->name->s);
+                break;
+            }
+        }
+    }
+    for (int i = 0; i < names; i++) called(t, n->kid[1 + i], want[i], fits ? e.tuple->at[i] : ent_error(t->c), n->kid[0]->span);
 }
 
 static void test_block(Tester *t, const Node *block);

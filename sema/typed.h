@@ -305,6 +305,7 @@ typedef struct TStep {
     // + 1, ...)
     TKernel  *kernel;
     TValue   *args; int nargs;
+    int64_t  *dims;                     // of the kernel, by number, -1: only the runner knows
     Schedule  schedule;                 // of `with (...)`
     bool      reference;                // a `fn` wrapped as a kernel: always run on eval
     // graph: the same, `kernel` being its head

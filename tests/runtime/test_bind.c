@@ -153,7 +153,7 @@ static void refuses(void **state)
     params[1].solves[1] = -1;
     REFUSED(args[1].dim[1] = 25, "`b` has 25 elements along dimension 1, not 24 with N = 12 (by an equation)");
     params[1].dim[1] = (LExpr)CODE(DIM(N), NUM(48), {L_MAX, 0});
-    REFUSED((void)0, "dimension N is not known: no argument that is given has it alone as a dimension (give `c` its shape)");
+    REFUSED((void)0, "dimension N is not known: no argument that is given has it alone as a dimension (give `c` its shape, or say --set N=...)");
     REFUSED((args[2] = tensor(2, 32, 24)), "`b` has 24 elements along dimension 1, not 48 with N = 24 (`c`, dimension 1)");
     params[2].dim[1] = (LExpr)CODE(NUM(3), DIM(M), {L_SUB, 0});
     dims[N].fixed = 12;
