@@ -219,6 +219,14 @@ static bool is_number(const Node *n) {
     return n && (n->kind == N_int || (n->kind == N_unary && n->kid[0] && n->kid[0]->kind == N_int));
 }
 
+// 1 + a dimension that the expression names; 0: none.
+static int dim_in(const Check *c, const Node *n) {
+    const Bind *b = n && n->kind == N_name ? scope_find(c->scope, n->sym) : NULL;
+    int dim = b ? b->ent.dim : 0;
+    for (uint32_t i = 0; n && i < n->nkid && dim <= 0; i++) dim = dim_in(c, n->kid[i]);
+    return dim;
+}
+
 Ent range_axis(Check *c, Sym name, const Node *n) {
     Range r;
     if (!range_eval(c, n, &r)) return ent_error(c);
@@ -243,9 +251,10 @@ Ent range_axis(Check *c, Sym name, const Node *n) {
     } else {
         Diag *d = report(c, E_range_runtime, r.span);
         diag_help(d, "say how many lanes a tile of it has: `by 128`");
-        if (r.hi.dim > 0)
-            diag_help(d, "or make `%s` a compile-time name of the kernel: `<%s = 128>`",
-                      c->k->dims[r.hi.dim - 1].name->s, c->k->dims[r.hi.dim - 1].name->s);
+        int dim = dim_in(c, n);
+        if (dim > 0)
+            diag_help(d, "or make `%s` a compile-time name of the kernel: `<%s = 128>`", c->k->dims[dim - 1].name->s,
+                      c->k->dims[dim - 1].name->s);
         return ent_error(c);
     }
     TAxis *ax = axis_new(c, name, extent, lo, hi, n->span);

@@ -141,6 +141,9 @@ int over_axes(Check *c, const Call *k, TType t, TAxis **axes) {
         if (!type_has(t, ax.axis) || twice || n == MAX_AXES) {
             Diag *d = report(c, E_over_axis, over->kid[i]->span, ax.axis->name->s);
             diag_primary(d, "the value is %s", ttype_text(c, t));
+            if (t.naxes == 0)
+                diag_help(d, "a scalar needs no reduction; a variable that is to have the axis is declared with it: `var x = zeros(%s);`",
+                          ax.axis->name->s);
             return -1;
         }
         axes[n++] = ax.axis;
@@ -271,8 +274,11 @@ static bool dot_axes(Check *c, const Call *k, TExpr *a, TExpr *b, TAxis **axes, 
                              : "the sides of `dot` share several axes: say which to contract");
     diag_label(d, a->span, "this is %s", ttype_text(c, a->type));
     diag_label(d, b->span, "this is %s", ttype_text(c, b->type));
-    if (ns > 1) diag_help(d, "write `over %s`", shared[ns - 1]->name->s);
+    Buf ways = {0};
+    for (int i = 0; i < ns; i++) buf_printf(&ways, "%s`over %s`", i == 0 ? "" : i + 1 < ns ? ", " : " or ", shared[i]->name->s);
+    if (ns > 1) diag_help(d, "write %s: the others are batch axes", ways.p);
     else diag_help(d, "two axes are the same only if one range made both");
+    buf_free(&ways);
     note_values(c, d);
     return false;
 }

@@ -142,13 +142,22 @@ static const Node *find_generic(const Node *fn, Sym name) {
     return NULL;
 }
 
-static bool mismatch(Match *m, int i, const Arg *a, const char *want) {
+static Diag *mismatched(Match *m, int i, const Arg *a, const char *want) {
     const Node *p = m->fn->kid[1]->kid[i];
     Diag *d = report(m->c, E_argument_type, a->span, i + 1, m->fn->sym->s, want, ent_text(m->c, a->e));
     diag_label(d, p->span, "the parameter");
     bool tile = a->e.kind == EN_value && a->e.x->type.naxes > 0 && !a->e.x->type.ptr;
     if (tile && p->kid[0] && p->kid[0]->kind == N_type_name && p->sym)
         diag_help(d, "without its type, `%s` takes tiles as well as numbers", p->sym->s);
+    return d;
+}
+
+static bool mismatch(Match *m, int i, const Arg *a, const char *want) { return mismatched(m, i, a, want), false; }
+
+// One that would fit, were its elements of another type.
+static bool wrong_elem(Match *m, int i, const Arg *a, const char *want, Elem fits) {
+    Diag *d = mismatched(m, i, a, want);
+    if (a->e.kind == EN_axis || (a->e.kind == EN_value && !a->e.x->type.ptr)) diag_help(d, "convert it with `as %s`", elem_name(fits));
     return false;
 }
 
@@ -187,7 +196,7 @@ static bool bind_elem(Match *m, const Node *type, Elem have, int i, const Arg *a
     }
     Elem want;
     if (!eval_elem(c, type, &want)) return false;
-    return want == have || mismatch(m, i, a, arena_printf(c->a, "of %s", elem_name(want)));
+    return want == have || wrong_elem(m, i, a, arena_printf(c->a, "of %s", elem_name(want)), want);
 }
 
 static bool match_tensor(Match *m, int i, const Node *type, const Arg *a) {
@@ -286,7 +295,9 @@ static bool match_name(Match *m, int i, const Node *type, Arg *a) {
     bool known = false;
     if (!scope_find_here(m->sc, type->sym)) {
         bool ok = class_match(type->sym->s, a->e, &known);
-        if (known) return ok || mismatch(m, i, a, arena_printf(c->a, "of kind `%s`", type->sym->s));
+        const char *kind = arena_printf(c->a, "of kind `%s`", type->sym->s);
+        if (known && strcmp(type->sym->s, "float") == 0) return ok || wrong_elem(m, i, a, kind, EL_f32);
+        if (known) return ok || mismatch(m, i, a, kind);
     }
     if (strcmp(type->sym->s, "index") == 0) {
         bool scalar = a->e.kind == EN_int || (a->e.kind == EN_value && a->e.x->type.naxes == 0);

@@ -50,6 +50,8 @@ TExpr *value_of(Check *c, Ent e, Span at) {
 static TExpr *literal_range(Check *c, Ent e, Elem el, Span at) {
     int bits = elem_bits(el);
     Diag *d = report(c, E_literal_range, e.span.hi ? e.span : at, ent_text(c, e), elem_name(el));
+    if (e.span.hi && (e.span.lo < at.lo || e.span.hi > at.hi))
+        diag_label(d, at, "here it meets %s", elem_name(el));
     if (elem_info[el].cls == EC_UINT) diag_help(d, "`%s` holds 0 to %llu", elem_name(el), ~0ull >> (64 - bits));
     else
         diag_help(d, "`%s` holds %lld to %lld", elem_name(el), (long long)(INT64_MIN >> (64 - bits)),
@@ -196,7 +198,8 @@ static Elem join_values(Check *c, Elem a, Elem b, bool keeps, AstOp op, Span at)
         if (ua == ub) return wide;
         if (elem_bits(a) != elem_bits(b) && elem_info[wide].cls == EC_INT) return wide;
         Diag *d = report(c, E_mixed_sign, at, op_spellings[op], elem_name(a), elem_name(b));
-        diag_help(d, "convert one of them with `as`");
+        if (op == OP_shl || op == OP_shr) diag_help(d, "convert the number of bits: `x %s (n as %s)`", op_spellings[op], elem_name(a));
+        else diag_help(d, "convert one of them with `as`");
         return EL_none;
     }
     Diag *d = report(c, E_operand_type, at, op_spellings[op], arena_printf(c->a, "%s and %s", elem_name(a), elem_name(b)));

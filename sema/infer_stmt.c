@@ -165,11 +165,12 @@ static void assign_tuple(Check *c, const Node *n, Ent e) {
     Ent *kept = NEW_N(c->a, Ent, e.tuple->n);
     for (int i = 0; i < e.tuple->n; i++) kept[i] = let_entity(c, e.tuple->at[i], sym(c->s, "t"), n->span);
     for (int i = 0; i < e.tuple->n; i++) {
-        const Node *t = targets->kid[i];
-        if (t->kind == N_index) store_index(c, t, OP_none, kept[i], n->span, n->span);
+        const Node *t = targets->kid[i], *value = n->kid[1];
+        Span written = value->kind == N_tuple && (int)value->nkid == e.tuple->n ? value->kid[i]->span : t->span;
+        if (t->kind == N_index) store_index(c, t, OP_none, kept[i], written, n->span);
         else if (t->kind == N_name) {
             TVar *v = assignable(c, t);
-            if (v) assign_var(c, v, kept[i], n->span, n->span);
+            if (v) assign_var(c, v, kept[i], written, n->span);
         }
     }
 }
