@@ -158,6 +158,17 @@ static void keep_types(const Values *v, size_t nin, size_t nout) {
             v->out_type[i] = v->in_type[0];
 }
 
+// Of what ONNX's own operator has; names left empty at the end are nothing.
+static bool fits_schema(Graph *g, const Onnx__NodeProto *n) {
+    size_t in = n->n_input, out = n->n_output;
+    while (in > 0 && n->input[in - 1][0] == '\0') in--;
+    while (out > 0 && n->output[out - 1][0] == '\0') out--;
+    if (!op_has_room(g, text(n->op_type), (int)in, (int)out)) return false;
+    for (size_t i = 0; i < n->n_attribute; i++)
+        if (!op_has_attribute(g, text(n->op_type), shown(g->arena, text(n->attribute[i]->name)))) return false;
+    return true;
+}
+
 static bool lower_by_row(Import *im, const Onnx__NodeProto *n, const Values *v) {
     Graph *g = im->g;
     const char *domain = domain_of(n->domain);
@@ -175,14 +186,17 @@ static bool lower_by_row(Import *im, const Onnx__NodeProto *n, const Values *v) 
                    "there is no operator %s.%s; it is one of ONNX Runtime's own, for which the model before its optimiser has operators of ONNX",
                    shown(g->arena, domain), shown(g->arena, text(n->op_type))),
                false;
+    const char *near = row == NULL ? op_nearest(text(n->op_type)) : NULL;
     if (row == NULL)
-        return g_error(g, "there is no operator %s%s%s", shown(g->arena, domain), *domain != '\0' ? "." : "",
-                       shown(g->arena, text(n->op_type))),
+        return g_error(g, "there is no operator %s%s%s%s%s%s", shown(g->arena, domain), *domain != '\0' ? "." : "",
+                       shown(g->arena, text(n->op_type)), near != NULL ? "; did you mean `" : "", near != NULL ? near : "",
+                       near != NULL ? "`?" : ""),
                false;
     if (row->lower == NULL) im->how->out_of_scope = row->why;
     if (row->lower == NULL) return g_error(g, "%s are not supported", row->why), false;
     if (version <= 0)
         return g_error(g, "the model imports no opset of the domain \"%s\"", shown(g->arena, domain)), false;
+    if (*domain == '\0' && !fits_schema(g, n)) return false;
     Op op = {.g = g,
              .type = row->type,
              .domain = domain,

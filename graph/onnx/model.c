@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { NEWEST_OPSET = 28 };             // what schema.c was written from
+
 static const char *text(const char *s) { return s != NULL ? s : ""; }
 
 // Inputs without a value in the model come first. Up to IR version 3 every initializer was an input, too.
@@ -32,6 +34,13 @@ static bool check_head(OnnxModel *m, Buf *err) {
                 return buf_printf(err, "imports two versions of the opset \"%s\"",
                                   shown(m->arena, text(p->opset_import[i]->domain))),
                        false;
+    for (size_t i = 0; i < p->n_opset_import; i++) {
+        const char *domain = text(p->opset_import[i]->domain);
+        if ((*domain == '\0' || strcmp(domain, "ai.onnx") == 0) && p->opset_import[i]->version > NEWEST_OPSET)
+            return buf_printf(err, "imports opset %lld of ONNX; %d is the newest one that is known here", (long long)p->opset_import[i]->version,
+                              NEWEST_OPSET),
+                   false;
+    }
     if (p->graph->n_output == 0) return buf_puts(err, "has no outputs"), false;
     list_inputs(m);
     return true;

@@ -48,6 +48,11 @@ typedef struct OpRow {
 extern const OpRow *const op_tables[];           // each ends with a row without a type; NULL at the end
 const OpRow *op_find(const char *domain, const char *type, int version);   // NULL: there is none
 
+// ---- schema.c: what ONNX's own operators have at most; a message if there is more
+bool  op_has_attribute(Graph *g, const char *type, const char *name);
+bool  op_has_room(Graph *g, const char *type, int inputs, int outputs);
+const char *op_nearest(const char *type);        // an operator whose name is nearly this, or NULL
+
 // ---- inputs and outputs
 Node *op_widen(Graph *g, Node *x);               // what a formula works in: small floats as f32
 Node *op_in(Op *op, int i);                      // a message and NULL if it is missing
