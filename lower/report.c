@@ -213,6 +213,7 @@ void report_collect(Fn *f, const int64_t *dims, Buf *out, ReportLines *lines) {
                    "  slices         %d warp groups take every %s trip each, and join what they have after the loop\n",
                    f->slices, f->slices == 2 ? "second" : "n-th");
     if (f->longest_first) buf_puts(out, "  order          the tiles with most trips come first, of all heads\n");
+    if (f->turned) buf_puts(out, "  order          blocks of other columns begin at other trips of the loop, and go round\n");
     if (f->slices_refused) buf_printf(out, "  no slices: %s\n", f->slices_refused);
     if (f->tiles > 1)
         buf_printf(

@@ -26,7 +26,7 @@ static const double NEAR = 1.6, NEAR_STATE = 4096, NEAR_FULL = 10.0 / 11;   // u
 static const double NEAR_SHORT = 15;                                // us: what takes longer wants more blocks than clusters have room for
 static const double IN_GRAPH = 1.5;                                 // .. for tiles of one warp each: nothing of theirs is on its way when the launch before ends
 static const double IN_CLUSTERS = 1.3;                              // us: a cluster begins later, and its blocks wait for each other
-static const double HALVES = 1.3, QUARTERS = 2.5;                   // boxes of 64 and 32 bytes a row
+static const double HALVES = 1.3, QUARTERS = 2.5, AGAIN = 0.75;     // boxes of 64 and 32 bytes a row; as many times as rows lie in what a box has for one, to this power
 static const double ODD_COLUMNS[] = {1, 1.27, 1.09, 1.11};          // wgmma's, where memory has them in rows and the last 64 are so many 16s
 static const double TURNED = 2e3, TURNED_FREE = 8192;               // elements of a turned product beyond so many, a us: nothing is loaded behind them
 static const double STORED = 12e3, OWN_ALIGNMENT = 4.4e-3;          // elements stored one by one, a us and multiprocessor; us of a row of a tile that is stored at its own alignment
@@ -46,6 +46,9 @@ static const double ANEW = 1.5;                                     // us: a blo
 static const double SHORT = 15;                                     // us
 static const double SHALLOW = 0.44, ON_ITS_WAY = 0.8;               // a ring's stages but two (one is read, one about to be free) last so many us
 
+// What one of many multiprocessors draws from memory, by wgmma; by a ring of few stages, of which one is read and one is about to be free.
+static const double DRAW_MANY = 85e3, DRAW_SHORT = 63e3;
+enum { MANY_DRAW = 32, SHORT_RING = 5 };
 static const double SHALLOW_MMA_SYNC = 1.08, DEEP_BYTES = 96e3;     // less than that on its way
 
 // An operand that is made in registers: elements a us and multiprocessor, of which one group alone hides a quarter; us a trip; and
@@ -180,7 +183,7 @@ static Way way_of(Facts *s, const Val *v, const Val *k, const int64_t *dims, dou
     const Affine *f = &a.aff[a.inner];
     if (a.nidx < 2 || a.p->strided || f->ntile || f->naxis != 1 || !launch_by_dims(a.p->dim[a.inner], dims, &row)) return TMA;
     const Val *inner = f->axis[0].axis;
-    int64_t size = elem_bytes(a.elem), used = axis_extent(inner) * size, span = tma_row(used, inner == k);
+    int64_t size = elem_bytes(a.elem), used = axis_extent(inner) * size, span = tma_row(used, inner == k), there = row * size;
     for (int d = 0; d < a.nidx; d++) rows += d != a.inner && !a.unit[d];
     if (rows && row * size % 16) {
         *times = row * size % 8 ? 4 : 8;
@@ -188,6 +191,8 @@ static Way way_of(Facts *s, const Val *v, const Val *k, const int64_t *dims, dou
     }
     if (span % 32 || (size != 2 && inner != k)) return VECTORS;
     *times = (!rows || row * size % 128 == 0 ? 1 : row * size % 32 ? CROSSED : APART) * (span % 128 == 0 ? (double)span / (double)used : span % 64 ? QUARTERS : HALVES);
+    double lines = (double)span / (double)there;                                    // a line is asked for by each row in it: less where blocks begin apart (hopper/turn.c)
+    if (rows && inner != k && lines > 1) *times *= span > 64 ? lines : pow(lines, AGAIN);
     return TMA;
 }
 
@@ -413,7 +418,8 @@ static double launch_us(const Work *w, const Target *t, int parts, bool walks, b
     double evenly = deal.tiles > 0 ? (programs - deal.tiles) / sms * tile + deal.share * trip * ASTRAY : rounds * tile;
     double us = pingpong ? rounds * (tile > both ? tile : both) : evenly + ends * end + last + deal.join, again = programs * trips * w->bytes - w->unique;
     if (deal.tiles > 0) at_once = sms;
-    double idle = (sms - at_once) / sms, drawn = w->unique / at_once / r->draw + r->end + last;
+    double ring = (double)(int64_t)((t->smem_block - (w->alone ? BARRIERS_BYTES : slots) - w->behind) / w->bytes), draw = !w->clocks || at_once < MANY_DRAW ? r->draw : ring < SHORT_RING ? DRAW_SHORT : DRAW_MANY;
+    double idle = (sms - at_once) / sms, drawn = w->unique / at_once / draw + r->end + last;
     double memory = (w->unique + (again > 0 ? again * r->again : 0)) / (t->gbs * r->memory * 1e3) * (1 + r->few * (w->clocks ? idle * idle * idle : idle));
     if (w->clocks && w->outside > SOME) memory *= 1 + OUTSIDE * (w->outside - SOME);
     if (w->clocks && w->tile >= LARGE_TILE) us = pow(pow(us, TOGETHER) + pow(memory, TOGETHER), 1 / TOGETHER);

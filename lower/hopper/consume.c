@@ -107,7 +107,7 @@ void hop_consumers(Hop *h, Region *r) {
     if (h->nahead) hop_load_ahead(h, &in, b_binary(&in, OP_add, loop->reg[0]->args.at[0], h->loop->in[2]), next);
     for (int i = 0; i <= n; i++) {
         loop->reg[0]->args.at[i]->name = old->args.at[i]->name;
-        map_set(&map, old->args.at[i], loop->reg[0]->args.at[i]);
+        map_set(&map, old->args.at[i], i ? loop->reg[0]->args.at[i] : hop_turned(h, &in, loop->reg[0]->args.at[0]));
     }
     hop_await(h, &in, 0, ring);
     Flight f = {0};

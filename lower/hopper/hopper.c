@@ -181,6 +181,7 @@ bool hopper(Fn *f, const CompileOptions *opt) {
     if (h.slices > 1) hop_slices_join(&h);
     hop_ends(&h);
     Builder b = {f, NULL, top, h.loop->span};
+    hop_turn(&h, &b);
     uint32_t at = 0;
     for (int swizzle = SPAN; swizzle >= 32; swizzle /= 2)       // wider ones first: a swizzle repeats after 8 rows, and must begin there
         for (int i = 0; i < 2 * h.np + h.nsources; i++) {

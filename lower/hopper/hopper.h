@@ -102,6 +102,7 @@ typedef struct Hop {
     uint32_t fixed_bytes;           // of a stage, that a second producer brings; 0: there is one producer
     Ring    start[3], end[3];       // by role: where the loop over the rings begins, and where it leaves them
     Val    *turn[3];                // by role: the phase of what is loaded once a tile
+    Val    *turn_by, *turn_round, *turn_end;      // how far into its sum a block begins, how long it is, and where it begins anew (hopper/turn.c); NULL: all with the first trip
 } Hop;
 
 // hopper/applies.c: whether the kernel can have roles, and then what they share; else false, with the reason in the report.
@@ -112,6 +113,7 @@ bool hop_computable(const Hop *h, const Val *v);                       // by the
 
 // hopper/produce.c, hopper/consume.c: the regions of the roles. A role's `for` over the loop's trips carries n values and the ring's position; `map` knows its bounds.
 void hop_producer(Hop *h, Region *r, int role);
+bool hop_counts_digits(const Hop *h);                                  // the producer takes the trip's number apart as it goes
 void hop_consumers(Hop *h, Region *r);
 Op  *hop_ring_loop(Hop *h, Builder *b, int role, int n, Val *const *init, const ValMap *map, Builder *inner, Ring *ring);
 Val *hop_i32(Builder *b, int64_t v);
@@ -247,6 +249,10 @@ void hop_nest_end(Hop *h, int role, Region *r);
 void hop_ends(Hop *h);
 void hop_last_map(Hop *h, const Operand *o, int map);                  // the map after that of whole tiles
 Val *hop_absent(Hop *h, Builder *b, bool fixed);
+
+// hopper/turn.c: whether blocks begin at trips of their own (before the loop), and then the k of a trip.
+void hop_turn(Hop *h, Builder *b);
+Val *hop_turned(const Hop *h, Builder *b, Val *counter);
 
 // hopper/cluster.c: blocks of a cluster, 1 for none; into how many parts the rows of an operand's box are cut then; for
 // each operand, whether all of the cluster want the same box (Operand.common).

@@ -83,6 +83,8 @@ static Odometer odometer_of(const Hop *h) {
     return o;
 }
 
+bool hop_counts_digits(const Hop *h) { return odometer_of(h).n > 0; }
+
 // Its digits for a trip: made from the number as in the loop.
 static void odometer_set(const Odometer *o, Builder *b, Val *trip, Val **at) {
     for (int i = 0; i < o->n; i++) {
@@ -122,7 +124,7 @@ void hop_producer(Hop *h, Region *r, int role) {
     odometer_set(&odo, &b, map_get(&map, h->loop->in[0]), at);
     Op *loop = hop_ring_loop(h, &b, role, odo.n, at, &map, &in, &ring);
     Region *old = h->loop->reg[0];
-    map_set(&map, old->args.at[0], loop->reg[0]->args.at[0]);
+    map_set(&map, old->args.at[0], hop_turned(h, &in, loop->reg[0]->args.at[0]));
     for (int i = 0; i < odo.n; i++) {
         at[i] = loop->reg[0]->args.at[1 + i];
         at[i]->name = odo.digit[i]->name;
