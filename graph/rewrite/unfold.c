@@ -8,7 +8,8 @@
 //     windows that do, C <= 8                     the innermost taps: [N, H, Q, S * C and zeros up to 16]; what is left to
 //                                                 the product are windows of R rows, one pixel wide, with S * C channels
 //     windows of many channels that are not       the picture, channels last: this is an input of the model, or comes from
-//     innermost                                   something that has another order
+//     innermost                                   something that has another order; those of transposed convolutions, too, whose
+//                                                 phases are batches
 //
 // That is a value with a cast to its own type that says `kept`.
 
@@ -24,7 +25,8 @@ typedef struct KAxisUse { int dim; bool tap; } KAxisUse;
 typedef struct Windows {
     Node *y;                     // what is read
     int   nm, nk;
-    const Ix *at;                // its coordinates: axes 0 .. nm - 1 are places, then nk of the sum
+    const Ix *at;                // its coordinates: axes 0 .. nm - 1 are places (batches first), then nk of the sum
+    bool  plain;                 // no batches, each dimension affine, nothing outside but what is out of range
     KAxisUse use[G_MAX_RANK];
     int   tap;                   // the innermost tap's axis of the sum, -1: there is none
     int   across;                // the axis of places that moves in its dimension
@@ -45,19 +47,25 @@ static Node *kept(Graph *g, Node *x, const char *name) {
     return g_name(g, node_intern(g, &proto), name);
 }
 
-// Plain windows: each axis of the sum in one dimension, each dimension affine, nothing outside but what is out of range.
+// Windows: each axis of the sum in one dimension, some of them beside the axis of a place.
 static bool windows_of(Graph *g, const Node *n, Windows *w) {
     Node *a = n->src[0];
-    if (a->kind != G_view || n->contract.nb != 0 || !elem_is_float((Elem)a->elem)) return false;
-    *w = (Windows){
-        .y = a->src[0], .nm = n->contract.nm, .nk = n->contract.nk, .at = a->view.coord, .tap = -1, .channels = 1};
+    if (a->kind != G_view || !elem_is_float((Elem)a->elem)) return false;
+    *w = (Windows){.y = a->src[0],
+                   .nm = n->contract.nb + n->contract.nm,
+                   .nk = n->contract.nk,
+                   .at = a->view.coord,
+                   .plain = n->contract.nb == 0,
+                   .tap = -1,
+                   .channels = 1};
     Ix inside = ix(g, 1);
     for (int d = 0; d < w->y->rank; d++) {
         inside = ix_and(g, inside, ix_in_range(g, w->at[d], w->y->shape[d]));
-        if (!ix_is_affine(w->at[d])) return false;
+        w->plain &= ix_is_affine(w->at[d]);
     }
     bool zero = a->view.fill.is_int ? a->view.fill.i == 0 : a->view.fill.f == 0;
-    if (!ix_among(a->view.pred, inside) || (!zero && !ix_is(a->view.pred, 1))) return false;
+    if (!zero && !ix_is(a->view.pred, 1)) return false;
+    w->plain &= ix_among(a->view.pred, inside);
     for (int k = 0; k < w->nk; k++) {
         int dims = 0;
         if (!ix_is_const(a->shape[w->nm + k])) return false;
@@ -72,6 +80,7 @@ static bool windows_of(Graph *g, const Node *n, Windows *w) {
     }
     if (w->tap < 0 || w->channels > 4096) return false;
     uint64_t moves = w->at[w->use[w->tap].dim]->axes & places_mask(w);
+    if (!w->plain) return true;
     w->across = moves ? __builtin_ctzll(moves) : -1;
     int along = 0;
     for (int k = 0; k < w->nk; k++) along += w->use[k].dim == w->use[w->tap].dim;
@@ -200,7 +209,18 @@ static Node *channels_last(Graph *g, const Windows *w, const Node *n, Node *cons
         }
     Node *picture = kept(g, g_view(g, y, rank, shape, at, NULL, g_int(0)), name_of(g, y, "channels_last"));
     a = g_view(g, picture, a->rank, a->shape, coord, a->view.pred, a->view.fill);
-    return g_name(g, g_contract(g, a, src[1], 0, w->nm, n->contract.nn, w->nk, (Elem)n->elem, n->contract.acc), n->name);
+    return g_name(g, g_contract(g, a, src[1], n->contract.nb, n->contract.nm, n->contract.nn, w->nk, (Elem)n->elem, n->contract.acc),
+                  n->name);
+}
+
+// Channels are whole dimensions, and no batch or place moves along one: then another order of them is only another order.
+static bool whole_channels(const Windows *w) {
+    bool whole = w->channels > FEW;
+    for (int k = 0; k < w->nk; k++) {
+        Ix at = w->at[w->use[k].dim];
+        whole &= w->use[k].tap || (at->kind == IX_AXIS && at->value == w->nm + k);
+    }
+    return whole;
 }
 
 static Node *unfolded(Rewrite *r, void *pass, Node *n, Node *const *src) {
@@ -210,12 +230,14 @@ static Node *unfolded(Rewrite *r, void *pass, Node *n, Node *const *src) {
     if (n->kind != G_contract || !r->constant[n->src[1]->id] || r->constant[n->src[0]->id]) return NULL;
     Node proto = *n;
     proto.src = src;
-    Ix results = ix_product(g, n->shape + n->contract.nm, n->contract.nn);
+    Ix results = ix_product(g, n->shape + n->contract.nb + n->contract.nm, n->contract.nn);
     if (!results || results->lo < LEAST_RESULTS || !windows_of(g, &proto, &w) || has_rows(&w)) return NULL;
+    bool kept_already = w.y->kind == G_cast && w.y->cast.kept;
+    if (!w.plain) return whole_channels(&w) && !kept_already ? channels_last(g, &w, n, src) : NULL;
     if (ix_prove_le(g, g_count(g, src[0]), g_count(g, w.y))) return as_matrix(g, n, src);
     int64_t row = w.channels * src[0]->shape[w.nm + w.tap]->value;
     if (w.channels <= FEW) return row <= MOST_ROW ? innermost_taps(g, &w, n, src) : NULL;
-    return w.y->kind == G_cast && w.y->cast.kept ? NULL : channels_last(g, &w, n, src);
+    return kept_already ? NULL : channels_last(g, &w, n, src);
 }
 
 void unfold_windows(Graph *g) {
