@@ -489,15 +489,30 @@ static int passing(State *s, const Node *n) {
     return -1;
 }
 
+// Another order of what is computed of rows: its kernel has the axes that the rows have, and stores in that order.
+static bool of_rows(State *s, const Node *n) {
+    Ix axis[G_MAX_RANK], inverse[G_MAX_RANK];
+    const Node *x = n->kind == G_view ? n->src[0] : NULL;
+    if (!x || (x->kind != G_ew && x->kind != G_cast) || !s->reduces[x->id] || s->constant[n->id] || !ix_is(n->view.pred, 1)) return false;
+    for (int i = 0; i < n->rank; i++) axis[i] = ix_axis(s->g, i, n->shape[i]);
+    return map_invert(s->g, x->rank, x->shape, n->view.coord, n->rank, axis, inverse);
+}
+
 static void own_group(State *s, Node *n, const char *why) {
     Ix axis[G_MAX_RANK];
-    Node *root = n;
+    bool turned = of_rows(s, n);
+    Node *root = turned ? n->src[0] : n;
     bool rows = n->kind == G_reduce || n->kind == G_scan || n->kind == G_sort;
     FKind kind = n->kind == G_contract ? F_PRODUCT : n->kind == G_scatter ? F_SCATTER : rows ? F_ROWS : F_MAP;
     int group = new_group(s, kind, root);
     FGroup *f = group_at(s, group);
     int count = root_axes(s->g, f, axis);
     store(s, n, group, why);
+    if (turned) {
+        f->as = n;
+        push(s, root, group, axis);
+        return;
+    }
     if (n->kind == G_contract) f->place = copy_ixs(s->g, axis, count);
     if (n->kind == G_contract || n->kind == G_scan || n->kind == G_sort) f->anchor = n;
     if (n->kind == G_reduce) f->rows = (uint32_t)used_axes(axis, count);

@@ -30,9 +30,10 @@ typedef struct FGroup {
     FKind    kind;
     bool     once;               // made of weights alone: it is run when they are loaded
     Node    *root;
+    Node    *as;                 // a view of the root, one to one, that is stored in its stead; or NULL
     Node    *second;             // F_PRODUCT: another contraction of the same left operand, or NULL
     Node    *anchor;             // F_PRODUCT: the contraction; F_ROWS: the scan or sort that it is about, or NULL
-    VEC(Node *) makes;           // what it leaves in memory: the root, and others
+    VEC(Node *) makes;           // what it leaves in memory: the root (or `as`), and others
     const Ix *place;             // F_PRODUCT: of the anchor, in axes of the root
     int      parts;              // an axis of the root that no product has: its few elements are stored one by one; -1: none
     bool     attends;            // .. whose left operand is a softmax, computed as the loop over keys goes

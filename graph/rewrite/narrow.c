@@ -208,7 +208,10 @@ static Node *with_input(Rewrite *r, void *pass, Node *n, Node *const *src) {
 static void narrow_outputs(Narrow *w) {
     for (uint32_t i = 0; i < w->g->outputs.n; i++) {
         GNamed *o = &w->g->outputs.at[i];
-        if (wide(o->node)) o->node = narrowed(w, o->node);
+        if (!wide(o->node)) continue;
+        Node *y = o->node;                                   // another order of a value stays that
+        bool order = y->kind == G_view && ix_is(y->view.pred, 1) && wide(y->src[0]);
+        o->node = order ? g_view(w->g, narrowed(w, y->src[0]), y->rank, y->shape, y->view.coord, NULL, g_int(0)) : narrowed(w, y);
     }
 }
 

@@ -60,10 +60,16 @@ static bool add_store(Kernel *k, const Node *n, const Ix *coord) {
 
 // The root, and what the kernel leaves in memory in passing, at the place where it is computed.
 static bool add_stores(Kernel *k, const Ix *coord) {
-    if (!add_store(k, k->fg->root, coord)) return false;
+    const Node *root = k->fg->root, *as = k->fg->as;
+    Ix axis[G_MAX_RANK], inverse[G_MAX_RANK];
+    for (int i = 0; as && i < as->rank; i++) axis[i] = ix_axis(k->g, i, as->shape[i]);
+    if (as && !map_invert(k->g, root->rank, root->shape, as->view.coord, as->rank, axis, inverse))
+        return g_error(k->g, "a value's order cannot be inverted") != NULL;
+    for (int i = 0; as && i < as->rank; i++) inverse[i] = ix_substitute(k->g, inverse[i], coord, root->rank);
+    if (!add_store(k, as ? as : root, as ? inverse : coord)) return false;
     for (uint32_t i = 0; i < k->fg->makes.n; i++) {
         const Node *n = k->fg->makes.at[i];
-        if (n == k->fg->root || n->kind == G_proj) continue;
+        if (n == root || n == as || n->kind == G_proj) continue;
         bool found = false;
         for (uint32_t m = 0; m < k->memo.n && !found; m++) {
             if (k->memo.node[m] != n) continue;
@@ -221,6 +227,19 @@ static void find_looped(Kernel *k) {
         k->looped = longest;
         k->looped_by = room > 1 ? room : 1;
     }
+}
+
+// Columns that are together what the loop goes over are one axis, as they are to what is reduced, whatever quotients that takes.
+static int looped_part(Kernel *k, Part *part, int n) {
+    for (int i = 0; i < n && k->looped; i++)
+        for (int end = i + 1; end < n && !part[end].row && !part[i].row && part[end - 1].last + 1 == part[end].first; end++) {
+            Part all = {part[i].first, part[end].last, false};
+            if (part_extent(k->g, k->fg->root->shape, all) != k->looped) continue;
+            part[i] = all;
+            memmove(part + i + 1, part + end + 1, (size_t)(n - end - 1) * sizeof *part);
+            return n - (end - i);
+        }
+    return n;
 }
 
 static bool rows_with(Kernel *k, const Part *part, int n) {
@@ -620,7 +639,7 @@ bool kernel_build(Kernel *k) {
     case F_ROWS:
         if (f->anchor) return along(k);
         find_looped(k);
-        if (!fewest_parts(k, part, single_parts(f->root, f->rows, part), rows_with)) return false;
+        if (!fewest_parts(k, part, looped_part(k, part, single_parts(f->root, f->rows, part)), rows_with)) return false;
         k->reduces = reduces(k);
         return k->reduces == R_ROWS || fewest_parts(k, part, single_parts(f->root, f->rows, part), rows_with);
     case F_PRODUCT: return f->attends ? k_attention(k) : g_is_depthwise(k->g, f->anchor) ? depthwise(k) : product(k);

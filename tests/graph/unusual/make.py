@@ -413,6 +413,18 @@ def columns(m):
     m.output(m.node("AveragePool", m.floats("v", [1, 2, 5, 7, 40]), kernel_shape=[3, 2, 4], strides=[2, 1, 3], pads=[1, 0, 2, 1, 1, 0], out="volumes"))
 
 
+@case
+def upsampled(m):
+    """A picture with channels first, transposed convolution to an odd size, and a norm of groups of channels as PyTorch writes it."""
+    w = m.const((m.rng.standard_normal((16, 16, 3, 3)) / 6).astype("float32"), "w")
+    y = m.node("ConvTranspose", m.floats("x", [2, 16, 6, 5]), w, m.weight(16), strides=[2, 2], pads=[1, 1, 1, 1])
+    y = m.node("Mul", y, m.node("Sigmoid", y))
+    groups = m.node("Reshape", y, m.const(np.array([0, 4, -1])))
+    normed = m.node("InstanceNormalization", groups, m.const(np.ones(4, "float32")), m.const(np.zeros(4, "float32")), epsilon=1e-5)
+    y = m.node("Reshape", normed, m.node("Shape", y))
+    m.output(m.node("Add", m.node("Mul", y, m.weight(16, 1, 1)), m.weight(16, 1, 1)))
+
+
 if __name__ == "__main__":
     for name in sys.argv[1:] or CASES:
         model = Model(name)
