@@ -161,7 +161,7 @@ void shadow_async(Warp *w, const Insn *in, Block *b, uint32_t offset, uint32_t s
             report(w, in, __builtin_ctz(w->active ? w->active : 1), at, bad, write, old_write);
             return;
         }
-        if (fv && !write && before && record_agent(before) % AGENTS == AGENT_WARP &&
+        if (fv && !write && before && record_agent(before) % AGENTS <= AGENT_COPY &&
             record_clock(before) > fv[record_agent(before)]) {
             char where[160], other[160];
             shared_describe(w->launch, at, where, sizeof where);

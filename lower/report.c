@@ -142,8 +142,8 @@ static void region(Rpt *r, const Region *reg) {
             break;
         case OP_T_copy_async:
             where(r, op);
-            buf_printf(r->out, "load  %-10s cp.async, %lld stages\n", param_name(r, op->in[2]),
-                       (long long)op->in[0]->def->imm);
+            buf_printf(r->out, "load  %-10s cp.async%s, %lld stages\n", param_name(r, op->in[2]),
+                       r->f->groups ? " of rows where they lie, by the producer's four warps" : "", (long long)op->in[0]->def->imm);
             break;
         case OP_T_convert:
             where(r, op);

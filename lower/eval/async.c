@@ -223,11 +223,14 @@ void eval_copy_async(Eval *e, const Step *s)
     Ring   *r = ring_of(e, op, 0);
     Stage  *stage = stage_to_write(e, op);
     int     dim[MAX_RANK], n = 0;                         // dimension of the ring that moves an index, or -1
+    const Val *axis[MAX_RANK];
     int64_t at[MAX_AXES] = {0}, live[MAX_AXES] = {0}, idx[MAX_RANK];
     if (!stage) return;
     for (int d = 0; d < op->nidx; d++) {
         const Val *v = op->in[3 + d];
-        dim[d] = v->type.rank ? n++ : -1;
+        dim[d] = v->type.rank ? n : -1;
+        for (int i = 0; i < n && v->type.rank; i++) if (axis[i] == v->type.axis[0]) dim[d] = i;
+        if (dim[d] == n) axis[n++] = v->type.axis[0];
         if (v->type.rank) live[dim[d]] = slot_of(e, v->type.axis[0])->live;
     }
     if (n != r->rank) { eval_fault(e, op->span, "copy_async: %d indices have an axis, the ring has %d dimensions", n, r->rank); return; }

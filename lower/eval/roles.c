@@ -102,6 +102,21 @@ void eval_mbar_arrive(Eval *e, const Step *s)
     arrive(e, s->op, b, e->async->arrives_as * (s->op->imm ? 4 : 1) * (s->op->attr > 1 ? (int)s->op->attr : 1), 0);
 }
 
+// Copies that no group holds are this role's: they land with the barrier's phase.
+void eval_copy_arrive(Eval *e, const Step *s)
+{
+    Bar *b = bar_of(e, s->op, 0, 1);
+    if (!b) return;
+    for (uint32_t i = 0; i < e->async->rings.n; i++)
+        for (int k = 0; k < e->async->rings.at[i]->n; k++) {
+            Stage *g = &e->async->rings.at[i]->stage[k];
+            if (g->status != FLYING || g->group != e->async->group) continue;
+            g->group = 0;
+            vec_push(e->arena, &b->landing, g);
+        }
+    arrive(e, s->op, b, (int)s->op->imm, 0);
+}
+
 void eval_mbar_wait(Eval *e, const Step *s)
 {
     Bar *b = bar_of(e, s->op, 0, 1);

@@ -376,3 +376,12 @@ bool access_by_16(Fn *f, const Op *load) {
     access_of(facts_new(f), load, &a);
     return a.contiguous >= 0 && a.vec * elem_bytes(a.elem) >= 16;
 }
+
+const Layout *access_copy_layout(Arena *arena, const Access *a, int warps) {
+    Blocked wish = {.vec = a->vec, .warps = warps};
+    int n = 0, size = elem_bytes(a->elem);
+    while (wish.vec * size > 16) wish.vec /= 2;
+    wish.order[n++] = a->contiguous;
+    for (int i = a->type.rank - 1; i >= 0; i--) if (i != a->contiguous) wish.order[n++] = i;
+    return layout_blocked(arena, &a->type, &wish);
+}

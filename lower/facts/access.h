@@ -33,6 +33,8 @@ int  access_vec(const Access *a, const Layout *l);
 // spans of 128 where that is a quarter more at most, or a third where else boxes would be 32 bytes wide: shorter rows
 // take as long (columns of the next tile come along, and nobody reads them).
 int64_t tma_row(int64_t bytes, bool contracted);
+// How a block's warps share the tile of an asynchronous copy: pieces of 16 bytes, or what the access allows, neighbours by neighbours.
+const Layout *access_copy_layout(Arena *arena, const Access *a, int warps);
 // Each row has a place of its own: an index is computed from it.
 bool access_rows_scattered(const Access *a);
 // 16 bytes at a time, so that an asynchronous copy can bring it; may be added to what is assumed. Before the passes:

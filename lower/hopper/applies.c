@@ -9,6 +9,7 @@
 //     tensor): a ring of stages;   such a load before the loop: one buffer, filled once a tile (attention's q), or any tile made
 //     there, which the consumers put into a buffer (hopper/made.c);
 //     a load whose rows are pixels of a convolution: a ring, by TMA's im2col mode (hopper/window.c);
+//     a load whose rows data names: a ring, by cp.async (hopper/gather.c);
 //     on the left, any tile made in the loop: registers (attention's p).
 //
 // Along the contracted axis TMA fills with zeros only where the tensor ends. Where the axis may end
@@ -70,6 +71,7 @@ static const char *operand_of(Hop *h, Operand *o, Val *v, const Val *k, int side
     if (a->p->mode != PM_IN || a->p->strided || (load->flags & HAS_ELSE)) return "an operand's tensor is not a plain input";
     if (a->nidx < 2 || a->nidx > 5 || v->type.rank != 2) return "an operand's tile has not two axes";
     if (region_uses(&h->f->body, v) != operands(h->loop->reg[0], v)) return "an operand is used elsewhere too";
+    if (hop_gathered(o)) return hop_gather(h, o, k);
     for (int d = 0; d + 1 < a->nidx && !o->window; d++) {
         if (!a->aff[d].ntile) continue;
         if (a->inner + 1 < a->nidx) return "an operand is gathered";
@@ -275,7 +277,7 @@ bool hop_applies(Hop *h) {
     if (rows == 192 && h->tiles * h->bands == 1 && h->f->groups_refused) { h->no_bands = true; return hop_applies(h); }      // its transpose, then
     int64_t regs = 0;
     for (int i = 0; i < h->np; i++) regs += rows / 64 / h->groups * axis_extent(h->p[i].col) / 2 * (h->p[i].promoted ? 2 : 1);
-    if (regs > (h->p[0].promoted || h->np > 2 ? 192 : 176) && h->tiles * h->bands == 1) return decline(h, "the accumulator does not fit the registers");
+    if (regs > (h->p[0].promoted || h->np > 2 ? 192 : 176) - (hop_gathered_bytes(h, -1) ? 32 : 0) && h->tiles * h->bands == 1) return decline(h, "the accumulator does not fit the registers");
     h->chained = hop_chained(h);
     h->rings = h->chained ? 2 : 1;
     for (int i = 0; i < h->np; i++)

@@ -50,7 +50,10 @@ bool hop_is_ring_load(const Hop *h, const Op *op) {
 
 int hop_ring(const Hop *h, const Product *p) { return h->rings == 2 ? (int)(p - h->p) : 0; }
 
-void hop_await(Hop *h, Builder *b, int ring, Ring at) { hop_effect(b, OP_T_mbar_wait, 3, (Val *[]){h->full[ring], at.stage, at.phase}); }
+void hop_await(Hop *h, Builder *b, int ring, Ring at) {
+    hop_effect(b, OP_T_mbar_wait, 3, (Val *[]){h->full[ring], at.stage, at.phase});
+    if (hop_gathered_bytes(h, ring)) hop_effect(b, OP_T_fence_async, 0, NULL);
+}
 
 void hop_release(Hop *h, Builder *b, int ring, Val *stage) {
     Op *arrive = hop_effect(b, OP_T_mbar_arrive, 2, (Val *[]){h->empty[ring], stage});

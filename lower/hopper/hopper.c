@@ -17,6 +17,7 @@
 //
 // Declines (returns false, function unchanged) when anything is not so; the reason goes to the report.
 #include "lower/hopper/hopper.h"
+#include "lower/simplify/simplify.h"
 
 #include <string.h>
 
@@ -112,7 +113,7 @@ Op *hop_ring_loop(Hop *h, Builder *b, int role, int n, Val *const *init, const V
 
 // ---- putting it together -------------------------------------------------------------------------
 
-static bool common(const Hop *h, const Op *op) {
+bool hop_of_both(const Hop *h, const Op *op) {
     for (int i = 0; i < op->nout; i++) if (op->out[i]->type.kind == TY_TILE && (op->out[i]->type.rank || !hop_computable(h, op->out[i]))) return false;
     for (int i = 0; i < op->nin; i++) if (op->in[i]->type.kind == TY_TILE && !hop_computable(h, op->in[i])) return false;
     return op->nout > 0 && hop_repeatable(h, op);
@@ -188,7 +189,7 @@ bool hopper(Fn *f, const CompileOptions *opt) {
             Operand *o = i < 2 * h.np ? &h.p[i / 2].op[i % 2] : &h.source[i - 2 * h.np];
             if (o->where == REGISTERS || o->same || o->swizzle != swizzle) continue;
             o->buffer = buffer(&h, &b, o, &at);
-            if (o->load) o->map = tensor_map(&h, o);
+            if (o->load && !o->gathered) o->map = tensor_map(&h, o);
             if (o->ends == BY_ROWS) hop_last_map(&h, o, tensor_map(&h, o));
             if (o->window) hop_window_start(&b, o->window, axis_lo(o->outer), o->start);
         }
@@ -202,7 +203,7 @@ bool hopper(Fn *f, const CompileOptions *opt) {
     h.walk_at = at;
     at += h.walk_bytes;
     for (int i = 0; i < h.rings; i++) {
-        h.full[i] = mbar(&b, h.stages, h.fixed_bytes ? 2 : 1, &at);
+        h.full[i] = mbar(&b, h.stages, hop_gathered_bytes(&h, i) ? 1 + GATHER_THREADS : h.fixed_bytes ? 2 : 1, &at);
         h.empty[i] = mbar(&b, h.stages, h.groups * h.bands * h.cluster * (h.nsources ? 4 : 1), &at);
     }
     if (h.once_bytes) h.once = mbar(&b, 1, 1, &at);
@@ -212,7 +213,7 @@ bool hopper(Fn *f, const CompileOptions *opt) {
     f->groups = h.groups;
     f->warps = 4 * h.groups;
     int groups = hop_storing(&h) * h.slices;
-    f->launch->threads = groups == 1 ? 128 + 32 * (h.fixed_bytes ? 2 : 1) : 128 * (groups + 1);
+    f->launch->threads = groups == 1 && !hop_gathered_bytes(&h, -1) ? 128 + 32 * (h.fixed_bytes ? 2 : 1) : 128 * (groups + 1);
     f->launch->blocks = f->launch->programs;
     f->buffer_bytes = at;
 
@@ -228,7 +229,7 @@ bool hopper(Fn *f, const CompileOptions *opt) {
     for (Op *op = f->body.first, *next; op != roles; op = next) {      // the consumers' part of the prologue
         next = op->next;
         if (hop_is_ring_load(&h, op)) { op_remove(op); continue; }
-        if (common(&h, op) || op->code == OP_T_buffer || op->code == OP_T_mbar) continue;
+        if (hop_of_both(&h, op) || op->code == OP_T_buffer || op->code == OP_T_mbar) continue;
         op_remove(op);
         op_append(roles->reg[1], op);
     }
@@ -247,5 +248,6 @@ bool hopper(Fn *f, const CompileOptions *opt) {
     if (h.fixed_bytes) hop_wait_late(&h, roles->reg[1]);
     if (h.walk_bytes) hop_walk(&h, roles);
     if (h.turns && h.chained) take_turns(&h, roles->reg[1]);
+    if (hop_gathered_bytes(&h, -1)) remove_dead(f);            // rows' numbers that the producer alone wants
     return true;
 }

@@ -5,7 +5,7 @@
 #include "lower/facts/access.h"
 #include "lower/pass/passes.h"
 
-enum { MAX_DOTS = 4, SPAN = 128, MAX_STAGES = 16, SYNC_BYTES = 2048, MAX_CARRIED = 64, MAX_DIGITS = 8, MAX_SOURCES = 4, MAX_AHEAD = 16 };      // SPAN: bytes of the widest swizzle; barriers and small reductions
+enum { MAX_DOTS = 4, SPAN = 128, MAX_STAGES = 16, SYNC_BYTES = 2048, MAX_CARRIED = 64, MAX_DIGITS = 8, MAX_SOURCES = 4, MAX_AHEAD = 16, GATHER_THREADS = 128 };      // SPAN: bytes of the widest swizzle; barriers and small reductions
 
 enum { OTHERS, CONSUMERS, FIXED };      // regions of `roles`
 
@@ -31,6 +31,7 @@ typedef struct Window {
 
 typedef struct Operand {
     Where   where;
+    bool    gathered;               // RING, by cp.async: data names its rows
     bool    clear;                  // rows past the contracted axis's end are not zero by themselves
     Op     *load;                   // RING, ONCE
     Val    *tile;                   // MADE
@@ -235,6 +236,22 @@ void hop_wait_late(const Hop *h, Region *consumers);
 int64_t hop_whole_slots(Hop *h, int64_t room);
 Op  *hop_program(const Fn *f);                                         // the op of that name
 Val *hop_existing(Builder *b, Val *program, Val *programs);            // no program past the last
+
+// hopper/gather.c: are an operand's rows named by data; NULL: they can be brought by cp.async, or why not. Bytes of a stage of a ring (-1: of both) that are.
+// Then, in the producer, what the numbers of rows are made of in a region, made there; and a stage's copies. hopper.c: what both roles have of a prologue.
+typedef struct RowsAhead {
+    int    n;
+    Val   *idx[2 * MAX_DOTS], *lasting[2 * MAX_DOTS];      // of the loop's body; an axis for it that outlives the trips
+    ValMap before;                  // what the producer has of the values outside of the loop
+} RowsAhead;
+bool hop_gathered(const Operand *o);
+const char *hop_gather(Hop *h, Operand *o, const Val *k);
+uint32_t hop_gathered_bytes(const Hop *h, int ring);
+void hop_gather_rows(Hop *h, Builder *b, ValMap *m, const Region *r);
+void hop_gather_ahead(Hop *h, Builder *b, const ValMap *m, RowsAhead *a, Val **first);      // numbers that a trip names, for the first one
+void hop_gather_now(Hop *h, Builder *b, ValMap *m, const RowsAhead *a, Val *const *now, Val *counter, Val **next);
+void hop_gather_fill(Hop *h, Builder *b, const Operand *o, Val *stage, ValMap *m);
+bool hop_of_both(const Hop *h, const Op *op);
 
 // hopper/nest.c: the loop of products that the loop's body has, if any (Hop.nest, Hop.loop), and whether its products will do: NULL, or why not. Then the
 // outer loop of a producer, whose body `b` goes on in; of the consumers, with all that is in it; and the ring's position handed on at the end of its body.

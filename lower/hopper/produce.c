@@ -1,4 +1,4 @@
-// The producer of a kernel with roles: one thread that goes through the loop's trips, waits until a stage is empty, says how many bytes
+// The producer of a kernel with roles: one thread (four warps, where rows are gathered: hopper/gather.c) that goes through the loop's trips, waits until a stage is empty, says how many bytes
 // come, and starts their copies. Of the loop's body it keeps the scalars that addresses are made of; quotients and remainders of the
 // trip's number are counted up, as an odometer's digits are.
 #include "lower/hopper/hopper.h"
@@ -45,7 +45,8 @@ static void fill_all(Hop *h, Builder *b, Where where, bool fixed, int ring, Val 
         for (int k = 0; k < 2; k++) {
             const Operand *o = &h->p[i].op[k];
             if (o->where != where || o->same || o->fixed != fixed || (where == RING && hop_ring(h, &h->p[i]) != ring)) continue;
-            if (o->common && o->common->def->code == OP_T_const) hop_fill(b, o, stage, bar, map)->attr = h->cluster;
+            if (o->gathered) hop_gather_fill(h, b, o, stage, map);
+            else if (o->common && o->common->def->code == OP_T_const) hop_fill(b, o, stage, bar, map)->attr = h->cluster;
             else if (o->common) fill_cluster(h, b, o, stage, bar, map);
             else hop_fill(b, o, stage, bar, map);
         }
@@ -109,7 +110,8 @@ void hop_producer(Hop *h, Region *r, int role) {
     Ring ring;
     ValMap map = {.arena = h->f->arena};
     Odometer odo = odometer_of(h);
-    Val *at[MAX_DIGITS + 2] = {0}, *next[MAX_DIGITS + 2];
+    RowsAhead rows;
+    Val *at[MAX_DIGITS + 2 * MAX_DOTS + 2] = {0}, *next[MAX_DIGITS + 2 * MAX_DOTS + 2];
     bool fixed = role == FIXED;
     if (h->fixed_bytes && !fixed) hop_effect(&b, OP_T_wait_launches, 0, NULL);
     if (h->once_bytes && !fixed) {
@@ -120,9 +122,15 @@ void hop_producer(Hop *h, Region *r, int role) {
         fill_all(h, &b, ONCE, false, 0, zero, h->once, &map);
     }
     Val *absent = hop_absent(h, &b, fixed);
-    if (h->nest) hop_nest_producer(h, &b, role, &map);
+    hop_gather_rows(h, &b, &map, &h->f->body);
+    if (h->nest) {
+        hop_nest_producer(h, &b, role, &map);
+        hop_gather_rows(h, &b, &map, h->nest->reg[0]);
+    }
     odometer_set(&odo, &b, map_get(&map, h->loop->in[0]), at);
-    Op *loop = hop_ring_loop(h, &b, role, odo.n, at, &map, &in, &ring);
+    hop_gather_ahead(h, &b, &map, &rows, at + odo.n);
+    int n = odo.n + rows.n;
+    Op *loop = hop_ring_loop(h, &b, role, n, at, &map, &in, &ring);
     Region *old = h->loop->reg[0];
     map_set(&map, old->args.at[0], hop_turned(h, &in, loop->reg[0]->args.at[0]));
     for (int i = 0; i < odo.n; i++) {
@@ -135,17 +143,19 @@ void hop_producer(Hop *h, Region *r, int role) {
             Op *c = op_clone(h->f, op, &map);
             op_append(loop->reg[0], c);
         }
+    hop_gather_now(h, &in, &map, &rows, loop->reg[0]->args.at + 1 + odo.n, loop->reg[0]->args.at[0], next + odo.n);
     Val *other = b_binary(&in, OP_xor, ring.phase, hop_i32(&in, 1));
     for (int i = 0; i < h->rings; i++) {
         hop_effect(&in, OP_T_mbar_wait, 3, (Val *[]){h->empty[i], ring.stage, other});
-        hop_effect(&in, OP_T_mbar_expect, absent ? 3 : 2, (Val *[]){h->full[i], ring.stage, absent})->imm = fixed ? h->fixed_bytes : h->stage_bytes[i] - h->fixed_bytes;
+        hop_effect(&in, OP_T_mbar_expect, absent ? 3 : 2, (Val *[]){h->full[i], ring.stage, absent})->imm = fixed ? h->fixed_bytes : h->stage_bytes[i] - h->fixed_bytes - hop_gathered_bytes(h, i);
         fill_all(h, &in, RING, fixed, i, ring.stage, h->full[i], &map);
+        if (hop_gathered_bytes(h, i)) hop_effect(&in, OP_T_copy_arrive, 2, (Val *[]){h->full[i], ring.stage})->imm = GATHER_THREADS;
     }
     odometer_next(&odo, &in, at, next);
     ring = hop_advance(h, &in, ring);
-    next[odo.n] = ring.stage;
-    next[odo.n + 1] = ring.phase;
-    hop_effect(&in, OP_T_yield, odo.n + 2, next);
+    next[n] = ring.stage;
+    next[n + 1] = ring.phase;
+    hop_effect(&in, OP_T_yield, n + 2, next);
     if (h->nest) {
         hop_nest_end(h, role, b.r);
         b = (Builder){h->f, r, NULL, h->loop->span};

@@ -31,7 +31,7 @@ static Val *of_columns(const Hop *h, bool *apart) {
 
 void hop_turn(Hop *h, Builder *b) {
     bool apart;
-    if (h->np > 1 || !h->pipelined || h->nest || h->walk_bytes || h->slices > 1 || h->nahead || h->cluster > 1 || h->f->dealt) return;
+    if (h->np > 1 || !h->pipelined || h->nest || h->walk_bytes || h->slices > 1 || h->nahead || h->cluster > 1 || h->f->dealt || hop_gathered_bytes(h, -1)) return;
     Val *axis = of_columns(h, &apart), *lo = h->loop->in[0], *step = h->loop->in[2];
     if (!axis || !hop_computable(h, axis_lo(axis)) || !hop_computable(h, axis_hi(h->p[0].k)) || hop_counts_digits(h)) return;
     Val *one = b_const(b, EL_index, 1), *zero = b_const(b, EL_index, 0);

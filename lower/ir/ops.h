@@ -74,6 +74,7 @@
     X(buffer_store, NONE,    3, 255,  0,  0, "W",   2, "buffer, stage, tile, axis..") \
     X(copy_async,   NONE,    3, 255,  0,  0, "RWA", 2, "buffer, stage, tensor, index.. (nidx): cp.async of a tile; out of range and dead lanes give 0") \
     X(copy_commit,  NONE,    0,  0,   0,  0, "A",   1, "closes this thread's group of async copies") \
+    X(copy_arrive,  NONE,    2,  2,   0,  0, "S",   2, "bar, stage: imm arrivals, one of each thread of the role, when its async copies so far are done") \
     X(copy_wait,    NONE,    0,  0,   0,  0, "S",   1, "until at most imm groups are in flight") \
     X(barrier,      NONE,    0,  0,   0,  0, "S",   2, "all threads of the block (imm > 0: named barrier imm, of attr threads)") \
     X(mbar,         NONE,    0,  0,   1,  0, "S",   2, "ring of imm mbarriers at byte attr; the type says how many arrivals complete a phase") \

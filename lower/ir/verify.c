@@ -623,6 +623,11 @@ static void check_mbar_expect(Check *c, const Op *op)
     want_bar(c, op);
     if (op->nin > 2) want_scalar_int(c, op, 2, "how many bytes less");
 }
+static void check_copy_arrive(Check *c, const Op *op)
+{
+    want_bar(c, op);
+    if (op->imm < 1) problem(c, "imm arrivals");
+}
 static void check_mbar_arrive(Check *c, const Op *op)
 {
     want_bar(c, op);

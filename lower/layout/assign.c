@@ -20,6 +20,8 @@
 
 #include <string.h>
 
+enum { COPY_WARPS = 4 };             // of a producer that gathers
+
 typedef VEC(Op *) Ops;
 typedef struct Assign {
     Fn     *f;
@@ -373,6 +375,22 @@ static void anchor_wgmma(Assign *s, Op *op) {
     settle(s);
 }
 
+// Rows that a producer gathers: each lane has the numbers of those that it copies pieces of, of which a warp group makes all.
+static void anchor_gathers(Assign *s) {
+    for (uint32_t i = 0; i < s->all.n; i++) {
+        const Op *op = s->all.at[i];
+        Access a;
+        if (op->code != OP_T_copy_async) continue;
+        access_of(s->facts, op, &a);
+        for (int d = 0; d < a.nidx; d++)
+            for (int t = 0; t < a.aff[d].ntile; t++) {
+                Val *v = a.aff[d].tile[t].v;
+                set(s, v, layout_project(s->f->arena, access_copy_layout(s->f->arena, &a, COPY_WARPS), &a.type, &v->type));
+                settle(s);
+            }
+    }
+}
+
 static void anchor_dots(Assign *s) {
     for (uint32_t i = 0; i < s->all.n; i++) {
         Op *op = s->all.at[i];
@@ -617,6 +635,7 @@ bool assign_layouts(Fn *f, const CompileOptions *opt) {
     }
     join_renamed(&s);
     join_carried(&s);
+    anchor_gathers(&s);
     anchor_dots(&s);
     anchor_memory(&s);
     anchor_folds(&s);

@@ -11,20 +11,16 @@
 
 #include <string.h>
 
-static const Layout *copy_layout(Gen *g, const Access *a) {
-    Blocked wish = {.vec = a->vec, .warps = g->f->warps};
-    int n = 0, size = elem_bytes(a->elem);
-    while (wish.vec * size > 16) wish.vec /= 2;
-    wish.order[n++] = a->contiguous;
-    for (int i = a->type.rank - 1; i >= 0; i--) if (i != a->contiguous) wish.order[n++] = i;
-    return layout_blocked(g->arena, &a->type, &wish);
-}
-
-// The type position of each dimension of the ring: dimensions are the indices that have an axis, in order.
+// The type position of each dimension of the ring: dimensions are the indices that have an axis, in order; rows that are gathered, their own.
 static void dimensions(const Access *a, Shared *s) {
     int n = 0;
-    for (int d = 0; d < a->nidx; d++)
-        if (a->aff[d].naxis) s->axis[n++] = a->aff[d].axis[0].axis;
+    for (int d = 0; d < a->nidx; d++) {
+        bool gathered = a->aff[d].ntile && a->idx[d]->type.rank == 1, seen = false;
+        if (!gathered && !a->aff[d].naxis) continue;
+        s->axis[n] = gathered ? a->idx[d]->type.axis[0] : a->aff[d].axis[0].axis;
+        for (int i = 0; i < n; i++) seen |= s->axis[i] == s->axis[n];
+        n += !seen;
+    }
     if (n != s->rank) ice("a copy of %d axes into a buffer of %d dimensions", n, s->rank);
 }
 
@@ -59,7 +55,7 @@ void emit_copy_async(Gen *g, Op *op) {
         LLVMValueRef stage = gen_get(g, op->in[1], 0);
         s.base = LLVMBuildAdd(g->B, LLVMBuildMul(g->B, stage, gen_i32(g, shared_bytes(&s)), ""), s.base, "");
     }
-    const Layout *l = copy_layout(g, &a);
+    const Layout *l = access_copy_layout(g->arena, &a, g->produces ? GROUP_THREADS / 32 : g->f->warps);
     int n = layout_regs(l), vec = access_vec(&a, l), bytes = vec * s.size, pos[MAX_AXES];
     if (bytes < 4) ice("a copy of %d bytes", bytes);
     Addr *from = addr_open(g, op, l, &a.type);
@@ -87,6 +83,11 @@ void emit_copy_async(Gen *g, Op *op) {
 }
 
 void emit_copy_commit(Gen *g, Op *op) { (void)op; gen_call(g, "llvm.nvvm.cp.async.commit.group", 0, NULL, 0, NULL); }
+
+void emit_copy_arrive(Gen *g, Op *op) {
+    LLVMValueRef bar = gen_mbar(g, op->in[0], gen_get(g, op->in[1], 0));
+    gen_call(g, "llvm.nvvm.cp.async.mbarrier.arrive.noinc.shared", 1, &bar, 0, NULL);
+}
 
 void emit_copy_wait(Gen *g, Op *op) {
     LLVMValueRef n = gen_i32(g, op->imm);

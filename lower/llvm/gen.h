@@ -82,6 +82,7 @@ typedef struct Gen {
     bool           one_warp;     // each program is one warp: no block barriers
     bool          waits_late;       // for the launches before this one, in `roles`
     int            program_threads;
+    int            produces;     // 1 + the first thread of a producer of four warps, within its region; else 0
     struct Ahead  *ahead;        // fragments of the loop's product that are in registers when a trip begins
     const Op      *skip;         // ops up to this one have been emitted already, inside the product before them
     uint32_t       bars;                 // where the mbarriers of the cluster's joins stand that are to come
@@ -171,6 +172,7 @@ LLVMValueRef addr_at(Addr *s, int reg, int64_t *imm);              // i64; *imm:
 LLVMValueRef addr_live(Addr *s, int reg);                          // i1: the lane is live and in range; NULL: always
 
 // ---- llvm/copy.c, llvm/keep.c: cp.async of 4, 8 or 16 bytes (zeros where not live); a load that is one
+LLVMValueRef gen_mbar(Gen *g, const Val *bar, LLVMValueRef stage);
 void gen_copy(Gen *g, LLVMValueRef to, LLVMValueRef from, int64_t imm, int bytes, LLVMValueRef live, LLVMValueRef doit);
 bool         gen_load_is_copied(Gen *g, const Op *load);
 

@@ -22,9 +22,11 @@ static LLVMValueRef mul(Gen *g, LLVMValueRef a, int64_t k) { return LLVMBuildMul
 
 // ---- barriers ------------------------------------------------------------------------------------
 
-static LLVMValueRef mbar_at(Gen *g, const Val *bar, LLVMValueRef stage) {
+LLVMValueRef gen_mbar(Gen *g, const Val *bar, LLVMValueRef stage) {
     return gen_ring(g, add(g, gen_i32(g, bar->def->attr), LLVMBuildShl(g->B, stage, gen_i32(g, 3), "")));
 }
+
+static LLVMValueRef mbar_at(Gen *g, const Val *bar, LLVMValueRef stage) { return gen_mbar(g, bar, stage); }
 
 static void if_thread(Gen *g, LLVMValueRef cond, LLVMBasicBlockRef *go) {
     LLVMBasicBlockRef yes = gen_block(g, "one");
@@ -85,11 +87,17 @@ void emit_mbar(Gen *g, Op *op) {
     buf_free(&text);
 }
 
+// Of several warps that produce one thread does what one thread is to do; NULL: there is no other.
+static LLVMValueRef elected(Gen *g) { return g->produces ? LLVMBuildICmp(g->B, LLVMIntEQ, g->tid, gen_i32(g, g->produces - 1), "") : NULL; }
+
 void emit_mbar_expect(Gen *g, Op *op) {
     LLVMValueRef bar = mbar_at(g, op->in[0], gen_get(g, op->in[1], 0));
     LLVMValueRef bytes = gen_i32(g, op->imm);
     if (op->nin > 2) bytes = LLVMBuildSub(g->B, bytes, gen_get(g, op->in[2], 0), "");
+    LLVMBasicBlockRef go = NULL;
+    if (elected(g)) if_thread(g, elected(g), &go);
     call(g, "llvm.nvvm.mbarrier.arrive.expect.tx.scope.cta.space.cta", 2, (LLVMValueRef[]){bar, bytes});
+    if (go) rejoin(g, go);
 }
 
 // One arrival for each consumer warp group; in a cluster a thread of it for each block, at that block's barrier. What it
@@ -158,12 +166,19 @@ void emit_turn_pass(Gen *g, Op *op) {
 
 // ---- roles ---------------------------------------------------------------------------------------
 
-// Registers after the exchange: the producer gives up what the consumers take (hopper.md 1.6).
-static const struct { int groups; bool phased; int producer, consumer; } exchange[] = {{2, false, 24, 240}, {2, true, 56, 224}, {3, false, 32, 160}, {3, true, 32, 160}};
+// Registers after the exchange: the producer gives up what the consumers take (hopper.md 1.6). Rows that are gathered have an address each.
+enum { PLAIN, PHASED, GATHERS };
+static const struct { int groups, kind, producer, consumer; } exchange[] = {{2, PLAIN, 24, 240},  {2, PHASED, 56, 224}, {2, GATHERS, 88, 208},
+                                                                             {3, PLAIN, 32, 160}, {3, PHASED, 32, 160}};
 
-static void take_registers(Gen *g, int groups, bool consumer) {
+static bool gathers(const Region *r) {
+    for (const Op *op = op_walk(r, NULL); op; op = op_walk(r, op)) if (op->code == OP_T_copy_async) return true;
+    return false;
+}
+
+static void take_registers(Gen *g, int groups, int kind, bool consumer) {
     for (size_t i = 0; i < sizeof exchange / sizeof *exchange; i++)
-        if (exchange[i].groups == groups && exchange[i].phased == g->f->phased)
+        if (exchange[i].groups == groups && exchange[i].kind == kind)
             call(g, consumer ? "llvm.nvvm.setmaxnreg.inc.sync.aligned.u32" : "llvm.nvvm.setmaxnreg.dec.sync.aligned.u32", 1,
                  (LLVMValueRef[]){gen_i32(g, consumer ? exchange[i].consumer : exchange[i].producer)});
 }
@@ -217,21 +232,28 @@ void emit_roles(Gen *g, Op *op) {
     else call(g, "llvm.nvvm.barrier.cta.sync.aligned.all", 1, (LLVMValueRef[]){gen_i32(g, 0)});
     LLVMValueRef group = LLVMBuildLShr(g->B, g->tid, gen_i32(g, 7), "");
     group = call(g, "llvm.nvvm.shfl.sync.idx.i32", 4, (LLVMValueRef[]){gen_i32(g, -1), group, gen_i32(g, 0), gen_i32(g, 31)});
-    int begin = op->imm == 1 ? 128 : 0;                        // the first producer's thread
+    int begin = op->imm == 1 ? 128 : 0, kind = gathers(op->reg[0]) ? GATHERS : g->f->phased ? PHASED : PLAIN;      // the first producer's thread
     LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntEQ, group, gen_i32(g, begin / 128), ""), produce, consume);
 
     LLVMPositionBuilderAtEnd(g->B, produce);
-    take_registers(g, (int)op->imm, false);
-    LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntEQ, g->tid, gen_i32(g, begin), ""), first, other);
+    take_registers(g, (int)op->imm, kind, false);
+    LLVMValueRef warp = g->warp;
+    if (kind == GATHERS) {
+        LLVMBuildBr(g->B, first);
+        g->produces = begin + 1;
+    } else LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntEQ, g->tid, gen_i32(g, begin), ""), first, other);
     if (op->nreg > 2) second_producer(g, op->reg[2], begin + 32, other);
     LLVMPositionBuilderAtEnd(g->B, first);
+    if (begin && g->produces) g->warp = LLVMBuildSub(g->B, warp, gen_i32(g, begin / 32), "");
     gen_region(g, op->reg[0]);
+    if (g->produces && !g->dead) call(g, "llvm.nvvm.cp.async.wait.all", 0, NULL);          // whose threads go when what they have asked for is there
     if (!g->dead) LLVMBuildBr(g->B, g->exit);
+    g->produces = 0;
 
     LLVMPositionBuilderAtEnd(g->B, consume);
     g->dead = false;
-    take_registers(g, (int)op->imm, true);
-    LLVMValueRef warp = LLVMBuildLShr(g->B, g->tid, gen_i32(g, 5), "");
+    take_registers(g, (int)op->imm, kind, true);
+    warp = LLVMBuildLShr(g->B, g->tid, gen_i32(g, 5), "");
     warp = call(g, "llvm.nvvm.shfl.sync.idx.i32", 4, (LLVMValueRef[]){gen_i32(g, -1), warp, gen_i32(g, 0), gen_i32(g, 31)});
     g->warp = begin ? warp : LLVMBuildSub(g->B, warp, gen_i32(g, 4), "");
     g->program_threads = (int)op->imm * 128;
@@ -281,6 +303,7 @@ void emit_tma_load(Gen *g, Op *op) {
     LLVMValueRef map = gen_param(g, SLOT_TENSORMAP, (int)op->in[3]->def->imm, (int)op->imm), block = NULL;
     LLVMTypeRef p7 = LLVMPointerTypeInContext(g->C, 7);
     char name[64];
+    LLVMValueRef one = elected(g);
     int last = op->nin - !!(op->flags & HAS_WHERE);
     bool window = last > 4 + rank, columns = last < op->nin && op->attr == 1;
     LLVMValueRef live = last < op->nin ? gen_get(g, op->in[last], 0) : NULL;
@@ -317,7 +340,8 @@ void emit_tma_load(Gen *g, Op *op) {
         a[n++] = LLVMConstInt(g->i1, 0, 0);
         a[n++] = gen_i32(g, 0);
         LLVMBasicBlockRef go = NULL;
-        if (columns && chunk) if_thread(g, LLVMBuildICmp(g->B, LLVMIntSGT, live, LLVMConstInt(LLVMTypeOf(live), (unsigned long long)chunk * (unsigned)span, 0), ""), &go);
+        LLVMValueRef some = columns && chunk ? LLVMBuildICmp(g->B, LLVMIntSGT, live, LLVMConstInt(LLVMTypeOf(live), (unsigned long long)chunk * (unsigned)span, 0), "") : NULL;
+        if (one || some) if_thread(g, gen_both(g, one, some), &go);
         call(g, name, n, a);
         if (go) rejoin(g, go);
     }

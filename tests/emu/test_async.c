@@ -111,6 +111,24 @@ static void tensor_stores(void **state) {                // 32 x 8 floats, clipp
     emu_destroy(emu);
 }
 
+static void stores_of_copies(void **state) {             // what cp.async has written is no more the asynchronous proxy's
+    (void)state;
+    float t[256];
+    for (int i = 0; i < 256; i++) t[i] = (float)i;
+    EmuContext *emu = emu_create();
+    u64 out = device(emu, "t", t, sizeof t);
+    const char *ptx = KERNEL(".param .u64 out",
+        "shl.b32 %r5, %r0, 2; add.s32 %r6, %r1, %r5; cvt.u64.u32 %rd4, %r5; add.s64 %rd4, %rd1, %rd4; cp.async.ca.shared.global [%r6], [%rd4], 4;\n"
+        "cp.async.wait_all; fence.proxy.async.shared::cta; bar.sync 0; @%p0 bra E;\n"
+        "cp.async.bulk.global.shared::cta.bulk_group [%rd1], [buf], 512; cp.async.bulk.commit_group; cp.async.bulk.wait_group 0; E:");
+    run_clean(emu, load_ptx(emu, ptx), "k", 1, 128, 0, (void *[]){&out}, NULL);
+    char *broken = strdup(ptx), *at = strstr(broken, "fence.proxy.async.shared::cta;");
+    memset(at, ' ', 30);
+    expect_fault(emu, broken, 128, 0, (void *[]){&out}, NULL, EMU_FAULT_MISSING_FENCE, "no `fence.proxy.async` follows the store by warp 0");
+    free(broken);
+    emu_destroy(emu);
+}
+
 static void im2col(void **state) {                       // 3x3 filter, padding 1: 8 channels of an NHWC image
     (void)state;
     enum { N = 2, H = 4, W = 5, C = 8, PIXELS = 64 };
@@ -472,7 +490,7 @@ static void encodings(void **state) {                    // what cuTensorMapEnco
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tensor_loads), cmocka_unit_test(narrow_boxes), cmocka_unit_test(tensor_stores), cmocka_unit_test(im2col), cmocka_unit_test(im2col_strides), cmocka_unit_test(bulk_rows),
+        cmocka_unit_test(tensor_loads), cmocka_unit_test(narrow_boxes), cmocka_unit_test(tensor_stores), cmocka_unit_test(stores_of_copies), cmocka_unit_test(im2col), cmocka_unit_test(im2col_strides), cmocka_unit_test(bulk_rows),
         cmocka_unit_test(clusters), cmocka_unit_test(async_stores_release), cmocka_unit_test(cluster_exit), cmocka_unit_test(wgmma_shapes), cmocka_unit_test(mbarrier_states), cmocka_unit_test(encodings), cmocka_unit_test(unaligned_coordinate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,6 +23,22 @@ static const char source[] =
     "    for k in K by 32 { acc += dot(a[m, k], b[k, n]); }\n"
     "    c[m, n] = acc;\n"
     "}\n"
+    "kernel nested(a: bf16[M, K], b: bf16[K, N], c: out f32[M, N])\n"
+    "    grid (m in M by 64)\n"
+    "{\n"
+    "    for n in N by 64 {\n"
+    "        var acc = zeros<f32>(m, n);\n"
+    "        for k in K by 64 { acc += dot(a[m, k], b[k, n]); }\n"
+    "        c[m, n] = acc;\n"
+    "    }\n"
+    "}\n"
+    "kernel gathered(a: bf16[M, K], b: bf16[K, N], c: out f32[M, N], at: i32[M], of: i32[K])\n"
+    "    grid (m in M by 128, n in N by 64)\n"
+    "{\n"
+    "    var acc = zeros<f32>(m, n);\n"
+    "    for k in K by 64 { acc += dot(a[at[m] - 2, k], b[of[k], n]); }\n"
+    "    c[m, n] = acc;\n"
+    "}\n"
     "kernel attention(q: bf16[S, D], k: bf16[L, D], v: bf16[L, D], o: out f32[S, D], scale: f32)\n"
     "    grid (m in S by 64)\n"
     "{\n"
@@ -120,7 +136,9 @@ static bool is_rows(const char *name) {
     return strcmp(name, "center") == 0 || strcmp(name, "rows") == 0 || strcmp(name, "online") == 0;
 }
 
-static bool is_product(const char *name) { return strcmp(name, "matmul") == 0 || strcmp(name, "wide") == 0; }
+static bool is_product(const char *name) {
+    return strcmp(name, "matmul") == 0 || strcmp(name, "wide") == 0 || strcmp(name, "nested") == 0 || strcmp(name, "gathered") == 0;
+}
 
 static int parts;                                                    // that a tile's loop is split in
 static int slices;                                                   // of a block's consumers
@@ -169,10 +187,13 @@ static uint16_t x[M * K], y[K * N];
 static float    want[M * N], got[M * N];
 static double   bound[M * N];
 static float    lows[M];
+static int32_t  rows_at[M], rows_of[K];                              // some of the former are out of range
 
 static void fill(void) {
     for (int i = 0; i < M * K; i++) x[i] = bf16_from_f32((float)(i * 37 % 101 - 50) / 64);
     for (int i = 0; i < K * N; i++) y[i] = bf16_from_f32((float)(i * 53 % 97 - 48) / 64);
+    for (int i = 0; i < M; i++) rows_at[i] = i * 29 % (M + 5);
+    for (int i = 0; i < K; i++) rows_of[i] = i * 31 % K;
 }
 
 static EvalArg nhwc(void *p, int64_t n, int64_t h, int64_t w, int64_t c) {
@@ -206,6 +227,8 @@ static int arguments(const char *name, EvalArg *args, int64_t *dims, float *out)
         args[0] = mat_arg(x, M, K);
         args[1] = mat_arg(y, K, N);
         args[2] = mat_arg(out, M, N);
+        args[3] = (EvalArg){.tensor = {rows_at, {M}, {1}}};
+        args[4] = (EvalArg){.tensor = {rows_of, {K}, {1}}};
         dims[0] = M; dims[1] = K; dims[2] = N;
         return 2;
     }
@@ -290,6 +313,9 @@ static void test_roles_agree(void **state) {
     agrees("matmul", "sm_90a", OP_T_tma_store);
     agrees("odd", "sm_90a", OP_T_row_store);
     agrees("attention", "sm_90a", OP_T_wgmma);
+    agrees("nested", "sm_90a", OP_T_wgmma);
+    agrees("gathered", "sm_90a", OP_T_copy_arrive);
+    agrees("gathered", "sm_90a", OP_T_wgmma);
     agrees("conv", "sm_90a", OP_T_wgmma);
     agrees("conv", "sm_90a", OP_T_tma_store);
 }
@@ -493,9 +519,9 @@ static void test_slices_agree(void **state) {
 }
 
 // Takes out the nth op of a kind, then some run must trap with these words.
-static void without(const char *arch, OpCode code, int nth, const char *words) {
+static void without_of(const char *name, const char *arch, OpCode code, int nth, const char *words) {
     World w = world();
-    Fn *f = build(&w, "matmul", arch);
+    Fn *f = build(&w, name, arch);
     char *fault = NULL;
     if (f->walks) f->walks = 1;
     for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) {
@@ -504,12 +530,14 @@ static void without(const char *arch, OpCode code, int nth, const char *words) {
         op_remove(op);
         break;
     }
-    bool ok = evaluate(f, "matmul", got, NULL, 1, &fault) && evaluate(f, "matmul", got, NULL, 2, &fault);
+    bool ok = evaluate(f, name, got, NULL, 1, &fault) && evaluate(f, name, got, NULL, 2, &fault);
     if (ok) fail_msg("%s without %s: nothing noticed", arch, op_info[code].name);
     if (!strstr(fault, words)) fail_msg("%s without %s: %s", arch, op_info[code].name, fault);
     free(fault);
     session_free(w.s);
 }
+
+static void without(const char *arch, OpCode code, int nth, const char *words) { without_of("matmul", arch, code, nth, words); }
 
 static void test_what_is_missing_is_told(void **state) {
     (void)state;
@@ -524,6 +552,10 @@ static void test_what_is_missing_is_told(void **state) {
     without("sm_90a", OP_T_mbar_wait, 0, "of stage");             // the producer's, on empty stages
     without("sm_90a", OP_T_mbar_wait, 1, "of stage");             // the consumers', on full ones
     without("sm_90a", OP_T_wgmma_wait, 1, "still writing");       // the one after the loop
+    without_of("gathered", "sm_90a", OP_T_copy_arrive, 0, "deadlock");
+    without_of("gathered", "sm_90a", OP_T_copy_async, 0, "nothing was put there");
+    without_of("gathered", "sm_90a", OP_T_mbar_wait, 0, "deadlock");      // the producer fills stages twice, and nobody looks
+    without_of("nested", "sm_90a", OP_T_mbar_arrive, 0, "deadlock");
     pingpong = 2;
     without("sm_90a", OP_T_turn_wait, 0, "deadlock");
     without("sm_90a", OP_T_turn_pass, 0, "deadlock");

@@ -15,9 +15,12 @@
 //         y1[m, n] = v - max(v over n);                         y0[m, j] = acc;
 //     }                                                     }
 //
-// Operands lie either way round; what comes before and after products is drawn; dimensions are primes, one, tiles and
+// Operands lie either way round; of one product the rows of either may be those that data names, a[ids[k], m], and it may stand in a loop over n
+// that is the program's. What comes before and after products is drawn; dimensions are primes, one, tiles and
 // their neighbours. Seeds decide the schedule, too: stages, walking, clusters, warps.
 #include "tests/random/generate.h"
+
+#include <stdio.h>
 
 typedef struct Draw { uint64_t state; } Draw;
 
@@ -92,8 +95,20 @@ static void one_product(Draw *d, uint32_t keep, Program *p, Kernel *k, Buf *grid
         bm = PICK(d, rows), bn = PICK(d, cols), bk = PICK(d, depths);
     const char *a = either(d, "M, K", "K, M"), *b = either(d, "K, N", "N, K"), *t = elem_name(e);
     const char *ai = index_of(sideways(a, 'M'), "m, k", "k, m"), *bi = index_of(sideways(b, 'K'), "k, n", "n, k");
+    char named[2][24];
+    int gathered = chance(d, 30) ? (int)roll(d, 2) : 2;        // of which the rows are: S of them, and so many as axes have that lie there
+    if (gathered < 2) {
+        const char **dims = gathered ? &b : &a, **index = gathered ? &bi : &ai;
+        buf_printf(&k->params, "ids: i32[%c], ", **dims);
+        snprintf(named[0], sizeof named[0], "S%s", *dims + 1);
+        snprintf(named[1], sizeof named[1], "ids[%c]%s", **index, *index + 1);
+        *dims = named[0];
+        *index = named[1];
+    }
+    bool nested = chance(d, 20);
     buf_printf(&k->params, "a: %s[%s], b: %s[%s]", t, a, t, b);
-    if (chance(d, 50)) buf_printf(grid, "m in M by %d, n in N by %d", bm, bn);
+    if (nested) buf_printf(grid, "m in M by %d", bm), buf_printf(&k->body, "    for n in N by %d {\n", bn);
+    else if (chance(d, 50)) buf_printf(grid, "m in M by %d, n in N by %d", bm, bn);
     else buf_printf(grid, "n in N by %d, m in M by %d", bn, bm);
     Buf left = {0}, v = {0};
     buf_printf(&left, "a[%s]", ai);
@@ -108,6 +123,7 @@ static void one_product(Draw *d, uint32_t keep, Program *p, Kernel *k, Buf *grid
     if (e == EL_i8) buf_puts(&v, "acc"); else epilogue(d, k, 'n', "acc", &v);
     buf_printf(&k->body, "    let v = %s;\n", v.p);
     results(d, k, 'n', e == EL_i8 ? EL_i32 : EL_f32, keep, p);
+    if (nested) buf_puts(&k->body, "    }\n");
     buf_free(&left), buf_free(&v);
     for (int i = 0; i < R_DIMS; i++) p->size[i] = PICK(d, sizes);
 }
