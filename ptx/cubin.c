@@ -9,6 +9,7 @@
 //     ptxas info    : Function properties for scale
 //         0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
 //     ptxas info    : Used 12 registers, used 1 barriers, 4096 bytes smem, 376 bytes cmem[0]
+#include "lang/temporary.h"
 #include "ptx/ptx.h"
 
 #include <errno.h>
@@ -76,12 +77,13 @@ static int run(char *const argv[], const char *output, Buf *err) {
         buf_printf(err, "%s cannot be started: %s", argv[0], strerror(error));
         return -1;
     }
-    int status;
-    while (waitpid(pid, &status, 0) < 0)
-        if (errno != EINTR) {
-            buf_printf(err, "waiting for %s: %s", argv[0], strerror(errno));
-            return -1;
-        }
+    int status, note = temporary_child(pid), done;
+    while ((done = waitpid(pid, &status, 0)) < 0 && errno == EINTR) {}
+    temporary_forget(note);
+    if (done < 0) {
+        buf_printf(err, "waiting for %s: %s", argv[0], strerror(errno));
+        return -1;
+    }
     if (WIFEXITED(status)) return WEXITSTATUS(status);
     buf_printf(err, "%s died of signal %d", argv[0], WTERMSIG(status));
     return -1;
@@ -141,11 +143,13 @@ bool cubin_make(Arena *a, const char *ptx, size_t n, const Target *t, CubinDrive
     w.ptx = arena_printf(a, "%s/kernel.ptx", w.folder);
     w.cubin = arena_printf(a, "%s/kernel.cubin", w.folder);
     w.said = arena_printf(a, "%s/ptxas.log", w.folder);
+    char *const parts[] = {w.ptx, w.cubin, w.said, w.folder};
+    int note[4];
+    for (int i = 0; i < 4; i++) note[i] = temporary_note(parts[i]);
     bool ok = assemble(&w, ptxas, ptx, n, t, a, cubin, log, err);
-    unlink(w.ptx);
-    unlink(w.cubin);
-    unlink(w.said);
+    for (int i = 0; i < 3; i++) unlink(parts[i]);
     rmdir(w.folder);
+    for (int i = 0; i < 4; i++) temporary_forget(note[i]);
     return ok;
 }
 

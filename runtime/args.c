@@ -65,6 +65,11 @@ static bool read_values(const char *p, const char *end, const Kind *k, FillSpec 
     }
     fill->lo = v[0];
     if (n == 2) fill->hi = v[1];
+    bool range = k->make == MAKE_random || k->make == MAKE_randint;
+    if (range && n == 2 && !(v[0].f < v[1].f) && v[0].i >= v[1].i) {
+        buf_printf(err, "%s(LO,HI) has nothing in [LO, HI): LO is to be less than HI", k->name);
+        return false;
+    }
     return true;
 }
 

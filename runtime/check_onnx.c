@@ -195,7 +195,7 @@ static void walk(Check *c, const char *path, int depth) {
     struct dirent **entry;
     int n = scandir(path, &entry, visible, by_name);
     if (n < 0) {
-        fprintf(c->to, "FAIL %s: %s\n", path, strerror(errno));
+        fail_line(c, path, NULL, strerror(errno));
         c->broken = true;
         return;
     }

@@ -11,6 +11,7 @@
 // NumPy has no bf16 and no f8: their bits are stored as '<u2' and '|u1'. Other writers leave them as
 // void ('|V2', '|V1'), which is read as the same.
 
+#include "lang/temporary.h"
 #include "runtime/internal.h"
 
 #include <errno.h>
@@ -245,6 +246,7 @@ bool npy_write(const char *path, const HostTensor *t, Buf *err) {
     Buf   beside = {0};
     buf_printf(&beside, special ? "%s" : "%s.XXXXXX", path);
     int   fd = special ? open(path, O_WRONLY) : mkstemp(beside.p);
+    int   note = fd >= 0 && !special ? temporary_note(beside.p) : -1;
     mode_t mask = umask(0);
     umask(mask);
     FILE *f = fd >= 0 ? fdopen(fd, "wb") : NULL;
@@ -258,6 +260,7 @@ bool npy_write(const char *path, const HostTensor *t, Buf *err) {
     if (ok && !special && rename(beside.p, path) != 0) ok = false, why = errno;
     if (!ok) buf_printf(err, "%s: cannot be written: %s", path, strerror(why));
     if (!ok && fd >= 0 && !special) unlink(beside.p);
+    temporary_forget(note);
     buf_free(&beside);
     buf_free(&head);
     return ok;

@@ -143,8 +143,12 @@ static bool take_value(Parser *p, const Option *o, bool letter, const char *text
         *(const char **)field(p, o) = text;
         break;
     case OPT_NUMBER:
-        if (!number_parse(text, field(p, o))) return wrong_use("%s: `%s` is no number", name, text), false;
+    case OPT_COUNT: {
+        int64_t *value = field(p, o);
+        if (!number_parse(text, value)) return wrong_use("%s: `%s` is no number", name, text), false;
+        if (o->kind == OPT_COUNT && (*value < 0 || *value > INT32_MAX)) return wrong_use("%s: %s is to be from 0 to %d", name, text, INT32_MAX), false;
         break;
+    }
     }
     return true;
 }

@@ -47,7 +47,7 @@ enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP 
       "a row of milliseconds for each stage (tests: for each test; run: of graphs and models, up to the results), on standard error") \
     X(0,   at,        LIST,   "NAME=N,...",                                                C_TUNE, \
       "dimensions to tune for, on top of what is given for all; may be given again") \
-    X(0,   most,      NUMBER, "N",                                                         C_TUNE, \
+    X(0,   most,      COUNT,  "N",                                                         C_TUNE, \
       "how many candidates to measure at most (default: 32)") \
     X(0,   all,       FLAG,   "",                                                          C_TUNE, \
       "measure all candidates, whatever the model expects of them, and print them") \
@@ -58,7 +58,7 @@ enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP 
     X('d', device,    CHOICE, "auto|cuda|emu|eval|ref",                                    C_RUN | C_TEST | C_ONNX | C_DIFF | C_TUNE, \
       "where to run: a GPU, the emulator, the evaluator; auto is the GPU if there is one, else the emulator, or for " \
       "models ref, the interpreter of their graph") \
-    X(0,   gpu,       NUMBER, "N",                                                         C_RUN | C_TEST | C_DEVICES | C_TUNE, \
+    X(0,   gpu,       COUNT,  "N",                                                         C_RUN | C_TEST | C_DEVICES | C_TUNE, \
       "which GPU, from 0") \
     X(0,   driver,    TEXT,   "FILE",                                                      C_RUN | C_TEST | C_DEVICES | C_TUNE, \
       "the driver's library (default: libcuda.so.1)") \
@@ -108,7 +108,7 @@ enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP 
       "the version")
 // clang-format on
 
-typedef enum OptKind { OPT_FLAG, OPT_TEXT, OPT_LIST, OPT_CHOICE, OPT_ARCH, OPT_NUMBER } OptKind;
+typedef enum OptKind { OPT_FLAG, OPT_TEXT, OPT_LIST, OPT_CHOICE, OPT_ARCH, OPT_NUMBER, OPT_COUNT } OptKind;
 
 typedef struct OptList { const char **at; int n; } OptList;
 
@@ -119,6 +119,7 @@ typedef OptList     OptLIST;
 typedef const char *OptCHOICE;         // one of the choices, or NULL
 typedef const char *OptARCH;           // a name in the target table, or NULL
 typedef int64_t     OptNUMBER;         // 0 when not given
+typedef int64_t     OptCOUNT;          // from 0 on
 
 typedef struct Options {
     const char *command;               // "" when none was named

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "lang/temporary.h"
 #include "runtime/tk_run.h"
 #include "tkc/tkc.h"
 
@@ -79,7 +80,7 @@ bool output_write(const char *path, const char *bytes, size_t n) {
     if (stat(path, &there) == 0 && !S_ISREG(there.st_mode)) return write_in_place(path, bytes, n);
     Buf temporary = {0};
     buf_printf(&temporary, "%s.XXXXXX", path);
-    int fd = mkstemp(temporary.p);
+    int fd = mkstemp(temporary.p), note = fd >= 0 ? temporary_note(temporary.p) : -1;
     bool ok = fd >= 0 && write_all(fd, bytes, n) && fchmod(fd, usual_mode()) == 0;
     int error = errno;
     if (fd >= 0 && close(fd) != 0 && ok) ok = false, error = errno;
@@ -88,6 +89,7 @@ bool output_write(const char *path, const char *bytes, size_t n) {
         if (fd >= 0) unlink(temporary.p);
         fail("%s: %s", path, strerror(error));
     }
+    temporary_forget(note);
     buf_free(&temporary);
     return ok;
 }

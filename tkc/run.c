@@ -97,6 +97,7 @@ static int run_file(Run *r) {
     const Node *item = pick_item(file, opt->operands.at[0], opt);
     if (item == NULL) return FAILED;
     if ((status = values_check(&set, &item, 1)) != DONE) return status;
+    if (wants_profile(opt) && item->kind != N_graph) return wrong_use("--%s is for graphs and models", opt->profile ? "profile" : "trace");
     DeviceOptions where = {.ordinal = (int)opt->gpu, .driver = opt->driver};
     stages_lap(&r->stages, RS_check, &since);
     Device *dev = device_open(opt->device != NULL ? opt->device : "auto", &where, &r->err);

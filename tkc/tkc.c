@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lang/temporary.h"
 #include "runtime/tk_run.h"
 #include "tkc/tkc.h"
 
@@ -204,6 +205,7 @@ static int dispatch(int argc, char **argv, Arena *a) {
 
 int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN);          // a closed pipe is a failed write
+    temporary_on_signals();
     device_alone();
     Arena *a = arena_new();
     int status = dispatch(argc, argv, a);

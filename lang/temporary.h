@@ -1,0 +1,13 @@
+// What must not outlive the program. See temporary.c.
+#ifndef TK_TEMPORARY_H
+#define TK_TEMPORARY_H
+
+// A file or an empty folder is there until it is forgotten, which nobody but the caller does; or a child is at work.
+// -1: there is no room for more notes; forgetting that is nothing.
+int  temporary_note(const char *path);
+int  temporary_child(int pid);
+void temporary_forget(int note);
+// From now on SIGINT, SIGTERM and SIGHUP remove what is noted before the program ends of them. For a program's `main`.
+void temporary_on_signals(void);
+
+#endif
