@@ -334,11 +334,13 @@ static void check_for(Check *c, const Node *n) {
     Scope *was = scope_push(c);
     c->loop = &l;
     c->rt_depth++;
+    int errors = diag_errors(c->s);
     loop_clauses(c, n, 0, &l);
     c->rt_depth--;
     c->loop = l.up;
     scope_pop(c, was);
-    if (n->kid[1] && l.outer) check_merge(c, n, &l);
+    // What the loop carries is known when its body is right.
+    if (n->kid[1] && l.outer && diag_errors(c->s) == errors) check_merge(c, n, &l);
 }
 
 static void check_while(Check *c, const Node *n) {
