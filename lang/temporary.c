@@ -6,7 +6,6 @@
 // out by whoever comes first, and unlink, rmdir, kill and waitpid are allowed to it.
 #include "lang/temporary.h"
 
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +40,19 @@ void temporary_forget(int note) {
     else if (note >= 0) free(atomic_exchange(&paths[note], NULL));
 }
 
+static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+enum { NUMBERS = sizeof numbers / sizeof *numbers };
+
+sigset_t temporary_hold(void) {
+    sigset_t ours, was;
+    sigemptyset(&ours);
+    for (int i = 0; i < NUMBERS; i++) sigaddset(&ours, numbers[i]);
+    pthread_sigmask(SIG_BLOCK, &ours, &was);
+    return was;
+}
+
+void temporary_release(sigset_t was) { pthread_sigmask(SIG_SETMASK, &was, NULL); }
+
 static void remove_all(void) {
     char *folder[MOST];
     int   n = 0;
@@ -61,8 +73,7 @@ static void end(int number) {
 }
 
 void temporary_on_signals(void) {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+    for (int i = 0; i < NUMBERS; i++) {
         struct sigaction was, now = {.sa_handler = end, .sa_flags = (int)SA_RESETHAND | SA_NODEFER};
         sigemptyset(&now.sa_mask);
         if (sigaction(numbers[i], NULL, &was) == 0 && was.sa_handler != SIG_IGN) sigaction(numbers[i], &now, NULL);

@@ -70,14 +70,21 @@ static int run(char *const argv[], const char *output, Buf *err) {
     posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&actions, 1, output, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     posix_spawn_file_actions_adddup2(&actions, 1, 2);
+    posix_spawnattr_t usual;
+    posix_spawnattr_init(&usual);
     pid_t pid;
-    int error = posix_spawn(&pid, argv[0], &actions, NULL, argv, environ);
+    sigset_t was = temporary_hold();
+    posix_spawnattr_setsigmask(&usual, &was);
+    posix_spawnattr_setflags(&usual, POSIX_SPAWN_SETSIGMASK);
+    int error = posix_spawn(&pid, argv[0], &actions, &usual, argv, environ), note = error == 0 ? temporary_child(pid) : -1;
+    temporary_release(was);
     posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&usual);
     if (error != 0) {
         buf_printf(err, "%s cannot be started: %s", argv[0], strerror(error));
         return -1;
     }
-    int status, note = temporary_child(pid), done;
+    int status, done;
     while ((done = waitpid(pid, &status, 0)) < 0 && errno == EINTR) {}
     temporary_forget(note);
     if (done < 0) {
@@ -136,20 +143,25 @@ bool cubin_make(Arena *a, const char *ptx, size_t n, const Target *t, CubinDrive
     const char *tmp = getenv("TMPDIR");
     if (tmp == NULL || *tmp == '\0') tmp = "/tmp";
     Work w = {.folder = arena_printf(a, "%s/tkc-XXXXXX", tmp)};
-    if (mkdtemp(w.folder) == NULL) {
-        buf_printf(err, "no folder for temporary files in %s: %s", tmp, strerror(errno));
+    sigset_t was = temporary_hold();
+    bool made = mkdtemp(w.folder) != NULL;
+    int why = errno, folder = made ? temporary_note(w.folder) : -1;
+    temporary_release(was);
+    if (!made) {
+        buf_printf(err, "no folder for temporary files in %s: %s", tmp, strerror(why));
         return false;
     }
     w.ptx = arena_printf(a, "%s/kernel.ptx", w.folder);
     w.cubin = arena_printf(a, "%s/kernel.cubin", w.folder);
     w.said = arena_printf(a, "%s/ptxas.log", w.folder);
-    char *const parts[] = {w.ptx, w.cubin, w.said, w.folder};
-    int note[4];
-    for (int i = 0; i < 4; i++) note[i] = temporary_note(parts[i]);
+    char *const parts[] = {w.ptx, w.cubin, w.said};
+    int note[3];
+    for (int i = 0; i < 3; i++) note[i] = temporary_note(parts[i]);
     bool ok = assemble(&w, ptxas, ptx, n, t, a, cubin, log, err);
     for (int i = 0; i < 3; i++) unlink(parts[i]);
     rmdir(w.folder);
-    for (int i = 0; i < 4; i++) temporary_forget(note[i]);
+    for (int i = 0; i < 3; i++) temporary_forget(note[i]);
+    temporary_forget(folder);
     return ok;
 }
 

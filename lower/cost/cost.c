@@ -456,7 +456,7 @@ bool cost_of(Fn *f, const CompileOptions *opt, const Schedule *given, const int6
     bool walks = given->walk != 1 && !w.alone, asked = given->pingpong > 1, deals = w.splits && w.clocks > 0 && walks && given->split < 2, dealt = deals && given->streamk > 1;
     out->us = launch_us(&w, t, parts, walks, asked && w.pingpong, dealt);
     for (int i = 1; !given->split && !dealt && w.splits && i < MAX_TRIED && tried[i] <= w.trips; i++) {
-        if (i >= USUAL && w.programs * tried[i] > t->sms) break;
+        if (i >= USUAL && (double)w.programs * tried[i] > t->sms) break;
         double us = launch_us(&w, t, tried[i], walks, false, false), near = near_us(&w, t, given, tried[i], us);
         if (us - near >= out->us) continue;
         out->us = us - near;
@@ -487,6 +487,6 @@ bool cost_of(Fn *f, const CompileOptions *opt, const Schedule *given, const int6
     }
     if (opt->in_graph && packed) out->us *= IN_GRAPH;
     // One short round needs no loading ahead, and a tile is stored sooner by its own threads than by the copy engine.
-    if (!given->walk && !given->blocks && !w.three && out->schedule.streamk < 2 && w.programs * parts <= t->sms && out->us < SHORT) out->schedule.walk = 1;
+    if (!given->walk && !given->blocks && !w.three && out->schedule.streamk < 2 && (double)w.programs * parts <= t->sms && out->us < SHORT) out->schedule.walk = 1;
     return true;
 }

@@ -80,7 +80,7 @@ static void release_previous(Hop *h, Builder *b, Val *any, Ring ring) {
 }
 
 static void wait_products(Hop *h, Builder *b, int in_flight, ValMap *map) {
-    Val *v[MAX_DOTS];
+    Val *v[MAX_DOTS] = {0};
     for (int i = 0; i < h->np; i++) v[i] = map_get(map, h->p[i].dot->out[0]);
     hop_wait_all(b, in_flight, h->np, v);
     for (int i = 0; i < h->np; i++) map_set(map, h->p[i].dot->out[0], v[i]);
