@@ -228,7 +228,9 @@ static void put_work(Count *c, const char *what, const Work *w, const char *afte
         const Term *t = &w->at[i];
         buf_printf(out, "%s", i ? " + " : "");
         if (t->k != 1 || !t->of.n) buf_printf(out, "%.15g%s", t->k, t->of.n ? " * " : "");
-        if (t->of.n) buf_puts(out, launch_expr_text(c->f->arena, c->f->launch, t->of));
+        LOp  last = t->of.n ? t->of.at[t->of.n - 1].op : L_MUL;
+        bool apart = t->k != 1 && (last == L_ADD || last == L_SUB || last == L_DIV || last == L_MOD);
+        if (t->of.n) buf_printf(out, apart ? "(%s)" : "%s", launch_expr_text(c->f->arena, c->f->launch, t->of));
     }
     if (!w->n) buf_puts(out, "0");
     buf_printf(out, "%s\n", after);
