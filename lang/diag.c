@@ -120,7 +120,7 @@ static void print_short(Session *s, const Diag *d, Buf *out) {
     buf_printf(out, "%s: %s: %s\n", severity_names[info->severity], info->code, d->message);
 }
 
-static size_t utf8_length(const char *p, const char *end) {      // of a well-formed character, or 0
+size_t utf8_length(const char *p, const char *end) {
     unsigned char c = (unsigned char)*p;
     size_t n = c < 0x80 ? 1 : c >= 0xc2 && c < 0xe0 ? 2 : c >= 0xe0 && c < 0xf0 ? 3 : c >= 0xf0 && c < 0xf5 ? 4 : 0;
     if (n == 0 || (size_t)(end - p) < n) return 0;

@@ -55,9 +55,16 @@ const char *shown(Arena *a, const char *name) {
     enum { LONGEST = 120 };
     size_t n = name != NULL ? strlen(name) : 0;
     char *out = arena_alloc(a, (n < LONGEST ? n : LONGEST + 3) + 1);
-    for (size_t i = 0; i < n && i < LONGEST; i++)
-        out[i] = (unsigned char)name[i] < 0x20 || name[i] == 0x7f ? '?' : name[i];
-    if (n > LONGEST) memcpy(out + LONGEST, "...", 3);
+    size_t i = 0;
+    while (i < n && i < LONGEST) {
+        size_t whole = utf8_length(name + i, name + n);
+        bool plain = whole > 0 && (unsigned char)name[i] >= 0x20 && name[i] != 0x7f;
+        if (whole > 0 && i + whole > LONGEST) break;
+        if (plain) memcpy(out + i, name + i, whole);
+        else out[i] = '?';
+        i += plain ? whole : 1;
+    }
+    if (i < n) memcpy(out + i, "...", 3);
     return out;
 }
 

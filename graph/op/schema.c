@@ -243,7 +243,7 @@ static bool has_word(const char *words, const char *word) {
 // Keeps the nearer one; two letters wrong in five are too many.
 static void nearer(const char *have, const char *name, const char **best, int *least) {
     int d = edit_distance(have, name);
-    if (d < *least && d < (int)strlen(have)) *least = d, *best = name;
+    if (d < *least && d < (int)strlen(have) && d < (int)strlen(name)) *least = d, *best = name;
 }
 
 static int near_enough(const char *have) { return 1 + (int)strlen(have) / 3; }

@@ -130,6 +130,7 @@ static const char *const wrong[][2] = {
     {"opset 13\ninput x f32 2 3\nGemm x x -> y gain=1\noutput y f32", "Gemm has no attribute `gain`"},
     {"opset 13\ninput x f32 2\nRelu x x -> y\noutput y f32", "Relu has 1 input at most, 2 are given"},
     {"opset 13\ninput x f32 2\nRelu x -> y z\noutput y f32", "Relu has 1 output at most, 2 are given"},
+    {"opset 13\ninput x f32 2\nRel\xa1\xc3\xbc x -> y\noutput y f32", "there is no operator Rel?\xc3\xbc"},
     {"opset 99\ninput x f32 2\nRelu x -> y\noutput y f32", "imports opset 99 of ONNX; 28 is the newest one that is known here"},
     {"opset 13\ninput x f32 2\nmy.Gelu x -> y\noutput y f32", "there is no operator my.Gelu"},
     {"input x f32 2\nRelu x -> y\noutput y f32", "imports no opset"},
