@@ -632,7 +632,7 @@ static bool scatter(Kernel *k) {
 
 bool kernel_build(Kernel *k) {
     const FGroup *f = k->fg;
-    Part part[G_MAX_RANK + 1];
+    Part part[G_MAX_RANK + 1] = {0};
     if (f->root->from) g_at(k->g, f->root->from);
     switch (f->kind) {
     case F_MAP: return fewest_parts(k, part, single_parts(f->root, 0, part), map_with);

@@ -293,7 +293,7 @@ static void make_buffers(Pipe *p, Builder *b) {
         Ring *r = &p->ring[i];
         Type t = {.kind = TY_BUFFER, .elem = r->tile->type.elem, .rank = (uint8_t)r->rank};
         Shared s = {.rank = r->rank};
-        for (int d = 0; d < r->rank; d++) {
+        for (int d = 0; d < r->rank && d < MAX_AXES; d++) {
             s.extent[d] = t.shape[d] = axis_extent(r->axis[d]);
             t.order[d] = (uint8_t)(r->rank - 1 - d);
         }
