@@ -17,6 +17,7 @@ struct GTables {
     const char *error;
     int      prove_depth;
     bool     simplified;
+    bool     narrow;                                         // .. will be of 16-bit operands (rewrite/narrow.c)
     bool     tf32;                                           // products of f32 are single ones of tf32
 };
 

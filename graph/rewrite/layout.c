@@ -484,7 +484,7 @@ static Node *product(Layout *l, Node *n, Node *const *src) {
     // k as digits of the new axes, which take in as many as lie side by side
     Ix shape[G_MAX_RANK], coord[G_MAX_RANK], digit[MAX_DIGITS], extent[MAX_DIGITS];
     int first[MAX_DIGITS], count = 0;
-    bool copied = elem_bits((Elem)a->elem) <= 16 || (g->tables->tf32 && a->elem == EL_f32);
+    bool copied = elem_bits((Elem)a->elem) <= 16 || (a->elem == EL_f32 && (g->tables->tf32 || g->tables->narrow));
     for (int i = 0; i < sum.n; i++) {
         bool joins = false;
         extent[count] = sum.at[i].extent;

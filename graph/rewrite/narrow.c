@@ -241,6 +241,7 @@ static bool find_kept(Narrow *w, Graph *g, Elem to, bool io) {
 
 bool graph_narrow(Graph *g, Elem to, bool io) {
     Narrow w;
+    g->tables->narrow = true;
     graph_simplify(g);
     if (!begin(&w, g, to, io)) return false;
     rewrite_all(&w.r, io ? with_input : replaced, &w);

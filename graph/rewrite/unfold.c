@@ -4,7 +4,7 @@
 // rows as long as there are channels, and the first layer of a network has three. So what such a product reads is written
 // down first, as little of it as makes the rows long enough:
 //
-//     windows that do not overlap (patches)       all of it: [N, P, Q, C * R * S], a matrix, and no larger than the picture
+//     windows that do not overlap, C <= 8         patches: [N, P, Q, C * R * S], a matrix, and no larger than the picture
 //     windows that do, C <= 8                     the innermost taps: [N, H, Q, S * C and zeros up to 16]; what is left to
 //                                                 the product are windows of R rows, one pixel wide, with S * C channels
 //     windows of many channels that are not       the picture, channels last: this is an input of the model, or comes from
@@ -234,7 +234,7 @@ static Node *unfolded(Rewrite *r, void *pass, Node *n, Node *const *src) {
     if (!results || results->lo < LEAST_RESULTS || !windows_of(g, &proto, &w) || has_rows(&w)) return NULL;
     bool kept_already = w.y->kind == G_cast && w.y->cast.kept;
     if (!w.plain) return whole_channels(&w) && !kept_already ? channels_last(g, &w, n, src) : NULL;
-    if (ix_prove_le(g, g_count(g, src[0]), g_count(g, w.y))) return as_matrix(g, n, src);
+    if (w.channels <= FEW && ix_prove_le(g, g_count(g, src[0]), g_count(g, w.y))) return as_matrix(g, n, src);
     int64_t row = w.channels * src[0]->shape[w.nm + w.tap]->value;
     if (w.channels <= FEW) return row <= MOST_ROW ? innermost_taps(g, &w, n, src) : NULL;
     return kept_already ? NULL : channels_last(g, &w, n, src);
