@@ -456,8 +456,8 @@ static KExpr *reduce(Kernel *k, const Node *n, const Ix *coord) {
             at[i++] = coord[kept++];
             continue;
         }
-        int end = i;
-        while (end < src->rank && n->reduce.axes >> end & 1) end++;
+        int end = i + 1;                                     // together, but for taps of windows: those are loops, each of its own
+        while (end < src->rank && n->reduce.axes >> end & 1 && !k->step) end++;
         Ix extent = ix_product(g, src->shape + i, end - i);
         if (!extent) return NULL;
         if (ix_is(extent, 1)) {

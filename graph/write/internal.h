@@ -90,6 +90,7 @@ typedef struct Kernel {
     int     group;
     const FGroup *fg;
     KReduces reduces;
+    int64_t step;                // R_TAPS: of windows that move along the innermost dimension, how far; 0: none do
     Ix      looped;              // the extent that rows are too long with: a loop, so many at a time; NULL: they fit
     int64_t looped_by;
     int64_t side;                // rows side by side in memory, a tile of them; 1: columns are innermost

@@ -425,6 +425,18 @@ def upsampled(m):
     m.output(m.node("Add", m.node("Mul", y, m.weight(16, 1, 1)), m.weight(16, 1, 1)))
 
 
+@case
+def pictures(m):
+    """Channels by themselves of pictures that have their rows innermost, as the model's inputs and results do; and a matrix turned round."""
+    x = m.floats("x", ["N", 4, 9, 40], [2, 4, 9, 40])
+    def weights(*shape): return m.const((m.rng.standard_normal(shape) / 3).astype("float32"))
+    m.output(m.node("Conv", x, weights(4, 1, 3, 3), m.weight(4), group=4, pads=[1, 1, 1, 1], out="same"))
+    m.output(m.node("Relu", m.node("Conv", x, weights(4, 1, 2, 5), group=4, strides=[2, 1], dilations=[1, 2], out=None), out="wide"))
+    m.output(m.node("Conv", x, weights(4, 1, 1, 3), group=4, strides=[1, 3], out="thin"))
+    m.output(m.node("Conv", m.floats("p", ["N", 12, 8, 9], [2, 12, 8, 9]), weights(20, 12, 2, 3), strides=[2, 3], out="patches"))
+    m.output(m.node("Transpose", m.node("Abs", m.floats("t", ["N", 33, 70], [2, 33, 70])), perm=[0, 2, 1], out="turned"))
+
+
 if __name__ == "__main__":
     for name in sys.argv[1:] or CASES:
         model = Model(name)
