@@ -44,6 +44,10 @@ static const double WAITED = 1, SENT_RATE = 110e3, ASTRAY = 1.25;
 static const double PROMOTE = 0.05;                                 // us a trip: f8 products are waited for and added
 static const double ANEW = 1.5;                                     // us: a block that begins where another ended, instead of walking on
 static const double SHORT = 15;                                     // us
+// Of L2's time, what a byte of the rows adds that are read again for each column of tiles, of up to so much of a row, beyond so many: 1024 x 1024 x 4096 by
+// 64 x 64 takes 26.7 us, 512 x 4096 x 4096, twice the rounds, 38.7, and 256 x 4096 x 14336, as many bytes as the first, no more than its rounds.
+static const double FAR = 0.045e-6, FAR_ROW = 8192, NEAR_BY = 2e6;
+enum { ROWS_TOGETHER = 16 };                                         // rows of tiles
 static const double SHALLOW = 0.44, ON_ITS_WAY = 0.8;               // a ring's stages but two (one is read, one about to be free) last so many us
 
 // What one of many multiprocessors draws from memory, by wgmma; by a ring of few stages, of which one is read and one is about to be free.
@@ -82,6 +86,7 @@ typedef struct Work {
     double  rate;                   // flops a us of one multiprocessor
     int     threads;                // that multiply
     int64_t group_regs;             // a thread's, of a tile that one group makes
+    double  group, group_row;       // rows of the left operand that are walked together; bytes of a trip of each
     double  behind;                 // bytes of a tile that what follows the loop reads, where TMA brings it
     double  end, turned_end;        // us: what a thread computes of a tile after the loop; a turned one on its way to rows, before another one
     double  tile_bytes;             // of what a loop carries
@@ -207,14 +212,17 @@ static bool product(Work *w, const Target *t, Facts *s, const int64_t *dims, con
     const Val *a = dot->in[0], *b = dot->in[1], *o = dot->out[0];
     int first = op_first_axis(dot);
     int64_t m = 1, n = 1, k = 1, batch = 1, end;
-    double past = 0;
+    double past = 0, rows_together = 0, others = 0;                                 // columns of tiles but one
     bool below = false;                                                             // there is a program below this one
     for (int i = first; i < dot->nin; i++) k *= axis_extent(dot->in[i]);
     for (int i = 0; i < o->type.rank; i++) {
         bool in_a = type_axis(&a->type, o->type.axis[i]) >= 0, in_b = type_axis(&b->type, o->type.axis[i]) >= 0;
         *(in_a && in_b ? &batch : in_a ? &m : &n) *= axis_extent(o->type.axis[i]);
         if (in_a != in_b && number(s, axis_hi(o->type.axis[i]), dims, &end)) past += past_end(o->type.axis[i], end);
-        below |= in_a && !in_b && number(s, axis_hi(o->type.axis[i]), dims, &end) && end > axis_extent(o->type.axis[i]);
+        if (in_a == in_b || !number(s, axis_hi(o->type.axis[i]), dims, &end)) continue;
+        if (in_b) { others = fmax(0, (double)end / (double)axis_extent(o->type.axis[i]) - 1); continue; }
+        below |= end > axis_extent(o->type.axis[i]);
+        rows_together = fmin((double)end, ROWS_TOGETHER * (double)axis_extent(o->type.axis[i]));
     }
     w->outside = past / (double)(m + n);
     Elem e = (Elem)a->type.elem;
@@ -227,6 +235,8 @@ static bool product(Work *w, const Target *t, Facts *s, const int64_t *dims, con
     w->tile_rows = (double)m;
     w->rate = rate_of(t, e, dot->sub);
     int bytes = elem_bytes(e);
+    w->group += others > 0 ? rows_together : 0;
+    w->group_row += (double)k * bytes;
     bool f8 = elem_is_float(e) && bytes == 1, three = m == THREE && n / 2 * (f8 ? 2 : 1) <= BAND_REGS, fits = (three || rows_fit(m)) && (loaded_right || !loaded_left || !rows_fit(n));
     int64_t rows = fits ? m : n, cols = fits ? n : m, groups = three ? 3 : rows >= 128 ? 2 : 1;
     bool type = bytes == 1 || e == EL_bf16 || e == EL_f16 || (e == EL_f32 && dot->sub == DP_tf32);
@@ -397,7 +407,8 @@ static double launch_us(const Work *w, const Target *t, int parts, bool walks, b
     double sms = t->sms, programs = (double)w->programs * parts, trips = (double)((w->trips + parts - 1) / parts);
     double wgmma = w->clocks * (2 * 64 * 256 * 16 / 128) / (t->tflops_bf16 * 1e6 / sms * POWER);      // m64n256k16: 128 clocks
     double trip = w->clocks ? wgmma : w->flops / (w->rate * MMA_SYNC);
-    if (w->drawn / r->l2 > trip) trip = w->drawn / r->l2;
+    double l2 = w->drawn / r->l2 * (1 + FAR * fmax(0, w->group * fmin(trips * w->group_row, FAR_ROW) - NEAR_BY));
+    if (l2 > trip) trip = l2;
     if (w->promoted) trip += PROMOTE;
     double waiting = w->made > 0 && w->columns <= FEW_COLUMNS ? hop_blocks_together((int64_t)programs, t->sms, w->threads / 128) : 1;
     if (w->clocks && w->made / MADE > trip) trip = w->made / MADE;
