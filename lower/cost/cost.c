@@ -32,6 +32,8 @@ static const double TURNED = 2e3, TURNED_FREE = 8192;               // elements 
 static const double STORED = 12e3, OWN_ALIGNMENT = 4.4e-3;          // elements stored one by one, a us and multiprocessor; us of a row of a tile that is stored at its own alignment
 static const double ELEMENTS = 8.5e3, SMALL_PIECES = 11e3, SPREAD = 4096;      // read one by one, or brought in pieces of 4 or 8 bytes, a us and multiprocessor; smaller tiles have too few warps, without roles
 static const double LOADED = 10e3, AHEAD = 1000;                    // elements of a tile that the consumers load behind the loop, a us; clocks that a ring must last for TMA to bring it (hopper/behind.c)
+static const double APART_LEAST = 32e6, APART_BYTES = 64e6, APART_PARTS = 1.33, APART_OFTEN = 1.5;                             // what parts far from each other read from memory is not there for others as it comes: of as much, all takes its time beside L2's
+static const double QUICK_PARTS = 9, MORE_PARTS = 110e3;            // parts beyond so many come that fast, bytes a us
 static const double PART = 4.2;                                     // us: a part that is left for others, where a block has more of them than tiles
 static const double OUTSIDE = 1, SOME = 0.15;                     // of memory's time: rows of a tile that are not there, of all that it has, but for so many
 static const double ALONE = 1.02;                                   // one warp group: nobody multiplies while it waits
@@ -407,8 +409,17 @@ static double launch_us(const Work *w, const Target *t, int parts, bool walks, b
     double sms = t->sms, programs = (double)w->programs * parts, trips = (double)((w->trips + parts - 1) / parts);
     double wgmma = w->clocks * (2 * 64 * 256 * 16 / 128) / (t->tflops_bf16 * 1e6 / sms * POWER);      // m64n256k16: 128 clocks
     double trip = w->clocks ? wgmma : w->flops / (w->rate * MMA_SYNC);
+<<<<<<< HEAD
     double l2 = w->drawn / r->l2 * (1 + FAR * fmax(0, w->group * fmin(trips * w->group_row, FAR_ROW) - NEAR_BY));
     if (l2 > trip) trip = l2;
+=======
+    double through = w->drawn / r->l2;
+    if (w->clocks && parts > 1) {
+        double all = programs * trips * w->drawn, often = fmin(1, fmax(0, 2 * (all / w->unique - APART_OFTEN))) * fmin(1, fmax(0, w->unique - APART_LEAST) / APART_BYTES) * fmin(1, (1 - 1.0 / parts) * APART_PARTS);
+        through = fmax(through, (all / (r->l2 * sms) + often * w->unique / (t->gbs * r->memory * 1e3)) / (ceil(programs / sms) * trips));
+    }
+    if (through > trip) trip = through;
+>>>>>>> c0448ffe (What parts far from each other read from memory takes its time beside L2's in the model: long sums of few tiles are expected as an H200 takes them)
     if (w->promoted) trip += PROMOTE;
     double waiting = w->made > 0 && w->columns <= FEW_COLUMNS ? hop_blocks_together((int64_t)programs, t->sms, w->threads / 128) : 1;
     if (w->clocks && w->made / MADE > trip) trip = w->made / MADE;
@@ -439,7 +450,8 @@ static double launch_us(const Work *w, const Target *t, int parts, bool walks, b
     if (drawn > us) us = drawn;
     us += rounds * trips * r->barriers + (w->clocks && !walks ? (ends - 1) * (ANEW + w->turned_end) : 0);
     double tiles = (double)((w->programs + t->sms - 1) / t->sms);                     // that a multiprocessor joins
-    if (parts > 1) us += tiles * (r->join + w->tile_bytes * (parts + 1) / r->parts) + (w->clocks && rounds > tiles ? (rounds - tiles) * PART : 0);
+    double sent = parts + 1 < QUICK_PARTS ? parts + 1 : QUICK_PARTS, more = parts + 1 - sent;
+    if (parts > 1) us += tiles * (r->join + w->tile_bytes * (sent / r->parts + more / MORE_PARTS)) + (w->clocks && rounds > tiles ? (rounds - tiles) * PART : 0);
     return START + r->fill + us;
 }
 
