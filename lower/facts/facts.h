@@ -41,6 +41,8 @@ bool   fact_positive(Facts *s, const Val *v);
 bool   affine_of(const Val *index, Affine *out);          // false: too many terms
 bool   fact_host_at_most(Facts *s, LExpr x, LExpr y);     // x <= y in every launch, by its equations
 bool   host_expr(Facts *s, const Val *v, LExpr *out);     // computable by the launcher
+bool   host_has_value(LExpr e);                           // value.c: by the program, too, of dimensions and scalars
+Val   *host_value(Builder *b, LExpr e);
 Val   *axis_lo(const Val *axis);
 Val   *axis_hi(const Val *axis);
 

@@ -84,7 +84,11 @@ static const char *operand_of(Hop *h, Operand *o, Val *v, const Val *k, int side
             for (int t = 0; t < x->tap.nterm; t++) if (!hop_computable(h, x->tap.term[t].v)) return "an operand's address depends on loaded values";
         }
         o->outer = o->window->rows;
-        if (o->outer == k || o->where == ONCE) return "an operand is gathered";
+        if (o->where == ONCE) return "an operand is gathered";
+        if (o->outer != k) continue;
+        why = hop_pixels_refusal(h, o);
+        if (why) return why;
+        o->clear = !(k->def->flags & AXIS_FULL) && !hop_window_ends(h, a, o->window);
     }
     for (int d = 0; d < a->nidx; d++) {
         const Affine *x = &a->aff[d];

@@ -191,7 +191,8 @@ bool hopper(Fn *f, const CompileOptions *opt) {
             o->buffer = buffer(&h, &b, o, &at);
             if (o->load && !o->gathered) o->map = tensor_map(&h, o);
             if (o->ends == BY_ROWS) hop_last_map(&h, o, tensor_map(&h, o));
-            if (o->window) hop_window_start(&b, o->window, axis_lo(o->outer), o->start);
+            bool each_trip = i < 2 * h.np && o->outer == h.p[i / 2].k;
+            if (o->window && !each_trip) hop_window_start(&b, o->window, axis_lo(o->outer), o->start);
         }
     if (h.behind_bytes) {
         at = (at + 8 * SPAN - 1) & ~(uint32_t)(8 * SPAN - 1);

@@ -5,7 +5,7 @@
 #include "lower/facts/access.h"
 #include "lower/pass/passes.h"
 
-enum { MAX_DOTS = 4, SPAN = 128, MAX_STAGES = 16, SYNC_BYTES = 2048, MAX_CARRIED = 64, MAX_DIGITS = 8, MAX_SOURCES = 4, MAX_AHEAD = 16, GATHER_THREADS = 128 };      // SPAN: bytes of the widest swizzle; barriers and small reductions
+enum { MAX_DOTS = 4, SPAN = 128, MAX_STAGES = 16, SYNC_BYTES = 2048, MAX_CARRIED = 64, MAX_DIGITS = 8, MAX_SOURCES = 4, MAX_AHEAD = 16, GATHER_THREADS = 128, MAX_WALKED = 2 * MAX_DOTS * 4 };      // SPAN: bytes of the widest swizzle; barriers and small reductions
 
 enum { OTHERS, CONSUMERS, FIXED };      // regions of `roles`
 
@@ -139,7 +139,24 @@ bool hop_is_ring_load(const Hop *h, const Op *op);
 const char *hop_window(Hop *h, const Access *a, int dims, bool taps, Window *out);
 bool hop_window_ends(Hop *h, const Access *a, const Window *w);        // rows past the axis's end are past the tensor's
 int  hop_window_map(Hop *h, const Access *a, const Window *w, int swizzle, int64_t pixels);
+// Where the row of number `first` is, without the tap: its digits, and a coordinate for each dimension that rows index.
+void hop_window_digits(Builder *b, const Window *w, Val *first, Val **digit);
+void hop_window_place(Builder *b, const Window *w, Val *const *digit, Val **coord);
 void hop_window_start(Builder *b, const Window *w, Val *first, Val **coord);
+
+// hopper/pixels.c: windows whose rows are contracted, so that each trip begins at other pixels. Whether a product's can be; the first trip's
+// digits, which the producer's loop carries; where the trip's boxes begin; the next trip's digits.
+typedef struct PixelWalk {
+    const Window *w;
+    Val *from;                      // a trip's first row
+    bool carried;                   // its digits, from trip to trip; else each trip divides
+    Val *step[MAX_RANK], *digit[MAX_RANK];
+} PixelWalk;
+typedef struct PixelWalks { int n; PixelWalk at[2 * MAX_DOTS]; } PixelWalks;
+const char *hop_pixels_refusal(const Hop *h, const Operand *o);
+int  hop_pixels_begin(Hop *h, Builder *b, bool fixed, Val *begin, PixelWalks *all, Val **digits);
+void hop_pixels_place(Hop *h, Builder *b, bool fixed, PixelWalks *all, Val *const *digits, ValMap *map);
+int  hop_pixels_next(Builder *b, const PixelWalks *all, Val **digits);
 
 // hopper/several.c: products that only want what is loaded begin with the trip's first one, and Hop.p is in the order of the ops; a
 // tile that several products take is loaded once (Operand.same).

@@ -111,7 +111,8 @@ void hop_producer(Hop *h, Region *r, int role) {
     ValMap map = {.arena = h->f->arena};
     Odometer odo = odometer_of(h);
     RowsAhead rows;
-    Val *at[MAX_DIGITS + 2 * MAX_DOTS + 2] = {0}, *next[MAX_DIGITS + 2 * MAX_DOTS + 2];
+    PixelWalks pixels;
+    Val *at[MAX_DIGITS + 2 * MAX_DOTS + MAX_WALKED + 2] = {0}, *next[MAX_DIGITS + 2 * MAX_DOTS + MAX_WALKED + 2];
     bool fixed = role == FIXED;
     if (h->fixed_bytes && !fixed) hop_effect(&b, OP_T_wait_launches, 0, NULL);
     if (h->once_bytes && !fixed) {
@@ -129,7 +130,7 @@ void hop_producer(Hop *h, Region *r, int role) {
     }
     odometer_set(&odo, &b, map_get(&map, h->loop->in[0]), at);
     hop_gather_ahead(h, &b, &map, &rows, at + odo.n);
-    int n = odo.n + rows.n;
+    int walked = odo.n + rows.n, n = walked + hop_pixels_begin(h, &b, fixed, map_get(&map, h->loop->in[0]), &pixels, at + walked);
     Op *loop = hop_ring_loop(h, &b, role, n, at, &map, &in, &ring);
     Region *old = h->loop->reg[0];
     map_set(&map, old->args.at[0], hop_turned(h, &in, loop->reg[0]->args.at[0]));
@@ -144,6 +145,7 @@ void hop_producer(Hop *h, Region *r, int role) {
             op_append(loop->reg[0], c);
         }
     hop_gather_now(h, &in, &map, &rows, loop->reg[0]->args.at + 1 + odo.n, loop->reg[0]->args.at[0], next + odo.n);
+    hop_pixels_place(h, &in, fixed, &pixels, loop->reg[0]->args.at + 1 + walked, &map);
     Val *other = b_binary(&in, OP_xor, ring.phase, hop_i32(&in, 1));
     for (int i = 0; i < h->rings; i++) {
         hop_effect(&in, OP_T_mbar_wait, 3, (Val *[]){h->empty[i], ring.stage, other});
@@ -152,6 +154,7 @@ void hop_producer(Hop *h, Region *r, int role) {
         if (hop_gathered_bytes(h, i)) hop_effect(&in, OP_T_copy_arrive, 2, (Val *[]){h->full[i], ring.stage})->imm = GATHER_THREADS;
     }
     odometer_next(&odo, &in, at, next);
+    hop_pixels_next(&in, &pixels, next + walked);
     ring = hop_advance(h, &in, ring);
     next[n] = ring.stage;
     next[n + 1] = ring.phase;

@@ -31,6 +31,7 @@ static Val *of_columns(const Hop *h, bool *apart) {
 
 void hop_turn(Hop *h, Builder *b) {
     bool apart;
+    for (int i = 0; i < 2; i++) if (h->p[0].op[i].window && h->p[0].op[i].outer == h->p[0].k) return;      // the producer counts on from trip to trip
     if (h->np > 1 || !h->pipelined || h->nest || h->walk_bytes || h->slices > 1 || h->nahead || h->cluster > 1 || h->f->dealt || hop_gathered_bytes(h, -1)) return;
     Val *axis = of_columns(h, &apart), *lo = h->loop->in[0], *step = h->loop->in[2];
     if (!axis || !hop_computable(h, axis_lo(axis)) || !hop_computable(h, axis_hi(h->p[0].k)) || hop_counts_digits(h)) return;

@@ -10,12 +10,14 @@
 //     lower = -left          upper = -left + (Q - 1) * sw + 1 - W          step = sw
 //
 // The tap moves the walk as a whole: (s * dw, r * dh) are offsets of the instruction. The hardware asks for
-// offsets in 0 .. 255 (4 dimensions; 3: 65535; 5: 31), corners in half as much either way, steps in 1 .. 8: launch facts.
+// offsets in 0 .. 255 (4 dimensions; 3: 65535; 5: 31), corners in half as much either way, steps in 1 .. 8: launch facts. Where taps count
+// down, as in the gradient by the input, dy[.., m / Q % P + top - r, ..], the window is further down by the most that r can be, R - 1, and
+// the offset is R - 1 - r.
 //
 // Results leave the same way, without offsets: y[m / (P * Q), m / Q % P, m % Q, k] is a walk over all of y.
 #include "lower/hopper/hopper.h"
 
-enum { MAX_FACTORS = 12, MAX_STEP = 8 };
+enum { MAX_FACTORS = 12, MAX_STEP = 8, MAX_DOWN = 4 };
 
 // ---- products ------------------------------------------------------------------------------------
 
@@ -163,19 +165,30 @@ static bool of_tile(Hop *h, const Val *v) {
 // Splits off what changes from trip to trip, or that no launcher knows (a program's phase of a transposed convolution):
 // the tap, which must be in 0 .. most.
 static const char *tap_of(Hop *h, Affine *base, Affine *tap, int64_t most, bool *phased) {
-    LExpr sum = {0}, e;
-    int kept = 0;
+    LExpr sum = {0}, e, most_of[MAX_DOWN];
+    int kept = 0, nmost = 0;
     for (int i = 0; i < base->nterm; i++) {
         if (!in_loop(h, base->term[i].v) && host_expr(h->facts, base->term[i].v, &e)) {
             base->term[kept++] = base->term[i];
             continue;
         }
-        if (base->term[i].k < 0 || !fact_bound(h->facts, base->term[i].v, &e)) return "a tap of a window may be negative";
+        Val *v = base->term[i].v;
+        bool down = base->term[i].k < 0;
+        if (!fact_bound(h->facts, v, &e)) return "a tap of a window may be negative";
+        if (down && (base->term[i].k != -1 || nmost == MAX_DOWN || fact_range(h->facts, v).lo < 0 || !host_has_value(e))) return "a tap of a window may be negative";
         tap->term[tap->nterm++] = base->term[i];
-        *phased |= of_tile(h, base->term[i].v);
+        *phased |= of_tile(h, v);
         sum = sum.n ? join(h, L_ADD, sum, e) : e;
+        if (down) most_of[nmost++] = e;
     }
     base->nterm = kept;
+    Builder b = {h->f, NULL, h->loop, h->loop->span};
+    for (int i = 0; i < nmost; i++) {                             // -v is most - v, and what is further down by as much
+        if (base->nterm == AFF_TERMS || tap->nterm == AFF_TERMS) return "a tap of a window may be negative";
+        Val *v = host_value(&b, most_of[i]);
+        base->term[base->nterm++] = (AffTerm){v, -1};
+        tap->term[tap->nterm++] = (AffTerm){v, 1};
+    }
     return !tap->nterm || at_most(h, sum, most) ? NULL : "a tap of a window is out of TMA's range";
 }
 
@@ -279,19 +292,30 @@ int hop_window_map(Hop *h, const Access *a, const Window *w, int swizzle, int64_
     return hop_add_map(h, s);
 }
 
-// Where the row of number `first` is, without the tap: a coordinate for each dimension that rows index.
-void hop_window_start(Builder *b, const Window *w, Val *first, Val **coord) {
-    ValMap same = {.arena = b->f->arena};
+// The digits of a row's number that index dimensions, by division: those that a window has, in its order.
+void hop_window_digits(Builder *b, const Window *w, Val *first, Val **digit) {
     Val *rest = first;
     for (int i = 0; i < w->n; i++) {
         const Pixels *x = &w->at[i];
-        Val *base = hop_coordinate(b, &x->base, &same), *at = rest;
-        if (!x->digit) { coord[x->dim] = base; continue; }
-        if (x->radix) {
-            at = b_binary(b, OP_rem, rest, x->radix);
-            rest = b_binary(b, OP_div, rest, x->radix);
-        }
-        if (x->step) at = b_binary(b, OP_mul, at, x->step);
-        coord[x->dim] = b_binary(b, OP_add, at, base);
+        if (!x->digit) continue;
+        digit[i] = x->radix ? b_binary(b, OP_rem, rest, x->radix) : rest;
+        if (x->radix) rest = b_binary(b, OP_div, rest, x->radix);
     }
+}
+
+// Where the row of these digits is, without the tap: a coordinate for each dimension that rows index.
+void hop_window_place(Builder *b, const Window *w, Val *const *digit, Val **coord) {
+    ValMap same = {.arena = b->f->arena};
+    for (int i = 0; i < w->n; i++) {
+        const Pixels *x = &w->at[i];
+        Val *base = hop_coordinate(b, &x->base, &same);
+        if (!x->digit) { coord[x->dim] = base; continue; }
+        coord[x->dim] = b_binary(b, OP_add, x->step ? b_binary(b, OP_mul, digit[i], x->step) : digit[i], base);
+    }
+}
+
+void hop_window_start(Builder *b, const Window *w, Val *first, Val **coord) {
+    Val *digit[MAX_RANK];
+    hop_window_digits(b, w, first, digit);
+    hop_window_place(b, w, digit, coord);
 }

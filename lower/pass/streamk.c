@@ -37,10 +37,11 @@
 // is the model's affair (cost.c), or asked for (Schedule.streamk).
 #include "lower/build.h"
 #include "lower/simplify/simplify.h"
+#include "lower/facts/facts.h"
 #include "lower/pass/split.h"
 
 // FEW: less than a quarter of a round is dealt together with a whole one
-enum { PIECES = 3, FEW = 4, MAX_STEPS = 32 };
+enum { PIECES = 3, FEW = 4 };
 
 typedef struct Deal {
     Split   s;
@@ -54,9 +55,6 @@ typedef struct Deal {
 
 // ---- the grid's size as a value ------------------------------------------------------------------------
 
-static const int8_t arithmetic[] = {
-    [L_ADD] = OP_add, [L_SUB] = OP_sub, [L_MUL] = OP_mul, [L_DIV] = OP_div, [L_MOD] = OP_rem};
-
 static Val *index_of(Deal *d, int64_t v) { return b_const(&d->b, EL_index, v); }
 static Val *less(Deal *d, Val *x, Val *y) {
     return b_op(&d->b, OP_T_fun, TF_min, type_scalar(EL_index), 2, (Val *[]){x, y});
@@ -69,40 +67,6 @@ static Val *pick(Deal *d, Val *cond, Val *x, Val *y) {
 }
 static Val *calc(Deal *d, AstOp op, Val *x, Val *y) { return b_binary(&d->b, op, x, y); }
 
-static bool expressible(LExpr e) {
-    for (uint32_t i = 0; i < e.n; i++) {
-        LOp op = e.at[i].op;
-        if (op != L_CONST && op != L_DIM && op != L_CDIV && op != L_MIN && op != L_MAX && (op < L_ADD || op > L_MOD))
-            return false;
-    }
-    return e.n <= MAX_STEPS;
-}
-
-static Val *dimension(Deal *d, int64_t number) {
-    int64_t fixed = d->s.f->launch->dims[number].fixed;
-    Val *v = fixed >= 0 ? index_of(d, fixed) : b_op(&d->b, OP_T_dim, 0, type_scalar(EL_index), 0, NULL);
-    if (fixed < 0) v->def->imm = number;
-    return v;
-}
-
-static Val *value_of(Deal *d, LExpr e) {
-    Val *st[MAX_STEPS];
-    int n = 0;
-    for (uint32_t i = 0; i < e.n; i++) {
-        LStep s = e.at[i];
-        if (s.op == L_CONST || s.op == L_DIM) {
-            st[n++] = s.op == L_DIM ? dimension(d, s.arg) : index_of(d, s.arg);
-            continue;
-        }
-        n--;
-        Val *x = st[n - 1], *y = st[n];
-        if (s.op == L_MIN || s.op == L_MAX) st[n - 1] = s.op == L_MIN ? less(d, x, y) : more(d, x, y);
-        else if (s.op == L_CDIV) st[n - 1] = calc(d, OP_div, calc(d, OP_add, x, calc(d, OP_sub, y, index_of(d, 1))), y);
-        else st[n - 1] = calc(d, (AstOp)arithmetic[s.op], x, y);
-    }
-    return st[0];
-}
-
 // ---- who has which trips -------------------------------------------------------------------------------
 //
 // All in numbers that are seen to fit 32 bits where `all` does: no product of a tile's number, and no trip past a share's.
@@ -113,7 +77,7 @@ static Val *at_least_0(Deal *d, Val *x) { return more(d, x, index_of(d, 0)); }
 static void grid(Deal *d) {
     Op *loop = d->s.loop;
     Val *one = index_of(d, 1), *blocks = index_of(d, d->blocks), *lo = loop->in[0], *hi = loop->in[1], *step = loop->in[2];
-    d->tiles = value_of(d, d->s.f->launch->programs);
+    d->tiles = host_value(&d->b, d->s.f->launch->programs);
     Val *left = calc(d, OP_rem, d->tiles, blocks), *some = less(d, left, one),
         *pieces = calc(d, OP_mul, some, index_of(d, PIECES * d->blocks));
     Val *many = less(d, calc(d, OP_div, calc(d, OP_mul, left, index_of(d, FEW)), blocks), one),
@@ -242,7 +206,7 @@ static const char *refusal(Deal *d, const CompileOptions *opt) {
     for (int i = 0; i < 3; i++) if (!alike(d->s.loop->in[i])) return "programs differ in the trips of their loops";
     if (!opt->target->has_wgmma || opt->schedule.walk == 1) return "its blocks do not walk from tile to tile";
     if (opt->schedule.split > 1) return "each tile's loop is in parts already";
-    if (!expressible(d->s.f->launch->programs)) return "how many tiles there are follows from more than dimensions";
+    if (!host_has_value(d->s.f->launch->programs)) return "how many tiles there are follows from more than dimensions";
     return NULL;
 }
 
