@@ -107,9 +107,9 @@ class Kernel:
             self.values.append(v)
         ptrs = [v.getPtr() if hasattr(v, "getPtr") else ctypes.addressof(v) for v in self.values]
         self.params = (ctypes.c_void_p * len(ptrs))(*ptrs)
-        m = next(re.match(r"blocks (.*), threads (\d+), shared (.+?)(?:, cluster (\d+))?(?:, early.*)?$", l) for l in head if l.startswith("blocks "))
+        m = next(re.match(r"blocks (.*), threads (\d+), shared (.+?)(?:, cluster (\d+))?(, together)?(?:, early.*)?$", l) for l in head if l.startswith("blocks "))
         self.blocks, self.threads, self.shared = expr(m[1], env), int(m[2]), expr(m[3], env)
-        self.config = self.launch_config(int(m[4])) if m[4] else None
+        self.config = self.launch_config(int(m[4] or 0)) if m[4] or m[5] else None
         entry = next(l for l in head if l.startswith("kernel ")).split(" entry ")[1]
         self.module = ck(cu.cuModuleLoadData(code or ptx.encode() + b"\0"))
         self.function = ck(cu.cuModuleGetFunction(self.module, entry.encode()))
@@ -119,8 +119,9 @@ class Kernel:
 
     def launch_config(self, cluster):
         c, a = cu.CUlaunchConfig(), cu.CUlaunchAttribute()
-        a.id = cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
-        a.value.clusterDim.x, a.value.clusterDim.y, a.value.clusterDim.z = cluster, 1, 1
+        a.id = cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION if cluster else cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_COOPERATIVE
+        if cluster: a.value.clusterDim.x, a.value.clusterDim.y, a.value.clusterDim.z = cluster, 1, 1
+        else: a.value.cooperative = 1                      # its blocks wait for each other
         c.gridDimX, c.gridDimY, c.gridDimZ, c.blockDimX, c.blockDimY, c.blockDimZ = self.blocks, 1, 1, self.threads, 1, 1
         c.sharedMemBytes, c.attrs, c.numAttrs = self.shared, [a], 1
         return c

@@ -183,6 +183,8 @@ struct Warp {
     const uint8_t *hit_init;
     uint32_t waited;              // lanes that are past griddepcontrol.wait; all, if the launch is not early
     bool     polled;              // ended its turn on a wait that answered no
+    const Insn *watches;          // the last load that acquires, and what it read
+    uint32_t watched;
     uint64_t rng;
     EmuCounters count;
 };

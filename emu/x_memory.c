@@ -307,6 +307,18 @@ static void synchronise(Warp *w, const Insn *in, bool before) {       // .acquir
     if (!before && in->flags & F_ACQUIRE) vc_acquire(w, w->block->atomic_vc);
 }
 
+// Read again, and still the same: it waits for another block, whose turn it is.
+static void poll(Warp *w, const Insn *in) {
+    if (!(in->flags & F_ACQUIRE) || in->flags & F_RELEASE || !w->active) return;
+    u32 value = lane32(w, in->list[0])[__builtin_ctz(w->active)];
+    if (w->watches == in && w->watched == value) {
+        w->event |= EV_YIELD;
+        w->polled = true;
+    }
+    w->watches = in;
+    w->watched = value;
+}
+
 #define LOAD(name, T, C, R)                                                           \
     static void name(Warp *w, const Insn *in) {                                       \
         uint8_t *p[32];                                                               \
@@ -327,6 +339,7 @@ static void synchronise(Warp *w, const Insn *in, bool before) {       // .acquir
             }                                                                         \
         }                                                                             \
         synchronise(w, in, false);                                                    \
+        poll(w, in);                                                                  \
     }
 typedef struct Wide { u64 part[2]; } Wide;
 LOAD(load_u8, uint8_t, u32, u32)

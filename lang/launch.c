@@ -337,6 +337,7 @@ void launch_print(const LaunchInfo *info, Buf *out) {
     else if (info->programs.n > 0) buf_printf(out, "// tk: programs %s", text(&p, info->programs));
     if (info->blocks.n > 0 && info->smem_more.n > 0) buf_printf(out, " + %s", text(&p, info->smem_more));
     if (info->cluster > 1) buf_printf(out, ", cluster %d", info->cluster);
+    if (info->together) buf_puts(out, ", together");
     if (info->early == INT_MAX) buf_puts(out, ", early");
     else if (info->early) buf_printf(out, ", early up to %d", info->early);
     buf_putc(out, '\n');

@@ -113,6 +113,7 @@ typedef struct LaunchInfo {
     LExpr         blocks;              // how many blocks are launched (x), in units of clusters' blocks
     int           threads;             // per block
     int           cluster;             // blocks per cluster (1: none)
+    bool          together;            // its blocks wait for each other: all of them must run at once
     bool          partial;             // tiles at a tensor's end are not brought whole: products read what shared memory held, for dead lanes
     int           early;               // with so many blocks or fewer it waits by itself for the launches that it follows: may be started before their end
     uint32_t      smem;                // dynamic shared memory, bytes

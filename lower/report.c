@@ -200,8 +200,10 @@ void report_collect(Fn *f, const int64_t *dims, Buf *out, ReportLines *lines) {
         buf_printf(out, "  clusters       of %d blocks; what all of them want is loaded once\n", f->cluster);
     if (f->cluster_refused) buf_printf(out, "  no clusters: %s\n", f->cluster_refused);
     if (f->parts)
-        buf_printf(out, "  split          each tile's loop in %d parts, joined in order by the %s\n", f->parts,
-                   f->cluster == f->parts ? "first, in its shared memory" : "last");
+        buf_printf(out, "  split          each %s in %d parts, %s\n", l->together ? "program's loops" : "tile's loop", f->parts,
+                   l->together              ? "which meet after each: all of them run at once"
+                   : f->cluster == f->parts ? "joined in order by the first, in its shared memory"
+                                            : "joined in order by the last");
     if (f->dealt)
         buf_printf(
             out,

@@ -75,6 +75,7 @@ static void info_walk(Pack *k, LaunchInfo *f)
     raw(k, &f->nslots, sizeof f->nslots);
     raw(k, &f->threads, sizeof f->threads);
     raw(k, &f->cluster, sizeof f->cluster);
+    raw(k, &f->together, sizeof f->together);
     raw(k, &f->partial, sizeof f->partial);
     raw(k, &f->early, sizeof f->early);
     raw(k, &f->smem, sizeof f->smem);

@@ -339,11 +339,13 @@ bool cuda_ready(Cuda *c, const DeviceLaunch *l, Buf *err) {
                    l->kernel->name, threads, l->kernel->max_threads, l->kernel->registers);
         return false;
     }
+    if (l->together && !since((const void *)(uintptr_t)c->cu.launch_ex, "blocks that wait for each other", "11.8", err)) return false;
     return allow_smem(c, l, l->kernel->handle, err) && (!clustered(l) || allow_clusters(c, l, l->kernel->handle, err));
 }
 
-static CuResult launch_clusters(const Cuda *c, const DeviceLaunch *l, const Function *fn, CuStream stream) {
+static CuResult launch_as(const Cuda *c, const DeviceLaunch *l, const Function *fn, CuStream stream) {
     CuLaunchAttr attr = {.id = CU_ATTR_CLUSTER, .value.cluster = {l->cluster[0], l->cluster[1], l->cluster[2]}};
+    if (l->together) attr = (CuLaunchAttr){.id = CU_ATTR_COOPERATIVE, .value.cooperative = 1};
     CuLaunchConfig config = {
         .grid_x = l->grid[0], .grid_y = l->grid[1], .grid_z = l->grid[2],
         .block_x = l->block[0], .block_y = l->block[1], .block_z = l->block[2], .smem = l->smem,
@@ -354,7 +356,7 @@ static CuResult launch_clusters(const Cuda *c, const DeviceLaunch *l, const Func
 
 static CuResult launch_now(const Cuda *c, const DeviceLaunch *l, CuStream stream) {
     const Function *fn = l->kernel->handle;
-    if (clustered(l)) return launch_clusters(c, l, fn, stream);
+    if (clustered(l) || l->together) return launch_as(c, l, fn, stream);
     return c->cu.launch(fn->f, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2], l->smem,
                         stream, l->params, NULL);
 }

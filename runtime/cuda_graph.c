@@ -41,6 +41,10 @@ static bool add_kernel(Cuda *c, CuGraph g, const DeviceNode *n, const CuGraphNod
                           l->kernel->name))
             return false;
     }
+    if (l->together) {
+        CuLaunchAttr whole = {.value.cooperative = 1};
+        return cuda_ok_late(c, c->cu.graph_attr(*out, CU_ATTR_COOPERATIVE, &whole.value), err, "start as a whole a node for", l->kernel->name);
+    }
     if (l->cluster[0] <= 1 && l->cluster[1] <= 1 && l->cluster[2] <= 1) return true;
     CuLaunchAttr attr = {.value.cluster = {l->cluster[0], l->cluster[1], l->cluster[2]}};
     return cuda_ok_late(c, c->cu.graph_attr(*out, CU_ATTR_CLUSTER, &attr.value), err, "set the cluster of a node for",

@@ -55,6 +55,7 @@ typedef struct DeviceLaunch {
     bool     early;                    // in a graph it may be started before the end of what it follows: it waits by itself,
     const DeviceRange *fixed;          // and reads these before it does: no launch beside it writes them
     int      nfixed;
+    bool     together;                 // blocks wait for each other: the launch begins when there is room for all of them
     bool     partial;                  // products may read shared memory that nothing wrote, for dead lanes
     void   **params;                   // addresses of the values, as for cuLaunchKernel
 } DeviceLaunch;

@@ -63,7 +63,7 @@ static int scratch_used(const PlanLaunch *l) {
 // Can the node that was made for one be given to the other? What is not a parameter, and the order, must be the same.
 static bool exchangeable(const PlanLaunch *a, const PlanLaunch *b) {
     const DeviceLaunch *x = &a->prepared.launch, *y = &b->prepared.launch;
-    return a == b || (x->kernel->handle == y->kernel->handle && x->early == y->early &&
+    return a == b || (x->kernel->handle == y->kernel->handle && x->early == y->early && x->together == y->together &&
                       memcmp(x->cluster, y->cluster, sizeof x->cluster) == 0 && a->own.span.lo == b->own.span.lo &&
                       scratch_used(a) == scratch_used(b));
 }

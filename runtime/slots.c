@@ -136,7 +136,7 @@ bool prepare(Device *d, const LaunchInfo *info, const Bound *bound, const Device
     out->empty = blocks == 0;
     out->launch = (DeviceLaunch){.kernel = k, .grid = {(uint32_t)blocks, 1, 1}, .block = {(uint32_t)info->threads, 1, 1},
                                  .cluster = {(uint32_t)cluster, 1, 1},
-                                 .smem = info->smem + (info->smem_more.n ? (uint32_t)bind_eval(b, info->smem_more) : 0), .early = blocks <= info->early, .partial = info->partial};
+                                 .smem = info->smem + (info->smem_more.n ? (uint32_t)bind_eval(b, info->smem_more) : 0), .early = blocks <= info->early && !info->together, .together = info->together, .partial = info->partial};
     size_t cells = (size_t)CELL * (size_t)(info->nslots + 1), params = sizeof(void *) * (size_t)(info->nslots + 1), fixed = sizeof *out->fixed * (size_t)(info->nparams + 1);
     size_t bytes = (cells + params + fixed + CELL - 1) / CELL * CELL;
     char  *storage = out->storage = aligned_alloc(CELL, bytes);

@@ -5,6 +5,8 @@
 //     blocks    one block after another starts on a multiprocessor
 //     waiting   rounds of blocks * what a program waits for: loads, one after the other in trips, and warps for each other
 //
+// Parts are of the first loop. What follows it the last part does alone, loops too, unless all parts meet after each loop (pass/share.c).
+//
 // They overlap, but not wholly: the sum of their cubes counts. Few programs with long loops wait most: for them S programs
 // share a loop (split.c), which costs joining S parts. Fitted to what an H200 took (tests/lower/test_cost_rows.c).
 //
@@ -24,6 +26,7 @@ static const double SHUFFLES = 0.1, MEET = 0.15, MEET_WARP = 0.012; // us: joini
 static const double OWN = 90, JOINED = 40, CLOCK = 1755;
 static const double JOIN = 1.4, JOIN_PART = 0.004, JOIN_RATE = 60e3;  // us: fences and counts, each part; bytes a us
 // instructions that are fetched quickly; of warps that meet, not hidden
+static const double MET = 1.3;                                        // a meeting of all parts, of such a join
 static const double SPILLS = 1.5, CACHED = 1100, MEETING_BARE = 0.7;
 static const double CROWDED = 1.06;                                 // of a launch
 static const double WORTH = 0.93;                                   // of the time of one part, to have several
@@ -36,6 +39,7 @@ enum {
     MAX_PARTS = 10,
     CROWDED_LANES = 96,
     MAX_WARPS = 6,
+    FEW_CLUSTERS = 8,                  // blocks of a program's cluster: programs that leave some multiprocessors idle have more without
     REGS = 20,
     MOST_VALUES = 8
 };
@@ -107,8 +111,9 @@ static const Type *widest(const Op *op) {
     return t;
 }
 
-static void look(Rows *r, const Region *region, double times, double outer, bool in_loop) {
+static void look(Rows *r, const Region *region, const Op *but, double times, double outer, bool in_loop) {
     for (const Op *op = region->first; op; op = op->next) {
+        if (op == but) continue;
         double inside = times;
         if (op->code == OP_T_dot || op->code == OP_T_while || op->code == OP_T_roles) r->known = false;
         if (op->code == OP_T_for) {
@@ -122,10 +127,10 @@ static void look(Rows *r, const Region *region, double times, double outer, bool
             if (outer * n > r->trips) r->trips = outer * n;
             for (int i = 0; i < op->nout; i++)
                 r->carried += (double)type_lanes(&op->out[i]->type) * elem_bytes((Elem)op->out[i]->type.elem);
-            look(r, op->reg[0], inside, outer * n, true);
+            look(r, op->reg[0], NULL, inside, outer * n, true);
             continue;
         }
-        for (int i = 0; i < op->nreg; i++) look(r, op->reg[i], times, outer, in_loop);
+        for (int i = 0; i < op->nreg; i++) look(r, op->reg[i], NULL, times, outer, in_loop);
         const Type *t = widest(op);
         if (!t || !price(op)) continue;
         int64_t lanes = type_lanes(t);
@@ -146,7 +151,7 @@ static void look(Rows *r, const Region *region, double times, double outer, bool
     }
 }
 
-static double launch_us(const Rows *r, const Target *t, double programs, double bytes, int warps, int per_block, int parts) {
+static double work_us(const Rows *r, const Target *t, double programs, double bytes, int warps, int per_block, int parts) {
     double each = (double)r->lanes / (32.0 * warps), sms = t->sms;
     bool   loops = r->trips > 0;
     double trips = loops ? ceil(r->trips / parts) : 1, share = loops ? trips / r->trips : 1;
@@ -170,14 +175,42 @@ static double launch_us(const Rows *r, const Target *t, double programs, double 
                              starts * starts * starts);
     us += met * MEETING_BARE;
     if (loops && each > CROWDED_LANES) us *= CROWDED;                 // little room for loads on their way
-    if (parts > 1) us += JOIN + JOIN_PART * parts + r->carried * parts / JOIN_RATE;
     return us;
 }
 
+typedef struct Work {
+    Rows    all, rest;                 // rest: without the first loop; trips 0: there is no other
+    int64_t outer;                     // trips of the outermost loop, the most of any
+    int     meetings;
+    bool    meets;
+} Work;
+
+static double launch_us(const Work *w, const Target *t, double programs, double bytes, int warps, int per_block, int parts) {
+    const Rows *r = &w->all;
+    if (parts < 2) return work_us(r, t, programs, bytes, warps, per_block, 1);
+    double join = JOIN + JOIN_PART * parts + r->carried * parts / JOIN_RATE;
+    bool meet = w->meets && programs * parts <= t->sms;
+    double us = work_us(r, t, programs, bytes, warps, per_block, parts) + (meet ? w->meetings * MET : 1) * join;
+    return meet || !w->rest.trips ? us : us + work_us(&w->rest, t, programs, 0, warps, per_block, 1) - START;
+}
+
+static void loops_of(Work *w, const Fn *f) {
+    const Op *first = NULL;
+    w->rest = w->all;
+    for (const Op *op = f->body.first; op; op = op->next) {
+        int64_t all, step;
+        if (op->code != OP_T_for) continue;
+        if (!first) first = op;
+        w->meetings += op->nout > 0;
+        if (!length(&w->all, op->in[0], op->in[1], &all) || !number(&w->all, op->in[2], &step) || step < 1) continue;
+        if ((all + step - 1) / step > w->outer) w->outer = (all + step - 1) / step;
+    }
+    look(&w->all, &f->body, NULL, 1, 1, false);
+    look(&w->rest, &f->body, first, 1, 1, false);
+}
+
 bool cost_of_rows(Fn *f, const CompileOptions *opt, const Schedule *given, const int64_t *dims, Cost *out) {
-    static const int tried[MAX_PARTS] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
     const Target *t = opt->target;
-    Rows    r = {.facts = facts_new(f), .dims = dims, .known = true};
     int64_t programs, n, d;
     int     i;
     double  bytes = 0;
@@ -191,28 +224,33 @@ bool cost_of_rows(Fn *f, const CompileOptions *opt, const Schedule *given, const
         }
         bytes += (double)n * elem_bytes(x->elem) * (x->mode == PM_INOUT ? 2 : 1);
     }
-    int blocks = given->cluster || given->split || given->warps ? 1 : share_blocks(f, t, dims);
-    if (blocks > 1) {                                                   // a long row: a cluster's, whatever there is of them
+    bool sized = launch_by_dims(f->launch->programs, dims, &programs);
+    Work w = {.all = {.facts = facts_new(f), .dims = dims, .known = true}, .meets = given->split != 1 && !given->cluster && share_meets(f)};
+    int  blocks = given->cluster || given->split || given->warps ? 1 : share_blocks(f, t, dims);
+    if (blocks > 1 && !(w.meets && sized && programs * FEW_CLUSTERS <= t->sms)) {   // a long row: a cluster's, whatever there is of them
         *out = (Cost){.us = START + bytes / (t->gbs * MEMORY * 1e3), .schedule = *given};
         out->schedule.cluster = blocks;
         return true;
     }
-    if (!launch_by_dims(f->launch->programs, dims, &programs)) return false;
-    look(&r, &f->body, 1, 1, false);
-    if (!r.known || !r.lanes || r.lanes > LONGEST || programs < 1) return false;
+    if (!sized) return false;
+    loops_of(&w, f);
+    const Rows *r = &w.all;
+    if (!r->known || !r->lanes || r->lanes > LONGEST || programs < 1) return false;
     CompileOptions own = *opt;
     own.schedule = *given;
-    bool splits = !given->split && r.trips > 1 && split_refusal(f) == NULL;
+    bool splits = !given->split && w.outer > 1 && (w.meets || split_refusal(f) == NULL);
     int  per_block, usual = schedule_warps(f, &own, &per_block), parts = given->split > 1 ? given->split : 1;
-    double stands = launch_us(&r, t, (double)programs, bytes, usual, per_block, parts);
+    double stands = launch_us(&w, t, (double)programs, bytes, usual, per_block, parts);
+    int tried[MAX_PARTS + 1] = {w.meets && programs * 2 <= t->sms ? (int)(t->sms / programs) : 1, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
     *out = (Cost){.us = stands, .schedule = *given};
-    for (i = 0; i < MAX_PARTS; i++)
-        for (int w = 0; w < MAX_WARPS; w++) {                           // without a loop the usual number is as good as any
-            bool open = !given->warps && r.trips > 1;
-            if ((i && (!splits || tried[i] > r.trips)) || (w && !open)) continue;
-            own.schedule.warps = open ? 1 << w : given->warps;
+    for (i = 0; i <= MAX_PARTS; i++)
+        for (int k = 0; k < MAX_WARPS; k++) {                           // without a loop the usual number is as good as any
+            bool open = !given->warps && r->trips > 1;
+            if ((tried[i] > 1 && (!splits || tried[i] > w.outer)) || (k && !open)) continue;
+            own.schedule.warps = open ? 1 << k : given->warps;
             int each, warps = schedule_warps(f, &own, &each), p = splits ? tried[i] : parts;
-            double us = launch_us(&r, t, (double)programs, bytes, warps, each, p);
+            if (open && p > 1 && w.meets && programs * p <= t->sms && warps != usual) continue;      // fewer elements a lane take up to three times as long
+            double us = launch_us(&w, t, (double)programs, bytes, warps, each, p);
             if (us >= out->us || us > stands * WORTH) continue;
             *out = (Cost){.us = us, .schedule = *given};
             if (p > 1) out->schedule.split = p;

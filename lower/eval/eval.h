@@ -97,6 +97,7 @@ struct Eval {
     bool     *printed; int nprinted;                  // by order of print ops
     struct Async *async;          // level 2, else NULL
     struct Parts *parts;          // what programs hand to one another
+    int64_t       puts;           // parts that have been put so far, for programs that wait for all of them
     struct Sent  *sent;           // parts of tiles that one program has sent to another
     struct Meeting *meetings;     // what the blocks of a cluster join
     int       joins;              // that the program at work has come to

@@ -8,17 +8,19 @@
 
 struct Parts {
     struct Parts *next;
+    const Op *put;
     int64_t tile;
     int     n, come, values;
     Slot   *at;                   // part by part, each with its values
     bool   *there;
 };
 
-static struct Parts *parts_of(Eval *e, int64_t tile, int n, int values) {
+static struct Parts *parts_of(Eval *e, const Op *put, int64_t tile) {
+    int n = (int)put->imm, values = put->nin - 2;
     for (struct Parts *p = e->parts; p; p = p->next)
-        if (p->tile == tile) return p;
+        if (p->tile == tile && p->put == put) return p;
     struct Parts *p = NEW(e->arena, struct Parts);
-    *p = (struct Parts){e->parts, tile, n, 0, values, NEW_N(e->arena, Slot, n * values), NEW_N(e->arena, bool, n)};
+    *p = (struct Parts){e->parts, put, tile, n, 0, values, NEW_N(e->arena, Slot, n * values), NEW_N(e->arena, bool, n)};
     return e->parts = p;
 }
 
@@ -26,16 +28,22 @@ void eval_part_put(Eval *e, const Step *s) {
     const Op *op = s->op;
     int64_t part = scalar_int(e, op->in[1]);
     int     n = (int)op->imm, values = op->nin - 2;
-    struct Parts *p = parts_of(e, scalar_int(e, op->in[0]), n, values);
+    struct Parts *p = parts_of(e, op, scalar_int(e, op->in[0]));
+    bool all = op->attr == PUT_all, again = all && part >= 0 && part < n && p->there[part];
     uint8_t *last = out_tile(e, op);
-    if (part < 0 || part >= n || p->there[part]) {
+    if (part < 0 || part >= n || (p->there[part] && !again)) {
         eval_fault(e, op->span, "part_put: part %lld of %d%s", (long long)part, n,
                    part < 0 || part >= n ? "" : " comes twice");
         return;
     }
-    for (int i = 0; i < values; i++) p->at[part * values + i] = slot_keep(slot_of(e, op->in[2 + i]));
+    for (int i = 0; i < values && !again; i++) p->at[part * values + i] = slot_keep(slot_of(e, op->in[2 + i]));
     p->there[part] = true;
-    *last = ++p->come == n;
+    p->come += !again;
+    e->puts += !again;
+    *last = p->come == n;
+    if (!all || *last) return;
+    e->waits = true;                                               // and is run again from its start, as who joins what is sent (below)
+    e->flow = FLOW_FAULT;
 }
 
 static Kernel *joining(TReduce kind, Elem e) {
@@ -96,8 +104,7 @@ void join_slots(Eval *e, const Op *op, int n, const Slot *const *from) {
 
 void eval_part_get(Eval *e, const Step *s) {
     const Op *op = s->op;
-    const Op *put = op->in[1]->def;
-    struct Parts *p = parts_of(e, scalar_int(e, op->in[0]), (int)put->imm, put->nin - 2);
+    struct Parts *p = parts_of(e, op->in[1]->def, scalar_int(e, op->in[0]));
     if (p->come < p->n) { eval_fault(e, op->span, "part_get: %d of %d parts are there", p->come, p->n); return; }
     const Slot **from = NEW_N(e->arena, const Slot *, p->n);
     for (int k = 0; k < p->n; k++) from[k] = &p->at[k * p->values + op->attr];
@@ -105,8 +112,8 @@ void eval_part_get(Eval *e, const Step *s) {
 }
 
 void eval_part_take(Eval *e, const Step *s) {
-    const Op *op = s->op, *put = op->in[1]->def;
-    struct Parts *p = parts_of(e, scalar_int(e, op->in[0]), (int)put->imm, put->nin - 2);
+    const Op *op = s->op;
+    struct Parts *p = parts_of(e, op->in[1]->def, scalar_int(e, op->in[0]));
     int64_t part = scalar_int(e, op->in[2]);
     if (part < 0 || part >= p->n || !p->there[part]) {
         eval_fault(e, op->span, "part_take: part %lld of %d is not there", (long long)part, p->n);
@@ -193,9 +200,10 @@ void run_senders(Eval *e, const Block *body, int64_t n) {
             e->waits = false;
             if (e->async) start_async(e);
             const struct Sent *before = e->sent;
+            int64_t puts = e->puts;
             run_block(e, body);
             done[i] = !e->waits;
-            moved |= done[i] || e->sent != before;
+            moved |= done[i] || e->sent != before || e->puts != puts;
             all &= done[i];
         }
     }

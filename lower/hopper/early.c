@@ -52,7 +52,7 @@ static bool touches_others(const Hop *h, const Op *op) {         // memory that 
                                             [OP_T_ptrstore] = true, [OP_T_atomic] = true,    [OP_T_part_put] = true,
                                             [OP_T_part_get] = true, [OP_T_part_send] = true, [OP_T_part_join] = true};
     if (global[op->code])
-        return op->code == OP_T_load ? !of_fixed(h, op) : op->code != OP_T_part_put || op->attr == PUT_memory;
+        return op->code == OP_T_load ? !of_fixed(h, op) : op->code != OP_T_part_put || op->attr == PUT_memory || op->attr == PUT_all;
     for (int i = 0; i < op->nreg; i++)
         for (const Op *in = op->reg[i]->first; in; in = in->next) if (touches_others(h, in)) return true;
     return false;

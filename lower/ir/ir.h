@@ -195,7 +195,7 @@ bool  op_mixes_lanes(const Op *op);
 int   op_first_axis(const Op *op);                         // what takes axes after `over`: in[this .. nin)
 Op   *op_target(const Op *op);                             // the loop that a break or continue is for, or NULL
 // Where a part_put puts the parts: its attr. Slices of a block and blocks of a cluster (level 2) leave theirs to the first.
-enum { PUT_memory, PUT_block, PUT_cluster };
+enum { PUT_memory, PUT_block, PUT_cluster, PUT_all };
 int   op_put_in(const Op *op);                             // that, or -1 of other ops
 // what other blocks of the cluster send: join_cluster, from_cluster, drawn
 bool  op_meets(const Op *op);

@@ -53,7 +53,7 @@
     X(continue,     NONE,    0, 255,  0,  0, "T",   1, "carried..: next trip of the imm-th enclosing loop") \
     X(assert,       NONE,    1,  1,   0,  0, "S",   1, "cond; else str is reported") \
     X(print,        NONE,    0,  1,   0,  0, "S",   1, "value?; str before it") \
-    X(part_put,     NONE,    3, 255,  1,  0, "S",   1, "tile's number, part's number, value..: keeps the values of this part of its tile; true in the program that is the last of the tile's imm parts to do so; attr 1 (level 2): the parts are the slices of a block, and their number is `slice`; attr 2 (level 2): they are the blocks of a cluster; part 0 goes on, then") \
+    X(part_put,     NONE,    3, 255,  1,  0, "S",   1, "tile's number, part's number, value..: keeps the values of this part of its tile; true in the program that is the last of the tile's imm parts to do so; attr 1 (level 2): the parts are the slices of a block, and their number is `slice`; attr 2 (level 2): they are the blocks of a cluster; part 0 goes on, then; attr 3: true in all of them, when all have put theirs") \
     X(part_get,     REDUCE,  2,  2,   1,  0, "R",   1, "tile's number, part_put's result (which was true): value attr of all parts of the tile, joined in their order") \
     X(part_take,    NONE,    3,  3,   1,  0, "R",   1, "tile's number, part_put's result (which was true), part's number: value attr of that part of the tile") \
     X(part_send,    NONE,    3, 255,  0,  0, "S",   1, "slot's number, joining program's number, value..: keeps the values of its part of a tile in a slot of scratch memory, for the program that joins the tile; there are imm slots for each of those") \

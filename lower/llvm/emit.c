@@ -42,7 +42,7 @@ static void make_slots(Fn *f) {
 
 static void scratch_slots(Fn *f, const Op *put) {
     LaunchInfo *l = f->launch;
-    LExpr counts = launch_join_const(f->arena, L_MUL, launch_join_const(f->arena, L_DIV, l->programs, put->imm), 4);
+    LExpr counts = launch_join_const(f->arena, L_MUL, launch_join_const(f->arena, L_DIV, l->programs, put->imm), gen_part_counts(f, put));
     LExpr parts = launch_join_const(f->arena, L_MUL, l->programs, gen_part_bytes(f, put));
     slot(f->arena, l, (LaunchSlot){.kind = SLOT_SCRATCH, .size = 8, .a = SCRATCH_COUNTS, .expr = counts});
     slot(f->arena, l, (LaunchSlot){.kind = SLOT_SCRATCH, .size = 8, .a = SCRATCH_PARTS, .expr = parts});
@@ -282,8 +282,11 @@ void gen_kernel(Session *s, Fn *f, const CompileOptions *opt, PtxUnit *unit) {
     g.program_threads = f->launch->threads;
     g.smem_used = f->buffer_bytes;
     make_slots(f);
-    for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op))
-        if (op_put_in(op) == PUT_memory) scratch_slots(f, op);
+    bool meets = false;                                        // the first time stands for all
+    for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) {
+        if (op_put_in(op) == PUT_memory || (op_put_in(op) == PUT_all && !meets)) scratch_slots(f, op);
+        meets |= op_put_in(op) == PUT_all;
+    }
     for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) if (op->code == OP_T_draw) draw_slot(f);
     for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) if (op->code == OP_T_part_send) sent_slots(f, op);
     gen_reciprocals(&g);

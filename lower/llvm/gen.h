@@ -236,6 +236,7 @@ void         gen_cluster_send(Gen *g, LLVMValueRef at, int n, LLVMValueRef *word
 // in the first block: all that the others send
 void         gen_cluster_receive(Gen *g, uint32_t bar, int64_t bytes);
 int64_t      gen_part_bytes(const Fn *f, const Op *put);           // of scratch memory, for one part of one tile
+int64_t      gen_part_counts(const Fn *f, const Op *put);          // and of counts, for a tile
 // ---- llvm/cluster.c
 void         gen_cluster_loop(Gen *g, const Op *loop);             // before a loop in which the cluster's blocks join values
 // the block has begun: others may write to its shared memory

@@ -11,6 +11,9 @@
 // barrier, what other programs' have released. Who finds all others counted joins, and sets the count back for the next
 // launch.
 //
+// Where all parts go on (PUT_all, pass/share.c), each waits until all are counted. There are two words a tile then: arrivals, and who has seen all of them; the
+// last of these sets both back. A kernel whose programs meet several times has words and parts for each time.
+//
 // Threads that hold the same elements (a sum over everything is one number, which all hold) share the joining: only the
 // first of them writes, the k-th of R reads the parts k, k + R .. of what the first of each program wrote, and the R results
 // are joined as in a reduction. The order is fixed by R, so results are still the same from run to run.
@@ -31,7 +34,28 @@ static int64_t value_offset(const Fn *f, const Op *put, int value) {
     return at * f->warps * 32;
 }
 
-int64_t gen_part_bytes(const Fn *f, const Op *put) { return value_offset(f, put, put->nin - 2); }
+// Where programs meet several times: how often, or before this time; and what a part puts then.
+static int64_t met(const Fn *f, const Op *until, int *times) {
+    int64_t bytes = 0;
+    *times = 0;
+    for (const Op *op = op_walk(&f->body, NULL); op && op != until; op = op_walk(&f->body, op)) {
+        if (op_put_in(op) != PUT_all) continue;
+        bytes += (value_offset(f, op, op->nin - 2) + 15) & ~INT64_C(15);
+        ++*times;
+    }
+    return bytes;
+}
+
+int64_t gen_part_bytes(const Fn *f, const Op *put) {
+    int times;
+    return put->attr == PUT_all ? met(f, NULL, &times) : value_offset(f, put, put->nin - 2);
+}
+
+int64_t gen_part_counts(const Fn *f, const Op *put) {
+    int times;
+    met(f, NULL, &times);
+    return put->attr == PUT_all ? (int64_t)2 * 4 * times : 4;
+}
 
 static const Layout *layout_of(const Gen *g, const Val *v) {
     return v->type.rank ? v->layout : layout_replicated(g->arena, g->f->warps);
@@ -86,7 +110,7 @@ static int64_t sent_offset(Gen *g, const Op *put, int value) {
 // Where this thread's first words of a value stand, in part `part` of the tile.
 static LLVMValueRef place(Gen *g, const Op *put, const Val *tile, LLVMValueRef part, int value) {
     int64_t bytes = gen_part_bytes(g->f, put);
-    if (put->attr != PUT_memory) {                             // the first keeps its own
+    if (put->attr == PUT_block || put->attr == PUT_cluster) {  // the first keeps its own
         bool near = put->attr == PUT_cluster;
         LLVMValueRef before = LLVMBuildMul(g->B, LLVMBuildSub(g->B, part, gen_i64(g, 1), ""),
                                            gen_i64(g, near ? sent_offset(g, put, put->nin - 2) : bytes), "");
@@ -96,7 +120,9 @@ static LLVMValueRef place(Gen *g, const Op *put, const Val *tile, LLVMValueRef p
     }
     LLVMValueRef n = LLVMBuildMul(g->B, gen_get64(g, tile, 0), gen_i64(g, put->imm), "");
     n = LLVMBuildMul(g->B, LLVMBuildAdd(g->B, n, part, ""), gen_i64(g, bytes), "");
-    return LLVMBuildAdd(g->B, n, gen_i64(g, value_offset(g->f, put, value)), "");
+    int times;
+    int64_t before = put->attr == PUT_all ? met(g->f, put, &times) : 0;
+    return LLVMBuildAdd(g->B, n, gen_i64(g, before + value_offset(g->f, put, value)), "");
 }
 
 static uint32_t lanes_along(const Layout *l, int axis) {
@@ -260,9 +286,44 @@ static void put_cluster(Gen *g, Op *op) {
     gen_set(g, op->out[0], 0, first);
 }
 
+// Arrives, waits until all parts have, and counts itself as one that has seen it: all threads go on then.
+static void meet_all(Gen *g, const Op *put) {
+    int times;
+    met(g->f, put, &times);
+    LLVMValueRef off = LLVMBuildMul(g->B, gen_get64(g, put->in[0], 0), gen_i64(g, gen_part_counts(g->f, put)), "");
+    off = LLVMBuildAdd(g->B, off, gen_i64(g, (int64_t)2 * 4 * times), "");
+    LLVMValueRef count = LLVMBuildGEP2(g->B, g->i8, gen_param(g, SLOT_SCRATCH, SCRATCH_COUNTS, 0), &off, 1, ""), four = gen_i64(g, 4);
+    LLVMValueRef seen = LLVMBuildGEP2(g->B, g->i8, count, &four, 1, "");
+    LLVMBasicBlockRef one = gen_block(g, "arrive"), poll = gen_block(g, "poll"), come = gen_block(g, "come"), anew = gen_block(g, "anew"), all = gen_block(g, "met");
+    LLVMBuildCondBr(g->B, one_thread(g), one, all);
+    LLVMPositionBuilderAtEnd(g->B, one);
+    gen_asm(g, LLVMVoidTypeInContext(g->C), "red.release.gpu.global.add.u32 [$0], 1;", "l,~{memory}", 1, &count, true, false);
+    LLVMBuildBr(g->B, poll);
+    LLVMPositionBuilderAtEnd(g->B, poll);
+    LLVMValueRef n = gen_asm(g, g->i32, "ld.acquire.gpu.global.u32 $0, [$1];", "=r,l,~{memory}", 1, &count, true, false);
+    LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntEQ, n, gen_i32(g, put->imm), ""), come, poll);
+    LLVMPositionBuilderAtEnd(g->B, come);
+    // inc wraps to zero at the last one
+    LLVMValueRef old = gen_asm(g, g->i32, "atom.acq_rel.gpu.global.inc.u32 $0, [$1], $2;", "=r,l,n,~{memory}", 2,
+                               (LLVMValueRef[]){seen, gen_i32(g, put->imm - 1)}, true, false);
+    LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntEQ, old, gen_i32(g, put->imm - 1), ""), anew, all);
+    LLVMPositionBuilderAtEnd(g->B, anew);
+    LLVMSetAlignment(LLVMBuildStore(g->B, gen_i32(g, 0), count), 4);
+    LLVMBuildBr(g->B, all);
+    LLVMPositionBuilderAtEnd(g->B, all);
+    gen_barrier(g);
+}
+
 void emit_part_put(Gen *g, Op *op) {
     if (op->attr == PUT_block) { put_slices(g, op); return; }
     if (op->attr == PUT_cluster) { put_cluster(g, op); return; }
+    if (op->attr == PUT_all) {
+        put_values(g, op);
+        gen_barrier(g);
+        meet_all(g, op);
+        gen_set(g, op->out[0], 0, LLVMConstInt(g->i1, 1, 0));
+        return;
+    }
     put_values(g, op);
     gen_barrier(g);
     LLVMValueRef old = arrive(g, op);
@@ -289,7 +350,7 @@ void emit_part_take(Gen *g, Op *op) {
     int regs = part_regs(op->out[0]);
     LLVMValueRef *x = NEW_N(g->arena, LLVMValueRef, regs);
     const Op *put = op->in[1]->def, *number = op->in[2]->def;
-    bool own = put->attr && number && number->code == OP_T_const && number->imm == 0;
+    bool own = (put->attr == PUT_block || put->attr == PUT_cluster) && number && number->code == OP_T_const && number->imm == 0;
     if (own) for (int r = 0; r < regs; r++) x[r] = gen_get(g, put->in[2 + op->attr], r);
     else load_part(g, put, op, gen_get64(g, op->in[2], 0), x);
     for (int r = 0; r < regs; r++) gen_set(g, op->out[0], r, x[r]);

@@ -20,6 +20,7 @@ bool chunk(Fn *f);                                      // chunk.c: axes too lon
 bool split_loop(Fn *f, const CompileOptions *opt);      // split.c: a loop's trips shared by several programs
 bool streamk(Fn *f, const CompileOptions *opt);         // streamk.c: the trips of the last tiles dealt to all blocks
 bool share_rows(Fn *f, const CompileOptions *opt);      // share.c: the blocks of a cluster share a row's loops
+bool share_in_memory(Fn *f, const CompileOptions *opt); // .. or all parts of a program, which meet in memory after each
 bool keep_tiles(Fn *f, const CompileOptions *opt);      // keep.c: what one loop loads, kept in shared memory for the next
 bool prefetch(Fn *f, const CompileOptions *opt);        // prefetch.c: loads a trip ahead of loops that reduce in each
 bool schedule(Fn *f, const CompileOptions *opt);        // schedule.c: warps, programs a block
@@ -60,6 +61,7 @@ bool has_effect(const Op *op);                          // stores, prints, whate
 // ---- others --------------------------------------------------------------------------------------
 
 bool unrolls(const Fn *f);                              // unroll.c: does it have such loops?
+bool share_meets(Fn *f);                                       // share.c: whether parts of a program would; f as built
 int  share_blocks(Fn *f, const Target *t, const int64_t *dims);  // share.c: of a cluster, for such a row; f as built
 int  schedule_warps(const Fn *f, const CompileOptions *opt, int *per_block);   // schedule.c: of a program; programs a block
 int  blocks_wanted(const Fn *f);                        // registers.c: a multiprocessor; 1: no spills before occupancy

@@ -70,6 +70,19 @@ bool reduce_joins(const Val *v, const Val *next, TReduce *kind) {
     }
 }
 
+// The same of what a loop carries, on its way through loops inside it, too: v goes into the inner one and nowhere else, and what comes out is the next v.
+bool reduce_carried(const Op *loop, int i, TReduce *kind) {
+    const Region *r = loop->reg[0];
+    const Val *v = r->args.at[1 + i], *next = r->last->in[i];
+    if (next->type.ptr || region_uses(r, v) != 1 || region_uses(r, next) != 1) return false;
+    if (reduce_joins(v, next, kind)) return true;
+    const Op *in = next->def;
+    if (!in || in->code != OP_T_for || in->parent != r) return false;
+    for (int k = 0; k < in->nout; k++)
+        if (in->out[k] == next) return in->in[3 + k] == v && in->reg[0]->last->code == OP_T_yield && reduce_carried(in, k, kind);
+    return false;
+}
+
 Op *scan_total(const Op *scan) {
     for (Op *op = scan->next; op; op = op->next)
         if (op->code == OP_T_reduce && !op->attr && op->sub == scan->sub && op->nin == 2 && op->in[0] == scan->in[0] &&

@@ -10,6 +10,7 @@ Val    *reduce_join(Builder *b, TReduce kind, Val *x, Val *y);     // not argmax
 
 // `next` is v joined with something else, by an op or as the accumulator of a dot
 bool    reduce_joins(const Val *v, const Val *next, TReduce *kind);
+bool    reduce_carried(const Op *loop, int i, TReduce *kind);      // so is what the loop carries as its i-th, in each trip, and nothing else reads it
 // the reduction of the same lanes after it in its region, or NULL
 Op     *scan_total(const Op *scan);
 

@@ -17,6 +17,19 @@
 // store they store along the trip's axis, so that no two blocks store the same. What else the body stores is the first
 // block's affair. `--with=cluster=C` asks for it, cluster=1 forbids it; by itself it is done where the row's length is known
 // to be more than two blocks of a multiprocessor can keep.
+//
+// Few programs with several long loops (statistics of a channel over all pictures, and what is made of them; the variance of a whole tensor) want
+// more blocks than a cluster has. Where the parts of a first loop would be joined by the last of them (split.c), which would go through the other
+// loops alone, all of them meet instead:
+//
+//     s = 0                                                     part, c = program % S, program / S
+//     for m in M by B { s += sum(x[m, c] over m) }              for m in part's share of M by B { .. }
+//     for m in M by B { y[m, c] = x[m, c] - s / M }       ->    here = part_put c, part, s            {all: until all S have put theirs}
+//                                                               s = part_get.sum c, here              the same in each of them
+//                                                               for m in part's share of M by B { .. }
+//
+// They wait for each other in memory, so they must all run at once: no more programs than multiprocessors (a launch fact), and a launch that
+// the driver starts as a whole (LaunchInfo.together). Loops with a `merge` are left to split.c.
 #include "lower/facts/access.h"
 #include "lower/facts/facts.h"
 #include "lower/pass/passes.h"
@@ -25,6 +38,7 @@
 
 enum { MAX_LOOPS = 8, MAX_CARRIED = 16, MOST = 8, PAIR = 113 << 10 };      // bytes of a row: half a multiprocessor's
 enum { SHARE = 36 << 10, LARGE = 72 << 10, TRIPS = 2 };                    // bytes of a share; trips of it
+enum { FEW_JOINED = 4 };                                                   // lanes of what is joined
 enum { BESIDE = 4, BESIDE_LARGE = 3 };                                     // blocks of a multiprocessor
 
 typedef struct Share {
@@ -32,12 +46,14 @@ typedef struct Share {
     Op     *loop[MAX_LOOPS];
     TReduce join[MAX_LOOPS][MAX_CARRIED];
     Op     *merge[MAX_LOOPS];         // says how states become one; or NULL: they are joined
+    bool    in_memory;                // the blocks are of no cluster
     int     n;
 } Share;
 
-static bool along(const Op *store, const Region *r) {             // some index is the trip's axis itself
+static bool along(const Op *store, const Region *r) {             // some index is the trip's axis itself, or its counter
     for (int i = 1; i <= store->nidx; i++) {
         const Op *d = store->in[i]->def;
+        if (store->in[i] == r->args.at[0]) return true;
         if (d && d->code == OP_T_index && d->in[0]->def->parent == r && d->in[0]->def->in[0] == r->args.at[0]) return true;
     }
     return false;
@@ -51,7 +67,7 @@ static const char *loop_refusal(Share *s, Op *loop) {
         return "a loop may end early, or its step is not a number";
     for (const Op *op = op_walk(r, NULL); op; op = op_walk(r, op)) {
         if (op_target(op) == loop) return "a loop may end early";
-        if (op->code == OP_T_store && op->parent == r && along(op, r)) continue;
+        if (op->code == OP_T_store && along(op, r)) continue;
         if (op_has(op, 'W') || op_has(op, 'S') || op_has(op, 'A'))
             return "a loop stores elsewhere than along its axis, or has another effect";
     }
@@ -63,21 +79,49 @@ static const char *loop_refusal(Share *s, Op *loop) {
     }
     if (merge && merge_refusal(merge)) return merge_refusal(merge);
     for (int i = 0; i < loop->nout && !merge; i++) {
-        const Val *v = r->args.at[1 + i];
-        if (yield->in[i]->type.ptr || !reduce_joins(v, yield->in[i], &s->join[s->n][i]))
+        TReduce kind;
+        if (reduce_carried(loop, i, &s->join[s->n][i])) continue;
+        if (yield->in[i]->type.ptr || !reduce_joins(r->args.at[1 + i], yield->in[i], &kind))
             return "a loop carries more than sums, products, extremes and truths";
-        if (region_uses(r, v) != 1 || region_uses(r, yield->in[i]) != 1)
-            return "a trip reads what the loop carries, which has no `merge`";
+        return "a trip reads what the loop carries, which has no `merge`";
     }
     s->loop[s->n++] = loop;
     return NULL;
 }
 
+static bool of_inout(const Fn *f, const Op *op) {
+    bool access = op->code == OP_T_load || op->code == OP_T_store || op->code == OP_T_atomic;
+    return access && op->in[0]->type.kind == TY_TENSOR && f->launch->params[op->in[0]->def->imm].mode == PM_INOUT;
+}
+
+// Nothing becomes of v but what one store of the body behind `at`, outside of its loops, stores.
+static bool only_stored(const Fn *f, const Val *v, const Op *at) {
+    int uses = region_uses(&f->body, v);
+    if (uses != 1) return uses == 0;
+    for (const Op *op = at->next; op; op = op->next)
+        for (int i = 0; i < op->nin; i++)
+            if (op->in[i] == v) return op->code == OP_T_store || (op_has(op, 'P') && op->nout == 1 && only_stored(f, op->out[0], op));
+    return false;
+}
+
+// A tensor that is read and written, as running statistics are: behind all loops, where the first block does both.
+static bool first_does(const Fn *f) {
+    const Op *last = NULL;
+    for (const Op *op = f->body.first; op; op = op->next) if (op->code == OP_T_for) last = op;
+    for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) {
+        if (!of_inout(f, op)) continue;
+        const Op *before = last;
+        while (before && before != op) before = before->next;
+        if (!before || op->parent != &f->body || (op->code == OP_T_load && !only_stored(f, op->out[0], op))) return false;
+    }
+    return true;
+}
+
 static const char *refusal(Share *s, const Target *t) {
     const LaunchInfo *l = s->f->launch;
-    if (!t->has_cluster) return "the GPU has none";
-    for (int i = 0; i < l->nparams; i++)
-        if (l->params[i].mode == PM_INOUT || l->params[i].kind == PK_POINTER) return "it reads what it writes";
+    if (!t->has_cluster && !s->in_memory) return "the GPU has none";
+    for (int i = 0; i < l->nparams; i++) if (l->params[i].kind == PK_POINTER) return "it reads what it writes";
+    if (!first_does(s->f)) return "it reads what it writes";
     for (Op *op = s->f->body.first; op; op = op->next) {
         const char *why = NULL;
         if (op->code == OP_T_merge) continue;
@@ -148,9 +192,16 @@ static int blocks_for(const Share *s, int64_t bytes) {
     return blocks;
 }
 
+// Every thread of a cluster's blocks sends what it holds of a join, also where others hold the same: sums of columns are better joined in memory.
+static bool joins_tiles(const Share *s) {
+    for (int i = 0; i < s->n; i++)
+        for (int k = 0; k < s->loop[i]->nout; k++) if (type_lanes(&s->loop[i]->out[k]->type) > FEW_JOINED) return true;
+    return false;
+}
+
 int share_blocks(Fn *f, const Target *t, const int64_t *dims) {
     Share s = {.f = f};
-    return refusal(&s, t) || s.n < 2 ? 1 : blocks_for(&s, row_bytes(&s, dims));
+    return refusal(&s, t) || s.n < 2 || joins_tiles(&s) ? 1 : blocks_for(&s, row_bytes(&s, dims));
 }
 
 // Each block has all blocks' states, and merges them in order, leaving out those that had no trips.
@@ -172,10 +223,12 @@ static void merge_all(Share *s, Op *merge, const Op *loop, Val *lo, Val *each, V
     merge_becomes(s->f, merge, state[0]);
 }
 
-static void share_loop(Share *s, int at, Val *rank, int64_t blocks) {
-    Op *loop = s->loop[at];
-    Builder b = {s->f, NULL, loop, loop->span}, after = {s->f, NULL, loop->next, loop->span};
-    Val *lo = loop->in[0], *hi = loop->in[1], *step = loop->in[2], *first = NULL;
+typedef struct Bounds { Val *lo, *each, *hi; } Bounds;
+
+// Whole trips, as many for each block as for the first.
+static Bounds share_trips(Builder *at, Op *loop, Val *rank, int64_t blocks) {
+    Builder b = *at;
+    Val *lo = loop->in[0], *hi = loop->in[1], *step = loop->in[2];
     Val *up = b_binary(&b, OP_sub, step, b_const(&b, EL_index, 1)), *length = b_binary(&b, OP_sub, hi, lo);
     Val *trips = b_binary(&b, OP_div, b_binary(&b, OP_add, length, up), step), *many = b_const(&b, EL_index, blocks);
     Val *each = b_binary(&b, OP_div, b_binary(&b, OP_add, trips, b_const(&b, EL_index, blocks - 1)), many);
@@ -183,14 +236,30 @@ static void share_loop(Share *s, int at, Val *rank, int64_t blocks) {
     loop->in[0] = b_binary(&b, OP_add, lo, b_binary(&b, OP_mul, rank, each));
     loop->in[1] = b_op(&b, OP_T_fun, TF_min, type_scalar(EL_index), 2,
                        (Val *[]){hi, b_binary(&b, OP_add, loop->in[0], each)});
-    if (s->merge[at]) { merge_all(s, s->merge[at], loop, lo, each, hi, blocks); return; }
+    return (Bounds){lo, each, hi};
+}
+
+// What all but the first block begin with.
+static void share_carried(Share *s, Builder *b, int at, Val *rank) {
+    Op *loop = s->loop[at];
+    Val *first = NULL;
     for (int i = 0; i < loop->nout; i++) {
-        Val *init = loop->in[3 + i], *out = loop->out[i];
+        Val *init = loop->in[3 + i];
         double none = reduce_neutral(s->join[at][i], (Elem)init->type.elem);
-        if (!first && !is_neutral(init, none)) first = b_binary(&b, OP_eq, rank, b_const(&b, EL_index, 0));
-        if (!is_neutral(init, none))
-            loop->in[3 + i] = b_op(&b, OP_T_select, 0, init->type, 3,
-                                   (Val *[]){first, init, b_number(&b, init->type, none)});
+        if (is_neutral(init, none)) continue;
+        if (!first) first = b_binary(b, OP_eq, rank, b_const(b, EL_index, 0));
+        loop->in[3 + i] = b_op(b, OP_T_select, 0, init->type, 3, (Val *[]){first, init, b_number(b, init->type, none)});
+    }
+}
+
+static void share_loop(Share *s, int at, Val *rank, int64_t blocks) {
+    Op *loop = s->loop[at];
+    Builder b = {s->f, NULL, loop, loop->span}, after = {s->f, NULL, loop->next, loop->span};
+    Bounds all = share_trips(&b, loop, rank, blocks);
+    if (s->merge[at]) { merge_all(s, s->merge[at], loop, all.lo, all.each, all.hi, blocks); return; }
+    share_carried(s, &b, at, rank);
+    for (int i = 0; i < loop->nout; i++) {
+        Val *out = loop->out[i];
         Op *join = op_new(s->f, OP_T_join_cluster, loop->span, 1, (Val *[]){out}, 1);
         Val *whole = join->out[0];
         join->sub = (uint8_t)s->join[at][i];
@@ -201,6 +270,17 @@ static void share_loop(Share *s, int at, Val *rank, int64_t blocks) {
         join->in[0] = out;
         b_insert(&after, join);
     }
+}
+
+// What is loaded for the store, of a tensor that is written, goes with it, and what it becomes on its way.
+static void with_store(Fn *f, Region *branch, Val *v) {
+    Op *d = v->def;
+    bool loads = d && d->code == OP_T_load && of_inout(f, d);
+    if (!d || d->parent != &f->body || (!loads && (!op_has(d, 'P') || d->nout != 1 || d->out[0]->type.kind != TY_TILE))) return;
+    if (region_uses(&f->body, v) != region_uses(branch, v)) return;
+    op_remove(d);
+    op_before(branch->first, d);
+    for (int i = 0; i < d->nin; i++) if (d->in[i]->type.kind == TY_TILE) with_store(f, branch, d->in[i]);
 }
 
 // What the body stores outside of its loops.
@@ -214,8 +294,70 @@ static void by_the_first(Share *s, Val *rank) {
         op_before(op, branch);
         op_remove(op);
         op_append(branch->reg[0], op);
+        if (of_inout(s->f, op)) with_store(s->f, branch->reg[0], op_value(op));
         for (int i = 0; i < 2; i++) op_append(branch->reg[i], op_new(s->f, OP_T_yield, op->span, 0, NULL, 0));
     }
+}
+
+// The same, where the blocks meet in memory.
+static void meet_after(Share *s, int at, Val *tile, Val *part, int64_t parts) {
+    Op *loop = s->loop[at];
+    Builder b = {s->f, NULL, loop, loop->span};
+    Val *in[2 + MAX_CARRIED] = {tile, part};
+    share_trips(&b, loop, part, parts);
+    if (!loop->nout) return;
+    share_carried(s, &b, at, part);
+    for (int i = 0; i < loop->nout; i++) in[2 + i] = loop->out[i];
+    Op *put = op_new(s->f, OP_T_part_put, loop->span, 2 + loop->nout, in, 1);
+    put->out[0]->type = type_scalar(EL_bool);
+    put->imm = parts;
+    put->attr = PUT_all;
+    Builder after = {s->f, NULL, loop->next, loop->span};
+    b_insert(&after, put);
+    for (int i = 0; i < loop->nout; i++) {
+        Val *out = loop->out[i], *whole = b_op(&after, OP_T_part_get, s->join[at][i], out->type, 2, (Val *[]){tile, put->out[0]});
+        whole->def->attr = i;
+        whole->name = out->name;
+        replace_uses(&s->f->body, out, whole);
+        put->in[2 + i] = out;
+    }
+}
+
+// All run at once: this many programs, each in so many parts.
+static bool together(Fn *f, int64_t parts) {
+    LExpr blocks = launch_join_const(f->arena, L_MUL, f->launch->programs, parts);
+    return fact_assume(facts_new(f), launch_join_const(f->arena, L_LE, blocks, f->target->sms));
+}
+
+// Loops behind the first one, which its last part would go through alone.
+static bool meets(Share *s) {
+    bool merges = false;
+    if (refusal(s, s->f->target)) return false;
+    for (int i = 0; i < s->n; i++) merges |= s->merge[i] != NULL;
+    return s->n > 1 && s->loop[0]->nout && !merges;
+}
+
+bool share_meets(Fn *f) {
+    Share s = {.f = f, .in_memory = true};
+    return meets(&s);
+}
+
+bool share_in_memory(Fn *f, const CompileOptions *opt) {
+    Share s = {.f = f, .in_memory = true};
+    int64_t parts = opt->schedule.split;
+    if (parts < 2 || !f->fast || !meets(&s) || !together(f, parts)) return false;
+    Op *program = program_of(f);
+    Builder b = {f, NULL, program->next, f->body.first->span};
+    Val *number = program->out[0];
+    Val *tile = b_binary(&b, OP_div, number, b_const(&b, EL_index, parts)), *part = b_binary(&b, OP_rem, number, b_const(&b, EL_index, parts));
+    replace_uses(&f->body, number, tile);
+    tile->def->in[0] = part->def->in[0] = number;
+    by_the_first(&s, part);
+    for (int i = 0; i < s.n; i++) meet_after(&s, i, tile, part, parts);
+    f->launch->programs = launch_join_const(f->arena, L_MUL, f->launch->programs, parts);
+    f->launch->together = true;
+    f->parts = (int)parts;
+    return true;
 }
 
 bool share_rows(Fn *f, const CompileOptions *opt) {
@@ -224,7 +366,7 @@ bool share_rows(Fn *f, const CompileOptions *opt) {
     if (asked == 1 || opt->schedule.warps == 1 || opt->schedule.split > 1) return false;
     for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) if (op->code == OP_T_dot) return false;
     const char *why = refusal(&s, f->target);
-    int64_t blocks = asked ? asked : why || s.n < 2 ? 1 : blocks_for(&s, row_bytes(&s, NULL));
+    int64_t blocks = asked ? asked : why || s.n < 2 || joins_tiles(&s) ? 1 : blocks_for(&s, row_bytes(&s, NULL));
     if (!why && asked > 1 && (asked & (asked - 1) || asked > MOST))
         why = "blocks of a cluster that shares rows are 2, 4 or 8";
     if (asked) f->cluster_refused = why;

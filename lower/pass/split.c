@@ -24,7 +24,7 @@
 // through memory take 15.6 for.
 //
 // A loop may be split when each variable that it carries is only ever joined with something that no carried variable is
-// part of (v = v op f(trip), op one of + * min max and or, the accumulator of a dot) or when its `merge` says how parts
+// part of (v = v op f(trip), op one of + * min max and or, the accumulator of a dot; in loops inside it, too) or when its `merge` says how parts
 // become one (merge.c), when its body has no effects, and when what comes before it may be done again. Parts but the first
 // start from what the op leaves alone, with `merge` from what the loop starts from; a part may have no trips. How many
 // parts there are is the schedule's affair (Schedule.split); 1 leaves the kernel as it was.
@@ -50,12 +50,12 @@ static int uses_of(const Op *op, const Val *v) {
 static const char *sums_of(Split *s) {
     const Region *r = s->loop->reg[0];
     const Op *yield = r->last;
+    TReduce kind;
     for (int i = 0; i < s->loop->nout; i++) {
-        const Val *v = r->args.at[1 + i];
-        if (yield->in[i]->type.ptr || !reduce_joins(v, yield->in[i], &s->join[i]))
+        if (reduce_carried(s->loop, i, &s->join[i])) continue;
+        if (yield->in[i]->type.ptr || !reduce_joins(r->args.at[1 + i], yield->in[i], &kind))
             return "the loop carries more than sums, products, extremes and truths, and has no `merge`";
-        if (region_uses(r, v) != 1 || region_uses(r, yield->in[i]) != 1)
-            return "a trip reads what the loop carries, which has no `merge`";
+        return "a trip reads what the loop carries, which has no `merge`";
     }
     return NULL;
 }
@@ -369,7 +369,7 @@ static bool in_cluster(const Split *s, const CompileOptions *opt) {
 bool split_loop(Fn *f, const CompileOptions *opt) {
     Split s = {.f = f};
     int64_t parts = opt->schedule.split;
-    if (streamk(f, opt)) return true;
+    if (streamk(f, opt) || share_in_memory(f, opt)) return true;
     if (parts > 1) f->split_refused = split_applies(&s);
     if (parts < 2 || f->split_refused) {
         return true;                                           // the pass `share` drops merges that nobody wants

@@ -261,7 +261,7 @@ CuResult cuLaunchKernel(CuFunction f, unsigned gx, unsigned gy, unsigned gz, uns
 }
 #ifndef FAKE_OLD
 // a graph is its nodes, in order
-typedef struct FakeNode { unsigned grid[6], smem; int after, cluster; char params[64]; } FakeNode;
+typedef struct FakeNode { unsigned grid[6], smem; int after, cluster, together; char params[64]; } FakeNode;
 typedef struct FakeGraph { int n; FakeNode node[256]; const struct FakeGraph *of; } FakeGraph;
 CuResult cuGraphCreate(CuGraph *g, unsigned flags) {
     ENTER(cuGraphCreate);
@@ -304,8 +304,8 @@ CuResult cuGraphAddDependencies_v2(CuGraph graph, const CuGraphNode *from, const
 }
 CuResult cuGraphKernelNodeSetAttribute(CuGraphNode n, int attribute, const void *value) {
     ENTER(cuGraphKernelNodeSetAttribute);
-    if (attribute != CU_ATTR_CLUSTER) return CU_INVALID_VALUE;
-    ((FakeNode *)n)->cluster = (int)*(const unsigned *)value;
+    if (attribute != CU_ATTR_CLUSTER && attribute != CU_ATTR_COOPERATIVE) return CU_INVALID_VALUE;
+    *(attribute == CU_ATTR_CLUSTER ? &((FakeNode *)n)->cluster : &((FakeNode *)n)->together) = (int)*(const unsigned *)value;
     return CU_OK;
 }
 CuResult cuGraphInstantiateWithFlags(CuGraphExec *e, CuGraph g, unsigned long long flags) {
@@ -334,6 +334,7 @@ CuResult cuGraphLaunch(CuGraphExec e, CuStream s) {
     for (int i = 0; i < g->n; i++) {
         note("node %d grid %u block %u smem %u", i, g->node[i].grid[0], g->node[i].grid[3], g->node[i].smem);
         if (g->node[i].cluster) note(" cluster %d", g->node[i].cluster);
+        if (g->node[i].together) note(" together");
         if (g->node[i].after) note(" after%s", g->node[i].params);
         note("\n");
     }
@@ -344,8 +345,10 @@ CuResult cuGraphExecDestroy(CuGraphExec e) { free(e); __atomic_fetch_sub(&fake.l
 CuResult cuLaunchKernelEx(const CuLaunchConfig *c, CuFunction f, void **params, void **extra) {
     (void)f; (void)extra;
     ENTER(cuLaunchKernelEx);
-    if (c->nattrs != 1 || c->attrs[0].id != CU_ATTR_CLUSTER) return CU_INVALID_VALUE;
-    note("cluster %u %u %u ", c->attrs[0].value.cluster.x, c->attrs[0].value.cluster.y, c->attrs[0].value.cluster.z);
+    int together = c->nattrs == 1 && c->attrs[0].id == CU_ATTR_COOPERATIVE && c->attrs[0].value.cooperative == 1;
+    if (c->nattrs != 1 || (c->attrs[0].id != CU_ATTR_CLUSTER && !together)) return CU_INVALID_VALUE;
+    if (together) note("together ");
+    else note("cluster %u %u %u ", c->attrs[0].value.cluster.x, c->attrs[0].value.cluster.y, c->attrs[0].value.cluster.z);
     note_launch(&c->grid_x, c->smem, params);
     fake.now += 10 + (double)c->grid_x;
     return CU_OK;

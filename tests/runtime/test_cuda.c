@@ -184,6 +184,10 @@ static void launches(void **state) {
     assert_true(d->ops->launch(d, &l, &err));
     assert_non_null(strstr(fake.calls(), "cuLaunchKernel\ngrid 8 1 1 block 128 1 1 smem 0 41 43\n"));
     assert_null(strstr(fake.calls(), "attribute 8"));
+    l.together = true;
+    assert_true(d->ops->launch(d, &l, &err));
+    assert_non_null(strstr(fake.calls(), "cuLaunchKernelEx\ntogether grid 8 1 1 block 128 1 1 smem 0 41 43\n"));
+    l.together = false;
     l.smem = 100 << 10;
     l.cluster[0] = 2; l.cluster[1] = l.cluster[2] = 1;
     assert_true(d->ops->launch(d, &l, &err));

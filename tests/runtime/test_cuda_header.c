@@ -35,6 +35,7 @@ SAME(CU_JITOPT_ERROR_LOG_BYTES, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES);
 SAME(CU_JITOPT_LOG_VERBOSE, CU_JIT_LOG_VERBOSE);
 SAME(CU_STREAM_ALONE, CU_STREAM_NON_BLOCKING);
 SAME(CU_ATTR_CLUSTER, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
+SAME(CU_ATTR_COOPERATIVE, CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
 SAME(CU_MAP_U8, CU_TENSOR_MAP_DATA_TYPE_UINT8);
 SAME(CU_MAP_U16, CU_TENSOR_MAP_DATA_TYPE_UINT16);
 SAME(CU_MAP_U32, CU_TENSOR_MAP_DATA_TYPE_UINT32);
@@ -59,6 +60,7 @@ SAME(sizeof(CuPtr), sizeof(CUdeviceptr));
 SAME(sizeof(CuTensorMap), sizeof(CUtensorMap));
 SAME(sizeof(CuLaunchAttr), sizeof(CUlaunchAttribute));
 SAME(offsetof(CuLaunchAttr, value), offsetof(CUlaunchAttribute, value));
+SAME(offsetof(CuLaunchAttr, value.cooperative), offsetof(CUlaunchAttribute, value.cooperative));
 SAME(offsetof(CuLaunchAttr, value.cluster.z), offsetof(CUlaunchAttribute, value.clusterDim.z));
 SAME(sizeof(CuLaunchConfig), sizeof(CUlaunchConfig));
 SAME(offsetof(CuLaunchConfig, smem), offsetof(CUlaunchConfig, sharedMemBytes));
@@ -72,6 +74,7 @@ SAME(offsetof(CuKernelNode, smem), offsetof(CUDA_KERNEL_NODE_PARAMS, sharedMemBy
 SAME(offsetof(CuKernelNode, params), offsetof(CUDA_KERNEL_NODE_PARAMS, kernelParams));
 SAME(offsetof(CuKernelNode, context), offsetof(CUDA_KERNEL_NODE_PARAMS, ctx));
 SAME(CU_ATTR_CLUSTER, CU_KERNEL_NODE_ATTRIBUTE_CLUSTER_DIMENSION);
+SAME(CU_ATTR_COOPERATIVE, CU_KERNEL_NODE_ATTRIBUTE_COOPERATIVE);
 #endif
 #if CUDA_VERSION >= 12030
 SAME(sizeof(CuGraphEdge), sizeof(CUgraphEdgeData));
