@@ -409,17 +409,12 @@ static double launch_us(const Work *w, const Target *t, int parts, bool walks, b
     double sms = t->sms, programs = (double)w->programs * parts, trips = (double)((w->trips + parts - 1) / parts);
     double wgmma = w->clocks * (2 * 64 * 256 * 16 / 128) / (t->tflops_bf16 * 1e6 / sms * POWER);      // m64n256k16: 128 clocks
     double trip = w->clocks ? wgmma : w->flops / (w->rate * MMA_SYNC);
-<<<<<<< HEAD
-    double l2 = w->drawn / r->l2 * (1 + FAR * fmax(0, w->group * fmin(trips * w->group_row, FAR_ROW) - NEAR_BY));
-    if (l2 > trip) trip = l2;
-=======
-    double through = w->drawn / r->l2;
+    double through = w->drawn / r->l2 * (1 + FAR * fmax(0, w->group * fmin(trips * w->group_row, FAR_ROW) - NEAR_BY));
     if (w->clocks && parts > 1) {
         double all = programs * trips * w->drawn, often = fmin(1, fmax(0, 2 * (all / w->unique - APART_OFTEN))) * fmin(1, fmax(0, w->unique - APART_LEAST) / APART_BYTES) * fmin(1, (1 - 1.0 / parts) * APART_PARTS);
         through = fmax(through, (all / (r->l2 * sms) + often * w->unique / (t->gbs * r->memory * 1e3)) / (ceil(programs / sms) * trips));
     }
     if (through > trip) trip = through;
->>>>>>> c0448ffe (What parts far from each other read from memory takes its time beside L2's in the model: long sums of few tiles are expected as an H200 takes them)
     if (w->promoted) trip += PROMOTE;
     double waiting = w->made > 0 && w->columns <= FEW_COLUMNS ? hop_blocks_together((int64_t)programs, t->sms, w->threads / 128) : 1;
     if (w->clocks && w->made / MADE > trip) trip = w->made / MADE;
