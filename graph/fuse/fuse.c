@@ -405,13 +405,30 @@ static const char *grows_too_large(const State *s, const Node *n) {
     return NULL;
 }
 
+// Computed in a few steps from what will be in memory and from a few numbers for each of its rows: what several kernels use
+// of it is those numbers, and each computes the rest.
+static bool of_statistics(State *s, const Node *n, Ix size, int steps) {
+    enum { AS_MANY = 16 };
+    if (!s->heavy[n->id] || s->epilogue[n->id] || n->kind == G_contract || is_kept(n)) return true;
+    if (n->kind == G_reduce) {
+        int64_t all, each;
+        return ix_const(size, &all) && ix_const(g_count(s->g, n), &each) && each <= all / AS_MANY;
+    }
+    if (steps == 0 || (n->kind != G_ew && n->kind != G_cast && n->kind != G_view)) return false;
+    for (uint32_t k = 0; k < n->nsrc; k++)
+        if (!of_statistics(s, n->src[k], size, steps - 1)) return false;
+    return true;
+}
+
 // How often is an elementwise value computed again in a group, and does that matter?
 static const char *element_refused(State *s, const Node *n) {
     const struct Places *p = &s->places[n->id];
     bool several = only_group(s, n) < 0;
     if (p->many) return "it is needed at too many places";
     if (several && s->gathers[n->id] && s->weight[n->id] > 0) return "several kernels use it, and it is gathered";
-    if (several && s->heavy[n->id]) return "several kernels use it, and a product or reduction is in it";
+    bool statistics = several && s->heavy[n->id] && !s->epilogue[n->id] && own_weight(s, n) <= CHEAP &&
+                      of_statistics(s, n, g_count(s->g, n), CHEAP);
+    if (several && s->heavy[n->id] && !statistics) return "several kernels use it, and a product or reduction is in it";
     if (several && (s->deep[n->id] || s->weight[n->id] > CHEAP)) return "several kernels use it, and it is not cheap";
     if (!several && p->at.n > MAX_PLACES && s->weight[n->id] > FREE) return "it is needed at many places";
     for (uint32_t i = 0; i < p->at.n; i++) {
@@ -483,15 +500,34 @@ static bool unpacks(const Node *n) {
 static int passing(State *s, const Node *n) {
     const struct Places *p = &s->places[n->id];
     bool heavy = s->heavy[is_kept(n) ? n->src[0]->id : n->id];
-    if (p->many || heavy || s->is_output[n->id]) return -1;
+    if (p->many || s->is_output[n->id]) return -1;
     for (uint32_t i = 0; i < p->at.n; i++) {
         FGroup *f = group_at(s, p->at.at[i].group);
         uint64_t all = all_root_axes(s, f);
+        // a mean, by the kernel of the variance
+        bool row = f->kind == F_ROWS && s->reduces[n->id] && used_axes(p->at.at[i].coord, n->rank) == f->rows;
+        if (heavy && !row) continue;
         if (f->kind == F_SCATTER || f->kind == F_PRODUCT || f->anchor || !covers(s, n, f, p->at.at[i].coord, all)) continue;
         bool cycle = false;
         for (uint32_t k = 0; k < p->at.n; k++)
             if (p->at.at[k].group != p->at.at[i].group) cycle |= depends(s, p->at.at[i].group, p->at.at[k].group, 0);
         if (!cycle) return (int)i;
+    }
+    return -1;
+}
+
+// A group of the same rows that reduces them in passing and may store the result: a mean by the kernel of the variance.
+static int passing_rows(State *s, const Node *n) {
+    const struct Places *p = &s->places[n->id];
+    if (p->many || s->is_output[n->id] || longer_than_kept(n)) return -1;
+    for (uint32_t i = 0; i < p->at.n; i++) {
+        FGroup *f = group_at(s, p->at.at[i].group);
+        uint64_t axes = used_axes(p->at.at[i].coord, n->rank);
+        if (f->kind != F_ROWS || f->anchor || axes != f->rows || !covers(s, n, f, p->at.at[i].coord, axes)) continue;
+        bool fits = true;                                    // at one place, and no cycle
+        for (uint32_t k = 0; k < p->at.n && fits; k++)
+            fits = k == i || (p->at.at[k].group != p->at.at[i].group && !depends(s, p->at.at[i].group, p->at.at[k].group, 0));
+        if (fits) return (int)i;
     }
     return -1;
 }
@@ -677,7 +713,11 @@ static void place(State *s, Node *n) {
     case G_ew: case G_cast: case G_concat: elementwise(s, n); return;
     case G_reduce:
         why = s->is_output[n->id] ? "a result of the model" : reduce_refused(s, n);
-        if (why) {
+        if (why && passing_rows(s, n) >= 0) {
+            Place p = s->places[n->id].at.at[passing_rows(s, n)];
+            store(s, n, p.group, why);
+            push(s, n, p.group, p.coord);
+        } else if (why) {
             own_group(s, n, why);
         } else {
             FGroup *f = group_at(s, only_group(s, n));
@@ -781,8 +821,8 @@ static void weigh(State *s) {
         for (uint32_t k = 0; k < n->nsrc; k++) s->fixed[i] &= s->fixed[n->src[k]->id];
         for (int d = 0; d < n->rank; d++) s->fixed[i] &= n->kind == G_const || ix_is_const(n->shape[d]);
         if (n->kind == G_contract && s->constant[n->src[1]->id]) s->weights_of[n->src[1]->id] = n;
-        if (is_kept(n)) {
-            s->heavy[i] = false;
+        if (is_kept(n)) {                                    // in memory: nothing is below
+            s->heavy[i] = s->deep[i] = s->reduces[i] = false;
             continue;
         }
         s->deep[i] = !anchor && (s->deep[i] || (n->kind == G_ew && (transcendental((GEw)n->op) || n->op == EW_pow)));

@@ -426,6 +426,15 @@ def upsampled(m):
 
 
 @case
+def pooled(m):
+    """A norm of groups, pooled: what windows that overlap want of it several times is a mean and a variance."""
+    x = m.floats("x", [2, 8, 16, 20])
+    y = m.node("InstanceNormalization", m.node("Reshape", x, m.const(np.array([0, 4, -1]))), m.const(np.ones(4, "float32")), m.const(np.zeros(4, "float32")), epsilon=1e-5)
+    y = m.node("Add", m.node("Mul", m.node("Reshape", y, m.node("Shape", x)), m.weight(8, 1, 1)), m.weight(8, 1, 1))
+    m.output(m.node("MaxPool", y, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]))
+
+
+@case
 def pictures(m):
     """Channels by themselves of pictures that have their rows innermost, as the model's inputs and results do; and a matrix turned round."""
     x = m.floats("x", ["N", 4, 9, 40], [2, 4, 9, 40])
