@@ -234,27 +234,6 @@ static int axis_of_parts(const Node *n) {
     return few ? n->concat.axis : -1;
 }
 
-// A few rows, so long that no cluster of blocks keeps one: what reads them again reads memory, and each is shared out to programs when
-// it is reduced by itself (a norm of 1.9 G elements on an H200: 447 ms in one kernel of one row). Where there are as many as an H200 has
-// multiprocessors, one kernel has enough to do (1024 of 532 k: 3.6 ms, 6.7 by themselves).
-static bool longer_than_kept(const Node *n) {
-    enum { LONGEST = 1 << 19, FEW = 132 };
-    int64_t length = 1, rows = 1;
-    for (int d = 0; d < n->rank; d++) {
-        int64_t size;
-        if (!ix_const(n->shape[d], &size)) return false;
-        rows = size == 0 ? 0 : rows > FEW / size ? FEW : rows * size;
-    }
-    if (rows >= FEW) return false;
-    for (int d = 0; d < n->src[0]->rank; d++) {
-        int64_t size;
-        if (!(n->reduce.axes >> d & 1)) continue;
-        if (!ix_const(n->src[0]->shape[d], &size)) return false;
-        length = size == 0 ? 0 : length > LONGEST / size ? LONGEST : length * size;
-    }
-    return length >= LONGEST;
-}
-
 static const char *reduce_refused(State *s, const Node *n) {
     int group = only_group(s, n);
     if (group < 0) return "a reduction that several kernels use is stored";
@@ -270,7 +249,7 @@ static const char *reduce_refused(State *s, const Node *n) {
     if (!covers(s, n, f, coord, axes)) return "each row would be reduced several times";
     bool alone = f->kind == F_MAP;                           // nothing in the kernel but a number for each row
     for (int i = 0; i < f->root->rank && alone; i++) alone = axes >> i & 1 || ix_is(f->root->shape[i], 1);
-    if (!alone && longer_than_kept(n)) return "its rows are too long to be kept: they are reduced by themselves";
+    if (!alone && graph_longer_than_kept(n)) return "its rows are too long to be kept: they are reduced by themselves";
     return NULL;
 }
 
@@ -519,7 +498,7 @@ static int passing(State *s, const Node *n) {
 // A group of the same rows that reduces them in passing and may store the result: a mean by the kernel of the variance.
 static int passing_rows(State *s, const Node *n) {
     const struct Places *p = &s->places[n->id];
-    if (p->many || s->is_output[n->id] || longer_than_kept(n)) return -1;
+    if (p->many || s->is_output[n->id] || graph_longer_than_kept(n)) return -1;
     for (uint32_t i = 0; i < p->at.n; i++) {
         FGroup *f = group_at(s, p->at.at[i].group);
         uint64_t axes = used_axes(p->at.at[i].coord, n->rank);
@@ -826,7 +805,7 @@ static void weigh(State *s) {
             continue;
         }
         s->deep[i] = !anchor && (s->deep[i] || (n->kind == G_ew && (transcendental((GEw)n->op) || n->op == EW_pow)));
-        s->heavy[i] = n->kind == G_contract || (n->kind == G_reduce ? !longer_than_kept(n) : s->heavy[i]);
+        s->heavy[i] = n->kind == G_contract || (n->kind == G_reduce ? !graph_longer_than_kept(n) : s->heavy[i]);
         s->weight[i] = anchor ? 0 : w > 1000 ? 1000 : w;
     }
 }

@@ -23,6 +23,9 @@ typedef struct Attention {       // a product whose left operand is a softmax al
 // place: of the left operand's elements; its last coordinate is the contracted axis.
 bool attention_match(Graph *g, const Node *product, const Ix *place, Attention *to);
 
+// Is this reduction's a few rows that no cluster of blocks keeps (rows.c)? Of sizes that are known.
+bool graph_longer_than_kept(const Node *n);
+
 // By node id: the product that an elementwise value is the epilogue of (epilogue.c), or NULL.
 Node **graph_epilogues(Graph *g, const bool *alive);
 
