@@ -235,8 +235,8 @@ static const Schema *schema_of(const char *type) {
 
 static bool has_word(const char *words, const char *word) {
     size_t n = strlen(word);
-    for (const char *p = words; (p = strstr(p, word)) != NULL; p += n)
-        if ((p == words || p[-1] == ' ') && (p[n] == ' ' || p[n] == '\0')) return n > 0;
+    for (const char *p = words; n > 0 && (p = strstr(p, word)) != NULL; p += n)
+        if ((p == words || p[-1] == ' ') && (p[n] == ' ' || p[n] == '\0')) return true;
     return false;
 }
 

@@ -243,7 +243,7 @@ static KReduces reduces(Kernel *k) {
         found = true;
         if (n == 0 || (at[n - 1]->axes & rows) != innermost) return R_ROWS;
         if (at[n - 1]->axes == innermost) continue;
-        if (!(k->step = window_step(k, at[n - 1], __builtin_ctzll(innermost)))) return R_ROWS;
+        if (!innermost || !(k->step = window_step(k, at[n - 1], __builtin_ctzll(innermost)))) return R_ROWS;
     }
     if (!found || !innermost || (k->step && most > AREA)) return R_ROWS;
     return k->step || most <= TAPS ? R_TAPS : R_COLUMNS;
