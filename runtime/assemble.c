@@ -15,9 +15,8 @@
 #include <sys/stat.h>
 
 void assembler_open(Assembler *a, const Target *t) {
-    const char *wanted = getenv("TKC_PTXAS");
     Arena *scratch = arena_new();
-    char  *path = wanted && strcmp(wanted, "off") == 0 ? NULL : ptxas_path(scratch);
+    char  *path = env_off("TKC_PTXAS") ? NULL : ptxas_path(scratch);
     struct stat st;
     *a = (Assembler){.target = t};
     if (path && stat(path, &st) == 0) {

@@ -9,6 +9,8 @@
 // readable, and whoever writes the same key writes the same bytes.
 
 #include "runtime/cache.h"
+
+#include "lang/file.h"
 #include "runtime/internal.h"
 
 #include <dirent.h>
@@ -17,6 +19,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -39,10 +42,17 @@ static uint64_t checksum(const char *key, size_t nkey, const char *bytes, size_t
     return hash(hash(UINT64_C(0xcbf29ce484222325), key, nkey), bytes, n);
 }
 
+bool env_off(const char *name) {
+    static const char *const words[] = {"off", "no", "false", "0"};
+    const char *said = getenv(name);
+    for (size_t i = 0; said && i < sizeof words / sizeof *words; i++)
+        if (strcasecmp(said, words[i]) == 0) return true;
+    return false;
+}
+
 bool cache_folder(Buf *path) {
-    const char *off = getenv("TKC_CACHE"), *own = getenv("TKC_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME"),
-               *home = getenv("HOME");
-    if (off && strcmp(off, "off") == 0) return false;
+    const char *own = getenv("TKC_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (env_off("TKC_CACHE")) return false;
     if (own && *own) buf_puts(path, own);
     else if (xdg && *xdg == '/') buf_printf(path, "%s/tkc", xdg);
     else if (home && *home == '/') buf_printf(path, "%s/.cache/tkc", home);
@@ -72,37 +82,15 @@ static bool path_of(const Buf *key, Buf *path) {
     return true;
 }
 
-static bool read_whole(int fd, char *p, size_t n) {
-    while (n) {
-        ssize_t got = read(fd, p, n);
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) return false;
-        p += got;
-        n -= (size_t)got;
-    }
-    return true;
-}
-
-static bool write_whole(int fd, const void *from, size_t n) {
-    for (const char *p = from; n;) {
-        ssize_t put = write(fd, p, n);
-        if (put < 0 && errno == EINTR) continue;
-        if (put <= 0) return false;
-        p += put;
-        n -= (size_t)put;
-    }
-    return true;
-}
-
 // The file's head and rest; false when it is not what it says it is.
 static bool read_file(int fd, Head *h, char **rest) {
     struct stat st;
     *rest = NULL;
-    if (fstat(fd, &st) || st.st_size < (off_t)sizeof *h || !read_whole(fd, (char *)h, sizeof *h)) return false;
+    if (fstat(fd, &st) || st.st_size < (off_t)sizeof *h || !file_get(fd, h, sizeof *h)) return false;
     uint64_t size = (uint64_t)st.st_size - sizeof *h;
     if (memcmp(h->magic, magic, sizeof magic) || h->key > size || h->bytes != size - h->key) return false;
     *rest = malloc(size + 1);
-    return *rest && read_whole(fd, *rest, size) && checksum(*rest, h->key, *rest + h->key, h->bytes) == h->checksum;
+    return *rest && file_get(fd, *rest, size) && checksum(*rest, h->key, *rest + h->key, h->bytes) == h->checksum;
 }
 
 bool cache_get(const Buf *key, Buf *out) {
@@ -212,7 +200,7 @@ void cache_put(const Buf *key, const Buf *bytes) {
         fd = open(temp.p, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     }
     if (fd >= 0) {
-        bool fine = write_whole(fd, &h, sizeof h) && write_whole(fd, key->p, key->n) && write_whole(fd, bytes->p, bytes->n);
+        bool fine = file_put(fd, &h, sizeof h) && file_put(fd, key->p, key->n) && file_put(fd, bytes->p, bytes->n);
         fine = close(fd) == 0 && fine && rename(temp.p, path.p) == 0;
         if (!fine) unlink(temp.p);
         else keep_bound();

@@ -11,6 +11,7 @@
 
 #include "lower/lower.h"
 
+bool env_off(const char *name);                          // the variable says off, no, false or 0, in any case
 bool cache_get(const Buf *key, Buf *out);                // false: not there, or not whole (then it is removed)
 void cache_put(const Buf *key, const Buf *bytes);
 bool cache_folder(Buf *path);                            // false: there is none

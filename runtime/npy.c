@@ -11,7 +11,7 @@
 // NumPy has no bf16 and no f8: their bits are stored as '<u2' and '|u1'. Other writers leave them as
 // void ('|V2', '|V1'), which is read as the same.
 
-#include "lang/temporary.h"
+#include "lang/file.h"
 #include "runtime/internal.h"
 
 #include <errno.h>
@@ -240,28 +240,10 @@ bool npy_write(const char *path, const HostTensor *t, Buf *err) {
     while ((10 + head.n + 1) % 64) buf_putc(&head, ' ');
     buf_putc(&head, '\n');
 
-    // Into a file beside it, which takes its name when every byte is there.
-    struct stat there;
-    bool  special = stat(path, &there) == 0 && !S_ISREG(there.st_mode);
-    Buf   beside = {0};
-    buf_printf(&beside, special ? "%s" : "%s.XXXXXX", path);
-    int   fd = special ? open(path, O_WRONLY) : mkstemp(beside.p);
-    int   note = fd >= 0 && !special ? temporary_note(beside.p) : -1;
-    mode_t mask = umask(0);
-    umask(mask);
-    FILE *f = fd >= 0 ? fdopen(fd, "wb") : NULL;
     unsigned char start[10] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (unsigned char)head.n, (unsigned char)(head.n >> 8)};
-    size_t bytes = tensor_bytes(t);
-    bool ok = f && fwrite(start, 1, 10, f) == 10 && fwrite(head.p, 1, head.n, f) == head.n
-           && (!bytes || fwrite(t->data, 1, bytes, f) == bytes);
-    ok = ok && (special || fchmod(fd, 0666 & ~mask) == 0);
-    int why = errno;
-    if (f && fclose(f) != 0 && ok) ok = false, why = errno;
-    if (ok && !special && rename(beside.p, path) != 0) ok = false, why = errno;
-    if (!ok) buf_printf(err, "%s: cannot be written: %s", path, strerror(why));
-    if (!ok && fd >= 0 && !special) unlink(beside.p);
-    temporary_forget(note);
-    buf_free(&beside);
+    FilePart part[3] = {{start, sizeof start}, {head.p, head.n}, {t->data, tensor_bytes(t)}};
+    bool ok = file_replace(path, part, 3);
+    if (!ok) buf_printf(err, "%s: cannot be written: %s", path, strerror(errno));
     buf_free(&head);
     return ok;
 }

@@ -59,6 +59,12 @@ static bool says_elem(const RunArg *a) {
     return a->as != EL_none || !a->is_path || (a->tensor.elem != EL_u16 && a->tensor.elem != EL_u8);
 }
 
+// The elements of `x: T[M, N]` are of a type that the kernel is given.
+static bool generic(const Node *type) {
+    const Node *elem = type && type->kind == N_type_tensor ? type->kid[0] : NULL;
+    return elem && elem->sym && elem_by_name((Str){elem->sym->s, elem->sym->n}) == EL_none;
+}
+
 int infer_values(const Node *kernel, const RunArg *args, int nargs, SemaValue *out, int max, Buf *err) {
     const Node *params = kernel_params(kernel);
     int n = 0;
@@ -67,9 +73,8 @@ int infer_values(const Node *kernel, const RunArg *args, int nargs, SemaValue *o
         const Node   *param = params->kid[p], *type = param->nkid ? param->kid[0] : NULL;
         const RunArg *a = find_arg(args, nargs, param->sym->s);
         if (!a || !a->tensor.data || !type || type->kind != N_type_tensor) continue;
-        const Node *elem = type->kid[0];
-        if (elem && elem->sym && elem_by_name((Str){elem->sym->s, elem->sym->n}) == EL_none && says_elem(a))
-            n = add_value((SemaValue){.name = elem->sym->s, .is_type = true, .elem = a->tensor.elem}, out, n, max);
+        if (generic(type) && says_elem(a))
+            n = add_value((SemaValue){.name = type->kid[0]->sym->s, .is_type = true, .elem = a->tensor.elem}, out, n, max);
         if ((int)type->nkid - 1 != a->tensor.rank) {
             buf_printf(err, "`%s` (%s) has %d dimension%s; the kernel takes %d", a->name, a->spec, a->tensor.rank,
                        a->tensor.rank == 1 ? "" : "s", (int)type->nkid - 1);
@@ -108,10 +113,12 @@ bool args_load(const Node *kernel, RunArg *args, int nargs, Buf *err) {
     return true;
 }
 
+static const Node *type_written(const TKernel *k, int p) { return k->decl->kid[1]->kid[p]->kid[0]; }
+
 // `f32[M, N]`, a dimension that is computed as `...`
 static void say_type(const TKernel *k, int p, Buf *out) {
     const LaunchParam *want = &k->params[p];
-    const Node        *type = k->decl->kid[1]->kid[p]->kid[0];
+    const Node        *type = type_written(k, p);
     buf_printf(out, "%s[", elem_name(want->elem));
     for (uint32_t i = 1; type && i < type->nkid; i++) {
         const Node *d = type->kid[i];
@@ -148,7 +155,14 @@ static bool bind_specs(const TKernel *k, RunArg *args, int nargs, KernelArg *out
             buf_printf(err, "`%s` is a number (%s), not `%s`", want->name->s, elem_name(want->elem), a->spec);
             return false;
         }
-        if (a && a->is_path && a->tensor.data) tensor_reinterpret(&a->tensor, want->elem);
+        if (a && a->is_path && a->tensor.data && !tensor_reinterpret(&a->tensor, want->elem) && !says_elem(a) &&
+            generic(type_written(k, p))) {
+            const char *own = elem_name(a->tensor.elem), *other = a->tensor.elem == EL_u16 ? "bf16" : "f8e4m3";
+            buf_printf(err, "`%s` (%s) holds %s, or the bits of %s: say which, %s=%s:%s or %s=%s:%s", want->name->s, a->spec,
+                       own, a->tensor.elem == EL_u16 ? "bf16" : "an f8", want->name->s, other, a->spec, want->name->s, own,
+                       a->spec);
+            return false;
+        }
         if (!param_written(want)) {
             if (a->save) { buf_printf(err, "`%s` is only read: there is nothing to save", want->name->s); return false; }
             out[p].tensor = &a->tensor;

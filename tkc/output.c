@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "lang/temporary.h"
+#include "lang/file.h"
 #include "runtime/tk_run.h"
 #include "tkc/tkc.h"
 
@@ -48,49 +48,10 @@ static bool write_stdout(const char *bytes, size_t n) { return fwrite(bytes, 1, 
 
 bool output_finish(void) { return (ferror(stdout) == 0 && fflush(stdout) == 0) || stdout_failed(); }
 
-// What a new file may be read by: mkstemp's 0600 is meant for secrets.
-static mode_t usual_mode(void) {
-    mode_t mask = umask(0);
-    umask(mask);
-    return 0666 & ~mask;
-}
-
-static bool write_all(int fd, const char *bytes, size_t n) {
-    while (n > 0) {
-        ssize_t done = write(fd, bytes, n);
-        if (done < 0 && errno == EINTR) continue;
-        if (done <= 0) return false;
-        bytes += done;
-        n -= (size_t)done;
-    }
-    return true;
-}
-
-static bool write_in_place(const char *path, const char *bytes, size_t n) {   // devices, pipes
-    FILE *f = fopen(path, "wb");
-    bool ok = f != NULL && fwrite(bytes, 1, n, f) == n;
-    if (f != NULL && fclose(f) != 0) ok = false;
-    if (!ok) fail("%s: %s", path, strerror(errno));
-    return ok;
-}
-
 bool output_write(const char *path, const char *bytes, size_t n) {
     if (path == NULL || strcmp(path, "-") == 0) return write_stdout(bytes, n) && output_finish();
-    struct stat there;
-    if (stat(path, &there) == 0 && !S_ISREG(there.st_mode)) return write_in_place(path, bytes, n);
-    Buf temporary = {0};
-    buf_printf(&temporary, "%s.XXXXXX", path);
-    int fd = mkstemp(temporary.p), note = fd >= 0 ? temporary_note(temporary.p) : -1;
-    bool ok = fd >= 0 && write_all(fd, bytes, n) && fchmod(fd, usual_mode()) == 0;
-    int error = errno;
-    if (fd >= 0 && close(fd) != 0 && ok) ok = false, error = errno;
-    if (ok && rename(temporary.p, path) != 0) ok = false, error = errno;
-    if (!ok) {
-        if (fd >= 0) unlink(temporary.p);
-        fail("%s: %s", path, strerror(error));
-    }
-    temporary_forget(note);
-    buf_free(&temporary);
+    bool ok = file_replace(path, &(FilePart){bytes, n}, 1);
+    if (!ok) fail("%s: %s", path, strerror(errno));
     return ok;
 }
 

@@ -1,9 +1,7 @@
 // libtkc (tkc.h): what its header promises, on eval, on the emulator, and on a driver of our own making.
 
-#include "tests/runtime/common.h"
+#include "tests/runtime/api.h"
 #include "tests/runtime/fake.h"
-
-#include "runtime/tkc.h"
 
 #include "lang/ast.h"
 #include "runtime/artifact.h"
@@ -11,12 +9,7 @@
 #include <pthread.h>
 
 static const char source[] =
-    "kernel axpy(x: f32[N], y: inout f32[N], a: f32)\n"
-    "    grid (n in N by 64)\n"
-    "{\n"
-    "    y[n] = a * x[n] + y[n];\n"
-    "}\n"
-    "\n"
+    AXPY_TK "\n"
     "kernel shift<T: float = f32, BY = 1>(x: T[M, N], y: out T[M, N], limit: i32)\n"
     "    where M <= limit\n"
     "    grid (m in M)\n"
@@ -28,13 +21,6 @@ static const char source[] =
 static const char *const devices[] = {"eval", "emu"};
 enum { DEVICES = 2 };
 
-#define FINE(call) do { if ((call) != TKC_OK) { print_error("%s\n", tkc_error()); fail(); } } while (0)
-static void refused_at(tkc_status got, tkc_status want, const char *words, const char *file, int line) {
-    if (got == want && strstr(tkc_error(), words)) return;
-    print_error("status %d, got: %s\nwant: %d, %s\n", got, tkc_error(), want, words);
-    _fail(file, line);
-}
-#define REFUSED(call, status, words) refused_at((call), status, words, __FILE__, __LINE__)
 
 typedef struct World { tkc_context *ctx; tkc_program *prog; } World;
 

@@ -1,20 +1,11 @@
 // libtkc (tkc.h): graphs and models. Sizes that change compile nothing and hold nothing; caches stay where they are.
 
-#include "tests/runtime/common.h"
+#include "tests/runtime/api.h"
 #include "tests/runtime/fake.h"
-
-#include "runtime/tkc.h"
 
 #include <unistd.h>
 
 #define STEP EXAMPLES "/models/step/model.onnx"
-#define FINE(call) do { if ((call) != TKC_OK) { print_error("%s\n", tkc_error()); fail(); } } while (0)
-static void refused_at(tkc_status got, tkc_status want, const char *words, const char *file, int line) {
-    if (got == want && strstr(tkc_error(), words)) return;
-    print_error("status %d, got: %s\nwant: %d, %s\n", got, tkc_error(), want, words);
-    _fail(file, line);
-}
-#define REFUSED(call, status, words) refused_at((call), status, words, __FILE__, __LINE__)
 
 enum { ARGS = 16 };
 typedef struct World { tkc_context *ctx; tkc_graph *g; tkc_arg args[ARGS]; int n; } World;

@@ -62,9 +62,16 @@ static void hits(void **state) {
     assert_true(holds("one", "1") && holds("two", "22"));
     assert_false(holds("three", "3"));
     assert_int_equal(cache_use().files, 2);
-    setenv("TKC_CACHE", "off", 1);
-    assert_false(holds("one", "1"));
-    put("four", "4");
+    static const char *const off[] = {"off", "OFF", "Off", "no", "false", "0"}, *const on[] = {"", "on", "1", "offer"};
+    for (size_t i = 0; i < sizeof off / sizeof *off; i++) {
+        setenv("TKC_CACHE", off[i], 1);
+        assert_false(holds("one", "1"));
+        put("four", "4");
+    }
+    for (size_t i = 0; i < sizeof on / sizeof *on; i++) {
+        setenv("TKC_CACHE", on[i], 1);
+        assert_true(holds("one", "1"));
+    }
     unsetenv("TKC_CACHE");
     assert_false(holds("four", "4"));
     assert_int_equal(cache_clear(), 2);

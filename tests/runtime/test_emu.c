@@ -4,19 +4,7 @@
 
 static const char ptx[] =
     ".version 8.0\n.target sm_90a\n.address_size 64\n"
-    ".visible .entry scale(.param .u64 x, .param .u64 y, .param .u32 n, .param .f32 a)\n"
-    "{\n"
-    "    .reg .pred %p; .reg .b32 %r<8>; .reg .b64 %d<8>; .reg .f32 %f<4>;\n"
-    "    ld.param.u64 %d1, [x]; ld.param.u64 %d2, [y]; ld.param.u32 %r1, [n]; ld.param.f32 %f1, [a];\n"
-    "    mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x; mov.u32 %r4, %tid.x;\n"
-    "    mad.lo.s32 %r5, %r2, %r3, %r4;\n"
-    "    setp.ge.s32 %p, %r5, %r1;\n"
-    "    @%p bra done;\n"
-    "    mul.wide.s32 %d3, %r5, 4; add.s64 %d4, %d1, %d3; add.s64 %d5, %d2, %d3;\n"
-    "    ld.global.f32 %f2, [%d4]; mul.rn.f32 %f3, %f2, %f1; st.global.f32 [%d5], %f3;\n"
-    "done:\n"
-    "    ret;\n"
-    "}\n";
+    SCALE_PTX;
 
 enum { COUNT = 100 };
 

@@ -9,12 +9,7 @@
 #include <unistd.h>
 
 static const char source[] =
-    "kernel axpy(x: f32[N], y: inout f32[N], a: f32)\n"
-    "    grid (n in N by 64)\n"
-    "{\n"
-    "    y[n] = a * x[n] + y[n];\n"
-    "}\n"
-    "\n"
+    AXPY_TK "\n"
     "kernel softmax<BLOCK = next_pow2(N) or 1024>(x: f32[M, N], y: out f32[M, N])\n"
     "    grid (m in M)\n"
     "{\n"
@@ -172,6 +167,15 @@ static void files(void **state) {
     assert_true(npy_read("softmax-y.npy", &back, &err));
     assert_true(back.rank == 2 && elem_get(EL_f32, back.data, 7) == 0.25);
     tensor_free(&back);
+    y = RUN(&w, "double", "x=iota:bf16[2,4]", "off=1", "y=bits.npy");        // as u2: NumPy has no bf16
+    tensor_free(&y);
+    y = RUN(&w, "double", "x=bf16:bits.npy", "off=0");
+    assert_true(y.elem == EL_bf16 && elem_get(y.elem, y.data, 3) == 14);
+    tensor_free(&y);
+    FAILS(&w, "`x` (bits.npy) holds u16, or the bits of bf16: say which, x=bf16:bits.npy or x=u16:bits.npy", "double",
+          "x=bits.npy", "off=0");
+    FAILS(&w, "`x` (bits.npy) holds u16; the kernel takes f32", "softmax", "x=bits.npy");
+    unlink("bits.npy");
     unlink("axpy-x.npy");
     unlink("softmax-y.npy");
     end(&w);
