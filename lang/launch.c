@@ -19,6 +19,8 @@
 //     // tk: blocks cdiv(N, 1024), threads 128, shared 0
 #include "lang/launch.h"
 
+#include "lang/number.h"
+
 #include <assert.h>
 #include <limits.h>
 #include <string.h>
@@ -73,26 +75,15 @@ const char *schedule_refuses(const char *name, size_t n, int64_t v) {
     return NULL;
 }
 
-static int64_t floor_div(int64_t a, int64_t b) {
-    if (b == 0) return 0;
-    if (b == -1) return (int64_t)(0 - (uint64_t)a);
-    int64_t q = a / b;
-    return a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
-}
-
-static int64_t floor_mod(int64_t a, int64_t b) {
-    return b == 0 ? 0 : (int64_t)((uint64_t)a - (uint64_t)floor_div(a, b) * (uint64_t)b);
-}
-
 static int64_t apply(LOp op, int64_t a, int64_t b) {
     uint64_t x = (uint64_t)a, y = (uint64_t)b;
     switch (op) {
     case L_ADD:  return (int64_t)(x + y);
     case L_SUB:  return (int64_t)(x - y);
     case L_MUL:  return (int64_t)(x * y);
-    case L_DIV:  return floor_div(a, b);
-    case L_MOD:  return floor_mod(a, b);
-    case L_CDIV: return floor_div(a, b) + (floor_mod(a, b) != 0);
+    case L_DIV:  return int_div_floor(a, b);
+    case L_MOD:  return int_mod_floor(a, b);
+    case L_CDIV: return int_div_floor(a, b) + (int_mod_floor(a, b) != 0);
     case L_MIN:  return a < b ? a : b;
     case L_MAX:  return a > b ? a : b;
     case L_EQ:   return a == b;

@@ -127,13 +127,14 @@ float tf32_round(float x) {
 }
 
 int64_t int_div_floor(int64_t a, int64_t b) {
+    if (b == 0) return 0;
     if (b == -1) return (int64_t)(0 - (uint64_t)a);
     int64_t q = a / b;
     return q - (a % b != 0 && (a ^ b) < 0);
 }
 
 int64_t int_mod_floor(int64_t a, int64_t b) {
-    if (b == -1) return 0;
+    if (b == 0 || b == -1) return 0;
     int64_t r = a % b;
     return r != 0 && (r ^ b) < 0 ? r + b : r;
 }

@@ -30,8 +30,8 @@ uint8_t  e5m2_from_f32(float x);       // saturating
 float    tf32_round(float x);          // nearest, ties away (cvt.rna.tf32.f32): low 13 bits clear
 
 // Integers as the language defines them: wrapping, floored division, long shifts give zero.
-int64_t  int_div_floor(int64_t a, int64_t b);    // b != 0; INT64_MIN / -1 wraps
-int64_t  int_mod_floor(int64_t a, int64_t b);    // takes the sign of b
+int64_t  int_div_floor(int64_t a, int64_t b);    // by zero: 0; INT64_MIN / -1 wraps
+int64_t  int_mod_floor(int64_t a, int64_t b);    // takes the sign of b; by zero: 0
 // To an integer of 1 .. 64 bits: truncates, saturates, NaN gives 0. Unsigned 64 bits come as bits.
 int64_t  f64_to_int_sat(double x, int bits, bool is_signed);
 

@@ -217,7 +217,7 @@ Ix ix_lt(Graph *g, Ix a, Ix b) {
     if (ix_prove_ge0(g, d)) return ix(g, 0);
     if (ix_prove_ge0(g, ix_addi(g, ix_muli(g, d, -1), -1))) return ix(g, 1);
     int64_t k = terms_gcd(d);                                // k*t + c < 0  <=>  t < ceil(-c / k)
-    if (ix_offset(d) > INT64_MIN) d = reduced(g, d, k, int_floor_div(-ix_offset(d) - 1, k) * -1 - 1);
+    if (ix_offset(d) > INT64_MIN) d = reduced(g, d, k, int_div_floor(-ix_offset(d) - 1, k) * -1 - 1);
     Ix whole = d && ix_offset(d) > INT64_MIN ? undivided(g, d) : NULL;
     if (whole) return whole;
     return d ? compare(g, IX_LT, d) : NULL;

@@ -25,7 +25,7 @@ static Ix poly_divide(Graph *g, Ix a, Ix n, Ix *rest) {
             Ix t = ix_term(a, i, &c);
             if (c / n->value) q = ix_add_scaled(g, q, t, c / n->value);
         }
-        q = ix_addi(g, q, int_floor_div(ix_offset(a), n->value));
+        q = ix_addi(g, q, int_div_floor(ix_offset(a), n->value));
     } else {
         int64_t cn;
         Ix lead = ix_term(n, ix_terms(n) - 1, &cn);
@@ -117,8 +117,8 @@ static Ix mod_rest(Graph *g, Ix r, Ix n);
 
 static bool constant_quotient(Ix r, Ix n, int64_t *q) {
     if (n->kind != IX_CONST || r->lo == INT64_MIN || r->hi == INT64_MAX) return false;
-    *q = int_floor_div(r->lo, n->value);
-    return *q == int_floor_div(r->hi, n->value);
+    *q = int_div_floor(r->lo, n->value);
+    return *q == int_div_floor(r->hi, n->value);
 }
 
 static Ix atom2(Graph *g, IxKind kind, Ix a, Ix b) {
@@ -168,7 +168,7 @@ Ix ix_div(Graph *g, Ix a, Ix b) {
     if (!a || !b) return NULL;
     if (ix_is(b, 0)) return b;
     if (ix_is(b, 1) || ix_is(a, 0)) return a;
-    if (a->kind == IX_CONST && b->kind == IX_CONST) return ix(g, int_floor_div(a->value, b->value));
+    if (a->kind == IX_CONST && b->kind == IX_CONST) return ix(g, int_div_floor(a->value, b->value));
     if (a == b) return ix(g, 1);
     if (!positive(g, b, a)) return atom2(g, IX_DIV, a, b);
     Ix rest, q;
@@ -183,7 +183,7 @@ Ix ix_div(Graph *g, Ix a, Ix b) {
 Ix ix_mod(Graph *g, Ix a, Ix b) {
     if (!a || !b) return NULL;
     if (ix_is(b, 0) || ix_is(b, 1)) return ix(g, 0);
-    if (a->kind == IX_CONST && b->kind == IX_CONST) return ix(g, int_floor_mod(a->value, b->value));
+    if (a->kind == IX_CONST && b->kind == IX_CONST) return ix(g, int_mod_floor(a->value, b->value));
     if (ix_is(a, 0) || a == b) return ix(g, 0);
     if (!positive(g, b, a)) return atom2(g, IX_MOD, a, b);
     Ix rest;

@@ -3,14 +3,14 @@
 #define TK_GRAPH_IX_INTERNAL_H
 
 #include "graph/internal.h"
+#include "lang/number.h"
 
 Ix   ix_intern(Graph *g, struct IxData *proto);              // as it is: the caller has simplified
 
 int64_t sat_add(int64_t a, int64_t b);                       // INT64_MIN and INT64_MAX: no bound
 int64_t sat_mul(int64_t a, int64_t b);
 int64_t gcd64(int64_t a, int64_t b);
-int64_t int_floor_div(int64_t a, int64_t b);                 // by zero: 0
-int64_t int_floor_mod(int64_t a, int64_t b);
+int64_t ix_apply(IxKind kind, int64_t a, int64_t b);         // of two numbers; sums and products wrap
 
 // An expression as a polynomial: offset + sum of terms.
 uint32_t ix_terms(Ix e);

@@ -109,21 +109,6 @@ int64_t gcd64(int64_t a, int64_t b) {
     return x > INT64_MAX ? 1 : (int64_t)x;
 }
 
-static int64_t floor_div(int64_t a, int64_t b) {
-    if (b == 0) return 0;
-    if (b == -1) return a == INT64_MIN ? INT64_MAX : -a;
-    return a / b - ((a % b != 0) && ((a < 0) != (b < 0)));
-}
-
-static int64_t floor_mod(int64_t a, int64_t b) {
-    if (b == 0 || b == -1) return 0;
-    int64_t r = a % b;
-    return r != 0 && ((r < 0) != (b < 0)) ? r + b : r;
-}
-
-int64_t int_floor_div(int64_t a, int64_t b) { return floor_div(a, b); }
-int64_t int_floor_mod(int64_t a, int64_t b) { return floor_mod(a, b); }
-
 static void facts_div(struct IxData *e) {
     Ix a = e->arg[0], b = e->arg[1];
     e->lo = INT64_MIN;
@@ -131,8 +116,8 @@ static void facts_div(struct IxData *e) {
     if (b->lo < 0) return;                                   // a divisor of 0 gives 0
     int64_t small = b->lo > 0 ? b->lo : 1, large = b->hi;
     if (a->lo != INT64_MIN)
-        e->lo = a->lo >= 0 ? (large == INT64_MAX ? 0 : floor_div(a->lo, large)) : floor_div(a->lo, small);
-    if (a->hi != INT64_MAX) e->hi = a->hi >= 0 ? floor_div(a->hi, small) : large == INT64_MAX ? -1 : floor_div(a->hi, large);
+        e->lo = a->lo >= 0 ? (large == INT64_MAX ? 0 : int_div_floor(a->lo, large)) : int_div_floor(a->lo, small);
+    if (a->hi != INT64_MAX) e->hi = a->hi >= 0 ? int_div_floor(a->hi, small) : large == INT64_MAX ? -1 : int_div_floor(a->hi, large);
     if (b->lo == 0) {
         if (e->lo > 0) e->lo = 0;
         if (e->hi < 0) e->hi = 0;
@@ -487,20 +472,37 @@ Ix ix_substitute_dim(Graph *g, Ix e, Ix dim, Ix with) {
     return substitute(g, e, NULL, 0, dim, with);
 }
 
+int64_t ix_apply(IxKind kind, int64_t a, int64_t b) {
+    switch (kind) {
+    case IX_SUM: return (int64_t)((uint64_t)a + (uint64_t)b);
+    case IX_PROD: return (int64_t)((uint64_t)a * (uint64_t)b);
+    case IX_DIV: return int_div_floor(a, b);
+    case IX_MOD: return int_mod_floor(a, b);
+    case IX_MIN: return a < b ? a : b;
+    case IX_MAX: return a > b ? a : b;
+    case IX_LT: return a < b;
+    case IX_EQ: return a == b;
+    case IX_AND: return a && b;
+    case IX_OR: return a || b;
+    default: ice("no such index expression: %d", kind);
+    }
+}
+
 int64_t ix_eval(Ix e, const int64_t *dims, const int64_t *axes) {
     switch ((IxKind)e->kind) {
     case IX_CONST: return e->value;
     case IX_DIM: return dims[e->value];
     case IX_AXIS: return axes[e->value];
     case IX_SUM: {
-        uint64_t s = (uint64_t)e->value;
-        for (uint32_t i = 0; i < e->n; i++) s += (uint64_t)e->coef[i] * (uint64_t)ix_eval(e->arg[i], dims, axes);
-        return (int64_t)s;
+        int64_t s = e->value;
+        for (uint32_t i = 0; i < e->n; i++)
+            s = ix_apply(IX_SUM, s, ix_apply(IX_PROD, e->coef[i], ix_eval(e->arg[i], dims, axes)));
+        return s;
     }
     case IX_PROD: {
-        uint64_t p = 1;
-        for (uint32_t i = 0; i < e->n; i++) p *= (uint64_t)ix_eval(e->arg[i], dims, axes);
-        return (int64_t)p;
+        int64_t p = 1;
+        for (uint32_t i = 0; i < e->n; i++) p = ix_apply(IX_PROD, p, ix_eval(e->arg[i], dims, axes));
+        return p;
     }
     case IX_AND:
         for (uint32_t i = 0; i < e->n; i++)
@@ -512,16 +514,7 @@ int64_t ix_eval(Ix e, const int64_t *dims, const int64_t *axes) {
         return 0;
     default: break;
     }
-    int64_t a = ix_eval(e->arg[0], dims, axes), b = ix_eval(e->arg[1], dims, axes);
-    switch ((IxKind)e->kind) {
-    case IX_DIV: return floor_div(a, b);
-    case IX_MOD: return floor_mod(a, b);
-    case IX_MIN: return a < b ? a : b;
-    case IX_MAX: return a > b ? a : b;
-    case IX_LT: return a < b;
-    case IX_EQ: return a == b;
-    default: ice("no such index expression: %d", e->kind);
-    }
+    return ix_apply((IxKind)e->kind, ix_eval(e->arg[0], dims, axes), ix_eval(e->arg[1], dims, axes));
 }
 
 bool ix_const(Ix e, int64_t *value) {

@@ -141,20 +141,6 @@ IxRows *ixrows_new(Run *r, const Ix *root, int nroots, int rank, const int64_t *
 int ixrows_axis(const IxRows *p) { return p->axis; }
 const int64_t *ixrows_at(const IxRows *p) { return p->at; }
 
-static int64_t apply(IxKind kind, int64_t a, int64_t b) {
-    switch (kind) {
-    case IX_DIV: return int_floor_div(a, b);
-    case IX_MOD: return int_floor_mod(a, b);
-    case IX_MIN: return a < b ? a : b;
-    case IX_MAX: return a > b ? a : b;
-    case IX_LT: return a < b;
-    case IX_EQ: return a == b;
-    case IX_AND: return a && b;
-    case IX_OR: return a || b;
-    default: return (int64_t)((uint64_t)a * (uint64_t)b);
-    }
-}
-
 #define EACH(expr) \
     if (b) for (int64_t i = 0; i < n; i++) { int64_t x = a[i], y = b[i]; to[i] = (expr); } \
     else for (int64_t i = 0; i < n; i++) { int64_t x = a[i], y = c; to[i] = (expr); } \
@@ -162,15 +148,15 @@ static int64_t apply(IxKind kind, int64_t a, int64_t b) {
 
 static void apply_row(IxKind kind, int64_t n, const int64_t *a, const int64_t *b, int64_t c, int64_t *to) {
     switch (kind) {                                          // b NULL: the number c
-    case IX_DIV: EACH(int_floor_div(x, y));
-    case IX_MOD: EACH(int_floor_mod(x, y));
+    case IX_DIV: EACH(int_div_floor(x, y));
+    case IX_MOD: EACH(int_mod_floor(x, y));
     case IX_MIN: EACH(x < y ? x : y);
     case IX_MAX: EACH(x > y ? x : y);
     case IX_LT: EACH(x < y);
     case IX_EQ: EACH(x == y);
     case IX_AND: EACH(x & y);
     case IX_OR: EACH(x | y);
-    default: EACH(apply(kind, x, y));
+    default: EACH(ix_apply(kind, x, y));
     }
 }
 
@@ -182,25 +168,27 @@ static void step_one(IxRows *p, Step *s) {
     case IX_AXIS: s->one = p->at[e->value]; return;
     case IX_SUM:
         s->one = e->value;
-        for (uint32_t i = 0; i < e->n; i++) s->one += e->coef[i] * p->step.at[s->arg[i]].one;
+        for (uint32_t i = 0; i < e->n; i++)
+            s->one = ix_apply(IX_SUM, s->one, ix_apply(IX_PROD, e->coef[i], p->step.at[s->arg[i]].one));
         return;
     default:
         s->one = p->step.at[s->arg[0]].one;
-        for (uint32_t i = 1; i < e->n; i++) s->one = apply((IxKind)e->kind, s->one, p->step.at[s->arg[i]].one);
+        for (uint32_t i = 1; i < e->n; i++) s->one = ix_apply((IxKind)e->kind, s->one, p->step.at[s->arg[i]].one);
     }
 }
 
 static void step_sum(IxRows *p, Step *s, int64_t n) {
-    int64_t *to = s->many, c0 = s->e->value;
+    int64_t *to = s->many;
+    uint64_t c0 = (uint64_t)s->e->value;                     // what overflows wraps, as in ix_eval
     for (uint32_t k = 0; k < s->e->n; k++)
-        if (!p->step.at[s->arg[k]].along) c0 += s->e->coef[k] * p->step.at[s->arg[k]].one;
+        if (!p->step.at[s->arg[k]].along) c0 += (uint64_t)s->e->coef[k] * (uint64_t)p->step.at[s->arg[k]].one;
     bool first = true;
     for (uint32_t k = 0; k < s->e->n; k++) {
         const Step *a = &p->step.at[s->arg[k]];
-        int64_t c = s->e->coef[k];
+        uint64_t c = (uint64_t)s->e->coef[k];
         if (!a->along) continue;
-        if (first) for (int64_t i = 0; i < n; i++) to[i] = c0 + c * a->many[i];
-        else for (int64_t i = 0; i < n; i++) to[i] += c * a->many[i];
+        if (first) for (int64_t i = 0; i < n; i++) to[i] = (int64_t)(c0 + c * (uint64_t)a->many[i]);
+        else for (int64_t i = 0; i < n; i++) to[i] = (int64_t)((uint64_t)to[i] + c * (uint64_t)a->many[i]);
         first = false;
     }
 }

@@ -43,8 +43,8 @@ static inline float canon32(float x) { return x == x ? x : f32_from(0x7fffffffu)
     X(i32, int32_t,  uint32_t, 32, sdiv, smod)  X(u32, uint32_t, uint32_t, 32, udiv, umod) \
     X(i64, int64_t,  uint64_t, 64, sdiv, smod)  X(u64, uint64_t, uint64_t, 64, udiv, umod)
 
-static inline int64_t  sdiv(int64_t a, int64_t b)   { return b ? int_div_floor(a, b) : 0; }
-static inline int64_t  smod(int64_t a, int64_t b)   { return b ? int_mod_floor(a, b) : 0; }
+static inline int64_t  sdiv(int64_t a, int64_t b)   { return int_div_floor(a, b); }
+static inline int64_t  smod(int64_t a, int64_t b)   { return int_mod_floor(a, b); }
 static inline uint64_t udiv(uint64_t a, uint64_t b) { return b ? a / b : 0; }
 static inline uint64_t umod(uint64_t a, uint64_t b) { return b ? a % b : 0; }
 
