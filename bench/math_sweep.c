@@ -55,17 +55,6 @@ static uint64_t scramble(uint64_t x) {
     return x ^ x >> 33;
 }
 
-// Where a float stands among all floats of its kind, in order.
-static int64_t rank32(float x) {
-    int64_t m = f32_bits(x) & 0x7fffffff;
-    return signbit(x) ? -m : m;
-}
-
-static int64_t rank64(double x) {
-    int64_t m = (int64_t)(f64_bits(x) & INT64_MAX);
-    return signbit(x) ? -m : m;
-}
-
 static void wrong(Tally *t, uint64_t at) {
     t->wrong++;
     t->at_wrong = at;

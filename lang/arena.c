@@ -8,18 +8,12 @@
 // of its own. Under AddressSanitizer the room that is not handed out is poisoned, and 16 bytes more
 // between neighbours, so that overruns are found though malloc is not asked.
 
+#include "lang/asan.h"
 #include "lang/lang.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define TK_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define TK_ASAN 1
-#endif
-#endif
 #ifdef TK_ASAN
 #include <sanitizer/asan_interface.h>
 #define POISON(p, n)   ASAN_POISON_MEMORY_REGION(p, n)

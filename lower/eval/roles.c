@@ -14,16 +14,11 @@
 
 #include "lower/eval/async.h"
 
+#include "lang/asan.h"
+
 #include <stdlib.h>
 #include <ucontext.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define TK_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define TK_ASAN 1
-#endif
-#endif
 #ifdef TK_ASAN
 #include <sanitizer/common_interface_defs.h>
 #define LEAVE(save, to)     __sanitizer_start_switch_fiber((save), (to)->stack, (to)->size)

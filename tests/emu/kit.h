@@ -105,6 +105,20 @@ static inline void run_body(const char *body, const u64 *a, const u64 *b, const 
     free(ptx);
 }
 
+// Files of operations: OPS(X) has a row X(name, body, what %D must be, by a, b and c) for each.
+#define OP_WANT(name, body, want) static u64 want_##name(u64 a, u64 b, u64 c) { (void)a, (void)b, (void)c; return (u64)(want); }
+#define OP_TEST(name, body, want) static void test_##name(void **state) { (void)state; check(#name, body, want_##name); }
+#define OP_ROW(name, body, want)  cmocka_unit_test(test_##name),
+static inline void check_lanes(const char *name, const char *body, const u64 *a, const u64 *b, const u64 *c,
+                               u64 (*want)(u64, u64, u64)) {
+    static u64 d[LANES];
+    run_body(body, a, b, c, d);
+    for (int i = 0; i < LANES; i++)
+        if (d[i] != want(a[i], b[i], c[i]))
+            fail_msg("%s(0x%llx, 0x%llx, 0x%llx) = 0x%llx, not 0x%llx", name, (unsigned long long)a[i], (unsigned long long)b[i],
+                     (unsigned long long)c[i], (unsigned long long)d[i], (unsigned long long)want(a[i], b[i], c[i]));
+}
+
 // One launch; the first fault's kind and a part of its message must be as said.
 static inline void expect_fault(EmuContext *emu, const char *ptx, u32 block, u32 shared, void **params,
                                 const EmuOptions *options, EmuFaultKind kind, const char *part) {

@@ -156,12 +156,10 @@ static u32 touint(double x)  { return x != x || x <= 0 ? 0 : x >= 4294967295.0 ?
   X(sat_f32,   "cvt.sat.f32.f32 %d, %a;" W32,            f32_bits(sat(FA))) \
   FROM_THE_MANUAL(X)
 
-#define X(name, body, want) static u64 want_##name(u64 a, u64 b, u64 c) { (void)a, (void)b, (void)c; return (u64)(want); }
-OPS(X)
-#undef X
+OPS(OP_WANT)
 
 static void check(const char *name, const char *body, u64 (*want)(u64, u64, u64)) {
-    static u64 a[LANES], b[LANES], c[LANES], d[LANES];
+    static u64 a[LANES], b[LANES], c[LANES];
     inputs(a, 0), inputs(b, 1), inputs(c, 2);
     for (int i = 256; i < LANES; i += 2) {               // values of one size, so that sums and roundings matter
         float x = (float)(s32)a[i] * 0x1p-20f, y = (float)(s32)b[i] * 0x1p-21f;
@@ -169,22 +167,12 @@ static void check(const char *name, const char *body, u64 (*want)(u64, u64, u64)
         else a[i] = f64_bits((double)x), b[i] = f64_bits((double)y);
     }
     for (int i = 300; i < 400; i++) a[i] = i * 9 - 3000 < 0 ? (u64)f32_bits((float)(i - 350) * 0.25f) : f32_bits((float)i), b[i] = 0x3c00 + (u64)i * 37;
-    run_body(body, a, b, c, d);
-    for (int i = 0; i < LANES; i++)
-        if (d[i] != want(a[i], b[i], c[i]))
-            fail_msg("%s(0x%llx, 0x%llx, 0x%llx) = 0x%llx, not 0x%llx", name, (unsigned long long)a[i], (unsigned long long)b[i],
-                     (unsigned long long)c[i], (unsigned long long)d[i], (unsigned long long)want(a[i], b[i], c[i]));
+    check_lanes(name, body, a, b, c, want);
 }
 
-#define X(name, body, want) static void test_##name(void **state) { (void)state; check(#name, body, want_##name); }
-OPS(X)
-#undef X
+OPS(OP_TEST)
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-#define X(name, body, want) cmocka_unit_test(test_##name),
-        OPS(X)
-#undef X
-    };
+    const struct CMUnitTest tests[] = {OPS(OP_ROW)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -230,29 +230,17 @@ static u32 dp4a(u32 a, u32 b, u32 c) {
   X(cvt_pack,   "cvt.pack.sat.s16.s32 %d, %a, %b;" W32,   (u32)((SA > 32767 ? 32767 : SA < -32768 ? -32768 : SA) & 0xffff) << 16 | ((SB > 32767 ? 32767 : SB < -32768 ? -32768 : SB) & 0xffff)) \
   MORE_OPS(X)
 
-#define X(name, body, want) static u64 want_##name(u64 a, u64 b, u64 c) { (void)a, (void)b, (void)c; return (u64)(want); }
-OPS(X)
-#undef X
+OPS(OP_WANT)
 
 static void check(const char *name, const char *body, u64 (*want)(u64, u64, u64)) {
-    static u64 a[LANES], b[LANES], c[LANES], d[LANES];
+    static u64 a[LANES], b[LANES], c[LANES];
     inputs(a, 0), inputs(b, 1), inputs(c, 2);
-    run_body(body, a, b, c, d);
-    for (int i = 0; i < LANES; i++)
-        if (d[i] != want(a[i], b[i], c[i]))
-            fail_msg("%s(0x%llx, 0x%llx, 0x%llx) = 0x%llx, not 0x%llx", name, (unsigned long long)a[i], (unsigned long long)b[i],
-                     (unsigned long long)c[i], (unsigned long long)d[i], (unsigned long long)want(a[i], b[i], c[i]));
+    check_lanes(name, body, a, b, c, want);
 }
 
-#define X(name, body, want) static void test_##name(void **state) { (void)state; check(#name, body, want_##name); }
-OPS(X)
-#undef X
+OPS(OP_TEST)
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-#define X(name, body, want) cmocka_unit_test(test_##name),
-        OPS(X)
-#undef X
-    };
+    const struct CMUnitTest tests[] = {OPS(OP_ROW)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,26 +9,9 @@
 
 #include "graph/fuse/fuse.h"
 #include "graph/rewrite/narrow.h"
+#include "tests/graph/layer.h"
 
 #include <string.h>
-
-#define S(...) (Ix[]){__VA_ARGS__}
-
-static float weights[256 * 64];      // large constants are different ones unless they are one place of a file
-
-static Node *weight(Graph *g, const char *name, int64_t rows, int64_t columns) {
-    return g_name(g, g_const_ref(g, EL_f32, 2, (int64_t[]){rows, columns}, weights, NULL, 0), name);
-}
-
-static Node *norm(Graph *g, Node *x) {
-    Node *d = g_ew2(g, EW_sub, x, g_mean(g, x, 4, true));
-    Node *v = g_mean(g, g_ew2(g, EW_mul, d, d), 4, true);
-    return g_ew2(g, EW_div, d, g_ew1(g, EW_sqrt, g_ew2f(g, EW_add, v, 1e-5)));
-}
-
-static Node *heads(Graph *g, Node *x, Ix B, Ix T) {
-    return g_transpose(g, g_reshape(g, x, 4, S(B, T, ix(g, 4), ix(g, 16))), (int[]){0, 2, 1, 3});
-}
 
 // Angles as exporters write them: a product of positions and a few frequencies.
 static Node *angles(Graph *g, Ix T) {
@@ -38,25 +21,11 @@ static Node *angles(Graph *g, Ix T) {
     return g_ew1(g, EW_cos, g_matmul(g, g_iota(g, EL_f32, 2, S(T, ix(g, 1)), 0), g_transpose(g, freq, (int[]){1, 0})));
 }
 
-static Graph *layer(int layers) {
+static Graph *layers(int n) {
     Graph *g = graph_new("layer");
     Ix B = ix_dim(g, "B"), T = ix_dim(g, "T");
     Node *x = g_input(g, "x", EL_f32, 3, S(B, T, ix(g, 64)));
-    for (int i = 0; i < layers; i++) {
-        Node *h = norm(g, x);
-        Node *q = heads(g, g_matmul(g, h, weight(g, "q", 64, 64)), B, T),
-             *k = heads(g, g_matmul(g, h, weight(g, "k", 64, 64)), B, T);
-        Node *v = heads(g, g_matmul(g, h, weight(g, "v", 64, 64)), B, T);
-        q = g_ew2(g, EW_mul, q, angles(g, T));
-        Node *s = g_ew2f(g, EW_mul, g_matmul(g, q, g_transpose(g, k, (int[]){0, 1, 3, 2})), 0.25);
-        Node *o = g_reshape(g, g_transpose(g, g_matmul(g, g_softmax(g, s, 8), v), (int[]){0, 2, 1, 3}), 3,
-                            S(B, T, ix(g, 64)));
-        Node *r = g_ew2(g, EW_add, x, g_matmul(g, o, weight(g, "o", 64, 64)));
-        Node *n = norm(g, r);
-        Node *gate = g_matmul(g, n, weight(g, "gate", 64, 256)), *up = g_matmul(g, n, weight(g, "up", 64, 256));
-        Node *m = g_ew2(g, EW_mul, g_ew2(g, EW_mul, gate, g_ew1(g, EW_sigmoid, gate)), up);
-        x = g_ew2(g, EW_add, r, g_matmul(g, m, weight(g, "down", 256, 64)));
-    }
+    for (int i = 0; i < n; i++) x = layer(g, x, B, T, angles(g, T), NULL);
     g_output(g, "y", x);
     assert_null(g_failed(g));
     return g;
@@ -70,7 +39,7 @@ static bool is_output(const Graph *g, const Node *n) {
 
 static void what_is_kept_is_small(void **state) {
     (void)state;
-    Graph *g = layer(2);
+    Graph *g = layers(2);
     assert_true(graph_narrow(g, EL_bf16, false));
     Fusion *f = graph_fuse(g);
     assert_non_null(f);
@@ -102,7 +71,7 @@ static void what_is_kept_is_small(void **state) {
 
 static void borders_are_small_when_asked(void **state) {
     (void)state;
-    Graph *g = layer(1);
+    Graph *g = layers(1);
     assert_true(graph_narrow(g, EL_f16, true));
     assert_int_equal(g->inputs.n, 1);
     assert_int_equal(g->inputs.at[0].node->elem, EL_f16);

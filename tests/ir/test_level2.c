@@ -268,6 +268,14 @@ static bool evaluate(Fn *f, const char *name, float *out, double *bounds, uint32
     return ir_eval(f, args, dims, &opt, fault, &at);
 }
 
+// A product that was broken: evaluation says so.
+static void faults(Fn *f, const char *words) {
+    char *fault = NULL;
+    assert_false(evaluate(f, "matmul", got, NULL, 1, &fault));
+    assert_non_null(strstr(fault, words));
+    free(fault);
+}
+
 static void agrees(const char *name, const char *arch, OpCode must_have) {
     World w = world();
     char *fault = NULL;
@@ -414,10 +422,7 @@ static void test_parts_agree(void **state) {
     f = build(&w, "matmul", "sm_90a");
     for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op))
         if (op->code == OP_T_part_put) op->in[1] = op->in[0];        // the tile's number for the part's
-    char *fault = NULL;
-    assert_false(evaluate(f, "matmul", got, NULL, 1, &fault));
-    assert_non_null(strstr(fault, "part_put"));
-    free(fault);
+    faults(f, "part_put");
     session_free(w.s);
     parts = 0;
 }
@@ -457,21 +462,15 @@ static void test_dealt_agrees(void **state) {
     Fn *f = build(&w, "attention", "sm_90a");
     assert_false(has_op(f, OP_T_part_join));
     assert_non_null(f->streamk_refused);
-    char *fault = NULL;
     f = build(&w, "matmul", "sm_90a");
     for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op))
         if (op->code == OP_T_part_send) op->in[1] = op->in[0];       // the sender's number for the joining one's
-    assert_false(evaluate(f, "matmul", got, NULL, 1, &fault));
-    assert_non_null(strstr(fault, "part_join"));
-    free(fault);
+    faults(f, "part_join");
     f = build(&w, "matmul", "sm_90a");
     Op *sending = NULL;
     for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) if (op->code == OP_T_part_send) sending = op;
     op_remove(sending);
-    fault = NULL;
-    assert_false(evaluate(f, "matmul", got, NULL, 1, &fault));
-    assert_non_null(strstr(fault, "deadlock"));
-    free(fault);
+    faults(f, "deadlock");
     session_free(w.s);
     dealt = 0;
 }

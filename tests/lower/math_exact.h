@@ -5,7 +5,19 @@
 
 #include <tgmath.h>
 
+#include "lang/number.h"
 #include "lower/math.h"
+
+// Where a float stands among all floats of its kind, in order.
+static inline int64_t rank32(float x) {
+    int64_t m = f32_bits(x) & 0x7fffffff;
+    return signbit(x) ? -m : m;
+}
+
+static inline int64_t rank64(double x) {
+    int64_t m = (int64_t)(f64_bits(x) & INT64_MAX);
+    return signbit(x) ? -m : m;
+}
 
 #define MATH_EXACT(name, T)                                  \
     static T name(MathFn fn, T x, T y)                       \

@@ -16,16 +16,6 @@
 
 enum { N = 4096 };
 
-static int64_t rank32(float x) {
-    int64_t m = f32_bits(x) & 0x7fffffff;
-    return signbit(x) ? -m : m;
-}
-
-static int64_t rank64(double x) {
-    int64_t m = (int64_t)(f64_bits(x) & INT64_MAX);
-    return signbit(x) ? -m : m;
-}
-
 static bool good32(MathFn fn, float got, double want, int floats) {
     float near = (float)want;
     if (isnan(want)) return f32_bits(got) == 0x7fffffff;
