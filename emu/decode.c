@@ -40,14 +40,17 @@ const char *ptx_type_name(Type t) {
     return names[t];
 }
 
-_Noreturn void dec_error(Dec *d, const char *format, ...) {
+_Noreturn void dec_error_at(Dec *d, uint32_t line, const char *format, va_list args) {
     char text[400];
+    vsnprintf(text, sizeof text, format, args);
+    emu_error(d->module->context, EMU_INVALID, "line %u: %s", line, text);
+    longjmp(*d->on_error, 1);
+}
+
+_Noreturn void dec_error(Dec *d, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    emu_error(d->module->context, EMU_INVALID, "line %u: %s", d->line, text);
-    longjmp(*d->on_error, 1);
+    dec_error_at(d, d->line, format, args);
 }
 
 void *dec_alloc(Dec *d, size_t n) { return emu_arena_alloc(&d->module->arena, n); }
@@ -422,40 +425,36 @@ void decode_end(Dec *d) {
     decode_statement(d);
 }
 
-// The rows of all tables, hashed once.
-static const InsnDef *emu_insn_find(Str name) {
-    enum { SIZE = 1024 };
-    static const InsnDef *table[SIZE];
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    extern void emu_insn_fill(const InsnDef **, uint32_t);
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static bool filled;
-    (void)once;
-    pthread_mutex_lock(&lock);
-    if (!filled) emu_insn_fill(table, SIZE);
-    filled = true;
-    pthread_mutex_unlock(&lock);
+// ---- The rows of all tables, hashed once
+
+enum { INSN_SLOTS = 1024 };
+static const InsnDef *insn_slot[INSN_SLOTS];
+
+static uint32_t hash_name(const char *p, uint32_t n) {
     uint32_t h = 2166136261u;
-    for (uint32_t i = 0; i < name.n; i++) h = (h ^ (unsigned char)name.s[i]) * 16777619u;
-    for (uint32_t i = h % SIZE; table[i]; i = (i + 1) % SIZE)
-        if (ptx_str_is(name, table[i]->name)) return table[i];
-    return NULL;
+    for (uint32_t i = 0; i < n; i++) h = (h ^ (unsigned char)p[i]) * 16777619u;
+    return h % INSN_SLOTS;
 }
 
-void emu_insn_fill(const InsnDef **table, uint32_t size);
-void emu_insn_fill(const InsnDef **table, uint32_t size) {
+static void fill_slots(void) {
     const InsnTable *tables = insn_tables_base;
 #ifdef EMU_HAVE_V3
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) tables = insn_tables_v3;
 #endif
     for (; tables->defs; tables++)
         for (const InsnDef *def = tables->defs; def->name; def++) {
-            uint32_t h = 2166136261u;
-            for (const char *p = def->name; *p; p++) h = (h ^ (unsigned char)*p) * 16777619u;
-            uint32_t i = h % size;
-            while (table[i]) i = (i + 1) % size;
-            table[i] = def;
+            uint32_t i = hash_name(def->name, (uint32_t)strlen(def->name));
+            while (insn_slot[i]) i = (i + 1) % INSN_SLOTS;
+            insn_slot[i] = def;
         }
+}
+
+static const InsnDef *emu_insn_find(Str name) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, fill_slots);
+    for (uint32_t i = hash_name(name.s, name.n); insn_slot[i]; i = (i + 1) % INSN_SLOTS)
+        if (ptx_str_is(name, insn_slot[i]->name)) return insn_slot[i];
+    return NULL;
 }
 
 // ---- The few executors that decoding itself needs

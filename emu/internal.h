@@ -518,6 +518,7 @@ typedef struct InsnDef {
 typedef struct InsnTable { const InsnDef *defs; } InsnTable;
 
 _Noreturn void dec_error(Dec *, const char *format, ...) __attribute__((format(printf, 2, 3)));
+_Noreturn void dec_error_at(Dec *, uint32_t line, const char *format, va_list args);
 
 bool     dec_mod(Dec *, const char *);              // takes the modifier if it is there
 bool     dec_has(const Dec *, const char *);

@@ -26,9 +26,11 @@ void emu_insn_place(const Launch *launch, const Insn *in, char *out, size_t n) {
     else snprintf(out, n, "PTX line %u", in->line);
 }
 
-static void record(Warp *w, const Insn *in, int lane, EmuFaultKind kind, const char *message) {
+static void record(Warp *w, const Insn *in, int lane, EmuFaultKind kind, const char *format, va_list args) {
     Launch *launch = w->launch;
     EmuReport *report = launch->report;
+    char message[2048];
+    vsnprintf(message, sizeof message, format, args);
     pthread_mutex_lock(&launch->lock);
     bool again = false;
     for (size_t i = 0; i < report->n_faults; i++)        // each place and kind once
@@ -53,21 +55,17 @@ static void record(Warp *w, const Insn *in, int lane, EmuFaultKind kind, const c
 }
 
 void emu_fault(Warp *w, const Insn *in, int lane, EmuFaultKind kind, const char *format, ...) {
-    char text[1024];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    record(w, in, lane, kind, format, args);
     va_end(args);
-    record(w, in, lane, kind, text);
 }
 
 void emu_fault_stop(Warp *w, const Insn *in, int lane, EmuFaultKind kind, const char *format, ...) {
-    char text[2048];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    record(w, in, lane, kind, format, args);
     va_end(args);
-    record(w, in, lane, kind, text);
     atomic_store(&w->launch->stop, true);
     w->event |= EV_STOP;
 }

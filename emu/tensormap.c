@@ -173,9 +173,7 @@ static void run_of(AsyncOp *op, const Map *m, const int64_t c[5], uint32_t n, ui
     if (load) {
         uint64_t fill = 0;
         if (m->oob_nan)
-            fill = size == 2   ? m->dtype == EMU_TM_BF16 ? 0x7fff : 0x7fff
-                   : size == 4 ? 0x7fffffff
-                               : 0x7fffffffffffffffull;
+            fill = INT64_MAX >> (64 - 8 * size);               // f16's, bf16's, f32's and f64's
         for (int64_t i = 0; i < n; i++)
             if (i < first || i >= end) memcpy(box + i * size, &fill, size);
     }

@@ -8,13 +8,9 @@
 enum { MAX_NESTING = 200 };
 
 _Noreturn void text_fail(Reader *r, const char *format, ...) {
-    char text[400];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    emu_error(r->module->context, EMU_INVALID, "line %u: %s", r->d.line ? r->d.line : r->line, text);
-    longjmp(*r->d.on_error, 1);
+    dec_error_at(&r->d, r->d.line ? r->d.line : r->line, format, args);
 }
 
 // ---- Characters and tokens

@@ -31,8 +31,6 @@ typedef int64_t  s64;
 typedef __int128 s128;
 typedef unsigned __int128 u128;
 
-#define W64(T, x) ((T)(x))
-
 BINARY(add_32, u32, a[l] + b[l])            BINARY(add_64, u64, a[l] + b[l])
 BINARY(sub_32, u32, a[l] - b[l])            BINARY(sub_64, u64, a[l] - b[l])
 BINARY(mul_32, u32, a[l] * b[l])            BINARY(mul_64, u64, a[l] * b[l])

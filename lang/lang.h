@@ -55,6 +55,7 @@ void  buf_int(Buf *b, int64_t n);                          // in decimal, a tent
 void  buf_printf(Buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 char *arena_printf(Arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 int   edit_distance(const char *a, const char *b);       // for "did you mean"
+bool text_ends(const char *text, const char *end);    // "model.onnx" in ".onnx"
 size_t utf8_length(const char *p, const char *end);      // of a well-formed character, or 0
 
 // ---- source.c ------------------------------------------------------------------------------------

@@ -129,6 +129,11 @@ static int length_below(const char *s, int limit) {
     return n;
 }
 
+bool text_ends(const char *text, const char *end) {
+    size_t n = strlen(text), k = strlen(end);
+    return n >= k && memcmp(text + n - k, end, k) == 0;
+}
+
 // Insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`. Texts longer
 // than 63 bytes are compared in their first 63.
 int edit_distance(const char *a, const char *b) {

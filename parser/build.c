@@ -18,21 +18,26 @@ static Node *checked(Parser *p, Node *n) {
     return n;
 }
 
+// The nkid nodes that a function was called with, behind its last parameter.
+enum { MOST_KIDS = 6 };
+#define KIDS(kids, nkid)                                                     \
+    do {                                                                     \
+        va_list args;                                                        \
+        if ((nkid) > MOST_KIDS) ice("a node of %d", nkid);                   \
+        va_start(args, nkid);                                                \
+        for (int i = 0; i < (nkid); i++) (kids)[i] = va_arg(args, Node *);   \
+        va_end(args);                                                        \
+    } while (0)
+
 Node *make(Parser *p, NodeKind kind, Span span, int nkid, ...) {
-    Node *kids[6] = {0};
-    va_list args;
-    va_start(args, nkid);
-    for (int i = 0; i < nkid; i++) kids[i] = va_arg(args, Node *);
-    va_end(args);
+    Node *kids[MOST_KIDS];
+    KIDS(kids, nkid);
     return checked(p, node_list(p->s, kind, span, kids, nkid));
 }
 
 Node *make_named(Parser *p, NodeKind kind, Span span, Token name, int nkid, ...) {
-    Node *kids[6] = {0};
-    va_list args;
-    va_start(args, nkid);
-    for (int i = 0; i < nkid; i++) kids[i] = va_arg(args, Node *);
-    va_end(args);
+    Node *kids[MOST_KIDS];
+    KIDS(kids, nkid);
     for (int i = 0; i < nkid; i++)
         if (kids[i]) span = span_join(span, kids[i]->span);
     Node *n = checked(p, node_list(p->s, kind, span, kids, nkid));
@@ -142,11 +147,8 @@ static Str decode(Parser *p, Str text) {           // between the quotes; the le
 }
 
 Node *make_string(Parser *p, NodeKind kind, Span span, Token t, int nkid, ...) {
-    Node *kids[4] = {0};
-    va_list args;
-    va_start(args, nkid);
-    for (int i = 0; i < nkid; i++) kids[i] = va_arg(args, Node *);
-    va_end(args);
+    Node *kids[MOST_KIDS];
+    KIDS(kids, nkid);
     Node *n = checked(p, node_list(p->s, kind, span, kids, nkid));
     n->str = decode(p, token_text(p, t));
     n->name_span = t.span;

@@ -118,7 +118,7 @@ tkc_status tkc_graph_load(tkc_context *ctx, const char *path, const tkc_graph_op
     *out = NULL;
     API_NEEDS(ctx);
     API_NEEDS(path);
-    bool model = ends_in(path, ".onnx"), for_models = o->dtype || o->dtype_io || o->tf32 || o->donate || o->nknown;
+    bool model = text_ends(path, ".onnx"), for_models = o->dtype || o->dtype_io || o->tf32 || o->donate || o->nknown;
     if (!model && for_models) return api_refused("%s is no model: dtype, tf32, donate and known are for those", path);
     if (o->nknown < 0 || (o->nknown && !o->known)) return api_refused("tkc_graph_load: `known` is NULL");
     tkc_graph *g = checked_alloc(sizeof *g);

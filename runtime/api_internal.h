@@ -40,6 +40,12 @@ bool       api_check_arg(const tkc_arg *a, Buf *err);
 void       api_describe(const tkc_arg *a, BindArg *b);                 // one that was checked; without its address
 // And what a call asks for.
 enum { API_MAX_VALUES = 64 };
+#define API_COUNTS(nvalues, nargs)                                                                                     \
+    do {                                                                                                               \
+        if ((nvalues) < 0 || (nvalues) > API_MAX_VALUES || (nargs) < 0 || (nargs) > MAX_PARAMS)                        \
+            return api_refused("%d values and %d arguments: at most %d and %d can be", nvalues, nargs, API_MAX_VALUES, \
+                               MAX_PARAMS);                                                                            \
+    } while (0)
 const Node *api_kernel(tkc_program *p, const char *name, Buf *err);                    // NULL: which it is must be said
 bool       api_values(const Node *kernel, const tkc_value *v, int n, SemaValue *out, Buf *err);
 // dimensions and types; -1: err

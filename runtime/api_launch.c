@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_VALUES = API_MAX_VALUES, WARM_UP = 3, MAX_ROUNDS = 10000 };
+enum { WARM_UP = 3, MAX_ROUNDS = 10000 };
 
 struct KnownChoice { KnownChoice *next; char *key; Choice choice; };
 
@@ -147,7 +147,7 @@ int api_infer(const Node *kernel, const tkc_arg *args, int nargs, SemaValue *out
                            .tensor = {.elem = b.elem, .rank = b.rank, .data = b.scalar ? NULL : &there}};
         memcpy(spec[i].tensor.dim, b.dim, sizeof b.dim);
     }
-    n = infer_values(kernel, spec, nargs, out, MAX_VALUES, err);
+    n = infer_values(kernel, spec, nargs, out, API_MAX_VALUES, err);
 end:
     free(spec);
     return n;
@@ -322,7 +322,7 @@ static tkc_status bind(tkc_launch *l, Buf *err) {
 static tkc_status from_source(tkc_launch *l, const char *kernel, const tkc_value *values, int nvalues,
                               const tkc_arg *args, int nargs, Buf *err) {
     tkc_program *prog = l->prog;
-    SemaValue    set[MAX_VALUES], known[MAX_VALUES];
+    SemaValue    set[API_MAX_VALUES], known[API_MAX_VALUES];
     const Node  *node = api_kernel(prog, kernel, err);
     bool fine = node && api_values(node, values, nvalues, set, err);
     int  nknown = fine ? api_infer(node, args, nargs, known, err) : -1;
@@ -388,9 +388,7 @@ tkc_status tkc_prepare(tkc_program *prog, const char *kernel, const tkc_value *v
     API_NEEDS(prog);
     API_NEEDS_ALL(values, nvalues);
     API_NEEDS_ALL(args, nargs);
-    if (nvalues < 0 || nvalues > MAX_VALUES || nargs < 0 || nargs > MAX_PARAMS)
-        return api_refused("%d values and %d arguments: at most %d and %d can be", nvalues, nargs, MAX_VALUES,
-                           MAX_PARAMS);
+    API_COUNTS(nvalues, nargs);
     tkc_launch *l = checked_alloc(sizeof *l);
     *l = (tkc_launch){.prog = prog, .device = prog->ctx->device};
     pthread_mutex_lock(&prog->lock);

@@ -41,9 +41,7 @@ tkc_status tkc_tune(tkc_program *prog, const char *kernel, const tkc_value *valu
     API_NEEDS(prog);
     API_NEEDS_ALL(values, nvalues);
     API_NEEDS_ALL(args, nargs);
-    if (nvalues < 0 || nvalues > API_MAX_VALUES || nargs < 0 || nargs > MAX_PARAMS)
-        return api_refused("%d values and %d arguments: at most %d and %d can be", nvalues, nargs, API_MAX_VALUES,
-                           MAX_PARAMS);
+    API_COUNTS(nvalues, nargs);
     if (most < 0) return api_refused("at most %d candidates cannot be measured", most);
     if (!prog->file) return api_refused("the program is compiled: nothing of it is left open");
     pthread_mutex_lock(&prog->lock);

@@ -26,6 +26,8 @@ static void raw(Pack *k, void *p, size_t n)
     k->p += n;
 }
 
+#define RAW(field) raw(k, &(field), sizeof (field))
+
 // How many there are, and room for them when they are read.
 static void *room(Pack *k, const void *at, uint32_t n, size_t size)
 {
@@ -40,7 +42,8 @@ static void text(Pack *k, const char **t)
     raw(k, &n, sizeof n);
     char *p = room(k, *t, n, 1);
     if (!k->bad) raw(k, p, n);
-    *t = p;
+    if (!k->out && !k->bad && (n == 0 || p[n - 1])) k->bad = true;           // nothing ends it
+    *t = k->bad && !k->out ? "" : p;
 }
 
 static void name(Pack *k, Sym *sm)
@@ -52,7 +55,7 @@ static void name(Pack *k, Sym *sm)
 
 static void expr(Pack *k, LExpr *e)
 {
-    raw(k, &e->n, sizeof e->n);
+    RAW(e->n);
     e->at = room(k, e->at, e->n, sizeof *e->at);
     if (!k->bad && e->n) raw(k, (void *)(uintptr_t)e->at, sizeof *e->at * e->n);
 }
@@ -68,17 +71,17 @@ static void info_walk(Pack *k, LaunchInfo *f)
     bool general = f->general != NULL;
     text(k, &f->entry);
     name(k, &f->kernel);
-    raw(k, &f->nparams, sizeof f->nparams);
-    raw(k, &f->ndims, sizeof f->ndims);
-    raw(k, &f->nguards, sizeof f->nguards);
-    raw(k, &f->nfacts, sizeof f->nfacts);
-    raw(k, &f->nslots, sizeof f->nslots);
-    raw(k, &f->threads, sizeof f->threads);
-    raw(k, &f->cluster, sizeof f->cluster);
-    raw(k, &f->together, sizeof f->together);
-    raw(k, &f->partial, sizeof f->partial);
-    raw(k, &f->early, sizeof f->early);
-    raw(k, &f->smem, sizeof f->smem);
+    RAW(f->nparams);
+    RAW(f->ndims);
+    RAW(f->nguards);
+    RAW(f->nfacts);
+    RAW(f->nslots);
+    RAW(f->threads);
+    RAW(f->cluster);
+    RAW(f->together);
+    RAW(f->partial);
+    RAW(f->early);
+    RAW(f->smem);
     raw(k, &general, sizeof general);
     expr(k, &f->programs);
     expr(k, &f->blocks);
@@ -86,18 +89,18 @@ static void info_walk(Pack *k, LaunchInfo *f)
     f->params = room(k, f->params, (uint32_t)f->nparams, sizeof *f->params);
     for (int i = 0; i < f->nparams && !k->bad; i++) {
         LaunchParam *p = &f->params[i];
-        raw(k, &p->kind, sizeof p->kind);
-        raw(k, &p->mode, sizeof p->mode);
-        raw(k, &p->elem, sizeof p->elem);
-        raw(k, &p->rank, sizeof p->rank);
-        raw(k, &p->strided, sizeof p->strided);
-        raw(k, &p->fixed, sizeof p->fixed);
+        RAW(p->kind);
+        RAW(p->mode);
+        RAW(p->elem);
+        RAW(p->rank);
+        RAW(p->strided);
+        RAW(p->fixed);
         raw(k, p->solves, sizeof p->solves);
         name(k, &p->name);
         for (int d = 0; d < p->rank && d < MAX_RANK && !k->bad; d++) expr(k, &p->dim[d]);
     }
     f->dims = room(k, f->dims, (uint32_t)f->ndims, sizeof *f->dims);
-    for (int i = 0; i < f->ndims && !k->bad; i++) { name(k, &f->dims[i].name); raw(k, &f->dims[i].fixed, sizeof f->dims[i].fixed); }
+    for (int i = 0; i < f->ndims && !k->bad; i++) { name(k, &f->dims[i].name); RAW(f->dims[i].fixed); }
     guards(k, &f->guards, &f->nguards);
     guards(k, &f->facts, &f->nfacts);
     f->slots = room(k, f->slots, (uint32_t)f->nslots, sizeof *f->slots);

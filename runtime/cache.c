@@ -116,11 +116,6 @@ bool cache_get(const Buf *key, Buf *out) {
 typedef struct Entry { char *path; uint64_t bytes; struct timespec used; bool unfinished; } Entry;
 typedef struct Listing { Entry *at; int n, cap; uint64_t bytes; } Listing;
 
-static bool ends_with(const char *name, const char *end) {
-    size_t n = strlen(name), m = strlen(end);
-    return n >= m && strcmp(name + n - m, end) == 0;
-}
-
 static void list_files(Listing *l, const char *below) {
     Buf  folder = {0};
     bool there = cache_folder(&folder);
@@ -129,7 +124,7 @@ static void list_files(Listing *l, const char *below) {
     for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
         bool unfinished = strncmp(e->d_name, UNFINISHED, strlen(UNFINISHED)) == 0;
         struct stat st;
-        if ((!unfinished && !ends_with(e->d_name, ENDING)) || fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
+        if ((!unfinished && !text_ends(e->d_name, ENDING)) || fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
             !S_ISREG(st.st_mode))
             continue;
         if (l->n == l->cap) {

@@ -122,7 +122,8 @@ static bool run_set(const Check *c, OnnxModel *m, const char *folder, Set *s, co
         s->given[i] = (OnnxGiven){.name = onnx_input_name(m, i), .tensor = &s->in[i]};
     }
     static const RunControl control = {.junk_seed = 1};
-    OnnxImport how = {.given = s->given, .ngiven = s->nin, .dtype = c->opt->dtype, .tf32 = c->opt->tf32, .donate = c->opt->donate};
+    OnnxImport how = c->opt->import;
+    how.given = s->given, how.ngiven = s->nin;
     bool ok = model_run(m, &(ProgramOptions){.device = c->opt->device}, &how, &control, s->got, why);
     *out_of_scope = how.out_of_scope;
     if (ok && s->nwant != outputs)

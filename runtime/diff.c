@@ -53,7 +53,10 @@ static Apart compare(const HostTensor *got, const void *want, const DiffOptions 
         if (isfinite(v) && v > a.top) a.top = v;
     }
     double rtol = opt->rtol >= 0     ? opt->rtol
-                  : elem_is_float(e) ? by_type(elem_bits(e) <= 16 ? e : opt->dtype != EL_none ? opt->dtype : opt->tf32 ? EL_f16 : e)
+                  : elem_is_float(e) ? by_type(elem_bits(e) <= 16                  ? e
+                                                   : opt->import.dtype != EL_none ? opt->import.dtype
+                                                   : opt->import.tf32             ? EL_f16
+                                                                                  : e)
                                      : 0;
     a.allowed = opt->atol + rtol * a.top;
     for (int64_t i = 0; i < a.of; i++) {
@@ -232,12 +235,7 @@ DiffResult model_diff(const char *path, RunArg *args, int nargs, const DiffOptio
     DiffResult r = DIFF_FAILED;
     bool ok = model_open(path, args, nargs, &b, err) && (!opt->data || model_data(&b, opt->data, err));
     if (ok && !model_all_given(&b, &why)) ok = false, buf_printf(err, "%s: %s", path, why.p);
-    OnnxImport how = {.given = b.given,
-                      .ngiven = b.n,
-                      .random_weights = opt->random_weights,
-                      .dtype = opt->dtype,
-                      .tf32 = opt->tf32,
-                      .donate = opt->donate};
+    OnnxImport how = model_import(&b, &opt->import);
     if (ok && program_open(b.m,
                            &(ProgramOptions){
                                .device = opt->device, .where = opt->where, .program = opt->program, .item = opt->item},

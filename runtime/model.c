@@ -49,7 +49,7 @@ bool model_run(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, const R
 
 static bool show(const char *name, const GTensor *t, const char *save, FILE *to, Buf *err) {
     HostTensor h;
-    if (save != NULL && ends_in(save, ".pb")) {
+    if (save != NULL && text_ends(save, ".pb")) {
         if (!onnx_tensor_write(save, name, t, err)) return false;
     } else if (!model_tensor(t, &h, err) || (save != NULL && !npy_write(save, &h, err))) {
         return false;
@@ -74,13 +74,7 @@ bool model_run_args(const char *path, RunArg *args, int nargs, const ModelOption
     GTensor *out = checked_alloc(sizeof *out * (size_t)(outputs + 1));
     Buf why = {0};
     if (ok && !model_all_given(&b, &why)) ok = false, buf_printf(err, "%s: %s", path, why.p);
-    OnnxImport how = {.given = b.given,
-                      .ngiven = b.n,
-                      .random_weights = opt->random_weights,
-                      .dtype = opt->dtype,
-                      .dtype_io = opt->dtype_io,
-                      .tf32 = opt->tf32,
-                      .donate = opt->donate};
+    OnnxImport how = model_import(&b, &opt->import);
     RunControl control = {.junk_seed = 1, .profile = opt->profile};
     ProgramOptions with = {.device = opt->device,
                            .where = opt->where,
@@ -113,14 +107,8 @@ static bool print_model(const char *path, RunArg *args, int nargs, const ModelOp
                         Buf *err) {
     ModelCall b;
     bool ok = model_open(path, args, nargs, &b, err);
-    OnnxImport how = {.given = b.given,
-                      .ngiven = b.n,
-                      .random_weights = opt->random_weights,
-                      .dtype = opt->dtype,
-                      .dtype_io = opt->dtype_io,
-                      .tf32 = opt->tf32,
-                      .donate = opt->donate,
-                      .kernels = what != PRINT_GRAPH};
+    OnnxImport how = model_import(&b, &opt->import);
+    how.kernels = what != PRINT_GRAPH;
     Graph *g = ok ? onnx_import(b.m, &how, err) : NULL;
     const char *base = strrchr(path, '/');
     if (g != NULL && what == PRINT_GRAPH) graph_print(out, g);

@@ -38,11 +38,13 @@ bool model_data(ModelCall *b, const char *folder, Buf *err);           // inputs
 bool model_all_given(const ModelCall *b, Buf *err);                    // without the path
 void model_close(ModelCall *b);
 bool model_tensor(const GTensor *t, HostTensor *out, Buf *err);        // shares the data
-bool ends_in(const char *text, const char *end);
 // folder/KIND_0.pb, KIND_1.pb, .. as long as there are any. -1 - (how many were read): err.
 int  data_tensors(const char *folder, const char *kind, GTensor *out, int most, Buf *err);
 // NumPy, which recorded it, has no bf16: it comes as its bits
 void data_reinterpret(GTensor *t, Elem elem);
+
+// What was asked for, and the data of this call.
+OnnxImport model_import(const ModelCall *b, const OnnxImport *asked);
 
 // ---- running
 
@@ -52,11 +54,7 @@ typedef struct ModelOptions {
     DeviceOpening *opening;            // of the device below; consumed. NULL: opened when it is wanted
     const char *device;                // NULL, "auto": the GPU if there is one, else the interpreter; "ref": the interpreter
     DeviceOptions where;
-    bool        donate;                // see OnnxImport
-    uint64_t    seed;
-    bool        random_weights;
-    Elem        dtype;                 // see OnnxImport
-    bool        dtype_io, tf32;
+    OnnxImport  import;                // what was asked for; what is given and the rest are filled in
     ProfileText *profile;              // NULL: not wanted
 } ModelOptions;
 
@@ -108,11 +106,7 @@ typedef struct DiffOptions {
     const char *data;                  // folder with input_K.pb, or NULL
     // |got - expected| <= atol + rtol * max|expected| of the value; rtol < 0: by element type
     double rtol, atol;
-    uint64_t seed;
-    bool   random_weights;
-    Elem   dtype;                      // see OnnxImport
-    bool   tf32;
-    bool   donate;
+    OnnxImport import;                 // as in ModelOptions
     bool   verbose;                    // a line for each value that agrees, too
     FILE  *to;
 } DiffOptions;
@@ -128,9 +122,7 @@ typedef struct CheckOnnxOptions {
     const char *filter;                // only folders whose path holds this; NULL: all
     double rtol, atol;                 // |got - expected| <= atol + rtol * |expected|
     bool   relative_to_output;         // .. * max|expected| of the output
-    bool   donate;                     // see OnnxImport
-    Elem   dtype;                      // see OnnxImport
-    bool   tf32;
+    OnnxImport import;                 // as in ModelOptions
     bool   verbose;                    // a line for each that passes, too; the names of what was skipped
     FILE  *to;                         // NULL: standard output
 } CheckOnnxOptions;

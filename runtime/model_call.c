@@ -28,9 +28,11 @@ bool model_tensor(const GTensor *t, HostTensor *out, Buf *err) { // shares the d
     return true;
 }
 
-bool ends_in(const char *text, const char *end) {
-    size_t n = strlen(text), k = strlen(end);
-    return n >= k && strcmp(text + n - k, end) == 0;
+OnnxImport model_import(const ModelCall *b, const OnnxImport *asked) {
+    OnnxImport how = *asked;
+    how.given = b->given;
+    how.ngiven = b->n;
+    return how;
 }
 
 // ---- arguments ---------------------------------------------------------------------------------------
@@ -61,7 +63,7 @@ static bool read_argument(RunArg *a, Elem elem, Buf *err) {
         return true;
     }
     if (!a->is_path) return true;
-    if (ends_in(a->spec, ".pb")) {
+    if (text_ends(a->spec, ".pb")) {
         GTensor g;
         return onnx_tensor_read(a->spec, &g, err) && model_tensor(&g, t, err);
     }

@@ -17,9 +17,7 @@ static Elem dtype(const Options *opt) {
 }
 
 bool is_model(const Options *opt) {
-    const char *path = opt->operands.n > 0 ? opt->operands.at[0] : "";
-    size_t n = strlen(path);
-    return n > 5 && strcmp(path + n - 5, ".onnx") == 0;
+    return opt->operands.n > 0 && text_ends(opt->operands.at[0], ".onnx");
 }
 
 typedef struct Args {
@@ -43,24 +41,34 @@ static int read_args(const Options *opt, Args *a) {
     return status;
 }
 
-static int with_model(const Options *opt, int (*act)(const Options *opt, Args *a, Buf *err)) {
+static OnnxImport import_asked(const Options *opt) {
+    return (OnnxImport){.random_weights = opt->random_weights,
+                        .dtype = dtype(opt),
+                        .dtype_io = opt->dtype_io,
+                        .tf32 = tf32(opt),
+                        .donate = opt->donate};
+}
+
+typedef int ModelAct(const Options *opt, Args *a, void *call, Buf *err);
+
+static int with_model(const Options *opt, ModelAct *act, void *call) {
     if (opt->dtype_io && opt->dtype == NULL) return wrong_use("--dtype-io goes with --dtype");
     if (opt->dtype_io && tf32(opt)) return wrong_use("--dtype=tf32 leaves inputs and outputs as they are: --dtype-io goes with bf16 and f16");
     Args *a = calloc(1, sizeof *a);
     Buf err = {0};
     if (a == NULL) return fail("out of memory");
     int status = read_args(opt, a);
-    if (status == DONE) status = act(opt, a, &err);
+    if (status == DONE) status = act(opt, a, call, &err);
     for (int i = 0; i < a->n; i++) arg_free(&a->at[i]);
     free(a);
     buf_free(&err);
     return status;
 }
 
-static int emit_graph(const Options *opt, Args *a, Buf *err) {
+static int emit_graph(const Options *opt, Args *a, void *call, Buf *err) {
+    (void)call;
     Buf text = {0};
-    ModelOptions how = {
-        .random_weights = opt->random_weights, .dtype = dtype(opt), .dtype_io = opt->dtype_io, .tf32 = tf32(opt), .donate = opt->donate};
+    ModelOptions how = {.import = import_asked(opt)};
     const char *path = opt->operands.at[0], *stage = opt->emit != NULL ? opt->emit : "tk";
     bool ok = strcmp(stage, "graph") == 0
                   ? model_print_graph(path, a->at, a->n, &how, &text, err)
@@ -75,17 +83,16 @@ int emit_model(const Options *opt) {
     const char *stage = opt->emit != NULL ? opt->emit : "tk";
     if (strcmp(stage, "graph") != 0 && strcmp(stage, "tk") != 0 && strcmp(stage, "fusion") != 0)
         return wrong_use("of a model there are --emit=tk, --emit=graph and --emit=fusion");
-    return with_model(opt, emit_graph);
+    return with_model(opt, emit_graph, NULL);
 }
 
 typedef struct RunCall {
-    Options opt;
     DeviceOpening *opening;            // NULL once it is used
     RunStages stages;
 } RunCall;
 
-static int run(const Options *opt, Args *a, Buf *err) {
-    RunCall *call = (RunCall *)(uintptr_t)(const void *)opt;
+static int run(const Options *opt, Args *a, void *run_call, Buf *err) {
+    RunCall *call = run_call;
     double since = call->stages.started;
     stages_lap(&call->stages, RS_inputs, &since);
     ProfileText profile = {0};
@@ -95,11 +102,7 @@ static int run(const Options *opt, Args *a, Buf *err) {
                         .where = {.ordinal = (int)opt->gpu, .driver = opt->driver},
                         .profile = wants_profile(opt) ? &profile : NULL,
                         .device = opt->device,
-                        .random_weights = opt->random_weights,
-                        .dtype = dtype(opt),
-                        .dtype_io = opt->dtype_io,
-                        .tf32 = tf32(opt),
-                        .donate = opt->donate};
+                        .import = import_asked(opt)};
     call->opening = NULL;
     bool fine = model_run_args(opt->operands.at[0], a->at, a->n, &how, stdout, err);
     int status = !fine ? fail("%s", err->p) : write_profile(opt, &profile) ? DONE : FAILED;
@@ -109,13 +112,12 @@ static int run(const Options *opt, Args *a, Buf *err) {
 }
 
 int run_model(const Options *opt) {
-    static RunCall call;
+    RunCall call = {0};
     Buf none = {0};
-    call.opt = *opt;
     stages_start(&call.stages);
     call.opening = model_device(opt->device, &(DeviceOptions){.ordinal = (int)opt->gpu, .driver = opt->driver},
                                 wants_profile(opt));
-    int status = with_model(&call.opt, run);
+    int status = with_model(opt, run, &call);
     if (call.opening != NULL) device_close(device_found(call.opening, &none));
     buf_free(&none);
     return status;
@@ -133,9 +135,7 @@ int main_check_onnx(const Options *opt) {
     CheckOnnxOptions check = {
         .device = opt->device,
         .filter = opt->filter,
-        .dtype = dtype(opt),
-        .tf32 = tf32(opt),
-        .donate = opt->donate,
+        .import = import_asked(opt),
         .verbose = opt->verbose,
         .relative_to_output = opt->relative_to != NULL && strcmp(opt->relative_to, "output") == 0,
         .to = stdout,
@@ -146,46 +146,30 @@ int main_check_onnx(const Options *opt) {
     return check_onnx(opt->operands.at, opt->operands.n, &check, &counts) ? DONE : FAILED;
 }
 
-static bool ends_with(const char *text, const char *end) {
-    size_t n = strlen(text), k = strlen(end);
-    return n > k && strcmp(text + n - k, end) == 0;
-}
-
-typedef struct DiffCall {
-    Options opt;                       // without the program among the operands
-    DiffOptions diff;
-} DiffCall;
-
-static int diff(const Options *opt, Args *a, Buf *err) {
-    const DiffCall *call = (const DiffCall *)(const void *)opt;
-    DiffResult r = model_diff(opt->operands.at[0], a->at, a->n, &call->diff, err);
+static int diff(const Options *opt, Args *a, void *how, Buf *err) {
+    DiffResult r = model_diff(opt->operands.at[0], a->at, a->n, how, err);
     return r == DIFF_AGREE ? DONE : r == DIFF_PART ? FAILED : fail("%s", err->p);
 }
 
 int main_diff(const Options *opt) {
-    static DiffCall call;
-    call.opt = *opt;
-    call.diff = (DiffOptions){.device = opt->device,
-                              .where = {.ordinal = (int)opt->gpu, .driver = opt->driver},
-                              .item = opt->graph,
-                              .data = opt->data,
-                              .seed = (uint64_t)opt->seed,
-                              .random_weights = opt->random_weights,
-                              .dtype = dtype(opt),
-                              .tf32 = tf32(opt),
-                              .donate = opt->donate,
-                              .verbose = opt->verbose,
-                              .to = stdout};
+    Options rest = *opt;               // without the program among the operands
+    DiffOptions how = {.device = opt->device,
+                       .where = {.ordinal = (int)opt->gpu, .driver = opt->driver},
+                       .item = opt->graph,
+                       .data = opt->data,
+                       .import = import_asked(opt),
+                       .verbose = opt->verbose,
+                       .to = stdout};
     if (!is_model(opt)) return wrong_use("no model was given; see tkc diff --help");
     if (opt->device != NULL && strcmp(opt->device, "ref") == 0)
         return wrong_use("--device=ref is the interpreter itself: choose another to compare with it");
-    if (!tolerance("--rtol", opt->rtol, -1, &call.diff.rtol) || !tolerance("--atol", opt->atol, 1e-7, &call.diff.atol))
+    if (!tolerance("--rtol", opt->rtol, -1, &how.rtol) || !tolerance("--atol", opt->atol, 1e-7, &how.atol))
         return USAGE;
-    if (opt->operands.n > 1 && ends_with(opt->operands.at[1], ".tk")) {
-        call.diff.program = opt->operands.at[1];
-        call.opt.operands.at++;
-        call.opt.operands.n--;
-        call.opt.operands.at[0] = opt->operands.at[0];
+    if (opt->operands.n > 1 && text_ends(opt->operands.at[1], ".tk")) {
+        how.program = opt->operands.at[1];
+        rest.operands.at++;
+        rest.operands.n--;
+        rest.operands.at[0] = opt->operands.at[0];
     }
-    return with_model(&call.opt, diff);
+    return with_model(&rest, diff, &how);
 }

@@ -18,29 +18,13 @@
 #include <math.h>
 #include <string.h>
 
-double elem_unit(Elem e) {
-    switch (e) {
-    case EL_f64:    return 0x1p-53;
-    case EL_f32:    return 0x1p-24;
-    case EL_f16:    return 0x1p-11;
-    case EL_bf16:   return 0x1p-8;
-    case EL_f8e4m3: return 0x1p-4;
-    case EL_f8e5m2: return 0x1p-3;
-    default:        return 0;
-    }
-}
+// Half an ulp of 1, and the least number above 0.
+static const struct { double unit, tiny; } rounding[EL_COUNT] = {
+    [EL_f64] = {0x1p-53, 0x1p-1074}, [EL_f32] = {0x1p-24, 0x1p-149},   [EL_f16] = {0x1p-11, 0x1p-24},
+    [EL_bf16] = {0x1p-8, 0x1p-133},  [EL_f8e4m3] = {0x1p-4, 0x1p-9},   [EL_f8e5m2] = {0x1p-3, 0x1p-16},
+};
 
-static double elem_tiny(Elem e) {
-    switch (e) {
-    case EL_f64:    return 0x1p-1074;
-    case EL_f32:    return 0x1p-149;
-    case EL_f16:    return 0x1p-24;
-    case EL_bf16:   return 0x1p-133;
-    case EL_f8e4m3: return 0x1p-9;
-    case EL_f8e5m2: return 0x1p-16;
-    default:        return 0;
-    }
-}
+double elem_unit(Elem e) { return rounding[e].unit; }
 
 // One lane: result r, operands v with bounds b.
 typedef double BoundFn(double r, const double *v, const double *b);
@@ -150,7 +134,7 @@ static void bound_chunk(const Step *s, const BoundRule *rule, Slot *const *in, c
         return;
     }
     const Type *t = &op->out[0]->type;
-    double unit = elem_unit((Elem)t->elem), tiny = elem_tiny((Elem)t->elem);
+    double unit = elem_unit((Elem)t->elem), tiny = rounding[t->elem].tiny;
     fed_f64(t, out->t->data, r->out + pos, 1, n, &raw, &res);
     for (int64_t i = 0; i < n; i++) {
         double x[3] = {val[0][i], val[1][i], val[2][i]}, b[3] = {bnd[0][i], bnd[1][i], bnd[2][i]}, y = res.at[i];

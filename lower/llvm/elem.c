@@ -3,6 +3,8 @@
 // Storage floats live as their bits. Widening bf16 is a shift; narrowing goes two (or, for f8, two at a
 // time) elements per instruction into a packed word, which is what a store or a tensor core wants next.
 #include "lower/llvm/gen.h"
+
+#include "lang/number.h"
 #include "ptx/ptx.h"
 
 #include <string.h>
@@ -89,8 +91,6 @@ LLVMValueRef gen_from_f32(Gen *g, LLVMValueRef x, Elem e) {
     if (LLVMIsConstant(x)) {                                  // keep constants constant
         LLVMBool lost;
         float f = (float)LLVMConstRealGetDouble(x, &lost);
-        extern uint16_t f16_from_f32(float), bf16_from_f32(float);
-        extern uint8_t e4m3_from_f32(float), e5m2_from_f32(float);
         unsigned bits = e == EL_f16      ? f16_from_f32(f)
                         : e == EL_bf16   ? bf16_from_f32(f)
                         : e == EL_f8e4m3 ? e4m3_from_f32(f)

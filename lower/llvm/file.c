@@ -78,14 +78,13 @@ static int start_threads(pthread_t *thread, Work *w) {
 // Each kernel's own module, whole: text[i]. The newest PTX version that any of them needs, or 0: a diagnostic.
 static int apart(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *text) {
     PtxOptions po = {.verify = opt->verify};
-    PtxUnit *unit[n];
-    bool ok[n], all = true;
+    PtxUnit **unit = NEW_N(session_arena(s), PtxUnit *, n);
+    bool *ok = NEW_N(session_arena(s), bool, n), all = true;
     pthread_t thread[MAX_THREADS];
     Work w = {unit, text, ok, .n = n};
     int version = 0;
     pthread_mutex_init(&w.lock, NULL);
     pthread_cond_init(&w.more, NULL);
-    memset(ok, 0, sizeof ok);
     int nthreads = start_threads(thread, &w);
     for (int i = 0; i < n; i++) {
         unit[i] = ptx_open(opt->target, &po);
@@ -106,8 +105,7 @@ static int apart(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *te
 }
 
 static bool joined(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *ptx) {
-    Buf text[n];
-    memset(text, 0, sizeof text);
+    Buf *text = NEW_N(session_arena(s), Buf, n);
     int version = apart(s, fns, n, opt, text);
     if (version) {
         buf_printf(ptx, ".version %d.%d\n.target %s\n.address_size 64\n\n", version / 10, version % 10, opt->target->name);

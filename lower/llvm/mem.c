@@ -115,10 +115,19 @@ static void open_addr(Gen *g, Addr *s, const Op *op, const Layout *l, const Type
     s->base = sum ? LLVMBuildAdd(g->B, p, LLVMBuildMul(g->B, sum, gen_i64(g, elem_bytes(a->elem)), ""), "") : p;
 }
 
-// Address of register r: a 64-bit value and a constant byte offset.
 // The position of a tile's axis, if it has one only; else how many axes there are.
 static int only_axis(const Addr *s, const Type *t) { return t->rank == 1 ? type_axis(&s->type, t->axis[0]) : s->type.rank; }
 
+// Bytes from a lane to that `by` further on along axis i: computed once for each.
+static LLVMValueRef moved_by(Addr *s, int i, int64_t by) {
+    Gen *g = s->g;
+    for (uint32_t k = 0; k < s->moved[i].n; k++) if (s->moved[i].at[k].at == by) return s->moved[i].at[k].v;
+    LLVMValueRef off = LLVMBuildMul(g->B, s->coef[i], gen_i64(g, by * elem_bytes(s->a.elem)), "");
+    vec_push(g->arena, &s->moved[i], ((Coord){by, off}));
+    return off;
+}
+
+// Address of register r: a 64-bit value and a constant byte offset.
 static LLVMValueRef address(Addr *s, int r, int64_t *imm) {
     Gen *g = s->g;
     Access *a = &s->a;
@@ -130,13 +139,7 @@ static LLVMValueRef address(Addr *s, int r, int64_t *imm) {
         *imm += c * s->kcoef[i] * size;
         c += s->shift[i];
         if (!c || !s->coef[i]) continue;
-        LLVMValueRef off = NULL;
-        for (uint32_t k = 0; k < s->moved[i].n; k++) if (s->moved[i].at[k].at == c) off = s->moved[i].at[k].v;
-        if (!off) {
-            off = LLVMBuildMul(g->B, s->coef[i], gen_i64(g, c * size), "");
-            vec_push(g->arena, &s->moved[i], ((Coord){c, off}));
-        }
-        at = LLVMBuildAdd(g->B, at, off, "");
+        at = LLVMBuildAdd(g->B, at, moved_by(s, i, c), "");
     }
     // Axis by axis, then what has several: registers that share a coordinate share the sum so far.
     for (int i = 0; i <= s->type.rank; i++) {
@@ -393,13 +396,7 @@ LLVMValueRef addr_at(Addr *s, int reg, int64_t *imm) {
         int64_t c = gen_reg_coord(s->l, i, reg), by = c - s->last[i];
         *imm += c * s->kcoef[i] * size;
         if (!by || !s->coef[i]) continue;
-        LLVMValueRef off = NULL;
-        for (uint32_t k = 0; k < s->moved[i].n; k++) if (s->moved[i].at[k].at == by) off = s->moved[i].at[k].v;
-        if (!off) {
-            off = LLVMBuildMul(g->B, s->coef[i], gen_i64(g, by * size), "");
-            vec_push(g->arena, &s->moved[i], ((Coord){by, off}));
-        }
-        s->at = LLVMBuildAdd(g->B, s->at, off, "");
+        s->at = LLVMBuildAdd(g->B, s->at, moved_by(s, i, by), "");
         s->last[i] = c;
     }
     return s->at;
