@@ -292,12 +292,13 @@ uint32_t dec_src_op(Dec *d, const Operand *o, Type t) {
     }
     case O_SYM: {
         Sym *s = o->sym;
-        if (s && s->kind == SYM_FUNC && s->func) return dec_const64(d, (uint64_t)(uintptr_t)s->func);
+        if (s && s->kind == SYM_FUNC && s->func) return dec_const64(d, func_address(s->func));
         if (!s || s->kind != SYM_VAR) dec_error(d, "`%.*s` is not declared", (int)o->name.n, o->name.s);
         if (s->space == SPACE_SHARED) {
             uint32_t base = shared_base(d, s);
             return lea(d, base, s->offset + (uint64_t)o->offset, width);
         }
+        if (s->space == SPACE_LOCAL && s->in_func) return lea(d, SPECIAL_SLOT(SP_frame), s->offset + (uint64_t)o->offset, width);
         uint64_t v = s->offset + (uint64_t)o->offset + (s->space == SPACE_PARAM ? PARAM_WINDOW : 0);
         return width == 32 ? dec_const32(d, (uint32_t)v) : dec_const64(d, v);
     }
@@ -384,7 +385,9 @@ void dec_address(Dec *d, const Operand *o, Insn *in, uint8_t space) {
         return;
     }
     if (in_shared) dec_error(d, "`%.*s` is not in shared memory", (int)o->name.n, o->name.s);
-    in->a = dec_const64(d, 0);
+    bool in_frame = s->space == SPACE_LOCAL && s->in_func;
+    in->a = in_frame ? SPECIAL_SLOT(SP_frame) : dec_const64(d, 0);
+    if (in_frame) in->flags |= ADDR32;
     in->imm += (int64_t)s->offset;
     in->space = s->space;                                // the variable knows best: .param may be local
 }

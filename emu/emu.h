@@ -136,7 +136,7 @@ typedef struct EmuOptions {            // all zero is the default
     X(OUT_OF_BOUNDS,    "out of bounds")                /* the address lies in no allocation      */ \
     X(MISALIGNED,       "misaligned access")                                                        \
     X(UNINITIALISED,    "uninitialised read")           /* shared memory, or global when asked    */ \
-    X(RACE,             "shared-memory race")           /* two warps, one write, no barrier       */ \
+    X(RACE,             "shared-memory race")           /* two warps, one writes another value    */ \
     X(MISSING_WAIT,     "missing wait")                 /* data of an async operation in flight   */ \
     X(MISSING_FENCE,    "missing proxy fence")          /* generic write, then async-proxy read   */ \
     X(DEADLOCK,         "deadlock")                                                                 \

@@ -1,11 +1,12 @@
 // Inside the emulator: what its files share.
 //
-//     text.c     words, numbers                                  reader.c  statements, names and scopes
+//     text.c     words, numbers                                  reader.c  statements, names and scopes; program.c  modules, functions
 //     decode.c   operands -> slots, tables                       mbarrier.c, bulk.c  asynchronous state
 //     x_*.c      executors with the tables that name them        memory.c  device allocations
 //     warps.c    divergence: groups of lanes with one pc         launch.c  blocks, clusters, threads
 //     shadow.c   races, by vector clocks                         report.c  faults in words
 //     tensormap.c  tensor maps and the walk over a box           module.c  what was read, by name
+//     frames.c   stacks of device functions                      heap.c    their malloc
 //
 // A register is a *slot*: 32 lanes side by side, 4 bytes a lane (8 for 64-bit types, 16 for b128; a
 // predicate is one 32-bit mask). An operand is the slot's byte offset with the number of its base in
@@ -78,7 +79,7 @@ enum { BASE_REGS, BASE_CONSTS, BASE_FUNCS, BASE_COUNT };
     X(cluster_ctaid_x) X(cluster_ctaid_y) X(cluster_ctaid_z)                                                \
     X(cluster_nctaid_x) X(cluster_nctaid_y) X(cluster_nctaid_z) X(cluster_ctarank) X(cluster_nctarank)      \
     X(dynamic_smem_size) X(total_smem_size) X(aggr_smem_size)                                               \
-    X(smem_static) X(smem_dynamic) X(zero)
+    X(smem_static) X(smem_dynamic) X(frame) X(zero)
 
 typedef enum Special {
 #define X(name) SP_##name,
@@ -133,7 +134,7 @@ typedef struct Group {            // lanes of a warp that share a pc
 } Group;
 
 enum { EV_GROUP = 1, EV_YIELD = 2, EV_STOP = 4 };
-enum { CALL_DEPTH = 64 };
+enum { MAX_STACK = 1 << 16 };           // bytes a lane: frames, saved registers, alloca
 enum { NAMED_BARRIERS = 16 };           // of a block
 
 typedef struct CpAsync {          // one lane's cp.async in flight
@@ -144,6 +145,14 @@ typedef struct CpAsync {          // one lane's cp.async in flight
     const uint8_t *src;
     const Insn *in;
 } CpAsync;
+
+typedef struct Func Func;
+typedef struct Call {             // of one lane, from its return on
+    uint32_t pc, frame, top;      // the caller's
+    uint32_t cost;                // of the stack's bytes
+    const Func *func;
+    uint8_t *saved;               // the function's registers, where it was running already; or NULL
+} Call;
 
 typedef struct AsyncOp AsyncOp;
 
@@ -165,9 +174,10 @@ struct Warp {
     uint32_t cluster_generation;  // of its last barrier.cluster.arrive
     uint32_t carry;               // CC.CF, a bit a lane
     uint32_t registers;           // setmaxnreg: per thread
-    uint8_t *local[2];            // 32 lanes of local memory: the kernel's, the functions'
-    uint32_t (*stack)[32];        // return pcs [depth][lane]
-    uint8_t  depth[32];
+    uint8_t *local[2];            // 32 lanes of local memory: the kernel's, the functions' frames
+    uint32_t stack_bytes;         // of local[1], a lane
+    Call    *calls[32];
+    uint32_t depth[32], cap_calls[32], top[32], used[32];    // top: where the next frame begins; used: of MAX_STACK
     uint32_t *vc, *fv;            // vector clocks: seen, and seen through a proxy fence
     CpAsync *copies;              // cp.async in flight
     uint32_t n_copies, cap_copies, copy_clock;
@@ -183,6 +193,8 @@ struct Warp {
     const uint8_t *hit_init;
     uint32_t waited;              // lanes that are past griddepcontrol.wait; all, if the launch is not early
     bool     polled;              // ended its turn on a wait that answered no
+    const Insn *storing;          // a plain store or stmatrix, while it checks its addresses
+    const uint8_t (*storing_rows)[16];       // of stmatrix: what each lane's row will be
     const Insn *watches;          // the last load that acquires, and what it read
     uint32_t watched;
     uint64_t rng;
@@ -269,7 +281,8 @@ struct AsyncOp {
 #define SHARED_WINDOW  0x700000000000ull      // generic addresses
 #define LOCAL_WINDOW   0x600000000000ull
 #define PARAM_WINDOW   0x500000000000ull
-#define FUNC_LOCAL     0x01000000u            // local offsets from here on are the functions'
+#define CODE_WINDOW    0x400000000000ull      // addresses of functions: 16 * (1 + index)
+#define FUNC_LOCAL     0x01000000u            // local offsets from here on are in the functions' frames
 #define WINDOW_MASK    0xffff00000000ull
 #define RANK_SHIFT     24
 
@@ -310,7 +323,6 @@ struct Kernel {
     uint32_t  local_bytes, local_align;
     SharedVar *shared_vars;
     uint32_t  line;
-    bool      uses_functions;
 };
 
 struct EmuModule {
@@ -325,7 +337,12 @@ struct EmuModule {
     char       *consts;           // 32 copies of each
     uint32_t    const_bytes, cap_consts;
     uint32_t   *const_hash, const_hash_size, n_consts;
-    uint32_t    func_reg_bytes, func_local_bytes;
+    uint32_t    func_reg_bytes;
+    struct HeapBlock { uint32_t at, size; } *heap_blocks;      // what malloc has given, by address
+    uint32_t    n_heap, cap_heap;
+    uint64_t    heap;             // its address, 0: nothing calls malloc
+    Func      **funcs;
+    uint32_t    n_funcs, cap_funcs;
     uint32_t    func_shared_end;  // module-wide static shared memory, when there are device functions
     SharedVar  *func_shared_vars;
     Loc        *locs;
@@ -386,6 +403,19 @@ bool warp_has_ready(const Warp *);
 void warp_ready(Warp *, Wait, uint64_t a, uint32_t b);         // wakes matching groups
 uint32_t warp_run(Warp *, uint32_t quantum);                   // instructions done
 
+// frames.c: what device functions keep, a stack for each lane
+bool frame_push(Warp *, const Insn *, int lane, const Func *, uint32_t pc);      // false: too deep, reported
+Call frame_pop(Warp *, int lane);                              // the caller's frame is current again
+bool frame_reserve(Warp *, const Insn *, int lane, uint32_t end, uint32_t cost);
+uint8_t *frame_at(const Warp *, int lane, uint32_t local);     // of a local offset, the kernel's too
+uint32_t frame_variable(const Warp *, int lane, uint32_t offset);      // a variable's local offset; FUNC_LOCAL + offset: of the current frame
+void frames_free(Warp *);
+
+// heap.c: malloc and free of device code, a heap for each module
+bool heap_create(EmuModule *);
+uint64_t heap_alloc(Launch *, uint64_t size);                  // 0: there is no room
+bool heap_free(Launch *, uint64_t address);                    // false: not an address that it gave
+
 // launch.c
 void async_sweep(Cluster *);                                   // drops those that are done
 void async_append(Cluster *, AsyncOp *);
@@ -402,6 +432,11 @@ void mbar_complete(AsyncOp *, uint32_t address, int64_t bytes);        // comple
 void mbar_check(Block *, Mbarrier *);
 
 // tensormap.c
+typedef enum TensorField {
+    TENSOR_ADDRESS, TENSOR_RANK, TENSOR_BOX, TENSOR_DIM, TENSOR_STRIDE, TENSOR_ELEMENT_STRIDE, TENSOR_TYPE, TENSOR_INTERLEAVE,
+    TENSOR_SWIZZLE, TENSOR_FILL, TENSOR_FIELDS,
+} TensorField;
+void tensor_replace(uint8_t map[128], TensorField, uint32_t i, uint64_t value);
 uint32_t tensor_box_bytes(const uint8_t map[128], bool im2col);
 bool tensor_check(Warp *, const Insn *, int lane, const uint8_t map[128], uint32_t rank, bool im2col);
 void tensor_walk(AsyncOp *, bool im2col, uint8_t *box, bool load, int reduce);
@@ -439,14 +474,19 @@ typedef struct Str { const char *s; uint32_t n; } Str;
 
 typedef enum SymKind { SYM_REG, SYM_VAR, SYM_LABEL, SYM_FUNC } SymKind;
 
-typedef struct Func {
+struct Func {
     Str      name;
     uint32_t entry;               // pc; NO_SLOT until its body came
+    uint32_t index;
     struct Sym *params[64], *rets[8];
     uint32_t n_params, n_rets;
+    uint32_t frame_bytes;         // parameters, results, .local and .param variables
+    struct FuncSlot { uint32_t slot; uint8_t shift; bool is_pred; } *slots;  // its registers; 1 << shift bytes a lane
+    uint32_t n_slots, cap_slots, saved_bytes;
+    Func    *alias;               // .alias: what it stands for
     bool     is_kernel;
     bool     declared;            // its parameters and results are known
-} Func;
+};
 
 typedef struct Sym {
     struct Sym *next;             // in the hash bucket
@@ -458,6 +498,7 @@ typedef struct Sym {
     uint32_t slot;                // register: NO_SLOT until used
     uint32_t *range;              // %r<n>: the slots
     uint32_t count;               // n, 0 for a single one
+    bool     is_range;            // %r and %r<n> may both be there
     uint8_t  space;               // variable
     bool     external;
     uint64_t offset, size;        // variable: address or offset
@@ -505,6 +546,8 @@ struct Dec {                      // the statement being decoded, and where its 
     uint32_t  first;              // pc of the statement's first instruction
     struct Widen { uint32_t to, from; uint8_t type; } widen[300];
     uint32_t  n_widen;
+    struct InRegister { Sym *sym; uint32_t slot, offset; Type type; bool is_result; } in_registers[72];     // of the function
+    uint32_t  n_in_registers;
     void     *reader;
     jmp_buf  *on_error;
 };
@@ -525,6 +568,7 @@ bool     dec_has(const Dec *, const char *);
 bool     dec_prefix(Dec *, const char *, Str *rest);   // takes one that starts so
 Type     dec_type(Dec *);                           // takes the next type modifier, in order; T_none
 Type     dec_need_type(Dec *);
+static inline uint64_t func_address(const Func *f) { return CODE_WINDOW | (uint64_t)(f->index + 1) << 4; }
 uint32_t dec_src(Dec *, uint32_t i, Type);          // operand i as a slot of that type's width
 uint32_t dec_src_op(Dec *, const Operand *, Type);
 uint32_t dec_dst(Dec *, uint32_t i, Type);
@@ -533,6 +577,7 @@ uint32_t dec_pred(Dec *, const Operand *);          // a predicate source; negat
 uint32_t dec_pred_dst(Dec *, const Operand *);      // NO_SLOT for _
 int64_t  dec_imm(Dec *, uint32_t i);                // an integer constant
 void     dec_address(Dec *, const Operand *, Insn *, uint8_t space);   // sets a, imm, flags' ADDR32
+void     decode_frame(Dec *, uint32_t slot, Type, uint32_t offset, bool get);      // frames.c: a register from a variable, or to it
 void     dec_count(Dec *, uint32_t low, uint32_t high);
 Insn    *dec_emit(Dec *, InsnFn *);
 uint32_t *dec_list(Dec *, Insn *, uint32_t n);

@@ -76,6 +76,7 @@ static void fill_specials(Warp *w) {
     set_all(w, SP_aggr_smem_size, launch->shared_size - SHARED_START);
     set_all(w, SP_smem_static, rank << RANK_SHIFT);
     set_all(w, SP_smem_dynamic, (rank << RANK_SHIFT) + launch_dynamic_base(launch));
+    set_all(w, SP_frame, FUNC_LOCAL);
     set_all(w, SP_zero, 0);
 }
 
@@ -97,13 +98,10 @@ static void warp_create(Warp *w, Block *b, uint32_t id, uint32_t index, uint32_t
     w->base[BASE_CONSTS] = m->consts;
     w->base[3] = m->consts;
     w->local[0] = need(32 * (size_t)k->local_bytes);
-    w->local[1] = need(32 * (size_t)m->func_local_bytes);
     if (!w->base[BASE_REGS] || !w->base[BASE_FUNCS]) abort();
     emu_junk_fill(w->base[BASE_REGS] + SP_COUNT * 128, regs - SP_COUNT * 128, junk, seed);
     emu_junk_fill(w->base[BASE_FUNCS], funcs, junk, seed + 1);
     emu_junk_fill(w->local[0], 32 * (size_t)k->local_bytes, junk, seed + 2);
-    emu_junk_fill(w->local[1], 32 * (size_t)m->func_local_bytes, junk, seed + 3);
-    if (m->has_functions) w->stack = need(CALL_DEPTH * sizeof *w->stack);
     w->waited = launch->options.early ? 0 : ~0u;
     w->live = threads >= 32 ? 0xffffffffu : (1u << threads) - 1;
     w->mask = w->live;
@@ -190,7 +188,8 @@ static void cluster_destroy(Cluster *c) {
         for (AsyncOp *op = w->wgmma_first, *next; op; op = next) next = op->next, async_free(op);
         free(w->base[BASE_REGS]), free(w->base[BASE_FUNCS]);
         free(w->local[0]), free(w->local[1]);
-        free(w->stack), free(w->vc), free(w->copies), free(w->inflight);
+        frames_free(w);
+        free(w->vc), free(w->copies), free(w->inflight);
     }
     for (AsyncOp *op = c->async_first, *next; op; op = next) next = op->next, async_free(op);
     for (uint32_t r = 0; r < c->n_blocks; r++) {

@@ -14,6 +14,9 @@ void emu_unload(EmuContext *ctx, EmuModule *m) {
             free(m->const_hash);
             free(m->locs);
             free(m->files);
+            free(m->funcs);
+            free(m->heap_blocks);
+            if (m->heap) emu_free(ctx, m->heap);
             emu_arena_free(&m->arena);
             free(m);
             return;

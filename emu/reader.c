@@ -11,7 +11,7 @@
 
 #include "emu/reader.h"
 
-enum { HASH_SIZE = 4096, MAX_NESTING = 200 };
+enum { MAX_NESTING = 200 };
 
 // ---- Names
 
@@ -21,22 +21,24 @@ static uint32_t hash_of(Str s, uint32_t scope) {
     return h % HASH_SIZE;
 }
 
-static Sym *find_in(Reader *r, Str name, uint32_t scope) {
+Sym *reader_find_in(Reader *r, Str name, uint32_t scope, bool range) {
     for (Sym *s = r->hash[hash_of(name, scope)]; s; s = s->next)
-        if (s->scope == scope && text_same(s->name, name)) return s;
+        if (s->scope == scope && s->is_range == range && text_same(s->name, name)) return s;
     return NULL;
 }
 
-static Sym *lookup_from(Reader *r, Str name, uint32_t scope) {
+static Sym *find_from(Reader *r, Str name, uint32_t scope, bool range) {
     for (;; scope = r->parents[scope]) {
-        Sym *s = find_in(r, name, scope);
+        Sym *s = reader_find_in(r, name, scope, range);
         if (s) return s;
         if (!scope) return NULL;
     }
 }
 
-static Sym *declare(Reader *r, Str name, SymKind kind, uint32_t scope) {
-    Sym *s = find_in(r, name, scope);
+static Sym *lookup_from(Reader *r, Str name, uint32_t scope) { return find_from(r, name, scope, false); }
+
+static Sym *declare_as(Reader *r, Str name, SymKind kind, uint32_t scope, bool range) {
+    Sym *s = reader_find_in(r, name, scope, range);
     if (s && (s->kind == SYM_FUNC || s->external) && kind == s->kind) return s;
     if (s) text_fail(r, "`%.*s` is declared twice", (int)name.n, name.s);
     s = emu_arena_alloc(&r->module->arena, sizeof *s);
@@ -46,11 +48,14 @@ static Sym *declare(Reader *r, Str name, SymKind kind, uint32_t scope) {
                .kind = kind,
                .scope = scope,
                .slot = NO_SLOT,
+               .is_range = range,
                .in_func = r->func && !r->func->is_kernel};
     return r->hash[h] = s;
 }
 
-static void open_scope(Reader *r) {
+Sym *reader_declare(Reader *r, Str name, SymKind kind, uint32_t scope) { return declare_as(r, name, kind, scope, false); }
+
+void reader_open_scope(Reader *r) {
     if (++r->depth > MAX_NESTING) text_fail(r, "blocks nested too deep");
     if (r->n_scopes == r->cap_scopes) {
         r->cap_scopes *= 2;
@@ -61,7 +66,7 @@ static void open_scope(Reader *r) {
     r->scope = r->n_scopes++;
 }
 
-static void close_scope(Reader *r) {
+void reader_close_scope(Reader *r) {
     r->scope = r->parents[r->scope];
     r->depth--;
 }
@@ -76,25 +81,37 @@ uint32_t reader_new_slot(Dec *d, Type t) {
     uint32_t at = (*d->reg_bytes + align - 1) & ~(align - 1);
     if (at > (1u << 26)) dec_error(d, "too many registers");
     *d->reg_bytes = at + bytes;
+    Func *f = ((Reader *)d->reader)->func;
+    if (!d->kernel && f) {
+        if (f->n_slots == f->cap_slots) {
+            struct FuncSlot *old = f->slots;
+            f->cap_slots = f->cap_slots ? 2 * f->cap_slots : 64;
+            f->slots = emu_arena_alloc(&d->module->arena, f->cap_slots * sizeof *f->slots);
+            if (old) memcpy(f->slots, old, f->n_slots * sizeof *old);
+        }
+        uint8_t shift = bytes == 128 ? 2 : bytes == 256 ? 3 : 4;
+        f->slots[f->n_slots++] = (struct FuncSlot){at | d->base, shift, t == T_pred};
+        f->saved_bytes += t == T_pred ? 1 : 1u << shift;
+    }
     return at | d->base;
 }
 
 // "%r12" is the 12th of ".reg .b32 %r<100>", which stands in the table as "%r" with a count.
 static Sym *find_register(Reader *r, Str name, uint32_t *slot) {
     Sym *s = lookup_from(r, name, r->scope);
-    if (s && s->kind == SYM_REG && !s->count) {
+    if (s && s->kind == SYM_REG) {
         if (s->slot == NO_SLOT) s->slot = reader_new_slot(&r->d, s->type);
         *slot = s->slot;
         return s;
     }
-    if (s && s->kind != SYM_REG) return NULL;
+    if (s) return NULL;
     uint32_t digits = 0;
     while (digits < name.n && isdigit((unsigned char)name.s[name.n - 1 - digits])) digits++;
     for (uint32_t k = digits; k >= 1; k--) {             // %r<10> with a prefix that ends in a digit too
         if (k > 9) continue;
         Str prefix = {name.s, name.n - k};
         if (k > 1 && name.s[prefix.n] == '0') continue;
-        s = lookup_from(r, prefix, r->scope);
+        s = find_from(r, prefix, r->scope, true);
         if (!s || s->kind != SYM_REG || !s->count) continue;
         uint32_t i = (uint32_t)strtoul(name.s + prefix.n, NULL, 10);
         if (i >= s->count) continue;
@@ -127,9 +144,10 @@ static void declare_registers(Reader *r) {               // after .reg
     Type t = need_type(r);
     do {
         Str name = text_need_word(r, "a register name");
-        Sym *s = declare(r, name, SYM_REG, r->scope);
+        bool range = text_accept(r, '<');
+        Sym *s = declare_as(r, name, SYM_REG, r->scope, range);
         s->type = t;
-        if (text_accept(r, '<')) {
+        if (range) {
             uint64_t n = text_integer(r);
             text_expect(r, '>');
             if (n < 1 || n > (1u << 20)) text_fail(r, "a range of %llu registers", (unsigned long long)n);
@@ -141,11 +159,9 @@ static void declare_registers(Reader *r) {               // after .reg
     text_expect(r, ';');
 }
 
-static uint64_t align_up(uint64_t x, uint64_t a) { return (x + a - 1) / a * a; }
+uint64_t reader_align_up(uint64_t x, uint64_t a) { return (x + a - 1) / a * a; }
 
-typedef struct Decl { Type type; uint32_t vec, align; uint64_t count; bool unsized; Str name; } Decl;
-
-static Decl declaration(Reader *r) {                     // [.align n] [.ptr ...] .type name [dims]
+Decl reader_declaration(Reader *r) {                     // [.align n] [.ptr ...] .type name [dims]
     Decl d = {.vec = 1, .count = 1};
     for (;;) {
         if (text_accept_directive(r, "align")) {
@@ -184,7 +200,7 @@ static Decl declaration(Reader *r) {                     // [.align n] [.ptr ...
     return d;
 }
 
-static uint64_t decl_size(const Decl *d) {
+uint64_t reader_decl_size(const Decl *d) {
     uint32_t element = ptx_type_bits(d->type) < 8 ? 1 : ptx_type_bits(d->type) / 8;
     return d->unsized ? 0 : d->count * element * d->vec;
 }
@@ -216,7 +232,8 @@ static void initialise(Reader *r, const Decl *d, uint8_t *to, uint64_t size, uin
         }
         Sym *s = lookup_from(r, name, r->scope);
         if (s && s->kind == SYM_VAR) value = s->offset;
-        else if (!s || s->kind != SYM_FUNC) text_fail(r, "`%.*s` is not declared", (int)name.n, name.s);
+        else if (s && s->kind == SYM_FUNC) value = func_address(s->func);
+        else text_fail(r, "`%.*s` is not declared", (int)name.n, name.s);
         if (text_accept(r, '+')) value += text_integer(r);
         if (wrapped) {
             text_expect(r, ')');
@@ -235,13 +252,25 @@ static void initialise(Reader *r, const Decl *d, uint8_t *to, uint64_t size, uin
     *at += bytes;
 }
 
-static void declare_variable(Reader *r, uint8_t space, bool external) {
+uint32_t reader_place_local(Reader *r, Str name, uint64_t size, uint32_t align) {       // in the kernel's local memory or the function's frame
+    uint32_t *bytes = r->d.kernel ? &r->d.kernel->local_bytes : &r->frame;
+    uint64_t at = reader_align_up(*bytes, align < 4 ? 4 : align);
+    if (at + size > (r->d.kernel ? 0xf00000 : MAX_STACK)) text_fail(r, "`%.*s` is too large for local memory", (int)name.n, name.s);
+    *bytes = (uint32_t)(at + size);
+    return (uint32_t)at;
+}
+
+uint32_t reader_local(Dec *d, uint32_t size) {
+    return reader_place_local(d->reader, (Str){"an argument", 11}, size, size) + (d->kernel ? 0 : FUNC_LOCAL);
+}
+
+void reader_declare_variable(Reader *r, uint8_t space, bool external) {
     do {
-        Decl d = declaration(r);
-        Sym *s = declare(r, d.name, SYM_VAR, r->scope);
+        Decl d = reader_declaration(r);
+        Sym *s = reader_declare(r, d.name, SYM_VAR, r->scope);
         bool again = s->size || s->placed;
         s->space = space;
-        s->size = decl_size(&d);
+        s->size = reader_decl_size(&d);
         s->align = d.align;
         s->type = d.type;
         s->external = external;
@@ -263,12 +292,7 @@ static void declare_variable(Reader *r, uint8_t space, bool external) {
         }
         if (space == SPACE_LOCAL || space == SPACE_PARAM) {
             if (!r->func) text_fail(r, "`%.*s` stands outside a function", (int)d.name.n, d.name.s);
-            Kernel *k = r->d.kernel;
-            uint32_t *bytes = k ? &k->local_bytes : &r->module->func_local_bytes;
-            uint64_t at = align_up(*bytes, d.align < 4 ? 4 : d.align);
-            if (at + s->size > 0xf00000) text_fail(r, "`%.*s` is too large for local memory", (int)d.name.n, d.name.s);
-            s->offset = at + (k ? 0 : FUNC_LOCAL);
-            *bytes = (uint32_t)(at + s->size);
+            s->offset = reader_place_local(r, d.name, s->size, d.align);
             s->space = SPACE_LOCAL;
             s->placed = true;
         }
@@ -297,7 +321,7 @@ void reader_place_shared(Dec *d, Sym *s) {
             return;
         }
     uint32_t *end = shared_by_all ? &m->func_shared_end : &k->shared_end;
-    uint64_t at = align_up(SHARED_START + *end, s->align ? s->align : 1);
+    uint64_t at = reader_align_up(SHARED_START + *end, s->align ? s->align : 1);
     if (at + s->size > (1u << 24)) dec_error(d, "`%.*s` does not fit into shared memory", (int)name.n, name.s);
     s->offset = at;
     *end = (uint32_t)(at + s->size - SHARED_START);
@@ -415,7 +439,7 @@ static Operand operand(Reader *r) {
 
 // ---- Statements
 
-static void loc_directive(Reader *r) {                   // .loc file line column [, function_name ..., inlined_at ...]
+void reader_loc(Reader *r) {                   // .loc file line column [, function_name ..., inlined_at ...]
     Loc loc = {(uint32_t)text_integer(r), 0, 0};
     loc.line = (uint32_t)text_integer(r);
     loc.column = (uint32_t)text_integer(r);
@@ -438,7 +462,7 @@ static void loc_directive(Reader *r) {                   // .loc file line colum
     r->d.loc = m->n_locs++;
 }
 
-static void file_directive(Reader *r) {                  // .file 1 "gemm.tk" [, timestamp, size]
+void reader_file(Reader *r) {                  // .file 1 "gemm.tk" [, timestamp, size]
     EmuModule *m = r->module;
     uint32_t n = (uint32_t)text_integer(r);
     Str name = text_quoted(r);
@@ -451,7 +475,7 @@ static void file_directive(Reader *r) {                  // .file 1 "gemm.tk" [,
     m->files[m->n_files++] = (struct SourceFile){n, text_copy(r, name)};
 }
 
-static void skip_section(Reader *r) {                    // .section .debug_info { ... }
+void reader_skip_section(Reader *r) {                    // .section .debug_info { ... }
     if (text_accept(r, '.')) (void)text_dotted(r);
     else (void)text_word(r);
     text_expect(r, '{');
@@ -464,18 +488,18 @@ static void skip_section(Reader *r) {                    // .section .debug_info
     }
 }
 
-static void skip_to_semicolon(Reader *r) {
+void reader_skip_to_semicolon(Reader *r) {
     while (text_peek(r) && *r->p != ';') r->p++;
     text_expect(r, ';');
 }
 
 static void label(Reader *r, Str name) {
-    Sym *s = declare(r, name, SYM_LABEL, r->scope);
+    Sym *s = reader_declare(r, name, SYM_LABEL, r->scope);
     s->pc = r->module->n_code;
 }
 
 static void branch_targets(Reader *r, Str name) {        // L: .branchtargets a, b, c;
-    Sym *s = declare(r, name, SYM_LABEL, r->scope);
+    Sym *s = reader_declare(r, name, SYM_LABEL, r->scope);
     Str names[1024];
     do {
         if (s->n_labels == 1024) text_fail(r, "more than 1024 branch targets");
@@ -506,7 +530,7 @@ void reader_fix_branch(Dec *d, Insn *in, const Operand *target) {
     r->fixups[r->n_fixups++] = (Fixup){(uint32_t)(in - d->module->code), r->scope, r->d.line, target->name};
 }
 
-static void resolve_labels(Reader *r) {
+void reader_resolve_labels(Reader *r) {
     for (uint32_t i = 0; i < r->n_fixups; i++) {
         Fixup *f = &r->fixups[i];
         Sym *s = lookup_from(r, f->name, f->scope);
@@ -549,32 +573,32 @@ static void instruction(Reader *r, Str name) {
 static void local_directive(Reader *r) {
     Str s = text_directive(r);
     if (ptx_str_is(s, "reg")) declare_registers(r);
-    else if (ptx_str_is(s, "loc")) loc_directive(r);
-    else if (ptx_str_is(s, "local")) declare_variable(r, SPACE_LOCAL, false);
-    else if (ptx_str_is(s, "param")) declare_variable(r, SPACE_PARAM, false);
-    else if (ptx_str_is(s, "shared")) declare_variable(r, SPACE_SHARED, false);
-    else if (ptx_str_is(s, "global")) declare_variable(r, SPACE_GLOBAL, false);
-    else if (ptx_str_is(s, "const")) declare_variable(r, SPACE_CONST, false);
-    else if (ptx_str_is(s, "extern")) { text_expect(r, '.'); (void)text_dotted(r); declare_variable(r, SPACE_SHARED, true); }
-    else if (ptx_str_is(s, "file")) file_directive(r);
-    else if (ptx_str_is(s, "section")) skip_section(r);
+    else if (ptx_str_is(s, "loc")) reader_loc(r);
+    else if (ptx_str_is(s, "local")) reader_declare_variable(r, SPACE_LOCAL, false);
+    else if (ptx_str_is(s, "param")) reader_declare_variable(r, SPACE_PARAM, false);
+    else if (ptx_str_is(s, "shared")) reader_declare_variable(r, SPACE_SHARED, false);
+    else if (ptx_str_is(s, "global")) reader_declare_variable(r, SPACE_GLOBAL, false);
+    else if (ptx_str_is(s, "const")) reader_declare_variable(r, SPACE_CONST, false);
+    else if (ptx_str_is(s, "extern")) { text_expect(r, '.'); (void)text_dotted(r); reader_declare_variable(r, SPACE_SHARED, true); }
+    else if (ptx_str_is(s, "file")) reader_file(r);
+    else if (ptx_str_is(s, "section")) reader_skip_section(r);
     else if (ptx_str_is(s, "pragma") || ptx_str_is(s, "branchtargets") || ptx_str_is(s, "calltargets") ||
              ptx_str_is(s, "callprototype"))
-        skip_to_semicolon(r);
+        reader_skip_to_semicolon(r);
     else text_fail(r, "unknown directive `.%.*s`", (int)s.n, s.s);
 }
 
-static void body(Reader *r) {                            // after {
+void reader_body(Reader *r) {                            // after {
     int open = 1;
-    open_scope(r);
+    reader_open_scope(r);
     while (open) {
         r->d.line = 0;
         int c = text_peek(r);
         r->d.line = r->line;
         r->nesting = 0;
         if (!c) text_fail(r, "expected `}` before the end of the text");
-        if (c == '{') { r->p++; open++; open_scope(r); continue; }
-        if (c == '}') { r->p++; open--; close_scope(r); continue; }
+        if (c == '{') { r->p++; open++; reader_open_scope(r); continue; }
+        if (c == '}') { r->p++; open--; reader_close_scope(r); continue; }
         if (c == ';') { r->p++; continue; }
         if (c == '.') { local_directive(r); continue; }
         r->d.guard = NO_SLOT;
@@ -590,305 +614,10 @@ static void body(Reader *r) {                            // after {
             r->p++;
             if (text_accept_directive(r, "branchtargets")) branch_targets(r, name);
             else if (text_accept_directive(r, "callprototype") || text_accept_directive(r, "calltargets"))
-                skip_to_semicolon(r);
+                reader_skip_to_semicolon(r);
             else label(r, name);
             continue;
         }
         instruction(r, name);
     }
-}
-
-// ---- Functions
-
-static void kernel_params(Reader *r, Kernel *k) {
-    EmuParam list[1024];
-    uint32_t n = 0, at = 0;
-    if (!text_accept(r, '(')) return;
-    if (!text_accept(r, ')')) {
-        do {
-            if (n == 1024) text_fail(r, "more than 1024 parameters");
-            if (!text_accept_directive(r, "param")) text_fail(r, "a kernel's parameter needs `.param`");
-            Decl d = declaration(r);
-            Sym *s = declare(r, d.name, SYM_VAR, r->scope);
-            s->space = SPACE_PARAM;
-            s->size = decl_size(&d);
-            s->align = d.align;
-            s->type = d.type;
-            s->placed = true;
-            uint64_t place = align_up(at, d.align);
-            if (place + s->size > MAX_PARAM_BYTES) text_fail(r, "more than %d bytes of parameters", MAX_PARAM_BYTES);
-            s->offset = place;
-            list[n++] = (EmuParam){(uint32_t)place, (uint32_t)s->size, d.align};
-            at = (uint32_t)(place + s->size);
-        } while (text_accept(r, ','));
-        text_expect(r, ')');
-    }
-    EmuParam *copy = emu_arena_alloc(&r->module->arena, (n + 1) * sizeof *copy);
-    memcpy(copy, list, n * sizeof *copy);
-    k->info.params = copy;
-    k->info.n_params = n;
-    k->info.param_bytes = at;
-}
-
-static void three(Reader *r, uint32_t out[3]) {
-    for (int i = 0; i < 3; i++) out[i] = 1;
-    for (int i = 0; i < 3; i++) {
-        out[i] = (uint32_t)text_integer(r);
-        if (!text_accept(r, ',')) break;
-    }
-}
-
-static void launch_bounds(Reader *r, EmuKernel *k) {
-    while (text_peek(r) == '.') {
-        Str s = text_directive(r);
-        uint32_t ignored[3];
-        if (ptx_str_is(s, "reqntid")) three(r, k->reqntid);
-        else if (ptx_str_is(s, "maxntid")) three(r, k->maxntid);
-        else if (ptx_str_is(s, "reqnctapercluster")) three(r, k->reqcluster);
-        else if (ptx_str_is(s, "maxnreg")) k->maxnreg = (uint32_t)text_integer(r);
-        else if (ptx_str_is(s, "minnctapersm")) k->minnctapersm = (uint32_t)text_integer(r);
-        else if (ptx_str_is(s, "maxnctapersm") || ptx_str_is(s, "maxclusterrank")) three(r, ignored);
-        else if (ptx_str_is(s, "explicitcluster") || ptx_str_is(s, "noreturn") || ptx_str_is(s, "blocksareclusters") ||
-                 ptx_str_is(s, "abi_preserve")) {
-        } else if (ptx_str_is(s, "pragma")) skip_to_semicolon(r);
-        else text_fail(r, "unknown directive `.%.*s`", (int)s.n, s.s);
-    }
-}
-
-static void entry(Reader *r) {
-    EmuModule *m = r->module;
-    Str name = text_need_word(r, "a kernel's name");
-    for (Kernel *k = m->kernels; k; k = k->next)
-        if (ptx_str_is(name, k->info.name)) text_fail(r, "kernel `%.*s` is defined twice", (int)name.n, name.s);
-    Kernel *k = emu_arena_alloc(&m->arena, sizeof *k);
-    Func *f = emu_arena_alloc(&m->arena, sizeof *f);
-    f->is_kernel = true;
-    k->info.name = text_copy(r, name);
-    k->reg_bytes = SP_COUNT * 128;
-    k->line = r->line;
-    r->func = f;
-    r->d.kernel = k;
-    r->d.reg_bytes = &k->reg_bytes;
-    r->d.base = BASE_REGS;
-    r->d.loc = 0;
-    open_scope(r);
-    kernel_params(r, k);
-    launch_bounds(r, &k->info);
-    if (!text_accept(r, ';')) {
-        text_expect(r, '{');
-        k->entry = m->n_code;
-        body(r);
-        r->d.guard = NO_SLOT;
-        decode_end(&r->d);
-        resolve_labels(r);
-        k->info.instructions = m->n_code - k->entry;
-        k->info.static_shared = m->has_functions ? m->func_shared_end : k->shared_end;
-        k->info.local_bytes = k->local_bytes;
-        *m->last_kernel = k;
-        m->last_kernel = &k->next;
-        m->n_kernels++;
-    }
-    close_scope(r);
-    r->func = NULL;
-}
-
-static uint32_t func_params(Reader *r, Sym **out, uint32_t most) {     // after (
-    uint32_t n = 0;
-    if (text_accept(r, ')')) return 0;
-    do {
-        if (n == most) text_fail(r, "more than %u parameters", most);
-        bool in_register = text_accept_directive(r, "reg");
-        if (!in_register && !text_accept_directive(r, "param")) text_fail(r, "a parameter needs `.param`");
-        if (in_register) text_fail(r, "parameters in registers are not supported");
-        Decl d = declaration(r);
-        Sym *s;
-        if (ptx_str_is(d.name, "_")) {
-            s = emu_arena_alloc(&r->module->arena, sizeof *s);
-            *s = (Sym){.name = d.name, .kind = SYM_VAR, .slot = NO_SLOT};
-        } else s = declare(r, d.name, SYM_VAR, r->scope);
-        uint32_t *bytes = &r->module->func_local_bytes;
-        uint64_t at = align_up(*bytes, d.align < 4 ? 4 : d.align);
-        s->space = SPACE_LOCAL;
-        s->size = decl_size(&d);
-        if (at + s->size > 0xf00000) text_fail(r, "too many parameters");
-        s->offset = at + FUNC_LOCAL;
-        s->placed = true;
-        *bytes = (uint32_t)(at + s->size);
-        out[n++] = s;
-    } while (text_accept(r, ','));
-    text_expect(r, ')');
-    return n;
-}
-
-static bool same_sizes(Sym *const *a, Sym *const *b, uint32_t n) {
-    for (uint32_t i = 0; i < n; i++) if (a[i]->size != b[i]->size) return false;
-    return true;
-}
-
-static void function(Reader *r) {
-    EmuModule *m = r->module;
-    Sym *rets[8], *params[64];
-    Func dummy = {0};
-    r->func = &dummy;
-    r->d.kernel = NULL;
-    r->d.reg_bytes = &m->func_reg_bytes;
-    r->d.base = BASE_FUNCS;
-    r->d.loc = 0;
-    open_scope(r);
-    uint32_t n_rets = text_accept(r, '(') ? func_params(r, rets, 8) : 0;
-    Str name = text_need_word(r, "a function's name");
-    uint32_t n_params = text_accept(r, '(') ? func_params(r, params, 64) : 0;
-    EmuKernel ignored;
-    launch_bounds(r, &ignored);
-    Sym *s = declare(r, name, SYM_FUNC, 0);
-    if (!s->func) {
-        s->func = emu_arena_alloc(&m->arena, sizeof *s->func);
-        *s->func = (Func){.name = name, .entry = NO_SLOT};
-    }
-    Func *f = r->func = s->func;
-    if (f->declared && (n_rets != f->n_rets || n_params != f->n_params || !same_sizes(rets, f->rets, n_rets) ||
-                        !same_sizes(params, f->params, n_params)))
-        text_fail(r, "function `%.*s` was declared with other parameters or results", (int)name.n, name.s);
-    if (text_accept(r, ';')) {
-        if (f->entry == NO_SLOT) goto signature;
-        goto done;
-    }
-    text_expect(r, '{');
-    if (f->entry != NO_SLOT) text_fail(r, "function `%.*s` is defined twice", (int)name.n, name.s);
-    f->entry = m->n_code;
-    body(r);
-    r->d.guard = NO_SLOT;
-    decode_end(&r->d);
-    resolve_labels(r);
-signature:
-    memcpy(f->rets, rets, n_rets * sizeof *rets);
-    memcpy(f->params, params, n_params * sizeof *params);
-    f->n_rets = n_rets;
-    f->n_params = n_params;
-    f->declared = true;
-done:
-    close_scope(r);
-    r->func = NULL;
-}
-
-static void target(Reader *r) {
-    do {
-        Str s = text_need_word(r, "a target");
-        if (s.n > 3 && !memcmp(s.s, "sm_", 3)) r->module->target = (uint32_t)strtoul(s.s + 3, NULL, 10);
-    } while (text_accept(r, ','));
-}
-
-static void top_level(Reader *r) {
-    bool external = false;
-    for (;;) {
-        r->d.line = 0;
-        int c = text_peek(r);
-        r->d.line = r->line;
-        r->nesting = 0;
-        if (!c) return;
-        if (c == ';') { r->p++; continue; }
-        if (c != '.') text_fail(r, "expected a directive, not `%c`", isprint(c) ? c : '?');
-        Str s = text_directive(r);
-        bool keep = false;
-        if (ptx_str_is(s, "version")) {
-            Operand o = text_expression(r, 0);
-            double v = o.kind == O_F64 ? f64_from(o.bits) : (double)(int64_t)o.bits;
-            if (!(v >= 1 && v < 1000)) text_fail(r, "there is no such version of PTX");
-            r->module->ptx_version = (uint32_t)(v * 10 + 0.5);
-        } else if (ptx_str_is(s, "target")) target(r);
-        else if (ptx_str_is(s, "address_size")) {
-            if (text_integer(r) != 64) text_fail(r, "only 64-bit addresses are supported");
-        } else if (ptx_str_is(s, "visible") || ptx_str_is(s, "weak") || ptx_str_is(s, "common")) keep = external;
-        else if (ptx_str_is(s, "extern")) { external = true; keep = true; }
-        else if (ptx_str_is(s, "entry")) entry(r);
-        else if (ptx_str_is(s, "func")) function(r);
-        else if (ptx_str_is(s, "global")) declare_variable(r, SPACE_GLOBAL, external);
-        else if (ptx_str_is(s, "const")) declare_variable(r, SPACE_CONST, external);
-        else if (ptx_str_is(s, "shared")) declare_variable(r, SPACE_SHARED, external);
-        else if (ptx_str_is(s, "file")) file_directive(r);
-        else if (ptx_str_is(s, "loc")) loc_directive(r);
-        else if (ptx_str_is(s, "section")) skip_section(r);
-        else if (ptx_str_is(s, "pragma") || ptx_str_is(s, "alias") || ptx_str_is(s, "tex")) skip_to_semicolon(r);
-        else text_fail(r, "unknown directive `.%.*s`", (int)s.n, s.s);
-        external = keep;
-    }
-}
-
-static void check_calls(Reader *r) {
-    for (uint32_t i = 0; i < r->module->n_code; i++) {
-        const Insn *in = &r->module->code[i];
-        const CallSite *call = in->extra;
-        if (in->flags != F_FLAG7 || in->cls != EMU_CLASS_CONTROL || !call || !call->func || call->builtin) continue;
-        if (call->func->entry == NO_SLOT) {
-            r->d.line = in->line;
-            text_fail(r, "function `%.*s` has no body", (int)call->func->name.n, call->func->name.s);
-        }
-    }
-}
-
-static bool has_functions(const char *p, size_t n) {
-    for (size_t i = 0; i + 5 < n; i++)
-        if (p[i] == '.' && !memcmp(p + i, ".func", 5) && !text_is_word((unsigned char)p[i + 5]) &&
-            !(i > 8 && !memcmp(p + i - 8, ".extern ", 8)))
-            return true;
-    return false;
-}
-
-EmuModule *emu_load(EmuContext *ctx, const char *ptx, size_t length) {
-    EmuModule *m = calloc(1, sizeof *m);
-    Reader *r = calloc(1, sizeof *r);
-    jmp_buf on_error;
-    if (!m || !r || length > (1u << 30)) {
-        free(m), free(r);
-        emu_error(ctx, EMU_OUT_OF_MEMORY, "out of memory");
-        return NULL;
-    }
-    while (length && !ptx[length - 1]) length--;
-    m->context = ctx;
-    m->last_kernel = &m->kernels;
-    m->has_functions = has_functions(ptx, length);
-    m->next = ctx->modules;
-    ctx->modules = m;
-    char *text = emu_arena_alloc(&m->arena, length + 1);     // names point into it
-    memcpy(text, ptx, length);
-    r->module = m;
-    r->p = text;
-    r->end = text + length;
-    r->line = 1;
-    r->cap_scopes = 64;
-    r->n_scopes = 1;
-    r->parents = calloc(r->cap_scopes, sizeof *r->parents);
-    r->hash = calloc(HASH_SIZE, sizeof *r->hash);
-    r->d.module = m;
-    r->d.reader = r;
-    r->d.on_error = &on_error;
-    m->n_locs = 1;                                       // 0: no place
-    m->cap_locs = 64;
-    m->locs = calloc(m->cap_locs, sizeof *m->locs);
-    if (!r->parents || !r->hash || !m->locs) abort();
-    ctx->message[0] = 0;
-
-    bool failed = setjmp(on_error);
-    if (!failed) {
-        top_level(r);
-        if (!m->target) emu_error(ctx, EMU_INVALID, "line 1: no `.target`"), longjmp(on_error, 1);
-        check_calls(r);
-        m->by_index = emu_arena_alloc(&m->arena, (m->n_kernels + 1) * sizeof *m->by_index);
-        size_t i = 0;
-        for (Kernel *k = m->kernels; k; k = k->next) {
-            m->by_index[i++] = k;
-            if (m->has_functions) k->info.static_shared = m->func_shared_end;
-        }
-    }
-    free(r->parents);
-    free(r->hash);
-    free(r->fixups);
-    free(r->tables);
-    free(r);
-    if (!failed) return m;
-    char message[sizeof ctx->message];
-    memcpy(message, ctx->message, sizeof message);
-    emu_unload(ctx, m);
-    memcpy(ctx->message, message, sizeof message);
-    return NULL;
 }

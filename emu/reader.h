@@ -13,6 +13,7 @@ typedef struct Reader {
     uint32_t    scope, *parents, n_scopes, cap_scopes;     // parents[scope] encloses it
     Sym       **hash;
     Func       *func;                                      // NULL at module level
+    uint32_t    frame;                                     // of the function, so far
     Fixup      *fixups;
     uint32_t    n_fixups, cap_fixups;
     Sym       **tables;                                    // .branchtargets still to patch
@@ -22,10 +23,30 @@ typedef struct Reader {
 
 typedef struct CallSite {
     Func    *func;                 // NULL: indirect, through the slot in a
-    int      builtin;              // 0: none; see x_control.c
+    int      builtin;              // 0: none; see x_call.c
     uint32_t args[64], arg_sizes[64], n_args;              // local offsets
     uint32_t rets[8], ret_sizes[8], n_rets;
 } CallSite;
+
+enum { HASH_SIZE = 4096, MAX_RETS = 8 };
+typedef struct Decl { Type type; uint32_t vec, align; uint64_t count; bool unsized; Str name; } Decl;
+
+// reader.c
+Decl reader_declaration(Reader *r);
+Sym *reader_declare(Reader *r, Str name, SymKind kind, uint32_t scope);
+Sym *reader_find_in(Reader *r, Str name, uint32_t scope, bool range);
+uint32_t reader_place_local(Reader *r, Str name, uint64_t size, uint32_t align);
+uint64_t reader_align_up(uint64_t x, uint64_t a);
+uint64_t reader_decl_size(const Decl *d);
+void reader_body(Reader *r);
+void reader_close_scope(Reader *r);
+void reader_declare_variable(Reader *r, uint8_t space, bool external);
+void reader_file(Reader *r);
+void reader_loc(Reader *r);
+void reader_open_scope(Reader *r);
+void reader_resolve_labels(Reader *r);
+void reader_skip_section(Reader *r);
+void reader_skip_to_semicolon(Reader *r);
 
 // text.c
 _Noreturn void text_fail(Reader *, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -48,6 +69,7 @@ bool     text_special(Str, Operand *);                // %tid.x and its like
 
 Type     ptx_type_named(Str);
 uint32_t reader_new_slot(Dec *, Type);
+uint32_t reader_local(Dec *, uint32_t size);          // a variable without a name; FUNC_LOCAL + offset in a function
 void     reader_place_shared(Dec *, Sym *);
 void     decode_statement(Dec *);
 void     decode_end(Dec *);                                // a ret where a body falls off its end

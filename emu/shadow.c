@@ -8,6 +8,9 @@
 //
 //     record   | clock 23 | agent 12 | bytes 4 | instruction 22 | atomic 1 |
 //
+// Two warps that store the same value to one place are no race: whichever comes last, it is there. Compilers have all warps
+// write what all of them have computed.
+//
 // A second vector, fv, is joined at the same places but only moves forward at fence.proxy.async: the writes
 // that an asynchronous reader (wgmma operands, bulk stores) may rely on.
 #include "emu/exec.h"
@@ -134,6 +137,18 @@ static uint64_t touch(Shadow *s, uint64_t mine, const uint32_t *vc, uint32_t byt
     return bad;
 }
 
+// Whether the store that is being checked leaves the word (of `bytes`) as it is.
+static bool stores_same(const Warp *w, const Insn *in, int lane, const Block *b, uint32_t offset, uint32_t at, uint32_t bytes) {
+    uint8_t value[32];
+    uint32_t size = ptx_type_bits((Type)in->type) / 8, slot_bytes = size < 4 ? 4 : size;
+    if (w->storing_rows) memcpy(value, w->storing_rows[lane], 16);
+    for (uint32_t v = 0; v < in->vec && !w->storing_rows; v++)
+        memcpy(value + v * size, (const char *)slot_at(w, in->list[v]) + (size_t)lane * slot_bytes, size);
+    for (uint32_t i = 0; i < 4; i++)
+        if (bytes >> i & 1 && value[(at & ~3u) + i - offset] != b->shared[(at & ~3u) + i]) return false;
+    return true;
+}
+
 void shadow_access(Warp *w, const Insn *in, int lane, uint32_t address, uint32_t size, bool write, bool atomic) {
     uint32_t offset, insn = (uint32_t)(in - w->launch->module->code);
     Block *b = shared_block(w, address, &offset);
@@ -144,6 +159,7 @@ void shadow_access(Warp *w, const Insn *in, int lane, uint32_t address, uint32_t
         bool old_write = false;
         uint64_t bad = touch(&b->shadow[at >> 2], (mine & ~(15ull << 23)) | (uint64_t)bytes << 23, w->vc, bytes, write,
                              &old_write);
+        if (bad && old_write && w->storing == in && !(record_agent(bad) % AGENTS) && stores_same(w, in, lane, b, offset, at, bytes)) continue;
         if (bad) report(w, in, lane, at, bad, write, old_write);
     }
 }

@@ -17,7 +17,7 @@ typedef struct Map {
     uint64_t dims[5], strides[4];      // bytes
     uint16_t box[5];                   // im2col: [0] channels, [1] pixels
     int16_t  lower[3], upper[3];
-    uint8_t  step[5], im2col;
+    uint8_t  step[5], im2col, interleave;
 } Map;
 _Static_assert(sizeof(Map) <= 128, "a tensor map has 128 bytes");
 
@@ -102,12 +102,52 @@ EmuStatus emu_tensor_map_encode_im2col(EmuContext *ctx, EmuTensorMap *out, int d
     return encode(ctx, out, m, dims, strides, element_strides, interleave);
 }
 
+static const char *incomplete(const Map *m) {            // a map that tensormap.replace has made may be anything
+    if (m->dtype > EMU_TM_TF32_FTZ || m->swizzle > EMU_TM_SWIZZLE_128B) return "the tensor map's element type or swizzle is not one that is supported";
+    if (m->base & 15) return "the tensor map's address is not 16-byte aligned";
+    for (uint32_t i = 0; i < m->rank; i++) {
+        if (!m->dims[i]) return "a dimension of the tensor map is 0";
+        if (!m->step[i] || m->step[i] > 8) return "an element stride of the tensor map is not 1 to 8";
+        if (!m->im2col && (!m->box[i] || m->box[i] > 256)) return "a box dimension of the tensor map is not 1 to 256";
+        if (i + 1u < m->rank && (m->strides[i] & 15 || m->strides[i] >= 1ull << 40)) return "a stride of the tensor map is not a multiple of 16 below 2^40";
+    }
+    uint32_t inner = m->box[0] * element_bytes[m->dtype];
+    if (inner & 15) return "the inner dimension of the tensor map's box is not a multiple of 16 bytes";
+    if (m->swizzle && inner > 16u << m->swizzle) return "the inner dimension of the tensor map's box has more bytes than its swizzle";
+    return NULL;
+}
+
+void tensor_replace(uint8_t bytes[128], TensorField field, uint32_t i, uint64_t v) {
+    // of tensormap.replace's numbers for element types: cuTensorMapEncodeTiled's
+    static const uint8_t types[] = {EMU_TM_U8, EMU_TM_U16, EMU_TM_U32, EMU_TM_S32, EMU_TM_U64, EMU_TM_S64, EMU_TM_F16, EMU_TM_F32,
+                                    EMU_TM_F32_FTZ, EMU_TM_F64, EMU_TM_BF16, EMU_TM_TF32, EMU_TM_TF32_FTZ};
+    Map m = map_of(bytes);
+    uint32_t small = v > 0xffff ? 0xffff : (uint32_t)v;
+    uint8_t tiny = v > 0xff ? 0xff : (uint8_t)v;
+    m.magic = MAGIC;
+    switch (field) {
+    case TENSOR_ADDRESS:        m.base = v; break;
+    case TENSOR_RANK:           m.rank = (uint8_t)(tiny < 5 ? tiny + 1 : 6); break;
+    case TENSOR_BOX:            m.box[i] = (uint16_t)small; break;
+    case TENSOR_DIM:            m.dims[i] = (uint32_t)v; break;
+    case TENSOR_STRIDE:         m.strides[i < 4 ? i : 3] = v; break;
+    case TENSOR_ELEMENT_STRIDE: m.step[i] = tiny; break;
+    case TENSOR_TYPE:           m.dtype = v < sizeof types ? types[v] : 0xff; break;
+    case TENSOR_INTERLEAVE:     m.interleave = tiny; break;
+    case TENSOR_SWIZZLE:        m.swizzle = tiny; break;
+    case TENSOR_FILL:           m.oob_nan = v != 0; break;
+    case TENSOR_FIELDS:         break;
+    }
+    memcpy(bytes, &m, sizeof m);
+}
+
 bool tensor_check(Warp *w, const Insn *in, int lane, const uint8_t bytes[128], uint32_t rank, bool im2col) {
     Map m = map_of(bytes);
     const char *bad = m.magic != MAGIC     ? "these 128 bytes are no tensor map"
                       : m.rank != rank     ? "the tensor map has another rank"
                       : m.im2col != im2col ? "the tensor map is for the other mode (tiled, im2col)"
-                                           : NULL;
+                      : m.interleave       ? "interleaved layouts are not supported"
+                                           : incomplete(&m);
     if (!bad) return true;
     emu_fault(w, in, lane, EMU_FAULT_BAD_OPERAND, "%s", bad);
     return false;

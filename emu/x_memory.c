@@ -99,18 +99,19 @@ static uint8_t *shared_at(Warp *w, const Insn *in, int l, u32 at, u32 size, bool
 #ifndef EMU_V3
 static uint8_t *local_at(Warp *w, const Insn *in, int l, u32 at, u32 size, bool write) {
     bool f = at >= FUNC_LOCAL;
-    u32 area = f ? w->launch->module->func_local_bytes : w->launch->kernel->local_bytes, o = f ? at - FUNC_LOCAL : at;
+    u32 area = f ? w->top[l] : w->launch->kernel->local_bytes, o = f ? at - FUNC_LOCAL : at;
     if (o > area || size > area - o) {
         emu_fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "%s of %u bytes of local memory at offset %u of %u", verb(write),
                   size, o, area);
         return NULL;
     }
-    return w->local[f] + (size_t)l * area + o;
+    return frame_at(w, l, at);
 }
 
 static uint8_t *param_at(Warp *w, const Insn *in, int l, u64 at, u32 size, bool write) {
     u32 bytes = w->launch->kernel->info.param_bytes;
     u64 o = at & ~WINDOW_MASK;
+    if (o >= FUNC_LOCAL) return local_at(w, in, l, (u32)o, size, write);     // a device function's
     if (write || o > bytes || size > bytes - o) {
         emu_fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "%s of %u bytes of the parameters at offset %llu of %u",
                   verb(write), size, (unsigned long long)o, bytes);
@@ -358,7 +359,9 @@ LOAD(load_s8, int8_t, u32, int32_t) LOAD(load_u16, uint16_t, u32, u32) LOAD(load
     static void name(Warp *w, const Insn *in) {                                       \
         uint8_t *p[32];                                                               \
         synchronise(w, in, true);                                                     \
+        w->storing = in;                                                              \
         u32 ok = VARIANT(pointers)(w, in, p, (u32)sizeof(T) * in->vec, true), n = in->vec;     \
+        w->storing = NULL;                                                            \
         for (u32 v = 0; v < n; v++) {                                                 \
             const C *a = slot_at(w, in->list[v]);                                     \
             for (u32 m = ok; m; m &= m - 1) {                                         \
@@ -371,7 +374,9 @@ LOAD(load_s8, int8_t, u32, int32_t) LOAD(load_u16, uint16_t, u32, u32) LOAD(load
 STORE(store_8, uint8_t, u32) STORE(store_16, uint16_t, u32) STORE(store_32, u32, u32) STORE(store_64, u64, u64)
 static void store_128(Warp *w, const Insn *in) {
     uint8_t *p[32];
+    w->storing = in;
     u32 ok = VARIANT(pointers)(w, in, p, 16u * in->vec, true);
+    w->storing = NULL;
     for (u32 v = 0; v < in->vec; v++)
         for (u32 m = ok; m; m &= m - 1)
             memcpy(p[__builtin_ctz(m)] + 16 * v, (char *)slot_at(w, in->list[v]) + 16 * __builtin_ctz(m), 16);

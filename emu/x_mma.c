@@ -165,31 +165,40 @@ static void decode_mma(Dec *d) {
 
 // ---- ldmatrix, stmatrix, movmatrix: 8x8 matrices of 16-bit elements, a row per lane's address
 
-// vec: matrices; aux: 1 transposed; n: registers; imm is the address's
-static void x_matrix(Warp *w, const Insn *in) {
-    bool store = in->type == T_b16, trans = in->aux & 1;
-    if (!warp_converge(w, in, 0xffffffffu)) return;
-    uint8_t *p[32];
-    u32 all = w->active;
-    w->active = in->vec == 4 ? 0xffffffffu : (1u << 8 * in->vec) - 1;
-    u32 ok = VARIANT(pointers)(w, in, p, 16, store);
-    w->active = all;
+// Registers to rows, or back. vec: matrices; aux: 1 transposed; n: registers; imm is the address's
+static void spread(Warp *w, const Insn *in, uint8_t rows[32][16], bool from_registers) {
     for (u32 i = 0; i < in->vec; i++) {
         u32 *reg = lane32(w, in->list[i]);
         for (u32 l = 0; l < 32; l++)
             for (u32 h = 0; h < 2; h++) {
-                u32 row = trans ? 2 * (l % 4) + h : l / 4, col = trans ? l / 4 : 2 * (l % 4) + h, at = 8 * i + row;
-                if (!(ok >> at & 1)) continue;
-                uint16_t v;
-                if (store) {
-                    v = (uint16_t)(reg[l] >> 16 * h);
-                    memcpy(p[at] + 2 * col, &v, 2);
-                } else {
-                    memcpy(&v, p[at] + 2 * col, 2);
+                u32 row = in->aux ? 2 * (l % 4) + h : l / 4, col = in->aux ? l / 4 : 2 * (l % 4) + h;
+                uint8_t *element = &rows[8 * i + row][2 * col];
+                uint16_t v = (uint16_t)(reg[l] >> 16 * h);
+                if (from_registers) memcpy(element, &v, 2);
+                else {
+                    memcpy(&v, element, 2);
                     reg[l] = h ? (reg[l] & 0xffff) | (u32)v << 16 : (reg[l] & 0xffff0000u) | v;
                 }
             }
     }
+}
+
+static void x_matrix(Warp *w, const Insn *in) {
+    bool store = in->type == T_b16;
+    if (!warp_converge(w, in, 0xffffffffu)) return;
+    uint8_t *p[32], rows[32][16];
+    u32 all = w->active, matrices = in->vec, lanes = matrices == 4 ? 0xffffffffu : (1u << 8 * matrices) - 1;
+    if (store) spread(w, in, rows, true);
+    w->active = lanes;
+    if (store) w->storing = in, w->storing_rows = (const uint8_t(*)[16])rows;
+    u32 ok = VARIANT(pointers)(w, in, p, 16, store);
+    w->storing = NULL, w->storing_rows = NULL;
+    w->active = all;
+    for (u32 m = ok; m; m &= m - 1) {
+        u32 l = (u32)__builtin_ctz(m);
+        memcpy(store ? p[l] : rows[l], store ? rows[l] : p[l], 16);
+    }
+    if (!store && ok == lanes) spread(w, in, rows, false);
 }
 
 static void matrix(Dec *d, bool store) {

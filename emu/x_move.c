@@ -117,8 +117,14 @@ static void decode_mov(Dec *d) {
     in->d = slot, in->a = a;
 }
 
-// ---- Addresses. Global, constant and kernel parameter addresses are generic ones already; shared and
-//      local windows lie where no allocation can.
+// ---- Addresses. Global and constant addresses are generic ones already, and so are those that `mov` takes of a kernel's
+//      parameters, where they have 64 bits; shared, local and parameter windows lie where no allocation can.
+
+static void x_cvta_param(Warp *w, const Insn *in) {      // a kernel's parameter, or a device function's, which is in its frame
+    u64 *d = slot_at(w, in->d);
+    const u64 *a = slot_at(w, in->a);
+    EACH(u64, (a[l] & 0xffffffffull) | ((a[l] & 0xffffffffull) >= FUNC_LOCAL ? LOCAL_WINDOW : PARAM_WINDOW));
+}
 
 static void x_cvta(Warp *w, const Insn *in) {            // imm: window; aux: 1 = to the space
     u64 *d = slot_at(w, in->d);
@@ -135,7 +141,7 @@ static void decode_cvta(Dec *d) {
     dec_count(d, 2, 2);
     if (ptx_type_bits(t) != 64) dec_error(d, "only 64-bit addresses are supported");
     uint32_t a = dec_src(d, 1, t), slot = dec_dst(d, 0, t);
-    Insn *in = dec_emit(d, x_cvta);
+    Insn *in = dec_emit(d, space == SPACE_PARAM && !to ? x_cvta_param : x_cvta);
     in->d = slot, in->a = a, in->aux = to;
     in->imm = space == SPACE_SHARED || space == SPACE_CLUSTER ? (int64_t)SHARED_WINDOW
               : space == SPACE_LOCAL                          ? (int64_t)LOCAL_WINDOW

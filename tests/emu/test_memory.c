@@ -142,6 +142,13 @@ static void races(void **state) {
     fault_of("st.shared.u32 [%r12], %r0; bar.sync 0; ld.shared.u32 %r2, [tile+4]; st.shared.u32 [%r12], %r0;", 64,
              EMU_FAULT_RACE, "races with the read by warp", NULL);
 }
+static void one_value(void **state) {                    // the same from all warps: no race, as long as it is the same
+    (void)state;
+    fault_of("mov.u32 %r1, 7; st.shared.u32 [tile], %r1; st.shared.v2.u16 [tile+4], {1, 2}; stmatrix.sync.aligned.m8n8.x1.shared.b16 [tile+16], {%r1};\n"
+             "trap;", 64, EMU_FAULT_TRAP, "`trap` reached", NULL);
+    fault_of("shr.u32 %r1, %r0, 5; st.shared.u8 [tile+1], %r1;", 64, EMU_FAULT_RACE, "write of `tile` + 1 races", NULL);
+    fault_of("shr.u32 %r1, %r0, 5; stmatrix.sync.aligned.m8n8.x1.shared.b16 [tile+16], {%r1};", 64, EMU_FAULT_RACE, "write of `tile` + 16 races", NULL);
+}
 static void copies_without_wait(void **state) {
     (void)state;
     fault_of("cp.async.ca.shared.global [%r12], [%rd3], 4; cp.async.commit_group; ld.shared.u32 %r2, [%r12];", 32,
@@ -272,7 +279,7 @@ static void host_calls(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(vectors_and_widths), cmocka_unit_test(variables), cmocka_unit_test(atomics), cmocka_unit_test(out_of_bounds),
-        cmocka_unit_test(misaligned), cmocka_unit_test(uninitialised), cmocka_unit_test(races), cmocka_unit_test(copies_without_wait), cmocka_unit_test(early_launches),
+        cmocka_unit_test(misaligned), cmocka_unit_test(uninitialised), cmocka_unit_test(races), cmocka_unit_test(one_value), cmocka_unit_test(copies_without_wait), cmocka_unit_test(early_launches),
         cmocka_unit_test(deadlocks), cmocka_unit_test(other_faults), cmocka_unit_test(places), cmocka_unit_test(host_calls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -34,6 +34,14 @@ static void errors(void **state) {
     refuses(".version 8.8\n.target sm_90\n.address_size 32\n", "line 3: only 64-bit addresses");
     refuses(HEAD ".func f();\n.visible .entry k() {\n call.uni f, ();\n ret; }", "line 6: function `f` has no body");
     refuses(".version -.8\n.target sm_90\n", "line 1: there is no such version of PTX");
+    refuses(HEAD ".func f();\n.func g();\n.alias f, g;", "line 6: an alias needs a function without a body, and one with");
+    refuses(HEAD ".func f();\n.func g(.param .b32 x) { ret; }\n.alias f, g;", "line 6: an alias of a function with other parameters");
+    refuses(HEAD ".alias f, g;", "line 4: `f` is not a function");
+    refuses(HEAD ".func (.reg .b32 r) f(.reg .b32 a) { ret; }\n" K("call (%r1), f, (%rd1);") + sizeof HEAD - 1, "is larger than its parameter");
+    refuses(HEAD ".extern .func (.param .b32 r) malloc(.param .b32 n);\n" K("{ .param .b32 a; .param .b32 b; call (b), malloc, (a); }") + sizeof HEAD - 1,
+            "`malloc` takes other arguments");
+    refuses(K("alloca.u64 %rd1, %rd2, 3;"), "line 6: an alignment of 3");
+    refuses(K("tensormap.replace.tile.box_dim.global.b1024.b32 [%rd1], 5, 3;"), "line 6: `tensormap.replace` of .box_dim 5");
     refuses("hello", "line 1: expected a directive, not `h`");
 }
 
@@ -57,6 +65,7 @@ static void oddities(void **state) {
     assert_int_equal(k->reqcluster[0], 2);
     assert_int_equal(k->params[1].offset, 24);
     assert_int_equal(k->param_bytes, 28);
+    load_ptx(emu, K("{ .reg .b32 a; .reg .b16 a<2>; mov.b32 {a0, a1}, a; mov.b32 a, {a1, a0}; }"));      // a and a0, a1
     assert_int_equal(emu_target(m), 80);
     float f[6];
     u64 at;
