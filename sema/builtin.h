@@ -17,9 +17,16 @@ const Node *over_list(const Call *k);                                      // NU
 int         over_axes(Check *c, const Call *k, TType t, TAxis **axes);     // how many; each is in t, once; -1: reported
 const Arg  *named_arg(const Call *k, const char *name);                    // NULL: not given
 
+int         positional_args(const Call *k);                                // how many arguments have no name
+
 // ---- builtin_along.c
 Ent do_scan(Check *c, const Call *k);
 Ent do_sort(Check *c, const Call *k);
 Ent do_take(Check *c, const Call *k);
+
+// ---- builtin_memory.c
+Ent do_load(Check *c, const Call *k);
+Ent do_store(Check *c, const Call *k);
+Ent do_atomic(Check *c, const Call *k);
 
 #endif

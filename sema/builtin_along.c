@@ -8,12 +8,6 @@
 
 #include <string.h>
 
-static int positional(const Call *k) {
-    int n = 0;
-    while (n < k->n && !k->args[n].name) n++;
-    return n;
-}
-
 // `name = true`, false if it is not given. False as a result: reported.
 static bool flag_arg(Check *c, const Call *k, const char *name, int64_t bit, int64_t *flags) {
     const Arg *a = named_arg(k, name);
@@ -28,7 +22,7 @@ static bool flag_arg(Check *c, const Call *k, const char *name, int64_t bit, int
 
 // The axis that the call is along, which x must have; NULL: reported.
 static TAxis *along(Check *c, const Call *k, const TExpr *x, int most) {
-    int n = positional(k);
+    int n = positional_args(k);
     TAxis *axes[MAX_AXES];
     if (!over_list(k) || over_list(k)->nkid == 0) {
         Diag *d = report(c, E_over_missing, k->at, call_name(k));
@@ -93,7 +87,7 @@ Ent do_sort(Check *c, const Call *k) {
     TAxis *axis = x ? along(c, k, x, MOST) : NULL;
     int64_t flags = 0;
     if (!axis || !flag_arg(c, k, "descending", SORT_DESCENDING, &flags) || !orderable(c, k, x)) return ent_error(c);
-    int n = positional(k);
+    int n = positional_args(k);
     if (n == 1) return ent_value(along_axis(c, TX_sort, x->type, axis, flags, k->at, x));
     TType t = x->type;
     t.elem = EL_index;
@@ -122,8 +116,8 @@ Ent do_take(Check *c, const Call *k) {
     TExpr *x = value_of(c, k->args[0].e, k->args[0].span);
     TAxis *axis = x ? along(c, k, x, 2) : NULL;
     if (!axis) return ent_error(c);
-    if (positional(k) != 2) {
-        report(c, E_argument_count, k->at, call_name(k), "a tile and an index before `over`", positional(k));
+    if (positional_args(k) != 2) {
+        report(c, E_argument_count, k->at, call_name(k), "a tile and an index before `over`", positional_args(k));
         return ent_error(c);
     }
     if (x->type.ptr) {
