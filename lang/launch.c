@@ -263,6 +263,25 @@ static void print_param(Printer *p, const LaunchParam *q) {
     buf_putc(p->out, '\n');
 }
 
+// The dimension that is found by this one of a tensor: alone, or with a number added, where it stands alone nowhere; -1: none.
+static int found_by(const LaunchInfo *info, int param, int j, int64_t *added) {
+    *added = 0;
+    if (info->params[param].solves[j] >= 0) return info->params[param].solves[j];
+    for (int i = 0; i <= param; i++)
+        for (int k = 0; k < (i < param ? info->params[i].rank : j + 1); k++) {
+            LExpr e = info->params[i].dim[k];
+            if (e.n != 3 || e.at[0].op != L_DIM || e.at[1].op != L_CONST || (e.at[2].op != L_ADD && e.at[2].op != L_SUB)) continue;
+            int d = e.at[0].arg;
+            bool alone = info->dims[d].fixed >= 0;
+            for (int q = 0; q < info->nparams; q++) for (int r = 0; r < info->params[q].rank; r++) alone |= info->params[q].solves[r] == d;
+            *added = e.at[2].op == L_ADD ? e.at[1].arg : -e.at[1].arg;
+            if (i == param && k == j) return alone ? -1 : d;
+            LExpr mine = info->params[param].dim[j];
+            if (mine.n == 3 && mine.at[0].op == L_DIM && mine.at[0].arg == e.at[0].arg) return -1;      // an earlier one does
+        }
+    return -1;
+}
+
 static void print_dims(Printer *p) {
     const LaunchInfo *info = p->info;
     for (int d = 0; d < info->ndims; d++)
@@ -270,8 +289,11 @@ static void print_dims(Printer *p) {
             buf_printf(p->out, "// tk: dim %s = %lld\n", info->dims[d].name->s, (long long)info->dims[d].fixed);
     for (int i = 0; i < info->nparams; i++)
         for (int j = 0; j < info->params[i].rank; j++) {
-            int solved = info->params[i].solves[j];
-            if (solved >= 0) buf_printf(p->out, "// tk: dim %s = %s.dim(%d)\n", info->dims[solved].name->s, param_name(p, i), j);
+            int64_t added;
+            int solved = found_by(info, i, j, &added);
+            if (solved >= 0) buf_printf(p->out, "// tk: dim %s = %s.dim(%d)", info->dims[solved].name->s, param_name(p, i), j);
+            if (solved >= 0 && added) buf_printf(p->out, " %c %lld", added > 0 ? '-' : '+', (long long)(added > 0 ? added : -added));
+            if (solved >= 0) buf_putc(p->out, '\n');
             else buf_printf(p->out, "// tk: check %s.dim(%d) == %s\n", param_name(p, i), j, text(p, info->params[i].dim[j]));
         }
 }

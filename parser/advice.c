@@ -107,8 +107,9 @@ static const Foreign *find_foreign(Str name) {
     return NULL;
 }
 
-const char *foreign_spelling(Str name) {
+const char *foreign_spelling(Str name, const char **instead) {
     const Foreign *f = find_foreign(name);
+    if (f && instead) *instead = f->instead;
     return f ? f->help : NULL;
 }
 
@@ -263,13 +264,46 @@ static bool type_first(const Spot *s) {
 static bool cast_before(const Spot *s) {
     const Token *type = s->here - s->p->tokens.at >= 3 ? s->here - 2 : NULL;
     return is(s, T_NAME) && type && s->here[-1].kind == T_RPAREN && type->kind == T_NAME && type[-1].kind == T_LPAREN &&
-           (elem_by_name(token_text(s->p, *type)) != EL_none || foreign_spelling(token_text(s->p, *type)) || token_is(s->p, type, "float"));
+           (elem_by_name(token_text(s->p, *type)) != EL_none || foreign_spelling(token_text(s->p, *type), NULL) || token_is(s->p, type, "float"));
+}
+
+static bool is_type(const Parser *p, const Token *t) {
+    Str text = token_text(p, *t);
+    const Foreign *f = t->kind == T_NAME ? find_foreign(text) : NULL;
+    bool other = f && f->instead && elem_by_name((Str){f->instead, (uint32_t)strlen(f->instead)}) != EL_none;
+    return t->kind == T_NAME && (other || elem_by_name(text) != EL_none || token_is(p, t, "float") || token_is(p, t, "int"));
+}
+
+static bool declared(const Spot *s) {                          // `let x`, `var x`, and here
+    return after(s, T_NAME) && s->here - s->p->tokens.at >= 2 && (s->here[-2].kind == T_LET || s->here[-2].kind == T_VAR);
+}
+
+static bool store_declared(const Spot *s) { return is(s, T_LBRACKET) && declared(s); }
+static bool nothing_declared(const Spot *s) { return is(s, T_SEMI) && declared(s); }
+static bool assigned_twice(const Spot *s) { return is(s, T_ASSIGN) && takes(s, T_SEMI) && !at_items(s) && s->here[1].kind != T_GT; }
+static bool function_of_c(const Spot *s) { return at_items(s) && is(s, T_NAME) && is_type(s->p, s->here) && s->here[1].kind == T_NAME && s->here[2].kind == T_LPAREN; }
+static bool pointer_after(const Spot *s) { return is(s, T_STAR) && after(s, T_NAME) && is_type(s->p, s->before) && takes(s, T_LBRACKET) && takes(s, T_RPAREN); }
+static bool shape_round(const Spot *s) { return is(s, T_LPAREN) && after(s, T_NAME) && is_type(s->p, s->before) && takes(s, T_LBRACKET) && !takes(s, T_PLUS); }
+static bool parameters_joined(const Spot *s) { return is(s, T_NAME) && s->here[1].kind == T_COLON && takes(s, T_COMMA) && takes(s, T_RPAREN) && !takes(s, T_PLUS); }
+static bool grid_colon(const Spot *s) { return is(s, T_COLON) && takes(s, T_DOTDOT) && in_brackets_of(s, "grid"); }
+
+static bool kernel_unbraced(const Spot *s) {
+    bool store = s->here[1].kind == T_LBRACKET || s->here[1].kind == T_ASSIGN || is(s, T_LET) || is(s, T_VAR) || is(s, T_FOR);
+    return at_items(s) && after(s, T_RPAREN) && takes(s, T_LBRACE) && s->here->flags & TOKEN_FIRST && store;
 }
 
 typedef struct Rule { bool (*when)(const Spot *); const char *help, *instead; } Rule;
 
 // clang-format off
 static const Rule rules[] = {
+    {store_declared,    "a store declares nothing: `y[n] = ...;`", NULL},
+    {nothing_declared,  "it begins with a value: `var x = 0.0;`, or `var acc = zeros(m, n);`", NULL},
+    {assigned_twice,    "an assignment has no value: each is a statement of its own", NULL},
+    {function_of_c,     "functions are written `fn name(x: f32) -> f32 { ... }`, kernels `kernel name(x: f32[N], y: out f32[N]) grid (n in N by 256) { ... }`", NULL},
+    {pointer_after,     "a pointer's type is `*f32`, a tensor's `f32[M, N]`", NULL},
+    {shape_round,       "a tensor's dimensions stand in brackets: `f32[M, N]`", NULL},
+    {grid_colon,        "a range is written `0 .. N`", NULL},
+    {kernel_unbraced,   "what a kernel does stands in braces: `{ ... }`", NULL},
     {qualified,         "names are not qualified: what a file imports is there by its own name", NULL},
     {results_bare,      "several results stand in parentheses: `-> (f32[m], i32[m])`", NULL},
     {choices_bare,      "choices stand in brackets, `BM in [64, 128];`, or are a range, `stages in 2 .. 7;`", NULL},
@@ -306,6 +340,7 @@ static const Rule rules[] = {
     {arrow_function,    "a function of one expression is `fn square(x: float) = x * x;`", NULL},
     {one_equals,        "equality is `==`", "=="},
     {word_or,           "logical or is `||`", "||"},
+    {parameters_joined, "a comma stands between parameters", NULL},
     {typed_assignment,  "`let` takes the type of its value; `var x: f32 = ...` states one, and `... as f32` converts", NULL},
 };
 // clang-format on

@@ -409,6 +409,14 @@ Node *make_graph(Parser *p, Token start, Token name, Node *generics, Nodes param
     return make_named(p, N_graph, span_join(start.span, body->span), name, 5, generics, list, heads.where, NULL, body);
 }
 
+// `= a, b;` is `{ return a, b; }`.
+Node *make_values(Parser *p, Nodes values) {
+    if (values.n == 1) return values.at[0];
+    Nodes body = {0};
+    push(p, &body, make_list(p, N_return, nodes_span(values), values));
+    return make_list(p, N_block, nodes_span(values), body);
+}
+
 Node *make_fn(Parser *p, Token start, Token name, Node *generics, Node *params, Node *result, Node *body, Span end) {
     Node *n = make_named(p, N_fn, span_join(start.span, end), name, 4, generics, params, result, body);
     if (body->kind != N_block) n->flags |= FN_EXPR;

@@ -110,8 +110,8 @@ item(A) ::= KERNEL(B) name(C) generics(D) LPAREN params(E) RPAREN heads(F) block
                                                     { A = make_kernel(p, B, C, D, make_list(p, N_list, nodes_span(E), E), F, make_body(p, G)); }
 item(A) ::= FN(B) name(C) generics(D) LPAREN params(E) RPAREN result(F) block(G).
                                                     { A = make_fn(p, B, C, D, make_list(p, N_list, nodes_span(E), E), F, make_body(p, G), G->span); }
-item(A) ::= FN(B) name(C) generics(D) LPAREN params(E) RPAREN result(F) ASSIGN expr(G) SEMI(H).
-                                                    { A = make_fn(p, B, C, D, make_list(p, N_list, nodes_span(E), E), F, G, H.span); }
+item(A) ::= FN(B) name(C) generics(D) LPAREN params(E) RPAREN result(F) ASSIGN exprs(G) SEMI(H).
+                                                    { A = make_fn(p, B, C, D, make_list(p, N_list, nodes_span(E), E), F, make_values(p, G), H.span); }
 item(A) ::= GRAPH(B) name(C) generics(D) LPAREN params(E) RPAREN results(F) heads(G) block(H).
                                                     { A = make_graph(p, B, C, D, E, F, G, make_body(p, H)); }
 item(A) ::= TEST(B) STRING(C) cases(D) block(E).    { A = make_test(p, B, C, D, make_body(p, E)); }

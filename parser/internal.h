@@ -109,6 +109,7 @@ Node *make_let(Parser *p, NodeKind kind, Token start, Nodes names, Node *value, 
 Node *make_for(Parser *p, Token start, Nodes clauses, Node *merge, Node *body);
 Node *make_kernel(Parser *p, Token start, Token name, Node *generics, Node *params, Heads heads, Node *body);
 Node *make_graph(Parser *p, Token start, Token name, Node *generics, Nodes params, Nodes results, Heads heads, Node *body);
+Node *make_values(Parser *p, Nodes values);
 Node *make_fn(Parser *p, Token start, Token name, Node *generics, Node *params, Node *result, Node *body, Span end);
 Node *make_param(Parser *p, Token name, int modes, Node *type);
 Node *make_cases(Parser *p, Token start, Nodes names, Nodes rows, Token end);

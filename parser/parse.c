@@ -94,6 +94,16 @@ static bool is_quiet(const Parser *p, uint32_t i) {
     return false;
 }
 
+// `x // 2;`: is what follows in the line a comment that ends a statement?
+static bool comment_for_quotient(const Parser *p, Pos end) {
+    Str line = span_text(p->s, (Span){end, p->src->base + p->src->size});
+    uint32_t at = 0, to = 0;
+    while (at < line.n && line.p[at] == ' ') at++;
+    while (to < line.n && line.p[to] != '\n') to++;
+    while (to > at && (line.p[to - 1] == ' ' || line.p[to - 1] == '\r')) to--;
+    return to > at + 2 && line.p[at] == '/' && line.p[at + 1] == '/' && line.p[to - 1] == ';';
+}
+
 static void report(Parser *p, uint32_t i, bool semicolon) {
     if (is_quiet(p, i)) return;
     const Token *t = &p->tokens.at[i];
@@ -103,6 +113,7 @@ static void report(Parser *p, uint32_t i, bool semicolon) {
         Pos end = p->tokens.at[i - 1].span.hi;
         d = diag(p->s, E_missing, (Span){end, end}, "`;`");
         hint(p, d, i);
+        if (comment_for_quotient(p, end)) { diag_help(d, "`//` begins a comment: a quotient is `a / b`, which rounds down where both are integers"); return; }
         diag_help(d, "end the statement");
         diag_fix(d, (Span){end, end}, ";");
         return;

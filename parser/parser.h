@@ -9,6 +9,6 @@
 
 // Advice for a name that other languages have and this one spells differently ("float32", "def",
 // "threadIdx", "tl"), or NULL. For whoever reports an unknown name.
-const char *foreign_spelling(Str name);
+const char *foreign_spelling(Str name, const char **instead);
 
 #endif

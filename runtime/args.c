@@ -23,7 +23,7 @@ const char arg_help[] =
     "  NAME=iota:TYPE[SHAPE]             0, 1, 2, ...; iota(START,STEP): too\n"
     "  NAME=FILE.npy                     for an `out` parameter: where to save it (others: --save)\n"
     "  NAME=TYPE:FILE.npy                the file's u2 or u1 are bf16 or f8, or its numbers are to be converted\n"
-    "  NAME=NUMBER                       a scalar: 5, -3, 0x10, 0.125, 1e-3, inf, nan, true, false\n"
+    "  NAME=NUMBER                       a scalar, or a tensor of rank 0: 5, -3, 0x10, 0.125, 1e-3, inf, nan, true, false\n"
     "TYPE is an element type of the language; SHAPE is 37,1000, or nothing for a tensor of rank 0.\n";
 
 typedef struct Kind { const char *name; TMake make; int values; Number lo, hi; } Kind;   // values: how many may stand in ()

@@ -129,6 +129,20 @@ static void say_type(const TKernel *k, int p, Buf *out) {
     buf_putc(out, ']');
 }
 
+// `s=2` for `s: f32[]` is `s=full(2):f32[]`.
+static bool number_as_tensor(RunArg *a, Elem e, Buf *err) {
+    Buf spec = {0};
+    RunArg made;
+    buf_printf(&spec, "%s=full(%s):%s[]", a->name, a->spec, elem_name(e));
+    bool ok = arg_parse(spec.p, 0, 0, &made, err);
+    buf_free(&spec);
+    if (!ok) return false;
+    made.save = a->save;
+    arg_free(a);
+    *a = made;
+    return true;
+}
+
 static bool bind_specs(const TKernel *k, RunArg *args, int nargs, KernelArg *out, RunResult *result, Buf *err) {
     for (int p = 0; p < k->nparams; p++) {
         const LaunchParam *want = &k->params[p];
@@ -143,6 +157,8 @@ static bool bind_specs(const TKernel *k, RunArg *args, int nargs, KernelArg *out
             buf_putc(err, ')');
             return false;
         }
+        bool rank0 = want->kind == PK_TENSOR && !want->rank && want->mode != PM_OUT;
+        if (a && a->scalar && rank0 && (!a->is_float || elem_is_float(want->elem)) && !number_as_tensor(a, want->elem, err)) return false;
         out[p].origin = a ? a->spec : NULL;
         if (a && a->scalar) {
             out[p].scalar = true;

@@ -120,6 +120,7 @@ static TExpr *reduce_over(Check *c, TReduce r, TExpr *x, TAxis **axes, int n, Sp
     if (x->type.ptr || logic != (e == EL_bool)) {
         Diag *d = report(c, E_operand_type, at, names[r], ttype_text(c, x->type));
         if (logic) diag_help(d, "compare with `!= 0`");
+        else if (e == EL_bool && arg) diag_help(d, "the first that is %s is `%s(c as i32 over n)`", r == TR_argmax ? "true" : "false", names[r]);
         else if (e == EL_bool) diag_help(d, "count with `sum(c as i32 over n)`, or use `any` and `every`");
         return NULL;
     }
@@ -296,7 +297,8 @@ static Ent do_dot(Check *c, const Call *k) {
         if (k->args[i].name && strcmp(k->args[i].name->s, "prec") == 0) named = &k->args[i];
         else if (!k->args[i].name && p < 2) pos[p++] = &k->args[i];
         else {
-            report(c, E_argument_count, k->args[i].span, "dot", "2 arguments, and `prec = ...`", k->n);
+            Diag *d = report(c, E_argument_count, k->args[i].span, "dot", "2 arguments, and `prec = ...`", k->n);
+            if (!k->args[i].name) diag_help(d, "what it is added to stands outside: `acc += dot(a, b)`");
             return ent_error(c);
         }
     }
@@ -411,13 +413,20 @@ static Ent do_bitcast(Check *c, const Call *k) {
     return ent_value(t.elem == x->type.elem ? x : tx_new(c, TX_bitcast, t, k->at, 1, x));
 }
 
+// Have both axes the same live lanes? `s = first(t) .. end(t) by B` has those of t.
+static bool same_stretch(Check *c, const TAxis *m, const TAxis *n, Span at) {
+    if (!tx_same(m->lo, n->lo)) return false;
+    if (tx_same(m->hi, n->hi)) return true;
+    const TExpr *to = axis_end(c, m, at), *too = axis_end(c, n, at);
+    return tx_same(to, n->hi) || tx_same(m->hi, too) || tx_same(to, too);
+}
+
 static Ent do_rename(Check *c, const Call *k) {
     TExpr *x = value_of(c, k->args[0].e, k->args[0].span);
     TType from = {0}, to = {0};
     if (!x || !axes_of(c, k->args + 1, 1, &from) || !axes_of(c, k->args + 2, 1, &to)) return ent_error(c);
     TAxis *m = from.axis[0], *n = to.axis[0];
-    bool has = type_has(x->type, m),
-         same = m->extent == n->extent && ((m->full && n->full) || (tx_same(m->hi, n->hi) && tx_same(m->lo, n->lo)));
+    bool has = type_has(x->type, m), same = m->extent == n->extent && ((m->full && n->full) || same_stretch(c, m, n, k->at));
     if (!has || !same || type_has(x->type, n)) {
         const char *why = !has                   ? "the value does not have it"
                           : type_has(x->type, n) ? "the value has both"
@@ -425,6 +434,9 @@ static Ent do_rename(Check *c, const Call *k) {
         Diag *d = report(c, E_rename_axes, k->at, m->name->s, n->name->s, why);
         diag_label(d, m->span, "%s", axis_text(c, m));
         diag_label(d, n->span, "%s", axis_text(c, n));
+        if (has && !type_has(x->type, n) && m->extent == n->extent)
+            diag_help(d, "a second axis over the same stretch is `let %s = first(%s) .. end(%s) by %lld;`", n->name->s, m->name->s,
+                      m->name->s, (long long)m->extent);
         return ent_error(c);
     }
     TType t = type_without(x->type, m);

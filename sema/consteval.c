@@ -163,6 +163,8 @@ bool want_int(Check *c, const Node *n, const char *what, int64_t *out) {
     Diag *d = known ? report(c, E_type_mismatch, n->span, what, ent_text(c, e), "an integer")
                     : report(c, E_not_comptime, n->span, what);
     if (!known) diag_primary(d, "this is %s", ent_text(c, e));
+    if (!known && e.kind == EN_value && e.x->kind == TX_var && e.x->var->param >= 0)
+        diag_help(d, "make it a compile-time name of the kernel: `<%s = 128>`", e.x->var->name->s);
     if (e.kind == EN_type)
         diag_help(d, "an element type stands in `<>` behind the name: `random<%s>(...)`", elem_name(e.elem));
     if (e.kind == EN_tuple) diag_help(d, "numbers are arguments of their own: `random<f32>(4, 5)`");

@@ -197,9 +197,9 @@ static Elem join_values(Check *c, Elem a, Elem b, bool keeps, AstOp op, Span at)
         Elem wide = elem_bits(a) >= elem_bits(b) ? a : b;
         if (ua == ub) return wide;
         if (elem_bits(a) != elem_bits(b) && elem_info[wide].cls == EC_INT) return wide;
+        if (op == OP_shl || op == OP_shr) return a;            // of any width and sign, what is too far either way stays so
         Diag *d = report(c, E_mixed_sign, at, op_spellings[op], elem_name(a), elem_name(b));
-        if (op == OP_shl || op == OP_shr) diag_help(d, "convert the number of bits: `x %s (n as %s)`", op_spellings[op], elem_name(a));
-        else diag_help(d, "convert one of them with `as`");
+        diag_help(d, "convert one of them with `as`");
         return EL_none;
     }
     Diag *d = report(c, E_operand_type, at, op_spellings[op], arena_printf(c->a, "%s and %s", elem_name(a), elem_name(b)));

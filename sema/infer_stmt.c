@@ -121,7 +121,10 @@ static bool keeps_elem(Check *c, TVar *v, Ent value, Span at, const char *what) 
     const TExpr *first = (uint32_t)v->id < c->init.n ? c->init.at[v->id] : NULL;
     Diag *d = report(c, E_element_type, at, what, ttype_text(c, value.x->type), had);
     diag_label(d, v->span, "`%s` is %s", v->name->s, ttype_text(c, v->type));
-    if (first && first->kind == TX_const)
+    const char *axes = strchr(ttype_text(c, value.x->type), '[');
+    if (first && first->kind == TX_const && axes)
+        diag_help(d, "it has axes and a type from the start: `var %s = zeros<%s>(%.*s);`", v->name->s, has, (int)strlen(axes) - 2, axes + 1);
+    else if (first && first->kind == TX_const)
         diag_help(d, "write `%s = (...) as %s`, or say what `%s` is: `var %s: %s = ...;`", v->name->s, had, v->name->s,
                   v->name->s, has);
     else diag_help(d, "write `%s = (...) as %s`, or declare `%s` as %s", v->name->s, had, v->name->s, has);

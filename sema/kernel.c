@@ -191,7 +191,9 @@ static Ent generic_value(Check *c, const Node *g, Origin *origin) {
     if (e.kind == EN_unknown)
         diag_help(d,
                   "its default needs a dimension that is known only at the launch: name a fallback, `= ... or 1024`");
-    diag_help(d, "set it: `--set %s=...`", g->sym->s);
+    if (e.kind == EN_void && !g->kid[1])
+        diag_help(d, "set it, `--set %s=...`, or give it a default: `<%s = ...>`", g->sym->s, g->sym->s);
+    else diag_help(d, "set it: `--set %s=...`", g->sym->s);
     return ent_error(c);
 }
 
@@ -278,7 +280,9 @@ static void dim_symbols(Check *c, const Node *kernel, const Node *n, bool alone,
         for (uint32_t i = 3; i < n->nkid; i++) dim_symbols(c, kernel, n->kid[i], false, solved);
         return;
     }
-    for (uint32_t i = 0; i < n->nkid; i++) dim_symbols(c, kernel, n->kid[i], false, solved);
+    // M + 1, M - 1: M is known as well
+    bool sum = alone && kernel->kind == N_kernel && n->kind == N_binary && (n->op == OP_add || n->op == OP_sub) && n->kid[1]->kind == N_int;
+    for (uint32_t i = 0; i < n->nkid; i++) dim_symbols(c, kernel, n->kid[i], sum, solved);
 }
 
 static void collect_dims(Check *c, const Node *kernel, bool *solved) {
@@ -289,7 +293,7 @@ static void collect_dims(Check *c, const Node *kernel, bool *solved) {
         // a graph's results follow from the rest
         bool solves = kernel->kind != N_graph || !(ps->kid[i]->flags & PARAM_OUT);
         for (uint32_t j = 1; t && t->kind == N_type_tensor && j < t->nkid; j++)
-            dim_symbols(c, kernel, t->kid[j], solves, solved);
+            dim_symbols(c, kernel, t->kid[j], solves && (t->kid[j]->kind == N_name || !(ps->kid[i]->flags & PARAM_OUT)), solved);
     }
 }
 
@@ -495,7 +499,8 @@ static void tensor_param(Check *c, const Node *p, int i, LaunchParam *lp) {
     for (int k = 0; k < t->rank; k++) {
         ref->lo[k] = ent_int(0, type->span);
         if (type->kid[1 + k]->kind == N_colon) {
-            report(c, E_kernel_param, type->kid[1 + k]->span, "a tensor with an unnamed dimension");
+            diag_help(report(c, E_kernel_param, type->kid[1 + k]->span, "a tensor with an unnamed dimension"),
+                      "give it a name: `%s[N]`", elem_name(t->elem));
             ok = false;
             continue;
         }
@@ -703,8 +708,8 @@ static void unsolved_dims(Check *c, const Node *kernel, const bool *solved, bool
                 d,
                 "a result's dimensions are those of the parameters, or made of them: `-> (y: f32[2 * N])`, `where M = 2 * N`");
         else
-            diag_help(d, "let it stand alone in a tensor's type, or define it by a name that does: not `p: i32[%s + 1]` "
-                         "but `p: i32[%s1]` and `where %s = %s1 - 1`; or say what it is: `<%s = 128>`", name, name, name, name, name);
+            diag_help(d, "let it stand alone in a tensor's type, or with a number added, or define it by a name that does: not `p: i32[2 * %s]` "
+                         "but `p: i32[%s2]` and `where %s = %s2 / 2`; or say what it is: `<%s = 128>`", name, name, name, name, name);
     }
 }
 

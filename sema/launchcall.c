@@ -247,6 +247,7 @@ static bool learn_tensor(Check *c, LaunchCall *l, const Node *p, Ent e, Span at)
         diag_label(d, p->span, "declared here");
         if (e.kind == EN_tensor && e.tensor->view)
             diag_help(d, "a launch reads tensors in memory; a `fn` may be given a view");
+        if (!rank && is_const(e)) diag_help(d, "a tensor of no dimensions is `full<f32>(1)`");
         return false;
     }
     if (!learn_elem(c, l, p, type->kid[0], e, at)) return false;

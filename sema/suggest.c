@@ -63,6 +63,22 @@ static const Foreign foreign[] = {
     {"expf",          "write `exp(x)`"},
     {"sqrtf",         "write `sqrt(x)`"},
     {"fabs",          "write `abs(x)`"},
+    {"hypot",         "write `sqrt(x * x + y * y)`"},
+    {"sincos",        "write `sin(x)` and `cos(x)`"},
+    {"copysign",      "write `where(y < 0, -abs(x), abs(x))`"},
+    {"__fdividef",    "write `a / b`"},
+    {"__frcp_rn",     "write `precise(1 / x)`"},
+    {"__fmaf_rn",     "write `fma(a, b, c)`"},
+    {"__saturatef",   "write `clamp(x, 0, 1)`"},
+    {"swizzle2d",     "the order of programs is the compiler's: `grid (m in M by BM, n in N by BN)`"},
+    {"logical_and",   "write `a && b`"},
+    {"logical_or",    "write `a || b`"},
+    {"logical_not",   "write `!a`"},
+    {"empty",         "write `zeros(m, n)`: a tile has values from the start"},
+    {"empty_like",    "write `zeros(m, n)`, with the axes of the tile"},
+    {"squeeze",       "a tile has no axes of one lane: a tensor is indexed with a number, `x[m, 0]`"},
+    {"unsqueeze",     "tiles align by their axes; there is nothing to expand"},
+    {"permute",       "index a tensor in the order of its dimensions; tiles have no order to transpose"},
     {"fmaxf",         "write `max(a, b)`"},
     {"fminf",         "write `min(a, b)`"},
     {"maximum",       "write `max(a, b)`"},
@@ -101,8 +117,18 @@ static const Local local[] = {
 
 typedef struct Guess { const char *name; int distance; } Guess;
 
+// `__expf`, `Relu`: the same word with what CUDA puts around it, or in other letters.
+static bool same_word(const char *have, const char *name) {
+    while (*have == '_' && *name != '_') have++;
+    for (; *have && *name; have++, name++) {
+        int h = *have >= 'A' && *have <= 'Z' ? *have - 'A' + 'a' : *have;
+        if (h != *name) return false;
+    }
+    return !*name && (!*have || strcmp(have, "f") == 0 || strcmp(have, "_rn") == 0);
+}
+
 static void consider(Guess *g, const char *have, const char *name) {
-    int d = edit_distance(have, name);
+    int d = same_word(have, name) ? 0 : edit_distance(have, name);
     if (d < g->distance) *g = (Guess){name, d};
 }
 
@@ -110,16 +136,17 @@ static Guess guess_for(Sym name) {                       // a distance below thi
     return (Guess){NULL, name->n <= 4 ? 2 : name->n <= 7 ? 3 : 4};
 }
 
-static bool advise(Check *c, Diag *d, Sym name) {
-    const char *ours = NULL;
+static bool advise(Check *c, Diag *d, Sym name, Span at) {
+    const char *ours = NULL, *instead = NULL;
     for (size_t i = 0; !ours && i < sizeof local / sizeof *local; i++) {
         if (in_item(c, local[i].item) && strcmp(local[i].theirs, name->s) == 0) ours = local[i].ours;
     }
-    if (!ours) ours = foreign_spelling((Str){name->s, name->n});
+    if (!ours) ours = foreign_spelling((Str){name->s, name->n}, &instead);
     for (size_t i = 0; !ours && i < sizeof foreign / sizeof *foreign; i++) {
         if (strcmp(foreign[i].theirs, name->s) == 0) ours = foreign[i].ours;
     }
     if (ours) diag_help(d, "%s", ours);
+    if (ours && instead) diag_fix(d, at, instead);
     return ours;
 }
 
@@ -148,7 +175,7 @@ static bool all_capitals(Sym name) {
 }
 
 void suggest_name(Check *c, Diag *d, Sym name, Span at) {
-    if (advise(c, d, name)) return;
+    if (advise(c, d, name, at)) return;
     if (name->n <= 1) {
         if (all_capitals(name))
             diag_help(d, "a compile-time name is declared with its kernel or function: `<%s = 128>`", name->s);
@@ -177,7 +204,7 @@ void suggest_name(Check *c, Diag *d, Sym name, Span at) {
 }
 
 void suggest_type(Check *c, Diag *d, Sym name, Span at) {
-    if (advise(c, d, name)) return;
+    if (advise(c, d, name, at)) return;
     if (name->n <= 1) {
         if (all_capitals(name)) diag_help(d, "a type that the caller chooses is declared in `<>`: `<%s: type>`", name->s);
         return;

@@ -288,7 +288,7 @@ static bool choose_stages(Pipe *p) {
 // ---- the rewriting -------------------------------------------------------------------------------
 
 static void make_buffers(Pipe *p, Builder *b) {
-    uint32_t at = p->loop->parent->owner || p->inner ? p->f->buffer_bytes : 0;
+    uint32_t at = p->inner ? p->f->buffer_bytes : 0;           // loops one after the other, inside others too, share the room
     for (int i = 0; i < p->n; i++) {
         Ring *r = &p->ring[i];
         Type t = {.kind = TY_BUFFER, .elem = r->tile->type.elem, .rank = (uint8_t)r->rank};

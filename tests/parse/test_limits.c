@@ -170,10 +170,10 @@ static void every_cut_of_a_program_parses_or_reports(void **state) {
 
 static void spellings_of_others_are_known(void **state) {
     (void)state;
-    assert_non_null(foreign_spelling((Str){"float32", 7}));
-    assert_non_null(foreign_spelling((Str){"threadIdx", 9}));
-    assert_null(foreign_spelling((Str){"softmax", 7}));
-    assert_null(foreign_spelling((Str){"", 0}));
+    assert_non_null(foreign_spelling((Str){"float32", 7}, NULL));
+    assert_non_null(foreign_spelling((Str){"threadIdx", 9}, NULL));
+    assert_null(foreign_spelling((Str){"softmax", 7}, NULL));
+    assert_null(foreign_spelling((Str){"", 0}, NULL));
 }
 
 int main(void) {

@@ -23,6 +23,12 @@ static const char source[] =
     "    grid (m in M by 16)\n"
     "{\n"
     "    y[m, :] = (x[m, :] * 2.0 + off) as T;\n"
+    "}\n"
+    "\n"
+    "kernel parts(x: f32[N], s: f32[], k: i32[], at: i32[B + 1], y: out f32[B]) grid (b in B)\n"
+    "{\n"
+    "    let n = at[b] .. at[b + 1] by 64;\n"
+    "    y[b] = s[] * sum(x[n] over n) + k[];\n"
     "}\n";
 
 static const char tests[] =
@@ -121,6 +127,10 @@ static void generic(void **state) {
         y = RUN(&w, "double", "x=iota:f32[5,8]", "off=-1");
         assert_true(y.elem == EL_f32 && elem_get(y.elem, y.data, 39) == 77);
         tensor_free(&y);
+        y = RUN(&w, "parts", "x=ones:f32[9]", "s=0.5", "k=3", "at=iota(0,2):i32[4]");       // B of `at: i32[B + 1]`
+        assert_true(y.rank == 1 && y.dim[0] == 3 && elem_get(y.elem, y.data, 2) == 4);
+        tensor_free(&y);
+        FAILS(&w, "`k` (0.5) is a number; the kernel takes a tensor of i32 of no dimensions", "parts", "x=ones:f32[9]", "s=1", "k=0.5", "at=iota:i32[2]");
         FAILS(&w, "", "double", "x=iota:f32[5,6]", "off=1");       // D is a number: a diagnostic, not a guard
         assert_int_equal(diag_errors(w.s), 1);
         diag_forget(w.s, 0);
