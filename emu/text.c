@@ -1,7 +1,6 @@
 // The words of PTX text: characters, tokens, numbers and constant expressions. Everything that goes wrong
 // here or above ends in text_fail, which leaves the message with its line and jumps back to emu_load.
 #include <ctype.h>
-#include <math.h>
 
 #include "emu/reader.h"
 

@@ -33,11 +33,9 @@ static void call(Buf *to, const Graph *g, Ix e, const char *name, const char *co
     buf_putc(to, ')');
 }
 
-static void sum(Buf *to, const Graph *g, Ix e, const char *const *axis, int outer) {
-    int own = e->n == 1 && e->value == 0 ? P_MUL : P_SUM;
+void ix_print_sum(Buf *to, Ix e, IxTerm *term, void *ctx) {
     bool first = true;
-    if (own < outer) buf_putc(to, '(');
-    for (int negative = 0; negative < 2; negative++) {       // what is added comes first
+    for (int negative = 0; negative < 2; negative++) {
         if (negative && first && e->value > 0) {
             buf_printf(to, "%" PRId64, e->value);
             first = false;
@@ -46,13 +44,27 @@ static void sum(Buf *to, const Graph *g, Ix e, const char *const *axis, int oute
             int64_t c = e->coef[i];
             if ((c < 0) != negative) continue;
             buf_puts(to, first ? (negative ? "-" : "") : negative ? " - " : " + ");
-            print_ix(to, g, e->arg[i], axis, P_MUL);
+            term(ctx, to, e->arg[i], negative);
             if (c != 1 && c != -1) buf_printf(to, " * %" PRIu64, c < 0 ? 0 - (uint64_t)c : (uint64_t)c);
             first = false;
         }
         if (!negative && !first && e->value > 0) buf_printf(to, " + %" PRId64, e->value);
     }
     if (e->value < 0) buf_printf(to, " - %" PRIu64, 0 - (uint64_t)e->value);
+}
+
+typedef struct Terms { const Graph *g; const char *const *axis; } Terms;
+
+static void term(void *ctx, Buf *to, Ix e, bool negative) {
+    const Terms *t = ctx;
+    (void)negative;
+    print_ix(to, t->g, e, t->axis, P_MUL);
+}
+
+static void sum(Buf *to, const Graph *g, Ix e, const char *const *axis, int outer) {
+    int own = e->n == 1 && e->value == 0 ? P_MUL : P_SUM;
+    if (own < outer) buf_putc(to, '(');
+    ix_print_sum(to, e, term, &(Terms){g, axis});
     if (own < outer) buf_putc(to, ')');
 }
 

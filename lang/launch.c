@@ -21,7 +21,6 @@
 
 #include "lang/number.h"
 
-#include <assert.h>
 #include <limits.h>
 #include <string.h>
 

@@ -16,7 +16,6 @@
 #include "parser/internal.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { MAX_SYNTAX_ERRORS = 100 };        // then the text is no program
 

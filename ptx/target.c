@@ -5,7 +5,6 @@
 // when there is no device to ask. tests/ptx tries each capability of each row on ptxas.
 #include "ptx/ptx.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define KiB *1024u

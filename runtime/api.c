@@ -14,7 +14,6 @@
 #include "runtime/api_internal.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #ifndef TK_VERSION
 #error "the build says which version this is"

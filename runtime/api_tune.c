@@ -3,9 +3,6 @@
 #include "runtime/api_internal.h"
 #include "runtime/tune.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static void arguments(const tkc_arg *args, int nargs, TuneArg *out) {
     for (int i = 0; i < nargs; i++) {
         out[i].name = args[i].name ? args[i].name : "";

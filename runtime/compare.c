@@ -4,7 +4,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 double default_rel(Elem a, Elem b) {
     static const double rel[EL_COUNT] = {

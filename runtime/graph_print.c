@@ -12,7 +12,6 @@
 
 #include "runtime/graph.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static void label(const TGraph *g, int value, Buf *out) {

@@ -7,7 +7,6 @@
 #include "runtime/graph.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "lower/cost/roofline.h"
 

@@ -9,7 +9,6 @@
 #include "runtime/graph.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static const char *name_of(const TGraph *g, int value) {
     const TGValue *v = &g->values[value];

@@ -10,8 +10,6 @@
 #include "runtime/parallel.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -175,7 +173,6 @@ bad:
 
 // ---- elements ------------------------------------------------------------------------------------
 // Data may stand at any address in a file, so elements are copied, never dereferenced in place.
-
 
 double elem_get(Elem e, const void *data, int64_t i) {
     const unsigned char *p = (const unsigned char *)data + i * elem_bytes(e);

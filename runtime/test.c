@@ -12,7 +12,6 @@
 #include "runtime/internal.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

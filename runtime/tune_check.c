@@ -5,8 +5,6 @@
 // Tensors that are read and written (`inout`, memory behind pointers) change with each launch, and are not looked at.
 #include "runtime/tune.h"
 
-#include <string.h>
-
 enum { MOST = 1 << 18 };
 
 static bool looked_at(const LaunchInfo *info, int p) {

@@ -6,8 +6,6 @@
 //     sort(x, v, w over n)                   order(x), once; then x, v and w each taken in that order
 #include "sema/builtin.h"
 
-#include <string.h>
-
 // `name = true`, false if it is not given. False as a result: reported.
 static bool flag_arg(Check *c, const Call *k, const char *name, int64_t bit, int64_t *flags) {
     const Arg *a = named_arg(k, name);

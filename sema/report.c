@@ -3,7 +3,6 @@
 // chain of calls that led there.
 #include "sema/internal.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 const char *place_text(Check *c, Span at) {

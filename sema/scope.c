@@ -7,8 +7,6 @@
 
 #include "parser/parser.h"
 
-#include <string.h>
-
 Scope *scope_new(Check *c, Scope *up) {
     Scope *sc = NEW(c->a, Scope);
     sc->up = up;

@@ -122,5 +122,8 @@ Ix           ix_dim_at(const Graph *g, int number);
 
 // `(B * 64 + a0) / S`; axes print as axis[i] if names are given, else a0, a1, ..
 void ix_print(Buf *to, const Graph *g, Ix e, const char *const *axis);
+// A sum, what is added before what is taken away; `term` writes one of its arguments as a factor.
+typedef void IxTerm(void *ctx, Buf *to, Ix e, bool negative);
+void ix_print_sum(Buf *to, Ix e, IxTerm *term, void *ctx);
 
 #endif

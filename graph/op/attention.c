@@ -10,7 +10,6 @@
 #include "graph/op/attention.h"
 
 #include <math.h>
-#include <string.h>
 
 Node *op_split_heads(Op *op, Node *x, int64_t heads) {
     Graph *g = op->g;

@@ -10,7 +10,6 @@
 #include "graph/onnx/onnx.h"
 #include "graph/op/quant.h"
 
-#include <math.h>
 #include <string.h>
 
 // ---- several to a byte ------------------------------------------------------------------------------

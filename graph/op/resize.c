@@ -11,7 +11,6 @@
 #include "graph/op/op.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "lang/number.h"

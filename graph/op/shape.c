@@ -2,8 +2,6 @@
 // and sizes as values: Shape, Size.
 #include "graph/op/op.h"
 
-#include <string.h>
-
 // A shape as ONNX writes it: 0 is the size that x has there (unless allowzero), -1 what is left.
 static Node *reshape(Op *op, Node *x, const Ix *to, int n, bool allow_zero) {
     Graph *g = op->g;

@@ -38,26 +38,12 @@ static void put_list(Kernel *k, Buf *to, Ix e, const char *op, int own, int oute
     if (own < outer) buf_putc(to, ')');
 }
 
+static void put_term(void *k, Buf *to, Ix e, bool negative) { k_put_number(k, to, e, P_TIMES + negative); }
+
 static void put_sum(Kernel *k, Buf *to, Ix e, int outer) {
     int own = e->n == 1 && e->value == 0 ? P_TIMES : P_PLUS;
-    bool first = true;
     if (own < outer) buf_putc(to, '(');
-    for (int negative = 0; negative < 2; negative++) {
-        if (negative && first && e->value > 0) {
-            buf_printf(to, "%" PRId64, e->value);
-            first = false;
-        }
-        for (uint32_t i = 0; i < e->n; i++) {
-            int64_t c = e->coef[i];
-            if ((c < 0) != negative) continue;
-            buf_puts(to, first ? (negative ? "-" : "") : negative ? " - " : " + ");
-            k_put_number(k, to, e->arg[i], P_TIMES + (negative != 0));
-            if (c != 1 && c != -1) buf_printf(to, " * %" PRIu64, c < 0 ? 0 - (uint64_t)c : (uint64_t)c);
-            first = false;
-        }
-        if (!negative && !first && e->value > 0) buf_printf(to, " + %" PRId64, e->value);
-    }
-    if (e->value < 0) buf_printf(to, " - %" PRIu64, 0 - (uint64_t)e->value);
+    ix_print_sum(to, e, put_term, k);
     if (own < outer) buf_putc(to, ')');
 }
 

@@ -37,9 +37,8 @@ static bool follows_rows(const Hop *h, const Val *v, const Val *axis, int depth)
     case OP_T_load:
         if (h->f->launch->params[d->in[0]->def->imm].mode != PM_IN) return false;
         break;
-    case OP_T_index: case OP_T_live: case OP_T_unary: case OP_T_binary: case OP_T_select: case OP_T_cast: case OP_T_bitcast: case OP_T_fun:
-    case OP_T_splat: break;
-    default: return false;
+    case OP_T_index: case OP_T_live: break;
+    default: if (!op_is_elementwise(d)) return false;
     }
     for (int i = 0; i < d->nin; i++) if (!follows_rows(h, d->in[i], axis, depth + 1)) return false;
     return true;

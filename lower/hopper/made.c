@@ -16,16 +16,8 @@ static bool simple(const Region *r, const Val *v, int depth) {
     if (!d || d->parent != r || v->type.kind != TY_TILE || v->type.rank == 0) return true;
     if (depth > 64) return false;
     switch (d->code) {
-    case OP_T_load:
-    case OP_T_unary:
-    case OP_T_binary:
-    case OP_T_select:
-    case OP_T_cast:
-    case OP_T_bitcast:
-    case OP_T_fun:
-    case OP_T_splat:
-    case OP_T_rename: case OP_T_index: case OP_T_live: case OP_T_const: case OP_T_reduce: break;
-    default: return false;
+    case OP_T_load: case OP_T_rename: case OP_T_index: case OP_T_live: case OP_T_const: case OP_T_reduce: break;
+    default: if (!op_is_elementwise(d)) return false;
     }
     for (int i = 0; i < d->nin; i++) if (!simple(r, d->in[i], depth + 1)) return false;
     return true;

@@ -12,7 +12,6 @@
 
 #include "lower/ir/ir.h"
 
-#include <assert.h>
 #include <string.h>
 
 #define NONE   SUB_NONE
@@ -500,6 +499,14 @@ Val *op_where(const Op *op) {
 
 Val *op_acc(const Op *op) {
     return op->flags & HAS_ACC ? op->in[op->code == OP_T_wgmma ? 4 : 2] : NULL;
+}
+
+bool op_is_elementwise(const Op *op) {
+    switch (op->code) {
+    case OP_T_unary: case OP_T_binary: case OP_T_select: case OP_T_cast: case OP_T_bitcast: case OP_T_fun: case OP_T_splat:
+        return true;
+    default: return false;
+    }
 }
 
 bool op_mixes_lanes(const Op *op) {

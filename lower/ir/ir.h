@@ -190,6 +190,8 @@ Val  *op_value(const Op *op);                              // store, ptrstore, a
 Val  *op_compare(const Op *op);                            // atomic.cas
 // store, ptrstore, atomic: the lanes it acts on, as a type without element
 Type  op_places(const Op *op);
+// unary, binary, select, cast, bitcast, fun, splat: an element follows from those at its own place
+bool  op_is_elementwise(const Op *op);
 // reduce, scan, sort, order, take: an element follows from others than its own
 bool  op_mixes_lanes(const Op *op);
 int   op_first_axis(const Op *op);                         // what takes axes after `over`: in[this .. nin)

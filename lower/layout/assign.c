@@ -65,19 +65,6 @@ static void flow(Assign *s, const Val *from, Val *to) {
         set(s, to, layout_project(s->f->arena, from->layout, &from->type, &to->type));
 }
 
-static bool elementwise(const Op *op) {
-    switch (op->code) {
-    case OP_T_unary:
-    case OP_T_binary:
-    case OP_T_select:
-    case OP_T_cast:
-    case OP_T_bitcast:
-    case OP_T_fun:
-    case OP_T_splat: return true;
-    default: return false;
-    }
-}
-
 // The values that a loop's or branch's results are the same as, position by position.
 static void tie(Assign *s, const Op *op, const Val *v) {
     int n = op->nout, lead = op->code == OP_T_for ? 3 : 0;
@@ -179,7 +166,7 @@ static void spread(Assign *s, Val *v) {
     Ops *u = &s->users[v->id];
     for (uint32_t i = 0; i < u->n; i++) {
         Op *op = u->at[i];
-        if (elementwise(op)) {
+        if (op_is_elementwise(op)) {
             for (int k = 0; k < op->nin; k++) flow(s, v, op->in[k]);
             flow(s, v, op->out[0]);
         } else if (op->code == OP_T_load || op->code == OP_T_ptrload || op->code == OP_T_atomic) {
@@ -352,7 +339,7 @@ static int64_t weight(const Op *op) {
 // Of what lies in a ring, without a layout of its own: any will do.
 static bool of_ring(const Val *v) {
     const Op *d = v->def;
-    if (!d || v->layout || (!elementwise(d) && d->code != OP_T_buffer_load)) return false;
+    if (!d || v->layout || (!op_is_elementwise(d) && d->code != OP_T_buffer_load)) return false;
     bool ring = d->code == OP_T_buffer_load;
     for (int i = 0; i < d->nin && !ring; i++) ring = is_tile(d->in[i]) && of_ring(d->in[i]);
     return ring;
@@ -531,7 +518,7 @@ static void insert_conversions(Assign *s) {
     for (uint32_t q = 0; q < s->all.n; q++) {
         Op *op = s->all.at[q];
         Val *o = op->nout ? op->out[0] : NULL;
-        if (elementwise(op) && is_tile(o)) for (int i = 0; i < op->nin; i++) need(s, op, i, o->layout, &o->type);
+        if (op_is_elementwise(op) && is_tile(o)) for (int i = 0; i < op->nin; i++) need(s, op, i, o->layout, &o->type);
         else if (op->code == OP_T_load && is_tile(o)) for (int i = 1; i < op->nin; i++) need(s, op, i, o->layout, &o->type);
         else if ((op->code == OP_T_ptrload || op->code == OP_T_atomic) && is_tile(o))
             for (int i = 0; i < op->nin; i++) need(s, op, i, o->layout, &o->type);

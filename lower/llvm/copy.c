@@ -9,8 +9,6 @@
 #include "lower/facts/access.h"
 #include "lower/llvm/shared.h"
 
-#include <string.h>
-
 // The type position of each dimension of the ring: dimensions are the indices that have an axis, in order; rows that are gathered, their own.
 static void dimensions(const Access *a, Shared *s) {
     int n = 0;

@@ -34,26 +34,10 @@ typedef struct Batch {
 
 static bool allowed(const Op *op) {
     switch (op->code) {
-    case OP_T_const:
-    case OP_T_dim:
-    case OP_T_scalar:
-    case OP_T_tensor:
-    case OP_T_extent:
-    case OP_T_program:
-    case OP_T_axis:
-    case OP_T_index:
-    case OP_T_live:
-    case OP_T_unary:
-    case OP_T_binary:
-    case OP_T_select:
-    case OP_T_cast:
-    case OP_T_bitcast:
-    case OP_T_fun:
-    case OP_T_splat:
-    case OP_T_reduce:
-    case OP_T_scan:
-    case OP_T_load: case OP_T_store: return true;
-    default: return false;
+    case OP_T_const: case OP_T_dim: case OP_T_scalar: case OP_T_tensor: case OP_T_extent: case OP_T_program:
+    case OP_T_axis: case OP_T_index: case OP_T_live: case OP_T_reduce: case OP_T_scan: case OP_T_load: case OP_T_store:
+        return true;
+    default: return op_is_elementwise(op);
     }
 }
 

@@ -16,7 +16,6 @@
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <dirent.h>
-#include <errno.h>
 #include <fnmatch.h>
 #include <stdarg.h>
 #include <stdbool.h>

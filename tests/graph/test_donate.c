@@ -9,8 +9,6 @@
 #include "graph/graph.h"
 #include "graph/write/write.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define S(...) (Ix[]){__VA_ARGS__}

@@ -8,7 +8,6 @@
 
 #include "graph/graph.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static void says(Graph *g, Ix e, const char *want) {

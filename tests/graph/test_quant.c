@@ -8,7 +8,6 @@
 
 #include "graph/rewrite/rewrite.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #define S(...) (Ix[]){__VA_ARGS__}

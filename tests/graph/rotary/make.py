@@ -64,6 +64,10 @@ class Layer:
 
     def turned(self, x, rot, cos, sin): return self.op("Add", self.op("Mul", x, cos), self.op("Mul", rot, sin))
 
+    def head_turned(self, x, n, cos, sin):                             # its first n columns, by halves; the rest behind them
+        head = self.slice(x, 0, n)
+        return self.op("Concat", self.turned(head, self.rotate_half(head, n // 2), cos, sin), self.slice(x, n, self.D), axis=-1)
+
     def attend(self, q, k, v):
         if self.heads != self.keys:
             group = self.heads // self.keys
@@ -89,6 +93,9 @@ class Layer:
 def angles(S, n, first=0):
     a = np.arange(first, first + S)[:, None] * 100.0 ** -(np.arange(n) / n)
     return np.cos(a).astype(np.float32), np.sin(a).astype(np.float32)
+
+
+def doubled(*tables): return (np.concatenate([t, t], 1) for t in tables)
 
 
 def activations(S, B=2): return rng.standard_normal((B, S, E)).astype(np.float32)
@@ -166,14 +173,10 @@ def plain():
 def partial():
     l = Layer("partial", 2, 2, 32)
     x = l.given("x", ["batch", "seq", E], activations(6))
-    c, s = angles(6, 4)
-    cos, sin = l.given("cos", ["seq", 8], np.concatenate([c, c], 1)), l.given("sin", ["seq", 8], np.concatenate([s, s], 1))
+    cos, sin = (l.given(n, ["seq", 8], t) for n, t in zip(("cos", "sin"), doubled(*angles(6, 4))))
     q, k, v = (l.split(l.linear(x, 64, bias=True), 2) for _ in range(3))
-
-    def turn(z):
-        head = l.slice(z, 0, 8)
-        return l.op("Concat", l.turned(head, l.rotate_half(head, 4), cos, sin), l.slice(z, 8, 32), axis=-1)
-    l.result(l.attend(turn(q), turn(k), v), "y", ["batch", "seq", E])
+    q, k = (l.head_turned(z, 8, cos, sin) for z in (q, k))
+    l.result(l.attend(q, k, v), "y", ["batch", "seq", E])
     l.save()
 
 
@@ -181,8 +184,7 @@ def step():
     l = Layer("step", 4, 2, 8)
     x = l.given("x", ["batch", "more", E], activations(2))
     past = [l.given(n, ["batch", 2, "past", 8], rng.standard_normal((2, 2, 5, 8)).astype(np.float32)) for n in ("past_k", "past_v")]
-    c, s = angles(2, 4, 5)
-    cos, sin = l.given("cos", ["more", 8], np.concatenate([c, c], 1)), l.given("sin", ["more", 8], np.concatenate([s, s], 1))
+    cos, sin = (l.given(n, ["more", 8], t) for n, t in zip(("cos", "sin"), doubled(*angles(2, 4, 5))))
     q, k, v = l.split(l.linear(x, 32), 4), l.split(l.linear(x, 16), 2), l.split(l.linear(x, 16), 2)
     q, k = (l.turned(z, l.rotate_half(z, 4), cos, sin) for z in (q, k))
     k, v = (l.op("Concat", p, z, axis=2) for p, z in zip(past, (k, v)))
@@ -195,37 +197,28 @@ def step():
 def within():
     l = Layer("within", 3, 3, 16)
     x = l.given("x", ["batch", "seq", E], activations(6))
-    c, s = angles(6, 2)
-    cos, sin = l.given("cos", ["seq", 4], np.concatenate([c, c], 1)), l.given("sin", ["seq", 4], np.concatenate([s, s], 1))
+    cos, sin = (l.given(n, ["seq", 4], t) for n, t in zip(("cos", "sin"), doubled(*angles(6, 2))))
     qkv = l.op("Reshape", l.linear(x, 144, bias=True), l.ints(0, 0, 3, 48))
     q, k, v = (l.op("Transpose", l.slice(qkv, i * 16, i * 16 + 16), perm=[0, 2, 1, 3]) for i in range(3))
-
-    def turn(z):
-        head = l.slice(z, 0, 4)
-        return l.op("Concat", l.turned(head, l.rotate_half(head, 2), cos, sin), l.slice(z, 4, 16), axis=-1)
-    l.result(l.attend(turn(q), turn(k), v), "y", ["batch", "seq", E])
+    q, k = (l.head_turned(z, 4, cos, sin) for z in (q, k))
+    l.result(l.attend(q, k, v), "y", ["batch", "seq", E])
     l.save()
 
 
 def odd():
     l = Layer("odd", 2, 2, 20)
     x = l.given("x", [2, 6, E], activations(6))
-    c, s = angles(6, 4)
-    cos, sin = l.const(np.concatenate([c, c], 1)), l.const(np.concatenate([s, s], 1))
+    cos, sin = (l.const(t) for t in doubled(*angles(6, 4)))
     q, k, v = (l.split(l.linear(x, 40), 2) for _ in range(3))
-
-    def turn(z):
-        head = l.slice(z, 0, 8)
-        return l.op("Concat", l.turned(head, l.rotate_half(head, 4), cos, sin), l.slice(z, 8, 20), axis=-1)
-    l.result(l.attend(turn(q), turn(k), v), "y", [2, 6, E])
+    q, k = (l.head_turned(z, 8, cos, sin) for z in (q, k))
+    l.result(l.attend(q, k, v), "y", [2, 6, E])
     l.save()
 
 
 def raw():
     l = Layer("raw", 2, 2, 16)
     x = l.given("x", [2, 6, E], activations(6))
-    c, s = angles(6, 8)
-    cos, sin = l.const(np.concatenate([c, c], 1)), l.const(np.concatenate([s, s], 1))
+    cos, sin = (l.const(t) for t in doubled(*angles(6, 8)))
     q, k, v = (l.split(l.linear(x, 32), 2) for _ in range(3))
     l.result(q, "queries", [2, 2, 6, 16])
     q, k = (l.turned(z, l.rotate_half(z, 8), cos, sin) for z in (q, k))
