@@ -418,6 +418,6 @@ Check   *head_open(SemaFile *f, const Node *item, Known values, bool *solved, co
 void     head_close(Check *c, const Node *item, bool *solved, bool warn);
 
 Check   *check_new(SemaFile *f);
-bool     generic_bind(Check *c, Scope *sc, const Node *g, Ent e, Origin origin, Span at);
+bool     generic_bind(Check *c, Scope *sc, const Node *g, Ent e, Origin origin, Span at);      // kernel_names.c
 
 #endif

@@ -3,7 +3,7 @@
 //
 //     for k in K by BK {                             roles {                       // producer: one thread
 //         acc += dot(a[m, k], b[k, n]);                for ... { wait empty; expect full; tma_load a, b }
-//     }                                       ->     } and {                       // consumers: 1 or 2 warp groups
+//     }                                       ->     } and {                       // consumers: 1 to 3 warp groups
 //     c[m, n] = acc as bf16;                           for ... { wait full; acc = wgmma a, b, acc; wait 1; release }
 //                                                      c[m, n] = acc as bf16;
 //                                                    }
