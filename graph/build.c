@@ -223,6 +223,9 @@ Node *g_softmax(Graph *g, Node *x, uint32_t axes) {
 
 Node *g_scan(Graph *g, GReduce op, Node *x, int axis, bool exclusive, bool reverse) {
     if (!x) return NULL;
+    bool starts = op == GR_sum || op == GR_prod;             // from a number that every type has
+    if (ix_is(x->shape[axis], 1) && (starts || !exclusive))
+        return exclusive ? g_full(g, (Elem)x->elem, x->rank, x->shape, g_int(op == GR_prod)) : x;
     Node n = {.kind = G_scan, .elem = x->elem, .rank = x->rank, .op = (uint8_t)op, .shape = x->shape, .nsrc = 1, .src = &x,
               .scan = {(uint8_t)axis, exclusive, reverse}};
     return node_intern(g, &n);
@@ -230,6 +233,10 @@ Node *g_scan(Graph *g, GReduce op, Node *x, int axis, bool exclusive, bool rever
 
 Node *g_sort(Graph *g, Node *x, int axis, bool descending, Node **positions) {
     if (!x) return NULL;
+    if (ix_is(x->shape[axis], 1)) {
+        if (positions) *positions = g_full(g, EL_i64, x->rank, x->shape, g_int(0));
+        return x;
+    }
     Node n = {.kind = G_sort, .elem = x->elem, .rank = x->rank, .shape = x->shape, .nsrc = 1, .src = &x,
               .sort = {(uint8_t)axis, descending}};
     Node *s = node_intern(g, &n);

@@ -487,9 +487,10 @@ static int passing(State *s, const Node *n) {
         bool row = f->kind == F_ROWS && s->reduces[n->id] && used_axes(p->at.at[i].coord, n->rank) == f->rows;
         if (heavy && !row) continue;
         if (f->kind == F_SCATTER || f->kind == F_PRODUCT || f->anchor || !covers(s, n, f, p->at.at[i].coord, all)) continue;
-        bool cycle = false;
+        bool cycle = false;                                  // .. or gathered from by the same kernel
         for (uint32_t k = 0; k < p->at.n; k++)
-            if (p->at.at[k].group != p->at.at[i].group) cycle |= depends(s, p->at.at[i].group, p->at.at[k].group, 0);
+            cycle |= p->at.at[k].group != p->at.at[i].group ? depends(s, p->at.at[i].group, p->at.at[k].group, 0)
+                                                            : (used_axes(p->at.at[k].coord, n->rank) >> FIRST_VALUE) != 0;
         if (!cycle) return (int)i;
     }
     return -1;

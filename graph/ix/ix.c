@@ -488,6 +488,13 @@ int64_t ix_apply(IxKind kind, int64_t a, int64_t b) {
     }
 }
 
+bool ix_dims_in(Ix e, const bool *known) {
+    if (e->kind == IX_DIM) return known[e->value];
+    for (uint32_t i = 0; e->has_dim && i < e->n; i++)
+        if (!ix_dims_in(e->arg[i], known)) return false;
+    return true;
+}
+
 int64_t ix_eval(Ix e, const int64_t *dims, const int64_t *axes) {
     switch ((IxKind)e->kind) {
     case IX_CONST: return e->value;

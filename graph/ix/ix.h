@@ -113,6 +113,7 @@ Ix   ix_divide_exact(Graph *g, Ix a, Ix b);            // a / b if b divides a a
 Ix   ix_coefficient(Graph *g, Ix e, int axis, Ix *rest);   // e = c * axis + rest with neither depending on it; else NULL
 bool ix_is_affine(Ix e);                               // a sum of constants times axes and dimensions: no division and so on
 
+bool ix_dims_in(Ix e, const bool *known);              // does it depend on known dimensions alone? (by IX_DIM's number)
 // The value for given dimensions (dims[IX_DIM's number]) and axes.
 int64_t ix_eval(Ix e, const int64_t *dims, const int64_t *axes);
 

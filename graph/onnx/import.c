@@ -369,6 +369,40 @@ static bool dims_alike(Import *im) {
     return more;
 }
 
+// The same name is the same size.
+static Ix named_size(Import *im, const char *name, int64_t size) {
+    Marks *k = im->marks;
+    for (uint32_t i = 0; i < k->sizes.n; i++)
+        if (strcmp(k->sizes.at[i].name, name) == 0 && k->sizes.at[i].value != size)
+            return g_error(im->g, "the dimension `%s` is %lld here, and %lld in another input", name, (long long)size,
+                           (long long)k->sizes.at[i].value);
+    vec_push(k->arena, &k->sizes, ((SameDim){arena_printf(k->arena, "%s", name), NULL, size}));
+    return ix(im->g, size);
+}
+
+// Sizes of 1 give way to others, and dimensions by name are taken not to be 1; blocks divide, lists have a length. Where
+// the tensors given are another case, their sizes are taken as numbers. Is this it?
+static bool another_case(Import *im) {
+    Graph *g = im->g;
+    int dims = ix_dim_count(g);
+    int64_t *value = NEW_N(g->arena, int64_t, dims + 1);
+    bool *bound = NEW_N(g->arena, bool, dims + 1), any = false, holds = true;
+    for (uint32_t i = 0; i < g->inputs.n; i++) {
+        const Node *n = g->inputs.at[i].node;
+        const OnnxGiven *given = given_find(im->how, n->name);
+        for (int d = 0; given != NULL && d < n->rank; d++) {
+            if (n->shape[d]->kind != IX_DIM) continue;
+            value[n->shape[d]->value] = given->tensor->shape[d];
+            bound[n->shape[d]->value] = any = true;
+        }
+    }
+    for (uint32_t i = 0; i < g->requires.n && any && holds; i++) {
+        GRequire r = g->requires.at[i];
+        if (ix_dims_in(r.a, bound) && ix_dims_in(r.b, bound)) holds = ix_eval(r.a, value, NULL) == ix_eval(r.b, value, NULL);
+    }
+    return im->how->ngiven > 0 && (!holds || g_failed(g) != NULL);
+}
+
 // What a dimension of an input is: a number, or a name. A given tensor settles what must be settled.
 static Ix input_dim(Import *im, const char *input, int d, const Onnx__TensorShapeProto__Dimension *dim,
                     const GTensor *given) {
@@ -388,6 +422,7 @@ static Ix input_dim(Import *im, const char *input, int d, const Onnx__TensorShap
         const char *kept = arena_printf(im->marks->arena, "%s", name);
         vec_push(im->marks->arena, &im->marks->unnamed, kept);
     }
+    if (im->marks->given && given != NULL) return named_size(im, name, given->shape[d]);
     const SameDim *same = same_as(im->marks, name);
     if (same != NULL && same->as == NULL && given != NULL && given->shape[d] != same->value)
         return g_error(g, "dimension %d must be %lld, but is %lld in the tensor given", d, (long long)same->value,
@@ -517,6 +552,7 @@ Graph *onnx_import(OnnxModel *m, OnnxImport *how, Buf *err) {
     how->bound = 0;
     if (unusual != NULL)
         buf_printf(err, "%s: has %s among its inputs or outputs, which are not supported", m->path, unusual);
+    const char *first = NULL;                                // what was wrong with the names
     for (int tries = 0; unusual == NULL; tries++) {
         const char *name = text(m->proto->graph->name);
         g = graph_new(name[0] != '\0' ? name : "model");
@@ -529,14 +565,18 @@ Graph *onnx_import(OnnxModel *m, OnnxImport *how, Buf *err) {
         bool ok = import_once(&im);
         how->bound = (int)(marks.inputs.n + marks.dims.n);
         bool alike = ok && g_failed(g) == NULL && tries < MAX_TRIES && dims_alike(&im);
-        if (ok && g_failed(g) == NULL && !alike) break;
-        if ((!im.again && !alike) || tries > MAX_TRIES) {
-            buf_printf(err, "%s: %s", m->path, g_failed(g) != NULL ? g_failed(g) : "cannot be lowered");
+        bool other = !im.again && !marks.given && another_case(&im);
+        if (ok && g_failed(g) == NULL && !alike && !other) break;
+        if ((!im.again && !alike && !other) || tries > MAX_TRIES) {
+            const char *why = first != NULL ? first : g_failed(g);
+            buf_printf(err, "%s: %s", m->path, why != NULL ? why : "cannot be lowered");
             graph_free(g);
             g = NULL;
             break;
         }
         marks.all = tries + 1 >= MAX_TRIES;
+        marks.given |= other;
+        if (other && g_failed(g) != NULL) first = arena_printf(marks.arena, "%s", g_failed(g));
         graph_free(g);
     }
     arena_free(marks.arena);

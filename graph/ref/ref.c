@@ -104,12 +104,7 @@ static GTensor as_tensor(const RVal *packed) {
 
 // ---- dimensions -----------------------------------------------------------------------------------------------------
 
-static bool all_bound(const Run *r, Ix e) {
-    if (e->kind == IX_DIM) return r->bound[e->value];
-    for (uint32_t i = 0; e->has_dim && i < e->n; i++)
-        if (!all_bound(r, e->arg[i])) return false;
-    return true;
-}
+static bool all_bound(const Run *r, Ix e) { return ix_dims_in(e, r->bound); }
 
 bool run_sizes(Run *r, int rank, const Ix *shape, int64_t *to) {
     for (int i = 0; i < rank; i++) {

@@ -25,6 +25,7 @@ Node *rewrite_node(Graph *g, Node *n, Node *const *src);     // n over other sou
 
 // The passes, in this order.
 void  select_branches(Graph *g);                             // branches.c
+void  drop_empty(Graph *g);                                  // empty.c
 void  fold_numbers(Graph *g);                                // algebra.c
 void  count_constants(Graph *g);                             // algebra.c
 void  plain_scans(Graph *g);                                 // scans.c

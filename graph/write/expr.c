@@ -145,6 +145,13 @@ static bool in_memory(const Kernel *k, const Node *n) {
     return n->kind == G_input || n->kind == G_const || graph_loaded(n) || k->f->stored[n->id];
 }
 
+static bool made_here(const Kernel *k, const Node *n) {
+    return k->f->maker[n->id] == k->group && n->kind != G_scan && n->kind != G_sort && n->kind != G_scatter &&
+           n->kind != G_proj;
+}
+
+bool k_reads(const Kernel *k, const Node *n) { return in_memory(k, n) && !made_here(k, n); }
+
 static KExpr *view(Kernel *k, const Node *n, const Ix *coord) {
     Graph *g = k->g;
     const Node *src = n->src[0];
@@ -157,7 +164,7 @@ static KExpr *view(Kernel *k, const Node *n, const Ix *coord) {
     if (ix_is(pred, 1)) return k_value(k, src, at);
     bool zero = n->view.fill.is_int ? n->view.fill.i == 0 : n->view.fill.f == 0;
     GNum v;
-    if (in_memory(k, src) && ix_among(pred, inside) && !g_scalar_value(src, &v))
+    if (k_reads(k, src) && ix_among(pred, inside) && !g_scalar_value(src, &v))
         return load(k, src, at, !zero, n->view.fill);
     KExpr *e = k_value(k, src, at), *p = k_sized(k, k_index(k, pred), EL_bool), *f = k_number(k, n->view.fill, n);
     if (!e) return NULL;
@@ -189,13 +196,13 @@ static bool load_sees_range(const Kernel *k, const Node *data, const Ix *at) {
     Ix c[G_MAX_RANK], next[G_MAX_RANK];
     const Node *x = data;
     memcpy(c, at, (size_t)x->rank * sizeof *at);
-    while (!in_memory(k, x) && x->kind == G_view && ix_is(x->view.pred, 1)) {
+    while (!k_reads(k, x) && x->kind == G_view && ix_is(x->view.pred, 1)) {
         for (int i = 0; i < x->src[0]->rank; i++) next[i] = ix_substitute(k->g, x->view.coord[i], c, x->rank);
         x = x->src[0];
         memcpy(c, next, (size_t)x->rank * sizeof *c);
     }
     GNum v;
-    if (!in_memory(k, x) || g_scalar_value(x, &v)) return false;
+    if (!k_reads(k, x) || g_scalar_value(x, &v)) return false;
     for (int i = 0; i < data->rank; i++) {
         bool alone = !is_value(at[i]);
         for (int d = 0; d < x->rank; d++) alone |= c[d] == at[i] && x->shape[d] == data->shape[i];
@@ -231,7 +238,7 @@ static KExpr *gather(Kernel *k, const Node *n, const Ix *coord) {
     }
     bool zero = n->at.checked || (n->at.fill.is_int ? n->at.fill.i == 0 : n->at.fill.f == 0);
     GNum v;
-    if (in_memory(k, data) && !g_scalar_value(data, &v)) return load(k, data, at, !zero, n->at.fill);
+    if (k_reads(k, data) && !g_scalar_value(data, &v)) return load(k, data, at, !zero, n->at.fill);
     KExpr *e = k_value(k, data, at);
     if (!e || n->at.checked || (zero && load_sees_range(k, data, at))) return e;
     KExpr *inside = in_range(k, at, data->shape, data->rank);
@@ -300,13 +307,21 @@ static const char *gelu_of(const Node *one, const Node *x) {      // one: what i
     return NULL;
 }
 
+// Is something kept in memory of what n is computed from, down to x? This kernel may be what makes it.
+static bool keeps_between(const Kernel *k, const Node *n, const Node *x) {
+    double v;
+    for (uint32_t i = 0; i < n->nsrc; i++)
+        if (n->src[i] != x && !is_number(n->src[i], &v) && (in_memory(k, n->src[i]) || keeps_between(k, n->src[i], x))) return true;
+    return false;
+}
+
 static KExpr *gelu(Kernel *k, const Node *n, const Ix *coord) {
     if (n->op != EW_mul || (n->elem != EL_f32 && !elem_is_storage((Elem)n->elem))) return NULL;
     Factors f = factors(n);
     for (int i = 0; i < 2 && f.fine && f.n == 2 && near(f.number, 0.5); i++) {
         const Node *one = plus(f.of[i], 1), *x = f.of[1 - i];
         const char *as = one ? gelu_of(one, x) : NULL;
-        KExpr *e = as ? k_value(k, x, coord) : NULL;
+        KExpr *e = as && !keeps_between(k, n, x) ? k_value(k, x, coord) : NULL;
         if (e) return k_text(k, as, P_PRIMARY, EL_f32, k_sized(k, e, EL_f32), NULL, NULL);
     }
     return NULL;
@@ -368,7 +383,8 @@ static KExpr *elementwise(Kernel *k, const Node *n, const Ix *coord) {
         literals &= arg[i]->elem == EL_none;
         plain &= arg[i]->elem == EL_none || arg[i]->elem == operand;
     }
-    if (literals || (t->library && n->nsrc > 1 && arg[0]->elem == EL_none)) arg[first] = k_sized(k, arg[first], operand);
+    if (literals && elem_is_storage(operand)) plain = false, arg[first] = k_sized(k, arg[first], EL_f32);
+    else if (literals || (t->library && n->nsrc > 1 && arg[0]->elem == EL_none)) arg[first] = k_sized(k, arg[first], operand);
     Elem elem = g_ew_info[op].gives_bool ? EL_bool : elem_is_storage(operand) && !(keeps && plain) ? EL_f32 : operand;
     return k_text(k, t->text, t->prec, elem, arg[0], arg[1], arg[2]);
 }
@@ -580,13 +596,6 @@ static KExpr *k_compute(Kernel *k, const Node *n, const Ix *coord) {
     default: return g_error(k->g, "`%s` has no form in a kernel", g_kind_name[n->kind]);
     }
 }
-
-static bool made_here(const Kernel *k, const Node *n) {
-    return k->f->maker[n->id] == k->group && n->kind != G_scan && n->kind != G_sort && n->kind != G_scatter &&
-           n->kind != G_proj;
-}
-
-bool k_reads(const Kernel *k, const Node *n) { return in_memory(k, n) && !made_here(k, n); }
 
 KExpr *k_value(Kernel *k, const Node *n, const Ix *coord) {
     if (any_null_ix(coord, n->rank) || g_failed(k->g)) return NULL;

@@ -446,6 +446,44 @@ def pictures(m):
     m.output(m.node("Transpose", m.node("Abs", m.floats("t", ["N", 33, 70], [2, 33, 70])), perm=[0, 2, 1], out="turned"))
 
 
+@case
+def sizes(m):
+    """Axes of one element that are sorted, summed along or gathered from; values without elements; values kept that a GELU is made of."""
+    def ints(*v): return m.const(np.array(v))
+    x = m.floats("x", [3, 1, 4], [3, 1, 4])
+    m.output(m.node("CumSum", x, ints(1), out="summed"))
+    m.output(m.node("CumSum", x, ints(1), exclusive=1, out="before"))
+    top, at = m.node("TopK", x, ints(1), axis=1, outs=2)
+    m.output(m.node("Mul", top, m.node("Cast", m.node("Add", at, ints(2)), to=1), out="top"))
+    y = m.floats("y", [7, 8])
+    inner = m.node("Mul", m.node("Add", y, m.node("Mul", m.node("Pow", y, m.const(np.float32(3))), m.const(np.float32(0.044715)))), m.const(np.float32(0.7978846)))
+    one = m.node("Add", m.node("Tanh", inner), m.const(np.float32(1)))
+    m.output(m.node("Mul", m.node("Mul", y, m.const(np.float32(0.5))), one, out="gelu"))
+    m.output(m.node("Slice", one, ints(2), ints(5), out="kept"))
+    n = [m.input(f"n{i}", [1], np.array([i + 3])) for i in range(3)]
+    m.output(m.node("Pad", m.node("Concat", *n, axis=0), ints(2, 1), out="padded"), 7)
+    m.output(m.node("Resize", m.floats("p", [2, 3, 4, 5]), m.const(np.zeros(0, "float32")), m.const(np.array([1, 1, 0.5, 2], "float32")), mode="cubic", out="resized"))
+    none = m.node("Slice", y, ints(3), ints(3))
+    m.output(m.node("Sin", none, out="none"))
+    m.output(m.node("MatMul", m.node("Transpose", none, perm=[1, 0]), m.node("Exp", none), out="zeros"))
+    m.output(m.node("Add", m.node("ReduceL1", none, axes=[0], keepdims=0), m.node("ReduceProd", none, keepdims=0), out="least"))
+    m.output(m.node("Concat", m.node("Pad", none, ints(1, 0, 1, 0), m.const(np.float32(2.5))), y, axis=0, out="around"))
+    half = m.const(np.float16(0.125))
+    def branch(op, name): return helper.make_graph([helper.make_node(op, [half], [name])], name, [], [helper.make_tensor_value_info(name, 10, [])])
+    m.output(m.node("If", m.input("which", [], np.array(True)), then_branch=branch("Sin", "then"), else_branch=branch("Neg", "else"), out="chosen"), 10)
+
+
+@case
+def named(m):
+    """Dimensions by name that are 1 where others are not, divide by a block, are a list's length: given as they come."""
+    x, y = m.floats("x", ["a", 4], [1, 4]), m.floats("y", ["b", 4], [5, 4])
+    m.output(m.node("Add", x, y, out="spread"))
+    m.output(m.node("MatMul", m.floats("p", ["c", 3, 4], [1, 3, 4]), m.floats("q", ["d", 4, 2], [2, 4, 2]), out="batches"))
+    m.output(m.node("DepthToSpace", m.floats("z", [1, "channels", 2, 3], [1, 8, 2, 3]), blocksize=2, out="squares"))
+    m.output(m.node("GatherND", y, m.input("at", ["n", "k"], np.array([[4, 1], [0, 3], [2, 2]])), out="picked"))
+    m.output(m.node("Expand", m.node("Slice", x, m.const(np.array([0])), m.const(np.array([3]))), m.const(np.array([2, 6, 4])), out="wide"))
+
+
 if __name__ == "__main__":
     for name in sys.argv[1:] or CASES:
         model = Model(name)
