@@ -34,8 +34,7 @@ static void driver_words(const Cuda *c, CuResult r, Buf *err) {
     buf_printf(err, " (%s, %d)", name ? name : "no name", r);
 }
 
-// True when r is success. `doing` completes "cuda: cannot ...".
-bool cuda_ok(Cuda *c, CuResult r, Buf *err, const char *doing, const char *what) {
+static bool cuda_ok(Cuda *c, CuResult r, Buf *err, const char *doing, const char *what) {
     if (r == CU_OK) return true;
     buf_printf(err, "cuda: cannot %s%s%s: ", doing, what ? " " : "", what ? what : "");
     driver_words(c, r, err);

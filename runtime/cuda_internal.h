@@ -36,11 +36,8 @@ typedef struct Cuda {
     int       last_nodes;                // .. or a graph of so many; 0 and no name: nothing yet
 } Cuda;
 
-
 Cuda *cuda_use(Device *d);               // makes its context current
 // True when r is success. `doing` completes "cuda: cannot ...".
-bool  cuda_ok(Cuda *c, CuResult r, Buf *err, const char *doing, const char *what);
-// of calls that may report a kernel's fault
 bool  cuda_ok_late(Cuda *c, CuResult r, Buf *err, const char *doing, const char *what);
 bool  cuda_ready(Cuda *c, const DeviceLaunch *l, Buf *err);        // may it be launched? allows shared memory and clusters
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const DeviceOps *const device_table[] = {&cuda_ops, &emu_ops, &eval_ops, NULL};
+static const DeviceOps *const device_table[] = {&cuda_ops, &emu_ops, &eval_ops, NULL};
 
 // NULL: no such device.
 static const DeviceOps *device_find(const char *name) {

@@ -136,8 +136,7 @@ struct Device {
     bool       in_order;               // emu: one block after the other, so that sums by atomics come out alike each time
 };
 
-extern const DeviceOps *const device_table[];      // cuda, emu, eval, NULL
-// `name` from the table, or "auto": cuda if there is a GPU, else emu. NULL when it cannot be had.
+// `name` is cuda, emu or eval, or "auto": cuda if there is a GPU, else emu. NULL when it cannot be had.
 Device *device_open(const char *name, const DeviceOptions *opt, Buf *err);
 // The same on a thread of its own, for who has something else to do until then:
 //

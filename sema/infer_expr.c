@@ -333,7 +333,7 @@ Ent binary(Check *c, AstOp op, Ent a, Ent b, Span at, Span pa, Span pb) {
     return ent_value(x);
 }
 
-Ent unary(Check *c, AstOp op, Ent a, Span at) {
+static Ent unary(Check *c, AstOp op, Ent a, Span at) {
     if (a.kind == EN_error || c->too_big) return ent_error(c);
     if (a.kind == EN_unknown) return a;
     if (is_const(a)) return fold_unary(c, op, a, at);

@@ -93,7 +93,6 @@ Bind  *scope_find_here(const Scope *sc, Sym name);
 Bind  *scope_find(const Scope *sc, Sym name);
 Bind  *scope_bind(Check *c, Scope *sc, Sym name, Ent e, Span span);
 Ent    name_lookup(Check *c, const Node *name);              // reports what is not there
-const Bind *scope_find_ended(const Scope *sc, Sym name);     // in blocks that have ended
 
 // ---- suggest.c -----------------------------------------------------------------------------------
 
@@ -268,7 +267,6 @@ TExpr *value_exact(Check *c, Ent e, TType want, Span at, const char *what);    /
 TExpr *index_of(Check *c, Ent e, Span at, const char *what);  // an integer scalar or tile
 TExpr *scalar_index(Check *c, Ent e, Span at, const char *what);   // an integer scalar, cast to index
 Ent    binary(Check *c, AstOp op, Ent a, Ent b, Span at, Span pa, Span pb);
-Ent    unary(Check *c, AstOp op, Ent a, Span at);
 Ent    select_of(Check *c, Ent cond, Ent a, Ent b, Span at);
 bool   unify(Check *c, Ent *a, Ent *b, bool keeps_storage, AstOp op, Span at, TType *t);   // to values of one element type
 bool   cond_of(Check *c, Ent e, Span at, const char *what, TExpr **out);           // a bool scalar

@@ -47,7 +47,7 @@ static const Bind *find_ended(const Scope *sc, Sym name) {
     return NULL;
 }
 
-const Bind *scope_find_ended(const Scope *sc, Sym name) {
+static const Bind *scope_find_ended(const Scope *sc, Sym name) {
     const Bind *b = NULL;
     for (; sc && !b; sc = sc->up) b = find_ended(sc, name);
     return b;

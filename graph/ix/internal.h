@@ -7,8 +7,7 @@
 
 Ix   ix_intern(Graph *g, struct IxData *proto);              // as it is: the caller has simplified
 
-int64_t sat_add(int64_t a, int64_t b);                       // INT64_MIN and INT64_MAX: no bound
-int64_t sat_mul(int64_t a, int64_t b);
+int64_t sat_mul(int64_t a, int64_t b);                       // INT64_MIN and INT64_MAX: no bound
 int64_t gcd64(int64_t a, int64_t b);
 int64_t ix_apply(IxKind kind, int64_t a, int64_t b);         // of two numbers; sums and products wrap
 

@@ -74,7 +74,7 @@ Ix ix_intern(Graph *g, struct IxData *proto) {
 // ---- intervals and divisors -----------------------------------------------------------------------------------------
 // INT64_MIN and INT64_MAX stand for "no bound".
 
-int64_t sat_add(int64_t a, int64_t b) {
+static int64_t sat_add(int64_t a, int64_t b) {
     int64_t r;
     if (a == INT64_MIN || b == INT64_MIN) return INT64_MIN;
     if (a == INT64_MAX || b == INT64_MAX) return INT64_MAX;

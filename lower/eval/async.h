@@ -49,6 +49,5 @@ typedef struct Async {
 Ring  *ring_of(Eval *e, const Op *op, int operand);
 Stage *stage_to_write(Eval *e, const Op *op);                       // operands 0, 1; NULL after a fault
 int64_t copy_box(Eval *e, const Op *op, Ring *r, int stage);        // tma_load's data; bytes brought
-bool   role_wait(Eval *e);                                          // lets the other roles run; false when nobody can
 
 #endif

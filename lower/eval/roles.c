@@ -28,6 +28,8 @@
 #define ARRIVE(save, from)  ((void)(save), (void)(from))
 #endif
 
+static bool role_wait(Eval *e);                          // lets the other roles run; false when nobody can
+
 // ---- mbarriers -----------------------------------------------------------------------------------
 
 void eval_mbar(Eval *e, const Step *s)
@@ -223,7 +225,7 @@ static void resume(Eval *e, Role *r)
     if (r->flow == FLOW_FAULT) e->flow = FLOW_FAULT;
 }
 
-bool role_wait(Eval *e)
+static bool role_wait(Eval *e)
 {
     Role *r = e->async->role;
     void *fake = NULL;
