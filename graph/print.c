@@ -275,8 +275,8 @@ static void mark_body(bool *needed, const GBody *b) {
 }
 
 void graph_print(Buf *to, const Graph *g) {
-    bool *needed = calloc(g->nodes.n + 1, sizeof *needed);
-    Printer p = {.to = to, .g = g, .number = calloc(g->nodes.n + 1, sizeof(int))};
+    bool *needed = checked_alloc((g->nodes.n + 1) * sizeof *needed);
+    Printer p = {.to = to, .g = g, .number = checked_alloc((g->nodes.n + 1) * sizeof(int))};
     buf_printf(to, "graph %s\n", g->name);
     for (uint32_t i = 0; i < g->inputs.n; i++) mark(needed, g->inputs.at[i].node);
     for (uint32_t i = 0; i < g->outputs.n; i++) mark(needed, g->outputs.at[i].node);

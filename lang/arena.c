@@ -49,9 +49,14 @@ static void out_of_memory(size_t size) {
     abort();
 }
 
+void *checked_alloc(size_t size) {
+    void *p = calloc(1, size ? size : 1);
+    if (!p) out_of_memory(size);
+    return p;
+}
+
 Arena *arena_new(void) {
-    Arena *a = calloc(1, sizeof *a);
-    if (!a) out_of_memory(sizeof *a);
+    Arena *a = checked_alloc(sizeof *a);
     a->next_size = FIRST_CHUNK;
     return a;
 }

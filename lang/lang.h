@@ -18,6 +18,7 @@
 // ---- arena.c -------------------------------------------------------------------------------------
 // Chunked bump allocation; nothing is freed but by mark/reset or as a whole. Memory comes zeroed.
 
+void *checked_alloc(size_t size);           // outside of any arena: zeroed, to be freed; aborts when out of memory
 typedef struct Arena Arena;
 typedef struct ArenaMark { void *chunk; size_t used; } ArenaMark;
 

@@ -123,8 +123,7 @@ static Machine *machine_get(const PtxUnit *u) {
     if (m != NULL) return m;
     char features[16];
     snprintf(features, sizeof features, "+ptx%d", u->opt.ptx_version);
-    m = malloc(sizeof *m);
-    if (m == NULL) ice("out of memory");
+    m = checked_alloc(sizeof *m);
     *m = (Machine){.target = u->target, .level = u->opt.level, .ptx_version = u->opt.ptx_version};
     m->at = LLVMCreateTargetMachine(nvptx, triple, u->target->name, features, (LLVMCodeGenOptLevel)u->opt.level,
                                     LLVMRelocDefault, LLVMCodeModelDefault);
@@ -142,8 +141,7 @@ static void machine_put(Machine *m) {
 static PtxUnit *unit_new(const Target *t, const PtxOptions *opt) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, start);
-    PtxUnit *u = calloc(1, sizeof *u);
-    if (u == NULL) ice("out of memory");
+    PtxUnit *u = checked_alloc(sizeof *u);
     u->target = t;
     if (opt != NULL) u->opt = *opt;
     ptx_need(u, t->ptx);

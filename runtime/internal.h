@@ -6,7 +6,6 @@
 
 extern const DeviceOps cuda_ops, emu_ops, eval_ops;
 
-void *checked_alloc(size_t size);                        // zeroed, never NULL: aborts when memory is out
 char *copy_text(const char *s, size_t n);
 void  host_huge(void *p, size_t n);                      // memory that was not touched yet: large pages, if there are some
 void  host_touch(void *p, size_t n);                     // .. of zeros: it is there afterwards, by several threads

@@ -15,12 +15,6 @@
 #include <sys/mman.h>
 #include <time.h>
 
-void *checked_alloc(size_t size) {
-    void *p = calloc(1, size ? size : 1);
-    if (!p) { fprintf(stderr, "tkc: out of memory (%zu bytes asked)\n", size); abort(); }
-    return p;
-}
-
 char *copy_text(const char *s, size_t n) {
     char *p = checked_alloc(n + 1);
     if (n) memcpy(p, s, n);

@@ -140,8 +140,7 @@ static void check_expr(Verify *v, const TExpr *x) {
         for (int i = 0; i < x->type.naxes; i++) check_axis(v, x->type.axis[i]);
     }
     if (x->kind == TX_block) {
-        bool *saved = malloc((size_t)v->k->nvars + 1);
-        if (!saved) abort();
+        bool *saved = checked_alloc((size_t)v->k->nvars + 1);
         memcpy(saved, v->defined, (size_t)v->k->nvars);
         for (uint32_t i = 0; i < x->body.n; i++) {
             TBody one = {.at = &x->body.at[i], .n = 1};
@@ -166,8 +165,7 @@ static void check_expr(Verify *v, const TExpr *x) {
 static void check_stmt(Verify *v, const TStmt *s);
 
 static void check_scoped(Verify *v, const TBody *b) {
-    bool *saved = malloc((size_t)v->k->nvars + 1);
-    if (!saved) abort();
+    bool *saved = checked_alloc((size_t)v->k->nvars + 1);
     memcpy(saved, v->defined, (size_t)v->k->nvars);
     check_body(v, b);
     memcpy(v->defined, saved, (size_t)v->k->nvars);
@@ -247,9 +245,8 @@ static void check_stmt(Verify *v, const TStmt *s) {
 
 int typed_verify(const TKernel *k, Buf *out) {
     Verify v = {.k = k, .out = out};
-    v.defined = calloc((size_t)k->nvars + 1, 1);
-    v.axis_open = calloc((size_t)k->naxes + 1, 1);
-    if (!v.defined || !v.axis_open) abort();
+    v.defined = checked_alloc((size_t)k->nvars + 1);
+    v.axis_open = checked_alloc((size_t)k->naxes + 1);
     for (int i = 0; i < k->nparams; i++) {
         if (k->scalar[i]) v.defined[k->scalar[i]->id] = true;
     }

@@ -54,9 +54,8 @@ typedef int ModelAct(const Options *opt, Args *a, void *call, Buf *err);
 static int with_model(const Options *opt, ModelAct *act, void *call) {
     if (opt->dtype_io && opt->dtype == NULL) return wrong_use("--dtype-io goes with --dtype");
     if (opt->dtype_io && tf32(opt)) return wrong_use("--dtype=tf32 leaves inputs and outputs as they are: --dtype-io goes with bf16 and f16");
-    Args *a = calloc(1, sizeof *a);
+    Args *a = checked_alloc(sizeof *a);
     Buf err = {0};
-    if (a == NULL) return fail("out of memory");
     int status = read_args(opt, a);
     if (status == DONE) status = act(opt, a, call, &err);
     for (int i = 0; i < a->n; i++) arg_free(&a->at[i]);

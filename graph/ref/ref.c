@@ -46,7 +46,7 @@ bool rval_new(Run *r, RVal *v, Elem elem, int rank, const int64_t *shape) {
     if (!g_tensor_alloc(&t)) return run_fail(r, "a value is too large for this machine's memory");
     v->elem = elem;
     v->rank = rank;
-    v->buf = calloc(1, sizeof *v->buf);
+    v->buf = checked_alloc(sizeof *v->buf);
     *v->buf = (RBuf){1, true, t.data, t.bytes};
     v->at = t.data;
     pack_strides(v);
@@ -89,7 +89,7 @@ static void rval_foreign(RVal *v, Elem elem, int rank, const int64_t *shape, con
     v->elem = elem;
     v->rank = rank;
     for (int i = 0; i < rank; i++) v->shape[i] = shape[i];
-    v->buf = calloc(1, sizeof *v->buf);
+    v->buf = checked_alloc(sizeof *v->buf);
     *v->buf = (RBuf){1, false, (void *)data, bytes};
     v->at = (char *)data;
     pack_strides(v);
@@ -456,7 +456,7 @@ static bool run_results(const Graph *g, const GTensor *in, Node *const *want, in
 }
 
 bool ref_run(const Graph *g, const GTensor *in, GTensor *out, const RefWatch *w, char *error, size_t error_size) {
-    Node **want = calloc(g->outputs.n + 1, sizeof *want);
+    Node **want = checked_alloc((g->outputs.n + 1) * sizeof *want);
     for (uint32_t i = 0; i < g->outputs.n; i++) want[i] = g->outputs.at[i].node;
     bool ok = run_results(g, in, want, (int)g->outputs.n, out, w, error, error_size);
     free(want);

@@ -26,8 +26,8 @@ static bool accept(Run *r, const GType *want, const RVal *v) {
 }
 
 static bool host(Run *r, const Node *n, RVal *result) {
-    RVal *packed = calloc(n->nsrc + 1, sizeof *packed);
-    GTensor *in = calloc(n->nsrc + 1, sizeof *in), *out = calloc((size_t)n->host.nresults + 1, sizeof *out);
+    RVal *packed = checked_alloc((n->nsrc + 1) * sizeof *packed);
+    GTensor *in = checked_alloc((n->nsrc + 1) * sizeof *in), *out = checked_alloc(((size_t)n->host.nresults + 1) * sizeof *out);
     bool ok = true;
     char words[256] = "";
     for (uint32_t i = 0; i < n->nsrc && ok; i++) {
@@ -49,7 +49,7 @@ static bool host(Run *r, const Node *n, RVal *result) {
         v->elem = out[i].elem;
         v->rank = out[i].rank;
         memcpy(v->shape, out[i].shape, sizeof v->shape);
-        v->buf = calloc(1, sizeof *v->buf);
+        v->buf = checked_alloc(sizeof *v->buf);
         *v->buf = (RBuf){1, true, out[i].data, out[i].bytes};
         v->at = out[i].data;
         for (int64_t k = v->rank, step = elem_bytes(v->elem); k-- > 0; step *= v->shape[k]) v->stride[k] = step;
@@ -128,8 +128,8 @@ static bool loop(Run *r, const Node *n, RVal *result) {
     const GBody *body = n->sub.body;
     const RPlan *plan = r->plan[n->id][0];
     int carried = n->sub.ncarried, nresults = n->sub.nresults, scans = nresults - carried;
-    RVal *now = calloc((size_t)carried + 2, sizeof *now), *next = calloc((size_t)body->nresults + 1, sizeof *next);
-    Scanned *scan = calloc((size_t)scans + 1, sizeof *scan);
+    RVal *now = checked_alloc(((size_t)carried + 2) * sizeof *now), *next = checked_alloc(((size_t)body->nresults + 1) * sizeof *next);
+    Scanned *scan = checked_alloc(((size_t)scans + 1) * sizeof *scan);
     int64_t limit, go_on;
     read_scalar(n->src[0], r, &limit);
     read_scalar(n->src[1], r, &go_on);

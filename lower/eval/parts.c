@@ -85,8 +85,7 @@ static void bound_joined(Eval *e, const Op *op, int n, const Slot *const *from) 
     int64_t lanes = type_lanes(t);
     double *b = out_bound(e, op), unit = elem_unit((Elem)t->elem);
     memset(b, 0, sizeof(double) * (size_t)lanes);
-    double *x = malloc(sizeof(double) * (size_t)(lanes + 1));
-    if (!x) ice("out of memory");
+    double *x = checked_alloc(sizeof(double) * (size_t)(lanes + 1));
     for (int k = 0; k < n; k++) {
         lanes_to_f64(t, lanes, from[k]->t->data, x);
         for (int64_t i = 0; i < lanes; i++) {
