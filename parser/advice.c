@@ -207,8 +207,7 @@ static bool half_choice(const Spot *s) { return is(s, T_SEMI) && takes(s, T_COLO
 static bool function_type(const Spot *s) { return is(s, T_LPAREN) && after(s, T_FN) && !at_items(s); }
 
 // `if (k > 0) y[n] = 1;`, `else y[n] = 0;`
-static bool body_bare(const Spot *s)
-{
+static bool body_bare(const Spot *s) {
     if (!is(s, T_NAME) || !takes(s, T_LBRACE)) return false;
     if (after(s, T_ELSE)) return true;
     int depth = 0;

@@ -18,8 +18,7 @@
 
 typedef struct Pack { Session *s; Buf *out; const char *p, *end; bool bad; } Pack;       // out: written, else read
 
-static void raw(Pack *k, void *p, size_t n)
-{
+static void raw(Pack *k, void *p, size_t n) {
     if (k->out) { buf_add(k->out, p, n); return; }
     if ((size_t)(k->end - k->p) < n) { k->bad = true; memset(p, 0, n); return; }
     memcpy(p, k->p, n);
@@ -29,15 +28,13 @@ static void raw(Pack *k, void *p, size_t n)
 #define RAW(field) raw(k, &(field), sizeof (field))
 
 // How many there are, and room for them when they are read.
-static void *room(Pack *k, const void *at, uint32_t n, size_t size)
-{
+static void *room(Pack *k, const void *at, uint32_t n, size_t size) {
     if (k->out) return (void *)(uintptr_t)at;
     if (n > (size_t)(k->end - k->p)) k->bad = true;
     return arena_alloc(session_arena(k->s), k->bad ? size : size * (n ? n : 1));
 }
 
-static void text(Pack *k, const char **t)
-{
+static void text(Pack *k, const char **t) {
     uint32_t n = k->out ? (uint32_t)strlen(*t) + 1 : 0;
     raw(k, &n, sizeof n);
     char *p = room(k, *t, n, 1);
@@ -46,28 +43,24 @@ static void text(Pack *k, const char **t)
     *t = k->bad && !k->out ? "" : p;
 }
 
-static void name(Pack *k, Sym *sm)
-{
+static void name(Pack *k, Sym *sm) {
     const char *t = k->out ? (*sm)->s : NULL;
     text(k, &t);
     if (!k->out) *sm = sym(k->s, k->bad ? "" : t);
 }
 
-static void expr(Pack *k, LExpr *e)
-{
+static void expr(Pack *k, LExpr *e) {
     RAW(e->n);
     e->at = room(k, e->at, e->n, sizeof *e->at);
     if (!k->bad && e->n) raw(k, (void *)(uintptr_t)e->at, sizeof *e->at * e->n);
 }
 
-static void guards(Pack *k, LaunchGuard **at, int *n)
-{
+static void guards(Pack *k, LaunchGuard **at, int *n) {
     *at = room(k, *at, (uint32_t)*n, sizeof **at);
     for (int i = 0; i < *n && !k->bad; i++) { expr(k, &(*at)[i].cond); text(k, &(*at)[i].text); }
 }
 
-static void info_walk(Pack *k, LaunchInfo *f)
-{
+static void info_walk(Pack *k, LaunchInfo *f) {
     bool general = f->general != NULL;
     text(k, &f->entry);
     name(k, &f->kernel);
@@ -119,8 +112,7 @@ static void info_walk(Pack *k, LaunchInfo *f)
     }
 }
 
-const LaunchInfo *artifact_get(Session *s, const Buf *key, Buf *code)
-{
+const LaunchInfo *artifact_get(Session *s, const Buf *key, Buf *code) {
     Buf bytes = {0};
     LaunchInfo *info = NULL;
     if (cache_get(key, &bytes)) {
@@ -134,8 +126,7 @@ const LaunchInfo *artifact_get(Session *s, const Buf *key, Buf *code)
     return info;
 }
 
-void artifact_put(Session *s, const Buf *key, const LaunchInfo *info, const Buf *code)
-{
+void artifact_put(Session *s, const Buf *key, const LaunchInfo *info, const Buf *code) {
     Buf bytes = {0}, where = {0};
     if (cache_folder(&where)) {
         Pack k = {.s = s, .out = &bytes};
@@ -148,8 +139,7 @@ void artifact_put(Session *s, const Buf *key, const LaunchInfo *info, const Buf 
 }
 
 // The file that this code was loaded from, by size and time: a compiler built anew is another one.
-static void compiler(Buf *key)
-{
+static void compiler(Buf *key) {
     Dl_info own;
     struct stat st;
     bool found = dladdr((void *)(uintptr_t)compiler, &own) && own.dli_fname && strchr(own.dli_fname, '/') && stat(own.dli_fname, &st) == 0;
@@ -157,8 +147,7 @@ static void compiler(Buf *key)
     buf_printf(key, "\n" TK_VERSION " " TK_LLVM_VERSION " %lld %lld.%09ld", (long long)st.st_size, (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
 }
 
-void artifact_key(Session *s, const CompileOptions *opt, const char *device, Buf *key)
-{
+void artifact_key(Session *s, const CompileOptions *opt, const char *device, Buf *key) {
     compiler(key);
     buf_printf(key, "\n%s %s math %d general %d lines %d\n", device, opt->target->name, opt->math, opt->general, opt->line_info);
     for (int i = 0; i < schedule_field_count; i++) buf_printf(key, " %d", *(const int *)(const void *)((const char *)&opt->schedule + schedule_fields[i].offset));
@@ -173,13 +162,11 @@ void artifact_key(Session *s, const CompileOptions *opt, const char *device, Buf
 
 #define MAGIC "tkc artifact\n"
 
-static void version(Buf *out)
-{
+static void version(Buf *out) {
     buf_printf(out, TK_VERSION " %zu %zu %zu %zu\n", sizeof(LaunchInfo), sizeof(LaunchParam), sizeof(LaunchSlot), sizeof(LStep));
 }
 
-static uint64_t sum(const char *p, size_t n)
-{
+static uint64_t sum(const char *p, size_t n) {
     uint64_t h = UINT64_C(0xcbf29ce484222325);
     for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char)p[i]) * UINT64_C(0x100000001b3);
     return h ^ h >> 29;
@@ -187,8 +174,7 @@ static uint64_t sum(const char *p, size_t n)
 
 bool artifact_is(const char *bytes, size_t n) { return n >= strlen(MAGIC) && memcmp(bytes, MAGIC, strlen(MAGIC)) == 0; }
 
-static void code_walk(Pack *k, Str *code)
-{
+static void code_walk(Pack *k, Str *code) {
     uint64_t n = code->n;
     raw(k, &n, sizeof n);
     if (k->out) { buf_add(k->out, code->p, code->n); return; }
@@ -199,8 +185,7 @@ static void code_walk(Pack *k, Str *code)
     *code = (Str){p, n};
 }
 
-void artifact_write(Session *s, const Artifact *list, int n, const Target *target, Buf *out)
-{
+void artifact_write(Session *s, const Artifact *list, int n, const Target *target, Buf *out) {
     Buf  body = {0};
     Pack k = {.s = s, .out = &body};
     raw(&k, &n, sizeof n);
@@ -220,8 +205,7 @@ void artifact_write(Session *s, const Artifact *list, int n, const Target *targe
     buf_free(&body);
 }
 
-static bool expr_valid(const LaunchInfo *f, LExpr e, bool may_be_empty)
-{
+static bool expr_valid(const LaunchInfo *f, LExpr e, bool may_be_empty) {
     int depth = 0;
     for (uint32_t i = 0; i < e.n; i++) {
         LOp op = e.at[i].op;
@@ -235,8 +219,7 @@ static bool expr_valid(const LaunchInfo *f, LExpr e, bool may_be_empty)
     return depth == 1 || (may_be_empty && e.n == 0);
 }
 
-static bool info_valid(const LaunchInfo *f)
-{
+static bool info_valid(const LaunchInfo *f) {
     bool fine = f->nparams >= 0 && f->nparams <= MAX_PARAMS && f->ndims >= 0 && f->ndims <= MAX_DIMS && f->nslots >= 0 && f->nguards >= 0 && f->nfacts >= 0
              && f->threads > 0 && f->threads <= 1024 && f->cluster >= 0 && f->cluster <= 16 && expr_valid(f, f->programs, false)
              && expr_valid(f, f->blocks, false) && expr_valid(f, f->smem_more, true);
@@ -257,8 +240,7 @@ static bool info_valid(const LaunchInfo *f)
     return fine;
 }
 
-int artifact_read(Session *s, const char *name, const char *bytes, size_t n, Artifact **out, Buf *err)
-{
+int artifact_read(Session *s, const char *name, const char *bytes, size_t n, Artifact **out, Buf *err) {
     Buf  own = {0};
     const char *end = bytes + n, *p = bytes + strlen(MAGIC), *line = memchr(p, '\n', (size_t)(end - p)), *target = line ? line + 1 : end;
     uint64_t check = 0;

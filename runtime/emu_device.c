@@ -31,23 +31,20 @@ static EmuContext *context_of(Device *d) { return ((Emu *)d)->context; }
 static void hold(Device *d)    { pthread_mutex_lock(&((Emu *)d)->lock); }
 static void release(Device *d) { pthread_mutex_unlock(&((Emu *)d)->lock); }
 
-static bool said(Device *d, EmuStatus status, Buf *err)
-{
+static bool said(Device *d, EmuStatus status, Buf *err) {
     if (status == EMU_OK) return true;
     const char *text = emu_message(context_of(d));
     one_line(err, text, strlen(text));
     return false;
 }
 
-static bool answered(Device *d, EmuStatus status, Buf *err)        // to what was asked under the lock, which ends here
-{
+static bool answered(Device *d, EmuStatus status, Buf *err) {        // to what was asked under the lock, which ends here
     bool fine = said(d, status, err);
     release(d);
     return fine;
 }
 
-static Device *emu_open(const DeviceOptions *opt, Buf *err)
-{
+static Device *emu_open(const DeviceOptions *opt, Buf *err) {
     EmuContext *context = emu_create();
     if (!context) { buf_puts(err, "out of memory for the emulator"); return NULL; }
     Emu *e = checked_alloc(sizeof *e);
@@ -63,58 +60,50 @@ static Device *emu_open(const DeviceOptions *opt, Buf *err)
     return &e->pub;
 }
 
-static void emu_close(Device *d)
-{
+static void emu_close(Device *d) {
     emu_destroy(context_of(d));
     pthread_mutex_destroy(&((Emu *)d)->lock);
     free(d);
 }
 
-static uint64_t emu_alloc_(Device *d, uint64_t bytes, const char *name, Buf *err)
-{
+static uint64_t emu_alloc_(Device *d, uint64_t bytes, const char *name, Buf *err) {
     uint64_t at = 0;
     hold(d);
     return answered(d, emu_alloc(context_of(d), bytes ? bytes : 1, name, &at), err) ? at : 0;
 }
 
-static void emu_free_(Device *d, uint64_t address)
-{
+static void emu_free_(Device *d, uint64_t address) {
     hold(d);
     emu_free(context_of(d), address);
     release(d);
 }
 
-static bool emu_write_(Device *d, uint64_t to, const void *from, uint64_t bytes, Buf *err)
-{
+static bool emu_write_(Device *d, uint64_t to, const void *from, uint64_t bytes, Buf *err) {
     if (!bytes) return true;
     hold(d);
     return answered(d, emu_write(context_of(d), to, from, bytes), err);
 }
 
-static bool emu_read_(Device *d, void *to, uint64_t from, uint64_t bytes, Buf *err)
-{
+static bool emu_read_(Device *d, void *to, uint64_t from, uint64_t bytes, Buf *err) {
     if (!bytes) return true;
     hold(d);
     return answered(d, emu_read(context_of(d), to, from, bytes), err);
 }
 
-static bool emu_fill_(Device *d, uint64_t to, uint64_t bytes, DeviceFill fill, uint64_t seed, Buf *err)
-{
+static bool emu_fill_(Device *d, uint64_t to, uint64_t bytes, DeviceFill fill, uint64_t seed, Buf *err) {
     if (!bytes) return true;
     hold(d);
     return answered(d, emu_fill(context_of(d), to, bytes, (EmuFill)fill, seed), err);
 }
 
-static void *emu_host_(Device *d, uint64_t address, uint64_t bytes)
-{
+static void *emu_host_(Device *d, uint64_t address, uint64_t bytes) {
     hold(d);
     void *p = emu_host(context_of(d), address, bytes);
     release(d);
     return p;
 }
 
-static DeviceModule *emu_load_(Device *d, const char *code, size_t n, Buf *log, Buf *err)
-{
+static DeviceModule *emu_load_(Device *d, const char *code, size_t n, Buf *log, Buf *err) {
     (void)log;
     hold(d);
     EmuModule *module = emu_load(context_of(d), code, n);
@@ -129,8 +118,7 @@ static DeviceModule *emu_load_(Device *d, const char *code, size_t n, Buf *log, 
     return m;
 }
 
-static void emu_unload_(Device *d, DeviceModule *m)
-{
+static void emu_unload_(Device *d, DeviceModule *m) {
     if (!m) return;
     hold(d);
     emu_unload(context_of(d), m->emu);
@@ -138,8 +126,7 @@ static void emu_unload_(Device *d, DeviceModule *m)
     free(m);
 }
 
-static bool emu_find(Device *d, DeviceModule *m, const char *entry, DeviceKernel *out, Buf *err)
-{
+static bool emu_find(Device *d, DeviceModule *m, const char *entry, DeviceKernel *out, Buf *err) {
     (void)d;
     const EmuKernel *k = emu_find_kernel(m->emu, entry);
     if (!k) { buf_printf(err, "the PTX has no entry `%s`", entry); return false; }
@@ -149,8 +136,7 @@ static bool emu_find(Device *d, DeviceModule *m, const char *entry, DeviceKernel
     return true;
 }
 
-static void fault_text(const EmuFault *f, Buf *err)
-{
+static void fault_text(const EmuFault *f, Buf *err) {
     if (f->file) buf_printf(err, "%s:%u:%u: ", f->file, f->line, f->column);
     buf_printf(err, "%s: ", emu_fault_name(f->kind));
     one_line(err, f->message ? f->message : "", f->message ? strlen(f->message) : 0);
@@ -159,8 +145,7 @@ static void fault_text(const EmuFault *f, Buf *err)
     buf_printf(err, ", warp %u, lane %u, PTX line %u)", f->warp, f->lane, f->ptx_line);
 }
 
-static bool emu_launch_(Device *d, const DeviceLaunch *l, Buf *err)
-{
+static bool emu_launch_(Device *d, const DeviceLaunch *l, Buf *err) {
     Emu *e = (Emu *)d;
     EmuReport  report = {0};
     EmuRange  *fixed = checked_alloc(sizeof *fixed * ((size_t)l->nfixed + 1));
@@ -191,8 +176,7 @@ static bool emu_launch_(Device *d, const DeviceLaunch *l, Buf *err)
     return status == EMU_OK;
 }
 
-static bool emu_map(Device *d, const TensorMapSpec *s, TensorMap *out, Buf *err)
-{
+static bool emu_map(Device *d, const TensorMapSpec *s, TensorMap *out, Buf *err) {
     static const int types[EL_COUNT] = {
         [EL_bool] = EMU_TM_U8, [EL_i8] = EMU_TM_U8, [EL_u8] = EMU_TM_U8, [EL_f8e4m3] = EMU_TM_U8, [EL_f8e5m2] = EMU_TM_U8,
         [EL_i16] = EMU_TM_U16, [EL_u16] = EMU_TM_U16, [EL_f16] = EMU_TM_F16, [EL_bf16] = EMU_TM_BF16, [EL_i32] = EMU_TM_S32,
@@ -216,15 +200,13 @@ static bool emu_map(Device *d, const TensorMapSpec *s, TensorMap *out, Buf *err)
 
 static bool emu_sync(Device *d, Buf *err) { (void)d; (void)err; return true; }
 
-static bool emu_mark(Device *d, int i, Buf *err)
-{
+static bool emu_mark(Device *d, int i, Buf *err) {
     if (i < 0 || i >= MARKS) { buf_printf(err, "there is no mark %d", i); return false; }
     ((Emu *)d)->marks[i] = now_us();
     return true;
 }
 
-static bool emu_between(Device *d, int i, int j, double *us, Buf *err)
-{
+static bool emu_between(Device *d, int i, int j, double *us, Buf *err) {
     (void)err;
     *us = ((Emu *)d)->marks[j] - ((Emu *)d)->marks[i];
     return true;

@@ -17,15 +17,13 @@
 
 enum { CELL = 128 };                                       // the largest slot, a tensor map
 
-static void put_int(void *to, int size, int64_t v)
-{
+static void put_int(void *to, int size, int64_t v) {
     int32_t w = (int32_t)v;
     if (size == 4) memcpy(to, &w, 4);
     else memcpy(to, &v, 8);
 }
 
-static bool put_scalar(void *to, const LaunchSlot *s, Elem e, const BindArg *a, Buf *err, const char *name)
-{
+static bool put_scalar(void *to, const LaunchSlot *s, Elem e, const BindArg *a, Buf *err, const char *name) {
     if (s->size != elem_bytes(e)) {
         buf_printf(err, "parameter `%s` of type %s has %d bytes in the code", name, elem_name(e), s->size);
         return false;
@@ -35,8 +33,7 @@ static bool put_scalar(void *to, const LaunchSlot *s, Elem e, const BindArg *a, 
     return true;
 }
 
-static bool put_map(Device *d, void *to, const LaunchSlot *s, const Bound *b, Buf *err)
-{
+static bool put_map(Device *d, void *to, const LaunchSlot *s, const Bound *b, Buf *err) {
     const BindArg *a = &b->args[s->a];
     TensorMapSpec spec = {.elem = a->elem, .rank = s->rank, .address = a->address, .swizzle = s->swizzle};
     TensorMap map;
@@ -64,8 +61,7 @@ static bool put_map(Device *d, void *to, const LaunchSlot *s, const Bound *b, Bu
     return true;
 }
 
-void bind_scratch(const Bound *b, uint64_t bytes[SCRATCH_KINDS])
-{
+void bind_scratch(const Bound *b, uint64_t bytes[SCRATCH_KINDS]) {
     for (int k = 0; k < SCRATCH_KINDS; k++) bytes[k] = 0;
     for (int i = 0; i < b->info->nslots; i++) {
         const LaunchSlot *s = &b->info->slots[i];
@@ -74,8 +70,7 @@ void bind_scratch(const Bound *b, uint64_t bytes[SCRATCH_KINDS])
     }
 }
 
-static bool put_scratch(Device *d, void *to, const LaunchSlot *s, const Bound *b, Prepared *p, Buf *err)
-{
+static bool put_scratch(Device *d, void *to, const LaunchSlot *s, const Bound *b, Prepared *p, Buf *err) {
     int64_t bytes = bind_eval(b, s->expr);
     if (bytes < 0 || p->nscratch == (int)(sizeof p->scratch / sizeof *p->scratch)) {
         buf_printf(err, "the kernel asks for scratch memory that cannot be (%lld bytes, number %d)", (long long)bytes, p->nscratch + 1);
@@ -89,8 +84,7 @@ static bool put_scratch(Device *d, void *to, const LaunchSlot *s, const Bound *b
     return d->ops->fill(d, at, (uint64_t)bytes, FILL_ZERO, 0, err);
 }
 
-static bool put_slot(Device *d, void *to, const LaunchSlot *s, const Bound *b, Prepared *p, Buf *err)
-{
+static bool put_slot(Device *d, void *to, const LaunchSlot *s, const Bound *b, Prepared *p, Buf *err) {
     const LaunchInfo *info = b->info;
     int64_t v = 0;
     switch (s->kind) {
@@ -109,8 +103,7 @@ static bool put_slot(Device *d, void *to, const LaunchSlot *s, const Bound *b, P
     return false;
 }
 
-static void fixed_ranges(const Bound *b, Prepared *p)
-{
+static void fixed_ranges(const Bound *b, Prepared *p) {
     p->launch.nfixed = 0;
     for (int i = 0; i < b->info->nparams; i++) {
         const BindArg *a = &b->args[i];
@@ -121,8 +114,7 @@ static void fixed_ranges(const Bound *b, Prepared *p)
     }
 }
 
-bool prepare(Device *d, const LaunchInfo *info, const Bound *bound, const DeviceKernel *k, Prepared *out, Buf *err)
-{
+bool prepare(Device *d, const LaunchInfo *info, const Bound *bound, const DeviceKernel *k, Prepared *out, Buf *err) {
     Bound own;
     const Bound *b = bound;
     *out = (Prepared){0};
@@ -154,14 +146,12 @@ bool prepare(Device *d, const LaunchInfo *info, const Bound *bound, const Device
     return true;
 }
 
-bool prepared_launch(Device *d, const Prepared *p, Buf *err)
-{
+bool prepared_launch(Device *d, const Prepared *p, Buf *err) {
     if (p->empty) return true;
     return d->ops->launch(d, &p->launch, err);
 }
 
-bool prepared_patch(Device *d, const Bound *b, Prepared *p, int param, Buf *err)
-{
+bool prepared_patch(Device *d, const Bound *b, Prepared *p, int param, Buf *err) {
     for (int i = 0; i < b->info->nslots; i++) {
         const LaunchSlot *s = &b->info->slots[i];
         bool own = s->kind == SLOT_POINTER || s->kind == SLOT_SCALAR || s->kind == SLOT_TENSORMAP;
@@ -170,8 +160,7 @@ bool prepared_patch(Device *d, const Bound *b, Prepared *p, int param, Buf *err)
     return true;
 }
 
-void prepared_free(Device *d, Prepared *p)
-{
+void prepared_free(Device *d, Prepared *p) {
     for (int i = 0; i < p->nscratch; i++) d->ops->free(d, p->scratch[i]);
     free(p->storage);
     *p = (Prepared){0};

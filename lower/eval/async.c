@@ -21,8 +21,7 @@
 
 Ring *ring_of(Eval *e, const Op *op, int operand) { return slot_of(e, op->in[operand])->ext; }
 
-static int stage_number(Eval *e, const Op *op, const Ring *r, int operand)
-{
+static int stage_number(Eval *e, const Op *op, const Ring *r, int operand) {
     int64_t n = op->code == OP_T_tma_load && r->n == 1 ? 0 : scalar_int(e, op->in[operand]);
     if (n >= 0 && n < r->n) return (int)n;
     eval_fault(e, op->span, "%s: stage %lld of a ring of %d", op_info[op->code].name, (long long)n, r->n);
@@ -31,8 +30,7 @@ static int stage_number(Eval *e, const Op *op, const Ring *r, int operand)
 
 // ---- who may read, who may write -----------------------------------------------------------------
 
-static Stage *stage_to_read(Eval *e, const Op *op, int ring, int operand, int *number)
-{
+static Stage *stage_to_read(Eval *e, const Op *op, int ring, int operand, int *number) {
     static const char *const lacks[] = {
         [EMPTY] = "nothing was put there", [FLYING] = "an asynchronous copy into it was not waited for", [LANDED] = "no barrier came after what was written",
     };
@@ -47,16 +45,14 @@ static Stage *stage_to_read(Eval *e, const Op *op, int ring, int operand, int *n
     return s;
 }
 
-static bool claim(Eval *e, const Op *op, Stage *s, int number)
-{
+static bool claim(Eval *e, const Op *op, Stage *s, int number) {
     const char *why = s->flight > e->async->done ? "a wgmma that reads it was not waited for" : s->read ? "others may still read it" : s->status == FLYING ? "another copy into it is on its way" : NULL;
     if (!why) return true;
     eval_fault(e, op->span, "%s into stage %d: %s", op_info[op->code].name, number, why);
     return false;
 }
 
-Stage *stage_to_write(Eval *e, const Op *op)
-{
+Stage *stage_to_write(Eval *e, const Op *op) {
     Ring *r = ring_of(e, op, 0);
     int   number = stage_number(e, op, r, 1);
     if (number < 0 || !claim(e, op, &r->stage[number], number)) return NULL;
@@ -73,8 +69,7 @@ Stage *stage_to_write(Eval *e, const Op *op)
     return &r->stage[number];
 }
 
-bool readable(Eval *e, const Op *op)
-{
+bool readable(Eval *e, const Op *op) {
     bool passes_on = op_has(op, 'T') || op->code == OP_T_for || op->code == OP_T_while || op->code == OP_T_wgmma_wait;
     for (int i = 0; i < op->nin && !passes_on; i++) {
         if (slot_of(e, op->in[i])->flight <= e->async->done || (op->code == OP_T_wgmma && op->in[i] == op_acc(op))) continue;
@@ -86,14 +81,12 @@ bool readable(Eval *e, const Op *op)
 
 // ---- rings ---------------------------------------------------------------------------------------
 
-void plan_async(Eval *e)
-{
+void plan_async(Eval *e) {
     e->async = NEW(e->arena, Async);
     e->bounds = false;
 }
 
-void start_async(Eval *e)
-{
+void start_async(Eval *e) {
     Async *a = e->async;
     for (uint32_t i = 0; i < a->rings.n; i++) memset(a->rings.at[i]->stage, 0, sizeof(Stage) * (size_t)a->rings.at[i]->n);
     for (uint32_t i = 0; i < a->bars.n; i++)
@@ -104,8 +97,7 @@ void start_async(Eval *e)
     a->role = NULL;
 }
 
-void eval_buffer(Eval *e, const Step *s)
-{
+void eval_buffer(Eval *e, const Step *s) {
     const Op *op = s->op;
     const Type *t = &op->out[0]->type;
     Slot *slot = slot_of(e, op->out[0]);
@@ -120,8 +112,7 @@ void eval_buffer(Eval *e, const Step *s)
 }
 
 // Coordinates of a stage, last dimension fastest.
-static bool next_coord(const Ring *r, int64_t *at)
-{
+static bool next_coord(const Ring *r, int64_t *at) {
     for (int d = r->rank - 1; d >= 0; d--) {
         if (++at[d] < r->shape[d]) return true;
         at[d] = 0;
@@ -130,8 +121,7 @@ static bool next_coord(const Ring *r, int64_t *at)
 }
 
 // How far a tile's lane moves along each dimension of the ring; axes are named by operands, or in the type's order.
-static void tile_steps(const Ring *r, const Op *op, const Type *t, int first, int64_t *step)
-{
+static void tile_steps(const Ring *r, const Op *op, const Type *t, int first, int64_t *step) {
     for (int d = 0; d < r->rank; d++) {
         const Val *axis = op->nin > first ? op->in[first + d] : t->axis[d];
         int at = type_axis(t, axis);
@@ -140,8 +130,7 @@ static void tile_steps(const Ring *r, const Op *op, const Type *t, int first, in
     }
 }
 
-static void move(const Ring *r, int number, const int64_t *step, unsigned char *tile, bool out)
-{
+static void move(const Ring *r, int number, const int64_t *step, unsigned char *tile, bool out) {
     int64_t at[MAX_AXES] = {0};
     unsigned char *p = r->data + number * r->bytes;
     do {
@@ -153,8 +142,7 @@ static void move(const Ring *r, int number, const int64_t *step, unsigned char *
 }
 
 // One element for several lanes along the first or the last dimension.
-static void spread(const Ring *r, int number, const int64_t *step, const Op *op, unsigned char *tile)
-{
+static void spread(const Ring *r, int number, const int64_t *step, const Op *op, unsigned char *tile) {
     int64_t per[2] = {op->imm > 1 ? op->imm : 1, op->attr > 1 ? op->attr : 1};
     const unsigned char *from = r->data + number * r->bytes;
     for (int64_t i = 0; i < r->shape[0] * per[0]; i++)
@@ -162,8 +150,7 @@ static void spread(const Ring *r, int number, const int64_t *step, const Op *op,
             memcpy(tile + (i * step[0] + k * step[1]) * r->size, from + (i / per[0] * r->shape[1] + k / per[1]) * r->size, (size_t)r->size);
 }
 
-void eval_buffer_load(Eval *e, const Step *s)
-{
+void eval_buffer_load(Eval *e, const Step *s) {
     const Op *op = s->op;
     int     number;
     int64_t step[MAX_AXES];
@@ -177,8 +164,7 @@ void eval_buffer_load(Eval *e, const Step *s)
     else move(r, number, step, out, true);
 }
 
-void eval_buffer_store(Eval *e, const Step *s)
-{
+void eval_buffer_store(Eval *e, const Step *s) {
     const Op *op = s->op;
     int64_t step[MAX_AXES];
     Ring   *r = ring_of(e, op, 0);
@@ -189,8 +175,7 @@ void eval_buffer_store(Eval *e, const Step *s)
     stage->status = LANDED;
 }
 
-void eval_buffer_clear(Eval *e, const Step *s)
-{
+void eval_buffer_clear(Eval *e, const Step *s) {
     const Op *op = s->op;
     int     number;
     Ring   *r = ring_of(e, op, 0);
@@ -206,8 +191,7 @@ void eval_buffer_clear(Eval *e, const Step *s)
 
 // ---- copies --------------------------------------------------------------------------------------
 
-static const unsigned char *element(Eval *e, const Val *tensor, const int64_t *idx)      // NULL: out of range
-{
+static const unsigned char *element(Eval *e, const Val *tensor, const int64_t *idx) {      // NULL: out of range
     const EvalTensor *t = &e->args[slot_of(e, tensor)->lo].tensor;
     int64_t off = 0;
     for (int d = 0; d < tensor->type.rank; d++) {
@@ -217,8 +201,7 @@ static const unsigned char *element(Eval *e, const Val *tensor, const int64_t *i
     return (const unsigned char *)t->data + off * elem_bytes((Elem)tensor->type.elem);
 }
 
-void eval_copy_async(Eval *e, const Step *s)
-{
+void eval_copy_async(Eval *e, const Step *s) {
     const Op *op = s->op;
     Ring   *r = ring_of(e, op, 0);
     Stage  *stage = stage_to_write(e, op);
@@ -248,14 +231,12 @@ void eval_copy_async(Eval *e, const Step *s)
     stage->group = e->async->group;
 }
 
-void eval_copy_commit(Eval *e, const Step *s)
-{
+void eval_copy_commit(Eval *e, const Step *s) {
     (void)s;
     if (e->async) e->async->group++;                            // level 1: tiles that are kept, at once
 }
 
-void eval_copy_wait(Eval *e, const Step *s)
-{
+void eval_copy_wait(Eval *e, const Step *s) {
     Async *a = e->async;
     if (!a) return;
     int64_t complete = (int64_t)a->group - 1 - s->op->imm;      // groups before the open one, but the last imm
@@ -266,8 +247,7 @@ void eval_copy_wait(Eval *e, const Step *s)
         }
 }
 
-void eval_barrier(Eval *e, const Step *s)
-{
+void eval_barrier(Eval *e, const Step *s) {
     (void)s;
     for (uint32_t i = 0; i < e->async->rings.n; i++)
         for (int k = 0; k < e->async->rings.at[i]->n; k++) {
@@ -277,8 +257,7 @@ void eval_barrier(Eval *e, const Step *s)
         }
 }
 
-static const LaunchSlot *map_of(Eval *e, const Op *op)                  // NULL: text without slots
-{
+static const LaunchSlot *map_of(Eval *e, const Op *op) {                  // NULL: text without slots
     const LaunchInfo *l = e->f->launch;
     for (int i = 0; l && i < l->nslots; i++)
         if (l->slots[i].kind == SLOT_TENSORMAP && l->slots[i].b == op->imm) return &l->slots[i];
@@ -292,8 +271,7 @@ typedef struct BoxRows {
     int64_t lower[3], end[3], step[3];
 } BoxRows;
 
-static BoxRows rows_of(Eval *e, const Op *op, int tensor, const int64_t *start)
-{
+static BoxRows rows_of(Eval *e, const Op *op, int tensor, const int64_t *start) {
     const LaunchSlot *m = map_of(e, op);
     BoxRows r = {.rank = op->nidx, .dim = op->nidx - 2, .inner = m ? m->map_dim[0] : op->nidx - 1};
     const EvalTensor *t = &e->args[slot_of(e, op->in[tensor])->lo].tensor;
@@ -310,8 +288,7 @@ static BoxRows rows_of(Eval *e, const Op *op, int tensor, const int64_t *start)
     return r;
 }
 
-static void next_row(BoxRows *r)
-{
+static void next_row(BoxRows *r) {
     if (!r->spatial) { r->at[r->dim]++; return; }
     for (int i = 0; i < r->spatial; i++) {
         int64_t *x = &r->at[r->rank - 2 - i];
@@ -321,8 +298,7 @@ static void next_row(BoxRows *r)
     r->at[0]++;
 }
 
-int64_t copy_box(Eval *e, const Op *op, Ring *r, int number)
-{
+int64_t copy_box(Eval *e, const Op *op, Ring *r, int number) {
     int     n = op->nidx, last = op->nin - !!(op->flags & HAS_WHERE);
     int64_t idx[MAX_RANK] = {0}, offset[MAX_RANK] = {0}, columns = r->shape[r->rank - 1];
     for (int d = 0; d < n; d++) idx[d] = scalar_int(e, op->in[4 + d]);
@@ -349,8 +325,7 @@ int64_t copy_box(Eval *e, const Op *op, Ring *r, int number)
 }
 
 // Lanes of the value that lie in the tensor, whatever is alive: what is cut off is what the tensor does not have.
-void eval_tma_store(Eval *e, const Step *s)
-{
+void eval_tma_store(Eval *e, const Step *s) {
     const Op *op = s->op;
     int  n = op->nidx;
     const Val *v = op->in[2 + n];
@@ -378,8 +353,7 @@ void eval_join_lanes(Eval *e, const Step *s)  { slot_share(e, s->op->out[0], s->
 // ---- wgmma ---------------------------------------------------------------------------------------
 
 // An operand as f64, lines by depth: to[line * depth + k].
-static bool factor(Eval *e, const Op *op, int side, const Val *line, const Val *k, double *to)
-{
+static bool factor(Eval *e, const Op *op, int side, const Val *line, const Val *k, double *to) {
     const Val *v = op->in[side];
     int64_t n = axis_extent(line), depth = axis_extent(k);
     bool    outer_k = op->attr >> side & 1;
@@ -409,8 +383,7 @@ static bool factor(Eval *e, const Op *op, int side, const Val *line, const Val *
     return true;
 }
 
-void eval_wgmma(Eval *e, const Step *s)
-{
+void eval_wgmma(Eval *e, const Step *s) {
     const Op *op = s->op;
     const Val *acc = op_acc(op), *row = op->in[op->nin - 3], *col = op->in[op->nin - 2], *k = op->in[op->nin - 1];
     int64_t m = axis_extent(row), n = axis_extent(col), depth = axis_extent(k);
@@ -437,8 +410,7 @@ void eval_wgmma(Eval *e, const Step *s)
     tile_drop(e, keep);
 }
 
-void eval_wgmma_wait(Eval *e, const Step *s)
-{
+void eval_wgmma_wait(Eval *e, const Step *s) {
     const Op *op = s->op;
     Async *a = e->async;
     if (a->issued > (uint32_t)op->imm && a->issued - (uint32_t)op->imm > a->done) a->done = a->issued - (uint32_t)op->imm;

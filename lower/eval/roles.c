@@ -32,8 +32,7 @@ static bool role_wait(Eval *e);                          // lets the other roles
 
 // ---- mbarriers -----------------------------------------------------------------------------------
 
-void eval_mbar(Eval *e, const Step *s)
-{
+void eval_mbar(Eval *e, const Step *s) {
     const Op *op = s->op;
     Slot *slot = slot_of(e, op->out[0]);
     if (slot->ext) return;
@@ -42,8 +41,7 @@ void eval_mbar(Eval *e, const Step *s)
     vec_push(e->arena, &e->async->bars, b);
 }
 
-static Bar *bar_of(Eval *e, const Op *op, int bar, int stage)
-{
+static Bar *bar_of(Eval *e, const Op *op, int bar, int stage) {
     Bars   *b = slot_of(e, op->in[bar])->ext;
     int64_t n = scalar_int(e, op->in[stage]);
     if (n >= 0 && n < b->n) return &b->at[n];
@@ -52,8 +50,7 @@ static Bar *bar_of(Eval *e, const Op *op, int bar, int stage)
 }
 
 // Completes the phase if everything that it waits for has been asked for. Bytes land now.
-static bool complete(Eval *e, const Op *op, Bar *b, int arrivals)
-{
+static bool complete(Eval *e, const Op *op, Bar *b, int arrivals) {
     if (b->arrived < arrivals) return false;
     if (b->expected != b->flying) {
         eval_fault(e, op->span, "an mbarrier expects %lld bytes, copies bring %lld", (long long)b->expected, (long long)b->flying);
@@ -70,8 +67,7 @@ static bool complete(Eval *e, const Op *op, Bar *b, int arrivals)
 
 static int arrivals_of(Eval *e, const Op *op) { return ((Bars *)slot_of(e, op->in[0])->ext)->arrivals; }
 
-static void arrive(Eval *e, const Op *op, Bar *b, int n, int64_t bytes)
-{
+static void arrive(Eval *e, const Op *op, Bar *b, int n, int64_t bytes) {
     int all = arrivals_of(e, op);
     if (b->arrived >= all && !complete(e, op, b, all)) return;               // nobody waited for that phase
     b->arrived += n;
@@ -81,14 +77,12 @@ static void arrive(Eval *e, const Op *op, Bar *b, int n, int64_t bytes)
     if (b->arrived == all && !b->expected && !b->flying) complete(e, op, b, all);
 }
 
-void eval_mbar_expect(Eval *e, const Step *s)
-{
+void eval_mbar_expect(Eval *e, const Step *s) {
     Bar *b = bar_of(e, s->op, 0, 1);
     if (b) arrive(e, s->op, b, 1, s->op->imm - (s->op->nin > 2 ? scalar_int(e, s->op->in[2]) : 0));
 }
 
-void eval_mbar_arrive(Eval *e, const Step *s)
-{
+void eval_mbar_arrive(Eval *e, const Step *s) {
     Bar *b = bar_of(e, s->op, 0, 1);
     if (!b) return;
     for (uint32_t i = 0; i < e->async->rings.n; i++)                         // what this role has read is free again
@@ -100,8 +94,7 @@ void eval_mbar_arrive(Eval *e, const Step *s)
 }
 
 // Copies that no group holds are this role's: they land with the barrier's phase.
-void eval_copy_arrive(Eval *e, const Step *s)
-{
+void eval_copy_arrive(Eval *e, const Step *s) {
     Bar *b = bar_of(e, s->op, 0, 1);
     if (!b) return;
     for (uint32_t i = 0; i < e->async->rings.n; i++)
@@ -114,8 +107,7 @@ void eval_copy_arrive(Eval *e, const Step *s)
     arrive(e, s->op, b, (int)s->op->imm, 0);
 }
 
-void eval_mbar_wait(Eval *e, const Step *s)
-{
+void eval_mbar_wait(Eval *e, const Step *s) {
     Bar *b = bar_of(e, s->op, 0, 1);
     if (!b) return;
     uint32_t parity = (uint32_t)scalar_int(e, s->op->in[2]) & 1;
@@ -126,22 +118,19 @@ void eval_mbar_wait(Eval *e, const Step *s)
 }
 
 // Where one region stands for both groups there are no turns.
-void eval_turn_wait(Eval *e, const Step *s)
-{
+void eval_turn_wait(Eval *e, const Step *s) {
     int *turn = &e->async->turns[e->slice];
     while (s->op->attr && *turn == 0 && e->flow != FLOW_FAULT)
         if (!role_wait(e)) eval_fault(e, s->op->span, "deadlock: nobody will pass the turn");
     if (s->op->attr) (*turn)--;
 }
 
-void eval_turn_pass(Eval *e, const Step *s)
-{
+void eval_turn_pass(Eval *e, const Step *s) {
     if (s->op->attr) e->async->turns[(e->slice + 1) % s->op->attr]++;
     e->async->events++;
 }
 
-void eval_tma_load(Eval *e, const Step *s)
-{
+void eval_tma_load(Eval *e, const Step *s) {
     const Op *op = s->op;
     Stage *stage = stage_to_write(e, op);
     Bars  *bars = slot_of(e, op->in[2])->ext;
@@ -183,8 +172,7 @@ typedef struct Roles { ucontext_t main; const void *stack; size_t size; int n; R
 
 static void swap_slot(Slot *a, Slot *b) { Slot x = *a; *a = *b; *b = x; }
 
-static void swap_state(Eval *e, Role *r)
-{
+static void swap_state(Eval *e, Role *r) {
     Role old = {.flow = e->flow, .depth = e->depth, .carried = e->carried, .ncarried = e->ncarried, .cap_carried = e->cap_carried};
     e->flow = r->flow;
     e->depth = r->depth;
@@ -199,8 +187,7 @@ static void swap_state(Eval *e, Role *r)
     for (int i = 0; i < r->nown; i++) swap_slot(&e->slot[r->own[i]], &r->value[i]);
 }
 
-static void enter(unsigned lo, unsigned hi)          // makecontext passes ints
-{
+static void enter(unsigned lo, unsigned hi) {          // makecontext passes ints
     Role *r = (Role *)(uintptr_t)((uint64_t)hi << 32 | lo);
     ARRIVE(NULL, r->all);
     run_block(r->e, r->block);
@@ -209,8 +196,7 @@ static void enter(unsigned lo, unsigned hi)          // makecontext passes ints
     swapcontext(&r->context, &r->all->main);
 }
 
-static void resume(Eval *e, Role *r)
-{
+static void resume(Eval *e, Role *r) {
     void *fake = NULL;
     swap_state(e, r);
     e->async->role = r;
@@ -225,8 +211,7 @@ static void resume(Eval *e, Role *r)
     if (r->flow == FLOW_FAULT) e->flow = FLOW_FAULT;
 }
 
-static bool role_wait(Eval *e)
-{
+static bool role_wait(Eval *e) {
     Role *r = e->async->role;
     void *fake = NULL;
     if (!r) return false;
@@ -236,8 +221,7 @@ static bool role_wait(Eval *e)
     return true;
 }
 
-static void role_start(Eval *e, Roles *all, Role *r, const Block *b, int arrives_as)
-{
+static void role_start(Eval *e, Roles *all, Role *r, const Block *b, int arrives_as) {
     enum { STACK = 1 << 20 };
     *r = (Role){.e = e, .block = b, .all = all, .arrives_as = arrives_as, .size = STACK, .memory = malloc(STACK)};
     if (!r->memory) ice("out of memory");
@@ -248,14 +232,12 @@ static void role_start(Eval *e, Roles *all, Role *r, const Block *b, int arrives
     makecontext(&r->context, (void (*)(void))(uintptr_t)enter, 2, (unsigned)p, (unsigned)(p >> 32));
 }
 
-static bool finished(const Roles *all)
-{
+static bool finished(const Roles *all) {
     for (int i = 0; i < all->n; i++) if (!all->at[i].finished) return false;
     return true;
 }
 
-static void own_values(Role *r, Region *region)
-{
+static void own_values(Role *r, Region *region) {
     VEC(uint32_t) v = {0};
     for (uint32_t i = 0; i < region->args.n; i++) vec_push(r->e->arena, &v, region->args.at[i]->id);
     for (Op *op = op_walk(region, NULL); op; op = op_walk(region, op)) {
@@ -268,8 +250,7 @@ static void own_values(Role *r, Region *region)
     r->value = NEW_N(r->e->arena, Slot, v.n + 1);
 }
 
-void eval_roles(Eval *e, const Step *s)
-{
+void eval_roles(Eval *e, const Step *s) {
     Roles *all = NEW(e->arena, Roles);
     int slices = s->op->attr > 1 ? (int)s->op->attr : 1;
     if (slices > MAX_SLICES) ice("%d slices", slices);

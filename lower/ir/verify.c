@@ -12,8 +12,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-void problem(Check *c, const char *fmt, ...)
-{
+void problem(Check *c, const char *fmt, ...) {
     char words[400];
     va_list args;
     va_start(args, fmt);
@@ -27,52 +26,44 @@ void problem(Check *c, const char *fmt, ...)
 
 // ---- questions about types -----------------------------------------------------------------------
 
-static bool same_axes(const Type *a, const Type *b)
-{
+static bool same_axes(const Type *a, const Type *b) {
     return a->rank == b->rank && memcmp(a->axis, b->axis, sizeof *a->axis * a->rank) == 0;
 }
 
-static bool axes_within(const Type *part, const Type *whole)
-{
+static bool axes_within(const Type *part, const Type *whole) {
     for (int i = 0; i < part->rank; i++)
         if (type_axis(whole, part->axis[i]) < 0) return false;
     return true;
 }
 
-static Type union_of(const Op *op, int from, int to)
-{
+static Type union_of(const Op *op, int from, int to) {
     Type t = type_scalar(EL_none);
     for (int i = from; i < to; i++)
         if (is_tile(op->in[i])) t = type_union(t, op->in[i]->type);
     return t;
 }
 
-void want_scalar_int(Check *c, const Op *op, int i, const char *what)
-{
+void want_scalar_int(Check *c, const Op *op, int i, const char *what) {
     if (!is_scalar(op->in[i]) || !is_int(op->in[i])) problem(c, "%s must be an integer scalar", what);
 }
 
-static void want_axes(Check *c, const Op *op, const Type *want)
-{
+static void want_axes(Check *c, const Op *op, const Type *want) {
     if (!is_tile(op->out[0])) problem(c, "the result is not a tile");
     else if (!same_axes(&op->out[0]->type, want)) problem(c, "the result's axes are not those of the operands");
 }
 
-static void want_elem(Check *c, const Op *op, Elem e, bool ptr)
-{
+static void want_elem(Check *c, const Op *op, Elem e, bool ptr) {
     const Type *t = &op->out[0]->type;
     if (t->elem != e || t->ptr != ptr) problem(c, "the result's element type should be %s%s", ptr ? "*" : "", elem_name(e));
 }
 
-static void want_same_elem(Check *c, const Op *op, int i, int k)
-{
+static void want_same_elem(Check *c, const Op *op, int i, int k) {
     const Type *a = &op->in[i]->type, *b = &op->in[k]->type;
     if (a->elem != b->elem || a->ptr != b->ptr)
         problem(c, "operands differ in element type: %s%s and %s%s", a->ptr ? "*" : "", elem_name((Elem)a->elem), b->ptr ? "*" : "", elem_name((Elem)b->elem));
 }
 
-bool want_tiles(Check *c, const Op *op, int from, int to)
-{
+bool want_tiles(Check *c, const Op *op, int from, int to) {
     for (int i = from; i < to; i++)
         if (!is_tile(op->in[i])) {
             problem(c, "operand %d is not a tile", i);
@@ -81,8 +72,7 @@ bool want_tiles(Check *c, const Op *op, int from, int to)
     return true;
 }
 
-static void elementwise_of(Check *c, const Op *op, int n)
-{
+static void elementwise_of(Check *c, const Op *op, int n) {
     Type t = union_of(op, 0, n);
     want_axes(c, op, &t);
 }
@@ -91,8 +81,7 @@ static void elementwise(Check *c, const Op *op) { elementwise_of(c, op, op->nin)
 
 // ---- values --------------------------------------------------------------------------------------
 
-static void check_const(Check *c, const Op *op)
-{
+static void check_const(Check *c, const Op *op) {
     Elem e = elem_of(op->out[0]);
     if (!is_scalar(op->out[0]) || op->out[0]->type.ptr) { problem(c, "a const is a scalar number"); return; }
     if (e == EL_bool && op->imm != 0 && op->imm != 1) problem(c, "a bool is 0 or 1");
@@ -103,42 +92,36 @@ static void check_const(Check *c, const Op *op)
     if (!fits) problem(c, "%" PRId64 " does not fit in %s", op->imm, elem_name(e));
 }
 
-void index_scalar(Check *c, const Op *op)
-{
+void index_scalar(Check *c, const Op *op) {
     if (!is_scalar(op->out[0]) || elem_of(op->out[0]) != EL_index) problem(c, "the result must be an index scalar");
 }
 
-static void check_dim(Check *c, const Op *op)
-{
+static void check_dim(Check *c, const Op *op) {
     index_scalar(c, op);
     if (c->f->launch && (op->imm < 0 || op->imm >= c->f->launch->ndims)) problem(c, "there is no dimension %" PRId64, op->imm);
 }
 
-static const LaunchParam *param_of(Check *c, const Op *op)
-{
+static const LaunchParam *param_of(Check *c, const Op *op) {
     const LaunchInfo *l = c->f->launch;
     if (l && (op->imm < 0 || op->imm >= l->nparams)) problem(c, "there is no parameter %" PRId64, op->imm);
     return l && op->imm >= 0 && op->imm < l->nparams ? &l->params[op->imm] : NULL;
 }
 
-static void check_scalar(Check *c, const Op *op)
-{
+static void check_scalar(Check *c, const Op *op) {
     const LaunchParam *p = param_of(c, op);
     if (!is_scalar(op->out[0])) problem(c, "the result must be a scalar");
     if (p && (p->kind == PK_TENSOR || p->elem != elem_of(op->out[0]) || (p->kind == PK_POINTER) != op->out[0]->type.ptr))
         problem(c, "parameter %s has another type", p->name->s);
 }
 
-static void check_tensor(Check *c, const Op *op)
-{
+static void check_tensor(Check *c, const Op *op) {
     const LaunchParam *p = param_of(c, op);
     const Type *t = &op->out[0]->type;
     if (t->kind != TY_TENSOR) problem(c, "the result must be a tensor");
     else if (p && (p->kind != PK_TENSOR || p->elem != (Elem)t->elem || p->rank != t->rank)) problem(c, "parameter %s has another type", p->name->s);
 }
 
-static void check_extent(Check *c, const Op *op)
-{
+static void check_extent(Check *c, const Op *op) {
     const Type *t = &op->in[0]->type;
     index_scalar(c, op);
     if (t->kind != TY_TENSOR) problem(c, "the operand must be a tensor");
@@ -150,8 +133,7 @@ static void check_programs(Check *c, const Op *op) { index_scalar(c, op); }
 static void check_walkers(Check *c, const Op *op)  { index_scalar(c, op); }
 static void check_slice(Check *c, const Op *op)    { index_scalar(c, op); }
 
-static void check_axis(Check *c, const Op *op)
-{
+static void check_axis(Check *c, const Op *op) {
     const Type *t = &op->out[0]->type;
     want_scalar_int(c, op, 0, "the lower bound");
     want_scalar_int(c, op, 1, "the upper bound");
@@ -160,8 +142,7 @@ static void check_axis(Check *c, const Op *op)
     if (op->imm < 0) problem(c, "an axis cannot have %" PRId64 " lanes", op->imm);
 }
 
-static void of_axis(Check *c, const Op *op, Elem e)
-{
+static void of_axis(Check *c, const Op *op, Elem e) {
     if (op->in[0]->type.kind != TY_AXIS) { problem(c, "the operand must be an axis"); return; }
     Type t = type_tile(e, 1, op->in);
     if (!type_equal(&t, &op->out[0]->type)) problem(c, "the result must be a tile of %s over the axis", elem_name(e));
@@ -172,8 +153,7 @@ static void check_live(Check *c, const Op *op)  { of_axis(c, op, EL_bool); }
 
 // ---- elementwise ---------------------------------------------------------------------------------
 
-static void check_unary(Check *c, const Op *op)
-{
+static void check_unary(Check *c, const Op *op) {
     if (!want_tiles(c, op, 0, 1)) return;
     elementwise(c, op);
     want_elem(c, op, elem_of(op->in[0]), false);
@@ -181,16 +161,14 @@ static void check_unary(Check *c, const Op *op)
     if (!ok) problem(c, "no such unary op on %s", elem_name(elem_of(op->in[0])));
 }
 
-static bool binary_ok(AstOp o, const Val *v)
-{
+static bool binary_ok(AstOp o, const Val *v) {
     if (o == OP_add || o == OP_sub || o == OP_mul || o == OP_div) return is_int(v) || is_real(v);
     if (o == OP_rem || o == OP_shl || o == OP_shr) return is_int(v);
     if (o == OP_and || o == OP_or || o == OP_xor) return is_int(v) || is_bool(v);
     return op_compares(o);
 }
 
-static void check_binary(Check *c, const Op *op)
-{
+static void check_binary(Check *c, const Op *op) {
     if (!want_tiles(c, op, 0, 2)) return;
     AstOp o = (AstOp)op->sub;
     elementwise(c, op);
@@ -204,8 +182,7 @@ static void check_binary(Check *c, const Op *op)
     if (op->in[0]->type.ptr ? !op_compares(o) : !binary_ok(o, op->in[0])) problem(c, "no such binary op on %s", elem_name(elem_of(op->in[0])));
 }
 
-static void check_select(Check *c, const Op *op)
-{
+static void check_select(Check *c, const Op *op) {
     if (!want_tiles(c, op, 0, 3)) return;
     elementwise(c, op);
     if (!is_bool(op->in[0])) problem(c, "the condition must be bool");
@@ -213,23 +190,20 @@ static void check_select(Check *c, const Op *op)
     want_elem(c, op, elem_of(op->in[1]), op->in[1]->type.ptr);
 }
 
-static void check_cast(Check *c, const Op *op)
-{
+static void check_cast(Check *c, const Op *op) {
     if (!want_tiles(c, op, 0, 1)) return;
     elementwise(c, op);
     if (op->in[0]->type.ptr || op->out[0]->type.ptr) problem(c, "a pointer is not a number: bitcast it");
 }
 
-static void check_bitcast(Check *c, const Op *op)
-{
+static void check_bitcast(Check *c, const Op *op) {
     if (!want_tiles(c, op, 0, 1)) return;
     elementwise(c, op);
     const Type *a = &op->in[0]->type, *b = &op->out[0]->type;
     if ((a->ptr ? 64 : elem_bits((Elem)a->elem)) != (b->ptr ? 64 : elem_bits((Elem)b->elem))) problem(c, "the widths differ");
 }
 
-static void check_fun(Check *c, const Op *op)
-{
+static void check_fun(Check *c, const Op *op) {
     static const struct { uint8_t n; char cls; } rule[TF_COUNT] = {
 #define X(name, n, cls, meaning) {n, #cls[0]},
         TFUNS(X)
@@ -246,15 +220,13 @@ static void check_fun(Check *c, const Op *op)
     if (!ok || x->type.ptr) problem(c, "no such function of %s", elem_name(elem_of(x)));
 }
 
-static void check_splat(Check *c, const Op *op)
-{
+static void check_splat(Check *c, const Op *op) {
     if (!want_tiles(c, op, 0, 1)) return;
     want_elem(c, op, elem_of(op->in[0]), op->in[0]->type.ptr);
     if (!axes_within(&op->in[0]->type, &op->out[0]->type)) problem(c, "the result lacks an axis of the operand");
 }
 
-static void check_rename(Check *c, const Op *op)
-{
+static void check_rename(Check *c, const Op *op) {
     if (!want_tiles(c, op, 0, 1)) return;
     Val *from = op->in[1], *to = op->in[2];
     if (from->type.kind != TY_AXIS || to->type.kind != TY_AXIS) { problem(c, "renames an axis to an axis"); return; }
@@ -269,8 +241,7 @@ static void check_rename(Check *c, const Op *op)
 
 // ---- over axes -----------------------------------------------------------------------------------
 
-static bool want_over(Check *c, const Op *op, const Type *whole)
-{
+static bool want_over(Check *c, const Op *op, const Type *whole) {
     for (int i = op_first_axis(op); i < op->nin; i++) {
         if (op->in[i]->type.kind != TY_AXIS) { problem(c, "operand %d is not an axis", i); return false; }
         if (type_axis(whole, op->in[i]) < 0) problem(c, "no operand has the axis %%%u", op->in[i]->id);
@@ -280,8 +251,7 @@ static bool want_over(Check *c, const Op *op, const Type *whole)
     return true;
 }
 
-static void check_reduce(Check *c, const Op *op)
-{
+static void check_reduce(Check *c, const Op *op) {
     if (!want_tiles(c, op, 0, 1) || !want_over(c, op, &op->in[0]->type)) return;
     const Val *x = op->in[0];
     Type t = type_minus(x->type, op->nin - 1, op->in + 1);
@@ -299,15 +269,13 @@ static void check_reduce(Check *c, const Op *op)
 }
 
 // One axis, which stays.
-static void check_along(Check *c, const Op *op)
-{
+static void check_along(Check *c, const Op *op) {
     if (!want_tiles(c, op, 0, 1) || !want_over(c, op, &op->in[0]->type)) return;
     want_axes(c, op, &op->in[0]->type);
     if (op->in[0]->type.ptr || is_bool(op->in[0])) problem(c, "no such order of %s", elem_name(elem_of(op->in[0])));
 }
 
-static void check_scan(Check *c, const Op *op)
-{
+static void check_scan(Check *c, const Op *op) {
     const Val *x = op->in[0];
     check_along(c, op);
     want_elem(c, op, elem_of(x), false);
@@ -316,20 +284,17 @@ static void check_scan(Check *c, const Op *op)
     if (adds && is_tile(x) && !is_int(x) && !is_real(x)) problem(c, "no such scan of %s", elem_name(elem_of(x)));
 }
 
-static void check_sort(Check *c, const Op *op)
-{
+static void check_sort(Check *c, const Op *op) {
     check_along(c, op);
     want_elem(c, op, elem_of(op->in[0]), false);
 }
 
-static void check_order(Check *c, const Op *op)
-{
+static void check_order(Check *c, const Op *op) {
     check_along(c, op);
     want_elem(c, op, EL_index, false);
 }
 
-static void check_take(Check *c, const Op *op)
-{
+static void check_take(Check *c, const Op *op) {
     if (!want_tiles(c, op, 0, 2) || !want_over(c, op, &op->in[0]->type)) return;
     Type t = type_union(type_minus(op->in[0]->type, 1, op->in + 2), op->in[1]->type);
     want_axes(c, op, &t);
@@ -338,8 +303,7 @@ static void check_take(Check *c, const Op *op)
     if (op->in[0]->type.ptr) problem(c, "no pointers are taken");
 }
 
-static void check_dot(Check *c, const Op *op)
-{
+static void check_dot(Check *c, const Op *op) {
     int first = op_first_axis(op);
     if (first >= op->nin) { problem(c, "a dot is over at least one axis"); return; }
     if (!want_tiles(c, op, 0, first)) return;
@@ -358,8 +322,7 @@ static void check_dot(Check *c, const Op *op)
 
 // ---- memory --------------------------------------------------------------------------------------
 
-static bool want_access(Check *c, const Op *op)
-{
+static bool want_access(Check *c, const Op *op) {
     const Type *t = &op->in[0]->type;
     if (t->kind != TY_TENSOR) { problem(c, "operand 0 must be a tensor"); return false; }
     if (op->nidx != t->rank) problem(c, "%d indices for a tensor of %d dimensions", op->nidx, t->rank);
@@ -368,15 +331,13 @@ static bool want_access(Check *c, const Op *op)
     return true;
 }
 
-static void want_value(Check *c, const Op *op, const Val *v, Elem e, const Type *place)
-{
+static void want_value(Check *c, const Op *op, const Val *v, Elem e, const Type *place) {
     if (!is_tile(v) || elem_of(v) != e || v->type.ptr) problem(c, "the value must be of %s", elem_name(e));
     else if (!axes_within(&v->type, place)) problem(c, "the value has an axis that the place lacks");
     (void)op;
 }
 
-static void check_load(Check *c, const Op *op)
-{
+static void check_load(Check *c, const Op *op) {
     if (!want_access(c, op)) return;
     if (op->nin != 1 + op->nidx + !!op_else(op)) problem(c, "too many operands");
     Elem e = elem_of(op->in[0]);
@@ -386,8 +347,7 @@ static void check_load(Check *c, const Op *op)
     if (op_else(op)) want_value(c, op, op_else(op), e, &t);
 }
 
-static void check_store(Check *c, const Op *op)
-{
+static void check_store(Check *c, const Op *op) {
     if (!want_access(c, op)) return;
     if (op->nin != 2 + op->nidx) { problem(c, "a store takes the tensor, its indices and a value"); return; }
     Type t = union_of(op, 1, 1 + op->nidx);
@@ -396,20 +356,17 @@ static void check_store(Check *c, const Op *op)
 
 static void check_tma_store_wait(Check *c, const Op *op) { (void)c; (void)op; }
 
-static bool want_pointer(Check *c, const Op *op)
-{
+static bool want_pointer(Check *c, const Op *op) {
     if (is_tile(op->in[0]) && op->in[0]->type.ptr) return true;
     problem(c, "operand 0 must be a pointer");
     return false;
 }
 
-static void want_where(Check *c, const Op *op)
-{
+static void want_where(Check *c, const Op *op) {
     if (op_where(op) && !is_bool(op_where(op))) problem(c, "`where` must be bool");
 }
 
-static void check_ptrload(Check *c, const Op *op)
-{
+static void check_ptrload(Check *c, const Op *op) {
     if (!want_pointer(c, op)) return;
     if (op->nin != 1 + !!op_where(op) + !!op_else(op)) problem(c, "operands and flags do not agree");
     want_where(c, op);
@@ -419,8 +376,7 @@ static void check_ptrload(Check *c, const Op *op)
     if (op_else(op)) want_value(c, op, op_else(op), elem_of(op->in[0]), &t);
 }
 
-static void check_ptrstore(Check *c, const Op *op)
-{
+static void check_ptrstore(Check *c, const Op *op) {
     if (!want_pointer(c, op)) return;
     if (op->nin != 2 + !!op_where(op)) problem(c, "operands and flags do not agree");
     want_where(c, op);
@@ -429,8 +385,7 @@ static void check_ptrstore(Check *c, const Op *op)
     want_value(c, op, op_value(op), elem_of(op->in[0]), &t);
 }
 
-static void check_atomic(Check *c, const Op *op)
-{
+static void check_atomic(Check *c, const Op *op) {
     bool tensor = op->in[0]->type.kind == TY_TENSOR;
     if (tensor ? !want_access(c, op) : !want_pointer(c, op)) return;
     if (op->nin != 2 + op->nidx + (op->sub == TA_cas) + !!op_where(op)) { problem(c, "operands and flags do not agree"); return; }
@@ -444,20 +399,17 @@ static void check_atomic(Check *c, const Op *op)
 
 // ---- control -------------------------------------------------------------------------------------
 
-static void want_same_types(Check *c, int n, Val *const *a, Val *const *b, const char *what)
-{
+static void want_same_types(Check *c, int n, Val *const *a, Val *const *b, const char *what) {
     for (int i = 0; i < n; i++)
         if (!type_equal(&a[i]->type, &b[i]->type)) problem(c, "%s: value %d has another type", what, i);
 }
 
-static void want_args(Check *c, const Region *r, int lead, int n, Val *const *types)
-{
+static void want_args(Check *c, const Region *r, int lead, int n, Val *const *types) {
     if ((int)r->args.n != lead + n) problem(c, "the region has %u arguments, not %d", r->args.n, lead + n);
     else if (n) want_same_types(c, n, r->args.at + lead, types, "region arguments");
 }
 
-static void check_for(Check *c, const Op *op)
-{
+static void check_for(Check *c, const Op *op) {
     static const char *const what[] = {"the lower bound", "the upper bound", "the step"};
     for (int i = 0; i < 3; i++) want_scalar_int(c, op, i, what[i]);
     if (op->nin != 3 + op->nout) { problem(c, "a for has a result for each carried value"); return; }
@@ -466,16 +418,14 @@ static void check_for(Check *c, const Op *op)
     if (op->reg[0]->args.n && !type_equal(&op->reg[0]->args.at[0]->type, &op->in[0]->type)) problem(c, "the counter's type is not that of the bounds");
 }
 
-static void check_while(Check *c, const Op *op)
-{
+static void check_while(Check *c, const Op *op) {
     if (op->nin != op->nout) { problem(c, "a while has a result for each carried value"); return; }
     want_same_types(c, op->nout, op->in, op->out, "carried values");
     want_args(c, op->reg[0], 0, op->nout, op->out);
     want_args(c, op->reg[1], 0, op->nout, op->out);
 }
 
-static void check_merge(Check *c, const Op *op)
-{
+static void check_merge(Check *c, const Op *op) {
     int n = op->nout;
     if (op->nin != n) { problem(c, "a merge has a result for each value"); return; }
     want_same_types(c, n, op->in, op->out, "values");
@@ -483,21 +433,18 @@ static void check_merge(Check *c, const Op *op)
     for (int side = 0; side < 2; side++) want_same_types(c, n, op->reg[0]->args.at + side * n, op->out, "region arguments");
 }
 
-static void check_if(Check *c, const Op *op)
-{
+static void check_if(Check *c, const Op *op) {
     if (!is_scalar(op->in[0]) || !is_bool(op->in[0])) problem(c, "the condition must be a bool scalar");
     want_args(c, op->reg[0], 0, 0, NULL);
     want_args(c, op->reg[1], 0, 0, NULL);
 }
 
-static void want_results(Check *c, const Op *op, int from, const Op *target)
-{
+static void want_results(Check *c, const Op *op, int from, const Op *target) {
     if (op->nin - from != target->nout) problem(c, "%d values for the %d results of its %s", op->nin - from, target->nout, op_info[target->code].name);
     else want_same_types(c, target->nout, op->in + from, target->out, "values");
 }
 
-static void check_yield(Check *c, const Op *op)
-{
+static void check_yield(Check *c, const Op *op) {
     const Op *owner = op->parent->owner;
     if (!owner) { if (op->nin) problem(c, "a kernel yields nothing"); return; }
     if (owner->code == OP_T_while && op->parent == owner->reg[0]) { problem(c, "the first region of a while ends in condition"); return; }
@@ -505,16 +452,14 @@ static void check_yield(Check *c, const Op *op)
     want_results(c, op, 0, owner);
 }
 
-static void check_condition(Check *c, const Op *op)
-{
+static void check_condition(Check *c, const Op *op) {
     const Op *owner = op->parent->owner;
     if (!owner || owner->code != OP_T_while || op->parent != owner->reg[0]) { problem(c, "condition ends the first region of a while"); return; }
     if (!is_scalar(op->in[0]) || !is_bool(op->in[0])) problem(c, "the condition must be a bool scalar");
     want_results(c, op, 1, owner);
 }
 
-static void check_leave(Check *c, const Op *op)
-{
+static void check_leave(Check *c, const Op *op) {
     const Op *loop = op_target(op);
     if (loop) want_results(c, op, 0, loop);
     else      problem(c, "there is no loop to leave");
@@ -523,81 +468,69 @@ static void check_leave(Check *c, const Op *op)
 static void check_break(Check *c, const Op *op)    { check_leave(c, op); }
 static void check_continue(Check *c, const Op *op) { check_leave(c, op); }
 
-static void check_assert(Check *c, const Op *op)
-{
+static void check_assert(Check *c, const Op *op) {
     if (!is_bool(op->in[0])) problem(c, "the condition must be bool");
 }
 
-static void check_print(Check *c, const Op *op)
-{
+static void check_print(Check *c, const Op *op) {
     if (op->nin) want_tiles(c, op, 0, 1);
 }
 
 // ---- level 2 -------------------------------------------------------------------------------------
 
-static bool want_kind(Check *c, const Op *op, int i, TypeKind kind, const char *what)
-{
+static bool want_kind(Check *c, const Op *op, int i, TypeKind kind, const char *what) {
     if (i < op->nin && op->in[i]->type.kind == kind) return true;
     problem(c, "operand %d must be %s", i, what);
     return false;
 }
 
-static void want_ring(Check *c, const Op *op)
-{
+static void want_ring(Check *c, const Op *op) {
     if (want_kind(c, op, 0, TY_BUFFER, "a buffer")) want_scalar_int(c, op, 1, "the stage");
 }
 
 // A tile fills one stage: extents in some order, and the element type.
-static void want_fits(Check *c, const Type *buffer, const Type *tile)
-{
+static void want_fits(Check *c, const Type *buffer, const Type *tile) {
     if (tile->kind != TY_TILE) problem(c, "what goes in or out of a buffer is a tile");
     else if (tile->elem != buffer->elem) problem(c, "the buffer is of %s", elem_name((Elem)buffer->elem));
     else if (tile->rank != buffer->rank) problem(c, "the buffer has %d dimensions, the tile %d", buffer->rank, tile->rank);
 }
 
-static void check_convert(Check *c, const Op *op)
-{
+static void check_convert(Check *c, const Op *op) {
     if (!want_tiles(c, op, 0, 1)) return;
     if (!type_equal(&op->in[0]->type, &op->out[0]->type)) problem(c, "a convert keeps the type");
 }
 
-static void check_buffer(Check *c, const Op *op)
-{
+static void check_buffer(Check *c, const Op *op) {
     if (op->out[0]->type.kind != TY_BUFFER) problem(c, "the result must be a buffer");
     if (op->imm < 1) problem(c, "a ring has at least one stage");
     int repeats = 8 * op->out[0]->type.swizzle;                // bytes
     if (repeats && op->attr % repeats) problem(c, "swizzled lines repeat every %d bytes, and the buffer begins at %d", repeats, (int)op->attr);
 }
 
-static void check_buffer_clear(Check *c, const Op *op)
-{
+static void check_buffer_clear(Check *c, const Op *op) {
     if (want_kind(c, op, 0, TY_BUFFER, "a buffer")) want_scalar_int(c, op, 1, "the stage");
     want_kind(c, op, 2, TY_AXIS, "an axis");
 }
 
-static void check_buffer_load(Check *c, const Op *op)
-{
+static void check_buffer_load(Check *c, const Op *op) {
     want_ring(c, op);
     want_fits(c, &op->in[0]->type, &op->out[0]->type);
     if ((op->imm > 1 || op->attr > 1) && (op->nin != 4 || op->in[0]->type.rank != 2)) problem(c, "several lanes an element: of two named axes");
 }
 static void check_buffer_store(Check *c, const Op *op) { want_ring(c, op); want_fits(c, &op->in[0]->type, &op->in[2]->type); }
 
-static void want_copy(Check *c, const Op *op, int tensor)
-{
+static void want_copy(Check *c, const Op *op, int tensor) {
     want_ring(c, op);
     if (!want_kind(c, op, tensor, TY_TENSOR, "a tensor")) return;
     if (op->nidx != op->in[tensor]->type.rank || op->nin != tensor + 1 + op->nidx) problem(c, "one index for each dimension of the tensor");
 }
 
 static void check_copy_async(Check *c, const Op *op) { want_copy(c, op, 2); }
-static void want_cluster(Check *c, const Op *op)
-{
+static void want_cluster(Check *c, const Op *op) {
     if (op->attr > 1 && op->attr != c->f->cluster) problem(c, "attr: the cluster has %d blocks", c->f->cluster);
 }
 
-static void check_tma_load(Check *c, const Op *op)
-{
+static void check_tma_load(Check *c, const Op *op) {
     want_cluster(c, op);
     want_kind(c, op, 2, TY_MBAR, "a ring of mbarriers");
     want_ring(c, op);
@@ -607,40 +540,33 @@ static void check_tma_load(Check *c, const Op *op)
     for (int i = 4; i < op->nin; i++) want_scalar_int(c, op, i, "a coordinate");
 }
 
-static void check_mbar(Check *c, const Op *op)
-{
+static void check_mbar(Check *c, const Op *op) {
     if (op->out[0]->type.kind != TY_MBAR) problem(c, "the result must be a ring of mbarriers");
     if (op->imm < 1) problem(c, "a ring has at least one stage");
 }
 
-static void want_bar(Check *c, const Op *op)
-{
+static void want_bar(Check *c, const Op *op) {
     if (want_kind(c, op, 0, TY_MBAR, "a ring of mbarriers")) want_scalar_int(c, op, 1, "the stage");
 }
 
-static void check_mbar_expect(Check *c, const Op *op)
-{
+static void check_mbar_expect(Check *c, const Op *op) {
     want_bar(c, op);
     if (op->nin > 2) want_scalar_int(c, op, 2, "how many bytes less");
 }
-static void check_copy_arrive(Check *c, const Op *op)
-{
+static void check_copy_arrive(Check *c, const Op *op) {
     want_bar(c, op);
     if (op->imm < 1) problem(c, "imm arrivals");
 }
-static void check_mbar_arrive(Check *c, const Op *op)
-{
+static void check_mbar_arrive(Check *c, const Op *op) {
     want_bar(c, op);
     want_cluster(c, op);
 }
-static void check_mbar_wait(Check *c, const Op *op)
-{
+static void check_mbar_wait(Check *c, const Op *op) {
     want_bar(c, op);
     want_scalar_int(c, op, 2, "the parity");
 }
 
-static void check_tma_store(Check *c, const Op *op)
-{
+static void check_tma_store(Check *c, const Op *op) {
     want_kind(c, op, 0, TY_BUFFER, "a buffer");
     want_kind(c, op, 1, TY_TENSOR, "a tensor");
     int n = op->nidx;
@@ -654,8 +580,7 @@ static void check_tma_store(Check *c, const Op *op)
         if (type_axis(&v->type, op->in[3 + n + i]) < 0) problem(c, "the row and the column must be the value's axes");
 }
 
-static void check_row_store(Check *c, const Op *op)
-{
+static void check_row_store(Check *c, const Op *op) {
     if (!want_access(c, op)) return;
     int n = op->nidx;
     if (op->nin != 5 + n) { problem(c, "the operands are a tensor, its indices, the value, a buffer, and the value's row and column axis"); return; }
@@ -666,8 +591,7 @@ static void check_row_store(Check *c, const Op *op)
         if (type_axis(&v->type, op->in[3 + n + i]) < 0) problem(c, "the row and the column must be the value's axes");
 }
 
-static void check_wgmma(Check *c, const Op *op)
-{
+static void check_wgmma(Check *c, const Op *op) {
     if (op->in[0]->type.kind != TY_BUFFER) want_tiles(c, op, 0, 1);
     want_kind(c, op, 1, TY_BUFFER, "a buffer");
     want_scalar_int(c, op, 2, "the stage of a");
@@ -678,14 +602,12 @@ static void check_wgmma(Check *c, const Op *op)
     for (int i = 4 + acc; i < op->nin; i++) want_kind(c, op, i, TY_AXIS, "an axis");
 }
 
-static void check_join_lanes(Check *c, const Op *op)
-{
+static void check_join_lanes(Check *c, const Op *op) {
     if (want_tiles(c, op, 0, 1)) want_same_types(c, 1, op->in, op->out, "operand");
     if (op->imm <= 0) problem(c, "imm: which bits of lane and warp hold parts");
 }
 
-static void check_wgmma_wait(Check *c, const Op *op)
-{
+static void check_wgmma_wait(Check *c, const Op *op) {
     if (op->nin != op->nout) problem(c, "a result for each accumulator");
     else want_same_types(c, op->nout, op->in, op->out, "accumulators");
 }
@@ -697,8 +619,7 @@ static void check_turn_wait(Check *c, const Op *op) { (void)c; (void)op; }
 static void check_turn_pass(Check *c, const Op *op) { (void)c; (void)op; }
 static void check_fence_async(Check *c, const Op *op) { (void)c; (void)op; }
 static void check_wait_launches(Check *c, const Op *op) { (void)c; (void)op; }
-static void check_roles(Check *c, const Op *op)
-{
+static void check_roles(Check *c, const Op *op) {
     for (int i = 0; i < op->nreg; i++) want_args(c, op->reg[i], 0, 0, NULL);
 }
 
@@ -712,8 +633,7 @@ static CheckFn *const checks[OP_T_COUNT] = {
 
 static bool see(Check *c, const Val *v) { return v && v->id < c->f->nvals && c->visible[v->id] == v; }
 
-static void define(Check *c, Val *v)
-{
+static void define(Check *c, Val *v) {
     if (v->id >= c->f->nvals || c->visible[v->id]) { problem(c, "two values have the number %u", v->id); return; }
     const Type *t = &v->type;
     if (t->kind == TY_NONE) problem(c, "%%%u has no type", v->id);
@@ -724,8 +644,7 @@ static void define(Check *c, Val *v)
     c->visible[v->id] = v;
 }
 
-static bool counts_ok(Check *c, const Op *op)
-{
+static bool counts_ok(Check *c, const Op *op) {
     const OpInfo *info = &op_info[op->code];
     int before = c->problems;
     if (op->nin < info->in_lo || (info->in_hi != 255 && op->nin > info->in_hi)) problem(c, "%d operands", op->nin);
@@ -740,8 +659,7 @@ static bool counts_ok(Check *c, const Op *op)
 
 static void check_region(Check *c, const Region *r);
 
-static void check_op(Check *c, const Op *op)
-{
+static void check_op(Check *c, const Op *op) {
     c->op = op;
     bool ok = counts_ok(c, op);
     if (op_has(op, 'T') != (op == op->parent->last) && (op_has(op, 'T') || op->parent->owner))
@@ -760,13 +678,11 @@ static void check_op(Check *c, const Op *op)
     if (ok && c->problems == before) checks[op->code](c, op);
 }
 
-static void hide(Check *c, const Val *v)
-{
+static void hide(Check *c, const Val *v) {
     if (v->id < c->f->nvals && c->visible[v->id] == v) c->visible[v->id] = NULL;
 }
 
-static void check_region(Check *c, const Region *r)
-{
+static void check_region(Check *c, const Region *r) {
     for (uint32_t i = 0; i < r->args.n; i++) define(c, r->args.at[i]);
     if (!r->first && r->owner) problem(c, "an empty region");
     for (const Op *op = r->first; op; op = op->next) check_op(c, op);
@@ -775,8 +691,7 @@ static void check_region(Check *c, const Region *r)
     for (uint32_t i = 0; i < r->args.n; i++) hide(c, r->args.at[i]);
 }
 
-int ir_verify(Fn *f, Buf *problems)
-{
+int ir_verify(Fn *f, Buf *problems) {
     ArenaMark mark = arena_mark(f->arena);
     Check c = {.f = f, .out = problems, .visible = NEW_N(f->arena, Val *, f->nvals)};
     check_region(&c, &f->body);
