@@ -396,6 +396,13 @@ void dec_address(Dec *d, const Operand *o, Insn *in, uint8_t space) {
 
 static const InsnDef *emu_insn_find(Str name);
 
+// Families that are there in PTX and not here, in words.
+static const struct { const char *name, *what; } refused[] = {
+    {"tex", "textures"},   {"tld4", "textures"},  {"txq", "textures"},   {"suld", "surfaces"}, {"sust", "surfaces"}, {"sured", "surfaces"},
+    {"suq", "surfaces"},   {"istypep", "textures and surfaces"},         {"tcgen05", "instructions of tensor memory (sm_100)"},      {"multimem", "accesses to several devices' memory"},
+    {"clusterlaunchcontrol", "launches of clusters by others (sm_100)"},
+};
+
 void decode_statement(Dec *d) {
     EmuModule *m = d->module;
     const InsnDef *def = emu_insn_find(d->name);
@@ -404,6 +411,8 @@ void decode_statement(Dec *d) {
     d->first = m->n_code;
     if (!def) {
         spell(d, text, sizeof text);
+        for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+            if (ptx_str_is(d->name, refused[i].name)) dec_error(d, "`%s`: %s are not supported", text, refused[i].what);
         dec_error(d, "unknown instruction `%s`", text);
     }
     d->cls = def->cls;

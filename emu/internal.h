@@ -516,6 +516,8 @@ typedef enum OperandKind { O_NONE, O_REG, O_IMM, O_F32, O_F64, O_SYM, O_VEC, O_A
 typedef struct Operand {
     OperandKind kind;
     bool     negated;             // !%p
+    bool     minus;               // -%r, of vmad
+    Str      select;              // %r.b0, of video instructions
     Sym     *sym;
     uint32_t slot;                // O_REG, O_SPECIAL
     Type     type;                // O_REG: the register's type

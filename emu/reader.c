@@ -413,6 +413,13 @@ static Operand address(Reader *r) {                      // after [
     return o;
 }
 
+static void select_part(Reader *r, Operand *o) {         // %r1.b0
+    if (r->p >= r->end || *r->p != '.') return;
+    r->p++;
+    o->select = text_dotted(r);
+    if (!o->select.n) text_fail(r, "a `.` with no name after it");
+}
+
 static Operand operand(Reader *r) {
     int c = text_peek(r);
     Operand o;
@@ -420,13 +427,20 @@ static Operand operand(Reader *r) {
     if (c == '(' && !ptx_str_is(r->d.name, "call")) return text_expression(r, 0);
     if (text_accept(r, '(')) return list_of(r, ')');
     if (text_accept(r, '[')) return address(r);
+    bool video = r->d.name.n > 3 && r->d.name.s[0] == 'v';
     if (text_accept(r, '!')) {
         o = named(r);
         o.negated = true;
+    } else if (video && c == '-' && r->p + 1 < r->end && (r->p[1] == '%' || isalpha((unsigned char)r->p[1]) || r->p[1] == '_')) {
+        r->p++;
+        o = named(r);
+        o.minus = true;
+        if (o.kind == O_REG) select_part(r, &o);
     } else if (isdigit(c) || c == '-' || c == '~' || c == '+' || c == '.') {
         return text_expression(r, 0);
     } else {
         o = named(r);
+        if (video && o.kind == O_REG) select_part(r, &o);
         if (o.kind == O_SYM && o.sym && o.sym->kind == SYM_VAR && text_accept(r, '+')) o.offset = (int64_t)text_integer(r);
     }
     if (text_peek(r) == '|') {

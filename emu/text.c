@@ -264,7 +264,17 @@ bool text_special(Str name, Operand *o) {
             *o = (Operand){.kind = O_SPECIAL, .name = name, .type = i == 2 || i == 3 ? T_u64 : T_u32};
             return true;
         }
-    if (name.n > 7 && !memcmp(name.s, "%envreg", 7)) {
+    static const struct { const char *name; uint32_t value; } fixed[] = {      // what the driver keeps of shared memory: its first kilobyte
+        {"%reserved_smem_offset_begin", 0}, {"%reserved_smem_offset_end", SHARED_START}, {"%reserved_smem_offset_cap", SHARED_START},
+        {"%reserved_smem_offset_0", 0},     {"%reserved_smem_offset_1", 16},
+    };
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
+        if (ptx_str_is(name, fixed[i].name)) {
+            *o = (Operand){.kind = O_IMM, .bits = fixed[i].value, .name = name};
+            return true;
+        }
+    bool counter = name.n > 3 && !memcmp(name.s, "%pm", 3) && isdigit((unsigned char)name.s[3]);
+    if (counter || ptx_str_is(name, "%current_graph_exec") || (name.n > 7 && !memcmp(name.s, "%envreg", 7))) {
         *o = (Operand){.kind = O_REG, .slot = SPECIAL_SLOT(SP_zero), .type = T_u32, .name = name};
         return true;
     }

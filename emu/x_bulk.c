@@ -181,6 +181,7 @@ void VARIANT(decode_bulk)(Dec *d, bool reduce) {
     BulkSpec *s = dec_alloc(d, sizeof *s);
     s->reduce = -1, s->mask = s->mbar = s->size = NO_SLOT;
     bool prefetch = dec_mod(d, "prefetch");
+    if (prefetch && !dec_mod(d, "L2")) dec_error(d, "a bulk prefetch needs .L2");
     s->tensor = dec_mod(d, "tensor");
     static const char *const ranks[] = {"1d", "2d", "3d", "4d", "5d"};
     for (u32 i = 0; s->tensor && i < 5; i++)

@@ -61,6 +61,10 @@ BINARY(mul24_lo_s, u32, (u32)((s64)((s32)(a[l] << 8) >> 8) * ((s32)(b[l] << 8) >
 BINARY(mul24_hi_u, u32, (u32)((u64)(a[l] & 0xffffff) * (b[l] & 0xffffff) >> 16))
 BINARY(mul24_hi_s, u32, (u32)((s64)((s32)(a[l] << 8) >> 8) * ((s32)(b[l] << 8) >> 8) >> 16))
 TERNARY(mad24_lo_u, u32, (a[l] & 0xffffff) * (b[l] & 0xffffff) + c[l])
+#define MAD24_HI(x, y) ((u32)((s64)((s32)((x) << 8) >> 8) * ((s32)((y) << 8) >> 8) >> 16))
+TERNARY(mad24_hi_u, u32, (u32)((u64)(a[l] & 0xffffff) * (b[l] & 0xffffff) >> 16) + c[l])
+TERNARY(mad24_hi_s, u32, MAD24_HI(a[l], b[l]) + c[l])
+TERNARY(mad24_hi_sat_s, u32, (u32)saturate_s32((s64)(s32)MAD24_HI(a[l], b[l]) + (s32)c[l]))
 TERNARY(mad24_lo_s, u32, (u32)((s64)((s32)(a[l] << 8) >> 8) * ((s32)(b[l] << 8) >> 8)) + c[l])
 
 #define WIDE(name, T, expr)                                                           \
@@ -121,6 +125,9 @@ BINARY(max_relu_s32, u32, (s32)a[l] < 0 && (s32)b[l] < 0 ? 0 : (s32)a[l] > (s32)
 #define MAXU16(x, y) ((uint16_t)(x) > (uint16_t)(y) ? (u32)(x) : (u32)(y))
 #define MINS16(x, y) ((int16_t)(x) < (int16_t)(y) ? (u32)(x) : (u32)(y))
 #define MAXS16(x, y) ((int16_t)(x) > (int16_t)(y) ? (u32)(x) : (u32)(y))
+#define MINRELU16(x, y) ((int16_t)MINS16(x, y) < 0 ? 0 : MINS16(x, y))
+#define MAXRELU16(x, y) ((int16_t)MAXS16(x, y) < 0 ? 0 : MAXS16(x, y))
+HALVES16(min_relu_s16x2, MINRELU16) HALVES16(max_relu_s16x2, MAXRELU16)
 HALVES16(add_x2, ADD16) HALVES16(min_u16x2, MINU16) HALVES16(max_u16x2, MAXU16) HALVES16(min_s16x2, MINS16) HALVES16(max_s16x2, MAXS16)
 
 // ---- Shifts and bits
@@ -319,7 +326,8 @@ static u32 nth_set(u32 mask, u32 base, s32 offset) {
 }
 TERNARY(fns_32, u32, nth_set(a[l], b[l], (s32)c[l]))
 
-// ---- Carry chains: carry in and out of CC.CF
+// ---- Carry chains: carry in and out of CC.CF. A subtraction adds the complement: it leaves 1 where it borrows nothing, and takes 1 for
+//      that. Compilers rely on it where addc follows subc.
 
 #define CARRY(name, C, W)                                                             \
     static void name(Warp *w, const Insn *in) {                                       \
@@ -328,7 +336,7 @@ TERNARY(fns_32, u32, nth_set(a[l], b[l], (s32)c[l]))
         const C *c = slot_at(w, in->c == NO_SLOT ? in->a : in->c);                    \
         u32 carry = w->carry;                                                         \
         EACH_ACTIVE({                                                                 \
-            C x = a[l]; C y = b[l]; u64 k = in->flags & 1 ? carry >> l & 1 : 0; bool out; \
+            C x = a[l]; C y = b[l]; u64 k = in->flags & 1 ? (carry >> l & 1) ^ (in->flags >> 1 & 1) : 0; bool out; \
             if (in->flags & 8) {                         /* mad: the product's half first */ \
                 W p = in->flags & 32 ? (W)in->type : 0;                               \
                 p = in->flags & 64 ? (W)((sizeof(C) == 4 ? (s128)(s64)(s32)x : (s128)(s64)x) * (sizeof(C) == 4 ? (s128)(s64)(s32)y : (s128)(s64)y)) : (W)x * y; \
@@ -337,7 +345,7 @@ TERNARY(fns_32, u32, nth_set(a[l], b[l], (s32)c[l]))
             }                                                                         \
             if (in->flags & 2) {                         /* sub */                    \
                 C t = (C)(x - y), r = (C)(t - (C)k);                                  \
-                out = x < y || t < (C)k;                                              \
+                out = !(x < y || t < (C)k);                                           \
                 d[l] = r;                                                             \
             } else {                                                                  \
                 C t = (C)(x + y), r = (C)(t + (C)k);                                  \
@@ -577,9 +585,11 @@ static void decode_mul24(Dec *d) {
     operands2(d, ptx_type_is_signed(t) ? hi ? mul24_hi_s : mul24_lo_s : hi ? mul24_hi_u : mul24_lo_u, t, t);
 }
 static void decode_mad24(Dec *d) {
-    dec_mod(d, "lo");
+    bool hi = dec_mod(d, "hi"), lo = dec_mod(d, "lo"), sat = dec_mod(d, "sat");
+    (void)lo;
     Type t = dec_need_type(d);
-    operands3(d, ptx_type_is_signed(t) ? mad24_lo_s : mad24_lo_u, t, t, t);
+    if (sat && (!hi || t != T_s32)) dec_error(d, "`mad24.sat` needs .hi and .s32");
+    operands3(d, sat ? mad24_hi_sat_s : ptx_type_is_signed(t) ? hi ? mad24_hi_s : mad24_lo_s : hi ? mad24_hi_u : mad24_lo_u, t, t, t);
 }
 static void decode_sad(Dec *d) {
     Type t = dec_need_type(d);
@@ -608,9 +618,10 @@ static void decode_min(Dec *d) {
     if (is_float(peek_type(d))) { VARIANT(decode_float)(d, A_min); return; }
     bool relu = dec_mod(d, "relu");
     Type t = dec_need_type(d);
+    if (relu && t != T_s32 && t != T_s16x2) dec_error(d, "`.relu` of .%s", ptx_type_name(t));
     operands2(d,
               t == T_u16x2   ? min_u16x2
-              : t == T_s16x2 ? min_s16x2
+              : t == T_s16x2 ? relu ? min_relu_s16x2 : min_s16x2
               : relu         ? min_relu_s32
                              : by_type(d, t, min_u16, min_s16, min_u32, min_s32, min_u64, min_s64),
               t, t);
@@ -619,9 +630,10 @@ static void decode_max(Dec *d) {
     if (is_float(peek_type(d))) { VARIANT(decode_float)(d, A_max); return; }
     bool relu = dec_mod(d, "relu");
     Type t = dec_need_type(d);
+    if (relu && t != T_s32 && t != T_s16x2) dec_error(d, "`.relu` of .%s", ptx_type_name(t));
     operands2(d,
               t == T_u16x2   ? max_u16x2
-              : t == T_s16x2 ? max_s16x2
+              : t == T_s16x2 ? relu ? max_relu_s16x2 : max_s16x2
               : relu         ? max_relu_s32
                              : by_type(d, t, max_u16, max_s16, max_u32, max_s32, max_u64, max_s64),
               t, t);

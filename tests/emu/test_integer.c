@@ -15,6 +15,14 @@ static u64 field(u64 a, unsigned pos, unsigned len, unsigned width, bool sign) {
     for (unsigned i = 0; i <= msb; i++) r |= (i < len && pos + i <= msb ? a >> (pos + i) & 1 : s) << i;
     return r;
 }
+static u32 relu_halves(u32 x, u32 y, bool least) {
+    u32 r = 0;
+    for (int i = 0; i < 2; i++) {
+        int16_t p = (int16_t)(x >> 16 * i), q = (int16_t)(y >> 16 * i), v = (p < q) == least ? p : q;
+        r |= (u32)(v > 0 ? v : 0) << 16 * i;
+    }
+    return r;
+}
 static u64 insert(u64 a, u64 b, unsigned pos, unsigned len, unsigned width) {
     if (width == 32) pos &= 255, len &= 255;
     if (len > 64) len = 64;
@@ -108,6 +116,10 @@ static u32 dp4a(u32 a, u32 b, u32 c) {
   X(rem_s16,    "rem.s16 %hd, %ha, %hb;" W16,             HB ? (uint16_t)(SHA % SHB) : 0xffff) \
   X(rem_s64,    "rem.s64 %D, %A, %B;",                    b ? (u64)((s128)(s64)a % (s64)b) : ~0ull) \
   X(abs_s16,    "abs.s16 %hd, %ha;" W16,                  (uint16_t)abs(SHA)) \
+  X(sub_addc,   "sub.cc.u32 %r3, %a, %b; subc.cc.u32 %r4, %b, %c; addc.u32 %d, %c, 0;" W32, C + !((u64)B < (u64)C + (A < B))) /* what a subtraction leaves, added: 1 where it borrows nothing */ \
+  X(relu_x2,    "min.relu.s16x2 %r3, %a, %b; max.relu.s16x2 %r4, %a, %c; xor.b32 %d, %r3, %r4;" W32, relu_halves(A, B, true) ^ relu_halves(A, C, false)) \
+  X(mad24_hi,   "mad24.hi.u32 %r3, %a, %b, %c; mad24.hi.sat.s32 %r4, %a, %b, %c; mov.b64 %D, {%r3, %r4};", \
+    (u32)((u32)((u64)(A & 0xffffff) * (B & 0xffffff) >> 16) + C) | (u64)(u32)clamp((s64)((s32)((s64)((s32)(A << 8) >> 8) * ((s32)(B << 8) >> 8) >> 16)) + SC, INT32_MIN, INT32_MAX) << 32) \
   X(min_relu,   "min.relu.s32 %d, %a, %b;" W32,           (u32)clamp(SA < SB ? SA : SB, 0, INT32_MAX)) \
   X(max_relu,   "max.relu.s32 %d, %a, %b;" W32,           (u32)clamp(SA > SB ? SA : SB, 0, INT32_MAX)) \
   X(max_u16x2,  "max.u16x2 %d, %a, %b;" W32,              halves(HA > HB ? HA : HB, A >> 16 > B >> 16 ? A >> 16 : B >> 16)) \

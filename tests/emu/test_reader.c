@@ -42,6 +42,12 @@ static void errors(void **state) {
             "`malloc` takes other arguments");
     refuses(K("alloca.u64 %rd1, %rd2, 3;"), "line 6: an alignment of 3");
     refuses(K("tensormap.replace.tile.box_dim.global.b1024.b32 [%rd1], 5, 3;"), "line 6: `tensormap.replace` of .box_dim 5");
+    refuses(K("tex.2d.v4.f32.f32 {%r1, %r1, %r1, %r1}, [%rd1, {%r2, %r3}];"), "line 6: `tex.2d.v4.f32.f32`: textures are not supported");
+    refuses(K("multimem.st.global.u32 [%rd1], %r1;"), "accesses to several devices' memory are not supported");
+    refuses(K("wmma.load.a.sync.aligned.row.m16n16k16.f64 {%rd1}, [%rd2];"), "line 6: `wmma` of m16n16k16 has no .f64 there");
+    refuses(K("vadd.s32.s32.s32 %r1, %r2.b4, %r3;"), "line 6: `.b4` selects nothing here");
+    refuses(K("vshl.u32.u32.u32 %r1, %r2, %r3;"), "line 6: `vshl` needs .clamp or .wrap");
+    refuses(K("vmad.u32.u32.u32.po %r1, -%r2, %r3, %r1;"), "line 6: `vmad.po` negates nothing");
     refuses("hello", "line 1: expected a directive, not `h`");
 }
 
