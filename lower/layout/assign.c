@@ -311,11 +311,47 @@ static int neighbours(const Assign *s, const Op *op, const Access *a, const Type
     return 0;
 }
 
+// An index that is an axis divided, k / 2: neighbours read the same or the next element.
+static bool divides(const Access *a) {
+    bool any = false;
+    for (int d = 0; d < a->nidx; d++)
+        for (int i = 0; i < a->aff[d].ntile; i++) {
+            const Op *op = a->aff[d].tile[i].v->def;
+            Affine x;
+            if (!op || op->code != OP_T_binary || op->sub != OP_div || is_tile(op->in[1])) return false;
+            if (!affine_of(op->in[0], &x) || x.ntile) return false;
+            any = true;
+        }
+    return any;
+}
+
+// Single elements by their nature, as x[i, j - 1] of bytes or table[k / 32], need no layout of their own: they take the
+// runs that another access of the same tile likes, as long as a warp's elements lie no further apart than 128 bytes or
+// are shared.
+static void runs_of_another(const Assign *s, const Op *op, const Access *a, const Type *t, int *first, int *vec) {
+    int bytes = elem_bytes(a->elem);
+    if (op->code == OP_T_atomic || (a->contiguous >= 0 && a->vec * bytes >= 4) || (a->contiguous < 0 && bytes >= 4 && !divides(a))) return;
+    int most = a->contiguous < 0 && divides(a) ? 16 : 4 / bytes;
+    for (uint32_t i = 0; i < s->all.n; i++) {
+        const Op *other = s->all.at[i];
+        if ((other->code != OP_T_load && other->code != OP_T_store)) continue;
+        const Val *v = other->code == OP_T_store ? other->in[1 + other->nidx] : other->out[0];
+        Access x;
+        if (!is_tile(v) || v->type.rank != t->rank || !subset(&v->type, t)) continue;
+        access_of(s->facts, other, &x);
+        int along = x.contiguous < 0 ? -1 : type_axis(t, x.type.axis[x.contiguous]), run = x.vec < most ? x.vec : most;
+        if (along < 0 || (*first >= 0 && along != *first) || run <= *vec) continue;
+        *first = along;
+        *vec = run;
+    }
+}
+
 static const Layout *for_access(Assign *s, const Op *op, const Type *t) {
     Access a;
     access_of(s->facts, op, &a);
     int first = a.contiguous < 0 ? -1 : type_axis(t, a.type.axis[a.contiguous]);
     int vec = op->code == OP_T_atomic ? 1 : a.vec;
+    runs_of_another(s, op, &a, t, &first, &vec);
     int64_t per = type_lanes(t) / ((int64_t)s->f->warps * 32);          // no wider than what each lane gets
     while (vec > 1 && vec > per && vec * elem_bytes(a.elem) > 4) vec /= 2;
     return plain_near(s, t, first, vec, neighbours(s, op, &a, t));

@@ -6,8 +6,9 @@
 // reductions asks for 64 registers a thread, if what must live across one of them leaves room: values that are made
 // before it and used after it. Everything else is made register by register on its way to a use, and loads can wait.
 // Where all of it fits anyhow, where nothing lives across a reduction (a stencil's residual, a factor for a tile: what
-// is loaded is wanted at once, and half of it would spill), or elements go where data says, ptxas is left alone, and on
-// GPUs before Hopper, for which its code has a few more registers live (8 bytes would spill).
+// is loaded is wanted at once, and half of it would spill), where elements are divided correctly rounded (each has a slow
+// path, a call, around which the row is kept), or elements go where data says, ptxas is left alone, and on GPUs before
+// Hopper, for which its code has a few more registers live (8 bytes would spill).
 #include "lower/layout/layout.h"
 #include "lower/pass/passes.h"
 #include "ptx/ptx.h"
@@ -71,6 +72,7 @@ int blocks_wanted(const Fn *f) {
     if (f->shares || f->rows_walk) return sharers(f);
     for (const Op *op = f->body.first; op; op = op->next) {
         if (op->nreg || op->code == OP_T_sort || op->code == OP_T_order || op->code == OP_T_dot || scatters(op)) return 1;
+        if (op->code == OP_T_fun && (op->sub == TF_div_rn || op->sub == TF_sqrt_rn) && op->out[0]->type.rank) return 1;
         if (op->code == OP_T_load) loaded += words(op->out[0]);
         if (op->code != OP_T_reduce && op->code != OP_T_scan) continue;
         int held = held_across(f, op);
