@@ -164,7 +164,7 @@ void cast_one(Elem from, Elem to, bool saturate, const void *in, void *out) {
         g_num_store(out, to, g_int(r));
         return;
     }
-    // C, and NumPy on this machine: by way of i64, then the low bits
+    // C, and NumPy on x86-64: by way of i64, then the low bits
     int64_t r = to == EL_u64 && v.f >= 0 ? f64_to_int_sat(v.f, 64, false)
               : isnan(v.f) || v.f >= 0x1p63 || v.f < -0x1p63 ? INT64_MIN : (int64_t)v.f;
     g_num_store(out, to, g_int(r));
