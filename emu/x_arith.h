@@ -12,4 +12,16 @@ enum { R_rn, R_rz, R_rm, R_rp, R_rna, R_rs };
 void VARIANT(decode_float)(Dec *, Arith);      // x_floats.c: any floating-point type
 void VARIANT(decode_half)(Dec *, Arith);       // x_halves.c: f16, bf16 and their pairs
 
+static inline InsnFn *by_width(Type t, InsnFn *w32, InsnFn *w64) { return ptx_type_bits(t) == 64 ? w64 : w32; }
+static inline bool is_float(Type t) { return ptx_type_kind(t) == 'F' || t == T_f16x2 || t == T_bf16x2 || t == T_f32x2; }
+
+// d, a, b, c: three sources, the last of its own type.
+static inline Insn *operands3(Dec *d, InsnFn *fn, Type t, Type tc, Type dt) {
+    dec_count(d, 4, 4);
+    uint32_t a = dec_src(d, 1, t), b = dec_src(d, 2, t), c = dec_src(d, 3, tc), to = dec_dst(d, 0, dt);
+    Insn *in = dec_emit(d, fn);
+    in->d = to, in->a = a, in->b = b, in->c = c;
+    return in;
+}
+
 #endif
