@@ -23,12 +23,6 @@ static bool decline(Hop *h, const char *why) {
     return false;
 }
 
-static int operands(const Region *r, const Val *v) {             // how many products of this region take v
-    int n = 0;
-    for (const Op *op = r->first; op; op = op->next) n += op->code == OP_T_dot ? (op->in[0] == v) + (op->in[1] == v) : 0;
-    return n;
-}
-
 // The same wherever it is done: arithmetic, and one element of a tensor that nobody writes.
 bool hop_repeatable(const Hop *h, const Op *op) {
     bool read = op->code == OP_T_load && op->out[0]->type.rank == 0 && h->f->launch->params[op->in[0]->def->imm].mode == PM_IN;
@@ -70,7 +64,7 @@ static const char *operand_of(Hop *h, Operand *o, Val *v, const Val *k, int side
     const Access *a = &o->a;
     if (a->p->mode != PM_IN || a->p->strided || (load->flags & HAS_ELSE)) return "an operand's tensor is not a plain input";
     if (a->nidx < 2 || a->nidx > 5 || v->type.rank != 2) return "an operand's tile has not two axes";
-    if (region_uses(&h->f->body, v) != operands(h->loop->reg[0], v)) return "an operand is used elsewhere too";
+    o->seen = hop_seen(h, load);
     if (hop_gathered(o)) return hop_gather(h, o, k);
     for (int d = 0; d + 1 < a->nidx && !o->window; d++) {
         if (!a->aff[d].ntile) continue;
@@ -118,7 +112,7 @@ static const char *operand_of(Hop *h, Operand *o, Val *v, const Val *k, int side
     if (o->clear && (o->outer != k || o->where == ONCE)) return "the contracted axis does not end with the tensor";
     o->columns = in / size;
     o->bytes = (uint32_t)(in * out);
-    return NULL;
+    return o->seen && (o->window || o->clear) ? "an operand is used elsewhere too" : NULL;
 }
 
 static bool fits_rows(int64_t m) { return m == 64 || (m > 0 && m % 128 == 0); }
@@ -228,6 +222,7 @@ static bool one_by_one(const Hop *h) {
 static int stages(Hop *h) {
     int64_t room = (int64_t)h->opt->target->smem_block - SYNC_BYTES - h->once_bytes - h->made_bytes - h->behind_bytes - h->walk_bytes - hop_slice_bytes(h);
     if (h->nest) room -= stored_bytes(h);                      // beside the rings
+    room -= hop_seen_bytes(h);
     if (!h->chained && !h->nsources && h->p[0].op[0].where == REGISTERS) {     // a tile computed from loads comes in their layout: see llvm/room.c
         int64_t computed = (axis_extent(h->p[0].row) + 16) * (axis_extent(h->p[0].k) + 16) * 2, stored = stored_bytes(h);
         room -= computed > stored ? computed : stored;
@@ -282,7 +277,7 @@ bool hop_applies(Hop *h) {
     int64_t regs = 0;
     for (int i = 0; i < h->np; i++) regs += rows / 64 / h->groups * axis_extent(h->p[i].col) / 2 * (h->p[i].promoted ? 2 : 1);
     if (regs > (h->p[0].promoted || h->np > 2 ? 192 : 176) - (hop_gathered_bytes(h, -1) ? 32 : 0) && h->tiles * h->bands == 1) return decline(h, "the accumulator does not fit the registers");
-    h->chained = hop_chained(h);
+    h->chained = !hop_any_seen(h) && hop_chained(h);
     h->rings = h->chained ? 2 : 1;
     for (int i = 0; i < h->np; i++)
         for (int k = 0; k < 2; k++) {

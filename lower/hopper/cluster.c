@@ -35,6 +35,7 @@ int hop_cluster(Hop *h) {
     if (!h->opt->target->has_cluster) return refuse(h, "this target has none");
     if (!h->walk_bytes) return refuse(h, "they are for blocks that go from tile to tile");
     if (h->nsources) return refuse(h, "their left operand is computed");
+    if (hop_any_seen(h)) return refuse(h, "threads read an operand, too");
     if (hop_gathered_bytes(h, -1)) return refuse(h, "rows of an operand are gathered");
     for (int i = 0; i < 3; i++)                                // the rings turn together
         if (of_program(h->loop->in[i])) return refuse(h, "programs differ in the trips of their loops");

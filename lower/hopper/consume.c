@@ -58,7 +58,7 @@ void hop_await(Hop *h, Builder *b, int ring, Ring at) {
 void hop_release(Hop *h, Builder *b, int ring, Val *stage) {
     Op *arrive = hop_effect(b, OP_T_mbar_arrive, 2, (Val *[]){h->empty[ring], stage});
     if (h->cluster > 1) arrive->attr = h->cluster;
-    arrive->imm = h->nsources > 0;
+    arrive->imm = hop_by_warps(h);
 }
 
 void hop_release_once(Hop *h, Builder *b) {
@@ -119,6 +119,7 @@ void hop_consumers(Hop *h, Region *r) {
         int p = -1;
         for (int i = 0; i < h->np; i++) if (h->p[i].dot == op) p = i;
         hop_settle(&f, &in, &map, op->code == OP_T_yield ? f.n : hop_wanted(&f, op));
+        hop_take_seen(h, &in, op, ring.stage, &map);
         if (p >= 0) {
             Val *v = hop_multiply(h, &in, &h->p[p], ring, &map);
             map_set(&map, op->out[0], v);

@@ -180,6 +180,7 @@ bool hopper(Fn *f, const CompileOptions *opt) {
         for (int k = 0; k < 2; k++) f->phased |= h.p[i].op[k].window && h.p[i].op[k].window->phased;
     if (h.chained && !h.walk_bytes) hop_longest_first(&h);
     if (h.slices > 1) hop_slices_join(&h);
+    hop_seen_apart(&h);
     hop_ends(&h);
     Builder b = {f, NULL, top, h.loop->span};
     hop_turn(&h, &b);
@@ -205,7 +206,7 @@ bool hopper(Fn *f, const CompileOptions *opt) {
     at += h.walk_bytes;
     for (int i = 0; i < h.rings; i++) {
         h.full[i] = mbar(&b, h.stages, hop_gathered_bytes(&h, i) ? 1 + GATHER_THREADS : h.fixed_bytes ? 2 : 1, &at);
-        h.empty[i] = mbar(&b, h.stages, h.groups * h.bands * h.cluster * (h.nsources ? 4 : 1), &at);
+        h.empty[i] = mbar(&b, h.stages, h.groups * h.bands * h.cluster * (hop_by_warps(&h) ? 4 : 1), &at);
     }
     if (h.once_bytes) h.once = mbar(&b, 1, 1, &at);
     if (h.once_bytes && h.walk_bytes) h.once_free = mbar(&b, 1, h.groups * h.bands, &at);

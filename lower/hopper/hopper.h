@@ -47,6 +47,7 @@ typedef struct Operand {
     const struct Operand *same;     // the operand of an earlier product that is this tile: it is loaded and cleared there
     Val    *buffer;
     int     map;                    // number of the tensor map
+    bool    seen;                   // not by products alone (hopper/seen.c)
     bool    fixed;                  // RING, of a tensor that nobody writes meanwhile: a second producer brings it, and does not wait for earlier launches
     Val    *common;                 // RING, in clusters: do all blocks want the same box? NULL: never
     Ends    ends;                   // the last tile is brought as far as it goes (hopper/ends.c): by a tensor map of its own, or by chunks of columns
@@ -187,6 +188,15 @@ bool hop_take_source(Hop *h, Builder *b, const Op *load, Val *stage, ValMap *map
 // The loads that are a trip ahead, for the trip that begins at `counter`; what an earlier trip has loaded in place of one: what `took` has of it.
 void hop_load_ahead(Hop *h, Builder *b, Val *counter, Val **out);
 bool hop_take_ahead(Hop *h, Builder *b, const Op *load, Val *const *took, ValMap *map);
+
+// hopper/seen.c: do others than products of the loop take what this load brings; is there such an operand; are stages read by threads? Then loads of
+// their own for those outside of the loop, and, before an op of the loop that takes one, a read of the stage.
+bool hop_seen(const Hop *h, const Op *load);
+bool hop_any_seen(const Hop *h);
+uint32_t hop_seen_bytes(const Hop *h);                                 // of shared memory, for what is made of them
+bool hop_by_warps(const Hop *h);
+void hop_seen_apart(Hop *h);
+void hop_take_seen(Hop *h, Builder *b, const Op *op, Val *stage, ValMap *map);
 
 // hopper/overlap.c: whether this is a loop of two products, the second on what the first became; its consumers.
 bool hop_chained(Hop *h);

@@ -39,10 +39,12 @@ static void begin(Op **at, Op *op) {
 }
 
 void hop_products_first(Hop *h) {
-    Op *at = h->p[0].dot->next;
-    for (int i = 1; i < h->np; i++) {
+    bool seen = hop_any_seen(h);                               // then even the first one, while others look at its operands
+    Op *at = seen ? h->loop->reg[0]->first : h->p[0].dot->next;
+    for (int i = seen ? 0 : 1; i < h->np; i++) {
         Op *dot = h->p[i].dot;
-        if (h->p[i].op[0].where != REGISTERS && !(dot->flags & HAS_ACC) && may_begin(h, at, dot)) begin(&at, dot);
+        bool waits = (dot->flags & HAS_ACC) && (!seen || dot->in[2]->def);
+        if (h->p[i].op[0].where != REGISTERS && !waits && may_begin(h, at, dot)) begin(&at, dot);
     }
     Product was[MAX_DOTS];
     memcpy(was, h->p, sizeof was);
