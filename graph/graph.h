@@ -114,6 +114,7 @@ typedef enum GEw {
 
 typedef struct GEwInfo { const char *name; uint8_t n; bool gives_bool; } GEwInfo;
 extern const GEwInfo g_ew_info[EW_COUNT];
+static inline bool g_is_function(GEw op) { return op >= EW_sqrt && op <= EW_sigmoid; }       // more than an instruction or two
 extern const char *const g_kind_name[G_KIND_COUNT];
 
 // Reductions; scans take the first four, scatters `none` and the first four. f16, bf16, f8 add up in f32 and round once;

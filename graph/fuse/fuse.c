@@ -265,6 +265,16 @@ static bool is_second(const State *s, const Node *n, const FGroup *f) {
     return same;
 }
 
+// Does x, made of this product, lie in the group's rows, each in one tile of it (product.c)?
+static bool whole_rows(State *s, const Node *product, const Node *x) {
+    const struct Places *p = &s->places[x->id];
+    const Ix *coord[MAX_PLACES];
+    int group = only_group(s, x);
+    if (group < 0 || p->at.n > MAX_PLACES || s->is_output[x->id]) return false;
+    for (uint32_t i = 0; i < p->at.n; i++) coord[i] = p->at.at[i].coord;
+    return graph_rows_of_product(s->g, product, x, group_at(s, group), (int)p->at.n, coord);
+}
+
 static const char *product_refused(State *s, const Node *n) {
     int group = only_group(s, n);
     if (group < 0) return "a product that several kernels use is stored";
@@ -281,9 +291,9 @@ static const char *product_refused(State *s, const Node *n) {
     if (is_second(s, n, f)) return NULL;
     if (f->kind != F_MAP)
         return f->kind == F_PRODUCT ? "a kernel has one product" : "a product is not computed in a kernel of rows";
-    if (!covers(s, n, f, s->places[n->id].at.at[0].coord, product_axes(s, f)))
-        return "its elements are not one to one with those of the kernel";
-    return NULL;
+    const Ix *coord = s->places[n->id].at.at[0].coord;
+    if (!covers(s, n, f, coord, product_axes(s, f))) return "its elements are not one to one with those of the kernel";
+    return graph_apart_in_memory(s->g, n, f, coord) ? "its rows would be stored by single elements" : NULL;
 }
 
 static bool is_kept(const Node *n) { return n->kind == G_cast && n->cast.kept; }
@@ -311,9 +321,9 @@ static bool read_once(State *s, const Node *n, const FGroup *f) {
 // Would its product be stored, and it computed by those that read that?
 static bool leaves_product(State *s, const Node *n, const FGroup *f, const Ix *coord) {
     const Node *p = s->epilogue[n->id];
-    if (!p || f->attends) return false;
+    if (!p || f->attends || whole_rows(s, p, n)) return false;
     if (f->kind == F_PRODUCT) return f->second || p->src[0] != f->anchor->src[0];
-    return f->kind != F_MAP || !covers(s, n, f, coord, product_axes(s, f));
+    return f->kind != F_MAP || !covers(s, n, f, coord, product_axes(s, f)) || graph_apart_in_memory(s->g, n, f, coord);
 }
 
 // Computed in a few steps from a value in bytes, and from nothing else that is not constant: that value is stored, and
@@ -706,31 +716,30 @@ static void place(State *s, Node *n) {
             join_all(s, n);
         }
         return;
-    case G_contract:
-        why = s->is_output[n->id] ? "a result of the model" : product_refused(s, n);
+    case G_contract: {
+        bool whole = whole_rows(s, n, n);
+        why = whole ? NULL : s->is_output[n->id] ? "a result of the model" : product_refused(s, n);
         if (why) {
             own_group(s, n, why);
+            return;
+        }
+        FGroup *f = group_at(s, only_group(s, n));
+        if (f->attends) {
+            f->inner = n;
+            mark_keys(s, n->src[1]);
+            if (elem_bits((Elem)n->src[0]->elem) == 16) mark_keys(s, n->src[0]);        // tensor cores take all of them from memory
+        } else if (f->kind == F_PRODUCT) {
+            f->second = n;
         } else {
-            FGroup *f = group_at(s, only_group(s, n));
-            if (f->attends) {
-                f->inner = n;
-                mark_keys(s, n->src[1]);
-                // tensor cores take all of them from memory
-                if (elem_bits((Elem)n->src[0]->elem) == 16) mark_keys(s, n->src[0]);
-                join_all(s, n);
-                return;
-            }
-            if (f->kind == F_PRODUCT) {
-                f->second = n;
-                join_all(s, n);
-                return;
-            }
             f->kind = F_PRODUCT;
             f->anchor = n;
+            f->whole = whole;
             f->place = s->places[n->id].at.at[0].coord;
-            join_all(s, n);
+            if (whole) s->places[n->id].at.n = 1;            // the others are the same row
         }
+        join_all(s, n);
         return;
+    }
     case G_scan: case G_sort: case G_scatter: own_group(s, n, NULL); return;
     case G_proj: {                                           // of a sort: both results are the sort's
         int group;
@@ -756,8 +765,6 @@ static void place(State *s, Node *n) {
 
 // ---- the whole ------------------------------------------------------------------------------------------------------
 
-static bool transcendental(GEw op) { return op >= EW_sqrt && op <= EW_sigmoid; }
-
 static void count_users(State *s) {
     bool *alive = NEW_N(s->g->arena, bool, s->g->nodes.n);
     s->users = NEW_N(s->g->arena, int, s->g->nodes.n);
@@ -777,7 +784,7 @@ static void weigh(State *s) {
         const Node *n = s->g->nodes.at[i];
         bool anchor = n->kind == G_reduce || n->kind == G_contract || n->kind == G_scan || n->kind == G_sort ||
                       n->kind == G_scatter;
-        int w = n->kind == G_ew       ? (transcendental((GEw)n->op) || n->op == EW_pow ? 4
+        int w = n->kind == G_ew       ? (g_is_function((GEw)n->op) || n->op == EW_pow ? 4
                                          : unpacks(n)                                  ? 0
                                                                                        : 1)
                 : n->kind == G_concat ? (int)n->nsrc
@@ -805,7 +812,7 @@ static void weigh(State *s) {
             s->heavy[i] = s->deep[i] = s->reduces[i] = false;
             continue;
         }
-        s->deep[i] = !anchor && (s->deep[i] || (n->kind == G_ew && (transcendental((GEw)n->op) || n->op == EW_pow)));
+        s->deep[i] = !anchor && (s->deep[i] || (n->kind == G_ew && (g_is_function((GEw)n->op) || n->op == EW_pow)));
         s->heavy[i] = n->kind == G_contract || (n->kind == G_reduce ? !graph_longer_than_kept(n) : s->heavy[i]);
         s->weight[i] = anchor ? 0 : w > 1000 ? 1000 : w;
     }

@@ -38,14 +38,19 @@ typedef struct FGroup {
     Node    *anchor;             // F_PRODUCT: the contraction; F_ROWS: the scan or sort that it is about, or NULL
     VEC(Node *) makes;           // what it leaves in memory: the root (or `as`), and others
     const Ix *place;             // F_PRODUCT: of the anchor, in axes of the root
+    bool     whole;              // .. each row of which is in one tile: what is reduced along it is reduced there (product.c)
     int      parts;              // an axis of the root that no product has: its few elements are stored one by one; -1: none
     bool     attends;            // .. whose left operand is a softmax, computed as the loop over keys goes
     int      along;              // .. the number of the axis of keys
     Node    *inner;              // .. the product that makes the scores, or NULL
-    uint32_t rows;               // F_ROWS: axes of the root that are rows; the others are columns
+    uint32_t rows;               // F_ROWS, and of whole rows: axes of the root that are rows; the others are columns
     VEC(Node *) nodes;           // all that it computes, for comments
     VEC(int) reads;              // groups that make what it reads
 } FGroup;
+
+// Is x, a product or what follows it, at these places each of the group's rows, and whole in one tile?
+bool graph_rows_of_product(Graph *g, const Node *product, const Node *x, const FGroup *f, int n, const Ix *const *coord);
+bool graph_apart_in_memory(Graph *g, const Node *n, const FGroup *f, const Ix *coord);
 
 typedef struct Fusion {
     const Graph *graph;

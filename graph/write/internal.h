@@ -91,6 +91,7 @@ typedef struct Kernel {
     const FGroup *fg;
     KReduces reduces;
     int64_t step;                // R_TAPS: of windows that move along the innermost dimension, how far; 0: none do
+    int     turned;              // .. the root's axis that moves there where that is not its last one; -1: it is
     Ix      looped;              // the extent that rows are too long with: a loop, so many at a time; NULL: they fit
     int64_t looped_by;
     int64_t side;                // rows side by side in memory, a tile of them; 1: columns are innermost
@@ -111,6 +112,7 @@ typedef struct Kernel {
     KExpr  *a, *b, *b2;          // the product's operands; the second product's
     KAlong  along;
     bool    by_sum;              // the product as sum(a * b)
+    bool    across;              // .. transposed, dot(b, a): results lie along its rows in memory
     KExpr  *score;               // attention: a is NULL, b the values
     int     keys;                // the axis
     bool    guarded;

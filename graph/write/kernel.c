@@ -17,7 +17,7 @@ typedef struct Part { int first, last; bool row; } Part;     // adjacent axes of
 
 void k_reset(Kernel *k) {
     *k = (Kernel){.g = k->g, .arena = k->arena, .f = k->f, .group = k->group, .fg = k->fg, .numbers = k->numbers,
-                  .reduces = k->reduces, .step = k->step, .looped = k->looped, .looped_by = k->looped_by, .side = k->side};
+                  .reduces = k->reduces, .step = k->step, .turned = k->turned, .looped = k->looped, .looped_by = k->looped_by, .side = k->side};
 }
 
 static const int64_t plenty = INT64_C(1) << 40;             // more than any tile: sizes beyond are all the same
@@ -84,7 +84,7 @@ static bool add_stores(Kernel *k, const Ix *coord) {
 
 static const char *const axis_names[] = {"n", "m", "l", "j", "i", "h", "g", "f", "e", "d", "c", "b", "a", "u", "v", "w"};
 
-enum { SQUARE = 64 };
+enum { SQUARE = 64, FEW_SIDE = 8 };
 
 // An axis along which something is read that is stored along another one, both long: -1: there is none.
 static int crossing(const Kernel *k) {
@@ -95,9 +95,11 @@ static int crossing(const Kernel *k) {
         if (e->op != E_LOAD || !(e->mask >> last & 1)) continue;
         Ix shape[G_MAX_RANK], at[G_MAX_RANK];
         int n = dims_merged(k->g, e->node->rank, e->node->shape, e->coord, shape, at);
-        if (n == 0 || at[n - 1]->kind != IX_AXIS) continue;
-        int axis = (int)at[n - 1]->value;
-        if (axis == last || axis >= k->naxes || k->axis[axis].extent->kind != IX_CONST || k->axis[axis].extent->value < SQUARE) continue;
+        uint64_t moves = n ? at[n - 1]->axes : 0;
+        Ix rest, step = moves && !(moves & (moves - 1)) ? ix_coefficient(k->g, at[n - 1], __builtin_ctzll(moves), &rest) : NULL;
+        if (!step || !ix_is(step, 1)) continue;
+        int axis = __builtin_ctzll(moves);
+        if (axis == last || axis >= k->naxes || k->axis[axis].extent->kind != IX_CONST || k->axis[axis].extent->value < FEW_SIDE) continue;
         across = axis;
     }
     return across;
@@ -212,6 +214,26 @@ static int64_t window_step(const Kernel *k, const Ix at, int innermost) {
     return step && ix_is_const(step) ? step->value : 0;
 }
 
+// The axis of rows, a long one and not the last, that all which is read moves along where memory has it innermost: -1: there is none.
+static int turned_axis(const Kernel *k, uint64_t rows, int innermost) {
+    enum { LEAST = 32 };
+    int turned = -1;
+    for (uint32_t i = 0; i < k->exprs.n; i++) {
+        const KExpr *e = k->exprs.at[i];
+        if (e->op != E_LOAD || !(e->mask & ~rows)) continue;
+        Ix shape[G_MAX_RANK], at[G_MAX_RANK];
+        int n = dims_merged(k->g, e->node->rank, e->node->shape, e->coord, shape, at);
+        uint64_t moves = n ? at[n - 1]->axes & rows : 0;
+        if (!moves || moves & (moves - 1) || (turned >= 0 && moves >> turned != 1)) return -1;
+        turned = __builtin_ctzll(moves);
+    }
+    for (int i = 0; i < 2 && turned >= 0; i++) {
+        Ix extent = k->axis[i ? innermost : turned].extent;
+        if (turned == innermost || extent->kind != IX_CONST || extent->value < LEAST) return -1;
+    }
+    return turned;
+}
+
 // Reductions of all that is read, if the root has only rows: along columns in memory?
 static KReduces reduces(Kernel *k) {
     const Node *root = k->fg->root;
@@ -227,6 +249,8 @@ static KReduces reduces(Kernel *k) {
     }
     for (int i = 0; i < root->rank; i++)
         if (!(k->fg->rows >> i & 1) && !ix_is(root->shape[i], 1)) return R_ROWS;
+    k->turned = innermost ? turned_axis(k, rows, __builtin_ctzll(innermost)) : -1;
+    if (k->turned >= 0) innermost = UINT64_C(1) << k->turned;
     for (uint32_t i = 0; i < k->exprs.n; i++) {
         const KExpr *e = k->exprs.at[i];
         if (e->op == E_REDUCE) {
@@ -245,7 +269,7 @@ static KReduces reduces(Kernel *k) {
         if (at[n - 1]->axes == innermost) continue;
         if (!innermost || !(k->step = window_step(k, at[n - 1], __builtin_ctzll(innermost)))) return R_ROWS;
     }
-    if (!found || !innermost || (k->step && most > AREA)) return R_ROWS;
+    if (!found || !innermost || (k->step && most > AREA) || (k->turned >= 0 && !k->step)) return R_ROWS;
     return k->step || most <= TAPS ? R_TAPS : R_COLUMNS;
 }
 
@@ -293,6 +317,16 @@ static int looped_part(Kernel *k, Part *part, int n) {
     return n;
 }
 
+// Does the order in which it is stored have the rows of this part innermost?
+static bool stored_by_rows(const Kernel *k, Part p) {
+    const Node *as = k->fg->as;
+    int last = as ? as->rank - 1 : -1;
+    while (last > 0 && ix_is(as->shape[last], 1)) last--;
+    for (int d = p.first; d <= p.last && last >= 0; d++)
+        if (as->view.coord[d]->axes >> last & 1) return true;
+    return false;
+}
+
 static bool rows_with(Kernel *k, const Part *part, int n) {
     const Node *root = k->fg->root;
     Graph *g = k->g;
@@ -308,7 +342,8 @@ static bool rows_with(Kernel *k, const Part *part, int n) {
         else columns = times(columns, e->kind == IX_CONST ? e->value : 1024);
     }
     int64_t row = k_pow2(length > columns ? length : columns), rows = LANES / (row < LANES ? row : LANES);
-    if (last_row == n - 1 && rows < SIDE && (row <= 256 || k->side > 1)) rows = SIDE;    // rows lie side by side in memory
+    bool packed = last_row == n - 1 || (last_row >= 0 && stored_by_rows(k, part[last_row]));
+    if (packed && rows < SIDE && (row <= 256 || k->side > 1)) rows = SIDE;    // rows lie side by side in memory
     int64_t room = TILE_LIMIT / k->side;
     // of columns: the last axes are tiles, until they have lanes enough
     int64_t lanes = LANES;
@@ -321,6 +356,9 @@ static bool rows_with(Kernel *k, const Part *part, int n) {
                 limit = i == n - 1 ? k->reduces == R_TAPS ? across : CHANNELS / 2 : lanes;
         tile[i] = size < limit ? size : limit;
         lanes = k->reduces == R_TAPS && lanes > tile[i] ? lanes / tile[i] : 1;
+        if (k->turned < 0) continue;                         // read along one axis and stored along another: a square
+        bool side = i == n - 1 || (part[i].first <= k->turned && k->turned <= part[i].last);
+        tile[i] = side ? k_tile_of(e, 1, SQUARE) : 1;
     }
     for (int pass = 0, names = 0; pass < 2; pass++)          // the grid first
         for (int i = 0; i < n; i++) {
@@ -440,6 +478,21 @@ static bool dot_takes(const Node *a, const Node *b, Elem sum) {
     return a->elem == b->elem && (a->elem == EL_f16 || a->elem == EL_bf16 || a->elem == EL_f32 || a->elem == EL_f64);
 }
 
+// The same where columns are one axis that is whole: the root's rows follow from the contraction's.
+static bool whole_rows(Kernel *k, const Ix *at) {
+    const Node *c = k->fg->anchor, *root = k->fg->root;
+    Graph *g = k->g;
+    Ix axis[G_MAX_RANK] = {0}, inverse[G_MAX_RANK], coord[G_MAX_RANK];
+    int n = 0, rank = c->rank - 1;
+    for (int i = 0; i < root->rank; i++)
+        if (k->fg->rows >> i & 1) axis[n++] = ix_axis(g, i, root->shape[i]);
+    if (!map_invert(g, rank, c->shape, k->fg->place, n, axis, inverse))
+        return g_error(g, "a product's place in its kernel cannot be inverted") != NULL;
+    for (int i = 0, from = 0; i < root->rank; i++)
+        coord[i] = k->fg->rows >> i & 1 ? ix_substitute(g, inverse[from++], at, rank) : ix_is(root->shape[i], 1) ? ix(g, 0) : at[rank];
+    return add_stores(k, coord);
+}
+
 // What follows the product, at `at` of its result: the root's axes follow from the contraction's. Parts of the root
 // that lie side by side are stored one after the other.
 bool k_epilogue(Kernel *k, const Ix *at) {
@@ -448,6 +501,7 @@ bool k_epilogue(Kernel *k, const Ix *at) {
     Ix axis[G_MAX_RANK] = {0}, inverse[G_MAX_RANK], coord[G_MAX_RANK], own[G_MAX_RANK];
     int parts = k->fg->parts, n = 0;
     if (root == c) return add_stores(k, at);
+    if (k->fg->whole) return whole_rows(k, at);
     for (int i = 0; i < root->rank; i++)
         if (i != parts) axis[n++] = ix_axis(g, i, root->shape[i]);
     if (!map_invert(g, c->rank, c->shape, k->fg->place, n, axis, inverse))
@@ -528,13 +582,24 @@ void k_open_tile(Kernel *k, const char *axis, const char *name, const char *choi
     }
 }
 
+// Many rows and less than 64 columns: wgmma all the same (2 M pixels, 32 channels of 32 x 3 x 3, on an H200: 0.51 ms by 256 rows, 1.22 by 32 and mma.sync).
+static bool many_by_few(const Kernel *k) {
+    enum { MANY = 1 << 14, FEW = 64 };
+    const Node *c = k->fg->anchor;
+    int nb = c->contract.nb, nm = c->contract.nm;
+    Ix rows = ix_product(k->g, c->shape + nb, nm), columns = ix_product(k->g, c->shape + nb + nm, c->contract.nn);
+    return rows && columns && rows->lo >= MANY && columns->hi < FEW;
+}
+
 static void open_tiles(Kernel *k) {
     bool two = k->b2 != NULL;                                // two sums: half the tile
-    k_open_tile(k, "m", "BM", two ? "BM in [16, 64, 128]" : "BM in [8, 16, 32, 64, 128, 256]");
+    if (k->across) k_open_tile(k, "n", "BM", "BM in [64, 128, 256]");
+    else k_open_tile(k, "m", "BM", two ? "BM in [16, 64, 128]" : many_by_few(k) ? "BM in [64, 128, 256]" : "BM in [8, 16, 32, 64, 128, 256]");
     for (int i = 0; i < k->naxes; i++)                       // a few columns are one tile in any case
         if (k->axis[i].kind == A_TILE && strcmp(k->axis[i].name, "n") == 0 && k->axis[i].extent->hi < 64) return;
-    k_open_tile(k, "n", "BN", two ? "BN in [64, 96, 128]" : "BN in [64, 96, 128, 144, 160, 176, 192, 208, 224, 256]");
-    bool both = k->tune.n == 2, deep = false, deeper = false;
+    k_open_tile(k, k->across ? "m" : "n", "BN", k->across ? "BN in [64, 128, 256]" : two ? "BN in [64, 96, 128]" : "BN in [64, 96, 128, 144, 160, 176, 192, 208, 224, 256]");
+    if (k->fg->whole && k->fg->anchor->shape[k->fg->anchor->rank - 1]->value > 128) vec_push(k->arena, &k->tune, "where BM <= 128");
+    bool both = k->tune.n == 2 && !k->fg->whole, deep = false, deeper = false;
     for (int i = 0; i < k->naxes; i++) {
         if (k->axis[i].kind != A_LOOP_TILE || k->axis[i].by != 64 || k->axis[i].extent->hi < 128) continue;
         deep = !two;
@@ -551,6 +616,40 @@ static void open_tiles(Kernel *k) {
                  deeper ? "where (BK == 64 || BM <= 64) && (BK <= 128 || BM <= 16)" : "where BK == 64 || BM <= 64");
 }
 
+// A left operand that has its rows innermost in memory, as pixels of pictures with channels first: how many of its axes are outside of
+// those, pictures, whose products are then made one by one; 0: it has not. Few rows that lie so would leave tiles half empty.
+static int rows_innermost(Graph *g, const Node *c) {
+    enum { MANY_ROWS = 1024, LINE = 8 };
+    const Node *a = c->src[0], *x = a->kind == G_view ? a->src[0] : NULL;
+    int nb = c->contract.nb, nm = c->contract.nm;
+    if (!x || nm < 2 || !elem_is_float((Elem)a->elem) || !ix_is(a->view.pred, 1)) return 0;
+    int d = x->rank - 1, first = nb + nm;                    // rows are its last dimensions, as they are
+    while (d >= 0 && first > nb && a->view.coord[d] == ix_axis(g, first - 1, x->shape[d]) && x->shape[d] == a->shape[first - 1]) d--, first--;
+    Ix each = first < nb + nm ? ix_product(g, c->shape + first, nb + nm - first) : NULL;
+    bool line = first > nb && each && ix_is_const(each) && each->value >= MANY_ROWS && each->value % LINE == 0;
+    uint64_t rows = (UINT64_C(1) << (nb + nm)) - (UINT64_C(1) << first);
+    for (; d >= 0 && line; d--) line = !(a->view.coord[d]->axes & rows);
+    return line ? first - nb : 0;
+}
+
+// Results that have their rows innermost in memory, as convolutions' do that leave the model with channels first. The transposed
+// product makes them as they lie, by rows of `n`: they leave as whole tiles (64 x 254 x 254 pixels, 128 channels of 64 x 3 x 3, on an H200: 0.90 ms instead
+// of 1.46, by 64 channels 0.61 instead of 0.84). How many of its axes are outside of those (pictures); -1: they have not, or columns would leave tiles
+// of rows half empty, or what follows takes so long (Mish: 3.9 ms instead of 2.3) that groups with a tile each are slower than two that share one.
+static int stored_across(Graph *g, const FGroup *f) {
+    enum { MANY_ROWS = 1024, WHOLE = 64 };
+    const Node *c = f->anchor, *root = f->root;
+    int nb = c->contract.nb, nm = c->contract.nm, d = root->rank - 1, first = nb + nm;
+    Ix columns = ix_product(g, c->shape + nb + nm, c->contract.nn);
+    if (root == c || f->parts >= 0 || f->second || f->whole || !columns || !ix_is_const(columns) || columns->value % WHOLE || !columns->value) return -1;
+    while (d > 0 && ix_is(root->shape[d], 1)) d--;
+    while (d >= 0 && first > nb && f->place[first - 1] == ix_axis(g, d, root->shape[d]) && root->shape[d] == c->shape[first - 1]) d--, first--;
+    Ix each = first < nb + nm ? ix_product(g, c->shape + first, nb + nm - first) : NULL;
+    int functions = 0;
+    for (uint32_t i = 0; i < f->nodes.n; i++) functions += f->nodes.at[i]->kind == G_ew && g_is_function((GEw)f->nodes.at[i]->op);
+    return each && ix_is_const(each) && each->value >= MANY_ROWS && !functions ? first - nb : -1;
+}
+
 static bool product(Kernel *k) {
     const Node *c = k->fg->anchor, *a = c->src[0], *b = c->src[1];
     Graph *g = k->g;
@@ -562,11 +661,15 @@ static bool product(Kernel *k) {
     bool bytes = elem_bits((Elem)a->elem) == 8 && elem_bits((Elem)b->elem) == 8 && dot_takes(a, b, c->contract.acc);
     k->by_sum = !dot_takes(a, b, c->contract.acc);
     int64_t most = k->by_sum ? 16 : small || tf32 || bytes ? 128 : 64, least = k->by_sum ? 1 : 16;
+    int apart = k->by_sum ? 0 : rows_innermost(g, c), across = k->by_sum || !(small || tf32) ? -1 : stored_across(g, k->fg);
+    if (across > apart) apart = across;
+    k->across = across >= 0;
     if (!k_one_axis(k, c->shape, nb, A_GRID, 0, "b", at)) return false;
-    if (!k_one_axis(k, c->shape + nb, nm, A_TILE, k_tile_of(ix_product(g, c->shape + nb, nm), least, most), "m",
-                    at + nb))
+    if (apart && !k_one_axis(k, c->shape + nb, apart, A_GRID, 0, "l", at + nb)) return false;
+    if (!k_one_axis(k, c->shape + nb + apart, nm - apart, A_TILE, k_tile_of(ix_product(g, c->shape + nb + apart, nm - apart), least, most), "m",
+                    at + nb + apart))
         return false;
-    if (!k_one_axis(k, c->shape + nb + nm, nn, A_TILE, k_tile_of(ix_product(g, c->shape + nb + nm, nn), least, most),
+    if (!k_one_axis(k, c->shape + nb + nm, nn, k->fg->whole ? A_FULL : A_TILE, k_tile_of(ix_product(g, c->shape + nb + nm, nn), least, most),
                     "n", at + nb + nm))
         return false;
     bool has_m = !ix_is(ix_product(g, c->shape + nb, nm), 1), has_n = !ix_is(ix_product(g, c->shape + nb + nm, nn), 1);
@@ -591,6 +694,7 @@ static bool product(Kernel *k) {
     k->a->uses += 1 + (k->b2 != NULL);
     k->b->uses++;
     if (k->b2) k->b2->uses++;
+    k->across &= !k->by_sum;
     if ((small || tf32) && !k->by_sum) open_tiles(k);
     return k_epilogue(k, at);
 }
@@ -710,6 +814,7 @@ bool kernel_build(Kernel *k) {
         find_looped(k);
         if (!fewest_parts(k, part, looped_part(k, part, single_parts(f->root, f->rows, part)), rows_with)) return false;
         k->reduces = reduces(k);
+        k->turned = k->reduces == R_TAPS && k->turned >= 0 ? part[k->turned].last : -1;     // all of them are rows
         return k->reduces == R_ROWS || fewest_parts(k, part, single_parts(f->root, f->rows, part), rows_with);
     case F_PRODUCT: return f->attends ? k_attention(k) : g_is_depthwise(k->g, f->anchor) ? depthwise(k) : product(k);
     case F_SCATTER: return scatter(k);

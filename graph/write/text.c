@@ -196,7 +196,8 @@ static char *template_text(Kernel *k, Scope *s, const KExpr *e) {
 // The tile axes that a value has, as arguments: "m, n".
 static char *tile_axes(Kernel *k, uint64_t mask) {
     Buf b = {0};
-    for (int i = 0; i < k->naxes; i++) {
+    for (int n = 0; n < k->naxes; n++) {
+        int i = k->across ? k->naxes - 1 - n : n;
         KAxisKind kind = k->axis[i].kind;
         if (!(mask >> i & 1) || kind == A_GRID || kind == A_LOOP) continue;
         if (b.n) buf_puts(&b, ", ");
@@ -412,6 +413,8 @@ static void reach(Kernel *k, KExpr *e, bool *seen) {
     reach_values(k, at, e->op == E_LOAD ? e->node->rank : e->op == E_INDEX ? 1 : 0, seen);
 }
 
+enum { MOST_BOX = 5 };
+
 // Of an attention: heads that lie side by side are a dimension, x[n, h * 64 + c] is x[n, h, c], and so are sequences.
 // Then it is plain that they are in range, and where they begin.
 static int heads_apart(Kernel *k, int n, Ix *shape, Ix *at) {
@@ -433,8 +436,27 @@ static int heads_apart(Kernel *k, int n, Ix *shape, Ix *at) {
     return n;
 }
 
+// Copies of boxes have five dimensions at most. Weights of a three-dimensional transposed convolution, w[phase, n, r, s, t, k], have six:
+// taps that lie side by side are counted as one, w[phase, n, r, s * 2 + t, k].
+static int few_enough(Kernel *k, int n, Ix *shape, Ix *at) {
+    uint64_t tiles = 0;
+    for (int a = 0; a < k->naxes; a++)
+        if (k->axis[a].kind != A_GRID && k->axis[a].kind != A_LOOP) tiles |= UINT64_C(1) << a;
+    for (int i = n - 2; i > 0 && n > MOST_BOX; i--) {
+        bool plain = at[i - 1]->kind == IX_AXIS && at[i]->kind == IX_AXIS && at[i - 1]->arg[0] == shape[i - 1] && at[i]->arg[0] == shape[i];
+        if (!plain || (at[i - 1]->axes | at[i]->axes) & tiles) continue;
+        at[i - 1] = ix_add(k->g, ix_mul(k->g, at[i - 1], shape[i]), at[i]);
+        shape[i - 1] = ix_mul(k->g, shape[i - 1], shape[i]);
+        memmove(shape + i, shape + i + 1, (size_t)(n - i - 1) * sizeof *shape);
+        memmove(at + i, at + i + 1, (size_t)(n - i - 1) * sizeof *at);
+        n--;
+    }
+    return n;
+}
+
 static int dims_of(Kernel *k, const Node *n, const Ix *coord, Ix *shape, Ix *at) {
     int rank = dims_merged(k->g, n->rank, n->shape, coord, shape, at);
+    if (k->a && k->b && !k->score) return few_enough(k, rank, shape, at);
     return k->score ? heads_apart(k, rank, shape, at) : rank;
 }
 
@@ -539,7 +561,7 @@ static void product_loop(Kernel *k, Scope *s, Scope *loop, Buf *inside) {
         indent(loop);
         if (!along) buf_printf(inside, "%s += %s * %s;\n", to, a, b);
         else if (k->by_sum) buf_printf(inside, "%s += sum(%s * %s over %s);\n", to, a, b, along);
-        else buf_printf(inside, "%s += dot(%s, %s over %s%s);\n", to, a, b, along, precision(k, k->a));
+        else buf_printf(inside, "%s += dot(%s, %s over %s%s);\n", to, k->across ? b : a, k->across ? a : b, along, precision(k, k->a));
     }
     if (head.n) {
         indent(s);

@@ -346,10 +346,18 @@ static void runs_of_another(const Assign *s, const Op *op, const Access *a, cons
     }
 }
 
+// The axis along which what is loaded lies a few elements apart, as windows that move by two.
+static int nearly_contiguous(const Access *a, const Type *t) {
+    enum { FEW_APART = 8 };
+    const Affine *x = &a->aff[a->inner];
+    bool near = a->op->code == OP_T_load && x->naxis == 1 && !x->ntile && !x->axis[0].scale && x->axis[0].k > 1 && x->axis[0].k <= FEW_APART;
+    return near ? type_axis(t, x->axis[0].axis) : -1;
+}
+
 static const Layout *for_access(Assign *s, const Op *op, const Type *t) {
     Access a;
     access_of(s->facts, op, &a);
-    int first = a.contiguous < 0 ? -1 : type_axis(t, a.type.axis[a.contiguous]);
+    int first = a.contiguous < 0 ? nearly_contiguous(&a, t) : type_axis(t, a.type.axis[a.contiguous]);
     int vec = op->code == OP_T_atomic ? 1 : a.vec;
     runs_of_another(s, op, &a, t, &first, &vec);
     int64_t per = type_lanes(t) / ((int64_t)s->f->warps * 32);          // no wider than what each lane gets

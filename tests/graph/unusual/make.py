@@ -484,6 +484,27 @@ def named(m):
     m.output(m.node("Expand", m.node("Slice", x, m.const(np.array([0])), m.const(np.array([3]))), m.const(np.array([2, 6, 4])), out="wide"))
 
 
+@case
+def sums(m):
+    """Sums and means of a product's columns and rows: products of sums, but where the product is wanted otherwise or windows leave something out."""
+    axes = lambda *a: m.const(np.array(a))
+    x = m.floats("x", ["M", 24], [9, 24])
+    y = m.node("Add", m.node("MatMul", x, m.weight(24, 20)), m.weight(20))
+    m.output(m.node("ReduceSum", m.node("Div", y, m.const(np.float32(3))), axes(1), keepdims=1, out="columns"))
+    h = m.floats("h", [5, 24])
+    m.output(m.node("ReduceMean", m.node("Sub", m.node("Neg", m.node("MatMul", h, m.weight(24, 20))), m.weight(20)), axes=[0], keepdims=0, out="rows"))
+    z = m.node("MatMul", h, m.weight(24, 12))
+    m.output(m.node("ReduceSum", z, axes(1), keepdims=0, out="kept_columns"))
+    m.output(m.node("Relu", z, out="kept"))
+    def weights(*shape): return m.const((m.rng.standard_normal(shape) / np.sqrt(shape[0] * np.prod(shape[2:]))).astype("float32"))
+    v = m.floats("v", [2, 6, 4, 5, 7])
+    m.output(m.node("ReduceMean", m.node("ConvTranspose", v, weights(6, 9, 3, 2, 3), m.weight(9)), axes=[2, 3, 4], keepdims=1, out="volume"))
+    p = m.floats("p", [2, 6, 8, 7])
+    m.output(m.node("ReduceSum", m.node("ConvTranspose", p, weights(6, 8, 3, 3), m.weight(8), pads=[1, 1, 1, 1]), axes(2, 3), keepdims=0, out="cut"))
+    m.output(m.node("ReduceSum", m.node("Conv", p, weights(8, 6, 3, 3), m.weight(8), pads=[2, 2, 2, 2]), axes(2, 3), keepdims=0, out="around"))
+    m.output(m.node("ReduceSum", m.node("Conv", p, weights(8, 6, 3, 3), m.weight(8)), axes(1), keepdims=1, out="channels"))
+
+
 if __name__ == "__main__":
     for name in sys.argv[1:] or CASES:
         model = Model(name)

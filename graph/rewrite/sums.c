@@ -1,0 +1,217 @@
+// Sums of a product's rows or columns.
+//
+// What is summed over the columns of a product, or its rows, is a product of sums, and much less of it:
+//
+//     sum over n of (x @ w')[m, n]            ->  x[m, :] . s                      s = sum over n of w[n, :], once, where w are weights
+//     sum over m of (x @ w')[m, n]            ->  (sum over m of x[m, :]) @ w'
+//     sum over p, q of conv(x, w)[p, q, n]    ->  (sum over h, w of x) @ (sum over taps of w)        if every tap meets each pixel
+//
+// and so for what is only scaled, shifted by constants, or moved in between. A tap meets each pixel where the windows go past the picture
+// on all sides, as those of a transposed convolution do that keeps all it makes:
+//
+//     x[p + t - 4],  p in 0 .. H + 4,  t in 0 .. 4          0 + t - 4 <= 0,   H + 3 + t - 4 >= H - 1
+//
+// Nothing but the sum may use the product: else it has to be made anyway. Rows' sums are divided by how many there are, and their product is
+// multiplied by that: in 16 bits a sum of many may be out of range.
+
+#include "graph/rewrite/rewrite.h"
+
+typedef struct Sums { Rewrite *r; bool product; } Sums;      // has a product been met?
+
+static bool is_number(const Node *n) {
+    GNum v;
+    return g_scalar_value(n, &v);
+}
+
+// The axes of x's shape that are in `axes`, and those that are not: numbers of the latter as they are left.
+static int left_of(const Node *x, uint32_t axes, Ix *shape, int *number) {
+    int n = 0;
+    for (int i = 0; i < x->rank; i++) {
+        number[i] = -1;
+        if (axes >> i & 1) continue;
+        shape[n] = x->shape[i];
+        number[i] = n++;
+    }
+    return n;
+}
+
+// ---- the left operand, summed over rows -----------------------------------------------------------------------------
+
+// Windows of y along `axis` of their places meet each element of y's dimension d exactly once, whatever the tap.
+static bool meets_all(Graph *g, const Node *a, int d, int axis) {
+    Ix rest, one = ix_coefficient(g, a->view.coord[d], axis, &rest), extent = a->shape[axis], dim = a->src[0]->shape[d];
+    if (!one || !ix_is(one, 1) || !ix_is_const(extent) || !ix_is_const(dim)) return false;
+    return rest->hi <= 0 && extent->value - 1 + rest->lo >= dim->value - 1;
+}
+
+// sum of windows a over `rows`, axes of its places: y summed over the dimensions in which those move, at the same other places.
+static Node *windows_summed(Sums *s, const Node *a, uint32_t rows, double *count) {
+    Graph *g = s->r->g;
+    Node *y = a->src[0];
+    *count = 1;
+    uint32_t dims = 0, met = 0;
+    Ix inside = ix(g, 1), shape[G_MAX_RANK], coord[G_MAX_RANK], to[G_MAX_RANK] = {0};
+    int number[G_MAX_RANK], left = left_of(a, rows, shape, number), n = 0;
+    for (int d = 0; d < y->rank; d++) {
+        Ix at = a->view.coord[d];
+        uint64_t moves = at->axes & rows;
+        inside = ix_and(g, inside, ix_in_range(g, at, y->shape[d]));
+        if (!moves) {
+            if (!ix_prove_ge0(g, at) || !ix_prove_lt(g, at, y->shape[d])) return NULL;
+            continue;
+        }
+        if (moves & (moves - 1) || met & moves || !meets_all(g, a, d, __builtin_ctzll(moves))) return NULL;
+        met |= (uint32_t)moves;
+        dims |= 1u << d;
+        *count *= (double)y->shape[d]->value;
+    }
+    bool zero = a->view.fill.is_int ? a->view.fill.i == 0 : a->view.fill.f == 0;
+    if (met != rows || *count < 1 || (!zero && !ix_is(a->view.pred, 1)) || !ix_among(a->view.pred, inside)) return NULL;
+    for (int i = 0; i < a->rank; i++) to[i] = number[i] < 0 ? ix(g, 0) : ix_axis(g, number[i], a->shape[i]);
+    for (int d = 0; d < y->rank; d++)
+        if (!(dims >> d & 1) && !(coord[n++] = ix_substitute(g, a->view.coord[d], to, a->rank))) return NULL;
+    Node *mean = g_ew2f(g, EW_div, g_reduce(g, GR_sum, s->r->to[y->id], dims, false), *count);
+    return mean ? g_view(g, mean, left, shape, coord, NULL, g_int(0)) : NULL;
+}
+
+static Node *operand_summed(Sums *s, const Node *a, uint32_t rows, double *count) {
+    Graph *g = s->r->g;
+    if (a->kind == G_view) return windows_summed(s, a, rows, count);
+    *count = 1;
+    for (int i = 0; i < a->rank; i++) {
+        if (!(rows >> i & 1)) continue;
+        if (!ix_is_const(a->shape[i])) return NULL;
+        *count *= (double)a->shape[i]->value;
+    }
+    return *count < 1 ? NULL : g_ew2f(g, EW_div, g_reduce(g, GR_sum, s->r->to[a->id], rows, false), *count);
+}
+
+// ---- products ---------------------------------------------------------------------------------------------------------
+
+static Node *without_axes(Graph *g, Node *b, uint32_t axes) { return axes ? g_reduce(g, GR_sum, b, axes, false) : b; }
+
+// a over k where the sum has made it independent of some k (taps): b summed over those, and a at their beginning.
+static void fewer_taps(Graph *g, Node **a, Node **b, int first, int bfirst, int *nk) {
+    uint32_t axes = 0, gone = 0;
+    Ix shape[G_MAX_RANK], coord[G_MAX_RANK];
+    int number[G_MAX_RANK];
+    for (int d = 0; (*a)->kind == G_view && d < (*a)->src[0]->rank; d++) axes |= (uint32_t)(*a)->view.coord[d]->axes;
+    for (int k = 0; k < *nk && (*a)->kind == G_view && ix_is((*a)->view.pred, 1); k++)
+        if (!(axes >> (first + k) & 1)) gone |= 1u << (first + k);
+    int left = left_of(*a, gone, shape, number), taken = (*a)->rank - left;
+    if (!taken || taken == *nk) return;
+    for (int i = 0; i < (*a)->rank; i++) coord[i] = number[i] < 0 ? ix(g, 0) : ix_axis(g, number[i], (*a)->shape[i]);
+    *b = g_reduce(g, GR_sum, *b, bfirst > first ? gone << (bfirst - first) : gone >> (first - bfirst), false);
+    *a = g_view(g, *a, left, shape, coord, NULL, g_int(0));
+    *nk -= taken;
+}
+
+// The row sums of what has no columns left: each row of a, times b, which is one row.
+static Node *rows_by_one(Graph *g, Node *a, Node *b, int nb, int nm, int nk) {
+    int axis[G_MAX_RANK];
+    uint32_t sum = 0;
+    for (int i = 0; i < nb + nk; i++) axis[i] = i < nb ? i : nm + i;
+    for (int i = 0; i < nk; i++) sum |= 1u << (nb + nm + i);
+    return g_reduce(g, GR_sum, g_ew2(g, EW_mul, a, g_broadcast_to(g, b, a->rank, a->shape, axis)), sum, false);
+}
+
+static Node *product_summed(Sums *s, const Node *c, uint32_t axes) {
+    Graph *g = s->r->g;
+    int nb = c->contract.nb, nm = c->contract.nm, nn = c->contract.nn, nk = c->contract.nk;
+    uint32_t batches = (1u << nb) - 1, rows = axes & ((1u << (nb + nm)) - 1), columns = axes >> (nb + nm) << nb;
+    const Node *w = c->src[1];
+    if (axes & batches || !s->r->constant[w->id] || s->r->constant[c->src[0]->id] || c->src[0]->elem != c->elem || w->elem != c->elem) return NULL;
+    int m = nm - __builtin_popcount(rows), n = nn - __builtin_popcount(columns);
+    if (m == 0 || (rows && n == 0 && nm == 0)) return NULL;
+    double count = 1;
+    Node *a = rows ? operand_summed(s, c->src[0], rows, &count) : s->r->to[c->src[0]->id];
+    if (!a) return NULL;
+    if (!rows && a->kind == G_view && !ix_prove_le(g, g_count(g, a), g_count(g, a->src[0]))) return NULL;      // windows would be read again
+    Node *b = without_axes(g, s->r->to[w->id], columns);
+    if (rows && a && b) fewer_taps(g, &a, &b, nb + m, nb + n, &nk);
+    if (!a || !b) return NULL;
+    s->product = true;
+    Node *y = n ? g_contract(g, a, b, nb, m, n, nk, (Elem)c->elem, c->contract.acc) : rows_by_one(g, a, b, nb, m, nk);
+    return g_name(g, count > 1 && y ? g_ew2f(g, EW_mul, y, count) : y, c->name);
+}
+
+// ---- what is in between -----------------------------------------------------------------------------------------------
+
+static Node *summed(Sums *s, const Node *x, uint32_t axes);
+
+// Moved without anything being left out: axes of x that its source lacks are there as often as they are long.
+static Node *view_summed(Sums *s, const Node *x, uint32_t axes) {
+    Graph *g = s->r->g;
+    const Node *y = x->src[0];
+    uint32_t found = 0, of = 0;
+    int64_t times = 1;
+    int number[G_MAX_RANK], n = 0;
+    Ix shape[G_MAX_RANK], coord[G_MAX_RANK];
+    if (!ix_is(x->view.pred, 1)) return NULL;
+    for (int d = 0; d < y->rank; d++) {
+        Ix at = x->view.coord[d];
+        if (ix_is(at, 0) && ix_is(y->shape[d], 1)) continue;
+        if (at->kind != IX_AXIS || found >> at->value & 1 || x->shape[at->value] != y->shape[d]) return NULL;
+        found |= 1u << at->value;
+        if (axes >> at->value & 1) of |= 1u << d;
+    }
+    for (int i = 0; i < x->rank; i++) {
+        if (!(axes >> i & 1) || found >> i & 1) continue;
+        if (!ix_is_const(x->shape[i])) return NULL;
+        times *= x->shape[i]->value;
+    }
+    Node *sum = of ? summed(s, y, of) : s->r->to[y->id];
+    if (!sum) return NULL;
+    if (times > 1) sum = g_ew2f(g, EW_mul, sum, (double)times);
+    int left = left_of(x, axes, shape, number);
+    for (int d = 0; d < y->rank; d++) {
+        if (of >> d & 1) continue;
+        Ix at = x->view.coord[d];
+        coord[n++] = at->kind == IX_AXIS ? ix_axis(g, number[at->value], y->shape[d]) : at;
+    }
+    return g_view(g, sum, left, shape, coord, NULL, g_int(0));
+}
+
+static Node *summed(Sums *s, const Node *x, uint32_t axes) {
+    Graph *g = s->r->g;
+    if (s->r->constant[x->id])
+        return x->kind == G_view ? view_summed(s, x, axes) : g_reduce(g, GR_sum, s->r->to[x->id], axes, false);
+    if (s->r->users[x->id] != 1) return NULL;
+    if (x->kind == G_contract) return product_summed(s, x, axes);
+    if (x->kind == G_view) return view_summed(s, x, axes);
+    if (x->kind != G_ew) return NULL;
+    const Node *p = x->src[0], *q = x->nsrc > 1 ? x->src[1] : NULL;
+    Node *a, *b;
+    switch ((GEw)x->op) {
+    case EW_neg: return (a = summed(s, p, axes)) ? g_ew(g, EW_neg, &a, 1) : NULL;
+    case EW_mul: case EW_div: {
+        bool left = x->op == EW_mul && is_number(p);
+        const Node *factor = left ? p : q;
+        Ix shape[G_MAX_RANK];
+        int number[G_MAX_RANK];
+        GNum v;
+        if (!g_scalar_value(factor, &v) || !(a = summed(s, left ? q : p, axes))) return NULL;
+        int n = left_of(x, axes, shape, number);
+        return g_ew2(g, (GEw)x->op, a, g_full(g, (Elem)factor->elem, n, shape, v));
+    }
+    case EW_add: case EW_sub:
+        if (!s->r->constant[p->id] == !s->r->constant[q->id]) return NULL;
+        a = summed(s, p, axes);
+        b = a ? summed(s, q, axes) : NULL;
+        return b ? g_ew2(g, (GEw)x->op, a, b) : NULL;
+    default: return NULL;
+    }
+}
+
+static Node *sum_of(Rewrite *r, void *pass, Node *n, Node *const *src) {
+    (void)pass, (void)src;
+    Sums s = {.r = r};
+    if (n->kind != G_reduce || n->op != GR_sum || r->constant[n->id] || (n->elem != EL_f32 && n->elem != EL_f64)) return NULL;
+    Node *y = summed(&s, n->src[0], n->reduce.axes);
+    return y && s.product ? g_name(r->g, y, n->name) : NULL;
+}
+
+void sum_products(Graph *g) {
+    Rewrite r;
+    if (rewrite_begin(&r, g)) rewrite_all(&r, sum_of, NULL);
+}

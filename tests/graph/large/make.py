@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""Models whose sizes matter: what is chosen where there is much. They have no weights (--random-weights) and nothing recorded: `tkc diff`
+compares each with the interpreter. python3 make.py, in the folder where the models are to be."""
+import onnx
+from onnx import TensorProto, helper
+
+
+class Model:
+    def __init__(self, name):
+        self.name, self.nodes, self.weights, self.inputs, self.outputs = name, [], [], [], []
+
+    def input(self, name, *shape):
+        self.inputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
+        return name
+
+    def weight(self, *shape):
+        name = f"w{len(self.weights)}"
+        t = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=shape, data_location=TensorProto.EXTERNAL)
+        t.external_data.add(key="location", value=f"{name}.bin")
+        self.weights.append(t)
+        return name
+
+    def ints(self, *values):
+        name = f"c{len(self.weights)}"
+        self.weights.append(helper.make_tensor(name, TensorProto.INT64, [len(values)], values))
+        return name
+
+    def node(self, op, *inputs, out=None, **attributes):
+        out = out or f"v{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op, inputs, [out], name=f"{op}_{len(self.nodes)}", **attributes))
+        return out
+
+    def output(self, name):
+        self.outputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, None))
+
+    def save(self):
+        graph = helper.make_graph(self.nodes, self.name, self.inputs, self.outputs, self.weights)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+        with open(f"{self.name}.onnx", "wb") as f:
+            f.write(model.SerializeToString())
+
+
+m = Model("across")                                      # results with channels first, by rows of a transposed product; pixels of 16 bytes and not
+x = m.input("x", 2, 16, 32, 32)
+m.output(m.node("Relu", m.node("Conv", x, m.weight(128, 16, 3, 3), m.weight(128), pads=[1, 1, 1, 1]), out="padded"))
+m.output(m.node("Conv", m.input("y", 2, 16, 35, 35), m.weight(128, 16, 3, 3), out="odd"))
+m.output(m.node("Conv", m.input("p", 2, 40, 32, 34), m.weight(128, 40, 1, 1), m.weight(128), out="pixels"))
+m.save()
+
+m = Model("phases")                                      # strided transposed convolutions: weights of six dimensions, results in order by themselves
+x = m.input("x", 1, 16, 6, 16, 16)
+m.output(m.node("ConvTranspose", x, m.weight(16, 32, 3, 3, 3), m.weight(32), strides=[2, 2, 2], pads=[1] * 6, output_padding=[1, 1, 1], out="volume"))
+m.output(m.node("Relu", m.node("ConvTranspose", m.input("y", 2, 16, 92, 92), m.weight(16, 16, 3, 3), strides=[2, 2], pads=[1] * 4, output_padding=[1, 1]), out="even"))
+m.save()
+
+m = Model("turned")                                      # pools of channels-first pictures that a convolution reads with channels last
+x = m.input("x", 2, 40, 36, 35)
+m.output(m.node("ReduceMax", m.node("Conv", m.node("MaxPool", x, kernel_shape=[3, 3], pads=[1] * 4), m.weight(16, 40, 1, 1)), m.ints(2, 3), out="most"))
+y = m.node("AveragePool", m.input("y", 1, 34, 8, 70, 72), kernel_shape=[2, 2, 2], strides=[2, 2, 2])
+m.output(m.node("ReduceSum", m.node("Conv", y, m.weight(16, 34, 3, 3, 3)), m.ints(2, 3, 4), out="mean"))
+m.save()
+
+m = Model("rows")                                        # what is reduced over a product's columns, in its kernel; but not where a row leaves a number
+x = m.input("x", 1, 64, 130, 130)
+m.output(m.node("Softmax", m.node("Transpose", m.node("Conv", x, m.weight(64, 64, 1, 1), m.weight(64)), perm=[0, 2, 3, 1]), axis=-1, out="soft"))
+z = m.input("z", 16640, 40)
+m.output(m.node("ReduceLogSumExp", m.node("Add", m.node("MatMul", z, m.weight(40, 96)), m.weight(96)), m.ints(1), keepdims=1, out="sum"))
+m.output(m.node("LayerNormalization", m.node("MatMul", m.node("Relu", z), m.weight(40, 160)), m.weight(160), m.weight(160), axis=-1, out="norm"))
+m.save()

@@ -1,0 +1,1 @@
+Bkept_columnsJ[¸B?ÿ¤¾ha@hĞ@Øş“=
