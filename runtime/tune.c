@@ -382,6 +382,16 @@ static void name_it(Tuning *t, TuneResult *out, const Node *kernel, const SemaVa
     out->dims = dims_text(out->arena, known, nknown);
 }
 
+// A dimension that nobody gave, or NULL.
+static const LaunchDim *not_given(const TKernel *k, const SemaValue *set, int nset, const SemaValue *known, int nknown) {
+    for (int d = 0; d < k->ndims; d++) {
+        bool given = k->dims[d].fixed >= 0;
+        for (int i = 0; i < nset + nknown; i++) given |= strcmp((i < nset ? set[i] : known[i - nset]).name, k->dims[d].name->s) == 0;
+        if (!given) return &k->dims[d];
+    }
+    return NULL;
+}
+
 bool tune_expect(Session *s, SemaFile *file, const Node *kernel, const SemaValue *set, int nset, const SemaValue *known,
                  int nknown, const CompileOptions *opt, TuneResult *out, Buf *err) {
     Tuning t = {.session = s};
@@ -404,7 +414,11 @@ bool tune_expect(Session *s, SemaFile *file, const Node *kernel, const SemaValue
     }
     free(order);
     if (any) return true;
-    buf_printf(err, "the model does not know `%s`, or a dimension is missing", out->kernel);
+    const LaunchDim *missing = not_given(t.all[0].kernel, set, nset, known, nknown);
+    if (missing) buf_printf(err, "what `%s` takes depends on `%s`: give it, `%s=1024`", out->kernel, missing->name->s, missing->name->s);
+    else
+        buf_printf(err, "the model cannot tell what `%s` takes, whose loops go as far as numbers or data say: measure it on a GPU, without --expect",
+                   out->kernel);
     tune_result_free(out);
     return false;
 }

@@ -403,6 +403,8 @@ int main_emit(const Options *opt) {
     if (model != NULL) return wrong_use("%s is for models: FILE.onnx", model);
     if (opt->graph != NULL && stage_of(opt) != ST_plan)
         return wrong_use("--graph is for --emit=plan, and for models; --kernel names a kernel");
+    if (opt->operands.n > 1 && !strpbrk(opt->operands.at[0], "./"))
+        return wrong_use("there is no command `%s`; a file is compiled by its name alone: `tkc %s`", opt->operands.at[0], opt->operands.at[1]);
     if (opt->operands.n > 1) return wrong_use("one file at a time: `%s` is the second", opt->operands.at[1]);
     static Job j;                                            // large, and there is one
     j = (Job){.opt = opt, .stage = stage_of(opt), .clock = {.start = now_ms()}};
