@@ -115,8 +115,7 @@ static LLVMValueRef shift(Gen *g, AstOp op, Elem e, LLVMValueRef a, LLVMValueRef
                            zero, "");
 }
 
-// Floored division and remainder; by zero gives 0 (a trap is eval's business).
-static LLVMValueRef divide_int(Gen *g, AstOp op, Elem e, LLVMValueRef a, LLVMValueRef b) {
+static LLVMValueRef divide_any(Gen *g, AstOp op, Elem e, LLVMValueRef a, LLVMValueRef b) {
     LLVMBuilderRef B = g->B;
     LLVMTypeRef t = LLVMTypeOf(a);
     LLVMValueRef zero = LLVMConstInt(t, 0, 0), one = LLVMConstInt(t, 1, 0), minus = LLVMConstInt(t, ~0ULL, 1);
@@ -140,6 +139,28 @@ static LLVMValueRef divide_int(Gen *g, AstOp op, Elem e, LLVMValueRef a, LLVMVal
         }
     }
     return known ? r : LLVMBuildSelect(B, bz, zero, r, "");
+}
+
+// Floored division and remainder; by zero gives 0 (a trap is eval's business). One of 64 bits is a function of a hundred
+// instructions; where both numbers are below 2^32, as indices mostly are, it is one of 32 bits.
+static LLVMValueRef divide_int(Gen *g, AstOp op, Elem e, LLVMValueRef a, LLVMValueRef b) {
+    LLVMTypeRef t = LLVMTypeOf(a);
+    if (LLVMGetIntTypeWidth(t) != 64 || LLVMIsConstant(b)) return divide_any(g, op, e, a, b);
+    LLVMBuilderRef B = g->B;
+    LLVMBasicBlockRef small = gen_block(g, "small"), large = gen_block(g, "large"), join = gen_block(g, "join");
+    LLVMValueRef high = LLVMBuildLShr(B, LLVMBuildOr(B, a, b, ""), LLVMConstInt(t, 32, 0), "");
+    LLVMBuildCondBr(B, LLVMBuildICmp(B, LLVMIntEQ, high, LLVMConstInt(t, 0, 0), ""), small, large);
+    LLVMPositionBuilderAtEnd(B, small);
+    LLVMValueRef x = divide_any(g, op, EL_u32, LLVMBuildTrunc(B, a, g->i32, ""), LLVMBuildTrunc(B, b, g->i32, ""));
+    x = LLVMBuildZExt(B, x, t, "");
+    LLVMBuildBr(B, join);
+    LLVMPositionBuilderAtEnd(B, large);
+    LLVMValueRef y = divide_any(g, op, e, a, b);
+    LLVMBuildBr(B, join);
+    LLVMPositionBuilderAtEnd(B, join);
+    LLVMValueRef r = LLVMBuildPhi(B, t, "");
+    LLVMAddIncoming(r, (LLVMValueRef[]){x, y}, (LLVMBasicBlockRef[]){small, large}, 2);
+    return r;
 }
 
 static LLVMValueRef compare(Gen *g, AstOp op, Elem e, LLVMValueRef a, LLVMValueRef b) {
