@@ -64,11 +64,14 @@ static bool put_by_other(Kernel *k, Buf *to, Ix e, int outer) {
 
 static void put_dim(Kernel *k, Buf *to, Ix e, int outer) {
     bool seen = false;
+    const IxDim *dim = ix_dim_info(k->g, e);
     if (put_by_other(k, to, e, outer)) return;
+    if (dim->data_dependent && !dim->value)
+        g_error(k->g, "a size depends on the data (`%s`) and has no form in a kernel: only the device `ref` runs it", dim->name);
     for (uint32_t i = 0; i < k->dims.n; i++) seen |= k->dims.at[i] == e;
     if (!seen) vec_push(k->arena, &k->dims, e);
-    if (k->in_head && ix_dim_info(k->g, e)->value) k->sizes = true;
-    buf_puts(to, g_identifier(k->arena, ix_dim_info(k->g, e)->name, "N"));
+    if (k->in_head && dim->value) k->sizes = true;
+    buf_puts(to, g_identifier(k->arena, dim->name, "N"));
 }
 
 static void put_call(Kernel *k, Buf *to, Ix e, const char *name) {
@@ -89,11 +92,19 @@ static void put_less(Kernel *k, Buf *to, Ix e, int outer) {
     if (P_EQUAL < outer) buf_putc(to, ')');
 }
 
+static bool lacks_dim(const Kernel *k, Ix e) {                // one that is no dimension of a parameter
+    bool lacks = false;
+    for (uint32_t i = 0; i < e->n; i++) lacks |= e->arg[i]->kind == IX_DIM && !k_stands_alone(k, e->arg[i], true);
+    return lacks;
+}
+
 // As so many times a dimension of a parameter that has a name of its own.
 static bool put_multiple(Kernel *k, Buf *to, Ix e, int outer) {
     for (uint32_t i = 0; i < k->alias.n; i++) {
         KAlias a = k->alias.at[i];
-        Ix times = a.of && a.of->kind == IX_SUM && e->kind == IX_SUM ? ix_divide_exact(k->g, e, a.of) : NULL;
+        bool sums = a.of && a.of->kind == IX_SUM && e->kind == IX_SUM;
+        bool head = a.of && k->in_head && a.of->kind == IX_PROD && e->kind == IX_PROD && lacks_dim(k, e);
+        Ix times = sums || head ? ix_divide_exact(k->g, e, a.of) : NULL;
         if (!times || times->kind == IX_SUM) continue;
         bool negative = times->kind == IX_CONST && times->value < 0;
         if (outer > P_TIMES) buf_putc(to, '(');

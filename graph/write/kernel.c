@@ -406,6 +406,10 @@ static bool along(Kernel *k) {
     // the same along the axis
     if (!(e->mask >> at & 1))
         e = k_text(k, "where($0 >= 0, $1, $1)", P_PRIMARY, e->elem, k_index(k, k->axis[at].axis), e, NULL);
+    bool placed = false;                                     // then -0 and 0 are equal: the first comes first
+    for (uint32_t i = 0; i < k->fg->makes.n; i++) placed |= k->fg->makes.at[i]->kind == G_proj && k->fg->makes.at[i]->proj.result == 1;
+    if (n->kind == G_sort && placed && elem_is_float((Elem)n->elem))
+        e = k_text(k, "$0 + 0.0", P_PLUS, elem_is_storage(e->elem) ? EL_f32 : e->elem, e, NULL, NULL);
     e->uses++;
     k->along = (KAlong){.node = n, .arg = e, .axis = at};
     for (uint32_t i = 0; i < k->fg->makes.n; i++) {
@@ -687,10 +691,11 @@ static bool product(Kernel *k) {
     for (int i = 0; i < k->naxes; i++)
         if (k->axis[i].kind == A_LOOP_TILE) loops |= UINT64_C(1) << i;
     k->by_sum |= (k->a->mask & loops) != loops || (k->b->mask & loops) != loops || (k->b2 && (k->b2->mask & loops) != loops);
+    bool by_dot = !k->by_sum && loops != 0;                  // taps alone, or one element, are multiplied as they are
     Elem acc = c->contract.acc;
-    k->a = k_sized(k, k->a, k->by_sum ? acc : (Elem)a->elem);
-    k->b = k_sized(k, k->b, k->by_sum ? acc : (Elem)b->elem);
-    if (k->b2) k->b2 = k_sized(k, k->b2, k->by_sum ? acc : (Elem)b->elem);
+    k->a = k_sized(k, k->a, by_dot ? (Elem)a->elem : acc);
+    k->b = k_sized(k, k->b, by_dot ? (Elem)b->elem : acc);
+    if (k->b2) k->b2 = k_sized(k, k->b2, by_dot ? (Elem)b->elem : acc);
     k->a->uses += 1 + (k->b2 != NULL);
     k->b->uses++;
     if (k->b2) k->b2->uses++;

@@ -440,7 +440,7 @@ static bool program(Writer *w, Buf *to) {
         w->result[i] = k_name(w->scope, g_identifier(g->arena, g->outputs.at[i].name, "y"));
     bool ok = true;
     for (uint32_t i = 0; i < w->f->groups.n && ok; i++) ok = launch(w, (int)i);
-    ok = ok && results(w, &head);
+    ok = ok && results(w, &head) && !g_failed(g);
     w->sizes |= w->scope->sizes;
     if (ok && w->sizes && !w->numbers) ok = false;           // again, with numbers
     else if (ok) {

@@ -10,6 +10,7 @@
 
 #include "graph/fuse/fuse.h"
 #include "graph/ref/ref.h"
+#include "graph/write/write.h"
 #include "tests/graph/networks.h"
 
 enum { NETWORKS = 300 };
@@ -82,7 +83,52 @@ static void ifs_become_values(void **unused) {
     graph_free(g);
 }
 
+// The data say how many there are, and nothing else of what finds them is used.
+static void sizes_of_data_are_refused(void **unused) {
+    (void)unused;
+    Graph *g = graph_new("found");
+    Buf text = {0}, err = {0};
+    Ix n = ix_dim_fresh(g, "found", 0, 100);
+    g_output(g, "y", g_index(g, EL_i32, 1, &n, ix_axis(g, 0, n)));
+    assert_false(graph_write(g, NULL, &text, &err));
+    assert_non_null(strstr(err.p, "a size depends on the data (`found`)"));
+    buf_free(&text);
+    buf_free(&err);
+    graph_free(g);
+}
+
+static void check_alone(Graph *g, Node *y, float want, size_t elements) {
+    GTensor out = {0};
+    char why[256];
+    g_output(g, "y", y);
+    graph_simplify(g);
+    Node *left = g->outputs.at[0].node;
+    assert_true(left->nsrc == 0 || left->src[0]->kind == G_const);   // nothing to compute
+    if (!ref_run(g, NULL, &out, NULL, why, sizeof why)) fail_msg("%s", why);
+    assert_int_equal(out.bytes, elements * sizeof want);
+    for (size_t i = 0; i < elements; i++) assert_true(((float *)out.data)[i] == want);
+    g_tensor_free(&out);
+    graph_free(g);
+}
+
+static void what_has_no_elements_is_not_computed(void **unused) {
+    (void)unused;
+    for (int which = 0; which < 5; which++) {
+        Graph *g = graph_new("empty");
+        Ix two = ix(g, 2), none = ix(g, 0), before[2] = {two, none}, after[2] = {none, none};
+        float numbers[1] = {0};
+        int64_t dims[2] = {0, 3};
+        Node *x = g_ew1(g, EW_sin, g_const(g, EL_f32, 2, dims, numbers));
+        if (which == 0) check_alone(g, x, 0, 0);
+        if (which == 1) check_alone(g, g_reduce(g, GR_sum, x, 1, false), 0, 3);
+        if (which == 2) check_alone(g, g_reduce(g, GR_prod, x, 3, false), 1, 1);
+        if (which == 3) check_alone(g, g_pad(g, x, before, after, GP_constant, g_float(2.5)), 2.5f, 6);
+        if (which == 4) check_alone(g, g_contract(g, g_transpose(g, x, (int[]){1, 0}), g_transpose(g, x, (int[]){1, 0}), 0, 1, 1, 1, EL_f32, EL_f32), 0, 9);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(networks_stay_the_same), cmocka_unit_test(ifs_become_values)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(networks_stay_the_same), cmocka_unit_test(ifs_become_values),
+                                       cmocka_unit_test(sizes_of_data_are_refused), cmocka_unit_test(what_has_no_elements_is_not_computed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

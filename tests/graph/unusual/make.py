@@ -448,13 +448,19 @@ def pictures(m):
 
 @case
 def sizes(m):
-    """Axes of one element that are sorted, summed along or gathered from; values without elements; values kept that a GELU is made of."""
+    """Axes of one element that are sorted, contracted, summed along or gathered from; values without elements; values kept that a GELU is made of."""
     def ints(*v): return m.const(np.array(v))
     x = m.floats("x", [3, 1, 4], [3, 1, 4])
     m.output(m.node("CumSum", x, ints(1), out="summed"))
     m.output(m.node("CumSum", x, ints(1), exclusive=1, out="before"))
     top, at = m.node("TopK", x, ints(1), axis=1, outs=2)
     m.output(m.node("Mul", top, m.node("Cast", m.node("Add", at, ints(2)), to=1), out="top"))
+    _, places = m.node("TopK", m.input("ties", [6], np.array([-0.0, 2, 0, -1, 0, -0.0], "float32")), ints(4), outs=2)
+    m.output(m.node("Identity", places, out="places"), 7)
+    m.output(m.node("MatMulInteger", m.input("a", [4, 1], np.array([[200], [3], [77], [255]], "uint8")), m.input("b", [1, 3], np.array([[9, 255, 130]], "uint8")), out="outer"), 6)
+    s, which = m.node("Squeeze", m.floats("s", [2, "h", 1, "h", "w"], [2, 3, 1, 3, 5]), ints(2)), m.input("which", [], np.array(True))
+    def whole(op, name): return helper.make_graph([helper.make_node(op, [s], [name])], name, [], [helper.make_tensor_value_info(name, 1, None)])
+    m.output(m.node("ReduceMin", m.node("If", which, then_branch=whole("Abs", "size"), else_branch=whole("Identity", "same")), axes=[1, 2, 3], keepdims=0, out="smallest"))
     y = m.floats("y", [7, 8])
     inner = m.node("Mul", m.node("Add", y, m.node("Mul", m.node("Pow", y, m.const(np.float32(3))), m.const(np.float32(0.044715)))), m.const(np.float32(0.7978846)))
     one = m.node("Add", m.node("Tanh", inner), m.const(np.float32(1)))
@@ -470,7 +476,7 @@ def sizes(m):
     m.output(m.node("Concat", m.node("Pad", none, ints(1, 0, 1, 0), m.const(np.float32(2.5))), y, axis=0, out="around"))
     half = m.const(np.float16(0.125))
     def branch(op, name): return helper.make_graph([helper.make_node(op, [half], [name])], name, [], [helper.make_tensor_value_info(name, 10, [])])
-    m.output(m.node("If", m.input("which", [], np.array(True)), then_branch=branch("Sin", "then"), else_branch=branch("Neg", "else"), out="chosen"), 10)
+    m.output(m.node("If", which, then_branch=branch("Sin", "then"), else_branch=branch("Neg", "else"), out="chosen"), 10)
 
 
 @case
