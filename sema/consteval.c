@@ -28,6 +28,15 @@ Ent fold_unary(Check *c, AstOp op, Ent a, Span at) {
     return ent_error(c);
 }
 
+// Of integers and of floats alike.
+#define COMPARISONS(a, b, at)                      \
+    case OP_eq: return ent_bool((a) == (b), at);   \
+    case OP_ne: return ent_bool((a) != (b), at);   \
+    case OP_lt: return ent_bool((a) < (b), at);    \
+    case OP_le: return ent_bool((a) <= (b), at);   \
+    case OP_gt: return ent_bool((a) > (b), at);    \
+    case OP_ge: return ent_bool((a) >= (b), at);
+
 static Ent fold_ints(Check *c, AstOp op, int64_t a, int64_t b, Span at) {
     int64_t r = 0;
     switch (op) {
@@ -48,12 +57,7 @@ static Ent fold_ints(Check *c, AstOp op, int64_t a, int64_t b, Span at) {
     case OP_and: return ent_int(a & b, at);
     case OP_or:  return ent_int(a | b, at);
     case OP_xor: return ent_int(a ^ b, at);
-    case OP_eq:  return ent_bool(a == b, at);
-    case OP_ne:  return ent_bool(a != b, at);
-    case OP_lt:  return ent_bool(a < b, at);
-    case OP_le:  return ent_bool(a <= b, at);
-    case OP_gt:  return ent_bool(a > b, at);
-    case OP_ge:  return ent_bool(a >= b, at);
+    COMPARISONS(a, b, at)
     default: break;
     }
     report(c, E_operand_type, at, op_spellings[op], "integers");
@@ -68,12 +72,7 @@ static Ent fold_floats(Check *c, AstOp op, double a, double b, Span at) {
     case OP_div:
         if (b == 0) { report(c, E_const_div_zero, at); return ent_error(c); }
         return ent_float(a / b, at);
-    case OP_eq:  return ent_bool(a == b, at);
-    case OP_ne:  return ent_bool(a != b, at);
-    case OP_lt:  return ent_bool(a < b, at);
-    case OP_le:  return ent_bool(a <= b, at);
-    case OP_gt:  return ent_bool(a > b, at);
-    case OP_ge:  return ent_bool(a >= b, at);
+    COMPARISONS(a, b, at)
     default: break;
     }
     report(c, E_operand_type, at, op_spellings[op], "floats");

@@ -8,6 +8,24 @@
 #include "lang/number.h"
 #include "lower/pass/passes.h"
 
+// What attention is, with a `merge` and without: before its loop; a trip, and what follows.
+#define ATTENTION_HEAD \
+    "    grid (m in S by 64)\n" \
+    "{\n" \
+    "    let qt = q[m, :];\n" \
+    "    var top = full(-inf, m);  var den = zeros<f32>(m);  var acc = zeros<f32>(m, :D);\n"
+#define ATTENTION_TRIP \
+    "        let s = dot(qt, k[n, :] over :D) * scale;\n" \
+    "        let t = max(top, max(s over n));\n" \
+    "        let p = exp2(s - t);\n" \
+    "        let r = exp2(top - t);\n" \
+    "        den = den * r + sum(p over n);\n" \
+    "        acc = acc * r + dot(p as bf16, v[n, :] over n);\n" \
+    "        top = t;\n" \
+    "    }\n" \
+    "    o[m, :] = acc / den;\n" \
+    "}\n"
+
 static const char source[] =
     "kernel matmul<BM = 64, BN = 64, BK = 64>(a: bf16[M, K], b: bf16[K, N], c: out f32[M, N])\n"
     "    grid (m in M by BM, n in N by BN)\n"
@@ -40,42 +58,18 @@ static const char source[] =
     "    c[m, n] = acc;\n"
     "}\n"
     "kernel attention(q: bf16[S, D], k: bf16[L, D], v: bf16[L, D], o: out f32[S, D], scale: f32)\n"
-    "    grid (m in S by 64)\n"
-    "{\n"
-    "    let qt = q[m, :];\n"
-    "    var top = full(-inf, m);  var den = zeros<f32>(m);  var acc = zeros<f32>(m, :D);\n"
+    ATTENTION_HEAD
     "    for n in L by 64 {\n"
-    "        let s = dot(qt, k[n, :] over :D) * scale;\n"
-    "        let t = max(top, max(s over n));\n"
-    "        let p = exp2(s - t);\n"
-    "        let r = exp2(top - t);\n"
-    "        den = den * r + sum(p over n);\n"
-    "        acc = acc * r + dot(p as bf16, v[n, :] over n);\n"
-    "        top = t;\n"
-    "    }\n"
-    "    o[m, :] = acc / den;\n"
-    "}\n"
+    ATTENTION_TRIP
     "kernel merged(q: bf16[S, D], k: bf16[L, D], v: bf16[L, D], o: out f32[S, D], scale: f32)\n"
-    "    grid (m in S by 64)\n"
-    "{\n"
-    "    let qt = q[m, :];\n"
-    "    var top = full(-inf, m);  var den = zeros<f32>(m);  var acc = zeros<f32>(m, :D);\n"
+    ATTENTION_HEAD
     "    for n in L by 64\n"
     "        merge |x, y| {\n"
     "            let t = max(x.top, y.top);\n"
     "            (t, x.den * exp2(x.top - t) + y.den * exp2(y.top - t), x.acc * exp2(x.top - t) + y.acc * exp2(y.top - t))\n"
     "        }\n"
     "    {\n"
-    "        let s = dot(qt, k[n, :] over :D) * scale;\n"
-    "        let t = max(top, max(s over n));\n"
-    "        let p = exp2(s - t);\n"
-    "        let r = exp2(top - t);\n"
-    "        den = den * r + sum(p over n);\n"
-    "        acc = acc * r + dot(p as bf16, v[n, :] over n);\n"
-    "        top = t;\n"
-    "    }\n"
-    "    o[m, :] = acc / den;\n"
-    "}\n"
+    ATTENTION_TRIP
     "kernel conv(x: bf16[N, H, W, C], w: bf16[K, R, S, C], y: out f32[N, P, Q, K], sh: i32, sw: i32, top: i32, left: i32)\n"
     "    where P = (H + 2 * top - R) / sh + 1, Q = (W + 2 * left - S) / sw + 1\n"
     "    grid (m in N * P * Q by 64, k in K by 64)\n"
