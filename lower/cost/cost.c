@@ -8,6 +8,10 @@
 // Where each of two groups makes tiles of its own (hopper/pingpong.c), rounds are of smaller tiles, whose ends are hidden behind the products of
 // the other group's next one; what is left is the end of the last. That is decided here too, for tiles that were measured.
 //
+// A loop of products inside another one takes, each outer trip, its products and what stands between them and the next ones; blocks that share a
+// multiprocessor, by shorter rings, are at the one while others are at the other, which is decided here, too. Rows that are read again and again come from memory where all
+// blocks' together are more than the second level's cache. Rows that data names cost their bytes beside the products; programs for which data leaves nothing, a start.
+//
 // wgmma reads its operands from shared memory as it goes, 128 bytes a clock: 64 rows by n columns take max(n / 2, 18 +
 // n / 4) clocks for 16 of k. Power keeps large products at some five sixths of the peak. The constants were fitted to
 // what an H200 took (tests/lower/test_cost.c has the figures): what is chosen is 2 % behind the best that was measured.
@@ -55,6 +59,7 @@ static const double SHALLOW = 0.44, ON_ITS_WAY = 0.8;               // a ring's 
 // What one of many multiprocessors draws from memory, by wgmma; by a ring of few stages, of which one is read and one is about to be free.
 static const double DRAW_MANY = 85e3, DRAW_SHORT = 63e3;
 enum { MANY_DRAW = 32, SHORT_RING = 5 };
+static const double ABSENT = 0.9;                                    // of the time of small tiles by mma.sync, rows that are not there, of all that they have
 static const double SHALLOW_MMA_SYNC = 1.08, DEEP_BYTES = 96e3;     // less than that on its way
 
 // An operand that is made in registers: elements a us and multiprocessor, of which one group alone hides a quarter; us a trip; and
@@ -74,8 +79,16 @@ typedef struct Rates {
 } Rates;
 static const Rates by_wgmma = {1.1, 0.6, 2e-5, 145e3, 105e3, 0.0125, 0.06, 0.1, 0.9, 0.1, 2, 72e3}, by_mma_sync = {1.2, 1.3, 0, 150e3, 47e3, 0.01, 0.1, 0.06, 0.87, 0, 3.5, 150e3};
 
+// Loops around loops, and rows that data names (2026-11-22, tests/lower/test_cost_loops.c): us from one's last product to the next one's first, and what an operation
+// on an element of a thread takes, of one group and more; until a stage that is read is there again, beside trips; bytes of rows a us; us of a program that finds
+// nothing to do; of the second level's cache, what rows that are read again and again may take, and how much more until all come from memory.
+static const double BETWEEN[] = {0, 0.38, 0.5, 0.5}, ELEMENT_OP[] = {0, 1.3e-3, 2.0e-3, 2.0e-3}, REFILL = 0.42, REFILL_TRIPS = 1.25, GATHERED = 120e3, ODD_PIECES = 3, IDLE = 0.7, KEPT = 0.7, LOST = 0.5;
+static const double STORED_BETWEEN = 2, SUM_REGS = 1.75, OP_REGS = 12, FEW_OPS = 4, SPILLED = 0.03, FULL_CLOCK = 0.97;       // registers: of a sum, of an operation on an element beyond so many; us of one that there is no room for
+static const double WORTH_SHARING = 0.95, WORTH_ONE_ROUND = 0.85;
+enum { DEEP = 12, ACC_ALL = 176, GATHER_REGS = 32, SCRATCH = 512, RESERVED = 1024, MOST_TOGETHER = 3, MOST_THREAD = 255, LEAST_STAGES = 3, PARTITIONS = 4 };      // of a multiprocessor's registers
+
 enum { PACKED = 512, PROGRAM_REGS = 64, SYNC_STAGES = 4 };            // programs of fewer elements are one warp each; registers beside sums; stages of cp.async
-enum { MAX_TRIED = 14, USUAL = 8, NEAR_PARTS = 8, ACC_REGS = 160, PROMOTED_REGS = 192, GROUP_REGS = 192, GROUP_REGS_BUSY = 176, GROUP_REGS_TWO = 128, GROUP_COLUMNS = 128, GROUP_LEAST = 64 * 192, GROUP_STAGES = 4,
+enum { MAX_TRIED = 14, MAX_RING = 16, USUAL = 8, NEAR_PARTS = 8, ACC_REGS = 160, PROMOTED_REGS = 192, GROUP_REGS = 192, GROUP_REGS_BUSY = 176, GROUP_REGS_TWO = 128, GROUP_COLUMNS = 128, GROUP_LEAST = 64 * 192, GROUP_STAGES = 4,
        THREE = 192, BAND_REGS = 96, BAND_COLUMNS = 144 };           // rows that three groups share (hopper/bands.c); columns, where what follows takes registers
 
 typedef struct Work {
@@ -94,7 +107,15 @@ typedef struct Work {
     double  tile_bytes;             // of what a loop carries
     int64_t trips, programs;
     double  unique;                 // bytes of all tensors
+    const Op *nest;                 // a loop around it; NULL: none
+    int64_t outer;                  // trips of that
+    double  between, again;         // then: operations of an element behind each of them; bytes that each reads again
+    int64_t regs;                   // of a thread, for all sums
+    double  gathered, picked;       // bytes of a trip whose rows data names; of all rows that are, of a table (NULL: none)
+    const Val *table;
+    double  idle;                   // programs that find nothing to do
     bool    merged;                 // what the loop carries is joined by its `merge`
+    bool    wide;                   // the target has wgmma
     bool    splits, promoted, sync;  // sync: some product is not by wgmma, and so none is
     bool    scattered, rows;        // rows of a result that 16 bytes do not divide are stored element by element; or by warps that walk (hopper/rows.c)
     bool    three;                  // groups of 64 rows each
@@ -118,12 +139,12 @@ static bool loaded(const Val *v) {
     return is;
 }
 
-// What a loop's end is at most: lengths that the device reads are taken to be as long as the tensor.
-static bool at_most(Facts *s, const Val *v, const int64_t *dims, int64_t *out) {
+// What a loop's end is at most: lengths that the device reads are taken to be as long as the tensor, and inside another loop, that grow with its trips, as the last.
+static bool at_most(Facts *s, const Val *v, const int64_t *dims, bool any, int64_t *out) {
     const Op *d = v->def;
     if (number(s, v, dims, out)) return true;
-    if (!d || d->code != OP_T_fun || d->sub != TF_min || !loaded(v)) return false;
-    return at_most(s, d->in[0], dims, out) || at_most(s, d->in[1], dims, out);
+    if (!d || d->code != OP_T_fun || d->sub != TF_min || (!any && !loaded(v))) return false;
+    return at_most(s, d->in[0], dims, any, out) || at_most(s, d->in[1], dims, any, out);
 }
 
 static bool rows_fit(int64_t m) { return m == 64 || (m > 0 && m % 128 == 0); }
@@ -209,6 +230,38 @@ static double past_end(const Val *axis, int64_t end) {
     return end > 0 ? (double)(tiles * n - end) / (double)tiles : 0;
 }
 
+static bool follows(const Val *v, const Val *counter, int depth) {
+    bool any = v == counter;
+    for (int i = 0; v->def && !any && depth && i < v->def->nin; i++) any = follows(v->def->in[i], counter, depth - 1);
+    return any;
+}
+
+// Data names its rows.
+static bool by_data(Facts *s, const Val *v) {
+    Access a;
+    bool any = false;
+    if (!v->def || v->def->code != OP_T_load) return false;
+    access_shape(s, v->def, &a);
+    for (int d = 0; d < a.nidx; d++) any |= d != a.inner && a.aff[d].ntile && loaded(a.idx[d]);
+    return any;
+}
+
+// Rows of a number of bytes that is no power of two take three times as long (4096^3, contracted rows by 64 x 192: 487 us, by 128 x 192 1027, by 128 x 256 245).
+static void picks(Work *w, Facts *s, const int64_t *dims, const Val *v, double bytes) {
+    Access a;
+    int64_t end, row;
+    access_shape(s, v->def, &a);
+    const Affine *x = &a.aff[a.inner];
+    int64_t extent = x->naxis ? axis_extent(x->axis[0].axis) : 1;
+    w->gathered += bytes * (extent & (extent - 1) ? ODD_PIECES : 1);
+    for (int i = 0; i < v->type.rank; i++) {
+        if (x->naxis && v->type.axis[i] == x->axis[0].axis) continue;
+        if (!number(s, axis_hi(v->type.axis[i]), dims, &end) || !launch_by_dims(a.p->dim[a.inner], dims, &row)) continue;
+        w->table = v->def->in[0];
+        w->picked = (double)end * (double)row * elem_bytes(a.elem);
+    }
+}
+
 // One product of a trip. False: the tile is not for this target.
 static bool product(Work *w, const Target *t, Facts *s, const int64_t *dims, const Op *dot) {
     const Val *a = dot->in[0], *b = dot->in[1], *o = dot->out[0];
@@ -227,6 +280,11 @@ static bool product(Work *w, const Target *t, Facts *s, const int64_t *dims, con
         rows_together = fmin((double)end, ROWS_TOGETHER * (double)axis_extent(o->type.axis[i]));
     }
     w->outside = past / (double)(m + n);
+    for (int i = 0; i < 2; i++) {
+        const Val *v = i ? b : a;
+        if (by_data(s, v)) picks(w, s, dims, v, read_for(s, v, dot->parent));
+        if (w->nest && v->def && v->def->code == OP_T_load && !follows(v, w->nest->reg[0]->args.at[0], DEEP)) w->again += read_for(s, v, dot->parent);
+    }
     Elem e = (Elem)a->type.elem;
     double flops = 2.0 * (double)m * (double)n * (double)k * (double)batch;
     w->flops += flops;
@@ -266,6 +324,7 @@ static bool product(Work *w, const Target *t, Facts *s, const int64_t *dims, con
     w->turned |= cols != n;
     if (cols % 64 && dot->nin == first + 1 && by_columns(s, dot->in[!turned], dot->in[first])) each *= ODD_COLUMNS[(cols % 64 + 15) / 16 % 4];
     w->group_regs = rows / 64 * cols / 2;
+    w->regs += regs;
     w->three |= three;
     w->columns = cols;
     if (made(turned ? b : a, dot->parent) && read[turned] > 0) w->made += (double)rows * (double)k;
@@ -276,21 +335,45 @@ static bool product(Work *w, const Target *t, Facts *s, const int64_t *dims, con
     return true;
 }
 
+static bool multiplies(const Op *loop) {
+    for (const Op *in = loop->reg[0]->first; in; in = in->next) if (in->code == OP_T_dot) return true;
+    return false;
+}
+
+// .. in a loop around it, or where data says that there is something to do (hopper/nest.c, pass/unguard.c).
+static const Op *loop_inside(const Region *r, const Op **nest, bool *guarded) {
+    const Op *found = NULL;
+    for (const Op *op = r->first; op; op = op->next) {
+        bool inside = op->code == OP_T_dot;
+        for (int i = 0; i < op->nreg; i++) inside |= has_products(op->reg[i]);
+        if (!inside) continue;
+        if (found) return NULL;
+        found = op;
+    }
+    if (!found || (found->code != OP_T_for && found->code != OP_T_if)) return NULL;
+    if (found->code == OP_T_for && multiplies(found)) return found;
+    if (found->code == OP_T_for) {
+        if (*nest) return NULL;
+        *nest = found;
+        return loop_inside(found->reg[0], nest, guarded);
+    }
+    if (*nest || (has_products(found->reg[0]) && has_products(found->reg[1]))) return NULL;
+    *guarded = true;
+    return loop_inside(found->reg[has_products(found->reg[1])], nest, guarded);
+}
+
 // The loop whose trips have the products; of a nest, what it will be made into.
-static const Op *loop_of(Fn *f) {
+static const Op *loop_of(Fn *f, const Op **nest, bool *guarded) {
     for (int nested = 0; nested < 2; nested++) {
         const Op *loop = NULL;
-        for (const Op *op = f->body.first; op; op = op->next) {
-            if (op->code != OP_T_for) continue;
-            for (const Op *in = op->reg[0]->first; in; in = in->next) if (in->code == OP_T_dot) loop = op;
-        }
+        for (const Op *op = f->body.first; op; op = op->next) if (op->code == OP_T_for && multiplies(op)) loop = op;
         if (loop) return loop;
         simplify(f);
         hoist(f);
-        if (!flatten(f)) return NULL;
+        if (!flatten(f)) break;
         simplify(f);
     }
-    return NULL;
+    return loop_inside(&f->body, nest, guarded);
 }
 
 // A thread's elements of a tile, one after another: a warp or two a scheduler do not hide what an op waits for. Scaling, adding and
@@ -338,14 +421,61 @@ static bool end_fits(const Work *w, const Op *loop) {
     return w->group_regs <= (tiles > 1 ? GROUP_REGS_TWO : w->end > 0 ? GROUP_REGS_BUSY : GROUP_REGS);
 }
 
+// The loop around it: how many trips it has, and, of an operand that all of them read again, the bytes.
+static bool outer_trips(Work *w, Facts *s, const int64_t *dims, const Op *nest) {
+    int64_t lo, hi, step;
+    if (!number(s, nest->in[0], dims, &lo) || !at_most(s, nest->in[1], dims, true, &hi) || !number(s, nest->in[2], dims, &step) || step < 1) return false;
+    w->nest = nest;
+    w->outer = hi > lo ? (hi - lo + step - 1) / step : 0;
+    return true;
+}
+
+// Of a thread's elements, between one outer trip's products and the next one's: operations of each.
+static double ops_between(const Work *w) {
+    double ops = 0;
+    for (const Op *op = w->nest->reg[0]->first; op; op = op->next) {
+        const Type *t = op->code == OP_T_reduce ? &op->in[0]->type : op->nout ? &op->out[0]->type : NULL;
+        if (op->code == OP_T_store && op_value(op)->type.rank > 1) ops += STORED_BETWEEN;
+        if (op->nout < 1 || !t || t->kind != TY_TILE || t->rank < 2 || !op_has(op, 'P')) continue;
+        ops += op->code == OP_T_fun && op->sub != TF_fma && op->sub != TF_min && op->sub != TF_max ? FUN_OPS : op->code == OP_T_reduce && op->nout > 1 ? 3 : 1;
+    }
+    return ops;
+}
+
+// Programs that data leaves nothing to do, as a grid has them that is as large as may be wanted: each element of a result is made once, but the last rows of
+// each share of it, of which there are as many as the grid has times more tiles than the result.
+static void some_idle(Work *w, const Fn *f, const int64_t *dims) {
+    double rows = 0, columns = 0;
+    int64_t d;
+    for (int p = 0; p < f->launch->nparams; p++) {
+        const LaunchParam *x = &f->launch->params[p];
+        if (x->kind != PK_TENSOR || x->mode == PM_IN || x->rank < 2) continue;
+        double all = 1, last = 1;
+        for (int i = 0; i < x->rank; i++) if (launch_by_dims(x->dim[i], dims, &d)) { all *= (double)d; last = (double)d; }
+        if (all <= rows * columns) continue;
+        columns = last;
+        rows = all / last;
+    }
+    double across = ceil(columns / (w->tile / w->tile_rows)), down = ceil(rows / w->tile_rows), shares = across * down > 0 ? (double)w->programs / (across * down) : 1;
+    double busy = fmin((double)w->programs, (down + shares / 2) * across);
+    if (shares <= 1) return;
+    w->idle = (double)w->programs - busy;
+    w->programs = (int64_t)busy;
+}
+
 static bool work_of(Fn *f, const Target *t, const int64_t *dims, Work *w) {
-    const Op *loop = loop_of(f);
+    const Op *nest = NULL;
+    bool guarded = false;
+    const Op *loop = loop_of(f, &nest, &guarded);
     Facts *s = facts_new(f);
     int64_t lo, hi, step, last;
     bool any = false;                                                               // results of other than 2 or 4 bytes
     *w = (Work){0};
-    if (!loop || !number(s, loop->in[0], dims, &lo) || !at_most(s, loop->in[1], dims, &hi) || !number(s, loop->in[2], dims, &step) || step < 1) return false;
+    if (!loop || !number(s, loop->in[0], dims, &lo) || !at_most(s, loop->in[1], dims, nest != NULL, &hi) || !number(s, loop->in[2], dims, &step) || step < 1) return false;
     w->loop = loop;
+    w->wide = t->has_wgmma;
+    w->outer = 1;
+    if (nest && !outer_trips(w, s, dims, nest)) return false;
     w->merged = merge_of(loop) != NULL;
     int products = 0;
     for (const Op *op = loop->reg[0]->first; op; op = op->next) {
@@ -354,9 +484,13 @@ static bool work_of(Fn *f, const Target *t, const int64_t *dims, Work *w) {
     }
     if (w->sync) w->clocks = 0;
     if (w->bytes <= 0) return false;
+    if (w->nest && w->clocks <= 0) return false;
+    if (w->clocks && w->regs > ACC_ALL - (w->gathered > 0 ? GATHER_REGS : 0)) return false;
+    if (w->nest) w->between = ops_between(w);
     w->end = end_of(loop, w->threads);
     read_behind(w, t, loop);
     w->trips = hi > lo ? (hi - lo + step - 1) / step : 0;
+    if (nest && !number(s, loop->in[1], dims, &last)) w->trips = (w->trips + 1) / 2;                      // each of them a little longer
     for (int i = 0; i < loop->nout; i++) w->tile_bytes += (double)type_lanes(&loop->out[i]->type) * 4;
     for (int p = 0; p < f->launch->nparams; p++) {
         const LaunchParam *x = &f->launch->params[p];
@@ -367,20 +501,30 @@ static bool work_of(Fn *f, const Target *t, const int64_t *dims, Work *w) {
         int bytes = elem_bytes(x->elem);
         w->scattered |= x->mode != PM_IN && d % 16 * bytes % 16;
         any |= x->mode != PM_IN && bytes != 2 && bytes != 4;
-        w->unique += n * elem_bytes(x->elem);
+        n *= elem_bytes(x->elem);
+        w->unique += w->table && w->table->def->imm == p && w->picked < n ? w->picked : n;
     }
     if (w->three && (w->end > 0 || (w->columns > BAND_COLUMNS && tiles_after(loop) > 2))) return false;          // activations: no faster
     w->rows = w->scattered && w->clocks && !w->turned && !any;
     w->alone = !w->rows && (w->alone || w->scattered);
+    if (w->three && w->gathered > 0) return false;                                  // hopper/bands.c
     if (w->three && w->alone) return false;                                         // 3072 x 1024 x 1024 17.6 us, walking 14.6
     w->pingpong &= products == 1 && end_fits(w, loop) && GROUP_STAGES * w->bytes <= t->smem_block - SLOTS_BYTES - w->behind && number(s, loop->in[1], dims, &last);
-    w->splits = !w->three && split_refusal(f) == NULL;
-    return launch_by_dims(f->launch->programs, dims, &w->programs);
+    w->splits = !w->three && !nest && !guarded && split_refusal(f) == NULL;
+    w->pingpong &= !nest && !guarded;
+    w->alone |= nest || guarded;
+    if (!launch_by_dims(f->launch->programs, dims, &w->programs)) return false;
+    if (guarded) some_idle(w, f, dims);
+    return true;
 }
 
 // Programs of mma.sync that a multiprocessor has at a time: while one ends, or waits for its first loads, others multiply. Where an
 // operand's rows do not come by TMA, one was taken when ELEMENTS and SMALL_PIECES were fitted.
 static double resident(const Work *w, const Target *t) {
+    if (w->clocks && w->tile <= PACKED && !w->made && !w->behind) {                  // a ring has 16 stages at most
+        double fit = floor((t->smem_block - SLOTS_BYTES) / w->bytes), block = fmin(fit, MAX_RING) * w->bytes + SLOTS_BYTES / 8;
+        return fmax(1, fmin(MOST_TOGETHER, floor(t->smem_sm / block)));
+    }
     double threads = w->tile <= PACKED ? 32 : w->threads, by_regs = t->regs_sm / (threads * (w->tile / threads + PROGRAM_REGS));
     double by_smem = t->smem_sm / (SYNC_STAGES * w->bytes), by_threads = t->threads_sm / threads;
     double n = by_regs < by_smem ? by_regs : by_smem;
@@ -415,6 +559,7 @@ static double launch_us(const Work *w, const Target *t, int parts, bool walks, b
         through = fmax(through, (all / (r->l2 * sms) + often * w->unique / (t->gbs * r->memory * 1e3)) / (ceil(programs / sms) * trips));
     }
     if (through > trip) trip = through;
+    trip += w->gathered / GATHERED;
     if (w->promoted) trip += PROMOTE;
     double waiting = w->made > 0 && w->columns <= FEW_COLUMNS ? hop_blocks_together((int64_t)programs, t->sms, w->threads / 128) : 1;
     if (w->clocks && w->made / MADE > trip) trip = w->made / MADE;
@@ -447,7 +592,34 @@ static double launch_us(const Work *w, const Target *t, int parts, bool walks, b
     double tiles = (double)((w->programs + t->sms - 1) / t->sms);                     // that a multiprocessor joins
     double sent = parts + 1 < QUICK_PARTS ? parts + 1 : QUICK_PARTS, more = parts + 1 - sent;
     if (parts > 1) us += tiles * (r->join + w->tile_bytes * (sent / r->parts + more / MORE_PARTS)) + (w->clocks && rounds > tiles ? (rounds - tiles) * PART : 0);
-    return START + r->fill + us;
+    if (w->sync && !w->merged && w->wide) us *= 1 + ABSENT * w->outside;
+    return START + r->fill + us + w->idle / sms * IDLE;
+}
+
+// A loop of products inside another one, by blocks of which so many share a multiprocessor: they multiply while others are between two inner loops, so that
+// each adds the time of its products alone. *stages of a ring are what they have room for. 0: they do not fit.
+static double nest_us(const Work *w, const Target *t, int together, int given, int *stages) {
+    const Rates *r = &by_wgmma;
+    int groups = w->threads / 128;
+    double stored = 0, elements = w->tile / w->threads, wgmma = w->clocks * (2 * 64 * 256 * 16 / 128) / (t->tflops_bf16 * 1e6 / t->sms);
+    for (const Op *op = w->nest->reg[0]->first; op; op = op->next)
+        if (op->code == OP_T_store && op_value(op)->type.rank > 1) stored = w->tile * elem_bytes((Elem)op_value(op)->type.elem);
+    double room = fmin((double)t->smem_block, t->smem_sm / together - RESERVED) - SCRATCH - stored, regs = w->regs * SUM_REGS + OP_REGS * fmax(0, w->between - FEW_OPS);
+    *stages = (int)fmin(given ? given : MAX_RING, room / w->bytes);
+    if (*stages < (together > 1 ? LEAST_STAGES : 2)) return 0;
+    int warps = 4 * groups + (w->gathered > 0 || groups > 1 ? 4 : 1), each = (int)ceil(fmin(regs, MOST_THREAD) / 8) * 8 * 32;
+    if (together > 1 && (groups > 1 || warps * together > PARTITIONS * ((int)t->regs_sm / PARTITIONS / each))) return 0;
+    double trip = fmax(wgmma / FULL_CLOCK, w->drawn / r->l2) + w->gathered / GATHERED + r->barriers, alone = fmax(trip, (REFILL + REFILL_TRIPS * trip) / (*stages - 1));
+    double inner = (double)w->trips * trip, between = BETWEEN[groups] + elements * w->between * ELEMENT_OP[groups] + SPILLED * fmax(0, regs - MOST_THREAD) * groups;
+    double programs = (double)w->programs, full = floor(programs / (t->sms * together)), rest = ceil((programs - full * t->sms * together) / t->sms), outer = (double)w->outer, us = 0;
+    for (int last = 0; last < 2; last++) {
+        double blocks = last ? rest : together, times = last ? rest > 0 : full, at_once = last && full <= 0 ? programs : t->sms * blocks;
+        double live = at_once * w->again * (double)w->trips, lost = fmin(1, fmax(0, live / (double)t->l2_bytes - KEPT) / LOST);
+        double one = fmax((double)w->trips * alone + between, blocks * inner + between), memory = lost * live / (t->gbs * r->memory * 1e3);
+        us += times * (outer * hypot(one, memory) + r->end);
+    }
+    double all = w->unique / (t->gbs * r->memory * 1e3), power = programs * outer * (double)w->trips * wgmma / POWER / t->sms;
+    return START + r->fill + fmax(us, fmax(all, power)) + w->idle / t->sms * IDLE;
 }
 
 // Parts that are a cluster's blocks leave theirs in the first one's shared memory: 0.5 to 0.7 us sooner than as many in memory, 0.5 to 1.6 than
@@ -468,6 +640,17 @@ bool cost_of(Fn *f, const CompileOptions *opt, const Schedule *given, const int6
     f->fast = true;
     if (!has_products(&f->body)) return cost_of_rows(f, opt, given, dims, out);
     if (!work_of(f, t, dims, &w)) return false;
+    if (w.nest) {
+        int stages;
+        out->us = nest_us(&w, t, 1, given->stages, &stages);
+        for (int n = 2; n <= MOST_TOGETHER; n++) {
+            double us = nest_us(&w, t, n, given->stages, &stages);
+            if (us <= 0 || us >= out->us * WORTH_SHARING) continue;
+            out->us = us;
+            if (!given->stages) out->schedule.stages = stages;
+        }
+        return out->us > 0;
+    }
     bool packed = w.sync && w.tile <= PACKED;                            // four programs of a warp each share a block
     if ((packed ? 4 : 2) * w.bytes > t->smem_block - 2048) return false;
     int parts = given->split > 1 && w.splits ? given->split : 1;
@@ -482,11 +665,11 @@ bool cost_of(Fn *f, const CompileOptions *opt, const Schedule *given, const int6
         out->schedule.cluster = near > 0 ? parts : given->cluster;
     }
     // Rows that are no whole sectors come through L2 at half the rate: worth a cluster, whose blocks bring half of the common operand each.
-    if (!given->cluster && !given->split && !asked && !dealt && walks && parts == 1 && w.common > 0 && w.programs > t->sms && t->has_cluster) {
+    if (!given->cluster && !given->split && !asked && !dealt && walks && parts == 1 && w.common > 0 && t->has_cluster) {
         Work half = w;
         half.drawn -= w.common / 2;
         double us = launch_us(&half, t, parts, walks, false, false) + IN_CLUSTERS;
-        if (us < out->us) {
+        if (us < out->us * (w.programs > t->sms ? 1 : WORTH_ONE_ROUND)) {
             out->us = us;
             out->schedule.cluster = 2;
         }
@@ -495,7 +678,7 @@ bool cost_of(Fn *f, const CompileOptions *opt, const Schedule *given, const int6
     bool knows = true, chain = w.clocks && cost_of_chain(w.loop, w.trips, w.programs, t->sms, &chained, &knows);
     if (!knows) return false;
     if (chain && parts == 1) {
-        out->us = chained;
+        out->us = chained + ceil((double)w.programs / t->sms) * (double)w.trips * w.gathered / GATHERED;
         out->close = true;
     }
     double turns = launch_us(&w, t, 1, true, true, false);
@@ -505,6 +688,6 @@ bool cost_of(Fn *f, const CompileOptions *opt, const Schedule *given, const int6
     }
     if (opt->in_graph && packed) out->us *= IN_GRAPH;
     // One short round needs no loading ahead, and a tile is stored sooner by its own threads than by the copy engine.
-    if (!given->walk && !given->blocks && !w.three && out->schedule.streamk < 2 && (double)w.programs * parts <= t->sms && out->us < SHORT) out->schedule.walk = 1;
+    if (!given->walk && !given->blocks && !w.three && out->schedule.streamk < 2 && !(out->schedule.cluster > 1 && parts == 1) && (double)w.programs * parts <= t->sms && out->us < SHORT) out->schedule.walk = 1;
     return true;
 }
