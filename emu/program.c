@@ -305,6 +305,7 @@ EmuModule *emu_load(EmuContext *ctx, const char *ptx, size_t length) {
     r->d.module = m;
     r->d.reader = r;
     r->d.on_error = &on_error;
+    const char *zero = memchr(text, 0, length);
     m->n_locs = 1;                                       // 0: no place
     m->cap_locs = 64;
     m->locs = calloc(m->cap_locs, sizeof *m->locs);
@@ -313,6 +314,7 @@ EmuModule *emu_load(EmuContext *ctx, const char *ptx, size_t length) {
 
     bool failed = setjmp(on_error);
     if (!failed) {
+        if (zero) text_fail(r, "this is not text: byte %zu is 0", (size_t)(zero - text));
         top_level(r);
         if (!m->target) emu_error(ctx, EMU_INVALID, "line 1: no `.target`"), longjmp(on_error, 1);
         check_calls(r);

@@ -11,7 +11,7 @@
 
 #include "emu/reader.h"
 
-enum { MAX_NESTING = 200 };
+enum { MAX_NESTING = 200, MAX_RANGE = 1 << 20, MAX_REGISTERS = 1 << 26, MAX_VARIABLE = 1 << 30 };
 
 // ---- Names
 
@@ -150,7 +150,7 @@ static void declare_registers(Reader *r) {               // after .reg
         if (range) {
             uint64_t n = text_integer(r);
             text_expect(r, '>');
-            if (n < 1 || n > (1u << 20)) text_fail(r, "a range of %llu registers", (unsigned long long)n);
+            if (n < 1 || n > MAX_RANGE || (r->n_registers += (uint32_t)n) > MAX_REGISTERS) text_fail(r, "a range of %llu registers", (unsigned long long)n);
             s->count = (uint32_t)n;
             s->range = emu_arena_alloc(&r->module->arena, n * sizeof *s->range);
             memset(s->range, 0xff, n * sizeof *s->range);
@@ -277,7 +277,8 @@ void reader_declare_variable(Reader *r, uint8_t space, bool external) {
         if (space == SPACE_GLOBAL || space == SPACE_CONST) {
             if (again && s->placed) continue;
             char *name = text_copy(r, d.name);
-            if (emu_alloc(r->module->context, s->size, name, &s->offset)) longjmp(*r->d.on_error, 1);
+            if (s->size > MAX_VARIABLE || emu_alloc(r->module->context, s->size, name, &s->offset))
+                text_fail(r, "`%.*s` is too large: %llu bytes", (int)d.name.n, d.name.s, (unsigned long long)s->size);
             s->placed = true;
             struct GlobalVar *g = emu_arena_alloc(&r->module->arena, sizeof *g);
             *g = (struct GlobalVar){r->module->globals, name, s->offset, s->size};

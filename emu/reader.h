@@ -9,7 +9,7 @@ typedef struct Fixup { uint32_t insn, scope, line; Str name; } Fixup;
 typedef struct Reader {
     EmuModule  *module;
     const char *p, *end;
-    uint32_t    line, nesting, depth;
+    uint32_t    line, nesting, depth, n_registers;
     uint32_t    scope, *parents, n_scopes, cap_scopes;     // parents[scope] encloses it
     Sym       **hash;
     Func       *func;                                      // NULL at module level

@@ -1,6 +1,7 @@
 // The words of PTX text: characters, tokens, numbers and constant expressions. Everything that goes wrong
 // here or above ends in text_fail, which leaves the message with its line and jumps back to emu_load.
 #include <ctype.h>
+#include <errno.h>
 
 #include "emu/reader.h"
 
@@ -160,7 +161,9 @@ static Operand number(Reader *r) {
     } else if (n > 1 && text[0] == '0' && (text[1] | 32) == 'b') {
         o.bits = strtoull(text + 2, &stop, 2);
     } else {
+        errno = 0;
         o.bits = strtoull(text, &stop, 0);
+        if (errno) text_fail(r, "`%s` does not fit into 64 bits", text);
     }
     if ((*stop == 'U' || *stop == 'u') && !stop[1]) stop++;
     if (*stop || !n) text_fail(r, "`%s` is not a number", text);

@@ -233,7 +233,8 @@ void VARIANT(decode_float)(Dec *d, Arith op) {
         dec_mod(d, "abs");
     } else if (op != A_abs && dec_mod(d, "abs")) flags |= ABS;
     Type t = dec_need_type(d);
-    if (t != T_f32 && t != T_f64 && t != T_f32x2) dec_error(d, "`%.*s` of .%s", (int)d->name.n, d->name.s, ptx_type_name(t));
+    bool pairs = op == A_add || op == A_sub || op == A_mul || op == A_fma;
+    if (t != T_f32 && t != T_f64 && (t != T_f32x2 || !pairs)) dec_error(d, "`%.*s` of .%s", (int)d->name.n, d->name.s, ptx_type_name(t));
     Type half = t == T_f32 && (op == A_add || op == A_sub || op == A_fma) ? dec_type(d) : T_none;
     if (half == T_f16 || half == T_bf16) {
         decode_mixed(d, op, half, round, flags);

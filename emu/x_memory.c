@@ -443,8 +443,8 @@ static void decode_createpolicy(Dec *d) {
     if (!fractional && !cvt && !range) dec_error(d, "`createpolicy` needs .fractional, .range or .cvt");
     dec_space(d);
     while (dec_prefix(d, "L2", NULL) || dec_prefix(d, "L1", NULL)) {}
-    Type t = dec_need_type(d);
-    uint32_t slot = dec_dst(d, 0, t);
+    if (dec_need_type(d) != T_b64) dec_error(d, "`createpolicy` needs .b64");
+    uint32_t slot = dec_dst(d, 0, T_b64);
     Insn *in = dec_emit(d, x_policy);
     in->d = slot;
 }

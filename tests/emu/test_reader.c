@@ -48,7 +48,23 @@ static void errors(void **state) {
     refuses(K("vadd.s32.s32.s32 %r1, %r2.b4, %r3;"), "line 6: `.b4` selects nothing here");
     refuses(K("vshl.u32.u32.u32 %r1, %r2, %r3;"), "line 6: `vshl` needs .clamp or .wrap");
     refuses(K("vmad.u32.u32.u32.po %r1, -%r2, %r3, %r1;"), "line 6: `vmad.po` negates nothing");
+    refuses(K("neg.f32x2 %rd1, %rd2;"), "line 6: `neg` of .f32x2");
+    refuses(K("createpolicy.cvt.L2.b32 %r1, %r2;"), "line 6: `createpolicy` needs .b64");
+    refuses(K("mov.u64 %rd1, 99999999999999999999;"), "line 6: `99999999999999999999` does not fit into 64 bits");
+    refuses(HEAD ".global .b8 x[4294967296];", "line 4: `x` is too large: 4294967296 bytes");
     refuses("hello", "line 1: expected a directive, not `h`");
+}
+
+static void not_text(void **state) {                     // a byte 0 inside, and more registers than any module has
+    (void)state;
+    EmuContext *emu = emu_create();
+    assert_null(emu_load(emu, "a\0b", 3));
+    assert_string_equal(emu_message(emu), "line 1: this is not text: byte 1 is 0");
+    emu_destroy(emu);
+    char text[4000] = HEAD ".visible .entry k() {\n";
+    size_t at = strlen(text);
+    for (int i = 0; i < 70; i++) at += (size_t)snprintf(text + at, sizeof text - at, ".reg .b32 %%a%dx<1000000>;\n", i);
+    refuses(text, "line 72: a range of 1000000 registers");
 }
 
 static void oddities(void **state) {
@@ -139,6 +155,6 @@ static void damage(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(errors), cmocka_unit_test(oddities), cmocka_unit_test(damage)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(errors), cmocka_unit_test(not_text), cmocka_unit_test(oddities), cmocka_unit_test(damage)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
