@@ -222,6 +222,9 @@ void report_collect(Fn *f, const int64_t *dims, Buf *out, ReportLines *lines) {
             out,
             "  ping-pong      each consumer group of a block takes every %s tile: one stores while the other multiplies\n",
             f->tiles == 2 ? "second" : "n-th");
+    if (f->kept_right)
+        buf_printf(out, "  keeps          the right operand, while a block makes up to %d tiles of a column\n", f->kept_right);
+    if (f->keep_refused) buf_printf(out, "  keeps nothing: %s\n", f->keep_refused);
     if (f->pingpong_refused) buf_printf(out, "  no ping-pong: %s\n", f->pingpong_refused);
     if (f->bands > 1)
         buf_printf(out, "  groups         %d, each of its own 64 of %d rows; what all of them want is loaded once\n",

@@ -30,6 +30,7 @@ static const struct { const char *word; int sorts, value[MAX_TRIED]; } tried[] =
     {"split",   ROWS,                    {1, 4, 16, 64, 128, 256, 512}},
     {"walk",    WGMMA,                   {1, 2}},
     {"pingpong", WGMMA,                  {1, 2}},
+    {"keep",    WGMMA,                   {1, 4, 8, 16, 32, 64}},
     {"cluster", WGMMA,                   {1, 2}},
     {"stages",  MMA_SYNC,                {2, 3, 4}},
     {"warps",   ROWS,                    {1, 2, 4, 8, 16, 32}},
@@ -94,6 +95,7 @@ static void plain(Schedule *s, const Schedule *said) {
     if (s->walk == 2 && !said->walk) s->walk = 0;
     if (s->cluster == 1 && !said->cluster) s->cluster = 0;
     if (s->pingpong == 1 && !said->pingpong) s->pingpong = 0;
+    if (s->keep == 1 && !said->keep) s->keep = 0;
 }
 
 // All values of the words from `word` on that are left open.
@@ -115,6 +117,8 @@ static void vary(Look *l, TKernel *k, const TuneCandidate *from, Fn *f, const in
     bool open = !*field && tried[word].sorts & (int)sort_of(f, l->opt->target);
     if (open && strcmp(tried[word].word, "split") == 0 && split_refusal(f)) open = false;
     if (strcmp(tried[word].word, "pingpong") == 0) open &= s.walk != 1 && s.split < 2 && one_product(f);
+    // one trip, and more tiles than blocks: else the model has no time for it
+    if (strcmp(tried[word].word, "keep") == 0) open &= usual->schedule.keep > 1 && s.pingpong > 1;
     // no faster together, wherever it was measured
     if (strcmp(tried[word].word, "cluster") == 0) open &= s.pingpong < 2;
     for (int i = 0; i < (open ? MAX_TRIED : 1) && (!open || tried[word].value[i]); i++) {

@@ -12,6 +12,9 @@
 // multiprocessor, by shorter rings, are at the one while others are at the other, which is decided here, too. Rows that are read again and again come from memory where all
 // blocks' together are more than the second level's cache. Rows that data names cost their bytes beside the products; programs for which data leaves nothing, a start.
 //
+// Where a loop has one trip, blocks may keep the right operand down a column (hopper/kept.c): then shared memory's traffic of a tile is the left operand, what
+// wgmma reads, and the result twice; a run of tiles begins late, as the operand comes. That is decided here as well.
+//
 // wgmma reads its operands from shared memory as it goes, 128 bytes a clock: 64 rows by n columns take max(n / 2, 18 +
 // n / 4) clocks for 16 of k. Power keeps large products at some five sixths of the peak. The constants were fitted to
 // what an H200 took (tests/lower/test_cost.c has the figures): what is chosen is 2 % behind the best that was measured.
@@ -42,6 +45,7 @@ static const double PART = 4.2;                                     // us: a par
 static const double OUTSIDE = 1, SOME = 0.15;                     // of memory's time: rows of a tile that are not there, of all that it has, but for so many
 static const double ALONE = 1.02;                                   // one warp group: nobody multiplies while it waits
 static const double TOGETHER = 4, LARGE_TILE = 128 * 128;           // of large tiles: a norm between the sum of work and memory's time, 1, and the longer one
+static const double TOGETHER_SHORT = 2.5, SHORT_ROW = 512;          // of short sums, of so many bytes of a row: operands that come and results that go are in each other's way
 static const double EXPOSED = 0.55, EXPOSED_ROWS = 0.28;             // of an activation's time, and of storing rows at their own alignment, that the other group's products do not hide
 static const double OP_US = 0.62e-3, FUN_OPS = 4, STORE_OPS = 4;    // an op of an element after the loop
 // Where shares of trips end within tiles: us of fences and counts; bytes a us and multiprocessor of parts; and blocks do not read the same at the same time,
@@ -87,6 +91,11 @@ static const double STORED_BETWEEN = 2, SUM_REGS = 1.75, OP_REGS = 12, FEW_OPS =
 static const double WORTH_SHARING = 0.95, WORTH_ONE_ROUND = 0.85;
 enum { DEEP = 12, ACC_ALL = 176, GATHER_REGS = 32, SCRATCH = 512, RESERVED = 1024, MOST_TOGETHER = 3, MOST_THREAD = 255, LEAST_STAGES = 3, PARTITIONS = 4 };      // of a multiprocessor's registers
 
+// Blocks that keep the right operand: us until the first tile, and until that of another run, when the ring is full and nothing multiplies; bytes a us of the operand, a clock of
+// shared memory.
+static const double KEPT_START = 0.5, KEPT_RUN = 2.8, KEPT_RATE = 80e3, SHARED = 128;
+enum { KEPT_MOST = 64, KEPT_STAGES = 2 };
+
 enum { PACKED = 512, PROGRAM_REGS = 64, SYNC_STAGES = 4 };            // programs of fewer elements are one warp each; registers beside sums; stages of cp.async
 enum { MAX_TRIED = 14, MAX_RING = 16, USUAL = 8, NEAR_PARTS = 8, ACC_REGS = 160, PROMOTED_REGS = 192, GROUP_REGS = 192, GROUP_REGS_BUSY = 176, GROUP_REGS_TWO = 128, GROUP_COLUMNS = 128, GROUP_LEAST = 64 * 192, GROUP_STAGES = 4,
        THREE = 192, BAND_REGS = 96, BAND_COLUMNS = 144 };           // rows that three groups share (hopper/bands.c); columns, where what follows takes registers
@@ -122,7 +131,10 @@ typedef struct Work {
     int64_t columns;                // of wgmma's
     bool    turned;                 // the transposed product is made
     bool    pingpong;               // each of two groups may make tiles of its own: one product, a ring that is deep enough, registers for what follows
+    bool    keeps;                  // .. and go down columns with the right operand in its place
     double  made;                   // elements of an operand that a trip computes
+    double  left, right;            // bytes of a trip, by side, where they come by plain loads; and tiles along the columns and the rows (0: unknown)
+    int64_t across, down;
     double  outside;                // of the rows that a trip brings, those past the tensor's end
     bool    alone, narrow;          // a block to a program, as tiles that TMA does not store need; rows that TMA does not fetch
 } Work;
@@ -262,6 +274,15 @@ static void picks(Work *w, Facts *s, const int64_t *dims, const Val *v, double b
     }
 }
 
+// A load whose places follow from axes alone: neither gathered nor a window.
+static bool plain(Facts *s, const Val *v) {
+    Access a;
+    bool is = v->def && v->def->code == OP_T_load && v->type.rank == 2;
+    if (is) access_shape(s, v->def, &a);
+    for (int d = 0; is && d < a.nidx; d++) is = !a.aff[d].ntile;
+    return is;
+}
+
 // One product of a trip. False: the tile is not for this target.
 static bool product(Work *w, const Target *t, Facts *s, const int64_t *dims, const Op *dot) {
     const Val *a = dot->in[0], *b = dot->in[1], *o = dot->out[0];
@@ -275,7 +296,9 @@ static bool product(Work *w, const Target *t, Facts *s, const int64_t *dims, con
         *(in_a && in_b ? &batch : in_a ? &m : &n) *= axis_extent(o->type.axis[i]);
         if (in_a != in_b && number(s, axis_hi(o->type.axis[i]), dims, &end)) past += past_end(o->type.axis[i], end);
         if (in_a == in_b || !number(s, axis_hi(o->type.axis[i]), dims, &end)) continue;
+        if (in_b) w->across = (end + axis_extent(o->type.axis[i]) - 1) / axis_extent(o->type.axis[i]);
         if (in_b) { others = fmax(0, (double)end / (double)axis_extent(o->type.axis[i]) - 1); continue; }
+        w->down = (end + axis_extent(o->type.axis[i]) - 1) / axis_extent(o->type.axis[i]);
         below |= end > axis_extent(o->type.axis[i]);
         rows_together = fmin((double)end, ROWS_TOGETHER * (double)axis_extent(o->type.axis[i]));
     }
@@ -291,6 +314,8 @@ static bool product(Work *w, const Target *t, Facts *s, const int64_t *dims, con
     bool loaded_left = !made(a, dot->parent), loaded_right = !made(b, dot->parent);
     double read[] = {brought(a, dot->parent) ? read_for(s, a, dot->parent) : 0, brought(b, dot->parent) ? read_for(s, b, dot->parent) : 0};
     w->bytes += read[0] + read[1];
+    w->left = plain(s, a) ? read[0] : 0;
+    w->right = plain(s, b) ? read[1] : 0;
     w->tile = (double)m * (double)n;
     w->tile_rows = (double)m;
     w->rate = rate_of(t, e, dot->sub);
@@ -509,12 +534,14 @@ static bool work_of(Fn *f, const Target *t, const int64_t *dims, Work *w) {
     w->alone = !w->rows && (w->alone || w->scattered);
     if (w->three && w->gathered > 0) return false;                                  // hopper/bands.c
     if (w->three && w->alone) return false;                                         // 3072 x 1024 x 1024 17.6 us, walking 14.6
+    w->keeps = w->pingpong && products == 1 && w->trips == 1 && end_fits(w, loop) && w->left > 0 && w->right > 0 && w->made <= 0 && w->right + KEPT_STAGES * w->left <= t->smem_block - SLOTS_BYTES;
     w->pingpong &= products == 1 && end_fits(w, loop) && GROUP_STAGES * w->bytes <= t->smem_block - SLOTS_BYTES - w->behind && number(s, loop->in[1], dims, &last);
     w->splits = !w->three && !nest && !guarded && split_refusal(f) == NULL;
     w->pingpong &= !nest && !guarded;
     w->alone |= nest || guarded;
     if (!launch_by_dims(f->launch->programs, dims, &w->programs)) return false;
     if (guarded) some_idle(w, f, dims);
+    w->keeps &= !nest && !guarded && w->across * w->down == w->programs;             // a grid of two clauses
     return true;
 }
 
@@ -584,7 +611,9 @@ static double launch_us(const Work *w, const Target *t, int parts, bool walks, b
     double idle = (sms - at_once) / sms, drawn = w->unique / at_once / draw + r->end + last;
     double memory = (w->unique + (again > 0 ? again * r->again : 0)) / (t->gbs * r->memory * 1e3) * (1 + r->few * (w->clocks ? idle * idle * idle : idle));
     if (w->clocks && w->outside > SOME) memory *= 1 + OUTSIDE * (w->outside - SOME);
-    if (w->clocks && w->tile >= LARGE_TILE) us = pow(pow(us, TOGETHER) + pow(memory, TOGETHER), 1 / TOGETHER);
+    bool brief = w->tile >= 64 * 128 && trips * w->group_row <= SHORT_ROW;
+    double norm = brief ? TOGETHER_SHORT : TOGETHER;
+    if (w->clocks && (w->tile >= LARGE_TILE || brief)) us = pow(pow(us, norm) + pow(memory, norm), 1 / norm);
     else if (memory > us) us = memory + us * r->beside;
     if (pingpong) us += own + last;
     if (drawn > us) us = drawn;
@@ -622,6 +651,17 @@ static double nest_us(const Work *w, const Target *t, int together, int given, i
     return START + r->fill + fmax(us, fmax(all, power)) + w->idle / t->sms * IDLE;
 }
 
+// Down columns, by runs of so many tiles.
+static double kept_us(const Work *w, const Target *t, int run) {
+    const Rates *r = &by_wgmma;
+    double rows = (double)w->down, runs = (double)w->across * ceil(rows / run), rounds = ceil(runs / t->sms), clock = 2.0 * 64 * 256 * 16 / 128 / (t->tflops_bf16 * 1e6 / t->sms * POWER);
+    double read = w->tile_rows / 64 * (w->group_row / 32) * (64 + (double)w->columns) * 32;        // by wgmma, 16 of k at a time
+    double shared = w->left + read + 2 * (w->tile_bytes / 2), end = w->end + (w->behind > 0 ? w->tile / LOADED : 0) + (w->rows ? w->tile_rows * OWN_ALIGNMENT : 0);
+    double tile = fmax(w->clocks, shared / SHARED) * clock + 2 * EXPOSED * end, tiles = rounds * fmin(run, rows) * tile, memory = w->unique / (t->gbs * r->memory * 1e3);
+    double us = pow(pow(tiles, TOGETHER) + pow(memory, TOGETHER), 1 / TOGETHER);
+    return START + r->fill + KEPT_START + w->right / KEPT_RATE + (rounds - 1) * KEPT_RUN + us + end;
+}
+
 // Parts that are a cluster's blocks leave theirs in the first one's shared memory: 0.5 to 0.7 us sooner than as many in memory, 0.5 to 1.6 than
 // the 16 or 32 that short caches would be decoded in. An H200 has room for 15 clusters of 8 at a time, 30 of 4: not all groups of its
 // multiprocessors are whole.
@@ -652,7 +692,23 @@ bool cost_of(Fn *f, const CompileOptions *opt, const Schedule *given, const int6
         return out->us > 0;
     }
     bool packed = w.sync && w.tile <= PACKED;                            // four programs of a warp each share a block
-    if ((packed ? 4 : 2) * w.bytes > t->smem_block - 2048) return false;
+    bool keeps = w.keeps && w.programs > t->sms && given->walk != 1 && !w.alone && given->split < 2 && given->cluster < 2 && given->streamk < 2 && given->slices < 2 && given->pingpong != 1;
+    if (keeps && (given->keep > 1 || (!given->keep && !given->stages))) {
+        out->us = INFINITY;
+        for (int run = given->keep ? given->keep : 2; run <= (given->keep ? given->keep : KEPT_MOST); run++) {
+            double us = kept_us(&w, t, run);
+            if (us >= out->us) continue;
+            out->us = us;
+            out->schedule.keep = run;
+            out->schedule.pingpong = 2;
+        }
+    }
+    const Cost kept = *out;
+    *out = (Cost){.schedule = *given};
+    if ((packed ? 4 : 2) * w.bytes > t->smem_block - 2048) {
+        *out = kept;
+        return kept.us > 0;
+    }
     int parts = given->split > 1 && w.splits ? given->split : 1;
     bool walks = given->walk != 1 && !w.alone, asked = given->pingpong > 1, deals = w.splits && w.clocks > 0 && walks && given->split < 2, dealt = deals && given->streamk > 1;
     out->us = launch_us(&w, t, parts, walks, asked && w.pingpong, dealt);
@@ -685,6 +741,10 @@ bool cost_of(Fn *f, const CompileOptions *opt, const Schedule *given, const int6
     if (!given->pingpong && !given->slices && !dealt && w.pingpong && w.common <= 0 && walks && parts == 1 && given->cluster < 2 && w.programs > t->sms && turns < out->us) {
         out->us = turns;
         out->schedule.pingpong = 2;
+    }
+    if (kept.us > 0 && kept.us < out->us) {
+        *out = kept;
+        return true;
     }
     if (opt->in_graph && packed) out->us *= IN_GRAPH;
     // One short round needs no loading ahead, and a tile is stored sooner by its own threads than by the copy engine.

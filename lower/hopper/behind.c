@@ -64,7 +64,7 @@ static bool fits(Hop *h, Op *op, Operand *o) {
 uint32_t hop_behind_bytes(Hop *h) {
     bool stored = false;
     h->behind.load = NULL;
-    if (h->chained || h->slices > 1 || h->bands > 1 || h->follows || h->f->dealt || h->loop->parent != &h->f->body ||
+    if (h->chained || h->keep || h->slices > 1 || h->bands > 1 || h->follows || h->f->dealt || h->loop->parent != &h->f->body ||
         h->p[0].swapped || h->p[0].row != h->p[h->np - 1].row)
         return 0;
     for (Op *op = h->loop->next; op; op = op->next) {

@@ -62,7 +62,7 @@ void hop_release(Hop *h, Builder *b, int ring, Val *stage) {
 }
 
 void hop_release_once(Hop *h, Builder *b) {
-    if (h->once_bytes && h->walk_bytes) hop_effect(b, OP_T_mbar_arrive, 2, (Val *[]){h->once_free, hop_i32(b, 0)});
+    if (h->once_bytes && h->walk_bytes && !h->keep) hop_effect(b, OP_T_mbar_arrive, 2, (Val *[]){h->once_free, hop_i32(b, 0)});
 }
 
 // The stage before the ring's position, if there was a trip that read it.
@@ -97,7 +97,7 @@ void hop_consumers(Hop *h, Region *r) {
     }
     if (h->slices > 1) hop_slice_trips(h, &b);
     hop_made_store(h, &b);
-    if (h->once_bytes) {
+    if (h->once_bytes && !h->keep) {
         h->turn[1] = hop_i32(&b, 0);
         hop_effect(&b, OP_T_mbar_wait, 3, (Val *[]){h->once, hop_i32(&b, 0), h->turn[1]});
     }

@@ -169,11 +169,14 @@ bool hopper(Fn *f, const CompileOptions *opt) {
     Hop h = {.f = f, .opt = opt, .facts = facts_new(f), .slices = 1, .every = 1};
     if (!opt->target->has_wgmma || !f->fast) return false;
     Op *lone = hop_lone_product(f), *made = lone ? hop_into_loop(f, lone) : NULL;
+    hop_keep(&h);
+    if (h.keep) h.facts = facts_new(f);                        // programs have other places
     if (!hop_applies(&h)) {
         if (made) hop_out_of_loop(f, made);
         return false;
     }
 
+    f->kept_right = hop_keeps(&h) ? h.keep : 0;
     Op *top = h.nest ? h.nest : h.loop;
     rows_first(&h, h.loop->next);
     for (int i = 0; i < h.np; i++)
@@ -209,7 +212,7 @@ bool hopper(Fn *f, const CompileOptions *opt) {
         h.empty[i] = mbar(&b, h.stages, h.groups * h.bands * h.cluster * (hop_by_warps(&h) ? 4 : 1), &at);
     }
     if (h.once_bytes) h.once = mbar(&b, 1, 1, &at);
-    if (h.once_bytes && h.walk_bytes) h.once_free = mbar(&b, 1, h.groups * h.bands, &at);
+    if (h.once_bytes && h.walk_bytes) h.once_free = mbar(&b, 1, h.groups * h.bands * (h.keep ? h.tiles : 1), &at);
     if (h.behind_bytes) h.behind_full = mbar(&b, h.tiles, 1, &at);
     if (h.behind_bytes && h.walk_bytes) h.behind_free = mbar(&b, 1, h.groups, &at);
     f->groups = h.groups;

@@ -104,6 +104,8 @@ typedef struct Hop {
     uint32_t fixed_bytes;           // of a stage, that a second producer brings; 0: there is one producer
     Ring    start[3], end[3];       // by role: where the loop over the rings begins, and where it leaves them
     Val    *turn[3];                // by role: the phase of what is loaded once a tile
+    int     keep;                   // tiles that a block makes with the right operand in its place (hopper/kept.c); 0: it comes anew for each
+    Op     *row_tile, *column_tile; // then: which tile of its column a program is, and which column
     Val    *turn_by, *turn_round, *turn_end;      // how far into its sum a block begins, how long it is, and where it begins anew (hopper/turn.c); NULL: all with the first trip
 } Hop;
 
@@ -115,6 +117,7 @@ bool hop_computable(const Hop *h, const Val *v);                       // by the
 
 // hopper/produce.c, hopper/consume.c: the regions of the roles. A role's `for` over the loop's trips carries n values and the ring's position; `map` knows its bounds.
 void hop_producer(Hop *h, Region *r, int role);
+void hop_once_fill(Hop *h, Builder *b, Val *turn, ValMap *map);        // what is loaded once a tile, or once for several
 bool hop_counts_digits(const Hop *h);                                  // the producer takes the trip's number apart as it goes
 void hop_consumers(Hop *h, Region *r);
 Op  *hop_ring_loop(Hop *h, Builder *b, int role, int n, Val *const *init, const ValMap *map, Builder *inner, Ring *ring);
@@ -230,9 +233,14 @@ Ring     hop_first(Hop *h, Builder *b);
 int  hop_pingpong(Hop *h);
 bool hop_pingpong_busy(const Hop *h);                            // what follows a tile's loop takes longer than a trip
 void hop_pingpong_no_room(Hop *h);                               // the rings do not fit: there is one tile then
-Ring hop_pingpong_begin(Hop *h, Builder *b, Val **range);
+Ring hop_pingpong_begin(Hop *h, Builder *b);
 Ring hop_pingpong_skip(Hop *h, Builder *b, Ring r);
-void hop_pingpong_turns(Hop *h, Op *loop, Val *tile, Val *first, Val *walkers, Val *end);      // around a tile's loop
+void hop_pingpong_turns(Hop *h, Builder *before, Val *again, Builder *after, Val *more);  // around a tile's loop: had the block a tile before, has it another one
+
+// hopper/kept.c: the loads of the right operand before the loop, which has one trip, and programs in order of columns, if that is asked for and can be.
+// Then, where blocks walk: how many runs of tiles there are, and a role's loop over them.
+void hop_keep(Hop *h);
+bool hop_keeps(Hop *h);
 
 // hopper/bands.c: how many groups share a tile, and in how many bands of rows, once it is known how many tiles a block makes at a time. The
 // axis of rows made each group's own.

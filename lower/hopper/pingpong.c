@@ -41,7 +41,7 @@ int hop_pingpong(Hop *h) {
     if (h->np > 1 && !h->pipelined) return refuse(h, "a product of a trip waits for another");
     for (; p < h->p + h->np; p++) {
         for (int i = 0; i < 2; i++)
-            if (p->op[i].where == ONCE || p->op[i].where == MADE) return refuse(h, "an operand is loaded once a tile");
+            if ((p->op[i].where == ONCE && !h->keep) || p->op[i].where == MADE) return refuse(h, "an operand is loaded once a tile");
         regs += axis_extent(p->row) / 64 * axis_extent(p->col) / 2 * (p->promoted ? 2 : 1);
     }
     p = &h->p[0];
@@ -78,12 +78,10 @@ static void tile_trips(Hop *h, Builder *b) {
     h->turns_over = cast_i32(b, b_binary(b, OP_rem, b_binary(b, OP_div, trips, stages), b_const(b, EL_index, 2)));
 }
 
-Ring hop_pingpong_begin(Hop *h, Builder *b, Val **range) {
+Ring hop_pingpong_begin(Hop *h, Builder *b) {
     h->slice = b_op(b, OP_T_slice, 0, type_scalar(EL_index), 0, NULL);
     h->slice->def->imm = h->tiles;
     tile_trips(h, b);
-    range[0] = b_binary(b, OP_add, range[0], b_binary(b, OP_mul, h->slice, range[2]));
-    range[2] = b_binary(b, OP_mul, range[2], b_const(b, EL_index, h->tiles));
     Val *group = cast_i32(b, h->slice);
     return (Ring){b_binary(b, OP_mul, group, h->rest), b_binary(b, OP_mul, group, h->turns_over)};
 }
@@ -98,10 +96,9 @@ static void guarded(Hop *h, Builder *b, Val *cond, OpCode turn) {
 }
 
 // The first tile of a block waits for none, and the last one is waited for by none.
-void hop_pingpong_turns(Hop *h, Op *loop, Val *tile, Val *first, Val *walkers, Val *end) {
-    Builder before = {h->f, loop->parent, loop, loop->span}, after = {h->f, loop->parent, loop->next, loop->span};
-    guarded(h, &before, b_binary(&before, OP_ne, tile, first), OP_T_turn_wait);
-    guarded(h, &after, b_binary(&after, OP_lt, b_binary(&after, OP_add, tile, walkers), end), OP_T_turn_pass);
+void hop_pingpong_turns(Hop *h, Builder *before, Val *again, Builder *after, Val *more) {
+    guarded(h, before, again, OP_T_turn_wait);
+    guarded(h, after, more, OP_T_turn_pass);
 }
 
 Ring hop_pingpong_skip(Hop *h, Builder *b, Ring r) {

@@ -53,6 +53,13 @@ static void fill_all(Hop *h, Builder *b, Where where, bool fixed, int ring, Val 
     for (int i = 0; i < h->nsources && where == RING; i++) if (h->source[i].fixed == fixed) hop_fill(b, &h->source[i], stage, bar, map);
 }
 
+void hop_once_fill(Hop *h, Builder *b, Val *turn, ValMap *map) {
+    Val *zero = hop_i32(b, 0);
+    if (h->walk_bytes) hop_effect(b, OP_T_mbar_wait, 3, (Val *[]){h->once_free, zero, b_binary(b, OP_xor, turn, hop_i32(b, 1))});
+    hop_effect(b, OP_T_mbar_expect, 2, (Val *[]){h->once, zero})->imm = h->once_bytes;
+    fill_all(h, b, ONCE, false, 0, zero, h->once, map);
+}
+
 // The trip's number taken apart, t % n, t / n % m, t / n / m: the producer counts the digits up instead of dividing.
 typedef struct Odometer {
     int  n;
@@ -115,12 +122,9 @@ void hop_producer(Hop *h, Region *r, int role) {
     Val *at[MAX_DIGITS + 2 * MAX_DOTS + MAX_WALKED + 2] = {0}, *next[MAX_DIGITS + 2 * MAX_DOTS + MAX_WALKED + 2];
     bool fixed = role == FIXED;
     if (h->fixed_bytes && !fixed) hop_effect(&b, OP_T_wait_launches, 0, NULL);
-    if (h->once_bytes && !fixed) {
-        Val *zero = hop_i32(&b, 0);
+    if (h->once_bytes && !fixed && !h->keep) {
         h->turn[0] = hop_i32(&b, 0);
-        if (h->walk_bytes) hop_effect(&b, OP_T_mbar_wait, 3, (Val *[]){h->once_free, zero, b_binary(&b, OP_xor, h->turn[0], hop_i32(&b, 1))});
-        hop_effect(&b, OP_T_mbar_expect, 2, (Val *[]){h->once, zero})->imm = h->once_bytes;
-        fill_all(h, &b, ONCE, false, 0, zero, h->once, &map);
+        hop_once_fill(h, &b, h->turn[0], &map);
     }
     Val *absent = hop_absent(h, &b, fixed);
     hop_gather_rows(h, &b, &map, &h->f->body);

@@ -243,7 +243,7 @@ typedef struct Walk {
     VEC(Op *) tile;                 // what both roles compute of a program's number, in order
     // of these: program % rows and program / rows, where programs with a later row take longer
     Op  *within, *beyond;
-    Val *pairs, *units;             // then: of a head's rows, and of all
+    Val *pairs, *units;             // then: of a head's rows, and of all; or runs of tiles that keep an operand (hopper/kept.c), of a column, and of all
 } Walk;
 
 static bool depends(const Walk *w, const Op *op) {
@@ -330,12 +330,14 @@ static Val *below(Builder *b, Val *x, Val *y) {
     return v;
 }
 
+enum { MAX_TURNS = 4 };
+
 // A loop around the ops of `r` from `first` to before `end`, carrying where a role stands in the rings and the phase of what
 // is loaded once a tile.
 static Region *enclose(Walk *w, Op *first, const Op *end, Val *const *range, int n, Val *const *init, Val **counter,
                        Val **arg) {
     Fn *f = w->h->f;
-    Val *in[6];
+    Val *in[3 + MAX_TURNS];
     for (int i = 0; i < 3; i++) in[i] = range[i];
     for (int i = 0; i < n; i++) in[3 + i] = init[i];
     Op *loop = op_new(f, OP_T_for, w->h->loop->span, 3 + n, in, n);
@@ -354,6 +356,14 @@ static Region *enclose(Walk *w, Op *first, const Op *end, Val *const *range, int
     return body;
 }
 
+// Does it follow from the tile's column, and not from which of the column it is?
+static bool of_column(const Walk *w, const Op *op) {
+    if (op == w->within || op == w->program) return false;
+    for (int i = 0; op != w->beyond && i < op->nin; i++)
+        for (uint32_t k = 0; k < w->tile.n; k++) if (op->in[i]->def == w->tile.at[k] && !of_column(w, op->in[i]->def)) return false;
+    return true;
+}
+
 // One role: what it does for a tile becomes the body of a loop over tiles, or of two, over pairs and the tiles of each.
 static void loop_over_tiles(Walk *w, Region *r, int role) {
     Hop *h = w->h;
@@ -367,7 +377,9 @@ static void loop_over_tiles(Walk *w, Region *r, int role) {
         *range[] = {w->program->out[0], w->within ? w->units : w->end, w->walkers}, *number, *arg[3];
     bool skips = h->tiles > 1 && role == CONSUMERS;
     if (skips) {
-        Ring from = hop_pingpong_begin(h, &b, range);
+        Ring from = hop_pingpong_begin(h, &b);
+        range[0] = b_binary(&b, OP_add, range[0], b_binary(&b, OP_mul, h->slice, range[2]));
+        range[2] = b_binary(&b, OP_mul, range[2], b_const(&b, EL_index, h->tiles));
         init[0] = from.stage;
         init[1] = from.phase;
     }
@@ -406,13 +418,74 @@ static void loop_over_tiles(Walk *w, Region *r, int role) {
     for (int i = 0; i < n; i++) replace_uses(body, start[i], arg[i]);
     Builder last = {f, body, NULL, h->loop->span};
     if (skips) {
-        hop_pingpong_turns(h, h->end[role].stage->def, unit, w->program->out[0], w->walkers, w->end);
+        Op *trips = h->end[role].stage->def;
+        Builder before = {f, trips->parent, trips, trips->span}, after = {f, trips->parent, trips->next, trips->span};
+        Val *again = b_binary(&before, OP_ne, unit, w->program->out[0]);
+        hop_pingpong_turns(h, &before, again, &after, b_binary(&after, OP_lt, b_binary(&after, OP_add, unit, w->walkers), w->end));
         Ring next = hop_pingpong_skip(h, &last, (Ring){end[0], end[1]});
         end[0] = next.stage;
         end[1] = next.phase;
     }
     if (n == 3) end[2] = b_binary(&last, OP_xor, arg[2], hop_i32(&last, 1));
     hop_effect(&last, OP_T_yield, n, end);
+}
+
+// The same in runs of tiles down a column, for which the right operand stays (hopper/kept.c). What follows from the column alone is the run's.
+static void loop_over_runs(Walk *w, Region *r, int role) {
+    Hop *h = w->h;
+    Fn *f = h->f;
+    bool alternate = h->tiles > 1 && role == CONSUMERS;
+    Op *first = r->first;
+    Builder b = {f, r, first, h->loop->span};
+    Val *zero = hop_i32(&b, 0), *one = b_const(&b, EL_index, 1), *rows = w->within->in[1], *unit, *number, *arg[MAX_TURNS], *at[2];
+    Ring from = alternate ? hop_pingpong_begin(h, &b) : (Ring){zero, zero};
+    Val *init[] = {from.stage, from.phase, zero, zero}, *range[] = {w->program->out[0], w->units, w->walkers};
+    int n = alternate ? 4 : 3;                                 // the ring, what is kept, whose turn a run's first tile is
+    Region *units = enclose(w, first, r->last, range, n, init, &unit, arg);
+    Builder run = {f, units, first, h->loop->span};
+    Val *each = b_const(&run, EL_index, h->keep), *from_row = b_binary(&run, OP_mul, b_binary(&run, OP_rem, unit, w->pairs), each);
+    Val *length = below(&run, b_binary(&run, OP_sub, rows, from_row), each);
+    ValMap map = {.arena = f->arena};
+    map_set(&map, w->beyond->out[0], below(&run, b_binary(&run, OP_div, unit, w->pairs), b_binary(&run, OP_sub, w->beyond->in[1], one)));
+    for (uint32_t i = 1; i < w->tile.n; i++) {
+        Op *op = w->tile.at[i];
+        if (op == w->beyond || !of_column(w, op)) continue;
+        b_insert(&run, op_clone(f, op, &map));
+    }
+    if (role == OTHERS) hop_once_fill(h, &run, arg[2], &map);
+    if (role == CONSUMERS) hop_effect(&run, OP_T_mbar_wait, 3, (Val *[]){h->once, hop_i32(&run, 0), arg[2]});
+    Val *tiles[] = {b_const(&run, EL_index, 0), length, one}, *two = b_const(&run, EL_index, h->tiles);
+    if (alternate) {
+        Val *mine = b_binary(&run, OP_add, h->slice, b_op(&run, OP_T_cast, 0, type_scalar(EL_index), 1, &arg[3]));
+        tiles[0] = b_binary(&run, OP_rem, mine, two);
+        tiles[2] = two;
+    }
+    Region *body = enclose(w, first, NULL, tiles, 2, arg, &number, at);
+    Op *inner = body->owner;
+    Builder top = {f, body, first, h->loop->span}, last = {f, body, NULL, h->loop->span}, done = {f, units, NULL, h->loop->span};
+    map_set(&map, w->within->out[0], below(&top, b_binary(&top, OP_add, from_row, number), b_binary(&top, OP_sub, rows, one)));
+    for (uint32_t i = 1; i < w->tile.n; i++) {
+        Op *op = w->tile.at[i];
+        if (op != w->within && op != w->beyond && !of_column(w, op)) op_before(first, op_clone(f, op, &map));
+    }
+    for (uint32_t i = 1; i < w->tile.n; i++)
+        for (int k = 0; k < w->tile.at[i]->nout; k++) replace_uses(units, w->tile.at[i]->out[k], map_get(&map, w->tile.at[i]->out[k]));
+    Ring end = h->end[role];
+    replace_uses(body, h->start[role].stage, at[0]);
+    replace_uses(body, h->start[role].phase, at[1]);
+    if (alternate) {
+        Op *trips = end.stage->def;
+        Builder before = {f, body, trips, trips->span}, after = {f, body, trips->next, trips->span};
+        Val *none = b_const(&before, EL_index, 0), *again = b_binary(&before, OP_or, b_binary(&before, OP_ne, unit, w->program->out[0]), b_binary(&before, OP_ne, number, none));
+        Val *other = b_binary(&after, OP_lt, b_binary(&after, OP_add, unit, w->walkers), w->units), *below_it = b_binary(&after, OP_lt, b_binary(&after, OP_add, number, one), length);
+        hop_pingpong_turns(h, &before, again, &after, b_binary(&after, OP_or, other, below_it));
+        end = hop_pingpong_skip(h, &last, end);
+    }
+    hop_effect(&last, OP_T_yield, 2, (Val *[]){end.stage, end.phase});
+    if (role == CONSUMERS) hop_effect(&done, OP_T_mbar_arrive, 2, (Val *[]){h->once_free, hop_i32(&done, 0)});
+    Val *odd = b_binary(&done, OP_rem, length, b_const(&done, EL_index, 2)), *next[] = {inner->out[0], inner->out[1], b_binary(&done, OP_xor, arg[2], hop_i32(&done, 1)), NULL};
+    if (alternate) next[3] = b_binary(&done, OP_xor, arg[3], b_op(&done, OP_T_cast, 0, type_scalar(EL_i32), 1, &odd));
+    hop_effect(&done, OP_T_yield, n, next);
 }
 
 int walking_blocks(const CompileOptions *opt) { return opt->schedule.blocks ? opt->schedule.blocks : (int)opt->target->sms; }
@@ -432,13 +505,20 @@ void hop_walk(Hop *h, Op *roles) {
     }
     for (Op *op = f->body.first; op != roles; op = op->next)
         if (depends(&w, op) || (f->dealt && w.tile.n && is_number(op))) vec_push(f->arena, &w.tile, op);
-    if (h->once_bytes) find_order(&w);
-    if (w.within) {
+    if (h->keep) {
+        w.within = h->row_tile;
+        w.beyond = h->column_tile;
+        Val *rows = w.within->in[1], *each = b_const(&b, EL_index, h->keep);
+        w.pairs = b_binary(&b, OP_div, b_binary(&b, OP_add, rows, b_const(&b, EL_index, h->keep - 1)), each);
+        w.units = below(&b, b_binary(&b, OP_mul, w.beyond->in[1], w.pairs), w.programs);
+    }
+    if (h->once_bytes && !h->keep) find_order(&w);
+    if (w.within && !h->keep) {
         Val *rows = w.within->in[1];
         w.pairs = b_binary(&b, OP_div, b_binary(&b, OP_add, rows, b_const(&b, EL_index, 1)), b_const(&b, EL_index, 2));
         w.units = below(&b, b_binary(&b, OP_mul, b_binary(&b, OP_div, w.programs, rows), w.pairs), w.programs);
     }
-    for (int i = 0; i < roles->nreg; i++) loop_over_tiles(&w, roles->reg[i], i);
+    for (int i = 0; i < roles->nreg; i++) (h->keep ? loop_over_runs : loop_over_tiles)(&w, roles->reg[i], i);
     for (uint32_t i = w.tile.n; i-- > 1;) op_remove(w.tile.at[i]);
     Builder end = {f, roles->reg[1], roles->reg[1]->last, roles->span};
     hop_effect(&end, OP_T_tma_store_wait, 0, NULL);

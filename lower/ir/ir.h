@@ -138,6 +138,7 @@ struct Fn {                         // one kernel, specialised
     int      walks;                 // at most so many blocks go from program to program; 0: each program has its block
     int      cluster;               // blocks of a cluster, which load for each other what several of them want; 0: none
     int      slices;                // of a block's consumers that share a loop's trips (hopper/slices.c), else 0
+    int      kept_right;            // tiles of a column for which the right operand stays (hopper/kept.c); 0: it comes anew for each
     // that a walking block makes at a time, each by a consumer group of its own (hopper/pingpong.c)
     int      tiles;
     int      bands;                 // of a tile's rows, each a consumer group's of its own (hopper/bands.c)
@@ -152,6 +153,7 @@ struct Fn {                         // one kernel, specialised
     const char *walk_refused;       // why the pass `keep` left them at their rows
     const char *cluster_refused;    // why the pass `pipeline` made none, though asked to
     const char *slices_refused;     // why the pass `pipeline` made none, though asked to
+    const char *keep_refused;       // why each tile brings its right operand anew, though asked not to
     const char *pingpong_refused;   // why the pass `pipeline` made that one, though asked for two
     // why the pass `pipeline` made other consumer groups than were asked for, or than 192 rows would have
     const char *groups_refused;
