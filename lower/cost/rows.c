@@ -111,6 +111,12 @@ static const Type *widest(const Op *op) {
     return t;
 }
 
+static bool loads_anything(const Region *region) {
+    for (const Op *op = op_walk(region, NULL); op; op = op_walk(region, op))
+        if (op->code == OP_T_load || op->code == OP_T_ptrload || op->code == OP_T_atomic) return true;
+    return false;
+}
+
 static void look(Rows *r, const Region *region, const Op *but, double times, double outer, bool in_loop) {
     for (const Op *op = region->first; op; op = op->next) {
         if (op == but) continue;
@@ -124,6 +130,7 @@ static void look(Rows *r, const Region *region, const Op *but, double times, dou
             }
             double n = all > 0 ? (double)((all + step - 1) / step) : 0;
             inside = times * n;
+            if (!loads_anything(op->reg[0])) { look(r, op->reg[0], NULL, inside, outer, in_loop); continue; }
             if (outer * n > r->trips) r->trips = outer * n;
             for (int i = 0; i < op->nout; i++)
                 r->carried += (double)type_lanes(&op->out[i]->type) * elem_bytes((Elem)op->out[i]->type.elem);

@@ -126,6 +126,7 @@ struct Fn {                         // one kernel, specialised
     // rows: unroll.c, chunk.c, keep.c, keep_walk.c, share.c
     // loads of neighbours' elements are written out (unroll.c): the more a lane holds, the more it shares
     bool     neighbours;
+    bool     plain;              // no products, whose tiles and registers are their own
     int64_t  longest;               // bytes of the longest row that the pass `chunk` cut into loops
     int      kept;                  // tiles that a program has room for from one loop to the next (keep.c), else 0
     bool     rows_walk;             // blocks walk from row to row over a ring of kept tiles (keep_walk.c)

@@ -48,8 +48,16 @@ const Layout *layout_blocked(Arena *a, const Type *t, const Blocked *wish) {
         reg[nreg++] = (Bit){(uint8_t)x, (uint8_t)used[x]++};
         left[x]--;
     }
+    int rest = 0, spare = 0;                                // bits of the other axes; of the first that lanes leave to registers
+    if (wish->fold && t->rank > 1) {
+        for (int i = 1; i < t->rank; i++) rest += left[wish->order[i]];
+        spare = log2_floor(wish->fold) - used[wish->order[0]];
+        if (spare > left[wish->order[0]]) spare = left[wish->order[0]];
+        if (LANE_BITS - left[wish->order[0]] + spare > rest) spare = rest - LANE_BITS + left[wish->order[0]];
+        if (spare < 0) spare = 0;
+    }
     for (int i = 0; i < t->rank; i++)
-        while (nlane < LANE_BITS && left[wish->order[i]] > 0) {
+        while (nlane < LANE_BITS && left[wish->order[i]] > (i == 0 ? spare : 0)) {
             int x = wish->order[i];
             lane[nlane++] = (Bit){(uint8_t)x, (uint8_t)used[x]++};
             left[x]--;

@@ -39,6 +39,7 @@ typedef struct Blocked {                  // wishes for a plain layout
     int warps;
     // 1 + an axis whose neighbours one lane should hold, as far as all lanes have something; 0: none
     int near;
+    int fold;                             // elements of the fastest axis that a lane should hold, since it is reduced; 0: as few as there are
     uint32_t keep;                        // axes (bits by position) that warps should not divide: they are reduced
 } Blocked;
 

@@ -261,11 +261,52 @@ static Pair best_of(Red *s, Place *p, int n) {
     return (Pair){best, which};
 }
 
+// ---- several results a lane ----------------------------------------------------------------------
+//
+// A butterfly takes a shuffle for each result and step, and what warps exchange is read by every lane for all of its results. Instead
+// lanes that would hold the same share the results: each sends the half that the other goes on with, until it has one (or an odd number) of
+// them. These are joined across warps, and go back the same way.
+//
+//     8 results of 8 lanes and 16 warps: 24 shuffles, 8 stores, 128 loads      ->      4 + 2 + 1 shuffles, 1 store, 16 loads, 1 + 2 + 4 shuffles
+
+static Pair choose(Red *s, LLVMValueRef c, Pair a, Pair b) {
+    Gen *g = s->g;
+    return (Pair){LLVMBuildSelect(g->B, c, a.v, b.v, ""), s->arg ? LLVMBuildSelect(g->B, c, a.i, b.i, "") : NULL};
+}
+
+static LLVMValueRef lane_bit(Gen *g, int i) {
+    return LLVMBuildICmp(g->B, LLVMIntNE, LLVMBuildAnd(g->B, g->lane, gen_i32(g, 1 << i), ""), gen_i32(g, 0), "");
+}
+
+enum { MANY_WARPS = 2 };             // bits of their number: of two warps, or of one, butterflies are as fast (softmax over 64 in the middle 136 us, shared 141)
+
 // See gen_join_threads.
 static void across_threads(Red *s, const Op *op, Pair *v, int n, uint32_t lane_bits, uint32_t warp_bits, uint32_t kept) {
+    int steps = 0, bit[LANE_BITS];
+    bool share = s->g->f->plain && __builtin_popcount(warp_bits) >= MANY_WARPS;
+    for (int i = 0; i < LANE_BITS && share; i++) {
+        if (!(lane_bits >> i & 1) || n % 2) continue;
+        LLVMValueRef high = lane_bit(s->g, i);
+        n /= 2;
+        for (int r = 0; r < n; r++) {
+            Pair mine = choose(s, high, v[n + r], v[r]), theirs = choose(s, high, v[r], v[n + r]);
+            v[r] = fold(s, mine, shuffle(s, theirs, 1 << i));
+        }
+        lane_bits &= ~(1u << i);
+        kept |= 1u << i;
+        bit[steps++] = i;
+    }
     for (int i = 0; i < LANE_BITS; i++)
         if (lane_bits >> i & 1) for (int r = 0; r < n; r++) v[r] = fold(s, v[r], shuffle(s, v[r], 1 << i));
     if (warp_bits) across_warps(s, op, v, n, warp_bits, kept);
+    for (; steps; steps--, n *= 2) {
+        LLVMValueRef high = lane_bit(s->g, bit[steps - 1]);
+        for (int r = 0; r < n; r++) {
+            Pair theirs = shuffle(s, v[r], 1 << bit[steps - 1]), mine = v[r];
+            v[r] = choose(s, high, theirs, mine);
+            v[n + r] = choose(s, high, mine, theirs);
+        }
+    }
 }
 
 void emit_reduce(Gen *g, Op *op) {

@@ -91,6 +91,18 @@ static bool find_row(Walk *w) {
     return w->row != w->program && uses == region_uses(&f->body, w->program->out[0]);
 }
 
+// More trips in any row that the instance was made for (LaunchDim.upto, to an eighth of a power of two)?
+static bool too_long(const Fn *f, LExpr trips, int64_t most) {
+    const LaunchInfo *l = f->launch;
+    int64_t dims[MAX_DIMS] = {0}, n;
+    for (int i = 0; i < l->ndims; i++) {
+        int64_t step = 1, upto = l->dims[i].upto;
+        while (8 * step < upto) step *= 2;
+        dims[i] = l->dims[i].fixed >= 0 ? l->dims[i].fixed : upto ? upto - step + 1 : 0;
+    }
+    return launch_by_dims(trips, dims, &n) && n > most;
+}
+
 // The longest row has at most so many trips.
 static const char *lengths(Walk *w) {
     Op *loop = w->k->loop[0];
@@ -100,9 +112,8 @@ static const char *lengths(Walk *w) {
     LExpr length;
     if (!host_expr(facts, keep_length(&b, loop), &length)) return "the launch does not know how long rows are";
     LExpr trips = launch_join_const(f->arena, L_CDIV, length, loop->in[2]->def->imm);
-    return fact_assume(facts, launch_join_const(f->arena, L_LE, trips, w->most))
-               ? NULL
-               : "rows are longer than what is kept of them";
+    bool fits = !too_long(f, trips, w->most) && fact_assume(facts, launch_join_const(f->arena, L_LE, trips, w->most));
+    return fits ? NULL : "rows are longer than what is kept of them";
 }
 
 static const char *refusal(Walk *w, const CompileOptions *opt) {

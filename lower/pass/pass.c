@@ -51,7 +51,7 @@ static const struct { PassInfo info; PassFn *run; } passes[] = {
     {{"contract", "a * b + c becomes fma, rounded once (not with --math=strict)",                         1, 1}, run_contract},
     {{"hoist",    "moves what a loop does not change out of it",                                          1, 1}, run_hoist},
     {{"flatten",  "makes one loop of nests of loops around products",                                     1, 1}, run_flatten},
-    {{"unroll",   "writes out short loops that load what neighbours load",                                1, 1}, run_unroll},
+    {{"unroll",   "writes out short loops that load what neighbours load, or that only compute",          1, 1}, run_unroll},
     {{"tighten",  "gives tiles no more lanes than the rows have that they were made for",                 1, 1}, run_tighten},
     {{"batch",    "makes one of several short programs, their number an axis",                            1, 1}, run_batch},
     {{"chunk",    "cuts tiles that no block can hold into loops over chunks of an axis",                  1, 1}, run_chunk},

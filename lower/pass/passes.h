@@ -13,7 +13,7 @@ bool contract(Fn *f);                                   // simplify/loop.c: a * 
 bool hoist(Fn *f);                                      // simplify/loop.c: loop-invariant values out of loops
 bool dot_to_reduce(Fn *f);                              // matvec.c: products with a vector become sums
 bool flatten(Fn *f);                                    // flatten.c: nests of loops around products become one loop
-bool unroll(Fn *f);                                     // unroll.c: short loops over neighbours are written out
+bool unroll(Fn *f);                                     // unroll.c: short loops over neighbours, or that only compute, are written out
 bool tighten(Fn *f);                                    // tighten.c: tiles no longer than the rows they were made for
 bool batch(Fn *f, const CompileOptions *opt);           // batch.c: short programs become one, their number an axis
 bool chunk(Fn *f);                                      // chunk.c: axes too long for registers become loops
@@ -60,7 +60,7 @@ bool has_effect(const Op *op);                          // stores, prints, whate
 
 // ---- others --------------------------------------------------------------------------------------
 
-bool unrolls(const Fn *f);                              // unroll.c: does it have such loops?
+bool unrolls(const Fn *f);                              // unroll.c: does it have loops over neighbours?
 bool share_meets(Fn *f);                                       // share.c: whether parts of a program would; f as built
 int  share_blocks(Fn *f, const Target *t, const int64_t *dims);  // share.c: of a cluster, for such a row; f as built
 int  schedule_warps(const Fn *f, const CompileOptions *opt, int *per_block);   // schedule.c: of a program; programs a block

@@ -11,14 +11,15 @@
 
 #include "ptx/ptx.h"
 
+enum { FEW_WARPS = 4 };               // quantising rows of 5120 by 8 and 4 warps 68 and 59 us, of 11008 by 16 and 8 80 and 69; sums along 8192 70 and 65
 enum { SHARED_WARPS = 8 };            // of a block of a cluster: three blocks fit with 64 registers and more
 enum { EIGHT_WARPS = 128 * 128 };     // elements of a product that four do not hold: 128 registers of each thread
 
 // memory: of the largest tile that is read or written; dots: of all products, and of what is computed for their right
-// sides; functions: costly ones
+// sides; functions: costly ones; plain: other ops on whole tiles
 typedef struct Sizes {
     int64_t lanes, memory, dot, dots;
-    int     rank, ndots, functions;
+    int     rank, ndots, functions, plain;
     bool    reduces, scans, sorts;
 } Sizes;
 
@@ -48,6 +49,7 @@ static void measure(const Region *r, Sizes *s) {
         s->reduces |= op->code == OP_T_reduce;
         s->scans |= op->code == OP_T_scan;
         s->functions += op->code == OP_T_fun && op->out[0]->type.rank && costly(op->sub);
+        s->plain += (op->code == OP_T_binary || op->code == OP_T_select || op->code == OP_T_fun) && op->out[0]->type.rank && op->out[0]->type.elem != EL_index;
         s->sorts |= op->code == OP_T_sort || op->code == OP_T_order;
         for (int i = 0; i < op->nreg; i++) measure(op->reg[i], s);
     }
@@ -78,10 +80,12 @@ static bool crowded(const Sizes *s) {
 // Elements a lane of a program that maps. An H200, focal loss and its gradient of 32 M, 7 functions: 334 us with 32
 // elements by threads of 191 registers, 190 with 16, 139 with 4 (2026-11-22).
 enum { SHARED_WORK = 512, FUNCTION = 15 };    // instructions that share what is done once; those of a function
+enum { PLAIN_WORK = 1024 };                   // where there are none: dropout by ten rounds of Philox, 91 ops, 113 us by 16, 110 by 8, 116 by 4
 
 static int shared_by(const Fn *f, const Sizes *s) {
     int each = s->functions || f->neighbours ? 32 : 16;
     while (each > 4 && s->functions * FUNCTION * each > SHARED_WORK) each /= 2;
+    while (each > 8 && !s->functions && !f->neighbours && s->plain * each > PLAIN_WORK) each /= 2;
     return each;
 }
 
@@ -95,6 +99,10 @@ int schedule_warps(const Fn *f, const CompileOptions *opt, int *per_block) {
     if (s.dot) warps = s.dot >= EIGHT_WARPS || crowded(&s) ? 8 : s.dot >= 32 * 32 ? 4 : 1;
     else warps = pow2_up((lanes + 32 * each - 1) / (32 * each));
     if (warps > 32) warps = 32;
+    // the power of two below, where lanes have half as many more elements then at most; scans, twice as many
+    int most = s.scans ? 2 * FEW_WARPS : FEW_WARPS;
+    bool more = lanes * 4 <= (int64_t)warps * 32 * each * (s.scans ? 4 : 3);
+    if (more && warps > most && (s.reduces || s.scans) && !s.dot && !s.sorts) warps /= 2;
     if (f->shares && warps > SHARED_WARPS) warps = SHARED_WARPS;
     if (opt->schedule.warps) warps = pow2_up(opt->schedule.warps < 32 ? opt->schedule.warps : 32);
     *per_block = warps == 1 && !f->cluster && numbered(&f->body) ? 4 : 1;
@@ -113,6 +121,7 @@ bool schedule(Fn *f, const CompileOptions *opt) {
     f->warps = schedule_warps(f, opt, &per_block);
     Sizes s = {0};
     measure(&f->body, &s);
+    f->plain = !s.ndots;
     if (opt->schedule.warps) f->warps_why = "as asked or chosen";
     else if (crowded(&s)) f->warps_why = arena_printf(f->arena, "for products of %lld elements together", (long long)s.dots);
     else if (s.dot) f->warps_why = arena_printf(f->arena, "for a product of %lld elements", (long long)s.dot);

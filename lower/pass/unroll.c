@@ -1,4 +1,4 @@
-// Short loops over neighbours are written out.
+// Short loops over neighbours, and short loops that only compute, are written out.
 //
 //     for s in 0 .. 3 {                                acc = fma(x[q],     w[0], acc)
 //         acc = fma(x[q + s], w[s], acc)       ->      acc = fma(x[q + 1], w[1], acc)
@@ -11,6 +11,9 @@
 //
 // Applies to loops of few trips, known as numbers, that only compute, where some load's index is a lane of an axis and the
 // counter, each a number of times.
+//
+// And to those that change tiles element by element and load nothing: the rounds of a random number's counter, Newton's steps.
+// What they carry needs no moves then, and what the first round begins with and the last one leaves unused costs nothing.
 #include "lower/facts/facts.h"
 #include "lower/simplify/simplify.h"
 
@@ -36,23 +39,41 @@ static int64_t trips(const Op *loop) {
     return (hi - lo + step - 1) / step;
 }
 
-static bool applies(const Op *loop) {
+typedef enum Kind { NEITHER, NEIGHBOURS, COMPUTES } Kind;
+
+static bool by_element(const Op *op) {
+    switch (op->code) {
+    case OP_T_const:
+    case OP_T_unary:
+    case OP_T_binary:
+    case OP_T_select:
+    case OP_T_cast:
+    case OP_T_bitcast:
+    case OP_T_fun:
+    case OP_T_splat: return true;
+    default: return false;
+    }
+}
+
+static Kind kind_of(const Op *loop) {
     int64_t n = trips(loop);
     const Region *r = loop->reg[0];
-    bool found = false;
+    bool found = false, computes = true, carries = false;
     int ops = 0;
-    if (n < 2 || n > MOST_TRIPS) return false;
-    for (const Op *op = r->first; op; op = op->next, ops++) {
-        if (op == r->last) break;
-        if (op->nreg || !(op_has(op, 'P') || op->code == OP_T_load) || op->code == OP_T_dot) return false;
+    if (n < 2 || n > MOST_TRIPS || r->last->code != OP_T_yield) return NEITHER;
+    for (const Op *op = r->first; op != r->last; op = op->next, ops++) {
+        if (op->nreg || !(op_has(op, 'P') || op->code == OP_T_load) || op->code == OP_T_dot) return NEITHER;
         found |= op->code == OP_T_load && op->out[0]->type.rank > 1 && slides(op, r->args.at[0]);
+        computes &= by_element(op);
     }
-    return found && r->last->code == OP_T_yield && ops * n <= MOST_OPS;
+    for (int i = 0; i < loop->nout; i++) carries |= loop->out[i]->type.kind == TY_TILE && loop->out[i]->type.rank > 0;
+    if (ops * n > MOST_OPS) return NEITHER;
+    return found ? NEIGHBOURS : computes && carries ? COMPUTES : NEITHER;
 }
 
 bool unrolls(const Fn *f) {
     for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op))
-        if (op->code == OP_T_for && op->nout && applies(op)) return true;
+        if (op->code == OP_T_for && op->nout && kind_of(op) == NEIGHBOURS) return true;
     return false;
 }
 
@@ -75,16 +96,18 @@ static void write_out(Fn *f, Op *loop) {
     op_remove(loop);
 }
 
-static bool visit(Fn *f, Region *r) {
+static bool visit(Fn *f, Region *r, bool *neighbours) {
     bool any = false;
     for (Op *op = r->first, *next; op; op = next) {
         next = op->next;
-        for (int i = 0; i < op->nreg; i++) any |= visit(f, op->reg[i]);
-        if (op->code != OP_T_for || op->nout > 64 || op->nout == 0 || !applies(op)) continue;
+        for (int i = 0; i < op->nreg; i++) any |= visit(f, op->reg[i], neighbours);
+        Kind kind = op->code != OP_T_for || op->nout > 64 || op->nout == 0 ? NEITHER : kind_of(op);
+        if (kind == NEITHER) continue;
+        *neighbours |= kind == NEIGHBOURS;
         write_out(f, op);
         any = true;
     }
     return any;
 }
 
-bool unroll(Fn *f) { return f->neighbours = visit(f, &f->body); }
+bool unroll(Fn *f) { return visit(f, &f->body, &f->neighbours); }

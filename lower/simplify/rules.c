@@ -5,6 +5,7 @@
 //     not not x   select of a constant or of equals   a cast through a type that loses nothing
 //     an op on splats is a splat of the op: the work is done on as few lanes as possible
 //     acc + dot(a, b) = dot(a, b) with acc, where the dot has no other use
+//     a * b in 32 bits is the low half of a * b in 64, where that is computed too (one instruction gives both)
 //
 // The last one rounds once instead of twice; a dot's bound allows both.
 
@@ -183,6 +184,43 @@ static Val *dot_with_acc(Simp *s, Op *op) {
     return NULL;
 }
 
+// What the 64-bit factor `wide` is made from is x, or the same number, in its low 32 bits.
+static bool low_half(const Val *wide, const Val *x) {
+    int64_t a, b;
+    wide = strip_splat((Val *)wide);
+    x = strip_splat((Val *)x);
+    const Op *cast = made_by(wide, OP_T_cast, 0);
+    if (cast && strip_splat(cast->in[0]) == x) return true;
+    return is_const(wide, &a) && is_const(x, &b) && (uint32_t)a == (uint32_t)b;
+}
+
+// Random numbers by counters (Philox) take both halves of each product.
+static Val *half_of_product(Simp *s, Op *op) {
+    const Type *t = &op->out[0]->type;
+    if (op->sub != OP_mul || t->ptr || elem_is_float((Elem)t->elem) || elem_bits((Elem)t->elem) != 32) return NULL;
+    for (const Op *w = op->parent->first; w; w = w->next) {
+        Type full = *t;
+        if (w->code != OP_T_binary || w->sub != OP_mul || w->out[0]->type.ptr || elem_is_float(elem(w->out[0])) || elem_bits(elem(w->out[0])) != 64) continue;
+        if (elem(w->out[0]) == EL_index) continue;
+        full.elem = w->out[0]->type.elem;
+        if (!type_equal(&full, &w->out[0]->type)) continue;
+        bool turned = low_half(w->in[1], op->in[0]) && low_half(w->in[0], op->in[1]);
+        if (!turned && !(low_half(w->in[0], op->in[0]) && low_half(w->in[1], op->in[1]))) continue;
+        Val *in[2];
+        int64_t imm;
+        for (int i = 0; i < 2; i++) {
+            const Val *factor = w->in[turned ? 1 - i : i];
+            Type each = op->in[i]->type;
+            each.elem = full.elem;
+            if (is_const(factor, &imm)) in[i] = simp_const(s, op, (Elem)full.elem, imm);
+            else in[i] = simp_emit(s, op, OP_T_cast, 0, each, 1, &op->in[i]);
+        }
+        Val *product = simp_emit(s, op, OP_T_binary, OP_mul, full, 2, in);
+        return simp_emit(s, op, OP_T_cast, 0, *t, 1, &product);
+    }
+    return NULL;
+}
+
 static Val *rule_binary(Simp *s, Op *op) {
     if (op->in[0]->type.ptr) return without_splats(s, op);
     int64_t imm;
@@ -196,7 +234,7 @@ static Val *rule_binary(Simp *s, Op *op) {
     if (!v) v = is_real(x) ? float_identity(s, op, x, c) : int_identity(s, op, x, c);
     if (!v && !is_real(x)) v = int_chain(s, op, x, c);
     if (!v && op->sub == OP_add) v = dot_with_acc(s, op);
-    return v;
+    return v ? v : half_of_product(s, op);
 }
 
 // ---- the other elementwise ops -------------------------------------------------------------------
