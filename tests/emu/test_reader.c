@@ -9,7 +9,8 @@ static void refuses(const char *ptx, const char *message) {
     emu_destroy(emu);
 }
 
-#define K(body) HEAD ".visible .entry k(.param .u64 x) {\n.reg .b32 %r<4>; .reg .b64 %rd<4>; .reg .pred %p;\n" body "\nret;\n}\n"
+#define ENTRY(body) ".visible .entry k(.param .u64 x) {\n.reg .b32 %r<4>; .reg .b64 %rd<4>; .reg .pred %p;\n" body "\nret;\n}\n"
+#define K(body) HEAD ENTRY(body)
 
 static void errors(void **state) {
     (void)state;
@@ -37,8 +38,8 @@ static void errors(void **state) {
     refuses(HEAD ".func f();\n.func g();\n.alias f, g;", "line 6: an alias needs a function without a body, and one with");
     refuses(HEAD ".func f();\n.func g(.param .b32 x) { ret; }\n.alias f, g;", "line 6: an alias of a function with other parameters");
     refuses(HEAD ".alias f, g;", "line 4: `f` is not a function");
-    refuses(HEAD ".func (.reg .b32 r) f(.reg .b32 a) { ret; }\n" K("call (%r1), f, (%rd1);") + sizeof HEAD - 1, "is larger than its parameter");
-    refuses(HEAD ".extern .func (.param .b32 r) malloc(.param .b32 n);\n" K("{ .param .b32 a; .param .b32 b; call (b), malloc, (a); }") + sizeof HEAD - 1,
+    refuses(HEAD ".func (.reg .b32 r) f(.reg .b32 a) { ret; }\n" ENTRY("call (%r1), f, (%rd1);"), "is larger than its parameter");
+    refuses(HEAD ".extern .func (.param .b32 r) malloc(.param .b32 n);\n" ENTRY("{ .param .b32 a; .param .b32 b; call (b), malloc, (a); }"),
             "`malloc` takes other arguments");
     refuses(K("alloca.u64 %rd1, %rd2, 3;"), "line 6: an alignment of 3");
     refuses(K("tensormap.replace.tile.box_dim.global.b1024.b32 [%rd1], 5, 3;"), "line 6: `tensormap.replace` of .box_dim 5");
