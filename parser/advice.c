@@ -287,8 +287,8 @@ static bool parameters_joined(const Spot *s) { return is(s, T_NAME) && s->here[1
 static bool grid_colon(const Spot *s) { return is(s, T_COLON) && takes(s, T_DOTDOT) && in_brackets_of(s, "grid"); }
 
 static bool kernel_unbraced(const Spot *s) {
-    bool store = s->here[1].kind == T_LBRACKET || s->here[1].kind == T_ASSIGN || is(s, T_LET) || is(s, T_VAR) || is(s, T_FOR);
-    return at_items(s) && after(s, T_RPAREN) && takes(s, T_LBRACE) && s->here->flags & TOKEN_FIRST && store;
+    bool store = is(s, T_NAME) && (s->here[1].kind == T_LBRACKET || s->here[1].kind == T_ASSIGN), other = is(s, T_LET) || is(s, T_VAR) || is(s, T_FOR);
+    return at_items(s) && after(s, T_RPAREN) && takes(s, T_LBRACE) && s->here->flags & TOKEN_FIRST && (store || other);
 }
 
 typedef struct Rule { bool (*when)(const Spot *); const char *help, *instead; } Rule;

@@ -108,6 +108,7 @@ static Node *lower_stft(Op *op) {
     if (size == NULL) return NULL;
     Ix width = window != NULL ? window->shape[0] : size,
        frames = ix_addi(g, ix_divi(g, ix_sub(g, x->shape[1], size), step), 1), zero = ix(g, 0);
+    if (frames == NULL) return NULL;
     if (frames->hi < 1) return op_error(op, "its frames are longer than its signal");
     Node *parts = g_windows(g, g_cast(g, x, EL_f64), 1, 1, &frames, &width, &step, (int64_t[]){1}, &zero,
                             g_int(0)); // [B, F, C, width]

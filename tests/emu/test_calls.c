@@ -9,11 +9,12 @@ static int ascending(const void *a, const void *b) { return *(const int *)a - *(
 
 static void expected(int a, int i, int *o) {
     int v[12], sum = 0, value;
+    u32 mixed = 0;
     o[0] = (int)ackermann((u32)a & 1, (u32)i % 7);
     for (int k = 0; k < 12; k++) v[k] = ((a * (k + 1)) ^ i) % 100;
     qsort(v, 12, sizeof *v, ascending);
-    o[1] = 0;
-    for (int k = 0; k < 12; k++) o[1] = o[1] * 7 + v[k];
+    for (int k = 0; k < 12; k++) mixed = mixed * 7 + (u32)v[k];
+    o[1] = (int)mixed;
     for (int depth = 0; depth <= i % 5; depth++) sum = sum * 3 + depth * depth;
     o[2] = sum;
     o[3] = i & 1 ? i * i - 5 : a + 5;
