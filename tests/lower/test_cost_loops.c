@@ -1,16 +1,7 @@
 // The model against the machine, where a loop of products stands in another loop, where data names rows or says that there is nothing to do: kernels of
 // tests/found by several tiles as an H200 ran them (2026-11-22, bf16, medians in turns), and what the model makes of them. What it takes is at most 20 %
 // behind the best that was measured, 6 % in the geometric mean, and no estimate is further off than by half.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <math.h>
-#include <string.h>
-#include <cmocka.h>
-
-#include "lower/cost/cost.h"
-#include "parser/parser.h"
+#include "cost_kit.h"
 
 static const char source[] =
     "kernel nearest<BM = 128, BN = 128, BK = 64>(x: bf16[M, K], c: bf16[N, K], norm: f32[N], at: out i32[M]) grid (m in M by BM)\n"
@@ -45,84 +36,45 @@ static const char source[] =
     "tune rows_of_8 { BM in [64, 128, 192, 256]; BN in [128, 192, 256]; where BM * BN <= 128 * 256; key M, N, K; }\n"
     "tune nearest { BM in [64, 128, 256]; BN in [96, 128, 256]; where BM * BN <= 128 * 256; key M, N, K; }\n";
 
-typedef struct Tile { int bm, bn, bk, stages; double us; } Tile;
-typedef struct Seen { const char *kernel; int64_t m, n, k; Tile tile[9]; } Seen;          // tiles up to one of no rows
 // clang-format off
 static const Seen seen[] = {
-    {"nearest", 131072, 1024, 128, {{64, 128, 64, 3, 82.5}, {64, 128, 64, 4, 93.0}, {64, 96, 64, 4, 107.3}, {256, 128, 64, 0, 97.6}, {128, 256, 64, 0, 101.0},
+    {"nearest", {131072, 1024, 128}, {{64, 128, 64, 3, 82.5}, {64, 128, 64, 4, 93.0}, {64, 96, 64, 4, 107.3}, {256, 128, 64, 0, 97.6}, {128, 256, 64, 0, 101.0},
         {192, 128, 64, 0, 107.6}, {128, 128, 64, 0, 117.1}, {64, 256, 64, 4, 119.1}, {128, 64, 64, 0, 141.3}}},
-    {"nearest", 131072, 1024, 512, {{128, 256, 64, 0, 217.6}, {256, 128, 64, 0, 220.2}, {64, 128, 64, 4, 223.5}, {128, 128, 64, 0, 233.3}, {256, 96, 64, 0, 236.0},
+    {"nearest", {131072, 1024, 512}, {{128, 256, 64, 0, 217.6}, {256, 128, 64, 0, 220.2}, {64, 128, 64, 4, 223.5}, {128, 128, 64, 0, 233.3}, {256, 96, 64, 0, 236.0},
         {64, 256, 64, 0, 236.9}, {192, 128, 64, 0, 243.1}, {128, 192, 64, 0, 255.6}}},
-    {"nearest", 10000, 256, 64, {{128, 256, 32, 0, 6.8}, {128, 256, 64, 0, 7.2}, {64, 128, 64, 4, 7.3}}},
-    {"entropy", 2048, 50304, 1024, {{64, 176, 64, 0, 1292.7}, {64, 160, 64, 0, 1312.0}, {64, 192, 64, 0, 1326.9}, {64, 128, 64, 0, 1397.1}, {64, 256, 64, 0, 1574.0},
+    {"nearest", {10000, 256, 64}, {{128, 256, 32, 0, 6.8}, {128, 256, 64, 0, 7.2}, {64, 128, 64, 4, 7.3}}},
+    {"entropy", {2048, 50304, 1024}, {{64, 176, 64, 0, 1292.7}, {64, 160, 64, 0, 1312.0}, {64, 192, 64, 0, 1326.9}, {64, 128, 64, 0, 1397.1}, {64, 256, 64, 0, 1574.0},
         {64, 128, 64, 4, 1881.9}, {64, 64, 64, 0, 2004.7}, {128, 192, 64, 0, 2414.1}, {128, 128, 64, 0, 2406.8}}},
-    {"entropy", 16384, 32000, 2048, {{64, 160, 64, 0, 3115.1}, {64, 176, 64, 0, 3235.3}, {64, 128, 64, 0, 3469.2}, {64, 192, 64, 0, 3639.5}, {128, 160, 64, 0, 3705.1},
+    {"entropy", {16384, 32000, 2048}, {{64, 160, 64, 0, 3115.1}, {64, 176, 64, 0, 3235.3}, {64, 128, 64, 0, 3469.2}, {64, 192, 64, 0, 3639.5}, {128, 160, 64, 0, 3705.1},
         {128, 128, 64, 0, 4333.4}, {64, 128, 64, 4, 4820.9}}},                                                                          // rows that do not stay in the second level's cache
-    {"picked", 8192, 4096, 4096, {{128, 256, 64, 0, 363.3}, {64, 256, 64, 0, 408.3}, {256, 128, 64, 0, 439.4}, {128, 160, 64, 0, 451.6}, {128, 128, 64, 0, 496.7}, {64, 128, 64, 0, 565.6}}},
-    {"mixed", 1024, 4096, 1024, {{256, 128, 64, 0, 19.9}, {128, 128, 128, 0, 22.0}, {128, 256, 64, 0, 22.5}, {128, 64, 64, 0, 26.7}, {64, 128, 64, 0, 29.7}, {128, 192, 64, 0, 34.5}, {64, 64, 64, 0, 37.5}}},
-    {"experts", 8192, 4096, 2048, {{128, 128, 64, 0, 634.3}, {128, 128, 32, 0, 643.1}, {128, 96, 64, 0, 765.0}, {64, 128, 64, 0, 848.3}, {128, 64, 64, 0, 948.9}, {64, 64, 64, 0, 1255.0}}},
-    {"heads", 512, 16, 512, {{64, 128, 0, 0, 9.6}, {64, 64, 0, 0, 10.3}, {128, 128, 0, 0, 11.1}, {64, 160, 0, 0, 11.6}, {192, 128, 0, 0, 14.4}}},
-    {"heads", 1024, 96, 1024, {{128, 128, 0, 0, 65.8}, {128, 96, 0, 0, 71.9}, {128, 64, 0, 0, 79.0}, {64, 128, 0, 0, 94.8}}},
-    {"many", 1, 64, 512, {{8, 64, 32, 0, 8.6}, {8, 64, 128, 0, 9.4}, {8, 32, 256, 0, 10.2}, {8, 32, 128, 0, 10.7}}},
-    {"many", 1, 128, 1024, {{8, 128, 128, 0, 20.5}, {8, 128, 64, 0, 20.5}, {8, 32, 256, 0, 25.1}}},
+    {"picked", {8192, 4096, 4096}, {{128, 256, 64, 0, 363.3}, {64, 256, 64, 0, 408.3}, {256, 128, 64, 0, 439.4}, {128, 160, 64, 0, 451.6}, {128, 128, 64, 0, 496.7}, {64, 128, 64, 0, 565.6}}},
+    {"mixed", {1024, 4096, 1024}, {{256, 128, 64, 0, 19.9}, {128, 128, 128, 0, 22.0}, {128, 256, 64, 0, 22.5}, {128, 64, 64, 0, 26.7}, {64, 128, 64, 0, 29.7}, {128, 192, 64, 0, 34.5}, {64, 64, 64, 0, 37.5}}},
+    {"experts", {8192, 4096, 2048}, {{128, 128, 64, 0, 634.3}, {128, 128, 32, 0, 643.1}, {128, 96, 64, 0, 765.0}, {64, 128, 64, 0, 848.3}, {128, 64, 64, 0, 948.9}, {64, 64, 64, 0, 1255.0}}},
+    {"heads", {512, 16, 512}, {{64, 128, 0, 0, 9.6}, {64, 64, 0, 0, 10.3}, {128, 128, 0, 0, 11.1}, {64, 160, 0, 0, 11.6}, {192, 128, 0, 0, 14.4}}},
+    {"heads", {1024, 96, 1024}, {{128, 128, 0, 0, 65.8}, {128, 96, 0, 0, 71.9}, {128, 64, 0, 0, 79.0}, {64, 128, 0, 0, 94.8}}},
+    {"many", {1, 64, 512}, {{8, 64, 32, 0, 8.6}, {8, 64, 128, 0, 9.4}, {8, 32, 256, 0, 10.2}, {8, 32, 128, 0, 10.7}}},
+    {"many", {1, 128, 1024}, {{8, 128, 128, 0, 20.5}, {8, 128, 64, 0, 20.5}, {8, 32, 256, 0, 25.1}}},
 };
 // clang-format on
-enum { SEEN = sizeof seen / sizeof *seen, MOST = sizeof seen->tile / sizeof *seen->tile };
+enum { SEEN = sizeof seen / sizeof *seen };
 
-typedef struct World { Session *s; SemaFile *file; CompileOptions opt; } World;
-
-static World world(void) {
-    World w = {.s = session_new(), .opt = {.target = target_find("sm_90a")}};
-    w.file = sema_file(w.s, parse_file(w.s, source_add(w.s, "loops.tk", source, strlen(source))));
-    assert_int_equal(diag_errors(w.s), 0);
-    return w;
-}
-
-static double expected(World *w, const Seen *x, const Tile *t) {
-    SemaValue set[] = {{.name = "BM", .ival = t->bm}, {.name = "BN", .ival = t->bn}, {.name = "BK", .ival = t->bk}};
-    TKernel *k = sema_instance(w->file, sema_find_kernel(w->file, x->kernel), set, t->bk ? 3 : 2, NULL, 0);
-    int64_t dims[MAX_DIMS] = {0};
-    Schedule given = {.split = 1, .stages = t->stages};
-    Cost c;
-    assert_non_null(k);
-    for (int i = 0; i < k->ndims; i++)
-        dims[i] = k->dims[i].name->s[0] == 'M' ? x->m : k->dims[i].name->s[0] == 'N' ? x->n : x->k;
-    assert_true(cost_of(ir_build(w->s, k), &w->opt, &given, dims, &c));
-    return c.us;
-}
+static Schedule by_stages(const Tile *t) { return (Schedule){.split = 1, .stages = t->given}; }
 
 static void loops(void **state) {
-    World w = world();
-    double behind = 0;
+    World w = world_of(source);
     (void)state;
-    for (const Seen *x = seen; x < seen + SEEN; x++) {
-        const Tile *best = x->tile, *taken = x->tile;
-        double least = 1e9;
-        for (const Tile *t = x->tile; t < x->tile + MOST && t->bm; t++) {
-            double us = expected(&w, x, t);
-            if (fabs(us - t->us) > 0.5 * t->us)
-                fail_msg("%s %lld x %lld x %lld by %d x %d x %d: %.1f us expected, %.1f seen", x->kernel, (long long)x->m, (long long)x->n, (long long)x->k, t->bm, t->bn, t->bk, us, t->us);
-            if (t->us < best->us) best = t;
-            if (us < least) { least = us; taken = t; }
-        }
-        if (taken->us > 1.2 * best->us)
-            fail_msg("%s %lld x %lld x %lld: takes %d x %d x %d", x->kernel, (long long)x->m, (long long)x->n, (long long)x->k, taken->bm, taken->bn, taken->bk);
-        behind += log(taken->us / best->us);
-    }
-    if (exp(behind / SEEN) > 1.06) fail_msg("the model's choices are %.3f of the best", exp(behind / SEEN));
+    model_holds(&w, seen, SEEN, by_stages, (Margins){0.5, 0.2, 0.06});
     session_free(w.s);
 }
 
 // Blocks that share a multiprocessor, by a ring of three stages; clusters where rows are no whole sectors, in one round too: 31.6 us instead of 38.2.
 static void schedules(void **state) {
-    World w = world();
+    World w = world_of(source);
     Choice c;
-    SemaValue points[] = {{.name = "M", .ival = 131072}, {.name = "N", .ival = 1024}, {.name = "K", .ival = 128}};
-    SemaValue odd[] = {{.name = "M", .ival = 900}, {.name = "N", .ival = 3000}, {.name = "K", .ival = 3000}};
     (void)state;
-    assert_true(kernel_choose(w.file, w.s, sema_find_kernel(w.file, "nearest"), NULL, 0, points, 3, &w.opt, &c));
+    assert_true(choose(&w, "nearest", (Shape){131072, 1024, 128}, &c));
     assert_int_equal(c.schedule.stages, 3);
-    assert_true(kernel_choose(w.file, w.s, sema_find_kernel(w.file, "rows_of_8"), NULL, 0, odd, 3, &w.opt, &c));
+    assert_true(choose(&w, "rows_of_8", (Shape){900, 3000, 3000}, &c));
     assert_int_equal(c.schedule.cluster, 2);
     assert_int_equal(c.schedule.walk, 0);
     session_free(w.s);
