@@ -1,0 +1,320 @@
+// What a kernel of products has to do, read off its tile IR as it is built: nothing here is a time, but for what one thread does behind the loop.
+//
+//     which loop        the one with products, which may stand in another loop (hopper/nest.c), or where data says that there is something to do
+//     a trip            multiplications, clocks of wgmma if it is by it, bytes of both operands and how they come (operand.c)
+//     a tile            elements, bytes that the loop carries, operations on an element behind the loop
+//     a launch          programs, trips, bytes of all tensors
+//     what is possible  parts, walking, groups that make tiles of their own, keeping the right operand
+//
+// wgmma reads its operands from shared memory as it goes, 128 bytes a clock: 64 rows by n columns take max(n / 2, 18 + n / 4) clocks for 16 of k.
+#include "lower/cost/work.h"
+#include "lower/pass/passes.h"
+
+static const double ODD_COLUMNS[] = {1, 1.27, 1.09, 1.11};          // wgmma's, where memory has them in rows and the last 64 are so many 16s
+static const double TURNED = 2e3, TURNED_FREE = 8192;               // elements of a turned product beyond so many, a us: nothing is loaded behind them
+static const double TURNED_MADE = 8e3;                              // .. where an operand is made in registers: TURNED is of tiles that nobody computes for
+static const double AHEAD = 1000;                                   // clocks that a ring must last for TMA to bring a tile behind the loop (hopper/behind.c)
+static const double ALONE = 1.02;                                   // one warp group: nobody multiplies while it waits
+static const double OP_US = 0.62e-3, FUN_OPS = 4, STORE_OPS = 4;    // an op of an element after the loop
+static const double STORED_BETWEEN = 2;                             // operations of an element that is stored between inner loops
+enum { DEEP = 12, ROWS_TOGETHER = 16, KEPT_STAGES = 2 };            // ops that an index is looked for behind; rows of tiles that are walked together; stages beside what is kept
+enum { ACC_REGS = 160, ACC_ALL = 176, GATHER_REGS = 32, PROMOTED_REGS = 192 };      // a thread's: sums of one product, of all; addresses of rows that data names
+enum { GROUP_REGS = 192, GROUP_REGS_BUSY = 176, GROUP_REGS_TWO = 128, GROUP_COLUMNS = 128, GROUP_LEAST = 64 * 192, GROUP_STAGES = 4 };     // tiles of a group's own
+enum { THREE = 192, BAND_REGS = 96, BAND_COLUMNS = 144 };           // rows that three groups share (hopper/bands.c); columns, where what follows takes registers
+
+bool number_of(Facts *s, const Val *v, const int64_t *dims, int64_t *out) {
+    LExpr e;
+    return host_expr(s, v, &e) && launch_by_dims(e, dims, out);
+}
+
+// What a loop's end is at most: lengths that the device reads are taken to be as long as the tensor, and inside another loop, that grow with its trips, as the last.
+static bool at_most(Facts *s, const Val *v, const int64_t *dims, bool any, int64_t *out) {
+    const Op *d = v->def;
+    if (number_of(s, v, dims, out)) return true;
+    if (!d || d->code != OP_T_fun || d->sub != TF_min || (!any && !operand_loaded(v))) return false;
+    return at_most(s, d->in[0], dims, any, out) || at_most(s, d->in[1], dims, any, out);
+}
+
+static bool rows_fit(int64_t m) { return m == 64 || (m > 0 && m % 128 == 0); }
+
+static double rate_of(const Target *t, Elem e, int prec) {
+    double peak = t->tflops_bf16 * 1e6 / t->sms;
+    int bytes = elem_bytes(e);
+    if (elem_is_float(e) && bytes == 4) peak = prec == DP_ieee ? t->tflops_f32 * 1e6 / t->sms : prec == DP_tf32 ? peak / 2 : peak / 6;
+    if (elem_is_float(e) && bytes == 8) peak = t->tflops_f32 * 1e6 / t->sms / 2;
+    return bytes == 1 ? peak * 2 : peak;
+}
+
+// Rows of an axis's tiles that lie past its end, of a tile in the mean.
+static double past_end(const Val *axis, int64_t end) {
+    int64_t n = axis_extent(axis), tiles = (end + n - 1) / n;
+    return end > 0 ? (double)(tiles * n - end) / (double)tiles : 0;
+}
+
+static bool follows(const Val *v, const Val *counter, int depth) {
+    bool any = v == counter;
+    for (int i = 0; v->def && !any && depth && i < v->def->nin; i++) any = follows(v->def->in[i], counter, depth - 1);
+    return any;
+}
+
+// One product of a trip. False: the tile is not for this target.
+static bool product(Work *w, const Target *t, Facts *s, const int64_t *dims, const Op *dot) {
+    const Val *a = dot->in[0], *b = dot->in[1], *o = dot->out[0];
+    int first = op_first_axis(dot);
+    int64_t m = 1, n = 1, k = 1, batch = 1, end;
+    double past = 0, rows_together = 0, others = 0;                                 // columns of tiles but one
+    bool below = false;                                                             // there is a program below this one
+    for (int i = first; i < dot->nin; i++) k *= axis_extent(dot->in[i]);
+    for (int i = 0; i < o->type.rank; i++) {
+        bool in_a = type_axis(&a->type, o->type.axis[i]) >= 0, in_b = type_axis(&b->type, o->type.axis[i]) >= 0;
+        *(in_a && in_b ? &batch : in_a ? &m : &n) *= axis_extent(o->type.axis[i]);
+        if (in_a != in_b && number_of(s, axis_hi(o->type.axis[i]), dims, &end)) past += past_end(o->type.axis[i], end);
+        if (in_a == in_b || !number_of(s, axis_hi(o->type.axis[i]), dims, &end)) continue;
+        if (in_b) w->across = (end + axis_extent(o->type.axis[i]) - 1) / axis_extent(o->type.axis[i]);
+        if (in_b) { others = fmax(0, (double)end / (double)axis_extent(o->type.axis[i]) - 1); continue; }
+        w->down = (end + axis_extent(o->type.axis[i]) - 1) / axis_extent(o->type.axis[i]);
+        below |= end > axis_extent(o->type.axis[i]);
+        rows_together = fmin((double)end, ROWS_TOGETHER * (double)axis_extent(o->type.axis[i]));
+    }
+    w->outside = past / (double)(m + n);
+    for (int i = 0; i < 2; i++) {
+        const Val *v = i ? b : a;
+        if (operand_by_data(s, v)) operand_picks(w, s, dims, v, operand_bytes(s, v, dot->parent));
+        if (w->nest && v->def && v->def->code == OP_T_load && !follows(v, w->nest->reg[0]->args.at[0], DEEP)) w->again += operand_bytes(s, v, dot->parent);
+    }
+    Elem e = (Elem)a->type.elem;
+    double flops = 2.0 * (double)m * (double)n * (double)k * (double)batch;
+    w->flops += flops;
+    bool loaded_left = !operand_made(a, dot->parent), loaded_right = !operand_made(b, dot->parent);
+    double read[] = {operand_brought(a, dot->parent) ? operand_bytes(s, a, dot->parent) : 0, operand_brought(b, dot->parent) ? operand_bytes(s, b, dot->parent) : 0};
+    w->bytes += read[0] + read[1];
+    w->left = operand_plain(s, a) ? read[0] : 0;
+    w->right = operand_plain(s, b) ? read[1] : 0;
+    w->tile = (double)m * (double)n;
+    w->tile_rows = (double)m;
+    w->rate = rate_of(t, e, dot->sub);
+    int bytes = elem_bytes(e);
+    w->group += others > 0 ? rows_together : 0;
+    w->group_row += (double)k * bytes;
+    bool f8 = elem_is_float(e) && bytes == 1, three = m == THREE && n / 2 * (f8 ? 2 : 1) <= BAND_REGS, fits = (three || rows_fit(m)) && (loaded_right || !loaded_left || !rows_fit(n));
+    int64_t rows = fits ? m : n, cols = fits ? n : m, groups = three ? 3 : rows >= 128 ? 2 : 1;
+    bool type = bytes == 1 || e == EL_bf16 || e == EL_f16 || (e == EL_f32 && dot->sub == DP_tf32);
+    bool turned = !fits;                                                          // on the right wgmma reads shared memory alone
+    bool wgmma = t->has_wgmma && type && batch == 1 && (three || rows_fit(rows)) && (turned ? loaded_left : loaded_right) && cols % 8 == 0 && cols <= 256 && k * bytes % 32 == 0;
+    for (int i = 0; i < 2; i++) {
+        double times = 1, elements = (double)(i ? n : m) * (double)k * (double)batch;
+        Way way = dot->nin == first + 1 ? operand_way(s, dot->in[i], dot->in[first], dims, &times) : BY_TMA;
+        double drawn = read[i] * (way == BY_TMA ? times : 1);
+        w->drawn += drawn;
+        if (i && below && way == BY_TMA && times >= CROSSED) w->common += drawn;
+        if (!t->has_wgmma || way == BY_TMA) continue;
+        wgmma = false;
+        w->narrow |= bytes == 2;
+        if (way == ONE_BY_ONE) w->elements += elements;
+        if (way == BY_PIECES) w->pieces += elements * elem_bytes(e) / times;
+    }
+    w->sync |= !wgmma;
+    w->threads = wgmma ? 128 * groups : 128;
+    if (!wgmma) return (double)m * (double)n <= 128 * 256 && (t->has_wgmma || m != THREE);
+    int64_t regs = rows / 64 / groups * cols / 2;
+    if (f8 ? 2 * regs > PROMOTED_REGS : regs > ACC_REGS) return false;
+    double each = cols / 2.0 > 18 + cols / 4.0 ? cols / 2.0 : 18 + cols / 4.0;
+    w->promoted |= f8;
+    w->turned |= cols != n;
+    if (cols % 64 && dot->nin == first + 1 && operand_by_columns(s, dot->in[!turned], dot->in[first])) each *= ODD_COLUMNS[(cols % 64 + 15) / 16 % 4];
+    w->group_regs = rows / 64 * cols / 2;
+    w->regs += regs;
+    w->three |= three;
+    w->columns = cols;
+    if (operand_made(turned ? b : a, dot->parent) && read[turned] > 0) w->made += (double)rows * (double)k;
+    w->pingpong = !f8 && !turned && !three && cols >= GROUP_COLUMNS && rows * cols >= GROUP_LEAST;
+    if (turned && w->tile > TURNED_FREE) w->turned_end = (w->tile - TURNED_FREE) / (w->made > 0 ? TURNED_MADE : TURNED);
+    w->alone |= cols != n || cols < 64;
+    w->clocks += (double)(rows / 64) * (double)(k * bytes / 32) * each * (groups > 1 ? 1 : ALONE);
+    return true;
+}
+
+static bool multiplies(const Op *loop) {
+    for (const Op *in = loop->reg[0]->first; in; in = in->next) if (in->code == OP_T_dot) return true;
+    return false;
+}
+
+// .. in a loop around it, or where data says that there is something to do (hopper/nest.c, pass/unguard.c).
+static const Op *loop_inside(const Region *r, const Op **nest, bool *guarded) {
+    const Op *found = NULL;
+    for (const Op *op = r->first; op; op = op->next) {
+        bool inside = op->code == OP_T_dot;
+        for (int i = 0; i < op->nreg; i++) inside |= has_products(op->reg[i]);
+        if (!inside) continue;
+        if (found) return NULL;
+        found = op;
+    }
+    if (!found || (found->code != OP_T_for && found->code != OP_T_if)) return NULL;
+    if (found->code == OP_T_for && multiplies(found)) return found;
+    if (found->code == OP_T_for) {
+        if (*nest) return NULL;
+        *nest = found;
+        return loop_inside(found->reg[0], nest, guarded);
+    }
+    if (*nest || (has_products(found->reg[0]) && has_products(found->reg[1]))) return NULL;
+    *guarded = true;
+    return loop_inside(found->reg[has_products(found->reg[1])], nest, guarded);
+}
+
+// The loop whose trips have the products; of a nest, what it will be made into.
+static const Op *loop_of(Fn *f, const Op **nest, bool *guarded) {
+    for (int nested = 0; nested < 2; nested++) {
+        const Op *loop = NULL;
+        for (const Op *op = f->body.first; op; op = op->next) if (op->code == OP_T_for && multiplies(op)) loop = op;
+        if (loop) return loop;
+        simplify(f);
+        hoist(f);
+        if (!flatten(f)) break;
+        simplify(f);
+    }
+    return loop_inside(&f->body, nest, guarded);
+}
+
+// A thread's elements of a tile, one after another: a warp or two a scheduler do not hide what an op waits for. Scaling, adding and
+// narrowing are part of storing.
+static double end_of(const Op *loop, int threads) {
+    double ops = 0, lanes = 0;
+    for (const Op *op = loop->next; op; op = op->next) {
+        if (op->nout != 1 || op->out[0]->type.kind != TY_TILE || op->out[0]->type.rank < 2 || !op_has(op, 'P')) continue;
+        ops += op->code == OP_T_fun ? FUN_OPS : 1;
+        lanes = (double)type_lanes(&op->out[0]->type);
+    }
+    return threads && ops > STORE_OPS ? (ops - STORE_OPS) * lanes / threads * OP_US : 0;
+}
+
+// Tiles that are loaded or stored after the loop.
+static int tiles_after(const Op *loop) {
+    int n = 0;
+    for (const Op *op = loop; op; op = op->next)
+        n += (op->code == OP_T_load && op->out[0]->type.rank > 1) || (op->code == OP_T_store && op_value(op)->type.rank > 1);
+    return n;
+}
+
+// A tile that what follows the loop reads: its bytes, where TMA brings it beside a ring that is long enough; else the time that the consumers take.
+static void read_behind(Work *w, const Target *t, const Op *loop) {
+    for (const Op *op = loop->next; op && w->clocks && !w->three; op = op->next) {
+        if (op->code != OP_T_load || op->out[0]->type.rank < 2) continue;
+        const Type *x = &op->out[0]->type;
+        double bytes = (double)type_lanes(x) * elem_bytes((Elem)x->elem), stages = (double)(int64_t)((t->smem_block - SLOTS_BYTES - bytes) / w->bytes);
+        bool whole = !w->turned && !w->behind && bytes / w->tile_rows == (double)((int64_t)(bytes / w->tile_rows / 128) * 128);
+        if (whole && (stages - 2) * w->clocks >= AHEAD) w->behind = bytes;
+        else w->end += w->tile / LOADED;
+    }
+}
+
+// One group has room for what follows its loop: arithmetic, and a second tile that is loaded or stored, take registers beside the sums; the
+// addresses of rows at their own alignment too, so that there is room for narrowing alone.
+static bool end_fits(const Work *w, const Op *loop) {
+    int tiles = 0;
+    for (const Op *op = loop->next; op; op = op->next) {
+        if (w->rows && op->nout == 1 && op->out[0]->type.kind == TY_TILE && op->out[0]->type.rank > 1) tiles += op->code == OP_T_cast ? 0 : 1;
+        if (w->rows && op->code == OP_T_store && elem_bytes((Elem)op_value(op)->type.elem) > 2) tiles++;
+        tiles += op->code == OP_T_load && op->out[0]->type.rank > 1;
+        tiles += op->code == OP_T_store && op_value(op)->type.rank > 1;
+    }
+    return w->group_regs <= (tiles > 1 ? GROUP_REGS_TWO : w->end > 0 ? GROUP_REGS_BUSY : GROUP_REGS);
+}
+
+// The loop around it: how many trips it has, and, of an operand that all of them read again, the bytes.
+static bool outer_trips(Work *w, Facts *s, const int64_t *dims, const Op *nest) {
+    int64_t lo, hi, step;
+    if (!number_of(s, nest->in[0], dims, &lo) || !at_most(s, nest->in[1], dims, true, &hi) || !number_of(s, nest->in[2], dims, &step) || step < 1) return false;
+    w->nest = nest;
+    w->outer = hi > lo ? (hi - lo + step - 1) / step : 0;
+    return true;
+}
+
+// Of a thread's elements, between one outer trip's products and the next one's: operations of each.
+static double ops_between(const Work *w) {
+    double ops = 0;
+    for (const Op *op = w->nest->reg[0]->first; op; op = op->next) {
+        const Type *t = op->code == OP_T_reduce ? &op->in[0]->type : op->nout ? &op->out[0]->type : NULL;
+        if (op->code == OP_T_store && op_value(op)->type.rank > 1) ops += STORED_BETWEEN;
+        if (op->nout < 1 || !t || t->kind != TY_TILE || t->rank < 2 || !op_has(op, 'P')) continue;
+        ops += op->code == OP_T_fun && op->sub != TF_fma && op->sub != TF_min && op->sub != TF_max ? FUN_OPS : op->code == OP_T_reduce && op->nout > 1 ? 3 : 1;
+    }
+    return ops;
+}
+
+// Programs that data leaves nothing to do, as a grid has them that is as large as may be wanted: each element of a result is made once, but the last rows of
+// each share of it, of which there are as many as the grid has times more tiles than the result.
+static void some_idle(Work *w, const Fn *f, const int64_t *dims) {
+    double rows = 0, columns = 0;
+    int64_t d;
+    for (int p = 0; p < f->launch->nparams; p++) {
+        const LaunchParam *x = &f->launch->params[p];
+        if (x->kind != PK_TENSOR || x->mode == PM_IN || x->rank < 2) continue;
+        double all = 1, last = 1;
+        for (int i = 0; i < x->rank; i++) if (launch_by_dims(x->dim[i], dims, &d)) { all *= (double)d; last = (double)d; }
+        if (all <= rows * columns) continue;
+        columns = last;
+        rows = all / last;
+    }
+    double across = ceil(columns / (w->tile / w->tile_rows)), down = ceil(rows / w->tile_rows), shares = across * down > 0 ? (double)w->programs / (across * down) : 1;
+    double busy = fmin((double)w->programs, (down + shares / 2) * across);
+    if (shares <= 1) return;
+    w->idle = (double)w->programs - busy;
+    w->programs = (int64_t)busy;
+}
+
+bool work_of(Fn *f, const Target *t, const int64_t *dims, Work *w) {
+    const Op *nest = NULL;
+    bool guarded = false;
+    const Op *loop = loop_of(f, &nest, &guarded);
+    Facts *s = facts_new(f);
+    int64_t lo, hi, step, last;
+    bool any = false;                                                               // results of other than 2 or 4 bytes
+    *w = (Work){0};
+    if (!loop || !number_of(s, loop->in[0], dims, &lo) || !at_most(s, loop->in[1], dims, nest != NULL, &hi) || !number_of(s, loop->in[2], dims, &step) || step < 1) return false;
+    w->loop = loop;
+    w->wide = t->has_wgmma;
+    w->outer = 1;
+    if (nest && !outer_trips(w, s, dims, nest)) return false;
+    w->merged = merge_of(loop) != NULL;
+    int products = 0;
+    for (const Op *op = loop->reg[0]->first; op; op = op->next) {
+        if (op->code == OP_T_dot && !product(w, t, s, dims, op)) return false;
+        products += op->code == OP_T_dot;
+    }
+    if (w->sync) w->clocks = 0;
+    if (w->bytes <= 0) return false;
+    if (w->nest && w->clocks <= 0) return false;
+    if (w->clocks && w->regs > ACC_ALL - (w->gathered > 0 ? GATHER_REGS : 0)) return false;
+    if (w->nest) w->between = ops_between(w);
+    w->end = end_of(loop, w->threads);
+    read_behind(w, t, loop);
+    w->trips = hi > lo ? (hi - lo + step - 1) / step : 0;
+    if (nest && !number_of(s, loop->in[1], dims, &last)) w->trips = (w->trips + 1) / 2;                      // each of them a little longer
+    for (int i = 0; i < loop->nout; i++) w->tile_bytes += (double)type_lanes(&loop->out[i]->type) * 4;
+    for (int p = 0; p < f->launch->nparams; p++) {
+        const LaunchParam *x = &f->launch->params[p];
+        double  n = 1;
+        int64_t d = 1;
+        if (x->kind != PK_TENSOR) continue;
+        for (int i = 0; i < x->rank; i++) { if (!launch_by_dims(x->dim[i], dims, &d)) return false; n *= (double)d; }
+        int bytes = elem_bytes(x->elem);
+        w->scattered |= x->mode != PM_IN && d % 16 * bytes % 16;
+        any |= x->mode != PM_IN && bytes != 2 && bytes != 4;
+        n *= elem_bytes(x->elem);
+        w->unique += w->table && w->table->def->imm == p && w->picked < n ? w->picked : n;
+    }
+    if (w->three && (w->end > 0 || (w->columns > BAND_COLUMNS && tiles_after(loop) > 2))) return false;          // activations: no faster
+    w->rows = w->scattered && w->clocks && !w->turned && !any;
+    w->alone = !w->rows && (w->alone || w->scattered);
+    if (w->three && w->gathered > 0) return false;                                  // hopper/bands.c
+    if (w->three && w->alone) return false;                                         // 3072 x 1024 x 1024 17.6 us, walking 14.6
+    w->keeps = w->pingpong && products == 1 && w->trips == 1 && end_fits(w, loop) && w->left > 0 && w->right > 0 && w->made <= 0 && w->right + KEPT_STAGES * w->left <= t->smem_block - SLOTS_BYTES;
+    w->pingpong &= products == 1 && end_fits(w, loop) && GROUP_STAGES * w->bytes <= t->smem_block - SLOTS_BYTES - w->behind && number_of(s, loop->in[1], dims, &last);
+    w->splits = !w->three && !nest && !guarded && split_refusal(f) == NULL;
+    w->pingpong &= !nest && !guarded;
+    w->alone |= nest || guarded;
+    if (!launch_by_dims(f->launch->programs, dims, &w->programs)) return false;
+    if (guarded) some_idle(w, f, dims);
+    w->keeps &= !nest && !guarded && w->across * w->down == w->programs;             // a grid of two clauses
+    return true;
+}
