@@ -61,9 +61,15 @@ void     *emu_host(EmuContext *, uint64_t address, size_t size);
 // ---- Modules
 
 EmuModule *emu_load(EmuContext *, const char *ptx, size_t length);   // NULL: emu_message = "line N: ..."
+// What the text declares, of any target: bodies are passed over, nothing of it can be launched.
+EmuModule *emu_outline(EmuContext *, const char *ptx, size_t length);
 void       emu_unload(EmuContext *, EmuModule *);
 
-typedef struct EmuParam { uint32_t offset, size, align; } EmuParam;
+typedef struct EmuParam {
+    uint32_t    offset, size, align;
+    const char *name, *type;                                 // "u64", without its dot
+    uint32_t    count;                                       // elements of an array; 1 of a scalar
+} EmuParam;
 
 typedef struct EmuKernel {
     const char     *name;
@@ -74,6 +80,7 @@ typedef struct EmuKernel {
     uint32_t        local_bytes;                             // .local bytes a thread
     uint32_t        instructions;                            // decoded
     uint32_t        maxnreg, minnctapersm;                   // 0 where not given
+    bool            dynamic_shared;                          // it names shared memory whose size the launch says
 } EmuKernel;
 
 size_t           emu_kernel_count(const EmuModule *);
@@ -81,6 +88,8 @@ const EmuKernel *emu_kernel(const EmuModule *, size_t i);
 const EmuKernel *emu_find_kernel(const EmuModule *, const char *name);            // NULL: none
 EmuStatus emu_find_variable(EmuContext *, const EmuModule *, const char *name, uint64_t *address, size_t *size);
 uint32_t  emu_target(const EmuModule *);                                         // 90 for sm_90a
+const char *emu_target_name(const EmuModule *);                                  // "sm_90a"
+uint32_t  emu_ptx_version(const EmuModule *);                                    // 88 for 8.8
 
 // ---- Tensor maps: 128 bytes of our own in place of a CUtensorMap; arguments as cuTensorMapEncode*
 
@@ -172,6 +181,10 @@ typedef enum EmuClass {
 #undef X
     EMU_CLASS_COUNT
 } EmuClass;
+
+// How many instructions of each class the kernel's code has, as written once.
+void emu_kernel_classes(const EmuModule *, const EmuKernel *, uint32_t counts[EMU_CLASS_COUNT]);
+const char *emu_class_name(EmuClass);
 
 typedef struct EmuCounters {
     uint64_t instructions[EMU_CLASS_COUNT];   // warp instructions, by class

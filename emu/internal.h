@@ -351,6 +351,7 @@ struct EmuModule {
     uint32_t    n_files, cap_files;
     struct GlobalVar { struct GlobalVar *next; const char *name; uint64_t address; size_t size; } *globals;
     uint32_t    target, ptx_version;
+    const char *target_name;
     bool        has_functions;
 };
 

@@ -26,6 +26,14 @@ void emu_unload(EmuContext *ctx, EmuModule *m) {
 size_t           emu_kernel_count(const EmuModule *m)        { return m->n_kernels; }
 const EmuKernel *emu_kernel(const EmuModule *m, size_t i)    { return i < m->n_kernels ? &m->by_index[i]->info : NULL; }
 uint32_t         emu_target(const EmuModule *m)              { return m->target; }
+const char      *emu_target_name(const EmuModule *m)         { return m->target_name; }
+uint32_t         emu_ptx_version(const EmuModule *m)         { return m->ptx_version; }
+
+void emu_kernel_classes(const EmuModule *m, const EmuKernel *kernel, uint32_t counts[EMU_CLASS_COUNT]) {
+    const Kernel *k = (const Kernel *)kernel;                // its first member
+    memset(counts, 0, EMU_CLASS_COUNT * sizeof *counts);
+    for (uint32_t i = 0; i < kernel->instructions; i++) counts[m->code[k->entry + i].cls]++;
+}
 
 const EmuKernel *emu_find_kernel(const EmuModule *m, const char *name) {
     for (Kernel *k = m->kernels; k; k = k->next)

@@ -4,6 +4,8 @@
 
 #include "emu/reader.h"
 
+enum { NEWEST_TARGET = 121 };
+
 // ---- Functions
 
 static void kernel_params(Reader *r, Kernel *k) {
@@ -24,7 +26,8 @@ static void kernel_params(Reader *r, Kernel *k) {
             uint64_t place = reader_align_up(at, d.align);
             if (place + s->size > MAX_PARAM_BYTES) text_fail(r, "more than %d bytes of parameters", MAX_PARAM_BYTES);
             s->offset = place;
-            list[n++] = (EmuParam){(uint32_t)place, (uint32_t)s->size, d.align};
+            list[n++] = (EmuParam){.offset = (uint32_t)place, .size = (uint32_t)s->size, .align = d.align, .name = text_copy(r, d.name),
+                                   .type = ptx_type_name(d.type), .count = (uint32_t)d.count * d.vec};
             at = (uint32_t)(place + s->size);
         } while (text_accept(r, ','));
         text_expect(r, ')');
@@ -61,6 +64,25 @@ static void launch_bounds(Reader *r, EmuKernel *k) {
     }
 }
 
+// A body that is not wanted: whether it names dynamic shared memory is all that is seen of it.
+static void pass_body(Reader *r, EmuKernel *k) {          // after {
+    for (int depth = 1; depth;) {
+        int c = text_peek(r);
+        if (!c) text_fail(r, "expected `}` before the end of the text");
+        if (c == '"') { (void)text_quoted(r); continue; }
+        Str word = text_word(r);
+        if (word.n) {
+            Sym *s = reader_find_in(r, word, 0, false);
+            k->dynamic_shared |= s && s->kind == SYM_VAR && s->space == SPACE_SHARED && s->external && !s->size;
+            continue;
+        }
+        k->dynamic_shared |= text_accept_directive(r, "extern");
+        depth += *r->p == '{' ? 1 : *r->p == '}' ? -1 : 0;
+        if (depth) r->p++;
+    }
+    r->p++;
+}
+
 static void entry(Reader *r) {
     EmuModule *m = r->module;
     Str name = text_need_word(r, "a kernel's name");
@@ -83,10 +105,14 @@ static void entry(Reader *r) {
     if (!text_accept(r, ';')) {
         text_expect(r, '{');
         k->entry = m->n_code;
-        reader_body(r);
-        r->d.guard = NO_SLOT;
-        decode_end(&r->d);
-        reader_resolve_labels(r);
+        if (r->outline) pass_body(r, &k->info);
+        else {
+            reader_body(r);
+            r->d.guard = NO_SLOT;
+            decode_end(&r->d);
+            reader_resolve_labels(r);
+            k->info.dynamic_shared = k->dynamic_align != 0;
+        }
         k->info.instructions = m->n_code - k->entry;
         k->info.static_shared = m->has_functions ? m->func_shared_end : k->shared_end;
         k->info.local_bytes = k->local_bytes;
@@ -158,7 +184,7 @@ static void function(Reader *r) {
     uint32_t n_rets = text_accept(r, '(') ? func_params(r, rets, MAX_RETS) : 0;
     Str name = text_need_word(r, "a function's name");
     uint32_t n_params = text_accept(r, '(') ? func_params(r, params, 64) : 0;
-    EmuKernel ignored;
+    EmuKernel ignored = {0};
     launch_bounds(r, &ignored);
     Sym *s = reader_declare(r, name, SYM_FUNC, 0);
     if (!s->func) {
@@ -186,12 +212,15 @@ static void function(Reader *r) {
         text_expect(r, '{');
         if (f->entry != NO_SLOT) text_fail(r, "function `%.*s` is defined twice", (int)name.n, name.s);
         f->entry = m->n_code;
-        registers_of_parameters(r);
-        reader_body(r);
-        r->d.guard = NO_SLOT;
-        decode_end(&r->d);
-        reader_resolve_labels(r);
-        f->frame_bytes = r->frame;
+        if (r->outline) pass_body(r, &ignored);
+        else {
+            registers_of_parameters(r);
+            reader_body(r);
+            r->d.guard = NO_SLOT;
+            decode_end(&r->d);
+            reader_resolve_labels(r);
+            f->frame_bytes = r->frame;
+        }
     }
     reader_close_scope(r);
     r->func = NULL;
@@ -216,7 +245,11 @@ static void alias(Reader *r) {                           // .alias f, g;  f has 
 static void target(Reader *r) {
     do {
         Str s = text_need_word(r, "a target");
-        if (s.n > 3 && !memcmp(s.s, "sm_", 3)) r->module->target = (uint32_t)strtoul(s.s + 3, NULL, 10);
+        if (s.n <= 3 || memcmp(s.s, "sm_", 3)) continue;
+        r->module->target = (uint32_t)strtoul(s.s + 3, NULL, 10);
+        r->module->target_name = text_copy(r, s);
+        if (!r->outline && r->module->target > NEWEST_TARGET)
+            text_fail(r, "%s is newer than the targets that are known here, which end with sm_%d", r->module->target_name, NEWEST_TARGET);
     } while (text_accept(r, ','));
 }
 
@@ -277,7 +310,7 @@ static bool has_functions(const char *p, size_t n) {
     return false;
 }
 
-EmuModule *emu_load(EmuContext *ctx, const char *ptx, size_t length) {
+static EmuModule *read_module(EmuContext *ctx, const char *ptx, size_t length, bool outline) {
     EmuModule *m = calloc(1, sizeof *m);
     Reader *r = calloc(1, sizeof *r);
     jmp_buf on_error;
@@ -295,6 +328,7 @@ EmuModule *emu_load(EmuContext *ctx, const char *ptx, size_t length) {
     char *text = emu_arena_alloc(&m->arena, length + 1);     // names point into it
     memcpy(text, ptx, length);
     r->module = m;
+    r->outline = outline;
     r->p = text;
     r->end = text + length;
     r->line = 1;
@@ -337,3 +371,6 @@ EmuModule *emu_load(EmuContext *ctx, const char *ptx, size_t length) {
     memcpy(ctx->message, message, sizeof message);
     return NULL;
 }
+
+EmuModule *emu_load(EmuContext *ctx, const char *ptx, size_t length)    { return read_module(ctx, ptx, length, false); }
+EmuModule *emu_outline(EmuContext *ctx, const char *ptx, size_t length) { return read_module(ctx, ptx, length, true); }

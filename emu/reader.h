@@ -14,6 +14,7 @@ typedef struct Reader {
     Sym       **hash;
     Func       *func;                                      // NULL at module level
     uint32_t    frame;                                     // of the function, so far
+    bool        outline;                                   // bodies are passed over
     Fixup      *fixups;
     uint32_t    n_fixups, cap_fixups;
     Sym       **tables;                                    // .branchtargets still to patch

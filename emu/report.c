@@ -13,6 +13,7 @@ static const char *const class_names[] = {
 };
 
 const char *emu_fault_name(EmuFaultKind kind) { return fault_names[kind]; }
+const char *emu_class_name(EmuClass c)        { return class_names[c]; }
 
 static char *copy(const char *s) {
     char *p = malloc(strlen(s) + 1);

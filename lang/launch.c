@@ -350,6 +350,7 @@ void launch_print(const LaunchInfo *info, Buf *out) {
     if (info->blocks.n > 0 && info->smem_more.n > 0) buf_printf(out, " + %s", text(&p, info->smem_more));
     if (info->cluster > 1) buf_printf(out, ", cluster %d", info->cluster);
     if (info->together) buf_puts(out, ", together");
+    if (info->partial) buf_puts(out, ", partial");
     if (info->early == INT_MAX) buf_puts(out, ", early");
     else if (info->early) buf_printf(out, ", early up to %d", info->early);
     buf_putc(out, '\n');

@@ -130,6 +130,8 @@ bool    launch_same(LExpr a, LExpr b);                         // word for word
 void    launch_solve(LExpr e, int64_t value, int64_t *dims, bool *known, const int64_t *scalars);
 void    launch_solve_guards(const LaunchInfo *info, int64_t *dims, bool *known, const int64_t *scalars);
 void    launch_print(const LaunchInfo *info, Buf *out);       // as `// tk: ...` comment lines
+// launch_read.c: what such lines at the head of `text` say, an entry each, up to `max`. -1: one is wrong, err says which.
+int     launch_read(Session *s, const char *text, size_t n, const LaunchInfo **out, int max, Buf *err);
 char   *launch_expr_text(Arena *a, const LaunchInfo *info, LExpr e);   // "cdiv(M, 128) * cdiv(N, 256)"
 
 #endif

@@ -44,6 +44,11 @@ bool runtime_choose(Runtime *rt, SemaFile *file, const Node *kernel, const SemaV
                     const SemaValue *dims, int ndims, const CompileOptions *opt, Choice *out);
 Schedule runtime_schedule(const Runtime *rt, const Schedule *own);       // a launch's own over the options'
 void  graph_store_free(Runtime *rt, GraphStore *s);      // NULL is fine
+// run.c
+bool  arg_load(RunArg *a, Buf *err);                     // its file, if it names one
+// by[p] is parameter p's argument, or NULL. k: what was written, for messages; NULL: not known.
+bool  args_bind(Sym kernel, const LaunchParam *params, int nparams, const TKernel *k, RunArg *const *by, KernelArg *out, RunResult *result,
+                Buf *err);
 // launch.c
 bool  param_written(const LaunchParam *p);               // out, inout and whatever a pointer points to
 typedef struct OpenLaunch {                              // a kernel bound to device memory
@@ -63,6 +68,9 @@ DeviceFill junk_of(const RunControl *ctl);
 bool eval_kernel(Runtime *rt, const Compiled *c, const LaunchInfo *info, const BindArg *args, const int64_t *dims,
                  const RunControl *ctl, EvalOptions *opt, Buf *err);
 bool  launch_open(Runtime *rt, const TKernel *k, KernelArg *args, int nargs, const RunControl *ctl, OpenLaunch *l, Buf *err);
+// .. of code that is loaded, by l's info: device, info, kernel and nargs are set.
+bool  launch_open_code(OpenLaunch *l, KernelArg *args, Buf *err);
+bool  launch_copy_out(OpenLaunch *l, KernelArg *args, Buf *err);
 void  launch_close(OpenLaunch *l);                       // after a failed launch_open too
 
 Session *runtime_session(const Runtime *rt);

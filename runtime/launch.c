@@ -58,7 +58,7 @@ static bool copy_in(OpenLaunch *l, const KernelArg *args, const RunControl *ctl,
     return true;
 }
 
-static bool copy_out(OpenLaunch *l, KernelArg *args, Buf *err) {
+bool launch_copy_out(OpenLaunch *l, KernelArg *args, Buf *err) {
     for (int p = 0; p < l->info->nparams; p++) {
         if (!param_written(&l->info->params[p])) continue;
         if (!l->device->ops->read(l->device, args[p].tensor->data, l->args[p].address, tensor_bytes(args[p].tensor),
@@ -77,6 +77,26 @@ static bool ready(Runtime *rt, OpenLaunch *l, Buf *err) {
     return prepare(l->device, l->info, l->bound, &l->kernel, &l->prepared, err);
 }
 
+static bool bind_memory(OpenLaunch *l, KernelArg *args, const RunControl *ctl, Buf *err) {
+    l->args = checked_alloc(sizeof *l->args * MAX_PARAMS);
+    l->bound = checked_alloc(sizeof *l->bound);
+    for (int p = 0; p < l->nargs; p++) describe_arg(&args[p], &l->args[p]);
+    return bind_sized(l->info, l->args, l->nargs, ctl->dims, l->bound, err) && make_outputs(l->info, args, l->args, err)
+        && copy_in(l, args, ctl, err) && bind_overlap(l->bound, err);
+}
+
+bool launch_open_code(OpenLaunch *l, KernelArg *args, Buf *err) {
+    static const RunControl plain;
+    Buf why = {0};
+    bool ok = bind_memory(l, args, &plain, err);
+    if (ok && bind_variant(l->bound, &why) != l->info) {
+        buf_printf(err, "`%s` was compiled for other arguments: %s; tkc FILE.tk --general makes code that assumes nothing of them", l->info->kernel->s, why.p);
+        ok = false;
+    }
+    buf_free(&why);
+    return ok && prepare(l->device, l->info, l->bound, &l->kernel, &l->prepared, err);
+}
+
 bool launch_open(Runtime *rt, const TKernel *k, KernelArg *args, int nargs, const RunControl *ctl, OpenLaunch *l, Buf *err) {
     *l = (OpenLaunch){.device = runtime_device(rt), .nargs = nargs};
     l->on_eval = ctl->on_eval || !l->device->ops->runs_ptx;
@@ -84,12 +104,8 @@ bool launch_open(Runtime *rt, const TKernel *k, KernelArg *args, int nargs, cons
     if (!l->compiled) return false;
     if (nargs > MAX_PARAMS) { buf_printf(err, "more than %d arguments", MAX_PARAMS); return false; }
     if (l->on_eval && l->device->ops->runs_ptx) l->device = l->host = device_open("eval", NULL, err);
-    l->args = checked_alloc(sizeof *l->args * MAX_PARAMS);
-    l->bound = checked_alloc(sizeof *l->bound);
-    for (int p = 0; p < nargs; p++) describe_arg(&args[p], &l->args[p]);
     l->info = compiled_eval(l->compiled)->launch;
-    return bind_sized(l->info, l->args, nargs, ctl->dims, l->bound, err) && make_outputs(l->info, args, l->args, err)
-        && copy_in(l, args, ctl, err) && bind_overlap(l->bound, err) && (l->on_eval || ready(rt, l, err));
+    return bind_memory(l, args, ctl, err) && (l->on_eval || ready(rt, l, err));
 }
 
 void launch_close(OpenLaunch *l) {
@@ -171,7 +187,7 @@ bool kernel_launch(Runtime *rt, const TKernel *k, KernelArg *args, int nargs, co
     OpenLaunch l;
     if (!ctl) ctl = &plain;
     bool fine = launch_open(rt, k, args, nargs, ctl, &l, err)
-             && (l.on_eval ? run_eval(rt, &l, args, ctl, err) : run_ptx(&l, ctl, err)) && copy_out(&l, args, err);
+             && (l.on_eval ? run_eval(rt, &l, args, ctl, err) : run_ptx(&l, ctl, err)) && launch_copy_out(&l, args, err);
     launch_close(&l);
     return fine;
 }

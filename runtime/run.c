@@ -102,13 +102,16 @@ bool tensor_convert(HostTensor *t, Elem to, Buf *err) {
     return true;
 }
 
+bool arg_load(RunArg *a, Buf *err) {
+    if (!a->is_path || a->tensor.data) return true;
+    return npy_read(a->spec, &a->tensor, err) && (a->as == EL_none || tensor_convert(&a->tensor, a->as, err));
+}
+
 bool args_load(const Node *kernel, RunArg *args, int nargs, Buf *err) {
     const Node *params = kernel_params(kernel);
     for (uint32_t p = 0; p < params->nkid; p++) {
         RunArg *a = (RunArg *)(uintptr_t)find_arg(args, nargs, params->kid[p]->sym->s);
-        if (!a || !a->is_path || a->tensor.data || params->kid[p]->flags & PARAM_OUT) continue;
-        if (!npy_read(a->spec, &a->tensor, err)) return false;
-        if (a->as != EL_none && !tensor_convert(&a->tensor, a->as, err)) return false;
+        if (a && !(params->kid[p]->flags & PARAM_OUT) && !arg_load(a, err)) return false;
     }
     return true;
 }
@@ -116,10 +119,10 @@ bool args_load(const Node *kernel, RunArg *args, int nargs, Buf *err) {
 static const Node *type_written(const TKernel *k, int p) { return k->decl->kid[1]->kid[p]->kid[0]; }
 
 // `f32[M, N]`, a dimension that is computed as `...`
-static void say_type(const TKernel *k, int p, Buf *out) {
-    const LaunchParam *want = &k->params[p];
-    const Node        *type = type_written(k, p);
+static void say_type(const TKernel *k, int p, const LaunchParam *want, Buf *out) {
+    const Node *type = k ? type_written(k, p) : NULL;
     buf_printf(out, "%s[", elem_name(want->elem));
+    for (int i = 0; !type && i < want->rank; i++) buf_puts(out, i ? ", ..." : "...");
     for (uint32_t i = 1; type && i < type->nkid; i++) {
         const Node *d = type->kid[i];
         if (i > 1) buf_puts(out, ", ");
@@ -143,14 +146,15 @@ static bool number_as_tensor(RunArg *a, Elem e, Buf *err) {
     return true;
 }
 
-static bool bind_specs(const TKernel *k, RunArg *args, int nargs, KernelArg *out, RunResult *result, Buf *err) {
-    for (int p = 0; p < k->nparams; p++) {
-        const LaunchParam *want = &k->params[p];
-        RunArg *a = (RunArg *)(uintptr_t)find_arg(args, nargs, want->name->s);
+bool args_bind(Sym kernel, const LaunchParam *params, int nparams, const TKernel *k, RunArg *const *by, KernelArg *out, RunResult *result,
+               Buf *err) {
+    for (int p = 0; p < nparams; p++) {
+        const LaunchParam *want = &params[p];
+        RunArg *a = by[p];
         bool    made = want->kind == PK_TENSOR && want->mode == PM_OUT;
         if (!a && !made) {
-            buf_printf(err, "`%s` needs an argument for `%s` (", k->name->s, want->name->s);
-            if (want->kind == PK_TENSOR) say_type(k, p, err);
+            buf_printf(err, "`%s` needs an argument for `%s` (", kernel->s, want->name->s);
+            if (want->kind == PK_TENSOR) say_type(k, p, want, err);
             else
                 buf_printf(err, "%s%s", elem_name(want->elem),
                            want->kind == PK_SCALAR ? ", a number" : ", a tensor whose memory it points to");
@@ -172,7 +176,7 @@ static bool bind_specs(const TKernel *k, RunArg *args, int nargs, KernelArg *out
             return false;
         }
         if (a && a->is_path && a->tensor.data && !tensor_reinterpret(&a->tensor, want->elem) && !says_elem(a) &&
-            generic(type_written(k, p))) {
+            k && generic(type_written(k, p))) {
             const char *own = elem_name(a->tensor.elem), *other = a->tensor.elem == EL_u16 ? "bf16" : "f8e4m3";
             buf_printf(err, "`%s` (%s) holds %s, or the bits of %s: say which, %s=%s:%s or %s=%s:%s", want->name->s, a->spec,
                        own, a->tensor.elem == EL_u16 ? "bf16" : "an f8", want->name->s, other, a->spec, want->name->s, own,
@@ -193,6 +197,12 @@ static bool bind_specs(const TKernel *k, RunArg *args, int nargs, KernelArg *out
         result->n++;
     }
     return true;
+}
+
+static bool bind_specs(const TKernel *k, RunArg *args, int nargs, KernelArg *out, RunResult *result, Buf *err) {
+    RunArg *by[MAX_GRAPH_PARAMS];
+    for (int p = 0; p < k->nparams; p++) by[p] = (RunArg *)(uintptr_t)find_arg(args, nargs, k->params[p].name->s);
+    return args_bind(k->name, k->params, k->nparams, k, by, out, result, err);
 }
 
 // A dimension that --set gives, which no argument need have; -1: none.

@@ -19,4 +19,9 @@ const Node *pick_item(const SemaFile *file, const char *path, const Options *opt
 
 enum { MAX_KERNELS = 256 };
 
+// What ptxas says of each entry: registers, spills, and how many blocks fit, where `block` knows the entry's threads (0: it does not;
+// -1: the entry is not wanted) and its dynamic shared memory.
+typedef int MachineBlock(const void *ctx, const char *entry, uint32_t *smem);
+void report_machine_code(Arena *a, const char *ptx, size_t n, const Target *t, MachineBlock *block, const void *ctx, Buf *out);
+
 #endif

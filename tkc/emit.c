@@ -227,44 +227,55 @@ static uint32_t smem_at_most(const LaunchInfo *l) {
     return l->smem + (l->smem_more.n ? (uint32_t)launch_eval(l->smem_more, dims, scalars, strides) : 0);
 }
 
-static void report_notes(Job *j, const char *log) {
+static void report_notes(Arena *a, const char *log, Buf *out) {
     for (const char *line = log; line != NULL && *line != '\0';) {
         int n = (int)strcspn(line, "\n");
-        char *text = arena_printf(session_arena(j->s), "%.*s", n, line);
+        char *text = arena_printf(a, "%.*s", n, line);
         char *note = strstr(text, "(C7"), *warning = strstr(text, "warning : ");
-        if (note != NULL || warning != NULL) buf_printf(&j->out, "\nthe assembler: %s\n", note != NULL ? note : warning);
+        if (note != NULL || warning != NULL) buf_printf(out, "\nthe assembler: %s\n", note != NULL ? note : warning);
         line += n + (line[n] == '\n');
     }
 }
 
-// What the assembler says of each kernel, or why it says nothing.
-static void report_code(Job *j, const Buf *ptx) {
-    Arena *a = session_arena(j->s);
+void report_machine_code(Arena *a, const char *ptx, size_t n, const Target *t, MachineBlock *block, const void *ctx, Buf *out) {
     if (ptxas_path(a) == NULL) {
-        buf_puts(&j->out, "\nmachine code: not known, there is no ptxas here\n");
+        buf_puts(out, "\nmachine code: not known, there is no ptxas here\n");
         return;
     }
     Buf cubin = {0}, log = {0}, err = {0};
     PtxasInfo *e = NEW_N(a, PtxasInfo, 2 * MAX_KERNELS);
-    if (!cubin_make(a, ptx->p, ptx->n, j->compile.target, NULL, &cubin, &log, &err))
-        buf_printf(&j->out, "\nmachine code: %s\n", err.p);
+    if (!cubin_make(a, ptx, n, t, NULL, &cubin, &log, &err)) buf_printf(out, "\nmachine code: %s\n", err.p);
     else
-        for (int i = 0, n = ptxas_parse(log.p, e, 2 * MAX_KERNELS); i < n; i++) {
-            buf_printf(&j->out, "\nmachine code of %s (%s)\n", e[i].entry, j->compile.target->name);
-            buf_printf(&j->out, "  registers    %d a thread\n", e[i].registers);
-            buf_printf(&j->out, "  spills       %d bytes stored, %d loaded\n", e[i].spill_stores, e[i].spill_loads);
-            buf_printf(&j->out, "  stack        %d bytes\n", e[i].stack);
-            for (int k = 0; k < j->n; k++) {
-                const LaunchInfo *info = j->fn[k]->launch;
-                if (info == NULL || info->entry == NULL || strcmp(info->entry, e[i].entry) != 0) continue;
-                int blocks = target_occupancy(j->compile.target, info->threads, e[i].registers,
-                                              smem_at_most(info) + (uint32_t)e[i].smem);
-                buf_printf(&j->out, "  occupancy    %d blocks a multiprocessor, %d of %u threads\n", blocks,
-                           blocks * info->threads, j->compile.target->threads_sm);
-            }
+        for (int i = 0, entries = ptxas_parse(log.p, e, 2 * MAX_KERNELS); i < entries; i++) {
+            uint32_t smem = 0;
+            int threads = block(ctx, e[i].entry, &smem);
+            if (threads < 0) continue;
+            buf_printf(out, "\nmachine code of %s (%s)\n", e[i].entry, t->name);
+            buf_printf(out, "  registers    %d a thread\n", e[i].registers);
+            buf_printf(out, "  spills       %d bytes stored, %d loaded\n", e[i].spill_stores, e[i].spill_loads);
+            buf_printf(out, "  stack        %d bytes\n", e[i].stack);
+            if (threads == 0 || t->threads_sm == 0) continue;
+            int blocks = target_occupancy(t, threads, e[i].registers, smem + (uint32_t)e[i].smem);
+            buf_printf(out, "  occupancy    %d blocks a multiprocessor, %d of %u threads\n", blocks, blocks * threads, t->threads_sm);
         }
-    if (log.p != NULL) report_notes(j, log.p);
+    if (log.p != NULL) report_notes(a, log.p, out);
     buf_free(&cubin), buf_free(&log), buf_free(&err);
+}
+
+static int block_of(const void *job, const char *entry, uint32_t *smem) {
+    const Job *j = job;
+    for (int k = 0; k < j->n; k++) {
+        const LaunchInfo *info = j->fn[k]->launch;
+        if (info == NULL || info->entry == NULL || strcmp(info->entry, entry) != 0) continue;
+        *smem = smem_at_most(info);
+        return info->threads;
+    }
+    return 0;
+}
+
+// What the assembler says of each kernel, or why it says nothing.
+static void report_code(Job *j, const Buf *ptx) {
+    report_machine_code(session_arena(j->s), ptx->p, ptx->n, j->compile.target, block_of, j, &j->out);
 }
 
 static int emit_report(Job *j) {
@@ -391,6 +402,7 @@ static int print_passes(void) {
 int main_emit(const Options *opt) {
     if (opt->passes) return print_passes();
     if (is_model(opt)) return emit_model(opt);
+    if (is_ptx(opt)) return emit_ptx(opt);
     if (opt->emit != NULL &&
         (strcmp(opt->emit, "graph") == 0 || strcmp(opt->emit, "tk") == 0 || strcmp(opt->emit, "fusion") == 0))
         return wrong_use("--emit=%s is for models: FILE.onnx", opt->emit);

@@ -1,6 +1,6 @@
 // Reading the command line by the table in options.h.
 //
-//     --name value   --name=value   -x value   -xvalue   --flag   -abc (flags)   -- (only operands follow)
+//     --name value   --name=value   -x value   -xvalue   --flag   -abc (flags)   -- (only operands follow)   -5 (an operand)
 //
 // Options may stand before or after operands, and before or after the command. So all are read first, whoever they
 // belong to; then the first operand, if it names a command, is taken out, and each option seen is held against the
@@ -220,7 +220,7 @@ bool options_parse(int argc, char **argv, Arena *a, Options *out) {
             open = false;
         } else if (open && word[0] == '-' && word[1] == '-') {
             if ((i = long_option(&p, argc, argv, i)) < 0) return false;
-        } else if (open && word[0] == '-' && word[1] != '\0') {
+        } else if (open && word[0] == '-' && word[1] != '\0' && strchr("0123456789.", word[1]) == NULL) {
             if ((i = letters(&p, argc, argv, i)) < 0) return false;
         } else {
             if (out->operands.n == 0) first_is_word = open;

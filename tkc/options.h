@@ -64,6 +64,14 @@ enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP 
       "the driver's library (default: libcuda.so.1)") \
     X('a', arg,       LIST,   "NAME=SPEC",                                                 C_EMIT | C_RUN | C_DIFF, \
       "an argument, as without --arg; may be given again") \
+    X(0,   grid,      TEXT,   "X[,Y,Z]",                                                   C_RUN, \
+      "of PTX: how many blocks") \
+    X(0,   block,     TEXT,   "X[,Y,Z]",                                                   C_RUN, \
+      "of PTX: threads of a block (default: .reqntid)") \
+    X(0,   cluster,   TEXT,   "X[,Y,Z]",                                                   C_RUN, \
+      "of PTX: blocks of a cluster (default: .reqnctapercluster, or none)") \
+    X(0,   shared,    TEXT,   "BYTES",                                                     C_RUN, \
+      "of PTX: dynamic shared memory of a block") \
     X(0,   save,      LIST,   "NAME=FILE.npy",                                             C_RUN, \
       "where the tensor is saved after the run, an `inout` one too; may be given again") \
     X(0,   seed,      NUMBER, "N",                                                         C_RUN | C_TEST | C_DIFF | C_TUNE, \

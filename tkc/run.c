@@ -2,6 +2,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/ptx_run.h"
 #include "runtime/tk_run.h"
 #include "tkc/compile.h"
 #include "tkc/tkc.h"
@@ -24,7 +25,11 @@ static int read_args(Run *r) {
     if (words > MAX_ARGS) return wrong_use("more than %d arguments", MAX_ARGS);
     for (int i = 0; i < words; i++) {
         const char *text = i < opt->operands.n - 1 ? opt->operands.at[1 + i] : opt->arg.at[i - (opt->operands.n - 1)];
-        if (!arg_parse(text, r->n, (uint64_t)opt->seed, &r->arg[r->n], &r->err)) return wrong_use("%s", r->err.p);
+        Buf numbered = {0};
+        if (is_ptx(opt) && strchr(text, '=') == NULL) buf_printf(&numbered, "%d=%s", r->n, text);      // by position
+        bool ok = arg_parse(numbered.n > 0 ? numbered.p : text, r->n, (uint64_t)opt->seed, &r->arg[r->n], &r->err);
+        buf_free(&numbered);
+        if (!ok) return wrong_use("%s", r->err.p);
         r->n++;
     }
     return DONE;
@@ -110,7 +115,68 @@ static int run_file(Run *r) {
     return status;
 }
 
+// ---- FILE.ptx ------------------------------------------------------------------------------------
+
+static int read_three(const char *option, const char *text, uint32_t out[3]) {
+    if (text == NULL) return DONE;
+    for (int i = 0; i < 3; i++) out[i] = 1;
+    for (int i = 0; i < 3; i++) {
+        size_t n = strcspn(text, ",");
+        int64_t v = 0;
+        char part[24];
+        snprintf(part, sizeof part, "%.*s", (int)(n < 23 ? n : 23), text);
+        if (!number_parse(part, &v) || v < 1 || v > INT32_MAX) return wrong_use("--%s takes X[,Y,Z], numbers from 1 on, not `%s`", option, part);
+        out[i] = (uint32_t)v;
+        text += n;
+        if (*text == '\0') return DONE;
+        text++;
+    }
+    return wrong_use("--%s takes X[,Y,Z], three numbers at most", option);
+}
+
+static int read_launch(const Options *opt, PtxLaunch *out) {
+    *out = (PtxLaunch){.entry = opt->kernel, .shared = -1};
+    int status = read_three("grid", opt->grid, out->grid);
+    if (status == DONE) status = read_three("block", opt->block, out->block);
+    if (status == DONE) status = read_three("cluster", opt->cluster, out->cluster);
+    if (status != DONE || opt->shared == NULL) return status;
+    if (!number_parse(opt->shared, &out->shared) || out->shared < 0 || out->shared > 1 << 24) return wrong_use("--shared takes a number of bytes, not `%s`", opt->shared);
+    return DONE;
+}
+
+static int run_ptx_on(Run *r, const PtxFile *f, const PtxLaunch *launch) {
+    const Options *opt = r->opt;
+    Device *dev = device_open(opt->device != NULL ? opt->device : "auto", &(DeviceOptions){.ordinal = (int)opt->gpu, .driver = opt->driver}, &r->err);
+    if (dev == NULL) return fail("%s", r->err.p);
+    RunResult result;
+    bool ok = ptx_run(f, dev, launch, r->arg, r->n, &result, &r->err);
+    if (ok) run_print(&result, stdout);
+    run_result_free(&result);
+    device_close(dev);
+    return ok ? DONE : fail("%s", r->err.p);
+}
+
+static int run_ptx(Run *r) {
+    const Options *opt = r->opt;
+    const char *other = opt->set.n > 0 ? "set" : opt->with.n > 0 ? "with" : opt->math ? "math" : opt->arch ? "arch" : opt->graph ? "graph" : opt->verify ? "verify"
+                        : opt->time ? "time" : wants_profile(opt) ? "profile" : opt->random_weights ? "random-weights" : NULL;
+    if (other != NULL) return wrong_use("--%s is for what tkc compiles: PTX is run as it is", other);
+    if (opt->device != NULL && strcmp(opt->device, "eval") == 0) return wrong_use("PTX runs on the devices emu and cuda");
+    PtxLaunch launch;
+    int status = read_launch(opt, &launch);
+    if (status == DONE) status = read_args(r);
+    if (status == DONE) status = read_saves(r);
+    const Source *src = status == DONE ? open_source(r->s, opt, &status) : NULL;
+    if (src == NULL) return status;
+    PtxFile f;
+    status = ptx_file_open(r->s, src->path, src->text, src->size, &f, &r->err) ? run_ptx_on(r, &f, &launch) : fail("%s", r->err.p);
+    ptx_file_close(&f);
+    return status;
+}
+
 int main_run(const Options *opt) {
+    const char *launch = opt->grid ? "grid" : opt->block ? "block" : opt->cluster ? "cluster" : opt->shared ? "shared" : NULL;
+    if (launch != NULL && !is_ptx(opt)) return wrong_use("--%s is for PTX: FILE.ptx; what tkc compiles knows its own", launch);
     if (is_model(opt)) return run_model(opt);
     if (opt->dtype != NULL || opt->dtype_io) return wrong_use("--dtype is for models: FILE.onnx");
     if (opt->device != NULL && strcmp(opt->device, "ref") == 0)
@@ -118,7 +184,7 @@ int main_run(const Options *opt) {
     static Run r;                                            // large, and there is one
     r = (Run){.opt = opt, .s = session_new()};
     stages_start(&r.stages);
-    int status = run_file(&r);
+    int status = is_ptx(opt) ? run_ptx(&r) : run_file(&r);
     for (int i = 0; i < r.n; i++) arg_free(&r.arg[i]);
     buf_free(&r.err);
     session_free(r.s);

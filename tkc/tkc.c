@@ -10,7 +10,7 @@
 
 // clang-format off
 const Command command_table[] = {
-    { "", C_EMIT, "FILE.tk [--emit=STAGE] [-o FILE] [options]\nFILE.onnx [--emit=tk|graph|fusion] [-o FILE] [options]",
+    { "", C_EMIT, "FILE.tk [--emit=STAGE] [-o FILE] [options]\nFILE.onnx [--emit=tk|graph|fusion] [-o FILE] [options]\nFILE.ptx [--emit=report|cubin] [-o FILE] [options]",
       "compile a file of kernels",
       "Writes one stage of the compilation of FILE.tk (- is standard input): the PTX of all its kernels in one module, or "
       "any stage before or after. A compile-time parameter takes its value from --set, else its default; a default that "
@@ -21,23 +21,30 @@ const Command command_table[] = {
       "A model in ONNX's format becomes a program of fused kernels, with a graph that launches them (--emit=tk, what is "
       "written if nothing is said): to be read, edited and run like any other. --emit=fusion says which kernels there are and "
       "why not fewer; --emit=graph writes the graph IR: operators as a few kinds of nodes, movement as index maps, sizes "
-      "computed. Where a shape depends on the values of an input, --arg gives them.", NULL,
+      "computed. Where a shape depends on the values of an input, --arg gives them.\n"
+      "Of PTX, whoever made it, there are a report (--emit=report, what is written if nothing is said: entries and what they take, instructions by kind, registers) "
+      "and machine code (--emit=cubin, for the file's own target or --arch).", NULL,
       "tkc softmax.tk -o softmax.ptx\n"
       "tkc matmul.tk --arch=sm_80 --set BM=64 --set T=f16\n"
       "tkc matmul.tk --emit=tile --after=pipeline --kernel=matmul\n"
       "tkc model.onnx -o model.tk",
       main_emit },
-    { "run", C_RUN, "run FILE.tk [NAME=SPEC...] [options]\nrun FILE.onnx [NAME=SPEC...] [options]",
-      "run a kernel, a graph or a model on data",
+    { "run", C_RUN, "run FILE.tk [NAME=SPEC...] [options]\nrun FILE.onnx [NAME=SPEC...] [options]\nrun FILE.ptx [SPEC...] [options]",
+      "run a kernel, a graph, a model or PTX on data",
       "Compiles one kernel, or plans a graph, runs it on the arguments given and prints its outputs, or saves them. Dimensions and element "
       "types are found from the arguments, and checked.\n"
       "Out tensors that are not named are made with the shape that the others give them, and printed.\n"
       "A model's inputs are given by their names, also as NAME=FILE.pb (one TensorProto); an output is saved where its name is "
-      "given with a file, else printed. Arguments:", arg_help,
+      "given with a file, else printed.\n"
+      "PTX that tkc wrote is run as the kernel is: its head says what it takes. Any other entry takes its parameters in their order, as SPEC, or by "
+      "NAME=SPEC or NUMBER=SPEC: a tensor is copied to the device and its address passed (by value, where the parameter is an array of as many bytes), a "
+      "number is of the parameter's type. Blocks and threads are said by --grid, --block, --cluster and --shared, where the file does not. Memory that has changed is "
+      "printed, or saved by --save. The emulator (--device=emu) checks every address, race and wait. Arguments:", arg_help,
       "tkc run softmax.tk x=random:f32[37,1000]\n"
       "tkc run scale.tk --device=cuda x=x.npy a=0.5 y=y.npy\n"
       "tkc run mlp.tk --graph=mlp --random-weights x=random:f32[8,784]\n"
-      "tkc run model.onnx --device=ref x=random:f32[8,784]",
+      "tkc run model.onnx --device=ref x=random:f32[8,784]\n"
+      "tkc run scale.ptx --grid=8 --block=128 random:f32[1000] zeros:f32[1000] 0.5 1000",
       main_run },
     { "test", C_TEST, "test PATH... [options]",
       "run the test items of files",

@@ -4,6 +4,7 @@
 //   options.c   the table of options, read and checked     help.c    the same table as --help, man page, Markdown
 //   output.c    messages, files written whole or not at all
 //   emit.c      FILE.tk --emit=STAGE                       values.c  --set NAME=VALUE
+//   ptx.c       FILE.ptx --emit=report, cubin
 //   run.c  test.c  tune.c  explain.c  model.c              the other commands
 //
 // Exit status: 0, 1 when something failed, 2 for a wrong command line. Every failure is one line on
@@ -55,6 +56,11 @@ bool write_profile(const Options *opt, const struct ProfileText *p);
 bool is_model(const Options *opt);     // the first operand
 int  emit_model(const Options *opt);
 int  run_model(const Options *opt);
+
+// ---- ptx.c: files whose name ends in .ptx
+
+bool is_ptx(const Options *opt);       // the first operand
+int  emit_ptx(const Options *opt);
 
 // ---- help.c
 

@@ -158,11 +158,63 @@ static void head(void **state) {
                                "// tk: slot 6: 128 bytes, tensor map of x, dimensions 3 2 1 0, box 64 128, swizzle 128, im2col lower 1; cdiv(M, 4), upper M; 1, step 1; M\n"
                                "// tk: slot 7: 128 bytes, tensor map of x, dimensions 1 0, box 64 128, swizzle 128, rows (M - 1) % 128 + 1\n"
                                "// tk: blocks cdiv(M, 4), threads 128, shared 49152\n");
+    const LaunchInfo *back[2];
+    Buf again = {0}, err = {0};
+    buf_puts(&out, ".version 8.0\n// tk: kernel of no head\n");
+    assert_int_equal(launch_read(k.s, out.p, out.n, back, 2, &err), 1);
+    launch_print(back[0], &again);
+    assert_int_equal(strncmp(out.p, again.p, again.n), 0);
+    assert_string_equal(out.p + again.n, ".version 8.0\n// tk: kernel of no head\n");
+    buf_free(&again);
     buf_free(&out);
     session_free(k.s);
 }
 
+// What is read is what was written: conditions by C's precedence, dimensions that stand only in conditions; else the line is named.
+static void read_back(void **state) {
+    (void)state;
+    static const char *const conditions[] = {
+        "N <= BLOCK = 1024 (scale.tk:5)", "M % 8 == 0 && N <= 1024 || !(M < N)", "(M < N) == 1", "M < N ? M : N < 3 ? 1 : -5", "M - (1 + N) * 2", "-M * (N / 2)",
+        "x.stride(1) * a + min(M, cdiv(N, 4)) - max(0, -3)", "positive(a) && M * D != 8", "M + 1 - N",
+    };
+    static const char *const wrongs[][2] = {
+        {"kernel", "line 1: the head that tkc writes has a kernel's name here"},
+        {"kernel k\n// tk: param x f32", "line 2: the head that tkc writes has `:` here"},
+        {"kernel k\n// tk: param x: f33", "line 2: the head that tkc writes has an element type here"},
+        {"kernel k\n// tk: param x: f32[M\n", "line 2: the head that tkc writes has `,` here"},
+        {"kernel k\n// tk: guard M +", "line 2: the head that tkc writes has a number or a name here"},
+        {"kernel k\n// tk: guard cdiv(M)", "line 2: the head that tkc writes has `,` here"},
+        {"kernel k\n// tk: guard y.stride(0) == 1", "line 2: the head that tkc writes has a parameter here"},
+        {"kernel k\n// tk: slot 1: 8 bytes, address of x", "line 2: the head that tkc writes has the next machine parameter here"},
+        {"kernel k\n// tk: slot 0: 8 bytes, address of x", "line 2: the head that tkc writes has a parameter here"},
+        {"kernel k\n// tk: blocks 1, threads 0, shared 0", "line 2: the head that tkc writes has a number here"},
+        {"kernel k\n// tk: blocks 1, threads 32, shared 0, quickly", "line 2: the head that tkc writes has the end of the line here"},
+    };
+    Session *s = session_new();
+    for (size_t i = 0; i < sizeof conditions / sizeof *conditions; i++) {
+        const LaunchInfo *info[1];
+        Buf in = {0}, out = {0}, err = {0};
+        const char *text = strstr(conditions[i], " = ") ? "N <= 1024" : conditions[i];
+        buf_printf(&in, "// tk: kernel k entry k\n// tk: param x: bf16[M, N]\n// tk: param a: f32\n// tk: dim M = x.dim(0)\n// tk: dim N = x.dim(1)\n// tk: guard %s", text);
+        if (text != conditions[i]) buf_printf(&in, " -- %s", conditions[i]);
+        buf_puts(&in, "\n// tk: blocks M, threads 32, shared 0, cluster 2, together, partial, early up to 5\n");
+        assert_int_equal(launch_read(s, in.p, in.n, info, 1, &err), 1);
+        launch_print(info[0], &out);
+        assert_string_equal(out.p, in.p);
+        buf_free(&in), buf_free(&out);
+    }
+    for (size_t i = 0; i < sizeof wrongs / sizeof *wrongs; i++) {
+        const LaunchInfo *info[1];
+        Buf in = {0}, err = {0};
+        buf_printf(&in, "// tk: %s", wrongs[i][0]);
+        assert_int_equal(launch_read(s, in.p, in.n, info, 1, &err), -1);
+        assert_string_equal(err.p, wrongs[i][1]);
+        buf_free(&in), buf_free(&err);
+    }
+    session_free(s);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(arithmetic), cmocka_unit_test(symbols), cmocka_unit_test(solving), cmocka_unit_test(text), cmocka_unit_test(head)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(arithmetic), cmocka_unit_test(symbols), cmocka_unit_test(solving), cmocka_unit_test(text), cmocka_unit_test(head), cmocka_unit_test(read_back)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,318 @@
+// Launches of PTX files.
+//
+//     scale(.param .u64 x, .param .u64 y, .param .f32 a, .param .u32 n)
+//
+//     x=random:f32[1000]  y=zeros:f32[1000]   a tensor for 8 bytes: a copy on the device, and its address
+//     a=0.5  n=1000                           a number: of the parameter's type
+//     p=iota:f32[4]                           a tensor for as many bytes as it has (.b8 p[16]): by value
+//
+// What a parameter points to, and whether the kernel writes there, PTX does not say: what has changed after the launch is a
+// result. Files of tkc say it: their arguments are bound as those of a kernel are, and only the code comes from the file.
+#include "runtime/ptx_run.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/internal.h"
+
+// ---- the file ------------------------------------------------------------------------------------
+
+void ptx_place(const char *path, const char *message, Buf *out) {
+    unsigned line;
+    int used = 0;
+    if (sscanf(message, "line %u: %n", &line, &used) == 1 && used > 0) buf_printf(out, "%s:%u: %s", path, line, message + used);
+    else buf_printf(out, "%s: %s", path, message);
+}
+
+bool ptx_file_open(Session *s, const char *path, const char *text, size_t n, PtxFile *out, Buf *err) {
+    Buf words = {0};
+    *out = (PtxFile){.session = s, .path = path, .text = text, .n = n, .emu = emu_create()};
+    out->outline = emu_outline(out->emu, text, n);
+    bool ok = out->outline != NULL;
+    if (!ok) ptx_place(path, emu_message(out->emu), err);
+    if (ok && emu_kernel_count(out->outline) == 0) ok = false, buf_printf(err, "%s: there is no .entry in it", path);
+    if (ok) out->nhead = launch_read(s, text, n, out->head, (int)(sizeof out->head / sizeof *out->head), &words);
+    if (out->nhead < 0) ok = false, ptx_place(path, words.p, err);
+    buf_free(&words);
+    return ok;
+}
+
+void ptx_file_close(PtxFile *f) {
+    emu_destroy(f->emu);
+    *f = (PtxFile){0};
+}
+
+static const char *nearest_entry(const PtxFile *f, const char *name) {
+    const char *best = NULL;
+    int least = 1 + (int)strlen(name) / 3;
+    for (size_t i = 0; i < emu_kernel_count(f->outline); i++) {
+        const char *have = emu_kernel(f->outline, i)->name;
+        int d = edit_distance(have, name);
+        if (d < least) least = d, best = have;
+    }
+    return best;
+}
+
+const EmuKernel *ptx_entry(const PtxFile *f, const char *name, Buf *err) {
+    size_t n = emu_kernel_count(f->outline);
+    if (name == NULL && n == 1) return emu_kernel(f->outline, 0);
+    const EmuKernel *k = name != NULL ? emu_find_kernel(f->outline, name) : NULL;
+    if (k != NULL) return k;
+    const char *near = name != NULL ? nearest_entry(f, name) : NULL;
+    if (name == NULL) buf_printf(err, "%s has %zu entries: choose with --kernel", f->path, n);
+    else buf_printf(err, "%s has no entry `%s`", f->path, name);
+    if (near != NULL) { buf_printf(err, "; did you mean `%s`?", near); return NULL; }
+    for (size_t i = 0; i < n && i < 20; i++) buf_printf(err, "%s%s", i ? ", " : name != NULL ? "; it has " : " (", emu_kernel(f->outline, i)->name);
+    buf_puts(err, name != NULL ? n > 20 ? ", ..." : "" : n > 20 ? ", ...)" : ")");
+    return NULL;
+}
+
+const LaunchInfo *ptx_head(const PtxFile *f, const EmuKernel *k) {
+    for (int i = 0; i < f->nhead; i++)
+        if (f->head[i]->entry && strcmp(f->head[i]->entry, k->name) == 0 && f->head[i]->blocks.n) return f->head[i];
+    return NULL;
+}
+
+static void param_type(const EmuParam *p, Buf *out) {
+    buf_printf(out, ".%s", p->type);
+    if (p->count != 1) buf_printf(out, "[%u]", p->count);
+}
+
+void ptx_signature(const EmuKernel *k, Buf *out) {
+    buf_printf(out, "%s(", k->name);
+    for (uint32_t i = 0; i < k->n_params; i++) {
+        buf_printf(out, "%s%s: ", i ? ", " : "", k->params[i].name);
+        param_type(&k->params[i], out);
+    }
+    buf_putc(out, ')');
+}
+
+// ---- which argument is whose ---------------------------------------------------------------------
+
+// The parameter that an argument names, or -1. `name` gives the i-th parameter's name.
+typedef struct Names { const char *(*name)(const void *of, int i); const void *of; int n; } Names;
+
+static const char *entry_param(const void *k, int i) { return ((const EmuKernel *)k)->params[i].name; }
+static const char *head_param(const void *info, int i) { return ((const LaunchInfo *)info)->params[i].name->s; }
+
+static int param_of(const Names *names, const char *text) {
+    char *stop;
+    for (int i = 0; i < names->n; i++)
+        if (strcmp(names->name(names->of, i), text) == 0) return i;
+    long number = strtol(text, &stop, 10);
+    return *stop == 0 && stop > text && number >= 0 && number < names->n ? (int)number : -1;
+}
+
+// by[i] is parameter i's argument, or NULL.
+static bool match(const char *entry, const Names *names, RunArg *args, int nargs, RunArg **by, Buf *err) {
+    for (int i = 0; i < names->n; i++) by[i] = NULL;
+    for (int a = 0; a < nargs; a++) {
+        int p = param_of(names, args[a].name);
+        if (p < 0) {
+            char *stop;
+            (void)strtol(args[a].name, &stop, 10);
+            if (*stop == 0) buf_printf(err, "`%s` takes %d argument%s: `%s` is one too many", entry, names->n, names->n == 1 ? "" : "s", args[a].spec);
+            else buf_printf(err, "`%s` has no parameter `%s`", entry, args[a].name);
+            for (int i = 0; *stop && i < names->n; i++) buf_printf(err, "%s `%s`", i ? "," : "; it has", names->name(names->of, i));
+            return false;
+        }
+        if (by[p]) {
+            buf_printf(err, "argument `%s` is given twice", names->name(names->of, p));
+            return false;
+        }
+        by[p] = &args[a];
+    }
+    return true;
+}
+
+// ---- a launch of any entry -----------------------------------------------------------------------
+
+enum { MOST_BYTES = 32768 };
+
+typedef struct Raw {
+    Device         *dev;
+    const EmuKernel *k;
+    RunArg         *by[MAX_GRAPH_PARAMS];
+    HostTensor      before[MAX_GRAPH_PARAMS];      // what tensors held
+    uint64_t        address[MAX_GRAPH_PARAMS];     // of tensors, 0: by value
+    void           *params[MAX_GRAPH_PARAMS];
+    _Alignas(128) uint8_t values[MOST_BYTES];
+} Raw;
+
+static Elem elem_of_param(const char *type) {
+    static const struct { const char *type; Elem elem; } rows[] = {
+        {"u8", EL_u8}, {"s8", EL_i8}, {"u16", EL_u16}, {"s16", EL_i16}, {"u32", EL_u32}, {"s32", EL_i32}, {"u64", EL_u64}, {"s64", EL_i64},
+        {"f16", EL_f16}, {"bf16", EL_bf16}, {"f32", EL_f32}, {"f64", EL_f64}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(rows[i].type, type) == 0) return rows[i].elem;
+    return EL_none;
+}
+
+// A number in the parameter's bytes. Those of no kind (.b32) take integers of either sign, and .b32 and .b64 what is written as a float.
+static bool put_number(const EmuParam *p, const RunArg *a, void *to, Buf *err) {
+    Elem e = elem_of_param(p->type);
+    int bits = (int)p->size * 8;
+    if (p->count == 1 && e == EL_none && a->is_float) e = p->size == 4 ? EL_f32 : p->size == 8 ? EL_f64 : EL_none;
+    bool plain = p->count == 1 && p->size <= 8, integer = plain && !elem_is_float(e);
+    if (!plain || (a->is_float && integer)) {
+        buf_printf(err, "`%s` is ", p->name);
+        param_type(p, err);
+        if (!plain) buf_printf(err, ", %u bytes: `%s` is a number; a tensor of as many bytes is passed by value, like `zeros:u8[%u]`", p->size, a->spec, p->size);
+        else buf_printf(err, ", an integer: `%s` is none%s", a->spec, p->size == 2 ? "; the bits of a float are `full(VALUE):f16[]` or `:bf16[]`" : "");
+        return false;
+    }
+    if (!integer) { elem_set(e, to, 0, a->is_float ? a->fval : (double)a->ival); return true; }
+    bool sgn = e == EL_none || elem_is_signed(e), unsgn = e == EL_none || !elem_is_signed(e);
+    int64_t low = bits == 64 ? INT64_MIN : sgn ? -(INT64_C(1) << (bits - 1)) : 0;
+    int64_t high = bits == 64 ? INT64_MAX : (INT64_C(1) << (unsgn ? bits : bits - 1)) - 1;
+    if (a->ival < low || a->ival > high) {
+        buf_printf(err, "`%s` is ", p->name);
+        param_type(p, err);
+        buf_printf(err, ": `%s` is not in %" PRId64 " to %" PRId64, a->spec, low, high);
+        return false;
+    }
+    memcpy(to, &a->ival, p->size);
+    return true;
+}
+
+static bool put_tensor(Raw *r, int i, void *to, Buf *err) {
+    const EmuParam *p = &r->k->params[i];
+    const HostTensor *t = &r->by[i]->tensor;
+    Elem e = elem_of_param(p->type);
+    bool pointer = p->size == 8 && p->count == 1 && !elem_is_float(e);
+    if (!pointer && tensor_bytes(t) == p->size) { memcpy(to, t->data, p->size); return true; }
+    if (!pointer) {
+        buf_printf(err, "`%s` is ", p->name);
+        param_type(p, err);
+        buf_printf(err, ", %u bytes by value: ", p->size);
+        tensor_type_text(t, err);
+        buf_printf(err, " has %zu", tensor_bytes(t));
+        return false;
+    }
+    uint64_t at = r->address[i] = r->dev->ops->alloc(r->dev, tensor_bytes(t), p->name, err);
+    memcpy(to, &at, 8);
+    return at && tensor_copy(&r->before[i], t, err) && r->dev->ops->write(r->dev, at, t->data, tensor_bytes(t), err);
+}
+
+static bool bind_raw(Raw *r, Buf *err) {
+    for (uint32_t i = 0; i < r->k->n_params; i++) {
+        const EmuParam *p = &r->k->params[i];
+        RunArg *a = r->by[i];
+        r->params[i] = r->values + p->offset;
+        if (!a) {
+            buf_printf(err, "`%s` needs an argument for `%s` (", r->k->name, p->name);
+            param_type(p, err);
+            buf_printf(err, "), number %u of %u", i + 1, r->k->n_params);
+            return false;
+        }
+        if (!arg_load(a, err) || !(a->scalar ? put_number(p, a, r->params[i], err) : put_tensor(r, (int)i, r->params[i], err))) return false;
+        if (!a->save || r->address[i]) continue;
+        buf_printf(err, "`%s` is passed by value: there is nothing to save", p->name);
+        return false;
+    }
+    return true;
+}
+
+static bool take_results(Raw *r, const PtxFile *f, RunResult *result, Buf *err) {
+    for (uint32_t i = 0; i < r->k->n_params; i++) {
+        RunArg *a = r->by[i];
+        HostTensor *t = a ? &a->tensor : NULL;
+        if (!r->address[i]) continue;
+        if (!r->dev->ops->read(r->dev, t->data, r->address[i], tensor_bytes(t), err)) return false;
+        if (!a->save && memcmp(t->data, r->before[i].data, tensor_bytes(t)) == 0) continue;
+        result->out[result->n].name = sym(f->session, r->k->params[i].name);
+        result->out[result->n].mode = PM_INOUT;
+        result->out[result->n].saved = a->save;
+        result->out[result->n++].tensor = *t;
+        *t = (HostTensor){0};
+    }
+    if (result->n == 0) buf_puts(&result->notes, "no memory that was passed has changed\n");
+    return true;
+}
+
+// What the file says of the launch, and what the command line says: both, where they agree.
+static bool shape(const EmuKernel *k, const PtxLaunch *said, DeviceLaunch *out, Buf *err) {
+    const struct { const char *option, *directive; const uint32_t *given, *fixed; uint32_t *to; } rows[] = {
+        {"grid", NULL, said->grid, NULL, out->grid},
+        {"block", ".reqntid", said->block, k->reqntid, out->block},
+        {"cluster", ".reqnctapercluster", said->cluster, k->reqcluster, out->cluster}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const uint32_t *from = rows[i].given[0] ? rows[i].given : rows[i].fixed;
+        bool optional = i == 2;
+        if (!from || !from[0]) {
+            if (optional) continue;
+            buf_printf(err, "`%s`: how many %s? --%s=X[,Y,Z] says it", k->name, i ? "threads has a block" : "blocks has the grid", rows[i].option);
+            if (i && k->maxntid[0]) buf_printf(err, " (at most %u, by .maxntid)", k->maxntid[0] * k->maxntid[1] * k->maxntid[2]);
+            return false;
+        }
+        if (rows[i].fixed && rows[i].fixed[0] && memcmp(from, rows[i].fixed, 12) != 0) {
+            buf_printf(err, "`%s`: --%s=%u,%u,%u, but the file's %s is %u, %u, %u", k->name, rows[i].option, from[0], from[1], from[2],
+                       rows[i].directive, rows[i].fixed[0], rows[i].fixed[1], rows[i].fixed[2]);
+            return false;
+        }
+        memcpy(rows[i].to, from, 12);
+    }
+    if (k->dynamic_shared && said->shared < 0) {
+        buf_printf(err, "`%s` uses shared memory whose size the launch says: --shared=BYTES", k->name);
+        return false;
+    }
+    out->smem = said->shared > 0 ? (uint32_t)said->shared : 0;
+    return true;
+}
+
+static bool run_raw(const PtxFile *f, Device *dev, const DeviceKernel *code, const EmuKernel *k, const PtxLaunch *launch, RunArg *args,
+                    int nargs, RunResult *result, Buf *err) {
+    Raw *r = checked_alloc(sizeof *r);
+    memset(r, 0, sizeof *r);
+    r->dev = dev, r->k = k;
+    DeviceLaunch l = {.kernel = code, .params = r->params};
+    Names names = {entry_param, k, (int)k->n_params};
+    bool ok = k->n_params <= MAX_GRAPH_PARAMS;
+    if (!ok) buf_printf(err, "`%s` has %u parameters; more than %d cannot be given here", k->name, k->n_params, MAX_GRAPH_PARAMS);
+    ok = ok && shape(k, launch, &l, err) && match(k->name, &names, args, nargs, r->by, err) && bind_raw(r, err) &&
+         dev->ops->launch(dev, &l, err) && dev->ops->sync(dev, err) && take_results(r, f, result, err);
+    for (uint32_t i = 0; i < k->n_params && i < MAX_GRAPH_PARAMS; i++) {
+        if (r->address[i]) dev->ops->free(dev, r->address[i]);
+        tensor_free(&r->before[i]);
+    }
+    free(r);
+    return ok;
+}
+
+// ---- a launch by tkc's head ----------------------------------------------------------------------
+
+static bool run_head(Device *dev, const DeviceKernel *code, const LaunchInfo *info, RunArg *args, int nargs, RunResult *result, Buf *err) {
+    RunArg *by[MAX_PARAMS];
+    KernelArg list[MAX_PARAMS] = {0};
+    Names names = {head_param, info, info->nparams};
+    OpenLaunch l = {.device = dev, .info = info, .kernel = *code, .nargs = info->nparams};
+    if (!match(info->kernel->s, &names, args, nargs, by, err)) return false;
+    for (int p = 0; p < info->nparams; p++)
+        if (by[p] && info->params[p].mode != PM_OUT && !arg_load(by[p], err)) return false;
+    if (!args_bind(info->kernel, info->params, info->nparams, NULL, by, list, result, err)) return false;
+    bool ok = launch_open_code(&l, list, err) && prepared_launch(dev, &l.prepared, err) && dev->ops->sync(dev, err) && launch_copy_out(&l, list, err);
+    launch_close(&l);
+    return ok;
+}
+
+// ---- both ----------------------------------------------------------------------------------------
+
+bool ptx_run(const PtxFile *f, Device *dev, const PtxLaunch *launch, RunArg *args, int nargs, RunResult *result, Buf *err) {
+    static const char refused[] = "the emulator refuses the PTX: ";
+    *result = (RunResult){0};
+    const EmuKernel *k = ptx_entry(f, launch->entry, err);
+    if (!k) return false;
+    const LaunchInfo *info = launch->grid[0] || launch->block[0] ? NULL : ptx_head(f, k);
+    DeviceKernel code;
+    Buf words = {0};
+    DeviceModule *m = dev->ops->load(dev, f->text, f->n, NULL, &words);
+    bool ok = m && dev->ops->find(dev, m, k->name, &code, &words) &&
+              (info ? run_head(dev, &code, info, args, nargs, result, &words) : run_raw(f, dev, &code, k, launch, args, nargs, result, &words));
+    for (int i = 0; ok && i < result->n; i++)
+        if (result->out[i].saved) ok = npy_write(result->out[i].saved, &result->out[i].tensor, &words);
+    if (!ok) ptx_place(f->path, strncmp(words.p, refused, sizeof refused - 1) == 0 ? words.p + sizeof refused - 1 : words.p, err);
+    dev->ops->unload(dev, m);
+    buf_free(&words);
+    return ok;
+}
