@@ -83,7 +83,7 @@ static const char *domain_of(const char *domain) { return strcmp(text(domain), "
 static int64_t opset_of(const Import *im, const char *domain) {
     for (size_t i = 0; i < im->nopsets; i++)
         if (strcmp(domain_of(im->opsets[i]->domain), domain) == 0) return im->opsets[i]->version;
-    return 0;
+    return im->nopsets == 0 && *domain == '\0' ? 1 : 0;      // a file from before there were others
 }
 
 static const Onnx__FunctionProto *function_of(const Import *im, const Onnx__NodeProto *n) {

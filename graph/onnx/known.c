@@ -29,6 +29,8 @@ typedef struct Search { // of what a value depends on
     bool found;        // something new was marked
     const char *lacks; // an input for which nothing was given
     bool computed;     // by something that gives other sizes for other data
+    bool look;         // mark nothing
+    bool floats;       // an input of floats
 } Search;
 
 static void search_ix(Search *s, Ix e) {
@@ -37,7 +39,7 @@ static void search_ix(Search *s, Ix e) {
         const IxDim *d = ix_dim_info(s->op->g, e);
         if (d->data_dependent) s->computed = true;
         else if (s->op->import->how->ngiven == 0) s->lacks = d->name;
-        else if (mark(s->op->import->marks, true, d->name)) s->found = true;
+        else if (!s->look && mark(s->op->import->marks, true, d->name)) s->found = true;
         return;
     }
     for (uint32_t i = 0; i < e->n; i++) search_ix(s, e->arg[i]);
@@ -46,8 +48,9 @@ static void search_ix(Search *s, Ix e) {
 static void search_node(Search *s, const Node *n) {
     if (n->kind == G_input) {
         const OnnxGiven *given = given_find(s->op->import->how, n->name);
+        s->floats |= elem_is_float((Elem)n->elem);
         if (given == NULL || given->tensor->data == NULL) s->lacks = n->name;
-        else if (mark(s->op->import->marks, false, n->name)) s->found = true;
+        else if (!s->look && mark(s->op->import->marks, false, n->name)) s->found = true;
     }
     if (n->kind == G_param) s->computed = true;
     if (n->kind == G_index && s->dims) search_ix(s, n->index.expr);
@@ -175,6 +178,18 @@ bool op_trips(Op *op, Ix size, int64_t *n) {
     search_ix(&s, size);
     im->again |= s.found;
     return false;
+}
+
+bool op_settle(Op *op, const Node *x) {
+    Import *im = op->import;
+    if (x == NULL || !im->how->kernels || im->how->ngiven == 0) return false;
+    for (int look = 1; look >= 0; look--) {
+        Search s = {.op = op, .seen = NEW_N(op->g->arena, bool, op->g->nodes.n + 1), .dims = true, .look = look != 0};
+        search(&s, x);
+        if (s.lacks != NULL || s.computed || s.floats) return false;
+        im->again |= s.found;
+    }
+    return im->again;
 }
 
 bool op_axes(Op *op, const Node *x, int i, uint32_t *axes, bool *given) {

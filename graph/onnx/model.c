@@ -5,6 +5,7 @@
 #include <string.h>
 
 enum { NEWEST_OPSET = 28 };             // what schema.c was written from
+enum { OPSETS_SINCE_IR = 3 };           // files of earlier versions do not import any, and mean the first
 
 static const char *text(const char *s) { return s != NULL ? s : ""; }
 
@@ -26,7 +27,8 @@ static void list_inputs(OnnxModel *m) {
 static bool check_head(OnnxModel *m, Buf *err) {
     const Onnx__ModelProto *p = m->proto;
     if (p->graph == NULL) return buf_puts(err, "is no ONNX model: it has no graph"), false;
-    if (p->n_opset_import == 0) return buf_puts(err, "imports no opset, so its operators are not defined"), false;
+    if (p->n_opset_import == 0 && p->ir_version >= OPSETS_SINCE_IR)
+        return buf_puts(err, "imports no opset, so its operators are not defined"), false;
     for (size_t i = 0; i < p->n_opset_import; i++)
         for (size_t k = 0; k < i; k++)
             if (strcmp(text(p->opset_import[i]->domain), text(p->opset_import[k]->domain)) == 0 &&

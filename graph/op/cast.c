@@ -6,6 +6,9 @@
 #include "graph/onnx/onnx.h"
 #include "graph/op/op.h"
 
+#include <string.h>
+#include <strings.h>
+
 enum { FLOAT4E2M1 = 23 };
 
 static Node *to_few_bits(Op *op, Node *x, Elem elem, int bits) {
@@ -39,9 +42,22 @@ Node *op_cast_to(Op *op, Node *x, int type) {
     return f8 && op_int(op, "saturate", 1) != 0 ? g_cast_saturate(op->g, x, elem) : g_cast(op->g, x, elem);
 }
 
+// Before opset 6 the type was a text: "FLOAT".
+static int type_by_text(Op *op) {
+    const char *to = op_text(op, "to", "");
+    for (int type = 1; strcmp(onnx_type_name(type), "undefined") != 0; type++)
+        if (strcasecmp(onnx_type_name(type), to) == 0) return type;
+    if (g_failed(op->g) == NULL) op_error(op, "attribute `to` is `%s`, which is no element type", to);
+    return 0;
+}
+
 static Node *lower_cast(Op *op) {
-    int64_t to = op_int(op, "to", 0);
     if (!op_given(op, "to")) return op_error(op, "attribute `to` is missing");
+    if (op->version < 6) {
+        int type = type_by_text(op);
+        return type != 0 ? op_cast_to(op, op_in(op, 0), type) : NULL;
+    }
+    int64_t to = op_int(op, "to", 0);
     return op_cast_to(op, op_in(op, 0), to > 0 && to < 1000 ? (int)to : 0);
 }
 

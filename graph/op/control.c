@@ -2,7 +2,8 @@
 //
 // A condition that is known chooses its branch at import; a number of trips that is known is written out, trip by trip, as
 // long as the body's condition is known in each. What is not known becomes the graph's `if` and `loop`, whose values keep
-// their shapes. Where that cannot be (a value that grows), the input that decides is bound, and the import starts again.
+// their shapes. Where that cannot be (a value that grows; for a program, sides of different shapes), the input that decides
+// is bound, and the import starts again.
 #include "graph/op/op.h"
 
 #include "lang/number.h"
@@ -46,6 +47,9 @@ static Node *lower_if(Op *op) {
         made[i] = (GBody){NULL, 0, results[i], op->nout};
     }
     if (known) return set_outputs(op, results[yes ? 0 : 1], op->nout);
+    bool alike = true;                                          // a program takes one of two values; of other shapes, a side
+    for (int i = 0; i < op->nout; i++) alike = alike && g_same_shape(results[0][i], results[1][i]);
+    if (!alike && op_settle(op, cond)) return NULL;
     Node *n = g_if(g, cond, &made[0], &made[1]), *first = NULL;
     if (n == NULL) {                                            // branches of different types: which one must be known
         int64_t which;

@@ -37,10 +37,24 @@ static bool run_nonzero(const void *attr, const GTensor *in, int nin, GTensor *o
 
 static const GHostOp host_nonzero = {"nonzero", run_nonzero};
 
+// Of flags that are constants: a constant.
+static Node *nonzero_of(Op *op, const Node *flags) {
+    GTensor in = {.elem = EL_bool, .rank = flags->rank, .bytes = flags->c.bytes, .data = (void *)(uintptr_t)flags->c.data};
+    GTensor out = {.elem = EL_i64, .rank = 2};
+    char why[64];
+    for (int d = 0; d < in.rank; d++) in.shape[d] = flags->shape[d]->value;
+    if (!run_nonzero(NULL, &in, 1, &out, 1, why, sizeof why)) return op_error(op, "%s", why);
+    Node *at = g_const(op->g, EL_i64, 2, out.shape, out.data);
+    g_tensor_free(&out);
+    return at;
+}
+
 // [rank, found] i64
 static Node *nonzero(Op *op, Node *flags) {
     Graph *g = op->g;
     if (flags == NULL) return NULL;
+    Node *known = op_fold(op, flags);
+    if (known != NULL) return nonzero_of(op, known);
     GType type = {EL_i64, 2, (Ix[]){ix(g, flags->rank), ix_dim_fresh(g, "found", 0, IX_DIM_MAX)}};
     return g_proj(g, g_host(g, &host_nonzero, NULL, 0, &flags, 1, &type, 1), 0);
 }
@@ -52,12 +66,11 @@ static Node *lower_nonzero(Op *op) {
     return nonzero(op, x->elem == EL_bool ? x : g_ew2f(op->g, EW_ne, x, 0));
 }
 
-// Indices along an axis (or of all elements in a row) whose flag is set. Flags that are known give a view, or a gather by
-// constants.
+// Indices along an axis (or of all elements in a row) whose flag is set. Flags that are known give a gather by constants.
 static Node *lower_compress(Op *op) {
     Graph *g = op->g;
     Node *x = op_in(op, 0), *flags = op_in(op, 1);
-    int axis = 0, n = 0, kept = 0;
+    int axis = 0;
     if (x == NULL || flags == NULL) return NULL;
     if (flags->rank != 1 || flags->elem != EL_bool) return op_error(op, "its condition should be a list of bools");
     if (op_given(op, "axis")) axis = op_axis(op, x, "axis", 0);
@@ -65,12 +78,7 @@ static Node *lower_compress(Op *op) {
     if (axis < 0 || x == NULL) return NULL;
     if (ix_is(ix_le(g, flags->shape[0], x->shape[axis]), 0))
         return op_error(op, "its condition is longer than axis %d of its input", axis);
-    const int64_t *known = g_known_ints(g, flags, &n);
-    if (known == NULL) return g_gather_axis(g, x, g_squeeze(g, nonzero(op, flags), 1), axis);
-    int64_t *at = NEW_N(g->arena, int64_t, n + 1);
-    for (int i = 0; i < n; i++)
-        if (known[i] != 0) at[kept++] = i;
-    return g_gather_axis(g, x, g_vec_i64(g, kept, at), axis);
+    return g_gather_axis(g, x, g_squeeze(g, nonzero(op, flags), 1), axis);
 }
 
 // ---- Unique -----------------------------------------------------------------------------------------

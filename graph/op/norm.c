@@ -50,7 +50,7 @@ static Node *lower_batch(Op *op) {
         if (!fits_channels(op, x, given[i])) return NULL;
     bool training =
         op->version >= 14 ? op_int(op, "training_mode", 0) != 0 : op->version < 7 && op_int(op, "is_test", 0) == 0;
-    if (op->version >= 7 && op->version < 14 && op->nout > 1) training = true;
+    if (op->version < 14 && (op->version >= 7 || !op_given(op, "is_test"))) training = op->nout > 1;
     double epsilon = op_float(op, "epsilon", 1e-5f), momentum = op_float(op, "momentum", 0.9f);
     Elem elem = (Elem)x->elem, wide = wide_of(elem);
     int each = given[0]->rank;                                  // axes that have a number of their own, from 1 on

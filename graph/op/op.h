@@ -93,6 +93,8 @@ Node          *op_fold(Op *op, Node *x);
 // Does a loop have so many trips, as a number? If a program is wanted, one that the given tensors settle is settled.
 // false and no message: it stays a loop, or the import starts again.
 bool           op_trips(Op *op, Ix size, int64_t *n);
+// If a program is wanted: does x follow from sizes, whole numbers and bools that are given? true: the import starts again.
+bool           op_settle(Op *op, const Node *x);
 // Axes as a bit set: the attribute `axes` of old opsets, or input i. *given: were there any?
 bool           op_axes(Op *op, const Node *x, int i, uint32_t *axes, bool *given);
 

@@ -265,8 +265,9 @@ static Ix scaled(Op *op, Ix in, double scale, int d) {
     if (!ix_is_const(in) && scale >= 1 && scale == floor(scale))
         return ix_muli(op->g, in, f64_to_int_sat(scale, 64, true));
     if (!ix_is_const(in) && 1 / scale == floor(1 / scale)) return ix_divi(op->g, in, f64_to_int_sat(1 / scale, 64, true));
-    return op_fixed(op, in, &size) ? ix(op->g, f64_to_int_sat(fmin(floor((double)size * scale), 0x1p40), 64, true))
-                                   : NULL;
+    if (!op_fixed(op, in, &size)) return NULL;
+    float out = (float)size * (float)scale;                  // scales are f32: 22 * 0.4090909 is 9 there, less in f64
+    return ix(op->g, f64_to_int_sat(fmin(floor((double)out), 0x1p40), 64, true));
 }
 
 // The factor between two sizes: of symbolic ones if it is whole, else of what they are bound to.
@@ -349,6 +350,9 @@ static Node *lower_resize(Op *op) {
     if (how.place == TF_CROP && (op_in(op, 1) == NULL || !read_roi(op, axes, which, n))) return NULL;
     if (is_given(op_opt(op, 3))) {
         if (!read_sizes(op, axes, which, n, 3)) return NULL;
+    } else if (op->version < 7) {
+        double scales[4] = {1, 1, op_float(op, "height_scale", 0), op_float(op, "width_scale", 0)};
+        if (!op_rank(op, x, 4, "its image") || !use_scales(op, axes, which, n, scales, 4)) return NULL;
     } else if (op->version < 9) {
         const float *attribute = op_floats(op, "scales", &count);
         double scales[G_MAX_RANK];
@@ -391,6 +395,6 @@ static Node *lower_center(Op *op) {
 }
 
 const OpRow ops_resize[] = {
-    OP("Resize", 10, lower_resize), OP("Upsample", 7, lower_resize), OP("CenterCropPad", 18, lower_center),
+    OP("Resize", 10, lower_resize), OP("Upsample", 1, lower_resize), OP("CenterCropPad", 18, lower_center),
     {0},
 };

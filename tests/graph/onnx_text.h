@@ -1,6 +1,7 @@
 // Models for tests, from lines of text:
 //
 //     opset 13                            (also: opset 1 my.domain)
+//     ir 3                                the format's version, 8 unless said
 //     input x f32 2 N ?                   a size, a name, or ? for unknown
 //     const w i64 2 : 6 -1                rank by the sizes before the colon
 //     Reshape x w -> y                    an input `_` is left out
@@ -210,6 +211,10 @@ static Onnx__GraphProto *text_graph(OnnxText *t, Onnx__ModelProto *model) {
             free(version);
             if (o->domain == NULL) o->domain = strdup("");
             PUSH(model->opset_import, model->n_opset_import, o);
+        } else if (strcmp(w, "ir") == 0 && model != NULL) {
+            char *version = text_word(t);
+            model->ir_version = strtoll(version, NULL, 10);
+            free(version);
         } else if (strcmp(w, "function") == 0 && model != NULL) text_function(t, model);
         else if (strcmp(w, "input") == 0) { Onnx__ValueInfoProto *v = text_value(t); PUSH(g->input, g->n_input, v); }
         else if (strcmp(w, "output") == 0) { Onnx__ValueInfoProto *v = text_value(t); PUSH(g->output, g->n_output, v);

@@ -52,7 +52,7 @@ class Model:
 
     def save(self):
         graph = helper.make_graph(self.nodes, self.name, self.inputs, self.outputs, self.weights)
-        opsets = [helper.make_opsetid("", self.opset)] + [helper.make_opsetid(d, 1) for d in sorted(self.domains)]
+        opsets = [helper.make_opsetid("", self.opset)] + [helper.make_opsetid(d, {"ai.onnx.ml": 3}.get(d, 1)) for d in sorted(self.domains)]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
         folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), self.name)
         shutil.rmtree(folder, ignore_errors=True)
@@ -509,6 +509,72 @@ def sums(m):
     m.output(m.node("ReduceSum", m.node("ConvTranspose", p, weights(6, 8, 3, 3), m.weight(8), pads=[1, 1, 1, 1]), axes(2, 3), keepdims=0, out="cut"))
     m.output(m.node("ReduceSum", m.node("Conv", p, weights(8, 6, 3, 3), m.weight(8), pads=[2, 2, 2, 2]), axes(2, 3), keepdims=0, out="around"))
     m.output(m.node("ReduceSum", m.node("Conv", p, weights(8, 6, 3, 3), m.weight(8)), axes(1), keepdims=1, out="channels"))
+
+
+@case
+def classical(m):
+    """What scikit-learn's scalers, encoders and linear models become (ai.onnx.ml)."""
+    def ml(op, *inputs, **kw): return m.node(op, *inputs, domain="ai.onnx.ml", **kw)
+    x = np.round(m.rng.standard_normal((7, 5)), 1).astype("float32")
+    x[1, 3] = x[4, 0] = np.nan
+    x[5] = 0
+    x = m.input("x", ["rows", 5], x)
+    numbers = lambda *s: [float(v) for v in np.round(m.rng.standard_normal(s).ravel(), 2)]
+    filled = ml("Imputer", x, imputed_value_floats=numbers(5), replaced_value_float=float("nan"), out="filled")
+    scaled = ml("Scaler", filled, offset=numbers(5), scale=numbers(5), out="scaled")
+    for norm in ("MAX", "L1", "L2"): m.output(ml("Normalizer", ml("Imputer", x, imputed_value_floats=[0.0], replaced_value_float=float("nan")), norm=norm, out=norm))
+    m.output(ml("Binarizer", scaled, threshold=0.25, out="binary"))
+    m.output(ml("FeatureVectorizer", scaled, filled, inputdimensions=[3, 6], out="vector"))
+    m.output(ml("ArrayFeatureExtractor", scaled, m.const(np.array([4, 0, 4])), out="columns"))
+    m.output(ml("LinearRegressor", scaled, coefficients=numbers(3, 5), intercepts=numbers(3), targets=3, post_transform="SOFTMAX", out="regressed"))
+    for name, rows, after in (("three", 3, "SOFTMAX_ZERO"), ("two", 2, "LOGISTIC"), ("one", 1, "LOGISTIC")):
+        m.nodes.append(helper.make_node("LinearClassifier", [scaled], [f"{name}_label", f"{name}_score"], domain="ai.onnx.ml", coefficients=numbers(rows, 5),
+                                        intercepts=numbers(rows), classlabels_ints=[3, 7, 9][:max(rows, 2)], post_transform=after))
+        m.output(f"{name}_label", 7), m.output(f"{name}_score")
+    for kernel in ("RBF", "POLY", "SIGMOID", "LINEAR"):
+        m.output(ml("SVMRegressor", scaled, coefficients=numbers(4), support_vectors=numbers(4, 5), n_supports=4, rho=[0.25], kernel_type=kernel, kernel_params=[0.1, 0.5, 3.0], out=kernel))
+    n = m.input("n", ["rows", 2], m.rng.integers(0, 5, (7, 2)))
+    m.output(ml("LabelEncoder", n, keys_int64s=[3, 1, 0, 3], values_int64s=[30, 10, 5, 31], default_int64=-7, out="coded"), 7)
+    m.output(ml("LabelEncoder", x, keys_floats=[0.0, 0.4], values_floats=[1.5, 3.5], default_float=-1.0, out="levels"))
+    m.output(ml("OneHotEncoder", n, cats_int64s=[4, 0, 2], zeros=1, out="hot"))
+
+
+@case
+def early(m):
+    """Operators that ONNX had in its first opsets and gave up."""
+    m.opset = 1
+    x = m.floats("x", ["N", 3, 6, 7], [2, 3, 6, 7])
+    y = m.node("ImageScaler", x, scale=0.5, bias=[0.25, -1.0, 2.0], out="scaled")
+    y = m.output(m.node("Crop", y, border=[1, 2, 0, 1], out="cropped"))
+    y = m.output(m.node("Affine", y, alpha=-1.5, beta=0.75, out="affine"))
+    m.output(m.node("Crop", y, border=[2, 1, 0, 0], scale=[2, 3], out="part"))
+    m.output(m.node("ScaledTanh", y, alpha=1.7, beta=0.6, out="tanh"))
+    m.output(m.node("ParametricSoftplus", y, alpha=2.0, beta=0.5, out="softplus"))
+    m.output(m.node("Scale", m.node("MeanVarianceNormalization", x, across_channels=1), scale=3.0, out="normal"))
+    m.output(m.node("MeanVarianceNormalization", y, normalize_variance=0, out="centred"))
+
+
+@case
+def switched(m):
+    """A decoder's first step and its others, as one file: an if whose sides have different shapes. Flags that follow from sizes."""
+    ids, past = m.input("ids", ["batch", "seq"], [[3, 7]]), m.floats("past", ["batch", 5, "before", 4], [1, 5, 3, 4])
+    first = m.input("use_past", [1], np.array([True]))
+    x = m.node("Gather", m.weight(11, 20), ids, axis=0)
+    key = m.node("Transpose", m.node("Reshape", m.node("MatMul", x, m.weight(20, 20)), m.const(np.array([0, 0, 5, 4]))), perm=[0, 2, 1, 3])
+    def side(name, present):
+        scores = [helper.make_node("Transpose", [f"{name}_keys"], [f"{name}_t"], perm=[0, 1, 3, 2]), helper.make_node("MatMul", [key, f"{name}_t"], [f"{name}_s"]),
+                  helper.make_node("Softmax", [f"{name}_s"], [f"{name}_p"], axis=-1), helper.make_node("MatMul", [f"{name}_p", f"{name}_keys"], [f"{name}_y"])]
+        return helper.make_graph([present] + scores, name, [], [helper.make_tensor_value_info(f"{name}_y", 1, None), helper.make_tensor_value_info(f"{name}_keys", 1, None)])
+    m.node("If", first, outs=2, then_branch=side("later", helper.make_node("Concat", [past, key], ["later_keys"], axis=2)),
+           else_branch=side("first", helper.make_node("Identity", [key], ["first_keys"])))
+    y, keys = m.nodes[-1].output
+    m.output(m.node("Relu", y, out="y")), m.output(m.node("Identity", keys, out="present"))
+    z = m.floats("z", [2, 5, 3])
+    around = m.node("Pad", z, m.const(np.array([0, 2, 0, 0, 1, 0])), mode="edge")
+    flags = m.node("ConstantOfShape", m.node("Slice", m.node("Shape", around), m.const(np.array([1])), m.const(np.array([2]))), value=numpy_helper.from_array(np.array([True])))
+    flags = m.node("ScatterElements", flags, m.const(np.array([0, -3])), m.const(np.array([False, False])))
+    m.output(m.node("Compress", around, flags, axis=1, out="kept"))
+    m.output(m.node("NonZero", m.node("And", flags, flags), out="places"), 7)
 
 
 if __name__ == "__main__":
