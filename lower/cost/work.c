@@ -57,81 +57,122 @@ static bool follows(const Val *v, const Val *counter, int depth) {
     return any;
 }
 
-// One product of a trip. False: the tile is not for this target.
-static bool product(Work *w, const Target *t, Facts *s, const int64_t *dims, const Op *dot) {
-    const Val *a = dot->in[0], *b = dot->in[1], *o = dot->out[0];
-    int first = op_first_axis(dot);
-    int64_t m = 1, n = 1, k = 1, batch = 1, end;
-    double past = 0, rows_together = 0, others = 0;                                 // columns of tiles but one
-    bool below = false;                                                             // there is a program below this one
-    for (int i = first; i < dot->nin; i++) k *= axis_extent(dot->in[i]);
-    for (int i = 0; i < o->type.rank; i++) {
-        bool in_a = type_axis(&a->type, o->type.axis[i]) >= 0, in_b = type_axis(&b->type, o->type.axis[i]) >= 0;
-        *(in_a && in_b ? &batch : in_a ? &m : &n) *= axis_extent(o->type.axis[i]);
-        if (in_a != in_b && number_of(s, axis_hi(o->type.axis[i]), dims, &end)) past += past_end(o->type.axis[i], end);
-        if (in_a == in_b || !number_of(s, axis_hi(o->type.axis[i]), dims, &end)) continue;
-        if (in_b) w->across = (end + axis_extent(o->type.axis[i]) - 1) / axis_extent(o->type.axis[i]);
-        if (in_b) { others = fmax(0, (double)end / (double)axis_extent(o->type.axis[i]) - 1); continue; }
-        w->down = (end + axis_extent(o->type.axis[i]) - 1) / axis_extent(o->type.axis[i]);
-        below |= end > axis_extent(o->type.axis[i]);
-        rows_together = fmin((double)end, ROWS_TOGETHER * (double)axis_extent(o->type.axis[i]));
+// The tile that a product makes, and what it sums over.
+typedef struct Tile {
+    int64_t m, n, k, batch;
+    double  past;                   // rows and columns past the tensor's end
+    bool    below;                  // there is a program below this one
+} Tile;
+
+static Tile tile_of(Work *w, Facts *s, const int64_t *dims, const Op *dot) {
+    Tile t = {1, 1, 1, 1, 0, false};
+    const Type *o = &dot->out[0]->type;
+    double rows_together = 0, others = 0;                                           // columns of tiles but one
+    for (int i = op_first_axis(dot); i < dot->nin; i++) t.k *= axis_extent(dot->in[i]);
+    for (int i = 0; i < o->rank; i++) {
+        bool in_a = type_axis(&dot->in[0]->type, o->axis[i]) >= 0, in_b = type_axis(&dot->in[1]->type, o->axis[i]) >= 0;
+        int64_t end, extent = axis_extent(o->axis[i]);
+        *(in_a && in_b ? &t.batch : in_a ? &t.m : &t.n) *= extent;
+        if (in_a == in_b || !number_of(s, axis_hi(o->axis[i]), dims, &end)) continue;
+        t.past += past_end(o->axis[i], end);
+        *(in_b ? &w->across : &w->down) = (end + extent - 1) / extent;
+        if (in_b) { others = fmax(0, (double)end / (double)extent - 1); continue; }
+        t.below |= end > extent;
+        rows_together = fmin((double)end, ROWS_TOGETHER * (double)extent);
     }
-    w->outside = past / (double)(m + n);
-    for (int i = 0; i < 2; i++) {
-        const Val *v = i ? b : a;
-        if (operand_by_data(s, v)) operand_picks(w, s, dims, v, operand_bytes(s, v, dot->parent));
-        if (w->nest && v->def && v->def->code == OP_T_load && !follows(v, w->nest->reg[0]->args.at[0], DEEP)) w->again += operand_bytes(s, v, dot->parent);
-    }
-    Elem e = (Elem)a->type.elem;
-    double flops = 2.0 * (double)m * (double)n * (double)k * (double)batch;
-    w->flops += flops;
-    bool loaded_left = !operand_made(a, dot->parent), loaded_right = !operand_made(b, dot->parent);
-    double read[] = {operand_brought(a, dot->parent) ? operand_bytes(s, a, dot->parent) : 0, operand_brought(b, dot->parent) ? operand_bytes(s, b, dot->parent) : 0};
-    w->bytes += read[0] + read[1];
-    w->left = operand_plain(s, a) ? read[0] : 0;
-    w->right = operand_plain(s, b) ? read[1] : 0;
-    w->tile = (double)m * (double)n;
-    w->tile_rows = (double)m;
-    w->rate = rate_of(t, e, dot->sub);
-    int bytes = elem_bytes(e);
+    w->outside = t.past / (double)(t.m + t.n);
+    w->tile = (double)t.m * (double)t.n;
+    w->tile_rows = (double)t.m;
     w->group += others > 0 ? rows_together : 0;
-    w->group_row += (double)k * bytes;
-    bool f8 = elem_is_float(e) && bytes == 1, three = m == THREE && n / 2 * (f8 ? 2 : 1) <= BAND_REGS, fits = (three || rows_fit(m)) && (loaded_right || !loaded_left || !rows_fit(n));
-    int64_t rows = fits ? m : n, cols = fits ? n : m, groups = three ? 3 : rows >= 128 ? 2 : 1;
-    bool type = bytes == 1 || e == EL_bf16 || e == EL_f16 || (e == EL_f32 && dot->sub == DP_tf32);
-    bool turned = !fits;                                                          // on the right wgmma reads shared memory alone
-    bool wgmma = t->has_wgmma && type && batch == 1 && (three || rows_fit(rows)) && (turned ? loaded_left : loaded_right) && cols % 8 == 0 && cols <= 256 && k * bytes % 32 == 0;
+    w->group_row += (double)t.k * elem_bytes((Elem)dot->in[0]->type.elem);
+    w->flops += 2.0 * (double)t.m * (double)t.n * (double)t.k * (double)t.batch;
+    return t;
+}
+
+// What a trip reads of each side, and what all trips of a loop around it read again.
+static void reads(Work *w, Facts *s, const int64_t *dims, const Op *dot, double read[2]) {
     for (int i = 0; i < 2; i++) {
-        double times = 1, elements = (double)(i ? n : m) * (double)k * (double)batch;
+        const Val *v = dot->in[i];
+        double bytes = operand_bytes(s, v, dot->parent);
+        if (operand_by_data(s, v)) operand_picks(w, s, dims, v, bytes);
+        if (w->nest && v->def && v->def->code == OP_T_load && !follows(v, w->nest->reg[0]->args.at[0], DEEP)) w->again += bytes;
+        read[i] = operand_brought(v, dot->parent) ? bytes : 0;
+        *(i ? &w->right : &w->left) = operand_plain(s, v) ? read[i] : 0;
+    }
+    w->bytes += read[0] + read[1];
+}
+
+// Both operands on their way through L2. False: one of them does not come as wgmma wants it.
+static bool draws(Work *w, const Target *t, Facts *s, const int64_t *dims, const Op *dot, const Tile *x, const double read[2]) {
+    int first = op_first_axis(dot), bytes = elem_bytes((Elem)dot->in[0]->type.elem);
+    bool fit = true;
+    for (int i = 0; i < 2; i++) {
+        double times = 1, elements = (double)(i ? x->n : x->m) * (double)x->k * (double)x->batch;
         Way way = dot->nin == first + 1 ? operand_way(s, dot->in[i], dot->in[first], dims, &times) : BY_TMA;
         double drawn = read[i] * (way == BY_TMA ? times : 1);
         w->drawn += drawn;
-        if (i && below && way == BY_TMA && times >= CROSSED) w->common += drawn;
+        if (i && x->below && way == BY_TMA && times >= CROSSED) w->common += drawn;
         if (!t->has_wgmma || way == BY_TMA) continue;
-        wgmma = false;
+        fit = false;
         w->narrow |= bytes == 2;
         if (way == ONE_BY_ONE) w->elements += elements;
-        if (way == BY_PIECES) w->pieces += elements * elem_bytes(e) / times;
+        if (way == BY_PIECES) w->pieces += elements * bytes / times;
     }
-    w->sync |= !wgmma;
-    w->threads = wgmma ? 128 * groups : 128;
-    if (!wgmma) return (double)m * (double)n <= 128 * 256 && (t->has_wgmma || m != THREE);
-    int64_t regs = rows / 64 / groups * cols / 2;
+    return fit;
+}
+
+// How wgmma would make it: its rows and columns, those of the transposed product where the tile's own do not do.
+typedef struct Shape { int64_t rows, cols; int groups; bool turned, three, possible; } Shape;
+
+static Shape shape_of(const Target *t, const Op *dot, const Tile *x) {
+    Elem e = (Elem)dot->in[0]->type.elem;
+    int bytes = elem_bytes(e);
+    bool loaded[] = {!operand_made(dot->in[0], dot->parent), !operand_made(dot->in[1], dot->parent)}, f8 = elem_is_float(e) && bytes == 1;
+    bool type = bytes == 1 || e == EL_bf16 || e == EL_f16 || (e == EL_f32 && dot->sub == DP_tf32);
+    Shape p = {.three = x->m == THREE && x->n / 2 * (f8 ? 2 : 1) <= BAND_REGS};
+    p.turned = !((p.three || rows_fit(x->m)) && (loaded[1] || !loaded[0] || !rows_fit(x->n)));
+    p.rows = p.turned ? x->n : x->m;
+    p.cols = p.turned ? x->m : x->n;
+    p.groups = p.three ? 3 : p.rows >= 128 ? 2 : 1;
+    bool shared = loaded[!p.turned];                                              // on the right wgmma reads shared memory alone
+    p.possible = t->has_wgmma && type && x->batch == 1 && (p.three || rows_fit(p.rows)) && shared && p.cols % 8 == 0 && p.cols <= 256 && x->k * bytes % 32 == 0;
+    return p;
+}
+
+// .. by wgmma. False: sums that there are no registers for.
+static bool multiplied(Work *w, Facts *s, const Op *dot, const Shape *p, const Tile *x, const double read[2]) {
+    Elem e = (Elem)dot->in[0]->type.elem;
+    int first = op_first_axis(dot), bytes = elem_bytes(e);
+    bool f8 = elem_is_float(e) && bytes == 1;
+    int64_t regs = p->rows / 64 / p->groups * p->cols / 2;
     if (f8 ? 2 * regs > PROMOTED_REGS : regs > ACC_REGS) return false;
-    double each = cols / 2.0 > 18 + cols / 4.0 ? cols / 2.0 : 18 + cols / 4.0;
+    double each = fmax(p->cols / 2.0, 18 + p->cols / 4.0);
     w->promoted |= f8;
-    w->turned |= cols != n;
-    if (cols % 64 && dot->nin == first + 1 && operand_by_columns(s, dot->in[!turned], dot->in[first])) each *= ODD_COLUMNS[(cols % 64 + 15) / 16 % 4];
-    w->group_regs = rows / 64 * cols / 2;
+    w->turned |= p->cols != x->n;
+    if (p->cols % 64 && dot->nin == first + 1 && operand_by_columns(s, dot->in[!p->turned], dot->in[first])) each *= ODD_COLUMNS[(p->cols % 64 + 15) / 16 % 4];
+    w->group_regs = p->rows / 64 * p->cols / 2;
     w->regs += regs;
-    w->three |= three;
-    w->columns = cols;
-    if (operand_made(turned ? b : a, dot->parent) && read[turned] > 0) w->made += (double)rows * (double)k;
-    w->pingpong = !f8 && !turned && !three && cols >= GROUP_COLUMNS && rows * cols >= GROUP_LEAST;
-    if (turned && w->tile > TURNED_FREE) w->turned_end = (w->tile - TURNED_FREE) / (w->made > 0 ? TURNED_MADE : TURNED);
-    w->alone |= cols != n || cols < 64;
-    w->clocks += (double)(rows / 64) * (double)(k * bytes / 32) * each * (groups > 1 ? 1 : ALONE);
+    w->three |= p->three;
+    w->columns = p->cols;
+    if (operand_made(dot->in[p->turned], dot->parent) && read[p->turned] > 0) w->made += (double)p->rows * (double)x->k;
+    w->pingpong = !f8 && !p->turned && !p->three && p->cols >= GROUP_COLUMNS && p->rows * p->cols >= GROUP_LEAST;
+    if (p->turned && w->tile > TURNED_FREE) w->turned_end = (w->tile - TURNED_FREE) / (w->made > 0 ? TURNED_MADE : TURNED);
+    w->alone |= p->cols != x->n || p->cols < 64;
+    w->clocks += (double)(p->rows / 64) * (double)(x->k * bytes / 32) * each * (p->groups > 1 ? 1 : ALONE);
     return true;
+}
+
+// One product of a trip. False: the tile is not for this target.
+static bool product(Work *w, const Target *t, Facts *s, const int64_t *dims, const Op *dot) {
+    double read[2];
+    const Tile x = tile_of(w, s, dims, dot);
+    const Shape p = shape_of(t, dot, &x);
+    reads(w, s, dims, dot, read);
+    w->rate = rate_of(t, (Elem)dot->in[0]->type.elem, dot->sub);
+    bool wgmma = draws(w, t, s, dims, dot, &x, read) && p.possible;
+    w->sync |= !wgmma;
+    w->threads = wgmma ? 128 * p.groups : 128;
+    return wgmma ? multiplied(w, s, dot, &p, &x, read) : x.m * x.n <= 128 * 256 && (t->has_wgmma || x.m != THREE);
 }
 
 static bool multiplies(const Op *loop) {
@@ -262,35 +303,8 @@ static void some_idle(Work *w, const Fn *f, const int64_t *dims) {
     w->programs = (int64_t)busy;
 }
 
-bool work_of(Fn *f, const Target *t, const int64_t *dims, Work *w) {
-    const Op *nest = NULL;
-    bool guarded = false;
-    const Op *loop = loop_of(f, &nest, &guarded);
-    Facts *s = facts_new(f);
-    int64_t lo, hi, step, last;
-    bool any = false;                                                               // results of other than 2 or 4 bytes
-    *w = (Work){0};
-    if (!loop || !number_of(s, loop->in[0], dims, &lo) || !at_most(s, loop->in[1], dims, nest != NULL, &hi) || !number_of(s, loop->in[2], dims, &step) || step < 1) return false;
-    w->loop = loop;
-    w->wide = t->has_wgmma;
-    w->outer = 1;
-    if (nest && !outer_trips(w, s, dims, nest)) return false;
-    w->merged = merge_of(loop) != NULL;
-    int products = 0;
-    for (const Op *op = loop->reg[0]->first; op; op = op->next) {
-        if (op->code == OP_T_dot && !product(w, t, s, dims, op)) return false;
-        products += op->code == OP_T_dot;
-    }
-    if (w->sync) w->clocks = 0;
-    if (w->bytes <= 0) return false;
-    if (w->nest && w->clocks <= 0) return false;
-    if (w->clocks && w->regs > ACC_ALL - (w->gathered > 0 ? GATHER_REGS : 0)) return false;
-    if (w->nest) w->between = ops_between(w);
-    w->end = end_of(loop, w->threads);
-    read_behind(w, t, loop);
-    w->trips = hi > lo ? (hi - lo + step - 1) / step : 0;
-    if (nest && !number_of(s, loop->in[1], dims, &last)) w->trips = (w->trips + 1) / 2;                      // each of them a little longer
-    for (int i = 0; i < loop->nout; i++) w->tile_bytes += (double)type_lanes(&loop->out[i]->type) * 4;
+// All tensors' bytes, and how results leave. *odd: some have elements of other than 2 or 4 bytes. False: a dimension is not known.
+static bool tensors(Work *w, const Fn *f, const int64_t *dims, bool *odd) {
     for (int p = 0; p < f->launch->nparams; p++) {
         const LaunchParam *x = &f->launch->params[p];
         double  n = 1;
@@ -299,22 +313,57 @@ bool work_of(Fn *f, const Target *t, const int64_t *dims, Work *w) {
         for (int i = 0; i < x->rank; i++) { if (!launch_by_dims(x->dim[i], dims, &d)) return false; n *= (double)d; }
         int bytes = elem_bytes(x->elem);
         w->scattered |= x->mode != PM_IN && d % 16 * bytes % 16;
-        any |= x->mode != PM_IN && bytes != 2 && bytes != 4;
-        n *= elem_bytes(x->elem);
+        *odd |= x->mode != PM_IN && bytes != 2 && bytes != 4;
+        n *= bytes;
         w->unique += w->table && w->table->def->imm == p && w->picked < n ? w->picked : n;
     }
+    return true;
+}
+
+// Ways to launch it that there are.
+static void ways(Work *w, const Target *t, Fn *f, bool simple, bool numbered, int products) {
+    const double room = t->smem_block - SLOTS_BYTES;
+    bool turns = w->pingpong && products == 1 && end_fits(w, w->loop);
+    w->keeps = turns && simple && w->trips == 1 && w->left > 0 && w->right > 0 && w->made <= 0 && w->right + KEPT_STAGES * w->left <= room;
+    w->pingpong = turns && simple && numbered && GROUP_STAGES * w->bytes <= room - w->behind;
+    w->splits = !w->three && simple && split_refusal(f) == NULL;
+}
+
+bool work_of(Fn *f, const Target *t, const int64_t *dims, Work *w) {
+    const Op *nest = NULL;
+    bool guarded = false, odd = false;
+    const Op *loop = loop_of(f, &nest, &guarded);
+    Facts *s = facts_new(f);
+    int64_t lo, hi, step, last;
+    int products = 0;
+    *w = (Work){.loop = loop, .wide = t->has_wgmma, .outer = 1};
+    if (!loop || !number_of(s, loop->in[0], dims, &lo) || !at_most(s, loop->in[1], dims, nest != NULL, &hi) || !number_of(s, loop->in[2], dims, &step) || step < 1) return false;
+    if (nest && !outer_trips(w, s, dims, nest)) return false;
+    w->merged = merge_of(loop) != NULL;
+    for (const Op *op = loop->reg[0]->first; op; op = op->next) {
+        if (op->code == OP_T_dot && !product(w, t, s, dims, op)) return false;
+        products += op->code == OP_T_dot;
+    }
+    if (w->sync) w->clocks = 0;
+    if (w->bytes <= 0 || (w->nest && w->clocks <= 0)) return false;
+    if (w->clocks && w->regs > ACC_ALL - (w->gathered > 0 ? GATHER_REGS : 0)) return false;
+    if (w->nest) w->between = ops_between(w);
+    w->end = end_of(loop, w->threads);
+    read_behind(w, t, loop);
+    w->trips = hi > lo ? (hi - lo + step - 1) / step : 0;
+    bool numbered = number_of(s, loop->in[1], dims, &last);
+    if (nest && !numbered) w->trips = (w->trips + 1) / 2;                           // each of them a little longer
+    for (int i = 0; i < loop->nout; i++) w->tile_bytes += (double)type_lanes(&loop->out[i]->type) * 4;
+    if (!tensors(w, f, dims, &odd)) return false;
     if (w->three && (w->end > 0 || (w->columns > BAND_COLUMNS && tiles_after(loop) > 2))) return false;          // activations: no faster
-    w->rows = w->scattered && w->clocks && !w->turned && !any;
+    w->rows = w->scattered && w->clocks && !w->turned && !odd;
     w->alone = !w->rows && (w->alone || w->scattered);
     if (w->three && w->gathered > 0) return false;                                  // hopper/bands.c
     if (w->three && w->alone) return false;                                         // 3072 x 1024 x 1024 17.6 us, walking 14.6
-    w->keeps = w->pingpong && products == 1 && w->trips == 1 && end_fits(w, loop) && w->left > 0 && w->right > 0 && w->made <= 0 && w->right + KEPT_STAGES * w->left <= t->smem_block - SLOTS_BYTES;
-    w->pingpong &= products == 1 && end_fits(w, loop) && GROUP_STAGES * w->bytes <= t->smem_block - SLOTS_BYTES - w->behind && number_of(s, loop->in[1], dims, &last);
-    w->splits = !w->three && !nest && !guarded && split_refusal(f) == NULL;
-    w->pingpong &= !nest && !guarded;
+    ways(w, t, f, !nest && !guarded, numbered, products);
     w->alone |= nest || guarded;
     if (!launch_by_dims(f->launch->programs, dims, &w->programs)) return false;
     if (guarded) some_idle(w, f, dims);
-    w->keeps &= !nest && !guarded && w->across * w->down == w->programs;             // a grid of two clauses
+    w->keeps &= w->across * w->down == w->programs;                                 // a grid of two clauses
     return true;
 }
