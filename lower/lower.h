@@ -27,8 +27,7 @@ typedef struct Choice {
     const char *why;                       // what was decided and why, for people; NULL: nothing was
 } Choice;
 // False, with diagnostics in the session, where sema_instance gives NULL.
-bool kernel_choose(SemaFile *file, Session *s, const Node *kernel, const SemaValue *set, int nset,
-                   const SemaValue *dims, int ndims, const CompileOptions *opt, Choice *out);
+bool kernel_choose(Session *s, InstanceOf of, const CompileOptions *opt, Choice *out);
 // What kernel_choose compares: candidates.c.
 typedef struct Candidate {
     TKernel  *kernel;
@@ -40,8 +39,7 @@ typedef struct Candidate {
 } Candidate;
 // The first is the defaults, as the model would launch them. With `schedules`, to be measured, each row comes with all
 // schedules worth trying. 0: sema_instance gave NULL.
-int kernel_candidates(SemaFile *file, Session *s, const Node *kernel, const SemaValue *set, int nset,
-                      const SemaValue *dims, int ndims, const CompileOptions *opt, bool schedules, Candidate **out);
+int kernel_candidates(Session *s, InstanceOf of, const CompileOptions *opt, bool schedules, Candidate **out);
 int  candidate_best(const Candidate *c, int n);        // the one that kernel_choose takes
 // "BM = 64, BN = 128, split = 2"; NULL: nothing but the defaults.
 const char *candidate_text(Arena *a, const Candidate *c, const Schedule *given);

@@ -181,7 +181,7 @@ static const Choice *choose(tkc_program *p, const Node *kernel, SemaValue *set, 
     api_keep_names(p, known, nknown);
     int    from = diag_count(p->session);
     Choice choice;
-    bool fine = runtime_choose(p->runtime, p->file, kernel, set, nset, known, nknown,
+    bool fine = runtime_choose(p->runtime, (InstanceOf){p->file, kernel, set, nset, known, nknown},
                                &runtime_options(p->runtime)->compile, &choice);
     if (api_diagnostics(p->session, from, err) || !fine) { buf_free(&key); return NULL; }
     KnownChoice *c = checked_alloc(sizeof *c);

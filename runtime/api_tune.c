@@ -51,7 +51,7 @@ tkc_status tkc_tune(tkc_program *prog, const char *kernel, const tkc_value *valu
         api_keep_names(prog, known, nknown);
         arguments(args, nargs, list);
         pthread_mutex_lock(&prog->ctx->timing);
-        fine = tune_kernel(prog->runtime, prog->file, node, set, nvalues, known, nknown, list, nargs,
+        fine = tune_kernel(prog->runtime, (InstanceOf){prog->file, node, set, nvalues, known, nknown}, list, nargs,
                            &(TuneOptions){.most = most}, &result, &err);
         pthread_mutex_unlock(&prog->ctx->timing);
         if (fine) status = TKC_OK;

@@ -109,10 +109,9 @@ GraphChoices **runtime_choices(Runtime *rt)             { return &rt->choices; }
 TunedStore **runtime_tuned(Runtime *rt)                 { return &rt->tuned; }
 Schedule runtime_schedule(const Runtime *rt, const Schedule *own) { return merged(rt->opt.compile.schedule, own); }
 
-bool runtime_choose(Runtime *rt, SemaFile *file, const Node *kernel, const SemaValue *set, int nset,
-                    const SemaValue *dims, int ndims, const CompileOptions *opt, Choice *out) {
+bool runtime_choose(Runtime *rt, InstanceOf of, const CompileOptions *opt, Choice *out) {
     const char *model = rt->device->model[0] ? rt->device->model : NULL;
-    return tuned_choose(rt->tuned, model, file, rt->session, kernel, set, nset, dims, ndims, opt, out);
+    return tuned_choose(rt->tuned, model, rt->session, of, opt, out);
 }
 
 // An instance that was asked for before is not even printed again.

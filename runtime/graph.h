@@ -134,8 +134,7 @@ bool runtime_weight(void *rt, const char *const *files, int nfiles, Str name, El
 
 // ---- graph_choose.c
 
-int graph_choose(void *rt, SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *known,
-                 int nknown, SemaValue chosen[MAX_CHOSEN], Schedule *schedule);    // a KernelChooser
+int graph_choose(void *rt, InstanceOf of, SemaValue chosen[MAX_CHOSEN], Schedule *schedule);    // a KernelChooser
 
 int      graph_decided(const GraphChoices *c);           // so far, and not found on disk
 

@@ -205,14 +205,13 @@ static double *logs_of(const SemaValue *known, int n) {
 }
 
 // How far apart two sizes are: 0, the same; INFINITY, another kernel or other types, or near what was only found.
-static double distance(const Decision *d, const Node *kernel, const SemaValue *set, int nset, const SemaValue *known,
-                       const double *log, int nknown, const Schedule *given) {
+static double distance(const Decision *d, InstanceOf of, const double *log, const Schedule *given) {
     double sum = 0;
-    bool same = d->kernel == kernel->span.lo && d->nset == nset && d->nknown == nknown &&
+    bool same = d->kernel == of.item->span.lo && d->nset == of.nset && d->nknown == of.nknown &&
                 memcmp(&d->given, given, sizeof *given) == 0;
-    for (int i = 0; same && i < nset; i++) same = same_value(&d->set[i], &set[i]);
-    for (int i = 0; same && i < nknown; i++) {
-        const SemaValue *a = &d->known[i], *b = &known[i];
+    for (int i = 0; same && i < of.nset; i++) same = same_value(&d->set[i], &of.set[i]);
+    for (int i = 0; same && i < of.nknown; i++) {
+        const SemaValue *a = &d->known[i], *b = &of.known[i];
         same = same_name(a->name, b->name) && a->is_type == b->is_type && a->elem == b->elem;
         if (same && a->ival != b->ival) sum += fabs(d->log[i] - log[i]);
     }
@@ -225,23 +224,22 @@ static SemaValue *copied(const SemaValue *v, int n) {
     return c;
 }
 
-static Decision *decide(Runtime *rt, SemaFile *f, const Node *kernel, const SemaValue *set, int nset,
-                        const SemaValue *known, int nknown, const Schedule *given) {
+static Decision *decide(Runtime *rt, InstanceOf of, const Schedule *given) {
     CompileOptions opt = runtime_options(rt)->compile;
     Choice choice;
     opt.schedule = runtime_schedule(rt, given);
     opt.in_graph = true;
-    if (!runtime_choose(rt, f, kernel, set, nset, known, nknown, &opt, &choice)) return NULL;
+    if (!runtime_choose(rt, of, &opt, &choice)) return NULL;
     Decision *d = checked_alloc(sizeof *d);
-    *d = (Decision){.kernel = kernel->span.lo,
-                    .set = copied(set, nset),
-                    .nset = nset,
-                    .known = copied(known, nknown),
-                    .log = logs_of(known, nknown),
-                    .nknown = nknown,
+    *d = (Decision){.kernel = of.item->span.lo,
+                    .set = copied(of.set, of.nset),
+                    .nset = of.nset,
+                    .known = copied(of.known, of.nknown),
+                    .log = logs_of(of.known, of.nknown),
+                    .nknown = of.nknown,
                     .given = *given,
                     .schedule = choice.schedule};
-    for (int i = 0; i < nset; i++) sema_keep_function(runtime_session(rt), &d->set[i]);
+    for (int i = 0; i < of.nset; i++) sema_keep_function(runtime_session(rt), &d->set[i]);
     for (int i = 0; i < choice.kernel->nbindings && d->nchosen < MAX_CHOSEN; i++) {
         const TBinding *b = &choice.kernel->bindings[i];
         if (b->origin == ORIGIN_CHOSEN)
@@ -250,24 +248,23 @@ static Decision *decide(Runtime *rt, SemaFile *f, const Node *kernel, const Sema
     return d;
 }
 
-int graph_choose(void *ctx, SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *known,
-                 int nknown, SemaValue chosen[MAX_CHOSEN], Schedule *schedule) {
+int graph_choose(void *ctx, InstanceOf of, SemaValue chosen[MAX_CHOSEN], Schedule *schedule) {
     Runtime       *rt = ctx;
     GraphChoices **all = runtime_choices(rt);
     Decision      *near = NULL;
     double         least = INFINITY;
     int            decisions = 0;
     double         log[2 * MAX_DIMS + 16];               // as many as a launch can know
-    if (nknown > (int)(sizeof log / sizeof *log)) ice("%d dimensions known", nknown);
-    for (int i = 0; i < nknown; i++) log[i] = log_of(&known[i]);
+    if (of.nknown > (int)(sizeof log / sizeof *log)) ice("%d dimensions known", of.nknown);
+    for (int i = 0; i < of.nknown; i++) log[i] = log_of(&of.known[i]);
     if (!*all) *all = choices_read(rt);
-    for (Decision *d = *list_of(*all, kernel->span.lo); d; d = d->next) {
-        double far = distance(d, kernel, set, nset, known, log, nknown, schedule);
+    for (Decision *d = *list_of(*all, of.item->span.lo); d; d = d->next) {
+        double far = distance(d, of, log, schedule);
         decisions += far < INFINITY;
         if (far < least) { least = far; near = d; }
     }
     if (!near || (least > 0 && decisions < MAX_DECISIONS)) {
-        near = decide(rt, f, kernel, set, nset, known, nknown, schedule);
+        near = decide(rt, of, schedule);
         if (!near) return -1;
         add(*all, near);
         (*all)->decided++;

@@ -40,22 +40,21 @@ struct GraphExec {
     ArenaMark   empty;
 };
 
-GraphExec *graph_open(Runtime *rt, SemaFile *file, const Node *graph, const SemaValue *set, int nset,
-                      const SemaValue *known, int nknown) {
-    TKernel *head = sema_graph_head(file, graph, set, nset, known, nknown);
+GraphExec *graph_open(Runtime *rt, InstanceOf of) {
+    TKernel *head = sema_graph_head(of);
     if (!head) return NULL;
     GraphExec *x = checked_alloc(sizeof *x);
     Arena *a = session_arena(runtime_session(rt));
     *x = (GraphExec){.rt = rt,
-                     .file = file,
-                     .graph = graph,
-                     .set = set,
-                     .nset = nset,
+                     .file = of.file,
+                     .graph = of.item,
+                     .set = of.set,
+                     .nset = of.nset,
                      .head = head,
                      .info = launch_from_typed(a, head)};
-    x->types = NEW_N(a, SemaValue, nknown + 1);
-    for (int i = 0; i < nknown; i++) if (known[i].is_type) x->types[x->ntypes++] = known[i];
-    runtime_serves(rt, file);
+    x->types = NEW_N(a, SemaValue, of.nknown + 1);
+    for (int i = 0; i < of.nknown; i++) if (of.known[i].is_type) x->types[x->ntypes++] = of.known[i];
+    runtime_serves(rt, of.file);
     return x;
 }
 
@@ -123,7 +122,7 @@ static Plan *plan_elaborated(GraphExec *x, const Bound *b, const TValue *scalars
     SemaValue known[MAX_DIMS * 2];
     int     n = known_sizes(x, b, known);
     Arena  *a = arena_new();
-    TGraph *g = sema_graph_again(x->file, x->graph, x->head, x->set, x->nset, known, n, scalars, scratch_of(x), a);
+    TGraph *g = sema_graph_again((InstanceOf){x->file, x->graph, x->set, x->nset, known, n}, x->head, scalars, scratch_of(x), a);
     Plan   *p = g ? plan_make(x->rt, g, NULL, err) : NULL;
     x->elaborated++;
     if (!p) { arena_free(a); return NULL; }

@@ -40,8 +40,7 @@ void  graph_choices_free(GraphChoices *c);               // what is new goes to 
 typedef struct TunedStore TunedStore;                    // what was measured here (tuned.c)
 TunedStore **runtime_tuned(Runtime *rt);
 // kernel_choose, after what was measured on this device.
-bool runtime_choose(Runtime *rt, SemaFile *file, const Node *kernel, const SemaValue *set, int nset,
-                    const SemaValue *dims, int ndims, const CompileOptions *opt, Choice *out);
+bool runtime_choose(Runtime *rt, InstanceOf of, const CompileOptions *opt, Choice *out);
 Schedule runtime_schedule(const Runtime *rt, const Schedule *own);       // a launch's own over the options'
 void  graph_store_free(Runtime *rt, GraphStore *s);      // NULL is fine
 // run.c

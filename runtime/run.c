@@ -9,7 +9,8 @@
 
 enum { MAX_VALUES = 64 };
 // set by the user; from the arguments
-typedef struct Known { const SemaValue *set; int nset; SemaValue at[MAX_VALUES]; int n; } Known;
+// A call: what was given, and what that is as parameters of the item.
+typedef struct Call { RunArg *args; int nargs; KernelArg *list; } Call;
 
 static const RunArg *find_arg(const RunArg *args, int n, const char *name) {
     for (int i = 0; i < n; i++) if (strcmp(args[i].name, name) == 0) return &args[i];
@@ -206,30 +207,26 @@ static bool bind_specs(const TKernel *k, RunArg *args, int nargs, KernelArg *out
 }
 
 // A dimension that --set gives, which no argument need have; -1: none.
-static int64_t said(const Known *known, Sym name) {
-    for (int i = 0; i < known->nset; i++)
-        if (strcmp(known->set[i].name, name->s) == 0 && !known->set[i].is_type && !known->set[i].fn) return known->set[i].ival;
+static int64_t said(InstanceOf of, Sym name) {
+    for (int i = 0; i < of.nset; i++)
+        if (strcmp(of.set[i].name, name->s) == 0 && !of.set[i].is_type && !of.set[i].fn) return of.set[i].ival;
     return -1;
 }
 
-static bool run_instance(Runtime *rt, SemaFile *file, const Node *kernel, RunArg *args, int nargs, KernelArg *list,
-                         Known *known, RunResult *result, Buf *err) {
+static bool run_instance(Runtime *rt, InstanceOf of, Call c, RunResult *result, Buf *err) {
     Choice choice;
-    if (!runtime_choose(rt, file, kernel, known->set, known->nset, known->at, known->n, &runtime_options(rt)->compile,
-                        &choice))
-        return false;
+    if (!runtime_choose(rt, of, &runtime_options(rt)->compile, &choice)) return false;
     TKernel *k = choice.kernel;
     int64_t    dims[MAX_DIMS];
     RunControl ctl = {.notes = &result->notes, .schedule = &choice.schedule, .dims = dims};
-    for (int d = 0; d < k->ndims; d++) dims[d] = said(known, k->dims[d].name);
-    return bind_specs(k, args, nargs, list, result, err) && kernel_launch(rt, k, list, k->nparams, &ctl, err);
+    for (int d = 0; d < k->ndims; d++) dims[d] = said(of, k->dims[d].name);
+    return bind_specs(k, c.args, c.nargs, c.list, result, err) && kernel_launch(rt, k, c.list, k->nparams, &ctl, err);
 }
 
-static bool run_graph(Runtime *rt, SemaFile *file, const Node *graph, RunArg *args, int nargs, KernelArg *list,
-                      Known *known, RunResult *result, Buf *err) {
-    GraphExec *x = graph_open(rt, file, graph, known->set, known->nset, known->at, known->n);
-    bool ok = x && bind_specs(graph_head(x), args, nargs, list, result, err) &&
-              graph_run(x, list, graph_head(x)->nparams,
+static bool run_graph(Runtime *rt, InstanceOf of, Call c, RunResult *result, Buf *err) {
+    GraphExec *x = graph_open(rt, of);
+    bool ok = x && bind_specs(graph_head(x), c.args, c.nargs, c.list, result, err) &&
+              graph_run(x, c.list, graph_head(x)->nparams,
                         &(RunControl){.notes = &result->notes,
                                       .profile = runtime_options(rt)->profile ? &result->profile : NULL},
                         err);
@@ -237,17 +234,16 @@ static bool run_graph(Runtime *rt, SemaFile *file, const Node *graph, RunArg *ar
     return ok;
 }
 
-bool run_item(Runtime *rt, SemaFile *file, const Node *item, RunArg *args, int nargs,
-              const SemaValue *set, int nset, RunResult *result, Buf *err) {
-    Known      known = {.set = set, .nset = nset};
-    KernelArg *list = checked_alloc(sizeof *list * MAX_GRAPH_PARAMS);
+bool run_item(Runtime *rt, InstanceOf of, RunArg *args, int nargs, RunResult *result, Buf *err) {
+    SemaValue known[MAX_VALUES];
+    const Call c = {args, nargs, checked_alloc(sizeof *c.list * MAX_GRAPH_PARAMS)};
     *result = (RunResult){0};
-    known.n = args_load(item, args, nargs, err) ? infer_values(item, args, nargs, known.at, MAX_VALUES, err) : -1;
-    bool ok = known.n >= 0 && (item->kind == N_graph ? run_graph : run_instance)(rt, file, item, args, nargs, list,
-                                                                                 &known, result, err);
+    of.known = known;
+    of.nknown = args_load(of.item, args, nargs, err) ? infer_values(of.item, args, nargs, known, MAX_VALUES, err) : -1;
+    bool ok = of.nknown >= 0 && (of.item->kind == N_graph ? run_graph : run_instance)(rt, of, c, result, err);
     for (int i = 0; ok && i < result->n; i++)
         if (result->out[i].saved) ok = npy_write(result->out[i].saved, &result->out[i].tensor, err);
-    free(list);
+    free(c.list);
     return ok;
 }
 

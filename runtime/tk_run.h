@@ -12,7 +12,7 @@
 //     Runtime *rt  = runtime_new(session, dev, NULL);
 //     RunArg args[2] = {0};  arg_parse("x=random:f32[37,1000]", 0, 0, &args[0], &err);
 //     RunResult r;
-//     if (run_item(rt, file, sema_find_kernel(file, "softmax"), args, 1, NULL, 0, &r, &err)) run_print(&r, stdout);
+//     if (run_item(rt, (InstanceOf){file, sema_find_kernel(file, "softmax")}, args, 1, &r, &err)) run_print(&r, stdout);
 //     else if (err.n) fprintf(stderr, "tkc: %s\n", err.p);      // and diagnostics, if any, are in the session
 #ifndef TK_RUNTIME_TK_RUN_H
 #define TK_RUNTIME_TK_RUN_H
@@ -123,8 +123,7 @@ bool graph_launch(Runtime *rt, const TGraph *g, KernelArg *args, int nargs, cons
 // A graph for all sizes. `known` are element types (and dimensions that must be numbers); plans are made when arguments
 // first ask for them. NULL: reported.
 typedef struct GraphExec GraphExec;
-GraphExec *graph_open(Runtime *rt, SemaFile *file, const Node *graph, const SemaValue *set, int nset,
-                      const SemaValue *known, int nknown);
+GraphExec *graph_open(Runtime *rt, InstanceOf of);
 void graph_close(GraphExec *x);
 struct OnnxModel;
 // its weights are read from it, not from its file again; it outlives the runtime
@@ -152,8 +151,7 @@ typedef struct RunResult { int n; struct { Sym name; ParamMode mode; HostTensor 
 // `notes` are lines that people may want to see: gathers out of range, found on eval.
 // Instantiates a kernel, or elaborates a graph, with what the arguments say of its dimensions and types, runs it, saves
 // `out=file.npy`. Every parameter but out tensors must be given; an out tensor may be, to give its shape.
-bool run_item(Runtime *rt, SemaFile *file, const Node *item, RunArg *args, int nargs,
-                const SemaValue *set, int nset, RunResult *result, Buf *err);
+bool run_item(Runtime *rt, InstanceOf of, RunArg *args, int nargs, RunResult *result, Buf *err);
 void run_print(const RunResult *r, FILE *to);          // "y: f32[37, 1000]" and the tensor, or where it was saved
 void run_result_free(RunResult *r);
 bool args_load(const Node *kernel, RunArg *args, int nargs, Buf *err);     // reads the files of parameters that are read

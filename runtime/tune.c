@@ -101,14 +101,14 @@ static bool make_data(Tuning *t, const LaunchInfo *info, const TuneArg *const *g
 }
 
 // Shapes of what is not given, from dimensions and scalars.
-static bool describe(Tuning *t, const LaunchInfo *info, const SemaValue *known, int nknown, const TuneArg *const *given,
+static bool describe(Tuning *t, const LaunchInfo *info, InstanceOf of, const TuneArg *const *given,
                      Buf *err) {
     int64_t dims[MAX_DIMS];
     Bound   b = {.info = info, .args = t->args, .nargs = info->nparams};
     for (int k = 0; k < info->ndims; k++) {
         dims[k] = -1;
-        for (int i = 0; i < nknown; i++)
-            if (!known[i].is_type && strcmp(known[i].name, info->dims[k].name->s) == 0) dims[k] = known[i].ival;
+        for (int i = 0; i < of.nknown; i++)
+            if (!of.known[i].is_type && strcmp(of.known[i].name, info->dims[k].name->s) == 0) dims[k] = of.known[i].ival;
     }
     t->nargs = info->nparams;
     for (int p = 0; p < info->nparams; p++) {
@@ -343,11 +343,12 @@ static void result(Tuning *t, const CompileOptions *compile, TuneResult *out) {
     free(order);
 }
 
-static const char *dims_text(Arena *a, const SemaValue *known, int nknown) {
+static const char *dims_text(Arena *a, InstanceOf of) {
     Buf t = {0};
-    for (int i = 0; i < nknown; i++) {
-        if (known[i].is_type) buf_printf(&t, "%s%s = %s", t.n ? ", " : "", known[i].name, elem_name(known[i].elem));
-        else buf_printf(&t, "%s%s = %lld", t.n ? ", " : "", known[i].name, (long long)known[i].ival);
+    for (int i = 0; i < of.nknown; i++) {
+        const SemaValue *v = &of.known[i];
+        if (v->is_type) buf_printf(&t, "%s%s = %s", t.n ? ", " : "", v->name, elem_name(v->elem));
+        else buf_printf(&t, "%s%s = %lld", t.n ? ", " : "", v->name, (long long)v->ival);
     }
     const char *out = arena_printf(a, "%s", t.n ? t.p : "");
     buf_free(&t);
@@ -373,36 +374,35 @@ static bool measure(Tuning *t, Buf *err) {
     return t->timer && first_look(t, err) && in_turns(t, err);
 }
 
-static void name_it(Tuning *t, TuneResult *out, const Node *kernel, const SemaValue *known, int nknown, const char *device) {
+static void name_it(Tuning *t, TuneResult *out, InstanceOf of, const char *device) {
     *out = (TuneResult){.arena = arena_new()};
-    LineCol at = span_where(t->session, kernel->span.lo);
-    out->kernel = arena_printf(out->arena, "%s", kernel->sym->s);
+    LineCol at = span_where(t->session, of.item->span.lo);
+    out->kernel = arena_printf(out->arena, "%s", of.item->sym->s);
     out->file = arena_printf(out->arena, "%s", at.src ? at.src->path : "");
     out->device = arena_printf(out->arena, "%s", device);
-    out->dims = dims_text(out->arena, known, nknown);
+    out->dims = dims_text(out->arena, of);
 }
 
 // A dimension that nobody gave, or NULL.
-static const LaunchDim *not_given(const TKernel *k, const SemaValue *set, int nset, const SemaValue *known, int nknown) {
+static const LaunchDim *not_given(const TKernel *k, InstanceOf of) {
     for (int d = 0; d < k->ndims; d++) {
         bool given = k->dims[d].fixed >= 0;
-        for (int i = 0; i < nset + nknown; i++) given |= strcmp((i < nset ? set[i] : known[i - nset]).name, k->dims[d].name->s) == 0;
+        for (int i = 0; i < of.nset + of.nknown; i++) given |= strcmp((i < of.nset ? of.set[i] : of.known[i - of.nset]).name, k->dims[d].name->s) == 0;
         if (!given) return &k->dims[d];
     }
     return NULL;
 }
 
-bool tune_expect(Session *s, SemaFile *file, const Node *kernel, const SemaValue *set, int nset, const SemaValue *known,
-                 int nknown, const CompileOptions *opt, TuneResult *out, Buf *err) {
+bool tune_expect(Session *s, InstanceOf of, const CompileOptions *opt, TuneResult *out, Buf *err) {
     Tuning t = {.session = s};
     *out = (TuneResult){0};
-    t.nall = kernel_candidates(file, s, kernel, set, nset, known, nknown, opt, true, &t.all);
+    t.nall = kernel_candidates(s, of, opt, true, &t.all);
     if (!t.nall) return false;
     t.model = candidate_best(t.all, t.nall);
     const Candidate **order = checked_alloc(sizeof(Candidate *) * (size_t)t.nall);
     for (int i = 0; i < t.nall; i++) order[i] = &t.all[i];
     qsort(order, (size_t)t.nall, sizeof(Candidate *), by_expected);
-    name_it(&t, out, kernel, known, nknown, opt->target->gpu);
+    name_it(&t, out, of, opt->target->gpu);
     out->row = NEW_N(out->arena, TuneRow, t.nall);
     out->n = out->looked = t.nall;
     bool any = order[0]->us < INFINITY;
@@ -414,7 +414,7 @@ bool tune_expect(Session *s, SemaFile *file, const Node *kernel, const SemaValue
     }
     free(order);
     if (any) return true;
-    const LaunchDim *missing = not_given(t.all[0].kernel, set, nset, known, nknown);
+    const LaunchDim *missing = not_given(t.all[0].kernel, of);
     if (missing) buf_printf(err, "what `%s` takes depends on `%s`: give it, `%s=1024`", out->kernel, missing->name->s, missing->name->s);
     else
         buf_printf(err, "the model cannot tell what `%s` takes, whose loops go as far as numbers or data say: measure it on a GPU, without --expect",
@@ -423,9 +423,7 @@ bool tune_expect(Session *s, SemaFile *file, const Node *kernel, const SemaValue
     return false;
 }
 
-bool tune_kernel(Runtime *rt, SemaFile *file, const Node *kernel, const SemaValue *set, int nset,
-                 const SemaValue *known, int nknown, const TuneArg *args, int nargs, const TuneOptions *opt,
-                 TuneResult *out, Buf *err) {
+bool tune_kernel(Runtime *rt, InstanceOf of, const TuneArg *args, int nargs, const TuneOptions *opt, TuneResult *out, Buf *err) {
     static const TuneOptions usual;
     const CompileOptions *compile = &runtime_options(rt)->compile;
     Tuning t = {.rt = rt, .device = runtime_device(rt), .session = runtime_session(rt), .opt = opt ? opt : &usual};
@@ -435,7 +433,7 @@ bool tune_kernel(Runtime *rt, SemaFile *file, const Node *kernel, const SemaValu
         buf_printf(err, "tuning measures a GPU; the device %s is none", t.device->ops->name);
         return false;
     }
-    t.nall = kernel_candidates(file, t.session, kernel, set, nset, known, nknown, compile, true, &t.all);
+    t.nall = kernel_candidates(t.session, of, compile, true, &t.all);
     if (!t.nall) return false;
     t.model = candidate_best(t.all, t.nall);
     TKernel *k = t.all[0].kernel;
@@ -443,14 +441,14 @@ bool tune_kernel(Runtime *rt, SemaFile *file, const Node *kernel, const SemaValu
     if (!f) { buf_printf(err, "`%s` could not be turned into tile IR", k->name->s); return false; }
     for (int p = 0; p < f->launch->nparams; p++)
         for (int i = 0; i < nargs; i++) if (strcmp(args[i].name, f->launch->params[p].name->s) == 0) given[p] = &args[i];
-    name_it(&t, out, kernel, known, nknown, t.device->model);
-    bool fine = describe(&t, f->launch, known, nknown, given, err) && measure(&t, err);
+    name_it(&t, out, of, t.device->model);
+    bool fine = describe(&t, f->launch, of, given, err) && measure(&t, err);
     if (fine) result(&t, compile, out);
     if (fine && out->row[0].us <= 0) {
         buf_printf(err, "no candidate of `%s` could be launched: %s", out->kernel, out->row[0].refused);
         fine = false;
     }
-    if (fine) tuned_keep(runtime_tuned(rt), file, t.session, kernel, set, nset, known, nknown, compile, out);
+    if (fine) tuned_keep(runtime_tuned(rt), t.session, of, compile, out);
     close(&t);
     if (!fine) tune_result_free(out);
     return fine;

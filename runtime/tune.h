@@ -46,13 +46,10 @@ typedef struct TuneOptions {
 } TuneOptions;
 
 // `known` are dimensions and element types. Tensors that `args` lacks are made from them. False: err, or diagnostics.
-bool tune_kernel(Runtime *rt, SemaFile *file, const Node *kernel, const SemaValue *set, int nset,
-                 const SemaValue *known, int nknown, const TuneArg *args, int nargs, const TuneOptions *opt,
-                 TuneResult *out, Buf *err);
+bool tune_kernel(Runtime *rt, InstanceOf of, const TuneArg *args, int nargs, const TuneOptions *opt, TuneResult *out, Buf *err);
 
 // The same as the model expects it, on no device: nothing is measured, the rows are in the model's order.
-bool tune_expect(Session *s, SemaFile *file, const Node *kernel, const SemaValue *set, int nset, const SemaValue *known,
-                 int nknown, const CompileOptions *opt, TuneResult *out, Buf *err);
+bool tune_expect(Session *s, InstanceOf of, const CompileOptions *opt, TuneResult *out, Buf *err);
 
 // ---- tune_check.c
 
@@ -68,11 +65,8 @@ typedef struct TunedStore TunedStore;      // of this process, beside what is on
 void tuned_store_free(TunedStore *s);      // NULL is fine
 // kernel_choose, but what was measured for the same kernel, dimensions, schedule and device stands before the model. `store`
 // may be NULL; `device` NULL: on whatever device of the target was measured last.
-bool tuned_choose(const TunedStore *store, const char *device, SemaFile *file, Session *s, const Node *kernel,
-                  const SemaValue *set, int nset, const SemaValue *dims, int ndims, const CompileOptions *opt,
-                  Choice *out);
-void tuned_keep(TunedStore **store, SemaFile *file, Session *s, const Node *kernel, const SemaValue *set, int nset,
-                const SemaValue *dims, int ndims, const CompileOptions *opt, const TuneResult *r);
+bool tuned_choose(const TunedStore *store, const char *device, Session *s, InstanceOf of, const CompileOptions *opt, Choice *out);
+void tuned_keep(TunedStore **store, Session *s, InstanceOf of, const CompileOptions *opt, const TuneResult *r);
 
 // ---- tune_table.c
 

@@ -90,7 +90,7 @@ static bool put_choice(const Writing *w, const TuneResult *r, const Pairs *dims,
                                       .elem = p->number ? EL_none : elem_by_name((Str){p->text, strlen(p->text)})};
     }
     int said = diag_count(w->s);
-    const TKernel *k = sema_instance(w->file, w->kernel, NULL, 0, known, nknown);
+    const TKernel *k = sema_instance((InstanceOf){.file = w->file, .item = w->kernel, .known = known, .nknown = nknown});
     diag_forget(w->s, said);
     for (uint32_t i = 0; w->item && i < w->item->nkid; i++) {
         const Node *c = w->item->kid[i];

@@ -25,19 +25,12 @@ void tuned_store_free(TunedStore *s) {
     }
 }
 
-typedef struct Asked {
-    SemaFile *file;
-    Session  *s;
-    const Node *kernel;
-    const SemaValue *set, *dims;
-    int       nset, ndims;
-    const CompileOptions *opt;
-} Asked;
+typedef struct Asked { Session *s; InstanceOf of; const CompileOptions *opt; } Asked;
 
 // False: the kernel cannot be built for this.
 static bool key_of(const Asked *q, const char *device, Buf *key) {
     int      said = diag_count(q->s);
-    TKernel *k = sema_instance(q->file, q->kernel, q->set, q->nset, q->dims, q->ndims);
+    TKernel *k = sema_instance(q->of);
     Fn      *f = k ? ir_build(q->s, k) : NULL;
     diag_forget(q->s, said);
     if (!f) return false;
@@ -46,12 +39,12 @@ static bool key_of(const Asked *q, const char *device, Buf *key) {
     for (int i = 0; i < schedule_field_count; i++)
         buf_printf(key, " %d",
                    *(const int *)(const void *)((const char *)&q->opt->schedule + schedule_fields[i].offset));
-    for (int i = 0; i < q->nset; i++) buf_printf(key, " %s", q->set[i].name);
+    for (int i = 0; i < q->of.nset; i++) buf_printf(key, " %s", q->of.set[i].name);
     for (int i = 0; i < k->ndims; i++)
-        for (int d = 0; d < q->ndims; d++)
-            if (!q->dims[d].is_type && strcmp(q->dims[d].name, k->dims[i].name->s) == 0 &&
-                sema_tune_key(q->file, q->kernel, q->dims[d].name))
-                buf_printf(key, " %s=%lld", q->dims[d].name, (long long)q->dims[d].ival);
+        for (int d = 0; d < q->of.nknown; d++)
+            if (!q->of.known[d].is_type && strcmp(q->of.known[d].name, k->dims[i].name->s) == 0 &&
+                sema_tune_key(q->of.file, q->of.item, q->of.known[d].name))
+                buf_printf(key, " %s=%lld", q->of.known[d].name, (long long)q->of.known[d].ival);
     buf_putc(key, '\n');
     ir_print(f, key);
     return true;
@@ -88,7 +81,7 @@ static bool take_parse(const char *text, Take *t) {
 // The row of the tune item that names these values and no others.
 static const TuneCandidate *row_of(const Asked *q, const Take *t, int names) {
     TuneCandidate *all;
-    int n = sema_candidates(q->file, q->kernel, q->set, q->nset, q->dims, q->ndims, &all);
+    int n = sema_candidates(q->of, &all);
     for (int i = 0; i < n; i++) {
         Schedule s;
         int most, same = 0, own = 0;
@@ -107,23 +100,26 @@ static const TuneCandidate *row_of(const Asked *q, const Take *t, int names) {
 static bool again(const Asked *q, const TuneResult *r, Choice *out) {
     Take t;
     int  names = 0, most;
-    SemaValue *values = NEW_N(session_arena(q->s), SemaValue, q->nset + 64);
+    SemaValue *values = NEW_N(session_arena(q->s), SemaValue, q->of.nset + 64);
     if (!take_parse(r->row[0].choice, &t)) return false;
     *out = (Choice){.schedule = q->opt->schedule};
-    if (q->nset) memcpy(values, q->set, sizeof *values * (size_t)q->nset);
+    if (q->of.nset) memcpy(values, q->of.set, sizeof *values * (size_t)q->of.nset);
     for (int i = 0; i < t.n; i++) {
         int *word = schedule_field(&out->schedule, t.at[i].name, strlen(t.at[i].name), &most);
         if (word && t.at[i].value <= most && t.at[i].value >= 0) *word = (int)t.at[i].value;
         else if (word) return false;
         else
-            values[q->nset + names++] = (SemaValue){
+            values[q->of.nset + names++] = (SemaValue){
                 .name = sym(q->s, t.at[i].name)->s, .ival = t.at[i].value, .chosen = true};
     }
-    const TuneCandidate *row = sema_tune_item(q->file, q->kernel) ? row_of(q, &t, names) : NULL;
+    const TuneCandidate *row = sema_tune_item(q->of.file, q->of.item) ? row_of(q, &t, names) : NULL;
     if (names && !row) return false;
-    if (!row && !sema_tune_allows(q->file, q->kernel, q->set, q->nset, q->dims, q->ndims)) return false;
+    if (!row && !sema_tune_allows(q->of)) return false;
     int said = diag_count(q->s);
-    out->kernel = sema_instance(q->file, q->kernel, values, q->nset + names, q->dims, q->ndims);
+    InstanceOf of = q->of;
+    of.set = values;
+    of.nset += names;
+    out->kernel = sema_instance(of);
     diag_forget(q->s, said);
     out->why = arena_printf(session_arena(q->s), "%s%s%s: %.1f us measured on %s, the best of %d",
                             r->row[0].choice[0] ? r->row[0].choice : "the defaults", r->dims[0] ? " for " : "", r->dims,
@@ -131,10 +127,8 @@ static bool again(const Asked *q, const TuneResult *r, Choice *out) {
     return out->kernel != NULL;
 }
 
-bool tuned_choose(const TunedStore *store, const char *device, SemaFile *file, Session *s, const Node *kernel,
-                  const SemaValue *set, int nset, const SemaValue *dims, int ndims, const CompileOptions *opt,
-                  Choice *out) {
-    Asked q = {file, s, kernel, set, dims, nset, ndims, opt};
+bool tuned_choose(const TunedStore *store, const char *device, Session *s, InstanceOf of, const CompileOptions *opt, Choice *out) {
+    const Asked q = {s, of, opt};
     Buf   key = {0}, bytes = {0};
     TuneResult r = {0};
     bool fine = (store || cache_any_measured()) && opt->target && key_of(&q, device, &key) &&
@@ -142,16 +136,15 @@ bool tuned_choose(const TunedStore *store, const char *device, SemaFile *file, S
     tune_result_free(&r);
     buf_free(&key);
     buf_free(&bytes);
-    return fine || kernel_choose(file, s, kernel, set, nset, dims, ndims, opt, out);
+    return fine || kernel_choose(s, of, opt, out);
 }
 
-void tuned_keep(TunedStore **store, SemaFile *file, Session *s, const Node *kernel, const SemaValue *set, int nset,
-                const SemaValue *dims, int ndims, const CompileOptions *opt, const TuneResult *r) {
-    Asked q = {file, s, kernel, set, dims, nset, ndims, opt};
-    const char *const of[2] = {r->device, NULL};
+void tuned_keep(TunedStore **store, Session *s, InstanceOf of, const CompileOptions *opt, const TuneResult *r) {
+    const Asked q = {s, of, opt};
+    const char *const device[2] = {r->device, NULL};
     for (int i = 0; i < 2; i++) {
         Buf key = {0}, bytes = {0};
-        if (!key_of(&q, of[i], &key)) { buf_free(&key); return; }
+        if (!key_of(&q, device[i], &key)) { buf_free(&key); return; }
         tune_bytes(r, &bytes);
         cache_put(&key, &bytes);
         TunedStore *t = *store;

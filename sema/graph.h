@@ -83,16 +83,14 @@ const Node *sema_find_graph(const SemaFile *f, const char *name);
 
 void sema_check_graphs(SemaFile *f);                     // with their dimensions as symbols, to report errors and warnings
 // Parameters, dimensions and guards alone. NULL: reported.
-TKernel *sema_graph_head(SemaFile *f, const Node *graph, const SemaValue *set, int nset, const SemaValue *known, int nknown);
-// With numbers: `dims` knows every dimension of the head, `scalars` (by parameter of the head) every scalar. It lives in
+TKernel *sema_graph_head(InstanceOf of);
+// With numbers: `known` knows every dimension of the head, `scalars` (by parameter of the head) every scalar. It lives in
 // `arena` (NULL: the session's), its kernels in the session. NULL: reported.
-TGraph *sema_graph_elaborate(SemaFile *f, const Node *graph, const SemaValue *set, int nset, const SemaValue *dims,
-                             int ndims, const TValue *scalars, Arena *arena);
+TGraph *sema_graph_elaborate(InstanceOf of, const TValue *scalars, Arena *arena);
 
 // The same, for who does it often: `head` is sema_graph_head's, what is only needed meanwhile is in `scratch`. With its
 // recipe, if there is one.
-TGraph *sema_graph_again(SemaFile *f, const Node *graph, const TKernel *head, const SemaValue *set, int nset,
-                         const SemaValue *dims, int ndims, const TValue *scalars, Arena *scratch, Arena *arena);
+TGraph *sema_graph_again(InstanceOf of, const TKernel *head, const TValue *scalars, Arena *scratch, Arena *arena);
 // The graph for other dimensions (by dimension of its head) by its recipe, the body not run again. It shares what is
 // the same with `g`. NULL: it would be another one, or an error.
 TGraph  *sema_graph_resize(SemaFile *f, const TGraph *g, const int64_t *dims, Arena *arena);
@@ -106,8 +104,7 @@ void sema_weights(SemaFile *f, WeightLookup look, void *ctx);
 // Who decides what a launch leaves open (tune items, the schedule), when its dimensions are numbers: values for `<>` names,
 // at most MAX_CHOSEN, and words of the schedule that are 0. How many values; -1: reported.
 enum { MAX_CHOSEN = 16 };
-typedef int (*KernelChooser)(void *ctx, SemaFile *f, const Node *kernel, const SemaValue *set, int nset,
-                             const SemaValue *known, int nknown, SemaValue chosen[MAX_CHOSEN], Schedule *schedule);
+typedef int (*KernelChooser)(void *ctx, InstanceOf of, SemaValue chosen[MAX_CHOSEN], Schedule *schedule);
 void sema_chooser(SemaFile *f, KernelChooser choose, void *ctx);
 // For choosers that remember: function values that were written in one place are the same, whatever run of the graph
 // they are of.

@@ -133,7 +133,7 @@ static bool run_copy(Grapher *g, Ent from, Ent to, Span at) {
     if (!b) ice("std/graph.tk has no `copy`");
     Ent n = graph_count(g, from.tensor, at);
     SemaValue known[2] = {{.name = "T", .is_type = true, .elem = from.tensor->elem}, {.name = "N", .ival = n.i}};
-    TKernel *k = launch_cached(g->f, b->ent.node, NULL, 0, known, 1);      // of any length
+    TKernel *k = launch_cached((InstanceOf){.file = g->f, .item = b->ent.node, .known = known, .nknown = 1});      // of any length
     if (!k) return false;
     recipe_instance(c, k, &known[1], &n.row, 1);
     TGLaunch launch = {.span = at, .path = g->level->path, .kernel = k, .args = NEW_N(c->a, TValue, 3)};

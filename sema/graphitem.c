@@ -389,23 +389,26 @@ static void bind_params(Grapher *g, const Node *item, const TValue *scalars) {
 }
 
 // The graph's own nodes are in `arena`; the instances of kernels that come up are the session's.
-static Grapher open_graph(SemaFile *f, const Node *item, Known values, const TValue *scalars, Arena *arena) {
+static Grapher open_graph(InstanceOf of, const TValue *scalars, Arena *arena) {
+    SemaFile *f = of.file;
+    const Node *item = of.item;
     Grapher g = {.f = f, .numbers = scalars != NULL};
     bool *solved = NEW_N(arena, bool, MAX_DIMS + 1);
     int errors = diag_errors(f->s);
     f->arena = arena;
-    g.c = head_open(f, item, values, solved, NULL, g.numbers);
+    g.c = head_open(of, solved, NULL, g.numbers);
     f->arena = NULL;
     head_close(g.c, item, solved, false);
     if (diag_errors(f->s) > errors) g.bad = true;
     return g;
 }
 
-TKernel *sema_graph_head(SemaFile *f, const Node *item, const SemaValue *set, int nset, const SemaValue *known, int nknown) {
+TKernel *sema_graph_head(InstanceOf of) {
+    SemaFile *f = of.file;
     bool *solved = NEW_N(session_arena(f->s), bool, MAX_DIMS + 1);
     int errors = diag_errors(f->s);
-    Check *c = head_open(f, item, (Known){set, known, nset, nknown}, solved, NULL, false);
-    head_close(c, item, solved, false);
+    Check *c = head_open(of, solved, NULL, false);
+    head_close(c, of.item, solved, false);
     return diag_errors(f->s) > errors ? NULL : c->k;
 }
 
@@ -439,10 +442,12 @@ static void open_recipe(Grapher *g, const Node *item) {
     }
 }
 
-static TGraph *evaluate(SemaFile *f, const Node *item, Known values, const TValue *scalars, Arena *arena, bool recipe) {
+static TGraph *evaluate(InstanceOf of, const TValue *scalars, Arena *arena, bool recipe) {
+    SemaFile *f = of.file;
+    const Node *item = of.item;
     int errors = diag_errors(f->s);
     f->run++;
-    Grapher g = open_graph(f, item, values, scalars, arena);
+    Grapher g = open_graph(of, scalars, arena);
     if (g.bad) return NULL;
     if (recipe) open_recipe(&g, item);
     bind_params(&g, item, scalars);
@@ -496,15 +501,13 @@ static TGraph *kept(const TGraph *g, const TKernel *head, Arena *a) {
     return r;
 }
 
-TGraph *sema_graph_again(SemaFile *f, const Node *item, const TKernel *head, const SemaValue *set, int nset,
-                         const SemaValue *dims, int ndims, const TValue *scalars, Arena *scratch, Arena *arena) {
-    const TGraph *g = evaluate(f, item, (Known){set, dims, nset, ndims}, scalars, scratch, true);
+TGraph *sema_graph_again(InstanceOf of, const TKernel *head, const TValue *scalars, Arena *scratch, Arena *arena) {
+    const TGraph *g = evaluate(of, scalars, scratch, true);
     return g ? kept(g, head, arena) : NULL;
 }
 
-TGraph *sema_graph_elaborate(SemaFile *f, const Node *item, const SemaValue *set, int nset, const SemaValue *dims,
-                             int ndims, const TValue *scalars, Arena *arena) {
-    return evaluate(f, item, (Known){set, dims, nset, ndims}, scalars, arena ? arena : session_arena(f->s), false);
+TGraph *sema_graph_elaborate(InstanceOf of, const TValue *scalars, Arena *arena) {
+    return evaluate(of, scalars, arena ? arena : session_arena(of.file->s), false);
 }
 
 void sema_check_graphs(SemaFile *f) {
@@ -512,6 +515,6 @@ void sema_check_graphs(SemaFile *f) {
         const Node *item = f->graphs.at[i], *gs = item->kid[0];
         bool defaults = true;
         for (uint32_t k = 0; gs && k < gs->nkid; k++) defaults = defaults && gs->kid[k]->kid[1];
-        if (defaults) evaluate(f, item, (Known){0}, NULL, session_arena(f->s), false);
+        if (defaults) evaluate((InstanceOf){f, item}, NULL, session_arena(f->s), false);
     }
 }

@@ -379,7 +379,7 @@ bool launch_learn(Check *c, LaunchCall *l);                             // from 
 Ent  launch_tuple(Check *c, const Ent *at, int n, Span span);                     // results: nothing, the one, or a tuple
 const Learned *launch_learned(const LaunchCall *l, Sym name, bool is_type);
 // The same kernel with the same values is one instance, wherever it is called.
-TKernel *launch_cached(SemaFile *f, const Node *item, const SemaValue *set, int nset, const SemaValue *known, int nknown);
+TKernel *launch_cached(InstanceOf of);
 TKernel *launch_instance(Check *c, LaunchCall *l, Ent dim[MAX_DIMS]);   // NULL: reported; dim: by dimension of the instance
 Ent      launch_dim(Check *c, const LaunchCall *l, const TExpr *x, const Ent dim[MAX_DIMS]);
 bool     launch_scalar(Check *c, Elem e, Ent v, Span at, bool open, TValue *out);   // open: it may be no number yet
@@ -411,8 +411,7 @@ void check_names(SemaFile *f, const Node *item);               // reports what n
 
 // ---- kernel.c ------------------------------------------------------------------------------------
 
-typedef struct Known { const SemaValue *set, *known; int nset, nknown; } Known;
-Check   *head_open(SemaFile *f, const Node *item, Known values, bool *solved, const Check *last, bool numbers);
+Check   *head_open(InstanceOf of, bool *solved, const Check *last, bool numbers);
 void     head_close(Check *c, const Node *item, bool *solved, bool warn);
 
 Check   *check_new(SemaFile *f);

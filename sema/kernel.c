@@ -319,12 +319,14 @@ static void dim_spans(Check *c, const Node *n) {
 
 // A kernel's head: names, dimensions, parameters and conditions, in a scope of their own. `numbers`: every dimension is
 // to be one (a graph that is about to run).
-Check *head_open(SemaFile *f, const Node *item, Known values, bool *solved, const Check *last, bool numbers) {
+Check *head_open(InstanceOf of, bool *solved, const Check *last, bool numbers) {
+    SemaFile *f = of.file;
+    const Node *item = of.item;
     Check *c = check_new(f);
-    c->set = values.set;
-    c->nset = values.nset;
-    c->known = values.known;
-    c->nknown = values.nknown;
+    c->set = of.set;
+    c->nset = of.nset;
+    c->known = of.known;
+    c->nknown = of.nknown;
     c->body = &c->k->body;
     c->k->name = item->sym;
     c->k->span = name_at(item);
@@ -372,22 +374,26 @@ void head_close(Check *c, const Node *item, bool *solved, bool warn) {
     if (warn && item->kind == N_kernel) unwritten(c, item);
 }
 
-static Check *run_kernel(SemaFile *f, const Node *kernel, Known values, const Check *last) {
+static Check *run_kernel(InstanceOf of, const Check *last) {
+    SemaFile *f = of.file;
+    const Node *kernel = of.item;
     bool *solved = NEW_N(session_arena(f->s), bool, MAX_DIMS + 1);
     int errors = diag_errors(f->s);
-    Check *c = head_open(f, kernel, values, solved, last, false);
+    Check *c = head_open(of, solved, last, false);
     check_grid(c, kernel);
     check_block(c, kernel->kid[4]);
     head_close(c, kernel, solved, diag_errors(c->s) == errors);
     return c;
 }
 
-TKernel *sema_instance(SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *dims, int ndims) {
+TKernel *sema_instance(InstanceOf of) {
+    SemaFile *f = of.file;
+    const Node *kernel = of.item;
     if (!kernel || !kernel->sym) return NULL;
     int before = diag_count(f->s), errors = diag_errors(f->s);
     Check *c = NULL;
     for (int run = 0; run <= MAX_DIMS; run++) {
-        c = run_kernel(f, kernel, (Known){set, dims, nset, ndims}, c);
+        c = run_kernel(of, c);
         if (!c->again) break;
         diag_forget(f->s, before);
     }
@@ -408,7 +414,7 @@ static bool has_defaults(const Node *kernel) {
 
 void sema_check(SemaFile *f) {
     for (uint32_t i = 0; i < f->kernels.n; i++) {
-        if (has_defaults(f->kernels.at[i])) sema_instance(f, f->kernels.at[i], NULL, 0, NULL, 0);
+        if (has_defaults(f->kernels.at[i])) sema_instance((InstanceOf){f, f->kernels.at[i]});
     }
     sema_check_graphs(f);
     TTest **tests;

@@ -511,33 +511,34 @@ static bool covers(const TKernel *k, const SemaValue *a, int na, const SemaValue
     return true;
 }
 
-TKernel *launch_cached(SemaFile *f, const Node *item, const SemaValue *set, int nset, const SemaValue *known, int nknown) {
+TKernel *launch_cached(InstanceOf of) {
+    SemaFile *f = of.file;
     Arena *a = session_arena(f->s);
     for (uint32_t i = 0; i < f->instances.n; i++) {
         const Instance *x = &f->instances.at[i];
-        bool same = x->item == item && x->nset == nset && (!x->run || x->run == f->run) && same_values(x->set, set, nset);
-        if (same && covers(x->kernel, x->known, x->nknown, known, nknown) &&
-            covers(x->kernel, known, nknown, x->known, x->nknown))
+        bool same = x->item == of.item && x->nset == of.nset && (!x->run || x->run == f->run) && same_values(x->set, of.set, of.nset);
+        if (same && covers(x->kernel, x->known, x->nknown, of.known, of.nknown) &&
+            covers(x->kernel, of.known, of.nknown, x->known, x->nknown))
             return x->kernel;
     }
-    TKernel *k = sema_instance(f, item, set, nset, known, nknown);
+    TKernel *k = sema_instance(of);
     if (!k) return NULL;
     int run = 0;
-    for (int i = 0; i < nset; i++) if (set[i].value && set[i].value->kind == EN_lambda) run = f->run;
+    for (int i = 0; i < of.nset; i++) if (of.set[i].value && of.set[i].value->kind == EN_lambda) run = f->run;
     Instance x = {.run = run,
-                  .item = item,
-                  .set = launch_values_kept(a, set, nset),
-                  .nset = nset,
-                  .known = launch_values_kept(a, known, nknown),
-                  .nknown = nknown,
+                  .item = of.item,
+                  .set = launch_values_kept(a, of.set, of.nset),
+                  .nset = of.nset,
+                  .known = launch_values_kept(a, of.known, of.nknown),
+                  .nknown = of.nknown,
                   .kernel = k};
     vec_push(a, &f->instances, x);
     return k;
 }
 
 static TKernel *instance_of(Check *c, const LaunchCall *l, const SemaValue *known, int nknown) {
-    return l->item->kind == N_graph ? sema_graph_head(c->file, l->item, l->set, l->nset, known, nknown)
-                                    : launch_cached(c->file, l->item, l->set, l->nset, known, nknown);
+    const InstanceOf of = {c->file, l->item, l->set, l->nset, known, nknown};
+    return l->item->kind == N_graph ? sema_graph_head(of) : launch_cached(of);
 }
 
 // What the launch leaves open, decided for its dimensions by whoever knows the target.
@@ -556,8 +557,8 @@ static TKernel *chosen_instance(Check *c, LaunchCall *l, TKernel *k, const Ent *
         known[n++] = (SemaValue){.name = k->dims[i].name->s, .ival = dim[i].i};
     }
     memcpy(set, l->set, sizeof *set * (size_t)l->nset);
-    int chosen = c->file->chooser(c->file->chooser_ctx, c->file, l->item, l->set, l->nset, known, n, set + l->nset,
-                                  l->schedule);
+    InstanceOf of = {c->file, l->item, l->set, l->nset, known, n};
+    int chosen = c->file->chooser(c->file->chooser_ctx, of, set + l->nset, l->schedule);
     if (chosen >= 0)
         recipe_choice(c, &(TGChoice){.kernel = l->item,
                                      .set = l->set,
@@ -569,7 +570,9 @@ static TKernel *chosen_instance(Check *c, LaunchCall *l, TKernel *k, const Ent *
                                      .schedule = *l->schedule,
                                      .chosen = set + l->nset,
                                      .nchosen = chosen});
-    TKernel *made = chosen < 0 ? NULL : chosen == 0 ? k : launch_cached(c->file, l->item, set, l->nset + chosen, known, n);
+    of.set = set;
+    of.nset += chosen;
+    TKernel *made = chosen < 0 ? NULL : chosen == 0 ? k : launch_cached(of);
     if (made) recipe_instance(c, made, known, row, n);
     return made;
 }

@@ -261,7 +261,7 @@ static bool chosen_alike(SemaFile *f, const TGRecipe *r, const int64_t *v) {
             same = same && known[k].ival == x->known[k].ival;
         }
         if (same) continue;
-        int n = f->chooser(f->chooser_ctx, f, x->kernel, x->set, x->nset, known, x->nknown, chosen, &s);
+        int n = f->chooser(f->chooser_ctx, (InstanceOf){f, x->kernel, x->set, x->nset, known, x->nknown}, chosen, &s);
         if (n != x->nchosen || memcmp(&s, &x->schedule, sizeof s) != 0) return false;
         for (int k = 0; k < n; k++) {
             if (chosen[k].name != x->chosen[k].name || chosen[k].ival != x->chosen[k].ival) return false;

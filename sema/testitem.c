@@ -135,7 +135,7 @@ static Ent launch(Tester *t, const Node *item, const Node *call) {
         for (int i = 0; i < k->ndims; i++) {
             if (dim[i].kind == EN_int) known[n++] = (SemaValue){.name = k->dims[i].name->s, .ival = dim[i].i};
         }
-        step.graph = sema_graph_elaborate(t->f, item, l->set, l->nset, known, n, step.args, NULL);
+        step.graph = sema_graph_elaborate((InstanceOf){t->f, item, l->set, l->nset, known, n}, step.args, NULL);
         if (!step.graph) return ent_error(c);
     }
     return launch_results(t, l, k, dim, &step);

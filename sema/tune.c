@@ -135,18 +135,18 @@ static const SemaValue *given(const SemaValue *v, int n, Sym name) {
 }
 
 // The names that constraints see: choices, what the caller set, defaults that are numbers, known dimensions.
-static void world(Check *c, SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *dims,
-                  int ndims) {
-    const Node *gs = kernel->kid[0];
+static void world(Check *c, InstanceOf of) {
+    SemaFile *f = of.file;
+    const Node *kernel = of.item, *gs = kernel->kid[0];
     c->scope = f->scope;
     c->scope = scope_new(c, c->scope);
-    for (int i = 0; i < ndims; i++)
-        if (!dims[i].is_type)
-            scope_bind(c, c->scope, sym(f->s, dims[i].name), ent_int(dims[i].ival, kernel->span), kernel->span);
+    for (int i = 0; i < of.nknown; i++)
+        if (!of.known[i].is_type)
+            scope_bind(c, c->scope, sym(f->s, of.known[i].name), ent_int(of.known[i].ival, kernel->span), kernel->span);
     for (uint32_t i = 0; gs && i < gs->nkid; i++) {
         const Node *g = gs->kid[i];
         if (!g->sym) continue;
-        const SemaValue *v = given(set, nset, g->sym);
+        const SemaValue *v = given(of.set, of.nset, g->sym);
         int before = diag_count(f->s);
         Ent e = v ? ent_int(v->ival, g->span) : g->kid[1] ? eval(c, g->kid[1]) : ent_unknown();
         diag_forget(f->s, before);
@@ -155,13 +155,13 @@ static void world(Check *c, SemaFile *f, const Node *kernel, const SemaValue *se
     }
 }
 
-static bool allowed(Check *c, SemaFile *f, const Node *kernel, const Node *item, const SemaValue *all, int n,
-                    const SemaValue *dims, int ndims) {
-    world(c, f, kernel, all, n, dims, ndims);
-    for (int k = 0; k < n; k++) {                                  // words of the schedule, too
-        Sym name = sym(f->s, all[k].name);
-        if (!all[k].is_type && !scope_find_here(c->scope, name))
-            scope_bind(c, c->scope, name, ent_int(all[k].ival, item->span), item->span);
+static bool allowed(Check *c, InstanceOf of, const Node *item) {
+    SemaFile *f = of.file;
+    world(c, of);
+    for (int k = 0; k < of.nset; k++) {                            // words of the schedule, too
+        Sym name = sym(f->s, of.set[k].name);
+        if (!of.set[k].is_type && !scope_find_here(c->scope, name))
+            scope_bind(c, c->scope, name, ent_int(of.set[k].ival, item->span), item->span);
     }
     for (uint32_t i = 0; i < item->nkid; i++) {
         if (!item->kid[i] || item->kid[i]->kind != N_where) continue;
@@ -173,23 +173,26 @@ static bool allowed(Check *c, SemaFile *f, const Node *kernel, const Node *item,
     return true;
 }
 
-int sema_candidates(SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *dims, int ndims,
-                    TuneCandidate **out) {
-    const Node *item = sema_tune_item(f, kernel);
+int sema_candidates(InstanceOf of, TuneCandidate **out) {
+    const int nset = of.nset;
+    const Node *item = sema_tune_item(of.file, of.item);
     Choice choice[MAX_CHOICES];
     *out = NULL;
     if (!item) return 0;
-    Check *c = check_new(f);
-    int n = choices_of(c, kernel, item, choice), free = 0, count = 0, at[MAX_CHOICES] = {0};
-    for (int i = 0; i < n; i++) if (!given(set, nset, choice[i].name)) choice[free++] = choice[i];
+    Check *c = check_new(of.file);
+    int n = choices_of(c, of.item, item, choice), free = 0, count = 0, at[MAX_CHOICES] = {0};
+    for (int i = 0; i < n; i++) if (!given(of.set, nset, choice[i].name)) choice[free++] = choice[i];
     if (!free) return 0;
     VEC(TuneCandidate) all = {0};
     for (bool more = true; more && count < MAX_CANDIDATES; count++) {
         SemaValue *v = NEW_N(c->a, SemaValue, nset + free);
-        if (nset) memcpy(v, set, sizeof *v * (size_t)nset);
+        if (nset) memcpy(v, of.set, sizeof *v * (size_t)nset);
         for (int i = 0; i < free; i++)
             v[nset + i] = (SemaValue){.name = choice[i].name->s, .ival = choice[i].value[at[i]], .chosen = true};
-        if (allowed(c, f, kernel, item, v, nset + free, dims, ndims))
+        InstanceOf row = of;
+        row.set = v;
+        row.nset = nset + free;
+        if (allowed(c, row, item))
             vec_push(c->a, &all, ((TuneCandidate){v + nset, free}));
         int i = free - 1;
         while (i >= 0 && ++at[i] == choice[i].n) at[i--] = 0;
@@ -199,9 +202,9 @@ int sema_candidates(SemaFile *f, const Node *kernel, const SemaValue *set, int n
     return (int)all.n;
 }
 
-bool sema_tune_allows(SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *dims, int ndims) {
-    const Node *item = sema_tune_item(f, kernel);
-    return !item || allowed(check_new(f), f, kernel, item, set, nset, dims, ndims);
+bool sema_tune_allows(InstanceOf of) {
+    const Node *item = sema_tune_item(of.file, of.item);
+    return !item || allowed(check_new(of.file), of, item);
 }
 
 bool sema_tune_key(const SemaFile *f, const Node *kernel, const char *dim) {

@@ -253,17 +253,17 @@ SemaFile *sema_file(Session *s, Node *file);
 int       sema_kernel_count(const SemaFile *f);         // kernels of the file itself, in order
 const Node *sema_kernel(const SemaFile *f, int i);
 const Node *sema_find_kernel(const SemaFile *f, const char *name);    // NULL if there is none
-// One instance. `set` gives compile-time values, `dims` what is known of dimensions (from arguments), and with
-// is_type of element types (`T` of `x: T[N]`); both may be empty. Returns NULL when an error was reported.
-TKernel  *sema_instance(SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *dims, int ndims);
+// Of what an instance is made: a kernel or a graph, values by name (`set`), and what is known of dimensions (from arguments), with
+// is_type of element types (`T` of `x: T[N]`). Values may be none.
+typedef struct InstanceOf { SemaFile *file; const Node *item; const SemaValue *set; int nset; const SemaValue *known; int nknown; } InstanceOf;
+// NULL: an error was reported.
+TKernel  *sema_instance(InstanceOf of);
 // What the kernel's tune item leaves free, in all allowed combinations: `<>` names and words of the schedule (each marked
 // `chosen`), besides what `set` gives. None without a tune item.
 typedef struct TuneCandidate { const SemaValue *value; int n; } TuneCandidate;
-int sema_candidates(SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *dims, int ndims,
-                    TuneCandidate **out);
+int sema_candidates(InstanceOf of, TuneCandidate **out);
 // The conditions of its tune item, if it has one, hold for the defaults.
-bool sema_tune_allows(SemaFile *f, const Node *kernel, const SemaValue *set, int nset, const SemaValue *dims,
-                      int ndims);
+bool sema_tune_allows(InstanceOf of);
 // what is chosen depends on it: `key`, else all
 bool      sema_tune_key(const SemaFile *f, const Node *kernel, const char *dim);
 const Node *sema_tune_item(const SemaFile *f, const Node *kernel);                   // NULL: it has none

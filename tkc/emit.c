@@ -88,7 +88,7 @@ static int instantiate(Job *j, SemaFile *file) {
     for (int i = 0; i < n; i++) {
         values_for(&all, nodes[i], &set, &dims);
         Choice *c = &j->choice[j->n];
-        if (!tuned_choose(NULL, NULL, file, j->s, nodes[i], set.at, set.n, dims.at, dims.n, &j->compile, c)) continue;
+        if (!tuned_choose(NULL, NULL, j->s, (InstanceOf){file, nodes[i], set.at, set.n, dims.at, dims.n}, &j->compile, c)) continue;
         for (int d = 0; d < c->kernel->ndims; d++) {
             j->dims[j->n][d] = -1;
             for (int v = 0; v < dims.n; v++)
@@ -337,7 +337,7 @@ static int emit_plan(Job *j, SemaFile *file) {
     Device  *dev = device_open("eval", NULL, &err);
     if (dev == NULL) return fail("%s", err.p);
     Runtime *rt = runtime_new(j->s, dev, &(RuntimeOptions){.compile = j->compile});
-    GraphExec *x = graph_open(rt, file, graph, set.at, set.n, NULL, 0);
+    GraphExec *x = graph_open(rt, (InstanceOf){.file = file, .item = graph, .set = set.at, .nset = set.n});
     bool ok = x != NULL && graph_print_plan(x, dims.at, dims.n, &j->out, &err);
     graph_close(x);
     ok = report_diags(j->s, j->opt) && ok;

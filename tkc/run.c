@@ -71,7 +71,7 @@ static int run_on(Run *r, Device *dev, SemaFile *file, const Node *item, const C
                                                 .random_weights = r->opt->random_weights,
                                                 .profile = wants_profile(r->opt)});
     RunResult result;
-    bool ok = run_item(rt, file, item, r->arg, r->n, set->at, set->n, &result, &r->err);
+    bool ok = run_item(rt, (InstanceOf){.file = file, .item = item, .set = set->at, .nset = set->n}, r->arg, r->n, &result, &r->err);
     int status = DONE;
     if (ok) {
         report_diags(r->s, r->opt);                          // warnings

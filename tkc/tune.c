@@ -144,9 +144,10 @@ static int tune_case(Tune *t, Runtime *rt, const Values *all) {
                        .seed = (uint64_t)t->opt->seed,
                        .progress = isatty(2) ? bar : NULL};
     TuneResult *r = &t->result[t->nresults];
+    const InstanceOf of = {t->file, t->kernel, set.at, set.n, known.at, known.n};
     bool ok = rt != NULL
-                  ? tune_kernel(rt, t->file, t->kernel, set.at, set.n, known.at, known.n, args, t->n, &opt, r, &t->err)
-                  : tune_expect(t->s, t->file, t->kernel, set.at, set.n, known.at, known.n, &t->compile, r, &t->err);
+                  ? tune_kernel(rt, of, args, t->n, &opt, r, &t->err)
+                  : tune_expect(t->s, of, &t->compile, r, &t->err);
     if (!ok) return failed(t);
     t->nresults++;
     return print_result(t);

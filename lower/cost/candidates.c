@@ -39,10 +39,8 @@ static const struct { const char *word; int sorts, value[MAX_TRIED]; } tried[] =
 enum { WORDS = sizeof tried / sizeof *tried };
 
 typedef struct Look {
-    SemaFile *file;
     Session  *s;
-    const SemaValue *dims;
-    int       ndims;
+    InstanceOf of;
     const CompileOptions *opt;
     bool      sized;                     // all dimensions are known
     bool      schedules, whole;          // other schedules too; rows that the model does not know, too
@@ -55,8 +53,10 @@ static bool dims_of(const Look *l, const Fn *f, int64_t *out) {
     bool all = true, known[MAX_DIMS];
     for (int i = 0; i < info->ndims; i++) {
         out[i] = info->dims[i].fixed;
-        for (int d = 0; d < l->ndims && out[i] < 0; d++)
-            if (!l->dims[d].is_type && strcmp(l->dims[d].name, info->dims[i].name->s) == 0) out[i] = l->dims[d].ival;
+        for (int d = 0; d < l->of.nknown && out[i] < 0; d++) {
+            const SemaValue *v = &l->of.known[d];
+            if (!v->is_type && strcmp(v->name, info->dims[i].name->s) == 0) out[i] = v->ival;
+        }
         known[i] = out[i] >= 0;
     }
     launch_solve_guards(info, out, known, NULL);
@@ -141,9 +141,9 @@ static void look(Look *l, TKernel *k, const TuneCandidate *from, const Schedule 
 }
 
 // Splits a row: `<>` names for sema behind what is set, words of the schedule.
-static int apply(const TuneCandidate *c, const SemaValue *set, int nset, SemaValue *values, Schedule *schedule) {
-    int n = nset, most;
-    if (nset) memcpy(values, set, sizeof *values * (size_t)nset);
+static int apply(const TuneCandidate *c, InstanceOf of, SemaValue *values, Schedule *schedule) {
+    int n = of.nset, most;
+    if (n) memcpy(values, of.set, sizeof *values * (size_t)n);
     for (int i = 0; i < c->n; i++) {
         int *word = schedule_field(schedule, c->value[i].name, strlen(c->value[i].name), &most);
         if (!word) values[n++] = c->value[i];
@@ -152,23 +152,25 @@ static int apply(const TuneCandidate *c, const SemaValue *set, int nset, SemaVal
     return n;
 }
 
-int kernel_candidates(SemaFile *file, Session *s, const Node *kernel, const SemaValue *set, int nset,
-                      const SemaValue *dims, int ndims, const CompileOptions *opt, bool schedules, Candidate **out) {
-    Look l = {.file = file, .s = s, .dims = dims, .ndims = ndims, .opt = opt, .schedules = schedules, .whole = schedules};
-    TKernel *k = sema_instance(file, kernel, set, nset, dims, ndims);
+int kernel_candidates(Session *s, InstanceOf of, const CompileOptions *opt, bool schedules, Candidate **out) {
+    Look l = {.s = s, .of = of, .opt = opt, .schedules = schedules, .whole = schedules};
+    TKernel *k = sema_instance(of);
     *out = NULL;
     if (!k) return 0;
     look(&l, k, NULL, &opt->schedule);
     TuneCandidate *rows;
-    int n = l.sized ? sema_candidates(file, kernel, set, nset, dims, ndims, &rows) : 0;
-    bool allowed = !n || sema_tune_allows(file, kernel, set, nset, dims, ndims);
+    int n = l.sized ? sema_candidates(of, &rows) : 0;
+    bool allowed = !n || sema_tune_allows(of);
     for (uint32_t i = 0; i < l.all.n; i++) l.all.at[i].allowed = allowed;
     l.whole |= !allowed;
-    SemaValue *values = NEW_N(session_arena(s), SemaValue, nset + 16);
+    SemaValue *values = NEW_N(session_arena(s), SemaValue, of.nset + 16);
     for (int i = 0; i < n; i++) {
         Schedule schedule = opt->schedule;
-        int count = apply(&rows[i], set, nset, values, &schedule), said = diag_count(s);
-        k = sema_instance(file, kernel, values, count, dims, ndims);
+        InstanceOf row = of;
+        int said = diag_count(s);
+        row.set = values;
+        row.nset = apply(&rows[i], of, values, &schedule);
+        k = sema_instance(row);
         if (k) look(&l, k, &rows[i], &schedule);
         diag_forget(s, said);                                          // one that cannot be is none
     }

@@ -10,8 +10,7 @@
 
 #include <math.h>
 
-static const char *words(Arena *a, const Candidate *all, int n, int best, const SemaValue *dims, int ndims,
-                         const Schedule *given) {
+static const char *words(Arena *a, const Candidate *all, int n, int best, InstanceOf of, const Schedule *given) {
     const Candidate *b = &all[best];
     int tried = 0;
     for (int i = 0; i < n; i++) tried += all[i].us < INFINITY;
@@ -22,8 +21,8 @@ static const char *words(Arena *a, const Candidate *all, int n, int best, const 
     if (!what && tried < 2) return NULL;
     Buf t = {0};
     buf_printf(&t, "%s for", what ? what : "the defaults");
-    for (int i = 0, k = 0; i < ndims; i++)
-        if (!dims[i].is_type) buf_printf(&t, "%s %s = %lld", k++ ? "," : "", dims[i].name, (long long)dims[i].ival);
+    for (int i = 0, k = 0; i < of.nknown; i++)
+        if (!of.known[i].is_type) buf_printf(&t, "%s %s = %lld", k++ ? "," : "", of.known[i].name, (long long)of.known[i].ival);
     if (b->us < INFINITY) buf_printf(&t, ": %.1f us expected", b->us);
     else buf_puts(&t, ": the tune item allows it");
     if (tried > 1 && b->from && all->us > b->us && all->us < INFINITY)
@@ -34,14 +33,13 @@ static const char *words(Arena *a, const Candidate *all, int n, int best, const 
     return out;
 }
 
-bool kernel_choose(SemaFile *file, Session *s, const Node *kernel, const SemaValue *set, int nset,
-                   const SemaValue *dims, int ndims, const CompileOptions *opt, Choice *out) {
+bool kernel_choose(Session *s, InstanceOf of, const CompileOptions *opt, Choice *out) {
     Candidate *all;
-    int n = kernel_candidates(file, s, kernel, set, nset, dims, ndims, opt, false, &all);
+    int n = kernel_candidates(s, of, opt, false, &all);
     *out = (Choice){.schedule = opt->schedule};
     if (!n) return false;
     int best = candidate_best(all, n);
     *out = (Choice){all[best].kernel, all[best].schedule,
-                    words(session_arena(s), all, n, best, dims, ndims, &opt->schedule)};
+                    words(session_arena(s), all, n, best, of, &opt->schedule)};
     return true;
 }

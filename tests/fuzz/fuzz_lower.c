@@ -40,7 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     SemaValue known[] = {{.name = "N", .ival = (int64_t)(size % 7) * 50}, {.name = "T", .is_type = true, .elem = EL_f16}};
     for (int i = 0; i < sema_kernel_count(f) && i < MAX_KERNELS; i++) {
         for (int j = 0; j < 2; j++) {
-            TKernel *k = sema_instance(f, sema_kernel(f, i), NULL, 0, known, size & 1 ? 2 : 0);
+            TKernel *k = sema_instance((InstanceOf){f, sema_kernel(f, i), NULL, 0, known, size & 1 ? 2 : 0});
             if (!k) break;
             lower(s, k, j ? "sm_90a" : "sm_80", size);
         }

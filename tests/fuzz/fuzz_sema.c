@@ -37,7 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                          {.name = "D", .ival = 64},
                          {.name = "T", .is_type = true, .elem = EL_f16}};
     for (int i = 0; i < sema_kernel_count(f); i++) {
-        TKernel *k = sema_instance(f, sema_kernel(f, i), NULL, 0, known, size & 1 ? 3 : 0);
+        TKernel *k = sema_instance((InstanceOf){f, sema_kernel(f, i), NULL, 0, known, size & 1 ? 3 : 0});
         if (!k && diag_errors(s) == 0) ice("no kernel, and no error");
         if (k) check_typed(s, k);
     }

@@ -147,8 +147,10 @@ static Fn *build(World *w, const char *name, const char *arch) {       // arch N
     static const SemaValue heads[] = {{.name = "D", .ival = 64, .elem = EL_none}},
                            columns[] = {{.name = "N", .ival = ODD, .elem = EL_none}};
     bool odd = strcmp(name, "odd") == 0;
-    TKernel *k = sema_instance(w->file, sema_find_kernel(w->file, name), NULL, 0, odd ? columns : heads,
-                               odd || strcmp(name, "attention") == 0 || strcmp(name, "merged") == 0);
+    TKernel *k = sema_instance((InstanceOf){.file = w->file,
+                                             .item = sema_find_kernel(w->file, name),
+                                             .known = odd ? columns : heads,
+                                             .nknown = odd || strcmp(name, "attention") == 0 || strcmp(name, "merged") == 0});
     if (!k) { diag_print(w->s, stderr, DIAG_short, false); fail(); }
     Fn *f = ir_build(w->s, k);
     if (!arch) return f;

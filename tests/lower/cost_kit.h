@@ -30,7 +30,7 @@ static inline World world_of(const char *source) {
 typedef struct Shape { int64_t m, n, k; } Shape;
 
 static inline bool cost_for(World *w, const char *kernel, const SemaValue *set, int nset, Shape x, const Schedule *given, Cost *out) {
-    TKernel *k = sema_instance(w->file, sema_find_kernel(w->file, kernel), set, nset, NULL, 0);
+    TKernel *k = sema_instance((InstanceOf){w->file, sema_find_kernel(w->file, kernel), set, nset});
     int64_t dims[MAX_DIMS] = {0};
     assert_non_null(k);
     for (int i = 0; i < k->ndims; i++)
@@ -41,7 +41,7 @@ static inline bool cost_for(World *w, const char *kernel, const SemaValue *set, 
 static inline bool choose(World *w, const char *kernel, Shape x, Choice *out) {
     SemaValue dims[] = {{.name = "M", .ival = x.m}, {.name = "N", .ival = x.n}, {.name = "K", .ival = x.k}};
     int n = x.k ? 3 : x.n ? 2 : 0;
-    return kernel_choose(w->file, w->s, sema_find_kernel(w->file, kernel), NULL, 0, dims, n, &w->opt, out);
+    return kernel_choose(w->s, (InstanceOf){w->file, sema_find_kernel(w->file, kernel), NULL, 0, dims, n}, &w->opt, out);
 }
 
 // Ways to do one thing: the best that was seen, and what was seen of the one that is expected to be the best.

@@ -245,9 +245,9 @@ static void choice(void **state) {
     assert_int_equal(short_sums.schedule.pingpong, 2);
     // no faster, where it was measured
     assert_int_equal(c.schedule.cluster, 0);
-    assert_true(kernel_choose(w.file, w.s, sema_find_kernel(w.file, "matmul"), &set, 1, known, 3, &w.opt, &c));          // what the caller sets stays
+    assert_true(kernel_choose(w.s, (InstanceOf){w.file, sema_find_kernel(w.file, "matmul"), &set, 1, known, 3}, &w.opt, &c));          // what the caller sets stays
     assert_int_equal(value_of(c.kernel, "BM"), 128);
-    assert_true(kernel_choose(w.file, w.s, sema_find_kernel(w.file, "matmul"), NULL, 0, known, 2, &w.opt, &c));          // a dimension is not known
+    assert_true(kernel_choose(w.s, (InstanceOf){w.file, sema_find_kernel(w.file, "matmul"), NULL, 0, known, 2}, &w.opt, &c));          // a dimension is not known
     assert_null(c.why);
     assert_int_equal(value_of(c.kernel, "BM"), 128);
     w.opt.schedule.split = 4;

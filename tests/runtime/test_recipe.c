@@ -90,7 +90,7 @@ static TGraph *through(World *w, const Node *item, const TKernel *head, const Si
     Arena *scratch = arena_new();
     for (int i = 0; i < head->ndims; i++) known[i] = (SemaValue){.name = head->dims[i].name->s, .ival = z->dims[i]};
     int before = diag_count(w->s);
-    TGraph *g = sema_graph_again(w->file, item, head, NULL, 0, known, head->ndims, scalars, scratch, a);
+    TGraph *g = sema_graph_again((InstanceOf){w->file, item, NULL, 0, known, head->ndims}, head, scalars, scratch, a);
     diag_forget(w->s, before);
     arena_free(scratch);
     return g;
@@ -116,7 +116,7 @@ static void any_sizes(const TKernel *head, int64_t most, Sizes *z) {
 
 // How many of so many sizes the recipes of some gave; each is what running the graph through gives.
 static int agree(World *w, const Node *item, int64_t most, int rounds) {
-    TKernel *head = sema_graph_head(w->file, item, NULL, 0, NULL, 0);
+    TKernel *head = sema_graph_head((InstanceOf){w->file, item});
     TValue   scalars[MAX_PARAMS] = {{0}};
     int      given = 0;
     assert_non_null(head);

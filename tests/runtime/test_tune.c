@@ -54,7 +54,7 @@ static void end(World *w) {
 
 static bool tune(World *w, const char *kernel, const SemaValue *known, int n, const TuneArg *args, int nargs,
                  const TuneOptions *opt, TuneResult *r, Buf *err) {
-    return tune_kernel(w->rt, w->file, sema_find_kernel(w->file, kernel), NULL, 0, known, n, args, nargs, opt, r, err);
+    return tune_kernel(w->rt, (InstanceOf){w->file, sema_find_kernel(w->file, kernel), NULL, 0, known, n}, args, nargs, opt, r, err);
 }
 
 static const SemaValue dims[] = {{.name = "M", .ival = 512}, {.name = "N", .ival = 512}, {.name = "K", .ival = 256}};
@@ -82,20 +82,20 @@ static void best(void **state) {
     assert_string_equal(r.device, "Fake GPU");
     assert_true(r.bytes == 2 * (512 * 256 * 2 + 512 * 512) && r.flops == 2.0 * 512 * 512 * 256);
 
-    assert_true(runtime_choose(w.rt, w.file, mm, NULL, 0, dims, 3, opt, &c));
+    assert_true(runtime_choose(w.rt, (InstanceOf){w.file, mm, NULL, 0, dims, 3}, opt, &c));
     assert_int_equal(value_of(c.kernel, "BN"), 256);
     assert_non_null(strstr(c.why, "18.0 us measured on Fake GPU"));
     SemaValue other[] = {dims[0], dims[1], {.name = "K", .ival = 1024}},
               larger[] = {dims[0], {.name = "N", .ival = 1024}, dims[2]};
-    assert_true(runtime_choose(w.rt, w.file, mm, NULL, 0, other, 3, opt, &c));              // K is not in the key
+    assert_true(runtime_choose(w.rt, (InstanceOf){w.file, mm, NULL, 0, other, 3}, opt, &c));              // K is not in the key
     assert_non_null(strstr(c.why, "measured"));
-    assert_true(runtime_choose(w.rt, w.file, mm, NULL, 0, larger, 3, opt, &c));
+    assert_true(runtime_choose(w.rt, (InstanceOf){w.file, mm, NULL, 0, larger, 3}, opt, &c));
     assert_null(strstr(c.why, "measured"));
     SemaValue bm = {.name = "BM", .ival = 64};
     // what the caller sets is another question
-    assert_true(runtime_choose(w.rt, w.file, mm, &bm, 1, dims, 3, opt, &c));
+    assert_true(runtime_choose(w.rt, (InstanceOf){w.file, mm, &bm, 1, dims, 3}, opt, &c));
     assert_int_equal(value_of(c.kernel, "BM"), 64);
-    assert_true(kernel_choose(w.file, w.s, mm, NULL, 0, dims, 3, opt, &c));
+    assert_true(kernel_choose(w.s, (InstanceOf){w.file, mm, NULL, 0, dims, 3}, opt, &c));
     assert_null(strstr(c.why, "measured"));
 
     tune_bytes(&r, &bytes);
@@ -135,11 +135,11 @@ static void kept(void **state) {
     assert_int_equal(cache_use().measured, 2);
     w = world();
     const CompileOptions *opt = &runtime_options(w.rt)->compile;
-    assert_true(tuned_choose(NULL, "Fake GPU", w.file, w.s, sema_find_kernel(w.file, "mm"), NULL, 0, dims, 3, opt, &c));
+    assert_true(tuned_choose(NULL, "Fake GPU", w.s, (InstanceOf){w.file, sema_find_kernel(w.file, "mm"), NULL, 0, dims, 3}, opt, &c));
     assert_non_null(strstr(c.why, "measured"));
-    assert_true(tuned_choose(NULL, NULL, w.file, w.s, sema_find_kernel(w.file, "mm"), NULL, 0, dims, 3, opt, &c));
+    assert_true(tuned_choose(NULL, NULL, w.s, (InstanceOf){w.file, sema_find_kernel(w.file, "mm"), NULL, 0, dims, 3}, opt, &c));
     assert_non_null(strstr(c.why, "measured"));
-    assert_true(tuned_choose(NULL, "Another GPU", w.file, w.s, sema_find_kernel(w.file, "mm"), NULL, 0, dims, 3, opt, &c));
+    assert_true(tuned_choose(NULL, "Another GPU", w.s, (InstanceOf){w.file, sema_find_kernel(w.file, "mm"), NULL, 0, dims, 3}, opt, &c));
     assert_null(strstr(c.why, "measured"));
     // the item allows less than was measured
     Buf changed = {0};
@@ -148,7 +148,7 @@ static void kept(void **state) {
     assert_non_null(at);
     memcpy(at, "128, 128]", strlen("128, 128]"));
     SemaFile *file = sema_file(w.s, parse_file(w.s, source_add(w.s, "changed.tk", changed.p, changed.n)));
-    assert_true(tuned_choose(NULL, NULL, file, w.s, sema_find_kernel(file, "mm"), NULL, 0, dims, 3, opt, &c));
+    assert_true(tuned_choose(NULL, NULL, w.s, (InstanceOf){file, sema_find_kernel(file, "mm"), NULL, 0, dims, 3}, opt, &c));
     assert_null(strstr(c.why, "measured"));
     buf_free(&changed);
     end(&w);
@@ -197,7 +197,7 @@ static void checked(void **state) {
     World w = world();
     Buf err = {0};
     Device *d = device_open("eval", NULL, &err);
-    const LaunchInfo *info = ir_build(w.s, sema_instance(w.file, sema_find_kernel(w.file, "rows"), NULL, 0, NULL, 0))
+    const LaunchInfo *info = ir_build(w.s, sema_instance((InstanceOf){w.file, sema_find_kernel(w.file, "rows")}))
                                  ->launch;
     BindArg args[3] = {
         {.elem = EL_f32, .rank = 2, .dim = {M, 4}}, {.elem = EL_f32, .rank = 1, .dim = {M}}, {.scalar = true}};
@@ -240,12 +240,12 @@ static void written(void **state) {
     Session  *s = session_new();
     SemaFile *file = sema_file(s, parse_file(s, source_add(s, "written.tk", text.p, text.n)));
     assert_int_equal(diag_errors(s), 0);
-    assert_true(kernel_choose(file, s, sema_find_kernel(file, "mm"), NULL, 0, dims, 3, &runtime_options(w.rt)->compile, &c));
+    assert_true(kernel_choose(s, (InstanceOf){file, sema_find_kernel(file, "mm"), NULL, 0, dims, 3}, &runtime_options(w.rt)->compile, &c));
     assert_int_equal(value_of(c.kernel, "BM"), 128);
     assert_int_equal(value_of(c.kernel, "BN"), 256);
     SemaValue larger[] = {dims[0], {.name = "N", .ival = 64}, dims[2]};
     assert_true(
-        kernel_choose(file, s, sema_find_kernel(file, "mm"), NULL, 0, larger, 3, &runtime_options(w.rt)->compile, &c));
+        kernel_choose(s, (InstanceOf){file, sema_find_kernel(file, "mm"), NULL, 0, larger, 3}, &runtime_options(w.rt)->compile, &c));
     assert_int_not_equal(value_of(c.kernel, "BN"), 256);
     assert_true(tune_write(file, s, sema_find_kernel(file, "mm"), &r, 1, &again, &same, &err));
     assert_int_equal(same.n, 0);

@@ -95,7 +95,7 @@ static char *dump(const char *path) {
     buf_puts(&out, "");
     SemaFile *f = sema_file(s, root);
     for (int i = 0; i < sema_kernel_count(f); i++) {
-        TKernel *k = sema_instance(f, sema_kernel(f, i), v.set, v.nset, v.dim, v.ndim);
+        TKernel *k = sema_instance((InstanceOf){f, sema_kernel(f, i), v.set, v.nset, v.dim, v.ndim});
         if (!k) continue;
         typed_print(s, k, &out);
         typed_verify(k, &out);
