@@ -12,7 +12,7 @@ coefficients as C literals, highest power first, and the largest weighted error 
 import struct
 import sys
 from mpmath import (mp, mpf, matrix, lu_solve, log, log1p, exp, tanh, erf, erfc, sin, cos, sqrt,
-                    pi, atanh, fabs, linspace)
+                    pi, atanh, fabs)
 
 mp.dps = 60
 
@@ -212,6 +212,7 @@ FITS = {
 }
 
 if __name__ == '__main__':
+    if len(sys.argv) > 1 and sys.argv[1] not in FITS: sys.exit(__doc__)
     if len(sys.argv) > 1:
         FITS[sys.argv[1]](*[int(a) if a.isdigit() else a for a in sys.argv[2:]])
     else:

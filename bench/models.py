@@ -113,7 +113,7 @@ def main():
         else: sys.exit(__doc__)
     known, product = {}, []
     if peer:
-        import torch, turns
+        import turns
         print("#", turns.head())
         known = peers()
     print(f"# torch.compile mode={' and '.join(modes)}; us; peak {GBS:.0f} GB/s, {TFLOPS:.0f} TFLOP/s")
