@@ -1,0 +1,217 @@
+// What may join: for each value the reason why it does not, in words that --emit=fusion prints; none, and it does.
+//
+//     a reduction      one group, at one place, whose rows are the kernel's rows (F4)
+//     a product        one group, at one place, one to one with the root; or the scores of an attention, or a second product of the same rows (F2)
+//     an element       cheap enough to be computed as often as its places say, and not what a product would compute again for every tile (F1, F3)
+//     anything         while the kernel is not too long, and does not read too much (F8)
+#include "graph/fuse/internal.h"
+
+enum { MAX_PLACES = 4, ROTARY = 12, MAX_NODES = 120, ONE_TILE = 256, MOST_READ = 32 };
+
+const char *fuse_reduce_refused(State *s, const Node *n) {
+    int group = fuse_only_group(s, n);
+    if (group < 0) return "a reduction that several kernels use is stored";
+    if (s->places[n->id].at.n > 1) return "a reduction that a kernel needs at several places is stored";
+    FGroup *f = fuse_group_at(s, group);
+    const Ix *coord = s->places[n->id].at.at[0].coord;
+    uint64_t axes = fuse_used_axes(coord, n->rank);
+    if (f->kind != F_MAP && f->kind != F_ROWS) return "a product's kernel has no reductions beside it";
+    if (f->anchor) return "a scan or sort has no reductions beside it";
+    if (axes & ~((UINT64_C(1) << FIRST_REDUCED) - 1))
+        return "it would be reduced again for every element of another reduction";
+    if (f->kind == F_ROWS && axes != f->rows) return "its rows are not those of the kernel";
+    if (!fuse_covers(s, n, f, coord, axes)) return "each row would be reduced several times";
+    bool alone = f->kind == F_MAP;                           // nothing in the kernel but a number for each row
+    for (int i = 0; i < f->root->rank && alone; i++) alone = axes >> i & 1 || ix_is(f->root->shape[i], 1);
+    if (!alone && graph_longer_than_kept(n)) return "its rows are too long to be kept: they are reduced by themselves";
+    return NULL;
+}
+
+// Two products of one left operand, element by element together, as in gated layers: one loop with two sums.
+static bool is_second(const State *s, const Node *n, const FGroup *f) {
+    if (f->kind != F_PRODUCT || f->second || f->attends || !f->place || f->root == f->anchor) return false;
+    const Node *a = f->anchor;
+    const Ix *coord = s->places[n->id].at.at[0].coord;
+    bool same = n->src[0] == a->src[0] && n->rank == a->rank && n->contract.nb == a->contract.nb &&
+                n->contract.nm == a->contract.nm && n->contract.nn == a->contract.nn &&
+                n->contract.nk == a->contract.nk && n->contract.acc == a->contract.acc && g_same_shape(n, a);
+    for (int i = 0; i < n->rank && same; i++) same = coord[i] == f->place[i];
+    return same;
+}
+
+// Does x, made of this product, lie in the group's rows, each in one tile of it (product.c)?
+bool fuse_whole_rows(State *s, const Node *product, const Node *x) {
+    const struct Places *p = &s->places[x->id];
+    const Ix *coord[MAX_PLACES];
+    int group = fuse_only_group(s, x);
+    if (group < 0 || p->at.n > MAX_PLACES || s->is_output[x->id]) return false;
+    for (uint32_t i = 0; i < p->at.n; i++) coord[i] = p->at.at[i].coord;
+    return graph_rows_of_product(s->g, product, x, fuse_group_at(s, group), (int)p->at.n, coord);
+}
+
+const char *fuse_product_refused(State *s, const Node *n) {
+    int group = fuse_only_group(s, n);
+    if (group < 0) return "a product that several kernels use is stored";
+    if (s->places[n->id].at.n > 1) return "a product that a kernel needs at several places is stored";
+    FGroup *f = fuse_group_at(s, group);
+    if (f->attends && !f->inner) {                           // the scores of an attention
+        const Ix *coord = s->places[n->id].at.at[0].coord;
+        Ix key = n->rank > 0 ? coord[n->rank - 1] : NULL;
+        bool keys = key && key->kind == IX_AXIS && key->value == f->along && n->contract.nn == 1 && n->contract.nk == 1;
+        for (int i = 0; keys && i < n->rank - 1; i++) keys = !(coord[i]->axes >> f->along & 1);
+        if (!keys) return "scores in another order than their softmax";
+        return fuse_short_enough(n->src[0]->shape[n->src[0]->rank - 1]) ? NULL : "heads are too long to keep";
+    }
+    if (is_second(s, n, f)) return NULL;
+    if (f->kind != F_MAP)
+        return f->kind == F_PRODUCT ? "a kernel has one product" : "a product is not computed in a kernel of rows";
+    const Ix *coord = s->places[n->id].at.at[0].coord;
+    if (!fuse_covers(s, n, f, coord, fuse_product_axes(s, f))) return "its elements are not one to one with those of the kernel";
+    return graph_apart_in_memory(s->g, n, f, coord) ? "its rows would be stored by single elements" : NULL;
+}
+
+bool fuse_is_kept(const Node *n) { return n->kind == G_cast && n->cast.kept; }
+
+// Operations for one element of a product's prologue, from what will be stored.
+static int own_weight(const State *s, const Node *n) {
+    int w = n->kind == G_ew ? 1 : 0;
+    for (uint32_t k = 0; k < n->nsrc; k++) {
+        const Node *x = n->src[k];
+        while (x->kind == G_view) x = x->src[0];
+        w += s->epilogue[x->id] || s->users[x->id] > 1 ? 0 : s->weight[x->id];
+    }
+    return w;
+}
+
+// A product's left operand that is computed once, as there is but one tile along the right one.
+static bool read_once(State *s, const Node *n, const FGroup *f) {
+    const Node *c = f->anchor;
+    Graph *g = s->g;
+    if (f->attends || f->second || s->reduces[n->id] || own_weight(s, n) > CHEAP || s->places[n->id].at.n > 1) return false;
+    Ix across = ix_product(g, c->shape + c->contract.nb + c->contract.nm, c->contract.nn);
+    return across && across->hi <= ONE_TILE && g_count(g, n) == g_count(g, c->src[0]);
+}
+
+// Would its product be stored, and it computed by those that read that?
+static bool leaves_product(State *s, const Node *n, const FGroup *f, const Ix *coord) {
+    const Node *p = s->epilogue[n->id];
+    if (!p || f->attends || fuse_whole_rows(s, p, n)) return false;
+    if (f->kind == F_PRODUCT) return f->second || p->src[0] != f->anchor->src[0];
+    return f->kind != F_MAP || !fuse_covers(s, n, f, coord, fuse_product_axes(s, f)) || graph_apart_in_memory(s->g, n, f, coord);
+}
+
+// Computed in a few steps from a value in bytes, and from nothing else that is not constant: that value is stored, and
+// converted where it is used.
+static bool of_bytes(const State *s, const Node *n) {
+    for (int step = 0; step < 4 && (n->kind == G_ew || n->kind == G_cast) && s->weight[n->id] > 0; step++) {
+        const Node *from = NULL;
+        for (uint32_t k = 0; k < n->nsrc; k++) {
+            if (s->constant[n->src[k]->id]) continue;
+            if (from) return false;
+            from = n->src[k];
+        }
+        if (!from || elem_bits((Elem)n->elem) == 8) return false;
+        if (elem_is_int((Elem)from->elem) && elem_bits((Elem)from->elem) == 8) return true;
+        n = from;
+    }
+    return false;
+}
+
+// Is it computed from the value at all? Beyond a few steps nobody looks.
+static bool comes_from(const Node *n, const Node *value, int depth) {
+    bool found = n == value || depth > 6;
+    for (uint32_t i = 0; i < n->nsrc && !found; i++) found = comes_from(n->src[i], value, depth + 1);
+    return found;
+}
+
+// What is put somewhere may be computed there if that costs little, and reads nothing of what is written.
+static bool into_scatter(const State *s, const Node *n, const FGroup *f) {
+    const Node *put = f->root->src[1];
+    return s->weight[n->id] <= CHEAP && !s->heavy[n->id] && comes_from(put, n, 0) &&
+           !comes_from(n, f->root->src[0], 0) && n->elem == put->elem && g_same_shape(n, put);
+}
+
+// The axes of the root that are the product's batch, as far as they are plain.
+static uint64_t batch_axes(const FGroup *f) {
+    uint64_t a = 0;
+    for (int i = 0; f->place && i < f->anchor->contract.nb; i++) a |= f->place[i]->axes;
+    for (int i = f->anchor ? f->anchor->contract.nb : 0; f->place && i < f->anchor->rank; i++) a &= ~f->place[i]->axes;
+    return a;
+}
+
+const char fuse_large[] = "the kernel is large enough", fuse_crowded[] = "the kernel reads enough";
+
+// How many more values a group would read that takes n in.
+static int values_more(const State *s, const Node *n, int group) {
+    GNum literal;
+    int more = -1;
+    for (uint32_t k = 0; k < n->nsrc; k++) more += !g_scalar_value(n->src[k], &literal) && !fuse_placed_in(s, n->src[k], group);
+    return more;
+}
+
+// Would a kernel grow too long with it, or read more than a kernel can have parameters?
+const char *fuse_grows_too_large(const State *s, const Node *n) {
+    const struct Places *p = &s->places[n->id];
+    for (uint32_t i = 0; i < p->at.n; i++) {
+        const FGroup *f = fuse_group_at(s, p->at.at[i].group);
+        if (f->nodes.n > MAX_NODES) return fuse_large;
+        int more = fuse_first_there(p, i) ? values_more(s, n, p->at.at[i].group) : 0;
+        if (more > 0 && s->open[p->at.at[i].group] + (int)f->makes.n + more > MOST_READ) return fuse_crowded;
+    }
+    return NULL;
+}
+
+// Computed in a few steps from what will be in memory and from a few numbers for each of its rows: what several kernels use
+// of it is those numbers, and each computes the rest.
+static bool of_statistics(State *s, const Node *n, Ix size, int steps) {
+    enum { AS_MANY = 16 };
+    if (!s->heavy[n->id] || s->epilogue[n->id] || n->kind == G_contract || fuse_is_kept(n)) return true;
+    if (n->kind == G_reduce) {
+        int64_t all, each;
+        return ix_const(size, &all) && ix_const(g_count(s->g, n), &each) && each <= all / AS_MANY;
+    }
+    if (steps == 0 || (n->kind != G_ew && n->kind != G_cast && n->kind != G_view)) return false;
+    for (uint32_t k = 0; k < n->nsrc; k++)
+        if (!of_statistics(s, n->src[k], size, steps - 1)) return false;
+    return true;
+}
+
+// How often is an elementwise value computed again in a group, and does that matter?
+const char *fuse_element_refused(State *s, const Node *n) {
+    const struct Places *p = &s->places[n->id];
+    bool several = fuse_only_group(s, n) < 0;
+    if (p->many) return "it is needed at too many places";
+    if (several && s->gathers[n->id] && s->weight[n->id] > 0) return "several kernels use it, and it is gathered";
+    bool statistics = several && s->heavy[n->id] && !s->epilogue[n->id] && own_weight(s, n) <= CHEAP &&
+                      of_statistics(s, n, g_count(s->g, n), CHEAP);
+    if (several && s->heavy[n->id] && !statistics) return "several kernels use it, and a product or reduction is in it";
+    if (several && (s->deep[n->id] || s->weight[n->id] > CHEAP)) return "several kernels use it, and it is not cheap";
+    if (!several && p->at.n > MAX_PLACES && s->weight[n->id] > FREE) return "it is needed at many places";
+    for (uint32_t i = 0; i < p->at.n; i++) {
+        FGroup *f = fuse_group_at(s, p->at.at[i].group);
+        uint64_t axes = fuse_used_axes(p->at.at[i].coord, n->rank),
+                 all = s->heavy[n->id] ? fuse_product_axes(s, f) : fuse_all_root_axes(s, f);
+        bool again = f->attends             ? false
+                     : f->kind == F_PRODUCT ? (axes & all) != all && !read_once(s, n, f)
+                                            : f->kind == F_MAP && (axes & all) != all;
+        bool scores = f->attends && (axes >> f->along & 1) && (axes & all) && !f->inner;
+        bool of_keys = f->attends && !s->for_keys[n->id] && (axes >> f->along & 1) &&
+                       !(axes & fuse_all_root_axes(s, f) & ~batch_axes(f));
+        if (several && of_keys && s->weight[n->id] > 0) return "a mask of keys that several kernels use";
+        if (f->attends && s->for_keys[n->id] && s->weight[n->id] > 0)
+            return "operands of an attention are loaded as they are";
+        bool queries = f->attends && f->inner && (!(axes >> f->along & 1) || s->weight[n->id] <= ROTARY);
+        if (queries) continue;
+        if (!of_bytes(s, n) && leaves_product(s, n, f, p->at.at[i].coord))
+            return "the end of a product's epilogue, and the product cannot join";
+        if (f->kind == F_PRODUCT && !scores && (axes >> FIRST_REDUCED) &&
+            (s->heavy[n->id] || s->weight[n->id] > FREE) && !read_once(s, n, f))
+            return "a product would compute it again for every tile";
+        if (f->kind == F_PRODUCT && n->kind == G_concat && (axes >> FIRST_REDUCED))
+            return "a product would choose among its parts for every tile";
+        if (f->kind == F_SCATTER && !into_scatter(s, n, f)) return "a scatter reads its operands from memory";
+        if (again && s->weight[n->id] > CHEAP && n->rank > 0) return "it would be computed again along other axes";
+        if (axes >> FIRST_VALUE && s->weight[n->id] > FREE) return "it is gathered from";
+    }
+    return fuse_grows_too_large(s, n);
+}
