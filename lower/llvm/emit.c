@@ -260,18 +260,64 @@ static void start_early(Gen *g) {
     else if (!g->waits_late) gen_wait_launches(g);
 }
 
+static void open_types(Gen *g) {
+    g->i1 = LLVMInt1TypeInContext(g->C);
+    g->i8 = LLVMInt8TypeInContext(g->C);
+    g->i16 = LLVMInt16TypeInContext(g->C);
+    g->i32 = LLVMInt32TypeInContext(g->C);
+    g->i64 = LLVMInt64TypeInContext(g->C);
+    g->f16 = LLVMHalfTypeInContext(g->C);
+    g->f32 = LLVMFloatTypeInContext(g->C);
+    g->f64 = LLVMDoubleTypeInContext(g->C);
+    g->gptr = LLVMPointerTypeInContext(g->C, 1);
+    g->sptr = LLVMPointerTypeInContext(g->C, 3);
+}
+
+// Parameters that the machine code has besides the source's.
+static void all_slots(Fn *f) {
+    bool meets = false;                                        // the first time stands for all
+    make_slots(f);
+    for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) {
+        if (op_put_in(op) == PUT_memory || (op_put_in(op) == PUT_all && !meets)) scratch_slots(f, op);
+        meets |= op_put_in(op) == PUT_all;
+    }
+    for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) if (op->code == OP_T_draw) draw_slot(f);
+    for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) if (op->code == OP_T_part_send) sent_slots(f, op);
+}
+
+// Shared memory behind the rings, or over them where they are free by then: true.
+static bool place_scratch(Gen *g) {
+    bool over = rings_are_free(g);
+    g->scratch = over ? 0 : (g->f->buffer_bytes + 15) & ~15u;
+    g->scratch_size = gen_scratch_room(g);
+    g->smem_used = g->scratch + ((g->scratch_size + 15) & ~15u);
+    if (g->smem_used < g->f->buffer_bytes) g->smem_used = g->f->buffer_bytes;
+    return over;
+}
+
+static void open_entry(Gen *g) {
+    LLVMPositionBuilderAtEnd(g->B, gen_block(g, "entry"));
+    g->exit = gen_block(g, "exit");
+    for (int i = 0; i < g->f->launch->nslots; i++)
+        if (!g->param[i])
+            g->param[i] = LLVMBuildICmp(g->B, LLVMIntNE, LLVMGetParam(g->fn, (unsigned)i), LLVMConstInt(g->i8, 0, 0), "");
+    g->tid = gen_call(g, "llvm.nvvm.read.ptx.sreg.tid.x", 0, NULL, 0, NULL);
+    g->lane = LLVMBuildAnd(g->B, g->tid, gen_i32(g, 31), "");
+    g->warp = g->one_warp ? gen_i32(g, 0) : LLVMBuildLShr(g->B, g->tid, gen_i32(g, 5), "");
+}
+
+// A number of bytes that is known when all has been generated.
+static LLVMValueRef number_to_be(Gen *g) { return gen_call(g, "llvm.nvvm.read.ptx.sreg.envreg0", 0, NULL, 0, NULL); }
+
+static void number_is(Gen *g, LLVMValueRef number, uint32_t bytes) {
+    LLVMReplaceAllUsesWith(number, gen_i32(g, bytes));
+    LLVMInstructionEraseFromParent(number);
+}
+
 void gen_kernel(Session *s, Fn *f, const CompileOptions *opt, PtxUnit *unit) {
     LLVMContextRef C = ptx_context(unit);
     Gen g = {.session = s, .arena = f->arena, .f = f, .facts = facts_new(f), .opt = opt, .C = C, .M = ptx_module(unit)};
-    g.i1 = LLVMInt1TypeInContext(C);
-    g.i8 = LLVMInt8TypeInContext(C);
-    g.i16 = LLVMInt16TypeInContext(C);
-    g.i32 = LLVMInt32TypeInContext(C);
-    g.i64 = LLVMInt64TypeInContext(C);
-    g.f16 = LLVMHalfTypeInContext(C);
-    g.f32 = LLVMFloatTypeInContext(C);
-    g.f64 = LLVMDoubleTypeInContext(C);
-    g.gptr = LLVMPointerTypeInContext(C, 1); g.sptr = LLVMPointerTypeInContext(C, 3);
+    open_types(&g);
     g.smem = shared_memory(unit);
     ir_number(f);
     g.tile = NEW_N(f->arena, Tile, f->nvals + 1);
@@ -281,40 +327,21 @@ void gen_kernel(Session *s, Fn *f, const CompileOptions *opt, PtxUnit *unit) {
     g.one_warp = f->warps == 1;
     g.program_threads = f->launch->threads;
     g.smem_used = f->buffer_bytes;
-    make_slots(f);
-    bool meets = false;                                        // the first time stands for all
-    for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) {
-        if (op_put_in(op) == PUT_memory || (op_put_in(op) == PUT_all && !meets)) scratch_slots(f, op);
-        meets |= op_put_in(op) == PUT_all;
-    }
-    for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) if (op->code == OP_T_draw) draw_slot(f);
-    for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) if (op->code == OP_T_part_send) sent_slots(f, op);
+    all_slots(f);
     gen_reciprocals(&g);
     make_function(&g);
     lines_open(&g);
     want_region(&g, &f->body);
     const Op *roles = slices_of(f);
     if (roles) room_to_join(&g, (int)roles->attr);
-    bool over = rings_are_free(&g);
-    g.scratch = over ? 0 : (f->buffer_bytes + 15) & ~15u;
-    g.scratch_size = gen_scratch_room(&g);
-    g.smem_used = g.scratch + ((g.scratch_size + 15) & ~15u);
-    if (g.smem_used < f->buffer_bytes) g.smem_used = f->buffer_bytes;
-    LLVMPositionBuilderAtEnd(g.B, gen_block(&g, "entry"));
-    g.exit = gen_block(&g, "exit");
-    for (int i = 0; i < f->launch->nslots; i++)
-        if (!g.param[i])
-            g.param[i] = LLVMBuildICmp(g.B, LLVMIntNE, LLVMGetParam(g.fn, (unsigned)i), LLVMConstInt(g.i8, 0, 0), "");
-    g.tid = gen_call(&g, "llvm.nvvm.read.ptx.sreg.tid.x", 0, NULL, 0, NULL);
-    g.lane = LLVMBuildAnd(g.B, g.tid, gen_i32(&g, 31), "");
-    g.warp = g.one_warp ? gen_i32(&g, 0) : LLVMBuildLShr(g.B, g.tid, gen_i32(&g, 5), "");
+    uint32_t own = place_scratch(&g) ? g.smem_used : g.scratch;             // from here on it is a slice's
+    open_entry(&g);
     start_early(&g);
     g.rings = g.smem;
-    uint32_t own = over ? g.smem_used : g.scratch;             // from here on it is a slice's
-    if (roles) g.slice_apart = gen_call(&g, "llvm.nvvm.read.ptx.sreg.envreg0", 0, NULL, 0, NULL);
+    if (roles) g.slice_apart = number_to_be(&g);
     LLVMValueRef apart = NULL;                                 // bytes from one program's shared memory to the next one's
     if (g.one_warp && g.program_threads > 32) {
-        apart = gen_call(&g, "llvm.nvvm.read.ptx.sreg.envreg0", 0, NULL, 0, NULL);       // a number to be, known at the end
+        apart = number_to_be(&g);
         g.smem = gen_smem(&g, LLVMBuildMul(g.B, LLVMBuildLShr(g.B, g.tid, gen_i32(&g, 5), ""), apart, ""));
     }
     gen_cluster_begin(&g);
@@ -330,14 +357,12 @@ void gen_kernel(Session *s, Fn *f, const CompileOptions *opt, PtxUnit *unit) {
     if (apart) {
         g.smem_used = (g.smem_used + 127) & ~127u;
         f->launch->smem = g.smem_used * (uint32_t)(g.program_threads / 32);
-        LLVMReplaceAllUsesWith(apart, gen_i32(&g, g.smem_used));
-        LLVMInstructionEraseFromParent(apart);
+        number_is(&g, apart, g.smem_used);
     }
     if (roles) {
         own = (g.smem_used - own + 127) & ~127u;
         f->launch->smem = g.smem_used += own * (uint32_t)(roles->attr - 1);
-        LLVMReplaceAllUsesWith(g.slice_apart, gen_i32(&g, own));
-        LLVMInstructionEraseFromParent(g.slice_apart);
+        number_is(&g, g.slice_apart, own);
     }
     gen_keep_close(&g);
     gen_check_room(&g);

@@ -147,12 +147,58 @@ static Val *end_of(const Chunk *c, Builder *b) {
 
 static bool is_arg(const Op *op) { return op->sub == TR_argmax || op->sub == TR_argmin; }
 
+// What the loop carries before its first trip: of each reduction its neutral element (of argmax and argmin a place beside it), then of each scan.
+static int first_values(const Chunk *c, Builder *b, int first, int last, Val **init) {
+    int n = 0;
+    for (int i = first; i < last; i++) {
+        const Op *s = c->sink[i];
+        if (s->code != OP_T_reduce) continue;
+        Elem e = (Elem)(is_arg(s) ? s->in[0] : s->out[0])->type.elem;
+        init[n++] = b_number(b, type_with(s->out[0]->type, e), reduce_neutral((TReduce)s->sub, e));
+        if (is_arg(s)) init[n++] = b_number(b, s->out[0]->type, -1);
+    }
+    for (int i = 0; i < c->nscan; i++) {
+        Type t = type_minus(c->scan[i]->out[0]->type, 1, &c->axis);
+        init[n++] = b_number(b, t, reduce_neutral((TReduce)c->scan[i]->sub, (Elem)t.elem));
+    }
+    return n;
+}
+
+// The trip's own part of the axis.
+static Val *part_of_axis(const Chunk *c, Builder *in, Val *from, Val *hi) {
+    Val *axis = b_op(in, OP_T_axis, 0, (Type){.kind = TY_AXIS, .shape = {c->extent}}, 2, (Val *[]){from, hi});
+    axis->def->imm = c->extent;
+    axis->name = c->axis->name;
+    if ((c->axis->def->flags & AXIS_FULL) && axis_extent(c->axis) % c->extent == 0) axis->def->flags |= AXIS_FULL;
+    return axis;
+}
+
+// A reduction's part joined with what the loop carries from `k` on; how many values that is.
+static int join_part(Chunk *c, Builder *in, const Op *loop, Op *s, const Op *part, int k, bool down, Val **next) {
+    const Region *r = loop->reg[0];
+    Val *acc = r->args.at[1 + k];
+    if (!is_arg(s)) {
+        next[k] = reduce_join(in, (TReduce)s->sub, acc, part->out[0]);
+        replace_uses(&c->f->body, s->out[0], loop->out[k]);
+        loop->out[k]->name = s->out[0]->name;
+        return 1;
+    }
+    TReduce value = s->sub == TR_argmax ? TR_max : TR_min;
+    Val *top = b_op(in, OP_T_reduce, (int)value, acc->type, part->nin, part->in);
+    ArgBest old = {acc, r->args.at[2 + k]}, now = {top, part->out[0]};
+    ArgBest best = argbest_join(in, (TReduce)s->sub, down ? now : old, down ? old : now);
+    next[k] = best.value;
+    next[k + 1] = best.at;
+    replace_uses(&c->f->body, s->out[0], loop->out[k + 1]);
+    return 2;
+}
+
 static void loop_of(Chunk *c, int first, int last) {
     Fn *f = c->f;
     Builder b = {f, NULL, c->sink[first], c->sink[first]->span};
     Val *init[3 + 2 * MAX_SINKS + MAX_SCANS], *next[2 * MAX_SINKS + MAX_SCANS];
     Val *lo = c->axis->def->in[0], *hi = end_of(c, &b), *step = b_const(&b, EL_index, c->extent), *last_chunk = NULL;
-    int n = 0, ways = 0;
+    int ways = 0;
     c->nscan = 0;
     for (int i = first; i < last; i++) ways |= scans_of(c, c->sink[i]);
     init[0] = lo; init[1] = hi; init[2] = step;
@@ -162,22 +208,7 @@ static void loop_of(Chunk *c, int first, int last) {
         init[0] = zero; init[1] = b_binary(&b, OP_div, over, step); init[2] = one;
         last_chunk = b_binary(&b, OP_sub, init[1], one);
     }
-    for (int i = first; i < last; i++) {
-        Op *s = c->sink[i];
-        if (s->code != OP_T_reduce) continue;
-        if (is_arg(s)) {
-            init[3 + n++] = b_number(&b, type_with(s->out[0]->type, (Elem)s->in[0]->type.elem),
-                                     reduce_neutral((TReduce)s->sub, (Elem)s->in[0]->type.elem));
-            init[3 + n++] = b_number(&b, s->out[0]->type, -1);
-        } else {
-            init[3 + n++] = b_number(&b, s->out[0]->type, reduce_neutral((TReduce)s->sub, (Elem)s->out[0]->type.elem));
-        }
-    }
-    int scans = n;
-    for (int i = 0; i < c->nscan; i++) {
-        Type t = type_minus(c->scan[i]->out[0]->type, 1, &c->axis);
-        init[3 + n++] = b_number(&b, t, reduce_neutral((TReduce)c->scan[i]->sub, (Elem)t.elem));
-    }
+    int n = first_values(c, &b, first, last, init + 3), scans = n - c->nscan;
     Op *loop = op_new(f, OP_T_for, b.span, 3 + n, init, n);
     for (int i = 0; i < n; i++) loop->out[i]->type = init[3 + i]->type;
     op_before(c->sink[first], loop);
@@ -185,7 +216,6 @@ static void loop_of(Chunk *c, int first, int last) {
     Builder in = {f, r, NULL, b.span};
     Val *counter = region_arg(f, r, type_scalar(EL_index));
     for (int i = 0; i < n; i++) region_arg(f, r, init[3 + i]->type);
-
     for (int i = 0; i < c->nscan; i++) c->so_far[i] = r->args.at[1 + scans + i];
     if (ways == DOWN) {
         Val *left = b_binary(&in, OP_sub, last_chunk, counter),
@@ -194,35 +224,14 @@ static void loop_of(Chunk *c, int first, int last) {
     }
 
     ValMap map = {.arena = f->arena};
-    Val *axis = b_op(&in, OP_T_axis, 0, (Type){.kind = TY_AXIS, .shape = {c->extent}}, 2, (Val *[]){counter, hi});
-    axis->def->imm = c->extent;
-    axis->name = c->axis->name;
-    if ((c->axis->def->flags & AXIS_FULL) && axis_extent(c->axis) % c->extent == 0) axis->def->flags |= AXIS_FULL;
-    map_set(&map, c->axis, axis);
-    int k = 0;
-    for (int i = first; i < last; i++) {
+    map_set(&map, c->axis, part_of_axis(c, &in, counter, hi));
+    for (int i = first, k = 0; i < last; i++) {
         Op *s = c->sink[i];
         in.span = s->span;
         for (int q = 0; q < s->nin; q++) slice(c, r, &map, s->in[q]);
         Op *part = op_clone(f, s, &map);
         op_append(r, part);
-        if (s->code != OP_T_reduce) continue;
-        Val *acc = r->args.at[1 + k];
-        if (is_arg(s)) {
-            TReduce value = s->sub == TR_argmax ? TR_max : TR_min;
-            Val *top = b_op(&in, OP_T_reduce, (int)value, acc->type, part->nin, part->in);
-            ArgBest old = {acc, r->args.at[2 + k]}, now = {top, part->out[0]};
-            ArgBest best = argbest_join(&in, (TReduce)s->sub, ways == DOWN ? now : old, ways == DOWN ? old : now);
-            next[k] = best.value;
-            next[k + 1] = best.at;
-            replace_uses(&f->body, s->out[0], loop->out[k + 1]);
-            k += 2;
-        } else {
-            next[k] = reduce_join(&in, (TReduce)s->sub, acc, part->out[0]);
-            replace_uses(&f->body, s->out[0], loop->out[k]);
-            loop->out[k]->name = s->out[0]->name;
-            k++;
-        }
+        if (s->code == OP_T_reduce) k += join_part(c, &in, loop, s, part, k, ways == DOWN, next);
     }
     for (int i = 0; i < c->nscan; i++) next[scans + i] = c->then[i];
     Op *y = op_new(f, OP_T_yield, b.span, n, next, 0);
