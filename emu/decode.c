@@ -400,7 +400,6 @@ static const InsnDef *emu_insn_find(Str name);
 static const struct { const char *name, *what; } refused[] = {
     {"tex", "textures"},   {"tld4", "textures"},  {"txq", "textures"},   {"suld", "surfaces"}, {"sust", "surfaces"}, {"sured", "surfaces"},
     {"suq", "surfaces"},   {"istypep", "textures and surfaces"},         {"tcgen05", "instructions of tensor memory (sm_100)"},      {"multimem", "accesses to several devices' memory"},
-    {"clusterlaunchcontrol", "launches of clusters by others (sm_100)"},
 };
 
 void decode_statement(Dec *d) {

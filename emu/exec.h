@@ -88,7 +88,7 @@ void VARIANT(decode_cluster_barrier)(Dec *);
 void VARIANT(decode_st_async)(Dec *);        // x_sync.c
 void VARIANT(decode_red_async)(Dec *);
 
-#define TABLES(X) X(integer) X(compare) X(video) X(flow) X(call) X(floats) X(halves) X(convert) X(move) X(memory) X(atomic) X(warp) X(mma) X(wmma) X(sync) X(mbarrier) X(async) X(tensormap) X(wgmma)
+#define TABLES(X) X(integer) X(compare) X(video) X(flow) X(call) X(floats) X(halves) X(convert) X(move) X(memory) X(atomic) X(warp) X(mma) X(matrix) X(wmma) X(sync) X(mbarrier) X(async) X(bulk) X(tensormap) X(wgmma)
 #define X(name) extern const InsnDef VARIANT(defs_##name)[];
 TABLES(X)
 #undef X

@@ -1,8 +1,10 @@
-// Small-float and integer elements out of packed words, for mma and wgmma.
+// Small-float and integer elements out of packed words, for mma and wgmma; and where the elements of a sparse A belong.
 #ifndef TK_EMU_FRAGMENTS_H
 #define TK_EMU_FRAGMENTS_H
 
-#include "emu/exec.h"
+#include "emu/small.h"
+
+static inline bool element_is_float(Type t) { return ptx_type_kind(t) == 'F'; }
 
 // Element `h` of a 32-bit word that holds 32 / bits(t) of them, as a double (exact).
 static inline double element_float(uint32_t word, Type t, uint32_t h) {
@@ -26,6 +28,38 @@ static inline int32_t element_int(uint32_t word, Type t, uint32_t h) {
     }
 }
 
-static inline bool element_is_float(Type t) { return ptx_type_kind(t) == 'F'; }
+// The same where an element may have more room than it needs: of 8 bits, e2m3 and e3m2 have the low six, e2m1 the middle four.
+static inline double element_value(uint32_t word, Type t, uint32_t room, uint32_t h) {
+    if (!element_is_float(t)) return (double)element_int(word, t, h);
+    if (ptx_type_bits(t) >= 8) return element_float(word, t, h);
+    return small_value(t, word >> room * h >> (t == T_e2m1 && room == 8 ? 2 : 0));
+}
+
+// A sparse A is K / 2 elements wide. For each four of the whole (two of tf32, eight of 4 bits), four bits of metadata say which are
+// there: two numbers of an element (of a half of a tf32, of a pair of 4 bits), the first in the low bits. In a group of four lanes,
+// which has rows g and g + 8, a row's bits lie, by how many they are and what `select` says:
+//
+//     16                  in lane `select`, row g in the low half, row g + 8 in the high half
+//     32, of 16 bits up   in lanes 2 * select and the next, halves as before
+//     32, of 8 bits       in lane 2 * select row g, in the next row g + 8
+//     64                  in lanes 0 and 2 row g, in 1 and 3 row g + 8
+//
+// Where packed element j of a row belongs; ~0: the metadata is none (`what` is it). `room` is an element's bits.
+static inline uint32_t sparse_column(const uint32_t meta[32], uint32_t room, uint32_t k, uint32_t select, uint32_t row, uint32_t j, uint32_t *what) {
+    uint32_t each = room == 32 ? 1 : room == 4 ? 4 : 2, chunk = j / each, at = 4 * chunk, bits = 2 * k / each, lane = row % 8 * 4, shift;
+    uint32_t high = row / 8 % 2;
+    if (bits == 16) lane += select, shift = 16 * high + at;
+    else if (bits == 32 && room >= 16) lane += 2 * select + at / 16, shift = 16 * high + at % 16;
+    else lane += 2 * (select + at / 32) + high, shift = at % 32;
+    uint32_t four = *what = meta[lane & 31] >> shift & 15, first = four & 3, second = four >> 2;
+    if (room == 32) return four == 0x4 ? 2 * chunk : four == 0xe ? 2 * chunk + 1 : ~0u;
+    if (first == second) return ~0u;
+    if (room == 4) return 8 * chunk + 2 * (j & 2 ? second : first) + (j & 1);
+    return 4 * chunk + (j & 1 ? second : first);
+}
+
+// x_mma.c: registers of operand i, as slots.
+void VARIANT(fragment)(Dec *, uint32_t i, Type, bool write, uint32_t want, uint32_t *slots, uint32_t *n);
+#define fragment VARIANT(fragment)
 
 #endif

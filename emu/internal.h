@@ -49,7 +49,9 @@ typedef void InsnFn(Warp *, const Insn *);
     X(f16,       16, F) X(f16x2,  32, V) X(bf16,   16, F) X(bf16x2, 32, V) X(tf32,  32, F)                  \
     X(f32,       32, F) X(f64,    64, F) X(f32x2,  64, V) X(u16x2,  32, V) X(s16x2, 32, V)                  \
     X(e4m3,       8, F) X(e5m2,    8, F) X(e4m3x2, 16, V) X(e5m2x2, 16, V) X(b1,     1, B)                  \
-    X(s4,         4, S) X(u4,      4, U) X(e2m1,   4, F) X(e2m1x2, 8, V) X(ue8m0x2, 16, V)
+    X(s4,         4, S) X(u4,      4, U) X(e2m1,   4, F) X(e2m1x2, 8, V) X(ue8m0x2, 16, V)                   \
+    X(e2m3,       6, F) X(e3m2,    6, F) X(e2m3x2, 16, V) X(e3m2x2, 16, V) X(ue8m0, 8, F) X(ue4m3,  8, F)   \
+    X(e4m3x4,    32, V) X(e5m2x4, 32, V) X(e2m3x4, 32, V) X(e3m2x4, 32, V) X(e2m1x4, 16, V)
 
 typedef enum Type {
     T_none,

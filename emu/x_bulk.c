@@ -1,4 +1,5 @@
-// cp.async.bulk and cp.async.bulk.tensor: issue, commit and wait. What they move is in bulk.c.
+// cp.async.bulk and cp.async.bulk.tensor: issue, commit and wait. What they move is in bulk.c. And clusterlaunchcontrol, whose
+// answer comes as a copy of 16 bytes does.
 //
 // At issue everything is checked (alignment, bounds, barriers, races against what the issuer has not
 // synchronised with); the bytes move later, when something waits for them (EmuOptions.async).
@@ -119,6 +120,52 @@ static void x_bulk(Warp *w, const Insn *in) {
     });
 }
 
+// clusterlaunchcontrol.try_cancel: the next cluster that has not begun is not launched, and its first block's number is the answer:
+// {x, y, z, 1}, or {0, 0, 0, 0} where there is none left. aux: to all blocks of the cluster.
+static void x_try_cancel(Warp *w, const Insn *in) {
+    const BulkSpec *s = in->extra;
+    Launch *launch = w->launch;
+    EACH_ACTIVE({
+        AsyncOp *op = async_new(w, in);
+        Block *b;
+        u32 offset;
+        op->lane = (uint8_t)l;
+        op->shared = (u32)at_lane(w, s->dst, s->narrow_dst, s->dst_imm, l);
+        op->mbar = (u32)at_lane(w, s->mbar, s->narrow_mbar, s->mbar_imm, l);
+        op->blocks = in->aux ? (1u << w->cluster->n_blocks) - 1 : 0;
+        op->size = op->extent = 16;
+        if (!shared_range(w, in, l, op->shared, 16, 16, &b, &offset)) {
+            free(op);
+            continue;
+        }
+        u32 answer[4] = {0};
+        u64 i = atomic_fetch_add(&launch->next_cluster, 1);
+        for (u32 k = 0; k < 3 && i < launch->n_clusters; k++) {
+            u32 n = launch->grid[k] / launch->cluster[k];
+            answer[k] = (u32)(i % n) * launch->cluster[k];
+            i /= n;
+            answer[3] = 1;
+        }
+        op->bytes = malloc(2 * sizeof answer);
+        if (!op->bytes) abort();
+        memcpy(op->bytes, answer, sizeof answer);
+        op->kind = ASYNC_LOAD, op->run = bulk_load, op->clock = w->bulk_clock++;
+        if (launch->races)
+            for (u32 r = 0; r < w->cluster->n_blocks; r++)
+                if (op->blocks ? op->blocks >> r & 1 : &w->cluster->blocks[r] == b)
+                    shadow_async(w, in, &w->cluster->blocks[r], offset, 16, true, w->agent + AGENT_BULK, op->clock, w->vc, NULL);
+        async_append(w->cluster, op);
+    });
+}
+
+static void x_query_cancel(Warp *w, const Insn *in) {    // imm: -1 whether, else which coordinate
+    EACH_ACTIVE({
+        const u32 *answer = (const u32 *)slot_at(w, in->a) + 4 * l;
+        if (in->imm >= 0) lane32(w, in->d)[l] = answer[in->imm];
+        else *pred(w, in->d) = blend_pred(*pred(w, in->d), answer[3] ? ~0u : 0, 1u << l);
+    });
+}
+
 static void x_commit(Warp *w, const Insn *in) {
     (void)in;
     EACH_ACTIVE(w->bulk_group[l]++);
@@ -153,6 +200,41 @@ static void coordinates(Dec *d, const Operand *o, BulkSpec *s) {
     if (o->kind != O_ADDR || o->n != 1 || o->items[0].kind != O_VEC || o->items[0].n != s->rank)
         dec_error(d, "a tensor copy of %u dimensions needs [map, {%u coordinates}]", s->rank, s->rank);
     for (u32 i = 0; i < s->rank; i++) s->coord[i] = dec_src_op(d, &o->items[0].items[i], T_s32);
+}
+
+static void query_cancel(Dec *d) {
+    static const char *const parts[] = {"get_first_ctaid::x", "get_first_ctaid::y", "get_first_ctaid::z"};
+    bool whether = dec_mod(d, "is_canceled"), all = dec_mod(d, "get_first_ctaid");
+    int part = -1;
+    for (int i = 0; i < 3; i++) if (dec_mod(d, parts[i])) part = i;
+    dec_mod(d, "v4");
+    Type t = dec_need_type(d), from = dec_need_type(d);
+    dec_count(d, 2, 2);
+    if (whether + all + (part >= 0) != 1 || t != (whether ? T_pred : T_b32) || from != T_b128)
+        dec_error(d, "`clusterlaunchcontrol.query_cancel` is .is_canceled.pred.b128, or .get_first_ctaid of .b32.b128");
+    const Operand *to = dec_op(d, 0);
+    if (all && (to->kind != O_VEC || to->n != 4)) dec_error(d, "`.get_first_ctaid.v4` gives four registers");
+    u32 a = dec_src(d, 1, T_b128);
+    for (u32 i = 0; i < (all ? 3u : 1u); i++) {
+        u32 dst = whether ? dec_pred_dst(d, to) : all ? dec_dst_op(d, &to->items[i], T_b32) : dec_dst(d, 0, T_b32);
+        Insn *in = dec_emit(d, x_query_cancel);
+        in->d = dst, in->a = a, in->imm = whether ? -1 : all ? (int64_t)i : part;
+    }
+}
+
+static void decode_launch_control(Dec *d) {
+    if (dec_mod(d, "query_cancel")) { query_cancel(d); return; }
+    if (!dec_mod(d, "try_cancel") || !dec_mod(d, "async")) dec_error(d, "`clusterlaunchcontrol` needs .try_cancel.async or .query_cancel");
+    BulkSpec *s = dec_alloc(d, sizeof *s);
+    *s = (BulkSpec){.load = true, .to_cluster = true, .reduce = -1, .src = NO_SLOT, .size = NO_SLOT, .mask = NO_SLOT};
+    bool own = dec_mod(d, "shared::cta"), mbar = dec_mod(d, "mbarrier::complete_tx::bytes"), all = dec_mod(d, "multicast::cluster::all");
+    dec_count(d, 2, 2);
+    if (!mbar || dec_need_type(d) != T_b128) dec_error(d, "`clusterlaunchcontrol.try_cancel` needs .mbarrier::complete_tx::bytes and .b128");
+    uint8_t space = own ? SPACE_SHARED : SPACE_GENERIC;
+    address_part(d, dec_op(d, 0), space, &s->dst, &s->dst_imm, &s->narrow_dst);
+    address_part(d, dec_op(d, 1), space, &s->mbar, &s->mbar_imm, &s->narrow_mbar);
+    Insn *in = dec_emit(d, x_try_cancel);
+    in->extra = s, in->aux = all;
 }
 
 static int reduction(Dec *d) {
@@ -252,3 +334,5 @@ void VARIANT(decode_bulk)(Dec *d, bool reduce) {
     if (i != d->n_ops) dec_error(d, "a bulk copy with %u operands too many", d->n_ops - i);
     dec_emit(d, x_bulk)->extra = s;
 }
+
+const InsnDef VARIANT(defs_bulk)[] = {{"clusterlaunchcontrol", decode_launch_control, EMU_CLASS_ASYNC}, {NULL, NULL, 0}};

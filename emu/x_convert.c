@@ -6,6 +6,7 @@
 #include <fenv.h>
 #include <math.h>
 
+#include "emu/small.h"
 #include "emu/x_arith.h"
 
 enum { FTZ = 1, SAT = 2, RELU = 4, FINITE = 8, TO_INTEGER = 16 };
@@ -54,11 +55,6 @@ static u32 tf32_of(float x, int mode, int flags) {
     else if ((b & 0x7f800000u) != 0x7f800000u) b = (b + 0xfff + (b >> 13 & 1)) & ~0x1fffu;
     if (flags & FINITE && (b & 0x7fffffffu) >= 0x7f800000u) b = (b & 0x80000000u) | 0x7f7fe000u;
     return b;
-}
-
-static u32 f8_of(float x, bool e5m2, int flags) {
-    if (flags & RELU && !(x > 0) && x == x) x = 0;
-    return e5m2 ? e5m2_from_f32(x) : e4m3_from_f32(x);
 }
 
 // ---- Single values
@@ -213,41 +209,46 @@ static const struct { Type to, from; InsnFn *fn; } quick[] = {
     {T_f32, T_s32, f32_s32}, {T_f32, T_bf16, f32_bf16}, {T_f32, T_f16, f32_f16}, {T_bf16, T_f32, bf16_f32}, {T_f64, T_f32, f64_f32},
 };
 
-// ---- Pairs: x2 types
+// ---- Several to a register: x2 and x4, the first source in the high bits
 
-static void x_pack(Warp *w, const Insn *in) {            // d = {a, b} from two f32
-    const Conversion *c = in->extra;
-    u32 *d = lane32(w, in->d);
-    const float *a = slot_at(w, in->a), *b = slot_at(w, in->b);
-    EACH_ACTIVE({
-        float x = c->flags & FTZ ? flush(a[l]) : a[l]; float y = c->flags & FTZ ? flush(b[l]) : b[l];
-        if (c->to == T_f16x2 || c->to == T_bf16x2) {
-            bool bf = c->to == T_bf16x2;
-            d[l] = (u32)half_rounded((double)x, bf, c->round, c->flags) << 16 |
-                   half_rounded((double)y, bf, c->round, c->flags);
-        } else {
-            bool e5m2 = c->to == T_e5m2x2;
-            d[l] = f8_of(x, e5m2, c->flags) << 8 | f8_of(y, e5m2, c->flags);
-        }
-    });
+static const struct Packed { Type type, element; uint8_t n, room; } packed[] = {
+    {T_f16x2, T_f16, 2, 16},  {T_bf16x2, T_bf16, 2, 16}, {T_e4m3x2, T_e4m3, 2, 8}, {T_e5m2x2, T_e5m2, 2, 8},   {T_e2m3x2, T_e2m3, 2, 8}, {T_e3m2x2, T_e3m2, 2, 8}, {T_e2m1x2, T_e2m1, 2, 4},
+    {T_ue8m0x2, T_ue8m0, 2, 8}, {T_e4m3x4, T_e4m3, 4, 8}, {T_e5m2x4, T_e5m2, 4, 8}, {T_e2m3x4, T_e2m3, 4, 8}, {T_e3m2x4, T_e3m2, 4, 8}, {T_e2m1x4, T_e2m1, 4, 4}};
+
+static const struct Packed *packed_type(Type t) {
+    for (size_t i = 0; i < sizeof packed / sizeof *packed; i++) if (packed[i].type == t) return &packed[i];
+    return NULL;
 }
 
-static void x_repack(Warp *w, const Insn *in) {          // pairs to pairs
+// The random bits of element i, the first being 0: two elements have a half each, of f16 its low 13; four share the halves by pairs,
+// those of 4 bits the high and the low bytes of both.
+static u32 random_bits(const struct Packed *to, u32 i, u32 by, u32 *n) {
+    *n = to->element == T_f16 ? 13 : 16;
+    if (to->n == 2) return i ? by : by >> 16;
+    if (to->room == 8) return i < 2 ? by >> 16 : by;
+    return i < 2 ? (by >> 24 & 0xff) << 8 | (by >> 8 & 0xff) : (by >> 16 & 0xff) << 8 | (by & 0xff);
+}
+
+static u32 packed_element(const struct Packed *to, float v, u32 i, u32 by, const Conversion *c) {
+    u32 n = 0, bits = 0;
+    if (to->element == T_ue8m0) return ue8m0_round(v, c->round == R_rp, c->flags & FINITE);
+    if (c->flags & RELU && !(v > 0) && v == v) v = 0;
+    if (c->round == R_rs) bits = random_bits(to, i, by, &n);
+    else if (to->room == 16) return half_rounded((double)v, to->element == T_bf16, c->round, c->flags);
+    return small_round(to->element, v, n, bits, c->flags & FINITE || to->room < 16);
+}
+
+static void x_packed(Warp *w, const Insn *in) {          // list: f32 each; else a, packed. e: random bits
     const Conversion *c = in->extra;
-    u32 *d = lane32(w, in->d);
-    const u32 *a = lane32(w, in->a);
+    const struct Packed *to = packed_type(c->to), *from = packed_type(c->from);
     EACH_ACTIVE({
-        u32 x = a[l]; u32 r = 0;
-        for (int h = 0; h < 2; h++) {
-            float v = c->from == T_f16x2    ? f16_to_f32((uint16_t)(x >> 16 * h))
-                      : c->from == T_bf16x2 ? bf16_to_f32((uint16_t)(x >> 16 * h))
-                      : c->from == T_e4m3x2 ? e4m3_to_f32((uint8_t)(x >> 8 * h))
-                                            : e5m2_to_f32((uint8_t)(x >> 8 * h));
-            if (c->to == T_f16x2 || c->to == T_bf16x2)
-                r |= (u32)half_rounded((double)v, c->to == T_bf16x2, R_rn, c->flags) << 16 * h;
-            else r |= f8_of(v, c->to == T_e5m2x2, c->flags) << 8 * h;
+        u32 r = 0;
+        u32 by = in->e == NO_SLOT ? 0 : lane32(w, in->e)[l];
+        for (u32 i = 0; i < to->n; i++) {
+            float v = from ? (float)small_value(from->element, lane32(w, in->a)[l] >> from->room * (from->n - 1 - i)) : f32_from(lane32(w, in->list[i])[l]);
+            r |= packed_element(to, c->flags & FTZ ? flush(v) : v, i, by, c) << to->room * (to->n - 1 - i);
         }
-        d[l] = r;
+        lane32(w, in->d)[l] = r;
     });
 }
 
@@ -279,13 +280,33 @@ static void decode_cvt_pack(Dec *d) {
     in->flags = from == T_u32;
 }
 
-static bool pair_type(Type t) { return t == T_f16x2 || t == T_bf16x2 || t == T_e4m3x2 || t == T_e5m2x2; }
+static void decode_packed(Dec *d, Conversion *c) {
+    const struct Packed *to = packed_type(c->to), *from = packed_type(c->from);
+    bool exponent = to->element == T_ue8m0, random = c->round == R_rs, four = to->n == 4, two = c->from == T_f32 && !four;
+    bool good = from ? from->n == to->n && from->element != to->element : c->from == T_f32;
+    good &= exponent ? c->round == R_rz || c->round == R_rp : random ? !from && (four || to->room == 16) : !four && (to->room == 16 || c->round <= R_rn);
+    if (!good) dec_error(d, "cvt%s.%s.%s does not exist", random ? ".rs" : "", ptx_type_name(c->to), ptx_type_name(c->from));
+    u32 slots[4];
+    u32 sources = two ? 2 : 1;
+    dec_count(d, 1 + sources + random, 1 + sources + random);
+    const Operand *o = dec_op(d, 1);
+    if (four && (o->kind != O_VEC || o->n != 4)) dec_error(d, "cvt.%s takes four numbers in { }", ptx_type_name(c->to));
+    for (u32 i = 0; !from && i < to->n; i++) slots[i] = four ? dec_src_op(d, &o->items[i], T_f32) : dec_src(d, 1 + i, T_f32);
+    uint32_t a = from ? dec_src(d, 1, c->from) : slots[0], by = random ? dec_src(d, 1 + sources, T_b32) : NO_SLOT, dst = dec_dst(d, 0, c->to);
+    bool plain = two && c->to == T_bf16x2 && c->round <= R_rn && !c->flags;
+    Insn *in = dec_emit(d, plain ? bf16x2_f32 : x_packed);
+    in->d = dst, in->a = a, in->e = by, in->extra = c;
+    if (plain) in->b = slots[1];
+    else if (!from) memcpy(dec_list(d, in, to->n), slots, to->n * sizeof *slots);
+}
+
+static bool single_type(Type t) { return ptx_type_kind(t) != 'V' && ptx_type_bits(t) >= (ptx_type_kind(t) == 'F' ? 16 : 8); }
 
 static void decode_cvt(Dec *d) {
     if (dec_mod(d, "pack")) { decode_cvt_pack(d); return; }
     static const struct { const char *name; int round, flags; } roundings[] = {
         {"rn", R_rn, 0}, {"rz", R_rz, 0}, {"rm", R_rm, 0}, {"rp", R_rp, 0}, {"rna", R_rna, 0},
-        {"rni", R_rn, TO_INTEGER}, {"rzi", R_rz, TO_INTEGER}, {"rmi", R_rm, TO_INTEGER}, {"rpi", R_rp, TO_INTEGER}};
+        {"rs", R_rs, 0}, {"rni", R_rn, TO_INTEGER}, {"rzi", R_rz, TO_INTEGER}, {"rmi", R_rm, TO_INTEGER}, {"rpi", R_rp, TO_INTEGER}};
     Conversion *c = dec_alloc(d, sizeof *c);
     c->round = -1;
     for (size_t i = 0; i < sizeof roundings / sizeof *roundings; i++)
@@ -299,19 +320,8 @@ static void decode_cvt(Dec *d) {
     c->to_bits = 32;
     if (ptx_type_bits(c->to) == 128 || ptx_type_bits(c->from) == 128 || c->to == T_pred || c->from == T_pred)
         dec_error(d, "cvt.%s.%s", ptx_type_name(c->to), ptx_type_name(c->from));
-    if (pair_type(c->to)) {
-        bool two = c->from == T_f32;
-        if (!two && !pair_type(c->from)) dec_error(d, "cvt.%s.%s", ptx_type_name(c->to), ptx_type_name(c->from));
-        dec_count(d, two ? 3 : 2, two ? 3 : 2);
-        uint32_t a = dec_src(d, 1, c->from), b = two ? dec_src(d, 2, c->from) : NO_SLOT, to = dec_dst(d, 0, c->to);
-        bool plain = two && c->to == T_bf16x2 && c->round <= R_rn && !c->flags;
-        Insn *in = dec_emit(d, plain ? bf16x2_f32 : two ? x_pack : x_repack);
-        in->d = to, in->a = a, in->b = b, in->extra = c;
-        return;
-    }
-    if (ptx_type_kind(c->to) == 'V' || ptx_type_kind(c->from) == 'V' || ptx_type_bits(c->to) < 8 ||
-        ptx_type_bits(c->from) < 8 || c->to == T_e4m3 || c->to == T_e5m2 || c->from == T_e4m3 || c->from == T_e5m2 ||
-        c->from == T_tf32)
+    if (packed_type(c->to)) { decode_packed(d, c); return; }
+    if (!single_type(c->to) || !single_type(c->from) || c->from == T_tf32 || c->round == R_rs)
         dec_error(d, "cvt.%s.%s is not supported", ptx_type_name(c->to), ptx_type_name(c->from));
     dec_count(d, 2, 2);
     uint32_t a = dec_src(d, 1, c->from), to = dec_dst(d, 0, c->to);

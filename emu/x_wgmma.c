@@ -14,7 +14,8 @@
 //               S      start + mb/S * LBO + mb%S + k%8 * S + k/8 * SBO
 //
 // and with a swizzle address bits 4.. are exclusive-ored with bits 7.. (the base offset subtracted). As with
-// mma.sync, products are exact, sums in double, rounded once per instruction.
+// mma.sync, products are exact, sums in double, rounded once per instruction. A sparse A (.sp) is K / 2 wide, in shared
+// memory too; each warp's metadata, for its 16 rows, is that of mma.sp (fragments.h). Bits are multiplied: .and, .popc.
 #include "emu/fragments.h"
 
 typedef uint32_t u32;
@@ -24,12 +25,13 @@ typedef struct Wgmma {
     u32  n, k;
     Type d, a, b;
     bool registers;               // A comes from registers
-    bool trans_a, trans_b, satfinite;
+    bool trans_a, trans_b, satfinite, sparse;
     int  sign_a, sign_b;
     u32  nd, na;                  // registers
+    u32  k_a, select;             // k of what A holds: half of it if sparse
 } Wgmma;
 
-typedef struct Operands { double a[64][32], b[32][256]; } Operands;
+typedef struct Operands { double *a, *b; } Operands;   // a[64][k], b[k][256]
 
 // ---- Descriptors
 
@@ -53,9 +55,9 @@ static u32 chunk_at(const Place *p, bool mn_major, u32 row, u32 byte) {
 }
 
 // Visits the operand's 16-byte chunks: rows x bytes, K-major; k x bytes of mn otherwise.
-#define EACH_CHUNK(place, mn_major, mn, k, size, ...)                                         \
+#define EACH_CHUNK(place, mn_major, mn, k, bits, ...)                                         \
     do {                                                                                      \
-        u32 rows_ = (mn_major) ? (k) : (mn), bytes_ = ((mn_major) ? (mn) : (k)) * (size);     \
+        u32 rows_ = (mn_major) ? (k) : (mn), bytes_ = ((mn_major) ? (mn) : (k)) * (bits) / 8; \
         for (u32 row = 0; row < rows_; row++)                                                 \
             for (u32 byte = 0; byte < bytes_; byte += 16) {                                   \
                 u32 at = chunk_at(place, mn_major, row, byte) & 0x3ffff;                      \
@@ -64,17 +66,17 @@ static u32 chunk_at(const Place *p, bool mn_major, u32 row, u32 byte) {
     } while (0)
 
 static double element_of(const uint8_t *p, Type t, u32 i) {
-    u32 size = ptx_type_bits(t) / 8, word = 0;
-    memcpy(&word, p + i * size, size);
-    return element_is_float(t) ? element_float(word, t, 0) : (double)element_int(word, t, 0);
+    u32 bits = ptx_type_bits(t), word;
+    memcpy(&word, p + i * bits / 32 * 4, 4);
+    return element_value(word, t, bits, i % (32 / bits));
 }
 
 static void fetch(const Block *b, u64 desc, bool mn_major, Type t, u32 mn, u32 k, double *out, u32 mn_step, u32 k_step) {
     Place p = place_of(desc);
-    u32 size = ptx_type_bits(t) / 8, per = 16 / size;
-    EACH_CHUNK(&p, mn_major, mn, k, size, {
+    u32 bits = ptx_type_bits(t), per = 128 / bits;
+    EACH_CHUNK(&p, mn_major, mn, k, bits, {
         const uint8_t *from = b->shared + at;
-        double *to = out + (mn_major ? row * k_step + byte / size * mn_step : row * mn_step + byte / size * k_step);
+        double *to = out + (mn_major ? row * k_step + byte * 8 / bits * mn_step : row * mn_step + byte * 8 / bits * k_step);
         u32 step = mn_major ? mn_step : k_step;
         if (at + 16 > b->shared_size) {
             for (u32 i = 0; i < per; i++) to[i * step] = 0;
@@ -107,9 +109,9 @@ static void multiply(const Operands *o, u32 n, u32 k, double (*acc)[256]) {
             double s[4][8];
             for (u32 r = 0; r < 4; r++) memcpy(s[r], &acc[i + r][j], sizeof s[r]);
             for (u32 x = 0; x < k; x++) {
-                const double *b = &o->b[x][j];
+                const double *b = &o->b[256 * x + j];
                 for (u32 r = 0; r < 4; r++) {
-                    double a = o->a[i + r][x];
+                    double a = o->a[(i + r) * k + x];
                     for (u32 c = 0; c < 8; c++) s[r][c] = MULTIPLY_ADD(a, b[c], s[r][c]);
                 }
             }
@@ -117,27 +119,42 @@ static void multiply(const Operands *o, u32 n, u32 k, double (*acc)[256]) {
         }
 }
 
+// From K / 2 columns of A to K.
+static void unpack(Warp *const warps[4], AsyncOp *const ops[4], const Wgmma *t, Operands *o) {
+    for (u32 i = 0; i < 64; i++) {
+        u32 what, bad = 0;
+        double packed[32], *a = o->a + i * t->k;
+        memcpy(packed, a, t->k_a * sizeof *packed);
+        memset(a, 0, t->k * sizeof *a);
+        for (u32 j = 0; j < t->k_a; j++) {
+            u32 k = sparse_column(lane32(warps[i / 16], ops[i / 16]->in->e), ptx_type_bits(t->a), t->k, t->select, i % 16, j, &what);
+            if (k < t->k) a[k] = packed[j];
+            else if (!bad++) emu_fault(warps[i / 16], ops[i / 16]->in, 0, EMU_FAULT_BAD_OPERAND, "metadata 0x%x of row %u of a sparse A", what, i % 16);
+        }
+    }
+}
+
 static void run(Warp *const warps[4], AsyncOp *const ops[4]) {
     const Wgmma *t = ops[0]->in->extra;
-    Operands *o = malloc(sizeof *o);
+    Operands own = {.a = malloc(t->k * (64 + 256) * sizeof *own.a)}, *o = &own;
     double (*acc)[256] = malloc(64 * sizeof *acc);
-    if (!o || !acc) abort();
+    if (!o->a || !acc) abort();
+    o->b = o->a + t->k * 64;
     if (t->registers) {
         u32 e = 32 / ptx_type_bits(t->a);
         for (u32 i = 0; i < 4; i++)
             for (u32 r = 0; r < 4; r++) {
                 const u32 *reg = lane32(warps[i], ops[i]->in->list[t->nd + r]);
                 for (u32 l = 0; l < 32; l++)
-                    for (u32 h = 0; h < e; h++) {
-                        double *to = &o->a[16 * i + l / 4 + 8 * (r & 1)][e * (l % 4) + h + 4 * e * (r >> 1)];
-                        *to = element_is_float(t->a) ? element_float(reg[l], t->a, h) : (double)element_int(reg[l], t->a, h);
-                    }
+                    for (u32 h = 0; h < e; h++)
+                        o->a[(16 * i + l / 4 + 8 * (r & 1)) * t->k + e * (l % 4) + h + 4 * e * (r >> 1)] = element_value(reg[l], t->a, 32 / e, h);
             }
-    } else fetch(warps[0]->block, ops[0]->desc[0], t->trans_a, t->a, 64, t->k, &o->a[0][0], 32, 1);
-    fetch(warps[0]->block, ops[0]->desc[1], t->trans_b, t->b, t->n, t->k, &o->b[0][0], 1, 256);
+    } else fetch(warps[0]->block, ops[0]->desc[0], t->trans_a, t->a, 64, t->k_a, o->a, t->k, 1);
+    if (t->sparse) unpack(warps, ops, t, o);
+    fetch(warps[0]->block, ops[0]->desc[1], t->trans_b, t->b, t->n, t->k, o->b, 1, 256);
     if (t->sign_a * t->sign_b < 0)
         for (u32 i = 0; i < 64; i++)
-            for (u32 x = 0; x < t->k; x++) o->a[i][x] = -o->a[i][x];
+            for (u32 x = 0; x < t->k; x++) o->a[i * t->k + x] = -o->a[i * t->k + x];
     bool half = t->d == T_f16, integer = t->d == T_s32;
     for (u32 i = 0; i < 4; i++)
         for (u32 r = 0; r < t->n / 2; r++) {
@@ -163,7 +180,7 @@ static void run(Warp *const warps[4], AsyncOp *const ops[4]) {
                 } else reg[l] = canonical((float)v);
             }
         }
-    free(o);
+    free(o->a);
     free(acc);
 }
 
@@ -198,6 +215,7 @@ static void mark(Warp *w, const Insn *in, const Wgmma *t) {
     }
     for (u32 i = 0; i < in->n; i++)
         if (!(in->list[i] & 3)) w->inflight[in->list[i] >> 2] |= i < t->nd ? 2 : 1;
+    if (t->sparse && !(in->e & 3)) w->inflight[in->e >> 2] |= 1;
 }
 
 static void check_operand(Warp *w, const Insn *in, Warp *const warps[4], u64 desc, bool mn_major, Type type, u32 mn, u32 k, u32 clock,
@@ -206,7 +224,7 @@ static void check_operand(Warp *w, const Insn *in, Warp *const warps[4], u64 des
     Place p = place_of(desc);
     char where[160];
     bool told = false;
-    EACH_CHUNK(&p, mn_major, mn, k, ptx_type_bits(type) / 8, {
+    EACH_CHUNK(&p, mn_major, mn, k, ptx_type_bits(type), {
         if (told) continue;
         if (at < SHARED_START || at + 16 > b->shared_size) {
             shared_describe(w->launch, at, where, sizeof where);
@@ -242,14 +260,14 @@ static void started(Warp *w, const Insn *in, u32 sequence) {
         vc = vc_new(w->cluster), fv = vc + n;
         for (u32 i = 0; i < 4; i++) vc_join(vc, warps[i]->vc, n), vc_join(fv, warps[i]->fv, n);
     }
-    if (!t->registers) check_operand(w, in, warps, ops[0]->desc[0], t->trans_a, t->a, 64, t->k, sequence, vc, fv, 'A');
+    if (!t->registers) check_operand(w, in, warps, ops[0]->desc[0], t->trans_a, t->a, 64, t->k_a, sequence, vc, fv, 'A');
     check_operand(w, in, warps, ops[0]->desc[1], t->trans_b, t->b, t->n, t->k, sequence, vc, fv, 'B');
     free(vc);
     EmuAsync mode = w->launch->options.async;
     if (mode == EMU_ASYNC_EAGER || (mode == EMU_ASYNC_RANDOM && rng_next(&w->rng) & 1)) run_until(w, sequence);
 }
 
-static void x_wgmma(Warp *w, const Insn *in) {           // a, b: descriptors; c: scale-d; list: d, then A's registers
+static void x_wgmma(Warp *w, const Insn *in) {           // a, b: descriptors; c: scale-d; e: metadata; list: d, then A's registers
     const Wgmma *t = in->extra;
     if (!warp_converge(w, in, 0xffffffffu)) return;
     if ((w->id & ~3u) + 4 > w->block->n_warps) {
@@ -351,37 +369,46 @@ static void decode_wgmma(Dec *d) {
         return;
     }
     if (!dec_mod(d, "mma_async")) dec_error(d, "`wgmma` needs .mma_async, .fence, .commit_group or .wait_group");
-    if (dec_has(d, "sp")) dec_error(d, "unknown instruction `wgmma.mma_async.sp`");
     Wgmma *t = dec_alloc(d, sizeof *t);
+    t->sparse = dec_mod(d, "sp");
     shape(d, t);
     t->satfinite = dec_mod(d, "satfinite");
     t->d = dec_need_type(d), t->a = dec_need_type(d), t->b = dec_need_type(d);
-    u32 bits = ptx_type_bits(t->a), k = bits ? 256 / bits : 0;
-    bool f8 = t->a == T_e4m3 || t->a == T_e5m2, i8 = t->a == T_s8 || t->a == T_u8, sixteen = t->a == T_f16 || t->a == T_bf16;
-    bool good = t->k == k && t->n >= 8 && t->n <= 256 && t->n % 8 == 0;
-    if (f8) good &= (t->b == T_e4m3 || t->b == T_e5m2) && (t->d == T_f32 || t->d == T_f16);
+    u32 bits = ptx_type_bits(t->a);
+    t->k_a = bits ? 256 / bits : 0;
+    bool f8 = t->a == T_e4m3 || t->a == T_e5m2, i8 = t->a == T_s8 || t->a == T_u8, sixteen = t->a == T_f16 || t->a == T_bf16, b1 = t->a == T_b1;
+    bool good = t->k == t->k_a << t->sparse && t->n >= 8 && t->n <= 256 && t->n % 8 == 0;
+    if (b1) good &= dec_mod(d, "and") && dec_mod(d, "popc") && t->b == T_b1 && t->d == T_s32 && !t->sparse && (t->n <= 32 || t->n % 16 == 0);
+    else if (f8) good &= (t->b == T_e4m3 || t->b == T_e5m2) && (t->d == T_f32 || t->d == T_f16);
     else if (i8) good &= (t->b == T_s8 || t->b == T_u8) && t->d == T_s32 && (t->n <= 32 || t->n % 16 == 0);
     else good &= t->b == t->a && (t->d == T_f32 || (t->d == T_f16 && t->a == T_f16)) && (sixteen || t->a == T_tf32);
-    if (!good) dec_error(d, "`wgmma.m64n%uk%u` of .%s.%s.%s does not exist", t->n, t->k, ptx_type_name(t->d), ptx_type_name(t->a), ptx_type_name(t->b));
+    if (!good) dec_error(d, "`wgmma%s.m64n%uk%u` of .%s.%s.%s does not exist", t->sparse ? ".sp" : "", t->n, t->k, ptx_type_name(t->d), ptx_type_name(t->a), ptx_type_name(t->b));
     t->nd = t->d == T_f16 ? t->n / 4 : t->n / 2;
     t->registers = dec_op(d, 1)->kind == O_VEC;
     t->na = t->registers ? 4 : 0;
     t->sign_a = t->sign_b = 1;
-    u32 want = i8 ? 4 : sixteen ? t->registers ? 7 : 8 : 6, slots[300], n = 0;
+    u32 at = t->sparse ? 5 : 3, slots[300], n = 0, meta = NO_SLOT;       // at: of scale-d
+    u32 want = at + (i8 || b1 ? 1 : sixteen ? t->registers ? 4 : 5 : 3);
     dec_count(d, want, want);
+    if (t->sparse) {
+        int64_t select = dec_imm(d, 4), most = bits == 8 ? 0 : 1;
+        if (select < 0 || select > most) dec_error(d, "the sparsity selector of this wgmma is from 0 to %d", (int)most);
+        t->select = (u32)select;
+        meta = dec_src(d, 3, T_b32);
+    }
     registers(d, dec_op(d, 0), t->nd, true, slots, &n);
     if (t->registers) registers(d, dec_op(d, 1), 4, false, slots, &n);
-    u32 a = t->registers ? NO_SLOT : dec_src(d, 1, T_b64), b = dec_src(d, 2, T_b64), c = dec_pred(d, dec_op(d, 3));
-    if (!i8) {
-        t->sign_a = (int)dec_imm(d, 4), t->sign_b = (int)dec_imm(d, 5);
+    u32 a = t->registers ? NO_SLOT : dec_src(d, 1, T_b64), b = dec_src(d, 2, T_b64), c = dec_pred(d, dec_op(d, at));
+    if (!i8 && !b1) {
+        t->sign_a = (int)dec_imm(d, at + 1), t->sign_b = (int)dec_imm(d, at + 2);
         if ((t->sign_a != 1 && t->sign_a != -1) || (t->sign_b != 1 && t->sign_b != -1)) dec_error(d, "a wgmma's scales are 1 or -1");
     }
     if (sixteen) {
-        if (!t->registers) t->trans_a = dec_imm(d, 6) != 0;
-        t->trans_b = dec_imm(d, t->registers ? 6 : 7) != 0;
+        if (!t->registers) t->trans_a = dec_imm(d, at + 3) != 0;
+        t->trans_b = dec_imm(d, at + (t->registers ? 3 : 4)) != 0;
     }
     Insn *in = dec_emit(d, x_wgmma);
-    in->a = a, in->b = b, in->c = c, in->extra = t;
+    in->a = a, in->b = b, in->c = c, in->e = meta, in->extra = t;
     memcpy(dec_list(d, in, n), slots, n * sizeof *slots);
 }
 

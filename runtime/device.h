@@ -133,6 +133,7 @@ struct Device {
     DeviceFill junk;                   // emu: what registers, shared and local memory hold before a write
     uint64_t   junk_seed;              //      (FILL_ZERO means random)
     bool       check_races;            // emu: off is faster; on by default
+    bool       allow_uninitialised;    // emu: shared memory may be read that nothing wrote
     bool       in_order;               // emu: one block after the other, so that sums by atomics come out alike each time
 };
 

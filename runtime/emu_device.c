@@ -151,7 +151,8 @@ static bool emu_launch_(Device *d, const DeviceLaunch *l, Buf *err) {
     EmuRange  *fixed = checked_alloc(sizeof *fixed * ((size_t)l->nfixed + 1));
     for (int i = 0; i < l->nfixed; i++) fixed[i] = (EmuRange){l->fixed[i].address, l->fixed[i].bytes};
     EmuOptions options = {
-        .junk_seed = d->junk_seed, .junk = (EmuFill)d->junk, .allow_races = !d->check_races, .no_counters = true,
+        .junk_seed = d->junk_seed, .junk = (EmuFill)d->junk, .allow_races = !d->check_races,
+        .allow_uninitialised = d->allow_uninitialised, .no_counters = true,
         .threads = d->in_order ? 1 : 0, .early = l->early, .partial = l->partial, .fixed = fixed, .n_fixed = (size_t)l->nfixed,
         .print = e->print, .print_data = e->print_ctx,
     };

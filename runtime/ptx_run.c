@@ -117,6 +117,10 @@ static bool match(const char *entry, const Names *names, RunArg *args, int nargs
             for (int i = 0; *stop && i < names->n; i++) buf_printf(err, "%s `%s`", i ? "," : "; it has", names->name(names->of, i));
             return false;
         }
+        if (by[p] && args[a].only_saved && !by[p]->save) {
+            by[p]->save = args[a].spec;
+            continue;
+        }
         if (by[p]) {
             buf_printf(err, "argument `%s` is given twice", names->name(names->of, p));
             return false;
@@ -200,7 +204,7 @@ static bool bind_raw(Raw *r, Buf *err) {
         const EmuParam *p = &r->k->params[i];
         RunArg *a = r->by[i];
         r->params[i] = r->values + p->offset;
-        if (!a) {
+        if (!a || a->only_saved) {
             buf_printf(err, "`%s` needs an argument for `%s` (", r->k->name, p->name);
             param_type(p, err);
             buf_printf(err, "), number %u of %u", i + 1, r->k->n_params);

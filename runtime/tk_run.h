@@ -31,6 +31,7 @@ typedef struct RunArg {                // one NAME=SPEC
     bool        scalar;
     bool        is_path;               // SPEC names a file: read for in and inout parameters, written for out parameters
     const char *save;                  // where what is in it after the run goes, or NULL; not owned
+    bool        only_saved;            // all that was said of it is --save: SPEC is that file
     Elem        as;                    // is_path: "bf16:file.npy", else EL_none
     // made at once for random:, zeros:, ones:, iota:, full(V):, uniform(LO,HI):, randint(LO,HI):
     HostTensor  tensor;

@@ -49,7 +49,7 @@ static int read_saves(Run *r) {
         if (k < r->n) { r->arg[k].save = is + 1; continue; }
         if (r->n == MAX_ARGS) return wrong_use("more than %d arguments", MAX_ARGS);
         if (!arg_parse(text, r->n, 0, &r->arg[r->n], &r->err)) return wrong_use("%s", r->err.p);
-        r->n++;
+        r->arg[r->n++].only_saved = true;
     }
     return DONE;
 }
@@ -139,6 +139,9 @@ static int read_launch(const Options *opt, PtxLaunch *out) {
     int status = read_three("grid", opt->grid, out->grid);
     if (status == DONE) status = read_three("block", opt->block, out->block);
     if (status == DONE) status = read_three("cluster", opt->cluster, out->cluster);
+    for (int i = 0; i < opt->allow.n && status == DONE; i++)
+        if (strcmp(opt->allow.at[i], "races") != 0 && strcmp(opt->allow.at[i], "uninitialised") != 0)
+            status = wrong_use("--allow takes races or uninitialised, not `%s`", opt->allow.at[i]);
     if (status != DONE || opt->shared == NULL) return status;
     if (!number_parse(opt->shared, &out->shared) || out->shared < 0 || out->shared > 1 << 24) return wrong_use("--shared takes a number of bytes, not `%s`", opt->shared);
     return DONE;
@@ -148,6 +151,10 @@ static int run_ptx_on(Run *r, const PtxFile *f, const PtxLaunch *launch) {
     const Options *opt = r->opt;
     Device *dev = device_open(opt->device != NULL ? opt->device : "auto", &(DeviceOptions){.ordinal = (int)opt->gpu, .driver = opt->driver}, &r->err);
     if (dev == NULL) return fail("%s", r->err.p);
+    for (int i = 0; i < opt->allow.n; i++) {
+        if (strcmp(opt->allow.at[i], "races") == 0) dev->check_races = false;
+        else dev->allow_uninitialised = true;
+    }
     RunResult result;
     bool ok = ptx_run(f, dev, launch, r->arg, r->n, &result, &r->err);
     if (ok) run_print(&result, stdout);
@@ -175,7 +182,7 @@ static int run_ptx(Run *r) {
 }
 
 int main_run(const Options *opt) {
-    const char *launch = opt->grid ? "grid" : opt->block ? "block" : opt->cluster ? "cluster" : opt->shared ? "shared" : NULL;
+    const char *launch = opt->grid ? "grid" : opt->block ? "block" : opt->cluster ? "cluster" : opt->shared ? "shared" : opt->allow.n > 0 ? "allow" : NULL;
     if (launch != NULL && !is_ptx(opt)) return wrong_use("--%s is for PTX: FILE.ptx; what tkc compiles knows its own", launch);
     if (is_model(opt)) return run_model(opt);
     if (opt->dtype != NULL || opt->dtype_io) return wrong_use("--dtype is for models: FILE.onnx");

@@ -488,10 +488,43 @@ static void encodings(void **state) {                    // what cuTensorMapEnco
     emu_destroy(emu);
 }
 
+// A grid of 5 x 4 clusters of two blocks, of which those that run take over what has not begun: each tile is done once, whoever does it.
+static void launch_control(void **state) {
+    (void)state;
+    static const char ptx[] = ".version 8.6\n.target sm_100a\n.address_size 64\n"
+        ".visible .entry k(.param .u64 out, .param .u64 taken) .reqntid 32 .reqnctapercluster 2, 1, 1 {\n"
+        ".reg .pred %p, %q, %w; .reg .b32 %x, %y, %z, %n, %ph, %rank; .reg .b64 %o, %t, %a; .reg .b128 %answer; .shared .align 16 .b8 res[16]; .shared .align 8 .b64 bar;\n"
+        "ld.param.u64 %o, [out]; ld.param.u64 %t, [taken]; mov.u32 %n, %tid.x; setp.eq.u32 %p, %n, 0; mov.u32 %x, %ctaid.x; mov.u32 %y, %ctaid.y; mov.u32 %ph, 0; mov.u32 %rank, %cluster_ctarank;\n"
+        "@%p mbarrier.init.shared::cta.b64 [bar], 1; barrier.cluster.arrive; barrier.cluster.wait;\n"
+        "LOOP: @%p mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 16; barrier.cluster.arrive; barrier.cluster.wait; .reg .pred %first; setp.eq.and.u32 %first, %rank, 0, %p;\n"
+        "@%first clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.multicast::cluster::all.b128 [res], [bar];\n"
+        "mov.u32 %n, %nctaid.x; mad.lo.u32 %n, %y, %n, %x; mul.wide.u32 %a, %n, 4; add.s64 %a, %a, %o; @%p red.global.add.u32 [%a], 1;\n"
+        "WAIT: mbarrier.try_wait.parity.shared::cta.b64 %w, [bar], %ph; @!%w bra WAIT; xor.b32 %ph, %ph, 1; ld.shared.b128 %answer, [res];\n"
+        "clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %q, %answer; @!%q bra DONE;\n"
+        "clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128 {%x, _, %z, _}, %answer; clusterlaunchcontrol.query_cancel.get_first_ctaid::y.b32.b128 %y, %answer; add.u32 %x, %x, %rank;\n"
+        "@%first red.global.add.u32 [%t], 1; barrier.cluster.arrive; barrier.cluster.wait; fence.proxy.async.shared::cta; bra LOOP;\nDONE: ret; }\n";
+    for (int threads = 1; threads < 4; threads++) {
+        u32 out[40] = {0}, taken = 0;
+        EmuContext *emu = emu_create();
+        EmuModule *m = load_ptx(emu, ptx);
+        u64 dout = device(emu, "out", out, sizeof out), dtaken = device(emu, "taken", &taken, sizeof taken);
+        EmuReport r;
+        EmuStatus s = emu_launch(emu, m, "k", (u32[]){10, 4, 1}, (u32[]){32, 1, 1}, NULL, 0, (void *[]){&dout, &dtaken}, &(EmuOptions){.threads = threads}, &r);
+        if (s != EMU_OK) emu_report_print(&r, stderr);
+        assert_int_equal(s, EMU_OK);
+        emu_read(emu, out, dout, sizeof out);
+        emu_read(emu, &taken, dtaken, sizeof taken);
+        for (int i = 0; i < 40; i++) assert_int_equal(out[i], 1);
+        assert_true(threads > 1 || taken == 19);
+        emu_report_free(&r);
+        emu_destroy(emu);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tensor_loads), cmocka_unit_test(narrow_boxes), cmocka_unit_test(tensor_stores), cmocka_unit_test(stores_of_copies), cmocka_unit_test(im2col), cmocka_unit_test(im2col_strides), cmocka_unit_test(bulk_rows),
-        cmocka_unit_test(clusters), cmocka_unit_test(async_stores_release), cmocka_unit_test(cluster_exit), cmocka_unit_test(wgmma_shapes), cmocka_unit_test(mbarrier_states), cmocka_unit_test(encodings), cmocka_unit_test(unaligned_coordinate),
+        cmocka_unit_test(clusters), cmocka_unit_test(async_stores_release), cmocka_unit_test(cluster_exit), cmocka_unit_test(wgmma_shapes), cmocka_unit_test(mbarrier_states), cmocka_unit_test(encodings), cmocka_unit_test(launch_control), cmocka_unit_test(unaligned_coordinate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
