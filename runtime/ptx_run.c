@@ -5,6 +5,7 @@
 //     x=random:f32[1000]  y=zeros:f32[1000]   a tensor for 8 bytes: a copy on the device, and its address
 //     a=0.5  n=1000                           a number: of the parameter's type
 //     p=iota:f32[4]                           a tensor for as many bytes as it has (.b8 p[16]): by value
+//     p+0=x.npy  p+8=100  p+16=full(2):f64[]  what is in such a parameter, by its byte: an address, 4 bytes, a number of any type
 //
 // What a parameter points to, and whether the kernel writes there, PTX does not say: what has changed after the launch is a
 // result. Files of tkc say it: their arguments are bound as those of a kernel are, and only the code comes from the file.
@@ -54,10 +55,23 @@ static const char *nearest_entry(const PtxFile *f, const char *name) {
     return best;
 }
 
+// `axpy` of `_ZN3lib4axpyEPfi`: the only one that has it in its name.
+static const EmuKernel *only_with(const PtxFile *f, const char *part) {
+    const EmuKernel *found = NULL;
+    for (size_t i = 0; i < emu_kernel_count(f->outline); i++) {
+        const EmuKernel *k = emu_kernel(f->outline, i);
+        if (strstr(k->name, part) == NULL) continue;
+        if (found != NULL) return NULL;
+        found = k;
+    }
+    return found;
+}
+
 const EmuKernel *ptx_entry(const PtxFile *f, const char *name, Buf *err) {
     size_t n = emu_kernel_count(f->outline);
     if (name == NULL && n == 1) return emu_kernel(f->outline, 0);
     const EmuKernel *k = name != NULL ? emu_find_kernel(f->outline, name) : NULL;
+    if (k == NULL && name != NULL) k = only_with(f, name);
     if (k != NULL) return k;
     const char *near = name != NULL ? nearest_entry(f, name) : NULL;
     if (name == NULL) buf_printf(err, "%s has %zu entries: choose with --kernel", f->path, n);
@@ -107,25 +121,27 @@ static int param_of(const Names *names, const char *text) {
 // by[i] is parameter i's argument, or NULL.
 static bool match(const char *entry, const Names *names, RunArg *args, int nargs, RunArg **by, Buf *err) {
     for (int i = 0; i < names->n; i++) by[i] = NULL;
-    for (int a = 0; a < nargs; a++) {
-        int p = param_of(names, args[a].name);
+    for (int i = 0; i < nargs; i++) {
+        RunArg *a = &args[i];
+        if (strchr(a->name, '+')) continue;                      // a part of a parameter
+        int p = param_of(names, a->name);
         if (p < 0) {
             char *stop;
-            (void)strtol(args[a].name, &stop, 10);
-            if (*stop == 0) buf_printf(err, "`%s` takes %d argument%s: `%s` is one too many", entry, names->n, names->n == 1 ? "" : "s", args[a].spec);
-            else buf_printf(err, "`%s` has no parameter `%s`", entry, args[a].name);
-            for (int i = 0; *stop && i < names->n; i++) buf_printf(err, "%s `%s`", i ? "," : "; it has", names->name(names->of, i));
+            (void)strtol(a->name, &stop, 10);
+            if (*stop == 0) buf_printf(err, "`%s` takes %d argument%s: `%s` is one too many", entry, names->n, names->n == 1 ? "" : "s", a->spec);
+            else buf_printf(err, "`%s` has no parameter `%s`", entry, a->name);
+            for (int k = 0; *stop && k < names->n; k++) buf_printf(err, "%s `%s`", k ? "," : "; it has", names->name(names->of, k));
             return false;
         }
-        if (by[p] && args[a].only_saved && !by[p]->save) {
-            by[p]->save = args[a].spec;
+        if (by[p] && a->only_saved && !by[p]->save) {
+            by[p]->save = a->spec;
             continue;
         }
         if (by[p]) {
             buf_printf(err, "argument `%s` is given twice", names->name(names->of, p));
             return false;
         }
-        by[p] = &args[a];
+        by[p] = a;
     }
     return true;
 }
@@ -134,12 +150,19 @@ static bool match(const char *entry, const Names *names, RunArg *args, int nargs
 
 enum { MOST_BYTES = 32768 };
 
+typedef struct Piece {                 // an argument and where its bytes go: a parameter, or a part of one
+    EmuParam   as;
+    RunArg    *a;
+    uint8_t   *to;
+    uint64_t   address;                // of a tensor; 0: by value
+    HostTensor before;                 // what it held
+} Piece;
+
 typedef struct Raw {
     Device         *dev;
     const EmuKernel *k;
-    RunArg         *by[MAX_GRAPH_PARAMS];
-    HostTensor      before[MAX_GRAPH_PARAMS];      // what tensors held
-    uint64_t        address[MAX_GRAPH_PARAMS];     // of tensors, 0: by value
+    Piece           piece[2 * MAX_GRAPH_PARAMS];
+    int             n;
     void           *params[MAX_GRAPH_PARAMS];
     _Alignas(128) uint8_t values[MOST_BYTES];
 } Raw;
@@ -180,54 +203,97 @@ static bool put_number(const EmuParam *p, const RunArg *a, void *to, Buf *err) {
     return true;
 }
 
-static bool put_tensor(Raw *r, int i, void *to, Buf *err) {
-    const EmuParam *p = &r->k->params[i];
-    const HostTensor *t = &r->by[i]->tensor;
-    Elem e = elem_of_param(p->type);
-    bool pointer = p->size == 8 && p->count == 1 && !elem_is_float(e);
-    if (!pointer && tensor_bytes(t) == p->size) { memcpy(to, t->data, p->size); return true; }
+static bool put_tensor(Raw *r, Piece *p, Buf *err) {
+    const HostTensor *t = &p->a->tensor;
+    bool pointer = p->as.size == 8 && p->as.count == 1 && !elem_is_float(elem_of_param(p->as.type));
+    if (!pointer && tensor_bytes(t) == p->as.size) { memcpy(p->to, t->data, p->as.size); return true; }
     if (!pointer) {
-        buf_printf(err, "`%s` is ", p->name);
-        param_type(p, err);
-        buf_printf(err, ", %u bytes by value: ", p->size);
+        buf_printf(err, "`%s` is ", p->as.name);
+        param_type(&p->as, err);
+        buf_printf(err, ", %u bytes by value: ", p->as.size);
         tensor_type_text(t, err);
         buf_printf(err, " has %zu", tensor_bytes(t));
         return false;
     }
-    uint64_t at = r->address[i] = r->dev->ops->alloc(r->dev, tensor_bytes(t), p->name, err);
-    memcpy(to, &at, 8);
-    return at && tensor_copy(&r->before[i], t, err) && r->dev->ops->write(r->dev, at, t->data, tensor_bytes(t), err);
+    p->address = r->dev->ops->alloc(r->dev, tensor_bytes(t), p->as.name, err);
+    memcpy(p->to, &p->address, 8);
+    return p->address && tensor_copy(&p->before, t, err) && r->dev->ops->write(r->dev, p->address, t->data, tensor_bytes(t), err);
 }
 
-static bool bind_raw(Raw *r, Buf *err) {
-    for (uint32_t i = 0; i < r->k->n_params; i++) {
-        const EmuParam *p = &r->k->params[i];
-        RunArg *a = r->by[i];
-        r->params[i] = r->values + p->offset;
-        if (!a || a->only_saved) {
-            buf_printf(err, "`%s` needs an argument for `%s` (", r->k->name, p->name);
-            param_type(p, err);
-            buf_printf(err, "), number %u of %u", i + 1, r->k->n_params);
+static bool put_piece(Raw *r, Piece *p, Buf *err) {
+    if (!(p->a->scalar ? put_number(&p->as, p->a, p->to, err) : put_tensor(r, p, err))) return false;
+    if (p->a->save && !p->address) buf_printf(err, "`%s` is passed by value: there is nothing to save", p->as.name);
+    return !p->a->save || p->address;
+}
+
+static void no_argument(const EmuKernel *k, uint32_t i, Buf *err) {
+    buf_printf(err, "`%s` needs an argument for `%s` (", k->name, k->params[i].name);
+    param_type(&k->params[i], err);
+    buf_printf(err, "), number %u of %u", i + 1, k->n_params);
+}
+
+// NAME+8=SPEC. *param: whose part it is.
+static bool bind_part(Raw *r, const Names *names, RunArg *a, int *param, Buf *err) {
+    char *plus = strchr(a->name, '+'), *stop;
+    long at = strtol(plus + 1, &stop, 10);
+    *plus = 0;
+    *param = param_of(names, a->name);
+    *plus = '+';
+    const EmuParam *p = *param < 0 ? NULL : &r->k->params[*param];
+    for (int i = 0; i < r->n; i++)
+        if (strcmp(r->piece[i].as.name, a->name) == 0 && a->only_saved && !r->piece[i].a->save) { r->piece[i].a->save = a->spec; return true; }
+    if (!arg_load(a, err)) return false;
+    uint32_t size = a->scalar ? 4 : a->tensor.rank ? 8 : (uint32_t)tensor_bytes(&a->tensor);
+    if (!p || p->count == 1 || *stop || stop == plus + 1 || at < 0 || at + (long)size > (long)p->size) {
+        buf_printf(err, "`%s`: NAME+BYTE=SPEC is a part of a parameter that is passed by value", a->name);
+        if (p) buf_printf(err, "; `%s` has %u bytes, `%s` takes %u", p->name, p->count == 1 ? 0 : p->size, a->spec, size);
+        return false;
+    }
+    uint8_t *to = r->values + p->offset + at;
+    for (int i = 0; i < r->n; i++)
+        if (to < r->piece[i].to + r->piece[i].as.size && r->piece[i].to < to + size) {
+            buf_printf(err, "`%s` overlaps `%s`", a->name, r->piece[i].as.name);
             return false;
         }
-        if (!arg_load(a, err) || !(a->scalar ? put_number(p, a, r->params[i], err) : put_tensor(r, (int)i, r->params[i], err))) return false;
-        if (!a->save || r->address[i]) continue;
-        buf_printf(err, "`%s` is passed by value: there is nothing to save", p->name);
-        return false;
+    r->piece[r->n] = (Piece){.a = a, .to = to, .as = {.size = size, .name = a->name, .type = size == 8 && !a->scalar && a->tensor.rank ? "u64" : "b32", .count = 1}};
+    if (!a->scalar && !a->tensor.rank) r->piece[r->n].as.count = 0;                     // as it is
+    return put_piece(r, &r->piece[r->n++], err);
+}
+
+static bool bind_raw(Raw *r, const Names *names, RunArg *args, int nargs, Buf *err) {
+    RunArg *by[MAX_GRAPH_PARAMS];
+    bool in_parts[MAX_GRAPH_PARAMS] = {false};
+    if (!match(r->k->name, names, args, nargs, by, err)) return false;
+    for (int i = 0; i < nargs; i++) {
+        int param;
+        if (!strchr(args[i].name, '+')) continue;
+        if (r->n == 2 * MAX_GRAPH_PARAMS || !bind_part(r, names, &args[i], &param, err)) return false;
+        in_parts[param] = true;
+    }
+    for (uint32_t i = 0; i < r->k->n_params; i++) {
+        RunArg *a = by[i];
+        r->params[i] = r->values + r->k->params[i].offset;
+        if (in_parts[i] && !a) continue;
+        if (in_parts[i]) buf_printf(err, "`%s` is given whole and in parts", r->k->params[i].name);
+        else if (!a || a->only_saved) no_argument(r->k, i, err);
+        if (in_parts[i] || !a || a->only_saved || !arg_load(a, err)) return false;
+        r->piece[r->n] = (Piece){.as = r->k->params[i], .a = a, .to = r->params[i]};
+        if (!put_piece(r, &r->piece[r->n++], err)) return false;
     }
     return true;
 }
 
 static bool take_results(Raw *r, const PtxFile *f, RunResult *result, Buf *err) {
-    for (uint32_t i = 0; i < r->k->n_params; i++) {
-        RunArg *a = r->by[i];
-        HostTensor *t = a ? &a->tensor : NULL;
-        if (!r->address[i]) continue;
-        if (!r->dev->ops->read(r->dev, t->data, r->address[i], tensor_bytes(t), err)) return false;
-        if (!a->save && memcmp(t->data, r->before[i].data, tensor_bytes(t)) == 0) continue;
-        result->out[result->n].name = sym(f->session, r->k->params[i].name);
+    for (int i = 0; i < r->n; i++) {
+        Piece *p = &r->piece[i];
+        HostTensor *t = &p->a->tensor;
+        if (!p->address) continue;
+        if (!r->dev->ops->read(r->dev, t->data, p->address, tensor_bytes(t), err)) return false;
+        if (!p->a->save && memcmp(t->data, p->before.data, tensor_bytes(t)) == 0) continue;
+        if (result->n == MAX_GRAPH_PARAMS) break;
+        result->out[result->n].name = sym(f->session, p->as.name);
         result->out[result->n].mode = PM_INOUT;
-        result->out[result->n].saved = a->save;
+        result->out[result->n].saved = p->a->save;
         result->out[result->n++].tensor = *t;
         *t = (HostTensor){0};
     }
@@ -274,11 +340,11 @@ static bool run_raw(const PtxFile *f, Device *dev, const DeviceKernel *code, con
     Names names = {entry_param, k, (int)k->n_params};
     bool ok = k->n_params <= MAX_GRAPH_PARAMS;
     if (!ok) buf_printf(err, "`%s` has %u parameters; more than %d cannot be given here", k->name, k->n_params, MAX_GRAPH_PARAMS);
-    ok = ok && shape(k, launch, &l, err) && match(k->name, &names, args, nargs, r->by, err) && bind_raw(r, err) &&
+    ok = ok && shape(k, launch, &l, err) && bind_raw(r, &names, args, nargs, err) &&
          dev->ops->launch(dev, &l, err) && dev->ops->sync(dev, err) && take_results(r, f, result, err);
-    for (uint32_t i = 0; i < k->n_params && i < MAX_GRAPH_PARAMS; i++) {
-        if (r->address[i]) dev->ops->free(dev, r->address[i]);
-        tensor_free(&r->before[i]);
+    for (int i = 0; i < r->n; i++) {
+        if (r->piece[i].address) dev->ops->free(dev, r->piece[i].address);
+        tensor_free(&r->piece[i].before);
     }
     free(r);
     return ok;

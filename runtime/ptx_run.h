@@ -31,13 +31,14 @@ typedef struct PtxLaunch {
 // False: err says why, and where.
 bool ptx_file_open(Session *s, const char *path, const char *text, size_t n, PtxFile *out, Buf *err);
 void ptx_file_close(PtxFile *f);
-const EmuKernel  *ptx_entry(const PtxFile *f, const char *name, Buf *err);        // NULL: the only one
+// By its name, or a part that no other has; NULL: the only one.
+const EmuKernel  *ptx_entry(const PtxFile *f, const char *name, Buf *err);
 const LaunchInfo *ptx_head(const PtxFile *f, const EmuKernel *k);                 // NULL: none
 // What the entry takes, "x: u64, n: u32".
 void ptx_signature(const EmuKernel *k, Buf *out);
 // "path:12: words" of what the emulator said as "line 12: words".
 void ptx_place(const char *path, const char *message, Buf *out);
-// Arguments are named as parameters are, or by their number: 0=SPEC.
+// Arguments are named as parameters are, or by their number: 0=SPEC; NAME+8=SPEC is a part of one that is passed by value.
 bool ptx_run(const PtxFile *f, Device *dev, const PtxLaunch *launch, RunArg *args, int nargs, RunResult *result, Buf *err);
 
 #endif
