@@ -19,6 +19,16 @@ const Arg  *named_arg(const Call *k, const char *name);                    // NU
 
 int         positional_args(const Call *k);                                // how many arguments have no name
 
+// ---- builtin_dot.c
+Ent do_dot(Check *c, const Call *k);
+
+// ---- builtin_tile.c
+Ent do_zeros(Check *c, const Call *k);
+Ent do_full(Check *c, const Call *k);
+Ent do_where(Check *c, const Call *k);
+Ent do_bitcast(Check *c, const Call *k);
+Ent do_rename(Check *c, const Call *k);
+
 // ---- builtin_along.c
 Ent do_scan(Check *c, const Call *k);
 Ent do_sort(Check *c, const Call *k);

@@ -122,7 +122,6 @@ LLVMValueRef gen_scratch(Gen *g, uint32_t bytes);                  // i32 offset
 LLVMValueRef gen_param(Gen *g, SlotKind kind, int a, int b);
 void gen_wait_launches(Gen *g);                               // for the launches before this one
 void gen_add_slot(Fn *f, LaunchSlot s);
-void gen_reciprocals(Gen *g);                                // machine parameters for divisions by what a launch knows
 const LaunchSlot *gen_map(const Gen *g, const Op *op);       // the tensor map of a tma_load or tma_store
 LLVMValueRef gen_lexpr(Gen *g, LExpr e);                           // i64
 void         gen_region(Gen *g, Region *r);
@@ -206,6 +205,11 @@ LLVMValueRef gen_from_f32(Gen *g, LLVMValueRef x, Elem e);
 LLVMValueRef gen_fun(Gen *g, TFun fun, Elem e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c);
 LLVMValueRef gen_binary(Gen *g, AstOp op, Elem e, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef gen_shuffle_xor(Gen *g, LLVMValueRef x, int mask);    // any element type
+bool         gen_narrow_op(Gen *g, const Op *op);                  // all its indices run in 32 bits
+// ---- llvm/divide.c
+void         gen_reciprocals(Gen *g);                              // machine parameters for divisions by what a launch knows
+LLVMValueRef gen_divide_known(Gen *g, const Op *op, LLVMValueRef *in);     // an element; NULL: nothing is known of the divisor
+bool         gen_divide_tile(Gen *g, Op *op);                      // false: element by element
 // ---- llvm/halves.c: registers reg and reg + 1 of a conversion to bf16 or f16, where they are small whole numbers, or such times a number of the type
 bool         gen_halves(Gen *g, const Op *cast, int reg);
 // ---- llvm/reduce.c
