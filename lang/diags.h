@@ -89,6 +89,8 @@ DIAG(E0331, warning, dim_once,       "dimension `%s` is used only once")
 DIAG(E0332, warning, index_order,    "`%s` has dimensions [%s, %s], and its indices run over [%s, %s]")
 DIAG(E0333, warning, index_outside,   "index %lld is outside of dimension %d of `%s`%s")
 DIAG(E0334, warning, never_stored,    "`%s` is `out`, and %s")
+DIAG(E0335, warning, one_place,       "programs that differ only by %s %s the same place of `%s`: %s")
+DIAG(E0336, warning, nan_compare,     "`%s` with `nan` is always %s")
 // ---- E04xx: kernels, grids, launches, tests ------------------------------------------------------
 DIAG(E0401, error, grid_range,       "%s must be known before the launch")
 DIAG(E0402, error, kernel_param,     "a kernel's parameter cannot be %s")

@@ -57,6 +57,7 @@ void  buf_printf(Buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 
 char *arena_printf(Arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 int   edit_distance(const char *a, const char *b);       // for "did you mean"
 bool text_ends(const char *text, const char *end);    // "model.onnx" in ".onnx"
+bool text_among(Str word, const char *words);            // which stand there with a space between them
 size_t utf8_length(const char *p, const char *end);      // of a well-formed character, or 0
 
 // ---- source.c ------------------------------------------------------------------------------------

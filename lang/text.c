@@ -129,6 +129,15 @@ static int length_below(const char *s, int limit) {
     return n;
 }
 
+bool text_among(Str word, const char *words) {
+    for (const char *p = words; *p; p += *p == ' ') {
+        size_t n = strcspn(p, " ");
+        if (n == word.n && memcmp(p, word.p, n) == 0) return true;
+        p += n;
+    }
+    return false;
+}
+
 bool text_ends(const char *text, const char *end) {
     size_t n = strlen(text), k = strlen(end);
     return n >= k && memcmp(text + n - k, end, k) == 0;

@@ -41,6 +41,14 @@ static void host(Code *c, const TExpr *e) {
         step(c, L_SELECT, 0);
         return;
     case TX_fun:
+        if (e->op == TF_abs) {                                 // max(x, 0 - x)
+            host(c, e->kid[0]);
+            step(c, L_CONST, 0);
+            host(c, e->kid[0]);
+            step(c, L_SUB, 0);
+            step(c, L_MAX, 0);
+            return;
+        }
         if (e->op != TF_min && e->op != TF_max) break;
         host(c, e->kid[0]);
         host(c, e->kid[1]);

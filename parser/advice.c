@@ -11,7 +11,7 @@
 // ---- words ---------------------------------------------------------------------------------------
 
 typedef struct Foreign {
-    const char *word, *help;
+    const char *words, *help;
     const char *instead;                 // fits in its place as it is, or NULL
 } Foreign;
 
@@ -34,29 +34,31 @@ static const Foreign foreign[] = {
     {"from",        "files are brought in with `import \"path.tk\";`", NULL},
     {"template",    "generics stand after the name: `fn name<T: float, B = 64>(...)`", NULL},
     {"typename",    "a type among `<>` names is `<T: type>`, or `<T: float>`", NULL},
-    {"constexpr",   "names in `<>` and all that is computed from them are compile-time values already", NULL},
+    {"constexpr",   "compile-time names stand in `<>` behind the kernel's name, `kernel f<BLOCK = 128>(...)`, and what is computed from them is known as well", NULL},
     {"auto",        "values are named with `let x = ...;`, variables with `var x = ...;`", "let"},
     {"const",       "values are named with `let x = ...;`", NULL},
     {"mut",         "a variable that changes is declared with `var x = ...;`", NULL},
     {"int",         "integers are `i32` and `i64`; a value is named with `let i = ...;`", NULL},
     {"long",        "64-bit integers are `i64`", NULL},
     {"unsigned",    "unsigned integers are `u8`, `u16`, `u32`, `u64`", NULL},
-    {"half",        "the 16-bit float is `f16`", "f16"},
-    {"double",      "the 64-bit float is `f64`", "f64"},
-    {"float16",     "the element types are `f16`, `bf16`, `f32`, `f64`, `f8e4m3`, `f8e5m2`", "f16"},
-    {"bfloat16",    "the element types are `f16`, `bf16`, `f32`, `f64`, `f8e4m3`, `f8e5m2`", "bf16"},
-    {"float32",     "the element types are `f16`, `bf16`, `f32`, `f64`, `f8e4m3`, `f8e5m2`", "f32"},
-    {"float64",     "the element types are `f16`, `bf16`, `f32`, `f64`, `f8e4m3`, `f8e5m2`", "f64"},
-    {"fp16",        "the element types are `f16`, `bf16`, `f32`, `f64`, `f8e4m3`, `f8e5m2`", "f16"},
-    {"fp32",        "the element types are `f16`, `bf16`, `f32`, `f64`, `f8e4m3`, `f8e5m2`", "f32"},
-    {"fp8",         "the 8-bit floats are `f8e4m3` and `f8e5m2`", NULL},
-    {"int8",        "the integers are `i8` ... `i64`, `u8` ... `u64`", "i8"},
-    {"int32",       "the integers are `i8` ... `i64`, `u8` ... `u64`", "i32"},
-    {"int64",       "the integers are `i8` ... `i64`, `u8` ... `u64`", "i64"},
-    {"uint8",       "the integers are `i8` ... `i64`, `u8` ... `u64`", "u8"},
-    {"uint32",      "the integers are `i8` ... `i64`, `u8` ... `u64`", "u32"},
-    {"int32_t",     "the integers are `i8` ... `i64`, `u8` ... `u64`", "i32"},
-    {"int64_t",     "the integers are `i8` ... `i64`, `u8` ... `u64`", "i64"},
+    {"half float16 float16_t fp16 half_t __half", "the 16-bit floats are `f16` and `bf16`", "f16"},
+    {"bfloat16 bfloat16_t bfloat __nv_bfloat16 nv_bfloat16", "the 16-bit floats are `f16` and `bf16`", "bf16"},
+    {"double float64 float64_t fp64", "the 64-bit float is `f64`", "f64"},
+    {"float32 float32_t fp32 tf32", "the 32-bit float is `f32`; products of it take `prec = tf32`", "f32"},
+    {"fp8 f8 float8 float8_e4m3 float8_e4m3fn fp8_e4m3 fp8_e4m3fn fp8e4nv e4m3 __nv_fp8_e4m3", "the 8-bit floats are `f8e4m3` and `f8e5m2`", "f8e4m3"},
+    {"float8_e5m2 fp8_e5m2 fp8e5 e5m2 __nv_fp8_e5m2", "the 8-bit floats are `f8e4m3` and `f8e5m2`", "f8e5m2"},
+    {"int4 uint4 i4 u4 int2 uint2 fp4 f4 nf4 e2m1", "elements have 8 bits or more: two of four bits are one of `u8`, and \"std/quant.tk\" takes them apart (`nibble`)", NULL},
+    {"float2 float4 half2 half4 bf16x2", "how many elements move at once is the compiler's choice", NULL},
+    {"complex complex64 complex128", "a complex number is two of `f32`: `x: f32[N, 2]`, or two tensors", NULL},
+    {"int8 int8_t char", "the integers are `i8` ... `i64`, `u8` ... `u64`", "i8"},
+    {"int16 int16_t short", "the integers are `i8` ... `i64`, `u8` ... `u64`", "i16"},
+    {"int32 int32_t", "the integers are `i8` ... `i64`, `u8` ... `u64`", "i32"},
+    {"int64 int64_t longlong", "the integers are `i8` ... `i64`, `u8` ... `u64`", "i64"},
+    {"uint8 uint8_t byte uchar", "the integers are `i8` ... `i64`, `u8` ... `u64`", "u8"},
+    {"uint16 uint16_t ushort", "the integers are `i8` ... `i64`, `u8` ... `u64`", "u16"},
+    {"uint32 uint32_t uint", "the integers are `i8` ... `i64`, `u8` ... `u64`", "u32"},
+    {"uint64 uint64_t ulong ulonglong", "the integers are `i8` ... `i64`, `u8` ... `u64`", "u64"},
+    {"bool_ int1 i1", "truth is of type `bool`", "bool"},
     {"size_t",      "sizes and indices are of type `index`", "index"},
     {"usize",       "sizes and indices are of type `index`", "index"},
     {"and",         "logical and is `&&`", "&&"},
@@ -103,7 +105,7 @@ static const Foreign foreign[] = {
 
 static const Foreign *find_foreign(Str name) {
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
-        if (strlen(foreign[i].word) == name.n && memcmp(foreign[i].word, name.p, name.n) == 0) return &foreign[i];
+        if (text_among(name, foreign[i].words)) return &foreign[i];
     return NULL;
 }
 
@@ -284,6 +286,9 @@ static bool function_of_c(const Spot *s) { return at_items(s) && is(s, T_NAME) &
 static bool pointer_after(const Spot *s) { return is(s, T_STAR) && after(s, T_NAME) && is_type(s->p, s->before) && takes(s, T_LBRACKET) && takes(s, T_RPAREN); }
 static bool shape_round(const Spot *s) { return is(s, T_LPAREN) && after(s, T_NAME) && is_type(s->p, s->before) && takes(s, T_LBRACKET) && !takes(s, T_PLUS); }
 static bool parameters_joined(const Spot *s) { return is(s, T_NAME) && s->here[1].kind == T_COLON && takes(s, T_COMMA) && takes(s, T_RPAREN) && !takes(s, T_PLUS); }
+static bool second_dots(const Spot *s) { return is(s, T_DOTDOT) && takes(s, T_BY); }
+static bool schedule_of_kernel(const Spot *s) { return is(s, T_WITH) && takes(s, T_LBRACE) && takes(s, T_GRID); }
+static bool number_typed(const Spot *s) { return is(s, T_NAME) && after(s, T_NAME) && takes(s, T_RGEN) && takes(s, T_ASSIGN) && is_type(s->p, s->before); }
 static bool grid_colon(const Spot *s) { return is(s, T_COLON) && takes(s, T_DOTDOT) && in_brackets_of(s, "grid"); }
 
 static bool kernel_unbraced(const Spot *s) {
@@ -302,6 +307,9 @@ static const Rule rules[] = {
     {pointer_after,     "a pointer's type is `*f32`, a tensor's `f32[M, N]`", NULL},
     {shape_round,       "a tensor's dimensions stand in brackets: `f32[M, N]`", NULL},
     {grid_colon,        "a range is written `0 .. N`", NULL},
+    {second_dots,       "a range's step is `by 32`: `0 .. N by 32`", "by"},
+    {schedule_of_kernel, "a kernel says nothing of its schedule: the compiler chooses it, `--with=warps=4` sets it, a `tune` item names choices, a launch has `f(x) with (warps = 4)`", NULL},
+    {number_typed,      "a compile-time number is declared with its value: `<B = 128>`, or `<B: int>`", NULL},
     {kernel_unbraced,   "what a kernel does stands in braces: `{ ... }`", NULL},
     {qualified,         "names are not qualified: what a file imports is there by its own name", NULL},
     {results_bare,      "several results stand in parentheses: `-> (f32[m], i32[m])`", NULL},
@@ -381,6 +389,7 @@ static const Habit habits[] = {
     {"grid",   "[",     "the grid's ranges stand in parentheses: `grid (m in M by BM)`"},
     {"->",     "NAME",  "a graph's results have names: `-> (y: f32[N])`"},
     {"->",     "(",     "a graph's results have names: `-> (y: f32[N])`"},
+    {"..",     "<",     "a range ends before its second bound as it is: `0 .. n`"},
     {"..",     ".",     "a range is written `0 .. n`, and ends before its second bound"},
     {"for",    "(",     "a loop is written `for i in 0 .. n { ... }`, without parentheses"},
     {"let",    "mut",   "a variable that changes is declared with `var x = ...;`"},

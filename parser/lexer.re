@@ -13,6 +13,8 @@
 
 #include "parser/internal.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct Lexer {
@@ -161,7 +163,16 @@ static void bad_number(Lexer *l, const char *lo, const char *hi)
     int n = hi - lo < 60 ? (int)(hi - lo) : 60;
     Diag *d = diag(l->s, E_bad_number, span_of(l, lo, hi), arena_printf(session_arena(l->s), "%.*s", n, lo));
     bool prefix = digits == lo + 1 && *lo == '0' && digits < hi && strchr("xXbBoO", *digits);
-    if (prefix) diag_help(d, "numbers in other bases are written `0x1f` and `0b101`");
+    bool hex = digits == lo + 1 && *lo == '0' && digits < hi && strchr("xX", *digits);
+    const char *end = hi, *suffix = hex ? "uUlL" : "fFhHuUlL";
+    char text[64], *read = text;
+    while (end > lo && strchr(suffix, end[-1])) end--;
+    snprintf(text, sizeof text, "%.*s", n < end - lo ? n : (int)(end - lo), lo);
+    if (end < hi && end > lo && !hex) strtod(text, &read);
+    if (read > text && !*read && end[-1] != '.') {
+        diag_help(d, "numbers have no suffix: a literal takes the type of its partner, and `1 as i64` says one");
+        diag_fix(d, span_of(l, lo, hi), arena_printf(session_arena(l->s), "%s", text));
+    } else if (prefix) diag_help(d, "numbers in other bases are written `0x1f` and `0b101`");
     else if (digits < hi && (*digits == 'e' || *digits == 'E')) diag_help(d, "an exponent has digits: `1e-5`");
     else diag_help(d, "numbers have no suffix: a literal takes the type of its partner, and `1 as i64` says one");
 }

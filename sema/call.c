@@ -147,6 +147,8 @@ static Diag *mismatched(Match *m, int i, const Arg *a, const char *want) {
     Diag *d = report(m->c, E_argument_type, a->span, i + 1, m->fn->sym->s, want, ent_text(m->c, a->e));
     diag_label(d, p->span, "the parameter");
     bool tile = a->e.kind == EN_value && a->e.x->type.naxes > 0 && !a->e.x->type.ptr;
+    bool whole = a->e.kind == EN_tensor && a->e.tensor->rank && p->kid[0] && p->kid[0]->kind == N_type_name;
+    if (whole) diag_help(d, "what is computed with is a tile: `x[m, n]`, with the axes that it is to have");
     if (tile && p->kid[0] && p->kid[0]->kind == N_type_name && p->sym)
         diag_help(d, "without its type, `%s` takes tiles as well as numbers", p->sym->s);
     return d;
@@ -236,6 +238,25 @@ static bool match_tensor(Match *m, int i, const Node *type, const Arg *a) {
     return true;
 }
 
+static bool indexed(const Node *n, Sym name) {
+    if (!n) return false;
+    if (n->kind == N_index && n->kid[0] && n->kid[0]->kind == N_name && n->kid[0]->sym == name) return true;
+    for (uint32_t i = 0; i < n->nkid; i++) if (indexed(n->kid[i], name)) return true;
+    return false;
+}
+
+// `x: T[N]` of a tensor that the function indexes, given a tile: `moments(x[m, :])`.
+static bool wants_tensor(const Node *fn, int i, Ent have) {
+    const Node *p = fn->kid[1] && i < (int)fn->kid[1]->nkid ? fn->kid[1]->kid[i] : NULL;
+    bool wants = false;
+    for (uint32_t k = 2; p && p->kid[0] && p->kid[0]->kind == N_type_tensor && k < fn->nkid; k++) wants = wants || indexed(fn->kid[k], p->sym);
+    return wants && have.kind == EN_value && have.x->type.naxes > 0;
+}
+
+static void help_view(Diag *d, const Node *fn) {
+    diag_help(d, "`%s` reads it with an index: instead of the tile `x[m, n]` it takes a view, `|i in N| x[m, i]`", fn->sym->s);
+}
+
 static bool match_tile(Match *m, int i, const Node *type, Arg *a) {
     Check *c = m->c;
     TExpr *x = is_const(a->e) ? NULL : value_of(c, a->e, a->span);
@@ -258,6 +279,7 @@ static bool match_tile(Match *m, int i, const Node *type, Arg *a) {
             if (!type_has(t, x->type.axis[k])) nleft++, left = x->type.axis[k];
         }
         if (nleft == 1 && unknown < (int)type->nkid) {
+            if (wants_tensor(m->fn, i, a->e)) return help_view(mismatched(m, i, a, "a tensor, or a view"), m->fn), false;
             Ent ax = {.kind = EN_axis, .axis = left, .span = a->span};
             scope_bind(c, m->sc, type->kid[unknown]->sym, ax, a->span);
             return true;
@@ -418,7 +440,9 @@ void count_args(Check *c, const Node *item, Span at, int want, const int *given,
     if (item->kind == N_kernel && n > want && n == np) diag_help(d, "`out` tensors are the launch's result");
     for (int i = 0; n <= want && i < np; i++) {
         bool result = item->kind == N_kernel && (params->kid[i]->flags & PARAM_OUT);
-        if (!result && !given[i]) diag_note(d, "`%s` is not given", params->kid[i]->sym->s);
+        const Node *p = params->kid[i], *type = p->kid[0];
+        bool axis = type && type->kind == N_type_name && strcmp(type->sym->s, "axis") == 0;
+        if (!result && !given[i]) diag_note(d, axis ? "`%s` is not given: the axis along which, `%s(..., n)`" : "`%s` is not given", p->sym->s, item->sym->s);
         if (given[i] > 1) diag_note(d, "`%s` is given twice", params->kid[i]->sym->s);
     }
 }
@@ -574,7 +598,12 @@ static FnItem *pick_overload(Check *c, FnItem *f, const Node *generics, const Ar
         if (!pick) {
             Diag *d = report(c, E_no_overload, at, f->node->sym->s);
             for (int i = 0; i < n; i++) diag_label(d, args[i].span, "%s", ent_text(c, args[i].e));
-            for (FnItem *g = f; g; g = g->next) diag_label(d, name_at(g->node), "tried");
+            bool said = false;
+            for (FnItem *g = f; g; g = g->next) {
+                diag_label(d, name_at(g->node), "tried");
+                for (int i = 0; i < n && !said; i++)
+                    if (wants_tensor(g->node, i, args[i].e)) help_view(d, f->node), said = true;
+            }
             return NULL;
         }
     }

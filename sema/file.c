@@ -6,6 +6,8 @@
 // to the importing file.
 #include "sema/internal.h"
 
+#include "lang/std_embed.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,6 +93,19 @@ static const char *relative(Arena *a, const char *from, Str to) {
     return path;
 }
 
+// The file of the library whose name is nearest, or all of them.
+static void help_library(Arena *a, Diag *d, const char *name) {
+    const char *near = NULL, *all = "";
+    int best = 4;
+    for (int i = 0; std_name(i); i++) {
+        int far = edit_distance(name, std_name(i));
+        if (far < best) best = far, near = std_name(i);
+        all = arena_printf(a, "%s%s%.*s", all, i ? ", " : "", (int)strcspn(std_name(i), "."), std_name(i));
+    }
+    if (near) diag_help(d, "did you mean \"std/%s\"?", near);
+    else diag_help(d, "the library's files are %s: `import \"std/matmul.tk\";`", all);
+}
+
 static Scope *import_file(Loader *l, const Node *n, const char *from, int depth) {
     Session *s = l->f->s;
     Arena *a = session_arena(s);
@@ -108,8 +123,9 @@ static Scope *import_file(Loader *l, const Node *n, const char *from, int depth)
         src = source_read(s, path, &why);
     }
     if (!src || depth > 32) {
-        diag(s, E_import_failed, n->span, arena_printf(a, "%.*s", (int)n->str.n, n->str.p),
-             why ? why : "imports are nested too deeply");
+        Diag *d = diag(s, E_import_failed, n->span, arena_printf(a, "%.*s", (int)n->str.n, n->str.p),
+                       why ? why : "imports are nested too deeply");
+        if (lib && !src) help_library(a, d, path + 4);
         return NULL;
     }
     return load_items(l, parse_file(s, src), path, false, depth + 1);

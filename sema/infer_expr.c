@@ -12,6 +12,7 @@
 
 #include "lang/number.h"
 
+#include <math.h>
 #include <string.h>
 
 // ---- values --------------------------------------------------------------------------------------
@@ -135,6 +136,55 @@ static const char *as_text(Check *c, Elem to, Span at) {
     return arena_printf(c->a, atom ? "%.*s as %s" : "(%.*s) as %s", (int)src.n, src.p, elem_name(to));
 }
 
+static const TExpr *bare(const TExpr *x) {
+    while (x->kind == TX_splat) x = x->kid[0];
+    return x;
+}
+
+// An operand that is an index beside one that is not, `x >> b` of a u32 and a loop's b: what made the whole an index.
+static const TExpr *index_among(const TExpr *x) {
+    x = bare(x);
+    for (uint32_t i = 0; x->kind == TX_binary && x->type.elem == EL_index && i < 2; i++) {
+        const TExpr *own = bare(x->kid[i]), *other = bare(x->kid[1 - i]);
+        bool widened = other->kind == TX_cast && bare(other->kid[0])->type.elem != EL_index;
+        if (own->kind != TX_cast && own->kind != TX_const && widened) return index_among(own) ? index_among(own) : own;
+    }
+    for (uint32_t i = 0; x->kind == TX_binary && i < 2; i++) {
+        const TExpr *found = index_among(x->kid[i]);
+        if (found) return found;
+    }
+    return NULL;
+}
+
+// The first operand of sums and products of integers; NULL of anything else.
+static const TExpr *first_operand(const TExpr *x) {
+    bool made = x->kind == TX_binary && (x->op == OP_add || x->op == OP_sub || x->op == OP_mul || x->op == OP_div || x->op == OP_shl);
+    if (!made || !elem_is_int(x->type.elem)) return NULL;
+    const TExpr *left = bare(x->kid[0]), *first = first_operand(left);
+    return first ? first : left;
+}
+
+// What stands behind `x as i32` comes too late for `a - b` of u8, which has wrapped, and for `a / b`, which is rounded down.
+bool help_converted(Check *c, Diag *d, const TExpr *x, Elem want, Span at) {
+    x = bare(x);
+    const TExpr *index = x->type.elem == EL_index && elem_is_int(want) ? index_among(x) : NULL;
+    if (index) {
+        diag_label(d, index->span, "this is an index, and so is what it is computed with");
+        diag_help(d, "convert it where it comes in: `%s`", as_text(c, want, index->span));
+        return true;
+    }
+    const TExpr *first = first_operand(x);
+    bool wider = elem_is_float(want) ? first && x->op == OP_div : x->type.elem != EL_index && elem_is_int(want) && elem_bits(want) > elem_bits(x->type.elem);
+    bool inside = first && first->span.lo >= at.lo && first->span.hi <= at.hi && first->span.hi > first->span.lo;
+    if (!inside || !wider) return false;
+    if (elem_is_float(want)) diag_help(d, "`/` of integers rounds down; what is converted before it is not");
+    else diag_help(d, "%s wraps; what is converted before it does not", elem_name(x->type.elem));
+    Str all = span_text(c->s, at);
+    int head = (int)(first->span.hi - at.lo);
+    diag_fix(d, at, arena_printf(c->a, "%.*s as %s%.*s", head, all.p, elem_name(want), (int)all.n - head, all.p + head));
+    return true;
+}
+
 TExpr *value_exact(Check *c, Ent e, TType want, Span at, const char *what) {
     if (e.kind == EN_error) return NULL;
     bool adapts = want.ptr           ? false
@@ -146,7 +196,7 @@ TExpr *value_exact(Check *c, Ent e, TType want, Span at, const char *what) {
         const char *have = e.kind == EN_int || e.kind == EN_float ? ent_text(c, e) : ttype_text(c, x->type);
         TType w = {.elem = want.elem, .ptr = want.ptr};
         Diag *d = report(c, E_element_type, at, what, have, ttype_text(c, w));
-        if (!want.ptr && !x->type.ptr && want.elem != EL_bool) {
+        if (!want.ptr && !x->type.ptr && want.elem != EL_bool && !help_converted(c, d, x, want.elem, at)) {
             diag_help(d, "convert it with `as %s`", elem_name(want.elem));
             diag_fix(d, at, as_text(c, want.elem, at));
         }
@@ -314,6 +364,8 @@ Ent binary(Check *c, AstOp op, Ent a, Ent b, Span at, Span pa, Span pb) {
     b = recipe_pin(c, b);
     if (a.kind == EN_type && b.kind == EN_type && (op == OP_eq || op == OP_ne))
         return ent_bool((a.elem == b.elem) == (op == OP_eq), at);
+    if (takes[op] & COMPARES && ((a.kind == EN_float && isnan(a.f)) || (b.kind == EN_float && isnan(b.f))))
+        diag_help(report(c, E_nan_compare, at, op_spellings[op], op == OP_ne ? "true" : "false"), "write `isnan(x)`, or `!isnan(x)`");
     if (a.kind == EN_axis && b.kind == EN_axis && a.axis == b.axis && op == OP_eq) { /* all true, but let it be computed */ }
     if (is_ptr(a) && (op == OP_add || op == OP_sub) && !is_ptr(b)) return pointer_add(c, op, a, b, at);
     if (is_ptr(b) && op == OP_add && !is_ptr(a)) return pointer_add(c, op, b, a, at);

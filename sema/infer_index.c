@@ -68,14 +68,26 @@ bool is_new_axis(const Node *n) {
            (strcmp(n->sym->s, "None") == 0 || strcmp(n->sym->s, "newaxis") == 0);
 }
 
+// `moments(x[m])`, where NumPy has a row: a view of it. `x[m][n]` is nearer to what it means.
+static void help_row(Check *c, Diag *d, const TensorRef *t, const Node *n) {
+    int last = t->rank - 1, given = (int)n->nkid - 2;
+    Str chained = span_text(c->s, (Span){n->span.hi, n->span.hi + 1});
+    if (given != last || given == 0 || !t->name || t->dim[last].dim <= 0 || (chained.n && *chained.p == '[')) return;
+    Str at = span_text(c->s, (Span){n->kid[2]->span.lo, n->kid[1 + given]->span.hi});
+    const char *dim = c->k->dims[t->dim[last].dim - 1].name->s;
+    diag_help(d, "the whole of a dimension is `:`, and what a function walks as a tensor is a view: `|i in %s| %s[%.*s, i]`", dim, t->name->s, (int)at.n, at.p);
+}
+
 static bool resolve(Check *c, const Node *n, TensorRef **out, Ent *idx) {
     Ent base = eval(c, n->kid[0]);
     if (base.kind != EN_tensor) {
         if (base.kind == EN_error) return false;
         Diag *d = report(c, E_not_tensor, n->kid[0]->span, ent_text(c, base));
-        if (base.kind == EN_value && !base.x->type.ptr) {
-            diag_help(d, "a tile is used whole; its axes align by name");
-            diag_help(d, "its value in another place of an axis is `take(x, n - 1 over n)`");
+        bool none = false;
+        for (uint32_t i = 2; i < n->nkid; i++) none = none || is_new_axis(n->kid[i]);
+        if (base.kind == EN_value && !base.x->type.ptr && base.x->type.naxes) {
+            diag_help(d, none ? "tiles align by their axes; there is nothing to expand" : "a tile is used whole; its axes align by name");
+            if (!none) diag_help(d, "its value in another place of an axis is `take(x, n - 1 over n)`");
         }
         if (base.kind == EN_value && base.x->type.ptr)
             diag_help(d, "write `load(p + i)` and `store(p + i, v)`, or declare a tensor: `x: %s[N]`",
@@ -95,7 +107,10 @@ static bool resolve(Check *c, const Node *n, TensorRef **out, Ent *idx) {
         for (int i = 0; i < given; i++) none = none || is_new_axis(n->kid[2 + i]);
         if (none) diag_help(d, "tiles align by their axes; there is nothing to expand");
         else if (t->rank == 0 && !t->view) diag_help(d, "a tensor's dimensions stand in its type: `%s: f32[N]`", t->name->s);
-        else if (given < t->rank) diag_help(d, "all of them stand in one pair of brackets: `x[i, j]`");
+        else if (given < t->rank) {
+            diag_help(d, "all of them stand in one pair of brackets: `x[i, j]`");
+            help_row(c, d, t, n);
+        }
         return false;
     }
     bool ok = true;

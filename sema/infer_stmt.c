@@ -122,12 +122,13 @@ static bool keeps_elem(Check *c, TVar *v, Ent value, Span at, const char *what) 
     Diag *d = report(c, E_element_type, at, what, ttype_text(c, value.x->type), had);
     diag_label(d, v->span, "`%s` is %s", v->name->s, ttype_text(c, v->type));
     const char *axes = strchr(ttype_text(c, value.x->type), '[');
-    if (first && first->kind == TX_const && axes)
+    bool said = help_converted(c, d, value.x, v->type.elem, at);
+    if (!said && first && first->kind == TX_const && axes)
         diag_help(d, "it has axes and a type from the start: `var %s = zeros<%s>(%.*s);`", v->name->s, has, (int)strlen(axes) - 2, axes + 1);
-    else if (first && first->kind == TX_const)
+    else if (!said && first && first->kind == TX_const)
         diag_help(d, "write `%s = (...) as %s`, or say what `%s` is: `var %s: %s = ...;`", v->name->s, had, v->name->s,
                   v->name->s, has);
-    else diag_help(d, "write `%s = (...) as %s`, or declare `%s` as %s", v->name->s, had, v->name->s, has);
+    else if (!said) diag_help(d, "write `%s = (...) as %s`, or declare `%s` as %s", v->name->s, had, v->name->s, has);
     Bind *b = scope_find(c->scope, v->name);
     if (b && b->ent.kind == EN_value && b->ent.x->kind == TX_var && b->ent.x->var == v) b->ent = ent_error(c);
     return false;

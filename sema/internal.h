@@ -264,6 +264,7 @@ Ent    eval_tuple(Check *c, const Node *n);                     // of its kids
 TExpr *eval_value(Check *c, const Node *n);                   // as a run-time value; NULL: error, reported
 TExpr *value_of(Check *c, Ent e, Span at);                    // numbers take their own type: i32, f32, bool
 TExpr *value_exact(Check *c, Ent e, TType want, Span at, const char *what);    // elem must be want's; broadcast to its axes
+bool    help_converted(Check *c, Diag *d, const TExpr *x, Elem want, Span at);   // advice about a value of another type
 TExpr *index_of(Check *c, Ent e, Span at, const char *what);  // an integer scalar or tile
 TExpr *scalar_index(Check *c, Ent e, Span at, const char *what);   // an integer scalar, cast to index
 Ent    binary(Check *c, AstOp op, Ent a, Ent b, Span at, Span pa, Span pb);
@@ -408,6 +409,10 @@ const Node *declared_type(const Node *name);             // of `let` or `var`; N
 
 bool says_name(const Node *n, Sym name);                      // does this name stand anywhere in n?
 void check_names(SemaFile *f, const Node *item);               // reports what no instance could know
+
+// ---- places.c ------------------------------------------------------------------------------------
+
+void check_places(Check *c);                                 // warns about stores of all programs to one place
 
 // ---- kernel.c ------------------------------------------------------------------------------------
 

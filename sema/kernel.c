@@ -207,7 +207,8 @@ static void check_where(Check *c, const Node *kernel, bool *solved) {
         TExpr *cond;
         if (e.kind == EN_bool || !cond_of(c, e, at, "a `where` clause", &cond)) continue;
         if (!tx_is_host(c, cond)) {
-            report(c, E_grid_range, at, "a condition of `where`");
+            Diag *d = report(c, E_grid_range, at, "a condition of `where`");
+            diag_help(d, "the host computes it, of dimensions and integer parameters: by `+ - * / %%`, comparisons, choices, `min`, `max`, `abs`, `cdiv`");
             continue;
         }
         guard_add(c, cond, arena_printf(c->a, "%.*s (%s)", (int)text.n, text.p, place_text(c, at)), at);
@@ -383,6 +384,7 @@ static Check *run_kernel(InstanceOf of, const Check *last) {
     check_grid(c, kernel);
     check_block(c, kernel->kid[4]);
     head_close(c, kernel, solved, diag_errors(c->s) == errors);
+    if (diag_errors(c->s) == errors) check_places(c);
     return c;
 }
 

@@ -207,7 +207,7 @@ static bool tx_is_free(const TExpr *x) {
 static bool simple(const TExpr *x) {
     if (tx_is_free(x)) return true;
     bool inner = x->kind == TX_binary || x->kind == TX_unary || x->kind == TX_cast || x->kind == TX_select ||
-                 (x->kind == TX_fun && (x->op == TF_min || x->op == TF_max));
+                 (x->kind == TX_fun && (x->op == TF_min || x->op == TF_max || x->op == TF_abs));
     if (!inner) return false;
     for (uint32_t i = 0; i < x->nkid; i++) {
         if (!simple(x->kid[i])) return false;
@@ -258,12 +258,17 @@ bool tx_same(const TExpr *a, const TExpr *b) {
     return true;
 }
 
-// The launcher's arithmetic: see LOp in lang/launch.h.
+static bool has_abs(const TExpr *x) {
+    for (uint32_t i = 0; i < x->nkid; i++) if (has_abs(x->kid[i])) return true;
+    return x->kind == TX_fun && x->op == TF_abs;
+}
+
+// The launcher's arithmetic: see LOp in lang/launch.h. A magnitude is its operand twice there, so it stands in no other one.
 static bool host_operation(const TExpr *x) {
     switch (x->kind) {
     case TX_cast:  return elem_is_int(x->type.elem) && elem_bits(x->type.elem) >= 32;
     case TX_unary: return x->op == OP_neg || x->op == OP_not;
-    case TX_fun:   return x->op == TF_min || x->op == TF_max;
+    case TX_fun:   return x->op == TF_min || x->op == TF_max || (x->op == TF_abs && !has_abs(x->kid[0]));
     case TX_binary:
         switch (x->op) {
         case OP_add: case OP_sub: case OP_mul: case OP_div: case OP_rem: return true;
