@@ -486,30 +486,22 @@ static void decode_neg(Dec *d) {
     Type t = dec_need_type(d);
     operands1(d, by_width(t, neg_32, neg_64), t, t);
 }
-static void decode_min(Dec *d) {
-    if (is_float(peek_type(d))) { VARIANT(decode_float)(d, A_min); return; }
-    bool relu = dec_mod(d, "relu");
-    Type t = dec_need_type(d);
-    if (relu && t != T_s32 && t != T_s16x2) dec_error(d, "`.relu` of .%s", ptx_type_name(t));
-    operands2(d,
-              t == T_u16x2   ? min_u16x2
-              : t == T_s16x2 ? relu ? min_relu_s16x2 : min_s16x2
-              : relu         ? min_relu_s32
-                             : by_type(d, t, min_u16, min_s16, min_u32, min_s32, min_u64, min_s64),
-              t, t);
-}
-static void decode_max(Dec *d) {
-    if (is_float(peek_type(d))) { VARIANT(decode_float)(d, A_max); return; }
-    bool relu = dec_mod(d, "relu");
-    Type t = dec_need_type(d);
-    if (relu && t != T_s32 && t != T_s16x2) dec_error(d, "`.relu` of .%s", ptx_type_name(t));
-    operands2(d,
-              t == T_u16x2   ? max_u16x2
-              : t == T_s16x2 ? relu ? max_relu_s16x2 : max_s16x2
-              : relu         ? max_relu_s32
-                             : by_type(d, t, max_u16, max_s16, max_u32, max_s32, max_u64, max_s64),
-              t, t);
-}
+#define EXTREME(name)                                                                                                                \
+    static void decode_##name(Dec *d) {                                                                                              \
+        if (is_float(peek_type(d))) { VARIANT(decode_float)(d, A_##name); return; }                                                   \
+        bool relu = dec_mod(d, "relu");                                                                                              \
+        Type t = dec_need_type(d);                                                                                                   \
+        if (relu && t != T_s32 && t != T_s16x2) dec_error(d, "`.relu` of .%s", ptx_type_name(t));                                     \
+        operands2(d,                                                                                                                 \
+                  t == T_u16x2   ? name##_u16x2                                                                                      \
+                  : t == T_s16x2 ? relu ? name##_relu_s16x2 : name##_s16x2                                                           \
+                  : relu         ? name##_relu_s32                                                                                   \
+                                 : by_type(d, t, name##_u16, name##_s16, name##_u32, name##_s32, name##_u64, name##_s64),            \
+                  t, t);                                                                                                             \
+    }
+EXTREME(min)
+EXTREME(max)
+#undef EXTREME
 
 // The logic operations also work on predicates; a predicate is one word, so a plain blend does.
 #define PRED_LOGIC(name, expr)                                                        \

@@ -85,13 +85,17 @@ uint16_t f16_from_f32(float x) {
     return (uint16_t)(mag > 0x7f800000u ? 0x7fff : r);
 }
 
-uint16_t f16_from_f64(double x) {
+// 16 bits, so many of them the significand's: beyond the largest infinity, a NaN's payload what fits of it.
+static inline uint16_t half_from_f64(double x, uint32_t digits, uint32_t bias) {
     uint64_t u = f64_bits(x), mag = u & INT64_MAX;
-    uint32_t r = narrow64(mag, 10, 1009), sign = (uint32_t)(u >> 48) & 0x8000u;
-    r = r < 0x7c00 ? r : 0x7c00;
-    r = mag > 0x7ff0000000000000u ? 0x7e00 | (uint32_t)(mag >> 42 & 0x1ff) : r;
+    uint32_t r = narrow64(mag, digits, bias), sign = (uint32_t)(u >> 48) & 0x8000u;
+    uint32_t infinity = 0x7fffu << digits & 0x7fffu, quiet = 1u << (digits - 1);
+    r = r < infinity ? r : infinity;
+    r = mag > 0x7ff0000000000000u ? infinity | quiet | (uint32_t)(mag >> (52 - digits) & (quiet - 1)) : r;
     return (uint16_t)(r | sign);
 }
+
+uint16_t f16_from_f64(double x)               { return half_from_f64(x, 10, 1009); }
 
 uint16_t bf16_from_f32(float x) {             // the same exponent range: round in place
     uint32_t u = f32_bits(x), mag = u & 0x7fffffffu;
@@ -99,13 +103,7 @@ uint16_t bf16_from_f32(float x) {             // the same exponent range: round 
     return (uint16_t)r;
 }
 
-uint16_t bf16_from_f64(double x) {
-    uint64_t u = f64_bits(x), mag = u & INT64_MAX;
-    uint32_t r = narrow64(mag, 7, 897), sign = (uint32_t)(u >> 48) & 0x8000u;
-    r = r < 0x7f80 ? r : 0x7f80;
-    r = mag > 0x7ff0000000000000u ? 0x7fc0 | (uint32_t)(mag >> 45 & 0x3f) : r;
-    return (uint16_t)(r | sign);
-}
+uint16_t bf16_from_f64(double x)              { return half_from_f64(x, 7, 897); }
 
 uint8_t e4m3_from_f32(float x) {              // largest finite: 0x7e = 448
     uint32_t u = f32_bits(x), mag = u & 0x7fffffffu, sign = u >> 24 & 0x80u;

@@ -206,6 +206,19 @@ static V by_quarter(const Kit *k, V q, V by_sin, V by_cos, int width) {
     return unbits(k, int_op(k, MOP_ixor, bits(k, y), flip));
 }
 
+// The polynomials of a type, and what reduces large x.
+typedef struct Sine { const double *sin, *cos; int nsin, ncos; MathBody *turns; int bits; } Sine;
+
+// vals: bits of n, and r.
+static V by_turns(const Kit *k, V x, bool cosine, V vals[2], V huge, const Sine *t) {
+    k->b->rarely(k->b, huge, t->turns, vals, (MathType[]){k->i, k->f}, 2, &x);
+    V q = cosine ? vals[0] : int_op(k, MOP_isub, vals[0], whole(k, 1)), r = vals[1];
+    V s = mul(k, r, r);
+    V by_sin = odd(k, r, s, t->sin, t->nsin);
+    V by_cos = horner(k, s, t->cos, t->ncos);
+    return by_quarter(k, q, by_sin, by_cos, t->bits);
+}
+
 // sin(x) or cos(x). x = j pi/2 + r, j + 3 in the low bits of n; so n's bit 0 tells cos(r) from sin(r)
 // for the cosine, n - 1's for the sine, and the sign stays where bit 1 is set. (For a NaN, whose bits
 // are all ones, it does. Both share n and r, if the compiler meets both.)
@@ -219,14 +232,7 @@ static V sine32(const Kit *k, V x, bool cosine) {
     r = mad(k, j, num(k, -0x1.846988p-48), r);
     V huge = at_least(k, mag(k, x), num(k, 0x1p18));
     V vals[2] = {bits(k, n), r};
-    k->b->rarely(k->b, huge, turns32, vals, (MathType[]){k->i, k->f}, 2, &x);
-    V q = cosine ? vals[0] : int_op(k, MOP_isub, vals[0], whole(k, 1));
-    r = vals[1];
-
-    V s = mul(k, r, r);
-    V by_sin = odd(k, r, s, SIN, COUNT(SIN));
-    V by_cos = horner(k, s, COS, COUNT(COS));
-    return by_quarter(k, q, by_sin, by_cos, 32);
+    return by_turns(k, x, cosine, vals, huge, &(Sine){SIN, COS, COUNT(SIN), COUNT(COS), turns32, 32});
 }
 
 static V tanh32(const Kit *k, V x) {
@@ -445,14 +451,7 @@ static V sine64(const Kit *k, V x, bool cosine) {
     r = mad(k, j, num(k, -0x1.c1cd129024e08p-107), r);
     V huge = at_least(k, mag(k, x), num(k, 0x1p30));
     V vals[2] = {bits(k, n), r};
-    k->b->rarely(k->b, huge, turns64, vals, (MathType[]){k->i, k->f}, 2, &x);
-    V q = cosine ? vals[0] : int_op(k, MOP_isub, vals[0], whole(k, 1));
-    r = vals[1];
-
-    V s = mul(k, r, r);
-    V by_sin = odd(k, r, s, SIN, COUNT(SIN));
-    V by_cos = horner(k, s, COS, COUNT(COS));
-    return by_quarter(k, q, by_sin, by_cos, 64);
+    return by_turns(k, x, cosine, vals, huge, &(Sine){SIN, COS, COUNT(SIN), COUNT(COS), turns64, 64});
 }
 
 static V tanh64(const Kit *k, V x) {
