@@ -78,7 +78,7 @@ const Command command_table[] = {
       "|got - expected| <= atol + rtol * |expected| at every element, where NaN equals NaN. A line for each test that "
       "fails says where; then come the reasons for which tests were skipped, and a line `N passed, N failed, N skipped`.\n"
       "Models with sequences, optionals, strings, maps, sparse tensors or complex numbers among their inputs and outputs, and "
-      "those with operators for sequences, optionals, strings, random numbers or training, are skipped.", NULL,
+      "those with operators for optionals, strings, random numbers or training, are skipped.", NULL,
       "tkc check-onnx /usr/share/libonnx-testdata/data/node --device=ref\n"
       "tkc check-onnx models --device=ref -R llama --relative-to=output",
       main_check_onnx },

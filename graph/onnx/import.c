@@ -475,6 +475,7 @@ static bool outputs(Import *im, const Onnx__GraphProto *gp) {
         g_at(g, arena_printf(g->arena, "output `%s`", shown(g->arena, text(v->name))));
         Node *n = value_of(im, text(v->name));
         if (n == NULL) return g_error(g, "no node makes it"), false;
+        if (op_is_sequence(n)) return im->how->out_of_scope = "sequences", g_error(g, "sequences are not supported as results"), false;
         bool typed = v->type != NULL && v->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE &&
                      v->type->tensor_type->elem_type != 0;
         int type = typed ? v->type->tensor_type->elem_type : 0;
@@ -517,6 +518,10 @@ bool op_inline(Op *op, const OpBody *b, Node *const *args, int nargs, Node **res
         if (results[i] == NULL)
             ok = op_error(op, "its body does not make its output `%s`",
                           shown(op->g->arena, text(gp->output[i]->name))) != NULL;
+        else if (op_is_sequence(results[i])) {
+            im->how->out_of_scope = "sequences";
+            ok = op_error(op, "sequences are not supported as results of its body") != NULL;
+        }
     }
     im->scope = outer;
     return ok;

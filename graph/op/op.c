@@ -7,15 +7,15 @@ extern const OpRow ops_unary[], ops_activation[], ops_binary[], ops_cast[], ops_
     ops_reduce[], ops_softmax[], ops_matmul[], ops_gather[], ops_scatter[], ops_make[], ops_attention[], ops_norm[],
     ops_loss[], ops_quant[], ops_conv[], ops_pool[], ops_resize[], ops_grid[], ops_roi[], ops_rnn[], ops_signal[],
     ops_ort_fused[], ops_ort_attention[], ops_ort_quant[], ops_einsum[], ops_linalg[], ops_sort[], ops_host[],
-    ops_control[], ops_early[], ops_ml[], ops_out_of_scope[];
+    ops_control[], ops_early[], ops_ml[], ops_sequence[], ops_out_of_scope[];
 
 const OpRow *const op_tables[] = {
     ops_unary,   ops_activation, ops_binary,        ops_cast,      ops_shape,        ops_slice,  ops_pad,
     ops_reduce,  ops_softmax,    ops_matmul,        ops_gather,    ops_scatter,      ops_make,   ops_attention,
     ops_norm,    ops_loss,       ops_quant,         ops_conv,      ops_pool,         ops_resize, ops_grid,
     ops_roi,     ops_rnn,        ops_signal,        ops_einsum,    ops_linalg,       ops_sort,   ops_host,
-    ops_control, ops_ort_fused,  ops_ort_attention, ops_ort_quant, ops_early,        ops_ml,     ops_out_of_scope,
-    NULL,
+    ops_control, ops_ort_fused,  ops_ort_attention, ops_ort_quant, ops_early,        ops_ml,     ops_sequence,
+    ops_out_of_scope, NULL,
 };
 
 const OpRow *op_find(const char *domain, const char *type, int version) {
@@ -50,7 +50,10 @@ Node *op_as(Op *op, const char *type, int version, Node *const *in, int nin) {
     return row->lower(&as);
 }
 
-Node *op_opt(Op *op, int i) { return i < op->nin ? op->in[i] : NULL; }
+Node *op_opt(Op *op, int i) {
+    Node *n = i < op->nin ? op->in[i] : NULL;
+    return op_is_sequence(n) ? op_error(op, "its input %d is a sequence of tensors", i) : n;
+}
 
 Node *op_widen(Graph *g, Node *x) { return x != NULL && elem_is_storage((Elem)x->elem) ? g_cast(g, x, EL_f32) : x; }
 
@@ -83,10 +86,7 @@ int op_axis(Op *op, const Node *x, const char *name, int64_t otherwise) {
 // Rows of operators that are left out on purpose, by what they belong to.
 // clang-format off
 const OpRow ops_out_of_scope[] = {
-    {"SequenceAt",       11, .why = "sequences"}, {"SequenceConstruct",   11, .why = "sequences"}, {"SequenceEmpty",    11, .why = "sequences"},
-    {"SequenceErase",    11, .why = "sequences"}, {"SequenceInsert",      11, .why = "sequences"}, {"SequenceLength",   11, .why = "sequences"},
-    {"SequenceMap",      17, .why = "sequences"}, {"SplitToSequence",     11, .why = "sequences"}, {"ConcatFromSequence", 11, .why = "sequences"},
-    {"Optional",         15, .why = "optionals"}, {"OptionalGetElement",  15, .why = "optionals"}, {"OptionalHasElement", 15, .why = "optionals"},
+    {"SequenceMap",      17, .why = "sequences"}, {"Optional",         15, .why = "optionals"}, {"OptionalGetElement",  15, .why = "optionals"}, {"OptionalHasElement", 15, .why = "optionals"},
     {"StringNormalizer", 10, .why = "strings"},   {"TfIdfVectorizer",      9, .why = "strings"},   {"StringConcat",     20, .why = "strings"},
     {"StringSplit",      20, .why = "strings"},   {"RegexFullMatch",      20, .why = "strings"},   {"ImageDecoder",     20, .why = "images"},
     {"Bernoulli",        15, .why = "random numbers"}, {"RandomNormal",      1, .why = "random numbers"}, {"RandomNormalLike", 1, .why = "random numbers"},

@@ -57,6 +57,7 @@ const char *op_nearest(const char *type);        // an operator whose name is ne
 Node *op_widen(Graph *g, Node *x);               // what a formula works in: small floats as f32
 Node *op_in(Op *op, int i);                      // a message and NULL if it is missing
 Node *op_opt(Op *op, int i);                     // NULL: not given
+bool  op_is_sequence(const Node *n);             // sequence.c: a list of tensors, which op_in and op_opt refuse
 int   op_in_type(const Op *op, int i);           // TensorProto.DataType if known, else 0
 // has it so many dimensions? a message if not; NULL: false
 bool  op_rank(Op *op, const Node *x, int rank, const char *what);

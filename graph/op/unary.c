@@ -4,7 +4,7 @@
 
 static Node *lower_unary(Op *op) { return g_ew1(op->g, (GEw)op->row, op_in(op, 0)); }
 
-static Node *lower_identity(Op *op) { return op_in(op, 0); }
+static Node *lower_identity(Op *op) { return op->nin > 0 && op_is_sequence(op->in[0]) ? op->in[0] : op_in(op, 0); }
 
 static Node *lower_reciprocal(Op *op) {
     Node *x = op_in(op, 0);

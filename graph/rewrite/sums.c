@@ -11,6 +11,11 @@
 //
 //     x[p + t - 4],  p in 0 .. H + 4,  t in 0 .. 4          0 + t - 4 <= 0,   H + 3 + t - 4 >= H - 1
 //
+// A sum of windows of such a product's rows, as an average pool makes it of a convolution's of one tap, is the product of the windows' sums,
+// where those are less than what the product would have made and the pool have read again:
+//
+//     sum over r, s of (x @ w')[2 p + r, 2 q + s, n]          ->  (sum over r, s of x[2 p + r, 2 q + s, :]) @ w'
+//
 // Nothing but the sum may use the product: else it has to be made anyway. Rows' sums are divided by how many there are, and their product is
 // multiplied by that: in 16 bits a sum of many may be out of range.
 
@@ -203,11 +208,152 @@ static Node *summed(Sums *s, const Node *x, uint32_t axes) {
     }
 }
 
+// ---- windows of a product's rows --------------------------------------------------------------------------------------
+
+typedef struct Windows {                    // of some value: value[coord(axes)] where pred(axes), else 0, with `axes` summed
+    int      rank;
+    Ix       shape[G_MAX_RANK], coord[G_MAX_RANK], pred;
+    uint32_t axes;
+} Windows;
+
+// Are rows of a value of its own, not windows that a convolution reads several times?
+static bool plain_rows(const Node *a, int nm) {
+    uint64_t rows = (1u << nm) - 1;
+    for (int d = 0; a->kind == G_view && d < a->src[0]->rank; d++)
+        if (a->view.coord[d]->axes & rows && a->view.coord[d]->axes & ~rows) return false;
+    return true;
+}
+
+static Node *product_in_windows(Sums *s, const Node *c, const Windows *w) {
+    Graph *g = s->r->g;
+    int nm = c->contract.nm, nn = c->contract.nn, nk = c->contract.nk, n = 0, m = 0, place[G_MAX_RANK], column[G_MAX_RANK];
+    const Node *a = c->src[0], *b = c->src[1];
+    if (c->contract.nb || !s->r->constant[b->id] || s->r->constant[a->id] || a->elem != c->elem || b->elem != c->elem || !plain_rows(a, nm)) return NULL;
+    uint32_t columns = 0, summed_axes = 0;
+    for (int i = 0; i < nn; i++) {
+        Ix at = w->coord[nm + i];
+        if (at->kind != IX_AXIS || columns >> at->value & 1 || w->axes >> at->value & 1 || w->shape[at->value] != c->shape[nm + i]) return NULL;
+        columns |= 1u << at->value;
+        column[at->value] = i;
+    }
+    for (int d = 0; d < nm; d++)
+        if (w->coord[d]->axes & columns) return NULL;
+    if (w->pred->axes & columns) return NULL;
+    Ix shape[G_MAX_RANK], axis[G_MAX_RANK], coord[G_MAX_RANK], back[G_MAX_RANK], left[G_MAX_RANK], made = ix(g, 1), count = ix(g, 1);
+    for (int i = 0; i < w->rank; i++)                                       // rows that are left, k, what is summed
+        if (!((columns | w->axes) >> i & 1)) place[i] = m, shape[m++] = w->shape[i];
+    for (int k = 0; k < nk; k++) shape[m + k] = a->shape[nm + k];
+    made = ix_product(g, shape, m + nk);
+    int rank = m + nk;
+    for (int i = 0; i < w->rank; i++) {
+        if (!(w->axes >> i & 1)) continue;
+        if (rank == G_MAX_RANK) return NULL;
+        summed_axes |= 1u << rank;
+        place[i] = rank;
+        shape[rank++] = w->shape[i];
+        count = ix_mul(g, count, w->shape[i]);
+    }
+    if (!ix_is_const(count) || count->value < 1 || m + nn > G_MAX_RANK || !ix_prove_le(g, made, g_count(g, c))) return NULL;
+    for (int i = 0; i < w->rank; i++) axis[i] = columns >> i & 1 ? ix(g, 0) : ix_axis(g, place[i], w->shape[i]);
+    for (int d = 0; d < nm; d++)
+        if (!(coord[d] = ix_substitute(g, w->coord[d], axis, w->rank))) return NULL;
+    for (int k = 0; k < nk; k++) coord[nm + k] = ix_axis(g, m + k, shape[m + k]);
+    Node *windows = g_view(g, s->r->to[a->id], rank, shape, coord, ix_substitute(g, w->pred, axis, w->rank), g_int(0));
+    Node *mean = g_ew2f(g, EW_div, g_reduce(g, GR_sum, windows, summed_axes, false), (double)count->value);
+    Node *y = g_contract(g, mean, s->r->to[b->id], 0, m, nn, nk, (Elem)c->elem, c->contract.acc);
+    for (int i = 0; i < w->rank; i++) {
+        if (w->axes >> i & 1) continue;
+        int from = columns >> i & 1 ? m + column[i] : place[i];
+        left[n] = w->shape[i];
+        back[from] = ix_axis(g, n, left[n]);
+        n++;
+    }
+    s->product = true;
+    return g_name(g, g_view(g, y ? g_ew2f(g, EW_mul, y, (double)count->value) : NULL, n, left, back, NULL, g_int(0)), c->name);
+}
+
+static Node *in_windows(Sums *s, const Node *x, const Windows *w);
+
+static Node *view_in_windows(Sums *s, const Node *x, const Windows *w) {
+    Graph *g = s->r->g;
+    const Node *y = x->src[0];
+    Windows to = *w;
+    bool zero = x->view.fill.is_int ? x->view.fill.i == 0 : x->view.fill.f == 0;
+    if (!zero && !ix_is(x->view.pred, 1)) return NULL;
+    for (int d = 0; d < y->rank; d++)
+        if (!(to.coord[d] = ix_substitute(g, x->view.coord[d], w->coord, x->rank))) return NULL;
+    Ix pred = ix_substitute(g, x->view.pred, w->coord, x->rank);
+    if (!pred) return NULL;
+    to.pred = ix_and(g, w->pred, pred);
+    return in_windows(s, y, &to);
+}
+
+// What is constant is the same in a window, or stays as it is.
+static Node *constant_in_windows(Sums *s, const Node *x, const Windows *w) {
+    Graph *g = s->r->g;
+    Ix shape[G_MAX_RANK], coord[G_MAX_RANK], axis[G_MAX_RANK], count = ix(g, 1);
+    int n = 0;
+    if (!ix_is(w->pred, 1)) return NULL;
+    for (int i = 0; i < w->rank; i++) {
+        if (w->axes >> i & 1) {
+            count = ix_mul(g, count, w->shape[i]);
+            axis[i] = ix(g, 0);
+        } else {
+            axis[i] = ix_axis(g, n, w->shape[i]);
+            shape[n++] = w->shape[i];
+        }
+    }
+    if (x->kind == G_view && ix_is(x->view.pred, 1)) {
+        Windows to = *w;
+        for (int d = 0; d < x->src[0]->rank; d++)
+            if (!(to.coord[d] = ix_substitute(g, x->view.coord[d], w->coord, x->rank))) return NULL;
+        return constant_in_windows(s, x->src[0], &to);
+    }
+    for (int d = 0; d < x->rank; d++)
+        if (w->coord[d]->axes & w->axes || !(coord[d] = ix_substitute(g, w->coord[d], axis, w->rank))) return NULL;
+    if (!ix_is_const(count)) return NULL;
+    return g_ew2f(g, EW_mul, g_view(g, s->r->to[x->id], n, shape, coord, NULL, g_int(0)), (double)count->value);
+}
+
+static Node *in_windows(Sums *s, const Node *x, const Windows *w) {
+    Graph *g = s->r->g;
+    if (s->r->constant[x->id]) return constant_in_windows(s, x, w);
+    if (s->r->users[x->id] != 1) return NULL;
+    if (x->kind == G_contract) return product_in_windows(s, x, w);
+    if (x->kind == G_view) return view_in_windows(s, x, w);
+    if (x->kind != G_ew) return NULL;
+    Node *a, *b;
+    GNum v;
+    switch ((GEw)x->op) {
+    case EW_neg: return (a = in_windows(s, x->src[0], w)) ? g_ew(g, EW_neg, &a, 1) : NULL;
+    case EW_mul: case EW_div: {
+        int factor = x->op == EW_mul && is_number(x->src[0]) ? 0 : 1;
+        if (!g_scalar_value(x->src[factor], &v) || !(a = in_windows(s, x->src[1 - factor], w))) return NULL;
+        return g_ew2(g, (GEw)x->op, a, g_full(g, (Elem)x->elem, a->rank, a->shape, v));
+    }
+    case EW_add: case EW_sub:
+        if (!s->r->constant[x->src[0]->id] == !s->r->constant[x->src[1]->id]) return NULL;
+        a = in_windows(s, x->src[0], w);
+        b = a ? in_windows(s, x->src[1], w) : NULL;
+        return b ? g_ew2(g, (GEw)x->op, a, b) : NULL;
+    default: return NULL;
+    }
+}
+
+static Node *sum_of_windows(Sums *s, const Node *n) {
+    const Node *v = n->src[0];
+    if (v->kind != G_view || s->r->users[v->id] != 1) return NULL;
+    Windows all = {.rank = v->rank, .axes = n->reduce.axes, .pred = ix(s->r->g, 1)};
+    for (int i = 0; i < v->rank; i++) all.shape[i] = v->shape[i], all.coord[i] = ix_axis(s->r->g, i, v->shape[i]);
+    return view_in_windows(s, v, &all);
+}
+
 static Node *sum_of(Rewrite *r, void *pass, Node *n, Node *const *src) {
     (void)pass, (void)src;
     Sums s = {.r = r};
     if (n->kind != G_reduce || n->op != GR_sum || r->constant[n->id] || (n->elem != EL_f32 && n->elem != EL_f64)) return NULL;
     Node *y = summed(&s, n->src[0], n->reduce.axes);
+    if (!y || !s.product) y = sum_of_windows(&s, n);
     return y && s.product ? g_name(r->g, y, n->name) : NULL;
 }
 

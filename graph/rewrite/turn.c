@@ -208,12 +208,16 @@ static bool find(Turn *t, Node *product) {
     p->inside = t->inside;
     memset(t->below, 0, n * sizeof *t->below);
     memset(t->inside, 0, n * sizeof *t->inside);
+    memset(t->beyond, 0, n * sizeof *t->beyond);
     for (uint32_t i = p->whole->id + 1; i < n; i++)
-        for (uint32_t k = 0; k < g->nodes.at[i]->nsrc && t->r->alive[i]; k++)
-            p->below[i] |= g->nodes.at[i]->src[k] == p->whole || p->below[g->nodes.at[i]->src[k]->id];
+        for (uint32_t k = 0; k < g->nodes.at[i]->nsrc && t->r->alive[i]; k++) {
+            const Node *x = g->nodes.at[i]->src[k];
+            p->below[i] |= x == p->whole || p->below[x->id];
+            t->beyond[i] |= t->beyond[x->id] || (p->below[x->id] && !turn_computes(x));
+        }
     for (uint32_t i = n; i-- > p->whole->id + 1;) {          // the largest first
         Node *e = g->nodes.at[i];
-        bool may = p->below[i] && t->joins[i] && !p->inside[i] && e->kind != G_view && e->elem == p->whole->elem &&
+        bool may = p->below[i] && !t->beyond[i] && t->joins[i] && !p->inside[i] && e->kind != G_view && e->elem == p->whole->elem &&
                    !t->of[i];
         if (may && turns(t, p, e)) t->of[i] = p;
     }
@@ -256,6 +260,7 @@ void turn_columns(Graph *g) {
               .joins = NEW_N(g->arena, bool, r.n),
               .read = NEW_N(g->arena, uint32_t, r.n),
               .below = NEW_N(g->arena, bool, r.n),
+              .beyond = NEW_N(g->arena, bool, r.n),
               .inside = NEW_N(g->arena, bool, r.n)};
     bool any = false, found = false;
     for (uint32_t i = 0; i < r.n; i++) {

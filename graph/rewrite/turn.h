@@ -36,7 +36,7 @@ typedef struct Turn {
     bool    *joins;
     uint32_t *read;                          // by node id: the number of the function that it was last found in
     uint32_t number;
-    bool    *below, *inside;                 // of the product that is looked at
+    bool    *below, *inside, *beyond;        // of the product that is looked at; beyond: with something else than what is moved and computed between
     const Node *from;                        // what nodes are made for that only move
     int      steps;
     bool     everywhere;                     // frames' heads and blocks are not held to those that a function is for

@@ -69,6 +69,8 @@ typedef struct KParam {
     const Ix *shape;
     bool out, inout;
     const char *name;
+    Ix parts;                    // it is one of so many parts of the node, along the first dimension; NULL: all of it
+    int64_t part;                // .. this one
 } KParam;
 
 typedef struct KStore { const Node *node; const Ix *coord; KExpr *value; int param; const Ix *at; int nat; } KStore;

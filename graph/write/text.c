@@ -372,15 +372,15 @@ static const char *param_like(Kernel *k, const Node *n, bool out) {
     return strlen(name) > 12 || strcmp(name, "weight") == 0 ? "w" : name;
 }
 
-static int param_of(Kernel *k, const Node *n, int rank, const Ix *shape, bool out) {
+static int param_of(Kernel *k, const Node *n, int rank, const Ix *shape, bool out, Ix parts, int64_t part) {
     for (uint32_t i = 0; i < k->params.n; i++) {
         KParam *p = &k->params.at[i];
-        if (p->node == n && p->out == out && !p->inout && p->rank == rank &&
+        if (p->node == n && p->out == out && !p->inout && p->rank == rank && p->parts == parts && p->part == part &&
             (rank == 0 || memcmp(p->shape, shape, (size_t)rank * sizeof *shape) == 0))
             return (int)i;
     }
     vec_push(k->arena, &k->params,
-             ((KParam){n, rank, copy_ixs(k->g, shape, rank), out, false, k_name(k, param_like(k, n, out))}));
+             ((KParam){n, rank, copy_ixs(k->g, shape, rank), out, false, k_name(k, param_like(k, n, out)), parts, part}));
     for (int i = 0; i < rank; i++) {
         bool known = shape[i]->kind == IX_CONST || shape[i]->kind == IX_DIM;
         for (uint32_t a = 0; a < k->alias.n; a++) known |= k->alias.at[a].of == shape[i];
@@ -460,6 +460,16 @@ static int dims_of(Kernel *k, const Node *n, const Ix *coord, Ix *shape, Ix *at)
     return k->score ? heads_apart(k, rank, shape, at) : rank;
 }
 
+// A step of many, as of a sequence: the kernel is given that part alone, and so is the same for all steps. Parts begin where lines of memory do.
+static bool one_of_many(const Kernel *k, const KExpr *e, const Ix *shape, const Ix *at) {
+    enum { MANY = 9, ALIGNED = 128 };
+    int64_t size = elem_bits((Elem)e->node->elem) / 8;
+    if (k->score || e->nat < 2 || !ix_is_const(shape[0]) || shape[0]->value < MANY || !ix_is_const(at[0])) return false;
+    for (int d = 1; d < e->nat; d++)
+        if (!ix_is_const(shape[d]) || __builtin_mul_overflow(size, shape[d]->value, &size)) return false;
+    return at[0]->value >= 0 && at[0]->value < shape[0]->value && size > 0 && size % ALIGNED == 0;
+}
+
 static void settle_params(Kernel *k) {
     bool *seen = NEW_N(k->arena, bool, k->exprs.n);
     Ix shape[G_MAX_RANK], at[G_MAX_RANK];
@@ -476,8 +486,11 @@ static void settle_params(Kernel *k) {
         KExpr *e = k->exprs.at[i];
         if (!seen[i] || e->op != E_LOAD) continue;
         e->nat = dims_of(k, e->node, e->coord, shape, at);
-        e->at = copy_ixs(k->g, at, e->nat);
-        e->param = param_of(k, e->node, e->nat, shape, false);
+        Ix parts = one_of_many(k, e, shape, at) ? shape[0] : NULL;
+        int64_t part = parts ? at[0]->value : 0;
+        if (parts) e->nat--;
+        e->at = copy_ixs(k->g, at + (parts != NULL), e->nat);
+        e->param = param_of(k, e->node, e->nat, shape + (parts != NULL), false, parts, part);
     }
     for (uint32_t i = 0; i < k->stores.n; i++) {
         KStore *st = &k->stores.at[i];
@@ -485,13 +498,13 @@ static void settle_params(Kernel *k) {
         if (k->in_place) {                                   // stored into in place: all dimensions as they are
             st->nat = n->rank;
             st->at = st->coord;
-            vec_push(k->arena, &k->params, ((KParam){n, n->rank, n->shape, false, true, k_name(k, "y")}));
+            vec_push(k->arena, &k->params, ((KParam){n, n->rank, n->shape, false, true, k_name(k, "y"), NULL, 0}));
             st->param = (int)k->params.n - 1;
             continue;
         }
         st->nat = dims_of(k, n, st->coord, shape, at);
         st->at = copy_ixs(k->g, at, st->nat);
-        st->param = param_of(k, n, st->nat, shape, true);
+        st->param = param_of(k, n, st->nat, shape, true, NULL, 0);
     }
 }
 
@@ -670,30 +683,35 @@ static void put_store(Kernel *k, Scope *s, const KStore *st) {
     buf_free(&at);
 }
 
-// The stores, in a loop if columns are too long for a tile.
+// The loops that this store is in: columns that are too long for a tile, or one of several sources.
+static uint64_t loops_of(const Kernel *k, const KStore *st) {
+    uint64_t loops = 0;
+    for (int i = 0; i < k->naxes && !k->a && !k->score; i++)
+        for (int d = 0; d < st->nat && k->axis[i].kind == A_LOOP_TILE; d++) loops |= st->at[d]->axes & UINT64_C(1) << i;
+    return loops;
+}
+
 static void put_stores(Kernel *k, Scope *s) {
-    Buf head = {0}, inside = {0};
-    Scope loop = {&inside, 0, s, s->indent + 1};
-    for (int i = 0; i < k->naxes && !k->a && !k->score; i++) {
-        const KAxis *a = &k->axis[i];
-        bool stored = false;
-        for (uint32_t n = 0; n < k->stores.n; n++)
-            for (int d = 0; d < k->stores.at[n].nat; d++) stored |= (k->stores.at[n].at[d]->axes >> i & 1) != 0;
-        if (a->kind != A_LOOP_TILE || !stored) continue;
-        loop.loops |= UINT64_C(1) << i;
-        buf_printf(&head, "%s%s in ", head.n ? ", " : "for ", a->name);
-        k_put_ix(k, &head, a->extent, P_PLUS);
-        put_by(&head, a);
+    for (uint32_t i = 0, end; i < k->stores.n; i = end) {
+        Buf head = {0}, inside = {0};
+        Scope loop = {&inside, loops_of(k, &k->stores.at[i]), s, s->indent + 1};
+        for (end = i; end < k->stores.n && loops_of(k, &k->stores.at[end]) == loop.loops;) end++;
+        for (int n = 0; n < k->naxes; n++) {
+            if (!(loop.loops >> n & 1)) continue;
+            buf_printf(&head, "%s%s in ", head.n ? ", " : "for ", k->axis[n].name);
+            k_put_ix(k, &head, k->axis[n].extent, P_PLUS);
+            put_by(&head, &k->axis[n]);
+        }
+        for (uint32_t n = i; n < end; n++) put_store(k, head.n ? &loop : s, &k->stores.at[n]);
+        if (head.n) {
+            indent(s);
+            buf_printf(s->to, "%s {\n%s", head.p, inside.p ? inside.p : "");
+            indent(s);
+            buf_puts(s->to, "}\n");
+        }
+        buf_free(&head);
+        buf_free(&inside);
     }
-    for (uint32_t i = 0; i < k->stores.n; i++) put_store(k, head.n ? &loop : s, &k->stores.at[i]);
-    if (head.n) {
-        indent(s);
-        buf_printf(s->to, "%s {\n%s", head.p, inside.p ? inside.p : "");
-        indent(s);
-        buf_puts(s->to, "}\n");
-    }
-    buf_free(&head);
-    buf_free(&inside);
 }
 
 static void put_grid(Kernel *k, Buf *to) {

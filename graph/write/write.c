@@ -267,8 +267,15 @@ static bool same_shape(int r1, const Ix *s1, int r2, const Ix *s2) {
     return r1 == r2 && (r1 == 0 || memcmp(s1, s2, (size_t)r1 * sizeof *s1) == 0);
 }
 
-// A value with the shape that is wanted.
-static bool put_value(Writer *w, Buf *to, const Node *n, int rank, const Ix *shape) {
+// A value with the shape that is wanted, or that part of it.
+static bool put_value(Writer *w, Buf *to, const Node *n, int rank, const Ix *shape, Ix parts, int64_t part) {
+    if (parts) {
+        Ix all[G_MAX_RANK] = {parts};
+        for (int i = 0; i < rank; i++) all[i + 1] = shape[i];
+        if (!put_value(w, to, n, rank + 1, all, NULL, 0)) return false;
+        buf_printf(to, "[%" PRId64 "]", part);
+        return true;
+    }
     Value *v = &w->value[n->id];
     if (!v->name && (n->kind == G_const || graph_loaded(n)) && !put_constant(w, n, v)) return false;
     if (!v->name) return g_error(w->g, "a value is used before it is made") != NULL;
@@ -346,7 +353,7 @@ static bool launch(Writer *w, int group) {
         if (p->out) continue;
         if (!first) buf_puts(&call, ", ");
         first = false;
-        ok = put_value(w, &call, p->inout ? p->node->src[0] : p->node, p->rank, p->shape);
+        ok = put_value(w, &call, p->inout ? p->node->src[0] : p->node, p->rank, p->shape, p->parts, p->part);
         if (p->inout && is_state(w->g, p->node->src[0]))     // shown by the name of the parameter
             vec_push(w->g->arena, &w->g->written,
                      ((GNamed){w->value[p->node->src[0]->id].name, (Node *)(uintptr_t)p->node}));
@@ -405,7 +412,7 @@ static bool results(Writer *w, Buf *head) {
         if (w->value[n->id].name == name) continue;          // its launch has assigned it
         vec_push(g->arena, &g->written, ((GNamed){name, g->outputs.at[i].node}));
         buf_printf(&w->body, "    %s = ", name);
-        if (!put_value(w, &w->body, n, n->rank, n->shape)) return false;
+        if (!put_value(w, &w->body, n, n->rank, n->shape, NULL, 0)) return false;
         buf_puts(&w->body, ";\n");
     }
     buf_puts(head, ")");

@@ -67,3 +67,15 @@ z = m.input("z", 16640, 40)
 m.output(m.node("ReduceLogSumExp", m.node("Add", m.node("MatMul", z, m.weight(40, 96)), m.weight(96)), m.ints(1), keepdims=1, out="sum"))
 m.output(m.node("LayerNormalization", m.node("MatMul", m.node("Relu", z), m.weight(40, 160)), m.weight(160), m.weight(160), axis=-1, out="norm"))
 m.save()
+
+m = Model("joined")                                      # what several kernels make with channels last, and the input, put together with channels first
+x = m.input("x", 1, 24, 180, 184)
+a, b = m.node("Conv", x, m.weight(16, 24, 1, 1), m.weight(16)), m.node("Relu", m.node("Conv", x, m.weight(40, 24, 1, 1), m.weight(40)))
+m.output(m.node("Abs", m.node("Concat", a, x, b, axis=1), out="y"))
+m.save()
+
+m = Model("steps")                                       # a sequence: its steps are launches of few kernels, each given its part of what is made for all
+x = m.input("x", 12, 4, 24)
+m.nodes.append(helper.make_node("LSTM", [x, m.weight(1, 128, 24), m.weight(1, 128, 32)], ["", "h", "c"], name="LSTM_0", hidden_size=32))
+m.output(m.node("Add", "h", "c", out="y"))
+m.save()

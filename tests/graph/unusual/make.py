@@ -509,6 +509,12 @@ def sums(m):
     m.output(m.node("ReduceSum", m.node("ConvTranspose", p, weights(6, 8, 3, 3), m.weight(8), pads=[1, 1, 1, 1]), axes(2, 3), keepdims=0, out="cut"))
     m.output(m.node("ReduceSum", m.node("Conv", p, weights(8, 6, 3, 3), m.weight(8), pads=[2, 2, 2, 2]), axes(2, 3), keepdims=0, out="around"))
     m.output(m.node("ReduceSum", m.node("Conv", p, weights(8, 6, 3, 3), m.weight(8)), axes(1), keepdims=1, out="channels"))
+    def pool(x, out, k, **kw): m.output(m.node("AveragePool", x, kernel_shape=[k, k], out=out, **kw))
+    pool(m.node("Sub", m.node("Neg", m.node("Conv", m.node("Relu", p), weights(9, 6, 1, 1), m.weight(9))), m.weight(9, 1, 1)), "transition", 2, strides=[2, 2])
+    pool(m.node("Conv", p, weights(9, 6, 1, 1)), "inside", 3, strides=[2, 2], pads=[1, 1, 1, 1])
+    pool(m.node("Conv", p, weights(9, 6, 1, 1), m.weight(9)), "shifted", 3, pads=[1, 1, 1, 1], count_include_pad=1)
+    pool(m.node("Conv", p, weights(1, 6, 1, 1), m.weight(1)), "narrow", 2)
+    pool(m.node("Conv", p, weights(9, 6, 3, 3), m.weight(9)), "taps", 2, strides=[2, 2])
 
 
 @case
@@ -575,6 +581,28 @@ def switched(m):
     flags = m.node("ScatterElements", flags, m.const(np.array([0, -3])), m.const(np.array([False, False])))
     m.output(m.node("Compress", around, flags, axis=1, out="kept"))
     m.output(m.node("NonZero", m.node("And", flags, flags), out="places"), 7)
+
+
+@case
+def lists(m):
+    """Sequences whose lengths the model says, as exporters leave splits and lists: taken from, grown, cut, counted, put together."""
+    number = lambda v: m.const(np.array(v))
+    x = m.floats("x", ["N", 3, 10], [2, 3, 10])
+    fours = m.node("SplitToSequence", x, number(4), axis=2)
+    m.output(m.node("Mul", m.node("SequenceAt", fours, number(0)), m.node("SequenceAt", m.node("Identity", fours), number(1)), out="product"))
+    m.output(m.node("Exp", m.node("SequenceAt", fours, number(-1)), out="rest"))
+    sized = m.node("SplitToSequence", x, number([1, 7, 2]), axis=-1)
+    m.output(m.node("Neg", m.node("SequenceAt", sized, number(1)), out="seven"))
+    rows = m.node("SplitToSequence", x, axis=1, keepdims=0)
+    m.output(m.node("ConcatFromSequence", rows, axis=-1, new_axis=1, out="turned"))
+    one = m.node("SplitToSequence", x, axis=1)
+    more = m.node("SequenceInsert", m.node("SequenceErase", one, number(0)), m.node("Abs", m.node("SequenceAt", one, number(2))), number(-1))
+    m.output(m.node("ConcatFromSequence", m.node("SequenceInsert", more, m.node("Cos", x)), axis=1, out="joined"))
+    m.output(m.node("SequenceLength", m.node("SequenceErase", m.node("SequenceInsert", more, x)), out="count"), 7)
+    grown = m.node("SequenceInsert", m.node("SequenceEmpty", dtype=1), m.node("Sin", x))
+    m.output(m.node("ConcatFromSequence", m.node("SequenceInsert", grown, x, number(0)), axis=0, out="grown"))
+    pair = m.node("SequenceConstruct", x, m.node("SequenceAt", grown, number(0)))
+    m.output(m.node("ConcatFromSequence", pair, axis=0, new_axis=1, out="stacked"))
 
 
 if __name__ == "__main__":
