@@ -289,8 +289,7 @@ static Node *lower_scan(Op *op) {
     for (int i = 0; i < total; i++) {
         Node *x = op_in(op, first + i);
         if (x == NULL) return NULL;
-        if (i < n) values[i] = x;
-        if (i < n) continue;
+        if (i < n) { values[i] = x; continue; }
         int axis = axes != NULL ? g_axis(g, x, axes[i - n]) : 0;
         if (axis < 0 || x->rank < 1 + old) return op_error(op, "sequence %d has %d dimensions", i - n, x->rank);
         x = axis_to_front(g, x, axis);

@@ -78,18 +78,15 @@ static bool without(Factors *a, const Factors *b) {
 
 // number / by % radix, also as number % (by * radix) / by.
 static bool digit(Val *v, Place *p) {
-    Op *d = (v = strip(v))->def;
+    Op *d = strip(v)->def;
     if (p->rows) return false;
     if (d && d->code == OP_T_binary && d->sub == OP_rem && scalar_in(d, 1)) {
         p->radix = strip(d->in[1]);
-        d = (v = strip(d->in[0]))->def;
+        d = strip(d->in[0])->def;
     }
     for (bool again = true; again;) {
         again = false;
-        for (; d && d->code == OP_T_binary && d->sub == OP_div && scalar_in(d, 1); d = v->def) {
-            factor(&p->by, strip(d->in[1]));
-            v = strip(d->in[0]);
-        }
+        for (; d && d->code == OP_T_binary && d->sub == OP_div && scalar_in(d, 1); d = strip(d->in[0])->def) factor(&p->by, strip(d->in[1]));
         if (!d || d->code != OP_T_binary || d->sub != OP_rem || !scalar_in(d, 1)) continue;
         Factors rest = {.c = 1}, digit = {.c = 1};
         factor(&rest, strip(d->in[1]));
@@ -99,7 +96,7 @@ static bool digit(Val *v, Place *p) {
             if (!without(&rest, &digit)) return false;
         } else if (rest.bad || rest.c != 1 || rest.n != 1) return false;
         else p->radix = (Val *)(uintptr_t)rest.of[0];
-        d = (v = strip(d->in[0]))->def;
+        d = strip(d->in[0])->def;
         // no divisions before a remainder: by is from the number on
         again = d && d->code == OP_T_binary && d->sub == OP_rem;
         if (d && d->code == OP_T_binary && d->sub == OP_div) return false;
