@@ -26,17 +26,81 @@ static bool shared_range(Warp *w, const Insn *in, int l, u32 at, u32 size, u32 a
     return false;
 }
 
-static bool issue(Warp *w, const Insn *in, const BulkSpec *s, int l, AsyncOp *op) {
-    u64 shared_at = s->load ? at_lane(w, s->dst, s->narrow_dst, s->dst_imm, l)
-                            : at_lane(w, s->src, s->narrow_src, s->src_imm, l);
-    u64 global_at = s->load ? at_lane(w, s->src, s->narrow_src, s->src_imm, l)
-                            : at_lane(w, s->dst, s->narrow_dst, s->dst_imm, l);
+// Where in a block's shared memory it reads or writes.
+typedef struct Range { Block *b; u32 offset; } Range;
+
+static bool issue_tensor(Warp *w, const Insn *in, const BulkSpec *s, int l, AsyncOp *op, Range *at) {
+    if (op->global & 63) {
+        emu_fault(w, in, l, EMU_FAULT_MISALIGNED, "the tensor map is not 64-byte aligned");
+        return false;
+    }
+    for (u32 i = 0; i < 128; i += 16) {
+        const uint8_t *p = emu_memory_at(w, in, l, SPACE_GENERIC, op->global + i, 16, false);
+        if (!p) return false;
+        memcpy(op->map + i, p, 16);
+    }
+    if (!tensor_check(w, in, l, op->map, s->rank, s->im2col) ||
+        !emu_may_touch(w, in, l, tensor_base(op->map), 16, !s->load))
+        return false;
+    for (u32 i = 0; i < s->rank; i++) op->coord[i] = (int32_t)lane32(w, s->coord[i])[l];
+    for (u32 i = 0; i < s->n_offsets; i++) op->offset[i] = (int32_t)(lane32(w, s->offset[i])[l] & 0xffff);
+    op->size = tensor_box_bytes(op->map, s->im2col);
+    op->extent = op->size / tensor_inner(op->map) * tensor_pitch(op->map);
+    return tensor_aligned(w, in, l, op->map, op->coord[0]) &&
+           shared_range(w, in, l, op->shared, op->extent, 128, &at->b, &at->offset);
+}
+
+// From one block's shared memory to another's: the bytes are taken at once.
+static bool take_shared(Warp *w, const Insn *in, int l, AsyncOp *op) {
+    Range from;
+    if (!shared_range(w, in, l, (u32)op->global, op->size, 16, &from.b, &from.offset)) return false;
+    op->bytes = malloc(op->size + 16);
+    if (!op->bytes) abort();
+    memcpy(op->bytes, from.b->shared + from.offset, op->size);
+    if (w->launch->races)
+        shadow_async(w, in, from.b, from.offset, op->size, false, w->agent + AGENT_BULK, w->bulk_clock, w->vc, w->fv);
+    return true;
+}
+
+static bool global_range(Warp *w, const Insn *in, const BulkSpec *s, int l, const AsyncOp *op) {
     char where[160];
-    Block *b;
-    u32 offset;
+    memory_describe(w->launch->context, op->global, op->size, where, sizeof where);
+    if (op->global & 15) {
+        emu_fault(w, in, l, EMU_FAULT_MISALIGNED, "a bulk copy needs global memory aligned to 16 bytes: %s", where);
+        return false;
+    }
+    if (!emu_may_touch(w, in, l, op->global, op->size, !s->load)) return false;
+    if (emu_host(w->launch->context, op->global, op->size)) return true;
+    emu_fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "a bulk copy %s %u bytes: %s", s->load ? "reads" : "writes", op->size, where);
+    return false;
+}
+
+static bool issue_bytes(Warp *w, const Insn *in, const BulkSpec *s, int l, AsyncOp *op, Range *at) {
+    op->extent = op->size = lane32(w, s->size)[l];
+    if (op->size & 15) {
+        emu_fault(w, in, l, EMU_FAULT_MISALIGNED, "a bulk copy of %u bytes, not a multiple of 16", op->size);
+        return false;
+    }
+    if (!shared_range(w, in, l, op->shared, op->size, 16, &at->b, &at->offset)) return false;
+    if (s->to_cluster) return take_shared(w, in, l, op);
+    return !op->size || global_range(w, in, s, l, op);
+}
+
+// It will write so many bytes into the block, or into all blocks of a multicast.
+static void issue_load(Warp *w, const Insn *in, AsyncOp *op, Range at, u32 bytes) {
+    op->kind = ASYNC_LOAD, op->run = bulk_load, op->clock = w->bulk_clock++;
+    if (!w->launch->races) return;
+    for (u32 r = 0; r < w->cluster->n_blocks; r++)
+        if (op->blocks ? op->blocks >> r & 1 : &w->cluster->blocks[r] == at.b)
+            shadow_async(w, in, &w->cluster->blocks[r], at.offset, bytes, true, w->agent + AGENT_BULK, op->clock, w->vc, NULL);
+}
+
+static bool issue(Warp *w, const Insn *in, const BulkSpec *s, int l, AsyncOp *op) {
+    u64 dst = at_lane(w, s->dst, s->narrow_dst, s->dst_imm, l), src = at_lane(w, s->src, s->narrow_src, s->src_imm, l);
+    Range at;
     op->lane = (uint8_t)l;
-    op->shared = (u32)shared_at;
-    op->global = global_at;
+    op->shared = (u32)(s->load ? dst : src);
+    op->global = s->load ? src : dst;
     if (s->load) {
         op->mbar = (u32)at_lane(w, s->mbar, s->narrow_mbar, s->mbar_imm, l);
         op->blocks = s->mask == NO_SLOT ? 0 : lane32(w, s->mask)[l] & 0xffff;
@@ -46,68 +110,14 @@ static bool issue(Warp *w, const Insn *in, const BulkSpec *s, int l, AsyncOp *op
             return false;
         }
     }
-    if (s->tensor) {
-        if (global_at & 63) {
-            emu_fault(w, in, l, EMU_FAULT_MISALIGNED, "the tensor map is not 64-byte aligned");
-            return false;
-        }
-        for (u32 i = 0; i < 128; i += 16) {
-            const uint8_t *p = emu_memory_at(w, in, l, SPACE_GENERIC, global_at + i, 16, false);
-            if (!p) return false;
-            memcpy(op->map + i, p, 16);
-        }
-        if (!tensor_check(w, in, l, op->map, s->rank, s->im2col) ||
-            !emu_may_touch(w, in, l, tensor_base(op->map), 16, !s->load))
-            return false;
-        for (u32 i = 0; i < s->rank; i++) op->coord[i] = (int32_t)lane32(w, s->coord[i])[l];
-        for (u32 i = 0; i < s->n_offsets; i++) op->offset[i] = (int32_t)(lane32(w, s->offset[i])[l] & 0xffff);
-        op->size = tensor_box_bytes(op->map, s->im2col);
-        op->extent = op->size / tensor_inner(op->map) * tensor_pitch(op->map);
-        if (!tensor_aligned(w, in, l, op->map, op->coord[0])) return false;
-        if (!shared_range(w, in, l, op->shared, op->extent, 128, &b, &offset)) return false;
-    } else {
-        op->extent = op->size = lane32(w, s->size)[l];
-        if (op->size & 15) {
-            emu_fault(w, in, l, EMU_FAULT_MISALIGNED, "a bulk copy of %u bytes, not a multiple of 16", op->size);
-            return false;
-        }
-        if (!shared_range(w, in, l, op->shared, op->size, 16, &b, &offset)) return false;
-        if (s->to_cluster) {
-            Block *from;
-            u32 from_offset;
-            if (!shared_range(w, in, l, (u32)global_at, op->size, 16, &from, &from_offset)) return false;
-            op->bytes = malloc(op->size + 16);
-            if (!op->bytes) abort();
-            memcpy(op->bytes, from->shared + from_offset, op->size);
-            if (w->launch->races)
-                shadow_async(w, in, from, from_offset, op->size, false, w->agent + AGENT_BULK, w->bulk_clock, w->vc,
-                             w->fv);
-        } else if (op->size) {
-            memory_describe(w->launch->context, global_at, op->size, where, sizeof where);
-            if (global_at & 15) {
-                emu_fault(w, in, l, EMU_FAULT_MISALIGNED, "a bulk copy needs global memory aligned to 16 bytes: %s", where);
-                return false;
-            }
-            if (!emu_may_touch(w, in, l, global_at, op->size, !s->load)) return false;
-            if (!emu_host(w->launch->context, global_at, op->size)) {
-                emu_fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "a bulk copy %s %u bytes: %s",
-                          s->load ? "reads" : "writes", op->size, where);
-                return false;
-            }
-        }
-    }
+    if (!(s->tensor ? issue_tensor : issue_bytes)(w, in, s, l, op, &at)) return false;
     if (s->load) {
-        op->kind = ASYNC_LOAD, op->run = bulk_load, op->clock = w->bulk_clock++;
-        if (w->launch->races)
-            for (u32 r = 0; r < w->cluster->n_blocks; r++)
-                if (op->blocks ? op->blocks >> r & 1 : &w->cluster->blocks[r] == b)
-                    shadow_async(w, in, &w->cluster->blocks[r], offset, op->extent, true, w->agent + AGENT_BULK,
-                                 op->clock, w->vc, NULL);
+        issue_load(w, in, op, at, op->extent);
         return true;
     }
-    op->kind = ASYNC_STORE, op->run = bulk_store, op->read = bulk_read, op->clock = w->store_clock++,
+    op->kind = ASYNC_STORE, op->run = bulk_store, op->read = bulk_read, op->clock = w->store_clock++;
     op->group = w->bulk_group[l];
-    if (w->launch->races) shadow_async(w, in, b, offset, op->extent, false, w->agent + AGENT_STORE, op->clock, w->vc, w->fv);
+    if (w->launch->races) shadow_async(w, in, at.b, at.offset, op->extent, false, w->agent + AGENT_STORE, op->clock, w->vc, w->fv);
     return true;
 }
 
@@ -149,11 +159,7 @@ static void x_try_cancel(Warp *w, const Insn *in) {
         op->bytes = malloc(2 * sizeof answer);
         if (!op->bytes) abort();
         memcpy(op->bytes, answer, sizeof answer);
-        op->kind = ASYNC_LOAD, op->run = bulk_load, op->clock = w->bulk_clock++;
-        if (launch->races)
-            for (u32 r = 0; r < w->cluster->n_blocks; r++)
-                if (op->blocks ? op->blocks >> r & 1 : &w->cluster->blocks[r] == b)
-                    shadow_async(w, in, &w->cluster->blocks[r], offset, 16, true, w->agent + AGENT_BULK, op->clock, w->vc, NULL);
+        issue_load(w, in, op, (Range){b, offset}, 16);
         async_append(w->cluster, op);
     });
 }
