@@ -1,7 +1,9 @@
-// ldmatrix, stmatrix, movmatrix: 8x8 matrices of 16-bit elements, a row per lane's address.
+// ldmatrix, stmatrix, movmatrix: 8x8 matrices of 16-bit elements, a row per lane's address. Of sm_100a and sm_120a ldmatrix loads
+// 8-bit elements too: 8x16, of 4 or 6 bits in memory, a lane having four of row l / 4; and 16x16, transposed, rows l / 4 and 8 further.
 #include "emu/fragments.h"
 
 typedef uint32_t u32;
+typedef uint64_t u64;
 
 // Registers to rows, or back. vec: matrices; aux: 1 transposed; n: registers; imm is the address's
 static void spread(Warp *w, const Insn *in, uint8_t rows[32][16], bool from_registers) {
@@ -21,11 +23,34 @@ static void spread(Warp *w, const Insn *in, uint8_t rows[32][16], bool from_regi
     }
 }
 
+// 16x16: aux is 2. Registers 2 i and 2 i + 1 have four elements of a column of memory each.
+static void spread_columns(Warp *w, const Insn *in, uint8_t rows[32][16]) {
+    for (u32 i = 0; i < in->n; i++) {
+        u32 *reg = lane32(w, in->list[i]);
+        for (u32 l = 0; l < 32; l++) {
+            reg[l] = 0;
+            for (u32 h = 0; h < 4; h++) reg[l] |= (u32)rows[16 * (i / 2) + 4 * (l % 4) + h][l / 4 + 8 * (i & 1)] << 8 * h;
+        }
+    }
+}
+
+// 16 elements of 4 or 6 bits, side by side, to a byte each.
+static void unpack_row(uint8_t row[16], u32 bits) {
+    u64 low, high;
+    memcpy(&low, row, 8);
+    memcpy(&high, row + 8, 8);
+    for (u32 i = 0; i < 16; i++) {
+        u32 at = bits * i;
+        u64 word = at < 64 ? low >> at | (at ? high << (64 - at) : 0) : high >> (at - 64);
+        row[i] = (uint8_t)(word & ((1u << bits) - 1));
+    }
+}
+
 static void x_matrix(Warp *w, const Insn *in) {
     bool store = in->type == T_b16;
     if (!warp_converge(w, in, 0xffffffffu)) return;
     uint8_t *p[32], rows[32][16];
-    u32 all = w->active, matrices = in->vec, lanes = matrices == 4 ? 0xffffffffu : (1u << 8 * matrices) - 1;
+    u32 all = w->active, matrices = in->vec * (in->aux == 2 ? 2 : 1), lanes = matrices == 4 ? 0xffffffffu : (1u << 8 * matrices) - 1;
     if (store) spread(w, in, rows, true);
     w->active = lanes;
     if (store) w->storing = in, w->storing_rows = (const uint8_t(*)[16])rows;
@@ -36,29 +61,37 @@ static void x_matrix(Warp *w, const Insn *in) {
         u32 l = (u32)__builtin_ctz(m);
         memcpy(store ? p[l] : rows[l], store ? rows[l] : p[l], 16);
     }
-    if (!store && ok == lanes) spread(w, in, rows, false);
+    if (store || ok != lanes) return;
+    u32 bits = ptx_type_bits((Type)in->type);            // of elements that lie side by side
+    for (u32 l = 0; bits && l < 32; l++) unpack_row(rows[l], bits);
+    if (in->aux == 2) spread_columns(w, in, rows);
+    else spread(w, in, rows, false);
 }
 
 static void matrix(Dec *d, bool store) {
     dec_mod(d, "sync");
     dec_mod(d, "aligned");
-    if (!dec_mod(d, "m8n8")) dec_error(d, "`%.*s` needs .m8n8", (int)d->name.n, d->name.s);
+    bool wide = !store && dec_mod(d, "m8n16"), square = !store && !wide && dec_mod(d, "m16n16");
+    if (!wide && !square && !dec_mod(d, "m8n8")) dec_error(d, "`%.*s` needs .m8n8%s", (int)d->name.n, d->name.s, store ? "" : ", .m8n16 or .m16n16");
     u32 n = dec_mod(d, "x1") ? 1 : dec_mod(d, "x2") ? 2 : dec_mod(d, "x4") ? 4 : 0;
-    bool trans = dec_mod(d, "trans");
+    bool trans = dec_mod(d, "trans"), packed = (wide || square) && dec_mod(d, "b8x16");
+    Type bits = packed && dec_mod(d, "b6x16_p32") ? T_e2m3 : packed && dec_mod(d, "b4x16_p64") ? T_u4 : T_none;
     uint8_t space = dec_space(d);
-    Type t = dec_need_type(d);
+    Type t = packed ? T_b8 : dec_need_type(d);
     dec_count(d, 2, 2);
-    if (!n || t != T_b16) dec_error(d, "`%.*s` needs .x1, .x2 or .x4 of .b16", (int)d->name.n, d->name.s);
+    if ((wide && (!bits || trans)) || (square && (!trans || n > 2 || (packed && !bits))))
+        dec_error(d, "`ldmatrix` is .m8n16 of .b8x16.b6x16_p32 or .b8x16.b4x16_p64, or .m16n16, .x1 or .x2, .trans of these or .b8");
+    if (!n || t != (wide || square ? T_b8 : T_b16)) dec_error(d, "`%.*s` needs .x1, .x2 or .x4 of .b16", (int)d->name.n, d->name.s);
     if (space == SPACE_GENERIC) space = SPACE_SHARED;
     Insn at = {0};
-    u32 slots[4], count = 0;
+    u32 slots[4], count = 0, registers = square ? 2 * n : n;
     dec_address(d, dec_op(d, store ? 0 : 1), &at, space);
-    fragment(d, store ? 1 : 0, T_b32, !store, n, slots, &count);
+    fragment(d, store ? 1 : 0, T_b32, !store, registers, slots, &count);
     Insn *in = dec_emit(d, x_matrix);
     in->a = at.a, in->imm = at.imm, in->flags = at.flags, in->space = at.space;
-    in->vec = (uint8_t)n, in->aux = trans, in->type = store ? T_b16 : T_none;
+    in->vec = (uint8_t)n, in->aux = square ? 2 : trans, in->type = store ? T_b16 : bits;
     in->cls = EMU_CLASS_SHARED;
-    memcpy(dec_list(d, in, n), slots, n * sizeof *slots);
+    memcpy(dec_list(d, in, registers), slots, registers * sizeof *slots);
 }
 static void decode_ldmatrix(Dec *d) { matrix(d, false); }
 static void decode_stmatrix(Dec *d) { matrix(d, true); }

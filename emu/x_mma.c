@@ -58,8 +58,16 @@ enum { FAMILIES = sizeof families / sizeof *families };
 
 typedef struct Operands { double a[16][MAX_K], b[MAX_K][8], c[16][8]; } Operands;
 
-static double operand(const Warp *w, u32 slot, u32 l, Type t, u32 room, u32 h) {
-    return t == T_f64 ? f64_from(lane64(w, slot)[l]) : element_value(lane32(w, slot)[l], t, room, h);
+// The elements of lane l's word, in order.
+static void elements(const Warp *w, u32 slot, u32 l, Type t, u32 room, double *to) {
+    if (t == T_f64) { *to = f64_from(lane64(w, slot)[l]); return; }
+    u32 word = lane32(w, slot)[l];
+    switch (t) {
+    case T_f16:  to[0] = element_float(word, T_f16, 0), to[1] = element_float(word, T_f16, 1); return;
+    case T_bf16: to[0] = element_float(word, T_bf16, 0), to[1] = element_float(word, T_bf16, 1); return;
+    case T_s8:   for (u32 h = 0; h < 4; h++) to[h] = (double)element_int(word, T_s8, h); return;
+    default:     for (u32 h = 0; h < 32 / room; h++) to[h] = element_value(word, t, room, h);
+    }
 }
 
 // False: metadata that names no element, or one twice, which is reported.
@@ -67,24 +75,30 @@ static bool spread_a(Warp *w, const Insn *in, const Mma *t, const u32 *as, const
     u32 e = t->room == 64 ? 1 : 32 / t->room;
     if (t->sparse) memset(o->a, 0, sizeof o->a);
     for (u32 r = 0; r < t->na; r++)
-        for (u32 l = 0; l < 32; l++)
-            for (u32 h = 0; h < e; h++) {
-                u32 row = l / 4 + (t->m == 16 ? 8 * (r & 1) : 0), k = e * (l % 4) + h + 4 * e * (t->m == 16 ? r >> 1 : r), what;
-                if (t->sparse) k = sparse_column(meta, t->room, t->k, t->select, row, k, &what);
-                if (t->sparse && (k == ~0u || (t->ordered && (what & 3) > what >> 2))) {
+        for (u32 l = 0; l < 32; l++) {
+            double v[32];
+            u32 row = l / 4 + (t->m == 16 ? 8 * (r & 1) : 0), first = e * (l % 4) + 4 * e * (t->m == 16 ? r >> 1 : r);
+            elements(w, as[r], l, t->a, t->room, t->sparse ? v : &o->a[row][first]);
+            for (u32 h = 0; t->sparse && h < e; h++) {
+                u32 what, k = sparse_column(meta, t->room, t->k, t->select, row, first + h, &what);
+                if (k == ~0u || (t->ordered && (what & 3) > what >> 2)) {
                     emu_fault(w, in, (int)l, EMU_FAULT_BAD_OPERAND, "metadata 0x%x of row %u of a sparse A%s", what, row, k == ~0u ? "" : ", which is not in order");
                     return false;
                 }
-                o->a[row][k & (MAX_K - 1)] = operand(w, as[r], l, t->a, t->room, h);
+                o->a[row][k & (MAX_K - 1)] = v[h];
             }
+        }
     return true;
 }
 
 static void spread_b(const Warp *w, const Mma *t, const u32 *bs, Operands *o) {
     u32 e = t->room == 64 ? 1 : 32 / t->room;
+    double v[32];
     for (u32 r = 0; r < t->nb; r++)
-        for (u32 l = 0; l < 32; l++)
-            for (u32 h = 0; h < e; h++) o->b[e * (l % 4) + h + 4 * e * r][l / 4] = operand(w, bs[r], l, t->b, t->room, h);
+        for (u32 l = 0; l < 32; l++) {
+            elements(w, bs[r], l, t->b, t->room, v);
+            for (u32 h = 0; h < e; h++) o->b[e * (l % 4) + h + 4 * e * r][l / 4] = v[h];
+        }
 }
 
 static double load_sum(const Warp *w, const u32 *cs, Type t, u32 i, u32 l) {
@@ -112,11 +126,12 @@ static void multiply(const Mma *t, Operands *o) {
     for (u32 i = 0; i < t->m; i++) {
         double sum[8];
         for (int j = 0; j < 8; j++) sum[j] = o->c[i][j];
-        for (u32 x = 0; x < t->k; x++)
-            for (int j = 0; j < 8; j++) {
-                double a = o->a[i][x], b = o->b[x][j];
-                sum[j] += t->popc == 1 ? a + b - 2 * a * b : a * b;
-            }
+        for (u32 x = 0; x < t->k; x++) {
+            double a = o->a[i][x];
+            const double *b = o->b[x];
+            if (t->popc == 1) for (int j = 0; j < 8; j++) sum[j] += a + b[j] - 2 * a * b[j];
+            else for (int j = 0; j < 8; j++) sum[j] += a * b[j];
+        }
         for (int j = 0; j < 8; j++) o->c[i][j] = sum[j];
     }
 }

@@ -1,5 +1,6 @@
 // Whole kernels, as nvcc and LLVM emit them: kernels/kernels.cu, and the warp-specialised TMA + wgmma GEMM
-// of kernels/gemm_wgmma.ptx (128x256x64 tiles, 4 stages, 1 producer and 2 consumer warpgroups).
+// of kernels/gemm_wgmma.ptx (128x256x64 tiles, 4 stages, 1 producer and 2 consumer warpgroups). And a product of 4-bit floats with
+// scaled blocks, as Triton emits it: it places the scales as a GPU wants them, which no GPU of ours has said.
 #include "kit.h"
 
 static u64 seed = 1;
@@ -162,6 +163,37 @@ static void hopper_gemm(void **state) {
     free(ptx);
 }
 
+static void random_bytes(void *to, size_t n, int about) {      // 127, more or less
+    for (size_t i = 0; i < n; i++) ((uint8_t *)to)[i] = (uint8_t)(127 + (int)((float)about * uniform()));
+}
+
+static void scaled_blocks(void **state) {                // kernels/scaled_f4.ptx: exact, as 4-bit numbers by powers of two are
+    (void)state;
+    enum { M = 64, N = 32, K = 128, S = K / 32 };
+    static const double values[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+    static uint8_t a[M][K / 2], b[N][K / 2], sa[M][S], sb[N][S];
+    static float c[M][N];
+    random_bytes(a, sizeof a, 127), random_bytes(b, sizeof b, 127), random_bytes(sa, sizeof sa, 4), random_bytes(sb, sizeof sb, 4);
+    char *ptx = read_file("kernels/scaled_f4.ptx");
+    EmuContext *emu = emu_create();
+    EmuModule *m = load_ptx(emu, ptx);
+    u64 da = device(emu, "a", a, sizeof a), db = device(emu, "b", b, sizeof b), dc = device(emu, "c", NULL, sizeof c), dsa = device(emu, "sa", sa, sizeof sa), dsb = device(emu, "sb", sb, sizeof sb), none = 0;
+    run_clean(emu, m, "mx", 1, 128, 8192, (void *[]){&da, &db, &dc, &dsa, &dsb, &none, &none}, NULL);
+    emu_read(emu, c, dc, sizeof c);
+    for (int i = 0; i < M; i++)
+        for (int j = 0; j < N; j++) {
+            double sum = 0;
+            for (int k = 0; k < K; k++) {
+                int x = a[i][k / 2] >> 4 * (k & 1) & 15, y = b[j][k / 2] >> 4 * (k & 1) & 15;
+                double v = values[x & 7] * values[y & 7] * ldexp(1, sa[i][k / 32] + sb[j][k / 32] - 254);
+                sum += (x ^ y) & 8 ? -v : v;
+            }
+            if ((double)c[i][j] != sum) fail_msg("c[%d][%d] = %g, not %g", i, j, (double)c[i][j], sum);
+        }
+    emu_destroy(emu);
+    free(ptx);
+}
+
 static bool gemm_breaks(const char *find, const char *replace, EmuFaultKind kind, const char *part) {
     char *ptx = read_file("kernels/gemm_wgmma.ptx"), *at = strstr(ptx, find);
     assert_non_null(at);
@@ -192,7 +224,7 @@ static void broken_gemms(void **state) {                 // one change each: the
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(vector_add),  cmocka_unit_test(reductions),   cmocka_unit_test(matmul),
-        cmocka_unit_test(hopper_gemm), cmocka_unit_test(broken_gemms),
+        cmocka_unit_test(hopper_gemm), cmocka_unit_test(broken_gemms), cmocka_unit_test(scaled_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

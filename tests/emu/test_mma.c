@@ -124,7 +124,37 @@ static void matrices(void **state) {
     emu_destroy(emu);
 }
 
+// Elements of 8 bits: 16x16 transposed, and rows of 4 and 6 bits.
+static void bytes(void **state) {
+    (void)state;
+    static const char ptx[] = ".version 8.8\n.target sm_120a\n.address_size 64\n"
+        ".visible .entry k(.param .u64 in, .param .u64 out) {\n.shared .align 16 .b8 s[512]; .reg .b32 %r<16>; .reg .b64 %rd<4>;\n"
+        "mov.u32 %r0, %tid.x; mul.wide.u32 %rd0, %r0, 16; ld.param.u64 %rd1, [in]; ld.param.u64 %rd2, [out]; add.s64 %rd1, %rd1, %rd0; add.s64 %rd2, %rd2, %rd0; add.s64 %rd2, %rd2, %rd0; shl.b32 %r1, %r0, 4; mov.u32 %r2, s; add.s32 %r1, %r1, %r2;\n"
+        "ld.global.v4.b32 {%r4, %r5, %r6, %r7}, [%rd1]; st.shared.v4.b32 [%r1], {%r4, %r5, %r6, %r7}; bar.warp.sync -1;\n"
+        "ldmatrix.sync.aligned.m16n16.x2.trans.shared.b8 {%r4, %r5, %r6, %r7}, [%r1]; st.global.v4.b32 [%rd2], {%r4, %r5, %r6, %r7};\n"
+        "ldmatrix.sync.aligned.m8n16.x2.shared.b8x16.b4x16_p64 {%r4, %r5}, [%r1]; ldmatrix.sync.aligned.m8n16.x1.shared::cta.b8x16.b6x16_p32 {%r6}, [%r1];\n"
+        "ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8x16.b6x16_p32 {%r7, %r8}, [%r1]; xor.b32 %r7, %r7, %r8; st.global.v4.b32 [%rd2+16], {%r4, %r5, %r6, %r7}; ret; }\n";
+    uint8_t in[32][16];
+    u32 out[32][8];
+    for (int i = 0; i < 512; i++) in[i / 16][i % 16] = (uint8_t)(i * 37 + i / 16);
+    EmuContext *emu = emu_create();
+    EmuModule *m = load_ptx(emu, ptx);
+    u64 din = device(emu, "in", in, sizeof in), dout = device(emu, "out", NULL, sizeof out);
+    run_clean(emu, m, "k", 1, 32, 0, (void *[]){&din, &dout}, NULL);
+    emu_read(emu, out, dout, sizeof out);
+    for (int l = 0; l < 32; l++)
+        for (int h = 0; h < 4; h++) {
+            int row = l / 4, col = 4 * (l % 4) + h;
+#define SIX(r, c) (in[r][6 * (c) / 8] >> 6 * (c) % 8 | (6 * (c) % 8 > 2 ? in[r][6 * (c) / 8 + 1] << (8 - 6 * (c) % 8) : 0)) & 63
+            for (int i = 0; i < 4; i++) assert_int_equal(out[l][i] >> 8 * h & 255, in[16 * (i / 2) + col][row + 8 * (i & 1)]);
+            for (int i = 0; i < 2; i++) assert_int_equal(out[l][4 + i] >> 8 * h & 255, in[8 * i + row][col / 2] >> 4 * (col & 1) & 15);
+            assert_int_equal(out[l][6] >> 8 * h & 255, SIX(row, col));
+            assert_int_equal(out[l][7] >> 8 * h & 255, (SIX(col, row)) ^ (SIX(col, row + 8)));
+        }
+    emu_destroy(emu);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(products), cmocka_unit_test(matrices)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(products), cmocka_unit_test(matrices), cmocka_unit_test(bytes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
