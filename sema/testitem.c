@@ -130,8 +130,12 @@ static Ent launch(Tester *t, const Node *item, const Node *call) {
         else if (!launch_scalar(c, k->params[i].elem, l->arg[i], l->at[i], false, &step.args[i])) return ent_error(c);
     }
     if (step.kind == STEP_graph) {
-        SemaValue known[MAX_DIMS];
+        SemaValue known[2 * MAX_DIMS + 16];
         int n = 0;
+        for (uint32_t i = 0; i < l->learned.n; i++) {                  // element types, as dimensions, follow from the tensors
+            const Learned *v = &l->learned.at[i];
+            if (v->e.kind == EN_type && n < MAX_DIMS) known[n++] = (SemaValue){.name = v->name->s, .is_type = true, .elem = v->e.elem};
+        }
         for (int i = 0; i < k->ndims; i++) {
             if (dim[i].kind == EN_int) known[n++] = (SemaValue){.name = k->dims[i].name->s, .ival = dim[i].i};
         }
