@@ -229,6 +229,7 @@ static void run_of(AsyncOp *op, const Map *m, const int64_t c[5], uint32_t n, ui
         if (load) memset(box + first * size, 0, (size_t)(end - first) * size);
         return;
     }
+    bool rounds = load && (m->dtype == EMU_TM_TF32 || m->dtype == EMU_TM_TF32_FTZ);
     for (int64_t i = first; i < end;) {
         if (step == 1 && reduce < 0) {
             if (load) memcpy(box + i * size, host, (size_t)(end - i) * size);
@@ -247,6 +248,12 @@ static void run_of(AsyncOp *op, const Map *m, const int64_t c[5], uint32_t n, ui
             atomic_apply(p, reduce, reduce_type(m->dtype), v);
         }
         i++;
+    }
+    for (int64_t i = first; i < end && rounds; i++) {
+        float x;
+        memcpy(&x, box + i * size, sizeof x);
+        x = tf32_round(x);
+        memcpy(box + i * size, &x, sizeof x);
     }
 }
 

@@ -312,6 +312,7 @@ static void print_map(Printer *p, const LaunchSlot *s) {
     buf_puts(p->out, ", box");
     for (int i = 0; i < (s->im2col ? 2 : s->rank); i++) buf_printf(p->out, " %u", s->box[i]);
     buf_printf(p->out, ", swizzle %d", s->swizzle);
+    if (s->rounds) buf_puts(p->out, ", tf32");
     if (s->expr.n) buf_printf(p->out, ", rows %s", text(p, s->expr));
     static const char *const words[] = {"lower", "upper", "step"};
     const LExpr *const corners[] = {s->lower, s->upper, s->step};

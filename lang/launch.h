@@ -94,6 +94,7 @@ typedef struct LaunchSlot {
     LExpr    expr;                     // SLOT_TENSORMAP: rows of the box (its one length after the innermost that is not 1), instead of those in `box`; empty: those
     uint8_t  rank;                     // SLOT_TENSORMAP: dimensions of the map, innermost first
     uint8_t  swizzle;                  // 0, 32, 64, 128
+    bool     rounds;                   // f32 for products of tf32: rounded to that on its way, where those would cut it off
     int8_t   map_dim[5];               // dimension of params[a] behind each map dimension
     uint32_t box[5];
     bool     im2col;                   // box[0] channels of box[1] pixels, which count up through the spatial dimensions:

@@ -267,6 +267,7 @@ static void map_slot(HeadReader *r, LaunchSlot *s) {
         s->box[boxes] = (uint32_t)integer(r, 1, UINT32_MAX);
     }
     s->swizzle = (uint8_t)integer(r, 0, 128);
+    s->rounds = take(r, ", tf32");
     if (take(r, ", rows")) s->expr = read_expr(r);
     static const char *const words[] = {", im2col lower", ", upper", ", step"};
     LExpr *const corners[] = {s->lower, s->upper, s->step};

@@ -401,17 +401,18 @@ static bool cuda_map(Device *d, const TensorMapSpec *s, TensorMap *out, Buf *err
                   : s->swizzle == 64 ? CU_MAP_SWIZZLE_64
                   : s->swizzle == 32 ? CU_MAP_SWIZZLE_32
                                      : CU_MAP_SWIZZLE_OFF;
+    int type = s->rounds ? CU_MAP_TF32 : types[s->elem];
     void *base = (void *)(uintptr_t)s->address;
     CuTensorMap map = {0};
     CuResult r;
     if (s->im2col) {
         if (!since((const void *)(uintptr_t)c->cu.map_im2col, "tensor maps", "12.0", err)) return false;
-        r = c->cu.map_im2col(&map, types[s->elem], s->rank, base, s->dims, s->strides + 1, s->lower, s->upper,
+        r = c->cu.map_im2col(&map, type, s->rank, base, s->dims, s->strides + 1, s->lower, s->upper,
                              s->channels, s->pixels, s->step, CU_MAP_INTERLEAVE_OFF, swizzle, CU_MAP_L2_128,
                              CU_MAP_OOB_ZERO);
     } else {
         if (!since((const void *)(uintptr_t)c->cu.map_tiled, "tensor maps", "12.0", err)) return false;
-        r = c->cu.map_tiled(&map, types[s->elem], s->rank, base, s->dims, s->strides + 1, s->box, ones,
+        r = c->cu.map_tiled(&map, type, s->rank, base, s->dims, s->strides + 1, s->box, ones,
                             CU_MAP_INTERLEAVE_OFF, swizzle, CU_MAP_L2_128, CU_MAP_OOB_ZERO);
     }
     memcpy(out->bytes, &map, sizeof out->bytes);

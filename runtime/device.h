@@ -70,6 +70,7 @@ typedef struct TensorMapSpec {
     uint64_t strides[5];               // bytes; [0] is not read
     uint32_t box[5];
     uint8_t  swizzle;                  // 0, 32, 64, 128
+    bool     rounds;                   // f32 becomes tf32, the nearest, on its way to shared memory
     bool     im2col;
     int      lower[3], upper[3];
     uint32_t step[5];                  // of im2col: how far apart pixels are, by dimension

@@ -187,12 +187,13 @@ static bool emu_map(Device *d, const TensorMapSpec *s, TensorMap *out, Buf *err)
     static const uint32_t ones[5] = {1, 1, 1, 1, 1};
     int swizzle = s->swizzle == 128 ? EMU_TM_SWIZZLE_128B : s->swizzle == 64 ? EMU_TM_SWIZZLE_64B
                 : s->swizzle == 32 ? EMU_TM_SWIZZLE_32B : EMU_TM_SWIZZLE_NONE;
+    int type = s->rounds ? EMU_TM_TF32 : types[s->elem];
     EmuTensorMap map;
     hold(d);
     EmuStatus status = s->im2col
-        ? emu_tensor_map_encode_im2col(context_of(d), &map, types[s->elem], s->rank, s->address, s->dims, s->strides + 1, s->lower,
+        ? emu_tensor_map_encode_im2col(context_of(d), &map, type, s->rank, s->address, s->dims, s->strides + 1, s->lower,
                                        s->upper, s->channels, s->pixels, s->step, EMU_TM_INTERLEAVE_NONE, swizzle, 2, EMU_TM_OOB_ZERO)
-        : emu_tensor_map_encode_tiled(context_of(d), &map, types[s->elem], s->rank, s->address, s->dims, s->strides + 1, s->box, ones,
+        : emu_tensor_map_encode_tiled(context_of(d), &map, type, s->rank, s->address, s->dims, s->strides + 1, s->box, ones,
                                       EMU_TM_INTERLEAVE_NONE, swizzle, 2, EMU_TM_OOB_ZERO);
     if (!answered(d, status, err)) return false;
     memcpy(out->bytes, map.bytes, sizeof out->bytes);

@@ -35,7 +35,8 @@ static bool put_scalar(void *to, const LaunchSlot *s, Elem e, const BindArg *a, 
 
 static bool put_map(Device *d, void *to, const LaunchSlot *s, const Bound *b, Buf *err) {
     const BindArg *a = &b->args[s->a];
-    TensorMapSpec spec = {.elem = a->elem, .rank = s->rank, .address = a->address, .swizzle = s->swizzle};
+    TensorMapSpec spec = {.elem = a->elem, .rank = s->rank, .address = a->address, .swizzle = s->swizzle,
+                          .rounds = s->rounds && a->elem == EL_f32};
     TensorMap map;
     for (int i = 0; i < s->rank && i < 5; i++) {
         int dim = s->map_dim[i];

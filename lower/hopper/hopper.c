@@ -52,9 +52,10 @@ void hop_map_dims(const Access *a, int8_t *dim) {
     for (int d = a->nidx - 1; d >= 0; d--) if (d != a->inner) dim[n++] = (int8_t)d;
 }
 
-static int tensor_map(Hop *h, const Operand *o) {
-    if (o->window) return hop_window_map(h, &o->a, o->window, o->swizzle, axis_extent(o->outer));
-    LaunchSlot s = {.kind = SLOT_TENSORMAP, .size = 128, .a = o->a.param, .b = h->maps, .rank = (uint8_t)o->a.nidx, .swizzle = (uint8_t)o->swizzle};
+// wgmma reads 10 bits of an f32's fraction and leaves the rest: always towards zero, which adds up over a network's layers. TMA rounds to the nearest.
+static int tensor_map(Hop *h, const Operand *o, bool rounds) {
+    if (o->window) return hop_window_map(h, &o->a, o->window, o->swizzle, axis_extent(o->outer), rounds);
+    LaunchSlot s = {.kind = SLOT_TENSORMAP, .size = 128, .a = o->a.param, .b = h->maps, .rank = (uint8_t)o->a.nidx, .swizzle = (uint8_t)o->swizzle, .rounds = rounds};
     hop_map_dims(&o->a, s.map_dim);
     for (int i = 0; i < o->a.nidx; i++) {
         int d = s.map_dim[i];
@@ -193,15 +194,16 @@ bool hopper(Fn *f, const CompileOptions *opt) {
             Operand *o = i < 2 * h.np ? &h.p[i / 2].op[i % 2] : &h.source[i - 2 * h.np];
             if (o->where == REGISTERS || o->same || o->swizzle != swizzle) continue;
             o->buffer = buffer(&h, &b, o, &at);
-            if (o->load && !o->gathered) o->map = tensor_map(&h, o);
-            if (o->ends == BY_ROWS) hop_last_map(&h, o, tensor_map(&h, o));
+            bool rounds = i < 2 * h.np && o->a.elem == EL_f32 && !o->seen;
+            if (o->load && !o->gathered) o->map = tensor_map(&h, o, rounds);
+            if (o->ends == BY_ROWS) hop_last_map(&h, o, tensor_map(&h, o, rounds));
             bool each_trip = i < 2 * h.np && o->outer == h.p[i / 2].k;
             if (o->window && !each_trip) hop_window_start(&b, o->window, axis_lo(o->outer), o->start);
         }
     if (h.behind_bytes) {
         at = (at + 8 * SPAN - 1) & ~(uint32_t)(8 * SPAN - 1);
         h.behind.buffer = buffer(&h, &b, &h.behind, &at);
-        h.behind.map = tensor_map(&h, &h.behind);
+        h.behind.map = tensor_map(&h, &h.behind, false);
         if (h.behind.window) hop_window_start(&b, h.behind.window, axis_lo(h.behind.outer), h.behind.start);
     }
     if (h.walk_bytes) at = (at + 8 * SPAN - 1) & ~(uint32_t)(8 * SPAN - 1);

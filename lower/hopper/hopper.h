@@ -142,7 +142,7 @@ bool hop_is_ring_load(const Hop *h, const Op *op);
 // hopper/window.c: rows that are pixels. NULL: `dims` dimensions before the innermost are indexed so; else why not.
 const char *hop_window(Hop *h, const Access *a, int dims, bool taps, Window *out);
 bool hop_window_ends(Hop *h, const Access *a, const Window *w);        // rows past the axis's end are past the tensor's
-int  hop_window_map(Hop *h, const Access *a, const Window *w, int swizzle, int64_t pixels);
+int  hop_window_map(Hop *h, const Access *a, const Window *w, int swizzle, int64_t pixels, bool rounds);
 // Where the row of number `first` is, without the tap: its digits, and a coordinate for each dimension that rows index.
 void hop_window_digits(Builder *b, const Window *w, Val *first, Val **digit);
 void hop_window_place(Builder *b, const Window *w, Val *const *digit, Val **coord);

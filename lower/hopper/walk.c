@@ -217,7 +217,7 @@ static void store_by_tma(Hop *h, Builder *top, Op *op) {
     for (int i = 0; window && i + 1 < w.n; i++) in[n++] = w.at[i].radix ? w.at[i].radix : b_const(&b, EL_index, 1);
     Op *s = hop_effect(&b, OP_T_tma_store, n, in);
     s->nidx = op->nidx;
-    s->imm = window ? hop_window_map(h, &a, &w, SPAN, SLOT_ROWS) : tensor_map(h, &a, SPAN / size);
+    s->imm = window ? hop_window_map(h, &a, &w, SPAN, SLOT_ROWS, false) : tensor_map(h, &a, SPAN / size);
     int64_t last = axis_extent(p->col) % (SPAN / size);
     if (last) {
         tensor_map(h, &a, last);

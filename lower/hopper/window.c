@@ -270,13 +270,14 @@ bool hop_window_ends(Hop *h, const Access *a, const Window *w) {
 
 // ---- what is made of it --------------------------------------------------------------------------
 
-int hop_window_map(Hop *h, const Access *a, const Window *w, int swizzle, int64_t pixels) {
+int hop_window_map(Hop *h, const Access *a, const Window *w, int swizzle, int64_t pixels, bool rounds) {
     LaunchSlot s = {.kind = SLOT_TENSORMAP,
                     .size = 128,
                     .a = a->param,
                     .b = h->maps,
                     .rank = (uint8_t)a->nidx,
                     .swizzle = (uint8_t)swizzle,
+                    .rounds = rounds,
                     .im2col = true};
     for (int i = 0; i < a->nidx; i++) s.map_dim[i] = (int8_t)(a->nidx - 1 - i);
     s.box[0] = (uint32_t)(swizzle / elem_bytes(a->elem));

@@ -130,7 +130,7 @@ static void head(void **state) {
         {.kind = SLOT_POINTER, .size = 8, .a = 1}, {.kind = SLOT_SCALAR, .size = 4, .a = 2}, {.kind = SLOT_DIM, .size = 4, .a = 1},
         {.kind = SLOT_STRIDE, .size = 8, .a = 0, .b = 0}, {.kind = SLOT_SCRATCH, .size = 8, .expr = {bytes, 3}},
         {.kind = SLOT_TENSORMAP, .size = 128, .a = 0, .rank = 2, .map_dim = {1, 0}, .box = {64, 128}, .swizzle = 128},
-        {.kind = SLOT_TENSORMAP, .size = 128, .a = 0, .rank = 4, .map_dim = {3, 2, 1, 0}, .box = {64, 128}, .swizzle = 128, .im2col = true,
+        {.kind = SLOT_TENSORMAP, .size = 128, .a = 0, .rank = 4, .map_dim = {3, 2, 1, 0}, .box = {64, 128}, .swizzle = 128, .rounds = true, .im2col = true,
          .lower = {{one, 1}, {blocks, 3}}, .upper = {{blocks, 1}, {one, 1}}, .step = {{one, 1}, {bytes, 1}}},
         {.kind = SLOT_TENSORMAP, .size = 128, .a = 0, .rank = 2, .map_dim = {1, 0}, .box = {64, 128}, .swizzle = 128, .expr = {last, 7}},
     };
@@ -155,7 +155,7 @@ static void head(void **state) {
                                "// tk: slot 3: 8 bytes, x.stride(0)\n"
                                "// tk: slot 4: 8 bytes, address of scratch memory, M * 8 bytes, zero at first\n"
                                "// tk: slot 5: 128 bytes, tensor map of x, dimensions 1 0, box 64 128, swizzle 128\n"
-                               "// tk: slot 6: 128 bytes, tensor map of x, dimensions 3 2 1 0, box 64 128, swizzle 128, im2col lower 1; cdiv(M, 4), upper M; 1, step 1; M\n"
+                               "// tk: slot 6: 128 bytes, tensor map of x, dimensions 3 2 1 0, box 64 128, swizzle 128, tf32, im2col lower 1; cdiv(M, 4), upper M; 1, step 1; M\n"
                                "// tk: slot 7: 128 bytes, tensor map of x, dimensions 1 0, box 64 128, swizzle 128, rows (M - 1) % 128 + 1\n"
                                "// tk: blocks cdiv(M, 4), threads 128, shared 49152\n");
     const LaunchInfo *back[2];
