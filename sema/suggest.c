@@ -12,8 +12,9 @@ typedef struct Foreign { const char *theirs, *ours; } Foreign;      // several w
 
 static const Foreign foreign[] = {
     // numbers
-    {"rand randn randint rand4x randn_like uniform normal bernoulli seed philox", "a kernel computes its random numbers, from a seed and the index, in u32 or u64"},
-    {"dropout",       "a kernel computes its random numbers, from a seed and the index: `where(random > p, x / (1 - p), 0)`"},
+    {"rand randint rand4x uniform bernoulli seed random", "numbers of a seed and a place are in \"std/random.tk\": `random_uniform(seed, n)`, `random_bits(seed, n)`"},
+    {"randn randn_like normal gaussian", "numbers of a seed and a place are in \"std/random.tk\": `random_normal(seed, n)`"},
+    {"dropout",       "write `where(random_uniform(seed, n) >= p, x / (1 - p), 0)`, with \"std/random.tk\", which has a kernel of that name, too"},
     {"pow powf",      "write `square(x)`, `x * x * x`, or `power(x, y)` of \"std/elementary.tk\""},
     {"log10",         "write `log(x) * 0.4342944819`"},
     {"exp10",         "write `exp2(x * 3.3219280949)`"},
