@@ -27,7 +27,8 @@ typedef struct Search { // of what a value depends on
     bool *seen;        // nodes, by id
     bool dims;         // are numbers needed, so that dimensions are to be bound, too?
     bool found;        // something new was marked
-    const char *lacks; // an input for which nothing was given
+    const char *lacks; // an input or a dimension for which nothing was given
+    bool dim;          // .. it is a dimension
     bool computed;     // by something that gives other sizes for other data
     bool look;         // mark nothing
     bool floats;       // an input of floats
@@ -38,7 +39,7 @@ static void search_ix(Search *s, Ix e) {
     if (e->kind == IX_DIM) {
         const IxDim *d = ix_dim_info(s->op->g, e);
         if (d->data_dependent) s->computed = true;
-        else if (s->op->import->how->ngiven == 0) s->lacks = d->name;
+        else if (s->op->import->how->ngiven == 0) s->lacks = d->name, s->dim = true;
         else if (!s->look && mark(s->op->import->marks, true, d->name)) s->found = true;
         return;
     }
@@ -49,7 +50,7 @@ static void search_node(Search *s, const Node *n) {
     if (n->kind == G_input) {
         const OnnxGiven *given = given_find(s->op->import->how, n->name);
         s->floats |= elem_is_float((Elem)n->elem);
-        if (given == NULL || given->tensor->data == NULL) s->lacks = n->name;
+        if (given == NULL || given->tensor->data == NULL) s->lacks = n->name, s->dim = false;
         else if (!s->look && mark(s->op->import->marks, false, n->name)) s->found = true;
     }
     if (n->kind == G_param) s->computed = true;
@@ -75,10 +76,13 @@ static void *needs(Op *op, const Node *x, bool dims, const char *what) {
     Search s = {.op = op, .seen = NEW_N(op->g->arena, bool, op->g->nodes.n + 1), .dims = dims};
     search(&s, x);
     if (s.found) op->import->again = true;
+    if (!s.found && s.lacks == NULL && !dims) {                 // of a dimension, by more than sums and products?
+        s = (Search){.op = op, .seen = NEW_N(op->g->arena, bool, op->g->nodes.n + 1), .dims = true, .look = true};
+        search(&s, x);
+    }
     if (s.lacks != NULL)
-        return op_error(op,
-                        "%s must be known when the model is loaded, and depends on `%s`, for which no value is given",
-                        what, s.lacks);
+        return op_error(op, "%s must be known when the model is loaded, and depends on `%s`, for which no value is given (--arg %s=..)",
+                        what, s.lacks, s.dim ? "INPUT" : s.lacks);
     return op_error(op, "%s must be known when the model is loaded, but depends on the data", what);
 }
 
@@ -165,7 +169,7 @@ bool op_fixed(Op *op, Ix size, int64_t *v) {
     search_ix(&s, size);
     if (s.found) op->import->again = true;
     if (s.lacks != NULL)
-        return op_error(op, "the dimension `%s` must be known when the model is loaded", s.lacks), false;
+        return op_error(op, "the dimension `%s` must be known when the model is loaded: an input's shape settles it (--arg INPUT=zeros:f32[..])", s.lacks), false;
     return op_error(op, "needs a size that depends on the data"), false;
 }
 

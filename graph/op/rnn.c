@@ -100,7 +100,18 @@ static Node *gate(Rnn *m, int f, Node *x) {
 static Node *add(Rnn *m, Node *a, Node *b) { return g_ew2(m->op->g, EW_add, a, b); }
 static Node *mul(Rnn *m, Node *a, Node *b) { return g_ew2(m->op->g, EW_mul, a, b); }
 static Node *less_1(Rnn *m, Node *a) { return g_ew2(m->op->g, EW_sub, constant(m->op->g, a, 1), a); }
-static Node *recur(Rnn *m, Node *h, Node *r) { return g_einsum(m->op->g, "bh,gh->bg", h, r); }
+
+// A state that nobody gave: the first step needs no product of it.
+static bool is_zero(const Node *n) {
+    GNum v;
+    return n != NULL && g_scalar_value(n, &v) && (v.is_int ? v.i == 0 : v.f == 0);
+}
+
+static Node *recur(Rnn *m, Node *h, Node *r) {
+    Graph *g = m->op->g;
+    if (!is_zero(h) || r == NULL) return g_einsum(g, "bh,gh->bg", h, r);
+    return g_full(g, m->wide, 2, (Ix[]){h->shape[0], r->shape[0]}, g_int(0));
+}
 
 static void step_rnn(Rnn *m, Node *x, Node **state) { state[0] = gate(m, 0, add(m, x, recur(m, state[0], m->r))); }
 
@@ -127,7 +138,8 @@ static void step_lstm(Rnn *m, Node *x, Node **state) {
     Node *all = add(m, x, recur(m, state[0], m->r)), *c = state[1];
     Node *i = gate(m, 0, peek(m, part(m, all, 1, 0), c, 0));
     Node *f = m->forget_input ? less_1(m, i) : gate(m, 0, peek(m, part(m, all, 1, 2), c, 2));
-    state[1] = add(m, mul(m, f, c), mul(m, i, gate(m, 1, part(m, all, 1, 3))));
+    Node *in = mul(m, i, gate(m, 1, part(m, all, 1, 3)));
+    state[1] = is_zero(c) ? in : add(m, mul(m, f, c), in);
     Node *o = gate(m, 0, peek(m, part(m, all, 1, 1), state[1], 1));
     state[0] = mul(m, o, activate(m->op->g, &m->act[2], state[1]));
 }

@@ -2,6 +2,8 @@
 // and sizes as values: Shape, Size.
 #include "graph/op/op.h"
 
+#include <math.h>
+
 // A shape as ONNX writes it: 0 is the size that x has there (unless allowzero), -1 what is left.
 static Node *reshape(Op *op, Node *x, const Ix *to, int n, bool allow_zero) {
     Graph *g = op->g;
@@ -123,10 +125,13 @@ static Node *lower_tile(Op *op) {
     Ix repeats[G_MAX_RANK];
     if (x == NULL) return NULL;
     if (op->version < 6) { // so many times, along one axis
-        int64_t tiles, axis;
-        if (!op_known_int(op, 1, &tiles) || !op_known_int(op, 2, &axis)) return NULL;
-        int a = g_axis(g, x, axis);
-        for (int d = 0; d < x->rank; d++) repeats[d] = ix(g, d == a ? tiles : 1);
+        int ntiles = 0, naxis = 0;                          // of the input's type
+        const double *tiles = op_known_floats(op, 1, &ntiles), *axis = op_known_floats(op, 2, &naxis);
+        if (tiles == NULL || axis == NULL) return NULL;
+        if (ntiles != 1 || naxis != 1 || !(tiles[0] >= 0 && tiles[0] < 0x1p40 && fabs(axis[0]) < 64))
+            return op_error(op, "should have one number of tiles and one axis");
+        int a = g_axis(g, x, (int64_t)axis[0]);
+        for (int d = 0; d < x->rank; d++) repeats[d] = ix(g, d == a ? (int64_t)tiles[0] : 1);
         return a < 0 ? NULL : g_tile(g, x, repeats);
     }
     const Ix *at = op_known(op, 1, &n);
