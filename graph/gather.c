@@ -162,6 +162,41 @@ Node *g_gather_nd(Graph *g, Node *data, Node *indices, int batch_dims) {
 
 // ---- scatter --------------------------------------------------------------------------------------------------------
 
+// Is v its source with the dimensions in another order? Dimension i of the source is dimension at[i] of v.
+static bool reordered(const Node *v, int *at) {
+    if (v->kind != G_view || !ix_is(v->view.pred, 1) || v->rank != v->src[0]->rank) return false;
+    bool taken[G_MAX_RANK] = {0};
+    for (int i = 0; i < v->rank; i++) {
+        Ix c = v->view.coord[i];
+        at[i] = c->kind == IX_AXIS ? (int)c->value : -1;
+        if (at[i] >= 0 && (taken[at[i]] || v->shape[at[i]] != v->src[0]->shape[i])) return false;
+        if (at[i] < 0 && !(ix_is(c, 0) && ix_is(v->src[0]->shape[i], 1))) return false;
+        if (at[i] >= 0) taken[at[i]] = true;
+    }
+    for (int i = 0, d = 0; i < v->rank; i++) {               // dimensions of 1 have no axis
+        if (at[i] >= 0) continue;
+        while (d < v->rank && (taken[d] || !ix_is(v->shape[d], 1))) d++;
+        if (d == v->rank) return false;
+        taken[at[i] = d] = true;
+    }
+    return true;
+}
+
+// Of reordered data: the data scattered into as they are, then reordered. A cache that is written at a place of an inner axis comes as
+// Transpose, ScatterND, Transpose: nothing is left of the two, and the cache may be updated where it is.
+static Node *scatter_below(Graph *g, GReduce op, Node *data, const int *at, Node *updates, const Ix *coord, Node *const *index, bool checked) {
+    Ix to[G_MAX_RANK], back[G_MAX_RANK];
+    Node *value[G_MAX_RANK];
+    int n = 0, before[G_MAX_RANK + 1] = {0};
+    for (int i = 0; i < data->rank; i++) before[i + 1] = before[i] + !coord[i];
+    for (int i = 0; i < data->rank; i++) {
+        to[i] = coord[at[i]];
+        if (!to[i]) value[n++] = index[before[at[i]]];
+        back[i] = ix_axis(g, at[i], data->shape[at[i]]);
+    }
+    return g_view(g, g_scatter(g, op, data->src[0], updates, to, value, n, checked), data->rank, data->shape, back, NULL, g_int(0));
+}
+
 Node *g_scatter(Graph *g, GReduce op, Node *data, Node *updates, const Ix *coord, Node *const *index, int nindex,
                 bool checked) {
     if (!data || !updates || any_null_node(index, nindex)) return NULL;
@@ -170,7 +205,9 @@ Node *g_scatter(Graph *g, GReduce op, Node *data, Node *updates, const Ix *coord
                        elem_name((Elem)updates->elem));
     Ix to[G_MAX_RANK];
     Node *src[2 + G_MAX_RANK] = {data, updates};
-    int n;
+    int n, at[G_MAX_RANK];
+    for (int i = n = 0; i < data->rank; i++) n += !coord[i];
+    if (n == nindex && reordered(data, at)) return scatter_below(g, op, data, at, updates, coord, index, checked);
     if (!coordinates(g, data, updates->rank, updates->shape, coord, index, nindex, to, src + 2, &n)) return NULL;
     Node node = {.kind = G_scatter, .elem = data->elem, .rank = data->rank, .op = (uint8_t)op, .shape = data->shape,
                  .nsrc = (uint32_t)n + 2, .src = src, .at = {to, checked, g_int(0)}};

@@ -164,6 +164,8 @@ static void gathers_and_scatters(void **state) {
     gives_f(g, g_scatter_elements(g, GR_sum, x, data_i(g, 2, I(2, 2), I(0, 1, 0, -1)), u, 0), 2, I(3, 2),
             F(41, 2, 3, 24, 5, 46));
     gives_f(g, g_scatter_nd(g, GR_none, x, data_i(g, 2, I(2, 1), I(2, 0)), u), 2, I(3, 2), F(30, 40, 3, 4, 10, 20));
+    gives_f(g, g_scatter_nd(g, GR_none, g_transpose(g, x, (int[]){1, 0}), data_i(g, 2, I(2, 2), I(0, 2, 1, 0)), data_f(g, 1, I(2), F(50, 60))), 2, I(2, 3),
+            F(1, 3, 50, 60, 4, 6));
     gives_f(g, g_scatter_nd(g, GR_max, x, data_i(g, 2, I(2, 1), I(2, 2)), u), 2, I(3, 2), F(1, 2, 3, 4, 30, 40));
     char error[200];
     GTensor t;
