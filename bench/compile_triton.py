@@ -11,7 +11,8 @@ of a cold cache waits for. tk's machine code is made by the same machine's ptxas
 """
 import os, shutil, subprocess, sys, tempfile, time
 
-MARK = "compiled"
+os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")            # what it is anyway; unset, newer ones say so each time
+
 
 
 def kernels():

@@ -217,15 +217,16 @@ static int where(Graph *g, const Read *read, Ix axis, int64_t *step) {
 }
 
 // Batches of a product are stored wherever it suits: those that are digits of an axis (phases of a transposed convolution)
-// right behind the greater ones, the place that its pixels have in a picture.
+// right behind the greater ones, the place that its pixels have in a picture. So are rows whose greater digits are batches
+// (query heads of a group).
 static void behind(Graph *g, const Order *o, const Read *read, const Digit *d, int *at, int64_t *step) {
     const Node *y = read->y;
     int nb = y->kind == G_contract ? y->contract.nb : 0, nm = nb ? y->contract.nm : 0;
-    if (nb == 0 || *at < nm || *at >= nm + nb) return;
+    if (nb == 0 || *at < 0 || *at >= nm + nb) return;
     for (int i = 0; i < o->n; i++) {
         int64_t s;
         int w = o->at[i].of == d->of && o->at[i].weight != d->weight ? where(g, read, o->at[i].axis, &s) : -1;
-        if (w < 0 || w >= nm || !ix_divide_exact(g, o->at[i].weight, d->weight)) continue;
+        if (w < 0 || w >= nm + nb || (w < nm) == (*at < nm) || !ix_divide_exact(g, o->at[i].weight, d->weight)) continue;
         *at = w;
         *step = 0;
         return;

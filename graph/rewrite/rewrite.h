@@ -36,6 +36,7 @@ void  sum_products(Graph *g);                                // sums.c
 void  join_alike(Graph *g);                                  // alike.c
 void  turn_columns(Graph *g);                                // turn.c
 void  join_groups(Graph *g);                                 // groups.c
+void  share_heads(Graph *g);                                 // heads.c
 void  order_axes(Graph *g);                                  // layout.c
 void  unfold_windows(Graph *g);                              // unfold.c
 void  order_sums(Graph *g);                                  // layout.c, products alone

@@ -17,6 +17,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+enum { FEW_ROWS = 16 };
 static const double MASKED = -1e30;          // so low that it has no weight beside any score
 
 typedef struct At { Node *n; Ix coord[G_MAX_RANK]; } At;       // a value at a place
@@ -206,16 +207,33 @@ static const char *short_tile(Kernel *k, int queries, Ix heads, bool diagonal) {
     return "$";
 }
 
+// Where a number in memory says how many keys there are: the rows of what holds them, which are as many or more. It bounds the loop for
+// whoever divides its trips among blocks.
+static Ix room_of(Kernel *k, Node *values, const Ix *coord) {
+    Ix keys = k->axis[k->keys].axis, extent = k->axis[k->keys].extent;
+    At r = resolved_in(k, k->g, at_place(values, coord));
+    bool numbered = false;
+    for (int i = 0; i < ix_dim_count(k->g); i++) {
+        Ix dim = ix_dim_at(k->g, i);
+        numbered |= ix_dim_info(k->g, dim)->value && ix_substitute_dim(k->g, extent, dim, ix(k->g, 0)) != extent;
+    }
+    for (int i = 0; i < r.n->rank && numbered; i++)
+        if (r.coord[i] == keys && r.n->shape[i] != extent) return r.n->shape[i];
+    return NULL;
+}
+
 bool k_attention(Kernel *k) {
     const Node *c = k->fg->anchor, *b = c->src[1];
     Graph *g = k->g;
     int nb = c->contract.nb, nm = c->contract.nm, nn = c->contract.nn;
-    int64_t most = elem_bits((Elem)b->elem) == 16 ? 128 : 64;
+    Ix rows = ix_product(g, c->shape + nb, nm);
+    bool few = rows && rows->hi <= FEW_ROWS;                 // a step of a decoder: the keys are what is long
+    int64_t most = elem_bits((Elem)b->elem) == 16 && !few ? 128 : 64, least = few ? 8 : 16;
     Ix at[G_MAX_RANK], ca[G_MAX_RANK], cb[G_MAX_RANK], keys = c->src[0]->shape[nb + nm];
     k_reset(k);
     if (!k_one_axis(k, c->shape, nb, A_GRID, 0, "b", at)) return false;
     int queries = k->naxes;
-    if (!k_one_axis(k, c->shape + nb, nm, A_TILE, k_tile_of(ix_product(g, c->shape + nb, nm), 16, most), "m", at + nb))
+    if (!k_one_axis(k, c->shape + nb, nm, A_TILE, k_tile_of(rows, least, most), "m", at + nb))
         return false;
     if (k->naxes == queries) queries = -1;
     if (!k_one_axis(k, c->shape + nb + nm, nn, A_FULL, 0, "d", at + nb + nm)) return false;
@@ -232,6 +250,7 @@ bool k_attention(Kernel *k) {
     k->score = score(k, &found, queries);
     k->b = k_value(k, b, cb);
     if (!k->score || !k->b) return false;
+    if (!k->bound) k->room = room_of(k, c->src[1], cb);
     uint64_t tile = 0;
     for (int i = 0; i < k->naxes; i++)
         if (k->axis[i].kind == A_TILE) tile |= UINT64_C(1) << i;

@@ -119,6 +119,7 @@ typedef struct Kernel {
     int     keys;                // the axis
     bool    guarded;
     bool    base2;               // scores are to the base 2
+    Ix      room;                // as many keys as there may be, where their number is in memory; or NULL
     Ix      bound;               // no key at or past it is seen, or NULL; in terms of
     int     last;                // .. a value that stands for the last query of the tile
     int     queries;             // .. whose axis this is

@@ -650,19 +650,18 @@ static void put_attention(Kernel *k, Scope *s) {
     indent(&loop), buf_puts(&inside, "top = t;\n");
     indent(s);
     buf_printf(s->to, "for %s in ", n->name);
-    if (k->bound) {
-        k->axis[k->last].value->name = arena_printf(k->arena, "last(%s)", k->axis[k->queries].name);
+    if (k->bound) k->axis[k->last].value->name = arena_printf(k->arena, "last(%s)", k->axis[k->queries].name);
+    if (k->bound || k->room) {
         buf_puts(s->to, "min(");
         k_put_ix(k, s->to, n->extent, P_TERNARY);
         buf_puts(s->to, ", ");
-        k_put_ix(k, s->to, k->bound, P_TERNARY);
+        k_put_ix(k, s->to, k->bound ? k->bound : k->room, P_TERNARY);
         buf_putc(s->to, ')');
     } else {
         k_put_ix(k, s->to, n->extent, P_PLUS);
     }
     put_by(s->to, n);
-    if (k->by_sum) buf_puts(s->to, " {\n");
-    else put_merge(&loop, s, k->base2);
+    put_merge(&loop, s, k->base2);
     buf_puts(s->to, inside.p);
     indent(s), buf_puts(s->to, "}\n");
     indent(s), buf_puts(s->to, k->guarded ? "acc = acc * where(den == 0, 0.0, 1 / den);\n" : "acc = acc * (1 / den);\n");

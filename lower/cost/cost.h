@@ -2,6 +2,7 @@
 #ifndef TK_LOWER_COST_H
 #define TK_LOWER_COST_H
 
+#include "lower/facts/facts.h"
 #include "lower/lower.h"
 
 // expected; with what `given` left open filled in; it is known to a percent or two against the others
@@ -10,6 +11,10 @@ typedef struct Cost { double us; Schedule schedule; bool close; } Cost;
 bool cost_of(Fn *f, const CompileOptions *opt, const Schedule *given, const int64_t *dims, Cost *out);
 // of one without products
 bool cost_of_rows(Fn *f, const CompileOptions *opt, const Schedule *given, const int64_t *dims, Cost *out);
+
+// What a loop's end is at most: lengths that the device reads are taken to be as long as the tensor, and with `any`, inside another loop, that
+// grow with its trips, as the last. False: nothing is known.
+bool number_at_most(Facts *s, const Val *v, const int64_t *dims, bool any, int64_t *out);
 
 // Of a loop whose second product takes what became of the first's result: false if it is none, or of a kind that is not
 // modelled; *knows is false where it is one that nothing should be said of.

@@ -62,7 +62,7 @@ static bool number(Rows *r, const Val *v, int64_t *out) {
     return host_expr(r->facts, v, &e) && launch_by_dims(e, r->dims, out);
 }
 
-// From lo to hi, or to min(.., lo + n): a program's share of something.
+// From lo to hi, or to min(.., lo + n): a program's share of something. What a number in memory bounds is as long as it can be.
 static bool length(Rows *r, const Val *lo, const Val *hi, int64_t *out) {
     int64_t from, to;
     const Op *d = hi->def;
@@ -73,7 +73,9 @@ static bool length(Rows *r, const Val *lo, const Val *hi, int64_t *out) {
             number(r, sum->in[1], out))
             return true;
     }
-    return false;
+    if (!number(r, lo, &from) || !number_at_most(r->facts, hi, r->dims, false, &to)) return false;
+    *out = to - from;
+    return true;
 }
 
 // Instructions an element.

@@ -27,12 +27,11 @@ bool number_of(Facts *s, const Val *v, const int64_t *dims, int64_t *out) {
     return host_expr(s, v, &e) && launch_by_dims(e, dims, out);
 }
 
-// What a loop's end is at most: lengths that the device reads are taken to be as long as the tensor, and inside another loop, that grow with its trips, as the last.
-static bool at_most(Facts *s, const Val *v, const int64_t *dims, bool any, int64_t *out) {
+bool number_at_most(Facts *s, const Val *v, const int64_t *dims, bool any, int64_t *out) {
     const Op *d = v->def;
     if (number_of(s, v, dims, out)) return true;
     if (!d || d->code != OP_T_fun || d->sub != TF_min || (!any && !operand_loaded(v))) return false;
-    return at_most(s, d->in[0], dims, any, out) || at_most(s, d->in[1], dims, any, out);
+    return number_at_most(s, d->in[0], dims, any, out) || number_at_most(s, d->in[1], dims, any, out);
 }
 
 static bool rows_fit(int64_t m) { return m == 64 || (m > 0 && m % 128 == 0); }
@@ -264,7 +263,7 @@ static bool end_fits(const Work *w, const Op *loop) {
 // The loop around it: how many trips it has, and, of an operand that all of them read again, the bytes.
 static bool outer_trips(Work *w, Facts *s, const int64_t *dims, const Op *nest) {
     int64_t lo, hi, step;
-    if (!number_of(s, nest->in[0], dims, &lo) || !at_most(s, nest->in[1], dims, true, &hi) || !number_of(s, nest->in[2], dims, &step) || step < 1) return false;
+    if (!number_of(s, nest->in[0], dims, &lo) || !number_at_most(s, nest->in[1], dims, true, &hi) || !number_of(s, nest->in[2], dims, &step) || step < 1) return false;
     w->nest = nest;
     w->outer = hi > lo ? (hi - lo + step - 1) / step : 0;
     return true;
@@ -337,7 +336,7 @@ bool work_of(Fn *f, const Target *t, const int64_t *dims, Work *w) {
     int64_t lo, hi, step, last;
     int products = 0;
     *w = (Work){.loop = loop, .wide = t->has_wgmma, .outer = 1};
-    if (!loop || !number_of(s, loop->in[0], dims, &lo) || !at_most(s, loop->in[1], dims, nest != NULL, &hi) || !number_of(s, loop->in[2], dims, &step) || step < 1) return false;
+    if (!loop || !number_of(s, loop->in[0], dims, &lo) || !number_at_most(s, loop->in[1], dims, nest != NULL, &hi) || !number_of(s, loop->in[2], dims, &step) || step < 1) return false;
     if (nest && !outer_trips(w, s, dims, nest)) return false;
     w->merged = merge_of(loop) != NULL;
     for (const Op *op = loop->reg[0]->first; op; op = op->next) {

@@ -605,6 +605,38 @@ def lists(m):
     m.output(m.node("ConcatFromSequence", pair, axis=0, new_axis=1, out="stacked"))
 
 
+@case
+def step(m):
+    """A decoder's step, query heads in groups over caches of both kinds: some that grow, and some of a length, written at a place of an inner axis."""
+    H, G, D, W = 6, 2, 8, 48
+    x = m.floats("x", ["batch", 1, W], [2, 1, W])
+    def heads(y, n): return m.node("Transpose", m.node("Reshape", y, m.const(np.array([0, -1, n, D]))), perm=[0, 2, 1, 3])
+    def attend(q, keys, values, mask=None):
+        def repeated(y):
+            y = m.node("Expand", m.node("Unsqueeze", y, m.const(np.array([2]))), m.const(np.array([1, 1, H // G, 1, 1])))
+            return m.node("Reshape", y, m.const(np.array([0, H, -1, D])))
+        s = m.node("Mul", m.node("MatMul", q, m.node("Transpose", repeated(keys), perm=[0, 1, 3, 2])), m.const(np.float32(D ** -0.5)))
+        if mask: s = m.node("Where", mask, s, m.const(np.float32(-3.4e38)))
+        y = m.node("MatMul", m.node("Softmax", s, axis=-1), repeated(values))
+        return m.node("Reshape", m.node("Transpose", y, perm=[0, 2, 1, 3]), m.const(np.array([0, 0, W])))
+    def layer(x):
+        return heads(m.node("MatMul", x, m.weight(W, W)), H), [heads(m.node("MatMul", x, m.weight(W, G * D)), G) for _ in range(2)]
+    def after(x, y): return m.node("Relu", m.node("Add", x, m.node("MatMul", y, m.weight(W, W))))
+    q, new = layer(x)
+    grown = [m.node("Concat", m.floats(n, ["batch", G, "past", D], [2, G, 69, D]), y, axis=2, out=f"{n}_next") for n, y in zip(("keys", "values"), new)]
+    x = after(x, attend(q, *grown))
+    q, new = layer(x)
+    at = m.input("at", [1], np.array([3]))
+    def written(name, y):
+        past = m.node("Transpose", m.floats(name, ["batch", G, 7, D], [2, G, 7, D]), perm=[2, 0, 1, 3])
+        past = m.node("ScatterND", past, m.node("Unsqueeze", at, m.const(np.array([-1]))), m.node("Transpose", y, perm=[2, 0, 1, 3]))
+        return m.node("Transpose", past, perm=[1, 2, 0, 3], out=name + "_next")
+    kept = [written(f"{n}_of_7", y) for n, y in zip(("keys", "values"), new)]
+    mask = m.node("LessOrEqual", m.const(np.arange(7)), at)
+    m.output(m.node("Identity", after(x, attend(q, *kept, mask)), out="y"))
+    for name in grown + kept: m.output(name)
+
+
 if __name__ == "__main__":
     for name in sys.argv[1:] or CASES:
         model = Model(name)
