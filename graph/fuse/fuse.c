@@ -135,10 +135,12 @@ static void elementwise(State *s, Node *n) {
     fuse_push(s, n, p.group, p.coord);
 }
 
-// A view of a product that is all that is read of it, each element once: if it must be stored, then in this order.
+// A view of a product that is all that is read of it, each element once: if it must be stored, then in this order. Channels' own products of f32 are
+// stored as they are made, rows of pixels: a product that reads them takes its rows from columns (16 x 64 x 512 x 512 by 3 x 3: 0.8 ms instead of 5.5).
 static bool layout(State *s, const Node *n) {
     if (n->kind != G_view || n->src[0]->kind != G_contract || s->users[n->src[0]->id] != 1 || !ix_is(n->view.pred, 1))
         return false;
+    if (n->elem == EL_f32 && g_is_depthwise(s->g, n->src[0])) return false;
     Ix axis[G_MAX_RANK], inverse[G_MAX_RANK];
     for (int i = 0; i < n->rank; i++) axis[i] = ix_axis(s->g, i, n->shape[i]);
     return map_invert(s->g, n->src[0]->rank, n->src[0]->shape, n->view.coord, n->rank, axis, inverse);

@@ -43,7 +43,7 @@ bool graph_rows_of_product(Graph *g, const Node *product, const Node *x, const F
     const Node *root = f->root;
     Ix axis[G_MAX_RANK], inverse[G_MAX_RANK], shape[G_MAX_RANK], at[G_MAX_RANK];
     int count = 0, rank = 0, column = n > 0 && f->kind == F_ROWS && !f->anchor && f->makes.n == 1 ? column_of(x, f->rows, n, coord) : -1;
-    bool wide = elem_bits((Elem)product->src[0]->elem) == 16 || (product->src[0]->elem == EL_f32 && (g->tables->tf32 || g->tables->narrow));
+    bool wide = elem_bits((Elem)product->src[0]->elem) == 16 || product->src[0]->elem == EL_f32;
     if (column < 0 || !wide || product->contract.nn != 1 || !whole_tile(x->shape[column])) return false;
     Ix columns = x->shape[column], all = ix_product(g, product->shape + product->contract.nb, product->contract.nm);
     if (product->shape[product->rank - 1] != columns || (x == product && column != x->rank - 1) || !all || all->lo < LEAST_ROWS) return false;

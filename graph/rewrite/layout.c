@@ -453,7 +453,7 @@ static Node *depthwise(Graph *g, Node *n, Node *const *src) {
 }
 
 // Windows that overlap, of channels that are rows by themselves: pixels stay a dimension, as copies of windows want them. Products
-// that have no such copies (f32 as three of tf32) rather have one long sum (32 to 64 channels, 5 x 9 taps: 5.2 ms, not 6.4).
+// that have no such copies (by mma.sync) rather have one long sum (32 to 64 channels, 5 x 9 taps in f32: 5.2 ms, not 6.4).
 static bool windows_overlap(Graph *g, const Order *o, const Read *read, int places, const Digit *tap, const Digit *channel) {
     if (!ix_is_const(channel->extent) || channel->extent->value < 16 || channel->extent->value % 8 != 0) return false;
     for (int d = 0; d < read->y->rank; d++) {
@@ -485,7 +485,7 @@ static Node *product(Layout *l, Node *n, Node *const *src) {
     // k as digits of the new axes, which take in as many as lie side by side
     Ix shape[G_MAX_RANK], coord[G_MAX_RANK], digit[MAX_DIGITS], extent[MAX_DIGITS];
     int first[MAX_DIGITS], count = 0;
-    bool copied = elem_bits((Elem)a->elem) <= 16 || (a->elem == EL_f32 && (g->tables->tf32 || g->tables->narrow));
+    bool copied = elem_bits((Elem)a->elem) <= 16 || a->elem == EL_f32;
     for (int i = 0; i < sum.n; i++) {
         bool joins = false;
         extent[count] = sum.at[i].extent;

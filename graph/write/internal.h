@@ -163,6 +163,8 @@ bool   k_one_axis(Kernel *k, const Ix *shape, int n, KAxisKind kind, int64_t by,
 int64_t k_tile_of(Ix extent, int64_t least, int64_t most);
 // a compile-time name for its tile; choices may be NULL
 void   k_open_tile(Kernel *k, const char *axis, const char *name, const char *choices);
+bool k_large(Graph *g, const Node *product);                    // large.c: of f32, for wgmma; and its tiles
+void k_open_large(Kernel *k);
 bool   k_epilogue(Kernel *k, const Ix *at);                              // what follows the product, at `at` of its result
 // write/attention.c
 bool   k_attention(Kernel *k);

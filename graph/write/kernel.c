@@ -576,7 +576,7 @@ static bool by_pictures(const Kernel *k) {
     while (last > 0 && ix_is(a->src[0]->shape[last], 1)) last--;
     while (end > 0 && ix_is(root->shape[end], 1)) end--;
     bool read = a->view.coord[last]->axes >> row & 1 && !(a->view.coord[last]->axes & ((UINT64_C(1) << nb) - 1));
-    return read && root != c && k->fg->parts < 0 && k->fg->place && k->fg->place[row]->axes >> end & 1;
+    return read && (root == c || (k->fg->parts < 0 && k->fg->place && k->fg->place[row]->axes >> end & 1));
 }
 
 // Each channel by itself: channels and places are tiles, taps a loop in which they are multiplied and added. Places of
@@ -618,7 +618,7 @@ static bool depthwise(Kernel *k) {
     return k_epilogue(k, at);
 }
 
-// Tiles of 16-bit products, and of tf32, are chosen for the dimensions of a launch: `BM = 128` and so on in place of numbers.
+// Tiles of 16-bit products, and of f32, are chosen for the dimensions of a launch: `BM = 128` and so on in place of numbers.
 void k_open_tile(Kernel *k, const char *axis, const char *name, const char *choices) {
     for (int i = 0; i < k->naxes; i++) {
         KAxis *a = &k->axis[i];
@@ -701,14 +701,18 @@ static int stored_across(Graph *g, const FGroup *f) {
     return each && ix_is_const(each) && each->value >= MANY_ROWS && !functions ? first - nb : -1;
 }
 
-static bool product(Kernel *k) {
+static bool product_by(Kernel *k, bool open);
+
+static bool product(Kernel *k) { return product_by(k, true); }
+
+static bool product_by(Kernel *k, bool open) {
     const Node *c = k->fg->anchor, *a = c->src[0], *b = c->src[1];
     Graph *g = k->g;
     int nb = c->contract.nb, nm = c->contract.nm, nn = c->contract.nn, nk = c->contract.nk;
     Ix at[G_MAX_RANK], ca[G_MAX_RANK], cb[G_MAX_RANK], kc[G_MAX_RANK];
     k_reset(k);
     bool floats = elem_is_float((Elem)a->elem), small = floats && elem_bits((Elem)a->elem) == 16;
-    bool tf32 = g->tables->tf32 && a->elem == EL_f32 && b->elem == EL_f32;       // wgmma has it, so large tiles are as good
+    bool tf32 = a->elem == EL_f32 && b->elem == EL_f32 && (g->tables->tf32 || (open && k_large(g, c)));          // wgmma has it, so large tiles are as good
     bool bytes = elem_bits((Elem)a->elem) == 8 && elem_bits((Elem)b->elem) == 8 && dot_takes(a, b, c->contract.acc);
     k->by_sum = !dot_takes(a, b, c->contract.acc);
     int64_t most = k->by_sum ? 16 : small || tf32 || bytes ? 128 : 64, least = k->by_sum ? 1 : 16;
@@ -738,6 +742,7 @@ static bool product(Kernel *k) {
     for (int i = 0; i < k->naxes; i++)
         if (k->axis[i].kind == A_LOOP_TILE) loops |= UINT64_C(1) << i;
     k->by_sum |= (k->a->mask & loops) != loops || (k->b->mask & loops) != loops || (k->b2 && (k->b2->mask & loops) != loops);
+    if (k->by_sum && tf32 && !g->tables->tf32) return product_by(k, false);
     bool by_dot = !k->by_sum && loops != 0;                  // taps alone, or one element, are multiplied as they are
     Elem acc = c->contract.acc;
     k->a = k_sized(k, k->a, by_dot ? (Elem)a->elem : acc);
@@ -747,7 +752,8 @@ static bool product(Kernel *k) {
     k->b->uses++;
     if (k->b2) k->b2->uses++;
     k->across &= !k->by_sum;
-    if ((small || tf32) && !k->by_sum) open_tiles(k);
+    if (tf32 && !g->tables->tf32 && !k->by_sum) k_open_large(k);
+    else if ((small || tf32) && !k->by_sum) open_tiles(k);
     return k_epilogue(k, at);
 }
 

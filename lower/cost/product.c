@@ -21,6 +21,7 @@ static const double EXPOSED_ROWS = 0.28;                            // as EXPOSE
 static const double PROMOTE = 0.05;                                 // us a trip: f8 products are waited for and added
 static const double ANEW = 1.5;                                     // us: a block that begins where another ended, instead of walking on
 static const double OUTSIDE = 1, SOME = 0.15;                       // of memory's time: rows of a tile that are not there, of all that it has, but for so many
+static const double SPLIT = 1.35, SPLIT_TILE = 64 * 64, SPLIT_LARGE = 1.2;              // f32 as tf32 by mma.sync, once or three times: 4096^3 by 64 x 64 2018 us, by 128 x 128 2317
 static const double ABSENT = 0.9;                                   // of the time of small tiles by mma.sync, rows that are not there, of all that they have
 static const double SHALLOW = 0.44, ON_ITS_WAY = 0.8;               // a ring's stages but two (one is read, one about to be free) last so many us
 static const double SHALLOW_MMA_SYNC = 1.08, DEEP_BYTES = 96e3;     // less than that on its way
@@ -57,11 +58,11 @@ enum { PROGRAM_REGS = 64, SYNC_STAGES = 4 };                        // registers
 // operand's rows do not come by TMA, one was taken when ELEMENTS and SMALL_PIECES were fitted.
 static double resident(const Work *w, const Target *t) {
     if (w->clocks && w->tile <= PACKED && !w->made && !w->behind) {                  // a ring has 16 stages at most
-        double fit = floor((t->smem_block - SLOTS_BYTES) / w->bytes), block = fmin(fit, MAX_RING) * w->bytes + SLOTS_BYTES / 8;
+        double fit = floor((t->smem_block - SLOTS_BYTES) / (w->bytes + w->low)), block = fmin(fit, MAX_RING) * (w->bytes + w->low) + SLOTS_BYTES / 8;
         return fmax(1, fmin(MOST_TOGETHER, floor(t->smem_sm / block)));
     }
     double threads = w->tile <= PACKED ? 32 : w->threads, by_regs = t->regs_sm / (threads * (w->tile / threads + PROGRAM_REGS));
-    double by_smem = t->smem_sm / (SYNC_STAGES * w->bytes), by_threads = t->threads_sm / threads;
+    double by_smem = t->smem_sm / (SYNC_STAGES * (w->bytes + w->low)), by_threads = t->threads_sm / threads;
     double n = by_regs < by_smem ? by_regs : by_smem;
     n = n < by_threads ? n : by_threads;
     return w->clocks || w->narrow || n < 1 ? 1 : (double)(int64_t)n;
@@ -88,7 +89,7 @@ typedef struct Launch { const Work *w; const Target *t; const Rates *r; double s
 
 static double slots_of(const Work *w) { return w->made > 0 ? BARRIERS_BYTES : SLOTS_BYTES; }               // those do not walk
 
-static double ring_of(const Launch *l, double slots) { return (double)(int64_t)((l->t->smem_block - slots - l->w->behind) / l->w->bytes); }
+static double ring_of(const Launch *l, double slots) { return (double)(int64_t)((l->t->smem_block - slots - l->w->behind) / (l->w->bytes + l->w->low)); }
 
 // What a trip reads through L2: its share of that, and where parts are far from each other, of all that comes from memory.
 static double through_us(const Launch *l) {
@@ -174,6 +175,7 @@ double product_us(const Work *w, const Target *t, How how) {
     us += rounds * trips * r->barriers + (w->clocks && !how.walks ? (ends - 1) * (ANEW + w->turned_end) : 0);
     if (parts > 1) us += joins_us(&l, rounds);
     if (w->sync && !w->merged && w->wide) us *= 1 + ABSENT * w->outside;
+    if (w->sync && w->wide && w->f32) us *= SPLIT * (w->tile > SPLIT_TILE ? SPLIT_LARGE : 1);
     return START + r->fill + us + w->idle / sms * IDLE;
 }
 
@@ -181,7 +183,7 @@ double product_us(const Work *w, const Target *t, How how) {
 // the 16 or 32 that short caches would be decoded in. An H200 has room for 15 clusters of 8 at a time, 30 of 4: not all groups of its
 // multiprocessors are whole.
 double nearer_us(const Work *w, const Target *t, const Schedule *given, int parts, double us) {
-    double room = (parts - 1) * (4 * w->tile + NEAR_STATE) + SYNC_STAGES * w->bytes + SLOTS_BYTES;
+    double room = (parts - 1) * (4 * w->tile + NEAR_STATE) + SYNC_STAGES * (w->bytes + w->low) + SLOTS_BYTES;
     bool fits = w->merged && w->clocks <= 0 && t->has_st_async && !given->cluster && parts > 1 && parts <= NEAR_PARTS && us < NEAR_SHORT;
     return fits && (double)w->programs * parts <= t->sms * NEAR_FULL && room <= t->smem_block ? NEAR : 0;
 }

@@ -121,20 +121,34 @@ static bool draws(Work *w, const Target *t, Facts *s, const int64_t *dims, const
 }
 
 // How wgmma would make it: its rows and columns, those of the transposed product where the tile's own do not do.
-typedef struct Shape { int64_t rows, cols; int groups; bool turned, three, possible; } Shape;
+typedef struct Shape {
+    int64_t rows, cols;
+    int     groups;
+    bool    turned, three, possible;
+    bool    thrice, by_threads;     // f32 as three of tf32; threads read the left operand (hopper/low.c)
+    bool    wrong;                  // for wgmma, as other tiles are not
+} Shape;
 
-static Shape shape_of(const Target *t, const Op *dot, const Tile *x) {
+static bool is_thrice(const Op *dot) { return dot->in[0]->type.elem == EL_f32 && dot->sub != DP_tf32 && dot->sub != DP_ieee; }
+
+static Shape shape_of(const Target *t, Facts *s, const Op *dot, const Tile *x) {
     Elem e = (Elem)dot->in[0]->type.elem;
     int bytes = elem_bytes(e);
     bool loaded[] = {!operand_made(dot->in[0], dot->parent), !operand_made(dot->in[1], dot->parent)}, f8 = elem_is_float(e) && bytes == 1;
-    bool type = bytes == 1 || e == EL_bf16 || e == EL_f16 || (e == EL_f32 && dot->sub == DP_tf32);
-    Shape p = {.three = x->m == THREE && x->n / 2 * (f8 ? 2 : 1) <= BAND_REGS};
-    p.turned = !((p.three || rows_fit(x->m)) && (loaded[1] || !loaded[0] || !rows_fit(x->n)));
+    bool type = bytes == 1 || e == EL_bf16 || e == EL_f16 || (e == EL_f32 && dot->sub != DP_ieee);
+    bool columns[2] = {false}, f32 = e == EL_f32 && dot->nin == op_first_axis(dot) + 1;
+    for (int i = 0; i < 2; i++) columns[i] = f32 && operand_by_columns(s, dot->in[i], dot->in[op_first_axis(dot)]);      // of these what has k outside is on the left
+    Shape p = {.three = x->m == THREE && x->n / 2 * (f8 ? 2 : 1) <= BAND_REGS, .thrice = is_thrice(dot)};
+    p.by_threads = p.thrice || columns[0] || columns[1];
+    bool for_two = p.thrice && x->m == 64 && x->n > 64 && rows_fit(x->n) && !columns[0];                // 64 rows are one group, which reads and multiplies in turns
+    p.turned = columns[1] || for_two || !((p.three || rows_fit(x->m)) && (loaded[1] || !loaded[0] || !rows_fit(x->n)));
+    p.wrong = t->has_wgmma && columns[1] && !columns[0] && x->n > 64 && !rows_fit(x->n);
     p.rows = p.turned ? x->n : x->m;
     p.cols = p.turned ? x->m : x->n;
     p.groups = p.three ? 3 : p.rows >= 128 ? 2 : 1;
     bool shared = loaded[!p.turned];                                              // on the right wgmma reads shared memory alone
     p.possible = t->has_wgmma && type && x->batch == 1 && (p.three || rows_fit(p.rows)) && shared && p.cols % 8 == 0 && p.cols <= 256 && x->k * bytes % 32 == 0;
+    p.possible &= !p.by_threads || (p.rows >= 128 && !columns[!p.turned]);
     return p;
 }
 
@@ -145,6 +159,9 @@ static bool multiplied(Work *w, Facts *s, const Op *dot, const Shape *p, const T
     bool f8 = elem_is_float(e) && bytes == 1;
     int64_t regs = p->rows / 64 / p->groups * p->cols / 2;
     if (f8 ? 2 * regs > PROMOTED_REGS : regs > ACC_REGS) return false;
+    if (p->thrice && x->k * bytes > 128) return false;
+    if (p->thrice) w->low += (double)p->cols * (double)x->k * bytes;
+    bool across = p->turned && p->by_threads && p->cols % 64 == 0;                // leaves by TMA all the same
     double each = fmax(p->cols / 2.0, 18 + p->cols / 4.0);
     w->promoted |= f8;
     w->turned |= p->cols != x->n;
@@ -154,10 +171,10 @@ static bool multiplied(Work *w, Facts *s, const Op *dot, const Shape *p, const T
     w->three |= p->three;
     w->columns = p->cols;
     if (operand_made(dot->in[p->turned], dot->parent) && read[p->turned] > 0) w->made += (double)p->rows * (double)x->k;
-    w->pingpong = !f8 && !p->turned && !p->three && p->cols >= GROUP_COLUMNS && p->rows * p->cols >= GROUP_LEAST;
-    if (p->turned && w->tile > TURNED_FREE) w->turned_end = (w->tile - TURNED_FREE) / (w->made > 0 ? TURNED_MADE : TURNED);
-    w->alone |= p->cols != x->n || p->cols < 64;
-    w->clocks += (double)(p->rows / 64) * (double)(x->k * bytes / 32) * each * (p->groups > 1 ? 1 : ALONE);
+    w->pingpong = !f8 && !p->turned && !p->three && !p->by_threads && p->cols >= GROUP_COLUMNS && p->rows * p->cols >= GROUP_LEAST;
+    if (p->turned && !across && w->tile > TURNED_FREE) w->turned_end = (w->tile - TURNED_FREE) / (w->made > 0 ? TURNED_MADE : TURNED);
+    w->alone |= (p->cols != x->n && !across) || p->cols < 64;
+    w->clocks += (double)(p->rows / 64) * (double)(x->k * bytes / 32) * each * (p->groups > 1 ? 1 : ALONE) * (p->thrice ? 3 : 1);
     return true;
 }
 
@@ -165,11 +182,13 @@ static bool multiplied(Work *w, Facts *s, const Op *dot, const Shape *p, const T
 static bool product(Work *w, const Target *t, Facts *s, const int64_t *dims, const Op *dot) {
     double read[2];
     const Tile x = tile_of(w, s, dims, dot);
-    const Shape p = shape_of(t, dot, &x);
+    const Shape p = shape_of(t, s, dot, &x);
+    if (p.wrong) return false;
     reads(w, s, dims, dot, read);
     w->rate = rate_of(t, (Elem)dot->in[0]->type.elem, dot->sub);
     bool wgmma = draws(w, t, s, dims, dot, &x, read) && p.possible;
     w->sync |= !wgmma;
+    w->f32 |= dot->in[0]->type.elem == EL_f32 && dot->sub != DP_ieee;
     w->threads = wgmma ? 128 * p.groups : 128;
     return wgmma ? multiplied(w, s, dot, &p, &x, read) : x.m * x.n <= 128 * 256 && (t->has_wgmma || x.m != THREE);
 }
@@ -240,7 +259,7 @@ static void read_behind(Work *w, const Target *t, const Op *loop) {
     for (const Op *op = loop->next; op && w->clocks && !w->three; op = op->next) {
         if (op->code != OP_T_load || op->out[0]->type.rank < 2) continue;
         const Type *x = &op->out[0]->type;
-        double bytes = (double)type_lanes(x) * elem_bytes((Elem)x->elem), stages = (double)(int64_t)((t->smem_block - SLOTS_BYTES - bytes) / w->bytes);
+        double bytes = (double)type_lanes(x) * elem_bytes((Elem)x->elem), stages = (double)(int64_t)((t->smem_block - SLOTS_BYTES - bytes) / (w->bytes + w->low));
         bool whole = !w->turned && !w->behind && bytes / w->tile_rows == (double)((int64_t)(bytes / w->tile_rows / 128) * 128);
         if (whole && (stages - 2) * w->clocks >= AHEAD) w->behind = bytes;
         else w->end += w->tile / LOADED;
@@ -324,7 +343,7 @@ static void ways(Work *w, const Target *t, Fn *f, bool simple, bool numbered, in
     const double room = t->smem_block - SLOTS_BYTES;
     bool turns = w->pingpong && products == 1 && end_fits(w, w->loop);
     w->keeps = turns && simple && w->trips == 1 && w->left > 0 && w->right > 0 && w->made <= 0 && w->right + KEPT_STAGES * w->left <= room;
-    w->pingpong = turns && simple && numbered && GROUP_STAGES * w->bytes <= room - w->behind;
+    w->pingpong = turns && simple && numbered && GROUP_STAGES * (w->bytes + w->low) <= room - w->behind;
     w->splits = !w->three && simple && split_refusal(f) == NULL;
 }
 

@@ -24,6 +24,7 @@ typedef struct Work {
     const Op *loop;
     double  flops, clocks;          // of a trip: all of it; on the tensor cores, 0 if not by wgmma
     double  bytes, drawn;           // that a trip reads; as L2 would count them
+    double  low;                    // bytes that lie in a stage besides: what tf32 leaves
     double  common;                 // of those, what programs one below the other both read, where its rows are no whole sectors
     double  elements, pieces;       // of them, one by one; in pieces of 4 or 8 bytes
     double  tile, tile_rows;        // elements that a program makes
@@ -45,6 +46,7 @@ typedef struct Work {
     double  idle;                   // programs that find nothing to do
     bool    merged;                 // what the loop carries is joined by its `merge`
     bool    wide;                   // the target has wgmma
+    bool    f32;                    // as tf32, once or three times
     bool    splits, promoted, sync;  // sync: some product is not by wgmma, and so none is
     bool    scattered, rows;        // rows of a result that 16 bytes do not divide are stored element by element; or by warps that walk (hopper/rows.c)
     bool    three;                  // groups of 64 rows each

@@ -30,7 +30,7 @@ static int stage_number(Eval *e, const Op *op, const Ring *r, int operand) {
 
 // ---- who may read, who may write -----------------------------------------------------------------
 
-static Stage *stage_to_read(Eval *e, const Op *op, int ring, int operand, int *number) {
+Stage *stage_to_read(Eval *e, const Op *op, int ring, int operand, int *number) {
     static const char *const lacks[] = {
         [EMPTY] = "nothing was put there", [FLYING] = "an asynchronous copy into it was not waited for", [LANDED] = "no barrier came after what was written",
     };
@@ -52,8 +52,8 @@ static bool claim(Eval *e, const Op *op, Stage *s, int number) {
     return false;
 }
 
-Stage *stage_to_write(Eval *e, const Op *op) {
-    Ring *r = ring_of(e, op, 0);
+Stage *stage_to_write(Eval *e, const Op *op, int ring) {
+    Ring *r = ring_of(e, op, ring);
     int   number = stage_number(e, op, r, 1);
     if (number < 0 || !claim(e, op, &r->stage[number], number)) return NULL;
     int64_t lo = r->at + number * r->bytes, hi = lo + r->bytes;
@@ -168,7 +168,7 @@ void eval_buffer_store(Eval *e, const Step *s) {
     const Op *op = s->op;
     int64_t step[MAX_AXES];
     Ring   *r = ring_of(e, op, 0);
-    Stage  *stage = stage_to_write(e, op);
+    Stage  *stage = stage_to_write(e, op, 0);
     if (!stage) return;
     tile_steps(r, op, &op->in[2]->type, 3, step);
     move(r, (int)(stage - r->stage), step, lanes_of(e, op->in[2]), false);
@@ -204,7 +204,7 @@ static const unsigned char *element(Eval *e, const Val *tensor, const int64_t *i
 void eval_copy_async(Eval *e, const Step *s) {
     const Op *op = s->op;
     Ring   *r = ring_of(e, op, 0);
-    Stage  *stage = stage_to_write(e, op);
+    Stage  *stage = stage_to_write(e, op, 0);
     int     dim[MAX_RANK], n = 0;                         // dimension of the ring that moves an index, or -1
     const Val *axis[MAX_RANK];
     int64_t at[MAX_AXES] = {0}, live[MAX_AXES] = {0}, idx[MAX_RANK];
@@ -385,7 +385,8 @@ static bool factor(Eval *e, const Op *op, int side, const Val *line, const Val *
 
 void eval_wgmma(Eval *e, const Step *s) {
     const Op *op = s->op;
-    const Val *acc = op_acc(op), *row = op->in[op->nin - 3], *col = op->in[op->nin - 2], *k = op->in[op->nin - 1];
+    int first = 4 + ((op->flags & HAS_ACC) != 0);
+    const Val *acc = op_acc(op), *row = op->in[first], *col = op->in[first + 1], *k = op->in[first + 2];
     int64_t m = axis_extent(row), n = axis_extent(col), depth = axis_extent(k);
     bool    col_last = type_axis(&op->out[0]->type, col) > type_axis(&op->out[0]->type, row);
     e->async->issued++;

@@ -47,7 +47,8 @@ typedef struct Async {
 } Async;
 
 Ring  *ring_of(Eval *e, const Op *op, int operand);
-Stage *stage_to_write(Eval *e, const Op *op);                       // operands 0, 1; NULL after a fault
+Stage *stage_to_write(Eval *e, const Op *op, int ring);             // the stage is operand 1; NULL after a fault
+Stage *stage_to_read(Eval *e, const Op *op, int ring, int operand, int *number);
 int64_t copy_box(Eval *e, const Op *op, Ring *r, int stage);        // tma_load's data; bytes brought
 
 #endif

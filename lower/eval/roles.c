@@ -17,6 +17,7 @@
 #include "lang/asan.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <ucontext.h>
 
 #ifdef TK_ASAN
@@ -65,10 +66,10 @@ static bool complete(Eval *e, const Op *op, Bar *b, int arrivals) {
     return true;
 }
 
-static int arrivals_of(Eval *e, const Op *op) { return ((Bars *)slot_of(e, op->in[0])->ext)->arrivals; }
+static int arrivals_of(Eval *e, const Op *op, int bar) { return ((Bars *)slot_of(e, op->in[bar])->ext)->arrivals; }
 
-static void arrive(Eval *e, const Op *op, Bar *b, int n, int64_t bytes) {
-    int all = arrivals_of(e, op);
+static void arrive_at(Eval *e, const Op *op, int bar, Bar *b, int n, int64_t bytes) {
+    int all = arrivals_of(e, op, bar);
     if (b->arrived >= all && !complete(e, op, b, all)) return;               // nobody waited for that phase
     b->arrived += n;
     b->expected += bytes;
@@ -76,6 +77,8 @@ static void arrive(Eval *e, const Op *op, Bar *b, int n, int64_t bytes) {
     if (b->arrived > all) { eval_fault(e, op->span, "%d arrivals on an mbarrier of %d", b->arrived, all); return; }
     if (b->arrived == all && !b->expected && !b->flying) complete(e, op, b, all);
 }
+
+static void arrive(Eval *e, const Op *op, Bar *b, int n, int64_t bytes) { arrive_at(e, op, 0, b, n, bytes); }
 
 void eval_mbar_expect(Eval *e, const Step *s) {
     Bar *b = bar_of(e, s->op, 0, 1);
@@ -91,6 +94,28 @@ void eval_mbar_arrive(Eval *e, const Step *s) {
             if (g->flight <= e->async->done) g->read = false;
         }
     arrive(e, s->op, b, e->async->arrives_as * (s->op->imm ? 4 : 1) * (s->op->attr > 1 ? (int)s->op->attr : 1), 0);
+}
+
+// wgmma multiplies whole elements here, so nobody reads what this leaves.
+void eval_buffer_low(Eval *e, const Step *s) {
+    const Op *op = s->op;
+    int     number;
+    Stage  *from = stage_to_read(e, op, 0, 1, &number), *to = from ? stage_to_write(e, op, 2) : NULL;
+    Bar    *b = bar_of(e, op, 3, 1);
+    if (!to || !b) return;
+    Ring *r = ring_of(e, op, 0), *low = ring_of(e, op, 2);
+    for (int64_t i = 0; i < r->bytes; i += 4) {
+        float x, high;
+        uint32_t bits;
+        memcpy(&x, r->data + number * r->bytes + i, 4);
+        memcpy(&bits, &x, 4);
+        bits &= 0xffffe000u;
+        memcpy(&high, &bits, 4);
+        x -= high;
+        memcpy(low->data + number * r->bytes + i, &x, 4);
+    }
+    to->status = READY;
+    arrive_at(e, op, 3, b, LOW_WARPS, 0);
 }
 
 // Copies that no group holds are this role's: they land with the barrier's phase.
@@ -112,7 +137,7 @@ void eval_mbar_wait(Eval *e, const Step *s) {
     if (!b) return;
     uint32_t parity = (uint32_t)scalar_int(e, s->op->in[2]) & 1;
     while (e->flow != FLOW_FAULT && (b->phase & 1) == parity) {
-        if (complete(e, s->op, b, arrivals_of(e, s->op)) || e->flow == FLOW_FAULT) continue;
+        if (complete(e, s->op, b, arrivals_of(e, s->op, 0)) || e->flow == FLOW_FAULT) continue;
         if (!role_wait(e)) eval_fault(e, s->op->span, "deadlock: nobody will complete this phase of the mbarrier");
     }
 }
@@ -132,7 +157,7 @@ void eval_turn_pass(Eval *e, const Step *s) {
 
 void eval_tma_load(Eval *e, const Step *s) {
     const Op *op = s->op;
-    Stage *stage = stage_to_write(e, op);
+    Stage *stage = stage_to_write(e, op, 0);
     Bars  *bars = slot_of(e, op->in[2])->ext;
     int64_t n = scalar_int(e, op->in[1]);
     if (!stage) return;

@@ -49,6 +49,7 @@ static bool whole_trips(const Hop *h, const Val *k, LExpr end) {
 // What TMA cannot fetch, but any load can: then a left operand comes through registers.
 static const char small_span[] = "an operand's innermost extent is no multiple of 16",
                   odd_start[] = "an operand's innermost coordinate is not known to be 16-byte aligned", odd_rows[] = "rows are not known to be 16-byte aligned";
+static const char outside[] = "only 16-bit operands may have the contracted axis outside";
 static const char computed_right[] = "an operand of a product is neither loaded nor on the left";
 static bool alignment(const char *why) { return why == small_span || why == odd_start || why == odd_rows; }
 
@@ -100,7 +101,7 @@ static const char *operand_of(Hop *h, Operand *o, Val *v, const Val *k, int side
     }
     if (!o->inner || !o->outer || o->inner == o->outer) return "an operand's innermost dimension has no axis";
     int64_t in = tma_row(axis_extent(o->inner) * size, o->inner == k), out = axis_extent(o->outer);
-    if (size != 2 && o->inner != k) return "only 16-bit operands may have the contracted axis outside";
+    if (size != 2 && o->inner != k && !(side == 0 && v->type.elem == EL_f32)) return outside;
     if (out > 256) return "an operand's tile has more than 256 rows";
     for (o->swizzle = SPAN; in % o->swizzle; o->swizzle /= 2)      // heads of 80 or 96: spans of 32 or 64 bytes
         if (o->swizzle == 32) return small_span;
@@ -118,13 +119,13 @@ static const char *operand_of(Hop *h, Operand *o, Val *v, const Val *k, int side
 static bool fits_rows(int64_t m) { return m == 64 || (m > 0 && m % 128 == 0); }
 static bool fits(const Hop *h, int64_t m) { return fits_rows(m) || (m == 192 && !h->no_bands); }
 
-// What wgmma multiplies: f16, bf16, f8 of either kind, 8-bit integers, and f32 where 10 bits of it are asked for.
+// What wgmma multiplies: f16, bf16, f8 of either kind, 8-bit integers, and f32 as tf32, once or three times (hopper/low.c).
 static bool element_types(const Op *dot) {
     Elem a = (Elem)dot->in[0]->type.elem, b = (Elem)dot->in[1]->type.elem, o = (Elem)dot->out[0]->type.elem;
     bool f8 = (a == EL_f8e4m3 || a == EL_f8e5m2) && (b == EL_f8e4m3 || b == EL_f8e5m2);
     bool ints = (a == EL_i8 || a == EL_u8) && (b == EL_i8 || b == EL_u8);
     if (ints) return o == EL_i32;
-    return o == EL_f32 && (f8 || (a == b && (a == EL_bf16 || a == EL_f16 || (a == EL_f32 && dot->sub == DP_tf32))));
+    return o == EL_f32 && (f8 || (a == b && (a == EL_bf16 || a == EL_f16 || (a == EL_f32 && dot->sub != DP_ieee))));
 }
 
 // The transposed product: wgmma's columns come in eights.
@@ -146,6 +147,14 @@ static const char *operands_of(Hop *h, Product *p, Op *dot) {
     return NULL;
 }
 
+// The innermost dimension of a plain load is the contracted one.
+static bool operand_reads_rows(Hop *h, Val *v, const Val *k) {
+    Access a;
+    if (!v->def || v->def->code != OP_T_load) return false;
+    access_shape(h->facts, v->def, &a);
+    return a.aff[a.inner].naxis == 1 && a.aff[a.inner].axis[0].axis == k;
+}
+
 static const char *product_of(Hop *h, Product *p, Op *dot) {
     Elem e = (Elem)dot->in[0]->type.elem;
     const Type *t = &dot->out[0]->type;
@@ -159,14 +168,18 @@ static const char *product_of(Hop *h, Product *p, Op *dot) {
         else p->col = t->axis[i];
     }
     if (!p->row || !p->col || type_axis(&dot->in[1]->type, p->col) < 0) return "a product has a batch axis";
-    if (!fits(h, axis_extent(p->row)) && fits_rows(axis_extent(p->col))) swap_sides(p);
+    p->three = e == EL_f32 && dot->sub != DP_tf32;
+    int64_t height = axis_extent(p->row), width = axis_extent(p->col);
+    bool aside = p->three && height == 64 && width > height && fits_rows(width) && operand_reads_rows(h, dot->in[0], p->k);      // for two groups
+    if ((!fits(h, height) && fits_rows(width)) || aside) swap_sides(p);
     int64_t m = axis_extent(p->row), n = axis_extent(p->col), k = axis_extent(p->k);
     if (!fits(h, m)) return "neither the rows nor the columns of a product are 64 or a multiple of 128";
     p->promoted = e == EL_f8e4m3 || e == EL_f8e5m2;
     if (n % (elem_is_int(e) && n > 32 ? 16 : 8) || n > 256 || k % (32 / elem_bytes(e))) return "the extents of a product do not fit wgmma";
     const char *why = operands_of(h, p, dot);
     bool computed = why == computed_right && !h->follows;
-    if ((!alignment(why) && !computed) || p->swapped || !fits_rows(n) || m % 8 || m > 256) return why;
+    bool columns = why == outside && e == EL_f32;              // on the left threads read it
+    if ((!alignment(why) && !computed && !columns) || p->swapped || !fits_rows(n) || m % 8 || m > 256) return why;
     swap_sides(p);                                             // the right one may come through registers on the left
     p->for_sources = computed;
     return operands_of(h, p, dot);
@@ -237,6 +250,7 @@ bool hop_applies(Hop *h) {
     h->loop = h->nest = NULL;
     h->follows = false;
     h->np = h->nsources = 0;
+    h->stage_bytes[0] = h->stage_bytes[1] = h->once_bytes = h->made_bytes = h->low_bytes = 0;
     h->groups = h->tiles = h->bands = 1;
     memset(h->p, 0, sizeof h->p);
     for (Op *op = h->f->body.first; op; op = op->next) {
@@ -270,7 +284,8 @@ bool hop_applies(Hop *h) {
     hop_share(h);
     int64_t rows = axis_extent(h->p[0].row);
     for (int i = 0; i < h->np; i++) if (axis_extent(h->p[i].row) != rows) return decline(h, "products differ in rows");
-    h->pipelined = !h->p[0].promoted && only_sums(h);
+    if ((why = hop_low(h))) return decline(h, why);
+    h->pipelined = !h->p[0].promoted && !h->by_threads && only_sums(h);
     hop_divide_rows(h, h->follows ? 1 : hop_pingpong(h));
     if (h->follows && h->bands > 1) return decline(h, "a product follows the loop of three groups");
     if (rows == 192 && h->tiles * h->bands == 1 && h->f->groups_refused) { h->no_bands = true; return hop_applies(h); }      // its transpose, then

@@ -18,7 +18,7 @@ Val *hop_wait(Builder *b, int in_flight, Val *acc) {
 }
 
 Val *hop_multiply(Hop *h, Builder *b, const Product *p, Ring ring, ValMap *m) {
-    Val *zero = hop_i32(b, 0), *in[8];
+    Val *zero = hop_i32(b, 0), *in[9];
     for (int i = 0; i < 2; i++) {
         const Operand *o = &p->op[i];
         in[i] = o->where == REGISTERS ? map_get(m, p->dot->in[i ^ p->swapped]) : o->same ? o->same->buffer : o->buffer;
@@ -31,10 +31,10 @@ Val *hop_multiply(Hop *h, Builder *b, const Product *p, Ring ring, ValMap *m) {
     in[n++] = map_get(m, p->row);
     in[n++] = map_get(m, p->col);
     in[n++] = map_get(m, p->k);
+    if (p->three) in[n++] = h->low;
     Type t = p->dot->out[0]->type;
     Val *axes[MAX_AXES];
     for (int i = 0; i < t.rank; i++) axes[i] = map_get(m, t.axis[i]);
-    (void)h;
     b->span = p->dot->span;
     Val *v = b_op(b, OP_T_wgmma, 0, type_tile((Elem)t.elem, t.rank, axes), n, in);
     v->def->attr = (p->op[0].where != REGISTERS && p->op[0].outer == p->k) | (p->op[1].outer == p->k) << 1;
@@ -52,6 +52,7 @@ int hop_ring(const Hop *h, const Product *p) { return h->rings == 2 ? (int)(p - 
 
 void hop_await(Hop *h, Builder *b, int ring, Ring at) {
     hop_effect(b, OP_T_mbar_wait, 3, (Val *[]){h->full[ring], at.stage, at.phase});
+    if (h->low) hop_effect(b, OP_T_mbar_wait, 3, (Val *[]){h->low_full, at.stage, at.phase});
     if (hop_gathered_bytes(h, ring)) hop_effect(b, OP_T_fence_async, 0, NULL);
 }
 

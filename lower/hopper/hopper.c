@@ -194,12 +194,13 @@ bool hopper(Fn *f, const CompileOptions *opt) {
             Operand *o = i < 2 * h.np ? &h.p[i / 2].op[i % 2] : &h.source[i - 2 * h.np];
             if (o->where == REGISTERS || o->same || o->swizzle != swizzle) continue;
             o->buffer = buffer(&h, &b, o, &at);
-            bool rounds = i < 2 * h.np && o->a.elem == EL_f32 && !o->seen;
+            bool rounds = i < 2 * h.np && o->a.elem == EL_f32 && !o->seen && !h.low_bytes;
             if (o->load && !o->gathered) o->map = tensor_map(&h, o, rounds);
             if (o->ends == BY_ROWS) hop_last_map(&h, o, tensor_map(&h, o, rounds));
             bool each_trip = i < 2 * h.np && o->outer == h.p[i / 2].k;
             if (o->window && !each_trip) hop_window_start(&b, o->window, axis_lo(o->outer), o->start);
         }
+    hop_low_buffers(&h, &b, &at);
     if (h.behind_bytes) {
         at = (at + 8 * SPAN - 1) & ~(uint32_t)(8 * SPAN - 1);
         h.behind.buffer = buffer(&h, &b, &h.behind, &at);
@@ -213,6 +214,7 @@ bool hopper(Fn *f, const CompileOptions *opt) {
         h.full[i] = mbar(&b, h.stages, hop_gathered_bytes(&h, i) ? 1 + GATHER_THREADS : h.fixed_bytes ? 2 : 1, &at);
         h.empty[i] = mbar(&b, h.stages, h.groups * h.bands * h.cluster * (hop_by_warps(&h) ? 4 : 1), &at);
     }
+    hop_low_barriers(&h, &b, &at);
     if (h.once_bytes) h.once = mbar(&b, 1, 1, &at);
     if (h.once_bytes && h.walk_bytes) h.once_free = mbar(&b, 1, h.groups * h.bands * (h.keep ? h.tiles : 1), &at);
     if (h.behind_bytes) h.behind_full = mbar(&b, h.tiles, 1, &at);
@@ -220,7 +222,7 @@ bool hopper(Fn *f, const CompileOptions *opt) {
     f->groups = h.groups;
     f->warps = 4 * h.groups;
     int groups = hop_storing(&h) * h.slices;
-    f->launch->threads = groups == 1 && !hop_gathered_bytes(&h, -1) ? 128 + 32 * (h.fixed_bytes ? 2 : 1) : 128 * (groups + 1);
+    f->launch->threads = groups == 1 && !hop_gathered_bytes(&h, -1) ? 128 + 32 * (h.low ? 1 + LOW_WARPS : h.fixed_bytes ? 2 : 1) : 128 * (groups + 1);
     f->launch->blocks = f->launch->programs;
     f->buffer_bytes = at;
 
@@ -233,6 +235,7 @@ bool hopper(Fn *f, const CompileOptions *opt) {
     if (h.cluster > 1) hop_common(&h, roles->reg[0]);
     hop_producer(&h, roles->reg[0], OTHERS);
     if (h.fixed_bytes) hop_producer(&h, op_add_region(f, roles), FIXED);
+    if (h.low) hop_low_region(&h, op_add_region(f, roles));
     for (Op *op = f->body.first, *next; op != roles; op = next) {      // the consumers' part of the prologue
         next = op->next;
         if (hop_is_ring_load(&h, op)) { op_remove(op); continue; }

@@ -7,7 +7,7 @@
 
 enum { MAX_DOTS = 4, SPAN = 128, MAX_STAGES = 16, SYNC_BYTES = 2048, MAX_CARRIED = 64, MAX_DIGITS = 8, MAX_SOURCES = 4, MAX_AHEAD = 16, GATHER_THREADS = 128, MAX_WALKED = 2 * MAX_DOTS * 4 };      // SPAN: bytes of the widest swizzle; barriers and small reductions
 
-enum { OTHERS, CONSUMERS, FIXED };      // regions of `roles`
+enum { OTHERS, CONSUMERS, FIXED, PREPARES = FIXED };      // regions of `roles`; there is no second producer beside warps that prepare
 
 typedef enum Where { RING, ONCE, MADE, REGISTERS } Where;
 typedef enum Ends { WHOLE, BY_ROWS, BY_COLUMNS } Ends;
@@ -60,6 +60,7 @@ typedef struct Product {
     Val    *row, *col, *k;          // of what wgmma makes
     bool    promoted;               // f8: the tensor cores keep too few bits, so each trip's product is added in f32
     bool    swapped;                // which is the dot's transpose: op[0] is its right operand
+    bool    three;                  // of f32, as three of tf32 (hopper/low.c)
     bool    for_sources;            // for TMA to bring what that is computed from; else nothing is won
     Operand op[2];
 } Product;
@@ -94,6 +95,9 @@ typedef struct Hop {
     Val    *full[2], *empty[2];     // barriers of the rings
     Val    *once, *once_free;       // and of what is loaded once a tile
     uint32_t once_bytes, made_bytes;
+    bool    by_threads;             // the consumers read the left operand's elements of 32 bits themselves (hopper/low.c)
+    Val    *low, *low_full;         // what tf32 leaves of the right one, and its barriers; NULL: products are single ones
+    uint32_t low_bytes;             // of a stage
     Operand behind;                 // a tile that what follows the loop reads (hopper/behind.c), and its barriers
     uint32_t behind_bytes;          // 0: there is none, or the consumers load it
     Val    *behind_full, *behind_free;
@@ -191,6 +195,13 @@ bool hop_take_source(Hop *h, Builder *b, const Op *load, Val *stage, ValMap *map
 // The loads that are a trip ahead, for the trip that begins at `counter`; what an earlier trip has loaded in place of one: what `took` has of it.
 void hop_load_ahead(Hop *h, Builder *b, Val *counter, Val **out);
 bool hop_take_ahead(Hop *h, Builder *b, const Op *load, Val *const *took, ValMap *map);
+
+// hopper/low.c: whether the only product's left operand is read by threads, NULL, or why it cannot be; the buffer and barriers of the low parts; the
+// region of the warps that make them.
+const char *hop_low(Hop *h);
+void hop_low_buffers(Hop *h, Builder *b, uint32_t *at);
+void hop_low_barriers(Hop *h, Builder *b, uint32_t *at);
+void hop_low_region(Hop *h, Region *r);
 
 // hopper/seen.c: do others than products of the loop take what this load brings; is there such an operand; are stages read by threads? Then loads of
 // their own for those outside of the loop, and, before an op of the loop that takes one, a read of the stage.

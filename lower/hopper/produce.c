@@ -153,7 +153,7 @@ void hop_producer(Hop *h, Region *r, int role) {
     Val *other = b_binary(&in, OP_xor, ring.phase, hop_i32(&in, 1));
     for (int i = 0; i < h->rings; i++) {
         hop_effect(&in, OP_T_mbar_wait, 3, (Val *[]){h->empty[i], ring.stage, other});
-        hop_effect(&in, OP_T_mbar_expect, absent ? 3 : 2, (Val *[]){h->full[i], ring.stage, absent})->imm = fixed ? h->fixed_bytes : h->stage_bytes[i] - h->fixed_bytes - hop_gathered_bytes(h, i);
+        hop_effect(&in, OP_T_mbar_expect, absent ? 3 : 2, (Val *[]){h->full[i], ring.stage, absent})->imm = fixed ? h->fixed_bytes : h->stage_bytes[i] - h->fixed_bytes - hop_gathered_bytes(h, i) - h->low_bytes;
         fill_all(h, &in, RING, fixed, i, ring.stage, h->full[i], &map);
         if (hop_gathered_bytes(h, i)) hop_effect(&in, OP_T_copy_arrive, 2, (Val *[]){h->full[i], ring.stage})->imm = GATHER_THREADS;
     }

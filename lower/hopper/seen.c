@@ -48,7 +48,7 @@ uint32_t hop_seen_bytes(const Hop *h) {
     return most + reduced;
 }
 
-bool hop_by_warps(const Hop *h) { return h->nsources > 0 || hop_any_seen(h); }
+bool hop_by_warps(const Hop *h) { return h->nsources > 0 || h->by_threads || hop_any_seen(h); }
 
 // An op of the region that takes v, or has one inside that does, from `from` up to `to`; not the loop's own.
 static Op *first_look(const Hop *h, Op *from, const Op *to, const Val *v) {

@@ -21,7 +21,7 @@
 // (hopper/window.c); or whose rows begin where TMA cannot write (hopper/rows.c). Where one round is all that a launch
 // has, there is nothing to load ahead (Schedule.walk is 1 then). Others keep a block to a program (a converted tile
 // would need shared memory beside the ring; where the slots would leave less than two stages, there is no room), and so
-// do transposed products, whose tiles are small.
+// do transposed products, whose tiles are small, but those of f32, which are made for what is contracted outside.
 //
 // An H200, B4 H32 S4096 D128: 645 TFLOP/s instead of 614; B8 H12 S1024 D64: 351 instead of 322, since a block that begins
 // anew costs 3.3 us and a trip 1.3 (2026-11-21).
@@ -48,12 +48,16 @@ static bool ends_with_tensor(Hop *h, const Val *axis, LExpr dim) {
     return (axis->def->flags & AXIS_FULL) || (host_expr(h->facts, axis_hi(axis), &end) && launch_same(end, dim));
 }
 
+// The axes of a result's rows and columns in memory: those of the product, or of the transposed one, whose slots are written across (llvm/store.c).
+static Val *result_rows(const Hop *h) { return h->p[0].swapped ? h->p[0].col : h->p[h->np - 1].row; }
+static Val *result_columns(const Hop *h) { return h->p[0].swapped ? h->p[0].row : h->p[h->np - 1].col; }
+
 static bool storable(Hop *h, Op *op) {
     Access a;
-    const Product *p = &h->p[h->np - 1];
-    const Val *v = op_value(op);
+    const Val *v = op_value(op), *of_rows = result_rows(h), *of_columns = result_columns(h);
     int size = elem_bytes((Elem)v->type.elem);
-    int64_t row = axis_extent(p->col) * size;
+    int64_t row = axis_extent(of_columns) * size;
+    if (h->p[0].swapped && (size != 4 || axis_extent(of_rows) % SLOT_ROWS)) return false;
     access_shape(h->facts, op, &a);
     if (a.p->mode != PM_OUT || a.p->strided || a.nidx < 2 || a.nidx > 5 || v->type.rank != 2 || v->type.elem == EL_bool)
         return false;
@@ -62,7 +66,7 @@ static bool storable(Hop *h, Op *op) {
     bool rows = false, cols = false, window = false;
     for (int d = 0; d + 1 < a.nidx; d++) window |= a.aff[d].ntile > 0;
     if (window && (a.inner + 1 < a.nidx || row % SPAN)) return false;
-    if (window) rows = !hop_window(h, &a, a.nidx - 1, false, &w) && w.rows == p->row && hop_window_ends(h, &a, &w);
+    if (window) rows = !hop_window(h, &a, a.nidx - 1, false, &w) && w.rows == of_rows && hop_window_ends(h, &a, &w);
     for (int i = 0; rows && i < w.n; i++) rows = !w.at[i].step && !w.at[i].base.c && !w.at[i].base.nterm;
     for (int d = 0; d < a.nidx; d++) {
         const Affine *x = &a.aff[d];
@@ -71,8 +75,8 @@ static bool storable(Hop *h, Op *op) {
         if (!x->naxis) continue;
         const Val *axis = x->axis[0].axis;
         if (x->axis[0].k != 1 || x->axis[0].scale || !a.proved[d] || !ends_with_tensor(h, axis, a.p->dim[d])) return false;
-        if (axis == p->col && d == a.inner) cols = true;
-        else if (axis == p->row) rows = true;
+        if (axis == of_columns && d == a.inner) cols = true;
+        else if (axis == of_rows) rows = true;
         else return false;
     }
     return rows && cols && access_aligned(h->facts, &a, 16 / size);
@@ -138,8 +142,8 @@ static int slots(const Hop *h) {
 }
 
 uint32_t hop_walk_bytes(Hop *h) {
-    if (h->nest || h->opt->schedule.walk == 1 || one_round(h) || !one_tile(h) || h->p[0].swapped || !hop_program(h->f)) return 0;
-    for (int rows = 0; rows < 2; rows++) {
+    if (h->nest || h->opt->schedule.walk == 1 || one_round(h) || !one_tile(h) || (h->p[0].swapped && !h->by_threads) || !hop_program(h->f)) return 0;
+    for (int rows = 0; rows < (h->p[0].swapped ? 1 : 2); rows++) {
         int stores = 0;
         h->by_rows = rows;
         h->tile_bytes = 0;
@@ -186,7 +190,6 @@ static int tensor_map(Hop *h, const Access *a, int64_t columns) {
 static void store_by_tma(Hop *h, Builder *top, Op *op) {
     Access a;
     Window w;
-    const Product *p = &h->p[h->np - 1];
     Val *v = op_value(op), *in[6 + 2 * MAX_RANK];
     bool window = false;
     int size = elem_bytes((Elem)v->type.elem), n = 0;
@@ -207,19 +210,20 @@ static void store_by_tma(Hop *h, Builder *top, Op *op) {
     for (int d = 0; d + 1 < a.nidx; d++) window |= a.aff[d].ntile > 0;
     if (window) {
         hop_window(h, &a, a.nidx - 1, false, &w);
-        hop_window_start(&b, &w, axis_lo(p->row), in + n);
+        hop_window_start(&b, &w, axis_lo(result_rows(h)), in + n);
         n += w.n;
     }
     for (int d = window ? w.n : 0; d < a.nidx; d++) in[n++] = hop_coordinate(&b, &a.aff[d], &same);
     in[n++] = v;
-    in[n++] = p->row;
-    in[n++] = p->col;
+    in[n++] = result_rows(h);
+    in[n++] = result_columns(h);
     for (int i = 0; window && i + 1 < w.n; i++) in[n++] = w.at[i].radix ? w.at[i].radix : b_const(&b, EL_index, 1);
     Op *s = hop_effect(&b, OP_T_tma_store, n, in);
     s->nidx = op->nidx;
     s->imm = window ? hop_window_map(h, &a, &w, SPAN, SLOT_ROWS, false) : tensor_map(h, &a, SPAN / size);
-    int64_t last = axis_extent(p->col) % (SPAN / size);
-    if (last) {
+    int64_t last = axis_extent(result_columns(h)) % (SPAN / size);
+    if (h->p[0].swapped) s->attr = 2;
+    else if (last) {
         tensor_map(h, &a, last);
         s->attr = 1;
     }

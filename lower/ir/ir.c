@@ -501,6 +501,11 @@ Val *op_acc(const Op *op) {
     return op->flags & HAS_ACC ? op->in[op->code == OP_T_wgmma ? 4 : 2] : NULL;
 }
 
+Val *op_low(const Op *op) {
+    int first = 7 + ((op->flags & HAS_ACC) != 0);
+    return op->nin > first ? op->in[first] : NULL;
+}
+
 bool op_is_elementwise(const Op *op) {
     switch (op->code) {
     case OP_T_unary: case OP_T_binary: case OP_T_select: case OP_T_cast: case OP_T_bitcast: case OP_T_fun: case OP_T_splat:

@@ -189,6 +189,7 @@ Op   *op_walk(const Region *root, const Op *prev);
 Val  *op_else(const Op *op);                               // load, ptrload
 Val  *op_where(const Op *op);                              // ptrload, ptrstore, atomic
 Val  *op_acc(const Op *op);                                // dot, wgmma
+Val  *op_low(const Op *op);                                // wgmma: what tf32 leaves of b; NULL: one product
 Val  *op_value(const Op *op);                              // store, ptrstore, atomic
 Val  *op_compare(const Op *op);                            // atomic.cas
 // store, ptrstore, atomic: the lanes it acts on, as a type without element
@@ -201,6 +202,7 @@ int   op_first_axis(const Op *op);                         // what takes axes af
 Op   *op_target(const Op *op);                             // the loop that a break or continue is for, or NULL
 // Where a part_put puts the parts: its attr. Slices of a block and blocks of a cluster (level 2) leave theirs to the first.
 enum { PUT_memory, PUT_block, PUT_cluster, PUT_all };
+enum { LOW_WARPS = 2 };                                    // of buffer_low
 int   op_put_in(const Op *op);                             // that, or -1 of other ops
 // what other blocks of the cluster send: join_cluster, from_cluster, drawn
 bool  op_meets(const Op *op);

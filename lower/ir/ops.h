@@ -70,6 +70,7 @@
     X(join_lanes,   REDUCE,  1,  1,   1,  0, "P",   2, "x, made of reductions {attr 1} with parts in the lanes and warps of the bits imm: joined, whole in each of them") \
     X(buffer,       NONE,    0,  0,   1,  0, "S",   2, "shared memory ring of imm stages at byte attr, see Type.shape, swizzle") \
     X(buffer_clear, NONE,    3,  3,   0,  0, "W",   2, "buffer, stage, axis of its rows: rows at dead lanes become 0, seen by wgmma after it") \
+    X(buffer_low,   NONE,    4,  4,   0,  0, "RW",  2, "buffer, stage, buffer of the same type, bar: what tf32 leaves of each f32 element, put at its place there by two warps, which arrive at the mbarrier then; seen by wgmma after that") \
     X(buffer_load,  NONE,    2, 255,  1,  0, "R",   2, "buffer, stage, axis.. (one a dimension; none: in the type's order); the tile (ldmatrix where the layout allows). imm, attr > 1: of so many lanes of the first, the last axis each has the same element of a dimension that is shorter by as much") \
     X(buffer_store, NONE,    3, 255,  0,  0, "W",   2, "buffer, stage, tile, axis..") \
     X(copy_async,   NONE,    3, 255,  0,  0, "RWA", 2, "buffer, stage, tensor, index.. (nidx): cp.async of a tile; out of range and dead lanes give 0") \
@@ -82,7 +83,7 @@
     X(mbar_arrive,  NONE,    2,  2,   0,  0, "S",   2, "bar, stage: one arrival for each group of four warps, imm 1: for each warp (attr > 1: in each of the attr blocks of the cluster)") \
     X(mbar_wait,    NONE,    3,  3,   0,  0, "S",   2, "bar, stage, parity: until the phase of that parity is complete") \
     X(tma_load,     NONE,    4, 255,  0,  0, "RWA", 2, "buffer, stage, bar, tensor, coordinate.. (nidx, one a dimension, index of lane 0), offset.. (of a window, one a spatial dimension: im2col mode), live? (HAS_WHERE); a buffer of one stage has it for its barrier alone; imm: number of the tensor map; attr > 1: each of the attr blocks of the cluster, which all want this box, brings its part to all of them; live: so many rows are brought, fewer than all by the next tensor map, or with attr 1 so many columns, by whole swizzle spans; what else the stage holds is what it was") \
-    X(tma_store,    NONE,    5, 255,  0,  0, "WA",  2, "buffer, tensor, coordinate.. (nidx, one a dimension, index of lane 0), value, row, col axis, length.. (where rows are pixels: of a spatial dimension, innermost first): through the buffer by TMA, what lies past the tensor's end is left out; imm: number of the tensor map; attr 1: the last span of columns is narrower and has the next one") \
+    X(tma_store,    NONE,    5, 255,  0,  0, "WA",  2, "buffer, tensor, coordinate.. (nidx, one a dimension, index of lane 0), value, row, col axis, length.. (where rows are pixels: of a spatial dimension, innermost first): through the buffer by TMA, what lies past the tensor's end is left out; imm: number of the tensor map; attr 1: the last span of columns is narrower and has the next one; 2: rows of the product are columns here") \
     X(row_store,    NONE,    5, 255,  0,  0, "WA",  2, "tensor, index.. (nidx), value, buffer, row, col axis: a store whose rows pass through shared memory, each where its alignment in the tensor is kept") \
     X(tma_store_wait, NONE,  0,  0,   0,  0, "S",   2, "until this program's tma_stores and row_stores are done with shared memory") \
     X(turn_wait,    NONE,    0,  0,   0,  0, "S",   2, "of consumer groups: until the one before has passed the turn (imm 1: the first group alone; attr: how many slices of the consumers they are, else two)") \
@@ -90,8 +91,8 @@
     X(fence_async,  NONE,    0,  0,   0,  0, "S",   2, "generic shared writes before it are seen by TMA and wgmma after it") \
     X(slice,        NONE,    0,  0,   1,  0, "S",   2, "which of the imm slices of a block's consumers this is, index") \
     X(wait_launches, NONE,   0,  0,   0,  0, "S",   2, "until the launches that this one follows have ended: before it a role reads fixed tensors only") \
-    X(wgmma,        NONE,    7,  8,   1,  0, "RA",  2, "a (buffer or register tile), b buffer, stage of a, stage of b, acc? (HAS_ACC), row, col, k axis: starts acc + a * b; not readable before wgmma_wait; attr 1: a, 2: b has k as its outer dimension; imm > 1: a has the rows of so many slices, one after the other") \
+    X(wgmma,        NONE,    7,  9,   1,  0, "RA",  2, "a (buffer or register tile), b buffer, stage of a, stage of b, acc? (HAS_ACC), row, col, k axis, low?: starts acc + a * b; not readable before wgmma_wait; attr 1: a, 2: b has k as its outer dimension; imm > 1: a has the rows of so many slices, one after the other; low: what tf32 leaves of b, for three products of tf32 in place of one") \
     X(wgmma_wait,   NONE,    0, 255, 255, 0, "S",   2, "accumulators..: until at most imm groups are in flight; results are readable. attr: nothing computes with them before what stands before this has happened; where the mbarriers are that this is told by") \
-    X(roles,        NONE,    0,  0,   0,  2, "",    2, "region 0 is run by the producer, region 1 by the consumers, a third one by a second producer, beside the first; imm consumer groups, attr > 1: in so many slices, each of which runs region 1 for itself")
+    X(roles,        NONE,    0,  0,   0,  2, "",    2, "region 0 is run by the producer, region 1 by the consumers, a third one by a second producer, beside the first, or by two warps that prepare what it has brought; imm consumer groups, attr > 1: in so many slices, each of which runs region 1 for itself")
 // clang-format on
 #endif

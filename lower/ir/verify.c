@@ -507,6 +507,15 @@ static void check_buffer(Check *c, const Op *op) {
     if (repeats && op->attr % repeats) problem(c, "swizzled lines repeat every %d bytes, and the buffer begins at %d", repeats, (int)op->attr);
 }
 
+static void check_buffer_low(Check *c, const Op *op) {
+    want_kind(c, op, 0, TY_BUFFER, "a buffer");
+    want_scalar_int(c, op, 1, "the stage");
+    want_kind(c, op, 2, TY_BUFFER, "a buffer");
+    want_kind(c, op, 3, TY_MBAR, "an mbarrier");
+    if (elem_of(op->in[0]) != EL_f32) problem(c, "the elements must be f32");
+    if (!type_equal(&op->in[0]->type, &op->in[2]->type)) problem(c, "the buffers' types differ");
+}
+
 static void check_buffer_clear(Check *c, const Op *op) {
     if (want_kind(c, op, 0, TY_BUFFER, "a buffer")) want_scalar_int(c, op, 1, "the stage");
     want_kind(c, op, 2, TY_AXIS, "an axis");
@@ -597,9 +606,10 @@ static void check_wgmma(Check *c, const Op *op) {
     want_scalar_int(c, op, 2, "the stage of a");
     want_scalar_int(c, op, 3, "the stage of b");
     int acc = (op->flags & HAS_ACC) != 0;
-    if (op->nin != 7 + acc) { problem(c, "the operands are a, b, two stages, the accumulator if there is one, and three axes"); return; }
+    if (op->nin != 7 + acc && op->nin != 8 + acc) { problem(c, "the operands are a, b, two stages, the accumulator if there is one, three axes, and b's low parts if there are"); return; }
     if (acc && !type_equal(&op->in[4]->type, &op->out[0]->type)) problem(c, "the accumulator's type is not the result's");
-    for (int i = 4 + acc; i < op->nin; i++) want_kind(c, op, i, TY_AXIS, "an axis");
+    for (int i = 4 + acc; i < 7 + acc; i++) want_kind(c, op, i, TY_AXIS, "an axis");
+    if (op->nin == 8 + acc) want_kind(c, op, 7 + acc, TY_BUFFER, "a buffer");
 }
 
 static void check_join_lanes(Check *c, const Op *op) {

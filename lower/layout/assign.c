@@ -574,7 +574,8 @@ static void insert_conversions(Assign *s) {
         else if (op->code == OP_T_tma_store) {
             Val *v = op->in[2 + op->nidx];
             int row = type_axis(&v->type, op->in[3 + op->nidx]), col = type_axis(&v->type, op->in[4 + op->nidx]);
-            op->in[2 + op->nidx] = converted(s, op, v, layout_mma_acc(s->f->arena, &v->type, row, col, s->f->warps, 1));
+            bool across = op->attr == 2;
+            op->in[2 + op->nidx] = converted(s, op, v, layout_mma_acc(s->f->arena, &v->type, across ? col : row, across ? row : col, s->f->warps, 1));
         }
         else if (op->code == OP_T_row_store) {
             Val **v = &op->in[1 + op->nidx];

@@ -18,6 +18,10 @@ void fma_plan(const Op *op, DotPlan *p);
 void fma_emit(Gen *g, Op *op, DotPlan *p);                         // operands staged, barriers done
 LLVMValueRef dot_start(Gen *g, const Op *op, int reg);             // the accumulator's register, or 0
 
+// A fragment by ldmatrix; x -> hi and lo of tf32x3, both as bits.
+void gen_ldmatrix(Gen *g, LLVMValueRef p, int n, bool trans, LLVMValueRef *out);
+void gen_tf32_parts(Gen *g, LLVMValueRef x, LLVMValueRef *hi, LLVMValueRef *lo);
+
 // Fragments that a loop carries from one trip to the next: see "Ahead" in llvm/mma.c. NULL: there are none.
 typedef struct Ahead Ahead;
 Ahead       *ahead_open(Gen *g, const Op *loop);                   // before the loop: reads the first trip's

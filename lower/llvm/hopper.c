@@ -10,7 +10,7 @@
 //
 // Accumulators are in registers of their own (llvm/acc.c), which a wait's assembly copies out for those who compute with them,
 // so that nothing moves a use before its wait (reference: PTX ISA, asynchronous warpgroup level matrix instructions).
-#include "lower/llvm/gen.h"
+#include "lower/llvm/dot.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -111,6 +111,12 @@ void emit_mbar_arrive(Gen *g, Op *op) {
     else effect(g, "@$1 mbarrier.arrive.shared.b64 _, [$0];", "r,b,~{memory}", 2, (LLVMValueRef[]){bar, mine});
 }
 
+// One of each warp of the role.
+void gen_arrive(Gen *g, const Val *bar, LLVMValueRef stage) {
+    effect(g, "@$1 mbarrier.arrive.shared.b64 _, [$0];", "r,b,~{memory}", 2,
+           (LLVMValueRef[]){address(g, mbar_at(g, bar, stage)), LLVMBuildICmp(g->B, LLVMIntEQ, g->lane, gen_i32(g, 0), "")});
+}
+
 void emit_mbar_wait(Gen *g, Op *op) {
     if (!g->accs) { mbar_wait_by_blocks(g, op); return; }
     LLVMValueRef args[] = {address(g, mbar_at(g, op->in[0], gen_get(g, op->in[1], 0))), gen_get(g, op->in[2], 0)};
@@ -200,12 +206,21 @@ static void cluster_barrier(Gen *g) {
     call(g, "llvm.nvvm.barrier.cluster.wait.aligned", 0, NULL);
 }
 
+// Does it prepare what the other brings? Then it is warps, not one thread.
+static bool prepares(const Region *r) {
+    for (const Op *op = op_walk(r, NULL); op; op = op_walk(r, op)) if (op->code == OP_T_buffer_low) return true;
+    return false;
+}
+
 static void second_producer(Gen *g, Region *r, int thread, LLVMBasicBlockRef at) {
     LLVMBasicBlockRef go = gen_block(g, "fixed");
     LLVMPositionBuilderAtEnd(g->B, at);
-    LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntEQ, g->tid, gen_i32(g, thread), ""), go, g->exit);
+    LLVMValueRef from = LLVMBuildSub(g->B, g->tid, gen_i32(g, thread), "");
+    g->prepares = prepares(r) ? 1 + thread : 0;
+    LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntULT, from, gen_i32(g, g->prepares ? 32 * LOW_WARPS : 1), ""), go, g->exit);
     LLVMPositionBuilderAtEnd(g->B, go);
     gen_region(g, r);
+    g->prepares = 0;
     if (!g->dead) LLVMBuildBr(g->B, g->exit);
     g->dead = false;
 }
@@ -232,7 +247,7 @@ void emit_roles(Gen *g, Op *op) {
     else call(g, "llvm.nvvm.barrier.cta.sync.aligned.all", 1, (LLVMValueRef[]){gen_i32(g, 0)});
     LLVMValueRef group = LLVMBuildLShr(g->B, g->tid, gen_i32(g, 7), "");
     group = call(g, "llvm.nvvm.shfl.sync.idx.i32", 4, (LLVMValueRef[]){gen_i32(g, -1), group, gen_i32(g, 0), gen_i32(g, 31)});
-    int begin = op->imm == 1 ? 128 : 0, kind = gathers(op->reg[0]) ? GATHERS : g->f->phased ? PHASED : PLAIN;      // the first producer's thread
+    int begin = op->imm == 1 ? 128 : 0, kind = gathers(op->reg[0]) ? GATHERS : g->f->phased || (op->nreg > 2 && prepares(op->reg[2])) ? PHASED : PLAIN;      // the first producer's thread
     LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntEQ, group, gen_i32(g, begin / 128), ""), produce, consume);
 
     LLVMPositionBuilderAtEnd(g->B, produce);
@@ -436,6 +451,11 @@ static LLVMTypeRef acc_struct(Gen *g, LLVMTypeRef of, int n) {
     return LLVMStructTypeInContext(g->C, t, (unsigned)n, 0);
 }
 
+// A left operand of 32-bit elements that threads take from the stage: for its low parts, or since k is outside.
+static bool by_threads(const Op *op) {
+    return op->in[0]->type.kind == TY_BUFFER && op->in[0]->type.elem == EL_f32 && (op_low(op) || op->attr & 1);
+}
+
 // Where accumulators are values of LLVM's (llvm/acc.c says where): tied to the products as operands, and threaded through waits.
 //
 // A whole product in one piece of assembly: fence, every m64nNk step (32 bytes of k) on its block of accumulators, commit.
@@ -449,6 +469,7 @@ static void tied_wgmma(Gen *g, Op *op) {
     int step = 32 / elem_bytes(eb), steps = (int)(axis_extent(k_axis) / step), n = 0, da = acc_in ? 2 * regs : regs, db = da + 1;
     if (ea != eb && elem_is_int(eb)) gen_need(g, offsetof(Target, has_wgmma_mixed));
     bool ints = o->type.elem == EL_i32, halves = elem_bytes(eb) == 2, in_regs = a->type.kind == TY_TILE;
+    if (by_threads(op)) ice("a left operand of f32 where groups take turns");
     int words = in_regs ? 4 * steps * blocks : 0, wait = joined_wait(op) ? (int)joined_wait(op)->imm : -1;
     LLVMValueRef args[520];
     Buf text = {0}, cons = {0};
@@ -557,6 +578,43 @@ static void put_list(Buf *text, const char *prefix, int from, int n) {          
     buf_putc(text, '}');
 }
 
+// The same where threads bring the left operand, and of f32 as three of tf32: small terms first. The wait is part of it, since ptxas does not keep what
+// a product reads from registers.
+static void wgmma_of_f32(Gen *g, Op *op, int at, int per, int blocks, int steps) {
+    const Op *wait = joined_wait(op);
+    const Val *read = wait && acc_read(g->accs, wait->out[0]) ? wait->out[0] : NULL, *low = op_low(op);
+    bool acc_in = op->flags & HAS_ACC;
+    int words = 4 * steps * blocks, first = read ? blocks * per : 0, from_b = first + words * (low ? 2 : 1);
+    LLVMValueRef word[2 * 4 * 64], group = op->imm > 1 ? g->slice : g->f->groups > 1 ? LLVMBuildLShr(g->B, g->warp, gen_i32(g, 2), "") : NULL;
+    if (words > 4 * 64) ice("%d registers of a left operand", words);
+    gen_left_words(g, op, group, blocks, steps, word);
+    for (int i = 0; low && i < words; i++) gen_tf32_parts(g, word[i], &word[i], &word[words + i]);
+    Pieces p = {0};
+    Buf *text = &p.text;
+    buf_puts(text, "{\n.reg .b64 db, dl;\nwgmma.fence.sync.aligned;\n");
+    for (int m = 0; m < blocks; m++)
+        for (int k = 0; k < steps; k++) {
+            long long by = (long long)step_offset(&op->in[1]->type, false, k, 0) / 16;
+            buf_printf(text, "add.s64 db, $%d, %lld;\n", from_b, by);
+            if (low) buf_printf(text, "add.s64 dl, $%d, %lld;\n", from_b + 1, by);
+            for (int term = low ? 0 : 2; term < 3; term++) {        // al b, a bl, a b
+                buf_printf(text, "wgmma.mma_async.sync.aligned.m64n%dk8.f32.tf32.tf32 ", per * 2);
+                put_list(text, "%acc", at + m * per, per);
+                buf_puts(text, ", ");
+                put_list(text, "$", first + (term == 0 ? words : 0) + 4 * (m * steps + k), 4);
+                buf_printf(text, ", %s, %d, 1, 1;\n", term == 1 ? "dl" : "db", acc_in || k > 0 || (low && term > 0));
+            }
+        }
+    buf_printf(text, "wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned %d;\n", wait ? (int)wait->imm : 0);
+    if (read) piece_take(g, &p, read, NULL);
+    buf_puts(text, "}");
+    for (int i = 0; i < words * (low ? 2 : 1); i++) piece_in(&p, "r", word[i]);
+    piece_in(&p, "l", descriptor(g, op->in[1], stage_at(g, op->in[1], gen_get(g, op->in[3], 0)), false));
+    if (low) piece_in(&p, "l", descriptor(g, low, stage_at(g, low, gen_get(g, op->in[3], 0)), false));
+    LLVMValueRef x = piece_end(g, &p);
+    if (read) acc_set(g, read, x, 0);
+}
+
 // A whole product in one piece of assembly: fence, every m64nNk step (32 bytes of k) on its block of accumulators, commit,
 // and the wait if it comes next. Descriptors advance by constants.
 void emit_wgmma(Gen *g, Op *op) {
@@ -574,6 +632,7 @@ void emit_wgmma(Gen *g, Op *op) {
     if (acc_in) acc_put(g, op->in[4], o);
 
     // This group's 64 rows: in the layout they are the warps' bits, repeated `blocks` times.
+    if (by_threads(op)) { wgmma_of_f32(g, op, at, per, blocks, steps); return; }
     LLVMValueRef at_a = in_regs ? NULL : stage_at(g, a, gen_get(g, op->in[2], 0)), at_b = stage_at(g, b, gen_get(g, op->in[3], 0));
     if (!in_regs) at_a = own_rows(g, op, at_a);
     Pieces p = {0};

@@ -187,7 +187,7 @@ static LLVMValueRef place(Mma *m, Feed *s, int64_t across, int64_t k) {
     return shared_ptr(&s->at, c);
 }
 
-static void ldmatrix(Gen *g, LLVMValueRef p, int n, bool trans, LLVMValueRef *out) {
+void gen_ldmatrix(Gen *g, LLVMValueRef p, int n, bool trans, LLVMValueRef *out) {
     char name[64];
     snprintf(name, sizeof name, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x%d%s.b16", n, trans ? ".trans" : "");
     LLVMValueRef x = gen_call(g, name, 1, &p, 1, &g->sptr);
@@ -234,7 +234,7 @@ static void load_a(Mma *m, int64_t step, LLVMValueRef *out) {
     int64_t k = step * m->p->c.k;
     for (int i = 0; i < m->rows; i++, out += 4) {
         if (m->p->where[m->p->c.a] == IN_REGISTERS) { a_from_registers(m, i, step, out); continue; }
-        if (s->k_last || s->shared.size == 2) { ldmatrix(m->g, place(m, s, i * s->unit, k), 4, !s->k_last, out); continue; }
+        if (s->k_last || s->shared.size == 2) { gen_ldmatrix(m->g, place(m, s, i * s->unit, k), 4, !s->k_last, out); continue; }
         for (int r = 0; r < 4; r++) out[r] = load32(m, s, i * s->unit + 8 * (r & 1), k + 4 * (r >> 1));
     }
 }
@@ -244,7 +244,7 @@ static void load_b(Mma *m, int64_t step, int pair, LLVMValueRef *out) {
     Feed *s = &m->b;
     int64_t k = step * m->p->c.k;
     int j = 2 * pair, n = j + 1 < m->cols ? 4 : 2;
-    if (s->k_last || s->shared.size == 2) { ldmatrix(m->g, place(m, s, j * s->unit, k), n, !s->k_last, out); return; }
+    if (s->k_last || s->shared.size == 2) { gen_ldmatrix(m->g, place(m, s, j * s->unit, k), n, !s->k_last, out); return; }
     for (int r = 0; r < n; r++) out[r] = load32(m, s, (j + (r >> 1)) * s->unit, k + 4 * (r & 1));
 }
 
@@ -292,7 +292,7 @@ static LLVMValueRef round_tf32(Gen *g, LLVMValueRef x) {
 }
 
 // x -> hi and lo of tf32x3, both as bits.
-static void split(Gen *g, LLVMValueRef x, LLVMValueRef *hi, LLVMValueRef *lo) {
+void gen_tf32_parts(Gen *g, LLVMValueRef x, LLVMValueRef *hi, LLVMValueRef *lo) {
     *hi = LLVMBuildAnd(g->B, x, gen_i32(g, 0xffffe000), "");
     LLVMValueRef d = LLVMBuildFSub(g->B, LLVMBuildBitCast(g->B, x, g->f32, ""), LLVMBuildBitCast(g->B, *hi, g->f32, ""), "");
     *lo = LLVMBuildBitCast(g->B, d, g->i32, "");
@@ -304,7 +304,7 @@ typedef struct Parts { LLVMValueRef hi[4 * MAX_FRAGMENTS], lo[4 * MAX_FRAGMENTS]
 static void prepare(Mma *m, LLVMValueRef *hi, LLVMValueRef *lo, int n) {
     if (m->p->c.insn->frag != EL_f32) return;
     for (int i = 0; i < n; i++)
-        if (m->three) split(m->g, hi[i], &hi[i], &lo[i]);
+        if (m->three) gen_tf32_parts(m->g, hi[i], &hi[i], &lo[i]);
         else hi[i] = round_tf32(m->g, hi[i]);
 }
 

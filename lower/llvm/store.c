@@ -91,18 +91,38 @@ static void put_32bit(const Out *o, LLVMValueRef slot, int block, int span) {
     }
 }
 
+// Of the transposed product, whose rows are columns here: 64 of either, in two slots of 32 columns, each written by two warps. Lanes have elements of
+// four rows and eight columns, which are on banks of their own.
+//
+//     columns 0 .. 31    warps 0, 1 -> slot 0        columns 32 .. 63    warps 2, 3 -> slot 1
+static void put_across(const Out *o, LLVMValueRef left, LLVMValueRef right, int block, int eight) {
+    Gen *g = o->g;
+    LLVMValueRef warp = gen_bits(g, g->warp, 0, 3), below = LLVMBuildLShr(g->B, g->lane, gen_i32(g, 2), ""), c = gen_bits(g, g->lane, 0, 3);
+    LLVMValueRef slot = LLVMBuildSelect(g->B, LLVMBuildICmp(g->B, LLVMIntULT, warp, gen_i32(g, 2), ""), left, right, "");
+    LLVMValueRef base = gen_add(g, gen_add(g, slot, gen_times(g, c, 2 * 128)), gen_times(g, gen_bits(g, below, 0, 3), 4));
+    LLVMValueRef chunk = gen_add(g, gen_times(g, gen_bits(g, warp, 0, 1), 4), gen_bits(g, below, 2, 1));
+    for (int k = 0; k < 2; k++)
+        for (int h = 0; h < 2; h++) {
+            LLVMValueRef row = gen_add(g, gen_times(g, c, 2), gen_i32(g, k)), x = LLVMBuildXor(g->B, gen_add(g, chunk, gen_i32(g, 2 * h)), row, "");
+            LLVMValueRef at = gen_add(g, base, gen_times(g, x, 16));
+            for (int e = 0; e < 8; e++) {
+                int first = 4 * (block * (int)(axis_extent(o->row) / 8) + 8 * eight + e);
+                LLVMSetAlignment(LLVMBuildStore(g->B, gen_get(g, o->v, first + 2 * h + k), gen_ring(g, gen_add(g, at, gen_i32(g, (8 * e + k) * 128)))), 4);
+            }
+        }
+}
+
 static LLVMValueRef number(Gen *g, const Val *v) {
     LLVMValueRef x = gen_get(g, v, 0);
     return LLVMTypeOf(x) == g->i32 ? x : LLVMBuildTrunc(g->B, x, g->i32, "");
 }
 
-// Where 64 rows of the tile begin in the tensor, but for the column.
-static void start(const Out *o, int block, LLVMValueRef *at) {
+// Where these rows of the tile begin in the tensor, but for the column.
+static void start(const Out *o, LLVMValueRef rows, LLVMValueRef *at) {
     Gen *g = o->g;
     const Op *op = o->op;
     const LaunchSlot *map = gen_map(g, op);
     int rank = op->nidx;
-    LLVMValueRef rows = gen_add(g, gen_times(g, o->group, 64), gen_i32(g, block * 64 * g->f->groups));        // before these
     for (int i = 0; i < rank; i++) {
         int d = map->map_dim[i];
         LLVMValueRef x = number(g, op->in[2 + d]);
@@ -118,7 +138,7 @@ static void start(const Out *o, int block, LLVMValueRef *at) {
     }
 }
 
-static void send(const Out *o, LLVMValueRef slot, LLVMValueRef *at, int span) {
+static void send(const Out *o, LLVMValueRef slot, LLVMValueRef *at, LLVMValueRef column, bool last) {
     Gen *g = o->g;
     const Op *op = o->op;
     const LaunchSlot *map = gen_map(g, op);
@@ -127,10 +147,10 @@ static void send(const Out *o, LLVMValueRef slot, LLVMValueRef *at, int span) {
     char name[64];
     snprintf(name, sizeof name, "llvm.nvvm.cp.async.bulk.tensor.s2g.%s.%dd", map->im2col ? "im2col" : "tile", rank);
     a[n++] = gen_ring(g, slot);
-    a[n++] = gen_param(g, SLOT_TENSORMAP, (int)op->in[1]->def->imm, (int)op->imm + (op->attr && span == o->spans - 1));
+    a[n++] = gen_param(g, SLOT_TENSORMAP, (int)op->in[1]->def->imm, (int)op->imm + last);
     // innermost first
     for (int i = 0; i < rank; i++)
-        a[n++] = i ? at[map->map_dim[i]] : gen_add(g, at[map->map_dim[i]], gen_i32(g, span * o->span));
+        a[n++] = i ? at[map->map_dim[i]] : gen_add(g, at[map->map_dim[i]], column);
     a[n++] = gen_i64(g, 0);                                                  // no cache hint
     a[n++] = LLVMConstInt(g->i1, 0, 0);
     gen_call(g, name, n, a, 0, NULL);
@@ -142,29 +162,34 @@ void emit_tma_store(Gen *g, Op *op) {
     Out o = {.g = g, .op = op, .v = op->in[2 + op->nidx], .row = op->in[3 + op->nidx], .col = op->in[4 + op->nidx]};
     o.size = elem_bytes((Elem)buf->type.elem);
     o.span = (int)buf->type.shape[1];
-    o.spans = ((int)axis_extent(o.col) + o.span - 1) / o.span;
-    o.blocks = (int)axis_extent(o.row) / 64 / g->f->groups;
+    bool across = op->attr == 2;
+    o.blocks = (int)axis_extent(across ? o.col : o.row) / 64 / g->f->groups;
+    o.spans = across ? (int)axis_extent(o.row) / 64 * 2 : ((int)axis_extent(o.col) + o.span - 1) / o.span;
     o.group = LLVMBuildLShr(g->B, g->warp, gen_i32(g, 2), "");
     o.elected = LLVMBuildAnd(g->B, LLVMBuildICmp(g->B, LLVMIntEQ, gen_bits(g, g->warp, 0, 3), gen_i32(g, 0), ""),
                              LLVMBuildICmp(g->B, LLVMIntEQ, g->lane, gen_i32(g, 0), ""), "");
-    int slot_bytes = 64 * 128, all = o.blocks * o.spans, slots = (int)buf->def->imm, step = slots < all ? 1 : all;
+    int slot_bytes = 64 * 128, all = o.blocks * o.spans, slots = (int)buf->def->imm, step = slots < all ? 1 + across : all;
     LLVMValueRef first = gen_add(g, gen_i32(g, buf->def->attr), gen_times(g, o.group, slot_bytes)), slot[64], at[MAX_RANK];
     if (g->slice) first = gen_add(g, first, gen_times(g, g->slice, slots * slot_bytes));
     for (int n = 0; n < slots; n++) slot[n] = gen_add(g, first, gen_i32(g, n * g->f->groups * slot_bytes));
     for (int n = 0; n < all; n += step) {
         LLVMBasicBlockRef go;
         elected(g, o.elected, &go);
-        wait_read(g, n < slots ? n : slots - 1);              // what was sent before this op may have been from any slot
+        wait_read(g, n < slots - across ? n : slots - 1 - across);              // what was sent before this op may have been from any slot
         rejoin(g, go);
         group_barrier(&o);
-        for (int i = n; i < n + step; i++)
-            (o.size == 2 ? put_16bit : put_32bit)(&o, slot[i % slots], i / o.spans, i % o.spans);
+        for (int i = n; i < n + step; i += 1 + across)
+            if (across) put_across(&o, slot[i % slots], slot[(i + 1) % slots], i / o.spans, i % o.spans / 2);
+            else (o.size == 2 ? put_16bit : put_32bit)(&o, slot[i % slots], i / o.spans, i % o.spans);
         gen_call(g, "llvm.nvvm.fence.proxy.async.shared_cta", 0, NULL, 0, NULL);
         group_barrier(&o);
         for (int i = n; i < n + step; i++) {
-            if (i % o.spans == 0) start(&o, i / o.spans, at);
+            int span = i % o.spans;
+            LLVMValueRef rows = gen_add(g, gen_times(g, o.group, 64), gen_i32(g, i / o.spans * 64 * g->f->groups));        // of the product, before these
+            if (across ? span % 2 == 0 : span == 0) start(&o, across ? gen_i32(g, span / 2 * 64) : rows, at);
             elected(g, o.elected, &go);
-            send(&o, slot[i % slots], at, i % o.spans);
+            if (across) send(&o, slot[i % slots], at, gen_add(g, rows, gen_i32(g, span % 2 * 32)), false);
+            else send(&o, slot[i % slots], at, gen_i32(g, span * o.span), op->attr && span == o.spans - 1);
             rejoin(g, go);
         }
     }
