@@ -105,7 +105,7 @@ static bool open_file(tkc_graph *g, const char *path, const tkc_graph_options *o
     const Node *item = program_graph(file, path, o->graph, err);
     if (!item) return false;
     g->runtime = runtime_new(g->session, g->ctx->device, &(RuntimeOptions){.random_weights = o->random_weights});
-    g->exec = graph_open(g->runtime, (InstanceOf){file, item});
+    g->exec = graph_open(g->runtime, (InstanceOf){.file = file, .item = item});
     if (!g->exec) api_diagnostics(g->session, 0, err);
     return g->exec != NULL;
 }

@@ -79,7 +79,7 @@ bool program_open(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, Mode
                                                    .stages = stages,
                                                    .random_weights = how->random_weights});
     if (p->runtime) graph_model(p->runtime, m);
-    if (p->runtime) p->exec = graph_open(p->runtime, (InstanceOf){file, item});
+    if (p->runtime) p->exec = graph_open(p->runtime, (InstanceOf){.file = file, .item = item});
     if (!p->exec) add_diagnostics(p->session, err);
     return p->exec != NULL;
 }

@@ -33,7 +33,7 @@ static bool make_filler(Timer *t, Buf *err) {
     t->runtime = runtime_new(t->session, d, NULL);
     SemaFile *file = sema_file(t->session,
                                parse_file(t->session, source_add(t->session, "filler.tk", filler, strlen(filler))));
-    TKernel  *k = sema_instance((InstanceOf){file, sema_find_kernel(file, "filler")});
+    TKernel  *k = sema_instance((InstanceOf){.file = file, .item = sema_find_kernel(file, "filler")});
     Compiled *c = runtime_compile(t->runtime, k, NULL, err);
     const LaunchInfo *info;
     Bound b;

@@ -12,7 +12,7 @@
 //     Runtime *rt  = runtime_new(session, dev, NULL);
 //     RunArg args[2] = {0};  arg_parse("x=random:f32[37,1000]", 0, 0, &args[0], &err);
 //     RunResult r;
-//     if (run_item(rt, (InstanceOf){file, sema_find_kernel(file, "softmax")}, args, 1, &r, &err)) run_print(&r, stdout);
+//     if (run_item(rt, (InstanceOf){.file = file, .item = sema_find_kernel(file, "softmax")}, args, 1, &r, &err)) run_print(&r, stdout);
 //     else if (err.n) fprintf(stderr, "tkc: %s\n", err.p);      // and diagnostics, if any, are in the session
 #ifndef TK_RUNTIME_TK_RUN_H
 #define TK_RUNTIME_TK_RUN_H

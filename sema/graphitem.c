@@ -515,6 +515,6 @@ void sema_check_graphs(SemaFile *f) {
         const Node *item = f->graphs.at[i], *gs = item->kid[0];
         bool defaults = true;
         for (uint32_t k = 0; gs && k < gs->nkid; k++) defaults = defaults && gs->kid[k]->kid[1];
-        if (defaults) evaluate((InstanceOf){f, item}, NULL, session_arena(f->s), false);
+        if (defaults) evaluate((InstanceOf){.file = f, .item = item}, NULL, session_arena(f->s), false);
     }
 }

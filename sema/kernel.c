@@ -416,7 +416,7 @@ static bool has_defaults(const Node *kernel) {
 
 void sema_check(SemaFile *f) {
     for (uint32_t i = 0; i < f->kernels.n; i++) {
-        if (has_defaults(f->kernels.at[i])) sema_instance((InstanceOf){f, f->kernels.at[i]});
+        if (has_defaults(f->kernels.at[i])) sema_instance((InstanceOf){.file = f, .item = f->kernels.at[i]});
     }
     sema_check_graphs(f);
     TTest **tests;

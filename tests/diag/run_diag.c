@@ -36,7 +36,7 @@ static SemaFile *check_source(Session *s, const Source *src) {
 }
 
 static void lower_first_kernel(Session *s, SemaFile *file) {
-    const TKernel *k = sema_instance((InstanceOf){file, sema_kernel(file, 0)});
+    const TKernel *k = sema_instance((InstanceOf){.file = file, .item = sema_kernel(file, 0)});
     Fn *f = k ? ir_build(s, k) : NULL;
     CompileOptions options = {.target = target_find("sm_80"), .verify = true};
     Buf ptx = {0};

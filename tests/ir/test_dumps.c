@@ -52,7 +52,7 @@ static void file(const char *path) {
     SemaFile *f = sema_file(s, parse_file(s, src));
     for (int i = 0; i < sema_kernel_count(f); i++) {
         int before = diag_count(s);
-        TKernel *k = diag_errors(s) ? NULL : sema_instance((InstanceOf){f, sema_kernel(f, i)});
+        TKernel *k = diag_errors(s) ? NULL : sema_instance((InstanceOf){.file = f, .item = sema_kernel(f, i)});
         if (k) kernel(s, k, path);
         diag_forget(s, before);
     }

@@ -30,7 +30,7 @@ static inline World world_of(const char *source) {
 typedef struct Shape { int64_t m, n, k; } Shape;
 
 static inline bool cost_for(World *w, const char *kernel, const SemaValue *set, int nset, Shape x, const Schedule *given, Cost *out) {
-    TKernel *k = sema_instance((InstanceOf){w->file, sema_find_kernel(w->file, kernel), set, nset});
+    TKernel *k = sema_instance((InstanceOf){.file = w->file, .item = sema_find_kernel(w->file, kernel), .set = set, .nset = nset});
     int64_t dims[MAX_DIMS] = {0};
     assert_non_null(k);
     for (int i = 0; i < k->ndims; i++)

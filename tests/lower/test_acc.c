@@ -40,7 +40,7 @@ static void twice(Fn *f) {                                  // the same product 
 static Buf compile(void (*change)(Fn *)) {
     Session *s = session_new();
     SemaFile *file = sema_file(s, parse_file(s, source_add(s, "acc.tk", source, strlen(source))));
-    Fn *f = ir_build(s, sema_instance((InstanceOf){file, sema_find_kernel(file, "matmul")}));
+    Fn *f = ir_build(s, sema_instance((InstanceOf){.file = file, .item = sema_find_kernel(file, "matmul")}));
     CompileOptions opt = {.target = target_find("sm_90a"), .verify = true};
     Buf ptx = {0};
     assert_true(lower_run(f, &opt));

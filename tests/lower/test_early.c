@@ -24,7 +24,7 @@ static int count(const char *text, const char *what) {
 static void check(const char *target, bool early, bool fixed, int constant, int waits) {
     Session *s = session_new();
     SemaFile *file = sema_file(s, parse_file(s, source_add(s, "early.tk", source, strlen(source))));
-    Fn *f = ir_build(s, sema_instance((InstanceOf){file, sema_find_kernel(file, "scale")}));
+    Fn *f = ir_build(s, sema_instance((InstanceOf){.file = file, .item = sema_find_kernel(file, "scale")}));
     CompileOptions opt = {.target = target_find(target), .verify = true};
     Buf ptx = {0};
     f->early = early;

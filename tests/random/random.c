@@ -125,7 +125,7 @@ static bool try(uint64_t seed, uint32_t keep, Buf *text, Buf *err) {
     Session *s = session_new();
     SemaFile *file = sema_file(s, parse_file(s, source_add(s, "random.tk", text->p, text->n)));
     const Node *node = sema_find_kernel(file, "k");
-    TKernel *k = diag_errors(s) ? NULL : sema_instance((InstanceOf){file, node});
+    TKernel *k = diag_errors(s) ? NULL : sema_instance((InstanceOf){.file = file, .item = node});
     bool ok = k != NULL;
     if (ok) {
         RuntimeOptions opt = {.compile.target = target_find(arch_name),

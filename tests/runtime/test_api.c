@@ -410,7 +410,7 @@ static void compiled_bytes(Buf *out) {
     Artifact  list[3] = {0};
     const SemaValue f16 = {.name = "T", .is_type = true, .elem = EL_f16};
     for (int i = 0; i < 3; i++) {
-        TKernel *k = sema_instance((InstanceOf){file, sema_find_kernel(file, i ? "shift" : "axpy"), &f16, i == 2});
+        TKernel *k = sema_instance((InstanceOf){.file = file, .item = sema_find_kernel(file, i ? "shift" : "axpy"), .set = &f16, .nset = i == 2});
         for (int v = 0; v < 2; v++) {
             Buf ptx = {0};
             CompileOptions opt = {.target = target_find("sm_90a"), .general = v == 1};

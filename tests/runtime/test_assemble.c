@@ -75,7 +75,7 @@ static void run(const char *graph, int *cubins, int *texts) {
     Device *d = device_open("cuda", &(DeviceOptions){.driver = FAKE_WHOLE_PATH}, &err);
     assert_non_null(d);
     Runtime *rt = runtime_new(s, d, NULL);
-    GraphExec *x = graph_open(rt, (InstanceOf){file, sema_find_graph(file, graph)});
+    GraphExec *x = graph_open(rt, (InstanceOf){.file = file, .item = sema_find_graph(file, graph)});
     HostTensor in, y = {0};
     assert_true(tensor_make(&in, EL_f32, 1, (int64_t[]){100}, &err));
     KernelArg args[2] = {{.tensor = &in}, {.tensor = &y}};

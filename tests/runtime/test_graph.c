@@ -111,7 +111,7 @@ static HostTensor tensor(int rank, const int64_t *dim, double first) {
 static double at(const HostTensor *t, int64_t i) { return elem_get(EL_f32, t->data, i); }
 
 static GraphExec *opened(World *w, const char *graph) {
-    GraphExec *x = graph_open(w->rt, (InstanceOf){w->file, sema_find_graph(w->file, graph)});
+    GraphExec *x = graph_open(w->rt, (InstanceOf){.file = w->file, .item = sema_find_graph(w->file, graph)});
     assert_non_null(x);
     return x;
 }

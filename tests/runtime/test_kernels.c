@@ -71,7 +71,7 @@ static HostTensor run(World *w, const char *kernel, int n, const char *const *sp
     HostTensor out = {0};
     for (int i = 0; i < n; i++)
         if (!arg_parse(specs[i], i, 0, &args[i], &err)) { print_error("%s\n", err.p); fail(); }
-    bool ok = run_item(w->rt, (InstanceOf){w->file, sema_find_kernel(w->file, kernel)}, args, n, &result, &err);
+    bool ok = run_item(w->rt, (InstanceOf){.file = w->file, .item = sema_find_kernel(w->file, kernel)}, args, n, &result, &err);
     if (words) {
         assert_false(ok);
         assert_says(&err, words);
@@ -225,7 +225,7 @@ static void runner_emu(void **state) { (void)state; runner("emu"); }
 
 // The median of 4 launches of axpy on 1000 elements; 0 where there is no timing.
 static double timed(World *w, Buf *err) {
-    TKernel *k = sema_instance((InstanceOf){w->file, sema_find_kernel(w->file, "axpy")});
+    TKernel *k = sema_instance((InstanceOf){.file = w->file, .item = sema_find_kernel(w->file, "axpy")});
     HostTensor x, y;
     int64_t dim[1] = {1000};
     RunControl ctl = {0};

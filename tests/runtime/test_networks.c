@@ -14,7 +14,7 @@ static void run_program(int seed, const char *text, size_t length, const GTensor
     SemaFile *file = sema_file(s, parse_file(s, source_add(s, "network.tk", text, length)));
     Device *device = device_open("emu", &(DeviceOptions){0}, &err);
     Runtime *rt = device ? runtime_new(s, device, &(RuntimeOptions){0}) : NULL;
-    GraphExec *e = rt && diag_errors(s) == 0 ? graph_open(rt, (InstanceOf){file, sema_graph(file, 0)}) : NULL;
+    GraphExec *e = rt && diag_errors(s) == 0 ? graph_open(rt, (InstanceOf){.file = file, .item = sema_graph(file, 0)}) : NULL;
     HostTensor in = {.elem = EL_f32, .rank = 4, .data = x->data};
     for (int i = 0; i < 4; i++) in.dim[i] = x->shape[i];
     KernelArg args[4] = {{.tensor = &in}};

@@ -116,7 +116,7 @@ static void any_sizes(const TKernel *head, int64_t most, Sizes *z) {
 
 // How many of so many sizes the recipes of some gave; each is what running the graph through gives.
 static int agree(World *w, const Node *item, int64_t most, int rounds) {
-    TKernel *head = sema_graph_head((InstanceOf){w->file, item});
+    TKernel *head = sema_graph_head((InstanceOf){.file = w->file, .item = item});
     TValue   scalars[MAX_PARAMS] = {{0}};
     int      given = 0;
     assert_non_null(head);

@@ -197,7 +197,7 @@ static void checked(void **state) {
     World w = world();
     Buf err = {0};
     Device *d = device_open("eval", NULL, &err);
-    const LaunchInfo *info = ir_build(w.s, sema_instance((InstanceOf){w.file, sema_find_kernel(w.file, "rows")}))
+    const LaunchInfo *info = ir_build(w.s, sema_instance((InstanceOf){.file = w.file, .item = sema_find_kernel(w.file, "rows")}))
                                  ->launch;
     BindArg args[3] = {
         {.elem = EL_f32, .rank = 2, .dim = {M, 4}}, {.elem = EL_f32, .rank = 1, .dim = {M}}, {.scalar = true}};
