@@ -100,14 +100,14 @@ class Kernel:
                 self.keep.append(torch.zeros(max(expr(mm[1], env), 16), dtype=torch.uint8, device="cuda"))
                 v = ctypes.c_uint64(self.keep[-1].data_ptr())
             elif mm := re.match(r"address of (\w+)", what): v = ctypes.c_uint64(tensors[mm[1]].data_ptr())
-            elif mm := re.match(r"tensor map of (\w+), dimensions ([\d ]+), box ([\d ]+), swizzle (\d+)(?:, rows (.*?))?(?:, im2col lower (.*), upper (.*), step (.*))?$", what):
+            elif mm := re.match(r"tensor map of (\w+), dimensions ([\d ]+), box ([\d ]+), swizzle (\d+)(, tf32)?(?:, rows (.*?))?(?:, im2col lower (.*), upper (.*), step (.*))?$", what):
                 v = self.tensor_map(tensors[mm[1]], kinds[mm[1]], mm, env)
             elif what in kinds: v = CTYPE[kinds[what]](env[what])
             else: v = (ctypes.c_int32 if size == 4 else ctypes.c_int64)(expr(what, env))
             self.values.append(v)
         ptrs = [v.getPtr() if hasattr(v, "getPtr") else ctypes.addressof(v) for v in self.values]
         self.params = (ctypes.c_void_p * len(ptrs))(*ptrs)
-        m = next(re.match(r"blocks (.*), threads (\d+), shared (.+?)(?:, cluster (\d+))?(, together)?(?:, early.*)?$", l) for l in head if l.startswith("blocks "))
+        m = next(re.match(r"blocks (.*), threads (\d+), shared (.+?)(?:, cluster (\d+))?(, together)?(?:, partial)?(?:, early.*)?$", l) for l in head if l.startswith("blocks "))
         self.blocks, self.threads, self.shared = expr(m[1], env), int(m[2]), expr(m[3], env)
         self.config = self.launch_config(int(m[4] or 0)) if m[4] or m[5] else None
         entry = next(l for l in head if l.startswith("kernel ")).split(" entry ")[1]
@@ -128,14 +128,14 @@ class Kernel:
 
     def tensor_map(self, t, elem, m, env):
         dims, box = [int(x) for x in m[2].split()], [int(x) for x in m[3].split()]
-        if m[5]: box = [expr(m[5], env) if i and b > 1 else b for i, b in enumerate(box)]      # the last tile's
+        if m[6]: box = [expr(m[6], env) if i and b > 1 else b for i, b in enumerate(box)]      # the last tile's
         D, n = cu, len(dims)
-        head = (getattr(D.CUtensorMapDataType, "CU_TENSOR_MAP_DATA_TYPE_" + MAP[elem]), n, t.data_ptr(),
+        head = (getattr(D.CUtensorMapDataType, "CU_TENSOR_MAP_DATA_TYPE_" + ("TFLOAT32" if m[5] else MAP[elem])), n, t.data_ptr(),
                 [cu.cuuint64_t(max(t.shape[d], 1)) for d in dims], [cu.cuuint64_t(t.stride(d) * t.element_size() if t.shape[d] > 1 else 16) for d in dims[1:]])
         tail = (D.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE, getattr(D.CUtensorMapSwizzle, "CU_TENSOR_MAP_SWIZZLE_" + {"0": "NONE"}.get(m[4], m[4] + "B")),
                 D.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B, D.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE)
-        if not m[6]: return ck(cu.cuTensorMapEncodeTiled(*head, [cu.cuuint32_t(b) for b in box], [cu.cuuint32_t(1)] * n, *tail))
-        lower, upper, step = ([expr(x, env) for x in m[i].split(";")] for i in (6, 7, 8))
+        if not m[7]: return ck(cu.cuTensorMapEncodeTiled(*head, [cu.cuuint32_t(b) for b in box], [cu.cuuint32_t(1)] * n, *tail))
+        lower, upper, step = ([expr(x, env) for x in m[i].split(";")] for i in (7, 8, 9))
         return ck(cu.cuTensorMapEncodeIm2col(*head, lower, upper, box[0], box[1], [cu.cuuint32_t(x) for x in [1] + step + [1]], *tail))
 
     def __call__(self):
