@@ -4,7 +4,7 @@
     bench/compile_triton.py [--runs=N] [TKC]
 
 No GPU is needed: both are given the target (sm_90a; `GPUTarget("cuda", 90, 32)`). tk is the example as it stands, a whole process
-from exec to exit. Triton is the kernel that its tutorials have for the same work, below, with the tile, warps and stages of a
+from exec to exit. Triton is the kernel that its tutorials have for the same work, below and in triton_matmul.py, with the tile, warps and stages of a
 tuned one, and is shown at its best, inside a process that has imported it and compiled something before, without its cache:
 `PTX` is the sum of its stages up to there, `machine code` all of `triton.compile`; and as a whole process, which is what a user
 of a cold cache waits for. tk's machine code is made by the same machine's ptxas, Triton's by its own. The two take turns.
@@ -14,9 +14,9 @@ import os, shutil, subprocess, sys, tempfile, time
 os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")            # what it is anyway; unset, newer ones say so each time
 
 
-
 def kernels():
     import triton, triton.language as tl
+    from triton_matmul import product
 
     @triton.jit
     def softmax(x, y, N, xs, ys, BLOCK: tl.constexpr):
@@ -24,25 +24,6 @@ def kernels():
         row = tl.load(x + m * xs + n, mask=n < N, other=-float("inf"))
         e = tl.exp(row - tl.max(row, axis=0))
         tl.store(y + m * ys + n, e / tl.sum(e, axis=0), mask=n < N)
-
-    @triton.jit
-    def matmul(a, b, c, M, N, K, am, bk, cm, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr):
-        p = tl.program_id(0)
-        across, down = tl.cdiv(N, BN), tl.cdiv(M, BM)
-        first = p // (GROUP * across) * GROUP
-        rows = tl.minimum(down - first, GROUP)
-        m = (first + p % rows) * BM + tl.arange(0, BM)
-        n = p % (GROUP * across) // rows * BN + tl.arange(0, BN)
-        k = tl.arange(0, BK)
-        x = a + (m % M)[:, None] * am + k[None, :]
-        y = b + k[:, None] * bk + (n % N)[None, :]
-        acc = tl.zeros((BM, BN), tl.float32)
-        for i in range(0, tl.cdiv(K, BK)):
-            left = k < K - i * BK
-            acc = tl.dot(tl.load(x, mask=left[None, :], other=0.0), tl.load(y, mask=left[:, None], other=0.0), acc)
-            x += BK
-            y += BK * bk
-        tl.store(c + m[:, None] * cm + n[None, :], acc.to(tl.bfloat16), mask=(m < M)[:, None] & (n < N)[None, :])
 
     @triton.jit
     def attention(q, k, v, o, scale, S, row, head, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr):
@@ -66,7 +47,8 @@ def kernels():
     bf, f, i = "*bf16", "*fp32", "i32"
     #                 signature                                              compile-time values                             options
     return {"softmax": (softmax, dict(x=f, y=f, N=i, xs=i, ys=i), dict(BLOCK=8192), dict(num_warps=8)),
-            "matmul": (matmul, dict(a=bf, b=bf, c=bf, M=i, N=i, K=i, am=i, bk=i, cm=i), dict(BM=128, BN=256, BK=64, GROUP=8), dict(num_warps=8, num_stages=3)),
+            "matmul": (product, dict(a=bf, b=bf, c=bf, M=i, N=i, K=i, am=i, bk=i, cm=i), dict(ak=1, bn=1, BM=128, BN=256, BK=64, GROUP=8, EVEN=False),
+                       dict(num_warps=8, num_stages=3)),
             "attention": (attention, dict(q=bf, k=bf, v=bf, o=bf, scale="fp32", S=i, row=i, head=i), dict(BM=128, BN=128, D=128), dict(num_warps=8, num_stages=2))}
 
 
@@ -75,7 +57,7 @@ def triton_compile(name):
     import triton
     from triton.backends.compiler import GPUTarget
     kernel, kinds, fixed, options = kernels()[name]
-    signature = dict(kinds, **{n: "constexpr" for n in fixed})
+    signature = {n: kinds.get(n, "constexpr") for n in kernel.arg_names}
     even = {(list(signature).index(n),): [["tt.divisibility", 16]] for n, kind in kinds.items() if kind != "fp32"}
     seen = []
     triton.knobs.compilation.always_compile = True

@@ -3,7 +3,6 @@
     f = triton_matmul.best(a, b, c)          # c = a @ b; a and b may be transposed views; f() launches it
 """
 import triton, triton.language as tl
-from turns import once
 
 #           BM   BN   BK  warps stages
 CONFIGS = [(128, 256, 64, 8, 3), (128, 256, 64, 8, 4), (256, 128, 64, 8, 3), (128, 128, 64, 4, 4), (128, 128, 64, 8, 3),
@@ -34,6 +33,7 @@ def product(a, b, c, M, N, K, am, ak, bk, bn, cm, BM: tl.constexpr, BN: tl.const
 
 
 def best(a, b, c):
+    from turns import once
     (m, k), n = a.shape, b.shape[1]
     able = []
     for bm, bn, bk, warps, stages in CONFIGS:
