@@ -169,6 +169,8 @@ static bool loaded(const Val *v, int *steps) {                  // something tha
     return false;
 }
 
+static int64_t clipped(double n) { return n < (double)INT64_MAX ? (int64_t)n : INT64_MAX; }
+
 static void count_access(Count *c, const Op *op, Op *const *loop, int nloop) {
     if (op->code != OP_T_load && op->code != OP_T_store && op->code != OP_T_atomic) return;
     if (op->in[0]->type.kind != TY_TENSOR) return;
@@ -179,7 +181,7 @@ static void count_access(Count *c, const Op *op, Op *const *loop, int nloop) {
     double k = 1;
     LExpr of = {0};
     how_often(c, &k, &of, &lanes, loop, nloop);
-    LExpr n = of.n ? launch_join_const(c->f->arena, L_MUL, of, (int64_t)k) : launch_const(c->f->arena, (int64_t)k);
+    LExpr n = of.n ? launch_join_const(c->f->arena, L_MUL, of, clipped(k)) : launch_const(c->f->arena, clipped(k));
     for (int way = 0; way < 2; way++) {
         Touch *t = &c->touch[op->in[0]->def->imm][way];
         if (op->code == (way ? OP_T_load : OP_T_store)) continue;
@@ -207,8 +209,8 @@ static void count_bytes(Count *c) {
         double k = (double)elem_bytes(l->params[p].elem), one = 1;
         LExpr size = {0};
         for (int d = 0; d < l->params[p].rank; d++) times(c, &one, &size, l->params[p].dim[d]);
-        LExpr all = size.n ? launch_join_const(c->f->arena, L_MUL, size, (int64_t)one)
-                           : launch_const(c->f->arena, (int64_t)one);
+        LExpr all = size.n ? launch_join_const(c->f->arena, L_MUL, size, clipped(one))
+                           : launch_const(c->f->arena, clipped(one));
         for (int way = 0; way < 2; way++) {
             const Touch *t = &c->touch[p][way];
             if (t->whole) add(&c->bytes, k * one, size, false);
