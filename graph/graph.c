@@ -467,7 +467,7 @@ Node *g_view(Graph *g, Node *x, int rank, const Ix *shape, const Ix *coord_in, I
     if (x->kind == G_index && pred == one)
         return g_index(g, elem, rank, shape, ix_substitute(g, x->index.expr, coord, x->rank));
     if (pred == one) fill = g_int(0);
-    else if (!elem_is_float(elem) && !fill.is_int) fill = g_int((int64_t)fill.f);
+    else if (!elem_is_float(elem) && !fill.is_int) fill = g_int(f64_to_int_sat(fill.f, elem_bits(elem), elem_is_signed(elem)));
     if (pred == one && is_identity(g, x, rank, shape, coord)) return x;
     Node *scalar = as_scalar(g, x);
     if (scalar) return g_view(g, scalar, rank, shape, NULL, pred, fill);

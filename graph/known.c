@@ -88,7 +88,7 @@ static bool known_view(Graph *g, const Node *n, int count, const int64_t *shape,
                                 n->rank)
                     : 0;
         if (k < 0) return false;
-        to[i] = yes ? from[k] : ix(g, n->view.fill.is_int ? n->view.fill.i : (int64_t)n->view.fill.f);
+        to[i] = yes ? from[k] : ix(g, n->view.fill.i);
     }
     return true;
 }

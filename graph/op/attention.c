@@ -46,6 +46,8 @@ static Node *mask_scores(Op *op, Node *scores, Node *mask) {
     Graph *g = op->g;
     if (scores == NULL || mask == NULL) return scores;
     bool flag = mask->elem == EL_bool;
+    if (!flag) mask = g_cast(g, mask, (Elem)scores->elem);
+    if (mask == NULL) return NULL;
     int last = mask->rank - 1;
     if (last >= 0 && mask->shape[last] != scores->shape[3] && !ix_is(mask->shape[last], 1)) {
         Ix none[G_MAX_RANK], more[G_MAX_RANK];
@@ -54,7 +56,7 @@ static Node *mask_scores(Op *op, Node *scores, Node *mask) {
         mask = g_pad(g, mask, none, more, GP_constant, flag ? g_int(0) : g_float(-INFINITY));
     }
     if (flag) return g_where(g, mask, scores, g_f(g, (Elem)scores->elem, -INFINITY));
-    return g_ew2(g, EW_add, scores, g_cast(g, mask, (Elem)scores->elem));
+    return g_ew2(g, EW_add, scores, mask);
 }
 
 Node *op_reach(Op *op, const Node *scores, Ix past, Node *lengths, Reach r) {
