@@ -37,7 +37,7 @@ def main():
     torch.backends.cudnn.allow_tf32 = True
     print("#", head())
     batches = [int(b) for b in a.batches.split(",")]
-    tk.prepare([(CONV, "conv2d_bias", sets(n, h, c, k, r, s), (), "sm_90a") for n in batches for h, c, k, r, s, _ in SHAPES])
+    tk.prepare([(CONV, "conv2d_bias", sets(n, h, c, k, r, s), "sm_90a") for n in batches for h, c, k, r, s, _ in SHAPES])
     out = []
     for n in batches:
         total = [0.0, 0.0, 0.0]

@@ -1,148 +1,85 @@
-"""Kernels of tkc on torch tensors, for benchmarks: compiles a .tk file with `tkc --emit=ptx`, loads the PTX through the
-CUDA driver and launches it as its head says (`// tk: slot ...`, `// tk: blocks ...`), as any launcher could.
+"""Kernels on torch tensors, for benchmarks: compiled ahead by tkc, launched through libtkc as any program would (docs/api.md).
 
-    k = tk.Kernel("examples/softmax.tk", "softmax", x=x, y=y)      # specialised on these tensors' shapes
-    k()                                                            # launches on torch's current stream
+    k = tk.Kernel("examples/softmax.tk", "softmax", sets, x=x, y=y)      # `sets`: what a launcher knows, as after --set
+    k()                                                                  # launches on torch's current stream
+
+Parameters that are no tensors are numbers. TKC names the compiler (build/tkc), TKC_LIBRARY the library (build/lib/libtkc.so);
+with TKC_DEVICE=emu kernels run on tensors in host memory, on a machine without a GPU.
 """
-import concurrent.futures, ctypes, os, re, subprocess, tempfile, torch
-from cuda.bindings import driver as cu
+import atexit, concurrent.futures, ctypes, os, shutil, subprocess, tempfile, torch
+from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int64, c_void_p
 
-TKC = os.environ.get("TKC", "build/tkc")
-ELEM = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32", torch.float64: "f64", torch.int32: "i32", torch.int64: "i64",
-        torch.int8: "i8", torch.uint8: "u8", torch.bool: "bool", torch.float8_e4m3fn: "f8e4m3", torch.float8_e5m2: "f8e5m2"}
-MAP = {"bf16": "BFLOAT16", "f16": "FLOAT16", "f32": "FLOAT32", "f64": "FLOAT64", "i32": "INT32", "i64": "INT64", "i8": "UINT8", "u8": "UINT8",
-       "f8e4m3": "UINT8", "f8e5m2": "UINT8"}
-CTYPE = {"i32": ctypes.c_int32, "u32": ctypes.c_uint32, "i64": ctypes.c_int64, "u64": ctypes.c_uint64, "f32": ctypes.c_float, "f64": ctypes.c_double,
-         "bool": ctypes.c_uint8, "index": ctypes.c_int64}
-
-
-def ck(r):
-    if r[0] != cu.CUresult.CUDA_SUCCESS: raise RuntimeError(f"{r[0]}")
-    return r[1] if len(r) > 1 else None
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+TKC = os.environ.get("TKC", os.path.join(ROOT, "build/tkc"))
+DEVICE = os.environ.get("TKC_DEVICE", "cuda")
+DTYPE = {torch.bool: 1, torch.int8: 2, torch.int16: 3, torch.int32: 4, torch.int64: 5, torch.uint8: 6, torch.float8_e4m3fn: 10,
+         torch.float8_e5m2: 11, torch.float16: 12, torch.bfloat16: 13, torch.float32: 14, torch.float64: 15}
+TENSOR, INT, FLOAT = range(3)
 
 
-def cdiv(a, b): return -(-a // b)
+class Tensor(ctypes.Structure):                    # tkc_tensor of runtime/tkc.h
+    _fields_ = [("data", c_void_p), ("memory", c_int), ("dtype", c_int), ("rank", c_int), ("dims", c_int64 * 8), ("strides", POINTER(c_int64))]
 
 
-def expr(text, env):
-    text = text.replace("&&", " and ").replace("||", " or ").replace("/", "//")
-    return int(eval(text, {"cdiv": cdiv, "min": min, "max": max, "positive": lambda x: 2.0 ** -100 <= x <= 2.0 ** 100}, env))
+class Arg(ctypes.Structure):                       # tkc_arg
+    _fields_ = [("name", c_char_p), ("kind", c_int), ("tensor", Tensor), ("i", c_int64), ("f", c_double)]
 
 
-class Unmet(RuntimeError): pass                    # a fact that the fast variant assumes does not hold
+class Library:
+    """libtkc with a device open; opened when the first kernel is loaded."""
+    def __init__(self):
+        self.so, self.context = ctypes.CDLL(os.environ.get("TKC_LIBRARY", os.path.join(ROOT, "build/lib/libtkc.so"))), c_void_p()
+        self.so.tkc_error.restype = c_char_p
+        self.so.tkc_run.argtypes = [c_void_p, c_void_p]
+        self.so.tkc_launch_free.argtypes = [c_void_p]
+        self.call("tkc_open", DEVICE.encode(), None, byref(self.context))
+
+    def call(self, name, *args):
+        if getattr(self.so, name)(*args): raise RuntimeError(self.so.tkc_error().decode())
 
 
-class View:                                        # what an expression may ask of a tensor
-    def __init__(self, t): self.t = t
-    def dim(self, i): return self.t.shape[i]
-    def stride(self, i): return self.t.stride(i)
+_folder, _compiled, _loaded, _library = None, {}, {}, None
 
 
-_ready = {}                                        # (path, kernel, sets, extra, arch) -> PTX, machine code
-
-
-def _key(path, kernel, sets, extra, arch): return (path, kernel, tuple(sorted(sets.items())), tuple(extra), arch)
-
-
-def compile_ptx(path, kernel, sets, extra=(), arch="sm_90a"):
-    args = [TKC, path, "--emit=ptx", "--kernel=" + kernel, "--arch=" + arch] + [f"--set={k}={v}" for k, v in sets.items()] + list(extra)
-    r = subprocess.run(args, capture_output=True, text=True)
-    if r.returncode: raise RuntimeError(r.stderr)
-    return r.stdout
-
-
-def _assemble(job):
-    path, kernel, sets, extra, arch = job
-    ptx = compile_ptx(path, kernel, sets, extra, arch)
-    with tempfile.NamedTemporaryFile(suffix=".ptx") as f, tempfile.NamedTemporaryFile(suffix=".cubin") as out:
-        f.write(ptx.encode()); f.flush()
-        r = subprocess.run(["ptxas", "-arch=" + arch, f.name, "-o", out.name], capture_output=True, text=True)
-        return ptx, out.read() if r.returncode == 0 else None
+def compiled(path, kernel, sets, arch):
+    """The path of a file of compiled kernels with this one in it."""
+    global _folder
+    key = (path, kernel, arch, *sorted(sets.items()))
+    if key not in _compiled:
+        if not _folder: atexit.register(shutil.rmtree, _folder := tempfile.mkdtemp())
+        out = os.path.join(_folder, f"{len(_compiled)}.tkx")
+        _compiled[key] = out
+        words = [TKC, path, "--emit=artifact", "-o", out, "--kernel=" + kernel, "--arch=" + arch]
+        r = subprocess.run(words + [f"--set={k}={v}" for k, v in sets.items()], capture_output=True, text=True)
+        if r.returncode: raise RuntimeError(r.stderr)
+    return _compiled[key]
 
 
 def prepare(jobs):
-    """Compiles (path, kernel, sets, extra, arch) ahead, as many at once as there are cores; what fails, fails when it is used."""
+    """Compiles (path, kernel, sets, arch) ahead, as many at once as there are cores; what fails, fails when it is used."""
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for job, got in zip(jobs, pool.map(lambda j: _try(_assemble, j), jobs)):
-            if got: _ready[_key(*job)] = got
+        for f in [pool.submit(compiled, *job) for job in jobs]: f.exception()
 
 
-def _try(f, x):
-    try: return f(x)
-    except Exception: return None
+def arg(name, v):
+    if isinstance(v, torch.Tensor):
+        return Arg(name.encode(), TENSOR, Tensor(v.data_ptr(), v.is_cuda, DTYPE[v.dtype], v.dim(), (c_int64 * 8)(*v.shape), (c_int64 * 8)(*v.stride())))
+    return Arg(name.encode(), FLOAT, f=v) if isinstance(v, float) else Arg(name.encode(), INT, i=v)
 
 
 class Kernel:
-    def __init__(self, path, kernel, sets=None, extra=(), arch="sm_90a", **tensors):
-        try: self.load(path, kernel, sets, extra, arch, tensors)
-        except Unmet: self.load(path, kernel, sets, tuple(extra) + ("--general",), arch, tensors)      # the variant without facts
+    def __init__(self, path, kernel, sets=None, arch="sm_90a", **args):
+        global _library
+        self.args, self.launch = args, c_void_p()                       # the tensors live as long as the launch
+        file = compiled(path, kernel, sets or {}, arch)
+        _library = _library or Library()
+        if file not in _loaded:
+            _loaded[file] = c_void_p()
+            _library.call("tkc_load_file", _library.context, file.encode(), byref(_loaded[file]))
+        given = [arg(k, v) for k, v in args.items()]
+        _library.call("tkc_prepare", _loaded[file], kernel.encode(), None, 0, (Arg * len(given))(*given), len(given), byref(self.launch))
 
-    def load(self, path, kernel, sets, extra, arch, tensors):
-        torch.zeros(1, device="cuda")
-        self.tensors = tensors
-        ptx, code = _ready.get(_key(path, kernel, sets or {}, extra, arch)) or (compile_ptx(path, kernel, sets or {}, extra, arch), None)
-        head = [l[7:] for l in ptx.splitlines() if l.startswith("// tk: ")]
-        env = {n: View(t) for n, t in tensors.items() if isinstance(t, torch.Tensor)}
-        env.update({n: t for n, t in tensors.items() if not isinstance(t, torch.Tensor)})
-        kinds = {}
-        for l in head:
-            if m := re.match(r"param (\w+): (?:out |inout |strided )*\*?(\w+)", l): kinds[m[1]] = m[2]
-            if m := re.match(r"dim (\w+) = (.*)", l): env[m[1]] = expr(m[2], env)
-        for l in head:
-            if m := re.match(r"(check|guard|fact) (.*?)(?: -- .*)?$", l):
-                if not expr(m[2], env): raise (Unmet if m[1] == "fact" else RuntimeError)(f"{kernel}: {m[2]} does not hold")
-        self.values, self.keep = [], []
-        for l in head:
-            m = re.match(r"slot \d+: (\d+) bytes, (.*)", l)
-            if not m: continue
-            size, what = int(m[1]), m[2]
-            if mm := re.match(r"address of scratch memory, (.*) bytes, zero at first", what):
-                self.keep.append(torch.zeros(max(expr(mm[1], env), 16), dtype=torch.uint8, device="cuda"))
-                v = ctypes.c_uint64(self.keep[-1].data_ptr())
-            elif mm := re.match(r"address of (\w+)", what): v = ctypes.c_uint64(tensors[mm[1]].data_ptr())
-            elif mm := re.match(r"tensor map of (\w+), dimensions ([\d ]+), box ([\d ]+), swizzle (\d+)(, tf32)?(?:, rows (.*?))?(?:, im2col lower (.*), upper (.*), step (.*))?$", what):
-                v = self.tensor_map(tensors[mm[1]], kinds[mm[1]], mm, env)
-            elif what in kinds: v = CTYPE[kinds[what]](env[what])
-            else: v = (ctypes.c_int32 if size == 4 else ctypes.c_int64)(expr(what, env))
-            self.values.append(v)
-        ptrs = [v.getPtr() if hasattr(v, "getPtr") else ctypes.addressof(v) for v in self.values]
-        self.params = (ctypes.c_void_p * len(ptrs))(*ptrs)
-        m = next(re.match(r"blocks (.*), threads (\d+), shared (.+?)(?:, cluster (\d+))?(, together)?(?:, partial)?(?:, early.*)?$", l) for l in head if l.startswith("blocks "))
-        self.blocks, self.threads, self.shared = expr(m[1], env), int(m[2]), expr(m[3], env)
-        self.config = self.launch_config(int(m[4] or 0)) if m[4] or m[5] else None
-        entry = next(l for l in head if l.startswith("kernel ")).split(" entry ")[1]
-        self.module = ck(cu.cuModuleLoadData(code or ptx.encode() + b"\0"))
-        self.function = ck(cu.cuModuleGetFunction(self.module, entry.encode()))
-        ck(cu.cuFuncSetAttribute(self.function, cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, self.shared))
-        self.regs = ck(cu.cuFuncGetAttribute(cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NUM_REGS, self.function))
-        self.local = ck(cu.cuFuncGetAttribute(cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, self.function))
+    def __call__(self): _library.call("tkc_run", self.launch, torch.cuda.current_stream().cuda_stream if DEVICE == "cuda" else None)
 
-    def launch_config(self, cluster):
-        c, a = cu.CUlaunchConfig(), cu.CUlaunchAttribute()
-        a.id = cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION if cluster else cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_COOPERATIVE
-        if cluster: a.value.clusterDim.x, a.value.clusterDim.y, a.value.clusterDim.z = cluster, 1, 1
-        else: a.value.cooperative = 1                      # its blocks wait for each other
-        c.gridDimX, c.gridDimY, c.gridDimZ, c.blockDimX, c.blockDimY, c.blockDimZ = self.blocks, 1, 1, self.threads, 1, 1
-        c.sharedMemBytes, c.attrs, c.numAttrs = self.shared, [a], 1
-        return c
-
-    def tensor_map(self, t, elem, m, env):
-        dims, box = [int(x) for x in m[2].split()], [int(x) for x in m[3].split()]
-        if m[6]: box = [expr(m[6], env) if i and b > 1 else b for i, b in enumerate(box)]      # the last tile's
-        D, n = cu, len(dims)
-        head = (getattr(D.CUtensorMapDataType, "CU_TENSOR_MAP_DATA_TYPE_" + ("TFLOAT32" if m[5] else MAP[elem])), n, t.data_ptr(),
-                [cu.cuuint64_t(max(t.shape[d], 1)) for d in dims], [cu.cuuint64_t(t.stride(d) * t.element_size() if t.shape[d] > 1 else 16) for d in dims[1:]])
-        tail = (D.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE, getattr(D.CUtensorMapSwizzle, "CU_TENSOR_MAP_SWIZZLE_" + {"0": "NONE"}.get(m[4], m[4] + "B")),
-                D.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B, D.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE)
-        if not m[7]: return ck(cu.cuTensorMapEncodeTiled(*head, [cu.cuuint32_t(b) for b in box], [cu.cuuint32_t(1)] * n, *tail))
-        lower, upper, step = ([expr(x, env) for x in m[i].split(";")] for i in (7, 8, 9))
-        return ck(cu.cuTensorMapEncodeIm2col(*head, lower, upper, box[0], box[1], [cu.cuuint32_t(x) for x in [1] + step + [1]], *tail))
-
-    def __call__(self):
-        if not self.blocks: return
-        if self.config:
-            self.config.hStream = torch.cuda.current_stream().cuda_stream
-            ck(cu.cuLaunchKernelEx(self.config, self.function, ctypes.addressof(self.params), 0))
-        else:
-            ck(cu.cuLaunchKernel(self.function, self.blocks, 1, 1, self.threads, 1, 1, self.shared, torch.cuda.current_stream().cuda_stream,
-                                 ctypes.addressof(self.params), 0))
+    def __del__(self):
+        if self.launch: _library.so.tkc_launch_free(self.launch)
