@@ -1,5 +1,5 @@
 // The kernel of an attention: queries are a tile, keys a loop, the head and the values whole. The loop keeps the greatest
-// score, the sum of the weights and the weighted sum of the values (put_attention in write/text.c).
+// score, the sum of the weights and the weighted sum of the values (put_attention in write/print.c).
 //
 // Masks. Scores come as X + where(C, 0, -3.4e38), where(C, X, -inf), and so on: a number so low that X is lost in it.
 // It is as good in the exponent to the base 2, where only X is scaled: beside a score it has no weight, and in a row

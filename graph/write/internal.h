@@ -1,5 +1,5 @@
-// What the files of the writer share. A kernel is built as expressions first (write/expr.c), each with the axes that it
-// varies along, so that it is known what is used twice and what belongs into a loop; then printed (write/text.c).
+// What the files of the writer share. A kernel is built as expressions first (write/kernel.c and expr.c), each with the axes that
+// it varies along, so that it is known what is used twice and what belongs into a loop; then printed (write/print.c and text.c).
 #ifndef TK_GRAPH_WRITE_INTERNAL_H
 #define TK_GRAPH_WRITE_INTERNAL_H
 
@@ -77,6 +77,8 @@ typedef struct KStore { const Node *node; const Ix *coord; KExpr *value; int par
 
 typedef struct KAlong { const Node *node; KExpr *arg; int axis; const char *value, *places; } KAlong;   // a scan or sort
 
+typedef struct KMemo { const Node *node; const Ix *coord; KExpr *e; } KMemo;     // a node at a place
+
 typedef struct KAlias { Ix of; const char *name; } KAlias;
 
 enum { MAX_KAXES = 64, KAXIS_VALUES = 40 };
@@ -100,7 +102,7 @@ typedef struct Kernel {
     KAxis   axis[MAX_KAXES];     // by the number of their index axis
     int     naxes, nvalues;      // in use: 0 .. naxes - 1, and KAXIS_VALUES ..
     VEC(KExpr *) exprs;
-    struct { const Node **node; const Ix **coord; KExpr **e; uint32_t n, cap; } memo;
+    VEC(KMemo) memo;             // what has been computed
     VEC(KParam) params;
     VEC(KStore) stores;
     VEC(KAlias) alias;           // dimensions of parameters that are more than a name
@@ -132,45 +134,100 @@ typedef struct Kernel {
 } Kernel;
 
 // write/expr.c
-bool   k_reads(const Kernel *k, const Node *n);              // from memory, rather than computing it
 KExpr *k_value(Kernel *k, const Node *n, const Ix *coord);              // n's element; NULL: an error is recorded
-int    k_axis(Kernel *k, KAxisKind kind, Ix extent, int64_t by, const char *name);   // its number
-Ix     k_value_index(Kernel *k, const Node *n, const Ix *coord, Ix extent);   // n's element as an index into a dimension
-KExpr *k_sized(Kernel *k, KExpr *e, Elem elem);                         // converted if it is something else
+Ix     k_value_index(Kernel *k, const Node *n, const Ix *coord, Ix extent);   // .. as an index into a dimension
+bool   k_in_memory(const Kernel *k, const Node *n);
+bool   k_reads(const Kernel *k, const Node *n);                         // from memory, rather than computing it
+KExpr *k_expr(Kernel *k, KExpr proto);
 KExpr *k_number(Kernel *k, GNum v, const Node *n);                      // n: whose element type it has, may be NULL
 KExpr *k_index(Kernel *k, Ix e);
 KExpr *k_text(Kernel *k, const char *fmt, int prec, Elem elem, KExpr *a, KExpr *b, KExpr *c);
-// e over axes of the kernel that it varies along
-KExpr *k_reduced(Kernel *k, GReduce op, KExpr *e, const int *axis, int naxes);
+KExpr *k_sized(Kernel *k, KExpr *e, Elem elem);                         // converted if it is something else
+int    k_axis(Kernel *k, KAxisKind kind, Ix extent, int64_t by, const char *name);   // its number
 int    k_load_quotients(Kernel *k);                                     // how many loads and stores have some
+
+// write/ew.c, gelu.c, reduce.c
+KExpr *k_elementwise(Kernel *k, const Node *n, const Ix *coord);
+KExpr *k_gelu(Kernel *k, const Node *n, const Ix *coord);               // NULL: it is none
+KExpr *k_reduce(Kernel *k, const Node *n, const Ix *coord);
+KExpr *k_reduced(Kernel *k, GReduce op, KExpr *e, const int *axis, int naxes);   // e over axes of the kernel that it varies along
+KExpr *k_scores(Kernel *k, const Node *n, const Ix *coord);             // of an attention
 
 // write/ix.c
 void   k_ix(Kernel *k, Buf *to, Ix e);
 void   k_put_ix(Kernel *k, Buf *to, Ix e, int outer);            // outer: how tightly what is around it binds
 void   k_put_number(Kernel *k, Buf *to, Ix e, int outer);        // .. a truth value as 1 or 0
 
+// write/names.c
+const char *k_name(Kernel *k, const char *like);                        // not taken yet; then taken
+const char *g_identifier(Arena *a, const char *text, const char *otherwise);
+
 // write/text.c
+typedef struct KScope {          // a block of the text
+    Buf     *to;
+    uint64_t loops;              // axes of its loop
+    struct KScope *up;
+    int      indent;
+} KScope;
+
+void   k_indent(KScope *s);
+const char *k_operand(Kernel *k, KScope *s, KExpr *e, int outer);       // e as text that binds at least as tightly
+void   k_name_values(Kernel *k, KScope *s, const Ix *at, int n);        // what may not be taken out of range, named before
+char  *k_tile_axes(Kernel *k, uint64_t mask);                           // those of them that are tiles, as arguments: "m, n"
+const char *k_precision(const Kernel *k, const KExpr *a);               // of a dot, as an argument
+const char *k_start(GReduce op, Elem elem);                             // what a reduction begins with
+
+// write/params.c
+void   k_settle_params(Kernel *k);
+
+// write/print.c
 bool   k_stands_alone(const Kernel *k, Ix dim, bool in_results);        // is it a dimension of a parameter? of the only result, too
 void   k_print(Kernel *k, Buf *to, const char *name);
-const char *k_start(GReduce op, Elem elem);                             // what a reduction begins with, as text
-const char *k_name(Kernel *k, const char *like);                        // not taken yet; then taken
-int64_t k_pow2(int64_t n);                                 // the power of two that is at least n
 
 // write/kernel.c
-void   k_reset(Kernel *k);
-// shape[0 .. n) as one axis
-bool   k_one_axis(Kernel *k, const Ix *shape, int n, KAxisKind kind, int64_t by, const char *name, Ix *coord);
-int64_t k_tile_of(Ix extent, int64_t least, int64_t most);
-// a compile-time name for its tile; choices may be NULL
-void   k_open_tile(Kernel *k, const char *axis, const char *name, const char *choices);
-bool k_large(Graph *g, const Node *product);                    // large.c: of f32, for wgmma; and its tiles
-void k_open_large(Kernel *k);
-bool   k_epilogue(Kernel *k, const Ix *at);                              // what follows the product, at `at` of its result
-// write/attention.c
-bool   k_attention(Kernel *k);
-// write/kernel.c
+enum {
+    K_SQUARE = 64,               // lanes each way of a tile that is read along one axis and stored along another
+    K_TILE_LIMIT = 8192,         // elements of a tile
+};
+
+typedef struct KPart { int first, last; bool row; } KPart;              // adjacent axes of the root as one
+
+typedef bool KBuildWith(Kernel *k, const KPart *part, int n);
+
 bool   kernel_build(Kernel *k);                                         // all of it but the text
+void   k_reset(Kernel *k);
+int64_t k_pow2(int64_t n);                                              // the power of two that is at least n
+int64_t k_times(int64_t a, int64_t b);                                  // at most what any tile could be
+bool   k_fits(Ix extent);                                               // a tile
+int64_t k_tile_of(Ix extent, int64_t least, int64_t most);
+Ix     k_part_extent(Graph *g, const Ix *shape, KPart p);
+void   k_spread(Graph *g, const Ix *shape, KPart p, Ix place, Ix *coord);   // coordinates of its axes, from one place in it
+bool   k_one_axis(Kernel *k, const Ix *shape, int n, KAxisKind kind, int64_t by, const char *name, Ix *coord);   // shape[0 .. n)
+int    k_single_parts(const Node *root, uint32_t rows, KPart *part);    // each axis by itself: how many
+bool   k_fewest_parts(Kernel *k, KPart *part, int n, KBuildWith *build);
+bool   k_add_stores(Kernel *k, const Ix *coord);
 
-const char *g_identifier(Arena *a, const char *text, const char *otherwise);
+// write/map.c
+bool   k_map_with(Kernel *k, const KPart *part, int n);
+
+// write/rows.c
+bool   k_rows_with(Kernel *k, const KPart *part, int n);
+KReduces k_reduces(Kernel *k);                                          // of a kernel that is built
+void   k_find_looped(Kernel *k);
+int    k_looped_part(Kernel *k, KPart *part, int n);                    // columns that are looped over put together: how many parts are left
+
+// write/product.c, depthwise.c, along.c, scatter.c, attention.c
+bool   k_product(Kernel *k);
+bool   k_epilogue(Kernel *k, const Ix *at);                             // what follows the product, at `at` of its result
+bool   k_depthwise(Kernel *k);
+bool   k_along(Kernel *k);
+bool   k_scatter(Kernel *k);
+bool   k_attention(Kernel *k);
+
+// write/tiles.c
+void   k_open_tile(Kernel *k, const char *axis, const char *name, const char *choices);   // a compile-time name; choices may be NULL
+void   k_open_tiles(Kernel *k);
+bool   k_large(Graph *g, const Node *product);                          // of f32, for wgmma
+void   k_open_large(Kernel *k);                                         // .. and its tiles
 
 #endif

@@ -1,0 +1,55 @@
+// Names in a program that are not taken: not by the language, not by its library, not by what the kernel has.
+
+#include "graph/write/internal.h"
+
+#include <string.h>
+
+static const char *const reserved[] = {
+    "kernel", "graph", "fn", "grid", "in", "by", "let", "var", "for", "while", "if", "else", "as", "over", "out", "inout", "return", "test",
+    "where", "with", "merge", "true", "false", "import", "weights", "weight", "expect", "type", "axis", "index", "float", "int", "bool",
+    "sum", "prod", "max", "min", "any", "every", "mean", "argmax", "argmin", "dot", "zeros", "ones", "full", "exp", "log", "sqrt", "abs",
+    "erf", "tanh", "sin", "cos", "floor", "ceil", "round", "trunc", "sort", "inf", "nan", "PI", "LN2", "LOG2E", "reshape", "slice", "random",
+    "first", "last", "end", "length", "sigmoid", "silu", "relu", "gelu", "softplus", "elu", "clamp", "square", "sign", "lerp", "identity",
+    "strided", "break", "continue", "assert", "print", "tune", "values", "iota", "load", "store", "cumsum", "rename", "fma", "exp2", "log2",
+    "rsqrt", "cdiv", "sinh", "cosh", "asinh", "acosh", "atanh", "int_power", "div_trunc", "rem_trunc", "mod_trunc", "mod_floor", "sign_of", "log1p", "expm1",
+    "lowest", "align_up", "leaky_relu", "gelu_tanh", "log1p_exp", "bitcast", "isnan", "precise", "within", "rel", "key", "tan", "atan", "acos", "asin", "power", "static_assert",
+};
+
+static bool is_taken(const Kernel *k, const char *name) {
+    for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
+        if (strcmp(reserved[i], name) == 0) return true;
+    if (elem_by_name((Str){name, strlen(name)}) != EL_none) return true;
+    for (uint32_t i = 0; i < k->names.n; i++)
+        if (strcmp(k->names.at[i], name) == 0) return true;
+    return false;
+}
+
+const char *g_identifier(Arena *a, const char *text, const char *otherwise) {
+    Buf b = {0};
+    for (const char *s = text; s && *s; s++) {
+        bool letter = (*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z'), digit = *s >= '0' && *s <= '9';
+        if (letter || (digit && b.n > 0)) buf_putc(&b, *s);
+        else if (b.n > 0 && b.p[b.n - 1] != '_') buf_putc(&b, '_');
+    }
+    while (b.n > 0 && b.p[b.n - 1] == '_') b.p[--b.n] = 0;
+    const char *name = b.n ? arena_printf(a, "%s", b.p) : otherwise;
+    buf_free(&b);
+    return name;
+}
+
+const char *k_name(Kernel *k, const char *like) {
+    const char *name = like;
+    size_t n = strlen(like);
+    bool digit = n > 0 && like[n - 1] >= '0' && like[n - 1] <= '9';
+    KCount *count = NULL;
+    for (uint32_t i = 0; i < k->counts.n && !count; i++)
+        if (strcmp(k->counts.at[i].like, like) == 0) count = &k->counts.at[i];
+    int number = count ? count->next : 2;
+    for (; is_taken(k, name); number++)
+        name = arena_printf(k->arena, "%s%s%d", like, digit ? "_" : "", number);
+    name = arena_printf(k->arena, "%s", name);
+    if (count) count->next = number;
+    else vec_push(k->arena, &k->counts, ((KCount){arena_printf(k->arena, "%s", like), number}));
+    vec_push(k->arena, &k->names, name);
+    return name;
+}

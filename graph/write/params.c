@@ -1,0 +1,156 @@
+// What a kernel is given: the tensors that it loads and stores, with the dimensions that make its accesses plain, and their names.
+
+#include "graph/write/internal.h"
+
+#include <string.h>
+
+static const char *param_like(Kernel *k, const Node *n, bool out) {
+    if (out) return "y";
+    if (graph_loaded(n)) n = n->src[0];
+    if (n->kind != G_const && k->f->maker[n->id] >= 0 && k->f->groups.at[k->f->maker[n->id]]->once) return "w";
+    if (n->kind != G_const) return "x";
+    const char *last = n->name ? n->name : "w";
+    for (const char *s = last; *s; s++)
+        if ((*s == '.' || *s == '/' || *s == ':') && ((s[1] >= 'a' && s[1] <= 'z') || (s[1] >= 'A' && s[1] <= 'Z')))
+            last = s + 1;
+    const char *name = g_identifier(k->arena, last, "w");
+    for (const char *s = name; *s; s++)
+        if (*s >= '0' && *s <= '9') return "w";
+    return strlen(name) > 12 || strcmp(name, "weight") == 0 ? "w" : name;
+}
+
+static int param_of(Kernel *k, const Node *n, int rank, const Ix *shape, bool out, Ix parts, int64_t part) {
+    for (uint32_t i = 0; i < k->params.n; i++) {
+        KParam *p = &k->params.at[i];
+        if (p->node == n && p->out == out && !p->inout && p->rank == rank && p->parts == parts && p->part == part &&
+            (rank == 0 || memcmp(p->shape, shape, (size_t)rank * sizeof *shape) == 0))
+            return (int)i;
+    }
+    vec_push(k->arena, &k->params,
+             ((KParam){n, rank, copy_ixs(k->g, shape, rank), out, false, k_name(k, param_like(k, n, out)), parts, part}));
+    for (int i = 0; i < rank; i++) {
+        bool known = shape[i]->kind == IX_CONST || shape[i]->kind == IX_DIM;
+        for (uint32_t a = 0; a < k->alias.n; a++) known |= k->alias.at[a].of == shape[i];
+        if (known) continue;
+        Buf b = {0};
+        ix_print(&b, k->g, shape[i], NULL);
+        const char *name = k_name(k, g_identifier(k->arena, b.p, "N"));
+        buf_free(&b);
+        vec_push(k->arena, &k->alias, ((KAlias){shape[i], name}));
+    }
+    return (int)k->params.n - 1;
+}
+
+static void reach(Kernel *k, KExpr *e, bool *seen);
+
+static void reach_values(Kernel *k, const Ix *at, int n, bool *seen) {
+    for (int i = 0; i < n; i++)
+        for (int v = KAXIS_VALUES; v < MAX_KAXES; v++)
+            if (at[i]->axes >> v & 1) reach(k, k->axis[v].value, seen);
+}
+
+static void reach(Kernel *k, KExpr *e, bool *seen) {
+    for (uint32_t i = 0; i < k->exprs.n; i++) {
+        if (k->exprs.at[i] != e) continue;
+        if (seen[i]) return;
+        seen[i] = true;
+    }
+    for (int i = 0; i < 3 && e->arg[i]; i++) reach(k, e->arg[i], seen);
+    const Ix *at = e->op == E_LOAD ? e->coord : &e->expr;
+    reach_values(k, at, e->op == E_LOAD ? e->node->rank : e->op == E_INDEX ? 1 : 0, seen);
+}
+
+enum { MOST_BOX = 5 };
+
+// Of an attention: heads that lie side by side are a dimension, x[n, h * 64 + c] is x[n, h, c], and so are sequences.
+// Then it is plain that they are in range, and where they begin.
+static int heads_apart(Kernel *k, int n, Ix *shape, Ix *at) {
+    for (int i = 0; i < n && n < G_MAX_RANK; i++)
+        for (int a = 0; a < k->naxes; a++) {
+            KAxisKind kind = k->axis[a].kind;
+            bool tile = kind == A_FULL || kind == A_TILE || kind == A_LOOP_TILE;
+            Ix rest, head = k->axis[a].extent, one = tile ? ix_coefficient(k->g, at[i], a, &rest) : NULL;
+            Ix which = one && ix_is(one, 1) && head != shape[i] ? ix_divide_exact(k->g, rest, head) : NULL;
+            Ix heads = which ? ix_divide_exact(k->g, shape[i], head) : NULL;
+            if (!heads) continue;
+            memmove(shape + i + 1, shape + i, (size_t)(n - i) * sizeof *shape);
+            memmove(at + i + 1, at + i, (size_t)(n - i) * sizeof *at);
+            shape[i] = heads, at[i] = which;
+            shape[i + 1] = head, at[i + 1] = k->axis[a].axis;
+            n++;
+            break;
+        }
+    return n;
+}
+
+// Copies of boxes have five dimensions at most. Weights of a three-dimensional transposed convolution, w[phase, n, r, s, t, k], have six:
+// taps that lie side by side are counted as one, w[phase, n, r, s * 2 + t, k].
+static int few_enough(Kernel *k, int n, Ix *shape, Ix *at) {
+    uint64_t tiles = 0;
+    for (int a = 0; a < k->naxes; a++)
+        if (k->axis[a].kind != A_GRID && k->axis[a].kind != A_LOOP) tiles |= UINT64_C(1) << a;
+    for (int i = n - 2; i > 0 && n > MOST_BOX; i--) {
+        bool plain = at[i - 1]->kind == IX_AXIS && at[i]->kind == IX_AXIS && at[i - 1]->arg[0] == shape[i - 1] && at[i]->arg[0] == shape[i];
+        if (!plain || (at[i - 1]->axes | at[i]->axes) & tiles) continue;
+        at[i - 1] = ix_add(k->g, ix_mul(k->g, at[i - 1], shape[i]), at[i]);
+        shape[i - 1] = ix_mul(k->g, shape[i - 1], shape[i]);
+        memmove(shape + i, shape + i + 1, (size_t)(n - i - 1) * sizeof *shape);
+        memmove(at + i, at + i + 1, (size_t)(n - i - 1) * sizeof *at);
+        n--;
+    }
+    return n;
+}
+
+static int dims_of(Kernel *k, const Node *n, const Ix *coord, Ix *shape, Ix *at) {
+    int rank = dims_merged(k->g, n->rank, n->shape, coord, shape, at);
+    if (k->a && k->b && !k->score) return few_enough(k, rank, shape, at);
+    return k->score ? heads_apart(k, rank, shape, at) : rank;
+}
+
+// A step of many, as of a sequence: the kernel is given that part alone, and so is the same for all steps. Parts begin where lines of memory do.
+static bool one_of_many(const Kernel *k, const KExpr *e, const Ix *shape, const Ix *at) {
+    enum { MANY = 9, ALIGNED = 128 };
+    int64_t size = elem_bits((Elem)e->node->elem) / 8;
+    if (k->score || e->nat < 2 || !ix_is_const(shape[0]) || shape[0]->value < MANY || !ix_is_const(at[0])) return false;
+    for (int d = 1; d < e->nat; d++)
+        if (!ix_is_const(shape[d]) || __builtin_mul_overflow(size, shape[d]->value, &size)) return false;
+    return at[0]->value >= 0 && at[0]->value < shape[0]->value && size > 0 && size % ALIGNED == 0;
+}
+
+void k_settle_params(Kernel *k) {
+    bool *seen = NEW_N(k->arena, bool, k->exprs.n);
+    Ix shape[G_MAX_RANK], at[G_MAX_RANK];
+    if (k->along.node) reach(k, k->along.arg, seen);
+    if (k->a) reach(k, k->a, seen);
+    if (k->b) reach(k, k->b, seen);
+    if (k->b2) reach(k, k->b2, seen);
+    if (k->score) reach(k, k->score, seen);
+    for (uint32_t i = 0; i < k->stores.n; i++) {
+        reach(k, k->stores.at[i].value, seen);
+        reach_values(k, k->stores.at[i].coord, k->stores.at[i].node->rank, seen);
+    }
+    for (uint32_t i = 0; i < k->exprs.n; i++) {
+        KExpr *e = k->exprs.at[i];
+        if (!seen[i] || e->op != E_LOAD) continue;
+        e->nat = dims_of(k, e->node, e->coord, shape, at);
+        Ix parts = one_of_many(k, e, shape, at) ? shape[0] : NULL;
+        int64_t part = parts ? at[0]->value : 0;
+        if (parts) e->nat--;
+        e->at = copy_ixs(k->g, at + (parts != NULL), e->nat);
+        e->param = param_of(k, e->node, e->nat, shape + (parts != NULL), false, parts, part);
+    }
+    for (uint32_t i = 0; i < k->stores.n; i++) {
+        KStore *st = &k->stores.at[i];
+        const Node *n = st->node;
+        if (k->in_place) {                                   // stored into in place: all dimensions as they are
+            st->nat = n->rank;
+            st->at = st->coord;
+            vec_push(k->arena, &k->params, ((KParam){n, n->rank, n->shape, false, true, k_name(k, "y"), NULL, 0}));
+            st->param = (int)k->params.n - 1;
+            continue;
+        }
+        st->nat = dims_of(k, n, st->coord, shape, at);
+        st->at = copy_ixs(k->g, at, st->nat);
+        st->param = param_of(k, n, st->nat, shape, true, NULL, 0);
+    }
+}

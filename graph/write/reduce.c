@@ -1,0 +1,136 @@
+// Reductions: which axes of the kernel they go over, and what is the same along those. The scores of an attention are one, too.
+
+#include "graph/write/internal.h"
+
+#include <string.h>
+
+static const char *const reduce_text[GR_COUNT] = {"sum", "prod", "max", "min", "argmax", "argmin", "any", "every", "none"};
+
+enum { COLUMN = 256 };
+
+// An axis for a stretch of reduced dimensions: one that is there already (so that what is computed along it is shared), or
+// a new one.
+static int reduced_axis(Kernel *k, Ix extent, uint64_t taken, bool arg) {
+    for (int i = 0; i < k->naxes; i++)
+        if (k->axis[i].kind == A_FULL && k->axis[i].extent == extent && !(taken >> i & 1)) return i;
+    if (k->reduces == R_TAPS) return k_axis(k, A_LOOP, extent, 0, "r");
+    if (k->reduces == R_COLUMNS && extent->kind == IX_CONST && extent->value > COLUMN)
+        return k_axis(k, A_LOOP_TILE, extent, COLUMN / 2, "k");
+    int64_t side = k->side > 1 ? k->side : 1;
+    bool full = (k_fits(extent) && extent != k->looped && (side == 1 || extent->kind == IX_CONST)) || arg;
+    return k_axis(k, full ? A_FULL : A_LOOP_TILE, extent, full ? 0 : extent == k->looped ? k->looped_by : 2048 / side, "k");
+}
+
+// The place in the source that `coord` of the result and an axis for each stretch of what is reduced make; the axes to `proto`.
+static bool reduced_at(Kernel *k, const Node *n, const Ix *coord, KExpr *proto, Ix *at) {
+    Graph *g = k->g;
+    const Node *src = n->src[0];
+    bool arg = n->op == GR_argmax || n->op == GR_argmin;
+    uint64_t taken = 0;
+    for (int i = 0; i < n->rank; i++) taken |= coord[i]->axes;
+    for (int i = 0, kept = 0; i < src->rank;) {
+        if (!(n->reduce.axes >> i & 1)) {
+            at[i++] = coord[kept++];
+            continue;
+        }
+        int end = i + 1;                                     // together, but for taps of windows: those are loops, each of its own
+        while (end < src->rank && n->reduce.axes >> end & 1 && !k->step) end++;
+        Ix extent = ix_product(g, src->shape + i, end - i), place = ix(g, 0);
+        if (!extent) return false;
+        if (!ix_is(extent, 1)) {
+            int a = reduced_axis(k, extent, taken, arg);
+            if (a < 0) return false;
+            taken |= UINT64_C(1) << a;
+            proto->axes[proto->naxes++] = a;
+            place = k->axis[a].axis;
+            if (arg && n->reduce.last) place = ix_sub(g, ix_addi(g, extent, -1), place);
+        }
+        k_spread(g, src->shape, (KPart){i, end - 1, false}, place, at);
+        i = end;
+    }
+    return true;
+}
+
+// Along axes that `e` is the same on, a sum is a multiple; what else is asked for is `e`, or is made to vary. `proto` keeps the axes that it varies along.
+static KExpr *same_along(Kernel *k, KExpr *e, GReduce op, Elem literal, KExpr *proto) {
+    bool needs_place = op == GR_prod || op == GR_argmax || op == GR_argmin;
+    Elem elem = e->elem == EL_none ? literal : e->elem;
+    int varies = 0;
+    for (int i = 0; i < proto->naxes; i++) {
+        const KAxis *a = &k->axis[proto->axes[i]];
+        bool same = !(e->mask >> proto->axes[i] & 1);
+        if (!same || needs_place) proto->axes[varies++] = proto->axes[i];
+        if (same && op == GR_sum) e = k_text(k, "$0 * $1", P_TIMES, elem, e, k_index(k, a->extent), NULL);
+        else if (same && needs_place) e = k_text(k, "$0 + 0 * $1", P_PLUS, elem, e, k_index(k, a->axis), NULL);
+    }
+    proto->naxes = varies;
+    return e;
+}
+
+// The place of the last of equal ones: counted from the end, the first.
+static KExpr *from_end(Kernel *k, Ix extent, KExpr *place) {
+    Buf b = {0};
+    k_ix(k, &b, ix_addi(k->g, extent, -1));
+    KExpr *e = k_text(k, arena_printf(k->arena, "%s - $0", b.p), P_PLUS, EL_index, place, NULL, NULL);
+    buf_free(&b);
+    return e;
+}
+
+KExpr *k_reduce(Kernel *k, const Node *n, const Ix *coord) {
+    GReduce op = (GReduce)n->op;
+    bool arg = op == GR_argmax || op == GR_argmin;
+    Elem elem = (Elem)n->src[0]->elem;
+    Ix at[G_MAX_RANK];
+    KExpr proto = {.op = E_REDUCE, .fmt = reduce_text[op], .prec = P_PRIMARY, .node = n};
+    KExpr *e = reduced_at(k, n, coord, &proto, at) ? k_value(k, n->src[0], at) : NULL;
+    if (!e) return NULL;
+    e = same_along(k, e, op, elem, &proto);
+    if (proto.naxes == 0) return arg ? k_number(k, g_int(0), n) : e;
+    if (elem == EL_bool && op < GR_any) e = k_sized(k, e, EL_i32), elem = EL_i32;
+    if (e->elem == EL_none || e->elem == EL_index) e = k_sized(k, e, elem);
+    bool wide = (op == GR_sum || op == GR_prod) && elem_is_storage(e->elem);
+    proto.elem = arg ? EL_index : wide ? EL_f32 : e->elem;
+    proto.arg[0] = e;
+    KExpr *r = k_expr(k, proto);
+    for (int i = 0; i < r->naxes; i++) r->mask &= ~(UINT64_C(1) << r->axes[i]);
+    if (!arg) return (Elem)n->elem == EL_bool && proto.elem != EL_bool ? k_sized(k, r, EL_bool) : r;
+    return k_sized(k, n->reduce.last ? from_end(k, k->axis[proto.axes[0]].extent, r) : r, EL_i64);
+}
+
+KExpr *k_reduced(Kernel *k, GReduce op, KExpr *e, const int *axis, int naxes) {
+    KExpr proto = {.op = E_REDUCE, .fmt = reduce_text[op], .prec = P_PRIMARY, .elem = e->elem, .naxes = naxes, .arg = {e}};
+    memcpy(proto.axes, axis, (size_t)naxes * sizeof *axis);
+    KExpr *r = k_expr(k, proto);
+    for (int i = 0; i < naxes; i++) r->mask &= ~(UINT64_C(1) << axis[i]);
+    return r;
+}
+
+// The scores of an attention: queries times keys, over the whole head.
+KExpr *k_scores(Kernel *k, const Node *n, const Ix *coord) {
+    Ix a[G_MAX_RANK], b[G_MAX_RANK];
+    int nb = n->contract.nb, nm = n->contract.nm, axis = k_axis(k, A_FULL, n->src[0]->shape[nb + nm], 0, "c");
+    if (axis < 0) return NULL;
+    for (int i = 0; i < nb + nm; i++) a[i] = coord[i];
+    for (int i = 0; i < nb; i++) b[i] = coord[i];
+    a[nb + nm] = b[nb + 1] = k->axis[axis].axis;
+    b[nb] = coord[nb + nm];
+    KExpr *q = k_value(k, n->src[0], a), *c = k_value(k, n->src[1], b);
+    if (!q || !c) return NULL;
+    bool tiles = false;
+    for (int i = 0; i < k->naxes; i++) tiles |= k->axis[i].kind == A_TILE && (q->mask >> i & 1);
+    Elem elem = (Elem)n->src[0]->elem;
+    bool dot = tiles && (q->mask >> axis & 1) && (c->mask >> axis & 1);
+    if (!dot) {
+        KExpr *p = k_text(k, "$0 * $1", P_TIMES, EL_f32, k_sized(k, q, EL_f32), k_sized(k, c, EL_f32), NULL);
+        return k_reduced(k, GR_sum, p, &axis, 1);
+    }
+    KExpr *e = k_expr(k, (KExpr){.op = E_DOT,
+                                   .elem = n->contract.acc,
+                                   .prec = P_PRIMARY,
+                                   .node = n,
+                                   .arg = {k_sized(k, q, elem), k_sized(k, c, elem)},
+                                   .axes = {axis},
+                                   .naxes = 1});
+    e->mask &= ~(UINT64_C(1) << axis);
+    return e;
+}

@@ -1,0 +1,105 @@
+// Kernels of scatters: over the updates, in place; or over the result, where no atomic can combine them.
+
+#include "graph/write/internal.h"
+
+// Updates that no atomic can combine are gathered: each element of the result looks for those that are meant for it.
+//
+//     y[c] = x[c] * prod(where(index[u] == c, update[u], 1) over u)
+static bool gathered(Kernel *k) {
+    const Node *n = k->fg->root, *updates = n->src[1];
+    Graph *g = k->g;
+    Elem elem = (Elem)n->elem;
+    Ix coord[G_MAX_RANK], uc[G_MAX_RANK] = {0};
+    int axis[G_MAX_RANK], naxes = 0;
+    for (int i = 0; i < n->rank; i++) {
+        bool last = i == n->rank - 1;
+        coord[i] = ix(g, 0);
+        if (ix_is(n->shape[i], 1)) continue;
+        int a = k_axis(k, last ? A_TILE : A_GRID, n->shape[i], k_tile_of(n->shape[i], 1, 32), last ? "n" : "m");
+        if (a < 0) return false;
+        coord[i] = k->axis[a].axis;
+    }
+    KExpr *match = NULL;
+    for (int i = 0; i < n->rank; i++) {                      // axes of the updates that are axes of the result
+        Ix c = n->at.coord[i];
+        if (!c || c->kind != IX_AXIS || uc[c->value]) continue;
+        uc[c->value] = coord[i];
+        Ix inside = ix_lt(g, coord[i], updates->shape[c->value]);
+        if (ix_is(inside, 1)) continue;
+        KExpr *e = k_index(k, inside);
+        match = match ? k_text(k, "$0 && $1", P_AND2, EL_bool, match, e, NULL) : e;
+    }
+    for (int i = 0; i < updates->rank; i++) {
+        if (uc[i]) continue;
+        uc[i] = ix(g, 0);
+        if (ix_is(updates->shape[i], 1)) continue;
+        bool whole = ix_is_const(updates->shape[i]) && updates->shape[i]->value <= 64 && naxes < 2;
+        int a = k_axis(k, whole ? A_FULL : A_LOOP_TILE, updates->shape[i], 64, "u");
+        if (a < 0) return false;
+        uc[i] = k->axis[a].axis;
+        axis[naxes++] = a;
+    }
+    for (int i = 0, used = 2; i < n->rank; i++) {
+        KExpr *e;
+        if (n->at.coord[i]) {
+            Ix here = ix_eq(g, ix_substitute(g, n->at.coord[i], uc, updates->rank), coord[i]);
+            if (!here) return false;
+            if (ix_is(here, 1)) continue;
+            e = k_index(k, here);
+        } else {
+            KExpr *at = k_value(k, n->src[used++], uc);
+            if (!at) return false;
+            e = k_text(k, "$0 == $1", P_EQUAL, EL_bool, at, k_index(k, coord[i]), NULL);
+        }
+        match = match ? k_text(k, "$0 && $1", P_AND2, EL_bool, match, e, NULL) : e;
+    }
+    static const char *const combine[] = {"$0 + $1", "$0 * $1", "max($0, $1)", "min($0, $1)"};
+    KExpr *u = k_value(k, updates, uc), *x = k_value(k, n->src[0], coord);
+    if (!u || !x || !match) return false;
+    Elem wide = elem_is_storage(elem) ? EL_f32 : elem;
+    const char *neutral = arena_printf(k->arena, "where($0, $1, %s as %s)", k_start((GReduce)n->op, wide), elem_name(wide));
+    KExpr *r = k_text(k, neutral, P_PRIMARY, wide, match, k_sized(k, u, wide), NULL);
+    if (naxes) r = k_reduced(k, (GReduce)n->op, r, axis, naxes);
+    KExpr *v = k_sized(k,
+                       k_text(k, combine[n->op],
+                              n->op == GR_sum    ? P_PLUS
+                              : n->op == GR_prod ? P_TIMES
+                                                 : P_PRIMARY,
+                              wide, k_sized(k, x, wide), r, NULL),
+                       elem);
+    v->uses++;
+    vec_push(k->arena, &k->stores, ((KStore){.node = n, .coord = copy_ixs(g, coord, n->rank), .value = v}));
+    return true;
+}
+
+bool k_scatter(Kernel *k) {
+    const Node *n = k->fg->root, *updates = n->src[1];
+    Graph *g = k->g;
+    GReduce op = (GReduce)n->op;
+    bool atomic = op == GR_sum && (n->elem == EL_f32 || n->elem == EL_i32 || n->elem == EL_u32 || n->elem == EL_f64 ||
+                                   n->elem == EL_i64);
+    Ix coord[G_MAX_RANK], at[G_MAX_RANK];
+    k_reset(k);
+    if (op != GR_none && !atomic) return gathered(k);
+    k->in_place = true;
+    for (int i = 0; i < updates->rank; i++) {
+        coord[i] = ix(g, 0);
+        if (ix_is(updates->shape[i], 1)) continue;
+        bool last = i == updates->rank - 1;
+        int64_t by = k_tile_of(updates->shape[i], 1, 512);
+        int a = k_axis(k, last && by > 1 ? A_TILE : A_GRID, updates->shape[i], by, last ? "n" : "m");
+        if (a < 0) return false;
+        coord[i] = k->axis[a].axis;
+    }
+    for (int i = 0, used = 2; i < n->rank; i++) {
+        at[i] = n->at.coord[i] ? ix_substitute(g, n->at.coord[i], coord, updates->rank)
+                               : k_value_index(k, n->src[used++], coord, n->shape[i]);
+        if (!at[i]) return false;
+    }
+    KExpr *v = k_value(k, updates, coord);
+    if (!v) return false;
+    if (v->elem != (Elem)n->elem) v = k_sized(k, v, (Elem)n->elem);
+    v->uses++;
+    vec_push(k->arena, &k->stores, ((KStore){.node = n, .coord = copy_ixs(g, at, n->rank), .value = v}));
+    return true;
+}

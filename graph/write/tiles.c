@@ -1,0 +1,91 @@
+// The tiles of a product that are left open, to be chosen for the dimensions of a launch, and what each may be. Of f32 some products are for
+// wgmma, as three of tf32 (lower/hopper/low.c), and have other tiles.
+
+#include "graph/write/internal.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+// `BM = 128` and so on in place of numbers.
+void k_open_tile(Kernel *k, const char *axis, const char *name, const char *choices) {
+    for (int i = 0; i < k->naxes; i++) {
+        KAxis *a = &k->axis[i];
+        bool tile = a->kind == A_TILE || a->kind == A_LOOP_TILE;
+        if (!tile || strcmp(a->name, axis) != 0) continue;
+        a->open = name;
+        vec_push(k->arena, &k->names, name);
+        vec_push(k->arena, &k->blocks,
+                 (const char *)(a->default_by ? arena_printf(k->arena, "%s = %s", name, a->default_by)
+                                              : arena_printf(k->arena, "%s = %" PRId64, name, a->by)));
+        if (choices) vec_push(k->arena, &k->tune, choices);
+    }
+}
+
+// Many rows and less than 64 columns: wgmma all the same (2 M pixels, 32 channels of 32 x 3 x 3, on an H200: 0.51 ms by 256 rows, 1.22 by 32 and mma.sync).
+static bool many_by_few(const Kernel *k) {
+    enum { MANY = 1 << 14, FEW = 64 };
+    const Node *c = k->fg->anchor;
+    int nb = c->contract.nb, nm = c->contract.nm;
+    Ix rows = ix_product(k->g, c->shape + nb, nm), columns = ix_product(k->g, c->shape + nb + nm, c->contract.nn);
+    return rows && columns && rows->lo >= MANY && columns->hi < FEW;
+}
+
+void k_open_tiles(Kernel *k) {
+    bool two = k->b2 != NULL;                                // two sums: half the tile
+    if (k->across) k_open_tile(k, "n", "BM", "BM in [64, 128, 256]");
+    else k_open_tile(k, "m", "BM", two ? "BM in [16, 64, 128]" : many_by_few(k) ? "BM in [64, 128, 256]" : "BM in [8, 16, 32, 64, 128, 256]");
+    for (int i = 0; i < k->naxes; i++)                       // a few columns are one tile in any case
+        if (k->axis[i].kind == A_TILE && strcmp(k->axis[i].name, "n") == 0 && k->axis[i].extent->hi < 64) return;
+    k_open_tile(k, k->across ? "m" : "n", "BN", k->across ? "BN in [64, 128, 256]" : two ? "BN in [64, 96, 128]" : "BN in [64, 96, 128, 144, 160, 176, 192, 208, 224, 256]");
+    if (k->fg->whole && k->fg->anchor->shape[k->fg->anchor->rank - 1]->value > 128) vec_push(k->arena, &k->tune, "where BM <= 128");
+    bool both = k->tune.n == 2 && !k->fg->whole, deep = false, deeper = false;
+    for (int i = 0; i < k->naxes; i++) {
+        if (k->axis[i].kind != A_LOOP_TILE || k->axis[i].by != 64 || k->axis[i].extent->hi < 128) continue;
+        deep = !two;
+        deeper = deep && k->axis[i].extent->hi >= 512;
+        k_open_tile(k, "k", "BK", deeper ? "BK in [64, 128, 256]" : deep ? "BK in [64, 128]" : NULL);
+    }
+    // 128 of k in a large tile leave room for two stages only; tiles of other widths fill a round where those do not
+    if (both)
+        vec_push(k->arena, &k->tune,
+                 two ? "where BM * BN <= 128 * 128"
+                     : "where BM * BN <= 128 * 256 && (BN % 64 == 0 || BM == 128 || (BM == 64 && BN == 144))");
+    if (both && deep)
+        vec_push(k->arena, &k->tune,
+                 deeper ? "where (BK == 64 || BM <= 64) && (BK <= 128 || BM <= 16)" : "where BK == 64 || BM <= 64");
+}
+
+static bool sum_innermost(const Node *b, int sum) {
+    if (b->kind != G_view) return true;
+    int last = b->src[0]->rank - 1;
+    while (last > 0 && ix_is(b->src[0]->shape[last], 1)) last--;
+    return last >= 0 && b->view.coord[last]->axes >> sum != 0;
+}
+
+// As three products of tf32 wgmma has tiles of 128 rows or more (hopper/low.c), which are for products that have enough of them: of 32 x 768 x 768 to
+// 512 x 768 x 3072 on an H200 64 x 64 by mma.sync are up to 1.5 times as fast, of 256 x 3072 x 768 and more the others by 1.5 to 3.
+bool k_large(Graph *g, const Node *c) {
+    enum { TALL = 128, TILES = 32, LEAST = 32, COLUMNS = 64, MANY = 1 << 14, LONG = 1 << 16 };
+    int nb = c->contract.nb, nm = c->contract.nm, nn = c->contract.nn;
+    Ix all = ix_product(g, c->shape, nb + nm), rows = ix_product(g, c->shape + nb, nm), columns = ix_product(g, c->shape + nb + nm, nn),
+       sum = ix_product(g, c->src[0]->shape + nb + nm, c->contract.nk);
+    if (!all || !rows || !columns || !sum || sum->lo < LEAST || rows->lo < TALL || (columns->lo < COLUMNS && rows->lo < MANY)) return false;
+    if (columns->lo < TALL && !sum_innermost(c->src[1], nb + nn)) return false;
+    double tiles = (double)all->lo / TALL * (columns->lo < TALL ? 1 : (double)columns->lo / TALL);
+    return tiles >= TILES || sum->lo >= LONG;
+}
+
+// f32 as three of tf32: tiles that wgmma has, with 128 rows or columns.
+void k_open_large(Kernel *k) {
+    const char *rows = k->across ? "n" : "m", *columns = k->across ? "m" : "n";
+    enum { SHORT = 128 };                                    // a sum: the result's way out is what counts (32768 x 32768 x 32: 1317 us by 128 x 128, 1661 by 128 x 256)
+    const Node *c = k->fg->anchor;
+    Ix sum = ix_product(k->g, c->src[0]->shape + c->contract.nb + c->contract.nm, c->contract.nk);
+    bool brief = !sum || sum->hi < SHORT;
+    int64_t most = 0;
+    for (int i = 0; i < k->naxes; i++) if (k->axis[i].kind == A_TILE && strcmp(k->axis[i].name, columns) == 0) most = k->axis[i].extent->hi;
+    k_open_tile(k, rows, "BM", most >= 128 ? brief ? "BM in [64, 128]" : "BM in [64, 128, 256]" : "BM in [128, 256]");
+    if (most < 64) return;
+    k_open_tile(k, columns, "BN", most < 128 ? "BN in [64]" : k->b2 || brief ? "BN in [128]" : "BN in [128, 256]");
+    vec_push(k->arena, &k->tune, k->b2 ? "where BM * BN <= 128 * 128" : "where BM * BN <= 128 * 256");
+}
