@@ -518,10 +518,6 @@ bool op_inline(Op *op, const OpBody *b, Node *const *args, int nargs, Node **res
         if (results[i] == NULL)
             ok = op_error(op, "its body does not make its output `%s`",
                           shown(op->g->arena, text(gp->output[i]->name))) != NULL;
-        else if (op_is_sequence(results[i])) {
-            im->how->out_of_scope = "sequences";
-            ok = op_error(op, "sequences are not supported as results of its body") != NULL;
-        }
     }
     im->scope = outer;
     return ok;

@@ -86,6 +86,8 @@ static void *needs(Op *op, const Node *x, bool dims, const char *what) {
     return op_error(op, "%s must be known when the model is loaded, but depends on the data", what);
 }
 
+void *op_needs(Op *op, const Node *x, const char *what) { return needs(op, x, true, what); }
+
 // Is x made of constants alone, and small enough to be computed now?
 static bool foldable(Op *op, Node *x) {
     enum { NODES = 10000, ELEMENTS = 1 << 20 };
@@ -173,11 +175,14 @@ bool op_fixed(Op *op, Ix size, int64_t *v) {
     return op_error(op, "needs a size that depends on the data"), false;
 }
 
+// Has what stays a loop no form? In a program, or in another type.
+static bool written_out(const Import *im) { return im->how->ngiven > 0 && (im->how->kernels || im->how->dtype != EL_none); }
+
 bool op_trips(Op *op, Ix size, int64_t *n) {
     Import *im = op->import;
     if (size == NULL) return false;
     if (ix_const(size, n)) return true;
-    if (!im->how->kernels || im->how->ngiven == 0) return false;
+    if (!written_out(im)) return false;
     Search s = {.op = op, .dims = true};
     search_ix(&s, size);
     im->again |= s.found;
@@ -186,7 +191,7 @@ bool op_trips(Op *op, Ix size, int64_t *n) {
 
 bool op_settle(Op *op, const Node *x) {
     Import *im = op->import;
-    if (x == NULL || !im->how->kernels || im->how->ngiven == 0) return false;
+    if (x == NULL || !written_out(im)) return false;
     for (int look = 1; look >= 0; look--) {
         Search s = {.op = op, .seen = NEW_N(op->g->arena, bool, op->g->nodes.n + 1), .dims = true, .look = look != 0};
         search(&s, x);

@@ -2,8 +2,8 @@
 //
 // A condition that is known chooses its branch at import; a number of trips that is known is written out, trip by trip, as
 // long as the body's condition is known in each. What is not known becomes the graph's `if` and `loop`, whose values keep
-// their shapes. Where that cannot be (a value that grows; for a program, sides of different shapes), the input that decides
-// is bound, and the import starts again.
+// their shapes. Where that cannot be (a value that grows; a list of tensors; for a program, sides of different shapes), the
+// input that decides is bound, and the import starts again.
 #include "graph/op/op.h"
 
 #include "lang/number.h"
@@ -47,6 +47,8 @@ static Node *lower_if(Op *op) {
         made[i] = (GBody){NULL, 0, results[i], op->nout};
     }
     if (known) return set_outputs(op, results[yes ? 0 : 1], op->nout);
+    for (int i = 0; i < 2 * op->nout; i++)
+        if (op_is_sequence(results[i & 1][i >> 1])) return op_needs(op, cond, "the condition that chooses a list of tensors");
     bool alike = true;                                          // a program takes one of two values; of other shapes, a side
     for (int i = 0; i < op->nout; i++) alike = alike && g_same_shape(results[0][i], results[1][i]);
     if (!alike && op_settle(op, cond)) return NULL;
@@ -74,6 +76,8 @@ typedef struct Trips {
     Node *const *sequence;             // time first
     const bool *reverse;
     Ix length;                         // of the sequences
+    bool lists;                        // are there lists of tensors among what is carried?
+    Node *unknown;                     // the condition that ended `unroll`
 } Trips;
 
 enum { MAX_VALUES = 256 };
@@ -95,6 +99,9 @@ static bool trip(Trips *t, Node *number, Node **carried, Node **scanned, Node **
         args[n++] = g_gather(g, s, s->rank - 1, s->shape + 1, coord, &at, 1, true, g_int(0));
     }
     if (!op_inline(op, t->body, args, n, results)) return false;
+    for (int i = 0; i < t->has_cond + t->ncarried + t->nscanned; i++)
+        if (op_is_sequence(results[i]) && (i < t->has_cond || i >= t->has_cond + t->ncarried || !t->lists))
+            return op_error(op, "result %d of its body is a list of tensors", i), false;
     if (t->has_cond) *cond = results[r++];
     if (t->has_cond && (*cond)->elem != EL_bool)
         return op_error(op, "its body's condition is %s, not bool", elem_name((Elem)(*cond)->elem)), false;
@@ -127,7 +134,7 @@ static bool unroll(Trips *t, int64_t most, Node **carried, Node **scanned) {
         if (!trip(t, g_i(g, EL_i64, n), carried, now, &cond)) return false;
         for (int i = 0; i < step; i++) vec_push(g->arena, &all, t->nscanned > 0 ? now[i] : NULL);
         n++;
-        if (t->has_cond && !truth(t->op, cond, &go)) return false;
+        if (t->has_cond && !truth(t->op, cond, &go)) return t->unknown = cond, false;
     }
     if (n == 0 && t->nscanned > 0) { // no trip: its types are found by one that nobody asks for
         for (int i = 0; i < t->ncarried; i++) given[i] = carried[i];
@@ -138,7 +145,7 @@ static bool unroll(Trips *t, int64_t most, Node **carried, Node **scanned) {
     return g_failed(g) == NULL;
 }
 
-// As the graph's loop.
+// As the graph's loop. None of what it carries is a list of tensors.
 static bool looped(Trips *t, Node *trips, Node *cond, Node **carried, Node **scanned) {
     Graph *g = t->op->g;
     Node *params[MAX_VALUES + 1], *results[MAX_VALUES + 1], *now[MAX_VALUES], *after = NULL;
@@ -171,13 +178,16 @@ static Node *lower_loop(Op *op) {
     if (nscanned < 0 || op_body_inputs(body) != n + 2)
         return op_error(op, "carries %d values, but its body has %d inputs and %d outputs", n, op_body_inputs(body),
                         op_body_outputs(body));
-    for (int i = 0; i < n; i++)
-        if ((carried[i] = kept[i] = op_in(op, 2 + i)) == NULL) return NULL;
+    Trips t = {.op = op, .body = body, .ncarried = n, .nscanned = nscanned, .has_cond = true};
+    for (int i = 0; i < n; i++) {
+        carried[i] = kept[i] = op_is_sequence(op->in[2 + i]) ? op->in[2 + i] : op_in(op, 2 + i);
+        if (carried[i] == NULL) return NULL;
+        t.lists |= op_is_sequence(carried[i]);
+    }
     if (cond != NULL && (cond->elem != EL_bool || !ix_is(g_count(g, cond), 1)))
         return op_error(op, "its condition should be one bool");
     if (limit != NULL && (!elem_is_int((Elem)limit->elem) || !ix_is(g_count(g, limit), 1)))
         return op_error(op, "its number of trips should be one integer");
-    Trips t = {.op = op, .body = body, .ncarried = n, .nscanned = nscanned, .has_cond = true};
     int64_t most = INT64_MAX;
     bool go = true, fixed = limit == NULL || g_known_int(g, limit, &most);
     Node *folded = !fixed ? op_fold(op, limit) : NULL;
@@ -187,7 +197,10 @@ static Node *lower_loop(Op *op) {
     if (folded != NULL && g_scalar_value(folded, &v)) fixed = true, most = v.is_int ? v.i : f64_to_int_sat(v.f, 64, true);
     bool decided = cond == NULL || truth(op, cond, &go), done = false;
     if (fixed && decided) done = unroll(&t, go ? most : 0, carried, scanned);
-    if (!done && g_failed(g) == NULL) {
+    if (!done && t.unknown != NULL && t.lists) return op_needs(op, t.unknown, "the condition of a loop that carries a list of tensors");
+    if (!done && fixed && decided && t.lists)
+        return op_error(op, "carries a list of tensors through more than %d trips", UNROLLED);
+    if (!done && g_failed(g) == NULL && !t.lists) {
         for (int i = 0; i < n; i++) carried[i] = kept[i];
         done = looped(&t, scalar(g, limit), scalar(g, cond), carried, scanned);
     }

@@ -88,6 +88,8 @@ const Ix      *op_known(Op *op, int i, int *n);                          // size
 const int64_t *op_known_ints(Op *op, int i, int *n);                     // numbers
 const double  *op_known_floats(Op *op, int i, int *n);                   // numbers of any element type
 bool           op_known_int(Op *op, int i, int64_t *v);                  // one element
+// x was not known: what it depends on is bound, or a message says what is to be given. NULL
+void          *op_needs(Op *op, const Node *x, const char *what);
 bool           op_fixed(Op *op, Ix size, int64_t *v);                    // a size as a number
 // x as a constant if no input, dimension or param is in it; else NULL, no message
 Node          *op_fold(Op *op, Node *x);
@@ -108,8 +110,8 @@ typedef struct OpBody OpBody;
 const OpBody *op_body(Op *op, const char *attribute);                    // NULL: a message was recorded
 int           op_body_inputs(const OpBody *b);
 int           op_body_outputs(const OpBody *b);
-// Lowers the body's nodes with these values for its inputs (n of them); one result for each output. It sees the values
-// around the node. May be called again: that is how loops are unrolled.
+// Lowers the body's nodes with these values for its inputs (n of them); one result for each output, which may be a list of
+// tensors. It sees the values around the node. May be called again: that is how loops are unrolled.
 bool          op_inline(Op *op, const OpBody *b, Node *const *args, int nargs, Node **results);
 
 #endif

@@ -207,12 +207,47 @@ static uint64_t varies(const Node *x) {
     return axes;
 }
 
+// A reduction along axes that its value does not vary along: of the value without them, a sum times how many there are.
+static Node *once(Graph *g, const Node *n, Node *x) {
+    bool sum = n->op == GR_sum;
+    if (!sum && n->op != GR_max && n->op != GR_min && n->op != GR_any && n->op != GR_all) return NULL;
+    uint64_t vary = varies(x);
+    Ix shape[G_MAX_RANK], coord[G_MAX_RANK], count = ix(g, 1);
+    uint32_t rest = 0;
+    int rank = 0;
+    for (int i = 0; i < x->rank; i++) {
+        bool axis = n->reduce.axes >> i & 1, drops = axis && !(vary >> i & 1) && !ix_is(x->shape[i], 0);
+        if (drops) count = ix_mul(g, count, x->shape[i]);
+        if (axis && !drops) rest |= 1u << rank;
+        if (!drops) shape[rank] = x->shape[i];
+        coord[i] = drops ? ix(g, 0) : ix_axis(g, rank++, x->shape[i]);
+    }
+    if (rank == x->rank || !count) return NULL;
+    Elem elem = (Elem)n->elem, wide = elem_is_float(elem) && elem_bits(elem) < 32 ? EL_f32 : elem;
+    Node *y = g_cast(g, g_view(g, x, rank, shape, coord, NULL, g_int(0)), wide);
+    y = g_reduce(g, (GReduce)n->op, y, rest, false);
+    return g_cast(g, sum ? g_ew2(g, EW_mul, y, g_size(g, wide, count)) : y, elem);
+}
+
+// Parts that are all the same number.
+static Node *same_parts(Graph *g, const Node *n, Node *const *src) {
+    GNum v, w;
+    if (!g_scalar_value(src[0], &v)) return NULL;
+    for (uint32_t i = 1; i < n->nsrc; i++)
+        if (!g_scalar_value(src[i], &w) || v.is_int != w.is_int || (v.is_int ? v.i != w.i : memcmp(&v.f, &w.f, sizeof v.f) != 0)) return NULL;
+    return g_full(g, (Elem)n->elem, n->rank, n->shape, v);
+}
+
 static Node *thinned(Rewrite *r, void *pass, Node *n, Node *const *src) {
     Graph *g = r->g;
     Ix shape[G_MAX_RANK], coord[G_MAX_RANK];
     uint64_t axes = 0;
     bool less = false;
     (void)pass;
+    if (n->kind == G_reduce || n->kind == G_concat) {
+        Node *e = n->kind == G_reduce ? once(g, n, src[0]) : same_parts(g, n, src);
+        return e ? g_name(g, e, n->name) : NULL;
+    }
     if (n->kind != G_ew && (n->kind != G_cast || n->cast.kept)) return NULL;
     for (uint32_t i = 0; i < n->nsrc; i++) axes |= varies(src[i]);
     for (int i = 0; i < n->rank; i++) {

@@ -59,6 +59,24 @@ static void counting_constants_are_indices(void **state) {
     graph_free(g);
 }
 
+// Along an axis that a value does not vary along, an extreme is the value, and a sum is so many times the value.
+static void what_was_expanded_is_reduced_once(void **state) {
+    (void)state;
+    for (int sum = 0; sum < 2; sum++) {
+        Graph *g = graph_new("t");
+        Ix N = ix_dim(g, "N"), wide[] = {ix(g, 8), N, ix(g, 5)}, at[] = {ix_axis(g, 0, ix(g, 8)), ix_axis(g, 2, ix(g, 5))};
+        Node *x = g_input(g, "x", EL_f32, 2, S(ix(g, 8), ix(g, 5)));
+        Node *y = simplified(g, g_reduce(g, sum ? GR_sum : GR_max, g_view(g, x, 3, wide, at, NULL, g_int(0)), 2, false));
+        assert_int_equal(y->kind, sum ? G_ew : G_input);
+        graph_free(g);
+    }
+    Graph *g = graph_new("t");
+    Node *ones = g_full(g, EL_f32, 1, S(ix_dim(g, "N")), g_float(1));
+    Node *y = simplified(g, g_concat(g, 0, (Node *[]){ones, g_full(g, EL_f32, 1, S(ix(g, 1)), g_float(1))}, 2));
+    assert_int_equal(y->kind, G_view);
+    graph_free(g);
+}
+
 static void triangles_are_conditions(void **state) {
     (void)state;
     bool low[T * T];
@@ -231,6 +249,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_are_literals),
         cmocka_unit_test(counting_constants_are_indices),
+        cmocka_unit_test(what_was_expanded_is_reduced_once),
         cmocka_unit_test(triangles_are_conditions),
         cmocka_unit_test(factors_leave_products),
         cmocka_unit_test(masks_shorten_the_loop), cmocka_unit_test(few_tiles_are_short),

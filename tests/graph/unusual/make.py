@@ -606,6 +606,39 @@ def lists(m):
 
 
 @case
+def bags(m):
+    """EmbeddingBag as torch.onnx has it: a loop that ends by its own counter carries a list, to which each trip adds a bag's sum. Sums of what was expanded."""
+    V = helper.make_tensor_value_info
+    rows = m.node("Gather", m.weight(9, 4), m.node("Reshape", m.input("ids", ["N", 3], m.rng.integers(0, 9, (5, 3))), m.const(np.array([-1]))), axis=0)
+    count = m.node("Gather", m.node("Shape", "ids"), m.const(np.array(0)), axis=0)
+    ends = m.node("Mul", m.node("Range", m.const(np.array(0)), m.node("Add", count, m.const(np.array(1))), m.const(np.array(1))), m.const(np.array(3)))
+    one, flat, first = m.const(np.array(1)), m.const(np.array([-1])), m.const(np.array([0]))
+    part = [helper.make_node("Reshape", ["at", flat], ["here"]), helper.make_node("Add", ["here", one], ["next"]), helper.make_node("Add", ["next", one], ["after"]),
+            helper.make_node("Slice", [ends, "here", "next"], ["start"]), helper.make_node("Slice", [ends, "next", "after"], ["end"]), helper.make_node("Equal", ["start", "end"], ["empty"])]
+    empty = helper.make_graph([helper.make_node("Constant", [], ["none"], value=numpy_helper.from_array(np.zeros((1, 4), "float32")))], "empty", [], [V("none", 1, None)])
+    some = helper.make_graph([helper.make_node("Slice", [rows, "start", "end"], ["bag"]), helper.make_node("ReduceSum", ["bag", first], ["some"])], "some", [], [V("some", 1, None)])
+    part += [helper.make_node("If", ["empty"], ["row"], then_branch=empty, else_branch=some), helper.make_node("SequenceInsert", ["list", "row"], ["longer"]),
+             helper.make_node("Add", ["at", one], ["at_next"]), helper.make_node("Less", ["at_next", count], ["go"])]
+    lists = helper.make_tensor_sequence_value_info
+    body = helper.make_graph(part, "body", [V("trip", 7, []), V("more", 9, []), lists("list", 1, None), V("at", 7, None)], [V("go", 9, None), lists("longer", 1, None), V("at_next", 7, None)])
+    list_, _ = m.node("Loop", "", m.const(np.array(True)), m.node("SequenceEmpty"), m.const(np.array(0)), outs=2, body=body)
+    m.output(m.node("Relu", m.node("ConcatFromSequence", list_, axis=0), out="bags"))
+    x = m.floats("x", ["N", "T", 4], [5, 6, 4])
+    shape = m.node("Shape", x)
+    ones = m.node("Expand", m.const(np.float32([1])), shape)
+    m.output(m.node("Log", m.node("ReduceSum", ones, m.const(np.array([0, 1])), keepdims=0), out="lengths"))
+    wide = m.node("Expand", m.node("Slice", x, first, m.const(np.array([1])), m.const(np.array([1]))), shape)
+    m.output(m.node("Sub", x, m.node("ReduceSum", wide, m.const(np.array([1, 2]))), out="sums"))
+    m.output(m.node("Add", x, m.node("ReduceMax", wide, axes=[1]), out="tops"))
+    half = m.node("Expand", m.node("Cast", m.node("Slice", x, first, m.const(np.array([1])), m.const(np.array([1]))), to=10), shape)
+    m.output(m.node("Mul", x, m.node("Cast", m.node("ReduceMean", half, axes=[0, 1]), to=1), out="means"))
+    pad = m.node("Concat", m.node("Concat", m.node("Abs", x), m.node("Expand", m.const(np.float32([1])), m.node("Concat", m.node("Slice", shape, first, m.const(np.array([2]))), m.const(np.array([2])), axis=0)), axis=2),
+                 m.node("Expand", m.const(np.float32([1])), m.node("Concat", m.node("Slice", shape, first, m.const(np.array([1]))), m.const(np.array([1, 6])), axis=0)), axis=1)
+    m.output(m.node("Sqrt", pad, out="bordered"))
+    m.output(m.node("ReduceMean", m.node("Slice", x, first, first), axes=[0], out="of_nothing"))
+
+
+@case
 def step(m):
     """A decoder's step, query heads in groups over caches of both kinds: some that grow, and some of a length, written at a place of an inner axis."""
     H, G, D, W = 6, 2, 8, 48
