@@ -50,8 +50,58 @@ static bool whole_trips(const Hop *h, const Val *k, LExpr end) {
 static const char small_span[] = "an operand's innermost extent is no multiple of 16",
                   odd_start[] = "an operand's innermost coordinate is not known to be 16-byte aligned", odd_rows[] = "rows are not known to be 16-byte aligned";
 static const char outside[] = "only 16-bit operands may have the contracted axis outside";
+static const char loaded_address[] = "an operand's address depends on loaded values";
 static const char computed_right[] = "an operand of a product is neither loaded nor on the left";
 static bool alignment(const char *why) { return why == small_span || why == odd_start || why == odd_rows; }
+
+static bool terms_computable(const Hop *h, const AffTerm *term, int n) {
+    for (int t = 0; t < n; t++) if (!hop_computable(h, term[t].v)) return false;
+    return true;
+}
+
+// A load whose rows are pixels: its window, and whether rows past the contracted axis's end are to be cleared.
+static const char *operand_window(Hop *h, Operand *o, const Val *k) {
+    const Access *a = &o->a;
+    for (int d = 0; d + 1 < a->nidx && !o->window; d++) {
+        if (!a->aff[d].ntile) continue;
+        if (a->inner + 1 < a->nidx) return "an operand is gathered";
+        o->window = NEW(h->f->arena, Window);
+        const char *why = hop_window(h, a, a->nidx - 1, true, o->window);
+        if (why) return why;
+        for (int i = 0; i < o->window->n; i++) {
+            const Pixels *x = &o->window->at[i];
+            if (!terms_computable(h, x->base.term, x->base.nterm) || !terms_computable(h, x->tap.term, x->tap.nterm)) return loaded_address;
+        }
+        o->outer = o->window->rows;
+        if (o->where == ONCE) return "an operand is gathered";
+        if (o->outer != k) continue;
+        why = hop_pixels_refusal(h, o);
+        if (why) return why;
+        o->clear = !(k->def->flags & AXIS_FULL) && !hop_window_ends(h, a, o->window);
+    }
+    return NULL;
+}
+
+// Which axis its rows are, which its columns, and whether rows past the contracted axis's end are to be cleared.
+static const char *operand_axes(Hop *h, Operand *o, const Val *k) {
+    const Access *a = &o->a;
+    for (int d = 0; d < a->nidx; d++) {
+        const Affine *x = &a->aff[d];
+        if (o->window && d + 1 < a->nidx) continue;
+        if (x->ntile || x->naxis > 1) return "an operand is gathered";
+        if (!terms_computable(h, x->term, x->nterm)) return loaded_address;
+        if (!x->naxis) continue;
+        if (x->axis[0].k != 1 || x->axis[0].scale) return "an operand is strided";
+        if (d == a->inner) o->inner = x->axis[0].axis;
+        else { o->outer = x->axis[0].axis; o->outer_dim = d; }
+        if (x->axis[0].axis != k) continue;
+        LExpr end;
+        bool known = host_expr(h->facts, axis_hi(k), &end), full = (k->def->flags & AXIS_FULL) || (known && whole_trips(h, k, end));
+        if (!full && (!known || !launch_same(end, a->p->dim[d]))) o->clear = true;
+    }
+    if (!o->inner || !o->outer || o->inner == o->outer) return "an operand's innermost dimension has no axis";
+    return NULL;
+}
 
 static const char *operand_of(Hop *h, Operand *o, Val *v, const Val *k, int side) {
     Op *load = v->def;
@@ -67,39 +117,9 @@ static const char *operand_of(Hop *h, Operand *o, Val *v, const Val *k, int side
     if (a->nidx < 2 || a->nidx > 5 || v->type.rank != 2) return "an operand's tile has not two axes";
     o->seen = hop_seen(h, load);
     if (hop_gathered(o)) return hop_gather(h, o, k);
-    for (int d = 0; d + 1 < a->nidx && !o->window; d++) {
-        if (!a->aff[d].ntile) continue;
-        if (a->inner + 1 < a->nidx) return "an operand is gathered";
-        o->window = NEW(h->f->arena, Window);
-        const char *why = hop_window(h, a, a->nidx - 1, true, o->window);
-        if (why) return why;
-        for (int i = 0; i < o->window->n; i++) {
-            const Pixels *x = &o->window->at[i];
-            for (int t = 0; t < x->base.nterm; t++) if (!hop_computable(h, x->base.term[t].v)) return "an operand's address depends on loaded values";
-            for (int t = 0; t < x->tap.nterm; t++) if (!hop_computable(h, x->tap.term[t].v)) return "an operand's address depends on loaded values";
-        }
-        o->outer = o->window->rows;
-        if (o->where == ONCE) return "an operand is gathered";
-        if (o->outer != k) continue;
-        why = hop_pixels_refusal(h, o);
-        if (why) return why;
-        o->clear = !(k->def->flags & AXIS_FULL) && !hop_window_ends(h, a, o->window);
-    }
-    for (int d = 0; d < a->nidx; d++) {
-        const Affine *x = &a->aff[d];
-        if (o->window && d + 1 < a->nidx) continue;
-        if (x->ntile || x->naxis > 1) return "an operand is gathered";
-        for (int t = 0; t < x->nterm; t++) if (!hop_computable(h, x->term[t].v)) return "an operand's address depends on loaded values";
-        if (!x->naxis) continue;
-        if (x->axis[0].k != 1 || x->axis[0].scale) return "an operand is strided";
-        if (d == a->inner) o->inner = x->axis[0].axis;
-        else { o->outer = x->axis[0].axis; o->outer_dim = d; }
-        if (x->axis[0].axis != k) continue;
-        LExpr end;
-        bool known = host_expr(h->facts, axis_hi(k), &end), full = (k->def->flags & AXIS_FULL) || (known && whole_trips(h, k, end));
-        if (!full && (!known || !launch_same(end, a->p->dim[d]))) o->clear = true;
-    }
-    if (!o->inner || !o->outer || o->inner == o->outer) return "an operand's innermost dimension has no axis";
+    const char *why = operand_window(h, o, k);
+    if (!why) why = operand_axes(h, o, k);
+    if (why) return why;
     int64_t in = tma_row(axis_extent(o->inner) * size, o->inner == k), out = axis_extent(o->outer);
     if (size != 2 && o->inner != k && !(side == 0 && v->type.elem == EL_f32)) return outside;
     if (out > 256) return "an operand's tile has more than 256 rows";
@@ -246,63 +266,68 @@ static int stages(Hop *h) {
     return hop_stages_in(h, room - hop_whole_slots(h, room));
 }
 
-bool hop_applies(Hop *h) {
+static void begin(Hop *h) {
     h->loop = h->nest = NULL;
     h->follows = false;
     h->np = h->nsources = 0;
     h->stage_bytes[0] = h->stage_bytes[1] = h->once_bytes = h->made_bytes = h->low_bytes = 0;
     h->groups = h->tiles = h->bands = 1;
     memset(h->p, 0, sizeof h->p);
+}
+
+// The one loop with products, bounds and all. NULL: it was found, or there is none.
+static const char *find_loop(Hop *h) {
     for (Op *op = h->f->body.first; op; op = op->next) {
-        if (op->code == OP_T_dot && !h->loop) return decline(h, "a product stands before the loop");
+        if (op->code == OP_T_dot && !h->loop) return "a product stands before the loop";
         h->follows |= op->code == OP_T_dot;
         bool inside = false;
         for (int i = 0; i < op->nreg; i++) inside |= has_products(op->reg[i]);
         if (!inside) continue;
-        if (op->code != OP_T_for || h->loop) return decline(h, "the products are not in one loop");
+        if (op->code != OP_T_for || h->loop) return "the products are not in one loop";
         h->loop = op;
     }
-    if (!h->loop) return false;
-    if (h->f->cluster) return decline(h, "the parts of its loop are a cluster's blocks");
+    if (!h->loop) return NULL;
+    if (h->f->cluster) return "the parts of its loop are a cluster's blocks";
     const char *why = hop_nest(h);
-    if (why) return decline(h, why);
+    if (why) return why;
     for (int i = 0; i < 6; i++) {
         const Op *loop = i < 3 ? h->loop : h->nest;
-        if (loop && !hop_computable(h, loop->in[i % 3])) return decline(h, "the loop's bounds are not scalars that both roles can compute");
+        if (loop && !hop_computable(h, loop->in[i % 3])) return "the loop's bounds are not scalars that both roles can compute";
     }
-    if (h->loop->nout > MAX_CARRIED) return decline(h, "the loop carries too many values");
-    Region *r = h->loop->reg[0];
-    for (Op *op = r->first; op; op = op->next) {
-        for (int i = 0; i < op->nreg; i++) if (has_products(op->reg[i])) return decline(h, "a product is in an inner loop or branch");
-        if (op->code == OP_T_break || op->code == OP_T_continue) return decline(h, "the loop has a break");
+    return h->loop->nout > MAX_CARRIED ? "the loop carries too many values" : NULL;
+}
+
+static const char *find_products(Hop *h) {
+    for (Op *op = h->loop->reg[0]->first; op; op = op->next) {
+        for (int i = 0; i < op->nreg; i++) if (has_products(op->reg[i])) return "a product is in an inner loop or branch";
+        if (op->code == OP_T_break || op->code == OP_T_continue) return "the loop has a break";
         if (op->code != OP_T_dot) continue;
-        if (h->np == MAX_DOTS) return decline(h, "the loop has too many products");
-        why = product_of(h, &h->p[h->np++], op);
-        if (why) return decline(h, why);
+        if (h->np == MAX_DOTS) return "the loop has too many products";
+        const char *why = product_of(h, &h->p[h->np++], op);
+        if (why) return why;
     }
     hop_products_first(h);
     hop_share(h);
-    int64_t rows = axis_extent(h->p[0].row);
-    for (int i = 0; i < h->np; i++) if (axis_extent(h->p[i].row) != rows) return decline(h, "products differ in rows");
-    if ((why = hop_low(h))) return decline(h, why);
-    h->pipelined = !h->p[0].promoted && !h->by_threads && only_sums(h);
-    hop_divide_rows(h, h->follows ? 1 : hop_pingpong(h));
-    if (h->follows && h->bands > 1) return decline(h, "a product follows the loop of three groups");
-    if (rows == 192 && h->tiles * h->bands == 1 && h->f->groups_refused) { h->no_bands = true; return hop_applies(h); }      // its transpose, then
-    int64_t regs = 0;
-    for (int i = 0; i < h->np; i++) regs += rows / 64 / h->groups * axis_extent(h->p[i].col) / 2 * (h->p[i].promoted ? 2 : 1);
-    if (regs > (h->p[0].promoted || h->np > 2 ? 192 : 176) - (hop_gathered_bytes(h, -1) ? 32 : 0) && h->tiles * h->bands == 1) return decline(h, "the accumulator does not fit the registers");
-    h->chained = !hop_any_seen(h) && hop_chained(h);
-    h->rings = h->chained ? 2 : 1;
+    for (int i = 1; i < h->np; i++) if (axis_extent(h->p[i].row) != axis_extent(h->p[0].row)) return "products differ in rows";
+    return hop_low(h);
+}
+
+static bool sums_fit(const Hop *h) {
+    int64_t registers = 0, most = (h->p[0].promoted || h->np > 2 ? 192 : 176) - (hop_gathered_bytes(h, -1) ? 32 : 0);
+    for (int i = 0; i < h->np; i++) registers += axis_extent(h->p[0].row) / 64 / h->groups * axis_extent(h->p[i].col) / 2 * (h->p[i].promoted ? 2 : 1);
+    return registers <= most || h->tiles * h->bands > 1;
+}
+
+static void add_up_bytes(Hop *h) {
     for (int i = 0; i < h->np; i++)
         for (int k = 0; k < 2; k++) {
             const Operand *o = &h->p[i].op[k];
             if (!o->same) *(o->where == ONCE ? &h->once_bytes : o->where == MADE ? &h->made_bytes : &h->stage_bytes[hop_ring(h, &h->p[i])]) += o->bytes;
         }
-    hop_sources(h);
-    for (int i = 0; i < h->np; i++) if (h->p[i].for_sources && !h->nsources) return decline(h, computed_right);
-    if ((why = hop_nest_refuses(h))) return decline(h, why);
-    if (!h->stage_bytes[0]) return decline(h, "nothing is loaded in the loop");
+}
+
+// Whatever shared memory is for beside the ring is given up until two stages fit: a tile behind the loop, a tile for each group, slots, slices.
+static void divide_room(Hop *h) {
     h->slices = h->follows ? 1 : hop_slices(h);
     h->walk_bytes = h->slices > 1 || h->follows ? 0 : hop_walk_bytes(h);
     h->behind_bytes = hop_behind_bytes(h);
@@ -326,6 +351,27 @@ bool hop_applies(Hop *h) {
         h->walk_bytes = hop_walk_bytes(h);
         h->stages = stages(h);
     }
+}
+
+bool hop_applies(Hop *h) {
+    begin(h);
+    const char *why = find_loop(h);
+    if (why) return decline(h, why);
+    if (!h->loop) return false;
+    if ((why = find_products(h))) return decline(h, why);
+    h->pipelined = !h->p[0].promoted && !h->by_threads && only_sums(h);
+    hop_divide_rows(h, h->follows ? 1 : hop_pingpong(h));
+    if (h->follows && h->bands > 1) return decline(h, "a product follows the loop of three groups");
+    if (axis_extent(h->p[0].row) == 192 && h->tiles * h->bands == 1 && h->f->groups_refused) { h->no_bands = true; return hop_applies(h); }      // its transpose, then
+    if (!sums_fit(h)) return decline(h, "the accumulator does not fit the registers");
+    h->chained = !hop_any_seen(h) && hop_chained(h);
+    h->rings = h->chained ? 2 : 1;
+    add_up_bytes(h);
+    hop_sources(h);
+    for (int i = 0; i < h->np; i++) if (h->p[i].for_sources && !h->nsources) return decline(h, computed_right);
+    if ((why = hop_nest_refuses(h))) return decline(h, why);
+    if (!h->stage_bytes[0]) return decline(h, "nothing is loaded in the loop");
+    divide_room(h);
     if (h->stages < 2) return decline(h, "two stages of the operands do not fit shared memory");
     if (h->np > 1 && !h->chained && !h->pipelined) h->walk_bytes = 0;
     h->cluster = hop_cluster(h);

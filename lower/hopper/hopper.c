@@ -120,42 +120,6 @@ bool hop_of_both(const Hop *h, const Op *op) {
     return op->nout > 0 && hop_repeatable(h, op);
 }
 
-// ---- a row of what follows the loop ---------------------------------------------------------------
-//
-// A bias is loaded before the loop, so that its way from memory is over when the products are.
-
-static bool follows(const Hop *h, const Op *op) {
-    while (op && op->parent != h->loop->parent) op = op->parent->owner;                    // in a branch
-    for (const Op *x = h->loop; x; x = x->next) if (x == op) return true;
-    return false;
-}
-
-static bool known_before(const Hop *h, const Val *v) {
-    const Op *d = v->def;
-    if (!d || !follows(h, d)) return true;
-    if (d == h->loop || d->nreg || (!op_has(d, 'P') && d->code != OP_T_load)) return false;
-    if (d->code == OP_T_load && (h->f->launch->params[d->in[0]->def->imm].mode != PM_IN || v->type.rank > 1)) return false;
-    for (int i = 0; i < d->nin; i++) if (!known_before(h, d->in[i])) return false;
-    for (int i = 0; v->type.kind == TY_TILE && i < v->type.rank; i++) if (!known_before(h, v->type.axis[i])) return false;
-    return true;
-}
-
-static void bring_before(Hop *h, Op *d) {
-    if (!d || !follows(h, d)) return;
-    for (int i = 0; i < d->nin; i++) bring_before(h, d->in[i]->def);
-    op_remove(d);
-    op_before(h->loop, d);
-}
-
-// Also in the branch of whoever joins the parts of a tile.
-static void rows_first(Hop *h, Op *first) {
-    for (Op *op = first, *next; op; op = next) {
-        next = op->next;
-        if (op->code == OP_T_load && op->out[0]->type.rank == 1 && known_before(h, op->out[0])) bring_before(h, op);
-        for (int i = 0; op->code == OP_T_if && (h->f->dealt || h->f->parts) && i < op->nreg; i++) rows_first(h, op->reg[i]->first);
-    }
-}
-
 // The first group begins; it waits for the last turn that is passed to it, which leaves the barriers as they were.
 static void take_turns(Hop *h, Region *r) {
     Builder begin = {h->f, r, r->first, h->loop->span}, end = {h->f, r, r->last, h->loop->span};
@@ -164,6 +128,87 @@ static void take_turns(Hop *h, Region *r) {
         turn[i]->imm = 1;
         if (h->bands > 1) turn[i]->attr = h->bands;
     }
+}
+
+static uint32_t aligned(uint32_t at) { return (at + 8 * SPAN - 1) & ~(uint32_t)(8 * SPAN - 1); }
+
+// What is in shared memory, in order: operands, low parts, a tile that is read behind the loop, slots of walking blocks, barriers. How many bytes
+// that is.
+static uint32_t lay_out(Hop *h, Builder *b) {
+    uint32_t at = 0;
+    for (int swizzle = SPAN; swizzle >= 32; swizzle /= 2)       // wider ones first: a swizzle repeats after 8 rows, and must begin there
+        for (int i = 0; i < 2 * h->np + h->nsources; i++) {
+            Operand *o = i < 2 * h->np ? &h->p[i / 2].op[i % 2] : &h->source[i - 2 * h->np];
+            if (o->where == REGISTERS || o->same || o->swizzle != swizzle) continue;
+            o->buffer = buffer(h, b, o, &at);
+            bool rounds = i < 2 * h->np && o->a.elem == EL_f32 && !o->seen && !h->low_bytes;
+            if (o->load && !o->gathered) o->map = tensor_map(h, o, rounds);
+            if (o->ends == BY_ROWS) hop_last_map(h, o, tensor_map(h, o, rounds));
+            bool each_trip = i < 2 * h->np && o->outer == h->p[i / 2].k;
+            if (o->window && !each_trip) hop_window_start(b, o->window, axis_lo(o->outer), o->start);
+        }
+    hop_low_buffers(h, b, &at);
+    if (h->behind_bytes) {
+        at = aligned(at);
+        h->behind.buffer = buffer(h, b, &h->behind, &at);
+        h->behind.map = tensor_map(h, &h->behind, false);
+        if (h->behind.window) hop_window_start(b, h->behind.window, axis_lo(h->behind.outer), h->behind.start);
+    }
+    if (h->walk_bytes) at = aligned(at);
+    h->walk_at = at;
+    at += h->walk_bytes;
+    for (int i = 0; i < h->rings; i++) {
+        h->full[i] = mbar(b, h->stages, hop_gathered_bytes(h, i) ? 1 + GATHER_THREADS : h->fixed_bytes ? 2 : 1, &at);
+        h->empty[i] = mbar(b, h->stages, h->groups * h->bands * h->cluster * (hop_by_warps(h) ? 4 : 1), &at);
+    }
+    hop_low_barriers(h, b, &at);
+    if (h->once_bytes) h->once = mbar(b, 1, 1, &at);
+    if (h->once_bytes && h->walk_bytes) h->once_free = mbar(b, 1, h->groups * h->bands * (h->keep ? h->tiles : 1), &at);
+    if (h->behind_bytes) h->behind_full = mbar(b, h->tiles, 1, &at);
+    if (h->behind_bytes && h->walk_bytes) h->behind_free = mbar(b, 1, h->groups, &at);
+    return at;
+}
+
+// The op whose regions are the roles; how many warps, threads and blocks there are.
+static Op *roles_new(Hop *h, uint32_t bytes) {
+    Fn *f = h->f;
+    int groups = hop_storing(h) * h->slices;
+    f->groups = h->groups;
+    f->warps = 4 * h->groups;
+    f->tiles = h->tiles;
+    f->bands = h->bands;
+    f->buffer_bytes = bytes;
+    f->launch->threads = groups == 1 && !hop_gathered_bytes(h, -1) ? 128 + 32 * (h->low ? 1 + LOW_WARPS : h->fixed_bytes ? 2 : 1) : 128 * (groups + 1);
+    f->launch->blocks = f->launch->programs;
+    Op *roles = op_new(f, OP_T_roles, h->loop->span, 0, NULL, 0);
+    roles->imm = groups;
+    if (groups > h->groups) roles->attr = groups / h->groups;
+    return roles;
+}
+
+// The consumers' region: their part of the prologue, the loop, and all that follows it.
+static void consume(Hop *h, Op *roles) {
+    Region *r = roles->reg[1];
+    for (Op *op = h->f->body.first, *next; op != roles; op = next) {
+        next = op->next;
+        if (hop_is_ring_load(h, op)) { op_remove(op); continue; }
+        if (hop_of_both(h, op) || op->code == OP_T_buffer || op->code == OP_T_mbar) continue;
+        op_remove(op);
+        op_append(r, op);
+    }
+    hop_consumers(h, r);
+    if (h->behind_bytes) hop_behind_take(h);
+    op_remove(h->loop);
+    for (Op *op = roles->next, *next; op; op = next) {
+        next = op->next;
+        op_remove(op);
+        op_append(r, op);
+    }
+    Builder end = {h->f, r, NULL, roles->span};
+    if (h->behind_bytes) hop_behind_release(h, &end);
+    hop_effect(&end, OP_T_yield, 0, NULL);
+    if (h->bands > 1) hop_bands_apart(h, r);
+    if (h->fixed_bytes) hop_wait_late(h, r);
 }
 
 bool hopper(Fn *f, const CompileOptions *opt) {
@@ -179,7 +224,7 @@ bool hopper(Fn *f, const CompileOptions *opt) {
 
     f->kept_right = hop_keeps(&h) ? h.keep : 0;
     Op *top = h.nest ? h.nest : h.loop;
-    rows_first(&h, h.loop->next);
+    hop_rows_first(&h, h.loop->next);
     for (int i = 0; i < h.np; i++)
         for (int k = 0; k < 2; k++) f->phased |= h.p[i].op[k].window && h.p[i].op[k].window->phased;
     if (h.chained && !h.walk_bytes) hop_longest_first(&h);
@@ -188,74 +233,13 @@ bool hopper(Fn *f, const CompileOptions *opt) {
     hop_ends(&h);
     Builder b = {f, NULL, top, h.loop->span};
     hop_turn(&h, &b);
-    uint32_t at = 0;
-    for (int swizzle = SPAN; swizzle >= 32; swizzle /= 2)       // wider ones first: a swizzle repeats after 8 rows, and must begin there
-        for (int i = 0; i < 2 * h.np + h.nsources; i++) {
-            Operand *o = i < 2 * h.np ? &h.p[i / 2].op[i % 2] : &h.source[i - 2 * h.np];
-            if (o->where == REGISTERS || o->same || o->swizzle != swizzle) continue;
-            o->buffer = buffer(&h, &b, o, &at);
-            bool rounds = i < 2 * h.np && o->a.elem == EL_f32 && !o->seen && !h.low_bytes;
-            if (o->load && !o->gathered) o->map = tensor_map(&h, o, rounds);
-            if (o->ends == BY_ROWS) hop_last_map(&h, o, tensor_map(&h, o, rounds));
-            bool each_trip = i < 2 * h.np && o->outer == h.p[i / 2].k;
-            if (o->window && !each_trip) hop_window_start(&b, o->window, axis_lo(o->outer), o->start);
-        }
-    hop_low_buffers(&h, &b, &at);
-    if (h.behind_bytes) {
-        at = (at + 8 * SPAN - 1) & ~(uint32_t)(8 * SPAN - 1);
-        h.behind.buffer = buffer(&h, &b, &h.behind, &at);
-        h.behind.map = tensor_map(&h, &h.behind, false);
-        if (h.behind.window) hop_window_start(&b, h.behind.window, axis_lo(h.behind.outer), h.behind.start);
-    }
-    if (h.walk_bytes) at = (at + 8 * SPAN - 1) & ~(uint32_t)(8 * SPAN - 1);
-    h.walk_at = at;
-    at += h.walk_bytes;
-    for (int i = 0; i < h.rings; i++) {
-        h.full[i] = mbar(&b, h.stages, hop_gathered_bytes(&h, i) ? 1 + GATHER_THREADS : h.fixed_bytes ? 2 : 1, &at);
-        h.empty[i] = mbar(&b, h.stages, h.groups * h.bands * h.cluster * (hop_by_warps(&h) ? 4 : 1), &at);
-    }
-    hop_low_barriers(&h, &b, &at);
-    if (h.once_bytes) h.once = mbar(&b, 1, 1, &at);
-    if (h.once_bytes && h.walk_bytes) h.once_free = mbar(&b, 1, h.groups * h.bands * (h.keep ? h.tiles : 1), &at);
-    if (h.behind_bytes) h.behind_full = mbar(&b, h.tiles, 1, &at);
-    if (h.behind_bytes && h.walk_bytes) h.behind_free = mbar(&b, 1, h.groups, &at);
-    f->groups = h.groups;
-    f->warps = 4 * h.groups;
-    int groups = hop_storing(&h) * h.slices;
-    f->launch->threads = groups == 1 && !hop_gathered_bytes(&h, -1) ? 128 + 32 * (h.low ? 1 + LOW_WARPS : h.fixed_bytes ? 2 : 1) : 128 * (groups + 1);
-    f->launch->blocks = f->launch->programs;
-    f->buffer_bytes = at;
-
-    Op *roles = op_new(f, OP_T_roles, h.loop->span, 0, NULL, 0);
-    roles->imm = groups;
-    if (groups > h.groups) roles->attr = groups / h.groups;
-    f->tiles = h.tiles;
-    f->bands = h.bands;
+    Op *roles = roles_new(&h, lay_out(&h, &b));
     op_before(top, roles);
     if (h.cluster > 1) hop_common(&h, roles->reg[0]);
     hop_producer(&h, roles->reg[0], OTHERS);
     if (h.fixed_bytes) hop_producer(&h, op_add_region(f, roles), FIXED);
     if (h.low) hop_low_region(&h, op_add_region(f, roles));
-    for (Op *op = f->body.first, *next; op != roles; op = next) {      // the consumers' part of the prologue
-        next = op->next;
-        if (hop_is_ring_load(&h, op)) { op_remove(op); continue; }
-        if (hop_of_both(&h, op) || op->code == OP_T_buffer || op->code == OP_T_mbar) continue;
-        op_remove(op);
-        op_append(roles->reg[1], op);
-    }
-    hop_consumers(&h, roles->reg[1]);
-    if (h.behind_bytes) hop_behind_take(&h);
-    op_remove(h.loop);
-    for (Op *op = roles->next, *next; op; op = next) {
-        next = op->next;
-        op_remove(op);
-        op_append(roles->reg[1], op);
-    }
-    Builder end = {f, roles->reg[1], NULL, roles->span};
-    if (h.behind_bytes) hop_behind_release(&h, &end);
-    hop_effect(&end, OP_T_yield, 0, NULL);
-    if (h.bands > 1) hop_bands_apart(&h, roles->reg[1]);
-    if (h.fixed_bytes) hop_wait_late(&h, roles->reg[1]);
+    consume(&h, roles);
     if (h.walk_bytes) hop_walk(&h, roles);
     if (h.turns && h.chained) take_turns(&h, roles->reg[1]);
     if (hop_gathered_bytes(&h, -1)) remove_dead(f);            // rows' numbers that the producer alone wants

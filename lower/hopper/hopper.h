@@ -226,6 +226,7 @@ void hop_made_store(Hop *h, Builder *b);
 // beside it is too short. Then its load made a wait, the producer's part after a tile's trips, and the consumers' after their stores.
 uint32_t hop_behind_bytes(Hop *h);
 bool     hop_behind_short(const Hop *h);
+void     hop_rows_first(Hop *h, Op *first);                   // before.c
 void     hop_behind_take(Hop *h);
 void     hop_behind_fill(Hop *h, Builder *b, ValMap *map);
 void     hop_behind_release(Hop *h, Builder *b);
