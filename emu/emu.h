@@ -79,7 +79,7 @@ typedef struct EmuKernel {
     uint32_t        static_shared;                           // bytes
     uint32_t        local_bytes;                             // .local bytes a thread
     uint32_t        instructions;                            // decoded
-    uint32_t        maxnreg, minnctapersm;                   // 0 where not given
+    uint32_t        maxnreg;                                 // 0 where not given
     bool            dynamic_shared;                          // it names shared memory whose size the launch says
 } EmuKernel;
 

@@ -125,7 +125,6 @@ typedef enum Wait {
     W_MBARRIER,                   // a = address, b = parity
     W_REGISTERS,                  // setmaxnreg.inc: a = registers
     W_WGMMA,                      // for the other warps of the warpgroup to issue: a = sequence number
-    W_RETRY,                      // polls; ready again when anything else happened
 } Wait;
 
 typedef struct Group {            // lanes of a warp that share a pc
@@ -320,9 +319,9 @@ struct Kernel {
     Kernel   *next;
     uint32_t  entry;              // pc
     uint32_t  reg_bytes;
-    uint32_t  shared_end, shared_align;      // static: offsets from SHARED_START
+    uint32_t  shared_end;         // static: an offset from SHARED_START
     uint32_t  dynamic_align;
-    uint32_t  local_bytes, local_align;
+    uint32_t  local_bytes;
     SharedVar *shared_vars;
     uint32_t  line;
 };
@@ -387,8 +386,7 @@ struct Launch {
     atomic_bool stop;
     atomic_uint n_faults;
     pthread_mutex_t lock;         // report, printing
-    bool        races, threads_many;
-    uint32_t    n_workers;
+    bool        races;
 };
 
 // Reports a fault of the current instruction; the launch goes on until it has max_faults.
@@ -594,7 +592,7 @@ void     dec_sem(Dec *, bool *acquire, bool *release);
 bool     ptx_str_is(Str, const char *);
 void     reader_fix_branch(Dec *, Insn *, const Operand *);
 
-enum { ADDR32 = 1, F_ATOMIC = 2, F_ACQUIRE = 4, F_RELEASE = 8, F_SIGNED = 16, F_FLAG5 = 32, F_FLAG6 = 64, F_FLAG7 = 128 };
+enum { ADDR32 = 1, F_ATOMIC = 2, F_ACQUIRE = 4, F_RELEASE = 8, F_RELAXED = 32, F_MBAR32 = 64, F_CALL = 128 };
 
 extern InsnFn x_widen_u, x_widen_s, x_narrow, x_pred_not;
 extern const InsnTable insn_tables_base[], insn_tables_v3[];

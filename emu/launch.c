@@ -519,7 +519,6 @@ EmuStatus emu_launch(EmuContext *ctx, EmuModule *m, const char *name, const uint
     long cores = launch.options.threads > 0 ? launch.options.threads : sysconf(_SC_NPROCESSORS_ONLN);
     uint64_t n = cores < 1 ? 1 : cores > 256 ? 256 : (uint64_t)cores;
     if (n > launch.n_clusters) n = launch.n_clusters;
-    launch.n_workers = (uint32_t)n;
     pthread_t threads[256];
     uint32_t started = 0;
     for (uint64_t i = 1; i < n; i++)

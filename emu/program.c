@@ -55,7 +55,7 @@ static void launch_bounds(Reader *r, EmuKernel *k) {
         else if (ptx_str_is(s, "maxntid")) three(r, k->maxntid);
         else if (ptx_str_is(s, "reqnctapercluster")) three(r, k->reqcluster);
         else if (ptx_str_is(s, "maxnreg")) k->maxnreg = (uint32_t)text_integer(r);
-        else if (ptx_str_is(s, "minnctapersm")) k->minnctapersm = (uint32_t)text_integer(r);
+        else if (ptx_str_is(s, "minnctapersm")) text_integer(r);
         else if (ptx_str_is(s, "maxnctapersm") || ptx_str_is(s, "maxclusterrank")) three(r, ignored);
         else if (ptx_str_is(s, "explicitcluster") || ptx_str_is(s, "noreturn") || ptx_str_is(s, "blocksareclusters") ||
                  ptx_str_is(s, "abi_preserve")) {
@@ -294,7 +294,7 @@ static void check_calls(Reader *r) {
     for (uint32_t i = 0; i < r->module->n_code; i++) {
         const Insn *in = &r->module->code[i];
         const CallSite *call = in->extra;
-        if (in->flags != F_FLAG7 || in->cls != EMU_CLASS_CONTROL || !call || !call->func || call->builtin) continue;
+        if (in->flags != F_CALL || in->cls != EMU_CLASS_CONTROL || !call || !call->func || call->builtin) continue;
         if (call->func->entry == NO_SLOT && !call->func->alias) {
             r->d.line = in->line;
             text_fail(r, "function `%.*s` has no body", (int)call->func->name.n, call->func->name.s);

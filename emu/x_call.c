@@ -285,7 +285,7 @@ static void decode_call(Dec *d) {
     Insn *in = &d->module->code[pc];
     in->a = a;
     in->extra = site;
-    in->flags = F_FLAG7;
+    in->flags = F_CALL;
     if (!through && site->func->entry == NO_SLOT) site->builtin = builtin_named(d, site);
     if (through || site->builtin) return;
     if (site->n_args != site->func->n_params || site->n_rets != site->func->n_rets)

@@ -46,7 +46,7 @@ static void x_init(Warp *w, const Insn *in) {            // aux: inval
     });
 }
 
-enum { ARRIVE = 1, EXPECT = 2, DROP = 4, RELEASE = 8, COMPLETE = 16, COUNTED = 32 };
+enum { ARRIVE = 1, EXPECT = 2, DROP = 4, RELEASE = 8, COMPLETE = 16 };
 
 static void x_arrive(Warp *w, const Insn *in) {          // b: count, c: bytes; aux: what
     EACH_ACTIVE({
@@ -71,7 +71,7 @@ static void x_wait(Warp *w, const Insn *in) {            // b: parity or state; 
         same &= at == ats[first];
         if (!m) { done |= 1u << l; continue; }
         bool yes = in->aux & 1 ? (m->phase & 1) != (lane32(w, in->b)[l] & 1) : m->phase != lane64(w, in->b)[l] >> 32;
-        if (yes && w->launch->races && !(in->flags & F_FLAG5)) vc_acquire(w, m->vc_done);
+        if (yes && w->launch->races && !(in->flags & F_RELAXED)) vc_acquire(w, m->vc_done);
         done |= (u32)yes << l;
     });
     if (!done && in->aux & 2 && same && !w->cluster->give_up) {
@@ -153,7 +153,7 @@ static void decode_mbarrier(Dec *d) {
     dec_address(d, dec_op(d, 1), &at, space);
     uint32_t b = dec_src(d, 2, parity ? T_b32 : T_b64), p = dec_pred_dst(d, dec_op(d, 0));
     Insn *in = dec_emit(d, x_wait);
-    in->a = at.a, in->imm = at.imm, in->flags = (uint8_t)(at.flags | (relaxed ? F_FLAG5 : 0)), in->space = space;
+    in->a = at.a, in->imm = at.imm, in->flags = (uint8_t)(at.flags | (relaxed ? F_RELAXED : 0)), in->space = space;
     in->b = b, in->d = p, in->aux = (parity ? 1 : 0) | (try ? 2 : 0);
 }
 
@@ -204,7 +204,7 @@ static void x_store_async(Warp *w, const Insn *in) {     // list: values, then t
     u32 size = ptx_type_bits((Type)in->type) / 8, bytes = size * in->vec;
     EACH_ACTIVE({
         u32 at = (u32)lane_address(w, in, l); u32 offset; Block *b = shared_block(w, at, &offset);
-        u32 mbar = (in->flags & F_FLAG6 ? lane32(w, in->c)[l] : (u32)lane64(w, in->c)[l]) + (u32)(intptr_t)in->extra;
+        u32 mbar = (in->flags & F_MBAR32 ? lane32(w, in->c)[l] : (u32)lane64(w, in->c)[l]) + (u32)(intptr_t)in->extra;
         char where[160];
         if (!b || offset < SHARED_START || offset > b->shared_size || bytes > b->shared_size - offset ||
             offset & (bytes - 1)) {
@@ -248,7 +248,7 @@ static void store_async(Dec *d, int op) {
     uint32_t slots[4];
     for (uint32_t i = 0; i < vec; i++) slots[i] = dec_src_op(d, &items[i], t);
     Insn *in = dec_emit(d, x_store_async);
-    in->a = at.a, in->imm = at.imm, in->flags = (uint8_t)(at.flags | (mbar.flags & ADDR32 ? F_FLAG6 : 0)),
+    in->a = at.a, in->imm = at.imm, in->flags = (uint8_t)(at.flags | (mbar.flags & ADDR32 ? F_MBAR32 : 0)),
     in->space = SPACE_CLUSTER;
     in->c = mbar.a, in->extra = (const void *)(intptr_t)mbar.imm, in->vec = (uint8_t)vec, in->type = (uint8_t)t,
     in->aux = op, in->cls = EMU_CLASS_ASYNC;

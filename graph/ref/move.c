@@ -62,7 +62,6 @@ typedef struct Places {
     const RVal *index[G_MAX_RANK];
     int64_t *number[G_MAX_RANK]; // a row of index values
     int  nindex;
-    bool has_pred;
     int64_t n;                   // places in a row
     int64_t *offset;
     bool *out;
@@ -71,7 +70,7 @@ typedef struct Places {
 static bool places_new(Places *p, Run *r, const RVal *data, int rank, const int64_t *shape, const Ix *coord, Ix pred,
                        Node *const *index, int nindex) {
     Ix root[G_MAX_RANK + 1];
-    *p = (Places){.run = r, .data = data, .nindex = nindex, .has_pred = pred != NULL};
+    *p = (Places){.run = r, .data = data, .nindex = nindex};
     for (int k = 0; k < data->rank; k++) root[k] = p->coord[k] = coord[k];
     root[data->rank] = pred;
     p->rows = ixrows_new(r, root, data->rank + 1, rank, shape);

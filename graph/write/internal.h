@@ -192,8 +192,6 @@ enum {
 
 typedef struct KPart { int first, last; bool row; } KPart;              // adjacent axes of the root as one
 
-typedef bool KBuildWith(Kernel *k, const KPart *part, int n);
-
 bool   kernel_build(Kernel *k);                                         // all of it but the text
 void   k_reset(Kernel *k);
 int64_t k_pow2(int64_t n);                                              // the power of two that is at least n
@@ -203,8 +201,6 @@ int64_t k_tile_of(Ix extent, int64_t least, int64_t most);
 Ix     k_part_extent(Graph *g, const Ix *shape, KPart p);
 void   k_spread(Graph *g, const Ix *shape, KPart p, Ix place, Ix *coord);   // coordinates of its axes, from one place in it
 bool   k_one_axis(Kernel *k, const Ix *shape, int n, KAxisKind kind, int64_t by, const char *name, Ix *coord);   // shape[0 .. n)
-int    k_single_parts(const Node *root, uint32_t rows, KPart *part);    // each axis by itself: how many
-bool   k_fewest_parts(Kernel *k, KPart *part, int n, KBuildWith *build);
 bool   k_add_stores(Kernel *k, const Ix *coord);
 
 // write/map.c

@@ -105,8 +105,10 @@ bool k_add_stores(Kernel *k, const Ix *coord) {
 
 // ---- axes put together -----------------------------------------------------------------------------------------------
 
+typedef bool BuildWith(Kernel *k, const KPart *part, int n);
+
 // The fewest parts that need no more quotients than the axes alone. The kernel is left built.
-bool k_fewest_parts(Kernel *k, KPart *part, int n, KBuildWith *build) {
+static bool fewest_parts(Kernel *k, KPart *part, int n, BuildWith *build) {
     if (!build(k, part, n)) return false;
     int least = k_load_quotients(k);
     for (int i = n - 2; i >= 0; i--) {
@@ -123,7 +125,7 @@ bool k_fewest_parts(Kernel *k, KPart *part, int n, KBuildWith *build) {
     return build(k, part, n);
 }
 
-int k_single_parts(const Node *root, uint32_t rows, KPart *part) {
+static int single_parts(const Node *root, uint32_t rows, KPart *part) {
     int n = 0;
     for (int i = 0; i < root->rank; i++)
         if (!ix_is(root->shape[i], 1)) part[n++] = (KPart){i, i, rows >> i & 1};
@@ -134,15 +136,15 @@ static bool rows(Kernel *k) {
     const FGroup *f = k->fg;
     KPart part[G_MAX_RANK + 1] = {0};
     k_find_looped(k);
-    if (!k_fewest_parts(k, part, k_looped_part(k, part, k_single_parts(f->root, f->rows, part)), k_rows_with)) return false;
+    if (!fewest_parts(k, part, k_looped_part(k, part, single_parts(f->root, f->rows, part)), k_rows_with)) return false;
     k->reduces = k_reduces(k);
     k->turned = k->reduces == R_TAPS && k->turned >= 0 ? part[k->turned].last : -1;     // all of them are rows
-    return k->reduces == R_ROWS || k_fewest_parts(k, part, k_single_parts(f->root, f->rows, part), k_rows_with);
+    return k->reduces == R_ROWS || fewest_parts(k, part, single_parts(f->root, f->rows, part), k_rows_with);
 }
 
 static bool map(Kernel *k) {
     KPart part[G_MAX_RANK + 1] = {0};
-    return k_fewest_parts(k, part, k_single_parts(k->fg->root, 0, part), k_map_with);
+    return fewest_parts(k, part, single_parts(k->fg->root, 0, part), k_map_with);
 }
 
 bool kernel_build(Kernel *k) {
