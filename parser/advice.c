@@ -225,7 +225,7 @@ static bool inner_function(const Spot *s) { return is(s, T_FN) && !at_items(s); 
 static bool cases_unlisted(const Spot *s) { return after(s, T_IN) && takes(s, T_LBRACKET) && !takes(s, T_INT); }
 static bool cast_to_tile(const Spot *s) { return is(s, T_LBRACKET) && after(s, T_NAME) && s->here - s->p->tokens.at >= 2 && s->here[-2].kind == T_AS; }
 static bool if_as_value(const Spot *s) { return is(s, T_IF) && !(s->here->flags & TOKEN_FIRST); }
-static bool grid_unnamed(const Spot *s) { return !is(s, T_NAME) && takes(s, T_IN) && in_brackets_of(s, "grid"); }
+static bool grid_unnamed(const Spot *s) { return !is(s, T_NAME) && (takes(s, T_IN) || (is(s, T_INT) && takes(s, T_NAME))) && in_brackets_of(s, "grid"); }
 static bool grid_tile(const Spot *s) { return after(s, T_COMMA) && !is(s, T_NAME) && takes(s, T_NAME) && in_brackets_of(s, "grid"); }
 static bool schedule_bare(const Spot *s) { return !is(s, T_ASSIGN) && takes(s, T_ASSIGN) && in_brackets_of(s, "with"); }
 static bool where_of_function(const Spot *s) { return is(s, T_WHERE) && takes(s, T_LBRACE) && takes(s, T_ASSIGN); }
@@ -329,8 +329,8 @@ static const Rule rules[] = {
     {cases_unlisted,    "a test's cases stand in brackets: `for N in [1, 100]`", NULL},
     {cast_to_tile,      "`as` takes an element type; a tile keeps its axes", NULL},
     {if_as_value,       "a choice is written `c ? a : b`", NULL},
-    {grid_unnamed,      "a grid is made of ranges that have names: `grid (n in N by 256)`", NULL},
     {grid_tile,         "how much of a range each program gets stands behind `by`: `grid (n in N by 256)`", NULL},
+    {grid_unnamed,      "a grid is made of ranges that have names: `grid (n in N by 256)`", NULL},
     {schedule_bare,     "a schedule's words have values: `with (warps = 4, stages = 3)`", NULL},
     {where_of_function, "conditions of a function stand in its body: `static_assert(c, \"why\");`, or `assert` for what is known at run time", NULL},
     {result_colon,      "the type of a result stands behind an arrow: `fn f(x: f32) -> f32 { ... }`", NULL},

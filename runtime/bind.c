@@ -11,6 +11,7 @@
 
 #include "runtime/internal.h"
 
+#include <math.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -70,7 +71,16 @@ static bool bare_dim(LExpr e, int *k) {
     return true;
 }
 
+static bool names_dim(LExpr e, int k) {
+    for (uint32_t i = 0; i < e.n; i++) if (e.at[i].op == L_DIM && e.at[i].arg == k) return true;
+    return false;
+}
+
 // ---- kinds ---------------------------------------------------------------------------------------
+
+static double as_float(Elem e, double x) {
+    return e == EL_f64 ? x : e == EL_f16 ? f16_to_f32(f16_from_f64(x)) : e == EL_bf16 ? bf16_to_f32(bf16_from_f64(x)) : (double)(float)x;
+}
 
 bool bind_scalar(const LaunchInfo *info, BindArg *args, int p, Bound *b, Buf *err) {
     const LaunchParam *want = &info->params[p];
@@ -102,6 +112,11 @@ bool bind_scalar(const LaunchInfo *info, BindArg *args, int p, Bound *b, Buf *er
                        (long long)hi);
             return false;
         }
+    }
+    if (elem_is_float(want->elem) && isfinite(a->fval) && isinf(as_float(want->elem, a->fval))) {
+        arg_text(info, args, p, err);
+        buf_printf(err, " is past what %s holds", elem_name(want->elem));
+        return false;
     }
     if (elem_is_float(want->elem)) memcpy(&b->scalars[p], &a->fval, sizeof a->fval);
     else b->scalars[p] = a->ival;
@@ -165,6 +180,34 @@ static void solve_said(const LaunchInfo *info, const int64_t *said, const BindAr
     if (any) solve_equations(info, args, b);
 }
 
+// `i32[B + 1]` of a tensor without elements.
+static bool none_negative(const LaunchInfo *info, const BindArg *args, const Bound *b, Buf *err) {
+    for (int k = 0; k < info->ndims; k++) {
+        if (b->dims[k] >= 0) continue;
+        for (int p = 0; p < info->nparams; p++)
+            for (int d = 0; d < info->params[p].rank; d++) {
+                if (info->params[p].kind != PK_TENSOR || args[p].absent || !names_dim(info->params[p].dim[d], k)) continue;
+                arg_text(info, args, p, err);
+                buf_printf(err, " has %lld element%s along dimension %d: %s would be %lld", (long long)args[p].dim[d],
+                           args[p].dim[d] == 1 ? "" : "s", d, info->dims[k].name->s, (long long)b->dims[k]);
+                return false;
+            }
+        buf_printf(err, "dimension %s would be %lld", info->dims[k].name->s, (long long)b->dims[k]);
+        return false;
+    }
+    return true;
+}
+
+static bool as_said(const int64_t *said, const Bound *b, Buf *err) {
+    for (int k = 0; said && k < b->info->ndims; k++) {
+        if (said[k] < 0 || said[k] == b->dims[k]) continue;
+        dim_text(b, k, err);
+        buf_printf(err, ", and %lld was said", (long long)said[k]);
+        return false;
+    }
+    return true;
+}
+
 static bool solve_dims(const LaunchInfo *info, const BindArg *args, const int64_t *said, Bound *b, Buf *err) {
     for (int k = 0; k < info->ndims; k++) {
         b->dim_param[k] = UNKNOWN;
@@ -185,14 +228,14 @@ static bool solve_dims(const LaunchInfo *info, const BindArg *args, const int64_
         buf_printf(err, "dimension %s is not known: no argument that is given has it alone as a dimension",
                    info->dims[k].name->s);
         for (int p = 0; p < info->nparams; p++)
-            for (int d = 0, at = -1; d < info->params[p].rank; d++)
-                if (info->params[p].kind == PK_TENSOR && bare_dim(info->params[p].dim[d], &at) && at == k) {
+            for (int d = 0; d < info->params[p].rank; d++)
+                if (info->params[p].kind == PK_TENSOR && args[p].absent && names_dim(info->params[p].dim[d], k)) {
                     buf_printf(err, " (give `%s` its shape, or say --set %s=...)", name_of(info, p), info->dims[k].name->s);
                     return false;
                 }
         return false;
     }
-    return true;
+    return none_negative(info, args, b, err) && as_said(said, b, err);
 }
 
 static bool shape_outputs(const LaunchInfo *info, BindArg *args, const Bound *b, Buf *err) {

@@ -80,6 +80,7 @@ static bool bind_arguments(ModelCall *b, RunArg *args, int nargs, Buf *err) {
             if (strcmp(args[k].name, args[i].name) == 0)
                 return buf_printf(err, "argument `%s` is given twice", args[i].name), false;
         if (output >= 0 && args[i].is_path) {
+            if (!text_ends(args[i].spec, ".pb") && !npy_named(args[i].spec, err)) return false;
             b->save[output] = args[i].spec;
             continue;
         }

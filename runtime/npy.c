@@ -152,7 +152,10 @@ static void from_fortran(unsigned char *to, const unsigned char *from, const Hea
 
 // The header, and where the data begin; that all of them are there.
 static bool read_head(const unsigned char *b, size_t n, Header *h, size_t *data, Buf *err) {
-    if (n < 10 || memcmp(b, "\x93NUMPY", 6) != 0) { buf_puts(err, "is no .npy file"); return false; }
+    if (n < 10 || memcmp(b, "\x93NUMPY", 6) != 0) {
+        buf_puts(err, n > 4 && memcmp(b, "PK\3\4", 4) == 0 ? "is an archive of arrays (.npz): save the one that is meant as .npy" : "is no .npy file");
+        return false;
+    }
     if (b[6] < 1 || b[6] > 3) { buf_printf(err, "is .npy version %d.%d; 1 to 3 can be read", b[6], b[7]); return false; }
     size_t start = b[6] == 1 ? 10 : 12;
     size_t length = n < start ? 0 : b[6] == 1 ? (size_t)b[8] | (size_t)b[9] << 8
@@ -214,6 +217,7 @@ bool npy_read(const char *path, HostTensor *out, Buf *err) {
     struct stat st;
     if (fd < 0 || fstat(fd, &st) != 0) {
         buf_printf(err, "%s: %s", path, strerror(errno));
+        if (fd < 0 && errno == ENOENT && !text_ends(path, ".npy")) buf_puts(err, " (a tensor is FILE.npy, or made: random:f32[37,1000])");
         if (fd >= 0) close(fd);
         return false;
     }
@@ -226,6 +230,12 @@ bool npy_read(const char *path, HostTensor *out, Buf *err) {
     if (!ok) buf_printf(err, "%s: %s", path, why.p);
     buf_free(&why);
     if (p) munmap(p, (size_t)st.st_size);
+    return ok;
+}
+
+bool npy_named(const char *path, Buf *err) {
+    bool ok = text_ends(path, ".npy");
+    if (!ok) buf_printf(err, "%s: a tensor is saved as FILE.npy", path);
     return ok;
 }
 

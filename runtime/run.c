@@ -112,7 +112,9 @@ bool args_load(const Node *kernel, RunArg *args, int nargs, Buf *err) {
     const Node *params = kernel_params(kernel);
     for (uint32_t p = 0; p < params->nkid; p++) {
         RunArg *a = (RunArg *)(uintptr_t)find_arg(args, nargs, params->kid[p]->sym->s);
-        if (a && !(params->kid[p]->flags & PARAM_OUT) && !arg_load(a, err)) return false;
+        const Node *type = params->kid[p]->kid[0];
+        bool number = type && type->kind == N_type_name;       // a file is none: args_bind says so
+        if (a && !number && !(params->kid[p]->flags & PARAM_OUT) && !arg_load(a, err)) return false;
     }
     return true;
 }
@@ -192,7 +194,9 @@ bool args_bind(Sym kernel, const LaunchParam *params, int nparams, const TKernel
         HostTensor *t = &result->out[result->n].tensor;
         result->out[result->n].name = want->name;
         result->out[result->n].mode = want->mode;
-        if (a) result->out[result->n].saved = a->save ? a->save : made && a->is_path ? a->spec : NULL;
+        const char *saved = a && a->save ? a->save : a && made && a->is_path ? a->spec : NULL;
+        if (saved && !npy_named(saved, err)) return false;
+        result->out[result->n].saved = saved;
         if (a && a->tensor.data && !tensor_copy(t, &a->tensor, err)) return false;
         out[p].tensor = t;
         result->n++;

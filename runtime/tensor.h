@@ -70,6 +70,7 @@ bool npy_parse(const void *bytes, size_t n, HostTensor *out, Buf *err);
 bool npy_look(const void *bytes, size_t n, HostTensor *shape, const void **data, Buf *err);
 bool npy_read(const char *path, HostTensor *out, Buf *err);
 bool npy_write(const char *path, const HostTensor *t, Buf *err);
+bool npy_named(const char *path, Buf *err);               // FILE.npy: what is written there is no source file
 // u16 as bf16, u8 as f8 or bool: same bits, other name. False when the widths or kinds do not fit.
 bool tensor_reinterpret(HostTensor *t, Elem elem);
 

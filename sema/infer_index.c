@@ -89,6 +89,9 @@ static bool resolve(Check *c, const Node *n, TensorRef **out, Ent *idx) {
             diag_help(d, none ? "tiles align by their axes; there is nothing to expand" : "a tile is used whole; its axes align by name");
             if (!none) diag_help(d, "its value in another place of an axis is `take(x, n - 1 over n)`");
         }
+        bool scalar = base.kind == EN_value && !base.x->type.ptr && !base.x->type.naxes;
+        if (scalar && base.x->kind == TX_var && base.x->var->param >= 0)
+            diag_help(d, "it is a number; a tensor's type has its dimensions: `%s: %s[N]`", base.x->var->name->s, elem_name(base.x->type.elem));
         if (base.kind == EN_value && base.x->type.ptr)
             diag_help(d, "write `load(p + i)` and `store(p + i, v)`, or declare a tensor: `x: %s[N]`",
                       elem_name(base.x->type.elem));

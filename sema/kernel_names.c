@@ -278,7 +278,7 @@ void head_collect_dims(Check *c, const Node *kernel, bool *solved) {
         // a graph's results follow from the rest
         bool solves = kernel->kind != N_graph || !(ps->kid[i]->flags & PARAM_OUT);
         for (uint32_t j = 1; t && t->kind == N_type_tensor && j < t->nkid; j++)
-            dim_symbols(c, kernel, t->kid[j], solves && (t->kid[j]->kind == N_name || !(ps->kid[i]->flags & PARAM_OUT)), solved);
+            dim_symbols(c, kernel, t->kid[j], solves, solved);
     }
 }
 

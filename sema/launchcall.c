@@ -369,7 +369,8 @@ static void scalars_of(Check *c, const LaunchCall *l, const TKernel *k, Ent *sca
     }
 }
 
-// Where no tensor has a dimension alone, those that have it in an expression and the equations of `where` give it.
+// Where no tensor has a dimension alone, those that have it in an expression and the equations of `where` give it; then what
+// the caller declares of the results.
 static void solve_equations(Check *c, const LaunchCall *l, const TKernel *k, Ent *dim, const Ent *scalar) {
     for (int i = 0; i < k->nparams; i++) {
         const TTensor *t = k->tensor[i];
@@ -377,6 +378,22 @@ static void solve_equations(Check *c, const LaunchCall *l, const TKernel *k, Ent
         for (int d = 0; given && d < t->rank; d++) dims_solve(c, t->dim[d], l->arg[i].tensor->dim[d], dim, scalar);
     }
     dims_solve_guards(c, k, dim, scalar);
+    for (int i = 0, out = 0; i < k->nparams; i++) {
+        const TTensor *t = k->tensor[i];
+        const TensorRef *w = t && t->mode == PM_OUT ? l->want[out++] : NULL;
+        for (int d = 0; w && w->rank == t->rank && d < t->rank; d++) dims_solve(c, t->dim[d], w->dim[d], dim, scalar);
+    }
+    dims_solve_guards(c, k, dim, scalar);
+}
+
+// `i32[B + 1]` of a tensor without elements.
+static bool none_negative(Check *c, const LaunchCall *l, const TKernel *k, const Ent *dim) {
+    for (int i = 0; i < k->ndims; i++) {
+        if (dim[i].kind != EN_int || dim[i].i >= 0) continue;
+        report(c, E_test_shape, l->call->span, arena_printf(c->a, "dimension `%s` of `%s` would be %lld", k->dims[i].name->s, k->name->s, (long long)dim[i].i));
+        return false;
+    }
+    return true;
 }
 
 static void note_dims(Check *c, Diag *d, const TKernel *k, const Ent *dim) {
@@ -595,6 +612,7 @@ TKernel *launch_instance(Check *c, LaunchCall *l, Ent dim[MAX_DIMS]) {
             else if (b && b->origin != ORIGIN_FALLBACK) dim[i] = ent_int(k->dims[i].fixed, l->call->span);
         }
         solve_equations(c, l, k, dim, scalar);
+        if (!none_negative(c, l, k, dim)) return NULL;
         bool again = false;                            // a stand-in was used for what `where` says
         for (int i = 0; i < k->ndims; i++) {
             if (k->dims[i].fixed < 0 || dim[i].kind != EN_int || launch_learned(l, k->dims[i].name, false)) continue;

@@ -31,6 +31,8 @@ int compile_options(const Options *opt, CompileOptions *out) {
     };
     if (opt->math != NULL) out->math = strcmp(opt->math, "strict") == 0 ? 1 : strcmp(opt->math, "fast") == 0 ? 2 : 0;
     if (opt->after != NULL && !pass_exists(opt->after)) return USAGE;
+    bool tiles = opt->emit == NULL || strcmp(opt->emit, "tile") == 0 || strcmp(opt->emit, "layout") == 0;
+    if (opt->after != NULL && !tiles) return wrong_use("--after ends with the tile IR: --emit=tile and layout write it, not `%s`", opt->emit);
     if (opt->dump_dir != NULL && !make_folder(opt->dump_dir)) return FAILED;
     return schedule_read(opt, &out->schedule);
 }

@@ -41,6 +41,7 @@ static int read_saves(Run *r) {
     for (int i = 0; i < save->n; i++) {
         const char *text = save->at[i], *is = strchr(text, '=');
         if (is == NULL || is == text || is[1] == '\0') return wrong_use("--save takes NAME=FILE.npy, not `%s`", text);
+        if (!npy_named(is + 1, &r->err)) return wrong_use("--save %s", r->err.p);
         int k = 0;
         while (k < r->n && (strlen(r->arg[k].name) != (size_t)(is - text) ||
                             memcmp(r->arg[k].name, text, (size_t)(is - text)) != 0))

@@ -144,6 +144,7 @@ static void refuses(void **state)
     REFUSED((args[3].is_float = true, args[3].fval = 2.5), "`n` is 2.5; the kernel takes an integer (i32)");
     REFUSED(args[3].ival = INT64_C(1) << 31, "`n` is 2147483648; i32 holds -2147483648 to 2147483647");
     REFUSED(args[4].elem = EL_f64, "`s` is of type f64; the kernel takes f32");
+    REFUSED((args[4].is_float = true, args[4].fval = 1e50), "`s` is past what f32 holds");
     REFUSED((args[0].dim[1] = 6, args[1].dim[0] = 6), "`mix` cannot run here: K % 4 == 0 (mix.tk:2) does not hold with K = 6 (`a`, dimension 1)");
     REFUSED(args[0].stride[1] = 2, "`a` has stride 2 along its last dimension");
     REFUSED((args[2] = tensor(2, 32, 23)), "`c` has 23 elements along dimension 1, not 24: N = 24 (`b`, dimension 1)");
