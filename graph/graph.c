@@ -39,6 +39,7 @@ Graph *graph_new(const char *name) {
 }
 
 void graph_free(Graph *g) {
+    if (g && g->tail) graph_free(g->tail->graph);
     if (g) arena_free(g->arena);
 }
 
@@ -277,6 +278,9 @@ int graph_input_count(const Graph *g) { return (int)g->inputs.n; }
 const char *graph_input_name(const Graph *g, int i) { return g->inputs.at[i].name; }
 Elem        graph_input_elem(const Graph *g, int i) { return (Elem)g->inputs.at[i].node->elem; }
 int graph_output_count(const Graph *g) { return (int)g->outputs.n; }
+const char *graph_tail(const Graph *g) { return g->tail ? g->tail->from : NULL; }
+int graph_made_count(const Graph *g) { return g->donated.n ? (int)g->donated.n : (int)g->outputs.n; }
+int graph_result_count(const Graph *g) { return g->tail ? (int)g->tail->graph->outputs.n : graph_made_count(g); }
 
 Ix g_count(Graph *g, const Node *n) { return ix_product(g, n->shape, n->rank); }
 

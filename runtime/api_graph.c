@@ -70,6 +70,7 @@ static bool open_model(tkc_graph *g, const char *path, const tkc_graph_options *
                       .dtype_io = o->dtype_io,
                       .tf32 = o->tf32,
                       .donate = o->donate,
+                      .whole = true,
                       .random_weights = o->random_weights};
     bool fine = true;
     for (int i = 0; i < o->nknown && fine; i++) {

@@ -158,15 +158,10 @@ static bool see(void *ctx, const RunValue *v) {
     return false;
 }
 
-// of the model
-static int result_count(const struct Graph *g) {
-    return graph_donation_count(g) ? graph_donation_count(g) : graph_output_count(g);
-}
-
 // ---- what is left -----------------------------------------------------------------------------------
 
 static bool outputs_agree(Diff *d, const GTensor *got, const GTensor *want, const char *what) {
-    for (int i = 0; i < result_count(d->p->graph); i++) {
+    for (int i = 0; i < graph_result_count(d->p->graph); i++) {
         HostTensor t;
         Buf text = {0};
         if (got[i].bytes != want[i].bytes || got[i].elem != want[i].elem || !model_tensor(&got[i], &t, &text)) continue;
@@ -190,7 +185,7 @@ static void free_tensors(GTensor *t, int n) {
 // The whole at once, and the graph before it was simplified: the interpreter of the model.
 static bool rest_agrees(Diff *d, OnnxModel *m, const OnnxImport *how, bool *ran, Buf *err) {
     static const RunControl control = {.junk_seed = 1};
-    int n = result_count(d->p->graph);
+    int n = graph_result_count(d->p->graph);
     GTensor *want = checked_alloc(sizeof *want * (size_t)(n + 1)), *got = checked_alloc(sizeof *got * (size_t)(n + 1));
     OnnxImport again = *how;
     *ran = onnx_run(m, &again, want, err) && program_call(d->p, how, &control, got, err);
@@ -216,7 +211,7 @@ static void say_agreement(const Diff *d) {
 
 static DiffResult run_diff(Diff *d, OnnxModel *m, OnnxImport *how, Buf *err) {
     const RunWatch watch = {see, d};
-    int results = result_count(d->p->graph);
+    int results = graph_result_count(d->p->graph);
     GTensor *out = checked_alloc(sizeof *out * (size_t)(results + 1));
     bool ok = program_values(d->p, how, &d->values, err) &&
               program_call(d->p, how, &(RunControl){.junk_seed = 1, .watch = &watch}, out, err);

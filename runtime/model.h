@@ -68,10 +68,12 @@ typedef struct ProgramOptions {
     Device     *opened;                // the device, if it is open already; it is closed with the program
     DeviceOpening *opening;            // .. or on its way; consumed
     struct Graph *graph;               // the model imported, if it is already; taken over
+    Buf *notes;                        // gets lines that are worth telling, or NULL
     // a .tk file in place of what the model becomes, and its graph; NULL: that, its only one
     const char *program, *item;
 } ProgramOptions;
 typedef struct ModelProgram {
+    OnnxModel *model;
     struct Graph *graph;
     Session *session;
     Device *device;

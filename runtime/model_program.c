@@ -53,7 +53,7 @@ bool program_open(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, Mode
     RunStages *stages = opt->stages;
     double since = now_us();
     how->kernels = true;
-    *p = (ModelProgram){.graph = opt->graph ? opt->graph : onnx_import(m, how, err), .device = opt->opened};
+    *p = (ModelProgram){.model = m, .graph = opt->graph ? opt->graph : onnx_import(m, how, err), .device = opt->opened};
     stages_lap(stages, RS_import, &since);
     if (p->graph == NULL && opt->opening) {
         Buf none = {0};
@@ -200,7 +200,7 @@ static void take_result(HostTensor *t, GTensor *out) {
 // By output of the model; an input that was updated is a result, too.
 static bool take_results(Call *c, GTensor *outputs, Buf *err) {
     const Graph *g = c->p->graph;
-    int donations = graph_donation_count(g), n = donations ? donations : c->nout;
+    int donations = graph_donation_count(g), n = graph_made_count(g);
     for (int i = 0, k = 0; i < n; i++) {
         int state = donations ? graph_donation(g, i).state : -1;
         if (state < 0) {
@@ -239,10 +239,20 @@ static void close_call(Call *c) {
     free(c);
 }
 
+// What the program leaves of the model is done from what it has made.
+static bool take_tail(Call *c, GTensor *outputs, Buf *err) {
+    int n = graph_made_count(c->p->graph);
+    GTensor *made = checked_alloc(sizeof *made * (size_t)n);
+    bool ok = take_results(c, made, err) && onnx_run_tail(c->p->model, c->p->graph, c->how, made, outputs, err);
+    for (int i = 0; i < n; i++) g_tensor_free(&made[i]);
+    free(made);
+    return ok;
+}
+
 bool program_call(const ModelProgram *p, const OnnxImport *how, const RunControl *control, GTensor *outputs, Buf *err) {
     Call *c = new_call(p, how);
     bool ok = open_call(c, err) && graph_run(p->exec, c->args, c->nin + c->nout, control, err) &&
-              take_results(c, outputs, err);
+              (graph_tail(p->graph) ? take_tail(c, outputs, err) : take_results(c, outputs, err));
     close_call(c);
     if (!ok) add_diagnostics(p->session, err);
     return ok;
@@ -259,6 +269,8 @@ bool program_run(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, const
                  Buf *err) {
     ModelProgram p;
     bool ok = program_open(m, opt, how, &p, err) && program_call(&p, how, control, outputs, err);
+    if (ok && opt->notes && graph_tail(p.graph))
+        buf_printf(opt->notes, "note: the interpreter runs %s and what follows from it, which has no form as kernels\n", graph_tail(p.graph));
     double since = now_us();
     program_close(&p);
     stages_lap(opt->stages, RS_close, &since);

@@ -68,6 +68,12 @@ static inline bool graph_loaded(const Node *n) {
     return floats && elem_bits((Elem)n->elem) >= 16 && elem_bits((Elem)n->src[0]->elem) >= 16;
 }
 
+enum { MOST_ALONG = 32768 };                                 // elements along a sort or a scan of a known size
+
+// The part of the graph that has a form as kernels is the graph from now on, if there is such a part and not all is. Before any rewriting.
+bool    graph_cut(Graph *g);
+// What graph_cut left out belongs to `whole`, the same model imported alike; it is freed with g. false: they differ, an error of g.
+bool    graph_cut_from(Graph *g, Graph *whole);
 void    graph_simplify(Graph *g);                           // rewrites that make fewer kernels (simplify.c); once
 Fusion *graph_fuse(Graph *g);                                // in the graph's arena
 // What a group was made for, once each, in the model's order: as many as there are, at most `most` of them in `from`.

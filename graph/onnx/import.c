@@ -7,6 +7,7 @@
 // Functions of the model are lowered in place, as often as they are called. Bodies are lowered by the operators that
 // have them (op_inline). A model's mistakes are found on the way: names that nobody makes, or too late, or twice;
 // dimensions and data that do not agree; and recorded with the node that they were met at.
+#include "graph/fuse/fuse.h"
 #include "graph/rewrite/narrow.h"
 #include "graph/onnx/internal.h"
 
@@ -545,7 +546,8 @@ static bool import_once(Import *im) {
     return ok;
 }
 
-Graph *onnx_import(OnnxModel *m, OnnxImport *how, Buf *err) {
+// As it is written, as often as it takes until names and cases are found.
+static Graph *import_as_written(OnnxModel *m, OnnxImport *how, Buf *err) {
     Marks marks = {.arena = arena_new()};
     Graph *g = NULL;
     const char *unusual = onnx_unusual_io(m);
@@ -581,9 +583,23 @@ Graph *onnx_import(OnnxModel *m, OnnxImport *how, Buf *err) {
         graph_free(g);
     }
     arena_free(marks.arena);
-    if (g != NULL && how->tf32) g_set_tf32(g);
-    bool ok = g == NULL || how->dtype == EL_none || graph_narrow(g, how->dtype, how->dtype_io);
-    if (g == NULL || (ok && (!how->donate || graph_donate(g)))) return g;
+    return g;
+}
+
+// What has no form as kernels is left to the interpreter.
+static bool cut(OnnxModel *m, Graph *g, OnnxImport *how, Buf *err) {
+    if (!how->kernels || how->whole || !graph_cut(g)) return true;
+    Graph *whole = import_as_written(m, how, err);
+    return whole != NULL && graph_cut_from(g, whole);
+}
+
+Graph *onnx_import(OnnxModel *m, OnnxImport *how, Buf *err) {
+    Graph *g = import_as_written(m, how, err);
+    if (g == NULL) return NULL;
+    if (how->tf32) g_set_tf32(g);
+    bool ok = cut(m, g, how, err) && (how->dtype == EL_none || graph_narrow(g, how->dtype, how->dtype_io));
+    if (ok && (!how->donate || graph_donate(g))) return g;
+    if (err->n > 0) return graph_free(g), NULL;
     buf_printf(err, "%s: %s", m->path, g_failed(g));
     graph_free(g);
     return NULL;

@@ -21,24 +21,58 @@ static bool give(const Graph *g, const OnnxImport *how, GTensor *in, bool *own) 
 }
 
 bool onnx_run(OnnxModel *m, OnnxImport *how, GTensor *outputs, Buf *err) {
-    bool donate = how->donate;
-    how->donate = false;
+    bool donate = how->donate, kernels = how->kernels;
+    how->donate = how->kernels = false;
     Graph *g = onnx_import(m, how, err);
     how->donate = donate;
+    how->kernels = kernels;
     return g != NULL && onnx_run_graph(m, g, how, outputs, err);
 }
 
+typedef struct Inputs { GTensor *in; bool *own; } Inputs;
+
+static bool open_inputs(Inputs *x, const Graph *g, const OnnxImport *how) {
+    *x = (Inputs){calloc(g->inputs.n + 1, sizeof *x->in), calloc(g->inputs.n + 1, sizeof *x->own)};      // what an import bound needs none
+    return x->in != NULL && x->own != NULL && give(g, how, x->in, x->own);
+}
+
+static void close_inputs(Inputs *x, const Graph *g) {
+    for (uint32_t i = 0; i < g->inputs.n && x->own != NULL && x->in != NULL; i++)
+        if (x->own[i]) g_tensor_free(&x->in[i]);
+    free(x->in);
+    free(x->own);
+}
+
 bool onnx_run_graph(OnnxModel *m, Graph *g, const OnnxImport *how, GTensor *outputs, Buf *err) {
-    GTensor *in = calloc(g->inputs.n + 1, sizeof *in); // what an import bound needs none
-    bool *own = calloc(g->inputs.n + 1, sizeof *own);
+    Inputs x;
     char why[512] = "out of memory";
-    bool ok = in != NULL && own != NULL && give(g, how, in, own);
-    ok = ok && ref_run(g, in, outputs, NULL, why, sizeof why);
+    bool ok = open_inputs(&x, g, how) && ref_run(g, x.in, outputs, NULL, why, sizeof why);
     if (!ok) buf_printf(err, "%s: %s", onnx_path(m), why);
-    for (uint32_t i = 0; i < g->inputs.n && own != NULL && in != NULL; i++)
-        if (own[i]) g_tensor_free(&in[i]);
-    free(in);
-    free(own);
+    close_inputs(&x, g);
     graph_free(g);
+    return ok;
+}
+
+// In place; false: there is no memory.
+static bool convert(GTensor *t, Elem to) {
+    GTensor as;
+    if (t->elem == to) return true;
+    if (!g_tensor_convert(t, to, &as)) return false;
+    g_tensor_free(t);
+    *t = as;
+    return true;
+}
+
+bool onnx_run_tail(OnnxModel *m, const Graph *head, const OnnxImport *how, GTensor *made, GTensor *outputs, Buf *err) {
+    const GTail *t = head->tail;
+    Inputs x;
+    char why[512] = "out of memory";
+    bool ok = open_inputs(&x, t->graph, how);
+    for (int i = 0; i < t->nnodes && ok; i++) ok = convert(&made[i], (Elem)t->graph->nodes.at[t->node[i]]->elem);
+    ok = ok && ref_run_tail(t, x.in, made, outputs, why, sizeof why);
+    for (uint32_t i = 0; i < t->graph->outputs.n && ok && how->dtype_io; i++)
+        if (outputs[i].elem == EL_f32) ok = convert(&outputs[i], how->dtype);
+    if (!ok) buf_printf(err, "%s: %s", onnx_path(m), why);
+    close_inputs(&x, t->graph);
     return ok;
 }

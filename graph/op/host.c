@@ -194,9 +194,8 @@ typedef struct Box { float lo[2], hi[2], area; } Box;
 static Box box_at(const float *p, bool centre) {
     Box b;
     for (int i = 0; i < 2; i++) {
-        float from = centre ? p[i] - p[2 + i] / 2 : p[i], to = centre ? p[i] + p[2 + i] / 2 : p[2 + i];
-        b.lo[i] = fminf(from, to);
-        b.hi[i] = fmaxf(from, to);
+        b.lo[i] = centre ? p[i] - p[2 + i] / 2 : fminf(p[i], p[2 + i]);       // corners come in any order, sizes have a sign
+        b.hi[i] = centre ? p[i] + p[2 + i] / 2 : fmaxf(p[i], p[2 + i]);
     }
     b.area = (b.hi[0] - b.lo[0]) * (b.hi[1] - b.lo[1]);
     return b;

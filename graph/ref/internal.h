@@ -43,6 +43,7 @@ typedef struct Run {
     bool   *bound;
     bool   *required;            // by number of requirement: it was checked
     const GTensor *in;
+    const GTensor **given;       // by node id: values that are there already, or NULL
     const RefWatch *watch;
     const char *from;            // of the node being computed
     char   *error;

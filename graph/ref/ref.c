@@ -264,7 +264,7 @@ static void reach(Run *r, bool *needed) {
     bool makers = find_makers(r);
     for (uint32_t i = r->g->nodes.n; i-- > 0;) {
         const Node *n = r->g->nodes.at[i];
-        if (!needed[i]) continue;
+        if (!needed[i] || r->given[i]) continue;
         for (uint32_t k = 0; k < n->nsrc; k++) needed[n->src[k]->id] = true;
         for (int k = 0; makers && k < n->rank; k++) need_makers(r, needed, n->shape[k]);
         if (makers && n->kind == G_index) need_makers(r, needed, n->index.expr);
@@ -295,7 +295,7 @@ static RPlan *plan_body(Run *r, const GBody *body) {
     for (int i = 0; i < body->nparams; i++) inner[body->params[i]->id] = true;
     for (uint32_t i = 0; i < count; i++) {
         const Node *n = r->g->nodes.at[i];
-        if (!needed[i] || inner[i]) continue;
+        if (!needed[i] || inner[i] || r->given[i]) continue;
         for (uint32_t k = 0; k < n->nsrc; k++) inner[i] |= inner[n->src[k]->id];
         for (int b = 0; b < bodies(n); b++)
             for (int k = 0; k < plans_of(r, n)[b]->ncaptures; k++) inner[i] |= inner[plans_of(r, n)[b]->capture[k]->id];
@@ -385,10 +385,20 @@ static void used(Run *r, const Node *n) {
 static void count_uses(Run *r, const RPlan *plan, int by) {
     for (int i = 0; i < plan->n; i++) {
         const Node *n = plan->node[i];
+        if (r->given[n->id]) continue;
         for (uint32_t k = 0; k < n->nsrc; k++) r->uses[n->src[k]->id] += by;
         for (int b = 0; b < bodies(n); b++)
             for (int k = 0; k < plans_of(r, n)[b]->ncaptures; k++) r->uses[plans_of(r, n)[b]->capture[k]->id] += by;
     }
+}
+
+static bool take_given(Run *r, const Node *n) {
+    const GTensor *t = r->given[n->id];
+    GType want = {(Elem)n->elem, n->rank, n->shape};
+    if (t->rank != n->rank || t->elem != want.elem) return run_fail(r, "the value that is given for it is of another type");
+    if (!check_shape(r, n->name ? n->name : "a value", &want, t->shape)) return false;
+    rval_foreign(&r->val[n->id], t->elem, t->rank, t->shape, t->data, t->bytes);
+    return true;
 }
 
 bool run_plan(Run *r, const RPlan *plan) {
@@ -396,6 +406,10 @@ bool run_plan(Run *r, const RPlan *plan) {
     for (int i = 0; i < plan->n; i++) {
         Node *n = plan->node[i];
         r->from = n->from;
+        if (r->given[n->id]) {
+            if (!take_given(r, n)) return false;
+            continue;
+        }
         if (n->kind != G_param && (!kinds[n->kind](r, n, &r->val[n->id]) || !watch(r, n))) return false;
         if (bodies(n) || n->kind == G_host)
             if (!check_requires(r)) return false;
@@ -426,11 +440,15 @@ static Run run_begin(const Graph *g, const GTensor *in, char *error, size_t erro
     return r;
 }
 
-static bool run_results(const Graph *g, const GTensor *in, Node *const *want, int n, GTensor *out, const RefWatch *w,
+typedef struct Given { const uint32_t *node; const GTensor *value; int n; } Given;
+
+static bool run_results(const Graph *g, const GTensor *in, Given given, Node *const *want, int n, GTensor *out, const RefWatch *w,
                         char *error, size_t error_size) {
     uint32_t count = g->nodes.n;
     Run r = run_begin(g, in, error, error_size);
     Arena *a = r.arena;
+    r.given = NEW_N(a, const GTensor *, count);
+    for (int i = 0; i < given.n; i++) r.given[given.node[i]] = &given.value[i];
     r.watch = w;
     r.val = NEW_N(a, RVal, count);
     r.results = NEW_N(a, RVal *, count);
@@ -455,12 +473,21 @@ static bool run_results(const Graph *g, const GTensor *in, Node *const *want, in
     return !r.failed;
 }
 
-bool ref_run(const Graph *g, const GTensor *in, GTensor *out, const RefWatch *w, char *error, size_t error_size) {
+static bool run_outputs(const Graph *g, const GTensor *in, Given given, GTensor *out, const RefWatch *w, char *error,
+                        size_t error_size) {
     Node **want = checked_alloc((g->outputs.n + 1) * sizeof *want);
     for (uint32_t i = 0; i < g->outputs.n; i++) want[i] = g->outputs.at[i].node;
-    bool ok = run_results(g, in, want, (int)g->outputs.n, out, w, error, error_size);
+    bool ok = run_results(g, in, given, want, (int)g->outputs.n, out, w, error, error_size);
     free(want);
     return ok;
+}
+
+bool ref_run(const Graph *g, const GTensor *in, GTensor *out, const RefWatch *w, char *error, size_t error_size) {
+    return run_outputs(g, in, (Given){0}, out, w, error, error_size);
+}
+
+bool ref_run_tail(const GTail *t, const GTensor *in, const GTensor *head, GTensor *out, char *error, size_t error_size) {
+    return run_outputs(t->graph, in, (Given){t->node, head, t->nnodes}, out, NULL, error, error_size);
 }
 
 bool ref_sizes(const Graph *g, const GTensor *in, int rank, const Ix *shape, int64_t *to, char *error, size_t error_size) {
@@ -479,5 +506,5 @@ void ref_dims(const Graph *g, const GTensor *in, int64_t *to) {
 }
 
 bool ref_value(const Graph *g, Node *n, GTensor *out, char *error, size_t error_size) {
-    return run_results(g, NULL, &n, 1, out, NULL, error, error_size);
+    return run_results(g, NULL, (Given){0}, &n, 1, out, NULL, error, error_size);
 }

@@ -17,6 +17,10 @@ typedef struct RefWatch {
 // false: `error` says why, and nothing is left allocated.
 bool ref_run(const Graph *g, const GTensor *in, GTensor *out, const RefWatch *watch, char *error, size_t error_size);
 
+// The results of the whole model, of its inputs (those of t->graph) and of what its head has made: a tensor for each of t->node, of
+// that node's type.
+bool ref_run_tail(const GTail *t, const GTensor *in, const GTensor *head, GTensor *out, char *error, size_t error_size);
+
 // Sizes for these inputs, as far as they are given (data NULL: not).
 bool ref_sizes(const Graph *g, const GTensor *in, int rank, const Ix *shape, int64_t *to, char *error, size_t error_size);
 

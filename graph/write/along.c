@@ -16,7 +16,7 @@ bool k_along(Kernel *k) {
         coord[i] = k->axis[a].axis;
         if (i == axis) at = a;
     }
-    if (n->shape[axis]->kind == IX_CONST && n->shape[axis]->value > 32768)
+    if (n->shape[axis]->kind == IX_CONST && n->shape[axis]->value > MOST_ALONG)
         return g_error(g, "a scan or sort along %lld elements has no form in a kernel yet",
                        (long long)n->shape[axis]->value) != NULL;
     KExpr *e = k_value(k, n->src[0], coord);

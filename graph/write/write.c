@@ -453,6 +453,7 @@ static bool program(Writer *w, Buf *to) {
     else if (ok) {
         buf_printf(to, "// The model %s as a program: %u kernel%s, and a graph of %d launch%s.\n", g->name, w->kernels.n,
                    w->kernels.n == 1 ? "" : "s", w->launches, w->launches == 1 ? "" : "es");
+        if (g->tail) buf_printf(to, "// %s and what follows from it has no form as kernels: its results are what the interpreter goes on from.\n", g->tail->from);
         graph_donate_print(g, to, "// ", false);
         if (w->needs_library) buf_puts(to, "\nimport \"std/elementary.tk\";\n");
         buf_printf(to, "%s\n", w->items.p ? w->items.p : "");
@@ -495,6 +496,7 @@ bool graph_write_fusion(Graph *g, const GTensor *in, Buf *to, Buf *err) {
     graph_simplify(g);
     const Fusion *f = graph_fuse(g);
     if (f) fusion_print(to, g, f, &before, in);
+    if (f && g->tail) buf_printf(to, "left to the interpreter: %s and what follows from it, %d values\n", g->tail->from, g->tail->values);
     if (f) graph_donate_print(g, to, "", true);
     else buf_puts(err, g_failed(g));
     return f != NULL;

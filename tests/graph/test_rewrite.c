@@ -83,6 +83,58 @@ static void ifs_become_values(void **unused) {
     graph_free(g);
 }
 
+// y = exp(sort(2 x)), z = 2 x: sorts of that many elements have no form as kernels.
+static Graph *sorted(bool double_it, int64_t elements) {
+    Graph *g = graph_new("sorted");
+    Ix n = ix(g, elements);
+    Node *x = g_input(g, "x", EL_f32, 1, &n), *twice = double_it ? g_ew2f(g, EW_mul, x, 2) : x;
+    g_output(g, "y", g_ew1(g, EW_exp, g_sort(g, twice, 0, false, NULL)));
+    if (double_it) g_output(g, "z", twice);
+    return g;
+}
+
+static Graph *sides(bool unused, int64_t unused_too) {
+    (void)unused, (void)unused_too;
+    return branches(false);
+}
+
+// The head's results on the interpreter, and what follows of them, are the model's.
+static void heads_and_tails_are_the_whole(void **unused) {
+    (void)unused;
+    static const struct { Graph *(*make)(bool, int64_t); int64_t elements; int made; } cases[] = {{sorted, 40000, 1}, {sides, 4, 3}};
+    for (int i = 0; i < 2; i++) {
+        char why[256];
+        Graph *whole = cases[i].make(true, cases[i].elements), *g = cases[i].make(true, cases[i].elements);
+        GTensor x = {.elem = EL_f32, .rank = 1, .shape = {cases[i].elements}}, want[2], head[4] = {0}, got[2];
+        assert_true(g_tensor_alloc(&x));
+        for (int64_t k = 0; k < cases[i].elements; k++) ((float *)x.data)[k] = (float)(k * 37 % 101) / 101 - 0.25f;
+        assert_true(ref_run(whole, &x, want, NULL, why, sizeof why));
+        assert_true(graph_cut(g) && graph_cut_from(g, whole));
+        assert_int_equal(graph_output_count(g), cases[i].made);
+        assert_int_equal(graph_result_count(g), 2);
+        graph_simplify(g);
+        assert_true(ref_run(g, &x, head, NULL, why, sizeof why));
+        if (!graph_fuse(g)) fail_msg("%s", g_failed(g));
+        assert_true(ref_run_tail(g->tail, &x, head, got, why, sizeof why));
+        for (int k = 0; k < 2; k++) {
+            assert_int_equal(want[k].bytes, got[k].bytes);
+            assert_memory_equal(want[k].data, got[k].data, want[k].bytes);
+            g_tensor_free(&want[k]);
+            g_tensor_free(&got[k]);
+        }
+        for (int k = 0; k < cases[i].made; k++) g_tensor_free(&head[k]);
+        g_tensor_free(&x);
+        graph_free(g);
+    }
+    Graph *all = sorted(true, 1000), *none = sorted(false, 40000);          // all of it has a form; nothing has
+    assert_false(graph_cut(all) || graph_cut(none));
+    assert_int_equal(graph_output_count(all), 2);
+    assert_int_equal(graph_output_count(none), 1);
+    assert_null(graph_tail(all));
+    graph_free(all);
+    graph_free(none);
+}
+
 // The data say how many there are, and nothing else of what finds them is used.
 static void sizes_of_data_are_refused(void **unused) {
     (void)unused;
@@ -128,7 +180,7 @@ static void what_has_no_elements_is_not_computed(void **unused) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(networks_stay_the_same), cmocka_unit_test(ifs_become_values),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(networks_stay_the_same), cmocka_unit_test(ifs_become_values), cmocka_unit_test(heads_and_tails_are_the_whole),
                                        cmocka_unit_test(sizes_of_data_are_refused), cmocka_unit_test(what_has_no_elements_is_not_computed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -465,7 +465,7 @@ def sizes(m):
     inner = m.node("Mul", m.node("Add", y, m.node("Mul", m.node("Pow", y, m.const(np.float32(3))), m.const(np.float32(0.044715)))), m.const(np.float32(0.7978846)))
     one = m.node("Add", m.node("Tanh", inner), m.const(np.float32(1)))
     m.output(m.node("Mul", m.node("Mul", y, m.const(np.float32(0.5))), one, out="gelu"))
-    m.output(m.node("Slice", one, ints(2), ints(5), out="kept"))
+    m.output(m.node("Slice", one, ints(2), ints(5), out="kept", center_point_box=1))
     n = [m.input(f"n{i}", [1], np.array([i + 3])) for i in range(3)]
     m.output(m.node("Pad", m.node("Concat", *n, axis=0), ints(2, 1), out="padded"), 7)
     m.output(m.node("Resize", m.floats("p", [2, 3, 4, 5]), m.const(np.zeros(0, "float32")), m.const(np.array([1, 1, 0.5, 2], "float32")), mode="cubic", out="resized"))
@@ -581,6 +581,36 @@ def switched(m):
     flags = m.node("ScatterElements", flags, m.const(np.array([0, -3])), m.const(np.array([False, False])))
     m.output(m.node("Compress", around, flags, axis=1, out="kept"))
     m.output(m.node("NonZero", m.node("And", flags, flags), out="places"), 7)
+
+
+@case
+def detected(m):
+    """A detector: a network of boxes and scores, then as many of them as the data say, read again from the network; a result before that."""
+    x = m.floats("x", ["N", 3, 8, 8], [2, 3, 8, 8])
+    h = m.node("Relu", m.node("Conv", x, m.weight(8, 3, 3, 3), m.weight(8), pads=[1] * 4, strides=[2, 2]))
+    rows = lambda y, last: m.node("Reshape", m.node("Transpose", y, perm=[0, 2, 3, 1]), m.const(np.array([0, -1, last])))
+    boxes = m.node("Mul", rows(m.node("Conv", h, m.weight(8, 8, 1, 1)), 4), m.const(np.float32(0.5)), out="boxes")
+    scores = m.node("Sigmoid", m.node("Transpose", m.node("Mul", rows(m.node("Conv", h, m.weight(6, 8, 1, 1)), 3), m.const(np.float32(3))), perm=[0, 2, 1]), out="scores")
+    m.output(m.node("ReduceMax", scores, axes=[1, 2], keepdims=0, out="best"))
+    kept = m.node("NonMaxSuppression", boxes, scores, m.const(np.array([2])), m.const(np.float32([0.4])), m.const(np.float32([0.3])), out="kept")
+    column = lambda i: m.node("Slice", kept, m.const(np.array([i[0]])), m.const(np.array([i[-1] + 1])), m.const(np.array([1])))
+    places = m.node("Concat", column([0]), column([2]), axis=1)
+    m.output(m.node("GatherND", boxes, places, out="chosen"))
+    m.output(m.node("Exp", m.node("GatherND", scores, kept), out="chances"))
+    m.output(m.node("Identity", kept, out="which"), 7)
+    # rows until their sum is large: how many, the data say
+    total = helper.make_node("Add", ["sum", "row"], ["next"])
+    more = helper.make_node("Less", ["next_1", "limit"], ["go_on"])
+    one = helper.make_node("ReduceSum", ["next"], ["next_1"], keepdims=0)
+    row = helper.make_node("Gather", ["row_of", "i"], ["row"], axis=0)
+    m.node("ReduceMean", h, axes=[2, 3], keepdims=0, out="row_of")
+    m.const(np.float32(1.5), "limit")
+    value = helper.make_tensor_value_info
+    body = helper.make_graph([row, total, one, more, helper.make_node("Identity", ["next"], ["seen"])], "until",
+                             [value("i", 7, []), value("on", 9, []), value("sum", 1, [8])], [value("go_on", 9, []), value("next", 1, [8]), value("seen", 1, [8])])
+    m.node("Loop", m.const(np.array(2)), "", m.const(np.zeros(8, "float32")), outs=2, body=body)
+    last, seen = m.nodes[-1].output
+    m.output(m.node("Tanh", last, out="sums")), m.output(m.node("Identity", seen, out="trips"))
 
 
 @case
