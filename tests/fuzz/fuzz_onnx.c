@@ -45,6 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         OnnxImport how = {.given = given,
                           .ngiven = n,
                           .random_weights = pass == 1,
+                          .kernels = pass == 1,
                           .dtype = pass == 1 && size % 2 ? EL_bf16 : EL_none,
                           .dtype_io = size % 4 == 1};
         Graph *g = onnx_import(m, &how, &err);
