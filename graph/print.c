@@ -136,7 +136,7 @@ static void print_coords(Printer *p, const Node *data, const Ix *coord, Node *co
     buf_putc(p->to, ']');
 }
 
-static void print_const(Printer *p, const Node *n) {
+static void rhs_const(Printer *p, const Node *n) {
     int bytes = elem_bytes((Elem)n->elem);
     uint64_t count = n->c.bytes / (size_t)bytes;
     if (n->name) buf_printf(p->to, "const \"%s\"", n->name);
@@ -158,110 +158,123 @@ static void print_args(Printer *p, const Node *n, uint32_t from) {
     }
 }
 
-static void print_rhs(Printer *p, const Node *n) {
-    Buf *to = p->to;
-    switch ((GKind)n->kind) {
-    case G_input: case G_param: buf_printf(to, "%s \"%s\"", g_kind_name[n->kind], n->name); break;
-    case G_const: print_const(p, n); break;
-    case G_index:
-        buf_puts(to, "index ");
-        ix_print(to, p->g, n->index.expr, NULL);
-        break;
-    case G_ew:
-        buf_printf(to, "%s", g_ew_info[n->op].name);
-        print_args(p, n, 0);
-        break;
-    case G_cast:
-        buf_puts(to, n->cast.saturate ? "cast saturating" : n->cast.kept ? "cast, kept," : "cast");
-        print_args(p, n, 0);
-        break;
-    case G_view:
-        buf_puts(to, "view ");
-        print_ref(p, n->src[0]);
-        print_coords(p, n->src[0], n->view.coord, NULL);
-        if (ix_is(n->view.pred, 1)) break;
-        buf_puts(to, " where ");
-        ix_print(to, p->g, n->view.pred, NULL);
-        buf_puts(to, " else ");
-        print_num(p, n->view.fill);
-        break;
-    case G_gather:
-        buf_puts(to, "gather ");
-        print_ref(p, n->src[0]);
-        print_coords(p, n->src[0], n->at.coord, n->src + 1);
-        if (n->at.checked) break;
-        buf_puts(to, " else ");
-        print_num(p, n->at.fill);
-        break;
-    case G_scatter:
-        buf_printf(to, "scatter%s%s ", n->op == GR_none ? "" : ".", n->op == GR_none ? "" : g_reduce_name[n->op]);
-        print_ref(p, n->src[0]);
-        print_coords(p, n->src[0], n->at.coord, n->src + 2);
-        buf_puts(to, " = ");
-        print_ref(p, n->src[1]);
-        break;
-    case G_reduce:
-        buf_printf(to, "%s", g_reduce_name[n->op]);
-        print_args(p, n, 0);
-        buf_puts(to, " over");
-        for (int i = 0; i < n->src[0]->rank; i++)
-            if (n->reduce.axes >> i & 1) buf_printf(to, " a%d", i);
-        if (n->reduce.last) buf_puts(to, ", the last");
-        break;
-    case G_scan:
-        buf_printf(to, "scan.%s", g_reduce_name[n->op]);
-        print_args(p, n, 0);
-        buf_printf(to, " along a%d%s%s", n->scan.axis, n->scan.exclusive ? " exclusive" : "",
-                   n->scan.reverse ? " reverse" : "");
-        break;
-    case G_sort:
-        buf_puts(to, "sort");
-        print_args(p, n, 0);
-        buf_printf(to, " along a%d%s", n->sort.axis, n->sort.descending ? " descending" : "");
-        break;
-    case G_contract:
-        buf_puts(to, "contract");
-        print_args(p, n, 0);
-        buf_printf(to, " (batch %d, m %d, n %d, k %d, sums %s)", n->contract.nb, n->contract.nm, n->contract.nn,
-                   n->contract.nk, elem_name(n->contract.acc));
-        break;
-    case G_concat:
-        buf_puts(to, "concat");
-        print_args(p, n, 0);
-        buf_printf(to, " along a%d", n->concat.axis);
-        break;
-    case G_host:
-        buf_printf(to, "host %s", n->host.op->name);
-        print_args(p, n, 0);
-        break;
-    case G_loop: case G_if: {
-        buf_printf(to, "%s", g_kind_name[n->kind]);
-        print_args(p, n, 0);
-        for (int k = 0; k < (n->kind == G_if ? 2 : 1); k++) {
-            const GBody *b = &n->sub.body[k];
-            buf_puts(to, " {");
-            for (int i = 0; i < b->nparams; i++) buf_puts(to, i ? ", " : ""), print_ref(p, b->params[i]);
-            buf_puts(to, b->nparams ? " -> " : "");
-            for (int i = 0; i < b->nresults; i++) buf_puts(to, i ? ", " : ""), print_ref(p, b->results[i]);
-            buf_putc(to, '}');
-        }
-        break;
-    }
-    case G_proj:
-        buf_puts(to, "result");
-        print_args(p, n, 0);
-        buf_printf(to, " %u", n->proj.result);
-        break;
-    case G_KIND_COUNT: break;
+static void print_fill(Printer *p, const char *before, GNum fill) {
+    buf_puts(p->to, before);
+    print_num(p, fill);
+}
+
+static void rhs_input(Printer *p, const Node *n) { buf_printf(p->to, "%s \"%s\"", g_kind_name[n->kind], n->name); }
+
+static void rhs_param(Printer *p, const Node *n) { rhs_input(p, n); }
+
+static void rhs_index(Printer *p, const Node *n) {
+    buf_puts(p->to, "index ");
+    ix_print(p->to, p->g, n->index.expr, NULL);
+}
+
+static void rhs_view(Printer *p, const Node *n) {
+    buf_puts(p->to, "view ");
+    print_ref(p, n->src[0]);
+    print_coords(p, n->src[0], n->view.coord, NULL);
+    if (ix_is(n->view.pred, 1)) return;
+    buf_puts(p->to, " where ");
+    ix_print(p->to, p->g, n->view.pred, NULL);
+    print_fill(p, " else ", n->view.fill);
+}
+
+static void rhs_gather(Printer *p, const Node *n) {
+    buf_puts(p->to, "gather ");
+    print_ref(p, n->src[0]);
+    print_coords(p, n->src[0], n->at.coord, n->src + 1);
+    if (!n->at.checked) print_fill(p, " else ", n->at.fill);
+}
+
+static void rhs_scatter(Printer *p, const Node *n) {
+    buf_printf(p->to, "scatter%s%s ", n->op == GR_none ? "" : ".", n->op == GR_none ? "" : g_reduce_name[n->op]);
+    print_ref(p, n->src[0]);
+    print_coords(p, n->src[0], n->at.coord, n->src + 2);
+    buf_puts(p->to, " = ");
+    print_ref(p, n->src[1]);
+}
+
+static void print_named(Printer *p, const char *name, const Node *n) {
+    buf_puts(p->to, name);
+    print_args(p, n, 0);
+}
+
+static void rhs_ew(Printer *p, const Node *n) { print_named(p, g_ew_info[n->op].name, n); }
+
+static void rhs_cast(Printer *p, const Node *n) {
+    print_named(p, n->cast.saturate ? "cast saturating" : n->cast.kept ? "cast, kept," : "cast", n);
+}
+
+static void rhs_reduce(Printer *p, const Node *n) {
+    print_named(p, g_reduce_name[n->op], n);
+    buf_puts(p->to, " over");
+    for (int i = 0; i < n->src[0]->rank; i++)
+        if (n->reduce.axes >> i & 1) buf_printf(p->to, " a%d", i);
+    if (n->reduce.last) buf_puts(p->to, ", the last");
+}
+
+static void rhs_scan(Printer *p, const Node *n) {
+    buf_puts(p->to, "scan.");
+    print_named(p, g_reduce_name[n->op], n);
+    buf_printf(p->to, " along a%d%s%s", n->scan.axis, n->scan.exclusive ? " exclusive" : "", n->scan.reverse ? " reverse" : "");
+}
+
+static void rhs_sort(Printer *p, const Node *n) {
+    print_named(p, "sort", n);
+    buf_printf(p->to, " along a%d%s", n->sort.axis, n->sort.descending ? " descending" : "");
+}
+
+static void rhs_contract(Printer *p, const Node *n) {
+    print_named(p, "contract", n);
+    buf_printf(p->to, " (batch %d, m %d, n %d, k %d, sums %s)", n->contract.nb, n->contract.nm, n->contract.nn, n->contract.nk,
+               elem_name(n->contract.acc));
+}
+
+static void rhs_concat(Printer *p, const Node *n) {
+    print_named(p, "concat", n);
+    buf_printf(p->to, " along a%d", n->concat.axis);
+}
+
+static void rhs_host(Printer *p, const Node *n) {
+    buf_puts(p->to, "host ");
+    print_named(p, n->host.op->name, n);
+}
+
+static void rhs_proj(Printer *p, const Node *n) {
+    print_named(p, "result", n);
+    buf_printf(p->to, " %u", n->proj.result);
+}
+
+static void print_bodies(Printer *p, const Node *n, int bodies) {
+    print_named(p, g_kind_name[n->kind], n);
+    for (int k = 0; k < bodies; k++) {
+        const GBody *b = &n->sub.body[k];
+        buf_puts(p->to, " {");
+        for (int i = 0; i < b->nparams; i++) buf_puts(p->to, i ? ", " : ""), print_ref(p, b->params[i]);
+        buf_puts(p->to, b->nparams ? " -> " : "");
+        for (int i = 0; i < b->nresults; i++) buf_puts(p->to, i ? ", " : ""), print_ref(p, b->results[i]);
+        buf_putc(p->to, '}');
     }
 }
+
+static void rhs_loop(Printer *p, const Node *n) { print_bodies(p, n, 1); }
+static void rhs_if(Printer *p, const Node *n) { print_bodies(p, n, 2); }
+
+static void (*const rhs[G_KIND_COUNT])(Printer *p, const Node *n) = {
+#define X(name, meaning) [G_##name] = rhs_##name,
+    G_KINDS(X)
+#undef X
+};
 
 static void print_line(Printer *p, const Node *n) {
     print_ref(p, n);
     buf_puts(p->to, " : ");
     print_type(p, n);
     buf_puts(p->to, " = ");
-    print_rhs(p, n);
+    rhs[n->kind](p, n);
     if (n->name && n->kind != G_input && n->kind != G_param && n->kind != G_const) buf_printf(p->to, "   \"%s\"", n->name);
     if (n->from && n->kind != G_input && n->kind != G_const) buf_printf(p->to, "   // %s", n->from);
     buf_putc(p->to, '\n');

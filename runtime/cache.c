@@ -179,9 +179,8 @@ static bool make_folder(const char *path) {
         if (*p == '/' && part.n) mkdir(part.p, 0777);
         buf_putc(&part, *p);
     }
-    bool fine = mkdir(part.p, 0700) == 0 || errno == EEXIST;
     buf_free(&part);
-    return fine;
+    return mkdir(path, 0700) == 0 || errno == EEXIST;
 }
 
 void cache_put(const Buf *key, const Buf *bytes) {

@@ -334,6 +334,7 @@ static void first_error(Session *s, int from, Buf *why) {
     diag_print(s, to, DIAG_short, false);
     fclose(to);
     diag_forget(s, from);
+    if (!text) return;
     const char *at = strstr(text, "error: "), *line = at ? at + strlen("error: ") : text;
     if (!why->n) buf_printf(why, "%.*s", (int)strcspn(line, "\n"), line);
     free(text);

@@ -120,11 +120,10 @@ uint64_t arena_plan(ArenaItem *item, int n) {
             promote(item, order, n, peak, spare);
         }
     }
-    uint64_t now = best;                                 // of the order that is disturbed
     memcpy(order, best_order, sizeof *order * (size_t)n);
     for (int try = 0; try < tries && best > floor; try++) {
         memcpy(spare, order, sizeof *order * (size_t)n);
-        now = place(item, order, n, near);
+        uint64_t now = place(item, order, n, near);
         disturb(item, order, n, now, &seed);
         uint64_t peak = place(item, order, n, near);
         if (peak > now) memcpy(order, spare, sizeof *order * (size_t)n);

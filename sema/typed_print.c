@@ -93,7 +93,7 @@ static const char *atomic_name(int a) {
     return names[a];
 }
 
-static void put_block(Printer *p, const TExpr *x) {
+static void expr_block(Printer *p, const TExpr *x) {
     buf_puts(p->out, "{");
     p->indent++;
     put_body(p, &x->body);
@@ -104,96 +104,106 @@ static void put_block(Printer *p, const TExpr *x) {
     buf_puts(p->out, "}");
 }
 
-static void put_expr(Printer *p, const TExpr *x) {
-    static const char *const precs[] = {
-        [DP_default] = "", [DP_tf32x3] = ", tf32x3", [DP_tf32] = ", tf32", [DP_ieee] = ", ieee"};
-    Buf *o = p->out;
-    switch ((TExprKind)x->kind) {
-    case TX_const:
-        if (x->type.elem == EL_bool) buf_puts(o, x->ival ? "true" : "false");
-        else if (elem_is_float(x->type.elem)) put_float(p, x->fval);
-        else if (x->type.elem == EL_u64) buf_printf(o, "%llu", (unsigned long long)x->ival);
-        else buf_printf(o, "%lld", (long long)x->ival);
-        break;
-    case TX_var: put_var(p, x->var); break;
-    case TX_dim: buf_puts(o, p->k->dims[x->dim].name->s); break;
-    case TX_axis: put_axis(p, x->axis[0]); break;
-    case TX_unary: buf_puts(o, op_spellings[x->op]); put_expr(p, x->kid[0]); break;
-    case TX_binary:
-        buf_putc(o, '(');
-        put_expr(p, x->kid[0]);
-        buf_printf(o, " %s ", op_spellings[x->op]);
-        put_expr(p, x->kid[1]);
-        buf_putc(o, ')');
-        break;
-    case TX_select: buf_puts(o, "select("); put_list(p, x->kid, 3); buf_putc(o, ')'); break;
-    case TX_cast: buf_printf(o, "%s(", elem_name(x->type.elem)); put_expr(p, x->kid[0]); buf_putc(o, ')'); break;
-    case TX_bitcast: buf_printf(o, "bitcast<%s>(", elem_name(x->type.elem)); put_expr(p, x->kid[0]); buf_putc(o, ')'); break;
-    case TX_fun: buf_printf(o, "%s(", fun_name(x->op)); put_list(p, x->kid, x->nkid); buf_putc(o, ')'); break;
-    case TX_reduce:
-        buf_printf(o, "%s(", reduce_name(x->op));
-        put_expr(p, x->kid[0]);
-        put_over(p, x);
-        buf_putc(o, ')');
-        break;
-    case TX_scan:
-        buf_printf(o, "cum%s(", reduce_name(x->op));
-        put_expr(p, x->kid[0]);
-        put_over(p, x);
-        buf_printf(o, "%s%s)", x->ival & SCAN_EXCLUSIVE ? ", exclusive" : "", x->ival & SCAN_REVERSE ? ", reverse" : "");
-        break;
-    case TX_sort: case TX_order:
-        buf_puts(o, x->kind == TX_sort ? "sort(" : "order(");
-        put_expr(p, x->kid[0]);
-        put_over(p, x);
-        buf_puts(o, x->ival & SORT_DESCENDING ? ", descending)" : ")");
-        break;
-    case TX_take: buf_puts(o, "take("); put_list(p, x->kid, 2); put_over(p, x); buf_putc(o, ')'); break;
-    case TX_dot: buf_puts(o, "dot("); put_list(p, x->kid, 2); put_over(p, x); buf_printf(o, "%s)", precs[x->op]); break;
-    case TX_load:
-        buf_printf(o, "%s[", x->tensor->name->s);
-        put_list(p, x->kid, x->nidx);
-        buf_putc(o, ']');
-        if (x->kid[x->nidx]) {
-            buf_puts(o, " else ");
-            put_expr(p, x->kid[x->nidx]);
-        }
-        break;
-    case TX_ptrload: buf_puts(o, "load("); put_list(p, x->kid, x->nkid); buf_putc(o, ')'); break;
-    case TX_splat:
-        buf_puts(o, "splat<");
-        put_type(p, x->type);
-        buf_puts(o, ">(");
-        put_expr(p, x->kid[0]);
-        buf_putc(o, ')');
-        break;
-    case TX_rename:
-        buf_puts(o, "rename(");
-        put_expr(p, x->kid[0]);
-        buf_puts(o, ", ");
-        put_axis(p, x->axis[0]);
-        buf_puts(o, ", ");
-        put_axis(p, x->axis[1]);
-        buf_putc(o, ')');
-        break;
-    case TX_block: put_block(p, x); break;
-    case TX_atomic:
-        buf_printf(o, "atomic_%s(%s[", atomic_name(x->op), x->tensor ? x->tensor->name->s : "");
-        put_list(p, x->kid + 2, x->nidx);
-        buf_puts(o, "]");
-        for (int i = 0; i < 2; i++) {
-            if (!x->kid[1 - i]) continue;
-            buf_puts(o, ", ");
-            put_expr(p, x->kid[1 - i]);
-        }
-        if (!x->tensor && x->kid[3]) {
-            buf_puts(o, " where ");
-            put_expr(p, x->kid[3]);
-        }
-        buf_putc(o, ')');
-        break;
-    case TX_COUNT: break;
+static void expr_const(Printer *p, const TExpr *x) {
+    if (x->type.elem == EL_bool) buf_puts(p->out, x->ival ? "true" : "false");
+    else if (elem_is_float(x->type.elem)) put_float(p, x->fval);
+    else if (x->type.elem == EL_u64) buf_printf(p->out, "%llu", (unsigned long long)x->ival);
+    else buf_printf(p->out, "%lld", (long long)x->ival);
+}
+
+static void expr_var(Printer *p, const TExpr *x) { put_var(p, x->var); }
+static void expr_dim(Printer *p, const TExpr *x) { buf_puts(p->out, p->k->dims[x->dim].name->s); }
+static void expr_axis(Printer *p, const TExpr *x) { put_axis(p, x->axis[0]); }
+static void expr_unary(Printer *p, const TExpr *x) { buf_puts(p->out, op_spellings[x->op]), put_expr(p, x->kid[0]); }
+
+static void expr_binary(Printer *p, const TExpr *x) {
+    buf_putc(p->out, '(');
+    put_expr(p, x->kid[0]);
+    buf_printf(p->out, " %s ", op_spellings[x->op]);
+    put_expr(p, x->kid[1]);
+    buf_putc(p->out, ')');
+}
+
+// name(first n operands over its axes, what else there is)
+static void put_call(Printer *p, const char *name, const TExpr *x, uint32_t n, bool over, const char *more) {
+    buf_printf(p->out, "%s(", name);
+    put_list(p, x->kid, n);
+    if (over) put_over(p, x);
+    buf_printf(p->out, "%s)", more);
+}
+
+static void expr_select(Printer *p, const TExpr *x) { put_call(p, "select", x, 3, false, ""); }
+static void expr_fun(Printer *p, const TExpr *x) { put_call(p, fun_name(x->op), x, x->nkid, false, ""); }
+static void expr_cast(Printer *p, const TExpr *x) { put_call(p, elem_name(x->type.elem), x, 1, false, ""); }
+static void expr_reduce(Printer *p, const TExpr *x) { put_call(p, reduce_name(x->op), x, 1, true, ""); }
+static void expr_take(Printer *p, const TExpr *x) { put_call(p, "take", x, 2, true, ""); }
+static void expr_ptrload(Printer *p, const TExpr *x) { put_call(p, "load", x, x->nkid, false, ""); }
+
+static void expr_bitcast(Printer *p, const TExpr *x) {
+    buf_printf(p->out, "bitcast<%s>", elem_name(x->type.elem));
+    put_call(p, "", x, 1, false, "");
+}
+
+static void expr_splat(Printer *p, const TExpr *x) {
+    buf_puts(p->out, "splat<");
+    put_type(p, x->type);
+    put_call(p, ">", x, 1, false, "");
+}
+
+static void expr_scan(Printer *p, const TExpr *x) {
+    buf_puts(p->out, "cum");
+    put_call(p, reduce_name(x->op), x, 1, true, x->ival & SCAN_EXCLUSIVE ? x->ival & SCAN_REVERSE ? ", exclusive, reverse" : ", exclusive"
+                                                : x->ival & SCAN_REVERSE ? ", reverse" : "");
+}
+
+static void put_sorted(Printer *p, const char *name, const TExpr *x) { put_call(p, name, x, 1, true, x->ival & SORT_DESCENDING ? ", descending" : ""); }
+static void expr_sort(Printer *p, const TExpr *x) { put_sorted(p, "sort", x); }
+static void expr_order(Printer *p, const TExpr *x) { put_sorted(p, "order", x); }
+
+static void expr_dot(Printer *p, const TExpr *x) {
+    static const char *const precs[] = {[DP_default] = "", [DP_tf32x3] = ", tf32x3", [DP_tf32] = ", tf32", [DP_ieee] = ", ieee"};
+    put_call(p, "dot", x, 2, true, precs[x->op]);
+}
+
+static void expr_load(Printer *p, const TExpr *x) {
+    buf_printf(p->out, "%s[", x->tensor->name->s);
+    put_list(p, x->kid, x->nidx);
+    buf_putc(p->out, ']');
+    if (!x->kid[x->nidx]) return;
+    buf_puts(p->out, " else ");
+    put_expr(p, x->kid[x->nidx]);
+}
+
+static void expr_rename(Printer *p, const TExpr *x) {
+    buf_puts(p->out, "rename(");
+    put_expr(p, x->kid[0]);
+    for (int i = 0; i < 2; i++) buf_puts(p->out, ", "), put_axis(p, x->axis[i]);
+    buf_putc(p->out, ')');
+}
+
+static void expr_atomic(Printer *p, const TExpr *x) {
+    buf_printf(p->out, "atomic_%s(%s[", atomic_name(x->op), x->tensor ? x->tensor->name->s : "");
+    put_list(p, x->kid + 2, x->nidx);
+    buf_puts(p->out, "]");
+    for (int i = 0; i < 2; i++) {
+        if (!x->kid[1 - i]) continue;
+        buf_puts(p->out, ", ");
+        put_expr(p, x->kid[1 - i]);
     }
+    if (!x->tensor && x->kid[3]) {
+        buf_puts(p->out, " where ");
+        put_expr(p, x->kid[3]);
+    }
+    buf_putc(p->out, ')');
+}
+
+static void put_expr(Printer *p, const TExpr *x) {
+    static void (*const expr[TX_COUNT])(Printer *p, const TExpr *x) = {
+#define X(kind, operands, meaning) [TX_##kind] = expr_##kind,
+        TEXPRS(X)
+#undef X
+    };
+    expr[x->kind](p, x);
 }
 
 static void put_braces(Printer *p, const TBody *b) {
