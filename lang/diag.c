@@ -197,7 +197,7 @@ static void print_unshown(int unshown, DiagStyle style, Buf *out) {
     else buf_printf(out, "%serror: %d more %s not shown\n", style == DIAG_rich ? "\n" : "", unshown, words);
 }
 
-void diag_print(Session *s, FILE *to, DiagStyle style, bool color) {
+void diag_write(Session *s, Buf *to, DiagStyle style, bool color) {
     uint32_t n = s->diags.n - s->printed;
     if (n == 0) return;
     ArenaMark mark = arena_mark(s->arena);
@@ -205,7 +205,7 @@ void diag_print(Session *s, FILE *to, DiagStyle style, bool color) {
     for (uint32_t i = 0; i < n; i++) order[i] = (Place){s->diags.at[s->printed + i], i};
     qsort(order, n, sizeof *order, by_place);
 
-    Buf out = {0};
+    size_t start = to->n;
     int errors = 0, unshown = 0;
     uint32_t first = 0;                          // of those that begin where order[i] does
     for (uint32_t i = 0; i < n; i++) {
@@ -217,18 +217,23 @@ void diag_print(Session *s, FILE *to, DiagStyle style, bool color) {
         bool is_error = diag_info[d->code].severity == SEV_error;
         if (errors >= MAX_ERRORS) { unshown += is_error; continue; }
         errors += is_error;
-        if (style == DIAG_short) print_short(s, d, &out);
-        else if (style == DIAG_json) print_json(s, d, &out);
+        if (style == DIAG_short) print_short(s, d, to);
+        else if (style == DIAG_json) print_json(s, d, to);
         else {
-            if (out.n) buf_putc(&out, '\n');
-            diag_draw(d, &out, color);
+            if (to->n > start) buf_putc(to, '\n');
+            diag_draw(d, to, color);
         }
     }
-    if (unshown) print_unshown(unshown, style, &out);
-    if (out.n) fwrite(out.p, 1, out.n, to);
-    buf_free(&out);
+    if (unshown) print_unshown(unshown, style, to);
     s->printed = s->diags.n;
     arena_reset(s->arena, mark);
+}
+
+void diag_print(Session *s, FILE *to, DiagStyle style, bool color) {
+    Buf out = {0};
+    diag_write(s, &out, style, color);
+    if (out.n) fwrite(out.p, 1, out.n, to);
+    buf_free(&out);
 }
 
 const char *diag_explain(const char *code) {

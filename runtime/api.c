@@ -66,16 +66,8 @@ tkc_status api_refused(const char *fmt, ...) {
 
 bool api_diagnostics(Session *s, int from, Buf *out) {
     bool   errors = diag_errors(s) > 0;                  // earlier ones are gone
-    char  *text = NULL;
-    size_t n = 0;
-    FILE  *to = errors ? open_memstream(&text, &n) : NULL;
-    if (to) {
-        diag_print(s, to, DIAG_rich, false);
-        fclose(to);
-        while (n && text[n - 1] == '\n') n--;
-        buf_add(out, text, n);
-        free(text);
-    }
+    if (errors) diag_write(s, out, DIAG_rich, false);
+    while (errors && out->n && out->p[out->n - 1] == '\n') out->p[--out->n] = 0;
     diag_forget(s, from);
     return errors;
 }

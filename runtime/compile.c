@@ -327,17 +327,12 @@ static void load_all(Batch *b) {
 
 // The first error since the first `from`, without its place; then they are gone.
 static void first_error(Session *s, int from, Buf *why) {
-    char  *text = NULL;
-    size_t n = 0;
-    FILE  *to = open_memstream(&text, &n);
-    if (!to) return;
-    diag_print(s, to, DIAG_short, false);
-    fclose(to);
+    Buf text = {0};
+    diag_write(s, &text, DIAG_short, false);
     diag_forget(s, from);
-    if (!text) return;
-    const char *at = strstr(text, "error: "), *line = at ? at + strlen("error: ") : text;
+    const char *all = text.n ? text.p : "", *at = strstr(all, "error: "), *line = at ? at + strlen("error: ") : all;
     if (!why->n) buf_printf(why, "%.*s", (int)strcspn(line, "\n"), line);
-    free(text);
+    buf_free(&text);
 }
 
 // One by one, where together one of them failed.

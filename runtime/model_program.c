@@ -39,14 +39,9 @@ const Node *program_graph(const SemaFile *file, const char *path, const char *na
 }
 
 static void add_diagnostics(Session *s, Buf *err) {
-    char *text = NULL;
-    size_t n = 0;
-    FILE *to = diag_errors(s) > 0 ? open_memstream(&text, &n) : NULL;
-    if (to == NULL) return;
-    diag_print(s, to, DIAG_short, false);
-    fclose(to);
-    buf_add(err, text, n > 0 && text[n - 1] == '\n' ? n - 1 : n);
-    free(text);
+    if (diag_errors(s) == 0) return;
+    diag_write(s, err, DIAG_short, false);
+    if (err->n > 0 && err->p[err->n - 1] == '\n') err->p[--err->n] = 0;
 }
 
 bool program_open(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, ModelProgram *p, Buf *err) {
