@@ -9,6 +9,8 @@
 //     add.s32 %r1, %r2, 5;            5 becomes a constant slot
 //
 // A modifier that no helper took is an error, so nothing is ever ignored by accident.
+#include <time.h>
+
 #include "emu/reader.h"
 #include "emu/exec.h"
 
@@ -262,6 +264,17 @@ static uint32_t shared_base(Dec *d, Sym *s) {            // the slot that s->off
     return SPECIAL_SLOT(SP_smem_static);
 }
 
+static void x_clock(Warp *, const Insn *);
+static uint32_t clock_now(Dec *d, const Operand *o, uint32_t width) {
+    static const char *const names[] = {"%clock", "%clock_hi", "%clock64", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi"};
+    uint32_t t = dec_temp(d, width == 32 ? T_u32 : T_u64);
+    Insn *in = dec_emit(d, x_clock);
+    in->d = t, in->type = width == 32 ? T_u32 : T_u64;
+    for (int i = 0; i < 6; i++)
+        if (ptx_str_is(o->name, names[i])) in->imm = i;
+    return t;
+}
+
 uint32_t dec_src_op(Dec *d, const Operand *o, Type t) {
     uint32_t width = width_of(t);
     if (t == T_pred) return dec_pred(d, o);
@@ -302,6 +315,9 @@ uint32_t dec_src_op(Dec *d, const Operand *o, Type t) {
         uint64_t v = s->offset + (uint64_t)o->offset + (s->space == SPACE_PARAM ? PARAM_WINDOW : 0);
         return width == 32 ? dec_const32(d, (uint32_t)v) : dec_const64(d, v);
     }
+    case O_SPECIAL:
+        if (o->type == T_pred || width == 128) dec_error(d, "`%.*s` is not of .%s", (int)o->name.n, o->name.s, ptx_type_name(t));
+        return clock_now(d, o, width);
     case O_SINK: dec_error(d, "`_` is not a source");
     default: dec_error(d, "this operand needs to be a register or a constant");
     }
@@ -504,4 +520,22 @@ void x_lea64(Warp *w, const Insn *in) {
     uint64_t *d = lane64(w, in->d);
     const uint32_t *a = lane32(w, in->a);
     for (int l = 0; l < 32; l++) d[l] = (uint64_t)a[l] + (uint64_t)in->imm;
+}
+
+static void x_clock(Warp *w, const Insn *in) {           // imm: 0 clock, 1 clock_hi, 2 clock64, 3.. globaltimer
+    uint64_t v = 0;
+    struct timespec t;
+    if (in->imm < 3) {
+        for (int i = 0; i < EMU_CLASS_COUNT; i++) v += w->count.instructions[i];
+        v *= 4;
+    } else {
+        clock_gettime(CLOCK_REALTIME, &t);
+        v = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    }
+    if (in->imm == 1 || in->imm == 5) v >>= 32;
+    if (in->imm != 2 && in->imm != 3) v = (uint32_t)v;
+    EACH_ACTIVE({
+        if (in->type == T_u64) lane64(w, in->d)[l] = v;
+        else lane32(w, in->d)[l] = (uint32_t)v;
+    });
 }

@@ -133,6 +133,7 @@ typedef struct EmuOptions {            // all zero is the default
     bool     allow_uninitialised;      // no reports for uninitialised shared memory
     bool     partial;                  // none where wgmma reads it: tiles at a tensor's end are not brought whole, and what lies there makes dead lanes
     bool     check_global_init;        // reads of never-written global bytes are faults
+    bool     together;                 // a cooperative launch: its blocks may wait for each other, as CUDA's grid groups do
     bool     early;                    // launched before those that it follows have ended: reads and writes before
     const EmuRange *fixed;             // griddepcontrol.wait are faults, but for reads of these
     size_t   n_fixed;

@@ -66,6 +66,16 @@ static inline bool block_gone(Warp *w, const Insn *in, int l, const Block *b) {
     return true;
 }
 
+// Read again, and still the same: it waits for another warp or block, whose turn it is.
+static inline void warp_polls(Warp *w, const Insn *in, uint32_t value) {
+    if (w->watches == in && w->watched == value) {
+        w->event |= EV_YIELD;
+        w->polled = true;
+    }
+    w->watches = in;
+    w->watched = value;
+}
+
 // x_memory.c, compiled once per variant like the rest, through these two pointers' worth of interface:
 // false: an early launch has not waited
 bool emu_may_touch(Warp *, const Insn *, int lane, uint64_t address, uint32_t size, bool write);

@@ -7,6 +7,7 @@
 //     shadow.c   races, by vector clocks                         report.c  faults in words
 //     tensormap.c  tensor maps and the walk over a box           module.c  what was read, by name
 //     frames.c   stacks of device functions                      heap.c    their malloc
+//     idle.c     loops that nothing ends
 //
 // A register is a *slot*: 32 lanes side by side, 4 bytes a lane (8 for 64-bit types, 16 for b128; a
 // predicate is one 32-bit mask). An operand is the slot's byte offset with the number of its base in
@@ -49,7 +50,7 @@ typedef void InsnFn(Warp *, const Insn *);
     X(f16,       16, F) X(f16x2,  32, V) X(bf16,   16, F) X(bf16x2, 32, V) X(tf32,  32, F)                  \
     X(f32,       32, F) X(f64,    64, F) X(f32x2,  64, V) X(u16x2,  32, V) X(s16x2, 32, V)                  \
     X(e4m3,       8, F) X(e5m2,    8, F) X(e4m3x2, 16, V) X(e5m2x2, 16, V) X(b1,     1, B)                  \
-    X(s4,         4, S) X(u4,      4, U) X(e2m1,   4, F) X(e2m1x2, 8, V) X(ue8m0x2, 16, V)                   \
+    X(s2,         2, S) X(u2,      2, U) X(s4,         4, S) X(u4,      4, U) X(e2m1,   4, F) X(e2m1x2, 8, V) X(ue8m0x2, 16, V)                   \
     X(e2m3,       6, F) X(e3m2,    6, F) X(e2m3x2, 16, V) X(e3m2x2, 16, V) X(ue8m0, 8, F) X(ue4m3,  8, F)   \
     X(e4m3x4,    32, V) X(e5m2x4, 32, V) X(e2m3x4, 32, V) X(e3m2x4, 32, V) X(e2m1x4, 16, V)
 
@@ -81,7 +82,7 @@ enum { BASE_REGS, BASE_CONSTS, BASE_FUNCS, BASE_COUNT };
     X(cluster_ctaid_x) X(cluster_ctaid_y) X(cluster_ctaid_z)                                                \
     X(cluster_nctaid_x) X(cluster_nctaid_y) X(cluster_nctaid_z) X(cluster_ctarank) X(cluster_nctarank)      \
     X(dynamic_smem_size) X(total_smem_size) X(aggr_smem_size)                                               \
-    X(smem_static) X(smem_dynamic) X(frame) X(zero)
+    X(smem_static) X(smem_dynamic) X(frame) X(zero) X(envreg1) X(envreg2)
 
 typedef enum Special {
 #define X(name) SP_##name,
@@ -196,8 +197,10 @@ struct Warp {
     bool     polled;              // ended its turn on a wait that answered no
     const Insn *storing;          // a plain store or stmatrix, while it checks its addresses
     const uint8_t (*storing_rows)[16];       // of stmatrix: what each lane's row will be
-    const Insn *watches;          // the last load that acquires, and what it read
+    const Insn *watches;          // the last strong load or atomic that changed nothing, and what it read
     uint32_t watched;
+    uint64_t effects;             // what it changed outside its registers, counted; see idle.c
+    struct Idle { uint64_t effects, progress, changes, turns, marked, state; bool recurs; } idle;
     uint64_t rng;
     EmuCounters count;
 };
@@ -224,7 +227,7 @@ typedef struct Mbarrier {         // in a list of its block
 struct Block {
     Cluster *cluster;
     uint32_t id[3], rank;
-    uint8_t *shared;              // [shared_size]; offsets below SHARED_START are never valid
+    uint8_t *shared;              // [shared_size]; offsets below SHARED_START are valid only where reserved memory is named
     uint8_t *init;                // a bit per byte of each word
     Shadow  *shadow;              // a record per word
     uint32_t shared_size;
@@ -354,6 +357,8 @@ struct EmuModule {
     uint32_t    target, ptx_version;
     const char *target_name;
     bool        has_functions;
+    bool        uses_workspace;   // it asks for the memory that a cooperative launch gives a grid
+    bool        uses_reserved;    // it names the shared memory below SHARED_START, which the driver keeps
 };
 
 Alloc  *emu_memory_find(EmuContext *, uint64_t address);           // the one that holds it, else NULL
@@ -387,6 +392,11 @@ struct Launch {
     atomic_uint n_faults;
     pthread_mutex_t lock;         // report, printing
     bool        races;
+    _Atomic uint64_t changes;     // turns of warps after which something was different
+    _Atomic uint64_t *stuck;      // of each worker: 1 + changes where all that it has only repeats itself; ~0: it has ended
+    uint64_t    workspace;        // of a launch whose blocks wait for each other; 0: of another
+    uint32_t    n_workers;
+    atomic_uint next_worker;
 };
 
 // Reports a fault of the current instruction; the launch goes on until it has max_faults.
@@ -411,6 +421,11 @@ bool frame_reserve(Warp *, const Insn *, int lane, uint32_t end, uint32_t cost);
 uint8_t *frame_at(const Warp *, int lane, uint32_t local);     // of a local offset, the kernel's too
 uint32_t frame_variable(const Warp *, int lane, uint32_t offset);      // a variable's local offset; FUNC_LOCAL + offset: of the current frame
 void frames_free(Warp *);
+
+// idle.c: loops that nothing ends
+void idle_turn(Warp *);                                        // after each turn
+bool idle_all(Cluster *);                                      // every warp waits or repeats itself
+bool idle_for_ever(Launch *, uint32_t worker, bool stuck);     // so does all that runs, and nothing is left to start
 
 // heap.c: malloc and free of device code, a heap for each module
 bool heap_create(EmuModule *);
@@ -518,6 +533,7 @@ typedef struct Operand {
     OperandKind kind;
     bool     negated;             // !%p
     bool     minus;               // -%r, of vmad
+    bool     is_unsigned;         // O_IMM: of a constant expression
     Str      select;              // %r.b0, of video instructions
     Sym     *sym;
     uint32_t slot;                // O_REG, O_SPECIAL

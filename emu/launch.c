@@ -12,7 +12,7 @@
 
 #include "emu/exec.h"
 
-enum { QUANTUM = 400, SLICE = 1 << 22, MAX_RESIDENT = 256 };
+enum { QUANTUM = 400, SLICE = 1 << 22, MAX_RESIDENT = 256, GRID_WORKSPACE = 64 };
 // of a multiprocessor; a thread's come in units
 enum { REGISTER_FILE = 65536, REGISTER_UNIT = 8, REGISTERS_PER_THREAD = 255 };
 enum { MAX_THREADS = 1024, MAX_THREADS_Z = 64, MAX_CLUSTER = 16 };
@@ -78,6 +78,8 @@ static void fill_specials(Warp *w) {
     set_all(w, SP_smem_dynamic, (rank << RANK_SHIFT) + launch_dynamic_base(launch));
     set_all(w, SP_frame, FUNC_LOCAL);
     set_all(w, SP_zero, 0);
+    set_all(w, SP_envreg1, (uint32_t)(launch->workspace >> 32));
+    set_all(w, SP_envreg2, (uint32_t)launch->workspace);
 }
 
 static void warp_create(Warp *w, Block *b, uint32_t id, uint32_t index, uint32_t threads) {
@@ -146,6 +148,10 @@ static Cluster *cluster_create(Launch *launch, uint64_t index) {
         emu_junk_fill(b->shared, launch->shared_size, launch->options.junk ? launch->options.junk : EMU_FILL_RANDOM,
                   launch->options.junk_seed + 77 * index + r);
         b->init = need(words);
+        if (launch->module->uses_reserved) {             // zero as a block begins
+            memset(b->shared, 0, SHARED_START);
+            shadow_init(b, 0, SHARED_START);
+        }
         b->n_warps = b->n_live = warps;
         b->warps = need(warps * sizeof *b->warps);
         if (launch->races) {
@@ -271,7 +277,7 @@ static void warp_finish(Warp *w) {
 static void describe_wait(const Warp *w, const Group *g, char *out, size_t n) {
     char place[160], what[200], where[160];
     const Insn *code = w->launch->module->code;
-    bool retries = g->wait == W_CONVERGE || g->wait == W_MBARRIER || g->wait == W_REGISTERS || g->wait == W_WGMMA;
+    bool retries = g->wait == READY || g->wait == W_CONVERGE || g->wait == W_MBARRIER || g->wait == W_REGISTERS || g->wait == W_WGMMA;
     emu_insn_place(w->launch, &code[retries ? g->pc : g->pc - 1], place, sizeof place);
     switch (g->wait) {
     case W_CONVERGE:
@@ -301,7 +307,7 @@ static void describe_wait(const Warp *w, const Group *g, char *out, size_t n) {
         break;
     }
     case W_WGMMA: snprintf(what, sizeof what, "the other warps of its warpgroup to issue wgmma %u", (uint32_t)g->a); break;
-    default: snprintf(what, sizeof what, "its turn"); break;
+    default: snprintf(what, sizeof what, "something to change, in a loop that nothing ends"); break;
     }
     snprintf(out, n, "%s (%s)", what, place);
 }
@@ -313,6 +319,11 @@ static void report_deadlock(Cluster *c) {
     const Insn *in = NULL;
     EmuFaultKind kind = EMU_FAULT_DEADLOCK;
     uint32_t from = 0, shown = 0;
+    for (uint32_t i = 0; i < c->n_warps; i++) {          // what runs is a group like those that wait
+        Warp *w = &c->warps[i];
+        warp_push(w, w->pc, w->mask);
+        w->mask = 0;
+    }
     for (uint32_t i = 0; i <= c->n_warps; i++) {
         Warp *w = i < c->n_warps ? &c->warps[i] : NULL;
         one[0] = 0;
@@ -327,7 +338,7 @@ static void report_deadlock(Cluster *c) {
                 used += (size_t)snprintf(one + used, sizeof one - used, "%s%s", k ? ", and for " : "", part);
             }
             if (!first || (kind == EMU_FAULT_DIVERGENCE && g->wait == W_CONVERGE && first->groups[0].wait != W_CONVERGE)) {
-                bool retries = g->wait == W_CONVERGE || g->wait == W_MBARRIER || g->wait == W_REGISTERS ||
+                bool retries = g->wait == READY || g->wait == W_CONVERGE || g->wait == W_MBARRIER || g->wait == W_REGISTERS ||
                                g->wait == W_WGMMA;
                 first = w;
                 in = &c->launch->module->code[retries ? g->pc : g->pc - 1];
@@ -370,7 +381,8 @@ static bool cluster_slice(Cluster *c, uint64_t steps) {  // true: it has ended
             uint32_t quantum = launch->options.order_seed ? 1 + (uint32_t)(rng_next(&c->rng) % QUANTUM) : QUANTUM;
             used += warp_run(w, quantum);
             ran = true;
-            busy |= !w->polled;
+            idle_turn(w);
+            busy |= !w->polled && !w->idle.recurs;
             if (!w->live) warp_finish(w);
             if (atomic_load_explicit(&launch->stop, memory_order_relaxed)) return true;
         }
@@ -415,7 +427,7 @@ static bool cluster_slice(Cluster *c, uint64_t steps) {  // true: it has ended
 static void *worker(void *arg) {
     Launch *launch = arg;
     Cluster *active[MAX_RESIDENT];
-    uint32_t n = 0;
+    uint32_t n = 0, self = atomic_fetch_add(&launch->next_worker, 1);
     bool more = true;
     uint64_t slice = launch->options.budget < SLICE ? launch->options.budget + 1 : SLICE;
     while ((more || n) && !atomic_load(&launch->stop)) {
@@ -424,13 +436,18 @@ static void *worker(void *arg) {
             if (i < launch->n_clusters) active[n++] = cluster_create(launch, i);
             else more = false;
         }
+        bool stuck = n != 0;
         for (uint32_t i = 0; i < n && !atomic_load(&launch->stop); i++)
             if (cluster_slice(active[i], slice)) {
                 cluster_destroy(active[i]);
                 active[i--] = active[--n];
-            }
+                stuck = false;
+            } else stuck &= idle_all(active[i]);
+        stuck &= !more || n == MAX_RESIDENT;
+        if (idle_for_ever(launch, self, stuck)) report_deadlock(active[0]);
     }
     while (n) cluster_destroy(active[--n]);
+    atomic_store(&launch->stuck[self], ~0ull);
     return NULL;
 }
 
@@ -501,6 +518,9 @@ EmuStatus emu_launch(EmuContext *ctx, EmuModule *m, const char *name, const uint
     uint64_t blocks = (uint64_t)grid[0] * grid[1] * grid[2];
     if (!blocks) return EMU_OK;
     launch.n_clusters = blocks / launch.cluster[0] / launch.cluster[1] / launch.cluster[2];
+    if (launch.options.together && launch.n_clusters > MAX_RESIDENT)
+        return emu_error(ctx, EMU_INVALID, "`%s`: %llu blocks or clusters that may wait for each other; at most %d are there at once", name,
+                         (unsigned long long)launch.n_clusters, (int)MAX_RESIDENT);
     launch.params = calloc(1, k->info.param_bytes + 64);
     if (!launch.params) return emu_error(ctx, EMU_OUT_OF_MEMORY, "out of memory");
     uint8_t *aligned = (uint8_t *)(((uintptr_t)launch.params + 63) & ~(uintptr_t)63);
@@ -508,6 +528,8 @@ EmuStatus emu_launch(EmuContext *ctx, EmuModule *m, const char *name, const uint
     launch.params = aligned;
     for (uint32_t i = 0; i < k->info.n_params; i++)
         memcpy(launch.params + k->info.params[i].offset, params[i], k->info.params[i].size);
+    if (launch.options.together && emu_alloc(ctx, GRID_WORKSPACE, "the grid's workspace", &launch.workspace) == EMU_OK)
+        emu_fill(ctx, launch.workspace, GRID_WORKSPACE, EMU_FILL_ZERO, 0);
     atomic_init(&launch.next_cluster, 0);
     atomic_init(&launch.budget, launch.options.budget);
     atomic_init(&launch.stop, false);
@@ -521,14 +543,20 @@ EmuStatus emu_launch(EmuContext *ctx, EmuModule *m, const char *name, const uint
     if (n > launch.n_clusters) n = launch.n_clusters;
     pthread_t threads[256];
     uint32_t started = 0;
+    atomic_init(&launch.changes, 0);
+    atomic_init(&launch.next_worker, 0);
+    launch.n_workers = (uint32_t)n;
+    launch.stuck = need(n * sizeof *launch.stuck);
     for (uint64_t i = 1; i < n; i++)
         if (!pthread_create(&threads[started], NULL, worker, &launch)) started++;
     worker(&launch);
     for (uint32_t i = 0; i < started; i++) pthread_join(threads[i], NULL);
+    free(launch.stuck);
     clock_gettime(CLOCK_MONOTONIC, &t1);
     report.seconds = (double)(t1.tv_sec - t0.tv_sec) + (double)(t1.tv_nsec - t0.tv_nsec) * 1e-9;
     pthread_mutex_destroy(&launch.lock);
     free(raw);
+    if (launch.workspace) emu_free(ctx, launch.workspace);
     status = report.n_faults ? EMU_FAULTED : EMU_OK;
     if (status)
         emu_error(ctx, status, "`%s`: %s: %s", name, emu_fault_name(report.faults[0].kind), report.faults[0].message);

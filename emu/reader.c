@@ -139,20 +139,25 @@ static Type need_type(Reader *r) {
 }
 
 static void declare_registers(Reader *r) {               // after .reg
-    if (text_next_directive_is(r, "v2") || text_next_directive_is(r, "v4"))
-        text_fail(r, "vector registers are not supported");
+    uint32_t vec = text_accept_directive(r, "v2") ? 2 : text_accept_directive(r, "v4") ? 4 : 1;
     Type t = need_type(r);
     do {
         Str name = text_need_word(r, "a register name");
-        bool range = text_accept(r, '<');
+        bool range = vec == 1 && text_accept(r, '<');
         Sym *s = declare_as(r, name, SYM_REG, r->scope, range);
         s->type = t;
+        s->vec = vec;
+        if (vec > 1) {
+            s->range = emu_arena_alloc(&r->module->arena, vec * sizeof *s->range);
+            memset(s->range, 0xff, vec * sizeof *s->range);
+        }
         if (range) {
-            uint64_t n = text_integer(r);
+            Operand count = text_expression(r, TEXT_NO_COMPARISON);
+            uint64_t n = count.kind == O_IMM ? count.bits : MAX_RANGE + 1;
             text_expect(r, '>');
-            if (n < 1 || n > MAX_RANGE || (r->n_registers += (uint32_t)n) > MAX_REGISTERS) text_fail(r, "a range of %llu registers", (unsigned long long)n);
+            if (n > MAX_RANGE || (r->n_registers += (uint32_t)n) > MAX_REGISTERS) text_fail(r, "a range of %llu registers", (unsigned long long)n);
             s->count = (uint32_t)n;
-            s->range = emu_arena_alloc(&r->module->arena, n * sizeof *s->range);
+            s->range = emu_arena_alloc(&r->module->arena, (n + 1) * sizeof *s->range);
             memset(s->range, 0xff, n * sizeof *s->range);
         }
     } while (text_accept(r, ','));
@@ -337,6 +342,25 @@ void reader_place_shared(Dec *d, Sym *s) {
 
 static Operand operand(Reader *r);
 
+static Operand component(Reader *r, Sym *s, uint32_t i) {
+    if (s->range[i] == NO_SLOT) s->range[i] = reader_new_slot(&r->d, s->type);
+    return (Operand){.kind = O_REG, .sym = s, .slot = s->range[i], .type = s->type, .name = s->name};
+}
+
+// A vector register: `v.x`, one of it, or `v`, all as if { } stood around them.
+static Operand vector(Reader *r, Sym *s) {
+    if (r->p < r->end && *r->p == '.') {
+        r->p++;
+        Str part = text_dotted(r);
+        int i = text_component(part);
+        if (i < 0 || (uint32_t)i >= s->vec) text_fail(r, "`%.*s` has no part `.%.*s`", (int)s->name.n, s->name.s, (int)part.n, part.s);
+        return component(r, s, (uint32_t)i);
+    }
+    Operand o = {.kind = O_VEC, .n = s->vec, .items = emu_arena_alloc(&r->module->arena, s->vec * sizeof o)};
+    for (uint32_t i = 0; i < s->vec; i++) o.items[i] = component(r, s, i);
+    return o;
+}
+
 static Operand named(Reader *r) {
     Str name = text_need_word(r, "an operand");
     Operand o = {.name = name, .offset = 0};
@@ -350,7 +374,9 @@ static Operand named(Reader *r) {
         r->p = p;
     }
     uint32_t slot;
-    Sym *s = find_register(r, name, &slot);
+    Sym *s = lookup_from(r, name, r->scope);
+    if (s && s->kind == SYM_REG && s->vec > 1) return vector(r, s);
+    s = find_register(r, name, &slot);
     if (s) {
         o.kind = O_REG;
         o.sym = s;
@@ -358,7 +384,11 @@ static Operand named(Reader *r) {
         o.type = s->type;
         return o;
     }
-    if (text_special(name, &o)) return o;
+    if (text_special(name, &o) || text_special_vector(r, name, &o)) {
+        r->module->uses_reserved |= o.kind == O_IMM;     // %reserved_smem_offset_1 and its like
+        r->module->uses_workspace |= o.kind == O_REG && (o.slot == SPECIAL_SLOT(SP_envreg1) || o.slot == SPECIAL_SLOT(SP_envreg2));
+        return o;
+    }
     if (ptx_str_is(name, "WARP_SZ")) return (Operand){.kind = O_IMM, .bits = 32};
     o.kind = O_SYM;
     o.sym = lookup_from(r, name, r->scope);
@@ -429,7 +459,8 @@ static Operand operand(Reader *r) {
     if (text_accept(r, '(')) return list_of(r, ')');
     if (text_accept(r, '[')) return address(r);
     bool video = r->d.name.n > 3 && r->d.name.s[0] == 'v';
-    if (text_accept(r, '!')) {
+    bool not_of_register = c == '!' && r->p + 1 < r->end && !isdigit((unsigned char)r->p[1]) && r->p[1] != '(' && r->p[1] != '!';
+    if (not_of_register && text_accept(r, '!')) {
         o = named(r);
         o.negated = true;
     } else if (video && c == '-' && r->p + 1 < r->end && (r->p[1] == '%' || isalpha((unsigned char)r->p[1]) || r->p[1] == '_')) {
@@ -437,7 +468,7 @@ static Operand operand(Reader *r) {
         o = named(r);
         o.minus = true;
         if (o.kind == O_REG) select_part(r, &o);
-    } else if (isdigit(c) || c == '-' || c == '~' || c == '+' || c == '.') {
+    } else if (isdigit(c) || c == '-' || c == '~' || c == '+' || c == '.' || c == '!') {
         return text_expression(r, 0);
     } else {
         o = named(r);

@@ -63,10 +63,13 @@ bool     text_next_directive_is(Reader *, const char *);
 bool     text_accept_directive(Reader *, const char *);
 Str      text_quoted(Reader *);
 char    *text_copy(Reader *, Str);
+enum { TEXT_NO_COMPARISON = 7 };
 Operand  text_expression(Reader *, int least);        // an integer or a float constant
 uint64_t text_integer(Reader *);
 bool     text_same(Str, Str);
 bool     text_special(Str, Operand *);                // %tid.x and its like
+int      text_component(Str);                         // 0 of x or r ... 3 of w or a; -1: neither
+bool     text_special_vector(Reader *, Str, Operand *);         // %tid: its four
 
 Type     ptx_type_named(Str);
 uint32_t reader_new_slot(Dec *, Type);

@@ -165,7 +165,8 @@ static Operand number(Reader *r) {
         o.bits = strtoull(text, &stop, 0);
         if (errno) text_fail(r, "`%s` does not fit into 64 bits", text);
     }
-    if ((*stop == 'U' || *stop == 'u') && !stop[1]) stop++;
+    o.is_unsigned = !is_float && o.bits >> 63;
+    if ((*stop == 'U' || *stop == 'u') && !stop[1]) stop++, o.is_unsigned = true;
     if (*stop || !n) text_fail(r, "`%s` is not a number", text);
     r->p = p;
     return o;
@@ -177,14 +178,22 @@ static Operand expr_primary(Reader *r) {
     Operand o;
     if (c == '(') {
         r->p++;
-        o = text_expression(r, 0);
-        text_expect(r, ')');
+        if (text_next_directive_is(r, "s64") || text_next_directive_is(r, "u64")) {      // a cast
+            bool u = ptx_str_is(text_directive(r), "u64");
+            text_expect(r, ')');
+            o = expr_primary(r);
+            o.is_unsigned = u;
+        } else {
+            o = text_expression(r, 0);
+            text_expect(r, ')');
+        }
     } else if (c == '-' || c == '~' || c == '!' || c == '+') {
         r->p++;
         o = expr_primary(r);
         if (o.kind == O_IMM) o.bits = c == '-' ? -o.bits : c == '~' ? ~o.bits : c == '!' ? !o.bits : o.bits;
         else if (c == '-' && o.kind == O_F32) o.bits ^= 0x80000000u;
         else if (c == '-' && o.kind == O_F64) o.bits ^= 1ull << 63;
+        if (c == '!') o.is_unsigned = false;
     } else if (isdigit(c)) {
         o = number(r);
     } else if (c == '.' && r->p + 1 < r->end && isdigit((unsigned char)r->p[1])) {
@@ -198,35 +207,63 @@ static Operand expr_primary(Reader *r) {
     return o;
 }
 
+typedef enum ExprOp { E_or_else, E_and_then, E_or, E_xor, E_and, E_eq, E_ne, E_le, E_ge, E_shl, E_shr, E_lt, E_gt, E_add, E_sub, E_mul, E_div, E_rem } ExprOp;
+
+// 64 bits, signed unless one side is unsigned, as in C.
+static uint64_t expr_apply(ExprOp op, uint64_t a, uint64_t b, bool u) {
+    int64_t x = (int64_t)a, y = (int64_t)b;
+    bool defined = b && !(x == INT64_MIN && y == -1);
+    switch (op) {
+    case E_or_else:  return a || b;
+    case E_and_then: return a && b;
+    case E_or:       return a | b;
+    case E_xor:      return a ^ b;
+    case E_and:      return a & b;
+    case E_eq:       return a == b;
+    case E_ne:       return a != b;
+    case E_le:       return u ? a <= b : x <= y;
+    case E_ge:       return u ? a >= b : x >= y;
+    case E_lt:       return u ? a < b : x < y;
+    case E_gt:       return u ? a > b : x > y;
+    case E_shl:      return b < 64 ? a << b : 0;
+    case E_shr:      return u ? b < 64 ? a >> b : 0 : (uint64_t)(x >> (b < 63 ? b : 63));
+    case E_add:      return a + b;
+    case E_sub:      return a - b;
+    case E_mul:      return a * b;
+    case E_div:      return !b ? 0 : u ? a / b : defined ? (uint64_t)(x / y) : a;
+    default:         return !b ? 0 : u ? a % b : defined ? (uint64_t)(x % y) : 0;
+    }
+}
+
+// Operators that bind tighter than rank `least`, C's; 0: all of them, with ? :
 Operand text_expression(Reader *r, int least) {
-    static const struct { const char *text; int rank; } ops[] = {
-        {"<<", 4}, {">>", 4}, {"+", 5}, {"-", 5}, {"*", 6}, {"/", 6}, {"%", 6}, {"&", 3}, {"^", 2}, {"|", 1}};
+    static const struct { const char *text; int rank; ExprOp op; } ops[] = {
+        {"||", 1, E_or_else}, {"&&", 2, E_and_then}, {"==", 6, E_eq}, {"!=", 6, E_ne}, {"<<", 8, E_shl}, {">>", 8, E_shr}, {"<=", 7, E_le},
+        {">=", 7, E_ge}, {"<", 7, E_lt}, {">", 7, E_gt}, {"+", 9, E_add}, {"-", 9, E_sub}, {"*", 10, E_mul}, {"/", 10, E_div}, {"%", 10, E_rem},
+        {"&", 5, E_and}, {"^", 4, E_xor}, {"|", 3, E_or}};
+    enum { OPS = sizeof ops / sizeof *ops };
     Operand left = expr_primary(r);
     for (;;) {
         text_peek(r);
         size_t i = 0;
-        while (i < 10 &&
+        while (i < OPS &&
                !((size_t)(r->end - r->p) >= strlen(ops[i].text) && !memcmp(r->p, ops[i].text, strlen(ops[i].text))))
             i++;
-        if (i == 10 || ops[i].rank <= least || left.kind != O_IMM) return left;
-        if (ops[i].text[0] == '%' && r->p + 1 < r->end && isalpha((unsigned char)r->p[1])) return left;
+        if (i == OPS || ops[i].rank <= least || left.kind != O_IMM) break;
+        if (ops[i].op == E_rem && r->p + 1 < r->end && isalpha((unsigned char)r->p[1])) break;
         r->p += strlen(ops[i].text);
         Operand right = text_expression(r, ops[i].rank);
-        uint64_t a = left.bits, b = right.bits;
-        switch (ops[i].text[0]) {
-        case '<': a = b < 64 ? a << b : 0; break;
-        case '>': a = b < 64 ? a >> b : 0; break;
-        case '+': a += b; break;
-        case '-': a -= b; break;
-        case '*': a *= b; break;
-        case '/': a = b ? a / b : 0; break;
-        case '%': a = b ? a % b : 0; break;
-        case '&': a &= b; break;
-        case '^': a ^= b; break;
-        default:  a |= b; break;
-        }
-        left.bits = a;
+        bool shift = ops[i].op == E_shl || ops[i].op == E_shr, u = left.is_unsigned || (!shift && right.is_unsigned);
+        left.bits = expr_apply(ops[i].op, left.bits, right.bits, u);
+        left.is_unsigned = u && (ops[i].rank >= 8 || (ops[i].rank >= 3 && ops[i].rank <= 5));
     }
+    if (least || left.kind != O_IMM || !text_accept(r, '?')) return left;
+    if (++r->nesting > MAX_NESTING) text_fail(r, "an expression nested too deep");
+    Operand yes = text_expression(r, 0);
+    text_expect(r, ':');
+    Operand no = text_expression(r, 0);
+    r->nesting--;
+    return left.bits ? yes : no;
 }
 
 uint64_t text_integer(Reader *r) {
@@ -251,7 +288,7 @@ static const struct { const char *name; Special sp; } special_names[] = {
     {"%cluster_nctaid.z", SP_cluster_nctaid_z}, {"%cluster_ctarank", SP_cluster_ctarank},
     {"%cluster_nctarank", SP_cluster_nctarank}, {"%dynamic_smem_size", SP_dynamic_smem_size},
     {"%total_smem_size", SP_total_smem_size}, {"%aggr_smem_size", SP_aggr_smem_size},
-    {"%tid.w", SP_zero}, {"%ntid.w", SP_zero}, {"%ctaid.w", SP_zero}, {"%nctaid.w", SP_zero},
+    {"%envreg1", SP_envreg1}, {"%envreg2", SP_envreg2}, {"%tid.w", SP_zero}, {"%ntid.w", SP_zero}, {"%ctaid.w", SP_zero}, {"%nctaid.w", SP_zero},
 };
 
 bool text_special(Str name, Operand *o) {
@@ -286,4 +323,27 @@ bool text_special(Str name, Operand *o) {
         return true;
     }
     return false;
+}
+
+static const char components[2][4] = {{'x', 'y', 'z', 'w'}, {'r', 'g', 'b', 'a'}};
+
+int text_component(Str s) {
+    for (int i = 0; i < 8 && s.n == 1; i++)
+        if (components[i / 4][i % 4] == s.s[0]) return i % 4;
+    return -1;
+}
+
+bool text_special_vector(Reader *r, Str name, Operand *o) {
+    Operand items[4];
+    char text[40];
+    if (name.n > 30) return false;
+    for (int i = 0; i < 4; i++) {
+        int n = snprintf(text, sizeof text, "%.*s.%c", (int)name.n, name.s, components[0][i]);
+        if (i == 3) items[3] = (Operand){.kind = O_REG, .slot = SPECIAL_SLOT(SP_zero), .type = T_u32, .name = name};
+        else if (!text_special((Str){text, (uint32_t)n}, &items[i])) return false;
+        else items[i].name = name;
+    }
+    *o = (Operand){.kind = O_VEC, .n = 4, .items = emu_arena_alloc(&r->module->arena, sizeof items)};
+    memcpy(o->items, items, sizeof items);
+    return true;
 }

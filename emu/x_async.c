@@ -46,6 +46,7 @@ static void x_copy(Warp *w, const Insn *in) {
     u32 size = (u32)in->aux, clock = w->copy_clock++;
     bool eager = w->launch->options.async == EMU_ASYNC_EAGER, narrow = in->type == T_u32;
     u64 from[32];
+    w->effects++;
     EACH_ACTIVE({
         u64 src = (narrow ? lane32(w, in->list[0])[l] : lane64(w, in->list[0])[l]) + (u64)(intptr_t)in->extra;
         u32 dst = (in->flags & ADDR32 ? lane32(w, in->a)[l] : (u32)lane64(w, in->a)[l]) + (u32)in->imm;

@@ -89,6 +89,7 @@ static void x_atomic(Warp *w, const Insn *in) {          // list: vec results (o
     u32 size = ptx_type_bits(t) / 8, vec = in->vec;
     const u32 *results = in->list, *bs = in->list + vec, *cs = bs + vec;
     bool wide = size == 8;
+    u64 before = w->effects;
     if (w->launch->races) vc_release(w, w->block->atomic_vc);
     EACH_ACTIVE({
         u64 at = (in->flags & ADDR32 ? lane32(w, in->a)[l] : lane64(w, in->a)[l]) + (u64)in->imm;
@@ -98,13 +99,16 @@ static void x_atomic(Warp *w, const Insn *in) {          // list: vec results (o
         for (u32 v = 0; p && v < vec; v++) {
             u64 b = wide ? lane64(w, bs[v])[l] : lane32(w, bs[v])[l];
             u64 c = in->aux == O_cas ? wide ? lane64(w, cs[v])[l] : lane32(w, cs[v])[l] : 0;
-            u64 old = atomically(p + v * size, (Op)in->aux, t, b, c);
+            u64 old = atomically(p + v * size, (Op)in->aux, t, b, c), changed = combine((Op)in->aux, t, old, b, c) ^ old;
+            w->effects += (size < 8 ? changed << (64 - 8 * size) : changed) != 0;
             if (results[v] == NO_SLOT) continue;
             if (wide) lane64(w, results[v])[l] = old;
             else lane32(w, results[v])[l] = (u32)old;
         }
     });
     if (w->launch->races) vc_acquire(w, w->block->atomic_vc);
+    if (w->effects == before && w->active) warp_polls(w, in, results[0] == NO_SLOT ? 0 : lane32(w, results[0])[__builtin_ctz(w->active)]);
+    else w->watches = NULL;
 }
 
 static pthread_mutex_t wide_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -113,6 +117,7 @@ static void x_atomic128(Warp *w, const Insn *in) {       // exch and cas of b128
         u64 at = (in->flags & ADDR32 ? lane32(w, in->a)[l] : lane64(w, in->a)[l]) + (u64)in->imm;
         uint8_t *p = emu_memory_at(w, in, l, in->space, at, 16, true);
         if (!p) continue;
+        w->effects++;
         char old[16];
         const char *b = (const char *)slot_at(w, in->b) + 16 * l;
         pthread_mutex_lock(&wide_lock);

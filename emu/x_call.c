@@ -70,31 +70,46 @@ static void print_text(Launch *launch, const char *text, size_t n) {
     pthread_mutex_unlock(&launch->lock);
 }
 
-// vprintf(format, arguments): arguments packed as C varargs, each at its own alignment.
-static void print_lane(Warp *w, const Insn *in, int l, u64 format_at, u64 args) {
-    char format[1024], out[4096], spec[32], text[1024];
+// The next of the arguments, packed as C's are, each at its own alignment.
+static bool next_argument(Warp *w, const Insn *in, int l, u64 args, u64 *offset, u32 size, u64 *value) {
+    *offset = (*offset + size - 1) / size * size;
+    const uint8_t *p = emu_memory_at(w, in, l, SPACE_GENERIC, args + *offset, size, false);
+    *value = 0;
+    if (p) memcpy(value, p, size);
+    *offset += size;
+    return p != NULL;
+}
+
+// vprintf(format, arguments) of one lane; how many arguments it took, -1: no format, -2: something failed, which is reported.
+static int print_lane(Warp *w, const Insn *in, int l, u64 format_at, u64 args) {
+    char format[1024], out[4096], spec[48], text[1024];
     size_t at = 0;
-    u64 offset = 0;
-    if (!read_string(w, in, l, format_at, format, sizeof format)) return;
+    u64 offset = 0, v;
+    int taken = 0;
+    if (!format_at) return -1;
+    if (!read_string(w, in, l, format_at, format, sizeof format)) return -2;
     for (const char *p = format; *p && at + 1 < sizeof out; p++) {
         if (*p != '%') { out[at++] = *p; continue; }
         if (p[1] == '%') { out[at++] = '%'; p++; continue; }
-        size_t n = 0, longs = 0;
+        size_t n = 0, longs = 0, halves = 0;
         spec[n++] = *p++;
-        while (*p && strchr("-+ #0123456789.", *p) && n < 20) spec[n++] = *p++;
-        for (; *p && strchr("lhjzt", *p); p++) longs += *p == 'l' || *p == 'j' || *p == 'z' || *p == 't';
+        for (; *p && strchr("-+ #0123456789.*", *p) && n < 20; p++) {
+            if (*p != '*') { spec[n++] = *p; continue; }
+            if (!next_argument(w, in, l, args, &offset, 4, &v)) return -2;
+            taken++;
+            if ((int32_t)v >= 0 || spec[n - 1] != '.') n += (size_t)snprintf(spec + n, 16, "%d", (int32_t)v);
+            else n--;                                    // a negative precision is none
+        }
+        for (; *p && strchr("lhjzt", *p); p++) longs += *p == 'l' || *p == 'j' || *p == 'z' || *p == 't', halves += *p == 'h';
         if (!*p) break;
         bool is_float = strchr("aAeEfFgG", *p) != NULL, wide = longs || is_float || *p == 's' || *p == 'p';
         u32 size = wide ? 8 : 4;
-        offset = (offset + size - 1) / size * size;
-        uint8_t *arg = emu_memory_at(w, in, l, SPACE_GENERIC, args + offset, size, false);
-        if (!arg) return;
-        u64 v = 0;
-        memcpy(&v, arg, size);
-        offset += size;
+        if (!next_argument(w, in, l, args, &offset, size, &v)) return -2;
+        taken++;
         int made = 0;
         if (*p == 's') {
-            if (!read_string(w, in, l, v, text, sizeof text)) return;
+            if (v && !read_string(w, in, l, v, text, sizeof text)) return -2;
+            if (!v) strcpy(text, "(null)");
             spec[n++] = 's', spec[n] = 0;
             made = snprintf(out + at, sizeof out - at, spec, text);
         } else if (is_float) {
@@ -107,13 +122,15 @@ static void print_lane(Warp *w, const Insn *in, int l, u64 format_at, u64 args) 
             made = snprintf(out + at, sizeof out - at, "0x%llx", (unsigned long long)v);
         } else if (strchr("diouxX", *p)) {
             spec[n++] = 'l', spec[n++] = 'l', spec[n++] = *p, spec[n] = 0;
-            if (!wide && (*p == 'd' || *p == 'i')) v = (u64)(int64_t)(int32_t)v;
+            u32 unused = longs ? 0 : 64 - (halves == 1 ? 16 : halves ? 8 : 32);
+            v = *p == 'd' || *p == 'i' ? (u64)((int64_t)(v << unused) >> unused) : v << unused >> unused;
             made = snprintf(out + at, sizeof out - at, spec, (long long)v);
         }
-        if (made < 0) return;
+        if (made < 0) return -2;
         at = at + (size_t)made < sizeof out ? at + (size_t)made : sizeof out - 1;
     }
     print_text(w->launch, out, at);
+    return taken;
 }
 
 static u64 argument(Warp *w, int l, const CallSite *site, u32 i, u32 size) {
@@ -123,7 +140,8 @@ static u64 argument(Warp *w, int l, const CallSite *site, u32 i, u32 size) {
 }
 
 static void call_vprintf(Warp *w, const Insn *in, int l, const CallSite *site) {
-    print_lane(w, in, l, argument(w, l, site, 0, 8), argument(w, l, site, 1, 8));
+    int taken = print_lane(w, in, l, argument(w, l, site, 0, 8), argument(w, l, site, 1, 8));
+    if (site->n_rets) memcpy(frame_at(w, l, frame_variable(w, l, site->rets[0])), &taken, 4);
 }
 
 static void call_assert(Warp *w, const Insn *in, int l, const CallSite *site) {
@@ -195,6 +213,7 @@ static bool enter(Warp *w, const Insn *in, const CallSite *site, const Func *f, 
 static void x_call(Warp *w, const Insn *in) {
     const CallSite *site = in->extra;
     if (site->builtin) {
+        w->effects++;
         EACH_ACTIVE(builtins[site->builtin - 1].call(w, in, l, site));
         return;
     }

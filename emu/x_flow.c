@@ -70,7 +70,9 @@ static void decode_exit(Dec *d) {
 }
 
 static void x_trap(Warp *w, const Insn *in) {
-    emu_fault_stop(w, in, __builtin_ctz(w->active), EMU_FAULT_TRAP, "`%s` reached", in->aux ? "brkpt" : "trap");
+    bool alone = w->launch->module->uses_workspace && !w->launch->workspace;
+    emu_fault_stop(w, in, __builtin_ctz(w->active), EMU_FAULT_TRAP, "`%s` reached%s", in->aux ? "brkpt" : "trap",
+                   alone ? "; the module waits for whole grids, which needs a cooperative launch" : "");
 }
 static void decode_trap(Dec *d) {
     dec_count(d, 0, 0);

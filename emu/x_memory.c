@@ -81,7 +81,7 @@ static uint8_t *shared_at(Warp *w, const Insn *in, int l, u32 at, u32 size, bool
         return NULL;
     }
     if (block_gone(w, in, l, b)) return NULL;
-    if (offset < SHARED_START || offset > b->shared_size || size > b->shared_size - offset) {
+    if ((offset < SHARED_START && !w->launch->module->uses_reserved) || offset > b->shared_size || size > b->shared_size - offset) {
         shared_describe(w->launch, offset, where, sizeof where);
         emu_fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "%s of %u bytes of shared memory: %s", verb(write), size, where);
         return NULL;
@@ -121,6 +121,7 @@ static uint8_t *param_at(Warp *w, const Insn *in, int l, u64 at, u32 size, bool 
 }
 
 uint8_t *emu_memory_at(Warp *w, const Insn *in, int l, uint8_t space, u64 at, u32 size, bool write) {
+    w->effects += write && w->storing != in && !(in->flags & F_ATOMIC);
     u32 align = size & (size - 1) ? 1 : size;
     if (align > 1 && at & (align - 1)) {
         char where[160] = "";
@@ -262,6 +263,7 @@ u32 VARIANT(pointers)(Warp *w, const Insn *in, uint8_t **p, u32 size, bool write
         else if (window != LOCAL_WINDOW && window != PARAM_WINDOW) space = SPACE_GLOBAL;
     }
     bool counted = !w->launch->options.no_counters;
+    w->effects += write && w->storing != in;
     switch (space) {
     case SPACE_GLOBAL: case SPACE_CONST:
         if (counted) count_sectors(w, at, active, size);
@@ -308,16 +310,8 @@ static void synchronise(Warp *w, const Insn *in, bool before) {       // .acquir
     if (!before && in->flags & F_ACQUIRE) vc_acquire(w, w->block->atomic_vc);
 }
 
-// Read again, and still the same: it waits for another block, whose turn it is.
 static void poll(Warp *w, const Insn *in) {
-    if (!(in->flags & F_ACQUIRE) || in->flags & F_RELEASE || !w->active) return;
-    u32 value = lane32(w, in->list[0])[__builtin_ctz(w->active)];
-    if (w->watches == in && w->watched == value) {
-        w->event |= EV_YIELD;
-        w->polled = true;
-    }
-    w->watches = in;
-    w->watched = value;
+    if (in->flags & F_ATOMIC && w->active) warp_polls(w, in, lane32(w, in->list[0])[__builtin_ctz(w->active)]);
 }
 
 #define LOAD(name, T, C, R)                                                           \
@@ -366,7 +360,9 @@ LOAD(load_s8, int8_t, u32, int32_t) LOAD(load_u16, uint16_t, u32, u32) LOAD(load
             const C *a = slot_at(w, in->list[v]);                                     \
             for (u32 m = ok; m; m &= m - 1) {                                         \
                 int l = __builtin_ctz(m);                                             \
-                T x = (T)a[l];                                                        \
+                T x = (T)a[l], old;                                                   \
+                memcpy(&old, p[l] + v * sizeof(T), sizeof x);                         \
+                w->effects += old != x;                                               \
                 memcpy(p[l] + v * sizeof(T), &x, sizeof x);                           \
             }                                                                         \
         }                                                                             \
@@ -377,6 +373,7 @@ static void store_128(Warp *w, const Insn *in) {
     w->storing = in;
     u32 ok = VARIANT(pointers)(w, in, p, 16u * in->vec, true);
     w->storing = NULL;
+    w->effects++;
     for (u32 v = 0; v < in->vec; v++)
         for (u32 m = ok; m; m &= m - 1)
             memcpy(p[__builtin_ctz(m)] + 16 * v, (char *)slot_at(w, in->list[v]) + 16 * __builtin_ctz(m), 16);
@@ -388,7 +385,7 @@ static uint8_t class_of(uint8_t space, uint8_t other) {
 }
 
 static void access(Dec *d, bool write) {
-    bool acquire, release;
+    bool acquire, release, strong = dec_has(d, "relaxed");
     dec_sem(d, &acquire, &release);
     uint8_t space = dec_space(d), vec = dec_mod(d, "v2") ? 2 : dec_mod(d, "v4") ? 4 : dec_mod(d, "v8") ? 8 : 1;
     dec_cache_hints(d);
@@ -412,6 +409,7 @@ static void access(Dec *d, bool write) {
     in->vec = vec;
     in->type = (uint8_t)t;
     in->cls = class_of(at.space, EMU_CLASS_GLOBAL);
+    if (strong) in->flags |= F_ATOMIC;
     if (acquire) in->flags |= F_ATOMIC | F_ACQUIRE;
     if (release) in->flags |= F_ATOMIC | F_RELEASE;
     memcpy(dec_list(d, in, n), slots, n * sizeof *slots);

@@ -1,7 +1,6 @@
-// mov in its forms (plain, packing, unpacking, special registers), and addresses: cvta, isspacep, mapa.
-#include <time.h>
-
+// mov in its forms (plain, packing, unpacking, of vectors), and addresses: cvta, isspacep, mapa.
 #include "emu/exec.h"
+#include "emu/reader.h"
 
 typedef uint32_t u32;
 typedef uint64_t u64;
@@ -55,33 +54,29 @@ static void x_unpack(Warp *w, const Insn *in) {
     });
 }
 
-static void x_clock(Warp *w, const Insn *in) {           // imm: 0 clock, 1 clock_hi, 2 clock64, 3.. globaltimer
-    u64 v;
-    if (in->imm < 3) {
-        v = 0;
-        for (int i = 0; i < EMU_CLASS_COUNT; i++) v += w->count.instructions[i];
-        v *= 4;
-    } else {
-        struct timespec t;
-        clock_gettime(CLOCK_REALTIME, &t);
-        v = (u64)t.tv_sec * 1000000000u + (u64)t.tv_nsec;
-    }
-    if (in->imm == 1 || in->imm == 5) v >>= 32;
-    EACH_ACTIVE({
-        if (in->imm == 2 || in->imm == 3) lane64(w, in->d)[l] = v;
-        else lane32(w, in->d)[l] = (u32)v;
-    });
-}
-
 static Type of_bits(uint32_t bits) {
     return bits == 8 ? T_b8 : bits == 16 ? T_b16 : bits == 32 ? T_b32 : bits == 64 ? T_b64 : T_none;
 }
 
+static void move(Dec *d, Type t, uint32_t to, uint32_t from) {
+    Insn *in = dec_emit(d, t == T_pred ? mov_pred : ptx_type_bits(t) <= 32 ? mov_32 : ptx_type_bits(t) == 64 ? mov_64 : mov_128);
+    in->d = to, in->a = from;
+}
+
 static void decode_mov(Dec *d) {
+    u32 vec = dec_mod(d, "v2") ? 2 : dec_mod(d, "v4") ? 4 : 1, between[4];
     Type t = dec_need_type(d);
     dec_count(d, 2, 2);
     const Operand *to = dec_op(d, 0), *from = dec_op(d, 1);
     uint32_t bits = ptx_type_bits(t);
+    if (vec > 1) {
+        if (to->kind != O_VEC || from->kind != O_VEC || to->n != vec || from->n != vec || t == T_pred)
+            dec_error(d, "`mov.v%u` needs two vectors of %u", vec, vec);
+        for (u32 i = 0; i < vec; i++) between[i] = reader_new_slot(d, t), move(d, t, between[i], dec_src_op(d, &from->items[i], t));
+        for (u32 i = 0; i < vec; i++)
+            if (to->items[i].kind != O_SINK) move(d, t, dec_dst_op(d, &to->items[i], t), between[i]);
+        return;
+    }
     if (from->kind == O_VEC || to->kind == O_VEC) {
         const Operand *v = from->kind == O_VEC ? from : to;
         if (from->kind == to->kind || v->n < 1 || bits % v->n || !of_bits(bits / v->n))
@@ -102,19 +97,8 @@ static void decode_mov(Dec *d) {
         memcpy(dec_list(d, in, v->n), slots, v->n * sizeof *slots);
         return;
     }
-    if (from->kind == O_SPECIAL && from->type != T_pred) {
-        static const char *const names[] = {"%clock",       "%clock_hi",       "%clock64",
-                                            "%globaltimer", "%globaltimer_lo", "%globaltimer_hi"};
-        uint32_t slot = dec_dst(d, 0, from->type);
-        Insn *in = dec_emit(d, x_clock);
-        in->d = slot;
-        for (int i = 0; i < 6; i++)
-            if (ptx_str_is(from->name, names[i])) in->imm = i;
-        return;
-    }
     uint32_t a = dec_src(d, 1, t), slot = dec_dst(d, 0, t);
-    Insn *in = dec_emit(d, t == T_pred ? mov_pred : bits <= 32 ? mov_32 : bits == 64 ? mov_64 : mov_128);
-    in->d = slot, in->a = a;
+    move(d, t, slot, a);
 }
 
 // ---- Addresses. Global and constant addresses are generic ones already, and so are those that `mov` takes of a kernel's

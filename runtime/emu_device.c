@@ -153,7 +153,7 @@ static bool emu_launch_(Device *d, const DeviceLaunch *l, Buf *err) {
     EmuOptions options = {
         .junk_seed = d->junk_seed, .junk = (EmuFill)d->junk, .allow_races = !d->check_races,
         .allow_uninitialised = d->allow_uninitialised, .no_counters = true,
-        .threads = d->in_order ? 1 : 0, .early = l->early, .partial = l->partial, .fixed = fixed, .n_fixed = (size_t)l->nfixed,
+        .threads = d->in_order ? 1 : 0, .early = l->early, .together = l->together, .partial = l->partial, .fixed = fixed, .n_fixed = (size_t)l->nfixed,
         .print = e->print, .print_data = e->print_ctx,
     };
     bool clusters = l->cluster[0] > 1 || l->cluster[1] > 1 || l->cluster[2] > 1;

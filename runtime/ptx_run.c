@@ -336,7 +336,7 @@ static bool run_raw(const PtxFile *f, Device *dev, const DeviceKernel *code, con
     Raw *r = checked_alloc(sizeof *r);
     memset(r, 0, sizeof *r);
     r->dev = dev, r->k = k;
-    DeviceLaunch l = {.kernel = code, .params = r->params};
+    DeviceLaunch l = {.kernel = code, .params = r->params, .together = launch->together};
     Names names = {entry_param, k, (int)k->n_params};
     bool ok = k->n_params <= MAX_GRAPH_PARAMS;
     if (!ok) buf_printf(err, "`%s` has %u parameters; more than %d cannot be given here", k->name, k->n_params, MAX_GRAPH_PARAMS);

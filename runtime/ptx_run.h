@@ -26,6 +26,7 @@ typedef struct PtxLaunch {
     const char *entry;                 // NULL: the only one
     uint32_t    grid[3], block[3], cluster[3];       // 0: not said
     int64_t     shared;                // dynamic, bytes; -1: not said
+    bool        together;              // its blocks wait for each other
 } PtxLaunch;
 
 // False: err says why, and where.

@@ -136,7 +136,7 @@ static int read_three(const char *option, const char *text, uint32_t out[3]) {
 }
 
 static int read_launch(const Options *opt, PtxLaunch *out) {
-    *out = (PtxLaunch){.entry = opt->kernel, .shared = -1};
+    *out = (PtxLaunch){.entry = opt->kernel, .shared = -1, .together = opt->cooperative};
     int status = read_three("grid", opt->grid, out->grid);
     if (status == DONE) status = read_three("block", opt->block, out->block);
     if (status == DONE) status = read_three("cluster", opt->cluster, out->cluster);
@@ -183,7 +183,7 @@ static int run_ptx(Run *r) {
 }
 
 int main_run(const Options *opt) {
-    const char *launch = opt->grid ? "grid" : opt->block ? "block" : opt->cluster ? "cluster" : opt->shared ? "shared" : opt->allow.n > 0 ? "allow" : NULL;
+    const char *launch = opt->grid ? "grid" : opt->block ? "block" : opt->cluster ? "cluster" : opt->shared ? "shared" : opt->cooperative ? "cooperative" : opt->allow.n > 0 ? "allow" : NULL;
     if (launch != NULL && !is_ptx(opt)) return wrong_use("--%s is for PTX: FILE.ptx; what tkc compiles knows its own", launch);
     if (is_model(opt)) return run_model(opt);
     if (opt->dtype != NULL || opt->dtype_io) return wrong_use("--dtype is for models: FILE.onnx");

@@ -39,7 +39,7 @@ const Command command_table[] = {
       "PTX that tkc wrote is run as the kernel is: its head says what it takes. Any other entry takes its parameters in their order, as SPEC, or by "
       "NAME=SPEC or NUMBER=SPEC: a tensor is copied to the device and its address passed (by value, where the parameter is an array of as many bytes), a "
       "number is of the parameter's type. NAME+BYTE=SPEC is a part of a struct that is passed by value: a tensor's address, a number of 4 bytes, or, as full(V):TYPE[], one of any type."
-      " --kernel may be a part of an entry's name. Blocks and threads are said by --grid, --block, --cluster and --shared, where the file does not. Memory that has changed is "
+      " --kernel may be a part of an entry's name. Blocks and threads are said by --grid, --block, --cluster, --shared and --cooperative, where the file does not. Memory that has changed is "
       "printed, or saved by --save. The emulator (--device=emu) checks every address, race and wait. Arguments:", arg_help,
       "tkc run softmax.tk x=random:f32[37,1000]\n"
       "tkc run scale.tk --device=cuda x=x.npy a=0.5 y=y.npy\n"

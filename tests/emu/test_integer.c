@@ -239,6 +239,15 @@ static u32 dp4a(u32 a, u32 b, u32 c) {
   X(cvt_sat,    "cvt.sat.u8.s32 %d, %a;" W32,             (u32)(SA < 0 ? 0 : SA > 255 ? 255 : SA)) \
   X(cvt_sat16,  "cvt.sat.s16.s64 %hd, %A;" W16,           (uint16_t)((s64)a > 32767 ? 32767 : (s64)a < -32768 ? -32768 : (s64)a)) \
   X(cvt_wide,   "cvt.u32.u64 %d, %A; cvt.s64.s32 %D, %d;", (u64)(s64)SA) \
+  X(cvt_pack_u2,"cvt.pack.sat.u2.s32.b32 %d, %a, %b, %c;" W32, (u32)(C << 4 | (u32)(SA < 0 ? 0 : SA > 3 ? 3 : SA) << 2 | (u32)(SB < 0 ? 0 : SB > 3 ? 3 : SB))) \
+  X(const_signed, "mov.b64 %D, -7 / 2 + (-7 % 4) * 100 + (-64 >> 3) * 10000;", (u64)(s64)(-3 - 300 - 80000)) \
+  X(const_unsigned, "mov.b64 %D, ((.u64) -64 >> 60) + (7U - 8U >> 63) * 100 + (0xffffffffffffffff > 1) * 1000;", 15 + 100 + 1000) \
+  X(const_choice, "mov.b64 %D, 3 == 3 && 2 < 1 ? 7 : !0 + 4 * (1 != 2 || 0) ? (5 >= 5 ? 9 : 8) : 6;", 9) \
+  X(const_ranks, "mov.b64 %D, 1 | 6 & 3 ^ 1 << 2 + 1;",   1 | ((6 & 3) ^ (1 << 3))) \
+  X(vectors,    ".reg .v4 .b32 v, w; .reg .v2 .b64 p; mov.v4.b32 v, {%a, %b, %c, 7}; mov.v4.b32 {w.y, w.x, w.b, w.a}, v; mov.v4.b32 w, {w.y, w.x, w.z, w.w};" \
+                " mov.v2.b64 p, {%A, %B}; add.s32 %d, v.x, w.w; cvt.u64.u32 p.x, %d; shl.b64 p.y, p.y, 32; or.b64 %D, p.x, p.y;", (u32)(A + 7) | b << 32) \
+  X(vector_swap,".reg .v2 .b32 v; mov.v2.b32 v, {%a, %b}; mov.v2.b32 v, {v.y, v.x}; mov.b64 %D, v;", (u64)A << 32 | B) \
+  X(tid_vector, ".reg .v4 .u32 t; mov.v4.u32 t, %ntid; mov.v4.u32 {%r3, _, _, %r4}, %nctaid; mad.lo.u32 %d, t.x, 1000, %r3; add.u32 %d, %d, t.y; add.u32 %d, %d, %r4;" W32, 128 * 1000 + 8 + 1) \
   X(cvt_pack,   "cvt.pack.sat.s16.s32 %d, %a, %b;" W32,   (u32)((SA > 32767 ? 32767 : SA < -32768 ? -32768 : SA) & 0xffff) << 16 | ((SB > 32767 ? 32767 : SB < -32768 ? -32768 : SB) & 0xffff)) \
   MORE_OPS(X)
 

@@ -149,6 +149,15 @@ static void one_value(void **state) {                    // the same from all wa
     fault_of("shr.u32 %r1, %r0, 5; st.shared.u8 [tile+1], %r1;", 64, EMU_FAULT_RACE, "write of `tile` + 1 races", NULL);
     fault_of("shr.u32 %r1, %r0, 5; stmatrix.sync.aligned.m8n8.x1.shared.b16 [tile+16], {%r1};", 64, EMU_FAULT_RACE, "write of `tile` + 16 races", NULL);
 }
+static void strong_accesses(void **state) {              // relaxed and volatile ones beside atomics: no race; plain ones are
+    (void)state;
+    static const char start[] = "setp.eq.u32 %p1, %r0, 0; @%p1 st.shared.u32 [tile], 0; bar.sync 0; ";
+    char body[400];
+    snprintf(body, sizeof body, "%s red.shared.add.u32 [tile], 1; ld.relaxed.cta.shared.u32 %%r1, [tile]; ld.volatile.shared.u32 %%r1, [tile]; st.relaxed.cta.shared.u32 [tile], %%r0; trap;", start);
+    fault_of(body, 64, EMU_FAULT_TRAP, "`trap` reached", NULL);
+    snprintf(body, sizeof body, "%s red.shared.add.u32 [tile], 1; ld.shared.u32 %%r1, [tile];", start);
+    fault_of(body, 64, EMU_FAULT_RACE, "of `tile` + 0 races with the", NULL);
+}
 static void copies_without_wait(void **state) {
     (void)state;
     fault_of("cp.async.ca.shared.global [%r12], [%rd3], 4; cp.async.commit_group; ld.shared.u32 %r2, [%r12];", 32,
@@ -198,6 +207,68 @@ static void deadlocks(void **state) {
              "a guard leaves lanes 0xffffff80 out", NULL);
     fault_of("mbarrier.init.shared.b64 [tile], 1; L: mbarrier.try_wait.parity.shared.b64 %p1, [tile], 0; @!%p1 bra L;",
              1, EMU_FAULT_DEADLOCK, "phase 0 of the mbarrier at `tile` + 0, which lacks 1 of 1 arrivals", NULL);
+}
+
+// Loops in which nothing is ever different: of registers, on memory that no one writes, on a lock that no one lets go, storing
+// what is there; and some of the block at a barrier meanwhile.
+static void loops_without_end(void **state) {
+    (void)state;
+    static const char *const loops[] = {
+        "mov.u32 %r1, 0; L: xor.b32 %r1, %r1, 1; bra L;",
+        "mov.u32 %r1, 5; st.global.u32 [%rd3], %r1; L: ld.global.u32 %r2, [%rd3]; setp.eq.u32 %p1, %r2, 5; @%p1 bra L;",
+        "mov.u32 %r1, 5; st.global.u32 [%rd3], %r1; L: ld.relaxed.gpu.global.u32 %r2, [%rd3]; setp.eq.u32 %p1, %r2, 5; @%p1 bra L;",
+        "L: atom.global.cas.b32 %r2, [%rd1+64], 0, 1; setp.ne.u32 %p1, %r2, 2; @%p1 bra L;",
+        "L: mov.u32 %r1, 5; st.global.u32 [%rd3], %r1; st.relaxed.gpu.global.u32 [%rd3], %r1; bra L;",
+        "setp.lt.u32 %p1, %r0, 32; @%p1 bra A; L: ld.volatile.shared.u32 %r1, [tile]; bra L; A: bar.sync 0;",
+    };
+    for (size_t i = 0; i < sizeof loops / sizeof *loops; i++)
+        fault_of(loops[i], 64, EMU_FAULT_DEADLOCK, "something to change, in a loop that nothing ends", &(EmuOptions){.allow_uninitialised = true});
+}
+
+// One that looks long enough does end: another block stores after a while.
+static void a_loop_that_ends(void **state) {
+    (void)state;
+    EmuContext *emu = emu_create();
+    u64 x = device(emu, "x", (u32[2]){0}, 8);
+    u32 out[2];
+    EmuModule *m = load_ptx(emu, HEAD
+        ".visible .entry k(.param .u64 p) { .reg .b64 %d; .reg .b32 %r<3>; .reg .pred %p, %q; ld.param.u64 %d, [p]; mov.u32 %r1, %ctaid.x;\n"
+        "setp.eq.u32 %q, %r1, 0; @%q bra W; mov.u32 %r2, 0; C: add.u32 %r2, %r2, 1; setp.lt.u32 %p, %r2, 2000000; @%p bra C;\n"
+        "st.global.u32 [%d], 7; ret; W: ld.global.u32 %r2, [%d]; setp.eq.u32 %p, %r2, 0; @%p bra W; st.global.u32 [%d+4], %r2; ret; }\n");
+    run_clean(emu, m, "k", 2, 32, 0, (void *[]){&x}, NULL);
+    emu_read(emu, out, x, 8);
+    assert_int_equal(out[1], 7);
+    emu_destroy(emu);
+}
+
+// A cooperative launch gives the grid memory to meet in (%envreg1 and 2), and starts all blocks.
+static void cooperative(void **state) {
+    (void)state;
+    EmuContext *emu = emu_create();
+    u64 x = device(emu, "x", (u32[64]){0}, 256);
+    u32 out[64];
+    EmuReport r;
+    EmuModule *m = load_ptx(emu, HEAD
+        ".visible .entry k(.param .u64 p) { .reg .b64 %d<4>; .reg .b32 %r<6>; .reg .pred %p; ld.param.u64 %d1, [p]; mov.u32 %r1, %envreg1; mov.u32 %r2, %envreg2;\n"
+        "mov.b64 %d2, {%r2, %r1}; setp.ne.u64 %p, %d2, 0; @%p bra G; trap; G: mov.u32 %r3, %ctaid.x; mul.wide.u32 %d3, %r3, 4; add.u64 %d3, %d1, %d3; st.global.u32 [%d3], 1;\n"
+        "atom.release.gpu.global.add.u32 %r4, [%d2+4], 1; W: ld.acquire.gpu.global.u32 %r4, [%d2+4]; setp.lt.u32 %p, %r4, 64; @%p bra W;\n"
+        "xor.b32 %r3, %r3, 63; mul.wide.u32 %d3, %r3, 4; add.u64 %d3, %d1, %d3; ld.global.u32 %r5, [%d3]; red.global.add.u32 [%d3], %r5; ret; }\n");
+    run_clean(emu, m, "k", 64, 1, 0, (void *[]){&x}, &(EmuOptions){.together = true});
+    emu_read(emu, out, x, 256);
+    for (int i = 0; i < 64; i++) assert_int_equal(out[i], 2);
+    assert_int_equal(emu_launch(emu, m, "k", (u32[]){64, 1, 1}, (u32[]){1, 1, 1}, NULL, 0, (void *[]){&x}, NULL, &r), EMU_FAULTED);
+    assert_non_null(strstr(r.faults[0].message, "`trap` reached; the module waits for whole grids, which needs a cooperative launch"));
+    emu_report_free(&r);
+    assert_int_equal(emu_launch(emu, m, "k", (u32[]){1000, 1, 1}, (u32[]){1, 1, 1}, NULL, 0, (void *[]){&x}, &(EmuOptions){.together = true}, NULL), EMU_INVALID);
+    assert_non_null(strstr(emu_message(emu), "1000 blocks or clusters that may wait for each other; at most 256"));
+    emu_destroy(emu);
+}
+
+// What the driver keeps of a block's shared memory: zero at first, for those who ask where it is.
+static void reserved(void **state) {
+    (void)state;
+    fault_of("mov.u32 %r1, %reserved_smem_offset_1; ld.shared.u32 %r2, [%r1+4]; setp.eq.u32 %p1, %r2, 0; @%p1 trap;", 32, EMU_FAULT_TRAP, "`trap` reached", NULL);
+    fault_of("mov.u32 %r1, 16; ld.shared.u32 %r2, [%r1+4];", 32, EMU_FAULT_OUT_OF_BOUNDS, "address 20 is before its start", NULL);
 }
 static void other_faults(void **state) {
     (void)state;
@@ -279,8 +350,8 @@ static void host_calls(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(vectors_and_widths), cmocka_unit_test(variables), cmocka_unit_test(atomics), cmocka_unit_test(out_of_bounds),
-        cmocka_unit_test(misaligned), cmocka_unit_test(uninitialised), cmocka_unit_test(races), cmocka_unit_test(one_value), cmocka_unit_test(copies_without_wait), cmocka_unit_test(early_launches),
-        cmocka_unit_test(deadlocks), cmocka_unit_test(other_faults), cmocka_unit_test(places), cmocka_unit_test(host_calls),
+        cmocka_unit_test(misaligned), cmocka_unit_test(uninitialised), cmocka_unit_test(races), cmocka_unit_test(one_value), cmocka_unit_test(strong_accesses), cmocka_unit_test(copies_without_wait), cmocka_unit_test(early_launches),
+        cmocka_unit_test(deadlocks), cmocka_unit_test(loops_without_end), cmocka_unit_test(a_loop_that_ends), cmocka_unit_test(cooperative), cmocka_unit_test(reserved), cmocka_unit_test(other_faults), cmocka_unit_test(places), cmocka_unit_test(host_calls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

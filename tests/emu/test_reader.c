@@ -24,6 +24,9 @@ static void errors(void **state) {
     refuses(K("L: L:"), "line 6: `L` is declared twice");
     refuses(K(".reg .b32 %r<7>;"), "line 6: `%r` is declared twice");
     refuses(K("mov.u32 %r1, 12x;"), "line 6: `12x` is not a number");
+    refuses(K("mov.u32 %r1, 1 ? 2;"), "line 6: expected `:`");
+    refuses(K(".reg .v2 .b32 v; mov.b32 %r1, v.z;"), "line 6: `v` has no part `.z`");
+    refuses(K("mov.v4.u32 {%r1, %r2}, %tid;"), "line 6: `mov.v4` needs two vectors of 4");
     refuses(K("ld.global.u32 %r1, [nothing];"), "line 6: `nothing` is not declared");
     refuses(K("call.uni missing, ();"), "line 6: `missing` is not a function");
     refuses(K("setmaxnreg.inc.sync.aligned.u32 28;"), "a multiple of 8 from 24 to 256, not 28");

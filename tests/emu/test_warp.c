@@ -186,13 +186,37 @@ static void printing(void **state) {
     emu_destroy(emu);
 }
 
+// Widths and precisions from the arguments, shorts; the result is how many arguments were taken.
+static void printing_widths(void **state) {
+    (void)state;
+    static const char ptx[] = HEAD
+        ".extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);\n"
+        // "%*d|%.*f|%hd|%s\n"
+        ".global .align 1 .b8 fmt[17] = {37, 42, 100, 124, 37, 46, 42, 102, 124, 37, 104, 100, 124, 37, 115, 10, 0};\n"
+        ".visible .entry k(.param .u64 p) { .local .align 8 .b8 a[40]; .reg .b32 %r<4>; .reg .b64 %rd<8>;\n"
+        "st.local.u32 [a], 6; st.local.u32 [a+4], 42; st.local.u32 [a+8], 2; st.local.f64 [a+16], 0d4005bf0a8b145769; st.local.u32 [a+24], 70000; st.local.u64 [a+32], 0;\n"
+        "cvta.local.u64 %rd1, a; cvta.global.u64 %rd4, fmt;\n"
+        "{ .param .b64 f; st.param.b64 [f], %rd4; .param .b64 v; st.param.b64 [v], %rd1; .param .b32 r; call.uni (r), vprintf, (f, v); ld.param.b32 %r1, [r]; }\n"
+        "ld.param.u64 %rd2, [p]; st.global.u32 [%rd2], %r1; ret; }\n";
+    EmuContext *emu = emu_create();
+    EmuModule *m = load_ptx(emu, ptx);
+    u64 x = device(emu, "x", NULL, 4);
+    u32 taken;
+    printed[0] = 0;
+    run_clean(emu, m, "k", 1, 1, 0, (void *[]){&x}, &(EmuOptions){.print = keep});
+    assert_string_equal(printed, "    42|2.72|4464|(null)\n");
+    emu_read(emu, &taken, x, 4);
+    assert_int_equal(taken, 6);
+    emu_destroy(emu);
+}
+
 static void special_registers(void **state) {
     (void)state;
     const char *ptx = KERNEL(".param .u64 in, .param .u64 out",
         "mov.u32 %r0, %tid.x; mov.u32 %r1, %tid.y; mov.u32 %r2, %ntid.x; mad.lo.s32 %r3, %r1, %r2, %r0; mov.u32 %r4, %ctaid.x; mov.u32 %r5, %nctaid.x;\n"
         "mov.u32 %r6, %laneid; mov.u32 %r7, %warpid; shl.b32 %r7, %r7, 5; add.s32 %r6, %r6, %r7; sub.s32 %r8, %r6, %r3; mov.u32 %r9, %lanemask_lt; popc.b32 %r9, %r9; mov.u32 %r11, %laneid; sub.s32 %r9, %r9, %r11;\n"
         "add.s32 %r8, %r8, %r9; mad.lo.s32 %r10, %r4, 64, %r3; add.s32 %r8, %r8, %r10; mul.wide.u32 %rd0, %r10, 4; ld.param.u64 %rd2, [out]; add.s64 %rd2, %rd2, %rd0; st.global.u32 [%rd2], %r8;\n"
-        "mov.u64 %rd5, %clock64; mov.u64 %rd6, %globaltimer; mov.u32 %r11, WARP_SZ; ret;");
+        "mov.u64 %rd5, %clock64; mov.u64 %rd6, %globaltimer; cvt.u64.u32 %rd6, %clock; mov.u32 %r11, WARP_SZ; ret;");
     EmuContext *emu = emu_create();
     EmuModule *m = load_ptx(emu, ptx);
     u64 a = 0, b = device(emu, "out", NULL, 4 * 64 * 3);
@@ -210,7 +234,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shuffles), cmocka_unit_test(elected), cmocka_unit_test(divergence), cmocka_unit_test(branch_table),
         cmocka_unit_test(scopes), cmocka_unit_test(calls), cmocka_unit_test(block_barriers), cmocka_unit_test(named_barrier),
-        cmocka_unit_test(printing), cmocka_unit_test(special_registers), cmocka_unit_test(votes),
+        cmocka_unit_test(printing), cmocka_unit_test(printing_widths), cmocka_unit_test(special_registers), cmocka_unit_test(votes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
