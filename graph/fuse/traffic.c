@@ -184,10 +184,12 @@ static void say_bytes(Buf *to, double bytes) {
 }
 
 static void say_dims(Buf *to, const Traffic *t) {
-    int n = ix_dim_count(t->g);
-    for (int i = 0; i < n; i++) {
+    const char *before = ", for ";
+    for (int i = 0; i < ix_dim_count(t->g); i++) {
         Ix d = ix_dim_at(t->g, i);
-        buf_printf(to, "%s%s = %lld", i ? ", " : ", for ", ix_dim_info(t->g, d)->name, (long long)t->dims[d->value]);
+        if (ix_dim_info(t->g, d)->data_dependent) continue;  // no kernel's
+        buf_printf(to, "%s%s = %lld", before, ix_dim_info(t->g, d)->name, (long long)t->dims[d->value]);
+        before = ", ";
     }
 }
 
