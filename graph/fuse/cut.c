@@ -15,7 +15,7 @@ typedef struct Cut {
     Graph *g;
     // by node id: it is of the tail, something of the tail or a result of the model asks for it, it takes an input's elements, something is computed for it
     bool *tail, *needed, *live, *work;
-    bool  data;                  // there are sizes that data decide
+    bool  data, settled;         // there are sizes that data decide; something of the tail is for an input to settle
     Node *first;                 // of the tail, without a form of its own
 } Cut;
 
@@ -62,6 +62,15 @@ static bool has_form(const Cut *c, const Node *n) {
     return n->kind != G_host && n->kind != G_loop && n->kind != G_param && !too_long(n);
 }
 
+const Node *graph_settled_by(const Graph *g, const Node *n) {
+    const Node *by = n->kind == G_loop || n->kind == G_if ? n->src[0] : NULL;
+    while (by && n->kind == G_loop && (by->kind == G_view || by->kind == G_cast)) by = by->src[0];
+    while (by && n->kind == G_if && by->kind != G_input) by = by->nsrc > 0 ? by->src[0] : NULL;
+    if (!by) return NULL;
+    bool settled = n->kind == G_loop ? by->kind == G_index && by->index.expr->has_dim && !by_data(g, by->index.expr) : !elem_is_float((Elem)by->elem);
+    return settled ? by : NULL;
+}
+
 static void divide(Cut *c) {
     for (uint32_t i = 0; i < c->g->nodes.n; i++) {
         Node *n = c->g->nodes.at[i];
@@ -94,7 +103,7 @@ static void hand_on(Cut *c, GTail *t) {
         if (!c->needed[i] || (!c->tail[i] && c->work[i])) continue;
         ask(c, n);                                           // of the tail, or of inputs and weights alone
         t->values += c->tail[i] && n->kind != G_param;
-        if (c->tail[i] && !has_form(c, n) && n->kind != G_param) c->first = n;
+        if (c->tail[i] && !has_form(c, n) && n->kind != G_param) c->first = n, c->settled |= graph_settled_by(g, n) != NULL;
     }
     for (uint32_t i = 0; i < c->g->nodes.n; i++) {
         Node *n = g->nodes.at[i];
@@ -132,7 +141,7 @@ bool graph_cut(Graph *g) {
     if (!any) return false;
     own_results(&c);
     hand_on(&c, t);
-    if (g->outputs.n == 0) {                                 // nothing for a kernel to do
+    if (g->outputs.n == 0 || c.settled) {                    // nothing for a kernel to do, or all of it
         for (uint32_t i = 0; i < outputs; i++) g->outputs.at[i] = model[i];
         g->outputs.n = outputs;
         return false;

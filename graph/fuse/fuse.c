@@ -146,25 +146,23 @@ static bool layout(State *s, const Node *n) {
     return map_invert(s->g, n->src[0]->rank, n->src[0]->shape, n->view.coord, n->rank, axis, inverse);
 }
 
-// A loop that runs as often as a size says could be written out; so could the side of an if that an input says.
 static void no_kernel(State *s, const Node *n) {
-    const Node *trips = n->kind == G_loop ? n->src[0] : NULL, *decides = n->kind == G_if ? n->src[0] : NULL;
-    const char *name = n->kind == G_host ? n->host.op->name : g_kind_name[n->kind];
+    const Node *by = graph_settled_by(s->g, n);
     Buf size = {0};
-    while (trips && (trips->kind == G_view || trips->kind == G_cast)) trips = trips->src[0];
-    while (decides && decides->kind != G_input) decides = decides->nsrc > 0 ? decides->src[0] : NULL;
-    if (trips && trips->kind == G_index && trips->index.expr->has_dim) ix_print(&size, s->g, trips->index.expr, NULL);
-    if (size.n)
+    if (by && by->kind == G_index) {
+        ix_print(&size, s->g, by->index.expr, NULL);
         g_error(
             s->g,
             "a `loop` of %s trips has no form as a kernel, one of a known number has: the input's shape settles it (--arg NAME=zeros:f32[..])",
             size.p);
-    else if (decides != NULL && decides->kind == G_input && !elem_is_float((Elem)decides->elem))
+    } else if (by) {
         g_error(
             s->g,
             "an `if` whose sides have different shapes has no form as a kernel, one side has: a value for `%s` settles which (--arg %s=ones:%s[..])",
-            decides->name, decides->name, elem_name((Elem)decides->elem));
-    else g_error(s->g, "`%s` has no form as a kernel: only the device `ref` runs it", name);
+            by->name, by->name, elem_name((Elem)by->elem));
+    } else {
+        g_error(s->g, "`%s` has no form as a kernel: only the device `ref` runs it", n->kind == G_host ? n->host.op->name : g_kind_name[n->kind]);
+    }
     buf_free(&size);
 }
 

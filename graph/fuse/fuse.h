@@ -71,7 +71,11 @@ static inline bool graph_loaded(const Node *n) {
 enum { MOST_ALONG = 32768 };                                 // elements along a sort or a scan of a known size
 
 // The part of the graph that has a form as kernels is the graph from now on, if there is such a part and not all is. Before any rewriting.
+// What is for an input's shape or value to settle (the next) is not cut off: a program of it alone can be had.
 bool    graph_cut(Graph *g);
+// What decides how often a loop runs, or which side of an if is taken, where that can be known when the model is read: a G_index of
+// sizes, whose loop could be written out, or an input. NULL: it cannot.
+const Node *graph_settled_by(const Graph *g, const Node *n);
 // What graph_cut left out belongs to `whole`, the same model imported alike; it is freed with g. false: they differ, an error of g.
 bool    graph_cut_from(Graph *g, Graph *whole);
 void    graph_simplify(Graph *g);                           // rewrites that make fewer kernels (simplify.c); once
