@@ -59,6 +59,11 @@ const char *g_source(const Graph *g) { return g->tables->at; }
 void g_set_tf32(Graph *g) { g->tables->tf32 = true; }
 const char *g_failed(const Graph *g) { return g->tables->error; }
 
+void g_forget(Graph *g, uint32_t requires) {
+    g->tables->error = NULL;
+    g->requires.n = requires;
+}
+
 void *g_error(Graph *g, const char *fmt, ...) {
     if (g->tables->error) return NULL;
     Buf b = {0};

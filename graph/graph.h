@@ -221,6 +221,7 @@ struct Graph {
     VEC(GDonated) donated;
     VEC(GNamed) written;         // what the program says that graph_write wrote: its values in memory, by the names there
     GTail *tail;                 // or NULL: the program is the whole model
+    Ix trip;                     // while a loop's trips are read as one: the dimension that is their number (op/control.c), or NULL
     struct GTables *tables;      // hash tables, dimensions, the message
 };
 
@@ -233,6 +234,7 @@ const char *g_source(const Graph *g);
 void       *g_error(Graph *g, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void g_set_tf32(Graph *g);                                               // products of f32 are single ones of tf32 in programs
 const char *g_failed(const Graph *g);                                   // the message, or NULL
+void g_forget(Graph *g, uint32_t requires);                             // the message, and what was required after the first so many
 
 Node *g_input(Graph *g, const char *name, Elem elem, int rank, const Ix *shape);
 void  g_output(Graph *g, const char *name, Node *node);
@@ -327,6 +329,10 @@ Node *g_contract(Graph *g, Node *a, Node *b, int nb, int nm, int nn, int nk, Ele
 // for integers.
 Node *g_einsum(Graph *g, const char *spec, Node *a, Node *b);
 Node *g_matmul(Graph *g, Node *a, Node *b);                              // NumPy's matmul, with its broadcasting
+
+// x for each value of the dimension, 0 .. extent-1, one after the other along a new first axis (along.c). NULL and no message:
+// its shape depends on it, or there is something among what x is made of that has no such form.
+Node *g_along(Graph *g, Node *x, Ix dim, Ix extent);
 
 // coord[i] for each dimension of data: an expression of the result's axes, or NULL: then the next of `index`, integers
 // (which are broadcast to the result's shape; they are *not* counted from the end when negative: see g_wrap_index).

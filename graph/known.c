@@ -66,9 +66,57 @@ static bool known_const(Graph *g, const Node *n, int count, Ix *to) {
     return true;
 }
 
+// Are the elements of a list of integers as far from each other, and where does it begin? One element: `step` is what it was.
+static bool progression(Graph *g, const Node *x, Ix *first, int64_t *step) {
+    int64_t n, d;
+    if (x->rank != 1 || x->elem == EL_bool || !elem_is_int((Elem)x->elem) || !ix_const(x->shape[0], &n) || n < 1) return false;
+    if (x->kind == G_cast) return elem_is_int((Elem)x->src[0]->elem) && progression(g, x->src[0], first, step);
+    if (x->kind == G_index) {
+        Ix second = ix_substitute(g, x->index.expr, (Ix[]){ix(g, 1)}, 1);
+        *first = ix_substitute(g, x->index.expr, (Ix[]){ix(g, 0)}, 1);
+        return n == 1 || (ix_const(ix_sub(g, second, *first), step) &&
+                          ix_add(g, *first, ix_muli(g, ix_axis(g, 0, x->shape[0]), *step)) == x->index.expr);
+    }
+    if (x->kind == G_concat) {
+        Ix next = NULL, from;
+        for (uint32_t i = 0; i < x->nsrc; i++) {
+            int64_t each = i > 0 ? *step : 0, count;
+            if (!progression(g, x->src[i], &from, &each) || !ix_const(x->src[i]->shape[0], &count)) return false;
+            if (i == 0 && count == 1) return false;
+            if (i > 0 && (from != next || each != *step)) return false;
+            if (i == 0) *first = from, *step = each;
+            next = ix_add(g, from, ix_muli(g, ix(g, count), each));
+        }
+        return next != NULL;
+    }
+    if (x->kind != G_const || !x->c.data) return false;
+    const char *p = x->c.data;
+    size_t wide = (size_t)elem_bytes((Elem)x->elem);
+    int64_t last = g_num_load(p, (Elem)x->elem).i;
+    *first = ix(g, last);
+    for (int64_t i = 1; i < n; i++, last += d) {
+        if (__builtin_sub_overflow(g_num_load(p + (size_t)i * wide, (Elem)x->elem).i, last, &d) || (i > 1 && d != *step)) return false;
+        *step = d;
+    }
+    return true;
+}
+
+// Element `at`, which is no number, of such a list.
+static Ix of_progression(Graph *g, const Node *list, Ix at) {
+    Ix first;
+    int64_t step = 0;
+    bool within = at && ix_prove_ge0(g, at) && ix_prove_lt(g, at, list->shape[0]);
+    return within && progression(g, list, &first, &step) ? ix_add(g, first, ix_muli(g, at, step)) : NULL;
+}
+
 static bool known_view(Graph *g, const Node *n, int count, const int64_t *shape, Ix *to) {
     int have;
     const Ix *from = NULL;
+    if (n->kind == G_view && count == 1 && n->src[0]->rank == 1 && ix_is(n->view.pred, 1) && n->view.coord[0]->has_dim) {
+        Ix zero[G_MAX_RANK];
+        for (int i = 0; i < n->rank; i++) zero[i] = ix(g, 0);
+        if ((to[0] = of_progression(g, n->src[0], ix_substitute(g, n->view.coord[0], zero, n->rank)))) return true;
+    }
     if (n->kind != G_index) {
         from = g_known(g, n->src[0], &have);
         if (!from) return false;

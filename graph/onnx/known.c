@@ -201,6 +201,17 @@ bool op_settle(Op *op, const Node *x) {
     return im->again;
 }
 
+OpTrial op_try(Op *op) {
+    const Import *im = op->import;
+    return (OpTrial){op->g->requires.n, im->marks->inputs.n, im->marks->dims.n, im->again};
+}
+
+void op_undo(Op *op, OpTrial t) {
+    Import *im = op->import;
+    im->marks->inputs.n = t.inputs, im->marks->dims.n = t.dims, im->again = t.again;
+    g_forget(op->g, t.requires);
+}
+
 bool op_axes(Op *op, const Node *x, int i, uint32_t *axes, bool *given) {
     int n = 0;
     const int64_t *at = op_given(op, "axes")    ? op_ints(op, "axes", &n)

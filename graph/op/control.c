@@ -1,14 +1,17 @@
 // If, Loop, Scan.
 //
 // A condition that is known chooses its branch at import; a number of trips that is known is written out, trip by trip, as
-// long as the body's condition is known in each. What is not known becomes the graph's `if` and `loop`, whose values keep
-// their shapes. Where that cannot be (a value that grows; a list of tensors; for a program, sides of different shapes), the
+// long as the body's condition is known in each. Where no trip needs what another has computed (counters count, lists and
+// results get an element each), a trip is made once, of a number that is a dimension, and then for all of them at once
+// (g_along). What is not known becomes the graph's `if` and `loop`, whose values keep their shapes. Where that cannot be (a value that grows; a list of tensors; for a program, sides of different shapes), the
 // input that decides is bound, and the import starts again.
 #include "graph/op/op.h"
 
 #include "lang/number.h"
 
-enum { UNROLLED = 1024 };
+#include <string.h>
+
+enum { UNROLLED = 1024, ROLLED = 1 << 16, FEW = 4 };      // trips: written out at most; as one value at most, and at least
 
 // ---- If ---------------------------------------------------------------------------------------------
 
@@ -24,6 +27,12 @@ static bool truth(Op *op, Node *x, bool *value) {
 static Node *set_outputs(Op *op, Node *const *results, int n) {
     for (int i = 0; i < n && i < op->nout; i++) op->out[i] = results[i];
     return n > 0 ? results[0] : NULL;
+}
+
+// Is x, which is known, another value in other trips of a loop that are read as one?
+static bool by_trip(Graph *g, Node *x) {
+    Ix e = g->trip != NULL ? g_known_ix(g, x) : NULL;
+    return e != NULL && ix_substitute_dim(g, e, g->trip, ix(g, 0)) != e;
 }
 
 static Node *lower_if(Op *op) {
@@ -51,6 +60,11 @@ static Node *lower_if(Op *op) {
         if (op_is_sequence(results[i & 1][i >> 1])) return op_needs(op, cond, "the condition that chooses a list of tensors");
     bool alike = true;                                          // a program takes one of two values; of other shapes, a side
     for (int i = 0; i < op->nout; i++) alike = alike && g_same_shape(results[0][i], results[1][i]);
+    if (!alike && by_trip(g, cond)) return op_error(op, "its sides have different shapes");
+    if (alike && by_trip(g, cond)) {                            // some trips take one side, some the other
+        for (int i = 0; i < op->nout; i++) op->out[i] = g_where(g, cond, results[0][i], results[1][i]);
+        return op->nout > 0 ? op->out[0] : NULL;
+    }
     if (!alike && op_settle(op, cond)) return NULL;
     Node *n = g_if(g, cond, &made[0], &made[1]), *first = NULL;
     if (n == NULL) {                                            // branches of different types: which one must be known
@@ -77,6 +91,7 @@ typedef struct Trips {
     const bool *reverse;
     Ix length;                         // of the sequences
     bool lists;                        // are there lists of tensors among what is carried?
+    bool chained;                      // a trip needs what another has computed
     Node *unknown;                     // the condition that ended `unroll`
 } Trips;
 
@@ -121,16 +136,133 @@ static Node *stacked(Graph *g, Node *const *at, int n, int step, const Node *lik
     return g_concat(g, 0, parts, n);
 }
 
-// Written out. False and no message: a condition turned out not to be known.
+// ---- all trips at once ------------------------------------------------------------------------------
+
+// What is carried from trip to trip, if no trip needs what another computed.
+typedef struct Rolled {
+    Ix first, step;                    // a counter; NULL: not one
+    Node *element;                     // of a list, which gets it at its end, then those of all trips; NULL: no list, or it stays the same
+} Rolled;
+
+// A trip of number `at`, as far as is known of the steps. False: this loop is none of that kind.
+static bool roll(Trips *t, Ix at, Node *const *carried, Rolled *roll, Node **scanned, Node **cond) {
+    Graph *g = t->op->g;
+    Node *now[MAX_VALUES], *then[MAX_VALUES];
+    for (int i = 0; i < t->ncarried; i++) {
+        Rolled *r = &roll[i];
+        now[i] = then[i] = carried[i];
+        if (r->first == NULL) continue;
+        Node *count = g_size(g, EL_i64, ix_add(g, r->first, ix_mul(g, at, r->step)));
+        now[i] = then[i] = g_reshape(g, g_cast(g, count, (Elem)carried[i]->elem), carried[i]->rank, carried[i]->shape);
+    }
+    if (!trip(t, g_size(g, EL_i64, at), then, scanned, cond)) return false;
+    for (int i = 0; i < t->ncarried; i++) {
+        Rolled *r = &roll[i];
+        uint32_t n = now[i]->nsrc;
+        bool list = op_is_sequence(now[i]), longer = list && op_is_sequence(then[i]) && then[i]->nsrc == n + 1;
+        for (uint32_t k = 0; longer && k < n; k++) longer = then[i]->src[k] == now[i]->src[k];
+        if (list && !longer && then[i] != now[i]) return t->chained = true, false;
+        if (longer) r->element = then[i]->src[n];
+        if (list || then[i] == now[i]) continue;
+        Ix from = r->first != NULL ? g_known_ix(g, now[i]) : NULL, to = from != NULL ? g_known_ix(g, then[i]) : NULL;
+        int64_t step;
+        if (to == NULL || then[i]->rank != now[i]->rank || !ix_const(ix_sub(g, to, from), &step)) return t->chained = true, false;
+        r->step = ix(g, step);
+    }
+    return g_failed(g) == NULL;
+}
+
+// How many trips there are if the first `n` would be made: fewer if the condition ends them, 0: more. e: the condition after trip `at`.
+static int64_t trips_of(Graph *g, Ix e, Ix at, int64_t n) {
+    int64_t yes = 1;
+    if (ix_const(e, &yes) && yes != 0) return 0;
+    for (int64_t i = 0; i < n && e != NULL; i++)
+        if (ix_const(ix_substitute_dim(g, e, at, ix(g, i)), &yes) && yes == 0) return i + 1;
+    return 0;
+}
+
+// Trips 0 .. n-1 as one, with steps as they were found: results and elements of lists have the trips in front. The trip's number; NULL:
+// they have no such form.
+static Ix roll_to(Trips *t, int64_t n, Node *const *carried, Rolled *of, Node **scanned, Node **cond) {
+    Graph *g = t->op->g;
+    OpTrial trial = op_try(t->op);
+    Ix at = ix_dim_fresh(g, "trip", 0, n - 1), step[MAX_VALUES], outer = g->trip;
+    for (int i = 0; i < t->ncarried; i++) step[i] = of[i].step, of[i].element = NULL;
+    g->trip = at;
+    bool ok = roll(t, at, carried, of, scanned, cond);
+    g->trip = outer;
+    for (uint32_t i = trial.requires; i < g->requires.n && ok; i++) {      // what each trip requires, would be required of the dimension
+        const GRequire *r = &g->requires.at[i];
+        ok = ix_substitute_dim(g, r->a, at, ix(g, 0)) == r->a && ix_substitute_dim(g, r->b, at, ix(g, 0)) == r->b;
+    }
+    bool other = false;
+    for (int i = 0; i < t->ncarried && ok; i++) other |= step[i] != of[i].step;
+    if (ok && other) return op_undo(t->op, trial), roll_to(t, n, carried, of, scanned, cond);
+    for (int i = 0; i < t->nscanned && ok; i++) ok = (scanned[i] = g_along(g, scanned[i], at, ix(g, n))) != NULL;
+    for (int i = 0; i < t->ncarried && ok; i++)
+        ok = of[i].element == NULL || (of[i].element = g_along(g, of[i].element, at, ix(g, n))) != NULL;
+    ok = ok && g_failed(g) == NULL;
+    if (!ok) op_undo(t->op, trial);
+    return ok ? at : NULL;
+}
+
+// How many of the first trips, at most `most`, have such a form, and a trip of them; *last: the loop ends with them. Where the condition
+// alone ends it: twice as many and twice as many, until it does, or values are too short for so many; then between the two.
+static int64_t roll_all(Trips *t, int64_t most, Node *const *carried, Rolled *of, Node **scanned, Ix *at, bool *last) {
+    Graph *g = t->op->g;
+    Node *cond = NULL;
+    int64_t made = 0, n = most < ROLLED ? most : FEW, ends = ROLLED + 1;
+    while (n > made && n < ends) {
+        if ((*at = roll_to(t, n, carried, of, scanned, &cond)) == NULL) {
+            if (t->chained) return 0;
+            ends = n, n = n == most ? n - 1 : (made + n) / 2;
+            continue;
+        }
+        Ix after = t->has_cond ? g_known_ix(g, cond) : ix(g, 1);
+        if (after == NULL) return 0;
+        int64_t trips = trips_of(g, after, *at, n);
+        *last = trips > 0 || n == most;
+        if (trips == n || (trips == 0 && *last)) return n;
+        if (trips > 0) return (*at = roll_to(t, trips, carried, of, scanned, &cond)) != NULL ? trips : 0;
+        made = n, n = ends > ROLLED ? n * 2 : (n + ends) / 2;
+    }
+    return made > 0 && (*at = roll_to(t, made, carried, of, scanned, &cond)) != NULL ? made : 0;
+}
+
+// So many of the first trips as one value. 0 and no message: all are to be written out.
+static int64_t rolled(Trips *t, int64_t most, Node **carried, Node **scanned, bool *last) {
+    Op *op = t->op;
+    Graph *g = op->g;
+    OpTrial trial = op_try(op);
+    Rolled of[MAX_VALUES] = {{0}};
+    Ix at = NULL;
+    for (int i = 0; i < t->ncarried; i++)
+        if (!op_is_sequence(carried[i]) && (of[i].first = g_known_ix(g, carried[i])) != NULL) of[i].step = ix(g, 1);
+    int64_t n = roll_all(t, most, carried, of, scanned, &at, last);
+    Ix count = ix(g, n);
+    if (n < FEW) return op_undo(op, trial), 0;
+    for (int i = 0; i < t->ncarried; i++) {
+        if (of[i].element != NULL) carried[i] = op_list_of_rows(op, carried[i], of[i].element, n);
+        else if (of[i].first != NULL) {
+            Node *after = g_size(g, EL_i64, ix_add(g, of[i].first, ix_mul(g, count, of[i].step)));
+            carried[i] = g_reshape(g, g_cast(g, after, (Elem)carried[i]->elem), carried[i]->rank, carried[i]->shape);
+        }
+    }
+    return n;
+}
+
+// Written out, but for those of the first trips that are one value. False and no message: a condition turned out not to be known.
 static bool unroll(Trips *t, int64_t most, Node **carried, Node **scanned) {
     Graph *g = t->op->g;
-    int step = t->nscanned > 0 ? t->nscanned : 1, n = 0;
+    int step = t->nscanned > 0 ? t->nscanned : 1;
     VEC(Node *) all = {0};
-    Node *given[MAX_VALUES], *like[MAX_VALUES] = {NULL};
-    bool go = most > 0;
+    Node *given[MAX_VALUES], *like[MAX_VALUES] = {NULL}, *lead[MAX_VALUES];
+    bool last = false;
+    int64_t first = most >= FEW ? rolled(t, most, carried, lead, &last) : 0, n = first;
+    bool go = most > 0 && !(first > 0 && last);
     while (go && n < most) {
         Node *cond = NULL, *now[MAX_VALUES];
-        if (n == UNROLLED) return false;
+        if (n - first == UNROLLED) return false;
         if (!trip(t, g_i(g, EL_i64, n), carried, now, &cond)) return false;
         for (int i = 0; i < step; i++) vec_push(g->arena, &all, t->nscanned > 0 ? now[i] : NULL);
         n++;
@@ -141,7 +273,10 @@ static bool unroll(Trips *t, int64_t most, Node **carried, Node **scanned) {
         Node *cond;
         if (!trip(t, g_i(g, EL_i64, 0), given, like, &cond)) return false;
     }
-    for (int i = 0; i < t->nscanned; i++) scanned[i] = stacked(g, n > 0 ? all.at + i : NULL, n, step, like[i]);
+    for (int i = 0; i < t->nscanned; i++) {
+        Node *rest = n > first || n == 0 ? stacked(g, n > 0 ? all.at + i : NULL, (int)(n - first), step, like[i]) : NULL;
+        scanned[i] = first == 0 ? rest : rest == NULL ? lead[i] : g_concat(g, 0, (Node *[]){lead[i], rest}, 2);
+    }
     return g_failed(g) == NULL;
 }
 

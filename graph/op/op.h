@@ -58,6 +58,8 @@ Node *op_widen(Graph *g, Node *x);               // what a formula works in: sma
 Node *op_in(Op *op, int i);                      // a message and NULL if it is missing
 Node *op_opt(Op *op, int i);                     // NULL: not given
 bool  op_is_sequence(const Node *n);             // sequence.c: a list of tensors, which op_in and op_opt refuse
+// sequence.c: `list`, and then the n rows of x
+Node *op_list_of_rows(Op *op, Node *list, Node *x, int64_t n);
 int   op_in_type(const Op *op, int i);           // TensorProto.DataType if known, else 0
 // has it so many dimensions? a message if not; NULL: false
 bool  op_rank(Op *op, const Node *x, int rank, const char *what);
@@ -96,6 +98,10 @@ Node          *op_fold(Op *op, Node *x);
 // Does a loop have so many trips, as a number? If a program is wanted, one that the given tensors settle is settled.
 // false and no message: it stays a loop, or the import starts again.
 bool           op_trips(Op *op, Ix size, int64_t *n);
+// Between the two may be tried what need not succeed: op_undo forgets the message, what was required and what was bound.
+typedef struct OpTrial { uint32_t requires, inputs, dims; bool again; } OpTrial;
+OpTrial        op_try(Op *op);
+void           op_undo(Op *op, OpTrial t);
 // If a program is wanted: does x follow from sizes, whole numbers and bools that are given? true: the import starts again.
 bool           op_settle(Op *op, const Node *x);
 // Axes as a bit set: the attribute `axes` of old opsets, or input i. *given: were there any?

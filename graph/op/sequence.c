@@ -10,7 +10,8 @@ static const GHostOp list = {.name = "Sequence"};
 
 bool op_is_sequence(const Node *n) { return n != NULL && n->kind == G_host && n->host.op == &list; }
 
-static Node *sequence_of(Op *op, Node *const *item, int n, Elem elem) {
+// `rows`: the value whose rows the first items are, all of them, or NULL
+static Node *sequence_of_rows(Op *op, Node *const *item, int n, Elem elem, Node *rows) {
     GType *type = NEW_N(op->g->arena, GType, n + 1);
     for (int i = 0; i < n; i++) {
         if (item[i] == NULL) return NULL;
@@ -19,8 +20,20 @@ static Node *sequence_of(Op *op, Node *const *item, int n, Elem elem) {
     }
     if (n > MAX_ITEMS) return op_error(op, "a sequence of %d tensors is too long", n);
     if (n == 0) type[0].elem = elem;
-    return g_host(op->g, &list, NULL, 0, item, n, type, n > 0 ? n : 1);
+    return g_host(op->g, &list, rows != NULL ? &rows : NULL, rows != NULL ? sizeof rows : 0, item, n, type, n > 0 ? n : 1);
 }
+
+static Node *sequence_of(Op *op, Node *const *item, int n, Elem elem) { return sequence_of_rows(op, item, n, elem, NULL); }
+
+Node *op_list_of_rows(Op *op, Node *before, Node *x, int64_t n) {
+    Graph *g = op->g;
+    Node **item = NEW_N(g->arena, Node *, before->nsrc + n);
+    for (uint32_t i = 0; i < before->nsrc; i++) item[i] = before->src[i];
+    for (int64_t i = 0; i < n; i++) item[before->nsrc + i] = g_squeeze(g, g_take_range(g, x, 0, ix(g, i), 1, ix(g, 1)), 1);
+    return sequence_of_rows(op, item, (int)(before->nsrc + n), (Elem)x->elem, before->nsrc == 0 ? x : NULL);
+}
+
+static Node *rows_of(const Node *s) { return s->host.attr_bytes > 0 ? *(Node *const *)s->host.attr : NULL; }
 
 static const Node *sequence_in(Op *op, int i) {
     const Node *n = i < op->nin ? op->in[i] : NULL;
@@ -70,7 +83,7 @@ static Node *lower_insert(Op *op) {
     if (at < 0) return op_error(op, "position %lld is out of range: there are %lld", (long long)from, (long long)n);
     Node **item = NEW_N(op->g->arena, Node *, n + 1);
     for (int64_t i = 0; i <= n; i++) item[i] = i == at ? x : s->src[i - (i > at)];
-    return sequence_of(op, item, (int)n + 1, EL_f32);
+    return sequence_of_rows(op, item, (int)n + 1, EL_f32, at == n ? rows_of(s) : NULL);
 }
 
 static Node *lower_erase(Op *op) {
@@ -95,9 +108,23 @@ static Node *lower_concat(Op *op) {
     int64_t axis = op_int(op, "axis", 0);
     if (axis < -rank || axis >= rank) return op_error(op, "axis %lld is out of range: there are %d dimensions", (long long)axis, rank);
     if (axis < 0) axis += rank;
-    Node **item = NEW_N(g->arena, Node *, s->nsrc);
-    for (uint32_t i = 0; i < s->nsrc; i++) item[i] = stacked ? g_unsqueeze(g, s->src[i], 1u << axis) : s->src[i];
-    return g_concat(g, (int)axis, item, (int)s->nsrc);
+    Node **item = NEW_N(g->arena, Node *, s->nsrc + 1), *rows = rows_of(s);
+    int n = 0;
+    uint32_t first = 0;
+    if (rows != NULL) {                                        // the rows of one value: their axis before the other
+        int64_t count = 0;
+        Ix shape[G_MAX_RANK];
+        int perm[G_MAX_RANK];
+        ix_const(rows->shape[0], &count);
+        for (int d = 0; d < rows->rank; d++) perm[d] = d == axis ? 0 : d + (d < axis);
+        if ((rows = g_transpose(g, rows, perm)) == NULL) return NULL;
+        for (int d = 0; d < rank && !stacked; d++)
+            shape[d] = d == axis ? ix_mul(g, rows->shape[d], rows->shape[d + 1]) : rows->shape[d + (d > axis)];
+        item[n++] = stacked ? rows : g_reshape(g, rows, rank, shape);
+        first = (uint32_t)count;
+    }
+    for (uint32_t i = first; i < s->nsrc; i++) item[n++] = stacked ? g_unsqueeze(g, s->src[i], 1u << axis) : s->src[i];
+    return g_concat(g, (int)axis, item, n);
 }
 
 // Of single elements, without that axis if `keepdims` is 0; of so many each, the last the rest; or of these sizes.

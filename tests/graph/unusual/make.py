@@ -669,6 +669,34 @@ def bags(m):
 
 
 @case
+def trips(m):
+    """Loops whose trips do not need each other: all as one value. Of the second the last trip is another, of the third each needs the one before."""
+    V, N = helper.make_tensor_value_info, helper.make_node
+    x, w = m.floats("x", [6, 3, 7]), m.weight(7, 5)
+    const = lambda v: m.const(np.array(v))
+    one, three, seven, k = const(1), const(3), m.const(np.full((3, 1), 0.5, "float32")), const([2])
+    body = [N("Gather", [x, "trip"], ["g"]), N("MatMul", ["g", w], ["p"]), N("Softmax", ["p"], ["s0"], axis=-1), N("Transpose", ["g"], ["gt"]), N("MatMul", ["g", "gt"], ["gg"]), N("Tanh", ["gg"], ["s1"]),
+            N("TopK", ["g", k], ["s2", "s3"], axis=-1), N("Concat", ["g", seven], ["c"], axis=1), N("CumSum", ["c", one], ["s4"]), N("ArgMax", ["c"], ["s5"], axis=0, keepdims=0),
+            N("Less", ["trip", three], ["small"]), N("Where", ["small", "g", seven], ["s6"]), N("Add", ["count", three], ["count_next"]), N("Cast", ["count_next"], ["f"], to=1), N("Mul", ["f", "g"], ["s7"]),
+            N("Identity", ["more"], ["go"])]
+    given = [V("trip", 7, []), V("more", 9, []), V("count", 7, None)]
+    loop = helper.make_graph(body, "each", given, [V("go", 9, None), V("count_next", 7, None)] + [V(f"s{i}", 7 if i in (3, 5) else 1, None) for i in range(8)])
+    counted, *results = m.node("Loop", const(6), "", const(2), outs=9, body=loop)
+    for i, r in enumerate(results):
+        m.output(m.node("Identity", r, out=f"r{i}"), 7 if i in (3, 5) else 1)
+    m.output(m.node("Neg", counted, out="counted"), 7)
+    y, two, last, end, first = m.floats("y", [11, 4]), const([2]), const(4), const([11]), const([0])
+    side = lambda name, to: helper.make_graph([N("Slice", [y, "from", to], [f"{name}_rows"]), N("ReduceMax", [f"{name}_rows"], [f"{name}_top"], axes=[0], keepdims=0)], name, [], [V(f"{name}_top", 1, None)])
+    part = [N("Mul", ["t", two], ["from"]), N("Add", ["from", two], ["to"]), N("Equal", ["t", last], ["at_end"]), N("If", ["at_end"], ["top"], then_branch=side("rest", end), else_branch=side("pair", "to")), N("Identity", ["c"], ["d"])]
+    part[0:0] = [N("Unsqueeze", ["t", first], ["t1"])]
+    part[1] = N("Mul", ["t1", two], ["from"])
+    m.output(m.node("Loop", const(5), "", out="tops", body=helper.make_graph(part, "parts", [V("t", 7, []), V("c", 9, [])], [V("d", 9, None), V("top", 1, None)])))
+    run = [N("Gather", [y, "i"], ["row"]), N("Add", ["sum", "row"], ["sum_next"]), N("Tanh", ["sum_next"], ["seen"]), N("Identity", ["a"], ["b"])]
+    total, seen = m.node("Loop", const(5), "", m.const(np.zeros(4, "float32")), outs=2, body=helper.make_graph(run, "run", [V("i", 7, []), V("a", 9, []), V("sum", 1, None)], [V("b", 9, None), V("sum_next", 1, None), V("seen", 1, None)]))
+    m.output(m.node("Sin", total, out="total")), m.output(m.node("Cos", seen, out="seen_all"))
+
+
+@case
 def step(m):
     """A decoder's step, query heads in groups over caches of both kinds: some that grow, and some of a length, written at a place of an inner axis."""
     H, G, D, W = 6, 2, 8, 48
