@@ -87,11 +87,88 @@ static void wait_products(Hop *h, Builder *b, int in_flight, ValMap *map) {
     for (int i = 0; i < h->np; i++) map_set(map, h->p[i].dot->out[0], v[i]);
 }
 
-void hop_consumers(Hop *h, Region *r) {
-    Builder b = {h->f, r, NULL, h->loop->span}, in;
+// A trip of the consumers, while it is made.
+typedef struct Trip {
+    Hop   *h;
+    Op    *loop;                 // the new one
+    Builder in;
+    ValMap map;                  // old values to new ones
+    Ring   ring;
+    Flight flight;
+    Val   *next[MAX_AHEAD];      // what is loaded for the trip after it
+} Trip;
+
+static void multiplied(Trip *t, const Op *op, const Product *p) {
+    Hop *h = t->h;
+    map_set(&t->map, op->out[0], hop_multiply(h, &t->in, p, t->ring, &t->map));
+    if (!h->pipelined) hop_started(&t->flight, op, p->op[0].where == REGISTERS ? op->in[p->swapped] : NULL);
+    if (!p->promoted) return;
+    hop_settle(&t->flight, &t->in, &t->map, t->flight.n);
+    if (op_acc(op)) map_set(&t->map, op->out[0], b_binary(&t->in, OP_add, map_get(&t->map, op_acc(op)), map_get(&t->map, op->out[0])));
+}
+
+// One trip late: what read the previous stage is done once only this trip's products are in flight.
+static void end_trip(Trip *t, const Op *yield) {
+    Hop *h = t->h;
+    int n = h->loop->nout;
+    Val *out[MAX_CARRIED + MAX_AHEAD + 2];
+    if (h->pipelined) wait_products(h, &t->in, h->np, &t->map);                     // for those of the trip before
+    for (int i = 0; i < n; i++) out[i] = map_get(&t->map, yield->in[i]);
+    if (h->pipelined) release_previous(h, &t->in, b_binary(&t->in, OP_gt, t->loop->reg[0]->args.at[0], h->loop->in[0]), t->ring);
+    else hop_release(h, &t->in, 0, t->ring.stage);
+    t->ring = hop_advance(h, &t->in, t->ring);
+    for (int i = 0; i < h->nahead; i++) out[n + i] = t->next[i];
+    out[n + h->nahead] = t->ring.stage;
+    out[n + h->nahead + 1] = t->ring.phase;
+    hop_effect(&t->in, OP_T_yield, n + h->nahead + 2, out);
+}
+
+static void fill_trip(Trip *t) {
+    Hop *h = t->h;
     Region *old = h->loop->reg[0];
     int n = h->loop->nout;
-    Ring ring;
+    if (h->nahead) hop_load_ahead(h, &t->in, b_binary(&t->in, OP_add, t->loop->reg[0]->args.at[0], h->loop->in[2]), t->next);
+    for (int i = 0; i <= n; i++) {
+        t->loop->reg[0]->args.at[i]->name = old->args.at[i]->name;
+        map_set(&t->map, old->args.at[i], i ? t->loop->reg[0]->args.at[i] : hop_turned(h, &t->in, t->loop->reg[0]->args.at[0]));
+    }
+    hop_await(h, &t->in, 0, t->ring);
+    for (Op *op = old->first; op; op = op->next) {
+        if (hop_take_source(h, &t->in, op, t->ring.stage, &t->map) || hop_take_ahead(h, &t->in, op, t->loop->reg[0]->args.at + 1 + n, &t->map) || hop_is_ring_load(h, op)) continue;
+        const Product *p = NULL;
+        for (int i = 0; i < h->np; i++) if (h->p[i].dot == op) p = &h->p[i];
+        hop_settle(&t->flight, &t->in, &t->map, op->code == OP_T_yield ? t->flight.n : hop_wanted(&t->flight, op));
+        hop_take_seen(h, &t->in, op, t->ring.stage, &t->map);
+        if (p) multiplied(t, op, p);
+        else if (op->code == OP_T_yield) end_trip(t, op);
+        else op_append(t->loop->reg[0], op_clone(h->f, op, &t->map));
+    }
+}
+
+// What follows the loop takes its results, products when they have arrived.
+static void take_results(Hop *h, Builder *b, Op *loop) {
+    const Op *yield = h->loop->reg[0]->last;
+    int n = h->loop->nout;
+    ValMap after = {.arena = h->f->arena};                                           // by product: what the loop leaves of it
+    for (int i = 0; i < n; i++) loop->out[i]->name = h->loop->out[i]->name;
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < h->np; k++) if (yield->in[i] == h->p[k].dot->out[0]) map_set(&after, yield->in[i], loop->out[i]);
+    if (h->pipelined) wait_products(h, b, 0, &after);
+    hop_release_once(h, b);
+    if (h->pipelined && (h->walk_bytes || h->nest)) release_previous(h, b, b_binary(b, OP_lt, h->loop->in[0], h->loop->in[1]), (Ring){loop->out[n + h->nahead], loop->out[n + h->nahead + 1]});
+    if (h->pipelined && hop_pingpong_busy(h)) {                // what follows takes its time, and is not to begin before that
+        wait_products(h, b, 0, &after);
+        b->r->last->attr = h->empty[0]->def->attr;
+    }
+    for (int i = 0; i < n; i++) {
+        bool product = false;
+        for (int k = 0; k < h->np; k++) product |= h->pipelined && yield->in[i] == h->p[k].dot->out[0];
+        replace_uses(&h->f->body, h->loop->out[i], product ? map_get(&after, yield->in[i]) : loop->out[i]);
+    }
+}
+
+void hop_consumers(Hop *h, Region *r) {
+    Builder b = {h->f, r, NULL, h->loop->span};
     if (h->nest) {
         hop_nest_consumers(h, r);
         b = (Builder){h->f, h->loop->parent, h->loop, h->loop->span};
@@ -103,62 +180,13 @@ void hop_consumers(Hop *h, Region *r) {
         hop_effect(&b, OP_T_mbar_wait, 3, (Val *[]){h->once, hop_i32(&b, 0), h->turn[1]});
     }
     if (h->chained) { hop_overlap(h, r); return; }
-    Val *init[MAX_CARRIED + MAX_AHEAD], *next[MAX_AHEAD];
+    int n = h->loop->nout;
+    Val *init[MAX_CARRIED + MAX_AHEAD];
     for (int i = 0; i < n; i++) init[i] = h->loop->in[3 + i];
     hop_load_ahead(h, &b, h->loop->in[0], init + n);
-    ValMap map = {.arena = h->f->arena};
-    Op *loop = hop_ring_loop(h, &b, 1, n + h->nahead, init, &map, &in, &ring);
-    if (h->nahead) hop_load_ahead(h, &in, b_binary(&in, OP_add, loop->reg[0]->args.at[0], h->loop->in[2]), next);
-    for (int i = 0; i <= n; i++) {
-        loop->reg[0]->args.at[i]->name = old->args.at[i]->name;
-        map_set(&map, old->args.at[i], i ? loop->reg[0]->args.at[i] : hop_turned(h, &in, loop->reg[0]->args.at[0]));
-    }
-    hop_await(h, &in, 0, ring);
-    Flight f = {0};
-    for (Op *op = old->first; op; op = op->next) {
-        if (hop_take_source(h, &in, op, ring.stage, &map) || hop_take_ahead(h, &in, op, loop->reg[0]->args.at + 1 + n, &map) || hop_is_ring_load(h, op)) continue;
-        int p = -1;
-        for (int i = 0; i < h->np; i++) if (h->p[i].dot == op) p = i;
-        hop_settle(&f, &in, &map, op->code == OP_T_yield ? f.n : hop_wanted(&f, op));
-        hop_take_seen(h, &in, op, ring.stage, &map);
-        if (p >= 0) {
-            Val *v = hop_multiply(h, &in, &h->p[p], ring, &map);
-            map_set(&map, op->out[0], v);
-            if (!h->pipelined) hop_started(&f, op, h->p[p].op[0].where == REGISTERS ? op->in[h->p[p].swapped] : NULL);
-            if (h->p[p].promoted) hop_settle(&f, &in, &map, f.n);
-            if (h->p[p].promoted && op_acc(op)) map_set(&map, op->out[0], b_binary(&in, OP_add, map_get(&map, op_acc(op)), map_get(&map, op->out[0])));
-        } else if (op->code == OP_T_yield) {
-            Val *out[MAX_CARRIED + MAX_AHEAD + 2];
-            if (h->pipelined) wait_products(h, &in, h->np, &map);                    // for those of the trip before
-            for (int i = 0; i < n; i++) out[i] = map_get(&map, op->in[i]);
-            // one trip late: what read the previous stage is done once only this trip's products are in flight
-            if (h->pipelined) release_previous(h, &in, b_binary(&in, OP_gt, loop->reg[0]->args.at[0], h->loop->in[0]), ring);
-            else hop_release(h, &in, 0, ring.stage);
-            ring = hop_advance(h, &in, ring);
-            for (int i = 0; i < h->nahead; i++) out[n + i] = next[i];
-            out[n + h->nahead] = ring.stage;
-            out[n + h->nahead + 1] = ring.phase;
-            hop_effect(&in, OP_T_yield, n + h->nahead + 2, out);
-        } else {
-            Op *c = op_clone(h->f, op, &map);
-            op_append(loop->reg[0], c);
-        }
-    }
-    for (int i = 0; i < n; i++) loop->out[i]->name = h->loop->out[i]->name;
-    ValMap after = {.arena = h->f->arena};                                           // by product: what the loop leaves of it
-    for (int i = 0; i < n; i++)
-        for (int k = 0; k < h->np; k++) if (old->last->in[i] == h->p[k].dot->out[0]) map_set(&after, old->last->in[i], loop->out[i]);
-    if (h->pipelined) wait_products(h, &b, 0, &after);
-    hop_release_once(h, &b);
-    if (h->pipelined && (h->walk_bytes || h->nest)) release_previous(h, &b, b_binary(&b, OP_lt, h->loop->in[0], h->loop->in[1]), (Ring){loop->out[n + h->nahead], loop->out[n + h->nahead + 1]});
-    if (h->pipelined && hop_pingpong_busy(h)) {                // what follows takes its time, and is not to begin before that
-        wait_products(h, &b, 0, &after);
-        b.r->last->attr = h->empty[0]->def->attr;
-    }
-    for (int i = 0; i < n; i++) {
-        bool product = false;
-        for (int k = 0; k < h->np; k++) product |= h->pipelined && old->last->in[i] == h->p[k].dot->out[0];
-        replace_uses(&h->f->body, h->loop->out[i], product ? map_get(&after, old->last->in[i]) : loop->out[i]);
-    }
+    Trip t = {.h = h, .map = {.arena = h->f->arena}};
+    t.loop = hop_ring_loop(h, &b, 1, n + h->nahead, init, &t.map, &t.in, &t.ring);
+    fill_trip(&t);
+    take_results(h, &b, t.loop);
     if (h->nest) hop_nest_end(h, CONSUMERS, h->nest->reg[0]);
 }
