@@ -115,7 +115,7 @@ Ent call_lambda(Check *c, Lambda *l, const Arg *args, int n, Span at, Sym name) 
         const Node *p = params->kid[i];
         if (p->sym) scope_bind(c, sc, p->sym, bind_once(c, args[i].e, p->sym, args[i].span), name_at(p));
     }
-    Ent r = ent_void();
+    Ent r;
     if (body && body->kind == N_block) {
         check_stmts(c, body);                 // a value at the end is "returned" (BLOCK_VALUE)
         r = e.frame.returned ? e.frame.result : ent_void();

@@ -21,10 +21,10 @@ static Node *positions(Op *op, Node *x, Node *windows, const OpWindow *w, bool c
     for (int d = 0; d < x->rank; d++) flat[d] = shape[d] = windows->shape[d];
     flat[x->rank] = count;
     Node *at = g_arg_reduce(g, GR_argmax, g_reshape(g, windows, x->rank + 1, flat), x->rank, false, false), *sum = NULL;
-    Ix plane = ix_product(g, x->shape + 2, w->n), stride = ix(g, 1), inner = ix(g, 1);
+    Ix plane = ix_product(g, x->shape + 2, w->n), stride = ix(g, 1);
     for (int k = 0; k < w->n; k++) {
         int i = column_major ? k : w->n - 1 - k;                // from the fastest axis on
-        inner = ix(g, 1);
+        Ix inner = ix(g, 1);
         for (int j = i + 1; j < w->n; j++) inner = ix_mul(g, inner, w->kernel_ix[j]);
         Node *tap = g_ew2(g, EW_mod, g_ew2(g, EW_div, at, g_size(g, EL_i64, inner)), g_i(g, EL_i64, w->kernel[i]));
         Ix start = ix_sub(g, ix_muli(g, ix_axis(g, 2 + i, shape[2 + i]), w->stride[i]), w->before[i]);

@@ -208,82 +208,110 @@ static Op *meeting(const Walk *w) {
     return at;
 }
 
-static void rewrite(Walk *w) {
+// What all rows have: how many there are, the room for one row's tiles. How many blocks walk.
+static Val *common(Walk *w, Builder *b) {
     Keep *k = w->k;
     Fn *f = k->f;
-    Op *first = k->loop[0], *last = k->loop[w->last];
-    Span span = first->span;
-    Builder b = {f, &f->body, NULL, span};
-    // what all rows have
-    Val *blocks = b_const(&b, EL_index, f->shares ? f->shares : 1), *lo = first->in[0], *step = first->in[2],
-        *row = w->row->out[0];
-    w->rows = b_binary(&b, OP_div, b_op(&b, OP_T_programs, 0, type_scalar(EL_index), 0, NULL), blocks);
-    w->last_row = b_binary(&b, OP_sub, w->rows, b_const(&b, EL_index, 1));
-    Val *walkers = b_binary(&b, OP_div, b_op(&b, OP_T_walkers, 0, type_scalar(EL_index), 0, NULL), blocks);
-    Val *length = keep_length(&b, first),
-        *all = b_binary(&b, OP_div, b_binary(&b, OP_add, length, b_const(&b, EL_index, step->def->imm - 1)), step);
-    Val *tiles = b_binary(&b, OP_mul, all, b_const(&b, EL_index, k->loads));
-    w->room = b_op(&b, OP_T_keep, 0, type_scalar(EL_index), 1, &tiles);
+    const Op *first = k->loop[0];
+    Val *blocks = b_const(b, EL_index, f->shares ? f->shares : 1), *step = first->in[2];
+    w->rows = b_binary(b, OP_div, b_op(b, OP_T_programs, 0, type_scalar(EL_index), 0, NULL), blocks);
+    w->last_row = b_binary(b, OP_sub, w->rows, b_const(b, EL_index, 1));
+    Val *walkers = b_binary(b, OP_div, b_op(b, OP_T_walkers, 0, type_scalar(EL_index), 0, NULL), blocks);
+    Val *length = keep_length(b, first),
+        *all = b_binary(b, OP_div, b_binary(b, OP_add, length, b_const(b, EL_index, step->def->imm - 1)), step);
+    Val *tiles = b_binary(b, OP_mul, all, b_const(b, EL_index, k->loads));
+    w->room = b_op(b, OP_T_keep, 0, type_scalar(EL_index), 1, &tiles);
     w->room->def->imm = keep_tile_bytes(k);
-    // the walk, around what a row needs
-    Val *start = b_cast(&b, EL_i32, row), *arg[2][2];
-    Op *walk = op_new(f, OP_T_while, span, 2, (Val *[]){start, b_const(&b, EL_i32, 0)}, 2);
+    return walkers;
+}
+
+// The walk from row `start`, without an end yet, around what a row needs. Its turn, of which four are told apart; the draw of the next row.
+static Op *walk_new(Walk *w, Builder *b, Val *start, Val **turn, Val **drawing) {
+    Fn *f = w->k->f;
+    Val *arg[2][2];
+    Op *walk = op_new(f, OP_T_while, b->span, 2, (Val *[]){start, b_const(b, EL_i32, 0)}, 2);
     for (int i = 0; i < 2; i++) {
         walk->out[i]->type = start->type;
         for (int r = 0; r < 2; r++) arg[r][i] = region_arg(f, walk->reg[r], start->type);
     }
     w->body = walk->reg[1];
-    Builder test = {f, walk->reg[0], NULL, span}, top = {f, w->body, NULL, span};
-    Val *more = there_is(w, &test, arg[0][0]), *turn = arg[1][1];
-    op_append(walk->reg[0], op_new(f, OP_T_condition, span, 3, (Val *[]){more, arg[0][0], arg[0][1]}, 0));
-    b_insert(&b, walk);
+    *turn = arg[1][1];
+    Builder test = {f, walk->reg[0], NULL, b->span}, top = {f, w->body, NULL, b->span};
+    Val *more = there_is(w, &test, arg[0][0]);
+    op_append(walk->reg[0], op_new(f, OP_T_condition, b->span, 3, (Val *[]){more, arg[0][0], arg[0][1]}, 0));
+    b_insert(b, walk);
     w->number = existing(w, &top, arg[1][0]);
-    Val *drawing = b_op(&top, OP_T_draw, 0, type_scalar(EL_index), 1, &w->rows);
+    *drawing = b_op(&top, OP_T_draw, 0, type_scalar(EL_index), 1, &w->rows);
     for (uint32_t i = 0; i < w->moved.n; i++) {
         op_remove(w->moved.at[i]);
         op_append(w->body, w->moved.at[i]);
-        if (op_meets(w->moved.at[i])) op_add_operand(f, w->moved.at[i], turn);
+        if (op_meets(w->moved.at[i])) op_add_operand(f, w->moved.at[i], *turn);
     }
-    replace_uses(w->body, row, w->number);
-    // the first row's tiles: there is one, since no more blocks are launched than there are programs
-    Builder before = {f, NULL, walk, span};
-    Val *far = b_binary(&before, OP_add, lo, b_const(&before, EL_index, w->most * step->def->imm)),
-        *own = b_binary(&before, OP_sub, first->in[1], lo);
-    Val *behind = b_binary(
-        &before, OP_mul,
-        b_binary(&before, OP_div, b_binary(&before, OP_add, own, b_const(&before, EL_index, step->def->imm - 1)), step),
-        step);
-    behind = b_binary(
-        &before, OP_add, lo,
-        b_op(&before, OP_T_fun, TF_max, type_scalar(EL_index), 2, (Val *[]){behind, b_const(&before, EL_index, 0)}));
-    Region *fill = loop_to(w, &before, lo, far, step);
-    Builder in = {f, NULL, fill->last, span};
+    replace_uses(w->body, w->row->out[0], w->number);
+    return walk;
+}
+
+// The first row's tiles: there is one, since no more blocks are launched than there are programs. As far as a row may go, and where the row's own trips end.
+static void ask_first(Walk *w, Op *walk, Val *start, Val **far, Val **behind) {
+    Fn *f = w->k->f;
+    const Op *first = w->k->loop[0];
+    Val *lo = first->in[0], *step = first->in[2];
+    Builder b = {f, NULL, walk, first->span};
+    *far = b_binary(&b, OP_add, lo, b_const(&b, EL_index, w->most * step->def->imm));
+    Val *own = b_binary(&b, OP_sub, first->in[1], lo);
+    own = b_binary(&b, OP_mul, b_binary(&b, OP_div, b_binary(&b, OP_add, own, b_const(&b, EL_index, step->def->imm - 1)), step), step);
+    *behind = b_binary(&b, OP_add, lo, b_op(&b, OP_T_fun, TF_max, type_scalar(EL_index), 2, (Val *[]){own, b_const(&b, EL_index, 0)}));
+    Region *fill = loop_to(w, &b, lo, *far, step);
+    Builder in = {f, NULL, fill->last, first->span};
     ask(w, &in, fill->owner, b_binary(&in, OP_lt, fill->args.at[0], first->in[1]), start, fill->args.at[0]);
-    // the next row's, in the last loop: before its stores, which may wait
-    Builder meet = {f, NULL, meeting(w), span}, loop = {f, NULL, last->reg[0]->last, span};
+}
+
+// The next row's, in the last loop: before its stores, which may wait. Its number.
+static Val *ask_next(Walk *w, Val *drawing, Val *turn, Val *walkers) {
+    Fn *f = w->k->f;
+    Op *last = w->k->loop[w->last];
+    Span span = w->k->loop[0]->span;
+    Builder meet = {f, NULL, meeting(w), span}, after = {f, NULL, last, span}, loop = {f, NULL, last->reg[0]->last, span};
     Val *drawn = b_op(&meet, OP_T_drawn, 0, type_scalar(EL_index), 2, (Val *[]){drawing, turn});
-    Builder after = {f, NULL, last, span};
     Val *next = b_cast(&after, EL_i32, b_binary(&after, OP_add, drawn, walkers));
     for (Op *op = last->reg[0]->first; op; op = op->next) if (op->code == OP_T_store) { loop.before = op; break; }
     ask(w, &loop, last, there_is(w, &after, next), next, last->reg[0]->args.at[0]);
-    Builder done = {f, NULL, last->next, span};
-    if (!done.before) done.r = w->body;
-    Region *rest = loop_to(w, &done, behind, far, step);
-    Builder empty = {f, NULL, rest->last, span};
-    keep_effect(&empty, OP_T_copy_commit, 0);
-    Builder end = {f, w->body, NULL, span};
-    Val *turned = b_binary(&end, OP_and, b_binary(&end, OP_add, turn, b_const(&end, EL_i32, 1)), b_const(&end, EL_i32, 3));
-    op_append(w->body, op_new(f, OP_T_yield, span, 2, (Val *[]){next, turned}, 0));
-    // and all loops take their tiles back
-    Builder begin = {f, NULL, first->reg[0]->first, span};
+    return next;
+}
+
+// All loops take their tiles back.
+static void take_back(Walk *w) {
+    Keep *k = w->k;
+    Op *first = k->loop[0];
+    Builder begin = {k->f, NULL, first->reg[0]->first, first->span};
     keep_effect(&begin, OP_T_copy_wait, w->most - 1);
     keep_effect(&begin, OP_T_copy_commit, 0);
     for (int i = 0; i < k->loops; i++)
         for (int q = 0; q < k->loads; q++) {
             if (!k->again[i][q]) continue;
-            Builder here = {f, NULL, k->again[i][q], span};
+            Builder here = {k->f, NULL, k->again[i][q], first->span};
             keep_get_tile(k, i, q, w->room, place(w, &here, k->loop[i]->reg[0]->args.at[0], q));
         }
+}
+
+static void rewrite(Walk *w) {
+    Fn *f = w->k->f;
+    Op *last = w->k->loop[w->last];
+    Span span = w->k->loop[0]->span;
+    Builder b = {f, &f->body, NULL, span};
+    Val *walkers = common(w, &b), *start = b_cast(&b, EL_i32, w->row->out[0]), *turn, *drawing, *far, *behind;
+    Op *walk = walk_new(w, &b, start, &turn, &drawing);
+    ask_first(w, walk, start, &far, &behind);
+    Val *next = ask_next(w, drawing, turn, walkers);
+    Builder done = {f, NULL, last->next, span};
+    if (!done.before) done.r = w->body;
+    Region *rest = loop_to(w, &done, behind, far, w->k->loop[0]->in[2]);            // trips that the row has not: as many groups of copies in each
+    Builder empty = {f, NULL, rest->last, span};
+    keep_effect(&empty, OP_T_copy_commit, 0);
+    Builder end = {f, w->body, NULL, span};
+    Val *turned = b_binary(&end, OP_and, b_binary(&end, OP_add, turn, b_const(&end, EL_i32, 1)), b_const(&end, EL_i32, 3));
+    op_append(w->body, op_new(f, OP_T_yield, span, 2, (Val *[]){next, turned}, 0));
+    take_back(w);
 }
 
 bool walk_rows(Keep *k, const CompileOptions *opt) {
