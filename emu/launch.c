@@ -465,7 +465,8 @@ static EmuStatus check_shape(EmuContext *ctx, const Launch *launch, const char *
     const uint32_t *b = launch->block, *g = launch->grid, *c = launch->cluster;
     uint64_t threads = (uint64_t)b[0] * b[1] * b[2];
     if (!threads || threads > MAX_THREADS || b[0] > MAX_THREADS || b[1] > MAX_THREADS || b[2] > MAX_THREADS_Z)
-        return emu_error(ctx, EMU_INVALID, "`%s`: a block of (%u, %u, %u) threads", name, b[0], b[1], b[2]);
+        return emu_error(ctx, EMU_INVALID, "`%s`: a block of (%u, %u, %u) threads; at most %d are possible, and %d along z", name, b[0], b[1],
+                         b[2], (int)MAX_THREADS, (int)MAX_THREADS_Z);
     for (int i = 0; i < 3; i++)
         if (k->reqntid[0] && k->reqntid[i] != b[i])
             return emu_error(ctx, EMU_INVALID, "`%s` needs blocks of (%u, %u, %u) threads, not (%u, %u, %u)", name,

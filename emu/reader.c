@@ -535,7 +535,9 @@ void reader_skip_section(Reader *r) {                    // .section .debug_info
 }
 
 void reader_skip_to_semicolon(Reader *r) {
-    while (text_peek(r) && *r->p != ';') r->p++;
+    for (int c; (c = text_peek(r)) && c != ';' && c != '{' && c != '}';)
+        if (c == '"') (void)text_quoted(r);
+        else r->p++;
     text_expect(r, ';');
 }
 

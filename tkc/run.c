@@ -126,7 +126,7 @@ static int read_three(const char *option, const char *text, uint32_t out[3]) {
         int64_t v = 0;
         char part[24];
         snprintf(part, sizeof part, "%.*s", (int)(n < 23 ? n : 23), text);
-        if (!number_parse(part, &v) || v < 1 || v > INT32_MAX) return wrong_use("--%s takes X[,Y,Z], numbers from 1 on, not `%s`", option, part);
+        if (!number_parse(part, &v) || v < 1 || v > INT32_MAX) return wrong_use("--%s takes X[,Y,Z], numbers from 1 to %d, not `%s`", option, INT32_MAX, part);
         out[i] = (uint32_t)v;
         text += n;
         if (*text == '\0') return DONE;

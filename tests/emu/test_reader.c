@@ -23,6 +23,7 @@ static void errors(void **state) {
     refuses(K("bra NOWHERE;"), "line 6: label `NOWHERE` is not defined");
     refuses(K("L: L:"), "line 6: `L` is declared twice");
     refuses(K(".reg .b32 %r<7>;"), "line 6: `%r` is declared twice");
+    refuses(K(".pragma \"nounroll\" { ret; }"), "line 6: expected `;`, not `{`");
     refuses(K("mov.u32 %r1, 12x;"), "line 6: `12x` is not a number");
     refuses(K("mov.u32 %r1, 1 ? 2;"), "line 6: expected `:`");
     refuses(K(".reg .v2 .b32 v; mov.b32 %r1, v.z;"), "line 6: `v` has no part `.z`");
@@ -79,7 +80,7 @@ static void oddities(void **state) {
         "/* a\ncomment */ .version 7.0 // other\n.target sm_80, debug\n.address_size 64\n.file 1 \"a b.tk\", 123, 456\n"
         ".extern .shared .align 16 .b8 dyn[]; .global .align 16 .b8 zero[0]; .global .f32 f[2][3] = {{1.0, 0f40000000, -3}, {4e-1}};\n"
         ".weak .func (.param .b32 r) id(.param .b32 a) { .reg .b32 %r<2>; ld.param.b32 %r1, [a]; st.param.b32 [r+0], %r1; ret; }\n"
-        ".visible .entry one()\n.maxntid 1024, 1, 1\n.minnctapersm 1\n.maxnreg 128\n.pragma \"nounroll\";\n{ .pragma \"nounroll\"; ; .reg .b32 r<3>, s; .loc 1 2 3, function_name $L__info+4, inlined_at 1 4 5\n mov.u32 r1, (1 << 4) | 3; mov.u32 s, -0x10; mov.u32 s, 0b101; mov.u32 s, 017; mov.b32 r2, 1.5; { } exit; }\n"
+        ".visible .entry one()\n.maxntid 1024, 1, 1\n.minnctapersm 1\n.maxnreg 128\n.pragma \"nounroll\";\n{ .pragma \"nounroll {;\"; ; .reg .b32 r<3>, s; .loc 1 2 3, function_name $L__info+4, inlined_at 1 4 5\n mov.u32 r1, (1 << 4) | 3; mov.u32 s, -0x10; mov.u32 s, 0b101; mov.u32 s, 017; mov.b32 r2, 1.5; { } exit; }\n"
         ".section .debug_abbrev { .b8 1, 2, 3; .b64 $x+4; }\n"
         ".visible .entry two(.param .align 8 .b8 p[24], .param .f32 q) .explicitcluster .reqnctapercluster 2, 1, 1 { ret; }\n");
     assert_int_equal(emu_kernel_count(m), 2);
