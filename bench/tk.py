@@ -1,6 +1,6 @@
 """Kernels on torch tensors, for benchmarks: compiled ahead by tkc, launched through libtkc as any program would (docs/api.md).
 
-    k = tk.Kernel("examples/softmax.tk", "softmax", sets, x=x, y=y)      # `sets`: what a launcher knows, as after --set
+    k = tk.Kernel("examples/softmax.tk", "softmax", sets, x=x, y=y)      # `sets`: what a launcher knows, as after --set; `schedule`: as after --with
     k()                                                                  # launches on torch's current stream
 
 Parameters that are no tensors are numbers. TKC names the compiler (build/tkc), TKC_LIBRARY the library (build/lib/libtkc.so);
@@ -41,22 +41,22 @@ class Library:
 _folder, _compiled, _loaded, _library = None, {}, {}, None
 
 
-def compiled(path, kernel, sets, arch):
+def compiled(path, kernel, sets, arch, schedule={}):
     """The path of a file of compiled kernels with this one in it."""
     global _folder
-    key = (path, kernel, arch, *sorted(sets.items()))
+    key = (path, kernel, arch, *sorted(sets.items()), *sorted(schedule.items()))
     if key not in _compiled:
         if not _folder: atexit.register(shutil.rmtree, _folder := tempfile.mkdtemp())
         out = os.path.join(_folder, f"{len(_compiled)}.tkx")
         _compiled[key] = out
         words = [TKC, path, "--emit=artifact", "-o", out, "--kernel=" + kernel, "--arch=" + arch]
-        r = subprocess.run(words + [f"--set={k}={v}" for k, v in sets.items()], capture_output=True, text=True)
+        r = subprocess.run(words + [f"--set={k}={v}" for k, v in sets.items()] + [f"--with={k}={v}" for k, v in schedule.items()], capture_output=True, text=True)
         if r.returncode: raise RuntimeError(r.stderr)
     return _compiled[key]
 
 
 def prepare(jobs):
-    """Compiles (path, kernel, sets, arch) ahead, as many at once as there are cores; what fails, fails when it is used."""
+    """Compiles (path, kernel, sets, arch, or schedule too) ahead, as many at once as there are cores; what fails, fails when it is used."""
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for f in [pool.submit(compiled, *job) for job in jobs]: f.exception()
 
@@ -68,10 +68,10 @@ def arg(name, v):
 
 
 class Kernel:
-    def __init__(self, path, kernel, sets=None, arch="sm_90a", **args):
+    def __init__(self, path, kernel, sets=None, arch="sm_90a", schedule=None, **args):
         global _library
         self.args, self.launch = args, c_void_p()                       # the tensors live as long as the launch
-        file = compiled(path, kernel, sets or {}, arch)
+        file = compiled(path, kernel, sets or {}, arch, schedule or {})
         _library = _library or Library()
         if file not in _loaded:
             _loaded[file] = c_void_p()

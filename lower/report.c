@@ -199,9 +199,11 @@ void report_collect(Fn *f, const int64_t *dims, Buf *out, ReportLines *lines) {
     else if (f->cluster)
         buf_printf(out, "  clusters       of %d blocks; what all of them want is loaded once\n", f->cluster);
     if (f->cluster_refused) buf_printf(out, "  no clusters: %s\n", f->cluster_refused);
+    if (f->scatter_refused) buf_printf(out, "  no slices of tiles in clusters: %s\n", f->scatter_refused);
     if (f->parts)
         buf_printf(out, "  split          each %s in %d parts, %s\n", l->together ? "program's loops" : "tile's loop", f->parts,
                    l->together              ? "which meet after each: all of them run at once"
+                   : put_scattered(f)       ? "the blocks of a cluster: each joins a slice of the tile in its shared memory, in order"
                    : f->cluster == f->parts ? "joined in order by the first, in its shared memory"
                                             : "joined in order by the last");
     if (f->dealt)

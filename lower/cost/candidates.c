@@ -31,7 +31,7 @@ static const struct { const char *word; int sorts, value[MAX_TRIED]; } tried[] =
     {"walk",    WGMMA,                   {1, 2}},
     {"pingpong", WGMMA,                  {1, 2}},
     {"keep",    WGMMA,                   {1, 4, 8, 16, 32, 64}},
-    {"cluster", WGMMA,                   {1, 2}},
+    {"cluster", WGMMA,                   {1, 2, 4, 8}},
     {"stages",  MMA_SYNC,                {2, 3, 4}},
     {"warps",   ROWS,                    {1, 2, 4, 8, 16, 32}},
 };
@@ -98,6 +98,13 @@ static void plain(Schedule *s, const Schedule *said) {
     if (s->keep == 1 && !said->keep) s->keep = 0;
 }
 
+// Blocks that load for each other are two, each with tiles of its own; others are the parts of one, and do not walk.
+static bool cluster_possible(const Look *l, Fn *f, const Schedule *s, int blocks) {
+    if (blocks == 1) return true;
+    if (s->split < 2) return blocks == 2;
+    return blocks == s->split && s->walk != 2 && !scatter_refusal(f, l->opt->target, blocks);
+}
+
 // All values of the words from `word` on that are left open.
 static void vary(Look *l, TKernel *k, const TuneCandidate *from, Fn *f, const int64_t *dims, const Schedule *given,
                  const Cost *usual, int word) {
@@ -109,7 +116,9 @@ static void vary(Look *l, TKernel *k, const TuneCandidate *from, Fn *f, const in
         plain(&c.schedule, &l->opt->schedule);
         Schedule before = usual->schedule;
         plain(&before, &l->opt->schedule);
-        if (memcmp(&c.schedule, &before, sizeof before)) push(l, k, from, &c);
+        if (!memcmp(&c.schedule, &before, sizeof before)) return;
+        push(l, k, from, &c);
+        l->all.at[l->all.n - 1].reckoned = c.schedule.split > 1 && c.schedule.cluster == c.schedule.split;
         return;
     }
     Schedule s = *given;
@@ -121,7 +130,9 @@ static void vary(Look *l, TKernel *k, const TuneCandidate *from, Fn *f, const in
     if (strcmp(tried[word].word, "keep") == 0) open &= usual->schedule.keep > 1 && s.pingpong > 1;
     // no faster together, wherever it was measured
     if (strcmp(tried[word].word, "cluster") == 0) open &= s.pingpong < 2;
+    bool clusters = open && strcmp(tried[word].word, "cluster") == 0;
     for (int i = 0; i < (open ? MAX_TRIED : 1) && (!open || tried[word].value[i]); i++) {
+        if (clusters && !cluster_possible(l, f, &s, tried[word].value[i])) continue;
         if (open) *field = tried[word].value[i];
         vary(l, k, from, f, dims, &s, usual, word + 1);
     }
@@ -182,7 +193,7 @@ int candidate_best(const Candidate *c, int n) {
     int best = 0;
     while (best + 1 < n && !c[best].allowed) best++;
     for (int i = best + 1; i < n; i++)
-        if (c[i].allowed && c[i].us < c[best].us * (c[best].from ? 1 : c[i].worth)) best = i;
+        if (c[i].allowed && !c[i].reckoned && c[i].us < c[best].us * (c[best].from ? 1 : c[i].worth)) best = i;
     return best;
 }
 

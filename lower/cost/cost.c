@@ -58,6 +58,7 @@ static int parts_of(const Open *o, How how, Cost *out) {
     const Work *w = o->w;
     int parts = how.parts;
     for (int i = 1; !o->given->split && !how.dealt && w->splits && i < MAX_TRIED && tried[i] <= w->trips; i++) {
+        if (tried[i] == o->given->cluster && !w->merged) continue;          // the blocks of a cluster are the parts of a tile where both are asked for
         if (i >= USUAL && (double)w->programs * tried[i] > o->t->sms) break;
         double us = product_us(w, o->t, (How){.parts = tried[i], .walks = how.walks}), near = nearer_us(w, o->t, o->given, tried[i], us);
         if (us - near >= out->us) continue;
@@ -83,8 +84,9 @@ static int one_loop(const Open *o, Cost *out) {
     const Work *w = o->w;
     const Target *t = o->t;
     const Schedule *given = o->given;
-    bool walks = given->walk != 1 && !w->alone, asked = given->pingpong > 1, deals = w->splits && w->clocks > 0 && walks && given->split < 2;
-    How how = {.parts = given->split > 1 && w->splits ? given->split : 1, .walks = walks, .pingpong = asked && w->pingpong, .dealt = deals && given->streamk > 1};
+    bool scattered = given->split > 1 && given->cluster == given->split && w->splits && w->clocks > 0 && !w->merged && t->has_st_async;
+    bool walks = given->walk != 1 && !w->alone && !scattered, asked = given->pingpong > 1, deals = w->splits && w->clocks > 0 && walks && given->split < 2;
+    How how = {.parts = given->split > 1 && w->splits ? given->split : 1, .walks = walks, .pingpong = asked && w->pingpong, .dealt = deals && given->streamk > 1, .scattered = scattered};
     out->us = product_us(w, t, how);
     int parts = parts_of(o, how, out);
     if (!given->cluster && !given->split && !asked && !how.dealt && walks && parts == 1 && w->common > 0 && t->has_cluster) in_clusters(o, walks, out);

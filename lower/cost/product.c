@@ -36,6 +36,9 @@ static const double QUICK_PARTS = 9, MORE_PARTS = 110e3, PART = 4.2;
 static const double NEAR = 1.6, NEAR_STATE = 4096, NEAR_FULL = 10.0 / 11, NEAR_SHORT = 15;
 enum { NEAR_PARTS = 8 };
 
+// Parts that each join a slice of a tile (pass/scatter.c): us of barriers and latency; bytes a us that all blocks send each other. Reckoned, not measured.
+static const double SCATTERED = 0.6, SCATTER_RATE = 3e6;
+
 // Where shares of trips end within tiles: us of fences and counts; bytes a us and multiprocessor of parts; and blocks do not read the same at the same time,
 // which L2 would bring to all of them at once.
 static const double WAITED = 1, SENT_RATE = 110e3, ASTRAY = 1.25;
@@ -149,8 +152,9 @@ static double drawn_us(const Launch *l, double at_once) {
 }
 
 // Of each tile that a multiprocessor has, parts sent and added.
-static double joins_us(const Launch *l, double rounds) {
+static double joins_us(const Launch *l, double rounds, bool scattered) {
     const Work *w = l->w;
+    if (scattered) return rounds * SCATTERED + (double)w->programs * w->tile_bytes * (l->parts - 1) / SCATTER_RATE;
     double tiles = (double)((w->programs + l->t->sms - 1) / l->t->sms);
     double sent = l->parts + 1 < QUICK_PARTS ? l->parts + 1 : QUICK_PARTS, more = l->parts + 1 - sent;
     return tiles * (l->r->join + w->tile_bytes * (sent / l->r->parts + more / MORE_PARTS)) + (w->clocks && rounds > tiles ? (rounds - tiles) * PART : 0);
@@ -162,7 +166,8 @@ double product_us(const Work *w, const Target *t, How how) {
     const Launch l = {w, t, r, t->sms, (double)w->programs * parts, (double)((w->trips + parts - 1) / parts), parts};
     double sms = l.sms, programs = l.programs, trips = l.trips, trip = trip_us(&l);
     double per = w->sync && w->tile <= PACKED ? 4 : 1, blocks = (double)(int64_t)((programs + per - 1) / per), together = resident(w, t);
-    double rounds = (double)(int64_t)((programs + sms - 1) / sms), ends = (double)(int64_t)((rounds + together - 1) / together);
+    double room = how.scattered && parts > 2 ? sms * NEAR_FULL : sms;
+    double rounds = (double)(int64_t)((programs + room - 1) / room), ends = (double)(int64_t)((rounds + together - 1) / together);
     double last = w->tile_bytes / 2 * r->last, rows = w->rows ? w->tile_rows * OWN_ALIGNMENT : 0, end = r->end + w->end + (w->rows ? rows : w->scattered ? w->tile / STORED : 0);
     double tile = trips * trip + (how.pingpong ? 2 * (EXPOSED * w->end + EXPOSED_ROWS * rows) : 0), own = r->end + 2 * (w->end + rows), both = (tile + own) / 2;      // by half of the threads
     Deal deal = how.dealt ? dealt_evenly(w, t) : (Deal){0};
@@ -173,7 +178,7 @@ double product_us(const Work *w, const Target *t, How how) {
     if (how.pingpong) us += own + last;
     us = fmax(us, drawn_us(&l, at_once) + r->end + last);
     us += rounds * trips * r->barriers + (w->clocks && !how.walks ? (ends - 1) * (ANEW + w->turned_end) : 0);
-    if (parts > 1) us += joins_us(&l, rounds);
+    if (parts > 1) us += joins_us(&l, rounds, how.scattered);
     if (w->sync && !w->merged && w->wide) us *= 1 + ABSENT * w->outside;
     if (w->sync && w->wide && w->f32) us *= SPLIT * (w->tile > SPLIT_TILE ? SPLIT_LARGE : 1);
     return START + r->fill + us + w->idle / sms * IDLE;

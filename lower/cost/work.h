@@ -89,8 +89,8 @@ typedef struct Rates {
 static const Rates by_wgmma = {1.1, 0.6, 2e-5, 145e3, 105e3, 0.0125, 0.06, 0.1, 0.9, 0.1, 2, 72e3}, by_mma_sync = {1.2, 1.3, 0, 150e3, 47e3, 0.01, 0.1, 0.06, 0.87, 0, 3.5, 150e3};
 
 // A launch of one loop: how many parts share it, whether blocks walk from tile to tile, whether groups of a block make tiles of their own, whether
-// the trips of the last tiles are dealt evenly to all blocks.
-typedef struct How { int parts; bool walks, pingpong, dealt; } How;
+// the trips of the last tiles are dealt evenly to all blocks, whether parts are the blocks of a cluster, which each join a slice.
+typedef struct How { int parts; bool walks, pingpong, dealt, scattered; } How;
 double product_us(const Work *w, const Target *t, How how);
 // .. that parts which are a cluster's blocks save of it
 double nearer_us(const Work *w, const Target *t, const Schedule *given, int parts, double us);

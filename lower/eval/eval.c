@@ -531,7 +531,7 @@ static bool meets(const Fn *f) {                             // blocks of a clus
 
 static bool joins(const Fn *f) {                             // programs join parts of tiles that others send
     for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op))
-        if (op->code == OP_T_part_join || op_put_in(op) == PUT_all) return true;
+        if (op->code == OP_T_part_join || op_put_in(op) == PUT_all || op_put_in(op) == PUT_scattered) return true;
     return false;
 }
 

@@ -29,7 +29,7 @@ void eval_part_put(Eval *e, const Step *s) {
     int64_t part = scalar_int(e, op->in[1]);
     int     n = (int)op->imm, values = op->nin - 2;
     struct Parts *p = parts_of(e, op, scalar_int(e, op->in[0]));
-    bool all = op->attr == PUT_all, again = all && part >= 0 && part < n && p->there[part];
+    bool all = op->attr == PUT_all || op->attr == PUT_scattered, again = all && part >= 0 && part < n && p->there[part];
     uint8_t *last = out_tile(e, op);
     if (part < 0 || part >= n || (p->there[part] && !again)) {
         eval_fault(e, op->span, "part_put: part %lld of %d%s", (long long)part, n,
@@ -101,13 +101,44 @@ void join_slots(Eval *e, const Op *op, int n, const Slot *const *from) {
     if (e->bounds && elem_is_float((Elem)op->out[0]->type.elem)) bound_joined(e, op, n, from);
 }
 
+static int64_t lanes_behind(const Type *t, int axis) {         // lanes from one element of the axis to the next
+    int64_t n = 1;
+    for (int i = axis + 1; i < t->rank; i++) n *= axis_extent(t->axis[i]);
+    return n;
+}
+
+// The part-th slice of what a slot holds.
+static void slice_slot(Eval *e, const Op *get, const Type *whole, int64_t part, const Slot *from, Slot *to) {
+    const Type *t = &get->out[0]->type;
+    int divided, own, size = type_bytes(t);
+    if (!slice_axes(whole, t, &divided, &own)) ice("a slice of another tile");
+    *to = (Slot){.t = tile_new(e, type_lanes(t) * size), .b = from->b ? tile_new(e, type_lanes(t) * 8) : NULL};
+    for (int64_t i = 0; i < type_lanes(t); i++) {
+        int64_t at = 0;
+        for (int k = 0; k < t->rank; k++) {
+            int64_t x = i / lanes_behind(t, k) % axis_extent(t->axis[k]);
+            int     in = k == own ? divided : type_axis(whole, t->axis[k]);
+            at += (k == own ? part * axis_extent(t->axis[k]) + x : x) * lanes_behind(whole, in);
+        }
+        memcpy(to->t->data + i * size, from->t->data + at * size, (size_t)size);
+        if (from->b) ((double *)to->b->data)[i] = ((const double *)from->b->data)[at];
+    }
+}
+
 void eval_part_get(Eval *e, const Step *s) {
-    const Op *op = s->op;
-    struct Parts *p = parts_of(e, op->in[1]->def, scalar_int(e, op->in[0]));
+    const Op *op = s->op, *put = op->in[1]->def;
+    struct Parts *p = parts_of(e, put, scalar_int(e, op->in[0]));
     if (p->come < p->n) { eval_fault(e, op->span, "part_get: %d of %d parts are there", p->come, p->n); return; }
     const Slot **from = NEW_N(e->arena, const Slot *, p->n);
-    for (int k = 0; k < p->n; k++) from[k] = &p->at[k * p->values + op->attr];
+    Slot *slice = put->attr == PUT_scattered ? NEW_N(e->arena, Slot, p->n) : NULL;
+    for (int k = 0; k < p->n; k++) {
+        from[k] = &p->at[k * p->values + op->attr];
+        if (!slice) continue;
+        slice_slot(e, op, &put->in[2 + op->attr]->type, scalar_int(e, put->in[1]), from[k], &slice[k]);
+        from[k] = &slice[k];
+    }
     join_slots(e, op, p->n, from);
+    for (int k = 0; slice && k < p->n; k++) slot_clear(e, &slice[k]);
 }
 
 void eval_part_take(Eval *e, const Step *s) {

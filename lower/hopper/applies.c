@@ -252,10 +252,16 @@ static bool one_by_one(const Hop *h) {
     return h->groups == 1 && !h->chained && h->np == 1 && !h->walk_bytes && o[0].where == REGISTERS && o[1].window;
 }
 
+// What the other blocks of a cluster send of their parts of a slice (pass/scatter.c).
+static int64_t received_bytes(const Hop *h) {
+    const Op *put = put_scattered(h->f);
+    return put ? scatter_bytes(put->in + 2, put->nin - 2, put->imm) + SYNC_BYTES : 0;
+}
+
 static int stages(Hop *h) {
     int64_t room = (int64_t)h->opt->target->smem_block - SYNC_BYTES - h->once_bytes - h->made_bytes - h->behind_bytes - h->walk_bytes - hop_slice_bytes(h);
     if (h->nest) room -= stored_bytes(h);                      // beside the rings
-    room -= hop_seen_bytes(h);
+    room -= hop_seen_bytes(h) + received_bytes(h);
     if (!h->chained && !h->nsources && h->p[0].op[0].where == REGISTERS) {     // a tile computed from loads comes in their layout: see llvm/room.c
         int64_t computed = (axis_extent(h->p[0].row) + 16) * (axis_extent(h->p[0].k) + 16) * 2, stored = stored_bytes(h);
         room -= computed > stored ? computed : stored;
@@ -287,7 +293,7 @@ static const char *find_loop(Hop *h) {
         h->loop = op;
     }
     if (!h->loop) return NULL;
-    if (h->f->cluster) return "the parts of its loop are a cluster's blocks";
+    if (h->f->cluster && !put_scattered(h->f)) return "the parts of its loop are a cluster's blocks";
     const char *why = hop_nest(h);
     if (why) return why;
     for (int i = 0; i < 6; i++) {

@@ -30,7 +30,7 @@ int hop_row_parts(const Hop *h, const Operand *o) {
 }
 
 int hop_cluster(Hop *h) {
-    if (h->opt->schedule.cluster < 2) return 1;
+    if (h->opt->schedule.cluster < 2 || h->f->cluster) return 1;        // asked for; or its blocks are the parts of a tile
     if (h->opt->schedule.cluster > 2) return refuse(h, "clusters are of two blocks");
     if (!h->opt->target->has_cluster) return refuse(h, "this target has none");
     if (!h->walk_bytes) return refuse(h, "they are for blocks that go from tile to tile");

@@ -142,7 +142,7 @@ static int slots(const Hop *h) {
 }
 
 uint32_t hop_walk_bytes(Hop *h) {
-    if (h->nest || h->opt->schedule.walk == 1 || one_round(h) || !one_tile(h) || (h->p[0].swapped && !h->by_threads) || !hop_program(h->f)) return 0;
+    if (h->nest || h->f->cluster || h->opt->schedule.walk == 1 || one_round(h) || !one_tile(h) || (h->p[0].swapped && !h->by_threads) || !hop_program(h->f)) return 0;
     for (int rows = 0; rows < (h->p[0].swapped ? 1 : 2); rows++) {
         int stores = 0;
         h->by_rows = rows;

@@ -466,6 +466,18 @@ Val *b_float(Builder *b, Elem e, double v) {
     return b_const(b, e, bits);
 }
 
+bool slice_axes(const Type *whole, const Type *slice, int *divided, int *own) {
+    int n = 0, k = 0;
+    for (int i = 0; i < whole->rank; i++) if (type_axis(slice, whole->axis[i]) < 0) { *divided = i; n++; }
+    for (int i = 0; i < slice->rank; i++) if (type_axis(whole, slice->axis[i]) < 0) { *own = i; k++; }
+    return n == 1 && k == 1 && whole->elem == slice->elem && whole->ptr == slice->ptr;
+}
+
+const Op *put_scattered(const Fn *f) {
+    for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) if (op_put_in(op) == PUT_scattered) return op;
+    return NULL;
+}
+
 int op_put_in(const Op *op) { return op->code == OP_T_part_put ? (int)op->attr : -1; }
 
 bool op_meets(const Op *op) {

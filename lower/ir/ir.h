@@ -158,6 +158,7 @@ struct Fn {                         // one kernel, specialised
     const char *pingpong_refused;   // why the pass `pipeline` made that one, though asked for two
     // why the pass `pipeline` made other consumer groups than were asked for, or than 192 rows would have
     const char *groups_refused;
+    const char *scatter_refused;    // why its parts do not each join a slice of a tile, though asked to
     const char *split_refused;      // why the pass `split` left the kernel as it was, though asked for parts
     const char *streamk_refused;    // why the pass `split` left the tiles whole, though asked to
 };
@@ -200,10 +201,14 @@ bool  op_is_elementwise(const Op *op);
 bool  op_mixes_lanes(const Op *op);
 int   op_first_axis(const Op *op);                         // what takes axes after `over`: in[this .. nin)
 Op   *op_target(const Op *op);                             // the loop that a break or continue is for, or NULL
-// Where a part_put puts the parts: its attr. Slices of a block and blocks of a cluster (level 2) leave theirs to the first.
-enum { PUT_memory, PUT_block, PUT_cluster, PUT_all };
+// Where a part_put puts the parts: its attr. Slices of a block and blocks of a cluster (level 2) leave theirs to the first; all blocks of one go on
+// where each joins a slice of the tile (scattered).
+enum { PUT_memory, PUT_block, PUT_cluster, PUT_all, PUT_scattered };
 enum { LOW_WARPS = 2 };                                    // of buffer_low
 int   op_put_in(const Op *op);                             // that, or -1 of other ops
+const Op *put_scattered(const Fn *f);                      // the part_put whose parts each join a slice, or NULL
+// Of a tile and a slice of it: the axis that is divided, and the slice's own. False: they differ in more.
+bool  slice_axes(const Type *whole, const Type *slice, int *divided, int *own);
 // what other blocks of the cluster send: join_cluster, from_cluster, drawn
 bool  op_meets(const Op *op);
 bool  op_compares(AstOp op);                               // eq .. ge: gives bool

@@ -8,6 +8,7 @@ void check_part_put(Check *c, const Op *op) {
     want_tiles(c, op, 2, op->nin);
     if (!is_scalar(op->out[0]) || !is_bool(op->out[0])) problem(c, "the result must be a bool");
     if (op->imm < 1) problem(c, "a tile has at least one part");
+    if (op->attr == PUT_scattered && op->imm != c->f->cluster) problem(c, "the cluster has %d blocks", c->f->cluster);
 }
 
 void check_part_take(Check *c, const Op *op) {
@@ -16,7 +17,13 @@ void check_part_take(Check *c, const Op *op) {
     const Op *put = op->in[1]->def;
     if (!put || put->code != OP_T_part_put) { problem(c, "operand 1 must be the result of part_put"); return; }
     if (op->attr < 0 || op->attr >= put->nin - 2) { problem(c, "part_put keeps %d values", put->nin - 2); return; }
-    if (!type_equal(&op->out[0]->type, &put->in[2 + op->attr]->type))
+    const Type *whole = &put->in[2 + op->attr]->type, *slice = &op->out[0]->type;
+    if (put->attr == PUT_scattered) {
+        int divided, own;
+        if (op->code == OP_T_part_take) problem(c, "a slice is of all parts");
+        else if (!slice_axes(whole, slice, &divided, &own) || axis_extent(slice->axis[own]) * put->imm != axis_extent(whole->axis[divided]))
+            problem(c, "the result is no slice of the value kept");
+    } else if (!type_equal(slice, whole))
         problem(c, "the result's type is not that of the value kept");
 }
 

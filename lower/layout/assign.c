@@ -138,6 +138,11 @@ static void tie_parts(Assign *s, const Op *op, const Val *v) {
         if (get->code != OP_T_part_get && get->code != OP_T_part_take) continue;
         const Op *put = get->in[1]->def;
         Val *kept = put->in[2 + get->attr];
+        if (put->attr == PUT_scattered) {
+            const Layout *l = v == kept && !get->out[0]->layout ? layout_slice(s->f->arena, v->layout, &v->type, &get->out[0]->type, (int)put->imm) : NULL;
+            if (l) set(s, get->out[0], l);
+            continue;
+        }
         if ((op == put || op == get) && v == kept) flow(s, v, get->out[0]);
         if ((op == put || op == get) && v == get->out[0]) flow(s, v, kept);
     }
@@ -526,6 +531,20 @@ static void need(Assign *s, Op *op, int i, const Layout *l, const Type *of) {
     if (is_tile(v) && subset(&v->type, of)) op->in[i] = converted(s, op, v, layout_project(s->f->arena, l, of, &v->type));
 }
 
+// Blocks that each join a slice of a tile hold all of it so that slices are registers: as a product's accumulators, if not as it is.
+static const Layout *slice_layout(Assign *s, Op *put, const Op *get) {
+    Val **v = &put->in[2 + get->attr];
+    const Type *whole = &(*v)->type, *slice = &get->out[0]->type;
+    const Layout *l = layout_slice(s->f->arena, (*v)->layout, whole, slice, (int)put->imm);
+    if (l) return l;
+    int divided = 0, own = 0;
+    slice_axes(whole, slice, &divided, &own);
+    *v = converted(s, put, *v, layout_mma_acc(s->f->arena, whole, 1 - divided, divided, s->f->warps, 1));
+    l = layout_slice(s->f->arena, (*v)->layout, whole, slice, (int)put->imm);
+    if (!l) ice("a tile that does not come in slices");
+    return l;
+}
+
 // The result of op in layout `made`, for users that expect its own.
 static void result_as(Assign *s, Op *op, int i, const Layout *made) {
     Val *o = op->out[i];
@@ -587,7 +606,8 @@ static void insert_conversions(Assign *s) {
         }
         else if (op->code == OP_T_part_get && is_tile(o)) {
             Op *put = op->in[1]->def;
-            put->in[2 + op->attr] = converted(s, put, put->in[2 + op->attr], o->layout);
+            if (put->attr == PUT_scattered) result_as(s, op, 0, slice_layout(s, put, op));
+            else put->in[2 + op->attr] = converted(s, put, put->in[2 + op->attr], o->layout);
         }
         else if (op->code == OP_T_part_join && is_tile(o)) {
             Op *send = sender(s, op);

@@ -151,6 +151,20 @@ const Layout *layout_rename(Arena *a, const Layout *l, const Type *from, const T
     return remap(a, l, to->rank, map, NULL);
 }
 
+const Layout *layout_slice(Arena *a, const Layout *l, const Type *whole, const Type *slice, int parts) {
+    int map[MAX_AXES], divided = 0, own = 0, last = -1, n = 0;
+    if (!slice_axes(whole, slice, &divided, &own)) ice("a slice of another tile");
+    if (layout_span(l, divided) != axis_extent(whole->axis[divided])) return NULL;
+    for (int i = 0; i < whole->rank; i++) map[i] = i == divided ? own : type_axis(slice, whole->axis[i]);
+    Layout *p = remap(a, l, slice->rank, map, NULL);
+    for (int i = 0; i < p->nrep; i++) if (p->rep[i].axis == own) last = i;
+    if (last < 0 || p->rep[last].count % parts) return NULL;
+    p->rep[last].count /= (uint16_t)parts;
+    for (int i = 0; i < p->nrep; i++) if (p->rep[i].count > 1) p->rep[n++] = p->rep[i];
+    p->nrep = (uint8_t)n;
+    return p;
+}
+
 // Bases that move nothing move the new axes' bits, those of the innermost axis first.
 static void fill_replicas(const uint32_t *base, int n, int *axis, uint8_t *left, uint8_t *used, Bit *got, bool *filled) {
     for (int b = 0; b < n; b++) {

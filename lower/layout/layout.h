@@ -49,6 +49,8 @@ const Layout *layout_project(Arena *a, const Layout *l, const Type *from, const 
 // and warps in which l has replicas, and what is left of them registers.
 const Layout *layout_lift(Arena *a, const Layout *l, const Type *from, const Type *to);
 const Layout *layout_rename(Arena *a, const Layout *l, const Type *from, const Type *to, const Val *old, const Val *fresh);
+// Of the first of so many slices of an axis, which differ in registers alone; NULL where they do not.
+const Layout *layout_slice(Arena *a, const Layout *l, const Type *whole, const Type *slice, int parts);
 // Tensor core fragments; rows and cols are axes of t. C: accumulator of m16n8 (mma.sync) or m64nN (wgmma: rows 16 a
 // warp, four warps a group); warps_m x warps_n tile it. The A fragment of k16 steps has the same form, see gen_mma.
 const Layout *layout_mma_acc(Arena *a, const Type *t, int row, int col, int warps_m, int warps_n);

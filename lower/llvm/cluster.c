@@ -66,7 +66,7 @@ static LLVMValueRef first_thread(Gen *g) { return LLVMBuildICmp(g->B, LLVMIntEQ,
 void gen_cluster_begin(Gen *g) {
     int n = 0;
     for (const Op *op = op_walk(&g->f->body, NULL); op; op = op_walk(&g->f->body, op))
-        n += (op_meets(op) && g->f->cluster > 1) || op_put_in(op) == PUT_cluster;
+        n += (op_meets(op) && g->f->cluster > 1) || op_put_in(op) == PUT_cluster || op_put_in(op) == PUT_scattered;
     if (!n) return;
     gen_need(g, offsetof(Target, has_st_async));
     g->bars = room(g, 2 * BAR * n);
@@ -75,7 +75,8 @@ void gen_cluster_begin(Gen *g) {
         effect(g, "@$1 mbarrier.init.shared::cta.b64 [$0], 1;", "r,b,~{memory}", 2, in);
     }
     gen_call(g, "llvm.nvvm.fence.mbarrier_init.release.cluster", 0, NULL, 0, NULL);
-    gen_call(g, "llvm.nvvm.barrier.cluster.arrive.aligned", 0, NULL, 0, NULL);
+    // nothing but mbarriers has been written where parts of a product come later: no fence of the whole GPU
+    gen_call(g, put_scattered(g->f) ? "llvm.nvvm.barrier.cluster.arrive.relaxed.aligned" : "llvm.nvvm.barrier.cluster.arrive.aligned", 0, NULL, 0, NULL);
     g->cluster_waits = true;
 }
 
@@ -242,7 +243,7 @@ uint32_t gen_cluster_bar(Gen *g) {
 
 uint32_t gen_cluster_room(Gen *g, int64_t bytes) { return room(g, bytes); }
 
-void gen_cluster_send(Gen *g, LLVMValueRef at, int n, LLVMValueRef *words, uint32_t bar) {
+void gen_cluster_send(Gen *g, int block, LLVMValueRef at, int n, LLVMValueRef *words, uint32_t bar) {
     static const char *const text[] = {[1] = ".b32 [$0], $1, [$2];",
                                        [2] = ".v2.b32 [$0], {$1, $2}, [$3];",
                                        [4] = ".v4.b32 [$0], {$1, $2, $3, $4}, [$5];"};
@@ -250,20 +251,30 @@ void gen_cluster_send(Gen *g, LLVMValueRef at, int n, LLVMValueRef *words, uint3
     static const char *const regs[] = {[1] = "r,r,r,~{memory}", [2] = "r,r,r,r,~{memory}", [4] = "r,r,r,r,r,r,~{memory}"};
     static const char *const wide_regs[] = {[1] = "r,l,r,~{memory}", [2] = "r,l,l,r,~{memory}"};
     bool is_wide = LLVMTypeOf(words[0]) == g->i64;
-    LLVMValueRef in[6] = {there(g, at, gen_i32(g, 0))};
+    LLVMValueRef in[6] = {there(g, at, gen_i32(g, block))};
     for (int i = 0; i < n; i++) in[1 + i] = words[i];
-    in[1 + n] = there(g, gen_i32(g, bar), gen_i32(g, 0));
+    in[1 + n] = there(g, gen_i32(g, bar), gen_i32(g, block));
     Buf line = {0};
     buf_printf(&line, "st.async.shared::cluster.mbarrier::complete_tx::bytes%s", is_wide ? wide[n] : text[n]);
     effect(g, line.p, is_wide ? wide_regs[n] : regs[n], n + 2, in);
     buf_free(&line);
 }
 
-void gen_cluster_receive(Gen *g, uint32_t bar, int64_t bytes) {
-    LLVMValueRef at = address(g, gen_i32(g, bar)), expected[] = {at, gen_i32(g, bytes), first_thread(g)};
+void gen_cluster_expect(Gen *g, uint32_t bar, int64_t bytes, LLVMValueRef by) {
+    LLVMValueRef expected[] = {address(g, gen_i32(g, bar)), gen_i32(g, bytes), by};
     effect(g, "@$2 mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,b,~{memory}", 3, expected);
-    effect(g, wait_text, "r,r,~{memory}", 2, (LLVMValueRef[]){at, gen_i32(g, 0)});
 }
+
+void gen_cluster_await(Gen *g, uint32_t bar) {
+    effect(g, wait_text, "r,r,~{memory}", 2, (LLVMValueRef[]){address(g, gen_i32(g, bar)), gen_i32(g, 0)});
+}
+
+void gen_cluster_receive(Gen *g, uint32_t bar, int64_t bytes) {
+    gen_cluster_expect(g, bar, bytes, first_thread(g));
+    gen_cluster_await(g, bar);
+}
+
+void gen_cluster_leave(Gen *g) { gen_call(g, "llvm.nvvm.barrier.cluster.wait", 0, NULL, 0, NULL); }
 
 void emit_join_cluster(Gen *g, Op *op) { meet(g, op); }
 void emit_from_cluster(Gen *g, Op *op) { meet(g, op); }

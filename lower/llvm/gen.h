@@ -239,10 +239,14 @@ int64_t      gen_slot_bytes(const Fn *f, const Op *send);
 int64_t      gen_slot_counts(const Fn *f, const Op *send);         // bytes of counts, for a block
 uint32_t     gen_cluster_bar(Gen *g);                                // the next join's mbarrier; the other blocks have begun
 uint32_t     gen_cluster_room(Gen *g, int64_t bytes);
-// to the first block, n words at once
-void         gen_cluster_send(Gen *g, LLVMValueRef at, int n, LLVMValueRef *words, uint32_t bar);
+// to a block, n words at once
+void         gen_cluster_send(Gen *g, int block, LLVMValueRef at, int n, LLVMValueRef *words, uint32_t bar);
 // in the first block: all that the others send
 void         gen_cluster_receive(Gen *g, uint32_t bar, int64_t bytes);
+// in any block, in two steps: one thread says how much, all wait for that
+void         gen_cluster_expect(Gen *g, uint32_t bar, int64_t bytes, LLVMValueRef by);
+void         gen_cluster_await(Gen *g, uint32_t bar);
+void         gen_cluster_leave(Gen *g);                            // threads that end where others wait for the cluster to have begun
 int64_t      gen_part_bytes(const Fn *f, const Op *put);           // of scratch memory, for one part of one tile
 int64_t      gen_part_counts(const Fn *f, const Op *put);          // and of counts, for a tile
 // ---- llvm/cluster.c

@@ -236,14 +236,17 @@ static void begin_slice(Gen *g, int slices) {
     g->smem = gen_smem(g, LLVMBuildMul(g->B, g->slice, g->slice_apart, ""));
 }
 
-// In a cluster the consumers go when all have: until then others arrive at this block's barriers.
+// In a cluster whose blocks load for each other the consumers go when all have: until then others arrive at this block's barriers. Where they are the
+// parts of a tile (scatter.c), its begin is waited for behind the loop, and by the producers before they end.
 void emit_roles(Gen *g, Op *op) {
     prefetch_maps(g);
-    LLVMBasicBlockRef produce = gen_block(g, "producer"), first = gen_block(g, "first"), consume = gen_block(g, "consumers"), other = g->exit;
-    if (op->nreg > 2) other = gen_block(g, "second");
+    LLVMBasicBlockRef produce = gen_block(g, "producer"), first = gen_block(g, "first"), consume = gen_block(g, "consumers"), end = g->exit;
+    if (g->cluster_waits) g->exit = gen_block(g, "leave");
+    LLVMBasicBlockRef other = op->nreg > 2 ? gen_block(g, "second") : g->exit;
     call(g, "llvm.nvvm.fence.mbarrier_init.release.cluster", 0, NULL);
     if (g->waits_late) gen_wait_launches(g);
-    if (g->f->cluster) cluster_barrier(g);
+    bool loads = g->f->cluster && !g->cluster_waits;
+    if (loads) cluster_barrier(g);
     else call(g, "llvm.nvvm.barrier.cta.sync.aligned.all", 1, (LLVMValueRef[]){gen_i32(g, 0)});
     LLVMValueRef group = LLVMBuildLShr(g->B, g->tid, gen_i32(g, 7), "");
     group = call(g, "llvm.nvvm.shfl.sync.idx.i32", 4, (LLVMValueRef[]){gen_i32(g, -1), group, gen_i32(g, 0), gen_i32(g, 31)});
@@ -264,6 +267,11 @@ void emit_roles(Gen *g, Op *op) {
     if (g->produces && !g->dead) call(g, "llvm.nvvm.cp.async.wait.all", 0, NULL);          // whose threads go when what they have asked for is there
     if (!g->dead) LLVMBuildBr(g->B, g->exit);
     g->produces = 0;
+    if (g->exit != end) {
+        LLVMPositionBuilderAtEnd(g->B, g->exit);
+        gen_cluster_leave(g);
+        LLVMBuildBr(g->B, g->exit = end);
+    }
 
     LLVMPositionBuilderAtEnd(g->B, consume);
     g->dead = false;
@@ -274,7 +282,7 @@ void emit_roles(Gen *g, Op *op) {
     g->program_threads = (int)op->imm * 128;
     if (op->attr > 1) begin_slice(g, (int)op->attr);
     gen_region(g, op->reg[1]);
-    if (g->f->cluster && !g->dead) cluster_barrier(g);
+    if (loads && !g->dead) cluster_barrier(g);
 }
 
 // ---- TMA -----------------------------------------------------------------------------------------

@@ -63,7 +63,7 @@ static const Layout *layout_of(const Gen *g, const Val *v) {
 
 static LLVMTypeRef part_bits(Gen *g, const Val *v) { return part_unit(v) == 8 ? g->i64 : g->i32; }
 
-static LLVMValueRef part_to_bits(Gen *g, const Val *v, LLVMValueRef x) {
+LLVMValueRef part_to_bits(Gen *g, const Val *v, LLVMValueRef x) {
     LLVMTypeRef t = LLVMTypeOf(x), want = part_bits(g, v);
     if (t == want) return x;
     if (t == g->f32 || t == g->f64) return LLVMBuildBitCast(g->B, x, want, "");
@@ -172,7 +172,7 @@ LLVMTypeRef part_words(Gen *g, const Val *v, int n) {
     return n == 1 ? part_bits(g, v) : LLVMVectorType(part_bits(g, v), (unsigned)n);
 }
 
-static LLVMValueRef one_thread(Gen *g) {
+LLVMValueRef part_one_thread(Gen *g) {
     LLVMValueRef lane = LLVMBuildICmp(g->B, LLVMIntEQ, g->lane, gen_i32(g, 0), "");
     return g->one_warp ? lane : LLVMBuildAnd(g->B, lane, LLVMBuildICmp(g->B, LLVMIntEQ, g->warp, gen_i32(g, 0), ""), "");
 }
@@ -182,7 +182,7 @@ static LLVMValueRef arrive(Gen *g, const Op *put) {
     LLVMValueRef off = LLVMBuildMul(g->B, gen_get64(g, put->in[0], 0), gen_i64(g, 4), "");
     LLVMValueRef count = LLVMBuildGEP2(g->B, g->i8, gen_param(g, SLOT_SCRATCH, SCRATCH_COUNTS, 0), &off, 1, "");
     LLVMBasicBlockRef before = LLVMGetInsertBlock(g->B), one = gen_block(g, "arrive"), all = gen_block(g, "arrived");
-    LLVMBuildCondBr(g->B, one_thread(g), one, all);
+    LLVMBuildCondBr(g->B, part_one_thread(g), one, all);
     LLVMPositionBuilderAtEnd(g->B, one);
     // inc wraps to zero at the last arrival, so that the next launch begins anew
     LLVMValueRef old = gen_asm(g, g->i32, "atom.acq_rel.gpu.global.inc.u32 $0, [$1], $2;", "=r,l,n,~{memory}", 2,
@@ -214,7 +214,7 @@ void part_store(Gen *g, const Val *v, const int *reg, int n, LLVMValueRef to) {
 static void part_send(Gen *g, const Val *v, const int *reg, int n, LLVMValueRef to) {
     LLVMValueRef words[4], base = LLVMBuildPtrToInt(g->B, gen_smem(g, gen_i32(g, 0)), g->i32, "");
     for (int i = 0; i < n; i++) words[i] = part_to_bits(g, v, gen_get(g, v, reg[i]));
-    gen_cluster_send(g, LLVMBuildSub(g->B, LLVMBuildPtrToInt(g->B, to, g->i32, ""), base, ""), n, words, g->joined_bar);
+    gen_cluster_send(g, 0, LLVMBuildSub(g->B, LLVMBuildPtrToInt(g->B, to, g->i32, ""), base, ""), n, words, g->joined_bar);
 }
 
 static void put_value(Gen *g, const Op *put, const Val *v, LLVMValueRef at) {
@@ -295,7 +295,7 @@ static void meet_all(Gen *g, const Op *put) {
     LLVMValueRef count = LLVMBuildGEP2(g->B, g->i8, gen_param(g, SLOT_SCRATCH, SCRATCH_COUNTS, 0), &off, 1, ""), four = gen_i64(g, 4);
     LLVMValueRef seen = LLVMBuildGEP2(g->B, g->i8, count, &four, 1, "");
     LLVMBasicBlockRef one = gen_block(g, "arrive"), poll = gen_block(g, "poll"), come = gen_block(g, "come"), anew = gen_block(g, "anew"), all = gen_block(g, "met");
-    LLVMBuildCondBr(g->B, one_thread(g), one, all);
+    LLVMBuildCondBr(g->B, part_one_thread(g), one, all);
     LLVMPositionBuilderAtEnd(g->B, one);
     gen_asm(g, LLVMVoidTypeInContext(g->C), "red.release.gpu.global.add.u32 [$0], 1;", "l,~{memory}", 1, &count, true, false);
     LLVMBuildBr(g->B, poll);
@@ -317,6 +317,11 @@ static void meet_all(Gen *g, const Op *put) {
 void emit_part_put(Gen *g, Op *op) {
     if (op->attr == PUT_block) { put_slices(g, op); return; }
     if (op->attr == PUT_cluster) { put_cluster(g, op); return; }
+    if (op->attr == PUT_scattered) {
+        gen_scatter(g, op);
+        gen_set(g, op->out[0], 0, LLVMConstInt(g->i1, 1, 0));
+        return;
+    }
     if (op->attr == PUT_all) {
         put_values(g, op);
         gen_barrier(g);
@@ -433,6 +438,7 @@ static LLVMValueRef nothing(Gen *g, const Joining *j) {
 }
 
 void emit_part_get(Gen *g, Op *op) {
+    if (op->in[1]->def->attr == PUT_scattered) { gen_scattered(g, op); return; }
     const Val *o = op->out[0];
     const Layout *l = layout_of(g, o);
     Elem e = (Elem)o->type.elem;

@@ -41,6 +41,8 @@ const char *split_refusal(Fn *f);
 const char *slices_refusal(Fn *f, Op *loop);            // why slices of a block cannot share its trips
 bool slices_possible(Fn *f, const CompileOptions *opt); // `pipeline` may want what merges say: it drops them
 void slices_join(Fn *f, Op *loop, Val *slice, int64_t slices);   // what they carry becomes one, for one of them to go on
+const char *scatter_refusal(Fn *f, const Target *t, int parts);  // scatter.c: why blocks of a cluster cannot each join a slice of a tile
+int64_t scatter_bytes(Val *const *v, int n, int64_t parts);      // scatter.c: that a block receives of what the others have of its slice
 Op  *program_of(Fn *f);                                 // gives the program's number; made where nobody asks for it
 bool of_program(const Val *v);                          // made of that number, not by what a loop counts or carries
 bool loads_own(const Op *load);                         // not what all programs load alike, as weights

@@ -22,5 +22,8 @@ bool split_products(const Split *s);                           // the loop has p
 void split_send(Split *s, Region *r, Val *slot, Val *to, int64_t slots);
 void split_join(Split *s, Region *r, Val *first, Val *others, Val *to);
 void split_carry(Split *s, Builder *b, Val *part);             // all parts but number 0 start from what the op leaves alone
+// scatter.c: each part joins a slice of the tile, in a cluster, where that is asked for and can be; all that follows the loop is for that slice then
+bool scatter_applies(const Split *s, const CompileOptions *opt);
+void scatter(Split *s, Val *tile, Val *part, int64_t parts);
 
 #endif

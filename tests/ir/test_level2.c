@@ -424,6 +424,31 @@ static void test_parts_agree(void **state) {
 }
 
 // Each group of a block makes every second tile of it: of none, one, two and more, of pixels too; more trips than stages.
+// Blocks of a cluster that each join a slice of the tile; a slice of another length, and parts that are not the cluster's blocks.
+static void test_slices_of_tiles_agree(void **state) {
+    (void)state;
+    fill();
+    for (parts = cluster = 2; parts <= 8; parts = cluster = parts * 2) agrees("matmul", "sm_90a", OP_T_part_get);
+    parts = cluster = 2;
+    World w = world();
+    Fn *f = build(&w, "matmul", "sm_90a");
+    const Op *put = put_scattered(f);
+    assert_non_null(put);
+    Buf problems = {0};
+    assert_int_equal(ir_verify(f, &problems), 0);
+    f->cluster = 4;
+    assert_int_equal(ir_verify(f, &problems), 1);
+    assert_non_null(strstr(problems.p, "the cluster has 4 blocks"));
+    f->cluster = 2;
+    for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op))
+        if (op->code == OP_T_part_get) op->out[0]->type = put->in[2]->type;
+    assert_true(ir_verify(f, &problems) > 0);
+    assert_non_null(strstr(problems.p, "the result is no slice of the value kept"));
+    buf_free(&problems);
+    session_free(w.s);
+    parts = cluster = 0;
+}
+
 static void test_pingpong_agrees(void **state) {
     (void)state;
     fill();
@@ -563,7 +588,7 @@ int main(void) {
         cmocka_unit_test(test_fixed_inputs_agree), cmocka_unit_test(test_clusters_agree),
         cmocka_unit_test(test_shares_agree),       cmocka_unit_test(test_walks_agree),
         cmocka_unit_test(test_parts_agree),        cmocka_unit_test(test_dealt_agrees),
-        cmocka_unit_test(test_slices_agree),       cmocka_unit_test(test_pingpong_agrees),
+        cmocka_unit_test(test_slices_agree),       cmocka_unit_test(test_slices_of_tiles_agree), cmocka_unit_test(test_pingpong_agrees),
         cmocka_unit_test(test_merges_agree),       cmocka_unit_test(test_what_is_missing_is_told)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
