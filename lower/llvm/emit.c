@@ -85,6 +85,16 @@ static void enum_attribute(Gen *g, unsigned at, const char *name, uint64_t v) {
                             LLVMCreateEnumAttribute(g->C, LLVMGetEnumAttributeKindForName(name, strlen(name)), v));
 }
 
+static void number_attribute(Gen *g, const char *key, int n) {
+    char text[32];
+    snprintf(text, sizeof text, "%d", n);
+    attribute(g, (unsigned)LLVMAttributeFunctionIndex, key, text);
+}
+static void size_attributes(Gen *g) {
+    number_attribute(g, "nvvm.reqntid", g->f->launch->threads);
+    number_attribute(g, "nvvm.minctasm", blocks_wanted(g->f));
+}
+
 static void make_function(Gen *g) {
     LaunchInfo *l = g->f->launch;
     LLVMTypeRef types[128];
@@ -94,12 +104,9 @@ static void make_function(Gen *g) {
     LLVMTypeRef ft = LLVMFunctionType(LLVMVoidTypeInContext(g->C), types, (unsigned)l->nslots, 0);
     g->fn = LLVMAddFunction(g->M, l->entry, ft);
     LLVMSetFunctionCallConv(g->fn, 71);                        // ptx_kernel
-    snprintf(text, sizeof text, "%d", l->threads);
-    attribute(g, (unsigned)LLVMAttributeFunctionIndex, "nvvm.reqntid", text);
+    size_attributes(g);
     snprintf(text, sizeof text, "%d,1,1", g->f->cluster);
     if (g->f->cluster) attribute(g, (unsigned)LLVMAttributeFunctionIndex, "nvvm.cluster_dim", text);
-    snprintf(text, sizeof text, "%d", blocks_wanted(g->f));
-    attribute(g, (unsigned)LLVMAttributeFunctionIndex, "nvvm.minctasm", text);
     enum_attribute(g, (unsigned)LLVMAttributeFunctionIndex, "nounwind", 0);
     g->param = NEW_N(g->arena, LLVMValueRef, l->nslots);
     for (int i = 0; i < l->nslots; i++) {
@@ -295,6 +302,17 @@ static bool place_scratch(Gen *g) {
     return over;
 }
 
+// Programs of one warp have their shared memory beside one another: there are as many to a block as it has room for.
+static void fit_programs(Gen *g) {
+    LaunchInfo *l = g->f->launch;
+    uint32_t each = (g->smem_used + 127) & ~127u, programs = (uint32_t)l->threads / 32, fit = programs;
+    while (fit > 1 && each * fit > g->opt->target->smem_block) fit /= 2;
+    if (fit == programs || !g->one_warp || g->f->rows_walk) return;
+    g->program_threads = l->threads = (int)fit * 32;
+    l->blocks = fit == 1 ? l->programs : launch_join_const(g->arena, L_CDIV, l->programs, fit);
+    size_attributes(g);
+}
+
 static void open_entry(Gen *g) {
     LLVMPositionBuilderAtEnd(g->B, gen_block(g, "entry"));
     g->exit = gen_block(g, "exit");
@@ -335,6 +353,7 @@ void gen_kernel(Session *s, Fn *f, const CompileOptions *opt, PtxUnit *unit) {
     const Op *roles = slices_of(f);
     if (roles) room_to_join(&g, (int)roles->attr);
     uint32_t own = place_scratch(&g) ? g.smem_used : g.scratch;             // from here on it is a slice's
+    fit_programs(&g);
     open_entry(&g);
     start_early(&g);
     g.rings = g.smem;
