@@ -90,6 +90,11 @@ bool launch_generics(Check *c, LaunchCall *l) {
             no_such_generic(c, l, v);
             return false;
         }
+        for (uint32_t k = 0; k < i; k++) {
+            if (v->kind != N_named || g->kid[k]->kind != N_named || g->kid[k]->sym != name) continue;
+            report(c, E_twice, v->span, arena_printf(c->a, "`%s`", name->s));
+            return false;
+        }
         if (e.kind == EN_lambda) recipe_lost(c);                      // it may see numbers, and its instance is this run's
         if (!name || l->nset == 64) {
             report(c, E_generic_unknown, v->span, l->item->sym->s, arena_printf(c->a, "number %u", i + 1));

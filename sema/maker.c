@@ -39,13 +39,21 @@ bool number_read(Check *c, const Node *n, Number *v) {
     return true;
 }
 
+// Integers hold whole numbers of their range (of 64 bits any bits: -2^63 is written as the negative of a u64), floats round.
+static bool element_read(Check *c, const Node *n, Elem elem, Number *v) {
+    if (!number_read(c, n, v)) return false;
+    bool wide = elem_bits(elem) == 64 && v->f >= 0x1p63;
+    if (!elem_is_int(elem) || (number_whole(*v) && (wide || int_fits(v->i, elem)))) return true;
+    report(c, E_literal_range, n->span, arena_printf(c->a, "the number %.17g", v->f), elem_name(elem));
+    return false;
+}
+
 // values<f32>((1, 2), (3, 4)): nested tuples of one shape.
-static bool flatten(Check *c, const Node *n, int depth, int64_t *shape, int *rank, Number *out, int64_t *count,
-                    int64_t cap) {
+static bool flatten(Check *c, const Node *n, int depth, int64_t *shape, int *rank, Made *to, int64_t *count, int64_t cap) {
     if (n->kind != N_tuple) {
-        Number v;
+        Number v, *out = to->values;
         if (*rank < 0) *rank = depth;
-        bool fits = *rank == depth && *count < cap && number_read(c, n, &v);
+        bool fits = *rank == depth && *count < cap && element_read(c, n, to->elem, &v);
         if (fits) out[(*count)++] = v;
         else if (*rank != depth || *count >= cap) report(c, E_test_shape, n->span, "these values have no common shape");
         return fits;
@@ -56,7 +64,7 @@ static bool flatten(Check *c, const Node *n, int depth, int64_t *shape, int *ran
     }
     shape[depth] = n->nkid;
     for (uint32_t i = 0; i < n->nkid; i++) {
-        if (!flatten(c, n->kid[i], depth + 1, shape, rank, out, count, cap)) return false;
+        if (!flatten(c, n->kid[i], depth + 1, shape, rank, to, count, cap)) return false;
     }
     return true;
 }
@@ -76,7 +84,7 @@ static bool read_values(Check *c, const Node *n, Made *out) {
     out->values = NEW_N(c->a, Number, cap + 1);
     shape[0] = (int64_t)n->nkid - 3;
     for (uint32_t i = 3; i < n->nkid; i++) {
-        if (!flatten(c, n->kid[i], 1, shape, &rank, out->values, &count, cap)) return false;
+        if (!flatten(c, n->kid[i], 1, shape, &rank, out, &count, cap)) return false;
     }
     out->rank = rank < 0 ? 1 : rank;
     for (int i = 0; i < out->rank; i++) out->dim[i] = ent_int(shape[i], n->span);
@@ -90,7 +98,9 @@ static bool named_value(Check *c, const Maker *m, const Node *a, Made *out) {
     if (strcmp(a->sym->s, iota ? "start" : "lo") == 0) out->lo = v;
     else if (strcmp(a->sym->s, iota ? "step" : "hi") == 0) out->hi = v;
     else {
-        report(c, E_argument_name, a->span, m->name, a->sym->s);
+        Diag *d = report(c, E_argument_name, a->span, m->name, a->sym->s);
+        if (iota) diag_help(d, "it has `start` and `step`");
+        else if (m->make == MAKE_random) diag_help(d, "it has `lo` and `hi`, of uniform numbers");
         return false;
     }
     return true;
@@ -139,7 +149,7 @@ bool maker_read(Check *c, const Maker *m, const Node *n, Made *out) {
     for (uint32_t i = 3; i < n->nkid; i++) {
         const Node *a = n->kid[i];
         bool fine = a->kind == N_named ? named_value(c, m, a, out)
-                  : given < m->values  ? number_read(c, a, &v[given++])
+                  : given < m->values  ? (m->make == MAKE_full ? element_read(c, a, out->elem, &v[given++]) : number_read(c, a, &v[given++]))
                                        : made_dim(c, a, out, &count);
         if (!fine) return false;
     }
@@ -151,6 +161,10 @@ bool maker_read(Check *c, const Maker *m, const Node *n, Made *out) {
     if (m->values > 0) {
         out->lo = v[0];
         out->hi = v[1];
+    }
+    if (m->make == MAKE_randint && number_order(out->lo, out->hi) >= 0) {
+        report(c, E_test_shape, n->span, "nothing is in [lo, hi): lo is to be less than hi");
+        return false;
     }
     return true;
 }
