@@ -14,11 +14,7 @@ uint64_t heap_alloc(Launch *launch, uint64_t size) {
     uint32_t need = ((uint32_t)size + HEAP_ALIGN - 1) & ~(uint32_t)(HEAP_ALIGN - 1), at = 0, i = 0;
     while (i < m->n_heap && m->heap_blocks[i].at - at < need) at = m->heap_blocks[i].at + m->heap_blocks[i].size, i++;
     if (HEAP_BYTES - at >= need) {
-        if (m->n_heap == m->cap_heap) {
-            m->cap_heap = m->cap_heap ? 2 * m->cap_heap : 64;
-            m->heap_blocks = realloc(m->heap_blocks, m->cap_heap * sizeof *m->heap_blocks);
-            if (!m->heap_blocks) abort();
-        }
+        if (m->n_heap == m->cap_heap) m->heap_blocks = emu_grown(m->heap_blocks, &m->cap_heap, 64, sizeof *m->heap_blocks);
         memmove(m->heap_blocks + i + 1, m->heap_blocks + i, (m->n_heap - i) * sizeof *m->heap_blocks);
         m->heap_blocks[i] = (struct HeapBlock){at, need};
         m->n_heap++;

@@ -312,6 +312,7 @@ struct EmuContext {
 typedef struct Arena Arena;
 void *emu_arena_alloc(Arena **, size_t);
 void  emu_arena_free(Arena **);
+void *emu_grown(void *p, uint32_t *cap, uint32_t first, size_t size);     // room for more at the end of a full array: twice as much
 
 enum { MAX_PARAM_BYTES = 32768 };
 

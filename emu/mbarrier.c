@@ -16,11 +16,7 @@ Mbarrier *mbar_find(Block *b, uint32_t offset) {
 void mbar_init(Block *b, uint32_t offset, uint32_t count) {
     Mbarrier *m = mbar_find(b, offset);
     if (!m) {
-        if (b->n_mbars == b->cap_mbars) {
-            b->cap_mbars = b->cap_mbars ? 2 * b->cap_mbars : 16;
-            b->mbars = realloc(b->mbars, b->cap_mbars * sizeof *b->mbars);
-            if (!b->mbars) abort();
-        }
+        if (b->n_mbars == b->cap_mbars) b->mbars = emu_grown(b->mbars, &b->cap_mbars, 16, sizeof *b->mbars);
         m = &b->mbars[b->n_mbars++];
         *m = (Mbarrier){.address = offset};
         if (b->cluster->launch->races) m->vc = vc_new(b->cluster), m->vc_done = vc_new(b->cluster);

@@ -34,6 +34,13 @@ void emu_arena_free(Arena **arena) {
     *arena = NULL;
 }
 
+void *emu_grown(void *p, uint32_t *cap, uint32_t first, size_t size) {
+    *cap = *cap ? 2 * *cap : first;
+    p = realloc(p, *cap * size);
+    if (!p) abort();
+    return p;
+}
+
 EmuContext *emu_create(void) {
     EmuContext *ctx = calloc(1, sizeof *ctx);
     if (ctx) ctx->next = FIRST_ADDRESS;

@@ -190,11 +190,7 @@ static void function(Reader *r) {
     if (!s->func) {
         s->func = emu_arena_alloc(&m->arena, sizeof *s->func);
         *s->func = (Func){.name = name, .entry = NO_SLOT, .index = m->n_funcs};
-        if (m->n_funcs == m->cap_funcs) {
-            m->cap_funcs = m->cap_funcs ? 2 * m->cap_funcs : 64;
-            m->funcs = realloc(m->funcs, m->cap_funcs * sizeof *m->funcs);
-            if (!m->funcs) abort();
-        }
+        if (m->n_funcs == m->cap_funcs) m->funcs = emu_grown(m->funcs, &m->cap_funcs, 64, sizeof *m->funcs);
         m->funcs[m->n_funcs++] = s->func;
     }
     Func *f = r->func = s->func;

@@ -499,11 +499,7 @@ void reader_loc(Reader *r) {                   // .loc file line column [, funct
         }
     }
     EmuModule *m = r->module;
-    if (m->n_locs == m->cap_locs) {
-        m->cap_locs = m->cap_locs ? 2 * m->cap_locs : 256;
-        m->locs = realloc(m->locs, m->cap_locs * sizeof *m->locs);
-        if (!m->locs) abort();
-    }
+    if (m->n_locs == m->cap_locs) m->locs = emu_grown(m->locs, &m->cap_locs, 256, sizeof *m->locs);
     m->locs[m->n_locs] = loc;
     r->d.loc = m->n_locs++;
 }
@@ -513,11 +509,7 @@ void reader_file(Reader *r) {                  // .file 1 "gemm.tk" [, timestamp
     uint32_t n = (uint32_t)text_integer(r);
     Str name = text_quoted(r);
     while (text_accept(r, ',')) (void)text_integer(r);
-    if (m->n_files == m->cap_files) {
-        m->cap_files = m->cap_files ? 2 * m->cap_files : 8;
-        m->files = realloc(m->files, m->cap_files * sizeof *m->files);
-        if (!m->files) abort();
-    }
+    if (m->n_files == m->cap_files) m->files = emu_grown(m->files, &m->cap_files, 8, sizeof *m->files);
     m->files[m->n_files++] = (struct SourceFile){n, text_copy(r, name)};
 }
 
@@ -559,22 +551,14 @@ static void branch_targets(Reader *r, Str name) {        // L: .branchtargets a,
         s->labels[i] = emu_arena_alloc(&r->module->arena, sizeof(Sym));
         *s->labels[i] = (Sym){.name = names[i], .kind = SYM_LABEL, .scope = r->scope, .pc = NO_SLOT};
     }
-    if (r->n_tables == r->cap_tables) {
-        r->cap_tables = r->cap_tables ? 2 * r->cap_tables : 16;
-        r->tables = realloc(r->tables, r->cap_tables * sizeof *r->tables);
-        if (!r->tables) abort();
-    }
+    if (r->n_tables == r->cap_tables) r->tables = emu_grown(r->tables, &r->cap_tables, 16, sizeof *r->tables);
     r->tables[r->n_tables++] = s;
 }
 
 void reader_fix_branch(Dec *d, Insn *in, const Operand *target) {
     Reader *r = d->reader;
     if (target->kind != O_SYM) dec_error(d, "a branch needs a label");
-    if (r->n_fixups == r->cap_fixups) {
-        r->cap_fixups = r->cap_fixups ? 2 * r->cap_fixups : 256;
-        r->fixups = realloc(r->fixups, r->cap_fixups * sizeof *r->fixups);
-        if (!r->fixups) abort();
-    }
+    if (r->n_fixups == r->cap_fixups) r->fixups = emu_grown(r->fixups, &r->cap_fixups, 256, sizeof *r->fixups);
     r->fixups[r->n_fixups++] = (Fixup){(uint32_t)(in - d->module->code), r->scope, r->d.line, target->name};
 }
 

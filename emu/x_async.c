@@ -80,11 +80,7 @@ static void x_copy(Warp *w, const Insn *in) {
         if (valid) p = emu_memory_at(w, in, l, SPACE_GLOBAL, src, 1, false);
         if (w->launch->races)
             shadow_async(w, in, b, offset, size, true, w->agent + AGENT_COPY, clock, w->vc, NULL);
-        if (w->n_copies == w->cap_copies) {
-            w->cap_copies = w->cap_copies ? 2 * w->cap_copies : 128;
-            w->copies = realloc(w->copies, w->cap_copies * sizeof *w->copies);
-            if (!w->copies) abort();
-        }
+        if (w->n_copies == w->cap_copies) w->copies = emu_grown(w->copies, &w->cap_copies, 128, sizeof *w->copies);
         CpAsync *c = &w->copies[w->n_copies++];
         *c = (CpAsync){.lane = (uint8_t)l,
                        .size = (uint8_t)size,
