@@ -239,11 +239,11 @@ static Node *product_in_windows(Sums *s, const Node *c, const Windows *w) {
     for (int d = 0; d < nm; d++)
         if (w->coord[d]->axes & columns) return NULL;
     if (w->pred->axes & columns) return NULL;
-    Ix shape[G_MAX_RANK], axis[G_MAX_RANK], coord[G_MAX_RANK], back[G_MAX_RANK], left[G_MAX_RANK], made = ix(g, 1), count = ix(g, 1);
+    Ix shape[G_MAX_RANK], axis[G_MAX_RANK], coord[G_MAX_RANK], back[G_MAX_RANK], left[G_MAX_RANK], count = ix(g, 1);
     for (int i = 0; i < w->rank; i++)                                       // rows that are left, k, what is summed
         if (!((columns | w->axes) >> i & 1)) place[i] = m, shape[m++] = w->shape[i];
     for (int k = 0; k < nk; k++) shape[m + k] = a->shape[nm + k];
-    made = ix_product(g, shape, m + nk);
+    Ix made = ix_product(g, shape, m + nk);
     int rank = m + nk;
     for (int i = 0; i < w->rank; i++) {
         if (!(w->axes >> i & 1)) continue;

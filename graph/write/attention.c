@@ -15,6 +15,7 @@
 #include "graph/write/internal.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 enum { FEW_ROWS = 16 };
@@ -175,7 +176,7 @@ static KExpr *masked(Kernel *k, const Mask *m) {
 static KExpr *score(Kernel *k, const Attention *found, int queries) {
     Mask m = {.score = at_place(found->score, found->place)};
     // -inf: a row of nothing is as the model has it
-    bool has_mask = find_mask(k, m.score, &m), empty = m.fill - m.fill != 0;
+    bool has_mask = find_mask(k, m.score, &m), empty = !isfinite(m.fill);
     if (has_mask && !(m.seen && (empty || sees_first(k, m.seen)))) return masked(k, &m);
     if (has_mask) {
         if (queries >= 0 && !shorten(k, m.seen, queries)) return NULL;

@@ -215,10 +215,9 @@ static KExpr *cast(Kernel *k, const Node *n, const Ix *coord) {
 
 static KExpr *concat(Kernel *k, const Node *n, const Ix *coord) {
     Graph *g = k->g;
-    Ix at[G_MAX_RANK], offset = g_count(g, n), axis = coord[n->concat.axis], start[64];
+    Ix at[G_MAX_RANK], offset = ix(g, 0), axis = coord[n->concat.axis], start[64];
     if (n->nsrc > 64) return g_error(g, "a concatenation of %u values has no form in a kernel yet", n->nsrc);
     for (int i = 0; i < n->rank; i++) at[i] = coord[i];
-    offset = ix(g, 0);
     for (uint32_t i = 0; i < n->nsrc; i++) {
         start[i] = offset;
         offset = ix_add(g, offset, n->src[i]->shape[n->concat.axis]);
